@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: MIT
+ * tidepool: every public header. */
+#ifndef TIDEPOOL_H
+#define TIDEPOOL_H
+
+#include <tidepool/heap.h>
+#include <tidepool/pool.h>
+#include <tidepool/stats.h>
+
+#endif

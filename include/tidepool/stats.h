@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * tidepool/stats.h: what a heap holds, and for what.
+ *
+ *   live     with the caller
+ *   cached   free, in a magazine of some thread or in a depot
+ *   idle     free, in a slab or a free run
+ *   held     live + cached + idle + the manager's own metadata for them */
+#ifndef TIDEPOOL_STATS_H
+#define TIDEPOOL_STATS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <tidepool/pool.h>
+
+POOL_BEGIN_DECLS
+
+typedef struct pool_stats {
+  size_t   budget;           /* bytes; 0: no limit */
+  size_t   held_bytes;       /* taken from the system or the caller's buffer and not given back */
+  size_t   peak_held_bytes;  /* the most held_bytes has been */
+  size_t   live_bytes;       /* usable bytes of live blocks */
+  size_t   live_blocks;
+  size_t   cached_bytes;
+  size_t   idle_bytes;
+  uint64_t exhausted_count;  /* requests that ended in NULL */
+  uint64_t retried_count;    /* times on_exhausted said: try again */
+  uint64_t overflowed_count; /* requests that the overflow heap served */
+  uint64_t purged_bytes;     /* given back to the system, in total */
+} pool_stats_t;
+
+/* Exact when no thread uses the heap meanwhile, otherwise close. Takes one lock of the heap at a time, for microseconds.
+ * false: heap or stats is NULL. */
+POOL_API bool pool_heap_stats(pool_heap_t *heap, pool_stats_t *stats) POOL_NOEXCEPT;
+
+/* The figures as one JSON object, with those of each pool that has slabs. As snprintf: writes at most `size` bytes, always
+ * terminated if size > 0, and returns the length of the whole text. Allocates nothing. */
+POOL_API size_t pool_heap_stats_json(pool_heap_t *heap, char *buffer, size_t size) POOL_NOEXCEPT;
+
+/* {"heaps":[...], "object_pools":[...]}: everything in the process. */
+POOL_API size_t pool_stats_json(char *buffer, size_t size) POOL_NOEXCEPT;
+
+POOL_END_DECLS
+
+#endif

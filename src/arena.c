@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: MIT */
+#include "arena.h"
+#include <string.h>
+
+enum {
+  ARENA_LOG2 = 30,
+  ARENA_WINDOWED_LOG2 = 24,
+  COMMIT_UNITS = 64,              /* 4 MiB a step: one call for a thousand faults */
+  COMMIT_UNITS_WINDOWED = 8,
+  KEEP_LEAST_UNITS = 16,          /* 1 MiB */
+  KEEP_BREATH_UNITS = 512,        /* 32 MiB: mstress .54 s when 4 MiB, .43 when 32 */
+  PURGE_STEP_UNITS = 64,          /* given back in one system call */
+  HUGE_PAGE_UNITS = 32
+};
+
+space_t space_of_process;
+
+/* Which slots of the address space hold an arena: bit address >> arena_log2. Set with release before any block of the arena
+ * escapes, read with acquire by questions about foreign addresses; never cleared, arenas stay. */
+static uint64_t arena_slots[((size_t)1 << (ADDRESS_LOG2 - ARENA_LOG2)) / WORD_BITS];
+_Static_assert(WINDOW_ADDRESS_LOG2 - ARENA_WINDOWED_LOG2 <= ADDRESS_LOG2 - ARENA_LOG2, "a window has fewer slots");
+
+bool space_init(void)
+{
+  space_t *space = &space_of_process;
+  if (!class_map_init())
+    return false;
+  space->arena_log2 = class_map_windowed ? ARENA_WINDOWED_LOG2 : ARENA_LOG2;
+  space->purge_delay_ms = options.purge_delay_ms;
+  space->huge_pages = options.huge_pages;
+  space->epoch_ms = os_now_ms();
+  return true;
+}
+
+size_t space_longest_run(void) { return (size_t)1 << (space_of_process.arena_log2 - UNIT_LOG2 - 2); }
+
+/* ---- arenas ---- */
+
+static void *reserve_arena_in_window(const space_t *space)
+{
+  size_t size = (size_t)1 << space->arena_log2;
+  uintptr_t end = (uintptr_t)1 << WINDOW_ADDRESS_LOG2;
+  uintptr_t at = space->arena_count ? (uintptr_t)space->arenas[space->arena_count - 1] + size : 4 * GIB;
+  for (; at + size <= end; at += size) {
+    void *p = os_reserve_at((void *)at, size);
+    if (p)
+      return p;
+    if (os_address_space_limit() == SIZE_MAX)
+      continue;
+    /* Refused for good, or is something there? A page answers. */
+    void *page = os_reserve_at((void *)at, os_page_size());
+    if (page) {
+      os_release(page, os_page_size());
+      return NULL;
+    }
+  }
+  return NULL;
+}
+
+static void arena_lay_out(arena_t *arena, space_t *space, uint32_t units)
+{
+  size_t offset = round_up(sizeof *arena, 4096);
+  char *base = (char *)arena;
+  size_t words = (units + WORD_BITS - 1) / WORD_BITS;
+  arena->space = space;
+  arena->base = base;
+  arena->unit_log2 = UNIT_LOG2;
+  arena->unit_count = units;
+  arena->free = (uint64_t *)(base + sizeof *arena);
+  arena->dirty = arena->free + words;
+  arena->start = arena->dirty + words;
+  offset = round_up(sizeof *arena + 3 * words * sizeof(uint64_t), 4096);
+  arena->runs = (run_t *)(base + offset);
+  offset += units * sizeof(run_t);
+  arena->long_bitmaps = (uint64_t *)(base + offset);
+  offset += (size_t)units * LONG_BITMAP_WORDS * sizeof(uint64_t);
+  arena->first_unit = arena->hint = arena->used_end = arena->committed = (uint32_t)(round_up(offset, UNIT) >> UNIT_LOG2);
+}
+
+static size_t arena_head_bytes(uint32_t units)
+{
+  arena_t head;
+  arena_lay_out(&head, NULL, units);
+  return (size_t)head.first_unit << UNIT_LOG2;
+}
+
+static arena_t *arena_create(space_t *space)
+{
+  size_t size = (size_t)1 << space->arena_log2;
+  uint32_t units = (uint32_t)(size >> UNIT_LOG2);
+  if (space->arena_count == ARENA_LIMIT)
+    return NULL;
+  arena_t *arena = class_map_windowed ? reserve_arena_in_window(space) : os_reserve(size, size);
+  if (!arena)
+    return NULL;
+  if ((uintptr_t)arena >> ADDRESS_LOG2 || !os_commit(arena, arena_head_bytes(units)) || !class_map_open(arena, size)) {
+    os_release(arena, size);
+    return NULL;
+  }
+  arena_lay_out(arena, space, units);
+  bits_set(arena->free, arena->first_unit, units);
+  space->arenas[space->arena_count] = arena;
+  __atomic_store_n(&space->arena_count, space->arena_count + 1, __ATOMIC_RELEASE);
+  size_t slot = (uintptr_t)arena >> space->arena_log2;
+  __atomic_fetch_or(&arena_slots[slot / WORD_BITS], (uint64_t)1 << slot % WORD_BITS, __ATOMIC_RELEASE);
+  return arena;
+}
+
+/* ---- taking and giving runs, under the space's lock ---- */
+
+static bool arena_commit(arena_t *arena, uint32_t end)
+{
+  if (end <= arena->committed)
+    return true;
+  uint32_t step = class_map_windowed ? COMMIT_UNITS_WINDOWED : COMMIT_UNITS;
+  uint32_t whole = (uint32_t)min_size(round_up(end, step), arena->unit_count);
+  char *from = arena->base + ((size_t)arena->committed << arena->unit_log2);
+  if (!os_commit(from, (size_t)(whole - arena->committed) << arena->unit_log2)) {
+    whole = end;
+    if (!os_commit(from, (size_t)(whole - arena->committed) << arena->unit_log2))
+      return false;
+  }
+  if (arena->space->huge_pages == HUGE_PAGES_ALWAYS)
+    os_wish_huge_pages(from, (size_t)(whole - arena->committed) << arena->unit_log2, true);
+  arena->committed = whole;
+  return true;
+}
+
+static uint32_t arena_search(arena_t *arena, uint32_t units, uint32_t alignment)
+{
+  size_t end = arena->unit_count;
+  size_t at = bits_next_set(arena->free, arena->hint, end);
+  arena->hint = (uint32_t)at;
+  while (at + units <= end) {
+    size_t aligned = round_up(at, alignment);
+    if (aligned + units > end)
+      break;
+    size_t gap = bits_next_clear(arena->free, aligned, aligned + units);
+    if (gap >= aligned + units)
+      return (uint32_t)aligned;
+    at = bits_next_set(arena->free, gap, end);
+  }
+  return 0;   /* unit 0 is the arena's own */
+}
+
+/* Units [from, to), all free, are used from now on. Returns how many were dirty. */
+static size_t arena_occupy(arena_t *arena, uint32_t from, uint32_t to)
+{
+  space_t *space = arena->space;
+  size_t dirty = bits_count(arena->dirty, from, to);
+  bits_clear(arena->free, from, to);
+  if (dirty)
+    bits_clear(arena->dirty, from, to);
+  space->dirty_units -= dirty;
+  space->low_dirty = min_size(space->low_dirty, space->dirty_units);
+  space->used_units += to - from;
+  space->peak_units = max_size(space->peak_units, space->used_units + space->dirty_units);
+  if (from < arena->used_end)
+    space->taken_again += min_size(to, arena->used_end) - from;
+  if (to > arena->used_end)
+    arena->used_end = to;
+  return dirty;
+}
+
+static void arena_vacate(arena_t *arena, uint32_t from, uint32_t to, bool dirty)
+{
+  space_t *space = arena->space;
+  bits_set(arena->free, from, to);
+  if (dirty) {
+    bits_set(arena->dirty, from, to);
+    space->dirty_units += to - from;
+  }
+  space->used_units -= to - from;
+  if (from < arena->hint)
+    arena->hint = from;
+}
+
+static run_t *arena_take(arena_t *arena, uint32_t units, uint32_t alignment)
+{
+  uint32_t at = arena_search(arena, units, alignment);
+  if (!at || !arena_commit(arena, at + units))
+    return NULL;
+  run_t *run = &arena->runs[at];
+  run->units = units;
+  run->start = arena->base + ((size_t)at << arena->unit_log2);
+  run->zeroed = arena_occupy(arena, at, at + units) == 0;
+  run->kind = RUN_NONE;
+  bit_set(arena->start, at);
+  return run;
+}
+
+static run_t *space_search(space_t *space, uint32_t units, uint32_t alignment)
+{
+  if (space->fixed)
+    return arena_take(space->fixed, units, alignment);
+  run_t *run = NULL;
+  for (uint32_t i = 0; i < space->arena_count && !run; i++)
+    run = arena_take(space->arenas[i], units, alignment);
+  if (run)
+    return run;
+  arena_t *fresh = arena_create(space);
+  return fresh ? arena_take(fresh, units, alignment) : NULL;
+}
+
+run_t *space_take(space_t *space, size_t units, size_t alignment)
+{
+  if (units > (space->fixed ? space->fixed->unit_count : space_longest_run()) || alignment > space_longest_run())
+    return NULL;
+  lock_acquire(&space->lock);
+  run_t *run = space_search(space, (uint32_t)units, (uint32_t)max_size(alignment, 1));
+  lock_release(&space->lock);
+  if (run && space->huge_pages == HUGE_PAGES_AUTO && units >= 2 * HUGE_PAGE_UNITS)
+    os_wish_huge_pages(run->start, units << UNIT_LOG2, true);
+  return run;
+}
+
+/* ---- giving memory back ---- */
+
+static size_t kept_units(const space_t *space)
+{
+  size_t breath = min_size(space->taken_again, max_size(space->used_units, KEEP_BREATH_UNITS));
+  return max_size(max_size(KEEP_LEAST_UNITS, space->used_units / 8), breath);
+}
+
+/* The highest dirty units of the space, at most one step: [*from, *to). */
+static arena_t *highest_dirty(space_t *space, uint32_t *from, uint32_t *to)
+{
+  for (uint32_t i = space->arena_count; i--;) {
+    arena_t *arena = space->arenas[i];
+    for (uint32_t w = (arena->used_end + WORD_BITS - 1) / WORD_BITS; w--;) {
+      uint64_t word = arena->dirty[w];
+      if (!word)
+        continue;
+      unsigned high = log2_floor(word);
+      uint64_t below = ~word & ~(uint64_t)0 >> (WORD_BITS - 1 - high);   /* the clean ones under it */
+      *to = w * WORD_BITS + high + 1;
+      *from = w * WORD_BITS + (below ? log2_floor(below) + 1 : 0);
+      return arena;
+    }
+  }
+  return NULL;
+}
+
+/* The system is asked with the lock open: meanwhile the units are neither free nor dirty, so nobody takes them. */
+static size_t purge_step(space_t *space, size_t most)
+{
+  uint32_t from, to;
+  arena_t *arena = highest_dirty(space, &from, &to);
+  if (!arena)
+    return 0;
+  if (to - from > most)
+    from = to - (uint32_t)most;
+  uint32_t units = to - from;
+  bits_clear(arena->free, from, to);
+  bits_clear(arena->dirty, from, to);
+  space->dirty_units -= units;
+  lock_release(&space->lock);
+  bool purged = os_purge(arena->base + ((size_t)from << arena->unit_log2), (size_t)units << arena->unit_log2);
+  lock_acquire(&space->lock);
+  bits_set(arena->free, from, to);
+  if (from < arena->hint)
+    arena->hint = from;
+  if (!purged) {
+    bits_set(arena->dirty, from, to);
+    space->dirty_units += units;
+    return 0;
+  }
+  space->low_dirty = min_size(space->low_dirty, space->dirty_units);
+  space->purged_bytes += (uint64_t)units << arena->unit_log2;
+  return units;
+}
+
+static size_t purge_until(space_t *space, size_t keep_units)
+{
+  size_t purged = 0, step;
+  while (space->dirty_units > keep_units && (step = purge_step(space, space->dirty_units - keep_units)) != 0)
+    purged += step;
+  return purged;
+}
+
+size_t space_purge(space_t *space, size_t keep)
+{
+  if (space->fixed)
+    return 0;
+  lock_acquire(&space->lock);
+  size_t purged = purge_until(space, keep >> UNIT_LOG2);
+  lock_release(&space->lock);
+  return purged << UNIT_LOG2;
+}
+
+/* After units came back: more than a quarter over what is kept is purged at once, so that one call serves many gives. */
+static void settle(space_t *space)
+{
+  if (space->fixed || space->purge_delay_ms == PURGE_NEVER)
+    return;
+  size_t keep = space->purge_delay_ms ? kept_units(space) : 0;
+  if (space->dirty_units > keep + keep / 4)
+    purge_until(space, keep);
+}
+
+void space_give(space_t *space, run_t *run, bool dirty)
+{
+  arena_t *arena = arena_of(space, run->start);
+  uint32_t at = (uint32_t)(run - arena->runs);
+  lock_acquire(&space->lock);
+  bit_clear(arena->start, at);
+  run->kind = RUN_NONE;
+  arena_vacate(arena, at, at + run->units, dirty);
+  settle(space);
+  lock_release(&space->lock);
+}
+
+void space_shorten(space_t *space, run_t *run, size_t units)
+{
+  arena_t *arena = arena_of(space, run->start);
+  uint32_t at = (uint32_t)(run - arena->runs);
+  lock_acquire(&space->lock);
+  arena_vacate(arena, at + (uint32_t)units, at + run->units, true);
+  run->units = (uint32_t)units;
+  settle(space);
+  lock_release(&space->lock);
+}
+
+bool space_lengthen(space_t *space, run_t *run, size_t units)
+{
+  arena_t *arena = arena_of(space, run->start);
+  uint32_t at = (uint32_t)(run - arena->runs), end = at + run->units;
+  if (at + units > arena->unit_count)
+    return false;
+  uint32_t to = at + (uint32_t)units;
+  lock_acquire(&space->lock);
+  bool longer = bits_next_clear(arena->free, end, to) >= to && arena_commit(arena, to);
+  if (longer) {
+    if (arena_occupy(arena, end, to))
+      run->zeroed = false;
+    run->units = (uint32_t)units;
+  }
+  lock_release(&space->lock);
+  return longer;
+}
+
+bool space_move_pages(space_t *space, run_t *from, run_t *to, size_t bytes)
+{
+  (void)space;
+  return os_move_pages(from->start, to->start, round_up(bytes, os_page_size()));
+}
+
+bool space_tick(space_t *space, uint64_t now_ms)
+{
+  uint32_t delay = space->purge_delay_ms;
+  if (delay == PURGE_NEVER || now_ms - __atomic_load_n(&space->epoch_ms, __ATOMIC_RELAXED) < delay)
+    return false;
+  lock_acquire(&space->lock);
+  bool due = now_ms - space->epoch_ms >= delay;
+  if (due) {
+    __atomic_store_n(&space->epoch_ms, now_ms, __ATOMIC_RELAXED);
+    size_t unneeded = space->low_dirty;
+    space->taken_again /= 2;
+    if (unneeded > KEEP_LEAST_UNITS)
+      purge_until(space, space->dirty_units - min_size(unneeded - KEEP_LEAST_UNITS, space->dirty_units));
+    space->low_dirty = space->dirty_units;
+  }
+  lock_release(&space->lock);
+  return due;
+}
+
+/* ---- questions ---- */
+
+run_t *space_find(const void *address)
+{
+  const space_t *space = &space_of_process;
+  uintptr_t a = (uintptr_t)address;
+  if (!space->arena_log2 || a >> (class_map_windowed ? WINDOW_ADDRESS_LOG2 : ADDRESS_LOG2))
+    return NULL;
+  size_t slot = a >> space->arena_log2;
+  if (!(__atomic_load_n(&arena_slots[slot / WORD_BITS], __ATOMIC_ACQUIRE) >> slot % WORD_BITS & 1))
+    return NULL;
+  arena_t *arena = arena_of(space, address);
+  size_t unit = (size_t)((const char *)address - arena->base) >> arena->unit_log2;
+  if (unit < arena->first_unit || unit >= arena->used_end || bit_test(arena->free, unit))
+    return NULL;
+  run_t *run = run_of(arena, address);
+  return (size_t)((const char *)address - run->start) < run_bytes(arena, run) ? run : NULL;
+}

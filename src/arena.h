@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Arenas: reserved address space that is handed out as runs of units, lowest address first. A space is a set of arenas
+ * under one lock; the process has one, a heap in the caller's memory has one of its own with a single fixed arena.
+ *
+ * An arena of the process is aligned to its size (1 GiB, 16 MiB where address space is short), so that the arena of a block
+ * is a mask away. At its head stand a descriptor and a long bitmap for each unit and three bitmaps; all of it is touched only
+ * as far as units are in use:
+ *
+ *     | arena | runs[units] | long bitmaps[units] | bitmaps | unit | unit | unit ... committed |    reserved
+ *
+ * A unit is free or part of one run; a free unit is dirty (it holds memory) or clean (it reads as zero and costs nothing).
+ * Low addresses are preferred, because low units are the ones that hold memory already and the high end can then be given
+ * back. Units are made usable in steps, so that strict overcommit and ulimit -d see only what is used.
+ *
+ * How much dirty memory is kept: a unit that is taken again after it was used is a fault saved. The space keeps as many
+ * dirty units as were taken again lately, at least an eighth of what is live and 1 MiB, at most what is live or 32 MiB;
+ * "lately" halves with each purge delay. A program that frees a peak once gives it back at once; one that breathes keeps its
+ * breath. (A bound of live/2 made malloc-large 40 % slower; one of live left a long soak at 12 times its live memory.)
+ *
+ *   A1 start <= ~free and dirty <= free, as sets of units; a free unit at or beyond `committed` is clean
+ *   A2 a unit that is not free belongs to the run of the last start bit at or below it, and that run reaches it
+ *   A3 space.used_units + space.dirty_units == the units of all arenas that are not free, or free and dirty */
+#ifndef ARENA_H
+#define ARENA_H
+
+#include "class_map.h"
+#include "option.h"
+#include "os/lock.h"
+#include "os/os.h"
+#include "size_class.h"
+
+typedef enum run_kind { RUN_NONE, RUN_SLAB, RUN_LARGE } run_kind_t;
+
+enum {
+  SHORT_BITMAP_WORDS = 7,
+  LONG_BITMAP_WORDS = (1 << UNIT_LOG2) / BLOCK_ALIGNMENT / WORD_BITS,
+  ARENA_LIMIT = 4096
+};
+
+/* A run: consecutive units that are one slab or one large block. 128 bytes; an operation on a slab of large blocks touches
+ * both cache lines, one on a slab with a long bitmap the first. */
+typedef struct run {
+  uint8_t       kind;         /* run_kind_t */
+  uint8_t       size_class;   /* slab */
+  uint8_t       list;         /* slab: the list of its pool it is in, SLAB_LIST_* */
+  uint8_t       zeroed;       /* every byte beyond the fresh mark reads as zero */
+  uint32_t      units;
+  uint32_t      capacity;     /* slab: blocks it is cut into */
+  uint32_t      free_count;   /* slab: set bits of its bitmap */
+  uint32_t      fresh;        /* slab: blocks from this one on were never handed out */
+  uint32_t      quarter;      /* slab: capacity / 4, for the list it belongs in */
+  char         *start;
+  void         *owner;        /* slab: its pool; large: its heap */
+  struct run   *next, *previous;
+  uint64_t     *bitmap;       /* slab: bit i set: block i is free and here */
+  size_t        size;         /* large: usable bytes */
+  uint64_t      short_bitmap[SHORT_BITMAP_WORDS];
+} run_t;
+_Static_assert(sizeof(run_t) == 128, "two cache lines");
+
+struct space;
+
+typedef struct arena {
+  struct space *space;
+  char         *base;         /* unit 0 */
+  uint32_t      unit_log2;
+  uint32_t      unit_count;
+  uint32_t      first_unit;   /* the units below it hold the arena's own data */
+  uint32_t      committed;    /* units below it can be touched */
+  uint32_t      hint;         /* no unit below it is free */
+  uint32_t      used_end;     /* no unit at or beyond it was ever taken */
+  run_t        *runs;
+  uint64_t     *long_bitmaps;
+  uint64_t     *free, *dirty, *start;
+} arena_t;
+
+typedef struct space {
+  lock_t   lock;
+  arena_t *fixed;             /* a space of a single arena that never grows, or NULL */
+  arena_t *arenas[ARENA_LIMIT];
+  uint32_t arena_count;
+  uint32_t arena_log2;
+  size_t   used_units, dirty_units, peak_units;   /* peak: of both together */
+  size_t   taken_again;       /* units taken lately that had been used before */
+  uint64_t purged_bytes;
+  uint64_t epoch_ms;          /* when taken_again was last halved */
+  size_t   low_dirty;         /* the fewest dirty units since then */
+  uint32_t purge_delay_ms;    /* 0: at once; PURGE_NEVER */
+  uint8_t  huge_pages;        /* option.h */
+} space_t;
+
+/* The process's own. */
+extern space_t space_of_process;
+
+bool space_init(void);
+
+/* A run of `units`, its first address a multiple of `alignment` units; NULL: none. `zeroed` is set if it holds no old data. */
+run_t *space_take(space_t *space, size_t units, size_t alignment);
+
+/* Takes a run back. `dirty`: it holds memory (it was not emptied by space_move_pages). */
+void space_give(space_t *space, run_t *run, bool dirty);
+
+/* The run's last units go back, or free units behind it are added; false: they are not free. */
+void space_shorten(space_t *space, run_t *run, size_t units);
+bool space_lengthen(space_t *space, run_t *run, size_t units);
+
+/* The pages of the first `bytes` of `from` move to `to`; from is left holding nothing. False: copy instead. */
+bool space_move_pages(space_t *space, run_t *from, run_t *to, size_t bytes);
+
+/* Gives dirty units back to the system until at most `keep` are left; returns the bytes given. */
+size_t space_purge(space_t *space, size_t keep);
+
+/* Halves what counts as lately once a purge delay has passed; purges what was not needed for so long. True once a delay. */
+bool space_tick(space_t *space, uint64_t now_ms);
+
+/* The run that `address` is in, whichever arena of the process; NULL: none. Exact for any address at all. */
+run_t *space_find(const void *address);
+
+/* The most units one run can have. */
+size_t space_longest_run(void);
+
+static inline size_t run_bytes(const arena_t *arena, const run_t *run) { return (size_t)run->units << arena->unit_log2; }
+
+/* `block` is inside an arena of the space. */
+static inline arena_t *arena_of(const space_t *space, const void *block)
+{
+  if (space->fixed)
+    return space->fixed;
+  return (arena_t *)round_down((uintptr_t)block, (size_t)1 << space->arena_log2);
+}
+
+/* The run that `block`, a block of a live run, is in. */
+static inline run_t *run_of(const arena_t *arena, const void *block)
+{
+  size_t unit = (size_t)((const char *)block - arena->base) >> arena->unit_log2;
+  uint64_t starts = arena->start[unit / WORD_BITS] & ~(uint64_t)0 >> (WORD_BITS - 1 - unit % WORD_BITS);
+  if (unlikely(!starts))
+    return &arena->runs[bits_previous_set(arena->start, unit)];
+  return &arena->runs[round_down(unit, WORD_BITS) + log2_floor(starts)];
+}
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/bits.h"
+
+/* The bits of word w that lie in [from, to). */
+static uint64_t range_mask(size_t w, size_t from, size_t to)
+{
+  uint64_t mask = ~(uint64_t)0;
+  if (w == from / WORD_BITS)
+    mask &= ~(uint64_t)0 << (from % WORD_BITS);
+  if (w == (to - 1) / WORD_BITS)
+    mask &= ~(uint64_t)0 >> (WORD_BITS - 1 - (to - 1) % WORD_BITS);
+  return mask;
+}
+
+void bits_set(uint64_t *map, size_t from, size_t to)
+{
+  for (size_t w = from / WORD_BITS; from < to && w <= (to - 1) / WORD_BITS; w++)
+    map[w] |= range_mask(w, from, to);
+}
+
+void bits_clear(uint64_t *map, size_t from, size_t to)
+{
+  for (size_t w = from / WORD_BITS; from < to && w <= (to - 1) / WORD_BITS; w++)
+    map[w] &= ~range_mask(w, from, to);
+}
+
+size_t bits_count(const uint64_t *map, size_t from, size_t to)
+{
+  size_t count = 0;
+  for (size_t w = from / WORD_BITS; from < to && w <= (to - 1) / WORD_BITS; w++)
+    count += (size_t)__builtin_popcountl(map[w] & range_mask(w, from, to));
+  return count;
+}
+
+static size_t next_bit(const uint64_t *map, size_t from, size_t to, uint64_t flip)
+{
+  if (from >= to)
+    return to;
+  uint64_t word = (map[from / WORD_BITS] ^ flip) & ~(uint64_t)0 << (from % WORD_BITS);
+  for (size_t w = from / WORD_BITS;;) {
+    if (word)
+      return min_size(w * WORD_BITS + (size_t)__builtin_ctzl(word), to);
+    if (++w * WORD_BITS >= to)
+      return to;
+    word = map[w] ^ flip;
+  }
+}
+
+size_t bits_next_set(const uint64_t *map, size_t from, size_t to) { return next_bit(map, from, to, 0); }
+size_t bits_next_clear(const uint64_t *map, size_t from, size_t to) { return next_bit(map, from, to, ~(uint64_t)0); }
+
+size_t bits_previous_set(const uint64_t *map, size_t from)
+{
+  uint64_t word = map[from / WORD_BITS] & ~(uint64_t)0 >> (WORD_BITS - 1 - from % WORD_BITS);
+  size_t w = from / WORD_BITS;
+  while (!word)
+    word = map[--w];
+  return w * WORD_BITS + log2_floor(word);
+}

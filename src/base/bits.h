@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT
+ * Arithmetic on powers of two and on bitmaps of 64-bit words. */
+#ifndef BASE_BITS_H
+#define BASE_BITS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define likely(x)   __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+#define NOINLINE    __attribute__((noinline))
+#define COLD        __attribute__((noinline, cold))
+
+#define KIB ((size_t)1 << 10)
+#define MIB ((size_t)1 << 20)
+#define GIB ((size_t)1 << 30)
+
+static inline bool is_power_of_two(size_t n) { return n && !(n & (n - 1)); }
+
+/* `to` is a power of two here and below. */
+static inline size_t round_up(size_t n, size_t to) { return (n + to - 1) & ~(to - 1); }
+static inline size_t round_down(size_t n, size_t to) { return n & ~(to - 1); }
+
+/* The position of the highest set bit; n is not 0. */
+static inline unsigned log2_floor(size_t n) { return 63 - (unsigned)__builtin_clzl(n); }
+
+static inline size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
+static inline size_t max_size(size_t a, size_t b) { return a > b ? a : b; }
+
+enum { WORD_BITS = 64 };
+
+static inline bool bit_test(const uint64_t *map, size_t i) { return map[i / WORD_BITS] >> (i % WORD_BITS) & 1; }
+static inline void bit_set(uint64_t *map, size_t i) { map[i / WORD_BITS] |= (uint64_t)1 << (i % WORD_BITS); }
+static inline void bit_clear(uint64_t *map, size_t i) { map[i / WORD_BITS] &= ~((uint64_t)1 << (i % WORD_BITS)); }
+
+/* Ranges are [from, to). */
+void bits_set(uint64_t *map, size_t from, size_t to);
+void bits_clear(uint64_t *map, size_t from, size_t to);
+size_t bits_count(const uint64_t *map, size_t from, size_t to);
+
+/* The first set (clear) bit in [from, to), or `to`. */
+size_t bits_next_set(const uint64_t *map, size_t from, size_t to);
+size_t bits_next_clear(const uint64_t *map, size_t from, size_t to);
+
+/* The last set bit at or below `from`; there must be one. */
+size_t bits_previous_set(const uint64_t *map, size_t from);
+
+#endif

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT
+ * Text made without allocation and without stdio: for messages of a program that is about to end, and for JSON. */
+#ifndef BASE_TEXT_H
+#define BASE_TEXT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Appending past `size` only counts, as snprintf does: `length` is what the whole text needs. */
+typedef struct text {
+  char  *buffer;
+  size_t size;
+  size_t length;
+} text_t;
+
+void text_char(text_t *text, char c);
+void text_string(text_t *text, const char *string);
+void text_number(text_t *text, uint64_t number);
+void text_pointer(text_t *text, const void *pointer);   /* 0x and hexadecimal digits */
+void text_quoted(text_t *text, const char *string);     /* as a JSON string */
+size_t text_finish(text_t *text);                       /* terminates; returns the length needed */
+
+#endif

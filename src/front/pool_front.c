@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT
+ * The process-wide interface of pool.h. */
+#include "front/pool_front.h"
+#include "heap.h"
+#include "os/fatal.h"
+#include <errno.h>
+#include <string.h>
+#include <tidepool/heap.h>
+#include <tidepool/pool.h>
+
+/* ---- slow paths, shared with the malloc library ---- */
+
+/* A thread that has a record and a class whose pool exists: the one slow path that matters. */
+static inline void *refill(size_t c)
+{
+  thread_t *thread = thread_self;
+  pool_t *pool = __atomic_load_n(&heap_front.pools[c], __ATOMIC_ACQUIRE);
+  if (unlikely(!thread_is_usable(thread) || !pool))
+    return NULL;
+  heap_trip(thread);
+  return magazines_refill(&thread->front, pool);
+}
+
+NOINLINE void *front_alloc_slow(size_t size)
+{
+  void *block = size ? refill(size_class_linear(size)) : NULL;
+  return likely(block) ? block : heap_allocate(&heap_front, size, 1, false);
+}
+
+NOINLINE void *front_alloc_medium(size_t size)
+{
+  if (unlikely(size > SIZE_CACHED))
+    return heap_allocate(&heap_front, size, 1, false);
+  size_t c = size_class_medium(size);
+  front_cache_t cache = front_cache();
+  void *block = MAGAZINE_POP(cache, c);
+  if (likely(block))
+    return block;
+  block = refill(c);
+  return likely(block) ? block : heap_allocate(&heap_front, size, 1, false);
+}
+
+NOINLINE void *front_zalloc_slow(size_t size)
+{
+  if (size > SIZE_CACHED || heap_front.checked)
+    return heap_allocate(&heap_front, size, 1, true);
+  void *block = front_alloc(size);
+  return block ? memset(block, 0, size_class_size[size_class_of(size)]) : NULL;
+}
+
+NOINLINE void front_free_slow(void *block, size_t c, const char *call)
+{
+  thread_t *thread = thread_self;
+  if (likely(c && thread_is_usable(thread))) {
+    heap_trip(thread);
+    magazines_overflow(&thread->front, heap_front.pools[c], block);
+  } else if (block) {
+    heap_free(block, call);
+  }
+}
+
+NOINLINE void *front_realloc_slow(void *block, size_t size, const char *call)
+{
+  if (!block)
+    return front_alloc(size);
+  if (size)
+    return heap_reallocate(block, size, call);
+  front_free(block, call);
+  return NULL;
+}
+
+NOINLINE size_t front_usable_size_slow(const void *block, const char *call)
+{
+  return block ? heap_usable_size(block, call) : 0;
+}
+
+void *front_aligned_alloc(size_t alignment, size_t size)
+{
+  unsigned c = alignment <= BLOCK_ALIGNMENT ? 0 : heap_class_for(size, alignment);
+  if (alignment <= BLOCK_ALIGNMENT)
+    return front_alloc(size);
+  if (c && c <= CLASS_CACHED) {
+    front_cache_t cache = front_cache();
+    void *block = MAGAZINE_POP(cache, c);
+    if (likely(block))
+      return block;
+  }
+  return heap_allocate(&heap_front, size, alignment, false);
+}
+
+size_t front_trim(size_t keep) { return heap_trim(&heap_front, keep); }
+
+/* ---- pool.h ---- */
+
+void *pool_alloc(size_t size) { return front_alloc(size); }
+void *pool_zalloc(size_t size) { return front_zalloc(size); }
+
+void *pool_calloc(size_t count, size_t size)
+{
+  size_t bytes;
+  if (unlikely(__builtin_mul_overflow(count, size, &bytes)))
+    return heap_exhausted(&heap_front);
+  return front_zalloc(bytes);
+}
+
+void *pool_realloc(void *block, size_t size) { return front_realloc(block, size, "pool_realloc"); }
+
+void *pool_aligned_alloc(size_t alignment, size_t size)
+{
+  if (likely(is_power_of_two(alignment)))
+    return front_aligned_alloc(alignment, size);
+  errno = EINVAL;
+  return NULL;
+}
+
+void pool_free(void *block) { front_free(block, fatal_free_call); }
+
+/* The size is not trusted: a block that realloc left in place is of another class than its size. */
+void pool_free_sized(void *block, size_t size)
+{
+  (void)size;
+  front_free(block, "pool_free_sized");
+}
+
+size_t pool_alloc_batch(size_t size, void **blocks, size_t count)
+{
+  size_t got = 0;
+  while (got < count && (blocks[got] = front_alloc(size)) != NULL)
+    got++;
+  return got;
+}
+
+void pool_free_batch(void **blocks, size_t count)
+{
+  for (size_t i = 0; i < count; i++)
+    front_free(blocks[i], "pool_free_batch");
+}
+
+bool pool_resize_in_place(void *block, size_t size)
+{
+  return block && heap_resize_in_place(block, size, "pool_resize_in_place");
+}
+
+size_t pool_usable_size(const void *block) { return front_usable_size(block, "pool_usable_size"); }
+size_t pool_good_size(size_t size) { return heap_good_size(size); }
+size_t pool_trim(size_t keep) { return heap_trim(&heap_front, keep); }
+
+bool pool_in_use(const void *address) { return heap_locate(address).live; }
+
+void *pool_block_start(const void *address, size_t *size)
+{
+  located_t at = heap_locate(address);
+  if (!at.live)
+    return NULL;
+  if (size)
+    *size = at.size;
+  return at.start;
+}
+
+pool_heap_t *pool_heap_of(const void *address) { return heap_locate(address).heap; }
+
+bool pool_option_set(const char *key, const char *value) { return option_set(key, value); }
+
+pool_heap_t *pool_heap_default(void)
+{
+  heap_front_ready();
+  return &heap_front;
+}
+
+const char *pool_heap_name(const pool_heap_t *heap) { return heap ? heap->name : NULL; }

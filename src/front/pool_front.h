@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The fast paths of the default heap, for pool_alloc() and its family and for malloc(). A pop or a push of a magazine is all
+ * they do; anything else is a tail call away. */
+#ifndef FRONT_POOL_FRONT_H
+#define FRONT_POOL_FRONT_H
+
+#include "class_map.h"
+#include "magazine.h"
+#include "size_class.h"
+
+/* The slow paths. `size` is what the caller asked for, so that they start from nothing. */
+void *front_alloc_slow(size_t size);
+void *front_alloc_medium(size_t size);                       /* size > SIZE_LINEAR */
+void *front_zalloc_slow(size_t size);
+void  front_free_slow(void *block, size_t size_class, const char *call);
+void *front_realloc_slow(void *block, size_t size, const char *call);
+size_t front_usable_size_slow(const void *block, const char *call);
+void *front_aligned_alloc(size_t alignment, size_t size);    /* a power of two */
+size_t front_trim(size_t keep);
+
+static inline __attribute__((always_inline)) void *front_alloc(size_t size)
+{
+  if (unlikely(size > SIZE_LINEAR))
+    return front_alloc_medium(size);
+  size_t c = size_class_linear(size);
+  front_cache_t cache = front_cache();
+  void *block = MAGAZINE_POP(cache, c);
+  if (unlikely(!block))
+    return front_alloc_slow(size);
+  return block;
+}
+
+static inline __attribute__((always_inline)) void front_free(void *block, const char *call)
+{
+  size_t c = class_map_of(block);
+  front_cache_t cache = front_cache();
+  if (unlikely(!MAGAZINE_PUSH(cache, c, block)))
+    front_free_slow(block, c, call);
+}
+
+/* `bytes` is a multiple of BLOCK_ALIGNMENT and small: a call of memset would cost more than the stores. */
+static inline __attribute__((always_inline)) void zero_block(void *block, size_t bytes)
+{
+  typedef long long pair_t __attribute__((vector_size(BLOCK_ALIGNMENT), may_alias));
+  for (pair_t *p = block, *end = p + bytes / sizeof *p; p < end; p++)
+    *p = (pair_t){0};
+}
+
+static inline __attribute__((always_inline)) void *front_zalloc(size_t size)
+{
+  if (unlikely(size > SIZE_LINEAR))
+    return front_zalloc_slow(size);
+  size_t c = size_class_linear(size);
+  front_cache_t cache = front_cache();
+  void *block = MAGAZINE_POP(cache, c);
+  if (unlikely(!block))
+    return front_zalloc_slow(size);
+  zero_block(block, c * BLOCK_ALIGNMENT);
+  return block;
+}
+
+static inline __attribute__((always_inline)) void *front_realloc(void *block, size_t size, const char *call)
+{
+  size_t had = size_class_size[class_map_of(block)];
+  if (likely(size <= had && size > had / 2))
+    return block;
+  return front_realloc_slow(block, size, call);
+}
+
+static inline __attribute__((always_inline)) size_t front_usable_size(const void *block, const char *call)
+{
+  size_t c = class_map_of(block);
+  if (likely(c))
+    return size_class_size[c];
+  return front_usable_size_slow(block, call);
+}
+
+#endif

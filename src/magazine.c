@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+#include "magazine.h"
+#include "os/fatal.h"
+
+__attribute__((aligned(MAGAZINE_BYTES))) void *magazine_nowhere[MAGAZINE_WORDS];
+
+THREAD_LOCAL cache_t magazine_front_cache = {.slot = {[0 ... CLASS_CACHED] = MAGAZINE_NOWHERE}};
+
+void magazines_init(magazines_t *magazines, cache_t *cache, const void *thread)
+{
+  *magazines = (magazines_t){.cache = cache, .thread = thread};
+  for (unsigned c = 0; c <= CLASS_CACHED; c++) {
+    cache->top[c] = NULL;
+    cache->slot[c] = magazines->seen[c] = MAGAZINE_NOWHERE;
+  }
+}
+
+/* Makes the entries up to `top` the loaded magazine; `top` at the floor is an empty one. */
+static void load(cache_t *cache, unsigned c, void **top)
+{
+  OWNER_STORE(cache->top[c], *top);
+  OWNER_STORE(cache->slot[c], top - 1);
+}
+
+static bool has_magazine(const cache_t *cache, unsigned c) { return cache->slot[c] != MAGAZINE_NOWHERE; }
+
+static void prefetch_entries(void **top)
+{
+  for (char *line = (char *)magazine_of(top); line <= (char *)top; line += 64)
+    __builtin_prefetch(line, 1);
+}
+
+void *magazines_refill(magazines_t *magazines, pool_t *pool)
+{
+  cache_t *cache = magazines->cache;
+  unsigned c = pool->size_class;
+  void **top = magazines->spare[c];
+  void **empty = has_magazine(cache, c) ? cache->slot[c] + 1 : NULL;
+  if (top && *top) {
+    magazines->spare[c] = empty;
+  } else {
+    top = pool_exchange_empty(pool, empty, pool->magazine_most, magazines->thread);
+    if (!top) {
+      OWNER_STORE(cache->slot[c], MAGAZINE_NOWHERE);   /* the empty one has gone to the pool */
+      return NULL;
+    }
+    prefetch_entries(top);
+  }
+  void *block = *top;
+  load(cache, c, top - 1);
+  return block;
+}
+
+void magazines_overflow(magazines_t *magazines, pool_t *pool, void *block)
+{
+  cache_t *cache = magazines->cache;
+  unsigned c = pool->size_class, k = pool->magazine_most;
+  void **full = has_magazine(cache, c) ? cache->slot[c] : NULL, **spare = magazines->spare[c], **floor;
+  void *top = cache->top[c];
+  if (!full)
+    floor = pool_new_magazine(pool, k);
+  else if (spare && !*spare)
+    floor = spare;
+  else
+    floor = spare ? pool_exchange_full(pool, spare, k, magazines->thread) : pool_new_magazine(pool, k);
+  if (unlikely(!floor)) {
+    pool_put(pool, &block, 1);
+    return;
+  }
+  if (full)
+    magazines->spare[c] = full;
+  *floor = NULL;
+  load(cache, c, floor);
+  if (top)
+    (void)MAGAZINE_PUSH(cache, c, top);
+  if (unlikely(!MAGAZINE_PUSH(cache, c, block)))
+    pool_put(pool, &block, 1);
+}
+
+void magazines_flush(magazines_t *magazines, pool_t *pool)
+{
+  cache_t *cache = magazines->cache;
+  unsigned c = pool->size_class;
+  if (magazines->spare[c])
+    pool_retire_magazine(pool, magazines->spare[c]);
+  magazines->spare[c] = NULL;
+  if (!has_magazine(cache, c))
+    return;
+  void *top = cache->top[c], **slot = cache->slot[c];
+  OWNER_STORE(cache->top[c], NULL);
+  OWNER_STORE(cache->slot[c], MAGAZINE_NOWHERE);
+  if (top)
+    pool_put(pool, &top, 1);
+  else
+    *++slot = NULL;
+  pool_retire_magazine(pool, slot);
+}
+
+bool magazines_idle(magazines_t *magazines, unsigned size_class)
+{
+  void **slot = magazines->cache->slot[size_class];
+  bool idle = slot != MAGAZINE_NOWHERE && slot == magazines->seen[size_class];
+  magazines->seen[size_class] = slot;
+  return idle;
+}
+
+/* ---- for others ---- */
+
+typedef struct entries { void *top, **slot, **spare; } entries_t;
+
+static entries_t entries_of(const magazines_t *magazines, unsigned c)
+{
+  const cache_t *cache = magazines->cache;
+  return (entries_t){__atomic_load_n(&cache->top[c], __ATOMIC_RELAXED), __atomic_load_n(&cache->slot[c], __ATOMIC_RELAXED),
+                     __atomic_load_n(&magazines->spare[c], __ATOMIC_RELAXED)};
+}
+
+/* Calls for each entry from `top` down; the floor of a magazine is never its word 0. */
+static size_t count_entries(void **top, const void *wanted, bool *found)
+{
+  size_t n = 0;
+  void *entry;
+  for (; top && ((uintptr_t)top & (MAGAZINE_BYTES - 1)) && (entry = __atomic_load_n(top, __ATOMIC_RELAXED)) != NULL; top--, n++)
+    *found |= entry == wanted;
+  return n;
+}
+
+static size_t count_all(const magazines_t *magazines, unsigned c, const void *wanted, bool *found)
+{
+  entries_t e = entries_of(magazines, c);
+  size_t n = count_entries(e.spare, wanted, found);
+  if (!e.top)
+    return n;
+  *found |= e.top == wanted;
+  return n + 1 + count_entries(e.slot, wanted, found);
+}
+
+size_t magazines_count(const magazines_t *magazines, unsigned size_class)
+{
+  bool found = false;
+  return count_all(magazines, size_class, NULL, &found);
+}
+
+bool magazines_hold(const magazines_t *magazines, unsigned size_class, const void *block)
+{
+  bool found = false;
+  count_all(magazines, size_class, block, &found);
+  return found;
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+#include "option.h"
+#include "base/text.h"
+#include "os/fatal.h"
+#include "os/os.h"
+#include <string.h>
+
+options_t options = {.purge_delay_ms = PURGE_DELAY_DEFAULT_MS};
+static bool settled;
+
+typedef struct entry {
+  const char *key, *values, *meaning;
+  bool (*parse)(const char *value);
+} entry_t;
+
+static bool parse_bool(const char *value, bool *to)
+{
+  if (strcmp(value, "0") != 0 && strcmp(value, "1") != 0)
+    return false;
+  *to = *value == '1';
+  return true;
+}
+
+static bool parse_purge_delay(const char *value)
+{
+  uint64_t ms = 0;
+  if (!strcmp(value, "never"))
+    ms = PURGE_NEVER;
+  else
+    for (const char *c = value; *c || c == value; c++) {
+      if (*c < '0' || *c > '9' || ms >= PURGE_NEVER / 10)
+        return false;
+      ms = ms * 10 + (uint64_t)(*c - '0');
+    }
+  options.purge_delay_ms = (uint32_t)ms;
+  return true;
+}
+
+static bool parse_huge_pages(const char *value)
+{
+  static const char *const names[] = {"never", "auto", "always"};
+  for (uint8_t i = 0; i < 3; i++)
+    if (!strcmp(value, names[i])) {
+      options.huge_pages = i;
+      return true;
+    }
+  return false;
+}
+
+static bool parse_stats(const char *value)
+{
+  if (strcmp(value, "none") != 0 && strcmp(value, "exit") != 0)
+    return false;
+  options.stats_at_exit = *value == 'e';
+  return true;
+}
+
+static bool parse_checked(const char *value) { return parse_bool(value, &options.checked); }
+static bool parse_abort_on_exhausted(const char *value) { return parse_bool(value, &options.abort_on_exhausted); }
+
+static const entry_t table[] = {
+  {"purge_delay_ms", "milliseconds, never", "how long idle memory is kept before it goes back to the system (100)", parse_purge_delay},
+  {"huge_pages", "never, auto, always", "whether to ask for transparent huge pages (never)", parse_huge_pages},
+  {"stats", "none, exit", "print the figures of the default heap at exit (none)", parse_stats},
+  {"checked", "0, 1", "fill and check every block of the default heap (0)", parse_checked},
+  {"abort_on_exhausted", "0, 1", "end the program where an allocation would return NULL (0)", parse_abort_on_exhausted},
+};
+enum { ENTRIES = sizeof table / sizeof *table };
+
+static void print_help(void)
+{
+  for (size_t i = 0; i < ENTRIES; i++) {
+    char buffer[160];
+    text_t line = {buffer, sizeof buffer, 0};
+    text_string(&line, table[i].key);
+    text_char(&line, '=');
+    text_string(&line, table[i].values);
+    while (line.length < 44)
+      text_char(&line, ' ');
+    text_string(&line, table[i].meaning);
+    text_char(&line, '\n');
+    os_write_error(buffer, line.length);
+  }
+}
+
+static bool set(const char *key, const char *value)
+{
+  for (size_t i = 0; i < ENTRIES; i++)
+    if (!strcmp(key, table[i].key))
+      return table[i].parse(value);
+  return false;
+}
+
+bool option_set(const char *key, const char *value) { return !settled && key && value && set(key, value); }
+
+/* Sets one "key=value" of `length` bytes. */
+static void read_one(const char *text, size_t length)
+{
+  char key[64];
+  if (length == 0)
+    return;
+  if (length >= sizeof key) {
+    warn("TIDEPOOL_OPTIONS", "an option is too long, ignored");
+    return;
+  }
+  memcpy(key, text, length);
+  key[length] = 0;
+  if (!strcmp(key, "help")) {
+    print_help();
+    return;
+  }
+  char *value = strchr(key, '=');
+  if (value)
+    *value++ = 0;
+  if (!value || !set(key, value))
+    warn(key, "unknown option or bad value in TIDEPOOL_OPTIONS, ignored");
+}
+
+void option_read(void)
+{
+  if (settled)
+    return;
+  settled = true;
+  const char *text = os_environment("TIDEPOOL_OPTIONS");
+  while (text && *text) {
+    size_t length = strcspn(text, ",");
+    read_one(text, length);
+    text += length + (text[length] == ',');
+  }
+}

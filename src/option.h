@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT
+ * Options of the process-wide manager: TIDEPOOL_OPTIONS="key=value,key=value", or option_set() before first use. */
+#ifndef OPTION_H
+#define OPTION_H
+
+#include "base/bits.h"
+
+typedef enum option_huge_pages { HUGE_PAGES_NEVER, HUGE_PAGES_AUTO, HUGE_PAGES_ALWAYS } option_huge_pages_t;
+
+enum { PURGE_DELAY_DEFAULT_MS = 100 };
+#define PURGE_NEVER UINT32_MAX
+
+typedef struct options {
+  uint32_t purge_delay_ms;
+  uint8_t  huge_pages;          /* option_huge_pages_t */
+  bool     stats_at_exit;
+  bool     checked;
+  bool     abort_on_exhausted;
+} options_t;
+
+extern options_t options;
+
+/* Reads the environment, once; unknown keys and bad values are warned of and ignored. */
+void option_read(void);
+
+/* False: unknown key, bad value, or the options have been read already. */
+bool option_set(const char *key, const char *value);
+
+#endif

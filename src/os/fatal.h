@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * How a misused manager ends: one line on standard error, with fixed words that a test can match, then abort(). It lives
+ * here and not in base/ because writing is the system's. */
+#ifndef OS_FATAL_H
+#define OS_FATAL_H
+
+#include <stddef.h>
+
+/* The call that a misuse found late, while a magazine is emptied, is put down to. The malloc library says "free". */
+extern const char fatal_free_call[];
+
+#define NOT_A_BLOCK "not a block of any heap"
+#define FREED_TWICE "freed twice"
+
+/* tidepool: call(0xaddress): what */
+_Noreturn void fatal_misuse(const char *call, const void *address, const char *what);
+
+/* tidepool: call(0xaddress): what at offset N of a block of M bytes */
+_Noreturn void fatal_damage(const char *call, const void *address, const char *what, size_t offset, size_t size);
+
+/* tidepool: what */
+_Noreturn void fatal(const char *what);
+
+/* tidepool: subject: what    (and the program goes on) */
+void warn(const char *subject, const char *what);
+
+#endif

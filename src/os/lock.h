@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A lock of one word: 0 free, 1 held, 2 held with sleepers. A waiter spins a little, then sleeps, so that many threads on
+ * few cores do not burn the time of the one that holds it. While the process has one thread the word is written without
+ * a locked instruction; no second thread can start in between, because the only one is here.
+ *
+ * Order: lock_release stores with release, lock_acquire loads with acquire; everything a lock protects, and the contents
+ * of blocks handed from thread to thread under it, is carried by that pair. */
+#ifndef OS_LOCK_H
+#define OS_LOCK_H
+
+#include "base/bits.h"
+#include "os/os.h"
+
+typedef struct lock { uint32_t word; } lock_t;
+
+void lock_wait(lock_t *lock);
+
+static inline void lock_acquire(lock_t *lock)
+{
+  if (os_single_threaded()) {
+    lock->word = 1;
+    return;
+  }
+  uint32_t free = 0;
+  if (unlikely(!__atomic_compare_exchange_n(&lock->word, &free, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)))
+    lock_wait(lock);
+}
+
+static inline void lock_release(lock_t *lock)
+{
+  if (os_single_threaded()) {
+    lock->word = 0;
+    return;
+  }
+  if (unlikely(__atomic_exchange_n(&lock->word, 0, __ATOMIC_RELEASE) == 2))
+    os_wake(&lock->word);
+}
+
+/* In the child of a fork: whoever slept there is not in this process. */
+static inline void lock_reset(lock_t *lock) { lock->word = 0; }
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Size classes: which block size serves a request.
+ *
+ * Steps of 16 up to 512, so that the class of a small size is a shift: a table costs cfrac 3 % (its load sits on the way to
+ * everything else). Then eight classes to each doubling, so that at most one part in nine of a block is slack: four to a
+ * doubling cost SQLite 8 % more memory. Classes up to SIZE_CACHED are kept in magazines of a thread; those up to SIZE_MAX_CLASS
+ * are cut from slabs too, but go through the pool's lock each time; beyond that a block is a run of its own.
+ *
+ * Class 0 is no class. Numbers are contiguous and ascend with the size. */
+#ifndef SIZE_CLASS_H
+#define SIZE_CLASS_H
+
+#include "base/bits.h"
+
+enum {
+  BLOCK_ALIGNMENT = 16,
+
+  SIZE_LINEAR = 512,              /* the last size that a shift finds */
+  SIZE_CACHED = 32 << 10,
+  SIZE_MAX_CLASS = 256 << 10,
+
+  STEPS_LOG2 = 3,                 /* classes to a doubling */
+  STEPS = 1 << STEPS_LOG2,
+  TABLE_STEP = SIZE_LINEAR / STEPS,
+
+  CLASS_LINEAR = SIZE_LINEAR / BLOCK_ALIGNMENT,   /* 32: the class of SIZE_LINEAR */
+  CLASS_CACHED = CLASS_LINEAR + STEPS * 6,        /* 80: of SIZE_CACHED, six doublings on */
+  CLASS_LAST = CLASS_CACHED + STEPS * 3,          /* 104: of SIZE_MAX_CLASS */
+  CLASS_COUNT = CLASS_LAST + 1                    /* with class 0 */
+};
+
+_Static_assert(SIZE_LINEAR << 6 == SIZE_CACHED && SIZE_CACHED << 3 == SIZE_MAX_CLASS, "the doublings counted above");
+
+/* Class of a size in (SIZE_LINEAR, SIZE_CACHED], by (size - 1) / TABLE_STEP. Generated: tools/size_class_table. */
+extern const uint8_t size_class_table[SIZE_CACHED / TABLE_STEP];
+
+/* size <= SIZE_LINEAR; 0 for 0. */
+static inline size_t size_class_linear(size_t size) { return (size + BLOCK_ALIGNMENT - 1) / BLOCK_ALIGNMENT; }
+
+/* SIZE_LINEAR < size <= SIZE_CACHED */
+static inline size_t size_class_medium(size_t size) { return size_class_table[(size - 1) / TABLE_STEP]; }
+
+/* Any size up to SIZE_MAX_CLASS; a size of 0 gets the class of 1. */
+unsigned size_class_of(size_t size);
+
+/* The block size of a class, bytes; 0 for class 0. */
+extern const uint32_t size_class_size[CLASS_COUNT];
+
+#endif

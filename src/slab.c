@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+#include "slab.h"
+#include <string.h>
+
+void slab_init(run_t *slab, arena_t *arena, void *owner, unsigned size_class, size_t block_size)
+{
+  size_t capacity = run_bytes(arena, slab) / block_size;
+  slab->kind = RUN_SLAB;
+  slab->size_class = (uint8_t)size_class;
+  slab->owner = owner;
+  slab->capacity = (uint32_t)capacity;
+  slab->quarter = (uint32_t)capacity / 4;
+  slab->free_count = slab->fresh = 0;
+  bool is_short = capacity <= SHORT_BITMAP_WORDS * WORD_BITS;
+  slab->bitmap = is_short ? slab->short_bitmap : arena->long_bitmaps + (size_t)(slab - arena->runs) * LONG_BITMAP_WORDS;
+  memset(slab->bitmap, 0, (capacity + WORD_BITS - 1) / WORD_BITS * sizeof(uint64_t));
+}
+
+size_t slab_take_free(run_t *slab, size_t block_size, void **blocks, size_t want)
+{
+  size_t got = 0, words = (slab->fresh + WORD_BITS - 1) / WORD_BITS;
+  for (size_t w = 0; w < words && got < want; w++) {
+    uint64_t word = slab->bitmap[w];
+    if (!word)
+      continue;
+    char *first = slab->start + w * WORD_BITS * block_size;
+    for (; word && got < want; word &= word - 1)
+      blocks[want - ++got] = first + (size_t)__builtin_ctzl(word) * block_size;
+    slab->bitmap[w] = word;
+  }
+  slab->free_count -= (uint32_t)got;
+  return got;
+}
+
+size_t slab_take_fresh(run_t *slab, size_t block_size, void **blocks, size_t want)
+{
+  size_t got = min_size(want, slab->capacity - slab->fresh);
+  char *block = slab->start + (size_t)slab->fresh * block_size;
+  slab->fresh += (uint32_t)got;
+  for (size_t i = 0; i < got; i++, block += block_size)
+    blocks[want - 1 - i] = block;
+  return got;
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT
+ * Figures, as numbers and as JSON. Looks at every layer; none looks at it. */
+#include "base/text.h"
+#include "heap.h"
+#include "metadata.h"
+#include <tidepool/heap.h>
+#include <tidepool/stats.h>
+
+typedef struct pool_figures {
+  size_t block_size, live_blocks, cached_blocks, slabs, held_bytes, idle_bytes;
+} pool_figures_t;
+
+static size_t cached_in_threads(unsigned size_class)
+{
+  size_t blocks = 0;
+  lock_acquire(&threads_lock);
+  for (thread_t *thread = threads_first(); thread; thread = thread->next)
+    blocks += magazines_count(&thread->front, size_class);
+  lock_release(&threads_lock);
+  return blocks;
+}
+
+static pool_figures_t figures_of(pool_t *pool)
+{
+  size_t threads = pool->size_class <= CLASS_CACHED ? cached_in_threads(pool->size_class) : 0;
+  size_t cached = threads + pool_depot_blocks(pool);
+  lock_acquire(&pool->lock);
+  size_t out = pool->out, slabs = pool->slab_count;
+  lock_release(&pool->lock);
+  size_t held = slabs * pool->slab_units << UNIT_LOG2;
+  cached = min_size(cached, out);
+  return (pool_figures_t){.block_size = pool->block_size, .live_blocks = out - cached, .cached_blocks = cached, .slabs = slabs,
+                          .held_bytes = held, .idle_bytes = held - out * pool->block_size};
+}
+
+static pool_t *published_pool(const heap_t *heap, unsigned c) { return __atomic_load_n(&heap->pools[c], __ATOMIC_ACQUIRE); }
+
+/* What the space holds beyond blocks is put down to the default heap: nobody else has it. */
+static void add_process_figures(pool_stats_t *stats)
+{
+  space_t *space = &space_of_process;
+  lock_acquire(&space->lock);
+  size_t dirty = space->dirty_units << UNIT_LOG2;
+  stats->purged_bytes = space->purged_bytes;
+  lock_release(&space->lock);
+  stats->idle_bytes += dirty;
+  stats->held_bytes += dirty + metadata_bytes();
+  stats->peak_held_bytes = max_size(stats->peak_held_bytes, stats->held_bytes);
+}
+
+bool pool_heap_stats(pool_heap_t *heap, pool_stats_t *stats)
+{
+  if (!heap || !stats)
+    return false;
+  *stats = (pool_stats_t){.budget = heap->budget.limit, .held_bytes = budget_held(&heap->budget)};
+  for (unsigned c = 1; c < CLASS_COUNT; c++) {
+    pool_t *pool = published_pool(heap, c);
+    if (!pool)
+      continue;
+    pool_figures_t f = figures_of(pool);
+    stats->live_blocks += f.live_blocks;
+    stats->live_bytes += f.live_blocks * f.block_size;
+    stats->cached_bytes += f.cached_blocks * f.block_size;
+    stats->idle_bytes += f.idle_bytes;
+  }
+  lock_acquire(&heap->lock);
+  stats->live_blocks += heap->large_blocks;
+  stats->live_bytes += heap->large_bytes;
+  lock_release(&heap->lock);
+  stats->peak_held_bytes = __atomic_load_n(&heap->budget.peak, __ATOMIC_RELAXED);
+  stats->exhausted_count = __atomic_load_n(&heap->exhausted_count, __ATOMIC_RELAXED);
+  stats->retried_count = __atomic_load_n(&heap->retried_count, __ATOMIC_RELAXED);
+  stats->overflowed_count = __atomic_load_n(&heap->overflowed_count, __ATOMIC_RELAXED);
+  if (heap == &heap_front)
+    add_process_figures(stats);
+  return true;
+}
+
+/* ---- JSON ---- */
+
+static void number(text_t *text, const char *key, uint64_t value)
+{
+  text_string(text, ",\"");
+  text_string(text, key);
+  text_string(text, "\":");
+  text_number(text, value);
+}
+
+static void write_pool(text_t *text, const pool_figures_t *f, bool first)
+{
+  text_string(text, first ? "{\"block_size\":" : ",{\"block_size\":");
+  text_number(text, f->block_size);
+  number(text, "live_blocks", f->live_blocks);
+  number(text, "cached_blocks", f->cached_blocks);
+  number(text, "slabs", f->slabs);
+  number(text, "held_bytes", f->held_bytes);
+  text_char(text, '}');
+}
+
+static void write_large(text_t *text, heap_t *heap)
+{
+  lock_acquire(&heap->lock);
+  size_t blocks = heap->large_blocks, held = heap->large_bytes;
+  lock_release(&heap->lock);
+  text_string(text, "],\"large\":{\"live_blocks\":");
+  text_number(text, blocks);
+  number(text, "held_bytes", held);
+  text_char(text, '}');
+}
+
+static void write_heap(text_t *text, heap_t *heap)
+{
+  pool_stats_t s;
+  pool_heap_stats(heap, &s);
+  text_string(text, "{\"name\":");
+  text_quoted(text, heap->name);
+  number(text, "budget", s.budget);
+  number(text, "held_bytes", s.held_bytes);
+  number(text, "peak_held_bytes", s.peak_held_bytes);
+  number(text, "live_bytes", s.live_bytes);
+  number(text, "live_blocks", s.live_blocks);
+  number(text, "cached_bytes", s.cached_bytes);
+  number(text, "idle_bytes", s.idle_bytes);
+  number(text, "exhausted_count", s.exhausted_count);
+  number(text, "retried_count", s.retried_count);
+  number(text, "overflowed_count", s.overflowed_count);
+  number(text, "purged_bytes", s.purged_bytes);
+  text_string(text, ",\"pools\":[");
+  bool first = true;
+  for (unsigned c = 1; c < CLASS_COUNT; c++) {
+    pool_t *pool = published_pool(heap, c);
+    pool_figures_t f = pool ? figures_of(pool) : (pool_figures_t){0};
+    if (!f.slabs)
+      continue;
+    write_pool(text, &f, first);
+    first = false;
+  }
+  write_large(text, heap);
+  text_char(text, '}');
+}
+
+size_t pool_heap_stats_json(pool_heap_t *heap, char *buffer, size_t size)
+{
+  text_t text = {buffer, buffer ? size : 0, 0};
+  if (heap)
+    write_heap(&text, heap);
+  else
+    text_string(&text, "null");
+  return text_finish(&text);
+}
+
+size_t pool_stats_json(char *buffer, size_t size)
+{
+  text_t text = {buffer, buffer ? size : 0, 0};
+  text_string(&text, "{\"heaps\":[");
+  lock_acquire(&heaps_lock);
+  for (heap_t *heap = heaps_first(); heap; heap = heap->next) {
+    if (heap != heaps_first())
+      text_char(&text, ',');
+    write_heap(&text, heap);
+  }
+  lock_release(&heaps_lock);
+  text_string(&text, "],\"object_pools\":[]}");
+  return text_finish(&text);
+}
+
+/* ---- TIDEPOOL_OPTIONS=stats=exit ---- */
+
+__attribute__((destructor)) static void print_at_exit(void)
+{
+  static char line[16 << 10];
+  if (!options.stats_at_exit)
+    return;
+  size_t length = pool_heap_stats_json(&heap_front, line, sizeof line - 1);
+  length = min_size(length, sizeof line - 2);
+  line[length++] = '\n';
+  os_write_error(line, length);
+}
