@@ -91,7 +91,7 @@ typedef struct space {
 } space_t;
 
 /* The process's own. */
-extern space_t space_of_process;
+extern INTERNAL space_t space_of_process;
 
 bool space_init(void);
 

@@ -27,7 +27,7 @@ enum {
 #define MAP_PLANE ((ptrdiff_t)1 << MAP_LOG2)      /* the heap plane is this far below the front plane */
 
 /* The front plane. Before class_map_init() it is a stub that is readable for NULL. */
-extern uint8_t *class_map;
+extern INTERNAL uint8_t *class_map;
 
 /* False: not even the window could be had. `windowed` says which it is. */
 bool class_map_init(void);

@@ -7,7 +7,6 @@
 #include <string.h>
 
 enum {
-  TRIPS_PER_LOOK = 32,                 /* slow paths of a thread between two looks at the clock */
   MOVE_PAGES_LEAST = 1 << 20           /* from here a large block moves by its page table, not byte by byte */
 };
 
@@ -124,8 +123,10 @@ static void flush_magazines(magazines_t *magazines, heap_t *heap, bool only_idle
 
 static void flush_thread(thread_t *thread) { flush_magazines(&thread->front, &heap_front, false); }
 
-COLD static void look_at_clock(thread_t *thread)
+COLD void heap_look_at_clock(thread_t *thread)
 {
+  if (options.purge_delay_ms == PURGE_NEVER)
+    return;
   uint64_t now = os_now_ms();
   if (now - thread->looked_ms >= options.purge_delay_ms) {
     thread->looked_ms = now;
@@ -135,12 +136,6 @@ COLD static void look_at_clock(thread_t *thread)
     for (unsigned c = 1; c < CLASS_COUNT; c++)
       if (heap_front.pools[c])
         pool_tick(heap_front.pools[c]);
-}
-
-void heap_trip(thread_t *thread)
-{
-  if (unlikely(++thread->trips % TRIPS_PER_LOOK == 0) && options.purge_delay_ms != PURGE_NEVER)
-    look_at_clock(thread);
 }
 
 size_t heap_trim(heap_t *heap, size_t keep)
@@ -186,7 +181,7 @@ static void *take_cached(heap_t *heap, pool_t *pool)
   if (!thread)
     return NULL;
   magazines_t *magazines = &thread->front;
-  void *block = MAGAZINE_POP(magazines->cache, pool->size_class);
+  void *block = MAGAZINE_POP(&magazines->cache->of[pool->size_class]);
   if (!block) {
     heap_trip(thread);
     block = magazines_refill(magazines, pool);
@@ -448,7 +443,7 @@ static void give(located_t at, bool dirty)
   thread_t *thread = at.pool->size_class <= CLASS_CACHED && !at.heap->checked ? thread_current() : NULL;
   if (!thread) {
     pool_put(at.pool, &block, 1);
-  } else if (!MAGAZINE_PUSH(thread->front.cache, at.pool->size_class, block)) {
+  } else if (!MAGAZINE_PUSH(&thread->front.cache->of[at.pool->size_class], block)) {
     heap_trip(thread);
     magazines_overflow(&thread->front, at.pool, block);
   }

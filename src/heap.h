@@ -40,7 +40,7 @@ typedef struct located {
   bool    live;         /* with the caller; false for a block free in its slab */
 } located_t;
 
-extern heap_t heap_front;               /* the one behind pool_alloc */
+extern INTERNAL heap_t heap_front;             /* the one behind pool_alloc */
 
 /* Brings the process-wide state up, once. False: the system refuses even the least address space. */
 bool heap_front_ready(void);
@@ -74,7 +74,13 @@ located_t heap_locate(const void *address);
 size_t heap_trim(heap_t *heap, size_t keep);
 
 /* Called at each trip of a thread to its pools: now and then it lets go of what was not needed lately. */
-void heap_trip(thread_t *thread);
+enum { TRIPS_PER_LOOK = 32 };
+void heap_look_at_clock(thread_t *thread);
+static inline void heap_trip(thread_t *thread)
+{
+  if (unlikely(++thread->trips % TRIPS_PER_LOOK == 0))
+    heap_look_at_clock(thread);
+}
 
 /* NULL, with ENOMEM, or the end of the program where abort_on_exhausted says so. */
 void *heap_exhausted(heap_t *heap);

@@ -4,47 +4,40 @@
 
 __attribute__((aligned(MAGAZINE_BYTES))) void *magazine_nowhere[MAGAZINE_WORDS];
 
-THREAD_LOCAL cache_t magazine_front_cache = {.slot = {[0 ... CLASS_CACHED] = MAGAZINE_NOWHERE}};
+THREAD_LOCAL cache_t magazine_front_cache = {.of = {[0 ... CLASS_CACHED] = {.slot = MAGAZINE_NOWHERE}}};
 
 void magazines_init(magazines_t *magazines, cache_t *cache, const void *thread)
 {
   *magazines = (magazines_t){.cache = cache, .thread = thread};
   for (unsigned c = 0; c <= CLASS_CACHED; c++) {
-    cache->top[c] = NULL;
-    cache->slot[c] = magazines->seen[c] = MAGAZINE_NOWHERE;
+    cache->of[c].top = NULL;
+    cache->of[c].slot = magazines->seen[c] = MAGAZINE_NOWHERE;
   }
 }
 
 /* Makes the entries up to `top` the loaded magazine; `top` at the floor is an empty one. */
 static void load(cache_t *cache, unsigned c, void **top)
 {
-  OWNER_STORE(cache->top[c], *top);
-  OWNER_STORE(cache->slot[c], top - 1);
+  OWNER_STORE(cache->of[c].top, *top);
+  OWNER_STORE(cache->of[c].slot, top - 1);
 }
 
-static bool has_magazine(const cache_t *cache, unsigned c) { return cache->slot[c] != MAGAZINE_NOWHERE; }
-
-static void prefetch_entries(void **top)
-{
-  for (char *line = (char *)magazine_of(top); line <= (char *)top; line += 64)
-    __builtin_prefetch(line, 1);
-}
+static bool has_magazine(const cache_t *cache, unsigned c) { return cache->of[c].slot != MAGAZINE_NOWHERE; }
 
 void *magazines_refill(magazines_t *magazines, pool_t *pool)
 {
   cache_t *cache = magazines->cache;
   unsigned c = pool->size_class;
   void **top = magazines->spare[c];
-  void **empty = has_magazine(cache, c) ? cache->slot[c] + 1 : NULL;
+  void **empty = has_magazine(cache, c) ? cache->of[c].slot + 1 : NULL;
   if (top && *top) {
     magazines->spare[c] = empty;
   } else {
     top = pool_exchange_empty(pool, empty, pool->magazine_most, magazines->thread);
     if (!top) {
-      OWNER_STORE(cache->slot[c], MAGAZINE_NOWHERE);   /* the empty one has gone to the pool */
+      OWNER_STORE(cache->of[c].slot, MAGAZINE_NOWHERE);   /* the empty one has gone to the pool */
       return NULL;
     }
-    prefetch_entries(top);
   }
   void *block = *top;
   load(cache, c, top - 1);
@@ -55,26 +48,24 @@ void magazines_overflow(magazines_t *magazines, pool_t *pool, void *block)
 {
   cache_t *cache = magazines->cache;
   unsigned c = pool->size_class, k = pool->magazine_most;
-  void **full = has_magazine(cache, c) ? cache->slot[c] : NULL, **spare = magazines->spare[c], **floor;
-  void *top = cache->top[c];
-  if (!full)
+  void **spare = magazines->spare[c], **full = cache->of[c].slot, **floor;
+  void *top = cache->of[c].top;
+  if (unlikely(!spare || full == MAGAZINE_NOWHERE))
     floor = pool_new_magazine(pool, k);
-  else if (spare && !*spare)
-    floor = spare;
   else
-    floor = spare ? pool_exchange_full(pool, spare, k, magazines->thread) : pool_new_magazine(pool, k);
+    floor = *spare ? pool_exchange_full(pool, spare, k, magazines->thread) : spare;
   if (unlikely(!floor)) {
     pool_put(pool, &block, 1);
     return;
   }
-  if (full)
+  if (full != MAGAZINE_NOWHERE)
     magazines->spare[c] = full;
+  /* As two pushes onto the empty magazine would leave it; a magazine has room for two. */
   *floor = NULL;
-  load(cache, c, floor);
   if (top)
-    (void)MAGAZINE_PUSH(cache, c, top);
-  if (unlikely(!MAGAZINE_PUSH(cache, c, block)))
-    pool_put(pool, &block, 1);
+    *++floor = top;
+  OWNER_STORE(cache->of[c].top, block);
+  OWNER_STORE(cache->of[c].slot, floor);
 }
 
 void magazines_flush(magazines_t *magazines, pool_t *pool)
@@ -86,9 +77,9 @@ void magazines_flush(magazines_t *magazines, pool_t *pool)
   magazines->spare[c] = NULL;
   if (!has_magazine(cache, c))
     return;
-  void *top = cache->top[c], **slot = cache->slot[c];
-  OWNER_STORE(cache->top[c], NULL);
-  OWNER_STORE(cache->slot[c], MAGAZINE_NOWHERE);
+  void *top = cache->of[c].top, **slot = cache->of[c].slot;
+  OWNER_STORE(cache->of[c].top, NULL);
+  OWNER_STORE(cache->of[c].slot, MAGAZINE_NOWHERE);
   if (top)
     pool_put(pool, &top, 1);
   else
@@ -98,7 +89,7 @@ void magazines_flush(magazines_t *magazines, pool_t *pool)
 
 bool magazines_idle(magazines_t *magazines, unsigned size_class)
 {
-  void **slot = magazines->cache->slot[size_class];
+  void **slot = magazines->cache->of[size_class].slot;
   bool idle = slot != MAGAZINE_NOWHERE && slot == magazines->seen[size_class];
   magazines->seen[size_class] = slot;
   return idle;
@@ -111,7 +102,7 @@ typedef struct entries { void *top, **slot, **spare; } entries_t;
 static entries_t entries_of(const magazines_t *magazines, unsigned c)
 {
   const cache_t *cache = magazines->cache;
-  return (entries_t){__atomic_load_n(&cache->top[c], __ATOMIC_RELAXED), __atomic_load_n(&cache->slot[c], __ATOMIC_RELAXED),
+  return (entries_t){__atomic_load_n(&cache->of[c].top, __ATOMIC_RELAXED), __atomic_load_n(&cache->of[c].slot, __ATOMIC_RELAXED),
                      __atomic_load_n(&magazines->spare[c], __ATOMIC_RELAXED)};
 }
 

@@ -8,10 +8,10 @@
  * dependent load shorter: the plain stack loads a slot that the last free has just stored to an address that hung on the
  * class map (cfrac 3.18 s without, 3.03 with). The entry after it is prefetched, since its user will write to it:
  *
- *     top[c]: block handed out next, NULL: none        slot[c] -> entry n-1, n-2, ... 1, NULL
+ *     top: block handed out next, NULL: none        slot -> entry n-1, n-2, ... 1, NULL
  *
- * Empty: top[c] is NULL and slot[c] is the word below the floor, so that the first push stores the NULL that ends them.
- * Full: the word above slot[c] is the next magazine's. A class without a magazine, class 0, and every class of a thread that
+ * Empty: top is NULL and slot is the word below the floor, so that the first push stores the NULL that ends them.
+ * Full: the word above slot is the next magazine's. A class without a magazine, class 0, and every class of a thread that
  * has none point at a static magazine that is empty and full, so the slow path is found without a check of its own.
  *
  *   C1 every entry is a block of the class, and in no other place (S2)
@@ -24,49 +24,62 @@
 #include "os/thread_local.h"
 #include "pool.h"
 
-typedef struct cache {
-  void  *top[CLASS_CACHED + 1];
-  void **slot[CLASS_CACHED + 1];
-} cache_t;
+typedef struct loaded {
+  void  *top;
+  void **slot;
+} loaded_t;
+
+typedef struct cache { loaded_t of[CLASS_CACHED + 1]; } cache_t;
 
 /* The word from which a push finds no room and below which a pop finds nothing. */
-extern void *magazine_nowhere[MAGAZINE_WORDS];
+extern INTERNAL void *magazine_nowhere[MAGAZINE_WORDS];
 #define MAGAZINE_NOWHERE (&magazine_nowhere[MAGAZINE_WORDS - 1])
 
 /* The default heap's cache of the calling thread. */
-extern THREAD_LOCAL cache_t magazine_front_cache;
-typedef cache_t THREAD_SPACE *front_cache_t;
-static inline front_cache_t front_cache(void) { return THREAD_POINTER(cache_t, magazine_front_cache); }
+extern INTERNAL THREAD_LOCAL cache_t magazine_front_cache;
+typedef loaded_t THREAD_SPACE *front_loaded_t;
+static inline front_loaded_t front_loaded(size_t size_class)
+{
+  return THREAD_POINTER(loaded_t, magazine_front_cache, size_class * sizeof(loaded_t));
+}
 
 /* Pop and push are written once for both kinds of pointer. The owner's stores are relaxed atomics where the compiler can
  * say so (others read them for figures); in the thread's own address space a plain store is the same instruction. */
 #ifdef UNDER_SANITIZER
 #define OWNER_STORE(place, value) __atomic_store_n(&(place), (value), __ATOMIC_RELAXED)
+#define OWNER_STEP(place, words) OWNER_STORE(place, (place) + (words))
+#elif defined __x86_64__
+#define OWNER_STORE(place, value) ((place) = (value))
+#define OWNER_STEP(place, words) __asm__("addq %1, %0" : "+m"(place) : "i"((words) * 8) : "cc")
 #else
 #define OWNER_STORE(place, value) ((place) = (value))
+#define OWNER_STEP(place, words) OWNER_STORE(place, (place) + (words))
 #endif
 
-#define MAGAZINE_POP(cache, c)                                                                                          \
+#define MAGAZINE_POP(loaded)                                                                                            \
   (__extension__({                                                                                                      \
-    void *block_ = (cache)->top[c];                                                                                     \
+    __auto_type loaded_ = (loaded);                                                                                     \
+    void *block_ = loaded_->top;                                                                                        \
+    RESULT_REGISTER(block_);                                                                                            \
     if (likely(block_)) {                                                                                               \
-      void **slot_ = (cache)->slot[c];                                                                                  \
+      void **slot_ = loaded_->slot;                                                                                     \
       void *next_ = *slot_;                                                                                             \
       __builtin_prefetch(next_, 1);                                                                                     \
-      OWNER_STORE((cache)->top[c], next_);                                                                              \
-      OWNER_STORE((cache)->slot[c], slot_ - 1);                                                                         \
+      OWNER_STORE(loaded_->top, next_);                                                                                 \
+      OWNER_STEP(loaded_->slot, -1);                                                                            \
     }                                                                                                                   \
     block_;                                                                                                             \
   }))
 
-#define MAGAZINE_PUSH(cache, c, block)                                                                                  \
+#define MAGAZINE_PUSH(loaded, block)                                                                                    \
   (__extension__({                                                                                                      \
-    void **slot_ = (cache)->slot[c] + 1;                                                                                \
+    __auto_type loaded_ = (loaded);                                                                                     \
+    void **slot_ = loaded_->slot + 1;                                                                                   \
     bool room_ = likely(!magazine_is_full_at(slot_));                                                                   \
     if (room_) {                                                                                                        \
-      OWNER_STORE(*slot_, (cache)->top[c]);                                                                             \
-      OWNER_STORE((cache)->top[c], (block));                                                                            \
-      OWNER_STORE((cache)->slot[c], slot_);                                                                             \
+      OWNER_STORE(*slot_, loaded_->top);                                                                                \
+      OWNER_STORE(loaded_->top, (block));                                                                               \
+      OWNER_STORE(loaded_->slot, slot_);                                                                                \
     }                                                                                                                   \
     room_;                                                                                                              \
   }))
@@ -76,7 +89,7 @@ typedef struct magazines {
   cache_t    *cache;
   const void *thread;                     /* tells threads apart; compared, never followed */
   void      **spare[CLASS_CACHED + 1];    /* its top entry or, empty, its floor; NULL: none */
-  void      **seen[CLASS_CACHED + 1];     /* slot[c] at the last tick */
+  void      **seen[CLASS_CACHED + 1];     /* the slot at the last tick */
 } magazines_t;
 
 void magazines_init(magazines_t *magazines, cache_t *cache, const void *thread);

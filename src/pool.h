@@ -63,6 +63,9 @@ typedef struct pool {
 
 enum { POOL_PLANE_NONE, POOL_PLANE_FRONT, POOL_PLANE_HEAP };
 
+/* How many threads there are, for the size of a magazine. */
+extern INTERNAL uint32_t pool_threads;
+
 void pool_init(pool_t *pool, unsigned size_class, struct pool_heap *heap, space_t *space, budget_t *budget, unsigned plane);
 
 /* How many blocks are in the depot, and whether this one is; they walk it, under the lock. */

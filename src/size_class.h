@@ -33,7 +33,7 @@ enum {
 _Static_assert(SIZE_LINEAR << 6 == SIZE_CACHED && SIZE_CACHED << 3 == SIZE_MAX_CLASS, "the doublings counted above");
 
 /* Class of a size in (SIZE_LINEAR, SIZE_CACHED], by (size - 1) / TABLE_STEP. Generated: tools/size_class_table. */
-extern const uint8_t size_class_table[SIZE_CACHED / TABLE_STEP];
+extern INTERNAL const uint8_t size_class_table[SIZE_CACHED / TABLE_STEP];
 
 /* size <= SIZE_LINEAR; 0 for 0. */
 static inline size_t size_class_linear(size_t size) { return (size + BLOCK_ALIGNMENT - 1) / BLOCK_ALIGNMENT; }
@@ -45,6 +45,6 @@ static inline size_t size_class_medium(size_t size) { return size_class_table[(s
 unsigned size_class_of(size_t size);
 
 /* The block size of a class, bytes; 0 for class 0. */
-extern const uint32_t size_class_size[CLASS_COUNT];
+extern INTERNAL const uint32_t size_class_size[CLASS_COUNT];
 
 #endif

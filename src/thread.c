@@ -11,6 +11,10 @@ static thread_t *live, *unused;
 /* The record of a thread that has ended; only its address counts. */
 static thread_t ended;
 
+static uint32_t count;
+
+static void count_threads(void) { __atomic_store_n(&pool_threads, count ? count : 1, __ATOMIC_RELAXED); }
+
 static thread_t *record_take(void)
 {
   lock_acquire(&threads_lock);
@@ -29,6 +33,8 @@ static void live_enter(thread_t *thread)
   if (live)
     live->previous = thread;
   live = thread;
+  count++;
+  count_threads();
   lock_release(&threads_lock);
 }
 
@@ -40,6 +46,8 @@ static void live_leave(thread_t *thread)
     thread->next->previous = thread->previous;
   thread->next = unused;
   unused = thread;
+  count--;
+  count_threads();
   lock_release(&threads_lock);
 }
 
@@ -80,4 +88,6 @@ void threads_forget_others(void)
   live = thread_self == &ended ? NULL : thread_self;
   if (live)
     live->next = live->previous = NULL;
+  count = live != NULL;
+  count_threads();
 }

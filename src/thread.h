@@ -29,7 +29,7 @@ typedef struct thread {
 } thread_t;
 
 /* The calling thread's record; NULL: none yet; not a usable one when the thread is ending. For thread_current(). */
-extern THREAD_LOCAL thread_t *thread_self;
+extern INTERNAL THREAD_LOCAL thread_t *thread_self;
 
 static inline bool thread_is_usable(const thread_t *thread) { return thread && thread->front.cache; }
 

@@ -11,33 +11,29 @@
 /* ---- slow paths, shared with the malloc library ---- */
 
 /* A thread that has a record and a class whose pool exists: the one slow path that matters. */
-static inline void *refill(size_t c)
-{
-  thread_t *thread = thread_self;
-  pool_t *pool = __atomic_load_n(&heap_front.pools[c], __ATOMIC_ACQUIRE);
-  if (unlikely(!thread_is_usable(thread) || !pool))
-    return NULL;
-  heap_trip(thread);
-  return magazines_refill(&thread->front, pool);
-}
-
 NOINLINE void *front_alloc_slow(size_t size)
 {
-  void *block = size ? refill(size_class_linear(size)) : NULL;
-  return likely(block) ? block : heap_allocate(&heap_front, size, 1, false);
+  thread_t *thread = thread_self;
+  if (likely(size - 1 < SIZE_CACHED && thread_is_usable(thread))) {
+    size_t c = size <= SIZE_LINEAR ? size_class_linear(size) : size_class_medium(size);
+    pool_t *pool = __atomic_load_n(&heap_front.pools[c], __ATOMIC_ACQUIRE);
+    void *block = NULL;
+    if (likely(pool)) {
+      heap_trip(thread);
+      block = magazines_refill(&thread->front, pool);
+    }
+    if (likely(block))
+      return block;
+  }
+  return heap_allocate(&heap_front, size, 1, false);
 }
 
 NOINLINE void *front_alloc_medium(size_t size)
 {
   if (unlikely(size > SIZE_CACHED))
     return heap_allocate(&heap_front, size, 1, false);
-  size_t c = size_class_medium(size);
-  front_cache_t cache = front_cache();
-  void *block = MAGAZINE_POP(cache, c);
-  if (likely(block))
-    return block;
-  block = refill(c);
-  return likely(block) ? block : heap_allocate(&heap_front, size, 1, false);
+  void *block = MAGAZINE_POP(front_loaded(size_class_medium(size)));
+  return likely(block) ? block : front_alloc_slow(size);
 }
 
 NOINLINE void *front_zalloc_slow(size_t size)
@@ -48,8 +44,9 @@ NOINLINE void *front_zalloc_slow(size_t size)
   return block ? memset(block, 0, size_class_size[size_class_of(size)]) : NULL;
 }
 
-NOINLINE void front_free_slow(void *block, size_t c, const char *call)
+NOINLINE void front_free_slow(void *block, const char *call)
 {
+  size_t c = class_map_of(block);
   thread_t *thread = thread_self;
   if (likely(c && thread_is_usable(thread))) {
     heap_trip(thread);
@@ -80,8 +77,7 @@ void *front_aligned_alloc(size_t alignment, size_t size)
   if (alignment <= BLOCK_ALIGNMENT)
     return front_alloc(size);
   if (c && c <= CLASS_CACHED) {
-    front_cache_t cache = front_cache();
-    void *block = MAGAZINE_POP(cache, c);
+    void *block = MAGAZINE_POP(front_loaded(c));
     if (likely(block))
       return block;
   }

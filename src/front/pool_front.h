@@ -13,7 +13,7 @@
 void *front_alloc_slow(size_t size);
 void *front_alloc_medium(size_t size);                       /* size > SIZE_LINEAR */
 void *front_zalloc_slow(size_t size);
-void  front_free_slow(void *block, size_t size_class, const char *call);
+void  front_free_slow(void *block, const char *call);
 void *front_realloc_slow(void *block, size_t size, const char *call);
 size_t front_usable_size_slow(const void *block, const char *call);
 void *front_aligned_alloc(size_t alignment, size_t size);    /* a power of two */
@@ -23,28 +23,25 @@ static inline __attribute__((always_inline)) void *front_alloc(size_t size)
 {
   if (unlikely(size > SIZE_LINEAR))
     return front_alloc_medium(size);
-  size_t c = size_class_linear(size);
-  front_cache_t cache = front_cache();
-  void *block = MAGAZINE_POP(cache, c);
-  if (unlikely(!block))
-    return front_alloc_slow(size);
-  return block;
+  void *block = MAGAZINE_POP(front_loaded(size_class_linear(size)));
+  return likely(block) ? block : front_alloc_slow(size);
 }
 
 static inline __attribute__((always_inline)) void front_free(void *block, const char *call)
 {
   size_t c = class_map_of(block);
-  front_cache_t cache = front_cache();
-  if (unlikely(!MAGAZINE_PUSH(cache, c, block)))
-    front_free_slow(block, c, call);
+  if (unlikely(!MAGAZINE_PUSH(front_loaded(c), block)))
+    front_free_slow(block, call);
 }
 
 /* `bytes` is a multiple of BLOCK_ALIGNMENT and small: a call of memset would cost more than the stores. */
 static inline __attribute__((always_inline)) void zero_block(void *block, size_t bytes)
 {
   typedef long long pair_t __attribute__((vector_size(BLOCK_ALIGNMENT), may_alias));
-  for (pair_t *p = block, *end = p + bytes / sizeof *p; p < end; p++)
+  for (pair_t *p = block, *end = p + bytes / sizeof *p; p < end; p++) {
     *p = (pair_t){0};
+    __asm__("" : "+r"(p));   /* or gcc makes it a memset again */
+  }
 }
 
 static inline __attribute__((always_inline)) void *front_zalloc(size_t size)
@@ -52,8 +49,7 @@ static inline __attribute__((always_inline)) void *front_zalloc(size_t size)
   if (unlikely(size > SIZE_LINEAR))
     return front_zalloc_slow(size);
   size_t c = size_class_linear(size);
-  front_cache_t cache = front_cache();
-  void *block = MAGAZINE_POP(cache, c);
+  void *block = MAGAZINE_POP(front_loaded(c));
   if (unlikely(!block))
     return front_zalloc_slow(size);
   zero_block(block, c * BLOCK_ALIGNMENT);

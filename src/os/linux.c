@@ -16,13 +16,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#if __has_include(<sys/single_threaded.h>)
-#include <sys/single_threaded.h>
-#define SINGLE_THREADED ((bool)__libc_single_threaded)
-#else
-#define SINGLE_THREADED false
-#endif
-
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
@@ -160,8 +153,6 @@ uint64_t os_now_ms(void)
   clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
   return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
-
-bool os_single_threaded(void) { return SINGLE_THREADED; }
 
 void os_yield(void) { sched_yield(); }
 

@@ -11,6 +11,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#if __has_include(<sys/single_threaded.h>)
+#include <sys/single_threaded.h>
+#define OS_SINGLE_THREADED ((bool)__libc_single_threaded)
+#else
+#define OS_SINGLE_THREADED false
+#endif
+
 /* Found at run time: 4, 16 and 64 KiB all exist. */
 size_t os_page_size(void);
 
@@ -51,7 +58,7 @@ size_t os_address_space_limit(void);
 uint64_t os_now_ms(void);
 
 /* True as long as the process has never had a second thread. False is always a safe answer. */
-bool os_single_threaded(void);
+static inline bool os_single_threaded(void) { return OS_SINGLE_THREADED; }
 
 void os_yield(void);
 
