@@ -10,10 +10,15 @@ enum {
   KEEP_LEAST_UNITS = 16,          /* 1 MiB */
   KEEP_BREATH_UNITS = 512,        /* 32 MiB: mstress .54 s when 4 MiB, .43 when 32 */
   PURGE_STEP_UNITS = 64,          /* given back in one system call */
-  HUGE_PAGE_UNITS = 32
+  HUGE_PAGE_UNITS = 32,
+  CACHE_LINE = 64,
+  REGION_ALIGNMENT = 64           /* of the units of a region that is too small to lose more */
 };
 
 space_t space_of_process;
+arena_t *space_arenas[ARENA_LIMIT];
+uint32_t space_arena_count;
+uint32_t space_arena_log2;
 
 /* Which slots of the address space hold an arena: bit address >> arena_log2. Set with release before any block of the arena
  * escapes, read with acquire by questions about foreign addresses; never cleared, arenas stay. */
@@ -25,22 +30,24 @@ bool space_init(void)
   space_t *space = &space_of_process;
   if (!class_map_init())
     return false;
-  space->arena_log2 = class_map_windowed ? ARENA_WINDOWED_LOG2 : ARENA_LOG2;
-  space->purge_delay_ms = options.purge_delay_ms;
-  space->huge_pages = options.huge_pages;
+  space->unit_log2 = UNIT_LOG2;
+  space->purgeable = true;
+  space_arena_log2 = class_map_windowed ? ARENA_WINDOWED_LOG2 : ARENA_LOG2;
+  space->purge_delay_ms = settings.purge_delay_ms;
+  space->huge_pages = settings.huge_pages;
   space->epoch_ms = os_now_ms();
   return true;
 }
 
-size_t space_longest_run(void) { return (size_t)1 << (space_of_process.arena_log2 - UNIT_LOG2 - 2); }
+size_t space_longest_run(void) { return (size_t)1 << (space_arena_log2 - UNIT_LOG2 - 2); }
 
 /* ---- arenas ---- */
 
-static void *reserve_arena_in_window(const space_t *space)
+static void *reserve_arena_in_window(void)
 {
-  size_t size = (size_t)1 << space->arena_log2;
+  size_t size = (size_t)1 << space_arena_log2;
   uintptr_t end = (uintptr_t)1 << WINDOW_ADDRESS_LOG2;
-  uintptr_t at = space->arena_count ? (uintptr_t)space->arenas[space->arena_count - 1] + size : 4 * GIB;
+  uintptr_t at = space_arena_count ? (uintptr_t)space_arenas[space_arena_count - 1] + size : 4 * GIB;
   for (; at + size <= end; at += size) {
     void *p = os_reserve_at((void *)at, size);
     if (p)
@@ -57,53 +64,75 @@ static void *reserve_arena_in_window(const space_t *space)
   return NULL;
 }
 
-static void arena_lay_out(arena_t *arena, space_t *space, uint32_t units)
+/* Where an arena's records stand, from `at` on; returns the first byte behind them. */
+static char *arena_lay_out(arena_t *arena, char *at, uint32_t units, bool long_bitmaps)
 {
-  size_t offset = round_up(sizeof *arena, 4096);
-  char *base = (char *)arena;
   size_t words = (units + WORD_BITS - 1) / WORD_BITS;
-  arena->space = space;
-  arena->base = base;
-  arena->unit_log2 = UNIT_LOG2;
   arena->unit_count = units;
-  arena->free = (uint64_t *)(base + sizeof *arena);
+  arena->free = (uint64_t *)round_up((uintptr_t)at, sizeof(uint64_t));
   arena->dirty = arena->free + words;
   arena->start = arena->dirty + words;
-  offset = round_up(sizeof *arena + 3 * words * sizeof(uint64_t), 4096);
-  arena->runs = (run_t *)(base + offset);
-  offset += units * sizeof(run_t);
-  arena->long_bitmaps = (uint64_t *)(base + offset);
-  offset += (size_t)units * LONG_BITMAP_WORDS * sizeof(uint64_t);
-  arena->first_unit = arena->hint = arena->used_end = arena->committed = (uint32_t)(round_up(offset, UNIT) >> UNIT_LOG2);
+  at = (char *)round_up((uintptr_t)(arena->start + words), CACHE_LINE);
+  arena->runs = (run_t *)at;
+  at += units * sizeof(run_t);
+  arena->long_bitmaps = long_bitmaps ? (uint64_t *)at : NULL;
+  return at + (long_bitmaps ? (size_t)units * LONG_BITMAP_WORDS * sizeof(uint64_t) : 0);
 }
 
 static size_t arena_head_bytes(uint32_t units)
 {
   arena_t head;
-  arena_lay_out(&head, NULL, units);
-  return (size_t)head.first_unit << UNIT_LOG2;
+  return round_up((uintptr_t)arena_lay_out(&head, (char *)sizeof head, units, true), UNIT);
 }
 
 static arena_t *arena_create(space_t *space)
 {
-  size_t size = (size_t)1 << space->arena_log2;
+  size_t size = (size_t)1 << space_arena_log2;
   uint32_t units = (uint32_t)(size >> UNIT_LOG2);
-  if (space->arena_count == ARENA_LIMIT)
+  if (space_arena_count == ARENA_LIMIT)
     return NULL;
-  arena_t *arena = class_map_windowed ? reserve_arena_in_window(space) : os_reserve(size, size);
+  arena_t *arena = class_map_windowed ? reserve_arena_in_window() : os_reserve(size, size);
   if (!arena)
     return NULL;
   if ((uintptr_t)arena >> ADDRESS_LOG2 || !os_commit(arena, arena_head_bytes(units)) || !class_map_open(arena, size)) {
     os_release(arena, size);
     return NULL;
   }
-  arena_lay_out(arena, space, units);
+  arena_lay_out(arena, (char *)(arena + 1), units, true);
+  arena->space = space;
+  arena->base = (char *)arena;
+  arena->unit_log2 = UNIT_LOG2;
+  arena->first_unit = arena->hint = arena->used_end = arena->committed = (uint32_t)(arena_head_bytes(units) >> UNIT_LOG2);
   bits_set(arena->free, arena->first_unit, units);
-  space->arenas[space->arena_count] = arena;
-  __atomic_store_n(&space->arena_count, space->arena_count + 1, __ATOMIC_RELEASE);
-  size_t slot = (uintptr_t)arena >> space->arena_log2;
+  space_arenas[space_arena_count] = arena;
+  __atomic_store_n(&space_arena_count, space_arena_count + 1, __ATOMIC_RELEASE);
+  size_t slot = (uintptr_t)arena >> space_arena_log2;
   __atomic_fetch_or(&arena_slots[slot / WORD_BITS], (uint64_t)1 << slot % WORD_BITS, __ATOMIC_RELEASE);
   return arena;
+}
+
+/* As many units as the memory has room for with their records. Blocks of a unit of up to 4 KiB need no long bitmap. */
+char *space_init_region(space_t *space, arena_t *arena, void *memory, size_t size, unsigned unit_log2, bool system, bool zeroed)
+{
+  size_t unit = (size_t)1 << unit_log2, alignment = size < 64 * KIB ? REGION_ALIGNMENT : unit;
+  uintptr_t end = round_down((uintptr_t)memory + size, alignment);
+  *space = (space_t){.fixed = arena, .unit_log2 = unit_log2, .purgeable = system && unit >= os_page_size(),
+                     .purge_delay_ms = PURGE_NEVER};
+  *arena = (arena_t){.space = space, .unit_log2 = unit_log2};
+  for (size_t units = size >> unit_log2; units > 0; units--) {
+    char *records = arena_lay_out(arena, memory, (uint32_t)units, unit > 4 * KIB);
+    if ((uintptr_t)records > end || (end - (uintptr_t)records) >> unit_log2 < units)
+      continue;
+    arena->base = (char *)(end - (units << unit_log2));
+    arena->committed = (uint32_t)units;
+    memset(arena->free, 0, 3 * ((units + WORD_BITS - 1) / WORD_BITS) * sizeof(uint64_t));
+    bits_set(arena->free, 0, units);
+    if (!zeroed)
+      bits_set(arena->dirty, 0, units);
+    space->dirty_units = zeroed ? 0 : units;
+    return records;
+  }
+  return NULL;
 }
 
 /* ---- taking and giving runs, under the space's lock ---- */
@@ -126,13 +155,18 @@ static bool arena_commit(arena_t *arena, uint32_t end)
   return true;
 }
 
+#define NO_UNIT UINT32_MAX
+
 static uint32_t arena_search(arena_t *arena, uint32_t units, uint32_t alignment)
 {
-  size_t end = arena->unit_count;
+  size_t end = arena->unit_count, base = (uintptr_t)arena->base >> arena->unit_log2;
+  bool skewed = (uintptr_t)arena->base & (((size_t)1 << arena->unit_log2) - 1);
+  if (alignment > 1 && skewed)
+    return NO_UNIT;
   size_t at = bits_next_set(arena->free, arena->hint, end);
   arena->hint = (uint32_t)at;
   while (at + units <= end) {
-    size_t aligned = round_up(at, alignment);
+    size_t aligned = round_up(base + at, alignment) - base;
     if (aligned + units > end)
       break;
     size_t gap = bits_next_clear(arena->free, aligned, aligned + units);
@@ -140,7 +174,7 @@ static uint32_t arena_search(arena_t *arena, uint32_t units, uint32_t alignment)
       return (uint32_t)aligned;
     at = bits_next_set(arena->free, gap, end);
   }
-  return 0;   /* unit 0 is the arena's own */
+  return NO_UNIT;
 }
 
 /* Units [from, to), all free, are used from now on. Returns how many were dirty. */
@@ -178,7 +212,7 @@ static void arena_vacate(arena_t *arena, uint32_t from, uint32_t to, bool dirty)
 static run_t *arena_take(arena_t *arena, uint32_t units, uint32_t alignment)
 {
   uint32_t at = arena_search(arena, units, alignment);
-  if (!at || !arena_commit(arena, at + units))
+  if (at == NO_UNIT || !arena_commit(arena, at + units))
     return NULL;
   run_t *run = &arena->runs[at];
   run->units = units;
@@ -194,8 +228,8 @@ static run_t *space_search(space_t *space, uint32_t units, uint32_t alignment)
   if (space->fixed)
     return arena_take(space->fixed, units, alignment);
   run_t *run = NULL;
-  for (uint32_t i = 0; i < space->arena_count && !run; i++)
-    run = arena_take(space->arenas[i], units, alignment);
+  for (uint32_t i = 0; i < space_arena_count && !run; i++)
+    run = arena_take(space_arenas[i], units, alignment);
   if (run)
     return run;
   arena_t *fresh = arena_create(space);
@@ -222,22 +256,29 @@ static size_t kept_units(const space_t *space)
   return max_size(max_size(KEEP_LEAST_UNITS, space->used_units / 8), breath);
 }
 
-/* The highest dirty units of the space, at most one step: [*from, *to). */
-static arena_t *highest_dirty(space_t *space, uint32_t *from, uint32_t *to)
+/* The highest dirty units of an arena, at most one word of them: [*from, *to). */
+static bool highest_dirty(const arena_t *arena, uint32_t *from, uint32_t *to)
 {
-  for (uint32_t i = space->arena_count; i--;) {
-    arena_t *arena = space->arenas[i];
-    for (uint32_t w = (arena->used_end + WORD_BITS - 1) / WORD_BITS; w--;) {
-      uint64_t word = arena->dirty[w];
-      if (!word)
-        continue;
-      unsigned high = log2_floor(word);
-      uint64_t below = ~word & ~(uint64_t)0 >> (WORD_BITS - 1 - high);   /* the clean ones under it */
-      *to = w * WORD_BITS + high + 1;
-      *from = w * WORD_BITS + (below ? log2_floor(below) + 1 : 0);
-      return arena;
-    }
+  for (uint32_t w = (arena->used_end + WORD_BITS - 1) / WORD_BITS; w--;) {
+    uint64_t word = arena->dirty[w];
+    if (!word)
+      continue;
+    unsigned high = log2_floor(word);
+    uint64_t below = ~word & ~(uint64_t)0 >> (WORD_BITS - 1 - high);   /* the clean ones under it */
+    *to = w * WORD_BITS + high + 1;
+    *from = w * WORD_BITS + (below ? log2_floor(below) + 1 : 0);
+    return true;
   }
+  return false;
+}
+
+static arena_t *arena_to_purge(const space_t *space, uint32_t *from, uint32_t *to)
+{
+  if (space->fixed)
+    return highest_dirty(space->fixed, from, to) ? space->fixed : NULL;
+  for (uint32_t i = space_arena_count; i--;)
+    if (highest_dirty(space_arenas[i], from, to))
+      return space_arenas[i];
   return NULL;
 }
 
@@ -245,7 +286,7 @@ static arena_t *highest_dirty(space_t *space, uint32_t *from, uint32_t *to)
 static size_t purge_step(space_t *space, size_t most)
 {
   uint32_t from, to;
-  arena_t *arena = highest_dirty(space, &from, &to);
+  arena_t *arena = arena_to_purge(space, &from, &to);
   if (!arena)
     return 0;
   if (to - from > most)
@@ -278,14 +319,22 @@ static size_t purge_until(space_t *space, size_t keep_units)
   return purged;
 }
 
+size_t space_dirty_bytes(space_t *space)
+{
+  lock_acquire(&space->lock);
+  size_t bytes = space->dirty_units << space->unit_log2;
+  lock_release(&space->lock);
+  return bytes;
+}
+
 size_t space_purge(space_t *space, size_t keep)
 {
-  if (space->fixed)
+  if (!space->purgeable)
     return 0;
   lock_acquire(&space->lock);
-  size_t purged = purge_until(space, keep >> UNIT_LOG2);
+  size_t purged = purge_until(space, keep >> space->unit_log2);
   lock_release(&space->lock);
-  return purged << UNIT_LOG2;
+  return purged << space->unit_log2;
 }
 
 /* After units came back: more than a quarter over what is kept is purged at once, so that one call serves many gives. */
@@ -301,6 +350,7 @@ static void settle(space_t *space)
 void space_give(space_t *space, run_t *run, bool dirty)
 {
   arena_t *arena = arena_of(space, run->start);
+  space = arena->space;
   uint32_t at = (uint32_t)(run - arena->runs);
   lock_acquire(&space->lock);
   bit_clear(arena->start, at);
@@ -310,9 +360,39 @@ void space_give(space_t *space, run_t *run, bool dirty)
   lock_release(&space->lock);
 }
 
+run_t *space_take_charged(space_t *space, budget_t *budget, size_t units, size_t alignment)
+{
+  size_t bytes = units << space->unit_log2;
+  if (space->prepaid) {
+    run_t *run = space_take(space, units, alignment);
+    if (run || !space->beyond)
+      return run;
+    space = space->beyond;
+  }
+  if (!budget_charge(budget, bytes))
+    return NULL;
+  run_t *run = space_take(space, units, alignment);
+  if (!run)
+    budget_discharge(budget, bytes);
+  return run;
+}
+
+size_t space_price(const space_t *space, const run_t *run, size_t units)
+{
+  return arena_of(space, run->start)->space->prepaid ? 0 : units << space->unit_log2;
+}
+
+void space_give_charged(space_t *space, budget_t *budget, run_t *run, bool dirty)
+{
+  size_t price = space_price(space, run, run->units);
+  space_give(space, run, dirty);
+  budget_discharge(budget, price);
+}
+
 void space_shorten(space_t *space, run_t *run, size_t units)
 {
   arena_t *arena = arena_of(space, run->start);
+  space = arena->space;
   uint32_t at = (uint32_t)(run - arena->runs);
   lock_acquire(&space->lock);
   arena_vacate(arena, at + (uint32_t)units, at + run->units, true);
@@ -324,6 +404,7 @@ void space_shorten(space_t *space, run_t *run, size_t units)
 bool space_lengthen(space_t *space, run_t *run, size_t units)
 {
   arena_t *arena = arena_of(space, run->start);
+  space = arena->space;
   uint32_t at = (uint32_t)(run - arena->runs), end = at + run->units;
   if (at + units > arena->unit_count)
     return false;
@@ -337,12 +418,6 @@ bool space_lengthen(space_t *space, run_t *run, size_t units)
   }
   lock_release(&space->lock);
   return longer;
-}
-
-bool space_move_pages(space_t *space, run_t *from, run_t *to, size_t bytes)
-{
-  (void)space;
-  return os_move_pages(from->start, to->start, round_up(bytes, os_page_size()));
 }
 
 bool space_tick(space_t *space, uint64_t now_ms)
@@ -366,19 +441,28 @@ bool space_tick(space_t *space, uint64_t now_ms)
 
 /* ---- questions ---- */
 
-run_t *space_find(const void *address)
+run_t *arena_find(arena_t *arena, const void *address)
 {
-  const space_t *space = &space_of_process;
-  uintptr_t a = (uintptr_t)address;
-  if (!space->arena_log2 || a >> (class_map_windowed ? WINDOW_ADDRESS_LOG2 : ADDRESS_LOG2))
-    return NULL;
-  size_t slot = a >> space->arena_log2;
-  if (!(__atomic_load_n(&arena_slots[slot / WORD_BITS], __ATOMIC_ACQUIRE) >> slot % WORD_BITS & 1))
-    return NULL;
-  arena_t *arena = arena_of(space, address);
-  size_t unit = (size_t)((const char *)address - arena->base) >> arena->unit_log2;
+  size_t unit = (uintptr_t)((const char *)address - arena->base) >> arena->unit_log2;
   if (unit < arena->first_unit || unit >= arena->used_end || bit_test(arena->free, unit))
     return NULL;
   run_t *run = run_of(arena, address);
   return (size_t)((const char *)address - run->start) < run_bytes(arena, run) ? run : NULL;
+}
+
+run_t *space_find(const void *address)
+{
+  uintptr_t a = (uintptr_t)address;
+  if (!space_arena_log2 || a >> (class_map_windowed ? WINDOW_ADDRESS_LOG2 : ADDRESS_LOG2))
+    return NULL;
+  size_t slot = a >> space_arena_log2;
+  if (!(__atomic_load_n(&arena_slots[slot / WORD_BITS], __ATOMIC_ACQUIRE) >> slot % WORD_BITS & 1))
+    return NULL;
+  return arena_find((arena_t *)round_down(a, (size_t)1 << space_arena_log2), address);
+}
+
+run_t *arena_next_run(arena_t *arena, uint32_t unit)
+{
+  size_t at = bits_next_set(arena->start, unit, arena->used_end);
+  return at < arena->used_end ? &arena->runs[at] : NULL;
 }

@@ -24,13 +24,14 @@
 #ifndef ARENA_H
 #define ARENA_H
 
+#include "budget.h"
 #include "class_map.h"
 #include "option.h"
 #include "os/lock.h"
 #include "os/os.h"
 #include "size_class.h"
 
-typedef enum run_kind { RUN_NONE, RUN_SLAB, RUN_LARGE } run_kind_t;
+typedef enum run_kind { RUN_NONE, RUN_SLAB, RUN_LARGE, RUN_REGION } run_kind_t;
 
 enum {
   SHORT_BITMAP_WORDS = 7,
@@ -77,10 +78,11 @@ typedef struct arena {
 
 typedef struct space {
   lock_t   lock;
-  arena_t *fixed;             /* a space of a single arena that never grows, or NULL */
-  arena_t *arenas[ARENA_LIMIT];
-  uint32_t arena_count;
-  uint32_t arena_log2;
+  arena_t *fixed;             /* NULL, or the arena of a region: all this space has */
+  struct space *beyond;       /* where a region's heap goes on when the region is full, or NULL */
+  uint32_t unit_log2;
+  bool     prepaid;           /* a region that was charged whole at its creation */
+  bool     purgeable;         /* its memory is the system's, not a caller's */
   size_t   used_units, dirty_units, peak_units;   /* peak: of both together */
   size_t   taken_again;       /* units taken lately that had been used before */
   uint64_t purged_bytes;
@@ -90,23 +92,39 @@ typedef struct space {
   uint8_t  huge_pages;        /* option.h */
 } space_t;
 
+/* The arenas of the process's space, oldest first. */
+extern arena_t *space_arenas[ARENA_LIMIT];
+extern uint32_t space_arena_count;
+extern INTERNAL uint32_t space_arena_log2;
+
 /* The process's own. */
 extern INTERNAL space_t space_of_process;
 
 bool space_init(void);
 
+/* A region: a space of one fixed arena in [memory, memory+size), its records too. `system`: the memory is a run of the
+ * process's space, not the caller's. Returns the end of the records, from where to arena->base there is room for the
+ * owner's; NULL: too small for a single unit. */
+char *space_init_region(space_t *space, arena_t *arena, void *memory, size_t size, unsigned unit_log2, bool system, bool zeroed);
+
 /* A run of `units`, its first address a multiple of `alignment` units; NULL: none. `zeroed` is set if it holds no old data. */
 run_t *space_take(space_t *space, size_t units, size_t alignment);
 
-/* Takes a run back. `dirty`: it holds memory (it was not emptied by space_move_pages). */
+/* Takes a run back, to wherever it came from. `dirty`: it holds memory (its pages were not moved away). */
 void space_give(space_t *space, run_t *run, bool dirty);
+
+/* The same on a budget's account, from the region or from beyond it. NULL: no memory, or over the budget. */
+run_t *space_take_charged(space_t *space, budget_t *budget, size_t units, size_t alignment);
+void   space_give_charged(space_t *space, budget_t *budget, run_t *run, bool dirty);
+
+/* What `units` more of this run would be charged. */
+size_t space_price(const space_t *space, const run_t *run, size_t units);
 
 /* The run's last units go back, or free units behind it are added; false: they are not free. */
 void space_shorten(space_t *space, run_t *run, size_t units);
 bool space_lengthen(space_t *space, run_t *run, size_t units);
 
-/* The pages of the first `bytes` of `from` move to `to`; from is left holding nothing. False: copy instead. */
-bool space_move_pages(space_t *space, run_t *from, run_t *to, size_t bytes);
+size_t space_dirty_bytes(space_t *space);
 
 /* Gives dirty units back to the system until at most `keep` are left; returns the bytes given. */
 size_t space_purge(space_t *space, size_t keep);
@@ -116,18 +134,27 @@ bool space_tick(space_t *space, uint64_t now_ms);
 
 /* The run that `address` is in, whichever arena of the process; NULL: none. Exact for any address at all. */
 run_t *space_find(const void *address);
+run_t *arena_find(arena_t *arena, const void *address);
+
+/* The arena's run that starts at or after `unit`; NULL: none. For walks. */
+run_t *arena_next_run(arena_t *arena, uint32_t unit);
 
 /* The most units one run can have. */
 size_t space_longest_run(void);
 
 static inline size_t run_bytes(const arena_t *arena, const run_t *run) { return (size_t)run->units << arena->unit_log2; }
+static inline size_t space_units(const space_t *space, size_t bytes)
+{
+  return (bytes + ((size_t)1 << space->unit_log2) - 1) >> space->unit_log2;
+}
 
 /* `block` is inside an arena of the space. */
 static inline arena_t *arena_of(const space_t *space, const void *block)
 {
-  if (space->fixed)
+  const arena_t *fixed = space->fixed;
+  if (fixed && (uintptr_t)block - (uintptr_t)fixed->base < (uintptr_t)fixed->unit_count << fixed->unit_log2)
     return space->fixed;
-  return (arena_t *)round_down((uintptr_t)block, (size_t)1 << space->arena_log2);
+  return (arena_t *)round_down((uintptr_t)block, (size_t)1 << space_arena_log2);
 }
 
 /* The run that `block`, a block of a live run, is in. */

@@ -10,9 +10,9 @@ enum {
   MOVE_PAGES_LEAST = 1 << 20           /* from here a large block moves by its page table, not byte by byte */
 };
 
-heap_t heap_front = {.name = "default"};
+heap_t heap_front = {.mark = HEAP_LIVE_MARK, .name = "default"};
 lock_t heaps_lock;
-static lock_t ready_lock;
+static lock_t ready_lock, records_lock;
 static bool ready;                     /* stored with release once everything below is set, read with acquire */
 
 static pool_t front_pools[CLASS_COUNT];
@@ -27,15 +27,19 @@ static void flush_thread(thread_t *thread);
 static void for_each_lock(void (*act)(lock_t *))
 {
   act(&ready_lock);
-  act(&threads_lock);
   act(&heaps_lock);
+  act(&threads_lock);
   for (heap_t *heap = heaps_first(); heap; heap = heap->next) {
     act(&heap->lock);
     for (unsigned c = 1; c < CLASS_COUNT; c++)
       if (heap->pools[c])
         act(&heap->pools[c]->lock);
   }
+  for (heap_t *heap = heaps_first()->next; heap; heap = heap->next)
+    act(&heap->own_space.lock);
   act(&huge_lock);
+  act(&records_lock);
+  act(&pool_magazines_lock);
   act(&space_of_process.lock);
   act(&metadata_lock);
 }
@@ -73,8 +77,9 @@ COLD static bool bring_up(void)
     option_read();
     up = space_init();
     heap_front.space = &space_of_process;
-    heap_front.checked = options.checked;
-    heap_front.plane = options.checked ? POOL_PLANE_NONE : POOL_PLANE_FRONT;
+    heap_front.checked = settings.checked;
+    heap_front.cached = !settings.checked;
+    heap_front.plane = settings.checked ? POOL_PLANE_NONE : POOL_PLANE_FRONT;
     thread_flush = flush_thread;
     __atomic_store_n(&ready, up, __ATOMIC_RELEASE);
   }
@@ -93,19 +98,73 @@ __attribute__((constructor)) static void start(void)
 
 /* ---- pools and threads ---- */
 
-COLD static pool_t *make_pool(heap_t *heap, unsigned size_class)
+static uint32_t block_size_of(const heap_t *heap, unsigned c) { return heap->class_count ? heap->class_sizes[c] : size_class_size[c]; }
+
+/* ---- records of heaps without a region: pools, tables of classes ---- */
+
+enum { RECORD_SIZE = 512 };
+_Static_assert(sizeof(pool_t) <= RECORD_SIZE && CLASS_COUNT * sizeof(uint32_t) <= RECORD_SIZE, "both fit");
+
+typedef struct record { struct record *next; } record_t;
+static record_t *unused_records;
+
+static void *record_take(void)
+{
+  lock_acquire(&records_lock);
+  record_t *record = unused_records;
+  if (record)
+    unused_records = record->next;
+  lock_release(&records_lock);
+  return record ? memset(record, 0, RECORD_SIZE) : metadata_take(RECORD_SIZE, 64);
+}
+
+void heap_give_record(const heap_t *heap, void *record)
+{
+  if (heap->region || !record)
+    return;
+  record_t *unused = record;
+  lock_acquire(&records_lock);
+  unused->next = unused_records;
+  unused_records = unused;
+  lock_release(&records_lock);
+}
+
+COLD static pool_t *make_pool(heap_t *heap, unsigned c)
 {
   lock_acquire(&heap->lock);
-  pool_t *pool = heap->pools[size_class];
+  pool_t *pool = heap->pools[c];
   if (!pool && heap_front_ready()) {
-    pool = heap == &heap_front ? &front_pools[size_class] : metadata_take(sizeof *pool, 64);
+    pool = heap == &heap_front ? &front_pools[c] : heap_take_record(heap, sizeof *pool);
     if (pool) {
-      pool_init(pool, size_class, heap, heap->space, &heap->budget, heap->plane);
-      __atomic_store_n(&heap->pools[size_class], pool, __ATOMIC_RELEASE);
+      pool_init(pool, &(pool_make_t){.size_class = c, .block_size = block_size_of(heap, c), .heap = heap, .space = heap->space,
+                                     .budget = &heap->budget, .plane = heap->plane, .cached = heap->cached, .single_thread = heap->lock.unused});
+      __atomic_store_n(&heap->pools[c], pool, __ATOMIC_RELEASE);
     }
   }
   lock_release(&heap->lock);
   return pool;
+}
+
+/* A region's records begin behind those of its arena and go on in runs of it; the others' come from the process's metadata and
+ * are used again after the heap has ended. */
+void *heap_take_record(heap_t *heap, size_t size)
+{
+  size = round_up(size, sizeof(void *));
+  if (!heap->region)
+    return size <= RECORD_SIZE ? record_take() : NULL;
+  if (size > (size_t)(heap->records_end - heap->records)) {
+    size_t units = space_units(heap->space, size);
+    run_t *run = space_take_charged(heap->space, &heap->budget, units, 1);
+    if (!run)
+      return NULL;
+    run->kind = RUN_REGION;
+    run->owner = NULL;
+    heap->records = run->start;
+    heap->records_end = run->start + (units << heap->space->unit_log2);
+  }
+  void *record = heap->records;
+  heap->records += size;
+  return memset(record, 0, size);
 }
 
 pool_t *heap_pool(heap_t *heap, unsigned size_class)
@@ -117,53 +176,105 @@ pool_t *heap_pool(heap_t *heap, unsigned size_class)
 static void flush_magazines(magazines_t *magazines, heap_t *heap, bool only_idle)
 {
   for (unsigned c = 1; c <= CLASS_CACHED; c++)
-    if (heap->pools[c] && (magazines_idle(magazines, c) || !only_idle))
+    if (heap->pools[c] && heap->pools[c]->cached && (magazines_idle(magazines, c) || !only_idle))
       magazines_flush(magazines, heap->pools[c]);
 }
 
-static void flush_thread(thread_t *thread) { flush_magazines(&thread->front, &heap_front, false); }
+static void flush_thread(thread_t *thread)
+{
+  flush_magazines(&thread->front, &heap_front, false);
+  for (heap_cache_t *cache = thread->heaps; cache; cache = cache->next)
+    flush_magazines(&cache->magazines, cache->heap, false);
+}
+
+magazines_t *heap_magazines(heap_t *heap, thread_t *thread)
+{
+  if (!thread || !heap->cached)
+    return NULL;
+  return heap == &heap_front ? &thread->front : thread_magazines(thread, heap, heap->placed);
+}
+
+static void tick_heaps(uint64_t now_ms)
+{
+  lock_acquire(&heaps_lock);
+  for (heap_t *heap = heaps_first(); heap; heap = heap->next) {
+    for (unsigned c = 1; c < CLASS_COUNT; c++)
+      if (heap->pools[c])
+        pool_tick(heap->pools[c]);
+    if (heap->own_space.purgeable)
+      space_tick(&heap->own_space, now_ms);
+  }
+  lock_release(&heaps_lock);
+}
 
 COLD void heap_look_at_clock(thread_t *thread)
 {
-  if (options.purge_delay_ms == PURGE_NEVER)
+  if (settings.purge_delay_ms == PURGE_NEVER)
     return;
   uint64_t now = os_now_ms();
-  if (now - thread->looked_ms >= options.purge_delay_ms) {
+  if (now - thread->looked_ms >= settings.purge_delay_ms) {
     thread->looked_ms = now;
     flush_magazines(&thread->front, &heap_front, true);
   }
   if (space_tick(&space_of_process, now))
-    for (unsigned c = 1; c < CLASS_COUNT; c++)
-      if (heap_front.pools[c])
-        pool_tick(heap_front.pools[c]);
+    tick_heaps(now);
 }
 
+static void drain(heap_t *heap)
+{
+  magazines_t *magazines = heap_magazines(heap, thread_current());
+  if (magazines)
+    flush_magazines(magazines, heap, false);
+  for (unsigned c = 1; c < CLASS_COUNT; c++)
+    if (heap->pools[c])
+      pool_drain(heap->pools[c]);
+}
+
+/* A heap without a region answers for what its own slabs left in the process's space, not for what was there before. */
 size_t heap_trim(heap_t *heap, size_t keep)
 {
   if (!heap_front_ready())
     return 0;
-  thread_t *thread = thread_current();
-  if (thread)
-    flush_magazines(&thread->front, heap, false);
-  for (unsigned c = 1; c < CLASS_COUNT; c++)
-    if (heap->pools[c])
-      pool_drain(heap->pools[c]);
-  return space_purge(heap->space, keep);
+  size_t before = heap == &heap_front || heap->region ? 0 : space_dirty_bytes(heap->space);
+  drain(heap);
+  return space_purge(heap->space, before + keep);
 }
 
 /* ---- blocks of a size class ---- */
 
-unsigned heap_class_for(size_t size, size_t alignment)
+/* The first class of the heap's own table that is large enough. */
+static unsigned own_class_of(const heap_t *heap, size_t size)
 {
-  if (size > SIZE_MAX_CLASS || alignment > UNIT)
+  unsigned low = 1, high = heap->class_count + 1u;
+  while (low < high) {
+    unsigned middle = (low + high) / 2;
+    if (heap->class_sizes[middle] < size)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low <= heap->class_count ? low : 0;
+}
+
+static unsigned class_of(const heap_t *heap, size_t size)
+{
+  if (size > SIZE_MAX_CLASS)
+    return 0;
+  return heap->class_count ? own_class_of(heap, size) : size_class_of(size);
+}
+
+unsigned heap_class_for(const heap_t *heap, size_t size, size_t alignment)
+{
+  size_t unit = (size_t)1 << heap->space->unit_log2;
+  if (size > SIZE_MAX_CLASS || alignment > unit)
     return 0;
   if (alignment <= BLOCK_ALIGNMENT)
-    return size_class_of(size);
+    return class_of(heap, size);
   /* Slabs begin at a unit, so a block size that is a multiple of the alignment has every block aligned. */
-  size = round_up(size + !size, alignment);
-  unsigned c = size <= SIZE_MAX_CLASS ? size_class_of(size) : 0;
-  while (c && size_class_size[c] & (alignment - 1))
-    c = c == CLASS_LAST ? 0 : c + 1;
+  unsigned last = heap->class_count ? heap->class_count : CLASS_LAST;
+  unsigned c = class_of(heap, round_up(size + !size, alignment));
+  while (c && block_size_of(heap, c) & (alignment - 1))
+    c = c == last ? 0 : c + 1;
   return c;
 }
 
@@ -177,10 +288,10 @@ size_t heap_good_size(size_t size)
 
 static void *take_cached(heap_t *heap, pool_t *pool)
 {
-  thread_t *thread = heap->checked ? NULL : thread_current();
-  if (!thread)
+  thread_t *thread = thread_current();
+  magazines_t *magazines = heap_magazines(heap, thread);
+  if (!magazines)
     return NULL;
-  magazines_t *magazines = &thread->front;
   void *block = MAGAZINE_POP(&magazines->cache->of[pool->size_class]);
   if (!block) {
     heap_trip(thread);
@@ -195,7 +306,7 @@ static void *take_block(heap_t *heap, unsigned size_class, block_past_t *past)
   if (!pool)
     return NULL;
   *past = BLOCK_USED;
-  void *block = size_class <= CLASS_CACHED ? take_cached(heap, pool) : NULL;
+  void *block = pool->cached ? take_cached(heap, pool) : NULL;
   if (!block && !pool_take(pool, &block, 1, past))
     return NULL;
   return block;
@@ -231,31 +342,23 @@ static void large_unlink(heap_t *heap, run_t *run)
   lock_release(&heap->lock);
 }
 
-static size_t units_for(size_t size) { return (size + UNIT - 1) >> UNIT_LOG2; }
-
 static run_t *large_run(heap_t *heap, size_t size, size_t alignment)
 {
-  size_t units = units_for(size);
-  if (!budget_charge(&heap->budget, units << UNIT_LOG2))
+  space_t *space = heap->space;
+  run_t *run = space_take_charged(space, &heap->budget, space_units(space, size), space_units(space, alignment));
+  if (!run)
     return NULL;
-  run_t *run = space_take(heap->space, units, units_for(alignment));
-  if (!run) {
-    budget_discharge(&heap->budget, units << UNIT_LOG2);
-    return NULL;
-  }
   run->kind = RUN_LARGE;
   run->owner = heap;
-  run->size = round_up(size, os_page_size());
+  run->size = min_size(round_up(size, os_page_size()), (size_t)run->units << space->unit_log2);
   large_link(heap, run);
   return run;
 }
 
-static void large_free(heap_t *heap, run_t *run, bool dirty)
+void heap_free_run(heap_t *heap, run_t *run, bool dirty)
 {
-  size_t bytes = (size_t)run->units << UNIT_LOG2;
   large_unlink(heap, run);
-  space_give(heap->space, run, dirty);
-  budget_discharge(&heap->budget, bytes);
+  space_give_charged(heap->space, &heap->budget, run, dirty);
 }
 
 static void huge_count(heap_t *heap, ptrdiff_t blocks, ptrdiff_t bytes)
@@ -279,7 +382,7 @@ static void *take_huge(heap_t *heap, size_t size, size_t alignment)
   return huge->start;
 }
 
-static void huge_free(heap_t *heap, huge_t *huge)
+void heap_free_huge(heap_t *heap, huge_t *huge)
 {
   size_t bytes = huge->size;
   huge_count(heap, -1, -(ptrdiff_t)bytes);
@@ -287,12 +390,18 @@ static void huge_free(heap_t *heap, huge_t *huge)
   budget_discharge(&heap->budget, bytes);
 }
 
+static bool is_huge(size_t size, size_t alignment)
+{
+  size_t longest = space_longest_run() << UNIT_LOG2;
+  return size > longest || alignment > longest;
+}
+
 static void *take_large(heap_t *heap, size_t size, size_t alignment, block_past_t *past)
 {
   size = max_size(size, 1);
   *past = BLOCK_ZEROED;
-  if (units_for(size) > space_longest_run() || units_for(alignment) > space_longest_run())
-    return take_huge(heap, size, alignment);
+  if (is_huge(size, alignment))
+    return heap->bounded ? NULL : take_huge(heap, size, alignment);
   run_t *run = large_run(heap, size, alignment);
   if (!run)
     return NULL;
@@ -303,59 +412,78 @@ static void *take_large(heap_t *heap, size_t size, size_t alignment, block_past_
 
 /* ---- allocation ---- */
 
-static void *take(heap_t *heap, size_t size, size_t alignment, block_past_t *past, size_t *usable)
+typedef struct request {
+  size_t size, alignment;
+  size_t usable;        /* answer: bytes of the block */
+  block_past_t past;    /* answer: what they hold */
+  heap_t *heap;         /* answer: whose block it is */
+} request_t;
+
+static void *take(heap_t *heap, request_t *r)
 {
-  unsigned c = heap_class_for(size, alignment);
-  *usable = c ? size_class_size[c] : round_up(size, os_page_size());
-  return c ? take_block(heap, c, past) : take_large(heap, size, alignment, past);
+  unsigned c = heap_class_for(heap, r->size, r->alignment);
+  r->heap = heap;
+  if (c) {
+    r->usable = block_size_of(heap, c);
+    return take_block(heap, c, &r->past);
+  }
+  r->usable = round_up(r->size, os_page_size());
+  return take_large(heap, r->size, r->alignment, &r->past);
 }
 
 void *heap_exhausted(heap_t *heap)
 {
   __atomic_fetch_add(&heap->exhausted_count, 1, __ATOMIC_RELAXED);
-  if (options.abort_on_exhausted)
+  if (settings.abort_on_exhausted)
     fatal("memory exhausted");
   errno = ENOMEM;
   return NULL;
 }
 
-/* Free memory of the heap itself is tried before a request fails. */
-static void *take_hard(heap_t *heap, size_t size, size_t alignment, block_past_t *past, size_t *usable)
-{
-  void *block = take(heap, size, alignment, past, usable);
-  if (unlikely(!block)) {
-    heap_trim(heap, 0);
-    block = take(heap, size, alignment, past, usable);
-  }
-  return block;
-}
+enum { ATTEMPTS = 64 };   /* of on_exhausted for one request */
 
-static void *allocate_checked(heap_t *heap, size_t size, size_t alignment, bool zero)
+/* The order when a heap is exhausted: what it has cached and idle itself, its callback as long as that helps, the heap it
+ * overflows to. */
+COLD static void *take_hard(heap_t *heap, request_t *r)
 {
-  block_past_t past;
-  size_t usable;
-  void *block = take_hard(heap, size + GUARD_BYTES, alignment, &past, &usable);
+  drain(heap);
+  void *block = take(heap, r);
+  for (unsigned attempt = 0; !block && heap->on_exhausted && attempt < ATTEMPTS; attempt++) {
+    if (!heap->on_exhausted(heap, r->size, attempt, heap->context))
+      break;
+    __atomic_fetch_add(&heap->retried_count, 1, __ATOMIC_RELAXED);
+    block = take(heap, r);
+    if (!block) {
+      drain(heap);
+      block = take(heap, r);
+    }
+  }
+  if (block || !heap->overflow)
+    return block;
+  block = take(heap->overflow, r);
   if (!block)
-    return heap_exhausted(heap);
-  guard_open(block, usable, size, past == BLOCK_USED && usable <= SIZE_MAX_CLASS, "pool_alloc");
-  if (zero)
-    memset(block, 0, size);
+    block = take_hard(heap->overflow, r);
+  if (block)
+    __atomic_fetch_add(&heap->overflowed_count, 1, __ATOMIC_RELAXED);
   return block;
 }
 
 void *heap_allocate(heap_t *heap, size_t size, size_t alignment, bool zero)
 {
-  block_past_t past;
-  size_t usable;
   if (size > PTRDIFF_MAX - 2 * UNIT || alignment > PTRDIFF_MAX / 2 || !heap_front_ready())
     return heap_exhausted(heap);
-  if (heap->checked)
-    return allocate_checked(heap, size, alignment, zero);
-  void *block = take_hard(heap, size, alignment, &past, &usable);
-  if (!block)
+  request_t r = {.size = heap->checked ? size + GUARD_BYTES : size, .alignment = alignment};
+  void *block = take(heap, &r);
+  if (unlikely(!block))
+    block = take_hard(heap, &r);
+  if (unlikely(!block))
     return heap_exhausted(heap);
-  if (zero && past != BLOCK_ZEROED)
-    memset(block, 0, usable);
+  if (r.heap->checked) {
+    guard_open(block, r.usable, size, r.past == BLOCK_USED && heap_class_for(r.heap, r.size, alignment), "pool_alloc");
+    r.usable = size;
+  }
+  if (zero && (r.past != BLOCK_ZEROED || r.heap->checked))
+    memset(block, 0, r.usable);
   return block;
 }
 
@@ -370,16 +498,41 @@ static located_t locate_in_slab(run_t *slab, const void *address)
                      .size = pool->block_size, .live = start != NULL};
 }
 
+static located_t locate_in_run(run_t *run, const void *address)
+{
+  if (run->kind == RUN_SLAB)
+    return locate_in_slab(run, address);
+  if (run->kind == RUN_LARGE)
+    return (located_t){.heap = run->owner, .run = run, .start = run->start, .size = run->size,
+                       .live = (size_t)((const char *)address - run->start) < run->size};
+  return (located_t){0};
+}
+
+/* The heap whose region in the caller's memory holds the address. */
+static heap_t *heap_around(const void *address)
+{
+  lock_acquire(&heaps_lock);
+  heap_t *heap = heaps_first()->next;
+  while (heap && (size_t)((const char *)address - heap->region) >= heap->region_size)
+    heap = heap->next;
+  lock_release(&heaps_lock);
+  return heap;
+}
+
 /* In a slab, "live" is not yet sure: the block may be in a magazine. */
 static located_t locate_out(const void *address)
 {
   run_t *run = space_find(address);
-  if (run && run->kind == RUN_SLAB)
-    return locate_in_slab(run, address);
-  if (run && run->kind == RUN_LARGE)
-    return (located_t){.heap = run->owner, .run = run, .start = run->start, .size = run->size,
-                       .live = (size_t)((const char *)address - run->start) < run->size};
-  huge_t *huge = run ? NULL : huge_find(address);
+  heap_t *around = run ? (run->kind == RUN_REGION ? run->owner : NULL) : heap_around(address);
+  if (around) {
+    run = arena_find(&around->own_arena, address);
+    located_t at = run ? locate_in_run(run, address) : (located_t){0};
+    at.heap = around;
+    return at;
+  }
+  if (run)
+    return locate_in_run(run, address);
+  huge_t *huge = huge_find(address);
   if (huge)
     return (located_t){.heap = huge->owner, .huge = huge, .start = huge->start, .size = huge->size, .live = true};
   return (located_t){0};
@@ -389,12 +542,14 @@ static bool is_cached(const pool_t *pool, const void *block)
 {
   bool found = false;
   unsigned c = pool->size_class;
-  if (c <= CLASS_CACHED) {
-    lock_acquire(&threads_lock);
-    for (thread_t *thread = threads_first(); thread && !found; thread = thread->next)
-      found = magazines_hold(&thread->front, c, block);
-    lock_release(&threads_lock);
+  if (!pool->cached)
+    return false;
+  lock_acquire(&threads_lock);
+  for (thread_t *thread = threads_first(); thread && !found; thread = thread->next) {
+    const magazines_t *magazines = pool->heap == &heap_front ? &thread->front : thread_magazines_if_any(thread, pool->heap);
+    found = magazines && magazines_hold(magazines, c, block);
   }
+  lock_release(&threads_lock);
   return found;
 }
 
@@ -414,7 +569,7 @@ located_t heap_locate(const void *address)
 static located_t locate_block(const void *block, const char *call)
 {
   located_t at = heap_front_ready() ? locate_out(block) : (located_t){0};
-  if (!at.heap || at.start != block)
+  if (!at.heap || !at.start || at.start != block)
     fatal_misuse(call, block, NOT_A_BLOCK);
   if (!at.live)
     fatal_misuse(call, block, at.pool ? FREED_TWICE : NOT_A_BLOCK);
@@ -433,35 +588,54 @@ static void give(located_t at, bool dirty)
 {
   void *block = at.start;
   if (at.huge) {
-    huge_free(at.heap, at.huge);
+    heap_free_huge(at.heap, at.huge);
     return;
   }
   if (!at.pool) {
-    large_free(at.heap, at.run, dirty);
+    heap_free_run(at.heap, at.run, dirty);
     return;
   }
-  thread_t *thread = at.pool->size_class <= CLASS_CACHED && !at.heap->checked ? thread_current() : NULL;
-  if (!thread) {
+  thread_t *thread = at.pool->cached ? thread_current() : NULL;
+  magazines_t *magazines = heap_magazines(at.heap, thread);
+  if (!magazines) {
     pool_put(at.pool, &block, 1);
-  } else if (!MAGAZINE_PUSH(&thread->front.cache->of[at.pool->size_class], block)) {
+  } else if (!MAGAZINE_PUSH(&magazines->cache->of[at.pool->size_class], block)) {
     heap_trip(thread);
-    magazines_overflow(&thread->front, at.pool, block);
+    magazines_overflow(magazines, at.pool, block);
   }
 }
 
-void heap_free(void *block, const char *call)
+static void give_back(located_t at, const char *call)
 {
-  located_t at = locate_block(block, call);
   if (at.heap->checked)
-    guard_close(block, at.size, call);
+    guard_close(at.start, at.size, call);
+  else if (at.heap->zero_on_free)
+    memset(at.start, 0, at.size);
   give(at, true);
 }
+
+static bool overflows_to(const heap_t *heap, const heap_t *other)
+{
+  while (heap && heap != other)
+    heap = heap->overflow;
+  return heap != NULL;
+}
+
+static located_t locate_block_of(const heap_t *heap, const void *block, const char *call)
+{
+  located_t at = locate_block(block, call);
+  if (heap && !overflows_to(heap, at.heap))
+    fatal_misuse(call, block, NOT_OF_HEAP);
+  return at;
+}
+
+void heap_free(heap_t *heap, void *block, const char *call) { give_back(locate_block_of(heap, block, call), call); }
 
 /* ---- changing the size ---- */
 
 static void large_resized(heap_t *heap, run_t *run, size_t size)
 {
-  size = round_up(size, os_page_size());
+  size = min_size(round_up(size, os_page_size()), (size_t)run->units << heap->space->unit_log2);
   lock_acquire(&heap->lock);
   large_count(heap, 0, (ptrdiff_t)(size - run->size));
   lock_release(&heap->lock);
@@ -470,16 +644,17 @@ static void large_resized(heap_t *heap, run_t *run, size_t size)
 
 static bool large_resize(heap_t *heap, run_t *run, size_t size)
 {
-  size_t units = units_for(size), had = run->units;
+  space_t *space = heap->space;
+  size_t units = space_units(space, size), had = run->units;
   if (units < had) {
-    space_shorten(heap->space, run, units);
-    budget_discharge(&heap->budget, (had - units) << UNIT_LOG2);
+    space_shorten(space, run, units);
+    budget_discharge(&heap->budget, space_price(space, run, had - units));
   } else if (units > had) {
-    size_t more = (units - had) << UNIT_LOG2;
-    if (units > space_longest_run() || !budget_charge(&heap->budget, more))
+    size_t price = space_price(space, run, units - had);
+    if (is_huge(size, 1) || !budget_charge(&heap->budget, price))
       return false;
-    if (!space_lengthen(heap->space, run, units)) {
-      budget_discharge(&heap->budget, more);
+    if (!space_lengthen(space, run, units)) {
+      budget_discharge(&heap->budget, price);
       return false;
     }
   }
@@ -508,10 +683,10 @@ static bool resize(located_t at, size_t size, bool may_move)
   if (at.heap->checked || size > PTRDIFF_MAX - 2 * UNIT)
     return false;
   if (at.huge)
-    return units_for(size) > space_longest_run() && huge_resized(at.heap, at.huge, size, may_move);
+    return is_huge(size, 1) && huge_resized(at.heap, at.huge, size, may_move);
   if (!at.pool)
-    return size > SIZE_MAX_CLASS && large_resize(at.heap, at.run, size);
-  return size <= at.size && (size > at.size / 2 || size_class_of(size) == at.pool->size_class);
+    return !class_of(at.heap, size) && large_resize(at.heap, at.run, size);
+  return size <= at.size && (size > at.size / 2 || class_of(at.heap, size) == at.pool->size_class);
 }
 
 bool heap_resize_in_place(void *block, size_t size, const char *call)
@@ -523,45 +698,39 @@ bool heap_resize_in_place(void *block, size_t size, const char *call)
 /* The pages of a large block can change place without being read. */
 static void *move_pages(located_t at, size_t size)
 {
-  if (at.pool || at.huge || at.size < MOVE_PAGES_LEAST || units_for(size) > space_longest_run())
+  if (at.pool || at.huge || at.heap->region || at.size < MOVE_PAGES_LEAST || is_huge(size, 1))
     return NULL;
   run_t *to = large_run(at.heap, size, 1);
   if (!to)
     return NULL;
   if (!os_move_pages(at.run->start, to->start, at.size)) {
-    large_free(at.heap, to, true);
+    heap_free_run(at.heap, to, true);
     return NULL;
   }
   void *moved = to->start;
-  large_free(at.heap, at.run, false);
+  heap_free_run(at.heap, at.run, false);
   return moved;
 }
 
-static void *copy(located_t at, size_t size, size_t had)
+static void *copy(heap_t *heap, located_t at, size_t size, size_t had)
 {
-  void *to = heap_allocate(at.heap, size, 1, false);
+  void *to = heap_allocate(heap ? heap : at.heap, size, 1, false);
   if (!to)
     return NULL;
   memcpy(to, at.start, min_size(had, size));
   return to;
 }
 
-void *heap_reallocate(void *block, size_t size, const char *call)
+void *heap_reallocate(heap_t *heap, void *block, size_t size, const char *call)
 {
-  located_t at = locate_block(block, call);
-  if (at.heap->checked) {
-    void *to = copy(at, size, guard_size(block, at.size));
-    if (to)
-      heap_free(block, call);
-    return to;
-  }
+  located_t at = locate_block_of(heap, block, call);
   if (resize(at, size, true))
     return at.huge ? at.huge->start : block;
-  void *to = size > at.size ? move_pages(at, size) : NULL;
+  void *to = size > at.size && !at.heap->checked && !at.heap->zero_on_free ? move_pages(at, size) : NULL;
   if (to)
     return to;
-  to = copy(at, size, at.size);
+  to = copy(heap, at, size, at.heap->checked ? guard_size(block, at.size) : at.size);
   if (to)
-    give(at, true);
+    give_back(at, call);
   return to;
 }

@@ -4,8 +4,12 @@
  * block when the calling thread's magazines cannot serve it, and where a pointer that the class map does not know is looked
  * up. The front end's fast path never comes here.
  *
+ * A heap takes its slabs and runs from the process's space, or from a region of its own: the caller's memory, what was
+ * reserved at creation, or, for a small budget, as much as the budget allows, cut into smaller units so that few bytes
+ * serve many size classes.
+ *
  *   H1 a pool exists from the first request of its class on and stays as long as the heap
- *   H2 budget.held == the bytes of the slabs of all pools and of all large and huge blocks
+ *   H2 budget.held == head_bytes + the bytes of the slabs of all pools and of all large and huge blocks
  *   H3 the list of large runs holds exactly the heap's runs of kind RUN_LARGE */
 #ifndef HEAP_INTERNAL_H
 #define HEAP_INTERNAL_H
@@ -14,20 +18,42 @@
 #include "thread.h"
 
 enum { HEAP_NAME_SIZE = 32 };
+#define HEAP_LIVE_MARK 0x7069646c6f6f7074u
 
-typedef struct pool_heap {
+typedef struct pool_heap heap_t;
+typedef bool heap_exhausted_fn(heap_t *heap, size_t bytes_needed, unsigned attempt, void *context);
+
+struct pool_heap {
+  uint64_t  mark;                       /* HEAP_LIVE_MARK until it is destroyed */
   lock_t    lock;                       /* the making of pools, the list of large runs, their counts */
-  bool      checked;
+  bool      checked, zero_on_free;
+  bool      cached;                     /* threads may keep magazines of its blocks */
+  bool      placed;                     /* and find them by the heap's address */
   uint8_t   plane;                      /* POOL_PLANE_*, of its pools */
-  pool_t   *pools[CLASS_COUNT];         /* NULL: no request of the class yet. Published with release, read with acquire */
+  bool      bounded;                    /* its region is all it has */
+  uint8_t   class_count;                /* classes of its own, 1 to class_count; 0: the built-in table */
+  const uint32_t *class_sizes;          /* with class 0 */
   space_t  *space;
   budget_t  budget;
   run_t    *large;
   size_t    large_blocks, large_bytes;  /* live: how many, and their usable bytes; with huge ones */
   uint64_t  exhausted_count, retried_count, overflowed_count;
+  heap_exhausted_fn *on_exhausted;
+  void     *context;
+  heap_t   *parent, *overflow;
+  heap_t   *next, *previous;            /* in the list of all heaps */
+
+  size_t    head_bytes;                 /* held by the heap's own records */
+  char     *records, *records_end;      /* room for more of them */
+  run_t    *region_run;                 /* of the process's space, that the region is in; NULL: there is none */
+  char     *region;
+  size_t    region_size;
+  bool      locked_memory;
+  space_t   own_space;                  /* the region as a space */
+  arena_t   own_arena;
   char      name[HEAP_NAME_SIZE];
-  struct pool_heap *next;
-} heap_t;
+  pool_t   *pools[CLASS_COUNT];         /* NULL: no request of the class yet. Published with release, read with acquire */
+};
 
 /* What a block is, whoever's it is. `heap` NULL: none of ours. */
 typedef struct located {
@@ -40,7 +66,7 @@ typedef struct located {
   bool    live;         /* with the caller; false for a block free in its slab */
 } located_t;
 
-extern INTERNAL heap_t heap_front;             /* the one behind pool_alloc */
+extern INTERNAL heap_t heap_front;      /* the one behind pool_alloc */
 
 /* Brings the process-wide state up, once. False: the system refuses even the least address space. */
 bool heap_front_ready(void);
@@ -54,24 +80,28 @@ pool_t *heap_pool(heap_t *heap, unsigned size_class);   /* made if need be; NULL
 /* A block of at least `size` bytes at a multiple of `alignment` (a power of two; 1: any), zeroed if asked. NULL + ENOMEM. */
 void *heap_allocate(heap_t *heap, size_t size, size_t alignment, bool zero);
 
-/* Takes back any block of any heap; `call` is what a misuse is put down to. */
-void heap_free(void *block, const char *call);
+/* Takes back any block of any heap; `call` is what a misuse is put down to. With a heap: a block of it, or of one that it
+ * overflows to. */
+void heap_free(heap_t *heap, void *block, const char *call);
 
 /* As pool_realloc with a block and a size, in the heap the block came from. */
-void *heap_reallocate(void *block, size_t size, const char *call);
-bool  heap_resize_in_place(void *block, size_t size, const char *call);
+void  *heap_reallocate(heap_t *heap, void *block, size_t size, const char *call);
+bool   heap_resize_in_place(void *block, size_t size, const char *call);
 size_t heap_usable_size(const void *block, const char *call);
 
 size_t heap_good_size(size_t size);
 
 /* Which class serves a size at an alignment; 0: none, it takes a run of its own. */
-unsigned heap_class_for(size_t size, size_t alignment);
+unsigned heap_class_for(const heap_t *heap, size_t size, size_t alignment);
 
 /* Any address at all. */
 located_t heap_locate(const void *address);
 
 /* Gives idle memory beyond `keep` bytes back, the calling thread's magazines first. */
 size_t heap_trim(heap_t *heap, size_t keep);
+
+/* The calling thread's magazines of the heap; NULL: it has none. */
+magazines_t *heap_magazines(heap_t *heap, thread_t *thread);
 
 /* Called at each trip of a thread to its pools: now and then it lets go of what was not needed lately. */
 enum { TRIPS_PER_LOOK = 32 };
@@ -84,5 +114,13 @@ static inline void heap_trip(thread_t *thread)
 
 /* NULL, with ENOMEM, or the end of the program where abort_on_exhausted says so. */
 void *heap_exhausted(heap_t *heap);
+
+/* Zeroed memory for the heap's own records, as long as the heap lives. */
+void *heap_take_record(heap_t *heap, size_t size);
+void  heap_give_record(const heap_t *heap, void *record);
+
+/* One large block, one huge one: gone. */
+void heap_free_run(heap_t *heap, run_t *run, bool dirty);
+void heap_free_huge(heap_t *heap, huge_t *huge);
 
 #endif

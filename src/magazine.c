@@ -87,6 +87,19 @@ void magazines_flush(magazines_t *magazines, pool_t *pool)
   pool_retire_magazine(pool, slot);
 }
 
+void magazines_drop(magazines_t *magazines, pool_t *pool)
+{
+  unsigned c = pool->size_class;
+  loaded_t *loaded = &magazines->cache->of[c];
+  if (magazines->spare[c])
+    pool_keep_magazine(pool, magazines->spare[c]);
+  if (loaded->slot != MAGAZINE_NOWHERE)
+    pool_keep_magazine(pool, loaded->slot + !loaded->top);
+  magazines->spare[c] = NULL;
+  OWNER_STORE(loaded->top, NULL);
+  OWNER_STORE(loaded->slot, MAGAZINE_NOWHERE);
+}
+
 bool magazines_idle(magazines_t *magazines, unsigned size_class)
 {
   void **slot = magazines->cache->of[size_class].slot;

@@ -46,12 +46,15 @@ static inline front_loaded_t front_loaded(size_t size_class)
 /* Pop and push are written once for both kinds of pointer. The owner's stores are relaxed atomics where the compiler can
  * say so (others read them for figures); in the thread's own address space a plain store is the same instruction. */
 #ifdef UNDER_SANITIZER
+#define OWNER_LOAD(place) __atomic_load_n(&(place), __ATOMIC_RELAXED)
 #define OWNER_STORE(place, value) __atomic_store_n(&(place), (value), __ATOMIC_RELAXED)
 #define OWNER_STEP(place, words) OWNER_STORE(place, (place) + (words))
 #elif defined __x86_64__
+#define OWNER_LOAD(place) (place)
 #define OWNER_STORE(place, value) ((place) = (value))
 #define OWNER_STEP(place, words) __asm__("addq %1, %0" : "+m"(place) : "i"((words) * 8) : "cc")
 #else
+#define OWNER_LOAD(place) (place)
 #define OWNER_STORE(place, value) ((place) = (value))
 #define OWNER_STEP(place, words) OWNER_STORE(place, (place) + (words))
 #endif
@@ -102,6 +105,9 @@ void magazines_overflow(magazines_t *magazines, pool_t *pool, void *block);
 
 /* Everything of one class goes back to its pool. */
 void magazines_flush(magazines_t *magazines, pool_t *pool);
+
+/* All entries are forgotten, their blocks are gone; the magazines themselves go to the pool. */
+void magazines_drop(magazines_t *magazines, pool_t *pool);
 
 /* True once for a class whose magazines were not used since the last call. */
 bool magazines_idle(magazines_t *magazines, unsigned size_class);

@@ -5,7 +5,7 @@
 #include "os/os.h"
 #include <string.h>
 
-options_t options = {.purge_delay_ms = PURGE_DELAY_DEFAULT_MS};
+options_t settings = {.purge_delay_ms = PURGE_DELAY_DEFAULT_MS};
 static bool settled;
 
 typedef struct entry {
@@ -32,7 +32,7 @@ static bool parse_purge_delay(const char *value)
         return false;
       ms = ms * 10 + (uint64_t)(*c - '0');
     }
-  options.purge_delay_ms = (uint32_t)ms;
+  settings.purge_delay_ms = (uint32_t)ms;
   return true;
 }
 
@@ -41,7 +41,7 @@ static bool parse_huge_pages(const char *value)
   static const char *const names[] = {"never", "auto", "always"};
   for (uint8_t i = 0; i < 3; i++)
     if (!strcmp(value, names[i])) {
-      options.huge_pages = i;
+      settings.huge_pages = i;
       return true;
     }
   return false;
@@ -51,12 +51,12 @@ static bool parse_stats(const char *value)
 {
   if (strcmp(value, "none") != 0 && strcmp(value, "exit") != 0)
     return false;
-  options.stats_at_exit = *value == 'e';
+  settings.stats_at_exit = *value == 'e';
   return true;
 }
 
-static bool parse_checked(const char *value) { return parse_bool(value, &options.checked); }
-static bool parse_abort_on_exhausted(const char *value) { return parse_bool(value, &options.abort_on_exhausted); }
+static bool parse_checked(const char *value) { return parse_bool(value, &settings.checked); }
+static bool parse_abort_on_exhausted(const char *value) { return parse_bool(value, &settings.abort_on_exhausted); }
 
 static const entry_t table[] = {
   {"purge_delay_ms", "milliseconds, never", "how long idle memory is kept before it goes back to the system (100)", parse_purge_delay},

@@ -18,7 +18,7 @@ typedef struct options {
   bool     abort_on_exhausted;
 } options_t;
 
-extern INTERNAL options_t options;
+extern INTERNAL options_t settings;
 
 /* Reads the environment, once; unknown keys and bad values are warned of and ignored. */
 void option_read(void);

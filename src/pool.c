@@ -17,7 +17,8 @@ enum {
   DEPOT_GROWTH = 32,                 /* magazines more for one that changed threads */
   DEPOT_DECAY = 7,                   /* and a 128th less when the bound is met */
 
-  SLAB_BLOCKS_LEAST = 8
+  SLAB_BLOCKS_LEAST = 8,
+  SLAB_BLOCKS_LEAST_SMALL = 2        /* in a region of small units: a class may cost little */
 };
 
 uint32_t pool_threads = 1;
@@ -33,18 +34,20 @@ static void settle_magazine_size(pool_t *pool)
   pool->magazine_most = (uint8_t)max_size(k, MAGAZINE_LEAST);
 }
 
-void pool_init(pool_t *pool, unsigned size_class, struct pool_heap *heap, space_t *space, budget_t *budget, unsigned plane)
+void pool_init(pool_t *pool, const pool_make_t *make)
 {
-  size_t size = size_class_size[size_class];
+  size_t size = make->block_size, least = make->space->unit_log2 == UNIT_LOG2 ? SLAB_BLOCKS_LEAST : SLAB_BLOCKS_LEAST_SMALL;
   memset(pool, 0, sizeof *pool);
   pool->block_size = (uint32_t)size;
-  pool->size_class = (uint8_t)size_class;
-  pool->slab_units = (uint32_t)((size * SLAB_BLOCKS_LEAST + UNIT - 1) >> UNIT_LOG2);
+  pool->size_class = (uint8_t)make->size_class;
+  pool->slab_units = (uint32_t)space_units(make->space, size * least);
   pool->inverse = slab_inverse(size);
-  pool->space = space;
-  pool->budget = budget;
-  pool->heap = heap;
-  pool->plane = (uint8_t)(size_class <= CLASS_CACHED ? plane : POOL_PLANE_NONE);
+  pool->space = make->space;
+  pool->budget = make->budget;
+  pool->heap = make->heap;
+  pool->cached = make->cached && size <= SIZE_CACHED && make->size_class <= CLASS_CACHED;
+  pool->plane = pool->cached ? make->plane : POOL_PLANE_NONE;
+  pool->lock.unused = make->single_thread;
   settle_magazine_size(pool);
   size_t bound = DEPOT_BYTES / (pool->magazine_most * size);
   pool->depot_bound = (uint32_t)min_size(max_size(bound, DEPOT_LEAST), DEPOT_MOST);
@@ -58,12 +61,14 @@ static unsigned slab_list_of(const run_t *slab)
   return f == 0 ? SLAB_FULL : SLAB_PARTIAL_1 + (f > q) + (f > 2 * q) + (f > 3 * q);
 }
 
+static bool is_partial(unsigned list) { return list >= SLAB_PARTIAL_1 && list <= SLAB_PARTIAL_4; }
+
 static void slab_leave_list(pool_t *pool, run_t *slab)
 {
   *(slab->previous ? &slab->previous->next : &pool->slabs[slab->list]) = slab->next;
   if (slab->next)
     slab->next->previous = slab->previous;
-  pool->partial_count -= slab->list != SLAB_FULL;
+  pool->partial_count -= is_partial(slab->list);
 }
 
 static void slab_enter_list(pool_t *pool, run_t *slab, unsigned list)
@@ -74,7 +79,7 @@ static void slab_enter_list(pool_t *pool, run_t *slab, unsigned list)
   if (slab->next)
     slab->next->previous = slab;
   pool->slabs[list] = slab;
-  pool->partial_count += list != SLAB_FULL;
+  pool->partial_count += is_partial(list);
 }
 
 static void slab_relist(pool_t *pool, run_t *slab)
@@ -94,14 +99,9 @@ static void slab_announce(const pool_t *pool, const run_t *slab, unsigned size_c
 
 static run_t *pool_open_slab(pool_t *pool)
 {
-  size_t bytes = (size_t)pool->slab_units << UNIT_LOG2;
-  if (!budget_charge(pool->budget, bytes))
+  run_t *slab = space_take_charged(pool->space, pool->budget, pool->slab_units, 1);
+  if (!slab)
     return NULL;
-  run_t *slab = space_take(pool->space, pool->slab_units, 1);
-  if (!slab) {
-    budget_discharge(pool->budget, bytes);
-    return NULL;
-  }
   slab_init(slab, arena_of(pool->space, slab->start), pool, pool->size_class, pool->block_size);
   slab_announce(pool, slab, pool->size_class);
   slab_enter_list(pool, slab, SLAB_FULL);
@@ -111,9 +111,15 @@ static run_t *pool_open_slab(pool_t *pool)
   return pool->current = slab;
 }
 
+static run_t *reopen_slab(pool_t *pool)
+{
+  run_t *slab = pool->slabs[SLAB_RESET];
+  slab_relist(pool, slab);
+  return pool->current = slab;
+}
+
 static void pool_close_slab(pool_t *pool, run_t *slab)
 {
-  size_t bytes = (size_t)slab->units << UNIT_LOG2;
   slab_leave_list(pool, slab);
   pool->capacity -= slab->capacity;
   pool->slab_count--;
@@ -121,13 +127,12 @@ static void pool_close_slab(pool_t *pool, run_t *slab)
   if (pool->current == slab)
     pool->current = NULL;
   slab_announce(pool, slab, 0);
-  space_give(pool->space, slab, true);
-  budget_discharge(pool->budget, bytes);
+  space_give_charged(pool->space, pool->budget, slab, true);
 }
 
 static run_t *fullest_partial(const pool_t *pool)
 {
-  for (unsigned list = SLAB_PARTIAL_1; list < SLAB_LISTS; list++)
+  for (unsigned list = SLAB_PARTIAL_1; list <= SLAB_PARTIAL_4; list++)
     if (pool->slabs[list])
       return pool->slabs[list];
   return NULL;
@@ -146,7 +151,7 @@ static size_t take_blocks(pool_t *pool, void **blocks, size_t want, block_past_t
   if (!got) {
     slab = pool->current;
     if (!slab || slab_is_exhausted(slab))
-      slab = pool_open_slab(pool);
+      slab = pool->slabs[SLAB_RESET] ? reopen_slab(pool) : pool_open_slab(pool);
     if (slab)
       got = slab_take_fresh(slab, pool->block_size, blocks, want);
   }
@@ -162,7 +167,7 @@ static size_t take_blocks(pool_t *pool, void **blocks, size_t want, block_past_t
  * one again and again does not open and close it each time. */
 static void slab_settle(pool_t *pool, run_t *slab)
 {
-  if (unlikely(slab_is_unused(slab)) && slab != pool->current && pool->partial_count > (slab->list != SLAB_FULL))
+  if (unlikely(slab_is_unused(slab)) && slab != pool->current && pool->partial_count > is_partial(slab->list))
     pool_close_slab(pool, slab);
   else
     slab_relist(pool, slab);
@@ -186,7 +191,7 @@ static run_t *slab_of(pool_t *pool, const void *block)
 /* Returns the blocks; those next to each other that are of one slab share its look-up. */
 static void put_blocks(pool_t *pool, void *const *blocks, size_t count)
 {
-  size_t size = pool->block_size, slab_bytes = (size_t)pool->slab_units << UNIT_LOG2;
+  size_t size = pool->block_size, slab_bytes = pool_slab_bytes(pool);
   uint64_t inverse = pool->inverse;
   pool->out -= count;
   for (size_t i = 0; i < count;) {
@@ -240,11 +245,38 @@ static void empties_push(pool_t *pool, void **magazine)
   pool->empties = magazine;
 }
 
+/* Magazines of pools that ended. */
+lock_t pool_magazines_lock;
+static void **ownerless;
+
+static void **magazine_take(void)
+{
+  lock_acquire(&pool_magazines_lock);
+  void **magazine = ownerless;
+  if (magazine)
+    ownerless = link_of(magazine);
+  lock_release(&pool_magazines_lock);
+  return magazine ? magazine : metadata_take(MAGAZINE_BYTES, MAGAZINE_BYTES);
+}
+
+static void magazines_disown(void **magazine)
+{
+  if (!magazine)
+    return;
+  void **last = magazine;
+  while (link_of(last))
+    last = link_of(last);
+  lock_acquire(&pool_magazines_lock);
+  put_away(last, ownerless, 0);
+  ownerless = magazine;
+  lock_release(&pool_magazines_lock);
+}
+
 static void **empties_pop(pool_t *pool)
 {
   void **magazine = pool->empties;
   if (!magazine)
-    return metadata_take(MAGAZINE_BYTES, MAGAZINE_BYTES);
+    return magazine_take();
   pool->empties = link_of(magazine);
   __builtin_prefetch(pool->empties, 1);
   return magazine;
@@ -410,6 +442,8 @@ static void close_unused_slabs(pool_t *pool)
     if (slab_is_unused(slab))
       pool_close_slab(pool, slab);
   }
+  while (pool->slabs[SLAB_RESET])
+    pool_close_slab(pool, pool->slabs[SLAB_RESET]);
   run_t *current = pool->current;
   if (current && slab_is_unused(current))
     pool_close_slab(pool, current);
@@ -431,5 +465,53 @@ void pool_drain(pool_t *pool)
   lock_acquire(&pool->lock);
   depot_shrink(pool, 0);
   close_unused_slabs(pool);
+  lock_release(&pool->lock);
+}
+
+/* ---- the end of all blocks ---- */
+
+void pool_keep_magazine(pool_t *pool, void **top)
+{
+  lock_acquire(&pool->lock);
+  empties_push(pool, magazine_of(top));
+  lock_release(&pool->lock);
+}
+
+static void depot_drop(pool_t *pool)
+{
+  while (pool->depot)
+    empties_push(pool, magazine_of(depot_pop(pool)));
+  pool->depot_low = 0;
+}
+
+static void slab_reset(pool_t *pool, run_t *slab)
+{
+  slab_leave_list(pool, slab);
+  slab_empty(slab);
+  slab_enter_list(pool, slab, SLAB_RESET);
+}
+
+void pool_reset(pool_t *pool)
+{
+  lock_acquire(&pool->lock);
+  depot_drop(pool);
+  for (unsigned list = SLAB_FULL; list <= SLAB_PARTIAL_4; list++)
+    while (pool->slabs[list])
+      slab_reset(pool, pool->slabs[list]);
+  pool->current = NULL;
+  pool->out = 0;
+  lock_release(&pool->lock);
+}
+
+void pool_finish(pool_t *pool)
+{
+  lock_acquire(&pool->lock);
+  depot_drop(pool);
+  magazines_disown(pool->empties);
+  pool->empties = NULL;
+  for (unsigned list = SLAB_FULL; list < SLAB_LISTS; list++)
+    while (pool->slabs[list])
+      pool_close_slab(pool, pool->slabs[list]);
+  pool->out = 0;
   lock_release(&pool->lock);
 }

@@ -16,7 +16,8 @@
  * the class, 2.2 with a 64th). It grows only where blocks are given by one thread and taken by another.
  *
  *   P1 out == blocks of all slabs that are neither free bits nor fresh: with callers, in magazines, in the depot
- *   P2 a slab is in the list that its free count says: slab_list_of(); `current` alone may have fresh blocks
+ *   P2 a slab is in the list that its free count says: slab_list_of(); only `current` and slabs whose blocks are all fresh, in the
+ *      list SLAB_RESET, have fresh blocks
  *   P3 depot_count == the magazines of the depot, each with an entry at least */
 #ifndef POOL_INTERNAL_H
 #define POOL_INTERNAL_H
@@ -31,7 +32,7 @@ enum {
 };
 
 /* Slabs by how many of their blocks are free: the fullest are taken from first, so that the emptiest become unused. */
-enum { SLAB_FULL, SLAB_PARTIAL_1, SLAB_PARTIAL_2, SLAB_PARTIAL_3, SLAB_PARTIAL_4, SLAB_LISTS };
+enum { SLAB_FULL, SLAB_PARTIAL_1, SLAB_PARTIAL_2, SLAB_PARTIAL_3, SLAB_PARTIAL_4, SLAB_RESET, SLAB_LISTS };
 
 typedef struct pool {
   lock_t    lock;
@@ -39,6 +40,7 @@ typedef struct pool {
   uint32_t  slab_units;
   uint8_t   size_class;
   uint8_t   magazine_most;    /* blocks a magazine of this class may hold */
+  bool      cached;           /* threads keep magazines of it */
   uint8_t   plane;            /* POOL_PLANE_*: where the class map says its class */
   uint64_t  inverse;
   space_t  *space;
@@ -65,8 +67,22 @@ enum { POOL_PLANE_NONE, POOL_PLANE_FRONT, POOL_PLANE_HEAP };
 
 /* How many threads there are, for the size of a magazine. */
 extern INTERNAL uint32_t pool_threads;
+extern lock_t pool_magazines_lock;
 
-void pool_init(pool_t *pool, unsigned size_class, struct pool_heap *heap, space_t *space, budget_t *budget, unsigned plane);
+typedef struct pool_make {
+  unsigned          size_class;
+  size_t            block_size;
+  struct pool_heap *heap;
+  space_t          *space;
+  budget_t         *budget;
+  uint8_t           plane;
+  bool              single_thread;  /* no lock */
+  bool              cached;         /* threads may keep magazines of it */
+} pool_make_t;
+void pool_init(pool_t *pool, const pool_make_t *make);
+
+/* What one of its slabs takes. */
+static inline size_t pool_slab_bytes(const pool_t *pool) { return (size_t)pool->slab_units << pool->space->unit_log2; }
 
 /* How many blocks are in the depot, and whether this one is; they walk it, under the lock. */
 size_t pool_depot_blocks(pool_t *pool);
@@ -91,6 +107,15 @@ void **pool_new_magazine(pool_t *pool, unsigned k);
 
 /* Takes entries and magazine for good; either may be absent (top at the floor). */
 void pool_retire_magazine(pool_t *pool, void **top);
+
+/* Takes a magazine whose entries do not count any more. */
+void pool_keep_magazine(pool_t *pool, void **top);
+
+/* Every block is back at once: the slabs are as if just opened, and stay. */
+void pool_reset(pool_t *pool);
+
+/* The heap ends: slabs go back to the space, magazines to whoever needs one next. */
+void pool_finish(pool_t *pool);
 
 /* Blocks without magazines. take: the lowest is stored last; returns how many, possibly fewer than are to be had in several
  * calls; *past (NULL: not wanted) is what is known of what they hold. */

@@ -16,6 +16,14 @@ void slab_init(run_t *slab, arena_t *arena, void *owner, unsigned size_class, si
   memset(slab->bitmap, 0, (capacity + WORD_BITS - 1) / WORD_BITS * sizeof(uint64_t));
 }
 
+void slab_empty(run_t *slab)
+{
+  if (slab->free_count)
+    memset(slab->bitmap, 0, (slab->fresh + WORD_BITS - 1) / WORD_BITS * sizeof(uint64_t));
+  slab->free_count = slab->fresh = 0;
+  slab->zeroed = false;
+}
+
 size_t slab_take_free(run_t *slab, size_t block_size, void **blocks, size_t want)
 {
   size_t got = 0, words = (slab->fresh + WORD_BITS - 1) / WORD_BITS;

@@ -21,6 +21,9 @@ static inline uint64_t slab_inverse(size_t block_size) { return (((uint64_t)1 <<
 
 void slab_init(run_t *slab, arena_t *arena, void *owner, unsigned size_class, size_t block_size);
 
+/* All blocks are untouched again, as far as the slab goes. */
+void slab_empty(run_t *slab);
+
 /* Moves up to `want` blocks out: lowest free ones first, stored so that the last in `blocks` is the lowest. */
 size_t slab_take_free(run_t *slab, size_t block_size, void **blocks, size_t want);
 size_t slab_take_fresh(run_t *slab, size_t block_size, void **blocks, size_t want);

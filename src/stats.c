@@ -10,24 +10,26 @@ typedef struct pool_figures {
   size_t block_size, live_blocks, cached_blocks, slabs, held_bytes, idle_bytes;
 } pool_figures_t;
 
-static size_t cached_in_threads(unsigned size_class)
+static size_t cached_in_threads(const pool_t *pool)
 {
   size_t blocks = 0;
   lock_acquire(&threads_lock);
-  for (thread_t *thread = threads_first(); thread; thread = thread->next)
-    blocks += magazines_count(&thread->front, size_class);
+  for (thread_t *thread = threads_first(); thread; thread = thread->next) {
+    const magazines_t *magazines = pool->heap == &heap_front ? &thread->front : thread_magazines_if_any(thread, pool->heap);
+    blocks += magazines ? magazines_count(magazines, pool->size_class) : 0;
+  }
   lock_release(&threads_lock);
   return blocks;
 }
 
 static pool_figures_t figures_of(pool_t *pool)
 {
-  size_t threads = pool->size_class <= CLASS_CACHED ? cached_in_threads(pool->size_class) : 0;
+  size_t threads = pool->cached ? cached_in_threads(pool) : 0;
   size_t cached = threads + pool_depot_blocks(pool);
   lock_acquire(&pool->lock);
   size_t out = pool->out, slabs = pool->slab_count;
   lock_release(&pool->lock);
-  size_t held = slabs * pool->slab_units << UNIT_LOG2;
+  size_t held = slabs * pool_slab_bytes(pool);
   cached = min_size(cached, out);
   return (pool_figures_t){.block_size = pool->block_size, .live_blocks = out - cached, .cached_blocks = cached, .slabs = slabs,
                           .held_bytes = held, .idle_bytes = held - out * pool->block_size};
@@ -169,7 +171,7 @@ size_t pool_stats_json(char *buffer, size_t size)
 __attribute__((destructor)) static void print_at_exit(void)
 {
   static char line[16 << 10];
-  if (!options.stats_at_exit)
+  if (!settings.stats_at_exit)
     return;
   size_t length = pool_heap_stats_json(&heap_front, line, sizeof line - 1);
   length = min_size(length, sizeof line - 2);

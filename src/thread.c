@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #include "thread.h"
 #include "metadata.h"
+#include <stddef.h>
 
-THREAD_LOCAL thread_t *thread_self;
+static thread_t nobody = {.heap_at = {NOT_A_HEAP}};
+THREAD_LOCAL thread_t *thread_self = &nobody;
+static THREAD_LOCAL bool ended;
+
 void (*thread_flush)(thread_t *thread);
 lock_t threads_lock;
 
 static thread_t *live, *unused;
-
-/* The record of a thread that has ended; only its address counts. */
-static thread_t ended;
+static heap_cache_t *unused_caches;
 
 static uint32_t count;
 
@@ -38,9 +40,22 @@ static void live_enter(thread_t *thread)
   lock_release(&threads_lock);
 }
 
+static void forget_cache(thread_t *thread, heap_cache_t **at)
+{
+  heap_cache_t *cache = *at;
+  size_t i = thread_place(cache->heap);
+  if (__atomic_load_n(&thread->heap_at[i], __ATOMIC_RELAXED) == cache->heap)
+    __atomic_store_n(&thread->heap_at[i], NOT_A_HEAP, __ATOMIC_RELAXED);
+  *at = cache->next;
+  cache->next = unused_caches;
+  unused_caches = cache;
+}
+
 static void live_leave(thread_t *thread)
 {
   lock_acquire(&threads_lock);
+  while (thread->heaps)
+    forget_cache(thread, &thread->heaps);
   *(thread->previous ? &thread->previous->next : &live) = thread->next;
   if (thread->next)
     thread->next->previous = thread->previous;
@@ -54,7 +69,8 @@ static void live_leave(thread_t *thread)
 static void thread_end(void *argument)
 {
   thread_t *thread = argument;
-  thread_self = &ended;
+  thread_self = &nobody;
+  ended = true;
   thread_flush(thread);
   live_leave(thread);
 }
@@ -65,27 +81,107 @@ COLD static thread_t *thread_start(void)
   if (!thread)
     return NULL;
   magazines_init(&thread->front, &magazine_front_cache, thread);
-  thread->heaps = NULL;
+  thread->heap_at[0] = NOT_A_HEAP;
   live_enter(thread);
   thread_self = thread;                     /* first: arranging the exit may allocate */
   if (!os_thread_on_exit(thread_end, thread))
     thread_end(thread);
-  return thread_self == &ended ? NULL : thread;
+  return ended ? NULL : thread;
 }
 
 thread_t *thread_current(void)
 {
   thread_t *thread = thread_self;
-  if (likely(thread && thread != &ended))
+  if (likely(thread != &nobody))
     return thread;
-  return thread ? NULL : thread_start();
+  return ended ? NULL : thread_start();
+}
+
+/* ---- caches of other heaps ---- */
+
+magazines_t *thread_magazines_if_any(const thread_t *thread, const struct pool_heap *heap)
+{
+  heap_cache_t *cache = thread->heaps;
+  while (cache && cache->heap != heap)
+    cache = cache->next;
+  return cache ? &cache->magazines : NULL;
+}
+
+static heap_cache_t *cache_take(void)
+{
+  lock_acquire(&threads_lock);
+  heap_cache_t *cache = unused_caches;
+  if (cache)
+    unused_caches = cache->next;
+  lock_release(&threads_lock);
+  return cache ? cache : metadata_take(sizeof *cache, 64);
+}
+
+/* Relaxed, here and where a destroyed heap is forgotten: a thread that reads another heap's entry half-changed finds that it
+ * is not the one it looks for, and takes the slow path. */
+static void place(thread_t *thread, struct pool_heap *heap, cache_t *cache)
+{
+  size_t i = thread_place(heap);
+  thread->cache_at[i] = cache;
+  __atomic_store_n(&thread->heap_at[i], heap, __ATOMIC_RELAXED);
+}
+
+static magazines_t *placed_magazines(const thread_t *thread, const struct pool_heap *heap)
+{
+  size_t i = thread_place(heap);
+  if (__atomic_load_n(&thread->heap_at[i], __ATOMIC_RELAXED) != heap)
+    return NULL;
+  return &((heap_cache_t *)((char *)thread->cache_at[i] - offsetof(heap_cache_t, cache)))->magazines;
+}
+
+magazines_t *thread_magazines(thread_t *thread, struct pool_heap *heap, bool placed)
+{
+  magazines_t *magazines = placed_magazines(thread, heap);
+  if (likely(magazines))
+    return magazines;
+  lock_acquire(&threads_lock);
+  magazines = thread_magazines_if_any(thread, heap);
+  lock_release(&threads_lock);
+  if (!magazines) {
+    heap_cache_t *cache = cache_take();
+    if (!cache)
+      return NULL;
+    cache->heap = heap;
+    magazines = &cache->magazines;
+    magazines_init(magazines, &cache->cache, thread);
+    lock_acquire(&threads_lock);
+    cache->next = thread->heaps;
+    thread->heaps = cache;
+    lock_release(&threads_lock);
+  }
+  if (placed)
+    place(thread, heap, magazines->cache);
+  return magazines;
+}
+
+void threads_visit(struct pool_heap *heap, bool forget, void (*visit)(magazines_t *, struct pool_heap *))
+{
+  lock_acquire(&threads_lock);
+  for (thread_t *thread = live; thread; thread = thread->next)
+    for (heap_cache_t **at = &thread->heaps; *at;) {
+      if ((*at)->heap != heap) {
+        at = &(*at)->next;
+        continue;
+      }
+      visit(&(*at)->magazines, heap);
+      if (forget)
+        forget_cache(thread, at);
+      else
+        at = &(*at)->next;
+    }
+  lock_release(&threads_lock);
 }
 
 thread_t *threads_first(void) { return live; }
 
 void threads_forget_others(void)
 {
-  live = thread_self == &ended ? NULL : thread_self;
+  live = thread_self == &nobody ? NULL : thread_self;
   if (live)
     live->next = live->previous = NULL;
   count = live != NULL;

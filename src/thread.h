@@ -20,7 +20,15 @@ typedef struct heap_cache {
   cache_t            cache;
 } heap_cache_t;
 
+/* Where pool_heap_alloc() finds the cache of a heap: by a byte of the heap's address. Another heap with the same byte takes the
+ * place over; the list below has them all. No heap has the address NOT_A_HEAP, which keeps NULL out of its place, 0. */
+enum { THREAD_PLACES = 256, HEAP_ALIGNMENT_LOG2 = 8 };
+#define NOT_A_HEAP ((struct pool_heap *)-1)
+static inline size_t thread_place(const struct pool_heap *heap) { return (uint8_t)((uintptr_t)heap >> HEAP_ALIGNMENT_LOG2); }
+
 typedef struct thread {
+  struct pool_heap *heap_at[THREAD_PLACES];
+  cache_t          *cache_at[THREAD_PLACES];
   struct thread *next, *previous;
   uint32_t       trips;         /* slow paths so far */
   uint64_t       looked_ms;     /* when it last let go of idle magazines */
@@ -28,16 +36,25 @@ typedef struct thread {
   heap_cache_t  *heaps;
 } thread_t;
 
-/* The calling thread's record; NULL: none yet; not a usable one when the thread is ending. For thread_current(). */
+/* The calling thread's record; one without anything in it before the first and after the last of the thread's. */
 extern INTERNAL THREAD_LOCAL thread_t *thread_self;
 
-static inline bool thread_is_usable(const thread_t *thread) { return thread && thread->front.cache; }
+static inline bool thread_is_usable(const thread_t *thread) { return thread->front.cache != NULL; }
 
 /* The same, made if there is none yet. NULL: the thread is ending, or there is no memory. */
 thread_t *thread_current(void);
 
 /* Called with a thread's record when it ends, before the record goes: flushes every magazine. */
 extern void (*thread_flush)(thread_t *thread);
+
+/* The thread's magazines of a heap other than the default one, made if need be. NULL: no memory. With `placed`, the fast path
+ * will find them. */
+magazines_t *thread_magazines(thread_t *thread, struct pool_heap *heap, bool placed);
+/* Under threads_lock. */
+magazines_t *thread_magazines_if_any(const thread_t *thread, const struct pool_heap *heap);
+
+/* Takes a heap's caches away from every thread: calls `visit` with each, and forgets it if `forget`. */
+void threads_visit(struct pool_heap *heap, bool forget, void (*visit)(magazines_t *magazines, struct pool_heap *heap));
 
 /* All live records, under threads_lock. */
 extern lock_t threads_lock;

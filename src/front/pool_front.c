@@ -5,7 +5,6 @@
 #include "os/fatal.h"
 #include <errno.h>
 #include <string.h>
-#include <tidepool/heap.h>
 #include <tidepool/pool.h>
 
 /* ---- slow paths, shared with the malloc library ---- */
@@ -52,7 +51,7 @@ NOINLINE void front_free_slow(void *block, const char *call)
     heap_trip(thread);
     magazines_overflow(&thread->front, heap_front.pools[c], block);
   } else if (block) {
-    heap_free(block, call);
+    heap_free(NULL, block, call);
   }
 }
 
@@ -61,7 +60,7 @@ NOINLINE void *front_realloc_slow(void *block, size_t size, const char *call)
   if (!block)
     return front_alloc(size);
   if (size)
-    return heap_reallocate(block, size, call);
+    return heap_reallocate(NULL, block, size, call);
   front_free(block, call);
   return NULL;
 }
@@ -73,9 +72,9 @@ NOINLINE size_t front_usable_size_slow(const void *block, const char *call)
 
 void *front_aligned_alloc(size_t alignment, size_t size)
 {
-  unsigned c = alignment <= BLOCK_ALIGNMENT ? 0 : heap_class_for(size, alignment);
   if (alignment <= BLOCK_ALIGNMENT)
     return front_alloc(size);
+  unsigned c = heap_front_ready() ? heap_class_for(&heap_front, size, alignment) : 0;
   if (c && c <= CLASS_CACHED) {
     void *block = MAGAZINE_POP(front_loaded(c));
     if (likely(block))
@@ -156,11 +155,3 @@ void *pool_block_start(const void *address, size_t *size)
 pool_heap_t *pool_heap_of(const void *address) { return heap_locate(address).heap; }
 
 bool pool_option_set(const char *key, const char *value) { return option_set(key, value); }
-
-pool_heap_t *pool_heap_default(void)
-{
-  heap_front_ready();
-  return &heap_front;
-}
-
-const char *pool_heap_name(const pool_heap_t *heap) { return heap ? heap->name : NULL; }

@@ -11,6 +11,7 @@
 extern const char fatal_free_call[];
 
 #define NOT_A_BLOCK "not a block of any heap"
+#define NOT_OF_HEAP "a block of another heap"
 #define FREED_TWICE "freed twice"
 
 /* tidepool: call(0xaddress): what */

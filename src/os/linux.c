@@ -5,6 +5,7 @@
 #endif
 #include "os/os.h"
 #include "base/bits.h"
+#include "os/thread_local.h"
 #include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
@@ -34,8 +35,29 @@ size_t os_page_size(void)
   return size;
 }
 
+static THREAD_LOCAL bool forbidden;
+static uint64_t forbidden_count;
+
+bool os_forbid(bool forbid)
+{
+  bool before = forbidden;
+  forbidden = forbid;
+  return before;
+}
+
+uint64_t os_forbidden_count(void) { return __atomic_load_n(&forbidden_count, __ATOMIC_RELAXED); }
+
+static bool refused(void)
+{
+  if (unlikely(forbidden))
+    __atomic_fetch_add(&forbidden_count, 1, __ATOMIC_RELAXED);
+  return forbidden;
+}
+
 static void *map(void *hint, size_t size, int protection, int flags)
 {
+  if (refused())
+    return NULL;
   int saved = errno;
   void *p = mmap(hint, size, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | flags, -1, 0);
   errno = saved;
@@ -44,6 +66,8 @@ static void *map(void *hint, size_t size, int protection, int flags)
 
 bool os_release(void *address, size_t size)
 {
+  if (refused())
+    return false;
   int saved = errno;
   bool done = munmap(address, size) == 0;
   errno = saved;
@@ -81,6 +105,8 @@ void *os_reserve_zeroes(size_t size) { return map(NULL, size, PROT_READ, 0); }
 
 bool os_commit(void *address, size_t size)
 {
+  if (refused())
+    return false;
   int saved = errno;
   bool done = mprotect(address, size, PROT_READ | PROT_WRITE) == 0;
   errno = saved;
@@ -89,6 +115,8 @@ bool os_commit(void *address, size_t size)
 
 static bool advise(void *address, size_t size, int advice)
 {
+  if (refused())
+    return false;
   int saved = errno;
   bool done = madvise(address, size, advice) == 0;
   errno = saved;
@@ -100,6 +128,8 @@ bool os_purge(void *address, size_t size) { return advise(address, size, MADV_DO
 
 bool os_move_pages(void *from, void *to, size_t size)
 {
+  if (refused())
+    return false;
   int saved = errno;
   bool done = mremap(from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to) == to;
   errno = saved;

@@ -60,6 +60,11 @@ uint64_t os_now_ms(void);
 /* True as long as the process has never had a second thread. False is always a safe answer. */
 static inline bool os_single_threaded(void) { return OS_SINGLE_THREADED; }
 
+/* From now on, for the calling thread: what would ask the system for memory, or give it any, fails instead and is counted.
+ * Returns what held before. */
+bool     os_forbid(bool forbid);
+uint64_t os_forbidden_count(void);   /* of all threads */
+
 void os_yield(void);
 
 /* Sleep while *word == value, at most some milliseconds (spurious returns are fine); wake one sleeper. */

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+#include ALLOCATOR_HEADER
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { EXIT_SKIPPED = 77 };
+
+#define STATIC_TLS_TUNABLE "glibc.rtld.optional_static_tls"
+
+loaded_functions_t loaded;
+
+static void skip(const char *why)
+{
+  fprintf(stderr, "bench-%s: skipped: %s\n", ALLOCATOR_NAME, why);
+  exit(EXIT_SKIPPED);
+}
+
+/* jemalloc keeps more thread-local data than the loader leaves room for in a library that comes late. Only the
+ * environment of a new program can ask for more room, so this one starts itself again, once. */
+static void restart_with_static_tls(char **argv)
+{
+  const char *tunables = getenv("GLIBC_TUNABLES");
+  if (tunables && strstr(tunables, STATIC_TLS_TUNABLE))
+    return;
+  char extended[512];
+  int length = snprintf(extended, sizeof extended, "%s%s" STATIC_TLS_TUNABLE "=16384", tunables ? tunables : "", tunables ? ":" : "");
+  if (length >= (int)sizeof extended || setenv("GLIBC_TUNABLES", extended, 1) != 0)
+    return;
+  execv("/proc/self/exe", argv);
+}
+
+static void *symbol(void *library, const char *name)
+{
+  void *address = dlsym(library, name);
+  if (!address)
+    skip(dlerror());
+  return address;
+}
+
+void allocator_load(char **argv)
+{
+  static const char *const names[] = ALLOCATOR_SYMBOLS;
+  void *library = dlopen(ALLOCATOR_LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
+  if (!library && strstr(dlerror(), "static TLS"))
+    restart_with_static_tls(argv);
+  if (!library)
+    skip(ALLOCATOR_LIBRARY " cannot be loaded (Debian package " ALLOCATOR_PACKAGE ")");
+  *(void **)&loaded.alloc = symbol(library, names[0]);
+  *(void **)&loaded.calloc = symbol(library, names[1]);
+  *(void **)&loaded.realloc = symbol(library, names[2]);
+  *(void **)&loaded.aligned_alloc = symbol(library, names[3]);
+  *(void **)&loaded.free = symbol(library, names[4]);
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef BENCH_ALLOCATOR_H
+#define BENCH_ALLOCATOR_H
+
+#include "loaded.h"
+
+#define ALLOCATOR_NAME "mimalloc"
+#define ALLOCATOR_LIBRARY "libmimalloc.so.2"
+#define ALLOCATOR_PACKAGE "libmimalloc2.0"
+#define ALLOCATOR_SYMBOLS {"mi_malloc", "mi_calloc", "mi_realloc", "mi_memalign", "mi_free"}
+
+#endif

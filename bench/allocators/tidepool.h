@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef BENCH_ALLOCATOR_H
+#define BENCH_ALLOCATOR_H
+
+#include <tidepool/pool.h>
+#include "linked.h"
+
+#define ALLOCATOR_NAME "tidepool"
+#define bench_alloc pool_alloc
+#define bench_calloc pool_calloc
+#define bench_realloc pool_realloc
+#define bench_aligned_alloc pool_aligned_alloc
+#define bench_free pool_free
+
+#endif

@@ -1,0 +1,334 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Runs the benchmark programs and writes raw figures, a table and a report.
+
+Every case of every allocator runs in a process of its own, so that memory is measured from nothing. All allocators do the
+same number of iterations of a case. Inside each repetition a case is run allocator by allocator, a different one first
+each time, so that what else happens on the machine falls on all of them alike.
+"""
+import argparse
+import datetime
+import json
+import os
+import platform
+import re
+import shlex
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+
+sys.dont_write_bytecode = True   # the source tree stays as it is
+
+import report
+import results
+
+SKIPPED = 77
+CALIBRATION_SECONDS = 0.02
+TIMEOUT_SECONDS = 60
+PROCESS_SECONDS = 0.02     # what starting and ending a process costs, about
+USUAL_REPETITIONS = 7
+MOST_REPETITIONS = 25
+FAILURES_ALLOWED = 2       # of one case with one allocator, before it is left out
+PACKAGES = {"malloc": "libc6", "jemalloc": "libjemalloc2", "mimalloc": "libmimalloc2.0", "tcmalloc": "libtcmalloc-minimal4"}
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+class Failure(Exception):
+    """One line that says what went wrong."""
+
+
+def last_line(text):
+    lines = [line for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else ""
+
+
+class Program:
+    """The benchmark program of one allocator."""
+
+    def __init__(self, path):
+        self.path = path
+        self.allocator = os.path.basename(path).removeprefix("bench-")
+        self.cases = []
+
+    def call(self, *arguments):
+        try:
+            done = subprocess.run([self.path, *arguments], capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False)
+        except subprocess.TimeoutExpired:
+            raise Failure(f"bench-{self.allocator}: no end after {TIMEOUT_SECONDS} s") from None
+        except OSError as error:
+            raise Failure(f"bench-{self.allocator}: {error.strerror}") from None
+        if done.returncode < 0:
+            raise Failure(f"bench-{self.allocator}: ended by signal {-done.returncode}: {last_line(done.stderr)}")
+        if done.returncode != 0:
+            raise Failure(last_line(done.stderr) or f"bench-{self.allocator}: exit status {done.returncode}")
+        return done.stdout
+
+    def list_cases(self):
+        for line in self.call("--list").splitlines():
+            name, extent, what = line.split("\t")
+            self.cases.append({"name": name, "what": what, "brief": extent == "brief"})
+
+    def measure(self, *arguments):
+        """google-benchmark's entry for each case run."""
+        text = self.call("--benchmark_format=json", *arguments)
+        try:
+            return json.loads(text)["benchmarks"]
+        except (ValueError, KeyError):
+            raise Failure(f"bench-{self.allocator}: no JSON in its output") from None
+
+    def run(self, case, *arguments):
+        measured = self.measure(f"--case={case}", *arguments)
+        if len(measured) != 1 or not measured[0].get("items_per_second"):
+            raise Failure(f"bench-{self.allocator}: no result for {case}")
+        return measured[0]
+
+
+def available(paths):
+    """The programs that can run here; a line for each that cannot."""
+    programs = []
+    for path in paths:
+        program = Program(path)
+        try:
+            program.list_cases()
+            programs.append(program)
+        except Failure as failure:
+            print(failure, file=sys.stderr)
+    return programs
+
+
+def chosen_cases(programs, only):
+    cases = {}
+    for program in programs:
+        for case in program.cases:
+            if case["name"].split("/")[0] == only if only else case["brief"]:
+                cases.setdefault(case["name"], case)
+    return list(cases.values())
+
+
+class Progress:
+    """One line that is written over on a terminal; elsewhere one line for each repetition."""
+
+    def __init__(self, seconds):
+        self.start, self.seconds, self.live = time.monotonic(), seconds, sys.stderr.isatty()
+
+    def elapsed(self):
+        return time.monotonic() - self.start
+
+    def step(self, stage, case, allocator):
+        if self.live:
+            left = max(0, self.seconds - self.elapsed())
+            share = min(99, 100 * self.elapsed() / self.seconds)
+            line = f"{share:3.0f} %  {left // 60:.0f}:{left % 60:02.0f} left  {stage}  {case}  {allocator}"
+            sys.stderr.write(f"\r\033[K{line[:shutil.get_terminal_size().columns - 1]}")
+            sys.stderr.flush()
+
+    def stage(self, stage):
+        if not self.live:
+            print(f"{self.elapsed():4.0f} s  {stage}", file=sys.stderr, flush=True)
+
+    def say(self, line):
+        print(f"\r\033[K{line}" if self.live else line, file=sys.stderr, flush=True)
+
+    def finish(self):
+        if self.live:
+            sys.stderr.write("\r\033[K")
+
+
+class Session:
+    def __init__(self, programs, cases, seconds):
+        self.cases, self.seconds = cases, seconds
+        self.pairs = [(case["name"], [p for p in programs if any(c["name"] == case["name"] for c in p.cases)]) for case in cases]
+        self.progress = Progress(seconds)
+        self.iterations, self.failed, self.runs, self.failures = {}, {}, [], []
+
+    def attempt(self, stage, case, program, *arguments):
+        """The result of one process, or None; a case that fails again and again is left out."""
+        key = case, program.allocator
+        if self.failed.get(key, 0) >= FAILURES_ALLOWED:
+            return None
+        self.progress.step(stage, case, program.allocator)
+        try:
+            return program.run(case, *arguments)
+        except Failure as failure:
+            self.failed[key] = self.failed.get(key, 0) + 1
+            self.failures.append({"case": case, "allocator": program.allocator, "what": str(failure)})
+            self.progress.say(f"{case}: {failure}")
+            return None
+
+    def run_seconds(self):
+        runs = sum(len(programs) for _, programs in self.pairs)
+        return min(1.0, max(0.02, self.seconds / USUAL_REPETITIONS / runs - PROCESS_SECONDS))
+
+    def calibrate(self):
+        """So many iterations that the allocator in the middle takes the time of a run, and none more than twice that."""
+        self.progress.stage("calibration")
+        for case, programs in self.pairs:
+            times = []
+            for program in programs:
+                if self.out_of_time():
+                    return
+                result = self.attempt("calibration", case, program, f"--benchmark_min_time={CALIBRATION_SECONDS}")
+                if result:
+                    times.append(result["real_time"] * thread_share(result))
+            if times:
+                self.iterations[case] = max(1, round(self.run_seconds() * 1e9 / max(statistics.median(times), max(times) / 2)))
+
+    def repeat(self, repetition):
+        stage = f"repetition {repetition + 1}"
+        self.progress.stage(stage)
+        for case, programs in self.pairs:
+            if case not in self.iterations:
+                continue
+            first = repetition % len(programs)
+            for program in programs[first:] + programs[:first]:
+                if self.out_of_time():
+                    return
+                result = self.attempt(stage, case, program, f"--iterations={self.iterations[case]}")
+                if result:
+                    self.runs.append(entry(case, program.allocator, repetition, result))
+
+    def out_of_time(self):
+        return self.progress.elapsed() > 1.1 * self.seconds
+
+    def run(self):
+        """As many repetitions as the time allows; those that are complete count when a user interrupts."""
+        try:
+            self.calibrate()
+            for repetition in range(MOST_REPETITIONS):
+                before = self.progress.elapsed()
+                self.repeat(repetition)
+                if 1.5 * self.progress.elapsed() - 0.5 * before > self.seconds:
+                    break
+        except KeyboardInterrupt:
+            self.progress.say("interrupted: reporting what there is")
+        self.progress.finish()
+
+
+def thread_share(result):
+    """google-benchmark gives the time for one iteration of all threads together; a thread takes this many times longer."""
+    return result.get("threads", 1)
+
+
+def entry(case, allocator, repetition, result):
+    return {"case": case, "allocator": allocator, "repetition": repetition, "ns": 1e9 / result["items_per_second"],
+            "peak": result["peak_growth"], "end": result["end_growth"], "live": result["live"], "google": result}
+
+
+def read(path, pattern=r"(.*)"):
+    """The first match in a file, or nothing."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            match = re.search(pattern, file.read(), re.MULTILINE)
+            return match.group(1).strip() if match else ""
+    except OSError:
+        return ""
+
+
+def output(*command):
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+        return done.stdout.strip() if done.returncode == 0 else ""
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+
+
+def describe_machine():
+    system = read("/etc/os-release", r'^PRETTY_NAME="?([^"\n]*)')
+    memory = int(read("/proc/meminfo", r"^MemTotal:\s+(\d+)") or 0) / 1024 / 1024
+    return {
+        "processor": read("/proc/cpuinfo", r"^model name\s*:\s*(.*)$") or platform.machine(),
+        "processors": len(os.sched_getaffinity(0)),
+        "memory": f"{memory:.1f} GiB",
+        "system": f"{system}, Linux {platform.release()}",
+        "compiler": last_line(output("cc", "--version").partition("\n")[0]),
+        "huge pages": read("/sys/kernel/mm/transparent_hugepage/enabled", r"\[(\w+)\]") or "unknown",
+        "load when started": " ".join(f"{load:.2f}" for load in os.getloadavg()),
+    }
+
+
+def describe_version(allocator):
+    if allocator == results.HERO:
+        version = read(os.path.join(ROOT, "meson.build"), r"version:\s*'([^']*)'")
+        commit = output("git", "-C", ROOT, "describe", "--always", "--dirty")
+        return f"{version} ({commit})" if commit else version
+    return output("dpkg-query", "-W", "-f=${Package} ${Version}", PACKAGES.get(allocator, allocator))
+
+
+def raw_results(session, programs, command):
+    return {
+        "format": 1, "date": datetime.datetime.now().astimezone().isoformat(timespec="seconds"), "command": command,
+        "machine": describe_machine(), "allocators": [p.allocator for p in programs],
+        "versions": {p.allocator: describe_version(p.allocator) for p in programs},
+        "seconds_a_run": session.run_seconds(), "cases": session.cases, "iterations": session.iterations,
+        "failures": session.failures, "runs": session.runs,
+    }
+
+
+def make_directory(parent):
+    """A new directory named by the time, and `latest` beside it pointing there."""
+    name = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+    directory, latest = os.path.join(parent, name), os.path.join(parent, "latest")
+    os.makedirs(directory, exist_ok=True)
+    if os.path.islink(latest):
+        os.remove(latest)
+    if not os.path.lexists(latest):
+        os.symlink(name, latest)
+    return directory
+
+
+def smoke(programs):
+    """Every case runs to its end with every allocator and says what it should."""
+    for program in programs:
+        measured = program.measure("--iterations=20")
+        if len(measured) != len(program.cases):
+            raise Failure(f"bench-{program.allocator}: {len(program.cases)} cases, {len(measured)} results")
+        for result in measured:
+            if not (result.get("items_per_second", 0) > 0 and "peak_growth" in result and result.get("live", 0) > 0):
+                raise Failure(f"bench-{program.allocator}: {result['name']}: a figure is missing")
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description="Runs the benchmarks, allocators in turn, and reports.")
+    parser.add_argument("programs", nargs="+", metavar="PROGRAM", help="bench-tidepool, bench-malloc, ...")
+    parser.add_argument("--minutes", type=float, default=5, metavar="N", help="how long to run, about (default: 5)")
+    parser.add_argument("--only", metavar="SUBJECT", help="all cases of one subject instead of the selection")
+    parser.add_argument("--out", default="bench-results", metavar="DIR", help="where results go (default: bench-results)")
+    parser.add_argument("--command", help="the command to show in the report")
+    parser.add_argument("--smoke", action="store_true", help="only try every case once")
+    return parser.parse_args()
+
+
+def main():
+    options = arguments()
+    if not 0 < options.minutes <= 24 * 60:
+        raise Failure("--minutes: more than 0 and at most a day")
+    programs = available(options.programs)
+    if not programs:
+        raise Failure("no benchmark program can run")
+    if options.smoke:
+        return smoke(programs)
+    cases = chosen_cases(programs, options.only)
+    if not cases:
+        subjects = dict.fromkeys(case["name"].split("/")[0] for program in programs for case in program.cases)
+        raise Failure(f"--only: no subject {options.only}; there are {', '.join(subjects)}")
+    session = Session(programs, cases, options.minutes * 60)
+    session.run()
+    if not session.runs:
+        raise Failure("nothing was measured")
+    directory = make_directory(options.out)
+    raw = raw_results(session, programs, options.command or shlex.join(["bench/run.py", *sys.argv[1:]]))
+    with open(os.path.join(directory, "raw.json"), "w", encoding="utf-8") as file:
+        json.dump(raw, file, indent=1)
+    report.write(results.Results(raw), directory)
+    return None
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except (Failure, OSError) as error:
+        sys.exit(f"bench: {error}")
+    except KeyboardInterrupt:
+        sys.exit("bench: interrupted")
