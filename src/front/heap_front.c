@@ -10,13 +10,14 @@
 
 /* ---- the fast path: the calling thread's cache of the heap, if the heap's place in its record is the heap's ---- */
 
-static inline loaded_t *loaded_of(const pool_heap_t *heap, size_t size_class)
+static inline bool is_placed(const thread_t *thread, const heap_t *heap)
 {
-  const thread_t *thread = thread_self;
-  size_t place = thread_place(heap);
-  if (unlikely(OWNER_LOAD(thread->heap_at[place]) != heap))
-    return NULL;
-  return &thread->cache_at[place]->of[size_class];
+  return OWNER_LOAD(thread->heap_at[thread_place(heap)]) == heap;
+}
+
+static inline loaded_t *loaded_of(const thread_t *thread, const heap_t *heap, size_t size_class)
+{
+  return &thread->cache_at[thread_place(heap)]->of[size_class];
 }
 
 static bool is_live(const heap_t *heap) { return heap && heap->mark == HEAP_LIVE_MARK; }
@@ -46,20 +47,30 @@ NOINLINE static void free_slow(heap_t *heap, void *block)
     heap_free(heap, block, "pool_heap_free");
 }
 
+NOINLINE static void *alloc_medium(heap_t *heap, size_t size)
+{
+  const thread_t *thread = thread_self;
+  void *block = NULL;
+  if (likely(size <= SIZE_CACHED && is_placed(thread, heap)))
+    block = MAGAZINE_POP(loaded_of(thread, heap, size_class_medium(size)));
+  return likely(block) ? block : alloc_slow(heap, size, false, "pool_heap_alloc");
+}
+
 void *pool_heap_alloc(pool_heap_t *heap, size_t size)
 {
-  if (unlikely(size > SIZE_CACHED))
-    return alloc_slow(heap, size, false, "pool_heap_alloc");
-  size_t c = likely(size <= SIZE_LINEAR) ? size_class_linear(size) : size_class_medium(size);
-  loaded_t *loaded = loaded_of(heap, c);
-  void *block = likely(loaded) ? MAGAZINE_POP(loaded) : NULL;
+  if (unlikely(size > SIZE_LINEAR))
+    return alloc_medium(heap, size);
+  const thread_t *thread = thread_self;
+  void *block = NULL;
+  if (likely(is_placed(thread, heap)))
+    block = MAGAZINE_POP(loaded_of(thread, heap, size_class_linear(size)));
   return likely(block) ? block : alloc_slow(heap, size, false, "pool_heap_alloc");
 }
 
 void pool_heap_free(pool_heap_t *heap, void *block)
 {
-  loaded_t *loaded = loaded_of(heap, class_map_of_heap_block(block));
-  if (unlikely(!loaded || !MAGAZINE_PUSH(loaded, block)))
+  const thread_t *thread = thread_self;
+  if (unlikely(!is_placed(thread, heap) || !MAGAZINE_PUSH(loaded_of(thread, heap, class_map_of_heap_block(block)), block)))
     free_slow(heap, block);
 }
 
