@@ -35,7 +35,6 @@ bool space_init(void)
   space_arena_log2 = class_map_windowed ? ARENA_WINDOWED_LOG2 : ARENA_LOG2;
   space->purge_delay_ms = settings.purge_delay_ms;
   space->huge_pages = settings.huge_pages;
-  space->epoch_ms = os_now_ms();
   return true;
 }
 

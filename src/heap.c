@@ -69,6 +69,9 @@ static void fork_child(void)
   threads_forget_others();
 }
 
+/* A process with one thread forks without the locks, so the handlers can wait for the second thread. */
+static void watch_forks(void) { os_on_fork(fork_prepare, fork_parent, fork_child); }
+
 COLD static bool bring_up(void)
 {
   lock_acquire(&ready_lock);
@@ -81,6 +84,7 @@ COLD static bool bring_up(void)
     heap_front.cached = !settings.checked;
     heap_front.plane = settings.checked ? POOL_PLANE_NONE : POOL_PLANE_FRONT;
     thread_flush = flush_thread;
+    thread_second = watch_forks;
     __atomic_store_n(&ready, up, __ATOMIC_RELEASE);
   }
   lock_release(&ready_lock);
@@ -89,12 +93,7 @@ COLD static bool bring_up(void)
 
 bool heap_front_ready(void) { return likely(__atomic_load_n(&ready, __ATOMIC_ACQUIRE)) || bring_up(); }
 
-/* Not at bring-up: that may be inside the dynamic loader, before the C library can register anything. */
-__attribute__((constructor)) static void start(void)
-{
-  heap_front_ready();
-  os_on_fork(fork_prepare, fork_parent, fork_child);
-}
+__attribute__((constructor)) static void start(void) { heap_front_ready(); }
 
 /* ---- pools and threads ---- */
 
@@ -209,6 +208,7 @@ static void tick_heaps(uint64_t now_ms)
 
 COLD void heap_look_at_clock(thread_t *thread)
 {
+  thread_notice_second(thread);
   if (settings.purge_delay_ms == PURGE_NEVER)
     return;
   uint64_t now = os_now_ms();

@@ -8,6 +8,7 @@ THREAD_LOCAL thread_t *thread_self = &nobody;
 static THREAD_LOCAL bool ended;
 
 void (*thread_flush)(thread_t *thread);
+void (*thread_second)(void);
 lock_t threads_lock;
 
 static thread_t *live, *unused;
@@ -75,6 +76,18 @@ static void thread_end(void *argument)
   live_leave(thread);
 }
 
+void thread_notice_second(thread_t *thread)
+{
+  static bool noticed;
+  if (thread->end_arranged || os_single_threaded())
+    return;
+  thread->end_arranged = true;
+  if (!__atomic_exchange_n(&noticed, true, __ATOMIC_RELAXED))
+    thread_second();
+  if (!os_thread_on_exit(thread_end, thread))
+    thread_end(thread);
+}
+
 COLD static thread_t *thread_start(void)
 {
   thread_t *thread = record_take();
@@ -83,9 +96,9 @@ COLD static thread_t *thread_start(void)
   magazines_init(&thread->front, &magazine_front_cache, thread);
   thread->heap_at[0] = NOT_A_HEAP;
   live_enter(thread);
-  thread_self = thread;                     /* first: arranging the exit may allocate */
-  if (!os_thread_on_exit(thread_end, thread))
-    thread_end(thread);
+  thread->end_arranged = false;
+  thread_self = thread;                     /* first: arranging the end may allocate */
+  thread_notice_second(thread);
   return ended ? NULL : thread;
 }
 

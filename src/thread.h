@@ -30,6 +30,7 @@ typedef struct thread {
   struct pool_heap *heap_at[THREAD_PLACES];
   cache_t          *cache_at[THREAD_PLACES];
   struct thread *next, *previous;
+  bool           end_arranged;
   uint32_t       trips;         /* slow paths so far */
   uint64_t       looked_ms;     /* when it last let go of idle magazines */
   magazines_t    front;
@@ -46,6 +47,12 @@ thread_t *thread_current(void);
 
 /* Called with a thread's record when it ends, before the record goes: flushes every magazine. */
 extern void (*thread_flush)(thread_t *thread);
+
+/* Called once, when the process first has a second thread. */
+extern void (*thread_second)(void);
+
+/* The first thread of a process arranges for its end only when there is a second one: most programs end with it. */
+void thread_notice_second(thread_t *thread);
 
 /* The thread's magazines of a heap other than the default one, made if need be. NULL: no memory. With `placed`, the fast path
  * will find them. */
