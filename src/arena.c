@@ -421,8 +421,8 @@ bool space_lengthen(space_t *space, run_t *run, size_t units)
 
 bool space_tick(space_t *space, uint64_t now_ms)
 {
-  uint32_t delay = space->purge_delay_ms;
-  if (delay == PURGE_NEVER || now_ms - __atomic_load_n(&space->epoch_ms, __ATOMIC_RELAXED) < delay)
+  uint32_t delay = space->purge_delay_ms / TICKS_PER_DELAY;
+  if (space->purge_delay_ms == PURGE_NEVER || now_ms - __atomic_load_n(&space->epoch_ms, __ATOMIC_RELAXED) < delay)
     return false;
   lock_acquire(&space->lock);
   bool due = now_ms - space->epoch_ms >= delay;

@@ -66,80 +66,97 @@ static void expect_count(size_t kept, size_t counted, const char *name, const ch
     violated_count(name, what, kept, counted);
 }
 
-/* ---- ticks: for each arena of one space, a bit for each run and a bitmap for the blocks of each slab ---- */
+/* ---- ticks: for each arena a bit for each run and a bitmap for the blocks of each slab ---- */
 
-typedef struct ticks {
-  space_t *space;
-  uint64_t *blocks[ARENA_LIMIT];   /* LONG_BITMAP_WORDS for each unit; the bits of the runs stand behind them */
-} ticks_t;
+typedef struct tick {
+  arena_t  *arena;
+  uint64_t *blocks;   /* LONG_BITMAP_WORDS for each unit */
+  uint64_t *runs;
+} tick_t;
 
-static ticks_t ticks;
+static tick_t *ticks;
+static size_t tick_count, ticks_bytes;
 
-static uint32_t arena_count(const space_t *space) { return space->fixed ? 1 : space->arena_count; }
-static arena_t *arena_at(const space_t *space, uint32_t i) { return space->fixed ? space->fixed : space->arenas[i]; }
-
-static size_t ticks_bytes(const arena_t *arena)
+static void *take_memory(size_t bytes)
 {
-  size_t words = (size_t)arena->used_end * LONG_BITMAP_WORDS + arena->used_end / WORD_BITS + 1;
-  return round_up(words * sizeof(uint64_t), os_page_size());
+  void *memory = os_reserve(bytes, os_page_size());
+  expect(memory && os_commit(memory, bytes), "memory", "there is none to check in", memory);
+  return memory;
 }
 
-static void ticks_open(space_t *space)
+static size_t pages_for(size_t words) { return round_up(words * sizeof(uint64_t) + 1, os_page_size()); }
+static size_t block_words(const arena_t *arena) { return (size_t)arena->used_end * LONG_BITMAP_WORDS; }
+static size_t tick_bytes(const arena_t *arena) { return pages_for(block_words(arena) + arena->used_end / WORD_BITS + 1); }
+
+static tick_t *tick_of(const arena_t *arena)
 {
-  ticks.space = space;
-  for (uint32_t i = 0; i < arena_count(space); i++) {
-    size_t bytes = ticks_bytes(arena_at(space, i));
-    ticks.blocks[i] = os_reserve(bytes, os_page_size());
-    expect(ticks.blocks[i] && os_commit(ticks.blocks[i], bytes), "memory", "there is none to check in", space);
-  }
+  for (size_t i = 0; i < tick_count; i++)
+    if (ticks[i].arena == arena)
+      return &ticks[i];
+  return NULL;
+}
+
+static void add_tick(arena_t *arena)
+{
+  if (!arena || tick_of(arena))
+    return;
+  uint64_t *words = take_memory(tick_bytes(arena));
+  ticks[tick_count++] = (tick_t){arena, words, words + block_words(arena)};
+}
+
+/* Those of all heaps, and of one space that may be no heap's. */
+static void ticks_open(const space_t *another)
+{
+  size_t most = space_arena_count + 1;
+  for (heap_t *heap = heaps_first(); heap; heap = heap->next)
+    most++;
+  ticks_bytes = pages_for(most * sizeof *ticks / sizeof(uint64_t));
+  ticks = take_memory(ticks_bytes);
+  for (uint32_t i = 0; i < space_arena_count; i++)
+    add_tick(space_arenas[i]);
+  for (heap_t *heap = heaps_first(); heap; heap = heap->next)
+    add_tick(heap->own_space.fixed);
+  add_tick(another->fixed);
 }
 
 static void ticks_close(void)
 {
-  for (uint32_t i = 0; i < arena_count(ticks.space); i++)
-    os_release(ticks.blocks[i], ticks_bytes(arena_at(ticks.space, i)));
+  while (tick_count--)
+    os_release(ticks[tick_count].blocks, tick_bytes(ticks[tick_count].arena));
+  os_release(ticks, ticks_bytes);
+  tick_count = 0;
 }
 
-/* The arena of the space that `address` is in a taken unit of, or NULL. */
-static arena_t *arena_around(const space_t *space, const void *address, uint32_t *number)
+/* The ticks of the arena that `address`, in memory of a pool or heap of the space, is in a taken unit of; NULL: it is not. */
+static tick_t *tick_around(const space_t *space, const void *address)
 {
-  for (uint32_t i = 0; i < arena_count(space); i++) {
-    arena_t *arena = arena_at(space, i);
-    size_t unit = (size_t)((const char *)address - arena->base) >> arena->unit_log2;
-    if ((const char *)address >= arena->base && unit >= arena->first_unit && unit < arena->used_end) {
-      *number = i;
-      return bit_test(arena->free, unit) ? NULL : arena;
-    }
-  }
-  return NULL;
+  tick_t *tick = tick_of(arena_of(space, address));
+  if (!tick)
+    return NULL;
+  size_t unit = (size_t)((const char *)address - tick->arena->base) >> tick->arena->unit_log2;
+  return unit >= tick->arena->first_unit && unit < tick->arena->used_end && !bit_test(tick->arena->free, unit) ? tick : NULL;
 }
 
-static uint64_t *block_ticks(uint32_t arena, size_t unit) { return ticks.blocks[arena] + unit * LONG_BITMAP_WORDS; }
-static uint64_t *run_ticks(uint32_t arena) { return block_ticks(arena, arena_at(ticks.space, arena)->used_end); }
-
-static void tick_run(const run_t *run, const char *name, const char *twice)
+static void tick_run(const space_t *space, const run_t *run, const char *name, const char *twice)
 {
-  uint32_t number = 0;
-  arena_t *arena = arena_around(ticks.space, run->start, &number);
-  expect(arena && run >= arena->runs && run < arena->runs + arena->used_end && run_of(arena, run->start) == run, name,
-         "a list leads to what is no run of its space", run);
-  size_t unit = (size_t)(run - arena->runs);
-  expect(!bit_test(run_ticks(number), unit), name, twice, run->start);
-  bit_set(run_ticks(number), unit);
+  tick_t *tick = tick_around(space, run->start);
+  expect(tick && run_of(tick->arena, run->start) == run, name, "a list leads to what is no run of its space", run);
+  size_t unit = (size_t)(run - tick->arena->runs);
+  expect(!bit_test(tick->runs, unit), name, twice, run->start);
+  bit_set(tick->runs, unit);
 }
 
 static void tick_block(const pool_t *pool, const void *block, const char *name)
 {
-  uint32_t number = 0;
-  arena_t *arena = arena_around(ticks.space, block, &number);
-  expect(arena != NULL, name, "an entry lies outside the space of its pool", block);
-  run_t *slab = run_of(arena, block);
+  tick_t *tick = tick_around(pool->space, block);
+  expect(tick != NULL, name, "an entry lies outside the space of its pool", block);
+  run_t *slab = run_of(tick->arena, block);
   expect(slab->kind == RUN_SLAB && slab->owner == pool, name, "an entry is no block of its pool", block);
   size_t offset = (size_t)((const char *)block - slab->start), index = offset / pool->block_size;
   expect(offset % pool->block_size == 0 && index < slab->capacity, name, "an entry points inside a block", block);
   expect(index < slab->fresh, "S2", "an entry is a block beyond the fresh mark", block);
   expect(!bit_test(slab->bitmap, index), "S2", "an entry is a block that is free in its slab", block);
-  uint64_t *seen = block_ticks(number, (size_t)(slab - arena->runs));
+  uint64_t *seen = tick->blocks + (size_t)(slab - tick->arena->runs) * LONG_BITMAP_WORDS;
   expect(!bit_test(seen, index), "S2", "a block is in two magazines, or twice in one", block);
   bit_set(seen, index);
 }
@@ -158,15 +175,19 @@ static void check_sets(const arena_t *arena)
          "arena.committed", "units beyond it were in use", arena);
   expect(bits_next_set(arena->free, 0, arena->hint) == arena->hint, "arena.hint", "a unit below it is free", arena);
   expect(bits_next_clear(arena->free, arena->used_end, end) == end, "arena.used_end", "a unit beyond it is in use", arena);
-  expect(bits_next_set(arena->dirty, arena->used_end, end) == end, "arena.used_end", "a unit beyond it is dirty", arena);
+  expect(arena->space->fixed || bits_next_set(arena->dirty, arena->used_end, end) == end, "arena.used_end", "a unit beyond it is dirty", arena);
   expect(bits_next_set(arena->free, 0, arena->first_unit) == arena->first_unit, "arena.first_unit", "a unit of the arena's own is free", arena);
 }
 
-/* The run at `unit` or the next one above; NULL: no more. */
+static uint32_t arena_count(const space_t *space) { return space->fixed ? 1 : space_arena_count; }
+static arena_t *arena_at(const space_t *space, uint32_t i) { return space->fixed ? space->fixed : space_arenas[i]; }
+
+/* The run at `unit` or the next one above; NULL: no more. Written anew, not arena.c's own. */
 static run_t *run_from(const arena_t *arena, size_t unit)
 {
-  size_t at = bits_next_set(arena->start, unit, arena->used_end);
-  return at < arena->used_end ? &arena->runs[at] : NULL;
+  while (unit < arena->used_end && !bit_test(arena->start, unit))
+    unit++;
+  return unit < arena->used_end ? &arena->runs[unit] : NULL;
 }
 
 static size_t unit_behind(const arena_t *arena, const run_t *run) { return (size_t)(run - arena->runs) + run->units; }
@@ -202,11 +223,11 @@ static void check_units(const space_t *space)
 
 /* ---- S1 and M1: slabs, what the class map says of them and of everything else ---- */
 
-static void check_slab(const run_t *slab)
+static void check_slab(const arena_t *arena, const run_t *slab)
 {
   const pool_t *pool = slab->owner;
   expect(slab->units == pool->slab_units && slab->size_class == pool->size_class, "S1", "a slab is not like its pool's", slab->start);
-  expect_count(slab->capacity, ((size_t)slab->units << UNIT_LOG2) / pool->block_size, "S1", "capacity of a slab");
+  expect_count(slab->capacity, run_bytes(arena, slab) / pool->block_size, "S1", "capacity of a slab");
   expect_count(slab->quarter, slab->capacity / 4, "S1", "a quarter of a slab");
   expect_count(slab->free_count, bits_count(slab->bitmap, 0, slab->capacity), "S1", "free blocks of a slab");
   expect(slab->free_count <= slab->fresh && slab->fresh <= slab->capacity, "S1", "more free than fresh blocks, or more than there are", slab->start);
@@ -222,11 +243,14 @@ static void check_map(const char *from, const char *to, unsigned front, unsigned
   }
 }
 
+/* Where a region has units of the map's size, its slabs are in the map, and are looked at when the region is. */
 static void check_map_of_run(const run_t *run, const char *end)
 {
+  const heap_t *region = run->kind == RUN_REGION ? run->owner : NULL;
   const pool_t *pool = run->kind == RUN_SLAB ? run->owner : NULL;
   unsigned plane = pool ? pool->plane : POOL_PLANE_NONE;
-  check_map(run->start, end, plane == POOL_PLANE_FRONT ? run->size_class : 0, plane == POOL_PLANE_HEAP ? run->size_class : 0);
+  if (!region || region->own_arena.unit_log2 != UNIT_LOG2)
+    check_map(run->start, end, plane == POOL_PLANE_FRONT ? run->size_class : 0, plane == POOL_PLANE_HEAP ? run->size_class : 0);
 }
 
 static void check_arena_contents(const arena_t *arena)
@@ -235,10 +259,10 @@ static void check_arena_contents(const arena_t *arena)
   size_t unit = arena->first_unit;
   for (run_t *run; (run = run_from(arena, unit)) != NULL; unit = unit_behind(arena, run)) {
     const char *end = run->start + run_bytes(arena, run);
-    expect(run->kind == RUN_SLAB || run->kind == RUN_LARGE, "A2", "a run is of no kind", run->start);
-    expect(run->owner != NULL, "A2", "a run has no owner", run->start);
+    expect(run->kind == RUN_SLAB || run->kind == RUN_LARGE || run->kind == RUN_REGION, "A2", "a run is of no kind", run->start);
+    expect(run->owner || run->kind == RUN_REGION, "A2", "a run has no owner", run->start);
     if (run->kind == RUN_SLAB)
-      check_slab(run);
+      check_slab(arena, run);
     check_map(mapped, run->start, 0, 0);
     check_map_of_run(run, end);
     mapped = end;
@@ -261,9 +285,11 @@ bool check_space(space_t *space)
 
 /* ---- P: pools ---- */
 
-/* Every agreement of slab->free_count with a list; written anew, not pool.c's own. */
-static unsigned list_for(const run_t *slab)
+/* Written anew, not pool.c's own. */
+static unsigned list_for(const run_t *slab, bool reset)
 {
+  if (reset && slab->fresh == 0)
+    return SLAB_RESET;
   if (slab->free_count == 0)
     return SLAB_FULL;
   for (unsigned list = SLAB_PARTIAL_1; list < SLAB_PARTIAL_4; list++)
@@ -274,10 +300,12 @@ static unsigned list_for(const run_t *slab)
 
 static void check_listed_slab(const pool_t *pool, const run_t *slab, unsigned list)
 {
-  tick_run(slab, "P2", "a slab is in two lists, or twice in one");
+  tick_run(pool->space, slab, "P2", "a slab is in two lists, or twice in one");
   expect(slab->kind == RUN_SLAB && slab->owner == pool, "P2", "a list has a slab of another pool", slab);
-  expect(slab->list == list && list_for(slab) == list, "P2", "a slab is in a list its free count does not say", slab->start);
-  expect(slab->fresh == slab->capacity || slab == pool->current, "P2", "a slab that is not the current one has fresh blocks", slab->start);
+  expect(slab->list == list && list_for(slab, list == SLAB_RESET) == list, "P2", "a slab is in a list its free count does not say", slab->start);
+  expect(slab->fresh == slab->capacity || slab == pool->current || list == SLAB_RESET, "P2",
+         "a slab that is neither the current one nor reset has fresh blocks", slab->start);
+  expect(slab != pool->current || list != SLAB_RESET, "P2", "the current slab is among the reset ones", slab->start);
 }
 
 static void check_slab_lists(pool_t *pool)
@@ -290,7 +318,7 @@ static void check_slab_lists(pool_t *pool)
       check_listed_slab(pool, slab, list);
       expect(slab->previous == previous, "P2", "a list does not lead back", slab->start);
       slabs++;
-      partial += list != SLAB_FULL;
+      partial += list >= SLAB_PARTIAL_1 && list <= SLAB_PARTIAL_4;
       capacity += slab->capacity;
       out += slab->fresh - slab->free_count;
       current |= slab == pool->current;
@@ -331,8 +359,6 @@ static void check_depot(const pool_t *pool)
 
 static void check_pool_lists(pool_t *pool)
 {
-  expect(pool->size_class && pool->size_class < CLASS_COUNT && pool->block_size == size_class_size[pool->size_class], "H1",
-         "a pool has not the block size of its class", pool);
   expect(pool->magazine_most >= 2 && pool->magazine_most <= MAGAZINE_MOST, "P3", "a size no magazine can have", pool);
   check_slab_lists(pool);
   check_depot(pool);
@@ -377,11 +403,11 @@ static void check_magazines(const heap_t *heap, const magazines_t *magazines)
 {
   for (unsigned c = 0; c <= CLASS_CACHED; c++) {
     const loaded_t *loaded = &magazines->cache->of[c];
-    if (heap->pools[c] && c) {
+    if (c && heap->pools[c] && heap->pools[c]->cached) {
       check_loaded(heap->pools[c], loaded);
       check_spare(heap->pools[c], magazines->spare[c]);
     } else {
-      expect(!loaded->top && loaded->slot == MAGAZINE_NOWHERE && !magazines->spare[c], "C1", "a magazine of a class without a pool", loaded);
+      expect(!loaded->top && loaded->slot == MAGAZINE_NOWHERE && !magazines->spare[c], "C1", "a magazine of a class that has none", loaded);
     }
   }
 }
@@ -397,6 +423,36 @@ static void check_magazines_of_heap(const heap_t *heap)
   }
 }
 
+static bool is_heap(const heap_t *wanted)
+{
+  heap_t *heap = heaps_first();
+  while (heap && heap != wanted)
+    heap = heap->next;
+  return heap != NULL;
+}
+
+static bool has_cache(const thread_t *thread, const heap_t *heap, const cache_t *cache)
+{
+  const heap_cache_t *at = thread->heaps;
+  while (at && (at->heap != heap || &at->cache != cache))
+    at = at->next;
+  return at != NULL;
+}
+
+static void check_caches(const thread_t *thread)
+{
+  for (heap_cache_t *cache = thread->heaps; cache; cache = cache->next) {
+    expect(is_heap(cache->heap), "thread.heaps", "a cache of a heap that is gone", cache->heap);
+    for (heap_cache_t *other = cache->next; other; other = other->next)
+      expect(other->heap != cache->heap, "thread.heaps", "two caches of one heap", cache->heap);
+  }
+  for (size_t i = 0; i < THREAD_PLACES; i++) {
+    heap_t *heap = thread->heap_at[i];
+    if (heap && heap != NOT_A_HEAP)
+      expect(thread_place(heap) == i && has_cache(thread, heap, thread->cache_at[i]), "thread.heap_at", "a place without its cache", heap);
+  }
+}
+
 static void check_threads(void)
 {
   size_t threads = 0;
@@ -406,6 +462,7 @@ static void check_threads(void)
     expect(thread->previous == previous, "T1", "the list of threads does not lead back", thread);
     expect(thread_is_usable(thread), "T1", "a thread that has ended is in the list", thread);
     self |= thread == thread_self;
+    check_caches(thread);
   }
   expect(self, "T1", "the calling thread is not in the list", thread_self);
   expect_count(pool_threads, max_size(threads, 1), "T1", "threads");
@@ -415,35 +472,40 @@ static void check_threads(void)
 
 /* ---- H: heaps ---- */
 
+static bool is_prepaid(const space_t *space, const run_t *run) { return arena_of(space, run->start)->space->prepaid; }
+
 static size_t check_pools(const heap_t *heap)
 {
-  size_t bytes = 0;
+  size_t charged = 0;
   for (unsigned c = 1; c < CLASS_COUNT; c++) {
     pool_t *pool = heap->pools[c];
     if (!pool)
       continue;
     expect(pool->size_class == c && pool->heap == heap && pool->space == heap->space && pool->budget == &heap->budget, "H1",
            "a pool is not where its class says", pool);
+    expect_count(pool->block_size, heap->class_count ? heap->class_sizes[c] : size_class_size[c], "H1", "block size of a pool");
     check_pool_lists(pool);
-    bytes += (size_t)pool->slab_count * pool->slab_units << UNIT_LOG2;
+    for (unsigned list = 0; list < SLAB_LISTS; list++)
+      for (run_t *slab = pool->slabs[list]; slab; slab = slab->next)
+        charged += is_prepaid(pool->space, slab) ? 0 : pool_slab_bytes(pool);
   }
-  return bytes;
+  return charged;
 }
 
-typedef struct large { size_t blocks, usable, held; } large_t;
+typedef struct large { size_t blocks, usable, charged; } large_t;
 
 static void add_large_runs(const heap_t *heap, large_t *sum)
 {
   const run_t *previous = NULL;
   for (run_t *run = heap->large; run; previous = run, run = run->next) {
-    tick_run(run, "H3", "a large run is in two lists, or twice in one");
+    tick_run(heap->space, run, "H3", "a large run is in two lists, or twice in one");
     expect(run->kind == RUN_LARGE && run->owner == heap, "H3", "the list has a run that is not the heap's", run);
     expect(run->previous == previous, "H3", "the list of large runs does not lead back", run->start);
-    size_t held = (size_t)run->units << UNIT_LOG2;
+    size_t held = run_bytes(arena_of(heap->space, run->start), run);
     expect(run->size && run->size <= held, "H3", "a large block is larger than its run", run->start);
     sum->blocks++;
     sum->usable += run->size;
-    sum->held += held;
+    sum->charged += is_prepaid(heap->space, run) ? 0 : held;
   }
 }
 
@@ -454,7 +516,7 @@ static void add_huge_blocks(const heap_t *heap, large_t *sum)
     expect(class_map_front(huge->start) == 0 && class_map_heap(huge->start) == 0, "M1", "a huge block has a class", huge->start);
     sum->blocks++;
     sum->usable += huge->size;
-    sum->held += huge->size;
+    sum->charged += huge->size;
   }
 }
 
@@ -468,18 +530,49 @@ static size_t held_by_children(const heap_t *heap)
   return bytes;
 }
 
-static void check_heap_lists(const heap_t *heap)
+/* Runs that hold records of the heap, in its own region. */
+static size_t record_bytes(const heap_t *heap)
 {
-  size_t slabs = check_pools(heap);
-  large_t large = {0};
-  add_large_runs(heap, &large);
-  add_huge_blocks(heap, &large);
-  expect_count(heap->large_blocks, large.blocks, "H3", "large blocks");
-  expect_count(heap->large_bytes, large.usable, "H3", "bytes of large blocks");
+  const arena_t *arena = heap->own_space.fixed;
+  size_t bytes = 0, unit = 0;
+  for (run_t *run; arena && (run = run_from(arena, unit)) != NULL; unit = unit_behind(arena, run))
+    bytes += run->kind == RUN_REGION && !heap->own_space.prepaid ? run_bytes(arena, run) : 0;
+  return bytes;
+}
+
+static void check_region(const heap_t *heap)
+{
+  const run_t *run = heap->region_run;
+  if (!run)
+    return;
+  tick_run(&space_of_process, run, "A2", "two heaps in one region");
+  expect(run->kind == RUN_REGION && run->owner == heap && heap->region == run->start, "A2", "the region of a heap is not its own", heap);
+}
+
+/* Where a region's heap goes on in the process's space, its records there belong to nobody; they are `beyond`. */
+static void check_budget(const heap_t *heap, size_t counted, size_t *beyond)
+{
   const budget_t *budget = &heap->budget;
-  expect_count(budget->held, slabs + large.held + held_by_children(heap), "H2", "bytes held");
+  counted += heap->head_bytes + record_bytes(heap) + held_by_children(heap);
+  if (!heap->own_space.beyond)
+    expect_count(budget->held, counted, "H2", "bytes held");
+  expect(budget->held >= counted, "H2", "less is held than there is", heap);
+  *beyond += budget->held - counted;
   expect(!budget->limit || budget->held <= budget->limit, "H2", "more is held than the budget allows", heap);
   expect(budget->held <= budget->peak, "H2", "more is held than the most that ever was", heap);
+}
+
+static void check_heap_lists(const heap_t *heap, size_t *beyond)
+{
+  large_t large = {0};
+  expect(heap->mark == HEAP_LIVE_MARK, "H1", "a heap that was destroyed is in the list", heap);
+  size_t slabs = check_pools(heap);
+  add_large_runs(heap, &large);
+  add_huge_blocks(heap, &large);
+  check_region(heap);
+  expect_count(heap->large_blocks, large.blocks, "H3", "large blocks");
+  expect_count(heap->large_bytes, large.usable, "H3", "bytes of large blocks");
+  check_budget(heap, slabs + large.charged, beyond);
   check_magazines_of_heap(heap);
 }
 
@@ -488,43 +581,56 @@ static const heap_t *heap_of_run(const run_t *run)
   return run->kind == RUN_SLAB ? ((const pool_t *)run->owner)->heap : run->owner;
 }
 
-/* Every run of a heap (NULL: of any) was ticked by a list. */
-static void check_all_ticked(const heap_t *heap)
+/* Every run of a heap (NULL: of any) was ticked by a list. Returns the bytes of those without an owner: of records. */
+static size_t check_all_ticked(const heap_t *heap)
 {
-  for (uint32_t i = 0; i < arena_count(ticks.space); i++) {
-    const arena_t *arena = arena_at(ticks.space, i);
-    size_t unit = arena->first_unit;
-    for (run_t *run; (run = run_from(arena, unit)) != NULL; unit = unit_behind(arena, run))
-      if (!heap || heap_of_run(run) == heap)
-        expect(bit_test(run_ticks(i), (size_t)(run - arena->runs)), run->kind == RUN_SLAB ? "P2" : "H3", "a run is in no list", run->start);
+  size_t ownerless = 0;
+  for (tick_t *tick = ticks; tick < ticks + tick_count; tick++) {
+    size_t unit = tick->arena->first_unit;
+    for (run_t *run; (run = run_from(tick->arena, unit)) != NULL; unit = unit_behind(tick->arena, run)) {
+      const heap_t *owner = heap_of_run(run);
+      if (!owner)
+        ownerless += tick->arena->space->fixed ? 0 : run_bytes(tick->arena, run);
+      else if (!heap || owner == heap)
+        expect(bit_test(tick->runs, (size_t)(run - tick->arena->runs)), run->kind == RUN_SLAB ? "P2" : run->kind == RUN_LARGE ? "H3" : "A2",
+               "a run is in no list", run->start);
+    }
   }
+  return ownerless;
 }
 
-static void check_heaps_of(space_t *space, const heap_t *only)
+static void check_spaces(void)
 {
-  check_space(space);
-  ticks_open(space);
+  check_space(&space_of_process);
   for (heap_t *heap = heaps_first(); heap; heap = heap->next)
-    if (heap->space == space && (!only || heap == only))
-      check_heap_lists(heap);
-  check_all_ticked(only);
+    if (heap->own_space.fixed)
+      check_space(&heap->own_space);
+}
+
+static void check_list_of_heaps(void)
+{
+  const heap_t *previous = NULL;
+  for (heap_t *heap = heaps_first(); heap; previous = heap, heap = heap->next)
+    expect(heap->previous == previous, "heap.next", "the list of heaps does not lead back", heap);
+}
+
+/* One heap, or all. */
+static bool check_heaps(const heap_t *only)
+{
+  size_t beyond = 0;
+  check_list_of_heaps();
+  check_threads();
+  check_spaces();
+  ticks_open(&space_of_process);
+  for (heap_t *heap = heaps_first(); heap; heap = heap->next)
+    if (heap->space && (!only || heap == only))
+      check_heap_lists(heap, &beyond);
+  size_t ownerless = check_all_ticked(only);
+  if (!only)
+    expect_count(beyond, ownerless, "H2", "bytes of records that heaps hold beyond their regions");
   ticks_close();
-}
-
-bool check_heap(heap_t *heap)
-{
-  check_threads();
-  if (heap->space)
-    check_heaps_of(heap->space, heap);
   return true;
 }
 
-bool check_everything(void)
-{
-  check_threads();
-  check_heaps_of(&space_of_process, NULL);
-  for (heap_t *heap = heaps_first(); heap; heap = heap->next)
-    if (heap->space && heap->space->fixed)
-      check_heaps_of(heap->space, NULL);
-  return true;
-}
+bool check_heap(heap_t *heap) { return check_heaps(heap); }
+bool check_everything(void) { return check_heaps(NULL); }

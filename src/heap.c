@@ -212,7 +212,7 @@ COLD void heap_look_at_clock(thread_t *thread)
   if (settings.purge_delay_ms == PURGE_NEVER)
     return;
   uint64_t now = os_now_ms();
-  if (now - thread->looked_ms >= settings.purge_delay_ms) {
+  if (now - thread->looked_ms >= settings.purge_delay_ms / TICKS_PER_DELAY) {
     thread->looked_ms = now;
     flush_magazines(&thread->front, &heap_front, true);
   }

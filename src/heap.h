@@ -104,7 +104,7 @@ size_t heap_trim(heap_t *heap, size_t keep);
 magazines_t *heap_magazines(heap_t *heap, thread_t *thread);
 
 /* Called at each trip of a thread to its pools: now and then it lets go of what was not needed lately. */
-enum { TRIPS_PER_LOOK = 32 };
+enum { TRIPS_PER_LOOK = 8 };
 void heap_look_at_clock(thread_t *thread);
 static inline void heap_trip(thread_t *thread)
 {

@@ -7,7 +7,7 @@
 
 typedef enum option_huge_pages { HUGE_PAGES_NEVER, HUGE_PAGES_AUTO, HUGE_PAGES_ALWAYS } option_huge_pages_t;
 
-enum { PURGE_DELAY_DEFAULT_MS = 100 };
+enum { PURGE_DELAY_DEFAULT_MS = 100, TICKS_PER_DELAY = 4 };
 #define PURGE_NEVER UINT32_MAX
 
 typedef struct options {

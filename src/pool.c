@@ -452,7 +452,7 @@ static void close_unused_slabs(pool_t *pool)
 void pool_tick(pool_t *pool)
 {
   lock_acquire(&pool->lock);
-  depot_shrink(pool, pool->depot_count - (pool->depot_low + 1) / 2);
+  depot_shrink(pool, pool->depot_count - pool->depot_low);
   pool->depot_low = pool->depot_count;
   pool->depot_extra /= 2;
   if (!pool->out)
