@@ -4,6 +4,7 @@
 #define TIDEPOOL_H
 
 #include <tidepool/heap.h>
+#include <tidepool/object_pool.h>
 #include <tidepool/pool.h>
 #include <tidepool/stats.h>
 

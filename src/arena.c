@@ -9,7 +9,6 @@ enum {
   COMMIT_UNITS_WINDOWED = 8,
   KEEP_LEAST_UNITS = 16,          /* 1 MiB */
   KEEP_BREATH_UNITS = 512,        /* 32 MiB: mstress .54 s when 4 MiB, .43 when 32 */
-  PURGE_STEP_UNITS = 64,          /* given back in one system call */
   HUGE_PAGE_UNITS = 32,
   CACHE_LINE = 64,
   REGION_ALIGNMENT = 64           /* of the units of a region that is too small to lose more */
@@ -208,6 +207,13 @@ static void arena_vacate(arena_t *arena, uint32_t from, uint32_t to, bool dirty)
     arena->hint = from;
 }
 
+/* Relaxed: who frees a block looks for its run's bit in a word whose other bits change. */
+static void start_set(arena_t *arena, uint32_t at, bool value)
+{
+  uint64_t *word = &arena->start[at / WORD_BITS], bit = (uint64_t)1 << at % WORD_BITS;
+  __atomic_store_n(word, value ? *word | bit : *word & ~bit, __ATOMIC_RELAXED);
+}
+
 static run_t *arena_take(arena_t *arena, uint32_t units, uint32_t alignment)
 {
   uint32_t at = arena_search(arena, units, alignment);
@@ -217,8 +223,8 @@ static run_t *arena_take(arena_t *arena, uint32_t units, uint32_t alignment)
   run->units = units;
   run->start = arena->base + ((size_t)at << arena->unit_log2);
   run->zeroed = arena_occupy(arena, at, at + units) == 0;
-  run->kind = RUN_NONE;
-  bit_set(arena->start, at);
+  run_become(run, RUN_NONE, NULL);
+  start_set(arena, at, true);
   return run;
 }
 
@@ -352,38 +358,30 @@ void space_give(space_t *space, run_t *run, bool dirty)
   space = arena->space;
   uint32_t at = (uint32_t)(run - arena->runs);
   lock_acquire(&space->lock);
-  bit_clear(arena->start, at);
-  run->kind = RUN_NONE;
+  start_set(arena, at, false);
+  run_become(run, RUN_NONE, NULL);
   arena_vacate(arena, at, at + run->units, dirty);
   settle(space);
   lock_release(&space->lock);
 }
 
-run_t *space_take_charged(space_t *space, budget_t *budget, size_t units, size_t alignment)
+run_t *space_take_charged(space_t *space, budget_t *budget, size_t bytes, size_t alignment)
 {
-  size_t bytes = units << space->unit_log2;
-  if (space->prepaid) {
-    run_t *run = space_take(space, units, alignment);
-    if (run || !space->beyond)
+  for (; space; space = space->beyond) {
+    size_t units = space_units(space, bytes), price = space_price(space, units);
+    if (!budget_charge(budget, price))
+      continue;
+    run_t *run = space_take(space, units, space_units(space, alignment));
+    if (run)
       return run;
-    space = space->beyond;
+    budget_discharge(budget, price);
   }
-  if (!budget_charge(budget, bytes))
-    return NULL;
-  run_t *run = space_take(space, units, alignment);
-  if (!run)
-    budget_discharge(budget, bytes);
-  return run;
-}
-
-size_t space_price(const space_t *space, const run_t *run, size_t units)
-{
-  return arena_of(space, run->start)->space->prepaid ? 0 : units << space->unit_log2;
+  return NULL;
 }
 
 void space_give_charged(space_t *space, budget_t *budget, run_t *run, bool dirty)
 {
-  size_t price = space_price(space, run, run->units);
+  size_t price = space_price(arena_of(space, run->start)->space, run->units);
   space_give(space, run, dirty);
   budget_discharge(budget, price);
 }
@@ -462,6 +460,8 @@ run_t *space_find(const void *address)
 
 run_t *arena_next_run(arena_t *arena, uint32_t unit)
 {
-  size_t at = bits_next_set(arena->start, unit, arena->used_end);
-  return at < arena->used_end ? &arena->runs[at] : NULL;
+  lock_acquire(&arena->space->lock);
+  size_t end = arena->used_end, at = bits_next_set(arena->start, unit, end);
+  lock_release(&arena->space->lock);
+  return at < end ? &arena->runs[at] : NULL;
 }

@@ -4,10 +4,10 @@
  * under one lock; the process has one, a heap in the caller's memory has one of its own with a single fixed arena.
  *
  * An arena of the process is aligned to its size (1 GiB, 16 MiB where address space is short), so that the arena of a block
- * is a mask away. At its head stand a descriptor and a long bitmap for each unit and three bitmaps; all of it is touched only
+ * is a mask away. At its head stand three bitmaps, and a descriptor and a long bitmap for each unit; all of it is touched only
  * as far as units are in use:
  *
- *     | arena | runs[units] | long bitmaps[units] | bitmaps | unit | unit | unit ... committed |    reserved
+ *     | arena | bitmaps | runs[units] | long bitmaps[units] | unit | unit | unit ... committed |    reserved
  *
  * A unit is free or part of one run; a free unit is dirty (it holds memory) or clean (it reads as zero and costs nothing).
  * Low addresses are preferred, because low units are the ones that hold memory already and the high end can then be given
@@ -39,12 +39,12 @@ enum {
   ARENA_LIMIT = 4096
 };
 
-/* A run: consecutive units that are one slab or one large block. 128 bytes; an operation on a slab of large blocks touches
+/* A run: consecutive units that are one slab or one large block, or hold the region or the records of a heap. 128 bytes; an operation on a slab of large blocks touches
  * both cache lines, one on a slab with a long bitmap the first. */
 typedef struct run {
   uint8_t       kind;         /* run_kind_t */
   uint8_t       size_class;   /* slab */
-  uint8_t       list;         /* slab: the list of its pool it is in, SLAB_LIST_* */
+  uint8_t       list;         /* slab: the list of its pool it is in */
   uint8_t       zeroed;       /* every byte beyond the fresh mark reads as zero */
   uint32_t      units;
   uint32_t      capacity;     /* slab: blocks it is cut into */
@@ -114,11 +114,11 @@ run_t *space_take(space_t *space, size_t units, size_t alignment);
 void space_give(space_t *space, run_t *run, bool dirty);
 
 /* The same on a budget's account, from the region or from beyond it. NULL: no memory, or over the budget. */
-run_t *space_take_charged(space_t *space, budget_t *budget, size_t units, size_t alignment);
+run_t *space_take_charged(space_t *space, budget_t *budget, size_t bytes, size_t alignment);
 void   space_give_charged(space_t *space, budget_t *budget, run_t *run, bool dirty);
 
-/* What `units` more of this run would be charged. */
-size_t space_price(const space_t *space, const run_t *run, size_t units);
+/* What so many units of the space are charged. */
+static inline size_t space_price(const space_t *space, size_t units) { return space->prepaid ? 0 : units << space->unit_log2; }
 
 /* The run's last units go back, or free units behind it are added; false: they are not free. */
 void space_shorten(space_t *space, run_t *run, size_t units);
@@ -142,6 +142,15 @@ run_t *arena_next_run(arena_t *arena, uint32_t unit);
 /* The most units one run can have. */
 size_t space_longest_run(void);
 
+/* The kind is set last and with release: who finds a run by its address and is not its owner (a walk, a question) reads it
+ * with acquire before the rest. */
+static inline void run_become(run_t *run, run_kind_t kind, void *owner)
+{
+  run->owner = owner;
+  __atomic_store_n(&run->kind, (uint8_t)kind, __ATOMIC_RELEASE);
+}
+static inline run_kind_t run_kind(const run_t *run) { return __atomic_load_n(&run->kind, __ATOMIC_ACQUIRE); }
+
 static inline size_t run_bytes(const arena_t *arena, const run_t *run) { return (size_t)run->units << arena->unit_log2; }
 static inline size_t space_units(const space_t *space, size_t bytes)
 {
@@ -161,7 +170,8 @@ static inline arena_t *arena_of(const space_t *space, const void *block)
 static inline run_t *run_of(const arena_t *arena, const void *block)
 {
   size_t unit = (size_t)((const char *)block - arena->base) >> arena->unit_log2;
-  uint64_t starts = arena->start[unit / WORD_BITS] & ~(uint64_t)0 >> (WORD_BITS - 1 - unit % WORD_BITS);
+  /* Relaxed: other runs of the word come and go meanwhile; this block's own run does not. */
+  uint64_t starts = __atomic_load_n(&arena->start[unit / WORD_BITS], __ATOMIC_RELAXED) & ~(uint64_t)0 >> (WORD_BITS - 1 - unit % WORD_BITS);
   if (unlikely(!starts))
     return &arena->runs[bits_previous_set(arena->start, unit)];
   return &arena->runs[round_down(unit, WORD_BITS) + log2_floor(starts)];

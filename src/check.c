@@ -226,7 +226,7 @@ static void check_units(const space_t *space)
 static void check_slab(const arena_t *arena, const run_t *slab)
 {
   const pool_t *pool = slab->owner;
-  expect(slab->units == pool->slab_units && slab->size_class == pool->size_class, "S1", "a slab is not like its pool's", slab->start);
+  expect(run_bytes(arena, slab) >= pool->slab_bytes && slab->size_class == pool->size_class, "S1", "a slab is not like its pool's", slab->start);
   expect_count(slab->capacity, run_bytes(arena, slab) / pool->block_size, "S1", "capacity of a slab");
   expect_count(slab->quarter, slab->capacity / 4, "S1", "a quarter of a slab");
   expect_count(slab->free_count, bits_count(slab->bitmap, 0, slab->capacity), "S1", "free blocks of a slab");
@@ -243,13 +243,26 @@ static void check_map(const char *from, const char *to, unsigned front, unsigned
   }
 }
 
+/* A region in a caller's memory may lie inside a block of another heap; what the map says there is about that. */
+static bool is_in_map(const arena_t *arena)
+{
+  const run_t *run = arena->space->fixed ? space_find(arena->base) : NULL;
+  return arena->unit_log2 == UNIT_LOG2 && (!arena->space->fixed || (run && run->kind == RUN_REGION));
+}
+
+static void check_map_of_free(const arena_t *arena, const char *from, const char *to)
+{
+  if (is_in_map(arena))
+    check_map(from, to, 0, 0);
+}
+
 /* Where a region has units of the map's size, its slabs are in the map, and are looked at when the region is. */
-static void check_map_of_run(const run_t *run, const char *end)
+static void check_map_of_run(const arena_t *arena, const run_t *run, const char *end)
 {
   const heap_t *region = run->kind == RUN_REGION ? run->owner : NULL;
   const pool_t *pool = run->kind == RUN_SLAB ? run->owner : NULL;
   unsigned plane = pool ? pool->plane : POOL_PLANE_NONE;
-  if (!region || region->own_arena.unit_log2 != UNIT_LOG2)
+  if (is_in_map(arena) && (!region || region->own_arena.unit_log2 != UNIT_LOG2))
     check_map(run->start, end, plane == POOL_PLANE_FRONT ? run->size_class : 0, plane == POOL_PLANE_HEAP ? run->size_class : 0);
 }
 
@@ -263,11 +276,11 @@ static void check_arena_contents(const arena_t *arena)
     expect(run->owner || run->kind == RUN_REGION, "A2", "a run has no owner", run->start);
     if (run->kind == RUN_SLAB)
       check_slab(arena, run);
-    check_map(mapped, run->start, 0, 0);
-    check_map_of_run(run, end);
+    check_map_of_free(arena, mapped, run->start);
+    check_map_of_run(arena, run, end);
     mapped = end;
   }
-  check_map(mapped, arena->base + ((size_t)arena->unit_count << arena->unit_log2), 0, 0);
+  check_map_of_free(arena, mapped, arena->base + ((size_t)arena->unit_count << arena->unit_log2));
 }
 
 bool check_space(space_t *space)
@@ -343,16 +356,21 @@ static size_t tick_entries(const pool_t *pool, void *const *top, const char *nam
   violated_at(name, "the entries of a magazine run into its word 0", top);
 }
 
-/* Word 0 of a magazine in a depot: the address of the one below, plus the number of the word of the top entry. */
+static size_t check_shard(const pool_t *pool, void **magazine)
+{
+  size_t count = 0;
+  for (; magazine; magazine = magazine_below(magazine), count++) {
+    expect(count < pool->depot_count, "P3", "more magazines in the depot than counted, or a cycle", magazine);
+    expect(tick_entries(pool, magazine_top(magazine), "P3") > 0, "P3", "an empty magazine in the depot", magazine);
+  }
+  return count;
+}
+
 static void check_depot(const pool_t *pool)
 {
   size_t count = 0;
-  for (void **magazine = pool->depot; magazine; count++) {
-    uintptr_t word = (uintptr_t)magazine[0];
-    expect(count < pool->depot_count, "P3", "more magazines in the depot than counted, or a cycle", magazine);
-    expect(tick_entries(pool, magazine + (word & (MAGAZINE_BYTES - 1)), "P3") > 0, "P3", "an empty magazine in the depot", magazine);
-    magazine = (void **)(word & ~(uintptr_t)(MAGAZINE_BYTES - 1));
-  }
+  for (unsigned shard = 0; shard < DEPOT_SHARDS; shard++)
+    count += check_shard(pool, pool->depot[shard]);
   expect_count(pool->depot_count, count, "P3", "magazines in the depot");
   expect(pool->depot_low <= pool->depot_count, "P3", "fewer magazines in the depot than ever", pool);
 }
@@ -375,13 +393,14 @@ bool check_pool(pool_t *pool)
 
 /* ---- C and T: the magazines of threads ---- */
 
-static void check_spare(const pool_t *pool, void **spare)
+static void check_stock(const pool_t *pool, const stock_t *stock)
 {
-  if (!spare)
-    return;
-  bool full = magazine_is_full_at(spare + 1);
-  size_t entries = tick_entries(pool, spare, "C1");
-  expect(full || !entries, "C2", "a spare is neither full nor empty", spare);
+  size_t count = 0;
+  for (void **magazine = stock->full; magazine; magazine = magazine_below(magazine), count++) {
+    expect(count < stock->count, "C2", "more magazines in a stock than counted, or a cycle", magazine);
+    expect(tick_entries(pool, magazine + MAGAZINE_WORDS - 1, "C1") > 0, "C2", "a magazine in a stock is not full", magazine);
+  }
+  expect_count(stock->count, count, "C2", "magazines in the stock");
 }
 
 static void check_loaded(const pool_t *pool, const loaded_t *loaded)
@@ -405,9 +424,9 @@ static void check_magazines(const heap_t *heap, const magazines_t *magazines)
     const loaded_t *loaded = &magazines->cache->of[c];
     if (c && heap->pools[c] && heap->pools[c]->cached) {
       check_loaded(heap->pools[c], loaded);
-      check_spare(heap->pools[c], magazines->spare[c]);
+      check_stock(heap->pools[c], &magazines->of[c]);
     } else {
-      expect(!loaded->top && loaded->slot == MAGAZINE_NOWHERE && !magazines->spare[c], "C1", "a magazine of a class that has none", loaded);
+      expect(!loaded->top && loaded->slot == MAGAZINE_NOWHERE && !magazines->of[c].full, "C1", "a magazine of a class that has none", loaded);
     }
   }
 }
@@ -487,7 +506,7 @@ static size_t check_pools(const heap_t *heap)
     check_pool_lists(pool);
     for (unsigned list = 0; list < SLAB_LISTS; list++)
       for (run_t *slab = pool->slabs[list]; slab; slab = slab->next)
-        charged += is_prepaid(pool->space, slab) ? 0 : pool_slab_bytes(pool);
+        charged += is_prepaid(pool->space, slab) ? 0 : run_bytes(arena_of(pool->space, slab->start), slab);
   }
   return charged;
 }

@@ -37,7 +37,7 @@ static bool reserve_window(void)
 /* A process that may have little address space gets the window at once, though the map itself might still fit. */
 bool class_map_init(void)
 {
-  return (os_address_space_limit() > 64 * GIB && reserve_whole()) || reserve_window();
+  return class_map != stub || (os_address_space_limit() > 64 * GIB && reserve_whole()) || reserve_window();
 }
 
 bool class_map_open(const void *start, size_t size)

@@ -29,7 +29,7 @@ enum {
 /* The front plane. Before class_map_init() it is a stub that is readable for NULL. */
 extern INTERNAL uint8_t *class_map;
 
-/* False: not even the window could be had. `windowed` says which it is. */
+/* Once. False: not even the window could be had. `windowed` says which it is. */
 bool class_map_init(void);
 extern bool class_map_windowed;
 

@@ -93,7 +93,13 @@ COLD static bool bring_up(void)
 
 bool heap_front_ready(void) { return likely(__atomic_load_n(&ready, __ATOMIC_ACQUIRE)) || bring_up(); }
 
-__attribute__((constructor)) static void start(void) { heap_front_ready(); }
+/* The map alone, so that any pointer can be asked about; options stay open until the first use. */
+__attribute__((constructor)) static void start(void)
+{
+  lock_acquire(&ready_lock);
+  class_map_init();
+  lock_release(&ready_lock);
+}
 
 /* ---- pools and threads ---- */
 
@@ -136,7 +142,7 @@ COLD static pool_t *make_pool(heap_t *heap, unsigned c)
     pool = heap == &heap_front ? &front_pools[c] : heap_take_record(heap, sizeof *pool);
     if (pool) {
       pool_init(pool, &(pool_make_t){.size_class = c, .block_size = block_size_of(heap, c), .heap = heap, .space = heap->space,
-                                     .budget = &heap->budget, .plane = heap->plane, .cached = heap->cached, .single_thread = heap->lock.unused});
+                                     .budget = &heap->budget, .plane = heap->plane, .cached = heap->cached, .single_thread = heap->lock.solo});
       __atomic_store_n(&heap->pools[c], pool, __ATOMIC_RELEASE);
     }
   }
@@ -152,14 +158,12 @@ void *heap_take_record(heap_t *heap, size_t size)
   if (!heap->region)
     return size <= RECORD_SIZE ? record_take() : NULL;
   if (size > (size_t)(heap->records_end - heap->records)) {
-    size_t units = space_units(heap->space, size);
-    run_t *run = space_take_charged(heap->space, &heap->budget, units, 1);
+    run_t *run = space_take_charged(heap->space, &heap->budget, size, 1);
     if (!run)
       return NULL;
-    run->kind = RUN_REGION;
-    run->owner = NULL;
+    run_become(run, RUN_REGION, NULL);
     heap->records = run->start;
-    heap->records_end = run->start + (units << heap->space->unit_log2);
+    heap->records_end = run->start + run_bytes(arena_of(heap->space, run->start), run);
   }
   void *record = heap->records;
   heap->records += size;
@@ -172,18 +176,18 @@ pool_t *heap_pool(heap_t *heap, unsigned size_class)
   return likely(pool) ? pool : make_pool(heap, size_class);
 }
 
-static void flush_magazines(magazines_t *magazines, heap_t *heap, bool only_idle)
+static void each_cached_pool(magazines_t *magazines, heap_t *heap, void (*act)(magazines_t *, pool_t *))
 {
   for (unsigned c = 1; c <= CLASS_CACHED; c++)
-    if (heap->pools[c] && heap->pools[c]->cached && (magazines_idle(magazines, c) || !only_idle))
-      magazines_flush(magazines, heap->pools[c]);
+    if (heap->pools[c] && heap->pools[c]->cached)
+      act(magazines, heap->pools[c]);
 }
 
 static void flush_thread(thread_t *thread)
 {
-  flush_magazines(&thread->front, &heap_front, false);
+  each_cached_pool(&thread->front, &heap_front, magazines_flush);
   for (heap_cache_t *cache = thread->heaps; cache; cache = cache->next)
-    flush_magazines(&cache->magazines, cache->heap, false);
+    each_cached_pool(&cache->magazines, cache->heap, magazines_flush);
 }
 
 magazines_t *heap_magazines(heap_t *heap, thread_t *thread)
@@ -197,6 +201,8 @@ static void tick_heaps(uint64_t now_ms)
 {
   lock_acquire(&heaps_lock);
   for (heap_t *heap = heaps_first(); heap; heap = heap->next) {
+    if (heap->lock.solo)
+      continue;
     for (unsigned c = 1; c < CLASS_COUNT; c++)
       if (heap->pools[c])
         pool_tick(heap->pools[c]);
@@ -214,7 +220,7 @@ COLD void heap_look_at_clock(thread_t *thread)
   uint64_t now = os_now_ms();
   if (now - thread->looked_ms >= settings.purge_delay_ms / TICKS_PER_DELAY) {
     thread->looked_ms = now;
-    flush_magazines(&thread->front, &heap_front, true);
+    each_cached_pool(&thread->front, &heap_front, magazines_tick);
   }
   if (space_tick(&space_of_process, now))
     tick_heaps(now);
@@ -224,7 +230,7 @@ static void drain(heap_t *heap)
 {
   magazines_t *magazines = heap_magazines(heap, thread_current());
   if (magazines)
-    flush_magazines(magazines, heap, false);
+    each_cached_pool(magazines, heap, magazines_flush);
   for (unsigned c = 1; c < CLASS_COUNT; c++)
     if (heap->pools[c])
       pool_drain(heap->pools[c]);
@@ -294,8 +300,8 @@ static void *take_cached(heap_t *heap, pool_t *pool)
     return NULL;
   void *block = MAGAZINE_POP(&magazines->cache->of[pool->size_class]);
   if (!block) {
-    heap_trip(thread);
     block = magazines_refill(magazines, pool);
+    heap_trip(thread);
   }
   return block;
 }
@@ -344,13 +350,11 @@ static void large_unlink(heap_t *heap, run_t *run)
 
 static run_t *large_run(heap_t *heap, size_t size, size_t alignment)
 {
-  space_t *space = heap->space;
-  run_t *run = space_take_charged(space, &heap->budget, space_units(space, size), space_units(space, alignment));
+  run_t *run = space_take_charged(heap->space, &heap->budget, size, alignment);
   if (!run)
     return NULL;
-  run->kind = RUN_LARGE;
-  run->owner = heap;
-  run->size = min_size(round_up(size, os_page_size()), (size_t)run->units << space->unit_log2);
+  run->size = min_size(round_up(size, os_page_size()), run_bytes(arena_of(heap->space, run->start), run));
+  run_become(run, RUN_LARGE, heap);
   large_link(heap, run);
   return run;
 }
@@ -500,16 +504,17 @@ static located_t locate_in_slab(run_t *slab, const void *address)
 
 static located_t locate_in_run(run_t *run, const void *address)
 {
-  if (run->kind == RUN_SLAB)
+  run_kind_t kind = run_kind(run);
+  if (kind == RUN_SLAB)
     return locate_in_slab(run, address);
-  if (run->kind == RUN_LARGE)
+  if (kind == RUN_LARGE)
     return (located_t){.heap = run->owner, .run = run, .start = run->start, .size = run->size,
                        .live = (size_t)((const char *)address - run->start) < run->size};
   return (located_t){0};
 }
 
 /* The heap whose region in the caller's memory holds the address. */
-static heap_t *heap_around(const void *address)
+static heap_t *heap_of_region(const void *address)
 {
   lock_acquire(&heaps_lock);
   heap_t *heap = heaps_first()->next;
@@ -523,7 +528,7 @@ static heap_t *heap_around(const void *address)
 static located_t locate_out(const void *address)
 {
   run_t *run = space_find(address);
-  heap_t *around = run ? (run->kind == RUN_REGION ? run->owner : NULL) : heap_around(address);
+  heap_t *around = run ? (run_kind(run) == RUN_REGION ? run->owner : NULL) : heap_of_region(address);
   if (around) {
     run = arena_find(&around->own_arena, address);
     located_t at = run ? locate_in_run(run, address) : (located_t){0};
@@ -600,8 +605,8 @@ static void give(located_t at, bool dirty)
   if (!magazines) {
     pool_put(at.pool, &block, 1);
   } else if (!MAGAZINE_PUSH(&magazines->cache->of[at.pool->size_class], block)) {
-    heap_trip(thread);
     magazines_overflow(magazines, at.pool, block);
+    heap_trip(thread);
   }
 }
 
@@ -635,7 +640,7 @@ void heap_free(heap_t *heap, void *block, const char *call) { give_back(locate_b
 
 static void large_resized(heap_t *heap, run_t *run, size_t size)
 {
-  size = min_size(round_up(size, os_page_size()), (size_t)run->units << heap->space->unit_log2);
+  size = min_size(round_up(size, os_page_size()), run_bytes(arena_of(heap->space, run->start), run));
   lock_acquire(&heap->lock);
   large_count(heap, 0, (ptrdiff_t)(size - run->size));
   lock_release(&heap->lock);
@@ -644,13 +649,13 @@ static void large_resized(heap_t *heap, run_t *run, size_t size)
 
 static bool large_resize(heap_t *heap, run_t *run, size_t size)
 {
-  space_t *space = heap->space;
+  space_t *space = arena_of(heap->space, run->start)->space;
   size_t units = space_units(space, size), had = run->units;
   if (units < had) {
     space_shorten(space, run, units);
-    budget_discharge(&heap->budget, space_price(space, run, had - units));
+    budget_discharge(&heap->budget, space_price(space, had - units));
   } else if (units > had) {
-    size_t price = space_price(space, run, units - had);
+    size_t price = space_price(space, units - had);
     if (is_huge(size, 1) || !budget_charge(&heap->budget, price))
       return false;
     if (!space_lengthen(space, run, units)) {

@@ -9,7 +9,8 @@
  * serve many size classes.
  *
  *   H1 a pool exists from the first request of its class on and stays as long as the heap
- *   H2 budget.held == head_bytes + the bytes of the slabs of all pools and of all large and huge blocks
+ *   H2 budget.held == head_bytes, the records and the slabs of all pools, the large and huge blocks, as far as they are not in a
+ *      prepaid region, and what the heaps hold whose parent this is
  *   H3 the list of large runs holds exactly the heap's runs of kind RUN_LARGE */
 #ifndef HEAP_INTERNAL_H
 #define HEAP_INTERNAL_H
@@ -18,7 +19,7 @@
 #include "thread.h"
 
 enum { HEAP_NAME_SIZE = 32 };
-#define HEAP_LIVE_MARK 0x7069646c6f6f7074u
+#define HEAP_LIVE_MARK ((uint64_t)0x6c6f6f7065646974)   /* "tidepool" in memory */
 
 typedef struct pool_heap heap_t;
 typedef bool heap_exhausted_fn(heap_t *heap, size_t bytes_needed, unsigned attempt, void *context);

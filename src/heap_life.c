@@ -2,7 +2,6 @@
 #include "heap_life.h"
 #include "base/text.h"
 #include "metadata.h"
-#include "os/fatal.h"
 #include <errno.h>
 #include <string.h>
 
@@ -80,7 +79,7 @@ static void set_common(heap_t *heap, const pool_heap_options_t *o)
   heap->context = o->context;
   heap->checked = o->flags & POOL_HEAP_CHECKED;
   heap->zero_on_free = o->flags & POOL_HEAP_ZERO_ON_FREE;
-  heap->lock.unused = heap->own_space.lock.unused = o->flags & POOL_HEAP_SINGLE_THREAD;
+  heap->lock.solo = heap->own_space.lock.solo = o->flags & POOL_HEAP_SINGLE_THREAD;
   set_name(heap, o->name);
 }
 
@@ -147,8 +146,7 @@ static heap_t *create_in_run(size_t size, unsigned unit_log2, const pool_heap_op
     errno = EINVAL;
     return NULL;
   }
-  run->kind = RUN_REGION;
-  run->owner = heap;
+  run_become(run, RUN_REGION, heap);
   heap->region_run = run;
   heap->own_space.purge_delay_ms = o->purge_delay_ms ? o->purge_delay_ms : settings.purge_delay_ms;
   return heap;
@@ -159,7 +157,7 @@ static heap_t *create_in_budget(const pool_heap_options_t *o)
 {
   heap_t *heap = create_in_run(o->budget, region_unit_log2(o->budget), o);
   if (heap) {
-    heap->bounded = true;
+    heap->own_space.beyond = &space_of_process;   /* for the day the budget is raised */
     if (o->budget > UNCACHED_BUDGET)
       set_cached(heap, o);
   }
@@ -302,8 +300,17 @@ static void free_large_blocks(heap_t *heap)
     heap_free_huge(heap, huge);
 }
 
+static bool zero_block(const pool_block_t *block, void *context)
+{
+  (void)context;
+  memset(block->start, 0, block->size);
+  return true;
+}
+
 void heap_reset(heap_t *heap)
 {
+  if (heap->zero_on_free)
+    heap_walk(heap, zero_block, NULL);
   if (heap->cached)
     threads_visit(heap, false, drop_magazines);
   for (unsigned c = 1; c < CLASS_COUNT; c++)
@@ -321,6 +328,8 @@ static void give_records(heap_t *heap)
 
 void heap_destroy(heap_t *heap)
 {
+  if (heap->zero_on_free)
+    heap_walk(heap, zero_block, NULL);
   leave_list(heap);
   if (heap->cached)
     threads_visit(heap, true, drop_magazines);
@@ -373,9 +382,10 @@ static bool walk_slab(const walk_t *walk, const run_t *slab)
 
 static bool walk_run(const walk_t *walk, const run_t *run)
 {
-  if (run->kind == RUN_SLAB && ((const pool_t *)run->owner)->heap == walk->heap)
+  run_kind_t kind = run_kind(run);
+  if (kind == RUN_SLAB && ((const pool_t *)run->owner)->heap == walk->heap)
     return walk_slab(walk, run);
-  if (run->kind == RUN_LARGE && run->owner == walk->heap)
+  if (kind == RUN_LARGE && run->owner == walk->heap)
     return visit_block(walk, run->start, run->size);
   return true;
 }
@@ -401,7 +411,7 @@ static bool walk_huge(const walk_t *walk)
   return true;
 }
 
-static void flush_magazines(magazines_t *magazines, heap_t *heap)
+static void return_magazines(magazines_t *magazines, heap_t *heap)
 {
   for (unsigned c = 1; c <= CLASS_CACHED; c++)
     if (heap->pools[c] && heap->pools[c]->cached)
@@ -410,11 +420,11 @@ static void flush_magazines(magazines_t *magazines, heap_t *heap)
 
 static void flush_all_threads(heap_t *heap)
 {
-  threads_visit(heap, false, flush_magazines);
+  threads_visit(heap, false, return_magazines);
   if (heap == &heap_front) {
     lock_acquire(&threads_lock);
     for (thread_t *thread = threads_first(); thread; thread = thread->next)
-      flush_magazines(&thread->front, heap);
+      return_magazines(&thread->front, heap);
     lock_release(&threads_lock);
   }
   for (unsigned c = 1; c < CLASS_COUNT; c++)
@@ -430,7 +440,7 @@ bool heap_walk(heap_t *heap, pool_visit_fn *visit, void *context)
     return false;
   if (heap->bounded)
     return true;
-  for (uint32_t i = 0; i < space_arena_count; i++)
+  for (uint32_t i = 0; i < __atomic_load_n(&space_arena_count, __ATOMIC_ACQUIRE); i++)
     if (!walk_arena(&walk, space_arenas[i]))
       return false;
   return walk_huge(&walk);

@@ -1,142 +1,211 @@
 /* SPDX-License-Identifier: MIT */
 #include "magazine.h"
-#include "os/fatal.h"
 
 __attribute__((aligned(MAGAZINE_BYTES))) void *magazine_nowhere[MAGAZINE_WORDS];
 
 THREAD_LOCAL cache_t magazine_front_cache = {.of = {[0 ... CLASS_CACHED] = {.slot = MAGAZINE_NOWHERE}}};
 
-void magazines_init(magazines_t *magazines, cache_t *cache, const void *thread)
+void magazines_init(magazines_t *magazines, cache_t *cache, unsigned shard)
 {
-  *magazines = (magazines_t){.cache = cache, .thread = thread};
+  *magazines = (magazines_t){.cache = cache, .shard = (uint8_t)(shard % DEPOT_SHARDS)};
   for (unsigned c = 0; c <= CLASS_CACHED; c++) {
     cache->of[c].top = NULL;
-    cache->of[c].slot = magazines->seen[c] = MAGAZINE_NOWHERE;
+    cache->of[c].slot = magazines->of[c].seen = MAGAZINE_NOWHERE;
   }
 }
 
-/* Makes the entries up to `top` the loaded magazine; `top` at the floor is an empty one. */
-static void load(cache_t *cache, unsigned c, void **top)
+/* ---- the stock ---- */
+
+static void stock_push(stock_t *stock, void **magazine)
 {
-  OWNER_STORE(cache->of[c].top, *top);
-  OWNER_STORE(cache->of[c].slot, top - 1);
+  magazine_put_away(magazine, stock->full, 0);
+  stock->full = magazine;
+  stock->count++;
 }
 
-static bool has_magazine(const cache_t *cache, unsigned c) { return cache->of[c].slot != MAGAZINE_NOWHERE; }
+static void **stock_pop(stock_t *stock)
+{
+  void **magazine = stock->full;
+  stock->full = magazine_below(magazine);
+  if (--stock->count < stock->low)
+    stock->low = stock->count;
+  return magazine;
+}
+
+static void stock_keep_empty(stock_t *stock, void **magazine)
+{
+  magazine_put_away(magazine, stock->empties, 0);
+  stock->empties = magazine;
+}
+
+/* The floor of an empty magazine, or NULL: no memory. */
+static void **stock_empty(stock_t *stock, pool_t *pool)
+{
+  void **magazine = stock->empties;
+  if (!magazine)
+    return pool_new_magazine(pool, pool->magazine_most);
+  stock->empties = magazine_below(magazine);
+  return magazine_floor(magazine, pool->magazine_most);
+}
+
+static void **last_word(void **magazine) { return magazine + MAGAZINE_WORDS - 1; }
+
+/* Makes the entries up to `top` the loaded magazine; `top` at the floor is an empty one. */
+static void load(loaded_t *loaded, void **top)
+{
+  OWNER_STORE(loaded->top, *top);
+  OWNER_STORE(loaded->slot, top - 1);
+}
 
 void *magazines_refill(magazines_t *magazines, pool_t *pool)
 {
-  cache_t *cache = magazines->cache;
   unsigned c = pool->size_class;
-  void **top = magazines->spare[c];
-  void **empty = has_magazine(cache, c) ? cache->of[c].slot + 1 : NULL;
-  if (top && *top) {
-    magazines->spare[c] = empty;
+  loaded_t *loaded = &magazines->cache->of[c];
+  stock_t *stock = &magazines->of[c];
+  void **empty = loaded->slot != MAGAZINE_NOWHERE ? magazine_of(loaded->slot + 1) : NULL, **top;
+  if (stock->full) {
+    top = last_word(stock_pop(stock));
+    if (empty)
+      stock_keep_empty(stock, empty);
   } else {
-    top = pool_exchange_empty(pool, empty, pool->magazine_most, magazines->thread);
+    top = pool_exchange_empty(pool, empty, pool->magazine_most, magazines->shard);
     if (!top) {
-      OWNER_STORE(cache->of[c].slot, MAGAZINE_NOWHERE);   /* the empty one has gone to the pool */
+      OWNER_STORE(loaded->slot, MAGAZINE_NOWHERE);   /* the empty one has gone to the pool */
       return NULL;
     }
   }
   void *block = *top;
-  load(cache, c, top - 1);
+  load(loaded, top - 1);
   return block;
 }
 
-void magazines_overflow(magazines_t *magazines, pool_t *pool, void *block)
+/* Loads an empty magazine with two blocks, as two pushes would; every magazine has room for them. */
+static void load_two(loaded_t *loaded, void **floor, void *first, void *second)
 {
-  cache_t *cache = magazines->cache;
-  unsigned c = pool->size_class, k = pool->magazine_most;
-  void **spare = magazines->spare[c], **full = cache->of[c].slot, **floor;
-  void *top = cache->of[c].top;
-  if (unlikely(!spare || full == MAGAZINE_NOWHERE))
-    floor = pool_new_magazine(pool, k);
+  *floor = NULL;
+  if (first)
+    *++floor = first;
+  OWNER_STORE(loaded->top, second);
+  OWNER_STORE(loaded->slot, floor);
+}
+
+/* The stock is full, or has no empty magazine to offer, or nothing is loaded. */
+NOINLINE static void overflow_to_pool(magazines_t *magazines, pool_t *pool, void *block)
+{
+  loaded_t *loaded = &magazines->cache->of[pool->size_class];
+  stock_t *stock = &magazines->of[pool->size_class];
+  void **full = loaded->slot, **floor, *top = loaded->top;
+  if (full == MAGAZINE_NOWHERE || stock->count < pool->stock_most)
+    floor = stock_empty(stock, pool);
   else
-    floor = *spare ? pool_exchange_full(pool, spare, k, magazines->thread) : spare;
+    floor = pool_exchange_full(pool, last_word(stock_pop(stock)), pool->magazine_most, magazines->shard);
   if (unlikely(!floor)) {
     pool_put(pool, &block, 1);
     return;
   }
   if (full != MAGAZINE_NOWHERE)
-    magazines->spare[c] = full;
-  /* As two pushes onto the empty magazine would leave it; a magazine has room for two. */
-  *floor = NULL;
-  if (top)
-    *++floor = top;
-  OWNER_STORE(cache->of[c].top, block);
-  OWNER_STORE(cache->of[c].slot, floor);
+    stock_push(stock, magazine_of(full));
+  load_two(loaded, floor, top, block);
+}
+
+void magazines_overflow(magazines_t *magazines, pool_t *pool, void *block)
+{
+  loaded_t *loaded = &magazines->cache->of[pool->size_class];
+  stock_t *stock = &magazines->of[pool->size_class];
+  void **full = loaded->slot, **empty = stock->empties;
+  if (unlikely(full == MAGAZINE_NOWHERE || stock->count >= pool->stock_most || !empty)) {
+    overflow_to_pool(magazines, pool, block);
+    return;
+  }
+  stock->empties = magazine_below(empty);
+  stock_push(stock, magazine_of(full));
+  load_two(loaded, magazine_floor(empty, pool->magazine_most), loaded->top, block);
+}
+
+static void stock_shrink(magazines_t *magazines, pool_t *pool, unsigned keep)
+{
+  stock_t *stock = &magazines->of[pool->size_class];
+  while (stock->count > keep)
+    pool_retire_magazine(pool, last_word(stock_pop(stock)), magazines->shard);
+  while (stock->empties) {
+    void **magazine = stock->empties;
+    stock->empties = magazine_below(magazine);
+    pool_keep_magazine(pool, magazine);
+  }
 }
 
 void magazines_flush(magazines_t *magazines, pool_t *pool)
 {
-  cache_t *cache = magazines->cache;
   unsigned c = pool->size_class;
-  if (magazines->spare[c])
-    pool_retire_magazine(pool, magazines->spare[c]);
-  magazines->spare[c] = NULL;
-  if (!has_magazine(cache, c))
+  loaded_t *loaded = &magazines->cache->of[c];
+  stock_shrink(magazines, pool, 0);
+  if (loaded->slot == MAGAZINE_NOWHERE)
     return;
-  void *top = cache->of[c].top, **slot = cache->of[c].slot;
-  OWNER_STORE(cache->of[c].top, NULL);
-  OWNER_STORE(cache->of[c].slot, MAGAZINE_NOWHERE);
+  void *top = loaded->top, **slot = loaded->slot;
+  OWNER_STORE(loaded->top, NULL);
+  OWNER_STORE(loaded->slot, MAGAZINE_NOWHERE);
   if (top)
     pool_put(pool, &top, 1);
   else
     *++slot = NULL;
-  pool_retire_magazine(pool, slot);
+  pool_retire_magazine(pool, slot, magazines->shard);
 }
 
 void magazines_drop(magazines_t *magazines, pool_t *pool)
 {
   unsigned c = pool->size_class;
   loaded_t *loaded = &magazines->cache->of[c];
-  if (magazines->spare[c])
-    pool_keep_magazine(pool, magazines->spare[c]);
+  stock_t *stock = &magazines->of[c];
+  while (stock->full)
+    pool_keep_magazine(pool, stock_pop(stock));
+  stock_shrink(magazines, pool, 0);
   if (loaded->slot != MAGAZINE_NOWHERE)
     pool_keep_magazine(pool, loaded->slot + !loaded->top);
-  magazines->spare[c] = NULL;
   OWNER_STORE(loaded->top, NULL);
   OWNER_STORE(loaded->slot, MAGAZINE_NOWHERE);
 }
 
-bool magazines_idle(magazines_t *magazines, unsigned size_class)
+void magazines_tick(magazines_t *magazines, pool_t *pool)
 {
-  void **slot = magazines->cache->of[size_class].slot;
-  bool idle = slot != MAGAZINE_NOWHERE && slot == magazines->seen[size_class];
-  magazines->seen[size_class] = slot;
-  return idle;
+  stock_t *stock = &magazines->of[pool->size_class];
+  void **slot = magazines->cache->of[pool->size_class].slot;
+  bool idle = slot != MAGAZINE_NOWHERE && slot == stock->seen;
+  if (idle)
+    magazines_flush(magazines, pool);
+  else if (stock->low)
+    stock_shrink(magazines, pool, stock->count - stock->low);
+  stock->seen = slot;
+  stock->low = stock->count;
 }
 
 /* ---- for others ---- */
 
-typedef struct entries { void *top, **slot, **spare; } entries_t;
-
-static entries_t entries_of(const magazines_t *magazines, unsigned c)
-{
-  const cache_t *cache = magazines->cache;
-  return (entries_t){__atomic_load_n(&cache->of[c].top, __ATOMIC_RELAXED), __atomic_load_n(&cache->of[c].slot, __ATOMIC_RELAXED),
-                     __atomic_load_n(&magazines->spare[c], __ATOMIC_RELAXED)};
-}
-
-/* Calls for each entry from `top` down; the floor of a magazine is never its word 0. */
+/* From `top` down; the floor of a magazine is never its word 0. */
 static size_t count_entries(void **top, const void *wanted, bool *found)
 {
   size_t n = 0;
   void *entry;
-  for (; top && ((uintptr_t)top & (MAGAZINE_BYTES - 1)) && (entry = __atomic_load_n(top, __ATOMIC_RELAXED)) != NULL; top--, n++)
+  for (; (uintptr_t)top & (MAGAZINE_BYTES - 1) && (entry = __atomic_load_n(top, __ATOMIC_RELAXED)) != NULL; top--, n++)
     *found |= entry == wanted;
   return n;
 }
 
+/* The links are the owner's: a reader beside it may be led astray, but only into other magazines, and not for ever. */
 static size_t count_all(const magazines_t *magazines, unsigned c, const void *wanted, bool *found)
 {
-  entries_t e = entries_of(magazines, c);
-  size_t n = count_entries(e.spare, wanted, found);
-  if (!e.top)
+  const loaded_t *loaded = &magazines->cache->of[c];
+  const stock_t *stock = &magazines->of[c];
+  void **magazine = __atomic_load_n(&stock->full, __ATOMIC_RELAXED);
+  void *top = __atomic_load_n(&loaded->top, __ATOMIC_RELAXED), **slot = __atomic_load_n(&loaded->slot, __ATOMIC_RELAXED);
+  size_t n = 0;
+  for (unsigned i = __atomic_load_n(&stock->count, __ATOMIC_RELAXED); i && magazine; i--) {
+    n += count_entries(last_word(magazine), wanted, found);
+    magazine = (void **)round_down((uintptr_t)__atomic_load_n(&magazine[0], __ATOMIC_RELAXED), MAGAZINE_BYTES);
+  }
+  if (!top)
     return n;
-  *found |= e.top == wanted;
-  return n + 1 + count_entries(e.slot, wanted, found);
+  *found |= top == wanted;
+  return n + 1 + count_entries(slot, wanted, found);
 }
 
 size_t magazines_count(const magazines_t *magazines, unsigned size_class)

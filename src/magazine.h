@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A thread's magazines, the fast path of the manager. For each size class the thread holds one loaded magazine and one
- * spare; allocation pops from the loaded one and free pushes to it, whoever allocated the block, without a lock, without
+ * A thread's magazines, the fast path of the manager. For each size class the thread holds one loaded magazine and a stock
+ * of full ones; allocation pops from the loaded one and free pushes to it, whoever allocated the block, without a lock, without
  * looking at the block, its slab or its neighbours.
  *
  * The top entry of the loaded magazine is kept beside the pointer to the one below it, so that an allocation is one
@@ -15,7 +15,7 @@
  * has none point at a static magazine that is empty and full, so the slow path is found without a check of its own.
  *
  *   C1 every entry is a block of the class, and in no other place (S2)
- *   C2 a spare is full or empty
+ *   C2 a magazine in a stock is full to its last word; there are stock.count of them
  *
  * Only the owner writes; figures are read by others with relaxed loads and are exact when the owner is quiet. */
 #ifndef MAGAZINE_H
@@ -87,17 +87,25 @@ static inline front_loaded_t front_loaded(size_t size_class)
     room_;                                                                                                              \
   }))
 
+/* The magazines of one class that are not loaded, each list linked through word 0. */
+typedef struct stock {
+  void  **full;
+  void  **empties;    /* that were full and have been used up */
+  void  **seen;       /* the loaded slot at the last tick */
+  uint8_t count;      /* of full ones */
+  uint8_t low;        /* the fewest since the last tick */
+} stock_t;
+
 /* Everything a thread holds of one heap. */
 typedef struct magazines {
-  cache_t    *cache;
-  const void *thread;                     /* tells threads apart; compared, never followed */
-  void      **spare[CLASS_CACHED + 1];    /* its top entry or, empty, its floor; NULL: none */
-  void      **seen[CLASS_CACHED + 1];     /* the slot at the last tick */
+  cache_t *cache;
+  uint8_t  shard;     /* of the depots, the thread's */
+  stock_t  of[CLASS_CACHED + 1];
 } magazines_t;
 
-void magazines_init(magazines_t *magazines, cache_t *cache, const void *thread);
+void magazines_init(magazines_t *magazines, cache_t *cache, unsigned shard);
 
-/* The loaded magazine is empty: a block from the spare one, the pool's depot or its slabs. NULL: the pool has none. */
+/* The loaded magazine is empty: a block from the stock, the pool's depot or its slabs. NULL: the pool has none. */
 void *magazines_refill(magazines_t *magazines, pool_t *pool);
 
 /* The loaded magazine is full (or there is none): the block goes to another one or, without memory for one, to the slabs. */
@@ -109,8 +117,9 @@ void magazines_flush(magazines_t *magazines, pool_t *pool);
 /* All entries are forgotten, their blocks are gone; the magazines themselves go to the pool. */
 void magazines_drop(magazines_t *magazines, pool_t *pool);
 
-/* True once for a class whose magazines were not used since the last call. */
-bool magazines_idle(magazines_t *magazines, unsigned size_class);
+/* What was not needed since the last call goes back to the pool: the whole of a class that was not used, the full magazines
+ * that were never reached of one that was. */
+void magazines_tick(magazines_t *magazines, pool_t *pool);
 
 /* Blocks of one class in them. Any thread may ask. */
 size_t magazines_count(const magazines_t *magazines, unsigned size_class);

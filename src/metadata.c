@@ -32,7 +32,7 @@ void *metadata_take(size_t size, size_t alignment)
   if (!next || p > end || size > (size_t)(end - p))
     p = refill(size) ? (char *)round_up((uintptr_t)next, alignment) : NULL;
   if (p) {
-    taken += size;
+    __atomic_store_n(&taken, taken + size, __ATOMIC_RELAXED);
     next = p + size;
   }
   lock_release(&metadata_lock);

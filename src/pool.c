@@ -10,10 +10,12 @@ enum {
   MAGAZINE_MOST_BYTES = 64 << 10,    /* and at most that */
   MAGAZINE_LEAST = 2,
 
-  DEPOT_BYTES = 128 << 10,
-  DEPOT_LEAST = 2,
-  DEPOT_MOST = 32,                   /* magazines, unless the class is large: */
-  DEPOT_SHARE = 64,                  /* this part of its blocks */
+  STOCK_BYTES = 192 << 10,           /* full magazines a thread keeps, divided among the threads: */
+  STOCK_LEAST = 1,
+  STOCK_MOST = 32,                   /* magazines, unless the class is large: */
+  STOCK_SHARE = 64,                  /* this part of its blocks */
+
+  DEPOT_LEAST = 4,
   DEPOT_GROWTH = 32,                 /* magazines more for one that changed threads */
   DEPOT_DECAY = 7,                   /* and a 128th less when the bound is met */
 
@@ -31,7 +33,10 @@ static void settle_magazine_size(pool_t *pool)
   size_t share = pool->capacity / (MAGAZINE_SHARE * threads);
   size_t k = max_size(share, MAGAZINE_LEAST_BYTES / size / (1 + threads / 8));
   k = min_size(k, min_size(MAGAZINE_MOST_BYTES / size, MAGAZINE_MOST));
-  pool->magazine_most = (uint8_t)max_size(k, MAGAZINE_LEAST);
+  k = max_size(k, MAGAZINE_LEAST);
+  size_t stock = max_size(min_size(STOCK_BYTES / (k * size), STOCK_MOST), pool->capacity / (STOCK_SHARE * k)) / threads;
+  pool->magazine_most = (uint8_t)k;
+  pool->stock_most = (uint8_t)min_size(max_size(stock, STOCK_LEAST), UINT8_MAX);
 }
 
 void pool_init(pool_t *pool, const pool_make_t *make)
@@ -40,17 +45,15 @@ void pool_init(pool_t *pool, const pool_make_t *make)
   memset(pool, 0, sizeof *pool);
   pool->block_size = (uint32_t)size;
   pool->size_class = (uint8_t)make->size_class;
-  pool->slab_units = (uint32_t)space_units(make->space, size * least);
+  pool->slab_bytes = (uint32_t)(space_units(make->space, size * least) << make->space->unit_log2);
   pool->inverse = slab_inverse(size);
   pool->space = make->space;
   pool->budget = make->budget;
   pool->heap = make->heap;
   pool->cached = make->cached && size <= SIZE_CACHED && make->size_class <= CLASS_CACHED;
   pool->plane = pool->cached ? make->plane : POOL_PLANE_NONE;
-  pool->lock.unused = make->single_thread;
+  pool->lock.solo = make->single_thread;
   settle_magazine_size(pool);
-  size_t bound = DEPOT_BYTES / (pool->magazine_most * size);
-  pool->depot_bound = (uint32_t)min_size(max_size(bound, DEPOT_LEAST), DEPOT_MOST);
 }
 
 /* ---- slabs ---- */
@@ -99,14 +102,16 @@ static void slab_announce(const pool_t *pool, const run_t *slab, unsigned size_c
 
 static run_t *pool_open_slab(pool_t *pool)
 {
-  run_t *slab = space_take_charged(pool->space, pool->budget, pool->slab_units, 1);
+  run_t *slab = space_take_charged(pool->space, pool->budget, pool->slab_bytes, 1);
   if (!slab)
     return NULL;
-  slab_init(slab, arena_of(pool->space, slab->start), pool, pool->size_class, pool->block_size);
+  arena_t *arena = arena_of(pool->space, slab->start);
+  slab_init(slab, arena, pool, pool->size_class, pool->block_size);
   slab_announce(pool, slab, pool->size_class);
   slab_enter_list(pool, slab, SLAB_FULL);
   pool->capacity += slab->capacity;
   pool->slab_count++;
+  pool->held_bytes += run_bytes(arena, slab);
   settle_magazine_size(pool);
   return pool->current = slab;
 }
@@ -123,6 +128,7 @@ static void pool_close_slab(pool_t *pool, run_t *slab)
   slab_leave_list(pool, slab);
   pool->capacity -= slab->capacity;
   pool->slab_count--;
+  pool->held_bytes -= run_bytes(arena_of(pool->space, slab->start), slab);
   settle_magazine_size(pool);
   if (pool->current == slab)
     pool->current = NULL;
@@ -183,7 +189,7 @@ static run_t *slab_of(pool_t *pool, const void *block)
 {
   arena_t *arena = arena_of(pool->space, block);
   run_t *slab = run_of(arena, block);
-  if (unlikely(slab->owner != pool || slab->kind != RUN_SLAB))
+  if (unlikely(slab->owner != pool || run_kind(slab) != RUN_SLAB))
     put_failed(pool, block, NOT_A_BLOCK);
   return slab;
 }
@@ -191,11 +197,12 @@ static run_t *slab_of(pool_t *pool, const void *block)
 /* Returns the blocks; those next to each other that are of one slab share its look-up. */
 static void put_blocks(pool_t *pool, void *const *blocks, size_t count)
 {
-  size_t size = pool->block_size, slab_bytes = pool_slab_bytes(pool);
+  size_t size = pool->block_size;
   uint64_t inverse = pool->inverse;
   pool->out -= count;
   for (size_t i = 0; i < count;) {
     run_t *slab = slab_of(pool, blocks[i]);
+    size_t slab_bytes = slab->capacity * size;
     size_t offset = (size_t)((char *)blocks[i] - slab->start);
     do {
       size_t index;
@@ -227,21 +234,16 @@ void *pool_ask(pool_t *pool, const run_t *slab, const void *address)
 {
   size_t index = (size_t)((const char *)address - slab->start) * pool->inverse >> INVERSE_SHIFT;
   lock_acquire(&pool->lock);
-  bool out = slab->kind == RUN_SLAB && slab->owner == pool && index < slab->fresh && !bit_test(slab->bitmap, index);
+  bool out = run_kind(slab) == RUN_SLAB && slab->owner == pool && index < slab->fresh && !bit_test(slab->bitmap, index);
   lock_release(&pool->lock);
   return out ? slab->start + index * pool->block_size : NULL;
 }
 
 /* ---- magazines ---- */
 
-/* Word 0 of a magazine put away: the one below it, and in the depot how many entries it has. */
-static void **link_of(void **magazine) { return (void **)round_down((uintptr_t)magazine[0], MAGAZINE_BYTES); }
-static void **top_of(void **magazine) { return magazine + ((uintptr_t)magazine[0] & (MAGAZINE_BYTES - 1)); }
-static void put_away(void **magazine, void **below, size_t top) { magazine[0] = (char *)below + top; }
-
 static void empties_push(pool_t *pool, void **magazine)
 {
-  put_away(magazine, pool->empties, 0);
+  magazine_put_away(magazine, pool->empties, 0);
   pool->empties = magazine;
 }
 
@@ -254,7 +256,7 @@ static void **magazine_take(void)
   lock_acquire(&pool_magazines_lock);
   void **magazine = ownerless;
   if (magazine)
-    ownerless = link_of(magazine);
+    ownerless = magazine_below(magazine);
   lock_release(&pool_magazines_lock);
   return magazine ? magazine : metadata_take(MAGAZINE_BYTES, MAGAZINE_BYTES);
 }
@@ -264,10 +266,10 @@ static void magazines_disown(void **magazine)
   if (!magazine)
     return;
   void **last = magazine;
-  while (link_of(last))
-    last = link_of(last);
+  while (magazine_below(last))
+    last = magazine_below(last);
   lock_acquire(&pool_magazines_lock);
-  put_away(last, ownerless, 0);
+  magazine_put_away(last, ownerless, 0);
   ownerless = magazine;
   lock_release(&pool_magazines_lock);
 }
@@ -277,7 +279,7 @@ static void **empties_pop(pool_t *pool)
   void **magazine = pool->empties;
   if (!magazine)
     return magazine_take();
-  pool->empties = link_of(magazine);
+  pool->empties = magazine_below(magazine);
   __builtin_prefetch(pool->empties, 1);
   return magazine;
 }
@@ -290,45 +292,49 @@ static size_t entries_below(void *const *top)
   return n;
 }
 
-static void depot_push(pool_t *pool, void **top)
+static void depot_push(pool_t *pool, void **top, unsigned shard)
 {
   void **magazine = magazine_of(top);
-  put_away(magazine, pool->depot, (size_t)(top - magazine));
-  pool->depot = magazine;
+  magazine_put_away(magazine, pool->depot[shard], (size_t)(top - magazine));
+  pool->depot[shard] = magazine;
   pool->depot_count++;
 }
 
-static void **depot_pop(pool_t *pool)
+/* What the same thread gave, if there is any: its blocks are in that core's cache still. */
+static unsigned shard_to_pop(const pool_t *pool, unsigned shard)
 {
-  void **magazine = pool->depot, **top = top_of(magazine);
-  pool->depot = link_of(magazine);
-  __builtin_prefetch(pool->depot, 1);
+  while (!pool->depot[shard])
+    shard = (shard + 1) % DEPOT_SHARDS;
+  return shard;
+}
+
+static void **depot_pop(pool_t *pool, unsigned shard)
+{
+  void **magazine = pool->depot[shard], **top = magazine_top(magazine);
+  pool->depot[shard] = magazine_below(magazine);
+  __builtin_prefetch(pool->depot[shard], 1);
   if (--pool->depot_count < pool->depot_low)
     pool->depot_low = pool->depot_count;
   magazine[0] = NULL;
   return top;
 }
 
-/* Room for one more? Meeting the bound lets what was allowed beyond it fade. */
+/* Room for one more? Meeting the bound lets it fade. */
 static bool depot_has_room(pool_t *pool)
 {
-  size_t bound = max_size(pool->depot_bound, pool->capacity / (DEPOT_SHARE * pool->magazine_most));
-  bound = max_size(bound, pool->depot_extra);
-  if (pool->depot_count < bound)
+  if (pool->depot_count < max_size(pool->depot_bound, DEPOT_LEAST))
     return true;
-  pool->depot_extra -= pool->depot_extra >> DEPOT_DECAY;
+  pool->depot_bound -= pool->depot_bound >> DEPOT_DECAY;
   return false;
 }
 
 /* A magazine that changes threads: allow for more of them, and fetch its lines from the other core at once. */
-static void note_taker(pool_t *pool, void **top, const void *thread)
+static void note_change(pool_t *pool, void **top)
 {
-  if (pool->last_giver == thread)
-    return;
   for (char *line = (char *)magazine_of(top); line <= (char *)top; line += 64)
     __builtin_prefetch(line, 1);
   size_t most = pool->capacity * 3 / (4 * pool->magazine_most);
-  pool->depot_extra = (uint32_t)min_size(pool->depot_extra + DEPOT_GROWTH, most);
+  pool->depot_bound = (uint32_t)min_size(pool->depot_bound + DEPOT_GROWTH, most);
 }
 
 static void **refill_from_slabs(pool_t *pool, void **magazine, unsigned k)
@@ -342,15 +348,17 @@ static void **refill_from_slabs(pool_t *pool, void **magazine, unsigned k)
   return NULL;
 }
 
-void **pool_exchange_empty(pool_t *pool, void **empty, unsigned k, const void *thread)
+void **pool_exchange_empty(pool_t *pool, void **empty, unsigned k, unsigned shard)
 {
   void **top = NULL;
   lock_acquire(&pool->lock);
   if (empty)
     empties_push(pool, magazine_of(empty));
-  if (pool->depot) {
-    top = depot_pop(pool);
-    note_taker(pool, top, thread);
+  if (pool->depot_count) {
+    unsigned from = shard_to_pop(pool, shard);
+    top = depot_pop(pool, from);
+    if (from != shard)
+      note_change(pool, top);
   } else {
     void **magazine = empties_pop(pool);
     if (magazine)
@@ -367,13 +375,12 @@ static void return_entries(pool_t *pool, void **top)
   put_blocks(pool, top - n + 1, n);
 }
 
-void **pool_exchange_full(pool_t *pool, void **top, unsigned k, const void *thread)
+void **pool_exchange_full(pool_t *pool, void **top, unsigned k, unsigned shard)
 {
   void **magazine = magazine_of(top), **empty = NULL;
   lock_acquire(&pool->lock);
-  pool->last_giver = thread;
   if (depot_has_room(pool) && (empty = empties_pop(pool)) != NULL) {
-    depot_push(pool, top);
+    depot_push(pool, top, shard);
   } else {
     return_entries(pool, top);
     empty = magazine;
@@ -390,14 +397,13 @@ void **pool_new_magazine(pool_t *pool, unsigned k)
   return magazine ? magazine_floor(magazine, k) : NULL;
 }
 
-void pool_retire_magazine(pool_t *pool, void **top)
+void pool_retire_magazine(pool_t *pool, void **top, unsigned shard)
 {
   lock_acquire(&pool->lock);
-  size_t n = entries_below(top);
-  if (n * 2 > pool->magazine_most && depot_has_room(pool)) {
-    depot_push(pool, top);
+  if (magazine_is_full_at(top + 1) && *top && depot_has_room(pool)) {
+    depot_push(pool, top, shard);
   } else {
-    put_blocks(pool, top - n + 1, n);
+    return_entries(pool, top);
     empties_push(pool, magazine_of(top));
   }
   lock_release(&pool->lock);
@@ -407,8 +413,9 @@ size_t pool_depot_blocks(pool_t *pool)
 {
   size_t blocks = 0;
   lock_acquire(&pool->lock);
-  for (void **magazine = pool->depot; magazine; magazine = link_of(magazine))
-    blocks += entries_below(top_of(magazine));
+  for (unsigned shard = 0; shard < DEPOT_SHARDS; shard++)
+    for (void **magazine = pool->depot[shard]; magazine; magazine = magazine_below(magazine))
+      blocks += entries_below(magazine_top(magazine));
   lock_release(&pool->lock);
   return blocks;
 }
@@ -417,9 +424,10 @@ bool pool_depot_holds(pool_t *pool, const void *block)
 {
   bool found = false;
   lock_acquire(&pool->lock);
-  for (void **magazine = pool->depot; magazine && !found; magazine = link_of(magazine))
-    for (void **entry = top_of(magazine); *entry && !found; entry--)
-      found = *entry == block;
+  for (unsigned shard = 0; shard < DEPOT_SHARDS; shard++)
+    for (void **magazine = pool->depot[shard]; magazine && !found; magazine = magazine_below(magazine))
+      for (void **entry = magazine_top(magazine); *entry && !found; entry--)
+        found = *entry == block;
   lock_release(&pool->lock);
   return found;
 }
@@ -429,7 +437,7 @@ bool pool_depot_holds(pool_t *pool, const void *block)
 static void depot_shrink(pool_t *pool, size_t keep)
 {
   while (pool->depot_count > keep) {
-    void **top = depot_pop(pool);
+    void **top = depot_pop(pool, shard_to_pop(pool, 0));
     return_entries(pool, top);
     empties_push(pool, magazine_of(top));
   }
@@ -454,7 +462,7 @@ void pool_tick(pool_t *pool)
   lock_acquire(&pool->lock);
   depot_shrink(pool, pool->depot_count - pool->depot_low);
   pool->depot_low = pool->depot_count;
-  pool->depot_extra /= 2;
+  pool->depot_bound /= 2;
   if (!pool->out)
     close_unused_slabs(pool);
   lock_release(&pool->lock);
@@ -479,8 +487,8 @@ void pool_keep_magazine(pool_t *pool, void **top)
 
 static void depot_drop(pool_t *pool)
 {
-  while (pool->depot)
-    empties_push(pool, magazine_of(depot_pop(pool)));
+  while (pool->depot_count)
+    empties_push(pool, magazine_of(depot_pop(pool, shard_to_pop(pool, 0))));
   pool->depot_low = 0;
 }
 

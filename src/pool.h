@@ -11,9 +11,11 @@
  * So "empty" is the same test as reading an entry, "full" is whether the next word's address is a multiple of the size, and
  * a magazine of any k up to MAGAZINE_MOST is handled by the same code.
  *
- * The depot takes whole magazines, last in first out, and is small: what is over its bound goes back to the bitmaps, since
- * a refill from there is in address order and puts the objects of a user together again (Lua: 3.7 s with a depot of half
- * the class, 2.2 with a 64th). It grows only where blocks are given by one thread and taken by another.
+ * A thread keeps a small stock of full magazines to itself. What is over goes back to the bitmaps, since a refill from there
+ * is in address order and puts the objects of a user together again (Lua: 3.7 s where half the class could stay in
+ * magazines, 2.2 with a 64th); except where blocks are given by one thread and taken by another: for those the depot takes
+ * whole magazines, last in first out. It is in shards by thread, so that a thread gets its own back first, with blocks that
+ * its core has in its cache.
  *
  *   P1 out == blocks of all slabs that are neither free bits nor fresh: with callers, in magazines, in the depot
  *   P2 a slab is in the list that its free count says: slab_list_of(); only `current` and slabs whose blocks are all fresh, in the
@@ -28,7 +30,8 @@
 enum {
   MAGAZINE_WORDS = 64,
   MAGAZINE_BYTES = MAGAZINE_WORDS * 8,
-  MAGAZINE_MOST = MAGAZINE_WORDS - 2
+  MAGAZINE_MOST = MAGAZINE_WORDS - 2,
+  DEPOT_SHARDS = 4
 };
 
 /* Slabs by how many of their blocks are free: the fullest are taken from first, so that the emptiest become unused. */
@@ -37,23 +40,22 @@ enum { SLAB_FULL, SLAB_PARTIAL_1, SLAB_PARTIAL_2, SLAB_PARTIAL_3, SLAB_PARTIAL_4
 typedef struct pool {
   lock_t    lock;
   uint32_t  block_size;
-  uint32_t  slab_units;
+  uint32_t  slab_bytes;       /* wanted for one slab, whole units */
   uint8_t   size_class;
   uint8_t   magazine_most;    /* blocks a magazine of this class may hold */
   bool      cached;           /* threads keep magazines of it */
+  uint8_t   stock_most;       /* full magazines a thread may keep beside the loaded one */
   uint8_t   plane;            /* POOL_PLANE_*: where the class map says its class */
   uint64_t  inverse;
   space_t  *space;
   budget_t *budget;
   struct pool_heap *heap;     /* whose pool it is; nothing here looks into it */
 
-  void    **depot;            /* the newest magazine, or NULL */
+  void    **depot[DEPOT_SHARDS];   /* the newest magazine of each shard, or NULL */
   void    **empties;          /* magazines without entries */
-  uint32_t  depot_count;
-  uint32_t  depot_low;        /* the fewest magazines since the last tick */
-  uint32_t  depot_bound;      /* magazines, at least */
-  uint32_t  depot_extra;      /* grows while blocks wander from thread to thread */
-  const void *last_giver;     /* the thread that gave the newest magazine; compared, never followed */
+  uint32_t  depot_count;      /* of all shards */
+  uint32_t  depot_low;        /* the fewest since the last tick */
+  uint32_t  depot_bound;      /* how many it may hold: grows while blocks wander from thread to thread */
 
   run_t    *current;          /* the slab with fresh blocks */
   run_t    *slabs[SLAB_LISTS];
@@ -61,6 +63,7 @@ typedef struct pool {
   size_t    capacity;         /* blocks of all slabs */
   size_t    out;
   uint32_t  slab_count;
+  size_t    held_bytes;       /* by them */
 } pool_t;
 
 enum { POOL_PLANE_NONE, POOL_PLANE_FRONT, POOL_PLANE_HEAP };
@@ -81,8 +84,6 @@ typedef struct pool_make {
 } pool_make_t;
 void pool_init(pool_t *pool, const pool_make_t *make);
 
-/* What one of its slabs takes. */
-static inline size_t pool_slab_bytes(const pool_t *pool) { return (size_t)pool->slab_units << pool->space->unit_log2; }
 
 /* How many blocks are in the depot, and whether this one is; they walk it, under the lock. */
 size_t pool_depot_blocks(pool_t *pool);
@@ -94,19 +95,24 @@ static inline void **magazine_floor(void **magazine, unsigned k) { return magazi
 static inline void **magazine_of(void **top) { return (void **)round_down((uintptr_t)top, MAGAZINE_BYTES); }
 static inline bool magazine_is_full_at(void **next) { return ((uintptr_t)next & (MAGAZINE_BYTES - 1)) == 0; }
 
-/* An empty magazine (or NULL) for one with entries; returns its top entry. NULL: no memory, and the empty one is still the
- * caller's. `k` is how many blocks are wanted if they come from slabs, `thread` identifies the caller. */
-void **pool_exchange_empty(pool_t *pool, void **empty, unsigned k, const void *thread);
+/* Word 0 of a magazine put away: the one below it in its list, and how far its entries reach. */
+static inline void **magazine_below(void **magazine) { return (void **)round_down((uintptr_t)magazine[0], MAGAZINE_BYTES); }
+static inline void **magazine_top(void **magazine) { return magazine + ((uintptr_t)magazine[0] & (MAGAZINE_BYTES - 1)); }
+static inline void magazine_put_away(void **magazine, void **below, size_t top) { magazine[0] = (char *)below + top; }
+
+/* An empty magazine (or NULL) for one with entries; returns its top entry. NULL: no memory, and the empty one is the
+ * pool's. `k` is how many blocks are wanted if they come from slabs, `shard` is the calling thread's. */
+void **pool_exchange_empty(pool_t *pool, void **empty, unsigned k, unsigned shard);
 
 /* A magazine with entries up to `top` for an empty one of size k, whose floor is returned. Needs no memory: where there is
  * none for another magazine, the entries go back to the slabs and their own magazine is the empty one. */
-void **pool_exchange_full(pool_t *pool, void **top, unsigned k, const void *thread);
+void **pool_exchange_full(pool_t *pool, void **top, unsigned k, unsigned shard);
 
 /* An empty magazine's floor, or NULL: no memory. */
 void **pool_new_magazine(pool_t *pool, unsigned k);
 
 /* Takes entries and magazine for good; either may be absent (top at the floor). */
-void pool_retire_magazine(pool_t *pool, void **top);
+void pool_retire_magazine(pool_t *pool, void **top, unsigned shard);
 
 /* Takes a magazine whose entries do not count any more. */
 void pool_keep_magazine(pool_t *pool, void **top);

@@ -5,15 +5,14 @@
 void slab_init(run_t *slab, arena_t *arena, void *owner, unsigned size_class, size_t block_size)
 {
   size_t capacity = run_bytes(arena, slab) / block_size;
-  slab->kind = RUN_SLAB;
   slab->size_class = (uint8_t)size_class;
-  slab->owner = owner;
   slab->capacity = (uint32_t)capacity;
   slab->quarter = (uint32_t)capacity / 4;
   slab->free_count = slab->fresh = 0;
   bool is_short = capacity <= SHORT_BITMAP_WORDS * WORD_BITS;
   slab->bitmap = is_short ? slab->short_bitmap : arena->long_bitmaps + (size_t)(slab - arena->runs) * LONG_BITMAP_WORDS;
   memset(slab->bitmap, 0, (capacity + WORD_BITS - 1) / WORD_BITS * sizeof(uint64_t));
+  run_become(slab, RUN_SLAB, owner);
 }
 
 void slab_empty(run_t *slab)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Figures, as numbers and as JSON. Looks at every layer; none looks at it. */
 #include "base/text.h"
+#include "front/object_pool.h"
 #include "heap.h"
 #include "metadata.h"
 #include <tidepool/heap.h>
@@ -27,9 +28,8 @@ static pool_figures_t figures_of(pool_t *pool)
   size_t threads = pool->cached ? cached_in_threads(pool) : 0;
   size_t cached = threads + pool_depot_blocks(pool);
   lock_acquire(&pool->lock);
-  size_t out = pool->out, slabs = pool->slab_count;
+  size_t out = pool->out, slabs = pool->slab_count, held = pool->held_bytes;
   lock_release(&pool->lock);
-  size_t held = slabs * pool_slab_bytes(pool);
   cached = min_size(cached, out);
   return (pool_figures_t){.block_size = pool->block_size, .live_blocks = out - cached, .cached_blocks = cached, .slabs = slabs,
                           .held_bytes = held, .idle_bytes = held - out * pool->block_size};
@@ -151,6 +151,31 @@ size_t pool_heap_stats_json(pool_heap_t *heap, char *buffer, size_t size)
   return text_finish(&text);
 }
 
+static void write_object_pool(text_t *text, const object_pool_figures_t *f, bool first)
+{
+  text_string(text, first ? "{\"name\":" : ",{\"name\":");
+  text_quoted(text, f->name);
+  text_string(text, ",\"heap\":");
+  text_quoted(text, f->heap);
+  number(text, "object_size", f->object_size);
+  number(text, "capacity", f->capacity);
+  number(text, "live", f->live);
+  number(text, "arrays", f->arrays);
+  number(text, "held_bytes", f->held_bytes);
+  text_char(text, '}');
+}
+
+static void write_object_pools(text_t *text)
+{
+  object_pool_figures_t f;
+  bool first = true;
+  for (size_t place = 0; place < OBJECT_POOL_PLACES; place++)
+    if (object_pool_figures(place, &f)) {
+      write_object_pool(text, &f, first);
+      first = false;
+    }
+}
+
 size_t pool_stats_json(char *buffer, size_t size)
 {
   text_t text = {buffer, buffer ? size : 0, 0};
@@ -162,7 +187,9 @@ size_t pool_stats_json(char *buffer, size_t size)
     write_heap(&text, heap);
   }
   lock_release(&heaps_lock);
-  text_string(&text, "],\"object_pools\":[]}");
+  text_string(&text, "],\"object_pools\":[");
+  write_object_pools(&text);
+  text_string(&text, "]}");
   return text_finish(&text);
 }
 

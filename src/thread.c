@@ -13,6 +13,7 @@ lock_t threads_lock;
 
 static thread_t *live, *unused;
 static heap_cache_t *unused_caches;
+static uint8_t next_shard;
 
 static uint32_t count;
 
@@ -54,7 +55,6 @@ static void forget_cache(thread_t *thread, heap_cache_t **at)
 
 static void live_leave(thread_t *thread)
 {
-  lock_acquire(&threads_lock);
   while (thread->heaps)
     forget_cache(thread, &thread->heaps);
   *(thread->previous ? &thread->previous->next : &live) = thread->next;
@@ -64,7 +64,6 @@ static void live_leave(thread_t *thread)
   unused = thread;
   count--;
   count_threads();
-  lock_release(&threads_lock);
 }
 
 static void thread_end(void *argument)
@@ -72,8 +71,10 @@ static void thread_end(void *argument)
   thread_t *thread = argument;
   thread_self = &nobody;
   ended = true;
+  lock_acquire(&threads_lock);   /* a heap that is being destroyed meanwhile takes its caches first, or finds them flushed */
   thread_flush(thread);
   live_leave(thread);
+  lock_release(&threads_lock);
 }
 
 void thread_notice_second(thread_t *thread)
@@ -93,7 +94,8 @@ COLD static thread_t *thread_start(void)
   thread_t *thread = record_take();
   if (!thread)
     return NULL;
-  magazines_init(&thread->front, &magazine_front_cache, thread);
+  thread->shard = __atomic_fetch_add(&next_shard, 1, __ATOMIC_RELAXED);
+  magazines_init(&thread->front, &magazine_front_cache, thread->shard);
   thread->heap_at[0] = NOT_A_HEAP;
   live_enter(thread);
   thread->end_arranged = false;
@@ -161,7 +163,7 @@ magazines_t *thread_magazines(thread_t *thread, struct pool_heap *heap, bool pla
       return NULL;
     cache->heap = heap;
     magazines = &cache->magazines;
-    magazines_init(magazines, &cache->cache, thread);
+    magazines_init(magazines, &cache->cache, thread->shard);
     lock_acquire(&threads_lock);
     cache->next = thread->heaps;
     thread->heaps = cache;

@@ -31,6 +31,7 @@ typedef struct thread {
   cache_t          *cache_at[THREAD_PLACES];
   struct thread *next, *previous;
   bool           end_arranged;
+  uint8_t        shard;         /* of the pools' depots */
   uint32_t       trips;         /* slow paths so far */
   uint64_t       looked_ms;     /* when it last let go of idle magazines */
   magazines_t    front;

@@ -51,9 +51,9 @@ size_t bits_next_clear(const uint64_t *map, size_t from, size_t to) { return nex
 
 size_t bits_previous_set(const uint64_t *map, size_t from)
 {
-  uint64_t word = map[from / WORD_BITS] & ~(uint64_t)0 >> (WORD_BITS - 1 - from % WORD_BITS);
   size_t w = from / WORD_BITS;
+  uint64_t word = __atomic_load_n(&map[w], __ATOMIC_RELAXED) & ~(uint64_t)0 >> (WORD_BITS - 1 - from % WORD_BITS);
   while (!word)
-    word = map[--w];
+    word = __atomic_load_n(&map[--w], __ATOMIC_RELAXED);
   return w * WORD_BITS + log2_floor(word);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * mallinfo(), mallinfo2() and malloc_stats(): figures in glibc's form. */
+#include "os/os.h"
 #include <malloc.h>
 #include <tidepool/heap.h>
 #include <tidepool/stats.h>
-#include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -45,6 +45,5 @@ EXPORT void malloc_stats(void)
   if (length > sizeof line - 2)
     length = sizeof line - 2;
   line[length++] = '\n';
-  if (write(STDERR_FILENO, line, length) < 0)
-    return;
+  os_write_error(line, length);
 }

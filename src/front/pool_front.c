@@ -18,8 +18,8 @@ NOINLINE void *front_alloc_slow(size_t size)
     pool_t *pool = __atomic_load_n(&heap_front.pools[c], __ATOMIC_ACQUIRE);
     void *block = NULL;
     if (likely(pool)) {
-      heap_trip(thread);
       block = magazines_refill(&thread->front, pool);
+      heap_trip(thread);
     }
     if (likely(block))
       return block;
@@ -48,8 +48,8 @@ NOINLINE void front_free_slow(void *block, const char *call)
   size_t c = class_map_of(block);
   thread_t *thread = thread_self;
   if (likely(c && thread_is_usable(thread))) {
-    heap_trip(thread);
     magazines_overflow(&thread->front, heap_front.pools[c], block);
+    heap_trip(thread);
   } else if (block) {
     heap_free(NULL, block, call);
   }

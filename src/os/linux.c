@@ -148,6 +148,8 @@ void os_wish_huge_pages(void *address, size_t size, bool wanted)
 
 bool os_prefault(void *address, size_t size)
 {
+  if (refused())
+    return false;
   if (advise(address, size, MADV_POPULATE_WRITE))
     return true;
   for (size_t i = 0; i < size; i += os_page_size()) {   /* before Linux 5.14 */

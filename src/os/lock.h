@@ -14,14 +14,14 @@
 
 typedef struct lock {
   uint32_t word;
-  bool     unused;   /* of a heap that only one thread uses */
+  bool     solo;     /* of a heap that only one thread uses */
 } lock_t;
 
 void lock_wait(lock_t *lock);
 
 static inline void lock_acquire(lock_t *lock)
 {
-  if (os_single_threaded() || lock->unused) {
+  if (os_single_threaded() || lock->solo) {
     lock->word = 1;
     return;
   }
@@ -32,7 +32,7 @@ static inline void lock_acquire(lock_t *lock)
 
 static inline void lock_release(lock_t *lock)
 {
-  if (os_single_threaded() || lock->unused) {
+  if (os_single_threaded() || lock->solo) {
     lock->word = 0;
     return;
   }

@@ -1,0 +1,1335 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Object pools: get and put move a bit, hooks run outside the lock, and memory comes in arrays from a heap.
+ *
+ * An object is free (its bit is set), live (with a user) or busy (a hook is running on it: neither free nor live, so that
+ * no one else sees it and no one can put it). get: free, busy while it is constructed or reset, live. put: live, busy while it is
+ * reset or destructed, free. Where no hook has anything to do, busy is left out.
+ *
+ * Order: everything an array knows is written under the pool's lock; the walk of a pool that cannot grow reads bits without
+ * it, relaxed, and promises no more than that each object it returns was live at some moment of the call. The content of an
+ * object goes from the thread that put it to the one that gets it by the lock's release and acquire; what is done with the
+ * hot object without the lock is done while the process has one thread. */
+#include "front/object_pool.h"
+#include "base/text.h"
+#include "os/fatal.h"
+#include <errno.h>
+#include <string.h>
+
+#define DEAD_BYTES "\x0b\xdb\xea\x1d"   /* 0x1deadb0b as it lies in memory, as in checked heaps */
+enum {
+  NEW_BYTE = 0xcd,
+  NATURAL_ALIGNMENT = 16,
+  GROW_LEAST_BYTES = 4096,     /* a first growth step of less is not worth an array */
+  GROW_SHORT = 16,             /* where memory is short: at least this part of the capacity */
+  EVICT_ATTEMPTS = 64,         /* victims that others put before they could be taken */
+  FLAGS_KNOWN = OBJECT_POOL_SINGLE_THREAD | OBJECT_POOL_CHECKED
+};
+
+#define LOAD(place) __atomic_load_n(&(place), __ATOMIC_RELAXED)
+#define STORE(place, value) __atomic_store_n(&(place), value, __ATOMIC_RELAXED)
+
+/* ---- how misuse is told ---- */
+
+static void say_pool(text_t *text, const object_pool_t *pool)
+{
+  text_string(text, " pool ");
+  text_quoted(text, pool->name);
+  text_finish(text);
+}
+
+COLD static _Noreturn void not_live(const object_pool_t *pool, const void *object, const char *call)
+{
+  char buffer[160];
+  text_t what = {buffer, sizeof buffer, 0};
+  text_string(&what, "not a live object of");
+  say_pool(&what, pool);
+  fatal_misuse(call, object, buffer);
+}
+
+COLD static _Noreturn void written_after_put(const object_pool_t *pool, const void *object, size_t offset, const char *call)
+{
+  char buffer[160];
+  text_t what = {buffer, sizeof buffer, 0};
+  text_string(&what, "written to after it was put, at offset ");
+  text_number(&what, offset);
+  text_string(&what, " of an object of ");
+  text_number(&what, pool->object_size);
+  text_string(&what, " bytes of");
+  say_pool(&what, pool);
+  fatal_misuse(call, object, buffer);
+}
+
+static void *full(void)
+{
+  errno = ENOMEM;
+  return NULL;
+}
+
+/* A question changes nothing but the lock, and what is due by the clock. */
+static object_pool_t *asked(const object_pool_t *pool) { return (object_pool_t *)(uintptr_t)pool; }
+
+/* ---- the bits of an array ---- */
+
+static inline uint64_t bit_of(size_t i) { return (uint64_t)1 << i % WORD_BITS; }
+
+static void store_bit(uint64_t *map, size_t i, bool set)
+{
+  uint64_t word = LOAD(map[i / WORD_BITS]);
+  STORE(map[i / WORD_BITS], set ? word | bit_of(i) : word & ~bit_of(i));
+}
+
+/* A word is full or empty in one call of 64 where objects are got and put in order, so one step is what mostly happens. */
+static inline void bit_to_free(object_array_t *array, size_t i)
+{
+  uint64_t *word = array->level[0] + i / WORD_BITS, had = LOAD(*word);
+  STORE(*word, had | bit_of(i));
+  for (uint32_t l = 1; unlikely(!had) && l < array->levels; l++) {
+    i /= WORD_BITS;
+    word = array->level[l] + i / WORD_BITS;
+    had = LOAD(*word);
+    STORE(*word, had | bit_of(i));
+  }
+}
+
+static inline void bit_to_taken(object_array_t *array, size_t i)
+{
+  uint64_t *word = array->level[0] + i / WORD_BITS, left = LOAD(*word) & ~bit_of(i);
+  STORE(*word, left);
+  for (uint32_t l = 1; unlikely(!left) && l < array->levels; l++) {
+    i /= WORD_BITS;
+    word = array->level[l] + i / WORD_BITS;
+    left = LOAD(*word) & ~bit_of(i);
+    STORE(*word, left);
+  }
+}
+
+/* There is one. */
+static inline size_t lowest_free(const object_array_t *array)
+{
+  size_t i = 0, l = array->levels;
+  do {
+    l--;
+    i = i * WORD_BITS + (size_t)__builtin_ctzll(LOAD(array->level[l][i]));
+  } while (l);
+  return i;
+}
+
+/* Word `w` of the live objects, the hot one among them whether live or not. */
+static inline uint64_t live_word(const object_array_t *array, size_t w)
+{
+  size_t left = array->capacity - w * WORD_BITS;
+  uint64_t inside = left < WORD_BITS ? ((uint64_t)1 << left) - 1 : ~(uint64_t)0;
+  uint64_t not_live = LOAD(array->level[0][w]) | (array->busy ? LOAD(array->busy[w]) : 0);
+  return ~not_live & inside;
+}
+
+static size_t words_of(size_t bits) { return (bits + WORD_BITS - 1) / WORD_BITS; }
+
+/* Sets O1 for an array whose objects are all free but for the busy ones. */
+static void free_all(object_array_t *array)
+{
+  size_t bits = array->capacity;
+  for (uint32_t l = 0; l < array->levels; l++) {
+    size_t words = words_of(bits);
+    for (size_t w = 0; w < words; w++) {
+      size_t left = bits - w * WORD_BITS;
+      uint64_t inside = left < WORD_BITS ? ((uint64_t)1 << left) - 1 : ~(uint64_t)0;
+      STORE(array->level[l][w], inside);
+    }
+    bits = words;
+  }
+}
+
+/* ---- where an object is ---- */
+
+static inline void *object_at(const object_pool_t *pool, const object_array_t *array, size_t i)
+{
+  return array->objects + i * pool->stride;
+}
+
+/* The first array, in order of address, that ends behind `address`; array_count: none does. */
+NOINLINE static uint32_t array_behind(const object_pool_t *pool, const void *address)
+{
+  uint32_t low = 0, high = pool->array_count;
+  while (low < high) {
+    uint32_t middle = (low + high) / 2;
+    const object_array_t *array = pool->arrays[middle];
+    if ((uintptr_t)object_at(pool, array, array->capacity) <= (uintptr_t)address)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+/* The array that an object is in and its position there; NULL: no object of the pool. */
+static inline object_array_t *array_of(const object_pool_t *pool, const void *object, size_t *position)
+{
+  uint32_t k = pool->array_count > 1 ? array_behind(pool, object) : 0;
+  if (unlikely(k >= pool->array_count))
+    return NULL;
+  object_array_t *array = pool->arrays[k];
+  *position = object_position(pool, array, object);
+  return likely(*position < array->capacity) ? array : NULL;
+}
+
+/* The lock is held here and below unless it says otherwise. */
+static inline bool is_live(const object_pool_t *pool, const object_array_t *array, size_t i)
+{
+  if (bit_test(array->level[0], i) || (array->busy && bit_test(array->busy, i)))
+    return false;
+  return object_at(pool, array, i) != pool->hot->object || hot_is_live(pool->hot);
+}
+
+static uint32_t uses_of(const object_pool_t *pool, const object_array_t *array, size_t i)
+{
+  return object_at(pool, array, i) == pool->hot->object ? pool->hot->uses : array->uses[i];
+}
+
+static size_t live_count(const object_pool_t *pool)
+{
+  size_t live = 0;
+  for (uint32_t k = 0; k < pool->array_count; k++) {
+    const object_array_t *array = pool->arrays[k];
+    live += array->taken;
+    for (size_t w = 0; array->busy && w < words_of(array->capacity); w++)
+      live -= (size_t)__builtin_popcountl(array->busy[w]);
+  }
+  return live - !hot_is_live(pool->hot);
+}
+
+/* ---- free to taken and back ---- */
+
+static void cool(object_pool_t *pool);
+
+COLD static void array_to_idle(object_pool_t *pool, object_array_t *array)
+{
+  if (array->permanent || pool->purge_delay_ms == PURGE_NEVER)
+    return;
+  array->idle = true;
+  array->idle_since_ms = os_now_ms();
+  STORE(pool->idle_count, pool->idle_count + 1);
+  cool(pool);   /* from now on every call must come by and look at the clock */
+}
+
+static void idle_to_used(object_pool_t *pool, object_array_t *array)
+{
+  array->idle = false;
+  STORE(pool->idle_count, pool->idle_count - 1);
+}
+
+static inline void release(object_pool_t *pool, object_array_t *array, size_t i)
+{
+  bit_to_free(array, i);
+  if (unlikely(!pool->current || array->age < pool->current->age))
+    pool->current = array;
+  if (unlikely(--array->taken == 0))
+    array_to_idle(pool, array);
+}
+
+/* The hot object goes back to where all others are. */
+COLD static void cool(object_pool_t *pool)
+{
+  hot_t was = *pool->hot;
+  if (was.object == HOT_NONE)
+    return;
+  STORE(pool->hot->object, HOT_NONE);
+  STORE(pool->hot->uses, 1);
+  was.array->uses[was.position] = was.uses;
+  if (!(was.uses & 1))
+    release(pool, was.array, was.position);
+}
+
+/* An object that is put becomes the hot one, free. */
+static inline void warm(object_pool_t *pool, object_array_t *array, size_t i)
+{
+  hot_t *hot = pool->hot;
+  if (hot->object != HOT_NONE)
+    hot->array->uses[hot->position] = hot->uses;
+  hot->array = array;
+  hot->position = (uint32_t)i;
+  STORE(hot->uses, (array->uses[i] + 1) & ~1u);
+  STORE(hot->object, object_at(pool, array, i));
+}
+
+/* O3: called where `current` is full. */
+COLD static object_array_t *oldest_with_room(const object_pool_t *pool)
+{
+  object_array_t *oldest = NULL;
+  for (uint32_t k = 0; k < pool->array_count; k++) {
+    object_array_t *array = pool->arrays[k];
+    if (array->taken < array->capacity && (!oldest || array->age < oldest->age))
+      oldest = array;
+  }
+  return oldest;
+}
+
+/* NULL: there is no free object. */
+static inline object_array_t *take(object_pool_t *pool, size_t *position)
+{
+  object_array_t *array = pool->current;
+  if (unlikely(!array || array->taken == array->capacity)) {
+    array = pool->current = oldest_with_room(pool);
+    if (!array)
+      return NULL;
+  }
+  size_t i = *position = lowest_free(array);
+  bit_to_taken(array, i);
+  array->taken++;
+  array->uses[i]++;
+  if (unlikely(array->idle))
+    idle_to_used(pool, array);
+  return array;
+}
+
+/* ---- pools without hooks ---- */
+
+static inline void *take_plain(object_pool_t *pool)
+{
+  hot_t *hot = pool->hot;
+  if (!(hot->uses & 1)) {
+    STORE(hot->uses, hot->uses + 1);
+    return hot->object;
+  }
+  size_t i;
+  object_array_t *array = take(pool, &i);
+  return likely(array) ? object_at(pool, array, i) : NULL;
+}
+
+/* An array that grew is to be seen empty, so its last taken object is not kept hot. */
+static bool may_be_hot(const object_pool_t *pool, const object_array_t *array)
+{
+  return hot_is_live(pool->hot) && !pool->idle_count && (array->permanent || array->taken > 1);
+}
+
+static inline bool give_plain(object_pool_t *pool, void *object)
+{
+  size_t i;
+  hot_t *hot = pool->hot;
+  if (object == hot->object) {
+    if (!(hot->uses & 1))
+      return false;
+    STORE(hot->uses, hot->uses + 1);
+    return true;
+  }
+  object_array_t *array = array_of(pool, object, &i);
+  if (unlikely(!array || bit_test(array->level[0], i)))
+    return false;
+  if (may_be_hot(pool, array)) {
+    warm(pool, array, i);
+    return true;
+  }
+  release(pool, array, i);
+  if (unlikely(array->taken == 1 && !array->permanent && hot->object != HOT_NONE && hot->array == array))
+    cool(pool);
+  return true;
+}
+
+/* ---- hooks; no lock is held ---- */
+
+static void fill_dead(const object_pool_t *pool, void *object)
+{
+  for (size_t i = 0; i < pool->object_size; i++)
+    ((unsigned char *)object)[i] = (unsigned char)DEAD_BYTES[i % 4];
+}
+
+static void verify_dead(const object_pool_t *pool, const void *object, const char *call)
+{
+  const unsigned char *bytes = object;
+  for (size_t i = 0; i < pool->object_size; i++)
+    if (unlikely(bytes[i] != (unsigned char)DEAD_BYTES[i % 4]))
+      written_after_put(pool, object, i, call);
+}
+
+static void destruct(const object_pool_t *pool, void *object)
+{
+  if (pool->destruct)
+    pool->destruct(object, pool->context);
+}
+
+static bool construct(const object_pool_t *pool, void *object)
+{
+  return !pool->construct || pool->construct(object, pool->context);
+}
+
+static bool make_ready_checked(const object_pool_t *pool, void *object)
+{
+  verify_dead(pool, object, "object_pool_get");
+  memset(object, NEW_BYTE, pool->object_size);
+  if (construct(pool, object))
+    return true;
+  fill_dead(pool, object);
+  return false;
+}
+
+/* `used`: it was used before, and has come back by put. */
+static bool make_ready(const object_pool_t *pool, void *object, bool used)
+{
+  if (pool->checked)
+    return make_ready_checked(pool, object);
+  if (!used)
+    return construct(pool, object);
+  if (pool->reset && !pool->resets_on_put)
+    pool->reset(object, pool->context);
+  return true;
+}
+
+static void take_in(const object_pool_t *pool, void *object)
+{
+  if (pool->checked) {
+    destruct(pool, object);
+    fill_dead(pool, object);
+  } else if (pool->resets_on_put && pool->reset) {
+    pool->reset(object, pool->context);
+  }
+}
+
+static bool has_work_on_put(const object_pool_t *pool) { return pool->checked || (pool->resets_on_put && pool->reset); }
+
+/* An object that is busy becomes live, or free if it could not be constructed. */
+static void *hand_out(object_pool_t *pool, object_array_t *array, size_t i, bool used)
+{
+  void *object = object_at(pool, array, i);
+  bool ready = make_ready(pool, object, used);
+  lock_acquire(&pool->lock);
+  if (ready)
+    bit_set(array->made, i);
+  store_bit(array->busy, i, false);
+  if (!ready)
+    release(pool, array, i);
+  lock_release(&pool->lock);
+  return ready ? object : NULL;
+}
+
+/* False: no free object. Otherwise *object is it, or NULL: it could not be constructed. Takes the lock itself. */
+NOINLINE static bool take_hooked(object_pool_t *pool, void **object)
+{
+  size_t i;
+  lock_acquire(&pool->lock);
+  object_array_t *array = pool->ending ? NULL : take(pool, &i);
+  if (!array) {
+    lock_release(&pool->lock);
+    return false;
+  }
+  bool used = bit_test(array->made, i);
+  bool ready = used && !pool->checked && (pool->resets_on_put || !pool->reset);
+  if (!ready)
+    store_bit(array->busy, i, true);
+  lock_release(&pool->lock);
+  *object = ready ? object_at(pool, array, i) : hand_out(pool, array, i, used);
+  return true;
+}
+
+/* False: not a live object of this pool. Takes the lock itself. */
+NOINLINE static bool give_hooked(object_pool_t *pool, void *object)
+{
+  size_t i;
+  lock_acquire(&pool->lock);
+  object_array_t *array = array_of(pool, object, &i);
+  if (!array || !is_live(pool, array, i)) {
+    bool ended = array && pool->ending;
+    lock_release(&pool->lock);
+    return ended;
+  }
+  if (has_work_on_put(pool)) {
+    store_bit(array->busy, i, true);
+    if (pool->checked)
+      bit_clear(array->made, i);
+    lock_release(&pool->lock);
+    take_in(pool, object);
+    lock_acquire(&pool->lock);
+    store_bit(array->busy, i, false);
+  }
+  release(pool, array, i);
+  lock_release(&pool->lock);
+  return true;
+}
+
+/* ---- arrays come; no lock is held ---- */
+
+static uint32_t levels_of(size_t capacity, size_t *words)
+{
+  uint32_t levels = 0;
+  *words = 0;
+  do {
+    capacity = words_of(capacity);
+    *words += capacity;
+    levels++;
+  } while (capacity > 1);
+  return levels;
+}
+
+/* Bytes of an array's records; they are zeroed memory, so that counts of objects never used cost no page. */
+static size_t record_bytes(const object_pool_t *pool, size_t capacity)
+{
+  size_t words;
+  levels_of(capacity, &words);
+  size_t hooks = pool->hooked ? 2 * words_of(capacity) : 0;
+  return sizeof(object_array_t) + (words + hooks) * sizeof(uint64_t) + capacity * sizeof(uint32_t);
+}
+
+static void array_lay_out(const object_pool_t *pool, object_array_t *array, size_t capacity)
+{
+  size_t words, bits = capacity;
+  uint64_t *at = (uint64_t *)(array + 1);
+  array->capacity = (uint32_t)capacity;
+  array->levels = levels_of(capacity, &words);
+  for (uint32_t l = 0; l < array->levels; l++, at += bits) {
+    array->level[l] = at;
+    bits = words_of(bits);
+  }
+  if (pool->hooked) {
+    array->busy = at;
+    array->made = at + words_of(capacity);
+    at += 2 * words_of(capacity);
+  }
+  array->uses = (uint32_t *)at;
+  free_all(array);
+}
+
+static void array_destroy(const object_pool_t *pool, object_array_t *array, const char *call)
+{
+  heap_free(pool->heap, array->objects, call);
+  heap_free(pool->heap, array, call);
+}
+
+/* NULL + ENOMEM. */
+static object_array_t *array_create(object_pool_t *pool, size_t capacity)
+{
+  size_t bytes = capacity * pool->stride, records = record_bytes(pool, capacity);
+  char *objects = heap_allocate(pool->heap, bytes, max_size(pool->alignment, NATURAL_ALIGNMENT), false);
+  object_array_t *array = objects ? heap_allocate(pool->heap, records, NATURAL_ALIGNMENT, true) : NULL;
+  if (!array) {
+    if (objects)
+      heap_free(pool->heap, objects, "object_pool_get");
+    return NULL;
+  }
+  array->objects = objects;
+  array->bytes = bytes + records;
+  array_lay_out(pool, array, capacity);
+  for (size_t i = 0; pool->checked && i < capacity; i++)
+    fill_dead(pool, object_at(pool, array, i));
+  return array;
+}
+
+/* O6: the lowest range of indices that no array has. */
+static uint32_t free_index(const object_pool_t *pool, uint32_t capacity)
+{
+  uint64_t at = 0;
+  for (uint32_t k = 0; k < pool->array_count;) {
+    const object_array_t *array = pool->arrays[k++];
+    if (at < (uint64_t)array->first_index + array->capacity && array->first_index < at + capacity) {
+      at = (uint64_t)array->first_index + array->capacity;
+      k = 0;
+    }
+  }
+  return at + capacity <= UINT32_MAX ? (uint32_t)at : UINT32_MAX;
+}
+
+static bool array_enter(object_pool_t *pool, object_array_t *array)
+{
+  uint32_t k = pool->array_count;
+  array->first_index = free_index(pool, array->capacity);
+  if (k == OBJECT_ARRAYS || array->first_index == UINT32_MAX)
+    return false;
+  for (; k > 0 && pool->arrays[k - 1]->objects > array->objects; k--)
+    pool->arrays[k] = pool->arrays[k - 1];
+  pool->arrays[k] = array;
+  pool->array_count++;
+  pool->capacity += array->capacity;
+  array->age = pool->arrays_made++;
+  array->first_generation = pool->next_generation;
+  pool->only = pool->array_count == 1 && (pool->single_thread || pool->when_full != OBJECT_POOL_GROW) ? array : NULL;
+  return true;
+}
+
+static size_t most_of(const object_pool_t *pool) { return pool->max_capacity ? pool->max_capacity : UINT32_MAX - 1; }
+
+/* Tries a whole step, then less. */
+static object_array_t *array_create_step(object_pool_t *pool, size_t capacity, size_t room)
+{
+  size_t step = min_size(max_size(max_size(capacity, GROW_LEAST_BYTES / pool->stride), 1), room);
+  size_t least = min_size(max_size(capacity / GROW_SHORT, 1), room);
+  int error = errno;
+  for (;; step = max_size(step / 2, least)) {
+    bool sane = step <= PTRDIFF_MAX / pool->stride;
+    object_array_t *array = sane ? array_create(pool, step) : NULL;
+    if (array)
+      errno = error;
+    if (array || step == least)
+      return array;
+  }
+}
+
+static THREAD_LOCAL char this_thread;   /* only its address matters */
+
+/* The pool got room, or may have got some: try again. False: it has none and gets none. One thread at a time makes an array,
+ * the others wait for it; not so the same one in the heap's on_exhausted, which could wait for ever. */
+COLD static bool grow(object_pool_t *pool)
+{
+  lock_acquire(&pool->lock);
+  size_t capacity = pool->capacity;
+  bool busy = pool->growing, own = busy && pool->grower == &this_thread;
+  bool at_most = capacity >= most_of(pool) || pool->array_count == OBJECT_ARRAYS || pool->ending;
+  bool try_again = oldest_with_room(pool) != NULL || (busy && !own);
+  if (!try_again && !busy && !at_most) {
+    pool->growing = true;
+    pool->grower = &this_thread;
+  }
+  lock_release(&pool->lock);
+  if (try_again && busy)
+    os_yield();
+  if (try_again || busy || at_most)
+    return try_again;
+
+  object_array_t *array = array_create_step(pool, capacity, most_of(pool) - capacity);
+  lock_acquire(&pool->lock);
+  pool->growing = false;
+  pool->grower = NULL;
+  bool entered = array && array_enter(pool, array);
+  bool room = entered || oldest_with_room(pool);
+  lock_release(&pool->lock);
+  if (array && !entered)
+    array_destroy(pool, array, "object_pool_get");
+  return room;
+}
+
+/* ---- arrays go ---- */
+
+static void end_object(object_pool_t *pool, object_array_t *array, size_t i, const char *call)
+{
+  void *object = object_at(pool, array, i);
+  if (bit_test(array->made, i)) {
+    bit_clear(array->made, i);
+    destruct(pool, object);
+  } else if (pool->checked) {
+    verify_dead(pool, object, call);
+  }
+}
+
+/* Hooks run: no lock is held, and the array is out of the pool or the pool is ending. */
+static void end_objects(object_pool_t *pool, object_array_t *array, const char *call)
+{
+  if (!array->made || !(pool->destruct || pool->checked))
+    return;
+  for (size_t i = 0; i < array->capacity; i++) {
+    store_bit(array->busy, i, true);   /* a hook that puts it now has come too late */
+    end_object(pool, array, i, call);
+  }
+}
+
+static uint32_t most_uses(const object_array_t *array)
+{
+  uint32_t most = 0;
+  for (size_t i = 0; i < array->capacity; i++)
+    most = array->uses[i] > most ? array->uses[i] : most;
+  return most;
+}
+
+static void array_leave(object_pool_t *pool, uint32_t k)
+{
+  object_array_t *array = pool->arrays[k];
+  if (array->idle)
+    idle_to_used(pool, array);
+  pool->capacity -= array->capacity;
+  pool->array_count--;
+  for (; k < pool->array_count; k++)
+    pool->arrays[k] = pool->arrays[k + 1];
+  if (pool->current == array)
+    pool->current = oldest_with_room(pool);
+  uint32_t next = array->first_generation + most_uses(array) + 1;
+  if (next > pool->next_generation)
+    pool->next_generation = next;
+  pool->only = pool->array_count == 1 && pool->single_thread ? pool->arrays[0] : NULL;
+}
+
+/* Takes arrays without a taken object out, newest first, if `due` (or there is no clock to ask) and `keep` objects are left. */
+static size_t take_out(object_pool_t *pool, size_t keep, const uint64_t *now_ms, object_array_t **out)
+{
+  size_t count = 0;
+  for (;;) {
+    uint32_t newest = pool->array_count;
+    for (uint32_t k = 0; k < pool->array_count; k++) {
+      const object_array_t *array = pool->arrays[k];
+      bool due = !now_ms || (array->idle && *now_ms - array->idle_since_ms >= pool->purge_delay_ms);
+      if (!array->permanent && !array->taken && due && pool->capacity - array->capacity >= keep &&
+          (newest == pool->array_count || array->age > pool->arrays[newest]->age))
+        newest = k;
+    }
+    if (newest == pool->array_count)
+      return count;
+    out[count++] = pool->arrays[newest];
+    array_leave(pool, newest);
+  }
+}
+
+static void end_arrays(object_pool_t *pool, object_array_t **arrays, size_t count)
+{
+  for (size_t k = 0; k < count; k++) {
+    end_objects(pool, arrays[k], "object_pool_shrink");
+    array_destroy(pool, arrays[k], "object_pool_shrink");
+  }
+}
+
+COLD static void shrink_if_due(object_pool_t *pool)
+{
+  object_array_t *out[OBJECT_ARRAYS];
+  uint64_t now = os_now_ms();
+  lock_acquire(&pool->lock);
+  size_t count = take_out(pool, 0, &now, out);
+  lock_release(&pool->lock);
+  end_arrays(pool, out, count);
+}
+
+static inline void look_at_clock(object_pool_t *pool)
+{
+  if (unlikely(LOAD(pool->idle_count)))
+    shrink_if_due(pool);
+}
+
+/* ---- get ---- */
+
+/* False: no free object, or it could not be constructed: see take_hooked. */
+static inline bool try_get(object_pool_t *pool, void **object)
+{
+  if (pool->hooked)
+    return take_hooked(pool, object);
+  lock_acquire(&pool->lock);
+  *object = take_plain(pool);
+  lock_release(&pool->lock);
+  return *object != NULL;
+}
+
+/* A live object starts a new use, its handles end. Takes the lock itself; *object as in take_hooked. False: it is not live. */
+static bool evict(object_pool_t *pool, void *victim, void **object)
+{
+  size_t i;
+  lock_acquire(&pool->lock);
+  object_array_t *array = array_of(pool, victim, &i);
+  bool live = array && is_live(pool, array, i);
+  if (live && !pool->hooked) {
+    if (victim == pool->hot->object)
+      STORE(pool->hot->uses, pool->hot->uses + 2);
+    else
+      array->uses[i]++;
+  } else if (live) {
+    array->uses[i]++;
+    store_bit(array->busy, i, true);
+    if (pool->checked)
+      bit_clear(array->made, i);
+  }
+  lock_release(&pool->lock);
+  if (!array)
+    not_live(pool, victim, "object_pool_get: choose_victim");
+  if (live && pool->hooked)
+    take_in(pool, victim);
+  if (live)
+    *object = pool->hooked ? hand_out(pool, array, i, true) : victim;
+  return live;
+}
+
+COLD static void *get_by_eviction(object_pool_t *pool)
+{
+  void *object, *victim;
+  for (int attempt = 0; attempt < EVICT_ATTEMPTS && (victim = pool->choose_victim(pool, pool->context)) != NULL; attempt++)
+    if (evict(pool, victim, &object) || try_get(pool, &object))
+      return object;
+  return full();
+}
+
+COLD static void *get_when_full(object_pool_t *pool)
+{
+  void *object;
+  if (pool->ending)
+    return full();
+  switch ((object_pool_policy_t)pool->when_full) {
+  case OBJECT_POOL_GROW:
+    while (grow(pool))
+      if (try_get(pool, &object))
+        return object;
+    return full();
+  case OBJECT_POOL_EVICT:
+    return get_by_eviction(pool);
+  case OBJECT_POOL_OVERFLOW:
+    return object_pool_get(pool->overflow);
+  default:
+    return full();
+  }
+}
+
+NOINLINE static void *get_slow(object_pool_t *pool)
+{
+  void *object;
+  if (unlikely(!try_get(pool, &object)))
+    object = get_when_full(pool);
+  look_at_clock(pool);
+  return object;
+}
+
+/* Tested and then added to where they are, in two instructions; gcc alone would make it a load and a store more. */
+static inline bool hot_has_odd_uses(hot_t *hot)
+{
+  bool odd;
+#if defined __x86_64__ && defined __GCC_ASM_FLAG_OUTPUTS__
+  __asm__("testb $1, %1" : "=@ccnz"(odd), "+m"(hot->uses));
+#else
+  odd = hot->uses & 1;
+#endif
+  return odd;
+}
+
+/* The uses of HOT_NONE are odd: whoever has no hot object, or not here, goes on. */
+NOINLINE static void *get_shared(object_pool_t *pool)
+{
+  if (os_single_threaded() && likely(!hot_has_odd_uses(&pool->shared))) {
+    pool->shared.uses++;
+    return pool->shared.object;
+  }
+  return get_slow(pool);
+}
+
+void *object_pool_get(object_pool_t *pool)
+{
+  if (unlikely(hot_has_odd_uses(&pool->front)))
+    return get_shared(pool);
+  pool->front.uses++;
+  return pool->front.object;
+}
+
+/* ---- put ---- */
+
+static inline bool put_own(object_pool_t *pool, void *object)
+{
+  bool done;
+  if (pool->hooked) {
+    done = give_hooked(pool, object);
+  } else {
+    lock_acquire(&pool->lock);
+    done = give_plain(pool, object);
+    lock_release(&pool->lock);
+  }
+  look_at_clock(pool);
+  return done;
+}
+
+
+/* In the pool `at`, or where it overflows to; `pool` is the one that was asked. */
+COLD static void put_anywhere(object_pool_t *at, const object_pool_t *pool, void *object, const char *call)
+{
+  while (at && !put_own(at, object))
+    at = at->overflow;
+  if (unlikely(!at))
+    not_live(pool, object, call);
+}
+
+NOINLINE static void put_slow(object_pool_t *pool, void *object)
+{
+  if (unlikely(!put_own(pool, object)))
+    put_anywhere(pool->overflow, pool, object, "object_pool_put");
+}
+
+NOINLINE static void put_shared(object_pool_t *pool, void *object)
+{
+  if (os_single_threaded() && likely(object == pool->shared.object && hot_has_odd_uses(&pool->shared))) {
+    pool->shared.uses++;
+    return;
+  }
+  put_slow(pool, object);
+}
+
+void object_pool_put(object_pool_t *pool, void *object)
+{
+  if (likely(object == pool->front.object && hot_has_odd_uses(&pool->front)))
+    pool->front.uses++;
+  else
+    put_shared(pool, object);
+}
+
+/* ---- batches and all at once ---- */
+
+static size_t get_plain_batch(object_pool_t *pool, void **objects, size_t count)
+{
+  size_t got = 0;
+  lock_acquire(&pool->lock);
+  while (got < count && (objects[got] = take_plain(pool)) != NULL)
+    got++;
+  lock_release(&pool->lock);
+  return got;
+}
+
+static bool is_among(const void *object, void *const *objects, size_t count)
+{
+  size_t i = 0;
+  while (i < count && objects[i] != object)
+    i++;
+  return i < count;
+}
+
+/* By eviction a batch may come upon an object of its own, which is where it ends. */
+size_t object_pool_get_batch(object_pool_t *pool, void **objects, size_t count)
+{
+  size_t got = pool->hooked ? 0 : get_plain_batch(pool, objects, count);
+  for (; got < count; got++) {
+    void *object = object_pool_get(pool);
+    if (!object)
+      break;
+    if (pool->when_full == OBJECT_POOL_EVICT && is_among(object, objects, got)) {
+      errno = ENOMEM;
+      break;
+    }
+    objects[got] = object;
+  }
+  return got;
+}
+
+void object_pool_put_batch(object_pool_t *pool, void **objects, size_t count)
+{
+  size_t put = 0;
+  if (!pool->hooked) {
+    lock_acquire(&pool->lock);
+    while (put < count && give_plain(pool, objects[put]))
+      put++;
+    lock_release(&pool->lock);
+  }
+  for (; put < count; put++)
+    put_anywhere(pool, pool, objects[put], "object_pool_put_batch");
+  look_at_clock(pool);
+}
+
+/* Busy objects are in a hook and come out of it by themselves. */
+static void put_all_of(object_pool_t *pool, object_array_t *array)
+{
+  if (!array->taken)
+    return;
+  uint32_t busy = 0;
+  free_all(array);
+  for (size_t w = 0; array->busy && w < words_of(array->capacity); w++)
+    for (uint64_t word = array->busy[w]; word; word &= word - 1, busy++)
+      bit_to_taken(array, w * WORD_BITS + (size_t)__builtin_ctzl(word));
+  array->taken = busy;
+  if (!busy)
+    array_to_idle(pool, array);
+}
+
+void object_pool_put_all(object_pool_t *pool)
+{
+  if (has_work_on_put(pool)) {
+    for (void *object = NULL; (object = object_pool_next(pool, object)) != NULL;)
+      put_own(pool, object);
+    return;
+  }
+  lock_acquire(&pool->lock);
+  cool(pool);
+  for (uint32_t k = 0; k < pool->array_count; k++)
+    put_all_of(pool, pool->arrays[k]);
+  pool->current = oldest_with_room(pool);
+  lock_release(&pool->lock);
+  look_at_clock(pool);
+}
+
+/* ---- questions ---- */
+
+bool object_pool_in_use(const object_pool_t *pool, const void *object)
+{
+  size_t i;
+  lock_t *lock = &asked(pool)->lock;
+  lock_acquire(lock);
+  const object_array_t *array = array_of(pool, object, &i);
+  bool live = array && is_live(pool, array, i);
+  lock_release(lock);
+  return live;
+}
+
+static inline bool is_hot_and_free(const object_pool_t *pool, const void *object)
+{
+  return unlikely(object == LOAD(pool->hot->object)) && !hot_is_live(pool->hot);
+}
+
+static void *next_in_array(const object_pool_t *pool, const object_array_t *array, size_t i)
+{
+  while (i < array->capacity) {
+    size_t w = i / WORD_BITS, words = words_of(array->capacity);
+    uint64_t word = live_word(array, w) & ~(uint64_t)0 << i % WORD_BITS;
+    while (!word && ++w < words)
+      word = live_word(array, w);
+    if (!word)
+      return NULL;
+    i = w * WORD_BITS + (size_t)__builtin_ctzl(word);
+    if (!is_hot_and_free(pool, object_at(pool, array, i)))
+      return object_at(pool, array, i);
+    i++;
+  }
+  return NULL;
+}
+
+static void *next_in_arrays(const object_pool_t *pool, const void *previous)
+{
+  void *object = NULL;
+  for (uint32_t k = previous ? array_behind(pool, previous) : 0; k < pool->array_count && !object; k++) {
+    const object_array_t *array = pool->arrays[k];
+    bool inside = (uintptr_t)previous >= (uintptr_t)array->objects;
+    object = next_in_array(pool, array, inside ? (size_t)((const char *)previous - array->objects) / pool->stride + 1 : 0);
+  }
+  return object;
+}
+
+NOINLINE static void *next_slow(const object_pool_t *pool, const void *previous)
+{
+  const object_array_t *only = pool->only;
+  if (only) {
+    size_t i = object_position(pool, only, previous);
+    if (likely(i < only->capacity))
+      return next_in_array(pool, only, i + 1);
+    return next_in_arrays(pool, previous);
+  }
+  lock_acquire(&asked(pool)->lock);
+  void *object = next_in_arrays(pool, previous);
+  lock_release(&asked(pool)->lock);
+  return object;
+}
+
+/* Mostly the next object is live. Its address does not wait for its position then, so that the walk is as fast as memory. */
+void *object_pool_next(const object_pool_t *pool, const void *previous)
+{
+  const object_array_t *only = pool->only;
+  if (likely(only)) {
+    size_t i = object_position(pool, only, previous);
+    if (likely(i < only->capacity - (size_t)1)) {
+      i++;
+      uint64_t word = LOAD(only->level[0][i / WORD_BITS]) | (only->busy ? LOAD(only->busy[i / WORD_BITS]) : 0);
+      void *next = (char *)(uintptr_t)previous + pool->stride;
+      if (likely(!(word >> i % WORD_BITS & 1) && next != LOAD(pool->hot->object)))
+        return next;
+    }
+  }
+  return next_slow(pool, previous);
+}
+
+size_t object_pool_live(const object_pool_t *pool)
+{
+  lock_acquire(&asked(pool)->lock);
+  size_t live = live_count(pool);
+  lock_release(&asked(pool)->lock);
+  return live;
+}
+
+size_t object_pool_capacity(const object_pool_t *pool)
+{
+  look_at_clock(asked(pool));
+  lock_acquire(&asked(pool)->lock);
+  size_t capacity = pool->capacity;
+  lock_release(&asked(pool)->lock);
+  return capacity;
+}
+
+size_t object_pool_shrink(object_pool_t *pool, size_t capacity)
+{
+  object_array_t *out[OBJECT_ARRAYS];
+  lock_acquire(&pool->lock);
+  cool(pool);
+  size_t count = take_out(pool, capacity, NULL, out);
+  size_t left = pool->capacity;
+  lock_release(&pool->lock);
+  end_arrays(pool, out, count);
+  return left;
+}
+
+/* ---- handles: an index counts on through the pools that overflow leads to, whose capacity is fixed but for the last ---- */
+
+static object_pool_handle_t handle_in(const object_pool_t *pool, const void *object)
+{
+  object_pool_handle_t handle = {0, 0};
+  size_t i;
+  lock_acquire(&asked(pool)->lock);
+  const object_array_t *array = array_of(pool, object, &i);
+  if (array && is_live(pool, array, i))
+    handle = (object_pool_handle_t){array->first_index + (uint32_t)i, array->first_generation + uses_of(pool, array, i)};
+  lock_release(&asked(pool)->lock);
+  return handle;
+}
+
+static bool is_handle(object_pool_handle_t handle) { return handle.generation | handle.index; }
+
+object_pool_handle_t object_pool_handle(const object_pool_t *pool, const void *object)
+{
+  size_t before = 0;
+  for (; pool; before += pool->capacity, pool = pool->overflow) {
+    object_pool_handle_t handle = handle_in(pool, object);
+    if (is_handle(handle))
+      return (object_pool_handle_t){handle.index + (uint32_t)before, handle.generation};
+  }
+  return (object_pool_handle_t){0, 0};
+}
+
+static void *resolve_in(const object_pool_t *pool, object_pool_handle_t handle)
+{
+  void *object = NULL;
+  lock_acquire(&asked(pool)->lock);
+  for (uint32_t k = 0; k < pool->array_count && !object; k++) {
+    const object_array_t *array = pool->arrays[k];
+    size_t i = (size_t)handle.index - array->first_index;
+    if (i < array->capacity && is_live(pool, array, i) && array->first_generation + uses_of(pool, array, i) == handle.generation)
+      object = object_at(pool, array, i);
+  }
+  lock_release(&asked(pool)->lock);
+  return object;
+}
+
+void *object_pool_resolve(const object_pool_t *pool, object_pool_handle_t handle)
+{
+  if (!is_handle(handle))
+    return NULL;
+  for (; pool->overflow && handle.index >= pool->capacity; pool = pool->overflow)
+    handle.index -= (uint32_t)pool->capacity;
+  return resolve_in(pool, handle);
+}
+
+/* ---- all pools ---- */
+
+/* A heap that ends takes its pools along without a word, so a place may hold an address where no pool is any more. */
+static lock_t places_lock;
+static struct { object_pool_t *pool; const heap_t *heap; } places[OBJECT_POOL_PLACES];
+static uint64_t places_used[OBJECT_POOL_PLACES / WORD_BITS];
+
+static bool heap_is_listed(const heap_t *heap)
+{
+  lock_acquire(&heaps_lock);
+  const heap_t *listed = heaps_first();
+  while (listed && listed != heap)
+    listed = listed->next;
+  lock_release(&heaps_lock);
+  return listed != NULL;
+}
+
+static bool is_pool(const object_pool_t *pool, const heap_t *heap)
+{
+  return pool && heap_is_listed(heap) && heap_locate(pool).live && pool->mark == OBJECT_POOL_MARK && pool->heap == heap;
+}
+
+static void places_forget_dropped(void)
+{
+  for (size_t i = 0; i < OBJECT_POOL_PLACES; i++)
+    if (!is_pool(places[i].pool, places[i].heap))
+      bit_clear(places_used, i);
+}
+
+/* Where every place is taken a pool is in no figures, which is all. */
+static void places_enter(object_pool_t *pool)
+{
+  lock_acquire(&places_lock);
+  size_t i = bits_next_clear(places_used, 0, OBJECT_POOL_PLACES);
+  if (i == OBJECT_POOL_PLACES) {
+    places_forget_dropped();
+    i = bits_next_clear(places_used, 0, OBJECT_POOL_PLACES);
+  }
+  if (i < OBJECT_POOL_PLACES) {
+    bit_set(places_used, i);
+    places[i].pool = pool;
+    places[i].heap = pool->heap;
+  }
+  pool->place = (uint32_t)i;
+  lock_release(&places_lock);
+}
+
+static void places_leave(const object_pool_t *pool)
+{
+  lock_acquire(&places_lock);
+  size_t i = pool->place;
+  if (i < OBJECT_POOL_PLACES && places[i].pool == pool) {
+    places[i].pool = NULL;
+    bit_clear(places_used, i);
+  }
+  lock_release(&places_lock);
+}
+
+static void figures_of(object_pool_t *pool, object_pool_figures_t *f)
+{
+  lock_acquire(&pool->lock);
+  *f = (object_pool_figures_t){.object_size = pool->object_size, .capacity = pool->capacity, .live = live_count(pool),
+                               .arrays = pool->array_count, .held_bytes = sizeof *pool};
+  memcpy(f->name, pool->name, sizeof f->name);
+  memcpy(f->heap, pool->heap->name, sizeof f->heap);
+  for (uint32_t k = 0; k < pool->array_count; k++)
+    f->held_bytes += pool->arrays[k]->bytes;
+  lock_release(&pool->lock);
+}
+
+bool object_pool_figures(size_t place, object_pool_figures_t *figures)
+{
+  lock_acquire(&places_lock);
+  bool found = bit_test(places_used, place) && is_pool(places[place].pool, places[place].heap);
+  if (found)
+    figures_of(places[place].pool, figures);
+  lock_release(&places_lock);
+  return found;
+}
+
+/* ---- create and destroy ---- */
+
+static size_t alignment_of(const object_pool_options_t *o)
+{
+  if (o->alignment)
+    return o->alignment;
+  return o->object_size < NATURAL_ALIGNMENT ? o->object_size & -o->object_size : NATURAL_ALIGNMENT;
+}
+
+/* The chain ends, and without meeting a pool twice: Brent's turtle stays at each power of two. */
+static bool chain_ends(const object_pool_t *pool)
+{
+  const object_pool_t *turtle = pool;
+  for (size_t steps = 1, next_stay = 2; pool; steps++) {
+    if (pool->mark != OBJECT_POOL_MARK)
+      return false;
+    pool = pool->overflow;
+    if (pool && pool == turtle)
+      return false;
+    if (steps == next_stay) {
+      turtle = pool;
+      next_stay *= 2;
+    }
+  }
+  return true;
+}
+
+static bool overflow_is_valid(const object_pool_options_t *o)
+{
+  const object_pool_t *to = o->overflow;
+  return to && chain_ends(to) && to->object_size == o->object_size && to->alignment >= alignment_of(o);
+}
+
+static bool sizes_are_valid(const object_pool_options_t *o)
+{
+  if (!o->object_size || o->object_size > PTRDIFF_MAX || (o->alignment && !is_power_of_two(o->alignment)) ||
+      o->alignment > PTRDIFF_MAX / 2)
+    return false;
+  size_t stride = round_up(o->object_size, alignment_of(o));
+  return o->capacity < UINT32_MAX && stride <= PTRDIFF_MAX / max_size(o->capacity, 1);
+}
+
+static bool policy_is_valid(const object_pool_options_t *o)
+{
+  switch (o->when_full) {
+  case OBJECT_POOL_GROW:
+    return !o->max_capacity || o->max_capacity >= o->capacity;
+  case OBJECT_POOL_EVICT:
+    return o->capacity && o->choose_victim;
+  case OBJECT_POOL_OVERFLOW:
+    return o->capacity && overflow_is_valid(o);
+  default:
+    return o->capacity && o->when_full == OBJECT_POOL_FAIL;
+  }
+}
+
+static bool options_are_valid(const object_pool_options_t *o)
+{
+  return o && sizes_are_valid(o) && policy_is_valid(o) && !(o->flags & ~(unsigned)FLAGS_KNOWN) &&
+         (o->reset_time == OBJECT_POOL_RESET_ON_GET || o->reset_time == OBJECT_POOL_RESET_ON_PUT);
+}
+
+static void set_name(object_pool_t *pool, const char *name)
+{
+  static uint32_t generated;
+  text_t text = {pool->name, OBJECT_POOL_NAME_SIZE, 0};
+  if (name) {
+    text_string(&text, name);
+  } else {
+    text_string(&text, "object-pool-");
+    text_number(&text, __atomic_add_fetch(&generated, 1, __ATOMIC_RELAXED));
+  }
+  text_finish(&text);
+}
+
+/* Newton's iteration: an odd number is its own inverse modulo 8, and each step doubles the bits that are right. */
+static uint64_t inverse_of_odd(uint64_t odd)
+{
+  uint64_t inverse = odd;
+  for (int bits = 3; bits < 64; bits *= 2)
+    inverse *= 2 - odd * inverse;
+  return inverse;
+}
+
+static void set_geometry(object_pool_t *pool, const object_pool_options_t *o)
+{
+  pool->object_size = o->object_size;
+  pool->alignment = alignment_of(o);
+  pool->stride = round_up(o->object_size, pool->alignment);
+  pool->shift = (uint32_t)__builtin_ctzl(pool->stride);
+  pool->inverse = inverse_of_odd(pool->stride >> pool->shift);
+}
+
+/* Of memory that is the caller's nothing goes back to the system, but the pool's arrays still go back to the heap. */
+static uint32_t purge_delay_of(const heap_t *heap)
+{
+  bool callers = heap->region && !heap->region_run;
+  return callers ? settings.purge_delay_ms : heap->space->purge_delay_ms;
+}
+
+static void pool_set_up(object_pool_t *pool, heap_t *heap, const object_pool_options_t *o)
+{
+  *pool = (object_pool_t){
+    .front = {.object = HOT_NONE, .uses = 1}, .shared = {.object = HOT_NONE, .uses = 1},
+    .checked = o->flags & OBJECT_POOL_CHECKED, .single_thread = o->flags & OBJECT_POOL_SINGLE_THREAD,
+    .resets_on_put = o->reset_time == OBJECT_POOL_RESET_ON_PUT, .when_full = (uint8_t)o->when_full,
+    .max_capacity = o->max_capacity, .purge_delay_ms = purge_delay_of(heap), .construct = o->construct, .reset = o->reset,
+    .destruct = o->destruct, .choose_victim = o->choose_victim, .context = o->context,
+    .overflow = o->when_full == OBJECT_POOL_OVERFLOW ? o->overflow : NULL, .heap = heap, .mark = OBJECT_POOL_MARK};
+  pool->hot = pool->single_thread ? &pool->front : &pool->shared;
+  pool->lock.solo = pool->single_thread;
+  pool->hooked = pool->checked || o->construct || o->reset || o->destruct;
+  set_geometry(pool, o);
+  set_name(pool, o->name);
+}
+
+static bool make_first_array(object_pool_t *pool, size_t capacity)
+{
+  if (!capacity)
+    return true;
+  object_array_t *array = array_create(pool, capacity);
+  if (!array)
+    return false;
+  array->permanent = true;
+  pool->current = array;
+  return array_enter(pool, array);
+}
+
+object_pool_t *object_pool_create(const object_pool_options_t *options)
+{
+  if (!options_are_valid(options)) {
+    errno = EINVAL;
+    return NULL;
+  }
+  heap_t *heap = options->heap ? options->heap : &heap_front;
+  if (heap->mark != HEAP_LIVE_MARK)
+    fatal_misuse("object_pool_create", heap, "not a live heap");
+  if (heap == &heap_front && !heap_front_ready())
+    return full();
+  object_pool_t *pool = heap_allocate(heap, sizeof *pool, NATURAL_ALIGNMENT, false);
+  if (!pool)
+    return NULL;
+  pool_set_up(pool, heap, options);
+  if (!make_first_array(pool, options->capacity)) {
+    pool->mark = 0;
+    heap_free(heap, pool, "object_pool_create");
+    return full();
+  }
+  places_enter(pool);
+  return pool;
+}
+
+void object_pool_destroy(object_pool_t *pool)
+{
+  if (!pool)
+    return;
+  if (pool->mark != OBJECT_POOL_MARK)
+    fatal_misuse("object_pool_destroy", pool, "not a live object pool");
+  places_leave(pool);
+  cool(pool);
+  pool->ending = true;
+  for (uint32_t k = 0; k < pool->array_count; k++)
+    end_objects(pool, pool->arrays[k], "object_pool_destroy");
+  for (uint32_t k = 0; k < pool->array_count; k++)
+    array_destroy(pool, pool->arrays[k], "object_pool_destroy");
+  pool->mark = 0;
+  heap_free(pool->heap, pool, "object_pool_destroy");
+}

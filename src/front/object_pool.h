@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What an object pool is made of, for object_pool.c, the figures and the checks of the tests.
+ *
+ * An array is one block of the heap: the objects, and behind them what is known of them. A bit says that an object is free; over
+ * those bits stand levels of bits, each for a word below that is not 0, so that the lowest free object is found in as many
+ * steps as there are levels, one for each factor of 64 in the capacity. There is no list: the bits are the free list.
+ *
+ *     | object | object | ... | uses[capacity] | level 0 | level 1 | ... | busy, made: with hooks only | array_t |
+ *
+ * The hot object is the one that was put last. Its state is in the pool, not in its array, so that a get and a put of it are
+ * a test and an increment. Only pools without hooks that are not checked have one.
+ *
+ *   O1 a bit of level 0 is set exactly for a free object, one of a higher level exactly for a word below that is not 0
+ *   O2 taken == capacity - set bits of level 0
+ *   O3 current is the oldest array that has a free object, if there is one
+ *   O4 the hot object is taken, as its array sees it; it is live if its uses are odd. HOT_NONE has odd uses
+ *   O5 busy objects, those with a hook running, are taken; they are not live
+ *   O6 arrays are in ascending order of address, and their ranges of indices do not overlap
+ *   O7 pool.capacity == the sum of the arrays'; idle_count == the arrays with idle set, which have no object taken */
+#ifndef FRONT_OBJECT_POOL_H
+#define FRONT_OBJECT_POOL_H
+
+#include "heap.h"
+#include <tidepool/object_pool.h>
+
+enum {
+  OBJECT_LEVELS = 6,            /* 64^6 > 2^32 */
+  OBJECT_ARRAYS = 48,           /* each growth step doubles the capacity, or adds a sixteenth where memory is short */
+  OBJECT_POOL_NAME_SIZE = 32
+};
+
+typedef struct object_array {
+  char     *objects;
+  uint32_t  capacity;
+  uint32_t  taken;              /* not free: live, hot or busy */
+  uint32_t *uses;               /* how often each was got; in a handle with first_generation on top */
+  uint32_t  first_index;
+  uint32_t  first_generation;   /* beyond those of earlier arrays: a handle of one that is gone resolves to nothing */
+  uint32_t  age;                /* arrays made before it */
+  bool      permanent;          /* made with the pool */
+  bool      idle;               /* without an object taken, since: */
+  uint64_t  idle_since_ms;
+  size_t    bytes;              /* of the whole block */
+  uint32_t  levels;
+  uint64_t *level[OBJECT_LEVELS];
+  uint64_t *busy, *made;        /* NULL without hooks. made: constructed, or used before */
+} object_array_t;
+
+#define HOT_NONE ((void *)0x8badf00d8badf00d)   /* no system gives a process such an address */
+
+typedef struct hot {
+  void           *object;
+  uint32_t        uses;
+  uint32_t        position;     /* in its array */
+  object_array_t *array;
+} hot_t;
+
+struct object_pool {
+  hot_t    front;               /* the hot object of a single-threaded pool */
+  hot_t    shared;              /* that of any other */
+  hot_t   *hot;                 /* the one of the two that may be other than HOT_NONE */
+  object_array_t *only;         /* an array that can be walked without the lock; NULL: take the lock */
+  size_t   stride;
+  uint64_t inverse;             /* of the odd part of the stride, modulo 2^64 */
+  uint32_t shift;               /* and its power of two */
+  bool     hooked;              /* an object needs more than a bit when it is got or put */
+  bool     checked;
+  bool     resets_on_put;
+  bool     single_thread;
+  bool     ending;
+  uint8_t  when_full;
+  lock_t   lock;
+  object_array_t *current;
+  uint32_t array_count;
+  uint32_t idle_count;
+  object_array_t *arrays[OBJECT_ARRAYS];
+  size_t   capacity, max_capacity;
+  bool     growing;             /* an array is being made, */
+  const void *grower;           /* and by whom */
+  uint32_t arrays_made;
+  uint32_t next_generation;
+  uint32_t purge_delay_ms;
+  size_t   object_size, alignment;
+  bool   (*construct)(void *object, void *context);
+  void   (*reset)(void *object, void *context);
+  void   (*destruct)(void *object, void *context);
+  void  *(*choose_victim)(object_pool_t *pool, void *context);
+  void    *context;
+  object_pool_t *overflow;
+  heap_t  *heap;
+  uint64_t mark;                /* OBJECT_POOL_MARK while it is live */
+  uint32_t place;               /* in the table of all pools */
+  char     name[OBJECT_POOL_NAME_SIZE];
+};
+#define OBJECT_POOL_MARK 0x6c6f6f707463656au
+
+/* Where an object of the pool stands in this array. At or beyond its capacity: this is no object of the array, since
+ * multiplying by the inverse and rotating maps the multiples of the stride, and only them, to their quotients. */
+static inline size_t object_position(const object_pool_t *pool, const object_array_t *array, const void *object)
+{
+  uint64_t product = (uint64_t)((const char *)object - array->objects) * pool->inverse;
+  return product >> pool->shift | product << (-pool->shift & 63);
+}
+
+static inline bool hot_is_live(const hot_t *hot) { return __atomic_load_n(&hot->uses, __ATOMIC_RELAXED) & 1; }
+
+/* The pools of the process, by their places in a table, for figures. False: there is none at this place. */
+enum { OBJECT_POOL_PLACES = 4096 };
+typedef struct object_pool_figures {
+  char   name[OBJECT_POOL_NAME_SIZE];
+  char   heap[HEAP_NAME_SIZE];
+  size_t object_size, capacity, live, arrays, held_bytes;
+} object_pool_figures_t;
+bool object_pool_figures(size_t place, object_pool_figures_t *figures);
+
+#endif
