@@ -77,11 +77,15 @@ static char *arena_lay_out(arena_t *arena, char *at, uint32_t units, bool long_b
   return at + (long_bitmaps ? (size_t)units * LONG_BITMAP_WORDS * sizeof(uint64_t) : 0);
 }
 
+/* The head as far as it is made usable with the arena; the long bitmaps behind it follow the units they are for, so that a
+ * limit on writable memory sees what is used. */
 static size_t arena_head_bytes(uint32_t units)
 {
   arena_t head;
-  return round_up((uintptr_t)arena_lay_out(&head, (char *)sizeof head, units, true), UNIT);
+  return round_up((uintptr_t)arena_lay_out(&head, (char *)sizeof head, units, false), UNIT);
 }
+
+static size_t arena_long_bitmap_bytes(size_t units) { return units * LONG_BITMAP_WORDS * sizeof(uint64_t); }
 
 static arena_t *arena_create(space_t *space)
 {
@@ -96,11 +100,14 @@ static arena_t *arena_create(space_t *space)
     os_release(arena, size);
     return NULL;
   }
-  arena_lay_out(arena, (char *)(arena + 1), units, true);
+  size_t head = arena_head_bytes(units);
+  arena_lay_out(arena, (char *)(arena + 1), units, false);
+  arena->long_bitmaps = (uint64_t *)((char *)arena + head);
   arena->space = space;
   arena->base = (char *)arena;
   arena->unit_log2 = UNIT_LOG2;
-  arena->first_unit = arena->hint = arena->used_end = arena->committed = (uint32_t)(arena_head_bytes(units) >> UNIT_LOG2);
+  head = round_up(head + arena_long_bitmap_bytes(units), UNIT);
+  arena->first_unit = arena->hint = arena->used_end = arena->committed = (uint32_t)(head >> UNIT_LOG2);
   bits_set(arena->free, arena->first_unit, units);
   space_arenas[space_arena_count] = arena;
   __atomic_store_n(&space_arena_count, space_arena_count + 1, __ATOMIC_RELEASE);
@@ -135,22 +142,26 @@ char *space_init_region(space_t *space, arena_t *arena, void *memory, size_t siz
 
 /* ---- taking and giving runs, under the space's lock ---- */
 
+static bool arena_commit_units(arena_t *arena, uint32_t end)
+{
+  size_t from = arena->committed, bytes = (size_t)(end - from) << arena->unit_log2;
+  char *start = arena->base + (from << arena->unit_log2);
+  size_t page = os_page_size(), bitmaps = (uintptr_t)arena->long_bitmaps;
+  size_t first = round_down(bitmaps + arena_long_bitmap_bytes(from), page), last = bitmaps + arena_long_bitmap_bytes(end);
+  if (!os_commit((void *)first, round_up(last - first, page)) || !os_commit(start, bytes))
+    return false;
+  if (arena->space->huge_pages == HUGE_PAGES_ALWAYS)
+    os_wish_huge_pages(start, bytes, true);
+  arena->committed = end;
+  return true;
+}
+
+/* A step at a time, or no more than needed where a whole step is refused. */
 static bool arena_commit(arena_t *arena, uint32_t end)
 {
-  if (end <= arena->committed)
-    return true;
   uint32_t step = class_map_windowed ? COMMIT_UNITS_WINDOWED : COMMIT_UNITS;
   uint32_t whole = (uint32_t)min_size(round_up(end, step), arena->unit_count);
-  char *from = arena->base + ((size_t)arena->committed << arena->unit_log2);
-  if (!os_commit(from, (size_t)(whole - arena->committed) << arena->unit_log2)) {
-    whole = end;
-    if (!os_commit(from, (size_t)(whole - arena->committed) << arena->unit_log2))
-      return false;
-  }
-  if (arena->space->huge_pages == HUGE_PAGES_ALWAYS)
-    os_wish_huge_pages(from, (size_t)(whole - arena->committed) << arena->unit_log2, true);
-  arena->committed = whole;
-  return true;
+  return end <= arena->committed || arena_commit_units(arena, whole) || (end < whole && arena_commit_units(arena, end));
 }
 
 #define NO_UNIT UINT32_MAX
@@ -214,31 +225,39 @@ static void start_set(arena_t *arena, uint32_t at, bool value)
   __atomic_store_n(word, value ? *word | bit : *word & ~bit, __ATOMIC_RELAXED);
 }
 
-static run_t *arena_take(arena_t *arena, uint32_t units, uint32_t alignment)
+typedef enum taken { TAKEN, NO_ROOM, NO_MEMORY } taken_t;
+
+static taken_t arena_take(arena_t *arena, uint32_t units, uint32_t alignment, run_t **taken)
 {
   uint32_t at = arena_search(arena, units, alignment);
-  if (at == NO_UNIT || !arena_commit(arena, at + units))
-    return NULL;
-  run_t *run = &arena->runs[at];
+  if (at == NO_UNIT)
+    return NO_ROOM;
+  if (!arena_commit(arena, at + units))
+    return NO_MEMORY;
+  run_t *run = *taken = &arena->runs[at];
   run->units = units;
   run->start = arena->base + ((size_t)at << arena->unit_log2);
   run->zeroed = arena_occupy(arena, at, at + units) == 0;
   run_become(run, RUN_NONE, NULL);
   start_set(arena, at, true);
-  return run;
+  return TAKEN;
 }
 
+/* Another arena helps where there was no room, not where the system has no memory left. */
 static run_t *space_search(space_t *space, uint32_t units, uint32_t alignment)
 {
-  if (space->fixed)
-    return arena_take(space->fixed, units, alignment);
   run_t *run = NULL;
-  for (uint32_t i = 0; i < space_arena_count && !run; i++)
-    run = arena_take(space_arenas[i], units, alignment);
-  if (run)
+  taken_t taken = NO_ROOM;
+  if (space->fixed) {
+    arena_take(space->fixed, units, alignment, &run);
     return run;
-  arena_t *fresh = arena_create(space);
-  return fresh ? arena_take(fresh, units, alignment) : NULL;
+  }
+  for (uint32_t i = 0; i < space_arena_count && taken == NO_ROOM; i++)
+    taken = arena_take(space_arenas[i], units, alignment, &run);
+  arena_t *fresh = taken == NO_ROOM ? arena_create(space) : NULL;
+  if (fresh)
+    arena_take(fresh, units, alignment, &run);
+  return run;
 }
 
 run_t *space_take(space_t *space, size_t units, size_t alignment)
@@ -441,10 +460,15 @@ bool space_tick(space_t *space, uint64_t now_ms)
 run_t *arena_find(arena_t *arena, const void *address)
 {
   size_t unit = (uintptr_t)((const char *)address - arena->base) >> arena->unit_log2;
-  if (unit < arena->first_unit || unit >= arena->used_end || bit_test(arena->free, unit))
-    return NULL;
-  run_t *run = run_of(arena, address);
-  return (size_t)((const char *)address - run->start) < run_bytes(arena, run) ? run : NULL;
+  run_t *run = NULL;
+  lock_acquire(&arena->space->lock);
+  if (unit >= arena->first_unit && unit < arena->used_end && !bit_test(arena->free, unit)) {
+    run = run_of(arena, address);
+    if ((size_t)((const char *)address - run->start) >= run_bytes(arena, run))
+      run = NULL;
+  }
+  lock_release(&arena->space->lock);
+  return run;
 }
 
 run_t *space_find(const void *address)

@@ -483,7 +483,7 @@ void *heap_allocate(heap_t *heap, size_t size, size_t alignment, bool zero)
   if (unlikely(!block))
     return heap_exhausted(heap);
   if (r.heap->checked) {
-    guard_open(block, r.usable, size, r.past == BLOCK_USED && heap_class_for(r.heap, r.size, alignment), "pool_alloc");
+    guard_open(block, r.usable, size, r.past == BLOCK_USED && heap_class_for(r.heap, r.size, alignment), fatal_alloc_call);
     r.usable = size;
   }
   if (zero && (r.past != BLOCK_ZEROED || r.heap->checked))
@@ -731,6 +731,8 @@ void *heap_reallocate(heap_t *heap, void *block, size_t size, const char *call)
   located_t at = locate_block_of(heap, block, call);
   if (resize(at, size, true))
     return at.huge ? at.huge->start : block;
+  if (at.heap->checked && guard_size(block, at.size) == size)
+    return block;
   void *to = size > at.size && !at.heap->checked && !at.heap->zero_on_free ? move_pages(at, size) : NULL;
   if (to)
     return to;

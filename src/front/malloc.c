@@ -11,7 +11,7 @@
 #define EXPORT_ALIAS(name) __attribute__((visibility("default"), alias(#name), copy(name)))
 
 /* What a free() found wrong late is put down to; stronger than the one in fatal.c. */
-const char fatal_free_call[] = "free";
+const char fatal_free_call[] = "free", fatal_alloc_call[] = "malloc";
 
 static void *fail(int error)
 {
@@ -74,11 +74,11 @@ EXPORT void *pvalloc(size_t size)
 EXPORT size_t malloc_usable_size(void *block) { return front_usable_size(block, "malloc_usable_size"); }
 EXPORT int malloc_trim(size_t keep) { return front_trim(keep) != 0; }
 
-/* Nothing of glibc's dials has a meaning here. */
+/* glibc's dials are accepted and have no effect. */
 EXPORT int mallopt(int parameter, int value)
 {
-  (void)parameter, (void)value;
-  return 0;
+  (void)value;
+  return parameter == M_MXFAST || (parameter <= M_TRIM_THRESHOLD && parameter >= M_ARENA_MAX);
 }
 
 EXPORT void free_sized(void *block, size_t size);

@@ -460,7 +460,6 @@ static uint32_t levels_of(size_t capacity, size_t *words)
   return levels;
 }
 
-/* Bytes of an array's records; they are zeroed memory, so that counts of objects never used cost no page. */
 static size_t record_bytes(const object_pool_t *pool, size_t capacity)
 {
   size_t words;
@@ -488,24 +487,41 @@ static void array_lay_out(const object_pool_t *pool, object_array_t *array, size
   free_all(array);
 }
 
+/* Small arrays have their records in the block of their objects, since a block of each size is dear in a small heap. Larger
+ * ones have them apart, in zeroed memory: counts of objects that are never used then cost no page. */
+static bool records_are_apart(size_t bytes, size_t records) { return bytes + records > UNIT; }
+
 static void array_destroy(const object_pool_t *pool, object_array_t *array, const char *call)
 {
+  bool apart = array->records_apart;
   heap_free(pool->heap, array->objects, call);
-  heap_free(pool->heap, array, call);
+  if (apart)
+    heap_free(pool->heap, array, call);
+}
+
+static object_array_t *take_memory(object_pool_t *pool, size_t bytes, size_t records, bool apart)
+{
+  size_t alignment = max_size(pool->alignment, NATURAL_ALIGNMENT);
+  char *objects = heap_allocate(pool->heap, apart ? bytes : bytes + records, alignment, false);
+  if (!objects)
+    return NULL;
+  object_array_t *array = apart ? heap_allocate(pool->heap, records, NATURAL_ALIGNMENT, true) : memset(objects + bytes, 0, records);
+  if (array)
+    array->objects = objects;
+  else
+    heap_free(pool->heap, objects, "object_pool_get");
+  return array;
 }
 
 /* NULL + ENOMEM. */
 static object_array_t *array_create(object_pool_t *pool, size_t capacity)
 {
-  size_t bytes = capacity * pool->stride, records = record_bytes(pool, capacity);
-  char *objects = heap_allocate(pool->heap, bytes, max_size(pool->alignment, NATURAL_ALIGNMENT), false);
-  object_array_t *array = objects ? heap_allocate(pool->heap, records, NATURAL_ALIGNMENT, true) : NULL;
-  if (!array) {
-    if (objects)
-      heap_free(pool->heap, objects, "object_pool_get");
+  size_t bytes = round_up(capacity * pool->stride, NATURAL_ALIGNMENT), records = record_bytes(pool, capacity);
+  bool apart = records_are_apart(bytes, records);
+  object_array_t *array = take_memory(pool, bytes, records, apart);
+  if (!array)
     return NULL;
-  }
-  array->objects = objects;
+  array->records_apart = apart;
   array->bytes = bytes + records;
   array_lay_out(pool, array, capacity);
   for (size_t i = 0; pool->checked && i < capacity; i++)

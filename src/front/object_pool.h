@@ -2,11 +2,11 @@
  *
  * What an object pool is made of, for object_pool.c, the figures and the checks of the tests.
  *
- * An array is one block of the heap: the objects, and behind them what is known of them. A bit says that an object is free; over
+ * An array is a block of the heap: the objects, and behind them (or in a block beside them) what is known of them. A bit says that an object is free; over
  * those bits stand levels of bits, each for a word below that is not 0, so that the lowest free object is found in as many
  * steps as there are levels, one for each factor of 64 in the capacity. There is no list: the bits are the free list.
  *
- *     | object | object | ... | uses[capacity] | level 0 | level 1 | ... | busy, made: with hooks only | array_t |
+ *     | object | object | ... | array_t | level 0 | level 1 | ... | busy, made: with hooks only | uses[capacity] |
  *
  * The hot object is the one that was put last. Its state is in the pool, not in its array, so that a get and a put of it are
  * a test and an increment. Only pools without hooks that are not checked have one.
@@ -39,6 +39,7 @@ typedef struct object_array {
   uint32_t  first_generation;   /* beyond those of earlier arrays: a handle of one that is gone resolves to nothing */
   uint32_t  age;                /* arrays made before it */
   bool      permanent;          /* made with the pool */
+  bool      records_apart;      /* the array_t is in a block of its own */
   bool      idle;               /* without an object taken, since: */
   uint64_t  idle_since_ms;
   size_t    bytes;              /* of the whole block */

@@ -17,7 +17,7 @@ NOINLINE void *front_alloc_slow(size_t size)
     size_t c = size <= SIZE_LINEAR ? size_class_linear(size) : size_class_medium(size);
     pool_t *pool = __atomic_load_n(&heap_front.pools[c], __ATOMIC_ACQUIRE);
     void *block = NULL;
-    if (likely(pool)) {
+    if (likely(pool && pool->cached)) {
       block = magazines_refill(&thread->front, pool);
       heap_trip(thread);
     }

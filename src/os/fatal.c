@@ -4,6 +4,7 @@
 #include "os/os.h"
 
 __attribute__((weak)) const char fatal_free_call[] = "pool_free";
+__attribute__((weak)) const char fatal_alloc_call[] = "pool_alloc";
 
 typedef struct line {
   text_t text;

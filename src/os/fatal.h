@@ -7,8 +7,9 @@
 
 #include <stddef.h>
 
-/* The call that a misuse found late, while a magazine is emptied, is put down to. The malloc library says "free". */
-extern const char fatal_free_call[];
+/* The calls that a misuse is put down to when it is found late: while a magazine is emptied, when a block is given out again.
+ * The malloc library says "free" and "malloc". */
+extern const char fatal_free_call[], fatal_alloc_call[];
 
 #define NOT_A_BLOCK "not a block of any heap"
 #define NOT_OF_HEAP "a block of another heap"
