@@ -30,6 +30,7 @@ bool space_init(void)
   if (!class_map_init())
     return false;
   space->unit_log2 = UNIT_LOG2;
+  space->alignment = UNIT;
   space->purgeable = true;
   space_arena_log2 = class_map_windowed ? ARENA_WINDOWED_LOG2 : ARENA_LOG2;
   space->purge_delay_ms = settings.purge_delay_ms;
@@ -121,7 +122,7 @@ char *space_init_region(space_t *space, arena_t *arena, void *memory, size_t siz
 {
   size_t unit = (size_t)1 << unit_log2, alignment = size < 64 * KIB ? REGION_ALIGNMENT : unit;
   uintptr_t end = round_down((uintptr_t)memory + size, alignment);
-  *space = (space_t){.fixed = arena, .unit_log2 = unit_log2, .purgeable = system && unit >= os_page_size(),
+  *space = (space_t){.fixed = arena, .unit_log2 = unit_log2, .alignment = (uint32_t)alignment, .purgeable = system && unit >= os_page_size(),
                      .purge_delay_ms = PURGE_NEVER};
   *arena = (arena_t){.space = space, .unit_log2 = unit_log2};
   for (size_t units = size >> unit_log2; units > 0; units--) {
@@ -130,6 +131,7 @@ char *space_init_region(space_t *space, arena_t *arena, void *memory, size_t siz
       continue;
     arena->base = (char *)(end - (units << unit_log2));
     arena->committed = (uint32_t)units;
+    space->alignment = (uint32_t)min_size(unit, (uintptr_t)arena->base & -(uintptr_t)arena->base);
     memset(arena->free, 0, 3 * ((units + WORD_BITS - 1) / WORD_BITS) * sizeof(uint64_t));
     bits_set(arena->free, 0, units);
     if (!zeroed)
@@ -236,6 +238,7 @@ static taken_t arena_take(arena_t *arena, uint32_t units, uint32_t alignment, ru
     return NO_MEMORY;
   run_t *run = *taken = &arena->runs[at];
   run->units = units;
+  run->size = 0;
   run->start = arena->base + ((size_t)at << arena->unit_log2);
   run->zeroed = arena_occupy(arena, at, at + units) == 0;
   run_become(run, RUN_NONE, NULL);
@@ -388,11 +391,14 @@ run_t *space_take_charged(space_t *space, budget_t *budget, size_t bytes, size_t
 {
   for (; space; space = space->beyond) {
     size_t units = space_units(space, bytes), price = space_price(space, units);
-    if (!budget_charge(budget, price))
+    bool skewed = space->alignment >> space->unit_log2 == 0;
+    if ((skewed && alignment > space->alignment) || !budget_charge(budget, price))
       continue;
     run_t *run = space_take(space, units, space_units(space, alignment));
-    if (run)
+    if (run) {
+      budget_note_peak(budget);
       return run;
+    }
     budget_discharge(budget, price);
   }
   return NULL;
@@ -471,15 +477,34 @@ run_t *arena_find(arena_t *arena, const void *address)
   return run;
 }
 
-run_t *space_find(const void *address)
+bool arena_had_run(arena_t *arena, const void *address)
+{
+  size_t unit = (uintptr_t)((const char *)address - arena->base) >> arena->unit_log2;
+  return unit >= arena->first_unit && unit < arena->used_end && bit_test(arena->free, unit) && arena->runs[unit].start == address &&
+         arena->runs[unit].size;
+}
+
+/* The arena of the process that holds the address, or NULL. */
+static arena_t *arena_around(const void *address)
 {
   uintptr_t a = (uintptr_t)address;
   if (!space_arena_log2 || a >> (class_map_windowed ? WINDOW_ADDRESS_LOG2 : ADDRESS_LOG2))
     return NULL;
   size_t slot = a >> space_arena_log2;
-  if (!(__atomic_load_n(&arena_slots[slot / WORD_BITS], __ATOMIC_ACQUIRE) >> slot % WORD_BITS & 1))
-    return NULL;
-  return arena_find((arena_t *)round_down(a, (size_t)1 << space_arena_log2), address);
+  bool is_arena = __atomic_load_n(&arena_slots[slot / WORD_BITS], __ATOMIC_ACQUIRE) >> slot % WORD_BITS & 1;
+  return is_arena ? (arena_t *)round_down(a, (size_t)1 << space_arena_log2) : NULL;
+}
+
+run_t *space_find(const void *address)
+{
+  arena_t *arena = arena_around(address);
+  return arena ? arena_find(arena, address) : NULL;
+}
+
+bool space_had_run(const void *address)
+{
+  arena_t *arena = arena_around(address);
+  return arena && arena_had_run(arena, address);
 }
 
 run_t *arena_next_run(arena_t *arena, uint32_t unit)

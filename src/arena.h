@@ -81,6 +81,7 @@ typedef struct space {
   arena_t *fixed;             /* NULL, or the arena of a region: all this space has */
   struct space *beyond;       /* where a region's heap goes on when the region is full, or NULL */
   uint32_t unit_log2;
+  uint32_t alignment;         /* of a run's first address; a unit, or less in a small region */
   bool     prepaid;           /* a region that was charged whole at its creation */
   bool     purgeable;         /* its memory is the system's, not a caller's */
   size_t   used_units, dirty_units, peak_units;   /* peak: of both together */
@@ -135,6 +136,10 @@ bool space_tick(space_t *space, uint64_t now_ms);
 /* The run that `address` is in, whichever arena of the process; NULL: none. Exact for any address at all. */
 run_t *space_find(const void *address);
 run_t *arena_find(arena_t *arena, const void *address);
+
+/* Did a large block start at `address` that has been given back? For the words of a message. */
+bool space_had_run(const void *address);
+bool arena_had_run(arena_t *arena, const void *address);
 
 /* The arena's run that starts at or after `unit`; NULL: none. For walks. */
 run_t *arena_next_run(arena_t *arena, uint32_t unit);

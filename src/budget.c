@@ -9,6 +9,12 @@ static void raise_peak(budget_t *budget, size_t held)
   }
 }
 
+void budget_note_peak(budget_t *budget)
+{
+  for (; budget; budget = budget->parent)
+    raise_peak(budget, budget_held(budget));
+}
+
 static bool charge_one(budget_t *budget, size_t bytes)
 {
   size_t held = budget_held(budget), limit;
@@ -17,7 +23,6 @@ static bool charge_one(budget_t *budget, size_t bytes)
     if (limit && (held > limit || bytes > limit - held))
       return false;
   } while (!__atomic_compare_exchange_n(&budget->held, &held, held + bytes, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
-  raise_peak(budget, held + bytes);
   return true;
 }
 

@@ -20,6 +20,9 @@ typedef struct budget {
 bool budget_charge(budget_t *budget, size_t bytes);
 void budget_discharge(budget_t *budget, size_t bytes);
 
+/* What was charged has become memory: it counts for the peak, here and upward. */
+void budget_note_peak(budget_t *budget);
+
 static inline size_t budget_held(const budget_t *budget) { return __atomic_load_n(&budget->held, __ATOMIC_RELAXED); }
 
 #endif

@@ -10,7 +10,7 @@ enum {
   MOVE_PAGES_LEAST = 1 << 20           /* from here a large block moves by its page table, not byte by byte */
 };
 
-heap_t heap_front = {.mark = HEAP_LIVE_MARK, .name = "default"};
+heap_t heap_front = {.mark = HEAP_LIVE_MARK, .class_most = SIZE_MAX_CLASS, .name = "default"};
 lock_t heaps_lock;
 static lock_t ready_lock, records_lock;
 static bool ready;                     /* stored with release once everything below is set, read with acquire */
@@ -203,9 +203,11 @@ static void tick_heaps(uint64_t now_ms)
   for (heap_t *heap = heaps_first(); heap; heap = heap->next) {
     if (heap->lock.solo)
       continue;
-    for (unsigned c = 1; c < CLASS_COUNT; c++)
-      if (heap->pools[c])
-        pool_tick(heap->pools[c]);
+    for (unsigned c = 1; c < CLASS_COUNT; c++) {
+      pool_t *pool = __atomic_load_n(&heap->pools[c], __ATOMIC_ACQUIRE);
+      if (pool)
+        pool_tick(pool);
+    }
     if (heap->own_space.purgeable)
       space_tick(&heap->own_space, now_ms);
   }
@@ -243,7 +245,10 @@ size_t heap_trim(heap_t *heap, size_t keep)
     return 0;
   size_t before = heap == &heap_front || heap->region ? 0 : space_dirty_bytes(heap->space);
   drain(heap);
-  return space_purge(heap->space, before + keep);
+  size_t purged = space_purge(heap->space, before + keep);
+  if (!heap->region)
+    __atomic_fetch_add(&heap->purged_bytes, purged, __ATOMIC_RELAXED);
+  return purged;
 }
 
 /* ---- blocks of a size class ---- */
@@ -264,19 +269,18 @@ static unsigned own_class_of(const heap_t *heap, size_t size)
 
 static unsigned class_of(const heap_t *heap, size_t size)
 {
-  if (size > SIZE_MAX_CLASS)
+  if (size > heap->class_most)
     return 0;
   return heap->class_count ? own_class_of(heap, size) : size_class_of(size);
 }
 
 unsigned heap_class_for(const heap_t *heap, size_t size, size_t alignment)
 {
-  size_t unit = (size_t)1 << heap->space->unit_log2;
-  if (size > SIZE_MAX_CLASS || alignment > unit)
+  if (size > heap->class_most || alignment > heap->space->alignment)
     return 0;
   if (alignment <= BLOCK_ALIGNMENT)
     return class_of(heap, size);
-  /* Slabs begin at a unit, so a block size that is a multiple of the alignment has every block aligned. */
+  /* A slab's first address is a multiple of it, so a block size that is one too has every block aligned. */
   unsigned last = heap->class_count ? heap->class_count : CLASS_LAST;
   unsigned c = class_of(heap, round_up(size + !size, alignment));
   while (c && block_size_of(heap, c) & (alignment - 1))
@@ -382,6 +386,7 @@ static void *take_huge(heap_t *heap, size_t size, size_t alignment)
     budget_discharge(&heap->budget, bytes);
     return NULL;
   }
+  budget_note_peak(&heap->budget);
   huge_count(heap, 1, (ptrdiff_t)huge->size);
   return huge->start;
 }
@@ -400,9 +405,10 @@ static bool is_huge(size_t size, size_t alignment)
   return size > longest || alignment > longest;
 }
 
-static void *take_large(heap_t *heap, size_t size, size_t alignment, block_past_t *past)
+static void *take_large(heap_t *heap, size_t size, size_t alignment, block_past_t *past, size_t *usable)
 {
   size = max_size(size, 1);
+  *usable = round_up(size, os_page_size());
   *past = BLOCK_ZEROED;
   if (is_huge(size, alignment))
     return heap->bounded ? NULL : take_huge(heap, size, alignment);
@@ -411,6 +417,7 @@ static void *take_large(heap_t *heap, size_t size, size_t alignment, block_past_
     return NULL;
   if (!run->zeroed)
     *past = BLOCK_USED;
+  *usable = run->size;
   return run->start;
 }
 
@@ -425,14 +432,17 @@ typedef struct request {
 
 static void *take(heap_t *heap, request_t *r)
 {
-  unsigned c = heap_class_for(heap, r->size, r->alignment);
+  size_t size = r->size + (heap->checked ? GUARD_BYTES : 0);
+  unsigned c = heap_class_for(heap, size, r->alignment);
   r->heap = heap;
   if (c) {
     r->usable = block_size_of(heap, c);
     return take_block(heap, c, &r->past);
   }
-  r->usable = round_up(r->size, os_page_size());
-  return take_large(heap, r->size, r->alignment, &r->past);
+  void *block = take_large(heap, size, r->alignment, &r->past, &r->usable);
+  if (r->past == BLOCK_USED)
+    r->past = BLOCK_FRESH;   /* what it holds is not its own */
+  return block;
 }
 
 void *heap_exhausted(heap_t *heap)
@@ -476,14 +486,17 @@ void *heap_allocate(heap_t *heap, size_t size, size_t alignment, bool zero)
 {
   if (size > PTRDIFF_MAX - 2 * UNIT || alignment > PTRDIFF_MAX / 2 || !heap_front_ready())
     return heap_exhausted(heap);
-  request_t r = {.size = heap->checked ? size + GUARD_BYTES : size, .alignment = alignment};
+  request_t r = {.size = size, .alignment = alignment};
   void *block = take(heap, &r);
-  if (unlikely(!block))
+  if (unlikely(!block)) {
+    int saved = errno;   /* the callback may have failed at something on its way to success */
     block = take_hard(heap, &r);
-  if (unlikely(!block))
-    return heap_exhausted(heap);
+    if (!block)
+      return heap_exhausted(heap);
+    errno = saved;
+  }
   if (r.heap->checked) {
-    guard_open(block, r.usable, size, r.past == BLOCK_USED && heap_class_for(r.heap, r.size, alignment), fatal_alloc_call);
+    guard_open(block, r.usable, size, r.past == BLOCK_USED, fatal_alloc_call);
     r.usable = size;
   }
   if (zero && (r.past != BLOCK_ZEROED || r.heap->checked))
@@ -513,9 +526,13 @@ static located_t locate_in_run(run_t *run, const void *address)
   return (located_t){0};
 }
 
-/* The heap whose region in the caller's memory holds the address. */
+uint32_t heap_guests;
+
+/* The heap whose region, in the caller's memory, holds the address. */
 static heap_t *heap_of_region(const void *address)
 {
+  if (!__atomic_load_n(&heap_guests, __ATOMIC_RELAXED))
+    return NULL;
   lock_acquire(&heaps_lock);
   heap_t *heap = heaps_first()->next;
   while (heap && (size_t)((const char *)address - heap->region) >= heap->region_size)
@@ -527,8 +544,10 @@ static heap_t *heap_of_region(const void *address)
 /* In a slab, "live" is not yet sure: the block may be in a magazine. */
 static located_t locate_out(const void *address)
 {
-  run_t *run = space_find(address);
-  heap_t *around = run ? (run_kind(run) == RUN_REGION ? run->owner : NULL) : heap_of_region(address);
+  heap_t *around = heap_of_region(address);   /* first: that memory may be a block of another heap */
+  run_t *run = around ? NULL : space_find(address);
+  if (run && run_kind(run) == RUN_REGION)
+    around = run->owner;
   if (around) {
     run = arena_find(&around->own_arena, address);
     located_t at = run ? locate_in_run(run, address) : (located_t){0};
@@ -574,8 +593,10 @@ located_t heap_locate(const void *address)
 static located_t locate_block(const void *block, const char *call)
 {
   located_t at = heap_front_ready() ? locate_out(block) : (located_t){0};
-  if (!at.heap || !at.start || at.start != block)
-    fatal_misuse(call, block, NOT_A_BLOCK);
+  if (!at.heap || !at.start || at.start != block) {
+    bool was = at.heap && at.heap->region ? arena_had_run(&at.heap->own_arena, block) : space_had_run(block);
+    fatal_misuse(call, block, was ? FREED_TWICE : NOT_A_BLOCK);
+  }
   if (!at.live)
     fatal_misuse(call, block, at.pool ? FREED_TWICE : NOT_A_BLOCK);
   return at;
@@ -663,6 +684,7 @@ static bool large_resize(heap_t *heap, run_t *run, size_t size)
       return false;
     }
   }
+  budget_note_peak(&heap->budget);
   large_resized(heap, run, size);
   return true;
 }
@@ -677,6 +699,7 @@ static bool huge_resized(heap_t *heap, huge_t *huge, size_t size, bool may_move)
     budget_discharge(&heap->budget, bytes - had);
   if (bytes < had)
     budget_discharge(&heap->budget, had - bytes);
+  budget_note_peak(&heap->budget);
   if (done)
     huge_count(heap, 0, (ptrdiff_t)(bytes - had));
   return done;
@@ -690,7 +713,7 @@ static bool resize(located_t at, size_t size, bool may_move)
   if (at.huge)
     return is_huge(size, 1) && huge_resized(at.heap, at.huge, size, may_move);
   if (!at.pool)
-    return !class_of(at.heap, size) && large_resize(at.heap, at.run, size);
+    return (size > at.size / 2 || !class_of(at.heap, size)) && large_resize(at.heap, at.run, size);
   return size <= at.size && (size > at.size / 2 || class_of(at.heap, size) == at.pool->size_class);
 }
 
@@ -729,8 +752,14 @@ static void *copy(heap_t *heap, located_t at, size_t size, size_t had)
 void *heap_reallocate(heap_t *heap, void *block, size_t size, const char *call)
 {
   located_t at = locate_block_of(heap, block, call);
-  if (resize(at, size, true))
+  bool wipes = at.heap->zero_on_free && !at.heap->checked && size < at.size;
+  if (wipes && !at.pool)
+    memset(at.start + size, 0, at.size - size);   /* a run shrinks where it is, or is copied and zeroed */
+  if (resize(at, size, true)) {
+    if (wipes && at.pool)
+      memset(at.start + size, 0, at.size - size);
     return at.huge ? at.huge->start : block;
+  }
   if (at.heap->checked && guard_size(block, at.size) == size)
     return block;
   void *to = size > at.size && !at.heap->checked && !at.heap->zero_on_free ? move_pages(at, size) : NULL;

@@ -33,12 +33,14 @@ struct pool_heap {
   uint8_t   plane;                      /* POOL_PLANE_*, of its pools */
   bool      bounded;                    /* its region is all it has */
   uint8_t   class_count;                /* classes of its own, 1 to class_count; 0: the built-in table */
+  uint32_t  class_most;                 /* larger requests take runs of their own: small units leave little slack */
   const uint32_t *class_sizes;          /* with class 0 */
   space_t  *space;
   budget_t  budget;
   run_t    *large;
   size_t    large_blocks, large_bytes;  /* live: how many, and their usable bytes; with huge ones */
   uint64_t  exhausted_count, retried_count, overflowed_count;
+  uint64_t  purged_bytes;               /* by its own trims, where it has no region to count them */
   heap_exhausted_fn *on_exhausted;
   void     *context;
   heap_t   *parent, *overflow;
@@ -71,6 +73,9 @@ extern INTERNAL heap_t heap_front;      /* the one behind pool_alloc */
 
 /* Brings the process-wide state up, once. False: the system refuses even the least address space. */
 bool heap_front_ready(void);
+
+/* How many heaps are in a caller's memory. */
+extern uint32_t heap_guests;
 
 /* Every heap, under heaps_lock. */
 extern lock_t heaps_lock;

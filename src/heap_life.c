@@ -11,6 +11,7 @@ enum {
   REGION_UNITS = 16,               /* a region is cut into so many units at least, within: */
   REGION_UNIT_LEAST_LOG2 = 10,
   REGION_UNIT_MOST_LOG2 = 12,
+  CLASS_MOST_UNITS = 8,            /* of a region of small units: a larger block is a run */
   FLAGS_KNOWN = POOL_HEAP_SINGLE_THREAD | POOL_HEAP_PREFAULT | POOL_HEAP_LOCK_MEMORY | POOL_HEAP_ZERO_ON_FREE | POOL_HEAP_CHECKED
 };
 
@@ -64,6 +65,7 @@ static bool set_classes(heap_t *heap, const pool_heap_options_t *o)
   for (size_t i = 0; i < o->size_class_count; i++)
     sizes[i + 1] = (uint32_t)o->size_classes[i];
   heap->class_sizes = sizes;
+  heap->class_most = SIZE_MAX_CLASS;
   heap->class_count = (uint8_t)o->size_class_count;
   return true;
 }
@@ -87,7 +89,8 @@ static void set_common(heap_t *heap, const pool_heap_options_t *o)
  * follows from the size alone and every block is the heap's own. */
 static void set_cached(heap_t *heap, const pool_heap_options_t *o)
 {
-  heap->cached = !heap->checked && !heap->zero_on_free;
+  bool real_time = o->flags & (POOL_HEAP_PREFAULT | POOL_HEAP_LOCK_MEMORY);   /* a new magazine would be a page fault */
+  heap->cached = !heap->checked && !heap->zero_on_free && !real_time;
   heap->placed = heap->cached && !o->overflow && !o->size_classes;
   heap->plane = heap->cached && heap->space->unit_log2 == UNIT_LOG2 ? POOL_PLANE_HEAP : POOL_PLANE_NONE;
 }
@@ -114,6 +117,7 @@ static heap_t *heap_in_region(char *memory, size_t size, unsigned unit_log2, con
   if (!records)
     return NULL;
   heap->space = &heap->own_space;
+  heap->class_most = unit_log2 == UNIT_LOG2 ? SIZE_MAX_CLASS : CLASS_MOST_UNITS << unit_log2;
   heap->region = memory;
   heap->region_size = size;
   heap->records = (char *)round_up((uintptr_t)records, sizeof(void *));
@@ -126,6 +130,11 @@ static heap_t *heap_in_region(char *memory, size_t size, unsigned unit_log2, con
 static heap_t *create_in_memory(const pool_heap_options_t *o)
 {
   heap_t *heap = heap_in_region(o->memory, o->memory_size, region_unit_log2(o->memory_size), NULL, o);
+  /* Something must be left for a block and for the record of its pool. */
+  if (heap && heap->own_arena.unit_count < 2 && heap->records_end - heap->records < (ptrdiff_t)sizeof(pool_t)) {
+    heap->mark = 0;
+    heap = NULL;
+  }
   if (heap)
     heap->bounded = true;
   else
@@ -158,6 +167,10 @@ static heap_t *create_in_budget(const pool_heap_options_t *o)
   heap_t *heap = create_in_run(o->budget, region_unit_log2(o->budget), o);
   if (heap) {
     heap->own_space.beyond = &space_of_process;   /* for the day the budget is raised */
+    if (o->reserve) {                             /* paid for whole: it is small */
+      heap->own_space.prepaid = true;
+      heap->head_bytes = o->budget;
+    }
     if (o->budget > UNCACHED_BUDGET)
       set_cached(heap, o);
   }
@@ -194,17 +207,25 @@ static heap_t *create_in_process(const pool_heap_options_t *o)
     errno = ENOMEM;
     return NULL;
   }
-  *heap = (heap_t){.space = &space_of_process};
+  *heap = (heap_t){.space = &space_of_process, .class_most = SIZE_MAX_CLASS};
   set_common(heap, o);
   set_cached(heap, o);
   heap->head_bytes = sizeof *heap;
   return heap;
 }
 
-static bool prepare_memory(heap_t *heap, const pool_heap_options_t *o)
+/* The whole pages that the region touches. */
+static char *region_pages(const heap_t *heap, size_t *size)
 {
   char *start = (char *)round_down((uintptr_t)heap->region, os_page_size());
-  size_t size = round_up((size_t)(heap->region + heap->region_size - start), os_page_size());
+  *size = round_up((size_t)(heap->region + heap->region_size - start), os_page_size());
+  return start;
+}
+
+static bool prepare_memory(heap_t *heap, const pool_heap_options_t *o)
+{
+  size_t size;
+  char *start = region_pages(heap, &size);
   if (o->flags & POOL_HEAP_PREFAULT && !os_prefault(start, size))
     return false;
   if (o->flags & POOL_HEAP_LOCK_MEMORY)
@@ -223,6 +244,8 @@ static void enter_list(heap_t *heap)
   if (heap->next)
     heap->next->previous = heap;
   first->next = heap;
+  if (heap->bounded)
+    __atomic_fetch_add(&heap_guests, 1, __ATOMIC_RELAXED);
   lock_release(&heaps_lock);
 }
 
@@ -232,15 +255,20 @@ static void leave_list(heap_t *heap)
   heap->previous->next = heap->next;
   if (heap->next)
     heap->next->previous = heap->previous;
+  if (heap->bounded)
+    __atomic_fetch_sub(&heap_guests, 1, __ATOMIC_RELAXED);
   lock_release(&heaps_lock);
 }
 
 static void release_memory(heap_t *heap)
 {
   run_t *run = heap->region_run;
+  size_t size;
   heap->mark = 0;
-  if (heap->locked_memory)
-    os_unlock_memory((char *)round_down((uintptr_t)heap->region, os_page_size()), round_up(heap->region_size, os_page_size()));
+  if (heap->locked_memory) {
+    char *start = region_pages(heap, &size);
+    os_unlock_memory(start, size);
+  }
   if (run) {
     space_give(&space_of_process, run, true);
   } else if (!heap->region) {
@@ -278,6 +306,7 @@ heap_t *heap_create(const pool_heap_options_t *options)
     errno = ENOMEM;
     return NULL;
   }
+  budget_note_peak(&heap->budget);
   enter_list(heap);
   return heap;
 }

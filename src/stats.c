@@ -4,6 +4,8 @@
 #include "front/object_pool.h"
 #include "heap.h"
 #include "metadata.h"
+#include "os/fatal.h"
+#include <errno.h>
 #include <tidepool/heap.h>
 #include <tidepool/stats.h>
 
@@ -50,10 +52,25 @@ static void add_process_figures(pool_stats_t *stats)
   stats->peak_held_bytes = max_size(stats->peak_held_bytes, stats->held_bytes);
 }
 
+/* The units of a prepaid region that serve nothing are held all the same. */
+static void add_region_figures(pool_stats_t *stats, heap_t *heap)
+{
+  space_t *space = &heap->own_space;
+  lock_acquire(&space->lock);
+  if (space->prepaid)
+    stats->idle_bytes += (space->fixed->unit_count - space->used_units) << space->unit_log2;
+  stats->purged_bytes = space->purged_bytes;
+  lock_release(&space->lock);
+}
+
 bool pool_heap_stats(pool_heap_t *heap, pool_stats_t *stats)
 {
-  if (!heap || !stats)
+  if (!heap || !stats) {
+    errno = EINVAL;
     return false;
+  }
+  if (heap->mark != HEAP_LIVE_MARK)
+    fatal_misuse("pool_heap_stats", heap, NOT_A_HEAP_TEXT);
   *stats = (pool_stats_t){.budget = heap->budget.limit, .held_bytes = budget_held(&heap->budget)};
   for (unsigned c = 1; c < CLASS_COUNT; c++) {
     pool_t *pool = published_pool(heap, c);
@@ -73,8 +90,11 @@ bool pool_heap_stats(pool_heap_t *heap, pool_stats_t *stats)
   stats->exhausted_count = __atomic_load_n(&heap->exhausted_count, __ATOMIC_RELAXED);
   stats->retried_count = __atomic_load_n(&heap->retried_count, __ATOMIC_RELAXED);
   stats->overflowed_count = __atomic_load_n(&heap->overflowed_count, __ATOMIC_RELAXED);
+  stats->purged_bytes = __atomic_load_n(&heap->purged_bytes, __ATOMIC_RELAXED);
   if (heap == &heap_front)
     add_process_figures(stats);
+  else if (heap->region)
+    add_region_figures(stats, heap);
   return true;
 }
 
@@ -144,6 +164,8 @@ static void write_heap(text_t *text, heap_t *heap)
 size_t pool_heap_stats_json(pool_heap_t *heap, char *buffer, size_t size)
 {
   text_t text = {buffer, buffer ? size : 0, 0};
+  if (heap && heap->mark != HEAP_LIVE_MARK)
+    fatal_misuse("pool_heap_stats_json", heap, NOT_A_HEAP_TEXT);
   if (heap)
     write_heap(&text, heap);
   else

@@ -33,7 +33,9 @@ static void restart_with_static_tls(char **argv)
   execv("/proc/self/exe", argv);
 }
 
-static void *symbol(void *library, const char *name)
+static void *library;
+
+void *loaded_symbol(const char *name)
 {
   void *address = dlsym(library, name);
   if (!address)
@@ -44,14 +46,14 @@ static void *symbol(void *library, const char *name)
 void allocator_load(char **argv)
 {
   static const char *const names[] = ALLOCATOR_SYMBOLS;
-  void *library = dlopen(ALLOCATOR_LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
+  library = dlopen(ALLOCATOR_LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
   if (!library && strstr(dlerror(), "static TLS"))
     restart_with_static_tls(argv);
   if (!library)
     skip(ALLOCATOR_LIBRARY " cannot be loaded (Debian package " ALLOCATOR_PACKAGE ")");
-  *(void **)&loaded.alloc = symbol(library, names[0]);
-  *(void **)&loaded.calloc = symbol(library, names[1]);
-  *(void **)&loaded.realloc = symbol(library, names[2]);
-  *(void **)&loaded.aligned_alloc = symbol(library, names[3]);
-  *(void **)&loaded.free = symbol(library, names[4]);
+  *(void **)&loaded.alloc = loaded_symbol(names[0]);
+  *(void **)&loaded.calloc = loaded_symbol(names[1]);
+  *(void **)&loaded.realloc = loaded_symbol(names[2]);
+  *(void **)&loaded.aligned_alloc = loaded_symbol(names[3]);
+  *(void **)&loaded.free = loaded_symbol(names[4]);
 }

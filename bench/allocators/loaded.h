@@ -27,4 +27,7 @@ extern __attribute__((visibility("hidden"))) loaded_functions_t loaded;
 /* Ends the program with status 77, "skipped", where the library is not installed. */
 void allocator_load(char **argv);
 
+/* One more of its functions, for what only some allocators have. */
+void *loaded_symbol(const char *name);
+
 #endif

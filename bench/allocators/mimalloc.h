@@ -9,4 +9,7 @@
 #define ALLOCATOR_PACKAGE "libmimalloc2.0"
 #define ALLOCATOR_SYMBOLS {"mi_malloc", "mi_calloc", "mi_realloc", "mi_memalign", "mi_free"}
 
+#define OWN_SUBJECTS(X) X(heaps)
+#define BENCH_HEAPS_HEADER "allocators/mimalloc_heaps.h"
+
 #endif

@@ -42,7 +42,8 @@ typedef struct pool_heap_options {
   pool_exhausted_fn *on_exhausted;
   pool_heap_t       *overflow;          /* serves a request that this heap, after on_exhausted, cannot */
   void              *context;           /* for on_exhausted */
-  void              *memory;            /* the caller's buffer: everything, metadata too, lives in it and the system is never asked */
+  void              *memory;            /* the caller's buffer: everything, metadata too, lives in it and the system is never asked.
+                                         * If it is itself a block of up to 32 KiB of a heap, free with pool_heap_free */
   size_t             memory_size;
   const size_t      *size_classes;      /* ascending multiples of 16 up to 256 KiB, copied; NULL: the built-in table */
   size_t             size_class_count;  /* at most 104 */

@@ -25,7 +25,7 @@ static bool is_live(const heap_t *heap) { return heap && heap->mark == HEAP_LIVE
 static void *no_heap(const heap_t *heap, const char *call)
 {
   if (heap)
-    fatal_misuse(call, heap, "not a live heap");
+    fatal_misuse(call, heap, NOT_A_HEAP_TEXT);
   errno = EINVAL;
   return NULL;
 }
@@ -118,7 +118,10 @@ pool_heap_t *pool_heap_default(void)
   return &heap_front;
 }
 
-const char *pool_heap_name(const pool_heap_t *heap) { return heap ? heap->name : NULL; }
+const char *pool_heap_name(const pool_heap_t *heap)
+{
+  return is_live(heap) ? heap->name : no_heap(heap, "pool_heap_name");
+}
 
 pool_heap_t *pool_heap_create(const pool_heap_options_t *options)
 {

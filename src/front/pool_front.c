@@ -37,7 +37,7 @@ NOINLINE void *front_alloc_medium(size_t size)
 
 NOINLINE void *front_zalloc_slow(size_t size)
 {
-  if (size > SIZE_CACHED || heap_front.checked)
+  if (size > SIZE_CACHED || !heap_front_ready() || heap_front.checked)
     return heap_allocate(&heap_front, size, 1, true);
   void *block = front_alloc(size);
   return block ? memset(block, 0, size_class_size[size_class_of(size)]) : NULL;

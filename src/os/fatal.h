@@ -14,6 +14,7 @@ extern const char fatal_free_call[], fatal_alloc_call[];
 #define NOT_A_BLOCK "not a block of any heap"
 #define NOT_OF_HEAP "a block of another heap"
 #define FREED_TWICE "freed twice"
+#define NOT_A_HEAP_TEXT "not a live heap"
 
 /* tidepool: call(0xaddress): what */
 _Noreturn void fatal_misuse(const char *call, const void *address, const char *what);

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: MIT
+"""Checks the documentation against the source.
+
+usage: docs.py links ROOT       relative links and their headings
+       docs.py names ROOT       files, functions and invariants that the texts name exist; nothing is left out
+       docs.py manual ROOT      every public function and option is in the manual pages
+       docs.py example ROOT     prints the first C program of README.md
+       docs.py self-test"""
+
+import pathlib
+import re
+import sys
+import tempfile
+
+SKIPPED = re.compile(r"(^|/)(\.|build|bench-results|subprojects)")
+CODE_BLOCK = re.compile(r"^```.*?^```", re.M | re.S)
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+SPAN = re.compile(r"`([^`\n]+)`")
+IDENTIFIER = re.compile(r"[A-Za-z_]\w{2,}")
+FILE = re.compile(r"[\w./-]+\.(?:c|h|cc|cpp|py|inc|map|golden|build|md)$")
+INVARIANT = re.compile(r"\b[A-Z][0-9]\b")
+STATED = re.compile(r"^(?: \*\s+|/\* )([A-Z][0-9]) ", re.M)
+NAMING = ["docs/DESIGN.md", "src/README.md", "CONTRIBUTING.md", "README.md"]
+# Names in it may be of what is gone.
+HISTORY = re.compile(r"^## What was tried$.*?(?=^## )", re.M | re.S)
+MANUAL_HEADERS = ["pool.h", "heap.h", "stats.h"]
+
+
+def texts(root):
+    return [path for path in sorted(root.rglob("*.md")) if not SKIPPED.search(path.relative_to(root).as_posix())]
+
+
+def anchor(heading):
+    heading = LINK.sub("]", heading).replace("`", "").strip().lower()
+    return re.sub(r"[^\w\- ]", "", heading).replace(" ", "-")
+
+
+def anchors(path):
+    return {anchor(h) for h in re.findall(r"^#+ (.*)$", CODE_BLOCK.sub("", path.read_text()), re.M)}
+
+
+def broken_links(root):
+    for path in texts(root):
+        for target in LINK.findall(CODE_BLOCK.sub("", path.read_text())):
+            if re.match(r"[a-z]+:", target):
+                continue
+            name, _, heading = target.partition("#")
+            file = (path.parent / name) if name else path
+            if not file.exists():
+                yield f"{path.relative_to(root)}: {target} does not exist"
+            elif heading and heading not in anchors(file):
+                yield f"{path.relative_to(root)}: {target}: no such heading"
+
+
+def source_files(root):
+    folders = ["src", "include", "tests", "tools", "bench", "examples"]
+    named = [path for folder in folders if (root / folder).is_dir() for path in sorted((root / folder).rglob("*"))]
+    return [path for path in named + list(root.glob("meson*")) if path.is_file() and path.suffix not in (".md", ".pyc")]
+
+
+def words(root):
+    """Every word of the source, but not of this file."""
+    found = set()
+    for path in source_files(root):
+        if path.parent.name != "docs":
+            found |= set(re.findall(r"\w+", path.read_text(errors="replace")))
+    return found
+
+
+def is_file(root, name):
+    return any((root / folder / name).exists() for folder in (".", "src", "src/front", "include/tidepool", "tests", "tests/unit", "docs"))
+
+
+def unknown_names(root):
+    known, files = words(root), {path.name for path in source_files(root)}
+    for text in NAMING:
+        content = HISTORY.sub("", CODE_BLOCK.sub("", (root / text).read_text()))
+        for span in SPAN.findall(content):
+            if "NAME" in span:
+                continue
+            if FILE.match(span):
+                if not is_file(root, span) and span not in files:
+                    yield f"{text}: there is no file {span}"
+            elif not re.search(r"[/ =%-]", span.replace("->", ".")):
+                for name in IDENTIFIER.findall(span):
+                    if name not in known:
+                        yield f"{text}: `{span}`: the source has no {name}"
+
+
+def stated_invariants(root):
+    return {name: path.name for path in sorted((root / "src").rglob("*.h")) for name in STATED.findall(path.read_text())}
+
+
+def wrong_invariants(root):
+    stated, design = stated_invariants(root), (root / "docs/DESIGN.md").read_text()
+    named = set(INVARIANT.findall(design))
+    check = (root / "src/check.c").read_text()
+    for name in sorted(named - set(stated)):
+        yield f"docs/DESIGN.md: no header of src states {name}"
+    for name in sorted(set(stated) - named):
+        yield f"docs/DESIGN.md: {name} of {stated[name]} is not there"
+    for name, row in re.findall(r"^\| ([A-Z][0-9]) \| (.*)$", design, re.M):
+        if f'"{name}"' not in check:
+            yield f"src/check.c does not assert {name}"
+        if f"`{stated.get(name)}`" not in row:
+            yield f"docs/DESIGN.md: {name} is stated in {stated.get(name)}"
+        for function in re.findall(r"`(\w+)`", row.rsplit("|", 2)[1]):
+            if not re.search(rf"\b{function}\(", check):
+                yield f"docs/DESIGN.md: {name}: check.c has no {function}"
+
+
+def unlisted_sources(root):
+    """Each file of src has a line in its README; the header's stands for the .c of the same name."""
+    listed = set(SPAN.findall((root / "src/README.md").read_text()))
+    for path in sorted((root / "src").rglob("*")):
+        name = path.relative_to(root / "src").as_posix()
+        if path.is_file() and path.suffix != ".md" and name not in listed and str(pathlib.PurePath(name).with_suffix(".h")) not in listed:
+            yield f"src/README.md: {name} has no line"
+
+
+def missing_from_manual(root):
+    manual = (root / "docs/tidepool.3").read_text()
+    for header in MANUAL_HEADERS:
+        text = (root / "include/tidepool" / header).read_text()
+        for name in re.findall(r"^POOL_API [^;(]*?(\w+)\(", text, re.M):
+            if f".Fn {name} " not in manual:
+                yield f"docs/tidepool.3: {name} of {header} is not there"
+        for name in re.findall(r"^ {2}\w[^;(/]*?[ *](\w+);", text, re.M):
+            if not re.search(rf"\b{name}\b", manual):
+                yield f"docs/tidepool.3: the field {name} of {header} is not there"
+        for name in re.findall(r"^(?:  |#define )(POOL_(?:HEAP|PURGE)_\w+) ", text, re.M):
+            if name not in manual:
+                yield f"docs/tidepool.3: {name} of {header} is not there"
+    options = (root / "docs/tidepool-malloc.1").read_text()
+    table = re.search(r"table\[\] = \{(.*?)^\};", (root / "src/option.c").read_text(), re.M | re.S)[1]
+    for key in re.findall(r'^\s*\{"(\w+)"', table, re.M):
+        if f".It Cm {key} Ns = Ns" not in options:
+            yield f"docs/tidepool-malloc.1: the option {key} is not there"
+    for name in re.findall(r"\b(?!__)([a-z]\w+);", (root / "src/tidepool-malloc.map").read_text().split("_Zn")[0]):
+        if not name.startswith("__libc") and f".Fn {name}" not in options:
+            yield f"docs/tidepool-malloc.1: {name} is not there"
+
+
+def example(root):
+    return re.search(r"^```c\n(.*?)^```", (root / "README.md").read_text(), re.M | re.S)[1]
+
+
+GOOD = {
+    "README.md": "# A\n[b](docs/DESIGN.md#the-b)\n`pool_take` `slab.h`\n",
+    "docs/DESIGN.md": "# D\n## The `b`\n## Invariants\n| A1 | x | `slab.h` | `check_a` |\n## What was tried\n`gone_name`\n## End\n[r](../README.md)\n",
+    "CONTRIBUTING.md": "`pool_take`\n",
+    "src/README.md": "`slab.h` `check.c` `missing_c`\n",
+    "src/slab.h": "/*\n *   A1 holds\n */\nvoid pool_take(void); int missing_c;\n",
+    "src/slab.c": "",
+    "src/check.c": 'void check_a(void) { say("A1"); }\n',
+}
+BAD = [
+    ("README.md", "[b](docs/NONE.md)", broken_links, "does not exist"),
+    ("README.md", "[b](docs/DESIGN.md#c)", broken_links, "no such heading"),
+    ("README.md", "`pool_took()`", unknown_names, "no pool_took"),
+    ("README.md", "`slob.c`", unknown_names, "no file slob.c"),
+    ("docs/DESIGN.md", "A1 and A2", wrong_invariants, "no header of src states A2"),
+    ("src/slab.h", "/*\n *   A1 holds\n *   A2 too\n */", wrong_invariants, "A2 of slab.h"),
+    ("src/check.c", "void check_a(void) {}", wrong_invariants, "does not assert A1"),
+    ("src/check.c", 'void check_b(void) { say("A1"); }', wrong_invariants, "no check_a"),
+    ("src/more.c", "", unlisted_sources, "more.c has no line"),
+]
+
+
+def problems_of(files, check):
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder)
+        for name, text in files.items():
+            (root / name).parent.mkdir(exist_ok=True)
+            (root / name).write_text(text)
+        return list(check(root))
+
+
+def self_test():
+    for check in (broken_links, unknown_names, wrong_invariants, unlisted_sources):
+        found = problems_of(GOOD, check)
+        if found:
+            sys.exit(f"good texts: {found}")
+    for name, text, check, expected in BAD:
+        found = problems_of({**GOOD, name: text}, check)
+        if not any(expected in problem for problem in found):
+            sys.exit(f"{name} with {text!r}: expected {expected!r}, found {found}")
+
+
+CHECKS = {
+    "links": [broken_links],
+    "names": [unknown_names, wrong_invariants, unlisted_sources],
+    "manual": [missing_from_manual],
+}
+
+
+def main():
+    if sys.argv[1] == "self-test":
+        self_test()
+        return
+    root = pathlib.Path(sys.argv[2])
+    if sys.argv[1] == "example":
+        print(example(root), end="")
+        return
+    found = [problem for check in CHECKS[sys.argv[1]] for problem in check(root)]
+    print("\n".join(found))
+    sys.exit(1 if found else 0)
+
+
+main()

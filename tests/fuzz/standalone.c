@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * usage: fuzz_pool_standalone [--random SEED SECONDS] [FILE or FOLDER]...
+ *
+ * The fuzzer without libFuzzer: replays files, then inputs made of random bytes. */
+#include <dirent.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+enum { INPUT_MOST = 1 << 16, RANDOM_MOST = 1500 };
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static unsigned long replayed;
+
+static int replay_file(const char *path)
+{
+  static uint8_t data[INPUT_MOST];
+  FILE *file = fopen(path, "rb");
+  if (!file) {
+    perror(path);
+    return 1;
+  }
+  size_t size = fread(data, 1, sizeof data, file);
+  fclose(file);
+  fprintf(stderr, "%s\n", path);
+  replayed++;
+  return LLVMFuzzerTestOneInput(data, size);
+}
+
+static int replay_folder(const char *path)
+{
+  DIR *folder = opendir(path);
+  int failed = folder == NULL;
+  for (struct dirent *entry; folder && (entry = readdir(folder)) != NULL;) {
+    char name[4096];
+    snprintf(name, sizeof name, "%s/%s", path, entry->d_name);
+    if (entry->d_name[0] != '.')
+      failed |= replay_file(name);
+  }
+  if (folder)
+    closedir(folder);
+  return failed;
+}
+
+static int replay(const char *path)
+{
+  struct stat about;
+  return stat(path, &about) == 0 && S_ISDIR(about.st_mode) ? replay_folder(path) : replay_file(path);
+}
+
+static uint64_t roll(uint64_t *dice)
+{
+  uint64_t x = *dice += 0x9e3779b97f4a7c15u;
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+  return x ^ x >> 31;
+}
+
+static double now(void)
+{
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static int random_inputs(uint64_t seed, double seconds)
+{
+  static uint8_t data[RANDOM_MOST];
+  double until = now() + seconds;
+  unsigned long runs = 0;
+  for (; now() < until; runs++, seed++) {
+    uint64_t dice = seed;
+    size_t size = roll(&dice) % RANDOM_MOST;
+    for (size_t i = 0; i < size; i++)
+      data[i] = (uint8_t)roll(&dice);
+    fprintf(stderr, "\rseed %lu ", (unsigned long)seed);
+    if (LLVMFuzzerTestOneInput(data, size))
+      return 1;
+  }
+  fprintf(stderr, "\n%lu random inputs\n", runs);
+  return 0;
+}
+
+int main(int count, char **words)
+{
+  int failed = 0;
+  for (int i = 1; i < count; i++) {
+    if (!strcmp(words[i], "--random") && i + 2 < count) {
+      failed |= random_inputs(strtoull(words[i + 1], NULL, 0), strtod(words[i + 2], NULL));
+      i += 2;
+    } else {
+      failed |= replay(words[i]);
+    }
+  }
+  fprintf(stderr, "%lu files replayed\n", replayed);
+  return failed;
+}

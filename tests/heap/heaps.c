@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+#include "heaps.h"
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+pool_heap_t *heap_with(pool_heap_options_t options)
+{
+  pool_heap_t *heap = pool_heap_create(&options);
+  assert_non_null(heap);
+  return heap;
+}
+
+pool_heap_t *heap_with_budget(size_t budget) { return heap_with((pool_heap_options_t){.budget = budget}); }
+
+pool_stats_t stats_of(pool_heap_t *heap)
+{
+  pool_stats_t stats;
+  must(pool_heap_stats(heap, &stats));
+  return stats;
+}
+
+void refuses(pool_heap_options_t options, int error)
+{
+  errno = UNTOUCHED;
+  assert_null(pool_heap_create(&options));
+  assert_int_equal(errno, error);
+}
+
+/* ---- lists ---- */
+
+bool list_take(list_t *list, pool_heap_t *heap, size_t size)
+{
+  void **block = pool_heap_alloc(heap, size);
+  if (!block)
+    return false;
+  *block = list->first;
+  list->first = block;
+  list->count++;
+  return true;
+}
+
+size_t list_exhaust(list_t *list, pool_heap_t *heap, size_t size)
+{
+  size_t before = list->count;
+  while (list_take(list, heap, size)) {
+  }
+  return list->count - before;
+}
+
+void list_take_many(list_t *list, pool_heap_t *heap, size_t size, size_t count)
+{
+  for (size_t i = 0; i < count; i++)
+    must(list_take(list, heap, size));
+}
+
+void *list_pop(list_t *list)
+{
+  void **block = list->first;
+  must(block);
+  list->first = *block;
+  list->count--;
+  return block;
+}
+
+void list_free(list_t *list, pool_heap_t *heap)
+{
+  while (list->first)
+    pool_heap_free(heap, list_pop(list));
+}
+
+/* ---- threads ---- */
+
+enum { THREADS_MOST = 64 };
+
+typedef struct started {
+  thread_body_fn *body;
+  void           *context;
+  size_t          index;
+} started_t;
+
+static void *thread_main(void *argument)
+{
+  const started_t *started = argument;
+  started->body(started->index, started->context);
+  return NULL;
+}
+
+void run_threads(size_t count, thread_body_fn *body, void *context)
+{
+  pthread_t threads[THREADS_MOST];
+  started_t started[THREADS_MOST];
+  must(count <= THREADS_MOST);
+  for (size_t i = 0; i < count; i++) {
+    started[i] = (started_t){body, context, i};
+    must(pthread_create(&threads[i], NULL, thread_main, &started[i]) == 0);
+  }
+  for (size_t i = 0; i < count; i++)
+    must(pthread_join(threads[i], NULL) == 0);
+}
+
+/* ---- no system calls ---- */
+
+static bool filter_is_there(void) { return prctl(PR_GET_SECCOMP) == 0; }
+
+void no_more_system_calls(void)
+{
+  struct sock_filter filter[] = {
+    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 3, 0),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit, 2, 0),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_write, 1, 0),
+    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  struct sock_fprog program = {COUNT_OF(filter), filter};
+  must(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+  must(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+}
+
+void in_sealed_child(void (*run)(void *), void *argument)
+{
+  if (SANITIZED || !filter_is_there())
+    skip();
+  in_child(run, argument);
+}
+
+void ends_by_signal(void (*run)(void *), void *argument, int signal)
+{
+  int status;
+  fflush(NULL);
+  pid_t child = fork();
+  if (child == 0) {
+    run(argument);
+    _exit(0);
+  }
+  assert_true(child > 0 && waitpid(child, &status, 0) == child);
+  assert_true(WIFSIGNALED(status));
+  assert_int_equal(WTERMSIG(status), signal);
+}
+
+uint64_t now_ns(void)
+{
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: MIT
+ * The figures of a heap: exact when it is quiet, adding up to what is held, and the same as JSON. */
+#include "../unit/json.h"
+#include "heaps.h"
+
+static json_t json;
+static char text[256 << 10];
+
+static uint64_t number_at(const char *path)
+{
+  bool found;
+  uint64_t number = json_number(&json, path, &found);
+  if (!found)
+    print_error("no %s in %.300s\n", path, text);
+  assert_true(found);
+  return number;
+}
+
+static void read_text(size_t length)
+{
+  assert_true(length < sizeof text);
+  assert_int_equal(strlen(text), length);
+  assert_true(json_read(&json, text));
+}
+
+static void json_agrees(pool_heap_t *heap)
+{
+  pool_stats_t s = stats_of(heap);
+  read_text(pool_heap_stats_json(heap, text, sizeof text));
+  assert_int_equal(number_at("budget"), s.budget);
+  assert_int_equal(number_at("held_bytes"), s.held_bytes);
+  assert_int_equal(number_at("peak_held_bytes"), s.peak_held_bytes);
+  assert_int_equal(number_at("live_bytes"), s.live_bytes);
+  assert_int_equal(number_at("live_blocks"), s.live_blocks);
+  assert_int_equal(number_at("cached_bytes"), s.cached_bytes);
+  assert_int_equal(number_at("idle_bytes"), s.idle_bytes);
+  assert_int_equal(number_at("exhausted_count"), s.exhausted_count);
+  assert_int_equal(number_at("retried_count"), s.retried_count);
+  assert_int_equal(number_at("overflowed_count"), s.overflowed_count);
+  assert_int_equal(number_at("purged_bytes"), s.purged_bytes);
+}
+
+/* held is what the three kinds of memory add up to, and records: few of them. A region pays for all of its own at once. */
+static void adds_up(pool_heap_t *heap, size_t region)
+{
+  pool_stats_t s = stats_of(heap);
+  size_t sum = s.live_bytes + s.cached_bytes + s.idle_bytes;
+  assert_true(s.held_bytes >= sum);
+  assert_true(s.held_bytes - sum <= 8192 + s.held_bytes / 8 + region / 16);
+  assert_true(s.peak_held_bytes >= s.held_bytes);
+  assert_true(!s.budget || s.peak_held_bytes <= s.budget);
+}
+
+enum { BLOCKS = 700 };
+
+static void try_figures(pool_heap_t *heap, size_t region)
+{
+  static const size_t sizes[] = {1, 16, 100, 512, 3000, 40000};
+  void *blocks[BLOCKS];
+  size_t usable = 0;
+  adds_up(heap, region);
+  for (size_t i = 0; i < BLOCKS; i++) {
+    assert_non_null(blocks[i] = pool_heap_alloc(heap, sizes[i % COUNT_OF(sizes)]));
+    usable += pool_usable_size(blocks[i]);
+  }
+  for (size_t i = 0; i < BLOCKS; i++) {
+    pool_stats_t s = stats_of(heap);
+    assert_int_equal(s.live_blocks, BLOCKS - i);
+    assert_int_equal(s.live_bytes, usable);
+    if (i % 100 == 0) {
+      adds_up(heap, region);
+      json_agrees(heap);
+    }
+    usable -= pool_usable_size(blocks[i]);
+    pool_heap_free(heap, blocks[i]);
+  }
+  adds_up(heap, region);
+  json_agrees(heap);
+  pool_heap_trim(heap, 0);
+  adds_up(heap, region);
+  pool_heap_destroy(heap);
+}
+
+static void exact(void **state)
+{
+  (void)state;
+  try_figures(heap_with((pool_heap_options_t){0}), 0);
+  try_figures(heap_with((pool_heap_options_t){.budget = 8 << 20}), 8 << 20);
+  try_figures(heap_with((pool_heap_options_t){.budget = 64 << 20}), 0);
+  try_figures(heap_with((pool_heap_options_t){.flags = POOL_HEAP_SINGLE_THREAD}), 0);
+  try_figures(heap_with((pool_heap_options_t){.flags = POOL_HEAP_ZERO_ON_FREE}), 0);
+}
+
+static void exact_in_a_buffer(void **state)
+{
+  (void)state;
+  static char buffer[8 << 20];
+  try_figures(heap_with((pool_heap_options_t){.memory = buffer, .memory_size = sizeof buffer}), sizeof buffer);
+}
+
+static void exact_with_a_reserve(void **state)
+{
+  (void)state;
+  try_figures(heap_with((pool_heap_options_t){.reserve = 16 << 20}), 0);
+  try_figures(heap_with((pool_heap_options_t){.reserve = 1 << 20}), 0);
+}
+
+/* Of a checked heap the bytes are those of the blocks, with the canaries. */
+static void checked_blocks_count(void **state)
+{
+  (void)state;
+  pool_heap_t *heap = heap_with((pool_heap_options_t){.flags = POOL_HEAP_CHECKED});
+  list_t list = {0};
+  list_take_many(&list, heap, 100, 50);
+  pool_stats_t s = stats_of(heap);
+  assert_int_equal(s.live_blocks, 50);
+  assert_true(s.live_bytes >= 50 * 100);
+  list_free(&list, heap);
+  assert_int_equal(stats_of(heap).live_bytes, 0);
+  pool_heap_destroy(heap);
+}
+
+static void cached_or_idle(void **state)
+{
+  (void)state;
+  pool_heap_t *heap = heap_with((pool_heap_options_t){0});
+  list_t list = {0};
+  list_take_many(&list, heap, 100, 1000);
+  list_free(&list, heap);
+  pool_stats_t s = stats_of(heap);
+  assert_true(s.cached_bytes > 0);
+  assert_true(s.cached_bytes + s.idle_bytes >= 112 * 1000);
+  pool_heap_trim(heap, 0);
+  assert_int_equal(stats_of(heap).cached_bytes, 0);
+  pool_heap_destroy(heap);
+}
+
+/* ---- many heaps in one text ---- */
+
+static void name_of(const char *name, const char *as)
+{
+  char quoted[256];
+  pool_heap_t *heap = heap_with((pool_heap_options_t){.name = name});
+  read_text(pool_heap_stats_json(heap, text, sizeof text));
+  snprintf(quoted, sizeof quoted, "{\"name\":\"%s\",", as);
+  assert_int_equal(strncmp(text, quoted, strlen(quoted)), 0);
+  pool_heap_destroy(heap);
+}
+
+static void names(void **state)
+{
+  (void)state;
+  name_of("plain", "plain");
+  name_of("a \"name\" with \\", "a \\\"name\\\" with \\\\");
+  name_of("line\n", "line\\u000a");
+}
+
+static void only_its_classes(void **state)
+{
+  (void)state;
+  static const size_t classes[] = {80, 4096};
+  pool_heap_t *heap = heap_with((pool_heap_options_t){.size_classes = classes, .size_class_count = 2});
+  assert_true(pool_heap_alloc(heap, 70) && pool_heap_alloc(heap, 81) && pool_heap_alloc(heap, 5000));
+  read_text(pool_heap_stats_json(heap, text, sizeof text));
+  assert_int_equal(number_at("pools[0].block_size"), 80);
+  assert_int_equal(number_at("pools[1].block_size"), 4096);
+  assert_int_equal(number_at("pools[0].live_blocks"), 1);
+  assert_int_equal(number_at("pools[1].live_blocks"), 1);
+  assert_int_equal(number_at("large.live_blocks"), 1);
+  assert_true(number_at("large.held_bytes") >= 5000);
+  pool_heap_destroy(heap);
+}
+
+static void the_whole_process(void **state)
+{
+  (void)state;
+  pool_heap_t *heaps[20];
+  for (size_t i = 0; i < COUNT_OF(heaps); i++) {
+    heaps[i] = heap_with((pool_heap_options_t){0});
+    list_t list = {0};
+    list_take_many(&list, heaps[i], 64, i + 1);
+  }
+  read_text(pool_stats_json(text, sizeof text));
+  uint64_t all = 0;
+  for (size_t i = 1; i <= COUNT_OF(heaps); i++) {
+    char path[64];
+    snprintf(path, sizeof path, "heaps[%zu].live_blocks", i);
+    all += number_at(path);
+  }
+  assert_int_equal(all, COUNT_OF(heaps) * (COUNT_OF(heaps) + 1) / 2);
+  for (size_t i = 0; i < COUNT_OF(heaps); i++)
+    pool_heap_destroy(heaps[i]);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(exact),
+    cmocka_unit_test(exact_in_a_buffer),
+    cmocka_unit_test(exact_with_a_reserve),
+    cmocka_unit_test(checked_blocks_count),
+    cmocka_unit_test(cached_or_idle),
+    cmocka_unit_test(names),
+    cmocka_unit_test(only_its_classes),
+    cmocka_unit_test(the_whole_process),
+  };
+  return cmocka_run_group_tests_name("figures", tests, NULL, NULL);
+}

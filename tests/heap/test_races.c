@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT
+ * Threads that do what they may at the same time: end while others destroy heaps, use a single-thread heap while others'
+ * idle memory is looked for, walk and ask while others work elsewhere. Made for the sanitizers; bounded in time. */
+#include "heaps.h"
+#include <stdatomic.h>
+
+enum { RUN_MS = 500, WORKERS = 3 };
+
+static atomic_bool stop;
+
+static void until_the_end(void)
+{
+  uint64_t end = now_ns() + RUN_MS * 1000000ull;
+  while (now_ns() < end)
+    pool_free(pool_alloc(1 + (size_t)(now_ns() % 5000)));
+  atomic_store(&stop, true);
+}
+
+static void churn(pool_heap_t *heap, dice_t *dice, size_t steps)
+{
+  void *slots[64] = {0};
+  uint64_t keys[64];
+  size_t sizes[64];
+  for (size_t i = 0; i < steps; i++) {
+    size_t at = dice_below(dice, COUNT_OF(slots));
+    if (slots[at]) {
+      must(pattern_holds(slots[at], sizes[at], keys[at]));
+      pool_heap_free(heap, slots[at]);
+    }
+    sizes[at] = 1 + dice_below(dice, 3000);
+    keys[at] = dice_roll(dice);
+    must(slots[at] = pool_heap_alloc(heap, sizes[at]));
+    pattern_write(slots[at], sizes[at], keys[at]);
+  }
+  for (size_t i = 0; i < COUNT_OF(slots); i++)
+    pool_heap_free(heap, slots[i]);
+}
+
+/* ---- threads that end while heaps do ---- */
+
+static pool_heap_t *shared;
+
+static void touch_shared(size_t index, void *unused)
+{
+  (void)unused;
+  dice_t dice = {index};
+  churn(shared, &dice, 200);
+}
+
+/* A heap of its own, made and destroyed, with a thread's cache of it in between. */
+static void make_and_destroy(dice_t *dice)
+{
+  pool_heap_t *heaps[8];
+  for (size_t i = 0; i < COUNT_OF(heaps); i++) {
+    must(heaps[i] = pool_heap_create(NULL));
+    churn(heaps[i], dice, 50);
+  }
+  for (size_t i = 0; i < COUNT_OF(heaps); i++)
+    pool_heap_destroy(heaps[i]);
+}
+
+typedef struct handed {
+  pool_heap_t      *heap;
+  pthread_barrier_t used;
+} handed_t;
+
+/* Its last act in the heap is before the barrier; its end is at the same time as the heap's. */
+static void *use_and_end(void *argument)
+{
+  handed_t *handed = argument;
+  dice_t dice = {7};
+  churn(handed->heap, &dice, 100);
+  pthread_barrier_wait(&handed->used);
+  return NULL;
+}
+
+static void hand_over_and_destroy(void)
+{
+  pthread_t threads[WORKERS];
+  handed_t handed = {.heap = pool_heap_create(NULL)};
+  must(handed.heap);
+  pthread_barrier_init(&handed.used, NULL, WORKERS + 1);
+  for (size_t i = 0; i < WORKERS; i++)
+    must(pthread_create(&threads[i], NULL, use_and_end, &handed) == 0);
+  pthread_barrier_wait(&handed.used);
+  pool_heap_destroy(handed.heap);
+  for (size_t i = 0; i < WORKERS; i++)
+    pthread_join(threads[i], NULL);
+  pthread_barrier_destroy(&handed.used);
+}
+
+static void end_and_destroy(size_t index, void *unused)
+{
+  dice_t dice = {index};
+  if (index == 0)
+    until_the_end();
+  while (!atomic_load(&stop)) {
+    if (index == 1)
+      hand_over_and_destroy();
+    else if (index == 2)
+      make_and_destroy(&dice);
+    else
+      run_threads(2, touch_shared, unused);
+  }
+}
+
+static void threads_and_heaps_end(void **state)
+{
+  (void)state;
+  atomic_store(&stop, false);
+  shared = heap_with((pool_heap_options_t){0});
+  run_threads(WORKERS + 1, end_and_destroy, NULL);
+  assert_int_equal(stats_of(shared).live_blocks, 0);
+  assert_true(check_everything());
+  pool_heap_destroy(shared);
+}
+
+/* ---- a heap without locks, and threads that look for idle memory everywhere ---- */
+
+static void alone_or_not(size_t index, void *unused)
+{
+  (void)unused;
+  dice_t dice = {index};
+  if (index == 0)
+    until_the_end();
+  if (index == 1) {
+    pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.flags = POOL_HEAP_SINGLE_THREAD});
+    must(heap);
+    while (!atomic_load(&stop)) {
+      churn(heap, &dice, 500);
+      pool_heap_reset(heap);
+    }
+    must(stats_of(heap).live_blocks == 0);
+    pool_heap_destroy(heap);
+  }
+  while (!atomic_load(&stop))
+    churn(pool_heap_default(), &dice, 2000);
+}
+
+static void single_thread_heap_beside_others(void **state)
+{
+  (void)state;
+  atomic_store(&stop, false);
+  run_threads(WORKERS, alone_or_not, NULL);
+  assert_true(check_everything());
+}
+
+/* ---- walks and figures while others work elsewhere ---- */
+
+static bool count_block(const pool_block_t *block, void *context)
+{
+  (void)block;
+  ++*(size_t *)context;
+  return true;
+}
+
+static void walk_or_work(size_t index, void *unused)
+{
+  (void)unused;
+  dice_t dice = {index};
+  if (index == 0)
+    until_the_end();
+  pool_heap_t *heap = pool_heap_create(NULL);
+  must(heap);
+  list_t list = {0};
+  list_take_many(&list, heap, 100, 300);
+  while (!atomic_load(&stop)) {
+    if (index == 1) {
+      size_t count = 0;
+      must(pool_heap_walk(heap, count_block, &count) && count == list.count);
+      must(pool_stats_json(NULL, 0) > 0);
+    } else {
+      make_and_destroy(&dice);
+      churn(heap, &dice, 500);
+    }
+  }
+  pool_heap_destroy(heap);
+}
+
+static void walk_beside_others(void **state)
+{
+  (void)state;
+  atomic_store(&stop, false);
+  run_threads(WORKERS + 1, walk_or_work, NULL);
+  assert_true(check_everything());
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(threads_and_heaps_end),
+    cmocka_unit_test(single_thread_heap_beside_others),
+    cmocka_unit_test(walk_beside_others),
+  };
+  return cmocka_run_group_tests_name("races", tests, NULL, NULL);
+}

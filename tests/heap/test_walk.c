@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: MIT
+ * Walking: each live block once, by address in each slab, none that is cached or another heap's. */
+#include "heaps.h"
+
+enum { BLOCKS = 1500, SLAB_UNIT = 64 << 10 };
+
+typedef struct known {
+  void  *at[BLOCKS];
+  size_t size[BLOCKS];
+  bool   seen[BLOCKS];
+  size_t count;
+} known_t;
+
+static known_t known;
+
+static int by_address(const void *a, const void *b)
+{
+  uintptr_t x = *(const uintptr_t *)a, y = *(const uintptr_t *)b;
+  return (x > y) - (x < y);
+}
+
+static const size_t sizes[] = {1, 16, 24, 100, 500, 1500, 9000, 40000, 200000, 300000};
+
+static void take_blocks(pool_heap_t *heap, size_t count, size_t kinds)
+{
+  known = (known_t){.count = count};
+  for (size_t i = 0; i < count; i++)
+    must(known.at[i] = pool_heap_alloc(heap, sizes[i % kinds]));
+  qsort(known.at, count, sizeof *known.at, by_address);
+  for (size_t i = 0; i < count; i++)
+    known.size[i] = pool_usable_size(known.at[i]);
+}
+
+static size_t index_of(const void *block)
+{
+  void **at = bsearch(&block, known.at, known.count, sizeof *known.at, by_address);
+  return at ? (size_t)(at - known.at) : known.count;
+}
+
+typedef struct visits {
+  size_t      count, stop_at, strangers, again, out_of_order, wrong_sizes;
+  const char *last;
+  size_t      last_size;
+  pool_heap_t *free_in;      /* frees each block it is given */
+} visits_t;
+
+static bool visit(const pool_block_t *block, void *context)
+{
+  visits_t *v = context;
+  size_t i = index_of(block->start);
+  v->count++;
+  if (i == known.count) {
+    v->strangers++;
+  } else {
+    v->again += known.seen[i];
+    v->wrong_sizes += known.size[i] != block->size;
+    known.seen[i] = true;
+  }
+  const char *start = block->start;
+  if (v->last && block->size == v->last_size && (uintptr_t)start / SLAB_UNIT == (uintptr_t)v->last / SLAB_UNIT)
+    v->out_of_order += start <= v->last;
+  v->last = start;
+  v->last_size = block->size;
+  if (v->free_in)
+    pool_heap_free(v->free_in, block->start);
+  return v->count != v->stop_at;
+}
+
+static void expect_all(pool_heap_t *heap, size_t count)
+{
+  visits_t v = {0};
+  memset(known.seen, 0, sizeof known.seen);
+  errno = UNTOUCHED;
+  assert_true(pool_heap_walk(heap, visit, &v));
+  assert_int_equal(errno, UNTOUCHED);
+  assert_int_equal(v.strangers, 0);
+  assert_int_equal(v.again, 0);
+  assert_int_equal(v.out_of_order, 0);
+  assert_int_equal(v.wrong_sizes, 0);
+  assert_int_equal(v.count, count);
+}
+
+static void free_in_another_thread(size_t index, void *heap)
+{
+  for (size_t i = index; i < known.count; i += 6)
+    pool_heap_free(heap, known.at[i]);
+}
+
+static void try_walk(pool_heap_t *heap, size_t kinds, bool threads)
+{
+  const size_t count = BLOCKS;
+  pool_heap_t *other = heap_with((pool_heap_options_t){0});
+  list_t strangers = {0};
+  take_blocks(heap, 0, 1);
+  expect_all(heap, 0);
+  for (size_t i = 0; i < kinds; i++)
+    list_take_many(&strangers, other, max_size(sizes[i], sizeof(void *)), 30);
+  take_blocks(heap, count, kinds);
+  expect_all(heap, count);
+  expect_all(heap, count);
+  if (threads)
+    run_threads(2, free_in_another_thread, heap);     /* 0 and 1 of 6: they end, others stay */
+  else
+    free_in_another_thread(0, heap), free_in_another_thread(1, heap);
+  free_in_another_thread(2, heap);                    /* these are in this thread's magazines */
+  size_t left = 0, kept = 0;
+  for (size_t i = 0; i < count; i++)
+    left += i % 6 > 2;
+  for (size_t i = 0; i < count; i++)
+    if (i % 6 > 2) {
+      known.at[kept] = known.at[i];
+      known.size[kept++] = known.size[i];
+    }
+  known.count = kept;
+  expect_all(heap, left);
+  assert_int_equal(stats_of(heap).live_blocks, left);
+  visits_t v = {.stop_at = 7};
+  assert_false(pool_heap_walk(heap, visit, &v));
+  assert_int_equal(v.count, 7);
+  v = (visits_t){.free_in = heap};
+  memset(known.seen, 0, sizeof known.seen);
+  assert_true(pool_heap_walk(heap, visit, &v));
+  assert_int_equal(v.count, left);
+  assert_int_equal(v.strangers + v.again, 0);
+  assert_int_equal(stats_of(heap).live_blocks, 0);
+  v = (visits_t){0};
+  assert_true(pool_heap_walk(heap, visit, &v));
+  assert_int_equal(v.count, 0);
+  list_free(&strangers, other);
+  assert_true(check_everything());
+  pool_heap_destroy(other);
+  pool_heap_destroy(heap);
+}
+
+static void every_kind_of_heap(void **state)
+{
+  (void)state;
+  static char buffer[1 << 20];
+  try_walk(heap_with((pool_heap_options_t){0}), COUNT_OF(sizes), true);
+  try_walk(heap_with((pool_heap_options_t){.budget = 200 << 20}), COUNT_OF(sizes), true);
+  try_walk(heap_with((pool_heap_options_t){.budget = 2 << 20}), 6, true);
+  try_walk(heap_with((pool_heap_options_t){.reserve = 1 << 20}), COUNT_OF(sizes), true);
+  try_walk(heap_with((pool_heap_options_t){.flags = POOL_HEAP_CHECKED}), COUNT_OF(sizes), true);
+  try_walk(heap_with((pool_heap_options_t){.flags = POOL_HEAP_ZERO_ON_FREE}), 6, true);
+  try_walk(heap_with((pool_heap_options_t){.flags = POOL_HEAP_SINGLE_THREAD}), 6, false);
+  try_walk(heap_with((pool_heap_options_t){.memory = buffer, .memory_size = sizeof buffer}), 5, true);
+}
+
+static void huge_blocks(void **state)
+{
+  (void)state;
+  pool_heap_t *heap = heap_with((pool_heap_options_t){0});
+  known = (known_t){.count = 3};
+  for (size_t i = 0; i < known.count; i++)
+    assert_non_null(known.at[i] = pool_heap_alloc(heap, opaque((size_t)(2 + i) << 30)));
+  qsort(known.at, known.count, sizeof *known.at, by_address);
+  for (size_t i = 0; i < known.count; i++)
+    known.size[i] = pool_usable_size(known.at[i]);
+  expect_all(heap, 3);
+  visits_t v = {.free_in = heap};
+  assert_true(pool_heap_walk(heap, visit, &v));
+  assert_int_equal(stats_of(heap).live_blocks, 0);
+  pool_heap_destroy(heap);
+}
+
+static void what_overflowed_is_elsewhere(void **state)
+{
+  (void)state;
+  pool_heap_t *other = heap_with((pool_heap_options_t){0});
+  pool_heap_t *heap = heap_with((pool_heap_options_t){.budget = 64 << 10, .overflow = other});
+  list_t list = {0};
+  list_take_many(&list, heap, 100, 2000);
+  visits_t here = {0}, there = {0};
+  assert_true(pool_heap_walk(heap, visit, &here) && pool_heap_walk(other, visit, &there));
+  assert_true(here.count > 0 && there.count > 0);
+  assert_int_equal(here.count + there.count, list.count);
+  list_free(&list, heap);
+  pool_heap_destroy(heap);
+  pool_heap_destroy(other);
+}
+
+static void the_default_heap(void **state)
+{
+  (void)state;
+  visits_t before = {0}, after = {0};
+  known.count = 0;
+  pool_heap_walk(pool_heap_default(), visit, &before);
+  void *block = pool_alloc(100);
+  pool_heap_walk(pool_heap_default(), visit, &after);
+  assert_int_equal(after.count, before.count + 1);
+  pool_free(block);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(every_kind_of_heap),
+    cmocka_unit_test(huge_blocks),
+    cmocka_unit_test(what_overflowed_is_elsewhere),
+    cmocka_unit_test(the_default_heap),
+  };
+  return cmocka_run_group_tests_name("walk", tests, NULL, NULL);
+}

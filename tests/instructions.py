@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: MIT
+"""Counts the instructions of one allocation with its free for each pattern of micro.c, and compares with a golden file.
+
+Each pattern runs twice under callgrind, with different counts: the difference holds no start-up. Counts are repeatable
+where times are not.
+
+usage: instructions.py MICRO LIBRARY GOLDEN          fails where a figure is above the golden one
+       instructions.py --print MICRO LIBRARY...      prints the table, a column for each library"""
+
+import concurrent.futures
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+SKIPPED = 77
+FEW, MANY = 100_000, 300_000
+SECONDS = 300
+
+
+def instructions(micro, library, pattern, count):
+    command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", micro, pattern, str(count)]
+    result = subprocess.run(command, env={**os.environ, "LD_PRELOAD": library}, capture_output=True, text=True,
+                            timeout=SECONDS)
+    collected = re.search(r"Collected : (\d+)", result.stderr)
+    if result.returncode != 0 or not collected:
+        sys.exit(f"{pattern}: {' '.join(command)} failed:\n{result.stderr[-1500:]}")
+    return int(collected[1])
+
+
+def figure(micro, library, pattern):
+    few, many = (instructions(micro, library, pattern, count) for count in (FEW, MANY))
+    return (many - few) / (MANY - FEW)
+
+
+def figures(micro, library, patterns):
+    """The figure of each pattern; as many runs at a time as there are processors."""
+    with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        return dict(zip(patterns, pool.map(lambda pattern: figure(micro, library, pattern), patterns)))
+
+
+def read_golden(path):
+    lines = (line.split() for line in pathlib.Path(path).read_text().splitlines())
+    return {fields[0]: float(fields[1]) for fields in lines if fields and not fields[0].startswith("#")}
+
+
+def print_table(micro, libraries):
+    golden = read_golden(pathlib.Path(__file__).with_name("instructions.golden"))
+    columns = [figures(micro, os.path.realpath(library), golden) for library in libraries]
+    for pattern, most in golden.items():
+        print(f"{pattern:10}{most:8.1f}" + "".join(f"{column[pattern]:10.1f}" for column in columns))
+
+
+def check(micro, library, golden_file):
+    golden = read_golden(golden_file)
+    found = figures(micro, os.path.realpath(library), golden)
+    for pattern, most in golden.items():
+        verdict = "" if found[pattern] <= most else "   above"
+        print(f"{pattern:10}{found[pattern]:8.1f} of {most:g}{verdict}")
+    return any(found[pattern] > most for pattern, most in golden.items())
+
+
+def main():
+    if not shutil.which("valgrind"):
+        print("skipped: valgrind is not installed")
+        return SKIPPED
+    if sys.argv[1] == "--print":
+        print_table(sys.argv[2], sys.argv[3:])
+        return 0
+    return check(*sys.argv[1:])
+
+
+sys.exit(main())

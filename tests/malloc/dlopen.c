@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The library itself as something that a program loads late: its thread-local data must fit into what the loader keeps
+ * spare for such libraries, and threads that used it may outlive the handle.
+ *
+ * usage: dlopen libtidepool.so */
+#include "testing.h"
+
+#include <dlfcn.h>
+
+static const char *library_file;
+
+static struct {
+  void *(*alloc)(size_t size);
+  void (*free)(void *block);
+} library;
+
+static void *load(void)
+{
+  void *handle = dlopen(library_file, RTLD_NOW | RTLD_LOCAL);
+  if (!handle)
+    fail_msg("%s", dlerror());
+  library.alloc = (void *(*)(size_t))dlsym(handle, "pool_alloc");
+  library.free = (void (*)(void *))dlsym(handle, "pool_free");
+  assert_non_null(library.alloc);
+  assert_non_null(library.free);
+  return handle;
+}
+
+static const char *use_library(void)
+{
+  void *blocks[300];
+  for (size_t i = 0; i < COUNT_OF(blocks); i++) {
+    blocks[i] = library.alloc(i * 100);
+    if (!blocks[i])
+      return "pool_alloc failed";
+    memset(blocks[i], (int)i, i * 100);
+  }
+  for (size_t i = 0; i < COUNT_OF(blocks); i++) {
+    if (!is_filled(blocks[i], (int)i, i * 100))
+      return "a block changed";
+    library.free(blocks[i]);
+  }
+  return NULL;
+}
+
+static pthread_barrier_t loaded, closed;
+
+/* Older than the library, and still there when its last handle is closed. */
+static void *outlive_the_handle(void *unused)
+{
+  (void)unused;
+  pthread_barrier_wait(&loaded);
+  const char *failure = use_library();
+  pthread_barrier_wait(&closed);
+  pthread_barrier_wait(&closed);
+  return (void *)failure;
+}
+
+static void test_threads_older_than_the_library_use_and_outlive_it(void **state)
+{
+  (void)state;
+  enum { THREADS = 4 };
+  for (size_t round = 0; round < 20; round++) {
+    pthread_barrier_init(&loaded, NULL, THREADS + 1);
+    pthread_barrier_init(&closed, NULL, THREADS + 1);
+    pthread_t threads[THREADS];
+    for (size_t i = 0; i < THREADS; i++)
+      start_thread(&threads[i], outlive_the_handle, NULL);
+    void *handle = load();
+    assert_null(use_library());
+    pthread_barrier_wait(&loaded);
+    pthread_barrier_wait(&closed);
+    assert_int_equal(dlclose(handle), 0);
+    pthread_barrier_wait(&closed);
+    for (size_t i = 0; i < THREADS; i++)
+      assert_null(join_thread(threads[i]));
+    pthread_barrier_destroy(&loaded);
+    pthread_barrier_destroy(&closed);
+  }
+}
+
+static void test_loading_again_and_again_leaves_nothing(void **state)
+{
+  (void)state;
+  size_t resident = 0;
+  for (size_t round = 0; round < 200; round++) {
+    void *handle = load();
+    assert_null(use_library());
+    assert_int_equal(dlclose(handle), 0);
+    if (round == 10)
+      resident = resident_bytes();
+  }
+  assert_true(resident_bytes() < resident + MIB);
+}
+
+/* Its malloc stays the C library's: linking or loading libtidepool never replaces it. */
+static void test_malloc_is_not_replaced(void **state)
+{
+  (void)state;
+  void *before = dlsym(RTLD_DEFAULT, "malloc");
+  void *handle = dlopen(library_file, RTLD_NOW | RTLD_GLOBAL);
+  assert_non_null(handle);
+  assert_ptr_equal(dlsym(RTLD_DEFAULT, "malloc"), before);
+  assert_null(dlsym(handle, "free_aligned_sized"));
+  assert_int_equal(dlclose(handle), 0);
+}
+
+int main(int argc, char **argv)
+{
+  assert_true(argc > 1);
+  library_file = argv[1];
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_threads_older_than_the_library_use_and_outlive_it),
+    cmocka_unit_test(test_loading_again_and_again_leaves_nothing),
+    cmocka_unit_test(test_malloc_is_not_replaced),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: MIT
+"""TIDEPOOL_OPTIONS as a user of the preloaded library meets it.
+
+usage: options.py LIBRARY PROBE   (PROBE: the program built from probe.c)"""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import unittest
+
+LIBRARY, PROBE = sys.argv[1:3]
+KEYS = ["purge_delay_ms", "huge_pages", "stats", "checked", "abort_on_exhausted"]
+WARNING = re.compile(r"tidepool: .+\n")
+
+
+def run(options, action="work"):
+    """The probe under these options; None: the variable is not set at all."""
+    environment = {k: v for k, v in os.environ.items() if k != "TIDEPOOL_OPTIONS"}
+    environment["LD_PRELOAD"] = LIBRARY
+    if options is not None:
+        environment["TIDEPOOL_OPTIONS"] = options
+    return subprocess.run([PROBE, action], env=environment, capture_output=True, text=True, timeout=60)
+
+
+class Options(unittest.TestCase):
+    def assert_quiet(self, options, action="work"):
+        result = run(options, action)
+        self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "ok\n", ""), options)
+
+    def assert_one_warning(self, options, subject):
+        result = run(options)
+        self.assertEqual((result.returncode, result.stdout), (0, "ok\n"), options)
+        self.assertRegex(result.stderr, WARNING)
+        self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+        self.assertIn(subject, result.stderr)
+
+    def test_none_and_empty_are_quiet(self):
+        for options in (None, "", ",", ",,"):
+            self.assert_quiet(options)
+
+    def test_good_values_are_quiet(self):
+        for options in ("purge_delay_ms=0", "purge_delay_ms=1", "purge_delay_ms=100000", "purge_delay_ms=never",
+                        "huge_pages=never", "huge_pages=auto", "huge_pages=always", "stats=none",
+                        "checked=0", "checked=1", "abort_on_exhausted=0", "abort_on_exhausted=1",
+                        "checked=1,purge_delay_ms=0,huge_pages=always", "stats=none,checked=0"):
+            self.assert_quiet(options)
+
+    def test_unknown_keys_are_warned_of_once(self):
+        self.assert_one_warning("no_such_key=1", "no_such_key")
+        self.assert_one_warning("no_such_key", "no_such_key")
+        self.assert_one_warning("checked=0,colour=red,purge_delay_ms=10", "colour")
+
+    def test_bad_values_are_warned_of_once(self):
+        for options in ("checked=2", "checked=", "checked", "huge_pages=sometimes", "stats=now", "purge_delay_ms=soon",
+                        "purge_delay_ms=-1", "purge_delay_ms=", "purge_delay_ms=99999999999999999999",
+                        "abort_on_exhausted=yes"):
+            self.assert_one_warning(options, options.split("=")[0])
+
+    def test_a_bad_option_does_not_spoil_the_others(self):
+        result = run("nonsense=1,abort_on_exhausted=1", "exhaust")
+        self.assertEqual(result.returncode, -signal.SIGABRT)
+
+    def test_long_options_are_survived(self):
+        for options in ("x" * 5000, "checked=" + "1" * 5000, "a=1," * 300):
+            result = run(options)
+            self.assertEqual((result.returncode, result.stdout), (0, "ok\n"))
+            for line in result.stderr.splitlines():
+                self.assertTrue(line.startswith("tidepool: "), line)
+
+    def test_help_prints_every_key(self):
+        result = run("help")
+        for key in KEYS:
+            self.assertRegex(result.stderr + result.stdout, rf"(?m)^\s*{key}\b")
+
+    def test_stats_at_exit(self):
+        result = run("stats=exit")
+        self.assertEqual((result.returncode, result.stdout), (0, "ok\n"))
+        for figure in ("held", "live"):
+            self.assertIn(figure, result.stderr)
+        self.assertRegex(result.stderr, r"\d")
+
+    def test_exhaustion_ends_the_program_if_asked(self):
+        self.assert_quiet("abort_on_exhausted=0", "exhaust")
+        result = run("abort_on_exhausted=1", "exhaust")
+        self.assertEqual(result.returncode, -signal.SIGABRT)
+        self.assertRegex(result.stderr, WARNING)
+        self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+
+    def test_stats_json_may_be_asked_of_a_checked_heap(self):
+        result = run("stats=exit,checked=1")
+        self.assertEqual((result.returncode, result.stdout), (0, "ok\n"))
+
+    def huge_bytes(self, options, action):
+        result = run(options, action)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return int(result.stdout)
+
+    def test_huge_pages_as_the_option_says(self):
+        try:
+            with open("/sys/kernel/mm/transparent_hugepage/enabled") as setting:
+                enabled = setting.read()
+        except OSError:
+            self.skipTest("this system has no transparent huge pages")
+        if "[never]" in enabled:
+            self.skipTest("transparent huge pages are off in this system")
+        self.assertEqual(self.huge_bytes("huge_pages=always", "huge-pages-disabled"), 0)
+        if "[madvise]" in enabled:
+            self.assertEqual(self.huge_bytes("huge_pages=never", "huge-pages"), 0)
+        self.assertGreater(self.huge_bytes("huge_pages=always", "huge-pages"), 0)
+        self.huge_bytes("huge_pages=auto", "huge-pages")
+
+    def test_purged_memory_leaves_the_process(self):
+        for options in (None, "purge_delay_ms=0", "purge_delay_ms=50"):
+            self.assert_quiet(options, "purge")
+
+    def test_never_purging_keeps_the_memory(self):
+        self.assert_quiet("purge_delay_ms=never", "keep")
+
+
+unittest.main(argv=sys.argv[:1] + ["-v"])

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the tests of the allocation family share. They are ordinary programs: which allocator serves them is decided by
+ * LD_PRELOAD or by what was linked first, so each of them can be run against any other allocator too. */
+#ifndef TESTING_H
+#define TESTING_H
+
+#define _GNU_SOURCE
+
+#include <errno.h>
+#include <fcntl.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define KIB ((size_t)1 << 10)
+#define MIB ((size_t)1 << 20)
+#define COUNT_OF(array) (sizeof(array) / sizeof *(array))
+
+/* No call of the library leaves this in errno by accident. */
+enum { UNTOUCHED = 0x5a5a };
+
+/* Runs `call` and demands that it leaves errno alone. */
+#define KEEPS_ERRNO(call)               \
+  do {                                  \
+    errno = UNTOUCHED;                  \
+    call;                               \
+    assert_int_equal(errno, UNTOUCHED); \
+  } while (0)
+
+/* The compiler knows what malloc does; a number it cannot see through keeps it from acting on that. */
+static inline size_t opaque(size_t value)
+{
+  __asm__ volatile("" : "+r"(value));
+  return value;
+}
+
+/* A pseudo-random sequence, the same in every run. */
+static inline uint32_t next_random(uint32_t *state)
+{
+  *state ^= *state << 13;
+  *state ^= *state >> 17;
+  *state ^= *state << 5;
+  return *state;
+}
+
+static inline bool is_aligned(const void *block, size_t alignment) { return ((uintptr_t)block & (alignment - 1)) == 0; }
+
+static inline bool is_filled(const void *block, int byte, size_t size)
+{
+  const unsigned char *bytes = block;
+  return size == 0 || (bytes[0] == (unsigned char)byte && memcmp(bytes, bytes + 1, size - 1) == 0);
+}
+
+/* A figure of /proc/self/smaps_rollup in bytes. The one in statm may be off by hundreds of KiB: the kernel keeps it
+ * in counters of each processor. */
+static inline size_t memory_figure(const char *name)
+{
+  char text[4096];
+  int file = open("/proc/self/smaps_rollup", O_RDONLY | O_CLOEXEC);
+  assert_true(file >= 0);
+  ssize_t length = read(file, text, sizeof text - 1);
+  close(file);
+  assert_true(length > 0);
+  text[length] = '\0';
+  const char *line = strstr(text, name);
+  assert_non_null(line);
+  return strtoul(line + strlen(name), NULL, 10) * KIB;
+}
+
+static inline size_t resident_bytes(void) { return memory_figure("\nRss:"); }
+
+static inline void start_thread(pthread_t *thread, void *(*body)(void *), void *argument)
+{
+  assert_int_equal(pthread_create(thread, NULL, body, argument), 0);
+}
+
+static inline void *join_thread(pthread_t thread)
+{
+  void *result;
+  assert_int_equal(pthread_join(thread, &result), 0);
+  return result;
+}
+
+/* Runs `body` in `count` threads at once; each result must be NULL: a thread reports by returning what went wrong. */
+static inline void run_threads(size_t count, void *(*body)(void *))
+{
+  pthread_t threads[64];
+  assert_true(count <= COUNT_OF(threads));
+  for (size_t i = 0; i < count; i++)
+    start_thread(&threads[i], body, (void *)i);
+  const char *failure = NULL;
+  for (size_t i = 0; i < count; i++) {
+    const char *result = join_thread(threads[i]);
+    if (result)
+      failure = result;
+  }
+  if (failure)
+    fail_msg("in a thread: %s", failure);
+}
+
+#endif

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Blocks outlive threads and threads come and go: nobody's memory may be lost, and nothing may pile up. */
+#include "testing.h"
+
+/* The blocks of a thread that is gone, for somebody else to free. */
+enum { LEFT_BEHIND = 3000 };
+static void *left_behind[LEFT_BEHIND];
+
+static size_t left_size(size_t i) { return 1 + i * 37 % 5000; }
+
+static void *leave_blocks(void *unused)
+{
+  (void)unused;
+  for (size_t i = 0; i < LEFT_BEHIND; i++) {
+    left_behind[i] = malloc(left_size(i));
+    if (!left_behind[i])
+      return "malloc failed";
+    memset(left_behind[i], (int)i, left_size(i));
+  }
+  return NULL;
+}
+
+static void *free_left_blocks(void *unused)
+{
+  (void)unused;
+  for (size_t i = 0; i < LEFT_BEHIND; i++) {
+    if (!is_filled(left_behind[i], (int)i, left_size(i)))
+      return "a block changed after its thread was gone";
+    free(left_behind[i]);
+  }
+  return NULL;
+}
+
+static void test_blocks_outlive_the_thread_that_allocated_them(void **state)
+{
+  (void)state;
+  for (size_t round = 0; round < 50; round++) {
+    run_threads(1, leave_blocks);
+    if (round % 2)
+      run_threads(1, free_left_blocks);
+    else
+      assert_null(free_left_blocks(NULL));
+  }
+  assert_true(memory_figure("\nRss:") < 100 * MIB);
+}
+
+static void *one_short_life(void *unused)
+{
+  (void)unused;
+  void *block = malloc(opaque(100));
+  free(block);
+  return block ? NULL : "malloc failed";
+}
+
+static void live_and_die(size_t count)
+{
+  enum { AT_ONCE = 8 };
+  for (size_t i = 0; i < count; i += AT_ONCE)
+    run_threads(AT_ONCE, one_short_life);
+}
+
+static void test_a_hundred_thousand_threads_leave_nothing(void **state)
+{
+  (void)state;
+  live_and_die(1000);
+  size_t in_use = mallinfo2().uordblks, resident = resident_bytes();
+  live_and_die(100000);
+  assert_true(mallinfo2().uordblks < in_use + 100000);
+  assert_true(resident_bytes() < resident + 100000);
+}
+
+/* Every life fills the thread's cache with blocks of many sizes. */
+static void *cache_much(void *unused)
+{
+  (void)unused;
+  enum { BLOCKS = 200 };
+  void *blocks[BLOCKS];
+  for (size_t size = 16; size <= 32 * KIB; size *= 2) {
+    for (size_t i = 0; i < BLOCKS; i++) {
+      blocks[i] = malloc(size);
+      if (!blocks[i])
+        return "malloc failed";
+      memset(blocks[i], 1, size);
+    }
+    for (size_t i = 0; i < BLOCKS; i++)
+      free(blocks[i]);
+  }
+  return NULL;
+}
+
+static void test_cached_blocks_of_dead_threads_are_used_again(void **state)
+{
+  (void)state;
+  run_threads(4, cache_much);
+  size_t resident = resident_bytes();
+  for (size_t i = 0; i < 100; i++)
+    run_threads(4, cache_much);
+  assert_true(resident_bytes() < resident + 64 * MIB);
+}
+
+/* A destructor that allocates in every round the C library gives it, so also after the library's own has run. */
+static pthread_key_t key;
+static pthread_mutex_t late_lock = PTHREAD_MUTEX_INITIALIZER;
+static void *late_blocks[8];
+static size_t late_count;
+
+struct thread_data {
+  unsigned rounds;
+  char *text;
+};
+
+static void finish_thread_data(void *argument)
+{
+  struct thread_data *data = argument;
+  for (size_t size = 8; size < 100000; size *= 3)
+    free(malloc(opaque(size)));
+  data->text = realloc(data->text, 100 + data->rounds * 1000);
+  if (++data->rounds < 4) {
+    pthread_setspecific(key, data);
+    return;
+  }
+  memset(data->text, 'l', 3100);
+  pthread_mutex_lock(&late_lock);
+  if (late_count < COUNT_OF(late_blocks))
+    late_blocks[late_count++] = data->text;
+  else
+    free(data->text);
+  pthread_mutex_unlock(&late_lock);
+  free(data);
+}
+
+static void *with_destructor(void *unused)
+{
+  (void)unused;
+  struct thread_data *data = calloc(1, sizeof *data);
+  if (!data)
+    return "calloc failed";
+  pthread_setspecific(key, data);
+  return NULL;
+}
+
+static void test_destructors_of_thread_data_may_allocate(void **state)
+{
+  (void)state;
+  assert_int_equal(pthread_key_create(&key, finish_thread_data), 0);
+  for (size_t i = 0; i < 50; i++)
+    run_threads(8, with_destructor);
+  size_t in_use = mallinfo2().uordblks, resident = resident_bytes();
+  for (size_t i = 0; i < 500; i++)
+    run_threads(8, with_destructor);
+  assert_true(mallinfo2().uordblks < in_use + 100000);
+  assert_true(resident_bytes() < resident + MIB);
+  assert_int_equal(late_count, COUNT_OF(late_blocks));
+  for (size_t i = 0; i < late_count; i++) {
+    assert_true(is_filled(late_blocks[i], 'l', 3100));
+    free(late_blocks[i]);
+  }
+  pthread_key_delete(key);
+}
+
+/* One thread allocates, another frees, for long: what is freed must come back to the one that allocates. */
+enum { RING = 512, HANDED_OVER = 400000 };
+static void *_Atomic ring[RING];
+
+static size_t handed_size(size_t i) { return 16 + i % 7 * 150; }
+
+static void *produce_or_consume(void *which)
+{
+  bool produce = which == NULL;
+  for (size_t i = 0; i < HANDED_OVER; i++) {
+    void *_Atomic *slot = &ring[i % RING];
+    void *block;
+    if (produce) {
+      block = malloc(handed_size(i));
+      if (!block)
+        return "malloc failed";
+      memset(block, (int)i, handed_size(i));
+      while (*slot)
+        sched_yield();
+      *slot = block;
+    } else {
+      while (!(block = *slot))
+        sched_yield();
+      *slot = NULL;
+      if (!is_filled(block, (int)i, handed_size(i)))
+        return "a block changed on its way";
+      free(block);
+    }
+  }
+  return NULL;
+}
+
+static void test_handing_over_needs_no_more_memory_than_is_live(void **state)
+{
+  (void)state;
+  size_t resident = resident_bytes();
+  run_threads(2, produce_or_consume);
+  assert_true(resident_bytes() < resident + 16 * MIB);
+}
+
+/* Blocks change hands at random between threads; each carries its owner's mark, which must still be there. */
+enum { SHARED_SLOTS = 2000 };
+static struct shared {
+  pthread_mutex_t lock;
+  unsigned char *block;
+  size_t size;
+  unsigned char mark;
+} shared[SHARED_SLOTS];
+
+static const char *exchange(struct shared *slot, uint32_t random)
+{
+  if (slot->block && !is_filled(slot->block, slot->mark, slot->size))
+    return "a block was overwritten";
+  size_t size = random % 50 == 0 ? random % 200000 : random % 1000;
+  size_t kept = slot->size < size ? slot->size : size;
+  if (random & 1) {
+    free(slot->block);
+    slot->block = malloc(size + 1);
+  } else {
+    slot->block = realloc(slot->block, size + 1);
+    if (slot->block && !is_filled(slot->block, slot->mark, kept))
+      return "realloc lost bytes";
+  }
+  if (!slot->block)
+    return "no memory";
+  slot->mark = (unsigned char)(random >> 9);
+  slot->size = size + 1;
+  memset(slot->block, slot->mark, slot->size);
+  return NULL;
+}
+
+static void *exchange_at_random(void *seed)
+{
+  uint32_t random = 77 + (uint32_t)(uintptr_t)seed;
+  for (size_t i = 0; i < 100000; i++) {
+    struct shared *slot = &shared[next_random(&random) % SHARED_SLOTS];
+    pthread_mutex_lock(&slot->lock);
+    const char *failure = exchange(slot, next_random(&random));
+    pthread_mutex_unlock(&slot->lock);
+    if (failure)
+      return (void *)failure;
+  }
+  return NULL;
+}
+
+static void test_blocks_change_hands_at_random(void **state)
+{
+  (void)state;
+  for (size_t i = 0; i < SHARED_SLOTS; i++)
+    pthread_mutex_init(&shared[i].lock, NULL);
+  run_threads(8, exchange_at_random);
+  for (size_t i = 0; i < SHARED_SLOTS; i++)
+    free(shared[i].block);
+}
+
+int main(int argc, char **argv)
+{
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_blocks_outlive_the_thread_that_allocated_them),
+    cmocka_unit_test(test_cached_blocks_of_dead_threads_are_used_again),
+    cmocka_unit_test(test_destructors_of_thread_data_may_allocate),
+    cmocka_unit_test(test_handing_over_needs_no_more_memory_than_is_live),
+    cmocka_unit_test(test_blocks_change_hands_at_random),
+  };
+  const struct CMUnitTest slow_tests[] = {
+    cmocka_unit_test(test_a_hundred_thousand_threads_leave_nothing),
+  };
+  if (argc > 1 && strcmp(argv[1], "slow") == 0)
+    return cmocka_run_group_tests(slow_tests, NULL, NULL);
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Programs with one bug each, chosen by name. Built twice: against pool.h, and with MALLOC_NAMES against whatever
+ * serves malloc.
+ *
+ * usage: bugs NAME */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifdef MALLOC_NAMES
+#include <malloc.h>
+#define ALLOCATE malloc
+#define RELEASE free
+#define RESIZE realloc
+#define TRIM (void)malloc_trim
+#define USABLE malloc_usable_size
+#else
+#include <tidepool.h>
+#define ALLOCATE pool_alloc
+#define RELEASE pool_free
+#define RESIZE pool_realloc
+#define TRIM (void)pool_trim
+#define USABLE pool_usable_size
+#endif
+
+enum { SMALL = 100, LARGE = 4 << 20 };
+
+static char static_memory[256];
+
+/* The compiler warns of most of these bugs, if it can see them. */
+static void *hidden(const void *address)
+{
+  uintptr_t value = (uintptr_t)address;
+  __asm__ volatile("" : "+r"(value));
+  return (void *)value;
+}
+
+static char *block_of(size_t size)
+{
+  char *block = ALLOCATE(size);
+  if (!block)
+    _exit(3);
+  memset(block, 1, size);
+  return hidden(block);
+}
+
+/* A misuse that free cannot see at once is found when the magazine is emptied, which a trim does. */
+static void release(const void *address)
+{
+  RELEASE(hidden(address));
+  TRIM(0);
+}
+
+static void resize(const void *address)
+{
+  void *block = RESIZE(hidden(address), 5000);
+  RELEASE(block);
+  TRIM(0);
+}
+
+static void free_stack(void)
+{
+  char on_stack[64];
+  memset(on_stack, 0, sizeof on_stack);
+  release(on_stack + (-(uintptr_t)on_stack & 15));
+}
+
+static void free_static(void) { release(static_memory); }
+static void free_code(void) { release((void *)(uintptr_t)free_static); }
+static void free_low(void) { release((void *)(uintptr_t)0x10); }
+static void free_wild(void) { release((void *)(uintptr_t)0x123456789000); }
+static void free_noncanonical(void) { release((void *)(uintptr_t)0xdeadbeefdeadbee0); }
+static void free_highest(void) { release((void *)(uintptr_t)-16); }
+
+static void *mapping(void)
+{
+  void *pages = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return pages == MAP_FAILED ? NULL : pages;
+}
+
+static void free_mapping(void) { release(mapping()); }
+static void free_inside_small(void) { release(block_of(SMALL) + 16); }
+static void free_odd_address(void) { release(block_of(SMALL) + 1); }
+static void free_inside_large(void) { release(block_of(LARGE) + (LARGE / 2)); }
+static void free_large_off_by_16(void) { release(block_of(LARGE) + 16); }
+
+static void free_inside_medium(void)
+{
+  char *block = block_of(20000);
+  release(block + 4096);
+}
+
+/* In the memory of the manager, a block like others, but nobody's. */
+static void free_never_allocated(void)
+{
+  char *block = block_of(3000);
+  release(block + 3 * USABLE(block));
+}
+
+static void free_twice_in_a_row(void)
+{
+  char *block = block_of(SMALL);
+  RELEASE(block);
+  release(block);
+}
+
+static void free_twice_with_others_between(void)
+{
+  enum { OTHERS = 20 };
+  char *block = block_of(SMALL), *others[OTHERS];
+  for (int i = 0; i < OTHERS; i++)
+    others[i] = block_of(SMALL);
+  RELEASE(block);
+  for (int i = 0; i < OTHERS; i++)
+    RELEASE(others[i]);
+  release(block);
+}
+
+/* No trim: the magazines run full and are emptied in the course of things. */
+static void free_twice_among_thousands(void)
+{
+  enum { BLOCKS = 20000 };
+  static char *blocks[BLOCKS];
+  for (int i = 0; i < BLOCKS; i++)
+    blocks[i] = block_of(SMALL);
+  for (int i = 0; i < BLOCKS; i++)
+    RELEASE(blocks[i]);
+  for (int i = 0; i < BLOCKS; i++)
+    RELEASE(blocks[i]);
+}
+
+static void *release_in_thread(void *block)
+{
+  RELEASE(block);
+  return NULL;
+}
+
+static void free_twice_in_two_threads(void)
+{
+  char     *block = block_of(SMALL);
+  pthread_t thread;
+  if (pthread_create(&thread, NULL, release_in_thread, block) != 0)
+    _exit(3);
+  pthread_join(thread, NULL);
+  release(block);
+}
+
+static void free_twice_medium(void)
+{
+  char *block = block_of(20000);
+  RELEASE(block);
+  release(block);
+}
+
+static void free_twice_large(void)
+{
+  char *block = block_of(LARGE);
+  RELEASE(block);
+  release(block);
+}
+
+static void free_after_realloc_to_zero(void)
+{
+  char *block = block_of(SMALL);
+  if (RESIZE(block, (size_t)(uintptr_t)hidden(NULL)))
+    _exit(3);
+  release(block);
+}
+
+static void realloc_stack(void)
+{
+  char on_stack[64];
+  memset(on_stack, 0, sizeof on_stack);
+  resize(on_stack + (-(uintptr_t)on_stack & 15));
+}
+
+static void realloc_static(void) { resize(static_memory); }
+static void realloc_wild(void) { resize((void *)(uintptr_t)0x123456789000); }
+static void realloc_inside_large(void) { resize(block_of(LARGE) + (LARGE / 2)); }
+
+static void realloc_freed_large(void)
+{
+  char *block = block_of(LARGE);
+  RELEASE(block);
+  resize(block);
+}
+
+/* The rest is seen in a checked heap only, and there at once: no trim. */
+static void checked_free_twice(void)
+{
+  char *block = block_of(SMALL);
+  RELEASE(block);
+  RELEASE(block);
+}
+
+static void write_after_free_of(size_t size)
+{
+  char *block = block_of(size);
+  RELEASE(block);
+  block[10] = 'x';
+  for (int i = 0; i < 100000; i++)
+    block_of(size);
+}
+
+static void write_after_free(void) { write_after_free_of(SMALL); }
+
+static void overrun_of(size_t size)
+{
+  char *block = block_of(size);
+  block[size] = 'x';
+  RELEASE(block);
+}
+
+static void overrun(void) { overrun_of(SMALL); }
+static void overrun_large(void) { overrun_of(LARGE - 8); }
+
+static void overrun_seen_by_realloc(void)
+{
+  char *block = block_of(SMALL);
+  block[SMALL] = 'x';
+  RELEASE(RESIZE(block, 100000));
+}
+
+#ifndef MALLOC_NAMES
+static void free_block_of_malloc(void) { release(malloc(SMALL)); }
+static void realloc_block_of_malloc(void) { resize(malloc(SMALL)); }
+
+static void free_sized_of_static(void)
+{
+  pool_free_sized(hidden(static_memory), 64);
+  TRIM(0);
+}
+
+static void free_batch_with_a_stranger(void)
+{
+  void *blocks[] = {block_of(SMALL), NULL, hidden(static_memory), block_of(SMALL)};
+  pool_free_batch(blocks, 4);
+  TRIM(0);
+}
+
+static void free_batch_with_a_block_twice(void)
+{
+  void *block = block_of(SMALL), *blocks[] = {block, block_of(SMALL), block};
+  pool_free_batch(blocks, 3);
+  TRIM(0);
+}
+
+/* Bugs in a heap of the program's own. */
+static pool_heap_t *heap_with(unsigned flags)
+{
+  pool_heap_options_t options = {.flags = flags};
+  pool_heap_t *heap = pool_heap_create(&options);
+  if (!heap)
+    _exit(3);
+  return heap;
+}
+
+static char *block_of_heap(pool_heap_t *heap, size_t size)
+{
+  char *block = pool_heap_alloc(heap, size);
+  if (!block)
+    _exit(3);
+  memset(block, 1, size);
+  return hidden(block);
+}
+
+static void heap_free_static(void)
+{
+  pool_heap_t *heap = heap_with(0);
+  pool_heap_free(heap, hidden(static_memory));
+  pool_heap_trim(heap, 0);
+}
+
+static void heap_free_twice(void)
+{
+  pool_heap_t *heap = heap_with(0);
+  char *block = block_of_heap(heap, SMALL);
+  pool_heap_free(heap, block);
+  pool_heap_free(heap, block);
+  pool_heap_trim(heap, 0);
+}
+
+static void heap_free_after_destroy(void)
+{
+  pool_heap_t *heap = heap_with(0);
+  char *block = block_of_heap(heap, SMALL);
+  pool_heap_destroy(heap);
+  release(block);
+}
+
+static void heap_free_after_reset(void)
+{
+  pool_heap_t *heap = heap_with(0);
+  char *block = block_of_heap(heap, SMALL);
+  pool_heap_reset(heap);
+  pool_heap_free(heap, block);
+  pool_heap_trim(heap, 0);
+}
+
+static void heap_checked_free_twice(void)
+{
+  pool_heap_t *heap = heap_with(POOL_HEAP_CHECKED);
+  char *block = block_of_heap(heap, SMALL);
+  pool_heap_free(heap, block);
+  pool_heap_free(heap, block);
+}
+
+static void heap_checked_write_after_free(void)
+{
+  pool_heap_t *heap = heap_with(POOL_HEAP_CHECKED);
+  char *block = block_of_heap(heap, SMALL);
+  pool_heap_free(heap, block);
+  block[10] = 'x';
+  for (int i = 0; i < 100000; i++)
+    block_of_heap(heap, SMALL);
+}
+
+static void heap_checked_overrun(void)
+{
+  pool_heap_t *heap = heap_with(POOL_HEAP_CHECKED);
+  char *block = block_of_heap(heap, SMALL);
+  block[SMALL] = 'x';
+  pool_heap_free(heap, block);
+}
+
+/* The default heap's free is the right one for blocks of every heap. */
+static void heap_checked_overrun_seen_by_pool_free(void)
+{
+  char *block = block_of_heap(heap_with(POOL_HEAP_CHECKED), SMALL);
+  block[SMALL] = 'x';
+  pool_free(block);
+}
+#endif
+
+static const struct {
+  const char *name;
+  void (*run)(void);
+} bugs[] = {
+  {"free-stack", free_stack},
+  {"free-static", free_static},
+  {"free-code", free_code},
+  {"free-low", free_low},
+  {"free-wild", free_wild},
+  {"free-noncanonical", free_noncanonical},
+  {"free-highest", free_highest},
+  {"free-mapping", free_mapping},
+  {"free-inside-small", free_inside_small},
+  {"free-odd-address", free_odd_address},
+  {"free-inside-medium", free_inside_medium},
+  {"free-inside-large", free_inside_large},
+  {"free-large-off-by-16", free_large_off_by_16},
+  {"free-never-allocated", free_never_allocated},
+  {"free-twice-in-a-row", free_twice_in_a_row},
+  {"free-twice-with-others-between", free_twice_with_others_between},
+  {"free-twice-among-thousands", free_twice_among_thousands},
+  {"free-twice-in-two-threads", free_twice_in_two_threads},
+  {"free-twice-medium", free_twice_medium},
+  {"free-twice-large", free_twice_large},
+  {"free-after-realloc-to-zero", free_after_realloc_to_zero},
+  {"realloc-stack", realloc_stack},
+  {"realloc-static", realloc_static},
+  {"realloc-wild", realloc_wild},
+  {"realloc-inside-large", realloc_inside_large},
+  {"realloc-freed-large", realloc_freed_large},
+  {"checked-free-twice", checked_free_twice},
+  {"write-after-free", write_after_free},
+  {"overrun", overrun},
+  {"overrun-large", overrun_large},
+  {"overrun-seen-by-realloc", overrun_seen_by_realloc},
+#ifndef MALLOC_NAMES
+  {"free-block-of-malloc", free_block_of_malloc},
+  {"realloc-block-of-malloc", realloc_block_of_malloc},
+  {"free-sized-of-static", free_sized_of_static},
+  {"free-batch-with-a-stranger", free_batch_with_a_stranger},
+  {"free-batch-with-a-block-twice", free_batch_with_a_block_twice},
+  {"heap-free-static", heap_free_static},
+  {"heap-free-twice", heap_free_twice},
+  {"heap-free-after-destroy", heap_free_after_destroy},
+  {"heap-free-after-reset", heap_free_after_reset},
+  {"heap-checked-free-twice", heap_checked_free_twice},
+  {"heap-checked-write-after-free", heap_checked_write_after_free},
+  {"heap-checked-overrun", heap_checked_overrun},
+  {"heap-checked-overrun-seen-by-pool-free", heap_checked_overrun_seen_by_pool_free},
+#endif
+};
+
+int main(int argc, char **argv)
+{
+  for (size_t i = 0; argc == 2 && i < sizeof bugs / sizeof *bugs; i++) {
+    if (strcmp(argv[1], bugs[i].name) != 0)
+      continue;
+    bugs[i].run();
+    return 0;
+  }
+  fputs("usage: bugs NAME\n", stderr);
+  return 2;
+}

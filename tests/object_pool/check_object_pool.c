@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT
+ * Counts anew what the pool keeps a count of. */
+#include "check_object_pool.h"
+#include "unit.h"
+
+static size_t words_of(size_t bits) { return (bits + WORD_BITS - 1) / WORD_BITS; }
+
+static void check_bits(const object_array_t *array)
+{
+  size_t bits = array->capacity, l = 0, free = bits_count(array->level[0], 0, bits);
+  must(array->taken == array->capacity - free);                              /* O2 */
+  for (;; l++) {
+    size_t words = words_of(bits);
+    must(bits_next_set(array->level[l], bits, words * WORD_BITS) == words * WORD_BITS);
+    if (words == 1)
+      break;
+    for (size_t w = 0; w < words; w++)
+      must(bit_test(array->level[l + 1], w) == (array->level[l][w] != 0));   /* O1 */
+    bits = words;
+  }
+  must(l + 1 == array->levels);
+  for (size_t w = 0; array->busy && w < words_of(array->capacity); w++)
+    must(!(array->busy[w] & array->level[0][w]));                            /* O5 */
+}
+
+static void check_hot(const object_pool_t *pool)
+{
+  const hot_t *hot = pool->hot, *other = hot == &pool->front ? &pool->shared : &pool->front;
+  must(other->object == HOT_NONE && other->uses % 2 == 1);
+  if (hot->object == HOT_NONE) {
+    must(hot->uses % 2 == 1);                                                /* O4 */
+    return;
+  }
+  must(!pool->hooked && !bit_test(hot->array->level[0], hot->position));
+  must(hot->object == hot->array->objects + hot->position * pool->stride);
+}
+
+static void check_current(const object_pool_t *pool)
+{
+  const object_array_t *oldest = NULL;
+  for (uint32_t k = 0; k < pool->array_count; k++) {
+    const object_array_t *array = pool->arrays[k];
+    if (array->taken < array->capacity && (!oldest || array->age < oldest->age))
+      oldest = array;
+  }
+  must(!oldest || !pool->current || pool->current == oldest || pool->current->taken == pool->current->capacity);   /* O3 */
+}
+
+static void check_arrays(const object_pool_t *pool)
+{
+  size_t capacity = 0, idle = 0;
+  for (uint32_t k = 0; k < pool->array_count; k++) {
+    const object_array_t *array = pool->arrays[k];
+    capacity += array->capacity;
+    idle += array->idle;
+    must(!array->idle || !array->taken);
+    must(k == 0 || pool->arrays[k - 1]->objects + pool->arrays[k - 1]->capacity * pool->stride <= array->objects);   /* O6 */
+    for (uint32_t j = 0; j < k; j++) {
+      const object_array_t *other = pool->arrays[j];
+      must(other->first_index + other->capacity <= array->first_index || array->first_index + array->capacity <= other->first_index);
+    }
+    check_bits(array);
+  }
+  must(capacity == pool->capacity && idle == pool->idle_count);              /* O7 */
+}
+
+bool check_object_pool(const object_pool_t *pool)
+{
+  must(pool->mark == OBJECT_POOL_MARK);
+  check_arrays(pool);
+  check_hot(pool);
+  check_current(pool);
+  return true;
+}

@@ -1,0 +1,711 @@
+/* SPDX-License-Identifier: MIT
+ * Every rule of tidepool/object_pool.h, with one thread. */
+#include "check_object_pool.h"
+#include "unit.h"
+#include <errno.h>
+#include <tidepool/stats.h>
+#include <unistd.h>
+
+enum { MOST = 5000 };
+static void *objects[MOST];
+
+static const unsigned both_kinds[] = {0, OBJECT_POOL_SINGLE_THREAD};
+#define FOR_BOTH(flags) for (size_t kind_ = 0; kind_ < 2; kind_++) for (unsigned flags = both_kinds[kind_], once_ = 1; once_; once_ = 0)
+
+static object_pool_t *create(object_pool_options_t options)
+{
+  object_pool_t *pool = object_pool_create(&options);
+  assert_non_null(pool);
+  assert_true(check_object_pool(pool));
+  return pool;
+}
+
+static size_t get_all(object_pool_t *pool, size_t count)
+{
+  for (size_t i = 0; i < count; i++) {
+    objects[i] = object_pool_get(pool);
+    assert_non_null(objects[i]);
+  }
+  return count;
+}
+
+static size_t count_by_walk(const object_pool_t *pool)
+{
+  size_t count = 0;
+  const void *last = NULL;
+  for (void *object = NULL; (object = object_pool_next(pool, object)) != NULL; count++) {
+    assert_true((uintptr_t)object > (uintptr_t)last);
+    assert_true(object_pool_in_use(pool, object));
+    last = object;
+  }
+  return count;
+}
+
+static void agrees(const object_pool_t *pool, size_t live)
+{
+  assert_true(check_object_pool(pool));
+  assert_int_equal(object_pool_live(pool), live);
+  assert_int_equal(count_by_walk(pool), live);
+}
+
+/* ---- creation ---- */
+
+static object_pool_options_t good_options(void) { return (object_pool_options_t){.object_size = 48, .capacity = 100}; }
+
+
+static void is_refused(object_pool_options_t options)
+{
+  errno = 0;
+  assert_null(object_pool_create(&options));
+  assert_int_equal(errno, EINVAL);
+}
+
+static void bad_options_are_refused(void **state)
+{
+  (void)state;
+  object_pool_options_t o;
+  errno = 0;
+  object_pool_t *none = object_pool_create(NULL);
+  assert_null(none);
+  assert_int_equal(errno, EINVAL);
+  o = good_options(), o.object_size = 0, is_refused(o);
+  o = good_options(), o.object_size = SIZE_MAX, is_refused(o);
+  o = good_options(), o.object_size = PTRDIFF_MAX, is_refused(o);
+  o = good_options(), o.alignment = 24, is_refused(o);
+  o = good_options(), o.alignment = (size_t)1 << 63, is_refused(o);
+  o = good_options(), o.capacity = 0, is_refused(o);
+  o = good_options(), o.capacity = SIZE_MAX, is_refused(o);
+  o = good_options(), o.capacity = UINT32_MAX, is_refused(o);
+  o = good_options(), o.object_size = (size_t)1 << 40, o.capacity = (size_t)1 << 30, is_refused(o);
+  o = good_options(), o.when_full = OBJECT_POOL_GROW, o.max_capacity = 99, is_refused(o);
+  o = good_options(), o.when_full = OBJECT_POOL_EVICT, is_refused(o);
+  o = good_options(), o.when_full = OBJECT_POOL_OVERFLOW, is_refused(o);
+  o = good_options(), o.when_full = (object_pool_policy_t)4, is_refused(o);
+  o = good_options(), o.reset_time = (object_pool_reset_time_t)2, is_refused(o);
+  o = good_options(), o.flags = 4, is_refused(o);
+}
+
+static void bad_overflow_is_refused(void **state)
+{
+  (void)state;
+  object_pool_options_t o = good_options();
+  object_pool_t *other = create((object_pool_options_t){.object_size = 47, .capacity = 1});
+  o.when_full = OBJECT_POOL_OVERFLOW, o.overflow = other, is_refused(o);
+  object_pool_destroy(other);
+  other = create((object_pool_options_t){.object_size = 48, .capacity = 1});
+  o.overflow = other, o.alignment = 64, is_refused(o);
+  o.alignment = 0;
+  /* A chain that leads back can only come from pools that were changed behind the interface; it must end all the same. */
+  object_pool_t *second = create((object_pool_options_t){.object_size = 48, .capacity = 1, .when_full = OBJECT_POOL_OVERFLOW, .overflow = other});
+  other->overflow = second;
+  is_refused(o);
+  other->overflow = other;
+  is_refused(o);
+  other->overflow = NULL;
+  object_pool_destroy(second);
+  object_pool_destroy(other);
+}
+
+static void sizes_and_alignments(void **state)
+{
+  (void)state;
+  static const size_t sizes[] = {1, 2, 3, 4, 6, 8, 12, 15, 16, 17, 24, 40, 48, 100, 1000, 4096, 70000};
+  static const size_t alignments[] = {0, 1, 2, 16, 64, 4096};
+  for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+    for (size_t a = 0; a < sizeof alignments / sizeof *alignments; a++) {
+      object_pool_t *pool = create((object_pool_options_t){.object_size = sizes[s], .alignment = alignments[a], .capacity = 70});
+      size_t natural = sizes[s] >= 16 ? 16 : sizes[s] & -sizes[s], alignment = alignments[a] ? alignments[a] : natural;
+      get_all(pool, 70);
+      for (size_t i = 0; i < 70; i++) {
+        assert_int_equal((uintptr_t)objects[i] % alignment, 0);
+        memset(objects[i], (int)i, sizes[s]);
+      }
+      for (size_t i = 0; i < 70; i++)
+        for (size_t byte = 0; byte < sizes[s]; byte++)
+          assert_int_equal(((unsigned char *)objects[i])[byte], i);
+      for (size_t i = 1; i < sizes[s] && sizes[s] <= 100; i++)
+        assert_false(object_pool_in_use(pool, (char *)objects[7] + i) && objects[7 + 1] != (char *)objects[7] + i);
+      agrees(pool, 70);
+      assert_null(object_pool_get(pool));
+      object_pool_destroy(pool);
+    }
+}
+
+static void names(void **state)
+{
+  (void)state;
+  char text[4096];
+  object_pool_t *named = create((object_pool_options_t){.name = "a \"quoted\" name that is much too long for it", .object_size = 8, .capacity = 10});
+  object_pool_t *unnamed = create((object_pool_options_t){.object_size = 24, .capacity = 3});
+  objects[0] = object_pool_get(unnamed);
+  assert_true(pool_stats_json(text, sizeof text) < sizeof text);
+  assert_non_null(strstr(text, "\"object_pools\":[{\"name\":\"a \\\"quoted\\\" name that is much"));
+  assert_non_null(strstr(text, "\"heap\":\"default\",\"object_size\":24,\"capacity\":3,\"live\":1,\"arrays\":1,"));
+  object_pool_destroy(named);
+  object_pool_destroy(unnamed);
+  pool_stats_json(text, sizeof text);
+  assert_non_null(strstr(text, "\"object_pools\":[]}"));
+}
+
+/* ---- get and put ---- */
+
+static void fixed_pool(void **state)
+{
+  (void)state;
+  FOR_BOTH(flags) {
+    object_pool_t *pool = create((object_pool_options_t){.object_size = 48, .capacity = MOST, .flags = flags});
+    assert_int_equal(object_pool_capacity(pool), MOST);
+    errno = 77;
+    get_all(pool, MOST);
+    for (size_t i = 1; i < MOST; i++)
+      assert_ptr_equal(objects[i], (char *)objects[i - 1] + 48);
+    agrees(pool, MOST);
+    for (size_t i = 0; i < MOST; i += 3)
+      object_pool_put(pool, objects[i]);
+    agrees(pool, MOST - (MOST + 2) / 3);
+    assert_int_equal(errno, 77);
+    for (size_t i = 0; i < MOST; i += 3)
+      assert_non_null(objects[i] = object_pool_get(pool));
+    assert_null(object_pool_get(pool));
+    assert_int_equal(errno, ENOMEM);
+    agrees(pool, MOST);
+    object_pool_destroy(pool);
+  }
+}
+
+/* A model beside it: which objects are live. */
+static void random_life(void **state)
+{
+  (void)state;
+  FOR_BOTH(flags) {
+    dice_t dice = {flags + 1};
+    object_pool_t *pool = create((object_pool_options_t){.object_size = 24, .capacity = 300, .when_full = OBJECT_POOL_GROW, .max_capacity = 2000, .flags = flags});
+    size_t live = 0;
+    for (int step = 0; step < 60000; step++) {
+      size_t phase = (size_t)step / 5000 % 4, most = phase == 0 ? 250 : phase == 1 ? 2000 : phase == 2 ? 1200 : 50;
+      if (live < most && dice_below(&dice, 2)) {
+        objects[live] = object_pool_get(pool);
+        assert_non_null(objects[live]);
+        *(void **)objects[live] = &objects[live];
+        live++;
+      } else if (live) {
+        size_t i = live > most ? live - 1 : dice_below(&dice, live);
+        assert_ptr_equal(*(void **)objects[i], &objects[i]);
+        object_pool_put(pool, objects[i]);
+        assert_false(object_pool_in_use(pool, objects[i]));
+        objects[i] = objects[--live];
+        if (i < live)
+          *(void **)objects[i] = &objects[i];
+      }
+      if (step % 997 == 0)
+        agrees(pool, live);
+      if (step % 4001 == 0)
+        object_pool_shrink(pool, 0);
+    }
+    agrees(pool, live);
+    object_pool_destroy(pool);
+  }
+}
+
+static void batches(void **state)
+{
+  (void)state;
+  FOR_BOTH(flags) {
+    object_pool_t *pool = create((object_pool_options_t){.object_size = 32, .capacity = 1000, .flags = flags});
+    assert_int_equal(object_pool_get_batch(pool, objects, 0), 0);
+    assert_int_equal(object_pool_get_batch(pool, objects, 400), 400);
+    agrees(pool, 400);
+    errno = 0;
+    assert_int_equal(object_pool_get_batch(pool, objects + 400, 700), 600);
+    assert_int_equal(errno, ENOMEM);
+    agrees(pool, 1000);
+    object_pool_put_batch(pool, objects + 100, 800);
+    agrees(pool, 200);
+    object_pool_put_batch(pool, objects, 0);
+    object_pool_put_batch(pool, objects + 900, 100);
+    object_pool_put_batch(pool, objects, 100);
+    agrees(pool, 0);
+    object_pool_destroy(pool);
+  }
+}
+
+static void put_all(void **state)
+{
+  (void)state;
+  FOR_BOTH(flags) {
+    object_pool_t *pool = create((object_pool_options_t){.object_size = 32, .capacity = 1000, .flags = flags});
+    object_pool_put_all(pool);
+    agrees(pool, 0);
+    for (size_t live = 1; live <= 1000; live += 333) {
+      get_all(pool, live);
+      object_pool_put(pool, objects[0]);
+      assert_ptr_equal(object_pool_get(pool), objects[0]);
+      object_pool_handle_t handle = object_pool_handle(pool, objects[live / 2]), hot = object_pool_handle(pool, objects[0]);
+      object_pool_put_all(pool);
+      agrees(pool, 0);
+      assert_null(object_pool_resolve(pool, handle));
+      get_all(pool, live);
+      assert_null(object_pool_resolve(pool, handle));
+      assert_null(object_pool_resolve(pool, hot));
+      object_pool_put_all(pool);
+    }
+    object_pool_destroy(pool);
+  }
+}
+
+static void walk_while_changing(void **state)
+{
+  (void)state;
+  FOR_BOTH(flags) {
+    object_pool_t *pool = create((object_pool_options_t){.object_size = 16, .capacity = 500, .flags = flags});
+    get_all(pool, 500);
+    size_t seen = 0;
+    for (void *object = NULL; (object = object_pool_next(pool, object)) != NULL; seen++)
+      object_pool_put(pool, object);
+    assert_int_equal(seen, 500);
+    agrees(pool, 0);
+    get_all(pool, 500);
+    for (size_t i = 0; i < 500; i++)
+      if (i % 10)
+        object_pool_put(pool, objects[i]);
+    agrees(pool, 50);
+    assert_ptr_equal(object_pool_next(pool, NULL), objects[0]);
+    assert_ptr_equal(object_pool_next(pool, objects[3]), objects[10]);
+    assert_ptr_equal(object_pool_next(pool, (char *)objects[9] + 5), objects[10]);
+    assert_ptr_equal(object_pool_next(pool, (char *)1), objects[0]);
+    assert_null(object_pool_next(pool, (void *)UINTPTR_MAX));
+    object_pool_destroy(pool);
+  }
+}
+
+static void any_address(void **state)
+{
+  (void)state;
+  int here = 0;
+  FOR_BOTH(flags) {
+    object_pool_t *pool = create((object_pool_options_t){.object_size = 40, .capacity = 50, .flags = flags});
+    object_pool_t *other = create((object_pool_options_t){.object_size = 40, .capacity = 50, .flags = flags});
+    get_all(pool, 50);
+    object_pool_put(pool, objects[20]);
+    void *foreign = object_pool_get(other);
+    const void *none[] = {NULL, &here, pool, foreign, objects[20], (char *)objects[0] + 8, (char *)objects[0] - 48,
+                          (char *)objects[49] + 48, (char *)objects[5] + 1, (void *)UINTPTR_MAX, (void *)(uintptr_t)agrees};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+      assert_false(object_pool_in_use(pool, none[i]));
+      assert_null(object_pool_resolve(pool, object_pool_handle(pool, none[i])));
+    }
+    assert_true(object_pool_in_use(pool, objects[0]) && object_pool_in_use(pool, objects[49]) && object_pool_in_use(other, foreign));
+    object_pool_destroy(other);
+    object_pool_destroy(pool);
+  }
+}
+
+/* ---- misuse ---- */
+
+typedef struct misuse { object_pool_t *pool; void *object; } misuse_t;
+static void do_put(void *argument)
+{
+  const misuse_t *m = argument;
+  object_pool_put(m->pool, m->object);
+}
+static void do_put_batch(void *argument)
+{
+  misuse_t *m = argument;
+  object_pool_put_batch(m->pool, &m->object, 1);
+}
+
+static void put_ends_the_program(object_pool_t *pool, void *object)
+{
+  char words[128];
+  snprintf(words, sizeof words, "tidepool: object_pool_put(0x%lx): not a live object of pool \"mine\"\n", (unsigned long)(uintptr_t)object);
+  aborts_with(do_put, &(misuse_t){pool, object}, words);
+  aborts_with(do_put_batch, &(misuse_t){pool, object}, "tidepool: object_pool_put_batch(0x");
+}
+
+static bool make_object(void *object, void *context) { return (void)object, (void)context, true; }
+
+static void bad_puts(void **state)
+{
+  (void)state;
+  for (unsigned kind = 0; kind < 8; kind++) {
+    object_pool_options_t o = {.name = "mine", .object_size = 32, .capacity = 50, .construct = kind & 4 ? make_object : NULL,
+                               .flags = (kind & 1 ? OBJECT_POOL_SINGLE_THREAD : 0) | (kind & 2 ? OBJECT_POOL_CHECKED : 0)};
+    object_pool_t *pool = create(o), *other = create(o);
+    get_all(pool, 50);
+    void *foreign = object_pool_get(other), *block = pool_alloc(32);
+    object_pool_put(pool, objects[3]);
+    object_pool_put(pool, objects[4]);
+    put_ends_the_program(pool, objects[3]);
+    put_ends_the_program(pool, objects[4]);
+    put_ends_the_program(pool, NULL);
+    put_ends_the_program(pool, foreign);
+    put_ends_the_program(pool, block);
+    put_ends_the_program(pool, (char *)objects[7] + 16);
+    put_ends_the_program(pool, (char *)objects[49] + 32);
+    put_ends_the_program(pool, pool);
+    object_pool_put_all(pool);
+    put_ends_the_program(pool, objects[7]);
+    pool_free(block);
+    object_pool_destroy(other);
+    object_pool_destroy(pool);
+  }
+}
+
+static void destroy_twice(void *pool) { object_pool_destroy(pool); object_pool_destroy(pool); }
+
+static void destroyed_twice(void **state)
+{
+  (void)state;
+  object_pool_t *pool = create(good_options());
+  aborts_with(destroy_twice, pool, "tidepool: object_pool_destroy(0x");
+  object_pool_destroy(pool);
+  object_pool_destroy(NULL);
+}
+
+/* ---- handles ---- */
+
+static void handles(void **state)
+{
+  (void)state;
+  FOR_BOTH(flags) {
+    object_pool_t *pool = create((object_pool_options_t){.object_size = 32, .capacity = 4, .flags = flags});
+    assert_null(object_pool_resolve(pool, (object_pool_handle_t){0, 0}));
+    get_all(pool, 4);
+    object_pool_handle_t handle[4];
+    for (int i = 0; i < 4; i++) {
+      handle[i] = object_pool_handle(pool, objects[i]);
+      assert_ptr_equal(object_pool_resolve(pool, handle[i]), objects[i]);
+    }
+    for (int round = 0; round < 1000; round++) {
+      int i = round % 4;
+      object_pool_put(pool, objects[i]);
+      assert_null(object_pool_resolve(pool, handle[i]));
+      assert_ptr_equal(object_pool_get(pool), objects[i]);
+      assert_null(object_pool_resolve(pool, handle[i]));
+      object_pool_handle_t again = object_pool_handle(pool, objects[i]);
+      assert_true(again.index == handle[i].index && again.generation != handle[i].generation);
+      handle[i] = again;
+      for (int k = 0; k < 4; k++)
+        assert_ptr_equal(object_pool_resolve(pool, handle[k]), objects[k]);
+    }
+    assert_null(object_pool_resolve(pool, (object_pool_handle_t){4, 1}));
+    assert_null(object_pool_resolve(pool, (object_pool_handle_t){UINT32_MAX, UINT32_MAX}));
+    object_pool_destroy(pool);
+  }
+}
+
+/* ---- growing and shrinking ---- */
+
+static void growth(void **state)
+{
+  (void)state;
+  FOR_BOTH(flags) {
+    object_pool_t *pool = create((object_pool_options_t){.object_size = 64, .capacity = 10, .max_capacity = 3001, .when_full = OBJECT_POOL_GROW, .flags = flags});
+    errno = 0;
+    get_all(pool, 3001);
+    assert_int_equal(errno, 0);
+    assert_int_equal(object_pool_capacity(pool), 3001);
+    assert_null(object_pool_get(pool));
+    assert_int_equal(errno, ENOMEM);
+    agrees(pool, 3001);
+    assert_int_equal(object_pool_shrink(pool, 10), 3001);
+    object_pool_handle_t low = object_pool_handle(pool, objects[0]), high = object_pool_handle(pool, objects[3000]);
+    for (size_t i = 10; i < 3001; i++)
+      object_pool_put(pool, objects[i]);
+    agrees(pool, 10);
+    assert_int_equal(object_pool_shrink(pool, 1000) >= 1000, 1);
+    assert_int_equal(object_pool_shrink(pool, 0), 10);
+    agrees(pool, 10);
+    assert_ptr_equal(object_pool_resolve(pool, low), objects[0]);
+    assert_null(object_pool_resolve(pool, high));
+    get_all(pool, 2990);
+    assert_null(object_pool_resolve(pool, high));
+    agrees(pool, 3000);
+    object_pool_destroy(pool);
+  }
+}
+
+static void grows_from_nothing(void **state)
+{
+  (void)state;
+  object_pool_t *pool = create((object_pool_options_t){.object_size = 100, .when_full = OBJECT_POOL_GROW});
+  assert_int_equal(object_pool_capacity(pool), 0);
+  assert_null(object_pool_next(pool, NULL));
+  assert_false(object_pool_in_use(pool, NULL));
+  get_all(pool, 500);
+  agrees(pool, 500);
+  object_pool_put_all(pool);
+  assert_int_equal(object_pool_shrink(pool, 0), 0);
+  get_all(pool, 500);
+  object_pool_destroy(pool);
+}
+
+static void shrinks_by_itself(void **state)
+{
+  (void)state;
+  pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.budget = 4 << 20, .purge_delay_ms = 20});
+  FOR_BOTH(flags) {
+    object_pool_t *pool = create((object_pool_options_t){.object_size = 64, .capacity = 100, .when_full = OBJECT_POOL_GROW, .heap = heap, .flags = flags});
+    pool_stats_t small, large, again;
+    pool_heap_stats(heap, &small);
+    get_all(pool, 4000);
+    pool_heap_stats(heap, &large);
+    assert_true(large.held_bytes > small.held_bytes + 200000);
+    for (size_t i = 1; i < 4000; i++)
+      object_pool_put(pool, objects[i]);
+    agrees(pool, 1);
+    assert_true(object_pool_capacity(pool) >= 4000);
+    usleep(40000);
+    for (int i = 0; i < 2; i++)
+      object_pool_put(pool, object_pool_get(pool));
+    assert_int_equal(object_pool_capacity(pool), 100);
+    pool_heap_trim(heap, 0);
+    pool_heap_stats(heap, &again);
+    assert_true(again.held_bytes <= small.held_bytes);
+    agrees(pool, 1);
+    get_all(pool, 1000);
+    object_pool_put_all(pool);
+    usleep(40000);
+    assert_int_equal(object_pool_capacity(pool), 100);
+    object_pool_destroy(pool);
+  }
+  pool_heap_destroy(heap);
+}
+
+/* The pools' own heap is full: growth goes on in smaller steps, then get fails, and nothing is lost. */
+static void exhausted_budget(void **state)
+{
+  (void)state;
+  pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.budget = 256 << 10});
+  errno = 0;
+  object_pool_t *too_large = object_pool_create(&(object_pool_options_t){.object_size = 1024, .capacity = 400, .heap = heap});
+  assert_null(too_large);
+  assert_int_equal(errno, ENOMEM);
+  object_pool_t *pool = create((object_pool_options_t){.object_size = 256, .capacity = 100, .when_full = OBJECT_POOL_GROW, .heap = heap});
+  size_t most = 0;
+  for (int round = 0; round < 3; round++) {
+    size_t got = 0;
+    errno = 0;
+    while ((objects[got] = object_pool_get(pool)) != NULL)
+      got++;
+    assert_int_equal(errno, ENOMEM);
+    assert_true(got * 256 > (160 << 10));
+    assert_true(round == 0 || got == most);
+    most = got;
+    agrees(pool, got);
+    object_pool_put_all(pool);
+    assert_int_equal(object_pool_shrink(pool, 0), 100);
+  }
+  object_pool_destroy(pool);
+  pool_stats_t s;
+  pool_heap_stats(heap, &s);
+  assert_int_equal(s.live_blocks, 0);
+  pool_heap_destroy(heap);
+}
+
+static bool give_another_pool_up(pool_heap_t *heap, size_t needed, unsigned attempt, void *context)
+{
+  (void)heap, (void)needed;
+  object_pool_t **pools = context;
+  if (pools[0]->growing)
+    assert_null(object_pool_get(pools[0]));   /* no dead lock, no second growth */
+  object_pool_put_all(pools[1]);
+  object_pool_shrink(pools[1], 0);
+  return attempt == 0;
+}
+
+static void exhausted_heap_calls_back(void **state)
+{
+  (void)state;
+  object_pool_t *pools[2];
+  pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.budget = 640 << 10, .on_exhausted = give_another_pool_up, .context = pools});
+  object_pool_options_t o = {.object_size = 512, .capacity = 100, .when_full = OBJECT_POOL_GROW, .max_capacity = 700, .heap = heap};
+  pools[0] = create(o);
+  pools[1] = create(o);
+  get_all(pools[1], 500);
+  get_all(pools[0], 500);
+  assert_int_equal(object_pool_capacity(pools[1]), 100);
+  agrees(pools[0], 500);
+  object_pool_destroy(pools[0]);
+  object_pool_destroy(pools[1]);
+  pool_heap_destroy(heap);
+}
+
+static void in_the_callers_memory(void **state)
+{
+  (void)state;
+  static char memory[64 << 10];
+  pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.memory = memory + 3, .memory_size = sizeof memory - 3});
+  assert_non_null(heap);
+  object_pool_t *pool = create((object_pool_options_t){.object_size = 32, .capacity = 100, .when_full = OBJECT_POOL_GROW, .heap = heap});
+  size_t got = 0;
+  while ((objects[got] = object_pool_get(pool)) != NULL) {
+    assert_true((char *)objects[got] >= memory && (char *)objects[got] + 32 <= memory + sizeof memory);
+    memset(objects[got++], 1, 32);
+  }
+  assert_true(got > 900);
+  agrees(pool, got);
+  object_pool_destroy(pool);
+  pool_heap_destroy(heap);
+}
+
+/* A heap drops its pools with everything else; the figures forget them. */
+static void dropped_with_the_heap(void **state)
+{
+  (void)state;
+  char text[8192];
+  for (int round = 0; round < 3; round++) {
+    pool_heap_t *heap = pool_heap_create(NULL);
+    object_pool_t *pool = create((object_pool_options_t){.name = "scene", .object_size = 100, .capacity = 1000, .heap = heap});
+    get_all(pool, 1000);
+    pool_stats_json(text, sizeof text);
+    assert_non_null(strstr(text, "\"scene\""));
+    round == 1 ? pool_heap_reset(heap) : pool_heap_destroy(heap);
+    pool_stats_json(text, sizeof text);
+    assert_null(strstr(text, "\"scene\""));
+    if (round == 1)
+      pool_heap_destroy(heap);
+  }
+}
+
+/* ---- eviction ---- */
+
+static void *choose_context(object_pool_t *pool, void *context)
+{
+  void *victim = *(void **)context;
+  assert_true(!victim || object_pool_in_use(pool, victim));
+  return victim;
+}
+
+static void eviction(void **state)
+{
+  (void)state;
+  void *victim = NULL;
+  FOR_BOTH(flags) {
+    object_pool_t *pool = create((object_pool_options_t){.object_size = 32, .capacity = 8, .when_full = OBJECT_POOL_EVICT, .choose_victim = choose_context,
+                                                         .context = &victim, .flags = flags});
+    get_all(pool, 8);
+    object_pool_put(pool, objects[2]);
+    assert_ptr_equal(object_pool_get(pool), objects[2]);
+    victim = NULL;
+    assert_null(object_pool_get(pool));
+    assert_int_equal(errno, ENOMEM);
+    for (int i = 0; i < 8; i++) {
+      object_pool_handle_t handle = object_pool_handle(pool, objects[i]), neighbour = object_pool_handle(pool, objects[(i + 1) % 8]);
+      victim = objects[i];
+      assert_ptr_equal(object_pool_get(pool), victim);
+      assert_null(object_pool_resolve(pool, handle));
+      assert_ptr_equal(object_pool_resolve(pool, neighbour), objects[(i + 1) % 8]);
+      agrees(pool, 8);
+    }
+    void *batch[12];
+    object_pool_put(pool, objects[0]);
+    assert_int_equal(object_pool_get_batch(pool, batch, 12), 2);   /* the victim once, not again and again */
+    agrees(pool, 8);
+    object_pool_destroy(pool);
+  }
+}
+
+static void *choose_by_putting(object_pool_t *pool, void *context)
+{
+  object_pool_put(pool, objects[5]);
+  void *object = object_pool_get(pool);
+  assert_ptr_equal(object, objects[5]);
+  object_pool_put(pool, objects[6]);
+  return *(bool *)context ? objects[6] : objects[5];
+}
+
+/* The chooser put what it names: then there is room, and that is what is given. */
+static void chooser_that_gets_and_puts(void **state)
+{
+  (void)state;
+  bool names_free_one = true;
+  object_pool_t *pool = create((object_pool_options_t){.object_size = 32, .capacity = 8, .when_full = OBJECT_POOL_EVICT,
+                                                       .choose_victim = choose_by_putting, .context = &names_free_one});
+  get_all(pool, 8);
+  assert_ptr_equal(object_pool_get(pool), objects[6]);
+  names_free_one = false;
+  assert_ptr_equal(object_pool_get(pool), objects[5]);
+  agrees(pool, 7);
+  object_pool_destroy(pool);
+}
+
+static void *choose_foreign(object_pool_t *pool, void *context) { return (void)pool, context; }
+static void get_one(void *pool) { objects[9] = object_pool_get(pool); }
+
+static void chooser_names_a_foreign_one(void **state)
+{
+  (void)state;
+  int foreign;
+  object_pool_t *pool = create((object_pool_options_t){.name = "mine", .object_size = 32, .capacity = 1, .when_full = OBJECT_POOL_EVICT,
+                                                       .choose_victim = choose_foreign, .context = &foreign});
+  get_all(pool, 1);
+  aborts_with(get_one, pool, "not a live object of pool \"mine\"");
+  object_pool_destroy(pool);
+}
+
+/* ---- overflow ---- */
+
+static void overflow(void **state)
+{
+  (void)state;
+  FOR_BOTH(flags) {
+    object_pool_t *last = create((object_pool_options_t){.object_size = 40, .capacity = 5, .when_full = OBJECT_POOL_GROW, .max_capacity = 20, .flags = flags});
+    object_pool_t *middle = create((object_pool_options_t){.object_size = 40, .capacity = 10, .when_full = OBJECT_POOL_OVERFLOW, .overflow = last, .flags = flags});
+    object_pool_t *pool = create((object_pool_options_t){.object_size = 40, .capacity = 10, .when_full = OBJECT_POOL_OVERFLOW, .overflow = middle, .flags = flags});
+    object_pool_handle_t handle[40];
+    get_all(pool, 40);
+    assert_null(object_pool_get(pool));
+    agrees(pool, 10), agrees(middle, 10), agrees(last, 20);
+    for (int i = 0; i < 40; i++) {
+      handle[i] = object_pool_handle(pool, objects[i]);
+      assert_ptr_equal(object_pool_resolve(pool, handle[i]), objects[i]);
+      assert_int_equal(object_pool_in_use(pool, objects[i]), i < 10);
+    }
+    for (int i = 39; i >= 0; i -= 2)
+      object_pool_put(pool, objects[i]);
+    agrees(pool, 5), agrees(middle, 5), agrees(last, 10);
+    for (int i = 0; i < 40; i++)
+      assert_ptr_equal(object_pool_resolve(pool, handle[i]), i % 2 ? NULL : objects[i]);
+    object_pool_put_all(pool);
+    agrees(pool, 0), agrees(middle, 5);
+    object_pool_put(pool, objects[38]);
+    object_pool_put(middle, objects[36]);
+    agrees(last, 8);
+    object_pool_destroy(pool);
+    object_pool_destroy(middle);
+    object_pool_destroy(last);
+  }
+}
+
+int main(void)
+{
+
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(bad_options_are_refused),
+    cmocka_unit_test(bad_overflow_is_refused),
+    cmocka_unit_test(sizes_and_alignments),
+    cmocka_unit_test(names),
+    cmocka_unit_test(fixed_pool),
+    cmocka_unit_test(random_life),
+    cmocka_unit_test(batches),
+    cmocka_unit_test(put_all),
+    cmocka_unit_test(walk_while_changing),
+    cmocka_unit_test(any_address),
+    cmocka_unit_test(bad_puts),
+    cmocka_unit_test(destroyed_twice),
+    cmocka_unit_test(handles),
+    cmocka_unit_test(growth),
+    cmocka_unit_test(grows_from_nothing),
+    cmocka_unit_test(shrinks_by_itself),
+    cmocka_unit_test(exhausted_budget),
+    cmocka_unit_test(exhausted_heap_calls_back),
+    cmocka_unit_test(in_the_callers_memory),
+    cmocka_unit_test(dropped_with_the_heap),
+    cmocka_unit_test(eviction),
+    cmocka_unit_test(chooser_that_gets_and_puts),
+    cmocka_unit_test(chooser_names_a_foreign_one),
+    cmocka_unit_test(overflow),
+  };
+  return cmocka_run_group_tests_name("object_pool", tests, NULL, NULL);
+}

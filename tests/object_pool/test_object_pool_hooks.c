@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: MIT
+ * Hooks: how often each is called and when, what they may do, what happens when construct fails; checked pools. */
+#include "check_object_pool.h"
+#include "unit.h"
+#include <errno.h>
+
+enum { MOST = 1000 };
+
+typedef struct thing {
+  uint64_t made;           /* MADE while it is constructed */
+  struct thing *child;
+  int value;
+} thing_t;
+#define MADE 0x6d616465u
+
+typedef struct counts {
+  object_pool_t *pool;
+  int constructed, reset, destructed;
+  int construct_fails_at;       /* count of calls; 0: never */
+  bool with_child, refuse;
+  thing_t *last;
+} counts_t;
+
+static thing_t *things[MOST];
+
+static bool construct(void *object, void *context)
+{
+  thing_t *thing = object;
+  counts_t *c = context;
+  if (++c->constructed == c->construct_fails_at || c->refuse) {
+    errno = 42;
+    return false;
+  }
+  assert_false(object_pool_in_use(c->pool, object));
+  *thing = (thing_t){.made = MADE};
+  if (c->with_child && c->constructed % 2)
+    thing->child = object_pool_get(c->pool);
+  return true;
+}
+
+static void reset(void *object, void *context)
+{
+  thing_t *thing = object;
+  counts_t *c = context;
+  c->reset++;
+  assert_int_equal(thing->made, MADE);
+  assert_false(object_pool_in_use(c->pool, object));
+  if (c->with_child && thing->child) {
+    object_pool_put(c->pool, thing->child);
+    thing->child = NULL;
+  }
+  thing->value = 0;
+}
+
+static void destruct(void *object, void *context)
+{
+  thing_t *thing = object;
+  counts_t *c = context;
+  c->destructed++;
+  assert_int_equal(thing->made, MADE);
+  thing->made = 0;
+  if (c->with_child && thing->child)
+    object_pool_put(c->pool, thing->child);
+}
+
+static object_pool_t *create(counts_t *counts, object_pool_options_t o)
+{
+  o.object_size = sizeof(thing_t);
+  o.name = "things";
+  o.construct = construct;
+  o.reset = reset;
+  o.destruct = destruct;
+  o.context = counts;
+  counts->pool = object_pool_create(&o);
+  assert_non_null(counts->pool);
+  return counts->pool;
+}
+
+static void get_all(object_pool_t *pool, size_t count)
+{
+  for (size_t i = 0; i < count; i++) {
+    things[i] = object_pool_get(pool);
+    assert_non_null(things[i]);
+    assert_int_equal(things[i]->made, MADE);
+    assert_int_equal(things[i]->value, 0);
+    things[i]->value = 1;
+  }
+}
+
+static void agrees(const counts_t *c, int constructed, int resets, int destructed)
+{
+  assert_int_equal(c->constructed, constructed);
+  assert_int_equal(c->reset, resets);
+  assert_int_equal(c->destructed, destructed);
+  assert_true(check_object_pool(c->pool));
+}
+
+static void lazily(void **state)
+{
+  (void)state;
+  counts_t c = {0};
+  object_pool_t *pool = create(&c, (object_pool_options_t){.capacity = 100});
+  agrees(&c, 0, 0, 0);
+  get_all(pool, 50);
+  agrees(&c, 50, 0, 0);
+  for (int i = 0; i < 50; i++)
+    object_pool_put(pool, things[i]);
+  agrees(&c, 50, 0, 0);
+  get_all(pool, 60);
+  agrees(&c, 60, 50, 0);
+  object_pool_put_all(pool);
+  agrees(&c, 60, 50, 0);
+  assert_int_equal(object_pool_live(pool), 0);
+  get_all(pool, 10);
+  agrees(&c, 60, 60, 0);
+  object_pool_destroy(pool);
+  assert_int_equal(c.destructed, 60);
+}
+
+static void eagerly(void **state)
+{
+  (void)state;
+  counts_t c = {0};
+  object_pool_t *pool = create(&c, (object_pool_options_t){.capacity = 100, .reset_time = OBJECT_POOL_RESET_ON_PUT, .flags = OBJECT_POOL_SINGLE_THREAD});
+  get_all(pool, 50);
+  agrees(&c, 50, 0, 0);
+  for (int i = 0; i < 50; i++)
+    object_pool_put(pool, things[i]);
+  agrees(&c, 50, 50, 0);
+  get_all(pool, 60);
+  agrees(&c, 60, 50, 0);
+  object_pool_put_all(pool);
+  agrees(&c, 60, 110, 0);
+  assert_int_equal(object_pool_live(pool), 0);
+  object_pool_destroy(pool);
+  assert_int_equal(c.destructed, 60);
+}
+
+static void construct_may_fail(void **state)
+{
+  (void)state;
+  for (int checked = 0; checked < 2; checked++) {
+    counts_t c = {.construct_fails_at = 3};
+    object_pool_t *pool = create(&c, (object_pool_options_t){.capacity = 10, .flags = checked ? OBJECT_POOL_CHECKED : 0});
+    get_all(pool, 2);
+    errno = 0;
+    assert_null(object_pool_get(pool));
+    assert_int_equal(errno, 42);
+    assert_int_equal(object_pool_live(pool), 2);
+    get_all(pool, 8);
+    agrees(&c, 11, 0, 0);
+    void *batch[3];
+    object_pool_put(pool, things[0]);
+    c.refuse = true;
+    assert_int_equal(object_pool_get_batch(pool, batch, 3), checked ? 0 : 1);
+    object_pool_destroy(pool);
+    assert_int_equal(c.destructed, 10);
+  }
+}
+
+static void shrinking_destructs(void **state)
+{
+  (void)state;
+  counts_t c = {0};
+  object_pool_t *pool = create(&c, (object_pool_options_t){.capacity = 10, .when_full = OBJECT_POOL_GROW});
+  get_all(pool, 500);
+  object_pool_put_all(pool);
+  assert_int_equal(object_pool_shrink(pool, 0), 10);
+  agrees(&c, 500, 0, 490);
+  get_all(pool, 20);
+  agrees(&c, 510, 10, 490);
+  object_pool_destroy(pool);
+  assert_int_equal(c.destructed, 510);
+}
+
+static void *choose_last(object_pool_t *pool, void *context)
+{
+  (void)pool;
+  return ((counts_t *)context)->last;
+}
+
+static void evicted_ones_are_reset_once(void **state)
+{
+  (void)state;
+  for (int kind = 0; kind < 3; kind++) {
+    counts_t c = {0};
+    object_pool_t *pool = create(&c, (object_pool_options_t){.capacity = 5, .when_full = OBJECT_POOL_EVICT, .choose_victim = choose_last,
+      .reset_time = kind == 1 ? OBJECT_POOL_RESET_ON_PUT : OBJECT_POOL_RESET_ON_GET, .flags = kind == 2 ? OBJECT_POOL_CHECKED : 0});
+    get_all(pool, 5);
+    for (int i = 0; i < 5; i++) {
+      c.last = things[i];
+      object_pool_handle_t handle = object_pool_handle(pool, things[i]);
+      thing_t *again = object_pool_get(pool);
+      assert_ptr_equal(again, things[i]);
+      assert_int_equal(again->value, 0);
+      assert_null(object_pool_resolve(pool, handle));
+    }
+    kind == 2 ? agrees(&c, 10, 0, 5) : agrees(&c, 5, 5, 0);
+    assert_int_equal(object_pool_live(pool), 5);
+    object_pool_destroy(pool);
+  }
+}
+
+/* Every second thing has a child from the same pool, which its hooks get and put. */
+static void hooks_get_and_put(void **state)
+{
+  (void)state;
+  for (unsigned kind = 0; kind < 8; kind++) {
+    counts_t c = {.with_child = true};
+    object_pool_t *pool = create(&c, (object_pool_options_t){.capacity = 20, .when_full = OBJECT_POOL_GROW,
+      .reset_time = kind & 1 ? OBJECT_POOL_RESET_ON_PUT : OBJECT_POOL_RESET_ON_GET,
+      .flags = (kind & 2 ? OBJECT_POOL_CHECKED : 0) | (kind & 4 ? OBJECT_POOL_SINGLE_THREAD : 0)});
+    for (int round = 0; round < 3; round++) {
+      get_all(pool, 100);
+      assert_true(check_object_pool(pool));
+      assert_true(object_pool_live(pool) >= 100);
+      for (int i = 0; i < 100; i++)
+        if (object_pool_in_use(pool, things[i]))
+          object_pool_put(pool, things[i]);
+      assert_true(check_object_pool(pool));
+      if (kind & 1 || kind & 2) {
+        object_pool_put_all(pool);
+        assert_int_equal(object_pool_live(pool), 0);
+      }
+    }
+    get_all(pool, 50);
+    int before = c.destructed;
+    object_pool_destroy(pool);
+    assert_true(c.destructed > before);
+    assert_true(kind & 2 || c.destructed == c.constructed);
+  }
+}
+
+static void only_a_reset(void **state)
+{
+  (void)state;
+  counts_t c = {0};
+  object_pool_t *pool = c.pool = object_pool_create(&(object_pool_options_t){.object_size = sizeof(thing_t), .capacity = 3, .reset = reset, .context = &c});
+  thing_t *thing = object_pool_get(pool);
+  assert_int_equal(c.reset, 0);
+  thing->made = MADE;
+  object_pool_put(pool, thing);
+  assert_ptr_equal(object_pool_get(pool), thing);
+  assert_int_equal(c.reset, 1);
+  object_pool_destroy(pool);
+}
+
+/* ---- checked pools ---- */
+
+static bool is_filled(const void *object, size_t size, const char *with)
+{
+  for (size_t i = 0; i < size; i++)
+    if (((const char *)object)[i] != with[i % 4])
+      return false;
+  return true;
+}
+
+static void checked_fills_and_makes_anew(void **state)
+{
+  (void)state;
+  counts_t c = {0};
+  object_pool_t *pool = create(&c, (object_pool_options_t){.capacity = 10, .flags = OBJECT_POOL_CHECKED});
+  get_all(pool, 10);
+  for (int i = 0; i < 10; i++) {
+    things[i]->child = things[0];
+    object_pool_put(pool, things[i]);
+    assert_true(is_filled(things[i], sizeof(thing_t), "\x0b\xdb\xea\x1d"));
+  }
+  agrees(&c, 10, 0, 10);
+  get_all(pool, 10);
+  agrees(&c, 20, 0, 10);
+  object_pool_put_all(pool);
+  agrees(&c, 20, 0, 20);
+  object_pool_destroy(pool);
+  assert_int_equal(c.destructed, 20);
+}
+
+static void checked_without_hooks(void **state)
+{
+  (void)state;
+  object_pool_t *pool = object_pool_create(&(object_pool_options_t){.object_size = 33, .capacity = 10, .flags = OBJECT_POOL_CHECKED});
+  for (int i = 0; i < 30; i++) {
+    char *object = object_pool_get(pool);
+    assert_true(is_filled(object, 33, "\xcd\xcd\xcd\xcd"));
+    memset(object, i, 33);
+    object_pool_put(pool, object);
+    assert_true(is_filled(object, 33, "\x0b\xdb\xea\x1d"));
+  }
+  object_pool_destroy(pool);
+}
+
+static size_t offset;
+static void write_then_get(void *pool)
+{
+  char *object = object_pool_get(pool);
+  object_pool_put(pool, object);
+  object[offset]++;
+  (void)!object_pool_get(pool);
+}
+static void write_then_destroy(void *pool)
+{
+  char *object = object_pool_get(pool);
+  object_pool_put(pool, object);
+  object[offset]++;
+  object_pool_destroy(pool);
+}
+
+static void writes_after_put_are_found(void **state)
+{
+  (void)state;
+  for (int hooks = 0; hooks < 2; hooks++)
+    for (offset = 0; offset < sizeof(thing_t); offset += 7) {
+      counts_t c = {0};
+      char words[160];
+      object_pool_t *pool = hooks ? create(&c, (object_pool_options_t){.capacity = 4, .flags = OBJECT_POOL_CHECKED})
+        : object_pool_create(&(object_pool_options_t){.name = "things", .object_size = sizeof(thing_t), .capacity = 4, .flags = OBJECT_POOL_CHECKED});
+      char *first = object_pool_get(pool);
+      object_pool_put(pool, first);
+      snprintf(words, sizeof words, "tidepool: object_pool_get(0x%lx): written to after it was put, at offset %zu of an object of %zu bytes of pool \"things\"\n",
+               (unsigned long)(uintptr_t)first, offset, sizeof(thing_t));
+      aborts_with(write_then_get, pool, words);
+      aborts_with(write_then_destroy, pool, "tidepool: object_pool_destroy(0x");
+      object_pool_destroy(pool);
+    }
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(lazily),
+    cmocka_unit_test(eagerly),
+    cmocka_unit_test(construct_may_fail),
+    cmocka_unit_test(shrinking_destructs),
+    cmocka_unit_test(evicted_ones_are_reset_once),
+    cmocka_unit_test(hooks_get_and_put),
+    cmocka_unit_test(only_a_reset),
+    cmocka_unit_test(checked_fills_and_makes_anew),
+    cmocka_unit_test(checked_without_hooks),
+    cmocka_unit_test(writes_after_put_are_found),
+  };
+  return cmocka_run_group_tests_name("object_pool_hooks", tests, NULL, NULL);
+}

@@ -1,0 +1,412 @@
+# SPDX-License-Identifier: MIT
+"""Runs real programs with and without the library preloaded; both must print the same and end the same way.
+
+usage: run.py LIBRARY CASE       (run.py --list names the cases)
+
+Exit status 77: the program is not installed, or does not work here without the library either."""
+
+import hashlib
+import os
+import pathlib
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+SKIPPED = 77
+SECONDS = 240
+CASES = {}
+
+
+class Skip(Exception):
+    pass
+
+
+class Failure(Exception):
+    pass
+
+
+def case(*programs):
+    """Registers a function of a Sandbox as a case that needs these programs; its result is what must be the same."""
+    def register(function):
+        CASES[function.__name__.replace("_", "-")] = (programs, function)
+        return function
+    return register
+
+
+class Sandbox:
+    """A folder of its own and the environment of one run."""
+
+    def __init__(self, folder, library):
+        self.folder = pathlib.Path(folder)
+        self.environment = {**os.environ, "HOME": folder, "LC_ALL": "C", "TZ": "UTC", "MALLOC_ARENA_MAX": "2"}
+        if library:
+            self.environment["LD_PRELOAD"] = library
+
+    def write(self, name, text):
+        (self.folder / name).write_text(text)
+
+    def start(self, *command, **options):
+        return subprocess.Popen(command, cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL,
+                                stderr=subprocess.STDOUT, **options)
+
+    def run(self, *command, text=None):
+        """Standard output of a command that must succeed."""
+        result = subprocess.run(command, cwd=self.folder, env=self.environment, input=text or "", text=True,
+                                capture_output=True, errors="replace", timeout=SECONDS)
+        if result.returncode != 0:
+            raise Failure(f"{' '.join(map(str, command))[:200]} ended with {result.returncode}:\n"
+                          f"{result.stdout[-1500:]}{result.stderr[-1500:]}")
+        return result.stdout
+
+    def digest(self, name):
+        return hashlib.sha256((self.folder / name).read_bytes()).hexdigest()
+
+
+def c_source(functions):
+    """A C file with many functions, switches and structures."""
+    parts = ["#include <stdio.h>\n#include <string.h>\n#include <math.h>\n"]
+    for i in range(functions):
+        cases = "".join(f"    case {k}: sum += x * {k + i}; break;\n" for k in range(12))
+        parts.append(f"struct s{i} {{ int a[{i % 9 + 1}]; double b; char name[{i % 31 + 1}]; }};\n"
+                     f"static long f{i}(long x, struct s{i} *s) {{\n  long sum = (long)(s->b * {i});\n"
+                     f"  for (int k = 0; k < {i % 50}; k++) sum += s->a[k % {i % 9 + 1}] ^ x;\n"
+                     f"  switch (x % 12) {{\n{cases}  }}\n  return sum;\n}}\n")
+    calls = "".join(f"  {{ struct s{i} s; memset(&s, 1, sizeof s); s.b = {i}; total += f{i}({i * 13}, &s); }}\n"
+                    for i in range(functions))
+    return "".join(parts) + f'int main(void) {{\n  long total = 0;\n{calls}  printf("%ld\\n", total);\n  return 0;\n}}\n'
+
+
+@case("gcc")
+def gcc(sandbox):
+    sandbox.write("many.c", c_source(400))
+    sandbox.run("gcc", "-O2", "-c", "many.c", "-o", "many.o")
+    sandbox.run("gcc", "many.o", "-o", "many", "-lm")
+    return sandbox.digest("many.o") + sandbox.run("./many")
+
+
+@case("g++")
+def gxx(sandbox):
+    sandbox.write("words.cpp", r"""
+#include <algorithm>
+#include <future>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <regex>
+#include <sstream>
+#include <string>
+#include <unordered_map>
+#include <vector>
+static long count(int seed) {
+  std::unordered_map<std::string, std::vector<int>> index;
+  for (int i = 0; i < 50000; i++) index[std::to_string((i * 7919L + seed) % 5003)].push_back(i);
+  std::map<std::size_t, std::unique_ptr<std::string>> sorted;
+  for (auto &entry : index) sorted[entry.second.size() * 10000 + std::stoul(entry.first)] = std::make_unique<std::string>(entry.first);
+  long sum = 0;
+  for (auto &entry : sorted) sum = sum * 31 + static_cast<long>(entry.second->size() + entry.first);
+  return sum;
+}
+int main() {
+  std::vector<std::future<long>> results;
+  for (int i = 0; i < 8; i++) results.push_back(std::async(std::launch::async, count, i));
+  for (auto &result : results) std::cout << result.get() << '\n';
+  std::regex word("([a-z]+)([0-9]*)");
+  std::string text;
+  for (int i = 0; i < 2000; i++) text += "word" + std::to_string(i) + ' ';
+  std::cout << std::distance(std::sregex_iterator(text.begin(), text.end(), word), std::sregex_iterator()) << '\n';
+}
+""")
+    sandbox.run("g++", "-O1", "-std=c++17", "-pthread", "words.cpp", "-o", "words")
+    return sandbox.run("./words")
+
+
+@case("sqlite3")
+def sqlite3(sandbox):
+    return sandbox.run("sqlite3", "data.db", text="""
+PRAGMA cache_size = 500;
+CREATE TABLE item(id INTEGER PRIMARY KEY, name TEXT, size INTEGER, note BLOB);
+WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 120000)
+  INSERT INTO item SELECT i, 'name' || (i * 7919 % 100003), i % 977, zeroblob(i % 200) FROM n;
+CREATE INDEX by_name ON item(name);
+CREATE INDEX by_size ON item(size, name);
+SELECT size, count(*), min(name), max(name) FROM item GROUP BY size ORDER BY 2 DESC, 1 LIMIT 20;
+SELECT a.id, b.id FROM item a JOIN item b ON a.name = 'name' || b.id WHERE a.size = 5 ORDER BY 1, 2 LIMIT 50;
+SELECT group_concat(name, ',') FROM (SELECT name FROM item WHERE id < 3000 ORDER BY name DESC);
+UPDATE item SET note = name || name WHERE id % 3 = 0;
+DELETE FROM item WHERE id % 5 = 0;
+VACUUM;
+PRAGMA integrity_check;
+SELECT count(*), sum(length(note)), sum(size) FROM item;
+""")
+
+
+def python_with_tests():
+    """An installed Python that has its own tests: not every package of it does."""
+    for name in (sys.executable, "python3", "python3.11", "python3.12", "python3.13"):
+        program = shutil.which(name)
+        if not program:
+            continue
+        found = subprocess.run([program, "-c", "import sys, test.test_json; print(sys.executable)"],
+                               capture_output=True, text=True, timeout=SECONDS)
+        if found.returncode == 0:
+            return found.stdout.strip()
+    raise Skip("no Python with its own tests is installed (libpython3.11-testsuite)")
+
+
+@case("python3")
+def python(sandbox):
+    sandbox.environment["PYTHONMALLOC"] = "malloc"
+    sandbox.environment["PYTHONHASHSEED"] = "1"
+    return sandbox.run(sys.executable, "-c", """
+import collections, hashlib, json, threading
+def churn(seed, results):
+    data = collections.defaultdict(list)
+    for i in range(60000):
+        data[str(i * 7919 % (1000 + seed))].append({'i': i, 't': 'x' * (i % 50)})
+    results[seed] = hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
+results = {}
+threads = [threading.Thread(target=churn, args=(seed, results)) for seed in range(4)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+for seed in sorted(results): print(results[seed])
+big = [bytearray(n * 1000) for n in range(300)]
+while big: big = [b[: len(b) // 2] for b in big if len(b) > 1000]
+print(sum(i * i for i in range(100000)))
+""")
+
+
+PYTHON_TESTS = """test_json test_dict test_list test_re test_tuple test_unicode test_bytes test_itertools test_deque
+test_collections test_heapq test_sort test_string test_struct test_array test_memoryview test_copy test_gc
+test_thread test_threading_local test_ctypes test_sqlite3 test_xml_etree test_zlib test_bz2 test_lzma
+test_decimal test_descr test_exceptions test_generators""".split()
+
+
+def register_python_test(module):
+    @case()
+    def python_test(sandbox):
+        program = python_with_tests()
+        sandbox.environment["PYTHONMALLOC"] = "malloc"
+        if subprocess.run([program, "-c", f"import test.{module}"], capture_output=True).returncode != 0:
+            raise Skip(f"{module} is not there")
+        output = sandbox.run(program, "-m", "test", "--timeout", str(SECONDS), module)
+        return "\n".join(re.findall(r"^(?:Result: \w+|Tests result: \w+|\d+ tests? OK\.)$", output, re.MULTILINE))
+    CASES[f"python-{module}"] = CASES.pop("python-test")
+
+
+for name in PYTHON_TESTS:
+    register_python_test(name)
+
+
+@case("perl")
+def perl(sandbox):
+    return sandbox.run("perl", "-e", r"""
+use strict;
+my (%words, @lists);
+for my $i (1 .. 150000) {
+  my $key = "k" . ($i * 7919 % 20011);
+  $words{$key} .= chr(97 + $i % 26);
+  push @{$lists[$i % 500]}, $key if $i % 3 == 0;
+  delete $words{"k" . ($i % 20011)} if $i % 7 == 0;
+}
+my $text = join ",", map { "$_=$words{$_}" } sort keys %words;
+my $count = () = $text =~ /([a-z])\1/g;
+my $sum = unpack("%32C*", $text);
+print length($text), " $count $sum\n";
+print scalar(@$_), " " for @lists[0 .. 20];
+my $tree; for my $i (1 .. 20000) { $tree = { left => $tree, value => "v$i" }; $tree = undef if $i % 1000 == 0 }
+print sprintf("%s\n", reverse sort { $a <=> $b } map { $_ * 31 % 1009 } 1 .. 5000);
+""")
+
+
+@case("lua5.4")
+def lua(sandbox):
+    return sandbox.run("lua5.4", "-e", r"""
+local words, total = {}, 0
+for i = 1, 300000 do
+  local key = "k" .. (i * 7919 % 20011)
+  words[key] = (words[key] or "") .. string.char(97 + i % 26)
+  if i % 5 == 0 then words["k" .. (i % 20011)] = nil end
+end
+local keys = {}
+for key in pairs(words) do keys[#keys + 1] = key end
+table.sort(keys)
+for _, key in ipairs(keys) do total = (total * 31 + #words[key] + #key) % 1000000007 end
+print(#keys, total)
+local function tree(depth) return depth > 0 and {tree(depth - 1), tree(depth - 1)} or {} end
+local function count(node) return node[1] and 1 + count(node[1]) + count(node[2]) or 1 end
+for depth = 4, 16, 4 do print(depth, count(tree(depth))) end
+collectgarbage()
+print(collectgarbage("count") > 0, string.rep("ab", 100000):gsub("a", "%0%0"):len())
+""")
+
+
+@case("git")
+def git(sandbox):
+    for role in ("AUTHOR", "COMMITTER"):
+        sandbox.environment |= {f"GIT_{role}_NAME": "A", f"GIT_{role}_EMAIL": "a@example.org",
+                                f"GIT_{role}_DATE": "2024-01-02T03:04:05Z"}
+    sandbox.run("git", "init", "-q", "-b", "main", ".")
+    content = random.Random(7)
+    for commit in range(25):
+        for number in range(30):
+            lines = (f"{content.randrange(1000)} line {k}\n" for k in range(content.randrange(200)))
+            sandbox.write(f"file{number}", "".join(lines))
+        sandbox.run("git", "add", ".")
+        sandbox.run("git", "commit", "-q", "-m", f"commit {commit}")
+    sandbox.run("git", "gc", "-q", "--aggressive", "--prune=now")
+    sandbox.run("git", "clone", "-q", "--no-local", ".", "copy")
+    return (sandbox.run("git", "log", "--stat", "-p") + sandbox.run("git", "fsck", "--full", "--strict")
+            + sandbox.run("git", "-C", "copy", "blame", "file3") + sandbox.run("git", "grep", "-n", "77 line"))
+
+
+@case("xz")
+def xz(sandbox):
+    content = random.Random(3)
+    block = bytes(content.randrange(256) for _ in range(5000))
+    (sandbox.folder / "data").write_bytes(b"".join(block[content.randrange(4000):] + b"%d" % i for i in range(6000)))
+    before = sandbox.digest("data")
+    sandbox.run("xz", "-T2", "-3", "--block-size=2MiB", "data")
+    packed = sandbox.digest("data.xz")
+    sandbox.run("xz", "-T2", "-d", "data.xz")
+    if sandbox.digest("data") != before:
+        raise Failure("the data is not what was packed")
+    return packed
+
+
+@case("sort")
+def sort(sandbox):
+    content = random.Random(5)
+    sandbox.write("lines", "".join(f"{content.random()} {i}\n" for i in range(300000)))
+    sandbox.run("sort", "--parallel=4", "-S", "8M", "-T", ".", "-o", "sorted", "lines")
+    return sandbox.digest("sorted")
+
+
+@case("tar", "gzip", "find", "awk", "bash")
+def shell(sandbox):
+    sandbox.write("work.sh", r"""
+set -e
+for i in $(seq 300); do mkdir -p d/$((i % 20)); seq $i > d/$((i % 20))/$i; done
+tar --sort=name --mtime=@0 --owner=0 --group=0 -cf - d | gzip -n > d.tar.gz
+mkdir out; tar -C out -xzf d.tar.gz; diff -r d out/d
+find out -type f | LC_ALL=C sort | xargs cat | awk '{ n[$1 % 97] += $1 } END { for (k = 0; k < 97; k++) print k, n[k] }'
+x=; for i in $(seq 2000); do x="$x$i"; done; echo ${#x}
+""")
+    return sandbox.run("bash", "work.sh") + sandbox.digest("d.tar.gz")
+
+
+def redis_command(sandbox, *arguments):
+    return sandbox.run("redis-cli", "-s", "socket", *arguments).strip()
+
+
+def wait_until(condition, what, seconds=30):
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise Failure(f"waited {seconds} s for {what}")
+        time.sleep(0.05)
+
+
+def redis_work(sandbox):
+    fill = "for i = 1, 100000 do redis.call('SET', 'k' .. i, string.rep('x', i % 500)) end"
+    redis_command(sandbox, "EVAL", fill, "0")
+    # The benchmark's figures are timings; it only has to succeed, also while a child saves.
+    redis_command(sandbox, "BGSAVE")
+    sandbox.run("redis-benchmark", "-s", "socket", "-n", "20000", "-q", "-t", "set,get,lpush,rpop,sadd,hset,zadd,mset")
+    wait_until(lambda: "rdb_bgsave_in_progress:0" in redis_command(sandbox, "INFO", "persistence"), "the snapshot")
+    redis_command(sandbox, "EVAL", "for i = 1, 100000, 2 do redis.call('DEL', 'k' .. i) end", "0")
+    redis_command(sandbox, "MEMORY", "PURGE")
+    redis_command(sandbox, "BGREWRITEAOF")
+    wait_until(lambda: "aof_rewrite_in_progress:0" in redis_command(sandbox, "INFO", "persistence"), "the rewrite")
+    status = re.search(r"rdb_last_bgsave_status:\w+", redis_command(sandbox, "INFO", "persistence"))
+    return f"{redis_command(sandbox, 'DBSIZE')} {status[0]} {redis_command(sandbox, 'GET', 'k77778')}"
+
+
+@case("redis-check-rdb", "redis-cli", "redis-benchmark")
+def redis(sandbox):
+    # Debian's redis-tools ships the server under the name of this check; it looks at what it is called.
+    server = sandbox.start("redis-server", "--port", "0", "--unixsocket", "socket", "--save", "", "--dir", ".",
+                           executable=shutil.which("redis-check-rdb"), stdout=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: (sandbox.folder / "socket").exists() or server.poll() is not None, "the server")
+        result = redis_work(sandbox)
+    except BaseException:
+        server.kill()
+        server.wait()
+        raise
+    server.send_signal(signal.SIGTERM)
+    return f"{result} exit status {server.wait(timeout=60)}"
+
+
+@case("stress-ng")
+def stress_ng(sandbox):
+    sandbox.run("stress-ng", "--malloc", "2", "--malloc-bytes", "128m", "-t", "5", "--verify", "--oomable")
+    return "survived"
+
+
+@case("openssl")
+def openssl(sandbox):
+    sandbox.run("openssl", "genrsa", "-out", "key", "2048")
+    sandbox.write("text", "some text\n" * 20000)
+    sandbox.run("openssl", "dgst", "-sha256", "-sign", "key", "-out", "signature", "text")
+    sandbox.run("openssl", "rsa", "-in", "key", "-pubout", "-out", "public")
+    return sandbox.run("openssl", "dgst", "-sha256", "-verify", "public", "-signature", "signature", "text")
+
+
+def result_of(function, library):
+    with tempfile.TemporaryDirectory() as folder:
+        return function(Sandbox(folder, library))
+
+
+def difference(expected, result):
+    for number, (one, other) in enumerate(zip(expected.splitlines(), result.splitlines()), 1):
+        if one != other:
+            return f"line {number}: {one[:200]!r} without the library, {other[:200]!r} with it"
+    return f"{len(expected)} characters without the library, {len(result)} with it"
+
+
+def check_preloading(library):
+    maps = subprocess.run(["cat", "/proc/self/maps"], env={**os.environ, "LD_PRELOAD": library}, capture_output=True,
+                          text=True, timeout=60).stdout
+    if os.path.basename(library) not in maps:
+        raise Failure(f"{library} is not preloaded")
+
+
+def run_case(library, name):
+    programs, function = CASES[name]
+    missing = [program for program in programs if not shutil.which(program)]
+    if missing:
+        raise Skip(f"{', '.join(missing)} is not installed")
+    check_preloading(library)
+    try:
+        expected = result_of(function, None)
+    except Failure as failure:
+        raise Skip(f"does not work here without the library either: {failure}") from None
+    result = result_of(function, library)
+    if result != expected:
+        raise Failure(difference(expected, result))
+
+
+def main():
+    if sys.argv[1:] == ["--list"]:
+        print("\n".join(CASES))
+        return 0
+    library, name = sys.argv[1:]
+    if name not in CASES:
+        sys.exit(f"no such case: {name}")
+    try:
+        run_case(os.path.realpath(library), name)
+    except Skip as skip:
+        print(f"skipped: {skip}")
+        return SKIPPED
+    except (Failure, subprocess.TimeoutExpired) as failure:
+        print(f"{name}: {failure}")
+        return 1
+    return 0
+
+
+sys.exit(main())

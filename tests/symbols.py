@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: MIT
+"""Checks what the shared libraries show to the world: the names that the headers declare and no others.
+
+usage: symbols.py tidepool LIBRARY HEADER...
+       symbols.py malloc LIBRARY"""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+FAMILY = """malloc calloc realloc free aligned_alloc posix_memalign memalign valloc pvalloc malloc_usable_size malloc_trim
+mallinfo mallinfo2 mallopt malloc_stats free_sized free_aligned_sized""".split()
+ALIASES = ["__libc_" + name for name in "malloc calloc realloc free memalign valloc pvalloc".split()]
+NEW = [f"_Zn{array}m{form}" for array in "wa"
+       for form in ("", "RKSt9nothrow_t", "St11align_val_t", "St11align_val_tRKSt9nothrow_t")]
+DELETE = [f"_Zd{array}Pv{form}" for array in "la"
+          for form in ("", "m", "RKSt9nothrow_t", "St11align_val_t", "mSt11align_val_t", "St11align_val_tRKSt9nothrow_t")]
+DECLARATION = re.compile(r"\bPOOL_API\b[^;]*?\b((?:object_)?pool_\w+)\s*\(")
+COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+
+# What a manager may not lean on: the allocator it may stand in for, and printing, which allocates.
+FORBIDDEN_IMPORTS = set(FAMILY) | {"strdup", "reallocarray", "fopen", "printf", "fprintf", "puts", "fputs", "perror"}
+# The loader keeps little more than this spare for libraries that are loaded late.
+MOST_THREAD_LOCAL_BYTES = 1024
+
+
+def output_of(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def dynamic_symbols(library, which):
+    lines = output_of("nm", "-D", which, library).splitlines()
+    return {line.split()[-1] for line in lines}
+
+
+def declared(headers):
+    names = set()
+    for header in headers:
+        text = COMMENT.sub("", pathlib.Path(header).read_text())
+        text = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("#"))
+        names.update(DECLARATION.findall(text))
+    return names
+
+
+def wrong_exports(library, expected):
+    exported = dynamic_symbols(library, "--defined-only")
+    for name in sorted(exported - expected):
+        yield f"exports {name}, which it should not"
+    for name in sorted(expected - exported):
+        yield f"does not export {name}"
+
+
+def calls_of_own_exports(library, expected):
+    """A relocation against an exported name means that a program's own function of that name would be called."""
+    for line in output_of("readelf", "-rW", library).splitlines():
+        fields = line.split()
+        name = fields[4].split("@")[0] if len(fields) > 4 else ""
+        if name in expected and re.search("JUMP_SLO|GLOB_DAT|R_X86_64_64|ABS64", fields[2]):
+            yield f"reaches {name} through a table that others can override"
+
+
+def wrong_imports(library):
+    imported = {name.split("@")[0] for name in dynamic_symbols(library, "--undefined-only")}
+    for name in sorted(imported & FORBIDDEN_IMPORTS):
+        yield f"imports {name}"
+
+
+def wrong_thread_local_size(library):
+    for line in output_of("readelf", "-lW", library).splitlines():
+        fields = line.split()
+        if fields and fields[0] == "TLS" and int(fields[5], 16) > MOST_THREAD_LOCAL_BYTES:
+            yield f"has {int(fields[5], 16)} bytes of thread-local data, more than {MOST_THREAD_LOCAL_BYTES}"
+
+
+def wrong_soname(library, name):
+    if f"[{name}]" not in output_of("readelf", "-dW", library):
+        yield f"is not called {name}"
+
+
+def main():
+    kind, library, *headers = sys.argv[1:]
+    expected = declared(headers) if kind == "tidepool" else set(FAMILY + ALIASES + NEW + DELETE)
+    if not expected:
+        sys.exit("no declaration found in the headers")
+    soname = "libtidepool.so.0" if kind == "tidepool" else "libtidepool-malloc.so.0"
+    found = [*wrong_exports(library, expected), *calls_of_own_exports(library, expected), *wrong_imports(library),
+             *wrong_thread_local_size(library), *wrong_soname(library, soname)]
+    for problem in found:
+        print(f"{soname} {problem}")
+    sys.exit(1 if found else 0)
+
+
+main()

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+#include "region.h"
+#include "unit.h"
+
+region_t *region_new(unsigned unit_log2, size_t bytes)
+{
+  static _Alignas(64) char memory[REGION_BYTES];
+  static region_t region;
+  memset(memory, 0x5a, bytes);   /* nothing may count on zeroes */
+  must(bytes <= sizeof memory);
+  must(space_init_region(&region.space, &region.arena, memory, bytes, unit_log2, false, false));
+  return &region;
+}

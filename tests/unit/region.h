@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT
+ * A space of a test's own, in static memory, so that pools and slabs can be had without a heap. */
+#ifndef UNIT_REGION_H
+#define UNIT_REGION_H
+
+#include "arena.h"
+
+enum { REGION_BYTES = 24 << 20 };
+
+typedef struct region {
+  space_t space;
+  arena_t arena;
+} region_t;
+
+/* Empties the one region there is and returns it, cut into units of this size. */
+region_t *region_new(unsigned unit_log2, size_t bytes);
+
+#endif

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+#include "guard.h"
+#include "unit.h"
+
+enum { USABLE = 256, ROOM = USABLE - GUARD_BYTES };
+
+static _Alignas(16) unsigned char block[USABLE];
+
+static void open_and_close(void **state)
+{
+  (void)state;
+  for (size_t size = 0; size <= ROOM; size++) {
+    guard_open(block, USABLE, size, size > 0, "call");
+    assert_int_equal(guard_size(block, USABLE), size);
+    for (size_t i = 0; i < size; i++)
+      assert_int_equal(block[i], 0xcd);
+    memset(block, 0xee, size);
+    guard_close(block, USABLE, "call");
+    assert_int_equal(guard_size(block, USABLE), 0);
+    for (size_t i = 0; i < ROOM; i++)
+      assert_int_equal(block[i], (0x1deadb0bu >> i % 4 * 8) & 0xff);
+  }
+}
+
+typedef struct damage { size_t size, at; } damage_t;
+
+static void write_past_the_end(void *argument)
+{
+  const damage_t *damage = argument;
+  guard_open(block, USABLE, damage->size, false, "some_call");
+  block[damage->at] ^= 1;
+  guard_close(block, USABLE, "some_call");
+}
+
+static void write_after_return(void *argument)
+{
+  const damage_t *damage = argument;
+  guard_open(block, USABLE, damage->size, false, "some_call");
+  guard_close(block, USABLE, "some_call");
+  block[damage->at] ^= 1;
+  guard_open(block, USABLE, damage->size, true, "other_call");
+}
+
+static void past_the_end(void **state)
+{
+  (void)state;
+  for (size_t at = 100; at < USABLE; at += at == 100 ? 1 : 37) {
+    damage_t damage = {100, at};
+    char words[80];
+    snprintf(words, sizeof words, at < ROOM ? "written past its end at offset %zu of a block of 100 bytes" : "written past its end", at);
+    aborts_with(write_past_the_end, &damage, words);
+    aborts_with(write_past_the_end, &damage, "tidepool: some_call(0x");
+  }
+}
+
+static void after_it_was_returned(void **state)
+{
+  (void)state;
+  for (size_t at = 0; at < USABLE; at += 51) {
+    damage_t damage = {100, at};
+    char words[80];
+    snprintf(words, sizeof words, at < ROOM ? "written to after it was freed at offset %zu of" : "written to after it was freed", at);
+    aborts_with(write_after_return, &damage, words);
+  }
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(open_and_close),
+    cmocka_unit_test(past_the_end),
+    cmocka_unit_test(after_it_was_returned),
+  };
+  return cmocka_run_group_tests_name("guard", tests, NULL, NULL);
+}

@@ -1,0 +1,660 @@
+/* SPDX-License-Identifier: MIT
+ * What tidepool/heap.h promises, for heaps of every kind there is. */
+#include "os_fake.h"
+#include "unit.h"
+#include <errno.h>
+#include <pthread.h>
+#include <tidepool/heap.h>
+#include <tidepool/stats.h>
+
+enum { BLOCKS = 20000 };
+
+static _Alignas(4096) char buffer[12 << 20];
+static void *blocks[BLOCKS];
+static const size_t some_classes[] = {16, 48, 1024, 1040, 65536, 262144};
+
+typedef struct kind {
+  const char         *name;
+  pool_heap_options_t options;
+} kind_t;
+
+static const kind_t kinds[] = {
+  {"default", {0}},
+  {"budget of 64 KiB", {.budget = 64 << 10}},
+  {"budget of 1 MiB", {.budget = 1 << 20}},
+  {"budget of 4 MiB", {.budget = 4 << 20}},
+  {"budget of 64 MiB", {.budget = 64 << 20}},
+  {"reserve", {.reserve = 3 << 20}},
+  {"reserve and budget", {.reserve = 3 << 20, .budget = 20 << 20}},
+  {"memory", {.memory = buffer + 1, .memory_size = 1 << 20}},
+  {"much memory", {.memory = buffer + 24, .memory_size = 10 << 20}},
+  {"little memory", {.memory = buffer, .memory_size = 20000}},
+  {"checked", {.flags = POOL_HEAP_CHECKED}},
+  {"checked memory", {.flags = POOL_HEAP_CHECKED, .memory = buffer + 8, .memory_size = 3 << 20}},
+  {"zero on free", {.flags = POOL_HEAP_ZERO_ON_FREE}},
+  {"single thread", {.flags = POOL_HEAP_SINGLE_THREAD}},
+  {"single thread, budget", {.flags = POOL_HEAP_SINGLE_THREAD, .budget = 2 << 20}},
+  {"prefault", {.flags = POOL_HEAP_PREFAULT, .reserve = 2 << 20}},
+  {"locked", {.flags = POOL_HEAP_LOCK_MEMORY, .memory = buffer, .memory_size = 2 << 20}},
+  {"own classes", {.size_classes = some_classes, .size_class_count = 6}},
+  {"own classes, budget", {.size_classes = some_classes, .size_class_count = 6, .budget = 6 << 20}},
+};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+static pool_heap_t *heap_new(const pool_heap_options_t *options)
+{
+  pool_heap_t *heap = pool_heap_create(options);
+  must(heap && check_everything());
+  return heap;
+}
+
+static pool_stats_t figures(pool_heap_t *heap)
+{
+  pool_stats_t stats;
+  must(pool_heap_stats(heap, &stats));
+  must(!stats.budget || stats.held_bytes <= stats.budget);
+  must(stats.peak_held_bytes >= stats.held_bytes);
+  return stats;
+}
+
+/* Until it is full, or there are enough. */
+static size_t fill(pool_heap_t *heap, size_t size, size_t most)
+{
+  size_t n = 0;
+  while (n < most && (blocks[n] = pool_heap_alloc(heap, size)) != NULL) {
+    pattern_write(blocks[n], size, n);
+    n++;
+  }
+  must(n == most || errno == ENOMEM);
+  return n;
+}
+
+static void verify(size_t size, size_t count)
+{
+  for (size_t i = 0; i < count; i++)
+    must(pattern_holds(blocks[i], size, i));
+}
+
+static void free_all(pool_heap_t *heap, size_t count)
+{
+  for (size_t i = 0; i < count; i++)
+    pool_heap_free(heap, blocks[(i * 7919) % count]);
+}
+
+static void for_each_kind(void (*test)(void *))
+{
+  for (size_t i = 0; i < KINDS; i++)
+    in_child_named(kinds[i].name, test, (void *)(uintptr_t)&kinds[i].options);
+}
+
+/* ---- blocks ---- */
+
+static void blocks_of_all_sizes(void *options)
+{
+  os_fake_heal();
+  pool_heap_t *heap = heap_new(options);
+  for (size_t size = 1; size <= 5 * MIB; size += size / 3 + 1) {
+    errno = 77;
+    size_t count = fill(heap, size, min_size(300, 12 * MIB / size + 1));
+    must(count == 300 || errno == ENOMEM || errno == 77);
+    for (size_t i = 0; i < count; i++)
+      must((uintptr_t)blocks[i] % BLOCK_ALIGNMENT == 0 && pool_usable_size(blocks[i]) >= size && pool_heap_of(blocks[i]) == heap &&
+           pool_in_use((char *)blocks[i] + size - 1) && pool_block_start((char *)blocks[i] + size / 2, NULL) == blocks[i]);
+    verify(size, count);
+    must(figures(heap).live_blocks == count);
+    check_everything();
+    if (count)
+      free_all(heap, count);
+    must(figures(heap).live_blocks == 0 && (!count || !pool_in_use(blocks[0])));
+  }
+  pool_heap_trim(heap, 0);
+  check_everything();
+  pool_heap_destroy(heap);
+  must(check_everything());
+}
+
+static void random_traffic(void *options)
+{
+  static size_t sizes[500];
+  dice_t dice = {11};
+  os_fake_heal();
+  pool_heap_t *heap = heap_new(options);
+  size_t live = 0;
+  memset(blocks, 0, sizeof blocks);
+  for (size_t i = 0; i < 20000; i++) {
+    size_t at = dice_below(&dice, 500), size = 1 + dice_below(&dice, (size_t)16 << dice_below(&dice, 14));
+    void *moved = NULL;
+    errno = 77;
+    if (blocks[at])
+      must(pattern_holds(blocks[at], sizes[at], at));
+    if (blocks[at] && dice_below(&dice, 3) == 0) {
+      moved = pool_heap_realloc(heap, blocks[at], size);
+      must(!moved || pattern_kept(moved, min_size(size, sizes[at]), sizes[at], at));
+    } else if (blocks[at]) {
+      live--;
+      pool_heap_free(heap, blocks[at]);
+      blocks[at] = NULL;
+      continue;
+    } else {
+      size_t alignment = (size_t)16 << dice_below(&dice, 6);
+      bool zeroed = dice_below(&dice, 3) == 0;
+      moved = zeroed ? pool_heap_calloc(heap, 1, size) : pool_heap_aligned_alloc(heap, alignment, size);
+      must(zeroed || (uintptr_t)moved % alignment == 0);
+      must(!zeroed || !moved || all_zero(moved, pool_usable_size(moved)));
+      live += moved != NULL;
+    }
+    must(errno == (moved ? 77 : ENOMEM));
+    if (moved) {
+      blocks[at] = moved;
+      sizes[at] = size;
+      pattern_write(moved, size, at);
+    }
+    if (i % 500 == 0)
+      must(check_everything() && figures(heap).live_blocks == live);
+  }
+  pool_heap_destroy(heap);
+  must(check_everything());
+}
+
+static void resets(void *options)
+{
+  os_fake_heal();
+  pool_heap_t *heap = heap_new(options);
+  size_t first = 0;
+  for (size_t turn = 0; turn < 5; turn++) {
+    size_t count = fill(heap, 100, 3000);
+    verify(100, count);
+    must(turn == 0 || count == first);
+    first = count;
+    fill(heap, 300 * KIB, 3);
+    pool_heap_reset(heap);
+    must(figures(heap).live_blocks == 0 && figures(heap).cached_bytes == 0);
+    must(!pool_in_use(blocks[0]) && check_everything());
+  }
+  pool_heap_destroy(heap);
+}
+
+static bool count_block(const pool_block_t *block, void *context)
+{
+  size_t *count = context;
+  must(block->size >= 200 && pool_in_use(block->start));
+  ++*count;
+  return *count != 17;
+}
+
+static bool free_every_second(const pool_block_t *block, void *context)
+{
+  size_t *count = context;
+  if (++*count % 2)
+    pool_free(block->start);
+  return true;
+}
+
+static void walks(void *options)
+{
+  os_fake_heal();
+  pool_heap_t *heap = heap_new(options);
+  size_t count = fill(heap, 200, 1000), visited = 0;
+  must(count > 17);
+  must(!pool_heap_walk(heap, count_block, &visited) && visited == 17);
+  must(pool_heap_walk(heap, count_block, &visited) && visited == 17 + count);
+  visited = 0;
+  must(pool_heap_walk(heap, free_every_second, &visited) && visited == count);
+  visited = 100;
+  must(pool_heap_walk(heap, count_block, &visited) && visited == 100 + count / 2);
+  must(figures(heap).live_blocks == count / 2 && check_everything());
+  pool_heap_destroy(heap);
+}
+
+/* Heaps that come and go leave nothing behind. */
+static void come_and_go(void *options)
+{
+  os_fake_heal();
+  size_t reserved = 0;
+  for (size_t turn = 0; turn < 40; turn++) {
+    pool_heap_t *heap = heap_new(options);
+    fill(heap, 100, 2000);
+    fill(heap, 5000, 20);
+    fill(heap, 400 * KIB, 2);
+    pool_heap_destroy(heap);
+    must(check_everything() && space_of_process.used_units == 0);
+    if (turn == 4)
+      reserved = os_fake.reserved_bytes;
+  }
+  must(os_fake.reserved_bytes == reserved);
+}
+
+static void blocks_of_all_sizes_test(void **state) { (void)state; for_each_kind(blocks_of_all_sizes); }
+static void random_traffic_test(void **state) { (void)state; for_each_kind(random_traffic); }
+static void resets_test(void **state) { (void)state; for_each_kind(resets); }
+static void walks_test(void **state) { (void)state; for_each_kind(walks); }
+static void come_and_go_test(void **state) { (void)state; for_each_kind(come_and_go); }
+
+/* ---- budgets ---- */
+
+static size_t usable_of(size_t count)
+{
+  size_t bytes = 0;
+  for (size_t i = 0; i < count; i++)
+    bytes += pool_usable_size(blocks[i]);
+  return bytes;
+}
+
+static void what_a_budget_is_good_for(void **state)
+{
+  static const struct { size_t budget; unsigned percent; } promised[] = {{256 << 10, 85}, {4 << 20, 92}};
+  (void)state;
+  os_fake_heal();
+  for (size_t i = 0; i < 2; i++) {
+    pool_heap_t *heap = heap_new(&(pool_heap_options_t){.budget = promised[i].budget});
+    static void *many[1 << 17];
+    size_t n = 0, bytes = 0;
+    while ((many[n] = pool_heap_alloc(heap, 100)) != NULL)
+      bytes += pool_usable_size(many[n++]);
+    assert_true(bytes * 100 >= promised[i].budget * promised[i].percent);
+    assert_true(figures(heap).held_bytes <= promised[i].budget && figures(heap).exhausted_count == 1);
+    pool_heap_destroy(heap);
+  }
+}
+
+static void what_memory_is_good_for(void **state)
+{
+  static const struct { size_t size, served; } promised[] = {{16 << 10, 180}, {64 << 10, 900}, {1 << 20, 15500}};
+  (void)state;
+  os_fake_heal();
+  for (size_t i = 0; i < 3; i++)
+    for (size_t skew = 0; skew < 64; skew += 7) {
+      uint64_t calls = os_fake.calls;
+      pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.memory = buffer + skew, .memory_size = promised[i].size});
+      size_t count = fill(heap, 64, BLOCKS);
+      assert_true(count >= promised[i].served);
+      for (size_t j = 0; j < count; j++)
+        assert_true((char *)blocks[j] >= buffer + skew && (char *)blocks[j] + 64 <= buffer + skew + promised[i].size);
+      free_all(heap, count);
+      assert_int_equal(os_fake.calls, calls);           /* the system was never asked */
+      check_everything();
+      pool_heap_destroy(heap);
+    }
+}
+
+static void parents(void **state)
+{
+  (void)state;
+  os_fake_heal();
+  pool_heap_t *top = heap_new(&(pool_heap_options_t){.budget = 30 << 20});
+  pool_heap_t *middle = heap_new(&(pool_heap_options_t){.parent = top});
+  pool_heap_t *a = heap_new(&(pool_heap_options_t){.parent = middle, .budget = 20 << 20});
+  pool_heap_t *b = heap_new(&(pool_heap_options_t){.parent = middle, .budget = 20 << 20});
+  size_t in_a = fill(a, 10000, BLOCKS), in_b = fill(b, 10000, BLOCKS);
+  assert_true(in_a > in_b && in_b > 500);
+  assert_true(figures(top).held_bytes <= 30 << 20 && figures(top).held_bytes > 28 << 20);
+  assert_int_equal(figures(top).peak_held_bytes, figures(top).held_bytes);
+  check_everything();
+  pool_heap_destroy(b);
+  pool_heap_reset(a);
+  pool_heap_trim(a, 0);
+  assert_true(figures(top).held_bytes < 1 << 20);
+  pool_heap_destroy(a);
+  pool_heap_destroy(middle);
+  check_everything();
+  pool_heap_destroy(top);
+}
+
+static void changing_the_budget(void **state)
+{
+  (void)state;
+  os_fake_heal();
+  pool_heap_t *heap = heap_new(&(pool_heap_options_t){.budget = 16 << 20});
+  size_t count = fill(heap, 1000, 5000);
+  assert_int_equal(count, 5000);
+  assert_false(pool_heap_set_budget(heap, 1 << 20));
+  assert_int_equal(figures(heap).budget, 16 << 20);
+  free_all(heap, count);
+  assert_true(pool_heap_set_budget(heap, 1 << 20));
+  assert_true(fill(heap, 1000, 5000) < 1100);
+  assert_true(pool_heap_set_budget(heap, 0));
+  assert_int_equal(fill(heap, 1000, 5000), 5000);
+  check_everything();
+  pool_heap_destroy(heap);
+}
+
+/* ---- exhaustion ---- */
+
+typedef struct helper {
+  unsigned calls, last_attempt, yes;
+  size_t   bytes;
+  size_t   frees;
+} helper_t;
+
+static bool help(pool_heap_t *heap, size_t bytes_needed, unsigned attempt, void *context)
+{
+  helper_t *helper = context;
+  helper->calls++;
+  helper->last_attempt = attempt;
+  helper->bytes = bytes_needed;
+  for (size_t i = 0; i < helper->frees; i++)
+    pool_heap_free(heap, blocks[i]);
+  helper->frees = 0;
+  return helper->calls <= helper->yes;
+}
+
+static void asked_for_help(void **state)
+{
+  (void)state;
+  os_fake_heal();
+  helper_t helper = {.yes = 1000};
+  pool_heap_t *heap = heap_new(&(pool_heap_options_t){.budget = 1 << 20, .on_exhausted = help, .context = &helper});
+  size_t count = fill(heap, 500, BLOCKS);
+  assert_true(count > 1500);
+  assert_true(helper.calls == 64 && helper.last_attempt == 63 && helper.bytes == 500);
+  assert_true(figures(heap).retried_count == 64 && figures(heap).exhausted_count == 1);
+  helper = (helper_t){.yes = 0};
+  assert_null(pool_heap_alloc(heap, 500));
+  assert_int_equal(helper.calls, 1);
+  helper = (helper_t){.yes = 1, .frees = 100};
+  assert_non_null(pool_heap_alloc(heap, 500));
+  assert_int_equal(helper.calls, 1);
+  check_everything();
+  pool_heap_destroy(heap);
+}
+
+static void overflowing(void *options)
+{
+  os_fake_heal();
+  pool_heap_t *last = heap_new(options);
+  pool_heap_t *next = heap_new(&(pool_heap_options_t){.budget = 32 << 10, .overflow = last});
+  pool_heap_t *heap = heap_new(&(pool_heap_options_t){.budget = 64 << 10, .overflow = next});
+  size_t count = fill(heap, 200, 900), mine = 0, others = 0;
+  for (size_t i = 0; i < count; i++) {
+    mine += pool_heap_of(blocks[i]) == heap;
+    others += pool_heap_of(blocks[i]) == next;
+  }
+  must(mine > 100 && others > 50 && count > mine + others);
+  must(figures(heap).overflowed_count == count - mine && check_everything());
+  verify(200, count);
+  for (size_t i = 0; i < count; i += 3) {
+    void *moved = pool_heap_realloc(heap, blocks[i], 250);
+    must(!moved || pattern_kept(moved, 200, 200, i));
+    blocks[i] = moved ? moved : blocks[i];
+  }
+  free_all(heap, count);
+  must(figures(heap).live_blocks == 0 && figures(next).live_blocks == 0 && figures(last).live_blocks == 0 && check_everything());
+  pool_heap_destroy(heap);
+  pool_heap_destroy(next);
+  pool_heap_destroy(last);
+}
+
+static void overflowing_test(void **state) { (void)state; for_each_kind(overflowing); }
+
+/* The buffer may itself be a block of another heap, and then what is in it is the inner heap's. */
+static void memory_from_a_block(void *argument)
+{
+  (void)argument;
+  os_fake_heal();
+  for (size_t size = 20000; size <= 3 * MIB; size *= 4) {
+    void *memory = pool_alloc(size);
+    pool_heap_t *heap = heap_new(&(pool_heap_options_t){.memory = memory, .memory_size = size});
+    size_t count = fill(heap, 100, BLOCKS);
+    must(count > 100 && pool_heap_of(blocks[0]) == heap);
+    verify(100, count);
+    free_all(heap, count);
+    pool_heap_destroy(heap);
+    pool_free(memory);
+    must(check_everything());
+  }
+}
+
+static void memory_from_a_block_test(void **state)
+{
+  (void)state;
+  in_child(memory_from_a_block, NULL);
+}
+
+/* ---- flags ---- */
+
+static void zero_on_free(void **state)
+{
+  (void)state;
+  os_fake_heal();
+  pool_heap_t *heap = heap_new(&(pool_heap_options_t){.flags = POOL_HEAP_ZERO_ON_FREE});
+  for (size_t size = 10; size < 200 * KIB; size *= 3) {
+    char *block = pool_heap_alloc(heap, size);
+    size_t usable = pool_usable_size(block);
+    memset(block, 7, usable);
+    pool_heap_free(heap, block);
+    assert_true(all_zero(block, usable));
+  }
+  pool_heap_destroy(heap);
+}
+
+/* What was reserved can be had without the system. */
+static void reserved(void **state)
+{
+  (void)state;
+  os_fake_heal();
+  for (unsigned flags = 0; flags <= POOL_HEAP_PREFAULT; flags += POOL_HEAP_PREFAULT) {
+    pool_heap_t *heap = heap_new(&(pool_heap_options_t){.reserve = 4 << 20, .flags = flags | POOL_HEAP_SINGLE_THREAD});
+    fill(heap, 1000, 1);
+    pool_heap_free(heap, blocks[0]);
+    os_fake.refuse = true;
+    size_t count = fill(heap, 1000, BLOCKS);
+    assert_true(usable_of(count) >= (4 << 20) * 97 / 100);
+    os_fake_heal();
+    check_everything();
+    pool_heap_destroy(heap);
+  }
+}
+
+static void forbidden_calls(void **state)
+{
+  (void)state;
+  os_fake_heal();
+  pool_heap_t *heap = heap_new(&(pool_heap_options_t){.reserve = 1 << 20, .flags = POOL_HEAP_PREFAULT | POOL_HEAP_SINGLE_THREAD});
+  uint64_t calls = os_fake.calls;
+  assert_false(pool_forbid_system_calls(true));
+  size_t count = fill(heap, 3000, BLOCKS);
+  free_all(heap, count);
+  assert_true(pool_forbid_system_calls(false));
+  assert_true(count > 300);
+  assert_int_equal(os_fake.calls, calls);
+  pool_heap_destroy(heap);
+}
+
+/* ---- options, names, misuse ---- */
+
+static void bad_options(void **state)
+{
+  static const size_t not_sixteen[] = {16, 40}, not_ascending[] = {32, 16}, too_large[] = {16, 262160}, none[] = {0};
+  static const pool_heap_options_t bad[] = {
+    {.flags = 1u << 20},
+    {.memory = buffer},
+    {.memory_size = 10000},
+    {.memory = buffer, .memory_size = 100},
+    {.memory = buffer, .memory_size = 1 << 20, .reserve = 1000},
+    {.budget = 1000, .reserve = 2000},
+    {.budget = 100},
+    {.flags = POOL_HEAP_PREFAULT},
+    {.flags = POOL_HEAP_LOCK_MEMORY},
+    {.size_classes = not_sixteen, .size_class_count = 2},
+    {.size_classes = not_ascending, .size_class_count = 2},
+    {.size_classes = too_large, .size_class_count = 2},
+    {.size_classes = none, .size_class_count = 1},
+    {.size_classes = not_sixteen, .size_class_count = 0},
+    {.size_class_count = 1},
+    {.reserve = SIZE_MAX},
+  };
+  (void)state;
+  os_fake_heal();
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    errno = 0;
+    assert_null(pool_heap_create(&bad[i]));
+    if (errno != EINVAL)
+      print_error("options %zu: errno %d\n", i, errno);
+    assert_int_equal(errno, EINVAL);
+  }
+  check_everything();
+}
+
+static void no_heap(void **state)
+{
+  (void)state;
+  pool_heap_destroy(NULL);
+  pool_heap_reset(NULL);
+  errno = 0;
+  assert_null(pool_heap_alloc(NULL, 10));
+  assert_int_equal(errno, EINVAL);
+  errno = 0;
+  assert_false(pool_heap_set_budget(NULL, 10));
+  assert_int_equal(errno, EINVAL);
+  assert_int_equal(pool_heap_trim(NULL, 0), 0);
+  assert_false(pool_heap_walk(NULL, count_block, NULL));
+}
+
+static void names(void **state)
+{
+  (void)state;
+  os_fake_heal();
+  char name[] = "a name that is longer than the thirty-one bytes there are";
+  pool_heap_t *heap = heap_new(&(pool_heap_options_t){.name = name}), *other = heap_new(NULL);
+  memset(name, 'x', sizeof name - 1);
+  assert_string_equal(pool_heap_name(heap), "a name that is longer than the ");
+  assert_int_equal(strncmp(pool_heap_name(other), "heap-", 5), 0);
+  pool_heap_destroy(heap);
+  pool_heap_destroy(other);
+}
+
+static void use_destroyed(void *heap) { if (pool_heap_alloc(heap, 10)) return; }
+static void reset_default(void *heap) { pool_heap_reset(heap); }
+static void destroy_default(void *heap) { pool_heap_destroy(heap); }
+
+static void free_twice(void *heap)
+{
+  void *block = pool_heap_alloc(heap, 300000);
+  pool_heap_free(heap, block);
+  pool_heap_free(heap, block);
+}
+
+static void free_of_another(void *heap) { pool_heap_free(heap, pool_alloc(100)); }
+
+static void misuse(void **state)
+{
+  (void)state;
+  os_fake_heal();
+  pool_heap_t *heap = heap_new(NULL), *gone = heap_new(NULL);
+  pool_heap_destroy(gone);
+  aborts_with(use_destroyed, gone, "pool_heap_alloc(0x");
+  aborts_with(use_destroyed, gone, "not a live heap");
+  aborts_with(reset_default, pool_heap_default(), "the default heap");
+  aborts_with(destroy_default, pool_heap_default(), "the default heap");
+  aborts_with(free_twice, heap, "tidepool: pool_heap_free(0x");
+  aborts_with(free_of_another, heap, "a block of another heap");
+  pool_heap_destroy(heap);
+}
+
+/* ---- threads ---- */
+
+static pool_heap_t *shared;
+static pthread_barrier_t done_with_it;
+
+static void *use_shared(void *argument)
+{
+  void *mine[300];
+  dice_t dice = {(uintptr_t)argument};
+  for (size_t turn = 0; turn < 100; turn++) {
+    size_t n = 0, size = 16 + dice_below(&dice, 900);
+    while (n < 300 && (mine[n] = pool_heap_alloc(shared, size)) != NULL)
+      memset(mine[n++], (int)(uintptr_t)argument, size);
+    must(figures(shared).held_bytes <= figures(shared).budget);
+    for (size_t i = 0; i < n; i++) {
+      must(*(unsigned char *)mine[i] == (unsigned char)(uintptr_t)argument);
+      pool_heap_free(shared, mine[i]);
+    }
+  }
+  return NULL;
+}
+
+static void many_threads_one_budget(void **state)
+{
+  (void)state;
+  os_fake_heal();
+  for (size_t budget = 128 << 10; budget <= 16 << 20; budget *= 8) {
+    pthread_t threads[4];
+    shared = heap_new(&(pool_heap_options_t){.budget = budget});
+    for (uintptr_t i = 0; i < 4; i++)
+      assert_int_equal(pthread_create(&threads[i], NULL, use_shared, (void *)(i + 1)), 0);
+    for (size_t i = 0; i < 4; i++)
+      pthread_join(threads[i], NULL);
+    assert_int_equal(figures(shared).live_blocks, 0);
+    assert_true(figures(shared).peak_held_bytes <= budget);
+    check_everything();
+    pool_heap_destroy(shared);
+  }
+}
+
+static void *use_and_end(void *argument)
+{
+  void *mine[100];
+  (void)argument;
+  for (size_t i = 0; i < 100; i++)
+    mine[i] = pool_heap_alloc(shared, 64 + i % 5 * 100);
+  for (size_t i = 0; i < 100; i++)
+    pool_heap_free(shared, mine[i]);
+  pthread_barrier_wait(&done_with_it);
+  return NULL;
+}
+
+/* Threads that are done with a heap may end while it is destroyed. */
+static void destroy_while_threads_end(void *argument)
+{
+  (void)argument;
+  os_fake_heal();
+  pthread_barrier_init(&done_with_it, NULL, 4);
+  for (size_t turn = 0; turn < 600; turn++) {
+    pthread_t threads[3];
+    shared = pool_heap_create(NULL);
+    must(shared);
+    for (size_t i = 0; i < 3; i++)
+      must(pthread_create(&threads[i], NULL, use_and_end, NULL) == 0);
+    pthread_barrier_wait(&done_with_it);
+    if (turn % 2)
+      pool_heap_reset(shared);
+    pool_heap_destroy(shared);
+    for (size_t i = 0; i < 3; i++)
+      pthread_join(threads[i], NULL);
+    must(check_everything());
+  }
+}
+
+static void destroy_while_threads_end_test(void **state)
+{
+  (void)state;
+  in_child(destroy_while_threads_end, NULL);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(blocks_of_all_sizes_test),
+    cmocka_unit_test(random_traffic_test),
+    cmocka_unit_test(resets_test),
+    cmocka_unit_test(walks_test),
+    cmocka_unit_test(come_and_go_test),
+    cmocka_unit_test(what_a_budget_is_good_for),
+    cmocka_unit_test(what_memory_is_good_for),
+    cmocka_unit_test(parents),
+    cmocka_unit_test(changing_the_budget),
+    cmocka_unit_test(asked_for_help),
+    cmocka_unit_test(overflowing_test),
+    cmocka_unit_test(memory_from_a_block_test),
+    cmocka_unit_test(zero_on_free),
+    cmocka_unit_test(reserved),
+    cmocka_unit_test(forbidden_calls),
+    cmocka_unit_test(bad_options),
+    cmocka_unit_test(no_heap),
+    cmocka_unit_test(names),
+    cmocka_unit_test(misuse),
+    cmocka_unit_test(many_threads_one_budget),
+    cmocka_unit_test(destroy_while_threads_end_test),
+  };
+  return cmocka_run_group_tests_name("heap", tests, NULL, NULL);
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT
+ * One thread's magazines before a pool of its own: random pops and pushes against a model of what is live. */
+#include "magazine.h"
+#include "os_fake.h"
+#include "region.h"
+#include "unit.h"
+
+enum { LIVE = 3000 };
+
+static pool_t pool;
+static budget_t budget;
+static cache_t cache;
+static magazines_t magazines;
+
+static void all_new(unsigned c)
+{
+  region_t *region = region_new(UNIT_LOG2, REGION_BYTES);
+  os_fake_heal();
+  budget = (budget_t){0};
+  pool_init(&pool, &(pool_make_t){.size_class = c, .block_size = size_class_size[c], .space = &region->space, .budget = &budget,
+                                  .plane = POOL_PLANE_NONE, .cached = true});
+  magazines_init(&magazines, &cache, 1);
+}
+
+static void *allocate(void)
+{
+  void *block = MAGAZINE_POP(&cache.of[pool.size_class]);
+  return block ? block : magazines_refill(&magazines, &pool);
+}
+
+static void give(void *block)
+{
+  if (!MAGAZINE_PUSH(&cache.of[pool.size_class], block))
+    magazines_overflow(&magazines, &pool, block);
+}
+
+/* Live, in the magazines, in the depot: together what is out; and what is in the stock is full to its last word. */
+static void agrees(size_t live)
+{
+  unsigned c = pool.size_class;
+  size_t stock = 0;
+  check_pool(&pool);
+  assert_int_equal(magazines_count(&magazines, c) + pool_depot_blocks(&pool) + live, pool.out);
+  for (void **magazine = magazines.of[c].full; magazine; magazine = magazine_below(magazine), stock++)
+    assert_non_null(magazine[MAGAZINE_WORDS - 1]);
+  assert_int_equal(stock, magazines.of[c].count);
+}
+
+static void empty_from_the_start(void **state)
+{
+  (void)state;
+  all_new(1);
+  for (unsigned c = 0; c <= CLASS_CACHED; c++) {
+    assert_null(MAGAZINE_POP(&cache.of[c]));
+    assert_false(MAGAZINE_PUSH(&cache.of[c], &pool));
+    assert_int_equal(magazines_count(&magazines, c), 0);
+    assert_false(magazines_hold(&magazines, c, &pool));
+  }
+  for (unsigned i = 0; i < MAGAZINE_WORDS; i++)
+    assert_null(magazine_nowhere[i]);
+}
+
+static void last_in_first_out(void **state)
+{
+  (void)state;
+  all_new(8);
+  void *blocks[10];
+  for (size_t i = 0; i < 10; i++)
+    blocks[i] = allocate();
+  for (size_t i = 0; i < 10; i++)
+    give(blocks[i]);
+  for (size_t i = 10; i--;)
+    assert_ptr_equal(allocate(), blocks[i]);
+  agrees(10);
+}
+
+static void random_traffic(void **state)
+{
+  (void)state;
+  static void *live[LIVE];
+  dice_t dice = {6};
+  for (unsigned c = 1; c <= CLASS_CACHED; c += 6) {
+    all_new(c);
+    size_t count = 0, most = min_size(LIVE, 12 * MIB / pool.block_size);
+    for (size_t i = 0; i < 20000; i++) {
+      bool grow = dice_below(&dice, 100) < (i / 3000 % 2 ? 35 : 65);
+      if (grow && count < most) {
+        live[count] = allocate();
+        assert_non_null(live[count]);
+        pattern_write(live[count], min_size(pool.block_size, 64), (uintptr_t)live[count]);
+        count++;
+      } else if (count) {
+        size_t at = dice_below(&dice, count);
+        assert_true(pattern_holds(live[at], min_size(pool.block_size, 64), (uintptr_t)live[at]));
+        give(live[at]);
+        live[at] = live[--count];
+      }
+      if (i % 500 == 0)
+        agrees(count);
+    }
+    magazines_flush(&magazines, &pool);
+    assert_int_equal(magazines_count(&magazines, c), 0);
+    agrees(count);
+    while (count)
+      give(live[--count]);
+    magazines_flush(&magazines, &pool);
+    pool_drain(&pool);
+    agrees(0);
+    assert_int_equal(pool.slab_count, 0);
+  }
+}
+
+static void held(void **state)
+{
+  (void)state;
+  all_new(9);
+  static void *blocks[200];
+  for (size_t i = 0; i < 200; i++)
+    blocks[i] = allocate();
+  for (size_t i = 0; i < 200; i++)
+    assert_false(magazines_hold(&magazines, 9, blocks[i]));
+  for (size_t i = 0; i < 200; i++)
+    give(blocks[i]);
+  for (size_t i = 0; i < 200; i++) {
+    const run_t *slab = run_of(pool.space->fixed, blocks[i]);
+    bool in_slab = !pool_ask(&pool, slab, blocks[i]);
+    assert_int_equal(magazines_hold(&magazines, 9, blocks[i]) + pool_depot_holds(&pool, blocks[i]) + in_slab, 1);
+  }
+}
+
+/* A class that was not used since the last tick gives all back, one that was what it never reached. */
+static void ticks(void **state)
+{
+  (void)state;
+  static void *blocks[1500];
+  all_new(9);
+  for (size_t i = 0; i < 1500; i++)
+    blocks[i] = allocate();
+  for (size_t i = 0; i < 1500; i++)
+    give(blocks[i]);
+  size_t stock = magazines.of[9].count;
+  assert_true(stock >= 2);
+  magazines_tick(&magazines, &pool);
+  for (size_t i = 0; i < 20; i++) {
+    give(allocate());
+    give(blocks[0] = allocate());
+    void *block = allocate();
+    magazines_tick(&magazines, &pool);
+    give(block);
+    agrees(0);
+  }
+  assert_true(magazines.of[9].count < stock);
+  magazines_tick(&magazines, &pool);
+  magazines_tick(&magazines, &pool);
+  assert_int_equal(magazines_count(&magazines, 9), 0);
+  agrees(0);
+}
+
+/* After a reset nobody asks for the entries; the magazines can be used again. */
+static void dropped(void **state)
+{
+  (void)state;
+  all_new(9);
+  static void *blocks[500];
+  for (unsigned turn = 0; turn < 3; turn++) {
+    for (size_t i = 0; i < 500; i++)
+      blocks[i] = allocate();
+    for (size_t i = 0; i < 100 * turn; i++)
+      give(blocks[i]);
+    magazines_drop(&magazines, &pool);
+    pool_reset(&pool);
+    assert_int_equal(magazines_count(&magazines, 9), 0);
+    agrees(0);
+  }
+}
+
+/* No memory for magazines: every block finds its way all the same. */
+static void without_magazines(void *argument)
+{
+  (void)argument;
+  static void *blocks[1000];
+  all_new(11);
+  os_fake.refuse = true;
+  must(!allocate() && cache.of[11].slot == MAGAZINE_NOWHERE);
+  for (size_t i = 0; i < 1000; i++)
+    must(pool_take(&pool, &blocks[i], 1, NULL) == 1);
+  for (size_t i = 0; i < 500; i++)
+    give(blocks[i]);
+  must(pool.out == 500 && magazines_count(&magazines, 11) == 0);
+  os_fake_heal();
+  for (size_t i = 500; i < 1000; i++)
+    give(blocks[i]);
+  must(magazines_count(&magazines, 11) + pool_depot_blocks(&pool) == pool.out);
+  check_pool(&pool);
+}
+
+static void no_memory(void **state)
+{
+  (void)state;
+  in_child(without_magazines, NULL);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(no_memory),                   /* first: nothing has taken a magazine yet */
+    cmocka_unit_test(empty_from_the_start),
+    cmocka_unit_test(last_in_first_out),
+    cmocka_unit_test(random_traffic),
+    cmocka_unit_test(held),
+    cmocka_unit_test(ticks),
+    cmocka_unit_test(dropped),
+  };
+  return cmocka_run_group_tests_name("magazine", tests, NULL, NULL);
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT
+ * Options are read once in a process: each case is a child. */
+#include "option.h"
+#include "unit.h"
+
+#define VARIABLE "TIDEPOOL_OPTIONS"
+
+static void read_from(void *text)
+{
+  setenv(VARIABLE, text, 1);
+  option_read();
+}
+
+/* A child that must end well; what it found is in its exit. */
+typedef struct reading {
+  const char *text;
+  options_t   expected;
+} reading_t;
+
+static void read_and_compare(void *argument)
+{
+  const reading_t *reading = argument;
+  setenv(VARIABLE, reading->text, 1);
+  option_read();
+  must(settings.purge_delay_ms == reading->expected.purge_delay_ms);
+  must(settings.huge_pages == reading->expected.huge_pages);
+  must(settings.stats_at_exit == reading->expected.stats_at_exit);
+  must(settings.checked == reading->expected.checked);
+  must(settings.abort_on_exhausted == reading->expected.abort_on_exhausted);
+}
+
+#define READS(words, ...)                                                                  \
+  do {                                                                                     \
+    reading_t reading = {words, {.purge_delay_ms = PURGE_DELAY_DEFAULT_MS, __VA_ARGS__}};  \
+    in_child(read_and_compare, &reading);                                                  \
+  } while (0)
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Woverride-init"
+static void good_values(void **state)
+{
+  (void)state;
+  READS("", .checked = false);
+  READS("checked=1", .checked = true);
+  READS("checked=1,checked=0", .checked = false);
+  READS("huge_pages=never", .huge_pages = HUGE_PAGES_NEVER);
+  READS("huge_pages=auto", .huge_pages = HUGE_PAGES_AUTO);
+  READS("huge_pages=always", .huge_pages = HUGE_PAGES_ALWAYS);
+  READS("stats=exit,abort_on_exhausted=1", .stats_at_exit = true, .abort_on_exhausted = true);
+  READS("stats=exit,stats=none", .stats_at_exit = false);
+  READS("purge_delay_ms=0", .purge_delay_ms = 0);
+  READS("purge_delay_ms=12345", .purge_delay_ms = 12345);
+  READS("purge_delay_ms=never", .purge_delay_ms = PURGE_NEVER);
+  READS(",,checked=1,,", .checked = true);
+}
+
+/* Ignored, and the ones beside them count. */
+static void bad_values(void **state)
+{
+  (void)state;
+  static const char *const bad[] = {
+    "purge_delay_ms=", "purge_delay_ms=-1", "purge_delay_ms=1x", "purge_delay_ms=99999999999", "purge_delay_ms=429496729600",
+    "huge_pages=", "huge_pages=yes", "huge_pages", "stats=1", "checked=2", "checked=", "checked", "abort_on_exhausted=10",
+    "Checked=1", "unknown=1", "=1", "=", "ckecked=1",
+    "a_key_that_is_much_longer_than_any_key_that_there_could_ever_be_here=1",
+  };
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    char text[160];
+    snprintf(text, sizeof text, "%s,stats=exit", bad[i]);
+    READS(text, .stats_at_exit = true);
+    snprintf(text, sizeof text, "stats=exit,%s", bad[i]);
+    READS(text, .stats_at_exit = true);
+  }
+}
+#pragma GCC diagnostic pop
+
+static void read_then_abort(void *text)
+{
+  read_from(text);
+  abort();
+}
+
+static void warnings(void **state)
+{
+  (void)state;
+  char unknown[] = "nonsense=1", value[] = "checked=7", help[] = "help";
+  aborts_with(read_then_abort, unknown, "tidepool: nonsense: unknown option or bad value in TIDEPOOL_OPTIONS, ignored\n");
+  aborts_with(read_then_abort, value, "tidepool: checked: unknown option or bad value in TIDEPOOL_OPTIONS, ignored\n");
+  aborts_with(read_then_abort, help, "purge_delay_ms=milliseconds, never");
+  aborts_with(read_then_abort, help, "abort_on_exhausted=0, 1");
+}
+
+static void set_before_and_after(void *argument)
+{
+  (void)argument;
+  must(option_set("purge_delay_ms", "7"));
+  must(option_set("checked", "1"));
+  must(!option_set("checked", "x"));
+  must(!option_set("nothing", "1"));
+  must(!option_set(NULL, "1"));
+  must(!option_set("checked", NULL));
+  setenv(VARIABLE, "checked=0", 1);
+  option_read();
+  must(settings.purge_delay_ms == 7 && !settings.checked);   /* the environment has the last word */
+  must(!option_set("checked", "1"));
+  setenv(VARIABLE, "checked=1", 1);
+  option_read();
+  must(!settings.checked);
+}
+
+static void set_by_the_program(void **state)
+{
+  (void)state;
+  in_child(set_before_and_after, NULL);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(good_values),
+    cmocka_unit_test(bad_values),
+    cmocka_unit_test(warnings),
+    cmocka_unit_test(set_by_the_program),
+  };
+  return cmocka_run_group_tests_name("options", tests, NULL, NULL);
+}

@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: MIT
+ * A pool of its own in a region: what goes out comes back, and after each step every block is in one place. */
+#include "pool.h"
+#include "os_fake.h"
+#include "region.h"
+#include "unit.h"
+
+enum { BLOCKS = 4000 };
+
+static pool_t pool;
+static budget_t budget;
+
+static void pool_new(unsigned c, unsigned unit_log2, size_t bytes)
+{
+  region_t *region = region_new(unit_log2, bytes);
+  os_fake_heal();
+  budget = (budget_t){0};
+  pool_init(&pool, &(pool_make_t){.size_class = c, .block_size = size_class_size[c], .space = &region->space, .budget = &budget,
+                                  .plane = POOL_PLANE_NONE, .cached = true});
+}
+
+static void class_new(unsigned c) { pool_new(c, UNIT_LOG2, REGION_BYTES); }
+
+/* ---- blocks without magazines ---- */
+
+/* Each block once, and all of them inside a slab. */
+static void each_block_once(void **state)
+{
+  (void)state;
+  for (unsigned c = 1; c < CLASS_COUNT; c += 3) {
+    class_new(c);
+    void *block;
+    size_t count = 0;
+    while (count < BLOCKS && pool_take(&pool, &block, 1, NULL)) {
+      memset(block, 1, pool.block_size);
+      count++;
+    }
+    assert_int_equal(pool.out, count);
+    assert_int_equal(budget_held(&budget), pool.held_bytes);
+    check_pool(&pool);
+  }
+}
+
+static int by_address(const void *a, const void *b)
+{
+  const void *const *x = a, *const *y = b;
+  return *x < *y ? -1 : *x > *y;
+}
+
+static void no_overlap(void **blocks, size_t count)
+{
+  qsort(blocks, count, sizeof *blocks, by_address);
+  for (size_t i = 1; i < count; i++)
+    assert_true((char *)blocks[i] >= (char *)blocks[i - 1] + pool.block_size);
+}
+
+static void random_batches(void **state)
+{
+  (void)state;
+  static void *blocks[BLOCKS];
+  dice_t dice = {4};
+  for (unsigned c = 1; c < CLASS_COUNT; c += 9) {
+    class_new(c);
+    size_t count = 0, most = min_size(BLOCKS, 16 * MIB / pool.block_size);
+    for (size_t i = 0; i < 400; i++) {
+      size_t n = 1 + dice_below(&dice, 60);
+      if (dice_below(&dice, 2)) {
+        count += pool_take(&pool, blocks + count, min_size(n, most - count), NULL);
+      } else {
+        size_t from = count ? dice_below(&dice, count) : 0;
+        n = min_size(n, count - from);
+        pool_put(&pool, blocks + from, n);
+        memmove(blocks + from, blocks + from + n, (count - from - n) * sizeof *blocks);
+        count -= n;
+      }
+      assert_int_equal(pool.out, count);
+      check_pool(&pool);
+    }
+    no_overlap(blocks, count);
+    pool_put(&pool, blocks, count);
+    pool_drain(&pool);
+    assert_true(pool.slab_count == 0 && pool.out == 0 && budget_held(&budget) == 0);
+    check_pool(&pool);
+  }
+}
+
+/* The fullest slab is taken from first, so that the emptiest one becomes unused. */
+static void fullest_first(void **state)
+{
+  (void)state;
+  static void *blocks[BLOCKS];
+  class_new(CLASS_LINEAR);
+  size_t each = UNIT / SIZE_LINEAR, got = 0;
+  while (got < 3 * each)
+    got += pool_take(&pool, blocks + got, 3 * each - got, NULL);
+  qsort(blocks, got, sizeof *blocks, by_address);
+  pool_put(&pool, blocks, each - 2);               /* the first slab is nearly empty */
+  pool_put(&pool, blocks + each, 5);               /* the second nearly full */
+  void *next[5];
+  assert_int_equal(pool_take(&pool, next, 5, NULL), 5);
+  for (size_t i = 0; i < 5; i++)
+    assert_true((char *)next[i] >= (char *)blocks[each] && (char *)next[i] < (char *)blocks[each] + UNIT);
+  assert_true(next[4] < next[0]);
+  check_pool(&pool);
+}
+
+static void what_is_known_of_the_past(void **state)
+{
+  (void)state;
+  void *blocks[2];
+  block_past_t past;
+  class_new(5);
+  assert_int_equal(pool_take(&pool, blocks, 1, &past), 1);
+  assert_int_equal(past, BLOCK_FRESH);              /* the region is not zero */
+  assert_int_equal(pool_take(&pool, blocks + 1, 1, &past), 1);
+  pool_put(&pool, blocks, 2);
+  assert_int_equal(pool_take(&pool, blocks, 2, &past), 2);
+  assert_int_equal(past, BLOCK_USED);
+}
+
+static void over_budget(void **state)
+{
+  (void)state;
+  void *block;
+  class_new(10);
+  budget.limit = 3 * (size_t)pool.slab_bytes;
+  size_t each = pool.slab_bytes / pool.block_size, count = 0;
+  while (pool_take(&pool, &block, 1, NULL))
+    count++;
+  assert_int_equal(count, 3 * each);
+  assert_int_equal(budget_held(&budget), budget.limit);
+  pool_put(&pool, &block, 1);
+  assert_int_equal(pool_take(&pool, &block, 1, NULL), 1);
+  assert_int_equal(pool_take(&pool, &block, 1, NULL), 0);
+  check_pool(&pool);
+}
+
+static void small_units(void **state)
+{
+  (void)state;
+  for (unsigned log2 = 10; log2 <= 12; log2++)
+    for (unsigned c = 1; c < CLASS_COUNT; c += 5) {
+      void *block;
+      size_t count = 0;
+      pool_new(c, log2, 4 * MIB);
+      for (; pool_take(&pool, &block, 1, NULL); count++)
+        memset(block, 1, pool.block_size);
+      assert_true(count * pool.block_size > 2 * MIB);
+      check_pool(&pool);
+      pool_finish(&pool);
+      assert_int_equal(pool.space->used_units, 0);
+    }
+}
+
+/* ---- magazines ---- */
+
+enum { MY_SHARD = 1, YOUR_SHARD = 2 };
+
+static size_t count_down(void **top)
+{
+  size_t n = 0;
+  while (top[-(ptrdiff_t)n])
+    n++;
+  return n;
+}
+
+/* Takes the entries of a magazine; returns its floor. */
+static void **empty_out(void **top, void **blocks, size_t *count)
+{
+  for (; *top; top--)
+    blocks[(*count)++] = *top;
+  return top;
+}
+
+static void **fill(void **floor, void *const *blocks, size_t count)
+{
+  *floor = NULL;
+  for (size_t i = 0; i < count; i++)
+    *++floor = blocks[i];
+  return floor;
+}
+
+static void a_refill_is_in_address_order(void **state)
+{
+  (void)state;
+  class_new(4);
+  for (unsigned k = 2; k <= MAGAZINE_MOST; k++) {
+    void **top = pool_exchange_empty(&pool, NULL, k, MY_SHARD);
+    assert_non_null(top);
+    assert_int_equal(count_down(top), k);
+    assert_true(magazine_is_full_at(top + 1));
+    for (size_t i = 1; i < k; i++)
+      assert_true((char *)top[-(ptrdiff_t)i] == (char *)top[-(ptrdiff_t)i + 1] + pool.block_size);
+    pool_retire_magazine(&pool, top, MY_SHARD);
+    pool_drain(&pool);
+    check_pool(&pool);
+  }
+}
+
+/* Full ones come back as they were, the newest first; what is over the depot's bound goes to the bitmaps. */
+static void the_depot(void **state)
+{
+  (void)state;
+  static void *blocks[BLOCKS];
+  size_t count = 0, k;
+  class_new(12);
+  k = pool.magazine_most;
+  for (size_t i = 0; i < 60; i++) {
+    void **top = pool_exchange_empty(&pool, NULL, (unsigned)k, MY_SHARD);
+    pool_retire_magazine(&pool, empty_out(top, blocks, &count), MY_SHARD);
+  }
+  void **floor = pool_new_magazine(&pool, (unsigned)k);
+  size_t in_depot = 0;
+  for (size_t i = 0; i + k <= count; i += k) {
+    floor = pool_exchange_full(&pool, fill(floor, blocks + i, k), (unsigned)k, MY_SHARD);
+    assert_non_null(floor);
+    in_depot = max_size(in_depot, pool.depot_count);
+    check_pool(&pool);
+  }
+  assert_true(in_depot >= 2 && in_depot <= 32);
+  assert_int_equal(pool_depot_blocks(&pool), pool.depot_count * k);
+  assert_int_equal(pool.out, pool.depot_count * k + count % k);
+  void **top = pool_exchange_empty(&pool, floor, (unsigned)k, MY_SHARD);
+  for (size_t i = 0; i < k; i++)
+    assert_false(pool_depot_holds(&pool, top[-(ptrdiff_t)i]));
+  assert_true(pool_depot_holds(&pool, blocks[0]));
+  check_pool(&pool);
+}
+
+/* Where blocks wander from one thread to another the depot grows, and shrinks when they stop. */
+static void blocks_that_wander(void **state)
+{
+  (void)state;
+  static void *blocks[BLOCKS];
+  size_t count = 0;
+  class_new(30);
+  unsigned k = pool.magazine_most;
+  while (count + k <= BLOCKS) {
+    void **top = pool_exchange_empty(&pool, NULL, k, MY_SHARD);
+    pool_retire_magazine(&pool, empty_out(top, blocks, &count), MY_SHARD);
+  }
+  uint32_t before = pool.depot_bound;
+  for (size_t turn = 0; turn < 20; turn++) {
+    void **floor = pool_exchange_full(&pool, fill(pool_new_magazine(&pool, k), blocks + turn * k, k), k, MY_SHARD);
+    size_t back = 0;
+    void **top = pool_exchange_empty(&pool, floor, k, YOUR_SHARD);
+    pool_retire_magazine(&pool, empty_out(top, blocks + turn * k, &back), MY_SHARD);
+    assert_int_equal(back, k);
+  }
+  assert_true(pool.depot_bound > before);
+  for (size_t turn = 0; turn < 12; turn++)
+    pool_tick(&pool);
+  assert_int_equal(pool.depot_bound, 0);
+  check_pool(&pool);
+}
+
+static void ticks_give_back_what_was_not_needed(void **state)
+{
+  (void)state;
+  class_new(20);
+  unsigned k = pool.magazine_most;
+  void **tops[4];
+  for (size_t i = 0; i < 4; i++)
+    tops[i] = pool_exchange_empty(&pool, NULL, k, MY_SHARD);
+  for (size_t i = 0; i < 4; i++)
+    pool_retire_magazine(&pool, tops[i], MY_SHARD);
+  uint32_t deep = pool.depot_count;
+  assert_true(deep >= 2);
+  for (size_t i = 0; i < 10; i++) {
+    pool_tick(&pool);
+    check_pool(&pool);
+    assert_true(pool.depot_count <= deep);
+    deep = pool.depot_count;
+  }
+  assert_true(pool.depot_count == 0 && pool.out == 0 && pool.slab_count == 0 && budget_held(&budget) == 0);
+}
+
+/* Without memory for another magazine a full one is emptied into the slabs and is the empty one itself. */
+static void no_memory_for_magazines(void *argument)
+{
+  (void)argument;
+  static void *blocks[MAGAZINE_MOST];
+  class_new(7);
+  os_fake.refuse = true;
+  void **floor = pool_new_magazine(&pool, 40);
+  must(!floor);
+  os_fake_heal();
+  floor = pool_new_magazine(&pool, 40);
+  must(floor && pool_take(&pool, blocks, 40, NULL) == 40);
+  os_fake.refuse = true;
+  while (pool_new_magazine(&pool, 40)) {
+  }
+  void **same = pool_exchange_full(&pool, fill(floor, blocks, 40), 40, MY_SHARD);
+  must(same == floor && pool.out == 0 && pool.depot_count == 0);
+  os_fake_heal();
+  check_pool(&pool);
+}
+
+static void no_memory(void **state)
+{
+  (void)state;
+  in_child(no_memory_for_magazines, NULL);
+}
+
+/* ---- the end of all blocks ---- */
+
+static void reset_and_finish(void **state)
+{
+  (void)state;
+  static void *blocks[BLOCKS];
+  for (unsigned c = 1; c < CLASS_COUNT; c += 13) {
+    class_new(c);
+    unsigned k = pool.magazine_most;
+    size_t want = min_size(BLOCKS, 8 * MIB / pool.block_size), got = 0, capacity = 0;
+    for (unsigned turn = 0; turn < 4; turn++) {
+      for (got = 0; got < want;)
+        got += pool_take(&pool, blocks + got, want - got, NULL);
+      pool_put(&pool, blocks, got / 3);
+      void **top = pool_exchange_empty(&pool, NULL, k, MY_SHARD);
+      pool_retire_magazine(&pool, top, MY_SHARD);
+      assert_true(turn == 0 || pool.capacity == capacity);
+      capacity = pool.capacity;
+      size_t held = budget_held(&budget);
+      pool_reset(&pool);
+      assert_true(pool.out == 0 && pool.depot_count == 0 && pool.capacity == capacity && budget_held(&budget) == held);
+      check_pool(&pool);
+    }
+    pool_finish(&pool);
+    assert_true(budget_held(&budget) == 0 && pool.space->used_units == 0);
+  }
+}
+
+/* ---- questions, misuse ---- */
+
+static void questions(void **state)
+{
+  (void)state;
+  void *blocks[3];
+  class_new(3);
+  pool_take(&pool, blocks, 3, NULL);
+  pool_put(&pool, blocks + 1, 1);
+  const run_t *slab = run_of(pool.space->fixed, blocks[0]);
+  for (size_t i = 0; i < pool.block_size; i++) {
+    assert_ptr_equal(pool_ask(&pool, slab, (char *)blocks[0] + i), blocks[0]);
+    assert_null(pool_ask(&pool, slab, (char *)blocks[1] + i));
+    assert_null(pool_ask(&pool, slab, slab->start + 3 * pool.block_size + i));
+  }
+}
+
+static void put_twice(void *block)
+{
+  pool_put(&pool, &block, 1);
+  pool_put(&pool, &block, 1);
+}
+
+static void put_inside(void *block)
+{
+  block = (char *)block + 16;
+  pool_put(&pool, &block, 1);
+}
+
+static void put_fresh(void *block)
+{
+  block = (char *)block + 1000 * pool.block_size;
+  pool_put(&pool, &block, 1);
+}
+
+static void misuse(void **state)
+{
+  (void)state;
+  void *block;
+  class_new(3);
+  pool_take(&pool, &block, 1, NULL);
+  aborts_with(put_twice, block, "): freed twice");
+  aborts_with(put_inside, block, "): not a block of any heap");
+  aborts_with(put_fresh, block, "): not a block of any heap");
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(no_memory),                   /* first: nothing has taken a magazine yet */
+    cmocka_unit_test(each_block_once),
+    cmocka_unit_test(random_batches),
+    cmocka_unit_test(fullest_first),
+    cmocka_unit_test(what_is_known_of_the_past),
+    cmocka_unit_test(over_budget),
+    cmocka_unit_test(small_units),
+    cmocka_unit_test(a_refill_is_in_address_order),
+    cmocka_unit_test(the_depot),
+    cmocka_unit_test(blocks_that_wander),
+    cmocka_unit_test(ticks_give_back_what_was_not_needed),
+    cmocka_unit_test(reset_and_finish),
+    cmocka_unit_test(questions),
+    cmocka_unit_test(misuse),
+  };
+  return cmocka_run_group_tests_name("pool", tests, NULL, NULL);
+}

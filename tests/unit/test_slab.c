@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+#include "slab.h"
+#include "region.h"
+#include "unit.h"
+
+static run_t *slab_new(region_t *region, size_t units, unsigned c, size_t block_size)
+{
+  run_t *slab = space_take(&region->space, units, 1);
+  assert_non_null(slab);
+  slab_init(slab, &region->arena, region, c, block_size);
+  return slab;
+}
+
+static size_t units_of(size_t block_size) { return (block_size * 8 + UNIT - 1) >> UNIT_LOG2; }
+
+/* The index without a division is the index, for every class and every byte that a slab of it can have. */
+static void index_by_inverse(void **state)
+{
+  (void)state;
+  for (size_t size = BLOCK_ALIGNMENT; size <= SIZE_MAX_CLASS; size += size < 4096 ? 16 : 4096) {
+    uint64_t inverse = slab_inverse(size);
+    size_t end = units_of(size) << UNIT_LOG2;
+    for (size_t i = 0; i * size < end; i++) {
+      assert_int_equal(i * size * inverse >> INVERSE_SHIFT, i);
+      assert_int_equal((i * size + size - 1) * inverse >> INVERSE_SHIFT, i);
+      assert_int_equal((i * size + size / 2) * inverse >> INVERSE_SHIFT, i);
+    }
+  }
+}
+
+/* Fresh blocks come in address order, the lowest last in the array, each of them once. */
+static void fresh_blocks(void **state)
+{
+  (void)state;
+  static void *blocks[5000];
+  for (unsigned c = 1; c < CLASS_COUNT; c++) {
+    size_t size = size_class_size[c];
+    run_t *slab = slab_new(region_new(UNIT_LOG2, REGION_BYTES), units_of(size), c, size);
+    assert_true(slab->capacity >= 8 && (size_t)slab->capacity * size <= (size_t)slab->units << UNIT_LOG2);
+    assert_true(slab_is_unused(slab));
+    char *next = slab->start;
+    for (size_t want = 1; !slab_is_exhausted(slab); want = want * 2 + 1) {
+      size_t got = slab_take_fresh(slab, size, blocks, want);
+      assert_int_equal(got, min_size(want, slab->capacity - (size_t)(next - slab->start) / size));
+      for (size_t i = 0; i < got; i++, next += size)
+        assert_ptr_equal(blocks[want - 1 - i], next);
+    }
+    assert_int_equal(slab_take_fresh(slab, size, blocks, 10), 0);
+    assert_int_equal((size_t)(next - slab->start), slab->capacity * size);
+  }
+}
+
+static void answers(void **state)
+{
+  (void)state;
+  size_t size = 48, index;
+  run_t *slab = slab_new(region_new(UNIT_LOG2, REGION_BYTES), 1, 3, size);
+  uint64_t inverse = slab_inverse(size);
+  void *blocks[10];
+  slab_take_fresh(slab, size, blocks, 10);
+  slab_put(slab, 4);
+  for (size_t offset = 0; offset < UNIT; offset++) {
+    slab_answer_t answer = slab_ask(slab, size, inverse, offset, &index);
+    assert_int_equal(index, offset / size);
+    if (offset % size || index >= 10)
+      assert_int_equal(answer, SLAB_NOT_A_BLOCK);
+    else
+      assert_int_equal(answer, index == 4 ? SLAB_FREE : SLAB_LIVE_OR_CACHED);
+  }
+}
+
+/* Random blocks go back; what is taken next is the lowest of them, whatever the batch. */
+static void free_blocks_in_address_order(void **state)
+{
+  (void)state;
+  static void *blocks[5000];
+  dice_t dice = {9};
+  for (unsigned c = 1; c < CLASS_COUNT; c += 7) {
+    size_t size = size_class_size[c];
+    run_t *slab = slab_new(region_new(UNIT_LOG2, REGION_BYTES), units_of(size), c, size);
+    size_t fresh = slab_take_fresh(slab, size, blocks, slab->capacity - slab->capacity / 3);
+    for (unsigned turn = 0; turn < 30; turn++) {
+      size_t put = 0, last = 0;
+      for (size_t i = 0; i < fresh; i++)
+        if (!bit_test(slab->bitmap, i) && dice_below(&dice, 3) == 0) {
+          slab_put(slab, i);
+          put++;
+        }
+      while (slab->free_count) {
+        size_t free_before = slab->free_count, want = 1 + dice_below(&dice, 70);
+        size_t got = slab_take_free(slab, size, blocks, want);
+        assert_int_equal(got, min_size(want, free_before));
+        assert_int_equal(slab->free_count, free_before - got);
+        for (size_t i = 0; i < got; i++) {
+          size_t at = (size_t)((char *)blocks[want - 1 - i] - slab->start) + size;   /* + size: 0 is before the first */
+          assert_true(at > last && !bit_test(slab->bitmap, at / size - 1));
+          last = at;
+        }
+      }
+      assert_int_equal(bits_count(slab->bitmap, 0, slab->capacity), 0);
+    }
+  }
+}
+
+/* After a slab was emptied all its blocks are fresh, and do not pass for zeroed ones. */
+static void emptied(void **state)
+{
+  (void)state;
+  void *blocks[600];
+  run_t *slab = slab_new(region_new(UNIT_LOG2, REGION_BYTES), 1, 2, 32);
+  slab->zeroed = true;
+  slab_take_fresh(slab, 32, blocks, 600);
+  for (size_t i = 0; i < 600; i += 2)
+    slab_put(slab, i);
+  slab_empty(slab);
+  assert_true(slab_is_unused(slab) && slab->fresh == 0 && slab->free_count == 0 && !slab->zeroed);
+  assert_int_equal(bits_count(slab->bitmap, 0, slab->capacity), 0);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(index_by_inverse),
+    cmocka_unit_test(fresh_blocks),
+    cmocka_unit_test(answers),
+    cmocka_unit_test(free_blocks_in_address_order),
+    cmocka_unit_test(emptied),
+  };
+  return cmocka_run_group_tests_name("slab", tests, NULL, NULL);
+}

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: MIT
+ * Threads begin, end, end without telling, go on after their end; what they held is somebody else's then. */
+#include "thread.h"
+#include "os_fake.h"
+#include "unit.h"
+#include <pthread.h>
+#include <tidepool/heap.h>
+#include <tidepool/pool.h>
+#include <tidepool/stats.h>
+#include <unistd.h>
+
+static size_t records(void)
+{
+  size_t n = 0;
+  for (thread_t *thread = threads_first(); thread; thread = thread->next)
+    n++;
+  return n;
+}
+
+static size_t live_blocks(void)
+{
+  pool_stats_t stats;
+  must(pool_heap_stats(pool_heap_default(), &stats));
+  return stats.live_blocks;
+}
+
+static void run(void *(*work)(void *), void *argument)
+{
+  pthread_t thread;
+  must(pthread_create(&thread, NULL, work, argument) == 0);
+  must(pthread_join(thread, NULL) == 0);
+}
+
+static void *use(void *argument)
+{
+  void *blocks[200];
+  (void)argument;
+  must(pool_alloc_batch(100, blocks, 200) == 200);
+  must(thread_is_usable(thread_self) && thread_current() == thread_self);
+  pool_free_batch(blocks, 200);
+  return NULL;
+}
+
+static void *hold_one(void *argument)
+{
+  void **block = argument;
+  use(NULL);
+  *block = pool_alloc(100);
+  return NULL;
+}
+
+/* ---- records ---- */
+
+static void one_for_each_thread(void *argument)
+{
+  (void)argument;
+  os_fake_heal();
+  must(records() == 0 && pool_threads == 1);
+  use(NULL);
+  must(records() == 1 && pool_threads == 1);
+  for (size_t i = 0; i < 50; i++) {
+    void *block;
+    run(hold_one, &block);
+    must(records() == 1 && pool_threads == 1);
+    must(live_blocks() == 1 && pool_in_use(block));
+    pool_free(block);
+    must(live_blocks() == 0 && check_everything());
+  }
+}
+
+static pthread_barrier_t all_there, all_seen;
+
+static void *use_and_wait(void *argument)
+{
+  use(argument);
+  pthread_barrier_wait(&all_there);
+  pthread_barrier_wait(&all_seen);
+  return NULL;
+}
+
+static void counted(void *argument)
+{
+  pthread_t threads[9];
+  (void)argument;
+  os_fake_heal();
+  use(NULL);
+  pthread_barrier_init(&all_there, NULL, 10);
+  pthread_barrier_init(&all_seen, NULL, 10);
+  for (size_t i = 0; i < 9; i++)
+    must(pthread_create(&threads[i], NULL, use_and_wait, NULL) == 0);
+  pthread_barrier_wait(&all_there);
+  must(records() == 10 && pool_threads == 10 && live_blocks() == 0 && check_everything());
+  pthread_barrier_wait(&all_seen);
+  for (size_t i = 0; i < 9; i++)
+    pthread_join(threads[i], NULL);
+  must(records() == 1 && pool_threads == 1 && check_everything());
+}
+
+/* Records are used again: many threads one after the other leave nothing behind. */
+static void no_trace(void *argument)
+{
+  (void)argument;
+  os_fake_heal();
+  for (size_t i = 0; i < 5; i++)
+    run(use, NULL);
+  size_t reserved = os_fake.reserved_bytes;
+  for (size_t i = 0; i < 2000; i++)
+    run(use, NULL);
+  must(os_fake.reserved_bytes == reserved && live_blocks() == 0 && check_everything());
+}
+
+/* ---- ends ---- */
+
+static pthread_key_t late_key;
+
+static void use_after_the_end(void *argument)
+{
+  (void)argument;
+  void *blocks[200];
+  must(pool_alloc_batch(100, blocks, 200) == 200);
+  pool_free_batch(blocks, 200);
+}
+
+/* Called again and again, after the manager's own end of the thread. */
+static void late(void *argument)
+{
+  static _Thread_local unsigned turn;
+  void **kept = argument;
+  use_after_the_end(NULL);
+  pool_free(*kept);
+  *kept = pool_alloc(5000);
+  if (turn++ < 3)
+    pthread_setspecific(late_key, kept);
+}
+
+static void *with_late_destructor(void *argument)
+{
+  void **kept = argument;
+  *kept = pool_alloc(77);
+  pthread_setspecific(late_key, kept);
+  return NULL;
+}
+
+static void after_the_end(void *argument)
+{
+  void *kept;
+  (void)argument;
+  os_fake_heal();
+  use(NULL);
+  must(pthread_key_create(&late_key, late) == 0);
+  for (size_t i = 0; i < 20; i++) {
+    run(with_late_destructor, &kept);
+    must(records() == 1 && live_blocks() == 1 && check_everything());
+    pool_free(kept);
+    must(live_blocks() == 0);
+  }
+}
+
+/* Where the system cannot call back at the end of a thread, the thread does without magazines. */
+static void *use_without_a_record(void *argument)
+{
+  use_after_the_end(argument);
+  must(!thread_current());
+  use_after_the_end(argument);
+  return NULL;
+}
+
+static void no_call_at_the_end(void *argument)
+{
+  (void)argument;
+  os_fake_heal();
+  use(NULL);
+  os_fake.fail_kinds = 1 << OS_THREAD_ON_EXIT;
+  for (size_t i = 0; i < 10; i++) {
+    run(use_without_a_record, NULL);
+    must(live_blocks() == 0 && check_everything());
+  }
+  for (size_t i = 0; i < 1000; i++)               /* the first thread is told of the others while it works */
+    use_after_the_end(NULL);
+  must(live_blocks() == 0 && check_everything());
+}
+
+/* ---- caches of heaps ---- */
+
+static pool_heap_t *heaps[300];
+
+static void *use_all_heaps(void *argument)
+{
+  (void)argument;
+  for (size_t turn = 0; turn < 3; turn++)
+    for (size_t i = 0; i < 300; i++) {
+      char *block = pool_heap_alloc(heaps[i], 40 + i);
+      must(block && pool_heap_of(block) == heaps[i]);
+      memset(block, 1, 40 + i);
+      pool_heap_free(heaps[i], block);
+    }
+  return NULL;
+}
+
+static size_t caches_of(const thread_t *thread)
+{
+  size_t n = 0;
+  for (heap_cache_t *cache = thread->heaps; cache; cache = cache->next)
+    n++;
+  return n;
+}
+
+/* More heaps than places for them. */
+static void many_heaps(void *argument)
+{
+  os_fake_heal();
+  for (size_t i = 0; i < 300; i++)
+    must((heaps[i] = pool_heap_create(NULL)) != NULL);
+  use_all_heaps(argument);
+  must(caches_of(thread_self) == 300 && check_everything());
+  run(use_all_heaps, NULL);
+  must(check_everything());
+  for (size_t i = 0; i < 300; i += 2)
+    pool_heap_destroy(heaps[i]);
+  must(caches_of(thread_self) == 150 && check_everything());
+  for (size_t i = 0; i < 300; i += 2)
+    must((heaps[i] = pool_heap_create(NULL)) != NULL);
+  use_all_heaps(argument);
+  must(caches_of(thread_self) == 300 && check_everything());
+}
+
+/* ---- fork ---- */
+
+static void in_the_child(void *argument)
+{
+  (void)argument;
+  must(records() <= 1);
+  use(NULL);
+  must(records() == 1 && check_everything());
+}
+
+static void fork_alone(void *argument)
+{
+  (void)argument;
+  os_fake_heal();
+  in_child(in_the_child, NULL);
+  use(NULL);
+  in_child(in_the_child, NULL);
+  run(use, NULL);
+  in_child(in_the_child, NULL);
+}
+
+static void fork_among_threads(void *argument)
+{
+  pthread_t threads[4];
+  (void)argument;
+  os_fake_heal();
+  use(NULL);
+  pthread_barrier_init(&all_there, NULL, 5);
+  pthread_barrier_init(&all_seen, NULL, 5);
+  for (size_t i = 0; i < 4; i++)
+    must(pthread_create(&threads[i], NULL, use_and_wait, NULL) == 0);
+  pthread_barrier_wait(&all_there);
+  in_child(in_the_child, NULL);
+  pthread_barrier_wait(&all_seen);
+  for (size_t i = 0; i < 4; i++)
+    pthread_join(threads[i], NULL);
+}
+
+#define IN_CHILD(name)                       \
+  static void name##_test(void **state)      \
+  {                                          \
+    (void)state;                             \
+    in_child(name, NULL);                    \
+  }
+
+IN_CHILD(one_for_each_thread)
+IN_CHILD(counted)
+IN_CHILD(no_trace)
+IN_CHILD(after_the_end)
+IN_CHILD(no_call_at_the_end)
+IN_CHILD(many_heaps)
+IN_CHILD(fork_alone)
+IN_CHILD(fork_among_threads)
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(one_for_each_thread_test),
+    cmocka_unit_test(counted_test),
+    cmocka_unit_test(no_trace_test),
+    cmocka_unit_test(after_the_end_test),
+    cmocka_unit_test(no_call_at_the_end_test),
+    cmocka_unit_test(many_heaps_test),
+    cmocka_unit_test(fork_alone_test),
+    cmocka_unit_test(fork_among_threads_test),
+  };
+  return cmocka_run_group_tests_name("thread", tests, NULL, NULL);
+}

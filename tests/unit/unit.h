@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT
+ * What the unit tests share: cmocka, the checks, children for what changes the whole process, patterns for contents. */
+#ifndef UNIT_H
+#define UNIT_H
+
+#include "check.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* For children and threads, where a failed assert_...() of cmocka would jump out of the wrong stack. */
+#define must(condition) ((condition) ? (void)0 : must_failed(__FILE__, __LINE__, #condition))
+_Noreturn void must_failed(const char *file, int line, const char *condition);
+
+/* Runs it in a child of its own; fails the test unless the child returns from it. */
+void in_child(void (*run)(void *), void *argument);
+void in_child_named(const char *name, void (*run)(void *), void *argument);   /* for one of many */
+
+/* Runs it in a child that must end with abort(), its last words on standard error containing `words`. */
+void aborts_with(void (*run)(void *), void *argument, const char *words);
+
+/* Contents that say whose they are. Of large blocks only the ends and a byte here and there are written and looked at. */
+void pattern_write(void *block, size_t size, uint64_t key);
+bool pattern_holds(const void *block, size_t size, uint64_t key);
+bool pattern_kept(const void *block, size_t size, size_t written, uint64_t key);   /* the first `size` bytes of it */
+bool all_zero(const void *block, size_t size);
+
+/* A generator of numbers that are the same everywhere. */
+typedef struct dice { uint64_t state; } dice_t;
+uint64_t dice_roll(dice_t *dice);
+static inline size_t dice_below(dice_t *dice, size_t n) { return (size_t)(dice_roll(dice) % n); }
+
+#endif
