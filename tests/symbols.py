@@ -22,7 +22,9 @@ COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 # What a manager may not lean on: the allocator it may stand in for, and printing, which allocates.
 FORBIDDEN_IMPORTS = set(FAMILY) | {"strdup", "reallocarray", "fopen", "printf", "fprintf", "puts", "fputs", "perror"}
 # The loader keeps little more than this spare for libraries that are loaded late.
-MOST_THREAD_LOCAL_BYTES = 1024
+# One pair of pointers for each cached size class; glibc's surplus for libraries opened late is 1664 bytes, and the dlopen test
+# opens this one.
+MOST_THREAD_LOCAL_BYTES = 1344
 
 
 def output_of(*command):

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "region.h"
+#include "os_fake.h"
 #include "unit.h"
 
 region_t *region_new(unsigned unit_log2, size_t bytes)
 {
   static _Alignas(64) char memory[REGION_BYTES];
   static region_t region;
+  os_fake_heal();
+  must(heap_front_ready());
   memset(memory, 0x5a, bytes);   /* nothing may count on zeroes */
   must(bytes <= sizeof memory);
   must(space_init_region(&region.space, &region.arena, memory, bytes, unit_log2, false, false));

@@ -342,7 +342,14 @@ IN_CHILD(delays)
 IN_CHILD(no_memory)
 IN_CHILD(whole_region)
 WITH_SEEDS(process_model)
-WITH_SEEDS(windowed_model)
+static void windowed_model_test(void **state)
+{
+  (void)state;
+  if (!window_is_free())
+    skip();
+  for (uint64_t seed = 1; seed <= 3; seed++)
+    in_child(windowed_model, &seed);
+}
 WITH_SEEDS(region_model)
 
 int main(void)

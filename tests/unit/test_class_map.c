@@ -85,6 +85,8 @@ static void refused_whole(void *argument)
 static void window(void **state)
 {
   (void)state;
+  if (!window_is_free())
+    skip();
   in_child(windowed, NULL);
   in_child(refused_whole, NULL);
 }
@@ -107,6 +109,8 @@ static void nothing_at_first(void *argument)
 static void refusal(void **state)
 {
   (void)state;
+  if (!window_is_free())
+    skip();
   for (os_call_t kind = OS_RESERVE_AT; kind <= OS_COMMIT; kind += OS_COMMIT - OS_RESERVE_AT)
     in_child(nothing_at_first, &kind);
 }

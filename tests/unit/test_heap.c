@@ -410,6 +410,25 @@ static void memory_from_a_block_test(void **state)
   in_child(memory_from_a_block, NULL);
 }
 
+/* Address space that could not be used is not kept. */
+static void huge_in_vain(void **state)
+{
+  (void)state;
+  os_fake_heal();
+  pool_heap_t *heap = heap_new(NULL);
+  void *block = pool_heap_alloc(heap, 300 * MIB);
+  assert_non_null(block);
+  size_t reserved = os_fake.reserved_bytes, held = figures(heap).held_bytes;
+  os_fake.fail_kinds = 1 << OS_COMMIT;
+  assert_null(pool_heap_alloc(heap, 300 * MIB));
+  assert_null(pool_heap_realloc(heap, block, 400 * MIB));
+  os_fake_heal();
+  assert_int_equal(os_fake.reserved_bytes, reserved);
+  assert_int_equal(figures(heap).held_bytes, held);
+  pool_heap_destroy(heap);
+  assert_int_equal(os_fake.reserved_bytes, reserved - 300 * MIB);
+}
+
 /* ---- flags ---- */
 
 static void zero_on_free(void **state)
@@ -646,6 +665,7 @@ int main(void)
     cmocka_unit_test(asked_for_help),
     cmocka_unit_test(overflowing_test),
     cmocka_unit_test(memory_from_a_block_test),
+    cmocka_unit_test(huge_in_vain),
     cmocka_unit_test(zero_on_free),
     cmocka_unit_test(reserved),
     cmocka_unit_test(forbidden_calls),

@@ -223,8 +223,6 @@ static void settle_up(trace_t *trace)
   os_fake_heal();
   must(check_everything());
   must(pool_heap_stats(pool_heap_default(), &stats));
-  if (stats.live_blocks != live_slots(trace))
-    fprintf(stderr, "%lu live blocks, %lu in the trace\n", stats.live_blocks, live_slots(trace));
   must(stats.live_blocks == live_slots(trace));
   for (size_t i = 0; i < SLOTS; i++) {
     let_go(&trace->slots[i]);
@@ -257,14 +255,13 @@ typedef struct failures { uint64_t from, to; } failures_t;
 static void run_in_child(void *argument)
 {
   const failures_t *failures = argument;
-  if (getenv("V")) fprintf(stderr, "from %lu to %lu\n", failures->from, failures->to);
   run_with_failures(failures->from, failures->to);
 }
 
 /* `length` calls in a row fail, from each call on in turn. */
 static void fail_everywhere(uint64_t length, uint64_t step)
 {
-  uint64_t refused = 0, n = 1;
+  uint64_t refused = 0, n = window_is_free() ? 1 : 2;   /* the first one is for the class map; without it there is the window */
   for (bool touched = true; touched; n += step) {
     failures_t failures = {n, n + length < n ? UINT64_MAX : n + length};
     *report = (report_t){0};
@@ -310,7 +307,8 @@ static void a_kind_of_call_fails(void **state)
   (void)state;
   for (uint32_t kind = 0; kind < OS_CALLS; kind++) {
     uint32_t kinds = (uint32_t)1 << kind;
-    in_child(run_with_a_kind_failing, &kinds);
+    if (kind != OS_RESERVE_ZEROES || window_is_free())
+      in_child(run_with_a_kind_failing, &kinds);
   }
 }
 
@@ -338,6 +336,8 @@ static void run_with_a_limit(void *argument)
 static void little_address_space(void **state)
 {
   (void)state;
+  if (!window_is_free())
+    skip();
   in_child(run_with_a_limit, NULL);
 }
 

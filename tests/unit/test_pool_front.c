@@ -191,6 +191,23 @@ static void reallocation_in_place(void **state)
   }
 }
 
+/* Larger than an arena gives. */
+static void huge_blocks_in_place(void **state)
+{
+  (void)state;
+  size_t size = 300 * MIB;
+  char *block = pool_alloc(size);
+  assert_non_null(block);
+  block[0] = block[size - 1] = 3;
+  assert_ptr_equal(pool_realloc(block, pool_usable_size(block)), block);
+  assert_ptr_equal(pool_realloc(block, size - MIB), block);
+  char *half = pool_realloc(block, size / 2 + MIB);
+  assert_ptr_equal(half, block);
+  assert_int_equal(half[0], 3);
+  pool_free(half);
+  assert_true(check_everything());
+}
+
 static void reallocation_at_the_ends(void **state)
 {
   (void)state;
@@ -382,6 +399,7 @@ int main(void)
     cmocka_unit_test(more_than_there_can_be),
     cmocka_unit_test(reallocation_keeps_contents),
     cmocka_unit_test(reallocation_in_place),
+    cmocka_unit_test(huge_blocks_in_place),
     cmocka_unit_test(reallocation_at_the_ends),
     cmocka_unit_test(resizing_in_place),
     cmocka_unit_test(batches),

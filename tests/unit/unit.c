@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "unit.h"
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -63,6 +64,15 @@ void aborts_with(void (*run)(void *), void *argument, const char *words)
     print_error("status %x, said: %s, expected: %s\n", (unsigned)status, said, words);
   assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
   assert_non_null(strstr(said, words));
+}
+
+bool window_is_free(void)
+{
+  enum { SOME = 1 << 24 };
+  void *at = (void *)(5 * GIB), *got = mmap(at, SOME, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  if (got != MAP_FAILED)
+    munmap(got, SOME);
+  return got == at;
 }
 
 /* ---- patterns ---- */
