@@ -4,8 +4,8 @@
  *
  * S2, that a block is in exactly one place, is checked by ticking: beside each slab stands a bitmap of this file's own, every
  * magazine and depot is walked, and each entry met is ticked off in the bitmap of its slab. A second tick, a tick for a block
- * that is free in its slab, and one at or beyond the fresh mark are blocks in two places. Blocks without a tick, bit or place beyond the
- * mark are with callers, out of sight. Runs are ticked in the same way by the lists they must be in. */
+ * that is free in its slab, and one at or beyond the fresh mark are blocks in two places. Blocks without a tick, a bit or a
+ * place beyond the mark are with callers, out of sight. Runs are ticked in the same way by the lists they must be in. */
 #include "check.h"
 #include "base/text.h"
 
@@ -175,8 +175,10 @@ static void check_sets(const arena_t *arena)
          "arena.committed", "units beyond it were in use", arena);
   expect(bits_next_set(arena->free, 0, arena->hint) == arena->hint, "arena.hint", "a unit below it is free", arena);
   expect(bits_next_clear(arena->free, arena->used_end, end) == end, "arena.used_end", "a unit beyond it is in use", arena);
-  expect(arena->space->fixed || bits_next_set(arena->dirty, arena->used_end, end) == end, "arena.used_end", "a unit beyond it is dirty", arena);
-  expect(bits_next_set(arena->free, 0, arena->first_unit) == arena->first_unit, "arena.first_unit", "a unit of the arena's own is free", arena);
+  expect(arena->space->fixed || bits_next_set(arena->dirty, arena->used_end, end) == end, "arena.used_end",
+         "a unit beyond it is dirty", arena);
+  expect(bits_next_set(arena->free, 0, arena->first_unit) == arena->first_unit, "arena.first_unit",
+         "a unit of the arena's own is free", arena);
 }
 
 static uint32_t arena_count(const space_t *space) { return space->fixed ? 1 : space_arena_count; }
@@ -204,7 +206,8 @@ static void check_runs(const arena_t *arena)
     expect(bits_next_set(arena->start, at + 1, end) == end, "A2", "a run starts inside another", run->start);
     expect(run->start == arena->base + (at << arena->unit_log2), "A2", "a run is not where its descriptor is", run->start);
   }
-  expect(bits_next_clear(arena->free, unit, arena->unit_count) == arena->unit_count, "A2", "a unit behind the last run is in use", arena);
+  expect(bits_next_clear(arena->free, unit, arena->unit_count) == arena->unit_count, "A2",
+         "a unit behind the last run is in use", arena);
 }
 
 static void check_units(const space_t *space)
@@ -226,11 +229,13 @@ static void check_units(const space_t *space)
 static void check_slab(const arena_t *arena, const run_t *slab)
 {
   const pool_t *pool = slab->owner;
-  expect(run_bytes(arena, slab) >= pool->slab_bytes && slab->size_class == pool->size_class, "S1", "a slab is not like its pool's", slab->start);
+  expect(run_bytes(arena, slab) >= pool->slab_bytes && slab->size_class == pool->size_class, "S1",
+         "a slab is not like its pool's", slab->start);
   expect_count(slab->capacity, run_bytes(arena, slab) / pool->block_size, "S1", "capacity of a slab");
   expect_count(slab->quarter, slab->capacity / 4, "S1", "a quarter of a slab");
   expect_count(slab->free_count, bits_count(slab->bitmap, 0, slab->capacity), "S1", "free blocks of a slab");
-  expect(slab->free_count <= slab->fresh && slab->fresh <= slab->capacity, "S1", "more free than fresh blocks, or more than there are", slab->start);
+  expect(slab->free_count <= slab->fresh && slab->fresh <= slab->capacity, "S1",
+         "more free than fresh blocks, or more than there are", slab->start);
   size_t words_end = round_up(slab->capacity, WORD_BITS);
   expect(bits_next_set(slab->bitmap, slab->fresh, words_end) == words_end, "S1", "a bit is set beyond the fresh mark", slab->start);
 }
@@ -315,7 +320,8 @@ static void check_listed_slab(const pool_t *pool, const run_t *slab, unsigned li
 {
   tick_run(pool->space, slab, "P2", "a slab is in two lists, or twice in one");
   expect(slab->kind == RUN_SLAB && slab->owner == pool, "P2", "a list has a slab of another pool", slab);
-  expect(slab->list == list && list_for(slab, list == SLAB_RESET) == list, "P2", "a slab is in a list its free count does not say", slab->start);
+  expect(slab->list == list && list_for(slab, list == SLAB_RESET) == list, "P2",
+         "a slab is in a list its free count does not say", slab->start);
   expect(slab->fresh == slab->capacity || slab == pool->current || list == SLAB_RESET, "P2",
          "a slab that is neither the current one nor reset has fresh blocks", slab->start);
   expect(slab != pool->current || list != SLAB_RESET, "P2", "the current slab is among the reset ones", slab->start);
@@ -426,7 +432,8 @@ static void check_magazines(const heap_t *heap, const magazines_t *magazines)
       check_loaded(heap->pools[c], loaded);
       check_stock(heap->pools[c], &magazines->of[c]);
     } else {
-      expect(!loaded->top && loaded->slot == MAGAZINE_NOWHERE && !magazines->of[c].full, "C1", "a magazine of a class that has none", loaded);
+      expect(!loaded->top && loaded->slot == MAGAZINE_NOWHERE && !magazines->of[c].full, "C1",
+             "a magazine of a class that has none", loaded);
     }
   }
 }
@@ -468,7 +475,8 @@ static void check_caches(const thread_t *thread)
   for (size_t i = 0; i < THREAD_PLACES; i++) {
     heap_t *heap = thread->heap_at[i];
     if (heap && heap != NOT_A_HEAP)
-      expect(thread_place(heap) == i && has_cache(thread, heap, thread->cache_at[i]), "thread.heap_at", "a place without its cache", heap);
+      expect(thread_place(heap) == i && has_cache(thread, heap, thread->cache_at[i]), "thread.heap_at",
+             "a place without its cache", heap);
   }
 }
 
@@ -565,7 +573,8 @@ static void check_region(const heap_t *heap)
   if (!run)
     return;
   tick_run(&space_of_process, run, "A2", "two heaps in one region");
-  expect(run->kind == RUN_REGION && run->owner == heap && heap->region == run->start, "A2", "the region of a heap is not its own", heap);
+  expect(run->kind == RUN_REGION && run->owner == heap && heap->region == run->start, "A2",
+         "the region of a heap is not its own", heap);
 }
 
 /* Where a region's heap goes on in the process's space, its records there belong to nobody; they are `beyond`. */
@@ -600,6 +609,9 @@ static const heap_t *heap_of_run(const run_t *run)
   return run->kind == RUN_SLAB ? ((const pool_t *)run->owner)->heap : run->owner;
 }
 
+/* The invariant that says in which list of its heap a run is. */
+static const char *name_of_list(const run_t *run) { return run->kind == RUN_SLAB ? "P2" : run->kind == RUN_LARGE ? "H3" : "A2"; }
+
 /* Every run of a heap (NULL: of any) was ticked by a list. Returns the bytes of those without an owner: of records. */
 static size_t check_all_ticked(const heap_t *heap)
 {
@@ -611,8 +623,7 @@ static size_t check_all_ticked(const heap_t *heap)
       if (!owner)
         ownerless += tick->arena->space->fixed ? 0 : run_bytes(tick->arena, run);
       else if (!heap || owner == heap)
-        expect(bit_test(tick->runs, (size_t)(run - tick->arena->runs)), run->kind == RUN_SLAB ? "P2" : run->kind == RUN_LARGE ? "H3" : "A2",
-               "a run is in no list", run->start);
+        expect(bit_test(tick->runs, (size_t)(run - tick->arena->runs)), name_of_list(run), "a run is in no list", run->start);
     }
   }
   return ownerless;

@@ -10,7 +10,7 @@ enum {
   MOVE_PAGES_LEAST = 1 << 20           /* from here a large block moves by its page table, not byte by byte */
 };
 
-heap_t heap_front = {.mark = HEAP_LIVE_MARK, .class_most = SIZE_MAX_CLASS, .name = "default"};
+heap_t heap_front = {.mark = HEAP_LIVE_MARK, .class_most = SIZE_CACHED, .name = "default"};
 lock_t heaps_lock;
 static lock_t ready_lock, records_lock;
 static bool ready;                     /* stored with release once everything below is set, read with acquire */
@@ -290,7 +290,7 @@ unsigned heap_class_for(const heap_t *heap, size_t size, size_t alignment)
 
 size_t heap_good_size(size_t size)
 {
-  if (size <= SIZE_MAX_CLASS)
+  if (size <= heap_front.class_most)
     return size_class_size[size_class_of(size)];
   size_t page = os_page_size();
   return size <= PTRDIFF_MAX - page ? round_up(size, page) : size;
