@@ -59,10 +59,12 @@ static ours_t *make(size_t count, bool shared)
 {
   object_pool_t *pool = object_pool_create(&(object_pool_options_t){.object_size = sizeof(object_t), .alignment = LINE, .capacity = count,
                                                                     .flags = shared ? 0 : OBJECT_POOL_SINGLE_THREAD});
-  for (size_t i = 0; pool && i < count; i++)
+  if (!pool)
+    bench_out_of_memory();
+  for (size_t i = 0; i < count; i++)
     construct(object_pool_get(pool), NULL);
   object_pool_put_all(pool);
-  return taken(pool);
+  return pool;
 }
 static inline object_t *get(ours_t *pool, size_t i) { return start(object_pool_get(pool), i); }
 static inline void put(ours_t *pool, object_t *o) { object_pool_put(pool, o); }
@@ -344,7 +346,7 @@ static const bench_case_t cases[] = {
   {"object_pools/frames", FRAMES, frames, .count = 1000, .brief = true},
   {"object_pools/threads", PAIRS ", in a pool that all threads share", threads, .threads = RUN_THREADS(1) | RUN_THREADS(2)},
 #ifdef BENCH_BY_HAND
-  {"object_pools/pairs_by_hand", PAIRS BY_HAND, hand_pairs},
+  {"object_pools/pairs_by_hand", PAIRS BY_HAND, hand_pairs, .count = 1},
   {"object_pools/slots_by_hand", SLOTS BY_HAND, hand_slots, .count = 10000},
   {"object_pools/walk_10_by_hand", WALK("10 %") BY_HAND, hand_walk, .size = 10},
   {"object_pools/walk_50_by_hand", WALK("50 %") BY_HAND, hand_walk, .size = 50},

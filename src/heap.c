@@ -23,25 +23,50 @@ heap_t *heaps_first(void) { return &heap_front; }
 
 static void flush_thread(thread_t *thread);
 
-/* Locks in the order in which they nest. */
-static void for_each_lock(void (*act)(lock_t *))
+/* The locks below the lists, of one heap and of the process. */
+static void for_each_pool_lock(const heap_t *heap, void (*act)(lock_t *))
 {
-  act(&ready_lock);
-  act(&heaps_lock);
-  act(&threads_lock);
+  for (unsigned c = 1; c < CLASS_COUNT; c++)
+    if (heap->pools[c])
+      act(&heap->pools[c]->lock);
+}
+
+/* In the order in which they nest. */
+static void acquire_all(void)
+{
+  lock_acquire(&ready_lock);
+  lock_acquire(&heaps_lock);
+  lock_acquire(&threads_lock);
   for (heap_t *heap = heaps_first(); heap; heap = heap->next) {
-    act(&heap->lock);
-    for (unsigned c = 1; c < CLASS_COUNT; c++)
-      if (heap->pools[c])
-        act(&heap->pools[c]->lock);
+    lock_acquire(&heap->lock);
+    for_each_pool_lock(heap, lock_acquire);
   }
   for (heap_t *heap = heaps_first()->next; heap; heap = heap->next)
-    act(&heap->own_space.lock);
-  act(&huge_lock);
-  act(&records_lock);
-  act(&pool_magazines_lock);
-  act(&space_of_process.lock);
-  act(&metadata_lock);
+    lock_acquire(&heap->own_space.lock);
+  lock_acquire(&huge_lock);
+  lock_acquire(&records_lock);
+  lock_acquire(&pool_magazines_lock);
+  lock_acquire(&space_of_process.lock);
+  lock_acquire(&metadata_lock);
+}
+
+/* The other way round: a heap or a pool that is made once a list is open was never locked here. */
+static void open_all(void (*open)(lock_t *))
+{
+  open(&metadata_lock);
+  open(&space_of_process.lock);
+  open(&pool_magazines_lock);
+  open(&records_lock);
+  open(&huge_lock);
+  for (heap_t *heap = heaps_first()->next; heap; heap = heap->next)
+    open(&heap->own_space.lock);
+  for (heap_t *heap = heaps_first(); heap; heap = heap->next) {
+    for_each_pool_lock(heap, open);
+    open(&heap->lock);
+  }
+  open(&threads_lock);
+  open(&heaps_lock);
+  open(&ready_lock);
 }
 
 /* A process with one thread forks without the locks: the fork may come from a signal handler that interrupted a call which
@@ -52,20 +77,20 @@ static void fork_prepare(void)
 {
   fork_locked = !os_single_threaded();
   if (fork_locked)
-    for_each_lock(lock_acquire);
+    acquire_all();
 }
 
 static void fork_parent(void)
 {
   if (fork_locked)
-    for_each_lock(lock_release);
+    open_all(lock_release);
 }
 
 static void fork_child(void)
 {
   if (!fork_locked)
     return;
-  for_each_lock(lock_reset);
+  open_all(lock_reset);
   threads_forget_others();
 }
 
@@ -172,15 +197,17 @@ void *heap_take_record(heap_t *heap, size_t size)
 
 pool_t *heap_pool(heap_t *heap, unsigned size_class)
 {
-  pool_t *pool = __atomic_load_n(&heap->pools[size_class], __ATOMIC_ACQUIRE);
+  pool_t *pool = published_pool(heap, size_class);
   return likely(pool) ? pool : make_pool(heap, size_class);
 }
 
 static void each_cached_pool(magazines_t *magazines, heap_t *heap, void (*act)(magazines_t *, pool_t *))
 {
-  for (unsigned c = 1; c <= CLASS_CACHED; c++)
-    if (heap->pools[c] && heap->pools[c]->cached)
-      act(magazines, heap->pools[c]);
+  for (unsigned c = 1; c <= CLASS_CACHED; c++) {
+    pool_t *pool = published_pool(heap, c);
+    if (pool && pool->cached)
+      act(magazines, pool);
+  }
 }
 
 static void flush_thread(thread_t *thread)
@@ -204,7 +231,7 @@ static void tick_heaps(uint64_t now_ms)
     if (heap->lock.solo)
       continue;
     for (unsigned c = 1; c < CLASS_COUNT; c++) {
-      pool_t *pool = __atomic_load_n(&heap->pools[c], __ATOMIC_ACQUIRE);
+      pool_t *pool = published_pool(heap, c);
       if (pool)
         pool_tick(pool);
     }
@@ -233,9 +260,11 @@ static void drain(heap_t *heap)
   magazines_t *magazines = heap_magazines(heap, thread_current());
   if (magazines)
     each_cached_pool(magazines, heap, magazines_flush);
-  for (unsigned c = 1; c < CLASS_COUNT; c++)
-    if (heap->pools[c])
-      pool_drain(heap->pools[c]);
+  for (unsigned c = 1; c < CLASS_COUNT; c++) {
+    pool_t *pool = published_pool(heap, c);
+    if (pool)
+      pool_drain(pool);
+  }
 }
 
 /* A heap without a region answers for what its own slabs left in the process's space, not for what was there before. */
@@ -711,7 +740,7 @@ static bool resize(located_t at, size_t size, bool may_move)
   if (at.heap->checked || size > PTRDIFF_MAX - 2 * UNIT)
     return false;
   if (at.huge)
-    return is_huge(size, 1) && huge_resized(at.heap, at.huge, size, may_move);
+    return ((size <= at.size && size > at.size / 2) || is_huge(size, 1)) && huge_resized(at.heap, at.huge, size, may_move);
   if (!at.pool)
     return (size > at.size / 2 || !class_of(at.heap, size)) && large_resize(at.heap, at.run, size);
   return size <= at.size && (size > at.size / 2 || class_of(at.heap, size) == at.pool->size_class);

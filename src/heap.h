@@ -81,6 +81,10 @@ extern uint32_t heap_guests;
 extern lock_t heaps_lock;
 heap_t *heaps_first(void);
 
+static inline pool_t *published_pool(const heap_t *heap, unsigned size_class)
+{
+  return __atomic_load_n(&heap->pools[size_class], __ATOMIC_ACQUIRE);
+}
 pool_t *heap_pool(heap_t *heap, unsigned size_class);   /* made if need be; NULL: no memory */
 
 /* A block of at least `size` bytes at a multiple of `alignment` (a power of two; 1: any), zeroed if asked. NULL + ENOMEM. */

@@ -225,6 +225,8 @@ static char *region_pages(const heap_t *heap, size_t *size)
 static bool prepare_memory(heap_t *heap, const pool_heap_options_t *o)
 {
   size_t size;
+  if (!heap->region)
+    return true;
   char *start = region_pages(heap, &size);
   if (o->flags & POOL_HEAP_PREFAULT && !os_prefault(start, size))
     return false;

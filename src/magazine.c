@@ -16,6 +16,10 @@ void magazines_init(magazines_t *magazines, cache_t *cache, unsigned shard)
 
 /* ---- the stock ---- */
 
+/* Settled under the pool's lock, read without: any of its values will do. */
+static unsigned magazine_most(const pool_t *pool) { return __atomic_load_n(&pool->magazine_most, __ATOMIC_RELAXED); }
+static unsigned stock_most(const pool_t *pool) { return __atomic_load_n(&pool->stock_most, __ATOMIC_RELAXED); }
+
 static void stock_push(stock_t *stock, void **magazine)
 {
   magazine_put_away(magazine, stock->full, 0);
@@ -43,9 +47,9 @@ static void **stock_empty(stock_t *stock, pool_t *pool)
 {
   void **magazine = stock->empties;
   if (!magazine)
-    return pool_new_magazine(pool, pool->magazine_most);
+    return pool_new_magazine(pool, magazine_most(pool));
   stock->empties = magazine_below(magazine);
-  return magazine_floor(magazine, pool->magazine_most);
+  return magazine_floor(magazine, magazine_most(pool));
 }
 
 static void **last_word(void **magazine) { return magazine + MAGAZINE_WORDS - 1; }
@@ -68,7 +72,7 @@ void *magazines_refill(magazines_t *magazines, pool_t *pool)
     if (empty)
       stock_keep_empty(stock, empty);
   } else {
-    top = pool_exchange_empty(pool, empty, pool->magazine_most, magazines->shard);
+    top = pool_exchange_empty(pool, empty, magazine_most(pool), magazines->shard);
     if (!top) {
       OWNER_STORE(loaded->slot, MAGAZINE_NOWHERE);   /* the empty one has gone to the pool */
       return NULL;
@@ -95,10 +99,10 @@ NOINLINE static void overflow_to_pool(magazines_t *magazines, pool_t *pool, void
   loaded_t *loaded = &magazines->cache->of[pool->size_class];
   stock_t *stock = &magazines->of[pool->size_class];
   void **full = loaded->slot, **floor, *top = loaded->top;
-  if (full == MAGAZINE_NOWHERE || stock->count < pool->stock_most)
+  if (full == MAGAZINE_NOWHERE || stock->count < stock_most(pool))
     floor = stock_empty(stock, pool);
   else
-    floor = pool_exchange_full(pool, last_word(stock_pop(stock)), pool->magazine_most, magazines->shard);
+    floor = pool_exchange_full(pool, last_word(stock_pop(stock)), magazine_most(pool), magazines->shard);
   if (unlikely(!floor)) {
     pool_put(pool, &block, 1);
     return;
@@ -113,13 +117,13 @@ void magazines_overflow(magazines_t *magazines, pool_t *pool, void *block)
   loaded_t *loaded = &magazines->cache->of[pool->size_class];
   stock_t *stock = &magazines->of[pool->size_class];
   void **full = loaded->slot, **empty = stock->empties;
-  if (unlikely(full == MAGAZINE_NOWHERE || stock->count >= pool->stock_most || !empty)) {
+  if (unlikely(full == MAGAZINE_NOWHERE || stock->count >= stock_most(pool) || !empty)) {
     overflow_to_pool(magazines, pool, block);
     return;
   }
   stock->empties = magazine_below(empty);
   stock_push(stock, magazine_of(full));
-  load_two(loaded, magazine_floor(empty, pool->magazine_most), loaded->top, block);
+  load_two(loaded, magazine_floor(empty, magazine_most(pool)), loaded->top, block);
 }
 
 static void stock_shrink(magazines_t *magazines, pool_t *pool, unsigned keep)
@@ -180,31 +184,31 @@ void magazines_tick(magazines_t *magazines, pool_t *pool)
 
 /* ---- for others ---- */
 
-/* Readers beside the owner see words that change under them, whole ones; what they find is exact when the owner is quiet. The
- * thread sanitizer is not asked about that. */
+/* Readers beside the owner see words that change under them, whole ones; what they find is exact when the owner is quiet. So the
+ * loads are volatile, and the thread sanitizer is not asked about them. The links are the owner's too: a reader may be led
+ * astray, but only into other magazines, and not for ever. */
 #define READS_BESIDE_OWNER __attribute__((noinline, no_sanitize("thread")))
 
 /* From `top` down; the floor of a magazine is never its word 0. */
-READS_BESIDE_OWNER static size_t count_entries(void **top, const void *wanted, bool *found)
+READS_BESIDE_OWNER static size_t count_entries(void *volatile *top, const void *wanted, bool *found)
 {
   size_t n = 0;
   void *entry;
-  for (; (uintptr_t)top & (MAGAZINE_BYTES - 1) && (entry = __atomic_load_n(top, __ATOMIC_RELAXED)) != NULL; top--, n++)
+  for (; (uintptr_t)top & (MAGAZINE_BYTES - 1) && (entry = *top) != NULL; top--, n++)
     *found |= entry == wanted;
   return n;
 }
 
-/* The links are the owner's: a reader beside it may be led astray, but only into other magazines, and not for ever. */
 READS_BESIDE_OWNER static size_t count_all(const magazines_t *magazines, unsigned c, const void *wanted, bool *found)
 {
-  const loaded_t *loaded = &magazines->cache->of[c];
-  const stock_t *stock = &magazines->of[c];
-  void **magazine = __atomic_load_n(&stock->full, __ATOMIC_RELAXED);
-  void *top = __atomic_load_n(&loaded->top, __ATOMIC_RELAXED), **slot = __atomic_load_n(&loaded->slot, __ATOMIC_RELAXED);
+  const volatile loaded_t *loaded = &magazines->cache->of[c];
+  const volatile stock_t *stock = &magazines->of[c];
+  void *volatile *magazine = stock->full;
+  void *top = loaded->top, **slot = loaded->slot;
   size_t n = 0;
-  for (unsigned i = __atomic_load_n(&stock->count, __ATOMIC_RELAXED); i && magazine; i--) {
-    n += count_entries(last_word(magazine), wanted, found);
-    magazine = (void **)round_down((uintptr_t)__atomic_load_n(&magazine[0], __ATOMIC_RELAXED), MAGAZINE_BYTES);
+  for (unsigned i = stock->count; i && magazine; i--) {
+    n += count_entries(magazine + MAGAZINE_WORDS - 1, wanted, found);
+    magazine = (void *volatile *)round_down((uintptr_t)magazine[0], MAGAZINE_BYTES);
   }
   if (!top)
     return n;

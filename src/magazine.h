@@ -49,7 +49,8 @@ static inline front_loaded_t front_loaded(size_t size_class)
 #define OWNER_LOAD(place) __atomic_load_n(&(place), __ATOMIC_RELAXED)
 #define OWNER_STORE(place, value) __atomic_store_n(&(place), (value), __ATOMIC_RELAXED)
 #define OWNER_STEP(place, words) OWNER_STORE(place, (place) + (words))
-#elif defined __x86_64__
+/* clang 14 would lose the address space of the operand. */
+#elif defined __x86_64__ && !defined __clang__
 #define OWNER_LOAD(place) (place)
 #define OWNER_STORE(place, value) ((place) = (value))
 #define OWNER_STEP(place, words) __asm__("addq %1, %0" : "+m"(place) : "i"((words) * 8) : "cc")

@@ -37,8 +37,8 @@ static void settle_magazine_size(pool_t *pool)
   k = min_size(k, min_size(MAGAZINE_MOST_BYTES / size, MAGAZINE_MOST));
   k = max_size(k, MAGAZINE_LEAST);
   size_t stock = max_size(min_size(STOCK_BYTES / (k * size), STOCK_MOST), pool->capacity / (STOCK_SHARE * k)) / threads;
-  pool->magazine_most = (uint8_t)k;
-  pool->stock_most = (uint8_t)min_size(max_size(stock, STOCK_LEAST), UINT8_MAX);
+  __atomic_store_n(&pool->magazine_most, (uint8_t)k, __ATOMIC_RELAXED);
+  __atomic_store_n(&pool->stock_most, (uint8_t)min_size(max_size(stock, STOCK_LEAST), UINT8_MAX), __ATOMIC_RELAXED);
 }
 
 void pool_init(pool_t *pool, const pool_make_t *make)

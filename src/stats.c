@@ -37,8 +37,6 @@ static pool_figures_t figures_of(pool_t *pool)
                           .held_bytes = held, .idle_bytes = held - out * pool->block_size};
 }
 
-static pool_t *published_pool(const heap_t *heap, unsigned c) { return __atomic_load_n(&heap->pools[c], __ATOMIC_ACQUIRE); }
-
 /* What the space holds beyond blocks is put down to the default heap: nobody else has it. */
 static void add_process_figures(pool_stats_t *stats)
 {

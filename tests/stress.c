@@ -96,7 +96,11 @@ typedef struct kept {
 typedef struct label { uint64_t key, size; } label_t;
 
 static unsigned char byte_of(uint64_t key, size_t i) { return (unsigned char)((key ^ i) * 0x9e3779b97f4a7c15u >> 56); }
-static size_t step_at(size_t i, size_t size) { return i < DENSE || i + DENSE >= size ? 1 : STRIDE < size - DENSE - i ? STRIDE : size - DENSE - i; }
+static size_t step_at(size_t i, size_t size)
+{
+  return i < DENSE || i + DENSE >= size ? 1 : STRIDE < size - DENSE - i ? STRIDE : size - DENSE - i;
+}
+
 static size_t head_of(size_t size) { return size >= sizeof(label_t) ? sizeof(label_t) : 0; }
 
 static void fill(const kept_t *kept)
@@ -620,8 +624,8 @@ static void print_figures(void)
     forks += workers[i].forks;
     ends += workers[i].ends;
   }
-  printf("stress: seed %lu: %lu steps, %lu threads replaced, %lu forks\n", (unsigned long)seed, (unsigned long)steps, (unsigned long)ends,
-         (unsigned long)forks);
+  printf("stress: seed %lu: %lu steps, %lu threads replaced, %lu forks\n", (unsigned long)seed, (unsigned long)steps,
+         (unsigned long)ends, (unsigned long)forks);
 }
 
 int main(int count, char **words)

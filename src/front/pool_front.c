@@ -15,7 +15,7 @@ NOINLINE void *front_alloc_slow(size_t size)
   thread_t *thread = thread_self;
   if (likely(size - 1 < SIZE_CACHED && thread_is_usable(thread))) {
     size_t c = size <= SIZE_LINEAR ? size_class_linear(size) : size_class_medium(size);
-    pool_t *pool = __atomic_load_n(&heap_front.pools[c], __ATOMIC_ACQUIRE);
+    pool_t *pool = published_pool(&heap_front, (unsigned)c);
     void *block = NULL;
     if (likely(pool && pool->cached)) {
       block = magazines_refill(&thread->front, pool);

@@ -147,7 +147,8 @@ static unsigned some_heap(void)
 static void no_overlap(const slot_t *slot)
 {
   for (const slot_t *other = model.slots; other < model.slots + SLOTS; other++)
-    must(!other->block || other == slot || other->block + other->usable <= slot->block || slot->block + slot->usable <= other->block);
+    must(!other->block || other == slot || other->block + other->usable <= slot->block ||
+         slot->block + slot->usable <= other->block);
 }
 
 static bool may_fail(unsigned heap, size_t size)
@@ -229,7 +230,8 @@ static void op_zeroed(void)
   make_room(size);
   errno = 0;
   pool_heap_t *of = model.heaps[heap].heap;
-  char *block = !heap ? (how & 1 ? pool_calloc(1, size) : pool_zalloc(size)) : how & 1 ? pool_heap_calloc(of, size, 1) : pool_heap_zalloc(of, size);
+  char *block = heap ? (how & 1 ? pool_heap_calloc(of, size, 1) : pool_heap_zalloc(of, size))
+                     : (how & 1 ? pool_calloc(1, size) : pool_zalloc(size));
   for (size_t i = 0, usable = block ? pool_usable_size(block) : 0; i < usable; i++)
     must(block[i] == 0);
   keep(slot, heap, block, size, 16);
@@ -415,7 +417,13 @@ static void op_heap_create(void)
   pool_heap_t *heap = pool_heap_create(&options);
   must(heap ? errno == 0 : options.parent || options.memory || options.budget);
   if (heap)
-    model.heaps[n] = (known_heap_t){heap, options.budget || options.memory || options.parent, options.flags & POOL_HEAP_CHECKED, options.parent ? parent : 0, options.overflow ? overflow : 0};
+    model.heaps[n] = (known_heap_t){
+      .heap = heap,
+      .limited = options.budget || options.memory || options.parent,
+      .checked = options.flags & POOL_HEAP_CHECKED,
+      .parent = options.parent ? parent : 0,
+      .overflow = options.overflow ? overflow : 0,
+    };
 }
 
 static void forget_blocks_of(unsigned heap)

@@ -47,7 +47,7 @@ static void past_the_end(void **state)
   for (size_t at = 100; at < USABLE; at += at == 100 ? 1 : 37) {
     damage_t damage = {100, at};
     char words[80];
-    snprintf(words, sizeof words, at < ROOM ? "written past its end at offset %zu of a block of 100 bytes" : "written past its end", at);
+    snprintf(words, sizeof words, at < ROOM ? "written past its end at offset %zu of a block of 100 bytes" : "past its end", at);
     aborts_with(write_past_the_end, &damage, words);
     aborts_with(write_past_the_end, &damage, "tidepool: some_call(0x");
   }
@@ -59,7 +59,7 @@ static void after_it_was_returned(void **state)
   for (size_t at = 0; at < USABLE; at += 51) {
     damage_t damage = {100, at};
     char words[80];
-    snprintf(words, sizeof words, at < ROOM ? "written to after it was freed at offset %zu of" : "written to after it was freed", at);
+    snprintf(words, sizeof words, at < ROOM ? "written to after it was freed at offset %zu of" : "after it was freed", at);
     aborts_with(write_after_return, &damage, words);
   }
 }

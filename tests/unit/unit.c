@@ -69,7 +69,8 @@ void aborts_with(void (*run)(void *), void *argument, const char *words)
 bool window_is_free(void)
 {
   enum { SOME = 1 << 24 };
-  void *at = (void *)(5 * GIB), *got = mmap(at, SOME, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
+  void *at = (void *)(5 * GIB), *got = mmap(at, SOME, PROT_NONE, flags, -1, 0);
   if (got != MAP_FAILED)
     munmap(got, SOME);
   return got == at;
@@ -84,7 +85,10 @@ static size_t stride_of(size_t size) { return size <= MIB ? PAGE_LEAST : size <=
 
 static unsigned char byte_of(uint64_t key, size_t i) { return (unsigned char)((key ^ i) * 0x9e3779b97f4a7c15u >> 56); }
 
-static size_t step_at(size_t i, size_t size) { return i < DENSE || i + DENSE >= size ? 1 : min_size(stride_of(size), size - DENSE - i); }
+static size_t step_at(size_t i, size_t size)
+{
+  return i < DENSE || i + DENSE >= size ? 1 : min_size(stride_of(size), size - DENSE - i);
+}
 
 void pattern_write(void *block, size_t size, uint64_t key)
 {
