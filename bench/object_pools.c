@@ -162,6 +162,7 @@ static void pairs(bench_state_t *state)
   for (uint64_t i = 0; i < rounds; i++)
     put(pool, get(pool, i));
   bench_end(state, rounds);
+  bench_live(state, sizeof(object_t));
   drop(pool);
 }
 
@@ -174,6 +175,7 @@ static void hand_pairs(bench_state_t *state)
   for (uint64_t i = 0; i < rounds; i++)
     hand_put(&h, taken(hand_get(&h, i)));
   bench_end(state, rounds);
+  bench_live(state, sizeof(object_t));
   bench_free(h.objects);
 }
 #endif
@@ -327,6 +329,7 @@ static void threads(bench_state_t *state)
   for (uint64_t i = 0; i < rounds; i++)
     put(pool, get(pool, i));
   bench_end(state, rounds);
+  bench_live(state, sizeof(object_t));
   if (__atomic_sub_fetch(&users, 1, __ATOMIC_ACQ_REL) == 0)
     drop(pool);
 }

@@ -110,6 +110,9 @@ NOINLINE static void overflow_to_pool(magazines_t *magazines, pool_t *pool, void
   if (full != MAGAZINE_NOWHERE)
     stock_push(stock, magazine_of(full));
   load_two(loaded, floor, top, block);
+  /* The class has shrunk, and with it what may be kept of it: one more each time, until that is so. */
+  if (stock->count > stock_most(pool))
+    pool_retire_magazine(pool, last_word(stock_pop(stock)), magazines->shard);
 }
 
 void magazines_overflow(magazines_t *magazines, pool_t *pool, void *block)

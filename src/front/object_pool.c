@@ -266,7 +266,7 @@ COLD static object_array_t *oldest_with_room(const object_pool_t *pool)
 }
 
 /* NULL: there is no free object. */
-static inline object_array_t *take(object_pool_t *pool, size_t *position)
+__attribute__((always_inline)) static inline object_array_t *take(object_pool_t *pool, size_t *position)
 {
   object_array_t *array = pool->current;
   if (unlikely(!array || array->taken == array->capacity)) {
@@ -303,7 +303,7 @@ static bool may_be_hot(const object_pool_t *pool, const object_array_t *array)
   return hot_is_live(pool->hot) && !pool->idle_count && (array->permanent || array->taken > 1);
 }
 
-static inline bool give_plain(object_pool_t *pool, void *object)
+__attribute__((always_inline)) static inline bool give_plain(object_pool_t *pool, void *object)
 {
   size_t i;
   hot_t *hot = pool->hot;
@@ -774,12 +774,38 @@ COLD static void *get_when_full(object_pool_t *pool)
   }
 }
 
-NOINLINE static void *get_slow(object_pool_t *pool)
+/* The lock is held on entry, not on return. */
+NOINLINE static void *get_locked(object_pool_t *pool)
 {
-  void *object;
-  if (unlikely(!try_get(pool, &object)))
+  void *object = take_plain(pool);
+  lock_release(&pool->lock);
+  if (unlikely(!object))
     object = get_when_full(pool);
   look_at_clock(pool);
+  return object;
+}
+
+NOINLINE static void *get_hooked(object_pool_t *pool)
+{
+  void *object;
+  if (unlikely(!take_hooked(pool, &object)))
+    object = get_when_full(pool);
+  look_at_clock(pool);
+  return object;
+}
+
+/* The hot object first, without what a call of the rest would have to save. */
+NOINLINE static void *get_slow(object_pool_t *pool)
+{
+  if (pool->hooked)
+    return get_hooked(pool);
+  hot_t *hot = &pool->shared;
+  lock_acquire(&pool->lock);
+  if (unlikely(hot->uses & 1))
+    return get_locked(pool);
+  STORE(hot->uses, hot->uses + 1);
+  void *object = hot->object;
+  lock_release(&pool->lock);
   return object;
 }
 
@@ -815,20 +841,25 @@ void *object_pool_get(object_pool_t *pool)
 
 /* ---- put ---- */
 
-static inline bool put_own(object_pool_t *pool, void *object)
+/* The lock is held on entry, not on return. */
+__attribute__((always_inline)) static inline bool put_own_locked(object_pool_t *pool, void *object)
 {
-  bool done;
-  if (pool->hooked) {
-    done = give_hooked(pool, object);
-  } else {
-    lock_acquire(&pool->lock);
-    done = give_plain(pool, object);
-    lock_release(&pool->lock);
-  }
+  bool done = give_plain(pool, object);
+  lock_release(&pool->lock);
   look_at_clock(pool);
   return done;
 }
 
+static bool put_own(object_pool_t *pool, void *object)
+{
+  if (pool->hooked) {
+    bool done = give_hooked(pool, object);
+    look_at_clock(pool);
+    return done;
+  }
+  lock_acquire(&pool->lock);
+  return put_own_locked(pool, object);
+}
 
 /* In the pool `at`, or where it overflows to; `pool` is the one that was asked. */
 COLD static void put_anywhere(object_pool_t *at, const object_pool_t *pool, void *object, const char *call)
@@ -839,10 +870,28 @@ COLD static void put_anywhere(object_pool_t *at, const object_pool_t *pool, void
     not_live(pool, object, call);
 }
 
+NOINLINE static void put_locked(object_pool_t *pool, void *object)
+{
+  if (unlikely(!put_own_locked(pool, object)))
+    put_anywhere(pool->overflow, pool, object, "object_pool_put");
+}
+
+NOINLINE static void put_hooked(object_pool_t *pool, void *object) { put_anywhere(pool, pool, object, "object_pool_put"); }
+
 NOINLINE static void put_slow(object_pool_t *pool, void *object)
 {
-  if (unlikely(!put_own(pool, object)))
-    put_anywhere(pool->overflow, pool, object, "object_pool_put");
+  if (pool->hooked) {
+    put_hooked(pool, object);
+    return;
+  }
+  hot_t *hot = &pool->shared;
+  lock_acquire(&pool->lock);
+  if (unlikely(object != hot->object || !(hot->uses & 1))) {
+    put_locked(pool, object);
+    return;
+  }
+  STORE(hot->uses, hot->uses + 1);
+  lock_release(&pool->lock);
 }
 
 NOINLINE static void put_shared(object_pool_t *pool, void *object)
