@@ -20,7 +20,8 @@ uint32_t space_arena_count;
 uint32_t space_arena_log2;
 
 /* Which slots of the address space hold an arena: bit address >> arena_log2. Set with release before any block of the arena
- * escapes, read with acquire by questions about foreign addresses; never cleared, arenas stay. */
+ * escapes, read with acquire by questions about foreign addresses; cleared only where address space is
+ * short. */
 static uint64_t arena_slots[((size_t)1 << (ADDRESS_LOG2 - ARENA_LOG2)) / WORD_BITS];
 _Static_assert(WINDOW_ADDRESS_LOG2 - ARENA_WINDOWED_LOG2 <= ADDRESS_LOG2 - ARENA_LOG2, "a window has fewer slots");
 
@@ -45,8 +46,7 @@ size_t space_longest_run(void) { return (size_t)1 << (space_arena_log2 - UNIT_LO
 static void *reserve_arena_in_window(void)
 {
   size_t size = (size_t)1 << space_arena_log2;
-  uintptr_t end = (uintptr_t)1 << WINDOW_ADDRESS_LOG2;
-  uintptr_t at = space_arena_count ? (uintptr_t)space_arenas[space_arena_count - 1] + size : 4 * GIB;
+  uintptr_t end = (uintptr_t)1 << WINDOW_ADDRESS_LOG2, at = 4 * GIB;
   for (; at + size <= end; at += size) {
     void *p = os_reserve_at((void *)at, size);
     if (p)
@@ -374,6 +374,29 @@ static void settle(space_t *space)
     purge_until(space, keep);
 }
 
+/* Where address space is short, an arena without a run goes back, so that there is room for the stacks of threads. A question
+ * about an address in it that is asked at this very moment may fault; blocks have none. */
+static bool arena_release_unused(arena_t *arena)
+{
+  space_t *space = arena->space;
+  if (!class_map_windowed || space->fixed || space_arena_count == 1 ||
+      bits_next_clear(arena->free, arena->first_unit, arena->unit_count) < arena->unit_count)
+    return false;
+  size_t slot = (uintptr_t)arena >> space_arena_log2, size = (size_t)1 << space_arena_log2;
+  size_t dirty = bits_count(arena->dirty, arena->first_unit, arena->unit_count);
+  __atomic_fetch_and(&arena_slots[slot / WORD_BITS], ~((uint64_t)1 << slot % WORD_BITS), __ATOMIC_RELEASE);
+  uint32_t at = 0;
+  while (space_arenas[at] != arena)
+    at++;
+  space_arenas[at] = space_arenas[space_arena_count - 1];
+  __atomic_store_n(&space_arena_count, space_arena_count - 1, __ATOMIC_RELEASE);
+  space->dirty_units -= dirty;
+  space->low_dirty = min_size(space->low_dirty, space->dirty_units);
+  space->purged_bytes += dirty << UNIT_LOG2;
+  os_release(arena, size);
+  return true;
+}
+
 void space_give(space_t *space, run_t *run, bool dirty)
 {
   arena_t *arena = arena_of(space, run->start);
@@ -383,7 +406,8 @@ void space_give(space_t *space, run_t *run, bool dirty)
   start_set(arena, at, false);
   run_become(run, RUN_NONE, NULL);
   arena_vacate(arena, at, at + run->units, dirty);
-  settle(space);
+  if (!arena_release_unused(arena))
+    settle(space);
   lock_release(&space->lock);
 }
 

@@ -22,6 +22,7 @@ enum {
   NATURAL_ALIGNMENT = 16,
   GROW_LEAST_BYTES = 4096,     /* a first growth step of less is not worth an array */
   GROW_SHORT = 16,             /* where memory is short: at least this part of the capacity */
+  RUN_WORDS = 16,              /* how far a walk looks ahead */
   EVICT_ATTEMPTS = 64,         /* victims that others put before they could be taken */
   FLAGS_KNOWN = OBJECT_POOL_SINGLE_THREAD | OBJECT_POOL_CHECKED
 };
@@ -221,6 +222,7 @@ static void idle_to_used(object_pool_t *pool, object_array_t *array)
 
 static inline void release(object_pool_t *pool, object_array_t *array, size_t i)
 {
+  pool->run_bytes = 0;
   bit_to_free(array, i);
   if (unlikely(!pool->current || array->age < pool->current->age))
     pool->current = array;
@@ -387,6 +389,14 @@ static void take_in(const object_pool_t *pool, void *object)
 
 static bool has_work_on_put(const object_pool_t *pool) { return pool->checked || (pool->resets_on_put && pool->reset); }
 
+static void live_to_busy(object_pool_t *pool, object_array_t *array, size_t i)
+{
+  pool->run_bytes = 0;
+  store_bit(array->busy, i, true);
+  if (pool->checked)
+    bit_clear(array->made, i);
+}
+
 /* An object that is busy becomes live, or free if it could not be constructed. */
 static void *hand_out(object_pool_t *pool, object_array_t *array, size_t i, bool used)
 {
@@ -433,9 +443,7 @@ NOINLINE static bool give_hooked(object_pool_t *pool, void *object)
     return ended;
   }
   if (has_work_on_put(pool)) {
-    store_bit(array->busy, i, true);
-    if (pool->checked)
-      bit_clear(array->made, i);
+    live_to_busy(pool, array, i);
     lock_release(&pool->lock);
     take_in(pool, object);
     lock_acquire(&pool->lock);
@@ -646,6 +654,7 @@ static uint32_t most_uses(const object_array_t *array)
 static void array_leave(object_pool_t *pool, uint32_t k)
 {
   object_array_t *array = pool->arrays[k];
+  pool->run_bytes = 0;
   if (array->idle)
     idle_to_used(pool, array);
   pool->capacity -= array->capacity;
@@ -731,9 +740,7 @@ static bool evict(object_pool_t *pool, void *victim, void **object)
       array->uses[i]++;
   } else if (live) {
     array->uses[i]++;
-    store_bit(array->busy, i, true);
-    if (pool->checked)
-      bit_clear(array->made, i);
+    live_to_busy(pool, array, i);
   }
   lock_release(&pool->lock);
   if (!array)
@@ -968,6 +975,7 @@ static void put_all_of(object_pool_t *pool, object_array_t *array)
   if (!array->taken)
     return;
   uint32_t busy = 0;
+  pool->run_bytes = 0;
   free_all(array);
   for (size_t w = 0; array->busy && w < words_of(array->capacity); w++)
     for (uint64_t word = array->busy[w]; word; word &= word - 1, busy++)
@@ -1011,6 +1019,19 @@ static inline bool is_hot_and_free(const object_pool_t *pool, const void *object
   return unlikely(object == LOAD(pool->hot->object)) && !hot_is_live(pool->hot);
 }
 
+/* Word `w` of a single-threaded pool is all live: notes how far that goes on, so that the walk needs no bits so far. */
+static void note_run(object_pool_t *pool, const object_array_t *array, size_t w)
+{
+  size_t whole = array->capacity / WORD_BITS, end = w;
+  while (end < min_size(whole, w + RUN_WORDS) && live_word(array, end) == ~(uint64_t)0)
+    end++;
+  if (end == w)
+    return;
+  pool->run = object_at(pool, array, w * WORD_BITS);
+  pool->run_bytes = ((end - w) * WORD_BITS - 1) * pool->stride;
+}
+
+/* The first live object at or behind position `i`. */
 static void *next_in_array(const object_pool_t *pool, const object_array_t *array, size_t i)
 {
   while (i < array->capacity) {
@@ -1020,55 +1041,68 @@ static void *next_in_array(const object_pool_t *pool, const object_array_t *arra
       word = live_word(array, w);
     if (!word)
       return NULL;
-    i = w * WORD_BITS + (size_t)__builtin_ctzl(word);
-    if (!is_hot_and_free(pool, object_at(pool, array, i)))
+    i = w * WORD_BITS + (size_t)__builtin_ctzll(word);
+    if (!is_hot_and_free(pool, object_at(pool, array, i))) {
+      if (pool->single_thread && word == ~(uint64_t)0)
+        note_run(asked(pool), array, w);
       return object_at(pool, array, i);
+    }
     i++;
   }
   return NULL;
 }
 
+/* Where the walk goes on in an array that ends behind `previous`. */
+static size_t position_behind(const object_pool_t *pool, const object_array_t *array, const void *previous)
+{
+  size_t i = object_position(pool, array, previous);
+  if (likely(i < array->capacity))
+    return i + 1;
+  bool inside = (uintptr_t)previous >= (uintptr_t)array->objects;
+  return inside ? (size_t)((const char *)previous - array->objects) / pool->stride + 1 : 0;
+}
+
 static void *next_in_arrays(const object_pool_t *pool, const void *previous)
 {
   void *object = NULL;
-  for (uint32_t k = previous ? array_behind(pool, previous) : 0; k < pool->array_count && !object; k++) {
-    const object_array_t *array = pool->arrays[k];
-    bool inside = (uintptr_t)previous >= (uintptr_t)array->objects;
-    object = next_in_array(pool, array, inside ? (size_t)((const char *)previous - array->objects) / pool->stride + 1 : 0);
-  }
+  for (uint32_t k = previous ? array_behind(pool, previous) : 0; k < pool->array_count && !object; k++)
+    object = next_in_array(pool, pool->arrays[k], position_behind(pool, pool->arrays[k], previous));
   return object;
 }
 
 NOINLINE static void *next_slow(const object_pool_t *pool, const void *previous)
 {
-  const object_array_t *only = pool->only;
-  if (only) {
-    size_t i = object_position(pool, only, previous);
-    if (likely(i < only->capacity))
-      return next_in_array(pool, only, i + 1);
+  if (pool->only)
     return next_in_arrays(pool, previous);
-  }
   lock_acquire(&asked(pool)->lock);
   void *object = next_in_arrays(pool, previous);
   lock_release(&asked(pool)->lock);
   return object;
 }
 
-/* Mostly the next object is live. Its address does not wait for its position then, so that the walk is as fast as memory. */
-void *object_pool_next(const object_pool_t *pool, const void *previous)
+/* Within a word of 64. Where all of them are live the next address does not wait for any bit; elsewhere no branch depends on
+ * a single bit, since those of a half full pool cannot be foretold. */
+NOINLINE static void *next_in_word(const object_pool_t *pool, const void *previous)
 {
   const object_array_t *only = pool->only;
-  if (likely(only)) {
-    size_t i = object_position(pool, only, previous);
-    if (likely(i < only->capacity - (size_t)1)) {
-      i++;
-      uint64_t word = LOAD(only->level[0][i / WORD_BITS]) | (only->busy ? LOAD(only->busy[i / WORD_BITS]) : 0);
-      void *next = (char *)(uintptr_t)previous + pool->stride;
-      if (likely(!(word >> i % WORD_BITS & 1) && next != LOAD(pool->hot->object)))
-        return next;
-    }
-  }
-  return next_slow(pool, previous);
+  size_t i = only ? object_position(pool, only, previous) : 0;
+  if (unlikely(!only || i >= only->capacity))
+    return next_slow(pool, previous);
+  uint64_t not_live = LOAD(only->level[0][i / WORD_BITS]) | (only->busy ? LOAD(only->busy[i / WORD_BITS]) : 0);
+  uint64_t rest = ~not_live >> i % WORD_BITS >> 1;
+  size_t steps = likely(!not_live) ? 1 : rest ? 1 + (size_t)__builtin_ctzll(rest) : 1;
+  void *next = (char *)(uintptr_t)previous + steps * pool->stride;
+  if (unlikely(!rest || i + steps >= only->capacity || next == LOAD(pool->hot->object)))
+    return next_slow(pool, previous);
+  return next;
+}
+
+void *object_pool_next(const object_pool_t *pool, const void *previous)
+{
+  void *next = (char *)(uintptr_t)previous + pool->stride;
+  if (likely((size_t)((const char *)previous - pool->run) < pool->run_bytes && next != pool->front.object))
+    return next;
+  return next_in_word(pool, previous);
 }
 
 size_t object_pool_live(const object_pool_t *pool)
@@ -1391,6 +1425,7 @@ void object_pool_destroy(object_pool_t *pool)
   places_leave(pool);
   cool(pool);
   pool->ending = true;
+  pool->run_bytes = 0;
   for (uint32_t k = 0; k < pool->array_count; k++)
     end_objects(pool, pool->arrays[k], "object_pool_destroy");
   for (uint32_t k = 0; k < pool->array_count; k++)

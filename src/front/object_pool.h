@@ -2,9 +2,10 @@
  *
  * What an object pool is made of, for object_pool.c, the figures and the checks of the tests.
  *
- * An array is a block of the heap: the objects, and behind them (or in a block beside them) what is known of them. A bit says that an object is free; over
- * those bits stand levels of bits, each for a word below that is not 0, so that the lowest free object is found in as many
- * steps as there are levels, one for each factor of 64 in the capacity. There is no list: the bits are the free list.
+ * An array is a block of the heap: the objects, and behind them (or in a block beside them) what is known of them. A bit says
+ * that an object is free; over those bits stand levels of bits, each for a word below that is not 0, so that the lowest free
+ * object is found in as many steps as there are levels, one for each factor of 64 in the capacity. There is no list: the bits
+ * are the free list.
  *
  *     | object | object | ... | array_t | level 0 | level 1 | ... | busy, made: with hooks only | uses[capacity] |
  *
@@ -17,7 +18,8 @@
  *   O4 the hot object is taken, as its array sees it; it is live if its uses are odd. HOT_NONE has odd uses
  *   O5 busy objects, those with a hook running, are taken; they are not live
  *   O6 arrays are in ascending order of address, and their ranges of indices do not overlap
- *   O7 pool.capacity == the sum of the arrays'; idle_count == the arrays with idle set, which have no object taken */
+ *   O7 every object of the run is taken and not busy
+ *   O8 pool.capacity == the sum of the arrays'; idle_count == the arrays with idle set, which have no object taken */
 #ifndef FRONT_OBJECT_POOL_H
 #define FRONT_OBJECT_POOL_H
 
@@ -61,6 +63,8 @@ struct object_pool {
   hot_t    front;               /* the hot object of a single-threaded pool */
   hot_t    shared;              /* that of any other */
   hot_t   *hot;                 /* the one of the two that may be other than HOT_NONE */
+  const char *run;              /* where consecutive live objects were last walked to, in a single-threaded pool, */
+  size_t   run_bytes;           /* and how far the last of them is from there; 0: nothing is known */
   object_array_t *only;         /* an array that can be walked without the lock; NULL: take the lock */
   size_t   stride;
   uint64_t inverse;             /* of the odd part of the stride, modulo 2^64 */

@@ -223,9 +223,36 @@ bool os_thread_on_exit(void (*at_exit)(void *), void *argument)
   return done;
 }
 
+/* fork() of glibc takes the lock of all streams after the handlers have run, and a thread that opens or closes a stream
+ * allocates under it; so it is taken first here. It is recursive, and glibc resets it in the child. */
+extern void _IO_list_lock(void) __attribute__((weak));
+extern void _IO_list_unlock(void) __attribute__((weak));
+
+static void (*fork_prepare)(void), (*fork_parent)(void);
+static bool streams_locked;
+
+static void lock_streams(void)
+{
+  bool lock = !os_single_threaded() && _IO_list_lock && _IO_list_unlock;
+  if (lock)
+    _IO_list_lock();
+  streams_locked = lock;
+  fork_prepare();
+}
+
+static void unlock_streams(void)
+{
+  bool locked = streams_locked;
+  fork_parent();
+  if (locked)
+    _IO_list_unlock();
+}
+
 void os_on_fork(void (*prepare)(void), void (*parent)(void), void (*child)(void))
 {
-  pthread_atfork(prepare, parent, child);
+  fork_prepare = prepare;
+  fork_parent = parent;
+  pthread_atfork(lock_streams, unlock_streams, child);
 }
 
 const char *os_environment(const char *name)

@@ -46,6 +46,20 @@ static void check_current(const object_pool_t *pool)
   must(!oldest || !pool->current || pool->current == oldest || pool->current->taken == pool->current->capacity);   /* O3 */
 }
 
+static void check_run(const object_pool_t *pool)
+{
+  for (size_t at = 0; pool->run_bytes && at <= pool->run_bytes; at += pool->stride) {
+    bool found = false;
+    for (uint32_t k = 0; k < pool->array_count && !found; k++) {
+      const object_array_t *array = pool->arrays[k];
+      size_t i = object_position(pool, array, pool->run + at);
+      found = i < array->capacity;
+      must(!found || (!bit_test(array->level[0], i) && !(array->busy && bit_test(array->busy, i))));   /* O7 */
+    }
+    must(found && pool->single_thread);
+  }
+}
+
 static void check_arrays(const object_pool_t *pool)
 {
   size_t capacity = 0, idle = 0;
@@ -61,7 +75,7 @@ static void check_arrays(const object_pool_t *pool)
     }
     check_bits(array);
   }
-  must(capacity == pool->capacity && idle == pool->idle_count);              /* O7 */
+  must(capacity == pool->capacity && idle == pool->idle_count);              /* O8 */
 }
 
 bool check_object_pool(const object_pool_t *pool)
@@ -69,6 +83,7 @@ bool check_object_pool(const object_pool_t *pool)
   must(pool->mark == OBJECT_POOL_MARK);
   check_arrays(pool);
   check_hot(pool);
+  check_run(pool);
   check_current(pool);
   return true;
 }

@@ -278,6 +278,38 @@ static void walk_while_changing(void **state)
   }
 }
 
+/* A walk through many live objects knows what comes; what is put ahead of it must not be met all the same. */
+static void walk_with_changes_ahead(void **state)
+{
+  (void)state;
+  FOR_BOTH(flags) {
+    object_pool_t *pool = create((object_pool_options_t){.object_size = 16, .capacity = 3000, .flags = flags});
+    for (int round = 0; round < 2; round++) {
+      get_all(pool, 3000);
+      size_t seen = 0, ahead = 0;
+      for (void *object = NULL; (object = object_pool_next(pool, object)) != NULL; seen++) {
+        assert_true(object_pool_in_use(pool, object));
+        size_t i = (size_t)((char *)object - (char *)objects[0]) / 16;
+        if (i % 100 == 3 && i + 70 < 3000) {
+          object_pool_put(pool, objects[i + 70]);
+          ahead++;
+        }
+        if (i == 500)
+          object_pool_put(pool, objects[501]);
+        if (i == 600) {
+          object_pool_put(pool, objects[602]);
+          assert_ptr_equal(object_pool_get(pool), objects[602]);
+        }
+        assert_true(check_object_pool(pool));
+      }
+      assert_int_equal(seen, 3000 - ahead - 1);
+      object_pool_put_all(pool);
+      assert_null(object_pool_next(pool, objects[10]));
+    }
+    object_pool_destroy(pool);
+  }
+}
+
 static void any_address(void **state)
 {
   (void)state;
@@ -691,6 +723,7 @@ int main(void)
     cmocka_unit_test(batches),
     cmocka_unit_test(put_all),
     cmocka_unit_test(walk_while_changing),
+    cmocka_unit_test(walk_with_changes_ahead),
     cmocka_unit_test(any_address),
     cmocka_unit_test(bad_puts),
     cmocka_unit_test(destroyed_twice),
