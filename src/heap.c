@@ -317,10 +317,11 @@ unsigned heap_class_for(const heap_t *heap, size_t size, size_t alignment)
   return c;
 }
 
-size_t heap_good_size(size_t size)
+size_t heap_good_size(const heap_t *heap, size_t size)
 {
-  if (size <= heap_front.class_most)
-    return size_class_size[size_class_of(size)];
+  unsigned c = class_of(heap, size);
+  if (c)
+    return block_size_of(heap, c);
   size_t page = os_page_size();
   return size <= PTRDIFF_MAX - page ? round_up(size, page) : size;
 }

@@ -99,7 +99,7 @@ void  *heap_reallocate(heap_t *heap, void *block, size_t size, const char *call)
 bool   heap_resize_in_place(void *block, size_t size, const char *call);
 size_t heap_usable_size(const void *block, const char *call);
 
-size_t heap_good_size(size_t size);
+size_t heap_good_size(const heap_t *heap, size_t size);
 
 /* Which class serves a size at an alignment; 0: none, it takes a run of its own. */
 unsigned heap_class_for(const heap_t *heap, size_t size, size_t alignment);

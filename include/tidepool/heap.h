@@ -78,6 +78,9 @@ POOL_API void *pool_heap_realloc(pool_heap_t *heap, void *block, size_t size) PO
 POOL_API void *pool_heap_aligned_alloc(pool_heap_t *heap, size_t alignment, size_t size) POOL_NOEXCEPT
   POOL_RETURNS_ALIGNED_BLOCK(2, 3);
 
+/* As pool_good_size, for this heap's size classes. Checked heaps: what a block would take, not what can be used of it. */
+POOL_API size_t pool_heap_good_size(const pool_heap_t *heap, size_t size) POOL_NOEXCEPT;
+
 /* As pool_free, faster; a block that the overflow heap served is fine here. */
 POOL_API void pool_heap_free(pool_heap_t *heap, void *block) POOL_NOEXCEPT;
 

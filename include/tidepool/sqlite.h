@@ -27,7 +27,7 @@ static inline void pool_sqlite_free(void *block) { pool_heap_free(pool_sqlite_he
 
 static inline int pool_sqlite_size(void *block) { return (int)pool_usable_size(block); }
 
-static inline int pool_sqlite_round_up(int size) { return (int)pool_good_size((size_t)size); }
+static inline int pool_sqlite_round_up(int size) { return (int)pool_heap_good_size(pool_sqlite_heap, (size_t)size); }
 
 static inline int pool_sqlite_init(void *heap)
 {

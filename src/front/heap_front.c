@@ -155,6 +155,14 @@ void pool_heap_reset(pool_heap_t *heap)
     heap_reset(heap);
 }
 
+size_t pool_heap_good_size(const pool_heap_t *heap, size_t size)
+{
+  if (is_live(heap))
+    return heap_good_size(heap, size);
+  no_heap(heap, "pool_heap_good_size");
+  return 0;
+}
+
 size_t pool_heap_trim(pool_heap_t *heap, size_t keep)
 {
   if (is_live(heap))

@@ -85,6 +85,7 @@ static inline void bit_to_free(object_array_t *array, size_t i)
 {
   uint64_t *word = array->level[0] + i / WORD_BITS, had = LOAD(*word);
   STORE(*word, had | bit_of(i));
+  array->lowest = (uint32_t)min_size(array->lowest, i / WORD_BITS);
   for (uint32_t l = 1; unlikely(!had) && l < array->levels; l++) {
     i /= WORD_BITS;
     word = array->level[l] + i / WORD_BITS;
@@ -105,15 +106,20 @@ static inline void bit_to_taken(object_array_t *array, size_t i)
   }
 }
 
-/* There is one. */
-static inline size_t lowest_free(const object_array_t *array)
+NOINLINE static void find_lowest(object_array_t *array)
 {
-  size_t i = 0, l = array->levels;
-  do {
-    l--;
-    i = i * WORD_BITS + (size_t)__builtin_ctzll(LOAD(array->level[l][i]));
-  } while (l);
-  return i;
+  size_t i = 0;
+  for (uint32_t l = array->levels - 1; l > 0; l--)
+    i = i * WORD_BITS + (size_t)__builtin_ctzll(array->level[l][i]);
+  array->lowest = (uint32_t)i;
+}
+
+/* There is one. */
+static inline size_t lowest_free(object_array_t *array)
+{
+  if (unlikely(!LOAD(array->level[0][array->lowest])))
+    find_lowest(array);
+  return array->lowest * (size_t)WORD_BITS + (size_t)__builtin_ctzll(LOAD(array->level[0][array->lowest]));
 }
 
 /* Word `w` of the live objects, the hot one among them whether live or not. */
@@ -131,6 +137,7 @@ static size_t words_of(size_t bits) { return (bits + WORD_BITS - 1) / WORD_BITS;
 static void free_all(object_array_t *array)
 {
   size_t bits = array->capacity;
+  array->lowest = 0;
   for (uint32_t l = 0; l < array->levels; l++) {
     size_t words = words_of(bits);
     for (size_t w = 0; w < words; w++) {
@@ -781,15 +788,21 @@ COLD static void *get_when_full(object_pool_t *pool)
   }
 }
 
+/* NULL: there is none yet. */
+COLD static void *get_rare(object_pool_t *pool, void *object)
+{
+  if (!object)
+    object = get_when_full(pool);
+  look_at_clock(pool);
+  return object;
+}
+
 /* The lock is held on entry, not on return. */
 NOINLINE static void *get_locked(object_pool_t *pool)
 {
   void *object = take_plain(pool);
   lock_release(&pool->lock);
-  if (unlikely(!object))
-    object = get_when_full(pool);
-  look_at_clock(pool);
-  return object;
+  return likely(object && !LOAD(pool->idle_count)) ? object : get_rare(pool, object);
 }
 
 NOINLINE static void *get_hooked(object_pool_t *pool)
@@ -828,6 +841,18 @@ static inline bool hot_has_odd_uses(hot_t *hot)
   return odd;
 }
 
+/* No other thread can be here: neither lock nor hot object, which has been looked at. */
+NOINLINE static void *get_alone(object_pool_t *pool)
+{
+  size_t i;
+  object_array_t *array = take(pool, &i);
+  if (unlikely(!array || pool->idle_count))
+    return get_rare(pool, array ? object_at(pool, array, i) : NULL);
+  return object_at(pool, array, i);
+}
+
+static inline bool is_alone(const object_pool_t *pool) { return os_single_threaded() || pool->single_thread; }
+
 /* The uses of HOT_NONE are odd: whoever has no hot object, or not here, goes on. */
 NOINLINE static void *get_shared(object_pool_t *pool)
 {
@@ -835,7 +860,7 @@ NOINLINE static void *get_shared(object_pool_t *pool)
     pool->shared.uses++;
     return pool->shared.object;
   }
-  return get_slow(pool);
+  return is_alone(pool) && !pool->hooked ? get_alone(pool) : get_slow(pool);
 }
 
 void *object_pool_get(object_pool_t *pool)
@@ -848,24 +873,18 @@ void *object_pool_get(object_pool_t *pool)
 
 /* ---- put ---- */
 
-/* The lock is held on entry, not on return. */
-__attribute__((always_inline)) static inline bool put_own_locked(object_pool_t *pool, void *object)
-{
-  bool done = give_plain(pool, object);
-  lock_release(&pool->lock);
-  look_at_clock(pool);
-  return done;
-}
-
 static bool put_own(object_pool_t *pool, void *object)
 {
+  bool done;
   if (pool->hooked) {
-    bool done = give_hooked(pool, object);
-    look_at_clock(pool);
-    return done;
+    done = give_hooked(pool, object);
+  } else {
+    lock_acquire(&pool->lock);
+    done = give_plain(pool, object);
+    lock_release(&pool->lock);
   }
-  lock_acquire(&pool->lock);
-  return put_own_locked(pool, object);
+  look_at_clock(pool);
+  return done;
 }
 
 /* In the pool `at`, or where it overflows to; `pool` is the one that was asked. */
@@ -877,10 +896,19 @@ COLD static void put_anywhere(object_pool_t *at, const object_pool_t *pool, void
     not_live(pool, object, call);
 }
 
+COLD static void put_rare(object_pool_t *pool, void *object, bool done)
+{
+  look_at_clock(pool);
+  if (!done)
+    put_anywhere(pool->overflow, pool, object, "object_pool_put");
+}
+
 NOINLINE static void put_locked(object_pool_t *pool, void *object)
 {
-  if (unlikely(!put_own_locked(pool, object)))
-    put_anywhere(pool->overflow, pool, object, "object_pool_put");
+  bool done = give_plain(pool, object);
+  lock_release(&pool->lock);
+  if (unlikely(!done || LOAD(pool->idle_count)))
+    put_rare(pool, object, done);
 }
 
 NOINLINE static void put_hooked(object_pool_t *pool, void *object) { put_anywhere(pool, pool, object, "object_pool_put"); }
@@ -901,13 +929,21 @@ NOINLINE static void put_slow(object_pool_t *pool, void *object)
   lock_release(&pool->lock);
 }
 
+NOINLINE static void put_alone(object_pool_t *pool, void *object)
+{
+  bool done = give_plain(pool, object);
+  if (unlikely(!done || pool->idle_count))
+    put_rare(pool, object, done);
+}
+
 NOINLINE static void put_shared(object_pool_t *pool, void *object)
 {
-  if (os_single_threaded() && likely(object == pool->shared.object && hot_has_odd_uses(&pool->shared))) {
+  if (os_single_threaded() && likely(object == pool->shared.object && hot_has_odd_uses(&pool->shared)))
     pool->shared.uses++;
-    return;
-  }
-  put_slow(pool, object);
+  else if (is_alone(pool) && !pool->hooked)
+    put_alone(pool, object);
+  else
+    put_slow(pool, object);
 }
 
 void object_pool_put(object_pool_t *pool, void *object)

@@ -13,7 +13,7 @@
  * a test and an increment. Only pools without hooks that are not checked have one.
  *
  *   O1 a bit of level 0 is set exactly for a free object, one of a higher level exactly for a word below that is not 0
- *   O2 taken == capacity - set bits of level 0
+ *   O2 taken == capacity - set bits of level 0; words of level 0 below `lowest` are 0
  *   O3 current is the oldest array that has a free object, if there is one
  *   O4 the hot object is taken, as its array sees it; it is live if its uses are odd. HOT_NONE has odd uses
  *   O5 busy objects, those with a hook running, are taken; they are not live
@@ -45,6 +45,7 @@ typedef struct object_array {
   bool      idle;               /* without an object taken, since: */
   uint64_t  idle_since_ms;
   size_t    bytes;              /* of the whole block */
+  uint32_t  lowest;             /* no word of level 0 below this one has a bit */
   uint32_t  levels;
   uint64_t *level[OBJECT_LEVELS];
   uint64_t *busy, *made;        /* NULL without hooks. made: constructed, or used before */

@@ -137,7 +137,7 @@ bool pool_resize_in_place(void *block, size_t size)
 }
 
 size_t pool_usable_size(const void *block) { return front_usable_size(block, "pool_usable_size"); }
-size_t pool_good_size(size_t size) { return heap_good_size(size); }
+size_t pool_good_size(size_t size) { return heap_good_size(&heap_front, size); }
 size_t pool_trim(size_t keep) { return heap_trim(&heap_front, keep); }
 
 bool pool_in_use(const void *address) { return heap_locate(address).live; }

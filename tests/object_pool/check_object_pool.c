@@ -9,6 +9,7 @@ static void check_bits(const object_array_t *array)
 {
   size_t bits = array->capacity, l = 0, free = bits_count(array->level[0], 0, bits);
   must(array->taken == array->capacity - free);                              /* O2 */
+  must(bits_next_set(array->level[0], 0, array->lowest * (size_t)WORD_BITS) == array->lowest * (size_t)WORD_BITS);
   for (;; l++) {
     size_t words = words_of(bits);
     must(bits_next_set(array->level[l], bits, words * WORD_BITS) == words * WORD_BITS);
