@@ -217,7 +217,7 @@ bool os_thread_on_exit(void (*at_exit)(void *), void *argument)
 {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   int saved = errno;
-  exit_function = at_exit;
+  __atomic_store_n(&exit_function, at_exit, __ATOMIC_RELAXED);   /* always the same */
   bool done = pthread_once(&once, exit_key_create) == 0 && pthread_setspecific(exit_key, argument) == 0;
   errno = saved;
   return done;
