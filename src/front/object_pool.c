@@ -229,7 +229,7 @@ static void idle_to_used(object_pool_t *pool, object_array_t *array)
 
 static inline void release(object_pool_t *pool, object_array_t *array, size_t i)
 {
-  pool->run_bytes = 0;
+  STORE(pool->run_bytes, 0);
   bit_to_free(array, i);
   if (unlikely(!pool->current || array->age < pool->current->age))
     pool->current = array;
@@ -398,7 +398,7 @@ static bool has_work_on_put(const object_pool_t *pool) { return pool->checked ||
 
 static void live_to_busy(object_pool_t *pool, object_array_t *array, size_t i)
 {
-  pool->run_bytes = 0;
+  STORE(pool->run_bytes, 0);
   store_bit(array->busy, i, true);
   if (pool->checked)
     bit_clear(array->made, i);
@@ -661,7 +661,7 @@ static uint32_t most_uses(const object_array_t *array)
 static void array_leave(object_pool_t *pool, uint32_t k)
 {
   object_array_t *array = pool->arrays[k];
-  pool->run_bytes = 0;
+  STORE(pool->run_bytes, 0);
   if (array->idle)
     idle_to_used(pool, array);
   pool->capacity -= array->capacity;
@@ -1011,7 +1011,7 @@ static void put_all_of(object_pool_t *pool, object_array_t *array)
   if (!array->taken)
     return;
   uint32_t busy = 0;
-  pool->run_bytes = 0;
+  STORE(pool->run_bytes, 0);
   free_all(array);
   for (size_t w = 0; array->busy && w < words_of(array->capacity); w++)
     for (uint64_t word = array->busy[w]; word; word &= word - 1, busy++)
@@ -1127,7 +1127,7 @@ NOINLINE static void *next_in_word(const object_pool_t *pool, const void *previo
   uint64_t not_live = LOAD(only->level[0][i / WORD_BITS]) | (only->busy ? LOAD(only->busy[i / WORD_BITS]) : 0);
   uint64_t rest = ~not_live >> i % WORD_BITS >> 1;
   size_t steps = likely(!not_live) ? 1 : rest ? 1 + (size_t)__builtin_ctzll(rest) : 1;
-  void *next = (char *)(uintptr_t)previous + steps * pool->stride;
+  void *next = (void *)((uintptr_t)previous + steps * pool->stride);
   if (unlikely(!rest || i + steps >= only->capacity || next == LOAD(pool->hot->object)))
     return next_slow(pool, previous);
   return next;
@@ -1135,8 +1135,8 @@ NOINLINE static void *next_in_word(const object_pool_t *pool, const void *previo
 
 void *object_pool_next(const object_pool_t *pool, const void *previous)
 {
-  void *next = (char *)(uintptr_t)previous + pool->stride;
-  if (likely((size_t)((const char *)previous - pool->run) < pool->run_bytes && next != pool->front.object))
+  void *next = (void *)((uintptr_t)previous + pool->stride);
+  if (likely((uintptr_t)previous - (uintptr_t)pool->run < LOAD(pool->run_bytes) && next != pool->front.object))
     return next;
   return next_in_word(pool, previous);
 }
@@ -1461,7 +1461,7 @@ void object_pool_destroy(object_pool_t *pool)
   places_leave(pool);
   cool(pool);
   pool->ending = true;
-  pool->run_bytes = 0;
+  STORE(pool->run_bytes, 0);
   for (uint32_t k = 0; k < pool->array_count; k++)
     end_objects(pool, pool->arrays[k], "object_pool_destroy");
   for (uint32_t k = 0; k < pool->array_count; k++)

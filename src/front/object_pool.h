@@ -105,7 +105,7 @@ struct object_pool {
  * multiplying by the inverse and rotating maps the multiples of the stride, and only them, to their quotients. */
 static inline size_t object_position(const object_pool_t *pool, const object_array_t *array, const void *object)
 {
-  uint64_t product = (uint64_t)((const char *)object - array->objects) * pool->inverse;
+  uint64_t product = (uint64_t)((uintptr_t)object - (uintptr_t)array->objects) * pool->inverse;
   return product >> pool->shift | product << (-pool->shift & 63);
 }
 

@@ -147,6 +147,21 @@ static void names(void **state)
   assert_non_null(strstr(text, "\"object_pools\":[]}"));
 }
 
+static bool make_object(void *object, void *context) { return (void)object, (void)context, true; }
+
+/* Use state, generation and free list together, hooks or not. */
+static void six_bytes_an_object(void **state)
+{
+  (void)state;
+  for (int hooks = 0; hooks < 2; hooks++) {
+    object_pool_t *pool = create((object_pool_options_t){.object_size = 16, .capacity = 100000, .construct = hooks ? make_object : NULL});
+    object_pool_figures_t f;
+    assert_true(object_pool_figures(pool->place, &f));
+    assert_true(f.held_bytes < 100000 * (16 + 4.5));
+    object_pool_destroy(pool);
+  }
+}
+
 /* ---- get and put ---- */
 
 static void fixed_pool(void **state)
@@ -349,8 +364,6 @@ static void put_ends_the_program(object_pool_t *pool, void *object)
   aborts_with(do_put, &(misuse_t){pool, object}, words);
   aborts_with(do_put_batch, &(misuse_t){pool, object}, "tidepool: object_pool_put_batch(0x");
 }
-
-static bool make_object(void *object, void *context) { return (void)object, (void)context, true; }
 
 static void bad_puts(void **state)
 {
@@ -714,6 +727,7 @@ int main(void)
     cmocka_unit_test(bad_overflow_is_refused),
     cmocka_unit_test(sizes_and_alignments),
     cmocka_unit_test(names),
+    cmocka_unit_test(six_bytes_an_object),
     cmocka_unit_test(fixed_pool),
     cmocka_unit_test(random_life),
     cmocka_unit_test(batches),
