@@ -201,7 +201,7 @@ pool_t *heap_pool(heap_t *heap, unsigned size_class)
   return likely(pool) ? pool : make_pool(heap, size_class);
 }
 
-static void each_cached_pool(magazines_t *magazines, heap_t *heap, void (*act)(magazines_t *, pool_t *))
+void heap_each_cached_pool(magazines_t *magazines, heap_t *heap, void (*act)(magazines_t *, pool_t *))
 {
   for (unsigned c = 1; c <= CLASS_CACHED; c++) {
     pool_t *pool = published_pool(heap, c);
@@ -212,9 +212,9 @@ static void each_cached_pool(magazines_t *magazines, heap_t *heap, void (*act)(m
 
 static void flush_thread(thread_t *thread)
 {
-  each_cached_pool(&thread->front, &heap_front, magazines_flush);
+  heap_each_cached_pool(&thread->front, &heap_front, magazines_flush);
   for (heap_cache_t *cache = thread->heaps; cache; cache = cache->next)
-    each_cached_pool(&cache->magazines, cache->heap, magazines_flush);
+    heap_each_cached_pool(&cache->magazines, cache->heap, magazines_flush);
 }
 
 magazines_t *heap_magazines(heap_t *heap, thread_t *thread)
@@ -241,6 +241,16 @@ static void tick_heaps(uint64_t now_ms)
   lock_release(&heaps_lock);
 }
 
+/* Under the lock: a heap that is being destroyed meanwhile takes its caches first, or finds them ticked. */
+static void tick_thread(thread_t *thread)
+{
+  heap_each_cached_pool(&thread->front, &heap_front, magazines_tick);
+  lock_acquire(&threads_lock);
+  for (heap_cache_t *cache = thread->heaps; cache; cache = cache->next)
+    heap_each_cached_pool(&cache->magazines, cache->heap, magazines_tick);
+  lock_release(&threads_lock);
+}
+
 COLD void heap_look_at_clock(thread_t *thread)
 {
   thread_notice_second(thread);
@@ -249,7 +259,7 @@ COLD void heap_look_at_clock(thread_t *thread)
   uint64_t now = os_now_ms();
   if (now - thread->looked_ms >= settings.purge_delay_ms / TICKS_PER_DELAY) {
     thread->looked_ms = now;
-    each_cached_pool(&thread->front, &heap_front, magazines_tick);
+    tick_thread(thread);
   }
   if (space_tick(&space_of_process, now))
     tick_heaps(now);
@@ -259,7 +269,7 @@ static void drain(heap_t *heap)
 {
   magazines_t *magazines = heap_magazines(heap, thread_current());
   if (magazines)
-    each_cached_pool(magazines, heap, magazines_flush);
+    heap_each_cached_pool(magazines, heap, magazines_flush);
   for (unsigned c = 1; c < CLASS_COUNT; c++) {
     pool_t *pool = published_pool(heap, c);
     if (pool)

@@ -110,6 +110,9 @@ located_t heap_locate(const void *address);
 /* Gives idle memory beyond `keep` bytes back, the calling thread's magazines first. */
 size_t heap_trim(heap_t *heap, size_t keep);
 
+/* Calls `act` with the magazines and each pool of the heap that threads keep magazines of. */
+void heap_each_cached_pool(magazines_t *magazines, heap_t *heap, void (*act)(magazines_t *magazines, pool_t *pool));
+
 /* The calling thread's magazines of the heap; NULL: it has none. */
 magazines_t *heap_magazines(heap_t *heap, thread_t *thread);
 

@@ -315,12 +315,7 @@ heap_t *heap_create(const pool_heap_options_t *options)
 
 /* ---- the end of all blocks ---- */
 
-static void drop_magazines(magazines_t *magazines, heap_t *heap)
-{
-  for (unsigned c = 1; c <= CLASS_CACHED; c++)
-    if (heap->pools[c] && heap->pools[c]->cached)
-      magazines_drop(magazines, heap->pools[c]);
-}
+static void drop_magazines(magazines_t *magazines, heap_t *heap) { heap_each_cached_pool(magazines, heap, magazines_drop); }
 
 static void free_large_blocks(heap_t *heap)
 {
@@ -442,12 +437,7 @@ static bool walk_huge(const walk_t *walk)
   return true;
 }
 
-static void return_magazines(magazines_t *magazines, heap_t *heap)
-{
-  for (unsigned c = 1; c <= CLASS_CACHED; c++)
-    if (heap->pools[c] && heap->pools[c]->cached)
-      magazines_flush(magazines, heap->pools[c]);
-}
+static void return_magazines(magazines_t *magazines, heap_t *heap) { heap_each_cached_pool(magazines, heap, magazines_flush); }
 
 static void flush_all_threads(heap_t *heap)
 {
