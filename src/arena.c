@@ -531,10 +531,35 @@ bool space_had_run(const void *address)
   return arena && arena_had_run(arena, address);
 }
 
-run_t *arena_next_run(arena_t *arena, uint32_t unit)
+static run_t *next_run_in(const arena_t *arena, const char *from, run_wanted_fn *wanted, const void *context)
 {
-  lock_acquire(&arena->space->lock);
-  size_t end = arena->used_end, at = bits_next_set(arena->start, unit, end);
-  lock_release(&arena->space->lock);
-  return at < end ? &arena->runs[at] : NULL;
+  size_t at = from > arena->base ? (size_t)(from - arena->base) >> arena->unit_log2 : 0, end = arena->used_end;
+  for (at = bits_next_set(arena->start, at, end); at < end; at = bits_next_set(arena->start, at + 1, end))
+    if (wanted(&arena->runs[at], context))
+      return &arena->runs[at];
+  return NULL;
+}
+
+static char *arena_end(const arena_t *arena) { return arena->base + ((size_t)arena->unit_count << arena->unit_log2); }
+
+/* By address, since arenas of the process may change places in the list between two calls. */
+static arena_t *arena_from(const space_t *space, const char *from)
+{
+  if (space->fixed)
+    return from < arena_end(space->fixed) ? space->fixed : NULL;
+  arena_t *next = NULL;
+  for (uint32_t i = 0; i < space_arena_count; i++)
+    if (from < arena_end(space_arenas[i]) && (!next || space_arenas[i] < next))
+      next = space_arenas[i];
+  return next;
+}
+
+run_t *space_next_run(space_t *space, const void *from, run_wanted_fn *wanted, const void *context)
+{
+  run_t *run = NULL;
+  lock_acquire(&space->lock);
+  for (arena_t *arena; !run && (arena = arena_from(space, from)) != NULL; from = arena_end(arena))
+    run = next_run_in(arena, from, wanted, context);
+  lock_release(&space->lock);
+  return run;
 }

@@ -141,8 +141,10 @@ run_t *arena_find(arena_t *arena, const void *address);
 bool space_had_run(const void *address);
 bool arena_had_run(arena_t *arena, const void *address);
 
-/* The arena's run that starts at or after `unit`; NULL: none. For walks. */
-run_t *arena_next_run(arena_t *arena, uint32_t unit);
+/* The run with the lowest address at or above `from` that is `wanted`; NULL: none. For walks. It is asked under the lock:
+ * runs of others come and go, and what they point to with them. */
+typedef bool run_wanted_fn(const run_t *run, const void *context);
+run_t *space_next_run(space_t *space, const void *from, run_wanted_fn *wanted, const void *context);
 
 /* The most units one run can have. */
 size_t space_longest_run(void);

@@ -31,17 +31,26 @@ static void for_each_pool_lock(const heap_t *heap, void (*act)(lock_t *))
       act(&heap->pools[c]->lock);
 }
 
+/* A heap that one thread uses has no locks: only that thread can fork between two of its calls, and for a child of another
+ * thread it is lost. */
+static heap_t *shared_from(heap_t *heap)
+{
+  while (heap && heap->lock.solo)
+    heap = heap->next;
+  return heap;
+}
+
 /* In the order in which they nest. */
 static void acquire_all(void)
 {
   lock_acquire(&ready_lock);
   lock_acquire(&heaps_lock);
   lock_acquire(&threads_lock);
-  for (heap_t *heap = heaps_first(); heap; heap = heap->next) {
+  for (heap_t *heap = heaps_first(); heap; heap = shared_from(heap->next)) {
     lock_acquire(&heap->lock);
     for_each_pool_lock(heap, lock_acquire);
   }
-  for (heap_t *heap = heaps_first()->next; heap; heap = heap->next)
+  for (heap_t *heap = shared_from(heaps_first()->next); heap; heap = shared_from(heap->next))
     lock_acquire(&heap->own_space.lock);
   lock_acquire(&huge_lock);
   lock_acquire(&records_lock);
@@ -58,9 +67,9 @@ static void open_all(void (*open)(lock_t *))
   open(&pool_magazines_lock);
   open(&records_lock);
   open(&huge_lock);
-  for (heap_t *heap = heaps_first()->next; heap; heap = heap->next)
+  for (heap_t *heap = shared_from(heaps_first()->next); heap; heap = shared_from(heap->next))
     open(&heap->own_space.lock);
-  for (heap_t *heap = heaps_first(); heap; heap = heap->next) {
+  for (heap_t *heap = heaps_first(); heap; heap = shared_from(heap->next)) {
     for_each_pool_lock(heap, open);
     open(&heap->lock);
   }
@@ -227,9 +236,7 @@ magazines_t *heap_magazines(heap_t *heap, thread_t *thread)
 static void tick_heaps(uint64_t now_ms)
 {
   lock_acquire(&heaps_lock);
-  for (heap_t *heap = heaps_first(); heap; heap = heap->next) {
-    if (heap->lock.solo)
-      continue;
+  for (heap_t *heap = heaps_first(); heap; heap = shared_from(heap->next)) {
     for (unsigned c = 1; c < CLASS_COUNT; c++) {
       pool_t *pool = published_pool(heap, c);
       if (pool)

@@ -406,22 +406,19 @@ static bool walk_slab(const walk_t *walk, const run_t *slab)
   return true;
 }
 
-static bool walk_run(const walk_t *walk, const run_t *run)
+static bool is_run_of(const run_t *run, const void *context)
 {
+  const heap_t *heap = context;
   run_kind_t kind = run_kind(run);
-  if (kind == RUN_SLAB && ((const pool_t *)run->owner)->heap == walk->heap)
-    return walk_slab(walk, run);
-  if (kind == RUN_LARGE && run->owner == walk->heap)
-    return visit_block(walk, run->start, run->size);
-  return true;
+  return (kind == RUN_SLAB && ((const pool_t *)run->owner)->heap == heap) || (kind == RUN_LARGE && run->owner == heap);
 }
 
-static bool walk_arena(const walk_t *walk, arena_t *arena)
+static bool walk_space(const walk_t *walk, space_t *space)
 {
   run_t *run;
-  for (uint32_t unit = arena->first_unit; (run = arena_next_run(arena, unit)) != NULL;) {
-    unit = (uint32_t)(run - arena->runs) + run->units;
-    if (!walk_run(walk, run))
+  for (const char *from = NULL; (run = space_next_run(space, from, is_run_of, walk->heap)) != NULL;) {
+    from = run->start + run_bytes(arena_of(space, run->start), run);
+    if (!(run_kind(run) == RUN_SLAB ? walk_slab(walk, run) : visit_block(walk, run->start, run->size)))
       return false;
   }
   return true;
@@ -457,12 +454,7 @@ bool heap_walk(heap_t *heap, pool_visit_fn *visit, void *context)
 {
   walk_t walk = {heap, visit, context};
   flush_all_threads(heap);
-  if (heap->own_space.fixed && !walk_arena(&walk, heap->own_space.fixed))
+  if (heap->own_space.fixed && !walk_space(&walk, &heap->own_space))
     return false;
-  if (heap->bounded)
-    return true;
-  for (uint32_t i = 0; i < __atomic_load_n(&space_arena_count, __ATOMIC_ACQUIRE); i++)
-    if (!walk_arena(&walk, space_arenas[i]))
-      return false;
-  return walk_huge(&walk);
+  return heap->bounded || (walk_space(&walk, &space_of_process) && walk_huge(&walk));
 }

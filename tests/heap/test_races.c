@@ -3,6 +3,8 @@
  * idle memory is looked for, walk and ask while others work elsewhere. Made for the sanitizers; bounded in time. */
 #include "heaps.h"
 #include <stdatomic.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { RUN_MS = 500, WORKERS = 3 };
 
@@ -115,7 +117,21 @@ static void threads_and_heaps_end(void **state)
   pool_heap_destroy(shared);
 }
 
-/* ---- a heap without locks, and threads that look for idle memory everywhere ---- */
+/* ---- a heap without locks, and threads that look for idle memory everywhere or fork ---- */
+
+/* The child has the forking thread only: what that one may use works there. */
+static void fork_and_allocate(void)
+{
+  pid_t child = fork();
+  must(child >= 0);
+  if (!child) {
+    void *block = pool_alloc(100);
+    pool_free(block);
+    _exit(block ? 0 : 1);
+  }
+  int status;
+  must(waitpid(child, &status, 0) == child && status == 0);
+}
 
 static void alone_or_not(size_t index, void *unused)
 {
@@ -133,8 +149,11 @@ static void alone_or_not(size_t index, void *unused)
     must(stats_of(heap).live_blocks == 0);
     pool_heap_destroy(heap);
   }
-  while (!atomic_load(&stop))
+  while (!atomic_load(&stop)) {
     churn(pool_heap_default(), &dice, 2000);
+    if (index == 2)
+      fork_and_allocate();
+  }
 }
 
 static void single_thread_heap_beside_others(void **state)
@@ -171,7 +190,6 @@ static void walk_or_work(size_t index, void *unused)
       must(pool_stats_json(NULL, 0) > 0);
     } else {
       make_and_destroy(&dice);
-      churn(heap, &dice, 500);
     }
   }
   pool_heap_destroy(heap);
