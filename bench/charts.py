@@ -348,6 +348,33 @@ def percentile_panel(results, case, call, span, index):
     return parts
 
 
+SOAKS = (("the heap of the pools", "held_at_peak", "held_in_trough"), ("the heap of blocks of all sizes", "mixed_at_peak", "mixed_in_trough"))
+
+
+def soak(series):
+    if not series or len(series["seconds"]) < 2:
+        return ""
+    parts = [part for index, (name, *columns) in enumerate(SOAKS) for part in soak_panel(series, name, columns, index)]
+    return svg(panels_height(len(SOAKS)), parts, "Bytes held by two heaps over the time of a soak")
+
+
+def soak_panel(series, name, columns, index):
+    left, top = panel_place(index)
+    start, end, bottom = left + PANEL_LEFT + 10, left + PANEL_WIDTH - PANEL_LABELS, top + PANEL_HEIGHT
+    seconds, most = series["seconds"], max(max(series[column]) for column in columns)
+    across, up = Linear(0, seconds[-1], start, end), Linear(0, most * 1.05 / MIB, bottom, top)
+    parts = [text(left, top - 12, name, bold=True), text(end, top - 12, "MiB held", "end", FAINT, 11)]
+    for tick in up.ticks():
+        parts += [line(start, up(tick), end, up(tick)), text(start - 6, up(tick) + 4, f"{tick:g}", "end", FAINT, 11)]
+    for tick in across.ticks():
+        parts.append(text(across(tick), bottom + 16, f"{tick:g} s", "middle", FAINT, 11))
+    for column, what, width in zip(columns, ("at the top", "after it"), (0.7, 2.2)):
+        points = " ".join(f"{across(x):.1f},{up(y / MIB):.1f}" for x, y in zip(seconds, series[column]))
+        parts.append(f'<polyline points="{points}" fill="none" stroke="{colour(HERO)}" stroke-width="{width}"/>')
+        parts.append(text(end + 6, up(series[column][-1] / MIB) + 4, what, bold=width > 1))
+    return parts
+
+
 def tick_time(value):
     for unit, scale in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
         if value >= scale:

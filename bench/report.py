@@ -204,6 +204,9 @@ def pictures(results):
                 charts.scaling(results, results.raw["machine"]["processors"])),
         section("Time of a single call", "Percentiles of all calls, medians over the repetitions. The time includes that of the clock. "
                 "The longest call of a run is mostly an interruption by the system.", charts.percentiles(results)),
+        section("Object pools, a long life", "Pools that grow and shrink, evict and overflow in a heap with a budget, and blocks of all sizes in a "
+                "second heap, wave after wave of five heights: bytes that the heaps hold at the top of each wave and after it. A line that "
+                "climbs would be fragmentation.", charts.soak(results.raw.get("soak"))),
         case_by_case(results),
     ])
 
@@ -240,6 +243,8 @@ def made_up():
             if (case, a) != ("pairs/16", "another")]
     return Results({"cases": [{"name": name, "what": "a < b & c", "brief": True} for name in names], "allocators": list(speeds),
                     "runs": runs, "failures": [{"case": "pairs/16", "allocator": "another", "what": "ended"}], "versions": {},
+                    "soak": {"seconds": [1.0, 2.0, 3.0], "held_at_peak": [5e6, 6e6, 5e6], "held_in_trough": [2e6, 2e6, 2e6],
+                             "mixed_at_peak": [9e5, 9e5, 9e5], "mixed_in_trough": [1e5, 1e5, 1e5]},
                     "command": "bench <x>", "date": "2001-02-03T04:05:06", "seconds_a_run": 0.1,
                     "machine": {"processor": "p", "processors": 2, "memory": "m", "system": "s", "compiler": "c", "huge pages": "h",
                                 "load when started": "0"}})
@@ -258,7 +263,8 @@ def self_test():
     text = page(results)
     tree = xml.etree.ElementTree.fromstring(text.split("\n", 1)[1])
     drawings = [element for element in tree.iter() if element.tag.endswith("}svg")]
-    assert len(drawings) == 1 + 1 + 1 + 1 + len(results.subjects())
+    assert len(drawings) == 1 + 1 + 1 + 1 + 1 + len(results.subjects())
+    assert charts.soak(None) == ""
     assert not any(element.tag.endswith(("}script", "}link", "}img")) for element in tree.iter())
     assert not re.search(r"nan|inf\b|\b(?:src|href)=", re.sub(r"<style>.*?</style>", "", text, flags=re.DOTALL).lower())
     placed = charts.spread_labels([5.0, 5.0, 5.0], 10, 0, 100)

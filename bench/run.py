@@ -29,6 +29,7 @@ CALIBRATION_SECONDS = 0.02
 TIMEOUT_SECONDS = 60
 PROCESS_SECONDS = 0.02     # what starting and ending a process costs, about
 USUAL_REPETITIONS = 7
+SOAK_SHARE, SOAK_SECONDS_MOST = 0.1, 30   # of the time, for the long life of object pools
 MOST_REPETITIONS = 25
 FAILURES_ALLOWED = 2       # of one case with one allocator, before it is left out
 PACKAGES = {"malloc": "libc6", "jemalloc": "libjemalloc2", "mimalloc": "libmimalloc2.0", "tcmalloc": "libtcmalloc-minimal4"}
@@ -189,6 +190,19 @@ class Session:
                 if result:
                     self.runs.append(entry(case, program.allocator, repetition, result))
 
+    def soak(self, path, seconds):
+        """The series of the soak program, a list of numbers for each name; None if it failed, which is told."""
+        self.progress.stage("soak")
+        self.progress.step("soak", "object pools", results.HERO)
+        try:
+            return run_soak(path, seconds)
+        except Failure as failure:
+            self.failures.append({"case": "soak", "allocator": results.HERO, "what": str(failure)})
+            self.progress.say(str(failure))
+            return None
+        finally:
+            self.progress.finish()
+
     def out_of_time(self):
         return self.progress.elapsed() > 1.1 * self.seconds
 
@@ -204,6 +218,17 @@ class Session:
         except KeyboardInterrupt:
             self.progress.say("interrupted: reporting what there is")
         self.progress.finish()
+
+
+def run_soak(path, seconds):
+    try:
+        done = subprocess.run([path, f"{seconds:.1f}"], capture_output=True, text=True, timeout=seconds + TIMEOUT_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Failure(f"soak: {error}") from None
+    if done.returncode != 0:
+        raise Failure(last_line(done.stderr) or f"soak: exit status {done.returncode}")
+    names, *rows = [line.split(",") for line in done.stdout.splitlines()]
+    return {name: [float(row[i]) for row in rows] for i, name in enumerate(names)}
 
 
 def thread_share(result):
@@ -256,13 +281,13 @@ def describe_version(allocator):
     return output("dpkg-query", "-W", "-f=${Package} ${Version}", PACKAGES.get(allocator, allocator))
 
 
-def raw_results(session, programs, command):
+def raw_results(session, programs, command, soak):
     return {
         "format": 1, "date": datetime.datetime.now().astimezone().isoformat(timespec="seconds"), "command": command,
         "machine": describe_machine(), "allocators": [p.allocator for p in programs],
         "versions": {p.allocator: describe_version(p.allocator) for p in programs},
         "seconds_a_run": session.run_seconds(), "cases": session.cases, "iterations": session.iterations,
-        "failures": session.failures, "runs": session.runs,
+        "failures": session.failures, "runs": session.runs, "soak": soak,
     }
 
 
@@ -293,6 +318,7 @@ def arguments():
     parser = argparse.ArgumentParser(description="Runs the benchmarks, allocators in turn, and reports.")
     parser.add_argument("programs", nargs="+", metavar="PROGRAM", help="bench-tidepool, bench-malloc, ...")
     parser.add_argument("--minutes", type=float, default=5, metavar="N", help="how long to run, about (default: 5)")
+    parser.add_argument("--soak", metavar="PROGRAM", help="the soak of object pools, whose series is in the report")
     parser.add_argument("--only", metavar="SUBJECT", help="all cases of one subject instead of the selection")
     parser.add_argument("--out", default="bench-results", metavar="DIR", help="where results go (default: bench-results)")
     parser.add_argument("--command", help="the command to show in the report")
@@ -313,12 +339,14 @@ def main():
     if not cases:
         subjects = dict.fromkeys(case["name"].split("/")[0] for program in programs for case in program.cases)
         raise Failure(f"--only: no subject {options.only}; there are {', '.join(subjects)}")
-    session = Session(programs, cases, options.minutes * 60)
+    soak_seconds = min(SOAK_SHARE * options.minutes * 60, SOAK_SECONDS_MOST) if options.soak else 0
+    session = Session(programs, cases, options.minutes * 60 - soak_seconds)
     session.run()
+    soak = session.soak(options.soak, soak_seconds) if soak_seconds else None
     if not session.runs:
         raise Failure("nothing was measured")
     directory = make_directory(options.out)
-    raw = raw_results(session, programs, options.command or shlex.join(["bench/run.py", *sys.argv[1:]]))
+    raw = raw_results(session, programs, options.command or shlex.join(["bench/run.py", *sys.argv[1:]]), soak)
     with open(os.path.join(directory, "raw.json"), "w", encoding="utf-8") as file:
         json.dump(raw, file, indent=1)
     report.write(results.Results(raw), directory)

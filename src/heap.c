@@ -12,6 +12,7 @@ enum {
 
 heap_t heap_front = {.mark = HEAP_LIVE_MARK, .class_most = SIZE_CACHED, .name = "default"};
 lock_t heaps_lock;
+const heap_dependents_t *heap_dependents;
 static lock_t ready_lock, records_lock;
 static bool ready;                     /* stored with release once everything below is set, read with acquire */
 
@@ -45,6 +46,8 @@ static void acquire_all(void)
 {
   lock_acquire(&ready_lock);
   lock_acquire(&heaps_lock);
+  if (heap_dependents)
+    heap_dependents->fork_prepare();
   lock_acquire(&threads_lock);
   for (heap_t *heap = heaps_first(); heap; heap = shared_from(heap->next)) {
     lock_acquire(&heap->lock);
@@ -91,14 +94,19 @@ static void fork_prepare(void)
 
 static void fork_parent(void)
 {
-  if (fork_locked)
-    open_all(lock_release);
+  if (!fork_locked)
+    return;
+  if (heap_dependents)
+    heap_dependents->fork_parent();
+  open_all(lock_release);
 }
 
 static void fork_child(void)
 {
   if (!fork_locked)
     return;
+  if (heap_dependents)
+    heap_dependents->fork_child();
   open_all(lock_reset);
   threads_forget_others();
 }

@@ -45,6 +45,7 @@ struct pool_heap {
   void     *context;
   heap_t   *parent, *overflow;
   heap_t   *next, *previous;            /* in the list of all heaps */
+  size_t    dependents;                 /* object pools in it; under heaps_lock */
 
   size_t    head_bytes;                 /* held by the heap's own records */
   char     *records, *records_end;      /* room for more of them */
@@ -80,6 +81,14 @@ extern uint32_t heap_guests;
 /* Every heap, under heaps_lock. */
 extern lock_t heaps_lock;
 heap_t *heaps_first(void);
+
+/* What the layer of object pools has to do with heaps, called under heaps_lock: a heap with dependents is about to end all
+ * its blocks; a process with threads is about to fork or has forked. */
+typedef struct heap_dependents {
+  void (*drop)(heap_t *heap);
+  void (*fork_prepare)(void), (*fork_parent)(void), (*fork_child)(void);
+} heap_dependents_t;
+extern const heap_dependents_t *heap_dependents;   /* NULL: no object pool yet. Under heaps_lock */
 
 static inline pool_t *published_pool(const heap_t *heap, unsigned size_class)
 {

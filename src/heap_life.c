@@ -315,6 +315,15 @@ heap_t *heap_create(const pool_heap_options_t *options)
 
 /* ---- the end of all blocks ---- */
 
+static void drop_dependents(heap_t *heap)
+{
+  if (!heap->dependents)
+    return;
+  lock_acquire(&heaps_lock);
+  heap_dependents->drop(heap);
+  lock_release(&heaps_lock);
+}
+
 static void drop_magazines(magazines_t *magazines, heap_t *heap) { heap_each_cached_pool(magazines, heap, magazines_drop); }
 
 static void free_large_blocks(heap_t *heap)
@@ -335,6 +344,7 @@ static bool zero_block(const pool_block_t *block, void *context)
 
 void heap_reset(heap_t *heap)
 {
+  drop_dependents(heap);
   if (heap->zero_on_free)
     heap_walk(heap, zero_block, NULL);
   if (heap->cached)
@@ -354,6 +364,7 @@ static void give_records(heap_t *heap)
 
 void heap_destroy(heap_t *heap)
 {
+  drop_dependents(heap);
   if (heap->zero_on_free)
     heap_walk(heap, zero_block, NULL);
   leave_list(heap);

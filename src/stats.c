@@ -171,9 +171,17 @@ size_t pool_heap_stats_json(pool_heap_t *heap, char *buffer, size_t size)
   return text_finish(&text);
 }
 
-static void write_object_pool(text_t *text, const object_pool_figures_t *f, bool first)
+typedef struct object_pool_list {
+  text_t *text;
+  bool    begun;
+} object_pool_list_t;
+
+static void write_object_pool(const object_pool_figures_t *f, void *context)
 {
-  text_string(text, first ? "{\"name\":" : ",{\"name\":");
+  object_pool_list_t *list = context;
+  text_t *text = list->text;
+  text_string(text, list->begun ? ",{\"name\":" : "{\"name\":");
+  list->begun = true;
   text_quoted(text, f->name);
   text_string(text, ",\"heap\":");
   text_quoted(text, f->heap);
@@ -183,17 +191,6 @@ static void write_object_pool(text_t *text, const object_pool_figures_t *f, bool
   number(text, "arrays", f->arrays);
   number(text, "held_bytes", f->held_bytes);
   text_char(text, '}');
-}
-
-static void write_object_pools(text_t *text)
-{
-  object_pool_figures_t f;
-  bool first = true;
-  for (size_t place = 0; place < OBJECT_POOL_PLACES; place++)
-    if (object_pool_figures(place, &f)) {
-      write_object_pool(text, &f, first);
-      first = false;
-    }
 }
 
 size_t pool_stats_json(char *buffer, size_t size)
@@ -208,8 +205,10 @@ size_t pool_stats_json(char *buffer, size_t size)
   }
   lock_release(&heaps_lock);
   text_string(&text, "],\"object_pools\":[");
-  write_object_pools(&text);
-  text_string(&text, "]}");
+  object_pools_visit(write_object_pool, &(object_pool_list_t){.text = &text});
+  text_string(&text, "]");
+  number(&text, "refused_system_calls", os_forbidden_count());
+  text_char(&text, '}');
   return text_finish(&text);
 }
 

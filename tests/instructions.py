@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Counts the instructions of one allocation with its free for each pattern of micro.c, and compares with a golden file.
+"""Counts the instructions of one allocation with its free for each pattern of a program, and compares with a golden file.
 
 Each pattern runs twice under callgrind, with different counts: the difference holds no start-up. Counts are repeatable
 where times are not.
 
 usage: instructions.py MICRO LIBRARY GOLDEN          fails where a figure is above the golden one
-       instructions.py --print MICRO LIBRARY...      prints the table, a column for each library"""
+       instructions.py --print MICRO LIBRARY...      prints the table, a column for each library
+LIBRARY is preloaded; none: the program is linked with it."""
 
 import concurrent.futures
 import os
@@ -41,6 +42,10 @@ def figures(micro, library, patterns):
         return dict(zip(patterns, pool.map(lambda pattern: figure(micro, library, pattern), patterns)))
 
 
+def path_of(library):
+    return "" if library == "none" else os.path.realpath(library)
+
+
 def read_golden(path):
     lines = (line.split() for line in pathlib.Path(path).read_text().splitlines())
     return {fields[0]: float(fields[1]) for fields in lines if fields and not fields[0].startswith("#")}
@@ -48,17 +53,17 @@ def read_golden(path):
 
 def print_table(micro, libraries):
     golden = read_golden(pathlib.Path(__file__).with_name("instructions.golden"))
-    columns = [figures(micro, os.path.realpath(library), golden) for library in libraries]
+    columns = [figures(micro, path_of(library), golden) for library in libraries]
     for pattern, most in golden.items():
-        print(f"{pattern:10}{most:8.1f}" + "".join(f"{column[pattern]:10.1f}" for column in columns))
+        print(f"{pattern:18}{most:8.1f}" + "".join(f"{column[pattern]:10.1f}" for column in columns))
 
 
 def check(micro, library, golden_file):
     golden = read_golden(golden_file)
-    found = figures(micro, os.path.realpath(library), golden)
+    found = figures(micro, path_of(library), golden)
     for pattern, most in golden.items():
         verdict = "" if found[pattern] <= most else "   above"
-        print(f"{pattern:10}{found[pattern]:8.1f} of {most:g}{verdict}")
+        print(f"{pattern:18}{found[pattern]:8.1f} of {most:g}{verdict}")
     return any(found[pattern] > most for pattern, most in golden.items())
 
 

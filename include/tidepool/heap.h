@@ -97,7 +97,7 @@ typedef bool pool_visit_fn(const pool_block_t *block, void *context);   /* false
 POOL_API bool pool_heap_walk(pool_heap_t *heap, pool_visit_fn *visit, void *context) POOL_NOEXCEPT;
 
 /* For the calling thread: from now on what would need the system (more memory, or giving some back) fails instead of asking.
- * Returns what held before. For real-time threads on a prefaulted heap. */
+ * Returns what held before. For real-time threads on a prefaulted heap; pool_stats_json() has the count. */
 POOL_API bool pool_forbid_system_calls(bool forbid) POOL_NOEXCEPT;
 
 POOL_END_DECLS

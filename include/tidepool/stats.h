@@ -38,7 +38,8 @@ POOL_API bool pool_heap_stats(pool_heap_t *heap, pool_stats_t *stats) POOL_NOEXC
  * terminated if size > 0, and returns the length of the whole text. Allocates nothing. */
 POOL_API size_t pool_heap_stats_json(pool_heap_t *heap, char *buffer, size_t size) POOL_NOEXCEPT;
 
-/* {"heaps":[...], "object_pools":[...]}: everything in the process. */
+/* {"heaps":[...], "object_pools":[...], "refused_system_calls":n}: everything in the process, and how often
+ * pool_forbid_system_calls() made a need of the system fail. */
 POOL_API size_t pool_stats_json(char *buffer, size_t size) POOL_NOEXCEPT;
 
 POOL_END_DECLS

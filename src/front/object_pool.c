@@ -1222,60 +1222,60 @@ void *object_pool_resolve(const object_pool_t *pool, object_pool_handle_t handle
 
 /* ---- all pools ---- */
 
-/* A heap that ends takes its pools along without a word, so a place may hold an address where no pool is any more. */
-static lock_t places_lock;
-static struct { object_pool_t *pool; const heap_t *heap; } places[OBJECT_POOL_PLACES];
-static uint64_t places_used[OBJECT_POOL_PLACES / WORD_BITS];
+static object_pool_t *all_pools, *newest_pool;   /* under heaps_lock, oldest first */
 
-static bool heap_is_listed(const heap_t *heap)
+static void leave_all(object_pool_t *pool)
+{
+  *(pool->previous ? &pool->previous->next : &all_pools) = pool->next;
+  *(pool->next ? &pool->next->previous : &newest_pool) = pool->previous;
+  pool->heap->dependents--;
+  pool->mark = 0;
+}
+
+/* A heap that ends takes its pools along without a word. */
+static void drop_pools_of(heap_t *heap)
+{
+  for (object_pool_t *pool = all_pools, *next; pool && heap->dependents; pool = next) {
+    next = pool->next;
+    if (pool->heap == heap)
+      leave_all(pool);
+  }
+}
+
+static void acquire_pools(void)
+{
+  for (object_pool_t *pool = all_pools; pool; pool = pool->next)
+    if (!pool->single_thread)
+      lock_acquire(&pool->lock);
+}
+
+static void release_pools(void)
+{
+  for (object_pool_t *pool = all_pools; pool; pool = pool->next)
+    if (!pool->single_thread)
+      lock_release(&pool->lock);
+}
+
+/* The thread that was making an array is not in this process. */
+static void reset_pools(void)
+{
+  for (object_pool_t *pool = all_pools; pool; pool = pool->next) {
+    lock_reset(&pool->lock);
+    pool->growing = pool->growing && pool->grower == &this_thread;
+  }
+}
+
+static const heap_dependents_t object_pools = {drop_pools_of, acquire_pools, release_pools, reset_pools};
+
+static void enter_all(object_pool_t *pool)
 {
   lock_acquire(&heaps_lock);
-  const heap_t *listed = heaps_first();
-  while (listed && listed != heap)
-    listed = listed->next;
+  heap_dependents = &object_pools;
+  pool->previous = newest_pool;
+  *(newest_pool ? &newest_pool->next : &all_pools) = pool;
+  newest_pool = pool;
+  pool->heap->dependents++;
   lock_release(&heaps_lock);
-  return listed != NULL;
-}
-
-static bool is_pool(const object_pool_t *pool, const heap_t *heap)
-{
-  return pool && heap_is_listed(heap) && heap_locate(pool).live && pool->mark == OBJECT_POOL_MARK && pool->heap == heap;
-}
-
-static void places_forget_dropped(void)
-{
-  for (size_t i = 0; i < OBJECT_POOL_PLACES; i++)
-    if (!is_pool(places[i].pool, places[i].heap))
-      bit_clear(places_used, i);
-}
-
-/* Where every place is taken a pool is in no figures, which is all. */
-static void places_enter(object_pool_t *pool)
-{
-  lock_acquire(&places_lock);
-  size_t i = bits_next_clear(places_used, 0, OBJECT_POOL_PLACES);
-  if (i == OBJECT_POOL_PLACES) {
-    places_forget_dropped();
-    i = bits_next_clear(places_used, 0, OBJECT_POOL_PLACES);
-  }
-  if (i < OBJECT_POOL_PLACES) {
-    bit_set(places_used, i);
-    places[i].pool = pool;
-    places[i].heap = pool->heap;
-  }
-  pool->place = (uint32_t)i;
-  lock_release(&places_lock);
-}
-
-static void places_leave(const object_pool_t *pool)
-{
-  lock_acquire(&places_lock);
-  size_t i = pool->place;
-  if (i < OBJECT_POOL_PLACES && places[i].pool == pool) {
-    places[i].pool = NULL;
-    bit_clear(places_used, i);
-  }
-  lock_release(&places_lock);
 }
 
 static void figures_of(object_pool_t *pool, object_pool_figures_t *f)
@@ -1290,14 +1290,15 @@ static void figures_of(object_pool_t *pool, object_pool_figures_t *f)
   lock_release(&pool->lock);
 }
 
-bool object_pool_figures(size_t place, object_pool_figures_t *figures)
+void object_pools_visit(object_pool_visit_fn *visit, void *context)
 {
-  lock_acquire(&places_lock);
-  bool found = bit_test(places_used, place) && is_pool(places[place].pool, places[place].heap);
-  if (found)
-    figures_of(places[place].pool, figures);
-  lock_release(&places_lock);
-  return found;
+  object_pool_figures_t figures;
+  lock_acquire(&heaps_lock);
+  for (object_pool_t *pool = all_pools; pool; pool = pool->next) {
+    figures_of(pool, &figures);
+    visit(&figures, context);
+  }
+  lock_release(&heaps_lock);
 }
 
 /* ---- create and destroy ---- */
@@ -1448,7 +1449,7 @@ object_pool_t *object_pool_create(const object_pool_options_t *options)
     heap_free(heap, pool, "object_pool_create");
     return full();
   }
-  places_enter(pool);
+  enter_all(pool);
   return pool;
 }
 
@@ -1458,7 +1459,9 @@ void object_pool_destroy(object_pool_t *pool)
     return;
   if (pool->mark != OBJECT_POOL_MARK)
     fatal_misuse("object_pool_destroy", pool, "not a live object pool");
-  places_leave(pool);
+  lock_acquire(&heaps_lock);
+  leave_all(pool);
+  lock_release(&heaps_lock);
   cool(pool);
   pool->ending = true;
   STORE(pool->run_bytes, 0);
@@ -1466,6 +1469,5 @@ void object_pool_destroy(object_pool_t *pool)
     end_objects(pool, pool->arrays[k], "object_pool_destroy");
   for (uint32_t k = 0; k < pool->array_count; k++)
     array_destroy(pool, pool->arrays[k], "object_pool_destroy");
-  pool->mark = 0;
   heap_free(pool->heap, pool, "object_pool_destroy");
 }

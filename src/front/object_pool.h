@@ -96,7 +96,7 @@ struct object_pool {
   object_pool_t *overflow;
   heap_t  *heap;
   uint64_t mark;                /* OBJECT_POOL_MARK while it is live */
-  uint32_t place;               /* in the table of all pools */
+  object_pool_t *next, *previous;   /* among all pools */
   char     name[OBJECT_POOL_NAME_SIZE];
 };
 #define OBJECT_POOL_MARK 0x6c6f6f707463656au
@@ -111,13 +111,14 @@ static inline size_t object_position(const object_pool_t *pool, const object_arr
 
 static inline bool hot_is_live(const hot_t *hot) { return __atomic_load_n(&hot->uses, __ATOMIC_RELAXED) & 1; }
 
-/* The pools of the process, by their places in a table, for figures. False: there is none at this place. */
-enum { OBJECT_POOL_PLACES = 4096 };
 typedef struct object_pool_figures {
   char   name[OBJECT_POOL_NAME_SIZE];
   char   heap[HEAP_NAME_SIZE];
   size_t object_size, capacity, live, arrays, held_bytes;
 } object_pool_figures_t;
-bool object_pool_figures(size_t place, object_pool_figures_t *figures);
+
+/* All pools of the process; `visit` must not make or end one. */
+typedef void object_pool_visit_fn(const object_pool_figures_t *figures, void *context);
+void object_pools_visit(object_pool_visit_fn *visit, void *context);
 
 #endif

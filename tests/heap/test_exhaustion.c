@@ -13,6 +13,7 @@ typedef struct helper {
   pool_heap_t *heap;
   void   (*help)(struct helper *helper, pool_heap_t *heap);
   list_t   list;
+  object_pool_t *pool;
 } helper_t;
 
 static bool on_exhausted(pool_heap_t *heap, size_t bytes_needed, unsigned attempt, void *context)
@@ -278,6 +279,47 @@ static void allocates_itself(void **state)
   try_help(allocate_too, LARGE, 64, 1);
 }
 
+/* All objects come back at once, and the arrays that were added go back to the heap. */
+static void empty_object_pool(helper_t *helper, pool_heap_t *heap)
+{
+  (void)heap;
+  object_pool_put_all(helper->pool);
+  must(object_pool_shrink(helper->pool, 0) == 10);
+}
+
+static void resets_an_object_pool(void **state)
+{
+  (void)state;
+  const size_t budgets[] = {SMALL, LARGE};
+  for (size_t i = 0; i < COUNT_OF(budgets); i++) {
+    helper_t helper = helper_that(empty_object_pool, 0);
+    pool_heap_t *heap = heap_helped_by(&helper, budgets[i]);
+    helper.pool = object_pool_create(&(object_pool_options_t){
+      .object_size = 1000, .capacity = 10, .when_full = OBJECT_POOL_GROW, .max_capacity = budgets[i] / 2000, .heap = heap});
+    must(helper.pool);
+    while (object_pool_get(helper.pool))
+      continue;
+    assert_int_equal(object_pool_live(helper.pool), budgets[i] / 2000);
+    fill(heap, &helper, 1000);
+    assert_int_equal(helper.calls, 0);
+
+    void *block = pool_heap_alloc(heap, 1000);
+    assert_non_null(block);
+    assert_int_equal(helper.calls, 1);
+    assert_int_equal(object_pool_live(helper.pool), 0);
+    pool_heap_free(heap, block);
+
+    /* From a get of the pool itself, which is what needs the room. */
+    fill(heap, &helper, 1000);
+    helper.calls = 0;
+    while (helper.calls == 0 && object_pool_get(helper.pool))
+      continue;
+    assert_true(helper.calls > 0);
+    object_pool_destroy(helper.pool);
+    finish(heap, &helper);
+  }
+}
+
 static void holds_no_lock(void **state)
 {
   (void)state;
@@ -458,6 +500,7 @@ int main(void)
     cmocka_unit_test(raises_the_budget_of_a_small_heap),
     cmocka_unit_test(resets_the_heap),
     cmocka_unit_test(allocates_itself),
+    cmocka_unit_test(resets_an_object_pool),
     cmocka_unit_test(holds_no_lock),
     cmocka_unit_test(overflow_serves),
     cmocka_unit_test(realloc_takes_it_back),

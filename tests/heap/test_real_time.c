@@ -122,9 +122,19 @@ static void no_call_and_no_fault(void **state)
 
 /* ---- pool_forbid_system_calls ---- */
 
+static unsigned long refused(void)
+{
+  static char text[64 << 10];
+  pool_stats_json(text, sizeof text);
+  const char *count = strstr(text, "\"refused_system_calls\":");
+  must(count);
+  return strtoul(strchr(count, ':') + 1, NULL, 10);
+}
+
 static void forbidden_growth_fails(void **state)
 {
   (void)state;
+  unsigned long refused_before = refused();
   pool_heap_t *heap = heap_with((pool_heap_options_t){.reserve = 1 << 20});
   assert_false(pool_forbid_system_calls(true));
   assert_true(pool_forbid_system_calls(true));
@@ -136,6 +146,7 @@ static void forbidden_growth_fails(void **state)
   assert_false(pool_forbid_system_calls(false));
   assert_null(huge);
   assert_true(stats_of(heap).exhausted_count >= 1);
+  assert_true(refused() >= refused_before + 2);
   assert_true(list.count * 4096 >= (1 << 20) * 9 / 10);
   list_free(&list, heap);
   huge = pool_heap_alloc(heap, opaque((size_t)8 << 30));

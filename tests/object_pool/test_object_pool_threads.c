@@ -3,6 +3,9 @@
 #include "check_object_pool.h"
 #include "unit.h"
 #include <pthread.h>
+#include <stdatomic.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { THREADS = 4, ROUNDS = 4000, HELD = 40 };
 
@@ -142,6 +145,64 @@ static void growing_and_shrinking(void **state)
   pool_heap_destroy(heap);
 }
 
+static atomic_bool stop;
+
+static void *get_and_put(void *argument)
+{
+  while (!atomic_load(&stop)) {
+    object_pool_t *pool = argument;
+    slot_t *held[HELD];
+    for (int i = 0; i < HELD; i++)
+      must(held[i] = object_pool_get(pool));
+    for (int i = 0; i < HELD; i++)
+      object_pool_put(pool, held[i]);
+    object_pool_shrink(pool, 0);
+  }
+  return NULL;
+}
+
+/* A child that waits for a thread which is not in it would be ended by the alarm. */
+static int use_in_child(object_pool_t *pool)
+{
+  slot_t *held[HELD];
+  alarm(60);
+  for (int i = 0; i < HELD; i++)
+    if (!(held[i] = object_pool_get(pool)))
+      return 1;
+  for (int i = 0; i < HELD; i++)
+    object_pool_put(pool, held[i]);
+  object_pool_destroy(pool);
+  return 0;
+}
+
+static void fork_at_any_moment(void **state)
+{
+  (void)state;
+  enum { FORKS = 300 };
+  pthread_t threads[THREADS];
+  object_pool_t *pool =
+    object_pool_create(&(object_pool_options_t){.object_size = sizeof(slot_t), .capacity = 4, .when_full = OBJECT_POOL_GROW});
+  assert_non_null(pool);
+  atomic_store(&stop, false);
+  for (int t = 0; t < THREADS; t++)
+    must(pthread_create(&threads[t], NULL, get_and_put, pool) == 0);
+  for (int i = 0; i < FORKS; i++) {
+    pid_t child = fork();
+    must(child >= 0);
+    if (!child)
+      _exit(use_in_child(pool));
+    int status;
+    must(waitpid(child, &status, 0) == child);
+    assert_int_equal(status, 0);
+  }
+  atomic_store(&stop, true);
+  for (int t = 0; t < THREADS; t++)
+    pthread_join(threads[t], NULL);
+  assert_true(check_object_pool(pool));
+  assert_int_equal(object_pool_live(pool), 0);
+  object_pool_destroy(pool);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -150,6 +211,7 @@ int main(void)
     cmocka_unit_test(with_hooks),
     cmocka_unit_test(overflowing),
     cmocka_unit_test(growing_and_shrinking),
+    cmocka_unit_test(fork_at_any_moment),
   };
   return cmocka_run_group_tests_name("object_pool_threads", tests, NULL, NULL);
 }

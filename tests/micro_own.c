@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT
+ * One loop for each way to get memory from a heap or an object pool of one's own, for instructions.py to count. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tidepool.h>
+
+enum { SIZE = 64, CAPACITY = 1000 };
+
+static void use(void *block) { __asm__ volatile("" : : "r"(block) : "memory"); }
+
+typedef struct work {
+  pool_heap_t   *heap;
+  object_pool_t *pool;
+  long           count;
+} work_t;
+
+static void *alloc_and_free(void *argument)
+{
+  const work_t *work = argument;
+  for (long i = work->count; i > 0; i--) {
+    void *block = pool_heap_alloc(work->heap, SIZE);
+    use(block);
+    pool_heap_free(work->heap, block);
+  }
+  return NULL;
+}
+
+static void *get_and_put(void *argument)
+{
+  const work_t *work = argument;
+  for (long i = work->count; i > 0; i--) {
+    void *object = object_pool_get(work->pool);
+    use(object);
+    object_pool_put(work->pool, object);
+  }
+  return NULL;
+}
+
+static void in_another_thread(void *(*run)(void *), work_t *work)
+{
+  pthread_t thread;
+  if (pthread_create(&thread, NULL, run, work) != 0)
+    exit(1);
+  pthread_join(thread, NULL);
+}
+
+static object_pool_t *pool_of(unsigned flags)
+{
+  return object_pool_create(&(object_pool_options_t){.object_size = SIZE, .capacity = CAPACITY, .flags = flags});
+}
+
+static void heap(long count) { alloc_and_free(&(work_t){.heap = pool_heap_create(NULL), .count = count}); }
+static void heap_of_another(long count) { in_another_thread(alloc_and_free, &(work_t){.heap = pool_heap_create(NULL), .count = count}); }
+static void object_single(long count) { get_and_put(&(work_t){.pool = pool_of(OBJECT_POOL_SINGLE_THREAD), .count = count}); }
+static void object_shared(long count) { get_and_put(&(work_t){.pool = pool_of(0), .count = count}); }
+static void object_threads(long count) { in_another_thread(get_and_put, &(work_t){.pool = pool_of(0), .count = count}); }
+
+static const struct {
+  const char *name;
+  void (*run)(long count);
+} patterns[] = {
+  {"heap64", heap},
+  {"heap64_of_another", heap_of_another},
+  {"object_single", object_single},
+  {"object_shared", object_shared},
+  {"object_threads", object_threads},
+};
+
+int main(int argc, char **argv)
+{
+  for (size_t i = 0; argc == 3 && i < sizeof patterns / sizeof *patterns; i++) {
+    if (strcmp(argv[1], patterns[i].name) != 0)
+      continue;
+    patterns[i].run(atol(argv[2]));
+    return 0;
+  }
+  fputs("usage: micro_own PATTERN COUNT\n", stderr);
+  return 2;
+}
