@@ -6,7 +6,8 @@
 
 enum {
   MAGAZINE_SHARE = 16,               /* this part of a class's blocks, divided among the threads, */
-  MAGAZINE_LEAST_BYTES = 8 << 10,    /* but at least so much */
+  MAGAZINE_LEAST_BYTES = 8 << 10,    /* but at least so much: of few threads each, of many less, */
+  MAGAZINE_LEAST_BLOCKS = 16,        /* down to so many blocks */
   MAGAZINE_MOST_BYTES = 64 << 10,    /* and at most that */
   MAGAZINE_LEAST = 2,
 
@@ -33,7 +34,8 @@ static void settle_magazine_size(pool_t *pool)
 {
   size_t size = pool->block_size, threads = __atomic_load_n(&pool_threads, __ATOMIC_RELAXED);
   size_t share = pool->capacity / (MAGAZINE_SHARE * threads);
-  size_t k = max_size(share, MAGAZINE_LEAST_BYTES / size / (1 + threads / 8));
+  size_t least = MAGAZINE_LEAST_BYTES / size;
+  size_t k = max_size(share, max_size(least / (1 + threads / 8), min_size(least, MAGAZINE_LEAST_BLOCKS)));
   k = min_size(k, min_size(MAGAZINE_MOST_BYTES / size, MAGAZINE_MOST));
   k = max_size(k, MAGAZINE_LEAST);
   size_t stock = max_size(min_size(STOCK_BYTES / (k * size), STOCK_MOST), pool->capacity / (STOCK_SHARE * k)) / threads;
