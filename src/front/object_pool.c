@@ -814,21 +814,6 @@ NOINLINE static void *get_hooked(object_pool_t *pool)
   return object;
 }
 
-/* The hot object first, without what a call of the rest would have to save. */
-NOINLINE static void *get_slow(object_pool_t *pool)
-{
-  if (pool->hooked)
-    return get_hooked(pool);
-  hot_t *hot = &pool->shared;
-  lock_acquire(&pool->lock);
-  if (unlikely(hot->uses & 1))
-    return get_locked(pool);
-  STORE(hot->uses, hot->uses + 1);
-  void *object = hot->object;
-  lock_release(&pool->lock);
-  return object;
-}
-
 /* Tested and then added to where they are, in two instructions; gcc alone would make it a load and a store more. */
 static inline bool hot_has_odd_uses(hot_t *hot)
 {
@@ -851,16 +836,41 @@ NOINLINE static void *get_alone(object_pool_t *pool)
   return object_at(pool, array, i);
 }
 
-static inline bool is_alone(const object_pool_t *pool) { return os_single_threaded() || pool->single_thread; }
+/* Neither a plain shared pool in a process with threads nor a hot object. */
+NOINLINE static void *get_other(object_pool_t *pool) { return pool->hooked ? get_hooked(pool) : get_alone(pool); }
+
+/* Locks in two halves, whose rare ends are tail calls: so no register has to be saved for the hot object. */
+COLD static void *get_waiting(object_pool_t *pool)
+{
+  lock_wait(&pool->lock);
+  return get_locked(pool);
+}
+
+COLD static void *wake_with(lock_t *lock, void *object)
+{
+  os_wake(&lock->word);
+  return object;
+}
 
 /* The uses of HOT_NONE are odd: whoever has no hot object, or not here, goes on. */
 NOINLINE static void *get_shared(object_pool_t *pool)
 {
-  if (os_single_threaded() && likely(!hot_has_odd_uses(&pool->shared))) {
-    pool->shared.uses++;
-    return pool->shared.object;
+  hot_t *hot = &pool->shared;
+  if (os_single_threaded()) {
+    if (unlikely(hot_has_odd_uses(hot)))
+      return get_other(pool);
+    hot->uses++;
+    return hot->object;
   }
-  return is_alone(pool) && !pool->hooked ? get_alone(pool) : get_slow(pool);
+  if (unlikely(!pool->plain_shared))
+    return get_other(pool);
+  if (!lock_try(&pool->lock))
+    return get_waiting(pool);
+  if (unlikely(hot->uses & 1))
+    return get_locked(pool);
+  STORE(hot->uses, hot->uses + 1);
+  void *object = hot->object;
+  return lock_open(&pool->lock) ? wake_with(&pool->lock, object) : object;
 }
 
 void *object_pool_get(object_pool_t *pool)
@@ -913,22 +923,6 @@ NOINLINE static void put_locked(object_pool_t *pool, void *object)
 
 NOINLINE static void put_hooked(object_pool_t *pool, void *object) { put_anywhere(pool, pool, object, "object_pool_put"); }
 
-NOINLINE static void put_slow(object_pool_t *pool, void *object)
-{
-  if (pool->hooked) {
-    put_hooked(pool, object);
-    return;
-  }
-  hot_t *hot = &pool->shared;
-  lock_acquire(&pool->lock);
-  if (unlikely(object != hot->object || !(hot->uses & 1))) {
-    put_locked(pool, object);
-    return;
-  }
-  STORE(hot->uses, hot->uses + 1);
-  lock_release(&pool->lock);
-}
-
 NOINLINE static void put_alone(object_pool_t *pool, void *object)
 {
   bool done = give_plain(pool, object);
@@ -936,14 +930,45 @@ NOINLINE static void put_alone(object_pool_t *pool, void *object)
     put_rare(pool, object, done);
 }
 
+NOINLINE static void put_other(object_pool_t *pool, void *object)
+{
+  if (pool->hooked)
+    put_hooked(pool, object);
+  else
+    put_alone(pool, object);
+}
+
+COLD static void put_waiting(object_pool_t *pool, void *object)
+{
+  lock_wait(&pool->lock);
+  put_locked(pool, object);
+}
+
 NOINLINE static void put_shared(object_pool_t *pool, void *object)
 {
-  if (os_single_threaded() && likely(object == pool->shared.object && hot_has_odd_uses(&pool->shared)))
-    pool->shared.uses++;
-  else if (is_alone(pool) && !pool->hooked)
-    put_alone(pool, object);
-  else
-    put_slow(pool, object);
+  hot_t *hot = &pool->shared;
+  if (os_single_threaded()) {
+    if (unlikely(object != hot->object || !hot_has_odd_uses(hot)))
+      put_other(pool, object);
+    else
+      hot->uses++;
+    return;
+  }
+  if (unlikely(!pool->plain_shared)) {
+    put_other(pool, object);
+    return;
+  }
+  if (!lock_try(&pool->lock)) {
+    put_waiting(pool, object);
+    return;
+  }
+  if (unlikely(object != hot->object || !(hot->uses & 1))) {
+    put_locked(pool, object);
+    return;
+  }
+  STORE(hot->uses, hot->uses + 1);
+  if (lock_open(&pool->lock))
+    os_wake(&pool->lock.word);
 }
 
 void object_pool_put(object_pool_t *pool, void *object)
@@ -1413,6 +1438,7 @@ static void pool_set_up(object_pool_t *pool, heap_t *heap, const object_pool_opt
   pool->hot = pool->single_thread ? &pool->front : &pool->shared;
   pool->lock.solo = pool->single_thread;
   pool->hooked = pool->checked || o->construct || o->reset || o->destruct;
+  pool->plain_shared = !pool->hooked && !pool->single_thread;
   set_geometry(pool, o);
   set_name(pool, o->name);
 }

@@ -74,6 +74,7 @@ struct object_pool {
   bool     checked;
   bool     resets_on_put;
   bool     single_thread;
+  bool     plain_shared;        /* neither hooked nor single_thread */
   bool     ending;
   uint8_t  when_full;
   lock_t   lock;

@@ -3,17 +3,10 @@
 
 enum { SPINS = 40 };   /* some 2 us: a slow path under a pool's lock takes less than one */
 
-static bool lock_try(lock_t *lock)
-{
-  uint32_t free = 0;
-  return __atomic_load_n(&lock->word, __ATOMIC_RELAXED) == 0 &&
-         __atomic_compare_exchange_n(&lock->word, &free, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
-}
-
 COLD void lock_wait(lock_t *lock)
 {
   for (int i = 0; i < SPINS; i++) {
-    if (lock_try(lock))
+    if (__atomic_load_n(&lock->word, __ATOMIC_RELAXED) == 0 && lock_try(lock))
       return;
 #if defined __x86_64__ || defined __i386__
     __builtin_ia32_pause();

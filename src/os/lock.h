@@ -19,24 +19,28 @@ typedef struct lock {
 
 void lock_wait(lock_t *lock);
 
+/* The halves of what follows, for a caller that knows that the process has threads and the lock is not solo: false: it must
+ * lock_wait(); true: it must os_wake(). */
+static inline bool lock_try(lock_t *lock)
+{
+  uint32_t free = 0;
+  return likely(__atomic_compare_exchange_n(&lock->word, &free, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED));
+}
+static inline bool lock_open(lock_t *lock) { return unlikely(__atomic_exchange_n(&lock->word, 0, __ATOMIC_RELEASE) == 2); }
+
 static inline void lock_acquire(lock_t *lock)
 {
-  if (os_single_threaded() || lock->solo) {
+  if (os_single_threaded() || lock->solo)
     lock->word = 1;
-    return;
-  }
-  uint32_t free = 0;
-  if (unlikely(!__atomic_compare_exchange_n(&lock->word, &free, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)))
+  else if (!lock_try(lock))
     lock_wait(lock);
 }
 
 static inline void lock_release(lock_t *lock)
 {
-  if (os_single_threaded() || lock->solo) {
+  if (os_single_threaded() || lock->solo)
     lock->word = 0;
-    return;
-  }
-  if (unlikely(__atomic_exchange_n(&lock->word, 0, __ATOMIC_RELEASE) == 2))
+  else if (lock_open(lock))
     os_wake(&lock->word);
 }
 
