@@ -79,6 +79,7 @@ static inline size_t memory_figure(const char *name)
 }
 
 static inline size_t resident_bytes(void) { return memory_figure("\nRss:"); }
+static inline size_t anonymous_bytes(void) { return memory_figure("\nAnonymous:"); }   /* without pages of programs and libraries */
 
 static inline void start_thread(pthread_t *thread, void *(*body)(void *), void *argument)
 {
