@@ -24,7 +24,6 @@ heap_t *heaps_first(void) { return &heap_front; }
 
 static void flush_thread(thread_t *thread);
 
-/* The locks below the lists, of one heap and of the process. */
 static void for_each_pool_lock(const heap_t *heap, void (*act)(lock_t *))
 {
   for (unsigned c = 1; c < CLASS_COUNT; c++)

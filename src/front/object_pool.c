@@ -921,8 +921,6 @@ NOINLINE static void put_locked(object_pool_t *pool, void *object)
     put_rare(pool, object, done);
 }
 
-NOINLINE static void put_hooked(object_pool_t *pool, void *object) { put_anywhere(pool, pool, object, "object_pool_put"); }
-
 NOINLINE static void put_alone(object_pool_t *pool, void *object)
 {
   bool done = give_plain(pool, object);
@@ -933,7 +931,7 @@ NOINLINE static void put_alone(object_pool_t *pool, void *object)
 NOINLINE static void put_other(object_pool_t *pool, void *object)
 {
   if (pool->hooked)
-    put_hooked(pool, object);
+    put_anywhere(pool, pool, object, "object_pool_put");
   else
     put_alone(pool, object);
 }
@@ -1267,27 +1265,22 @@ static void drop_pools_of(heap_t *heap)
   }
 }
 
-static void acquire_pools(void)
+static void for_each_shared(void (*act)(lock_t *))
 {
   for (object_pool_t *pool = all_pools; pool; pool = pool->next)
     if (!pool->single_thread)
-      lock_acquire(&pool->lock);
+      act(&pool->lock);
 }
 
-static void release_pools(void)
-{
-  for (object_pool_t *pool = all_pools; pool; pool = pool->next)
-    if (!pool->single_thread)
-      lock_release(&pool->lock);
-}
+static void acquire_pools(void) { for_each_shared(lock_acquire); }
+static void release_pools(void) { for_each_shared(lock_release); }
 
-/* The thread that was making an array is not in this process. */
+/* The thread that was making an array may not be in this process. */
 static void reset_pools(void)
 {
-  for (object_pool_t *pool = all_pools; pool; pool = pool->next) {
-    lock_reset(&pool->lock);
+  for (object_pool_t *pool = all_pools; pool; pool = pool->next)
     pool->growing = pool->growing && pool->grower == &this_thread;
-  }
+  for_each_shared(lock_reset);
 }
 
 static const heap_dependents_t object_pools = {drop_pools_of, acquire_pools, release_pools, reset_pools};
