@@ -50,7 +50,8 @@ typedef struct run {
   uint32_t      capacity;     /* slab: blocks it is cut into */
   uint32_t      free_count;   /* slab: set bits of its bitmap */
   uint32_t      fresh;        /* slab: blocks from this one on were never handed out */
-  uint32_t      quarter;      /* slab: capacity / 4, for the list it belongs in */
+  uint16_t      quarter;      /* slab: capacity / 4, for the list it belongs in */
+  uint8_t       shard;        /* slab: of the threads that gave blocks back last */
   char         *start;
   void         *owner;        /* slab: its pool; large: its heap */
   struct run   *next, *previous;

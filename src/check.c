@@ -362,30 +362,32 @@ static size_t tick_entries(const pool_t *pool, void *const *top, const char *nam
   violated_at(name, "the entries of a magazine run into its word 0", top);
 }
 
-static size_t check_shard(const pool_t *pool, void **magazine)
+static void check_depot(const pool_t *pool, const depot_t *depot)
 {
   size_t count = 0;
-  for (; magazine; magazine = magazine_below(magazine), count++) {
-    expect(count < pool->depot_count, "P3", "more magazines in the depot than counted, or a cycle", magazine);
+  for (void **magazine = depot->newest; magazine; magazine = magazine_below(magazine), count++) {
+    expect(count < depot->count, "P3", "more magazines in the depot than counted, or a cycle", magazine);
     expect(tick_entries(pool, magazine_top(magazine), "P3") > 0, "P3", "an empty magazine in the depot", magazine);
   }
-  return count;
+  expect_count(depot->count, count, "P3", "magazines in the depot");
+  expect(depot->low <= count && count <= depot->high, "P3", "a depot beyond its own low or high mark", depot);
 }
 
-static void check_depot(const pool_t *pool)
+static void check_depots(const pool_t *pool)
 {
   size_t count = 0;
-  for (unsigned shard = 0; shard < DEPOT_SHARDS; shard++)
-    count += check_shard(pool, pool->depot[shard]);
-  expect_count(pool->depot_count, count, "P3", "magazines in the depot");
-  expect(pool->depot_low <= pool->depot_count, "P3", "fewer magazines in the depot than ever", pool);
+  for (unsigned shard = 0; shard < pool->shards; shard++) {
+    check_depot(pool, &pool->depots[shard]);
+    count += pool->depots[shard].count;
+  }
+  expect_count(pool->depot_count, count, "P3", "magazines in all depots");
 }
 
 static void check_pool_lists(pool_t *pool)
 {
   expect(pool->magazine_most >= 2 && pool->magazine_most <= MAGAZINE_MOST, "P3", "a size no magazine can have", pool);
   check_slab_lists(pool);
-  check_depot(pool);
+  check_depots(pool);
 }
 
 bool check_pool(pool_t *pool)

@@ -17,6 +17,7 @@ static lock_t ready_lock, records_lock;
 static bool ready;                     /* stored with release once everything below is set, read with acquire */
 
 static pool_t front_pools[CLASS_COUNT];
+static depot_t front_depots[CLASS_CACHED + 1][DEPOT_SHARDS];
 
 heap_t *heaps_first(void) { return &heap_front; }
 
@@ -149,7 +150,7 @@ static uint32_t block_size_of(const heap_t *heap, unsigned c) { return heap->cla
 /* ---- records of heaps without a region: pools, tables of classes ---- */
 
 enum { RECORD_SIZE = 512 };
-_Static_assert(sizeof(pool_t) <= RECORD_SIZE && CLASS_COUNT * sizeof(uint32_t) <= RECORD_SIZE, "both fit");
+_Static_assert(sizeof(pool_record_t) <= RECORD_SIZE && CLASS_COUNT * sizeof(uint32_t) <= RECORD_SIZE, "both fit");
 
 typedef struct record { struct record *next; } record_t;
 static record_t *unused_records;
@@ -175,15 +176,28 @@ void heap_give_record(const heap_t *heap, void *record)
   lock_release(&records_lock);
 }
 
+static pool_t *take_pool_record(heap_t *heap, unsigned c, depot_t **depots)
+{
+  bool is_cached = heap->cached && c <= CLASS_CACHED;
+  if (heap == &heap_front) {
+    *depots = is_cached ? front_depots[c] : NULL;
+    return &front_pools[c];
+  }
+  pool_record_t *record = heap_take_record(heap, is_cached ? sizeof *record : sizeof record->pool);
+  *depots = record && is_cached ? record->depots : NULL;
+  return record ? &record->pool : NULL;
+}
+
 COLD static pool_t *make_pool(heap_t *heap, unsigned c)
 {
   lock_acquire(&heap->lock);
   pool_t *pool = heap->pools[c];
   if (!pool && heap_front_ready()) {
-    pool = heap == &heap_front ? &front_pools[c] : heap_take_record(heap, sizeof *pool);
+    depot_t *depots;
+    pool = take_pool_record(heap, c, &depots);
     if (pool) {
       pool_init(pool, &(pool_make_t){.size_class = c, .block_size = block_size_of(heap, c), .heap = heap, .space = heap->space,
-                                     .budget = &heap->budget, .plane = heap->plane, .cached = heap->cached, .single_thread = heap->lock.solo});
+                                     .budget = &heap->budget, .plane = heap->plane, .depots = depots, .single_thread = heap->lock.solo});
       __atomic_store_n(&heap->pools[c], pool, __ATOMIC_RELEASE);
     }
   }
@@ -205,6 +219,10 @@ void *heap_take_record(heap_t *heap, size_t size)
     run_become(run, RUN_REGION, NULL);
     heap->records = run->start;
     heap->records_end = run->start + run_bytes(arena_of(heap->space, run->start), run);
+    if (arena_of(heap->space, run->start) != heap->own_space.fixed) {
+      run->next = heap->records_beyond;
+      heap->records_beyond = run;
+    }
   }
   void *record = heap->records;
   heap->records += size;

@@ -49,6 +49,7 @@ struct pool_heap {
 
   size_t    head_bytes;                 /* held by the heap's own records */
   char     *records, *records_end;      /* room for more of them */
+  run_t    *records_beyond;             /* runs of them that the region had no room for */
   run_t    *region_run;                 /* of the process's space, that the region is in; NULL: there is none */
   char     *region;
   size_t    region_size;
@@ -58,6 +59,13 @@ struct pool_heap {
   char      name[HEAP_NAME_SIZE];
   pool_t   *pools[CLASS_COUNT];         /* NULL: no request of the class yet. Published with release, read with acquire */
 };
+
+/* A pool's record, and all the records a heap can need: a pool for each class, and a table of classes in the place of class 0's. */
+typedef struct pool_record {
+  pool_t  pool;
+  depot_t depots[DEPOT_SHARDS];         /* of cached classes alone */
+} pool_record_t;
+enum { HEAP_RECORDS_MOST = CLASS_COUNT * sizeof(pool_record_t) };
 
 /* What a block is, whoever's it is. `heap` NULL: none of ours. */
 typedef struct located {

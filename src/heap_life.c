@@ -181,7 +181,7 @@ static heap_t *create_in_budget(const pool_heap_options_t *o)
 static heap_t *create_in_reserve(const pool_heap_options_t *o)
 {
   size_t units = space_units(&space_of_process, o->reserve);
-  size_t records = units * (sizeof(run_t) + LONG_BITMAP_WORDS * sizeof(uint64_t) + 1) + sizeof(heap_t) + 2 * KIB;
+  size_t records = units * (sizeof(run_t) + LONG_BITMAP_WORDS * sizeof(uint64_t) + 1) + sizeof(heap_t) + HEAP_RECORDS_MOST;
   heap_t *heap = create_in_run((units << UNIT_LOG2) + round_up(records, UNIT), UNIT_LOG2, o);
   if (heap) {
     heap->own_space.beyond = &space_of_process;
@@ -360,6 +360,10 @@ static void give_records(heap_t *heap)
   for (unsigned c = 1; c < CLASS_COUNT; c++)
     heap_give_record(heap, heap->pools[c]);
   heap_give_record(heap, (void *)(uintptr_t)heap->class_sizes);
+  for (run_t *run = heap->records_beyond, *next; run; run = next) {
+    next = run->next;
+    space_give(&space_of_process, run, true);
+  }
 }
 
 void heap_destroy(heap_t *heap)

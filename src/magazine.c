@@ -43,11 +43,11 @@ static void stock_keep_empty(stock_t *stock, void **magazine)
 }
 
 /* The floor of an empty magazine, or NULL: no memory. */
-static void **stock_empty(stock_t *stock, pool_t *pool)
+static void **stock_empty(magazines_t *magazines, stock_t *stock, pool_t *pool)
 {
   void **magazine = stock->empties;
   if (!magazine)
-    return pool_new_magazine(pool, magazine_most(pool));
+    return pool_new_magazine(pool, magazine_most(pool), magazines->shard);
   stock->empties = magazine_below(magazine);
   return magazine_floor(magazine, magazine_most(pool));
 }
@@ -100,7 +100,7 @@ NOINLINE static void overflow_to_pool(magazines_t *magazines, pool_t *pool, void
   stock_t *stock = &magazines->of[pool->size_class];
   void **full = loaded->slot, **floor, *top = loaded->top;
   if (full == MAGAZINE_NOWHERE || stock->count < stock_most(pool))
-    floor = stock_empty(stock, pool);
+    floor = stock_empty(magazines, stock, pool);
   else
     floor = pool_exchange_full(pool, last_word(stock_pop(stock)), magazine_most(pool), magazines->shard);
   if (unlikely(!floor)) {
@@ -137,7 +137,7 @@ static void stock_shrink(magazines_t *magazines, pool_t *pool, unsigned keep)
   while (stock->empties) {
     void **magazine = stock->empties;
     stock->empties = magazine_below(magazine);
-    pool_keep_magazine(pool, magazine);
+    pool_keep_magazine(pool, magazine, magazines->shard);
   }
 }
 
@@ -164,10 +164,10 @@ void magazines_drop(magazines_t *magazines, pool_t *pool)
   loaded_t *loaded = &magazines->cache->of[c];
   stock_t *stock = &magazines->of[c];
   while (stock->full)
-    pool_keep_magazine(pool, stock_pop(stock));
+    pool_keep_magazine(pool, stock_pop(stock), magazines->shard);
   stock_shrink(magazines, pool, 0);
   if (loaded->slot != MAGAZINE_NOWHERE)
-    pool_keep_magazine(pool, loaded->slot + !loaded->top);
+    pool_keep_magazine(pool, loaded->slot + !loaded->top, magazines->shard);
   OWNER_STORE(loaded->top, NULL);
   OWNER_STORE(loaded->slot, MAGAZINE_NOWHERE);
 }

@@ -17,8 +17,10 @@ enum {
   STOCK_SHARE = 64,                  /* this part of its blocks */
 
   DEPOT_LEAST = 4,
-  DEPOT_GROWTH = 32,                 /* magazines more for one that changed threads */
+  DEPOT_GROWTH = 32,                 /* magazines more for one that changed shards, */
+  DEPOT_GROWTH_SLAB = 4,             /* for a slab whose blocks did, */
   DEPOT_DECAY = 7,                   /* and a 128th less when the bound is met */
+  DEPOT_NEED_DECAY = 4,              /* this part of what a shard needs is forgotten in an epoch without need */
 
   CLOSE_LEAST_BYTES = 16 << 10,      /* a slab of which less was ever touched may stay: its unit would be taken for something that
                                         * touches more (espresso: 5.0 MiB where every unused slab was closed, 3.3 where none) */
@@ -54,7 +56,9 @@ void pool_init(pool_t *pool, const pool_make_t *make)
   pool->space = make->space;
   pool->budget = make->budget;
   pool->heap = make->heap;
-  pool->cached = make->cached && size <= SIZE_CACHED && make->size_class <= CLASS_CACHED;
+  pool->cached = make->depots && size <= SIZE_CACHED && make->size_class <= CLASS_CACHED;
+  pool->depots = make->depots;
+  pool->shards = make->depots ? DEPOT_SHARDS : 0;
   pool->plane = pool->cached ? make->plane : POOL_PLANE_NONE;
   pool->lock.solo = make->single_thread;
   settle_magazine_size(pool);
@@ -150,12 +154,21 @@ static run_t *fullest_partial(const pool_t *pool)
   return NULL;
 }
 
+/* Blocks go from shard to shard: allow for more magazines in the depots. */
+static void note_change(pool_t *pool, size_t by)
+{
+  size_t most = pool->capacity * 3 / (4 * pool->magazine_most);
+  pool->depot_bound = (uint32_t)min_size(pool->depot_bound + by, most);
+}
+
 /* Free blocks of the fullest slabs; fresh ones only where there are none. */
-static size_t take_blocks(pool_t *pool, void **blocks, size_t want, block_past_t *past)
+static size_t take_blocks(pool_t *pool, void **blocks, size_t want, unsigned shard, block_past_t *past)
 {
   size_t got = 0;
   run_t *slab;
   while (got < want && (slab = fullest_partial(pool)) != NULL) {
+    if (slab->shard != shard)
+      note_change(pool, DEPOT_GROWTH_SLAB);
     got += slab_take_free(slab, pool->block_size, blocks, want - got);
     slab_relist(pool, slab);
   }
@@ -201,13 +214,14 @@ static run_t *slab_of(pool_t *pool, const void *block)
 }
 
 /* Returns the blocks; those next to each other that are of one slab share its look-up. */
-static void put_blocks(pool_t *pool, void *const *blocks, size_t count)
+static void put_blocks(pool_t *pool, void *const *blocks, size_t count, unsigned shard)
 {
   size_t size = pool->block_size;
   uint64_t inverse = pool->inverse;
   pool->out -= count;
   for (size_t i = 0; i < count;) {
     run_t *slab = slab_of(pool, blocks[i]);
+    slab->shard = (uint8_t)shard;
     size_t slab_bytes = slab->capacity * size;
     size_t offset = (size_t)((char *)blocks[i] - slab->start);
     do {
@@ -224,7 +238,7 @@ static void put_blocks(pool_t *pool, void *const *blocks, size_t count)
 size_t pool_take(pool_t *pool, void **blocks, size_t want, block_past_t *past)
 {
   lock_acquire(&pool->lock);
-  size_t got = take_blocks(pool, blocks, want, past);
+  size_t got = take_blocks(pool, blocks, want, 0, past);
   lock_release(&pool->lock);
   return got;
 }
@@ -232,7 +246,7 @@ size_t pool_take(pool_t *pool, void **blocks, size_t want, block_past_t *past)
 void pool_put(pool_t *pool, void *const *blocks, size_t count)
 {
   lock_acquire(&pool->lock);
-  put_blocks(pool, blocks, count);
+  put_blocks(pool, blocks, count, 0);
   lock_release(&pool->lock);
 }
 
@@ -247,10 +261,10 @@ void *pool_ask(pool_t *pool, const run_t *slab, const void *address)
 
 /* ---- magazines ---- */
 
-static void empties_push(pool_t *pool, void **magazine)
+static void empties_push(depot_t *depot, void **magazine)
 {
-  magazine_put_away(magazine, pool->empties, 0);
-  pool->empties = magazine;
+  magazine_put_away(magazine, depot->empties, 0);
+  depot->empties = magazine;
 }
 
 /* Magazines of pools that ended. */
@@ -280,13 +294,16 @@ static void magazines_disown(void **magazine)
   lock_release(&pool_magazines_lock);
 }
 
-static void **empties_pop(pool_t *pool)
+static void **empties_pop(pool_t *pool, unsigned shard)
 {
-  void **magazine = pool->empties;
+  depot_t *depot = &pool->depots[shard];
+  for (unsigned i = 1; !depot->empties && i < pool->shards; i++)
+    depot = &pool->depots[(shard + i) % pool->shards];
+  void **magazine = depot->empties;
   if (!magazine)
     return magazine_take();
-  pool->empties = magazine_below(magazine);
-  __builtin_prefetch(pool->empties, 1);
+  depot->empties = magazine_below(magazine);
+  __builtin_prefetch(depot->empties, 1);
   return magazine;
 }
 
@@ -298,31 +315,53 @@ static size_t entries_below(void *const *top)
   return n;
 }
 
-static void depot_push(pool_t *pool, void **top, unsigned shard)
+static void depot_push(pool_t *pool, depot_t *depot, void **top)
 {
   void **magazine = magazine_of(top);
-  magazine_put_away(magazine, pool->depot[shard], (size_t)(top - magazine));
-  pool->depot[shard] = magazine;
+  magazine_put_away(magazine, depot->newest, (size_t)(top - magazine));
+  depot->newest = magazine;
+  if (++depot->count > depot->high)
+    depot->high = depot->count;
   pool->depot_count++;
 }
 
-/* What the same thread gave, if there is any: its blocks are in that core's cache still. */
-static unsigned shard_to_pop(const pool_t *pool, unsigned shard)
+static void **depot_pop(pool_t *pool, depot_t *depot)
 {
-  while (!pool->depot[shard])
-    shard = (shard + 1) % DEPOT_SHARDS;
-  return shard;
-}
-
-static void **depot_pop(pool_t *pool, unsigned shard)
-{
-  void **magazine = pool->depot[shard], **top = magazine_top(magazine);
-  pool->depot[shard] = magazine_below(magazine);
-  __builtin_prefetch(pool->depot[shard], 1);
-  if (--pool->depot_count < pool->depot_low)
-    pool->depot_low = pool->depot_count;
+  void **magazine = depot->newest, **top = magazine_top(magazine);
+  depot->newest = magazine_below(magazine);
+  __builtin_prefetch(depot->newest, 1);
+  pool->depot_count--;
+  if (--depot->count < depot->low)
+    depot->low = depot->count;
   magazine[0] = NULL;
   return top;
+}
+
+/* By a thread of its shard. */
+static void **depot_pop_own(pool_t *pool, depot_t *depot)
+{
+  void **top = depot_pop(pool, depot);
+  depot->need = (uint32_t)max_size(depot->need, depot->high - depot->count);
+  return top;
+}
+
+/* A magazine of another shard, which comes with its blocks out of another core's cache. That shard keeps what it needs, or its
+ * threads would have to take others' magazines in their turn, and blocks wander for ever (sh8bench with four threads 4.8 s, 3.0
+ * so). */
+static void **depot_steal(pool_t *pool, unsigned shard, bool needed_too)
+{
+  for (unsigned i = 1; i < pool->shards; i++) {
+    depot_t *depot = &pool->depots[(shard + i) % pool->shards];
+    if (depot->count <= (needed_too ? 0 : depot->need))
+      continue;
+    void **top = depot_pop(pool, depot);
+    depot->high--;
+    for (char *line = (char *)magazine_of(top); line <= (char *)top; line += 64)
+      __builtin_prefetch(line, 1);
+    note_change(pool, DEPOT_GROWTH);
+    return top;
+  }
+  return NULL;
 }
 
 /* Room for one more? Meeting the bound lets it fade. */
@@ -334,71 +373,62 @@ static bool depot_has_room(pool_t *pool)
   return false;
 }
 
-/* A magazine that changes threads: allow for more of them, and fetch its lines from the other core at once. */
-static void note_change(pool_t *pool, void **top)
+static void **refill_from_slabs(pool_t *pool, unsigned k, unsigned shard)
 {
-  for (char *line = (char *)magazine_of(top); line <= (char *)top; line += 64)
-    __builtin_prefetch(line, 1);
-  size_t most = pool->capacity * 3 / (4 * pool->magazine_most);
-  pool->depot_bound = (uint32_t)min_size(pool->depot_bound + DEPOT_GROWTH, most);
-}
-
-static void **refill_from_slabs(pool_t *pool, void **magazine, unsigned k)
-{
+  void **magazine = empties_pop(pool, shard);
+  if (!magazine)
+    return NULL;
   void **floor = magazine_floor(magazine, k);
   *floor = NULL;
-  size_t got = take_blocks(pool, floor + 1, k, NULL);
+  size_t got = take_blocks(pool, floor + 1, k, shard, NULL);
   if (got)
     return floor + got;
-  empties_push(pool, magazine);
+  empties_push(&pool->depots[shard], magazine);
   return NULL;
 }
 
 void **pool_exchange_empty(pool_t *pool, void **empty, unsigned k, unsigned shard)
 {
-  void **top = NULL;
+  depot_t *depot = &pool->depots[shard];
   lock_acquire(&pool->lock);
   if (empty)
-    empties_push(pool, magazine_of(empty));
-  if (pool->depot_count) {
-    unsigned from = shard_to_pop(pool, shard);
-    top = depot_pop(pool, from);
-    if (from != shard)
-      note_change(pool, top);
-  } else {
-    void **magazine = empties_pop(pool);
-    if (magazine)
-      top = refill_from_slabs(pool, magazine, k);
-  }
+    empties_push(depot, magazine_of(empty));
+  void **top = depot->count ? depot_pop_own(pool, depot) : NULL;
+  if (!top && pool->depot_count)
+    top = depot_steal(pool, shard, false);
+  if (!top)
+    top = refill_from_slabs(pool, k, shard);
+  if (!top)
+    top = depot_steal(pool, shard, true);
   lock_release(&pool->lock);
   return top;
 }
 
 /* The entries of a magazine go back to the slabs; nothing but word 0 is written to it. */
-static void return_entries(pool_t *pool, void **top)
+static void return_entries(pool_t *pool, void **top, unsigned shard)
 {
   size_t n = entries_below(top);
-  put_blocks(pool, top - n + 1, n);
+  put_blocks(pool, top - n + 1, n, shard);
 }
 
 void **pool_exchange_full(pool_t *pool, void **top, unsigned k, unsigned shard)
 {
   void **magazine = magazine_of(top), **empty = NULL;
   lock_acquire(&pool->lock);
-  if (depot_has_room(pool) && (empty = empties_pop(pool)) != NULL) {
-    depot_push(pool, top, shard);
+  if (depot_has_room(pool) && (empty = empties_pop(pool, shard)) != NULL) {
+    depot_push(pool, &pool->depots[shard], top);
   } else {
-    return_entries(pool, top);
+    return_entries(pool, top, shard);
     empty = magazine;
   }
   lock_release(&pool->lock);
   return magazine_floor(empty, k);
 }
 
-void **pool_new_magazine(pool_t *pool, unsigned k)
+void **pool_new_magazine(pool_t *pool, unsigned k, unsigned shard)
 {
   lock_acquire(&pool->lock);
-  void **magazine = empties_pop(pool);
+  void **magazine = empties_pop(pool, shard);
   lock_release(&pool->lock);
   return magazine ? magazine_floor(magazine, k) : NULL;
 }
@@ -407,10 +437,10 @@ void pool_retire_magazine(pool_t *pool, void **top, unsigned shard)
 {
   lock_acquire(&pool->lock);
   if (magazine_is_full_at(top + 1) && *top && depot_has_room(pool)) {
-    depot_push(pool, top, shard);
+    depot_push(pool, &pool->depots[shard], top);
   } else {
-    return_entries(pool, top);
-    empties_push(pool, magazine_of(top));
+    return_entries(pool, top, shard);
+    empties_push(&pool->depots[shard], magazine_of(top));
   }
   lock_release(&pool->lock);
 }
@@ -419,8 +449,8 @@ size_t pool_depot_blocks(pool_t *pool)
 {
   size_t blocks = 0;
   lock_acquire(&pool->lock);
-  for (unsigned shard = 0; shard < DEPOT_SHARDS; shard++)
-    for (void **magazine = pool->depot[shard]; magazine; magazine = magazine_below(magazine))
+  for (unsigned shard = 0; shard < pool->shards; shard++)
+    for (void **magazine = pool->depots[shard].newest; magazine; magazine = magazine_below(magazine))
       blocks += entries_below(magazine_top(magazine));
   lock_release(&pool->lock);
   return blocks;
@@ -430,8 +460,8 @@ bool pool_depot_holds(pool_t *pool, const void *block)
 {
   bool found = false;
   lock_acquire(&pool->lock);
-  for (unsigned shard = 0; shard < DEPOT_SHARDS; shard++)
-    for (void **magazine = pool->depot[shard]; magazine && !found; magazine = magazine_below(magazine))
+  for (unsigned shard = 0; shard < pool->shards; shard++)
+    for (void **magazine = pool->depots[shard].newest; magazine && !found; magazine = magazine_below(magazine))
       for (void **entry = magazine_top(magazine); *entry && !found; entry--)
         found = *entry == block;
   lock_release(&pool->lock);
@@ -440,13 +470,15 @@ bool pool_depot_holds(pool_t *pool, const void *block)
 
 /* ---- giving back ---- */
 
-static void depot_shrink(pool_t *pool, size_t keep)
+static void depot_shrink(pool_t *pool, unsigned shard, size_t keep)
 {
-  while (pool->depot_count > keep) {
-    void **top = depot_pop(pool, shard_to_pop(pool, 0));
-    return_entries(pool, top);
-    empties_push(pool, magazine_of(top));
+  depot_t *depot = &pool->depots[shard];
+  while (depot->count > keep) {
+    void **top = depot_pop(pool, depot);
+    return_entries(pool, top, shard);
+    empties_push(depot, magazine_of(top));
   }
+  depot->high = depot->count;
 }
 
 /* Those that hold more than `least` bytes of memory. */
@@ -467,8 +499,12 @@ static void close_unused_slabs(pool_t *pool, size_t least)
 void pool_tick(pool_t *pool)
 {
   lock_acquire(&pool->lock);
-  depot_shrink(pool, pool->depot_count - pool->depot_low);
-  pool->depot_low = pool->depot_count;
+  for (unsigned shard = 0; shard < pool->shards; shard++) {
+    depot_t *depot = &pool->depots[shard];
+    depot_shrink(pool, shard, depot->count - depot->low);
+    depot->low = depot->count;
+    depot->need -= (depot->need + DEPOT_NEED_DECAY - 1) / DEPOT_NEED_DECAY;
+  }
   pool->depot_bound /= 2;
   if (!pool->out)
     close_unused_slabs(pool, CLOSE_LEAST_BYTES);
@@ -478,25 +514,29 @@ void pool_tick(pool_t *pool)
 void pool_drain(pool_t *pool)
 {
   lock_acquire(&pool->lock);
-  depot_shrink(pool, 0);
+  for (unsigned shard = 0; shard < pool->shards; shard++)
+    depot_shrink(pool, shard, 0);
   close_unused_slabs(pool, 0);
   lock_release(&pool->lock);
 }
 
 /* ---- the end of all blocks ---- */
 
-void pool_keep_magazine(pool_t *pool, void **top)
+void pool_keep_magazine(pool_t *pool, void **top, unsigned shard)
 {
   lock_acquire(&pool->lock);
-  empties_push(pool, magazine_of(top));
+  empties_push(&pool->depots[shard], magazine_of(top));
   lock_release(&pool->lock);
 }
 
 static void depot_drop(pool_t *pool)
 {
-  while (pool->depot_count)
-    empties_push(pool, magazine_of(depot_pop(pool, shard_to_pop(pool, 0))));
-  pool->depot_low = 0;
+  for (unsigned shard = 0; shard < pool->shards; shard++) {
+    depot_t *depot = &pool->depots[shard];
+    while (depot->count)
+      empties_push(depot, magazine_of(depot_pop(pool, depot)));
+    depot->high = depot->need = 0;
+  }
 }
 
 static void slab_reset(pool_t *pool, run_t *slab)
@@ -522,8 +562,10 @@ void pool_finish(pool_t *pool)
 {
   lock_acquire(&pool->lock);
   depot_drop(pool);
-  magazines_disown(pool->empties);
-  pool->empties = NULL;
+  for (unsigned shard = 0; shard < pool->shards; shard++) {
+    magazines_disown(pool->depots[shard].empties);
+    pool->depots[shard].empties = NULL;
+  }
   for (unsigned list = SLAB_FULL; list < SLAB_LISTS; list++)
     while (pool->slabs[list])
       pool_close_slab(pool, pool->slabs[list]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A pool is everything that serves one size class of one heap: its slabs and its depot of spare magazines, under one lock.
+ * A pool is everything that serves one size class of one heap: its slabs and its depots of spare magazines, under one lock.
  *
  * A magazine is MAGAZINE_WORDS pointers, aligned to its size. Word 0 belongs to whoever has the magazine put away; entries
  * grow upwards to the last word from a NULL that ends them:
@@ -14,13 +14,13 @@
  * A thread keeps a small stock of full magazines to itself. What is over goes back to the bitmaps, since a refill from there
  * is in address order and puts the objects of a user together again (Lua: 3.7 s where half the class could stay in
  * magazines, 2.2 with a 64th); except where blocks are given by one thread and taken by another: for those the depot takes
- * whole magazines, last in first out. It is in shards by thread, so that a thread gets its own back first, with blocks that
- * its core has in its cache.
+ * whole magazines, last in first out. There is one for each shard of threads, so that a thread gets its own back first, with
+ * blocks that its core has in its cache, and other threads' only where those have more than they need.
  *
  *   P1 out == blocks of all slabs that are neither free bits nor fresh: with callers, in magazines, in the depot
  *   P2 a slab is in the list that its free count says: slab_list_of(); only `current` and slabs whose blocks are all fresh, in the
  *      list SLAB_RESET, have fresh blocks
- *   P3 depot_count == the magazines of the depot, each with an entry at least */
+ *   P3 depot_count == the magazines of all depots, each with an entry at least; count of one: low <= count <= high */
 #ifndef POOL_INTERNAL_H
 #define POOL_INTERNAL_H
 
@@ -31,11 +31,20 @@ enum {
   MAGAZINE_WORDS = 64,
   MAGAZINE_BYTES = MAGAZINE_WORDS * 8,
   MAGAZINE_MOST = MAGAZINE_WORDS - 2,
-  DEPOT_SHARDS = 4
+  DEPOT_SHARDS = 8
 };
 
 /* Slabs by how many of their blocks are free: the fullest are taken from first, so that the emptiest become unused. */
 enum { SLAB_FULL, SLAB_PARTIAL_1, SLAB_PARTIAL_2, SLAB_PARTIAL_3, SLAB_PARTIAL_4, SLAB_RESET, SLAB_LISTS };
+
+/* Spare magazines of the threads of one shard. */
+typedef struct depot {
+  void   **newest;     /* magazine with entries, or NULL */
+  void   **empties;    /* magazines without entries */
+  uint32_t count;      /* of those with entries */
+  uint32_t low, high;  /* the fewest since the last tick; the most since then, less those that other shards took */
+  uint32_t need;       /* the most that the shard's own threads lately took in a row: so many are left to them */
+} depot_t;
 
 typedef struct pool {
   lock_t    lock;
@@ -44,6 +53,7 @@ typedef struct pool {
   uint8_t   size_class;
   uint8_t   magazine_most;    /* blocks a magazine of this class may hold */
   bool      cached;           /* threads keep magazines of it */
+  uint8_t   shards;           /* depots there are */
   uint8_t   stock_most;       /* full magazines a thread may keep beside the loaded one */
   uint8_t   plane;            /* POOL_PLANE_*: where the class map says its class */
   uint64_t  inverse;
@@ -51,11 +61,9 @@ typedef struct pool {
   budget_t *budget;
   struct pool_heap *heap;     /* whose pool it is; nothing here looks into it */
 
-  void    **depot[DEPOT_SHARDS];   /* the newest magazine of each shard, or NULL */
-  void    **empties;          /* magazines without entries */
-  uint32_t  depot_count;      /* of all shards */
-  uint32_t  depot_low;        /* the fewest since the last tick */
-  uint32_t  depot_bound;      /* how many it may hold: grows while blocks wander from thread to thread */
+  depot_t  *depots;           /* one for each shard; NULL: no thread has magazines of this class */
+  uint32_t  depot_count;      /* magazines with entries in all depots */
+  uint32_t  depot_bound;      /* how many they may hold: grows while blocks wander from thread to thread */
 
   run_t    *current;          /* the slab with fresh blocks */
   run_t    *slabs[SLAB_LISTS];
@@ -80,7 +88,7 @@ typedef struct pool_make {
   budget_t         *budget;
   uint8_t           plane;
   bool              single_thread;  /* no lock */
-  bool              cached;         /* threads may keep magazines of it */
+  depot_t          *depots;         /* DEPOT_SHARDS of them, zeroed; NULL: no thread may keep magazines of it */
 } pool_make_t;
 void pool_init(pool_t *pool, const pool_make_t *make);
 
@@ -109,13 +117,13 @@ void **pool_exchange_empty(pool_t *pool, void **empty, unsigned k, unsigned shar
 void **pool_exchange_full(pool_t *pool, void **top, unsigned k, unsigned shard);
 
 /* An empty magazine's floor, or NULL: no memory. */
-void **pool_new_magazine(pool_t *pool, unsigned k);
+void **pool_new_magazine(pool_t *pool, unsigned k, unsigned shard);
 
 /* Takes entries and magazine for good; either may be absent (top at the floor). */
 void pool_retire_magazine(pool_t *pool, void **top, unsigned shard);
 
 /* Takes a magazine whose entries do not count any more. */
-void pool_keep_magazine(pool_t *pool, void **top);
+void pool_keep_magazine(pool_t *pool, void **top, unsigned shard);
 
 /* Every block is back at once: the slabs are as if just opened, and stay. */
 void pool_reset(pool_t *pool);

@@ -7,7 +7,7 @@ void slab_init(run_t *slab, arena_t *arena, void *owner, unsigned size_class, si
   size_t capacity = run_bytes(arena, slab) / block_size;
   slab->size_class = (uint8_t)size_class;
   slab->capacity = (uint32_t)capacity;
-  slab->quarter = (uint32_t)capacity / 4;
+  slab->quarter = (uint16_t)(capacity / 4);
   slab->free_count = slab->fresh = 0;
   bool is_short = capacity <= SHORT_BITMAP_WORDS * WORD_BITS;
   slab->bitmap = is_short ? slab->short_bitmap : arena->long_bitmaps + (size_t)(slab - arena->runs) * LONG_BITMAP_WORDS;

@@ -300,6 +300,27 @@ static void parents(void **state)
   pool_heap_destroy(top);
 }
 
+/* A heap whose budget was raised when its region was full has records of new classes in the process's space: they end with it. */
+static void records_beyond_the_region(void **state)
+{
+  (void)state;
+  os_fake_heal();
+  pool_heap_destroy(heap_new(NULL));
+  size_t before = space_of_process.used_units;
+  for (size_t i = 0; i < 20; i++) {
+    pool_heap_t *heap = heap_new(&(pool_heap_options_t){.budget = 256 << 10});
+    while (pool_heap_alloc(heap, 64)) {
+    }
+    assert_true(pool_heap_set_budget(heap, 16 << 20));
+    for (size_t size = 16; size <= 8192; size += size / 16 + 16)
+      assert_non_null(pool_heap_alloc(heap, size));
+    check_everything();
+    pool_heap_destroy(heap);
+    check_everything();
+  }
+  assert_int_equal(space_of_process.used_units, before);
+}
+
 static void changing_the_budget(void **state)
 {
   (void)state;
@@ -661,6 +682,7 @@ int main(void)
     cmocka_unit_test(what_a_budget_is_good_for),
     cmocka_unit_test(what_memory_is_good_for),
     cmocka_unit_test(parents),
+    cmocka_unit_test(records_beyond_the_region),
     cmocka_unit_test(changing_the_budget),
     cmocka_unit_test(asked_for_help),
     cmocka_unit_test(overflowing_test),

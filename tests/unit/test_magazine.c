@@ -8,6 +8,7 @@
 enum { LIVE = 3000 };
 
 static pool_t pool;
+static depot_t depots[DEPOT_SHARDS];
 static budget_t budget;
 static cache_t cache;
 static magazines_t magazines;
@@ -17,8 +18,9 @@ static void all_new(unsigned c)
   region_t *region = region_new(UNIT_LOG2, REGION_BYTES);
   os_fake_heal();
   budget = (budget_t){0};
+  memset(depots, 0, sizeof depots);
   pool_init(&pool, &(pool_make_t){.size_class = c, .block_size = size_class_size[c], .space = &region->space, .budget = &budget,
-                                  .plane = POOL_PLANE_NONE, .cached = true});
+                                  .plane = POOL_PLANE_NONE, .depots = depots});
   magazines_init(&magazines, &cache, 1);
 }
 

@@ -8,6 +8,7 @@
 enum { BLOCKS = 4000 };
 
 static pool_t pool;
+static depot_t depots[DEPOT_SHARDS];
 static budget_t budget;
 
 static void pool_new(unsigned c, unsigned unit_log2, size_t bytes)
@@ -15,8 +16,9 @@ static void pool_new(unsigned c, unsigned unit_log2, size_t bytes)
   region_t *region = region_new(unit_log2, bytes);
   os_fake_heal();
   budget = (budget_t){0};
+  memset(depots, 0, sizeof depots);
   pool_init(&pool, &(pool_make_t){.size_class = c, .block_size = size_class_size[c], .space = &region->space, .budget = &budget,
-                                  .plane = POOL_PLANE_NONE, .cached = true});
+                                  .plane = POOL_PLANE_NONE, .depots = depots});
 }
 
 static void class_new(unsigned c) { pool_new(c, UNIT_LOG2, REGION_BYTES); }
@@ -209,7 +211,7 @@ static void the_depot(void **state)
     void **top = pool_exchange_empty(&pool, NULL, (unsigned)k, MY_SHARD);
     pool_retire_magazine(&pool, empty_out(top, blocks, &count), MY_SHARD);
   }
-  void **floor = pool_new_magazine(&pool, (unsigned)k);
+  void **floor = pool_new_magazine(&pool, (unsigned)k, MY_SHARD);
   size_t in_depot = 0;
   for (size_t i = 0; i + k <= count; i += k) {
     floor = pool_exchange_full(&pool, fill(floor, blocks + i, k), (unsigned)k, MY_SHARD);
@@ -241,7 +243,7 @@ static void blocks_that_wander(void **state)
   }
   uint32_t before = pool.depot_bound;
   for (size_t turn = 0; turn < 20; turn++) {
-    void **floor = pool_exchange_full(&pool, fill(pool_new_magazine(&pool, k), blocks + turn * k, k), k, MY_SHARD);
+    void **floor = pool_exchange_full(&pool, fill(pool_new_magazine(&pool, k, MY_SHARD), blocks + turn * k, k), k, MY_SHARD);
     size_t back = 0;
     void **top = pool_exchange_empty(&pool, floor, k, YOUR_SHARD);
     pool_retire_magazine(&pool, empty_out(top, blocks + turn * k, &back), MY_SHARD);
@@ -252,6 +254,79 @@ static void blocks_that_wander(void **state)
     pool_tick(&pool);
   assert_int_equal(pool.depot_bound, 0);
   check_pool(&pool);
+}
+
+/* A depot of four magazines, of which the shard's own threads have taken `need` again. */
+static void my_depot(unsigned k, unsigned need)
+{
+  void **tops[4];
+  for (size_t i = 0; i < 4; i++)
+    tops[i] = pool_exchange_empty(&pool, NULL, k, MY_SHARD);
+  for (size_t i = 0; i < 4; i++)
+    pool_retire_magazine(&pool, tops[i], MY_SHARD);
+  for (size_t i = 0; i < need; i++)
+    tops[i] = pool_exchange_empty(&pool, NULL, k, MY_SHARD);
+  for (size_t i = 0; i < need; i++)
+    pool_retire_magazine(&pool, tops[i], MY_SHARD);
+  assert_int_equal(pool.depot_count, 4);
+}
+
+static void a_shard_is_left_what_it_needs(void **state)
+{
+  (void)state;
+  for (unsigned need = 0; need <= 4; need++) {
+    class_new(20);
+    unsigned k = pool.magazine_most;
+    my_depot(k, need);
+    for (unsigned taken = 1; taken <= 6; taken++) {
+      size_t out = pool.out;
+      assert_non_null(pool_exchange_empty(&pool, NULL, k, YOUR_SHARD));
+      bool from_slabs = pool.out > out;
+      assert_int_equal(from_slabs, taken > 4 - need);
+      check_pool(&pool);
+    }
+    assert_int_equal(pool.depot_count, need);
+    pool_tick(&pool);
+    check_pool(&pool);
+  }
+}
+
+/* What is needed is forgotten when it is not needed any more, and counts for nothing where there is no other memory. */
+static void a_need_ends(void **state)
+{
+  (void)state;
+  class_new(20);
+  unsigned k = pool.magazine_most;
+  my_depot(k, 4);
+  assert_int_equal(pool.depots[MY_SHARD].need, 4);
+  for (size_t i = 0; i < 4; i++)
+    pool_tick(&pool);
+  assert_int_equal(pool.depots[MY_SHARD].need, 0);
+  my_depot(k, 4);
+  budget.limit = budget_held(&budget);
+  size_t got = 0;
+  while (pool_exchange_empty(&pool, NULL, k, YOUR_SHARD))
+    got++;
+  assert_true(got >= 4 && pool.depot_count == 0);
+  check_pool(&pool);
+}
+
+/* Blocks that go from thread to thread through the slabs are noticed too. */
+static void slabs_of_other_threads(void **state)
+{
+  (void)state;
+  for (unsigned shard = MY_SHARD; shard <= YOUR_SHARD; shard++) {
+    class_new(30);
+    unsigned k = pool.magazine_most;
+    void **top = pool_exchange_empty(&pool, NULL, k, MY_SHARD), **other = pool_exchange_empty(&pool, NULL, k, MY_SHARD);
+    assert_non_null(other);
+    pool_retire_magazine(&pool, top, MY_SHARD);
+    pool_drain(&pool);
+    uint32_t before = pool.depot_bound;
+    assert_non_null(pool_exchange_empty(&pool, NULL, k, shard));
+    assert_int_equal(pool.depot_bound > before, shard != MY_SHARD);
+    check_pool(&pool);
+  }
 }
 
 static void ticks_give_back_what_was_not_needed(void **state)
@@ -282,13 +357,13 @@ static void no_memory_for_magazines(void *argument)
   static void *blocks[MAGAZINE_MOST];
   class_new(7);
   os_fake.refuse = true;
-  void **floor = pool_new_magazine(&pool, 40);
+  void **floor = pool_new_magazine(&pool, 40, MY_SHARD);
   must(!floor);
   os_fake_heal();
-  floor = pool_new_magazine(&pool, 40);
+  floor = pool_new_magazine(&pool, 40, MY_SHARD);
   must(floor && pool_take(&pool, blocks, 40, NULL) == 40);
   os_fake.refuse = true;
-  while (pool_new_magazine(&pool, 40)) {
+  while (pool_new_magazine(&pool, 40, MY_SHARD)) {
   }
   void **same = pool_exchange_full(&pool, fill(floor, blocks, 40), 40, MY_SHARD);
   must(same == floor && pool.out == 0 && pool.depot_count == 0);
@@ -389,6 +464,9 @@ int main(void)
     cmocka_unit_test(a_refill_is_in_address_order),
     cmocka_unit_test(the_depot),
     cmocka_unit_test(blocks_that_wander),
+    cmocka_unit_test(a_shard_is_left_what_it_needs),
+    cmocka_unit_test(a_need_ends),
+    cmocka_unit_test(slabs_of_other_threads),
     cmocka_unit_test(ticks_give_back_what_was_not_needed),
     cmocka_unit_test(reset_and_finish),
     cmocka_unit_test(questions),
