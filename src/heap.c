@@ -16,8 +16,7 @@ const heap_dependents_t *heap_dependents;
 static lock_t ready_lock, records_lock;
 static bool ready;                     /* stored with release once everything below is set, read with acquire */
 
-static pool_t front_pools[CLASS_COUNT];
-static depot_t front_depots[CLASS_CACHED + 1][DEPOT_SHARDS];
+static struct { _Alignas(64) pool_record_t record; } front_pools[CLASS_COUNT];
 
 heap_t *heaps_first(void) { return &heap_front; }
 
@@ -179,11 +178,7 @@ void heap_give_record(const heap_t *heap, void *record)
 static pool_t *take_pool_record(heap_t *heap, unsigned c, depot_t **depots)
 {
   bool is_cached = heap->cached && c <= CLASS_CACHED;
-  if (heap == &heap_front) {
-    *depots = is_cached ? front_depots[c] : NULL;
-    return &front_pools[c];
-  }
-  pool_record_t *record = heap_take_record(heap, is_cached ? sizeof *record : sizeof record->pool);
+  pool_record_t *record = heap == &heap_front ? &front_pools[c].record : heap_take_record(heap, is_cached ? sizeof *record : sizeof record->pool);
   *depots = record && is_cached ? record->depots : NULL;
   return record ? &record->pool : NULL;
 }

@@ -47,7 +47,7 @@ typedef struct depot {
 } depot_t;
 
 typedef struct pool {
-  lock_t    lock;
+  /* What is read without the lock is in a line of its own. */
   uint32_t  block_size;
   uint32_t  slab_bytes;       /* wanted for one slab, whole units */
   uint8_t   size_class;
@@ -60,18 +60,19 @@ typedef struct pool {
   space_t  *space;
   budget_t *budget;
   struct pool_heap *heap;     /* whose pool it is; nothing here looks into it */
-
   depot_t  *depots;           /* one for each shard; NULL: no thread has magazines of this class */
+
+  size_t    capacity;         /* blocks of all slabs: seldom changed */
+
+  lock_t    lock;
   uint32_t  depot_count;      /* magazines with entries in all depots */
   uint32_t  depot_bound;      /* how many they may hold: grows while blocks wander from thread to thread */
-
   run_t    *current;          /* the slab with fresh blocks */
   run_t    *slabs[SLAB_LISTS];
   uint32_t  partial_count;    /* slabs in the partial lists */
-  size_t    capacity;         /* blocks of all slabs */
-  size_t    out;
   uint32_t  slab_count;
-  size_t    held_bytes;       /* by them */
+  size_t    out;
+  size_t    held_bytes;       /* by the slabs */
 } pool_t;
 
 enum { POOL_PLANE_NONE, POOL_PLANE_FRONT, POOL_PLANE_HEAP };
