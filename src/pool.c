@@ -18,7 +18,7 @@ enum {
 
   DEPOT_LEAST = 4,
   DEPOT_GROWTH = 32,                 /* magazines more for one that changed shards, */
-  DEPOT_GROWTH_SLAB = 4,             /* for a slab whose blocks did, */
+  DEPOT_GROWTH_SLAB = 16,            /* for a slab whose blocks did, */
   DEPOT_DECAY = 7,                   /* and a 128th less when the bound is met */
   DEPOT_NEED_DECAY = 4,              /* this part of what a shard needs is forgotten in an epoch without need */
 
