@@ -364,6 +364,17 @@ size_t space_purge(space_t *space, size_t keep)
   return purged << space->unit_log2;
 }
 
+bool space_purge_inside(space_t *space, char *from, char *to)
+{
+  char *first = (char *)round_up((uintptr_t)from, os_page_size()), *end = (char *)round_down((uintptr_t)to, os_page_size());
+  if (first >= end || !os_purge(first, (size_t)(end - first)))
+    return false;
+  lock_acquire(&space->lock);
+  space->purged_bytes += (uint64_t)(end - first);
+  lock_release(&space->lock);
+  return true;
+}
+
 /* After units came back: more than a quarter over what is kept is purged at once, so that one call serves many gives. */
 static void settle(space_t *space)
 {

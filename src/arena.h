@@ -56,7 +56,10 @@ typedef struct run {
   void         *owner;        /* slab: its pool; large: its heap */
   struct run   *next, *previous;
   uint64_t     *bitmap;       /* slab: bit i set: block i is free and here */
-  size_t        size;         /* large: usable bytes */
+  union {
+    size_t      size;         /* large: usable bytes */
+    uint64_t    purged;       /* slab of up to 64 blocks: bit i set: block i is free, and its inner pages hold no memory */
+  };
   uint64_t      short_bitmap[SHORT_BITMAP_WORDS];
 } run_t;
 _Static_assert(sizeof(run_t) == 128, "two cache lines");
@@ -130,6 +133,9 @@ size_t space_dirty_bytes(space_t *space);
 
 /* Gives dirty units back to the system until at most `keep` are left; returns the bytes given. */
 size_t space_purge(space_t *space, size_t keep);
+
+/* The whole pages of [from, to), inside a live run, go back to the system and read as zero. False: there are none, or they stay. */
+bool space_purge_inside(space_t *space, char *from, char *to);
 
 /* Halves what counts as lately once a purge delay has passed; purges what was not needed for so long. True once a delay. */
 bool space_tick(space_t *space, uint64_t now_ms);

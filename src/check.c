@@ -234,6 +234,7 @@ static void check_slab(const arena_t *arena, const run_t *slab)
   expect_count(slab->capacity, run_bytes(arena, slab) / pool->block_size, "S1", "capacity of a slab");
   expect_count(slab->quarter, slab->capacity / 4, "S1", "a quarter of a slab");
   expect_count(slab->free_count, bits_count(slab->bitmap, 0, slab->capacity), "S1", "free blocks of a slab");
+  expect(!(slab->purged & ~slab->bitmap[0]) && (!slab->purged || slab->capacity <= WORD_BITS), "S3", "a purged block is not free", slab->start);
   expect(slab->free_count <= slab->fresh && slab->fresh <= slab->capacity, "S1",
          "more free than fresh blocks, or more than there are", slab->start);
   size_t words_end = round_up(slab->capacity, WORD_BITS);
@@ -329,7 +330,7 @@ static void check_listed_slab(const pool_t *pool, const run_t *slab, unsigned li
 
 static void check_slab_lists(pool_t *pool)
 {
-  size_t slabs = 0, partial = 0, capacity = 0, out = 0;
+  size_t slabs = 0, partial = 0, capacity = 0, out = 0, idle = 0;
   bool current = false;
   for (unsigned list = 0; list < SLAB_LISTS; list++) {
     const run_t *previous = NULL;
@@ -340,6 +341,7 @@ static void check_slab_lists(pool_t *pool)
       partial += list >= SLAB_PARTIAL_1 && list <= SLAB_PARTIAL_4;
       capacity += slab->capacity;
       out += slab->fresh - slab->free_count;
+      idle += slab_idle(slab);
       current |= slab == pool->current;
     }
   }
@@ -348,6 +350,7 @@ static void check_slab_lists(pool_t *pool)
   expect_count(pool->partial_count, partial, "P2", "partial slabs of a pool");
   expect_count(pool->capacity, capacity, "P2", "capacity of a pool");
   expect_count(pool->out, out, "P1", "blocks out of the slabs");
+  expect_count(pool->idle, idle, "P4", "free blocks that hold memory");
 }
 
 /* Ticks the entries from `top` down to the NULL that ends them, which is at word 1 or above. */

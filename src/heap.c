@@ -192,7 +192,8 @@ COLD static pool_t *make_pool(heap_t *heap, unsigned c)
     pool = take_pool_record(heap, c, &depots);
     if (pool) {
       pool_init(pool, &(pool_make_t){.size_class = c, .block_size = block_size_of(heap, c), .heap = heap, .space = heap->space,
-                                     .budget = &heap->budget, .plane = heap->plane, .depots = depots, .single_thread = heap->lock.solo});
+                                     .budget = &heap->budget, .plane = heap->plane, .depots = depots,
+                                     .purges = !heap->region && !heap->checked && settings.purge_delay_ms != PURGE_NEVER, .single_thread = heap->lock.solo});
       __atomic_store_n(&heap->pools[c], pool, __ATOMIC_RELEASE);
     }
   }
@@ -312,6 +313,8 @@ size_t heap_trim(heap_t *heap, size_t keep)
   size_t before = heap == &heap_front || heap->region ? 0 : space_dirty_bytes(heap->space);
   drain(heap);
   size_t purged = space_purge(heap->space, before + keep);
+  for (unsigned c = 1; c < CLASS_COUNT && !keep; c++)
+    purged += heap->pools[c] ? pool_purge(heap->pools[c]) : 0;
   if (!heap->region)
     __atomic_fetch_add(&heap->purged_bytes, purged, __ATOMIC_RELAXED);
   return purged;

@@ -22,6 +22,9 @@ enum {
   DEPOT_DECAY = 7,                   /* and a 128th less when the bound is met */
   DEPOT_NEED_DECAY = 4,              /* this part of what a shard needs is forgotten in an epoch without need */
 
+  PURGE_LEAST_PAGES = 2,             /* of blocks whose memory may go back while others of the slab are in use, */
+  IDLE_LEAST_BYTES = 256 << 10,      /* beyond so much, or as much as was taken again lately */
+
   CLOSE_LEAST_BYTES = 16 << 10,      /* a slab of which less was ever touched may stay: its unit would be taken for something that
                                         * touches more (espresso: 5.0 MiB where every unused slab was closed, 3.3 where none) */
   SLAB_BLOCKS_LEAST = 8,
@@ -60,6 +63,7 @@ void pool_init(pool_t *pool, const pool_make_t *make)
   pool->depots = make->depots;
   pool->shards = make->depots ? DEPOT_SHARDS : 0;
   pool->plane = pool->cached ? make->plane : POOL_PLANE_NONE;
+  pool->purges = make->purges && size >= PURGE_LEAST_PAGES * os_page_size();
   pool->lock.solo = make->single_thread;
   settle_magazine_size(pool);
 }
@@ -134,6 +138,7 @@ static run_t *reopen_slab(pool_t *pool)
 static void pool_close_slab(pool_t *pool, run_t *slab)
 {
   slab_leave_list(pool, slab);
+  pool->idle -= slab_idle(slab);
   pool->capacity -= slab->capacity;
   pool->slab_count--;
   pool->held_bytes -= run_bytes(arena_of(pool->space, slab->start), slab);
@@ -169,9 +174,12 @@ static size_t take_blocks(pool_t *pool, void **blocks, size_t want, unsigned sha
   while (got < want && (slab = fullest_partial(pool)) != NULL) {
     if (slab->shard != shard)
       note_change(pool, DEPOT_GROWTH_SLAB);
+    pool->idle -= slab_idle(slab);
     got += slab_take_free(slab, pool->block_size, blocks, want - got);
+    pool->idle += slab_idle(slab);
     slab_relist(pool, slab);
   }
+  pool->taken_again += got;
   bool is_fresh = !got;
   if (!got) {
     slab = pool->current;
@@ -196,6 +204,14 @@ static void slab_settle(pool_t *pool, run_t *slab)
     pool_close_slab(pool, slab);
   else
     slab_relist(pool, slab);
+}
+
+/* `count` blocks of the slab are free again. */
+static void note_idle(pool_t *pool, run_t *slab, size_t count)
+{
+  pool->idle += count;
+  if (pool->purges && pool->idle > max_size(pool->taken_again, IDLE_LEAST_BYTES / pool->block_size) && !slab_is_unused(slab))
+    pool->idle -= slab_purge(slab, pool->space, pool->block_size);
 }
 
 static _Noreturn void put_failed(pool_t *pool, const void *block, const char *what)
@@ -223,7 +239,7 @@ static void put_blocks(pool_t *pool, void *const *blocks, size_t count, unsigned
     run_t *slab = slab_of(pool, blocks[i]);
     slab->shard = (uint8_t)shard;
     size_t slab_bytes = slab->capacity * size;
-    size_t offset = (size_t)((char *)blocks[i] - slab->start);
+    size_t offset = (size_t)((char *)blocks[i] - slab->start), first = i;
     do {
       size_t index;
       slab_answer_t answer = slab_ask(slab, size, inverse, offset, &index);
@@ -231,6 +247,7 @@ static void put_blocks(pool_t *pool, void *const *blocks, size_t count, unsigned
         put_failed(pool, blocks[i], answer == SLAB_FREE ? FREED_TWICE : NOT_A_BLOCK);
       slab_put(slab, index);
     } while (++i < count && (offset = (size_t)((char *)blocks[i] - slab->start)) < slab_bytes);
+    note_idle(pool, slab, i - first);
     slab_settle(pool, slab);
   }
 }
@@ -506,6 +523,7 @@ void pool_tick(pool_t *pool)
     depot->need -= (depot->need + DEPOT_NEED_DECAY - 1) / DEPOT_NEED_DECAY;
   }
   pool->depot_bound /= 2;
+  pool->taken_again /= 2;
   if (!pool->out)
     close_unused_slabs(pool, CLOSE_LEAST_BYTES);
   lock_release(&pool->lock);
@@ -518,6 +536,19 @@ void pool_drain(pool_t *pool)
     depot_shrink(pool, shard, 0);
   close_unused_slabs(pool, 0);
   lock_release(&pool->lock);
+}
+
+size_t pool_purge(pool_t *pool)
+{
+  size_t blocks = 0;
+  lock_acquire(&pool->lock);
+  if (pool->purges)
+    for (unsigned list = SLAB_PARTIAL_1; list <= SLAB_PARTIAL_4; list++)
+      for (run_t *slab = pool->slabs[list]; slab; slab = slab->next)
+        blocks += slab_purge(slab, pool->space, pool->block_size);
+  pool->idle -= blocks;
+  lock_release(&pool->lock);
+  return blocks * pool->block_size;
 }
 
 /* ---- the end of all blocks ---- */
@@ -542,6 +573,7 @@ static void depot_drop(pool_t *pool)
 static void slab_reset(pool_t *pool, run_t *slab)
 {
   slab_leave_list(pool, slab);
+  pool->idle -= slab_idle(slab);
   slab_empty(slab);
   slab_enter_list(pool, slab, SLAB_RESET);
 }

@@ -20,7 +20,8 @@
  *   P1 out == blocks of all slabs that are neither free bits nor fresh: with callers, in magazines, in the depot
  *   P2 a slab is in the list that its free count says: slab_list_of(); only `current` and slabs whose blocks are all fresh, in the
  *      list SLAB_RESET, have fresh blocks
- *   P3 depot_count == the magazines of all depots, each with an entry at least; count of one: low <= count <= high */
+ *   P3 depot_count == the magazines of all depots, each with an entry at least; count of one: low <= count <= high
+ *   P4 idle == free blocks of all slabs that are not purged */
 #ifndef POOL_INTERNAL_H
 #define POOL_INTERNAL_H
 
@@ -56,6 +57,7 @@ typedef struct pool {
   uint8_t   shards;           /* depots there are */
   uint8_t   stock_most;       /* full magazines a thread may keep beside the loaded one */
   uint8_t   plane;            /* POOL_PLANE_*: where the class map says its class */
+  bool      purges;           /* the pages of free blocks, one by one: they are large */
   uint64_t  inverse;
   space_t  *space;
   budget_t *budget;
@@ -73,6 +75,8 @@ typedef struct pool {
   uint32_t  slab_count;
   size_t    out;
   size_t    held_bytes;       /* by the slabs */
+  size_t    idle;             /* blocks free in slabs whose memory has not been purged */
+  size_t    taken_again;      /* blocks taken lately that had been used before; halved at a tick */
 } pool_t;
 
 enum { POOL_PLANE_NONE, POOL_PLANE_FRONT, POOL_PLANE_HEAP };
@@ -89,6 +93,7 @@ typedef struct pool_make {
   budget_t         *budget;
   uint8_t           plane;
   bool              single_thread;  /* no lock */
+  bool              purges;         /* may give back the memory of blocks while others of their slab are in use */
   depot_t          *depots;         /* DEPOT_SHARDS of them, zeroed; NULL: no thread may keep magazines of it */
 } pool_make_t;
 void pool_init(pool_t *pool, const pool_make_t *make);
@@ -147,5 +152,8 @@ void pool_tick(pool_t *pool);
 
 /* Everything that can go back does. */
 void pool_drain(pool_t *pool);
+
+/* So does the memory of free blocks in slabs that stay. Returns the blocks' bytes. */
+size_t pool_purge(pool_t *pool);
 
 #endif

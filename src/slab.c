@@ -9,6 +9,7 @@ void slab_init(run_t *slab, arena_t *arena, void *owner, unsigned size_class, si
   slab->capacity = (uint32_t)capacity;
   slab->quarter = (uint16_t)(capacity / 4);
   slab->free_count = slab->fresh = 0;
+  slab->purged = 0;
   bool is_short = capacity <= SHORT_BITMAP_WORDS * WORD_BITS;
   slab->bitmap = is_short ? slab->short_bitmap : arena->long_bitmaps + (size_t)(slab - arena->runs) * LONG_BITMAP_WORDS;
   memset(slab->bitmap, 0, (capacity + WORD_BITS - 1) / WORD_BITS * sizeof(uint64_t));
@@ -20,6 +21,7 @@ void slab_empty(run_t *slab)
   if (slab->free_count)
     memset(slab->bitmap, 0, (slab->fresh + WORD_BITS - 1) / WORD_BITS * sizeof(uint64_t));
   slab->free_count = slab->fresh = 0;
+  slab->purged = 0;
   slab->zeroed = false;
 }
 
@@ -36,7 +38,23 @@ size_t slab_take_free(run_t *slab, size_t block_size, void **blocks, size_t want
     slab->bitmap[w] = word;
   }
   slab->free_count -= (uint32_t)got;
+  slab->purged &= slab->bitmap[0];
   return got;
+}
+
+size_t slab_purge(run_t *slab, space_t *space, size_t block_size)
+{
+  if (slab->capacity > WORD_BITS)
+    return 0;
+  size_t blocks = 0;
+  for (uint64_t idle; (idle = slab->bitmap[0] & ~slab->purged) != 0;) {
+    unsigned from = (unsigned)__builtin_ctzl(idle), to = from;
+    while (to < slab->capacity && idle >> to & 1)
+      slab->purged |= (uint64_t)1 << to++;
+    space_purge_inside(space, slab->start + from * block_size, slab->start + to * block_size);
+    blocks += to - from;
+  }
+  return blocks;
 }
 
 size_t slab_take_fresh(run_t *slab, size_t block_size, void **blocks, size_t want)

@@ -7,6 +7,7 @@
  *
  *   S1 set bits of the bitmap == free_count <= fresh <= capacity; no bit at or beyond fresh is set
  *   S2 a block is in exactly one place: the caller, one magazine, one depot, one bit, or beyond the fresh mark
+ *   S3 a purged block is free, and of a slab of at most 64 blocks
  *
  * Called under the lock of the pool that owns the slab. */
 #ifndef SLAB_H
@@ -27,6 +28,12 @@ void slab_empty(run_t *slab);
 /* Moves up to `want` blocks out: lowest free ones first, stored so that the last in `blocks` is the lowest. */
 size_t slab_take_free(run_t *slab, size_t block_size, void **blocks, size_t want);
 size_t slab_take_fresh(run_t *slab, size_t block_size, void **blocks, size_t want);
+
+/* Gives the pages inside the free blocks back, once for each block that comes back; returns how many blocks. */
+size_t slab_purge(run_t *slab, space_t *space, size_t block_size);
+
+/* Free blocks that hold memory. */
+static inline size_t slab_idle(const run_t *slab) { return slab->free_count - (size_t)__builtin_popcountll(slab->purged); }
 
 static inline bool slab_is_unused(const run_t *slab) { return slab->free_count == slab->fresh; }
 static inline bool slab_is_exhausted(const run_t *slab) { return slab->fresh == slab->capacity; }

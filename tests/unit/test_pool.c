@@ -18,7 +18,7 @@ static void pool_new(unsigned c, unsigned unit_log2, size_t bytes)
   budget = (budget_t){0};
   memset(depots, 0, sizeof depots);
   pool_init(&pool, &(pool_make_t){.size_class = c, .block_size = size_class_size[c], .space = &region->space, .budget = &budget,
-                                  .plane = POOL_PLANE_NONE, .depots = depots});
+                                  .plane = POOL_PLANE_NONE, .depots = depots, .purges = true});
 }
 
 static void class_new(unsigned c) { pool_new(c, UNIT_LOG2, REGION_BYTES); }
@@ -377,6 +377,119 @@ static void no_memory(void **state)
   in_child(no_memory_for_magazines, NULL);
 }
 
+/* ---- the memory of free blocks in slabs that stay ---- */
+
+static void write_blocks(void *const *blocks, size_t count)
+{
+  for (size_t i = 0; i < count; i++)
+    memset(blocks[i], 1, pool.block_size);
+}
+
+static bool is_written(const char *block)
+{
+  return block[0] == 1 && memcmp(block, block + 1, pool.block_size - 1) == 0;
+}
+
+static void take_all(void **blocks, size_t count)
+{
+  for (size_t got = 0, more; got < count; got += more) {
+    more = pool_take(&pool, blocks + got, count - got, NULL);
+    assert_int_not_equal(more, 0);
+  }
+}
+
+/* Purged memory reads as zero. */
+static bool was_purged(const void *block)
+{
+  const char *page = (const char *)round_up((uintptr_t)block, os_fake.page_size);
+  return *page == 0;
+}
+
+static void each_eighth_block_stays(size_t size, bool purges)
+{
+  static void *blocks[BLOCKS];
+  class_new(size_class_of(size));
+  pool.purges &= purges;
+  size_t count = min_size(BLOCKS, 8 * MIB / pool.block_size), purged = 0;
+  take_all(blocks, count);
+  write_blocks(blocks, count);
+  for (size_t i = 0; i < count; i++)
+    if (i % 8)
+      pool_put(&pool, &blocks[i], 1);
+  check_pool(&pool);
+  for (size_t i = 0; i < count; i++) {
+    purged += was_purged(blocks[i]);
+    assert_true(i % 8 || is_written(blocks[i]));
+  }
+  size_t unpurged = (count - count / 8 - purged) * pool.block_size;
+  assert_int_equal(pool.space->purged_bytes > 0, purged > 0);
+  if (pool.purges)
+    assert_true(unpurged <= 512 * KIB);
+  else
+    assert_int_equal(purged, 0);
+  assert_true(pool_purge(&pool) <= (pool.purges ? 512 * KIB : 0));
+  assert_true(!pool.purges || pool.idle == 0);
+  check_pool(&pool);
+  while (pool_take(&pool, blocks, 1, NULL) && pool.out < count)
+    memset(blocks[0], 2, pool.block_size);
+  check_pool(&pool);
+}
+
+static void memory_of_free_blocks(void **state)
+{
+  (void)state;
+  for (size_t size = 4096; size <= 32768; size += 4096) {
+    each_eighth_block_stays(size, true);
+    each_eighth_block_stays(size, false);
+  }
+}
+
+/* What is taken and put again and again keeps its memory; when that ends, it does not. */
+static void memory_of_a_breath(void **state)
+{
+  (void)state;
+  static void *blocks[200];
+  class_new(size_class_of(20000));
+  size_t most = sizeof blocks / sizeof *blocks;
+  take_all(blocks, most);
+  for (size_t turn = 0; turn < 20; turn++) {
+    uint64_t before = os_fake.count[OS_PURGE];
+    for (size_t i = 0; i < most; i += 2)
+      pool_put(&pool, &blocks[i], 1);
+    assert_int_equal(os_fake.count[OS_PURGE] > before, turn == 0);
+    for (size_t i = 0; i < most; i += 2)
+      assert_int_equal(pool_take(&pool, &blocks[i], 1, NULL), 1);
+    check_pool(&pool);
+    if (turn % 4 == 3)
+      pool_tick(&pool);
+  }
+  for (size_t i = 0; i < 12; i++)
+    pool_tick(&pool);
+  uint64_t before = os_fake.count[OS_PURGE];
+  for (size_t i = 0; i < most; i += 2)
+    pool_put(&pool, &blocks[i], 1);
+  assert_true(os_fake.count[OS_PURGE] > before + 20);
+  check_pool(&pool);
+}
+
+static void purges_that_fail(void **state)
+{
+  (void)state;
+  static void *blocks[200];
+  class_new(size_class_of(20000));
+  size_t most = sizeof blocks / sizeof *blocks;
+  take_all(blocks, most);
+  write_blocks(blocks, most);
+  os_fake.fail_kinds = 1u << OS_PURGE;
+  for (size_t i = 0; i < most; i += 2)
+    pool_put(&pool, &blocks[i], 1);
+  os_fake_heal();
+  check_pool(&pool);
+  assert_int_equal(pool.space->purged_bytes, 0);
+  for (size_t i = 0; i < most; i++)
+    assert_false(was_purged(blocks[i]));
+}
+
 /* ---- the end of all blocks ---- */
 
 static void reset_and_finish(void **state)
@@ -468,6 +581,9 @@ int main(void)
     cmocka_unit_test(a_need_ends),
     cmocka_unit_test(slabs_of_other_threads),
     cmocka_unit_test(ticks_give_back_what_was_not_needed),
+    cmocka_unit_test(memory_of_free_blocks),
+    cmocka_unit_test(memory_of_a_breath),
+    cmocka_unit_test(purges_that_fail),
     cmocka_unit_test(reset_and_finish),
     cmocka_unit_test(questions),
     cmocka_unit_test(misuse),
