@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * After a phase with 200 MiB live, all of it freed but one block in twenty: what stays resident. */
+#include "testing.h"
+
+#include <sys/wait.h>
+
+enum { PEAK_MIB = 200, ONE_OF = 20 };
+
+typedef enum survivors { THE_LAST, SCATTERED } survivors_t;
+
+static bool survives(survivors_t which, size_t i, size_t count)
+{
+  return which == SCATTERED ? i % ONE_OF == 0 : i >= count - count / ONE_OF;
+}
+
+/* Resident bytes to live ones, in hundredths. */
+static size_t resident_to_live(size_t size, survivors_t which)
+{
+  size_t before = anonymous_bytes(), count = PEAK_MIB * MIB / size, live = count * sizeof(char *);
+  char **blocks = malloc(live);
+  assert_non_null(blocks);
+  for (size_t i = 0; i < count; i++) {
+    blocks[i] = malloc(size);
+    assert_non_null(blocks[i]);
+    memset(blocks[i], (int)i | 1, size);
+  }
+  for (size_t i = 0; i < count; i++)
+    if (survives(which, i, count))
+      live += size;
+    else
+      free(blocks[i]);
+  size_t ratio = (anonymous_bytes() - before) * 100 / live;
+  for (size_t i = 0; i < count; i++)
+    if (survives(which, i, count))
+      assert_true(is_filled(blocks[i], (int)(unsigned char)(i | 1), size));
+  return ratio;   /* and nothing is freed: the process ends */
+}
+
+/* In a process of its own: what an earlier phase used again would be kept for the next. */
+static void at_most(size_t size, survivors_t which, size_t most)
+{
+  pid_t child = fork();
+  assert_int_not_equal(child, -1);
+  if (!child) {
+    size_t ratio = resident_to_live(size, which);
+    print_message("%zu bytes, %s: resident %zu.%02zu of live\n", size, which == SCATTERED ? "one in twenty stays" : "the last stay",
+                  ratio / 100, ratio % 100);
+    _exit(ratio > 90 && ratio <= most ? 0 : 1);
+  }
+  int status;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static void test_the_last_stay(void **state)
+{
+  (void)state;
+  for (size_t size = 100; size <= 1000000; size *= 10)
+    at_most(size, THE_LAST, 150);
+  at_most(20000, THE_LAST, 150);
+}
+
+/* Blocks of several pages are worth giving back one by one. Half a page at either end of each stays, and what the thread has
+ * in its magazines. */
+static void test_survivors_are_scattered(void **state)
+{
+  (void)state;
+  at_most(20000, SCATTERED, 190);
+  at_most(30000, SCATTERED, 220);
+  at_most(100000, SCATTERED, 150);
+  at_most(1000000, SCATTERED, 150);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_the_last_stay),
+    cmocka_unit_test(test_survivors_are_scattered),
+  };
+  return cmocka_run_group_tests_name("survivors", tests, NULL, NULL);
+}
