@@ -23,7 +23,7 @@ enum {
   DEPOT_NEED_DECAY = 4,              /* this part of what a shard needs is forgotten in an epoch without need */
 
   PURGE_LEAST_PAGES = 2,             /* of blocks whose memory may go back while others of the slab are in use, */
-  IDLE_LEAST_BYTES = 256 << 10,      /* beyond so much, or as much as was taken again lately */
+  IDLE_LEAST_BYTES = 1 << 20,         /* beyond so much, or as much as was taken again lately */
 
   CLOSE_LEAST_BYTES = 16 << 10,      /* a slab of which less was ever touched may stay: its unit would be taken for something that
                                         * touches more (espresso: 5.0 MiB where every unused slab was closed, 3.3 where none) */
@@ -516,12 +516,15 @@ static void close_unused_slabs(pool_t *pool, size_t least)
 void pool_tick(pool_t *pool)
 {
   lock_acquire(&pool->lock);
+  bool purges = pool->purges;
+  pool->purges = false;   /* a system call for each of so many would keep one caller for long */
   for (unsigned shard = 0; shard < pool->shards; shard++) {
     depot_t *depot = &pool->depots[shard];
     depot_shrink(pool, shard, depot->count - depot->low);
     depot->low = depot->count;
     depot->need -= (depot->need + DEPOT_NEED_DECAY - 1) / DEPOT_NEED_DECAY;
   }
+  pool->purges = purges;
   pool->depot_bound /= 2;
   pool->taken_again /= 2;
   if (!pool->out)

@@ -66,7 +66,7 @@ static void test_the_last_stay(void **state)
 static void test_survivors_are_scattered(void **state)
 {
   (void)state;
-  at_most(20000, SCATTERED, 190);
+  at_most(20000, SCATTERED, 220);
   at_most(30000, SCATTERED, 220);
   at_most(100000, SCATTERED, 150);
   at_most(1000000, SCATTERED, 150);

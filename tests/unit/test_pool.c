@@ -424,10 +424,10 @@ static void each_eighth_block_stays(size_t size, bool purges)
   size_t unpurged = (count - count / 8 - purged) * pool.block_size;
   assert_int_equal(pool.space->purged_bytes > 0, purged > 0);
   if (pool.purges)
-    assert_true(unpurged <= 512 * KIB);
+    assert_true(unpurged <= 1280 * KIB);
   else
     assert_int_equal(purged, 0);
-  assert_true(pool_purge(&pool) <= (pool.purges ? 512 * KIB : 0));
+  assert_true(pool_purge(&pool) <= (pool.purges ? 1280 * KIB : 0));
   assert_true(!pool.purges || pool.idle == 0);
   check_pool(&pool);
   while (pool_take(&pool, blocks, 1, NULL) && pool.out < count)
