@@ -341,7 +341,7 @@ static void check_slab_lists(pool_t *pool)
       partial += list >= SLAB_PARTIAL_1 && list <= SLAB_PARTIAL_4;
       capacity += slab->capacity;
       out += slab->fresh - slab->free_count;
-      idle += slab_idle(slab);
+      idle += pool->purges ? slab_idle(slab) : 0;
       current |= slab == pool->current;
     }
   }

@@ -138,7 +138,8 @@ static run_t *reopen_slab(pool_t *pool)
 static void pool_close_slab(pool_t *pool, run_t *slab)
 {
   slab_leave_list(pool, slab);
-  pool->idle -= slab_idle(slab);
+  if (pool->purges)
+    pool->idle -= slab_idle(slab);
   pool->capacity -= slab->capacity;
   pool->slab_count--;
   pool->held_bytes -= run_bytes(arena_of(pool->space, slab->start), slab);
@@ -174,9 +175,10 @@ static size_t take_blocks(pool_t *pool, void **blocks, size_t want, unsigned sha
   while (got < want && (slab = fullest_partial(pool)) != NULL) {
     if (slab->shard != shard)
       note_change(pool, DEPOT_GROWTH_SLAB);
-    pool->idle -= slab_idle(slab);
+    size_t idle = pool->purges ? slab_idle(slab) : 0;
     got += slab_take_free(slab, pool->block_size, blocks, want - got);
-    pool->idle += slab_idle(slab);
+    if (pool->purges)
+      pool->idle -= idle - slab_idle(slab);
     slab_relist(pool, slab);
   }
   pool->taken_again += got;
@@ -206,11 +208,11 @@ static void slab_settle(pool_t *pool, run_t *slab)
     slab_relist(pool, slab);
 }
 
-/* `count` blocks of the slab are free again. */
+/* `count` blocks of the slab are free again. A tick returns many, and a system call for each would keep one caller for long. */
 static void note_idle(pool_t *pool, run_t *slab, size_t count)
 {
   pool->idle += count;
-  if (pool->purges && pool->idle > max_size(pool->taken_again, IDLE_LEAST_BYTES / pool->block_size) && !slab_is_unused(slab))
+  if (!pool->ticks && pool->idle > max_size(pool->taken_again, IDLE_LEAST_BYTES / pool->block_size) && !slab_is_unused(slab))
     pool->idle -= slab_purge(slab, pool->space, pool->block_size);
 }
 
@@ -247,7 +249,8 @@ static void put_blocks(pool_t *pool, void *const *blocks, size_t count, unsigned
         put_failed(pool, blocks[i], answer == SLAB_FREE ? FREED_TWICE : NOT_A_BLOCK);
       slab_put(slab, index);
     } while (++i < count && (offset = (size_t)((char *)blocks[i] - slab->start)) < slab_bytes);
-    note_idle(pool, slab, i - first);
+    if (pool->purges)
+      note_idle(pool, slab, i - first);
     slab_settle(pool, slab);
   }
 }
@@ -516,15 +519,14 @@ static void close_unused_slabs(pool_t *pool, size_t least)
 void pool_tick(pool_t *pool)
 {
   lock_acquire(&pool->lock);
-  bool purges = pool->purges;
-  pool->purges = false;   /* a system call for each of so many would keep one caller for long */
+  pool->ticks = true;
   for (unsigned shard = 0; shard < pool->shards; shard++) {
     depot_t *depot = &pool->depots[shard];
     depot_shrink(pool, shard, depot->count - depot->low);
     depot->low = depot->count;
     depot->need -= (depot->need + DEPOT_NEED_DECAY - 1) / DEPOT_NEED_DECAY;
   }
-  pool->purges = purges;
+  pool->ticks = false;
   pool->depot_bound /= 2;
   pool->taken_again /= 2;
   if (!pool->out)
@@ -576,7 +578,8 @@ static void depot_drop(pool_t *pool)
 static void slab_reset(pool_t *pool, run_t *slab)
 {
   slab_leave_list(pool, slab);
-  pool->idle -= slab_idle(slab);
+  if (pool->purges)
+    pool->idle -= slab_idle(slab);
   slab_empty(slab);
   slab_enter_list(pool, slab, SLAB_RESET);
 }

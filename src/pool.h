@@ -21,7 +21,7 @@
  *   P2 a slab is in the list that its free count says: slab_list_of(); only `current` and slabs whose blocks are all fresh, in the
  *      list SLAB_RESET, have fresh blocks
  *   P3 depot_count == the magazines of all depots, each with an entry at least; count of one: low <= count <= high
- *   P4 idle == free blocks of all slabs that are not purged */
+ *   P4 idle == free blocks of all slabs that are not purged, where the pool purges */
 #ifndef POOL_INTERNAL_H
 #define POOL_INTERNAL_H
 
@@ -58,6 +58,7 @@ typedef struct pool {
   uint8_t   stock_most;       /* full magazines a thread may keep beside the loaded one */
   uint8_t   plane;            /* POOL_PLANE_*: where the class map says its class */
   bool      purges;           /* the pages of free blocks, one by one: they are large */
+  bool      ticks;            /* in pool_tick(), just now */
   uint64_t  inverse;
   space_t  *space;
   budget_t *budget;
@@ -75,7 +76,7 @@ typedef struct pool {
   uint32_t  slab_count;
   size_t    out;
   size_t    held_bytes;       /* by the slabs */
-  size_t    idle;             /* blocks free in slabs whose memory has not been purged */
+  size_t    idle;             /* where it purges: blocks free in slabs that hold memory */
   size_t    taken_again;      /* blocks taken lately that had been used before; halved at a tick */
 } pool_t;
 
