@@ -364,15 +364,16 @@ size_t space_purge(space_t *space, size_t keep)
   return purged << space->unit_log2;
 }
 
-bool space_purge_inside(space_t *space, char *from, char *to)
+size_t space_purge_inside(space_t *space, char *from, char *to)
 {
-  char *first = (char *)round_up((uintptr_t)from, os_page_size()), *end = (char *)round_down((uintptr_t)to, os_page_size());
-  if (first >= end || !os_purge(first, (size_t)(end - first)))
-    return false;
+  char *first = (char *)round_up((uintptr_t)from, os_page_size());
+  size_t bytes = round_down((uintptr_t)to, os_page_size()) - (uintptr_t)first;
+  if (!os_purge(first, bytes))
+    return 0;
   lock_acquire(&space->lock);
-  space->purged_bytes += (uint64_t)(end - first);
+  space->purged_bytes += bytes;
   lock_release(&space->lock);
-  return true;
+  return bytes;
 }
 
 /* After units came back: more than a quarter over what is kept is purged at once, so that one call serves many gives. */

@@ -134,8 +134,9 @@ size_t space_dirty_bytes(space_t *space);
 /* Gives dirty units back to the system until at most `keep` are left; returns the bytes given. */
 size_t space_purge(space_t *space, size_t keep);
 
-/* The whole pages of [from, to), inside a live run, go back to the system and read as zero. False: there are none, or they stay. */
-bool space_purge_inside(space_t *space, char *from, char *to);
+/* The whole pages of [from, to), inside a live run, go back to the system and read as zero; returns their bytes. 0: the
+ * system refuses. */
+size_t space_purge_inside(space_t *space, char *from, char *to);
 
 /* Halves what counts as lately once a purge delay has passed; purges what was not needed for so long. True once a delay. */
 bool space_tick(space_t *space, uint64_t now_ms);

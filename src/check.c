@@ -379,9 +379,9 @@ static void check_depot(const pool_t *pool, const depot_t *depot)
 static void check_depots(const pool_t *pool)
 {
   size_t count = 0;
-  for (unsigned shard = 0; shard < pool->shards; shard++) {
-    check_depot(pool, &pool->depots[shard]);
-    count += pool->depots[shard].count;
+  for (const depot_t *depot = pool->depots; depot < pool_depots_end(pool); depot++) {
+    check_depot(pool, depot);
+    count += depot->count;
   }
   expect_count(pool->depot_count, count, "P3", "magazines in all depots");
 }

@@ -177,7 +177,7 @@ void heap_give_record(const heap_t *heap, void *record)
 
 static pool_t *take_pool_record(heap_t *heap, unsigned c, depot_t **depots)
 {
-  bool is_cached = heap->cached && c <= CLASS_CACHED;
+  bool is_cached = heap->cached && c <= CLASS_CACHED && block_size_of(heap, c) <= SIZE_CACHED;
   pool_record_t *record = heap == &heap_front ? &front_pools[c].record : heap_take_record(heap, is_cached ? sizeof *record : sizeof record->pool);
   *depots = record && is_cached ? record->depots : NULL;
   return record ? &record->pool : NULL;
@@ -305,6 +305,17 @@ static void drain(heap_t *heap)
   }
 }
 
+static size_t purge_slabs(heap_t *heap)
+{
+  size_t bytes = 0;
+  for (unsigned c = 1; c < CLASS_COUNT; c++) {
+    pool_t *pool = published_pool(heap, c);
+    if (pool)
+      bytes += pool_purge(pool);
+  }
+  return bytes;
+}
+
 /* A heap without a region answers for what its own slabs left in the process's space, not for what was there before. */
 size_t heap_trim(heap_t *heap, size_t keep)
 {
@@ -313,8 +324,8 @@ size_t heap_trim(heap_t *heap, size_t keep)
   size_t before = heap == &heap_front || heap->region ? 0 : space_dirty_bytes(heap->space);
   drain(heap);
   size_t purged = space_purge(heap->space, before + keep);
-  for (unsigned c = 1; c < CLASS_COUNT && !keep; c++)
-    purged += heap->pools[c] ? pool_purge(heap->pools[c]) : 0;
+  if (!keep)
+    purged += purge_slabs(heap);
   if (!heap->region)
     __atomic_fetch_add(&heap->purged_bytes, purged, __ATOMIC_RELAXED);
   return purged;

@@ -43,11 +43,11 @@ static void stock_keep_empty(stock_t *stock, void **magazine)
 }
 
 /* The floor of an empty magazine, or NULL: no memory. */
-static void **stock_empty(magazines_t *magazines, stock_t *stock, pool_t *pool)
+static void **stock_empty(stock_t *stock, pool_t *pool, unsigned shard)
 {
   void **magazine = stock->empties;
   if (!magazine)
-    return pool_new_magazine(pool, magazine_most(pool), magazines->shard);
+    return pool_new_magazine(pool, magazine_most(pool), shard);
   stock->empties = magazine_below(magazine);
   return magazine_floor(magazine, magazine_most(pool));
 }
@@ -100,7 +100,7 @@ NOINLINE static void overflow_to_pool(magazines_t *magazines, pool_t *pool, void
   stock_t *stock = &magazines->of[pool->size_class];
   void **full = loaded->slot, **floor, *top = loaded->top;
   if (full == MAGAZINE_NOWHERE || stock->count < stock_most(pool))
-    floor = stock_empty(magazines, stock, pool);
+    floor = stock_empty(stock, pool, magazines->shard);
   else
     floor = pool_exchange_full(pool, last_word(stock_pop(stock)), magazine_most(pool), magazines->shard);
   if (unlikely(!floor)) {

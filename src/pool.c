@@ -23,7 +23,7 @@ enum {
   DEPOT_NEED_DECAY = 4,              /* this part of what a shard needs is forgotten in an epoch without need */
 
   PURGE_LEAST_PAGES = 2,             /* of blocks whose memory may go back while others of the slab are in use, */
-  IDLE_LEAST_BYTES = 1 << 20,         /* beyond so much, or as much as was taken again lately */
+  IDLE_LEAST_BYTES = 1 << 20,        /* beyond so much, or as much as was taken again lately */
 
   CLOSE_LEAST_BYTES = 16 << 10,      /* a slab of which less was ever touched may stay: its unit would be taken for something that
                                         * touches more (espresso: 5.0 MiB where every unused slab was closed, 3.3 where none) */
@@ -59,9 +59,8 @@ void pool_init(pool_t *pool, const pool_make_t *make)
   pool->space = make->space;
   pool->budget = make->budget;
   pool->heap = make->heap;
-  pool->cached = make->depots && size <= SIZE_CACHED && make->size_class <= CLASS_CACHED;
   pool->depots = make->depots;
-  pool->shards = make->depots ? DEPOT_SHARDS : 0;
+  pool->cached = make->depots != NULL;
   pool->plane = pool->cached ? make->plane : POOL_PLANE_NONE;
   pool->purges = make->purges && size >= PURGE_LEAST_PAGES * os_page_size();
   pool->lock.solo = make->single_thread;
@@ -208,12 +207,20 @@ static void slab_settle(pool_t *pool, run_t *slab)
     slab_relist(pool, slab);
 }
 
-/* `count` blocks of the slab are free again. A tick returns many, and a system call for each would keep one caller for long. */
-static void note_idle(pool_t *pool, run_t *slab, size_t count)
+static size_t purge_slab(pool_t *pool, run_t *slab)
+{
+  pool->idle -= slab_idle(slab);
+  size_t bytes = slab_purge(slab, pool->space, pool->block_size);
+  pool->idle += slab_idle(slab);
+  return bytes;
+}
+
+/* `count` blocks of the slab are free again. */
+static void note_idle(pool_t *pool, run_t *slab, size_t count, bool purge)
 {
   pool->idle += count;
-  if (!pool->ticks && pool->idle > max_size(pool->taken_again, IDLE_LEAST_BYTES / pool->block_size) && !slab_is_unused(slab))
-    pool->idle -= slab_purge(slab, pool->space, pool->block_size);
+  if (purge && pool->idle > max_size(pool->taken_again, IDLE_LEAST_BYTES / pool->block_size) && !slab_is_unused(slab))
+    purge_slab(pool, slab);
 }
 
 static _Noreturn void put_failed(pool_t *pool, const void *block, const char *what)
@@ -232,7 +239,7 @@ static run_t *slab_of(pool_t *pool, const void *block)
 }
 
 /* Returns the blocks; those next to each other that are of one slab share its look-up. */
-static void put_blocks(pool_t *pool, void *const *blocks, size_t count, unsigned shard)
+static void put_blocks(pool_t *pool, void *const *blocks, size_t count, unsigned shard, bool purge)
 {
   size_t size = pool->block_size;
   uint64_t inverse = pool->inverse;
@@ -250,7 +257,7 @@ static void put_blocks(pool_t *pool, void *const *blocks, size_t count, unsigned
       slab_put(slab, index);
     } while (++i < count && (offset = (size_t)((char *)blocks[i] - slab->start)) < slab_bytes);
     if (pool->purges)
-      note_idle(pool, slab, i - first);
+      note_idle(pool, slab, i - first, purge);
     slab_settle(pool, slab);
   }
 }
@@ -266,7 +273,7 @@ size_t pool_take(pool_t *pool, void **blocks, size_t want, block_past_t *past)
 void pool_put(pool_t *pool, void *const *blocks, size_t count)
 {
   lock_acquire(&pool->lock);
-  put_blocks(pool, blocks, count, 0);
+  put_blocks(pool, blocks, count, 0, true);
   lock_release(&pool->lock);
 }
 
@@ -317,8 +324,8 @@ static void magazines_disown(void **magazine)
 static void **empties_pop(pool_t *pool, unsigned shard)
 {
   depot_t *depot = &pool->depots[shard];
-  for (unsigned i = 1; !depot->empties && i < pool->shards; i++)
-    depot = &pool->depots[(shard + i) % pool->shards];
+  for (unsigned i = 1; !depot->empties && i < DEPOT_SHARDS; i++)
+    depot = &pool->depots[(shard + i) % DEPOT_SHARDS];
   void **magazine = depot->empties;
   if (!magazine)
     return magazine_take();
@@ -370,8 +377,8 @@ static void **depot_pop_own(pool_t *pool, depot_t *depot)
  * so). */
 static void **depot_steal(pool_t *pool, unsigned shard, bool needed_too)
 {
-  for (unsigned i = 1; i < pool->shards; i++) {
-    depot_t *depot = &pool->depots[(shard + i) % pool->shards];
+  for (unsigned i = 1; i < DEPOT_SHARDS; i++) {
+    depot_t *depot = &pool->depots[(shard + i) % DEPOT_SHARDS];
     if (depot->count <= (needed_too ? 0 : depot->need))
       continue;
     void **top = depot_pop(pool, depot);
@@ -425,10 +432,10 @@ void **pool_exchange_empty(pool_t *pool, void **empty, unsigned k, unsigned shar
 }
 
 /* The entries of a magazine go back to the slabs; nothing but word 0 is written to it. */
-static void return_entries(pool_t *pool, void **top, unsigned shard)
+static void return_entries(pool_t *pool, void **top, unsigned shard, bool purge)
 {
   size_t n = entries_below(top);
-  put_blocks(pool, top - n + 1, n, shard);
+  put_blocks(pool, top - n + 1, n, shard, purge);
 }
 
 void **pool_exchange_full(pool_t *pool, void **top, unsigned k, unsigned shard)
@@ -438,7 +445,7 @@ void **pool_exchange_full(pool_t *pool, void **top, unsigned k, unsigned shard)
   if (depot_has_room(pool) && (empty = empties_pop(pool, shard)) != NULL) {
     depot_push(pool, &pool->depots[shard], top);
   } else {
-    return_entries(pool, top, shard);
+    return_entries(pool, top, shard, true);
     empty = magazine;
   }
   lock_release(&pool->lock);
@@ -459,7 +466,7 @@ void pool_retire_magazine(pool_t *pool, void **top, unsigned shard)
   if (magazine_is_full_at(top + 1) && *top && depot_has_room(pool)) {
     depot_push(pool, &pool->depots[shard], top);
   } else {
-    return_entries(pool, top, shard);
+    return_entries(pool, top, shard, true);
     empties_push(&pool->depots[shard], magazine_of(top));
   }
   lock_release(&pool->lock);
@@ -469,8 +476,8 @@ size_t pool_depot_blocks(pool_t *pool)
 {
   size_t blocks = 0;
   lock_acquire(&pool->lock);
-  for (unsigned shard = 0; shard < pool->shards; shard++)
-    for (void **magazine = pool->depots[shard].newest; magazine; magazine = magazine_below(magazine))
+  for (depot_t *depot = pool->depots; depot < pool_depots_end(pool); depot++)
+    for (void **magazine = depot->newest; magazine; magazine = magazine_below(magazine))
       blocks += entries_below(magazine_top(magazine));
   lock_release(&pool->lock);
   return blocks;
@@ -480,8 +487,8 @@ bool pool_depot_holds(pool_t *pool, const void *block)
 {
   bool found = false;
   lock_acquire(&pool->lock);
-  for (unsigned shard = 0; shard < pool->shards; shard++)
-    for (void **magazine = pool->depots[shard].newest; magazine && !found; magazine = magazine_below(magazine))
+  for (depot_t *depot = pool->depots; depot < pool_depots_end(pool); depot++)
+    for (void **magazine = depot->newest; magazine && !found; magazine = magazine_below(magazine))
       for (void **entry = magazine_top(magazine); *entry && !found; entry--)
         found = *entry == block;
   lock_release(&pool->lock);
@@ -490,12 +497,11 @@ bool pool_depot_holds(pool_t *pool, const void *block)
 
 /* ---- giving back ---- */
 
-static void depot_shrink(pool_t *pool, unsigned shard, size_t keep)
+static void depot_shrink(pool_t *pool, depot_t *depot, size_t keep, bool purge)
 {
-  depot_t *depot = &pool->depots[shard];
   while (depot->count > keep) {
     void **top = depot_pop(pool, depot);
-    return_entries(pool, top, shard);
+    return_entries(pool, top, (unsigned)(depot - pool->depots), purge);
     empties_push(depot, magazine_of(top));
   }
   depot->high = depot->count;
@@ -519,14 +525,11 @@ static void close_unused_slabs(pool_t *pool, size_t least)
 void pool_tick(pool_t *pool)
 {
   lock_acquire(&pool->lock);
-  pool->ticks = true;
-  for (unsigned shard = 0; shard < pool->shards; shard++) {
-    depot_t *depot = &pool->depots[shard];
-    depot_shrink(pool, shard, depot->count - depot->low);
+  for (depot_t *depot = pool->depots; depot < pool_depots_end(pool); depot++) {
+    depot_shrink(pool, depot, depot->count - depot->low, false);   /* many: their system calls would keep one caller for long */
     depot->low = depot->count;
     depot->need -= (depot->need + DEPOT_NEED_DECAY - 1) / DEPOT_NEED_DECAY;
   }
-  pool->ticks = false;
   pool->depot_bound /= 2;
   pool->taken_again /= 2;
   if (!pool->out)
@@ -537,23 +540,22 @@ void pool_tick(pool_t *pool)
 void pool_drain(pool_t *pool)
 {
   lock_acquire(&pool->lock);
-  for (unsigned shard = 0; shard < pool->shards; shard++)
-    depot_shrink(pool, shard, 0);
+  for (depot_t *depot = pool->depots; depot < pool_depots_end(pool); depot++)
+    depot_shrink(pool, depot, 0, true);
   close_unused_slabs(pool, 0);
   lock_release(&pool->lock);
 }
 
 size_t pool_purge(pool_t *pool)
 {
-  size_t blocks = 0;
+  size_t bytes = 0;
   lock_acquire(&pool->lock);
   if (pool->purges)
     for (unsigned list = SLAB_PARTIAL_1; list <= SLAB_PARTIAL_4; list++)
       for (run_t *slab = pool->slabs[list]; slab; slab = slab->next)
-        blocks += slab_purge(slab, pool->space, pool->block_size);
-  pool->idle -= blocks;
+        bytes += purge_slab(pool, slab);
   lock_release(&pool->lock);
-  return blocks * pool->block_size;
+  return bytes;
 }
 
 /* ---- the end of all blocks ---- */
@@ -567,8 +569,7 @@ void pool_keep_magazine(pool_t *pool, void **top, unsigned shard)
 
 static void depot_drop(pool_t *pool)
 {
-  for (unsigned shard = 0; shard < pool->shards; shard++) {
-    depot_t *depot = &pool->depots[shard];
+  for (depot_t *depot = pool->depots; depot < pool_depots_end(pool); depot++) {
     while (depot->count)
       empties_push(depot, magazine_of(depot_pop(pool, depot)));
     depot->high = depot->need = 0;
@@ -600,9 +601,9 @@ void pool_finish(pool_t *pool)
 {
   lock_acquire(&pool->lock);
   depot_drop(pool);
-  for (unsigned shard = 0; shard < pool->shards; shard++) {
-    magazines_disown(pool->depots[shard].empties);
-    pool->depots[shard].empties = NULL;
+  for (depot_t *depot = pool->depots; depot < pool_depots_end(pool); depot++) {
+    magazines_disown(depot->empties);
+    depot->empties = NULL;
   }
   for (unsigned list = SLAB_FULL; list < SLAB_LISTS; list++)
     while (pool->slabs[list])

@@ -54,11 +54,9 @@ typedef struct pool {
   uint8_t   size_class;
   uint8_t   magazine_most;    /* blocks a magazine of this class may hold */
   bool      cached;           /* threads keep magazines of it */
-  uint8_t   shards;           /* depots there are */
   uint8_t   stock_most;       /* full magazines a thread may keep beside the loaded one */
   uint8_t   plane;            /* POOL_PLANE_*: where the class map says its class */
   bool      purges;           /* the pages of free blocks, one by one: they are large */
-  bool      ticks;            /* in pool_tick(), just now */
   uint64_t  inverse;
   space_t  *space;
   budget_t *budget;
@@ -100,7 +98,10 @@ typedef struct pool_make {
 void pool_init(pool_t *pool, const pool_make_t *make);
 
 
-/* How many blocks are in the depot, and whether this one is; they walk it, under the lock. */
+/* A pool without depots has none to walk. */
+static inline depot_t *pool_depots_end(const pool_t *pool) { return pool->depots ? pool->depots + DEPOT_SHARDS : NULL; }
+
+/* How many blocks are in the depots, and whether this one is; they walk them, under the lock. */
 size_t pool_depot_blocks(pool_t *pool);
 bool   pool_depot_holds(pool_t *pool, const void *block);
 
@@ -139,7 +140,7 @@ void pool_reset(pool_t *pool);
 void pool_finish(pool_t *pool);
 
 /* Blocks without magazines. take: the lowest is stored last; returns how many, possibly fewer than are to be had in several
- * calls; *past (NULL: not wanted) is what is known of what they hold. */
+ * calls; *past (NULL: not wanted) is what is known of what they hold. Of no shard: they count as the first one's. */
 typedef enum block_past { BLOCK_USED, BLOCK_FRESH, BLOCK_ZEROED } block_past_t;
 size_t pool_take(pool_t *pool, void **blocks, size_t want, block_past_t *past);
 void   pool_put(pool_t *pool, void *const *blocks, size_t count);
@@ -154,7 +155,7 @@ void pool_tick(pool_t *pool);
 /* Everything that can go back does. */
 void pool_drain(pool_t *pool);
 
-/* So does the memory of free blocks in slabs that stay. Returns the blocks' bytes. */
+/* So does the memory of free blocks in slabs that stay. Returns the bytes given. */
 size_t pool_purge(pool_t *pool);
 
 #endif

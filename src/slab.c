@@ -44,17 +44,19 @@ size_t slab_take_free(run_t *slab, size_t block_size, void **blocks, size_t want
 
 size_t slab_purge(run_t *slab, space_t *space, size_t block_size)
 {
-  if (slab->capacity > WORD_BITS)
-    return 0;
-  size_t blocks = 0;
+  size_t bytes = 0;
   for (uint64_t idle; (idle = slab->bitmap[0] & ~slab->purged) != 0;) {
     unsigned from = (unsigned)__builtin_ctzl(idle), to = from;
+    uint64_t group = 0;
     while (to < slab->capacity && idle >> to & 1)
-      slab->purged |= (uint64_t)1 << to++;
-    space_purge_inside(space, slab->start + from * block_size, slab->start + to * block_size);
-    blocks += to - from;
+      group |= (uint64_t)1 << to++;
+    size_t given = space_purge_inside(space, slab->start + from * block_size, slab->start + to * block_size);
+    if (!given)
+      break;
+    slab->purged |= group;
+    bytes += given;
   }
-  return blocks;
+  return bytes;
 }
 
 size_t slab_take_fresh(run_t *slab, size_t block_size, void **blocks, size_t want)

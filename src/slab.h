@@ -29,7 +29,7 @@ void slab_empty(run_t *slab);
 size_t slab_take_free(run_t *slab, size_t block_size, void **blocks, size_t want);
 size_t slab_take_fresh(run_t *slab, size_t block_size, void **blocks, size_t want);
 
-/* Gives the pages inside the free blocks back, once for each block that comes back; returns how many blocks. */
+/* Gives the pages inside the free blocks back, of two pages at least and 64 at most; returns the bytes given. */
 size_t slab_purge(run_t *slab, space_t *space, size_t block_size);
 
 /* Free blocks that hold memory. */

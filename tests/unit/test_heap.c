@@ -321,6 +321,48 @@ static void records_beyond_the_region(void **state)
   assert_int_equal(space_of_process.used_units, before);
 }
 
+/* All classes' records fit into a reserve beside its blocks. */
+static void records_beside_a_reserve(void **state)
+{
+  (void)state;
+  os_fake_heal();
+  pool_heap_t *heap = heap_new(&(pool_heap_options_t){.reserve = 32 << 20});
+  for (unsigned c = 1; c < CLASS_COUNT; c++)
+    assert_non_null(pool_heap_alloc(heap, size_class_size[c]));
+  size_t units = 0;
+  for (unsigned c = 1; c < CLASS_COUNT; c++)
+    units += heap->pools[c]->held_bytes / UNIT;
+  assert_int_equal(heap->own_space.used_units, units);
+  check_everything();
+  pool_heap_destroy(heap);
+}
+
+/* Large free blocks beside live ones: told to keep nothing, a trim gives their memory back, but not in checked heaps, which
+ * look at what they hold. */
+static void trims_inside_slabs(void **state)
+{
+  (void)state;
+  os_fake_heal();
+  for (unsigned checked = 0; checked <= POOL_HEAP_CHECKED; checked += POOL_HEAP_CHECKED) {
+    pool_heap_t *heap = heap_new(&(pool_heap_options_t){.flags = checked});
+    size_t count = fill(heap, 20000, 400);
+    for (size_t i = 0; i < count; i++)
+      if (i % 8)
+        pool_heap_free(heap, blocks[i]);
+    check_everything();
+    pool_heap_trim(heap, SIZE_MAX / 2);
+    size_t given = pool_heap_trim(heap, 0);
+    assert_int_equal(given > 100000, !checked);
+    assert_int_equal(pool_heap_trim(heap, 0), 0);
+    check_everything();
+    for (size_t i = 0; i < count; i++)
+      if (i % 8)
+        assert_non_null(pool_heap_alloc(heap, 20000));
+    check_everything();
+    pool_heap_destroy(heap);
+  }
+}
+
 static void changing_the_budget(void **state)
 {
   (void)state;
@@ -683,6 +725,8 @@ int main(void)
     cmocka_unit_test(what_memory_is_good_for),
     cmocka_unit_test(parents),
     cmocka_unit_test(records_beyond_the_region),
+    cmocka_unit_test(records_beside_a_reserve),
+    cmocka_unit_test(trims_inside_slabs),
     cmocka_unit_test(changing_the_budget),
     cmocka_unit_test(asked_for_help),
     cmocka_unit_test(overflowing_test),

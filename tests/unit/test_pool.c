@@ -444,50 +444,80 @@ static void memory_of_free_blocks(void **state)
   }
 }
 
+enum { LARGE_BLOCKS = 200 };
+static void *large[LARGE_BLOCKS];
+
+static void take_large(void)
+{
+  class_new(size_class_of(20000));
+  take_all(large, LARGE_BLOCKS);
+  write_blocks(large, LARGE_BLOCKS);
+}
+
+/* Returns how often the system was asked to take memory. */
+static uint64_t put_every_other(void)
+{
+  uint64_t before = os_fake.count[OS_PURGE];
+  for (size_t i = 0; i < LARGE_BLOCKS; i += 2)
+    pool_put(&pool, &large[i], 1);
+  check_pool(&pool);
+  return os_fake.count[OS_PURGE] - before;
+}
+
 /* What is taken and put again and again keeps its memory; when that ends, it does not. */
 static void memory_of_a_breath(void **state)
 {
   (void)state;
-  static void *blocks[200];
-  class_new(size_class_of(20000));
-  size_t most = sizeof blocks / sizeof *blocks;
-  take_all(blocks, most);
+  take_large();
   for (size_t turn = 0; turn < 20; turn++) {
-    uint64_t before = os_fake.count[OS_PURGE];
-    for (size_t i = 0; i < most; i += 2)
-      pool_put(&pool, &blocks[i], 1);
-    assert_int_equal(os_fake.count[OS_PURGE] > before, turn == 0);
-    for (size_t i = 0; i < most; i += 2)
-      assert_int_equal(pool_take(&pool, &blocks[i], 1, NULL), 1);
+    assert_int_equal(put_every_other() > 0, turn == 0);
+    for (size_t i = 0; i < LARGE_BLOCKS; i += 2)
+      assert_int_equal(pool_take(&pool, &large[i], 1, NULL), 1);
     check_pool(&pool);
     if (turn % 4 == 3)
       pool_tick(&pool);
   }
   for (size_t i = 0; i < 12; i++)
     pool_tick(&pool);
+  assert_true(put_every_other() > 20);
+}
+
+/* However much a tick returns, it asks the system for nothing. */
+static void ticks_do_not_purge(void **state)
+{
+  (void)state;
+  take_large();
+  pool.depot_bound = LARGE_BLOCKS;
+  unsigned k = pool.magazine_most;
+  for (size_t i = 0; i + k <= LARGE_BLOCKS; i += k)
+    if (i / k % 2)
+      pool_retire_magazine(&pool, fill(pool_new_magazine(&pool, k, MY_SHARD), large + i, k), MY_SHARD);
+  assert_true(pool.depot_count * k * pool.block_size > 3 * MIB / 2);
   uint64_t before = os_fake.count[OS_PURGE];
-  for (size_t i = 0; i < most; i += 2)
-    pool_put(&pool, &blocks[i], 1);
-  assert_true(os_fake.count[OS_PURGE] > before + 20);
+  pool_tick(&pool);
+  pool_tick(&pool);
+  assert_true(pool.depot_count == 0 && pool.idle > 0);
+  assert_int_equal(os_fake.count[OS_PURGE], before);
   check_pool(&pool);
 }
 
 static void purges_that_fail(void **state)
 {
   (void)state;
-  static void *blocks[200];
-  class_new(size_class_of(20000));
-  size_t most = sizeof blocks / sizeof *blocks;
-  take_all(blocks, most);
-  write_blocks(blocks, most);
+  take_large();
   os_fake.fail_kinds = 1u << OS_PURGE;
-  for (size_t i = 0; i < most; i += 2)
-    pool_put(&pool, &blocks[i], 1);
+  put_every_other();
+  assert_int_equal(pool_purge(&pool), 0);
   os_fake_heal();
-  check_pool(&pool);
   assert_int_equal(pool.space->purged_bytes, 0);
-  for (size_t i = 0; i < most; i++)
-    assert_false(was_purged(blocks[i]));
+  assert_int_equal(pool.idle, LARGE_BLOCKS / 2);
+  for (size_t i = 0; i < LARGE_BLOCKS; i++)
+    assert_false(was_purged(large[i]));
+  size_t given = pool_purge(&pool);
+  assert_true(given > 0);
+  assert_int_equal(given, pool.space->purged_bytes);
+  assert_int_equal(pool.idle, 0);
+  check_pool(&pool);
 }
 
 /* ---- the end of all blocks ---- */
@@ -583,6 +613,7 @@ int main(void)
     cmocka_unit_test(ticks_give_back_what_was_not_needed),
     cmocka_unit_test(memory_of_free_blocks),
     cmocka_unit_test(memory_of_a_breath),
+    cmocka_unit_test(ticks_do_not_purge),
     cmocka_unit_test(purges_that_fail),
     cmocka_unit_test(reset_and_finish),
     cmocka_unit_test(questions),
