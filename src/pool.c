@@ -67,6 +67,49 @@ void pool_init(pool_t *pool, const pool_make_t *make)
   settle_magazine_size(pool);
 }
 
+/* ---- pools that a tick has to look at ---- */
+
+lock_t pools_due_lock;
+static pool_t *due_first, *due_last;
+static uint32_t due_count, due_left;   /* left: of those that were in the list when the tick began */
+
+static void due_enter(pool_t *pool)
+{
+  pool->due = true;
+  lock_acquire(&pools_due_lock);
+  pool->due_next = NULL;
+  pool->due_previous = due_last;
+  *(due_last ? &due_last->due_next : &due_first) = pool;
+  due_last = pool;
+  due_count++;
+  lock_release(&pools_due_lock);
+}
+
+/* Under the list's lock. */
+static void due_leave(pool_t *pool)
+{
+  *(pool->due_previous ? &pool->due_previous->due_next : &due_first) = pool->due_next;
+  *(pool->due_next ? &pool->due_next->due_previous : &due_last) = pool->due_previous;
+  pool->due_next = pool->due_previous = NULL;
+  due_count--;
+}
+
+/* A tick that has taken the pool out of the list will find that it has ended. */
+static void leave_due(pool_t *pool)
+{
+  lock_acquire(&pools_due_lock);
+  if (pool->due_previous || due_first == pool)
+    due_leave(pool);
+  lock_release(&pools_due_lock);
+}
+
+/* Called under the pool's lock by whatever changes it. */
+static inline void note_use(pool_t *pool)
+{
+  if (unlikely(!pool->due) && !pool->ended && !pool->lock.solo)
+    due_enter(pool);
+}
+
 /* ---- slabs ---- */
 
 static unsigned slab_list_of(const run_t *slab)
@@ -146,7 +189,7 @@ static void pool_close_slab(pool_t *pool, run_t *slab)
   if (pool->current == slab)
     pool->current = NULL;
   slab_announce(pool, slab, 0);
-  space_give_charged(pool->space, pool->budget, slab, true);
+  space_give_charged(pool->space, pool->budget, slab);
 }
 
 static size_t slab_touched(const pool_t *pool, const run_t *slab) { return (size_t)slab->fresh * pool->block_size; }
@@ -265,6 +308,7 @@ static void put_blocks(pool_t *pool, void *const *blocks, size_t count, unsigned
 size_t pool_take(pool_t *pool, void **blocks, size_t want, block_past_t *past)
 {
   lock_acquire(&pool->lock);
+  note_use(pool);
   size_t got = take_blocks(pool, blocks, want, 0, past);
   lock_release(&pool->lock);
   return got;
@@ -273,17 +317,33 @@ size_t pool_take(pool_t *pool, void **blocks, size_t want, block_past_t *past)
 void pool_put(pool_t *pool, void *const *blocks, size_t count)
 {
   lock_acquire(&pool->lock);
+  note_use(pool);
   put_blocks(pool, blocks, count, 0, true);
   lock_release(&pool->lock);
 }
 
-void *pool_ask(pool_t *pool, const run_t *slab, const void *address)
+bool pool_ask(pool_t *pool, const run_t *slab, const void *address, char **block)
 {
-  size_t index = (size_t)((const char *)address - slab->start) * pool->inverse >> INVERSE_SHIFT;
   lock_acquire(&pool->lock);
-  bool out = run_kind(slab) == RUN_SLAB && slab->owner == pool && index < slab->fresh && !bit_test(slab->bitmap, index);
+  bool ours = run_kind(slab) == RUN_SLAB && run_owner(slab) == pool;
+  size_t index = ours ? (size_t)((const char *)address - slab->start) * pool->inverse >> INVERSE_SHIFT : 0;
+  ours = ours && index < slab->fresh;
+  *block = ours ? slab->start + index * pool->block_size : NULL;
+  bool out = ours && !bit_test(slab->bitmap, index);
   lock_release(&pool->lock);
-  return out ? slab->start + index * pool->block_size : NULL;
+  return out;
+}
+
+bool pool_live_word(pool_t *pool, const run_t *slab, const char *start, size_t w, uint64_t *live)
+{
+  lock_acquire(&pool->lock);
+  bool there = run_kind(slab) == RUN_SLAB && run_owner(slab) == pool && slab->start == start && w * WORD_BITS < slab->fresh;
+  if (there) {
+    size_t left = slab->fresh - w * WORD_BITS;
+    *live = ~slab->bitmap[w] & (left < WORD_BITS ? ((uint64_t)1 << left) - 1 : ~(uint64_t)0);
+  }
+  lock_release(&pool->lock);
+  return there;
 }
 
 /* ---- magazines ---- */
@@ -418,6 +478,7 @@ void **pool_exchange_empty(pool_t *pool, void **empty, unsigned k, unsigned shar
 {
   depot_t *depot = &pool->depots[shard];
   lock_acquire(&pool->lock);
+  note_use(pool);
   if (empty)
     empties_push(depot, magazine_of(empty));
   void **top = depot->count ? depot_pop_own(pool, depot) : NULL;
@@ -442,6 +503,7 @@ void **pool_exchange_full(pool_t *pool, void **top, unsigned k, unsigned shard)
 {
   void **magazine = magazine_of(top), **empty = NULL;
   lock_acquire(&pool->lock);
+  note_use(pool);
   if (depot_has_room(pool) && (empty = empties_pop(pool, shard)) != NULL) {
     depot_push(pool, &pool->depots[shard], top);
   } else {
@@ -463,6 +525,7 @@ void **pool_new_magazine(pool_t *pool, unsigned k, unsigned shard)
 void pool_retire_magazine(pool_t *pool, void **top, unsigned shard)
 {
   lock_acquire(&pool->lock);
+  note_use(pool);
   if (magazine_is_full_at(top + 1) && *top && depot_has_room(pool)) {
     depot_push(pool, &pool->depots[shard], top);
   } else {
@@ -522,9 +585,22 @@ static void close_unused_slabs(pool_t *pool, size_t least)
     pool_close_slab(pool, current);
 }
 
-void pool_tick(pool_t *pool)
+static uint32_t needs(const pool_t *pool)
 {
-  lock_acquire(&pool->lock);
+  uint32_t needs = 0;
+  for (const depot_t *depot = pool->depots; depot < pool_depots_end(pool); depot++)
+    needs += depot->need;
+  return needs;
+}
+
+/* Nothing is left that time alone would change. */
+static bool is_quiet(const pool_t *pool)
+{
+  return !pool->depot_count && !pool->depot_bound && !pool->taken_again && !needs(pool);
+}
+
+static void tick(pool_t *pool)
+{
   for (depot_t *depot = pool->depots; depot < pool_depots_end(pool); depot++) {
     depot_shrink(pool, depot, depot->count - depot->low, false);   /* many: their system calls would keep one caller for long */
     depot->low = depot->count;
@@ -534,7 +610,59 @@ void pool_tick(pool_t *pool)
   pool->taken_again /= 2;
   if (!pool->out)
     close_unused_slabs(pool, CLOSE_LEAST_BYTES);
+}
+
+void pool_tick(pool_t *pool)
+{
+  lock_acquire(&pool->lock);
+  tick(pool);
   lock_release(&pool->lock);
+}
+
+void pools_begin_tick(void)
+{
+  lock_acquire(&pools_due_lock);
+  __atomic_store_n(&due_left, due_count, __ATOMIC_RELAXED);
+  lock_release(&pools_due_lock);
+}
+
+bool pools_tick_is_under_way(void) { return __atomic_load_n(&due_left, __ATOMIC_RELAXED) != 0; }
+
+static pool_t *next_due(void)
+{
+  lock_acquire(&pools_due_lock);
+  pool_t *pool = due_left ? due_first : NULL;
+  __atomic_store_n(&due_left, pool ? due_left - 1 : 0, __ATOMIC_RELAXED);
+  if (pool)
+    due_leave(pool);
+  lock_release(&pools_due_lock);
+  return pool;
+}
+
+/* Out of the list, but still `due`, so that nobody puts it there meanwhile. */
+static void tick_due(pool_t *pool)
+{
+  lock_acquire(&pool->lock);
+  if (!pool->ended) {
+    tick(pool);
+    if (is_quiet(pool))
+      pool->due = false;
+    else
+      due_enter(pool);
+  }
+  lock_release(&pool->lock);
+}
+
+unsigned pools_tick(unsigned most, uint64_t now_ms)
+{
+  unsigned done = 0;
+  for (pool_t *pool; done < most && (pool = next_due()) != NULL; done++) {
+    space_t *space = pool->space;
+    tick_due(pool);
+    if (space->fixed && space->purgeable)
+      space_tick(space, now_ms);
+  }
+  return done;
 }
 
 void pool_drain(pool_t *pool)
@@ -600,6 +728,8 @@ void pool_reset(pool_t *pool)
 void pool_finish(pool_t *pool)
 {
   lock_acquire(&pool->lock);
+  pool->ended = true;
+  leave_due(pool);
   depot_drop(pool);
   for (depot_t *depot = pool->depots; depot < pool_depots_end(pool); depot++) {
     magazines_disown(depot->empties);

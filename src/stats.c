@@ -4,6 +4,7 @@
 #include "front/object_pool.h"
 #include "heap.h"
 #include "metadata.h"
+#include "option.h"
 #include "os/fatal.h"
 #include <errno.h>
 #include <tidepool/heap.h>
@@ -42,7 +43,7 @@ static void add_process_figures(pool_stats_t *stats)
 {
   space_t *space = &space_of_process;
   lock_acquire(&space->lock);
-  size_t dirty = space->dirty_units << UNIT_LOG2;
+  size_t dirty = (space->dirty_units << UNIT_LOG2) + huge_kept_bytes();
   stats->purged_bytes = space->purged_bytes;
   lock_release(&space->lock);
   stats->idle_bytes += dirty;
@@ -69,29 +70,24 @@ bool pool_heap_stats(pool_heap_t *heap, pool_stats_t *stats)
   }
   if (heap->mark != HEAP_LIVE_MARK)
     fatal_misuse("pool_heap_stats", heap, NOT_A_HEAP_TEXT);
-  *stats = (pool_stats_t){.budget = heap->budget.limit, .held_bytes = budget_held(&heap->budget)};
-  for (unsigned c = 1; c < CLASS_COUNT; c++) {
-    pool_t *pool = published_pool(heap, c);
-    if (!pool)
-      continue;
+  *stats = (pool_stats_t){.budget = budget_limit(&heap->budget), .held_bytes = budget_held(&heap->budget)};
+  FOR_EACH_POOL(pool, heap) {
     pool_figures_t f = figures_of(pool);
     stats->live_blocks += f.live_blocks;
     stats->live_bytes += f.live_blocks * f.block_size;
     stats->cached_bytes += f.cached_blocks * f.block_size;
     stats->idle_bytes += f.idle_bytes;
   }
-  lock_acquire(&heap->lock);
-  stats->live_blocks += heap->large_blocks;
-  stats->live_bytes += heap->large_bytes;
-  lock_release(&heap->lock);
-  stats->peak_held_bytes = __atomic_load_n(&heap->budget.peak, __ATOMIC_RELAXED);
+  stats->live_blocks += __atomic_load_n(&heap->large_blocks, __ATOMIC_RELAXED);
+  stats->live_bytes += __atomic_load_n(&heap->large_bytes, __ATOMIC_RELAXED);
+  stats->peak_held_bytes = budget_peak(&heap->budget);
   stats->exhausted_count = __atomic_load_n(&heap->exhausted_count, __ATOMIC_RELAXED);
   stats->retried_count = __atomic_load_n(&heap->retried_count, __ATOMIC_RELAXED);
   stats->overflowed_count = __atomic_load_n(&heap->overflowed_count, __ATOMIC_RELAXED);
   stats->purged_bytes = __atomic_load_n(&heap->purged_bytes, __ATOMIC_RELAXED);
   if (heap == &heap_front)
     add_process_figures(stats);
-  else if (heap->region)
+  else if (heap->region_kind)
     add_region_figures(stats, heap);
   return true;
 }
@@ -119,9 +115,7 @@ static void write_pool(text_t *text, const pool_figures_t *f, bool first)
 
 static void write_large(text_t *text, heap_t *heap)
 {
-  lock_acquire(&heap->lock);
-  size_t blocks = heap->large_blocks, held = heap->large_bytes;
-  lock_release(&heap->lock);
+  size_t blocks = __atomic_load_n(&heap->large_blocks, __ATOMIC_RELAXED), held = __atomic_load_n(&heap->large_bytes, __ATOMIC_RELAXED);
   text_string(text, "],\"large\":{\"live_blocks\":");
   text_number(text, blocks);
   number(text, "held_bytes", held);
@@ -147,9 +141,8 @@ static void write_heap(text_t *text, heap_t *heap)
   number(text, "purged_bytes", s.purged_bytes);
   text_string(text, ",\"pools\":[");
   bool first = true;
-  for (unsigned c = 1; c < CLASS_COUNT; c++) {
-    pool_t *pool = published_pool(heap, c);
-    pool_figures_t f = pool ? figures_of(pool) : (pool_figures_t){0};
+  FOR_EACH_POOL(pool, heap) {
+    pool_figures_t f = figures_of(pool);
     if (!f.slabs)
       continue;
     write_pool(text, &f, first);

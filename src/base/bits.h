@@ -44,7 +44,7 @@ size_t bits_count(const uint64_t *map, size_t from, size_t to);
 size_t bits_next_set(const uint64_t *map, size_t from, size_t to);
 size_t bits_next_clear(const uint64_t *map, size_t from, size_t to);
 
-/* The last set bit at or below `from`; there must be one. */
+/* The last set bit at or below `from`; 0 if there is none. */
 size_t bits_previous_set(const uint64_t *map, size_t from);
 
 #endif

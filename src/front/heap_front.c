@@ -10,11 +10,6 @@
 
 /* ---- the fast path: the calling thread's cache of the heap, if the heap's place in its record is the heap's ---- */
 
-static inline bool is_placed(const thread_t *thread, const heap_t *heap)
-{
-  return OWNER_LOAD(thread->heap_at[thread_place(heap)]) == heap;
-}
-
 static inline loaded_t *loaded_of(const thread_t *thread, const heap_t *heap, size_t size_class)
 {
   return &thread->cache_at[thread_place(heap)]->of[size_class];
@@ -49,10 +44,12 @@ NOINLINE static void free_slow(heap_t *heap, void *block)
 
 NOINLINE static void *alloc_medium(heap_t *heap, size_t size)
 {
-  const thread_t *thread = thread_self;
+  thread_t *thread = thread_self;
   void *block = NULL;
-  if (likely(size <= SIZE_CACHED && is_placed(thread, heap)))
+  thread_set_busy(thread);
+  if (likely(size <= SIZE_CACHED && thread_has_placed(thread, heap)))
     block = MAGAZINE_POP(loaded_of(thread, heap, size_class_medium(size)));
+  thread_leave(thread);
   return likely(block) ? block : alloc_slow(heap, size, false, "pool_heap_alloc");
 }
 
@@ -60,17 +57,26 @@ void *pool_heap_alloc(pool_heap_t *heap, size_t size)
 {
   if (unlikely(size > SIZE_LINEAR))
     return alloc_medium(heap, size);
-  const thread_t *thread = thread_self;
+  thread_t *thread = thread_self;
   void *block = NULL;
-  if (likely(is_placed(thread, heap)))
+  thread_set_busy(thread);
+  if (likely(thread_has_placed(thread, heap)))
     block = MAGAZINE_POP(loaded_of(thread, heap, size_class_linear(size)));
+  thread_leave(thread);
   return likely(block) ? block : alloc_slow(heap, size, false, "pool_heap_alloc");
 }
 
 void pool_heap_free(pool_heap_t *heap, void *block)
 {
-  const thread_t *thread = thread_self;
-  if (unlikely(!is_placed(thread, heap) || !MAGAZINE_PUSH(loaded_of(thread, heap, class_map_of_heap_block(block)), block)))
+  thread_t *thread = thread_self;
+  bool done = false;
+  thread_set_busy(thread);
+  if (likely(thread_has_placed(thread, heap))) {
+    loaded_t *loaded = loaded_of(thread, heap, class_map_of_heap_block(block));
+    done = likely(loaded->top != block) && MAGAZINE_PUSH(loaded, block);
+  }
+  thread_leave(thread);
+  if (unlikely(!done))
     free_slow(heap, block);
 }
 

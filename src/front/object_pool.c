@@ -12,6 +12,7 @@
  * hot object without the lock is done while the process has one thread. */
 #include "front/object_pool.h"
 #include "base/text.h"
+#include "option.h"
 #include "os/fatal.h"
 #include <errno.h>
 #include <string.h>
@@ -1415,8 +1416,7 @@ static void set_geometry(object_pool_t *pool, const object_pool_options_t *o)
 /* Of memory that is the caller's nothing goes back to the system, but the pool's arrays still go back to the heap. */
 static uint32_t purge_delay_of(const heap_t *heap)
 {
-  bool callers = heap->region && !heap->region_run;
-  return callers ? settings.purge_delay_ms : heap->space->purge_delay_ms;
+  return heap->region_kind == REGION_GUEST ? settings.purge_delay_ms : heap->space->purge_delay_ms;
 }
 
 static void pool_set_up(object_pool_t *pool, heap_t *heap, const object_pool_options_t *o)

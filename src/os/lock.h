@@ -44,6 +44,16 @@ static inline void lock_release(lock_t *lock)
     os_wake(&lock->word);
 }
 
+/* Takes the lock if it is free. */
+static inline bool lock_attempt(lock_t *lock)
+{
+  if (!os_single_threaded() && !lock->solo)
+    return lock_try(lock);
+  bool free = !lock->word;
+  lock->word = 1;
+  return free;
+}
+
 /* In the child of a fork: whoever slept there is not in this process. */
 static inline void lock_reset(lock_t *lock) { lock->word = 0; }
 

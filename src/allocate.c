@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: MIT
+ * A request becomes a block, a block is taken back, or changes its size. */
+#include "guard.h"
+#include "heap.h"
+#include "option.h"
+#include "os/fatal.h"
+#include <errno.h>
+#include <string.h>
+
+enum {
+  ATTEMPTS = 64,        /* of on_exhausted for one request */
+  BORROW_FACTOR = 4     /* a class that is exhausted borrows blocks of up to so many times the size */
+};
+
+/* ---- allocation ---- */
+
+typedef struct request {
+  size_t size, alignment;
+  size_t usable;        /* answer: bytes of the block */
+  block_past_t past;    /* answer: what they hold */
+  heap_t *heap;         /* answer: whose block it is */
+} request_t;
+
+static size_t size_with_guard(const heap_t *heap, const request_t *r) { return r->size + (heap->checked ? GUARD_BYTES : 0); }
+
+static void *take_cached(heap_t *heap, pool_t *pool)
+{
+  thread_t *thread = thread_current();
+  magazines_t *magazines = heap_enter(heap, thread);
+  if (!magazines)
+    return NULL;
+  void *block = MAGAZINE_POP(&magazines->cache->of[pool->size_class]);
+  bool trip = !block;
+  if (trip)
+    block = magazines_refill(magazines, pool);
+  heap_leave(heap, thread);
+  if (trip)
+    heap_trip(thread);
+  return block;
+}
+
+static void *take_block(heap_t *heap, unsigned size_class, request_t *r)
+{
+  pool_t *pool = heap_pool(heap, size_class);
+  if (!pool)
+    return NULL;
+  r->usable = pool->block_size;
+  r->past = BLOCK_USED;
+  void *block = pool->cached ? take_cached(heap, pool) : NULL;
+  if (!block && !pool_take(pool, &block, 1, &r->past))
+    return NULL;
+  return block;
+}
+
+static void *take(heap_t *heap, request_t *r)
+{
+  size_t size = size_with_guard(heap, r);
+  unsigned c = heap_class_for(heap, size, r->alignment);
+  r->heap = heap;
+  return c ? take_block(heap, c, r) : large_take(heap, size, r->alignment, &r->past, &r->usable);
+}
+
+/* Blocks of larger classes that are free in slabs of which others are in use: nobody else can have them now. */
+static void *borrow(heap_t *heap, request_t *r)
+{
+  size_t size = size_with_guard(heap, r);
+  unsigned c = heap_class_for(heap, size, r->alignment);
+  void *block = NULL;
+  if (!c)
+    return NULL;
+  for (pool_t *pool = heap_pool_from(heap, c + 1); pool && !block; pool = heap_pool_from(heap, pool->size_class + 1u)) {
+    if (pool->block_size > max_size(size, BLOCK_ALIGNMENT) * BORROW_FACTOR)
+      break;
+    if (pool->block_size & (max_size(r->alignment, BLOCK_ALIGNMENT) - 1))
+      continue;
+    r->usable = pool->block_size;
+    pool_take(pool, &block, 1, &r->past);
+  }
+  return block;
+}
+
+/* It is the system that has nothing left, but the process has: freed mappings and units. */
+static bool reclaim(heap_t *heap, size_t size)
+{
+  size_t idle = huge_kept_bytes() + space_dirty_bytes(&space_of_process);
+  if (heap_is_bounded(heap) || size > idle || !budget_allows(&heap->budget, size))
+    return false;
+  return huge_release(0) + space_purge(&space_of_process, 0) > 0;
+}
+
+/* What the heap has cached and idle itself. */
+static void *take_own(heap_t *heap, request_t *r)
+{
+  heap_drain(heap);
+  void *block = take(heap, r);
+  if (!block && reclaim(heap, r->size))
+    block = take(heap, r);
+  return block ? block : borrow(heap, r);
+}
+
+void *heap_exhausted(heap_t *heap)
+{
+  __atomic_fetch_add(&heap->exhausted_count, 1, __ATOMIC_RELAXED);
+  if (settings.abort_on_exhausted)
+    fatal("memory exhausted");
+  errno = ENOMEM;
+  return NULL;
+}
+
+/* The order when a heap is exhausted: what it has cached and idle itself, its callback as long as that helps, the heap it
+ * overflows to. */
+COLD static void *take_hard(heap_t *heap, request_t *r)
+{
+  void *block = take_own(heap, r);
+  for (unsigned attempt = 0; !block && heap->on_exhausted && attempt < ATTEMPTS; attempt++) {
+    if (!heap->on_exhausted(heap, r->size, attempt, heap->context))
+      break;
+    __atomic_fetch_add(&heap->retried_count, 1, __ATOMIC_RELAXED);
+    block = take(heap, r);
+    if (!block)
+      block = take_own(heap, r);
+  }
+  if (block || !heap->overflow)
+    return block;
+  block = take(heap->overflow, r);
+  if (!block)
+    block = take_hard(heap->overflow, r);
+  if (block)
+    __atomic_fetch_add(&heap->overflowed_count, 1, __ATOMIC_RELAXED);
+  return block;
+}
+
+static bool is_sane(const request_t *r) { return r->size <= PTRDIFF_MAX - 2 * UNIT && r->alignment <= PTRDIFF_MAX / 2; }
+
+/* A block that was taken, as the caller gets it. */
+static void *hand_out(void *block, request_t *r, bool zero)
+{
+  if (r->heap->checked) {
+    guard_open(block, r->usable, r->size, r->past == BLOCK_USED, fatal_alloc_call);
+    r->usable = r->size;
+  }
+  if (zero && (r->past != BLOCK_ZEROED || r->heap->checked))
+    memset(block, 0, r->usable);
+  return block;
+}
+
+void *heap_allocate(heap_t *heap, size_t size, size_t alignment, bool zero)
+{
+  request_t r = {.size = size, .alignment = alignment};
+  if (unlikely(heap_is_dying))
+    return dying_allocate(size, alignment);
+  if (!is_sane(&r) || !heap_front_ready())
+    return heap_exhausted(heap);
+  void *block = take(heap, &r);
+  if (unlikely(!block)) {
+    int saved = errno;   /* the callback may have failed at something on its way to success */
+    block = take_hard(heap, &r);
+    if (!block)
+      return heap_exhausted(heap);
+    errno = saved;
+  }
+  return hand_out(block, &r, zero);
+}
+
+/* Only if it costs nobody anything. */
+static void *allocate_if_easy(heap_t *heap, size_t size)
+{
+  request_t r = {.size = size, .alignment = 1};
+  void *block = take(heap, &r);
+  return block ? hand_out(block, &r, false) : NULL;
+}
+
+size_t heap_usable_size(const void *block, const char *call)
+{
+  if (unlikely(heap_is_dying))
+    return dying_usable_size(block);
+  located_t at = heap_locate_block(NULL, block, call);
+  return at.heap->checked ? guard_size(block, at.size) : at.size;
+}
+
+/* ---- free ---- */
+
+static void give_cached(heap_t *heap, pool_t *pool, void *block)
+{
+  thread_t *thread = thread_current();
+  magazines_t *magazines = heap_enter(heap, thread);
+  if (!magazines) {
+    pool_put(pool, &block, 1);
+    return;
+  }
+  bool trip = !MAGAZINE_PUSH(&magazines->cache->of[pool->size_class], block);
+  if (trip)
+    magazines_overflow(magazines, pool, block);
+  heap_leave(heap, thread);
+  if (trip)
+    heap_trip(thread);
+}
+
+static void give_back(located_t at, const char *call)
+{
+  void *block = at.start;
+  if (at.heap->checked)
+    guard_close(block, at.size, call);
+  else if (at.heap->zero_on_free)
+    memset(block, 0, at.size);
+  if (at.huge)
+    large_give_huge(at.heap, at.huge);
+  else if (!at.pool)
+    large_give_run(at.heap, at.run);
+  else if (at.pool->cached)
+    give_cached(at.heap, at.pool, block);
+  else
+    pool_put(at.pool, &block, 1);
+}
+
+void heap_free(heap_t *heap, void *block, const char *call)
+{
+  if (likely(!heap_is_dying))
+    give_back(heap_locate_block(heap, block, call), call);
+}
+
+/* ---- changing the size ---- */
+
+/* What a block that becomes smaller held behind its new end. */
+static void wipe_tail(const located_t *at, size_t size)
+{
+  if (at->heap->zero_on_free && size < at->size)
+    memset(at->start + size, 0, at->size - size);
+}
+
+/* A block never fails to become smaller where it is. */
+static void shrink(located_t *at, size_t size)
+{
+  wipe_tail(at, size);
+  if (at->huge)
+    large_resize_huge(at->heap, at->huge, size, false);
+  else if (!at->pool)
+    large_resize_run(at->heap, at->run, size);
+}
+
+static bool lengthen(located_t *at, size_t size, bool may_move)
+{
+  if (at->huge)
+    return large_resize_huge(at->heap, at->huge, size, may_move);
+  return !at->pool && large_resize_run(at->heap, at->run, size);
+}
+
+/* A block half as large as what it was is better off elsewhere, if that is a smaller kind of block. */
+static bool is_worth_moving(const located_t *at, size_t size)
+{
+  if (size > at->size / 2)
+    return false;
+  unsigned c = heap_class_for(at->heap, size, 1);
+  if (at->huge)
+    return c || !large_is_huge(at->heap, size, 1);
+  return at->pool ? c != at->pool->size_class : c != 0;
+}
+
+bool heap_resize_in_place(void *block, size_t size, const char *call)
+{
+  if (unlikely(heap_is_dying))
+    return false;
+  located_t at = heap_locate_block(NULL, block, call);
+  if (at.heap->checked || size > PTRDIFF_MAX - 2 * UNIT)
+    return false;
+  if (size > at.size)
+    return lengthen(&at, size, false);
+  shrink(&at, size);
+  return true;
+}
+
+static void *copy_to(void *to, const located_t *at, size_t had, size_t size, const char *call)
+{
+  if (to) {
+    memcpy(to, at->start, min_size(had, size));
+    give_back(*at, call);
+  }
+  return to;
+}
+
+static void *reallocate_checked(heap_t *heap, const located_t *at, size_t size, const char *call)
+{
+  size_t had = guard_size(at->start, at->size);
+  if (had == size)
+    return at->start;
+  return copy_to(heap_allocate(heap, size, 1, false), at, had, size, call);
+}
+
+static void *reallocate_smaller(heap_t *heap, located_t *at, size_t size, const char *call)
+{
+  void *to = is_worth_moving(at, size) ? allocate_if_easy(heap, size) : NULL;
+  if (to)
+    return copy_to(to, at, at->size, size, call);
+  shrink(at, size);
+  return at->start;
+}
+
+static void *reallocate_dying(const void *block, size_t size)
+{
+  size_t had = dying_usable_size(block);
+  void *to = had ? dying_allocate(size, 1) : NULL;
+  return to ? memcpy(to, block, min_size(had, size)) : NULL;
+}
+
+void *heap_reallocate(heap_t *heap, void *block, size_t size, const char *call)
+{
+  if (unlikely(heap_is_dying))
+    return reallocate_dying(block, size);
+  located_t at = heap_locate_block(heap, block, call);
+  heap_t *to_heap = heap ? heap : at.heap;
+  if (at.heap->checked)
+    return reallocate_checked(to_heap, &at, size, call);
+  if (size <= at.size)
+    return reallocate_smaller(to_heap, &at, size, call);
+  if (size <= PTRDIFF_MAX - 2 * UNIT && lengthen(&at, size, true))
+    return at.huge ? huge_start(at.huge) : block;
+  return copy_to(heap_allocate(to_heap, size, 1, false), &at, at.size, size, call);
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT
+ * What an address is: whose block, if any, and whether it is with its caller. */
+#include "guard.h"
+#include "heap.h"
+#include "os/fatal.h"
+#include <stddef.h>
+
+/* ---- guests: heaps in memory of a caller, which may be a block of any other heap, another guest's too ---- */
+
+lock_t guests_lock;
+static range_t *guests;
+static size_t guest_count;
+
+static heap_t *heap_of_guest(range_t *range) { return (heap_t *)((char *)range - offsetof(heap_t, guest)); }
+
+static bool guest_holds(const heap_t *heap, uintptr_t address) { return address - heap->guest.start < heap->guest.size; }
+
+/* The innermost: of those around an address, the one that begins last. */
+static heap_t *guest_around(uintptr_t address)
+{
+  range_t *range = range_at_or_below(guests, address);
+  heap_t *heap = range ? heap_of_guest(range) : NULL;
+  while (heap && !guest_holds(heap, address))
+    heap = heap->guest_around;
+  return heap;
+}
+
+void guests_enter(heap_t *heap)
+{
+  heap->guest = (range_t){.start = (uintptr_t)heap->region, .size = heap->region_size};
+  lock_acquire(&guests_lock);
+  heap->guest_around = guest_around(heap->guest.start);
+  range_insert(&guests, &heap->guest);
+  __atomic_fetch_add(&guest_count, 1, __ATOMIC_RELAXED);
+  lock_release(&guests_lock);
+}
+
+/* Guests in its memory belong to whoever that was a block of. */
+void guests_leave(heap_t *heap)
+{
+  uintptr_t end = heap->guest.start + heap->guest.size;
+  lock_acquire(&guests_lock);
+  range_remove(&guests, &heap->guest);
+  for (range_t *range = range_at_or_above(guests, heap->guest.start); range && range->start < end; range = range_at_or_above(guests, range->start + 1))
+    if (heap_of_guest(range)->guest_around == heap)
+      heap_of_guest(range)->guest_around = heap->guest_around;
+  __atomic_fetch_sub(&guest_count, 1, __ATOMIC_RELAXED);
+  lock_release(&guests_lock);
+}
+
+static heap_t *find_guest(const void *address)
+{
+  if (likely(!__atomic_load_n(&guest_count, __ATOMIC_RELAXED)))
+    return NULL;
+  lock_acquire(&guests_lock);
+  heap_t *heap = guest_around((uintptr_t)address);
+  lock_release(&guests_lock);
+  return heap;
+}
+
+/* ---- runs and mappings ---- */
+
+typedef struct question {
+  const void *address;
+  located_t   at;
+  heap_t     *region;   /* the address is in the units of its region, or in nothing that it has taken of it */
+} question_t;
+
+/* Under the lock of the run's space. A slab's block is looked at under another. */
+static void ask_run(const arena_t *arena, const run_t *run, void *context)
+{
+  question_t *q = context;
+  run_kind_t kind = run_kind(run);
+  located_t *at = &q->at;
+  (void)arena;
+  if (kind == RUN_SLAB)
+    *at = (located_t){.pool = run_owner(run), .run = (run_t *)(uintptr_t)run};
+  else if (kind == RUN_LARGE || kind == RUN_SPARE)
+    *at = (located_t){.heap = run_owner(run), .run = (run_t *)(uintptr_t)run, .start = run->start, .size = __atomic_load_n(&run->size, __ATOMIC_RELAXED)};
+  else if (kind == RUN_REGION)
+    q->region = run_owner(run);
+  if (at->start)
+    at->live = kind == RUN_LARGE && (size_t)((const char *)q->address - at->start) < at->size;
+}
+
+static void ask_huge(huge_t *huge, void *context)
+{
+  question_t *q = context;
+  if (huge->is_region)
+    q->region = huge->owner;
+  else
+    q->at = (located_t){.heap = huge->owner, .huge = huge, .start = huge_start(huge), .size = huge_size(huge), .live = true};
+}
+
+/* In a slab, "live" is not yet sure: the block may be in a magazine. */
+static void ask_slab(question_t *q)
+{
+  located_t *at = &q->at;
+  char *block;
+  at->live = pool_ask(at->pool, at->run, q->address, &block);
+  at->start = block;
+  at->size = at->pool->block_size;
+  at->heap = at->pool->heap;
+}
+
+static heap_t *heap_of_space(const space_t *space) { return (heap_t *)((uintptr_t)space - offsetof(heap_t, own_space)); }
+
+/* The address is in a slot that a heap's reserve fills. */
+static heap_t *reserve_around(const void *address)
+{
+  const arena_t *arena = space_arena_at(window_slot_of(address));
+  bool inside = arena && arena->space != &space_of_process && unit_of(arena, address) < arena->unit_count;
+  return inside ? heap_of_space(arena->space) : NULL;
+}
+
+/* A guest first: its memory may be a block of another heap. */
+static located_t locate(const void *address)
+{
+  question_t q = {.address = address, .region = find_guest(address)};
+  if (!q.region && !space_ask(address, ask_run, &q) && !huge_ask(address, ask_huge, &q))
+    q.region = reserve_around(address);
+  heap_t *region = q.region;
+  if (region && region->own_space.fixed)
+    space_ask_fixed(&region->own_space, address, ask_run, &q);
+  if (q.at.pool)
+    ask_slab(&q);
+  if (!q.at.heap)
+    q.at.heap = region;
+  return q.at;
+}
+
+/* ---- questions ---- */
+
+static bool is_cached(const pool_t *pool, const void *block)
+{
+  bool found = false;
+  if (!pool->cached)
+    return false;
+  lock_acquire(&threads_lock);
+  for (thread_t *thread = threads_first(); thread && !found; thread = thread->next) {
+    const magazines_t *magazines = pool->heap == &heap_front ? &thread->front : thread_magazines_if_any(thread, pool->heap);
+    found = magazines && magazines_hold(magazines, pool->size_class, block);
+  }
+  lock_release(&threads_lock);
+  return found;
+}
+
+/* The lock keeps the records of all heaps where they are while it looks at them. */
+located_t heap_locate(const void *address)
+{
+  if (!heap_front_ready())
+    return (located_t){0};
+  lock_acquire(&heaps_lock);
+  located_t at = locate(address);
+  if (at.live && at.pool)
+    at.live = !pool_depot_holds(at.pool, at.start) && !is_cached(at.pool, at.start);
+  if (at.live && at.heap->checked) {
+    at.size = guard_size(at.start, at.size);
+    at.live = (size_t)((const char *)address - at.start) < max_size(at.size, 1);
+  }
+  lock_release(&heaps_lock);
+  return at;
+}
+
+/* ---- blocks that somebody claims to have ---- */
+
+static bool overflows_to(const heap_t *heap, const heap_t *other)
+{
+  while (heap && heap != other)
+    heap = heap->overflow;
+  return heap != NULL;
+}
+
+static bool was_freed(const located_t *at, const void *block)
+{
+  if (at->start == block)
+    return at->pool || (at->run && run_kind(at->run) == RUN_SPARE);
+  return at->heap && at->heap->own_space.fixed ? space_had_run_fixed(&at->heap->own_space, block) : space_had_run(block);
+}
+
+located_t heap_locate_block(const heap_t *heap, const void *block, const char *call)
+{
+  located_t at = heap_front_ready() ? locate(block) : (located_t){0};
+  if (unlikely(at.start != block || !at.live))
+    fatal_misuse(call, block, was_freed(&at, block) ? FREED_TWICE : NOT_A_BLOCK);
+  if (unlikely(heap && !overflows_to(heap, at.heap)))
+    fatal_misuse(call, block, NOT_OF_HEAP);
+  return at;
+}
