@@ -557,7 +557,7 @@ static size_t check_pools(const heap_t *heap)
   return charged;
 }
 
-typedef struct large { size_t blocks, usable, charged, spares; } large_t;
+typedef struct large { size_t blocks, usable, held, charged, spares; } large_t;
 
 static void add_large_runs(const heap_t *heap, large_t *sum)
 {
@@ -569,6 +569,7 @@ static void add_large_runs(const heap_t *heap, large_t *sum)
     size_t held = run_bytes(arena_of(heap->space, run->start), run);
     expect(run->size && run->size <= held, "H3", "a large block is larger than its run", run->start);
     sum->charged += is_prepaid(heap->space, run) ? 0 : held;
+    sum->held += held;
     sum->spares += run->kind == RUN_SPARE;
     sum->blocks += run->kind == RUN_LARGE;
     sum->usable += run->kind == RUN_LARGE ? run->size : 0;
@@ -604,6 +605,7 @@ static void add_huge_blocks(const heap_t *heap, large_t *sum)
     sum->blocks++;
     sum->usable += huge_size(huge);
     sum->charged += huge_size(huge);
+    sum->held += huge_size(huge);
   }
 }
 
@@ -666,6 +668,7 @@ static void check_heap_lists(const heap_t *heap)
   check_region(heap);
   expect_count(heap->large_blocks, large.blocks, "H3", "large blocks");
   expect_count(heap->large_bytes, large.usable, "H3", "bytes of large blocks");
+  expect_count(heap->large_held, large.held, "H3", "bytes that large blocks take");
   expect_count(heap == &heap_front ? count_spares() : 0, large.spares, "H3", "spare runs");
   check_budget(heap, slabs + large.charged);
   check_magazines_of_heap(heap);

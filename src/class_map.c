@@ -2,7 +2,7 @@
 #include "class_map.h"
 #include "os/os.h"
 
-window_t window;
+window_t class_window;
 
 /* Of the window, in this order; the map lies where the first slot would be without it. */
 static char *window_base;
@@ -40,8 +40,8 @@ bool window_init(void)
     if (slots <= MAP_SLOTS + METADATA_SLOTS || !map_planes(base, 0, 1))
       continue;
     slots_most = min_size(slots - MAP_SLOTS - METADATA_SLOTS, SLOTS_MOST);
-    window.map = (uint8_t *)base + MAP_PLANE;
-    window.start = (uintptr_t)base + (MAP_SLOTS + METADATA_SLOTS) * SLOT;
+    class_window.map = (uint8_t *)base + MAP_PLANE;
+    class_window.start = (uintptr_t)base + (MAP_SLOTS + METADATA_SLOTS) * SLOT;
     window_base = base;
     return true;
   }
@@ -64,14 +64,14 @@ bool window_open(size_t end)
     return true;
   if (end > slots_most || !map_planes(window_base, max_size(open, 1), end))
     return false;
-  __atomic_store_n(&window.extent, end << (SLOT_LOG2 - ALIGNMENT_LOG2), __ATOMIC_RELEASE);
+  __atomic_store_n(&class_window.extent, end << (SLOT_LOG2 - ALIGNMENT_LOG2), __ATOMIC_RELEASE);
   return true;
 }
 
 /* Relaxed: who frees a block has its pointer, and with it, through the pool's lock or the program's own hand-over, the byte. */
 void class_map_set(const void *start, size_t units, bool front, unsigned size_class)
 {
-  uint8_t *byte = window.map + ((uintptr_t)start - window.start) / UNIT - (front ? 0 : MAP_PLANE);
+  uint8_t *byte = class_window.map + ((uintptr_t)start - class_window.start) / UNIT - (front ? 0 : MAP_PLANE);
   for (size_t i = 0; i < units; i++)
     __atomic_store_n(&byte[i], (uint8_t)size_class, __ATOMIC_RELAXED);
 }

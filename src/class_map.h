@@ -37,21 +37,21 @@ typedef struct window {
   size_t    extent;      /* of the open slots, in steps of 16 bytes; 0 until the first is open */
   uint8_t  *map;         /* the front plane */
 } window_t;
-extern INTERNAL window_t window;
+extern INTERNAL window_t class_window;
 
 /* Chooses the window, once. False: the system has no room for it. */
 bool window_init(void);
 
 /* The slots there may be, and how many are open. */
 size_t window_slots_most(void);
-static inline size_t window_slots_open(void) { return __atomic_load_n(&window.extent, __ATOMIC_ACQUIRE) >> (SLOT_LOG2 - ALIGNMENT_LOG2); }
-static inline char *window_slot(size_t slot) { return (char *)(window.start + (slot << SLOT_LOG2)); }
+static inline size_t window_slots_open(void) { return __atomic_load_n(&class_window.extent, __ATOMIC_ACQUIRE) >> (SLOT_LOG2 - ALIGNMENT_LOG2); }
+static inline char *window_slot(size_t slot) { return (char *)(class_window.start + (slot << SLOT_LOG2)); }
 
 /* Opens all slots below `end`: the map has zeroes for them. False: no memory. The caller sees to it that one thread does. */
 bool window_open(size_t end);
 
 /* The slot of an address, whose number is beyond the open ones if it is in none. */
-static inline size_t window_slot_of(const void *address) { return ((uintptr_t)address - window.start) >> SLOT_LOG2; }
+static inline size_t window_slot_of(const void *address) { return ((uintptr_t)address - class_window.start) >> SLOT_LOG2; }
 
 /* Where the metadata is: addresses of its own, between the map and the slots, with nothing mapped next to it. */
 char *window_metadata(size_t *size);
@@ -60,7 +60,7 @@ char *window_metadata(size_t *size);
  * number, so that one comparison with the extent finds those too. */
 static inline size_t window_offset(const void *block)
 {
-  uintptr_t offset = (uintptr_t)block - window.start;
+  uintptr_t offset = (uintptr_t)block - class_window.start;
   return offset >> ALIGNMENT_LOG2 | offset << (WORD_BITS - ALIGNMENT_LOG2);
 }
 
@@ -69,17 +69,17 @@ static inline size_t window_offset(const void *block)
 static inline bool window_holds(size_t offset)
 {
 #ifdef UNDER_SANITIZER
-  return offset < __atomic_load_n(&window.extent, __ATOMIC_RELAXED);
+  return offset < __atomic_load_n(&class_window.extent, __ATOMIC_RELAXED);
 #else
-  return offset < window.extent;
+  return offset < class_window.extent;
 #endif
 }
 
 /* Of an offset that the window holds. */
-static inline size_t class_map_at(size_t offset) { return window.map[offset >> (UNIT_LOG2 - ALIGNMENT_LOG2)]; }
+static inline size_t class_map_at(size_t offset) { return class_window.map[offset >> (UNIT_LOG2 - ALIGNMENT_LOG2)]; }
 static inline size_t class_map_heap_at(size_t offset)
 {
-  return window.map[(ptrdiff_t)(offset >> (UNIT_LOG2 - ALIGNMENT_LOG2)) - MAP_PLANE];
+  return class_window.map[(ptrdiff_t)(offset >> (UNIT_LOG2 - ALIGNMENT_LOG2)) - MAP_PLANE];
 }
 
 /* Of any address at all: 0 outside the window. */

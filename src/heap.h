@@ -48,6 +48,7 @@ struct pool_heap {
   budget_t  budget;
   run_t    *large;
   size_t    large_blocks, large_bytes;  /* live: how many, and their usable bytes; with huge ones */
+  size_t    large_held;                 /* what they take, and spares */
   uint64_t  exhausted_count, retried_count, overflowed_count;
   uint64_t  purged_bytes;               /* by its own trims, where it has no region to count them */
   heap_exhausted_fn *on_exhausted;
@@ -69,6 +70,7 @@ struct pool_heap {
   void     *arena_records;              /* REGION_SMALL */
   size_t    arena_record_bytes;
   bool      locked_memory;
+  bool      own_page;                   /* its record has one, which may be locked */
   range_t   guest;                      /* REGION_GUEST: the caller's memory among others' */
   heap_t   *guest_around;               /* in whose memory it is */
   space_t   own_space;                  /* the region as a space */

@@ -106,26 +106,35 @@ static bool set_classes(heap_t *heap, const pool_heap_options_t *o)
 
 /* ---- the memory of a heap ---- */
 
-/* The records of heaps are used again, for heaps alone. So a pointer to a heap that was destroyed leads to a record that says so. */
-static heap_t *unused_heaps;                     /* under heaps_lock */
+/* The records of heaps are used again, for heaps alone. So a pointer to a heap that was destroyed leads to a record that says so. One
+ * that is to be locked has its own page, since whole pages are locked and unlocked. */
+static heap_t *unused_heaps[2];                  /* under heaps_lock */
 
-static heap_t *record_take(void)
+static heap_t *record_take(bool own_page)
 {
   lock_acquire(&heaps_lock);
-  heap_t *heap = unused_heaps;
+  heap_t *heap = unused_heaps[own_page];
   if (heap)
-    unused_heaps = heap->next;
+    unused_heaps[own_page] = heap->next;
   lock_release(&heaps_lock);
-  return heap ? heap : metadata_take(sizeof *heap, (size_t)1 << HEAP_ALIGNMENT_LOG2);
+  if (!heap && own_page)
+    heap = metadata_take(round_up(sizeof *heap, os_page_size()), os_page_size());
+  else if (!heap)
+    heap = metadata_take(sizeof *heap, (size_t)1 << HEAP_ALIGNMENT_LOG2);
+  if (heap)
+    *heap = (heap_t){.own_page = own_page};
+  return heap;
 }
 
 static void record_give(heap_t *heap)
 {
   lock_acquire(&heaps_lock);
-  heap->next = unused_heaps;
-  unused_heaps = heap;
+  heap->next = unused_heaps[heap->own_page];
+  unused_heaps[heap->own_page] = heap;
   lock_release(&heaps_lock);
 }
+
+static size_t record_bytes(const heap_t *heap) { return heap->own_page ? round_up(sizeof *heap, os_page_size()) : sizeof *heap; }
 
 static unsigned region_unit_log2(size_t size)
 {
@@ -275,7 +284,8 @@ static bool each_piece(heap_t *heap, piece_fn *act)
 {
   const arena_t *arena = heap->own_space.fixed;
   bool slots = heap->region_kind == REGION_SLOTS;
-  return each_page(heap->region, heap->region_size, act) && each_page(heap->records_start, heap->reserve_records, act) &&
+  return each_page(heap, heap->own_page ? record_bytes(heap) : 0, act) &&
+         each_page(heap->region, heap->region_size, act) && each_page(heap->records_start, heap->reserve_records, act) &&
          each_page(heap->arena_records, heap->arena_records ? heap->arena_record_bytes : 0, act) &&
          (!slots || (each_page((void *)(uintptr_t)arena, (size_t)(arena->runs_end - (const char *)arena), act) &&
                      each_page(arena->long_bitmaps, (size_t)(arena->long_bitmaps_end - (char *)arena->long_bitmaps), act)));
@@ -315,17 +325,18 @@ static bool has_region(const pool_heap_options_t *o) { return o->reserve || (o->
 static heap_t *create_of_system(const pool_heap_options_t *o)
 {
   plan_t plan = {0};
-  heap_t *heap = record_take();
+  heap_t *heap = record_take(o->flags & POOL_HEAP_LOCK_MEMORY);
   if (!heap) {
     errno = ENOMEM;
     return NULL;
   }
-  *heap = (heap_t){.space = &space_of_process, .class_most = SIZE_MAX_CLASS};
+  heap->space = &space_of_process;
+  heap->class_most = SIZE_MAX_CLASS;
   set_common(heap, o);
   if (has_region(o))
     plan = plan_region(o);
   heap->arena_record_bytes = plan.arena_records;
-  heap->head_bytes = plan_bytes(&plan, o->reserve != 0);
+  heap->head_bytes = plan_bytes(&plan, o->reserve != 0) + record_bytes(heap) - sizeof *heap;
   if ((has_region(o) && !plan.units) || (o->budget && heap->head_bytes > o->budget))
     return failed(heap, 0, EINVAL);
   if (!budget_charge(&heap->budget, heap->head_bytes))
@@ -339,7 +350,6 @@ static heap_t *create_of_system(const pool_heap_options_t *o)
 
 /* ---- memory that is touched and locked beforehand ---- */
 
-/* The heap's own page has neighbours, which may be locked too: it stays so. */
 static bool prepare_memory(heap_t *heap, const pool_heap_options_t *o)
 {
   if (!is_real_time(o))
@@ -349,7 +359,7 @@ static bool prepare_memory(heap_t *heap, const pool_heap_options_t *o)
     return false;
   if (o->flags & POOL_HEAP_LOCK_MEMORY) {
     heap->locked_memory = true;
-    return each_piece(heap, os_lock_memory) && (heap->region_kind == REGION_GUEST || each_page(heap, sizeof *heap, os_lock_memory));
+    return each_piece(heap, os_lock_memory);
   }
   return true;
 }

@@ -6,10 +6,12 @@
 enum { TICK_GIVES = 16 };   /* a region's idle memory is looked at once in so many large blocks given back */
 
 /* Figures: others read them without the lock. */
+static void add(size_t *to, ptrdiff_t by) { __atomic_fetch_add(to, (size_t)by, __ATOMIC_RELAXED); }
+
 static void count(heap_t *heap, ptrdiff_t blocks, ptrdiff_t bytes)
 {
-  __atomic_fetch_add(&heap->large_blocks, (size_t)blocks, __ATOMIC_RELAXED);
-  __atomic_fetch_add(&heap->large_bytes, (size_t)bytes, __ATOMIC_RELAXED);
+  add(&heap->large_blocks, blocks);
+  add(&heap->large_bytes, bytes);
 }
 
 static void set_size(run_t *run, size_t size) { __atomic_store_n(&run->size, size, __ATOMIC_RELAXED); }
@@ -48,6 +50,7 @@ static run_t *take_run(heap_t *heap, size_t size, size_t alignment)
     return NULL;
   set_size(run, usable_of(heap, run, size));
   link_run(heap, run);
+  add(&heap->large_held, (ptrdiff_t)run_bytes(arena_of(heap->space, run->start), run));
   count(heap, 1, (ptrdiff_t)run->size);
   run_become(run, RUN_LARGE, heap);
   return run;
@@ -64,6 +67,7 @@ static void tick_region(heap_t *heap)
 static void give_run(heap_t *heap, run_t *run)
 {
   unlink_run(heap, run);
+  add(&heap->large_held, -(ptrdiff_t)run_bytes(arena_of(heap->space, run->start), run));
   space_give_charged(heap->space, &heap->budget, run);
 }
 
@@ -92,6 +96,7 @@ bool large_resize_run(heap_t *heap, run_t *run, size_t size)
     }
     budget_note_peak(&heap->budget);
   }
+  add(&heap->large_held, ((ptrdiff_t)units - (ptrdiff_t)had) << space->unit_log2);
   size = usable_of(heap, run, size);
   count(heap, 0, (ptrdiff_t)(size - run->size));
   set_size(run, size);
@@ -119,6 +124,7 @@ static void *take_huge(heap_t *heap, size_t size, size_t alignment, block_past_t
     return NULL;
   }
   budget_note_peak(&heap->budget);
+  add(&heap->large_held, (ptrdiff_t)bytes);
   count(heap, 1, (ptrdiff_t)bytes);
   *past = zeroed ? BLOCK_ZEROED : BLOCK_FRESH;
   return huge_start(huge);
@@ -128,6 +134,7 @@ void large_give_huge(heap_t *heap, huge_t *huge)
 {
   size_t bytes = huge_size(huge);
   count(heap, -1, -(ptrdiff_t)bytes);
+  add(&heap->large_held, -(ptrdiff_t)bytes);
   huge_give(huge);
   budget_discharge(&heap->budget, bytes);
 }
@@ -143,6 +150,7 @@ bool large_resize_huge(heap_t *heap, huge_t *huge, size_t size, bool may_move)
   if (max_size(had, bytes) > has)
     budget_discharge(&heap->budget, max_size(had, bytes) - has);
   budget_note_peak(&heap->budget);
+  add(&heap->large_held, (ptrdiff_t)(has - had));
   count(heap, 0, (ptrdiff_t)(has - had));
   return done;
 }
@@ -154,7 +162,7 @@ void *large_take(heap_t *heap, size_t size, size_t alignment, block_past_t *past
   size += !size;
   *usable = round_up(size, os_page_size());
   bool huge = large_is_huge(heap, size, alignment);
-  if (huge && heap->region_kind != REGION_SLOTS)
+  if (huge && !heap->region_kind)
     return take_huge(heap, size, alignment, past);
   run_t *run = take_run(heap, size, alignment);
   if (!run)

@@ -356,7 +356,7 @@ static bool next_in(const arena_t *arena, const char *from, run_wanted_fn *wante
 
 static bool next_in_slots(const char *from, run_wanted_fn *wanted, void *context)
 {
-  size_t slot = from > (char *)window.start ? window_slot_of(from) : 0;
+  size_t slot = from > (char *)class_window.start ? window_slot_of(from) : 0;
   for (; slot < window_slots_open(); slot++) {
     const arena_t *arena = space_arena_at(slot);
     if (arena && arena->space == &space_of_process && next_in(arena, from, wanted, context))

@@ -79,7 +79,9 @@ bool pool_heap_stats(pool_heap_t *heap, pool_stats_t *stats)
     stats->idle_bytes += f.idle_bytes;
   }
   stats->live_blocks += __atomic_load_n(&heap->large_blocks, __ATOMIC_RELAXED);
-  stats->live_bytes += __atomic_load_n(&heap->large_bytes, __ATOMIC_RELAXED);
+  size_t large = __atomic_load_n(&heap->large_bytes, __ATOMIC_RELAXED), large_held = __atomic_load_n(&heap->large_held, __ATOMIC_RELAXED);
+  stats->live_bytes += large;
+  stats->idle_bytes += large_held - min_size(large, large_held);
   stats->peak_held_bytes = budget_peak(&heap->budget);
   stats->exhausted_count = __atomic_load_n(&heap->exhausted_count, __ATOMIC_RELAXED);
   stats->retried_count = __atomic_load_n(&heap->retried_count, __ATOMIC_RELAXED);
