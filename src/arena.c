@@ -8,7 +8,7 @@ enum {
   COMMIT_LEAST_UNITS = 4,          /* units beyond those needed: an eighth of those there are, within 256 KiB */
   COMMIT_MOST_UNITS = 64,          /* and 4 MiB; */
   COMMIT_SHARE = 8,
-  COMMIT_LIMIT_SHARE = 64,         /* and this part of a limit on memory, if there is one */
+  COMMIT_LIMIT_SHARE = 256,        /* and this part of a limit on memory, if there is one */
   CONTRACT_LEAST_UNITS = 16,       /* what is unmapped at the high end is at least so much, and an eighth of what is mapped */
   FIRST_UNIT_ALIGNMENT = 2 << 20   /* a huge page */
 };

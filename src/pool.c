@@ -314,6 +314,20 @@ size_t pool_take(pool_t *pool, void **blocks, size_t want, block_past_t *past)
   return got;
 }
 
+static bool has_free(const pool_t *pool)
+{
+  return fullest_partial(pool) || pool->slabs[SLAB_RESET] || (pool->current && !slab_is_exhausted(pool->current));
+}
+
+bool pool_take_free(pool_t *pool, void **block, block_past_t *past)
+{
+  lock_acquire(&pool->lock);
+  note_use(pool);
+  bool got = has_free(pool) && take_blocks(pool, block, 1, 0, past) == 1;
+  lock_release(&pool->lock);
+  return got;
+}
+
 void pool_put(pool_t *pool, void *const *blocks, size_t count)
 {
   lock_acquire(&pool->lock);

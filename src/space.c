@@ -6,14 +6,17 @@
 
 enum {
   HUGE_PAGE_UNITS = 32,
-  LONGEST_RUN_UNITS = 64,   /* 4 MiB: what is longer is a mapping of its own */
+  LONGEST_RUN_UNITS = 64,         /* 4 MiB: what is longer is a mapping of its own; */
+  LONGEST_RUN_UNITS_SHORT = 2,    /* 128 KiB where memory is short: a mapping has no unit's end to waste, and grows without a copy */
+  SHORT_LIMIT = 256 << 20,
   GUEST_ALIGNMENT = 64,     /* of the units of a region that is too small to lose more */
   SLOT_TRIES = 64           /* in which somebody else has mapped something */
 };
 
 space_t space_of_process;
+bool space_is_short;
 
-size_t space_longest_run(void) { return LONGEST_RUN_UNITS; }
+size_t space_longest_run(void) { return space_is_short ? LONGEST_RUN_UNITS_SHORT : LONGEST_RUN_UNITS; }
 
 bool space_init(void)
 {
@@ -25,6 +28,7 @@ bool space_init(void)
   space->purgeable = true;
   space->purge_delay_ms = settings.purge_delay_ms;
   space->huge_pages = settings.huge_pages;
+  space_is_short = os_memory_limit() < SHORT_LIMIT;
   return true;
 }
 
@@ -241,7 +245,7 @@ bool space_lengthen(space_t *space, run_t *run, size_t units)
   past_t past;
   size_t had = run->units;
   lock_acquire(&space->lock);
-  bool longer = (space->fixed || units <= LONGEST_RUN_UNITS) && arena_lengthen(arena, run, units, &past);
+  bool longer = (space->fixed || units <= space_longest_run()) && arena_lengthen(arena, run, units, &past);
   if (longer)
     count_taken(space, units - had, past);
   space_note_longest(arena);
