@@ -341,13 +341,21 @@ run_t *space_find(const void *address)
   return run;
 }
 
+static bool had_run(const arena_t *arena, const void *address)
+{
+  lock_acquire(&arena->space->lock);
+  bool had = arena_had_run(arena, address);
+  lock_release(&arena->space->lock);
+  return had;
+}
+
 bool space_had_run(const void *address)
 {
   arena_t *arena = arena_around(address);
-  return arena && arena_had_run(arena, address);
+  return arena && had_run(arena, address);
 }
 
-bool space_had_run_fixed(space_t *space, const void *address) { return arena_had_run(space->fixed, address); }
+bool space_had_run_fixed(space_t *space, const void *address) { return had_run(space->fixed, address); }
 
 static bool next_in(const arena_t *arena, const char *from, run_wanted_fn *wanted, void *context)
 {
