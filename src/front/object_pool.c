@@ -192,7 +192,7 @@ static inline bool is_live(const object_pool_t *pool, const object_array_t *arra
 
 static uint32_t uses_of(const object_pool_t *pool, const object_array_t *array, size_t i)
 {
-  return object_at(pool, array, i) == pool->hot->object ? pool->hot->uses : array->uses[i];
+  return object_at(pool, array, i) == pool->hot->object ? hot_uses(pool->hot) : array->uses[i];
 }
 
 static size_t live_count(const object_pool_t *pool)
@@ -204,7 +204,7 @@ static size_t live_count(const object_pool_t *pool)
     for (size_t w = 0; array->busy && w < words_of(array->capacity); w++)
       live -= (size_t)__builtin_popcountl(array->busy[w]);
   }
-  return live - !hot_is_live(pool->hot);
+  return live - hot_is_free(pool->hot);
 }
 
 /* ---- free to taken and back ---- */
@@ -241,12 +241,12 @@ static inline void release(object_pool_t *pool, object_array_t *array, size_t i)
 COLD static void cool(object_pool_t *pool)
 {
   hot_t was = *pool->hot;
-  if (was.object == HOT_NONE)
+  if (!was.object)
     return;
-  STORE(pool->hot->object, HOT_NONE);
-  STORE(pool->hot->uses, 1);
-  was.array->uses[was.position] = was.uses;
-  if (!(was.uses & 1))
+  STORE(pool->hot->object, NULL);
+  STORE(pool->hot->state, 0);
+  was.array->uses[was.position] = hot_uses(&was);
+  if (hot_is_free(&was))
     release(pool, was.array, was.position);
 }
 
@@ -254,11 +254,12 @@ COLD static void cool(object_pool_t *pool)
 static inline void warm(object_pool_t *pool, object_array_t *array, size_t i)
 {
   hot_t *hot = pool->hot;
-  if (hot->object != HOT_NONE)
-    hot->array->uses[hot->position] = hot->uses;
+  if (hot->object)
+    hot->array->uses[hot->position] = hot_uses(hot);
   hot->array = array;
   hot->position = (uint32_t)i;
-  STORE(hot->uses, (array->uses[i] + 1) & ~1u);
+  uint32_t even = (array->uses[i] + 1) & ~1u;
+  STORE(hot->state, (uint64_t)even << HOT_USES_SHIFT | HOT_FREE);
   STORE(hot->object, object_at(pool, array, i));
 }
 
@@ -297,8 +298,8 @@ __attribute__((always_inline)) static inline object_array_t *take(object_pool_t 
 static inline void *take_plain(object_pool_t *pool)
 {
   hot_t *hot = pool->hot;
-  if (!(hot->uses & 1)) {
-    STORE(hot->uses, hot->uses + 1);
+  if (hot->state & HOT_FREE) {
+    STORE(hot->state, hot->state + HOT_GET);
     return hot->object;
   }
   size_t i;
@@ -309,7 +310,7 @@ static inline void *take_plain(object_pool_t *pool)
 /* An array that grew is to be seen empty, so its last taken object is not kept hot. */
 static bool may_be_hot(const object_pool_t *pool, const object_array_t *array)
 {
-  return hot_is_live(pool->hot) && !pool->idle_count && (array->permanent || array->taken > 1);
+  return !hot_is_free(pool->hot) && !pool->idle_count && (array->permanent || array->taken > 1);
 }
 
 __attribute__((always_inline)) static inline bool give_plain(object_pool_t *pool, void *object)
@@ -317,9 +318,9 @@ __attribute__((always_inline)) static inline bool give_plain(object_pool_t *pool
   size_t i;
   hot_t *hot = pool->hot;
   if (object == hot->object) {
-    if (!(hot->uses & 1))
+    if (!(hot->state & HOT_LIVE))
       return false;
-    STORE(hot->uses, hot->uses + 1);
+    STORE(hot->state, hot->state + HOT_PUT);
     return true;
   }
   object_array_t *array = array_of(pool, object, &i);
@@ -330,7 +331,7 @@ __attribute__((always_inline)) static inline bool give_plain(object_pool_t *pool
     return true;
   }
   release(pool, array, i);
-  if (unlikely(array->taken == 1 && !array->permanent && hot->object != HOT_NONE && hot->array == array))
+  if (unlikely(array->taken == 1 && !array->permanent && hot->object && hot->array == array))
     cool(pool);
   return true;
 }
@@ -742,7 +743,7 @@ static bool evict(object_pool_t *pool, void *victim, void **object)
   bool live = array && is_live(pool, array, i);
   if (live && !pool->hooked) {
     if (victim == pool->hot->object)
-      STORE(pool->hot->uses, pool->hot->uses + 2);
+      STORE(pool->hot->state, pool->hot->state + HOT_PUT + HOT_GET);
     else
       array->uses[i]++;
   } else if (live) {
@@ -814,16 +815,16 @@ NOINLINE static void *get_hooked(object_pool_t *pool)
   return object;
 }
 
-/* Tested and then added to where they are, in two instructions; gcc alone would make it a load and a store more. */
-static inline bool hot_has_odd_uses(hot_t *hot)
+/* Tested and then added to where it is, in two instructions; gcc alone would make it a load and a store more. */
+static inline bool hot_has(hot_t *hot, int bit)
 {
-  bool odd;
+  bool has;
 #if defined __x86_64__ && defined __GCC_ASM_FLAG_OUTPUTS__
-  __asm__("testb $1, %1" : "=@ccnz"(odd), "+m"(hot->uses));
+  __asm__("testb %2, %1" : "=@ccnz"(has), "+m"(hot->state) : "i"(bit));
 #else
-  odd = hot->uses & 1;
+  has = hot->state & (uint64_t)bit;
 #endif
-  return odd;
+  return has;
 }
 
 /* No other thread can be here: neither lock nor hot object, which has been looked at. */
@@ -852,32 +853,32 @@ COLD static void *wake_with(lock_t *lock, void *object)
   return object;
 }
 
-/* The uses of HOT_NONE are odd: whoever has no hot object, or not here, goes on. */
+/* Whoever has no hot object that is free, or has it elsewhere, goes on. */
 NOINLINE static void *get_shared(object_pool_t *pool)
 {
   hot_t *hot = &pool->shared;
   if (os_single_threaded()) {
-    if (unlikely(hot_has_odd_uses(hot)))
+    if (unlikely(!hot_has(hot, HOT_FREE)))
       return get_other(pool);
-    hot->uses++;
+    hot->state += HOT_GET;
     return hot->object;
   }
   if (unlikely(!pool->plain_shared))
     return get_other(pool);
   if (!lock_try(&pool->lock))
     return get_waiting(pool);
-  if (unlikely(hot->uses & 1))
+  if (unlikely(!(hot->state & HOT_FREE)))
     return get_locked(pool);
-  STORE(hot->uses, hot->uses + 1);
+  STORE(hot->state, hot->state + HOT_GET);
   void *object = hot->object;
   return lock_open(&pool->lock) ? wake_with(&pool->lock, object) : object;
 }
 
 void *object_pool_get(object_pool_t *pool)
 {
-  if (unlikely(hot_has_odd_uses(&pool->front)))
+  if (unlikely(!hot_has(&pool->front, HOT_FREE)))
     return get_shared(pool);
-  pool->front.uses++;
+  pool->front.state += HOT_GET;
   return pool->front.object;
 }
 
@@ -946,10 +947,10 @@ NOINLINE static void put_shared(object_pool_t *pool, void *object)
 {
   hot_t *hot = &pool->shared;
   if (os_single_threaded()) {
-    if (unlikely(object != hot->object || !hot_has_odd_uses(hot)))
+    if (unlikely(object != hot->object || !hot_has(hot, HOT_LIVE)))
       put_other(pool, object);
     else
-      hot->uses++;
+      hot->state += HOT_PUT;
     return;
   }
   if (unlikely(!pool->plain_shared)) {
@@ -960,19 +961,19 @@ NOINLINE static void put_shared(object_pool_t *pool, void *object)
     put_waiting(pool, object);
     return;
   }
-  if (unlikely(object != hot->object || !(hot->uses & 1))) {
+  if (unlikely(object != hot->object || !(hot->state & HOT_LIVE))) {
     put_locked(pool, object);
     return;
   }
-  STORE(hot->uses, hot->uses + 1);
+  STORE(hot->state, hot->state + HOT_PUT);
   if (lock_open(&pool->lock))
     os_wake(&pool->lock.word);
 }
 
 void object_pool_put(object_pool_t *pool, void *object)
 {
-  if (likely(object == pool->front.object && hot_has_odd_uses(&pool->front)))
-    pool->front.uses++;
+  if (likely(object == pool->front.object && hot_has(&pool->front, HOT_LIVE)))
+    pool->front.state += HOT_PUT;
   else
     put_shared(pool, object);
 }
@@ -1075,7 +1076,7 @@ bool object_pool_in_use(const object_pool_t *pool, const void *object)
 
 static inline bool is_hot_and_free(const object_pool_t *pool, const void *object)
 {
-  return unlikely(object == LOAD(pool->hot->object)) && !hot_is_live(pool->hot);
+  return unlikely(object == LOAD(pool->hot->object)) && hot_is_free(pool->hot);
 }
 
 /* Word `w` of a single-threaded pool is all live: notes how far that goes on, so that the walk needs no bits so far. */
@@ -1422,7 +1423,6 @@ static uint32_t purge_delay_of(const heap_t *heap)
 static void pool_set_up(object_pool_t *pool, heap_t *heap, const object_pool_options_t *o)
 {
   *pool = (object_pool_t){
-    .front = {.object = HOT_NONE, .uses = 1}, .shared = {.object = HOT_NONE, .uses = 1},
     .checked = o->flags & OBJECT_POOL_CHECKED, .single_thread = o->flags & OBJECT_POOL_SINGLE_THREAD,
     .resets_on_put = o->reset_time == OBJECT_POOL_RESET_ON_PUT, .when_full = (uint8_t)o->when_full,
     .max_capacity = o->max_capacity, .purge_delay_ms = purge_delay_of(heap), .construct = o->construct, .reset = o->reset,

@@ -3,6 +3,7 @@
 #include "check_object_pool.h"
 #include "unit.h"
 #include <errno.h>
+#include <pthread.h>
 #include <tidepool/stats.h>
 #include <unistd.h>
 
@@ -323,6 +324,58 @@ static void walk_with_changes_ahead(void **state)
   }
 }
 
+/* What stands for "nothing" in somebody's memory: in dumps, in filled blocks, in this library's own records. */
+static const uintptr_t well_known[] = {0, 1, 0x0b0b0b0b0b0b0b0b, 0x1deadb0b1deadb0b, 0x5a5a5a5a5a5a5a5a, 0x8badf00d8badf00d, 0xa5a5a5a5a5a5a5a5,
+                                       0xbaadf00dbaadf00d, 0xcdcdcdcdcdcdcdcd, 0xdeadbeefdeadbeef, 0xdeadbeef, 0xfeeefeeefeeefeee, UINTPTR_MAX};
+enum { WELL_KNOWN = sizeof well_known / sizeof *well_known };
+
+/* The object that was put last is kept apart from the others: there is none yet, it is free, it is live, or it went back. */
+typedef enum hot_case { HOT_NOT_YET, HOT_FREE_NOW, HOT_LIVE_NOW, HOT_NO_LONGER, HOT_CASES } hot_case_t;
+
+/* Leaves objects[0] to objects[3] live, in any case. */
+static object_pool_t *create_in_case(object_pool_options_t options, hot_case_t hot)
+{
+  object_pool_t *pool = create(options);
+  get_all(pool, 5);
+  if (hot != HOT_NOT_YET)
+    object_pool_put(pool, objects[4]);
+  if (hot == HOT_LIVE_NOW)
+    assert_ptr_equal(object_pool_get(pool), objects[4]);
+  if (hot == HOT_NO_LONGER) {
+    object_pool_put_all(pool);
+    get_all(pool, 4);
+  }
+  agrees(pool, hot == HOT_NOT_YET || hot == HOT_LIVE_NOW ? 5 : 4);
+  return pool;
+}
+
+static void is_no_object_of(object_pool_t *pool, const void *address)
+{
+  assert_false(object_pool_in_use(pool, address));
+  object_pool_handle_t handle = object_pool_handle(pool, address);
+  assert_int_equal(handle.index | handle.generation, 0);
+  assert_null(object_pool_resolve(pool, handle));
+  void *next = object_pool_next(pool, address);
+  assert_true(!next || (uintptr_t)next > (uintptr_t)address);
+  assert_true(!next || object_pool_in_use(pool, next));
+}
+
+static void well_known_addresses(void **state)
+{
+  (void)state;
+  for (hot_case_t hot = 0; hot < HOT_CASES; hot++)
+    FOR_BOTH(flags) {
+      object_pool_t *pool = create_in_case((object_pool_options_t){.object_size = 1, .capacity = 200, .flags = flags}, hot);
+      size_t live = object_pool_live(pool);
+      for (size_t i = 0; i < WELL_KNOWN; i++)
+        is_no_object_of(pool, (void *)well_known[i]);
+      for (size_t i = 0; i <= sizeof *pool; i++)
+        is_no_object_of(pool, (char *)pool + i);
+      agrees(pool, live);
+      object_pool_destroy(pool);
+    }
+}
+
 static void any_address(void **state)
 {
   (void)state;
@@ -392,6 +445,56 @@ static void bad_puts(void **state)
     object_pool_destroy(other);
     object_pool_destroy(pool);
   }
+}
+
+/* Whatever is hot in the pool, and in the one it overflows to, which is asked too. */
+static void bad_puts_of_well_known_addresses(void **state)
+{
+  (void)state;
+  for (hot_case_t hot = 0; hot < HOT_CASES; hot++)
+    FOR_BOTH(flags) {
+      object_pool_t *last = create_in_case((object_pool_options_t){.object_size = 1, .capacity = 5, .flags = flags}, hot);
+      object_pool_t *pool = create_in_case((object_pool_options_t){.name = "mine", .object_size = 1, .capacity = 5, .flags = flags,
+                                                                   .when_full = OBJECT_POOL_OVERFLOW, .overflow = last}, hot);
+      for (size_t i = 0; i < WELL_KNOWN; i++)
+        put_ends_the_program(pool, (void *)well_known[i]);
+      put_ends_the_program(pool, (char *)pool + 1);
+      put_ends_the_program(pool, (char *)last + 1);
+      object_pool_destroy(pool);
+      object_pool_destroy(last);
+    }
+}
+
+/* The same in a process with a second thread, where the lock is taken. */
+static void *sleep_on(void *unused)
+{
+  for (;;)
+    pause();
+  return unused;
+}
+
+static void start_second_thread(void)
+{
+  pthread_t thread;
+  must(pthread_create(&thread, NULL, sleep_on, NULL) == 0);
+}
+
+static void put_with_threads(void *argument)
+{
+  start_second_thread();
+  do_put(argument);
+}
+
+static void bad_puts_with_threads(void **state)
+{
+  (void)state;
+  for (hot_case_t hot = 0; hot < HOT_CASES; hot++)
+    FOR_BOTH(flags) {
+      object_pool_t *pool = create_in_case((object_pool_options_t){.object_size = 16, .capacity = 10, .flags = flags}, hot);
+      for (size_t i = 0; i < WELL_KNOWN; i++)
+        aborts_with(put_with_threads, &(misuse_t){pool, (void *)well_known[i]}, "not a live object of pool");
+      object_pool_destroy(pool);
+    }
 }
 
 static void destroy_twice(void *pool) { object_pool_destroy(pool); object_pool_destroy(pool); }
@@ -740,8 +843,11 @@ int main(void)
     cmocka_unit_test(put_all),
     cmocka_unit_test(walk_while_changing),
     cmocka_unit_test(walk_with_changes_ahead),
+    cmocka_unit_test(well_known_addresses),
     cmocka_unit_test(any_address),
     cmocka_unit_test(bad_puts),
+    cmocka_unit_test(bad_puts_of_well_known_addresses),
+    cmocka_unit_test(bad_puts_with_threads),
     cmocka_unit_test(destroyed_twice),
     cmocka_unit_test(handles),
     cmocka_unit_test(growth),
