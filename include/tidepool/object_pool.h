@@ -11,8 +11,11 @@
  * Sizes are bytes, capacities objects. Success leaves errno as it was.
  *
  * Cost: get and put are O(1) and touch neither the system nor the object. In a pool without hooks, a get and the put of the
- * object that was put last are eleven instructions together, some twenty where the pool is not OBJECT_POOL_SINGLE_THREAD but the
+ * object that was put last are fifteen instructions together, twenty-five where the pool is not OBJECT_POOL_SINGLE_THREAD but the
  * process has one thread; any others some hundred each, with a lock where there are threads.
+ *
+ * No pool: with NULL for the pool every call does nothing and returns NULL, false, 0 or the handle {0, 0}, and errno is EINVAL.
+ * Only object_pool_destroy(NULL) is no error.
  *
  * Misuse (a put of anything but a live object of this pool or of one it overflows to) ends the program, always:
  *     tidepool: object_pool_put(0x7f0123456789): not a live object of pool "sparks" */

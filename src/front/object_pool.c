@@ -67,6 +67,22 @@ static void *full(void)
   return NULL;
 }
 
+/* What each call but destroy does without a pool. */
+COLD static void *no_pool(void)
+{
+  errno = EINVAL;
+  return NULL;
+}
+
+/* Every call but those for the hot object begins with this. False: there is nothing to do. */
+static inline bool is_given(const object_pool_t *pool)
+{
+  if (likely(pool))
+    return true;
+  no_pool();
+  return false;
+}
+
 /* A question changes nothing but the lock, and what is due by the clock. */
 static object_pool_t *asked(const object_pool_t *pool) { return (object_pool_t *)(uintptr_t)pool; }
 
@@ -816,16 +832,16 @@ NOINLINE static void *get_hooked(object_pool_t *pool)
 }
 
 /* Tested and then added to where it is, in two instructions; gcc alone would make it a load and a store more. */
-static inline bool hot_has(hot_t *hot, int bit)
-{
-  bool has;
 #if defined __x86_64__ && defined __GCC_ASM_FLAG_OUTPUTS__
-  __asm__("testb %2, %1" : "=@ccnz"(has), "+m"(hot->state) : "i"(bit));
+#define HOT_HAS(hot, bit)                                                                                                    \
+  (__extension__({                                                                                                           \
+    bool has_;                                                                                                               \
+    __asm__("testb %2, %1" : "=@ccnz"(has_), "+m"((hot)->state) : "i"(bit));                                                 \
+    has_;                                                                                                                    \
+  }))
 #else
-  has = hot->state & (uint64_t)bit;
+#define HOT_HAS(hot, bit) (((hot)->state & (bit)) != 0)
 #endif
-  return has;
-}
 
 /* No other thread can be here: neither lock nor hot object, which has been looked at. */
 NOINLINE static void *get_alone(object_pool_t *pool)
@@ -854,11 +870,11 @@ COLD static void *wake_with(lock_t *lock, void *object)
 }
 
 /* Whoever has no hot object that is free, or has it elsewhere, goes on. */
-NOINLINE static void *get_shared(object_pool_t *pool)
+static inline void *get_shared(object_pool_t *pool)
 {
   hot_t *hot = &pool->shared;
   if (os_single_threaded()) {
-    if (unlikely(!hot_has(hot, HOT_FREE)))
+    if (unlikely(!HOT_HAS(hot, HOT_FREE)))
       return get_other(pool);
     hot->state += HOT_GET;
     return hot->object;
@@ -876,7 +892,9 @@ NOINLINE static void *get_shared(object_pool_t *pool)
 
 void *object_pool_get(object_pool_t *pool)
 {
-  if (unlikely(!hot_has(&pool->front, HOT_FREE)))
+  if (unlikely(!pool))
+    return no_pool();
+  if (unlikely(!HOT_HAS(&pool->front, HOT_FREE)))
     return get_shared(pool);
   pool->front.state += HOT_GET;
   return pool->front.object;
@@ -943,11 +961,11 @@ COLD static void put_waiting(object_pool_t *pool, void *object)
   put_locked(pool, object);
 }
 
-NOINLINE static void put_shared(object_pool_t *pool, void *object)
+static inline void put_shared(object_pool_t *pool, void *object)
 {
   hot_t *hot = &pool->shared;
   if (os_single_threaded()) {
-    if (unlikely(object != hot->object || !hot_has(hot, HOT_LIVE)))
+    if (unlikely(object != hot->object || !HOT_HAS(hot, HOT_LIVE)))
       put_other(pool, object);
     else
       hot->state += HOT_PUT;
@@ -972,7 +990,9 @@ NOINLINE static void put_shared(object_pool_t *pool, void *object)
 
 void object_pool_put(object_pool_t *pool, void *object)
 {
-  if (likely(object == pool->front.object && hot_has(&pool->front, HOT_LIVE)))
+  if (unlikely(!pool))
+    no_pool();
+  else if (likely(object == pool->front.object && HOT_HAS(&pool->front, HOT_LIVE)))
     pool->front.state += HOT_PUT;
   else
     put_shared(pool, object);
@@ -1001,6 +1021,8 @@ static bool is_among(const void *object, void *const *objects, size_t count)
 /* By eviction a batch may come upon an object of its own, which is where it ends. */
 size_t object_pool_get_batch(object_pool_t *pool, void **objects, size_t count)
 {
+  if (!is_given(pool))
+    return 0;
   size_t got = pool->hooked ? 0 : get_plain_batch(pool, objects, count);
   for (; got < count; got++) {
     void *object = object_pool_get(pool);
@@ -1017,6 +1039,8 @@ size_t object_pool_get_batch(object_pool_t *pool, void **objects, size_t count)
 
 void object_pool_put_batch(object_pool_t *pool, void **objects, size_t count)
 {
+  if (!is_given(pool))
+    return;
   size_t put = 0;
   if (!pool->hooked) {
     lock_acquire(&pool->lock);
@@ -1047,6 +1071,8 @@ static void put_all_of(object_pool_t *pool, object_array_t *array)
 
 void object_pool_put_all(object_pool_t *pool)
 {
+  if (!is_given(pool))
+    return;
   if (has_work_on_put(pool)) {
     for (void *object = NULL; (object = object_pool_next(pool, object)) != NULL;)
       put_own(pool, object);
@@ -1065,6 +1091,8 @@ void object_pool_put_all(object_pool_t *pool)
 
 bool object_pool_in_use(const object_pool_t *pool, const void *object)
 {
+  if (!is_given(pool))
+    return false;
   size_t i;
   lock_t *lock = &asked(pool)->lock;
   lock_acquire(lock);
@@ -1159,6 +1187,8 @@ NOINLINE static void *next_in_word(const object_pool_t *pool, const void *previo
 
 void *object_pool_next(const object_pool_t *pool, const void *previous)
 {
+  if (unlikely(!pool))
+    return no_pool();
   void *next = (void *)((uintptr_t)previous + pool->stride);
   if (likely((uintptr_t)previous - (uintptr_t)pool->run < LOAD(pool->run_bytes) && next != pool->front.object))
     return next;
@@ -1167,6 +1197,8 @@ void *object_pool_next(const object_pool_t *pool, const void *previous)
 
 size_t object_pool_live(const object_pool_t *pool)
 {
+  if (!is_given(pool))
+    return 0;
   lock_acquire(&asked(pool)->lock);
   size_t live = live_count(pool);
   lock_release(&asked(pool)->lock);
@@ -1175,6 +1207,8 @@ size_t object_pool_live(const object_pool_t *pool)
 
 size_t object_pool_capacity(const object_pool_t *pool)
 {
+  if (!is_given(pool))
+    return 0;
   look_at_clock(asked(pool));
   lock_acquire(&asked(pool)->lock);
   size_t capacity = pool->capacity;
@@ -1184,6 +1218,8 @@ size_t object_pool_capacity(const object_pool_t *pool)
 
 size_t object_pool_shrink(object_pool_t *pool, size_t capacity)
 {
+  if (!is_given(pool))
+    return 0;
   object_array_t *out[OBJECT_ARRAYS];
   lock_acquire(&pool->lock);
   cool(pool);
@@ -1213,6 +1249,8 @@ static bool is_handle(object_pool_handle_t handle) { return handle.generation | 
 object_pool_handle_t object_pool_handle(const object_pool_t *pool, const void *object)
 {
   size_t before = 0;
+  if (!is_given(pool))
+    return (object_pool_handle_t){0, 0};
   for (; pool; before += pool->capacity, pool = pool->overflow) {
     object_pool_handle_t handle = handle_in(pool, object);
     if (is_handle(handle))
@@ -1237,7 +1275,7 @@ static void *resolve_in(const object_pool_t *pool, object_pool_handle_t handle)
 
 void *object_pool_resolve(const object_pool_t *pool, object_pool_handle_t handle)
 {
-  if (!is_handle(handle))
+  if (!is_given(pool) || !is_handle(handle))
     return NULL;
   for (; pool->overflow && handle.index >= pool->capacity; pool = pool->overflow)
     handle.index -= (uint32_t)pool->capacity;

@@ -49,6 +49,20 @@ static void agrees(const object_pool_t *pool, size_t live)
   assert_int_equal(count_by_walk(pool), live);
 }
 
+/* For a child: from now on every lock is taken. */
+static void *sleep_on(void *unused)
+{
+  for (;;)
+    pause();
+  return unused;
+}
+
+static void start_second_thread(void)
+{
+  pthread_t thread;
+  must(pthread_create(&thread, NULL, sleep_on, NULL) == 0);
+}
+
 /* ---- creation ---- */
 
 static object_pool_options_t good_options(void) { return (object_pool_options_t){.object_size = 48, .capacity = 100}; }
@@ -163,6 +177,56 @@ static void six_bytes_an_object(void **state)
     assert_true(f.held_bytes < 100000 * (16 + 4.5));
     object_pool_destroy(pool);
   }
+}
+
+/* ---- no pool ---- */
+
+#define REFUSED(nothing) (errno = 0, must(nothing), must(errno == EINVAL))
+#define REFUSED_VOID(call) (errno = 0, call, must(errno == EINVAL))
+
+/* NULL, false, 0 or a handle of nothing, and EINVAL, whatever the other arguments are. */
+static void use_no_pool(void *unused)
+{
+  (void)unused;
+  int here = 0;
+  void *const addresses[] = {NULL, &here, (void *)UINTPTR_MAX};
+  for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++) {
+    void *address = addresses[i], *batch[2] = {address, address};
+    REFUSED(!object_pool_get(NULL));
+    REFUSED_VOID(object_pool_put(NULL, address));
+    for (size_t count = 0; count < 3; count++) {
+      REFUSED(!object_pool_get_batch(NULL, batch, count));
+      REFUSED_VOID(object_pool_put_batch(NULL, batch, count));
+      must(batch[0] == address);
+    }
+    REFUSED_VOID(object_pool_put_all(NULL));
+    REFUSED(!object_pool_in_use(NULL, address));
+    REFUSED(!object_pool_next(NULL, address));
+    REFUSED(!object_pool_live(NULL));
+    REFUSED(!object_pool_capacity(NULL));
+    REFUSED(!object_pool_shrink(NULL, i));
+    object_pool_handle_t handle;
+    REFUSED_VOID(handle = object_pool_handle(NULL, address));
+    must(!handle.index && !handle.generation);
+    REFUSED(!object_pool_resolve(NULL, handle));
+    REFUSED(!object_pool_resolve(NULL, (object_pool_handle_t){1, 1}));
+  }
+  errno = 77;
+  object_pool_destroy(NULL);
+  must(errno == 77);
+}
+
+static void use_no_pool_with_threads(void *unused)
+{
+  start_second_thread();
+  use_no_pool(unused);
+}
+
+static void no_pool(void **state)
+{
+  (void)state;
+  in_child(use_no_pool, NULL);
+  in_child(use_no_pool_with_threads, NULL);
 }
 
 /* ---- get and put ---- */
@@ -463,20 +527,6 @@ static void bad_puts_of_well_known_addresses(void **state)
       object_pool_destroy(pool);
       object_pool_destroy(last);
     }
-}
-
-/* The same in a process with a second thread, where the lock is taken. */
-static void *sleep_on(void *unused)
-{
-  for (;;)
-    pause();
-  return unused;
-}
-
-static void start_second_thread(void)
-{
-  pthread_t thread;
-  must(pthread_create(&thread, NULL, sleep_on, NULL) == 0);
 }
 
 static void put_with_threads(void *argument)
@@ -837,6 +887,7 @@ int main(void)
     cmocka_unit_test(sizes_and_alignments),
     cmocka_unit_test(names),
     cmocka_unit_test(six_bytes_an_object),
+    cmocka_unit_test(no_pool),
     cmocka_unit_test(fixed_pool),
     cmocka_unit_test(random_life),
     cmocka_unit_test(batches),
