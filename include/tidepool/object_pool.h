@@ -18,7 +18,11 @@
  * Only object_pool_destroy(NULL) is no error.
  *
  * Misuse (a put of anything but a live object of this pool or of one it overflows to) ends the program, always:
- *     tidepool: object_pool_put(0x7f0123456789): not a live object of pool "sparks" */
+ *     tidepool: object_pool_put(0x7f0123456789): not a live object of pool "sparks"
+ *
+ * Any call with a pool that was destroyed ends the program where it is seen. It is seen until the heap hands the memory of the
+ * pool's own record out again; what such a call does after that is undefined:
+ *     tidepool: object_pool_get(0x7f0123456700): not a live object pool */
 #ifndef TIDEPOOL_OBJECT_POOL_H
 #define TIDEPOOL_OBJECT_POOL_H
 

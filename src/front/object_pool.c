@@ -74,13 +74,28 @@ COLD static void *no_pool(void)
   return NULL;
 }
 
-/* Every call but those for the hot object begins with this. False: there is nothing to do. */
-static inline bool is_given(const object_pool_t *pool)
+COLD static _Noreturn void no_live_pool(const object_pool_t *pool, const char *call)
 {
-  if (likely(pool))
-    return true;
-  no_pool();
-  return false;
+  fatal_misuse(call, pool, "not a live object pool");
+}
+
+/* Comes before anything else in the pool is believed. The record of one that is gone is memory of the heap like any other: as
+ * long as nobody has got it, or it was cleared or filled since, the mark is not there. */
+static inline void must_be_live(const object_pool_t *pool, const char *call)
+{
+  if (unlikely(pool->mark != OBJECT_POOL_MARK))
+    no_live_pool(pool, call);
+}
+
+/* Every call but those for the hot object begins with this. False: there is nothing to do. */
+static inline bool is_given(const object_pool_t *pool, const char *call)
+{
+  if (unlikely(!pool)) {
+    no_pool();
+    return false;
+  }
+  must_be_live(pool, call);
+  return true;
 }
 
 /* A question changes nothing but the lock, and what is due by the clock. */
@@ -853,8 +868,12 @@ NOINLINE static void *get_alone(object_pool_t *pool)
   return object_at(pool, array, i);
 }
 
-/* Neither a plain shared pool in a process with threads nor a hot object. */
-NOINLINE static void *get_other(object_pool_t *pool) { return pool->hooked ? get_hooked(pool) : get_alone(pool); }
+/* Neither a plain shared pool in a process with threads nor a hot object; or a pool that is gone. */
+NOINLINE static void *get_other(object_pool_t *pool)
+{
+  must_be_live(pool, "object_pool_get");
+  return pool->hooked ? get_hooked(pool) : get_alone(pool);
+}
 
 /* Locks in two halves, whose rare ends are tail calls: so no register has to be saved for the hot object. */
 COLD static void *get_waiting(object_pool_t *pool)
@@ -879,7 +898,7 @@ static inline void *get_shared(object_pool_t *pool)
     hot->state += HOT_GET;
     return hot->object;
   }
-  if (unlikely(!pool->plain_shared))
+  if (unlikely(pool->shared_mark != OBJECT_POOL_MARK))
     return get_other(pool);
   if (!lock_try(&pool->lock))
     return get_waiting(pool);
@@ -919,10 +938,12 @@ static bool put_own(object_pool_t *pool, void *object)
 /* In the pool `at`, or where it overflows to; `pool` is the one that was asked. */
 COLD static void put_anywhere(object_pool_t *at, const object_pool_t *pool, void *object, const char *call)
 {
-  while (at && !put_own(at, object))
-    at = at->overflow;
-  if (unlikely(!at))
-    not_live(pool, object, call);
+  for (; at; at = at->overflow) {
+    must_be_live(at, call);
+    if (put_own(at, object))
+      return;
+  }
+  not_live(pool, object, call);
 }
 
 COLD static void put_rare(object_pool_t *pool, void *object, bool done)
@@ -949,6 +970,7 @@ NOINLINE static void put_alone(object_pool_t *pool, void *object)
 
 NOINLINE static void put_other(object_pool_t *pool, void *object)
 {
+  must_be_live(pool, "object_pool_put");
   if (pool->hooked)
     put_anywhere(pool, pool, object, "object_pool_put");
   else
@@ -971,7 +993,7 @@ static inline void put_shared(object_pool_t *pool, void *object)
       hot->state += HOT_PUT;
     return;
   }
-  if (unlikely(!pool->plain_shared)) {
+  if (unlikely(pool->shared_mark != OBJECT_POOL_MARK)) {
     put_other(pool, object);
     return;
   }
@@ -1021,7 +1043,7 @@ static bool is_among(const void *object, void *const *objects, size_t count)
 /* By eviction a batch may come upon an object of its own, which is where it ends. */
 size_t object_pool_get_batch(object_pool_t *pool, void **objects, size_t count)
 {
-  if (!is_given(pool))
+  if (!is_given(pool, "object_pool_get_batch"))
     return 0;
   size_t got = pool->hooked ? 0 : get_plain_batch(pool, objects, count);
   for (; got < count; got++) {
@@ -1039,7 +1061,7 @@ size_t object_pool_get_batch(object_pool_t *pool, void **objects, size_t count)
 
 void object_pool_put_batch(object_pool_t *pool, void **objects, size_t count)
 {
-  if (!is_given(pool))
+  if (!is_given(pool, "object_pool_put_batch"))
     return;
   size_t put = 0;
   if (!pool->hooked) {
@@ -1071,7 +1093,7 @@ static void put_all_of(object_pool_t *pool, object_array_t *array)
 
 void object_pool_put_all(object_pool_t *pool)
 {
-  if (!is_given(pool))
+  if (!is_given(pool, "object_pool_put_all"))
     return;
   if (has_work_on_put(pool)) {
     for (void *object = NULL; (object = object_pool_next(pool, object)) != NULL;)
@@ -1091,7 +1113,7 @@ void object_pool_put_all(object_pool_t *pool)
 
 bool object_pool_in_use(const object_pool_t *pool, const void *object)
 {
-  if (!is_given(pool))
+  if (!is_given(pool, "object_pool_in_use"))
     return false;
   size_t i;
   lock_t *lock = &asked(pool)->lock;
@@ -1172,6 +1194,7 @@ NOINLINE static void *next_slow(const object_pool_t *pool, const void *previous)
  * a single bit, since those of a half full pool cannot be foretold. */
 NOINLINE static void *next_in_word(const object_pool_t *pool, const void *previous)
 {
+  must_be_live(pool, "object_pool_next");
   const object_array_t *only = pool->only;
   size_t i = only ? object_position(pool, only, previous) : 0;
   if (unlikely(!only || i >= only->capacity))
@@ -1197,7 +1220,7 @@ void *object_pool_next(const object_pool_t *pool, const void *previous)
 
 size_t object_pool_live(const object_pool_t *pool)
 {
-  if (!is_given(pool))
+  if (!is_given(pool, "object_pool_live"))
     return 0;
   lock_acquire(&asked(pool)->lock);
   size_t live = live_count(pool);
@@ -1207,7 +1230,7 @@ size_t object_pool_live(const object_pool_t *pool)
 
 size_t object_pool_capacity(const object_pool_t *pool)
 {
-  if (!is_given(pool))
+  if (!is_given(pool, "object_pool_capacity"))
     return 0;
   look_at_clock(asked(pool));
   lock_acquire(&asked(pool)->lock);
@@ -1218,7 +1241,7 @@ size_t object_pool_capacity(const object_pool_t *pool)
 
 size_t object_pool_shrink(object_pool_t *pool, size_t capacity)
 {
-  if (!is_given(pool))
+  if (!is_given(pool, "object_pool_shrink"))
     return 0;
   object_array_t *out[OBJECT_ARRAYS];
   lock_acquire(&pool->lock);
@@ -1236,6 +1259,7 @@ static object_pool_handle_t handle_in(const object_pool_t *pool, const void *obj
 {
   object_pool_handle_t handle = {0, 0};
   size_t i;
+  must_be_live(pool, "object_pool_handle");
   lock_acquire(&asked(pool)->lock);
   const object_array_t *array = array_of(pool, object, &i);
   if (array && is_live(pool, array, i))
@@ -1249,7 +1273,7 @@ static bool is_handle(object_pool_handle_t handle) { return handle.generation | 
 object_pool_handle_t object_pool_handle(const object_pool_t *pool, const void *object)
 {
   size_t before = 0;
-  if (!is_given(pool))
+  if (!is_given(pool, "object_pool_handle"))
     return (object_pool_handle_t){0, 0};
   for (; pool; before += pool->capacity, pool = pool->overflow) {
     object_pool_handle_t handle = handle_in(pool, object);
@@ -1275,10 +1299,13 @@ static void *resolve_in(const object_pool_t *pool, object_pool_handle_t handle)
 
 void *object_pool_resolve(const object_pool_t *pool, object_pool_handle_t handle)
 {
-  if (!is_given(pool) || !is_handle(handle))
+  if (!is_given(pool, "object_pool_resolve") || !is_handle(handle))
     return NULL;
-  for (; pool->overflow && handle.index >= pool->capacity; pool = pool->overflow)
+  while (pool->overflow && handle.index >= pool->capacity) {
     handle.index -= (uint32_t)pool->capacity;
+    pool = pool->overflow;
+    must_be_live(pool, "object_pool_resolve");
+  }
   return resolve_in(pool, handle);
 }
 
@@ -1291,7 +1318,14 @@ static void leave_all(object_pool_t *pool)
   *(pool->previous ? &pool->previous->next : &all_pools) = pool->next;
   *(pool->next ? &pool->next->previous : &newest_pool) = pool->previous;
   pool->heap->dependents--;
-  pool->mark = 0;
+}
+
+/* Leaves a record in which no fast path finds what it looks for, so that whoever still uses it comes to must_be_live(). */
+static void end_record(object_pool_t *pool)
+{
+  pool->front.state = pool->shared.state = 0;
+  pool->run_bytes = 0;
+  pool->mark = pool->shared_mark = 0;
 }
 
 /* A heap that ends takes its pools along without a word. */
@@ -1299,8 +1333,10 @@ static void drop_pools_of(heap_t *heap)
 {
   for (object_pool_t *pool = all_pools, *next; pool && heap->dependents; pool = next) {
     next = pool->next;
-    if (pool->heap == heap)
+    if (pool->heap == heap) {
       leave_all(pool);
+      pool->mark = 0;
+    }
   }
 }
 
@@ -1372,7 +1408,7 @@ static bool chain_ends(const object_pool_t *pool)
 {
   const object_pool_t *turtle = pool;
   for (size_t steps = 1, next_stay = 2; pool; steps++) {
-    if (pool->mark != OBJECT_POOL_MARK)
+    if (pool->mark != OBJECT_POOL_MARK || pool->ending)
       return false;
     pool = pool->overflow;
     if (pool && pool == turtle)
@@ -1469,7 +1505,7 @@ static void pool_set_up(object_pool_t *pool, heap_t *heap, const object_pool_opt
   pool->hot = pool->single_thread ? &pool->front : &pool->shared;
   pool->lock.solo = pool->single_thread;
   pool->hooked = pool->checked || o->construct || o->reset || o->destruct;
-  pool->plain_shared = !pool->hooked && !pool->single_thread;
+  pool->shared_mark = !pool->hooked && !pool->single_thread ? OBJECT_POOL_MARK : 0;
   set_geometry(pool, o);
   set_name(pool, o->name);
 }
@@ -1502,7 +1538,7 @@ object_pool_t *object_pool_create(const object_pool_options_t *options)
     return NULL;
   pool_set_up(pool, heap, options);
   if (!make_first_array(pool, options->capacity)) {
-    pool->mark = 0;
+    end_record(pool);
     heap_free(heap, pool, "object_pool_create");
     return full();
   }
@@ -1514,8 +1550,8 @@ void object_pool_destroy(object_pool_t *pool)
 {
   if (!pool)
     return;
-  if (pool->mark != OBJECT_POOL_MARK)
-    fatal_misuse("object_pool_destroy", pool, "not a live object pool");
+  if (pool->mark != OBJECT_POOL_MARK || pool->ending)
+    no_live_pool(pool, "object_pool_destroy");
   lock_acquire(&heaps_lock);
   leave_all(pool);
   lock_release(&heaps_lock);
@@ -1526,5 +1562,6 @@ void object_pool_destroy(object_pool_t *pool)
     end_objects(pool, pool->arrays[k], "object_pool_destroy");
   for (uint32_t k = 0; k < pool->array_count; k++)
     array_destroy(pool, pool->arrays[k], "object_pool_destroy");
+  end_record(pool);
   heap_free(pool->heap, pool, "object_pool_destroy");
 }

@@ -81,6 +81,8 @@ struct object_pool {
   size_t   stride;
   object_array_t *only;         /* an array that can be walked without the lock; NULL: take the lock */
   hot_t    shared;              /* the hot object of a pool that is not single-threaded */
+  uint32_t mark;                /* OBJECT_POOL_MARK while it is live */
+  uint32_t shared_mark;         /* the same, but only in a pool that is neither hooked nor single_thread */
   hot_t   *hot;                 /* the one of the two that may be other than none */
   uint64_t inverse;             /* of the odd part of the stride, modulo 2^64 */
   uint32_t shift;               /* and its power of two */
@@ -88,8 +90,7 @@ struct object_pool {
   bool     checked;
   bool     resets_on_put;
   bool     single_thread;
-  bool     plain_shared;        /* neither hooked nor single_thread */
-  bool     ending;
+  bool     ending;              /* being destroyed: hooks may still get and put */
   uint8_t  when_full;
   lock_t   lock;
   object_array_t *current;
@@ -110,11 +111,10 @@ struct object_pool {
   void    *context;
   object_pool_t *overflow;
   heap_t  *heap;
-  uint64_t mark;                /* OBJECT_POOL_MARK while it is live */
   object_pool_t *next, *previous;   /* among all pools */
   char     name[OBJECT_POOL_NAME_SIZE];
 };
-#define OBJECT_POOL_MARK 0x6c6f6f707463656au
+#define OBJECT_POOL_MARK 0x6c6f6f70u
 
 /* Where an object of the pool stands in this array. At or beyond its capacity: this is no object of the array, since
  * multiplying by the inverse and rotating maps the multiples of the stride, and only them, to their quotients. */
