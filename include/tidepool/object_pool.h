@@ -11,8 +11,8 @@
  * Sizes are bytes, capacities objects. Success leaves errno as it was.
  *
  * Cost: get and put are O(1) and touch neither the system nor the object. In a pool without hooks, a get and the put of the
- * object that was put last are fifteen instructions together, twenty-five where the pool is not OBJECT_POOL_SINGLE_THREAD but the
- * process has one thread; any others some hundred each, with a lock where there are threads.
+ * object that was put last are fifteen instructions together, twenty-five where the pool is not OBJECT_POOL_SINGLE_THREAD but
+ * the process has one thread; any others some hundred each, with a lock where there are threads.
  *
  * No pool: with NULL for the pool every call does nothing and returns NULL, false, 0 or the handle {0, 0}, and errno is EINVAL.
  * Only object_pool_destroy(NULL) is no error.
@@ -20,8 +20,9 @@
  * Misuse (a put of anything but a live object of this pool or of one it overflows to) ends the program, always:
  *     tidepool: object_pool_put(0x7f0123456789): not a live object of pool "sparks"
  *
- * Any call with a pool that was destroyed ends the program where it is seen. It is seen until the heap hands the memory of the
- * pool's own record out again; what such a call does after that is undefined:
+ * Any call with a pool that was destroyed, or dropped with its heap, ends the program where it is seen. It is seen until the
+ * memory of the pool's own record is in use again, by its heap or by the owner of the heap's memory; what such a call does then
+ * is undefined:
  *     tidepool: object_pool_get(0x7f0123456700): not a live object pool */
 #ifndef TIDEPOOL_OBJECT_POOL_H
 #define TIDEPOOL_OBJECT_POOL_H

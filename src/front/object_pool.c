@@ -1328,14 +1328,14 @@ static void end_record(object_pool_t *pool)
   pool->mark = pool->shared_mark = 0;
 }
 
-/* A heap that ends takes its pools along without a word. */
+/* A heap that ends takes its pools along without a word. Their records stay until it hands the memory out again. */
 static void drop_pools_of(heap_t *heap)
 {
   for (object_pool_t *pool = all_pools, *next; pool && heap->dependents; pool = next) {
     next = pool->next;
     if (pool->heap == heap) {
       leave_all(pool);
-      pool->mark = 0;
+      end_record(pool);
     }
   }
 }

@@ -380,6 +380,25 @@ static void object_pool_get_after_destroy(void)
   if (object_pool_get(pool) == NULL)
     _exit(4);
 }
+
+static void object_pool_put_after_heap_destroy(void)
+{
+  pool_heap_t *heap = heap_with(0);
+  object_pool_t *pool = object_pool_in(heap);
+  void *object = object_of(pool);
+  pool_heap_destroy(heap);
+  object_pool_put(pool, object);
+}
+
+static void object_pool_get_after_heap_reset(void)
+{
+  pool_heap_t *heap = heap_with(0);
+  object_pool_t *pool = object_pool_in(heap);
+  object_pool_put(pool, object_of(pool));
+  pool_heap_reset(heap);
+  if (object_pool_get(pool) == NULL)
+    _exit(4);
+}
 #endif
 
 static const struct {
@@ -435,6 +454,8 @@ static const struct {
   {"object-pool-put-twice", object_pool_put_twice},
   {"object-pool-put-after-destroy", object_pool_put_after_destroy},
   {"object-pool-get-after-destroy", object_pool_get_after_destroy},
+  {"object-pool-put-after-heap-destroy", object_pool_put_after_heap_destroy},
+  {"object-pool-get-after-heap-reset", object_pool_get_after_heap_reset},
 #endif
 };
 

@@ -680,17 +680,54 @@ static void destroyed_in_each_heap(void **state)
     }
 }
 
-/* A pool in front of one that is gone notices as soon as it has to ask it. */
-static void overflow_destroyed_first(void **state)
+/* A heap that ends, or starts anew, takes its pools along. */
+static void gone_with_each_heap(void **state)
 {
   (void)state;
+  for (int kind = 0; kind < HEAP_KINDS; kind++)
+    for (int resets = 0; resets < 2; resets++)
+      FOR_BOTH(flags) {
+        pool_heap_t *heap = heap_of_kind(kind);
+        object_pool_t *pool = create_in_heap(heap, flags);
+        resets ? pool_heap_reset(heap) : pool_heap_destroy(heap);
+        every_use_ends_the_program(pool);
+        if (resets)
+          pool_heap_destroy(heap);
+      }
+}
+
+/* So do heaps that end with what they hold in the hands of others: a hot object, a walk, hooks. */
+static void gone_with_a_heap(void **state)
+{
+  (void)state;
+  for (int resets = 0; resets < 2; resets++)
+    for (unsigned kind = 0; kind < 8; kind++)
+      for (hot_case_t hot = 0; hot < HOT_CASES; hot++) {
+        pool_heap_t *heap = heap_of_kind(0);
+        object_pool_t *pool = create_in_case((object_pool_options_t){.object_size = 32, .capacity = 200, .heap = heap, .construct = kind & 4 ? make_object : NULL,
+          .flags = (kind & 1 ? OBJECT_POOL_SINGLE_THREAD : 0) | (kind & 2 ? OBJECT_POOL_CHECKED : 0)}, hot);
+        kept_handle = object_pool_handle(pool, objects[1]);
+        for (void *object = NULL; object != objects[2];)
+          object = object_pool_next(pool, object);
+        resets ? pool_heap_reset(heap) : pool_heap_destroy(heap);
+        for (size_t call = 0; call < CALLS; call++)
+          ends_the_program((use_t){pool, objects[4], call}, "): not a live object pool\n");
+        if (resets)
+          pool_heap_destroy(heap);
+      }
+}
+
+/* A pool in front of one that is gone notices as soon as it has to ask it. */
+static void overflow_gone_first(bool with_heap)
+{
   FOR_BOTH(flags) {
-    object_pool_t *last = create((object_pool_options_t){.object_size = 40, .capacity = 5, .flags = flags});
+    pool_heap_t *heap = heap_of_kind(0);
+    object_pool_t *last = create((object_pool_options_t){.object_size = 40, .capacity = 5, .heap = heap, .flags = flags});
     object_pool_options_t o = {.object_size = 40, .capacity = 5, .when_full = OBJECT_POOL_OVERFLOW, .overflow = last, .flags = flags};
     object_pool_t *pool = create(o);
     get_all(pool, 10);
     kept_handle = object_pool_handle(pool, objects[7]);
-    object_pool_destroy(last);
+    with_heap ? pool_heap_destroy(heap) : object_pool_destroy(last);
     char words[128];
     snprintf(words, sizeof words, "(0x%lx): not a live object pool\n", (unsigned long)(uintptr_t)last);
     for (size_t call = 0; call < CALLS; call++)
@@ -705,7 +742,21 @@ static void overflow_destroyed_first(void **state)
     object_pool_put(pool, objects[2]);
     assert_ptr_equal(object_pool_get(pool), objects[2]);
     object_pool_destroy(pool);
+    if (!with_heap)
+      pool_heap_destroy(heap);
   }
+}
+
+static void overflow_destroyed_first(void **state)
+{
+  (void)state;
+  overflow_gone_first(false);
+}
+
+static void overflow_gone_with_its_heap(void **state)
+{
+  (void)state;
+  overflow_gone_first(true);
 }
 
 static void destroy_twice(void *pool) { object_pool_destroy(pool); object_pool_destroy(pool); }
@@ -1064,7 +1115,10 @@ int main(void)
     cmocka_unit_test(destroyed_while_walked),
     cmocka_unit_test(destroyed_with_hooks),
     cmocka_unit_test(destroyed_in_each_heap),
+    cmocka_unit_test(gone_with_each_heap),
+    cmocka_unit_test(gone_with_a_heap),
     cmocka_unit_test(overflow_destroyed_first),
+    cmocka_unit_test(overflow_gone_with_its_heap),
     cmocka_unit_test(destroyed_twice),
     cmocka_unit_test(handles),
     cmocka_unit_test(growth),
