@@ -5,6 +5,7 @@
  * Built with -fexceptions: std::bad_alloc passes through these frames. */
 #include "front/pool_front.h"
 #include "os/fatal.h"
+#include "os/thread_local.h"
 #include <dlfcn.h>
 #include <errno.h>
 
@@ -19,7 +20,7 @@ typedef void (*new_handler_t)(void);
 extern new_handler_t _ZSt15get_new_handlerv(void) __attribute__((weak));
 extern void _ZSt17__throw_bad_allocv(void) __attribute__((weak));
 
-/* The handle is closed at once: whoever called new has frames of the runtime, or of a library that depends on it, on its stack. */
+/* The handle is closed at once. The runtime stays, because whoever called new is on the stack and depends on it. */
 static void *find_in_library(const char *file, const char *name)
 {
   void *library = dlopen(file, RTLD_LAZY | RTLD_NOLOAD), *found = NULL;
@@ -30,33 +31,49 @@ static void *find_in_library(const char *file, const char *name)
   return found;
 }
 
-static void *find_in_library_of(const void *code, const char *name)
+/* In what the library that has this code sees. */
+static void *find_near(const void *code, const char *name)
 {
   Dl_info library;
   return dladdr(code, &library) ? find_in_library(library.dli_fname, name) : NULL;
 }
 
+static void *find_in_runtime(const char *name)
+{
+  void *found = find_in_library("libstdc++.so.6", name);
+  return found ? found : find_in_library("libc++.so.1", name);
+}
+
+static bool are_of_one_library(const void *a, const void *b)
+{
+  Dl_info of_a, of_b;
+  return dladdr(a, &of_a) && dladdr(b, &of_b) && of_a.dli_fbase == of_b.dli_fbase;
+}
+
 /* Where the loader would look on behalf of `caller`: in what all see, then in what only its library sees, which may have the
- * runtime inside it. The names of the runtimes are for code that the loader does not know. */
+ * runtime inside it. Last, by name, for a caller that the loader does not know. */
 static void *find(const char *name, const void *caller)
 {
   int error = errno;
   void *found = dlsym(RTLD_DEFAULT, name);
   if (!found)
-    found = find_in_library_of(caller, name);
+    found = find_near(caller, name);
   if (!found)
-    found = find_in_library("libstdc++.so.6", name);
-  if (!found)
-    found = find_in_library("libc++.so.1", name);
+    found = find_in_runtime(name);
   errno = error;
   return found;
 }
 
+typedef new_handler_t get_new_handler_t(void);
+
+static get_new_handler_t *find_get_new_handler(const void *caller)
+{
+  return _ZSt15get_new_handlerv ? _ZSt15get_new_handlerv : (get_new_handler_t *)find("_ZSt15get_new_handlerv", caller);
+}
+
 static new_handler_t get_new_handler(const void *caller)
 {
-  new_handler_t (*get)(void) = _ZSt15get_new_handlerv;
-  if (!get)
-    get = (new_handler_t (*)(void))find("_ZSt15get_new_handlerv", caller);
+  get_new_handler_t *get = find_get_new_handler(caller);
   return get ? get() : NULL;
 }
 
@@ -96,25 +113,98 @@ static void *allocate(size_t size, size_t alignment)
   return alignment ? front_aligned_alloc(alignment, size) : front_alloc(size);
 }
 
-/* As [new.delete.single] has it: the handler is called until it throws, ends the program or is gone. */
-COLD static void *retry(size_t size, size_t alignment, bool may_throw, const void *caller)
+/* The forms that do not throw, as bits. */
+typedef enum nothrow_form {
+  NOTHROW_ONE = 1 << 0,
+  NOTHROW_ARRAY = 1 << 1,
+  NOTHROW_ALIGNED_ONE = 1 << 2,
+  NOTHROW_ALIGNED_ARRAY = 1 << 3
+} nothrow_form_t;
+
+/* What this thread has handed over to the runtime. */
+static THREAD_LOCAL struct handed_over {
+  unsigned    forms;    /* of nothrow_form_t */
+  const void *caller;   /* of the first of them, who knows the runtime: the runtime may not know itself */
+} handed_over;
+
+/* As [new.delete.single] has it: the handler is called until it throws, ends the program or is gone. What it does itself begins
+ * anew. */
+static void *retry(size_t size, size_t alignment, const void *caller)
 {
   void *block = NULL;
   for (new_handler_t handler; !block && (handler = get_new_handler(caller)) != NULL;) {
+    handed_over.forms = 0;
     handler();
     block = allocate(size, alignment);
   }
-  if (!block && may_throw)
-    throw_bad_alloc(caller);
   return block;
 }
 
-#define DEFINE_NEW(name, parameters, alignment, may_throw)                                                              \
+static const void *first_caller(const void *caller) { return handed_over.forms ? handed_over.caller : caller; }
+
+COLD static void *retry_or_throw(size_t size, size_t alignment, const void *caller)
+{
+  const void *first = first_caller(caller);
+  void *block = retry(size, alignment, first);
+  if (!block)
+    throw_bad_alloc(first);
+  return block;
+}
+
+/* The runtime's own operator of this name: the one in the library that keeps the handler. The next one of the process may be
+ * another allocator's. The first two ways need no memory, of which there is none. The handle of a library that nobody has
+ * opened by itself does: the loader makes the list of its dependencies then. */
+static void *find_runtimes_own(const char *name, get_new_handler_t *get, const void *caller)
+{
+  int error = errno;
+  void *found = dlsym(RTLD_NEXT, name);
+  if (!found || !are_of_one_library(found, (const void *)get))
+    found = find_near(caller, name);
+  if (!found || !are_of_one_library(found, (const void *)get))
+    found = find_near((const void *)get, name);
+  if (!found)
+    found = find_in_runtime(name);
+  errno = error;
+  return found;
+}
+
+/* The handler may throw, and only C++ can catch that. The runtime's own operator does: it calls the throwing form, which is the
+ * one here, and returns NULL for an exception. Should what was found call this form again, it catches nothing, and the handler
+ * is called from here. */
+COLD static void *retry_nothrow(size_t size, size_t alignment, nothrow_form_t form, const char *name, const void *caller)
+{
+  static const char tag;   /* std::nothrow is an empty object, and nobody asks for its address */
+  typedef void *new_t(size_t size, const void *tag);
+  typedef void *aligned_new_t(size_t size, size_t alignment, const void *tag);
+  const void *first = first_caller(caller);
+  get_new_handler_t *get = find_get_new_handler(first);
+  if (!get || !get())
+    return NULL;
+  void *own = handed_over.forms & form ? NULL : find_runtimes_own(name, get, first), *block;
+  if (own) {
+    handed_over = (struct handed_over){handed_over.forms | form, first};
+    block = alignment ? ((aligned_new_t *)own)(size, alignment, &tag) : ((new_t *)own)(size, &tag);
+  } else {
+    block = retry(size, alignment, first);
+  }
+  handed_over.forms &= ~(unsigned)form;
+  return block;
+}
+
+#define DEFINE_NEW(name, parameters, alignment)                                                                         \
   EXPORT void *name parameters;                                                                                         \
   void *name parameters                                                                                                 \
   {                                                                                                                     \
     void *block = allocate(size, alignment);                                                                            \
-    return likely(block) ? block : retry(size, alignment, may_throw, __builtin_return_address(0));                      \
+    return likely(block) ? block : retry_or_throw(size, alignment, __builtin_return_address(0));                        \
+  }
+
+#define DEFINE_NOTHROW_NEW(name, parameters, alignment, form)                                                           \
+  EXPORT void *name parameters;                                                                                         \
+  void *name parameters                                                                                                 \
+  {                                                                                                                     \
+    void *block = allocate(size, alignment);                                                                            \
+    return likely(block) ? block : retry_nothrow(size, alignment, form, #name, __builtin_return_address(0));            \
   }
 
 #define DEFINE_DELETE(name, parameters)                                                                                 \
@@ -126,14 +216,15 @@ typedef const void *nothrow_t;
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
-DEFINE_NEW(_Znwm, (size_t size), 0, true)
-DEFINE_NEW(_Znam, (size_t size), 0, true)
-DEFINE_NEW(_ZnwmRKSt9nothrow_t, (size_t size, nothrow_t tag), 0, false)
-DEFINE_NEW(_ZnamRKSt9nothrow_t, (size_t size, nothrow_t tag), 0, false)
-DEFINE_NEW(_ZnwmSt11align_val_t, (size_t size, size_t alignment), alignment, true)
-DEFINE_NEW(_ZnamSt11align_val_t, (size_t size, size_t alignment), alignment, true)
-DEFINE_NEW(_ZnwmSt11align_val_tRKSt9nothrow_t, (size_t size, size_t alignment, nothrow_t tag), alignment, false)
-DEFINE_NEW(_ZnamSt11align_val_tRKSt9nothrow_t, (size_t size, size_t alignment, nothrow_t tag), alignment, false)
+DEFINE_NEW(_Znwm, (size_t size), 0)
+DEFINE_NEW(_Znam, (size_t size), 0)
+DEFINE_NEW(_ZnwmSt11align_val_t, (size_t size, size_t alignment), alignment)
+DEFINE_NEW(_ZnamSt11align_val_t, (size_t size, size_t alignment), alignment)
+
+DEFINE_NOTHROW_NEW(_ZnwmRKSt9nothrow_t, (size_t size, nothrow_t tag), 0, NOTHROW_ONE)
+DEFINE_NOTHROW_NEW(_ZnamRKSt9nothrow_t, (size_t size, nothrow_t tag), 0, NOTHROW_ARRAY)
+DEFINE_NOTHROW_NEW(_ZnwmSt11align_val_tRKSt9nothrow_t, (size_t size, size_t alignment, nothrow_t tag), alignment, NOTHROW_ALIGNED_ONE)
+DEFINE_NOTHROW_NEW(_ZnamSt11align_val_tRKSt9nothrow_t, (size_t size, size_t alignment, nothrow_t tag), alignment, NOTHROW_ALIGNED_ARRAY)
 
 DEFINE_DELETE(_ZdlPv, (void *block))
 DEFINE_DELETE(_ZdaPv, (void *block))

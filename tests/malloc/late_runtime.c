@@ -3,11 +3,13 @@
  * A program in C that loads C++ when it runs: operator new is there from the start, the runtime that throws for it is not,
  * and may never be visible to anybody but the plug-in.
  *
- * usage: late_runtime PLUG-IN.so */
+ * usage: late_runtime PLUG-IN.so [limited]
+ * limited: with little address space, from the beginning of the program on. */
 #include "testing.h"
 
 #include <dlfcn.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 static const char *plug_in_file;
@@ -100,10 +102,24 @@ static void test_global(void **state)
   run_all(RTLD_LAZY | RTLD_GLOBAL);
 }
 
+static void start_limited(char **argv)
+{
+  struct rlimit now;
+  assert_int_equal(getrlimit(RLIMIT_AS, &now), 0);
+  if (now.rlim_cur == 256 * MIB)
+    return;
+  now = (struct rlimit){256 * MIB, 256 * MIB};
+  assert_int_equal(setrlimit(RLIMIT_AS, &now), 0);
+  execv("/proc/self/exe", argv);
+  fail_msg("execv: %s", strerror(errno));
+}
+
 int main(int argc, char **argv)
 {
   assert_true(argc > 1);
   plug_in_file = argv[1];
+  if (argc > 2)
+    start_limited(argv);
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_no_runtime_at_load),
     cmocka_unit_test(test_new_without_a_runtime),

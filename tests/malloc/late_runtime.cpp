@@ -87,7 +87,7 @@ static bool throws_own(void *(*form)())
 const char *late_runtime_run()
 {
   delete static_cast<int *>(seen(new int(1)));
-  for (int i = 0; i < 100; i++) {
+  for (int i = 0; i < 20; i++) {
     for (auto form : throwing_forms) {
       CHECK(throws_bad_alloc(form));
       handler_calls = 0;
@@ -106,6 +106,11 @@ const char *late_runtime_run()
       std::set_new_handler(give_up_at_the_third_call);
       CHECK(!seen(form()));
       CHECK(handler_calls == 3);
+      handler_calls = 0;
+      std::set_new_handler(throw_at_the_third_call);
+      CHECK(!seen(form()));
+      CHECK(handler_calls == 3);
+      std::set_new_handler(nullptr);
     }
   }
   return nullptr;
