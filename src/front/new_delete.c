@@ -77,8 +77,8 @@ static new_handler_t get_new_handler(const void *caller)
   return get ? get() : NULL;
 }
 
-/* throw std::bad_alloc(), as a compiler for the Itanium C++ ABI has it: the object is no more than a pointer to the functions in
- * its virtual table, behind the offset to the top and the type. A runtime inside a plug-in has what its users throw and
+/* throw std::bad_alloc(), as a compiler for the Itanium C++ ABI has it: the object is no more than a pointer to the functions
+ * in its virtual table, behind the offset to the top and the type. A runtime inside a plug-in has what its users throw and
  * catch, but std::__throw_bad_alloc() only if its containers need it. */
 COLD static void throw_by_hand(const void *caller)
 {
@@ -115,10 +115,10 @@ static void *allocate(size_t size, size_t alignment)
 
 /* The forms that do not throw, as bits. */
 typedef enum nothrow_form {
-  NOTHROW_ONE = 1 << 0,
-  NOTHROW_ARRAY = 1 << 1,
-  NOTHROW_ALIGNED_ONE = 1 << 2,
-  NOTHROW_ALIGNED_ARRAY = 1 << 3
+  SINGLE = 1 << 0,
+  ARRAY = 1 << 1,
+  ALIGNED_SINGLE = 1 << 2,
+  ALIGNED_ARRAY = 1 << 3
 } nothrow_form_t;
 
 /* What this thread has handed over to the runtime. */
@@ -221,10 +221,12 @@ DEFINE_NEW(_Znam, (size_t size), 0)
 DEFINE_NEW(_ZnwmSt11align_val_t, (size_t size, size_t alignment), alignment)
 DEFINE_NEW(_ZnamSt11align_val_t, (size_t size, size_t alignment), alignment)
 
-DEFINE_NOTHROW_NEW(_ZnwmRKSt9nothrow_t, (size_t size, nothrow_t tag), 0, NOTHROW_ONE)
-DEFINE_NOTHROW_NEW(_ZnamRKSt9nothrow_t, (size_t size, nothrow_t tag), 0, NOTHROW_ARRAY)
-DEFINE_NOTHROW_NEW(_ZnwmSt11align_val_tRKSt9nothrow_t, (size_t size, size_t alignment, nothrow_t tag), alignment, NOTHROW_ALIGNED_ONE)
-DEFINE_NOTHROW_NEW(_ZnamSt11align_val_tRKSt9nothrow_t, (size_t size, size_t alignment, nothrow_t tag), alignment, NOTHROW_ALIGNED_ARRAY)
+DEFINE_NOTHROW_NEW(_ZnwmRKSt9nothrow_t, (size_t size, nothrow_t tag), 0, SINGLE)
+DEFINE_NOTHROW_NEW(_ZnamRKSt9nothrow_t, (size_t size, nothrow_t tag), 0, ARRAY)
+DEFINE_NOTHROW_NEW(_ZnwmSt11align_val_tRKSt9nothrow_t, (size_t size, size_t alignment, nothrow_t tag), alignment,
+                   ALIGNED_SINGLE)
+DEFINE_NOTHROW_NEW(_ZnamSt11align_val_tRKSt9nothrow_t, (size_t size, size_t alignment, nothrow_t tag), alignment,
+                   ALIGNED_ARRAY)
 
 DEFINE_DELETE(_ZdlPv, (void *block))
 DEFINE_DELETE(_ZdaPv, (void *block))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// operator new where there is nothing left, not even for the loader: takes all there is in ever smaller blocks. The program limits
-// its address space and starts itself anew, so that the library is under the limit from the beginning; as a plug-in of
+// operator new where there is nothing left, not even for the loader: takes all there is in ever smaller blocks. The program
+// limits its address space and starts itself anew, so that the library is under the limit from the beginning; as a plug-in of
 // late_runtime, with -DPLUG_IN, it is limited there.
 //
 // usage: exhausted_new

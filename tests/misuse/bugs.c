@@ -340,7 +340,8 @@ static void heap_checked_overrun_seen_by_pool_free(void)
 /* Bugs with an object pool. */
 static object_pool_t *object_pool_in(pool_heap_t *heap)
 {
-  object_pool_t *pool = object_pool_create(&(object_pool_options_t){.name = "mine", .object_size = SMALL, .capacity = 10, .heap = heap});
+  object_pool_options_t options = {.name = "mine", .object_size = SMALL, .capacity = 10, .heap = heap};
+  object_pool_t *pool = object_pool_create(&options);
   if (!pool)
     _exit(3);
   return pool;

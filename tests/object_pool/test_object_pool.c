@@ -389,8 +389,9 @@ static void walk_with_changes_ahead(void **state)
 }
 
 /* What stands for "nothing" in somebody's memory: in dumps, in filled blocks, in this library's own records. */
-static const uintptr_t well_known[] = {0, 1, 0x0b0b0b0b0b0b0b0b, 0x1deadb0b1deadb0b, 0x5a5a5a5a5a5a5a5a, 0x8badf00d8badf00d, 0xa5a5a5a5a5a5a5a5,
-                                       0xbaadf00dbaadf00d, 0xcdcdcdcdcdcdcdcd, 0xdeadbeefdeadbeef, 0xdeadbeef, 0xfeeefeeefeeefeee, UINTPTR_MAX};
+static const uintptr_t well_known[] = {
+  0, 1, 0x0b0b0b0b0b0b0b0b, 0x1deadb0b1deadb0b, 0x5a5a5a5a5a5a5a5a, 0x8badf00d8badf00d, 0xa5a5a5a5a5a5a5a5, 0xbaadf00dbaadf00d,
+  0xcdcdcdcdcdcdcdcd, 0xdeadbeefdeadbeef, 0xdeadbeef, 0xfeeefeeefeeefeee, UINTPTR_MAX};
 enum { WELL_KNOWN = sizeof well_known / sizeof *well_known };
 
 /* The object that was put last is kept apart from the others: there is none yet, it is free, it is live, or it went back. */
@@ -518,8 +519,9 @@ static void bad_puts_of_well_known_addresses(void **state)
   for (hot_case_t hot = 0; hot < HOT_CASES; hot++)
     FOR_BOTH(flags) {
       object_pool_t *last = create_in_case((object_pool_options_t){.object_size = 1, .capacity = 5, .flags = flags}, hot);
-      object_pool_t *pool = create_in_case((object_pool_options_t){.name = "mine", .object_size = 1, .capacity = 5, .flags = flags,
-                                                                   .when_full = OBJECT_POOL_OVERFLOW, .overflow = last}, hot);
+      object_pool_options_t o = {.name = "mine", .object_size = 1, .capacity = 5, .flags = flags};
+      o.when_full = OBJECT_POOL_OVERFLOW, o.overflow = last;
+      object_pool_t *pool = create_in_case(o, hot);
       for (size_t i = 0; i < WELL_KNOWN; i++)
         put_ends_the_program(pool, (void *)well_known[i]);
       put_ends_the_program(pool, (char *)pool + 1);
@@ -549,21 +551,21 @@ static void bad_puts_with_threads(void **state)
 
 /* ---- pools that are gone ---- */
 
-static object_pool_handle_t kept_handle;
-static size_t answer;
+static object_pool_handle_t kept;
+static size_t told;
 
 static void call_get(object_pool_t *pool, void *object) { objects[0] = object_pool_get(pool), (void)object; }
 static void call_put(object_pool_t *pool, void *object) { object_pool_put(pool, object); }
-static void call_get_batch(object_pool_t *pool, void *object) { answer = object_pool_get_batch(pool, objects, 2), (void)object; }
+static void call_get_batch(object_pool_t *pool, void *object) { told = object_pool_get_batch(pool, objects, 2), (void)object; }
 static void call_put_batch(object_pool_t *pool, void *object) { object_pool_put_batch(pool, &object, 1); }
 static void call_put_all(object_pool_t *pool, void *object) { object_pool_put_all(pool), (void)object; }
-static void call_in_use(object_pool_t *pool, void *object) { answer = object_pool_in_use(pool, object); }
+static void call_in_use(object_pool_t *pool, void *object) { told = object_pool_in_use(pool, object); }
 static void call_next(object_pool_t *pool, void *object) { objects[0] = object_pool_next(pool, object); }
-static void call_live(object_pool_t *pool, void *object) { answer = object_pool_live(pool), (void)object; }
-static void call_capacity(object_pool_t *pool, void *object) { answer = object_pool_capacity(pool), (void)object; }
-static void call_shrink(object_pool_t *pool, void *object) { answer = object_pool_shrink(pool, 0), (void)object; }
-static void call_handle(object_pool_t *pool, void *object) { kept_handle = object_pool_handle(pool, object); }
-static void call_resolve(object_pool_t *pool, void *object) { objects[0] = object_pool_resolve(pool, kept_handle), (void)object; }
+static void call_live(object_pool_t *pool, void *object) { told = object_pool_live(pool), (void)object; }
+static void call_capacity(object_pool_t *pool, void *object) { told = object_pool_capacity(pool), (void)object; }
+static void call_shrink(object_pool_t *pool, void *object) { told = object_pool_shrink(pool, 0), (void)object; }
+static void call_handle(object_pool_t *pool, void *object) { kept = object_pool_handle(pool, object); }
+static void call_resolve(object_pool_t *pool, void *object) { objects[0] = object_pool_resolve(pool, kept), (void)object; }
 static void call_destroy(object_pool_t *pool, void *object) { object_pool_destroy(pool), (void)object; }
 
 static const struct {
@@ -601,7 +603,8 @@ static void every_use_ends_the_program(object_pool_t *pool)
 {
   for (size_t call = 0; call < CALLS; call++) {
     char words[128];
-    snprintf(words, sizeof words, "tidepool: object_pool_%s(0x%lx): not a live object pool\n", calls[call].name, (unsigned long)(uintptr_t)pool);
+    snprintf(words, sizeof words, "tidepool: object_pool_%s(0x%lx): not a live object pool\n", calls[call].name,
+             (unsigned long)(uintptr_t)pool);
     ends_the_program((use_t){pool, objects[4], call}, words);
     ends_the_program((use_t){pool, objects[0], call}, words);
     ends_the_program((use_t){pool, NULL, call}, words);
@@ -614,7 +617,7 @@ static void destroyed_with_something_hot(void **state)
   for (hot_case_t hot = 0; hot < HOT_CASES; hot++)
     FOR_BOTH(flags) {
       object_pool_t *pool = create_in_case((object_pool_options_t){.object_size = 32, .capacity = 200, .flags = flags}, hot);
-      kept_handle = object_pool_handle(pool, objects[1]);
+      kept = object_pool_handle(pool, objects[1]);
       object_pool_destroy(pool);
       every_use_ends_the_program(pool);
     }
@@ -634,14 +637,20 @@ static void destroyed_while_walked(void **state)
   }
 }
 
+/* Bits: for one thread, checked, with a hook. */
+static object_pool_options_t options_of_kind(unsigned kind, pool_heap_t *heap)
+{
+  return (object_pool_options_t){.object_size = 32, .capacity = 200, .heap = heap, .construct = kind & 4 ? make_object : NULL,
+    .flags = (kind & 1 ? OBJECT_POOL_SINGLE_THREAD : 0) | (kind & 2 ? OBJECT_POOL_CHECKED : 0)};
+}
+
 static void destroyed_with_hooks(void **state)
 {
   (void)state;
   for (unsigned kind = 2; kind < 8; kind++) {
-    object_pool_t *pool = create((object_pool_options_t){.object_size = 32, .capacity = 50, .construct = kind & 4 ? make_object : NULL,
-      .flags = (kind & 1 ? OBJECT_POOL_SINGLE_THREAD : 0) | (kind & 2 ? OBJECT_POOL_CHECKED : 0)});
+    object_pool_t *pool = create(options_of_kind(kind, NULL));
     get_all(pool, 5);
-    kept_handle = object_pool_handle(pool, objects[1]);
+    kept = object_pool_handle(pool, objects[1]);
     object_pool_destroy(pool);
     every_use_ends_the_program(pool);
   }
@@ -662,8 +671,9 @@ static pool_heap_t *heap_of_kind(int kind)
 
 static object_pool_t *create_in_heap(pool_heap_t *heap, unsigned flags)
 {
-  object_pool_t *pool = create_in_case((object_pool_options_t){.object_size = 32, .capacity = 200, .heap = heap, .flags = flags}, HOT_FREE_NOW);
-  kept_handle = object_pool_handle(pool, objects[1]);
+  object_pool_options_t o = {.object_size = 32, .capacity = 200, .heap = heap, .flags = flags};
+  object_pool_t *pool = create_in_case(o, HOT_FREE_NOW);
+  kept = object_pool_handle(pool, objects[1]);
   return pool;
 }
 
@@ -704,9 +714,8 @@ static void gone_with_a_heap(void **state)
     for (unsigned kind = 0; kind < 8; kind++)
       for (hot_case_t hot = 0; hot < (kind < 2 ? HOT_CASES : 1); hot++) {   /* with hooks nothing is hot */
         pool_heap_t *heap = heap_of_kind(0);
-        object_pool_t *pool = create_in_case((object_pool_options_t){.object_size = 32, .capacity = 200, .heap = heap, .construct = kind & 4 ? make_object : NULL,
-          .flags = (kind & 1 ? OBJECT_POOL_SINGLE_THREAD : 0) | (kind & 2 ? OBJECT_POOL_CHECKED : 0)}, hot);
-        kept_handle = object_pool_handle(pool, objects[1]);
+        object_pool_t *pool = create_in_case(options_of_kind(kind, heap), hot);
+        kept = object_pool_handle(pool, objects[1]);
         for (void *object = NULL; object != objects[2];)
           object = object_pool_next(pool, object);
         resets ? pool_heap_reset(heap) : pool_heap_destroy(heap);
@@ -723,10 +732,11 @@ static void overflow_gone_first(bool with_heap)
   FOR_BOTH(flags) {
     pool_heap_t *heap = heap_of_kind(0);
     object_pool_t *last = create((object_pool_options_t){.object_size = 40, .capacity = 5, .heap = heap, .flags = flags});
-    object_pool_options_t o = {.object_size = 40, .capacity = 5, .when_full = OBJECT_POOL_OVERFLOW, .overflow = last, .flags = flags};
+    object_pool_options_t o = {.object_size = 40, .capacity = 5, .flags = flags};
+    o.when_full = OBJECT_POOL_OVERFLOW, o.overflow = last;
     object_pool_t *pool = create(o);
     get_all(pool, 10);
-    kept_handle = object_pool_handle(pool, objects[7]);
+    kept = object_pool_handle(pool, objects[7]);
     with_heap ? pool_heap_destroy(heap) : object_pool_destroy(last);
     char words[128];
     snprintf(words, sizeof words, "(0x%lx): not a live object pool\n", (unsigned long)(uintptr_t)last);
@@ -737,8 +747,8 @@ static void overflow_gone_first(bool with_heap)
     object_pool_t *refused = object_pool_create(&o);
     assert_null(refused);
     assert_int_equal(errno, EINVAL);
-    kept_handle = object_pool_handle(pool, objects[2]);
-    assert_ptr_equal(object_pool_resolve(pool, kept_handle), objects[2]);
+    kept = object_pool_handle(pool, objects[2]);
+    assert_ptr_equal(object_pool_resolve(pool, kept), objects[2]);
     object_pool_put(pool, objects[2]);
     assert_ptr_equal(object_pool_get(pool), objects[2]);
     object_pool_destroy(pool);

@@ -272,8 +272,8 @@ static void destruct_and_use(void *object, void *context)
 
 static object_pool_t *create_to_end(void (*destruct_)(void *, void *), object_pool_t **pool, unsigned flags)
 {
-  *pool = object_pool_create(&(object_pool_options_t){.object_size = sizeof(thing_t), .capacity = 70, .destruct = destruct_, .context = pool,
-                                                      .flags = flags});
+  *pool = object_pool_create(&(object_pool_options_t){.object_size = sizeof(thing_t), .capacity = 70, .destruct = destruct_,
+                                                      .context = pool, .flags = flags});
   assert_non_null(*pool);
   for (int i = 0; i < 70; i++)
     assert_non_null(things[i] = object_pool_get(*pool));
