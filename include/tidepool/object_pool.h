@@ -123,7 +123,7 @@ typedef struct object_pool_handle { uint32_t index, generation; } object_pool_ha
 /* The handle of a live object, of this pool or served by its overflow pool; {0, 0} for anything else. */
 POOL_API object_pool_handle_t object_pool_handle(const object_pool_t *pool, const void *object) POOL_NOEXCEPT;
 
-/* The object, or NULL once that use of it has ended: by put, put_all, eviction or shrink. Handles repeat after 2^32 uses of one object. */
+/* The object, or NULL once that use of it has ended: by put, put_all, eviction or shrink. Handles repeat after 2^31 uses of one object. */
 POOL_API void *object_pool_resolve(const object_pool_t *pool, object_pool_handle_t handle) POOL_NOEXCEPT;
 
 /* OBJECT_POOL_DEFINE(particles, struct particle) defines particles_t and particles_create(), particles_get(), ...: the functions
