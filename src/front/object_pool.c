@@ -12,6 +12,7 @@
  * hot object without the lock is done while the process has one thread. */
 #include "front/object_pool.h"
 #include "base/text.h"
+#include "metadata.h"
 #include "option.h"
 #include "os/fatal.h"
 #include <errno.h>
@@ -535,28 +536,58 @@ static void array_lay_out(const object_pool_t *pool, object_array_t *array, size
   free_all(array);
 }
 
-/* Small arrays have their records in the block of their objects, since a block of each size is dear in a small heap. Larger
- * ones have them apart, in zeroed memory: counts of objects that are never used then cost no page. */
-static bool records_are_apart(size_t bytes, size_t records) { return bytes + records > UNIT; }
-
-static void array_destroy(const object_pool_t *pool, object_array_t *array, const char *call)
+static void give_records(const object_pool_t *pool, object_array_t *array, const char *call)
 {
-  bool apart = array->records_apart;
-  heap_free(pool->heap, array->objects, call);
-  if (apart)
+  if (array->place == ARRAY_APART)
+    heap_give_record(pool->heap, array, array->record_bytes);
+  else if (array->place == ARRAY_IN_BLOCK)
     heap_free(pool->heap, array, call);
 }
 
-static object_array_t *take_memory(object_pool_t *pool, size_t bytes, size_t records, bool apart)
+static void array_destroy(const object_pool_t *pool, object_array_t *array, const char *call)
+{
+  void *block = array->place == ARRAY_IN_FRONT ? (void *)array : array->objects;
+  give_records(pool, array, call);
+  heap_free(pool->heap, block, call);
+}
+
+/* Small arrays have their records in one block with their objects, since a block of each size is dear in a small heap. */
+static object_array_t *take_in_front(object_pool_t *pool, size_t bytes, size_t records, size_t alignment)
+{
+  size_t front = round_up(records, alignment);
+  char *block = heap_allocate(pool->heap, front + bytes, alignment, false);
+  if (!block)
+    return NULL;
+  object_array_t *array = memset(block, 0, front);
+  array->place = ARRAY_IN_FRONT;
+  array->objects = block + front;
+  return array;
+}
+
+/* Larger ones have them apart, in zeroed memory: counts of objects that are never used then cost no page. */
+static object_array_t *take_records(object_pool_t *pool, size_t records)
+{
+  object_array_t *array = heap_has_records_apart(pool->heap) ? heap_take_record_apart(pool->heap, records) : NULL;
+  if (array) {
+    array->place = ARRAY_APART;
+    return array;
+  }
+  array = heap_allocate(pool->heap, records, NATURAL_ALIGNMENT, true);
+  if (array)
+    array->place = ARRAY_IN_BLOCK;
+  return array;
+}
+
+static object_array_t *take_memory(object_pool_t *pool, size_t bytes, size_t records)
 {
   size_t alignment = max_size(pool->alignment, NATURAL_ALIGNMENT);
-  char *objects = heap_allocate(pool->heap, apart ? bytes : bytes + records, alignment, false);
-  if (!objects)
-    return NULL;
-  object_array_t *array = apart ? heap_allocate(pool->heap, records, NATURAL_ALIGNMENT, true) : memset(objects + bytes, 0, records);
+  if (!heap_has_records_apart(pool->heap) && bytes + records <= UNIT)
+    return take_in_front(pool, bytes, records, alignment);
+  char *objects = heap_allocate(pool->heap, bytes, alignment, false);
+  object_array_t *array = objects ? take_records(pool, records) : NULL;
   if (array)
     array->objects = objects;
-  else
+  else if (objects)
     heap_free(pool->heap, objects, "object_pool_get");
   return array;
 }
@@ -565,11 +596,10 @@ static object_array_t *take_memory(object_pool_t *pool, size_t bytes, size_t rec
 static object_array_t *array_create(object_pool_t *pool, size_t capacity)
 {
   size_t bytes = round_up(capacity * pool->stride, NATURAL_ALIGNMENT), records = record_bytes(pool, capacity);
-  bool apart = records_are_apart(bytes, records);
-  object_array_t *array = take_memory(pool, bytes, records, apart);
+  object_array_t *array = take_memory(pool, bytes, records);
   if (!array)
     return NULL;
-  array->records_apart = apart;
+  array->record_bytes = records;
   array->bytes = bytes + records;
   array_lay_out(pool, array, capacity);
   for (size_t i = 0; pool->checked && i < capacity; i++)
@@ -1329,15 +1359,66 @@ static void end_record(object_pool_t *pool)
   pool->mark = pool->shared_mark = 0;
 }
 
-/* A heap that ends takes its pools along without a word. Their records stay until it hands the memory out again. */
+/* The records of pools, apart from any heap's blocks. They are used again for pools alone, so that a pointer to one that is gone leads
+ * to a record that says so. */
+static object_pool_t *unused_pools;   /* under heaps_lock */
+
+static object_pool_t *record_take(heap_t *heap)
+{
+  if (!heap_has_records_apart(heap) || !heap_charge_record(heap, sizeof(object_pool_t)))
+    return heap_allocate(heap, sizeof(object_pool_t), NATURAL_ALIGNMENT, true);
+  lock_acquire(&heaps_lock);
+  object_pool_t *pool = unused_pools;
+  if (pool)
+    unused_pools = pool->next;
+  lock_release(&heaps_lock);
+  if (!pool)
+    pool = metadata_take(sizeof *pool, METADATA_ALIGNMENT);
+  if (pool)
+    pool->is_apart = true;
+  else
+    heap_discharge_record(heap, sizeof *pool);
+  return pool;
+}
+
+/* Under heaps_lock. */
+static void record_keep(heap_t *heap, object_pool_t *pool)
+{
+  pool->next = unused_pools;
+  unused_pools = pool;
+  heap_discharge_record(heap, sizeof *pool);
+}
+
+static void record_give(heap_t *heap, object_pool_t *pool, const char *call)
+{
+  end_record(pool);
+  if (!pool->is_apart) {
+    heap_free(heap, pool, call);
+    return;
+  }
+  lock_acquire(&heaps_lock);
+  record_keep(heap, pool);
+  lock_release(&heaps_lock);
+}
+
+/* A heap that ends takes its pools along without a word. What they have apart from it goes back. */
+static void drop_pool(heap_t *heap, object_pool_t *pool)
+{
+  leave_all(pool);
+  end_record(pool);
+  for (uint32_t k = 0; k < pool->array_count; k++)
+    if (pool->arrays[k]->place == ARRAY_APART)
+      heap_give_record(heap, pool->arrays[k], pool->arrays[k]->record_bytes);
+  if (pool->is_apart)
+    record_keep(heap, pool);
+}
+
 static void drop_pools_of(heap_t *heap)
 {
   for (object_pool_t *pool = all_pools, *next; pool && heap->dependents; pool = next) {
     next = pool->next;
-    if (pool->heap == heap) {
-      leave_all(pool);
-      end_record(pool);
-    }
+    if (pool->heap == heap)
+      drop_pool(heap, pool);
   }
 }
 
@@ -1497,7 +1578,7 @@ static uint32_t purge_delay_of(const heap_t *heap)
 static void pool_set_up(object_pool_t *pool, heap_t *heap, const object_pool_options_t *o)
 {
   *pool = (object_pool_t){
-    .checked = o->flags & OBJECT_POOL_CHECKED, .single_thread = o->flags & OBJECT_POOL_SINGLE_THREAD,
+    .is_apart = pool->is_apart, .checked = o->flags & OBJECT_POOL_CHECKED, .single_thread = o->flags & OBJECT_POOL_SINGLE_THREAD,
     .resets_on_put = o->reset_time == OBJECT_POOL_RESET_ON_PUT, .when_full = (uint8_t)o->when_full,
     .max_capacity = o->max_capacity, .purge_delay_ms = purge_delay_of(heap), .construct = o->construct, .reset = o->reset,
     .destruct = o->destruct, .choose_victim = o->choose_victim, .context = o->context,
@@ -1533,13 +1614,12 @@ object_pool_t *object_pool_create(const object_pool_options_t *options)
     fatal_misuse("object_pool_create", heap, "not a live heap");
   if (heap == &heap_front && !heap_front_ready())
     return full();
-  object_pool_t *pool = heap_allocate(heap, sizeof *pool, NATURAL_ALIGNMENT, false);
+  object_pool_t *pool = record_take(heap);
   if (!pool)
-    return NULL;
+    return full();
   pool_set_up(pool, heap, options);
   if (!make_first_array(pool, options->capacity)) {
-    end_record(pool);
-    heap_free(heap, pool, "object_pool_create");
+    record_give(heap, pool, "object_pool_create");
     return full();
   }
   enter_all(pool);
@@ -1562,6 +1642,5 @@ void object_pool_destroy(object_pool_t *pool)
     end_objects(pool, pool->arrays[k], "object_pool_destroy");
   for (uint32_t k = 0; k < pool->array_count; k++)
     array_destroy(pool, pool->arrays[k], "object_pool_destroy");
-  end_record(pool);
-  heap_free(pool->heap, pool, "object_pool_destroy");
+  record_give(pool->heap, pool, "object_pool_destroy");
 }

@@ -2,12 +2,12 @@
  *
  * What an object pool is made of, for object_pool.c, the figures and the checks of the tests.
  *
- * An array is a block of the heap: the objects, and behind them (or in a block beside them) what is known of them. A bit says
+ * An array is a block of the heap, the objects, and elsewhere a record of what is known of them. A bit says
  * that an object is free; over those bits stand levels of bits, each for a word below that is not 0, so that the lowest free
  * object is found in as many steps as there are levels, one for each factor of 64 in the capacity. There is no list: the bits
  * are the free list.
  *
- *     | object | object | ... | array_t | level 0 | level 1 | ... | busy, made: with hooks only | uses[capacity] |
+ *     | object | object | ...            | array_t | level 0 | level 1 | ... | busy, made: with hooks only | uses[capacity] |
  *
  * The hot object is the one that was put last. Its state is in the pool, not in its array, so that a get and a put of it are
  * a test and an addition. Only pools without hooks that are not checked have one.
@@ -32,6 +32,10 @@ enum {
   OBJECT_POOL_NAME_SIZE = 32
 };
 
+/* Where the array_t and what follows it are: out of reach of a write past an object, where the heap can have that; in front of the
+ * objects, in their block; in a block of its own. */
+typedef enum array_place { ARRAY_APART, ARRAY_IN_FRONT, ARRAY_IN_BLOCK } array_place_t;
+
 typedef struct object_array {
   char     *objects;
   uint32_t  capacity;
@@ -41,10 +45,11 @@ typedef struct object_array {
   uint32_t  first_generation;   /* beyond those of earlier arrays: a handle of one that is gone resolves to nothing */
   uint32_t  age;                /* arrays made before it */
   bool      permanent;          /* made with the pool */
-  bool      records_apart;      /* the array_t is in a block of its own */
+  uint8_t   place;              /* array_place_t */
   bool      idle;               /* without an object taken, since: */
   uint64_t  idle_since_ms;
-  size_t    bytes;              /* of the whole block */
+  size_t    bytes;              /* of objects and records */
+  size_t    record_bytes;
   uint32_t  lowest;             /* no word of level 0 below this one has a bit */
   uint32_t  levels;
   uint64_t *level[OBJECT_LEVELS];
@@ -112,6 +117,7 @@ struct object_pool {
   object_pool_t *overflow;
   heap_t  *heap;
   object_pool_t *next, *previous;   /* among all pools */
+  bool     is_apart;            /* this record is, and is used again for object pools alone */
   char     name[OBJECT_POOL_NAME_SIZE];
 };
 #define OBJECT_POOL_MARK 0x6c6f6f70u

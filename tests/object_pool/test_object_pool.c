@@ -881,7 +881,8 @@ static void shrinks_by_itself(void **state)
     assert_int_equal(object_pool_capacity(pool), 100);
     pool_heap_trim(heap, 0);
     pool_heap_stats(heap, &again);
-    assert_true(again.held_bytes <= small.held_bytes);
+    assert_int_equal(again.live_bytes, small.live_bytes);
+    assert_true(again.held_bytes <= small.held_bytes + 8192);   /* records of the size classes that came into use */
     agrees(pool, 1);
     get_all(pool, 1000);
     object_pool_put_all(pool);
