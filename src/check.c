@@ -270,7 +270,8 @@ static void check_slab(const arena_t *arena, const run_t *slab)
   const pool_t *pool = slab->owner;
   expect(run_bytes(arena, slab) >= pool->slab_bytes && slab->size_class == pool->size_class, "S1",
          "a slab is not like its pool's", slab->start);
-  expect_count(slab->capacity, run_bytes(arena, slab) / pool->block_size, "S1", "capacity of a slab");
+  size_t most = arena->long_bitmaps ? SIZE_MAX : SHORT_BITMAP_WORDS * WORD_BITS;
+  expect_count(slab->capacity, min_size(run_bytes(arena, slab) / pool->block_size, most), "S1", "capacity of a slab");
   expect_count(slab->quarter, slab->capacity / 4, "S1", "a quarter of a slab");
   expect_count(slab->free_count, bits_count(slab->bitmap, 0, slab->capacity), "S1", "free blocks of a slab");
   expect(!(slab->purged & ~slab->bitmap[0]) && (!slab->purged || slab->capacity <= WORD_BITS), "S3", "a purged block is not free", slab->start);

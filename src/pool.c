@@ -28,6 +28,7 @@ enum {
   CLOSE_LEAST_BYTES = 16 << 10,      /* a slab of which less was ever touched may stay: its unit would be taken for something that
                                         * touches more (espresso: 5.0 MiB where every unused slab was closed, 3.3 where none) */
   SLAB_BLOCKS_LEAST = 8,
+  SLAB_WASTE = 32,                   /* this part of a slab at most, if that can be */
   SLAB_BLOCKS_LEAST_SMALL = 2        /* in a region of small units: a class may cost little */
 };
 
@@ -48,13 +49,28 @@ static void settle_magazine_size(pool_t *pool)
   __atomic_store_n(&pool->stock_most, (uint8_t)min_size(max_size(stock, STOCK_LEAST), UINT8_MAX), __ATOMIC_RELAXED);
 }
 
+/* Where a budget counts, a slab is so much longer than it must be that at most a 32nd of it is too short for a block, if up to three
+ * times the length can do that. */
+static size_t slab_bytes_for(const pool_make_t *make)
+{
+  const space_t *space = make->space;
+  size_t size = make->block_size, least = space->unit_log2 == UNIT_LOG2 ? SLAB_BLOCKS_LEAST : SLAB_BLOCKS_LEAST_SMALL;
+  size_t units = space_units(space, size * least), longest = make->tight ? 3 * units + 2 : units;
+  for (size_t u = units; u <= longest; u++) {
+    size_t bytes = u << space->unit_log2;
+    if (bytes % size <= bytes / SLAB_WASTE)
+      return bytes;
+  }
+  return units << space->unit_log2;
+}
+
 void pool_init(pool_t *pool, const pool_make_t *make)
 {
-  size_t size = make->block_size, least = make->space->unit_log2 == UNIT_LOG2 ? SLAB_BLOCKS_LEAST : SLAB_BLOCKS_LEAST_SMALL;
+  size_t size = make->block_size;
   memset(pool, 0, sizeof *pool);
   pool->block_size = (uint32_t)size;
   pool->size_class = (uint8_t)make->size_class;
-  pool->slab_bytes = (uint32_t)(space_units(make->space, size * least) << make->space->unit_log2);
+  pool->slab_bytes = (uint32_t)slab_bytes_for(make);
   pool->inverse = slab_inverse(size);
   pool->space = make->space;
   pool->budget = make->budget;

@@ -98,6 +98,7 @@ typedef struct pool_make {
   budget_t         *budget;
   uint8_t           plane;
   bool              single_thread;  /* no lock */
+  bool              tight;          /* slabs are as long as leaves little over */
   bool              purges;         /* may give back the memory of blocks while others of their slab are in use */
   depot_t          *depots;         /* DEPOT_SHARDS of them, zeroed; NULL: no thread may keep magazines of it */
 } pool_make_t;

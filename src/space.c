@@ -94,9 +94,9 @@ char *space_init_guest(space_t *space, arena_t *arena, void *memory, size_t size
   uintptr_t end = round_down((uintptr_t)memory + size, alignment);
   *space = (space_t){.fixed = arena, .unit_log2 = unit_log2, .purge_delay_ms = PURGE_NEVER};
   *arena = (arena_t){.space = space};
-  /* As many units as there is room for with their records. Blocks of a unit of up to 4 KiB need no long bitmap. */
+  /* As many units as there is room for with their records. Slabs of units of up to 8 KiB do without long bitmaps. */
   for (size_t units = min_size(size >> unit_log2, SPAN_BITS_MOST); units > 0; units--) {
-    char *records = arena_lay_out(arena, memory, units, unit > 4 * KIB);
+    char *records = arena_lay_out(arena, memory, units, unit > 8 * KIB);
     if ((uintptr_t)records > end || (end - (uintptr_t)records) >> unit_log2 < units)
       continue;
     arena_begin(arena, (char *)(end - (units << unit_log2)), units, unit_log2, true);
