@@ -268,7 +268,7 @@ static void check_units(const space_t *space)
 static void check_slab(const arena_t *arena, const run_t *slab)
 {
   const pool_t *pool = slab->owner;
-  expect(run_bytes(arena, slab) >= pool->slab_bytes && slab->size_class == pool->size_class, "S1",
+  expect(run_bytes(arena, slab) >= pool->block_size && slab->size_class == pool->size_class, "S1",
          "a slab is not like its pool's", slab->start);
   size_t most = arena->long_bitmaps ? SIZE_MAX : SHORT_BITMAP_WORDS * WORD_BITS;
   expect_count(slab->capacity, min_size(run_bytes(arena, slab) / pool->block_size, most), "S1", "capacity of a slab");

@@ -49,13 +49,14 @@ static void settle_magazine_size(pool_t *pool)
   __atomic_store_n(&pool->stock_most, (uint8_t)min_size(max_size(stock, STOCK_LEAST), UINT8_MAX), __ATOMIC_RELAXED);
 }
 
+static size_t slab_blocks_least(const space_t *space) { return space->unit_log2 == UNIT_LOG2 ? SLAB_BLOCKS_LEAST : SLAB_BLOCKS_LEAST_SMALL; }
+
 /* Where a budget counts, a slab is so much longer than it must be that at most a 32nd of it is too short for a block, if up to three
  * times the length can do that. */
 static size_t slab_bytes_for(const pool_make_t *make)
 {
   const space_t *space = make->space;
-  size_t size = make->block_size, least = space->unit_log2 == UNIT_LOG2 ? SLAB_BLOCKS_LEAST : SLAB_BLOCKS_LEAST_SMALL;
-  size_t units = space_units(space, size * least), longest = make->tight ? 3 * units + 2 : units;
+  size_t size = make->block_size, units = space_units(space, size * slab_blocks_least(space)), longest = make->tight ? 3 * units + 2 : units;
   for (size_t u = units; u <= longest; u++) {
     size_t bytes = u << space->unit_log2;
     if (bytes % size <= bytes / SLAB_WASTE)
@@ -172,7 +173,10 @@ static void slab_announce(const pool_t *pool, const run_t *slab, unsigned size_c
 
 static run_t *pool_open_slab(pool_t *pool)
 {
+  size_t least = slab_blocks_least(pool->space) * pool->block_size;
   run_t *slab = space_take_charged(pool->space, pool->budget, pool->slab_bytes, 1);
+  if (!slab && least < pool->slab_bytes)
+    slab = space_take_charged(pool->space, pool->budget, least, 1);   /* the last bit of a budget */
   if (!slab)
     return NULL;
   arena_t *arena = arena_of(pool->space, slab->start);
