@@ -202,7 +202,7 @@ size_t heap_usable_size(const void *block, const char *call)
 
 /* ---- free ---- */
 
-static void give_cached(heap_t *heap, pool_t *pool, void *block)
+static void give_cached(heap_t *heap, pool_t *pool, void *block, const char *call)
 {
   thread_t *thread = thread_current();
   magazines_t *magazines = heap_enter(heap, thread);
@@ -210,10 +210,13 @@ static void give_cached(heap_t *heap, pool_t *pool, void *block)
     pool_put(pool, &block, 1);
     return;
   }
-  bool trip = !MAGAZINE_PUSH(&magazines->cache->of[pool->size_class], block);
+  loaded_t *loaded = &magazines->cache->of[pool->size_class];
+  bool twice = loaded->top == block, trip = !twice && !MAGAZINE_PUSH(loaded, block);
   if (trip)
     magazines_overflow(magazines, pool, block);
   heap_leave(heap, thread);
+  if (twice)
+    fatal_misuse(call, block, FREED_TWICE);
   if (trip)
     heap_trip(thread);
 }
@@ -230,7 +233,7 @@ static void give_back(located_t at, const char *call)
   else if (!at.pool)
     large_give_run(at.heap, at.run);
   else if (at.pool->cached)
-    give_cached(at.heap, at.pool, block);
+    give_cached(at.heap, at.pool, block, call);
   else
     pool_put(at.pool, &block, 1);
 }

@@ -512,10 +512,12 @@ static void check_caches(const thread_t *thread)
       expect(other->heap != cache->heap, "thread.heaps", "two caches of one heap", cache->heap);
   }
   for (size_t i = 0; i < THREAD_PLACES; i++) {
-    heap_t *heap = thread->heap_at[i];
-    if (heap && heap != NOT_A_HEAP)
-      expect(thread_place(heap) == i && has_cache(thread, heap, thread->cache_at[i]), "thread.heap_at",
-             "a place without its cache", heap);
+    uintptr_t at = (uintptr_t)thread->heap_at[i];
+    heap_t *heap = (heap_t *)(at & ~(uintptr_t)1);
+    if (heap && thread->heap_at[i] != NOT_A_HEAP) {
+      expect(thread_place(heap) == i && has_cache(thread, heap, thread->cache_at[i]), "thread.heap_at", "a place without its cache", heap);
+      expect(heap->reached == (at & 1), "thread.heap_at", "a place that others may or may not reach into", heap);
+    }
   }
 }
 

@@ -145,7 +145,7 @@ magazines_t *heap_enter(heap_t *heap, thread_t *thread)
 {
   if (!thread || !heap->cached)
     return NULL;
-  return heap == &heap_front ? &thread->front : thread_enter(thread, heap, heap->placed);
+  return heap == &heap_front ? &thread->front : thread_enter(thread, heap, heap->placed, heap->reached);
 }
 
 /* ---- which class ---- */

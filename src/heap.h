@@ -38,7 +38,8 @@ struct pool_heap {
   bool      checked, zero_on_free;
   bool      cached;                     /* threads may keep magazines of its blocks */
   bool      placed;                     /* and find them by the heap's address */
-  bool      budgeted;                   /* it or an ancestor had a budget when it was made: other threads' magazines are reached for */
+  bool      budgeted;                   /* it or an ancestor had a budget when it was made */
+  bool      reached;                    /* what threads have cached of it is within reach of the others */
   uint8_t   plane;                      /* POOL_PLANE_*, of its pools */
   uint8_t   region_kind;                /* heap_region_t */
   uint8_t   class_count;                /* classes of its own, 1 to class_count; 0: the built-in table */

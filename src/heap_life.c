@@ -82,8 +82,8 @@ static bool is_real_time(const pool_heap_options_t *o) { return o->flags & (POOL
  * and every block is the heap's own. */
 static void set_cached(heap_t *heap, const pool_heap_options_t *o)
 {
-  bool reachable = !heap->budgeted || heap->lock.solo || threads_can_be_reached;
-  heap->cached = !heap->checked && !heap->zero_on_free && !is_real_time(o) && reachable;
+  heap->reached = heap->budgeted && !heap->lock.solo;
+  heap->cached = !heap->checked && !heap->zero_on_free && !is_real_time(o) && (!heap->reached || threads_can_be_reached);
   heap->placed = heap->cached && !o->overflow && !o->size_classes;
   heap->plane = heap->cached && heap->space->unit_log2 == UNIT_LOG2 ? POOL_PLANE_HEAP : POOL_PLANE_NONE;
 }

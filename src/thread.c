@@ -50,7 +50,7 @@ static void store_place(thread_t *thread, size_t i, struct pool_heap *heap) { __
 
 static void empty_place(thread_t *thread, const struct pool_heap *heap)
 {
-  if (thread_has_placed(thread, heap))
+  if (thread_has_placed(thread, heap) || thread_has_within_reach(thread, heap))
     store_place(thread, thread_place(heap), NOT_A_HEAP);
 }
 
@@ -177,31 +177,31 @@ static magazines_t *make_magazines(thread_t *thread, struct pool_heap *heap)
 
 static magazines_t *placed_magazines(const thread_t *thread, const struct pool_heap *heap)
 {
-  if (!thread_has_placed(thread, heap))
+  if (!thread_has_placed(thread, heap) && !thread_has_within_reach(thread, heap))
     return NULL;
   return &((heap_cache_t *)((char *)thread->cache_at[thread_place(heap)] - offsetof(heap_cache_t, cache)))->magazines;
 }
 
 /* Under the lock the cache is in nobody's hands but the thread's. */
-static magazines_t *find_magazines(thread_t *thread, struct pool_heap *heap, bool placed)
+static magazines_t *find_magazines(thread_t *thread, struct pool_heap *heap, bool placed, bool reached)
 {
   lock_acquire(&threads_lock);
   magazines_t *magazines = thread_magazines_if_any(thread, heap);
   if (magazines && placed) {
     thread->cache_at[thread_place(heap)] = magazines->cache;
-    store_place(thread, thread_place(heap), heap);
+    store_place(thread, thread_place(heap), reached ? within_reach(heap) : heap);
   }
   lock_release(&threads_lock);
   return magazines;
 }
 
 /* A cache that is claimed is not entered: the one who claimed it holds the lock until it is done. */
-magazines_t *thread_enter(thread_t *thread, struct pool_heap *heap, bool placed)
+magazines_t *thread_enter(thread_t *thread, struct pool_heap *heap, bool placed, bool reached)
 {
   for (;;) {
     magazines_t *magazines = placed_magazines(thread, heap);
     if (!magazines)
-      magazines = find_magazines(thread, heap, placed);
+      magazines = find_magazines(thread, heap, placed, reached);
     if (!magazines && !make_magazines(thread, heap))
       return NULL;
     if (!magazines)

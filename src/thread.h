@@ -5,8 +5,8 @@
  * the pools directly. So does a thread whose end cannot be arranged.
  *
  * The magazines of a heap with a budget can be reached while their owner does something else, so that a thread that sleeps keeps
- * nothing back from the others. The owner says that it is busy with them before it looks whether they are still in their place, and
- * pays no fence for it:
+ * nothing back from the others. Their place says so, and only for them the owner says that it is busy before it looks whether they
+ * are still there. It pays no fence for it:
  *
  *     owner                                        another thread, under threads_lock
  *     busy = true                                  the place is empty, the cache claimed
@@ -51,10 +51,12 @@ typedef struct spares {
 } spares_t;
 
 /* Where pool_heap_alloc() finds the cache of a heap: by a byte of the heap's address. Another heap with the same byte takes the
- * place over; the list below has them all. No heap has the address NOT_A_HEAP, which keeps NULL out of its place, 0. */
+ * place over; the list below has them all. No heap has the address NOT_A_HEAP, which keeps NULL out of its place, 0. A heap whose
+ * magazines others may reach for has its address and one in its place. */
 enum { THREAD_PLACES = 256, HEAP_ALIGNMENT_LOG2 = 8 };
 #define NOT_A_HEAP ((struct pool_heap *)-1)
 static inline size_t thread_place(const struct pool_heap *heap) { return (uint8_t)((uintptr_t)heap >> HEAP_ALIGNMENT_LOG2); }
+static inline struct pool_heap *within_reach(const struct pool_heap *heap) { return (struct pool_heap *)((uintptr_t)heap + 1); }
 
 typedef struct thread {
   struct pool_heap *heap_at[THREAD_PLACES];
@@ -92,9 +94,9 @@ void thread_abandon(void);
 
 /* ---- magazines of heaps other than the default one ---- */
 
-/* The thread's magazines of a heap, made if need be. NULL: no memory. With `placed`, the fast path will find them. The thread is
- * busy with them from here to thread_leave(). */
-magazines_t *thread_enter(thread_t *thread, struct pool_heap *heap, bool placed);
+/* The thread's magazines of a heap, made if need be. NULL: no memory. With `placed`, the fast path will find them; with `reached`
+ * others may reach for them. The thread is busy with them from here to thread_leave(). */
+magazines_t *thread_enter(thread_t *thread, struct pool_heap *heap, bool placed, bool reached);
 
 /* Under threads_lock. */
 magazines_t *thread_magazines_if_any(const thread_t *thread, const struct pool_heap *heap);
@@ -112,9 +114,16 @@ static inline void thread_set_busy(thread_t *thread)
 }
 static inline void thread_leave(thread_t *thread) { __atomic_store_n(&thread->busy, false, __ATOMIC_RELEASE); }
 
+/* The heap's cache is in its place, and nobody else takes it away while the heap is in use. */
 static inline bool thread_has_placed(const thread_t *thread, const struct pool_heap *heap)
 {
-  return __atomic_load_n(&thread->heap_at[thread_place(heap)], BUSY_ORDER) == heap;
+  return OWNER_LOAD(thread->heap_at[thread_place(heap)]) == heap;
+}
+
+/* The same for a heap whose magazines others may reach for. Busy first, then this. */
+static inline bool thread_has_within_reach(const thread_t *thread, const struct pool_heap *heap)
+{
+  return __atomic_load_n(&thread->heap_at[thread_place(heap)], BUSY_ORDER) == within_reach(heap);
 }
 
 typedef void threads_visit_fn(magazines_t *magazines, struct pool_heap *heap);

@@ -63,7 +63,7 @@ void heap_drain(heap_t *heap)
   }
   if (heap == &heap_front && thread)
     large_flush_spares(thread);
-  if (heap->budgeted && heap->cached && !heap->lock.solo)
+  if (heap->cached && heap->reached)
     threads_reach(heap, flush_magazines);
   FOR_EACH_POOL(pool, heap)
     pool_drain(pool);
