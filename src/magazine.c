@@ -197,7 +197,6 @@ void magazines_tick(magazines_t *magazines, pool_t *pool)
 /* Readers beside the owner see words that change under them, whole ones; what they find is exact when the owner is quiet. So the
  * loads are volatile, and the thread sanitizer is not asked about them. The links are the owner's too: a reader may be led
  * astray, but only into other magazines, and not for ever. */
-#define READS_BESIDE_OWNER __attribute__((noinline, no_sanitize("thread")))
 
 /* From `top` down; the floor of a magazine is never its word 0. */
 READS_BESIDE_OWNER static size_t count_entries(void *volatile *top, const void *wanted, bool *found)

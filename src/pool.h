@@ -72,7 +72,7 @@ typedef struct pool {
   run_t    *current;          /* the slab with fresh blocks */
   run_t    *slabs[SLAB_LISTS];
   uint32_t  partial_count;    /* slabs in the partial lists */
-  uint32_t  slab_count;
+  size_t    slab_count;
   size_t    out;
   size_t    held_bytes;       /* by the slabs */
   size_t    idle;             /* where it purges: blocks free in slabs that hold memory */
@@ -85,6 +85,9 @@ typedef struct pool {
 _Static_assert(BLOCK_ALIGNMENT == 1 << ALIGNMENT_LOG2, "the class map counts in steps of the alignment");
 
 enum { POOL_PLANE_NONE, POOL_PLANE_FRONT, POOL_PLANE_HEAP };
+
+/* Of functions that look at what its owner may change at any moment, without a lock. */
+#define READS_BESIDE_OWNER __attribute__((noinline, no_sanitize("thread")))
 
 /* How many threads there are, for the size of a magazine. */
 extern INTERNAL uint32_t pool_threads;

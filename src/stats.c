@@ -30,12 +30,11 @@ static pool_figures_t figures_of(pool_t *pool)
 {
   size_t threads = pool->cached ? cached_in_threads(pool) : 0;
   size_t cached = threads + pool_depot_blocks(pool);
-  lock_acquire(&pool->lock);
-  size_t out = pool->out, slabs = pool->slab_count, held = pool->held_bytes;
-  lock_release(&pool->lock);
+  size_t out = __atomic_load_n(&pool->out, __ATOMIC_RELAXED), slabs = __atomic_load_n(&pool->slab_count, __ATOMIC_RELAXED);
+  size_t held = __atomic_load_n(&pool->held_bytes, __ATOMIC_RELAXED);
   cached = min_size(cached, out);
   return (pool_figures_t){.block_size = pool->block_size, .live_blocks = out - cached, .cached_blocks = cached, .slabs = slabs,
-                          .held_bytes = held, .idle_bytes = held - out * pool->block_size};
+                          .held_bytes = held, .idle_bytes = held - min_size(held, out * pool->block_size)};
 }
 
 /* What the space holds beyond blocks is put down to the default heap: nobody else has it. */

@@ -228,16 +228,21 @@ static uint32_t uses_of(const object_pool_t *pool, const object_array_t *array, 
   return object_at(pool, array, i) == pool->hot->object ? hot_uses(pool->hot) : array->uses[i];
 }
 
+/* ---- what others may read without the lock ---- */
+
+#define ADD(place, by) STORE(place, (place) + (by))
+
+/* Close while others get and put, exact otherwise; never less than none. */
 static size_t live_count(const object_pool_t *pool)
 {
-  size_t live = 0;
-  for (uint32_t k = 0; k < pool->array_count; k++) {
-    const object_array_t *array = pool->arrays[k];
-    live += array->taken;
-    for (size_t w = 0; array->busy && w < words_of(array->capacity); w++)
-      live -= (size_t)__builtin_popcountl(array->busy[w]);
-  }
-  return live - hot_is_free(pool->hot);
+  size_t taken = LOAD(pool->taken), not_live = LOAD(pool->busy) + hot_is_free(pool->hot);
+  return taken > not_live ? taken - not_live : 0;
+}
+
+static void set_busy(object_pool_t *pool, object_array_t *array, size_t i, bool busy)
+{
+  store_bit(array->busy, i, busy);
+  ADD(pool->busy, busy ? 1 : -(size_t)1);
 }
 
 /* ---- free to taken and back ---- */
@@ -264,6 +269,7 @@ static inline void release(object_pool_t *pool, object_array_t *array, size_t i)
 {
   STORE(pool->run_bytes, 0);
   bit_to_free(array, i);
+  ADD(pool->taken, -(size_t)1);
   if (unlikely(!pool->current || array->age < pool->current->age))
     pool->current = array;
   if (unlikely(--array->taken == 0))
@@ -319,6 +325,7 @@ __attribute__((always_inline)) static inline object_array_t *take(object_pool_t 
   }
   size_t i = *position = lowest_free(array);
   bit_to_taken(array, i);
+  ADD(pool->taken, 1);
   array->taken++;
   array->uses[i]++;
   if (unlikely(array->idle))
@@ -433,7 +440,7 @@ static bool has_work_on_put(const object_pool_t *pool) { return pool->checked ||
 static void live_to_busy(object_pool_t *pool, object_array_t *array, size_t i)
 {
   STORE(pool->run_bytes, 0);
-  store_bit(array->busy, i, true);
+  set_busy(pool, array, i, true);
   if (pool->checked)
     bit_clear(array->made, i);
 }
@@ -446,7 +453,7 @@ static void *hand_out(object_pool_t *pool, object_array_t *array, size_t i, bool
   lock_acquire(&pool->lock);
   if (ready)
     bit_set(array->made, i);
-  store_bit(array->busy, i, false);
+  set_busy(pool, array, i, false);
   if (!ready)
     release(pool, array, i);
   lock_release(&pool->lock);
@@ -466,7 +473,7 @@ NOINLINE static bool take_hooked(object_pool_t *pool, void **object)
   bool used = bit_test(array->made, i);
   bool ready = used && !pool->checked && (pool->resets_on_put || !pool->reset);
   if (!ready)
-    store_bit(array->busy, i, true);
+    set_busy(pool, array, i, true);
   lock_release(&pool->lock);
   *object = ready ? object_at(pool, array, i) : hand_out(pool, array, i, used);
   return true;
@@ -488,7 +495,7 @@ NOINLINE static bool give_hooked(object_pool_t *pool, void *object)
     lock_release(&pool->lock);
     take_in(pool, object);
     lock_acquire(&pool->lock);
-    store_bit(array->busy, i, false);
+    set_busy(pool, array, i, false);
   }
   release(pool, array, i);
   lock_release(&pool->lock);
@@ -630,8 +637,9 @@ static bool array_enter(object_pool_t *pool, object_array_t *array)
   for (; k > 0 && pool->arrays[k - 1]->objects > array->objects; k--)
     pool->arrays[k] = pool->arrays[k - 1];
   pool->arrays[k] = array;
-  pool->array_count++;
-  pool->capacity += array->capacity;
+  STORE(pool->array_count, pool->array_count + 1);
+  ADD(pool->capacity, array->capacity);
+  ADD(pool->held_bytes, array->bytes);
   array->age = pool->arrays_made++;
   array->first_generation = pool->next_generation;
   pool->only = pool->array_count == 1 && (pool->single_thread || pool->when_full != OBJECT_POOL_GROW) ? array : NULL;
@@ -708,7 +716,10 @@ static void end_objects(object_pool_t *pool, object_array_t *array, const char *
   if (!array->made || !(pool->destruct || pool->checked))
     return;
   for (size_t i = 0; i < array->capacity; i++) {
-    store_bit(array->busy, i, true);   /* a hook that puts it now has come too late */
+    /* A hook that puts it now has come too late; of the live ones the figures are told. */
+    if (!bit_test(array->level[0], i) && !bit_test(array->busy, i))
+      ADD(pool->busy, 1);
+    store_bit(array->busy, i, true);
     end_object(pool, array, i, call);
   }
 }
@@ -727,8 +738,9 @@ static void array_leave(object_pool_t *pool, uint32_t k)
   STORE(pool->run_bytes, 0);
   if (array->idle)
     idle_to_used(pool, array);
-  pool->capacity -= array->capacity;
-  pool->array_count--;
+  ADD(pool->capacity, -(size_t)array->capacity);
+  ADD(pool->held_bytes, -array->bytes);
+  STORE(pool->array_count, pool->array_count - 1);
   for (; k < pool->array_count; k++)
     pool->arrays[k] = pool->arrays[k + 1];
   if (pool->current == array)
@@ -1117,6 +1129,7 @@ static void put_all_of(object_pool_t *pool, object_array_t *array)
   for (size_t w = 0; array->busy && w < words_of(array->capacity); w++)
     for (uint64_t word = array->busy[w]; word; word &= word - 1, busy++)
       bit_to_taken(array, w * WORD_BITS + (size_t)__builtin_ctzl(word));
+  ADD(pool->taken, busy - (size_t)array->taken);
   array->taken = busy;
   if (!busy)
     array_to_idle(pool, array);
@@ -1253,10 +1266,7 @@ size_t object_pool_live(const object_pool_t *pool)
 {
   if (!is_given(pool, "object_pool_live"))
     return 0;
-  lock_acquire(&asked(pool)->lock);
-  size_t live = live_count(pool);
-  lock_release(&asked(pool)->lock);
-  return live;
+  return live_count(pool);
 }
 
 size_t object_pool_capacity(const object_pool_t *pool)
@@ -1264,10 +1274,7 @@ size_t object_pool_capacity(const object_pool_t *pool)
   if (!is_given(pool, "object_pool_capacity"))
     return 0;
   look_at_clock(asked(pool));
-  lock_acquire(&asked(pool)->lock);
-  size_t capacity = pool->capacity;
-  lock_release(&asked(pool)->lock);
-  return capacity;
+  return LOAD(pool->capacity);
 }
 
 size_t object_pool_shrink(object_pool_t *pool, size_t capacity)
@@ -1306,7 +1313,7 @@ object_pool_handle_t object_pool_handle(const object_pool_t *pool, const void *o
   size_t before = 0;
   if (!is_given(pool, "object_pool_handle"))
     return (object_pool_handle_t){0, 0};
-  for (; pool; before += pool->capacity, pool = pool->overflow) {
+  for (; pool; before += LOAD(pool->capacity), pool = pool->overflow) {
     object_pool_handle_t handle = handle_in(pool, object);
     if (is_handle(handle))
       return (object_pool_handle_t){handle.index + (uint32_t)before, handle.generation};
@@ -1332,8 +1339,8 @@ void *object_pool_resolve(const object_pool_t *pool, object_pool_handle_t handle
 {
   if (!is_given(pool, "object_pool_resolve") || !is_handle(handle))
     return NULL;
-  while (pool->overflow && handle.index >= pool->capacity) {
-    handle.index -= (uint32_t)pool->capacity;
+  while (pool->overflow && handle.index >= LOAD(pool->capacity)) {
+    handle.index -= (uint32_t)LOAD(pool->capacity);
     pool = pool->overflow;
     must_be_live(pool, "object_pool_resolve");
   }
@@ -1453,16 +1460,13 @@ static void enter_all(object_pool_t *pool)
   lock_release(&heaps_lock);
 }
 
-static void figures_of(object_pool_t *pool, object_pool_figures_t *f)
+/* Of a pool that one thread uses there is no lock, and its arrays may go at any moment: nothing but its own words is looked at. */
+static void figures_of(const object_pool_t *pool, object_pool_figures_t *f)
 {
-  lock_acquire(&pool->lock);
-  *f = (object_pool_figures_t){.object_size = pool->object_size, .capacity = pool->capacity, .live = live_count(pool),
-                               .arrays = pool->array_count, .held_bytes = sizeof *pool};
+  *f = (object_pool_figures_t){.object_size = pool->object_size, .capacity = LOAD(pool->capacity), .live = live_count(pool),
+                               .arrays = LOAD(pool->array_count), .held_bytes = sizeof *pool + LOAD(pool->held_bytes)};
   memcpy(f->name, pool->name, sizeof f->name);
   memcpy(f->heap, pool->heap->name, sizeof f->heap);
-  for (uint32_t k = 0; k < pool->array_count; k++)
-    f->held_bytes += pool->arrays[k]->bytes;
-  lock_release(&pool->lock);
 }
 
 void object_pools_visit(object_pool_visit_fn *visit, void *context)

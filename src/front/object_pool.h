@@ -19,7 +19,7 @@
  *   O5 busy objects, those with a hook running, are taken; they are not live
  *   O6 arrays are in ascending order of address, and their ranges of indices do not overlap
  *   O7 every object of the run is taken and not busy
- *   O8 pool.capacity == the sum of the arrays'; idle_count == the arrays with idle set, which have no object taken */
+ *   O8 pool.capacity, taken and busy == the sums of the arrays'; idle_count == the arrays with idle set, which have no object taken */
 #ifndef FRONT_OBJECT_POOL_H
 #define FRONT_OBJECT_POOL_H
 
@@ -103,6 +103,8 @@ struct object_pool {
   uint32_t idle_count;
   object_array_t *arrays[OBJECT_ARRAYS];
   size_t   capacity, max_capacity;
+  size_t   taken, busy;         /* objects of all arrays */
+  size_t   held_bytes;          /* by arrays */
   bool     growing;             /* an array is being made, */
   const void *grower;           /* and by whom */
   uint32_t arrays_made;

@@ -64,10 +64,12 @@ static void check_run(const object_pool_t *pool)
 
 static void check_arrays(const object_pool_t *pool)
 {
-  size_t capacity = 0, idle = 0;
+  size_t capacity = 0, idle = 0, taken = 0, busy = 0;
   for (uint32_t k = 0; k < pool->array_count; k++) {
     const object_array_t *array = pool->arrays[k];
     capacity += array->capacity;
+    taken += array->taken;
+    busy += array->busy ? bits_count(array->busy, 0, array->capacity) : 0;
     idle += array->idle;
     must(!array->idle || !array->taken);
     must(k == 0 || pool->arrays[k - 1]->objects + pool->arrays[k - 1]->capacity * pool->stride <= array->objects);   /* O6 */
@@ -78,6 +80,7 @@ static void check_arrays(const object_pool_t *pool)
     check_bits(array);
   }
   must(capacity == pool->capacity && idle == pool->idle_count);              /* O8 */
+  must(taken == pool->taken && busy == pool->busy);
 }
 
 bool check_object_pool(const object_pool_t *pool)
