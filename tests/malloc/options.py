@@ -12,6 +12,7 @@ import unittest
 
 LIBRARY, PROBE = sys.argv[1:3]
 KEYS = ["purge_delay_ms", "huge_pages", "stats", "checked", "abort_on_exhausted"]
+STUCK_SECONDS = 600
 WARNING = re.compile(r"tidepool: .+\n")
 
 
@@ -21,7 +22,7 @@ def run(options, action="work"):
     environment["LD_PRELOAD"] = LIBRARY
     if options is not None:
         environment["TIDEPOOL_OPTIONS"] = options
-    return subprocess.run([PROBE, action], env=environment, capture_output=True, text=True, timeout=60)
+    return subprocess.run([PROBE, action], env=environment, capture_output=True, text=True, timeout=STUCK_SECONDS)
 
 
 class Options(unittest.TestCase):
