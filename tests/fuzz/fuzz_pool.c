@@ -156,6 +156,14 @@ static bool may_fail(unsigned heap, size_t size)
   return model.heaps[heap].limited || size > (size_t)1 << 28;
 }
 
+/* A heap that others overflow to may overflow itself, and outlives them, so there is an end. */
+static bool overflows_to(unsigned from, unsigned to)
+{
+  while (from && from != to)
+    from = model.heaps[from].overflow;
+  return from == to;
+}
+
 /* The heap answered a request with `block`. */
 static void keep(slot_t *slot, unsigned asked, char *block, size_t size, size_t alignment)
 {
@@ -168,7 +176,7 @@ static void keep(slot_t *slot, unsigned asked, char *block, size_t size, size_t 
   *slot = (slot_t){block, size, pool_usable_size(block), ++model.keys, heap};
   must((uintptr_t)block % (alignment > 16 ? alignment : 16) == 0);
   must(slot->usable >= size);
-  must(heap == asked || model.heaps[asked].overflow == heap);
+  must(overflows_to(asked, heap));
   no_overlap(slot);
   model.live_bytes += size;
   fill(slot);

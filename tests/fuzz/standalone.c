@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * usage: fuzz_pool_standalone [--random SEED SECONDS] [FILE or FOLDER]...
+ * usage: fuzz_pool_standalone [--random SEED COUNT] [FILE or FOLDER]...
  *
  * The fuzzer without libFuzzer: replays files, then inputs made of random bytes. */
 #include <dirent.h>
@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
 enum { INPUT_MOST = 1 << 16, RANDOM_MOST = 1500 };
 
@@ -61,19 +60,10 @@ static uint64_t roll(uint64_t *dice)
   return x ^ x >> 31;
 }
 
-static double now(void)
-{
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
-static int random_inputs(uint64_t seed, double seconds)
+static int random_inputs(uint64_t seed, uint64_t count)
 {
   static uint8_t data[RANDOM_MOST];
-  double until = now() + seconds;
-  unsigned long runs = 0;
-  for (; now() < until; runs++, seed++) {
+  for (uint64_t end = seed + count; seed < end; seed++) {
     uint64_t dice = seed;
     size_t size = roll(&dice) % RANDOM_MOST;
     for (size_t i = 0; i < size; i++)
@@ -82,7 +72,7 @@ static int random_inputs(uint64_t seed, double seconds)
     if (LLVMFuzzerTestOneInput(data, size))
       return 1;
   }
-  fprintf(stderr, "\n%lu random inputs\n", runs);
+  fprintf(stderr, "\n%lu random inputs\n", (unsigned long)count);
   return 0;
 }
 
@@ -91,7 +81,7 @@ int main(int count, char **words)
   int failed = 0;
   for (int i = 1; i < count; i++) {
     if (!strcmp(words[i], "--random") && i + 2 < count) {
-      failed |= random_inputs(strtoull(words[i + 1], NULL, 0), strtod(words[i + 2], NULL));
+      failed |= random_inputs(strtoull(words[i + 1], NULL, 0), strtoull(words[i + 2], NULL, 0));
       i += 2;
     } else {
       failed |= replay(words[i]);

@@ -57,6 +57,12 @@ void in_sealed_child(void (*run)(void *), void *argument);
 void ends_by_signal(void (*run)(void *), void *argument, int signal);   /* in a child */
 void no_more_system_calls(void);
 
+/* Every page of it is in memory, touched or not. */
+bool is_resident(const void *block, size_t size);
+
+/* Some machines let nobody lock anything. */
+bool may_lock(size_t size);
+
 uint64_t now_ns(void);
 
 #endif

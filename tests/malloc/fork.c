@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-enum { CHILD_SECONDS = 30, INTERRUPTED_FORKS = 10000 };
+enum { STUCK_SECONDS = 300, INTERRUPTED_FORKS = 10000 };
 
 extern char **environ;
 
@@ -22,7 +22,7 @@ static bool child_succeeded(pid_t child)
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/* What a child does with the heap: 0 if it all worked. A child that hangs is ended by the alarm. */
+/* What a child does with the heap: 0 if it all worked. A child that is stuck is ended by the alarm. */
 static int use_the_heap(void)
 {
   void *blocks[500];
@@ -51,6 +51,7 @@ static void fork_in_handler(int signal)
   if (forks_done >= INTERRUPTED_FORKS)
     return;
   int saved = errno;
+  alarm(STUCK_SECONDS);           /* for each anew: how long all of them take is up to the machine */
   pid_t child = fork();
   if (child == 0)
     _exit(0);
@@ -66,7 +67,6 @@ static pid_t start_sending_signals(pid_t target)
   pid_t sender = fork();
   if (sender != 0)
     return sender;
-  alarm(CHILD_SECONDS * 4);
   struct timespec pause = {0, 50 * 1000};
   while (getppid() == target && kill(target, SIGUSR1) == 0)
     nanosleep(&pause, NULL);
@@ -78,7 +78,7 @@ static void test_fork_in_a_handler_that_interrupted_malloc(void **state)
   (void)state;
   struct sigaction action = {.sa_handler = fork_in_handler};
   assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
-  alarm(CHILD_SECONDS * 4);
+  alarm(STUCK_SECONDS);
   pid_t sender = start_sending_signals(getpid());
   assert_true(sender > 0);
   static void *slots[1024];
@@ -133,7 +133,7 @@ static void *allocate_in_a_thread(void *unused)
 
 static int life_of_a_child(bool with_thread)
 {
-  alarm(CHILD_SECONDS);
+  alarm(STUCK_SECONDS);
   free(inherited);
   int result = use_the_heap();
   if (result == 0 && with_thread) {
@@ -247,7 +247,7 @@ static void test_a_child_leaves_through_exit(void **state)
     fflush(NULL);
     pid_t child = fork();
     if (child == 0) {
-      alarm(CHILD_SECONDS);
+      alarm(STUCK_SECONDS);
       exit(use_the_heap());
     }
     assert_true(child_succeeded(child));
@@ -259,12 +259,12 @@ static void test_children_of_children(void **state)
   (void)state;
   pid_t child = fork();
   if (child == 0) {
-    alarm(CHILD_SECONDS);
+    alarm(STUCK_SECONDS);
     for (size_t depth = 0; depth < 10; depth++) {
       pid_t grandchild = fork();
       if (grandchild != 0)
         _exit(child_succeeded(grandchild) && use_the_heap() == 0 ? 0 : 1);
-      alarm(CHILD_SECONDS);
+      alarm(STUCK_SECONDS);
     }
     _exit(use_the_heap());
   }

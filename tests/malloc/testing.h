@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -78,8 +79,33 @@ static inline size_t memory_figure(const char *name)
   return strtoul(line + strlen(name), NULL, 10) * KIB;
 }
 
-static inline size_t resident_bytes(void) { return memory_figure("\nRss:"); }
-static inline size_t anonymous_bytes(void) { return memory_figure("\nAnonymous:"); }   /* without pages of programs and libraries */
+/* What is the process's own. Pages of programs and libraries come and go as the page cache has room for them, and where there is a
+ * swap, pages go there and come back. */
+static inline size_t held_bytes(void) { return memory_figure("\nAnonymous:") + memory_figure("\nSwap:"); }
+
+/* And without what waits to be used again, which depends on what was done before, and when. */
+static inline size_t held_after_trim(void)
+{
+  malloc_trim(0);
+  return held_bytes();
+}
+
+/* A page that is touched is not 2 MiB of memory, whatever this system makes of it by itself; only where the library is to ask for
+ * huge pages, what is held is up to the kernel. */
+static bool figures_count;
+
+__attribute__((constructor)) static void make_figures_count(void)
+{
+  const char *options = getenv("TIDEPOOL_OPTIONS");
+  figures_count = !(options && strstr(options, "huge_pages")) && prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) == 0;
+}
+
+#define HOLDS_AT_MOST(bytes)                                            \
+  do {                                                                  \
+    size_t held_ = held_bytes(), most_ = (bytes);                       \
+    if (figures_count && held_ > most_)                                 \
+      fail_msg("%zu KiB are held, more than %zu", held_ >> 10, most_ >> 10); \
+  } while (0)
 
 static inline void start_thread(pthread_t *thread, void *(*body)(void *), void *argument)
 {

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 
-SECONDS = 60
+STUCK_SECONDS = 600
 
 
 def without_core_file():
@@ -29,7 +29,7 @@ def complaint(result, call, what):
 
 def main():
     call, what, *command = sys.argv[1:]
-    result = subprocess.run(command, stderr=subprocess.PIPE, text=True, errors="replace", timeout=SECONDS,
+    result = subprocess.run(command, stderr=subprocess.PIPE, text=True, errors="replace", timeout=STUCK_SECONDS,
                             preexec_fn=without_core_file)
     problem = complaint(result, call, what)
     if problem:
