@@ -551,7 +551,7 @@ static size_t check_pools(const heap_t *heap)
       continue;
     expect(pool->size_class == c && pool->heap == heap && pool->space == heap->space && pool->budget == &heap->budget, "H1",
            "a pool is not where its class says", pool);
-    expect_count(pool->block_size, heap->class_count ? heap->class_sizes[c] : size_class_size[c], "H1", "block size of a pool");
+    expect_count(pool->block_size, heap->class_count ? heap->class_sizes[c] : size_class_size(c), "H1", "block size of a pool");
     check_pool_lists(pool);
     for (unsigned list = 0; list < SLAB_LISTS; list++)
       for (run_t *slab = pool->slabs[list]; slab; slab = slab->next)

@@ -91,7 +91,7 @@ void heap_give_record(heap_t *heap, void *record, size_t size)
 
 /* ---- pools ---- */
 
-uint32_t heap_block_size(const heap_t *heap, unsigned c) { return heap->class_count ? heap->class_sizes[c] : size_class_size[c]; }
+uint32_t heap_block_size(const heap_t *heap, unsigned c) { return heap->class_count ? heap->class_sizes[c] : size_class_size(c); }
 
 static pool_t *take_pool_record(heap_t *heap, unsigned c, depot_t **depots)
 {

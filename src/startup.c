@@ -141,7 +141,7 @@ size_t dying_usable_size(const void *block)
     if (dying_blocks[i].block == block)
       return dying_blocks[i].size;
   if (c || !arena || arena->space != &space_of_process || unit_of(arena, block) >= arena_used_end(arena))
-    return size_class_size[c];
+    return size_class_size(c);
   const run_t *run = run_of(arena, block);
   return run_kind(run) == RUN_LARGE && run->start == block ? run->size : 0;
 }

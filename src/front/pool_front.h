@@ -64,8 +64,8 @@ static inline __attribute__((always_inline)) void *front_zalloc(size_t size)
 
 static inline __attribute__((always_inline)) void *front_realloc(void *block, size_t size, const char *call)
 {
-  size_t had = size_class_size[class_map_of(block)];
-  if (likely(had - size < had / 2))   /* size <= had, too: a negative difference is a large number */
+  const size_class_range_t *had = &size_class_range[class_map_of(block)];
+  if (likely(had->size - size < had->half))   /* and no more than there is: a negative difference is a large number */
     return block;
   return front_realloc_slow(block, size, call);
 }
@@ -74,7 +74,7 @@ static inline __attribute__((always_inline)) size_t front_usable_size(const void
 {
   size_t c = class_map_of(block);
   if (likely(c))
-    return size_class_size[c];
+    return size_class_size(c);
   return front_usable_size_slow(block, call);
 }
 

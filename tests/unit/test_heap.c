@@ -330,7 +330,7 @@ static void records_beside_a_reserve(void **state)
   os_fake_heal();
   pool_heap_t *heap = heap_new(&(pool_heap_options_t){.reserve = 32 << 20});
   for (unsigned c = 1; c < CLASS_COUNT; c++)
-    assert_non_null(pool_heap_alloc(heap, size_class_size[c]));
+    assert_non_null(pool_heap_alloc(heap, size_class_size(c)));
   size_t units = 0;
   for (unsigned c = 1; c < CLASS_COUNT; c++)
     units += heap->pools[c]->held_bytes / UNIT;

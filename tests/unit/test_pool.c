@@ -17,7 +17,7 @@ static void pool_new(unsigned c, unsigned unit_log2, size_t bytes)
   os_fake_heal();
   budget = (budget_t){0};
   memset(depots, 0, sizeof depots);
-  pool_init(&pool, &(pool_make_t){.size_class = c, .block_size = size_class_size[c], .space = &region->space, .budget = &budget,
+  pool_init(&pool, &(pool_make_t){.size_class = c, .block_size = size_class_size(c), .space = &region->space, .budget = &budget,
                                   .plane = POOL_PLANE_NONE, .depots = depots, .purges = true});
 }
 
