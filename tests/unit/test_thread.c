@@ -103,10 +103,10 @@ static void no_trace(void *argument)
   os_fake_heal();
   for (size_t i = 0; i < 5; i++)
     run(use, NULL);
-  size_t reserved = os_fake.reserved_bytes;
+  size_t mapped = os_fake.mapped_bytes;
   for (size_t i = 0; i < 2000; i++)
     run(use, NULL);
-  must(os_fake.reserved_bytes == reserved && live_blocks() == 0 && check_everything());
+  must(os_fake.mapped_bytes == mapped && live_blocks() == 0 && check_everything());
 }
 
 /* ---- ends ---- */
