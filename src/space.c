@@ -345,9 +345,10 @@ bool space_had_run(const void *address)
 
 bool space_had_run_fixed(space_t *space, const void *address) { return arena_had_run(space->fixed, address); }
 
+/* A run that begins before `from` in the same unit is not meant. */
 static bool next_in(const arena_t *arena, const char *from, run_wanted_fn *wanted, void *context)
 {
-  size_t at = from > arena->base ? unit_of(arena, from) : 0, end = arena->used_end;
+  size_t at = from > arena->base ? unit_of(arena, from - 1) + 1 : 0, end = arena->used_end;
   for (at = bits_next_set(arena->start, at, end); at < end; at = bits_next_set(arena->start, at + 1, end))
     if (wanted(arena, &arena->runs[at], context))
       return true;
