@@ -67,6 +67,18 @@ static size_t reserve_slots(size_t count)
   return found ? first : SLOTS_MOST;
 }
 
+/* With as many units as there is room for, or with so many, which are mapped at once. */
+static taken_t create_at(space_t *space, size_t slot, size_t units, arena_t **arena)
+{
+  taken_t taken = arena_create(space, slot, units, arena);
+  if (taken != TAKEN || !units)
+    return taken;
+  taken = arena_commit_all(*arena);
+  if (taken != TAKEN)
+    arena_destroy(*arena);
+  return taken;
+}
+
 /* Slots where something else turns up stay reserved for good. */
 static taken_t create_arena(space_t *space, size_t units, size_t count, arena_t **arena)
 {
@@ -75,7 +87,7 @@ static taken_t create_arena(space_t *space, size_t units, size_t count, arena_t 
     size_t slot = reserve_slots(count);
     if (slot == SLOTS_MOST)
       return NO_MEMORY;
-    taken = arena_create(space, slot, units, arena);
+    taken = create_at(space, slot, units, arena);
     if (taken == NO_MEMORY)
       set_slots(slot, count, NULL);
   }
@@ -129,12 +141,6 @@ bool space_init_slots(space_t *space, size_t units)
   arena_t *arena;
   if (units > SPAN_BITS_MOST || create_arena(space, units, arena_slots_for(units), &arena) != TAKEN)
     return false;
-  if (arena_commit_all(arena) != TAKEN) {
-    size_t slot = arena->slot, count = arena->slots;
-    arena_destroy(arena);
-    set_slots(slot, count, NULL);
-    return false;
-  }
   *space = (space_t){.fixed = arena, .unit_log2 = UNIT_LOG2, .alignment = UNIT, .purgeable = true, .purge_delay_ms = PURGE_NEVER};
   set_slots(arena->slot, arena->slots, arena);
   return true;
