@@ -194,7 +194,8 @@ static arena_t *new_arena(space_t *space)
   return arena;
 }
 
-/* A new arena helps where there was no room, not where the system has no memory left. */
+/* A new arena helps where there was no room, not where the system has no memory left; and the one after it where somebody else is
+ * in the way of the first. */
 static run_t *search(space_t *space, size_t units, size_t alignment)
 {
   run_t *run = NULL;
@@ -207,8 +208,11 @@ static run_t *search(space_t *space, size_t units, size_t alignment)
       return run;
     no_memory |= taken == NO_MEMORY;
   }
-  arena_t *arena = no_memory ? NULL : new_arena(space);
-  return arena && take_from(arena, units, alignment, &run) == TAKEN ? run : NULL;
+  for (int tries = 0; tries < SLOT_TRIES && !no_memory && !run; tries++) {
+    arena_t *arena = new_arena(space);
+    no_memory = !arena || take_from(arena, units, alignment, &run) == NO_MEMORY;
+  }
+  return run;
 }
 
 run_t *space_take(space_t *space, size_t units, size_t alignment)
