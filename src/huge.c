@@ -48,8 +48,10 @@ static void count_kept(const huge_t *huge, bool more)
   size_t bytes = huge->clean ? 0 : huge_size(huge);
   kept_count += more ? 1 : -(size_t)1;
   __atomic_store_n(&kept_bytes, kept_bytes + (more ? bytes : -bytes), __ATOMIC_RELAXED);
-  low_kept = min_size(low_kept, kept_bytes);
 }
+
+/* A range leaves the list whole to be cut or to be joined with another: only what is left in the end was not needed. */
+static void note_low(void) { low_kept = min_size(low_kept, kept_bytes); }
 
 static void kept_leave(huge_t *huge)
 {
@@ -161,6 +163,7 @@ static huge_t *next_to_dispose(size_t keep, size_t *tries)
       kept_enter(huge);
       huge = rest;
     }
+    note_low();
   }
   lock_release(&huge_lock);
   *tries -= huge != NULL;
@@ -277,6 +280,7 @@ static huge_t *take_kept(size_t size, size_t alignment)
     kept_leave(huge);
     if (huge_size(huge) >= size)
       huge = carve(huge, size, alignment);
+    note_low();
   }
   lock_release(&huge_lock);
   if (!huge || huge_size(huge) == size || (alignment <= os_page_size() && grow(huge, size)))
