@@ -376,7 +376,8 @@ static void not_unmapped(void *argument)
     must(all_is_known() && huge_kept_bytes() == (*purged ? 0 : 4 * MIB));
   }
   os_fake_heal();
-  must(huge_release(0) == (*purged ? 0 : 4 * MIB) && huge_kept_bytes() == 0 && all_is_known());
+  must(huge_release(PAGE) == (*purged ? 0 : 4 * MIB - PAGE) && ranges_kept() == 1 && all_is_known());
+  must(huge_release(0) == (*purged ? 0 : PAGE) && huge_kept_bytes() == 0 && ranges_kept() == 0 && all_is_known());
 }
 
 /* While system calls are forbidden blocks come from what is kept and go there; afterwards it goes to the system. */
@@ -434,15 +435,22 @@ static void no_records(void *argument)
 /* A system that has no memory left gets what is kept first. */
 static void kept_makes_room(void *argument)
 {
-  (void)argument;
+  const bool *clean = argument;
   bring_up();
   have_records();
-  breathe(8 * MIB);
+  if (*clean) {
+    os_fake.fail_kinds = 1 << OS_UNMAP;
+    huge_give(take(8 * MIB));
+    os_fake_heal();
+    must(ranges_kept() == 1 && huge_kept_bytes() == 0);
+  } else {
+    breathe(8 * MIB);
+  }
   os_fake.fail_from = os_fake.calls + 1;
   os_fake.fail_to = os_fake.fail_from + 1;
   bool zeroed;
   huge_t *huge = huge_take(20 * MIB, 1, &owner, false, &zeroed);
-  must(huge && zeroed && os_fake.failed > 0 && huge_kept_bytes() == 0 && all_is_known());
+  must(huge && zeroed && os_fake.failed > 0 && ranges_kept() == 0 && all_is_known());
 }
 
 /* ---- questions ---- */
@@ -649,7 +657,7 @@ IN_CHILD(forgotten)
 WITH(not_unmapped, bool, false, true)
 IN_CHILD(forbidden)
 IN_CHILD(no_records)
-IN_CHILD(kept_makes_room)
+WITH(kept_makes_room, bool, false, true)
 IN_CHILD(questions)
 WITH(model, uint64_t, 1, 2, 3, 4, 5, 6)
 WITH(threads, uint64_t, 1, 2)
