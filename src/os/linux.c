@@ -141,14 +141,15 @@ enum {
 };
 #define ADDRESSES_LOW (64 * GIB)
 
-static uint64_t random_number(void)
+/* Another one for each `turn`, also where the kernel has none and the clock has not gone on. */
+static uint64_t random_number(unsigned turn)
 {
   uint64_t number = (uintptr_t)&number;
   int saved = errno;
   if (syscall(SYS_getrandom, &number, sizeof number, 1 /* GRND_NONBLOCK */) < 0)
     number ^= os_now_ms();
   errno = saved;
-  return number * 0x9e3779b97f4a7c15u;
+  return (number + turn) * 0x9e3779b97f4a7c15u;
 }
 
 char *os_window(unsigned attempt, size_t *size)
@@ -159,7 +160,7 @@ char *os_window(unsigned attempt, size_t *size)
   unmap(probe, os_page_size());
   bool upwards = (uintptr_t)probe < ADDRESSES_LOW;
   size_t space = upwards ? 32 * ADDRESSES_LOW : (uintptr_t)probe, share = round_down(space / WINDOW_SHARE, OS_WINDOW_ALIGNMENT);
-  size_t away = space / (4 * WINDOW_SHARE) + (size_t)(random_number() % share);
+  size_t away = space / (4 * WINDOW_SHARE) + (size_t)(random_number(attempt) % share);
   *size = share;
   return (char *)round_down(upwards ? 2 * ADDRESSES_LOW + away : space - away - share, OS_WINDOW_ALIGNMENT);
 }
