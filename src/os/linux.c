@@ -194,8 +194,9 @@ bool os_prefault(void *address, size_t size)
 {
   if (refused())
     return false;
-  if (!advise(address, size, MADV_POPULATE_WRITE))
-    return true;
+  int error = advise(address, size, MADV_POPULATE_WRITE);
+  if (error != EINVAL)
+    return !error;   /* there is no memory: touching it would end the program */
   for (size_t i = 0; i < size; i += os_page_size()) {   /* before Linux 5.14 */
     volatile char *p = (char *)address + i;
     *p = *p;
