@@ -36,7 +36,7 @@ size_t os_page_size(void)
 {
   static size_t size;
   if (!size)
-    size = getauxval(AT_PAGESZ);
+    size = getauxval(AT_PAGESZ);   /* always there, so that errno is left alone */
   return size;
 }
 
@@ -237,8 +237,10 @@ size_t os_memory_limit(void)
 
 uint64_t os_now_ms(void)
 {
-  struct timespec t;
+  struct timespec t = {0};
+  int saved = errno;
   clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+  errno = saved;
   return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
@@ -332,7 +334,10 @@ bool os_on_fork(void (*prepare)(void), void (*parent)(void), void (*child)(void)
 const char *os_environment(const char *name)
 {
   size_t length = strlen(name);
-  for (char **entry = getauxval(AT_SECURE) ? NULL : environ; entry && *entry; entry++)
+  int saved = errno;
+  bool secure = getauxval(AT_SECURE);
+  errno = saved;
+  for (char **entry = secure ? NULL : environ; entry && *entry; entry++)
     if (!strncmp(*entry, name, length) && (*entry)[length] == '=')
       return *entry + length + 1;
   return NULL;
