@@ -8,7 +8,7 @@ enum {
   COMMIT_LEAST_UNITS = 4,          /* units beyond those needed: an eighth of those there are, within 256 KiB */
   COMMIT_MOST_UNITS = 64,          /* and 4 MiB; */
   COMMIT_SHARE = 8,
-  COMMIT_LIMIT_SHARE = 64,         /* and this part of a limit on memory, if there is one */
+  COMMIT_LIMIT_SHARE = 256,        /* and this part of a limit on memory, if there is one */
   CONTRACT_LEAST_UNITS = 16,       /* what is unmapped at the high end is at least so much, and an eighth of what is mapped */
   FIRST_UNIT_ALIGNMENT = 2 << 20   /* a huge page */
 };
@@ -303,12 +303,23 @@ static size_t end_of_use(const arena_t *arena)
   return 0;
 }
 
+/* The records of units that are not there any more. */
+static void unmap_rest(char **end, const void *needed)
+{
+  char *from = (char *)round_up((uintptr_t)needed, os_page_size());
+  if (from + RECORDS_STEP <= *end && os_unmap(from, (size_t)(*end - from)))
+    *end = from;
+}
+
 void arena_contract(arena_t *arena, bool all)
 {
   size_t page_units = max_size(os_page_size() >> arena->unit_log2, 1), end = round_up(end_of_use(arena), page_units);
   size_t units = arena->committed - end, least = all ? 1 : max_size(CONTRACT_LEAST_UNITS, arena->committed / COMMIT_SHARE);
-  if (units >= least && os_unmap(arena->base + (end << arena->unit_log2), units << arena->unit_log2))
-    arena->committed = (uint32_t)end;
+  if (units < least || !os_unmap(arena->base + (end << arena->unit_log2), units << arena->unit_log2))
+    return;
+  arena->committed = (uint32_t)end;
+  unmap_rest(&arena->runs_end, arena->runs + end);
+  unmap_rest(&arena->long_bitmaps_end, arena->long_bitmaps + end * LONG_BITMAP_WORDS);
 }
 
 /* ---- questions ---- */
@@ -326,6 +337,6 @@ run_t *arena_find(const arena_t *arena, const void *address)
 bool arena_had_run(const arena_t *arena, const void *address)
 {
   size_t unit = unit_of(arena, address);
-  return unit < arena->committed && unit < arena->used_end && bit_test(arena->room.map, unit) && arena->runs[unit].start == address &&
+  return unit < min_size(arena->committed, arena->used_end) && bit_test(arena->room.map, unit) && arena->runs[unit].start == address &&
          arena->runs[unit].size;
 }

@@ -269,9 +269,10 @@ static void check_units(const space_t *space)
 static void check_slab(const arena_t *arena, const run_t *slab)
 {
   const pool_t *pool = slab->owner;
-  expect(run_bytes(arena, slab) >= pool->slab_bytes && slab->size_class == pool->size_class, "S1",
+  expect(run_bytes(arena, slab) >= pool->block_size && slab->size_class == pool->size_class, "S1",
          "a slab is not like its pool's", slab->start);
-  expect_count(slab->capacity, run_bytes(arena, slab) / pool->block_size, "S1", "capacity of a slab");
+  size_t most = arena->long_bitmaps ? SIZE_MAX : SHORT_BITMAP_WORDS * WORD_BITS;
+  expect_count(slab->capacity, min_size(run_bytes(arena, slab) / pool->block_size, most), "S1", "capacity of a slab");
   expect_count(slab->quarter, slab->capacity / 4, "S1", "a quarter of a slab");
   expect_count(slab->free_count, bits_count(slab->bitmap, 0, slab->capacity), "S1", "free blocks of a slab");
   expect(!(slab->purged & ~slab->bitmap[0]) && (!slab->purged || slab->capacity <= WORD_BITS), "S3", "a purged block is not free", slab->start);
@@ -667,8 +668,13 @@ static void check_heap_lists(const heap_t *heap)
   add_large_runs(heap, &large);
   add_huge_blocks(heap, &large);
   check_region(heap);
-  expect_count(heap->large_blocks, large.blocks, "H3", "large blocks");
-  expect_count(heap->large_bytes, large.usable, "H3", "bytes of large blocks");
+  size_t blocks = heap->large_blocks, bytes = heap->large_bytes;
+  for (thread_t *thread = heap == &heap_front ? threads_first() : NULL; thread; thread = thread->next) {
+    blocks += thread->spares.live_blocks;
+    bytes += thread->spares.live_bytes;
+  }
+  expect_count(blocks, large.blocks, "H3", "large blocks");
+  expect_count(bytes, large.usable, "H3", "bytes of large blocks");
   expect_count(heap->large_held, large.held, "H3", "bytes that large blocks take");
   expect_count(heap == &heap_front ? count_spares() : 0, large.spares, "H3", "spare runs");
   check_budget(heap, slabs + large.charged);

@@ -42,18 +42,30 @@ static bool is_paid_for(const heap_t *heap, const void *record)
   return (uintptr_t)record - (uintptr_t)heap->records_start < heap->reserve_records;
 }
 
-void *heap_take_record_apart(heap_t *heap, size_t size)
+bool heap_charge_record(heap_t *heap, size_t size)
 {
   size = round_up(size, METADATA_ALIGNMENT);
   if (!budget_charge(&heap->budget, size))
-    return NULL;
-  void *record = metadata_take(size, METADATA_ALIGNMENT);
-  if (!record) {
-    budget_discharge(&heap->budget, size);
-    return NULL;
-  }
+    return false;
   budget_note_peak(&heap->budget);
   __atomic_fetch_add(&heap->record_bytes, size, __ATOMIC_RELAXED);
+  return true;
+}
+
+void heap_discharge_record(heap_t *heap, size_t size)
+{
+  size = round_up(size, METADATA_ALIGNMENT);
+  __atomic_fetch_sub(&heap->record_bytes, size, __ATOMIC_RELAXED);
+  budget_discharge(&heap->budget, size);
+}
+
+void *heap_take_record_apart(heap_t *heap, size_t size)
+{
+  if (!heap_charge_record(heap, size))
+    return NULL;
+  void *record = metadata_take(round_up(size, METADATA_ALIGNMENT), METADATA_ALIGNMENT);
+  if (!record)
+    heap_discharge_record(heap, size);
   return record;
 }
 
@@ -71,12 +83,10 @@ void *heap_take_record(heap_t *heap, size_t size)
 /* Those of a guest, and those paid for at creation, last as long as the heap. */
 void heap_give_record(heap_t *heap, void *record, size_t size)
 {
-  size = round_up(size, METADATA_ALIGNMENT);
   if (!record || heap->region_kind == REGION_GUEST || is_paid_for(heap, record))
     return;
-  metadata_give(record, size);
-  __atomic_fetch_sub(&heap->record_bytes, size, __ATOMIC_RELAXED);
-  budget_discharge(&heap->budget, size);
+  metadata_give(record, round_up(size, METADATA_ALIGNMENT));
+  heap_discharge_record(heap, size);
 }
 
 /* ---- pools ---- */
@@ -102,7 +112,7 @@ COLD static pool_t *make_pool(heap_t *heap, unsigned c)
       pool_init(pool, &(pool_make_t){.size_class = c, .block_size = heap_block_size(heap, c), .heap = heap, .space = heap->space,
                                      .budget = &heap->budget, .plane = heap->plane, .depots = depots,
                                      .purges = !heap->region_kind && !heap->checked && settings.purge_delay_ms != PURGE_NEVER,
-                                     .single_thread = heap->lock.solo});
+                                     .single_thread = heap->lock.solo, .tight = heap->budgeted});
       __atomic_store_n(&heap->pools[c], pool, __ATOMIC_RELEASE);
     }
   }

@@ -136,6 +136,17 @@ void *heap_take_record(heap_t *heap, size_t size);
 void *heap_take_record_apart(heap_t *heap, size_t size);
 void  heap_give_record(heap_t *heap, void *record, size_t size);
 
+/* Whether what stands on the heap can have its records apart: not in a caller's memory, and not where nothing may be touched for the
+ * first time. */
+static inline bool heap_has_records_apart(const heap_t *heap)
+{
+  return heap->region_kind != REGION_GUEST && (!heap->region_kind || heap->own_space.purgeable);
+}
+
+/* The account of a record that is kept elsewhere. False: over the budget. */
+bool heap_charge_record(heap_t *heap, size_t size);
+void heap_discharge_record(heap_t *heap, size_t size);
+
 uint32_t heap_block_size(const heap_t *heap, unsigned size_class);
 size_t   heap_good_size(const heap_t *heap, size_t size);
 

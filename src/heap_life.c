@@ -13,6 +13,7 @@ enum {
   REGION_UNITS = 16,               /* a region is cut into so many units at least, within: */
   REGION_UNIT_LEAST_LOG2 = 10,
   REGION_UNIT_MOST_LOG2 = 12,
+  REGION_UNIT_LARGE_LOG2 = 13,     /* from 1 MiB on: the records of a unit are 128 bytes */
   CLASS_MOST_UNITS = 8,            /* of a region of small units: a larger block is a run */
   FLAGS_KNOWN = POOL_HEAP_SINGLE_THREAD | POOL_HEAP_PREFAULT | POOL_HEAP_LOCK_MEMORY | POOL_HEAP_ZERO_ON_FREE | POOL_HEAP_CHECKED
 };
@@ -139,6 +140,8 @@ static size_t record_bytes(const heap_t *heap) { return heap->own_page ? round_u
 static unsigned region_unit_log2(size_t size)
 {
   unsigned log2 = log2_floor(max_size(size / REGION_UNITS, 1));
+  if (size >= UNCACHED_BUDGET)
+    return REGION_UNIT_LARGE_LOG2;
   return log2 < REGION_UNIT_LEAST_LOG2 ? REGION_UNIT_LEAST_LOG2 : log2 > REGION_UNIT_MOST_LOG2 ? REGION_UNIT_MOST_LOG2 : log2;
 }
 
@@ -186,7 +189,9 @@ static size_t pool_records_for(const pool_heap_options_t *o, size_t units)
 static plan_t plan_for(const pool_heap_options_t *o, size_t size, size_t units)
 {
   plan_t plan = {.unit_log2 = size > SMALL_REGION ? UNIT_LOG2 : region_unit_log2(size), .units = units};
-  plan.arena_records = plan.unit_log2 == UNIT_LOG2 ? space_slots_records(units) : round_up(space_region_records(units), os_page_size());
+  plan.arena_records = plan.unit_log2 == UNIT_LOG2 ? space_slots_records(units) : space_region_records(units);
+  if (is_real_time(o))
+    plan.arena_records = round_up(plan.arena_records, os_page_size());   /* in pages of their own, which are locked as a whole */
   plan.pool_records = o->reserve ? round_up(pool_records_for(o, units), os_page_size()) : 0;
   return plan;
 }
@@ -235,7 +240,7 @@ static bool take_region(heap_t *heap, const plan_t *plan)
     heap->region = heap->own_space.fixed->base;
   } else {
     heap->region_kind = REGION_SMALL;
-    heap->arena_records = metadata_take(plan->arena_records, os_page_size());
+    heap->arena_records = metadata_take(plan->arena_records, heap->own_page ? os_page_size() : METADATA_ALIGNMENT);
     heap->region = heap->arena_records ? take_small_region(heap, plan->units << plan->unit_log2, &dirty) : NULL;
     if (!heap->region)
       return false;
@@ -325,7 +330,7 @@ static bool has_region(const pool_heap_options_t *o) { return o->reserve || (o->
 static heap_t *create_of_system(const pool_heap_options_t *o)
 {
   plan_t plan = {0};
-  heap_t *heap = record_take(o->flags & POOL_HEAP_LOCK_MEMORY);
+  heap_t *heap = record_take(is_real_time(o));
   if (!heap) {
     errno = ENOMEM;
     return NULL;

@@ -28,6 +28,7 @@ enum {
   CLOSE_LEAST_BYTES = 16 << 10,      /* a slab of which less was ever touched may stay: its unit would be taken for something that
                                         * touches more (espresso: 5.0 MiB where every unused slab was closed, 3.3 where none) */
   SLAB_BLOCKS_LEAST = 8,
+  SLAB_WASTE = 32,                   /* this part of a slab at most, if that can be */
   SLAB_BLOCKS_LEAST_SMALL = 2        /* in a region of small units: a class may cost little */
 };
 
@@ -48,13 +49,29 @@ static void settle_magazine_size(pool_t *pool)
   __atomic_store_n(&pool->stock_most, (uint8_t)min_size(max_size(stock, STOCK_LEAST), UINT8_MAX), __ATOMIC_RELAXED);
 }
 
+static size_t slab_blocks_least(const space_t *space) { return space->unit_log2 == UNIT_LOG2 ? SLAB_BLOCKS_LEAST : SLAB_BLOCKS_LEAST_SMALL; }
+
+/* Where a budget counts, a slab is so much longer than it must be that at most a 32nd of it is too short for a block, if up to three
+ * times the length can do that. */
+static size_t slab_bytes_for(const pool_make_t *make)
+{
+  const space_t *space = make->space;
+  size_t size = make->block_size, units = space_units(space, size * slab_blocks_least(space)), longest = make->tight ? 3 * units + 2 : units;
+  for (size_t u = units; u <= longest; u++) {
+    size_t bytes = u << space->unit_log2;
+    if (bytes % size <= bytes / SLAB_WASTE)
+      return bytes;
+  }
+  return units << space->unit_log2;
+}
+
 void pool_init(pool_t *pool, const pool_make_t *make)
 {
-  size_t size = make->block_size, least = make->space->unit_log2 == UNIT_LOG2 ? SLAB_BLOCKS_LEAST : SLAB_BLOCKS_LEAST_SMALL;
+  size_t size = make->block_size;
   memset(pool, 0, sizeof *pool);
   pool->block_size = (uint32_t)size;
   pool->size_class = (uint8_t)make->size_class;
-  pool->slab_bytes = (uint32_t)(space_units(make->space, size * least) << make->space->unit_log2);
+  pool->slab_bytes = (uint32_t)slab_bytes_for(make);
   pool->inverse = slab_inverse(size);
   pool->space = make->space;
   pool->budget = make->budget;
@@ -156,7 +173,10 @@ static void slab_announce(const pool_t *pool, const run_t *slab, unsigned size_c
 
 static run_t *pool_open_slab(pool_t *pool)
 {
+  size_t least = slab_blocks_least(pool->space) * pool->block_size;
   run_t *slab = space_take_charged(pool->space, pool->budget, pool->slab_bytes, 1);
+  if (!slab && least < pool->slab_bytes)
+    slab = space_take_charged(pool->space, pool->budget, least, 1);   /* the last bit of a budget */
   if (!slab)
     return NULL;
   arena_t *arena = arena_of(pool->space, slab->start);
@@ -310,6 +330,20 @@ size_t pool_take(pool_t *pool, void **blocks, size_t want, block_past_t *past)
   lock_acquire(&pool->lock);
   note_use(pool);
   size_t got = take_blocks(pool, blocks, want, 0, past);
+  lock_release(&pool->lock);
+  return got;
+}
+
+static bool has_free(const pool_t *pool)
+{
+  return fullest_partial(pool) || pool->slabs[SLAB_RESET] || (pool->current && !slab_is_exhausted(pool->current));
+}
+
+bool pool_take_free(pool_t *pool, void **block, block_past_t *past)
+{
+  lock_acquire(&pool->lock);
+  note_use(pool);
+  bool got = has_free(pool) && take_blocks(pool, block, 1, 0, past) == 1;
   lock_release(&pool->lock);
   return got;
 }

@@ -98,6 +98,7 @@ typedef struct pool_make {
   budget_t         *budget;
   uint8_t           plane;
   bool              single_thread;  /* no lock */
+  bool              tight;          /* slabs are as long as leaves little over */
   bool              purges;         /* may give back the memory of blocks while others of their slab are in use */
   depot_t          *depots;         /* DEPOT_SHARDS of them, zeroed; NULL: no thread may keep magazines of it */
 } pool_make_t;
@@ -151,6 +152,9 @@ void pool_finish(pool_t *pool);
 typedef enum block_past { BLOCK_USED, BLOCK_FRESH, BLOCK_ZEROED } block_past_t;
 size_t pool_take(pool_t *pool, void **blocks, size_t want, block_past_t *past);
 void   pool_put(pool_t *pool, void *const *blocks, size_t count);
+
+/* One block, if a slab that is there already has one free. */
+bool pool_take_free(pool_t *pool, void **block, block_past_t *past);
 
 /* Has the block around `address`, inside `slab`, been handed out, and is it not free in the slab (so it is with a caller, in a
  * magazine or in the depot)? *block: its start, in either case; NULL: it never was a block, or the slab is not the pool's any

@@ -6,14 +6,17 @@
 
 enum {
   HUGE_PAGE_UNITS = 32,
-  LONGEST_RUN_UNITS = 64,   /* 4 MiB: what is longer is a mapping of its own */
+  LONGEST_RUN_UNITS = 64,         /* 4 MiB: what is longer is a mapping of its own; */
+  LONGEST_RUN_UNITS_SHORT = 2,    /* 128 KiB where memory is short: a mapping has no unit's end to waste, and grows without a copy */
+  SHORT_LIMIT = 256 << 20,
   GUEST_ALIGNMENT = 64,     /* of the units of a region that is too small to lose more */
   SLOT_TRIES = 64           /* in which somebody else has mapped something */
 };
 
 space_t space_of_process;
+bool space_is_short;
 
-size_t space_longest_run(void) { return LONGEST_RUN_UNITS; }
+size_t space_longest_run(void) { return space_is_short ? LONGEST_RUN_UNITS_SHORT : LONGEST_RUN_UNITS; }
 
 bool space_init(void)
 {
@@ -25,6 +28,7 @@ bool space_init(void)
   space->purgeable = true;
   space->purge_delay_ms = settings.purge_delay_ms;
   space->huge_pages = settings.huge_pages;
+  space_is_short = os_memory_limit() < SHORT_LIMIT;
   return true;
 }
 
@@ -102,9 +106,9 @@ char *space_init_guest(space_t *space, arena_t *arena, void *memory, size_t size
   uintptr_t end = round_down((uintptr_t)memory + size, alignment);
   *space = (space_t){.fixed = arena, .unit_log2 = unit_log2, .purge_delay_ms = PURGE_NEVER};
   *arena = (arena_t){.space = space};
-  /* As many units as there is room for with their records. Blocks of a unit of up to 4 KiB need no long bitmap. */
+  /* As many units as there is room for with their records. Slabs of units of up to 8 KiB do without long bitmaps. */
   for (size_t units = min_size(size >> unit_log2, SPAN_BITS_MOST); units > 0; units--) {
-    char *records = arena_lay_out(arena, memory, units, unit > 4 * KIB);
+    char *records = arena_lay_out(arena, memory, units, unit > 8 * KIB);
     if ((uintptr_t)records > end || (end - (uintptr_t)records) >> unit_log2 < units)
       continue;
     arena_begin(arena, (char *)(end - (units << unit_log2)), units, unit_log2, true);
@@ -251,7 +255,7 @@ bool space_lengthen(space_t *space, run_t *run, size_t units)
   past_t past;
   size_t had = run->units;
   lock_acquire(&space->lock);
-  bool longer = (space->fixed || units <= LONGEST_RUN_UNITS) && arena_lengthen(arena, run, units, &past);
+  bool longer = (space->fixed || units <= space_longest_run()) && arena_lengthen(arena, run, units, &past);
   if (longer)
     count_taken(space, units - had, past);
   space_note_longest(arena);
@@ -347,13 +351,21 @@ run_t *space_find(const void *address)
   return run;
 }
 
+static bool had_run(const arena_t *arena, const void *address)
+{
+  lock_acquire(&arena->space->lock);
+  bool had = arena_had_run(arena, address);
+  lock_release(&arena->space->lock);
+  return had;
+}
+
 bool space_had_run(const void *address)
 {
   arena_t *arena = arena_around(address);
-  return arena && arena_had_run(arena, address);
+  return arena && had_run(arena, address);
 }
 
-bool space_had_run_fixed(space_t *space, const void *address) { return arena_had_run(space->fixed, address); }
+bool space_had_run_fixed(space_t *space, const void *address) { return had_run(space->fixed, address); }
 
 /* A run that begins before `from` in the same unit is not meant. */
 static bool next_in(const arena_t *arena, const char *from, run_wanted_fn *wanted, void *context)

@@ -38,6 +38,9 @@ extern INTERNAL space_t space_of_process;
 
 bool space_init(void);
 
+/* The process may have so little memory that a slab for each size class would be too much of it. Settled by space_init(). */
+extern INTERNAL bool space_is_short;
+
 /* ---- regions ---- */
 
 /* A region in the caller's memory [memory, memory+size), its records in front. Returns the end of the records, from where to

@@ -62,6 +62,21 @@ static void add_region_figures(pool_stats_t *stats, heap_t *heap)
   lock_release(&space->lock);
 }
 
+/* The default heap's are in part with the threads that keep spare runs. */
+static void large_figures(const heap_t *heap, size_t *blocks, size_t *bytes)
+{
+  *blocks = __atomic_load_n(&heap->large_blocks, __ATOMIC_RELAXED);
+  *bytes = __atomic_load_n(&heap->large_bytes, __ATOMIC_RELAXED);
+  if (heap != &heap_front)
+    return;
+  lock_acquire(&threads_lock);
+  for (thread_t *thread = threads_first(); thread; thread = thread->next) {
+    *blocks += __atomic_load_n(&thread->spares.live_blocks, __ATOMIC_RELAXED);
+    *bytes += __atomic_load_n(&thread->spares.live_bytes, __ATOMIC_RELAXED);
+  }
+  lock_release(&threads_lock);
+}
+
 bool pool_heap_stats(pool_heap_t *heap, pool_stats_t *stats)
 {
   if (!heap || !stats) {
@@ -78,8 +93,9 @@ bool pool_heap_stats(pool_heap_t *heap, pool_stats_t *stats)
     stats->cached_bytes += f.cached_blocks * f.block_size;
     stats->idle_bytes += f.idle_bytes;
   }
-  stats->live_blocks += __atomic_load_n(&heap->large_blocks, __ATOMIC_RELAXED);
-  size_t large = __atomic_load_n(&heap->large_bytes, __ATOMIC_RELAXED), large_held = __atomic_load_n(&heap->large_held, __ATOMIC_RELAXED);
+  size_t blocks, large, large_held = __atomic_load_n(&heap->large_held, __ATOMIC_RELAXED);
+  large_figures(heap, &blocks, &large);
+  stats->live_blocks += blocks;
   stats->live_bytes += large;
   stats->idle_bytes += large_held - min_size(large, large_held);
   stats->peak_held_bytes = budget_peak(&heap->budget);
@@ -117,7 +133,8 @@ static void write_pool(text_t *text, const pool_figures_t *f, bool first)
 
 static void write_large(text_t *text, heap_t *heap)
 {
-  size_t blocks = __atomic_load_n(&heap->large_blocks, __ATOMIC_RELAXED), held = __atomic_load_n(&heap->large_bytes, __ATOMIC_RELAXED);
+  size_t blocks, held;
+  large_figures(heap, &blocks, &held);
   text_string(text, "],\"large\":{\"live_blocks\":");
   text_number(text, blocks);
   number(text, "held_bytes", held);

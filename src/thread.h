@@ -47,6 +47,7 @@ typedef struct spares {
   uint8_t  count[SPARE_UNITS_MOST];
   uint8_t  low[SPARE_UNITS_MOST];   /* the fewest since the last tick */
   uint32_t units;               /* in all of them */
+  size_t   live_blocks, live_bytes;   /* what is to be added to the default heap's figures, modulo 2^64. The owner's to write */
 } spares_t;
 
 /* Where pool_heap_alloc() finds the cache of a heap: by a byte of the heap's address. Another heap with the same byte takes the

@@ -12,6 +12,7 @@
  * hot object without the lock is done while the process has one thread. */
 #include "front/object_pool.h"
 #include "base/text.h"
+#include "metadata.h"
 #include "option.h"
 #include "os/fatal.h"
 #include <errno.h>
@@ -66,6 +67,37 @@ static void *full(void)
 {
   errno = ENOMEM;
   return NULL;
+}
+
+/* What each call but destroy does without a pool. */
+COLD static void *no_pool(void)
+{
+  errno = EINVAL;
+  return NULL;
+}
+
+COLD static _Noreturn void no_live_pool(const object_pool_t *pool, const char *call)
+{
+  fatal_misuse(call, pool, "not a live object pool");
+}
+
+/* Comes before anything else in the pool is believed. The record of one that is gone is memory of the heap like any other: as
+ * long as nobody has got it, or it was cleared or filled since, the mark is not there. */
+static inline void must_be_live(const object_pool_t *pool, const char *call)
+{
+  if (unlikely(pool->mark != OBJECT_POOL_MARK))
+    no_live_pool(pool, call);
+}
+
+/* Every call but those for the hot object begins with this. False: there is nothing to do. */
+static inline bool is_given(const object_pool_t *pool, const char *call)
+{
+  if (unlikely(!pool)) {
+    no_pool();
+    return false;
+  }
+  must_be_live(pool, call);
+  return true;
 }
 
 /* A question changes nothing but the lock, and what is due by the clock. */
@@ -193,7 +225,7 @@ static inline bool is_live(const object_pool_t *pool, const object_array_t *arra
 
 static uint32_t uses_of(const object_pool_t *pool, const object_array_t *array, size_t i)
 {
-  return object_at(pool, array, i) == pool->hot->object ? pool->hot->uses : array->uses[i];
+  return object_at(pool, array, i) == pool->hot->object ? hot_uses(pool->hot) : array->uses[i];
 }
 
 static size_t live_count(const object_pool_t *pool)
@@ -205,7 +237,7 @@ static size_t live_count(const object_pool_t *pool)
     for (size_t w = 0; array->busy && w < words_of(array->capacity); w++)
       live -= (size_t)__builtin_popcountl(array->busy[w]);
   }
-  return live - !hot_is_live(pool->hot);
+  return live - hot_is_free(pool->hot);
 }
 
 /* ---- free to taken and back ---- */
@@ -242,12 +274,12 @@ static inline void release(object_pool_t *pool, object_array_t *array, size_t i)
 COLD static void cool(object_pool_t *pool)
 {
   hot_t was = *pool->hot;
-  if (was.object == HOT_NONE)
+  if (!was.object)
     return;
-  STORE(pool->hot->object, HOT_NONE);
-  STORE(pool->hot->uses, 1);
-  was.array->uses[was.position] = was.uses;
-  if (!(was.uses & 1))
+  STORE(pool->hot->object, NULL);
+  STORE(pool->hot->state, 0);
+  was.array->uses[was.position] = hot_uses(&was);
+  if (hot_is_free(&was))
     release(pool, was.array, was.position);
 }
 
@@ -255,11 +287,12 @@ COLD static void cool(object_pool_t *pool)
 static inline void warm(object_pool_t *pool, object_array_t *array, size_t i)
 {
   hot_t *hot = pool->hot;
-  if (hot->object != HOT_NONE)
-    hot->array->uses[hot->position] = hot->uses;
+  if (hot->object)
+    hot->array->uses[hot->position] = hot_uses(hot);
   hot->array = array;
   hot->position = (uint32_t)i;
-  STORE(hot->uses, (array->uses[i] + 1) & ~1u);
+  uint32_t even = (array->uses[i] + 1) & ~1u;
+  STORE(hot->state, (uint64_t)even << HOT_USES_SHIFT | HOT_FREE);
   STORE(hot->object, object_at(pool, array, i));
 }
 
@@ -298,8 +331,8 @@ __attribute__((always_inline)) static inline object_array_t *take(object_pool_t 
 static inline void *take_plain(object_pool_t *pool)
 {
   hot_t *hot = pool->hot;
-  if (!(hot->uses & 1)) {
-    STORE(hot->uses, hot->uses + 1);
+  if (hot->state & HOT_FREE) {
+    STORE(hot->state, hot->state + HOT_GET);
     return hot->object;
   }
   size_t i;
@@ -310,7 +343,7 @@ static inline void *take_plain(object_pool_t *pool)
 /* An array that grew is to be seen empty, so its last taken object is not kept hot. */
 static bool may_be_hot(const object_pool_t *pool, const object_array_t *array)
 {
-  return hot_is_live(pool->hot) && !pool->idle_count && (array->permanent || array->taken > 1);
+  return !hot_is_free(pool->hot) && !pool->idle_count && (array->permanent || array->taken > 1);
 }
 
 __attribute__((always_inline)) static inline bool give_plain(object_pool_t *pool, void *object)
@@ -318,9 +351,9 @@ __attribute__((always_inline)) static inline bool give_plain(object_pool_t *pool
   size_t i;
   hot_t *hot = pool->hot;
   if (object == hot->object) {
-    if (!(hot->uses & 1))
+    if (!(hot->state & HOT_LIVE))
       return false;
-    STORE(hot->uses, hot->uses + 1);
+    STORE(hot->state, hot->state + HOT_PUT);
     return true;
   }
   object_array_t *array = array_of(pool, object, &i);
@@ -331,7 +364,7 @@ __attribute__((always_inline)) static inline bool give_plain(object_pool_t *pool
     return true;
   }
   release(pool, array, i);
-  if (unlikely(array->taken == 1 && !array->permanent && hot->object != HOT_NONE && hot->array == array))
+  if (unlikely(array->taken == 1 && !array->permanent && hot->object && hot->array == array))
     cool(pool);
   return true;
 }
@@ -503,28 +536,58 @@ static void array_lay_out(const object_pool_t *pool, object_array_t *array, size
   free_all(array);
 }
 
-/* Small arrays have their records in the block of their objects, since a block of each size is dear in a small heap. Larger
- * ones have them apart, in zeroed memory: counts of objects that are never used then cost no page. */
-static bool records_are_apart(size_t bytes, size_t records) { return bytes + records > UNIT; }
-
-static void array_destroy(const object_pool_t *pool, object_array_t *array, const char *call)
+static void give_records(const object_pool_t *pool, object_array_t *array, const char *call)
 {
-  bool apart = array->records_apart;
-  heap_free(pool->heap, array->objects, call);
-  if (apart)
+  if (array->place == ARRAY_APART)
+    heap_give_record(pool->heap, array, array->record_bytes);
+  else if (array->place == ARRAY_IN_BLOCK)
     heap_free(pool->heap, array, call);
 }
 
-static object_array_t *take_memory(object_pool_t *pool, size_t bytes, size_t records, bool apart)
+static void array_destroy(const object_pool_t *pool, object_array_t *array, const char *call)
+{
+  void *block = array->place == ARRAY_IN_FRONT ? (void *)array : array->objects;
+  give_records(pool, array, call);
+  heap_free(pool->heap, block, call);
+}
+
+/* Small arrays have their records in one block with their objects, since a block of each size is dear in a small heap. */
+static object_array_t *take_in_front(object_pool_t *pool, size_t bytes, size_t records, size_t alignment)
+{
+  size_t front = round_up(records, alignment);
+  char *block = heap_allocate(pool->heap, front + bytes, alignment, false);
+  if (!block)
+    return NULL;
+  object_array_t *array = memset(block, 0, front);
+  array->place = ARRAY_IN_FRONT;
+  array->objects = block + front;
+  return array;
+}
+
+/* Larger ones have them apart, in zeroed memory: counts of objects that are never used then cost no page. */
+static object_array_t *take_records(object_pool_t *pool, size_t records)
+{
+  object_array_t *array = heap_has_records_apart(pool->heap) ? heap_take_record_apart(pool->heap, records) : NULL;
+  if (array) {
+    array->place = ARRAY_APART;
+    return array;
+  }
+  array = heap_allocate(pool->heap, records, NATURAL_ALIGNMENT, true);
+  if (array)
+    array->place = ARRAY_IN_BLOCK;
+  return array;
+}
+
+static object_array_t *take_memory(object_pool_t *pool, size_t bytes, size_t records)
 {
   size_t alignment = max_size(pool->alignment, NATURAL_ALIGNMENT);
-  char *objects = heap_allocate(pool->heap, apart ? bytes : bytes + records, alignment, false);
-  if (!objects)
-    return NULL;
-  object_array_t *array = apart ? heap_allocate(pool->heap, records, NATURAL_ALIGNMENT, true) : memset(objects + bytes, 0, records);
+  if (!heap_has_records_apart(pool->heap) && bytes + records <= UNIT)
+    return take_in_front(pool, bytes, records, alignment);
+  char *objects = heap_allocate(pool->heap, bytes, alignment, false);
+  object_array_t *array = objects ? take_records(pool, records) : NULL;
   if (array)
     array->objects = objects;
-  else
+  else if (objects)
     heap_free(pool->heap, objects, "object_pool_get");
   return array;
 }
@@ -533,11 +596,10 @@ static object_array_t *take_memory(object_pool_t *pool, size_t bytes, size_t rec
 static object_array_t *array_create(object_pool_t *pool, size_t capacity)
 {
   size_t bytes = round_up(capacity * pool->stride, NATURAL_ALIGNMENT), records = record_bytes(pool, capacity);
-  bool apart = records_are_apart(bytes, records);
-  object_array_t *array = take_memory(pool, bytes, records, apart);
+  object_array_t *array = take_memory(pool, bytes, records);
   if (!array)
     return NULL;
-  array->records_apart = apart;
+  array->record_bytes = records;
   array->bytes = bytes + records;
   array_lay_out(pool, array, capacity);
   for (size_t i = 0; pool->checked && i < capacity; i++)
@@ -743,7 +805,7 @@ static bool evict(object_pool_t *pool, void *victim, void **object)
   bool live = array && is_live(pool, array, i);
   if (live && !pool->hooked) {
     if (victim == pool->hot->object)
-      STORE(pool->hot->uses, pool->hot->uses + 2);
+      STORE(pool->hot->state, pool->hot->state + HOT_PUT + HOT_GET);
     else
       array->uses[i]++;
   } else if (live) {
@@ -815,17 +877,17 @@ NOINLINE static void *get_hooked(object_pool_t *pool)
   return object;
 }
 
-/* Tested and then added to where they are, in two instructions; gcc alone would make it a load and a store more. */
-static inline bool hot_has_odd_uses(hot_t *hot)
-{
-  bool odd;
+/* Tested and then added to where it is, in two instructions; gcc alone would make it a load and a store more. */
 #if defined __x86_64__ && defined __GCC_ASM_FLAG_OUTPUTS__
-  __asm__("testb $1, %1" : "=@ccnz"(odd), "+m"(hot->uses));
+#define HOT_HAS(hot, bit)                                                                                                    \
+  (__extension__({                                                                                                           \
+    bool has_;                                                                                                               \
+    __asm__("testb %2, %1" : "=@ccnz"(has_), "+m"((hot)->state) : "i"(bit));                                                 \
+    has_;                                                                                                                    \
+  }))
 #else
-  odd = hot->uses & 1;
+#define HOT_HAS(hot, bit) (((hot)->state & (bit)) != 0)
 #endif
-  return odd;
-}
 
 /* No other thread can be here: neither lock nor hot object, which has been looked at. */
 NOINLINE static void *get_alone(object_pool_t *pool)
@@ -837,8 +899,12 @@ NOINLINE static void *get_alone(object_pool_t *pool)
   return object_at(pool, array, i);
 }
 
-/* Neither a plain shared pool in a process with threads nor a hot object. */
-NOINLINE static void *get_other(object_pool_t *pool) { return pool->hooked ? get_hooked(pool) : get_alone(pool); }
+/* Neither a plain shared pool in a process with threads nor a hot object; or a pool that is gone. */
+NOINLINE static void *get_other(object_pool_t *pool)
+{
+  must_be_live(pool, "object_pool_get");
+  return pool->hooked ? get_hooked(pool) : get_alone(pool);
+}
 
 /* Locks in two halves, whose rare ends are tail calls: so no register has to be saved for the hot object. */
 COLD static void *get_waiting(object_pool_t *pool)
@@ -853,32 +919,34 @@ COLD static void *wake_with(lock_t *lock, void *object)
   return object;
 }
 
-/* The uses of HOT_NONE are odd: whoever has no hot object, or not here, goes on. */
-NOINLINE static void *get_shared(object_pool_t *pool)
+/* Whoever has no hot object that is free, or has it elsewhere, goes on. */
+static inline void *get_shared(object_pool_t *pool)
 {
   hot_t *hot = &pool->shared;
   if (os_single_threaded()) {
-    if (unlikely(hot_has_odd_uses(hot)))
+    if (unlikely(!HOT_HAS(hot, HOT_FREE)))
       return get_other(pool);
-    hot->uses++;
+    hot->state += HOT_GET;
     return hot->object;
   }
-  if (unlikely(!pool->plain_shared))
+  if (unlikely(pool->shared_mark != OBJECT_POOL_MARK))
     return get_other(pool);
   if (!lock_try(&pool->lock))
     return get_waiting(pool);
-  if (unlikely(hot->uses & 1))
+  if (unlikely(!(hot->state & HOT_FREE)))
     return get_locked(pool);
-  STORE(hot->uses, hot->uses + 1);
+  STORE(hot->state, hot->state + HOT_GET);
   void *object = hot->object;
   return lock_open(&pool->lock) ? wake_with(&pool->lock, object) : object;
 }
 
 void *object_pool_get(object_pool_t *pool)
 {
-  if (unlikely(hot_has_odd_uses(&pool->front)))
+  if (unlikely(!pool))
+    return no_pool();
+  if (unlikely(!HOT_HAS(&pool->front, HOT_FREE)))
     return get_shared(pool);
-  pool->front.uses++;
+  pool->front.state += HOT_GET;
   return pool->front.object;
 }
 
@@ -901,10 +969,12 @@ static bool put_own(object_pool_t *pool, void *object)
 /* In the pool `at`, or where it overflows to; `pool` is the one that was asked. */
 COLD static void put_anywhere(object_pool_t *at, const object_pool_t *pool, void *object, const char *call)
 {
-  while (at && !put_own(at, object))
-    at = at->overflow;
-  if (unlikely(!at))
-    not_live(pool, object, call);
+  for (; at; at = at->overflow) {
+    must_be_live(at, call);
+    if (put_own(at, object))
+      return;
+  }
+  not_live(pool, object, call);
 }
 
 COLD static void put_rare(object_pool_t *pool, void *object, bool done)
@@ -931,6 +1001,7 @@ NOINLINE static void put_alone(object_pool_t *pool, void *object)
 
 NOINLINE static void put_other(object_pool_t *pool, void *object)
 {
+  must_be_live(pool, "object_pool_put");
   if (pool->hooked)
     put_anywhere(pool, pool, object, "object_pool_put");
   else
@@ -943,17 +1014,17 @@ COLD static void put_waiting(object_pool_t *pool, void *object)
   put_locked(pool, object);
 }
 
-NOINLINE static void put_shared(object_pool_t *pool, void *object)
+static inline void put_shared(object_pool_t *pool, void *object)
 {
   hot_t *hot = &pool->shared;
   if (os_single_threaded()) {
-    if (unlikely(object != hot->object || !hot_has_odd_uses(hot)))
+    if (unlikely(object != hot->object || !HOT_HAS(hot, HOT_LIVE)))
       put_other(pool, object);
     else
-      hot->uses++;
+      hot->state += HOT_PUT;
     return;
   }
-  if (unlikely(!pool->plain_shared)) {
+  if (unlikely(pool->shared_mark != OBJECT_POOL_MARK)) {
     put_other(pool, object);
     return;
   }
@@ -961,19 +1032,21 @@ NOINLINE static void put_shared(object_pool_t *pool, void *object)
     put_waiting(pool, object);
     return;
   }
-  if (unlikely(object != hot->object || !(hot->uses & 1))) {
+  if (unlikely(object != hot->object || !(hot->state & HOT_LIVE))) {
     put_locked(pool, object);
     return;
   }
-  STORE(hot->uses, hot->uses + 1);
+  STORE(hot->state, hot->state + HOT_PUT);
   if (lock_open(&pool->lock))
     os_wake(&pool->lock.word);
 }
 
 void object_pool_put(object_pool_t *pool, void *object)
 {
-  if (likely(object == pool->front.object && hot_has_odd_uses(&pool->front)))
-    pool->front.uses++;
+  if (unlikely(!pool))
+    no_pool();
+  else if (likely(object == pool->front.object && HOT_HAS(&pool->front, HOT_LIVE)))
+    pool->front.state += HOT_PUT;
   else
     put_shared(pool, object);
 }
@@ -1001,6 +1074,8 @@ static bool is_among(const void *object, void *const *objects, size_t count)
 /* By eviction a batch may come upon an object of its own, which is where it ends. */
 size_t object_pool_get_batch(object_pool_t *pool, void **objects, size_t count)
 {
+  if (!is_given(pool, "object_pool_get_batch"))
+    return 0;
   size_t got = pool->hooked ? 0 : get_plain_batch(pool, objects, count);
   for (; got < count; got++) {
     void *object = object_pool_get(pool);
@@ -1017,6 +1092,8 @@ size_t object_pool_get_batch(object_pool_t *pool, void **objects, size_t count)
 
 void object_pool_put_batch(object_pool_t *pool, void **objects, size_t count)
 {
+  if (!is_given(pool, "object_pool_put_batch"))
+    return;
   size_t put = 0;
   if (!pool->hooked) {
     lock_acquire(&pool->lock);
@@ -1047,6 +1124,8 @@ static void put_all_of(object_pool_t *pool, object_array_t *array)
 
 void object_pool_put_all(object_pool_t *pool)
 {
+  if (!is_given(pool, "object_pool_put_all"))
+    return;
   if (has_work_on_put(pool)) {
     for (void *object = NULL; (object = object_pool_next(pool, object)) != NULL;)
       put_own(pool, object);
@@ -1065,6 +1144,8 @@ void object_pool_put_all(object_pool_t *pool)
 
 bool object_pool_in_use(const object_pool_t *pool, const void *object)
 {
+  if (!is_given(pool, "object_pool_in_use"))
+    return false;
   size_t i;
   lock_t *lock = &asked(pool)->lock;
   lock_acquire(lock);
@@ -1076,7 +1157,7 @@ bool object_pool_in_use(const object_pool_t *pool, const void *object)
 
 static inline bool is_hot_and_free(const object_pool_t *pool, const void *object)
 {
-  return unlikely(object == LOAD(pool->hot->object)) && !hot_is_live(pool->hot);
+  return unlikely(object == LOAD(pool->hot->object)) && hot_is_free(pool->hot);
 }
 
 /* Word `w` of a single-threaded pool is all live: notes how far that goes on, so that the walk needs no bits so far. */
@@ -1144,6 +1225,7 @@ NOINLINE static void *next_slow(const object_pool_t *pool, const void *previous)
  * a single bit, since those of a half full pool cannot be foretold. */
 NOINLINE static void *next_in_word(const object_pool_t *pool, const void *previous)
 {
+  must_be_live(pool, "object_pool_next");
   const object_array_t *only = pool->only;
   size_t i = only ? object_position(pool, only, previous) : 0;
   if (unlikely(!only || i >= only->capacity))
@@ -1159,6 +1241,8 @@ NOINLINE static void *next_in_word(const object_pool_t *pool, const void *previo
 
 void *object_pool_next(const object_pool_t *pool, const void *previous)
 {
+  if (unlikely(!pool))
+    return no_pool();
   void *next = (void *)((uintptr_t)previous + pool->stride);
   if (likely((uintptr_t)previous - (uintptr_t)pool->run < LOAD(pool->run_bytes) && next != pool->front.object))
     return next;
@@ -1167,6 +1251,8 @@ void *object_pool_next(const object_pool_t *pool, const void *previous)
 
 size_t object_pool_live(const object_pool_t *pool)
 {
+  if (!is_given(pool, "object_pool_live"))
+    return 0;
   lock_acquire(&asked(pool)->lock);
   size_t live = live_count(pool);
   lock_release(&asked(pool)->lock);
@@ -1175,6 +1261,8 @@ size_t object_pool_live(const object_pool_t *pool)
 
 size_t object_pool_capacity(const object_pool_t *pool)
 {
+  if (!is_given(pool, "object_pool_capacity"))
+    return 0;
   look_at_clock(asked(pool));
   lock_acquire(&asked(pool)->lock);
   size_t capacity = pool->capacity;
@@ -1184,6 +1272,8 @@ size_t object_pool_capacity(const object_pool_t *pool)
 
 size_t object_pool_shrink(object_pool_t *pool, size_t capacity)
 {
+  if (!is_given(pool, "object_pool_shrink"))
+    return 0;
   object_array_t *out[OBJECT_ARRAYS];
   lock_acquire(&pool->lock);
   cool(pool);
@@ -1200,6 +1290,7 @@ static object_pool_handle_t handle_in(const object_pool_t *pool, const void *obj
 {
   object_pool_handle_t handle = {0, 0};
   size_t i;
+  must_be_live(pool, "object_pool_handle");
   lock_acquire(&asked(pool)->lock);
   const object_array_t *array = array_of(pool, object, &i);
   if (array && is_live(pool, array, i))
@@ -1213,6 +1304,8 @@ static bool is_handle(object_pool_handle_t handle) { return handle.generation | 
 object_pool_handle_t object_pool_handle(const object_pool_t *pool, const void *object)
 {
   size_t before = 0;
+  if (!is_given(pool, "object_pool_handle"))
+    return (object_pool_handle_t){0, 0};
   for (; pool; before += pool->capacity, pool = pool->overflow) {
     object_pool_handle_t handle = handle_in(pool, object);
     if (is_handle(handle))
@@ -1237,10 +1330,13 @@ static void *resolve_in(const object_pool_t *pool, object_pool_handle_t handle)
 
 void *object_pool_resolve(const object_pool_t *pool, object_pool_handle_t handle)
 {
-  if (!is_handle(handle))
+  if (!is_given(pool, "object_pool_resolve") || !is_handle(handle))
     return NULL;
-  for (; pool->overflow && handle.index >= pool->capacity; pool = pool->overflow)
+  while (pool->overflow && handle.index >= pool->capacity) {
     handle.index -= (uint32_t)pool->capacity;
+    pool = pool->overflow;
+    must_be_live(pool, "object_pool_resolve");
+  }
   return resolve_in(pool, handle);
 }
 
@@ -1253,16 +1349,76 @@ static void leave_all(object_pool_t *pool)
   *(pool->previous ? &pool->previous->next : &all_pools) = pool->next;
   *(pool->next ? &pool->next->previous : &newest_pool) = pool->previous;
   pool->heap->dependents--;
-  pool->mark = 0;
 }
 
-/* A heap that ends takes its pools along without a word. */
+/* Leaves a record in which no fast path finds what it looks for, so that whoever still uses it comes to must_be_live(). */
+static void end_record(object_pool_t *pool)
+{
+  pool->front.state = pool->shared.state = 0;
+  pool->run_bytes = 0;
+  pool->mark = pool->shared_mark = 0;
+}
+
+/* The records of pools, apart from any heap's blocks. They are used again for pools alone, so that a pointer to one that is gone leads
+ * to a record that says so. */
+static object_pool_t *unused_pools;   /* under heaps_lock */
+
+static object_pool_t *record_take(heap_t *heap)
+{
+  if (!heap_has_records_apart(heap) || !heap_charge_record(heap, sizeof(object_pool_t)))
+    return heap_allocate(heap, sizeof(object_pool_t), NATURAL_ALIGNMENT, true);
+  lock_acquire(&heaps_lock);
+  object_pool_t *pool = unused_pools;
+  if (pool)
+    unused_pools = pool->next;
+  lock_release(&heaps_lock);
+  if (!pool)
+    pool = metadata_take(sizeof *pool, METADATA_ALIGNMENT);
+  if (pool)
+    pool->is_apart = true;
+  else
+    heap_discharge_record(heap, sizeof *pool);
+  return pool;
+}
+
+/* Under heaps_lock. */
+static void record_keep(heap_t *heap, object_pool_t *pool)
+{
+  pool->next = unused_pools;
+  unused_pools = pool;
+  heap_discharge_record(heap, sizeof *pool);
+}
+
+static void record_give(heap_t *heap, object_pool_t *pool, const char *call)
+{
+  end_record(pool);
+  if (!pool->is_apart) {
+    heap_free(heap, pool, call);
+    return;
+  }
+  lock_acquire(&heaps_lock);
+  record_keep(heap, pool);
+  lock_release(&heaps_lock);
+}
+
+/* A heap that ends takes its pools along without a word. What they have apart from it goes back. */
+static void drop_pool(heap_t *heap, object_pool_t *pool)
+{
+  leave_all(pool);
+  end_record(pool);
+  for (uint32_t k = 0; k < pool->array_count; k++)
+    if (pool->arrays[k]->place == ARRAY_APART)
+      heap_give_record(heap, pool->arrays[k], pool->arrays[k]->record_bytes);
+  if (pool->is_apart)
+    record_keep(heap, pool);
+}
+
 static void drop_pools_of(heap_t *heap)
 {
   for (object_pool_t *pool = all_pools, *next; pool && heap->dependents; pool = next) {
     next = pool->next;
     if (pool->heap == heap)
-      leave_all(pool);
+      drop_pool(heap, pool);
   }
 }
 
@@ -1334,7 +1490,7 @@ static bool chain_ends(const object_pool_t *pool)
 {
   const object_pool_t *turtle = pool;
   for (size_t steps = 1, next_stay = 2; pool; steps++) {
-    if (pool->mark != OBJECT_POOL_MARK)
+    if (pool->mark != OBJECT_POOL_MARK || pool->ending)
       return false;
     pool = pool->overflow;
     if (pool && pool == turtle)
@@ -1422,8 +1578,7 @@ static uint32_t purge_delay_of(const heap_t *heap)
 static void pool_set_up(object_pool_t *pool, heap_t *heap, const object_pool_options_t *o)
 {
   *pool = (object_pool_t){
-    .front = {.object = HOT_NONE, .uses = 1}, .shared = {.object = HOT_NONE, .uses = 1},
-    .checked = o->flags & OBJECT_POOL_CHECKED, .single_thread = o->flags & OBJECT_POOL_SINGLE_THREAD,
+    .is_apart = pool->is_apart, .checked = o->flags & OBJECT_POOL_CHECKED, .single_thread = o->flags & OBJECT_POOL_SINGLE_THREAD,
     .resets_on_put = o->reset_time == OBJECT_POOL_RESET_ON_PUT, .when_full = (uint8_t)o->when_full,
     .max_capacity = o->max_capacity, .purge_delay_ms = purge_delay_of(heap), .construct = o->construct, .reset = o->reset,
     .destruct = o->destruct, .choose_victim = o->choose_victim, .context = o->context,
@@ -1431,7 +1586,7 @@ static void pool_set_up(object_pool_t *pool, heap_t *heap, const object_pool_opt
   pool->hot = pool->single_thread ? &pool->front : &pool->shared;
   pool->lock.solo = pool->single_thread;
   pool->hooked = pool->checked || o->construct || o->reset || o->destruct;
-  pool->plain_shared = !pool->hooked && !pool->single_thread;
+  pool->shared_mark = !pool->hooked && !pool->single_thread ? OBJECT_POOL_MARK : 0;
   set_geometry(pool, o);
   set_name(pool, o->name);
 }
@@ -1459,13 +1614,12 @@ object_pool_t *object_pool_create(const object_pool_options_t *options)
     fatal_misuse("object_pool_create", heap, "not a live heap");
   if (heap == &heap_front && !heap_front_ready())
     return full();
-  object_pool_t *pool = heap_allocate(heap, sizeof *pool, NATURAL_ALIGNMENT, false);
+  object_pool_t *pool = record_take(heap);
   if (!pool)
-    return NULL;
+    return full();
   pool_set_up(pool, heap, options);
   if (!make_first_array(pool, options->capacity)) {
-    pool->mark = 0;
-    heap_free(heap, pool, "object_pool_create");
+    record_give(heap, pool, "object_pool_create");
     return full();
   }
   enter_all(pool);
@@ -1476,8 +1630,8 @@ void object_pool_destroy(object_pool_t *pool)
 {
   if (!pool)
     return;
-  if (pool->mark != OBJECT_POOL_MARK)
-    fatal_misuse("object_pool_destroy", pool, "not a live object pool");
+  if (pool->mark != OBJECT_POOL_MARK || pool->ending)
+    no_live_pool(pool, "object_pool_destroy");
   lock_acquire(&heaps_lock);
   leave_all(pool);
   lock_release(&heaps_lock);
@@ -1488,5 +1642,5 @@ void object_pool_destroy(object_pool_t *pool)
     end_objects(pool, pool->arrays[k], "object_pool_destroy");
   for (uint32_t k = 0; k < pool->array_count; k++)
     array_destroy(pool, pool->arrays[k], "object_pool_destroy");
-  heap_free(pool->heap, pool, "object_pool_destroy");
+  record_give(pool->heap, pool, "object_pool_destroy");
 }

@@ -177,6 +177,48 @@ static void zero_on_shrink(void **state)
 enum { RESERVE = 8 << 20 };
 
 /* Growth up to the reserve cannot fail, whatever the system says. */
+/* In place, by whichever call, and for large blocks too: what is behind the new end may not stay. */
+static void zero_on_shrink_in_place(void **state)
+{
+  (void)state;
+  static const size_t block_sizes[] = {100, 3000, 100000, 3 << 20, 9 << 20};
+  pool_heap_t *heap = heap_with((pool_heap_options_t){.flags = POOL_HEAP_ZERO_ON_FREE});
+  for (size_t i = 0; i < COUNT_OF(block_sizes); i++)
+    for (int call = 0; call < 2; call++) {
+      size_t size = block_sizes[i], less = size * 3 / 4;
+      unsigned char *block = pool_heap_alloc(heap, size);
+      assert_non_null(block);
+      size_t usable = pool_usable_size(block);
+      memset(block, 0xa5, usable);
+      if (call == 0)
+        assert_true(pool_resize_in_place(block, less));
+      else
+        assert_ptr_equal(pool_heap_realloc(heap, block, less), block);
+      usable = pool_usable_size(block);
+      assert_true(usable >= less && block[less - 1] == 0xa5);
+      assert_true(all_zero(block + less, usable - less));
+      pool_heap_free(heap, block);
+    }
+  pool_heap_destroy(heap);
+}
+
+/* "The old block is untouched." */
+static void failed_realloc_wipes_nothing(void **state)
+{
+  (void)state;
+  static const size_t block_sizes[] = {100, 5000, 40000, 200000};
+  for (size_t i = 0; i < COUNT_OF(block_sizes); i++) {
+    pool_heap_t *heap = heap_with((pool_heap_options_t){.budget = 1 << 20, .flags = POOL_HEAP_ZERO_ON_FREE});
+    unsigned char *block = pool_heap_alloc(heap, block_sizes[i]);
+    assert_non_null(block);
+    pattern_write(block, block_sizes[i], i);
+    assert_null(pool_heap_realloc(heap, block, opaque(8 << 20)));
+    assert_true(pattern_holds(block, block_sizes[i], i));
+    pool_heap_free(heap, block);
+    pool_heap_destroy(heap);
+  }
+}
+
 static void reserve_is_there(void **state)
 {
   (void)state;
@@ -323,6 +365,8 @@ int main(void)
     cmocka_unit_test(large_findings),
     cmocka_unit_test(zero_on_free),
     cmocka_unit_test(zero_on_shrink),
+    cmocka_unit_test(zero_on_shrink_in_place),
+    cmocka_unit_test(failed_realloc_wipes_nothing),
     cmocka_unit_test(reserve_is_there),
     cmocka_unit_test(more_than_the_reserve),
     cmocka_unit_test(prefaulted),

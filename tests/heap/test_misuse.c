@@ -189,6 +189,34 @@ static void not_a_block(void **state)
   }
 }
 
+/* ---- a heap that others count on ---- */
+
+static void destroy_parent(void *unused)
+{
+  (void)unused;
+  pool_heap_t *parent = heap_with_budget(4 << 20);
+  heap_with((pool_heap_options_t){.parent = parent});
+  pool_heap_destroy(parent);
+}
+
+static void destroy_overflow(void *unused)
+{
+  (void)unused;
+  pool_heap_t *overflow = heap_with_budget(4 << 20);
+  heap_with((pool_heap_options_t){.overflow = overflow});
+  pool_heap_destroy(overflow);
+}
+
+static void used_by_others(void **state)
+{
+  (void)state;
+  aborts_with(destroy_parent, NULL, "still the parent or the overflow of a live heap");
+  aborts_with(destroy_overflow, NULL, "still the parent or the overflow of a live heap");
+  pool_heap_t *parent = heap_with_budget(4 << 20), *child = heap_with((pool_heap_options_t){.parent = parent, .overflow = parent});
+  pool_heap_destroy(child);
+  pool_heap_destroy(parent);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -197,6 +225,7 @@ int main(void)
     cmocka_unit_test(the_default_heap_has_no_end),
     cmocka_unit_test(block_of_another_heap),
     cmocka_unit_test(not_a_block),
+    cmocka_unit_test(used_by_others),
   };
   return cmocka_run_group_tests_name("misuse", tests, NULL, NULL);
 }

@@ -336,6 +336,70 @@ static void heap_checked_overrun_seen_by_pool_free(void)
   block[SMALL] = 'x';
   pool_free(block);
 }
+
+/* Bugs with an object pool. */
+static object_pool_t *object_pool_in(pool_heap_t *heap)
+{
+  object_pool_options_t options = {.name = "mine", .object_size = SMALL, .capacity = 10, .heap = heap};
+  object_pool_t *pool = object_pool_create(&options);
+  if (!pool)
+    _exit(3);
+  return pool;
+}
+
+static void *object_of(object_pool_t *pool)
+{
+  void *object = object_pool_get(pool);
+  if (!object)
+    _exit(3);
+  return hidden(object);
+}
+
+static void object_pool_put_static(void) { object_pool_put(object_pool_in(NULL), hidden(static_memory)); }
+
+static void object_pool_put_twice(void)
+{
+  object_pool_t *pool = object_pool_in(NULL);
+  void *object = object_of(pool);
+  object_pool_put(pool, object);
+  object_pool_put(pool, object);
+}
+
+static void object_pool_put_after_destroy(void)
+{
+  object_pool_t *pool = object_pool_in(NULL);
+  void *object = object_of(pool);
+  object_pool_destroy(pool);
+  object_pool_put(pool, object);
+}
+
+static void object_pool_get_after_destroy(void)
+{
+  object_pool_t *pool = object_pool_in(NULL);
+  object_pool_put(pool, object_of(pool));
+  object_pool_destroy(pool);
+  if (object_pool_get(pool) == NULL)
+    _exit(4);
+}
+
+static void object_pool_put_after_heap_destroy(void)
+{
+  pool_heap_t *heap = heap_with(0);
+  object_pool_t *pool = object_pool_in(heap);
+  void *object = object_of(pool);
+  pool_heap_destroy(heap);
+  object_pool_put(pool, object);
+}
+
+static void object_pool_get_after_heap_reset(void)
+{
+  pool_heap_t *heap = heap_with(0);
+  object_pool_t *pool = object_pool_in(heap);
+  object_pool_put(pool, object_of(pool));
+  pool_heap_reset(heap);
+  if (object_pool_get(pool) == NULL)
+    _exit(4);
+}
 #endif
 
 static const struct {
@@ -387,6 +451,12 @@ static const struct {
   {"heap-checked-write-after-free", heap_checked_write_after_free},
   {"heap-checked-overrun", heap_checked_overrun},
   {"heap-checked-overrun-seen-by-pool-free", heap_checked_overrun_seen_by_pool_free},
+  {"object-pool-put-static", object_pool_put_static},
+  {"object-pool-put-twice", object_pool_put_twice},
+  {"object-pool-put-after-destroy", object_pool_put_after_destroy},
+  {"object-pool-get-after-destroy", object_pool_get_after_destroy},
+  {"object-pool-put-after-heap-destroy", object_pool_put_after_heap_destroy},
+  {"object-pool-get-after-heap-reset", object_pool_get_after_heap_reset},
 #endif
 };
 

@@ -27,11 +27,12 @@ static void check_bits(const object_array_t *array)
 static void check_hot(const object_pool_t *pool)
 {
   const hot_t *hot = pool->hot, *other = hot == &pool->front ? &pool->shared : &pool->front;
-  must(other->object == HOT_NONE && other->uses % 2 == 1);
-  if (hot->object == HOT_NONE) {
-    must(hot->uses % 2 == 1);                                                /* O4 */
+  must(!other->object && !other->state);
+  if (!hot->object) {
+    must(!hot->state);                                                       /* O4 */
     return;
   }
+  must(hot_is_free(hot) != hot_is_live(hot) && hot_is_live(hot) == hot_uses(hot) % 2);
   must(!pool->hooked && !bit_test(hot->array->level[0], hot->position));
   must(hot->object == hot->array->objects + hot->position * pool->stride);
 }
