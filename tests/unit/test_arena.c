@@ -368,7 +368,7 @@ static void mapped_in_steps(void *argument)
 static void little_memory(void *argument)
 {
   const size_t *limit = argument;
-  size_t most = *limit == SIZE_MAX ? SIZE_MAX : *limit / 64 / UNIT;
+  size_t most = *limit == SIZE_MAX ? SIZE_MAX : *limit / 256 / UNIT;
   must(committed_for(5, *limit) == min_size(4, most));
 }
 
@@ -506,15 +506,24 @@ static void model_purge(model_t *model)
   }
 }
 
+/* Of runs and long bitmaps, as far as they are mapped. */
+static size_t record_bytes(const arena_t *arena)
+{
+  must(arena->runs_end >= (char *)(arena->runs + arena->committed));
+  must(arena->long_bitmaps_end >= (char *)(arena->long_bitmaps + arena->committed * LONG_BITMAP_WORDS));
+  return (size_t)(arena->runs_end - (const char *)arena) + (size_t)(arena->long_bitmaps_end - (char *)arena->long_bitmaps);
+}
+
 static void model_contract(model_t *model)
 {
   arena_t *arena = model->arena;
-  size_t end = naive_end_of_use(arena), committed = arena->committed, mapped = os_fake.mapped_bytes;
+  size_t end = naive_end_of_use(arena), committed = arena->committed, mapped = os_fake.mapped_bytes, records = record_bytes(arena);
   bool all = dice_below(&model->dice, 2), refuses = os_fake.fail_kinds >> OS_UNMAP & 1;
   arena_contract(arena, all);
   bool contracted = arena->committed < committed;
   must(contracted == (!refuses && committed - end >= (all ? 1 : max_size(16, committed / 8))));
-  must(arena->committed == (contracted ? end : committed) && os_fake.mapped_bytes == mapped - (committed - arena->committed) * UNIT);
+  must(arena->committed == (contracted ? end : committed) && os_fake.mapped_bytes == mapped - (committed - arena->committed) * UNIT - (records - record_bytes(arena)));
+  must(!contracted || record_bytes(arena) <= end * (sizeof(run_t) + LONG_BITMAP_WORDS * 8) + 64 * KIB + 32 * KIB);
 }
 
 static void model_ask(model_t *model)
@@ -600,7 +609,7 @@ IN_CHILD(what_was_freed)
 
 static void little_memory_test(void **state)
 {
-  static const size_t limits[] = {SIZE_MAX, GIB, 16 * MIB, 12 * MIB, 4 * MIB, MIB};
+  static const size_t limits[] = {SIZE_MAX, GIB, 64 * MIB, 48 * MIB, 16 * MIB, MIB};
   (void)state;
   for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
     in_child(little_memory, (void *)(uintptr_t)&limits[i]);

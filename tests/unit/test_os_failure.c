@@ -324,11 +324,26 @@ static void other_page_sizes(void **state)
     in_child(run_with_pages, &size);
 }
 
+static void run_with_a_limit(void *argument)
+{
+  os_fake.memory_limit = *(const size_t *)argument;
+  run_with_failures(0, 0);
+  must(space_is_short);
+  run_with_failures(40, 60);
+}
+
+static void little_memory(void **state)
+{
+  (void)state;
+  for (size_t limit = 16 * MIB; limit < 256 * MIB; limit *= 3)
+    in_child(run_with_a_limit, &limit);
+}
+
 /* With nothing left, a block of a larger class serves: zeroed to its own end, not to that of the class asked for. */
 static void zeroed_though_borrowed(void *argument)
 {
   enum { FEW = 40 };
-  char *blocks[FEW];
+  char *volatile blocks[FEW];
   (void)argument;
   os_fake_heal();
   for (size_t i = 0; i < FEW; i++)
@@ -342,7 +357,7 @@ static void zeroed_though_borrowed(void *argument)
   for (size_t size = 700; size < 1000; size += 100) {
     char *block = pool_zalloc(size);
     must(block && pool_usable_size(block) == 1024 && all_zero(block, 1024));
-    memset(block, 7, 1024);
+    pattern_write(blocks[0] = block, 1024, 7);
   }
 }
 
@@ -360,6 +375,7 @@ int main(void)
     cmocka_unit_test(all_calls_fail_from_here),
     cmocka_unit_test(a_kind_of_call_fails),
     cmocka_unit_test(other_page_sizes),
+    cmocka_unit_test(little_memory),
     cmocka_unit_test(zeroed_though_borrowed_test),
   };
   report = mmap(NULL, sizeof *report, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

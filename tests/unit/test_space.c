@@ -266,8 +266,23 @@ static void under_a_limit(void *argument)
     run_t *run = take(&space_of_process, 1 + i % 7, 1);
     touch(run, (1 + i % 7) * UNIT);
     size_t used = space_of_process.used_units << UNIT_LOG2, records = 128 * KIB + used / 64;
-    must(os_fake.mapped_bytes <= used + *limit / 64 + records);
+    must(os_fake.mapped_bytes <= used + *limit / 256 + records);
   }
+}
+
+/* Where memory is short a run is soon a mapping; what is longer already can stay and become shorter. */
+static void short_of_memory(void *argument)
+{
+  const size_t *limit = argument;
+  os_fake_heal();
+  os_fake.memory_limit = *limit;
+  must(space_init() && space_is_short == (*limit < 256 * MIB));
+  must(space_longest_run() == (space_is_short ? 2 : 64));
+  run_t *run = take(&space_of_process, 2, 1);
+  must(space_lengthen(&space_of_process, run, 3) == !space_is_short);
+  space_shorten(&space_of_process, run, 1);
+  must(space_lengthen(&space_of_process, run, 2));
+  check_space(&space_of_process);
 }
 
 /* ---- on a budget's account ---- */
@@ -662,6 +677,7 @@ IN_CHILD(nothing_to_be_had)
 IN_CHILD(in_the_next_slot)
 WITH(in_the_slot_after_next, size_t, 0, 1, 2)
 WITH(under_a_limit, size_t, 4 * MIB, 16 * MIB, 64 * MIB)
+WITH(short_of_memory, size_t, SIZE_MAX, 256 * MIB, 256 * MIB - 1, MIB)
 IN_CHILD(charged)
 WITH(charged_beyond, bool, false, true)
 WITH(come_and_go, uint64_t, 1, 2, 3)
@@ -687,6 +703,7 @@ int main(void)
     cmocka_unit_test(in_the_next_slot_test),
     cmocka_unit_test(in_the_slot_after_next_test),
     cmocka_unit_test(under_a_limit_test),
+    cmocka_unit_test(short_of_memory_test),
     cmocka_unit_test(charged_test),
     cmocka_unit_test(charged_beyond_test),
     cmocka_unit_test(come_and_go_test),
