@@ -523,7 +523,9 @@ static void model_contract(model_t *model)
   bool contracted = arena->committed < committed;
   must(contracted == (!refuses && committed - end >= (all ? 1 : max_size(16, committed / 8))));
   must(arena->committed == (contracted ? end : committed) && os_fake.mapped_bytes == mapped - (committed - arena->committed) * UNIT - (records - record_bytes(arena)));
-  must(!contracted || record_bytes(arena) <= end * (sizeof(run_t) + LONG_BITMAP_WORDS * 8) + 64 * KIB + 32 * KIB);
+  must(!contracted || arena->long_bitmaps_end <= (char *)(arena->long_bitmaps + end * LONG_BITMAP_WORDS) + 32 * KIB + 4 * KIB);
+  for (size_t at = round_up(end, 64); contracted && at < committed; at++)   /* of no kind, or as it was */
+    must(arena->runs[at].kind == RUN_NONE);
 }
 
 static void model_ask(model_t *model)

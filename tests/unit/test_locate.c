@@ -308,6 +308,76 @@ static void many_guests_test(void **state)
     in_child(many_guests, &seed);
 }
 
+/* ---- while what it is about goes ---- */
+
+typedef struct freeing { size_t visited, count; } freeing_t;
+
+/* The blocks of the highest slabs are freed last, and their addresses and records go with them. */
+static bool free_all_but_the_first(const pool_block_t *block, void *context)
+{
+  freeing_t *freeing = context;
+  if (freeing->visited++)
+    pool_free(block->start);
+  if (freeing->visited == freeing->count)
+    pool_trim(0);
+  return true;
+}
+
+/* A visitor that frees what it is given takes away what the walk stands on. */
+static void walked_and_freed(void *argument)
+{
+  const size_t *size = argument;
+  size_t count = 40 * MIB / *size;
+  freeing_t freeing = {.count = count};
+  bring_up();
+  space_of_process.purge_delay_ms = 0;
+  for (size_t i = 0; i < count; i++)
+    must(pool_alloc(*size));
+  must(pool_heap_walk(pool_heap_default(), free_all_but_the_first, &freeing) && freeing.visited == count);
+  pool_trim(0);
+  must(space_of_process.used_units <= 4 && check_everything());
+}
+
+static void walked_and_freed_test(void **state)
+{
+  static const size_t sizes[] = {100, 2000, 30000, 100000};
+  (void)state;
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+    in_child(walked_and_freed, (void *)(uintptr_t)&sizes[i]);
+}
+
+static bool ending;
+
+static void *grow_and_shrink(void *argument)
+{
+  enum { MANY = 1200 };
+  static void *blocks[MANY];
+  (void)argument;
+  for (size_t turn = 0; turn < 20; turn++) {
+    for (size_t i = 0; i < MANY; i++)
+      must((blocks[i] = pool_alloc(30000)) != NULL);
+    for (size_t i = 0; i < MANY; i++)
+      pool_free(blocks[i]);
+    pool_trim(0);
+  }
+  __atomic_store_n(&ending, true, __ATOMIC_RELAXED);
+  return NULL;
+}
+
+/* Questions about slabs that end meanwhile, and the records of their arena with them. */
+static void asked_meanwhile(void *argument)
+{
+  pthread_t thread;
+  dice_t dice = {3};
+  (void)argument;
+  bring_up();
+  must(pthread_create(&thread, NULL, grow_and_shrink, NULL) == 0);
+  while (!__atomic_load_n(&ending, __ATOMIC_RELAXED))
+    pool_in_use((char *)class_window.start + dice_below(&dice, 50 * MIB));
+  pthread_join(thread, NULL);
+  must(check_everything());
+}
+
 /* ---- misuse ---- */
 
 static void free_default(void *block) { pool_free(block); }
@@ -336,8 +406,6 @@ static void told_apart(void *argument)
 }
 
 /* ---- beside threads ---- */
-
-static bool ending;
 
 static void *come_and_go(void *argument)
 {
@@ -402,6 +470,7 @@ IN_CHILD(of_a_checked_heap)
 IN_CHILD(in_magazines_and_spares)
 IN_CHILD(anything_at_all)
 IN_CHILD(in_a_block)
+IN_CHILD(asked_meanwhile)
 IN_CHILD(told_apart)
 IN_CHILD(beside_threads)
 
@@ -416,6 +485,8 @@ int main(void)
     cmocka_unit_test(in_a_block_test),
     cmocka_unit_test(in_each_other_test),
     cmocka_unit_test(many_guests_test),
+    cmocka_unit_test(walked_and_freed_test),
+    cmocka_unit_test(asked_meanwhile_test),
     cmocka_unit_test(told_apart_test),
     cmocka_unit_test(beside_threads_test),
   };
