@@ -214,12 +214,12 @@ static plan_t plan_region(const pool_heap_options_t *o)
   return plan;
 }
 
-/* The units of a small region: a run, or a mapping where they are too many. */
-static char *take_small_region(heap_t *heap, size_t bytes, bool *dirty)
+/* The units of a small region: a run, or a mapping where they are too many. A unit may be more than a page, and is aligned as such. */
+static char *take_small_region(heap_t *heap, size_t bytes, size_t alignment, bool *dirty)
 {
   bool zeroed;
   if (bytes > space_longest_run() << UNIT_LOG2) {
-    heap->region_huge = huge_take(bytes, 1, heap, true, &zeroed);
+    heap->region_huge = huge_take(bytes, alignment, heap, true, &zeroed);
     *dirty = heap->region_huge && !zeroed;
     return heap->region_huge ? huge_start(heap->region_huge) : NULL;
   }
@@ -241,7 +241,7 @@ static bool take_region(heap_t *heap, const plan_t *plan)
   } else {
     heap->region_kind = REGION_SMALL;
     heap->arena_records = metadata_take(plan->arena_records, heap->own_page ? os_page_size() : METADATA_ALIGNMENT);
-    heap->region = heap->arena_records ? take_small_region(heap, plan->units << plan->unit_log2, &dirty) : NULL;
+    heap->region = heap->arena_records ? take_small_region(heap, plan->units << plan->unit_log2, (size_t)1 << plan->unit_log2, &dirty) : NULL;
     if (!heap->region)
       return false;
     space_init_region(&heap->own_space, &heap->own_arena, heap->arena_records, heap->region, plan->units, plan->unit_log2, dirty);

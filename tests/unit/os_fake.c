@@ -75,17 +75,19 @@ static void unmap(void *p, size_t size)
 
 size_t os_page_size(void) { return os_fake.page_size; }
 
+/* As aligned as is asked, and no more, so that nobody can count on more. */
 void *os_map(size_t size, size_t alignment)
 {
   alignment = max_size(alignment, os_fake.page_size);
-  if (fails(OS_MAP) || size > SIZE_MAX - alignment)
+  if (fails(OS_MAP) || alignment > SIZE_MAX / 2 || size > SIZE_MAX - 2 * alignment)
     return NULL;
-  char *p = map(NULL, size + alignment, 0);
+  char *p = map(NULL, size + 2 * alignment, 0);
   if (!p)
     return NULL;
   char *aligned = (char *)round_up((uintptr_t)p, alignment);
+  aligned += (uintptr_t)aligned & alignment ? 0 : alignment;
   unmap(p, (size_t)(aligned - p));
-  unmap(aligned + size, (size_t)(p + alignment - aligned));
+  unmap(aligned + size, (size_t)(p + 2 * alignment - aligned));
   return aligned;
 }
 
