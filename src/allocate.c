@@ -324,7 +324,10 @@ static void *reallocate_dying(const void *block, size_t size)
 {
   size_t had = dying_usable_size(block);
   void *to = had ? dying_allocate(size, 1) : NULL;
-  return to ? memcpy(to, block, min_size(had, size)) : NULL;
+  if (to)
+    return memcpy(to, block, min_size(had, size));
+  errno = ENOMEM;
+  return NULL;
 }
 
 void *heap_reallocate(heap_t *heap, void *block, size_t size, const char *call)

@@ -303,12 +303,16 @@ static size_t end_of_use(const arena_t *arena)
   return 0;
 }
 
-/* The records of units that are not there any more. */
-static void unmap_rest(char **end, const void *needed)
+/* The records of units that are not there any more. A bitmap is nobody's but its slab's. A run stays readable, as one of no kind: a
+ * question about an address and a walk look at the run of a slab that may have ended since they found it. */
+static void give_rest(arena_t *arena, size_t units)
 {
-  char *from = (char *)round_up((uintptr_t)needed, os_page_size());
-  if (from + RECORDS_STEP <= *end && os_unmap(from, (size_t)(*end - from)))
-    *end = from;
+  char *runs = (char *)round_up((uintptr_t)(arena->runs + units), os_page_size());
+  char *bitmaps = (char *)round_up((uintptr_t)(arena->long_bitmaps + units * LONG_BITMAP_WORDS), os_page_size());
+  if (runs + RECORDS_STEP <= arena->runs_end)
+    os_purge(runs, (size_t)(arena->runs_end - runs));
+  if (bitmaps + RECORDS_STEP <= arena->long_bitmaps_end && os_unmap(bitmaps, (size_t)(arena->long_bitmaps_end - bitmaps)))
+    arena->long_bitmaps_end = bitmaps;
 }
 
 void arena_contract(arena_t *arena, bool all)
@@ -318,8 +322,7 @@ void arena_contract(arena_t *arena, bool all)
   if (units < least || !os_unmap(arena->base + (end << arena->unit_log2), units << arena->unit_log2))
     return;
   arena->committed = (uint32_t)end;
-  unmap_rest(&arena->runs_end, arena->runs + end);
-  unmap_rest(&arena->long_bitmaps_end, arena->long_bitmaps + end * LONG_BITMAP_WORDS);
+  give_rest(arena, end);
 }
 
 /* ---- questions ---- */

@@ -87,8 +87,8 @@ bool arena_highest_dirty(arena_t *arena, size_t below, size_t *from, size_t *to)
 void arena_begin_purge(arena_t *arena, size_t from, size_t to);
 void arena_end_purge(arena_t *arena, size_t from, size_t to, bool purged);
 
-/* Unmaps the units behind the last that is in use or dirty, and their records, if they are many, or any at `all`. Touches no
- * memory. */
+/* Unmaps the units behind the last that is in use or dirty, if they are many, or any at `all`; their records go with them. Touches
+ * no memory. */
 void arena_contract(arena_t *arena, bool all);
 
 /* The run that `address` is in; NULL: none. */

@@ -175,7 +175,8 @@ static uint64_t node_for(const uint64_t *map, size_t from, size_t to)
   return low | (uint64_t)run << SPAN_LENGTH_BITS | (uint64_t)longest << (2 * SPAN_LENGTH_BITS);
 }
 
-/* The words' nodes by their bits, and one way up the tree by all the bits below, another one each time. */
+/* The words' nodes by their bits, and one way up the tree by all the bits below, another one each time. An arena whose first unit is
+ * somebody else's has no words. */
 static void check_tree(const arena_t *arena)
 {
   static size_t turn;
@@ -183,7 +184,7 @@ static void check_tree(const arena_t *arena)
   size_t words = (arena->unit_count + WORD_BITS - 1) / WORD_BITS, bits = WORD_BITS;
   for (size_t w = 0; w < words; w++)
     expect(tree->node[tree->leaves + w] == node_for(tree->map, w * WORD_BITS, (w + 1) * WORD_BITS), "B1", "a word's node is wrong", &tree->map[w]);
-  for (size_t i = tree->leaves + turn++ % words; i; i /= 2, bits *= 2) {
+  for (size_t i = words ? tree->leaves + turn++ % words : 0; i; i /= 2, bits *= 2) {
     size_t first = i, level = 1;
     while (first > 1) {
       first /= 2;

@@ -13,19 +13,29 @@ _Static_assert(2 * (size_t)MAP_PLANE <= MAP_SLOTS * SLOT && OS_WINDOW_ALIGNMENT 
 
 static size_t map_bytes(size_t slots) { return round_up(slots << (SLOT_LOG2 - UNIT_LOG2), os_page_size()); }
 
-/* Both planes for the slots [from, to). */
-static bool map_planes(char *base, size_t from, size_t to)
+/* How far each plane is mapped, in slots. The front plane is ahead where there was no memory for the other. */
+static size_t front_slots, heap_slots;
+
+static bool map_plane(char *plane, size_t *slots, size_t end)
 {
-  char *heap = base + map_bytes(from), *front = heap + MAP_PLANE;
-  size_t bytes = map_bytes(to) - map_bytes(from);
-  if (!bytes)
-    return true;
-  if (os_map_at(front, bytes) != OS_MAPPED)
-    return false;
-  if (os_map_at(heap, bytes) == OS_MAPPED)
-    return true;
-  os_unmap(front, bytes);
-  return false;
+  size_t from = map_bytes(*slots), to = map_bytes(max_size(end, *slots));
+  bool mapped = to == from || os_map_at(plane + from, to - from) == OS_MAPPED;
+  if (mapped)
+    *slots = max_size(end, *slots);
+  return mapped;
+}
+
+static bool map_planes(char *base, size_t end)
+{
+  return map_plane(base + MAP_PLANE, &front_slots, end) && map_plane(base, &heap_slots, end);
+}
+
+/* Nothing is mapped where the window will not be. */
+static void give_up(char *base)
+{
+  if (front_slots)
+    os_unmap(base + MAP_PLANE, map_bytes(front_slots));
+  front_slots = 0;
 }
 
 /* A stretch where the first piece of the map can be had. */
@@ -37,8 +47,12 @@ bool window_init(void)
     return true;
   for (unsigned attempt = 0; (base = os_window(attempt, &size)) != NULL; attempt++) {
     size_t slots = size >> SLOT_LOG2;
-    if (slots <= MAP_SLOTS + METADATA_SLOTS || !map_planes(base, 0, 1))
+    if (slots <= MAP_SLOTS + METADATA_SLOTS)
       continue;
+    if (!map_planes(base, 1)) {
+      give_up(base);
+      continue;
+    }
     slots_most = min_size(slots - MAP_SLOTS - METADATA_SLOTS, SLOTS_MOST);
     class_window.map = (uint8_t *)base + MAP_PLANE;
     class_window.start = (uintptr_t)base + (MAP_SLOTS + METADATA_SLOTS) * SLOT;
@@ -62,7 +76,7 @@ bool window_open(size_t end)
   size_t open = window_slots_open();
   if (end <= open)
     return true;
-  if (end > slots_most || !map_planes(window_base, max_size(open, 1), end))
+  if (end > slots_most || !map_planes(window_base, end))
     return false;
   __atomic_store_n(&class_window.extent, end << (SLOT_LOG2 - ALIGNMENT_LOG2), __ATOMIC_RELEASE);
   return true;

@@ -201,7 +201,7 @@ bool large_is_huge(const heap_t *heap, size_t size, size_t alignment);
 
 /* A block of the default heap that a thread frees and takes again, without a lock. False, NULL: not this one. */
 bool  large_give_spare(thread_t *thread, void *block, const char *call);
-void *large_take_spare(thread_t *thread, size_t size);
+void *large_take_spare(thread_t *thread, size_t size);   /* size > 0 */
 void  large_flush_spares(thread_t *thread);
 void  large_tick_spares(thread_t *thread);
 

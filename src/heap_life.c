@@ -214,12 +214,12 @@ static plan_t plan_region(const pool_heap_options_t *o)
   return plan;
 }
 
-/* The units of a small region: a run, or a mapping where they are too many. */
-static char *take_small_region(heap_t *heap, size_t bytes, bool *dirty)
+/* The units of a small region: a run, or a mapping where they are too many. A unit may be more than a page, and is aligned as such. */
+static char *take_small_region(heap_t *heap, size_t bytes, size_t alignment, bool *dirty)
 {
   bool zeroed;
   if (bytes > space_longest_run() << UNIT_LOG2) {
-    heap->region_huge = huge_take(bytes, 1, heap, true, &zeroed);
+    heap->region_huge = huge_take(bytes, alignment, heap, true, &zeroed);
     *dirty = heap->region_huge && !zeroed;
     return heap->region_huge ? huge_start(heap->region_huge) : NULL;
   }
@@ -241,7 +241,7 @@ static bool take_region(heap_t *heap, const plan_t *plan)
   } else {
     heap->region_kind = REGION_SMALL;
     heap->arena_records = metadata_take(plan->arena_records, heap->own_page ? os_page_size() : METADATA_ALIGNMENT);
-    heap->region = heap->arena_records ? take_small_region(heap, plan->units << plan->unit_log2, &dirty) : NULL;
+    heap->region = heap->arena_records ? take_small_region(heap, plan->units << plan->unit_log2, (size_t)1 << plan->unit_log2, &dirty) : NULL;
     if (!heap->region)
       return false;
     space_init_region(&heap->own_space, &heap->own_arena, heap->arena_records, heap->region, plan->units, plan->unit_log2, dirty);
@@ -394,22 +394,14 @@ static void enter_list(heap_t *heap)
     guests_enter(heap);
 }
 
-/* Whoever counts on the heap would go on with a record that is gone. */
 static void leave_list(heap_t *heap)
 {
   lock_acquire(&heaps_lock);
-  bool used = heap->users != 0;
-  if (!used) {
-    heap->previous->next = heap->next;
-    if (heap->next)
-      heap->next->previous = heap->previous;
-    count_users(heap, -(size_t)1);
-  }
+  heap->previous->next = heap->next;
+  if (heap->next)
+    heap->next->previous = heap->previous;
+  count_users(heap, -(size_t)1);
   lock_release(&heaps_lock);
-  if (used)
-    fatal_misuse("pool_heap_destroy", heap, "still the parent or the overflow of a live heap");
-  if (heap->region_kind == REGION_GUEST)
-    guests_leave(heap);
 }
 
 heap_t *heap_create(const pool_heap_options_t *options)
@@ -482,9 +474,21 @@ static void give_records(heap_t *heap)
   heap_give_record(heap, (void *)(uintptr_t)heap->class_sizes, class_table_bytes(heap));
 }
 
+/* Whoever counts on the heap would go on with a record that is gone. */
+static void refuse_if_used(const heap_t *heap)
+{
+  lock_acquire(&heaps_lock);
+  bool used = heap->users != 0;
+  lock_release(&heaps_lock);
+  if (used)
+    fatal_misuse("pool_heap_destroy", heap, "still the parent or the overflow of a live heap");
+}
+
 /* Nobody finds the heap by an address any more. */
 static void hide_region(heap_t *heap)
 {
+  if (heap->region_kind == REGION_GUEST)
+    guests_leave(heap);
   if (heap->region_run)
     run_become(heap->region_run, RUN_NONE, NULL);
   if (heap->region_huge)
@@ -493,26 +497,22 @@ static void hide_region(heap_t *heap)
     space_hide_slots(&heap->own_space);
 }
 
-/* Somebody may be looking at what is about to go: a question about an address, a tick. They hold the lock. */
-static void wait_for_onlookers(void)
-{
-  lock_acquire(&heaps_lock);
-  lock_release(&heaps_lock);
-}
-
+/* A fork takes the locks of the heaps in the list, so the heap stays there until nothing of it is in anybody's reach: no pool is due
+ * for a tick, no thread has magazines. Somebody may still be looking at what is about to go, a question about an address, a tick;
+ * they hold the lock of the list. */
 void heap_destroy(heap_t *heap)
 {
+  refuse_if_used(heap);
   drop_dependents(heap);
   if (heap->zero_on_free)
     heap_walk(heap, zero_block, NULL);
-  leave_list(heap);
   if (heap->cached)
     threads_visit(heap, true, drop_magazines);
   FOR_EACH_POOL(pool, heap)
     pool_finish(pool);
   large_free_all(heap);
   hide_region(heap);
-  wait_for_onlookers();
+  leave_list(heap);
   give_records(heap);
   budget_discharge(&heap->budget, budget_held(&heap->budget));
   release_memory(heap);

@@ -48,8 +48,10 @@ static void count_kept(const huge_t *huge, bool more)
   size_t bytes = huge->clean ? 0 : huge_size(huge);
   kept_count += more ? 1 : -(size_t)1;
   __atomic_store_n(&kept_bytes, kept_bytes + (more ? bytes : -bytes), __ATOMIC_RELAXED);
-  low_kept = min_size(low_kept, kept_bytes);
 }
+
+/* A range leaves the list whole to be cut or to be joined with another: only what is left in the end was not needed. */
+static void note_low(void) { low_kept = min_size(low_kept, kept_bytes); }
 
 static void kept_leave(huge_t *huge)
 {
@@ -146,21 +148,24 @@ static huge_t *cut(huge_t *huge, size_t size)
   return rest;
 }
 
-/* The oldest beyond `keep` bytes and KEPT_MOST ranges, or its high end, out of the list; at most `tries` are left to try. NULL: none. */
+/* The oldest beyond `keep` bytes and KEPT_MOST ranges, or its high end, out of the list; at most `tries` are left to try. NULL: none.
+ * Clean ranges cost addresses alone: they go where there are too many, or nothing is to be kept. */
 static huge_t *next_to_dispose(size_t keep, size_t *tries)
 {
   lock_acquire(&huge_lock);
-  huge_t *huge = *tries && (kept_bytes > keep || kept_count > KEPT_MOST) ? oldest : NULL;
-  while (huge && huge->clean && kept_count <= KEPT_MOST)
+  bool clean_too = !keep || kept_count > KEPT_MOST;
+  huge_t *huge = *tries && (clean_too || kept_bytes > keep) ? oldest : NULL;
+  while (huge && huge->clean && !clean_too)
     huge = huge->newer;
   if (huge) {
-    size_t beyond = kept_bytes > keep ? round_up(kept_bytes - keep, os_page_size()) : huge_size(huge);
+    size_t beyond = kept_bytes > keep && !huge->clean ? round_up(kept_bytes - keep, os_page_size()) : huge_size(huge);
     kept_leave(huge);
     huge_t *rest = beyond < huge_size(huge) ? cut(huge, huge_size(huge) - beyond) : NULL;
     if (rest) {
       kept_enter(huge);
       huge = rest;
     }
+    note_low();
   }
   lock_release(&huge_lock);
   *tries -= huge != NULL;
@@ -277,6 +282,7 @@ static huge_t *take_kept(size_t size, size_t alignment)
     kept_leave(huge);
     if (huge_size(huge) >= size)
       huge = carve(huge, size, alignment);
+    note_low();
   }
   lock_release(&huge_lock);
   if (!huge || huge_size(huge) == size || (alignment <= os_page_size() && grow(huge, size)))
@@ -301,7 +307,10 @@ static huge_t *take_new(size_t size, size_t alignment)
   lock_release(&huge_lock);
   if (!huge)
     return NULL;
-  if (map_new(huge, size, alignment) || (dispose_beyond(0) && map_new(huge, size, alignment)))
+  if (map_new(huge, size, alignment))
+    return huge;
+  dispose_beyond(0);   /* memory, or addresses that are clean */
+  if (map_new(huge, size, alignment))
     return huge;
   lock_acquire(&huge_lock);
   record_give(huge);

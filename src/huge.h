@@ -52,7 +52,8 @@ size_t huge_bytes(size_t size);
 /* What is kept, bytes. */
 size_t huge_kept_bytes(void);
 
-/* Unmaps what is kept beyond `keep` bytes, the oldest first; returns how many bytes of memory the system took. */
+/* Unmaps what is kept beyond `keep` bytes, the oldest first, and at 0 what holds no memory too; returns how many bytes of memory the
+ * system took. */
 size_t huge_release(size_t keep);
 
 /* Once in a quarter of the purge delay: what was not needed for so long is unmapped, what counts as lately halves. */

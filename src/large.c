@@ -185,8 +185,6 @@ void large_free_all(heap_t *heap)
  * Most large blocks come in few sizes and go soon. A run that is taken again by the thread that freed it costs no lock: it stays
  * in the heap's list, and its kind says whose turn it is. */
 
-static unsigned spare_units(size_t size) { return (unsigned)((size + UNIT - 1) >> UNIT_LOG2); }
-
 /* In the thread's own figures: an atomic addition for each would cost more than all the rest. */
 static void count_spare(spares_t *spares, size_t blocks, size_t bytes)
 {
@@ -261,8 +259,10 @@ static run_t *pop_spare(spares_t *spares, unsigned i)
 void *large_take_spare(thread_t *thread, size_t size)
 {
   spares_t *spares = &thread->spares;
-  unsigned i = spare_units(size) - 1;
-  if (i >= SPARE_UNITS_MOST || !spares->count[i])
+  if (size > SPARE_UNITS_MOST * UNIT)
+    return NULL;
+  unsigned i = (unsigned)((size - 1) >> UNIT_LOG2);
+  if (!spares->count[i])
     return NULL;
   run_t *run = pop_spare(spares, i);
   set_size(run, round_up(size, os_page_size()));

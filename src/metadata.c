@@ -94,13 +94,16 @@ static void *take_new(size_t size, size_t alignment)
   return NULL;
 }
 
+/* A record of a page or more begins at a page, so that what is given back serves whoever asks for whole pages. */
+static size_t least_alignment(size_t size) { return size < os_page_size() ? METADATA_ALIGNMENT : os_page_size(); }
+
 void *metadata_take(size_t size, size_t alignment)
 {
   size = rounded(size);
   lock_acquire(&metadata_lock);
-  void *record = alignment <= METADATA_ALIGNMENT ? take_given(size) : NULL;
+  void *record = alignment <= least_alignment(size) ? take_given(size) : NULL;
   if (!record)
-    record = take_new(size, max_size(alignment, METADATA_ALIGNMENT));
+    record = take_new(size, max_size(alignment, least_alignment(size)));
   if (record)
     __atomic_store_n(&taken, taken + size, __ATOMIC_RELAXED);
   lock_release(&metadata_lock);

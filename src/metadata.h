@@ -16,7 +16,7 @@ enum { METADATA_ALIGNMENT = 64 };   /* of every record, at least */
 /* Zeroed; `alignment` is a power of two up to a page. NULL: no memory. */
 void *metadata_take(size_t size, size_t alignment);
 
-/* Takes back what was taken with METADATA_ALIGNMENT and this size. */
+/* Takes back what was taken with this size. One smaller than a page is used again with METADATA_ALIGNMENT alone. */
 void metadata_give(void *record, size_t size);
 
 /* Bytes taken and not given back. */

@@ -71,6 +71,18 @@ static size_t reserve_slots(size_t count)
   return found ? first : SLOTS_MOST;
 }
 
+/* With as many units as there is room for, or with so many, which are mapped at once. */
+static taken_t create_at(space_t *space, size_t slot, size_t units, arena_t **arena)
+{
+  taken_t taken = arena_create(space, slot, units, arena);
+  if (taken != TAKEN || !units)
+    return taken;
+  taken = arena_commit_all(*arena);
+  if (taken != TAKEN)
+    arena_destroy(*arena);
+  return taken;
+}
+
 /* Slots where something else turns up stay reserved for good. */
 static taken_t create_arena(space_t *space, size_t units, size_t count, arena_t **arena)
 {
@@ -79,7 +91,7 @@ static taken_t create_arena(space_t *space, size_t units, size_t count, arena_t 
     size_t slot = reserve_slots(count);
     if (slot == SLOTS_MOST)
       return NO_MEMORY;
-    taken = arena_create(space, slot, units, arena);
+    taken = create_at(space, slot, units, arena);
     if (taken == NO_MEMORY)
       set_slots(slot, count, NULL);
   }
@@ -133,12 +145,6 @@ bool space_init_slots(space_t *space, size_t units)
   arena_t *arena;
   if (units > SPAN_BITS_MOST || create_arena(space, units, arena_slots_for(units), &arena) != TAKEN)
     return false;
-  if (arena_commit_all(arena) != TAKEN) {
-    size_t slot = arena->slot, count = arena->slots;
-    arena_destroy(arena);
-    set_slots(slot, count, NULL);
-    return false;
-  }
   *space = (space_t){.fixed = arena, .unit_log2 = UNIT_LOG2, .alignment = UNIT, .purgeable = true, .purge_delay_ms = PURGE_NEVER};
   set_slots(arena->slot, arena->slots, arena);
   return true;
@@ -192,7 +198,8 @@ static arena_t *new_arena(space_t *space)
   return arena;
 }
 
-/* A new arena helps where there was no room, not where the system has no memory left. */
+/* A new arena helps where there was no room, not where the system has no memory left; and the one after it where somebody else is
+ * in the way of the first. */
 static run_t *search(space_t *space, size_t units, size_t alignment)
 {
   run_t *run = NULL;
@@ -205,8 +212,11 @@ static run_t *search(space_t *space, size_t units, size_t alignment)
       return run;
     no_memory |= taken == NO_MEMORY;
   }
-  arena_t *arena = no_memory ? NULL : new_arena(space);
-  return arena && take_from(arena, units, alignment, &run) == TAKEN ? run : NULL;
+  for (int tries = 0; tries < SLOT_TRIES && !no_memory && !run; tries++) {
+    arena_t *arena = new_arena(space);
+    no_memory = !arena || take_from(arena, units, alignment, &run) == NO_MEMORY;
+  }
+  return run;
 }
 
 run_t *space_take(space_t *space, size_t units, size_t alignment)
@@ -357,9 +367,10 @@ bool space_had_run(const void *address)
 
 bool space_had_run_fixed(space_t *space, const void *address) { return had_run(space->fixed, address); }
 
+/* A run that begins before `from` in the same unit is not meant. */
 static bool next_in(const arena_t *arena, const char *from, run_wanted_fn *wanted, void *context)
 {
-  size_t at = from > arena->base ? unit_of(arena, from) : 0, end = arena->used_end;
+  size_t at = from > arena->base ? unit_of(arena, from - 1) + 1 : 0, end = arena->used_end;
   for (at = bits_next_set(arena->start, at, end); at < end; at = bits_next_set(arena->start, at + 1, end))
     if (wanted(arena, &arena->runs[at], context))
       return true;

@@ -5,6 +5,7 @@
 #include "metadata.h"
 #include "option.h"
 #include "os/fatal.h"
+#include <errno.h>
 
 static lock_t ready_lock;
 static bool ready;         /* stored with release once everything below is set, read with acquire */
@@ -126,6 +127,8 @@ void *dying_allocate(size_t size, size_t alignment)
 {
   size_t bytes = size <= PTRDIFF_MAX ? round_up(size + !size, os_page_size()) : 0;
   void *block = bytes ? os_map(bytes, max_size(alignment, os_page_size())) : NULL;
+  if (!block)
+    errno = ENOMEM;
   unsigned i = dying_count++ % DYING_BLOCKS;
   dying_blocks[i].block = block;
   dying_blocks[i].size = bytes;

@@ -48,7 +48,7 @@ NOINLINE void *front_zalloc_slow(size_t size)
   if (size > SIZE_CACHED || !heap_front_ready() || heap_front.checked)
     return heap_allocate(&heap_front, size, 1, true);
   void *block = front_alloc(size);
-  return block ? memset(block, 0, size_class_size(size_class_of(size))) : NULL;
+  return block ? memset(block, 0, size_class_size(class_map_of(block))) : NULL;   /* it may be of a larger class */
 }
 
 NOINLINE void front_free_slow(void *block, const char *call)

@@ -36,7 +36,7 @@ size_t os_page_size(void)
 {
   static size_t size;
   if (!size)
-    size = getauxval(AT_PAGESZ);
+    size = getauxval(AT_PAGESZ);   /* always there, so that errno is left alone */
   return size;
 }
 
@@ -141,14 +141,15 @@ enum {
 };
 #define ADDRESSES_LOW (64 * GIB)
 
-static uint64_t random_number(void)
+/* Another one for each `turn`, also where the kernel has none and the clock has not gone on. */
+static uint64_t random_number(unsigned turn)
 {
   uint64_t number = (uintptr_t)&number;
   int saved = errno;
   if (syscall(SYS_getrandom, &number, sizeof number, 1 /* GRND_NONBLOCK */) < 0)
     number ^= os_now_ms();
   errno = saved;
-  return number * 0x9e3779b97f4a7c15u;
+  return (number + turn) * 0x9e3779b97f4a7c15u;
 }
 
 char *os_window(unsigned attempt, size_t *size)
@@ -159,7 +160,7 @@ char *os_window(unsigned attempt, size_t *size)
   unmap(probe, os_page_size());
   bool upwards = (uintptr_t)probe < ADDRESSES_LOW;
   size_t space = upwards ? 32 * ADDRESSES_LOW : (uintptr_t)probe, share = round_down(space / WINDOW_SHARE, OS_WINDOW_ALIGNMENT);
-  size_t away = space / (4 * WINDOW_SHARE) + (size_t)(random_number() % share);
+  size_t away = space / (4 * WINDOW_SHARE) + (size_t)(random_number(attempt) % share);
   *size = share;
   return (char *)round_down(upwards ? 2 * ADDRESSES_LOW + away : space - away - share, OS_WINDOW_ALIGNMENT);
 }
@@ -193,8 +194,9 @@ bool os_prefault(void *address, size_t size)
 {
   if (refused())
     return false;
-  if (!advise(address, size, MADV_POPULATE_WRITE))
-    return true;
+  int error = advise(address, size, MADV_POPULATE_WRITE);
+  if (error != EINVAL)
+    return !error;   /* there is no memory: touching it would end the program */
   for (size_t i = 0; i < size; i += os_page_size()) {   /* before Linux 5.14 */
     volatile char *p = (char *)address + i;
     *p = *p;
@@ -235,8 +237,10 @@ size_t os_memory_limit(void)
 
 uint64_t os_now_ms(void)
 {
-  struct timespec t;
+  struct timespec t = {0};
+  int saved = errno;
   clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+  errno = saved;
   return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
@@ -330,7 +334,10 @@ bool os_on_fork(void (*prepare)(void), void (*parent)(void), void (*child)(void)
 const char *os_environment(const char *name)
 {
   size_t length = strlen(name);
-  for (char **entry = getauxval(AT_SECURE) ? NULL : environ; entry && *entry; entry++)
+  int saved = errno;
+  bool secure = getauxval(AT_SECURE);
+  errno = saved;
+  for (char **entry = secure ? NULL : environ; entry && *entry; entry++)
     if (!strncmp(*entry, name, length) && (*entry)[length] == '=')
       return *entry + length + 1;
   return NULL;

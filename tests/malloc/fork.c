@@ -191,7 +191,7 @@ static void test_fork_while_others_use_large_blocks_alone(void **state)
   (void)state;
   pid_t child = fork();
   if (child == 0) {
-    alarm(CHILD_SECONDS * 4);
+    alarm(STUCK_SECONDS);
     fork_beside(4, allocate_large_until_stopped, 100000);
     _exit(0);
   }
@@ -232,7 +232,7 @@ static void test_handlers_of_others_allocate(void **state)
   (void)state;
   pid_t child = fork();
   if (child == 0) {
-    alarm(CHILD_SECONDS * 4);
+    alarm(STUCK_SECONDS);
     fork_with_handlers();
     _exit(0);
   }

@@ -19,6 +19,8 @@ void os_fake_heal(void)
   os_fake.fail_from = os_fake.fail_to = 0;
   os_fake.fail_kinds = 0;
   os_fake.fail_halfway = os_fake.occupied = false;
+  os_fake.locked = os_fake.locked_end = NULL;
+  os_fake.during = NULL;
 }
 
 /* Of all threads at once; a test has one that counts. */
@@ -42,6 +44,8 @@ static bool fails(os_call_t kind)
   }
   uint64_t n = __atomic_add_fetch(&os_fake.calls, 1, __ATOMIC_RELAXED);
   __atomic_add_fetch(&os_fake.count[kind], 1, __ATOMIC_RELAXED);
+  if (os_fake.during)
+    os_fake.during(kind);
   bool failing = os_fake.refuse || (n >= os_fake.fail_from && n < os_fake.fail_to) || (os_fake.fail_kinds >> kind & 1);
   if (failing)
     __atomic_add_fetch(&os_fake.failed, 1, __ATOMIC_RELAXED);
@@ -71,17 +75,19 @@ static void unmap(void *p, size_t size)
 
 size_t os_page_size(void) { return os_fake.page_size; }
 
+/* As aligned as is asked, and no more, so that nobody can count on more. */
 void *os_map(size_t size, size_t alignment)
 {
   alignment = max_size(alignment, os_fake.page_size);
-  if (fails(OS_MAP) || size > SIZE_MAX - alignment)
+  if (fails(OS_MAP) || alignment > SIZE_MAX / 2 || size > SIZE_MAX - 2 * alignment)
     return NULL;
-  char *p = map(NULL, size + alignment, 0);
+  char *p = map(NULL, size + 2 * alignment, 0);
   if (!p)
     return NULL;
   char *aligned = (char *)round_up((uintptr_t)p, alignment);
+  aligned += (uintptr_t)aligned & alignment ? 0 : alignment;
   unmap(p, (size_t)(aligned - p));
-  unmap(aligned + size, (size_t)(p + alignment - aligned));
+  unmap(aligned + size, (size_t)(p + 2 * alignment - aligned));
   return aligned;
 }
 
@@ -103,7 +109,8 @@ bool os_unmap(void *address, size_t size)
 bool os_purge(void *address, size_t size)
 {
   int saved = errno;
-  bool fail = fails(OS_PURGE);
+  bool locked = os_fake.locked_end > (char *)address && os_fake.locked < (char *)address + size;
+  bool fail = fails(OS_PURGE) || locked;
   if (fail && os_fake.fail_halfway)
     size = round_down(size / 2, os_fake.page_size);
   if (!fail || os_fake.fail_halfway)

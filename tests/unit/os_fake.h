@@ -21,6 +21,8 @@ typedef struct os_fake {
   uint32_t fail_kinds;            /* bits of os_call_t: these fail always */
   bool     fail_halfway;          /* a purge that fails has taken some pages, as madvise() does that meets a locked one */
   bool     occupied;              /* os_map_at() fails because something is there, not because there is no memory */
+  const char *locked, *locked_end;   /* a purge that meets these addresses fails */
+  void   (*during)(os_call_t kind);  /* called in each call that may fail, as another thread might come by */
   bool     no_fence;              /* the system has none */
   size_t   page_size;             /* 4 KiB; a multiple of the real one */
   size_t   memory_limit;          /* SIZE_MAX: none */

@@ -125,7 +125,8 @@ static void held(void **state)
     give(blocks[i]);
   for (size_t i = 0; i < 200; i++) {
     const run_t *slab = run_of(pool.space->fixed, blocks[i]);
-    bool in_slab = !pool_ask(&pool, slab, blocks[i]);
+    char *start;
+    bool in_slab = !pool_ask(&pool, slab, blocks[i], &start);
     assert_int_equal(magazines_hold(&magazines, 9, blocks[i]) + pool_depot_holds(&pool, blocks[i]) + in_slab, 1);
   }
 }

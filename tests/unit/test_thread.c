@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Threads begin, end, end without telling, go on after their end; what they held is somebody else's then. */
 #include "thread.h"
+#include "metadata.h"
 #include "os_fake.h"
 #include "unit.h"
 #include <pthread.h>
@@ -103,10 +104,10 @@ static void no_trace(void *argument)
   os_fake_heal();
   for (size_t i = 0; i < 5; i++)
     run(use, NULL);
-  size_t reserved = os_fake.reserved_bytes;
+  size_t mapped = os_fake.mapped_bytes;
   for (size_t i = 0; i < 2000; i++)
     run(use, NULL);
-  must(os_fake.reserved_bytes == reserved && live_blocks() == 0 && check_everything());
+  must(os_fake.mapped_bytes == mapped && live_blocks() == 0 && check_everything());
 }
 
 /* ---- ends ---- */
@@ -181,6 +182,49 @@ static void no_call_at_the_end(void *argument)
   must(live_blocks() == 0 && check_everything());
 }
 
+/* Where there is no way to be called at all: the thread that was there alone keeps its record, nobody else gets one. */
+static void no_key(void *argument)
+{
+  os_fake_heal();
+  os_fake.fail_kinds = 1 << OS_THREAD_ON_EXIT;
+  use(NULL);
+  must(records() == 1 && os_fake.count[OS_THREAD_ON_EXIT] == 1);
+  os_fake_heal();
+  for (size_t i = 0; i < 10; i++) {
+    run(use_without_a_record, NULL);
+    must(records() == 1 && live_blocks() == 0 && check_everything());
+  }
+  for (size_t i = 0; i < 1000; i++)
+    use_after_the_end(argument);
+  must(records() == 1 && live_blocks() == 0 && check_everything());
+}
+
+/* No memory for a record: the pools serve the thread, which gets one as soon as there is some. */
+static void *use_without_memory(void *argument)
+{
+  (void)argument;
+  os_fake.refuse = true;
+  must(!thread_current());
+  void *block = pool_alloc(100);
+  must(block && !thread_is_usable(thread_self));
+  os_fake_heal();
+  pool_free(block);
+  use(NULL);
+  return NULL;
+}
+
+static void no_memory_for_a_record(void *argument)
+{
+  os_fake_heal();
+  use(argument);
+  os_fake.refuse = true;   /* metadata is used up to its last bytes, or a record would be had there */
+  while (metadata_take(METADATA_ALIGNMENT, METADATA_ALIGNMENT)) {
+  }
+  os_fake_heal();
+  run(use_without_memory, NULL);
+  must(records() == 1 && live_blocks() == 0 && check_everything());
+}
+
 /* ---- caches of heaps ---- */
 
 static pool_heap_t *heaps[300];
@@ -223,6 +267,192 @@ static void many_heaps(void *argument)
     must((heaps[i] = pool_heap_create(NULL)) != NULL);
   use_all_heaps(argument);
   must(caches_of(thread_self) == 300 && check_everything());
+}
+
+/* ---- reaching into other threads ---- */
+
+enum { REACHED = 2000, REACHED_SIZE = 1000 };
+
+static pool_heap_t *limited;
+static void *limited_blocks[8 * REACHED];
+static size_t limited_count;
+
+static size_t fill_limited(void)
+{
+  size_t count = 0;
+  while (count < 8 * REACHED && (limited_blocks[count] = pool_heap_alloc(limited, REACHED_SIZE)) != NULL)
+    memset(limited_blocks[count++], 1, REACHED_SIZE);
+  return count;
+}
+
+static void free_limited(size_t from, size_t to)
+{
+  for (size_t i = from; i < to; i++)
+    pool_heap_free(limited, limited_blocks[i]);
+}
+
+static size_t cached_bytes(void)
+{
+  pool_stats_t stats;
+  must(pool_heap_stats(limited, &stats));
+  return stats.cached_bytes;
+}
+
+/* Frees blocks of the heap into its magazines, and sleeps with them; with *busy as if in the middle of a call. */
+static void *hold_magazines(void *busy)
+{
+  free_limited(limited_count / 2, limited_count);
+  if (*(bool *)busy)
+    thread_set_busy(thread_self);
+  pthread_barrier_wait(&all_there);
+  pthread_barrier_wait(&all_seen);
+  thread_leave(thread_self);
+  pthread_barrier_wait(&all_there);
+  pthread_barrier_wait(&all_seen);
+  return NULL;
+}
+
+/* What a sleeping thread has of a heap with a budget is there for the others; a busy one's is left alone, and so is everybody's where
+ * there is no fence. */
+typedef struct way { bool busy, no_fence, fence_fails; } way_t;
+
+static void reached(void *argument)
+{
+  const way_t *way = argument;
+  pthread_t sleeper;
+  os_fake_heal();
+  os_fake.no_fence = way->no_fence;
+  must((limited = pool_heap_create(&(pool_heap_options_t){.budget = 4 << 20})) != NULL);
+  must(limited->cached == !way->no_fence && threads_can_be_reached == !way->no_fence);
+  limited_count = fill_limited();
+  must(limited_count > 3000);
+  pthread_barrier_init(&all_there, NULL, 2);
+  pthread_barrier_init(&all_seen, NULL, 2);
+  must(pthread_create(&sleeper, NULL, hold_magazines, (void *)(uintptr_t)&way->busy) == 0);
+  pthread_barrier_wait(&all_there);
+  size_t half = limited_count / 2, kept = cached_bytes() / REACHED_SIZE;
+  must((kept > 100) == limited->cached);
+  os_fake.fail_kinds = way->fence_fails ? 1 << OS_FENCE : 0;
+  bool left_out = way->busy || way->fence_fails;
+  void *block;
+  size_t got = 0;
+  while ((block = pool_heap_alloc(limited, REACHED_SIZE)) != NULL)
+    limited_blocks[half + got++] = block;
+  must(way->no_fence || (left_out ? got < limited_count - half - 20 : got >= limited_count - half - 4));
+  must(check_everything());
+  os_fake_heal();
+  pthread_barrier_wait(&all_seen);
+  pthread_barrier_wait(&all_there);
+  while ((block = pool_heap_alloc(limited, REACHED_SIZE)) != NULL)   /* it is not busy any more */
+    limited_blocks[half + got++] = block;
+  must(got >= limited_count - half - 4);
+  pthread_barrier_wait(&all_seen);
+  pthread_join(sleeper, NULL);
+  must(check_everything());
+  free_limited(0, half + got);
+  pool_heap_destroy(limited);
+  must(check_everything());
+}
+
+static void reached_test(void **state)
+{
+  static const way_t ways[] = {{0}, {.busy = true}, {.no_fence = true}, {.fence_fails = true}};
+  (void)state;
+  for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+    in_child(reached, (void *)(uintptr_t)&ways[i]);
+}
+
+static size_t visits;
+
+static void count_visit(magazines_t *magazines, pool_heap_t *heap)
+{
+  must(heap == limited && magazines != thread_magazines_if_any(thread_self, heap));
+  visits++;
+}
+
+/* Its own magazines are not among them, nor those of a thread that has none. */
+static void only_those_of_others(void *argument)
+{
+  pthread_t sleeper;
+  static bool busy;
+  os_fake_heal();
+  must((limited = pool_heap_create(&(pool_heap_options_t){.budget = 4 << 20})) != NULL);
+  threads_reach(limited, count_visit);
+  limited_count = fill_limited();
+  free_limited(0, 20);
+  run(use, argument);
+  threads_reach(limited, count_visit);
+  must(visits == 0);
+  pthread_barrier_init(&all_there, NULL, 2);
+  pthread_barrier_init(&all_seen, NULL, 2);
+  must(pthread_create(&sleeper, NULL, hold_magazines, &busy) == 0);
+  pthread_barrier_wait(&all_there);
+  threads_reach(limited, count_visit);
+  must(visits == 1);
+  os_fake.fail_kinds = 1 << OS_FENCE;
+  threads_reach(limited, count_visit);
+  must(visits == 1);
+  os_fake_heal();
+  threads_reach(limited, count_visit);
+  must(visits == 2 && check_everything());
+  pthread_barrier_wait(&all_seen);
+  pthread_barrier_wait(&all_there);
+  pthread_barrier_wait(&all_seen);
+  pthread_join(sleeper, NULL);
+  free_limited(20, limited_count / 2);
+  pool_heap_destroy(limited);
+  must(check_everything());
+}
+
+/* All at it at once: blocks go through magazines that are emptied at any moment, and each is with one thread. */
+static void *fight(void *argument)
+{
+  enum { MINE = 1500 };
+  static _Thread_local void *mine[MINE];
+  dice_t dice = {(uintptr_t)argument};
+  size_t count = 0;
+  for (size_t i = 0; i < 60000; i++) {
+    size_t size = 16 + dice_below(&dice, 30) * 40;
+    if (count < MINE && dice_below(&dice, 100) < (i / 5000 % 2 ? 40 : 62)) {
+      void *block = pool_heap_alloc(limited, size);
+      if (!block)
+        continue;
+      *(uint64_t *)block = (uint64_t)(uintptr_t)block ^ (uint64_t)(uintptr_t)argument;
+      mine[count++] = block;
+    } else if (count) {
+      size_t at = dice_below(&dice, count);
+      must(*(uint64_t *)mine[at] == ((uint64_t)(uintptr_t)mine[at] ^ (uint64_t)(uintptr_t)argument));
+      pool_heap_free(limited, mine[at]);
+      mine[at] = mine[--count];
+    }
+  }
+  while (count)
+    pool_heap_free(limited, mine[--count]);
+  return NULL;
+}
+
+static void fought_over(void *argument)
+{
+  pthread_t threads[5];
+  (void)argument;
+  os_fake_heal();
+  for (unsigned placed = 0; placed < 2; placed++) {
+    static const size_t classes[] = {64, 256, 1024, 2048};
+    pool_heap_options_t options = {.budget = 2 << 20};
+    if (!placed) {
+      options.size_classes = classes;
+      options.size_class_count = 4;
+    }
+    must((limited = pool_heap_create(&options)) != NULL && limited->placed == placed);
+    for (uintptr_t i = 0; i < 5; i++)
+      must(pthread_create(&threads[i], NULL, fight, (void *)(i + 1)) == 0);
+    for (size_t i = 0; i < 5; i++)
+      pthread_join(threads[i], NULL);
+    pool_stats_t stats;
+    must(pool_heap_stats(limited, &stats) && stats.live_blocks == 0 && stats.peak_held_bytes <= stats.budget && stats.exhausted_count > 0);
+    must(check_everything());
+    pool_heap_destroy(limited);
+  }
 }
 
 /* ---- fork ---- */
@@ -275,7 +505,11 @@ IN_CHILD(counted)
 IN_CHILD(no_trace)
 IN_CHILD(after_the_end)
 IN_CHILD(no_call_at_the_end)
+IN_CHILD(no_key)
+IN_CHILD(no_memory_for_a_record)
 IN_CHILD(many_heaps)
+IN_CHILD(only_those_of_others)
+IN_CHILD(fought_over)
 IN_CHILD(fork_alone)
 IN_CHILD(fork_among_threads)
 
@@ -287,7 +521,12 @@ int main(void)
     cmocka_unit_test(no_trace_test),
     cmocka_unit_test(after_the_end_test),
     cmocka_unit_test(no_call_at_the_end_test),
+    cmocka_unit_test(no_key_test),
+    cmocka_unit_test(no_memory_for_a_record_test),
     cmocka_unit_test(many_heaps_test),
+    cmocka_unit_test(reached_test),
+    cmocka_unit_test(only_those_of_others_test),
+    cmocka_unit_test(fought_over_test),
     cmocka_unit_test(fork_alone_test),
     cmocka_unit_test(fork_among_threads_test),
   };
