@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <tidepool/stats.h>
+#include <unistd.h>
 
 enum { MOST = 5000 };
 static void *objects[MOST];
