@@ -412,7 +412,8 @@ heap_t *heap_create(const pool_heap_options_t *options)
     errno = EINVAL;
     return NULL;
   }
-  if (!o->memory && !heap_front_ready()) {
+  /* Now, also for a heap in the caller's memory, which makes no system call later. */
+  if (!heap_front_ready() && !o->memory) {
     errno = ENOMEM;
     return NULL;
   }

@@ -260,7 +260,8 @@ static void test_nothrow_forms_inside_the_handler()
   std::set_new_handler(nullptr);
 }
 
-// A handler that makes room: the system gives no address space until it is called. So far apart no blocks are at hand.
+// A handler that makes room: the system gives no address space until it is called. So far apart no blocks are at hand, as long as
+// none is given back.
 static const auto far_apart = static_cast<std::align_val_t>(std::size_t(512) << 20);
 static rlimit address_space;
 
@@ -281,14 +282,17 @@ static void test_handler_that_makes_room()
   getrlimit(RLIMIT_AS, &address_space);
   const rlimit none = {1 << 20, address_space.rlim_max};
   std::set_new_handler(make_room);
+  std::vector<void *> blocks;
   for (auto form : forms) {
     handler_calls = 0;
     setrlimit(RLIMIT_AS, &none);
     void *block = seen(form());
     setrlimit(RLIMIT_AS, &address_space);
     CHECK(block && handler_calls == 1);
-    ::operator delete(block, far_apart);
+    blocks.push_back(block);
   }
+  for (void *block : blocks)
+    ::operator delete(block, far_apart);
   std::set_new_handler(nullptr);
 }
 
