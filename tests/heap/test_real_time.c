@@ -8,7 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { RESERVE = 4 << 20, SLOTS = 512, MOVES = 20000, PURGE_MS = 20, EPOCHS = 20, TRIES = 5 };
+/* HUGE: a mapping of its own, and no more than any machine has. */
+enum { RESERVE = 4 << 20, HUGE = 40 << 20, SLOTS = 512, MOVES = 20000, PURGE_MS = 20, EPOCHS = 20, TRIES = 5 };
 
 /* What a real-time thread may do: blocks of many sizes come and go within the reserve. */
 static void steps(pool_heap_t *heap, uint64_t seed)
@@ -161,7 +162,7 @@ static void forbidden_growth_fails(void **state)
   list_t list = {0};
   while (list.count < 1000000 && list_take(&list, heap, 4000)) {
   }
-  void *huge = pool_heap_alloc(heap, opaque((size_t)8 << 30));
+  void *huge = pool_heap_alloc(heap, opaque(HUGE));
   assert_true(pool_forbid_system_calls(false));
   assert_false(pool_forbid_system_calls(false));
   assert_null(huge);
@@ -169,7 +170,7 @@ static void forbidden_growth_fails(void **state)
   assert_true(refused() >= refused_before + 2);
   assert_true(list.count * 4096 >= (1 << 20) * 9 / 10);
   list_free(&list, heap);
-  huge = pool_heap_alloc(heap, opaque((size_t)8 << 30));
+  huge = pool_heap_alloc(heap, opaque(HUGE));
   assert_non_null(huge);
   pool_heap_free(heap, huge);
   pool_heap_destroy(heap);
@@ -180,7 +181,7 @@ static void other_threads_may(size_t index, void *heap)
 {
   (void)index;
   must(!pool_forbid_system_calls(false));
-  void *block = pool_heap_alloc(heap, opaque((size_t)4 << 30));
+  void *block = pool_heap_alloc(heap, opaque(HUGE));
   must(block);
   pool_heap_free(heap, block);
 }
@@ -212,6 +213,35 @@ static void forbidden_trim_gives_nothing(void **state)
   assert_true(check_everything());
 }
 
+static bool is_unmapped(void *page)
+{
+  unsigned char in_memory;
+  return mincore(page, 1, &in_memory) != 0 && errno == ENOMEM;
+}
+
+/* What is freed meanwhile is kept, and goes when it may: it is not lost. */
+static void forbidden_free_is_made_up_for(void **state)
+{
+  (void)state;
+  enum { BLOCKS = 8 };
+  void *blocks[BLOCKS];
+  pool_trim(0);
+  size_t held = stats_of(pool_heap_default()).held_bytes;
+  for (size_t i = 0; i < BLOCKS; i++)
+    assert_non_null(blocks[i] = pool_alloc(opaque(HUGE)));
+  pool_forbid_system_calls(true);
+  for (size_t i = 0; i < BLOCKS; i++)
+    pool_free(blocks[i]);
+  pool_forbid_system_calls(false);
+  for (size_t i = 0; i < BLOCKS; i++)
+    assert_false(pool_in_use(blocks[i]));
+  pool_trim(0);
+  for (size_t i = 0; i < BLOCKS; i++)
+    assert_true(is_unmapped(blocks[i]));
+  assert_in_range(stats_of(pool_heap_default()).held_bytes, 0, held + (64 << 10));   /* records stay */
+  assert_true(check_everything());
+}
+
 int main(void)
 {
   least_faults = mmap(NULL, sizeof *least_faults, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -221,6 +251,7 @@ int main(void)
     cmocka_unit_test(forbidden_growth_fails),
     cmocka_unit_test(only_the_calling_thread),
     cmocka_unit_test(forbidden_trim_gives_nothing),
+    cmocka_unit_test(forbidden_free_is_made_up_for),
   };
   return cmocka_run_group_tests_name("real_time", tests, NULL, NULL);
 }

@@ -152,7 +152,7 @@ static void huge_blocks(void **state)
   pool_heap_t *heap = heap_with((pool_heap_options_t){0});
   known = (known_t){.count = 3};
   for (size_t i = 0; i < known.count; i++)
-    assert_non_null(known.at[i] = pool_heap_alloc(heap, opaque((size_t)(2 + i) << 30)));
+    assert_non_null(known.at[i] = pool_heap_alloc(heap, opaque((2 + i) << 23)));
   qsort(known.at, known.count, sizeof *known.at, by_address);
   for (size_t i = 0; i < known.count; i++)
     known.size[i] = pool_usable_size(known.at[i]);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Little address space or little data: the program limits itself and starts itself anew, so that the library's first
- * reservation already happens under the limit.
+ * Little address space or little data: the program limits itself and starts itself anew, so that the library is under the limit
+ * from the beginning; or it does so late, when the library already runs.
  *
- * usage: address_space as|data|late */
+ * usage: address_space [late] as|data */
 #include "testing.h"
 
 #include <sys/resource.h>
@@ -129,20 +129,28 @@ static void test_too_large_a_block_is_refused_and_a_smaller_one_served(void **st
   }
 }
 
+/* False: it cannot. */
+static bool begin(int argc, char **argv)
+{
+  bool late = strcmp(argv[1], "late") == 0;
+  int resource = strcmp(argv[argc - 1], "data") == 0 ? RLIMIT_DATA : RLIMIT_AS;
+  if (strcmp(argv[argc - 1], "limited") == 0)
+    return true;
+  if (late)
+    free(malloc(opaque(100000)));
+  limit_to(resource, limit);
+  if (late)
+    return true;
+  execl("/proc/self/exe", argv[0], argv[1], "limited", (char *)NULL);
+  perror("cannot start anew under the limit");
+  return false;
+}
+
 int main(int argc, char **argv)
 {
   assert_true(argc > 1);
-  if (argc == 2 && strcmp(argv[1], "late") != 0) {
-    limit_to(strcmp(argv[1], "data") == 0 ? RLIMIT_DATA : RLIMIT_AS, limit);
-    execl("/proc/self/exe", argv[0], argv[1], "limited", (char *)NULL);
-    perror("cannot start anew under the limit");
+  if (!begin(argc, argv))
     return 1;
-  }
-  /* The limit comes while the library already runs: whatever it has reserved by then must do. */
-  if (argc == 2) {
-    free(malloc(opaque(100000)));
-    limit_to(RLIMIT_DATA, limit);
-  }
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_too_large_a_block_is_refused_and_a_smaller_one_served),
     cmocka_unit_test(test_nine_threads_find_room),
