@@ -82,6 +82,20 @@ static void heap_life(long count)
   }
 }
 
+/* Large blocks, which are looked up by address, beside many heaps in memory of the caller. */
+static void beside_guests(long count)
+{
+  enum { GUESTS = 2000, ROOM = 16 << 10, LARGE = 300000 };
+  pool_heap_t *heap = pool_heap_create(NULL);
+  for (int i = 0; i < GUESTS; i++)
+    use(pool_heap_create(&(pool_heap_options_t){.memory = pool_alloc(ROOM), .memory_size = ROOM}));
+  for (; count > 0; count--) {
+    void *block = pool_heap_alloc(heap, LARGE);
+    use(block);
+    pool_free(block);
+  }
+}
+
 static const struct {
   const char *name;
   void (*run)(long count);
@@ -90,6 +104,7 @@ static const struct {
   {"heap64_of_another", heap_of_another},
   {"heap_reset", heap_reset},
   {"heap_life", heap_life},
+  {"beside_guests", beside_guests},
   {"object_single", object_single},
   {"object_shared", object_shared},
   {"object_threads", object_threads},

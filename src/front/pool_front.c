@@ -51,6 +51,16 @@ NOINLINE void *front_zalloc_slow(size_t size)
   return block ? memset(block, 0, size_class_size(class_map_of(block))) : NULL;   /* it may be of a larger class */
 }
 
+/* A thread that has only large blocks gets its record here. */
+static void free_large(void *block, const char *call)
+{
+  thread_t *thread = heap_front_ready() && !heap_front.checked ? thread_current() : NULL;
+  if (thread && large_give_spare(thread, block, call))
+    heap_trip(thread);
+  else
+    heap_free(NULL, block, call);
+}
+
 NOINLINE void front_free_slow(void *block, const char *call)
 {
   size_t c = class_map_of(block);
@@ -61,11 +71,7 @@ NOINLINE void front_free_slow(void *block, const char *call)
     magazines_overflow(&thread->front, heap_front.pools[c], block);
     heap_trip(thread);
   } else if (block) {
-    bool spare = thread_is_usable(thread) && !heap_front.checked && large_give_spare(thread, block, call);
-    if (!spare)
-      heap_free(NULL, block, call);
-    else
-      heap_trip(thread);
+    free_large(block, call);
   }
 }
 
