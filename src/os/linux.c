@@ -59,15 +59,17 @@ static bool refused(void)
   return forbidden;
 }
 
-static void *map(size_t size)
+static void *map_with(size_t size, int protection)
 {
   if (refused())
     return NULL;
   int saved = errno;
-  void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void *p = mmap(NULL, size, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   errno = saved;
   return p == MAP_FAILED ? NULL : p;
 }
+
+static void *map(size_t size) { return map_with(size, PROT_READ | PROT_WRITE); }
 
 /* Not refused: what was mapped a moment ago has to go. */
 static bool unmap(void *address, size_t size)
@@ -80,20 +82,34 @@ static bool unmap(void *address, size_t size)
 
 bool os_unmap(void *address, size_t size) { return !refused() && unmap(address, size); }
 
-/* Slack that cannot be unmapped, at the limit of mappings, was never touched: it costs addresses. */
+static bool make_writable(void *address, size_t size)
+{
+  int saved = errno;
+  bool done = mprotect(address, size, PROT_READ | PROT_WRITE) == 0;
+  errno = saved;
+  return done;
+}
+
+/* The slack counts as memory, at first: where that is too much, it is mapped as addresses alone. Slack that cannot be unmapped, at the
+ * limit of mappings, was never touched: it costs addresses. */
 void *os_map(size_t size, size_t alignment)
 {
   if (alignment <= os_page_size())
     return map(size);
   size_t slack = alignment - os_page_size();
-  char *p = size <= SIZE_MAX - slack ? map(size + slack) : NULL;
+  if (size > SIZE_MAX - slack)
+    return NULL;
+  char *whole = map(size + slack), *p = whole ? whole : map_with(size + slack, PROT_NONE);
   if (!p)
     return NULL;
   char *aligned = (char *)round_up((uintptr_t)p, alignment);
   size_t before = (size_t)(aligned - p);
   unmap(p, before);
   unmap(aligned + size, slack - before);
-  return aligned;
+  if (whole || make_writable(aligned, size))
+    return aligned;
+  unmap(aligned, size);
+  return NULL;
 }
 
 os_mapped_t os_map_at(void *address, size_t size)

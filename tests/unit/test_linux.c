@@ -30,6 +30,7 @@ typedef struct kernel {
   bool no_auxiliary_vector;
   char *next_mapping;           /* where the next mapping is said to be; nothing is mapped */
   size_t write_most;            /* of one call; 0: any */
+  size_t writable_most;         /* bytes of a mapping that can be written; 0: any */
   int  interruptions;           /* of write(), still to come */
   rlim_t address_space, data;
   /* What was seen. */
@@ -59,6 +60,8 @@ void *kernel_mmap(void *address, size_t size, int protection, int flags, int fil
   must(!(flags & MAP_FIXED));
   if (kernel.mmap)
     return failed(kernel.mmap), MAP_FAILED;
+  if (kernel.writable_most && protection & PROT_WRITE && size > kernel.writable_most)
+    return failed(ENOMEM), MAP_FAILED;
   if (kernel.next_mapping)
     return kernel.next_mapping;
   return mmap(address, size, protection, kernel.address_is_a_hint ? flags & ~MAP_FIXED_NOREPLACE : flags, file, offset);
@@ -225,6 +228,26 @@ static void mapped_with_slack(void **state)
   assert_true(is_mapped(p + SOME) || is_mapped(p - PAGE));
   all_new();
   os_unmap(p, SOME);
+}
+
+/* An alignment costs addresses, not memory. */
+static void mapped_with_little_memory(void **state)
+{
+  (void)state;
+  all_new();
+  kernel.writable_most = SOME;
+  char *p = os_map(SOME, 64 * MIB);
+  assert_true(p && (uintptr_t)p % (64 * MIB) == 0 && all_zero(p, SOME) && errno_is_kept());
+  p[0] = p[SOME - 1] = 1;
+  assert_true(!is_mapped(p + SOME) && !is_mapped(p - PAGE));
+  assert_true(os_unmap(p, SOME));
+  kernel.mprotect = ENOMEM;
+  kernel.munmaps = 0;
+  assert_null(os_map(SOME, 64 * MIB));
+  assert_true(errno_is_kept() && kernel.munmaps == 3);
+  kernel.mprotect = 0;
+  assert_null(os_map((size_t)1 << 60, 64 * MIB));
+  assert_true(errno_is_kept());
 }
 
 /* A kernel that knows the flag says EEXIST, one that does not takes the address for a hint. Neither touches what is there. */
@@ -713,6 +736,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(mapped),
     cmocka_unit_test(mapped_with_slack),
+    cmocka_unit_test(mapped_with_little_memory),
     cmocka_unit_test(mapped_at),
     cmocka_unit_test(not_mapped_at),
     cmocka_unit_test(not_unmapped),
