@@ -147,20 +147,6 @@ static size_t lines_of(const char *path)
   return lines;
 }
 
-static size_t status_figure(const char *name)
-{
-  char text[8192];
-  int file = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
-  assert_true(file >= 0);
-  ssize_t length = read(file, text, sizeof text - 1);
-  close(file);
-  assert_true(length > 0);
-  text[length] = 0;
-  const char *line = strstr(text, name);
-  assert_non_null(line);
-  return strtoul(line + strlen(name), NULL, 10) * KIB;
-}
-
 /* Each live block is a mapping at most, and when they are gone so are the mappings. */
 static void test_mappings_stay_few(void **state)
 {
@@ -188,19 +174,19 @@ static void test_addresses_go_back(void **state)
 {
   (void)state;
   static const size_t sizes[] = {100, 5000, 100000, MIB + MIB / 2, 9 * MIB};
-  size_t before = status_figure("VmData:");
+  size_t before = figure_of("/proc/self/status", "\nVmData:");
   for (size_t k = 0; k < COUNT_OF(sizes); k++) {
     size_t count = 256 * MIB / sizes[k];
     void **blocks = malloc(count * sizeof *blocks);
     assert_non_null(blocks);
     for (size_t i = 0; i < count; i++)
       assert_non_null(blocks[i] = malloc(sizes[k]));
-    assert_true(status_figure("VmData:") >= before + 200 * MIB);
+    assert_true(figure_of("/proc/self/status", "\nVmData:") >= before + 200 * MIB);
     for (size_t i = 0; i < count; i++)
       free(blocks[i]);
     free(blocks);
     malloc_trim(0);
-    assert_in_range(status_figure("VmData:"), 0, before + 16 * MIB);
+    assert_in_range(figure_of("/proc/self/status", "\nVmData:"), 0, before + 16 * MIB);
   }
 }
 

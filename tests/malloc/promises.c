@@ -16,21 +16,7 @@ enum { NOBODY = 65534 };
 #define LOCK_LEAST (3 * MIB)   /* for anything at all to be seen */
 #define ADDRESSES_MOST (256 * MIB)
 
-/* A figure of /proc/self/status, bytes. Reads without allocating. */
-static size_t status_figure(const char *name)
-{
-  char text[8192];
-  int file = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
-  ssize_t length = file < 0 ? -1 : read(file, text, sizeof text - 1);
-  close(file);
-  assert_true(length > 0);
-  text[length] = '\0';
-  const char *line = strstr(text, name);
-  assert_non_null(line);
-  return strtoul(line + strlen(name), NULL, 10) * KIB;
-}
-
-static size_t address_bytes(void) { return status_figure("\nVmSize:"); }
+static size_t address_bytes(void) { return figure_of("/proc/self/status", "\nVmSize:"); }
 
 /* What this program has without the library, started anew. */
 static size_t address_bytes_without(void)

@@ -63,12 +63,11 @@ static inline bool is_filled(const void *block, int byte, size_t size)
   return size == 0 || (bytes[0] == (unsigned char)byte && memcmp(bytes, bytes + 1, size - 1) == 0);
 }
 
-/* A figure of /proc/self/smaps_rollup in bytes. The one in statm may be off by hundreds of KiB: the kernel keeps it
- * in counters of each processor. */
-static inline size_t memory_figure(const char *name)
+/* A figure in KiB of a file, such as /proc/self/status, in bytes. Allocates nothing. */
+static inline size_t figure_of(const char *path, const char *name)
 {
-  char text[4096];
-  int file = open("/proc/self/smaps_rollup", O_RDONLY | O_CLOEXEC);
+  char text[8192];
+  int file = open(path, O_RDONLY | O_CLOEXEC);
   assert_true(file >= 0);
   ssize_t length = read(file, text, sizeof text - 1);
   close(file);
@@ -78,6 +77,9 @@ static inline size_t memory_figure(const char *name)
   assert_non_null(line);
   return strtoul(line + strlen(name), NULL, 10) * KIB;
 }
+
+/* Those in status and statm may be off by hundreds of KiB: the kernel keeps them in counters of each processor. */
+static inline size_t memory_figure(const char *name) { return figure_of("/proc/self/smaps_rollup", name); }
 
 /* What is the process's own. Pages of programs and libraries come and go as the page cache has room for them, and where there is a
  * swap, pages go there and come back. */

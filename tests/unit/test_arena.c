@@ -598,13 +598,6 @@ static void what_was_freed(void *argument)
   must(arena_take(arena, 1, 1, &run, &past) == TAKEN && run->start == start && !arena_had_run(arena, start));
 }
 
-#define IN_CHILD(name)                       \
-  static void name##_test(void **state)      \
-  {                                          \
-    (void)state;                             \
-    in_child(name, NULL);                    \
-  }
-
 IN_CHILD(created_in_vain)
 IN_CHILD(mapped_in_steps)
 IN_CHILD(what_was_freed)

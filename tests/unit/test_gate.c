@@ -164,13 +164,6 @@ static void forks_beside_mappings(void *argument)
     pthread_join(threads[i], NULL);
 }
 
-#define IN_CHILD(name)                       \
-  static void name##_test(void **state)      \
-  {                                          \
-    (void)state;                             \
-    in_child(name, NULL);                    \
-  }
-
 IN_CHILD(of_one_thread)
 IN_CHILD(closed_and_opened)
 IN_CHILD(forks)

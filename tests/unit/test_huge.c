@@ -628,21 +628,6 @@ static void threads(void *argument)
   must(bytes_of(&owner) == 0 && all_is_known());
 }
 
-#define IN_CHILD(name)                       \
-  static void name##_test(void **state)      \
-  {                                          \
-    (void)state;                             \
-    in_child(name, NULL);                    \
-  }
-#define WITH(name, type, ...)                                                  \
-  static void name##_test(void **state)                                        \
-  {                                                                            \
-    static const type arguments[] = {__VA_ARGS__};                             \
-    (void)state;                                                               \
-    for (size_t i = 0; i < sizeof arguments / sizeof *arguments; i++)          \
-      in_child(name, (void *)(uintptr_t)&arguments[i]);                        \
-  }
-
 IN_CHILD(sizes_and_alignments)
 WITH(resized, bool, false, true)
 IN_CHILD(resized_in_vain)

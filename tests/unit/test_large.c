@@ -445,13 +445,6 @@ static void all_at_once(void *argument)
   must(check_everything());
 }
 
-#define IN_CHILD(name)                       \
-  static void name##_test(void **state)      \
-  {                                          \
-    (void)state;                             \
-    in_child(name, NULL);                    \
-  }
-
 IN_CHILD(taken_by_who_freed_it)
 IN_CHILD(zeroed_all_the_same)
 IN_CHILD(counted)

@@ -458,13 +458,6 @@ static void beside_threads(void *argument)
   must(check_everything());
 }
 
-#define IN_CHILD(name)                       \
-  static void name##_test(void **state)      \
-  {                                          \
-    (void)state;                             \
-    in_child(name, NULL);                    \
-  }
-
 IN_CHILD(of_every_kind)
 IN_CHILD(of_a_checked_heap)
 IN_CHILD(in_magazines_and_spares)

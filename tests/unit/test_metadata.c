@@ -290,13 +290,6 @@ static void forks(void *argument)
     pthread_join(threads[i], NULL);
 }
 
-#define IN_CHILD(name)                       \
-  static void name##_test(void **state)      \
-  {                                          \
-    (void)state;                             \
-    in_child(name, NULL);                    \
-  }
-
 IN_CHILD(aligned_and_zero)
 IN_CHILD(without_a_window)
 IN_CHILD(used_again)

@@ -430,13 +430,6 @@ static void inside(void *argument)
   must(space_purge_inside(space, start, start + UNIT) == 0 && start[0] == 7 && space->purged_bytes == 4096 + UNIT);
 }
 
-#define IN_CHILD(name)                       \
-  static void name##_test(void **state)      \
-  {                                          \
-    (void)state;                             \
-    in_child(name, NULL);                    \
-  }
-
 IN_CHILD(down_to_what_is_kept)
 IN_CHILD(from_the_high_end)
 IN_CHILD(contracted)

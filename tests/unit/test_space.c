@@ -652,21 +652,6 @@ static void threads(void *argument)
   check_space(&space_of_process);
 }
 
-#define IN_CHILD(name)                       \
-  static void name##_test(void **state)      \
-  {                                          \
-    (void)state;                             \
-    in_child(name, NULL);                    \
-  }
-#define WITH(name, type, ...)                                                  \
-  static void name##_test(void **state)                                        \
-  {                                                                            \
-    static const type arguments[] = {__VA_ARGS__};                             \
-    (void)state;                                                               \
-    for (size_t i = 0; i < sizeof arguments / sizeof *arguments; i++)          \
-      in_child(name, (void *)(uintptr_t)&arguments[i]);                        \
-  }
-
 IN_CHILD(lowest_first)
 IN_CHILD(aligned)
 IN_CHILD(more_arenas)

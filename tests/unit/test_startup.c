@@ -486,13 +486,6 @@ static void the_end(void **state)
     aborts_with(end, (void *)(uintptr_t)&endings[i], "\nhandled\n");
 }
 
-#define IN_CHILD(name)                       \
-  static void name##_test(void **state)      \
-  {                                          \
-    (void)state;                             \
-    in_child(name, NULL);                    \
-  }
-
 IN_CHILD(all_at_once)
 IN_CHILD(fork_among_threads)
 IN_CHILD(fork_while_heaps_end)

@@ -493,13 +493,6 @@ static void fork_among_threads(void *argument)
     pthread_join(threads[i], NULL);
 }
 
-#define IN_CHILD(name)                       \
-  static void name##_test(void **state)      \
-  {                                          \
-    (void)state;                             \
-    in_child(name, NULL);                    \
-  }
-
 IN_CHILD(one_for_each_thread)
 IN_CHILD(counted)
 IN_CHILD(no_trace)

@@ -22,6 +22,22 @@ _Noreturn void must_failed(const char *file, int line, const char *condition);
 void in_child(void (*run)(void *), void *argument);
 void in_child_named(const char *name, void (*run)(void *), void *argument);   /* for one of many */
 
+/* The test name_test, which does so; and one that does it for each of some arguments, in a child of its own. */
+#define IN_CHILD(name)                                                         \
+  static void name##_test(void **state)                                        \
+  {                                                                            \
+    (void)state;                                                               \
+    in_child(name, NULL);                                                      \
+  }
+#define WITH(name, type, ...)                                                  \
+  static void name##_test(void **state)                                        \
+  {                                                                            \
+    static const type arguments[] = {__VA_ARGS__};                             \
+    (void)state;                                                               \
+    for (size_t i = 0; i < sizeof arguments / sizeof *arguments; i++)          \
+      in_child(name, (void *)(uintptr_t)&arguments[i]);                        \
+  }
+
 /* Runs it in a child that must end with abort(), its last words on standard error containing `words`. */
 void aborts_with(void (*run)(void *), void *argument, const char *words);
 
