@@ -50,14 +50,14 @@ typedef struct pool_heap_options {
   size_t             memory_size;
   const size_t      *size_classes;      /* ascending multiples of 16 up to 256 KiB, copied; NULL: the built-in table */
   size_t             size_class_count;  /* at most 104 */
-  unsigned           purge_delay_ms;    /* how long idle memory of its own is kept, a reserve's or that of a budget of up to 8 MiB
+  unsigned           purge_delay_ms;    /* how long idle memory of its own is kept, a reserve's or that of a budget up to 8 MiB
                                          * (other heaps' is the process's); 0: the default; POOL_PURGE_NEVER */
   unsigned           flags;             /* POOL_HEAP_* */
 } pool_heap_options_t;
 
 /* A heap. NULL options: all defaults. NULL + EINVAL: options that contradict each other, a buffer or budget too small for the
- * heap's own records; NULL + ENOMEM, also where an ancestor's budget has no room. Parent and overflow heap must outlive it. Some
- * microseconds; with a reserve as long as mapping it takes. */
+ * heap's own records; NULL + ENOMEM, also where an ancestor's budget has no room. Parent and overflow heap must outlive it.
+ * Some microseconds; with a reserve as long as mapping it takes. */
 POOL_API pool_heap_t *pool_heap_create(const pool_heap_options_t *options) POOL_NOEXCEPT;
 
 /* Every block of it is gone, and the heap. NULL is fine. Costs by the number of slabs, not of blocks. No live heap may have it
@@ -105,8 +105,8 @@ typedef bool pool_visit_fn(const pool_block_t *block, void *context);   /* false
 POOL_API bool pool_heap_walk(pool_heap_t *heap, pool_visit_fn *visit, void *context) POOL_NOEXCEPT;
 
 /* For the calling thread: from now on what would need the system (more memory, or giving some back) fails instead of asking.
- * What cannot be given back is kept. Returns what held before. For real-time threads on a prefaulted heap; pool_stats_json() has
- * the count. */
+ * What cannot be given back is kept. Returns what held before. For real-time threads on a prefaulted heap; pool_stats_json()
+ * has the count. */
 POOL_API bool pool_forbid_system_calls(bool forbid) POOL_NOEXCEPT;
 
 POOL_END_DECLS
