@@ -132,11 +132,12 @@ static void write_pool(text_t *text, const pool_figures_t *f, bool first)
 
 static void write_large(text_t *text, heap_t *heap)
 {
-  size_t blocks, held;
-  large_figures(heap, &blocks, &held);
+  size_t blocks, live;
+  large_figures(heap, &blocks, &live);
   text_string(text, "],\"large\":{\"live_blocks\":");
   text_number(text, blocks);
-  number(text, "held_bytes", held);
+  number(text, "live_bytes", live);
+  number(text, "held_bytes", __atomic_load_n(&heap->large_held, __ATOMIC_RELAXED));
   text_char(text, '}');
 }
 

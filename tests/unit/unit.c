@@ -69,16 +69,6 @@ void aborts_with(void (*run)(void *), void *argument, const char *words)
   assert_non_null(strstr(said, words));
 }
 
-bool window_is_free(void)
-{
-  enum { SOME = 1 << 24 };
-  int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
-  void *at = (void *)(5 * GIB), *got = mmap(at, SOME, PROT_NONE, flags, -1, 0);
-  if (got != MAP_FAILED)
-    munmap(got, SOME);
-  return got == at;
-}
-
 /* ---- patterns ---- */
 
 enum { DENSE = 4096, PAGE_LEAST = 4096 };

@@ -41,9 +41,6 @@ void in_child_named(const char *name, void (*run)(void *), void *argument);   /*
 /* Runs it in a child that must end with abort(), its last words on standard error containing `words`. */
 void aborts_with(void (*run)(void *), void *argument, const char *words);
 
-/* Whether the low addresses can be had that a process with little address space gets; the address sanitizer has them. */
-bool window_is_free(void);
-
 /* Contents that say whose they are. Of large blocks only the ends and a byte here and there are written and looked at. */
 void pattern_write(void *block, size_t size, uint64_t key);
 bool pattern_holds(const void *block, size_t size, uint64_t key);
