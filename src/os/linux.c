@@ -176,6 +176,8 @@ char *os_window(unsigned attempt, size_t *size)
   unmap(probe, os_page_size());
   bool upwards = (uintptr_t)probe < ADDRESSES_LOW;
   size_t space = upwards ? 32 * ADDRESSES_LOW : (uintptr_t)probe, share = round_down(space / WINDOW_SHARE, OS_WINDOW_ALIGNMENT);
+  if (!share)
+    return NULL;   /* less than the sanitizer leaves of so few addresses */
   size_t away = space / (4 * WINDOW_SHARE) + (size_t)(random_number(attempt) % share);
   *size = share;
   return (char *)round_down(upwards ? 2 * ADDRESSES_LOW + away : space - away - share, OS_WINDOW_ALIGNMENT);
