@@ -100,13 +100,14 @@ static void *take(heap_t *heap, request_t *r)
   return c ? take_block(heap, c, r) : large_take(heap, size, r->alignment, &r->past, &r->usable);
 }
 
-/* It is the system that has nothing left, but the process has: freed mappings and units. */
+/* It is the system that has nothing left, of memory or of addresses, but the process has: freed mappings and units. */
 static bool reclaim(heap_t *heap, size_t size)
 {
-  size_t idle = huge_kept_bytes() + space_dirty_bytes(&space_of_process);
-  if (heap_is_bounded(heap) || size > idle || !budget_allows(&heap->budget, size))
+  if (heap_is_bounded(heap) || !budget_allows(&heap->budget, size))
     return false;
-  return huge_release(0) + space_purge(&space_of_process, 0) > 0;
+  huge_release(0);
+  space_purge(&space_of_process, 0);
+  return true;
 }
 
 /* What the heap has cached and idle itself, and those that share a limit with it. */

@@ -9,6 +9,7 @@
 
 enum {
   KEPT_MOST = 64,                /* ranges */
+  LOOKS_MOST = 4 * KEPT_MOST,    /* at ranges for a block, and for what can go in a tick, should the system refuse to take them */
   BREATH_BYTES = 32 << 20
 };
 
@@ -19,6 +20,7 @@ static huge_t *unused;
 static size_t kept_count, kept_bytes, live_bytes;
 static size_t freed_lately, taken_again;   /* bytes; the latter are those of the former that were asked for again */
 static size_t low_kept;          /* the fewest kept bytes since the last tick */
+static bool unmap_refused;       /* since the last tick: the system, at its limit of mappings, would not take a range */
 
 size_t huge_bytes(size_t size) { return round_up(size + !size, os_page_size()); }
 size_t huge_kept_bytes(void) { return __atomic_load_n(&kept_bytes, __ATOMIC_RELAXED); }
@@ -122,10 +124,12 @@ static size_t dispose(huge_t *huge)
   bool was_clean = huge->clean, gone = unmap(huge);
   size_t taken = !was_clean && (gone || huge->clean) ? huge_size(huge) : 0;
   lock_acquire(&huge_lock);
-  if (gone)
+  if (gone) {
     record_give(huge);
-  else
+  } else {
+    unmap_refused = true;
     kept_enter(huge);
+  }
   lock_release(&huge_lock);
   return taken;
 }
@@ -173,24 +177,26 @@ static huge_t *next_to_dispose(size_t keep, size_t *tries)
 }
 
 /* Each range once: one that cannot be unmapped comes back as the newest. */
-static size_t dispose_beyond(size_t keep)
+static size_t dispose_beyond(size_t keep, size_t most_tries)
 {
   size_t taken = 0;
   lock_acquire(&huge_lock);
-  size_t tries = kept_count + 1;
+  size_t tries = min_size(kept_count + 1, most_tries);
   lock_release(&huge_lock);
   for (huge_t *huge; (huge = next_to_dispose(keep, &tries)) != NULL;)
     taken += dispose(huge);
   return taken;
 }
 
-size_t huge_release(size_t keep)
+static size_t release(size_t keep, size_t most_tries)
 {
   lock_t *gate = gate_enter();
-  size_t taken = dispose_beyond(keep);
+  size_t taken = dispose_beyond(keep, most_tries);
   gate_leave(gate);
   return taken;
 }
+
+size_t huge_release(size_t keep) { return release(keep, SIZE_MAX); }
 
 void huge_tick(void)
 {
@@ -199,10 +205,11 @@ void huge_tick(void)
   freed_lately /= 2;
   taken_again /= 2;
   low_kept = keep;
+  unmap_refused = false;
   bool none = !kept_count;
   lock_release(&huge_lock);
   if (!none)
-    huge_release(keep);
+    release(keep, LOOKS_MOST);
 }
 
 /* ---- giving ---- */
@@ -219,12 +226,12 @@ void huge_give(huge_t *huge)
   bool keep = size <= most;
   if (keep)
     kept_enter(huge);
-  bool over = kept_bytes > most || kept_count > KEPT_MOST;
+  bool over = !unmap_refused && (kept_bytes > most || kept_count > KEPT_MOST);
   lock_release(&huge_lock);
   if (!keep)
     dispose(huge);
   if (over)
-    dispose_beyond(most);
+    dispose_beyond(most, LOOKS_MOST);
   gate_leave(gate);
 }
 
@@ -234,7 +241,8 @@ void huge_give(huge_t *huge)
 static huge_t *choose_kept(size_t size, size_t alignment)
 {
   huge_t *best = NULL;
-  for (huge_t *huge = newest; huge; huge = huge->older) {
+  size_t looks = LOOKS_MOST;
+  for (huge_t *huge = newest; huge && looks--; huge = huge->older) {
     size_t has = huge_size(huge), front = -huge->range.start & (alignment - 1);
     bool fits = front < has && has - front >= size;
     if (!fits && (front || has < size / 2 || has > size))
@@ -309,7 +317,7 @@ static huge_t *take_new(size_t size, size_t alignment)
     return NULL;
   if (map_new(huge, size, alignment))
     return huge;
-  dispose_beyond(0);   /* memory, or addresses that are clean */
+  dispose_beyond(0, SIZE_MAX);   /* memory, or addresses that are clean */
   if (map_new(huge, size, alignment))
     return huge;
   lock_acquire(&huge_lock);
@@ -366,14 +374,28 @@ static bool move_by_copy(huge_t *huge, size_t size)
   return done;
 }
 
-/* The block is in no tree: whoever maps something meanwhile may get the addresses that it leaves. */
-static bool resize(huge_t *huge, size_t size, bool may_move)
+static bool move(huge_t *huge, size_t size, bool may_move)
 {
   void *start = os_remap(huge_start(huge), huge_size(huge), size, may_move);
   if (!start)
     return may_move && size > huge_size(huge) && move_by_copy(huge, size);
   huge->range = (range_t){.start = (uintptr_t)start, .size = size};
   return true;
+}
+
+/* What is kept may be all that is in the way of a larger block. The block is in no tree: whoever maps something meanwhile may get the
+ * addresses that it leaves. */
+static bool resize(huge_t *huge, size_t size, bool may_move)
+{
+  if (move(huge, size, may_move))
+    return true;
+  lock_acquire(&huge_lock);
+  bool any = kept_count != 0;
+  lock_release(&huge_lock);
+  if (!any || size < huge_size(huge))
+    return false;
+  dispose_beyond(0, SIZE_MAX);
+  return move(huge, size, may_move);
 }
 
 bool huge_resize(huge_t *huge, size_t size, bool may_move)

@@ -201,7 +201,7 @@ static void fold_figures(spares_t *spares)
 static uint32_t spare_units_most(void)
 {
   size_t threads = __atomic_load_n(&pool_threads, __ATOMIC_RELAXED);
-  return (uint32_t)(max_size(SPARE_BYTES / threads, SPARE_BYTES_LEAST) >> UNIT_LOG2);
+  return (uint32_t)(min_size(SPARE_BYTES, SPARE_BYTES_ALL / threads) >> UNIT_LOG2);
 }
 
 /* From live to spare, by one thread at most: a block that is freed twice is not live the second time. */

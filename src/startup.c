@@ -111,10 +111,10 @@ static void fork_child(void)
 
 THREAD_LOCAL bool heap_is_dying;
 
-/* A handler of SIGABRT that allocates must not wait for what this very thread holds. */
+/* A handler of SIGABRT that allocates, or asks for figures, must not wait for what this very thread holds. */
 static void before_abort(void)
 {
-  heap_is_dying = true;
+  heap_is_dying = lock_may_be_own = true;
   thread_abandon();
 }
 

@@ -96,17 +96,6 @@ void threads_init(void (*flush)(thread_t *thread))
   threads_can_be_reached = os_can_fence_others();
 }
 
-/* The memory of the thread that was there alone lasts as long as the process, so that one may go on where its end cannot be
- * arranged. Nobody else may: the system takes a thread's memory when it ends, with what the manager has there. */
-void thread_notice_second(thread_t *thread)
-{
-  if (thread->end_arranged || os_single_threaded())
-    return;
-  thread->end_arranged = true;
-  if (!os_thread_on_exit(thread) && !thread->was_alone)
-    thread_end(thread);
-}
-
 COLD static thread_t *thread_start(void)
 {
   thread_t *thread = record_take();
@@ -117,10 +106,12 @@ COLD static thread_t *thread_start(void)
   memset(&thread->spares, 0, sizeof thread->spares);
   thread->heap_at[0] = NOT_A_HEAP;
   live_enter(thread);
-  thread->was_alone = os_single_threaded();
-  thread->end_arranged = false;
+  bool alone = os_single_threaded();
   thread_self = thread;                     /* first: arranging the end may allocate */
-  thread_notice_second(thread);
+  /* The memory of the thread that was there alone lasts as long as the process, so that one may go on where its end cannot be
+   * arranged. Nobody else may: the system takes a thread's memory when it ends, with what the manager has there. */
+  if (!os_thread_on_exit(thread) && !alone)
+    thread_end(thread);
   return without ? NULL : thread;
 }
 

@@ -39,8 +39,8 @@ typedef struct heap_cache {
 enum {
   SPARE_UNITS_MOST = 16,        /* runs of up to 1 MiB, */
   SPARE_DEPTH = 4,              /* so many of a length, */
-  SPARE_BYTES = 2 << 20,        /* so much divided among the threads, */
-  SPARE_BYTES_LEAST = 256 << 10 /* but so much at least */
+  SPARE_BYTES = 2 << 20,        /* and so much in all, */
+  SPARE_BYTES_ALL = 4 << 20     /* or this divided among the threads */
 };
 typedef struct spares {
   run_t   *of[SPARE_UNITS_MOST][SPARE_DEPTH];
@@ -62,8 +62,6 @@ typedef struct thread {
   struct pool_heap *heap_at[THREAD_PLACES];
   cache_t          *cache_at[THREAD_PLACES];
   bool           busy;          /* with the magazines of a heap in `heaps` */
-  bool           was_alone;     /* in the process, when it first came here */
-  bool           end_arranged;
   uint8_t        shard;         /* of the pools' depots */
   uint32_t       trips;         /* slow paths so far */
   uint64_t       looked_ms;     /* when it last let go of idle magazines */
@@ -84,9 +82,6 @@ void threads_init(void (*flush)(thread_t *thread));
 /* The calling thread's record, made if there is none yet. NULL: the thread is ending, its end cannot be arranged, or there is no
  * memory. */
 thread_t *thread_current(void);
-
-/* The first thread of a process arranges for its end only when there is a second one: most programs end with it. */
-void thread_notice_second(thread_t *thread);
 
 /* From now on the calling thread has no record, and its magazines are out of reach; what is in them is lost. For a thread that is
  * about to end the process, at any point of any call. */

@@ -35,7 +35,6 @@ static void tick_pools(uint64_t now_ms)
 
 COLD void heap_look_at_clock(thread_t *thread)
 {
-  thread_notice_second(thread);
   if (settings.purge_delay_ms == PURGE_NEVER)
     return;
   uint64_t now = os_now_ms();

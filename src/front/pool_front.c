@@ -54,11 +54,11 @@ NOINLINE void *front_zalloc_slow(size_t size)
 /* A thread that has only large blocks gets its record here. */
 static void free_large(void *block, const char *call)
 {
-  thread_t *thread = heap_front_ready() && !heap_front.checked ? thread_current() : NULL;
-  if (thread && large_give_spare(thread, block, call))
-    heap_trip(thread);
-  else
+  thread_t *thread = heap_front_ready() ? thread_current() : NULL;
+  if (!thread || heap_front.checked || !large_give_spare(thread, block, call))
     heap_free(NULL, block, call);
+  if (thread)
+    heap_trip(thread);   /* whatever is freed is a time to look at what is not needed any more */
 }
 
 NOINLINE void front_free_slow(void *block, const char *call)

@@ -262,7 +262,12 @@ uint64_t os_now_ms(void)
   return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-void os_yield(void) { sched_yield(); }
+void os_yield(void)
+{
+  int saved = errno;
+  sched_yield();
+  errno = saved;
+}
 
 void os_wait(uint32_t *word, uint32_t value)
 {

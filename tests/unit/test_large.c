@@ -123,7 +123,7 @@ static void *free_many(void *argument)
   pthread_barrier_wait(&all_there);
   for (size_t i = 0; i < 20; i++)
     pool_free(blocks[i]);
-  must(spares()->units * UNIT <= max_size(SPARE_BYTES / (size_t)(uintptr_t)argument, SPARE_BYTES_LEAST) && spares()->units > 0);
+  must(spares()->units * UNIT <= min_size(SPARE_BYTES, SPARE_BYTES_ALL / (size_t)(uintptr_t)argument));
   pthread_barrier_wait(&all_seen);
   pthread_barrier_wait(&all_there);
   return NULL;

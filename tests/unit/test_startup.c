@@ -344,10 +344,27 @@ static void reallocate_in_the_handler(void)
   pool_free(NULL);
 }
 
+static bool visit(const pool_block_t *block, void *context) { return block && context; }
+
+/* The answers may be wrong, in the middle of whatever it was, but they come. */
+static void ask_in_the_handler(void)
+{
+  static char text[100000];
+  pool_stats_t stats;
+  pool_heap_stats(pool_heap_default(), &stats);
+  pool_heap_stats(a_heap, &stats);
+  pool_stats_json(text, sizeof text);
+  pool_in_use(small_one);
+  pool_block_start(huge_one, NULL);
+  pool_heap_of(of_heap);
+  pool_heap_walk(mine, visit, text);
+}
+
 static void handle_abort(int number)
 {
   static const char words[] = "handled\n";
   (void)number;
+  ask_in_the_handler();
   allocate_in_the_handler();
   reallocate_in_the_handler();
   must(write(STDERR_FILENO, words, sizeof words - 1) > 0);
