@@ -123,7 +123,7 @@ char *space_init_guest(space_t *space, arena_t *arena, void *memory, size_t size
 size_t space_region_records(size_t units)
 {
   arena_t scratch;
-  return (size_t)(arena_lay_out(&scratch, NULL, units, false) - (char *)NULL);
+  return (uintptr_t)arena_lay_out(&scratch, NULL, units, false);
 }
 
 void space_init_region(space_t *space, arena_t *arena, void *records, void *memory, size_t units, unsigned unit_log2, bool dirty)
