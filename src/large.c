@@ -96,7 +96,7 @@ bool large_resize_run(heap_t *heap, run_t *run, size_t size)
     }
     budget_note_peak(&heap->budget);
   }
-  add(&heap->large_held, ((ptrdiff_t)units - (ptrdiff_t)had) << space->unit_log2);
+  add(&heap->large_held, (ptrdiff_t)((units - had) << space->unit_log2));
   size = usable_of(heap, run, size);
   count(heap, 0, (ptrdiff_t)(size - run->size));
   set_size(run, size);
