@@ -110,8 +110,11 @@ static size_t step_at(size_t i, size_t size)
 {
   if (size <= DENSE_MOST || i < PAGE || i + PAGE >= size)
     return 1;
-  size_t at = i % PAGE, left = size - PAGE - i, step = size >= SPARSE_LEAST ? size / 64 : at < 8 ? 1 : at < PAGE / 2 ? PAGE / 2 - at : PAGE - 8 - at;
-  step = size < SPARSE_LEAST && at >= PAGE - 8 ? 1 : step;
+  size_t at = i % PAGE, left = size - PAGE - i, step = 1;
+  if (size >= SPARSE_LEAST)
+    step = size / 64;
+  else if (at >= 8 && at < PAGE - 8)
+    step = (at < PAGE / 2 ? PAGE / 2 : PAGE - 8) - at;
   return step < left ? step : left;
 }
 
