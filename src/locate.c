@@ -66,20 +66,35 @@ typedef struct question {
   heap_t     *region;   /* the address is in the units of its region, or in nothing that it has taken of it */
 } question_t;
 
-/* Under the lock of the run's space. A slab's block is looked at under another. */
+/* In a slab, "live" is not yet sure: the block may be in a magazine. */
+static void ask_slab(question_t *q)
+{
+  located_t *at = &q->at;
+  char *block;
+  at->live = pool_ask(at->pool, at->run, q->address, &block);
+  at->start = block;
+  at->size = at->pool->block_size;
+  at->heap = at->pool->heap;
+}
+
+/* Under the lock of the run's space. A slab's block is looked at under that of its pool; where that is for one thread alone and has
+ * none, here, so that the slab stays. */
 static void ask_run(const arena_t *arena, const run_t *run, void *context)
 {
   question_t *q = context;
   run_kind_t kind = run_kind(run);
   located_t *at = &q->at;
   (void)arena;
-  if (kind == RUN_SLAB)
+  if (kind == RUN_SLAB) {
     *at = (located_t){.pool = run_owner(run), .run = (run_t *)(uintptr_t)run};
+    if (at->pool->lock.solo)
+      ask_slab(q);
+  }
   else if (kind == RUN_LARGE || kind == RUN_SPARE)
     *at = (located_t){.heap = run_owner(run), .run = (run_t *)(uintptr_t)run, .start = run->start, .size = __atomic_load_n(&run->size, __ATOMIC_RELAXED)};
   else if (kind == RUN_REGION)
     q->region = run_owner(run);
-  if (at->start)
+  if (!at->pool && at->start)
     at->live = kind == RUN_LARGE && (size_t)((const char *)q->address - at->start) < at->size;
 }
 
@@ -90,17 +105,6 @@ static void ask_huge(huge_t *huge, void *context)
     q->region = huge->owner;
   else
     q->at = (located_t){.heap = huge->owner, .huge = huge, .start = huge_start(huge), .size = huge_size(huge), .live = true};
-}
-
-/* In a slab, "live" is not yet sure: the block may be in a magazine. */
-static void ask_slab(question_t *q)
-{
-  located_t *at = &q->at;
-  char *block;
-  at->live = pool_ask(at->pool, at->run, q->address, &block);
-  at->start = block;
-  at->size = at->pool->block_size;
-  at->heap = at->pool->heap;
 }
 
 static heap_t *heap_of_space(const space_t *space) { return (heap_t *)((uintptr_t)space - offsetof(heap_t, own_space)); }
@@ -122,7 +126,7 @@ static located_t locate(const void *address)
   heap_t *region = q.region;
   if (region && region->own_space.fixed)
     space_ask_fixed(&region->own_space, address, ask_run, &q);
-  if (q.at.pool)
+  if (q.at.pool && !q.at.pool->lock.solo)
     ask_slab(&q);
   if (!q.at.heap)
     q.at.heap = region;
