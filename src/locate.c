@@ -149,6 +149,35 @@ static bool is_cached(const pool_t *pool, const void *block)
   return found;
 }
 
+/* What is written around a block is read under the lock of what it is in: somebody else may free it this very moment, and then its
+ * memory may go. 0: it has been freed. */
+static void ask_guard_of_run(const arena_t *arena, const run_t *run, void *context)
+{
+  located_t *at = context;
+  bool same = at->pool ? run_kind(run) == RUN_SLAB && run_owner(run) == at->pool : run_kind(run) == RUN_LARGE && run_owner(run) == at->heap;
+  size_t size = at->pool ? at->size : __atomic_load_n(&run->size, __ATOMIC_RELAXED);
+  same = same && (size_t)(at->start - run->start) + size <= run_bytes(arena, run) && (at->pool || at->start == run->start);
+  at->size = same ? guard_size(at->start, size) : 0;
+}
+
+static void ask_guard_of_huge(huge_t *huge, void *context)
+{
+  located_t *at = context;
+  at->size = huge->owner == at->heap && huge_start(huge) == at->start ? guard_size(at->start, huge_size(huge)) : 0;
+}
+
+static bool ask_guard_in_region(located_t *at)
+{
+  return at->heap->own_space.fixed && space_ask_fixed(&at->heap->own_space, at->start, ask_guard_of_run, at);
+}
+
+static void ask_guard(located_t *at)
+{
+  located_t there = *at;
+  bool asked = ask_guard_in_region(&there) || space_ask(at->start, ask_guard_of_run, &there) || huge_ask(at->start, ask_guard_of_huge, &there);
+  at->size = asked ? there.size : 0;
+}
+
 /* The lock keeps the records of all heaps where they are while it looks at them. */
 located_t heap_locate(const void *address)
 {
@@ -159,7 +188,7 @@ located_t heap_locate(const void *address)
   if (at.live && at.pool)
     at.live = !pool_depot_holds(at.pool, at.start) && !is_cached(at.pool, at.start);
   if (at.live && at.heap->checked) {
-    at.size = guard_size(at.start, at.size);
+    ask_guard(&at);
     at.live = (size_t)((const char *)address - at.start) < max_size(at.size, 1);
   }
   lock_release(&heaps_lock);
