@@ -15,11 +15,12 @@ enum {
 
 /* ---- records ---- */
 
+/* Integers: what is only measured begins at address 0, where no pointer has an offset. */
 static char *place(char **at, size_t bytes, size_t alignment)
 {
-  char *start = (char *)round_up((uintptr_t)*at, alignment);
-  *at = start + bytes;
-  return start;
+  uintptr_t start = round_up((uintptr_t)*at, alignment);
+  *at = (char *)(start + bytes);
+  return (char *)start;
 }
 
 static size_t map_words(size_t units) { return (units + WORD_BITS - 1) / WORD_BITS; }
@@ -28,9 +29,9 @@ static size_t map_words(size_t units) { return (units + WORD_BITS - 1) / WORD_BI
 char *arena_lay_out(arena_t *arena, char *records, size_t units, bool long_bitmaps)
 {
   size_t words = map_words(units);
-  arena->room.map = (uint64_t *)place(&records, 3 * words * sizeof(uint64_t), sizeof(uint64_t));
-  arena->dirty = arena->room.map + words;
-  arena->start = arena->dirty + words;
+  arena->room.map = (uint64_t *)place(&records, words * sizeof(uint64_t), sizeof(uint64_t));
+  arena->dirty = (uint64_t *)place(&records, words * sizeof(uint64_t), sizeof(uint64_t));
+  arena->start = (uint64_t *)place(&records, words * sizeof(uint64_t), sizeof(uint64_t));
   arena->room.node = (uint64_t *)place(&records, span_tree_words(units) * sizeof(uint64_t), sizeof(uint64_t));
   arena->runs = (run_t *)place(&records, units * sizeof(run_t), 64);
   arena->long_bitmaps = NULL;
@@ -57,9 +58,12 @@ void arena_begin(arena_t *arena, char *base, size_t units, unsigned unit_log2, b
 /* The long bitmaps are far enough behind the runs that a step of either ends before the next begins. */
 static size_t lay_out_slot(arena_t *arena, char *slot, size_t units)
 {
-  char *end = arena_lay_out(arena, slot + ARENA_GAP + sizeof *arena, units, false) + RECORDS_STEP;
+  char *end = slot;
+  place(&end, ARENA_GAP + sizeof *arena, 1);
+  end = arena_lay_out(arena, end, units, false);
+  place(&end, RECORDS_STEP, 1);
   arena->long_bitmaps = (uint64_t *)place(&end, units * LONG_BITMAP_WORDS * sizeof(uint64_t), ARENA_GAP);
-  return round_up((size_t)(end - slot) + ARENA_GAP + RECORDS_STEP, FIRST_UNIT_ALIGNMENT);
+  return round_up((uintptr_t)end - (uintptr_t)slot + ARENA_GAP + RECORDS_STEP, FIRST_UNIT_ALIGNMENT);
 }
 
 static size_t first_unit_offset(size_t units)

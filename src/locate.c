@@ -66,20 +66,35 @@ typedef struct question {
   heap_t     *region;   /* the address is in the units of its region, or in nothing that it has taken of it */
 } question_t;
 
-/* Under the lock of the run's space. A slab's block is looked at under another. */
+/* In a slab, "live" is not yet sure: the block may be in a magazine. */
+static void ask_slab(question_t *q)
+{
+  located_t *at = &q->at;
+  char *block;
+  at->live = pool_ask(at->pool, at->run, q->address, &block);
+  at->start = block;
+  at->size = at->pool->block_size;
+  at->heap = at->pool->heap;
+}
+
+/* Under the lock of the run's space. A slab's block is looked at under that of its pool; where that is for one thread alone and has
+ * none, here, so that the slab stays. */
 static void ask_run(const arena_t *arena, const run_t *run, void *context)
 {
   question_t *q = context;
   run_kind_t kind = run_kind(run);
   located_t *at = &q->at;
   (void)arena;
-  if (kind == RUN_SLAB)
+  if (kind == RUN_SLAB) {
     *at = (located_t){.pool = run_owner(run), .run = (run_t *)(uintptr_t)run};
+    if (at->pool->lock.solo)
+      ask_slab(q);
+  }
   else if (kind == RUN_LARGE || kind == RUN_SPARE)
     *at = (located_t){.heap = run_owner(run), .run = (run_t *)(uintptr_t)run, .start = run->start, .size = __atomic_load_n(&run->size, __ATOMIC_RELAXED)};
   else if (kind == RUN_REGION)
     q->region = run_owner(run);
-  if (at->start)
+  if (!at->pool && at->start)
     at->live = kind == RUN_LARGE && (size_t)((const char *)q->address - at->start) < at->size;
 }
 
@@ -90,17 +105,6 @@ static void ask_huge(huge_t *huge, void *context)
     q->region = huge->owner;
   else
     q->at = (located_t){.heap = huge->owner, .huge = huge, .start = huge_start(huge), .size = huge_size(huge), .live = true};
-}
-
-/* In a slab, "live" is not yet sure: the block may be in a magazine. */
-static void ask_slab(question_t *q)
-{
-  located_t *at = &q->at;
-  char *block;
-  at->live = pool_ask(at->pool, at->run, q->address, &block);
-  at->start = block;
-  at->size = at->pool->block_size;
-  at->heap = at->pool->heap;
 }
 
 static heap_t *heap_of_space(const space_t *space) { return (heap_t *)((uintptr_t)space - offsetof(heap_t, own_space)); }
@@ -122,7 +126,7 @@ static located_t locate(const void *address)
   heap_t *region = q.region;
   if (region && region->own_space.fixed)
     space_ask_fixed(&region->own_space, address, ask_run, &q);
-  if (q.at.pool)
+  if (q.at.pool && !q.at.pool->lock.solo)
     ask_slab(&q);
   if (!q.at.heap)
     q.at.heap = region;
@@ -145,6 +149,35 @@ static bool is_cached(const pool_t *pool, const void *block)
   return found;
 }
 
+/* What is written around a block is read under the lock of what it is in: somebody else may free it this very moment, and then its
+ * memory may go. 0: it has been freed. */
+static void ask_guard_of_run(const arena_t *arena, const run_t *run, void *context)
+{
+  located_t *at = context;
+  bool same = at->pool ? run_kind(run) == RUN_SLAB && run_owner(run) == at->pool : run_kind(run) == RUN_LARGE && run_owner(run) == at->heap;
+  size_t size = at->pool ? at->size : __atomic_load_n(&run->size, __ATOMIC_RELAXED);
+  same = same && (size_t)(at->start - run->start) + size <= run_bytes(arena, run) && (at->pool || at->start == run->start);
+  at->size = same ? guard_size(at->start, size) : 0;
+}
+
+static void ask_guard_of_huge(huge_t *huge, void *context)
+{
+  located_t *at = context;
+  at->size = huge->owner == at->heap && huge_start(huge) == at->start ? guard_size(at->start, huge_size(huge)) : 0;
+}
+
+static bool ask_guard_in_region(located_t *at)
+{
+  return at->heap->own_space.fixed && space_ask_fixed(&at->heap->own_space, at->start, ask_guard_of_run, at);
+}
+
+static void ask_guard(located_t *at)
+{
+  located_t there = *at;
+  bool asked = ask_guard_in_region(&there) || space_ask(at->start, ask_guard_of_run, &there) || huge_ask(at->start, ask_guard_of_huge, &there);
+  at->size = asked ? there.size : 0;
+}
+
 /* The lock keeps the records of all heaps where they are while it looks at them. */
 located_t heap_locate(const void *address)
 {
@@ -155,7 +188,7 @@ located_t heap_locate(const void *address)
   if (at.live && at.pool)
     at.live = !pool_depot_holds(at.pool, at.start) && !is_cached(at.pool, at.start);
   if (at.live && at.heap->checked) {
-    at.size = guard_size(at.start, at.size);
+    ask_guard(&at);
     at.live = (size_t)((const char *)address - at.start) < max_size(at.size, 1);
   }
   lock_release(&heaps_lock);

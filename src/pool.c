@@ -359,8 +359,33 @@ void pool_put(pool_t *pool, void *const *blocks, size_t count)
   lock_release(&pool->lock);
 }
 
+/* Those who ask come from any thread, and a pool of one thread has no lock. */
+static void ask_begin(pool_t *pool)
+{
+  if (!pool->lock.solo)
+    lock_acquire(&pool->lock);
+}
+
+static void ask_end(pool_t *pool)
+{
+  if (!pool->lock.solo)
+    lock_release(&pool->lock);
+}
+
+/* The bits change beside the reader, who finds whole words; that of a block which is neither taken nor given meanwhile stays. */
+READS_BESIDE_OWNER static bool ask_beside_owner(const pool_t *pool, const run_t *slab, const void *address, char **block)
+{
+  const volatile run_t *as_it_is = slab;
+  size_t index = (size_t)((const char *)address - as_it_is->start) * pool->inverse >> INVERSE_SHIFT;
+  bool ours = index < as_it_is->fresh;
+  *block = ours ? as_it_is->start + index * pool->block_size : NULL;
+  return ours && !(((const volatile uint64_t *)as_it_is->bitmap)[index / WORD_BITS] >> index % WORD_BITS & 1);
+}
+
 bool pool_ask(pool_t *pool, const run_t *slab, const void *address, char **block)
 {
+  if (pool->lock.solo)
+    return ask_beside_owner(pool, slab, address, block);
   lock_acquire(&pool->lock);
   bool ours = run_kind(slab) == RUN_SLAB && run_owner(slab) == pool;
   size_t index = ours ? (size_t)((const char *)address - slab->start) * pool->inverse >> INVERSE_SHIFT : 0;
@@ -574,39 +599,41 @@ void pool_retire_magazine(pool_t *pool, void **top, unsigned shard)
 
 /* The lists of a pool of one thread change beside a reader. It finds whole words, and what a link leads to is a magazine, if not
  * always one of this list: magazines are never unmapped. So the loads are volatile, and the thread sanitizer is not asked. */
-READS_BESIDE_OWNER static size_t count_depot(const volatile depot_t *depot)
+READS_BESIDE_OWNER static size_t count_depot(const volatile depot_t *depot, const void *wanted, bool *found)
 {
   size_t blocks = 0;
   uintptr_t magazine = (uintptr_t)depot->newest;
   for (uint32_t left = depot->count; left && magazine; left--) {
     const volatile uintptr_t *words = (const volatile uintptr_t *)magazine;
     uintptr_t link = words[0];
-    for (size_t top = link % MAGAZINE_WORDS; top && words[top]; top--)
-      blocks++;
+    uintptr_t entry;
+    for (size_t top = link % MAGAZINE_WORDS; top && (entry = words[top]) != 0; top--, blocks++)
+      *found |= entry == (uintptr_t)wanted;
     magazine = round_down(link, MAGAZINE_BYTES);
   }
   return blocks;
 }
 
-size_t pool_depot_blocks(pool_t *pool)
+static size_t count_depots(pool_t *pool, const void *wanted, bool *found)
 {
   size_t blocks = 0;
-  lock_acquire(&pool->lock);
+  ask_begin(pool);
   for (const depot_t *depot = pool->depots; depot < pool_depots_end(pool); depot++)
-    blocks += count_depot(depot);
-  lock_release(&pool->lock);
+    blocks += count_depot(depot, wanted, found);
+  ask_end(pool);
   return blocks;
+}
+
+size_t pool_depot_blocks(pool_t *pool)
+{
+  bool found = false;
+  return count_depots(pool, NULL, &found);
 }
 
 bool pool_depot_holds(pool_t *pool, const void *block)
 {
   bool found = false;
-  lock_acquire(&pool->lock);
-  for (depot_t *depot = pool->depots; depot < pool_depots_end(pool); depot++)
-    for (void **magazine = depot->newest; magazine && !found; magazine = magazine_below(magazine))
-      for (void **entry = magazine_top(magazine); *entry && !found; entry--)
-        found = *entry == block;
-  lock_release(&pool->lock);
+  count_depots(pool, block, &found);
   return found;
 }
 

@@ -86,9 +86,6 @@ _Static_assert(BLOCK_ALIGNMENT == 1 << ALIGNMENT_LOG2, "the class map counts in 
 
 enum { POOL_PLANE_NONE, POOL_PLANE_FRONT, POOL_PLANE_HEAP };
 
-/* Of functions that look at what its owner may change at any moment, without a lock. */
-#define READS_BESIDE_OWNER __attribute__((noinline, no_sanitize("thread")))
-
 /* How many threads there are, for the size of a magazine. */
 extern INTERNAL uint32_t pool_threads;
 extern lock_t pool_magazines_lock;
@@ -161,7 +158,7 @@ bool pool_take_free(pool_t *pool, void **block, block_past_t *past);
 
 /* Has the block around `address`, inside `slab`, been handed out, and is it not free in the slab (so it is with a caller, in a
  * magazine or in the depot)? *block: its start, in either case; NULL: it never was a block, or the slab is not the pool's any
- * more. */
+ * more. For a pool of one thread under the lock of the slab's space, which keeps the slab as it is. */
 bool pool_ask(pool_t *pool, const run_t *slab, const void *address, char **block);
 
 /* Which of the blocks 64 * w and on of `slab`, a slab of the pool at `start`, are out of it: *live has a bit for each. False: there are

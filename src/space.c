@@ -62,7 +62,7 @@ static size_t reserve_slots(size_t count)
   size_t first = 0, most = window_slots_most();
   lock_acquire(&space_slots_lock);
   for (size_t i = 0; i < most && i < first + count; i++)
-    if (slots[i])
+    if (__atomic_load_n(&slots[i], __ATOMIC_ACQUIRE))   /* a region that ends empties its slots without the lock */
       first = i + 1;
   bool found = count <= most && first <= most - count && window_open(first + count);
   if (found)
@@ -123,7 +123,7 @@ char *space_init_guest(space_t *space, arena_t *arena, void *memory, size_t size
 size_t space_region_records(size_t units)
 {
   arena_t scratch;
-  return (size_t)(arena_lay_out(&scratch, NULL, units, false) - (char *)NULL);
+  return (uintptr_t)arena_lay_out(&scratch, NULL, units, false);
 }
 
 void space_init_region(space_t *space, arena_t *arena, void *records, void *memory, size_t units, unsigned unit_log2, bool dirty)

@@ -13,8 +13,8 @@ static bool ready;         /* stored with release once everything below is set, 
 /* ---- forks ---- */
 
 /* A process with one thread forks without the locks: the fork may come from a signal handler that interrupted a call which
- * holds one, and that call goes on in the child and opens it. */
-static bool fork_locked;
+ * holds one, and that call goes on in the child and opens it. Several threads may fork at once, so each knows for itself. */
+static THREAD_LOCAL bool fork_locked;
 
 static void for_each_pool_lock(const heap_t *heap, void (*act)(lock_t *))
 {

@@ -1408,16 +1408,32 @@ static void record_give(heap_t *heap, object_pool_t *pool, const char *call)
   lock_release(&heaps_lock);
 }
 
-/* A heap that ends takes its pools along without a word. What they have apart from it goes back. */
+/* A block that the heap's overflow served does not end with the heap. */
+static void give_overflowed(const heap_t *heap, void *block, const char *call)
+{
+  if (heap->overflow && heap_locate_block(heap, block, call).heap != heap)
+    heap_free(NULL, block, call);
+}
+
+/* A heap that ends takes its pools along without a word. What they have apart from it, or from where it overflows to, goes back. */
 static void drop_pool(heap_t *heap, object_pool_t *pool)
 {
+  static const char call[] = "pool_heap_destroy";
   leave_all(pool);
   end_record(pool);
-  for (uint32_t k = 0; k < pool->array_count; k++)
-    if (pool->arrays[k]->place == ARRAY_APART)
-      heap_give_record(heap, pool->arrays[k], pool->arrays[k]->record_bytes);
+  for (uint32_t k = 0; k < pool->array_count; k++) {
+    object_array_t *array = pool->arrays[k];
+    if (array->place != ARRAY_IN_FRONT)
+      give_overflowed(heap, array->objects, call);
+    if (array->place == ARRAY_APART)
+      heap_give_record(heap, array, array->record_bytes);
+    else
+      give_overflowed(heap, array, call);
+  }
   if (pool->is_apart)
     record_keep(heap, pool);
+  else
+    give_overflowed(heap, pool, call);
 }
 
 static void drop_pools_of(heap_t *heap)

@@ -325,7 +325,7 @@ extern void _IO_list_lock(void) __attribute__((weak));
 extern void _IO_list_unlock(void) __attribute__((weak));
 
 static void (*fork_prepare)(void), (*fork_parent)(void);
-static bool streams_locked;
+static THREAD_LOCAL bool streams_locked;   /* several threads may fork at once */
 
 static void lock_streams(void)
 {

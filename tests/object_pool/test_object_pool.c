@@ -997,6 +997,38 @@ static void dropped_with_the_heap(void **state)
   object_pool_destroy(stays);
 }
 
+static size_t live_blocks_of(pool_heap_t *heap)
+{
+  pool_stats_t stats;
+  assert_true(pool_heap_stats(heap, &stats));
+  return stats.live_blocks;
+}
+
+/* What the heap's overflow served for a pool, objects, records or all of it, would be nobody's when the heap drops the pool. */
+static void what_overflowed_is_dropped_too(void **state)
+{
+  (void)state;
+  static char memory[8 << 10];
+  for (int round = 0; round < 6; round++) {
+    pool_heap_t *larger = pool_heap_create(NULL);
+    pool_heap_options_t options = {.overflow = larger, .budget = (size_t)256 << 10};
+    if (round / 2 == 1)
+      options = (pool_heap_options_t){.overflow = larger, .memory = memory, .memory_size = sizeof memory};
+    pool_heap_t *heap = pool_heap_create(&options);
+    while (round / 2 == 2 && live_blocks_of(larger) == 0)
+      assert_non_null(pool_heap_alloc(heap, 64));
+    size_t before = live_blocks_of(larger);
+    create((object_pool_options_t){.object_size = 100, .capacity = 50, .heap = heap});
+    create((object_pool_options_t){.object_size = 300, .capacity = 5000, .heap = heap});
+    assert_true(live_blocks_of(larger) > before);
+    round % 2 ? pool_heap_reset(heap) : pool_heap_destroy(heap);
+    assert_int_equal(live_blocks_of(larger), before);
+    if (round % 2)
+      pool_heap_destroy(heap);
+    pool_heap_destroy(larger);
+  }
+}
+
 /* ---- eviction ---- */
 
 static void *choose_context(object_pool_t *pool, void *context)
@@ -1151,6 +1183,7 @@ int main(void)
     cmocka_unit_test(exhausted_heap_calls_back),
     cmocka_unit_test(in_the_callers_memory),
     cmocka_unit_test(dropped_with_the_heap),
+    cmocka_unit_test(what_overflowed_is_dropped_too),
     cmocka_unit_test(eviction),
     cmocka_unit_test(chooser_that_gets_and_puts),
     cmocka_unit_test(chooser_names_a_foreign_one),
