@@ -129,6 +129,41 @@ static void test_too_large_a_block_is_refused_and_a_smaller_one_served(void **st
   }
 }
 
+/* What has been freed is no block's any more, of whatever size it was, and needs no malloc_trim() to be another's. */
+static void test_freed_memory_serves_any_size(void **state)
+{
+  (void)state;
+  enum { SMALL = 100 };
+  void **first = NULL;
+  for (size_t total = 0; total < limit / 2; total += SMALL) {
+    void **block = malloc(SMALL);
+    assert_non_null(block);
+    *block = first;
+    first = block;
+  }
+  while (first) {
+    void **next = *first;
+    free(first);
+    first = next;
+  }
+  char *block = malloc(opaque(limit * 3 / 4));
+  assert_non_null(block);
+  free(block);
+}
+
+static void test_freed_memory_is_grown_into(void **state)
+{
+  (void)state;
+  char *block = malloc(opaque(100 * MIB)), *other = malloc(opaque(50 * MIB));
+  assert_true(block && other);
+  memset(block, 7, MIB);
+  free(other);
+  block = realloc(block, opaque(160 * MIB));
+  assert_non_null(block);
+  assert_true(is_filled(block, 7, MIB));
+  free(block);
+}
+
 /* False: it cannot. */
 static bool begin(int argc, char **argv)
 {
@@ -153,6 +188,8 @@ int main(int argc, char **argv)
     return 1;
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_too_large_a_block_is_refused_and_a_smaller_one_served),
+    cmocka_unit_test(test_freed_memory_serves_any_size),
+    cmocka_unit_test(test_freed_memory_is_grown_into),
     cmocka_unit_test(test_nine_threads_find_room),
     cmocka_unit_test(test_exhaustion_is_not_the_end),
   };

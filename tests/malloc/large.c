@@ -251,6 +251,24 @@ static void test_a_locked_page(void **state)
     munlock(locked[i], 1);
 }
 
+/* A program whose calls are all for large blocks is one that calls, too: by and by it lets go of what it does not need. */
+static void test_idle_memory_goes_beside_large_blocks(void **state)
+{
+  (void)state;
+  enum { COUNT = 600, SIZE = 100000, STUCK_SECONDS = 100 };
+  static char *blocks[COUNT];
+  for (size_t i = 0; i < 20; i++) {   /* as often as makes it worth keeping */
+    fill(blocks, COUNT, SIZE);
+    for (size_t k = 0; k < COUNT; k++)
+      free(blocks[k]);
+  }
+  time_t begin = time(NULL);
+  while (figures_count && held_bytes() > COUNT * (size_t)SIZE / 4 && time(NULL) - begin < STUCK_SECONDS)
+    for (size_t i = 0; i < 1000; i++)
+      free(malloc(opaque(2 * MIB)));
+  HOLDS_AT_MOST(COUNT * (size_t)SIZE / 4);
+}
+
 /* ---- time ---- */
 
 static double seconds(void)
@@ -300,6 +318,7 @@ int main(void)
     cmocka_unit_test(test_addresses_go_back),
     cmocka_unit_test(test_no_more_than_there_is),
     cmocka_unit_test(test_a_locked_page),
+    cmocka_unit_test(test_idle_memory_goes_beside_large_blocks),
     cmocka_unit_test(test_freed_in_linear_time),
   };
   return cmocka_run_group_tests_name("large blocks", tests, NULL, NULL);

@@ -21,6 +21,7 @@ void os_fake_heal(void)
   os_fake.fail_halfway = os_fake.occupied = false;
   os_fake.locked = os_fake.locked_end = NULL;
   os_fake.during = NULL;
+  os_fake.mapped_most = 0;
 }
 
 /* Of all threads at once; a test has one that counts. */
@@ -54,6 +55,11 @@ static bool fails(os_call_t kind)
 
 static void account(size_t bytes) { __atomic_add_fetch(&os_fake.mapped_bytes, bytes, __ATOMIC_RELAXED); }
 
+static bool is_too_much(size_t more)
+{
+  return os_fake.mapped_most && __atomic_load_n(&os_fake.mapped_bytes, __ATOMIC_RELAXED) + more > os_fake.mapped_most;
+}
+
 static void *map(void *hint, size_t size, int flags)
 {
   int saved = errno;
@@ -79,7 +85,7 @@ size_t os_page_size(void) { return os_fake.page_size; }
 void *os_map(size_t size, size_t alignment)
 {
   alignment = max_size(alignment, os_fake.page_size);
-  if (fails(OS_MAP) || alignment > SIZE_MAX / 2 || size > SIZE_MAX - 2 * alignment)
+  if (fails(OS_MAP) || is_too_much(size) || alignment > SIZE_MAX / 2 || size > SIZE_MAX - 2 * alignment)
     return NULL;
   char *p = map(NULL, size + 2 * alignment, 0);
   if (!p)
@@ -93,7 +99,7 @@ void *os_map(size_t size, size_t alignment)
 
 os_mapped_t os_map_at(void *address, size_t size)
 {
-  if (fails(OS_MAP_AT))
+  if (fails(OS_MAP_AT) || is_too_much(size))
     return os_fake.occupied ? OS_OCCUPIED : OS_NO_MEMORY;
   return map(address, size, MAP_FIXED_NOREPLACE) ? OS_MAPPED : OS_OCCUPIED;
 }
@@ -122,7 +128,7 @@ bool os_purge(void *address, size_t size)
 void *os_remap(void *address, size_t size, size_t new_size, bool may_move)
 {
   int saved = errno;
-  void *p = fails(OS_REMAP) ? MAP_FAILED : mremap(address, size, new_size, may_move ? MREMAP_MAYMOVE : 0);
+  void *p = fails(OS_REMAP) || (new_size > size && is_too_much(new_size - size)) ? MAP_FAILED : mremap(address, size, new_size, may_move ? MREMAP_MAYMOVE : 0);
   errno = saved;
   if (p == MAP_FAILED)
     return NULL;

@@ -628,7 +628,58 @@ static void threads(void *argument)
   must(bytes_of(&owner) == 0 && all_is_known());
 }
 
+/* At the limit of mappings the system takes none. What is freed then costs a call or two, not one for each that waits. */
+static void refused_in_constant_time(void *argument)
+{
+  enum { MANY = 2000 };
+  static huge_t *blocks[MANY];
+  bool zeroed;
+  (void)argument;
+  bring_up();
+  for (size_t i = 0; i < MANY; i++)
+    must((blocks[i] = huge_take(5 * MIB, 1, &owner, false, &zeroed)) != NULL);
+  os_fake.fail_kinds = 1 << OS_UNMAP;
+  uint64_t calls = calls_for_memory();
+  for (size_t i = 0; i < MANY; i += 2)
+    huge_give(blocks[i]);
+  must(ranges_kept() > 0 && calls_for_memory() - calls <= 8 * MANY);
+  calls = calls_for_memory();
+  for (size_t i = 0; i < 100; i++) {
+    huge_t *huge = huge_take(5 * MIB, 1, &owner, false, &zeroed);
+    must(huge);
+    huge_give(huge);
+  }
+  must(calls_for_memory() - calls <= 400);
+  os_fake.fail_kinds = 0;
+  huge_tick();
+  huge_release(0);
+  must(ranges_kept() == 0);
+}
+
+/* What is kept counts where memory is limited: it goes before a block is refused its growth. */
+static void grows_into_what_is_kept(void *argument)
+{
+  bool zeroed;
+  (void)argument;
+  bring_up();
+  huge_t *block = huge_take(20 * MIB, 1, &owner, false, &zeroed);
+  must(block);
+  pattern_write(huge_start(block), 20 * MIB, 1);
+  for (size_t i = 0; i < 4; i++) {   /* more than once, so that it is kept */
+    huge_t *other = huge_take(16 * MIB, 1, &owner, false, &zeroed);
+    must(other);
+    huge_give(other);
+  }
+  must(huge_kept_bytes() == 16 * MIB);
+  os_fake.mapped_most = os_fake.mapped_bytes + 4 * MIB;
+  must(huge_resize(block, 30 * MIB, true) && huge_size(block) == 30 * MIB);
+  must(pattern_kept(huge_start(block), 20 * MIB, 20 * MIB, 1) && huge_kept_bytes() == 0);
+  os_fake.mapped_most = 0;
+}
+
 IN_CHILD(sizes_and_alignments)
+IN_CHILD(refused_in_constant_time)
+IN_CHILD(grows_into_what_is_kept)
 WITH(resized, bool, false, true)
 IN_CHILD(resized_in_vain)
 IN_CHILD(kept_for_the_next)
@@ -651,6 +702,8 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(sizes_and_alignments_test),
+    cmocka_unit_test(refused_in_constant_time_test),
+    cmocka_unit_test(grows_into_what_is_kept_test),
     cmocka_unit_test(resized_test),
     cmocka_unit_test(resized_in_vain_test),
     cmocka_unit_test(kept_for_the_next_test),

@@ -258,6 +258,8 @@ static void run_in_child(void *argument)
   run_with_failures(failures->from, failures->to);
 }
 
+enum { A_FEW = 7 };
+
 /* `length` calls in a row fail, from each call on in turn. */
 static void fail_everywhere(uint64_t length, uint64_t step)
 {
@@ -271,7 +273,7 @@ static void fail_everywhere(uint64_t length, uint64_t step)
   }
   print_message("%lu calls in a row, %lu calls in all: %lu requests refused\n", length, n - 1, refused);
   assert_true(n > 20);
-  assert_true(refused > 0 || length == 1);
+  assert_true(refused > 0 || length <= A_FEW);   /* a few are made up for: memory is looked for in more than one place */
 }
 
 static void one_call_fails(void **state)
@@ -283,7 +285,8 @@ static void one_call_fails(void **state)
 static void some_calls_fail(void **state)
 {
   (void)state;
-  fail_everywhere(7, 3);
+  fail_everywhere(A_FEW, 3);
+  fail_everywhere(10 * A_FEW, 7);
 }
 
 static void all_calls_fail_from_here(void **state)

@@ -112,6 +112,29 @@ static void no_trace(void *argument)
 
 /* ---- ends ---- */
 
+/* The first thread of a process may end before the others. What it does here is too little to come by any pool twice. */
+static void *outlive(void *first)
+{
+  pthread_join(*(const pthread_t *)first, NULL);
+  must(records() == 0 && live_blocks() == 0 && check_everything());
+  use(NULL);
+  must(records() == 1 && check_everything());
+  _exit(0);
+}
+
+static void first_thread_ends(void *argument)
+{
+  static pthread_t first;
+  pthread_t other;
+  (void)argument;
+  os_fake_heal();
+  pool_free(pool_alloc(100));
+  must(records() == 1);
+  first = pthread_self();
+  must(pthread_create(&other, NULL, outlive, &first) == 0);
+  pthread_exit(NULL);
+}
+
 static pthread_key_t late_key;
 
 static void use_after_the_end(void *argument)
@@ -498,6 +521,7 @@ static void fork_among_threads(void *argument)
 IN_CHILD(one_for_each_thread)
 IN_CHILD(counted)
 IN_CHILD(no_trace)
+IN_CHILD(first_thread_ends)
 IN_CHILD(after_the_end)
 IN_CHILD(no_call_at_the_end)
 IN_CHILD(no_key)
@@ -514,6 +538,7 @@ int main(void)
     cmocka_unit_test(one_for_each_thread_test),
     cmocka_unit_test(counted_test),
     cmocka_unit_test(no_trace_test),
+    cmocka_unit_test(first_thread_ends_test),
     cmocka_unit_test(after_the_end_test),
     cmocka_unit_test(no_call_at_the_end_test),
     cmocka_unit_test(no_key_test),
