@@ -134,19 +134,20 @@ static void test_freed_memory_serves_any_size(void **state)
 {
   (void)state;
   enum { SMALL = 100 };
-  void **first = NULL;
-  for (size_t total = 0; total < limit / 2; total += SMALL) {
-    void **block = malloc(SMALL);
-    assert_non_null(block);
-    *block = first;
-    first = block;
+  void **first = malloc(SMALL), **last = first;   /* the first to come is the first to go */
+  assert_non_null(first);
+  for (size_t total = 0; total < limit * 6 / 10; total += SMALL) {
+    *last = malloc(SMALL);
+    assert_non_null(*last);
+    last = *last;
   }
+  *last = NULL;
   while (first) {
     void **next = *first;
     free(first);
     first = next;
   }
-  char *block = malloc(opaque(limit * 3 / 4));
+  char *block = malloc(opaque(limit * 4 / 5));
   assert_non_null(block);
   free(block);
 }
