@@ -691,15 +691,15 @@ static const heap_t *heap_of_run(const run_t *run)
 /* The invariant that says in which list of its heap a run is. */
 static const char *name_of_list(const run_t *run) { return run->kind == RUN_SLAB ? "P2" : run->kind == RUN_REGION ? "A2" : "H3"; }
 
-/* Every run of a heap was ticked by a list, but for the records of guests. */
-static void check_all_ticked(void)
+/* Every run of a heap (NULL: of any) was ticked by a list, but for the records of guests. */
+static void check_all_ticked(const heap_t *heap)
 {
   for (tick_t *tick = ticks; tick < ticks + tick_count; tick++) {
     size_t unit = 0;
     for (run_t *run; (run = run_from(tick->arena, unit)) != NULL; unit = unit_behind(tick->arena, run)) {
       const heap_t *owner = heap_of_run(run);
       expect(owner || tick->arena->space->fixed, "A2", "a run of the process is nobody's", run->start);
-      if (owner)
+      if (owner && (!heap || owner == heap))
         expect(bit_test(tick->runs, (size_t)(run - tick->arena->runs)), name_of_list(run), "a run is in no list", run->start);
     }
   }
@@ -730,7 +730,8 @@ static void check_users(void)
   }
 }
 
-bool check_everything(void)
+/* One heap, or all. */
+static bool check_heaps(const heap_t *only)
 {
   check_list_of_heaps();
   check_users();
@@ -739,9 +740,12 @@ bool check_everything(void)
   check_kept();
   ticks_open(&space_of_process);
   for (heap_t *heap = heaps_first(); heap; heap = heap->next)
-    if (heap->space)
+    if (heap->space && (!only || heap == only))
       check_heap_lists(heap);
-  check_all_ticked();
+  check_all_ticked(only);
   ticks_close();
   return true;
 }
+
+bool check_heap(heap_t *heap) { return check_heaps(heap); }
+bool check_everything(void) { return check_heaps(NULL); }

@@ -14,6 +14,9 @@
 /* Every heap, space, thread and the class map. */
 bool check_everything(void);
 
+/* One heap, and the space it lives in. */
+bool check_heap(heap_t *heap);
+
 /* What needs less than a heap: A1 to A3, S1 and M1; P1 to P3 with S2 between bitmaps and depot. */
 bool check_space(space_t *space);
 bool check_pool(pool_t *pool);
