@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What test_os_failure.c does with the default heap, with a heap of each kind and object pools in it: one life of a heap, again and
+ * As test_os_failure.c does with the default heap, for heaps of each kind and object pools in them: one life of a heap, again and
  * again, each time with another call to the system failing, then with all that follow failing too. What was asked for is had or
  * answered with NULL and ENOMEM, the invariants hold, and at the end nothing is held. */
 #include "os_fake.h"
@@ -115,7 +115,8 @@ static void live(const struct kind *kind)
   if (!had(heap))
     return;
   use_objects(&(object_pool_options_t){.object_size = 24, .capacity = 8, .when_full = OBJECT_POOL_GROW, .heap = heap});
-  use_objects(&(object_pool_options_t){.object_size = 200, .when_full = OBJECT_POOL_GROW, .heap = heap, .flags = OBJECT_POOL_CHECKED, .construct = construct});
+  use_objects(&(object_pool_options_t){.object_size = 200, .when_full = OBJECT_POOL_GROW, .heap = heap,
+                                       .flags = OBJECT_POOL_CHECKED, .construct = construct});
   use_objects(&(object_pool_options_t){.object_size = 3000, .capacity = 50, .when_full = OBJECT_POOL_GROW, .heap = heap,
                                        .flags = OBJECT_POOL_SINGLE_THREAD});
   use_blocks(heap);
