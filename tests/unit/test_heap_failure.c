@@ -191,11 +191,63 @@ static void all_calls_fail_from_here(void **state)
     fail_everywhere(&kinds[i], UINT64_MAX, 3);
 }
 
+/* ---- what fails without a call of the system's ---- */
+
+static void without_a_manager(void *none)
+{
+  (void)none;
+  errno = 0;   /* nothing was to be had so far */
+  must(!object_pool_create(&(object_pool_options_t){.object_size = 24, .capacity = 8}) && errno == ENOMEM);
+  os_fake_heal();
+  use_objects(&(object_pool_options_t){.object_size = 24, .when_full = OBJECT_POOL_GROW});
+}
+
+/* A heap in the caller's memory is charged what its own records take. */
+static void memory_over_a_budget(void *none)
+{
+  (void)none;
+  os_fake_heal();
+  errno = 0;
+  must(!pool_heap_create(&(pool_heap_options_t){.memory = buffer, .memory_size = sizeof buffer, .budget = 1}) && errno == EINVAL);
+  pool_heap_t *parent = pool_heap_create(&(pool_heap_options_t){.budget = 64 << 20});
+  must(parent && pool_heap_set_budget(parent, budget_held(&parent->budget)));
+  errno = 0;
+  must(!pool_heap_create(&(pool_heap_options_t){.memory = buffer, .memory_size = sizeof buffer, .parent = parent}) && errno == ENOMEM);
+  must(check_everything());
+  pool_heap_destroy(parent);
+  nothing_is_held();
+}
+
+static bool stop_at(const pool_block_t *block, void *start) { return block->start != start; }
+
+static void walk_that_stops(void *none)
+{
+  static const size_t sizes[] = {16, 40000, 300 << 10, 300 << 20};
+  (void)none;
+  os_fake_heal();
+  pool_heap_t *heap = pool_heap_create(NULL);
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    void *block = pool_heap_alloc(heap, sizes[i]);
+    must(block && !pool_heap_walk(heap, stop_at, block));
+  }
+  must(pool_heap_walk(heap, stop_at, NULL));
+  pool_heap_destroy(heap);
+}
+
+static void in_children(void **state)
+{
+  (void)state;
+  in_child_named("without a manager", without_a_manager, NULL);
+  in_child_named("memory over a budget", memory_over_a_budget, NULL);
+  in_child_named("a walk that stops", walk_that_stops, NULL);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(one_call_fails),
     cmocka_unit_test(all_calls_fail_from_here),
+    cmocka_unit_test(in_children),
   };
   report = mmap(NULL, sizeof *report, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   return cmocka_run_group_tests_name("failures of the system, heaps", tests, NULL, NULL);
