@@ -558,9 +558,9 @@ def redis(sandbox):
 # Stressors look at what they wrote (--verify); what they need that is not there, or too small, ends a run without the library too.
 # Operations are counted, so a slow machine does the same. Not brk: it faults for ever where malloc has not moved the break before.
 STRESSORS = {
-    "malloc": (("--malloc-bytes", "128m"), 15000, 300000),
+    "malloc": (("--malloc-bytes", "128m"), 15000, 60000),
     "malloc-threads": (("--malloc-bytes", "16m", "--malloc-pthreads", "3", "--malloc-touch"), 4000, 40000),
-    "malloc-zero": (("--malloc-bytes", "32m", "--malloc-max", "4096", "--malloc-zerofree"), 20000, 300000),
+    "malloc-zero": (("--malloc-bytes", "32m", "--malloc-max", "4096", "--malloc-zerofree"), 20000, 100000),
     "fork": (("--fork-max", "4"), 1000, 15000),
     "vfork": ((), 1000, 15000),
     "clone": (("--clone-max", "16"), 100, 1000),
