@@ -1179,8 +1179,6 @@ static void note_run(object_pool_t *pool, const object_array_t *array, size_t w)
   size_t whole = array->capacity / WORD_BITS, end = w;
   while (end < min_size(whole, w + RUN_WORDS) && live_word(array, end) == ~(uint64_t)0)
     end++;
-  if (end == w)
-    return;
   pool->run = object_at(pool, array, w * WORD_BITS);
   pool->run_bytes = ((end - w) * WORD_BITS - 1) * pool->stride;
 }
