@@ -11,17 +11,6 @@
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 
-#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
-#define SANITIZED true
-#elif defined __has_feature
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED true
-#endif
-#endif
-#ifndef SANITIZED
-#define SANITIZED false
-#endif
-
 /* The compiler acts on what it knows of sizes; a number it cannot see through keeps it from that. */
 static inline size_t opaque(size_t size)
 {

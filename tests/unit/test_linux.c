@@ -4,6 +4,7 @@
 #define KERNEL_ITSELF
 #include "kernel.h"
 #include "os/os.h"
+#include "os/thread_local.h"
 #include "unit.h"
 #include <signal.h>
 

@@ -14,6 +14,17 @@
 
 #include <cmocka.h>
 
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+#define SANITIZED true
+#elif defined __has_feature
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED true
+#endif
+#endif
+#ifndef SANITIZED
+#define SANITIZED false
+#endif
+
 /* For children and threads, where a failed assert_...() of cmocka would jump out of the wrong stack. */
 #define must(condition) ((condition) ? (void)0 : must_failed(__FILE__, __LINE__, #condition))
 _Noreturn void must_failed(const char *file, int line, const char *condition);
