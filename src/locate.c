@@ -62,34 +62,56 @@ static heap_t *find_guest(const void *address)
 
 typedef struct question {
   const void *address;
+  bool        measured;    /* what was asked for is wanted too, of a checked heap's block. Under heaps_lock */
   located_t   at;
-  heap_t     *region;   /* the address is in the units of its region, or in nothing that it has taken of it */
+  heap_t     *region;      /* the address is in the units of its region, or in nothing that it has taken of it */
+  size_t      requested;   /* what was asked for */
 } question_t;
 
-/* Under the lock of the run's space. A slab's block is looked at under another. */
+/* That stands in the block's own memory, which another thread may be about to give back: so it is read while the lock that keeps the
+ * memory is held. */
+static void measure(question_t *q, const heap_t *heap, const char *start, size_t size)
+{
+  if (q->measured && heap->checked)
+    q->requested = guard_size(start, size);
+}
+
+static void measure_in_slab(question_t *q, const pool_t *pool, const run_t *slab)
+{
+  size_t index = pool_block_index(pool, slab, q->address);
+  if (index < slab->capacity)
+    measure(q, pool->heap, slab->start + index * pool->block_size, pool->block_size);
+}
+
+/* Under the lock of the run's space. Whether a slab's block is live is looked at under another. */
 static void ask_run(const arena_t *arena, const run_t *run, void *context)
 {
   question_t *q = context;
   run_kind_t kind = run_kind(run);
   located_t *at = &q->at;
   (void)arena;
-  if (kind == RUN_SLAB)
+  if (kind == RUN_SLAB) {
     *at = (located_t){.pool = run_owner(run), .run = (run_t *)(uintptr_t)run};
-  else if (kind == RUN_LARGE || kind == RUN_SPARE)
+    measure_in_slab(q, at->pool, run);
+  } else if (kind == RUN_LARGE || kind == RUN_SPARE)
     *at = (located_t){.heap = run_owner(run), .run = (run_t *)(uintptr_t)run, .start = run->start, .size = __atomic_load_n(&run->size, __ATOMIC_RELAXED)};
   else if (kind == RUN_REGION)
     q->region = run_owner(run);
   if (at->start)
     at->live = kind == RUN_LARGE && (size_t)((const char *)q->address - at->start) < at->size;
+  if (at->live)
+    measure(q, at->heap, at->start, at->size);
 }
 
 static void ask_huge(huge_t *huge, void *context)
 {
   question_t *q = context;
-  if (huge->is_region)
+  if (huge->is_region) {
     q->region = huge->owner;
-  else
-    q->at = (located_t){.heap = huge->owner, .huge = huge, .start = huge_start(huge), .size = huge_size(huge), .live = true};
+    return;
+  }
+  q->at = (located_t){.heap = huge->owner, .huge = huge, .start = huge_start(huge), .size = huge_size(huge), .live = true};
+  measure(q, q->at.heap, q->at.start, q->at.size);
 }
 
 /* In a slab, "live" is not yet sure: the block may be in a magazine. */
@@ -114,19 +136,18 @@ static heap_t *reserve_around(const void *address)
 }
 
 /* A guest first: its memory may be a block of another heap. */
-static located_t locate(const void *address)
+static void locate(question_t *q)
 {
-  question_t q = {.address = address, .region = find_guest(address)};
-  if (!q.region && !space_ask(address, ask_run, &q) && !huge_ask(address, ask_huge, &q))
-    q.region = reserve_around(address);
-  heap_t *region = q.region;
+  q->region = find_guest(q->address);
+  if (!q->region && !space_ask(q->address, ask_run, q) && !huge_ask(q->address, ask_huge, q))
+    q->region = reserve_around(q->address);
+  heap_t *region = q->region;
   if (region && region->own_space.fixed)
-    space_ask_fixed(&region->own_space, address, ask_run, &q);
-  if (q.at.pool)
-    ask_slab(&q);
-  if (!q.at.heap)
-    q.at.heap = region;
-  return q.at;
+    space_ask_fixed(&region->own_space, q->address, ask_run, q);
+  if (q->at.pool)
+    ask_slab(q);
+  if (!q->at.heap)
+    q->at.heap = region;
 }
 
 /* ---- questions ---- */
@@ -151,11 +172,13 @@ located_t heap_locate(const void *address)
   if (!heap_front_ready())
     return (located_t){0};
   lock_acquire(&heaps_lock);
-  located_t at = locate(address);
+  question_t q = {.address = address, .measured = true};
+  locate(&q);
+  located_t at = q.at;
   if (at.live && at.pool)
     at.live = !pool_depot_holds(at.pool, at.start) && !is_cached(at.pool, at.start);
   if (at.live && at.heap->checked) {
-    at.size = guard_size(at.start, at.size);
+    at.size = q.requested;
     at.live = (size_t)((const char *)address - at.start) < max_size(at.size, 1);
   }
   lock_release(&heaps_lock);
@@ -180,7 +203,10 @@ static bool was_freed(const located_t *at, const void *block)
 
 located_t heap_locate_block(const heap_t *heap, const void *block, const char *call)
 {
-  located_t at = heap_front_ready() ? locate(block) : (located_t){0};
+  question_t q = {.address = block};
+  if (heap_front_ready())
+    locate(&q);
+  located_t at = q.at;
   if (unlikely(at.start != block || !at.live))
     fatal_misuse(call, block, was_freed(&at, block) ? FREED_TWICE : NOT_A_BLOCK);
   if (unlikely(heap && !overflows_to(heap, at.heap)))

@@ -363,7 +363,7 @@ bool pool_ask(pool_t *pool, const run_t *slab, const void *address, char **block
 {
   lock_acquire(&pool->lock);
   bool ours = run_kind(slab) == RUN_SLAB && run_owner(slab) == pool;
-  size_t index = ours ? (size_t)((const char *)address - slab->start) * pool->inverse >> INVERSE_SHIFT : 0;
+  size_t index = ours ? pool_block_index(pool, slab, address) : 0;
   ours = ours && index < slab->fresh;
   *block = ours ? slab->start + index * pool->block_size : NULL;
   bool out = ours && !bit_test(slab->bitmap, index);
@@ -574,15 +574,15 @@ void pool_retire_magazine(pool_t *pool, void **top, unsigned shard)
 
 /* The lists of a pool of one thread change beside a reader. It finds whole words, and what a link leads to is a magazine, if not
  * always one of this list: magazines are never unmapped. So the loads are volatile, and the thread sanitizer is not asked. */
-READS_BESIDE_OWNER static size_t count_depot(const volatile depot_t *depot)
+READS_BESIDE_OWNER static size_t count_depot(const volatile depot_t *depot, const void *wanted, bool *found)
 {
   size_t blocks = 0;
   uintptr_t magazine = (uintptr_t)depot->newest;
   for (uint32_t left = depot->count; left && magazine; left--) {
     const volatile uintptr_t *words = (const volatile uintptr_t *)magazine;
     uintptr_t link = words[0];
-    for (size_t top = link % MAGAZINE_WORDS; top && words[top]; top--)
-      blocks++;
+    for (size_t top = link % MAGAZINE_WORDS, entry; top && (entry = words[top]) != 0; top--, blocks++)
+      *found |= entry == (uintptr_t)wanted;
     magazine = round_down(link, MAGAZINE_BYTES);
   }
   return blocks;
@@ -591,9 +591,10 @@ READS_BESIDE_OWNER static size_t count_depot(const volatile depot_t *depot)
 size_t pool_depot_blocks(pool_t *pool)
 {
   size_t blocks = 0;
+  bool found;
   lock_acquire(&pool->lock);
   for (const depot_t *depot = pool->depots; depot < pool_depots_end(pool); depot++)
-    blocks += count_depot(depot);
+    blocks += count_depot(depot, NULL, &found);
   lock_release(&pool->lock);
   return blocks;
 }
@@ -602,10 +603,8 @@ bool pool_depot_holds(pool_t *pool, const void *block)
 {
   bool found = false;
   lock_acquire(&pool->lock);
-  for (depot_t *depot = pool->depots; depot < pool_depots_end(pool); depot++)
-    for (void **magazine = depot->newest; magazine && !found; magazine = magazine_below(magazine))
-      for (void **entry = magazine_top(magazine); *entry && !found; entry--)
-        found = *entry == block;
+  for (const depot_t *depot = pool->depots; depot < pool_depots_end(pool) && !found; depot++)
+    count_depot(depot, block, &found);
   lock_release(&pool->lock);
   return found;
 }

@@ -86,9 +86,6 @@ _Static_assert(BLOCK_ALIGNMENT == 1 << ALIGNMENT_LOG2, "the class map counts in 
 
 enum { POOL_PLANE_NONE, POOL_PLANE_FRONT, POOL_PLANE_HEAP };
 
-/* Of functions that look at what its owner may change at any moment, without a lock. */
-#define READS_BESIDE_OWNER __attribute__((noinline, no_sanitize("thread")))
-
 /* How many threads there are, for the size of a magazine. */
 extern INTERNAL uint32_t pool_threads;
 extern lock_t pool_magazines_lock;
@@ -158,6 +155,12 @@ void   pool_put(pool_t *pool, void *const *blocks, size_t count);
 
 /* One block, if a slab that is there already has one free. */
 bool pool_take_free(pool_t *pool, void **block, block_past_t *past);
+
+/* Which block of a slab an address is in, handed out or not; beyond the last: none. */
+static inline size_t pool_block_index(const pool_t *pool, const run_t *slab, const void *address)
+{
+  return (size_t)((const char *)address - slab->start) * pool->inverse >> INVERSE_SHIFT;
+}
 
 /* Has the block around `address`, inside `slab`, been handed out, and is it not free in the slab (so it is with a caller, in a
  * magazine or in the depot)? *block: its start, in either case; NULL: it never was a block, or the slab is not the pool's any

@@ -13,6 +13,9 @@
 #define INTERNAL    __attribute__((visibility("hidden")))   /* on variables of hot paths: no detour through the GOT */
 #define COLD        __attribute__((noinline, cold))
 
+/* Of functions that look at what its owner may change at any moment, without a lock. */
+#define READS_BESIDE_OWNER __attribute__((noinline, no_sanitize("thread")))
+
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
 #define GIB ((size_t)1 << 30)

@@ -347,6 +347,43 @@ static void walked_and_freed_test(void **state)
 }
 
 static bool ending;
+static char *last_block;
+
+/* Each block's memory goes back to the system with it: a mapping, a run at the end of its arena, a slab there. */
+static void *checked_blocks(void *argument)
+{
+  pool_heap_options_t options = {.flags = POOL_HEAP_CHECKED | *(const unsigned *)argument};
+  pool_heap_t *heap = pool_heap_create(&options);
+  static const size_t sizes[] = {(4 << 20) + 100, 2 << 20, 200000};
+  must(heap);
+  for (size_t turn = 0; turn < 240; turn++) {
+    size_t size = sizes[turn % 3];
+    char *block = pool_heap_alloc(heap, size);
+    must(block);
+    __atomic_store_n(&last_block, block, __ATOMIC_RELAXED);
+    pool_heap_free(heap, block);
+    pool_trim(0);
+    pool_heap_trim(heap, 0);
+  }
+  __atomic_store_n(&ending, true, __ATOMIC_RELAXED);
+  return NULL;
+}
+
+/* What was asked for stands in the block. */
+static void measured_meanwhile(void *argument)
+{
+  pthread_t thread;
+  size_t size;
+  bring_up();
+  must(pthread_create(&thread, NULL, checked_blocks, argument) == 0);
+  while (!__atomic_load_n(&ending, __ATOMIC_RELAXED)) {
+    char *at = __atomic_load_n(&last_block, __ATOMIC_RELAXED) + 100;
+    char *start = pool_block_start(at, &size);
+    must(!start || (start <= at && (size_t)(at - start) < size));
+  }
+  pthread_join(thread, NULL);
+  must(check_everything());
+}
 
 static void *grow_and_shrink(void *argument)
 {
@@ -464,6 +501,7 @@ IN_CHILD(in_magazines_and_spares)
 IN_CHILD(anything_at_all)
 IN_CHILD(in_a_block)
 IN_CHILD(asked_meanwhile)
+WITH(measured_meanwhile, unsigned, 0, POOL_HEAP_SINGLE_THREAD)
 IN_CHILD(told_apart)
 IN_CHILD(beside_threads)
 
@@ -480,6 +518,7 @@ int main(void)
     cmocka_unit_test(many_guests_test),
     cmocka_unit_test(walked_and_freed_test),
     cmocka_unit_test(asked_meanwhile_test),
+    cmocka_unit_test(measured_meanwhile_test),
     cmocka_unit_test(told_apart_test),
     cmocka_unit_test(beside_threads_test),
   };
