@@ -296,7 +296,69 @@ static bool each_piece(heap_t *heap, piece_fn *act)
                      each_page(arena->long_bitmaps, (size_t)(arena->long_bitmaps_end - (char *)arena->long_bitmaps), act)));
 }
 
-/* What is not there is passed over. */
+/* ---- the list of all heaps ---- */
+
+static void count_users(const heap_t *heap, size_t by)
+{
+  if (heap->parent)
+    heap->parent->users += by;
+  if (heap->overflow)
+    heap->overflow->users += by;
+}
+
+static void enter_list(heap_t *heap)
+{
+  lock_acquire(&heaps_lock);
+  heap_t *first = heaps_first();
+  heap->previous = first;
+  heap->next = first->next;
+  if (heap->next)
+    heap->next->previous = heap;
+  first->next = heap;
+  count_users(heap, 1);
+  lock_release(&heaps_lock);
+  if (heap->region_kind == REGION_GUEST)
+    guests_enter(heap);
+}
+
+/* Under the lock. */
+static void leave_list(heap_t *heap)
+{
+  heap->previous->next = heap->next;
+  if (heap->next)
+    heap->next->previous = heap->previous;
+  count_users(heap, -(size_t)1);
+}
+
+/* Nobody finds the heap by an address any more. */
+static void hide_region(heap_t *heap, bool was_listed)
+{
+  if (heap->region_kind == REGION_GUEST && was_listed)
+    guests_leave(heap);
+  if (heap->region_run)
+    run_become(heap->region_run, RUN_NONE, NULL);
+  if (heap->region_huge)
+    huge_hide(heap->region_huge);
+  if (heap->region_kind == REGION_SLOTS && heap->own_space.fixed)
+    space_hide_slots(&heap->own_space);
+}
+
+/* The heap is out of everybody's reach, whether it was ever in the list or its creation has failed: a region is found by its address
+ * from the moment it is there. Somebody may still be looking at what is about to go, a question about an address, a tick; they hold
+ * the lock of the list. */
+static void vanish(heap_t *heap)
+{
+  bool was_listed = heap->previous != NULL;
+  hide_region(heap, was_listed);
+  lock_acquire(&heaps_lock);
+  if (was_listed)
+    leave_list(heap);
+  lock_release(&heaps_lock);
+}
+
+/* ---- the end of a heap's memory ---- */
+
+/* What is not there is passed over. Nobody finds it any more. */
 static void release_memory(heap_t *heap)
 {
   bool guest = heap->region_kind == REGION_GUEST;
@@ -319,6 +381,7 @@ static void release_memory(heap_t *heap)
 /* What was charged goes back before the record that says so. */
 static heap_t *failed(heap_t *heap, size_t charged, int error)
 {
+  vanish(heap);
   budget_discharge(&heap->budget, charged);
   release_memory(heap);
   errno = error;
@@ -367,41 +430,6 @@ static bool prepare_memory(heap_t *heap, const pool_heap_options_t *o)
     return each_piece(heap, os_lock_memory);
   }
   return true;
-}
-
-/* ---- the list of all heaps ---- */
-
-static void count_users(const heap_t *heap, size_t by)
-{
-  if (heap->parent)
-    heap->parent->users += by;
-  if (heap->overflow)
-    heap->overflow->users += by;
-}
-
-static void enter_list(heap_t *heap)
-{
-  lock_acquire(&heaps_lock);
-  heap_t *first = heaps_first();
-  heap->previous = first;
-  heap->next = first->next;
-  if (heap->next)
-    heap->next->previous = heap;
-  first->next = heap;
-  count_users(heap, 1);
-  lock_release(&heaps_lock);
-  if (heap->region_kind == REGION_GUEST)
-    guests_enter(heap);
-}
-
-static void leave_list(heap_t *heap)
-{
-  lock_acquire(&heaps_lock);
-  heap->previous->next = heap->next;
-  if (heap->next)
-    heap->next->previous = heap->previous;
-  count_users(heap, -(size_t)1);
-  lock_release(&heaps_lock);
 }
 
 heap_t *heap_create(const pool_heap_options_t *options)
@@ -485,22 +513,8 @@ static void refuse_if_used(const heap_t *heap)
     fatal_misuse("pool_heap_destroy", heap, "still the parent or the overflow of a live heap");
 }
 
-/* Nobody finds the heap by an address any more. */
-static void hide_region(heap_t *heap)
-{
-  if (heap->region_kind == REGION_GUEST)
-    guests_leave(heap);
-  if (heap->region_run)
-    run_become(heap->region_run, RUN_NONE, NULL);
-  if (heap->region_huge)
-    huge_hide(heap->region_huge);
-  if (heap->region_kind == REGION_SLOTS)
-    space_hide_slots(&heap->own_space);
-}
-
-/* A fork takes the locks of the heaps in the list, so the heap stays there until nothing of it is in anybody's reach: no pool is due
- * for a tick, no thread has magazines. Somebody may still be looking at what is about to go, a question about an address, a tick;
- * they hold the lock of the list. */
+/* A fork takes the locks of the heaps in the list, so the heap stays there until no pool of it is due for a tick and no thread has
+ * magazines of it. */
 void heap_destroy(heap_t *heap)
 {
   refuse_if_used(heap);
@@ -512,8 +526,7 @@ void heap_destroy(heap_t *heap)
   FOR_EACH_POOL(pool, heap)
     pool_finish(pool);
   large_free_all(heap);
-  hide_region(heap);
-  leave_list(heap);
+  vanish(heap);
   give_records(heap);
   budget_discharge(&heap->budget, budget_held(&heap->budget));
   release_memory(heap);

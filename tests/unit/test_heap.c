@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT
  * What tidepool/heap.h promises, for heaps of every kind there is. */
+#include "heap.h"
 #include "os_fake.h"
 #include "unit.h"
 #include <errno.h>
 #include <pthread.h>
 #include <tidepool/heap.h>
 #include <tidepool/stats.h>
+#include <unistd.h>
 
 enum { BLOCKS = 20000 };
 
@@ -744,6 +746,52 @@ static void destroy_while_threads_end_test(void **state)
   in_child(destroy_while_threads_end, NULL);
 }
 
+/* ---- a creation that fails beside somebody who looks at the region already ---- */
+
+static bool looking;
+
+static void *look(void *argument)
+{
+  (void)argument;
+  lock_acquire(&heaps_lock);
+  __atomic_store_n(&looking, true, __ATOMIC_RELEASE);
+  usleep(20000);
+  __atomic_store_n(&looking, false, __ATOMIC_RELEASE);
+  lock_release(&heaps_lock);
+  return NULL;
+}
+
+static void while_it_fails(os_call_t kind)
+{
+  static pthread_t thread;
+  static bool started;
+  if (kind == OS_LOCK_MEMORY && !started) {
+    started = pthread_create(&thread, NULL, look, NULL) == 0;
+    must(started && pthread_detach(thread) == 0);
+    while (!__atomic_load_n(&looking, __ATOMIC_ACQUIRE))
+      usleep(100);
+  }
+  must((kind != OS_UNMAP && kind != OS_PURGE) || !__atomic_load_n(&looking, __ATOMIC_ACQUIRE));
+}
+
+/* Its memory goes when they have finished. */
+static void fails_beside_a_question(void *argument)
+{
+  const size_t *reserve = argument;
+  os_fake_heal();
+  pool_free(pool_alloc(1));
+  size_t mapped = os_fake.mapped_bytes;
+  os_fake.fail_kinds = 1 << OS_LOCK_MEMORY;
+  os_fake.during = while_it_fails;
+  must(!pool_heap_create(&(pool_heap_options_t){.reserve = *reserve, .flags = POOL_HEAP_LOCK_MEMORY}) && errno == ENOMEM);
+  must(!looking);
+  os_fake_heal();
+  must(check_everything());
+  pool_trim(0);
+  must(os_fake.mapped_bytes <= mapped + MIB);
+}
+WITH(fails_beside_a_question, size_t, 20 << 20, 6 << 20, 4 << 20)
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -773,6 +821,7 @@ int main(void)
     cmocka_unit_test(misuse),
     cmocka_unit_test(many_threads_one_budget),
     cmocka_unit_test(destroy_while_threads_end_test),
+    cmocka_unit_test(fails_beside_a_question_test),
   };
   return cmocka_run_group_tests_name("heap", tests, NULL, NULL);
 }
