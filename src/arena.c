@@ -109,14 +109,28 @@ taken_t arena_create(struct space *space, size_t slot, size_t units, arena_t **a
   return taken_of(mapped);
 }
 
-void arena_destroy(arena_t *arena)
+static size_t unit_bytes(const arena_t *arena) { return (size_t)arena->committed << arena->unit_log2; }
+static size_t bitmap_bytes(const arena_t *arena) { return (size_t)(arena->long_bitmaps_end - (char *)arena->long_bitmaps); }
+
+/* The record itself last. */
+bool arena_destroy(arena_t *arena)
 {
-  arena_t gone = *arena;
-  if (gone.committed)
-    os_unmap(gone.base, (size_t)gone.committed << gone.unit_log2);
-  if (gone.long_bitmaps_end > (char *)gone.long_bitmaps)
-    os_unmap(gone.long_bitmaps, (size_t)(gone.long_bitmaps_end - (char *)gone.long_bitmaps));
-  os_unmap(arena, (size_t)(gone.runs_end - (char *)arena));
+  if (arena->committed && !os_unmap(arena->base, unit_bytes(arena))) {
+    if (arena->dirty_count && os_purge(arena->base, unit_bytes(arena)))
+      arena->dirty_count = 0;
+    return false;
+  }
+  arena->committed = arena->dirty_count = 0;
+  if (bitmap_bytes(arena) && !os_unmap(arena->long_bitmaps, bitmap_bytes(arena)))
+    return false;
+  arena->long_bitmaps_end = (char *)arena->long_bitmaps;
+  return os_unmap(arena, (size_t)(arena->runs_end - (char *)arena));
+}
+
+size_t arena_left(const arena_t *arena)
+{
+  size_t units = arena->dirty_count ? unit_bytes(arena) : 0;
+  return units + bitmap_bytes(arena) + (size_t)(arena->runs_end - (const char *)arena);
 }
 
 static os_mapped_t commit(arena_t *arena, size_t end)

@@ -46,6 +46,7 @@ typedef struct arena {
   size_t       slot, slots;  /* of the window; 0 slots: it is in none */
   bool         wants_huge_pages;
   char        *runs_end, *long_bitmaps_end;   /* how far those are mapped */
+  struct arena *next_left;   /* of those that have ended and could not be destroyed */
 } arena_t;
 
 enum { ARENA_GAP = 64 << 10 };   /* from a slot's first address to the arena there */
@@ -62,8 +63,11 @@ taken_t arena_commit_all(arena_t *arena);
 /* How many slots an arena of so many units needs. */
 size_t arena_slots_for(size_t units);
 
-/* Unmaps it all. */
-void arena_destroy(arena_t *arena);
+/* Unmaps it all. False: the system refuses some of it, which is as it was but for its contents, and may be asked again. */
+bool arena_destroy(arena_t *arena);
+
+/* How much memory an arena that could not be destroyed may still hold. */
+size_t arena_left(const arena_t *arena);
 
 /* Lays the records of an arena of at most `units` units out from `records` on; returns the first byte behind them. Touches
  * none of them. */

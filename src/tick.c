@@ -49,6 +49,7 @@ COLD void heap_look_at_clock(thread_t *thread)
     thread_tick_caches(thread, CACHES_PER_LOOK, tick_magazines);
   if (space_tick(&space_of_process, now)) {
     huge_tick();
+    space_give_left();
     pools_begin_tick();
   }
   if (pools_tick_is_under_way())
@@ -82,6 +83,8 @@ void heap_drain(heap_t *heap)
     threads_reach(heap, flush_magazines);
   FOR_EACH_POOL(pool, heap)
     pool_drain(pool);
+  if (!heap_is_bounded(heap))
+    space_give_left();
 }
 
 /* The highest of the heap's ancestors whose own limit leaves no room. */
@@ -129,8 +132,10 @@ size_t heap_trim(heap_t *heap, size_t keep)
     return 0;
   bool all = heap == &heap_front;
   size_t before = all || heap->region_kind ? 0 : space_dirty_bytes(heap->space);
+  size_t purged = all ? space_give_left() : 0;
   heap_drain(heap);
-  size_t purged = all ? huge_release(keep) : 0, kept = all ? min_size(huge_kept_bytes(), keep) : 0;
+  purged += all ? huge_release(keep) : 0;
+  size_t kept = all ? min_size(huge_kept_bytes(), keep) : 0;
   purged += space_purge(heap->space, before + keep - kept);
   if (!keep)
     purged += purge_slabs(heap);

@@ -105,8 +105,8 @@ typedef bool pool_visit_fn(const pool_block_t *block, void *context);   /* false
 POOL_API bool pool_heap_walk(pool_heap_t *heap, pool_visit_fn *visit, void *context) POOL_NOEXCEPT;
 
 /* For the calling thread: from now on what would need the system (more memory, or giving some back) fails instead of asking.
- * What cannot be given back is kept. Returns what held before. For real-time threads on a prefaulted heap; pool_stats_json()
- * has the count. */
+ * What cannot be given back is kept, a destroyed heap's as the default heap's, and goes back at a later call of a thread that may.
+ * Returns what held before. For real-time threads on a prefaulted heap; pool_stats_json() has the count. */
 POOL_API bool pool_forbid_system_calls(bool forbid) POOL_NOEXCEPT;
 
 POOL_END_DECLS
