@@ -48,12 +48,15 @@ void guests_leave(heap_t *heap)
   lock_release(&guests_lock);
 }
 
-static heap_t *find_guest(const void *address)
+/* *outer: whose memory the guest's is, if the address is where that begins; else the guest itself. */
+static heap_t *find_guest(const void *address, heap_t **outer)
 {
+  *outer = NULL;
   if (likely(!__atomic_load_n(&guest_count, __ATOMIC_RELAXED)))
     return NULL;
   lock_acquire(&guests_lock);
   heap_t *heap = guest_around((uintptr_t)address);
+  *outer = heap && heap->guest.start == (uintptr_t)address ? heap->guest_around : heap;
   lock_release(&guests_lock);
   return heap;
 }
@@ -135,10 +138,10 @@ static heap_t *reserve_around(const void *address)
   return inside ? heap_of_space(arena->space) : NULL;
 }
 
-/* A guest first: its memory may be a block of another heap. */
-static void locate(question_t *q)
+static void look(question_t *q, heap_t *guest)
 {
-  q->region = find_guest(q->address);
+  q->at = (located_t){0};
+  q->region = guest;
   if (!q->region && !space_ask(q->address, ask_run, q) && !huge_ask(q->address, ask_huge, q))
     q->region = reserve_around(q->address);
   heap_t *region = q->region;
@@ -148,6 +151,16 @@ static void locate(question_t *q)
     ask_slab(q);
   if (!q->at.heap)
     q->at.heap = region;
+}
+
+/* A guest first: its memory may be a block of another heap. Nothing of a guest's begins where its memory does, but that block may, and
+ * its owner frees it by that address. */
+static void locate(question_t *q)
+{
+  heap_t *outer, *guest = find_guest(q->address, &outer);
+  look(q, outer);
+  if (guest != outer && q->at.start != q->address)
+    look(q, guest);
 }
 
 /* ---- questions ---- */

@@ -46,7 +46,10 @@ typedef struct pool_heap_options {
   pool_heap_t       *overflow;          /* serves a request that this heap, after on_exhausted, cannot */
   void              *context;           /* for on_exhausted */
   void              *memory;            /* the caller's buffer: everything, metadata too, lives in it and the system is never asked.
-                                         * If it is itself a block of up to 32 KiB of a heap, free with pool_heap_free */
+                                         * If it begins a block of another heap, its address is that block; within, this heap
+                                         * answers. Blocks of a heap in a block of up to 32 KiB of the default heap: to
+                                         * pool_heap_free and pool_heap_realloc only, never to pool_free, pool_realloc or
+                                         * pool_usable_size, which would take them for the default heap's */
   size_t             memory_size;
   const size_t      *size_classes;      /* ascending multiples of 16 up to 256 KiB, copied; NULL: the built-in table */
   size_t             size_class_count;  /* at most 104 */
