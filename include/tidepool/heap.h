@@ -24,8 +24,9 @@ typedef bool pool_exhausted_fn(pool_heap_t *heap, size_t bytes_needed, unsigned 
 enum {
   POOL_HEAP_SINGLE_THREAD = 1 << 0,   /* one thread only, no locks */
   POOL_HEAP_PREFAULT = 1 << 1,        /* touch `reserve` at creation, and keep it */
-  POOL_HEAP_LOCK_MEMORY = 1 << 2,     /* mlock() it */
-  POOL_HEAP_ZERO_ON_FREE = 1 << 3,    /* nothing of a returned block stays in memory */
+  POOL_HEAP_LOCK_MEMORY = 1 << 2,     /* mlock() it and the heap's records: the limit must have room for both */
+  POOL_HEAP_ZERO_ON_FREE = 1 << 3,    /* nothing of a returned block stays in memory; what it overflows to lies in the other heap,
+                                       * which wipes only if it has the flag */
   POOL_HEAP_CHECKED = 1 << 4          /* see below */
 };
 
@@ -74,7 +75,8 @@ POOL_API void pool_heap_reset(pool_heap_t *heap) POOL_NOEXCEPT;
 POOL_API size_t pool_heap_trim(pool_heap_t *heap, size_t keep) POOL_NOEXCEPT;
 
 /* false, and the budget is unchanged, if more is held even after a trim; no thread sees another budget meanwhile. 0: no limit.
- * Where it is raised beyond a budget of up to 8 MiB the heap goes on in the process's memory; one in `memory` stays in it. */
+ * Where it is raised beyond a budget of up to 8 MiB the heap goes on in the process's memory; one in `memory` stays in it.
+ * What sleeping threads have cached stays out of reach where neither the heap nor an ancestor had a budget at its creation. */
 POOL_API bool pool_heap_set_budget(pool_heap_t *heap, size_t budget) POOL_NOEXCEPT;
 
 /* As their namesakes in pool.h. When the heap is exhausted, in this order: its own cached and idle memory; on_exhausted, as
