@@ -476,8 +476,11 @@ static void drop_magazines(magazines_t *magazines, heap_t *heap) { heap_each_cac
 
 static bool zero_block(const pool_block_t *block, void *context)
 {
-  (void)context;
-  memset(block->start, 0, block->size);
+  const heap_t *heap = context;
+  if (block->size > heap->class_most)   /* of no class */
+    large_wipe(heap, block->start, block->size);
+  else
+    memset(block->start, 0, block->size);
   return true;
 }
 
@@ -485,7 +488,7 @@ void heap_reset(heap_t *heap)
 {
   drop_dependents(heap);
   if (heap->zero_on_free)
-    heap_walk(heap, zero_block, NULL);
+    heap_walk(heap, zero_block, heap);
   if (heap->cached)
     threads_visit(heap, false, drop_magazines);
   FOR_EACH_POOL(pool, heap)
@@ -520,7 +523,7 @@ void heap_destroy(heap_t *heap)
   refuse_if_used(heap);
   drop_dependents(heap);
   if (heap->zero_on_free)
-    heap_walk(heap, zero_block, NULL);
+    heap_walk(heap, zero_block, heap);
   if (heap->cached)
     threads_visit(heap, true, drop_magazines);
   FOR_EACH_POOL(pool, heap)

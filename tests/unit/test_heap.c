@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <tidepool/heap.h>
 #include <tidepool/stats.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 enum { BLOCKS = 20000 };
@@ -174,7 +175,7 @@ static void resets(void *options)
     fill(heap, 300 * KIB, 3);
     uint64_t calls = os_fake.calls;
     pool_heap_reset(heap);
-    must(os_fake.calls == calls);                 /* the memory is kept for the next round */
+    must(os_fake.calls == calls + (heap->zero_on_free ? 3 : 0));   /* the memory is kept for the next round; the large blocks are wiped */
     must(figures(heap).live_blocks == 0 && figures(heap).cached_bytes == 0);
     must(!pool_in_use(blocks[0]) && check_everything());
   }
@@ -542,6 +543,70 @@ static void zero_on_free(void **state)
   pool_heap_destroy(heap);
 }
 
+/* A large block is zero when it is back, in pieces too, whether the system wipes it or not; what was never touched stays so. */
+static void zero_large_on_free(void *argument)
+{
+  pool_heap_options_t options = *(const pool_heap_options_t *)argument;
+  os_fake_heal();
+  options.flags |= POOL_HEAP_ZERO_ON_FREE;
+  pool_heap_t *heap = heap_new(&options);
+  for (int refused = 0; refused < 3; refused++)
+    for (size_t size = 300000; size < 12 * MIB; size = size * 5 / 2 + 4097) {
+      os_fake.fail_kinds = refused ? 1 << OS_PURGE : 0;
+      os_fake.fail_halfway = refused == 2;
+      char *outer = pool_heap_alloc(heap, size);
+      if (!outer)
+        break;
+      size_t usable = pool_usable_size(outer), less = usable / 2 + 100;
+      memset(outer, 7, usable);
+      if (pool_resize_in_place(outer, less)) {
+        size_t has = pool_usable_size(outer);
+        must(outer[less - 1] == 7 && all_zero(outer + less, has - less));
+        usable = has;
+      }
+      pool_heap_free(heap, outer);
+      os_fake_heal();
+      must(size > 4 * MIB || all_zero(outer, usable));
+    }
+  uint64_t purges = os_fake.count[OS_PURGE];
+  char *block = pool_heap_alloc(heap, MIB);
+  pool_heap_free(heap, block);
+  bool in_the_way = options.memory || options.flags & POOL_HEAP_PREFAULT;
+  must((os_fake.count[OS_PURGE] == purges) == in_the_way);
+  pool_heap_destroy(heap);
+}
+WITH(zero_large_on_free, pool_heap_options_t, {0}, {.budget = 60 << 20}, {.reserve = 30 << 20}, {.reserve = 6 << 20}, {.reserve = 3 << 20, .budget = 3 << 20},
+     {.reserve = 30 << 20, .flags = POOL_HEAP_PREFAULT}, {.memory = buffer, .memory_size = sizeof buffer})
+
+/* Of 64 MiB one byte was written to: no more than some pages become memory. */
+static void zero_untouched_on_free(void *argument)
+{
+  enum { PAGES = 64 << 20 >> 12 };
+  static unsigned char there[PAGES];
+  (void)argument;
+  os_fake_heal();
+  space_of_process.purge_delay_ms = 1000000;
+  pool_heap_t *heap = heap_new(&(pool_heap_options_t){.flags = POOL_HEAP_ZERO_ON_FREE});
+  char *block = pool_heap_zalloc(heap, 64 << 20);
+  block[5] = 1;
+  uint64_t purges = os_fake.count[OS_PURGE];
+  must(pool_resize_in_place(block, 32 << 20) && os_fake.count[OS_PURGE] == purges + 1);
+  must(mincore(block, 32 << 20, there) == 0);
+  size_t resident = 0;
+  for (size_t i = 0; i < PAGES / 2; i++)
+    resident += there[i] & 1;
+  must(resident < PAGES / 8);
+  os_fake.fail_kinds = 1 << OS_UNMAP;   /* to look at it when it is gone */
+  pool_heap_reset(heap);
+  must(mincore(block, 32 << 20, there) == 0);
+  for (size_t i = resident = 0; i < PAGES / 2; i++)
+    resident += there[i] & 1;
+  must(resident < PAGES / 8);
+  os_fake_heal();
+  pool_heap_destroy(heap);
+}
+IN_CHILD(zero_untouched_on_free)
+
 /* What was reserved can be had without the system. */
 static void reserved(void **state)
 {
@@ -886,6 +951,8 @@ int main(void)
     cmocka_unit_test(memory_from_a_block_test),
     cmocka_unit_test(huge_in_vain),
     cmocka_unit_test(zero_on_free),
+    cmocka_unit_test(zero_large_on_free_test),
+    cmocka_unit_test(zero_untouched_on_free_test),
     cmocka_unit_test(reserved),
     cmocka_unit_test(forbidden_calls),
     cmocka_unit_test(bad_options),
