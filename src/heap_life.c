@@ -147,6 +147,33 @@ static unsigned region_unit_log2(size_t size)
 
 static uint32_t class_most_of(unsigned unit_log2) { return unit_log2 == UNIT_LOG2 ? SIZE_MAX_CLASS : CLASS_MOST_UNITS << unit_log2; }
 
+/* A record is put behind the others, or in units of its own. Returns how many units are left; 0: it does not fit. */
+static size_t place_record(size_t size, size_t *room, size_t units, unsigned unit_log2)
+{
+  size = round_up(size, METADATA_ALIGNMENT);
+  if (size > *room) {
+    size_t takes = (size + ((size_t)1 << unit_log2) - 1) >> unit_log2;
+    if (takes > units)
+      return 0;
+    *room = takes << unit_log2;
+    units -= takes;
+  }
+  *room -= size;
+  return units;
+}
+
+/* Something must be left for a slab of the smallest class, behind the records that come first: the table of the heap's own classes, the
+ * record of a pool. */
+static bool can_serve(const pool_heap_options_t *o, size_t units, unsigned unit_log2, const char *base, const char *records)
+{
+  const char *at = (const char *)round_up((uintptr_t)records, sizeof(void *));
+  size_t room = at < base ? (size_t)(base - at) : 0, smallest = o->size_classes ? o->size_classes[0] : BLOCK_ALIGNMENT;
+  if (o->size_classes)
+    units = place_record((o->size_class_count + 1) * sizeof(uint32_t), &room, units, unit_log2);
+  units = units ? place_record(sizeof(pool_t), &room, units, unit_log2) : 0;
+  return pool_slab_least(smallest, unit_log2) <= units << unit_log2;
+}
+
 /* Everything lives in the caller's memory: the heap, the records of its arena, those of its pools, and the units. */
 static heap_t *create_guest(const pool_heap_options_t *o)
 {
@@ -156,8 +183,7 @@ static heap_t *create_guest(const pool_heap_options_t *o)
   heap_t *heap = memset(at, 0, sizeof *heap);
   unsigned unit_log2 = o->memory_size > SMALL_REGION ? UNIT_LOG2 : region_unit_log2(o->memory_size);
   char *records = space_init_guest(&heap->own_space, &heap->own_arena, heap + 1, (size_t)(end - (char *)(heap + 1)), unit_log2);
-  /* Something must be left for a block and for the record of its pool. */
-  if (!records || (heap->own_arena.unit_count < 2 && heap->own_arena.base - records < (ptrdiff_t)round_up(sizeof(pool_t), METADATA_ALIGNMENT)))
+  if (!records || !can_serve(o, heap->own_arena.unit_count, unit_log2, heap->own_arena.base, records))
     return NULL;
   heap->space = &heap->own_space;
   heap->class_most = class_most_of(unit_log2);

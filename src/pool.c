@@ -49,7 +49,10 @@ static void settle_magazine_size(pool_t *pool)
   __atomic_store_n(&pool->stock_most, (uint8_t)min_size(max_size(stock, STOCK_LEAST), UINT8_MAX), __ATOMIC_RELAXED);
 }
 
-static size_t slab_blocks_least(const space_t *space) { return space->unit_log2 == UNIT_LOG2 ? SLAB_BLOCKS_LEAST : SLAB_BLOCKS_LEAST_SMALL; }
+static size_t blocks_least(unsigned unit_log2) { return unit_log2 == UNIT_LOG2 ? SLAB_BLOCKS_LEAST : SLAB_BLOCKS_LEAST_SMALL; }
+static size_t slab_blocks_least(const space_t *space) { return blocks_least(space->unit_log2); }
+
+size_t pool_slab_least(size_t block_size, unsigned unit_log2) { return blocks_least(unit_log2) * block_size; }
 
 /* Where a budget counts, a slab is so much longer than it must be that at most a 32nd of it is too short for a block, if up to three
  * times the length can do that. */

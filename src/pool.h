@@ -104,6 +104,8 @@ typedef struct pool_make {
 } pool_make_t;
 void pool_init(pool_t *pool, const pool_make_t *make);
 
+/* The shortest slab of a class, in units of that length. */
+size_t pool_slab_least(size_t block_size, unsigned unit_log2);
 
 /* A pool without depots has none to walk. */
 static inline depot_t *pool_depots_end(const pool_t *pool) { return pool->depots ? pool->depots + DEPOT_SHARDS : NULL; }

@@ -675,6 +675,29 @@ static void bad_options(void **state)
   check_everything();
 }
 
+/* A buffer is refused, or it serves at least one block, whatever the classes. */
+static void just_enough_memory(void **state)
+{
+  static size_t sizes[104];
+  static const struct { size_t first, count; } tables[] = {{0, 0}, {16, 1}, {16, 10}, {16, 104}, {512, 1}, {4096, 60}, {16384, 1}, {65536, 2}};
+  (void)state;
+  os_fake_heal();
+  for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
+    for (size_t size = 2000, good = 0; size < 200000; size += size < 12000 ? 16 : 1000) {
+      for (size_t i = 0; i < tables[t].count; i++)
+        sizes[i] = tables[t].first + 16 * i;
+      pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.memory = buffer, .memory_size = size, .size_classes = tables[t].count ? sizes : NULL,
+                                                                  .size_class_count = tables[t].count});
+      assert_true(heap || errno == EINVAL);
+      if (heap) {
+        assert_non_null(pool_heap_alloc(heap, 1));
+        pool_heap_destroy(heap);
+        good++;
+      }
+      assert_true(good || size < 199000);
+    }
+}
+
 static void no_heap(void **state)
 {
   (void)state;
@@ -953,6 +976,7 @@ int main(void)
     cmocka_unit_test(zero_on_free),
     cmocka_unit_test(zero_large_on_free_test),
     cmocka_unit_test(zero_untouched_on_free_test),
+    cmocka_unit_test(just_enough_memory),
     cmocka_unit_test(reserved),
     cmocka_unit_test(forbidden_calls),
     cmocka_unit_test(bad_options),
