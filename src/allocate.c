@@ -224,13 +224,22 @@ static void give_cached(heap_t *heap, pool_t *pool, void *block, const char *cal
     heap_trip(thread);
 }
 
+/* The block from `offset` on. */
+static void wipe(const located_t *at, size_t offset)
+{
+  if (at->pool)
+    memset(at->start + offset, 0, at->size - offset);
+  else
+    large_wipe(at->heap, at->start + offset, at->size - offset);
+}
+
 static void give_back(located_t at, const char *call)
 {
   void *block = at.start;
   if (at.heap->checked)
     guard_close(block, at.size, call);
   else if (at.heap->zero_on_free)
-    memset(block, 0, at.size);
+    wipe(&at, 0);
   if (at.huge)
     large_give_huge(at.heap, at.huge);
   else if (!at.pool)
@@ -253,7 +262,7 @@ void heap_free(heap_t *heap, void *block, const char *call)
 static void wipe_tail(const located_t *at, size_t size)
 {
   if (at->heap->zero_on_free && size < at->size)
-    memset(at->start + size, 0, at->size - size);
+    wipe(at, size);
 }
 
 /* A block never fails to become smaller where it is. */

@@ -113,14 +113,28 @@ taken_t arena_create(struct space *space, size_t slot, size_t units, arena_t **a
   return taken_of(mapped);
 }
 
-void arena_destroy(arena_t *arena)
+static size_t unit_bytes(const arena_t *arena) { return (size_t)arena->committed << arena->unit_log2; }
+static size_t bitmap_bytes(const arena_t *arena) { return (size_t)(arena->long_bitmaps_end - (char *)arena->long_bitmaps); }
+
+/* The record itself last. */
+bool arena_destroy(arena_t *arena)
 {
-  arena_t gone = *arena;
-  if (gone.committed)
-    os_unmap(gone.base, (size_t)gone.committed << gone.unit_log2);
-  if (gone.long_bitmaps_end > (char *)gone.long_bitmaps)
-    os_unmap(gone.long_bitmaps, (size_t)(gone.long_bitmaps_end - (char *)gone.long_bitmaps));
-  os_unmap(arena, (size_t)(gone.runs_end - (char *)arena));
+  if (arena->committed && !os_unmap(arena->base, unit_bytes(arena))) {
+    if (arena->dirty_count && os_purge(arena->base, unit_bytes(arena)))
+      arena->dirty_count = 0;
+    return false;
+  }
+  arena->committed = arena->dirty_count = 0;
+  if (bitmap_bytes(arena) && !os_unmap(arena->long_bitmaps, bitmap_bytes(arena)))
+    return false;
+  arena->long_bitmaps_end = (char *)arena->long_bitmaps;
+  return os_unmap(arena, (size_t)(arena->runs_end - (char *)arena));
+}
+
+size_t arena_left(const arena_t *arena)
+{
+  size_t units = arena->dirty_count ? unit_bytes(arena) : 0;
+  return units + bitmap_bytes(arena) + (size_t)(arena->runs_end - (const char *)arena);
 }
 
 static os_mapped_t commit(arena_t *arena, size_t end)
@@ -307,16 +321,20 @@ static size_t end_of_use(const arena_t *arena)
   return 0;
 }
 
-/* The records of units that are not there any more. A bitmap is nobody's but its slab's. A run stays readable, as one of no kind: a
- * question about an address and a walk look at the run of a slab that may have ended since they found it. */
+static void purge_rest(char *from, char *end)
+{
+  from = (char *)round_up((uintptr_t)from, os_page_size());
+  if (from + RECORDS_STEP <= end)
+    os_purge(from, (size_t)(end - from));
+}
+
+/* The memory of the records of units that are not there any more; their addresses, a hundredth of the units', stay. They stay readable,
+ * a run as one of no kind: a question about an address and a walk look at the run of a slab that may have ended since they found
+ * it, and at its bitmap where its heap is of one thread and has no lock. */
 static void give_rest(arena_t *arena, size_t units)
 {
-  char *runs = (char *)round_up((uintptr_t)(arena->runs + units), os_page_size());
-  char *bitmaps = (char *)round_up((uintptr_t)(arena->long_bitmaps + units * LONG_BITMAP_WORDS), os_page_size());
-  if (runs + RECORDS_STEP <= arena->runs_end)
-    os_purge(runs, (size_t)(arena->runs_end - runs));
-  if (bitmaps + RECORDS_STEP <= arena->long_bitmaps_end && os_unmap(bitmaps, (size_t)(arena->long_bitmaps_end - bitmaps)))
-    arena->long_bitmaps_end = bitmaps;
+  purge_rest((char *)(arena->runs + units), arena->runs_end);
+  purge_rest((char *)(arena->long_bitmaps + units * LONG_BITMAP_WORDS), arena->long_bitmaps_end);
 }
 
 void arena_contract(arena_t *arena, bool all)

@@ -5,7 +5,8 @@
  *
  * An arena of the window fills slots of it. Nothing is reserved: units are mapped in steps as they are needed, with the records
  * that describe them, and the high end is unmapped again; so what the process has mapped is what it uses, give or take an
- * eighth. Between the arenas, and between records and units, there are always addresses with nothing mapped:
+ * eighth, and the addresses of records for the most it has used, a hundredth of that. Between the arenas, and between records and
+ * units, there are always addresses with nothing mapped:
  *
  *     slot -> | gap | arena | bitmaps | tree | runs[units] | long bitmaps[units] | gap | unit 0 | unit 1 | ... committed |
  *
@@ -45,6 +46,7 @@ typedef struct arena {
   size_t       slot, slots;  /* of the window; 0 slots: it is in none */
   bool         wants_huge_pages;
   char        *runs_end, *long_bitmaps_end;   /* how far those are mapped */
+  struct arena *next_left;   /* of those that have ended and could not be destroyed */
 } arena_t;
 
 enum { ARENA_GAP = 64 << 10 };   /* from a slot's first address to the arena there */
@@ -61,8 +63,11 @@ taken_t arena_commit_all(arena_t *arena);
 /* How many slots an arena of so many units needs. */
 size_t arena_slots_for(size_t units);
 
-/* Unmaps it all. */
-void arena_destroy(arena_t *arena);
+/* Unmaps it all. False: the system refuses some of it, which is as it was but for its contents, and may be asked again. */
+bool arena_destroy(arena_t *arena);
+
+/* How much memory an arena that could not be destroyed may still hold. */
+size_t arena_left(const arena_t *arena);
 
 /* Lays the records of an arena of at most `units` units out from `records` on; returns the first byte behind them. Touches
  * none of them. */
@@ -87,8 +92,8 @@ bool arena_highest_dirty(arena_t *arena, size_t below, size_t *from, size_t *to)
 void arena_begin_purge(arena_t *arena, size_t from, size_t to);
 void arena_end_purge(arena_t *arena, size_t from, size_t to, bool purged);
 
-/* Unmaps the units behind the last that is in use or dirty, if they are many, or any at `all`; their records go with them. Touches
- * no memory. */
+/* Unmaps the units behind the last that is in use or dirty, if they are many, or any at `all`; the memory of their records goes with
+ * them, and the records' addresses stay. Touches no memory. */
 void arena_contract(arena_t *arena, bool all);
 
 /* The run that `address` is in; NULL: none. */

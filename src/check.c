@@ -483,7 +483,7 @@ static void check_magazines_of_heap(const heap_t *heap)
   for (thread_t *thread = threads_first(); thread; thread = thread->next) {
     if (heap == &heap_front)
       check_magazines(heap, &thread->front);
-    for (heap_cache_t *cache = thread->heaps; cache; cache = cache->next)
+    for (const heap_cache_t *cache = NULL; (cache = thread_next_cache(thread, cache)) != NULL;)
       if (cache->heap == heap)
         check_magazines(heap, &cache->magazines);
   }
@@ -499,19 +499,24 @@ static bool is_heap(const heap_t *wanted)
 
 static bool has_cache(const thread_t *thread, const heap_t *heap, const cache_t *cache)
 {
-  const heap_cache_t *at = thread->heaps;
-  while (at && (at->heap != heap || &at->cache != cache))
-    at = at->next;
-  return at != NULL;
+  const magazines_t *magazines = thread_magazines_if_any(thread, heap);
+  return magazines && magazines->cache == cache;
 }
 
 static void check_caches(const thread_t *thread)
 {
-  for (heap_cache_t *cache = thread->heaps; cache; cache = cache->next) {
-    expect(is_heap(cache->heap), "thread.heaps", "a cache of a heap that is gone", cache->heap);
-    for (heap_cache_t *other = cache->next; other; other = other->next)
-      expect(other->heap != cache->heap, "thread.heaps", "two caches of one heap", cache->heap);
+  size_t caches = 0, due = 0;
+  for (const heap_cache_t *cache = NULL; (cache = thread_next_cache(thread, cache)) != NULL; caches++) {
+    expect(is_heap(cache->heap), "thread.chains", "a cache of a heap that is gone", cache->heap);
+    expect(thread_magazines_if_any(thread, cache->heap) == &cache->magazines, "thread.chains", "two caches of one heap, or one in a wrong chain", cache->heap);
+    expect(cache->due || !magazines_any(&cache->magazines), "thread.due_first", "a cache that no tick will look at", cache->heap);
   }
+  expect_count(thread->cache_count, caches, "thread.chains", "caches of heaps");
+  for (const heap_cache_t *cache = thread->due_first; cache; cache = cache->due_next, due++) {
+    expect(cache->due && (cache->due_next ? cache->due_next->due_previous : thread->due_last) == cache, "thread.due_first", "the list does not lead back", cache);
+    expect(thread_magazines_if_any(thread, cache->heap) == &cache->magazines, "thread.due_first", "a cache that the thread has not", cache);
+  }
+  expect_count(thread->due_count, due, "thread.due_first", "caches that are due");
   for (size_t i = 0; i < THREAD_PLACES; i++) {
     uintptr_t at = (uintptr_t)thread->heap_at[i];
     heap_t *heap = (heap_t *)(at & ~(uintptr_t)1);

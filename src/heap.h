@@ -212,6 +212,9 @@ void  large_tick_spares(thread_t *thread);
 /* In the child of a fork, of a thread that is not there. */
 void large_forget_spares(thread_t *thread);
 
+/* Zeroes a large block, or the end of one. */
+void large_wipe(const heap_t *heap, char *start, size_t size);
+
 void large_free_all(heap_t *heap);
 
 /* ---- locate.c: what an address is ---- */

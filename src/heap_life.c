@@ -147,6 +147,33 @@ static unsigned region_unit_log2(size_t size)
 
 static uint32_t class_most_of(unsigned unit_log2) { return unit_log2 == UNIT_LOG2 ? SIZE_MAX_CLASS : CLASS_MOST_UNITS << unit_log2; }
 
+/* A record is put behind the others, or in units of its own. Returns how many units are left; 0: it does not fit. */
+static size_t place_record(size_t size, size_t *room, size_t units, unsigned unit_log2)
+{
+  size = round_up(size, METADATA_ALIGNMENT);
+  if (size > *room) {
+    size_t takes = (size + ((size_t)1 << unit_log2) - 1) >> unit_log2;
+    if (takes > units)
+      return 0;
+    *room = takes << unit_log2;
+    units -= takes;
+  }
+  *room -= size;
+  return units;
+}
+
+/* Something must be left for a slab of the smallest class, behind the records that come first: the table of the heap's own classes, the
+ * record of a pool. */
+static bool can_serve(const pool_heap_options_t *o, size_t units, unsigned unit_log2, const char *base, const char *records)
+{
+  const char *at = (const char *)round_up((uintptr_t)records, sizeof(void *));
+  size_t room = at < base ? (size_t)(base - at) : 0, smallest = o->size_classes ? o->size_classes[0] : BLOCK_ALIGNMENT;
+  if (o->size_classes)
+    units = place_record((o->size_class_count + 1) * sizeof(uint32_t), &room, units, unit_log2);
+  units = units ? place_record(sizeof(pool_t), &room, units, unit_log2) : 0;
+  return pool_slab_least(smallest, unit_log2) <= units << unit_log2;
+}
+
 /* Everything lives in the caller's memory: the heap, the records of its arena, those of its pools, and the units. */
 static heap_t *create_guest(const pool_heap_options_t *o)
 {
@@ -156,8 +183,7 @@ static heap_t *create_guest(const pool_heap_options_t *o)
   heap_t *heap = memset(at, 0, sizeof *heap);
   unsigned unit_log2 = o->memory_size > SMALL_REGION ? UNIT_LOG2 : region_unit_log2(o->memory_size);
   char *records = space_init_guest(&heap->own_space, &heap->own_arena, heap + 1, (size_t)(end - (char *)(heap + 1)), unit_log2);
-  /* Something must be left for a block and for the record of its pool. */
-  if (!records || (heap->own_arena.unit_count < 2 && heap->own_arena.base - records < (ptrdiff_t)round_up(sizeof(pool_t), METADATA_ALIGNMENT)))
+  if (!records || !can_serve(o, heap->own_arena.unit_count, unit_log2, heap->own_arena.base, records))
     return NULL;
   heap->space = &heap->own_space;
   heap->class_most = class_most_of(unit_log2);
@@ -296,7 +322,69 @@ static bool each_piece(heap_t *heap, piece_fn *act)
                      each_page(arena->long_bitmaps, (size_t)(arena->long_bitmaps_end - (char *)arena->long_bitmaps), act)));
 }
 
-/* What is not there is passed over. */
+/* ---- the list of all heaps ---- */
+
+static void count_users(const heap_t *heap, size_t by)
+{
+  if (heap->parent)
+    heap->parent->users += by;
+  if (heap->overflow)
+    heap->overflow->users += by;
+}
+
+static void enter_list(heap_t *heap)
+{
+  lock_acquire(&heaps_lock);
+  heap_t *first = heaps_first();
+  heap->previous = first;
+  heap->next = first->next;
+  if (heap->next)
+    heap->next->previous = heap;
+  first->next = heap;
+  count_users(heap, 1);
+  lock_release(&heaps_lock);
+  if (heap->region_kind == REGION_GUEST)
+    guests_enter(heap);
+}
+
+/* Under the lock. */
+static void leave_list(heap_t *heap)
+{
+  heap->previous->next = heap->next;
+  if (heap->next)
+    heap->next->previous = heap->previous;
+  count_users(heap, -(size_t)1);
+}
+
+/* Nobody finds the heap by an address any more. */
+static void hide_region(heap_t *heap, bool was_listed)
+{
+  if (heap->region_kind == REGION_GUEST && was_listed)
+    guests_leave(heap);
+  if (heap->region_run)
+    run_become(heap->region_run, RUN_NONE, NULL);
+  if (heap->region_huge)
+    huge_hide(heap->region_huge);
+  if (heap->region_kind == REGION_SLOTS && heap->own_space.fixed)
+    space_hide_slots(&heap->own_space);
+}
+
+/* The heap is out of everybody's reach, whether it was ever in the list or its creation has failed: a region is found by its address
+ * from the moment it is there. Somebody may still be looking at what is about to go, a question about an address, a tick; they hold
+ * the lock of the list. */
+static void vanish(heap_t *heap)
+{
+  bool was_listed = heap->previous != NULL;
+  hide_region(heap, was_listed);
+  lock_acquire(&heaps_lock);
+  if (was_listed)
+    leave_list(heap);
+  lock_release(&heaps_lock);
+}
+
+/* ---- the end of a heap's memory ---- */
+
+/* What is not there is passed over. Nobody finds it any more. */
 static void release_memory(heap_t *heap)
 {
   bool guest = heap->region_kind == REGION_GUEST;
@@ -319,6 +407,7 @@ static void release_memory(heap_t *heap)
 /* What was charged goes back before the record that says so. */
 static heap_t *failed(heap_t *heap, size_t charged, int error)
 {
+  vanish(heap);
   budget_discharge(&heap->budget, charged);
   release_memory(heap);
   errno = error;
@@ -369,41 +458,6 @@ static bool prepare_memory(heap_t *heap, const pool_heap_options_t *o)
   return true;
 }
 
-/* ---- the list of all heaps ---- */
-
-static void count_users(const heap_t *heap, size_t by)
-{
-  if (heap->parent)
-    heap->parent->users += by;
-  if (heap->overflow)
-    heap->overflow->users += by;
-}
-
-static void enter_list(heap_t *heap)
-{
-  lock_acquire(&heaps_lock);
-  heap_t *first = heaps_first();
-  heap->previous = first;
-  heap->next = first->next;
-  if (heap->next)
-    heap->next->previous = heap;
-  first->next = heap;
-  count_users(heap, 1);
-  lock_release(&heaps_lock);
-  if (heap->region_kind == REGION_GUEST)
-    guests_enter(heap);
-}
-
-static void leave_list(heap_t *heap)
-{
-  lock_acquire(&heaps_lock);
-  heap->previous->next = heap->next;
-  if (heap->next)
-    heap->next->previous = heap->previous;
-  count_users(heap, -(size_t)1);
-  lock_release(&heaps_lock);
-}
-
 heap_t *heap_create(const pool_heap_options_t *options)
 {
   static const pool_heap_options_t defaults;
@@ -448,8 +502,11 @@ static void drop_magazines(magazines_t *magazines, heap_t *heap) { heap_each_cac
 
 static bool zero_block(const pool_block_t *block, void *context)
 {
-  (void)context;
-  memset(block->start, 0, block->size);
+  const heap_t *heap = context;
+  if (block->size > heap->class_most)   /* of no class */
+    large_wipe(heap, block->start, block->size);
+  else
+    memset(block->start, 0, block->size);
   return true;
 }
 
@@ -457,7 +514,7 @@ void heap_reset(heap_t *heap)
 {
   drop_dependents(heap);
   if (heap->zero_on_free)
-    heap_walk(heap, zero_block, NULL);
+    heap_walk(heap, zero_block, heap);
   if (heap->cached)
     threads_visit(heap, false, drop_magazines);
   FOR_EACH_POOL(pool, heap)
@@ -485,35 +542,20 @@ static void refuse_if_used(const heap_t *heap)
     fatal_misuse("pool_heap_destroy", heap, "still the parent or the overflow of a live heap");
 }
 
-/* Nobody finds the heap by an address any more. */
-static void hide_region(heap_t *heap)
-{
-  if (heap->region_kind == REGION_GUEST)
-    guests_leave(heap);
-  if (heap->region_run)
-    run_become(heap->region_run, RUN_NONE, NULL);
-  if (heap->region_huge)
-    huge_hide(heap->region_huge);
-  if (heap->region_kind == REGION_SLOTS)
-    space_hide_slots(&heap->own_space);
-}
-
-/* A fork takes the locks of the heaps in the list, so the heap stays there until nothing of it is in anybody's reach: no pool is due
- * for a tick, no thread has magazines. Somebody may still be looking at what is about to go, a question about an address, a tick;
- * they hold the lock of the list. */
+/* A fork takes the locks of the heaps in the list, so the heap stays there until no pool of it is due for a tick and no thread has
+ * magazines of it. */
 void heap_destroy(heap_t *heap)
 {
   refuse_if_used(heap);
   drop_dependents(heap);
   if (heap->zero_on_free)
-    heap_walk(heap, zero_block, NULL);
+    heap_walk(heap, zero_block, heap);
   if (heap->cached)
     threads_visit(heap, true, drop_magazines);
   FOR_EACH_POOL(pool, heap)
     pool_finish(pool);
   large_free_all(heap);
-  hide_region(heap);
-  leave_list(heap);
+  vanish(heap);
   give_records(heap);
   budget_discharge(&heap->budget, budget_held(&heap->budget));
   release_memory(heap);

@@ -2,6 +2,7 @@
  * Blocks that are too large for a size class: a run of their own, or a mapping. */
 #include "heap.h"
 #include "os/fatal.h"
+#include <string.h>
 
 enum { TICK_GIVES = 16 };   /* a region's idle memory is looked at once in so many large blocks given back */
 
@@ -170,6 +171,26 @@ void *large_take(heap_t *heap, size_t size, size_t alignment, block_past_t *past
   *past = run->zeroed ? BLOCK_ZEROED : BLOCK_FRESH;
   *usable = run->size;
   return run->start;
+}
+
+/* Not in a caller's memory, and not what was touched or locked beforehand: that must not be touched for the first time again. */
+static bool may_purge(const heap_t *heap, const char *start)
+{
+  bool in_region = heap->own_space.fixed && (size_t)(start - heap->region) < heap->region_size;
+  return !in_region || heap->own_space.purgeable;
+}
+
+/* The system takes the pages and has zeroes for whoever touches them next; so what was never touched does not become memory for this.
+ * What is no whole page is written to, and all of it where the system refuses. */
+void large_wipe(const heap_t *heap, char *start, size_t size)
+{
+  char *from = (char *)round_up((uintptr_t)start, os_page_size()), *to = (char *)round_down((uintptr_t)start + size, os_page_size());
+  if (from >= to || !may_purge(heap, start) || !os_purge(from, (size_t)(to - from))) {
+    memset(start, 0, size);
+    return;
+  }
+  memset(start, 0, (size_t)(from - start));
+  memset(to, 0, (size_t)(start + size - to));
 }
 
 void large_free_all(heap_t *heap)

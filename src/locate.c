@@ -48,12 +48,15 @@ void guests_leave(heap_t *heap)
   lock_release(&guests_lock);
 }
 
-static heap_t *find_guest(const void *address)
+/* *outer: whose memory the guest's is, if the address is where that begins; else the guest itself. */
+static heap_t *find_guest(const void *address, heap_t **outer)
 {
+  *outer = NULL;
   if (likely(!__atomic_load_n(&guest_count, __ATOMIC_RELAXED)))
     return NULL;
   lock_acquire(&guests_lock);
   heap_t *heap = guest_around((uintptr_t)address);
+  *outer = heap && heap->guest.start == (uintptr_t)address ? heap->guest_around : heap;
   lock_release(&guests_lock);
   return heap;
 }
@@ -62,8 +65,10 @@ static heap_t *find_guest(const void *address)
 
 typedef struct question {
   const void *address;
+  bool        measured;    /* what was asked for is wanted too, of a checked heap's block. Under heaps_lock */
   located_t   at;
-  heap_t     *region;   /* the address is in the units of its region, or in nothing that it has taken of it */
+  heap_t     *region;      /* the address is in the units of its region, or in nothing that it has taken of it */
+  size_t      requested;   /* what was asked for */
 } question_t;
 
 /* In a slab, "live" is not yet sure: the block may be in a magazine. */
@@ -77,6 +82,21 @@ static void ask_slab(question_t *q)
   at->heap = at->pool->heap;
 }
 
+/* That stands in the block's own memory, which another thread may be about to give back: so it is read while the lock that keeps the
+ * memory is held. */
+static void measure(question_t *q, const heap_t *heap, const char *start, size_t size)
+{
+  if (q->measured && heap->checked)
+    q->requested = guard_size(start, size);
+}
+
+static void measure_in_slab(question_t *q, const pool_t *pool, const run_t *slab)
+{
+  size_t index = pool_block_index(pool, slab, q->address);
+  if (index < slab->capacity)
+    measure(q, pool->heap, slab->start + index * pool->block_size, pool->block_size);
+}
+
 /* Under the lock of the run's space. A slab's block is looked at under that of its pool; where that is for one thread alone and has
  * none, here, so that the slab stays. */
 static void ask_run(const arena_t *arena, const run_t *run, void *context)
@@ -87,24 +107,28 @@ static void ask_run(const arena_t *arena, const run_t *run, void *context)
   (void)arena;
   if (kind == RUN_SLAB) {
     *at = (located_t){.pool = run_owner(run), .run = (run_t *)(uintptr_t)run};
+    measure_in_slab(q, at->pool, run);
     if (at->pool->lock.solo)
       ask_slab(q);
-  }
-  else if (kind == RUN_LARGE || kind == RUN_SPARE)
+  } else if (kind == RUN_LARGE || kind == RUN_SPARE)
     *at = (located_t){.heap = run_owner(run), .run = (run_t *)(uintptr_t)run, .start = run->start, .size = __atomic_load_n(&run->size, __ATOMIC_RELAXED)};
   else if (kind == RUN_REGION)
     q->region = run_owner(run);
   if (!at->pool && at->start)
     at->live = kind == RUN_LARGE && (size_t)((const char *)q->address - at->start) < at->size;
+  if (!at->pool && at->live)
+    measure(q, at->heap, at->start, at->size);
 }
 
 static void ask_huge(huge_t *huge, void *context)
 {
   question_t *q = context;
-  if (huge->is_region)
+  if (huge->is_region) {
     q->region = huge->owner;
-  else
-    q->at = (located_t){.heap = huge->owner, .huge = huge, .start = huge_start(huge), .size = huge_size(huge), .live = true};
+    return;
+  }
+  q->at = (located_t){.heap = huge->owner, .huge = huge, .start = huge_start(huge), .size = huge_size(huge), .live = true};
+  measure(q, q->at.heap, q->at.start, q->at.size);
 }
 
 static heap_t *heap_of_space(const space_t *space) { return (heap_t *)((uintptr_t)space - offsetof(heap_t, own_space)); }
@@ -117,20 +141,29 @@ static heap_t *reserve_around(const void *address)
   return inside ? heap_of_space(arena->space) : NULL;
 }
 
-/* A guest first: its memory may be a block of another heap. */
-static located_t locate(const void *address)
+static void look(question_t *q, heap_t *guest)
 {
-  question_t q = {.address = address, .region = find_guest(address)};
-  if (!q.region && !space_ask(address, ask_run, &q) && !huge_ask(address, ask_huge, &q))
-    q.region = reserve_around(address);
-  heap_t *region = q.region;
+  q->at = (located_t){0};
+  q->region = guest;
+  if (!q->region && !space_ask(q->address, ask_run, q) && !huge_ask(q->address, ask_huge, q))
+    q->region = reserve_around(q->address);
+  heap_t *region = q->region;
   if (region && region->own_space.fixed)
-    space_ask_fixed(&region->own_space, address, ask_run, &q);
-  if (q.at.pool && !q.at.pool->lock.solo)
-    ask_slab(&q);
-  if (!q.at.heap)
-    q.at.heap = region;
-  return q.at;
+    space_ask_fixed(&region->own_space, q->address, ask_run, q);
+  if (q->at.pool && !q->at.pool->lock.solo)
+    ask_slab(q);
+  if (!q->at.heap)
+    q->at.heap = region;
+}
+
+/* A guest first: its memory may be a block of another heap. Nothing of a guest's begins where its memory does, but that block may, and
+ * its owner frees it by that address. */
+static void locate(question_t *q)
+{
+  heap_t *outer, *guest = find_guest(q->address, &outer);
+  look(q, outer);
+  if (guest != outer && q->at.start != q->address)
+    look(q, guest);
 }
 
 /* ---- questions ---- */
@@ -149,46 +182,19 @@ static bool is_cached(const pool_t *pool, const void *block)
   return found;
 }
 
-/* What is written around a block is read under the lock of what it is in: somebody else may free it this very moment, and then its
- * memory may go. 0: it has been freed. */
-static void ask_guard_of_run(const arena_t *arena, const run_t *run, void *context)
-{
-  located_t *at = context;
-  bool same = at->pool ? run_kind(run) == RUN_SLAB && run_owner(run) == at->pool : run_kind(run) == RUN_LARGE && run_owner(run) == at->heap;
-  size_t size = at->pool ? at->size : __atomic_load_n(&run->size, __ATOMIC_RELAXED);
-  same = same && (size_t)(at->start - run->start) + size <= run_bytes(arena, run) && (at->pool || at->start == run->start);
-  at->size = same ? guard_size(at->start, size) : 0;
-}
-
-static void ask_guard_of_huge(huge_t *huge, void *context)
-{
-  located_t *at = context;
-  at->size = huge->owner == at->heap && huge_start(huge) == at->start ? guard_size(at->start, huge_size(huge)) : 0;
-}
-
-static bool ask_guard_in_region(located_t *at)
-{
-  return at->heap->own_space.fixed && space_ask_fixed(&at->heap->own_space, at->start, ask_guard_of_run, at);
-}
-
-static void ask_guard(located_t *at)
-{
-  located_t there = *at;
-  bool asked = ask_guard_in_region(&there) || space_ask(at->start, ask_guard_of_run, &there) || huge_ask(at->start, ask_guard_of_huge, &there);
-  at->size = asked ? there.size : 0;
-}
-
 /* The lock keeps the records of all heaps where they are while it looks at them. */
 located_t heap_locate(const void *address)
 {
   if (!heap_front_ready())
     return (located_t){0};
   lock_acquire(&heaps_lock);
-  located_t at = locate(address);
+  question_t q = {.address = address, .measured = true};
+  locate(&q);
+  located_t at = q.at;
   if (at.live && at.pool)
     at.live = !pool_depot_holds(at.pool, at.start) && !is_cached(at.pool, at.start);
   if (at.live && at.heap->checked) {
-    ask_guard(&at);
+    at.size = q.requested;
     at.live = (size_t)((const char *)address - at.start) < max_size(at.size, 1);
   }
   lock_release(&heaps_lock);
@@ -213,7 +219,10 @@ static bool was_freed(const located_t *at, const void *block)
 
 located_t heap_locate_block(const heap_t *heap, const void *block, const char *call)
 {
-  located_t at = heap_front_ready() ? locate(block) : (located_t){0};
+  question_t q = {.address = block};
+  if (heap_front_ready())
+    locate(&q);
+  located_t at = q.at;
   if (unlikely(at.start != block || !at.live))
     fatal_misuse(call, block, was_freed(&at, block) ? FREED_TWICE : NOT_A_BLOCK);
   if (unlikely(heap && !overflows_to(heap, at.heap)))

@@ -49,7 +49,10 @@ static void settle_magazine_size(pool_t *pool)
   __atomic_store_n(&pool->stock_most, (uint8_t)min_size(max_size(stock, STOCK_LEAST), UINT8_MAX), __ATOMIC_RELAXED);
 }
 
-static size_t slab_blocks_least(const space_t *space) { return space->unit_log2 == UNIT_LOG2 ? SLAB_BLOCKS_LEAST : SLAB_BLOCKS_LEAST_SMALL; }
+static size_t blocks_least(unsigned unit_log2) { return unit_log2 == UNIT_LOG2 ? SLAB_BLOCKS_LEAST : SLAB_BLOCKS_LEAST_SMALL; }
+static size_t slab_blocks_least(const space_t *space) { return blocks_least(space->unit_log2); }
+
+size_t pool_slab_least(size_t block_size, unsigned unit_log2) { return blocks_least(unit_log2) * block_size; }
 
 /* Where a budget counts, a slab is so much longer than it must be that at most a 32nd of it is too short for a block, if up to three
  * times the length can do that. */
@@ -376,7 +379,7 @@ static void ask_end(pool_t *pool)
 READS_BESIDE_OWNER static bool ask_beside_owner(const pool_t *pool, const run_t *slab, const void *address, char **block)
 {
   const volatile run_t *as_it_is = slab;
-  size_t index = (size_t)((const char *)address - as_it_is->start) * pool->inverse >> INVERSE_SHIFT;
+  size_t index = pool_block_index(pool, slab, address);
   bool ours = index < as_it_is->fresh;
   *block = ours ? as_it_is->start + index * pool->block_size : NULL;
   return ours && !(((const volatile uint64_t *)as_it_is->bitmap)[index / WORD_BITS] >> index % WORD_BITS & 1);
@@ -388,7 +391,7 @@ bool pool_ask(pool_t *pool, const run_t *slab, const void *address, char **block
     return ask_beside_owner(pool, slab, address, block);
   lock_acquire(&pool->lock);
   bool ours = run_kind(slab) == RUN_SLAB && run_owner(slab) == pool;
-  size_t index = ours ? (size_t)((const char *)address - slab->start) * pool->inverse >> INVERSE_SHIFT : 0;
+  size_t index = ours ? pool_block_index(pool, slab, address) : 0;
   ours = ours && index < slab->fresh;
   *block = ours ? slab->start + index * pool->block_size : NULL;
   bool out = ours && !bit_test(slab->bitmap, index);

@@ -104,6 +104,8 @@ typedef struct pool_make {
 } pool_make_t;
 void pool_init(pool_t *pool, const pool_make_t *make);
 
+/* The shortest slab of a class, in units of that length. */
+size_t pool_slab_least(size_t block_size, unsigned unit_log2);
 
 /* A pool without depots has none to walk. */
 static inline depot_t *pool_depots_end(const pool_t *pool) { return pool->depots ? pool->depots + DEPOT_SHARDS : NULL; }
@@ -155,6 +157,12 @@ void   pool_put(pool_t *pool, void *const *blocks, size_t count);
 
 /* One block, if a slab that is there already has one free. */
 bool pool_take_free(pool_t *pool, void **block, block_past_t *past);
+
+/* Which block of a slab an address is in, handed out or not; beyond the last: none. */
+static inline size_t pool_block_index(const pool_t *pool, const run_t *slab, const void *address)
+{
+  return (size_t)((const char *)address - slab->start) * pool->inverse >> INVERSE_SHIFT;
+}
 
 /* Has the block around `address`, inside `slab`, been handed out, and is it not free in the slab (so it is with a caller, in a
  * magazine or in the depot)? *block: its start, in either case; NULL: it never was a block, or the slab is not the pool's any

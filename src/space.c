@@ -71,19 +71,64 @@ static size_t reserve_slots(size_t count)
   return found ? first : SLOTS_MOST;
 }
 
-/* With as many units as there is room for, or with so many, which are mapped at once. */
-static taken_t create_at(space_t *space, size_t slot, size_t units, arena_t **arena)
+/* ---- arenas that have ended, and that the system has not taken: their slots are not free before it does ---- */
+
+static arena_t *left_first;   /* under space_slots_lock */
+static size_t left_bytes;
+
+size_t space_left_bytes(void) { return __atomic_load_n(&left_bytes, __ATOMIC_RELAXED); }
+
+static void count_left(size_t by) { __atomic_store_n(&left_bytes, left_bytes + by, __ATOMIC_RELAXED); }
+
+/* Under the lock, also while the system is asked: a fork finds it done or not begun. */
+static void end_arena(arena_t *arena)
 {
-  taken_t taken = arena_create(space, slot, units, arena);
-  if (taken != TAKEN || !units)
-    return taken;
-  taken = arena_commit_all(*arena);
-  if (taken != TAKEN)
-    arena_destroy(*arena);
+  size_t slot = arena->slot, count = arena->slots;
+  if (arena_destroy(arena)) {
+    set_slots(slot, count, NULL);
+    return;
+  }
+  arena->next_left = left_first;
+  left_first = arena;
+  count_left(arena_left(arena));
+}
+
+size_t space_give_left(void)
+{
+  if (!space_left_bytes())
+    return 0;
+  lock_acquire(&space_slots_lock);
+  arena_t *arena = left_first;
+  size_t before = left_bytes;
+  left_first = NULL;
+  count_left(-before);
+  for (arena_t *next; arena; arena = next) {
+    next = arena->next_left;
+    end_arena(arena);
+  }
+  size_t given = before - left_bytes;
+  lock_release(&space_slots_lock);
+  return given;
+}
+
+/* ---- new arenas ---- */
+
+/* With as many units as there is room for, or with so many, which are mapped at once. Slots where something else turns up stay reserved
+ * for good. */
+static taken_t create_at(space_t *space, size_t slot, size_t count, size_t units, arena_t **arena)
+{
+  taken_t made = arena_create(space, slot, units, arena), taken = made == TAKEN && units ? arena_commit_all(*arena) : made;
+  if (taken == TAKEN)
+    return TAKEN;
+  lock_acquire(&space_slots_lock);
+  if (made == TAKEN)
+    end_arena(*arena);
+  if (taken == NO_ROOM || made != TAKEN)
+    set_slots(slot, count, taken == NO_ROOM ? SLOT_RESERVED : NULL);
+  lock_release(&space_slots_lock);
   return taken;
 }
 
-/* Slots where something else turns up stay reserved for good. */
 static taken_t create_arena(space_t *space, size_t units, size_t count, arena_t **arena)
 {
   taken_t taken = NO_ROOM;
@@ -91,9 +136,7 @@ static taken_t create_arena(space_t *space, size_t units, size_t count, arena_t 
     size_t slot = reserve_slots(count);
     if (slot == SLOTS_MOST)
       return NO_MEMORY;
-    taken = create_at(space, slot, units, arena);
-    if (taken == NO_MEMORY)
-      set_slots(slot, count, NULL);
+    taken = create_at(space, slot, count, units, arena);
   }
   return taken;
 }
@@ -143,7 +186,12 @@ size_t space_slots_records(size_t units) { return space_region_records(units) + 
 bool space_init_slots(space_t *space, size_t units)
 {
   arena_t *arena;
-  if (units > SPAN_BITS_MOST || create_arena(space, units, arena_slots_for(units), &arena) != TAKEN)
+  if (units > SPAN_BITS_MOST)
+    return false;
+  taken_t taken = create_arena(space, units, arena_slots_for(units), &arena);
+  if (taken == NO_MEMORY && space_give_left())
+    taken = create_arena(space, units, arena_slots_for(units), &arena);
+  if (taken != TAKEN)
     return false;
   *space = (space_t){.fixed = arena, .unit_log2 = UNIT_LOG2, .alignment = UNIT, .purgeable = true, .purge_delay_ms = PURGE_NEVER};
   set_slots(arena->slot, arena->slots, arena);
@@ -154,10 +202,11 @@ void space_hide_slots(space_t *space) { set_slots(space->fixed->slot, space->fix
 
 void space_finish_slots(space_t *space)
 {
-  size_t slot = space->fixed->slot, count = space->fixed->slots;
   space_hide_slots(space);
-  arena_destroy(space->fixed);
-  set_slots(slot, count, NULL);
+  space->fixed->dirty_count = space->fixed->committed;   /* it may have been touched beforehand */
+  lock_acquire(&space_slots_lock);
+  end_arena(space->fixed);
+  lock_release(&space_slots_lock);
 }
 
 /* ---- taking runs ---- */

@@ -56,7 +56,12 @@ size_t space_region_records(size_t units);
 bool space_init_slots(space_t *space, size_t units);
 size_t space_slots_records(size_t units);   /* how much its records take, about */
 void space_hide_slots(space_t *space);      /* nobody finds it any more, */
-void space_finish_slots(space_t *space);    /* and then it goes */
+void space_finish_slots(space_t *space);    /* and then it goes, */
+
+/* or, where the system refuses to take it, at a later try: how much memory waits for one, about, and another one for all of it, which
+ * returns what the system took. */
+size_t space_left_bytes(void);
+size_t space_give_left(void);
 
 /* ---- runs ---- */
 

@@ -42,7 +42,7 @@ static void add_process_figures(pool_stats_t *stats)
 {
   space_t *space = &space_of_process;
   lock_acquire(&space->lock);
-  size_t dirty = (space->dirty_units << UNIT_LOG2) + huge_kept_bytes();
+  size_t dirty = (space->dirty_units << UNIT_LOG2) + huge_kept_bytes() + space_left_bytes();
   stats->purged_bytes = space->purged_bytes;
   lock_release(&space->lock);
   stats->idle_bytes += dirty;

@@ -4,7 +4,10 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { REACH_TRIES = 200 };   /* looks at a busy thread; after the first few, each lets others run */
+enum {
+  REACH_TRIES = 200,      /* looks at a busy thread; after the first few, each lets others run */
+  CHAINS_LEAST_LOG2 = 4
+};
 
 static thread_t nobody = {.heap_at = {NOT_A_HEAP}};
 THREAD_LOCAL thread_t *thread_self = &nobody;
@@ -54,19 +57,102 @@ static void empty_place(thread_t *thread, const struct pool_heap *heap)
     store_place(thread, thread_place(heap), NOT_A_HEAP);
 }
 
-static void forget_cache(thread_t *thread, heap_cache_t **at)
+/* ---- a thread's caches, under the lock ---- */
+
+static heap_cache_t **chain_of(const thread_t *thread, const struct pool_heap *heap)
 {
-  heap_cache_t *cache = *at;
-  empty_place(thread, cache->heap);
+  return &thread->chains[(uintptr_t)heap * 0x9e3779b97f4a7c15u >> (WORD_BITS - thread->chains_log2)];
+}
+
+static heap_cache_t *first_from(const thread_t *thread, heap_cache_t *const *chain)
+{
+  heap_cache_t *const *end = thread->chains + ((size_t)1 << thread->chains_log2);
+  while (chain < end && !*chain)
+    chain++;
+  return chain < end ? *chain : NULL;
+}
+
+heap_cache_t *thread_next_cache(const thread_t *thread, const heap_cache_t *cache)
+{
+  if (!thread->chains)
+    return NULL;
+  if (!cache)
+    return first_from(thread, thread->chains);
+  return cache->next ? cache->next : first_from(thread, chain_of(thread, cache->heap) + 1);
+}
+
+static heap_cache_t *find_cache(const thread_t *thread, const struct pool_heap *heap)
+{
+  heap_cache_t *cache = thread->chains ? *chain_of(thread, heap) : NULL;
+  while (cache && cache->heap != heap)
+    cache = cache->next;
+  return cache;
+}
+
+static void chain_enter(thread_t *thread, heap_cache_t *cache)
+{
+  heap_cache_t **chain = chain_of(thread, cache->heap);
+  cache->next = *chain;
+  *chain = cache;
+}
+
+/* As many heads as caches, so that a chain is one or two long. Where there is no memory for more, chains become longer. False: there
+ * are none at all. */
+static bool make_room(thread_t *thread)
+{
+  uint32_t log2 = thread->chains_log2, more = thread->chains ? log2 + 1 : CHAINS_LEAST_LOG2;
+  if (thread->chains && thread->cache_count < (uint32_t)1 << log2)
+    return true;
+  heap_cache_t **chains = metadata_take(sizeof *chains << more, METADATA_ALIGNMENT), **old = thread->chains;
+  if (!chains)
+    return old;
+  thread->chains = chains;
+  thread->chains_log2 = more;
+  for (size_t i = 0; old && i < (size_t)1 << log2; i++)
+    for (heap_cache_t *cache = old[i], *next; cache; cache = next) {
+      next = cache->next;
+      chain_enter(thread, cache);
+    }
+  metadata_give(old, sizeof *old << log2);
+  return true;
+}
+
+static void due_enter(thread_t *thread, heap_cache_t *cache)
+{
+  cache->due = true;
+  cache->due_next = NULL;
+  cache->due_previous = thread->due_last;
+  *(thread->due_last ? &thread->due_last->due_next : &thread->due_first) = cache;
+  thread->due_last = cache;
+  thread->due_count++;
+}
+
+static void due_leave(thread_t *thread, heap_cache_t *cache)
+{
+  *(cache->due_previous ? &cache->due_previous->due_next : &thread->due_first) = cache->due_next;
+  *(cache->due_next ? &cache->due_next->due_previous : &thread->due_last) = cache->due_previous;
+  cache->due = false;
+  thread->due_count--;
+}
+
+static void forget_cache(thread_t *thread, heap_cache_t *cache)
+{
+  heap_cache_t **at = chain_of(thread, cache->heap);
+  while (*at != cache)
+    at = &(*at)->next;
   *at = cache->next;
+  empty_place(thread, cache->heap);
+  if (cache->due)
+    due_leave(thread, cache);
+  thread->cache_count--;
   cache->next = unused_caches;
   unused_caches = cache;
 }
 
 static void live_leave(thread_t *thread)
 {
-  while (thread->heaps)
-    forget_cache(thread, &thread->heaps);
+  for (heap_cache_t *cache; (cache = thread_next_cache(thread, NULL)) != NULL;)
+    forget_cache(thread, cache);
   *(thread->previous ? &thread->previous->next : &live) = thread->next;
   if (thread->next)
     thread->next->previous = thread->previous;
@@ -134,10 +220,30 @@ void thread_abandon(void)
 
 magazines_t *thread_magazines_if_any(const thread_t *thread, const struct pool_heap *heap)
 {
-  heap_cache_t *cache = thread->heaps;
-  while (cache && cache->heap != heap)
-    cache = cache->next;
+  heap_cache_t *cache = find_cache(thread, heap);
   return cache ? &cache->magazines : NULL;
+}
+
+void thread_begin_tick(thread_t *thread)
+{
+  lock_acquire(&threads_lock);
+  thread->due_left = thread->due_count;
+  lock_release(&threads_lock);
+}
+
+/* Heaps may have been destroyed since the tick began. */
+void thread_tick_caches(thread_t *thread, unsigned most, threads_visit_fn *tick)
+{
+  lock_acquire(&threads_lock);
+  thread->due_left = (uint32_t)min_size(thread->due_left, thread->due_count);
+  for (; most && thread->due_left; most--, thread->due_left--) {
+    heap_cache_t *cache = thread->due_first;
+    tick(&cache->magazines, cache->heap);
+    due_leave(thread, cache);
+    if (magazines_any(&cache->magazines))
+      due_enter(thread, cache);
+  }
+  lock_release(&threads_lock);
 }
 
 static heap_cache_t *cache_take(void)
@@ -152,18 +258,25 @@ static heap_cache_t *cache_take(void)
 
 static heap_cache_t *cache_of(magazines_t *magazines) { return (heap_cache_t *)((char *)magazines - offsetof(heap_cache_t, magazines)); }
 
-static magazines_t *make_magazines(thread_t *thread, struct pool_heap *heap)
+static bool make_magazines(thread_t *thread, struct pool_heap *heap)
 {
   heap_cache_t *cache = cache_take();
   if (!cache)
-    return NULL;
+    return false;
   cache->heap = heap;
   magazines_init(&cache->magazines, &cache->cache, thread->shard);
   lock_acquire(&threads_lock);
-  cache->next = thread->heaps;
-  thread->heaps = cache;
+  bool room = make_room(thread);
+  if (room) {
+    chain_enter(thread, cache);
+    due_enter(thread, cache);
+    thread->cache_count++;
+  } else {
+    cache->next = unused_caches;
+    unused_caches = cache;
+  }
   lock_release(&threads_lock);
-  return &cache->magazines;
+  return room;
 }
 
 static magazines_t *placed_magazines(const thread_t *thread, const struct pool_heap *heap)
@@ -186,6 +299,16 @@ static magazines_t *find_magazines(thread_t *thread, struct pool_heap *heap, boo
   return magazines;
 }
 
+/* Before it is busy: who reaches for it holds the lock and waits for that. */
+static void note_use(thread_t *thread, heap_cache_t *cache)
+{
+  if (likely(cache->due))
+    return;
+  lock_acquire(&threads_lock);
+  due_enter(thread, cache);
+  lock_release(&threads_lock);
+}
+
 /* A cache that is claimed is not entered: the one who claimed it holds the lock until it is done. */
 magazines_t *thread_enter(thread_t *thread, struct pool_heap *heap, bool placed, bool reached)
 {
@@ -197,6 +320,7 @@ magazines_t *thread_enter(thread_t *thread, struct pool_heap *heap, bool placed,
       return NULL;
     if (!magazines)
       continue;
+    note_use(thread, cache_of(magazines));
     thread_set_busy(thread);
     if (!__atomic_load_n(&cache_of(magazines)->claimed, BUSY_ORDER))
       return magazines;
@@ -209,18 +333,13 @@ magazines_t *thread_enter(thread_t *thread, struct pool_heap *heap, bool placed,
 void threads_visit(struct pool_heap *heap, bool forget, threads_visit_fn *visit)
 {
   lock_acquire(&threads_lock);
-  for (thread_t *thread = live; thread; thread = thread->next)
-    for (heap_cache_t **at = &thread->heaps; *at;) {
-      if ((*at)->heap != heap) {
-        at = &(*at)->next;
-        continue;
-      }
-      visit(&(*at)->magazines, heap);
-      if (forget)
-        forget_cache(thread, at);
-      else
-        at = &(*at)->next;
-    }
+  for (thread_t *thread = live; thread; thread = thread->next) {
+    heap_cache_t *cache = find_cache(thread, heap);
+    if (cache)
+      visit(&cache->magazines, heap);
+    if (cache && forget)
+      forget_cache(thread, cache);
+  }
   lock_release(&threads_lock);
 }
 
@@ -228,8 +347,8 @@ void threads_visit(struct pool_heap *heap, bool forget, threads_visit_fn *visit)
 
 static heap_cache_t *cache_of_other(thread_t *thread, const struct pool_heap *heap)
 {
-  magazines_t *magazines = thread == thread_self ? NULL : thread_magazines_if_any(thread, heap);
-  return magazines && magazines_any(magazines) ? cache_of(magazines) : NULL;
+  heap_cache_t *cache = thread == thread_self ? NULL : find_cache(thread, heap);
+  return cache && magazines_any(&cache->magazines) ? cache : NULL;
 }
 
 static bool claim(struct pool_heap *heap)
@@ -266,12 +385,11 @@ void threads_reach(struct pool_heap *heap, threads_visit_fn *visit)
   lock_acquire(&threads_lock);
   bool fenced = claim(heap) && os_fence_others();
   for (thread_t *thread = live; thread; thread = thread->next) {
-    magazines_t *magazines = thread_magazines_if_any(thread, heap);
-    heap_cache_t *cache = magazines ? cache_of(magazines) : NULL;
+    heap_cache_t *cache = find_cache(thread, heap);
     if (!cache || !cache->claimed)
       continue;
     if (fenced && comes_out(thread))
-      visit(magazines, heap);
+      visit(&cache->magazines, heap);
     __atomic_store_n(&cache->claimed, false, BUSY_ORDER);
   }
   lock_release(&threads_lock);

@@ -29,7 +29,9 @@ struct pool_heap;
 /* The magazines of a heap other than the default one. */
 typedef struct heap_cache {
   struct pool_heap  *heap;
-  struct heap_cache *next;      /* of the same thread */
+  struct heap_cache *next;      /* of the same chain, or unused */
+  struct heap_cache *due_next, *due_previous;
+  bool               due;       /* for a tick of its thread: something may be in it. Its owner's and, with the heap's end, its ender's */
   bool               claimed;   /* by another thread that flushes it */
   magazines_t        magazines;
   cache_t            cache;
@@ -51,7 +53,7 @@ typedef struct spares {
 } spares_t;
 
 /* Where pool_heap_alloc() finds the cache of a heap: by a byte of the heap's address. Another heap with the same byte takes the
- * place over; the list below has them all. No heap has the address NOT_A_HEAP, which keeps NULL out of its place, 0. A heap whose
+ * place over; the chains below have them all. No heap has the address NOT_A_HEAP, which keeps NULL out of its place, 0. A heap whose
  * magazines others may reach for has its address and one in its place. */
 enum { THREAD_PLACES = 256, HEAP_ALIGNMENT_LOG2 = 8 };
 #define NOT_A_HEAP ((struct pool_heap *)-1)
@@ -61,14 +63,19 @@ static inline struct pool_heap *within_reach(const struct pool_heap *heap) { ret
 typedef struct thread {
   struct pool_heap *heap_at[THREAD_PLACES];
   cache_t          *cache_at[THREAD_PLACES];
-  bool           busy;          /* with the magazines of a heap in `heaps` */
+  bool           busy;          /* with the magazines of a heap in `chains` */
   uint8_t        shard;         /* of the pools' depots */
   uint32_t       trips;         /* slow paths so far */
   uint64_t       looked_ms;     /* when it last let go of idle magazines */
   struct thread *next, *previous;
   magazines_t    front;
   spares_t       spares;
-  heap_cache_t  *heaps;
+  heap_cache_t **chains;        /* its caches of heaps, by the heap's address: as many heads as caches, or more. Under threads_lock */
+  uint32_t       chains_log2;   /* how many heads */
+  uint32_t       cache_count;
+  heap_cache_t  *due_first, *due_last;   /* those with something in them, the next to be ticked first. Under threads_lock */
+  uint32_t       due_count;
+  uint32_t       due_left;      /* of those that were there when the tick began. The owner's alone */
 } thread_t;
 
 /* The calling thread's record; one without anything in it before the first and after the last of the thread's. */
@@ -96,6 +103,16 @@ magazines_t *thread_enter(thread_t *thread, struct pool_heap *heap, bool placed,
 /* Under threads_lock. */
 magazines_t *thread_magazines_if_any(const thread_t *thread, const struct pool_heap *heap);
 
+/* All caches of the thread; `cache` NULL: the first. NULL: there are no more. Under threads_lock. */
+heap_cache_t *thread_next_cache(const thread_t *thread, const heap_cache_t *cache);
+
+/* Only caches that were entered since they were last found empty are due: a thread may have used very many heaps. A tick begins with all
+ * of those; thread_tick_caches() calls `tick` with up to `most` of those that are left, under threads_lock. By their thread. */
+typedef void threads_visit_fn(magazines_t *magazines, struct pool_heap *heap);
+void thread_begin_tick(thread_t *thread);
+static inline bool thread_tick_is_under_way(const thread_t *thread) { return thread->due_left != 0; }
+void thread_tick_caches(thread_t *thread, unsigned most, threads_visit_fn *tick);
+
 /* The thread sanitizer does not know of the fence, so it is shown a stronger order. */
 #ifdef UNDER_SANITIZER
 #define BUSY_ORDER __ATOMIC_SEQ_CST
@@ -120,8 +137,6 @@ static inline bool thread_has_within_reach(const thread_t *thread, const struct 
 {
   return __atomic_load_n(&thread->heap_at[thread_place(heap)], BUSY_ORDER) == within_reach(heap);
 }
-
-typedef void threads_visit_fn(magazines_t *magazines, struct pool_heap *heap);
 
 /* Calls `visit` with a heap's magazines in every thread, and takes them away if `forget`. The threads are not in a call with the
  * heap meanwhile: its end, a reset, a walk. */

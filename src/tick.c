@@ -3,25 +3,27 @@
 #include "heap.h"
 #include "option.h"
 
-enum { POOLS_PER_LOOK = 32 };   /* so many pools are ticked by one caller, however many are due */
+enum {
+  POOLS_PER_LOOK = 32,    /* so many pools are ticked by one caller, however many are due, */
+  CACHES_PER_LOOK = 32    /* and so many of its own caches of heaps */
+};
 
 void heap_flush_thread(thread_t *thread)
 {
   large_flush_spares(thread);
   heap_each_cached_pool(&thread->front, &heap_front, magazines_flush);
-  for (heap_cache_t *cache = thread->heaps; cache; cache = cache->next)
+  for (heap_cache_t *cache = NULL; (cache = thread_next_cache(thread, cache)) != NULL;)
     heap_each_cached_pool(&cache->magazines, cache->heap, magazines_flush);
 }
 
-/* Under the lock: a heap that is being destroyed meanwhile takes its caches first, or finds them ticked. */
+static void tick_magazines(magazines_t *magazines, heap_t *heap) { heap_each_cached_pool(magazines, heap, magazines_tick); }
+
+/* The caches of other heaps follow, some at each look. */
 static void tick_thread(thread_t *thread)
 {
   large_tick_spares(thread);
-  heap_each_cached_pool(&thread->front, &heap_front, magazines_tick);
-  lock_acquire(&threads_lock);
-  for (heap_cache_t *cache = thread->heaps; cache; cache = cache->next)
-    heap_each_cached_pool(&cache->magazines, cache->heap, magazines_tick);
-  lock_release(&threads_lock);
+  tick_magazines(&thread->front, &heap_front);
+  thread_begin_tick(thread);
 }
 
 /* Some at a time. Who looks at all heaps just now need not be waited for. */
@@ -42,8 +44,11 @@ COLD void heap_look_at_clock(thread_t *thread)
     thread->looked_ms = now;
     tick_thread(thread);
   }
+  if (thread_tick_is_under_way(thread))
+    thread_tick_caches(thread, CACHES_PER_LOOK, tick_magazines);
   if (space_tick(&space_of_process, now)) {
     huge_tick();
+    space_give_left();
     pools_begin_tick();
   }
   if (pools_tick_is_under_way())
@@ -77,6 +82,8 @@ void heap_drain(heap_t *heap)
     threads_reach(heap, flush_magazines);
   FOR_EACH_POOL(pool, heap)
     pool_drain(pool);
+  if (!heap_is_bounded(heap))
+    space_give_left();
 }
 
 /* The highest of the heap's ancestors whose own limit leaves no room. */
@@ -124,8 +131,10 @@ size_t heap_trim(heap_t *heap, size_t keep)
     return 0;
   bool all = heap == &heap_front;
   size_t before = all || heap->region_kind ? 0 : space_dirty_bytes(heap->space);
+  size_t purged = all ? space_give_left() : 0;
   heap_drain(heap);
-  size_t purged = all ? huge_release(keep) : 0, kept = all ? min_size(huge_kept_bytes(), keep) : 0;
+  purged += all ? huge_release(keep) : 0;
+  size_t kept = all ? min_size(huge_kept_bytes(), keep) : 0;
   purged += space_purge(heap->space, before + keep - kept);
   if (!keep)
     purged += purge_slabs(heap);

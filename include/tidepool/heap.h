@@ -24,8 +24,9 @@ typedef bool pool_exhausted_fn(pool_heap_t *heap, size_t bytes_needed, unsigned 
 enum {
   POOL_HEAP_SINGLE_THREAD = 1 << 0,   /* one thread only, no locks */
   POOL_HEAP_PREFAULT = 1 << 1,        /* touch `reserve` at creation, and keep it */
-  POOL_HEAP_LOCK_MEMORY = 1 << 2,     /* mlock() it */
-  POOL_HEAP_ZERO_ON_FREE = 1 << 3,    /* nothing of a returned block stays in memory */
+  POOL_HEAP_LOCK_MEMORY = 1 << 2,     /* mlock() it and the heap's records: the limit must have room for both */
+  POOL_HEAP_ZERO_ON_FREE = 1 << 3,    /* nothing of a returned block stays in memory; what it overflows to lies in the other heap,
+                                       * which wipes only if it has the flag */
   POOL_HEAP_CHECKED = 1 << 4          /* see below */
 };
 
@@ -46,7 +47,10 @@ typedef struct pool_heap_options {
   pool_heap_t       *overflow;          /* serves a request that this heap, after on_exhausted, cannot */
   void              *context;           /* for on_exhausted */
   void              *memory;            /* the caller's buffer: everything, metadata too, lives in it and the system is never asked.
-                                         * If it is itself a block of up to 32 KiB of a heap, free with pool_heap_free */
+                                         * If it begins a block of another heap, its address is that block; within, this heap
+                                         * answers. Blocks of a heap in a block of up to 32 KiB of the default heap: to
+                                         * pool_heap_free and pool_heap_realloc only, never to pool_free, pool_realloc or
+                                         * pool_usable_size, which would take them for the default heap's */
   size_t             memory_size;
   const size_t      *size_classes;      /* ascending multiples of 16 up to 256 KiB, copied; NULL: the built-in table */
   size_t             size_class_count;  /* at most 104 */
@@ -71,7 +75,8 @@ POOL_API void pool_heap_reset(pool_heap_t *heap) POOL_NOEXCEPT;
 POOL_API size_t pool_heap_trim(pool_heap_t *heap, size_t keep) POOL_NOEXCEPT;
 
 /* false, and the budget is unchanged, if more is held even after a trim; no thread sees another budget meanwhile. 0: no limit.
- * Where it is raised beyond a budget of up to 8 MiB the heap goes on in the process's memory; one in `memory` stays in it. */
+ * Where it is raised beyond a budget of up to 8 MiB the heap goes on in the process's memory; one in `memory` stays in it.
+ * What sleeping threads have cached stays out of reach where neither the heap nor an ancestor had a budget at its creation. */
 POOL_API bool pool_heap_set_budget(pool_heap_t *heap, size_t budget) POOL_NOEXCEPT;
 
 /* As their namesakes in pool.h. When the heap is exhausted, in this order: its own cached and idle memory; on_exhausted, as
@@ -105,8 +110,8 @@ typedef bool pool_visit_fn(const pool_block_t *block, void *context);   /* false
 POOL_API bool pool_heap_walk(pool_heap_t *heap, pool_visit_fn *visit, void *context) POOL_NOEXCEPT;
 
 /* For the calling thread: from now on what would need the system (more memory, or giving some back) fails instead of asking.
- * What cannot be given back is kept. Returns what held before. For real-time threads on a prefaulted heap; pool_stats_json()
- * has the count. */
+ * What cannot be given back is kept, a destroyed heap's as the default heap's, and goes back at a later call of a thread that may.
+ * Returns what held before. For real-time threads on a prefaulted heap; pool_stats_json() has the count. */
 POOL_API bool pool_forbid_system_calls(bool forbid) POOL_NOEXCEPT;
 
 POOL_END_DECLS

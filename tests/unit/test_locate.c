@@ -45,6 +45,8 @@ static void is_nobodys(const pool_heap_t *heap, const char *address)
   must(pool_heap_of(address) == heap);
 }
 
+static void free_default(void *block) { pool_free(block); }
+
 /* ---- blocks of one heap ---- */
 
 static void of_the_heap(pool_heap_t *heap, bool freed_is_known)
@@ -207,6 +209,60 @@ static void in_a_block(void *argument)
     }
 }
 
+/* A guest that has a block for itself: the block's own address is the block, as it is to the heap that it is of. */
+static bool is_the_block(const pool_block_t *block, void *context)
+{
+  if (block->start == context)
+    must(pool_in_use(block->start) && pool_block_start(block->start, NULL) == block->start && pool_usable_size(block->start) == block->size);
+  return true;
+}
+
+static void fills_a_block(void *argument)
+{
+  const pool_heap_options_t *options = argument;
+  bring_up();
+  pool_heap_t *outer = new_heap(*options);
+  for (size_t size = 40000; size < 6 * MIB && size < pool_heap_good_size(outer, size) + MIB; size *= 5) {
+    char *memory = pool_heap_alloc(outer, size);
+    must(memory);
+    size_t usable = pool_usable_size(memory), said;
+    pool_heap_t *guest = new_guest(memory, usable), *inner = NULL;
+    char *within = pool_heap_alloc(guest, usable / 2);
+    must(within && (inner = new_guest(within, usable / 2)) != NULL);
+    char *block = pool_heap_alloc(inner, 100);
+    must(pool_heap_of(memory) == outer && pool_in_use(memory) && pool_usable_size(memory) == usable);
+    must(pool_block_start(memory, &said) == memory && said == usable);
+    must(pool_heap_of(within) == guest && pool_in_use(within) && pool_block_start(within, NULL) == within);
+    is_nobodys(guest, memory + 1);
+    is_nobodys(inner, within + 1);
+    is_block(inner, block, 100);
+    must(pool_heap_walk(outer, is_the_block, memory) && pool_heap_walk(guest, is_the_block, within));
+    pool_heap_destroy(inner);
+    is_block(guest, within, usable / 2);
+    pool_free(within);
+    pool_heap_destroy(guest);
+    guest = new_guest(memory, usable);
+    must(pool_realloc(memory, usable) == memory);
+    pool_heap_destroy(guest);
+    is_block(outer, memory, usable);
+    pool_free(memory);
+    must(check_everything());
+  }
+  pool_heap_destroy(outer);
+}
+WITH(fills_a_block, pool_heap_options_t, {0}, {.budget = 7 << 20}, {.reserve = 40 << 20}, {.flags = POOL_HEAP_CHECKED})
+
+/* A guest in memory that is no block answers for all of it. */
+static void fills_no_block(void *argument)
+{
+  (void)argument;
+  bring_up();
+  pool_heap_t *guest = new_guest(buffer, 100000);
+  is_nobodys(guest, buffer);
+  is_nobodys(guest, buffer + 1);
+  aborts_with(free_default, buffer, "not a block of any heap");
+}
+
 /* One in the other in the other, ended in any order. */
 static void in_each_other(void *argument)
 {
@@ -347,6 +403,43 @@ static void walked_and_freed_test(void **state)
 }
 
 static bool ending;
+static char *last_block;
+
+/* Each block's memory goes back to the system with it: a mapping, a run at the end of its arena, a slab there. */
+static void *checked_blocks(void *argument)
+{
+  pool_heap_options_t options = {.flags = POOL_HEAP_CHECKED | *(const unsigned *)argument};
+  pool_heap_t *heap = pool_heap_create(&options);
+  static const size_t sizes[] = {(4 << 20) + 100, 2 << 20, 200000};
+  must(heap);
+  for (size_t turn = 0; turn < 240; turn++) {
+    size_t size = sizes[turn % 3];
+    char *block = pool_heap_alloc(heap, size);
+    must(block);
+    __atomic_store_n(&last_block, block, __ATOMIC_RELAXED);
+    pool_heap_free(heap, block);
+    pool_trim(0);
+    pool_heap_trim(heap, 0);
+  }
+  __atomic_store_n(&ending, true, __ATOMIC_RELAXED);
+  return NULL;
+}
+
+/* What was asked for stands in the block. */
+static void measured_meanwhile(void *argument)
+{
+  pthread_t thread;
+  size_t size;
+  bring_up();
+  must(pthread_create(&thread, NULL, checked_blocks, argument) == 0);
+  while (!__atomic_load_n(&ending, __ATOMIC_RELAXED)) {
+    char *at = __atomic_load_n(&last_block, __ATOMIC_RELAXED) + 100;
+    char *start = pool_block_start(at, &size);
+    must(!start || (start <= at && (size_t)(at - start) < size));
+  }
+  pthread_join(thread, NULL);
+  must(check_everything());
+}
 
 static void *grow_and_shrink(void *argument)
 {
@@ -380,7 +473,6 @@ static void asked_meanwhile(void *argument)
 
 /* ---- misuse ---- */
 
-static void free_default(void *block) { pool_free(block); }
 static void free_of_guest(void *block) { pool_heap_free(pool_heap_of(block), block); }
 
 static void told_apart(void *argument)
@@ -463,7 +555,9 @@ IN_CHILD(of_a_checked_heap)
 IN_CHILD(in_magazines_and_spares)
 IN_CHILD(anything_at_all)
 IN_CHILD(in_a_block)
+IN_CHILD(fills_no_block)
 IN_CHILD(asked_meanwhile)
+WITH(measured_meanwhile, unsigned, 0, POOL_HEAP_SINGLE_THREAD)
 IN_CHILD(told_apart)
 IN_CHILD(beside_threads)
 
@@ -476,10 +570,13 @@ int main(void)
     cmocka_unit_test(in_magazines_and_spares_test),
     cmocka_unit_test(anything_at_all_test),
     cmocka_unit_test(in_a_block_test),
+    cmocka_unit_test(fills_a_block_test),
+    cmocka_unit_test(fills_no_block_test),
     cmocka_unit_test(in_each_other_test),
     cmocka_unit_test(many_guests_test),
     cmocka_unit_test(walked_and_freed_test),
     cmocka_unit_test(asked_meanwhile_test),
+    cmocka_unit_test(measured_meanwhile_test),
     cmocka_unit_test(told_apart_test),
     cmocka_unit_test(beside_threads_test),
   };
