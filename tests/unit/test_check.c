@@ -104,8 +104,13 @@ static void be_no_thread_of_the_list(void)
   other = *thread_self;
   thread_self = &other;
 }
-static void cache_a_heap_that_is_gone(void) { thread_self->heaps->heap = (pool_heap_t *)small; }
-static void cache_a_heap_twice(void) { thread_self->heaps->heap = thread_self->heaps->next->heap; }
+static heap_cache_t *first_cache(void) { return thread_next_cache(thread_self, NULL); }
+static void cache_a_heap_that_is_gone(void) { first_cache()->heap = (pool_heap_t *)small; }
+static void cache_a_heap_twice(void) { first_cache()->heap = thread_next_cache(thread_self, first_cache())->heap; }
+static void count_a_cache(void) { thread_self->cache_count++; }
+static void be_due_in_no_list(void) { thread_self->due_first->due = false; }
+static void count_a_cache_that_is_due(void) { thread_self->due_count++; }
+static void not_lead_back_from_the_end(void) { thread_self->due_last = NULL; }
 static void place_a_heap_wrongly(void) { thread_self->heap_at[(thread_place(parent) + 1) % THREAD_PLACES] = parent; }
 
 static void charge_another(void) { pool_of(SMALL)->budget = NULL; }
@@ -143,7 +148,8 @@ static const struct damage { const char *name, *how; void (*damage)(void); } dam
   DAMAGE("S2", hold_a_block_twice), DAMAGE("S2", hold_a_fresh_block),
   DAMAGE("C2", count_a_full_magazine),
   DAMAGE("T1", count_a_thread), DAMAGE("T1", lead_back_to_nobody), DAMAGE("T1", be_no_thread_of_the_list),
-  DAMAGE("thread.heaps", cache_a_heap_that_is_gone), DAMAGE("thread.heaps", cache_a_heap_twice),
+  DAMAGE("thread.chains", cache_a_heap_that_is_gone), DAMAGE("thread.chains", cache_a_heap_twice), DAMAGE("thread.chains", count_a_cache),
+  DAMAGE("thread.due_first", be_due_in_no_list), DAMAGE("thread.due_first", count_a_cache_that_is_due), DAMAGE("thread.due_first", not_lead_back_from_the_end),
   DAMAGE("thread.heap_at", place_a_heap_wrongly),
   DAMAGE("H1", charge_another), DAMAGE("H1", destroy_in_the_list),
   DAMAGE("H2", hold_a_byte), DAMAGE("H2", hold_more_than_ever), DAMAGE("H2", hold_more_than_allowed),
