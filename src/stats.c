@@ -40,14 +40,16 @@ static pool_figures_t figures_of(pool_t *pool)
 /* What the space holds beyond blocks is put down to the default heap: nobody else has it. */
 static void add_process_figures(pool_stats_t *stats)
 {
+  static size_t most_seen;   /* under the lock */
   space_t *space = &space_of_process;
   lock_acquire(&space->lock);
   size_t dirty = (space->dirty_units << UNIT_LOG2) + huge_kept_bytes() + space_left_bytes();
   stats->purged_bytes = space->purged_bytes;
-  lock_release(&space->lock);
   stats->idle_bytes += dirty;
   stats->held_bytes += dirty + metadata_bytes();
-  stats->peak_held_bytes = max_size(stats->peak_held_bytes, stats->held_bytes);
+  most_seen = max_size(most_seen, max_size(stats->peak_held_bytes, stats->held_bytes));
+  stats->peak_held_bytes = most_seen;
+  lock_release(&space->lock);
 }
 
 /* The units of a prepaid region that serve nothing are held all the same. */
