@@ -141,9 +141,8 @@ static heap_t *reserve_around(const void *address)
   return inside ? heap_of_space(arena->space) : NULL;
 }
 
-static void look(question_t *q, heap_t *guest)
+static inline void look(question_t *q, heap_t *guest)
 {
-  q->at = (located_t){0};
   q->region = guest;
   if (!q->region && !space_ask(q->address, ask_run, q) && !huge_ask(q->address, ask_huge, q))
     q->region = reserve_around(q->address);
@@ -162,8 +161,10 @@ static void locate(question_t *q)
 {
   heap_t *outer, *guest = find_guest(q->address, &outer);
   look(q, outer);
-  if (guest != outer && q->at.start != q->address)
+  if (unlikely(guest != outer && q->at.start != q->address)) {
+    q->at = (located_t){0};
     look(q, guest);
+  }
 }
 
 /* ---- questions ---- */
