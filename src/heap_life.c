@@ -273,6 +273,8 @@ static bool take_region(heap_t *heap, const plan_t *plan)
     space_init_region(&heap->own_space, &heap->own_arena, heap->arena_records, heap->region, plan->units, plan->unit_log2, dirty);
     if (heap->region_run)
       run_become(heap->region_run, RUN_REGION, heap);   /* last: from now on it is asked about */
+    else
+      huge_hide(heap->region_huge, false);
   }
   heap->region_size = plan->units << plan->unit_log2;
   return true;
@@ -364,7 +366,7 @@ static void hide_region(heap_t *heap, bool was_listed)
   if (heap->region_run)
     run_become(heap->region_run, RUN_NONE, NULL);
   if (heap->region_huge)
-    huge_hide(heap->region_huge);
+    huge_hide(heap->region_huge, true);
   if (heap->region_kind == REGION_SLOTS && heap->own_space.fixed)
     space_hide_slots(&heap->own_space);
 }

@@ -338,7 +338,7 @@ huge_t *huge_take(size_t size, size_t alignment, void *owner, bool is_region, bo
   if (huge) {
     huge->owner = owner;
     huge->is_region = is_region;
-    huge->hidden = false;
+    huge->hidden = is_region;
     lock_acquire(&huge_lock);
     live_enter(huge);
     lock_release(&huge_lock);
@@ -420,10 +420,10 @@ bool huge_resize(huge_t *huge, size_t size, bool may_move)
 
 /* ---- questions ---- */
 
-void huge_hide(huge_t *huge)
+void huge_hide(huge_t *huge, bool hide)
 {
   lock_acquire(&huge_lock);
-  huge->hidden = true;
+  huge->hidden = hide;
   lock_release(&huge_lock);
 }
 

@@ -32,8 +32,8 @@ static inline size_t huge_size(const huge_t *huge) { return huge->range.size; }
 huge_t *huge_take(size_t size, size_t alignment, void *owner, bool is_region, bool *zeroed);
 void    huge_give(huge_t *huge);
 
-/* From now on nobody finds it. */
-void    huge_hide(huge_t *huge);
+/* From now on nobody finds it, or everybody does. A region is hidden until its owner has made it one. */
+void    huge_hide(huge_t *huge, bool hide);
 
 /* Changes the size, moving the pages if need be. False: nothing changed. True: it has that size, or a larger one that the system
  * would not take anything of. */

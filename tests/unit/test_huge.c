@@ -479,13 +479,15 @@ static void questions(void *argument)
   huge_t *a = huge_take(3 * MIB, 1, &owner, false, &zeroed), *b = huge_take(MIB, 1, &other_owner, false, &zeroed);
   huge_t *region = huge_take(2 * MIB, 1, &owner, true, &zeroed);
   must(!ask(NULL) && !ask((char *)UINTPTR_MAX) && !ask((char *)&owner));
+  must(!ask(huge_start(region)));   /* until it is one */
+  huge_hide(region, false);
   huge_t *all[] = {a, b, region};
   for (size_t i = 0; i < 3; i++)
     for (size_t at = 0; at < huge_size(all[i]); at += at % 2 ? 8191 : 1)
       must(ask(huge_start(all[i]) + at) == all[i]);
   must(ask(huge_start(a) - 1) != a && ask(huge_start(a) + huge_size(a)) != a);
   must(huge_next(&owner, NULL) == a && !huge_next(&owner, huge_start(a) + 1) && huge_next(&other_owner, NULL) == b);
-  huge_hide(region);
+  huge_hide(region, true);
   must(!ask(huge_start(region)) && !ask(huge_start(region) + MIB));
   settings.purge_delay_ms = PURGE_NEVER;
   char *was = huge_start(a);
