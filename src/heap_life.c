@@ -374,9 +374,8 @@ static void hide_region(heap_t *heap, bool was_listed)
 /* The heap is out of everybody's reach, whether it was ever in the list or its creation has failed: a region is found by its address
  * from the moment it is there. Somebody may still be looking at what is about to go, a question about an address, a tick; they hold
  * the lock of the list. */
-static void vanish(heap_t *heap)
+static void vanish(heap_t *heap, bool was_listed)
 {
-  bool was_listed = heap->previous != NULL;
   hide_region(heap, was_listed);
   lock_acquire(&heaps_lock);
   if (was_listed)
@@ -409,7 +408,7 @@ static void release_memory(heap_t *heap)
 /* What was charged goes back before the record that says so. */
 static heap_t *failed(heap_t *heap, size_t charged, int error)
 {
-  vanish(heap);
+  vanish(heap, false);
   budget_discharge(&heap->budget, charged);
   release_memory(heap);
   errno = error;
@@ -557,7 +556,7 @@ void heap_destroy(heap_t *heap)
   FOR_EACH_POOL(pool, heap)
     pool_finish(pool);
   large_free_all(heap);
-  vanish(heap);
+  vanish(heap, true);
   give_records(heap);
   budget_discharge(&heap->budget, budget_held(&heap->budget));
   release_memory(heap);
