@@ -26,7 +26,7 @@ import results
 
 SKIPPED = 77
 CALIBRATION_SECONDS = 0.02
-TIMEOUT_SECONDS = 60
+STUCK_SECONDS = 600
 PROCESS_SECONDS = 0.02     # what starting and ending a process costs, about
 USUAL_REPETITIONS = 7
 SOAK_SHARE, SOAK_SECONDS_MOST = 0.1, 30   # of the time, for the long life of object pools
@@ -55,9 +55,9 @@ class Program:
 
     def call(self, *arguments):
         try:
-            done = subprocess.run([self.path, *arguments], capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False)
+            done = subprocess.run([self.path, *arguments], capture_output=True, text=True, timeout=STUCK_SECONDS, check=False)
         except subprocess.TimeoutExpired:
-            raise Failure(f"bench-{self.allocator}: no end after {TIMEOUT_SECONDS} s") from None
+            raise Failure(f"bench-{self.allocator}: no end after {STUCK_SECONDS} s") from None
         except OSError as error:
             raise Failure(f"bench-{self.allocator}: {error.strerror}") from None
         if done.returncode < 0:
@@ -222,7 +222,7 @@ class Session:
 
 def run_soak(path, seconds):
     try:
-        done = subprocess.run([path, f"{seconds:.1f}"], capture_output=True, text=True, timeout=seconds + TIMEOUT_SECONDS, check=False)
+        done = subprocess.run([path, f"{seconds:.1f}"], capture_output=True, text=True, timeout=seconds + STUCK_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise Failure(f"soak: {error}") from None
     if done.returncode != 0:

@@ -1,44 +1,79 @@
 /* SPDX-License-Identifier: MIT */
 #include "budget.h"
 
-static void raise_peak(budget_t *budget, size_t held)
-{
-  size_t peak = __atomic_load_n(&budget->peak, __ATOMIC_RELAXED);
-  while (held > peak &&
-         !__atomic_compare_exchange_n(&budget->peak, &peak, held, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
-  }
-}
-
-void budget_note_peak(budget_t *budget)
+static void acquire_all(budget_t *budget)
 {
   for (; budget; budget = budget->parent)
-    raise_peak(budget, budget_held(budget));
+    lock_acquire(&budget->lock);
 }
 
-static bool charge_one(budget_t *budget, size_t bytes)
+static void release_all(budget_t *budget)
 {
-  size_t held = budget_held(budget), limit;
-  do {
-    limit = __atomic_load_n(&budget->limit, __ATOMIC_RELAXED);
-    if (limit && (held > limit || bytes > limit - held))
-      return false;
-  } while (!__atomic_compare_exchange_n(&budget->held, &held, held + bytes, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
-  return true;
+  for (; budget; budget = budget->parent)
+    lock_release(&budget->lock);
+}
+
+bool budget_has_room(const budget_t *budget, size_t bytes)
+{
+  size_t held = budget_held(budget), limit = budget_limit(budget);
+  return bytes <= SIZE_MAX - held && (!limit || held + bytes <= limit);
+}
+
+static void add(budget_t *budget, size_t bytes)
+{
+  for (; budget; budget = budget->parent)
+    __atomic_store_n(&budget->held, budget->held + bytes, __ATOMIC_RELAXED);
+}
+
+static bool have_room(const budget_t *budget, size_t bytes)
+{
+  while (budget && budget_has_room(budget, bytes))
+    budget = budget->parent;
+  return !budget;
 }
 
 bool budget_charge(budget_t *budget, size_t bytes)
 {
-  for (budget_t *b = budget; b; b = b->parent)
-    if (!charge_one(b, bytes)) {
-      for (budget_t *undo = budget; undo != b; undo = undo->parent)
-        __atomic_fetch_sub(&undo->held, bytes, __ATOMIC_RELAXED);
-      return false;
-    }
-  return true;
+  acquire_all(budget);
+  bool room = have_room(budget, bytes);
+  if (room)
+    add(budget, bytes);
+  release_all(budget);
+  return room;
+}
+
+bool budget_allows(budget_t *budget, size_t bytes)
+{
+  acquire_all(budget);
+  bool room = have_room(budget, bytes);
+  release_all(budget);
+  return room;
 }
 
 void budget_discharge(budget_t *budget, size_t bytes)
 {
-  for (budget_t *b = budget; b; b = b->parent)
-    __atomic_fetch_sub(&b->held, bytes, __ATOMIC_RELAXED);
+  acquire_all(budget);
+  add(budget, -bytes);
+  release_all(budget);
+}
+
+void budget_note_peak(budget_t *budget)
+{
+  for (; budget; budget = budget->parent) {
+    if (budget_held(budget) <= budget_peak(budget))
+      continue;
+    lock_acquire(&budget->lock);
+    __atomic_store_n(&budget->peak, max_size(budget->peak, budget->held), __ATOMIC_RELAXED);
+    lock_release(&budget->lock);
+  }
+}
+
+bool budget_set_limit(budget_t *budget, size_t limit)
+{
+  lock_acquire(&budget->lock);
+  bool fits = !limit || budget->held <= limit;
+  if (fits)
+    __atomic_store_n(&budget->limit, limit, __ATOMIC_RELAXED);
+  lock_release(&budget->lock);
+  return fits;
 }

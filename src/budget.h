@@ -1,28 +1,39 @@
 /* SPDX-License-Identifier: MIT
  *
  * A budget counts the bytes that are held on its account and refuses what would exceed its limit, in itself and in every
- * ancestor: held <= limit at every instant, since each level is raised by a compare-and-swap that checks the sum, the
- * innermost first, and a refusal further up undoes the levels below before it returns.
+ * ancestor. A charge takes the locks of all levels, the innermost first, and then counts at all of them or at none; so
+ * held <= limit at every instant, and nobody is refused for the sake of a charge that is refused itself. The locks are taken
+ * by the slab, not by the block.
  *
- * Order: relaxed. The counts publish nothing; the memory they stand for is handed over under locks. There is no ABA, only
- * a number. A parent outlives its children. */
+ * Order: the counts publish nothing; the memory they stand for is handed over under other locks. So figures are read without
+ * the lock, relaxed. A parent outlives its children. */
 #ifndef BUDGET_H
 #define BUDGET_H
 
 #include "base/bits.h"
+#include "os/lock.h"
 
 typedef struct budget {
+  lock_t         lock;
   size_t         limit;       /* bytes; 0: none */
   size_t         held, peak;
   struct budget *parent;
 } budget_t;
 
 bool budget_charge(budget_t *budget, size_t bytes);
+/* Would it be charged now? At all levels, and at this one alone. */
+bool budget_allows(budget_t *budget, size_t bytes);
+bool budget_has_room(const budget_t *budget, size_t bytes);
 void budget_discharge(budget_t *budget, size_t bytes);
 
 /* What was charged has become memory: it counts for the peak, here and upward. */
 void budget_note_peak(budget_t *budget);
 
+/* False: more than that is held, and nothing has changed for anybody. 0: no limit. */
+bool budget_set_limit(budget_t *budget, size_t limit);
+
 static inline size_t budget_held(const budget_t *budget) { return __atomic_load_n(&budget->held, __ATOMIC_RELAXED); }
+static inline size_t budget_peak(const budget_t *budget) { return __atomic_load_n(&budget->peak, __ATOMIC_RELAXED); }
+static inline size_t budget_limit(const budget_t *budget) { return __atomic_load_n(&budget->limit, __ATOMIC_RELAXED); }
 
 #endif

@@ -79,8 +79,8 @@ static size_t tick_count, ticks_bytes;
 
 static void *take_memory(size_t bytes)
 {
-  void *memory = os_reserve(bytes, os_page_size());
-  expect(memory && os_commit(memory, bytes), "memory", "there is none to check in", memory);
+  void *memory = os_map(bytes, os_page_size());
+  expect(memory != NULL, "memory", "there is none to check in", memory);
   return memory;
 }
 
@@ -107,13 +107,13 @@ static void add_tick(arena_t *arena)
 /* Those of all heaps, and of one space that may be no heap's. */
 static void ticks_open(const space_t *another)
 {
-  size_t most = space_arena_count + 1;
+  size_t most = window_slots_open() + 1;
   for (heap_t *heap = heaps_first(); heap; heap = heap->next)
     most++;
   ticks_bytes = pages_for(most * sizeof *ticks / sizeof(uint64_t));
   ticks = take_memory(ticks_bytes);
-  for (uint32_t i = 0; i < space_arena_count; i++)
-    add_tick(space_arenas[i]);
+  for (size_t slot = 0; slot < window_slots_open(); slot++)
+    add_tick(space_arena_at(slot));
   for (heap_t *heap = heaps_first(); heap; heap = heap->next)
     add_tick(heap->own_space.fixed);
   add_tick(another->fixed);
@@ -122,8 +122,8 @@ static void ticks_open(const space_t *another)
 static void ticks_close(void)
 {
   while (tick_count--)
-    os_release(ticks[tick_count].blocks, tick_bytes(ticks[tick_count].arena));
-  os_release(ticks, ticks_bytes);
+    os_unmap(ticks[tick_count].blocks, tick_bytes(ticks[tick_count].arena));
+  os_unmap(ticks, ticks_bytes);
   tick_count = 0;
 }
 
@@ -134,7 +134,7 @@ static tick_t *tick_around(const space_t *space, const void *address)
   if (!tick)
     return NULL;
   size_t unit = (size_t)((const char *)address - tick->arena->base) >> tick->arena->unit_log2;
-  return unit >= tick->arena->first_unit && unit < tick->arena->used_end && !bit_test(tick->arena->free, unit) ? tick : NULL;
+  return unit < tick->arena->used_end && !bit_test(tick->arena->room.map, unit) ? tick : NULL;
 }
 
 static void tick_run(const space_t *space, const run_t *run, const char *name, const char *twice)
@@ -161,28 +161,67 @@ static void tick_block(const pool_t *pool, const void *block, const char *name)
   bit_set(seen, index);
 }
 
-/* ---- A: arenas ---- */
+/* ---- A and B: arenas ---- */
+
+/* Written anew, not span_tree.c's own: the three lengths by looking at every bit of [from, to). */
+static uint64_t node_for(const uint64_t *map, size_t from, size_t to)
+{
+  size_t low = 0, run = 0, longest = 0;
+  for (size_t i = from; i < to; i++) {
+    run = bit_test(map, i) ? run + 1 : 0;
+    low += run == i + 1 - from;
+    longest = max_size(longest, run);
+  }
+  return low | (uint64_t)run << SPAN_LENGTH_BITS | (uint64_t)longest << (2 * SPAN_LENGTH_BITS);
+}
+
+/* The words' nodes by their bits, and one way up the tree by all the bits below, another one each time. An arena whose first unit is
+ * somebody else's has no words. */
+static void check_tree(const arena_t *arena)
+{
+  static size_t turn;
+  const span_tree_t *tree = &arena->room;
+  size_t words = (arena->unit_count + WORD_BITS - 1) / WORD_BITS, bits = WORD_BITS;
+  for (size_t w = 0; w < words; w++)
+    expect(tree->node[tree->leaves + w] == node_for(tree->map, w * WORD_BITS, (w + 1) * WORD_BITS), "B1", "a word's node is wrong", &tree->map[w]);
+  for (size_t i = words ? tree->leaves + turn++ % words : 0; i; i /= 2, bits *= 2) {
+    size_t first = i, level = 1;
+    while (first > 1) {
+      first /= 2;
+      level *= 2;
+    }
+    size_t from = (i - level) * bits, end = words * WORD_BITS, missing = from + bits > end;
+    uint64_t node = tree->node[i], counted = from >= end ? 0 : node_for(tree->map, from, min_size(from + bits, end));
+    if (missing)   /* what lies beyond the map is clear, so nothing reaches the high end */
+      counted &= ~(((uint64_t)1 << (2 * SPAN_LENGTH_BITS)) - ((uint64_t)1 << SPAN_LENGTH_BITS));
+    expect(node == counted, "B1", "a node is wrong", &tree->node[i]);
+  }
+}
 
 static void check_sets(const arena_t *arena)
 {
-  uint32_t end = arena->unit_count;
-  for (uint32_t w = 0; w < (end + WORD_BITS - 1) / WORD_BITS; w++) {
-    expect(!(arena->start[w] & arena->free[w]), "A1", "a run starts at a free unit", &arena->start[w]);
-    expect(!(arena->dirty[w] & ~arena->free[w]), "A1", "a unit in use is dirty", &arena->dirty[w]);
+  size_t end = arena->unit_count;
+  for (size_t w = 0; w < (end + WORD_BITS - 1) / WORD_BITS; w++) {
+    expect(!(arena->start[w] & arena->room.map[w]), "A1", "a run starts at a free unit", &arena->start[w]);
+    expect(!(arena->dirty[w] & ~arena->room.map[w]), "A1", "a unit in use is dirty", &arena->dirty[w]);
   }
   expect(bits_next_set(arena->dirty, arena->committed, end) == end, "A1", "a unit beyond committed is dirty", arena);
-  expect(arena->first_unit <= arena->committed && arena->used_end <= arena->committed && arena->committed <= end,
-         "arena.committed", "units beyond it were in use", arena);
-  expect(bits_next_set(arena->free, 0, arena->hint) == arena->hint, "arena.hint", "a unit below it is free", arena);
-  expect(bits_next_clear(arena->free, arena->used_end, end) == end, "arena.used_end", "a unit beyond it is in use", arena);
-  expect(arena->space->fixed || bits_next_set(arena->dirty, arena->used_end, end) == end, "arena.used_end",
-         "a unit beyond it is dirty", arena);
-  expect(bits_next_set(arena->free, 0, arena->first_unit) == arena->first_unit, "arena.first_unit",
-         "a unit of the arena's own is free", arena);
+  expect(bits_next_clear(arena->room.map, arena->committed, end) == end, "A1", "a unit beyond committed is in use", arena);
+  expect(bits_next_clear(arena->room.map, arena->used_end, end) == end, "arena.used_end", "a unit beyond it is in use", arena);
+  expect(!arena->slots || bits_next_set(arena->dirty, arena->used_end, end) == end, "arena.used_end", "a unit beyond it is dirty", arena);
+  expect_count(arena->dirty_count, bits_count(arena->dirty, 0, end), "A4", "dirty units of an arena");
+  expect(bits_next_set(arena->dirty, arena->dirty_end, end) == end, "A4", "a unit beyond dirty_end is dirty", arena);
+  check_tree(arena);
 }
 
-static uint32_t arena_count(const space_t *space) { return space->fixed ? 1 : space_arena_count; }
-static arena_t *arena_at(const space_t *space, uint32_t i) { return space->fixed ? space->fixed : space_arenas[i]; }
+static size_t arena_count(const space_t *space) { return space->fixed ? 1 : window_slots_open(); }
+
+/* NULL: the slot is not the space's. */
+static arena_t *arena_at(const space_t *space, size_t i)
+{
+  arena_t *arena = space->fixed ? space->fixed : space_arena_at(i);
+  return arena && arena->space == space ? arena : NULL;
+}
 
 /* The run at `unit` or the next one above; NULL: no more. Written anew, not arena.c's own. */
 static run_t *run_from(const arena_t *arena, size_t unit)
@@ -197,27 +236,28 @@ static size_t unit_behind(const arena_t *arena, const run_t *run) { return (size
 /* Between the runs everything is free, in them nothing is. */
 static void check_runs(const arena_t *arena)
 {
-  size_t unit = arena->first_unit;
+  size_t unit = 0;
   for (run_t *run; (run = run_from(arena, unit)) != NULL; unit = unit_behind(arena, run)) {
     size_t at = (size_t)(run - arena->runs), end = unit_behind(arena, run);
-    expect(bits_next_clear(arena->free, unit, at) == at, "A2", "a unit in use belongs to no run", run->start);
+    expect(bits_next_clear(arena->room.map, unit, at) == at, "A2", "a unit in use belongs to no run", run->start);
     expect(run->units && end <= arena->used_end, "A2", "a run has no units, or too many", run->start);
-    expect(bits_next_set(arena->free, at, end) == end, "A2", "a run reaches into free units", run->start);
+    expect(bits_next_set(arena->room.map, at, end) == end, "A2", "a run reaches into free units", run->start);
     expect(bits_next_set(arena->start, at + 1, end) == end, "A2", "a run starts inside another", run->start);
     expect(run->start == arena->base + (at << arena->unit_log2), "A2", "a run is not where its descriptor is", run->start);
   }
-  expect(bits_next_clear(arena->free, unit, arena->unit_count) == arena->unit_count, "A2",
+  expect(bits_next_clear(arena->room.map, unit, arena->unit_count) == arena->unit_count, "A2",
          "a unit behind the last run is in use", arena);
 }
 
 static void check_units(const space_t *space)
 {
   size_t used = 0, dirty = 0;
-  for (uint32_t i = 0; i < arena_count(space); i++) {
+  for (size_t i = 0; i < arena_count(space); i++) {
     const arena_t *arena = arena_at(space, i);
-    size_t first = arena->first_unit, end = arena->unit_count;
-    used += end - first - bits_count(arena->free, first, end);
-    dirty += bits_count(arena->dirty, first, end);
+    size_t end = arena ? arena->unit_count : 0;
+    used += end - (arena ? bits_count(arena->room.map, 0, end) : 0);
+    dirty += arena ? bits_count(arena->dirty, 0, end) : 0;
+    expect(!arena || space->fixed || space_longest_in(i) == span_longest(&arena->room), "A3", "the longest free stretch is another", arena);
   }
   expect_count(space->used_units, used, "A3", "units in use");
   expect_count(space->dirty_units, dirty, "A3", "dirty units");
@@ -229,9 +269,10 @@ static void check_units(const space_t *space)
 static void check_slab(const arena_t *arena, const run_t *slab)
 {
   const pool_t *pool = slab->owner;
-  expect(run_bytes(arena, slab) >= pool->slab_bytes && slab->size_class == pool->size_class, "S1",
+  expect(run_bytes(arena, slab) >= pool->block_size && slab->size_class == pool->size_class, "S1",
          "a slab is not like its pool's", slab->start);
-  expect_count(slab->capacity, run_bytes(arena, slab) / pool->block_size, "S1", "capacity of a slab");
+  size_t most = arena->long_bitmaps ? SIZE_MAX : SHORT_BITMAP_WORDS * WORD_BITS;
+  expect_count(slab->capacity, min_size(run_bytes(arena, slab) / pool->block_size, most), "S1", "capacity of a slab");
   expect_count(slab->quarter, slab->capacity / 4, "S1", "a quarter of a slab");
   expect_count(slab->free_count, bits_count(slab->bitmap, 0, slab->capacity), "S1", "free blocks of a slab");
   expect(!(slab->purged & ~slab->bitmap[0]) && (!slab->purged || slab->capacity <= WORD_BITS), "S3", "a purged block is not free", slab->start);
@@ -244,17 +285,12 @@ static void check_slab(const arena_t *arena, const run_t *slab)
 static void check_map(const char *from, const char *to, unsigned front, unsigned heap)
 {
   for (const char *at = from; at < to; at += UNIT) {
-    expect(class_map_front(at) == front, "M1", "the front plane has a wrong class", at);
-    expect(class_map_heap(at) == heap, "M1", "the heap plane has a wrong class", at);
+    expect(class_map_of(at) == front, "M1", "the front plane has a wrong class", at);
+    expect(class_map_of_heap_block(at) == heap, "M1", "the heap plane has a wrong class", at);
   }
 }
 
-/* A region in a caller's memory may lie inside a block of another heap; what the map says there is about that. */
-static bool is_in_map(const arena_t *arena)
-{
-  const run_t *run = arena->space->fixed ? space_find(arena->base) : NULL;
-  return arena->unit_log2 == UNIT_LOG2 && (!arena->space->fixed || (run && run->kind == RUN_REGION));
-}
+static bool is_in_map(const arena_t *arena) { return arena->slots != 0; }
 
 static void check_map_of_free(const arena_t *arena, const char *from, const char *to)
 {
@@ -262,23 +298,21 @@ static void check_map_of_free(const arena_t *arena, const char *from, const char
     check_map(from, to, 0, 0);
 }
 
-/* Where a region has units of the map's size, its slabs are in the map, and are looked at when the region is. */
 static void check_map_of_run(const arena_t *arena, const run_t *run, const char *end)
 {
-  const heap_t *region = run->kind == RUN_REGION ? run->owner : NULL;
   const pool_t *pool = run->kind == RUN_SLAB ? run->owner : NULL;
   unsigned plane = pool ? pool->plane : POOL_PLANE_NONE;
-  if (is_in_map(arena) && (!region || region->own_arena.unit_log2 != UNIT_LOG2))
+  if (is_in_map(arena))
     check_map(run->start, end, plane == POOL_PLANE_FRONT ? run->size_class : 0, plane == POOL_PLANE_HEAP ? run->size_class : 0);
 }
 
 static void check_arena_contents(const arena_t *arena)
 {
-  const char *mapped = arena->base;
-  size_t unit = arena->first_unit;
+  const char *mapped = is_in_map(arena) ? window_slot(arena->slot) : arena->base;
+  size_t unit = 0;
   for (run_t *run; (run = run_from(arena, unit)) != NULL; unit = unit_behind(arena, run)) {
     const char *end = run->start + run_bytes(arena, run);
-    expect(run->kind == RUN_SLAB || run->kind == RUN_LARGE || run->kind == RUN_REGION, "A2", "a run is of no kind", run->start);
+    expect(run->kind == RUN_SLAB || run->kind == RUN_LARGE || run->kind == RUN_SPARE || run->kind == RUN_REGION, "A2", "a run is of no kind", run->start);
     expect(run->owner || run->kind == RUN_REGION, "A2", "a run has no owner", run->start);
     if (run->kind == RUN_SLAB)
       check_slab(arena, run);
@@ -291,9 +325,10 @@ static void check_arena_contents(const arena_t *arena)
 
 bool check_space(space_t *space)
 {
-  for (uint32_t i = 0; i < arena_count(space); i++) {
+  for (size_t i = 0; i < arena_count(space); i++) {
     const arena_t *arena = arena_at(space, i);
-    expect(arena->space == space, "A3", "an arena is in another space", arena);
+    if (!arena)
+      continue;
     check_sets(arena);
     check_runs(arena);
     check_arena_contents(arena);
@@ -448,7 +483,7 @@ static void check_magazines_of_heap(const heap_t *heap)
   for (thread_t *thread = threads_first(); thread; thread = thread->next) {
     if (heap == &heap_front)
       check_magazines(heap, &thread->front);
-    for (heap_cache_t *cache = thread->heaps; cache; cache = cache->next)
+    for (const heap_cache_t *cache = NULL; (cache = thread_next_cache(thread, cache)) != NULL;)
       if (cache->heap == heap)
         check_magazines(heap, &cache->magazines);
   }
@@ -464,24 +499,31 @@ static bool is_heap(const heap_t *wanted)
 
 static bool has_cache(const thread_t *thread, const heap_t *heap, const cache_t *cache)
 {
-  const heap_cache_t *at = thread->heaps;
-  while (at && (at->heap != heap || &at->cache != cache))
-    at = at->next;
-  return at != NULL;
+  const magazines_t *magazines = thread_magazines_if_any(thread, heap);
+  return magazines && magazines->cache == cache;
 }
 
 static void check_caches(const thread_t *thread)
 {
-  for (heap_cache_t *cache = thread->heaps; cache; cache = cache->next) {
-    expect(is_heap(cache->heap), "thread.heaps", "a cache of a heap that is gone", cache->heap);
-    for (heap_cache_t *other = cache->next; other; other = other->next)
-      expect(other->heap != cache->heap, "thread.heaps", "two caches of one heap", cache->heap);
+  size_t caches = 0, due = 0;
+  for (const heap_cache_t *cache = NULL; (cache = thread_next_cache(thread, cache)) != NULL; caches++) {
+    expect(is_heap(cache->heap), "thread.chains", "a cache of a heap that is gone", cache->heap);
+    expect(thread_magazines_if_any(thread, cache->heap) == &cache->magazines, "thread.chains", "two caches of one heap, or one in a wrong chain", cache->heap);
+    expect(cache->due || !magazines_any(&cache->magazines), "thread.due_first", "a cache that no tick will look at", cache->heap);
   }
+  expect_count(thread->cache_count, caches, "thread.chains", "caches of heaps");
+  for (const heap_cache_t *cache = thread->due_first; cache; cache = cache->due_next, due++) {
+    expect(cache->due && (cache->due_next ? cache->due_next->due_previous : thread->due_last) == cache, "thread.due_first", "the list does not lead back", cache);
+    expect(thread_magazines_if_any(thread, cache->heap) == &cache->magazines, "thread.due_first", "a cache that the thread has not", cache);
+  }
+  expect_count(thread->due_count, due, "thread.due_first", "caches that are due");
   for (size_t i = 0; i < THREAD_PLACES; i++) {
-    heap_t *heap = thread->heap_at[i];
-    if (heap && heap != NOT_A_HEAP)
-      expect(thread_place(heap) == i && has_cache(thread, heap, thread->cache_at[i]), "thread.heap_at",
-             "a place without its cache", heap);
+    uintptr_t at = (uintptr_t)thread->heap_at[i];
+    heap_t *heap = (heap_t *)(at & ~(uintptr_t)1);
+    if (heap && thread->heap_at[i] != NOT_A_HEAP) {
+      expect(thread_place(heap) == i && has_cache(thread, heap, thread->cache_at[i]), "thread.heap_at", "a place without its cache", heap);
+      expect(heap->reached == (at & 1), "thread.heap_at", "a place that others may or may not reach into", heap);
+    }
   }
 }
 
@@ -515,7 +557,7 @@ static size_t check_pools(const heap_t *heap)
       continue;
     expect(pool->size_class == c && pool->heap == heap && pool->space == heap->space && pool->budget == &heap->budget, "H1",
            "a pool is not where its class says", pool);
-    expect_count(pool->block_size, heap->class_count ? heap->class_sizes[c] : size_class_size[c], "H1", "block size of a pool");
+    expect_count(pool->block_size, heap->class_count ? heap->class_sizes[c] : size_class_size(c), "H1", "block size of a pool");
     check_pool_lists(pool);
     for (unsigned list = 0; list < SLAB_LISTS; list++)
       for (run_t *slab = pool->slabs[list]; slab; slab = slab->next)
@@ -524,32 +566,66 @@ static size_t check_pools(const heap_t *heap)
   return charged;
 }
 
-typedef struct large { size_t blocks, usable, charged; } large_t;
+typedef struct large { size_t blocks, usable, held, charged, spares; } large_t;
 
 static void add_large_runs(const heap_t *heap, large_t *sum)
 {
   const run_t *previous = NULL;
   for (run_t *run = heap->large; run; previous = run, run = run->next) {
     tick_run(heap->space, run, "H3", "a large run is in two lists, or twice in one");
-    expect(run->kind == RUN_LARGE && run->owner == heap, "H3", "the list has a run that is not the heap's", run);
+    expect((run->kind == RUN_LARGE || run->kind == RUN_SPARE) && run->owner == heap, "H3", "the list has a run that is not the heap's", run);
     expect(run->previous == previous, "H3", "the list of large runs does not lead back", run->start);
     size_t held = run_bytes(arena_of(heap->space, run->start), run);
     expect(run->size && run->size <= held, "H3", "a large block is larger than its run", run->start);
-    sum->blocks++;
-    sum->usable += run->size;
     sum->charged += is_prepaid(heap->space, run) ? 0 : held;
+    sum->held += held;
+    sum->spares += run->kind == RUN_SPARE;
+    sum->blocks += run->kind == RUN_LARGE;
+    sum->usable += run->kind == RUN_LARGE ? run->size : 0;
   }
+}
+
+/* The spares of all threads are the default heap's. */
+static size_t count_spares(void)
+{
+  size_t spares = 0;
+  for (thread_t *thread = threads_first(); thread; thread = thread->next) {
+    uint32_t units = 0;
+    for (unsigned i = 0; i < SPARE_UNITS_MOST; i++)
+      for (unsigned k = 0; k < SPARE_DEPTH; k++) {
+        const run_t *run = thread->spares.of[i][k];
+        expect(!run == (k >= thread->spares.count[i]), "H3", "more or fewer spares than counted", thread);
+        expect(!run || (run->kind == RUN_SPARE && run->units == i + 1), "H3", "a spare that is none", run);
+        units += run ? i + 1 : 0;
+        spares += run != NULL;
+      }
+    expect_count(thread->spares.units, units, "H3", "units of a thread's spares");
+  }
+  return spares;
 }
 
 static void add_huge_blocks(const heap_t *heap, large_t *sum)
 {
-  for (huge_t *huge = huge_next(heap, NULL); huge; huge = huge_next(heap, huge)) {
-    expect(!space_find(huge->start) && !space_find(huge->start + huge->size - 1), "H3", "a huge block lies in a run", huge->start);
-    expect(class_map_front(huge->start) == 0 && class_map_heap(huge->start) == 0, "M1", "a huge block has a class", huge->start);
+  const char *from = NULL;
+  for (huge_t *huge; (huge = huge_next(heap, from)) != NULL; from = huge_start(huge) + 1) {
+    const char *start = huge_start(huge), *last = start + huge_size(huge) - 1;
+    expect(window_slot_of(start) >= window_slots_open() && window_slot_of(last) >= window_slots_open(), "H3", "a huge block lies in the window", start);
+    expect(start > from || !from, "H3", "huge blocks are not in order", start);
     sum->blocks++;
-    sum->usable += huge->size;
-    sum->charged += huge->size;
+    sum->usable += huge_size(huge);
+    sum->charged += huge_size(huge);
+    sum->held += huge_size(huge);
   }
+}
+
+/* Mappings that are kept belong to nobody. */
+static void check_kept(void)
+{
+  size_t bytes = 0;
+  const char *from = NULL;
+  for (huge_t *huge; (huge = huge_next(NULL, from)) != NULL; from = huge_start(huge) + 1)
+    bytes += huge->clean ? 0 : huge_size(huge);
+  expect_count(huge_kept_bytes(), bytes, "H3", "bytes of mappings that are kept");
 }
 
 /* What a heap's children hold counts in the heap too. */
@@ -562,40 +638,36 @@ static size_t held_by_children(const heap_t *heap)
   return bytes;
 }
 
-/* Runs that hold records of the heap, in its own region. */
-static size_t record_bytes(const heap_t *heap)
+/* Runs that hold records of a guest. */
+static size_t record_runs(const heap_t *heap)
 {
   const arena_t *arena = heap->own_space.fixed;
   size_t bytes = 0, unit = 0;
   for (run_t *run; arena && (run = run_from(arena, unit)) != NULL; unit = unit_behind(arena, run))
-    bytes += run->kind == RUN_REGION && !heap->own_space.prepaid ? run_bytes(arena, run) : 0;
+    bytes += run->kind == RUN_REGION ? run_bytes(arena, run) : 0;
   return bytes;
 }
 
 static void check_region(const heap_t *heap)
 {
   const run_t *run = heap->region_run;
-  if (!run)
-    return;
-  tick_run(&space_of_process, run, "A2", "two heaps in one region");
-  expect(run->kind == RUN_REGION && run->owner == heap && heap->region == run->start, "A2",
-         "the region of a heap is not its own", heap);
+  if (run) {
+    tick_run(&space_of_process, run, "A2", "two heaps in one region");
+    expect(run->kind == RUN_REGION && run->owner == heap && heap->region == run->start, "A2", "the region of a heap is not its own", heap);
+  }
+  expect(!heap->region_huge || (heap->region_huge->is_region && heap->region_huge->owner == heap), "A2", "the region of a heap is not its own", heap);
 }
 
-/* Where a region's heap goes on in the process's space, its records there belong to nobody; they are `beyond`. */
-static void check_budget(const heap_t *heap, size_t counted, size_t *beyond)
+static void check_budget(const heap_t *heap, size_t counted)
 {
   const budget_t *budget = &heap->budget;
-  counted += heap->head_bytes + record_bytes(heap) + held_by_children(heap);
-  if (!heap->own_space.beyond)
-    expect_count(budget->held, counted, "H2", "bytes held");
-  expect(budget->held >= counted, "H2", "less is held than there is", heap);
-  *beyond += budget->held - counted;
+  counted += heap->head_bytes + heap->record_bytes + record_runs(heap) + held_by_children(heap);
+  expect_count(budget->held, counted, "H2", "bytes held");
   expect(!budget->limit || budget->held <= budget->limit, "H2", "more is held than the budget allows", heap);
   expect(budget->held <= budget->peak, "H2", "more is held than the most that ever was", heap);
 }
 
-static void check_heap_lists(const heap_t *heap, size_t *beyond)
+static void check_heap_lists(const heap_t *heap)
 {
   large_t large = {0};
   expect(heap->mark == HEAP_LIVE_MARK, "H1", "a heap that was destroyed is in the list", heap);
@@ -603,9 +675,16 @@ static void check_heap_lists(const heap_t *heap, size_t *beyond)
   add_large_runs(heap, &large);
   add_huge_blocks(heap, &large);
   check_region(heap);
-  expect_count(heap->large_blocks, large.blocks, "H3", "large blocks");
-  expect_count(heap->large_bytes, large.usable, "H3", "bytes of large blocks");
-  check_budget(heap, slabs + large.charged, beyond);
+  size_t blocks = heap->large_blocks, bytes = heap->large_bytes;
+  for (thread_t *thread = heap == &heap_front ? threads_first() : NULL; thread; thread = thread->next) {
+    blocks += thread->spares.live_blocks;
+    bytes += thread->spares.live_bytes;
+  }
+  expect_count(blocks, large.blocks, "H3", "large blocks");
+  expect_count(bytes, large.usable, "H3", "bytes of large blocks");
+  expect_count(heap->large_held, large.held, "H3", "bytes that large blocks take");
+  expect_count(heap == &heap_front ? count_spares() : 0, large.spares, "H3", "spare runs");
+  check_budget(heap, slabs + large.charged);
   check_magazines_of_heap(heap);
 }
 
@@ -615,23 +694,20 @@ static const heap_t *heap_of_run(const run_t *run)
 }
 
 /* The invariant that says in which list of its heap a run is. */
-static const char *name_of_list(const run_t *run) { return run->kind == RUN_SLAB ? "P2" : run->kind == RUN_LARGE ? "H3" : "A2"; }
+static const char *name_of_list(const run_t *run) { return run->kind == RUN_SLAB ? "P2" : run->kind == RUN_REGION ? "A2" : "H3"; }
 
-/* Every run of a heap (NULL: of any) was ticked by a list. Returns the bytes of those without an owner: of records. */
-static size_t check_all_ticked(const heap_t *heap)
+/* Every run of a heap (NULL: of any) was ticked by a list, but for the records of guests. */
+static void check_all_ticked(const heap_t *heap)
 {
-  size_t ownerless = 0;
   for (tick_t *tick = ticks; tick < ticks + tick_count; tick++) {
-    size_t unit = tick->arena->first_unit;
+    size_t unit = 0;
     for (run_t *run; (run = run_from(tick->arena, unit)) != NULL; unit = unit_behind(tick->arena, run)) {
       const heap_t *owner = heap_of_run(run);
-      if (!owner)
-        ownerless += tick->arena->space->fixed ? 0 : run_bytes(tick->arena, run);
-      else if (!heap || owner == heap)
+      expect(owner || tick->arena->space->fixed, "A2", "a run of the process is nobody's", run->start);
+      if (owner && (!heap || owner == heap))
         expect(bit_test(tick->runs, (size_t)(run - tick->arena->runs)), name_of_list(run), "a run is in no list", run->start);
     }
   }
-  return ownerless;
 }
 
 static void check_spaces(void)
@@ -649,20 +725,29 @@ static void check_list_of_heaps(void)
     expect(heap->previous == previous, "heap.next", "the list of heaps does not lead back", heap);
 }
 
+static void check_users(void)
+{
+  for (heap_t *heap = heaps_first(); heap; heap = heap->next) {
+    size_t users = 0;
+    for (heap_t *other = heaps_first(); other; other = other->next)
+      users += (other->parent == heap) + (other->overflow == heap);
+    expect_count(heap->users, users, "heap.users", "heaps whose parent or overflow it is");
+  }
+}
+
 /* One heap, or all. */
 static bool check_heaps(const heap_t *only)
 {
-  size_t beyond = 0;
   check_list_of_heaps();
+  check_users();
   check_threads();
   check_spaces();
+  check_kept();
   ticks_open(&space_of_process);
   for (heap_t *heap = heaps_first(); heap; heap = heap->next)
     if (heap->space && (!only || heap == only))
-      check_heap_lists(heap, &beyond);
-  size_t ownerless = check_all_ticked(only);
-  if (!only)
-    expect_count(beyond, ownerless, "H2", "bytes of records that heaps hold beyond their regions");
+      check_heap_lists(heap);
+  check_all_ticked(only);
   ticks_close();
   return true;
 }

@@ -2,75 +2,90 @@
 #include "class_map.h"
 #include "os/os.h"
 
-static uint8_t stub[64];   /* class_map_of(NULL) before initialisation */
-uint8_t *class_map = stub;
-bool class_map_windowed;
+window_t class_window;
 
-static bool reserve_whole(void)
+/* Of the window, in this order; the map lies where the first slot would be without it. */
+static char *window_base;
+static size_t slots_most;
+
+enum { MAP_SLOTS = 1, METADATA_SLOTS = 15 };
+_Static_assert(2 * (size_t)MAP_PLANE <= MAP_SLOTS * SLOT && OS_WINDOW_ALIGNMENT % SLOT == 0, "room for both planes");
+
+static size_t map_bytes(size_t slots) { return round_up(slots << (SLOT_LOG2 - UNIT_LOG2), os_page_size()); }
+
+/* How far each plane is mapped, in slots. The front plane is ahead where there was no memory for the other. */
+static size_t front_slots, heap_slots;
+
+static bool map_plane(char *plane, size_t *slots, size_t end)
 {
-  uint8_t *planes = os_reserve_zeroes((size_t)MAP_PLANE * 2);
-  if (!planes)
-    return false;
-  class_map = planes + MAP_PLANE;
-  return true;
+  size_t from = map_bytes(*slots), to = map_bytes(max_size(end, *slots));
+  bool mapped = to == from || os_map_at(plane + from, to - from) == OS_MAPPED;
+  if (mapped)
+    *slots = max_size(end, *slots);
+  return mapped;
 }
 
-/* Two small pieces of address space at the distance of two planes. */
-static bool reserve_window(void)
+static bool map_planes(char *base, size_t end)
 {
-  size_t size = (size_t)1 << WINDOW_LOG2;
-  for (uintptr_t at = (uintptr_t)1 << WINDOW_ADDRESS_LOG2; at < (uintptr_t)1 << (ADDRESS_LOG2 - 1); at += 4 * GIB) {
-    uint8_t *front = os_reserve_at((void *)at, size);
-    uint8_t *heap = front ? os_reserve_at(front - MAP_PLANE, size) : NULL;
-    if (heap && os_commit(front, size) && os_commit(heap, size)) {
-      class_map = front;
-      return class_map_windowed = true;
+  return map_plane(base + MAP_PLANE, &front_slots, end) && map_plane(base, &heap_slots, end);
+}
+
+/* Nothing is mapped where the window will not be. */
+static void give_up(char *base)
+{
+  if (front_slots)
+    os_unmap(base + MAP_PLANE, map_bytes(front_slots));
+  front_slots = 0;
+}
+
+/* A stretch where the first piece of the map can be had. */
+bool window_init(void)
+{
+  size_t size;
+  char *base;
+  if (window_base)
+    return true;
+  for (unsigned attempt = 0; (base = os_window(attempt, &size)) != NULL; attempt++) {
+    size_t slots = size >> SLOT_LOG2;
+    if (slots <= MAP_SLOTS + METADATA_SLOTS)
+      continue;
+    if (!map_planes(base, 1)) {
+      give_up(base);
+      continue;
     }
-    if (front)
-      os_release(front, size);
-    if (heap)
-      os_release(heap, size);
+    slots_most = min_size(slots - MAP_SLOTS - METADATA_SLOTS, SLOTS_MOST);
+    class_window.map = (uint8_t *)base + MAP_PLANE;
+    class_window.start = (uintptr_t)base + (MAP_SLOTS + METADATA_SLOTS) * SLOT;
+    window_base = base;
+    return true;
   }
   return false;
 }
 
-/* A process that may have little address space gets the window at once, though the map itself might still fit. */
-bool class_map_init(void)
+size_t window_slots_most(void) { return slots_most; }
+
+char *window_metadata(size_t *size)
 {
-  return class_map != stub || (os_address_space_limit() > 64 * GIB && reserve_whole()) || reserve_window();
+  *size = METADATA_SLOTS * SLOT;
+  return window_base ? window_base + MAP_SLOTS * SLOT : NULL;
 }
 
-bool class_map_open(const void *start, size_t size)
+/* The first piece of the map has been there since window_init(). Released, so that whoever reads the extent reads the map. */
+bool window_open(size_t end)
 {
-  if (class_map_windowed)
+  size_t open = window_slots_open();
+  if (end <= open)
     return true;
-  uintptr_t page = os_page_size();
-  uint8_t *first = class_map + ((uintptr_t)start >> UNIT_LOG2);
-  uint8_t *last = class_map + (((uintptr_t)start + size - 1) >> UNIT_LOG2);
-  first -= (uintptr_t)first & (page - 1);
-  size_t bytes = round_up((size_t)(last + 1 - first), page);
-  return os_commit(first, bytes) && os_commit(first - MAP_PLANE, bytes);
-}
-
-static bool covered(const void *address)
-{
-  return (uintptr_t)address >> (class_map_windowed ? WINDOW_ADDRESS_LOG2 : ADDRESS_LOG2) == 0;
-}
-
-unsigned class_map_front(const void *address)
-{
-  return class_map != stub && covered(address) ? class_map_of(address) : 0;
-}
-
-unsigned class_map_heap(const void *address)
-{
-  return class_map != stub && covered(address) ? class_map_of_heap_block(address) : 0;
+  if (end > slots_most || !map_planes(window_base, end))
+    return false;
+  __atomic_store_n(&class_window.extent, end << (SLOT_LOG2 - ALIGNMENT_LOG2), __ATOMIC_RELEASE);
+  return true;
 }
 
 /* Relaxed: who frees a block has its pointer, and with it, through the pool's lock or the program's own hand-over, the byte. */
 void class_map_set(const void *start, size_t units, bool front, unsigned size_class)
 {
-  uint8_t *byte = class_map + ((uintptr_t)start >> UNIT_LOG2) - (front ? 0 : MAP_PLANE);
+  uint8_t *byte = class_window.map + ((uintptr_t)start - class_window.start) / UNIT - (front ? 0 : MAP_PLANE);
   for (size_t i = 0; i < units; i++)
     __atomic_store_n(&byte[i], (uint8_t)size_class, __ATOMIC_RELAXED);
 }

@@ -1,52 +1,100 @@
 /* SPDX-License-Identifier: MIT
  *
- * The class map: one byte for each 64 KiB of address space says which size class the blocks there are of, so that free()
- * finds the class of any pointer with one shift and one load, and reads nothing near the block.
+ * The window: the one stretch of address space in which slabs are; and the class map, which says with a byte for each 64 KiB of it
+ * which size class the blocks there are of. So free() finds the class of a block with a subtraction, a comparison and a load,
+ * and reads nothing near the block.
  *
- * 0 means "ask the slow path": NULL, a large block, no memory of ours. Two planes of the map stand one above the other: the
- * front plane holds the cached classes of the default heap, the heap plane those of every other heap, so that a block of
- * another heap is 0 to pool_free() and the default path pays nothing for heaps.
+ * The window is only addresses, chosen at random; nothing is mapped in it but what is used. It is cut into slots of 1 GiB, which are
+ * opened one after the other; the map is mapped as far as the slots are open. An address outside the open slots is no block of
+ * a cached class, so free() asks the slow path, which knows of everything else.
  *
- * The map is reserved whole (4 GiB of addresses) and readable from the start as zeroes, which costs neither memory nor commit
- * charge; the pages that describe an arena are made writable with it. Where so much address space is refused (ulimit -v)
- * the map covers a window of low addresses only, and arenas are placed inside the window. A pointer above the window that
- * was never a block may then end the program with a fault instead of a message. */
+ *     | heap plane | front plane | metadata      | slot 0 | slot 1 | ... | slots that are not open yet ... |
+ *       16 KiB of bytes each for a slot            start             ^ extent
+ *
+ * 0 in the map means "ask the slow path": a large block, no memory of ours. Of the two planes, the front plane holds the cached
+ * classes of the default heap, the heap plane those of every other heap, so that a block of another heap is 0 to pool_free()
+ * and the default path pays nothing for heaps.
+ *
+ *   M1 a byte is a slab's class from before its first block leaves the pool until after its last one is back, else 0 */
 #ifndef CLASS_MAP_H
 #define CLASS_MAP_H
 
 #include "base/bits.h"
+#include "os/thread_local.h"
 
 enum {
-  UNIT_LOG2 = 16,                                 /* the map's grain, and the unit of an arena */
-  ADDRESS_LOG2 = 47,
-  MAP_LOG2 = ADDRESS_LOG2 - UNIT_LOG2,
-  WINDOW_ADDRESS_LOG2 = 36,
-  WINDOW_LOG2 = WINDOW_ADDRESS_LOG2 - UNIT_LOG2
+  UNIT_LOG2 = 16,                               /* the map's grain, and the unit of an arena */
+  SLOT_LOG2 = 30,
+  ALIGNMENT_LOG2 = 4,                           /* of every block */
+  SLOTS_MOST = 1 << 12                          /* 4 TiB */
 };
 #define UNIT ((size_t)1 << UNIT_LOG2)
-#define MAP_PLANE ((ptrdiff_t)1 << MAP_LOG2)      /* the heap plane is this far below the front plane */
+#define SLOT ((size_t)1 << SLOT_LOG2)
+#define MAP_PLANE ((ptrdiff_t)SLOTS_MOST << (SLOT_LOG2 - UNIT_LOG2))   /* the heap plane is this far below the front plane */
 
-/* The front plane. Before class_map_init() it is a stub that is readable for NULL. */
-extern INTERNAL uint8_t *class_map;
+typedef struct window {
+  uintptr_t start;       /* of slot 0 */
+  size_t    extent;      /* of the open slots, in steps of 16 bytes; 0 until the first is open */
+  uint8_t  *map;         /* the front plane */
+} window_t;
+extern INTERNAL window_t class_window;
 
-/* Once. False: not even the window could be had. `windowed` says which it is. */
-bool class_map_init(void);
-extern bool class_map_windowed;
+/* Chooses the window, once. False: the system has no room for it. */
+bool window_init(void);
 
-/* Makes the bytes for [start, start+size) writable, in both planes. */
-bool class_map_open(const void *start, size_t size);
+/* The slots there may be, and how many are open. */
+size_t window_slots_most(void);
+static inline size_t window_slots_open(void) { return __atomic_load_n(&class_window.extent, __ATOMIC_ACQUIRE) >> (SLOT_LOG2 - ALIGNMENT_LOG2); }
+static inline char *window_slot(size_t slot) { return (char *)(class_window.start + (slot << SLOT_LOG2)); }
 
-/* Any address: outside the map is 0. */
-unsigned class_map_front(const void *address);
-unsigned class_map_heap(const void *address);
+/* Opens all slots below `end`: the map has zeroes for them. False: no memory. The caller sees to it that one thread does. */
+bool window_open(size_t end);
 
-static inline size_t class_map_of(const void *block) { return class_map[(uintptr_t)block >> UNIT_LOG2]; }
-static inline size_t class_map_of_heap_block(const void *block)
+/* The slot of an address, whose number is beyond the open ones if it is in none. */
+static inline size_t window_slot_of(const void *address) { return ((uintptr_t)address - class_window.start) >> SLOT_LOG2; }
+
+/* Where the metadata is: addresses of its own, between the map and the slots, with nothing mapped next to it. */
+char *window_metadata(size_t *size);
+
+/* How far a block is from the start, in steps of 16 bytes. An address that is no multiple of 16 leaves its low bits at the top of the
+ * number, so that one comparison with the extent finds those too. */
+static inline size_t window_offset(const void *block)
 {
-  return class_map[(ptrdiff_t)((uintptr_t)block >> UNIT_LOG2) - MAP_PLANE];
+  uintptr_t offset = (uintptr_t)block - class_window.start;
+  return offset >> ALIGNMENT_LOG2 | offset << (WORD_BITS - ALIGNMENT_LOG2);
 }
 
-/* M1 a byte is a slab's class from before its first block leaves the pool until after its last one is back, else 0. */
+/* Plain but under a sanitizer, so that it is one instruction. An extent that is read too early is too small, and leads to the slow
+ * path. */
+static inline bool window_holds(size_t offset)
+{
+#ifdef UNDER_SANITIZER
+  return offset < __atomic_load_n(&class_window.extent, __ATOMIC_RELAXED);
+#else
+  return offset < class_window.extent;
+#endif
+}
+
+/* Of an offset that the window holds. */
+static inline size_t class_map_at(size_t offset) { return class_window.map[offset >> (UNIT_LOG2 - ALIGNMENT_LOG2)]; }
+static inline size_t class_map_heap_at(size_t offset)
+{
+  return class_window.map[(ptrdiff_t)(offset >> (UNIT_LOG2 - ALIGNMENT_LOG2)) - MAP_PLANE];
+}
+
+/* Of any address at all: 0 outside the window. */
+static inline size_t class_map_of(const void *block)
+{
+  size_t offset = window_offset(block);
+  return likely(window_holds(offset)) ? class_map_at(offset) : 0;
+}
+static inline size_t class_map_of_heap_block(const void *block)
+{
+  size_t offset = window_offset(block);
+  return likely(window_holds(offset)) ? class_map_heap_at(offset) : 0;
+}
+
+/* Of units in open slots. */
 void class_map_set(const void *start, size_t units, bool front, unsigned size_class);
 
 #endif

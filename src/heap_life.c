@@ -2,15 +2,18 @@
 #include "heap_life.h"
 #include "base/text.h"
 #include "metadata.h"
+#include "option.h"
+#include "os/fatal.h"
 #include <errno.h>
 #include <string.h>
 
 enum {
-  SMALL_BUDGET = 8 << 20,          /* up to here the whole budget is one region of small units */
+  SMALL_REGION = 8 << 20,          /* up to here a whole budget, or a reserve, is one region of small units */
   UNCACHED_BUDGET = 1 << 20,       /* up to here no thread keeps blocks back from the others */
   REGION_UNITS = 16,               /* a region is cut into so many units at least, within: */
   REGION_UNIT_LEAST_LOG2 = 10,
   REGION_UNIT_MOST_LOG2 = 12,
+  REGION_UNIT_LARGE_LOG2 = 13,     /* from 1 MiB on: the records of a unit are 128 bytes */
   CLASS_MOST_UNITS = 8,            /* of a region of small units: a larger block is a run */
   FLAGS_KNOWN = POOL_HEAP_SINGLE_THREAD | POOL_HEAP_PREFAULT | POOL_HEAP_LOCK_MEMORY | POOL_HEAP_ZERO_ON_FREE | POOL_HEAP_CHECKED
 };
@@ -55,21 +58,6 @@ static void set_name(heap_t *heap, const char *name)
   text_finish(&text);
 }
 
-static bool set_classes(heap_t *heap, const pool_heap_options_t *o)
-{
-  if (!o->size_classes)
-    return true;
-  uint32_t *sizes = heap_take_record(heap, (o->size_class_count + 1) * sizeof *sizes);
-  if (!sizes)
-    return false;
-  for (size_t i = 0; i < o->size_class_count; i++)
-    sizes[i + 1] = (uint32_t)o->size_classes[i];
-  heap->class_sizes = sizes;
-  heap->class_most = SIZE_MAX_CLASS;
-  heap->class_count = (uint8_t)o->size_class_count;
-  return true;
-}
-
 static void set_common(heap_t *heap, const pool_heap_options_t *o)
 {
   heap->mark = HEAP_LIVE_MARK;
@@ -81,160 +69,269 @@ static void set_common(heap_t *heap, const pool_heap_options_t *o)
   heap->context = o->context;
   heap->checked = o->flags & POOL_HEAP_CHECKED;
   heap->zero_on_free = o->flags & POOL_HEAP_ZERO_ON_FREE;
-  heap->lock.solo = heap->own_space.lock.solo = o->flags & POOL_HEAP_SINGLE_THREAD;
+  heap->lock.solo = o->flags & POOL_HEAP_SINGLE_THREAD;
+  for (const heap_t *h = heap; h && !heap->budgeted; h = h->parent)
+    heap->budgeted = budget_limit(&h->budget) != 0;
   set_name(heap, o->name);
 }
 
-/* Threads may keep magazines unless every call must see the block; they find them without asking further only where the class
- * follows from the size alone and every block is the heap's own. */
+static bool is_real_time(const pool_heap_options_t *o) { return o->flags & (POOL_HEAP_PREFAULT | POOL_HEAP_LOCK_MEMORY); }
+
+/* Threads may keep magazines unless every call must see the block, a new magazine would be a page fault, or nobody could take what
+ * they hold of a budget back from them. They find them without asking further only where the class follows from the size alone
+ * and every block is the heap's own. */
 static void set_cached(heap_t *heap, const pool_heap_options_t *o)
 {
-  bool real_time = o->flags & (POOL_HEAP_PREFAULT | POOL_HEAP_LOCK_MEMORY);   /* a new magazine would be a page fault */
-  heap->cached = !heap->checked && !heap->zero_on_free && !real_time;
+  heap->reached = heap->budgeted && !heap->lock.solo;
+  heap->cached = !heap->checked && !heap->zero_on_free && !is_real_time(o) && (!heap->reached || threads_can_be_reached);
   heap->placed = heap->cached && !o->overflow && !o->size_classes;
   heap->plane = heap->cached && heap->space->unit_log2 == UNIT_LOG2 ? POOL_PLANE_HEAP : POOL_PLANE_NONE;
 }
 
+static size_t class_table_bytes(const heap_t *heap) { return (heap->class_count + 1u) * sizeof(uint32_t); }
+
+static bool set_classes(heap_t *heap, const pool_heap_options_t *o)
+{
+  if (!o->size_classes)
+    return true;
+  heap->class_count = (uint8_t)o->size_class_count;
+  uint32_t *sizes = heap_take_record(heap, class_table_bytes(heap));
+  if (!sizes)
+    return false;
+  for (size_t i = 0; i < o->size_class_count; i++)
+    sizes[i + 1] = (uint32_t)o->size_classes[i];
+  heap->class_sizes = sizes;
+  heap->class_most = SIZE_MAX_CLASS;
+  return true;
+}
+
 /* ---- the memory of a heap ---- */
+
+/* The records of heaps are used again, for heaps alone. So a pointer to a heap that was destroyed leads to a record that says so. One
+ * that is to be locked has its own page, since whole pages are locked and unlocked. */
+static heap_t *unused_heaps[2];                  /* under heaps_lock */
+
+static heap_t *record_take(bool own_page)
+{
+  lock_acquire(&heaps_lock);
+  heap_t *heap = unused_heaps[own_page];
+  if (heap)
+    unused_heaps[own_page] = heap->next;
+  lock_release(&heaps_lock);
+  if (!heap && own_page)
+    heap = metadata_take(round_up(sizeof *heap, os_page_size()), os_page_size());
+  else if (!heap)
+    heap = metadata_take(sizeof *heap, (size_t)1 << HEAP_ALIGNMENT_LOG2);
+  if (heap)
+    *heap = (heap_t){.own_page = own_page};
+  return heap;
+}
+
+static void record_give(heap_t *heap)
+{
+  lock_acquire(&heaps_lock);
+  heap->next = unused_heaps[heap->own_page];
+  unused_heaps[heap->own_page] = heap;
+  lock_release(&heaps_lock);
+}
+
+static size_t record_bytes(const heap_t *heap) { return heap->own_page ? round_up(sizeof *heap, os_page_size()) : sizeof *heap; }
 
 static unsigned region_unit_log2(size_t size)
 {
-  if (size > SMALL_BUDGET)
-    return UNIT_LOG2;
   unsigned log2 = log2_floor(max_size(size / REGION_UNITS, 1));
+  if (size >= UNCACHED_BUDGET)
+    return REGION_UNIT_LARGE_LOG2;
   return log2 < REGION_UNIT_LEAST_LOG2 ? REGION_UNIT_LEAST_LOG2 : log2 > REGION_UNIT_MOST_LOG2 ? REGION_UNIT_MOST_LOG2 : log2;
 }
 
-/* Puts a heap and its arena's records at the head of [memory, memory+size). NULL: too small. */
-static heap_t *heap_in_region(char *memory, size_t size, unsigned unit_log2, const run_t *run, const pool_heap_options_t *o)
+static uint32_t class_most_of(unsigned unit_log2) { return unit_log2 == UNIT_LOG2 ? SIZE_MAX_CLASS : CLASS_MOST_UNITS << unit_log2; }
+
+/* A record is put behind the others, or in units of its own. Returns how many units are left; 0: it does not fit. */
+static size_t place_record(size_t size, size_t *room, size_t units, unsigned unit_log2)
 {
-  char *at = (char *)round_up((uintptr_t)memory, 64), *end = memory + size;
-  if (end < at + sizeof(heap_t))
+  size = round_up(size, METADATA_ALIGNMENT);
+  if (size > *room) {
+    size_t takes = (size + ((size_t)1 << unit_log2) - 1) >> unit_log2;
+    if (takes > units)
+      return 0;
+    *room = takes << unit_log2;
+    units -= takes;
+  }
+  *room -= size;
+  return units;
+}
+
+/* Something must be left for a slab of the smallest class, behind the records that come first: the table of the heap's own classes, the
+ * record of a pool. */
+static bool can_serve(const pool_heap_options_t *o, size_t units, unsigned unit_log2, const char *base, const char *records)
+{
+  const char *at = (const char *)round_up((uintptr_t)records, sizeof(void *));
+  size_t room = at < base ? (size_t)(base - at) : 0, smallest = o->size_classes ? o->size_classes[0] : BLOCK_ALIGNMENT;
+  if (o->size_classes)
+    units = place_record((o->size_class_count + 1) * sizeof(uint32_t), &room, units, unit_log2);
+  units = units ? place_record(sizeof(pool_t), &room, units, unit_log2) : 0;
+  return pool_slab_least(smallest, unit_log2) <= units << unit_log2;
+}
+
+/* Everything lives in the caller's memory: the heap, the records of its arena, those of its pools, and the units. */
+static heap_t *create_guest(const pool_heap_options_t *o)
+{
+  char *memory = o->memory, *at = (char *)round_up((uintptr_t)memory, 64), *end = memory + o->memory_size;
+  if ((uintptr_t)end < (uintptr_t)memory || end < at + sizeof(heap_t))
     return NULL;
   heap_t *heap = memset(at, 0, sizeof *heap);
-  char *records = space_init_region(&heap->own_space, &heap->own_arena, at + sizeof *heap, (size_t)(end - at) - sizeof *heap,
-                                    unit_log2, run != NULL, run && run->zeroed);
-  if (!records)
+  unsigned unit_log2 = o->memory_size > SMALL_REGION ? UNIT_LOG2 : region_unit_log2(o->memory_size);
+  char *records = space_init_guest(&heap->own_space, &heap->own_arena, heap + 1, (size_t)(end - (char *)(heap + 1)), unit_log2);
+  if (!records || !can_serve(o, heap->own_arena.unit_count, unit_log2, heap->own_arena.base, records))
     return NULL;
   heap->space = &heap->own_space;
-  heap->class_most = unit_log2 == UNIT_LOG2 ? SIZE_MAX_CLASS : CLASS_MOST_UNITS << unit_log2;
+  heap->class_most = class_most_of(unit_log2);
+  heap->region_kind = REGION_GUEST;
   heap->region = memory;
-  heap->region_size = size;
+  heap->region_size = o->memory_size;
   heap->records = (char *)round_up((uintptr_t)records, sizeof(void *));
   heap->records_end = heap->own_arena.base;
-  heap->head_bytes = size - ((size_t)heap->own_arena.unit_count << unit_log2);
+  heap->head_bytes = o->memory_size - ((size_t)heap->own_arena.unit_count << unit_log2);
   set_common(heap, o);
   return heap;
 }
 
-static heap_t *create_in_memory(const pool_heap_options_t *o)
+/* How a region of the system's memory is made. */
+typedef struct plan {
+  unsigned unit_log2;
+  size_t   units;
+  size_t   arena_records;   /* bytes */
+  size_t   pool_records;    /* paid for at once, so that a reserve serves any mixture of classes */
+} plan_t;
+
+/* Each pool has a unit at least. */
+static size_t pool_records_for(const pool_heap_options_t *o, size_t units)
 {
-  heap_t *heap = heap_in_region(o->memory, o->memory_size, region_unit_log2(o->memory_size), NULL, o);
-  /* Something must be left for a block and for the record of its pool. */
-  if (heap && heap->own_arena.unit_count < 2 && heap->records_end - heap->records < (ptrdiff_t)sizeof(pool_t)) {
-    heap->mark = 0;
-    heap = NULL;
-  }
-  if (heap)
-    heap->bounded = true;
-  else
-    errno = EINVAL;
-  return heap;
+  size_t classes = o->size_classes ? o->size_class_count : CLASS_LAST;
+  return min_size(classes, units) * round_up(sizeof(pool_record_t), METADATA_ALIGNMENT) + round_up((classes + 1) * sizeof(uint32_t), METADATA_ALIGNMENT);
 }
 
-static heap_t *create_in_run(size_t size, unsigned unit_log2, const pool_heap_options_t *o)
+static plan_t plan_for(const pool_heap_options_t *o, size_t size, size_t units)
 {
-  run_t *run = space_take(&space_of_process, space_units(&space_of_process, size), 1);
-  if (!run) {
-    errno = ENOMEM;
+  plan_t plan = {.unit_log2 = size > SMALL_REGION ? UNIT_LOG2 : region_unit_log2(size), .units = units};
+  plan.arena_records = plan.unit_log2 == UNIT_LOG2 ? space_slots_records(units) : space_region_records(units);
+  if (is_real_time(o))
+    plan.arena_records = round_up(plan.arena_records, os_page_size());   /* in pages of their own, which are locked as a whole */
+  plan.pool_records = o->reserve ? round_up(pool_records_for(o, units), os_page_size()) : 0;
+  return plan;
+}
+
+static size_t plan_bytes(const plan_t *plan, bool units_too)
+{
+  return sizeof(heap_t) + plan->arena_records + plan->pool_records + (units_too ? plan->units << plan->unit_log2 : 0);
+}
+
+/* A reserve is the blocks' alone, and what serves them comes on top; where the budget has no room for that, it comes out of the reserve.
+ * A small budget is as many units as there could be. */
+static plan_t plan_region(const pool_heap_options_t *o)
+{
+  size_t size = o->reserve ? o->reserve : o->budget;
+  unsigned unit_log2 = plan_for(o, size, 1).unit_log2;
+  size_t units = o->reserve ? (size + ((size_t)1 << unit_log2) - 1) >> unit_log2 : size >> unit_log2;
+  plan_t plan = plan_for(o, size, units);
+  while (o->reserve && o->budget && plan.units && plan_bytes(&plan, true) > o->budget)
+    plan = plan_for(o, size, plan.units - 1 - (plan_bytes(&plan, true) - o->budget) / 2 / (((size_t)1 << unit_log2) + sizeof(run_t)));
+  return plan;
+}
+
+/* The units of a small region: a run, or a mapping where they are too many. A unit may be more than a page, and is aligned as such. */
+static char *take_small_region(heap_t *heap, size_t bytes, size_t alignment, bool *dirty)
+{
+  bool zeroed;
+  if (bytes > space_longest_run() << UNIT_LOG2) {
+    heap->region_huge = huge_take(bytes, alignment, heap, true, &zeroed);
+    *dirty = heap->region_huge && !zeroed;
+    return heap->region_huge ? huge_start(heap->region_huge) : NULL;
+  }
+  heap->region_run = space_take(&space_of_process, space_units(&space_of_process, bytes), 1);
+  if (!heap->region_run)
     return NULL;
-  }
-  heap_t *heap = heap_in_region(run->start, size, unit_log2, run, o);
-  if (!heap) {
-    space_give(&space_of_process, run, true);
-    errno = EINVAL;
-    return NULL;
-  }
-  run_become(run, RUN_REGION, heap);
-  heap->region_run = run;
-  heap->own_space.purge_delay_ms = o->purge_delay_ms ? o->purge_delay_ms : settings.purge_delay_ms;
-  return heap;
+  *dirty = !heap->region_run->zeroed;
+  return heap->region_run->start;
 }
 
-/* A small budget is one region, records and all. */
-static heap_t *create_in_budget(const pool_heap_options_t *o)
+static bool take_region(heap_t *heap, const plan_t *plan)
 {
-  heap_t *heap = create_in_run(o->budget, region_unit_log2(o->budget), o);
-  if (heap) {
-    heap->own_space.beyond = &space_of_process;   /* for the day the budget is raised */
-    if (o->reserve) {                             /* paid for whole: it is small */
-      heap->own_space.prepaid = true;
-      heap->head_bytes = o->budget;
-    }
-    if (o->budget > UNCACHED_BUDGET)
-      set_cached(heap, o);
+  bool dirty;
+  if (plan->unit_log2 == UNIT_LOG2) {
+    heap->region_kind = REGION_SLOTS;
+    if (!space_init_slots(&heap->own_space, plan->units))
+      return false;
+    heap->region = heap->own_space.fixed->base;
+  } else {
+    heap->region_kind = REGION_SMALL;
+    heap->arena_records = metadata_take(plan->arena_records, heap->own_page ? os_page_size() : METADATA_ALIGNMENT);
+    heap->region = heap->arena_records ? take_small_region(heap, plan->units << plan->unit_log2, (size_t)1 << plan->unit_log2, &dirty) : NULL;
+    if (!heap->region)
+      return false;
+    space_init_region(&heap->own_space, &heap->own_arena, heap->arena_records, heap->region, plan->units, plan->unit_log2, dirty);
+    if (heap->region_run)
+      run_become(heap->region_run, RUN_REGION, heap);   /* last: from now on it is asked about */
+    else
+      huge_hide(heap->region_huge, false);
   }
-  return heap;
+  heap->region_size = plan->units << plan->unit_log2;
+  return true;
 }
 
-/* The reserve is the blocks' alone; what serves them comes on top. It is paid for now. */
-static heap_t *create_in_reserve(const pool_heap_options_t *o)
+static bool take_pool_records(heap_t *heap, const plan_t *plan)
 {
-  size_t units = space_units(&space_of_process, o->reserve);
-  size_t records = units * (sizeof(run_t) + LONG_BITMAP_WORDS * sizeof(uint64_t) + 1) + sizeof(heap_t) + HEAP_RECORDS_MOST;
-  heap_t *heap = create_in_run((units << UNIT_LOG2) + round_up(records, UNIT), UNIT_LOG2, o);
-  if (heap) {
-    heap->own_space.beyond = &space_of_process;
-    heap->own_space.prepaid = true;
-    heap->head_bytes = (size_t)heap->own_arena.unit_count << UNIT_LOG2;
-    set_cached(heap, o);
-  }
-  return heap;
-}
-
-static heap_t *unused_heaps;                     /* under heaps_lock */
-
-static heap_t *create_in_process(const pool_heap_options_t *o)
-{
-  lock_acquire(&heaps_lock);
-  heap_t *heap = unused_heaps;
-  if (heap)
-    unused_heaps = heap->next;
-  lock_release(&heaps_lock);
-  if (!heap)
-    heap = metadata_take(sizeof *heap, (size_t)1 << HEAP_ALIGNMENT_LOG2);
-  if (!heap) {
-    errno = ENOMEM;
-    return NULL;
-  }
-  *heap = (heap_t){.space = &space_of_process, .class_most = SIZE_MAX_CLASS};
-  set_common(heap, o);
-  set_cached(heap, o);
-  heap->head_bytes = sizeof *heap;
-  return heap;
-}
-
-/* The whole pages that the region touches. */
-static char *region_pages(const heap_t *heap, size_t *size)
-{
-  char *start = (char *)round_down((uintptr_t)heap->region, os_page_size());
-  *size = round_up((size_t)(heap->region + heap->region_size - start), os_page_size());
-  return start;
-}
-
-static bool prepare_memory(heap_t *heap, const pool_heap_options_t *o)
-{
-  size_t size;
-  if (!heap->region)
+  if (!plan->pool_records)
     return true;
-  char *start = region_pages(heap, &size);
-  if (o->flags & POOL_HEAP_PREFAULT && !os_prefault(start, size))
+  heap->records_start = metadata_take(plan->pool_records, os_page_size());
+  heap->records = heap->records_start;
+  heap->records_end = heap->records ? heap->records + plan->pool_records : NULL;
+  heap->reserve_records = heap->records ? plan->pool_records : 0;
+  return heap->records != NULL;
+}
+
+/* What a reserve has, or a small budget for the day it is raised, ends in the process's space. */
+static bool make_region(heap_t *heap, const pool_heap_options_t *o, const plan_t *plan)
+{
+  if (!take_region(heap, plan) || !take_pool_records(heap, plan))
     return false;
-  if (o->flags & POOL_HEAP_LOCK_MEMORY)
-    heap->locked_memory = os_lock_memory(start, size);
-  if (o->flags & (POOL_HEAP_PREFAULT | POOL_HEAP_LOCK_MEMORY))
-    heap->own_space.purgeable = false;
-  return heap->locked_memory || !(o->flags & POOL_HEAP_LOCK_MEMORY);
+  heap->space = &heap->own_space;
+  heap->class_most = class_most_of(plan->unit_log2);
+  heap->own_space.beyond = &space_of_process;
+  heap->own_space.prepaid = o->reserve != 0;
+  heap->own_space.purge_delay_ms = o->purge_delay_ms ? o->purge_delay_ms : settings.purge_delay_ms;
+  return true;
+}
+
+typedef bool piece_fn(void *start, size_t size);
+
+static bool each_page(void *start, size_t size, piece_fn *act)
+{
+  uintptr_t from = round_down((uintptr_t)start, os_page_size()), to = round_up((uintptr_t)start + size, os_page_size());
+  return !size || act((void *)from, to - from);
+}
+
+/* The units of a region and the records that came with it; each in pages of its own. */
+static bool each_piece(heap_t *heap, piece_fn *act)
+{
+  const arena_t *arena = heap->own_space.fixed;
+  bool slots = heap->region_kind == REGION_SLOTS;
+  return each_page(heap, heap->own_page ? record_bytes(heap) : 0, act) &&
+         each_page(heap->region, heap->region_size, act) && each_page(heap->records_start, heap->reserve_records, act) &&
+         each_page(heap->arena_records, heap->arena_records ? heap->arena_record_bytes : 0, act) &&
+         (!slots || (each_page((void *)(uintptr_t)arena, (size_t)(arena->runs_end - (const char *)arena), act) &&
+                     each_page(arena->long_bitmaps, (size_t)(arena->long_bitmaps_end - (char *)arena->long_bitmaps), act)));
+}
+
+/* ---- the list of all heaps ---- */
+
+static void count_users(const heap_t *heap, size_t by)
+{
+  if (heap->parent)
+    heap->parent->users += by;
+  if (heap->overflow)
+    heap->overflow->users += by;
 }
 
 static void enter_list(heap_t *heap)
@@ -246,39 +343,120 @@ static void enter_list(heap_t *heap)
   if (heap->next)
     heap->next->previous = heap;
   first->next = heap;
-  if (heap->bounded)
-    __atomic_fetch_add(&heap_guests, 1, __ATOMIC_RELAXED);
+  count_users(heap, 1);
   lock_release(&heaps_lock);
+  if (heap->region_kind == REGION_GUEST)
+    guests_enter(heap);
 }
 
+/* Under the lock. */
 static void leave_list(heap_t *heap)
 {
-  lock_acquire(&heaps_lock);
   heap->previous->next = heap->next;
   if (heap->next)
     heap->next->previous = heap->previous;
-  if (heap->bounded)
-    __atomic_fetch_sub(&heap_guests, 1, __ATOMIC_RELAXED);
+  count_users(heap, -(size_t)1);
+}
+
+/* Nobody finds the heap by an address any more. */
+static void hide_region(heap_t *heap, bool was_listed)
+{
+  if (heap->region_kind == REGION_GUEST && was_listed)
+    guests_leave(heap);
+  if (heap->region_run)
+    run_become(heap->region_run, RUN_NONE, NULL);
+  if (heap->region_huge)
+    huge_hide(heap->region_huge, true);
+  if (heap->region_kind == REGION_SLOTS && heap->own_space.fixed)
+    space_hide_slots(&heap->own_space);
+}
+
+/* The heap is out of everybody's reach, whether it was ever in the list or its creation has failed: a region is found by its address
+ * from the moment it is there. Somebody may still be looking at what is about to go, a question about an address, a tick; they hold
+ * the lock of the list. */
+static void vanish(heap_t *heap, bool was_listed)
+{
+  hide_region(heap, was_listed);
+  lock_acquire(&heaps_lock);
+  if (was_listed)
+    leave_list(heap);
   lock_release(&heaps_lock);
 }
 
+/* ---- the end of a heap's memory ---- */
+
+/* What is not there is passed over. Nobody finds it any more. */
 static void release_memory(heap_t *heap)
 {
-  run_t *run = heap->region_run;
-  size_t size;
+  bool guest = heap->region_kind == REGION_GUEST;
+  if (heap->locked_memory)
+    each_piece(heap, os_unlock_memory);
+  metadata_give(heap->records_start, heap->reserve_records);
+  if (heap->region_kind == REGION_SLOTS && heap->own_space.fixed)
+    space_finish_slots(&heap->own_space);
+  if (heap->region_run)
+    space_give(&space_of_process, heap->region_run);
+  if (heap->region_huge)
+    huge_give(heap->region_huge);
+  if (heap->arena_records)
+    metadata_give(heap->arena_records, heap->arena_record_bytes);
   heap->mark = 0;
-  if (heap->locked_memory) {
-    char *start = region_pages(heap, &size);
-    os_unlock_memory(start, size);
+  if (!guest)
+    record_give(heap);
+}
+
+/* What was charged goes back before the record that says so. */
+static heap_t *failed(heap_t *heap, size_t charged, int error)
+{
+  vanish(heap, false);
+  budget_discharge(&heap->budget, charged);
+  release_memory(heap);
+  errno = error;
+  return NULL;
+}
+
+static bool has_region(const pool_heap_options_t *o) { return o->reserve || (o->budget && o->budget <= SMALL_REGION); }
+
+static heap_t *create_of_system(const pool_heap_options_t *o)
+{
+  plan_t plan = {0};
+  heap_t *heap = record_take(is_real_time(o));
+  if (!heap) {
+    errno = ENOMEM;
+    return NULL;
   }
-  if (run) {
-    space_give(&space_of_process, run, true);
-  } else if (!heap->region) {
-    lock_acquire(&heaps_lock);
-    heap->next = unused_heaps;
-    unused_heaps = heap;
-    lock_release(&heaps_lock);
+  heap->space = &space_of_process;
+  heap->class_most = SIZE_MAX_CLASS;
+  set_common(heap, o);
+  if (has_region(o))
+    plan = plan_region(o);
+  heap->arena_record_bytes = plan.arena_records;
+  heap->head_bytes = plan_bytes(&plan, o->reserve != 0) + record_bytes(heap) - sizeof *heap;
+  if ((has_region(o) && !plan.units) || (o->budget && heap->head_bytes > o->budget))
+    return failed(heap, 0, EINVAL);
+  if (!budget_charge(&heap->budget, heap->head_bytes))
+    return failed(heap, 0, ENOMEM);
+  if (has_region(o) && !make_region(heap, o, &plan))
+    return failed(heap, heap->head_bytes, ENOMEM);
+  if (!has_region(o) || o->reserve > SMALL_REGION || !o->budget || o->budget > UNCACHED_BUDGET)
+    set_cached(heap, o);
+  return heap;
+}
+
+/* ---- memory that is touched and locked beforehand ---- */
+
+static bool prepare_memory(heap_t *heap, const pool_heap_options_t *o)
+{
+  if (!is_real_time(o))
+    return true;
+  heap->own_space.purgeable = false;
+  if (o->flags & POOL_HEAP_PREFAULT && !each_piece(heap, os_prefault))
+    return false;
+  if (o->flags & POOL_HEAP_LOCK_MEMORY) {
+    heap->locked_memory = true;
+    return each_piece(heap, os_lock_memory);
   }
+  return true;
 }
 
 heap_t *heap_create(const pool_heap_options_t *options)
@@ -289,24 +467,21 @@ heap_t *heap_create(const pool_heap_options_t *options)
     errno = EINVAL;
     return NULL;
   }
-  if (!o->memory && !heap_front_ready()) {
+  /* Now, also for a heap in the caller's memory, which makes no system call later. */
+  if (!heap_front_ready() && !o->memory) {
     errno = ENOMEM;
     return NULL;
   }
-  bool small = o->budget && o->budget <= SMALL_BUDGET;
-  heap_t *heap = o->memory ? create_in_memory(o) : small ? create_in_budget(o) : o->reserve ? create_in_reserve(o) : create_in_process(o);
-  if (!heap)
-    return NULL;
-  if (!budget_charge(&heap->budget, heap->head_bytes)) {
-    release_memory(heap);
-    errno = heap->budget.limit && heap->head_bytes > heap->budget.limit ? EINVAL : ENOMEM;
+  heap_t *heap = o->memory ? create_guest(o) : create_of_system(o);
+  if (!heap) {
+    errno = o->memory ? EINVAL : errno;
     return NULL;
   }
+  if (o->memory && !budget_charge(&heap->budget, heap->head_bytes))
+    return failed(heap, 0, o->budget && heap->head_bytes > o->budget ? EINVAL : ENOMEM);
   if (!set_classes(heap, o) || !prepare_memory(heap, o)) {
-    budget_discharge(&heap->budget, heap->head_bytes);
-    release_memory(heap);
-    errno = ENOMEM;
-    return NULL;
+    heap_give_record(heap, (void *)(uintptr_t)heap->class_sizes, class_table_bytes(heap));
+    return failed(heap, heap->head_bytes, ENOMEM);
   }
   budget_note_peak(&heap->budget);
   enter_list(heap);
@@ -326,19 +501,13 @@ static void drop_dependents(heap_t *heap)
 
 static void drop_magazines(magazines_t *magazines, heap_t *heap) { heap_each_cached_pool(magazines, heap, magazines_drop); }
 
-static void free_large_blocks(heap_t *heap)
-{
-  while (heap->large)
-    heap_free_run(heap, heap->large, true);
-  huge_t *huge;
-  while ((huge = huge_next(heap, NULL)) != NULL)
-    heap_free_huge(heap, huge);
-}
-
 static bool zero_block(const pool_block_t *block, void *context)
 {
-  (void)context;
-  memset(block->start, 0, block->size);
+  const heap_t *heap = context;
+  if (block->size > heap->class_most)   /* of no class */
+    large_wipe(heap, block->start, block->size);
+  else
+    memset(block->start, 0, block->size);
   return true;
 }
 
@@ -346,130 +515,58 @@ void heap_reset(heap_t *heap)
 {
   drop_dependents(heap);
   if (heap->zero_on_free)
-    heap_walk(heap, zero_block, NULL);
+    heap_walk(heap, zero_block, heap);
   if (heap->cached)
     threads_visit(heap, false, drop_magazines);
-  for (unsigned c = 1; c < CLASS_COUNT; c++)
-    if (heap->pools[c])
-      pool_reset(heap->pools[c]);
-  free_large_blocks(heap);
+  FOR_EACH_POOL(pool, heap)
+    pool_reset(pool);
+  large_free_all(heap);
 }
 
 static void give_records(heap_t *heap)
 {
-  for (unsigned c = 1; c < CLASS_COUNT; c++)
-    heap_give_record(heap, heap->pools[c]);
-  heap_give_record(heap, (void *)(uintptr_t)heap->class_sizes);
-  for (run_t *run = heap->records_beyond, *next; run; run = next) {
-    next = run->next;
-    space_give(&space_of_process, run, true);
+  for (unsigned c = 1; c < CLASS_COUNT; c++) {
+    pool_t *pool = heap->pools[c];
+    if (pool)
+      heap_give_record(heap, pool, pool->depots ? sizeof(pool_record_t) : sizeof(pool_t));
   }
+  heap_give_record(heap, (void *)(uintptr_t)heap->class_sizes, class_table_bytes(heap));
 }
 
+/* Whoever counts on the heap would go on with a record that is gone. */
+static void refuse_if_used(const heap_t *heap)
+{
+  lock_acquire(&heaps_lock);
+  bool used = heap->users != 0;
+  lock_release(&heaps_lock);
+  if (used)
+    fatal_misuse("pool_heap_destroy", heap, "still the parent or the overflow of a live heap");
+}
+
+/* A fork takes the locks of the heaps in the list, so the heap stays there until no pool of it is due for a tick and no thread has
+ * magazines of it. */
 void heap_destroy(heap_t *heap)
 {
+  refuse_if_used(heap);
   drop_dependents(heap);
   if (heap->zero_on_free)
-    heap_walk(heap, zero_block, NULL);
-  leave_list(heap);
+    heap_walk(heap, zero_block, heap);
   if (heap->cached)
     threads_visit(heap, true, drop_magazines);
-  for (unsigned c = 1; c < CLASS_COUNT; c++)
-    if (heap->pools[c])
-      pool_finish(heap->pools[c]);
-  free_large_blocks(heap);
+  FOR_EACH_POOL(pool, heap)
+    pool_finish(pool);
+  large_free_all(heap);
+  vanish(heap, true);
   give_records(heap);
   budget_discharge(&heap->budget, budget_held(&heap->budget));
   release_memory(heap);
 }
 
+/* Lower than what is held only after a trim, and never for a moment. */
 bool heap_set_budget(heap_t *heap, size_t budget)
 {
-  size_t had = heap->budget.limit;
-  __atomic_store_n(&heap->budget.limit, budget, __ATOMIC_RELAXED);
-  if (!budget || budget_held(&heap->budget) <= budget)
+  if (budget_set_limit(&heap->budget, budget))
     return true;
   heap_trim(heap, 0);
-  if (budget_held(&heap->budget) <= budget)
-    return true;
-  __atomic_store_n(&heap->budget.limit, had, __ATOMIC_RELAXED);
-  return false;
-}
-
-/* ---- walking ---- */
-
-typedef struct walk {
-  heap_t        *heap;
-  pool_visit_fn *visit;
-  void          *context;
-} walk_t;
-
-static bool visit_block(const walk_t *walk, char *start, size_t size)
-{
-  pool_block_t block = {start, walk->heap->checked ? heap_usable_size(start, "pool_heap_walk") : size};
-  return walk->visit(&block, walk->context);
-}
-
-/* Live are the blocks below the fresh mark that are not in the bitmap: every magazine has been flushed. The bitmap is asked
- * anew for each block, so that the visitor may free the one it is given. */
-static bool walk_slab(const walk_t *walk, const run_t *slab)
-{
-  size_t size = ((const pool_t *)slab->owner)->block_size;
-  for (size_t i = 0; i < slab->fresh; i++)
-    if (!bit_test(slab->bitmap, i) && !visit_block(walk, slab->start + i * size, size))
-      return false;
-  return true;
-}
-
-static bool is_run_of(const run_t *run, const void *context)
-{
-  const heap_t *heap = context;
-  run_kind_t kind = run_kind(run);
-  return (kind == RUN_SLAB && ((const pool_t *)run->owner)->heap == heap) || (kind == RUN_LARGE && run->owner == heap);
-}
-
-static bool walk_space(const walk_t *walk, space_t *space)
-{
-  run_t *run;
-  for (const char *from = NULL; (run = space_next_run(space, from, is_run_of, walk->heap)) != NULL;) {
-    from = run->start + run_bytes(arena_of(space, run->start), run);
-    if (!(run_kind(run) == RUN_SLAB ? walk_slab(walk, run) : visit_block(walk, run->start, run->size)))
-      return false;
-  }
-  return true;
-}
-
-static bool walk_huge(const walk_t *walk)
-{
-  for (huge_t *huge = huge_next(walk->heap, NULL), *next; huge; huge = next) {
-    next = huge_next(walk->heap, huge);
-    if (!visit_block(walk, huge->start, huge->size))
-      return false;
-  }
-  return true;
-}
-
-static void return_magazines(magazines_t *magazines, heap_t *heap) { heap_each_cached_pool(magazines, heap, magazines_flush); }
-
-static void flush_all_threads(heap_t *heap)
-{
-  threads_visit(heap, false, return_magazines);
-  if (heap == &heap_front) {
-    lock_acquire(&threads_lock);
-    for (thread_t *thread = threads_first(); thread; thread = thread->next)
-      return_magazines(&thread->front, heap);
-    lock_release(&threads_lock);
-  }
-  for (unsigned c = 1; c < CLASS_COUNT; c++)
-    if (heap->pools[c])
-      pool_drain(heap->pools[c]);
-}
-
-bool heap_walk(heap_t *heap, pool_visit_fn *visit, void *context)
-{
-  walk_t walk = {heap, visit, context};
-  flush_all_threads(heap);
-  if (heap->own_space.fixed && !walk_space(&walk, &heap->own_space))
-    return false;
-  return heap->bounded || (walk_space(&walk, &space_of_process) && walk_huge(&walk));
+  return budget_set_limit(&heap->budget, budget);
 }

@@ -1,34 +1,62 @@
 /* SPDX-License-Identifier: MIT
- * Blocks too large, or aligned too strictly, for an arena: each is a reservation of its own. There are few, so they stand in
- * one list that a lock guards. */
+ *
+ * Huge blocks: those too large, or aligned too strictly, for an arena. Each is a mapping of its own, which grows and shrinks as a
+ * whole: its pages change place without being read, and when it ends its memory, its addresses and what it was charged go
+ * back. They stand in a tree by address.
+ *
+ * What a block leaves behind may be kept for the next one, since its pages are there already: as many bytes as were freed and asked for
+ * again lately, at most as many as are live or 32 MiB, and for no longer than they are needed. Neighbours that are kept become
+ * one, a new block takes the low end of the shortest that will do, and none of that asks the system. What the system refuses
+ * to unmap is kept too, without its memory if that can be had. */
 #ifndef HUGE_H
 #define HUGE_H
 
-#include "arena.h"
+#include "base/range_tree.h"
+#include "os/lock.h"
 
 typedef struct huge {
-  struct huge *next;
-  char        *start;
-  size_t       size;          /* usable bytes, whole pages; also what is held */
-  void        *owner;         /* its heap */
+  range_t      range;              /* start and size: whole pages, all of them the block's */
+  void        *owner;              /* its heap; NULL: it is kept */
+  bool         is_region;          /* the heap lives in it */
+  bool         hidden;
+  bool         clean;              /* kept: it reads as zero and holds no memory */
+  struct huge *newer, *older;      /* kept: by age; unused records: older alone */
 } huge_t;
 
 extern lock_t huge_lock;
 
-/* NULL: no memory. */
-huge_t *huge_take(size_t size, size_t alignment, void *owner);
+static inline char *huge_start(const huge_t *huge) { return (char *)huge->range.start; }
+static inline size_t huge_size(const huge_t *huge) { return huge->range.size; }
+
+/* *zeroed: it holds no old data. NULL: no memory. */
+huge_t *huge_take(size_t size, size_t alignment, void *owner, bool is_region, bool *zeroed);
 void    huge_give(huge_t *huge);
 
-/* Changes the size, moving the pages if need be. False: nothing changed. */
+/* From now on nobody finds it, or everybody does. A region is hidden until its owner has made it one. */
+void    huge_hide(huge_t *huge, bool hide);
+
+/* Changes the size, moving the pages if need be. False: nothing changed. True: it has that size, or a larger one that the system
+ * would not take anything of. */
 bool huge_resize(huge_t *huge, size_t size, bool may_move);
 
-/* The one that `address` is in, or NULL. The answer holds as long as the block is the caller's. */
-huge_t *huge_find(const void *address);
+/* Calls `ask` with the one that `address` is in, under the lock. False: it is in none. */
+typedef void huge_ask_fn(huge_t *huge, void *context);
+bool huge_ask(const void *address, huge_ask_fn *ask, void *context);
 
-/* Walks those of one owner: NULL starts and ends. */
-huge_t *huge_next(const void *owner, const huge_t *previous);
+/* The block of an owner with the lowest address at or above `from`. NULL: none. It is the owner's to say how long it lives. */
+huge_t *huge_next(const void *owner, const void *from);
 
 /* What a block of this size will hold. */
 size_t huge_bytes(size_t size);
+
+/* What is kept, bytes. */
+size_t huge_kept_bytes(void);
+
+/* Unmaps what is kept beyond `keep` bytes, the oldest first, and at 0 what holds no memory too; returns how many bytes of memory the
+ * system took. */
+size_t huge_release(size_t keep);
+
+/* Once in a quarter of the purge delay: what was not needed for so long is unmapped, what counts as lately halves. */
+void huge_tick(void);
 
 #endif

@@ -8,9 +8,16 @@ THREAD_LOCAL cache_t magazine_front_cache = {.of = {[0 ... CLASS_CACHED] = {.slo
 void magazines_init(magazines_t *magazines, cache_t *cache, unsigned shard)
 {
   *magazines = (magazines_t){.cache = cache, .shard = (uint8_t)(shard % DEPOT_SHARDS)};
+  magazines_abandon(cache);
+  for (unsigned c = 0; c <= CLASS_CACHED; c++)
+    magazines->of[c].seen = MAGAZINE_NOWHERE;
+}
+
+void magazines_abandon(cache_t *cache)
+{
   for (unsigned c = 0; c <= CLASS_CACHED; c++) {
-    cache->of[c].top = NULL;
-    cache->of[c].slot = magazines->of[c].seen = MAGAZINE_NOWHERE;
+    OWNER_STORE(cache->of[c].top, NULL);
+    OWNER_STORE(cache->of[c].slot, MAGAZINE_NOWHERE);
   }
 }
 
@@ -190,7 +197,6 @@ void magazines_tick(magazines_t *magazines, pool_t *pool)
 /* Readers beside the owner see words that change under them, whole ones; what they find is exact when the owner is quiet. So the
  * loads are volatile, and the thread sanitizer is not asked about them. The links are the owner's too: a reader may be led
  * astray, but only into other magazines, and not for ever. */
-#define READS_BESIDE_OWNER __attribute__((noinline, no_sanitize("thread")))
 
 /* From `top` down; the floor of a magazine is never its word 0. */
 READS_BESIDE_OWNER static size_t count_entries(void *volatile *top, const void *wanted, bool *found)
@@ -217,6 +223,17 @@ READS_BESIDE_OWNER static size_t count_all(const magazines_t *magazines, unsigne
     return n;
   *found |= top == wanted;
   return n + 1 + count_entries(slot, wanted, found);
+}
+
+READS_BESIDE_OWNER bool magazines_any(const magazines_t *magazines)
+{
+  for (unsigned c = 1; c <= CLASS_CACHED; c++) {
+    const volatile loaded_t *loaded = &magazines->cache->of[c];
+    const volatile stock_t *stock = &magazines->of[c];
+    if (loaded->slot != MAGAZINE_NOWHERE || stock->full)
+      return true;
+  }
+  return false;
 }
 
 size_t magazines_count(const magazines_t *magazines, unsigned size_class)

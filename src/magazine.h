@@ -122,6 +122,12 @@ void magazines_drop(magazines_t *magazines, pool_t *pool);
  * that were never reached of one that was. */
 void magazines_tick(magazines_t *magazines, pool_t *pool);
 
+/* Has any class a magazine? Any thread may ask. */
+bool magazines_any(const magazines_t *magazines);
+
+/* Every magazine is out of reach, as before the thread's first. */
+void magazines_abandon(cache_t *cache);
+
 /* Blocks of one class in them. Any thread may ask. */
 size_t magazines_count(const magazines_t *magazines, unsigned size_class);
 

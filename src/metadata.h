@@ -1,17 +1,25 @@
 /* SPDX-License-Identifier: MIT
  *
- * Memory for the manager's own records: magazines, the state of threads, heaps. It is taken from the system in chunks and
- * never given back; each kind of record keeps its own list of those that can be used again. */
+ * Memory for the manager's own records: magazines, the state of threads, heaps, what is known of a region's units. It has
+ * addresses of its own in the window, with nothing mapped on either side, so that no write past a block reaches it.
+ *
+ * It is taken from the system in chunks, one behind the other, and never unmapped: a pointer to a record leads to a record for
+ * ever. What is given back is kept in a list for its size; of a large record the memory goes back to the system. */
 #ifndef METADATA_H
 #define METADATA_H
 
 #include "base/bits.h"
 #include "os/lock.h"
 
-/* Zeroed, aligned to `alignment` (a power of two up to a page). NULL: no memory. */
+enum { METADATA_ALIGNMENT = 64 };   /* of every record, at least */
+
+/* Zeroed; `alignment` is a power of two up to a page. NULL: no memory. */
 void *metadata_take(size_t size, size_t alignment);
 
-/* Bytes taken so far. */
+/* Takes back what was taken with this size. One smaller than a page is used again with METADATA_ALIGNMENT alone. */
+void metadata_give(void *record, size_t size);
+
+/* Bytes taken and not given back. */
 size_t metadata_bytes(void);
 
 extern lock_t metadata_lock;

@@ -28,6 +28,7 @@ enum {
   CLOSE_LEAST_BYTES = 16 << 10,      /* a slab of which less was ever touched may stay: its unit would be taken for something that
                                         * touches more (espresso: 5.0 MiB where every unused slab was closed, 3.3 where none) */
   SLAB_BLOCKS_LEAST = 8,
+  SLAB_WASTE = 32,                   /* this part of a slab at most, if that can be */
   SLAB_BLOCKS_LEAST_SMALL = 2        /* in a region of small units: a class may cost little */
 };
 
@@ -48,13 +49,32 @@ static void settle_magazine_size(pool_t *pool)
   __atomic_store_n(&pool->stock_most, (uint8_t)min_size(max_size(stock, STOCK_LEAST), UINT8_MAX), __ATOMIC_RELAXED);
 }
 
+static size_t blocks_least(unsigned unit_log2) { return unit_log2 == UNIT_LOG2 ? SLAB_BLOCKS_LEAST : SLAB_BLOCKS_LEAST_SMALL; }
+static size_t slab_blocks_least(const space_t *space) { return blocks_least(space->unit_log2); }
+
+size_t pool_slab_least(size_t block_size, unsigned unit_log2) { return blocks_least(unit_log2) * block_size; }
+
+/* Where a budget counts, a slab is so much longer than it must be that at most a 32nd of it is too short for a block, if up to three
+ * times the length can do that. */
+static size_t slab_bytes_for(const pool_make_t *make)
+{
+  const space_t *space = make->space;
+  size_t size = make->block_size, units = space_units(space, size * slab_blocks_least(space)), longest = make->tight ? 3 * units + 2 : units;
+  for (size_t u = units; u <= longest; u++) {
+    size_t bytes = u << space->unit_log2;
+    if (bytes % size <= bytes / SLAB_WASTE)
+      return bytes;
+  }
+  return units << space->unit_log2;
+}
+
 void pool_init(pool_t *pool, const pool_make_t *make)
 {
-  size_t size = make->block_size, least = make->space->unit_log2 == UNIT_LOG2 ? SLAB_BLOCKS_LEAST : SLAB_BLOCKS_LEAST_SMALL;
+  size_t size = make->block_size;
   memset(pool, 0, sizeof *pool);
   pool->block_size = (uint32_t)size;
   pool->size_class = (uint8_t)make->size_class;
-  pool->slab_bytes = (uint32_t)(space_units(make->space, size * least) << make->space->unit_log2);
+  pool->slab_bytes = (uint32_t)slab_bytes_for(make);
   pool->inverse = slab_inverse(size);
   pool->space = make->space;
   pool->budget = make->budget;
@@ -67,7 +87,53 @@ void pool_init(pool_t *pool, const pool_make_t *make)
   settle_magazine_size(pool);
 }
 
+/* ---- pools that a tick has to look at ---- */
+
+lock_t pools_due_lock;
+static pool_t *due_first, *due_last;
+static uint32_t due_count, due_left;   /* left: of those that were in the list when the tick began */
+
+static void due_enter(pool_t *pool)
+{
+  pool->due = true;
+  lock_acquire(&pools_due_lock);
+  pool->due_next = NULL;
+  pool->due_previous = due_last;
+  *(due_last ? &due_last->due_next : &due_first) = pool;
+  due_last = pool;
+  due_count++;
+  lock_release(&pools_due_lock);
+}
+
+/* Under the list's lock. */
+static void due_leave(pool_t *pool)
+{
+  *(pool->due_previous ? &pool->due_previous->due_next : &due_first) = pool->due_next;
+  *(pool->due_next ? &pool->due_next->due_previous : &due_last) = pool->due_previous;
+  pool->due_next = pool->due_previous = NULL;
+  due_count--;
+}
+
+/* A tick that has taken the pool out of the list will find that it has ended. */
+static void leave_due(pool_t *pool)
+{
+  lock_acquire(&pools_due_lock);
+  if (pool->due_previous || due_first == pool)
+    due_leave(pool);
+  lock_release(&pools_due_lock);
+}
+
+/* Called under the pool's lock by whatever changes it. */
+static inline void note_use(pool_t *pool)
+{
+  if (unlikely(!pool->due) && !pool->ended && !pool->lock.solo)
+    due_enter(pool);
+}
+
 /* ---- slabs ---- */
+
+/* Others read it without the lock; a pool of one thread has none. */
+static void set_figure(size_t *figure, size_t value) { __atomic_store_n(figure, value, __ATOMIC_RELAXED); }
 
 static unsigned slab_list_of(const run_t *slab)
 {
@@ -113,7 +179,10 @@ static void slab_announce(const pool_t *pool, const run_t *slab, unsigned size_c
 
 static run_t *pool_open_slab(pool_t *pool)
 {
+  size_t least = slab_blocks_least(pool->space) * pool->block_size;
   run_t *slab = space_take_charged(pool->space, pool->budget, pool->slab_bytes, 1);
+  if (!slab && least < pool->slab_bytes)
+    slab = space_take_charged(pool->space, pool->budget, least, 1);   /* the last bit of a budget */
   if (!slab)
     return NULL;
   arena_t *arena = arena_of(pool->space, slab->start);
@@ -121,8 +190,8 @@ static run_t *pool_open_slab(pool_t *pool)
   slab_announce(pool, slab, pool->size_class);
   slab_enter_list(pool, slab, SLAB_FULL);
   pool->capacity += slab->capacity;
-  pool->slab_count++;
-  pool->held_bytes += run_bytes(arena, slab);
+  set_figure(&pool->slab_count, pool->slab_count + 1);
+  set_figure(&pool->held_bytes, pool->held_bytes + run_bytes(arena, slab));
   settle_magazine_size(pool);
   return pool->current = slab;
 }
@@ -140,13 +209,13 @@ static void pool_close_slab(pool_t *pool, run_t *slab)
   if (pool->purges)
     pool->idle -= slab_idle(slab);
   pool->capacity -= slab->capacity;
-  pool->slab_count--;
-  pool->held_bytes -= run_bytes(arena_of(pool->space, slab->start), slab);
+  set_figure(&pool->slab_count, pool->slab_count - 1);
+  set_figure(&pool->held_bytes, pool->held_bytes - run_bytes(arena_of(pool->space, slab->start), slab));
   settle_magazine_size(pool);
   if (pool->current == slab)
     pool->current = NULL;
   slab_announce(pool, slab, 0);
-  space_give_charged(pool->space, pool->budget, slab, true);
+  space_give_charged(pool->space, pool->budget, slab);
 }
 
 static size_t slab_touched(const pool_t *pool, const run_t *slab) { return (size_t)slab->fresh * pool->block_size; }
@@ -193,7 +262,7 @@ static size_t take_blocks(pool_t *pool, void **blocks, size_t want, unsigned sha
     *past = !is_fresh || !got ? BLOCK_USED : slab->zeroed ? BLOCK_ZEROED : BLOCK_FRESH;
   if (got < want)
     memmove(blocks, blocks + (want - got), got * sizeof *blocks);
-  pool->out += got;
+  set_figure(&pool->out, pool->out + got);
   return got;
 }
 
@@ -243,7 +312,7 @@ static void put_blocks(pool_t *pool, void *const *blocks, size_t count, unsigned
 {
   size_t size = pool->block_size;
   uint64_t inverse = pool->inverse;
-  pool->out -= count;
+  set_figure(&pool->out, pool->out - count);
   for (size_t i = 0; i < count;) {
     run_t *slab = slab_of(pool, blocks[i]);
     slab->shard = (uint8_t)shard;
@@ -265,7 +334,22 @@ static void put_blocks(pool_t *pool, void *const *blocks, size_t count, unsigned
 size_t pool_take(pool_t *pool, void **blocks, size_t want, block_past_t *past)
 {
   lock_acquire(&pool->lock);
+  note_use(pool);
   size_t got = take_blocks(pool, blocks, want, 0, past);
+  lock_release(&pool->lock);
+  return got;
+}
+
+static bool has_free(const pool_t *pool)
+{
+  return fullest_partial(pool) || pool->slabs[SLAB_RESET] || (pool->current && !slab_is_exhausted(pool->current));
+}
+
+bool pool_take_free(pool_t *pool, void **block, block_past_t *past)
+{
+  lock_acquire(&pool->lock);
+  note_use(pool);
+  bool got = has_free(pool) && take_blocks(pool, block, 1, 0, past) == 1;
   lock_release(&pool->lock);
   return got;
 }
@@ -273,17 +357,58 @@ size_t pool_take(pool_t *pool, void **blocks, size_t want, block_past_t *past)
 void pool_put(pool_t *pool, void *const *blocks, size_t count)
 {
   lock_acquire(&pool->lock);
+  note_use(pool);
   put_blocks(pool, blocks, count, 0, true);
   lock_release(&pool->lock);
 }
 
-void *pool_ask(pool_t *pool, const run_t *slab, const void *address)
+/* Those who ask come from any thread, and a pool of one thread has no lock. */
+static void ask_begin(pool_t *pool)
 {
-  size_t index = (size_t)((const char *)address - slab->start) * pool->inverse >> INVERSE_SHIFT;
+  if (!pool->lock.solo)
+    lock_acquire(&pool->lock);
+}
+
+static void ask_end(pool_t *pool)
+{
+  if (!pool->lock.solo)
+    lock_release(&pool->lock);
+}
+
+/* The bits change beside the reader, who finds whole words; that of a block which is neither taken nor given meanwhile stays. */
+READS_BESIDE_OWNER static bool ask_beside_owner(const pool_t *pool, const run_t *slab, const void *address, char **block)
+{
+  const volatile run_t *as_it_is = slab;
+  size_t index = pool_block_index(pool, slab, address);
+  bool ours = index < as_it_is->fresh;
+  *block = ours ? as_it_is->start + index * pool->block_size : NULL;
+  return ours && !(((const volatile uint64_t *)as_it_is->bitmap)[index / WORD_BITS] >> index % WORD_BITS & 1);
+}
+
+bool pool_ask(pool_t *pool, const run_t *slab, const void *address, char **block)
+{
+  if (pool->lock.solo)
+    return ask_beside_owner(pool, slab, address, block);
   lock_acquire(&pool->lock);
-  bool out = run_kind(slab) == RUN_SLAB && slab->owner == pool && index < slab->fresh && !bit_test(slab->bitmap, index);
+  bool ours = run_kind(slab) == RUN_SLAB && run_owner(slab) == pool;
+  size_t index = ours ? pool_block_index(pool, slab, address) : 0;
+  ours = ours && index < slab->fresh;
+  *block = ours ? slab->start + index * pool->block_size : NULL;
+  bool out = ours && !bit_test(slab->bitmap, index);
   lock_release(&pool->lock);
-  return out ? slab->start + index * pool->block_size : NULL;
+  return out;
+}
+
+bool pool_live_word(pool_t *pool, const run_t *slab, const char *start, size_t w, uint64_t *live)
+{
+  lock_acquire(&pool->lock);
+  bool there = run_kind(slab) == RUN_SLAB && run_owner(slab) == pool && slab->start == start && w * WORD_BITS < slab->fresh;
+  if (there) {
+    size_t left = slab->fresh - w * WORD_BITS;
+    *live = ~slab->bitmap[w] & (left < WORD_BITS ? ((uint64_t)1 << left) - 1 : ~(uint64_t)0);
+  }
+  lock_release(&pool->lock);
+  return there;
 }
 
 /* ---- magazines ---- */
@@ -418,6 +543,7 @@ void **pool_exchange_empty(pool_t *pool, void **empty, unsigned k, unsigned shar
 {
   depot_t *depot = &pool->depots[shard];
   lock_acquire(&pool->lock);
+  note_use(pool);
   if (empty)
     empties_push(depot, magazine_of(empty));
   void **top = depot->count ? depot_pop_own(pool, depot) : NULL;
@@ -442,6 +568,7 @@ void **pool_exchange_full(pool_t *pool, void **top, unsigned k, unsigned shard)
 {
   void **magazine = magazine_of(top), **empty = NULL;
   lock_acquire(&pool->lock);
+  note_use(pool);
   if (depot_has_room(pool) && (empty = empties_pop(pool, shard)) != NULL) {
     depot_push(pool, &pool->depots[shard], top);
   } else {
@@ -463,6 +590,7 @@ void **pool_new_magazine(pool_t *pool, unsigned k, unsigned shard)
 void pool_retire_magazine(pool_t *pool, void **top, unsigned shard)
 {
   lock_acquire(&pool->lock);
+  note_use(pool);
   if (magazine_is_full_at(top + 1) && *top && depot_has_room(pool)) {
     depot_push(pool, &pool->depots[shard], top);
   } else {
@@ -472,26 +600,43 @@ void pool_retire_magazine(pool_t *pool, void **top, unsigned shard)
   lock_release(&pool->lock);
 }
 
-size_t pool_depot_blocks(pool_t *pool)
+/* The lists of a pool of one thread change beside a reader. It finds whole words, and what a link leads to is a magazine, if not
+ * always one of this list: magazines are never unmapped. So the loads are volatile, and the thread sanitizer is not asked. */
+READS_BESIDE_OWNER static size_t count_depot(const volatile depot_t *depot, const void *wanted, bool *found)
 {
   size_t blocks = 0;
-  lock_acquire(&pool->lock);
-  for (depot_t *depot = pool->depots; depot < pool_depots_end(pool); depot++)
-    for (void **magazine = depot->newest; magazine; magazine = magazine_below(magazine))
-      blocks += entries_below(magazine_top(magazine));
-  lock_release(&pool->lock);
+  uintptr_t magazine = (uintptr_t)depot->newest;
+  for (uint32_t left = depot->count; left && magazine; left--) {
+    const volatile uintptr_t *words = (const volatile uintptr_t *)magazine;
+    uintptr_t link = words[0];
+    uintptr_t entry;
+    for (size_t top = link % MAGAZINE_WORDS; top && (entry = words[top]) != 0; top--, blocks++)
+      *found |= entry == (uintptr_t)wanted;
+    magazine = round_down(link, MAGAZINE_BYTES);
+  }
   return blocks;
+}
+
+static size_t count_depots(pool_t *pool, const void *wanted, bool *found)
+{
+  size_t blocks = 0;
+  ask_begin(pool);
+  for (const depot_t *depot = pool->depots; depot < pool_depots_end(pool); depot++)
+    blocks += count_depot(depot, wanted, found);
+  ask_end(pool);
+  return blocks;
+}
+
+size_t pool_depot_blocks(pool_t *pool)
+{
+  bool found = false;
+  return count_depots(pool, NULL, &found);
 }
 
 bool pool_depot_holds(pool_t *pool, const void *block)
 {
   bool found = false;
-  lock_acquire(&pool->lock);
-  for (depot_t *depot = pool->depots; depot < pool_depots_end(pool); depot++)
-    for (void **magazine = depot->newest; magazine && !found; magazine = magazine_below(magazine))
-      for (void **entry = magazine_top(magazine); *entry && !found; entry--)
-        found = *entry == block;
-  lock_release(&pool->lock);
+  count_depots(pool, block, &found);
   return found;
 }
 
@@ -522,9 +667,22 @@ static void close_unused_slabs(pool_t *pool, size_t least)
     pool_close_slab(pool, current);
 }
 
-void pool_tick(pool_t *pool)
+static uint32_t needs(const pool_t *pool)
 {
-  lock_acquire(&pool->lock);
+  uint32_t needs = 0;
+  for (const depot_t *depot = pool->depots; depot < pool_depots_end(pool); depot++)
+    needs += depot->need;
+  return needs;
+}
+
+/* Nothing is left that time alone would change. */
+static bool is_quiet(const pool_t *pool)
+{
+  return !pool->depot_count && !pool->depot_bound && !pool->taken_again && !needs(pool);
+}
+
+static void tick(pool_t *pool)
+{
   for (depot_t *depot = pool->depots; depot < pool_depots_end(pool); depot++) {
     depot_shrink(pool, depot, depot->count - depot->low, false);   /* many: their system calls would keep one caller for long */
     depot->low = depot->count;
@@ -534,7 +692,59 @@ void pool_tick(pool_t *pool)
   pool->taken_again /= 2;
   if (!pool->out)
     close_unused_slabs(pool, CLOSE_LEAST_BYTES);
+}
+
+void pool_tick(pool_t *pool)
+{
+  lock_acquire(&pool->lock);
+  tick(pool);
   lock_release(&pool->lock);
+}
+
+void pools_begin_tick(void)
+{
+  lock_acquire(&pools_due_lock);
+  __atomic_store_n(&due_left, due_count, __ATOMIC_RELAXED);
+  lock_release(&pools_due_lock);
+}
+
+bool pools_tick_is_under_way(void) { return __atomic_load_n(&due_left, __ATOMIC_RELAXED) != 0; }
+
+static pool_t *next_due(void)
+{
+  lock_acquire(&pools_due_lock);
+  pool_t *pool = due_left ? due_first : NULL;
+  __atomic_store_n(&due_left, pool ? due_left - 1 : 0, __ATOMIC_RELAXED);
+  if (pool)
+    due_leave(pool);
+  lock_release(&pools_due_lock);
+  return pool;
+}
+
+/* Out of the list, but still `due`, so that nobody puts it there meanwhile. */
+static void tick_due(pool_t *pool)
+{
+  lock_acquire(&pool->lock);
+  if (!pool->ended) {
+    tick(pool);
+    if (is_quiet(pool))
+      pool->due = false;
+    else
+      due_enter(pool);
+  }
+  lock_release(&pool->lock);
+}
+
+unsigned pools_tick(unsigned most, uint64_t now_ms)
+{
+  unsigned done = 0;
+  for (pool_t *pool; done < most && (pool = next_due()) != NULL; done++) {
+    space_t *space = pool->space;
+    tick_due(pool);
+    if (space->fixed && space->purgeable)
+      space_tick(space, now_ms);
+  }
+  return done;
 }
 
 void pool_drain(pool_t *pool)
@@ -593,13 +803,15 @@ void pool_reset(pool_t *pool)
     while (pool->slabs[list])
       slab_reset(pool, pool->slabs[list]);
   pool->current = NULL;
-  pool->out = 0;
+  set_figure(&pool->out, 0);
   lock_release(&pool->lock);
 }
 
 void pool_finish(pool_t *pool)
 {
   lock_acquire(&pool->lock);
+  pool->ended = true;
+  leave_due(pool);
   depot_drop(pool);
   for (depot_t *depot = pool->depots; depot < pool_depots_end(pool); depot++) {
     magazines_disown(depot->empties);
@@ -608,6 +820,6 @@ void pool_finish(pool_t *pool)
   for (unsigned list = SLAB_FULL; list < SLAB_LISTS; list++)
     while (pool->slabs[list])
       pool_close_slab(pool, pool->slabs[list]);
-  pool->out = 0;
+  set_figure(&pool->out, 0);
   lock_release(&pool->lock);
 }

@@ -26,6 +26,7 @@
 #define POOL_INTERNAL_H
 
 #include "budget.h"
+#include "size_class.h"
 #include "slab.h"
 
 enum {
@@ -71,12 +72,17 @@ typedef struct pool {
   run_t    *current;          /* the slab with fresh blocks */
   run_t    *slabs[SLAB_LISTS];
   uint32_t  partial_count;    /* slabs in the partial lists */
-  uint32_t  slab_count;
+  size_t    slab_count;
   size_t    out;
   size_t    held_bytes;       /* by the slabs */
   size_t    idle;             /* where it purges: blocks free in slabs that hold memory */
   size_t    taken_again;      /* blocks taken lately that had been used before; halved at a tick */
+
+  bool         due, ended;    /* in the list of pools that a tick has to look at; never again */
+  struct pool *due_next, *due_previous;
 } pool_t;
+
+_Static_assert(BLOCK_ALIGNMENT == 1 << ALIGNMENT_LOG2, "the class map counts in steps of the alignment");
 
 enum { POOL_PLANE_NONE, POOL_PLANE_FRONT, POOL_PLANE_HEAP };
 
@@ -92,11 +98,14 @@ typedef struct pool_make {
   budget_t         *budget;
   uint8_t           plane;
   bool              single_thread;  /* no lock */
+  bool              tight;          /* slabs are as long as leaves little over */
   bool              purges;         /* may give back the memory of blocks while others of their slab are in use */
   depot_t          *depots;         /* DEPOT_SHARDS of them, zeroed; NULL: no thread may keep magazines of it */
 } pool_make_t;
 void pool_init(pool_t *pool, const pool_make_t *make);
 
+/* The shortest slab of a class, in units of that length. */
+size_t pool_slab_least(size_t block_size, unsigned unit_log2);
 
 /* A pool without depots has none to walk. */
 static inline depot_t *pool_depots_end(const pool_t *pool) { return pool->depots ? pool->depots + DEPOT_SHARDS : NULL; }
@@ -136,7 +145,8 @@ void pool_keep_magazine(pool_t *pool, void **top, unsigned shard);
 /* Every block is back at once: the slabs are as if just opened, and stay. */
 void pool_reset(pool_t *pool);
 
-/* The heap ends: slabs go back to the space, magazines to whoever needs one next. */
+/* The heap ends: slabs go back to the space, magazines to whoever needs one next. A tick may look at it for as long as ticks are
+ * not kept away. */
 void pool_finish(pool_t *pool);
 
 /* Blocks without magazines. take: the lowest is stored last; returns how many, possibly fewer than are to be had in several
@@ -145,12 +155,34 @@ typedef enum block_past { BLOCK_USED, BLOCK_FRESH, BLOCK_ZEROED } block_past_t;
 size_t pool_take(pool_t *pool, void **blocks, size_t want, block_past_t *past);
 void   pool_put(pool_t *pool, void *const *blocks, size_t count);
 
-/* What is known of the block around `address`, inside `slab`: its start if it has been handed out and is not free in the slab
- * (so it is with a caller, in a magazine or in the depot), else NULL. */
-void *pool_ask(pool_t *pool, const run_t *slab, const void *address);
+/* One block, if a slab that is there already has one free. */
+bool pool_take_free(pool_t *pool, void **block, block_past_t *past);
+
+/* Which block of a slab an address is in, handed out or not; beyond the last: none. */
+static inline size_t pool_block_index(const pool_t *pool, const run_t *slab, const void *address)
+{
+  return (size_t)((const char *)address - slab->start) * pool->inverse >> INVERSE_SHIFT;
+}
+
+/* Has the block around `address`, inside `slab`, been handed out, and is it not free in the slab (so it is with a caller, in a
+ * magazine or in the depot)? *block: its start, in either case; NULL: it never was a block, or the slab is not the pool's any
+ * more. For a pool of one thread under the lock of the slab's space, which keeps the slab as it is. */
+bool pool_ask(pool_t *pool, const run_t *slab, const void *address, char **block);
+
+/* Which of the blocks 64 * w and on of `slab`, a slab of the pool at `start`, are out of it: *live has a bit for each. False: there are
+ * no more, or the slab is gone. */
+bool pool_live_word(pool_t *pool, const run_t *slab, const char *start, size_t w, uint64_t *live);
 
 /* Depot magazines that no one needed since the last call go back to the slabs, unused slabs to the space. */
 void pool_tick(pool_t *pool);
+
+/* Only pools that were used since their last tick, or have something left for the next, are due: a process may have very many.
+ * pools_begin_tick() says that all of those have to be looked at, pools_tick() looks at some of them and returns how many. The
+ * caller holds what keeps pools from ending. */
+void     pools_begin_tick(void);
+bool     pools_tick_is_under_way(void);
+unsigned pools_tick(unsigned most, uint64_t now_ms);
+extern lock_t pools_due_lock;
 
 /* Everything that can go back does. */
 void pool_drain(pool_t *pool);

@@ -44,7 +44,10 @@ static inline size_t size_class_medium(size_t size) { return size_class_table[(s
 /* Any size up to SIZE_MAX_CLASS; a size of 0 gets the class of 1. */
 unsigned size_class_of(size_t size);
 
-/* The block size of a class, bytes; 0 for class 0. */
-extern INTERNAL const uint32_t size_class_size[CLASS_COUNT];
+/* The block size of a class, bytes, and half of it: a block that is to hold more than that, and no more than all, stays where it is.
+ * 0 for class 0. They stand together, so that realloc() finds both with one address. */
+typedef struct size_class_range { uint32_t size, half; } size_class_range_t;
+extern INTERNAL const size_class_range_t size_class_range[CLASS_COUNT];
+static inline uint32_t size_class_size(size_t c) { return size_class_range[c].size; }
 
 #endif

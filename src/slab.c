@@ -5,6 +5,8 @@
 void slab_init(run_t *slab, arena_t *arena, void *owner, unsigned size_class, size_t block_size)
 {
   size_t capacity = run_bytes(arena, slab) / block_size;
+  if (!arena->long_bitmaps)
+    capacity = min_size(capacity, SHORT_BITMAP_WORDS * WORD_BITS);   /* an eighth of 8 KiB in blocks of 16 bytes is given up */
   slab->size_class = (uint8_t)size_class;
   slab->capacity = (uint32_t)capacity;
   slab->quarter = (uint16_t)(capacity / 4);

@@ -13,7 +13,7 @@
 #ifndef SLAB_H
 #define SLAB_H
 
-#include "arena.h"
+#include "space.h"
 
 /* i = offset * inverse >> INVERSE_SHIFT is offset / size without a division: exact while offset * size < 2^INVERSE_SHIFT,
  * which holds for a slab of up to 8 blocks of 256 KiB. */

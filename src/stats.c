@@ -4,6 +4,7 @@
 #include "front/object_pool.h"
 #include "heap.h"
 #include "metadata.h"
+#include "option.h"
 #include "os/fatal.h"
 #include <errno.h>
 #include <tidepool/heap.h>
@@ -29,25 +30,26 @@ static pool_figures_t figures_of(pool_t *pool)
 {
   size_t threads = pool->cached ? cached_in_threads(pool) : 0;
   size_t cached = threads + pool_depot_blocks(pool);
-  lock_acquire(&pool->lock);
-  size_t out = pool->out, slabs = pool->slab_count, held = pool->held_bytes;
-  lock_release(&pool->lock);
+  size_t out = __atomic_load_n(&pool->out, __ATOMIC_RELAXED), slabs = __atomic_load_n(&pool->slab_count, __ATOMIC_RELAXED);
+  size_t held = __atomic_load_n(&pool->held_bytes, __ATOMIC_RELAXED);
   cached = min_size(cached, out);
   return (pool_figures_t){.block_size = pool->block_size, .live_blocks = out - cached, .cached_blocks = cached, .slabs = slabs,
-                          .held_bytes = held, .idle_bytes = held - out * pool->block_size};
+                          .held_bytes = held, .idle_bytes = held - min_size(held, out * pool->block_size)};
 }
 
 /* What the space holds beyond blocks is put down to the default heap: nobody else has it. */
 static void add_process_figures(pool_stats_t *stats)
 {
+  static size_t most_seen;   /* under the lock */
   space_t *space = &space_of_process;
   lock_acquire(&space->lock);
-  size_t dirty = space->dirty_units << UNIT_LOG2;
+  size_t dirty = (space->dirty_units << UNIT_LOG2) + huge_kept_bytes() + space_left_bytes();
   stats->purged_bytes = space->purged_bytes;
-  lock_release(&space->lock);
   stats->idle_bytes += dirty;
   stats->held_bytes += dirty + metadata_bytes();
-  stats->peak_held_bytes = max_size(stats->peak_held_bytes, stats->held_bytes);
+  most_seen = max_size(most_seen, max_size(stats->peak_held_bytes, stats->held_bytes));
+  stats->peak_held_bytes = most_seen;
+  lock_release(&space->lock);
 }
 
 /* The units of a prepaid region that serve nothing are held all the same. */
@@ -61,6 +63,21 @@ static void add_region_figures(pool_stats_t *stats, heap_t *heap)
   lock_release(&space->lock);
 }
 
+/* The default heap's are in part with the threads that keep spare runs. */
+static void large_figures(const heap_t *heap, size_t *blocks, size_t *bytes)
+{
+  *blocks = __atomic_load_n(&heap->large_blocks, __ATOMIC_RELAXED);
+  *bytes = __atomic_load_n(&heap->large_bytes, __ATOMIC_RELAXED);
+  if (heap != &heap_front)
+    return;
+  lock_acquire(&threads_lock);
+  for (thread_t *thread = threads_first(); thread; thread = thread->next) {
+    *blocks += __atomic_load_n(&thread->spares.live_blocks, __ATOMIC_RELAXED);
+    *bytes += __atomic_load_n(&thread->spares.live_bytes, __ATOMIC_RELAXED);
+  }
+  lock_release(&threads_lock);
+}
+
 bool pool_heap_stats(pool_heap_t *heap, pool_stats_t *stats)
 {
   if (!heap || !stats) {
@@ -69,29 +86,27 @@ bool pool_heap_stats(pool_heap_t *heap, pool_stats_t *stats)
   }
   if (heap->mark != HEAP_LIVE_MARK)
     fatal_misuse("pool_heap_stats", heap, NOT_A_HEAP_TEXT);
-  *stats = (pool_stats_t){.budget = heap->budget.limit, .held_bytes = budget_held(&heap->budget)};
-  for (unsigned c = 1; c < CLASS_COUNT; c++) {
-    pool_t *pool = published_pool(heap, c);
-    if (!pool)
-      continue;
+  *stats = (pool_stats_t){.budget = budget_limit(&heap->budget), .held_bytes = budget_held(&heap->budget)};
+  FOR_EACH_POOL(pool, heap) {
     pool_figures_t f = figures_of(pool);
     stats->live_blocks += f.live_blocks;
     stats->live_bytes += f.live_blocks * f.block_size;
     stats->cached_bytes += f.cached_blocks * f.block_size;
     stats->idle_bytes += f.idle_bytes;
   }
-  lock_acquire(&heap->lock);
-  stats->live_blocks += heap->large_blocks;
-  stats->live_bytes += heap->large_bytes;
-  lock_release(&heap->lock);
-  stats->peak_held_bytes = __atomic_load_n(&heap->budget.peak, __ATOMIC_RELAXED);
+  size_t blocks, large, large_held = __atomic_load_n(&heap->large_held, __ATOMIC_RELAXED);
+  large_figures(heap, &blocks, &large);
+  stats->live_blocks += blocks;
+  stats->live_bytes += large;
+  stats->idle_bytes += large_held - min_size(large, large_held);
+  stats->peak_held_bytes = budget_peak(&heap->budget);
   stats->exhausted_count = __atomic_load_n(&heap->exhausted_count, __ATOMIC_RELAXED);
   stats->retried_count = __atomic_load_n(&heap->retried_count, __ATOMIC_RELAXED);
   stats->overflowed_count = __atomic_load_n(&heap->overflowed_count, __ATOMIC_RELAXED);
   stats->purged_bytes = __atomic_load_n(&heap->purged_bytes, __ATOMIC_RELAXED);
   if (heap == &heap_front)
     add_process_figures(stats);
-  else if (heap->region)
+  else if (heap->region_kind)
     add_region_figures(stats, heap);
   return true;
 }
@@ -119,12 +134,12 @@ static void write_pool(text_t *text, const pool_figures_t *f, bool first)
 
 static void write_large(text_t *text, heap_t *heap)
 {
-  lock_acquire(&heap->lock);
-  size_t blocks = heap->large_blocks, held = heap->large_bytes;
-  lock_release(&heap->lock);
+  size_t blocks, live;
+  large_figures(heap, &blocks, &live);
   text_string(text, "],\"large\":{\"live_blocks\":");
   text_number(text, blocks);
-  number(text, "held_bytes", held);
+  number(text, "live_bytes", live);
+  number(text, "held_bytes", __atomic_load_n(&heap->large_held, __ATOMIC_RELAXED));
   text_char(text, '}');
 }
 
@@ -147,9 +162,8 @@ static void write_heap(text_t *text, heap_t *heap)
   number(text, "purged_bytes", s.purged_bytes);
   text_string(text, ",\"pools\":[");
   bool first = true;
-  for (unsigned c = 1; c < CLASS_COUNT; c++) {
-    pool_t *pool = published_pool(heap, c);
-    pool_figures_t f = pool ? figures_of(pool) : (pool_figures_t){0};
+  FOR_EACH_POOL(pool, heap) {
+    pool_figures_t f = figures_of(pool);
     if (!f.slabs)
       continue;
     write_pool(text, &f, first);

@@ -9,8 +9,10 @@ import re
 import sys
 import tempfile
 
-HEAP_AND_BELOW = {"heap", "heap_life", "magazine", "thread", "pool", "slab", "arena", "class_map", "huge", "guard",
-                  "size_class", "budget", "metadata", "option", "os", "base"}
+HEAP_AND_BELOW = {"heap", "heap_life", "magazine", "thread", "pool", "slab", "space", "arena", "run", "class_map", "huge", "guard",
+                  "gate", "size_class", "budget", "metadata", "option", "os", "base"}
+# The files that heap.h declares beside heap.c.
+PART_OF_HEAP = HEAP_AND_BELOW - {"heap_life"}
 EVERYTHING = object()
 
 # A unit is a folder that holds a leaf toolbox (base, os) or the name of a .c/.h pair; each may include itself.
@@ -18,19 +20,29 @@ MAY_INCLUDE = {
     "base": set(),
     "os": {"base"},
     "size_class": {"base"},
-    "budget": {"base"},
     "option": {"os", "base"},
-    "metadata": {"os", "base"},
+    "budget": {"os", "base"},
+    "gate": {"os", "base"},
     "class_map": {"os", "base"},
-    "arena": {"class_map", "budget", "option", "size_class", "os", "base"},
-    "slab": {"arena", "size_class", "base"},
-    "huge": {"arena", "metadata", "size_class", "os", "base"},
+    "metadata": {"class_map", "os", "base"},
+    "run": {"class_map", "base"},
+    "arena": {"run", "class_map", "os", "base"},
+    "space": {"arena", "class_map", "budget", "option", "os", "base"},
+    "purge": {"space", "gate", "option", "os", "base"},
+    "huge": {"gate", "metadata", "option", "os", "base"},
+    "slab": {"space", "base"},
     "guard": {"size_class", "os", "base"},
-    "pool": {"slab", "budget", "metadata", "os", "base"},
+    "pool": {"slab", "size_class", "budget", "metadata", "os", "base"},
     "magazine": {"pool", "thread", "metadata", "class_map", "os", "base"},
     "thread": {"pool", "magazine", "metadata", "class_map", "os", "base"},
     "heap": HEAP_AND_BELOW,
+    "startup": PART_OF_HEAP,
+    "tick": PART_OF_HEAP,
+    "large": PART_OF_HEAP,
+    "locate": PART_OF_HEAP,
+    "allocate": PART_OF_HEAP,
     "heap_life": HEAP_AND_BELOW,
+    "walk": HEAP_AND_BELOW,
     "front/pool_front": HEAP_AND_BELOW | {"check"},
     "front/heap_front": HEAP_AND_BELOW | {"check", "front/pool_front"},
     "front/object_pool": HEAP_AND_BELOW | {"check"},
@@ -112,11 +124,16 @@ GOOD_TREE = {
     "os/os.h": '#include "base/bits.h"\n',
     "os/linux.c": '#include "os/os.h"\n#include <sys/mman.h>\n#ifdef __linux__\n#endif\n',
     "class_map.h": '#include "base/bits.h"\n',
-    "arena.h": '#include "class_map.h"\n#include "os/os.h"\n',
+    "run.h": '#include "class_map.h"\n',
+    "arena.h": '#include "run.h"\n#include "os/os.h"\n',
     "arena.c": '#include "arena.h"\n#include <string.h>\n',
-    "slab.h": '#include "arena.h"\n',
+    "space.h": '#include "arena.h"\n',
+    "purge.c": '#include "space.h"\n',
+    "slab.h": '#include "space.h"\n',
     "pool.h": '#include "slab.h"\n',
     "heap.h": '#include "pool.h"\n#include <tidepool/heap.h>\n',
+    "heap_life.h": '#include "heap.h"\n',
+    "walk.c": '#include "heap_life.h"\n',
     "check.h": '#include "heap.h"\n',
     "front/pool_front.c": '#include "heap.h"\n#include "check.h"\n#include <tidepool.h>\n',
 }
@@ -127,6 +144,8 @@ BAD_FILES = [
     ("arena_extra.c", '#include "arena.h"\n', "has no row"),
     ("class_map.c", '#include "arena.h"\n', "class_map may not include arena"),
     ("slab.c", '  #  include "pool.h"\n', "slab may not include pool"),
+    ("arena.c", '#include "space.h"\n', "arena may not include space"),
+    ("locate.c", '#include "heap_life.h"\n', "locate may not include heap_life"),
     ("heap.c", '#include "check.h"\n', "heap may not include check"),
     ("pool.c", "#include <tidepool/pool.h>\n", "may not include the public"),
     ("thread.c", "#include <sys/mman.h>\n", "belongs to os"),

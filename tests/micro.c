@@ -3,7 +3,7 @@
  * Patterns of allocation whose instructions instructions.py counts. Only malloc and its family are called, so that any
  * allocator can be measured; the patterns and their names are those of the figures in the documentation.
  *
- * usage: micro PATTERN COUNT    (COUNT: how often a block is allocated and freed) */
+ * usage: micro PATTERN COUNT    (COUNT: how often a block is allocated and freed; holes100k: a tenth as often) */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -102,6 +102,22 @@ static void remote(size_t size, long count)
   }
 }
 
+/* Every other of many blocks goes: a block that needs more room than each of the holes has is looked for above them all. */
+static void over_holes(size_t size, long count)
+{
+  enum { HOLES = 2000 };
+  static void *held[2 * HOLES];
+  for (size_t i = 0; i < 2 * HOLES; i++)
+    held[i] = malloc(size / 2 + 1);
+  for (size_t i = 0; i < 2 * HOLES; i += 2)
+    free(held[i]);
+  for (; count > 0; count -= BATCH) {
+    fill(BATCH / 10, size);
+    for (long i = 0; i < BATCH / 10; i++)
+      free(slots[i]);
+  }
+}
+
 static const struct {
   const char *name;
   void (*run)(size_t size, long count);
@@ -110,6 +126,7 @@ static const struct {
   {"pair16", pairs, 16},     {"pair200", pairs, 200},  {"pair2000", pairs, 2000}, {"pair20000", pairs, 20000},
   {"fifo64", fifo, 64},      {"lifo64", lifo, 64},     {"mixed256", mixed, 256},  {"mixed8k", mixed, 8192},
   {"calloc64", zeroed, 64},  {"realloc", resized, 100}, {"remote64", remote, 64},
+  {"pair100k", pairs, 100000}, {"holes100k", over_holes, 100000},
 };
 
 int main(int argc, char **argv)

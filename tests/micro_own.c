@@ -6,7 +6,7 @@
 #include <string.h>
 #include <tidepool.h>
 
-enum { SIZE = 64, CAPACITY = 1000 };
+enum { SIZE = 64, CAPACITY = 1000, SMALL_HEAP = 100, LARGE_HEAP = 20000 };
 
 static void use(void *block) { __asm__ volatile("" : : "r"(block) : "memory"); }
 
@@ -57,12 +57,54 @@ static void object_single(long count) { get_and_put(&(work_t){.pool = pool_of(OB
 static void object_shared(long count) { get_and_put(&(work_t){.pool = pool_of(0), .count = count}); }
 static void object_threads(long count) { in_another_thread(get_and_put, &(work_t){.pool = pool_of(0), .count = count}); }
 
+static void fill(pool_heap_t *heap, long count)
+{
+  while (count-- > 0)
+    use(pool_heap_alloc(heap, SIZE));
+}
+
+/* No block is freed: the end of all of them is one call, and that of the heap another. */
+static void heap_reset(long count)
+{
+  pool_heap_t *heap = pool_heap_create(NULL);
+  for (; count > 0; count -= LARGE_HEAP) {
+    fill(heap, LARGE_HEAP);
+    pool_heap_reset(heap);
+  }
+}
+
+static void heap_life(long count)
+{
+  for (; count > 0; count -= SMALL_HEAP) {
+    pool_heap_t *heap = pool_heap_create(NULL);
+    fill(heap, SMALL_HEAP);
+    pool_heap_destroy(heap);
+  }
+}
+
+/* Large blocks, which are looked up by address, beside many heaps in memory of the caller. */
+static void beside_guests(long count)
+{
+  enum { GUESTS = 2000, ROOM = 16 << 10, LARGE = 300000 };
+  pool_heap_t *heap = pool_heap_create(NULL);
+  for (int i = 0; i < GUESTS; i++)
+    use(pool_heap_create(&(pool_heap_options_t){.memory = pool_alloc(ROOM), .memory_size = ROOM}));
+  for (; count > 0; count--) {
+    void *block = pool_heap_alloc(heap, LARGE);
+    use(block);
+    pool_free(block);
+  }
+}
+
 static const struct {
   const char *name;
   void (*run)(long count);
 } patterns[] = {
   {"heap64", heap},
   {"heap64_of_another", heap_of_another},
+  {"heap_reset", heap_reset},
+  {"heap_life", heap_life},
+  {"beside_guests", beside_guests},
   {"object_single", object_single},
   {"object_shared", object_shared},
   {"object_threads", object_threads},

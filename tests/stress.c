@@ -35,7 +35,7 @@ enum {
   BATCH = 64,
   BYTES_EACH = 48 << 20,             /* a thread keeps no more than that */
   ROUND_LEAST_MS = 20, ROUND_MOST_MS = 120,
-  CHILD_SECONDS = 60,
+  STUCK_SECONDS = 600,               /* a child that takes longer waits for something that never comes */
   SHARED = 4,                        /* heaps that all use; the last has no limit */
   HEAP_BOARD = 8,                    /* heaps left for whoever comes by */
   HEAP_BLOCKS = 150,
@@ -459,7 +459,7 @@ static void live_on(worker_t *worker)
 
 static void wait_for_child(pid_t child)
 {
-  uint64_t limit = now_ms() + CHILD_SECONDS * 1000;
+  uint64_t limit = now_ms() + STUCK_SECONDS * 1000;
   int status = 0;
   pid_t got;
   while ((got = waitpid(child, &status, WNOHANG)) == 0 || (got < 0 && errno == EINTR)) {

@@ -4,6 +4,7 @@
 usage: symbols.py tidepool LIBRARY HEADER...
        symbols.py malloc LIBRARY"""
 
+import os
 import pathlib
 import re
 import subprocess
@@ -28,7 +29,7 @@ MOST_THREAD_LOCAL_BYTES = 1344
 
 
 def output_of(*command):
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"}).stdout
 
 
 def dynamic_symbols(library, which):

@@ -10,7 +10,8 @@
  *     pool_heap_destroy(heap);                     (instead of XML_ParserFree)
  *
  * Every call that may allocate for a parser, XML_ParserCreate_MM and XML_Parse above all, belongs between the two; without a
- * heap it fails. Blocks grow and go back where they came from, whatever the thread's heap is then.
+ * heap it fails. Blocks grow and go back where they came from, whatever the thread's heap is then: with pool_realloc and pool_free.
+ * So the heap's `memory` must be no block of up to 32 KiB of the default heap, nor in one; any other buffer is fine.
  *
  * The current heap is a variable of the file that includes this: let one file of a program make and drive its parsers. */
 #ifndef TIDEPOOL_EXPAT_H

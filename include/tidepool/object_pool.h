@@ -11,11 +11,19 @@
  * Sizes are bytes, capacities objects. Success leaves errno as it was.
  *
  * Cost: get and put are O(1) and touch neither the system nor the object. In a pool without hooks, a get and the put of the
- * object that was put last are eleven instructions together, some twenty where the pool is not OBJECT_POOL_SINGLE_THREAD but the
- * process has one thread; any others some hundred each, with a lock where there are threads.
+ * object that was put last are fifteen instructions together, twenty-five where the pool is not OBJECT_POOL_SINGLE_THREAD but
+ * the process has one thread; any others some hundred each, with a lock where there are threads.
+ *
+ * No pool: with NULL for the pool every call does nothing and returns NULL, false, 0 or the handle {0, 0}, and errno is EINVAL.
+ * Only object_pool_destroy(NULL) is no error.
  *
  * Misuse (a put of anything but a live object of this pool or of one it overflows to) ends the program, always:
- *     tidepool: object_pool_put(0x7f0123456789): not a live object of pool "sparks" */
+ *     tidepool: object_pool_put(0x7f0123456789): not a live object of pool "sparks"
+ *
+ * Any call with a pool that was destroyed, or dropped with its heap, ends the program where it is seen. It is seen until the
+ * memory of the pool's own record is in use again, by its heap or by the owner of the heap's memory; what such a call does then
+ * is undefined:
+ *     tidepool: object_pool_get(0x7f0123456700): not a live object pool */
 #ifndef TIDEPOOL_OBJECT_POOL_H
 #define TIDEPOOL_OBJECT_POOL_H
 
@@ -115,7 +123,7 @@ typedef struct object_pool_handle { uint32_t index, generation; } object_pool_ha
 /* The handle of a live object, of this pool or served by its overflow pool; {0, 0} for anything else. */
 POOL_API object_pool_handle_t object_pool_handle(const object_pool_t *pool, const void *object) POOL_NOEXCEPT;
 
-/* The object, or NULL once that use of it has ended: by put, put_all, eviction or shrink. Handles repeat after 2^32 uses of one object. */
+/* The object, or NULL once that use of it has ended: by put, put_all, eviction or shrink. Handles repeat after 2^31 uses of one object. */
 POOL_API void *object_pool_resolve(const object_pool_t *pool, object_pool_handle_t handle) POOL_NOEXCEPT;
 
 /* OBJECT_POOL_DEFINE(particles, struct particle) defines particles_t and particles_create(), particles_get(), ...: the functions

@@ -13,7 +13,8 @@
  *
  * Misuse (a pointer that is no block, a block freed twice) ends the program with one line on standard error and abort():
  *     tidepool: pool_free(0x7f0123456789): not a block of any heap
- * at once where free can see it, otherwise when the magazine that holds the block is emptied. */
+ * at once for an address that is not aligned or not of the library, for a large block, and for the block of its size that the
+ * thread freed last; otherwise when the magazine that holds the block is emptied. */
 #ifndef TIDEPOOL_POOL_H
 #define TIDEPOOL_POOL_H
 
@@ -36,8 +37,8 @@ POOL_API void *pool_zalloc(size_t size) POOL_NOEXCEPT POOL_RETURNS_BLOCK(1);
 POOL_API void *pool_calloc(size_t count, size_t size) POOL_NOEXCEPT POOL_RETURNS_BLOCK(1, 2);
 
 /* The block with its size changed to `size`, moved if need be; its contents are kept up to the smaller of both sizes.
- * A NULL block: pool_alloc(size). Size 0: frees the block and returns NULL. A size between half of and all of
- * pool_usable_size(block) does not move it. NULL and ENOMEM: the old block is untouched and still the caller's. */
+ * A NULL block: pool_alloc(size). Size 0: frees the block and returns NULL. A size of more than half and at most
+ * all of pool_usable_size(block) does not move it. NULL and ENOMEM: the old block is untouched and still the caller's. */
 POOL_API void *pool_realloc(void *block, size_t size) POOL_NOEXCEPT __attribute__((warn_unused_result, alloc_size(2)));
 
 /* A block whose address is a multiple of `alignment`. NULL and EINVAL: the alignment is not a power of two. */
@@ -65,7 +66,7 @@ POOL_API size_t pool_usable_size(const void *block) POOL_NOEXCEPT;
 POOL_API size_t pool_good_size(size_t size) POOL_NOEXCEPT __attribute__((const));
 
 /* Gives idle memory of the process-wide manager beyond `keep` bytes back to the system; returns the bytes given.
- * Takes the calling thread's spare blocks back first. Costs some microseconds for each MiB given. */
+ * Takes the calling thread's spare blocks back first; those of other threads stay. Some microseconds for each MiB given. */
 POOL_API size_t pool_trim(size_t keep) POOL_NOEXCEPT;
 
 /* Questions about any address at all: foreign and interior addresses get an answer, never a crash. Exact when no other

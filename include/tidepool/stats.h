@@ -19,7 +19,7 @@ POOL_BEGIN_DECLS
 typedef struct pool_stats {
   size_t   budget;           /* bytes; 0: no limit */
   size_t   held_bytes;       /* taken from the system or the caller's buffer and not given back */
-  size_t   peak_held_bytes;  /* the most held_bytes has been */
+  size_t   peak_held_bytes;  /* the most held_bytes has been; of the default heap what was free is counted when somebody asks */
   size_t   live_bytes;       /* usable bytes of live blocks */
   size_t   live_blocks;
   size_t   cached_bytes;

@@ -53,7 +53,7 @@ size_t bits_previous_set(const uint64_t *map, size_t from)
 {
   size_t w = from / WORD_BITS;
   uint64_t word = __atomic_load_n(&map[w], __ATOMIC_RELAXED) & ~(uint64_t)0 >> (WORD_BITS - 1 - from % WORD_BITS);
-  while (!word)
+  while (!word && w)
     word = __atomic_load_n(&map[--w], __ATOMIC_RELAXED);
-  return w * WORD_BITS + log2_floor(word);
+  return word ? w * WORD_BITS + log2_floor(word) : 0;
 }

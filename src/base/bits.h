@@ -13,6 +13,9 @@
 #define INTERNAL    __attribute__((visibility("hidden")))   /* on variables of hot paths: no detour through the GOT */
 #define COLD        __attribute__((noinline, cold))
 
+/* Of functions that look at what its owner may change at any moment, without a lock. */
+#define READS_BESIDE_OWNER __attribute__((noinline, no_sanitize("thread")))
+
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
 #define GIB ((size_t)1 << 30)
@@ -44,7 +47,7 @@ size_t bits_count(const uint64_t *map, size_t from, size_t to);
 size_t bits_next_set(const uint64_t *map, size_t from, size_t to);
 size_t bits_next_clear(const uint64_t *map, size_t from, size_t to);
 
-/* The last set bit at or below `from`; there must be one. */
+/* The last set bit at or below `from`; 0 if there is none. */
 size_t bits_previous_set(const uint64_t *map, size_t from);
 
 #endif

@@ -10,11 +10,6 @@
 
 /* ---- the fast path: the calling thread's cache of the heap, if the heap's place in its record is the heap's ---- */
 
-static inline bool is_placed(const thread_t *thread, const heap_t *heap)
-{
-  return OWNER_LOAD(thread->heap_at[thread_place(heap)]) == heap;
-}
-
 static inline loaded_t *loaded_of(const thread_t *thread, const heap_t *heap, size_t size_class)
 {
   return &thread->cache_at[thread_place(heap)]->of[size_class];
@@ -30,7 +25,30 @@ static void *no_heap(const heap_t *heap, const char *call)
   return NULL;
 }
 
-NOINLINE static void *alloc_slow(heap_t *heap, size_t size, bool zero, const char *call)
+/* Of a heap whose magazines others may reach for: NULL, false if they are not in their place. */
+static void *pop_within_reach(thread_t *thread, const heap_t *heap, size_t size_class)
+{
+  void *block = NULL;
+  thread_set_busy(thread);
+  if (likely(thread_has_within_reach(thread, heap)))
+    block = MAGAZINE_POP(loaded_of(thread, heap, size_class));
+  thread_leave(thread);
+  return block;
+}
+
+static bool push_within_reach(thread_t *thread, const heap_t *heap, void *block)
+{
+  bool done = false;
+  thread_set_busy(thread);
+  if (likely(thread_has_within_reach(thread, heap))) {
+    loaded_t *loaded = loaded_of(thread, heap, class_map_of_heap_block(block));
+    done = likely(loaded->top != block) && MAGAZINE_PUSH(loaded, block);
+  }
+  thread_leave(thread);
+  return done;
+}
+
+NOINLINE static void *alloc_slower(heap_t *heap, size_t size, bool zero, const char *call)
 {
   if (unlikely(!is_live(heap)))
     return no_heap(heap, call);
@@ -39,8 +57,20 @@ NOINLINE static void *alloc_slow(heap_t *heap, size_t size, bool zero, const cha
   return heap_allocate(heap, size, 1, zero);
 }
 
+NOINLINE static void *alloc_slow(heap_t *heap, size_t size)
+{
+  thread_t *thread = thread_self;
+  void *block = NULL;
+  if (likely(size <= SIZE_CACHED && thread_has_within_reach(thread, heap)))
+    block = pop_within_reach(thread, heap, size <= SIZE_LINEAR ? size_class_linear(size) : size_class_medium(size));
+  return likely(block) ? block : alloc_slower(heap, size, false, "pool_heap_alloc");
+}
+
 NOINLINE static void free_slow(heap_t *heap, void *block)
 {
+  thread_t *thread = thread_self;
+  if (likely(thread_has_within_reach(thread, heap) && push_within_reach(thread, heap, block)))
+    return;
   if (unlikely(!is_live(heap)))
     no_heap(heap, "pool_heap_free");
   else if (block)
@@ -51,9 +81,9 @@ NOINLINE static void *alloc_medium(heap_t *heap, size_t size)
 {
   const thread_t *thread = thread_self;
   void *block = NULL;
-  if (likely(size <= SIZE_CACHED && is_placed(thread, heap)))
+  if (likely(size <= SIZE_CACHED && thread_has_placed(thread, heap)))
     block = MAGAZINE_POP(loaded_of(thread, heap, size_class_medium(size)));
-  return likely(block) ? block : alloc_slow(heap, size, false, "pool_heap_alloc");
+  return likely(block) ? block : alloc_slow(heap, size);
 }
 
 void *pool_heap_alloc(pool_heap_t *heap, size_t size)
@@ -62,21 +92,26 @@ void *pool_heap_alloc(pool_heap_t *heap, size_t size)
     return alloc_medium(heap, size);
   const thread_t *thread = thread_self;
   void *block = NULL;
-  if (likely(is_placed(thread, heap)))
+  if (likely(thread_has_placed(thread, heap)))
     block = MAGAZINE_POP(loaded_of(thread, heap, size_class_linear(size)));
-  return likely(block) ? block : alloc_slow(heap, size, false, "pool_heap_alloc");
+  return likely(block) ? block : alloc_slow(heap, size);
 }
 
 void pool_heap_free(pool_heap_t *heap, void *block)
 {
   const thread_t *thread = thread_self;
-  if (unlikely(!is_placed(thread, heap) || !MAGAZINE_PUSH(loaded_of(thread, heap, class_map_of_heap_block(block)), block)))
+  if (unlikely(!thread_has_placed(thread, heap))) {
+    free_slow(heap, block);
+    return;
+  }
+  loaded_t *loaded = loaded_of(thread, heap, class_map_of_heap_block(block));
+  if (unlikely(loaded->top == block || !MAGAZINE_PUSH(loaded, block)))
     free_slow(heap, block);
 }
 
 /* ---- the rest of the family ---- */
 
-void *pool_heap_zalloc(pool_heap_t *heap, size_t size) { return alloc_slow(heap, size, true, "pool_heap_zalloc"); }
+void *pool_heap_zalloc(pool_heap_t *heap, size_t size) { return alloc_slower(heap, size, true, "pool_heap_zalloc"); }
 
 void *pool_heap_calloc(pool_heap_t *heap, size_t count, size_t size)
 {
@@ -85,7 +120,7 @@ void *pool_heap_calloc(pool_heap_t *heap, size_t count, size_t size)
     return no_heap(heap, "pool_heap_calloc");
   if (unlikely(__builtin_mul_overflow(count, size, &bytes)))
     return heap_exhausted(heap);
-  return alloc_slow(heap, bytes, true, "pool_heap_calloc");
+  return alloc_slower(heap, bytes, true, "pool_heap_calloc");
 }
 
 void *pool_heap_realloc(pool_heap_t *heap, void *block, size_t size)

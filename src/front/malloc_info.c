@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * mallinfo(), mallinfo2() and malloc_stats(): figures in glibc's form. */
-#include "os/os.h"
+#include "os/lock.h"
 #include <malloc.h>
 #include <tidepool/heap.h>
 #include <tidepool/stats.h>
@@ -40,10 +40,13 @@ EXPORT struct mallinfo mallinfo(void)
 
 EXPORT void malloc_stats(void)
 {
+  static lock_t lock;
   static char line[16 << 10];
+  lock_acquire(&lock);
   size_t length = pool_heap_stats_json(pool_heap_default(), line, sizeof line - 1);
   if (length > sizeof line - 2)
     length = sizeof line - 2;
   line[length++] = '\n';
   os_write_error(line, length);
+  lock_release(&lock);
 }

@@ -1,51 +1,210 @@
 /* SPDX-License-Identifier: MIT
- * C++ new and delete, by their mangled names, so that no C++ runtime is needed to build or to load this.
+ * C++ new and delete, by their mangled names, so that no C++ runtime is needed to build or to load this. What new needs of a
+ * runtime, the new-handler and the throwing of std::bad_alloc, it needs where memory is exhausted, and looks for it then.
  *
  * Built with -fexceptions: std::bad_alloc passes through these frames. */
 #include "front/pool_front.h"
 #include "os/fatal.h"
+#include "os/thread_local.h"
+#include <dlfcn.h>
+#include <errno.h>
 
 #define EXPORT __attribute__((visibility("default")))
 
 typedef void (*new_handler_t)(void);
 
-/* libstdc++'s, if the program has it: std::get_new_handler() and std::__throw_bad_alloc(). */
+/* ---- the C++ runtime ---- */
+
+/* The runtime that was there when the program was loaded: std::get_new_handler() and std::__throw_bad_alloc(). These take no
+ * lock of the loader, which a look-up does. */
 extern new_handler_t _ZSt15get_new_handlerv(void) __attribute__((weak));
 extern void _ZSt17__throw_bad_allocv(void) __attribute__((weak));
 
-static bool call_new_handler(void)
+/* The handle is closed at once. The runtime stays, because whoever called new is on the stack and depends on it. */
+static void *find_in_library(const char *file, const char *name)
 {
-  new_handler_t handler = _ZSt15get_new_handlerv ? _ZSt15get_new_handlerv() : NULL;
-  if (handler)
-    handler();
-  return handler != NULL;
+  void *library = dlopen(file, RTLD_LAZY | RTLD_NOLOAD), *found = NULL;
+  if (library) {
+    found = dlsym(library, name);
+    dlclose(library);
+  }
+  return found;
 }
+
+/* In what the library that has this code sees. */
+static void *find_near(const void *code, const char *name)
+{
+  Dl_info library;
+  return dladdr(code, &library) ? find_in_library(library.dli_fname, name) : NULL;
+}
+
+static void *find_in_runtime(const char *name)
+{
+  void *found = find_in_library("libstdc++.so.6", name);
+  return found ? found : find_in_library("libc++.so.1", name);
+}
+
+static bool are_of_one_library(const void *a, const void *b)
+{
+  Dl_info of_a, of_b;
+  return dladdr(a, &of_a) && dladdr(b, &of_b) && of_a.dli_fbase == of_b.dli_fbase;
+}
+
+/* Where the loader would look on behalf of `caller`: in what all see, then in what only its library sees, which may have the
+ * runtime inside it. Last, by name, for a caller that the loader does not know. */
+static void *find(const char *name, const void *caller)
+{
+  int error = errno;
+  void *found = dlsym(RTLD_DEFAULT, name);
+  if (!found)
+    found = find_near(caller, name);
+  if (!found)
+    found = find_in_runtime(name);
+  errno = error;
+  return found;
+}
+
+typedef new_handler_t get_new_handler_t(void);
+
+static get_new_handler_t *find_get_new_handler(const void *caller)
+{
+  return _ZSt15get_new_handlerv ? _ZSt15get_new_handlerv : (get_new_handler_t *)find("_ZSt15get_new_handlerv", caller);
+}
+
+static new_handler_t get_new_handler(const void *caller)
+{
+  get_new_handler_t *get = find_get_new_handler(caller);
+  return get ? get() : NULL;
+}
+
+/* throw std::bad_alloc(), as a compiler for the Itanium C++ ABI has it: the object is no more than a pointer to the functions
+ * in its virtual table, behind the offset to the top and the type. A runtime inside a plug-in has what its users throw and
+ * catch, but std::__throw_bad_alloc() only if its containers need it. */
+COLD static void throw_by_hand(const void *caller)
+{
+  enum { VIRTUAL_TABLE_HEAD = 2 * sizeof(void *) };
+  void *(*make)(size_t) = (void *(*)(size_t))find("__cxa_allocate_exception", caller);
+  void (*throw)(void *, void *, void (*)(void *)) = (void (*)(void *, void *, void (*)(void *)))find("__cxa_throw", caller);
+  void (*end)(void *) = (void (*)(void *))find("_ZNSt9bad_allocD1Ev", caller);
+  void *type = find("_ZTISt9bad_alloc", caller);
+  char *table = find("_ZTVSt9bad_alloc", caller);
+  if (!make || !throw || !end || !type || !table)
+    return;
+  char **exception = make(sizeof *exception);
+  *exception = table + VIRTUAL_TABLE_HEAD;
+  throw(exception, type, end);
+}
+
+COLD static _Noreturn void throw_bad_alloc(const void *caller)
+{
+  void (*throw)(void) = _ZSt17__throw_bad_allocv;
+  if (!throw)
+    throw = (void (*)(void))find("_ZSt17__throw_bad_allocv", caller);
+  if (throw)
+    throw();
+  throw_by_hand(caller);
+  fatal("operator new: memory exhausted");
+}
+
+/* ---- new and delete ---- */
 
 static void *allocate(size_t size, size_t alignment)
 {
   return alignment ? front_aligned_alloc(alignment, size) : front_alloc(size);
 }
 
-/* As [new.delete.single] has it: the handler is called until it throws, ends the program or is gone. */
-COLD static void *retry(size_t size, size_t alignment, bool may_throw)
+/* The forms that do not throw, as bits. */
+typedef enum nothrow_form {
+  SINGLE = 1 << 0,
+  ARRAY = 1 << 1,
+  ALIGNED_SINGLE = 1 << 2,
+  ALIGNED_ARRAY = 1 << 3
+} nothrow_form_t;
+
+/* What this thread has handed over to the runtime. */
+static THREAD_LOCAL struct handed_over {
+  unsigned    forms;    /* of nothrow_form_t */
+  const void *caller;   /* of the first of them, who knows the runtime: the runtime may not know itself */
+} handed_over;
+
+/* As [new.delete.single] has it: the handler is called until it throws, ends the program or is gone. What it does itself begins
+ * anew. */
+static void *retry(size_t size, size_t alignment, const void *caller)
 {
   void *block = NULL;
-  while (!block && call_new_handler())
+  for (new_handler_t handler; !block && (handler = get_new_handler(caller)) != NULL;) {
+    handed_over.forms = 0;
+    handler();
     block = allocate(size, alignment);
-  if (!block && may_throw) {
-    if (_ZSt17__throw_bad_allocv)
-      _ZSt17__throw_bad_allocv();
-    fatal("operator new: memory exhausted");
   }
   return block;
 }
 
-#define DEFINE_NEW(name, parameters, alignment, may_throw)                                                              \
+static const void *first_caller(const void *caller) { return handed_over.forms ? handed_over.caller : caller; }
+
+COLD static void *retry_or_throw(size_t size, size_t alignment, const void *caller)
+{
+  const void *first = first_caller(caller);
+  void *block = retry(size, alignment, first);
+  if (!block)
+    throw_bad_alloc(first);
+  return block;
+}
+
+/* The runtime's own operator of this name: the one in the library that keeps the handler. The next one of the process may be
+ * another allocator's. The first two ways need no memory, of which there is none. The handle of a library that nobody has
+ * opened by itself does: the loader makes the list of its dependencies then. */
+static void *find_runtimes_own(const char *name, get_new_handler_t *get, const void *caller)
+{
+  int error = errno;
+  void *found = dlsym(RTLD_NEXT, name);
+  if (!found || !are_of_one_library(found, (const void *)get))
+    found = find_near(caller, name);
+  if (!found || !are_of_one_library(found, (const void *)get))
+    found = find_near((const void *)get, name);
+  if (!found)
+    found = find_in_runtime(name);
+  errno = error;
+  return found;
+}
+
+/* The handler may throw, and only C++ can catch that. The runtime's own operator does: it calls the throwing form, which is the
+ * one here, and returns NULL for an exception. Should what was found call this form again, it catches nothing, and the handler
+ * is called from here. */
+COLD static void *retry_nothrow(size_t size, size_t alignment, nothrow_form_t form, const char *name, const void *caller)
+{
+  static const char tag;   /* std::nothrow is an empty object, and nobody asks for its address */
+  typedef void *new_t(size_t size, const void *tag);
+  typedef void *aligned_new_t(size_t size, size_t alignment, const void *tag);
+  const void *first = first_caller(caller);
+  get_new_handler_t *get = find_get_new_handler(first);
+  if (!get || !get())
+    return NULL;
+  void *own = handed_over.forms & form ? NULL : find_runtimes_own(name, get, first), *block;
+  if (own) {
+    handed_over = (struct handed_over){handed_over.forms | form, first};
+    block = alignment ? ((aligned_new_t *)own)(size, alignment, &tag) : ((new_t *)own)(size, &tag);
+  } else {
+    block = retry(size, alignment, first);
+  }
+  handed_over.forms &= ~(unsigned)form;
+  return block;
+}
+
+#define DEFINE_NEW(name, parameters, alignment)                                                                         \
   EXPORT void *name parameters;                                                                                         \
   void *name parameters                                                                                                 \
   {                                                                                                                     \
     void *block = allocate(size, alignment);                                                                            \
-    return likely(block) ? block : retry(size, alignment, may_throw);                                                   \
+    return likely(block) ? block : retry_or_throw(size, alignment, __builtin_return_address(0));                        \
+  }
+
+#define DEFINE_NOTHROW_NEW(name, parameters, alignment, form)                                                           \
+  EXPORT void *name parameters;                                                                                         \
+  void *name parameters                                                                                                 \
+  {                                                                                                                     \
+    void *block = allocate(size, alignment);                                                                            \
+    return likely(block) ? block : retry_nothrow(size, alignment, form, #name, __builtin_return_address(0));            \
   }
 
 #define DEFINE_DELETE(name, parameters)                                                                                 \
@@ -57,14 +216,17 @@ typedef const void *nothrow_t;
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
-DEFINE_NEW(_Znwm, (size_t size), 0, true)
-DEFINE_NEW(_Znam, (size_t size), 0, true)
-DEFINE_NEW(_ZnwmRKSt9nothrow_t, (size_t size, nothrow_t tag), 0, false)
-DEFINE_NEW(_ZnamRKSt9nothrow_t, (size_t size, nothrow_t tag), 0, false)
-DEFINE_NEW(_ZnwmSt11align_val_t, (size_t size, size_t alignment), alignment, true)
-DEFINE_NEW(_ZnamSt11align_val_t, (size_t size, size_t alignment), alignment, true)
-DEFINE_NEW(_ZnwmSt11align_val_tRKSt9nothrow_t, (size_t size, size_t alignment, nothrow_t tag), alignment, false)
-DEFINE_NEW(_ZnamSt11align_val_tRKSt9nothrow_t, (size_t size, size_t alignment, nothrow_t tag), alignment, false)
+DEFINE_NEW(_Znwm, (size_t size), 0)
+DEFINE_NEW(_Znam, (size_t size), 0)
+DEFINE_NEW(_ZnwmSt11align_val_t, (size_t size, size_t alignment), alignment)
+DEFINE_NEW(_ZnamSt11align_val_t, (size_t size, size_t alignment), alignment)
+
+DEFINE_NOTHROW_NEW(_ZnwmRKSt9nothrow_t, (size_t size, nothrow_t tag), 0, SINGLE)
+DEFINE_NOTHROW_NEW(_ZnamRKSt9nothrow_t, (size_t size, nothrow_t tag), 0, ARRAY)
+DEFINE_NOTHROW_NEW(_ZnwmSt11align_val_tRKSt9nothrow_t, (size_t size, size_t alignment, nothrow_t tag), alignment,
+                   ALIGNED_SINGLE)
+DEFINE_NOTHROW_NEW(_ZnamSt11align_val_tRKSt9nothrow_t, (size_t size, size_t alignment, nothrow_t tag), alignment,
+                   ALIGNED_ARRAY)
 
 DEFINE_DELETE(_ZdlPv, (void *block))
 DEFINE_DELETE(_ZdaPv, (void *block))

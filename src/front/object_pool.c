@@ -12,6 +12,8 @@
  * hot object without the lock is done while the process has one thread. */
 #include "front/object_pool.h"
 #include "base/text.h"
+#include "metadata.h"
+#include "option.h"
 #include "os/fatal.h"
 #include <errno.h>
 #include <string.h>
@@ -65,6 +67,37 @@ static void *full(void)
 {
   errno = ENOMEM;
   return NULL;
+}
+
+/* What each call but destroy does without a pool. */
+COLD static void *no_pool(void)
+{
+  errno = EINVAL;
+  return NULL;
+}
+
+COLD static _Noreturn void no_live_pool(const object_pool_t *pool, const char *call)
+{
+  fatal_misuse(call, pool, "not a live object pool");
+}
+
+/* Comes before anything else in the pool is believed. The record of one that is gone is memory of the heap like any other: as
+ * long as nobody has got it, or it was cleared or filled since, the mark is not there. */
+static inline void must_be_live(const object_pool_t *pool, const char *call)
+{
+  if (unlikely(pool->mark != OBJECT_POOL_MARK))
+    no_live_pool(pool, call);
+}
+
+/* Every call but those for the hot object begins with this. False: there is nothing to do. */
+static inline bool is_given(const object_pool_t *pool, const char *call)
+{
+  if (unlikely(!pool)) {
+    no_pool();
+    return false;
+  }
+  must_be_live(pool, call);
+  return true;
 }
 
 /* A question changes nothing but the lock, and what is due by the clock. */
@@ -192,19 +225,24 @@ static inline bool is_live(const object_pool_t *pool, const object_array_t *arra
 
 static uint32_t uses_of(const object_pool_t *pool, const object_array_t *array, size_t i)
 {
-  return object_at(pool, array, i) == pool->hot->object ? pool->hot->uses : array->uses[i];
+  return object_at(pool, array, i) == pool->hot->object ? hot_uses(pool->hot) : array->uses[i];
 }
 
+/* ---- what others may read without the lock ---- */
+
+#define ADD(place, by) STORE(place, (place) + (by))
+
+/* Close while others get and put, exact otherwise; never less than none. */
 static size_t live_count(const object_pool_t *pool)
 {
-  size_t live = 0;
-  for (uint32_t k = 0; k < pool->array_count; k++) {
-    const object_array_t *array = pool->arrays[k];
-    live += array->taken;
-    for (size_t w = 0; array->busy && w < words_of(array->capacity); w++)
-      live -= (size_t)__builtin_popcountl(array->busy[w]);
-  }
-  return live - !hot_is_live(pool->hot);
+  size_t taken = LOAD(pool->taken), not_live = LOAD(pool->busy) + hot_is_free(pool->hot);
+  return taken > not_live ? taken - not_live : 0;
+}
+
+static void set_busy(object_pool_t *pool, object_array_t *array, size_t i, bool busy)
+{
+  store_bit(array->busy, i, busy);
+  ADD(pool->busy, busy ? 1 : -(size_t)1);
 }
 
 /* ---- free to taken and back ---- */
@@ -231,6 +269,7 @@ static inline void release(object_pool_t *pool, object_array_t *array, size_t i)
 {
   STORE(pool->run_bytes, 0);
   bit_to_free(array, i);
+  ADD(pool->taken, -(size_t)1);
   if (unlikely(!pool->current || array->age < pool->current->age))
     pool->current = array;
   if (unlikely(--array->taken == 0))
@@ -241,12 +280,12 @@ static inline void release(object_pool_t *pool, object_array_t *array, size_t i)
 COLD static void cool(object_pool_t *pool)
 {
   hot_t was = *pool->hot;
-  if (was.object == HOT_NONE)
+  if (!was.object)
     return;
-  STORE(pool->hot->object, HOT_NONE);
-  STORE(pool->hot->uses, 1);
-  was.array->uses[was.position] = was.uses;
-  if (!(was.uses & 1))
+  STORE(pool->hot->object, NULL);
+  STORE(pool->hot->state, 0);
+  was.array->uses[was.position] = hot_uses(&was);
+  if (hot_is_free(&was))
     release(pool, was.array, was.position);
 }
 
@@ -254,11 +293,12 @@ COLD static void cool(object_pool_t *pool)
 static inline void warm(object_pool_t *pool, object_array_t *array, size_t i)
 {
   hot_t *hot = pool->hot;
-  if (hot->object != HOT_NONE)
-    hot->array->uses[hot->position] = hot->uses;
+  if (hot->object)
+    hot->array->uses[hot->position] = hot_uses(hot);
   hot->array = array;
   hot->position = (uint32_t)i;
-  STORE(hot->uses, (array->uses[i] + 1) & ~1u);
+  uint32_t even = (array->uses[i] + 1) & ~1u;
+  STORE(hot->state, (uint64_t)even << HOT_USES_SHIFT | HOT_FREE);
   STORE(hot->object, object_at(pool, array, i));
 }
 
@@ -285,6 +325,7 @@ __attribute__((always_inline)) static inline object_array_t *take(object_pool_t 
   }
   size_t i = *position = lowest_free(array);
   bit_to_taken(array, i);
+  ADD(pool->taken, 1);
   array->taken++;
   array->uses[i]++;
   if (unlikely(array->idle))
@@ -297,8 +338,8 @@ __attribute__((always_inline)) static inline object_array_t *take(object_pool_t 
 static inline void *take_plain(object_pool_t *pool)
 {
   hot_t *hot = pool->hot;
-  if (!(hot->uses & 1)) {
-    STORE(hot->uses, hot->uses + 1);
+  if (hot->state & HOT_FREE) {
+    STORE(hot->state, hot->state + HOT_GET);
     return hot->object;
   }
   size_t i;
@@ -309,7 +350,7 @@ static inline void *take_plain(object_pool_t *pool)
 /* An array that grew is to be seen empty, so its last taken object is not kept hot. */
 static bool may_be_hot(const object_pool_t *pool, const object_array_t *array)
 {
-  return hot_is_live(pool->hot) && !pool->idle_count && (array->permanent || array->taken > 1);
+  return !hot_is_free(pool->hot) && !pool->idle_count && (array->permanent || array->taken > 1);
 }
 
 __attribute__((always_inline)) static inline bool give_plain(object_pool_t *pool, void *object)
@@ -317,9 +358,9 @@ __attribute__((always_inline)) static inline bool give_plain(object_pool_t *pool
   size_t i;
   hot_t *hot = pool->hot;
   if (object == hot->object) {
-    if (!(hot->uses & 1))
+    if (!(hot->state & HOT_LIVE))
       return false;
-    STORE(hot->uses, hot->uses + 1);
+    STORE(hot->state, hot->state + HOT_PUT);
     return true;
   }
   object_array_t *array = array_of(pool, object, &i);
@@ -330,7 +371,7 @@ __attribute__((always_inline)) static inline bool give_plain(object_pool_t *pool
     return true;
   }
   release(pool, array, i);
-  if (unlikely(array->taken == 1 && !array->permanent && hot->object != HOT_NONE && hot->array == array))
+  if (unlikely(array->taken == 1 && !array->permanent && hot->object && hot->array == array))
     cool(pool);
   return true;
 }
@@ -399,7 +440,7 @@ static bool has_work_on_put(const object_pool_t *pool) { return pool->checked ||
 static void live_to_busy(object_pool_t *pool, object_array_t *array, size_t i)
 {
   STORE(pool->run_bytes, 0);
-  store_bit(array->busy, i, true);
+  set_busy(pool, array, i, true);
   if (pool->checked)
     bit_clear(array->made, i);
 }
@@ -412,7 +453,7 @@ static void *hand_out(object_pool_t *pool, object_array_t *array, size_t i, bool
   lock_acquire(&pool->lock);
   if (ready)
     bit_set(array->made, i);
-  store_bit(array->busy, i, false);
+  set_busy(pool, array, i, false);
   if (!ready)
     release(pool, array, i);
   lock_release(&pool->lock);
@@ -432,7 +473,7 @@ NOINLINE static bool take_hooked(object_pool_t *pool, void **object)
   bool used = bit_test(array->made, i);
   bool ready = used && !pool->checked && (pool->resets_on_put || !pool->reset);
   if (!ready)
-    store_bit(array->busy, i, true);
+    set_busy(pool, array, i, true);
   lock_release(&pool->lock);
   *object = ready ? object_at(pool, array, i) : hand_out(pool, array, i, used);
   return true;
@@ -454,7 +495,7 @@ NOINLINE static bool give_hooked(object_pool_t *pool, void *object)
     lock_release(&pool->lock);
     take_in(pool, object);
     lock_acquire(&pool->lock);
-    store_bit(array->busy, i, false);
+    set_busy(pool, array, i, false);
   }
   release(pool, array, i);
   lock_release(&pool->lock);
@@ -502,28 +543,58 @@ static void array_lay_out(const object_pool_t *pool, object_array_t *array, size
   free_all(array);
 }
 
-/* Small arrays have their records in the block of their objects, since a block of each size is dear in a small heap. Larger
- * ones have them apart, in zeroed memory: counts of objects that are never used then cost no page. */
-static bool records_are_apart(size_t bytes, size_t records) { return bytes + records > UNIT; }
-
-static void array_destroy(const object_pool_t *pool, object_array_t *array, const char *call)
+static void give_records(const object_pool_t *pool, object_array_t *array, const char *call)
 {
-  bool apart = array->records_apart;
-  heap_free(pool->heap, array->objects, call);
-  if (apart)
+  if (array->place == ARRAY_APART)
+    heap_give_record(pool->heap, array, array->record_bytes);
+  else if (array->place == ARRAY_IN_BLOCK)
     heap_free(pool->heap, array, call);
 }
 
-static object_array_t *take_memory(object_pool_t *pool, size_t bytes, size_t records, bool apart)
+static void array_destroy(const object_pool_t *pool, object_array_t *array, const char *call)
+{
+  void *block = array->place == ARRAY_IN_FRONT ? (void *)array : array->objects;
+  give_records(pool, array, call);
+  heap_free(pool->heap, block, call);
+}
+
+/* Small arrays have their records in one block with their objects, since a block of each size is dear in a small heap. */
+static object_array_t *take_in_front(object_pool_t *pool, size_t bytes, size_t records, size_t alignment)
+{
+  size_t front = round_up(records, alignment);
+  char *block = heap_allocate(pool->heap, front + bytes, alignment, false);
+  if (!block)
+    return NULL;
+  object_array_t *array = memset(block, 0, front);
+  array->place = ARRAY_IN_FRONT;
+  array->objects = block + front;
+  return array;
+}
+
+/* Larger ones have them apart, in zeroed memory: counts of objects that are never used then cost no page. */
+static object_array_t *take_records(object_pool_t *pool, size_t records)
+{
+  object_array_t *array = heap_has_records_apart(pool->heap) ? heap_take_record_apart(pool->heap, records) : NULL;
+  if (array) {
+    array->place = ARRAY_APART;
+    return array;
+  }
+  array = heap_allocate(pool->heap, records, NATURAL_ALIGNMENT, true);
+  if (array)
+    array->place = ARRAY_IN_BLOCK;
+  return array;
+}
+
+static object_array_t *take_memory(object_pool_t *pool, size_t bytes, size_t records)
 {
   size_t alignment = max_size(pool->alignment, NATURAL_ALIGNMENT);
-  char *objects = heap_allocate(pool->heap, apart ? bytes : bytes + records, alignment, false);
-  if (!objects)
-    return NULL;
-  object_array_t *array = apart ? heap_allocate(pool->heap, records, NATURAL_ALIGNMENT, true) : memset(objects + bytes, 0, records);
+  if (!heap_has_records_apart(pool->heap) && bytes + records <= UNIT)
+    return take_in_front(pool, bytes, records, alignment);
+  char *objects = heap_allocate(pool->heap, bytes, alignment, false);
+  object_array_t *array = objects ? take_records(pool, records) : NULL;
   if (array)
     array->objects = objects;
-  else
+  else if (objects)
     heap_free(pool->heap, objects, "object_pool_get");
   return array;
 }
@@ -532,11 +603,10 @@ static object_array_t *take_memory(object_pool_t *pool, size_t bytes, size_t rec
 static object_array_t *array_create(object_pool_t *pool, size_t capacity)
 {
   size_t bytes = round_up(capacity * pool->stride, NATURAL_ALIGNMENT), records = record_bytes(pool, capacity);
-  bool apart = records_are_apart(bytes, records);
-  object_array_t *array = take_memory(pool, bytes, records, apart);
+  object_array_t *array = take_memory(pool, bytes, records);
   if (!array)
     return NULL;
-  array->records_apart = apart;
+  array->record_bytes = records;
   array->bytes = bytes + records;
   array_lay_out(pool, array, capacity);
   for (size_t i = 0; pool->checked && i < capacity; i++)
@@ -567,8 +637,9 @@ static bool array_enter(object_pool_t *pool, object_array_t *array)
   for (; k > 0 && pool->arrays[k - 1]->objects > array->objects; k--)
     pool->arrays[k] = pool->arrays[k - 1];
   pool->arrays[k] = array;
-  pool->array_count++;
-  pool->capacity += array->capacity;
+  STORE(pool->array_count, pool->array_count + 1);
+  ADD(pool->capacity, array->capacity);
+  ADD(pool->held_bytes, array->bytes);
   array->age = pool->arrays_made++;
   array->first_generation = pool->next_generation;
   pool->only = pool->array_count == 1 && (pool->single_thread || pool->when_full != OBJECT_POOL_GROW) ? array : NULL;
@@ -645,7 +716,10 @@ static void end_objects(object_pool_t *pool, object_array_t *array, const char *
   if (!array->made || !(pool->destruct || pool->checked))
     return;
   for (size_t i = 0; i < array->capacity; i++) {
-    store_bit(array->busy, i, true);   /* a hook that puts it now has come too late */
+    /* A hook that puts it now has come too late; of the live ones the figures are told. */
+    if (!bit_test(array->level[0], i) && !bit_test(array->busy, i))
+      ADD(pool->busy, 1);
+    store_bit(array->busy, i, true);
     end_object(pool, array, i, call);
   }
 }
@@ -664,8 +738,9 @@ static void array_leave(object_pool_t *pool, uint32_t k)
   STORE(pool->run_bytes, 0);
   if (array->idle)
     idle_to_used(pool, array);
-  pool->capacity -= array->capacity;
-  pool->array_count--;
+  ADD(pool->capacity, -(size_t)array->capacity);
+  ADD(pool->held_bytes, -array->bytes);
+  STORE(pool->array_count, pool->array_count - 1);
   for (; k < pool->array_count; k++)
     pool->arrays[k] = pool->arrays[k + 1];
   if (pool->current == array)
@@ -742,7 +817,7 @@ static bool evict(object_pool_t *pool, void *victim, void **object)
   bool live = array && is_live(pool, array, i);
   if (live && !pool->hooked) {
     if (victim == pool->hot->object)
-      STORE(pool->hot->uses, pool->hot->uses + 2);
+      STORE(pool->hot->state, pool->hot->state + HOT_PUT + HOT_GET);
     else
       array->uses[i]++;
   } else if (live) {
@@ -814,17 +889,17 @@ NOINLINE static void *get_hooked(object_pool_t *pool)
   return object;
 }
 
-/* Tested and then added to where they are, in two instructions; gcc alone would make it a load and a store more. */
-static inline bool hot_has_odd_uses(hot_t *hot)
-{
-  bool odd;
+/* Tested and then added to where it is, in two instructions; gcc alone would make it a load and a store more. */
 #if defined __x86_64__ && defined __GCC_ASM_FLAG_OUTPUTS__
-  __asm__("testb $1, %1" : "=@ccnz"(odd), "+m"(hot->uses));
+#define HOT_HAS(hot, bit)                                                                                                    \
+  (__extension__({                                                                                                           \
+    bool has_;                                                                                                               \
+    __asm__("testb %2, %1" : "=@ccnz"(has_), "+m"((hot)->state) : "i"(bit));                                                 \
+    has_;                                                                                                                    \
+  }))
 #else
-  odd = hot->uses & 1;
+#define HOT_HAS(hot, bit) (((hot)->state & (bit)) != 0)
 #endif
-  return odd;
-}
 
 /* No other thread can be here: neither lock nor hot object, which has been looked at. */
 NOINLINE static void *get_alone(object_pool_t *pool)
@@ -836,8 +911,12 @@ NOINLINE static void *get_alone(object_pool_t *pool)
   return object_at(pool, array, i);
 }
 
-/* Neither a plain shared pool in a process with threads nor a hot object. */
-NOINLINE static void *get_other(object_pool_t *pool) { return pool->hooked ? get_hooked(pool) : get_alone(pool); }
+/* Neither a plain shared pool in a process with threads nor a hot object; or a pool that is gone. */
+NOINLINE static void *get_other(object_pool_t *pool)
+{
+  must_be_live(pool, "object_pool_get");
+  return pool->hooked ? get_hooked(pool) : get_alone(pool);
+}
 
 /* Locks in two halves, whose rare ends are tail calls: so no register has to be saved for the hot object. */
 COLD static void *get_waiting(object_pool_t *pool)
@@ -852,32 +931,34 @@ COLD static void *wake_with(lock_t *lock, void *object)
   return object;
 }
 
-/* The uses of HOT_NONE are odd: whoever has no hot object, or not here, goes on. */
-NOINLINE static void *get_shared(object_pool_t *pool)
+/* Whoever has no hot object that is free, or has it elsewhere, goes on. */
+static inline void *get_shared(object_pool_t *pool)
 {
   hot_t *hot = &pool->shared;
   if (os_single_threaded()) {
-    if (unlikely(hot_has_odd_uses(hot)))
+    if (unlikely(!HOT_HAS(hot, HOT_FREE)))
       return get_other(pool);
-    hot->uses++;
+    hot->state += HOT_GET;
     return hot->object;
   }
-  if (unlikely(!pool->plain_shared))
+  if (unlikely(pool->shared_mark != OBJECT_POOL_MARK))
     return get_other(pool);
   if (!lock_try(&pool->lock))
     return get_waiting(pool);
-  if (unlikely(hot->uses & 1))
+  if (unlikely(!(hot->state & HOT_FREE)))
     return get_locked(pool);
-  STORE(hot->uses, hot->uses + 1);
+  STORE(hot->state, hot->state + HOT_GET);
   void *object = hot->object;
   return lock_open(&pool->lock) ? wake_with(&pool->lock, object) : object;
 }
 
 void *object_pool_get(object_pool_t *pool)
 {
-  if (unlikely(hot_has_odd_uses(&pool->front)))
+  if (unlikely(!pool))
+    return no_pool();
+  if (unlikely(!HOT_HAS(&pool->front, HOT_FREE)))
     return get_shared(pool);
-  pool->front.uses++;
+  pool->front.state += HOT_GET;
   return pool->front.object;
 }
 
@@ -900,10 +981,12 @@ static bool put_own(object_pool_t *pool, void *object)
 /* In the pool `at`, or where it overflows to; `pool` is the one that was asked. */
 COLD static void put_anywhere(object_pool_t *at, const object_pool_t *pool, void *object, const char *call)
 {
-  while (at && !put_own(at, object))
-    at = at->overflow;
-  if (unlikely(!at))
-    not_live(pool, object, call);
+  for (; at; at = at->overflow) {
+    must_be_live(at, call);
+    if (put_own(at, object))
+      return;
+  }
+  not_live(pool, object, call);
 }
 
 COLD static void put_rare(object_pool_t *pool, void *object, bool done)
@@ -930,6 +1013,7 @@ NOINLINE static void put_alone(object_pool_t *pool, void *object)
 
 NOINLINE static void put_other(object_pool_t *pool, void *object)
 {
+  must_be_live(pool, "object_pool_put");
   if (pool->hooked)
     put_anywhere(pool, pool, object, "object_pool_put");
   else
@@ -942,17 +1026,17 @@ COLD static void put_waiting(object_pool_t *pool, void *object)
   put_locked(pool, object);
 }
 
-NOINLINE static void put_shared(object_pool_t *pool, void *object)
+static inline void put_shared(object_pool_t *pool, void *object)
 {
   hot_t *hot = &pool->shared;
   if (os_single_threaded()) {
-    if (unlikely(object != hot->object || !hot_has_odd_uses(hot)))
+    if (unlikely(object != hot->object || !HOT_HAS(hot, HOT_LIVE)))
       put_other(pool, object);
     else
-      hot->uses++;
+      hot->state += HOT_PUT;
     return;
   }
-  if (unlikely(!pool->plain_shared)) {
+  if (unlikely(pool->shared_mark != OBJECT_POOL_MARK)) {
     put_other(pool, object);
     return;
   }
@@ -960,19 +1044,21 @@ NOINLINE static void put_shared(object_pool_t *pool, void *object)
     put_waiting(pool, object);
     return;
   }
-  if (unlikely(object != hot->object || !(hot->uses & 1))) {
+  if (unlikely(object != hot->object || !(hot->state & HOT_LIVE))) {
     put_locked(pool, object);
     return;
   }
-  STORE(hot->uses, hot->uses + 1);
+  STORE(hot->state, hot->state + HOT_PUT);
   if (lock_open(&pool->lock))
     os_wake(&pool->lock.word);
 }
 
 void object_pool_put(object_pool_t *pool, void *object)
 {
-  if (likely(object == pool->front.object && hot_has_odd_uses(&pool->front)))
-    pool->front.uses++;
+  if (unlikely(!pool))
+    no_pool();
+  else if (likely(object == pool->front.object && HOT_HAS(&pool->front, HOT_LIVE)))
+    pool->front.state += HOT_PUT;
   else
     put_shared(pool, object);
 }
@@ -1000,6 +1086,8 @@ static bool is_among(const void *object, void *const *objects, size_t count)
 /* By eviction a batch may come upon an object of its own, which is where it ends. */
 size_t object_pool_get_batch(object_pool_t *pool, void **objects, size_t count)
 {
+  if (!is_given(pool, "object_pool_get_batch"))
+    return 0;
   size_t got = pool->hooked ? 0 : get_plain_batch(pool, objects, count);
   for (; got < count; got++) {
     void *object = object_pool_get(pool);
@@ -1016,6 +1104,8 @@ size_t object_pool_get_batch(object_pool_t *pool, void **objects, size_t count)
 
 void object_pool_put_batch(object_pool_t *pool, void **objects, size_t count)
 {
+  if (!is_given(pool, "object_pool_put_batch"))
+    return;
   size_t put = 0;
   if (!pool->hooked) {
     lock_acquire(&pool->lock);
@@ -1039,6 +1129,7 @@ static void put_all_of(object_pool_t *pool, object_array_t *array)
   for (size_t w = 0; array->busy && w < words_of(array->capacity); w++)
     for (uint64_t word = array->busy[w]; word; word &= word - 1, busy++)
       bit_to_taken(array, w * WORD_BITS + (size_t)__builtin_ctzl(word));
+  ADD(pool->taken, busy - (size_t)array->taken);
   array->taken = busy;
   if (!busy)
     array_to_idle(pool, array);
@@ -1046,6 +1137,8 @@ static void put_all_of(object_pool_t *pool, object_array_t *array)
 
 void object_pool_put_all(object_pool_t *pool)
 {
+  if (!is_given(pool, "object_pool_put_all"))
+    return;
   if (has_work_on_put(pool)) {
     for (void *object = NULL; (object = object_pool_next(pool, object)) != NULL;)
       put_own(pool, object);
@@ -1064,6 +1157,8 @@ void object_pool_put_all(object_pool_t *pool)
 
 bool object_pool_in_use(const object_pool_t *pool, const void *object)
 {
+  if (!is_given(pool, "object_pool_in_use"))
+    return false;
   size_t i;
   lock_t *lock = &asked(pool)->lock;
   lock_acquire(lock);
@@ -1075,7 +1170,7 @@ bool object_pool_in_use(const object_pool_t *pool, const void *object)
 
 static inline bool is_hot_and_free(const object_pool_t *pool, const void *object)
 {
-  return unlikely(object == LOAD(pool->hot->object)) && !hot_is_live(pool->hot);
+  return unlikely(object == LOAD(pool->hot->object)) && hot_is_free(pool->hot);
 }
 
 /* Word `w` of a single-threaded pool is all live: notes how far that goes on, so that the walk needs no bits so far. */
@@ -1084,8 +1179,6 @@ static void note_run(object_pool_t *pool, const object_array_t *array, size_t w)
   size_t whole = array->capacity / WORD_BITS, end = w;
   while (end < min_size(whole, w + RUN_WORDS) && live_word(array, end) == ~(uint64_t)0)
     end++;
-  if (end == w)
-    return;
   pool->run = object_at(pool, array, w * WORD_BITS);
   pool->run_bytes = ((end - w) * WORD_BITS - 1) * pool->stride;
 }
@@ -1143,6 +1236,7 @@ NOINLINE static void *next_slow(const object_pool_t *pool, const void *previous)
  * a single bit, since those of a half full pool cannot be foretold. */
 NOINLINE static void *next_in_word(const object_pool_t *pool, const void *previous)
 {
+  must_be_live(pool, "object_pool_next");
   const object_array_t *only = pool->only;
   size_t i = only ? object_position(pool, only, previous) : 0;
   if (unlikely(!only || i >= only->capacity))
@@ -1158,6 +1252,8 @@ NOINLINE static void *next_in_word(const object_pool_t *pool, const void *previo
 
 void *object_pool_next(const object_pool_t *pool, const void *previous)
 {
+  if (unlikely(!pool))
+    return no_pool();
   void *next = (void *)((uintptr_t)previous + pool->stride);
   if (likely((uintptr_t)previous - (uintptr_t)pool->run < LOAD(pool->run_bytes) && next != pool->front.object))
     return next;
@@ -1166,23 +1262,23 @@ void *object_pool_next(const object_pool_t *pool, const void *previous)
 
 size_t object_pool_live(const object_pool_t *pool)
 {
-  lock_acquire(&asked(pool)->lock);
-  size_t live = live_count(pool);
-  lock_release(&asked(pool)->lock);
-  return live;
+  if (!is_given(pool, "object_pool_live"))
+    return 0;
+  return live_count(pool);
 }
 
 size_t object_pool_capacity(const object_pool_t *pool)
 {
+  if (!is_given(pool, "object_pool_capacity"))
+    return 0;
   look_at_clock(asked(pool));
-  lock_acquire(&asked(pool)->lock);
-  size_t capacity = pool->capacity;
-  lock_release(&asked(pool)->lock);
-  return capacity;
+  return LOAD(pool->capacity);
 }
 
 size_t object_pool_shrink(object_pool_t *pool, size_t capacity)
 {
+  if (!is_given(pool, "object_pool_shrink"))
+    return 0;
   object_array_t *out[OBJECT_ARRAYS];
   lock_acquire(&pool->lock);
   cool(pool);
@@ -1199,6 +1295,7 @@ static object_pool_handle_t handle_in(const object_pool_t *pool, const void *obj
 {
   object_pool_handle_t handle = {0, 0};
   size_t i;
+  must_be_live(pool, "object_pool_handle");
   lock_acquire(&asked(pool)->lock);
   const object_array_t *array = array_of(pool, object, &i);
   if (array && is_live(pool, array, i))
@@ -1212,7 +1309,9 @@ static bool is_handle(object_pool_handle_t handle) { return handle.generation | 
 object_pool_handle_t object_pool_handle(const object_pool_t *pool, const void *object)
 {
   size_t before = 0;
-  for (; pool; before += pool->capacity, pool = pool->overflow) {
+  if (!is_given(pool, "object_pool_handle"))
+    return (object_pool_handle_t){0, 0};
+  for (; pool; before += LOAD(pool->capacity), pool = pool->overflow) {
     object_pool_handle_t handle = handle_in(pool, object);
     if (is_handle(handle))
       return (object_pool_handle_t){handle.index + (uint32_t)before, handle.generation};
@@ -1236,10 +1335,13 @@ static void *resolve_in(const object_pool_t *pool, object_pool_handle_t handle)
 
 void *object_pool_resolve(const object_pool_t *pool, object_pool_handle_t handle)
 {
-  if (!is_handle(handle))
+  if (!is_given(pool, "object_pool_resolve") || !is_handle(handle))
     return NULL;
-  for (; pool->overflow && handle.index >= pool->capacity; pool = pool->overflow)
-    handle.index -= (uint32_t)pool->capacity;
+  while (pool->overflow && handle.index >= LOAD(pool->capacity)) {
+    handle.index -= (uint32_t)LOAD(pool->capacity);
+    pool = pool->overflow;
+    must_be_live(pool, "object_pool_resolve");
+  }
   return resolve_in(pool, handle);
 }
 
@@ -1252,16 +1354,92 @@ static void leave_all(object_pool_t *pool)
   *(pool->previous ? &pool->previous->next : &all_pools) = pool->next;
   *(pool->next ? &pool->next->previous : &newest_pool) = pool->previous;
   pool->heap->dependents--;
-  pool->mark = 0;
 }
 
-/* A heap that ends takes its pools along without a word. */
+/* Leaves a record in which no fast path finds what it looks for, so that whoever still uses it comes to must_be_live(). */
+static void end_record(object_pool_t *pool)
+{
+  pool->front.state = pool->shared.state = 0;
+  pool->run_bytes = 0;
+  pool->mark = pool->shared_mark = 0;
+}
+
+/* The records of pools, apart from any heap's blocks. They are used again for pools alone, so that a pointer to one that is gone leads
+ * to a record that says so. */
+static object_pool_t *unused_pools;   /* under heaps_lock */
+
+static object_pool_t *record_take(heap_t *heap)
+{
+  if (!heap_has_records_apart(heap) || !heap_charge_record(heap, sizeof(object_pool_t)))
+    return heap_allocate(heap, sizeof(object_pool_t), NATURAL_ALIGNMENT, true);
+  lock_acquire(&heaps_lock);
+  object_pool_t *pool = unused_pools;
+  if (pool)
+    unused_pools = pool->next;
+  lock_release(&heaps_lock);
+  if (!pool)
+    pool = metadata_take(sizeof *pool, METADATA_ALIGNMENT);
+  if (pool)
+    pool->is_apart = true;
+  else
+    heap_discharge_record(heap, sizeof *pool);
+  return pool;
+}
+
+/* Under heaps_lock. */
+static void record_keep(heap_t *heap, object_pool_t *pool)
+{
+  pool->next = unused_pools;
+  unused_pools = pool;
+  heap_discharge_record(heap, sizeof *pool);
+}
+
+static void record_give(heap_t *heap, object_pool_t *pool, const char *call)
+{
+  end_record(pool);
+  if (!pool->is_apart) {
+    heap_free(heap, pool, call);
+    return;
+  }
+  lock_acquire(&heaps_lock);
+  record_keep(heap, pool);
+  lock_release(&heaps_lock);
+}
+
+/* A block that the heap's overflow served does not end with the heap. */
+static void give_overflowed(const heap_t *heap, void *block, const char *call)
+{
+  if (heap->overflow && heap_locate_block(heap, block, call).heap != heap)
+    heap_free(NULL, block, call);
+}
+
+/* A heap that ends takes its pools along without a word. What they have apart from it, or from where it overflows to, goes back. */
+static void drop_pool(heap_t *heap, object_pool_t *pool)
+{
+  static const char call[] = "pool_heap_destroy";
+  leave_all(pool);
+  end_record(pool);
+  for (uint32_t k = 0; k < pool->array_count; k++) {
+    object_array_t *array = pool->arrays[k];
+    if (array->place != ARRAY_IN_FRONT)
+      give_overflowed(heap, array->objects, call);
+    if (array->place == ARRAY_APART)
+      heap_give_record(heap, array, array->record_bytes);
+    else
+      give_overflowed(heap, array, call);
+  }
+  if (pool->is_apart)
+    record_keep(heap, pool);
+  else
+    give_overflowed(heap, pool, call);
+}
+
 static void drop_pools_of(heap_t *heap)
 {
   for (object_pool_t *pool = all_pools, *next; pool && heap->dependents; pool = next) {
     next = pool->next;
     if (pool->heap == heap)
-      leave_all(pool);
+      drop_pool(heap, pool);
   }
 }
 
@@ -1296,16 +1474,13 @@ static void enter_all(object_pool_t *pool)
   lock_release(&heaps_lock);
 }
 
-static void figures_of(object_pool_t *pool, object_pool_figures_t *f)
+/* Of a pool that one thread uses there is no lock, and its arrays may go at any moment: nothing but its own words is looked at. */
+static void figures_of(const object_pool_t *pool, object_pool_figures_t *f)
 {
-  lock_acquire(&pool->lock);
-  *f = (object_pool_figures_t){.object_size = pool->object_size, .capacity = pool->capacity, .live = live_count(pool),
-                               .arrays = pool->array_count, .held_bytes = sizeof *pool};
+  *f = (object_pool_figures_t){.object_size = pool->object_size, .capacity = LOAD(pool->capacity), .live = live_count(pool),
+                               .arrays = LOAD(pool->array_count), .held_bytes = sizeof *pool + LOAD(pool->held_bytes)};
   memcpy(f->name, pool->name, sizeof f->name);
   memcpy(f->heap, pool->heap->name, sizeof f->heap);
-  for (uint32_t k = 0; k < pool->array_count; k++)
-    f->held_bytes += pool->arrays[k]->bytes;
-  lock_release(&pool->lock);
 }
 
 void object_pools_visit(object_pool_visit_fn *visit, void *context)
@@ -1333,7 +1508,7 @@ static bool chain_ends(const object_pool_t *pool)
 {
   const object_pool_t *turtle = pool;
   for (size_t steps = 1, next_stay = 2; pool; steps++) {
-    if (pool->mark != OBJECT_POOL_MARK)
+    if (pool->mark != OBJECT_POOL_MARK || pool->ending)
       return false;
     pool = pool->overflow;
     if (pool && pool == turtle)
@@ -1415,15 +1590,13 @@ static void set_geometry(object_pool_t *pool, const object_pool_options_t *o)
 /* Of memory that is the caller's nothing goes back to the system, but the pool's arrays still go back to the heap. */
 static uint32_t purge_delay_of(const heap_t *heap)
 {
-  bool callers = heap->region && !heap->region_run;
-  return callers ? settings.purge_delay_ms : heap->space->purge_delay_ms;
+  return heap->region_kind == REGION_GUEST ? settings.purge_delay_ms : heap->space->purge_delay_ms;
 }
 
 static void pool_set_up(object_pool_t *pool, heap_t *heap, const object_pool_options_t *o)
 {
   *pool = (object_pool_t){
-    .front = {.object = HOT_NONE, .uses = 1}, .shared = {.object = HOT_NONE, .uses = 1},
-    .checked = o->flags & OBJECT_POOL_CHECKED, .single_thread = o->flags & OBJECT_POOL_SINGLE_THREAD,
+    .is_apart = pool->is_apart, .checked = o->flags & OBJECT_POOL_CHECKED, .single_thread = o->flags & OBJECT_POOL_SINGLE_THREAD,
     .resets_on_put = o->reset_time == OBJECT_POOL_RESET_ON_PUT, .when_full = (uint8_t)o->when_full,
     .max_capacity = o->max_capacity, .purge_delay_ms = purge_delay_of(heap), .construct = o->construct, .reset = o->reset,
     .destruct = o->destruct, .choose_victim = o->choose_victim, .context = o->context,
@@ -1431,7 +1604,7 @@ static void pool_set_up(object_pool_t *pool, heap_t *heap, const object_pool_opt
   pool->hot = pool->single_thread ? &pool->front : &pool->shared;
   pool->lock.solo = pool->single_thread;
   pool->hooked = pool->checked || o->construct || o->reset || o->destruct;
-  pool->plain_shared = !pool->hooked && !pool->single_thread;
+  pool->shared_mark = !pool->hooked && !pool->single_thread ? OBJECT_POOL_MARK : 0;
   set_geometry(pool, o);
   set_name(pool, o->name);
 }
@@ -1459,13 +1632,12 @@ object_pool_t *object_pool_create(const object_pool_options_t *options)
     fatal_misuse("object_pool_create", heap, "not a live heap");
   if (heap == &heap_front && !heap_front_ready())
     return full();
-  object_pool_t *pool = heap_allocate(heap, sizeof *pool, NATURAL_ALIGNMENT, false);
+  object_pool_t *pool = record_take(heap);
   if (!pool)
-    return NULL;
+    return full();
   pool_set_up(pool, heap, options);
   if (!make_first_array(pool, options->capacity)) {
-    pool->mark = 0;
-    heap_free(heap, pool, "object_pool_create");
+    record_give(heap, pool, "object_pool_create");
     return full();
   }
   enter_all(pool);
@@ -1476,8 +1648,8 @@ void object_pool_destroy(object_pool_t *pool)
 {
   if (!pool)
     return;
-  if (pool->mark != OBJECT_POOL_MARK)
-    fatal_misuse("object_pool_destroy", pool, "not a live object pool");
+  if (pool->mark != OBJECT_POOL_MARK || pool->ending)
+    no_live_pool(pool, "object_pool_destroy");
   lock_acquire(&heaps_lock);
   leave_all(pool);
   lock_release(&heaps_lock);
@@ -1488,5 +1660,5 @@ void object_pool_destroy(object_pool_t *pool)
     end_objects(pool, pool->arrays[k], "object_pool_destroy");
   for (uint32_t k = 0; k < pool->array_count; k++)
     array_destroy(pool, pool->arrays[k], "object_pool_destroy");
-  heap_free(pool->heap, pool, "object_pool_destroy");
+  record_give(pool->heap, pool, "object_pool_destroy");
 }

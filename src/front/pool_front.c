@@ -2,6 +2,7 @@
  * The process-wide interface of pool.h. */
 #include "front/pool_front.h"
 #include "heap.h"
+#include "option.h"
 #include "os/fatal.h"
 #include <errno.h>
 #include <string.h>
@@ -27,10 +28,17 @@ NOINLINE void *front_alloc_slow(size_t size)
   return heap_allocate(&heap_front, size, 1, false);
 }
 
+NOINLINE static void *alloc_large(size_t size)
+{
+  thread_t *thread = thread_self;
+  void *block = thread_is_usable(thread) ? large_take_spare(thread, size) : NULL;
+  return block ? block : heap_allocate(&heap_front, size, 1, false);
+}
+
 NOINLINE void *front_alloc_medium(size_t size)
 {
   if (unlikely(size > SIZE_CACHED))
-    return heap_allocate(&heap_front, size, 1, false);
+    return alloc_large(size);
   void *block = MAGAZINE_POP(front_loaded(size_class_medium(size)));
   return likely(block) ? block : front_alloc_slow(size);
 }
@@ -40,7 +48,17 @@ NOINLINE void *front_zalloc_slow(size_t size)
   if (size > SIZE_CACHED || !heap_front_ready() || heap_front.checked)
     return heap_allocate(&heap_front, size, 1, true);
   void *block = front_alloc(size);
-  return block ? memset(block, 0, size_class_size[size_class_of(size)]) : NULL;
+  return block ? memset(block, 0, size_class_size(class_map_of(block))) : NULL;   /* it may be of a larger class */
+}
+
+/* A thread that has only large blocks gets its record here. */
+static void free_large(void *block, const char *call)
+{
+  thread_t *thread = heap_front_ready() ? thread_current() : NULL;
+  if (!thread || heap_front.checked || !large_give_spare(thread, block, call))
+    heap_free(NULL, block, call);
+  if (thread)
+    heap_trip(thread);   /* whatever is freed is a time to look at what is not needed any more */
 }
 
 NOINLINE void front_free_slow(void *block, const char *call)
@@ -48,10 +66,12 @@ NOINLINE void front_free_slow(void *block, const char *call)
   size_t c = class_map_of(block);
   thread_t *thread = thread_self;
   if (likely(c && thread_is_usable(thread))) {
+    if (unlikely(thread->front.cache->of[c].top == block))
+      fatal_misuse(call, block, FREED_TWICE);
     magazines_overflow(&thread->front, heap_front.pools[c], block);
     heap_trip(thread);
   } else if (block) {
-    heap_free(NULL, block, call);
+    free_large(block, call);
   }
 }
 

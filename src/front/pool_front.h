@@ -27,10 +27,16 @@ static inline __attribute__((always_inline)) void *front_alloc(size_t size)
   return likely(block) ? block : front_alloc_slow(size);
 }
 
+/* One comparison finds what is not aligned and what is not in the window, another the block that was freed just before. */
 static inline __attribute__((always_inline)) void front_free(void *block, const char *call)
 {
-  size_t c = class_map_of(block);
-  if (unlikely(!MAGAZINE_PUSH(front_loaded(c), block)))
+  size_t offset = window_offset(block);
+  if (unlikely(!window_holds(offset))) {
+    front_free_slow(block, call);
+    return;
+  }
+  front_loaded_t loaded = front_loaded(class_map_at(offset));
+  if (unlikely(loaded->top == block || !MAGAZINE_PUSH(loaded, block)))
     front_free_slow(block, call);
 }
 
@@ -58,8 +64,8 @@ static inline __attribute__((always_inline)) void *front_zalloc(size_t size)
 
 static inline __attribute__((always_inline)) void *front_realloc(void *block, size_t size, const char *call)
 {
-  size_t had = size_class_size[class_map_of(block)];
-  if (likely(size <= had && size > had / 2))
+  const size_class_range_t *had = &size_class_range[class_map_of(block)];
+  if (likely(had->size - size < had->half))   /* and no more than there is: a negative difference is a large number */
     return block;
   return front_realloc_slow(block, size, call);
 }
@@ -68,7 +74,7 @@ static inline __attribute__((always_inline)) size_t front_usable_size(const void
 {
   size_t c = class_map_of(block);
   if (likely(c))
-    return size_class_size[c];
+    return size_class_size(c);
   return front_usable_size_slow(block, call);
 }
 

@@ -6,6 +6,15 @@
 __attribute__((weak)) const char fatal_free_call[] = "pool_free";
 __attribute__((weak)) const char fatal_alloc_call[] = "pool_alloc";
 
+void (*fatal_before_abort)(void);
+
+static _Noreturn void end(void)
+{
+  if (fatal_before_abort)
+    fatal_before_abort();
+  os_abort();
+}
+
 typedef struct line {
   text_t text;
   char   buffer[256];
@@ -39,7 +48,7 @@ void fatal_misuse(const char *call, const void *address, const char *what)
   line_t line;
   say_call(line_begin(&line), call, address, what);
   line_end(&line);
-  os_abort();
+  end();
 }
 
 void fatal_damage(const char *call, const void *address, const char *what, size_t offset, size_t size)
@@ -53,7 +62,7 @@ void fatal_damage(const char *call, const void *address, const char *what, size_
   text_number(text, size);
   text_string(text, " bytes");
   line_end(&line);
-  os_abort();
+  end();
 }
 
 void fatal(const char *what)
@@ -61,7 +70,7 @@ void fatal(const char *what)
   line_t line;
   text_string(line_begin(&line), what);
   line_end(&line);
-  os_abort();
+  end();
 }
 
 void warn(const char *subject, const char *what)

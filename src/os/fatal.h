@@ -16,6 +16,9 @@ extern const char fatal_free_call[], fatal_alloc_call[];
 #define FREED_TWICE "freed twice"
 #define NOT_A_HEAP_TEXT "not a live heap"
 
+/* Called before abort(), whose signal may have a handler. */
+extern void (*fatal_before_abort)(void);
+
 /* tidepool: call(0xaddress): what */
 _Noreturn void fatal_misuse(const char *call, const void *address, const char *what);
 

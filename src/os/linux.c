@@ -25,8 +25,8 @@
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
-#ifndef MREMAP_DONTUNMAP
-#define MREMAP_DONTUNMAP 4
+#ifndef MADV_DONTNEED_LOCKED
+#define MADV_DONTNEED_LOCKED 24
 #endif
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
@@ -36,7 +36,7 @@ size_t os_page_size(void)
 {
   static size_t size;
   if (!size)
-    size = getauxval(AT_PAGESZ);
+    size = getauxval(AT_PAGESZ);   /* always there, so that errno is left alone */
   return size;
 }
 
@@ -59,99 +59,162 @@ static bool refused(void)
   return forbidden;
 }
 
-static void *map(void *hint, size_t size, int protection, int flags)
+static void *map_with(size_t size, int protection)
 {
   if (refused())
     return NULL;
   int saved = errno;
-  void *p = mmap(hint, size, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | flags, -1, 0);
+  void *p = mmap(NULL, size, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   errno = saved;
   return p == MAP_FAILED ? NULL : p;
 }
 
-bool os_release(void *address, size_t size)
+static void *map(size_t size) { return map_with(size, PROT_READ | PROT_WRITE); }
+
+/* Not refused: what was mapped a moment ago has to go. */
+static bool unmap(void *address, size_t size)
 {
-  if (refused())
-    return false;
   int saved = errno;
-  bool done = munmap(address, size) == 0;
+  bool done = !size || munmap(address, size) == 0;
   errno = saved;
   return done;
 }
 
-void *os_reserve(size_t size, size_t alignment)
-{
-  if (alignment <= os_page_size())
-    return map(NULL, size, PROT_NONE, 0);
-  size_t slack = alignment - os_page_size();
-  char *p = size <= SIZE_MAX - slack ? map(NULL, size + slack, PROT_NONE, 0) : NULL;
-  if (!p)
-    return NULL;
-  char *aligned = (char *)round_up((uintptr_t)p, alignment);
-  size_t before = (size_t)(aligned - p), after = slack - before;
-  if (before)
-    os_release(p, before);
-  if (after)
-    os_release(aligned + size, after);
-  return aligned;
-}
+bool os_unmap(void *address, size_t size) { return !refused() && unmap(address, size); }
 
-void *os_reserve_at(void *address, size_t size)
+static bool make_writable(void *address, size_t size)
 {
-  char *p = map(address, size, PROT_NONE, MAP_FIXED_NOREPLACE);
-  if (p && p != address) {   /* a kernel before 4.17 takes the address as a hint */
-    os_release(p, size);
-    return NULL;
-  }
-  return p;
-}
-
-void *os_reserve_zeroes(size_t size) { return map(NULL, size, PROT_READ, 0); }
-
-bool os_commit(void *address, size_t size)
-{
-  if (refused())
-    return false;
   int saved = errno;
   bool done = mprotect(address, size, PROT_READ | PROT_WRITE) == 0;
   errno = saved;
   return done;
 }
 
-static bool advise(void *address, size_t size, int advice)
+/* The slack counts as memory, at first: where that is too much, it is mapped as addresses alone. Slack that cannot be unmapped, at the
+ * limit of mappings, was never touched: it costs addresses. */
+void *os_map(size_t size, size_t alignment)
 {
-  if (refused())
-    return false;
-  int saved = errno;
-  bool done = madvise(address, size, advice) == 0;
-  errno = saved;
-  return done;
+  if (alignment <= os_page_size())
+    return map(size);
+  size_t slack = alignment - os_page_size();
+  if (size > SIZE_MAX - slack)
+    return NULL;
+  char *whole = map(size + slack), *p = whole ? whole : map_with(size + slack, PROT_NONE);
+  if (!p)
+    return NULL;
+  char *aligned = (char *)round_up((uintptr_t)p, alignment);
+  size_t before = (size_t)(aligned - p);
+  unmap(p, before);
+  unmap(aligned + size, slack - before);
+  if (whole || make_writable(aligned, size))
+    return aligned;
+  unmap(aligned, size);
+  return NULL;
 }
 
-/* Never MADV_FREE: such pages stay in the resident figure, and users read that as a leak. */
-bool os_purge(void *address, size_t size) { return advise(address, size, MADV_DONTNEED); }
+os_mapped_t os_map_at(void *address, size_t size)
+{
+  if (refused())
+    return OS_NO_MEMORY;
+  int saved = errno;
+  char *p = mmap(address, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  os_mapped_t mapped = p == address ? OS_MAPPED : p == MAP_FAILED && errno != EEXIST ? OS_NO_MEMORY : OS_OCCUPIED;
+  if (mapped == OS_OCCUPIED && p != MAP_FAILED)   /* a kernel before 4.17 takes the address as a hint */
+    munmap(p, size);
+  errno = saved;
+  return mapped;
+}
 
-bool os_move_pages(void *from, void *to, size_t size)
+void *os_remap(void *address, size_t size, size_t new_size, bool may_move)
+{
+  if (refused())
+    return NULL;
+  int saved = errno;
+  void *p = mremap(address, size, new_size, may_move ? MREMAP_MAYMOVE : 0);
+  errno = saved;
+  return p == MAP_FAILED ? NULL : p;
+}
+
+void os_guard(void *address, size_t size)
+{
+  int saved = errno;
+  mprotect(address, size, PROT_NONE);
+  errno = saved;
+}
+
+/* ---- the window ---- */
+
+/* The kernel maps from the top downwards, close to what is mapped already, so the stretch lies far below one of its mappings.
+ * Programs and their break are in the middle, at two thirds of the address space. The thread sanitizer has shadows everywhere
+ * but in the topmost TiB. Where the kernel maps upwards from a low address (valgrind, some emulators) the stretch lies above. */
+enum {
+  WINDOW_ATTEMPTS = 16,
+#ifdef UNDER_SANITIZER
+  WINDOW_SHARE = 512,
+#else
+  WINDOW_SHARE = 8       /* this part of the address space is the stretch, and as much is where it may begin */
+#endif
+};
+#define ADDRESSES_LOW (64 * GIB)
+
+/* Another one for each `turn`, also where the kernel has none and the clock has not gone on. */
+static uint64_t random_number(unsigned turn)
+{
+  uint64_t number = (uintptr_t)&number;
+  int saved = errno;
+  if (syscall(SYS_getrandom, &number, sizeof number, 1 /* GRND_NONBLOCK */) < 0)
+    number ^= os_now_ms();
+  errno = saved;
+  return (number + turn) * 0x9e3779b97f4a7c15u;
+}
+
+char *os_window(unsigned attempt, size_t *size)
+{
+  char *probe = attempt < WINDOW_ATTEMPTS ? map(os_page_size()) : NULL;
+  if (!probe)
+    return NULL;
+  unmap(probe, os_page_size());
+  bool upwards = (uintptr_t)probe < ADDRESSES_LOW;
+  size_t space = upwards ? 32 * ADDRESSES_LOW : (uintptr_t)probe, share = round_down(space / WINDOW_SHARE, OS_WINDOW_ALIGNMENT);
+  if (!share)
+    return NULL;   /* less than the sanitizer leaves of so few addresses */
+  size_t away = space / (4 * WINDOW_SHARE) + (size_t)(random_number(attempt) % share);
+  *size = share;
+  return (char *)round_down(upwards ? 2 * ADDRESSES_LOW + away : space - away - share, OS_WINDOW_ALIGNMENT);
+}
+
+/* 0 or the error. */
+static int advise(void *address, size_t size, int advice)
+{
+  int saved = errno;
+  int error = madvise(address, size, advice) == 0 ? 0 : errno;
+  errno = saved;
+  return error;
+}
+
+/* Never MADV_FREE: such pages stay in the resident figure, and users read that as a leak. Locked pages go back too, since nobody
+ * has them any more, where the kernel can do that (5.18). */
+bool os_purge(void *address, size_t size)
 {
   if (refused())
     return false;
-  int saved = errno;
-  bool done = mremap(from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to) == to;
-  errno = saved;
-  return done;
+  int error = advise(address, size, MADV_DONTNEED);
+  return !error || (error == EINVAL && !advise(address, size, MADV_DONTNEED_LOCKED));
 }
 
 void os_wish_huge_pages(void *address, size_t size, bool wanted)
 {
-  advise(address, size, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+  if (!refused())
+    advise(address, size, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 }
 
 bool os_prefault(void *address, size_t size)
 {
   if (refused())
     return false;
-  if (advise(address, size, MADV_POPULATE_WRITE))
-    return true;
+  int error = advise(address, size, MADV_POPULATE_WRITE);
+  if (error != EINVAL)
+    return !error;   /* there is no memory: touching it would end the program */
   for (size_t i = 0; i < size; i += os_page_size()) {   /* before Linux 5.14 */
     volatile char *p = (char *)address + i;
     *p = *p;
@@ -175,23 +238,36 @@ bool os_unlock_memory(void *address, size_t size)
   return done;
 }
 
-size_t os_address_space_limit(void)
+static size_t limit_of(int resource)
 {
   struct rlimit limit;
-  int saved = errno;
-  bool limited = syscall(SYS_prlimit64, 0, RLIMIT_AS, NULL, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
-  errno = saved;
+  bool limited = syscall(SYS_prlimit64, 0, resource, NULL, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
   return limited ? (size_t)limit.rlim_cur : SIZE_MAX;
+}
+
+size_t os_memory_limit(void)
+{
+  int saved = errno;
+  size_t limit = min_size(limit_of(RLIMIT_AS), limit_of(RLIMIT_DATA));
+  errno = saved;
+  return limit;
 }
 
 uint64_t os_now_ms(void)
 {
-  struct timespec t;
+  struct timespec t = {0};
+  int saved = errno;
   clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+  errno = saved;
   return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-void os_yield(void) { sched_yield(); }
+void os_yield(void)
+{
+  int saved = errno;
+  sched_yield();
+  errno = saved;
+}
 
 void os_wait(uint32_t *word, uint32_t value)
 {
@@ -208,17 +284,37 @@ void os_wake(uint32_t *word)
   errno = saved;
 }
 
-static pthread_key_t exit_key;
-static void (*exit_function)(void *);
+/* What the numbers are in <linux/membarrier.h>, which is not everywhere. */
+enum { FENCE_EXPEDITED = 1 << 3, REGISTER_FENCE_EXPEDITED = 1 << 4 };
 
-static void exit_key_create(void) { pthread_key_create(&exit_key, exit_function); }
-
-bool os_thread_on_exit(void (*at_exit)(void *), void *argument)
+static bool membarrier(int command)
 {
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
   int saved = errno;
-  __atomic_store_n(&exit_function, at_exit, __ATOMIC_RELAXED);   /* always the same */
-  bool done = pthread_once(&once, exit_key_create) == 0 && pthread_setspecific(exit_key, argument) == 0;
+  bool done = syscall(SYS_membarrier, command, 0, 0) == 0;
+  errno = saved;
+  return done;
+}
+
+bool os_can_fence_others(void) { return membarrier(REGISTER_FENCE_EXPEDITED); }
+bool os_fence_others(void) { return membarrier(FENCE_EXPEDITED); }
+
+/* ---- the end of a thread, and forks ---- */
+
+static pthread_key_t exit_key;
+static bool exit_key_exists;
+
+bool os_on_thread_exit(void (*at_exit)(void *))
+{
+  int saved = errno;
+  exit_key_exists = pthread_key_create(&exit_key, at_exit) == 0;
+  errno = saved;
+  return exit_key_exists;
+}
+
+bool os_thread_on_exit(void *argument)
+{
+  int saved = errno;
+  bool done = exit_key_exists && pthread_setspecific(exit_key, argument) == 0;
   errno = saved;
   return done;
 }
@@ -229,7 +325,7 @@ extern void _IO_list_lock(void) __attribute__((weak));
 extern void _IO_list_unlock(void) __attribute__((weak));
 
 static void (*fork_prepare)(void), (*fork_parent)(void);
-static bool streams_locked;
+static THREAD_LOCAL bool streams_locked;   /* several threads may fork at once */
 
 static void lock_streams(void)
 {
@@ -248,17 +344,23 @@ static void unlock_streams(void)
     _IO_list_unlock();
 }
 
-void os_on_fork(void (*prepare)(void), void (*parent)(void), void (*child)(void))
+bool os_on_fork(void (*prepare)(void), void (*parent)(void), void (*child)(void))
 {
+  int saved = errno;
   fork_prepare = prepare;
   fork_parent = parent;
-  pthread_atfork(lock_streams, unlock_streams, child);
+  bool done = pthread_atfork(lock_streams, unlock_streams, child) == 0;
+  errno = saved;
+  return done;
 }
 
 const char *os_environment(const char *name)
 {
   size_t length = strlen(name);
-  for (char **entry = getauxval(AT_SECURE) ? NULL : environ; entry && *entry; entry++)
+  int saved = errno;
+  bool secure = getauxval(AT_SECURE);
+  errno = saved;
+  for (char **entry = secure ? NULL : environ; entry && *entry; entry++)
     if (!strncmp(*entry, name, length) && (*entry)[length] == '=')
       return *entry + length + 1;
   return NULL;

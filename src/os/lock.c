@@ -1,7 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 #include "os/lock.h"
 
-enum { SPINS = 40 };   /* some 2 us: a slow path under a pool's lock takes less than one */
+enum {
+  SPINS = 40,             /* some 2 us: a slow path under a pool's lock takes less than one */
+  LAST_WAITS = 3          /* of up to 10 ms, of a thread that is about to end the process */
+};
+
+THREAD_LOCAL bool lock_may_be_own;
+
+/* Nobody else opens what the thread itself holds. True: the wait is over, with the lock or without it. */
+static bool give_up(unsigned waits)
+{
+  static bool given_up;   /* once it has, it does so at once: it may meet the same lock many times */
+  if (!lock_may_be_own || (waits < LAST_WAITS && !__atomic_load_n(&given_up, __ATOMIC_RELAXED)))
+    return false;
+  __atomic_store_n(&given_up, true, __ATOMIC_RELAXED);
+  return true;
+}
 
 COLD void lock_wait(lock_t *lock)
 {
@@ -13,6 +28,6 @@ COLD void lock_wait(lock_t *lock)
 #endif
   }
   os_yield();
-  while (__atomic_exchange_n(&lock->word, 2, __ATOMIC_ACQUIRE) != 0)
+  for (unsigned waits = 0; __atomic_exchange_n(&lock->word, 2, __ATOMIC_ACQUIRE) != 0 && !give_up(waits); waits++)
     os_wait(&lock->word, 2);
 }

@@ -11,6 +11,7 @@
 
 #include "base/bits.h"
 #include "os/os.h"
+#include "os/thread_local.h"
 
 typedef struct lock {
   uint32_t word;
@@ -18,6 +19,10 @@ typedef struct lock {
 } lock_t;
 
 void lock_wait(lock_t *lock);
+
+/* The calling thread is about to end the process, maybe in the middle of what it holds locks for. From now on it waits for none longer
+ * than a moment, and then goes on without. */
+extern INTERNAL THREAD_LOCAL bool lock_may_be_own;
 
 /* The halves of what follows, for a caller that knows that the process has threads and the lock is not solo: false: it must
  * lock_wait(); true: it must os_wake(). */
@@ -42,6 +47,16 @@ static inline void lock_release(lock_t *lock)
     lock->word = 0;
   else if (lock_open(lock))
     os_wake(&lock->word);
+}
+
+/* Takes the lock if it is free. */
+static inline bool lock_attempt(lock_t *lock)
+{
+  if (!os_single_threaded() && !lock->solo)
+    return lock_try(lock);
+  bool free = !lock->word;
+  lock->word = 1;
+  return free;
 }
 
 /* In the child of a fork: whoever slept there is not in this process. */

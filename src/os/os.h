@@ -21,27 +21,32 @@
 /* Found at run time: 4, 16 and 64 KiB all exist. */
 size_t os_page_size(void);
 
-/* Address space that cannot be touched yet, `alignment` a power of two. NULL: none. */
-void *os_reserve(size_t size, size_t alignment);
+/* Writable memory that reads as zero, at a multiple of `alignment`, a power of two. NULL: the system has none. */
+void *os_map(size_t size, size_t alignment);
 
-/* The same at exactly this address, or NULL if something is there already. */
-void *os_reserve_at(void *address, size_t size);
+/* The same at exactly this address, and never where something is mapped already. */
+typedef enum os_mapped { OS_MAPPED, OS_OCCUPIED, OS_NO_MEMORY } os_mapped_t;
+os_mapped_t os_map_at(void *address, size_t size);
 
-/* The same, readable and all zero but not writable: costs no memory and no commit charge. */
-void *os_reserve_zeroes(size_t size);
+/* Memory and addresses go back. False: nothing happened (where the range is the middle of a mapping, the system may have no
+ * room for one mapping more). */
+bool os_unmap(void *address, size_t size);
 
-/* Makes reserved memory usable. false: the system has none left. */
-bool os_commit(void *address, size_t size);
-
-/* Gives the memory back, the address space stays; it reads as zero afterwards. false: nothing was given back. */
+/* The memory goes back, the addresses stay, and read as zero afterwards. False: a part of it may have gone back, the rest holds
+ * what it held. */
 bool os_purge(void *address, size_t size);
 
-/* Gives address space back. false: the system could not (too many mappings), it is still there. */
-bool os_release(void *address, size_t size);
+/* Makes the mapping [address, address+size) `new_size` long, its contents kept, if need be and `may_move` at another address.
+ * Returns where it is; NULL: nothing happened. */
+void *os_remap(void *address, size_t size, size_t new_size, bool may_move);
 
-/* Moves the pages under [from, from+size) to `to`, whose own pages are dropped; `from` stays committed and reads as zero.
- * false: nothing happened. */
-bool os_move_pages(void *from, void *to, size_t size);
+/* From now on any access to these pages is a fault. A wish. */
+void os_guard(void *address, size_t size);
+
+/* A long stretch of address space that nobody else is likely to use, at random, a multiple of OS_WINDOW_ALIGNMENT; nothing is
+ * mapped there. *size: how long it is, a multiple too. Each attempt, from 0 on, gives another one. NULL: no more. */
+#define OS_WINDOW_ALIGNMENT ((size_t)1 << 30)
+char *os_window(unsigned attempt, size_t *size);
 
 /* Asks for (or against) huge pages there; a wish. */
 void os_wish_huge_pages(void *address, size_t size, bool wanted);
@@ -51,8 +56,8 @@ bool os_prefault(void *address, size_t size);
 bool os_lock_memory(void *address, size_t size);
 bool os_unlock_memory(void *address, size_t size);
 
-/* The address space the process may still have, if there is a limit, else SIZE_MAX. */
-size_t os_address_space_limit(void);
+/* How much memory or address space the process may have, where a limit is set on either; else SIZE_MAX. */
+size_t os_memory_limit(void);
 
 /* Milliseconds of a clock that never goes back, exact to some milliseconds, cheap to ask. */
 uint64_t os_now_ms(void);
@@ -71,11 +76,19 @@ void os_yield(void);
 void os_wait(uint32_t *word, uint32_t value);
 void os_wake(uint32_t *word);
 
-/* Calls `at_exit(argument)` when the calling thread ends. May allocate. False: it could not be arranged. */
-bool os_thread_on_exit(void (*at_exit)(void *), void *argument);
+/* Every other thread of the process passes a full memory barrier before it returns. False: the system cannot do that. The first
+ * says whether the second will work, and is asked once before. */
+bool os_can_fence_others(void);
+bool os_fence_others(void);
 
-/* The three run around every fork(), in the order of pthread_atfork(). */
-void os_on_fork(void (*prepare)(void), void (*parent)(void), void (*child)(void));
+/* Once, and before os_thread_on_exit(): `at_exit` is what ends a thread. False: the system cannot do that. */
+bool os_on_thread_exit(void (*at_exit)(void *));
+
+/* at_exit(argument) is called when the calling thread ends. May allocate. False: it could not be arranged. */
+bool os_thread_on_exit(void *argument);
+
+/* The three run around every fork(), in the order of pthread_atfork(). False: they do not. */
+bool os_on_fork(void (*prepare)(void), void (*parent)(void), void (*child)(void));
 
 /* The environment variable, or NULL; always NULL in set-user-ID programs. */
 const char *os_environment(const char *name);

@@ -36,6 +36,7 @@ static unsigned parse(XML_Parser parser, enum XML_Error *error)
 }
 
 static unsigned elements;   /* as expat counts them with malloc */
+static size_t plenty;       /* of memory for several parsers at once, whatever this version of expat takes for one */
 
 static int count_with_malloc(void **state)
 {
@@ -61,10 +62,21 @@ static void parse_on(pool_heap_t *heap, bool free_it)
     XML_ParserFree(parser);                    /* from no heap: blocks know theirs */
 }
 
+static int count_and_measure(void **state)
+{
+  if (count_with_malloc(state) != 0)
+    return -1;
+  pool_heap_t *heap = heap_with((pool_heap_options_t){0});
+  parse_on(heap, true);
+  plenty = 8 * stats_of(heap).peak_held_bytes;
+  pool_heap_destroy(heap);
+  return 0;
+}
+
 static void parses(void **state)
 {
   (void)state;
-  static const pool_heap_options_t kinds[] = {{.budget = 0}, {.budget = 2 << 20}, {.flags = POOL_HEAP_SINGLE_THREAD}, {.flags = POOL_HEAP_CHECKED}};
+  const pool_heap_options_t kinds[] = {{.budget = 0}, {.budget = plenty}, {.flags = POOL_HEAP_SINGLE_THREAD}, {.flags = POOL_HEAP_CHECKED}};
   for (size_t i = 0; i < COUNT_OF(kinds); i++) {
     pool_heap_t *heap = heap_with(kinds[i]);
     parse_on(heap, true);
@@ -93,7 +105,7 @@ static void threads_keep_apart(void **state)
   (void)state;
   pool_heap_t *heaps[4];
   for (size_t i = 0; i < COUNT_OF(heaps); i++)
-    heaps[i] = heap_with((pool_heap_options_t){.budget = 16 << 20});
+    heaps[i] = heap_with_budget(plenty);
   run_threads(COUNT_OF(heaps), a_heap_a_thread, heaps);
   size_t live = stats_of(heaps[0]).live_blocks;
   for (size_t i = 0; i < COUNT_OF(heaps); i++) {
@@ -129,26 +141,63 @@ static void without_a_heap(void **state)
   assert_null(XML_ParserCreate_MM(NULL, pool_expat_suite(), NULL));
 }
 
+/* ---- too little memory: an answer or an error, at every point; how much a parser takes is the library's affair ---- */
+
+typedef struct outcomes { unsigned refused, errors, done; } outcomes_t;
+
+static void try_to_parse(pool_heap_t *heap, const XML_Memory_Handling_Suite *suite, outcomes_t *outcomes)
+{
+  enum XML_Error error = XML_ERROR_NO_MEMORY;
+  pool_expat_use(heap);
+  XML_Parser parser = XML_ParserCreate_MM(NULL, suite, NULL);
+  unsigned count = parser ? parse(parser, &error) : 0;
+  assert_true(error == XML_ERROR_NONE ? count == elements : error == XML_ERROR_NO_MEMORY);
+  outcomes->refused += !parser;
+  outcomes->errors += parser && error != XML_ERROR_NONE;
+  outcomes->done += error == XML_ERROR_NONE;
+  XML_ParserFree(parser);
+  assert_int_equal(stats_of(heap).live_blocks, 0);
+  pool_expat_use(NULL);
+}
+
+static size_t requests, fail_at;
+
+static void *malloc_or_fail(size_t size) { return ++requests == fail_at ? NULL : pool_expat_suite()->malloc_fcn(size); }
+
+static void *realloc_or_fail(void *block, size_t size)
+{
+  return ++requests == fail_at ? NULL : pool_expat_suite()->realloc_fcn(block, size);
+}
+
+static void free_block(void *block) { pool_expat_suite()->free_fcn(block); }
+
+static void each_request_fails_once(void **state)
+{
+  (void)state;
+  static const XML_Memory_Handling_Suite suite = {malloc_or_fail, realloc_or_fail, free_block};
+  pool_heap_t *heap = heap_with((pool_heap_options_t){.flags = POOL_HEAP_CHECKED});
+  outcomes_t outcomes = {0};
+  for (size_t n = 1; outcomes.done == 0; n += 1 + n / 20) {
+    requests = 0;
+    fail_at = n;
+    try_to_parse(heap, &suite, &outcomes);
+  }
+  assert_true(requests < fail_at);            /* the last run, and only that one, was over before its turn came */
+  assert_true(outcomes.refused && outcomes.errors);
+  pool_heap_destroy(heap);
+}
+
+/* From far too small to enough. Which budget is the first that is enough is not said. */
 static void any_budget(void **state)
 {
   (void)state;
-  unsigned refused = 0, errors = 0, done = 0;
-  for (size_t budget = 8 << 10; budget <= 2 << 20; budget += budget / 6) {
-    enum XML_Error error = XML_ERROR_NO_MEMORY;
+  outcomes_t outcomes = {0};
+  for (size_t budget = 8 << 10; outcomes.done < 3; budget += budget / 6) {
     pool_heap_t *heap = heap_with_budget(budget);
-    pool_expat_use(heap);
-    XML_Parser parser = XML_ParserCreate_MM(NULL, pool_expat_suite(), NULL);
-    unsigned count = parser ? parse(parser, &error) : 0;
-    assert_true(error == XML_ERROR_NONE ? count == elements : error == XML_ERROR_NO_MEMORY);
-    refused += !parser;
-    errors += parser && error != XML_ERROR_NONE;
-    done += error == XML_ERROR_NONE;
-    XML_ParserFree(parser);
-    assert_int_equal(stats_of(heap).live_blocks, 0);
-    pool_expat_use(NULL);
+    assert_true(budget < 1 << 30);
+    try_to_parse(heap, pool_expat_suite(), &outcomes);
     pool_heap_destroy(heap);
   }
-  assert_true(refused && errors && done);
 }
 
 int main(void)
@@ -158,7 +207,8 @@ int main(void)
     cmocka_unit_test(threads_keep_apart),
     cmocka_unit_test(blocks_stay_in_their_heap),
     cmocka_unit_test(without_a_heap),
+    cmocka_unit_test(each_request_fails_once),
     cmocka_unit_test(any_budget),
   };
-  return cmocka_run_group_tests_name("expat", tests, count_with_malloc, NULL);
+  return cmocka_run_group_tests_name("expat", tests, count_and_measure, NULL);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Lua on a heap: its own figures agree with ours, a budget ends in its memory error at any point, and the heap's end is its. */
 #include "../heap/heaps.h"
+#include "guard.h"
 #include <lauxlib.h>
 #include <lua.h>
 #include <lualib.h>
@@ -29,10 +30,19 @@ static int run(lua_State *lua, const char *script)
   return lua_pcall(lua, 1, 1, 0);
 }
 
+/* A block is at most 15 bytes larger than was asked for, or an eighth; and its guard if it is checked. */
+static void figures_agree(lua_State *lua, pool_heap_t *heap)
+{
+  size_t counted = (size_t)lua_gc(lua, LUA_GCCOUNT) * 1024 + (size_t)lua_gc(lua, LUA_GCCOUNTB);
+  pool_stats_t s = stats_of(heap);
+  assert_true(s.live_bytes >= counted);
+  assert_true(s.live_bytes <= counted + counted / 8 + s.live_blocks * (15 + 2 * GUARD_BYTES));
+}
+
 static void runs_and_closes(void **state)
 {
   (void)state;
-  static const pool_heap_options_t kinds[] = {{.budget = 0}, {.budget = 4 << 20}, {.flags = POOL_HEAP_SINGLE_THREAD},
+  static const pool_heap_options_t kinds[] = {{.budget = 0}, {.budget = 64 << 20}, {.flags = POOL_HEAP_SINGLE_THREAD},
     {.flags = POOL_HEAP_CHECKED}};
   for (size_t i = 0; i < COUNT_OF(kinds); i++) {
     pool_heap_t *heap = heap_with(kinds[i]);
@@ -40,9 +50,7 @@ static void runs_and_closes(void **state)
     assert_non_null(lua);
     assert_int_equal(run(lua, work), LUA_OK);
     assert_int_equal(lua_tointeger(lua, -1), 147055);
-    size_t counted = (size_t)lua_gc(lua, LUA_GCCOUNT) * 1024 + (size_t)lua_gc(lua, LUA_GCCOUNTB);
-    pool_stats_t s = stats_of(heap);
-    assert_true(s.live_bytes >= counted && s.live_bytes < counted * 2);
+    figures_agree(lua, heap);
     lua_close(lua);
     assert_int_equal(stats_of(heap).live_blocks, 0);
     assert_true(check_heap(heap));
@@ -73,26 +81,27 @@ static void a_budget_ends_in_a_memory_error(void **state)
   pool_heap_destroy(parent);
 }
 
-/* Every budget, from far too small to enough: never a crash, always the same answer or a memory error. */
+/* Every budget, from far too small to enough: never a crash, always the same answer or a memory error. What a state takes is
+ * Lua's affair; that it allocates thousands of blocks for this work is not. */
 static void any_budget(void **state)
 {
   (void)state;
-  unsigned refused = 0, errors = 0, done = 0;
-  for (size_t budget = 8 << 10; budget <= 2 << 20; budget += budget / 8) {
+  unsigned errors = 0, done = 0;
+  for (size_t budget = 8 << 10; done < 3; budget += budget / 8) {
+    assert_true(budget < 1 << 30);
     pool_heap_t *heap = heap_with_budget(budget);
     lua_State *lua = lua_newstate(pool_lua_alloc, heap);
     int status = lua ? run(lua, work) : LUA_ERRMEM;
     assert_true(status == LUA_OK || status == LUA_ERRMEM);
     assert_true(status != LUA_OK || lua_tointeger(lua, -1) == 147055);
-    refused += !lua;
-    errors += lua && status != LUA_OK;
+    errors += status != LUA_OK;
     done += status == LUA_OK;
     if (lua && budget % 2)
       lua_close(lua);
     assert_true(check_heap(heap));
     pool_heap_destroy(heap);
   }
-  assert_true(refused && errors && done);
+  assert_true(errors);
 }
 
 /* ---- every n-th allocation fails ---- */
@@ -112,10 +121,11 @@ static void each_allocation_fails_once(void **state)
 {
   (void)state;
   pool_heap_t *heap = heap_with((pool_heap_options_t){.flags = POOL_HEAP_CHECKED});
-  size_t last = 0;
-  for (size_t n = 1; n < 20000 && !last; n += 1 + n / 40) {
+  size_t last = 0, refused = 0;
+  for (size_t n = 1; !last; n += 1 + n / 40) {
     failing_t failing = {heap, 0, n};
     lua_State *lua = lua_newstate(alloc_or_fail, &failing);
+    refused += !lua;
     if (lua) {
       int status = run(lua, work);
       assert_true(status == LUA_OK || status == LUA_ERRMEM);
@@ -125,7 +135,7 @@ static void each_allocation_fails_once(void **state)
     }
     assert_int_equal(stats_of(heap).live_blocks, 0);
   }
-  assert_true(last > 1000);
+  assert_true(refused && last > 3000);       /* the work makes as many tables */
   pool_heap_destroy(heap);
 }
 

@@ -2,11 +2,16 @@
 #include "heaps.h"
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+/* What a heap holds depends on when idle memory was last looked for. These tests are about other things, so that is to be in seven
+ * weeks; those that are about it say so themselves, and test_arena.c, test_pool.c and test_heap.c move the clock. */
+__attribute__((constructor)) static void leave_time_out(void) { must(pool_option_set("purge_delay_ms", "4000000000")); }
 
 pool_heap_t *heap_with(pool_heap_options_t options)
 {
@@ -122,11 +127,24 @@ void no_more_system_calls(void)
   must(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
 }
 
+typedef struct sealed {
+  void (*run)(void *);
+  void  *argument;
+} sealed_t;
+
+/* Not through _exit(): where coverage is counted it writes files first. */
+static void run_sealed(void *argument)
+{
+  sealed_t *sealed = argument;
+  sealed->run(sealed->argument);
+  syscall(SYS_exit_group, 0);
+}
+
 void in_sealed_child(void (*run)(void *), void *argument)
 {
   if (SANITIZED || !filter_is_there())
     skip();
-  in_child(run, argument);
+  in_child(run_sealed, &(sealed_t){run, argument});
 }
 
 void ends_by_signal(void (*run)(void *), void *argument, int signal)
@@ -141,6 +159,31 @@ void ends_by_signal(void (*run)(void *), void *argument, int signal)
   assert_true(child > 0 && waitpid(child, &status, 0) == child);
   assert_true(WIFSIGNALED(status));
   assert_int_equal(WTERMSIG(status), signal);
+}
+
+/* ---- pages ---- */
+
+bool is_resident(const void *block, size_t size)
+{
+  size_t page = (size_t)sysconf(_SC_PAGESIZE), skip = (uintptr_t)block % page, pages = (skip + size + page - 1) / page;
+  unsigned char *in_memory = malloc(pages);
+  must(in_memory && mincore((char *)(uintptr_t)block - skip, pages * page, in_memory) == 0);
+  size_t count = 0;
+  for (size_t i = 0; i < pages; i++)
+    count += in_memory[i] & 1;
+  free(in_memory);
+  if (count != pages)
+    print_error("%zu of %zu pages are in memory\n", count, pages);
+  return count == pages;
+}
+
+bool may_lock(size_t size)
+{
+  void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  must(memory != MAP_FAILED);
+  bool may = mlock(memory, size) == 0;
+  munmap(memory, size);
+  return may;
 }
 
 uint64_t now_ns(void)

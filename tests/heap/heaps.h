@@ -11,17 +11,6 @@
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 
-#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
-#define SANITIZED true
-#elif defined __has_feature
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED true
-#endif
-#endif
-#ifndef SANITIZED
-#define SANITIZED false
-#endif
-
 /* The compiler acts on what it knows of sizes; a number it cannot see through keeps it from that. */
 static inline size_t opaque(size_t size)
 {
@@ -56,6 +45,12 @@ void run_threads(size_t count, thread_body_fn *body, void *context);
 void in_sealed_child(void (*run)(void *), void *argument);
 void ends_by_signal(void (*run)(void *), void *argument, int signal);   /* in a child */
 void no_more_system_calls(void);
+
+/* Every page of it is in memory, touched or not. */
+bool is_resident(const void *block, size_t size);
+
+/* Some machines let nobody lock anything. */
+bool may_lock(size_t size);
 
 uint64_t now_ns(void);
 

@@ -2,18 +2,17 @@
  * Budgets: held <= budget at every instant, in the heap and in all its ancestors; how much of a budget can be live. */
 #include "heaps.h"
 #include <stdatomic.h>
-#include <unistd.h>
 
 /* ---- many threads and one that watches ---- */
 
-enum { HEAPS_MOST = 4, WORKERS = 3, SLOTS = 400, WATCH_MS = 400 };
+enum { HEAPS_MOST = 4, WORKERS = 3, SLOTS = 400, STEPS_EACH = 100000, SAMPLES = 1000 };
 
 typedef struct watched {
   pool_heap_t *heaps[HEAPS_MOST];
   size_t       budgets[HEAPS_MOST];
   size_t       count, workers_begin;     /* heaps from this one on are allocated from */
   atomic_bool  stop;
-  atomic_size_t samples, failures;
+  atomic_size_t steps[WORKERS], failures;
 } watched_t;
 
 static void work(watched_t *watched, size_t index)
@@ -30,23 +29,30 @@ static void work(watched_t *watched, size_t index)
     slots[i] = pool_heap_alloc(of[i], sizes[dice_below(&dice, COUNT_OF(sizes))]);
     if (!slots[i])
       atomic_fetch_add(&watched->failures, 1);
+    atomic_fetch_add_explicit(&watched->steps[index], 1, memory_order_relaxed);
   }
   for (size_t i = 0; i < SLOTS; i++)
     pool_free(slots[i]);
 }
 
+static bool all_have_worked(watched_t *watched)
+{
+  for (size_t i = 0; i < WORKERS; i++)
+    if (atomic_load(&watched->steps[i]) < STEPS_EACH)
+      return false;
+  return true;
+}
+
+/* Until all have filled the heaps many times over, however long that takes, and at least so often. */
 static void watch(watched_t *watched)
 {
-  uint64_t end = now_ns() + WATCH_MS * 1000000ull;
-  while (now_ns() < end) {
+  for (size_t samples = 0; samples < SAMPLES || !all_have_worked(watched); samples++)
     for (size_t i = 0; i < watched->count; i++) {
       pool_stats_t s = stats_of(watched->heaps[i]);
       must(s.held_bytes <= watched->budgets[i]);
       must(s.peak_held_bytes <= watched->budgets[i]);
       must(s.budget == watched->budgets[i]);
     }
-    atomic_fetch_add(&watched->samples, 1);
-  }
   atomic_store(&watched->stop, true);
 }
 
@@ -61,7 +67,6 @@ static void worker_or_watcher(size_t index, void *context)
 static void watch_all(watched_t *watched)
 {
   run_threads(WORKERS + 1, worker_or_watcher, watched);
-  assert_true(watched->samples > 10);
   assert_true(watched->failures > 0);
   for (size_t i = 0; i < watched->count; i++) {
     pool_stats_t s = stats_of(watched->heaps[i]);
@@ -194,6 +199,154 @@ static void use_of_a_budget(void **state)
 
 /* ---- a budget that changes ---- */
 
+/* ---- threads that sleep ---- */
+
+typedef struct sleepers {
+  pool_heap_t      *heap;
+  pthread_barrier_t asleep, awake;
+} sleepers_t;
+
+enum { SLEEPERS = 6 };
+
+static void use_up(size_t index, void *context)
+{
+  sleepers_t *sleepers = context;
+  dice_t dice = {index};
+  list_t list = {0};
+  for (size_t i = 0; i < 20000 && list_take(&list, sleepers->heap, 16 + dice_below(&dice, 5000)); i++)
+    ;
+  list_free(&list, sleepers->heap);
+}
+
+/* Uses the heap up in many sizes, gives everything back, and sleeps on what it has cached. */
+static void use_and_sleep(size_t index, void *context)
+{
+  sleepers_t *sleepers = context;
+  list_t list = {0};
+  use_up(index, context);
+  pthread_barrier_wait(&sleepers->asleep);
+  pthread_barrier_wait(&sleepers->awake);
+  list_take(&list, sleepers->heap, 100);
+  list_free(&list, sleepers->heap);
+}
+
+static void *run_sleepers(void *context)
+{
+  run_threads(2, use_up, context);   /* that end */
+  run_threads(SLEEPERS, use_and_sleep, context);
+  return NULL;
+}
+
+/* In hundredths: how much of the budget one thread can have live in blocks of a size. */
+static size_t live_share(pool_heap_t *heap, size_t budget, size_t size)
+{
+  list_t list = {0};
+  list_exhaust(&list, heap, size);
+  size_t share = stats_of(heap).live_bytes * 100 / budget;
+  list_free(&list, heap);
+  return share;
+}
+
+static void sleeping_threads_keep_nothing_back(void **state)
+{
+  (void)state;
+  static const struct { size_t budget, share; } cases[] = {{256 << 10, 85}, {512 << 10, 90}, {1 << 20, 95}, {2 << 20, 95}, {4 << 20, 95}, {16 << 20, 95}};
+  static const size_t block_sizes[] = {64, 100, 1000, 5000};
+  for (size_t i = 0; i < COUNT_OF(cases); i++) {
+    /* With a parent whose budget is the one that binds, too. */
+    pool_heap_t *parent = heap_with_budget(cases[i].budget);
+    pool_heap_t *heaps[] = {heap_with_budget(cases[i].budget), i >= 2 ? heap_with((pool_heap_options_t){.parent = parent}) : NULL};
+    for (size_t k = 0; k < COUNT_OF(heaps) && heaps[k]; k++) {
+      sleepers_t sleepers = {.heap = heaps[k]};
+      pthread_t runner;
+      pthread_barrier_init(&sleepers.asleep, NULL, SLEEPERS + 1);
+      pthread_barrier_init(&sleepers.awake, NULL, SLEEPERS + 1);
+      assert_int_equal(pthread_create(&runner, NULL, run_sleepers, &sleepers), 0);
+      pthread_barrier_wait(&sleepers.asleep);
+      for (size_t z = 0; z < COUNT_OF(block_sizes); z++) {
+        /* Give or take a slab; a child's own records come on top of its parent's. */
+        size_t share = live_share(heaps[k], cases[i].budget, block_sizes[z]) + 8 * block_sizes[z] * 100 / cases[i].budget;
+        if (share < cases[i].share - 10 * k)
+          print_error("%zu KiB, blocks of %zu: %zu %% live\n", cases[i].budget >> 10, block_sizes[z], share);
+        assert_true(share >= cases[i].share - 10 * k);
+      }
+      pthread_barrier_wait(&sleepers.awake);
+      pthread_join(runner, NULL);
+      pthread_barrier_destroy(&sleepers.asleep);
+      pthread_barrier_destroy(&sleepers.awake);
+    }
+    pool_heap_destroy(heaps[0]);
+    pool_heap_destroy(heaps[1]);
+    pool_heap_destroy(parent);
+  }
+  assert_true(check_everything());
+}
+
+/* Nor do the other heaps under a limit, whoever used them. */
+static void families_keep_nothing_back(void **state)
+{
+  (void)state;
+  static const size_t budgets[] = {2 << 20, 4 << 20, 16 << 20};
+  for (size_t i = 0; i < COUNT_OF(budgets); i++) {
+    pool_heap_t *parent = heap_with_budget(budgets[i]);
+    pool_heap_t *child = heap_with((pool_heap_options_t){.parent = parent}), *grandchild = heap_with((pool_heap_options_t){.parent = child});
+    pool_heap_t *heap = heap_with((pool_heap_options_t){.parent = parent});
+    sleepers_t sleepers = {.heap = grandchild};
+    pthread_t runner;
+    pthread_barrier_init(&sleepers.asleep, NULL, SLEEPERS + 1);
+    pthread_barrier_init(&sleepers.awake, NULL, SLEEPERS + 1);
+    assert_int_equal(pthread_create(&runner, NULL, run_sleepers, &sleepers), 0);
+    pthread_barrier_wait(&sleepers.asleep);
+    use_up(i, &(sleepers_t){.heap = child});
+    use_up(i, &(sleepers_t){.heap = parent});
+    size_t share = live_share(heap, budgets[i], 100);
+    pthread_barrier_wait(&sleepers.awake);
+    pthread_join(runner, NULL);
+    print_message("%zu KiB: %zu %% live\n", budgets[i] >> 10, share);
+    assert_true(share >= 85);   /* the children's own records are on the same account */
+    pthread_barrier_destroy(&sleepers.asleep);
+    pthread_barrier_destroy(&sleepers.awake);
+    pool_heap_destroy(grandchild);
+    pool_heap_destroy(child);
+    pool_heap_destroy(heap);
+    pool_heap_destroy(parent);
+  }
+  assert_true(check_everything());
+}
+
+/* Threads that allocate without a pause are reached in between: no block is lost or given to two. */
+static void churn_in_a_small_budget(size_t index, void *context)
+{
+  pool_heap_t *heap = context;
+  dice_t dice = {index};
+  unsigned char *blocks[128] = {0};
+  size_t block_sizes[128];
+  for (size_t i = 0; i < 40000; i++) {
+    size_t at = dice_below(&dice, COUNT_OF(blocks));
+    if (blocks[at]) {
+      must(pattern_holds(blocks[at], block_sizes[at], index * 1000 + at));
+      pool_heap_free(heap, blocks[at]);
+    }
+    block_sizes[at] = 1 + dice_below(&dice, dice_below(&dice, 3) ? 500 : 20000);
+    blocks[at] = pool_heap_alloc(heap, block_sizes[at]);
+    if (blocks[at])
+      pattern_write(blocks[at], block_sizes[at], index * 1000 + at);
+  }
+  for (size_t at = 0; at < COUNT_OF(blocks); at++)
+    pool_heap_free(heap, blocks[at]);
+}
+
+static void reached_while_they_work(void **state)
+{
+  (void)state;
+  pool_heap_t *heap = heap_with_budget(3 << 19);
+  run_threads(4, churn_in_a_small_budget, heap);
+  assert_true(stats_of(heap).exhausted_count > 0);
+  assert_int_equal(stats_of(heap).live_blocks, 0);
+  assert_true(check_everything());
+  pool_heap_destroy(heap);
+}
+
 static void change(pool_heap_t *heap, size_t budget)
 {
   list_t list = {0};
@@ -254,8 +407,11 @@ static void trim_gives_back(void **state)
   static const size_t budgets[] = {0, 64 << 20};
   for (size_t i = 0; i < COUNT_OF(budgets); i++) {
     pool_heap_t *heap = heap_with((pool_heap_options_t){.budget = budgets[i], .purge_delay_ms = POOL_PURGE_NEVER});
-    size_t empty = stats_of(heap).held_bytes;
     list_t list = {0}, kept = {0};
+    list_take_many(&kept, heap, 500, 10);
+    list_free(&kept, heap);
+    pool_heap_trim(heap, 0);
+    size_t empty = stats_of(heap).held_bytes;   /* with the record of the one class */
     list_take_many(&kept, heap, 500, 10);
     list_take_many(&list, heap, 500, 20000);
     size_t held = stats_of(heap).held_bytes;
@@ -276,6 +432,55 @@ static void trim_gives_back(void **state)
   assert_true(check_everything());
 }
 
+/* Each change is there for everybody or for nobody: what one thread is refused no other can have been granted meanwhile. */
+typedef struct changers {
+  pool_heap_t *heap;
+  size_t       budgets[2];
+} changers_t;
+
+static void change_again_and_again(size_t index, void *context)
+{
+  changers_t *c = context;
+  for (size_t i = 0; i < 20000; i++) {
+    if (index == 0) {
+      pool_heap_set_budget(c->heap, c->budgets[i % 2]);
+    } else {
+      void *block = pool_heap_alloc(c->heap, 100000);
+      pool_stats_t s = stats_of(c->heap);
+      must(s.held_bytes <= c->budgets[1]);
+      pool_heap_free(c->heap, block);
+    }
+  }
+}
+
+/* The lower budget never fits what is live, so every attempt fails, and no allocation may notice. */
+static void a_refused_change_changes_nothing(size_t index, void *context)
+{
+  pool_heap_t *heap = context;
+  for (size_t i = 0; i < 3000; i++) {
+    if (index == 0) {
+      must(!pool_heap_set_budget(heap, 1 << 20));
+    } else {
+      void *block = pool_heap_alloc(heap, 100000);
+      must(block);
+      pool_heap_free(heap, block);
+    }
+  }
+}
+
+static void changed_beside_others(void **state)
+{
+  (void)state;
+  changers_t changers = {heap_with_budget(16 << 20), {9 << 20, 16 << 20}};
+  run_threads(3, change_again_and_again, &changers);
+  list_t list = {0};
+  list_take_many(&list, changers.heap, 100000, 40);
+  assert_true(pool_heap_set_budget(changers.heap, 16 << 20));
+  run_threads(3, a_refused_change_changes_nothing, changers.heap);
+  list_free(&list, changers.heap);
+  pool_heap_destroy(changers.heap);
+}
+
 static void purged_bytes_are_counted(void **state)
 {
   (void)state;
@@ -283,9 +488,9 @@ static void purged_bytes_are_counted(void **state)
   list_t list = {0};
   list_take_many(&list, heap, 500, 10000);
   list_free(&list, heap);
-  size_t given = pool_heap_trim(heap, 0);
+  size_t before = stats_of(heap).purged_bytes, given = pool_heap_trim(heap, 0);
   assert_true(given > 4 << 20);
-  assert_int_equal(stats_of(heap).purged_bytes, given);
+  assert_int_equal(stats_of(heap).purged_bytes - before, given);
   pool_heap_destroy(heap);
 }
 
@@ -300,6 +505,10 @@ int main(void)
     cmocka_unit_test(budget_of_a_small_heap_changes),
     cmocka_unit_test(budget_of_a_heap_without_one),
     cmocka_unit_test(trim_gives_back),
+    cmocka_unit_test(sleeping_threads_keep_nothing_back),
+    cmocka_unit_test(families_keep_nothing_back),
+    cmocka_unit_test(reached_while_they_work),
+    cmocka_unit_test(changed_beside_others),
     cmocka_unit_test(purged_bytes_are_counted),
   };
   return cmocka_run_group_tests_name("budget", tests, NULL, NULL);

@@ -486,6 +486,36 @@ static void many_threads_at_the_limit(void **state)
   pool_heap_destroy(other);
 }
 
+/* ---- a block can always become smaller ---- */
+
+static void smaller_when_nothing_is_left(void **state)
+{
+  (void)state;
+  static const size_t block_sizes[] = {100, 3000, 30000, 100000, 500000};
+  static const unsigned flags[] = {0, POOL_HEAP_ZERO_ON_FREE};
+  for (size_t f = 0; f < COUNT_OF(flags); f++)
+    for (size_t i = 0; i < COUNT_OF(block_sizes); i++) {
+      pool_heap_t *heap = heap_with((pool_heap_options_t){.budget = 2 << 20, .flags = flags[f]});
+      size_t size = block_sizes[i];
+      char *block = pool_heap_alloc(heap, size);
+      assert_non_null(block);
+      list_t list = {0};
+      list_exhaust(&list, heap, size);
+      list_exhaust(&list, heap, 16);
+      size_t exhausted = stats_of(heap).exhausted_count;
+      pattern_write(block, size, i);
+      for (size_t less = size; less >= 16; less /= 3) {
+        block = pool_heap_realloc(heap, block, less);
+        assert_non_null(block);
+        assert_true(pattern_kept(block, less, size, i));
+      }
+      assert_int_equal(stats_of(heap).exhausted_count, exhausted);   /* and nobody was asked for anything */
+      list_free(&list, heap);
+      pool_heap_free(heap, block);
+      pool_heap_destroy(heap);
+    }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -508,6 +538,7 @@ int main(void)
     cmocka_unit_test(overflow_into_a_checked_heap),
     cmocka_unit_test(overflow_into_the_default_heap),
     cmocka_unit_test(many_threads_at_the_limit),
+    cmocka_unit_test(smaller_when_nothing_is_left),
   };
   return cmocka_run_group_tests_name("exhaustion", tests, NULL, NULL);
 }

@@ -90,7 +90,7 @@ static void reset_keeps_memory(void **state)
   list_take_many(&list, heap, 100, 50000);
   for (size_t i = 0; i < 10; i++)
     assert_non_null(pool_heap_alloc(heap, 1 << 20));
-  assert_non_null(pool_heap_alloc(heap, opaque((size_t)3 << 30)));
+  assert_non_null(pool_heap_alloc(heap, opaque(40 << 20)));
   pool_heap_reset(heap);
   size_t held = stats_of(heap).held_bytes;
   assert_true(held >= 5000000 && held < 10 << 20);
@@ -176,27 +176,34 @@ static void destroy_leaves_nothing(void **state)
 enum { MANY = 400 };     /* more than a thread has places for */
 static pool_heap_t *many[MANY];
 
-static void touch_many(size_t index, void *unused)
+/* Both are there until the other is done: what they hold at once would differ from round to round otherwise. */
+static void touch_many(size_t index, void *both_done)
 {
-  (void)unused;
   for (size_t i = 0; i < MANY; i++) {
     list_t list = {0};
     list_take_many(&list, many[i], 32, 50);
     list_take_many(&list, many[i], 1000 + index, 20);
     list_free(&list, many[i]);
   }
+  pthread_barrier_wait(both_done);
 }
 
 static void a_thread_that_touched_many_heaps(void **state)
 {
   (void)state;
   size_t empty[MANY], metadata = 0;
+  pthread_barrier_t both_done;
+  pthread_barrier_init(&both_done, NULL, 2);
   for (size_t i = 0; i < MANY; i++) {
     many[i] = heap_with((pool_heap_options_t){0});
     empty[i] = stats_of(many[i]).held_bytes;
   }
   for (unsigned round = 0; round < 12; round++) {
-    run_threads(2, touch_many, NULL);
+    run_threads(2, touch_many, &both_done);
+    for (size_t i = 0; i < MANY && round == 0; i++) {   /* with the records of the classes */
+      pool_heap_trim(many[i], 0);
+      empty[i] = stats_of(many[i]).held_bytes;
+    }
     for (size_t i = 0; i < MANY; i++) {
       assert_int_equal(stats_of(many[i]).live_blocks, 0);
       pool_heap_trim(many[i], 0);
@@ -208,10 +215,11 @@ static void a_thread_that_touched_many_heaps(void **state)
     size_t now = stats_of(pool_heap_default()).held_bytes;
     if (round == 4)
       metadata = now;
-    assert_true(round < 4 || now < metadata + metadata / 4);   /* how far the two overlap differs from round to round */
+    assert_true(round <= 4 || now <= metadata);
   }
   for (size_t i = 0; i < MANY; i++)
     pool_heap_destroy(many[i]);
+  pthread_barrier_destroy(&both_done);
   assert_true(check_everything());
 }
 
@@ -233,74 +241,31 @@ static void blocks_outlive_their_thread(void **state)
   pool_heap_destroy(many[0]);
 }
 
-/* ---- a thousand heaps ---- */
+/* ---- a thousand heaps: what each takes. What making one costs is counted by instructions.py ---- */
 
-enum { THOUSAND = 1000, HEAP_MOST = 80 << 10, MOST_MS = 50, TRIES = 5, SLOW = 4 };   /* SLOW: other programs run beside */
-
-static double make_a_thousand(pool_heap_t **heaps)
-{
-  uint64_t start = now_ns();
-  for (size_t i = 0; i < THOUSAND; i++) {
-    must(heaps[i] = pool_heap_create(NULL));
-    must(pool_heap_alloc(heaps[i], 64));
-  }
-  return (double)(now_ns() - start) / 1e6;
-}
-
-static size_t held_by(pool_heap_t **heaps)
-{
-  size_t held = 0;
-  for (size_t i = 0; i < THOUSAND; i++)
-    held += stats_of(heaps[i]).held_bytes;
-  return held;
-}
+enum { THOUSAND = 1000, HEAP_MOST = 80 << 10, TURNS = 3 };
 
 static void a_thousand_heaps(void **state)
 {
   (void)state;
   static pool_heap_t *heaps[THOUSAND];
-  double best = 1e9;
   pool_trim(0);
   size_t before = stats_of(pool_heap_default()).held_bytes;
-  for (unsigned i = 0; i < TRIES; i++) {
-    double ms = make_a_thousand(heaps);
-    best = ms < best ? ms : best;
-    size_t each = (held_by(heaps) + stats_of(pool_heap_default()).held_bytes - before) / THOUSAND;
-    if (i == 0)
-      print_message("a thousand heaps: %.1f ms at first, %zu bytes each\n", ms, each);
+  for (unsigned turn = 0; turn < TURNS; turn++) {
+    size_t held = 0;
+    for (size_t i = 0; i < THOUSAND; i++) {
+      heaps[i] = heap_with((pool_heap_options_t){0});
+      assert_non_null(pool_heap_alloc(heaps[i], 64));
+    }
+    for (size_t i = 0; i < THOUSAND; i++)
+      held += stats_of(heaps[i]).held_bytes;
+    size_t each = (held + stats_of(pool_heap_default()).held_bytes - before) / THOUSAND;
+    print_message("a thousand heaps: %zu bytes each\n", each);
     assert_true(each <= HEAP_MOST);
-    for (size_t j = 0; j < THOUSAND; j++)
-      pool_heap_destroy(heaps[j]);
+    for (size_t i = 0; i < THOUSAND; i++)
+      pool_heap_destroy(heaps[i]);
   }
-  print_message("%.1f ms at best\n", best);
-  assert_true(SANITIZED || best < MOST_MS * SLOW);
   assert_true(check_everything());
-}
-
-/* ---- what a reset costs ---- */
-
-enum { MILLION = 1000000, RATIO = 30 };   /* a hundredth is what it takes when nothing else runs */
-
-static void reset_is_cheap(void **state)
-{
-  (void)state;
-  pool_heap_t *heap = heap_with((pool_heap_options_t){0});
-  uint64_t freeing = UINT64_MAX, resetting = UINT64_MAX;
-  for (unsigned i = 0; i < TRIES; i++) {
-    list_t list = {0};
-    list_take_many(&list, heap, 48, MILLION);
-    uint64_t start = now_ns();
-    list_free(&list, heap);
-    freeing = min_size(freeing, now_ns() - start);
-    list_take_many(&list, heap, 48, MILLION);
-    start = now_ns();
-    pool_heap_reset(heap);
-    resetting = min_size(resetting, now_ns() - start);
-  }
-  print_message("a million blocks of 48 bytes: freed in %.2f ms, reset in %.3f ms, 1/%.0f\n", (double)freeing / 1e6, (double)resetting / 1e6,
-                (double)freeing / (double)resetting);
-  assert_true(SANITIZED || resetting * RATIO < freeing);
-  pool_heap_destroy(heap);
 }
 
 int main(void)
@@ -313,7 +278,6 @@ int main(void)
     cmocka_unit_test(a_thread_that_touched_many_heaps),
     cmocka_unit_test(blocks_outlive_their_thread),
     cmocka_unit_test(a_thousand_heaps),
-    cmocka_unit_test(reset_is_cheap),
   };
   return cmocka_run_group_tests_name("life", tests, NULL, NULL);
 }

@@ -275,6 +275,50 @@ static void the_seal_holds(void **state)
   ends_by_signal(grow_sealed, NULL, SIGSYS);
 }
 
+/* ---- records and blocks: what is written past a block hits no record ---- */
+
+enum { RECORDS = 40, REACH = 4096 };
+
+static void is_out_of_reach(const void *record)
+{
+  for (size_t distance = 0; distance <= REACH; distance += 16)
+    assert_false(pool_in_use((const char *)record - distance));
+}
+
+static void records_are_out_of_reach(void **state)
+{
+  (void)state;
+  static const pool_heap_options_t kinds[] = {
+    {.name = "plain"},
+    {.name = "reserve", .reserve = 1 << 20},
+    {.name = "small reserve", .reserve = 64 << 10},
+    {.name = "budget", .budget = 1 << 20},
+    {.name = "large budget", .budget = 64 << 20},
+    {.name = "own", .flags = POOL_HEAP_SINGLE_THREAD},
+    {.name = "checked", .flags = POOL_HEAP_CHECKED},
+  };
+  pool_heap_t *heaps[RECORDS];
+  object_pool_t *pools[RECORDS];
+  list_t lists[RECORDS] = {{0}};
+  for (size_t i = 0; i < RECORDS; i++) {
+    heaps[i] = heap_with(kinds[i % COUNT_OF(kinds)]);
+    pools[i] = object_pool_create(&(object_pool_options_t){.object_size = 48, .capacity = 100, .heap = i % 2 ? heaps[i] : NULL,
+                                                           .flags = kinds[i % COUNT_OF(kinds)].flags & POOL_HEAP_SINGLE_THREAD
+                                                                      ? OBJECT_POOL_SINGLE_THREAD : 0});
+    assert_non_null(pools[i]);
+    list_take_many(&lists[i], heaps[i], 16 + i * 300, 20);
+    assert_non_null(pool_alloc(i * 5000 + 1));   /* in the default heap, and these stay */
+  }
+  for (size_t i = 0; i < RECORDS; i++) {
+    is_out_of_reach(heaps[i]);
+    is_out_of_reach(pools[i]);
+  }
+  for (size_t i = 0; i < RECORDS; i++) {
+    object_pool_destroy(pools[i]);
+    pool_heap_destroy(heaps[i]);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -287,6 +331,7 @@ int main(void)
     cmocka_unit_test(and_a_budget),
     cmocka_unit_test(never_asks_the_system),
     cmocka_unit_test(the_seal_holds),
+    cmocka_unit_test(records_are_out_of_reach),
   };
   return cmocka_run_group_tests_name("memory", tests, NULL, NULL);
 }

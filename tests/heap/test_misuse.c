@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * What ends the program: a heap that is none, blocks of another heap, blocks freed twice. One line names call and address. */
 #include "heaps.h"
+#include <tidepool/object_pool.h>
 
 /* ---- a heap that was destroyed ---- */
 
@@ -25,6 +26,11 @@ static void do_walk(pool_heap_t *heap) { pool_heap_walk(heap, visit_nothing, NUL
 static void do_stats(pool_heap_t *heap) { stats_of(heap); }
 static void do_name(pool_heap_t *heap) { (void)!pool_heap_name(heap); }
 static void do_json(pool_heap_t *heap) { pool_heap_stats_json(heap, NULL, 0); }
+static void do_good_size(pool_heap_t *heap) { pool_heap_good_size(heap, 10); }
+static void do_object_pool(pool_heap_t *heap)
+{
+  (void)!object_pool_create(&(object_pool_options_t){.object_size = 10, .capacity = 10, .heap = heap});
+}
 static void do_parent(pool_heap_t *heap) { heap_with((pool_heap_options_t){.parent = heap}); }
 static void do_overflow(pool_heap_t *heap) { heap_with((pool_heap_options_t){.overflow = heap}); }
 
@@ -33,7 +39,7 @@ static const struct { const char *call; void (*act)(pool_heap_t *); } calls[] = 
   {"pool_heap_realloc", do_realloc}, {"pool_heap_aligned_alloc", do_aligned_alloc}, {"pool_heap_free", do_free}, {"pool_heap_trim", do_trim},
   {"pool_heap_reset", do_reset}, {"pool_heap_destroy", do_destroy}, {"pool_heap_set_budget", do_set_budget}, {"pool_heap_walk", do_walk},
   {"pool_heap_stats", do_stats}, {"pool_heap_name", do_name}, {"pool_heap_stats_json", do_json}, {"pool_heap_create", do_parent},
-  {"pool_heap_create", do_overflow},
+  {"pool_heap_create", do_overflow}, {"pool_heap_good_size", do_good_size}, {"object_pool_create", do_object_pool},
 };
 
 typedef struct destroyed {
@@ -189,6 +195,34 @@ static void not_a_block(void **state)
   }
 }
 
+/* ---- a heap that others count on ---- */
+
+static void destroy_parent(void *unused)
+{
+  (void)unused;
+  pool_heap_t *parent = heap_with_budget(4 << 20);
+  heap_with((pool_heap_options_t){.parent = parent});
+  pool_heap_destroy(parent);
+}
+
+static void destroy_overflow(void *unused)
+{
+  (void)unused;
+  pool_heap_t *overflow = heap_with_budget(4 << 20);
+  heap_with((pool_heap_options_t){.overflow = overflow});
+  pool_heap_destroy(overflow);
+}
+
+static void used_by_others(void **state)
+{
+  (void)state;
+  aborts_with(destroy_parent, NULL, "still the parent or the overflow of a live heap");
+  aborts_with(destroy_overflow, NULL, "still the parent or the overflow of a live heap");
+  pool_heap_t *parent = heap_with_budget(4 << 20), *child = heap_with((pool_heap_options_t){.parent = parent, .overflow = parent});
+  pool_heap_destroy(child);
+  pool_heap_destroy(parent);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -197,6 +231,7 @@ int main(void)
     cmocka_unit_test(the_default_heap_has_no_end),
     cmocka_unit_test(block_of_another_heap),
     cmocka_unit_test(not_a_block),
+    cmocka_unit_test(used_by_others),
   };
   return cmocka_run_group_tests_name("misuse", tests, NULL, NULL);
 }

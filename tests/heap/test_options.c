@@ -295,6 +295,55 @@ static void family_in_every_heap(void **state)
   assert_true(check_everything());
 }
 
+/* ---- reserves of any length, and what a user writes first: reserve == budget ---- */
+
+static void reserves_of_any_length(void **state)
+{
+  (void)state;
+  static const size_t mib[] = {1, 7, 8, 9, 64, 250, 254, 255, 256, 257, 300, 1023, 1024, 1500, 3000};
+  for (size_t i = 0; i < COUNT_OF(mib); i++) {
+    size_t reserve = mib[i] << 20;
+    if (SANITIZED && mib[i] > 300)
+      break;   /* shadows of that would be too much */
+    pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.reserve = reserve});
+    if (!heap && mib[i] > 512)
+      break;   /* there is not so much memory */
+    assert_non_null(heap);
+    assert_true(stats_of(heap).held_bytes >= reserve);
+    char *block = pool_heap_alloc(heap, reserve - reserve / 4), *last = block + reserve - reserve / 4 - 1;
+    assert_non_null(block);
+    *block = *last = 1;
+    assert_ptr_equal(pool_heap_of(last), heap);
+    assert_ptr_equal(pool_block_start(last, NULL), block);
+    pool_heap_free(heap, block);
+    assert_non_null(block = pool_heap_alloc(heap, 100));
+    assert_ptr_equal(pool_heap_of(block), heap);
+    pool_free(block);
+    assert_true(check_everything());
+    pool_heap_destroy(heap);
+    assert_null(pool_heap_of(last));
+  }
+}
+
+static void all_of_the_budget_reserved(void **state)
+{
+  (void)state;
+  for (size_t kib = 64; kib <= 64 << 10; kib += kib < 4096 ? 64 : 1024) {
+    size_t bytes = kib << 10;
+    pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.budget = bytes, .reserve = bytes});
+    assert_non_null(heap);
+    pool_stats_t s = stats_of(heap);
+    assert_true(s.held_bytes <= bytes && s.held_bytes >= bytes - bytes / 8);
+    list_t list = {0};
+    list_exhaust(&list, heap, 1000);
+    s = stats_of(heap);
+    assert_true(s.live_bytes >= bytes / 100 * (kib < 1024 ? 70 : 85) && s.held_bytes <= bytes);
+    list_free(&list, heap);
+    pool_heap_destroy(heap);
+  }
+  assert_true(check_everything());
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -308,6 +357,8 @@ int main(void)
     cmocka_unit_test(own_classes),
     cmocka_unit_test(no_heap),
     cmocka_unit_test(family_in_every_heap),
+    cmocka_unit_test(reserves_of_any_length),
+    cmocka_unit_test(all_of_the_budget_reserved),
   };
   return cmocka_run_group_tests_name("options", tests, NULL, NULL);
 }

@@ -1,19 +1,44 @@
 /* SPDX-License-Identifier: MIT
  * Threads that do what they may at the same time: end while others destroy heaps, use a single-thread heap while others'
- * idle memory is looked for, walk and ask while others work elsewhere. Made for the sanitizers; bounded in time. */
+ * idle memory is looked for, walk and ask while others work elsewhere. Made for the sanitizers. They go on for a while, and
+ * until each has gone round a few times, where there is one core for all of them. */
 #include "heaps.h"
 #include <stdatomic.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { RUN_MS = 500, WORKERS = 3 };
+enum { RUN_MS = 500, WORKERS = 3, ROUNDS_LEAST = 10 };
 
 static atomic_bool stop;
+static atomic_uint rounds[WORKERS + 1];
 
-static void until_the_end(void)
+static void run_all(size_t count, thread_body_fn *body)
+{
+  atomic_store(&stop, false);
+  for (size_t i = 0; i < COUNT_OF(rounds); i++)
+    atomic_store(&rounds[i], 0);
+  run_threads(count, body, &count);
+}
+
+static bool goes_on(size_t index)
+{
+  atomic_fetch_add(&rounds[index], 1);
+  return !atomic_load(&stop);
+}
+
+static bool all_went_round(size_t count)
+{
+  for (size_t i = 1; i < count; i++)
+    if (atomic_load(&rounds[i]) < ROUNDS_LEAST)
+      return false;
+  return true;
+}
+
+/* What the first of `count` threads does. */
+static void until_the_end(const size_t *count)
 {
   uint64_t end = now_ns() + RUN_MS * 1000000ull;
-  while (now_ns() < end)
+  while (now_ns() < end || !all_went_round(*count))
     pool_free(pool_alloc(1 + (size_t)(now_ns() % 5000)));
   atomic_store(&stop, true);
 }
@@ -91,27 +116,26 @@ static void hand_over_and_destroy(void)
   pthread_barrier_destroy(&handed.used);
 }
 
-static void end_and_destroy(size_t index, void *unused)
+static void end_and_destroy(size_t index, void *count)
 {
   dice_t dice = {index};
   if (index == 0)
-    until_the_end();
-  while (!atomic_load(&stop)) {
+    until_the_end(count);
+  while (goes_on(index)) {
     if (index == 1)
       hand_over_and_destroy();
     else if (index == 2)
       make_and_destroy(&dice);
     else
-      run_threads(2, touch_shared, unused);
+      run_threads(2, touch_shared, NULL);
   }
 }
 
 static void threads_and_heaps_end(void **state)
 {
   (void)state;
-  atomic_store(&stop, false);
   shared = heap_with((pool_heap_options_t){0});
-  run_threads(WORKERS + 1, end_and_destroy, NULL);
+  run_all(WORKERS + 1, end_and_destroy);
   assert_int_equal(stats_of(shared).live_blocks, 0);
   assert_true(check_everything());
   pool_heap_destroy(shared);
@@ -133,23 +157,22 @@ static void fork_and_allocate(void)
   must(waitpid(child, &status, 0) == child && status == 0);
 }
 
-static void alone_or_not(size_t index, void *unused)
+static void alone_or_not(size_t index, void *count)
 {
-  (void)unused;
   dice_t dice = {index};
   if (index == 0)
-    until_the_end();
+    until_the_end(count);
   if (index == 1) {
     pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.flags = POOL_HEAP_SINGLE_THREAD});
     must(heap);
-    while (!atomic_load(&stop)) {
+    while (goes_on(index)) {
       churn(heap, &dice, 500);
       pool_heap_reset(heap);
     }
     must(stats_of(heap).live_blocks == 0);
     pool_heap_destroy(heap);
   }
-  while (!atomic_load(&stop)) {
+  while (goes_on(index)) {
     churn(pool_heap_default(), &dice, 2000);
     if (index == 2)
       fork_and_allocate();
@@ -159,8 +182,7 @@ static void alone_or_not(size_t index, void *unused)
 static void single_thread_heap_beside_others(void **state)
 {
   (void)state;
-  atomic_store(&stop, false);
-  run_threads(WORKERS, alone_or_not, NULL);
+  run_all(WORKERS, alone_or_not);
   assert_true(check_everything());
 }
 
@@ -173,20 +195,19 @@ static bool count_block(const pool_block_t *block, void *context)
   return true;
 }
 
-static void walk_or_work(size_t index, void *unused)
+static void walk_or_work(size_t index, void *count)
 {
-  (void)unused;
   dice_t dice = {index};
   if (index == 0)
-    until_the_end();
+    until_the_end(count);
   pool_heap_t *heap = pool_heap_create(NULL);
   must(heap);
   list_t list = {0};
   list_take_many(&list, heap, 100, 300);
-  while (!atomic_load(&stop)) {
+  while (goes_on(index)) {
     if (index == 1) {
-      size_t count = 0;
-      must(pool_heap_walk(heap, count_block, &count) && count == list.count);
+      size_t walked = 0;
+      must(pool_heap_walk(heap, count_block, &walked) && walked == list.count);
       must(pool_stats_json(NULL, 0) > 0);
     } else {
       make_and_destroy(&dice);
@@ -198,13 +219,13 @@ static void walk_or_work(size_t index, void *unused)
 static void walk_beside_others(void **state)
 {
   (void)state;
-  atomic_store(&stop, false);
-  run_threads(WORKERS + 1, walk_or_work, NULL);
+  run_all(WORKERS + 1, walk_or_work);
   assert_true(check_everything());
 }
 
 int main(void)
 {
+  must(pool_option_set("purge_delay_ms", "1"));
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(threads_and_heaps_end),
     cmocka_unit_test(single_thread_heap_beside_others),

@@ -2,17 +2,14 @@
  * A prefaulted, locked heap in steady state: no system call, no page fault; and a thread that may not ask the system gets
  * a counted failure instead. */
 #include "heaps.h"
+#include <limits.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { RESERVE = 4 << 20, SLOTS = 512, MOVES = 200000, PAUSE_MS = 300 };
-
-static long faults(void)
-{
-  struct rusage usage;
-  must(getrusage(RUSAGE_THREAD, &usage) == 0);
-  return usage.ru_minflt + usage.ru_majflt;
-}
+/* HUGE: a mapping of its own, and no more than any machine has. */
+enum { RESERVE = 4 << 20, HUGE = 40 << 20, SLOTS = 512, MOVES = 20000, PURGE_MS = 20, EPOCHS = 20, TRIES = 5 };
 
 /* What a real-time thread may do: blocks of many sizes come and go within the reserve. */
 static void steps(pool_heap_t *heap, uint64_t seed)
@@ -32,6 +29,28 @@ static void steps(pool_heap_t *heap, uint64_t seed)
   }
 }
 
+/* By the clock that the library looks at, which is no system call on any machine. */
+static uint64_t coarse_ms(void)
+{
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+  return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+/* Steps in so many epochs, in each of which idle memory is looked for. */
+static void steps_of_many_epochs(pool_heap_t *heap)
+{
+  uint64_t last = 0;
+  for (size_t epochs = 0, seed = 1; epochs < EPOCHS; seed++) {
+    steps(heap, seed);
+    uint64_t now = coarse_ms();
+    if (now - last >= PURGE_MS) {
+      epochs++;
+      last = now;
+    }
+  }
+}
+
 typedef struct plan {
   pool_heap_options_t options;
   bool                forbid;
@@ -45,13 +64,6 @@ static void leave_idle_memory(void)
   list_free(&list, pool_heap_default());
 }
 
-static void wait_busily(pool_heap_t *heap, unsigned ms)
-{
-  uint64_t seed = ms;
-  for (uint64_t end = now_ns() + ms * 1000000ull; now_ns() < end; seed++)
-    steps(heap, seed);
-}
-
 /* The caller's memory is the caller's to touch. */
 static pool_heap_t *new_heap(const plan_t *plan)
 {
@@ -59,40 +71,51 @@ static pool_heap_t *new_heap(const plan_t *plan)
     memset(plan->options.memory, 1, plan->options.memory_size);
   pool_heap_t *heap = pool_heap_create(&plan->options);
   must(heap);
+  if (plan->forbid)
+    leave_idle_memory();
+  must(!pool_forbid_system_calls(plan->forbid));
   return heap;
 }
 
-static void steady_state(void *argument)
+/* From the first call on. What is not given back cannot be missing later, so this is also why there are no page faults. */
+static void without_system_calls(void *argument)
 {
-  const plan_t *plan = argument;
-  pool_heap_t *heap = new_heap(plan);
-  if (plan->forbid)
-    leave_idle_memory();
-  pool_forbid_system_calls(false);
-  wait_busily(heap, 1);           /* the clock and this code are mapped by their first use, too */
-  long before = faults();
-  must(!pool_forbid_system_calls(plan->forbid));
-  wait_busily(heap, PAUSE_MS);
-  if (faults() != before)
-    fprintf(stderr, "%ld page faults\n", faults() - before);
-  must(faults() == before);
+  pool_heap_t *heap = new_heap(argument);
   must(stats_of(heap).exhausted_count == 0);
   no_more_system_calls();
-  steps(heap, 3);
+  steps_of_many_epochs(heap);
+  must(stats_of(heap).exhausted_count == 0);
 }
 
-/* Without the pause, and from the first call on under the filter. */
-static void sealed(void *argument)
+static long faults(void)
 {
-  const plan_t *plan = argument;
+  struct rusage usage;
+  must(getrusage(RUSAGE_THREAD, &usage) == 0);
+  return usage.ru_minflt + usage.ru_majflt;
+}
+
+static long *least_faults;   /* shared with the children */
+
+/* The code itself is mapped by its first use, which is in another heap. */
+static void count_faults(void *argument)
+{
+  const plan_t *plan = argument, before_it = {.options = {.reserve = RESERVE, .flags = plan->options.flags & POOL_HEAP_SINGLE_THREAD}};
+  steps(new_heap(&before_it), 1);
   pool_heap_t *heap = new_heap(plan);
-  if (plan->forbid)
-    leave_idle_memory();
+  long before = faults();
   steps(heap, 1);
-  pool_forbid_system_calls(plan->forbid);
-  no_more_system_calls();
-  for (uint64_t i = 0; i < 10; i++)
-    steps(heap, i);
+  long count = faults() - before;
+  *least_faults = count < *least_faults ? count : *least_faults;
+}
+
+/* The kernel takes pages away to move them, or to make huge ones of them, and their next use is a fault that is not the heap's. What
+ * is the heap's comes every time. */
+static void try_faults(plan_t *plan)
+{
+  *least_faults = LONG_MAX;
+  for (unsigned i = 0; i < TRIES && *least_faults > 0; i++)
+    in_child(count_faults, plan);
+  assert_int_equal(*least_faults, 0);
 }
 
 static void no_call_and_no_fault(void **state)
@@ -108,15 +131,13 @@ static void no_call_and_no_fault(void **state)
     {{.reserve = RESERVE, .flags = POOL_HEAP_PREFAULT | POOL_HEAP_LOCK_MEMORY | POOL_HEAP_SINGLE_THREAD}, true},
     {{.memory = buffer, .memory_size = sizeof buffer}, false},
   };
-  struct rlimit limit;
-  getrlimit(RLIMIT_MEMLOCK, &limit);
   for (size_t i = 0; i < COUNT_OF(plans); i++) {
-    if (plans[i].options.flags & POOL_HEAP_LOCK_MEMORY && limit.rlim_cur < 2 * RESERVE && geteuid() != 0)
+    plan_t plan = plans[i];
+    if (plan.options.flags & POOL_HEAP_LOCK_MEMORY && !may_lock(2 * RESERVE))
       continue;
     print_message("plan %zu\n", i);
-    plan_t plan = plans[i];
-    in_sealed_child(steady_state, &plan);
-    in_sealed_child(sealed, &plan);
+    in_sealed_child(without_system_calls, &plan);
+    try_faults(&plan);
   }
 }
 
@@ -141,7 +162,7 @@ static void forbidden_growth_fails(void **state)
   list_t list = {0};
   while (list.count < 1000000 && list_take(&list, heap, 4000)) {
   }
-  void *huge = pool_heap_alloc(heap, opaque((size_t)8 << 30));
+  void *huge = pool_heap_alloc(heap, opaque(HUGE));
   assert_true(pool_forbid_system_calls(false));
   assert_false(pool_forbid_system_calls(false));
   assert_null(huge);
@@ -149,7 +170,7 @@ static void forbidden_growth_fails(void **state)
   assert_true(refused() >= refused_before + 2);
   assert_true(list.count * 4096 >= (1 << 20) * 9 / 10);
   list_free(&list, heap);
-  huge = pool_heap_alloc(heap, opaque((size_t)8 << 30));
+  huge = pool_heap_alloc(heap, opaque(HUGE));
   assert_non_null(huge);
   pool_heap_free(heap, huge);
   pool_heap_destroy(heap);
@@ -160,7 +181,7 @@ static void other_threads_may(size_t index, void *heap)
 {
   (void)index;
   must(!pool_forbid_system_calls(false));
-  void *block = pool_heap_alloc(heap, opaque((size_t)4 << 30));
+  void *block = pool_heap_alloc(heap, opaque(HUGE));
   must(block);
   pool_heap_free(heap, block);
 }
@@ -192,13 +213,45 @@ static void forbidden_trim_gives_nothing(void **state)
   assert_true(check_everything());
 }
 
+static bool is_unmapped(void *page)
+{
+  unsigned char in_memory;
+  return mincore(page, 1, &in_memory) != 0 && errno == ENOMEM;
+}
+
+/* What is freed meanwhile is kept, and goes when it may: it is not lost. */
+static void forbidden_free_is_made_up_for(void **state)
+{
+  (void)state;
+  enum { BLOCKS = 8 };
+  void *blocks[BLOCKS];
+  pool_trim(0);
+  size_t held = stats_of(pool_heap_default()).held_bytes;
+  for (size_t i = 0; i < BLOCKS; i++)
+    assert_non_null(blocks[i] = pool_alloc(opaque(HUGE)));
+  pool_forbid_system_calls(true);
+  for (size_t i = 0; i < BLOCKS; i++)
+    pool_free(blocks[i]);
+  pool_forbid_system_calls(false);
+  for (size_t i = 0; i < BLOCKS; i++)
+    assert_false(pool_in_use(blocks[i]));
+  pool_trim(0);
+  for (size_t i = 0; i < BLOCKS; i++)
+    assert_true(is_unmapped(blocks[i]));
+  assert_in_range(stats_of(pool_heap_default()).held_bytes, 0, held + (64 << 10));   /* records stay */
+  assert_true(check_everything());
+}
+
 int main(void)
 {
+  least_faults = mmap(NULL, sizeof *least_faults, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  must(least_faults != MAP_FAILED && pool_option_set("purge_delay_ms", "20"));
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(no_call_and_no_fault),
     cmocka_unit_test(forbidden_growth_fails),
     cmocka_unit_test(only_the_calling_thread),
     cmocka_unit_test(forbidden_trim_gives_nothing),
+    cmocka_unit_test(forbidden_free_is_made_up_for),
   };
   return cmocka_run_group_tests_name("real_time", tests, NULL, NULL);
 }

@@ -152,7 +152,7 @@ static void huge_blocks(void **state)
   pool_heap_t *heap = heap_with((pool_heap_options_t){0});
   known = (known_t){.count = 3};
   for (size_t i = 0; i < known.count; i++)
-    assert_non_null(known.at[i] = pool_heap_alloc(heap, opaque((size_t)(2 + i) << 30)));
+    assert_non_null(known.at[i] = pool_heap_alloc(heap, opaque((2 + i) << 23)));
   qsort(known.at, known.count, sizeof *known.at, by_address);
   for (size_t i = 0; i < known.count; i++)
     known.size[i] = pool_usable_size(known.at[i]);
@@ -191,6 +191,96 @@ static void the_default_heap(void **state)
   pool_free(block);
 }
 
+/* ---- a visitor that frees its block and allocates elsewhere, which may take over the memory ---- */
+
+typedef struct mover {
+  pool_heap_t *from, *to;
+  size_t       visits, strangers, kept;
+  void        *moved[BLOCKS];
+} mover_t;
+
+static bool move_away(const pool_block_t *block, void *context)
+{
+  mover_t *m = context;
+  m->strangers += pool_heap_of(block->start) != m->from || index_of(block->start) == known.count;
+  size_t size = block->size;
+  pool_heap_free(m->from, block->start);
+  if (m->visits % 64 == 0)
+    pool_heap_trim(m->from, 0);   /* slabs that are empty now go, and others take their place */
+  if (m->kept < BLOCKS)
+    m->moved[m->kept++] = pool_heap_alloc(m->to, size);
+  m->visits++;
+  return true;
+}
+
+static void moves(pool_heap_options_t from, size_t count, size_t kinds)
+{
+  mover_t m = {.from = heap_with(from), .to = heap_with((pool_heap_options_t){0})};
+  take_blocks(m.from, count, kinds);
+  assert_true(pool_heap_walk(m.from, move_away, &m));
+  assert_int_equal(m.strangers, 0);
+  assert_int_equal(m.visits, count);
+  assert_int_equal(stats_of(m.from).live_blocks, 0);
+  assert_int_equal(stats_of(m.to).live_blocks, m.kept);
+  assert_true(check_everything());
+  pool_heap_destroy(m.from);
+  pool_heap_destroy(m.to);
+}
+
+static void visitors_move_blocks(void **state)
+{
+  (void)state;
+  moves((pool_heap_options_t){0}, BLOCKS, 1);
+  moves((pool_heap_options_t){0}, 600, COUNT_OF(sizes));
+  moves((pool_heap_options_t){.budget = 4 << 20}, 1000, 6);
+  moves((pool_heap_options_t){.flags = POOL_HEAP_CHECKED}, 600, 6);
+  moves((pool_heap_options_t){.reserve = 1 << 20}, 1000, 6);
+}
+
+/* New blocks of the same heap may be visited or not; each old one is, once, and nothing that is cached is. */
+typedef struct grower {
+  pool_heap_t *heap;
+  size_t       known_visits, dead;
+  void        *fresh[3000];
+  size_t       count;
+} grower_t;
+
+static bool grow_heap(const pool_block_t *block, void *context)
+{
+  grower_t *g = context;
+  size_t i = index_of(block->start);
+  if (i < known.count) {
+    g->known_visits++;
+    known.seen[i] = true;
+  } else {
+    size_t k = 0;
+    while (k < g->count && g->fresh[k] != block->start)
+      k++;
+    g->dead += k == g->count;   /* neither old nor new: a block that is free */
+  }
+  if (g->count < COUNT_OF(g->fresh) && g->count < 2000)
+    g->fresh[g->count++] = pool_heap_alloc(g->heap, block->size);
+  return true;
+}
+
+static void visitors_allocate_in_the_heap(void **state)
+{
+  (void)state;
+  static grower_t g;
+  g = (grower_t){.heap = heap_with((pool_heap_options_t){0})};
+  take_blocks(g.heap, 600, 5);
+  for (size_t i = 0; i < known.count; i += 3) {   /* holes, from which magazines are filled */
+    pool_heap_free(g.heap, known.at[i]);
+    known.at[i] = known.at[i + 1];
+  }
+  size_t left = known.count * 2 / 3;
+  memset(known.seen, 0, sizeof known.seen);
+  assert_true(pool_heap_walk(g.heap, grow_heap, &g));
+  assert_int_equal(g.dead, 0);
+  assert_int_equal(g.known_visits, left);
+  pool_heap_destroy(g.heap);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -198,6 +288,8 @@ int main(void)
     cmocka_unit_test(huge_blocks),
     cmocka_unit_test(what_overflowed_is_elsewhere),
     cmocka_unit_test(the_default_heap),
+    cmocka_unit_test(visitors_move_blocks),
+    cmocka_unit_test(visitors_allocate_in_the_heap),
   };
   return cmocka_run_group_tests_name("walk", tests, NULL, NULL);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Little address space or little data: the program limits itself and starts itself anew, so that the library's first
- * reservation already happens under the limit.
+ * Little address space or little data: the program limits itself and starts itself anew, so that the library is under the limit
+ * from the beginning; or it does so late, when the library already runs.
  *
- * usage: address_space as|data|late */
+ * usage: address_space [late] as|data */
 #include "testing.h"
 
 #include <sys/resource.h>
@@ -129,22 +129,68 @@ static void test_too_large_a_block_is_refused_and_a_smaller_one_served(void **st
   }
 }
 
+/* What has been freed is no block's any more, of whatever size it was, and needs no malloc_trim() to be another's. */
+static void test_freed_memory_serves_any_size(void **state)
+{
+  (void)state;
+  enum { SMALL = 100 };
+  void **first = malloc(SMALL), **last = first;   /* the first to come is the first to go */
+  assert_non_null(first);
+  for (size_t total = 0; total < limit * 6 / 10; total += SMALL) {
+    *last = malloc(SMALL);
+    assert_non_null(*last);
+    last = *last;
+  }
+  *last = NULL;
+  while (first) {
+    void **next = *first;
+    free(first);
+    first = next;
+  }
+  char *block = malloc(opaque(limit * 4 / 5));
+  assert_non_null(block);
+  free(block);
+}
+
+static void test_freed_memory_is_grown_into(void **state)
+{
+  (void)state;
+  char *block = malloc(opaque(100 * MIB)), *other = malloc(opaque(50 * MIB));
+  assert_true(block && other);
+  memset(block, 7, MIB);
+  free(other);
+  block = realloc(block, opaque(160 * MIB));
+  assert_non_null(block);
+  assert_true(is_filled(block, 7, MIB));
+  free(block);
+}
+
+/* False: it cannot. */
+static bool begin(int argc, char **argv)
+{
+  bool late = strcmp(argv[1], "late") == 0;
+  int resource = strcmp(argv[argc - 1], "data") == 0 ? RLIMIT_DATA : RLIMIT_AS;
+  if (strcmp(argv[argc - 1], "limited") == 0)
+    return true;
+  if (late)
+    free(malloc(opaque(100000)));
+  limit_to(resource, limit);
+  if (late)
+    return true;
+  execl("/proc/self/exe", argv[0], argv[1], "limited", (char *)NULL);
+  perror("cannot start anew under the limit");
+  return false;
+}
+
 int main(int argc, char **argv)
 {
   assert_true(argc > 1);
-  if (argc == 2 && strcmp(argv[1], "late") != 0) {
-    limit_to(strcmp(argv[1], "data") == 0 ? RLIMIT_DATA : RLIMIT_AS, limit);
-    execl("/proc/self/exe", argv[0], argv[1], "limited", (char *)NULL);
-    perror("cannot start anew under the limit");
+  if (!begin(argc, argv))
     return 1;
-  }
-  /* The limit comes while the library already runs: whatever it has reserved by then must do. */
-  if (argc == 2) {
-    free(malloc(opaque(100000)));
-    limit_to(RLIMIT_DATA, limit);
-  }
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_too_large_a_block_is_refused_and_a_smaller_one_served),
+    cmocka_unit_test(test_freed_memory_serves_any_size),
+    cmocka_unit_test(test_freed_memory_is_grown_into),
     cmocka_unit_test(test_nine_threads_find_room),
     cmocka_unit_test(test_exhaustion_is_not_the_end),
   };

@@ -393,16 +393,16 @@ static void test_malloc_trim_gives_memory_back(void **state)
     assert_non_null(blocks[i]);
     memset(blocks[i], 1, SIZE);
   }
-  size_t full = resident_bytes();
+  size_t full = held_bytes();
   for (size_t i = 0; i < BLOCKS; i++)
     free(blocks[i]);
   errno = UNTOUCHED;
   /* Pages may have gone back already while the blocks were freed; then there is nothing left for trim to give. */
   int gave = malloc_trim(0);
   assert_int_equal(errno, UNTOUCHED);
-  size_t empty = resident_bytes();
-  assert_true(gave == 1 || empty < full / 2);
-  assert_true(empty + 48 * MIB < full);
+  if (figures_count)
+    assert_true(gave == 1 || held_bytes() < full / 2);
+  HOLDS_AT_MOST(full - 48 * MIB);
   assert_int_equal(malloc_trim(0), 0);
 }
 

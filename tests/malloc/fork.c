@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-enum { CHILD_SECONDS = 30, INTERRUPTED_FORKS = 10000 };
+enum { STUCK_SECONDS = 300, INTERRUPTED_FORKS = 10000 };
 
 extern char **environ;
 
@@ -22,7 +22,7 @@ static bool child_succeeded(pid_t child)
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/* What a child does with the heap: 0 if it all worked. A child that hangs is ended by the alarm. */
+/* What a child does with the heap: 0 if it all worked. A child that is stuck is ended by the alarm. */
 static int use_the_heap(void)
 {
   void *blocks[500];
@@ -51,6 +51,7 @@ static void fork_in_handler(int signal)
   if (forks_done >= INTERRUPTED_FORKS)
     return;
   int saved = errno;
+  alarm(STUCK_SECONDS);           /* for each anew: how long all of them take is up to the machine */
   pid_t child = fork();
   if (child == 0)
     _exit(0);
@@ -66,7 +67,6 @@ static pid_t start_sending_signals(pid_t target)
   pid_t sender = fork();
   if (sender != 0)
     return sender;
-  alarm(CHILD_SECONDS * 4);
   struct timespec pause = {0, 50 * 1000};
   while (getppid() == target && kill(target, SIGUSR1) == 0)
     nanosleep(&pause, NULL);
@@ -78,7 +78,7 @@ static void test_fork_in_a_handler_that_interrupted_malloc(void **state)
   (void)state;
   struct sigaction action = {.sa_handler = fork_in_handler};
   assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
-  alarm(CHILD_SECONDS * 4);
+  alarm(STUCK_SECONDS);
   pid_t sender = start_sending_signals(getpid());
   assert_true(sender > 0);
   static void *slots[1024];
@@ -103,15 +103,14 @@ static void test_fork_in_a_handler_that_interrupted_malloc(void **state)
 static _Atomic bool stop;
 static void *_Atomic inherited;
 
-static void *allocate_until_stopped(void *seed)
+static void *allocate(uint32_t random, size_t (*size_of)(uint32_t))
 {
-  uint32_t random = 5 + (uint32_t)(uintptr_t)seed;
   void *slots[256] = {NULL};
   while (!stop) {
     uint32_t number = next_random(&random);
     void **slot = &slots[number % COUNT_OF(slots)];
     free(*slot);
-    *slot = malloc(number % 128 == 0 ? number % 500000 : number % 3000);
+    *slot = malloc(size_of(number));
     if (!*slot)
       return "malloc failed";
   }
@@ -119,6 +118,12 @@ static void *allocate_until_stopped(void *seed)
     free(slots[i]);
   return NULL;
 }
+
+static size_t mostly_small(uint32_t number) { return number % 128 == 0 ? number % 500000 : number % 3000; }
+static size_t always_large(uint32_t number) { return number % 64 == 0 ? 5 * MIB + number % MIB : 40000 + number % 700000; }
+
+static void *allocate_until_stopped(void *seed) { return allocate(5 + (uint32_t)(uintptr_t)seed, mostly_small); }
+static void *allocate_large_until_stopped(void *seed) { return allocate(5 + (uint32_t)(uintptr_t)seed, always_large); }
 
 static void *allocate_in_a_thread(void *unused)
 {
@@ -128,7 +133,7 @@ static void *allocate_in_a_thread(void *unused)
 
 static int life_of_a_child(bool with_thread)
 {
-  alarm(CHILD_SECONDS);
+  alarm(STUCK_SECONDS);
   free(inherited);
   int result = use_the_heap();
   if (result == 0 && with_thread) {
@@ -158,20 +163,80 @@ static void *fork_many(void *unused)
   return NULL;
 }
 
-static void test_four_threads_fork_while_eight_allocate(void **state)
+static void fork_beside(size_t threads, void *(*body)(void *), size_t size)
 {
-  (void)state;
   pthread_t allocating[8];
-  inherited = malloc(5000);
+  inherited = malloc(size);
   assert_non_null(inherited);
-  for (size_t i = 0; i < COUNT_OF(allocating); i++)
-    start_thread(&allocating[i], allocate_until_stopped, (void *)i);
+  stop = false;
+  for (size_t i = 0; i < threads; i++)
+    start_thread(&allocating[i], body, (void *)i);
   run_threads(4, fork_many);
   stop = true;
-  for (size_t i = 0; i < COUNT_OF(allocating); i++)
+  for (size_t i = 0; i < threads; i++)
     assert_null(join_thread(allocating[i]));
   free(inherited);
   inherited = NULL;
+}
+
+static void test_four_threads_fork_while_eight_allocate(void **state)
+{
+  (void)state;
+  fork_beside(8, allocate_until_stopped, 5000);
+}
+
+/* These never come to where a thread that uses small blocks is noticed. In a process of its own, which has not seen any other. */
+static void test_fork_while_others_use_large_blocks_alone(void **state)
+{
+  (void)state;
+  pid_t child = fork();
+  if (child == 0) {
+    alarm(STUCK_SECONDS);
+    fork_beside(4, allocate_large_until_stopped, 100000);
+    _exit(0);
+  }
+  assert_true(child_succeeded(child));
+}
+
+/* Handlers of another library, which may allocate in each of the three. */
+static void *kept_by_handlers[3];
+
+static void allocate_in_handler(size_t which)
+{
+  free(kept_by_handlers[which]);
+  kept_by_handlers[which] = malloc(which * 100000 + 100);
+  if (!kept_by_handlers[which])
+    abort();
+}
+static void handler_before(void) { allocate_in_handler(0); }
+static void handler_in_parent(void) { allocate_in_handler(1); }
+static void handler_in_child(void) { allocate_in_handler(2); }
+
+/* Forks in several threads at once would run the handlers at once, which is for their library to guard: here one thread forks. */
+static void fork_with_handlers(void)
+{
+  pthread_t allocating[4];
+  assert_int_equal(pthread_atfork(handler_before, handler_in_parent, handler_in_child), 0);
+  stop = false;
+  for (size_t i = 0; i < COUNT_OF(allocating); i++)
+    start_thread(&allocating[i], i % 2 ? allocate_until_stopped : allocate_large_until_stopped, (void *)i);
+  assert_null(fork_many(NULL));
+  stop = true;
+  for (size_t i = 0; i < COUNT_OF(allocating); i++)
+    assert_null(join_thread(allocating[i]));
+}
+
+/* They are registered before the process has a second thread, and stay: in a process of its own. */
+static void test_handlers_of_others_allocate(void **state)
+{
+  (void)state;
+  pid_t child = fork();
+  if (child == 0) {
+    alarm(STUCK_SECONDS);
+    fork_with_handlers();
+    _exit(0);
+  }
+  assert_true(child_succeeded(child));
 }
 
 /* The child leaves through exit(), so that its exit handlers and the library's destructor run too. */
@@ -182,7 +247,7 @@ static void test_a_child_leaves_through_exit(void **state)
     fflush(NULL);
     pid_t child = fork();
     if (child == 0) {
-      alarm(CHILD_SECONDS);
+      alarm(STUCK_SECONDS);
       exit(use_the_heap());
     }
     assert_true(child_succeeded(child));
@@ -194,12 +259,12 @@ static void test_children_of_children(void **state)
   (void)state;
   pid_t child = fork();
   if (child == 0) {
-    alarm(CHILD_SECONDS);
+    alarm(STUCK_SECONDS);
     for (size_t depth = 0; depth < 10; depth++) {
       pid_t grandchild = fork();
       if (grandchild != 0)
         _exit(child_succeeded(grandchild) && use_the_heap() == 0 ? 0 : 1);
-      alarm(CHILD_SECONDS);
+      alarm(STUCK_SECONDS);
     }
     _exit(use_the_heap());
   }
@@ -233,6 +298,10 @@ int main(int argc, char **argv)
     cmocka_unit_test(test_fork_in_a_handler_that_interrupted_malloc),
   };
   const struct CMUnitTest tests[] = {
+    /* Before there is a second thread. */
+    cmocka_unit_test(test_fork_while_others_use_large_blocks_alone),
+    cmocka_unit_test(test_handlers_of_others_allocate),
+
     cmocka_unit_test(test_a_child_leaves_through_exit),
     cmocka_unit_test(test_children_of_children),
     cmocka_unit_test(test_four_threads_fork_while_eight_allocate),

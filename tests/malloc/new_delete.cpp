@@ -2,6 +2,7 @@
 //
 // Every form of operator new and delete. Plain checks instead of cmocka: an exception may not cross its setjmp.
 #include <malloc.h>
+#include <sys/resource.h>
 
 #include <cerrno>
 #include <cstddef>
@@ -192,6 +193,125 @@ static void test_new_handler_may_throw_its_own()
   std::set_new_handler(nullptr);
 }
 
+static void *(*const nothrow_forms[])() = {
+  [] { return ::operator new(impossible(), std::nothrow); },
+  [] { return ::operator new[](impossible(), std::nothrow); },
+  [] { return ::operator new(impossible(), static_cast<std::align_val_t>(64), std::nothrow); },
+  [] { return ::operator new[](impossible(), static_cast<std::align_val_t>(64), std::nothrow); },
+};
+
+struct OwnBadAlloc : std::bad_alloc {
+};
+
+static void throw_bad_alloc() { throw std::bad_alloc(); }
+
+static void throw_at_the_third_call()
+{
+  if (++handler_calls == 3)
+    throw OwnBadAlloc();
+}
+
+// What the handler throws is caught there: whoever called would not expect it, and the compiler neither.
+static void test_nothrow_forms_catch_what_the_handler_throws()
+{
+  for (int i = 0; i < 100; i++)
+    for (auto form : nothrow_forms) {
+      std::set_new_handler(throw_bad_alloc);
+      CHECK(!seen(form()));
+      handler_calls = 0;
+      std::set_new_handler(throw_at_the_third_call);
+      CHECK(!seen(form()));
+      CHECK(handler_calls == 3);
+      CHECK(std::get_new_handler() == throw_at_the_third_call);
+      std::set_new_handler(nullptr);
+      CHECK(!seen(form()));
+    }
+}
+
+// A handler that asks for memory itself, without wanting an exception, gets none at any depth.
+enum { DEEP = 10 };
+static int depth, returned;
+
+static void ask_again_then_throw()
+{
+  if (++depth < DEEP) {
+    CHECK(!seen(nothrow_forms[depth % 4]()));
+    returned++;
+  }
+  throw OwnBadAlloc();
+}
+
+static void test_nothrow_forms_inside_the_handler()
+{
+  std::set_new_handler(ask_again_then_throw);
+  for (auto form : nothrow_forms) {
+    depth = returned = 0;
+    CHECK(!seen(form()));
+    CHECK(depth == DEEP && returned == DEEP - 1);
+  }
+  depth = 0;
+  bool caught = false;
+  try {
+    seen(::operator new(impossible()));
+  } catch (const OwnBadAlloc &) {
+    caught = true;
+  }
+  CHECK(caught);
+  std::set_new_handler(nullptr);
+}
+
+// A handler that makes room: the system gives no address space until it is called. So far apart no blocks are at hand, as long as
+// none is given back.
+static const auto far_apart = static_cast<std::align_val_t>(std::size_t(512) << 20);
+static rlimit address_space;
+
+static void make_room()
+{
+  handler_calls++;
+  setrlimit(RLIMIT_AS, &address_space);
+}
+
+static void test_handler_that_makes_room()
+{
+  void *(*const forms[])() = {
+    [] { return ::operator new(1000, far_apart); },
+    [] { return ::operator new[](1000, far_apart); },
+    [] { return ::operator new(1000, far_apart, std::nothrow); },
+    [] { return ::operator new[](1000, far_apart, std::nothrow); },
+  };
+  getrlimit(RLIMIT_AS, &address_space);
+  const rlimit none = {1 << 20, address_space.rlim_max};
+  std::set_new_handler(make_room);
+  std::vector<void *> blocks;
+  for (auto form : forms) {
+    handler_calls = 0;
+    setrlimit(RLIMIT_AS, &none);
+    void *block = seen(form());
+    setrlimit(RLIMIT_AS, &address_space);
+    CHECK(block && handler_calls == 1);
+    blocks.push_back(block);
+  }
+  for (void *block : blocks)
+    ::operator delete(block, far_apart);
+  std::set_new_handler(nullptr);
+}
+
+static void test_nothrow_forms_in_threads()
+{
+  std::set_new_handler(throw_bad_alloc);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; i++)
+    threads.emplace_back([] {
+      for (int round = 0; round < 200; round++)
+        for (auto form : nothrow_forms)
+          if (seen(form()))
+            std::_Exit(1);
+    });
+  for (auto &thread : threads)
+    thread.join();
+  std::set_new_handler(nullptr);
+}
+
 struct alignas(128) Wide {
   char bytes[200];
 };
@@ -278,6 +398,10 @@ int main()
   test_nothrow_forms_return_null();
   test_new_handler_is_called();
   test_new_handler_may_throw_its_own();
+  test_nothrow_forms_catch_what_the_handler_throws();
+  test_nothrow_forms_inside_the_handler();
+  test_nothrow_forms_in_threads();
+  test_handler_that_makes_room();
   test_expressions();
   test_containers();
   test_thread_local_destructors();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * After a phase with 200 MiB live, all of it freed but one block in twenty: what stays resident. */
+ * After a phase with 200 MiB live, all of it freed but one block in twenty: what stays held. */
 #include "testing.h"
 
 #include <sys/wait.h>
@@ -14,10 +14,10 @@ static bool survives(survivors_t which, size_t i, size_t count)
   return which == SCATTERED ? i % ONE_OF == 0 : i >= count - count / ONE_OF;
 }
 
-/* Resident bytes to live ones, in hundredths. */
-static size_t resident_to_live(size_t size, survivors_t which)
+/* Bytes that are held to those that are live, in hundredths. */
+static size_t held_to_live(size_t size, survivors_t which)
 {
-  size_t before = anonymous_bytes(), count = PEAK_MIB * MIB / size, live = count * sizeof(char *);
+  size_t before = held_bytes(), count = PEAK_MIB * MIB / size, live = count * sizeof(char *);
   char **blocks = malloc(live);
   assert_non_null(blocks);
   for (size_t i = 0; i < count; i++) {
@@ -30,7 +30,7 @@ static size_t resident_to_live(size_t size, survivors_t which)
       live += size;
     else
       free(blocks[i]);
-  size_t ratio = (anonymous_bytes() - before) * 100 / live;
+  size_t ratio = (held_bytes() - before) * 100 / live;
   for (size_t i = 0; i < count; i++)
     if (survives(which, i, count))
       assert_true(is_filled(blocks[i], (int)(unsigned char)(i | 1), size));
@@ -43,8 +43,8 @@ static void at_most(size_t size, survivors_t which, size_t most)
   pid_t child = fork();
   assert_int_not_equal(child, -1);
   if (!child) {
-    size_t ratio = resident_to_live(size, which);
-    print_message("%zu bytes, %s: resident %zu.%02zu of live\n", size, which == SCATTERED ? "one in twenty stays" : "the last stay",
+    size_t ratio = held_to_live(size, which);
+    print_message("%zu bytes, %s: held %zu.%02zu of live\n", size, which == SCATTERED ? "one in twenty stays" : "the last stay",
                   ratio / 100, ratio % 100);
     _exit(ratio > 90 && ratio <= most ? 0 : 1);
   }

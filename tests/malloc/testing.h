@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -62,12 +63,11 @@ static inline bool is_filled(const void *block, int byte, size_t size)
   return size == 0 || (bytes[0] == (unsigned char)byte && memcmp(bytes, bytes + 1, size - 1) == 0);
 }
 
-/* A figure of /proc/self/smaps_rollup in bytes. The one in statm may be off by hundreds of KiB: the kernel keeps it
- * in counters of each processor. */
-static inline size_t memory_figure(const char *name)
+/* A figure in KiB of a file, such as /proc/self/status, in bytes. Allocates nothing. */
+static inline size_t figure_of(const char *path, const char *name)
 {
-  char text[4096];
-  int file = open("/proc/self/smaps_rollup", O_RDONLY | O_CLOEXEC);
+  char text[8192];
+  int file = open(path, O_RDONLY | O_CLOEXEC);
   assert_true(file >= 0);
   ssize_t length = read(file, text, sizeof text - 1);
   close(file);
@@ -78,8 +78,36 @@ static inline size_t memory_figure(const char *name)
   return strtoul(line + strlen(name), NULL, 10) * KIB;
 }
 
-static inline size_t resident_bytes(void) { return memory_figure("\nRss:"); }
-static inline size_t anonymous_bytes(void) { return memory_figure("\nAnonymous:"); }   /* without pages of programs and libraries */
+/* Those in status and statm may be off by hundreds of KiB: the kernel keeps them in counters of each processor. */
+static inline size_t memory_figure(const char *name) { return figure_of("/proc/self/smaps_rollup", name); }
+
+/* What is the process's own. Pages of programs and libraries come and go as the page cache has room for them, and where there is a
+ * swap, pages go there and come back. */
+static inline size_t held_bytes(void) { return memory_figure("\nAnonymous:") + memory_figure("\nSwap:"); }
+
+/* And without what waits to be used again, which depends on what was done before, and when. */
+static inline size_t held_after_trim(void)
+{
+  malloc_trim(0);
+  return held_bytes();
+}
+
+/* A page that is touched is not 2 MiB of memory, whatever this system makes of it by itself; only where the library is to ask for
+ * huge pages, what is held is up to the kernel. */
+static bool figures_count;
+
+__attribute__((constructor)) static void make_figures_count(void)
+{
+  const char *options = getenv("TIDEPOOL_OPTIONS");
+  figures_count = !(options && strstr(options, "huge_pages")) && prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) == 0;
+}
+
+#define HOLDS_AT_MOST(bytes)                                            \
+  do {                                                                  \
+    size_t held_ = held_bytes(), most_ = (bytes);                       \
+    if (figures_count && held_ > most_)                                 \
+      fail_msg("%zu KiB are held, more than %zu", held_ >> 10, most_ >> 10); \
+  } while (0)
 
 static inline void start_thread(pthread_t *thread, void *(*body)(void *), void *argument)
 {

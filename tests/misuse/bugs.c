@@ -227,6 +227,28 @@ static void overrun_seen_by_realloc(void)
   RELEASE(RESIZE(block, 100000));
 }
 
+/* ---- what must be seen at once: the program does not go on ---- */
+
+static _Noreturn void went_on(void) { _exit(4); }
+
+static void at_once_odd(void) { RELEASE(hidden(block_of(SMALL) + 1)), went_on(); }
+static void at_once_off_by_eight(void) { RELEASE(hidden(block_of(5000) + 8)), went_on(); }
+static void at_once_realloc_odd(void) { RELEASE(RESIZE(hidden(block_of(SMALL) + 3), SMALL)), went_on(); }
+
+static void twice_at_once(size_t size)
+{
+  char *other = block_of(size), *block = block_of(size);
+  RELEASE(other);
+  RELEASE(block);
+  RELEASE(hidden(block));
+  went_on();
+}
+
+static void at_once_twice_small(void) { twice_at_once(SMALL); }
+static void at_once_twice_medium(void) { twice_at_once(5000); }
+static void at_once_twice_large(void) { twice_at_once(100000); }
+static void at_once_twice_huge(void) { twice_at_once(9 << 20); }
+
 #ifndef MALLOC_NAMES
 static void free_block_of_malloc(void) { release(malloc(SMALL)); }
 static void realloc_block_of_malloc(void) { resize(malloc(SMALL)); }
@@ -286,6 +308,25 @@ static void heap_free_twice(void)
   pool_heap_trim(heap, 0);
 }
 
+static void twice_at_once_in(pool_heap_t *heap)
+{
+  char *block = block_of_heap(heap, SMALL);
+  pool_heap_free(heap, block);
+  pool_heap_free(heap, block);
+  went_on();
+}
+
+static void heap_at_once_twice(void) { twice_at_once_in(heap_with(0)); }
+static void heap_at_once_twice_with_a_budget(void) { twice_at_once_in(pool_heap_create(&(pool_heap_options_t){.budget = 4 << 20})); }
+static void heap_at_once_twice_uncached(void) { twice_at_once_in(pool_heap_create(&(pool_heap_options_t){.budget = 1 << 19})); }
+
+static void heap_at_once_odd(void)
+{
+  pool_heap_t *heap = heap_with(0);
+  pool_heap_free(heap, block_of_heap(heap, SMALL) + 1);
+  went_on();
+}
+
 static void heap_free_after_destroy(void)
 {
   pool_heap_t *heap = heap_with(0);
@@ -336,6 +377,70 @@ static void heap_checked_overrun_seen_by_pool_free(void)
   block[SMALL] = 'x';
   pool_free(block);
 }
+
+/* Bugs with an object pool. */
+static object_pool_t *object_pool_in(pool_heap_t *heap)
+{
+  object_pool_options_t options = {.name = "mine", .object_size = SMALL, .capacity = 10, .heap = heap};
+  object_pool_t *pool = object_pool_create(&options);
+  if (!pool)
+    _exit(3);
+  return pool;
+}
+
+static void *object_of(object_pool_t *pool)
+{
+  void *object = object_pool_get(pool);
+  if (!object)
+    _exit(3);
+  return hidden(object);
+}
+
+static void object_pool_put_static(void) { object_pool_put(object_pool_in(NULL), hidden(static_memory)); }
+
+static void object_pool_put_twice(void)
+{
+  object_pool_t *pool = object_pool_in(NULL);
+  void *object = object_of(pool);
+  object_pool_put(pool, object);
+  object_pool_put(pool, object);
+}
+
+static void object_pool_put_after_destroy(void)
+{
+  object_pool_t *pool = object_pool_in(NULL);
+  void *object = object_of(pool);
+  object_pool_destroy(pool);
+  object_pool_put(pool, object);
+}
+
+static void object_pool_get_after_destroy(void)
+{
+  object_pool_t *pool = object_pool_in(NULL);
+  object_pool_put(pool, object_of(pool));
+  object_pool_destroy(pool);
+  if (object_pool_get(pool) == NULL)
+    _exit(4);
+}
+
+static void object_pool_put_after_heap_destroy(void)
+{
+  pool_heap_t *heap = heap_with(0);
+  object_pool_t *pool = object_pool_in(heap);
+  void *object = object_of(pool);
+  pool_heap_destroy(heap);
+  object_pool_put(pool, object);
+}
+
+static void object_pool_get_after_heap_reset(void)
+{
+  pool_heap_t *heap = heap_with(0);
+  object_pool_t *pool = object_pool_in(heap);
+  object_pool_put(pool, object_of(pool));
+  pool_heap_reset(heap);
+  if (object_pool_get(pool) == NULL)
+    _exit(4);
+}
 #endif
 
 static const struct {
@@ -352,6 +457,13 @@ static const struct {
   {"free-mapping", free_mapping},
   {"free-inside-small", free_inside_small},
   {"free-odd-address", free_odd_address},
+  {"at-once-odd", at_once_odd},
+  {"at-once-off-by-eight", at_once_off_by_eight},
+  {"at-once-realloc-odd", at_once_realloc_odd},
+  {"at-once-twice-small", at_once_twice_small},
+  {"at-once-twice-medium", at_once_twice_medium},
+  {"at-once-twice-large", at_once_twice_large},
+  {"at-once-twice-huge", at_once_twice_huge},
   {"free-inside-medium", free_inside_medium},
   {"free-inside-large", free_inside_large},
   {"free-large-off-by-16", free_large_off_by_16},
@@ -381,12 +493,22 @@ static const struct {
   {"free-batch-with-a-block-twice", free_batch_with_a_block_twice},
   {"heap-free-static", heap_free_static},
   {"heap-free-twice", heap_free_twice},
+  {"heap-at-once-twice", heap_at_once_twice},
+  {"heap-at-once-twice-with-a-budget", heap_at_once_twice_with_a_budget},
+  {"heap-at-once-twice-uncached", heap_at_once_twice_uncached},
+  {"heap-at-once-odd", heap_at_once_odd},
   {"heap-free-after-destroy", heap_free_after_destroy},
   {"heap-free-after-reset", heap_free_after_reset},
   {"heap-checked-free-twice", heap_checked_free_twice},
   {"heap-checked-write-after-free", heap_checked_write_after_free},
   {"heap-checked-overrun", heap_checked_overrun},
   {"heap-checked-overrun-seen-by-pool-free", heap_checked_overrun_seen_by_pool_free},
+  {"object-pool-put-static", object_pool_put_static},
+  {"object-pool-put-twice", object_pool_put_twice},
+  {"object-pool-put-after-destroy", object_pool_put_after_destroy},
+  {"object-pool-get-after-destroy", object_pool_get_after_destroy},
+  {"object-pool-put-after-heap-destroy", object_pool_put_after_heap_destroy},
+  {"object-pool-get-after-heap-reset", object_pool_get_after_heap_reset},
 #endif
 };
 

@@ -27,11 +27,12 @@ static void check_bits(const object_array_t *array)
 static void check_hot(const object_pool_t *pool)
 {
   const hot_t *hot = pool->hot, *other = hot == &pool->front ? &pool->shared : &pool->front;
-  must(other->object == HOT_NONE && other->uses % 2 == 1);
-  if (hot->object == HOT_NONE) {
-    must(hot->uses % 2 == 1);                                                /* O4 */
+  must(!other->object && !other->state);
+  if (!hot->object) {
+    must(!hot->state);                                                       /* O4 */
     return;
   }
+  must(hot_is_free(hot) != hot_is_live(hot) && hot_is_live(hot) == hot_uses(hot) % 2);
   must(!pool->hooked && !bit_test(hot->array->level[0], hot->position));
   must(hot->object == hot->array->objects + hot->position * pool->stride);
 }
@@ -63,10 +64,12 @@ static void check_run(const object_pool_t *pool)
 
 static void check_arrays(const object_pool_t *pool)
 {
-  size_t capacity = 0, idle = 0;
+  size_t capacity = 0, idle = 0, taken = 0, busy = 0;
   for (uint32_t k = 0; k < pool->array_count; k++) {
     const object_array_t *array = pool->arrays[k];
     capacity += array->capacity;
+    taken += array->taken;
+    busy += array->busy ? bits_count(array->busy, 0, array->capacity) : 0;
     idle += array->idle;
     must(!array->idle || !array->taken);
     must(k == 0 || pool->arrays[k - 1]->objects + pool->arrays[k - 1]->capacity * pool->stride <= array->objects);   /* O6 */
@@ -77,6 +80,7 @@ static void check_arrays(const object_pool_t *pool)
     check_bits(array);
   }
   must(capacity == pool->capacity && idle == pool->idle_count);              /* O8 */
+  must(taken == pool->taken && busy == pool->busy);
 }
 
 bool check_object_pool(const object_pool_t *pool)

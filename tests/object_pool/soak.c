@@ -6,14 +6,17 @@
  *
  * usage: soak SECONDS    prints the series as CSV: seconds, wave, objects live at the peak of the wave, bytes held then and in
  *                        the trough, of the heap that grows and of the heap of blocks of all sizes */
+#include "soak_clock.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <tidepool.h>
 
-enum { BUDGET = 8 << 20, SMALL_BUDGET = 1 << 20, PURGE_MS = 20, MOST = 30000, VOICES = 64, BLOCKS = 1500, WARM_UP_WAVES = 20, SHAPES = 5 };
+enum {
+  BUDGET = 8 << 20, SMALL_BUDGET = 1 << 20, PURGE_MS = 20, MOST = 30000, VOICES = 64, BLOCKS = 1500, WARM_UP_WAVES = 20, SHAPES = 5,
+  STEPS_A_MS = 1000
+};
 
 #define require(condition) ((condition) ? (void)0 : fail(__LINE__, #condition))
 static _Noreturn void fail(int line, const char *condition)
@@ -27,13 +30,6 @@ static size_t below(random_t *random, size_t bound)
 {
   random->state = random->state * 6364136223846793005u + 1442695040888963407u;
   return (size_t)((random->state >> 33) % bound);
-}
-
-static double now(void)
-{
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
 static size_t held(pool_heap_t *heap)
@@ -134,8 +130,11 @@ static void burst(world_t *w, size_t size)
 static size_t wave(world_t *w, unsigned number)
 {
   size_t peak = 4000 + number % SHAPES * 3000;
-  for (size_t i = 0; i < peak + peak / 2; i++)
+  for (size_t i = 0; i < peak + peak / 2; i++) {
     step(w, peak);
+    if (i % STEPS_A_MS == 0)
+      clock_work(1);
+  }
   burst(w, peak * 2);
   return peak;
 }
@@ -145,8 +144,7 @@ static void trough(world_t *w)
 {
   while (w->enemies_live)
     kill_one(w);
-  struct timespec pause = {0, 2L * PURGE_MS * 1000000};
-  nanosleep(&pause, NULL);
+  clock_pause(2 * PURGE_MS);
   object_pool_t *pools[] = {w->enemies, w->parts, w->jobs, w->spare};
   for (size_t i = 0; i < sizeof pools / sizeof *pools; i++)
     object_pool_capacity(pools[i]);
@@ -168,7 +166,7 @@ static void note(extremes_t *e, size_t value)
 int main(int argc, char **argv)
 {
   static world_t world;
-  double seconds = argc == 2 ? atof(argv[1]) : 0, start = now();
+  double seconds = argc == 2 ? atof(argv[1]) : 0, start = clock_seconds();
   if (!(seconds > 0)) {
     fputs("usage: soak SECONDS\n", stderr);
     return 2;
@@ -177,11 +175,11 @@ int main(int argc, char **argv)
   extremes_t warm = {0, 0}, late = {0, 0}, warm_peak[SHAPES] = {{0, 0}}, late_peak[SHAPES] = {{0, 0}};
   puts("seconds,wave,live_at_peak,held_at_peak,held_in_trough,mixed_at_peak,mixed_in_trough");
   unsigned number = 0;
-  for (; now() - start < seconds || number < 2 * WARM_UP_WAVES; number++) {
+  for (; clock_seconds() - start < seconds || number < 2 * WARM_UP_WAVES; number++) {
     size_t peak = wave(&world, number), at_peak = held(world.heap), mixed_peak = held(world.mixed);
     trough(&world);
     size_t in_trough = held(world.heap), mixed_trough = held(world.mixed);
-    printf("%.2f,%u,%zu,%zu,%zu,%zu,%zu\n", now() - start, number, peak, at_peak, in_trough, mixed_peak, mixed_trough);
+    printf("%.2f,%u,%zu,%zu,%zu,%zu,%zu\n", clock_seconds() - start, number, peak, at_peak, in_trough, mixed_peak, mixed_trough);
     note(number < WARM_UP_WAVES ? &warm : &late, in_trough + mixed_trough);
     note(number < WARM_UP_WAVES ? &warm_peak[number % SHAPES] : &late_peak[number % SHAPES], at_peak);
   }

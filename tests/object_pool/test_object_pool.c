@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * Every rule of tidepool/object_pool.h, with one thread. */
 #include "check_object_pool.h"
+#include "os_fake.h"
 #include "unit.h"
 #include <errno.h>
+#include <pthread.h>
 #include <tidepool/stats.h>
 #include <unistd.h>
 
@@ -46,6 +48,20 @@ static void agrees(const object_pool_t *pool, size_t live)
   assert_true(check_object_pool(pool));
   assert_int_equal(object_pool_live(pool), live);
   assert_int_equal(count_by_walk(pool), live);
+}
+
+/* For a child: from now on every lock is taken. */
+static void *sleep_on(void *unused)
+{
+  for (;;)
+    pause();
+  return unused;
+}
+
+static void start_second_thread(void)
+{
+  pthread_t thread;
+  must(pthread_create(&thread, NULL, sleep_on, NULL) == 0);
 }
 
 /* ---- creation ---- */
@@ -162,6 +178,56 @@ static void six_bytes_an_object(void **state)
     assert_true(f.held_bytes < 100000 * (16 + 4.5));
     object_pool_destroy(pool);
   }
+}
+
+/* ---- no pool ---- */
+
+#define REFUSED(nothing) (errno = 0, must(nothing), must(errno == EINVAL))
+#define REFUSED_VOID(call) (errno = 0, call, must(errno == EINVAL))
+
+/* NULL, false, 0 or a handle of nothing, and EINVAL, whatever the other arguments are. */
+static void use_no_pool(void *unused)
+{
+  (void)unused;
+  int here = 0;
+  void *const addresses[] = {NULL, &here, (void *)UINTPTR_MAX};
+  for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++) {
+    void *address = addresses[i], *batch[2] = {address, address};
+    REFUSED(!object_pool_get(NULL));
+    REFUSED_VOID(object_pool_put(NULL, address));
+    for (size_t count = 0; count < 3; count++) {
+      REFUSED(!object_pool_get_batch(NULL, batch, count));
+      REFUSED_VOID(object_pool_put_batch(NULL, batch, count));
+      must(batch[0] == address);
+    }
+    REFUSED_VOID(object_pool_put_all(NULL));
+    REFUSED(!object_pool_in_use(NULL, address));
+    REFUSED(!object_pool_next(NULL, address));
+    REFUSED(!object_pool_live(NULL));
+    REFUSED(!object_pool_capacity(NULL));
+    REFUSED(!object_pool_shrink(NULL, i));
+    object_pool_handle_t handle;
+    REFUSED_VOID(handle = object_pool_handle(NULL, address));
+    must(!handle.index && !handle.generation);
+    REFUSED(!object_pool_resolve(NULL, handle));
+    REFUSED(!object_pool_resolve(NULL, (object_pool_handle_t){1, 1}));
+  }
+  errno = 77;
+  object_pool_destroy(NULL);
+  must(errno == 77);
+}
+
+static void use_no_pool_with_threads(void *unused)
+{
+  start_second_thread();
+  use_no_pool(unused);
+}
+
+static void no_pool(void **state)
+{
+  (void)state;
+  in_child(use_no_pool, NULL);
+  in_child(use_no_pool_with_threads, NULL);
 }
 
 /* ---- get and put ---- */
@@ -323,6 +389,59 @@ static void walk_with_changes_ahead(void **state)
   }
 }
 
+/* What stands for "nothing" in somebody's memory: in dumps, in filled blocks, in this library's own records. */
+static const uintptr_t well_known[] = {
+  0, 1, 0x0b0b0b0b0b0b0b0b, 0x1deadb0b1deadb0b, 0x5a5a5a5a5a5a5a5a, 0x8badf00d8badf00d, 0xa5a5a5a5a5a5a5a5, 0xbaadf00dbaadf00d,
+  0xcdcdcdcdcdcdcdcd, 0xdeadbeefdeadbeef, 0xdeadbeef, 0xfeeefeeefeeefeee, UINTPTR_MAX};
+enum { WELL_KNOWN = sizeof well_known / sizeof *well_known };
+
+/* The object that was put last is kept apart from the others: there is none yet, it is free, it is live, or it went back. */
+typedef enum hot_case { HOT_NOT_YET, HOT_FREE_NOW, HOT_LIVE_NOW, HOT_NO_LONGER, HOT_CASES } hot_case_t;
+
+/* Leaves objects[0] to objects[3] live, in any case. */
+static object_pool_t *create_in_case(object_pool_options_t options, hot_case_t hot)
+{
+  object_pool_t *pool = create(options);
+  get_all(pool, 5);
+  if (hot != HOT_NOT_YET)
+    object_pool_put(pool, objects[4]);
+  if (hot == HOT_LIVE_NOW)
+    assert_ptr_equal(object_pool_get(pool), objects[4]);
+  if (hot == HOT_NO_LONGER) {
+    object_pool_put_all(pool);
+    get_all(pool, 4);
+  }
+  agrees(pool, hot == HOT_NOT_YET || hot == HOT_LIVE_NOW ? 5 : 4);
+  return pool;
+}
+
+static void is_no_object_of(object_pool_t *pool, const void *address)
+{
+  assert_false(object_pool_in_use(pool, address));
+  object_pool_handle_t handle = object_pool_handle(pool, address);
+  assert_int_equal(handle.index | handle.generation, 0);
+  assert_null(object_pool_resolve(pool, handle));
+  void *next = object_pool_next(pool, address);
+  assert_true(!next || (uintptr_t)next > (uintptr_t)address);
+  assert_true(!next || object_pool_in_use(pool, next));
+}
+
+static void well_known_addresses(void **state)
+{
+  (void)state;
+  for (hot_case_t hot = 0; hot < HOT_CASES; hot++)
+    FOR_BOTH(flags) {
+      object_pool_t *pool = create_in_case((object_pool_options_t){.object_size = 1, .capacity = 200, .flags = flags}, hot);
+      size_t live = object_pool_live(pool);
+      for (size_t i = 0; i < WELL_KNOWN; i++)
+        is_no_object_of(pool, (void *)well_known[i]);
+      for (size_t i = 0; i <= sizeof *pool; i++)
+        is_no_object_of(pool, (char *)pool + i);
+      agrees(pool, live);
+      object_pool_destroy(pool);
+    }
+}
+
 static void any_address(void **state)
 {
   (void)state;
@@ -392,6 +511,265 @@ static void bad_puts(void **state)
     object_pool_destroy(other);
     object_pool_destroy(pool);
   }
+}
+
+/* Whatever is hot in the pool, and in the one it overflows to, which is asked too. */
+static void bad_puts_of_well_known_addresses(void **state)
+{
+  (void)state;
+  for (hot_case_t hot = 0; hot < HOT_CASES; hot++)
+    FOR_BOTH(flags) {
+      object_pool_t *last = create_in_case((object_pool_options_t){.object_size = 1, .capacity = 5, .flags = flags}, hot);
+      object_pool_options_t o = {.name = "mine", .object_size = 1, .capacity = 5, .flags = flags};
+      o.when_full = OBJECT_POOL_OVERFLOW, o.overflow = last;
+      object_pool_t *pool = create_in_case(o, hot);
+      for (size_t i = 0; i < WELL_KNOWN; i++)
+        put_ends_the_program(pool, (void *)well_known[i]);
+      put_ends_the_program(pool, (char *)pool + 1);
+      put_ends_the_program(pool, (char *)last + 1);
+      object_pool_destroy(pool);
+      object_pool_destroy(last);
+    }
+}
+
+static void put_with_threads(void *argument)
+{
+  start_second_thread();
+  do_put(argument);
+}
+
+static void bad_puts_with_threads(void **state)
+{
+  (void)state;
+  for (hot_case_t hot = 0; hot < HOT_CASES; hot++)
+    FOR_BOTH(flags) {
+      object_pool_t *pool = create_in_case((object_pool_options_t){.object_size = 16, .capacity = 10, .flags = flags}, hot);
+      for (size_t i = 0; i < WELL_KNOWN; i++)
+        aborts_with(put_with_threads, &(misuse_t){pool, (void *)well_known[i]}, "not a live object of pool");
+      object_pool_destroy(pool);
+    }
+}
+
+/* ---- pools that are gone ---- */
+
+static object_pool_handle_t kept;
+static size_t told;
+
+static void call_get(object_pool_t *pool, void *object) { objects[0] = object_pool_get(pool), (void)object; }
+static void call_put(object_pool_t *pool, void *object) { object_pool_put(pool, object); }
+static void call_get_batch(object_pool_t *pool, void *object) { told = object_pool_get_batch(pool, objects, 2), (void)object; }
+static void call_put_batch(object_pool_t *pool, void *object) { object_pool_put_batch(pool, &object, 1); }
+static void call_put_all(object_pool_t *pool, void *object) { object_pool_put_all(pool), (void)object; }
+static void call_in_use(object_pool_t *pool, void *object) { told = object_pool_in_use(pool, object); }
+static void call_next(object_pool_t *pool, void *object) { objects[0] = object_pool_next(pool, object); }
+static void call_live(object_pool_t *pool, void *object) { told = object_pool_live(pool), (void)object; }
+static void call_capacity(object_pool_t *pool, void *object) { told = object_pool_capacity(pool), (void)object; }
+static void call_shrink(object_pool_t *pool, void *object) { told = object_pool_shrink(pool, 0), (void)object; }
+static void call_handle(object_pool_t *pool, void *object) { kept = object_pool_handle(pool, object); }
+static void call_resolve(object_pool_t *pool, void *object) { objects[0] = object_pool_resolve(pool, kept), (void)object; }
+static void call_destroy(object_pool_t *pool, void *object) { object_pool_destroy(pool), (void)object; }
+
+static const struct {
+  const char *name;
+  void (*call)(object_pool_t *pool, void *object);
+} calls[] = {
+  {"get", call_get}, {"put", call_put}, {"get_batch", call_get_batch}, {"put_batch", call_put_batch}, {"put_all", call_put_all},
+  {"in_use", call_in_use}, {"next", call_next}, {"live", call_live}, {"capacity", call_capacity}, {"shrink", call_shrink},
+  {"handle", call_handle}, {"resolve", call_resolve}, {"destroy", call_destroy},
+};
+enum { CALLS = sizeof calls / sizeof *calls };
+
+typedef struct use { object_pool_t *pool; void *object; size_t call; } use_t;
+
+static void do_use(void *argument)
+{
+  const use_t *use = argument;
+  calls[use->call].call(use->pool, use->object);
+}
+
+static void do_use_with_threads(void *argument)
+{
+  start_second_thread();
+  do_use(argument);
+}
+
+static void ends_the_program(use_t use, const char *words)
+{
+  aborts_with(do_use, &use, words);
+  aborts_with(do_use_with_threads, &use, words);
+}
+
+/* With one thread and with two; with the object that was hot, one that was not, and none. */
+static void every_use_ends_the_program(object_pool_t *pool)
+{
+  for (size_t call = 0; call < CALLS; call++) {
+    char words[128];
+    snprintf(words, sizeof words, "tidepool: object_pool_%s(0x%lx): not a live object pool\n", calls[call].name,
+             (unsigned long)(uintptr_t)pool);
+    ends_the_program((use_t){pool, objects[4], call}, words);
+    if (strstr("put put_batch in_use next handle", calls[call].name)) {
+      aborts_with(do_use, &(use_t){pool, objects[0], call}, words);
+      aborts_with(do_use, &(use_t){pool, NULL, call}, words);
+    }
+  }
+}
+
+static void destroyed_with_something_hot(void **state)
+{
+  (void)state;
+  for (hot_case_t hot = 0; hot < HOT_CASES; hot++)
+    FOR_BOTH(flags) {
+      object_pool_t *pool = create_in_case((object_pool_options_t){.object_size = 32, .capacity = 200, .flags = flags}, hot);
+      kept = object_pool_handle(pool, objects[1]);
+      object_pool_destroy(pool);
+      every_use_ends_the_program(pool);
+    }
+}
+
+/* A walk through many live objects knows what comes, and had come half way. */
+static void destroyed_while_walked(void **state)
+{
+  (void)state;
+  FOR_BOTH(flags) {
+    object_pool_t *pool = create((object_pool_options_t){.object_size = 32, .capacity = 1000, .flags = flags});
+    get_all(pool, 1000);
+    for (size_t i = 0; i < 500; i++)
+      assert_ptr_equal(object_pool_next(pool, objects[i]), objects[i + 1]);
+    object_pool_destroy(pool);
+    every_use_ends_the_program(pool);
+  }
+}
+
+/* Bits: for one thread, checked, with a hook. */
+static object_pool_options_t options_of_kind(unsigned kind, pool_heap_t *heap)
+{
+  return (object_pool_options_t){.object_size = 32, .capacity = 200, .heap = heap, .construct = kind & 4 ? make_object : NULL,
+    .flags = (kind & 1 ? OBJECT_POOL_SINGLE_THREAD : 0) | (kind & 2 ? OBJECT_POOL_CHECKED : 0)};
+}
+
+static void destroyed_with_hooks(void **state)
+{
+  (void)state;
+  for (unsigned kind = 2; kind < 8; kind++) {
+    object_pool_t *pool = create(options_of_kind(kind, NULL));
+    get_all(pool, 5);
+    kept = object_pool_handle(pool, objects[1]);
+    object_pool_destroy(pool);
+    every_use_ends_the_program(pool);
+  }
+}
+
+/* Its heap may write over what it gets back. */
+enum { HEAP_KINDS = 5 };
+static pool_heap_t *heap_of_kind(int kind)
+{
+  static char memory[256 << 10];
+  pool_heap_options_t options[HEAP_KINDS] = {
+    {.name = "plain"}, {.flags = POOL_HEAP_ZERO_ON_FREE}, {.flags = POOL_HEAP_CHECKED}, {.budget = 256 << 10},
+    {.memory = memory, .memory_size = sizeof memory}};
+  pool_heap_t *heap = pool_heap_create(&options[kind]);
+  assert_non_null(heap);
+  return heap;
+}
+
+static object_pool_t *create_in_heap(pool_heap_t *heap, unsigned flags)
+{
+  object_pool_options_t o = {.object_size = 32, .capacity = 200, .heap = heap, .flags = flags};
+  object_pool_t *pool = create_in_case(o, HOT_FREE_NOW);
+  kept = object_pool_handle(pool, objects[1]);
+  return pool;
+}
+
+static void destroyed_in_each_heap(void **state)
+{
+  (void)state;
+  for (int kind = 0; kind < HEAP_KINDS; kind++)
+    FOR_BOTH(flags) {
+      pool_heap_t *heap = heap_of_kind(kind);
+      object_pool_t *pool = create_in_heap(heap, flags);
+      object_pool_destroy(pool);
+      every_use_ends_the_program(pool);
+      pool_heap_destroy(heap);
+    }
+}
+
+/* A heap that ends, or starts anew, takes its pools along. */
+static void gone_with_each_heap(void **state)
+{
+  (void)state;
+  for (int kind = 0; kind < HEAP_KINDS; kind++)
+    for (int resets = 0; resets < 2; resets++)
+      FOR_BOTH(flags) {
+        pool_heap_t *heap = heap_of_kind(kind);
+        object_pool_t *pool = create_in_heap(heap, flags);
+        resets ? pool_heap_reset(heap) : pool_heap_destroy(heap);
+        every_use_ends_the_program(pool);
+        if (resets)
+          pool_heap_destroy(heap);
+      }
+}
+
+/* So do heaps that end with what they hold in the hands of others: a hot object, a walk, hooks. */
+static void gone_with_a_heap(void **state)
+{
+  (void)state;
+  for (int resets = 0; resets < 2; resets++)
+    for (unsigned kind = 0; kind < 8; kind++)
+      for (hot_case_t hot = 0; hot < (kind < 2 ? HOT_CASES : 1); hot++) {   /* with hooks nothing is hot */
+        pool_heap_t *heap = heap_of_kind(0);
+        object_pool_t *pool = create_in_case(options_of_kind(kind, heap), hot);
+        kept = object_pool_handle(pool, objects[1]);
+        for (void *object = NULL; object != objects[2];)
+          object = object_pool_next(pool, object);
+        resets ? pool_heap_reset(heap) : pool_heap_destroy(heap);
+        for (size_t call = 0; call < CALLS; call++)
+          ends_the_program((use_t){pool, objects[4], call}, "): not a live object pool\n");
+        if (resets)
+          pool_heap_destroy(heap);
+      }
+}
+
+/* A pool in front of one that is gone notices as soon as it has to ask it. */
+static void overflow_gone_first(bool with_heap)
+{
+  FOR_BOTH(flags) {
+    pool_heap_t *heap = heap_of_kind(0);
+    object_pool_t *last = create((object_pool_options_t){.object_size = 40, .capacity = 5, .heap = heap, .flags = flags});
+    object_pool_options_t o = {.object_size = 40, .capacity = 5, .flags = flags};
+    o.when_full = OBJECT_POOL_OVERFLOW, o.overflow = last;
+    object_pool_t *pool = create(o);
+    get_all(pool, 10);
+    kept = object_pool_handle(pool, objects[7]);
+    with_heap ? pool_heap_destroy(heap) : object_pool_destroy(last);
+    char words[128];
+    snprintf(words, sizeof words, "(0x%lx): not a live object pool\n", (unsigned long)(uintptr_t)last);
+    for (size_t call = 0; call < CALLS; call++)
+      if (strstr("get put get_batch put_batch handle resolve", calls[call].name))
+        ends_the_program((use_t){pool, objects[7], call}, words);
+    errno = 0;
+    object_pool_t *refused = object_pool_create(&o);
+    assert_null(refused);
+    assert_int_equal(errno, EINVAL);
+    kept = object_pool_handle(pool, objects[2]);
+    assert_ptr_equal(object_pool_resolve(pool, kept), objects[2]);
+    object_pool_put(pool, objects[2]);
+    assert_ptr_equal(object_pool_get(pool), objects[2]);
+    object_pool_destroy(pool);
+    if (!with_heap)
+      pool_heap_destroy(heap);
+  }
+}
+
+static void overflow_destroyed_first(void **state)
+{
+  (void)state;
+  overflow_gone_first(false);
+}
+
+static void overflow_gone_with_its_heap(void **state)
+{
+  (void)state;
+  overflow_gone_first(true);
 }
 
 static void destroy_twice(void *pool) { object_pool_destroy(pool); object_pool_destroy(pool); }
@@ -497,18 +875,22 @@ static void shrinks_by_itself(void **state)
     for (size_t i = 1; i < 4000; i++)
       object_pool_put(pool, objects[i]);
     agrees(pool, 1);
+    os_fake.now_ms += 19;
     assert_true(object_pool_capacity(pool) >= 4000);
-    usleep(40000);
+    os_fake.now_ms += 1;
     for (int i = 0; i < 2; i++)
       object_pool_put(pool, object_pool_get(pool));
     assert_int_equal(object_pool_capacity(pool), 100);
     pool_heap_trim(heap, 0);
     pool_heap_stats(heap, &again);
-    assert_true(again.held_bytes <= small.held_bytes);
+    assert_int_equal(again.live_bytes, small.live_bytes);
+    assert_true(again.held_bytes <= small.held_bytes + 8192);   /* records of the size classes that came into use */
     agrees(pool, 1);
     get_all(pool, 1000);
     object_pool_put_all(pool);
-    usleep(40000);
+    os_fake.now_ms += 19;
+    assert_true(object_pool_capacity(pool) >= 1000);
+    os_fake.now_ms += 1;
     assert_int_equal(object_pool_capacity(pool), 100);
     object_pool_destroy(pool);
   }
@@ -613,6 +995,38 @@ static void dropped_with_the_heap(void **state)
       pool_heap_destroy(heap);
   }
   object_pool_destroy(stays);
+}
+
+static size_t live_blocks_of(pool_heap_t *heap)
+{
+  pool_stats_t stats;
+  assert_true(pool_heap_stats(heap, &stats));
+  return stats.live_blocks;
+}
+
+/* What the heap's overflow served for a pool, objects, records or all of it, would be nobody's when the heap drops the pool. */
+static void what_overflowed_is_dropped_too(void **state)
+{
+  (void)state;
+  static char memory[8 << 10];
+  for (int round = 0; round < 6; round++) {
+    pool_heap_t *larger = pool_heap_create(NULL);
+    pool_heap_options_t options = {.overflow = larger, .budget = (size_t)256 << 10};
+    if (round / 2 == 1)
+      options = (pool_heap_options_t){.overflow = larger, .memory = memory, .memory_size = sizeof memory};
+    pool_heap_t *heap = pool_heap_create(&options);
+    while (round / 2 == 2 && live_blocks_of(larger) == 0)
+      assert_non_null(pool_heap_alloc(heap, 64));
+    size_t before = live_blocks_of(larger);
+    create((object_pool_options_t){.object_size = 100, .capacity = 50, .heap = heap});
+    create((object_pool_options_t){.object_size = 300, .capacity = 5000, .heap = heap});
+    assert_true(live_blocks_of(larger) > before);
+    round % 2 ? pool_heap_reset(heap) : pool_heap_destroy(heap);
+    assert_int_equal(live_blocks_of(larger), before);
+    if (round % 2)
+      pool_heap_destroy(heap);
+    pool_heap_destroy(larger);
+  }
 }
 
 /* ---- eviction ---- */
@@ -725,23 +1139,41 @@ static void overflow(void **state)
   }
 }
 
+static int time_stands_still(void **state)
+{
+  (void)state;
+  os_fake_heal();
+  return 0;
+}
+
 int main(void)
 {
-
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(bad_options_are_refused),
     cmocka_unit_test(bad_overflow_is_refused),
     cmocka_unit_test(sizes_and_alignments),
     cmocka_unit_test(names),
     cmocka_unit_test(six_bytes_an_object),
+    cmocka_unit_test(no_pool),
     cmocka_unit_test(fixed_pool),
     cmocka_unit_test(random_life),
     cmocka_unit_test(batches),
     cmocka_unit_test(put_all),
     cmocka_unit_test(walk_while_changing),
     cmocka_unit_test(walk_with_changes_ahead),
+    cmocka_unit_test(well_known_addresses),
     cmocka_unit_test(any_address),
     cmocka_unit_test(bad_puts),
+    cmocka_unit_test(bad_puts_of_well_known_addresses),
+    cmocka_unit_test(bad_puts_with_threads),
+    cmocka_unit_test(destroyed_with_something_hot),
+    cmocka_unit_test(destroyed_while_walked),
+    cmocka_unit_test(destroyed_with_hooks),
+    cmocka_unit_test(destroyed_in_each_heap),
+    cmocka_unit_test(gone_with_each_heap),
+    cmocka_unit_test(gone_with_a_heap),
+    cmocka_unit_test(overflow_destroyed_first),
+    cmocka_unit_test(overflow_gone_with_its_heap),
     cmocka_unit_test(destroyed_twice),
     cmocka_unit_test(handles),
     cmocka_unit_test(growth),
@@ -751,10 +1183,11 @@ int main(void)
     cmocka_unit_test(exhausted_heap_calls_back),
     cmocka_unit_test(in_the_callers_memory),
     cmocka_unit_test(dropped_with_the_heap),
+    cmocka_unit_test(what_overflowed_is_dropped_too),
     cmocka_unit_test(eviction),
     cmocka_unit_test(chooser_that_gets_and_puts),
     cmocka_unit_test(chooser_names_a_foreign_one),
     cmocka_unit_test(overflow),
   };
-  return cmocka_run_group_tests_name("object_pool", tests, NULL, NULL);
+  return cmocka_run_group_tests_name("object_pool", tests, time_stands_still, NULL);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Hooks: how often each is called and when, what they may do, what happens when construct fails; checked pools. */
 #include "check_object_pool.h"
+#include "os_fake.h"
 #include "unit.h"
 #include <errno.h>
 
@@ -245,6 +246,64 @@ static void only_a_reset(void **state)
   object_pool_destroy(pool);
 }
 
+/* ---- while a pool is being destroyed ---- */
+
+static int ended;
+
+/* Asks and does everything; it is neither gone nor of use any more. */
+static void destruct_and_use(void *object, void *context)
+{
+  object_pool_t *pool = *(object_pool_t **)context;
+  void *batch[2] = {object, object};
+  ended++;
+  errno = 0;
+  must(!object_pool_get(pool) && errno == ENOMEM);
+  must(object_pool_get_batch(pool, batch, 2) == 0);
+  must(!object_pool_in_use(pool, object) && object_pool_capacity(pool) == 70 && object_pool_live(pool) < 70);
+  must(!object_pool_resolve(pool, object_pool_handle(pool, object)));
+  void *next = object_pool_next(pool, object);
+  must(!next || object_pool_in_use(pool, next));
+  object_pool_put(pool, object);
+  object_pool_put_batch(pool, batch, 2);
+  errno = 0;
+  object_pool_t *behind = object_pool_create(&(object_pool_options_t){.object_size = sizeof(thing_t), .capacity = 1,
+                                                                      .when_full = OBJECT_POOL_OVERFLOW, .overflow = pool});
+  must(!behind && errno == EINVAL);
+}
+
+static object_pool_t *create_to_end(void (*destruct_)(void *, void *), object_pool_t **pool, unsigned flags)
+{
+  *pool = object_pool_create(&(object_pool_options_t){.object_size = sizeof(thing_t), .capacity = 70, .destruct = destruct_,
+                                                      .context = pool, .flags = flags});
+  assert_non_null(*pool);
+  for (int i = 0; i < 70; i++)
+    assert_non_null(things[i] = object_pool_get(*pool));
+  return *pool;
+}
+
+static void hooks_use_a_pool_that_ends(void **state)
+{
+  (void)state;
+  for (unsigned flags = 0; flags < 4; flags++) {
+    object_pool_t *pool;
+    ended = 0;
+    object_pool_destroy(create_to_end(destruct_and_use, &pool, flags));
+    assert_int_equal(ended, 70);
+  }
+}
+
+static void destruct_and_destroy(void *object, void *context) { (void)object, object_pool_destroy(*(object_pool_t **)context); }
+static void destroy(void *pool) { object_pool_destroy(pool); }
+
+static void hooks_destroy_a_pool_that_ends(void **state)
+{
+  (void)state;
+  for (unsigned flags = 0; flags < 4; flags++) {
+    object_pool_t *pool;
+    aborts_with(destroy, create_to_end(destruct_and_destroy, &pool, flags), "tidepool: object_pool_destroy(0x");
+  }
+}
+
 /* ---- checked pools ---- */
 
 static bool is_filled(const void *object, size_t size, const char *with)
@@ -324,6 +383,13 @@ static void writes_after_put_are_found(void **state)
     }
 }
 
+static int time_stands_still(void **state)
+{
+  (void)state;
+  os_fake_heal();
+  return 0;
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -334,9 +400,11 @@ int main(void)
     cmocka_unit_test(evicted_ones_are_reset_once),
     cmocka_unit_test(hooks_get_and_put),
     cmocka_unit_test(only_a_reset),
+    cmocka_unit_test(hooks_use_a_pool_that_ends),
+    cmocka_unit_test(hooks_destroy_a_pool_that_ends),
     cmocka_unit_test(checked_fills_and_makes_anew),
     cmocka_unit_test(checked_without_hooks),
     cmocka_unit_test(writes_after_put_are_found),
   };
-  return cmocka_run_group_tests_name("object_pool_hooks", tests, NULL, NULL);
+  return cmocka_run_group_tests_name("object_pool_hooks", tests, time_stands_still, NULL);
 }

@@ -165,7 +165,7 @@ static void *get_and_put(void *argument)
 static int use_in_child(object_pool_t *pool)
 {
   slot_t *held[HELD];
-  alarm(60);
+  alarm(600);
   for (int i = 0; i < HELD; i++)
     if (!(held[i] = object_pool_get(pool)))
       return 1;

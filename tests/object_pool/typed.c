@@ -44,7 +44,11 @@ int main(void)
   require(enemies_get(enemies) != NULL);
   enemies_put_all(enemies);
   require(enemies_live(enemies) == 0);
+  particles_put(NULL, p);
+  particles_put_all(NULL);
+  require(!particles_get(NULL) && !particles_next(NULL, p) && !particles_in_use(NULL, p) && !particles_live(NULL));
   particles_destroy(particles);
+  particles_destroy(NULL);
   enemies_destroy(enemies);
   return 0;
 }

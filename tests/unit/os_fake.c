@@ -8,15 +8,20 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
-os_fake_t os_fake = {.refuse = true, .page_size = 4096, .address_space_limit = SIZE_MAX, .now_ms = 1000};
+os_fake_t os_fake = {.refuse = true, .page_size = 4096, .memory_limit = SIZE_MAX, .now_ms = 1000};
 
 void os_fake_heal(void)
 {
   os_fake.refuse = false;
   os_fake.fail_from = os_fake.fail_to = 0;
   os_fake.fail_kinds = 0;
+  os_fake.fail_halfway = os_fake.occupied = false;
+  os_fake.locked = os_fake.locked_end = NULL;
+  os_fake.during = NULL;
+  os_fake.mapped_most = 0;
 }
 
 /* Of all threads at once; a test has one that counts. */
@@ -34,24 +39,31 @@ uint64_t os_forbidden_count(void) { return forbidden_count; }
 
 static bool fails(os_call_t kind)
 {
-  if (forbidden && kind != OS_THREAD_ON_EXIT) {
+  if (forbidden && kind != OS_THREAD_ON_EXIT && kind != OS_FENCE) {
     __atomic_add_fetch(&forbidden_count, 1, __ATOMIC_RELAXED);
     return true;
   }
   uint64_t n = __atomic_add_fetch(&os_fake.calls, 1, __ATOMIC_RELAXED);
   __atomic_add_fetch(&os_fake.count[kind], 1, __ATOMIC_RELAXED);
+  if (os_fake.during)
+    os_fake.during(kind);
   bool failing = os_fake.refuse || (n >= os_fake.fail_from && n < os_fake.fail_to) || (os_fake.fail_kinds >> kind & 1);
   if (failing)
     __atomic_add_fetch(&os_fake.failed, 1, __ATOMIC_RELAXED);
   return failing;
 }
 
-static void account(size_t bytes) { __atomic_add_fetch(&os_fake.reserved_bytes, bytes, __ATOMIC_RELAXED); }
+static void account(size_t bytes) { __atomic_add_fetch(&os_fake.mapped_bytes, bytes, __ATOMIC_RELAXED); }
 
-static void *map(void *hint, size_t size, int protection, int flags)
+static bool is_too_much(size_t more)
+{
+  return os_fake.mapped_most && __atomic_load_n(&os_fake.mapped_bytes, __ATOMIC_RELAXED) + more > os_fake.mapped_most;
+}
+
+static void *map(void *hint, size_t size, int flags)
 {
   int saved = errno;
-  void *p = mmap(hint, size, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | flags, -1, 0);
+  void *p = mmap(hint, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | flags, -1, 0);
   errno = saved;
   if (p == MAP_FAILED)
     return NULL;
@@ -69,57 +81,73 @@ static void unmap(void *p, size_t size)
 
 size_t os_page_size(void) { return os_fake.page_size; }
 
-void *os_reserve(size_t size, size_t alignment)
+/* As aligned as is asked, and no more, so that nobody can count on more. */
+void *os_map(size_t size, size_t alignment)
 {
   alignment = max_size(alignment, os_fake.page_size);
-  if (fails(OS_RESERVE) || size > SIZE_MAX - alignment)
+  if (fails(OS_MAP) || is_too_much(size) || alignment > SIZE_MAX / 2 || size > SIZE_MAX - 2 * alignment)
     return NULL;
-  char *p = map(NULL, size + alignment, PROT_NONE, 0);
+  char *p = map(NULL, size + 2 * alignment, 0);
   if (!p)
     return NULL;
   char *aligned = (char *)round_up((uintptr_t)p, alignment);
+  aligned += (uintptr_t)aligned & alignment ? 0 : alignment;
   unmap(p, (size_t)(aligned - p));
-  unmap(aligned + size, (size_t)(p + alignment - aligned));
+  unmap(aligned + size, (size_t)(p + 2 * alignment - aligned));
   return aligned;
 }
 
-void *os_reserve_at(void *address, size_t size)
+os_mapped_t os_map_at(void *address, size_t size)
 {
-  return fails(OS_RESERVE_AT) ? NULL : map(address, size, PROT_NONE, MAP_FIXED_NOREPLACE);
+  if (fails(OS_MAP_AT) || is_too_much(size))
+    return os_fake.occupied ? OS_OCCUPIED : OS_NO_MEMORY;
+  return map(address, size, MAP_FIXED_NOREPLACE) ? OS_MAPPED : OS_OCCUPIED;
 }
 
-void *os_reserve_zeroes(size_t size) { return fails(OS_RESERVE_ZEROES) ? NULL : map(NULL, size, PROT_READ, 0); }
-
-bool os_commit(void *address, size_t size)
+bool os_unmap(void *address, size_t size)
 {
-  int saved = errno;
-  bool done = !fails(OS_COMMIT) && mprotect(address, size, PROT_READ | PROT_WRITE) == 0;
-  errno = saved;
-  return done;
-}
-
-bool os_purge(void *address, size_t size)
-{
-  int saved = errno;
-  bool done = !fails(OS_PURGE) && madvise(address, size, MADV_DONTNEED) == 0;
-  errno = saved;
-  return done;
-}
-
-bool os_release(void *address, size_t size)
-{
-  if (fails(OS_RELEASE))
+  if (fails(OS_UNMAP))
     return false;
   unmap(address, size);
   return true;
 }
 
-bool os_move_pages(void *from, void *to, size_t size)
+bool os_purge(void *address, size_t size)
 {
   int saved = errno;
-  bool done = !fails(OS_MOVE_PAGES) && mremap(from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to) == to;
+  bool locked = os_fake.locked_end > (char *)address && os_fake.locked < (char *)address + size;
+  bool fail = fails(OS_PURGE) || locked;
+  if (fail && os_fake.fail_halfway)
+    size = round_down(size / 2, os_fake.page_size);
+  if (!fail || os_fake.fail_halfway)
+    fail |= size && madvise(address, size, MADV_DONTNEED) != 0;
   errno = saved;
-  return done;
+  return !fail;
+}
+
+void *os_remap(void *address, size_t size, size_t new_size, bool may_move)
+{
+  int saved = errno;
+  void *p = fails(OS_REMAP) || (new_size > size && is_too_much(new_size - size)) ? MAP_FAILED : mremap(address, size, new_size, may_move ? MREMAP_MAYMOVE : 0);
+  errno = saved;
+  if (p == MAP_FAILED)
+    return NULL;
+  account(new_size - size);
+  return p;
+}
+
+void os_guard(void *address, size_t size) { mprotect(address, size, PROT_NONE); }
+
+/* As linux.c has it, without what sanitizers and emulators need. */
+char *os_window(unsigned attempt, size_t *size)
+{
+  static uint64_t turn;
+  char *probe = attempt < 4 ? mmap(NULL, os_fake.page_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : NULL;
+  if (!probe)
+    return NULL;
+  munmap(probe, os_fake.page_size);
+  *size = 512 * OS_WINDOW_ALIGNMENT;
+  return (char *)round_down((uintptr_t)probe - 600 * OS_WINDOW_ALIGNMENT - turn++ % 8 * OS_WINDOW_ALIGNMENT, OS_WINDOW_ALIGNMENT);
 }
 
 void os_wish_huge_pages(void *address, size_t size, bool wanted) { (void)address, (void)size, (void)wanted; }
@@ -147,7 +175,7 @@ bool os_unlock_memory(void *address, size_t size)
   return !fails(OS_UNLOCK_MEMORY);
 }
 
-size_t os_address_space_limit(void) { return os_fake.address_space_limit; }
+size_t os_memory_limit(void) { return os_fake.memory_limit; }
 uint64_t os_now_ms(void) { return __atomic_load_n(&os_fake.now_ms, __ATOMIC_RELAXED); }
 
 void os_yield(void) { usleep(0); }
@@ -161,21 +189,28 @@ void os_wait(uint32_t *word, uint32_t value)
 
 void os_wake(uint32_t *word) { (void)word; }
 
+/* The fence itself is the real one. */
+bool os_can_fence_others(void) { return !os_fake.no_fence && syscall(SYS_membarrier, 1 << 4, 0, 0) == 0; }
+bool os_fence_others(void) { return !fails(OS_FENCE) && syscall(SYS_membarrier, 1 << 3, 0, 0) == 0; }
+
 static pthread_key_t exit_key;
-static void (*exit_function)(void *);
+static bool exit_key_exists;
 
-static void exit_key_create(void) { pthread_key_create(&exit_key, exit_function); }
-
-bool os_thread_on_exit(void (*at_exit)(void *), void *argument)
+bool os_on_thread_exit(void (*at_exit)(void *))
 {
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
-  if (fails(OS_THREAD_ON_EXIT))
-    return false;
-  __atomic_store_n(&exit_function, at_exit, __ATOMIC_RELAXED);   /* always the same */
-  return pthread_once(&once, exit_key_create) == 0 && pthread_setspecific(exit_key, argument) == 0;
+  exit_key_exists = !fails(OS_THREAD_ON_EXIT) && pthread_key_create(&exit_key, at_exit) == 0;
+  return exit_key_exists;
 }
 
-void os_on_fork(void (*prepare)(void), void (*parent)(void), void (*child)(void)) { pthread_atfork(prepare, parent, child); }
+bool os_thread_on_exit(void *argument)
+{
+  return exit_key_exists && !fails(OS_THREAD_ON_EXIT) && pthread_setspecific(exit_key, argument) == 0;
+}
+
+bool os_on_fork(void (*prepare)(void), void (*parent)(void), void (*child)(void))
+{
+  return pthread_atfork(prepare, parent, child) == 0;
+}
 
 const char *os_environment(const char *name) { return getenv(name); }
 

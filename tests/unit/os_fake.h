@@ -8,8 +8,8 @@
 #include <stdint.h>
 
 typedef enum os_call {
-  OS_RESERVE, OS_RESERVE_AT, OS_RESERVE_ZEROES, OS_COMMIT, OS_PURGE, OS_RELEASE, OS_MOVE_PAGES, OS_PREFAULT, OS_LOCK_MEMORY,
-  OS_UNLOCK_MEMORY, OS_THREAD_ON_EXIT, OS_CALLS
+  OS_MAP, OS_MAP_AT, OS_UNMAP, OS_PURGE, OS_REMAP, OS_PREFAULT, OS_LOCK_MEMORY, OS_UNLOCK_MEMORY, OS_FENCE, OS_THREAD_ON_EXIT,
+  OS_CALLS
 } os_call_t;
 
 typedef struct os_fake {
@@ -19,10 +19,16 @@ typedef struct os_fake {
   uint64_t failed;
   uint64_t count[OS_CALLS];       /* calls of each kind */
   uint32_t fail_kinds;            /* bits of os_call_t: these fail always */
+  bool     fail_halfway;          /* a purge that fails has taken some pages, as madvise() does that meets a locked one */
+  bool     occupied;              /* os_map_at() fails because something is there, not because there is no memory */
+  const char *locked, *locked_end;   /* a purge that meets these addresses fails */
+  void   (*during)(os_call_t kind);  /* called in each call that may fail, as another thread might come by */
+  bool     no_fence;              /* the system has none */
   size_t   page_size;             /* 4 KiB; a multiple of the real one */
-  size_t   address_space_limit;   /* SIZE_MAX: none */
+  size_t   memory_limit;          /* SIZE_MAX: none */
   uint64_t now_ms;                /* the clock stands still until it is moved */
-  size_t   reserved_bytes;        /* address space taken and not given back */
+  size_t   mapped_bytes;          /* taken and not given back, */
+  size_t   mapped_most;           /* of which there can be no more; 0: any */
 } os_fake_t;
 
 extern os_fake_t os_fake;

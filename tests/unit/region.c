@@ -11,6 +11,6 @@ region_t *region_new(unsigned unit_log2, size_t bytes)
   must(heap_front_ready());
   memset(memory, 0x5a, bytes);   /* nothing may count on zeroes */
   must(bytes <= sizeof memory);
-  must(space_init_region(&region.space, &region.arena, memory, bytes, unit_log2, false, false));
+  must(space_init_guest(&region.space, &region.arena, memory, bytes, unit_log2));
   return &region;
 }

@@ -3,7 +3,7 @@
 #ifndef UNIT_REGION_H
 #define UNIT_REGION_H
 
-#include "arena.h"
+#include "space.h"
 
 enum { REGION_BYTES = 24 << 20 };
 

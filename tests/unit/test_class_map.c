@@ -1,133 +1,240 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ * The window comes up or does not, its slots are opened one after the other, and the map says of every address there is what was
+ * written for it. */
 #include "class_map.h"
 #include "os/os.h"
 #include "os_fake.h"
 #include "unit.h"
+#include <sys/mman.h>
+
+enum { A_CLASS = 77, BYTES_OF_SLOT = 2 * (1 << (SLOT_LOG2 - UNIT_LOG2)) };   /* of both planes */
+
+static bool knows_nothing_of(const void *address) { return class_map_of(address) == 0 && class_map_of_heap_block(address) == 0; }
+
+static void knows_nothing(void)
+{
+  dice_t dice = {5};
+  int on_the_stack = 0;
+  must(knows_nothing_of(NULL) && knows_nothing_of((void *)UINTPTR_MAX) && knows_nothing_of((void *)(UINTPTR_MAX - 15)));
+  must(knows_nothing_of(&on_the_stack) && knows_nothing_of(&class_window));
+  for (size_t i = 0; i < 100000; i++) {
+    uintptr_t any = dice_roll(&dice) >> dice_below(&dice, 64);
+    must(knows_nothing_of((void *)any));
+    must(knows_nothing_of((void *)(class_window.start + any)) && knows_nothing_of((void *)(class_window.start - any)));
+  }
+}
+
+/* ---- the window ---- */
 
 static void before_initialisation(void *argument)
 {
+  size_t size;
   (void)argument;
-  int on_the_stack = 0;
-  must(class_map_of(NULL) == 0);
-  must(class_map_front(&on_the_stack) == 0 && class_map_heap(&on_the_stack) == 0);
-  must(class_map_front(NULL) == 0 && class_map_front((void *)UINTPTR_MAX) == 0);
+  must(window_slots_open() == 0 && window_slots_most() == 0 && !window_metadata(&size));
+  knows_nothing();
 }
 
-static void stub(void **state)
+static void chosen(void *argument)
+{
+  size_t size;
+  (void)argument;
+  os_fake_heal();
+  must(window_init());
+  must(class_window.start % SLOT == 0 && window_slots_open() == 0);
+  must(window_slots_most() > 400 && window_slots_most() <= SLOTS_MOST);
+  char *metadata = window_metadata(&size);
+  must(metadata + size == window_slot(0) && size % SLOT == 0);
+  must((char *)class_window.map - MAP_PLANE + SLOT == metadata);
+  must(os_fake.mapped_bytes == BYTES_OF_SLOT && os_fake.count[OS_MAP] == 0);
+  knows_nothing();
+  window_t window = class_window;
+  uint64_t calls = os_fake.calls;
+  must(window_init() && os_fake.calls == calls && !memcmp(&window, &class_window, sizeof window));
+}
+
+/* Somebody is there, or there is no memory for either plane: the next stretch may do. */
+static void chosen_again(void *argument)
+{
+  const uint64_t *failing = argument;
+  os_fake_heal();
+  os_fake.occupied = *failing % 2;
+  os_fake.fail_from = 1;
+  os_fake.fail_to = *failing;
+  must(window_init() && os_fake.failed == *failing - 1);
+  must(os_fake.mapped_bytes == BYTES_OF_SLOT);
+  must(window_open(1) && knows_nothing_of(window_slot(0)));
+  knows_nothing();
+}
+
+static void second_plane_refused(void *argument)
+{
+  const bool *occupied = argument;
+  os_fake_heal();
+  os_fake.occupied = *occupied;
+  os_fake.fail_from = 2;
+  os_fake.fail_to = 3;
+  must(window_init() && os_fake.count[OS_UNMAP] == 1 && os_fake.mapped_bytes == BYTES_OF_SLOT);
+}
+
+static void nothing_at_first(void *argument)
+{
+  size_t size;
+  (void)argument;
+  os_fake_heal();
+  os_fake.fail_kinds = 1 << OS_MAP_AT;
+  must(!window_init() && !window_init());
+  must(os_fake.mapped_bytes == 0 && os_fake.failed >= 4 && !window_metadata(&size) && window_slots_most() == 0);
+  knows_nothing();
+  os_fake_heal();
+  must(window_init() && window_open(1));
+}
+
+static void the_window(void **state)
 {
   (void)state;
   in_child(before_initialisation, NULL);
+  in_child(chosen, NULL);
+  in_child(nothing_at_first, NULL);
+  for (uint64_t failing = 1; failing <= 4; failing++)
+    in_child(chosen_again, &failing);
+  for (unsigned occupied = 0; occupied < 2; occupied++)
+    in_child(second_plane_refused, &(bool){occupied});
 }
 
-static void set_and_ask(char *arena, size_t size)
+/* ---- slots ---- */
+
+static void set_and_ask(char *from)
 {
-  must(class_map_open(arena, size));
+  enum { FIRST = 3, END = 5 };
   for (unsigned front = 0; front < 2; front++) {
-    class_map_set(arena + 3 * UNIT, 2, front, 77);
-    for (size_t i = 0; i < size; i += UNIT / 4) {
-      bool inside = i >= 3 * UNIT && i < 5 * UNIT;
-      must(class_map_front(arena + i) == (front && inside ? 77 : 0));
-      must(class_map_heap(arena + i) == (!front && inside ? 77 : 0));
+    class_map_set(from + FIRST * UNIT, END - FIRST, front, A_CLASS);
+    for (size_t i = 0; i < 8 * UNIT; i += 16) {
+      unsigned inside = i >= FIRST * UNIT && i < END * UNIT ? A_CLASS : 0;
+      must(class_map_of(from + i) == (front ? inside : 0));
+      must(class_map_of_heap_block(from + i) == (front ? 0 : inside));
     }
-    must(class_map_of(arena + 4 * UNIT) == class_map_front(arena + 4 * UNIT));
-    must(class_map_of_heap_block(arena + 4 * UNIT) == class_map_heap(arena + 4 * UNIT));
-    class_map_set(arena + 3 * UNIT, 2, front, 0);
-    must(class_map_front(arena + 3 * UNIT) == 0 && class_map_heap(arena + 3 * UNIT) == 0);
+    for (size_t i = FIRST * UNIT - 20; i < FIRST * UNIT + 40; i++)   /* no block is there */
+      must(i % 16 == 0 || knows_nothing_of(from + i));
+    class_map_set(from + FIRST * UNIT, END - FIRST, front, 0);
+    must(knows_nothing_of(from + FIRST * UNIT));
   }
 }
 
-static void ask_anything(void)
+static void extent_is(size_t slots)
 {
-  dice_t dice = {5};
-  must(class_map_of(NULL) == 0);
-  for (size_t i = 0; i < 1000; i++) {
-    void *any = (void *)(dice_roll(&dice) >> dice_below(&dice, 64));
-    must(class_map_front(any) == 0 && class_map_heap(any) == 0);
+  must(window_slots_open() == slots);
+  must(window_slot_of(window_slot(0)) == 0 && window_slot_of(window_slot(slots)) == slots);
+  must(window_slot_of(window_slot(0) - 1) >= window_slots_most() && window_slot_of(NULL) >= window_slots_most());
+  must(!slots || window_slot_of(window_slot(slots) - 1) == slots - 1);
+  must(window_holds(window_offset(window_slot(0))) == (slots > 0));
+  must(!window_holds(window_offset(window_slot(slots))) && !window_holds(window_offset(window_slot(0) - 16)));
+  must(!slots || window_holds(window_offset(window_slot(slots) - 16)));
+  for (size_t odd = 1; odd < 16; odd++)
+    must(!window_holds(window_offset(window_slot(0) + odd)) && (!slots || !window_holds(window_offset(window_slot(slots) - odd))));
+}
+
+/* The last unit of each slot has the slot's number for a class, in one plane or the other. */
+static void mark(size_t slot)
+{
+  class_map_set(window_slot(slot + 1) - UNIT, 1, slot % 2, (unsigned)(slot % 100 + 1));
+}
+
+static void marks_are_there(size_t slots)
+{
+  for (size_t slot = 0; slot < slots; slot++) {
+    const char *last = window_slot(slot + 1) - 16;
+    unsigned expected = (unsigned)(slot % 100 + 1);
+    must(class_map_of(last) == (slot % 2 ? expected : 0) && class_map_of_heap_block(last) == (slot % 2 ? 0 : expected));
   }
-  must(class_map_front((void *)UINTPTR_MAX) == 0 && class_map_heap((void *)UINTPTR_MAX) == 0);
 }
 
-static void whole(void *argument)
+static void opened_in_steps(void *argument)
 {
-  (void)argument;
+  size_t page = *(const size_t *)argument, open = 0;
   os_fake_heal();
-  must(class_map_init() && !class_map_windowed);
-  ask_anything();
-  set_and_ask(os_reserve(64 * MIB, 64 * MIB), 64 * MIB);
-  ask_anything();
+  os_fake.page_size = page;
+  must(window_init());
+  extent_is(0);
+  knows_nothing();
+  for (size_t end = 1; end <= 200; end += end / 4 + 1) {
+    must(window_open(end));
+    extent_is(end);
+    must(os_fake.mapped_bytes == round_up(end * BYTES_OF_SLOT / 2, page) * 2);
+    for (; open < end; open++) {
+      must(knows_nothing_of(window_slot(open)) && knows_nothing_of(window_slot(open + 1) - 16));
+      set_and_ask(window_slot(open));
+      mark(open);
+    }
+    must(window_open(end / 2 + 1) && window_slots_open() == end);   /* those are open */
+    marks_are_there(open);
+  }
+  must(!window_open(window_slots_most() + 1) && !window_open(SIZE_MAX));
+  must(window_open(window_slots_most()));
+  extent_is(window_slots_most());
+  marks_are_there(open);
+  knows_nothing_of(window_slot(window_slots_most()));
 }
 
-static void whole_map(void **state)
+/* What fails in any way can be had later, as if it had not been tried. */
+static void opened_at_last(void *argument)
 {
+  const uint64_t *failures = argument;
+  os_fake_heal();
+  must(window_init() && window_open(2));
+  mark(0);
+  mark(1);
+  for (size_t end = 3; end < 20; end += 3) {
+    size_t open = window_slots_open();
+    os_fake.fail_from = os_fake.calls + failures[0];
+    os_fake.fail_to = os_fake.fail_from + failures[1];
+    os_fake.occupied = end % 2;
+    must(!window_open(end) && window_slots_open() == open);
+    must(knows_nothing_of(window_slot(open)));
+    marks_are_there(open);
+    os_fake_heal();
+    must(window_open(end));
+    extent_is(end);
+    must(os_fake.mapped_bytes == end * BYTES_OF_SLOT);
+    for (; open < end; open++) {
+      must(knows_nothing_of(window_slot(open)) && knows_nothing_of(window_slot(open + 1) - 16));
+      mark(open);
+    }
+    marks_are_there(end);
+  }
+}
+
+/* A mapping of somebody else's where the map would go on. */
+static void in_the_way(void *argument)
+{
+  const bool *front = argument;
+  os_fake_heal();
+  must(window_init() && window_open(3));
+  char *at = (char *)class_window.map - (*front ? 0 : MAP_PLANE) + 5 * (BYTES_OF_SLOT / 2);
+  must(mmap(at, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == at);
+  *at = 1;
+  must(window_open(5) && !window_open(6) && !window_open(100) && window_slots_open() == 5);
+  must(*at == 1 && knows_nothing_of(window_slot(5)));
+  munmap(at, 4096);
+  must(window_open(6) && knows_nothing_of(window_slot(5)));
+}
+
+static void the_slots(void **state)
+{
+  static const uint64_t failures[][2] = {{1, 1}, {2, 1}, {2, 2}, {1, 9}};
   (void)state;
-  in_child(whole, NULL);
-}
-
-static void windowed(void *argument)
-{
-  (void)argument;
-  os_fake_heal();
-  os_fake.address_space_limit = 200 * MIB;
-  must(class_map_init() && class_map_windowed);
-  must(os_fake.reserved_bytes <= 4 * MIB);
-  ask_anything();
-  set_and_ask(os_reserve_at((void *)(5 * GIB), 16 * MIB), 16 * MIB);
-}
-
-static void refused_whole(void *argument)
-{
-  (void)argument;
-  os_fake_heal();
-  os_fake.fail_kinds = 1 << OS_RESERVE_ZEROES;
-  must(class_map_init() && class_map_windowed);
-}
-
-static void window(void **state)
-{
-  (void)state;
-  if (!window_is_free())
-    skip();
-  in_child(windowed, NULL);
-  in_child(refused_whole, NULL);
-}
-
-/* Refused first, it comes up later, and what it tried in vain is not kept. */
-static void nothing_at_first(void *argument)
-{
-  const os_call_t *kind = argument;
-  os_fake_heal();
-  os_fake.address_space_limit = GIB;
-  os_fake.fail_kinds = (uint32_t)1 << *kind;
-  must(!class_map_init());
-  must(os_fake.reserved_bytes == 0);
-  must(class_map_of(NULL) == 0 && class_map_front(argument) == 0);
-  os_fake_heal();
-  os_fake.address_space_limit = SIZE_MAX;
-  must(class_map_init() && !class_map_windowed);
-}
-
-#if defined __SANITIZE_THREAD__
-#define UNDER_THREAD_SANITIZER true
-#else
-#define UNDER_THREAD_SANITIZER false
-#endif
-
-static void refusal(void **state)
-{
-  (void)state;
-  if (!window_is_free() || UNDER_THREAD_SANITIZER)   /* that one's own mappings go through the fake, and may not fail */
-    skip();
-  for (os_call_t kind = OS_RESERVE_AT; kind <= OS_COMMIT; kind += OS_COMMIT - OS_RESERVE_AT)
-    in_child(nothing_at_first, &kind);
+  for (size_t page = 4 * KIB; page <= 64 * KIB; page *= 4)
+    in_child(opened_in_steps, &page);
+  for (size_t i = 0; i < sizeof failures / sizeof *failures; i++)
+    in_child(opened_at_last, (void *)(uintptr_t)failures[i]);
+  for (unsigned front = 0; front < 2; front++)
+    in_child(in_the_way, &(bool){front});
 }
 
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(stub),
-    cmocka_unit_test(whole_map),
-    cmocka_unit_test(window),
-    cmocka_unit_test(refusal),
+    cmocka_unit_test(the_window),
+    cmocka_unit_test(the_slots),
   };
   return cmocka_run_group_tests_name("class map", tests, NULL, NULL);
 }

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT
  * What tidepool/heap.h promises, for heaps of every kind there is. */
+#include "heap.h"
 #include "os_fake.h"
 #include "unit.h"
 #include <errno.h>
 #include <pthread.h>
 #include <tidepool/heap.h>
 #include <tidepool/stats.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 enum { BLOCKS = 20000 };
 
@@ -23,8 +26,11 @@ static const kind_t kinds[] = {
   {"budget of 64 KiB", {.budget = 64 << 10}},
   {"budget of 1 MiB", {.budget = 1 << 20}},
   {"budget of 4 MiB", {.budget = 4 << 20}},
+  {"budget of 8 MiB", {.budget = 8 << 20}},
   {"budget of 64 MiB", {.budget = 64 << 20}},
   {"reserve", {.reserve = 3 << 20}},
+  {"reserve of 6 MiB", {.reserve = 6 << 20}},
+  {"reserve of 20 MiB", {.reserve = 20 << 20}},
   {"reserve and budget", {.reserve = 3 << 20, .budget = 20 << 20}},
   {"memory", {.memory = buffer + 1, .memory_size = 1 << 20}},
   {"much memory", {.memory = buffer + 24, .memory_size = 10 << 20}},
@@ -167,7 +173,9 @@ static void resets(void *options)
     must(turn == 0 || count == first);
     first = count;
     fill(heap, 300 * KIB, 3);
+    uint64_t calls = os_fake.calls;
     pool_heap_reset(heap);
+    must(os_fake.calls == calls + (heap->zero_on_free ? 3 : 0));   /* the memory is kept for the next round; the large blocks are wiped */
     must(figures(heap).live_blocks == 0 && figures(heap).cached_bytes == 0);
     must(!pool_in_use(blocks[0]) && check_everything());
   }
@@ -210,7 +218,7 @@ static void walks(void *options)
 static void come_and_go(void *options)
 {
   os_fake_heal();
-  size_t reserved = 0;
+  size_t mapped = 0;
   for (size_t turn = 0; turn < 40; turn++) {
     pool_heap_t *heap = heap_new(options);
     fill(heap, 100, 2000);
@@ -219,9 +227,9 @@ static void come_and_go(void *options)
     pool_heap_destroy(heap);
     must(check_everything() && space_of_process.used_units == 0);
     if (turn == 4)
-      reserved = os_fake.reserved_bytes;
+      mapped = os_fake.mapped_bytes;
   }
-  must(os_fake.reserved_bytes == reserved);
+  must(os_fake.mapped_bytes == mapped);
 }
 
 static void blocks_of_all_sizes_test(void **state) { (void)state; for_each_kind(blocks_of_all_sizes); }
@@ -328,7 +336,7 @@ static void records_beside_a_reserve(void **state)
   os_fake_heal();
   pool_heap_t *heap = heap_new(&(pool_heap_options_t){.reserve = 32 << 20});
   for (unsigned c = 1; c < CLASS_COUNT; c++)
-    assert_non_null(pool_heap_alloc(heap, size_class_size[c]));
+    assert_non_null(pool_heap_alloc(heap, size_class_size(c)));
   size_t units = 0;
   for (unsigned c = 1; c < CLASS_COUNT; c++)
     units += heap->pools[c]->held_bytes / UNIT;
@@ -380,6 +388,32 @@ static void changing_the_budget(void **state)
   check_everything();
   pool_heap_destroy(heap);
 }
+
+/* Wherever the system puts a region its blocks are as aligned as was asked. */
+static void aligned_in_any_region(void *options)
+{
+  os_fake_heal();
+  for (size_t turn = 0; turn < 3; turn++) {
+    pool_heap_t *heap = heap_new(options);
+    for (size_t alignment = 16; alignment <= 64 * KIB; alignment *= 2)
+      for (size_t size = 1; size < 70000; size = size * 7 + 3) {
+        void *block = pool_heap_aligned_alloc(heap, alignment, size);
+        must((uintptr_t)block % alignment == 0);
+        pool_heap_free(heap, block);
+        for (size_t i = 0; i < 4 && block; i++) {
+          must((block = pool_heap_aligned_alloc(heap, alignment, size)) == NULL || (uintptr_t)block % alignment == 0);
+          blocks[i] = block;
+        }
+        for (size_t i = 0; i < 4; i++)
+          pool_heap_free(heap, blocks[i]);
+        memset(blocks, 0, 4 * sizeof *blocks);
+      }
+    check_everything();
+    pool_heap_destroy(heap);
+  }
+}
+
+static void aligned_in_any_region_test(void **state) { (void)state; for_each_kind(aligned_in_any_region); }
 
 /* ---- exhaustion ---- */
 
@@ -473,7 +507,7 @@ static void memory_from_a_block_test(void **state)
   in_child(memory_from_a_block, NULL);
 }
 
-/* Address space that could not be used is not kept. */
+/* What could not be had is not counted, and nothing of it is kept. */
 static void huge_in_vain(void **state)
 {
   (void)state;
@@ -481,15 +515,16 @@ static void huge_in_vain(void **state)
   pool_heap_t *heap = heap_new(NULL);
   void *block = pool_heap_alloc(heap, 300 * MIB);
   assert_non_null(block);
-  size_t reserved = os_fake.reserved_bytes, held = figures(heap).held_bytes;
-  os_fake.fail_kinds = 1 << OS_COMMIT;
+  pool_trim(0);   /* which is tried first */
+  size_t mapped = os_fake.mapped_bytes, held = figures(heap).held_bytes;
+  os_fake.fail_kinds = 1 << OS_MAP | 1 << OS_REMAP;
   assert_null(pool_heap_alloc(heap, 300 * MIB));
   assert_null(pool_heap_realloc(heap, block, 400 * MIB));
   os_fake_heal();
-  assert_int_equal(os_fake.reserved_bytes, reserved);
+  assert_int_equal(os_fake.mapped_bytes, mapped);
   assert_int_equal(figures(heap).held_bytes, held);
   pool_heap_destroy(heap);
-  assert_int_equal(os_fake.reserved_bytes, reserved - 300 * MIB);
+  assert_int_equal(os_fake.mapped_bytes, mapped - 300 * MIB);
 }
 
 /* ---- flags ---- */
@@ -508,6 +543,70 @@ static void zero_on_free(void **state)
   }
   pool_heap_destroy(heap);
 }
+
+/* A large block is zero when it is back, in pieces too, whether the system wipes it or not; what was never touched stays so. */
+static void zero_large_on_free(void *argument)
+{
+  pool_heap_options_t options = *(const pool_heap_options_t *)argument;
+  os_fake_heal();
+  options.flags |= POOL_HEAP_ZERO_ON_FREE;
+  pool_heap_t *heap = heap_new(&options);
+  for (int refused = 0; refused < 3; refused++)
+    for (size_t size = 300000; size < 12 * MIB; size = size * 5 / 2 + 4097) {
+      os_fake.fail_kinds = refused ? 1 << OS_PURGE : 0;
+      os_fake.fail_halfway = refused == 2;
+      char *outer = pool_heap_alloc(heap, size);
+      if (!outer)
+        break;
+      size_t usable = pool_usable_size(outer), less = usable / 2 + 100;
+      memset(outer, 7, usable);
+      if (pool_resize_in_place(outer, less)) {
+        size_t has = pool_usable_size(outer);
+        must(outer[less - 1] == 7 && all_zero(outer + less, has - less));
+        usable = has;
+      }
+      pool_heap_free(heap, outer);
+      os_fake_heal();
+      must(size > 4 * MIB || all_zero(outer, usable));
+    }
+  uint64_t purges = os_fake.count[OS_PURGE];
+  char *block = pool_heap_alloc(heap, MIB);
+  pool_heap_free(heap, block);
+  bool in_the_way = options.memory || options.flags & POOL_HEAP_PREFAULT;
+  must((os_fake.count[OS_PURGE] == purges) == in_the_way);
+  pool_heap_destroy(heap);
+}
+WITH(zero_large_on_free, pool_heap_options_t, {0}, {.budget = 60 << 20}, {.reserve = 30 << 20}, {.reserve = 6 << 20}, {.reserve = 3 << 20, .budget = 3 << 20},
+     {.reserve = 30 << 20, .flags = POOL_HEAP_PREFAULT}, {.memory = buffer, .memory_size = sizeof buffer})
+
+/* Of 64 MiB one byte was written to: no more than some pages become memory. */
+static void zero_untouched_on_free(void *argument)
+{
+  enum { PAGES = 64 << 20 >> 12 };
+  static unsigned char there[PAGES];
+  (void)argument;
+  os_fake_heal();
+  space_of_process.purge_delay_ms = 1000000;
+  pool_heap_t *heap = heap_new(&(pool_heap_options_t){.flags = POOL_HEAP_ZERO_ON_FREE});
+  char *block = pool_heap_zalloc(heap, 64 << 20);
+  block[5] = 1;
+  uint64_t purges = os_fake.count[OS_PURGE];
+  must(pool_resize_in_place(block, 32 << 20) && os_fake.count[OS_PURGE] == purges + 1);
+  must(mincore(block, 32 << 20, there) == 0);
+  size_t resident = 0;
+  for (size_t i = 0; i < PAGES / 2; i++)
+    resident += there[i] & 1;
+  must(resident < PAGES / 8);
+  os_fake.fail_kinds = 1 << OS_UNMAP;   /* to look at it when it is gone */
+  pool_heap_reset(heap);
+  must(mincore(block, 32 << 20, there) == 0);
+  for (size_t i = resident = 0; i < PAGES / 2; i++)
+    resident += there[i] & 1;
+  must(resident < PAGES / 8);
+  os_fake_heal();
+  pool_heap_destroy(heap);
+}
+IN_CHILD(zero_untouched_on_free)
 
 /* What was reserved can be had without the system. */
 static void reserved(void **state)
@@ -575,6 +674,29 @@ static void bad_options(void **state)
     assert_int_equal(errno, EINVAL);
   }
   check_everything();
+}
+
+/* A buffer is refused, or it serves at least one block, whatever the classes. */
+static void just_enough_memory(void **state)
+{
+  static size_t sizes[104];
+  static const struct { size_t first, count; } tables[] = {{0, 0}, {16, 1}, {16, 10}, {16, 104}, {512, 1}, {4096, 60}, {16384, 1}, {65536, 2}};
+  (void)state;
+  os_fake_heal();
+  for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
+    for (size_t size = 2000, good = 0; size < 200000; size += size < 12000 ? 16 : 1000) {
+      for (size_t i = 0; i < tables[t].count; i++)
+        sizes[i] = tables[t].first + 16 * i;
+      pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.memory = buffer, .memory_size = size, .size_classes = tables[t].count ? sizes : NULL,
+                                                                  .size_class_count = tables[t].count});
+      assert_true(heap || errno == EINVAL);
+      if (heap) {
+        assert_non_null(pool_heap_alloc(heap, 1));
+        pool_heap_destroy(heap);
+        good++;
+      }
+      assert_true(good || size < 199000);
+    }
 }
 
 static void no_heap(void **state)
@@ -713,6 +835,125 @@ static void destroy_while_threads_end_test(void **state)
   in_child(destroy_while_threads_end, NULL);
 }
 
+/* ---- memory of a reserve that the system would not take ---- */
+
+static void destroy_forbidden(pool_heap_t *heap)
+{
+  pool_forbid_system_calls(true);
+  pool_heap_destroy(heap);
+  pool_forbid_system_calls(false);
+}
+
+static void destroy_refused(pool_heap_t *heap)
+{
+  os_fake.fail_kinds = 1 << OS_UNMAP | 1 << OS_PURGE;
+  pool_heap_destroy(heap);
+  os_fake_heal();
+}
+
+static void destroy_at_limit(pool_heap_t *heap)   /* of mappings */
+{
+  os_fake.fail_kinds = 1 << OS_UNMAP;
+  pool_heap_destroy(heap);
+  os_fake_heal();
+}
+
+static void give_by_trim(void) { must(pool_trim(0) > 0); }
+static void give_by_trim_of_another(void) { pool_heap_trim(shared, SIZE_MAX); }
+
+static void give_by_tick(void)
+{
+  os_fake.now_ms += 1000000;
+  heap_look_at_clock(thread_current());
+}
+
+static void give_to_a_new_heap(void)
+{
+  os_fake.fail_from = os_fake.calls + 1;   /* the records, as a step and as no more than needed */
+  os_fake.fail_to = os_fake.fail_from + 2;
+  pool_heap_destroy(heap_new(&(pool_heap_options_t){.reserve = 20 << 20}));
+  must(os_fake.failed > 0);
+}
+
+typedef struct late_end {
+  void (*destroy)(pool_heap_t *heap);
+  void (*give)(void);
+  bool memory_went;
+} late_end_t;
+
+/* It is held and idle until the system takes it, and its slots are nobody else's. */
+static void taken_later(void *argument)
+{
+  const late_end_t *end = argument;
+  os_fake_heal();
+  shared = heap_new(NULL);
+  pool_heap_destroy(heap_new(&(pool_heap_options_t){.reserve = 200 << 20}));   /* the map of so many slots */
+  pool_trim(0);
+  size_t mapped = os_fake.mapped_bytes, idle = figures(pool_heap_default()).idle_bytes, held = figures(pool_heap_default()).held_bytes;
+  for (size_t turn = 0; turn < 3; turn++)
+    end->destroy(heap_new(&(pool_heap_options_t){.reserve = 20 << 20, .flags = turn ? POOL_HEAP_PREFAULT : 0}));
+  size_t more = end->memory_went ? 0 : 60 << 20;
+  must(figures(pool_heap_default()).idle_bytes >= idle + more && figures(pool_heap_default()).held_bytes >= held + more);
+  must(figures(pool_heap_default()).idle_bytes <= idle + more + MIB);
+  pool_heap_t *other = heap_new(&(pool_heap_options_t){.reserve = 20 << 20});
+  free_all(other, fill(other, 1000, BLOCKS));
+  pool_heap_destroy(other);
+  must(os_fake.mapped_bytes >= mapped + (60 << 20) && check_everything());
+  end->give();
+  must(os_fake.mapped_bytes <= mapped + MIB && check_everything());
+  must(figures(pool_heap_default()).idle_bytes <= idle + MIB && figures(pool_heap_default()).held_bytes <= held + MIB);
+  pool_heap_destroy(heap_new(&(pool_heap_options_t){.reserve = 20 << 20}));
+}
+WITH(taken_later, late_end_t, {destroy_forbidden, give_by_trim, false}, {destroy_refused, give_by_trim, false}, {destroy_at_limit, give_by_trim, true},
+     {destroy_forbidden, give_by_trim_of_another, false}, {destroy_refused, give_by_tick, false}, {destroy_at_limit, give_by_tick, true},
+     {destroy_refused, give_to_a_new_heap, false})
+
+/* ---- a creation that fails beside somebody who looks at the region already ---- */
+
+static bool looking;
+
+static void *look(void *argument)
+{
+  (void)argument;
+  lock_acquire(&heaps_lock);
+  __atomic_store_n(&looking, true, __ATOMIC_RELEASE);
+  usleep(20000);
+  __atomic_store_n(&looking, false, __ATOMIC_RELEASE);
+  lock_release(&heaps_lock);
+  return NULL;
+}
+
+static void while_it_fails(os_call_t kind)
+{
+  static pthread_t thread;
+  static bool started;
+  if (kind == OS_LOCK_MEMORY && !started) {
+    started = pthread_create(&thread, NULL, look, NULL) == 0;
+    must(started && pthread_detach(thread) == 0);
+    while (!__atomic_load_n(&looking, __ATOMIC_ACQUIRE))
+      usleep(100);
+  }
+  must((kind != OS_UNMAP && kind != OS_PURGE) || !__atomic_load_n(&looking, __ATOMIC_ACQUIRE));
+}
+
+/* Its memory goes when they have finished. */
+static void fails_beside_a_question(void *argument)
+{
+  const size_t *reserve = argument;
+  os_fake_heal();
+  pool_free(pool_alloc(1));
+  size_t mapped = os_fake.mapped_bytes;
+  os_fake.fail_kinds = 1 << OS_LOCK_MEMORY;
+  os_fake.during = while_it_fails;
+  must(!pool_heap_create(&(pool_heap_options_t){.reserve = *reserve, .flags = POOL_HEAP_LOCK_MEMORY}) && errno == ENOMEM);
+  must(!looking);
+  os_fake_heal();
+  must(check_everything());
+  pool_trim(0);
+  must(os_fake.mapped_bytes <= mapped + MIB);
+}
+WITH(fails_beside_a_question, size_t, 20 << 20, 6 << 20, 4 << 20)
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -728,11 +969,15 @@ int main(void)
     cmocka_unit_test(records_beside_a_reserve),
     cmocka_unit_test(trims_inside_slabs),
     cmocka_unit_test(changing_the_budget),
+    cmocka_unit_test(aligned_in_any_region_test),
     cmocka_unit_test(asked_for_help),
     cmocka_unit_test(overflowing_test),
     cmocka_unit_test(memory_from_a_block_test),
     cmocka_unit_test(huge_in_vain),
     cmocka_unit_test(zero_on_free),
+    cmocka_unit_test(zero_large_on_free_test),
+    cmocka_unit_test(zero_untouched_on_free_test),
+    cmocka_unit_test(just_enough_memory),
     cmocka_unit_test(reserved),
     cmocka_unit_test(forbidden_calls),
     cmocka_unit_test(bad_options),
@@ -741,6 +986,8 @@ int main(void)
     cmocka_unit_test(misuse),
     cmocka_unit_test(many_threads_one_budget),
     cmocka_unit_test(destroy_while_threads_end_test),
+    cmocka_unit_test(taken_later_test),
+    cmocka_unit_test(fails_beside_a_question_test),
   };
   return cmocka_run_group_tests_name("heap", tests, NULL, NULL);
 }

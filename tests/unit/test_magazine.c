@@ -19,7 +19,7 @@ static void all_new(unsigned c)
   os_fake_heal();
   budget = (budget_t){0};
   memset(depots, 0, sizeof depots);
-  pool_init(&pool, &(pool_make_t){.size_class = c, .block_size = size_class_size[c], .space = &region->space, .budget = &budget,
+  pool_init(&pool, &(pool_make_t){.size_class = c, .block_size = size_class_size(c), .space = &region->space, .budget = &budget,
                                   .plane = POOL_PLANE_NONE, .depots = depots});
   magazines_init(&magazines, &cache, 1);
 }
@@ -125,7 +125,8 @@ static void held(void **state)
     give(blocks[i]);
   for (size_t i = 0; i < 200; i++) {
     const run_t *slab = run_of(pool.space->fixed, blocks[i]);
-    bool in_slab = !pool_ask(&pool, slab, blocks[i]);
+    char *start;
+    bool in_slab = !pool_ask(&pool, slab, blocks[i], &start);
     assert_int_equal(magazines_hold(&magazines, 9, blocks[i]) + pool_depot_holds(&pool, blocks[i]) + in_slab, 1);
   }
 }

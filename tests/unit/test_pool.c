@@ -17,7 +17,7 @@ static void pool_new(unsigned c, unsigned unit_log2, size_t bytes)
   os_fake_heal();
   budget = (budget_t){0};
   memset(depots, 0, sizeof depots);
-  pool_init(&pool, &(pool_make_t){.size_class = c, .block_size = size_class_size[c], .space = &region->space, .budget = &budget,
+  pool_init(&pool, &(pool_make_t){.size_class = c, .block_size = size_class_size(c), .space = &region->space, .budget = &budget,
                                   .plane = POOL_PLANE_NONE, .depots = depots, .purges = true});
 }
 
@@ -558,11 +558,50 @@ static void questions(void **state)
   pool_take(&pool, blocks, 3, NULL);
   pool_put(&pool, blocks + 1, 1);
   const run_t *slab = run_of(pool.space->fixed, blocks[0]);
+  char *start;
   for (size_t i = 0; i < pool.block_size; i++) {
-    assert_ptr_equal(pool_ask(&pool, slab, (char *)blocks[0] + i), blocks[0]);
-    assert_null(pool_ask(&pool, slab, (char *)blocks[1] + i));
-    assert_null(pool_ask(&pool, slab, slab->start + 3 * pool.block_size + i));
+    assert_true(pool_ask(&pool, slab, (char *)blocks[0] + i, &start));
+    assert_ptr_equal(start, blocks[0]);
+    assert_false(pool_ask(&pool, slab, (char *)blocks[1] + i, &start));
+    assert_ptr_equal(start, blocks[1]);            /* free, but it was one */
+    assert_false(pool_ask(&pool, slab, slab->start + 3 * pool.block_size + i, &start));
+    assert_null(start);
   }
+  pool_put(&pool, blocks, 1);
+  pool_put(&pool, blocks + 2, 1);
+  pool_drain(&pool);
+  assert_false(pool_ask(&pool, slab, blocks[0], &start));
+  assert_null(start);                              /* the slab is gone */
+}
+
+/* 64 at a time: those that are out, and none once the slab is gone or another's. */
+static void words_of_live_blocks(void **state)
+{
+  (void)state;
+  static void *blocks[150];
+  class_new(3);
+  take_all(blocks, 150);
+  const run_t *slab = run_of(pool.space->fixed, blocks[0]);
+  char *start = slab->start;
+  for (size_t i = 0; i < 150; i += 3)
+    pool_put(&pool, &blocks[i], 1);
+  size_t live = 0;
+  for (size_t w = 0; w < 3; w++) {
+    uint64_t word = 0;
+    assert_true(pool_live_word(&pool, slab, start, w, &word));
+    live += (size_t)__builtin_popcountll(word);
+    for (size_t i = 0; i < WORD_BITS; i++) {
+      char *block;
+      bool out = pool_ask(&pool, slab, start + (w * WORD_BITS + i) * pool.block_size, &block);
+      assert_int_equal(word >> i & 1, out);
+    }
+  }
+  uint64_t word;
+  assert_int_equal(live, 100);
+  assert_false(pool_live_word(&pool, slab, start, 3, &word));
+  assert_false(pool_live_word(&pool, slab, start + UNIT, 0, &word));
+  pool_finish(&pool);
+  assert_false(pool_live_word(&pool, slab, start, 0, &word));
 }
 
 static void put_twice(void *block)
@@ -617,6 +656,7 @@ int main(void)
     cmocka_unit_test(purges_that_fail),
     cmocka_unit_test(reset_and_finish),
     cmocka_unit_test(questions),
+    cmocka_unit_test(words_of_live_blocks),
     cmocka_unit_test(misuse),
   };
   return cmocka_run_group_tests_name("pool", tests, NULL, NULL);

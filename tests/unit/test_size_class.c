@@ -35,14 +35,14 @@ static void table_is_generated(void **state)
 static void sizes_ascend(void **state)
 {
   (void)state;
-  assert_int_equal(size_class_size[0], 0);
+  assert_int_equal(size_class_size(0), 0);
   for (unsigned c = 1; c < CLASS_COUNT; c++) {
-    assert_true(size_class_size[c] > size_class_size[c - 1]);
-    assert_int_equal(size_class_size[c] % BLOCK_ALIGNMENT, 0);
+    assert_true(size_class_size(c) > size_class_size(c - 1));
+    assert_int_equal(size_class_size(c) % BLOCK_ALIGNMENT, 0);
   }
-  assert_int_equal(size_class_size[CLASS_LINEAR], SIZE_LINEAR);
-  assert_int_equal(size_class_size[CLASS_CACHED], SIZE_CACHED);
-  assert_int_equal(size_class_size[CLASS_LAST], SIZE_MAX_CLASS);
+  assert_int_equal(size_class_size(CLASS_LINEAR), SIZE_LINEAR);
+  assert_int_equal(size_class_size(CLASS_CACHED), SIZE_CACHED);
+  assert_int_equal(size_class_size(CLASS_LAST), SIZE_MAX_CLASS);
 }
 
 /* The least class that is large enough, by whichever way the class is found. */
@@ -51,7 +51,7 @@ static void every_size_gets_the_least_class(void **state)
   (void)state;
   unsigned c = 1;
   for (size_t size = 1; size <= SIZE_MAX_CLASS; size++) {
-    c += size > size_class_size[c];
+    c += size > size_class_size(c);
     assert_int_equal(size_class_of(size), c);
     if (size <= SIZE_LINEAR)
       assert_int_equal(size_class_linear(size), c);
@@ -67,7 +67,7 @@ static void waste_is_at_most_an_eighth(void **state)
 {
   (void)state;
   for (size_t size = 257; size <= SIZE_MAX_CLASS; size++)
-    assert_true((size_class_size[size_class_of(size)] - size) * 8 <= size);
+    assert_true((size_class_size(size_class_of(size)) - size) * 8 <= size);
 }
 
 int main(int count, char **words)

@@ -34,7 +34,7 @@ static void fresh_blocks(void **state)
   (void)state;
   static void *blocks[5000];
   for (unsigned c = 1; c < CLASS_COUNT; c++) {
-    size_t size = size_class_size[c];
+    size_t size = size_class_size(c);
     run_t *slab = slab_new(region_new(UNIT_LOG2, REGION_BYTES), units_of(size), c, size);
     assert_true(slab->capacity >= 8 && (size_t)slab->capacity * size <= (size_t)slab->units << UNIT_LOG2);
     assert_true(slab_is_unused(slab));
@@ -76,7 +76,7 @@ static void free_blocks_in_address_order(void **state)
   static void *blocks[5000];
   dice_t dice = {9};
   for (unsigned c = 1; c < CLASS_COUNT; c += 7) {
-    size_t size = size_class_size[c];
+    size_t size = size_class_size(c);
     run_t *slab = slab_new(region_new(UNIT_LOG2, REGION_BYTES), units_of(size), c, size);
     size_t fresh = slab_take_fresh(slab, size, blocks, slab->capacity - slab->capacity / 3);
     for (unsigned turn = 0; turn < 30; turn++) {

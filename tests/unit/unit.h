@@ -14,6 +14,17 @@
 
 #include <cmocka.h>
 
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+#define SANITIZED true
+#elif defined __has_feature
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED true
+#endif
+#endif
+#ifndef SANITIZED
+#define SANITIZED false
+#endif
+
 /* For children and threads, where a failed assert_...() of cmocka would jump out of the wrong stack. */
 #define must(condition) ((condition) ? (void)0 : must_failed(__FILE__, __LINE__, #condition))
 _Noreturn void must_failed(const char *file, int line, const char *condition);
@@ -22,11 +33,24 @@ _Noreturn void must_failed(const char *file, int line, const char *condition);
 void in_child(void (*run)(void *), void *argument);
 void in_child_named(const char *name, void (*run)(void *), void *argument);   /* for one of many */
 
+/* The test name_test, which does so; and one that does it for each of some arguments, in a child of its own. */
+#define IN_CHILD(name)                                                         \
+  static void name##_test(void **state)                                        \
+  {                                                                            \
+    (void)state;                                                               \
+    in_child(name, NULL);                                                      \
+  }
+#define WITH(name, type, ...)                                                  \
+  static void name##_test(void **state)                                        \
+  {                                                                            \
+    static const type arguments[] = {__VA_ARGS__};                             \
+    (void)state;                                                               \
+    for (size_t i = 0; i < sizeof arguments / sizeof *arguments; i++)          \
+      in_child(name, (void *)(uintptr_t)&arguments[i]);                        \
+  }
+
 /* Runs it in a child that must end with abort(), its last words on standard error containing `words`. */
 void aborts_with(void (*run)(void *), void *argument, const char *words);
-
-/* Whether the low addresses can be had that a process with little address space gets; the address sanitizer has them. */
-bool window_is_free(void);
 
 /* Contents that say whose they are. Of large blocks only the ends and a byte here and there are written and looked at. */
 void pattern_write(void *block, size_t size, uint64_t key);

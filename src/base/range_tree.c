@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/range_tree.h"
+
+static uint64_t priority_of(const range_t *range)
+{
+  uint64_t x = (uint64_t)range->start * 0x9e3779b97f4a7c15u;
+  return (x ^ x >> 32) * 0xd6e8feb86659fd93u;
+}
+
+/* What is below `address` goes to *below, the rest to *above. */
+static void split(range_t *tree, uintptr_t address, range_t **below, range_t **above)
+{
+  while (tree)
+    if (tree->start < address) {
+      *below = tree;
+      below = &tree->right;
+      tree = tree->right;
+    } else {
+      *above = tree;
+      above = &tree->left;
+      tree = tree->left;
+    }
+  *below = *above = NULL;
+}
+
+/* Everything in `below` begins before everything in `above`. */
+static void merge(range_t **root, range_t *below, range_t *above)
+{
+  while (below && above)
+    if (priority_of(below) > priority_of(above)) {
+      *root = below;
+      root = &below->right;
+      below = below->right;
+    } else {
+      *root = above;
+      root = &above->left;
+      above = above->left;
+    }
+  *root = below ? below : above;
+}
+
+void range_insert(range_t **root, range_t *range)
+{
+  uint64_t priority = priority_of(range);
+  while (*root && priority_of(*root) > priority)
+    root = (*root)->start < range->start ? &(*root)->right : &(*root)->left;
+  split(*root, range->start, &range->left, &range->right);
+  *root = range;
+}
+
+void range_remove(range_t **root, range_t *range)
+{
+  while (*root != range)
+    root = (*root)->start < range->start ? &(*root)->right : &(*root)->left;
+  merge(root, range->left, range->right);
+}
+
+range_t *range_at_or_below(range_t *root, uintptr_t address)
+{
+  range_t *found = NULL;
+  while (root) {
+    bool right = root->start <= address;
+    if (right)
+      found = root;
+    root = right ? root->right : root->left;
+  }
+  return found;
+}
+
+range_t *range_at_or_above(range_t *root, uintptr_t address)
+{
+  range_t *found = NULL;
+  while (root) {
+    bool left = root->start >= address;
+    if (left)
+      found = root;
+    root = left ? root->left : root->right;
+  }
+  return found;
+}

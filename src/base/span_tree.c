@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/span_tree.h"
+
+#define LENGTH_MASK (((uint64_t)1 << SPAN_LENGTH_BITS) - 1)
+
+static size_t low_of(uint64_t node) { return node & LENGTH_MASK; }
+static size_t high_of(uint64_t node) { return node >> SPAN_LENGTH_BITS & LENGTH_MASK; }
+static size_t longest_of(uint64_t node) { return node >> (2 * SPAN_LENGTH_BITS) & LENGTH_MASK; }
+static uint64_t node_of(size_t low, size_t high, size_t longest)
+{
+  return low | (uint64_t)high << SPAN_LENGTH_BITS | (uint64_t)longest << (2 * SPAN_LENGTH_BITS);
+}
+
+/* Marks, in a word, where stretches of at least n bits begin. */
+static uint64_t starts_of(uint64_t word, size_t n)
+{
+  size_t m = 1;
+  for (; 2 * m <= n; m *= 2)
+    word &= word >> m;
+  return word & word >> (n - m);
+}
+
+/* By doubling: level[k] marks the starts of stretches of 2^k bits. The longest is then put together from large parts to small. */
+static size_t longest_in(uint64_t word)
+{
+  uint64_t level[7] = {word};
+  unsigned k = 0;
+  while ((level[k + 1] = level[k] & level[k] >> (1u << k)) != 0)
+    k++;
+  size_t n = (size_t)1 << k;
+  for (uint64_t starts = level[k]; k--;) {
+    uint64_t longer = starts & level[k] >> n;
+    if (longer) {
+      starts = longer;
+      n += (size_t)1 << k;
+    }
+  }
+  return n;
+}
+
+static uint64_t leaf_of(uint64_t word)
+{
+  if (!word)
+    return 0;
+  if (!~word)
+    return node_of(WORD_BITS, WORD_BITS, WORD_BITS);
+  return node_of((size_t)__builtin_ctzll(~word), (size_t)__builtin_clzll(~word), longest_in(word));
+}
+
+/* `half` is how many bits each of the two stands for. */
+static uint64_t join(uint64_t left, uint64_t right, size_t half)
+{
+  size_t low = low_of(left) == half ? half + low_of(right) : low_of(left);
+  size_t high = high_of(right) == half ? half + high_of(left) : high_of(right);
+  size_t across = high_of(left) + low_of(right);
+  return node_of(low, high, max_size(across, max_size(longest_of(left), longest_of(right))));
+}
+
+/* The words [first, last] have changed. */
+static void renew(span_tree_t *tree, size_t first, size_t last)
+{
+  for (size_t w = first; w <= last; w++)
+    tree->node[tree->leaves + w] = leaf_of(tree->map[w]);
+  size_t from = tree->leaves + first, to = tree->leaves + last;
+  for (size_t half = WORD_BITS; (from /= 2, to /= 2, from) != 0; half *= 2)
+    for (size_t i = from; i <= to; i++)
+      tree->node[i] = join(tree->node[2 * i], tree->node[2 * i + 1], half);
+}
+
+static uint32_t leaves_for(size_t bits)
+{
+  size_t words = (bits + WORD_BITS - 1) / WORD_BITS, leaves = 1;
+  while (leaves < words)
+    leaves *= 2;
+  return (uint32_t)leaves;
+}
+
+size_t span_tree_words(size_t bits) { return 2 * (size_t)leaves_for(bits); }
+
+void span_tree_init(span_tree_t *tree, uint64_t *map, uint64_t *node, size_t bits)
+{
+  *tree = (span_tree_t){map, node, leaves_for(bits)};
+  for (size_t i = 0; i < 2 * (size_t)tree->leaves; i++)
+    node[i] = 0;
+  if (bits)
+    renew(tree, 0, (bits - 1) / WORD_BITS);
+}
+
+void span_set(span_tree_t *tree, size_t from, size_t to)
+{
+  if (from >= to)
+    return;
+  bits_set(tree->map, from, to);
+  renew(tree, from / WORD_BITS, (to - 1) / WORD_BITS);
+}
+
+void span_clear(span_tree_t *tree, size_t from, size_t to)
+{
+  if (from >= to)
+    return;
+  bits_clear(tree->map, from, to);
+  renew(tree, from / WORD_BITS, (to - 1) / WORD_BITS);
+}
+
+/* Downwards, always to the lowest part that has such a stretch inside. */
+size_t span_find(const span_tree_t *tree, size_t n)
+{
+  if (longest_of(tree->node[1]) < n)
+    return SPAN_NONE;
+  size_t at = 0, i = 1;
+  for (size_t half = (size_t)tree->leaves * WORD_BITS / 2; i < tree->leaves; half /= 2) {
+    uint64_t left = tree->node[2 * i], right = tree->node[2 * i + 1];
+    i *= 2;
+    if (longest_of(left) >= n)
+      continue;
+    at += half;
+    if (high_of(left) + low_of(right) >= n)
+      return at - high_of(left);
+    i++;
+  }
+  return at + (size_t)__builtin_ctzll(starts_of(tree->map[i - tree->leaves], n));
+}
+
+size_t span_longest(const span_tree_t *tree) { return longest_of(tree->node[1]); }

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT
+ * A check that never fails proves nothing: each invariant is damaged once, in a process that is sound before, and check.c must
+ * end that process with the invariant's name. */
+#include "unit.h"
+#include <tidepool/heap.h>
+#include <tidepool/pool.h>
+#include <unistd.h>
+
+enum { SMALL = 16, MEDIUM = 9000, LARGE = 300 << 10, HUGE = 200 << 20, SOME = 400 };
+
+static void *small[SOME];
+static pool_heap_t *parent, *child;
+
+/* Something of everything: magazines and a stock, a partial slab, a slab that purges, a large block, a spare, a huge block, a
+ * cache of another heap's, and a heap with a child. */
+static void set_up(void)
+{
+  must(parent = pool_heap_create(NULL));
+  must(child = pool_heap_create(&(pool_heap_options_t){.parent = parent, .budget = 64 << 20}));
+  for (size_t i = 0; i < SOME; i++)
+    must(small[i] = pool_alloc(SMALL));
+  for (size_t i = 0; i < SOME; i += 2)
+    pool_free(small[i]);
+  must(pool_alloc(MEDIUM) && pool_alloc(LARGE) && pool_alloc(HUGE));
+  pool_free(pool_alloc(2 * LARGE));
+  must(pool_heap_alloc(parent, SMALL) && pool_heap_alloc(child, SMALL));
+  must(check_everything());
+}
+
+static pool_t *pool_of(size_t size) { return heap_front.pools[size_class_of(size)]; }
+static run_t *slab_of(size_t size) { return pool_of(size)->current; }
+static arena_t *arena(void) { return arena_of(&space_of_process, slab_of(SMALL)->start); }
+static size_t a_free_unit(void) { return bits_next_set(arena()->room.map, 0, arena()->unit_count); }
+static size_t unit_of_slab(void) { return (size_t)(slab_of(SMALL) - arena()->runs); }
+static loaded_t *loaded(void) { return &thread_self->front.cache->of[size_class_of(SMALL)]; }
+static stock_t *stock(void) { return &thread_self->front.of[size_class_of(SMALL)]; }
+
+static void start_at_a_free_unit(void) { bit_set(arena()->start, a_free_unit()); }
+static void make_a_unit_in_use_dirty(void) { bit_set(arena()->dirty, unit_of_slab()); }
+static void forget_what_is_committed(void) { arena()->committed = 0; }
+static void forget_what_is_used(void) { arena()->used_end = 1; }
+static void count_a_dirty_unit(void) { arena()->dirty_count++; }
+static void move_a_run(void) { slab_of(SMALL)->start += UNIT; }
+static void lengthen_a_run(void) { slab_of(SMALL)->units = arena()->unit_count; }
+static void forget_a_start(void) { bit_clear(arena()->start, unit_of_slab()); }
+static void forget_the_kind(void) { slab_of(SMALL)->kind = RUN_NONE; }
+static void forget_the_owner(void) { heap_front.large->owner = NULL; }
+static void count_a_unit(void) { space_of_process.used_units++; }
+static void lower_the_peak(void) { space_of_process.peak_units = 0; }
+static void shorten_a_stretch(void) { arena()->room.node[1] -= (uint64_t)1 << (2 * SPAN_LENGTH_BITS); }
+static void change_a_word(void) { arena()->room.node[arena()->room.leaves]++; }
+static void free_a_block_more(void) { slab_of(SMALL)->free_count++; }
+static void free_beyond_the_fresh_mark(void)
+{
+  run_t *slab = slab_of(SMALL);
+  bit_set(slab->bitmap, slab->capacity - 1);
+  slab->free_count++;
+}
+static void purge_a_block_in_use(void) { slab_of(MEDIUM)->purged = ~(uint64_t)0; }
+static void write_the_front_plane(void) { class_map_set(arena()->base + (a_free_unit() << UNIT_LOG2), 1, true, 1); }
+static void write_the_heap_plane(void) { class_map_set(arena()->base + (a_free_unit() << UNIT_LOG2), 1, false, 1); }
+
+static void have_a_block_out(void) { pool_of(SMALL)->out++; }
+static void count_a_slab(void) { pool_of(SMALL)->slab_count++; }
+static void put_into_another_list(void) { slab_of(SMALL)->list = SLAB_RESET; }
+static void lose_a_slab(void)
+{
+  pool_t *pool = pool_of(MEDIUM);
+  must(pool->slab_count == 1);
+  heap_front.budget.held -= run_bytes(arena(), pool->current);
+  memset(pool->slabs, 0, sizeof pool->slabs);
+  pool->current = NULL;
+  pool->slab_count = pool->partial_count = 0;
+  pool->capacity = pool->out = pool->idle = 0;
+}
+static void count_a_magazine(void) { pool_of(SMALL)->depot_count++; }
+static void shrink_the_magazines(void) { pool_of(SMALL)->magazine_most = 1; }
+static void lift_the_low_mark(void) { pool_of(SMALL)->depots[0].low = 1000; }
+static void have_an_idle_block(void) { pool_of(MEDIUM)->idle++; }
+
+static void point_inside_a_block(void) { loaded()->top = (char *)loaded()->top + 8; }
+static void point_nowhere(void) { loaded()->top = small; }
+static void point_at_another_class(void) { loaded()->top = slab_of(MEDIUM)->start; }
+static void hold_a_block_twice(void) { *loaded()->slot = loaded()->top; }
+static void hold_a_fresh_block(void) { loaded()->top = slab_of(SMALL)->start + (slab_of(SMALL)->capacity - 1) * SMALL; }
+static void fill_the_magazine_beyond_its_floor(void)
+{
+  void **floor = loaded()->slot;
+  size_t next = 1;
+  while ((uintptr_t)floor & (MAGAZINE_BYTES - 1) && *floor)
+    floor--;
+  for (; (uintptr_t)floor & (MAGAZINE_BYTES - 1); floor--, next += 2)
+    *floor = small[next];   /* a block in use, so it is in no other place */
+}
+static void write_into_the_magazine_of_all(void) { magazine_nowhere[5] = small; }
+static void count_a_full_magazine(void) { stock()->count++; }
+static void have_a_magazine_without_a_pool(void) { thread_self->front.cache->of[0].top = small; }
+
+static void count_a_thread(void) { pool_threads++; }
+static void lead_back_to_nobody(void) { thread_self->previous = thread_self; }
+static void be_no_thread_of_the_list(void)
+{
+  static thread_t other;
+  other = *thread_self;
+  thread_self = &other;
+}
+static heap_cache_t *first_cache(void) { return thread_next_cache(thread_self, NULL); }
+static void cache_a_heap_that_is_gone(void) { first_cache()->heap = (pool_heap_t *)small; }
+static void cache_a_heap_twice(void) { first_cache()->heap = thread_next_cache(thread_self, first_cache())->heap; }
+static void count_a_cache(void) { thread_self->cache_count++; }
+static void be_due_in_no_list(void) { thread_self->due_first->due = false; }
+static void count_a_cache_that_is_due(void) { thread_self->due_count++; }
+static void not_lead_back_from_the_end(void) { thread_self->due_last = NULL; }
+static void place_a_heap_wrongly(void) { thread_self->heap_at[(thread_place(parent) + 1) % THREAD_PLACES] = parent; }
+
+static void charge_another(void) { pool_of(SMALL)->budget = NULL; }
+static void destroy_in_the_list(void) { child->mark = 0; }
+static void hold_a_byte(void) { heap_front.budget.held++; }
+static void hold_more_than_ever(void) { heap_front.budget.peak = 0; }
+static void hold_more_than_allowed(void) { child->budget.limit = 1; }
+static void count_a_large_block(void) { heap_front.large_blocks++; }
+static void count_large_bytes(void) { heap_front.large_bytes++; }
+static void lose_the_large_blocks(void) { heap_front.large = NULL; }
+static void overfill_a_large_block(void) { heap_front.large->size = HUGE; }
+static void count_a_spare(void) { thread_self->spares.units++; }
+static void count_a_user(void) { parent->users++; }
+static void lead_back_to_no_heap(void) { parent->previous = parent; }
+
+#define DAMAGE(name, damage) {name, #damage, damage}
+static const struct damage { const char *name, *how; void (*damage)(void); } damages[] = {
+  DAMAGE("A1", start_at_a_free_unit), DAMAGE("A1", make_a_unit_in_use_dirty), DAMAGE("A1", forget_what_is_committed),
+  DAMAGE("arena.used_end", forget_what_is_used),
+  DAMAGE("A2", move_a_run), DAMAGE("A2", lengthen_a_run), DAMAGE("A2", forget_a_start), DAMAGE("A2", forget_the_kind),
+  DAMAGE("A2", forget_the_owner),
+  DAMAGE("A3", count_a_unit), DAMAGE("A3", lower_the_peak),
+  DAMAGE("A4", count_a_dirty_unit),
+  DAMAGE("B1", shorten_a_stretch), DAMAGE("B1", change_a_word),
+  DAMAGE("S1", free_a_block_more), DAMAGE("S1", free_beyond_the_fresh_mark),
+  DAMAGE("S3", purge_a_block_in_use),
+  DAMAGE("M1", write_the_front_plane), DAMAGE("M1", write_the_heap_plane),
+  DAMAGE("P1", have_a_block_out),
+  DAMAGE("P2", count_a_slab), DAMAGE("P2", put_into_another_list), DAMAGE("P2", lose_a_slab),
+  DAMAGE("P3", count_a_magazine), DAMAGE("P3", shrink_the_magazines), DAMAGE("P3", lift_the_low_mark),
+  DAMAGE("P4", have_an_idle_block),
+  DAMAGE("C1", point_inside_a_block), DAMAGE("C1", point_nowhere), DAMAGE("C1", point_at_another_class),
+  DAMAGE("C1", fill_the_magazine_beyond_its_floor), DAMAGE("C1", write_into_the_magazine_of_all),
+  DAMAGE("C1", have_a_magazine_without_a_pool),
+  DAMAGE("S2", hold_a_block_twice), DAMAGE("S2", hold_a_fresh_block),
+  DAMAGE("C2", count_a_full_magazine),
+  DAMAGE("T1", count_a_thread), DAMAGE("T1", lead_back_to_nobody), DAMAGE("T1", be_no_thread_of_the_list),
+  DAMAGE("thread.chains", cache_a_heap_that_is_gone), DAMAGE("thread.chains", cache_a_heap_twice), DAMAGE("thread.chains", count_a_cache),
+  DAMAGE("thread.due_first", be_due_in_no_list), DAMAGE("thread.due_first", count_a_cache_that_is_due), DAMAGE("thread.due_first", not_lead_back_from_the_end),
+  DAMAGE("thread.heap_at", place_a_heap_wrongly),
+  DAMAGE("H1", charge_another), DAMAGE("H1", destroy_in_the_list),
+  DAMAGE("H2", hold_a_byte), DAMAGE("H2", hold_more_than_ever), DAMAGE("H2", hold_more_than_allowed),
+  DAMAGE("H3", count_a_large_block), DAMAGE("H3", count_large_bytes), DAMAGE("H3", lose_the_large_blocks),
+  DAMAGE("H3", overfill_a_large_block), DAMAGE("H3", count_a_spare),
+  DAMAGE("heap.users", count_a_user), DAMAGE("heap.next", lead_back_to_no_heap),
+};
+
+static void break_one(void *argument)
+{
+  const struct damage *one = argument;
+  set_up();
+  one->damage();
+  dprintf(STDERR_FILENO, "(%s) ", one->how);
+  check_everything();
+}
+
+static void each_is_found(void **state)
+{
+  (void)state;
+  for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
+    char words[64];
+    snprintf(words, sizeof words, "tidepool: check: %s violated: ", damages[i].name);
+    aborts_with(break_one, (void *)(uintptr_t)&damages[i], words);
+  }
+}
+
+static void be_sound(void *none)
+{
+  (void)none;
+  set_up();
+}
+
+static void what_is_sound_passes(void **state)
+{
+  (void)state;
+  in_child(be_sound, NULL);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(what_is_sound_passes),
+    cmocka_unit_test(each_is_found),
+  };
+  return cmocka_run_group_tests_name("check", tests, NULL, NULL);
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT
+ * Who is inside the gate keeps a fork waiting, and who comes while it is closed waits for the fork. */
+#include "gate.h"
+#include "os_fake.h"
+#include "unit.h"
+#include <pthread.h>
+#include <tidepool/pool.h>
+#include <unistd.h>
+
+enum { THREADS = 6, ROUNDS = 4000 };
+
+/* Two words that agree but for somebody who is inside. */
+static size_t begun[THREADS], ended[THREADS];
+static bool stop;
+
+static void *go_in_and_out(void *argument)
+{
+  size_t i = (size_t)(uintptr_t)argument;
+  while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
+    lock_t *gate = gate_enter();
+    __atomic_store_n(&begun[i], begun[i] + 1, __ATOMIC_RELAXED);
+    if (begun[i] % 16 == 0)
+      sched_yield();
+    __atomic_store_n(&ended[i], begun[i], __ATOMIC_RELAXED);
+    gate_leave(gate);
+  }
+  return NULL;
+}
+
+static void nobody_is_inside(void)
+{
+  for (size_t i = 0; i < THREADS; i++)
+    must(__atomic_load_n(&begun[i], __ATOMIC_RELAXED) == __atomic_load_n(&ended[i], __ATOMIC_RELAXED));
+}
+
+static void closed_and_opened(void *argument)
+{
+  pthread_t threads[THREADS];
+  (void)argument;
+  os_fake_heal();
+  for (uintptr_t i = 0; i < THREADS; i++)
+    must(pthread_create(&threads[i], NULL, go_in_and_out, (void *)i) == 0);
+  for (size_t turn = 0; turn < ROUNDS / 4; turn++) {
+    gate_close();
+    nobody_is_inside();
+    if (turn % 16 == 0)
+      sched_yield();
+    nobody_is_inside();
+    gate_each(lock_release);
+  }
+  __atomic_store_n(&stop, true, __ATOMIC_RELAXED);
+  for (size_t i = 0; i < THREADS; i++)
+    pthread_join(threads[i], NULL);
+}
+
+/* One after the other, and of one thread from anywhere on its stack the same again. */
+static void of_one_thread(void *argument)
+{
+  (void)argument;
+  os_fake_heal();
+  for (size_t i = 0; i < 1000; i++) {
+    lock_t *gate = gate_enter();
+    must(gate->word == 1);
+    gate_leave(gate);
+    must(gate->word == 0);
+  }
+  gate_close();
+  gate_each(lock_reset);
+  gate_leave(gate_enter());
+}
+
+static void in_the_child(void *argument)
+{
+  (void)argument;
+  nobody_is_inside();
+  gate_leave(gate_enter());
+  gate_close();
+  gate_each(lock_release);
+}
+
+static void forks(void *argument)
+{
+  pthread_t threads[THREADS];
+  (void)argument;
+  os_fake_heal();
+  must(heap_front_ready());
+  for (uintptr_t i = 0; i < THREADS; i++)
+    must(pthread_create(&threads[i], NULL, go_in_and_out, (void *)i) == 0);
+  for (size_t turn = 0; turn < 60; turn++)
+    in_child(in_the_child, NULL);
+  __atomic_store_n(&stop, true, __ATOMIC_RELAXED);
+  for (size_t i = 0; i < THREADS; i++)
+    pthread_join(threads[i], NULL);
+}
+
+/* ---- what it is for: mappings that are in nobody's list for a moment ---- */
+
+static void *map_and_unmap(void *argument)
+{
+  dice_t dice = {(uintptr_t)argument};
+  while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
+    size_t size = 5 * MIB + dice_below(&dice, 4 * MIB);
+    char *block = pool_alloc(size);
+    must(block);
+    block[0] = block[size - 1] = 1;
+    block = pool_realloc(block, size + 3 * MIB);
+    must(block && block[0] == 1 && block[size - 1] == 1);
+    pool_free(block);
+    pool_free(pool_alloc(50 * KIB + dice_below(&dice, MIB)));
+    if (dice_below(&dice, 8) == 0)
+      pool_trim(0);
+  }
+  return NULL;
+}
+
+static size_t huge_bytes_of(const void *owner)
+{
+  size_t bytes = 0;
+  const char *from = NULL;
+  for (huge_t *huge; (huge = huge_next(owner, from)) != NULL; from = huge_start(huge) + huge_size(huge))
+    bytes += huge_size(huge);
+  return bytes;
+}
+
+/* What is in a list or an arena. */
+static size_t known_bytes(void)
+{
+  size_t bytes = huge_bytes_of(&heap_front) + huge_bytes_of(NULL) + window_slots_open() * 2 * (SLOT / UNIT);
+  for (size_t slot = 0; slot < window_slots_open(); slot++) {
+    const arena_t *arena = space_arena_at(slot);
+    if (arena)
+      bytes += arena->committed * UNIT + (size_t)(arena->runs_end - (const char *)arena) + (size_t)(arena->long_bitmaps_end - (char *)arena->long_bitmaps);
+  }
+  return bytes;
+}
+
+/* All that the other threads had is known in the child, and what was free can be used there. What is not known is metadata. */
+static void everything_is_there(void *argument)
+{
+  (void)argument;
+  must(known_bytes() <= os_fake.mapped_bytes && os_fake.mapped_bytes - known_bytes() <= MIB);
+  void *blocks[10];
+  for (size_t i = 0; i < 10; i++)
+    must((blocks[i] = pool_alloc(6 * MIB)) != NULL);
+  for (size_t i = 0; i < 10; i++)
+    pool_free(blocks[i]);
+  pool_trim(0);
+  must(huge_kept_bytes() == 0 && space_of_process.dirty_units == 0);
+  must(known_bytes() <= os_fake.mapped_bytes && os_fake.mapped_bytes - known_bytes() <= MIB);
+}
+
+static void forks_beside_mappings(void *argument)
+{
+  pthread_t threads[3];
+  (void)argument;
+  os_fake_heal();
+  pool_free(pool_alloc(100));
+  for (uintptr_t i = 0; i < 3; i++)
+    must(pthread_create(&threads[i], NULL, map_and_unmap, (void *)(i + 1)) == 0);
+  for (size_t turn = 0; turn < 100; turn++)
+    in_child(everything_is_there, NULL);
+  __atomic_store_n(&stop, true, __ATOMIC_RELAXED);
+  for (size_t i = 0; i < 3; i++)
+    pthread_join(threads[i], NULL);
+}
+
+IN_CHILD(of_one_thread)
+IN_CHILD(closed_and_opened)
+IN_CHILD(forks)
+IN_CHILD(forks_beside_mappings)
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(of_one_thread_test),
+    cmocka_unit_test(closed_and_opened_test),
+    cmocka_unit_test(forks_test),
+    cmocka_unit_test(forks_beside_mappings_test),
+  };
+  return cmocka_run_group_tests_name("gate", tests, NULL, NULL);
+}

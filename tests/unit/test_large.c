@@ -1,0 +1,473 @@
+/* SPDX-License-Identifier: MIT
+ * Blocks that are a run or a mapping of their own: the spares that a thread keeps of them, and what they are charged, resized and
+ * refused. */
+#include "os_fake.h"
+#include "option.h"
+#include "unit.h"
+#include <errno.h>
+#include <pthread.h>
+#include <tidepool/heap.h>
+#include <tidepool/pool.h>
+#include <tidepool/stats.h>
+
+enum { BLOCKS = 48, MODEL_STEPS = 2500, A_SIZE = 100 << 10 };
+
+static void bring_up(void)
+{
+  os_fake_heal();
+  pool_free(pool_alloc(1));
+}
+
+static pool_stats_t figures(pool_heap_t *heap)
+{
+  pool_stats_t stats;
+  must(pool_heap_stats(heap, &stats));
+  return stats;
+}
+
+static const spares_t *spares(void) { return &thread_self->spares; }
+
+static void run_thread(void *(*work)(void *), void *argument)
+{
+  pthread_t thread;
+  must(pthread_create(&thread, NULL, work, argument) == 0);
+  must(pthread_join(thread, NULL) == 0);
+}
+
+/* ---- spares ---- */
+
+/* The thread that freed it has it next, whatever size makes as many units. */
+static void taken_by_who_freed_it(void *argument)
+{
+  (void)argument;
+  bring_up();
+  for (size_t units = 1; units <= SPARE_UNITS_MOST; units++) {
+    size_t most = units * UNIT, least = max_size((units - 1) * UNIT, SIZE_CACHED) + 1;
+    char *block = pool_alloc(most);
+    pool_free(block);
+    must(spares()->units == units && spares()->count[units - 1] == 1 && check_everything());
+    size_t used = space_of_process.used_units;
+    for (size_t size = least; size <= most; size += (most - least) / 5) {
+      must(pool_alloc(size) == block && spares()->units == 0);
+      must(pool_usable_size(block) == round_up(size, os_page_size()) && figures(pool_heap_default()).live_bytes >= size);
+      memset(block, 1, pool_usable_size(block));
+      must(check_everything());
+      pool_free(block);
+    }
+    must(space_of_process.used_units == used);
+    pool_trim(0);
+    must(spares()->units == 0 && space_of_process.used_units < used);
+  }
+  void *longer = pool_alloc(SPARE_UNITS_MOST * UNIT + 1);
+  pool_free(longer);
+  must(spares()->units == 0 && check_everything());
+}
+
+static void zeroed_all_the_same(void *argument)
+{
+  (void)argument;
+  bring_up();
+  for (size_t i = 0; i < 5; i++) {
+    char *block = pool_alloc(A_SIZE);
+    memset(block, 7, pool_usable_size(block));
+    pool_free(block);
+    block = pool_zalloc(A_SIZE - i);
+    must(block && all_zero(block, pool_usable_size(block)));
+    memset(block, 7, pool_usable_size(block));
+    pool_free(block);
+  }
+}
+
+/* They are not live, but they are held. */
+static void counted(void *argument)
+{
+  (void)argument;
+  bring_up();
+  pool_heap_t *heap = pool_heap_default();
+  pool_stats_t before = figures(heap), with, after;
+  void *block = pool_alloc(A_SIZE);
+  with = figures(heap);
+  must(with.live_blocks == before.live_blocks + 1 && with.live_bytes == before.live_bytes + A_SIZE);
+  pool_free(block);
+  after = figures(heap);
+  must(after.live_blocks == before.live_blocks && after.live_bytes == before.live_bytes);
+  must(after.held_bytes >= with.held_bytes && after.idle_bytes >= with.idle_bytes + A_SIZE);
+  must(!pool_in_use(block) && !pool_block_start(block, NULL) && pool_heap_of(block) == heap);
+}
+
+/* So many of a length, so much in all, less when there are many threads. */
+static void bounded(void *argument)
+{
+  void *blocks[20];
+  (void)argument;
+  bring_up();
+  for (size_t units = 1; units <= SPARE_UNITS_MOST; units++) {
+    for (size_t i = 0; i < 20; i++)
+      must((blocks[i] = pool_alloc(units * UNIT)) != NULL);
+    for (size_t i = 0; i < 20; i++)
+      pool_free(blocks[i]);
+    must(spares()->count[units - 1] <= SPARE_DEPTH && spares()->units <= SPARE_BYTES / UNIT && check_everything());
+    must(units > 1 || spares()->count[0] == SPARE_DEPTH);
+  }
+  must(spares()->units > SPARE_BYTES / UNIT - SPARE_UNITS_MOST);
+}
+
+static pthread_barrier_t all_there, all_seen;
+
+static void *free_many(void *argument)
+{
+  void *blocks[20];
+  pool_free(pool_alloc(1));   /* a thread has spares when it has a record */
+  for (size_t i = 0; i < 20; i++)
+    must((blocks[i] = pool_alloc((1 + i % SPARE_UNITS_MOST) * UNIT)) != NULL);
+  pthread_barrier_wait(&all_there);
+  for (size_t i = 0; i < 20; i++)
+    pool_free(blocks[i]);
+  must(spares()->units * UNIT <= min_size(SPARE_BYTES, SPARE_BYTES_ALL / (size_t)(uintptr_t)argument));
+  pthread_barrier_wait(&all_seen);
+  pthread_barrier_wait(&all_there);
+  return NULL;
+}
+
+static void in_the_child(void *argument)
+{
+  size_t used = *(const size_t *)argument;
+  must(check_everything());
+  must(space_of_process.used_units < used && space_of_process.used_units <= 20);
+  for (size_t i = 0; i < 50; i++)
+    must(pool_alloc((1 + i % SPARE_UNITS_MOST) * UNIT));
+  must(check_everything());
+}
+
+/* When a thread ends its spares go back; and a child of a fork gets those of threads that it has not. */
+static void gone_with_their_thread(void *argument)
+{
+  enum { THREADS = 10 };
+  pthread_t threads[THREADS];
+  (void)argument;
+  bring_up();
+  pool_trim(0);
+  size_t before = space_of_process.used_units;
+  pthread_barrier_init(&all_there, NULL, THREADS + 1);
+  pthread_barrier_init(&all_seen, NULL, THREADS + 1);
+  for (size_t i = 0; i < THREADS; i++)
+    must(pthread_create(&threads[i], NULL, free_many, (void *)(uintptr_t)(THREADS + 1)) == 0);
+  pthread_barrier_wait(&all_there);
+  pthread_barrier_wait(&all_seen);
+  size_t used = space_of_process.used_units;
+  must(used > before + THREADS && check_everything());
+  in_child(in_the_child, &used);
+  pthread_barrier_wait(&all_there);
+  for (size_t i = 0; i < THREADS; i++)
+    pthread_join(threads[i], NULL);
+  pool_trim(0);
+  must(space_of_process.used_units == before && check_everything());
+}
+
+/* What was not needed since the last tick goes. */
+static void ticked(void *argument)
+{
+  void *blocks[4];
+  (void)argument;
+  bring_up();
+  settings.purge_delay_ms = PURGE_NEVER;
+  for (size_t i = 0; i < 4; i++)
+    must((blocks[i] = pool_alloc(A_SIZE)) != NULL);
+  for (size_t i = 0; i < 4; i++)
+    pool_free(blocks[i]);
+  must(spares()->units == 8);
+  for (size_t turn = 0; turn < 6; turn++) {
+    void *a = pool_alloc(A_SIZE), *b = pool_alloc(A_SIZE);
+    pool_free(a);
+    pool_free(b);
+    large_tick_spares(thread_self);
+    must(spares()->units == (turn ? 4 : 8) && check_everything());
+  }
+  large_tick_spares(thread_self);
+  must(spares()->units == 0 && check_everything());
+  /* By the clock, in the course of other calls. */
+  settings.purge_delay_ms = 100;
+  pool_free(pool_alloc(A_SIZE));
+  for (size_t i = 0; i < 5 * TRIPS_PER_LOOK; i++) {
+    pool_free(pool_alloc(2 * A_SIZE));
+    os_fake.now_ms += 30;
+  }
+  must(spares()->count[1] == 0);
+}
+
+/* However large a request is, it is not served by something smaller. */
+static void impossible_sizes(void *argument)
+{
+  (void)argument;
+  bring_up();
+  for (size_t units = 1; units <= SPARE_UNITS_MOST; units++) {
+    for (unsigned log2 = 40; log2 < 64; log2++)
+      for (ptrdiff_t off = -2; off <= 2; off++) {
+        size_t size = ((size_t)1 << log2) + (size_t)off + (units - 1) * UNIT;
+        pool_free(pool_alloc(units * UNIT));
+        must(spares()->count[units - 1] == 1);
+        errno = 0;
+        char *block = pool_alloc(size);
+        must(block ? !space_find(block) && pool_usable_size(block) >= size : errno == ENOMEM);
+        pool_free(block);
+        must(spares()->count[units - 1] <= 1);
+      }
+    for (volatile size_t off = 0; off <= units * UNIT; off += UNIT / 2)
+      must(!pool_alloc(SIZE_MAX - off));
+    pool_trim(0);
+  }
+}
+
+/* ---- freed twice ---- */
+
+static void free_again(void *block) { pool_free(block); }
+
+static void *free_of_another_thread(void *block)
+{
+  pool_free(block);
+  return NULL;
+}
+
+static void free_in_a_thread(void *block) { run_thread(free_of_another_thread, block); }
+
+static void free_after_a_flush(void *block)
+{
+  pool_trim(0);
+  pool_free(block);
+}
+
+static void free_when_there_are_many(void *block)
+{
+  void *blocks[SPARE_DEPTH];
+  for (size_t i = 0; i < SPARE_DEPTH; i++)
+    blocks[i] = pool_alloc(A_SIZE + UNIT);
+  for (size_t i = 0; i < SPARE_DEPTH; i++)
+    pool_free(blocks[i]);
+  pool_free(block);
+}
+
+static void resize_freed(void *block) { block = pool_realloc(block, 10); }
+static void ask_size_of_freed(void *block) { must(pool_usable_size(block) == 0); }
+static void free_inside(void *block) { pool_free((char *)block + UNIT); }
+static void free_inside_odd(void *block) { pool_free((char *)block + 16); }
+
+static void freed_twice(void *argument)
+{
+  static void (*const ways[])(void *) = {free_again, free_in_a_thread, free_after_a_flush, free_when_there_are_many, resize_freed, ask_size_of_freed};
+  (void)argument;
+  bring_up();
+  void *block = pool_alloc(A_SIZE), *behind = pool_alloc(A_SIZE), *huge = pool_alloc(20 * MIB);
+  aborts_with(free_inside, block, "not a block of any heap");
+  aborts_with(free_inside_odd, block, "not a block of any heap");
+  aborts_with(free_inside, huge, "not a block of any heap");
+  pool_free(block);
+  pool_free(huge);
+  for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+    aborts_with(ways[i], block, "freed twice");
+  must(pool_in_use(behind));
+  aborts_with(free_again, huge, "not a block of any heap");   /* its addresses may be anybody's by now */
+}
+
+/* ---- any heap, against a model ---- */
+
+typedef struct kind {
+  const char         *name;
+  pool_heap_options_t options;
+} kind_t;
+
+static const kind_t kinds[] = {
+  {"default", {.name = "the default heap"}},
+  {"plain", {0}},
+  {"budget of 64 MiB", {.budget = 64 << 20}},
+  {"budget of 8 MiB", {.budget = 8 << 20}},
+  {"reserve of 32 MiB", {.reserve = 32 << 20}},
+  {"reserve of 6 MiB and budget", {.reserve = 6 << 20, .budget = 50 << 20}},
+  {"zero on free", {.flags = POOL_HEAP_ZERO_ON_FREE}},
+  {"checked", {.flags = POOL_HEAP_CHECKED}},
+};
+
+typedef struct model {
+  pool_heap_t *heap;
+  dice_t   dice;
+  char    *blocks[BLOCKS];
+  size_t   sizes[BLOCKS];
+  uint64_t keys[BLOCKS];
+  bool     checked;
+} model_t;
+
+static size_t some_size(dice_t *dice)
+{
+  switch (dice_below(dice, 8)) {
+  case 0: return 1 + dice_below(dice, 40 * KIB);
+  case 1: return 4 * MIB - 8192 + dice_below(dice, 16384);
+  case 2: return 4 * MIB + dice_below(dice, 8 * MIB);
+  default: return 30 * KIB + dice_below(dice, (size_t)1 << (15 + dice_below(dice, 7)));
+  }
+}
+
+static bool claim(model_t *model, size_t i, char *block, size_t size)
+{
+  must(errno == (block ? 77 : ENOMEM));
+  if (!block)
+    return false;
+  must(pool_usable_size(block) >= size && pool_heap_of(block) == model->heap && pool_in_use(block + size - 1));
+  model->blocks[i] = block;
+  model->sizes[i] = size;
+  pattern_write(block, size, model->keys[i] = dice_roll(&model->dice));
+  return true;
+}
+
+static void model_take(model_t *model, size_t i)
+{
+  size_t size = some_size(&model->dice), alignment = (size_t)16 << dice_below(&model->dice, 20);
+  errno = 77;
+  switch (dice_below(&model->dice, 4)) {
+  case 0: {
+    char *block = pool_heap_calloc(model->heap, 1, size);
+    must(!block || all_zero(block, pool_usable_size(block)));
+    claim(model, i, block, size);
+    break;
+  }
+  case 1: {
+    char *block = pool_heap_aligned_alloc(model->heap, alignment, size);
+    must((uintptr_t)block % alignment == 0);
+    claim(model, i, block, size);
+    break;
+  }
+  default: claim(model, i, pool_heap_alloc(model->heap, size), size);
+  }
+}
+
+static void model_resize(model_t *model, size_t i)
+{
+  size_t had = model->sizes[i], size = dice_below(&model->dice, 2) ? some_size(&model->dice) : 1 + dice_below(&model->dice, 2 * had);
+  char *was = model->blocks[i];
+  bool in_place = dice_below(&model->dice, 3) == 0;
+  errno = 77;
+  if (in_place && !pool_resize_in_place(was, size)) {
+    must(errno == 77 && (model->checked || size > had) && pattern_holds(was, had, model->keys[i]));
+    return;
+  }
+  char *block = in_place ? was : pool_heap_realloc(model->heap, was, size);
+  must(pattern_kept(block ? block : was, block ? min_size(size, had) : had, had, model->keys[i]));
+  claim(model, i, block, size);
+}
+
+static void model_give(model_t *model, size_t i)
+{
+  must(pattern_holds(model->blocks[i], model->sizes[i], model->keys[i]));
+  errno = 77;
+  if (dice_below(&model->dice, 2))
+    pool_free(model->blocks[i]);
+  else
+    pool_heap_free(model->heap, model->blocks[i]);
+  must(errno == 77);
+  model->blocks[i] = NULL;
+}
+
+static size_t live(const model_t *model)
+{
+  size_t count = 0;
+  for (size_t i = 0; i < BLOCKS; i++)
+    count += model->blocks[i] != NULL;
+  return count;
+}
+
+static void vary(dice_t *dice)
+{
+  os_fake.fail_kinds = dice_below(dice, 2) ? 0 : (uint32_t)dice_roll(dice);
+  os_fake.fail_halfway = dice_below(dice, 2);
+  os_fake.now_ms += 20;
+}
+
+static void model(void *argument)
+{
+  static model_t model;
+  const kind_t *kind = argument;
+  os_fake_heal();
+  model = (model_t){.heap = kind->options.name ? pool_heap_default() : pool_heap_create(&kind->options), .dice = {(uint64_t)(kind - kinds)},
+                    .checked = kind->options.flags & POOL_HEAP_CHECKED};
+  must(model.heap);
+  for (size_t step = 0; step < MODEL_STEPS; step++) {
+    size_t i = dice_below(&model.dice, BLOCKS), n = dice_below(&model.dice, 100);
+    if (step % 50 == 0)
+      vary(&model.dice);
+    if (n < 1)
+      pool_heap_trim(model.heap, dice_below(&model.dice, 2) * MIB);
+    else if (!model.blocks[i])
+      model_take(&model, i);
+    else if (n < 45)
+      model_resize(&model, i);
+    else
+      model_give(&model, i);
+    if (step % 25)
+      continue;
+    os_fake_heal();
+    pool_stats_t stats = figures(model.heap);
+    must(check_everything() && stats.live_blocks == live(&model) && stats.peak_held_bytes >= stats.held_bytes);
+    must(!stats.budget || stats.held_bytes <= stats.budget);
+  }
+  os_fake_heal();
+  for (size_t i = 0; i < BLOCKS; i++)
+    if (model.blocks[i])
+      model_give(&model, i);
+  pool_heap_trim(model.heap, 0);
+  must(check_everything() && figures(model.heap).live_bytes == 0);
+  if (!kind->options.name)
+    pool_heap_destroy(model.heap);
+  pool_trim(0);
+  must(check_everything() && space_of_process.used_units == 0 && huge_kept_bytes() == 0);
+}
+
+static void model_test(void **state)
+{
+  (void)state;
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+    in_child_named(kinds[i].name, model, (void *)(uintptr_t)&kinds[i]);
+}
+
+/* All of a heap's large blocks end with it, live or not. */
+static void all_at_once(void *argument)
+{
+  (void)argument;
+  bring_up();
+  pool_heap_t *above = pool_heap_create(&(pool_heap_options_t){.budget = 200 << 20}), *heap = pool_heap_create(&(pool_heap_options_t){.parent = above});
+  for (size_t turn = 0; turn < 10; turn++) {
+    size_t held = figures(above).held_bytes;
+    for (size_t size = 300 * KIB; size < 20 * MIB; size = size * 3 / 2)
+      must(pool_heap_alloc(heap, size));
+    must(figures(heap).live_blocks == 11 && figures(above).held_bytes > held + 50 * MIB && check_everything());
+    pool_heap_reset(heap);
+    must(figures(heap).live_blocks == 0 && figures(heap).live_bytes == 0 && figures(above).held_bytes == held && check_everything());
+  }
+  pool_heap_destroy(heap);
+  pool_heap_destroy(above);
+  must(check_everything());
+}
+
+IN_CHILD(taken_by_who_freed_it)
+IN_CHILD(zeroed_all_the_same)
+IN_CHILD(counted)
+IN_CHILD(bounded)
+IN_CHILD(gone_with_their_thread)
+IN_CHILD(ticked)
+IN_CHILD(impossible_sizes)
+IN_CHILD(freed_twice)
+IN_CHILD(all_at_once)
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(taken_by_who_freed_it_test),
+    cmocka_unit_test(zeroed_all_the_same_test),
+    cmocka_unit_test(counted_test),
+    cmocka_unit_test(bounded_test),
+    cmocka_unit_test(gone_with_their_thread_test),
+    cmocka_unit_test(ticked_test),
+    cmocka_unit_test(impossible_sizes_test),
+    cmocka_unit_test(freed_twice_test),
+    cmocka_unit_test(model_test),
+    cmocka_unit_test(all_at_once_test),
+  };
+  return cmocka_run_group_tests_name("large", tests, NULL, NULL);
+}

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: MIT
+ * Records of the manager's own: never two in one place, zeroed whatever was there before, used again, and had from elsewhere where
+ * something is in the way. */
+#include "metadata.h"
+#include "class_map.h"
+#include "os_fake.h"
+#include "unit.h"
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { RECORDS = 120, MODEL_STEPS = 6000 };
+
+typedef struct record {
+  char    *at;
+  size_t   size;
+  uint64_t key;
+} record_t;
+
+static void bring_up(void)
+{
+  os_fake_heal();
+  must(window_init());
+}
+
+static bool in_window(const char *record)
+{
+  size_t size;
+  const char *base = window_metadata(&size);
+  return base && (size_t)(record - base) < size;
+}
+
+/* The system can read it or not. */
+static bool is_mapped(const void *address)
+{
+  int ends[2];
+  must(pipe(ends) == 0);
+  bool readable = write(ends[1], address, 1) == 1;
+  close(ends[0]);
+  close(ends[1]);
+  return readable;
+}
+
+static void *in_the_way(char *address, size_t size)
+{
+  void *p = mmap(address, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE | MAP_NORESERVE, -1, 0);
+  must(p == address);
+  return p;
+}
+
+/* ---- one after the other ---- */
+
+static void aligned_and_zero(void *argument)
+{
+  (void)argument;
+  bring_up();
+  for (size_t alignment = 1; alignment <= os_fake.page_size; alignment *= 2)
+    for (size_t size = 1; size < 300 * KIB; size += size / 2 + 1) {
+      size_t before = metadata_bytes();
+      char *record = metadata_take(size, alignment);
+      must(record && (uintptr_t)record % max_size(alignment, METADATA_ALIGNMENT) == 0);
+      must(all_zero(record, size) && in_window(record) && in_window(record + size));
+      must(metadata_bytes() >= before + size && metadata_bytes() <= before + size + max_size(size / 3, METADATA_ALIGNMENT));
+      memset(record, 7, size);
+    }
+}
+
+static void without_a_window(void *argument)
+{
+  (void)argument;
+  os_fake_heal();
+  char *record = metadata_take(1000, METADATA_ALIGNMENT);
+  must(record && all_zero(record, 1000));
+  must(window_init() && metadata_take(100 * KIB, METADATA_ALIGNMENT));
+}
+
+/* What was given back is taken again, zeroed, by whoever asks for as much; also in whole pages. */
+static void used_again(void *argument)
+{
+  (void)argument;
+  bring_up();
+  for (size_t size = 1; size < MIB; size += size / 5 + 1) {
+    size_t before = metadata_bytes();
+    char *record = metadata_take(size, METADATA_ALIGNMENT);
+    memset(record, 7, size);
+    metadata_give(record, size);
+    must(metadata_bytes() == before);
+    char *same = metadata_take(size, METADATA_ALIGNMENT), *other = metadata_take(size, METADATA_ALIGNMENT);
+    must(same == record && other != record && all_zero(same, size) && all_zero(other, size));
+    metadata_give(other, size);
+    metadata_give(same, size);
+    must(metadata_bytes() == before);
+  }
+  metadata_give(NULL, 100);
+}
+
+static void pages_used_again(void *argument)
+{
+  bring_up();
+  os_fake.page_size = *(const size_t *)argument;
+  size_t page = os_page_size(), mapped = 0;
+  for (size_t turn = 0; turn < 50; turn++) {
+    for (size_t pages = 1; pages <= 40; pages += pages / 3 + 1) {
+      char *record = metadata_take(pages * page, page), *plain = metadata_take(pages * page, METADATA_ALIGNMENT);
+      must(record && plain && (uintptr_t)record % page == 0 && all_zero(record, pages * page) && all_zero(plain, pages * page));
+      memset(record, 7, pages * page);
+      memset(plain, 8, pages * page);
+      metadata_give(record, pages * page);
+      metadata_give(plain, pages * page);
+    }
+    must(turn == 0 || os_fake.mapped_bytes == mapped);
+    mapped = os_fake.mapped_bytes;
+  }
+}
+
+/* The memory of a large one goes back, whether or not the system takes it, and wherever it stops. */
+static void memory_of_large_ones(void *argument)
+{
+  enum { LARGE = 300 << 10 };
+  (void)argument;
+  bring_up();
+  char *record = metadata_take(LARGE, METADATA_ALIGNMENT);
+  for (unsigned turn = 0; turn < 8; turn++) {
+    os_fake.fail_kinds = turn & 1 ? 1 << OS_PURGE : 0;
+    os_fake.fail_halfway = turn & 2;
+    memset(record, 7, LARGE);
+    uint64_t purges = os_fake.count[OS_PURGE];
+    metadata_give(record, LARGE);
+    must(os_fake.count[OS_PURGE] == purges + 1);
+    must(turn & 1 || all_zero(record + os_fake.page_size, LARGE - os_fake.page_size));
+    must(metadata_take(LARGE, METADATA_ALIGNMENT) == record && all_zero(record, LARGE));
+  }
+  os_fake_heal();
+  uint64_t purges = os_fake.count[OS_PURGE];
+  metadata_give(metadata_take(32 * KIB, METADATA_ALIGNMENT), 32 * KIB);
+  must(os_fake.count[OS_PURGE] == purges);
+}
+
+/* ---- what is in the way, and what is refused ---- */
+
+static void grown_elsewhere(void *argument)
+{
+  size_t size;
+  (void)argument;
+  bring_up();
+  char *base = window_metadata(&size), *first = metadata_take(100, METADATA_ALIGNMENT);
+  must(in_window(first));
+  in_the_way(base + 64 * KIB, os_fake.page_size);
+  size_t inside = 0, outside = 0;
+  while (outside < 40 * KIB) {
+    char *record = metadata_take(1000, METADATA_ALIGNMENT);
+    must(record && all_zero(record, 1000));
+    *(in_window(record) ? &inside : &outside) += 1000;
+    memset(record, 7, 1000);
+  }
+  must(inside > 50 * KIB && inside < 64 * KIB);
+  char *large = metadata_take(500 * KIB, os_fake.page_size), *guard = large - os_fake.page_size;
+  must(!in_window(large) && all_zero(large, 500 * KIB));
+  must(!is_mapped(guard) && !is_mapped(guard + os_fake.page_size - 1) && is_mapped(large));
+}
+
+/* A piece of the window that ends in the middle of a chunk is used up to there. */
+static void grown_up_to_it(void *argument)
+{
+  size_t size;
+  (void)argument;
+  bring_up();
+  char *base = window_metadata(&size);
+  must(metadata_take(100, METADATA_ALIGNMENT) == base);
+  in_the_way(base + 64 * KIB + 2 * os_fake.page_size, os_fake.page_size);
+  char *record = metadata_take(60 * KIB, METADATA_ALIGNMENT);
+  must(record && all_zero(record, 60 * KIB));
+  char *more = metadata_take(5 * KIB, METADATA_ALIGNMENT);
+  must(more && (!in_window(more) || more + 5 * KIB <= base + 64 * KIB + 2 * os_fake.page_size));
+  memset(record, 1, 60 * KIB);
+  memset(more, 2, 5 * KIB);
+}
+
+static void refused(void *argument)
+{
+  (void)argument;
+  bring_up();
+  os_fake.refuse = true;
+  must(!metadata_take(1, METADATA_ALIGNMENT) && !metadata_take(MIB, os_fake.page_size) && metadata_bytes() == 0);
+  os_fake_heal();
+  size_t mapped = os_fake.mapped_bytes;
+  must(metadata_take(1, METADATA_ALIGNMENT) && os_fake.mapped_bytes > mapped);
+  os_fake.refuse = true;
+  size_t count = 0;
+  while (metadata_take(KIB, METADATA_ALIGNMENT))
+    must(++count < 64);
+  size_t bytes = metadata_bytes();
+  must(count > 50 && !metadata_take(KIB, METADATA_ALIGNMENT) && metadata_bytes() == bytes);
+  os_fake_heal();
+  must(metadata_take(KIB, METADATA_ALIGNMENT) && metadata_bytes() == bytes + KIB);
+}
+
+/* ---- at random ---- */
+
+static void no_overlap(const record_t *records, const record_t *with)
+{
+  for (size_t i = 0; i < RECORDS; i++)
+    must(&records[i] == with || !records[i].at || records[i].at + records[i].size <= with->at || with->at + with->size <= records[i].at);
+}
+
+static void model_step(record_t *records, dice_t *dice)
+{
+  record_t *record = &records[dice_below(dice, RECORDS)];
+  if (record->at) {
+    must(pattern_holds(record->at, record->size, record->key));
+    metadata_give(record->at, record->size);
+    record->at = NULL;
+    return;
+  }
+  size_t size = 1 + dice_below(dice, (size_t)64 << dice_below(dice, 13));
+  bool pages = dice_below(dice, 4) == 0;
+  record->size = pages ? round_up(size, os_fake.page_size) : size;
+  record->at = metadata_take(record->size, pages ? os_fake.page_size : METADATA_ALIGNMENT);
+  must(record->at || os_fake.fail_kinds);
+  if (!record->at)
+    return;
+  must((uintptr_t)record->at % (pages ? os_fake.page_size : METADATA_ALIGNMENT) == 0 && all_zero(record->at, record->size));
+  no_overlap(records, record);
+  pattern_write(record->at, record->size, record->key = dice_roll(dice));
+}
+
+static void model(void *argument)
+{
+  static record_t records[RECORDS];
+  dice_t dice = {*(const uint64_t *)argument};
+  bring_up();
+  for (size_t i = 0; i < MODEL_STEPS; i++) {
+    if (i % 100 == 0) {
+      os_fake.fail_kinds = dice_below(&dice, 3) ? 0 : (uint32_t)dice_roll(&dice);
+      os_fake.fail_halfway = dice_below(&dice, 2);
+    }
+    model_step(records, &dice);
+  }
+  os_fake_heal();
+  for (size_t i = 0; i < RECORDS; i++)
+    if (records[i].at)
+      metadata_give(records[i].at, records[i].size);
+  must(metadata_bytes() == 0);
+}
+
+/* ---- threads and forks ---- */
+
+static bool ending;
+
+static void *take_and_give(void *argument)
+{
+  dice_t dice = {(uintptr_t)argument};
+  for (char *mine[30] = {0}; !__atomic_load_n(&ending, __ATOMIC_RELAXED);) {
+    size_t i = dice_below(&dice, 30), size = 100 + i * 3000;
+    if (mine[i]) {
+      must(mine[i][0] == (char)(uintptr_t)argument && mine[i][size - 1] == mine[i][0]);
+      metadata_give(mine[i], size);
+      mine[i] = NULL;
+    } else {
+      mine[i] = metadata_take(size, METADATA_ALIGNMENT);
+      must(mine[i] && !mine[i][0] && !mine[i][size - 1]);
+      mine[i][0] = mine[i][size - 1] = (char)(uintptr_t)argument;
+    }
+  }
+  return NULL;
+}
+
+static void take_in_the_child(void *argument)
+{
+  (void)argument;
+  for (size_t i = 0; i < 30; i++) {
+    char *record = metadata_take(100 + i * 3000, METADATA_ALIGNMENT);
+    must(record && all_zero(record, 100 + i * 3000));
+    metadata_give(record, 100 + i * 3000);
+  }
+}
+
+static void forks(void *argument)
+{
+  pthread_t threads[3];
+  (void)argument;
+  os_fake_heal();
+  must(heap_front_ready());
+  for (uintptr_t i = 0; i < 3; i++)
+    must(pthread_create(&threads[i], NULL, take_and_give, (void *)(i + 1)) == 0);
+  for (size_t i = 0; i < 40; i++)
+    in_child(take_in_the_child, NULL);
+  __atomic_store_n(&ending, true, __ATOMIC_RELAXED);
+  for (size_t i = 0; i < 3; i++)
+    pthread_join(threads[i], NULL);
+}
+
+IN_CHILD(aligned_and_zero)
+IN_CHILD(without_a_window)
+IN_CHILD(used_again)
+IN_CHILD(memory_of_large_ones)
+IN_CHILD(grown_elsewhere)
+IN_CHILD(grown_up_to_it)
+IN_CHILD(refused)
+IN_CHILD(forks)
+
+static void pages_used_again_test(void **state)
+{
+  (void)state;
+  for (size_t page = 4 * KIB; page <= 64 * KIB; page *= 4)
+    in_child(pages_used_again, &page);
+}
+
+static void model_test(void **state)
+{
+  (void)state;
+  for (uint64_t seed = 1; seed <= 5; seed++)
+    in_child(model, &seed);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(aligned_and_zero_test),
+    cmocka_unit_test(without_a_window_test),
+    cmocka_unit_test(used_again_test),
+    cmocka_unit_test(pages_used_again_test),
+    cmocka_unit_test(memory_of_large_ones_test),
+    cmocka_unit_test(grown_elsewhere_test),
+    cmocka_unit_test(grown_up_to_it_test),
+    cmocka_unit_test(refused_test),
+    cmocka_unit_test(model_test),
+    cmocka_unit_test(forks_test),
+  };
+  return cmocka_run_group_tests_name("metadata", tests, NULL, NULL);
+}
