@@ -10,7 +10,8 @@
 enum {
   KEPT_MOST = 64,                /* ranges */
   LOOKS_MOST = 4 * KEPT_MOST,    /* at ranges for a block, and for what can go in a tick, should the system refuse to take them */
-  BREATH_BYTES = 32 << 20
+  BREATH_BYTES = 32 << 20,
+  LITTLE_BYTES = 1 << 20
 };
 
 lock_t huge_lock;
@@ -19,7 +20,7 @@ static huge_t *newest, *oldest;  /* kept */
 static huge_t *unused;
 static size_t kept_count, kept_bytes, live_bytes;
 static size_t freed_lately, taken_again;   /* bytes; the latter are those of the former that were asked for again */
-static size_t low_kept;          /* the fewest kept bytes since the last tick */
+static size_t low_kept;          /* the fewest kept bytes since the last tick of a whole purge delay */
 static bool unmap_refused;       /* since the last tick: the system, at its limit of mappings, would not take a range */
 
 size_t huge_bytes(size_t size) { return round_up(size + !size, os_page_size()); }
@@ -198,14 +199,24 @@ static size_t release(size_t keep, size_t most_tries)
 
 size_t huge_release(size_t keep) { return release(keep, SIZE_MAX); }
 
+/* Half of what nobody needed for a whole purge delay, or all of it where that is little. */
+static size_t unneeded(void)
+{
+  size_t low = min_size(low_kept, kept_bytes);
+  return low > LITTLE_BYTES ? low / 2 : low;
+}
+
 void huge_tick(void)
 {
+  static unsigned ticks;   /* under the lock */
+  size_t keep = SIZE_MAX;
   lock_acquire(&huge_lock);
-  size_t keep = kept_bytes - min_size(low_kept, kept_bytes);
-  freed_lately /= 2;
-  taken_again /= 2;
-  low_kept = keep;
   unmap_refused = false;
+  if (++ticks % TICKS_PER_DELAY == 0) {
+    freed_lately /= 2;
+    taken_again /= 2;
+    low_kept = keep = kept_bytes - unneeded();
+  }
   bool none = !kept_count;
   lock_release(&huge_lock);
   if (!none)

@@ -56,7 +56,8 @@ size_t huge_kept_bytes(void);
  * system took. */
 size_t huge_release(size_t keep);
 
-/* Once in a quarter of the purge delay: what was not needed for so long is unmapped, what counts as lately halves. */
+/* Once in a quarter of the purge delay. At every fourth, half of what was not needed since the last is unmapped, and what counts as
+ * lately halves. */
 void huge_tick(void);
 
 #endif

@@ -45,6 +45,12 @@ static size_t others_bytes;
 static void note_others(void) { others_bytes = os_fake.mapped_bytes - bytes_of(&owner) - bytes_of(NULL); }
 static bool all_is_known(void) { return os_fake.mapped_bytes == others_bytes + bytes_of(&owner) + bytes_of(NULL); }
 
+static void pass_delays(size_t count)
+{
+  for (size_t i = 0; i < count * TICKS_PER_DELAY; i++)
+    huge_tick();
+}
+
 /* Records for what follows, so that metadata does not grow meanwhile. */
 static void have_records(void)
 {
@@ -54,8 +60,7 @@ static void have_records(void)
     must((blocks[i] = huge_take(PAGE, 1, &owner, false, &zeroed)) != NULL);
   for (size_t i = 0; i < BLOCKS * 4; i++)
     huge_give(blocks[i]);
-  for (size_t i = 0; i < 60; i++)
-    huge_tick();
+  pass_delays(60);
   must(huge_release(0) == 0 && ranges_kept() == 0);
   note_others();
 }
@@ -100,8 +105,7 @@ static void sizes_and_alignments(void *argument)
       huge_start(huge)[0] = huge_start(huge)[huge_size(huge) - 1] = 1;
       huge_give(huge);
       must(all_is_known() && bytes_of(&owner) == 0 && huge_kept_bytes() == 0);   /* nothing is asked for again in these sizes */
-      for (size_t i = 0; i < 40; i++)
-        huge_tick();
+      pass_delays(40);
     }
 }
 
@@ -313,39 +317,44 @@ static void how_many(void *argument)
   }
 }
 
-/* What an epoch did not need goes; what it needed stays for the next. */
+/* Half of what a whole delay did not need goes, and so does the last of it; what it needed stays for the next. */
 static void ticked(void *argument)
 {
   (void)argument;
   bring_up();
   have_records();
   breathe(16 * MIB);
-  huge_tick();
-  must(huge_kept_bytes() == 16 * MIB);   /* it was taken in this epoch */
-  for (size_t turn = 0; turn < 6; turn++) {
+  pass_delays(1);
+  must(huge_kept_bytes() == 16 * MIB);   /* it was taken in this one */
+  for (size_t turn = 0; turn < 8; turn++) {
+    size_t kept = huge_kept_bytes();
     for (size_t i = 0; i < 3; i++)
       huge_give(take(10 * MIB));
     huge_tick();
-    must(huge_kept_bytes() == 10 * MIB && all_is_known());
+    must(huge_kept_bytes() == kept);     /* too early */
+    for (size_t i = 1; i < TICKS_PER_DELAY; i++)
+      huge_tick();
+    must(huge_kept_bytes() >= 10 * MIB && huge_kept_bytes() <= 10 * MIB + (kept - 10 * MIB) / 2 && all_is_known());
   }
-  huge_tick();
+  must(huge_kept_bytes() == 10 * MIB);
+  pass_delays(1);
+  must(huge_kept_bytes() == 5 * MIB);
+  pass_delays(8);
   must(huge_kept_bytes() == 0 && all_is_known());
 }
 
-/* What was asked for again is forgotten with time: half of it at each tick. */
+/* What was asked for again is forgotten with time: half of it with each delay. */
 static void forgotten(void *argument)
 {
   (void)argument;
   bring_up();
   have_records();
   breathe(16 * MIB);
-  for (size_t i = 0; i < 2; i++)
-    huge_tick();
+  pass_delays(8);
   must(huge_kept_bytes() == 0);
   huge_give(take(16 * MIB));
   must(huge_kept_bytes() == 0 || huge_kept_bytes() == 16 * MIB);
-  for (size_t i = 0; i < 40; i++)
-    huge_tick();
+  pass_delays(40);
   huge_give(take(16 * MIB));
   must(huge_kept_bytes() == 0 && all_is_known());
 }
@@ -402,8 +411,7 @@ static void forbidden(void *argument)
   huge_give(take(6 * MIB));
   must(huge_release(0) == 0 && ranges_kept() == 1 && huge_kept_bytes() == 16 * MIB && os_fake.calls == calls);
   os_forbid(false);
-  for (size_t i = 0; i < 3; i++)
-    huge_tick();
+  pass_delays(8);
   must(huge_kept_bytes() == 0 && all_is_known());
 }
 
