@@ -321,20 +321,17 @@ static size_t end_of_use(const arena_t *arena)
   return 0;
 }
 
-static void purge_rest(char *from, char *end)
-{
-  from = (char *)round_up((uintptr_t)from, os_page_size());
-  if (from + RECORDS_STEP <= end)
-    os_purge(from, (size_t)(end - from));
-}
-
-/* The memory of the records of units that are not there any more; their addresses, a hundredth of the units', stay. They stay readable,
- * a run as one of no kind: a question about an address and a walk look at the run of a slab that may have ended since they found
- * it, and at its bitmap where its heap is of one thread and has no lock. */
+/* The records of units that are not there any more. A run stays readable, as one of no kind: a question about an address and a walk
+ * look at the run of a slab that may have ended since they found it. A bitmap is nobody's but its slab's: it is looked at under the
+ * pool's lock, and where the pool is of one thread and has none under that of the space, which is held here, too. */
 static void give_rest(arena_t *arena, size_t units)
 {
-  purge_rest((char *)(arena->runs + units), arena->runs_end);
-  purge_rest((char *)(arena->long_bitmaps + units * LONG_BITMAP_WORDS), arena->long_bitmaps_end);
+  char *runs = (char *)round_up((uintptr_t)(arena->runs + units), os_page_size());
+  char *bitmaps = (char *)round_up((uintptr_t)(arena->long_bitmaps + units * LONG_BITMAP_WORDS), os_page_size());
+  if (runs + RECORDS_STEP <= arena->runs_end)
+    os_purge(runs, (size_t)(arena->runs_end - runs));
+  if (bitmaps + RECORDS_STEP <= arena->long_bitmaps_end && os_unmap(bitmaps, (size_t)(arena->long_bitmaps_end - bitmaps)))
+    arena->long_bitmaps_end = bitmaps;
 }
 
 void arena_contract(arena_t *arena, bool all)

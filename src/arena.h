@@ -5,8 +5,7 @@
  *
  * An arena of the window fills slots of it. Nothing is reserved: units are mapped in steps as they are needed, with the records
  * that describe them, and the high end is unmapped again; so what the process has mapped is what it uses, give or take an
- * eighth, and the addresses of records for the most it has used, a hundredth of that. Between the arenas, and between records and
- * units, there are always addresses with nothing mapped:
+ * eighth. Between the arenas, and between records and units, there are always addresses with nothing mapped:
  *
  *     slot -> | gap | arena | bitmaps | tree | runs[units] | long bitmaps[units] | gap | unit 0 | unit 1 | ... committed |
  *
@@ -92,8 +91,8 @@ bool arena_highest_dirty(arena_t *arena, size_t below, size_t *from, size_t *to)
 void arena_begin_purge(arena_t *arena, size_t from, size_t to);
 void arena_end_purge(arena_t *arena, size_t from, size_t to, bool purged);
 
-/* Unmaps the units behind the last that is in use or dirty, if they are many, or any at `all`; the memory of their records goes with
- * them, and the records' addresses stay. Touches no memory. */
+/* Unmaps the units behind the last that is in use or dirty, if they are many, or any at `all`; their records go with them. Touches
+ * no memory. */
 void arena_contract(arena_t *arena, bool all);
 
 /* The run that `address` is in; NULL: none. */

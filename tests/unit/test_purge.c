@@ -110,10 +110,9 @@ static void contracted(void *argument)
   must(space_purge(space, 100 * UNIT) == 290 * UNIT && committed(0) == 110);
   must(space_purge(space, 99 * UNIT) == UNIT && committed(0) == 110);      /* one unit is not worth a call, */
   must(space_purge(space, 0) == 99 * UNIT && committed(0) == 10);          /* but when all is asked for */
-  must(os_fake.mapped_bytes == mapped + 10 * UNIT + many && records(0) == many);   /* whose addresses stay: somebody may be looking */
+  must(os_fake.mapped_bytes == mapped + 10 * UNIT + records(0) && records(0) + 64 * KIB < many);
   run_t *run = take(space, 60);
   must(run->start == first->start + 10 * UNIT && run->zeroed);
-  must(os_fake.mapped_bytes == mapped + committed(0) * UNIT + many && records(0) == many);   /* and are not mapped again */
   check_space(space);
   space_give(space, run);
   space_give(space, first);
