@@ -746,10 +746,9 @@ static void live_on(racer_t *racer)
   alarm(STUCK_SECONDS);
   racer->forbidden = false;
   pool_forbid_system_calls(false);
-  if (atomic_load(&starving) % 2) {
-    setrlimit(RLIMIT_AS, &all_addresses);
+  setrlimit(RLIMIT_AS, &all_addresses);   /* a fork copies the limits before the memory that says whether there is one */
+  if (atomic_load(&starving) % 2)
     atomic_fetch_add(&starving, 1);
-  }
   for (size_t i = 0; i < PLACES; i++)
     if (racer->kept[i].block) {
       verify(&racer->kept[i], racer->kept[i].size);
