@@ -110,14 +110,12 @@ static bool reclaim(heap_t *heap, size_t size)
   return true;
 }
 
-/* What the heap has cached and idle itself, and those that share a limit with it. */
+/* What the heap has cached and idle itself. */
 static void *take_own(heap_t *heap, request_t *r)
 {
   heap_drain(heap);
   void *block = take(heap, r);
   if (!block && reclaim(heap, r->size))
-    block = take(heap, r);
-  if (!block && heap_drain_family(heap, max_size(r->size, UNIT)))
     block = take(heap, r);
   unsigned c = block ? 0 : heap_class_for(heap, size_with_guard(heap, r), r->alignment);
   return c ? borrow(heap, c + 1, heap_block_size(heap, c) * BORROW_FACTOR, r) : block;
@@ -132,7 +130,7 @@ void *heap_exhausted(heap_t *heap)
   return NULL;
 }
 
-/* The order when a heap is exhausted: what it and its family have cached and idle, its callback as long as that helps, the heap it
+/* The order when a heap is exhausted: what it has cached and idle itself, its callback as long as that helps, the heap it
  * overflows to. */
 COLD static void *take_hard(heap_t *heap, request_t *r)
 {

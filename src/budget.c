@@ -13,7 +13,7 @@ static void release_all(budget_t *budget)
     lock_release(&budget->lock);
 }
 
-bool budget_has_room(const budget_t *budget, size_t bytes)
+static bool has_room(const budget_t *budget, size_t bytes)
 {
   size_t held = budget_held(budget), limit = budget_limit(budget);
   return bytes <= SIZE_MAX - held && (!limit || held + bytes <= limit);
@@ -27,7 +27,7 @@ static void add(budget_t *budget, size_t bytes)
 
 static bool have_room(const budget_t *budget, size_t bytes)
 {
-  while (budget && budget_has_room(budget, bytes))
+  while (budget && has_room(budget, bytes))
     budget = budget->parent;
   return !budget;
 }

@@ -21,9 +21,8 @@ typedef struct budget {
 } budget_t;
 
 bool budget_charge(budget_t *budget, size_t bytes);
-/* Would it be charged now? At all levels, and at this one alone. */
+/* Would it be charged now? */
 bool budget_allows(budget_t *budget, size_t bytes);
-bool budget_has_room(const budget_t *budget, size_t bytes);
 void budget_discharge(budget_t *budget, size_t bytes);
 
 /* What was charged has become memory: it counts for the peak, here and upward. */

@@ -179,10 +179,6 @@ static inline void heap_trip(thread_t *thread)
 /* What the heap has cached and idle goes back to its space: of all threads where they can be reached, else of the calling one. */
 void heap_drain(heap_t *heap);
 
-/* An ancestor has no room for `size` more bytes: the same with all other heaps that are on its account, but those of one thread. False:
- * none refuses. No lock is held. */
-bool heap_drain_family(const heap_t *heap, size_t size);
-
 /* Gives idle memory beyond `keep` bytes back, the calling thread's magazines first. */
 size_t heap_trim(heap_t *heap, size_t keep);
 

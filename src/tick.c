@@ -57,21 +57,10 @@ COLD void heap_look_at_clock(thread_t *thread)
 
 static void flush_magazines(magazines_t *magazines, heap_t *heap) { heap_each_cached_pool(magazines, heap, magazines_flush); }
 
-/* None are made for this. */
-static magazines_t *enter_if_any(heap_t *heap, thread_t *thread)
-{
-  if (heap == &heap_front || !thread || !heap->cached)
-    return heap_enter(heap, thread);
-  lock_acquire(&threads_lock);
-  bool any = thread_magazines_if_any(thread, heap);
-  lock_release(&threads_lock);
-  return any ? heap_enter(heap, thread) : NULL;
-}
-
 void heap_drain(heap_t *heap)
 {
   thread_t *thread = thread_current();
-  magazines_t *magazines = enter_if_any(heap, thread);
+  magazines_t *magazines = heap_enter(heap, thread);
   if (magazines) {
     flush_magazines(magazines, heap);
     heap_leave(heap, thread);
@@ -84,36 +73,6 @@ void heap_drain(heap_t *heap)
     pool_drain(pool);
   if (!heap_is_bounded(heap))
     space_give_left();
-}
-
-/* The highest of the heap's ancestors whose own limit leaves no room. */
-static heap_t *full_ancestor(const heap_t *heap, size_t size)
-{
-  heap_t *full = NULL;
-  for (heap_t *at = heap->parent; at; at = at->parent)
-    if (!budget_has_room(&at->budget, size))
-      full = at;
-  return full;
-}
-
-static bool descends_from(const heap_t *heap, const heap_t *ancestor)
-{
-  while (heap && heap != ancestor)
-    heap = heap->parent;
-  return heap;
-}
-
-bool heap_drain_family(const heap_t *heap, size_t size)
-{
-  const heap_t *full = full_ancestor(heap, size);
-  if (!full)
-    return false;
-  lock_acquire(&heaps_lock);
-  for (heap_t *other = heaps_shared_from(heaps_first()); other; other = heaps_shared_from(other->next))
-    if (other != heap && descends_from(other, full))
-      heap_drain(other);
-  lock_release(&heaps_lock);
-  return true;
 }
 
 static size_t purge_slabs(heap_t *heap)

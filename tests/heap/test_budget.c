@@ -282,38 +282,6 @@ static void sleeping_threads_keep_nothing_back(void **state)
   assert_true(check_everything());
 }
 
-/* Nor do the other heaps under a limit, whoever used them. */
-static void families_keep_nothing_back(void **state)
-{
-  (void)state;
-  static const size_t budgets[] = {2 << 20, 4 << 20, 16 << 20};
-  for (size_t i = 0; i < COUNT_OF(budgets); i++) {
-    pool_heap_t *parent = heap_with_budget(budgets[i]);
-    pool_heap_t *child = heap_with((pool_heap_options_t){.parent = parent}), *grandchild = heap_with((pool_heap_options_t){.parent = child});
-    pool_heap_t *heap = heap_with((pool_heap_options_t){.parent = parent});
-    sleepers_t sleepers = {.heap = grandchild};
-    pthread_t runner;
-    pthread_barrier_init(&sleepers.asleep, NULL, SLEEPERS + 1);
-    pthread_barrier_init(&sleepers.awake, NULL, SLEEPERS + 1);
-    assert_int_equal(pthread_create(&runner, NULL, run_sleepers, &sleepers), 0);
-    pthread_barrier_wait(&sleepers.asleep);
-    use_up(i, &(sleepers_t){.heap = child});
-    use_up(i, &(sleepers_t){.heap = parent});
-    size_t share = live_share(heap, budgets[i], 100);
-    pthread_barrier_wait(&sleepers.awake);
-    pthread_join(runner, NULL);
-    print_message("%zu KiB: %zu %% live\n", budgets[i] >> 10, share);
-    assert_true(share >= 85);   /* the children's own records are on the same account */
-    pthread_barrier_destroy(&sleepers.asleep);
-    pthread_barrier_destroy(&sleepers.awake);
-    pool_heap_destroy(grandchild);
-    pool_heap_destroy(child);
-    pool_heap_destroy(heap);
-    pool_heap_destroy(parent);
-  }
-  assert_true(check_everything());
-}
-
 /* Threads that allocate without a pause are reached in between: no block is lost or given to two. */
 static void churn_in_a_small_budget(size_t index, void *context)
 {
@@ -506,7 +474,6 @@ int main(void)
     cmocka_unit_test(budget_of_a_heap_without_one),
     cmocka_unit_test(trim_gives_back),
     cmocka_unit_test(sleeping_threads_keep_nothing_back),
-    cmocka_unit_test(families_keep_nothing_back),
     cmocka_unit_test(reached_while_they_work),
     cmocka_unit_test(changed_beside_others),
     cmocka_unit_test(purged_bytes_are_counted),
