@@ -19,7 +19,9 @@ typedef struct request {
   size_t size, alignment;
   size_t usable;        /* answer: bytes of the block */
   block_past_t past;    /* answer: what they hold */
+  bool grown;           /* answer: that from has become the block */
   heap_t *heap;         /* answer: whose block it is */
+  located_t *from;      /* NULL, or a block that may become it where it is, or by moving its pages */
 } request_t;
 
 static size_t size_with_guard(const heap_t *heap, const request_t *r) { return r->size + (heap->checked ? GUARD_BYTES : 0); }
@@ -100,6 +102,18 @@ static void *take(heap_t *heap, request_t *r)
   return c ? take_block(heap, c, r) : large_take(heap, size, r->alignment, &r->past, &r->usable);
 }
 
+static bool lengthen(located_t *at, size_t size, bool may_move);
+
+/* What made room for a block may have made it where a growing one can have it alone: without another beside it. */
+static void *take_again(heap_t *heap, request_t *r)
+{
+  if (r->from && lengthen(r->from, r->size, true)) {
+    r->grown = true;
+    return r->from->huge ? huge_start(r->from->huge) : r->from->start;
+  }
+  return take(heap, r);
+}
+
 /* It is the system that has nothing left, of memory or of addresses, but the process has: freed mappings and units. */
 static bool reclaim(heap_t *heap, size_t size)
 {
@@ -114,9 +128,9 @@ static bool reclaim(heap_t *heap, size_t size)
 static void *take_own(heap_t *heap, request_t *r)
 {
   heap_drain(heap);
-  void *block = take(heap, r);
+  void *block = take_again(heap, r);
   if (!block && reclaim(heap, r->size))
-    block = take(heap, r);
+    block = take_again(heap, r);
   unsigned c = block ? 0 : heap_class_for(heap, size_with_guard(heap, r), r->alignment);
   return c ? borrow(heap, c + 1, heap_block_size(heap, c) * BORROW_FACTOR, r) : block;
 }
@@ -139,13 +153,13 @@ COLD static void *take_hard(heap_t *heap, request_t *r)
     if (!heap->on_exhausted(heap, r->size, attempt, heap->context))
       break;
     __atomic_fetch_add(&heap->retried_count, 1, __ATOMIC_RELAXED);
-    block = take(heap, r);
+    block = take_again(heap, r);
     if (!block)
       block = take_own(heap, r);
   }
   if (block || !heap->overflow)
     return block;
-  block = take(heap->overflow, r);
+  block = take_again(heap->overflow, r);
   if (!block)
     block = take_hard(heap->overflow, r);
   if (block)
@@ -167,22 +181,33 @@ static void *hand_out(void *block, request_t *r, bool zero)
   return block;
 }
 
+/* Whoever serves has tried once. */
+COLD static void *serve_hard(heap_t *heap, request_t *r)
+{
+  int saved = errno;   /* the callback may have failed at something on its way to success */
+  void *block = take_hard(heap, r);
+  if (!block)
+    return heap_exhausted(heap);
+  errno = saved;
+  return block;
+}
+
+/* Inline: it is the way of every allocation that the magazines do not serve. */
+static inline __attribute__((always_inline)) void *serve(heap_t *heap, request_t *r)
+{
+  if (!is_sane(r) || !heap_front_ready())
+    return heap_exhausted(heap);
+  void *block = take(heap, r);
+  return likely(block) ? block : serve_hard(heap, r);
+}
+
 void *heap_allocate(heap_t *heap, size_t size, size_t alignment, bool zero)
 {
   request_t r = {.size = size, .alignment = alignment};
   if (unlikely(heap_is_dying))
     return dying_allocate(size, alignment);
-  if (!is_sane(&r) || !heap_front_ready())
-    return heap_exhausted(heap);
-  void *block = take(heap, &r);
-  if (unlikely(!block)) {
-    int saved = errno;   /* the callback may have failed at something on its way to success */
-    block = take_hard(heap, &r);
-    if (!block)
-      return heap_exhausted(heap);
-    errno = saved;
-  }
-  return hand_out(block, &r, zero);
+  void *block = serve(heap, &r);
+  return block ? hand_out(block, &r, zero) : NULL;
 }
 
 /* Only if it costs nobody anything. */
@@ -352,5 +377,9 @@ void *heap_reallocate(heap_t *heap, void *block, size_t size, const char *call)
     return reallocate_smaller(to_heap, &at, size, call);
   if (size <= PTRDIFF_MAX - 2 * UNIT && lengthen(&at, size, true))
     return at.huge ? huge_start(at.huge) : block;
-  return copy_to(heap_allocate(to_heap, size, 1, false), &at, at.size, size, call);
+  request_t r = {.size = size, .alignment = 1, .from = &at};
+  void *to = serve(to_heap, &r);
+  if (!to || r.grown)
+    return to;
+  return copy_to(hand_out(to, &r, false), &at, at.size, size, call);
 }

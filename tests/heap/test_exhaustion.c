@@ -516,6 +516,55 @@ static void smaller_when_nothing_is_left(void **state)
     }
 }
 
+/* ---- a block that grows: what lets it is as good as what makes room for another ---- */
+
+static void *in_the_way;
+
+static bool free_what_is_in_the_way(pool_heap_t *heap, size_t bytes_needed, unsigned attempt, void *context)
+{
+  size_t *calls = context;
+  (void)bytes_needed;
+  (void)attempt;
+  ++*calls;
+  bool any = in_the_way != NULL;
+  pool_heap_free(heap, in_the_way);
+  in_the_way = NULL;
+  return any;
+}
+
+static void grows_when_the_callback_has_helped(void **state)
+{
+  (void)state;
+  size_t calls = 0;
+  pool_heap_t *heap = heap_with((pool_heap_options_t){.budget = 64 << 20, .on_exhausted = free_what_is_in_the_way, .context = &calls});
+  char *block = pool_heap_alloc(heap, 40 << 20);
+  in_the_way = pool_heap_alloc(heap, 10 << 20);
+  assert_true(block && in_the_way);
+  pattern_write(block, 40 << 20, 3);
+  block = pool_heap_realloc(heap, block, 60 << 20);
+  assert_non_null(block);
+  assert_true(pattern_kept(block, 40 << 20, 40 << 20, 3));
+  assert_int_equal(calls, 1);
+  assert_int_equal(stats_of(heap).exhausted_count, 0);
+  pool_heap_destroy(heap);
+}
+
+static void grows_into_what_is_cached(void **state)
+{
+  (void)state;
+  pool_heap_t *heap = heap_with_budget(16 << 20);
+  char *block = pool_heap_alloc(heap, 12 << 20);
+  assert_non_null(block);
+  list_t list = {0};
+  list_exhaust(&list, heap, 1000);
+  list_free(&list, heap);   /* into magazines and depots, as far as they go */
+  size_t room = (16 << 20) - stats_of(heap).held_bytes, had = (12 << 20) + room;
+  block = pool_heap_realloc(heap, block, had + (200 << 10));
+  assert_non_null(block);
+  assert_int_equal(stats_of(heap).exhausted_count, 1);   /* by the list */
+  pool_heap_destroy(heap);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -539,6 +588,8 @@ int main(void)
     cmocka_unit_test(overflow_into_the_default_heap),
     cmocka_unit_test(many_threads_at_the_limit),
     cmocka_unit_test(smaller_when_nothing_is_left),
+    cmocka_unit_test(grows_when_the_callback_has_helped),
+    cmocka_unit_test(grows_into_what_is_cached),
   };
   return cmocka_run_group_tests_name("exhaustion", tests, NULL, NULL);
 }

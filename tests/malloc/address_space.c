@@ -130,13 +130,12 @@ static void test_too_large_a_block_is_refused_and_a_smaller_one_served(void **st
 }
 
 /* What has been freed is no block's any more, of whatever size it was, and needs no malloc_trim() to be another's. */
-static void test_freed_memory_serves_any_size(void **state)
+static void fill_and_free_small_blocks(size_t bytes)
 {
-  (void)state;
   enum { SMALL = 100 };
   void **first = malloc(SMALL), **last = first;   /* the first to come is the first to go */
   assert_non_null(first);
-  for (size_t total = 0; total < limit * 6 / 10; total += SMALL) {
+  for (size_t total = 0; total < bytes; total += SMALL) {
     *last = malloc(SMALL);
     assert_non_null(*last);
     last = *last;
@@ -147,6 +146,12 @@ static void test_freed_memory_serves_any_size(void **state)
     free(first);
     first = next;
   }
+}
+
+static void test_freed_memory_serves_any_size(void **state)
+{
+  (void)state;
+  fill_and_free_small_blocks(limit * 6 / 10);
   char *block = malloc(opaque(limit * 4 / 5));
   assert_non_null(block);
   free(block);
@@ -160,6 +165,20 @@ static void test_freed_memory_is_grown_into(void **state)
   memset(block, 7, MIB);
   free(other);
   block = realloc(block, opaque(160 * MIB));
+  assert_non_null(block);
+  assert_true(is_filled(block, 7, MIB));
+  free(block);
+}
+
+/* Two of them would not fit beside each other, whatever was given back. */
+static void test_freed_small_blocks_are_grown_into(void **state)
+{
+  (void)state;
+  char *block = malloc(opaque(limit * 3 / 10));
+  assert_non_null(block);
+  memset(block, 7, MIB);
+  fill_and_free_small_blocks(limit * 35 / 100);
+  block = realloc(block, opaque(limit * 3 / 4));
   assert_non_null(block);
   assert_true(is_filled(block, 7, MIB));
   free(block);
@@ -191,6 +210,7 @@ int main(int argc, char **argv)
     cmocka_unit_test(test_too_large_a_block_is_refused_and_a_smaller_one_served),
     cmocka_unit_test(test_freed_memory_serves_any_size),
     cmocka_unit_test(test_freed_memory_is_grown_into),
+    cmocka_unit_test(test_freed_small_blocks_are_grown_into),
     cmocka_unit_test(test_nine_threads_find_room),
     cmocka_unit_test(test_exhaustion_is_not_the_end),
   };
