@@ -100,16 +100,20 @@ static void load_two(loaded_t *loaded, void **floor, void *first, void *second)
   OWNER_STORE(loaded->slot, floor);
 }
 
-/* The stock is full, or has no empty magazine to offer, or nothing is loaded. */
+/* The stock is full, or has no empty magazine to offer, or nothing is loaded. Where there is no memory for an empty one, the
+ * entries of a full one go to the pool: the system refuses once for a magazine, and not once for a block. */
 NOINLINE static void overflow_to_pool(magazines_t *magazines, pool_t *pool, void *block)
 {
   loaded_t *loaded = &magazines->cache->of[pool->size_class];
   stock_t *stock = &magazines->of[pool->size_class];
-  void **full = loaded->slot, **floor, *top = loaded->top;
+  void **full = loaded->slot, **floor = NULL, *top = loaded->top;
   if (full == MAGAZINE_NOWHERE || stock->count < stock_most(pool))
     floor = stock_empty(stock, pool, magazines->shard);
-  else
-    floor = pool_exchange_full(pool, last_word(stock_pop(stock)), magazine_most(pool), magazines->shard);
+  if (!floor && (stock->count || full != MAGAZINE_NOWHERE)) {
+    void **given = stock->count ? last_word(stock_pop(stock)) : full;
+    floor = pool_exchange_full(pool, given, magazine_most(pool), magazines->shard);
+    full = given == full ? MAGAZINE_NOWHERE : full;
+  }
   if (unlikely(!floor)) {
     pool_put(pool, &block, 1);
     return;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * One thread's magazines before a pool of its own: random pops and pushes against a model of what is live. */
 #include "magazine.h"
+#include "metadata.h"
 #include "os_fake.h"
 #include "region.h"
 #include "unit.h"
@@ -203,10 +204,37 @@ static void no_memory(void **state)
   in_child(without_magazines, NULL);
 }
 
+/* No memory for any more: the system is asked once for a magazine, not for a block, and what it refuses is not kept away. */
+static void without_more_magazines(void *argument)
+{
+  (void)argument;
+  static void *blocks[LIVE];
+  all_new(9);
+  for (size_t i = 0; i < LIVE; i++)
+    must((blocks[i] = allocate()) != NULL);
+  os_fake.refuse = true;
+  while (metadata_take(MAGAZINE_BYTES, MAGAZINE_BYTES))
+    ;
+  uint64_t failed = os_fake.failed;
+  for (size_t i = 0; i < LIVE; i++)
+    give(blocks[i]);
+  must(os_fake.failed > failed && (os_fake.failed - failed) * pool.magazine_most < 16 * LIVE);
+  os_fake_heal();
+  must(magazines_count(&magazines, 9) + pool_depot_blocks(&pool) == pool.out);
+  check_pool(&pool);
+}
+
+static void no_more_memory(void **state)
+{
+  (void)state;
+  in_child(without_more_magazines, NULL);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(no_memory),                   /* first: nothing has taken a magazine yet */
+    cmocka_unit_test(no_more_memory),
     cmocka_unit_test(empty_from_the_start),
     cmocka_unit_test(last_in_first_out),
     cmocka_unit_test(random_traffic),
