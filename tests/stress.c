@@ -39,15 +39,16 @@ enum {
   SHARED = 4,                        /* heaps that all use; the last has no limit */
   HEAP_BOARD = 8,                    /* heaps left for whoever comes by */
   HEAP_BLOCKS = 150,
-  MEMORY_BYTES = 200 << 10,
-  DENSE = 256, STRIDE = 4096 - 64
+  MEMORY_BYTES = 200 << 10
 };
 
-/* ---- failing, time, dice ---- */
+/* ---- failing, time ---- */
 
 static uint64_t seed;
 
+static _Noreturn void must_failed(int line, const char *condition);
 #define must(condition) ((condition) ? (void)0 : must_failed(__LINE__, #condition))
+#include "kept.h"
 
 static _Noreturn void must_failed(int line, const char *condition)
 {
@@ -72,54 +73,7 @@ static void sleep_ms(uint64_t ms)
   }
 }
 
-static uint64_t mix(uint64_t x)
-{
-  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-  return x ^ x >> 31;
-}
-
-static uint64_t roll(uint64_t *dice) { return mix(*dice += 0x9e3779b97f4a7c15u); }
-static size_t below(uint64_t *dice, size_t n) { return (size_t)(roll(dice) % n); }
-static bool one_in(uint64_t *dice, size_t n) { return below(dice, n) == 0; }
-
-/* ---- blocks that say what is in them ---- */
-
-typedef struct kept {
-  char    *block;
-  size_t   size;          /* asked for */
-  uint64_t key;
-  pool_heap_t *heap;      /* that was asked; NULL: the default one, or not known */
-} kept_t;
-
-/* At the head of blocks that are large enough, so that they can be handed over without a word. */
-typedef struct label { uint64_t key, size; } label_t;
-
-static unsigned char byte_of(uint64_t key, size_t i) { return (unsigned char)((key ^ i) * 0x9e3779b97f4a7c15u >> 56); }
-static size_t step_at(size_t i, size_t size)
-{
-  return i < DENSE || i + DENSE >= size ? 1 : STRIDE < size - DENSE - i ? STRIDE : size - DENSE - i;
-}
-
-static size_t head_of(size_t size) { return size >= sizeof(label_t) ? sizeof(label_t) : 0; }
-
-static void fill(const kept_t *kept)
-{
-  label_t label = {kept->key, kept->size};
-  memcpy(kept->block, &label, head_of(kept->size));
-  for (size_t i = head_of(kept->size); i < kept->size; i += step_at(i, kept->size))
-    kept->block[i] = (char)byte_of(kept->key, i);
-}
-
-/* The first `size` bytes are still those that were filled in. */
-static void verify(const kept_t *kept, size_t size)
-{
-  label_t label = {kept->key, kept->size};
-  size_t head = head_of(kept->size);
-  must(memcmp(kept->block, &label, head < size ? head : size) == 0);
-  for (size_t i = head; i < size; i += step_at(i, kept->size))
-    must((unsigned char)kept->block[i] == byte_of(kept->key, i));
-}
+/* ---- what is asked for ---- */
 
 static size_t some_size(uint64_t *dice)
 {
