@@ -2,6 +2,8 @@
  * C++ new and delete, by their mangled names, so that no C++ runtime is needed to build or to load this. What new needs of a
  * runtime, the new-handler and the throwing of std::bad_alloc, it needs where memory is exhausted, and looks for it then.
  *
+ * A program may replace only some of the forms; each of the others then does what [new.delete] says of it, in terms of those.
+ *
  * Built with -fexceptions: std::bad_alloc passes through these frames. */
 #include "front/pool_front.h"
 #include "os/fatal.h"
@@ -168,14 +170,19 @@ static void *find_runtimes_own(const char *name, get_new_handler_t *get, const v
   return found;
 }
 
+static void *call_runtimes_own(void *own, size_t size, size_t alignment)
+{
+  static const char tag;   /* std::nothrow is an empty object, and nobody asks for its address */
+  typedef void *new_t(size_t size, const void *tag);
+  typedef void *aligned_new_t(size_t size, size_t alignment, const void *tag);
+  return alignment ? ((aligned_new_t *)own)(size, alignment, &tag) : ((new_t *)own)(size, &tag);
+}
+
 /* The handler may throw, and only C++ can catch that. The runtime's own operator does: it calls the throwing form, which is the
  * one here, and returns NULL for an exception. Should what was found call this form again, it catches nothing, and the handler
  * is called from here. */
 COLD static void *retry_nothrow(size_t size, size_t alignment, nothrow_form_t form, const char *name, const void *caller)
 {
-  static const char tag;   /* std::nothrow is an empty object, and nobody asks for its address */
-  typedef void *new_t(size_t size, const void *tag);
-  typedef void *aligned_new_t(size_t size, size_t alignment, const void *tag);
   const void *first = first_caller(caller);
   get_new_handler_t *get = find_get_new_handler(first);
   if (!get || !get())
@@ -183,7 +190,7 @@ COLD static void *retry_nothrow(size_t size, size_t alignment, nothrow_form_t fo
   void *own = handed_over.forms & form ? NULL : find_runtimes_own(name, get, first), *block;
   if (own) {
     handed_over = (struct handed_over){handed_over.forms | form, first};
-    block = alignment ? ((aligned_new_t *)own)(size, alignment, &tag) : ((new_t *)own)(size, &tag);
+    block = call_runtimes_own(own, size, alignment);
   } else {
     block = retry(size, alignment, first);
   }
@@ -191,25 +198,89 @@ COLD static void *retry_nothrow(size_t size, size_t alignment, nothrow_form_t fo
   return block;
 }
 
+/* ---- the forms that a program may have replaced, and in terms of which the others are defined ---- */
+
+#define DECLARE_BASE(result, name, parameters)                                                                          \
+  EXPORT result name parameters;                                                                                        \
+  extern __typeof__(name) our##name __attribute__((alias(#name), visibility("hidden")))
+
+DECLARE_BASE(void *, _Znwm, (size_t size));
+DECLARE_BASE(void *, _Znam, (size_t size));
+DECLARE_BASE(void *, _ZnwmSt11align_val_t, (size_t size, size_t alignment));
+DECLARE_BASE(void *, _ZnamSt11align_val_t, (size_t size, size_t alignment));
+DECLARE_BASE(void, _ZdlPv, (void *block));
+DECLARE_BASE(void, _ZdaPv, (void *block));
+DECLARE_BASE(void, _ZdlPvSt11align_val_t, (void *block, size_t alignment));
+DECLARE_BASE(void, _ZdaPvSt11align_val_t, (void *block, size_t alignment));
+
+/* The one that callers reach by this name, and whether it is the one here. The compiler must not think that it knows. */
+#define REACHED(name)                                                                                                   \
+  ({                                                                                                                    \
+    __typeof__(&name) reached = name;                                                                                   \
+    __asm__("" : "+r"(reached));                                                                                        \
+    reached;                                                                                                            \
+  })
+#define IS_OURS(name) likely(REACHED(name) == our##name)
+
+/* What a form that is defined by others does unless one of those was replaced. */
+#define FREE(block) front_free(block, "operator delete")
+#define DELETE_SINGLE(block) (IS_OURS(_ZdlPv) ? FREE(block) : REACHED(_ZdlPv)(block))
+#define DELETE_ARRAY(block) (IS_OURS(_ZdaPv) ? DELETE_SINGLE(block) : REACHED(_ZdaPv)(block))
+#define DELETE_ALIGNED_SINGLE(block)                                                                                    \
+  (IS_OURS(_ZdlPvSt11align_val_t) ? FREE(block) : REACHED(_ZdlPvSt11align_val_t)(block, alignment))
+#define DELETE_ALIGNED_ARRAY(block)                                                                                     \
+  (IS_OURS(_ZdaPvSt11align_val_t) ? DELETE_ALIGNED_SINGLE(block) : REACHED(_ZdaPvSt11align_val_t)(block, alignment))
+
+/* The program's throwing form, by way of the runtime's own form of this name, which calls it and returns NULL for an exception. Where
+ * there is no runtime to be found, there is nobody who could throw. */
+COLD static void *call_replaced(size_t size, size_t alignment, nothrow_form_t form, const char *name, const void *caller)
+{
+  bool is_array = form & (ARRAY | ALIGNED_ARRAY), recursion = handed_over.forms & form;
+  get_new_handler_t *get = recursion ? NULL : find_get_new_handler(caller);
+  void *own = get ? find_runtimes_own(name, get, caller) : NULL, *block;
+  if (own) {
+    handed_over = (struct handed_over){handed_over.forms | form, first_caller(caller)};
+    block = call_runtimes_own(own, size, alignment);
+    handed_over.forms &= ~(unsigned)form;
+  } else if (alignment) {
+    block = is_array ? REACHED(_ZnamSt11align_val_t)(size, alignment) : REACHED(_ZnwmSt11align_val_t)(size, alignment);
+  } else {
+    block = is_array ? REACHED(_Znam)(size) : REACHED(_Znwm)(size);
+  }
+  return block;
+}
+
+/* ---- all forms ---- */
+
 #define DEFINE_NEW(name, parameters, alignment)                                                                         \
-  EXPORT void *name parameters;                                                                                         \
   void *name parameters                                                                                                 \
   {                                                                                                                     \
     void *block = allocate(size, alignment);                                                                            \
     return likely(block) ? block : retry_or_throw(size, alignment, __builtin_return_address(0));                        \
   }
 
-#define DEFINE_NOTHROW_NEW(name, parameters, alignment, form)                                                           \
+#define DEFINE_ARRAY_NEW(name, parameters, alignment, base, call)                                                       \
+  void *name parameters                                                                                                 \
+  {                                                                                                                     \
+    if (!IS_OURS(base))                                                                                                 \
+      return call;                                                                                                      \
+    void *block = allocate(size, alignment);                                                                            \
+    return likely(block) ? block : retry_or_throw(size, alignment, __builtin_return_address(0));                        \
+  }
+
+#define DEFINE_NOTHROW_NEW(name, parameters, alignment, form, are_ours)                                                 \
   EXPORT void *name parameters;                                                                                         \
   void *name parameters                                                                                                 \
   {                                                                                                                     \
+    if (!(are_ours))                                                                                                    \
+      return call_replaced(size, alignment, form, #name, __builtin_return_address(0));                                  \
     void *block = allocate(size, alignment);                                                                            \
     return likely(block) ? block : retry_nothrow(size, alignment, form, #name, __builtin_return_address(0));            \
   }
 
-#define DEFINE_DELETE(name, parameters)                                                                                 \
+#define DEFINE_DELETE(name, parameters, act)                                                                            \
   EXPORT void name parameters;                                                                                          \
-  void name parameters { front_free(block, "operator delete"); }
+  void name parameters { act(block); }
 
 typedef const void *nothrow_t;
 
@@ -217,28 +288,29 @@ typedef const void *nothrow_t;
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
 DEFINE_NEW(_Znwm, (size_t size), 0)
-DEFINE_NEW(_Znam, (size_t size), 0)
+DEFINE_ARRAY_NEW(_Znam, (size_t size), 0, _Znwm, REACHED(_Znwm)(size))
 DEFINE_NEW(_ZnwmSt11align_val_t, (size_t size, size_t alignment), alignment)
-DEFINE_NEW(_ZnamSt11align_val_t, (size_t size, size_t alignment), alignment)
+DEFINE_ARRAY_NEW(_ZnamSt11align_val_t, (size_t size, size_t alignment), alignment, _ZnwmSt11align_val_t,
+                 REACHED(_ZnwmSt11align_val_t)(size, alignment))
 
-DEFINE_NOTHROW_NEW(_ZnwmRKSt9nothrow_t, (size_t size, nothrow_t tag), 0, SINGLE)
-DEFINE_NOTHROW_NEW(_ZnamRKSt9nothrow_t, (size_t size, nothrow_t tag), 0, ARRAY)
+DEFINE_NOTHROW_NEW(_ZnwmRKSt9nothrow_t, (size_t size, nothrow_t tag), 0, SINGLE, IS_OURS(_Znwm))
+DEFINE_NOTHROW_NEW(_ZnamRKSt9nothrow_t, (size_t size, nothrow_t tag), 0, ARRAY, IS_OURS(_Znam) && IS_OURS(_Znwm))
 DEFINE_NOTHROW_NEW(_ZnwmSt11align_val_tRKSt9nothrow_t, (size_t size, size_t alignment, nothrow_t tag), alignment,
-                   ALIGNED_SINGLE)
+                   ALIGNED_SINGLE, IS_OURS(_ZnwmSt11align_val_t))
 DEFINE_NOTHROW_NEW(_ZnamSt11align_val_tRKSt9nothrow_t, (size_t size, size_t alignment, nothrow_t tag), alignment,
-                   ALIGNED_ARRAY)
+                   ALIGNED_ARRAY, IS_OURS(_ZnamSt11align_val_t) && IS_OURS(_ZnwmSt11align_val_t))
 
-DEFINE_DELETE(_ZdlPv, (void *block))
-DEFINE_DELETE(_ZdaPv, (void *block))
-DEFINE_DELETE(_ZdlPvm, (void *block, size_t size))
-DEFINE_DELETE(_ZdaPvm, (void *block, size_t size))
-DEFINE_DELETE(_ZdlPvRKSt9nothrow_t, (void *block, nothrow_t tag))
-DEFINE_DELETE(_ZdaPvRKSt9nothrow_t, (void *block, nothrow_t tag))
-DEFINE_DELETE(_ZdlPvSt11align_val_t, (void *block, size_t alignment))
-DEFINE_DELETE(_ZdaPvSt11align_val_t, (void *block, size_t alignment))
-DEFINE_DELETE(_ZdlPvmSt11align_val_t, (void *block, size_t size, size_t alignment))
-DEFINE_DELETE(_ZdaPvmSt11align_val_t, (void *block, size_t size, size_t alignment))
-DEFINE_DELETE(_ZdlPvSt11align_val_tRKSt9nothrow_t, (void *block, size_t alignment, nothrow_t tag))
-DEFINE_DELETE(_ZdaPvSt11align_val_tRKSt9nothrow_t, (void *block, size_t alignment, nothrow_t tag))
+DEFINE_DELETE(_ZdlPv, (void *block), FREE)
+DEFINE_DELETE(_ZdaPv, (void *block), DELETE_SINGLE)
+DEFINE_DELETE(_ZdlPvm, (void *block, size_t size), DELETE_SINGLE)
+DEFINE_DELETE(_ZdaPvm, (void *block, size_t size), DELETE_ARRAY)
+DEFINE_DELETE(_ZdlPvRKSt9nothrow_t, (void *block, nothrow_t tag), DELETE_SINGLE)
+DEFINE_DELETE(_ZdaPvRKSt9nothrow_t, (void *block, nothrow_t tag), DELETE_ARRAY)
+DEFINE_DELETE(_ZdlPvSt11align_val_t, (void *block, size_t alignment), FREE)
+DEFINE_DELETE(_ZdaPvSt11align_val_t, (void *block, size_t alignment), DELETE_ALIGNED_SINGLE)
+DEFINE_DELETE(_ZdlPvmSt11align_val_t, (void *block, size_t size, size_t alignment), DELETE_ALIGNED_SINGLE)
+DEFINE_DELETE(_ZdaPvmSt11align_val_t, (void *block, size_t size, size_t alignment), DELETE_ALIGNED_ARRAY)
+DEFINE_DELETE(_ZdlPvSt11align_val_tRKSt9nothrow_t, (void *block, size_t alignment, nothrow_t tag), DELETE_ALIGNED_SINGLE)
+DEFINE_DELETE(_ZdaPvSt11align_val_tRKSt9nothrow_t, (void *block, size_t alignment, nothrow_t tag), DELETE_ALIGNED_ARRAY)
 
 #pragma GCC diagnostic pop

@@ -366,11 +366,12 @@ const char *os_environment(const char *name)
   return NULL;
 }
 
+/* Not by write(): a thread that somebody has cancelled would end there, with the locks it holds, and abort() would not be called. */
 void os_write_error(const char *text, size_t length)
 {
   int saved = errno;
   while (length) {
-    ssize_t n = write(STDERR_FILENO, text, length);
+    ssize_t n = syscall(SYS_write, STDERR_FILENO, text, length);
     if (n < 0 && errno == EINTR)
       continue;
     if (n <= 0)
