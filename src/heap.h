@@ -229,6 +229,10 @@ typedef struct located {
 /* Any address at all. */
 located_t heap_locate(const void *address);
 
+/* How many blocks of the pool are in magazines of threads; and whether one is in a magazine that a fork has lost. */
+size_t heap_cached_in_threads(const pool_t *pool);
+bool   heap_lost_block(const pool_t *pool, const void *block);
+
 /* The block that starts at `block`, or the end of the program. With a heap: a block of it, or of one that it overflows to. */
 located_t heap_locate_block(const heap_t *heap, const void *block, const char *call);
 

@@ -501,6 +501,12 @@ static void drop_dependents(heap_t *heap)
 
 static void drop_magazines(magazines_t *magazines, heap_t *heap) { heap_each_cached_pool(magazines, heap, magazines_drop); }
 
+static void drop_caches(heap_t *heap, bool forget)
+{
+  threads_visit(heap, forget, drop_magazines);
+  threads_drop_lost(heap, forget);
+}
+
 static bool zero_block(const pool_block_t *block, void *context)
 {
   const heap_t *heap = context;
@@ -517,7 +523,7 @@ void heap_reset(heap_t *heap)
   if (heap->zero_on_free)
     heap_walk(heap, zero_block, heap);
   if (heap->cached)
-    threads_visit(heap, false, drop_magazines);
+    drop_caches(heap, false);
   FOR_EACH_POOL(pool, heap)
     pool_reset(pool);
   large_free_all(heap);
@@ -552,7 +558,7 @@ void heap_destroy(heap_t *heap)
   if (heap->zero_on_free)
     heap_walk(heap, zero_block, heap);
   if (heap->cached)
-    threads_visit(heap, true, drop_magazines);
+    drop_caches(heap, true);
   FOR_EACH_POOL(pool, heap)
     pool_finish(pool);
   large_free_all(heap);

@@ -169,18 +169,53 @@ static void locate(question_t *q)
 
 /* ---- questions ---- */
 
-static bool is_cached(const pool_t *pool, const void *block)
+/* Of one of these threads; NULL: it has none. */
+static const magazines_t *magazines_in(const thread_t *thread, const heap_t *heap)
+{
+  return heap == &heap_front ? &thread->front : thread_magazines_if_any(thread, heap);
+}
+
+static bool is_cached_in(const thread_t *thread, const pool_t *pool, const void *block)
 {
   bool found = false;
+  for (; thread && !found; thread = thread->next) {
+    const magazines_t *magazines = magazines_in(thread, pool->heap);
+    found = magazines && magazines_hold(magazines, pool->size_class, block);
+  }
+  return found;
+}
+
+static bool is_cached(const pool_t *pool, const void *block)
+{
   if (!pool->cached)
     return false;
   lock_acquire(&threads_lock);
-  for (thread_t *thread = threads_first(); thread && !found; thread = thread->next) {
-    const magazines_t *magazines = pool->heap == &heap_front ? &thread->front : thread_magazines_if_any(thread, pool->heap);
-    found = magazines && magazines_hold(magazines, pool->size_class, block);
-  }
+  bool found = is_cached_in(threads_first(), pool, block) || is_cached_in(threads_first_lost(), pool, block);
   lock_release(&threads_lock);
   return found;
+}
+
+bool heap_lost_block(const pool_t *pool, const void *block)
+{
+  if (!pool->cached || !threads_first_lost())
+    return false;
+  lock_acquire(&threads_lock);
+  bool found = is_cached_in(threads_first_lost(), pool, block);
+  lock_release(&threads_lock);
+  return found;
+}
+
+size_t heap_cached_in_threads(const pool_t *pool)
+{
+  size_t blocks = 0;
+  lock_acquire(&threads_lock);
+  for (int round = 0; round < 2; round++)
+    for (const thread_t *thread = round ? threads_first_lost() : threads_first(); thread; thread = thread->next) {
+      const magazines_t *magazines = magazines_in(thread, pool->heap);
+      blocks += magazines ? magazines_count(magazines, pool->size_class) : 0;
+    }
+  lock_release(&threads_lock);
+  return blocks;
 }
 
 /* The lock keeps the records of all heaps where they are while it looks at them. */

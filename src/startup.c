@@ -184,5 +184,7 @@ COLD static bool bring_up(void)
 
 bool heap_front_ready(void) { return likely(__atomic_load_n(&ready, __ATOMIC_ACQUIRE)) || bring_up(); }
 
-/* Nothing else: options stay open until the first use. */
-__attribute__((constructor)) static void start(void) { watch_forks(); }
+/* Nothing else: options stay open until the first use. As early as a library may in a program that it is linked into, and so before
+ * constructors of the program that watch forks themselves. */
+enum { FIRST_CONSTRUCTOR = 101 };
+__attribute__((constructor(FIRST_CONSTRUCTOR))) static void start(void) { watch_forks(); }

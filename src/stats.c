@@ -14,21 +14,9 @@ typedef struct pool_figures {
   size_t block_size, live_blocks, cached_blocks, slabs, held_bytes, idle_bytes;
 } pool_figures_t;
 
-static size_t cached_in_threads(const pool_t *pool)
-{
-  size_t blocks = 0;
-  lock_acquire(&threads_lock);
-  for (thread_t *thread = threads_first(); thread; thread = thread->next) {
-    const magazines_t *magazines = pool->heap == &heap_front ? &thread->front : thread_magazines_if_any(thread, pool->heap);
-    blocks += magazines ? magazines_count(magazines, pool->size_class) : 0;
-  }
-  lock_release(&threads_lock);
-  return blocks;
-}
-
 static pool_figures_t figures_of(pool_t *pool)
 {
-  size_t threads = pool->cached ? cached_in_threads(pool) : 0;
+  size_t threads = pool->cached ? heap_cached_in_threads(pool) : 0;
   size_t cached = threads + pool_depot_blocks(pool);
   size_t out = __atomic_load_n(&pool->out, __ATOMIC_RELAXED), slabs = __atomic_load_n(&pool->slab_count, __ATOMIC_RELAXED);
   size_t held = __atomic_load_n(&pool->held_bytes, __ATOMIC_RELAXED);

@@ -17,7 +17,7 @@ static void (*flush_thread)(thread_t *thread);
 lock_t threads_lock;
 bool threads_can_be_reached;
 
-static thread_t *live, *unused;
+static thread_t *live, *lost, *unused;
 static heap_cache_t *unused_caches;
 static uint8_t next_shard;
 static uint32_t count;
@@ -330,6 +330,19 @@ magazines_t *thread_enter(thread_t *thread, struct pool_heap *heap, bool placed,
   }
 }
 
+void threads_drop_lost(struct pool_heap *heap, bool forget)
+{
+  lock_acquire(&threads_lock);
+  for (thread_t *thread = lost; thread; thread = thread->next) {
+    heap_cache_t *cache = find_cache(thread, heap);
+    if (cache)
+      magazines_init(&cache->magazines, &cache->cache, thread->shard);
+    if (cache && forget)
+      forget_cache(thread, cache);
+  }
+  lock_release(&threads_lock);
+}
+
 void threads_visit(struct pool_heap *heap, bool forget, threads_visit_fn *visit)
 {
   lock_acquire(&threads_lock);
@@ -398,12 +411,34 @@ void threads_reach(struct pool_heap *heap, threads_visit_fn *visit)
 /* ---- all threads ---- */
 
 thread_t *threads_first(void) { return live; }
+thread_t *threads_first_lost(void) { return lost; }
+
+/* What the thread had at hand stands in its own memory, which the next thread may be given. Where there is none for a copy it is not
+ * counted. */
+static void lose(thread_t *thread)
+{
+  static cache_t nothing;
+  cache_t *copy = metadata_take(sizeof *copy, METADATA_ALIGNMENT);
+  if (copy)
+    *copy = *thread->front.cache;
+  else
+    magazines_init(&thread->front, &nothing, thread->shard);
+  thread->front.cache = copy ? copy : &nothing;
+  thread->lost = true;
+  thread->previous = NULL;
+  thread->next = lost;
+  lost = thread;
+}
 
 void threads_forget_others(void (*forget)(thread_t *thread))
 {
-  for (thread_t *thread = live; thread; thread = thread->next)
-    if (thread != thread_self)
-      forget(thread);
+  for (thread_t *thread = live, *next; thread; thread = next) {
+    next = thread->next;
+    if (thread == thread_self)
+      continue;
+    forget(thread);
+    lose(thread);
+  }
   live = thread_self == &nobody ? NULL : thread_self;
   if (live)
     live->next = live->previous = NULL;

@@ -68,6 +68,7 @@ typedef struct thread {
   uint32_t       trips;         /* slow paths so far */
   uint64_t       looked_ms;     /* when it last let go of idle magazines */
   struct thread *next, *previous;
+  bool           lost;          /* to a fork: its thread is not in this process */
   magazines_t    front;
   spares_t       spares;
   heap_cache_t **chains;        /* its caches of heaps, by the heap's address: as many heads as caches, or more. Under threads_lock */
@@ -155,8 +156,15 @@ extern bool threads_can_be_reached;
 extern lock_t threads_lock;
 thread_t *threads_first(void);
 
-/* In the child of a fork: the others are not in this process. What they had cached is lost to it; `forget` is called with the
- * record of each for the rest. */
+/* In the child of a fork: the others are not in this process. What they had cached is lost to it, since one of them may have had it in
+ * its hands; but it is with no caller, and so their records stay, to be asked. `forget` is called with each for the rest. */
 void threads_forget_others(void (*forget)(thread_t *thread));
+
+/* Those, under threads_lock. */
+thread_t *threads_first_lost(void);
+
+/* What they had cached of a heap does not count any more: its blocks have all come back. The magazines may have been in somebody's
+ * hands and are not used again. */
+void threads_drop_lost(struct pool_heap *heap, bool forget);
 
 #endif

@@ -46,8 +46,8 @@ static bool walk_slab(const walk_t *walk)
     if (!pool_live_word(walk->pool, walk->run, walk->start, w, &live))
       return true;
     for (; live; live &= live - 1) {
-      size_t i = w * WORD_BITS + (size_t)__builtin_ctzll(live);
-      if (!visit_block(walk, walk->start + i * walk->pool->block_size, walk->pool->block_size))
+      char *block = walk->start + (w * WORD_BITS + (size_t)__builtin_ctzll(live)) * walk->pool->block_size;
+      if (!heap_lost_block(walk->pool, block) && !visit_block(walk, block, walk->pool->block_size))
         return false;
     }
   }

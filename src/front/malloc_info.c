@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * mallinfo(), mallinfo2() and malloc_stats(): figures in glibc's form. */
-#include "os/lock.h"
+#include "os/os.h"
 #include <malloc.h>
 #include <tidepool/heap.h>
 #include <tidepool/stats.h>
@@ -38,15 +38,17 @@ EXPORT struct mallinfo mallinfo(void)
 }
 #pragma GCC diagnostic pop
 
+/* One line at once, so that those of several threads do not mix. Each has memory of its own for it: a lock would be held for as long as
+ * somebody does not read what is written, and a fork would have to wait for that. */
 EXPORT void malloc_stats(void)
 {
-  static lock_t lock;
-  static char line[16 << 10];
-  lock_acquire(&lock);
-  size_t length = pool_heap_stats_json(pool_heap_default(), line, sizeof line - 1);
-  if (length > sizeof line - 2)
-    length = sizeof line - 2;
+  enum { LINE = 16 << 10, SHORT_LINE = 1 << 10 };   /* cut there; the second where there is no memory */
+  char short_line[SHORT_LINE], *mapped = os_map(LINE, os_page_size()), *line = mapped ? mapped : short_line;
+  size_t most = mapped ? LINE : SHORT_LINE, length = pool_heap_stats_json(pool_heap_default(), line, most - 1);
+  if (length > most - 2)
+    length = most - 2;
   line[length++] = '\n';
   os_write_error(line, length);
-  lock_release(&lock);
+  if (mapped)
+    os_unmap(mapped, LINE);
 }

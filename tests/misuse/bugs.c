@@ -151,6 +151,23 @@ static void free_twice_in_two_threads(void)
   release(block);
 }
 
+/* Whoever is to end the program must come to it. */
+static void *release_twice_although_cancelled(void *block)
+{
+  RELEASE(block);
+  pthread_cancel(pthread_self());
+  release(block);
+  return NULL;
+}
+
+static void free_twice_in_a_cancelled_thread(void)
+{
+  pthread_t thread;
+  if (pthread_create(&thread, NULL, release_twice_although_cancelled, block_of(SMALL)) != 0)
+    _exit(3);
+  pthread_join(thread, NULL);
+}
+
 static void free_twice_medium(void)
 {
   char *block = block_of(20000);
@@ -472,6 +489,7 @@ static const struct {
   {"free-twice-with-others-between", free_twice_with_others_between},
   {"free-twice-among-thousands", free_twice_among_thousands},
   {"free-twice-in-two-threads", free_twice_in_two_threads},
+  {"free-twice-in-a-cancelled-thread", free_twice_in_a_cancelled_thread},
   {"free-twice-medium", free_twice_medium},
   {"free-twice-large", free_twice_large},
   {"free-after-realloc-to-zero", free_after_realloc_to_zero},

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT
+ * Forks beside threads that have something cached, handlers of others, and threads that somebody cancels. */
+#include "check.h"
+#include "heaps.h"
+#include <unistd.h>
+
+enum { BLOCKS = 200, SIZE = 100, STUCK_SECONDS = 300 };
+
+/* ---- handlers that were registered before main(), as a library's constructor does ---- */
+
+static unsigned handled;
+
+static void use_in_a_handler(void)
+{
+  void *blocks[BLOCKS];
+  for (size_t i = 0; i < BLOCKS; i++)
+    must((blocks[i] = pool_alloc(i * 300)) != NULL);
+  for (size_t i = 0; i < BLOCKS; i++)
+    pool_free(blocks[i]);
+  handled++;
+}
+
+static bool handlers_are_quiet = true;
+static void handler(void)
+{
+  if (!handlers_are_quiet)
+    use_in_a_handler();
+}
+
+__attribute__((constructor)) static void register_handlers(void) { pthread_atfork(handler, handler, handler); }
+
+static void *use_a_little(void *unused)
+{
+  pool_free(pool_alloc(10));
+  return unused;
+}
+
+static void after_the_handlers(void *unused)
+{
+  (void)unused;
+  must(handled == 2);   /* before the fork and in the child */
+  use_in_a_handler();
+}
+
+/* The process has had another thread, so that a fork takes all locks. */
+static void fork_beside_handlers(void *unused)
+{
+  (void)unused;
+  pthread_t thread;
+  must(pthread_create(&thread, NULL, use_a_little, NULL) == 0);
+  pthread_join(thread, NULL);
+  alarm(STUCK_SECONDS);
+  handlers_are_quiet = false;
+  in_child(after_the_handlers, NULL);
+}
+IN_CHILD(fork_beside_handlers)
+
+/* ---- what others had cached ---- */
+
+static pool_heap_t *heap;
+static void *freed[BLOCKS], *kept;
+static pthread_barrier_t done, never;
+
+static void *cache_some(void *unused)
+{
+  for (size_t i = 0; i < BLOCKS; i++)
+    must((freed[i] = pool_heap_alloc(heap, SIZE)) != NULL);
+  must((kept = pool_heap_alloc(heap, SIZE)) != NULL);
+  for (size_t i = 0; i < BLOCKS; i++)
+    pool_heap_free(heap, freed[i]);
+  pthread_barrier_wait(&done);
+  pthread_barrier_wait(&never);
+  return unused;
+}
+
+static bool count_block(const pool_block_t *block, void *count)
+{
+  must(block->start == kept);
+  ++*(size_t *)count;
+  return true;
+}
+
+static void only_one_is_live(void)
+{
+  pool_stats_t stats;
+  size_t visited = 0;
+  must(pool_heap_stats(heap, &stats) && stats.live_blocks == 1 && stats.cached_bytes >= BLOCKS * SIZE);
+  for (size_t i = 0; i < BLOCKS; i++)
+    must(!pool_in_use(freed[i]));
+  must(pool_in_use(kept));
+  must(pool_heap_walk(heap, count_block, &visited) && visited == 1);
+  check_everything();
+}
+
+/* A thread that is new may be given the memory of one that is not here. */
+static void *fill_another_stack(void *unused)
+{
+  char block[64 << 10];
+  memset(block, 0x5a, sizeof block);
+  __asm__ volatile("" : : "r"(block) : "memory");
+  return unused;
+}
+
+static void look_in_the_child(void *again)
+{
+  only_one_is_live();
+  for (int i = 0; i < 4; i++) {
+    pthread_t thread;
+    must(pthread_create(&thread, NULL, fill_another_stack, NULL) == 0);
+    pthread_join(thread, NULL);
+  }
+  only_one_is_live();
+  if (again) {
+    in_child(look_in_the_child, NULL);
+    only_one_is_live();
+  }
+  if (heap != pool_heap_default()) {
+    pool_heap_reset(heap);
+    pool_stats_t stats;
+    must(pool_heap_stats(heap, &stats) && stats.live_blocks == 0 && stats.cached_bytes == 0);
+    must((kept = pool_heap_alloc(heap, SIZE)) != NULL && pool_in_use(kept));
+    pool_heap_destroy(heap);
+    check_everything();
+  }
+}
+
+static void fork_beside_a_cache(void *options)
+{
+  pthread_t thread;
+  pthread_barrier_init(&done, NULL, 2);
+  pthread_barrier_init(&never, NULL, 2);
+  heap = options ? heap_with(*(pool_heap_options_t *)options) : pool_heap_default();
+  must(pthread_create(&thread, NULL, cache_some, NULL) == 0);
+  pthread_barrier_wait(&done);
+  in_child(look_in_the_child, &done);
+}
+
+static void cached_by_others_is_not_live(void **state)
+{
+  static pool_heap_options_t options[] = {{.name = "plain"}, {.budget = 20 << 20}, {.reserve = 20 << 20}};
+  (void)state;
+  in_child(fork_beside_a_cache, NULL);
+  for (size_t i = 0; i < COUNT_OF(options); i++)
+    in_child(fork_beside_a_cache, &options[i]);
+}
+
+/* ---- a thread that is cancelled does not leave in the middle of a call ---- */
+
+static void *first_use_although_cancelled(void *unused)
+{
+  (void)unused;
+  pthread_cancel(pthread_self());
+  void *block = pool_alloc(SIZE);
+  pool_free(block);
+  return block;
+}
+
+static void cancel_at_the_first_use(void *unused)
+{
+  (void)unused;
+  pthread_t thread;
+  void *block;
+  setenv("TIDEPOOL_OPTIONS", "there_is_no_such_option=1", 1);   /* which it is told, under the lock of the beginning */
+  alarm(STUCK_SECONDS);
+  must(pthread_create(&thread, NULL, first_use_although_cancelled, NULL) == 0);
+  pthread_join(thread, &block);
+  must(block && block != PTHREAD_CANCELED);
+  pool_free(pool_alloc(SIZE));
+}
+
+static void tell_an_option_although_cancelled(void **state)
+{
+  (void)state;
+  in_child(cancel_at_the_first_use, NULL);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(tell_an_option_although_cancelled),   /* first: nobody has used the library yet */
+    cmocka_unit_test(fork_beside_handlers_test),
+    cmocka_unit_test(cached_by_others_is_not_live),
+  };
+  return cmocka_run_group_tests_name("forks", tests, NULL, NULL);
+}
