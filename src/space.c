@@ -222,7 +222,6 @@ static void count_taken(space_t *space, size_t units, past_t past)
   space->used_units += units;
   space->dirty_units -= past.dirty;
   space->low_dirty = min_size(space->low_dirty, space->dirty_units);
-  space->peak_units = max_size(space->peak_units, space->used_units + space->dirty_units);
   space->taken_again += past.again;
 }
 

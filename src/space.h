@@ -26,7 +26,7 @@ typedef struct space {
   bool     purge_failed;      /* since the last tick: the system refuses to take some of it */
   uint8_t  huge_pages;        /* option.h */
   uint32_t purge_delay_ms;    /* 0: at once; PURGE_NEVER */
-  size_t   used_units, dirty_units, peak_units;   /* peak: of both together */
+  size_t   used_units, dirty_units;
   size_t   taken_again;       /* units taken lately that had been used before */
   size_t   low_dirty;         /* the fewest dirty units since the last tick */
   uint64_t purged_bytes;

@@ -46,7 +46,6 @@ static void forget_a_start(void) { bit_clear(arena()->start, unit_of_slab()); }
 static void forget_the_kind(void) { slab_of(SMALL)->kind = RUN_NONE; }
 static void forget_the_owner(void) { heap_front.large->owner = NULL; }
 static void count_a_unit(void) { space_of_process.used_units++; }
-static void lower_the_peak(void) { space_of_process.peak_units = 0; }
 static void shorten_a_stretch(void) { arena()->room.node[1] -= (uint64_t)1 << (2 * SPAN_LENGTH_BITS); }
 static void change_a_word(void) { arena()->room.node[arena()->room.leaves]++; }
 static void free_a_block_more(void) { slab_of(SMALL)->free_count++; }
@@ -132,7 +131,7 @@ static const struct damage { const char *name, *how; void (*damage)(void); } dam
   DAMAGE("arena.used_end", forget_what_is_used),
   DAMAGE("A2", move_a_run), DAMAGE("A2", lengthen_a_run), DAMAGE("A2", forget_a_start), DAMAGE("A2", forget_the_kind),
   DAMAGE("A2", forget_the_owner),
-  DAMAGE("A3", count_a_unit), DAMAGE("A3", lower_the_peak),
+  DAMAGE("A3", count_a_unit),
   DAMAGE("A4", count_a_dirty_unit),
   DAMAGE("B1", shorten_a_stretch), DAMAGE("B1", change_a_word),
   DAMAGE("S1", free_a_block_more), DAMAGE("S1", free_beyond_the_fresh_mark),
