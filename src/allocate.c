@@ -114,11 +114,21 @@ static void *take_again(heap_t *heap, request_t *r)
   return take(heap, r);
 }
 
-/* It is the system that has nothing left, of memory or of addresses, but the process has: freed mappings and units. */
-static bool reclaim(heap_t *heap, size_t size)
+/* What a block needs that it does not have yet: it may be one that grows. */
+static size_t bytes_lacking(const request_t *r)
 {
-  if (heap_is_bounded(heap) || !budget_allows(&heap->budget, size))
+  size_t has = r->from ? r->from->size : 0;
+  return r->size > has ? r->size - has : 0;
+}
+
+/* It is the system that has nothing left, of memory or of addresses, but the process has: freed mappings and units, and what the default
+ * heap has cached. */
+static bool reclaim(heap_t *heap, const request_t *r)
+{
+  if (heap_is_bounded(heap) || !budget_allows(&heap->budget, bytes_lacking(r)))
     return false;
+  if (heap != &heap_front)
+    heap_drain(&heap_front);
   huge_release(0);
   space_purge(&space_of_process, 0);
   return true;
@@ -129,7 +139,7 @@ static void *take_own(heap_t *heap, request_t *r)
 {
   heap_drain(heap);
   void *block = take_again(heap, r);
-  if (!block && reclaim(heap, r->size))
+  if (!block && reclaim(heap, r))
     block = take_again(heap, r);
   unsigned c = block ? 0 : heap_class_for(heap, size_with_guard(heap, r), r->alignment);
   return c ? borrow(heap, c + 1, heap_block_size(heap, c) * BORROW_FACTOR, r) : block;
@@ -162,7 +172,7 @@ COLD static void *take_hard(heap_t *heap, request_t *r)
   block = take_again(heap->overflow, r);
   if (!block)
     block = take_hard(heap->overflow, r);
-  if (block)
+  if (block && !r->grown)
     __atomic_fetch_add(&heap->overflowed_count, 1, __ATOMIC_RELAXED);
   return block;
 }
@@ -338,12 +348,20 @@ static void *copy_to(void *to, const located_t *at, size_t had, size_t size, con
   return to;
 }
 
+/* It moves, so that whoever still uses the old address is found; one that becomes smaller stays where there is no room for another. */
 static void *reallocate_checked(heap_t *heap, const located_t *at, size_t size, const char *call)
 {
   size_t had = guard_size(at->start, at->size);
   if (had == size)
     return at->start;
-  return copy_to(heap_allocate(heap, size, 1, false), at, had, size, call);
+  if (size > had)
+    return copy_to(heap_allocate(heap, size, 1, false), at, had, size, call);
+  request_t r = {.size = size, .alignment = 1};
+  void *to = take(heap, &r);
+  if (to)
+    return copy_to(hand_out(to, &r, false), at, had, size, call);
+  guard_shorten(at->start, at->size, size, call);
+  return at->start;
 }
 
 static void *reallocate_smaller(heap_t *heap, located_t *at, size_t size, const char *call)

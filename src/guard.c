@@ -46,9 +46,9 @@ READS_BESIDE_OWNER size_t guard_size(const void *block, size_t usable)
   return trailer->mark == LIVE_MARK && size <= usable - GUARD_BYTES ? size : 0;
 }
 
-void guard_close(void *block, size_t usable, const char *call)
+static void verify_end(const void *block, size_t usable, const char *call)
 {
-  trailer_t *trailer = trailer_of(block, usable);
+  const trailer_t *trailer = trailer_of(block, usable);
   size_t room = usable - GUARD_BYTES, size = trailer->size ^ LIVE_MARK;
   if (trailer->mark != LIVE_MARK || size > room)
     fatal_damage(call, block, "written past its end", room, usable);
@@ -56,6 +56,20 @@ void guard_close(void *block, size_t usable, const char *call)
   for (size_t i = size; i < room; i++)
     if (bytes[i] != CANARY_BYTE)
       fatal_damage(call, block, "written past its end", i, size);
+}
+
+void guard_shorten(void *block, size_t usable, size_t size, const char *call)
+{
+  verify_end(block, usable, call);
+  memset((char *)block + size, CANARY_BYTE, usable - GUARD_BYTES - size);
+  trailer_of(block, usable)->size = size ^ LIVE_MARK;
+}
+
+void guard_close(void *block, size_t usable, const char *call)
+{
+  trailer_t *trailer = trailer_of(block, usable);
+  size_t room = usable - GUARD_BYTES;
+  verify_end(block, usable, call);
   for (size_t i = 0; i < room; i++)
     ((unsigned char *)block)[i] = (unsigned char)DEAD_BYTES[i % 4];
   *trailer = (trailer_t){DEAD_MARK, DEAD_MARK};

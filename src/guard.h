@@ -16,6 +16,9 @@ enum { GUARD_BYTES = 16 };   /* more than the caller asked for */
 /* A block of `usable` bytes goes out for a request of `size`. `was_returned`: it went through guard_close before. */
 void guard_open(void *block, size_t usable, size_t size, bool was_returned, const char *call);
 
+/* It has only `size` bytes from now on, fewer than before: checks the canary, and puts one there. */
+void guard_shorten(void *block, size_t usable, size_t size, const char *call);
+
 /* It comes back: checks the canary, fills it. `call` is named in the message that ends the program. */
 void guard_close(void *block, size_t usable, const char *call);
 

@@ -504,7 +504,8 @@ static void drop_magazines(magazines_t *magazines, heap_t *heap) { heap_each_cac
 static void drop_caches(heap_t *heap, bool forget)
 {
   threads_visit(heap, forget, drop_magazines);
-  threads_drop_lost(heap, forget);
+  if (unlikely(threads_first_lost()))
+    threads_drop_lost(heap, forget);
 }
 
 static bool zero_block(const pool_block_t *block, void *context)

@@ -10,6 +10,7 @@ enum {
   LONGEST_RUN_UNITS_SHORT = 2,    /* 128 KiB where memory is short: a mapping has no unit's end to waste, and grows without a copy */
   SHORT_LIMIT = 256 << 20,
   GUEST_ALIGNMENT = 64,     /* of the units of a region that is too small to lose more */
+  PROCESS_SLOTS_SHARE = 4,  /* this part of the slots is the process's */
   SLOT_TRIES = 64           /* in which somebody else has mapped something */
 };
 
@@ -56,10 +57,17 @@ static void set_slots(size_t first, size_t count, arena_t *arena)
     __atomic_store_n(&slots[i], arena, __ATOMIC_RELEASE);
 }
 
-/* The first of so many free slots in a row, open and reserved; SLOTS_MOST: there are none. */
-static size_t reserve_slots(size_t count)
+/* Regions leave the highest to the process's own arenas, or many heaps with a reserve would let it have no block any more. */
+static size_t slots_for(bool region)
 {
-  size_t first = 0, most = window_slots_most();
+  size_t most = window_slots_most();
+  return region ? most - most / PROCESS_SLOTS_SHARE : most;
+}
+
+/* The first of so many free slots in a row, open and reserved; SLOTS_MOST: there are none. */
+static size_t reserve_slots(size_t count, bool region)
+{
+  size_t first = 0, most = slots_for(region);
   lock_acquire(&space_slots_lock);
   for (size_t i = 0; i < most && i < first + count; i++)
     if (__atomic_load_n(&slots[i], __ATOMIC_ACQUIRE))   /* a region that ends empties its slots without the lock */
@@ -133,7 +141,7 @@ static taken_t create_arena(space_t *space, size_t units, size_t count, arena_t 
 {
   taken_t taken = NO_ROOM;
   for (int tries = 0; tries < SLOT_TRIES && taken == NO_ROOM; tries++) {
-    size_t slot = reserve_slots(count);
+    size_t slot = reserve_slots(count, units != 0);
     if (slot == SLOTS_MOST)
       return NO_MEMORY;
     taken = create_at(space, slot, count, units, arena);

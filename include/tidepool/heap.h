@@ -32,7 +32,8 @@ enum {
 
 /* A CHECKED heap fills a returned block with the bytes of 0x1deadb0b and a new one with 0xcd, verifies the fill when the block
  * is given out again, keeps a canary behind the requested size that is verified at free, and finds a second free at once. Each
- * finding ends the program with one line that names the block and the offset. pool_usable_size() is the requested size. */
+ * finding ends the program with one line that names the block and the offset. pool_usable_size() is the requested size, and
+ * pool_heap_realloc() to another size moves the block, so that a use of its old address is found. */
 
 #define POOL_PURGE_NEVER 0xffffffffu
 
@@ -41,7 +42,9 @@ typedef struct pool_heap_options {
   size_t             budget;            /* most bytes held at any instant, records too; 0: no limit. With one, or an ancestor's,
                                          * what sleeping threads have cached is taken from them when it is used up */
   size_t             reserve;           /* bytes for blocks, any number, taken at creation, so that growth up to it cannot fail;
-                                         * records come on top, or out of it where the budget has no room for both */
+                                         * records come on top, or out of it where the budget has no room for both. One above 8 MiB
+                                         * takes whole GiB of 3 TiB of addresses, so a process has at most 3072 heaps with such a
+                                         * reserve */
   pool_heap_t       *parent;            /* what this heap holds also counts against the parent's budget, and so upward */
   pool_exhausted_fn *on_exhausted;
   pool_heap_t       *overflow;          /* serves a request that this heap, after on_exhausted, cannot */

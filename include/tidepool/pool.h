@@ -38,7 +38,8 @@ POOL_API void *pool_calloc(size_t count, size_t size) POOL_NOEXCEPT POOL_RETURNS
 
 /* The block with its size changed to `size`, moved if need be; its contents are kept up to the smaller of both sizes.
  * A NULL block: pool_alloc(size). Size 0: frees the block and returns NULL. A size of more than half and at most
- * all of pool_usable_size(block) does not move it. NULL and ENOMEM: the old block is untouched and still the caller's. */
+ * all of pool_usable_size(block) does not move it, unless the heap is checked. NULL and ENOMEM: the old block is untouched
+ * and still the caller's. */
 POOL_API void *pool_realloc(void *block, size_t size) POOL_NOEXCEPT __attribute__((warn_unused_result, alloc_size(2)));
 
 /* A block whose address is a multiple of `alignment`. NULL and EINVAL: the alignment is not a power of two. */

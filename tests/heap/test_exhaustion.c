@@ -492,7 +492,7 @@ static void smaller_when_nothing_is_left(void **state)
 {
   (void)state;
   static const size_t block_sizes[] = {100, 3000, 30000, 100000, 500000};
-  static const unsigned flags[] = {0, POOL_HEAP_ZERO_ON_FREE};
+  static const unsigned flags[] = {0, POOL_HEAP_ZERO_ON_FREE, POOL_HEAP_CHECKED};
   for (size_t f = 0; f < COUNT_OF(flags); f++)
     for (size_t i = 0; i < COUNT_OF(block_sizes); i++) {
       pool_heap_t *heap = heap_with((pool_heap_options_t){.budget = 2 << 20, .flags = flags[f]});

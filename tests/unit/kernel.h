@@ -34,7 +34,6 @@ unsigned long kernel_getauxval(unsigned long type);
 int   kernel_pthread_key_create(pthread_key_t *key, void (*at_exit)(void *));
 int   kernel_pthread_setspecific(pthread_key_t key, const void *value);
 int   kernel_pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void));
-ssize_t kernel_write(int file, const void *bytes, size_t size);
 
 #ifndef KERNEL_ITSELF
 #define mmap kernel_mmap
@@ -50,7 +49,6 @@ ssize_t kernel_write(int file, const void *bytes, size_t size);
 #define pthread_key_create kernel_pthread_key_create
 #define pthread_setspecific kernel_pthread_setspecific
 #define pthread_atfork kernel_pthread_atfork
-#define write kernel_write
 #endif
 
 #endif

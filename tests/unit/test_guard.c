@@ -22,12 +22,43 @@ static void open_and_close(void **state)
   }
 }
 
+static void shorten(void **state)
+{
+  (void)state;
+  for (size_t size = ROOM; size; size--) {
+    guard_open(block, USABLE, ROOM, false, "call");
+    memset(block, 0xee, ROOM);
+    guard_shorten(block, USABLE, size, "call");
+    assert_int_equal(guard_size(block, USABLE), size);
+    for (size_t i = 0; i < size; i++)
+      assert_int_equal(block[i], 0xee);
+    guard_close(block, USABLE, "call");
+  }
+}
+
 typedef struct damage { size_t size, at; } damage_t;
 
 static void write_past_the_end(void *argument)
 {
   const damage_t *damage = argument;
   guard_open(block, USABLE, damage->size, false, "some_call");
+  block[damage->at] ^= 1;
+  guard_close(block, USABLE, "some_call");
+}
+
+static void write_past_the_end_and_shorten(void *argument)
+{
+  const damage_t *damage = argument;
+  guard_open(block, USABLE, damage->size, false, "some_call");
+  block[damage->at] ^= 1;
+  guard_shorten(block, USABLE, damage->size - 1, "some_call");
+}
+
+static void write_past_what_was_shortened(void *argument)
+{
+  const damage_t *damage = argument;
+  guard_open(block, USABLE, damage->size + 1, false, "first_call");
+  guard_shorten(block, USABLE, damage->size, "first_call");
   block[damage->at] ^= 1;
   guard_close(block, USABLE, "some_call");
 }
@@ -50,6 +81,8 @@ static void past_the_end(void **state)
     snprintf(words, sizeof words, at < ROOM ? "written past its end at offset %zu of a block of 100 bytes" : "past its end", at);
     aborts_with(write_past_the_end, &damage, words);
     aborts_with(write_past_the_end, &damage, "tidepool: some_call(0x");
+    aborts_with(write_past_the_end_and_shorten, &damage, words);
+    aborts_with(write_past_what_was_shortened, &damage, words);
   }
 }
 
@@ -68,6 +101,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(open_and_close),
+    cmocka_unit_test(shorten),
     cmocka_unit_test(past_the_end),
     cmocka_unit_test(after_it_was_returned),
   };

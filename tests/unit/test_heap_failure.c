@@ -4,6 +4,7 @@
  * again, each time with another call to the system failing, then with all that follow failing too. What was asked for is had or
  * answered with NULL and ENOMEM, the invariants hold, and at the end nothing is held. */
 #include "os_fake.h"
+#include "option.h"
 #include "unit.h"
 #include <errno.h>
 #include <pthread.h>
@@ -234,12 +235,39 @@ static void walk_that_stops(void *none)
   pool_heap_destroy(heap);
 }
 
+/* The system has nothing left, but the process has: units that were freed, and what the default heap has cached. A block that grows
+ * needs only what it does not have yet, of its budget too. */
+typedef struct grown { size_t budget, freed_size; } grown_t;
+
+static void grow_where_the_system_has_nothing_left(void *argument)
+{
+  enum { FREED = 30 * MIB };
+  static void *freed[FREED / 500];
+  const grown_t *grown = argument;
+  os_fake_heal();
+  pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.budget = grown->budget});
+  void *block = pool_heap_alloc(heap, 60 * MIB);
+  size_t count = FREED / grown->freed_size;
+  for (size_t i = 0; i < count; i++)
+    must((freed[i] = pool_alloc(grown->freed_size)) != NULL);
+  settings.purge_delay_ms = space_of_process.purge_delay_ms = PURGE_NEVER;
+  for (size_t i = 0; i < count; i++)
+    pool_free(freed[i]);
+  os_fake.mapped_most = os_fake.mapped_bytes + 2 * MIB;
+  must((block = pool_heap_realloc(heap, block, 80 * MIB)) != NULL);
+  pool_heap_free(heap, block);
+  pool_heap_destroy(heap);
+}
+
 static void in_children(void **state)
 {
   (void)state;
   in_child_named("without a manager", without_a_manager, NULL);
   in_child_named("memory over a budget", memory_over_a_budget, NULL);
   in_child_named("a walk that stops", walk_that_stops, NULL);
+  static const grown_t grown[] = {{0, 2 << 20}, {100 << 20, 2 << 20}, {139 << 20, 2 << 20}, {0, 500}, {100 << 20, 500}, {100 << 20, 20000}};
+  for (size_t i = 0; i < sizeof grown / sizeof *grown; i++)
+    in_child_named("growth", grow_where_the_system_has_nothing_left, (void *)(uintptr_t)&grown[i]);
 }
 
 int main(void)

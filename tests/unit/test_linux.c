@@ -32,7 +32,7 @@ typedef struct kernel {
   char *next_mapping;           /* where the next mapping is said to be; nothing is mapped */
   size_t write_most;            /* of one call; 0: any */
   size_t writable_most;         /* bytes of a mapping that can be written; 0: any */
-  int  interruptions;           /* of write(), still to come */
+  int  interruptions;           /* of writing, still to come */
   rlim_t address_space, data;
   /* What was seen. */
   size_t mmaps, munmaps, mremaps, advices, writes;
@@ -112,6 +112,18 @@ static long prlimit_answer(int resource, struct rlimit *limit)
   return 0;
 }
 
+static long write_some(int file, const void *bytes, size_t size)
+{
+  kernel.writes++;
+  if (kernel.interruptions) {
+    kernel.interruptions--;
+    return failed(EINTR);
+  }
+  if (kernel.write)
+    return failed(kernel.write);
+  return write(file, bytes, kernel.write_most ? min_size(size, kernel.write_most) : size);
+}
+
 long kernel_syscall(long number, ...)
 {
   long a[6];
@@ -121,6 +133,8 @@ long kernel_syscall(long number, ...)
     a[i] = va_arg(list, long);
   va_end(list);
   int error = number == SYS_getrandom ? kernel.getrandom : number == SYS_membarrier ? kernel.membarrier : number == SYS_futex ? kernel.futex : 0;
+  if (number == SYS_write)
+    return write_some((int)a[0], (const void *)a[1], (size_t)a[2]);
   if (number == SYS_prlimit64)
     return prlimit_answer((int)a[1], (struct rlimit *)a[3]);
   return error ? failed(error) : syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
@@ -140,18 +154,6 @@ int kernel_pthread_setspecific(pthread_key_t key, const void *value) { return ke
 int kernel_pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void))
 {
   return kernel.atfork ? kernel.atfork : pthread_atfork(prepare, parent, child);
-}
-
-ssize_t kernel_write(int file, const void *bytes, size_t size)
-{
-  kernel.writes++;
-  if (kernel.interruptions) {
-    kernel.interruptions--;
-    return failed(EINTR);
-  }
-  if (kernel.write)
-    return failed(kernel.write);
-  return write(file, bytes, kernel.write_most ? min_size(size, kernel.write_most) : size);
 }
 
 /* The page can be read, as far as the system is concerned. */

@@ -422,6 +422,24 @@ static void init_in_vain(void *argument)
   must(os_fake.mapped_bytes == before);
 }
 
+/* However many regions there are, the process can have arenas of its own. */
+static void slots_are_left_to_the_process(void *unused)
+{
+  static space_t spaces[SLOTS_MOST];
+  (void)unused;
+  bring_up();
+  size_t made = 0;
+  while (made < SLOTS_MOST && space_init_slots(&spaces[made], 1))
+    made++;
+  must(made < window_slots_most() && made >= window_slots_most() / 2);
+  run_t *run = space_take(&space_of_process, 64, 1);
+  must(run);
+  space_give(&space_of_process, run);
+  while (made)
+    space_finish_slots(&spaces[--made]);
+}
+IN_CHILD(slots_are_left_to_the_process)
+
 /* Somebody is in the slots that would do: at the records, in the middle or at the end of the units. */
 static void init_elsewhere(void *argument)
 {
@@ -697,6 +715,7 @@ int main(void)
     cmocka_unit_test(init_elsewhere_test),
     cmocka_unit_test(guests),
     cmocka_unit_test(whole_region_test),
+    cmocka_unit_test(slots_are_left_to_the_process_test),
     cmocka_unit_test(process_model_test),
     cmocka_unit_test(slots_model_test),
     cmocka_unit_test(region_model_test),
