@@ -20,7 +20,8 @@ typedef struct huge {
   bool         is_region;          /* the heap lives in it */
   bool         hidden;
   bool         clean;              /* kept: it reads as zero and holds no memory */
-  struct huge *newer, *older;      /* kept: by age; unused records: older alone */
+  uint32_t     age;                /* kept: the higher, the newer */
+  struct huge *newer, *older;      /* kept: of about its size, by age; unused records: older alone */
 } huge_t;
 
 extern lock_t huge_lock;

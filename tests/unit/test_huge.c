@@ -297,14 +297,14 @@ static void how_much(void *argument)
   must(huge_kept_bytes() == 0 && ranges_kept() == 0 && all_is_known());
 }
 
-/* No more ranges than can be looked through. */
+/* With a delay, no more ranges than a few. */
 static void how_many(void *argument)
 {
   static huge_t *blocks[400];
   (void)argument;
   bring_up();
   have_records();
-  settings.purge_delay_ms = PURGE_NEVER;
+  breathe(4 * MIB);
   for (size_t i = 0; i < 400; i++)
     blocks[i] = take(PAGE);
   for (size_t i = 0; i < 400; i += 2) {
@@ -315,6 +315,55 @@ static void how_many(void *argument)
     huge_give(blocks[i]);
     must(ranges_kept() <= KEPT_RANGES);
   }
+}
+
+/* `count` blocks of a size, one behind the other. */
+static void take_row(huge_t **row, size_t count, size_t size)
+{
+  settings.purge_delay_ms = PURGE_NEVER;
+  huge_give(take(count * size));
+  for (size_t i = 0; i < count; i++) {
+    row[i] = take(size);
+    must(!i || huge_start(row[i]) == huge_start(row[i - 1]) + size);
+  }
+}
+
+/* With a delay that never ends nothing goes back, however many ranges it is in, and each is found again, however old. */
+static void never_given_back(void *argument)
+{
+  enum { MANY = 2000 };
+  static huge_t *pages[MANY], *longer[MANY];
+  (void)argument;
+  bring_up();
+  take_row(longer, MANY, 3 * PAGE);
+  take_row(pages, MANY, PAGE);
+  uint64_t calls = calls_for_memory();
+  for (size_t i = 0; i < MANY; i += 2)
+    huge_give(longer[i]);
+  for (size_t i = 0; i < MANY; i += 2)
+    huge_give(pages[i]);
+  must(ranges_kept() == MANY && huge_kept_bytes() == MANY / 2 * 4 * PAGE);
+  for (size_t i = 0; i < MANY; i += 2)
+    longer[i] = take(3 * PAGE);
+  for (size_t i = 0; i < MANY; i += 2)
+    pages[i] = take(PAGE);
+  must(ranges_kept() == 0 && calls_for_memory() == calls);
+  for (size_t i = 0; i < MANY; i++) {
+    huge_give(pages[i]);
+    huge_give(longer[i]);
+  }
+  must(huge_kept_bytes() == MANY * 4 * PAGE && calls_for_memory() == calls);
+  huge_t *huge = take(MIB);
+  pattern_write(huge_start(huge), MIB, 1);
+  size_t kept = huge_kept_bytes();
+  must(huge_resize(huge, MIB / 2, true) && huge_size(huge) == MIB / 2 && huge_kept_bytes() == kept + MIB / 2);
+  must(pattern_kept(huge_start(huge), MIB / 2, MIB, 1) && huge_next(NULL, huge_start(huge)) != NULL);
+  os_fake.fail_kinds = 1 << OS_REMAP;
+  must(huge_resize(huge, 64 * MIB, true) && huge_kept_bytes() == kept + MIB);   /* moved as a copy */
+  must(pattern_kept(huge_start(huge), MIB / 2, MIB, 1));
+  os_fake_heal();
+  huge_give(huge);
+  must(huge_kept_bytes() == kept + 65 * MIB);
 }
 
 /* Half of what a whole delay did not need goes, and so does the last of it; what it needed stays for the next. */
@@ -688,6 +737,7 @@ static void grows_into_what_is_kept(void *argument)
 }
 
 IN_CHILD(sizes_and_alignments)
+IN_CHILD(never_given_back)
 IN_CHILD(refused_in_constant_time)
 IN_CHILD(grows_into_what_is_kept)
 WITH(resized, bool, false, true)
@@ -712,6 +762,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(sizes_and_alignments_test),
+    cmocka_unit_test(never_given_back_test),
     cmocka_unit_test(refused_in_constant_time_test),
     cmocka_unit_test(grows_into_what_is_kept_test),
     cmocka_unit_test(resized_test),
