@@ -10,6 +10,8 @@
 enum {
   KEPT_MOST = 64,                /* dirty ranges, and clean ones */
   LOOKS_MOST = 4 * KEPT_MOST,    /* at ranges of a shelf for a block, and for what can go in a tick */
+  REFUSALS_MOST = 16,            /* in a row: the system takes none of the other clean ranges either */
+  RANGES_MOST = 32 << 10,        /* half of the mappings that Linux allows a process */
   BREATH_BYTES = 32 << 20,
   LITTLE_BYTES = 1 << 20,
   STEPS_LOG2 = 2,                /* shelves to a doubling of the size */
@@ -31,7 +33,7 @@ lock_t huge_lock;
 static range_t *blocks;          /* live and kept */
 static store_t dirty, clean;     /* kept */
 static huge_t *unused;
-static size_t live_bytes;
+static size_t live_count, live_bytes;
 static size_t freed_lately, taken_again;   /* bytes; the latter are those of the former that were asked for again */
 static size_t low_kept;          /* the fewest kept bytes since the last tick of a whole purge delay */
 
@@ -156,20 +158,35 @@ static void kept_enter(huge_t *huge)
 static void live_enter(huge_t *huge)
 {
   range_insert(&blocks, &huge->range);
+  live_count++;
   live_bytes += huge_size(huge);
 }
 
 static void live_leave(huge_t *huge)
 {
   range_remove(&blocks, &huge->range);
+  live_count--;
   live_bytes -= huge_size(huge);
 }
 
 /* ---- unmapping: inside the gate, without the lock; the mapping is in no list ---- */
 
+/* Neighbours are one mapping to the system, and what goes from between them makes two of it. A process may have so many; at the limit
+ * nobody can map anything, the first arena and a thread's stack included. Each mapping that was split off holds a range, so it is
+ * their number that is bounded. */
+static bool may_unmap(const huge_t *huge)
+{
+  uintptr_t start = huge->range.start, end = start + huge->range.size;
+  lock_acquire(&huge_lock);
+  bool few = live_count + dirty.count + clean.count <= RANGES_MOST;
+  bool may = few || !touches(range_at_or_below(blocks, start - 1), start) || !touches(range_at_or_above(blocks, end), end);
+  lock_release(&huge_lock);
+  return may;
+}
+
 static bool unmap(huge_t *huge)
 {
-  if (os_unmap(huge_start(huge), huge_size(huge)))
+  if (may_unmap(huge) && os_unmap(huge_start(huge), huge_size(huge)))
     return true;
   huge->clean = huge->clean || os_purge(huge_start(huge), huge_size(huge));
   return false;
@@ -239,15 +256,16 @@ static huge_t *next_to_dispose(const store_t *store, size_t keep)
   return huge;
 }
 
-/* Each range once: one that cannot be unmapped comes back as the newest. */
+/* Each range once: one that cannot be unmapped comes back as the newest. A clean one that stays cost a call for nothing. */
 static size_t dispose_from(const store_t *store, size_t keep, size_t most_tries)
 {
   size_t all = 0, taken;
+  unsigned refusals = 0, most_refusals = store == &clean ? REFUSALS_MOST : UINT32_MAX;
   lock_acquire(&huge_lock);
   size_t tries = min_size(store->count + 1, most_tries);
   lock_release(&huge_lock);
-  for (huge_t *huge; tries && (huge = next_to_dispose(store, keep)) != NULL; tries--) {
-    dispose(huge, &taken);
+  for (huge_t *huge; tries && refusals < most_refusals && (huge = next_to_dispose(store, keep)) != NULL; tries--) {
+    refusals = dispose(huge, &taken) ? 0 : refusals + 1;
     all += taken;
   }
   return all;

@@ -7,7 +7,8 @@
  * What a block leaves behind may be kept for the next one, since its pages are there already: as many bytes as were freed and asked for
  * again lately, at most as many as are live or 32 MiB, and for no longer than they are needed. Neighbours that are kept become
  * one, a new block takes the low end of the shortest that will do, and none of that asks the system. What the system refuses
- * to unmap is kept too, without its memory if that can be had. */
+ * to unmap is kept too, without its memory if that can be had, and so is what lies between others where they are very many: the
+ * mappings that the system allows a process are not used up for holes. */
 #ifndef HUGE_H
 #define HUGE_H
 

@@ -736,8 +736,59 @@ static void grows_into_what_is_kept(void *argument)
   os_fake.mapped_most = 0;
 }
 
+/* What goes from between two blocks makes two mappings of one. The system has so many, and others want some. */
+static void no_more_mappings_than_half(void *argument)
+{
+  enum { MANY = 80000, SPLITS_MOST = 32 << 10 };
+  static huge_t *row[MANY];
+  (void)argument;
+  bring_up();
+  take_row(row, MANY, PAGE);
+  settings.purge_delay_ms = 100;
+  for (size_t i = 0; i < MANY; i += 2) {
+    huge_start(row[i])[0] = 7;
+    huge_give(row[i]);
+  }
+  huge_release(0);
+  must(huge_kept_bytes() == 0 && MANY / 2 - ranges_kept() <= SPLITS_MOST);
+  bool zeroed;
+  huge_t *again = huge_take(PAGE, 1, &owner, false, &zeroed);
+  must(again && zeroed && all_zero(huge_start(again), PAGE));
+  huge_give(again);
+  for (size_t i = 1; i < MANY; i += 2)
+    huge_give(row[i]);
+  huge_release(0);
+  must(ranges_kept() == 0 && huge_kept_bytes() == 0);
+}
+
+/* A request that the system refuses costs some calls, however much it refused to unmap. */
+static void refusals_are_cheap(void *argument)
+{
+  enum { MANY = 4000 };
+  static huge_t *row[MANY];
+  bool zeroed;
+  (void)argument;
+  bring_up();
+  take_row(row, MANY, PAGE);
+  os_fake.fail_kinds = 1 << OS_UNMAP | 1 << OS_MAP | 1 << OS_REMAP;
+  for (size_t i = 0; i < MANY; i += 2)
+    huge_give(row[i]);
+  huge_release(0);
+  must(ranges_kept() == MANY / 2 && huge_kept_bytes() == 0);
+  for (size_t i = 0; i < 20; i++) {
+    uint64_t calls = os_fake.calls;
+    must(!huge_take(MIB, 1, &owner, false, &zeroed) && !huge_resize(row[1], 2 * MIB, true) && huge_release(0) == 0);
+    must(os_fake.calls - calls <= 100);
+  }
+  os_fake_heal();
+  huge_release(0);
+  must(ranges_kept() == 0);
+}
+
 IN_CHILD(sizes_and_alignments)
 IN_CHILD(never_given_back)
+IN_CHILD(no_more_mappings_than_half)
+IN_CHILD(refusals_are_cheap)
 IN_CHILD(refused_in_constant_time)
 IN_CHILD(grows_into_what_is_kept)
 WITH(resized, bool, false, true)
@@ -763,6 +814,8 @@ int main(void)
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(sizes_and_alignments_test),
     cmocka_unit_test(never_given_back_test),
+    cmocka_unit_test(no_more_mappings_than_half_test),
+    cmocka_unit_test(refusals_are_cheap_test),
     cmocka_unit_test(refused_in_constant_time_test),
     cmocka_unit_test(grows_into_what_is_kept_test),
     cmocka_unit_test(resized_test),
