@@ -39,6 +39,7 @@ static size_t low_kept;          /* the fewest kept bytes since the last tick of
 
 size_t huge_bytes(size_t size) { return round_up(size + !size, os_page_size()); }
 size_t huge_kept_bytes(void) { return __atomic_load_n(&dirty.bytes, __ATOMIC_RELAXED); }
+size_t huge_kept_addresses(void) { return huge_kept_bytes() + __atomic_load_n(&clean.bytes, __ATOMIC_RELAXED); }
 
 static huge_t *huge_of(range_t *range) { return (huge_t *)range; }
 _Static_assert(offsetof(huge_t, range) == 0, "a range is its huge block");
@@ -431,6 +432,33 @@ static huge_t *take_kept(size_t size, size_t alignment)
   return NULL;
 }
 
+/* Could a request be served that the system has just refused, if it got so many bytes back? Not if it refuses even what the request
+ * has beyond them. But where it has not a page left that says nothing: it may have no mapping left. */
+bool huge_is_hopeless(size_t size, size_t back)
+{
+  if (size <= back)
+    return false;
+  size_t sizes[] = {round_up(size - back, os_page_size()), os_page_size()};
+  bool mapped[2];
+  for (size_t i = 0; i < 2; i++) {
+    char *start = os_map(sizes[i], os_page_size());
+    mapped[i] = start != NULL;
+    if (start)
+      os_unmap(start, sizes[i]);
+  }
+  return !mapped[0] && mapped[1];
+}
+
+/* Gives back what is kept, memory or addresses that are clean. False: that would not help. */
+static bool make_room(size_t size)
+{
+  size_t back = huge_kept_addresses();
+  if (!back || huge_is_hopeless(size, back))
+    return false;
+  dispose_beyond(0, SIZE_MAX);
+  return true;
+}
+
 static bool map_new(huge_t *huge, size_t size, size_t alignment)
 {
   void *start = os_map(size, alignment);
@@ -445,10 +473,7 @@ static huge_t *take_new(size_t size, size_t alignment)
   lock_release(&huge_lock);
   if (!huge)
     return NULL;
-  if (map_new(huge, size, alignment))
-    return huge;
-  dispose_beyond(0, SIZE_MAX);   /* memory, or addresses that are clean */
-  if (map_new(huge, size, alignment))
+  if (map_new(huge, size, alignment) || (make_room(size) && map_new(huge, size, alignment)))
     return huge;
   lock_acquire(&huge_lock);
   record_give(huge);
@@ -535,18 +560,35 @@ static bool move(huge_t *huge, size_t size, bool may_move)
   return true;
 }
 
-/* What is kept may be all that is in the way of a larger block. The block is in no tree: whoever maps something meanwhile may get the
- * addresses that it leaves. */
+/* The kept range behind the block, if all of the growth is there: it goes, so that the block can have its addresses. */
+static bool make_way(huge_t *huge, size_t more)
+{
+  uintptr_t end = huge->range.start + huge->range.size;
+  size_t taken;
+  lock_acquire(&huge_lock);
+  range_t *range = range_at_or_above(blocks, end);
+  huge_t *behind = range && range->start == end && range->size >= more && !huge_of(range)->owner ? huge_of(range) : NULL;
+  huge_t *rest = NULL;
+  if (behind) {
+    kept_leave(behind);
+    rest = huge_size(behind) > more ? cut(behind, more) : NULL;
+    if (rest)
+      kept_enter(rest);
+    note_low();
+  }
+  lock_release(&huge_lock);
+  return behind && dispose(behind, &taken);
+}
+
+/* What is kept may be all that is in the way of a larger block: behind it, or anywhere if it may move. The block is in no tree: whoever
+ * maps something meanwhile may get the addresses that it leaves. */
 static bool resize(huge_t *huge, size_t size, bool may_move)
 {
+  size_t had = huge_size(huge);
   if (move(huge, size, may_move))
     return true;
-  lock_acquire(&huge_lock);
-  bool any = dirty.count || clean.count;
-  lock_release(&huge_lock);
-  if (!any || size < huge_size(huge))
+  if (size < had || !(may_move ? make_room(size - had) : make_way(huge, size - had)))
     return false;
-  dispose_beyond(0, SIZE_MAX);
   return move(huge, size, may_move);
 }
 

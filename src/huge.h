@@ -51,8 +51,12 @@ huge_t *huge_next(const void *owner, const void *from);
 /* What a block of this size will hold. */
 size_t huge_bytes(size_t size);
 
-/* What is kept, bytes. */
+/* What is kept, bytes of memory; the same with addresses that hold none. */
 size_t huge_kept_bytes(void);
+size_t huge_kept_addresses(void);
+
+/* The system has refused so many bytes, and would if it got `back` bytes back. */
+bool huge_is_hopeless(size_t size, size_t back);
 
 /* Unmaps what is kept beyond `keep` bytes, the oldest first, and at 0 what holds no memory too; returns how many bytes of memory the
  * system took. */

@@ -117,6 +117,9 @@ bool space_tick(space_t *space, uint64_t now_ms);
 
 size_t space_dirty_bytes(space_t *space);
 
+/* What the arenas of the process have mapped for units, in use or not, and those that have ended and wait. */
+size_t space_mapped_bytes(void);
+
 /* The run that `address` is in, in whichever arena of the window; NULL: none. Any address will do. It may be gone the next moment,
  * unless the caller has a block there. */
 run_t *space_find(const void *address);

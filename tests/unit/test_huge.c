@@ -785,10 +785,52 @@ static void refusals_are_cheap(void *argument)
   must(ranges_kept() == 0);
 }
 
+/* What nothing can serve empties nothing. */
+static void hopeless(void *argument)
+{
+  bool zeroed;
+  (void)argument;
+  bring_up();
+  have_records();
+  huge_t *block = take(4 * MIB);
+  breathe(8 * MIB);
+  os_fake.mapped_most = os_fake.mapped_bytes + 13 * MIB;
+  for (size_t i = 0; i < 3; i++) {
+    must(!huge_take(GIB, 1, &owner, false, &zeroed) && !huge_take(22 * MIB, 1, &owner, false, &zeroed));
+    must(!huge_resize(block, GIB, true) && !huge_resize(block, 26 * MIB, true));
+    must(huge_kept_bytes() == 8 * MIB && all_is_known());
+  }
+  must(huge_take(21 * MIB, 1, &owner, false, &zeroed) && huge_kept_bytes() == 0 && all_is_known());
+}
+
+/* A try to grow in place costs nobody what is kept elsewhere, and of what is kept behind the block what the block has then. */
+static void in_place(void *argument)
+{
+  (void)argument;
+  bring_up();
+  have_records();
+  breathe(16 * MIB);
+  huge_t *low = take(2 * MIB), *block = take(4 * MIB), *high;
+  huge_give(low);
+  must(huge_kept_bytes() == 12 * MIB && ranges_kept() == 2);
+  for (size_t i = 0; i < 3; i++)
+    must(!huge_resize(block, 15 * MIB, false) && !huge_resize(block, GIB, false) && huge_kept_bytes() == 12 * MIB && ranges_kept() == 2);
+  pattern_write(huge_start(block), 4 * MIB, 1);
+  must(huge_resize(block, 7 * MIB, false) && huge_kept_bytes() == 9 * MIB && pattern_kept(huge_start(block), 4 * MIB, 4 * MIB, 1));
+  high = take(7 * MIB);
+  must(huge_start(high) == huge_start(block) + huge_size(block));
+  must(!huge_resize(block, 8 * MIB, false) && huge_kept_bytes() == 2 * MIB && all_is_known());
+  huge_give(high);
+  os_fake.fail_kinds = 1 << OS_UNMAP;
+  must(!huge_resize(block, 8 * MIB, false) && huge_size(block) == 7 * MIB && all_is_known());
+}
+
 IN_CHILD(sizes_and_alignments)
 IN_CHILD(never_given_back)
 IN_CHILD(no_more_mappings_than_half)
 IN_CHILD(refusals_are_cheap)
+IN_CHILD(hopeless)
+IN_CHILD(in_place)
 IN_CHILD(refused_in_constant_time)
 IN_CHILD(grows_into_what_is_kept)
 WITH(resized, bool, false, true)
@@ -816,6 +858,8 @@ int main(void)
     cmocka_unit_test(never_given_back_test),
     cmocka_unit_test(no_more_mappings_than_half_test),
     cmocka_unit_test(refusals_are_cheap_test),
+    cmocka_unit_test(hopeless_test),
+    cmocka_unit_test(in_place_test),
     cmocka_unit_test(refused_in_constant_time_test),
     cmocka_unit_test(grows_into_what_is_kept_test),
     cmocka_unit_test(resized_test),
