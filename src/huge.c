@@ -36,10 +36,12 @@ static huge_t *unused;
 static size_t live_count, live_bytes;
 static size_t freed_lately, taken_again;   /* bytes; the latter are those of the former that were asked for again */
 static size_t low_kept;          /* the fewest kept bytes since the last tick of a whole purge delay */
+static uint64_t given_bytes;     /* to the system, in total */
 
 size_t huge_bytes(size_t size) { return round_up(size + !size, os_page_size()); }
 size_t huge_kept_bytes(void) { return __atomic_load_n(&dirty.bytes, __ATOMIC_RELAXED); }
 size_t huge_kept_addresses(void) { return huge_kept_bytes() + __atomic_load_n(&clean.bytes, __ATOMIC_RELAXED); }
+uint64_t huge_given_bytes(void) { return __atomic_load_n(&given_bytes, __ATOMIC_RELAXED); }
 
 static huge_t *huge_of(range_t *range) { return (huge_t *)range; }
 _Static_assert(offsetof(huge_t, range) == 0, "a range is its huge block");
@@ -193,12 +195,15 @@ static bool unmap(huge_t *huge)
   return false;
 }
 
+static void count_given(size_t bytes) { __atomic_fetch_add(&given_bytes, bytes, __ATOMIC_RELAXED); }
+
 /* Takes the record's place: either it is unused, or the mapping is kept after all. *taken: the bytes the system took. False: it took
  * nothing at all. */
 static bool dispose(huge_t *huge, size_t *taken)
 {
   bool was_clean = huge->clean, gone = unmap(huge), some = gone || huge->clean != was_clean;
   *taken = !was_clean && some ? huge_size(huge) : 0;
+  count_given(*taken);
   lock_acquire(&huge_lock);
   if (gone) {
     record_give(huge);
@@ -607,8 +612,8 @@ bool huge_resize(huge_t *huge, size_t size, bool may_move)
   live_enter(huge);
   lock_release(&huge_lock);
   gate_leave(gate);
-  if (!done && size < had)
-    os_purge(huge_start(huge) + size, had - size);
+  if (size < had && !kept && (done || os_purge(huge_start(huge) + size, had - size)))
+    count_given(had - size);
   return done || size < had;
 }
 

@@ -55,6 +55,9 @@ size_t huge_bytes(size_t size);
 size_t huge_kept_bytes(void);
 size_t huge_kept_addresses(void);
 
+/* What the system was given of mappings, in total: kept ones, and live ones when they ended or became smaller. */
+uint64_t huge_given_bytes(void);
+
 /* The system has refused so many bytes, and would if it got `back` bytes back. */
 bool huge_is_hopeless(size_t size, size_t back);
 

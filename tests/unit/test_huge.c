@@ -825,12 +825,39 @@ static void in_place(void *argument)
   must(!huge_resize(block, 8 * MIB, false) && huge_size(block) == 7 * MIB && all_is_known());
 }
 
+/* Kept or not, each byte that the system takes counts once. */
+static void given(void *argument)
+{
+  (void)argument;
+  bring_up();
+  have_records();
+  uint64_t before = huge_given_bytes();
+  huge_t *huge = take(8 * MIB);
+  must(huge_resize(huge, 6 * MIB, false) && huge_given_bytes() == before + 2 * MIB);
+  os_fake.fail_kinds = 1 << OS_REMAP;
+  must(huge_resize(huge, 5 * MIB, false) && huge_given_bytes() == before + 3 * MIB);
+  os_fake_heal();
+  settings.purge_delay_ms = 0;
+  huge_give(huge);
+  must(huge_given_bytes() == before + 9 * MIB);
+  breathe(8 * MIB);
+  before = huge_given_bytes();
+  must(huge_release(5 * MIB) == 3 * MIB && huge_given_bytes() == before + 3 * MIB);
+  os_fake.fail_kinds = 1 << OS_UNMAP | 1 << OS_PURGE;
+  must(huge_release(0) == 0 && huge_given_bytes() == before + 3 * MIB);
+  os_fake.fail_kinds = 1 << OS_UNMAP;
+  must(huge_release(0) == 5 * MIB && huge_given_bytes() == before + 8 * MIB);
+  os_fake_heal();
+  must(huge_release(0) == 0 && huge_given_bytes() == before + 8 * MIB && ranges_kept() == 0);
+}
+
 IN_CHILD(sizes_and_alignments)
 IN_CHILD(never_given_back)
 IN_CHILD(no_more_mappings_than_half)
 IN_CHILD(refusals_are_cheap)
 IN_CHILD(hopeless)
 IN_CHILD(in_place)
+IN_CHILD(given)
 IN_CHILD(refused_in_constant_time)
 IN_CHILD(grows_into_what_is_kept)
 WITH(resized, bool, false, true)
@@ -860,6 +887,7 @@ int main(void)
     cmocka_unit_test(refusals_are_cheap_test),
     cmocka_unit_test(hopeless_test),
     cmocka_unit_test(in_place_test),
+    cmocka_unit_test(given_test),
     cmocka_unit_test(refused_in_constant_time_test),
     cmocka_unit_test(grows_into_what_is_kept_test),
     cmocka_unit_test(resized_test),
