@@ -134,9 +134,20 @@ static bool reclaim(heap_t *heap, const request_t *r)
   return true;
 }
 
+/* More than the system would have if it got everything back that is no mapping of its own. */
+static bool is_hopeless(const heap_t *heap, const request_t *r)
+{
+  size_t had = r->from ? r->from->size : 0;
+  if (heap->region_kind || r->size < had || !large_is_huge(heap, r->size, r->alignment))
+    return false;
+  return huge_is_hopeless(r->size - had, huge_kept_addresses() + space_mapped_bytes());
+}
+
 /* What the heap has cached and idle itself. */
 static void *take_own(heap_t *heap, request_t *r)
 {
+  if (is_hopeless(heap, r))
+    return NULL;
   heap_drain(heap);
   void *block = take_again(heap, r);
   if (!block && reclaim(heap, r))

@@ -8,23 +8,40 @@
 #include <string.h>
 
 enum {
-  KEPT_MOST = 64,                /* ranges */
-  LOOKS_MOST = 4 * KEPT_MOST,    /* at ranges for a block, and for what can go in a tick, should the system refuse to take them */
+  KEPT_MOST = 64,                /* dirty ranges, and clean ones */
+  LOOKS_MOST = 4 * KEPT_MOST,    /* at ranges of a shelf for a block, and for what can go in a tick */
+  REFUSALS_MOST = 16,            /* in a row: the system takes none of the other clean ranges either */
+  RANGES_MOST = 32 << 10,        /* half of the mappings that Linux allows a process */
   BREATH_BYTES = 32 << 20,
-  LITTLE_BYTES = 1 << 20
+  LITTLE_BYTES = 1 << 20,
+  STEPS_LOG2 = 2,                /* shelves to a doubling of the size */
+  SHELVES = 64 << STEPS_LOG2
 };
+
+/* Kept ranges of about one size, by age. */
+typedef struct shelf { huge_t *newest, *oldest; } shelf_t;
+
+/* All that are dirty, or all that are clean. */
+typedef struct store {
+  shelf_t  shelves[SHELVES];
+  uint64_t filled[SHELVES / WORD_BITS];   /* a bit for each shelf with ranges */
+  size_t   count, bytes;
+  bool     stuck;   /* since the last tick: the system took neither the addresses nor the memory of one of them */
+} store_t;
 
 lock_t huge_lock;
 static range_t *blocks;          /* live and kept */
-static huge_t *newest, *oldest;  /* kept */
+static store_t dirty, clean;     /* kept */
 static huge_t *unused;
-static size_t kept_count, kept_bytes, live_bytes;
+static size_t live_count, live_bytes;
 static size_t freed_lately, taken_again;   /* bytes; the latter are those of the former that were asked for again */
 static size_t low_kept;          /* the fewest kept bytes since the last tick of a whole purge delay */
-static bool unmap_refused;       /* since the last tick: the system, at its limit of mappings, would not take a range */
+static uint64_t given_bytes;     /* to the system, in total */
 
 size_t huge_bytes(size_t size) { return round_up(size + !size, os_page_size()); }
-size_t huge_kept_bytes(void) { return __atomic_load_n(&kept_bytes, __ATOMIC_RELAXED); }
+size_t huge_kept_bytes(void) { return __atomic_load_n(&dirty.bytes, __ATOMIC_RELAXED); }
+size_t huge_kept_addresses(void) { return huge_kept_bytes() + __atomic_load_n(&clean.bytes, __ATOMIC_RELAXED); }
+uint64_t huge_given_bytes(void) { return __atomic_load_n(&given_bytes, __ATOMIC_RELAXED); }
 
 static huge_t *huge_of(range_t *range) { return (huge_t *)range; }
 _Static_assert(offsetof(huge_t, range) == 0, "a range is its huge block");
@@ -46,30 +63,78 @@ static void record_give(huge_t *huge)
   unused = huge;
 }
 
-static void count_kept(const huge_t *huge, bool more)
+/* ---- what is kept, under the lock: by size, and by age where that is about the same ---- */
+
+static unsigned shelf_of(size_t size)
 {
-  size_t bytes = huge->clean ? 0 : huge_size(huge);
-  kept_count += more ? 1 : -(size_t)1;
-  __atomic_store_n(&kept_bytes, kept_bytes + (more ? bytes : -bytes), __ATOMIC_RELAXED);
+  unsigned doubling = log2_floor(size);
+  return doubling << STEPS_LOG2 | (size >> (doubling - STEPS_LOG2) & ((1 << STEPS_LOG2) - 1));
 }
 
-/* A range leaves the list whole to be cut or to be joined with another: only what is left in the end was not needed. */
-static void note_low(void) { low_kept = min_size(low_kept, kept_bytes); }
+static store_t *store_of(const huge_t *huge) { return huge->clean ? &clean : &dirty; }
+
+static void count_kept(store_t *store, size_t ranges, size_t bytes)
+{
+  store->count += ranges;
+  __atomic_store_n(&store->bytes, store->bytes + bytes, __ATOMIC_RELAXED);
+}
+
+static void shelve(huge_t *huge)
+{
+  static uint32_t age;
+  store_t *store = store_of(huge);
+  unsigned at = shelf_of(huge_size(huge));
+  shelf_t *shelf = &store->shelves[at];
+  huge->age = age++;
+  huge->older = shelf->newest;
+  huge->newer = NULL;
+  *(shelf->newest ? &shelf->newest->newer : &shelf->oldest) = huge;
+  shelf->newest = huge;
+  bits_set(store->filled, at, at + 1);
+  count_kept(store, 1, huge_size(huge));
+}
+
+static void unshelve(huge_t *huge)
+{
+  store_t *store = store_of(huge);
+  unsigned at = shelf_of(huge_size(huge));
+  shelf_t *shelf = &store->shelves[at];
+  *(huge->newer ? &huge->newer->older : &shelf->newest) = huge->older;
+  *(huge->older ? &huge->older->newer : &shelf->oldest) = huge->newer;
+  if (!shelf->newest)
+    bits_clear(store->filled, at, at + 1);
+  count_kept(store, -(size_t)1, -huge_size(huge));
+}
+
+static huge_t *oldest(const store_t *store)
+{
+  huge_t *huge = NULL;
+  for (size_t at = bits_next_set(store->filled, 0, SHELVES); at < SHELVES; at = bits_next_set(store->filled, at + 1, SHELVES)) {
+    huge_t *other = store->shelves[at].oldest;
+    huge = !huge || (int32_t)(other->age - huge->age) < 0 ? other : huge;
+  }
+  return huge;
+}
+
+/* A range leaves its shelf whole to be cut or to be joined with another: only what is left in the end was not needed. */
+static void note_low(void) { low_kept = min_size(low_kept, dirty.bytes); }
 
 static void kept_leave(huge_t *huge)
 {
-  *(huge->newer ? &huge->newer->older : &newest) = huge->older;
-  *(huge->older ? &huge->older->newer : &oldest) = huge->newer;
+  unshelve(huge);
   range_remove(&blocks, &huge->range);
-  count_kept(huge, false);
+}
+
+static bool touches(const range_t *range, uintptr_t border)
+{
+  return range && (range->start == border || range->start + range->size == border);
 }
 
 /* The kept range that ends or begins at an address and is as clean. */
-static huge_t *neighbour(range_t *range, uintptr_t border, bool clean)
+static huge_t *neighbour(range_t *range, uintptr_t border, bool is_clean)
 {
-  huge_t *huge = range ? huge_of(range) : NULL;
-  bool touches = huge && (range->start == border || range->start + range->size == border);
-  return touches && !huge->owner && huge->clean == clean ? huge : NULL;
+  huge_t *huge = touches(range, border) ? huge_of(range) : NULL;
+  return huge && !huge->owner && huge->clean == is_clean ? huge : NULL;
 }
 
 /* The neighbour's addresses become the range's own. */
@@ -89,55 +154,72 @@ static void kept_enter(huge_t *huge)
   huge->owner = NULL;
   absorb(huge, neighbour(range_at_or_below(blocks, start - 1), start, huge->clean));
   absorb(huge, neighbour(range_at_or_above(blocks, end), end, huge->clean));
-  huge->older = newest;
-  huge->newer = NULL;
-  *(newest ? &newest->newer : &oldest) = huge;
-  newest = huge;
   range_insert(&blocks, &huge->range);
-  count_kept(huge, true);
+  shelve(huge);
 }
 
 static void live_enter(huge_t *huge)
 {
   range_insert(&blocks, &huge->range);
+  live_count++;
   live_bytes += huge_size(huge);
 }
 
 static void live_leave(huge_t *huge)
 {
   range_remove(&blocks, &huge->range);
+  live_count--;
   live_bytes -= huge_size(huge);
 }
 
 /* ---- unmapping: inside the gate, without the lock; the mapping is in no list ---- */
 
+/* Neighbours are one mapping to the system, and what goes from between them makes two of it. A process may have so many; at the limit
+ * nobody can map anything, the first arena and a thread's stack included. Each mapping that was split off holds a range, so it is
+ * their number that is bounded. */
+static bool may_unmap(const huge_t *huge)
+{
+  uintptr_t start = huge->range.start, end = start + huge->range.size;
+  lock_acquire(&huge_lock);
+  bool few = live_count + dirty.count + clean.count <= RANGES_MOST;
+  bool may = few || !touches(range_at_or_below(blocks, start - 1), start) || !touches(range_at_or_above(blocks, end), end);
+  lock_release(&huge_lock);
+  return may;
+}
+
 static bool unmap(huge_t *huge)
 {
-  if (os_unmap(huge_start(huge), huge_size(huge)))
+  if (may_unmap(huge) && os_unmap(huge_start(huge), huge_size(huge)))
     return true;
   huge->clean = huge->clean || os_purge(huge_start(huge), huge_size(huge));
   return false;
 }
 
-/* Takes the record's place: either it is unused, or the mapping is kept after all. Returns the bytes the system took. */
-static size_t dispose(huge_t *huge)
+static void count_given(size_t bytes) { __atomic_fetch_add(&given_bytes, bytes, __ATOMIC_RELAXED); }
+
+/* Takes the record's place: either it is unused, or the mapping is kept after all. *taken: the bytes the system took. False: it took
+ * nothing at all. */
+static bool dispose(huge_t *huge, size_t *taken)
 {
-  bool was_clean = huge->clean, gone = unmap(huge);
-  size_t taken = !was_clean && (gone || huge->clean) ? huge_size(huge) : 0;
+  bool was_clean = huge->clean, gone = unmap(huge), some = gone || huge->clean != was_clean;
+  *taken = !was_clean && some ? huge_size(huge) : 0;
+  count_given(*taken);
   lock_acquire(&huge_lock);
   if (gone) {
     record_give(huge);
   } else {
-    unmap_refused = true;
+    store_of(huge)->stuck = true;
     kept_enter(huge);
   }
   lock_release(&huge_lock);
-  return taken;
+  return some;
 }
+
+static bool keeps_all(void) { return settings.purge_delay_ms == PURGE_NEVER; }
 
 static size_t most_kept(void)
 {
-  if (settings.purge_delay_ms == PURGE_NEVER)
+  if (keeps_all())
     return SIZE_MAX;
   return settings.purge_delay_ms ? min_size(taken_again, max_size(live_bytes, BREATH_BYTES)) : 0;
 }
@@ -153,17 +235,21 @@ static huge_t *cut(huge_t *huge, size_t size)
   return rest;
 }
 
-/* The oldest beyond `keep` bytes and KEPT_MOST ranges, or its high end, out of the list; at most `tries` are left to try. NULL: none.
- * Clean ranges cost addresses alone: they go where there are too many, or nothing is to be kept. */
-static huge_t *next_to_dispose(size_t keep, size_t *tries)
+static bool is_over(const store_t *store, size_t keep)
+{
+  if (store == &clean)
+    return store->count > KEPT_MOST;
+  return store->bytes > keep || (store->count > KEPT_MOST && !keeps_all());
+}
+
+/* The oldest beyond `keep` bytes and KEPT_MOST ranges, or its high end, out of its store. NULL: none. Clean ranges cost addresses
+ * alone: they go where there are too many, or nothing is to be kept. */
+static huge_t *next_to_dispose(const store_t *store, size_t keep)
 {
   lock_acquire(&huge_lock);
-  bool clean_too = !keep || kept_count > KEPT_MOST;
-  huge_t *huge = *tries && (clean_too || kept_bytes > keep) ? oldest : NULL;
-  while (huge && huge->clean && !clean_too)
-    huge = huge->newer;
+  huge_t *huge = is_over(store, keep) || !keep ? oldest(store) : NULL;
   if (huge) {
-    size_t beyond = kept_bytes > keep && !huge->clean ? round_up(kept_bytes - keep, os_page_size()) : huge_size(huge);
+    size_t beyond = store == &dirty && store->bytes > keep ? round_up(store->bytes - keep, os_page_size()) : huge_size(huge);
     kept_leave(huge);
     huge_t *rest = beyond < huge_size(huge) ? cut(huge, huge_size(huge) - beyond) : NULL;
     if (rest) {
@@ -173,20 +259,28 @@ static huge_t *next_to_dispose(size_t keep, size_t *tries)
     note_low();
   }
   lock_release(&huge_lock);
-  *tries -= huge != NULL;
   return huge;
 }
 
-/* Each range once: one that cannot be unmapped comes back as the newest. */
+/* Each range once: one that cannot be unmapped comes back as the newest. A clean one that stays cost a call for nothing. */
+static size_t dispose_from(const store_t *store, size_t keep, size_t most_tries)
+{
+  size_t all = 0, taken;
+  unsigned refusals = 0, most_refusals = store == &clean ? REFUSALS_MOST : UINT32_MAX;
+  lock_acquire(&huge_lock);
+  size_t tries = min_size(store->count + 1, most_tries);
+  lock_release(&huge_lock);
+  for (huge_t *huge; tries && refusals < most_refusals && (huge = next_to_dispose(store, keep)) != NULL; tries--) {
+    refusals = dispose(huge, &taken) ? 0 : refusals + 1;
+    all += taken;
+  }
+  return all;
+}
+
 static size_t dispose_beyond(size_t keep, size_t most_tries)
 {
-  size_t taken = 0;
-  lock_acquire(&huge_lock);
-  size_t tries = min_size(kept_count + 1, most_tries);
-  lock_release(&huge_lock);
-  for (huge_t *huge; (huge = next_to_dispose(keep, &tries)) != NULL;)
-    taken += dispose(huge);
-  return taken;
+  size_t taken = dispose_from(&dirty, keep, most_tries);
+  return taken + dispose_from(&clean, keep, most_tries);
 }
 
 static size_t release(size_t keep, size_t most_tries)
@@ -202,7 +296,7 @@ size_t huge_release(size_t keep) { return release(keep, SIZE_MAX); }
 /* Half of what nobody needed for a whole purge delay, or all of it where that is little. */
 static size_t unneeded(void)
 {
-  size_t low = min_size(low_kept, kept_bytes);
+  size_t low = min_size(low_kept, dirty.bytes);
   return low > LITTLE_BYTES ? low / 2 : low;
 }
 
@@ -211,13 +305,13 @@ void huge_tick(void)
   static unsigned ticks;   /* under the lock */
   size_t keep = SIZE_MAX;
   lock_acquire(&huge_lock);
-  unmap_refused = false;
+  dirty.stuck = clean.stuck = false;
   if (++ticks % TICKS_PER_DELAY == 0) {
     freed_lately /= 2;
     taken_again /= 2;
-    low_kept = keep = kept_bytes - unneeded();
+    low_kept = keep = dirty.bytes - unneeded();
   }
-  bool none = !kept_count;
+  bool none = !dirty.count && !clean.count;
   lock_release(&huge_lock);
   if (!none)
     release(keep, LOOKS_MOST);
@@ -229,7 +323,7 @@ void huge_give(huge_t *huge)
 {
   lock_t *gate = gate_enter();
   lock_acquire(&huge_lock);
-  size_t size = huge_size(huge);
+  size_t size = huge_size(huge), taken;
   live_leave(huge);
   huge->clean = huge->is_region = false;
   freed_lately += size;
@@ -237,30 +331,61 @@ void huge_give(huge_t *huge)
   bool keep = size <= most;
   if (keep)
     kept_enter(huge);
-  bool over = !unmap_refused && (kept_bytes > most || kept_count > KEPT_MOST);
+  bool dirty_over = !dirty.stuck && is_over(&dirty, most), clean_over = !clean.stuck && is_over(&clean, most);
   lock_release(&huge_lock);
   if (!keep)
-    dispose(huge);
-  if (over)
-    dispose_beyond(most, LOOKS_MOST);
+    dispose(huge, &taken);
+  if (dirty_over)
+    dispose_from(&dirty, most, LOOKS_MOST);
+  if (clean_over)
+    dispose_from(&clean, most, LOOKS_MOST);
   gate_leave(gate);
 }
 
 /* ---- taking ---- */
 
+static bool fits(const huge_t *huge, size_t size, size_t alignment)
+{
+  size_t has = huge_size(huge), front = -huge->range.start & (alignment - 1);
+  return front < has && has - front >= size;
+}
+
+/* The shortest range of a shelf that has room for the block and is shorter than `best`. */
+static huge_t *shortest(const shelf_t *shelf, size_t size, size_t alignment, huge_t *best)
+{
+  size_t looks = LOOKS_MOST;
+  for (huge_t *huge = shelf->newest; huge && looks-- && !(best && huge_size(best) == size); huge = huge->older)
+    if (fits(huge, size, alignment) && (!best || huge_size(huge) < huge_size(best)))
+      best = huge;
+  return best;
+}
+
+/* The longest range of a shelf that is shorter than the block, has at least half of it and is longer than `best`. */
+static huge_t *longest(const shelf_t *shelf, size_t size, huge_t *best)
+{
+  size_t looks = LOOKS_MOST;
+  for (huge_t *huge = shelf->newest; huge && looks--; huge = huge->older) {
+    size_t has = huge_size(huge);
+    if (has < size && has >= size / 2 && (!best || has > huge_size(best)))
+      best = huge;
+  }
+  return best;
+}
+
+static size_t next_filled(size_t from)
+{
+  return min_size(bits_next_set(dirty.filled, from, SHELVES), bits_next_set(clean.filled, from, SHELVES));
+}
+
 /* The shortest kept range that has room for the block; without one, the longest that can grow to it and has at least half of it. */
 static huge_t *choose_kept(size_t size, size_t alignment)
 {
   huge_t *best = NULL;
-  size_t looks = LOOKS_MOST;
-  for (huge_t *huge = newest; huge && looks--; huge = huge->older) {
-    size_t has = huge_size(huge), front = -huge->range.start & (alignment - 1);
-    bool fits = front < has && has - front >= size;
-    if (!fits && (front || has < size / 2 || has > size))
-      continue;
-    if (!best || (fits ? huge_size(best) < size || has < huge_size(best) : huge_size(best) < has))
-      best = huge;
-  }
+  unsigned first = shelf_of(size), half = shelf_of(max_size(size / 2, os_page_size()));
+  for (size_t at = next_filled(first); at < SHELVES && !best; at = next_filled(at + 1))
+    best = shortest(&clean.shelves[at], size, alignment, shortest(&dirty.shelves[at], size, alignment, NULL));
+  for (size_t at = first + 1; at-- > half && !best && alignment <= os_page_size();)
+    best = longest(&clean.shelves[at], size, longest(&dirty.shelves[at], size, NULL));
   return best;
 }
 
@@ -312,6 +437,33 @@ static huge_t *take_kept(size_t size, size_t alignment)
   return NULL;
 }
 
+/* Could a request be served that the system has just refused, if it got so many bytes back? Not if it refuses even what the request
+ * has beyond them. But where it has not a page left that says nothing: it may have no mapping left. */
+bool huge_is_hopeless(size_t size, size_t back)
+{
+  if (size <= back)
+    return false;
+  size_t sizes[] = {round_up(size - back, os_page_size()), os_page_size()};
+  bool mapped[2];
+  for (size_t i = 0; i < 2; i++) {
+    char *start = os_map(sizes[i], os_page_size());
+    mapped[i] = start != NULL;
+    if (start)
+      os_unmap(start, sizes[i]);
+  }
+  return !mapped[0] && mapped[1];
+}
+
+/* Gives back what is kept, memory or addresses that are clean. False: that would not help. */
+static bool make_room(size_t size)
+{
+  size_t back = huge_kept_addresses();
+  if (!back || huge_is_hopeless(size, back))
+    return false;
+  dispose_beyond(0, SIZE_MAX);
+  return true;
+}
+
 static bool map_new(huge_t *huge, size_t size, size_t alignment)
 {
   void *start = os_map(size, alignment);
@@ -326,10 +478,7 @@ static huge_t *take_new(size_t size, size_t alignment)
   lock_release(&huge_lock);
   if (!huge)
     return NULL;
-  if (map_new(huge, size, alignment))
-    return huge;
-  dispose_beyond(0, SIZE_MAX);   /* memory, or addresses that are clean */
-  if (map_new(huge, size, alignment))
+  if (map_new(huge, size, alignment) || (make_room(size) && map_new(huge, size, alignment)))
     return huge;
   lock_acquire(&huge_lock);
   record_give(huge);
@@ -362,10 +511,31 @@ huge_t *huge_take(size_t size, size_t alignment, void *owner, bool is_region, bo
 
 /* ---- changing the size ---- */
 
+/* With a delay that never ends nothing goes back: what a block leaves is kept. */
+static bool keep_always(huge_t *rest)
+{
+  if (!rest || !keeps_all())
+    return false;
+  lock_acquire(&huge_lock);
+  kept_enter(rest);
+  lock_release(&huge_lock);
+  return true;
+}
+
+static bool keep_end(huge_t *huge, size_t size)
+{
+  huge->clean = false;
+  lock_acquire(&huge_lock);
+  huge_t *rest = keeps_all() ? cut(huge, size) : NULL;
+  lock_release(&huge_lock);
+  return keep_always(rest);
+}
+
 /* A block that was put together from several mappings cannot move as a whole. In its new place it can. */
 static bool move_by_copy(huge_t *huge, size_t size)
 {
   huge_t moved = {0};
+  size_t taken;
   lock_acquire(&huge_lock);
   huge_t *old = record_take();
   lock_release(&huge_lock);
@@ -376,7 +546,8 @@ static bool move_by_copy(huge_t *huge, size_t size)
     memcpy(huge_start(&moved), huge_start(huge), huge_size(huge));
     *old = (huge_t){.range = huge->range};
     huge->range = moved.range;
-    dispose(old);
+    if (!keep_always(old))
+      dispose(old, &taken);
   } else {
     lock_acquire(&huge_lock);
     record_give(old);
@@ -394,18 +565,35 @@ static bool move(huge_t *huge, size_t size, bool may_move)
   return true;
 }
 
-/* What is kept may be all that is in the way of a larger block. The block is in no tree: whoever maps something meanwhile may get the
- * addresses that it leaves. */
+/* The kept range behind the block, if all of the growth is there: it goes, so that the block can have its addresses. */
+static bool make_way(huge_t *huge, size_t more)
+{
+  uintptr_t end = huge->range.start + huge->range.size;
+  size_t taken;
+  lock_acquire(&huge_lock);
+  range_t *range = range_at_or_above(blocks, end);
+  huge_t *behind = range && range->start == end && range->size >= more && !huge_of(range)->owner ? huge_of(range) : NULL;
+  huge_t *rest = NULL;
+  if (behind) {
+    kept_leave(behind);
+    rest = huge_size(behind) > more ? cut(behind, more) : NULL;
+    if (rest)
+      kept_enter(rest);
+    note_low();
+  }
+  lock_release(&huge_lock);
+  return behind && dispose(behind, &taken);
+}
+
+/* What is kept may be all that is in the way of a larger block: behind it, or anywhere if it may move. The block is in no tree: whoever
+ * maps something meanwhile may get the addresses that it leaves. */
 static bool resize(huge_t *huge, size_t size, bool may_move)
 {
+  size_t had = huge_size(huge);
   if (move(huge, size, may_move))
     return true;
-  lock_acquire(&huge_lock);
-  bool any = kept_count != 0;
-  lock_release(&huge_lock);
-  if (!any || size < huge_size(huge))
+  if (size < had || !(may_move ? make_room(size - had) : make_way(huge, size - had)))
     return false;
-  dispose_beyond(0, SIZE_MAX);
   return move(huge, size, may_move);
 }
 
@@ -419,13 +607,13 @@ bool huge_resize(huge_t *huge, size_t size, bool may_move)
   lock_acquire(&huge_lock);
   live_leave(huge);
   lock_release(&huge_lock);
-  bool done = resize(huge, size, may_move);
+  bool kept = size < had && keep_end(huge, size), done = kept || resize(huge, size, may_move);
   lock_acquire(&huge_lock);
   live_enter(huge);
   lock_release(&huge_lock);
   gate_leave(gate);
-  if (!done && size < had)
-    os_purge(huge_start(huge) + size, had - size);
+  if (size < had && !kept && (done || os_purge(huge_start(huge) + size, had - size)))
+    count_given(had - size);
   return done || size < had;
 }
 

@@ -7,7 +7,8 @@
  * What a block leaves behind may be kept for the next one, since its pages are there already: as many bytes as were freed and asked for
  * again lately, at most as many as are live or 32 MiB, and for no longer than they are needed. Neighbours that are kept become
  * one, a new block takes the low end of the shortest that will do, and none of that asks the system. What the system refuses
- * to unmap is kept too, without its memory if that can be had. */
+ * to unmap is kept too, without its memory if that can be had, and so is what lies between others where they are very many: the
+ * mappings that the system allows a process are not used up for holes. */
 #ifndef HUGE_H
 #define HUGE_H
 
@@ -20,7 +21,8 @@ typedef struct huge {
   bool         is_region;          /* the heap lives in it */
   bool         hidden;
   bool         clean;              /* kept: it reads as zero and holds no memory */
-  struct huge *newer, *older;      /* kept: by age; unused records: older alone */
+  uint32_t     age;                /* kept: the higher, the newer */
+  struct huge *newer, *older;      /* kept: of about its size, by age; unused records: older alone */
 } huge_t;
 
 extern lock_t huge_lock;
@@ -49,8 +51,15 @@ huge_t *huge_next(const void *owner, const void *from);
 /* What a block of this size will hold. */
 size_t huge_bytes(size_t size);
 
-/* What is kept, bytes. */
+/* What is kept, bytes of memory; the same with addresses that hold none. */
 size_t huge_kept_bytes(void);
+size_t huge_kept_addresses(void);
+
+/* What the system was given of mappings, in total: kept ones, and live ones when they ended or became smaller. */
+uint64_t huge_given_bytes(void);
+
+/* The system has refused so many bytes, and would if it got `back` bytes back. */
+bool huge_is_hopeless(size_t size, size_t back);
 
 /* Unmaps what is kept beyond `keep` bytes, the oldest first, and at 0 what holds no memory too; returns how many bytes of memory the
  * system took. */

@@ -83,16 +83,21 @@ static size_t reserve_slots(size_t count, bool region)
 
 static arena_t *left_first;   /* under space_slots_lock */
 static size_t left_bytes;
+static uint64_t ended_bytes;
 
 size_t space_left_bytes(void) { return __atomic_load_n(&left_bytes, __ATOMIC_RELAXED); }
+
+uint64_t space_ended_bytes(void) { return __atomic_load_n(&ended_bytes, __ATOMIC_RELAXED); }
 
 static void count_left(size_t by) { __atomic_store_n(&left_bytes, left_bytes + by, __ATOMIC_RELAXED); }
 
 /* Under the lock, also while the system is asked: a fork finds it done or not begun. */
 static void end_arena(arena_t *arena)
 {
-  size_t slot = arena->slot, count = arena->slots;
-  if (arena_destroy(arena)) {
+  size_t slot = arena->slot, count = arena->slots, held = arena_left(arena);
+  bool gone = arena_destroy(arena);
+  __atomic_store_n(&ended_bytes, ended_bytes + held - (gone ? 0 : arena_left(arena)), __ATOMIC_RELAXED);
+  if (gone) {
     set_slots(slot, count, NULL);
     return;
   }
@@ -368,6 +373,27 @@ size_t space_dirty_bytes(space_t *space)
   lock_acquire(&space->lock);
   size_t bytes = space->dirty_units << space->unit_log2;
   lock_release(&space->lock);
+  return bytes;
+}
+
+uint64_t space_purged_bytes(space_t *space)
+{
+  lock_acquire(&space->lock);
+  uint64_t bytes = space->purged_bytes;
+  lock_release(&space->lock);
+  return bytes;
+}
+
+size_t space_mapped_bytes(void)
+{
+  size_t bytes = space_left_bytes();
+  lock_acquire(&space_of_process.lock);
+  for (size_t slot = 0; slot < window_slots_open(); slot++) {
+    const arena_t *arena = space_arena_at(slot);
+    if (arena && arena->space == &space_of_process)
+      bytes += (size_t)arena->committed << UNIT_LOG2;
+  }
+  lock_release(&space_of_process.lock);
   return bytes;
 }
 

@@ -32,7 +32,7 @@ static void add_process_figures(pool_stats_t *stats)
   space_t *space = &space_of_process;
   lock_acquire(&space->lock);
   size_t dirty = (space->dirty_units << UNIT_LOG2) + huge_kept_bytes() + space_left_bytes();
-  stats->purged_bytes = space->purged_bytes;
+  stats->purged_bytes = space->purged_bytes + huge_given_bytes() + space_ended_bytes();
   stats->idle_bytes += dirty;
   stats->held_bytes += dirty + metadata_bytes();
   most_seen = max_size(most_seen, max_size(stats->peak_held_bytes, stats->held_bytes));

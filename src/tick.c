@@ -91,7 +91,9 @@ size_t heap_trim(heap_t *heap, size_t keep)
   bool all = heap == &heap_front;
   size_t before = all || heap->region_kind ? 0 : space_dirty_bytes(heap->space);
   size_t purged = all ? space_give_left() : 0;
+  uint64_t purged_before = space_purged_bytes(heap->space);
   heap_drain(heap);
+  purged += (size_t)(space_purged_bytes(heap->space) - purged_before);   /* a space that has more than it keeps gives it back at once */
   purged += all ? huge_release(keep) : 0;
   size_t kept = all ? min_size(huge_kept_bytes(), keep) : 0;
   purged += space_purge(heap->space, before + keep - kept);

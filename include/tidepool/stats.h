@@ -27,7 +27,8 @@ typedef struct pool_stats {
   uint64_t exhausted_count;  /* requests that ended in NULL */
   uint64_t retried_count;    /* times on_exhausted said: try again */
   uint64_t overflowed_count; /* requests that the overflow heap served */
-  uint64_t purged_bytes;     /* given back to the system, in total */
+  uint64_t purged_bytes;     /* given back to the system, in total; of the default heap what the process gave back, also where a
+                              * block or a heap with a reserve was a mapping of its own and ended */
 } pool_stats_t;
 
 /* Exact when no thread uses the heap meanwhile, otherwise close. Takes one lock of the heap at a time, for microseconds.

@@ -297,14 +297,14 @@ static void how_much(void *argument)
   must(huge_kept_bytes() == 0 && ranges_kept() == 0 && all_is_known());
 }
 
-/* No more ranges than can be looked through. */
+/* With a delay, no more ranges than a few. */
 static void how_many(void *argument)
 {
   static huge_t *blocks[400];
   (void)argument;
   bring_up();
   have_records();
-  settings.purge_delay_ms = PURGE_NEVER;
+  breathe(4 * MIB);
   for (size_t i = 0; i < 400; i++)
     blocks[i] = take(PAGE);
   for (size_t i = 0; i < 400; i += 2) {
@@ -315,6 +315,55 @@ static void how_many(void *argument)
     huge_give(blocks[i]);
     must(ranges_kept() <= KEPT_RANGES);
   }
+}
+
+/* `count` blocks of a size, one behind the other. */
+static void take_row(huge_t **row, size_t count, size_t size)
+{
+  settings.purge_delay_ms = PURGE_NEVER;
+  huge_give(take(count * size));
+  for (size_t i = 0; i < count; i++) {
+    row[i] = take(size);
+    must(!i || huge_start(row[i]) == huge_start(row[i - 1]) + size);
+  }
+}
+
+/* With a delay that never ends nothing goes back, however many ranges it is in, and each is found again, however old. */
+static void never_given_back(void *argument)
+{
+  enum { MANY = 2000 };
+  static huge_t *pages[MANY], *longer[MANY];
+  (void)argument;
+  bring_up();
+  take_row(longer, MANY, 3 * PAGE);
+  take_row(pages, MANY, PAGE);
+  uint64_t calls = calls_for_memory();
+  for (size_t i = 0; i < MANY; i += 2)
+    huge_give(longer[i]);
+  for (size_t i = 0; i < MANY; i += 2)
+    huge_give(pages[i]);
+  must(ranges_kept() == MANY && huge_kept_bytes() == MANY / 2 * 4 * PAGE);
+  for (size_t i = 0; i < MANY; i += 2)
+    longer[i] = take(3 * PAGE);
+  for (size_t i = 0; i < MANY; i += 2)
+    pages[i] = take(PAGE);
+  must(ranges_kept() == 0 && calls_for_memory() == calls);
+  for (size_t i = 0; i < MANY; i++) {
+    huge_give(pages[i]);
+    huge_give(longer[i]);
+  }
+  must(huge_kept_bytes() == MANY * 4 * PAGE && calls_for_memory() == calls);
+  huge_t *huge = take(MIB);
+  pattern_write(huge_start(huge), MIB, 1);
+  size_t kept = huge_kept_bytes();
+  must(huge_resize(huge, MIB / 2, true) && huge_size(huge) == MIB / 2 && huge_kept_bytes() == kept + MIB / 2);
+  must(pattern_kept(huge_start(huge), MIB / 2, MIB, 1) && huge_next(NULL, huge_start(huge)) != NULL);
+  os_fake.fail_kinds = 1 << OS_REMAP;
+  must(huge_resize(huge, 64 * MIB, true) && huge_kept_bytes() == kept + MIB);   /* moved as a copy */
+  must(pattern_kept(huge_start(huge), MIB / 2, MIB, 1));
+  os_fake_heal();
+  huge_give(huge);
+  must(huge_kept_bytes() == kept + 65 * MIB);
 }
 
 /* Half of what a whole delay did not need goes, and so does the last of it; what it needed stays for the next. */
@@ -687,7 +736,128 @@ static void grows_into_what_is_kept(void *argument)
   os_fake.mapped_most = 0;
 }
 
+/* What goes from between two blocks makes two mappings of one. The system has so many, and others want some. */
+static void no_more_mappings_than_half(void *argument)
+{
+  enum { MANY = 80000, SPLITS_MOST = 32 << 10 };
+  static huge_t *row[MANY];
+  (void)argument;
+  bring_up();
+  take_row(row, MANY, PAGE);
+  settings.purge_delay_ms = 100;
+  for (size_t i = 0; i < MANY; i += 2) {
+    huge_start(row[i])[0] = 7;
+    huge_give(row[i]);
+  }
+  huge_release(0);
+  must(huge_kept_bytes() == 0 && MANY / 2 - ranges_kept() <= SPLITS_MOST);
+  bool zeroed;
+  huge_t *again = huge_take(PAGE, 1, &owner, false, &zeroed);
+  must(again && zeroed && all_zero(huge_start(again), PAGE));
+  huge_give(again);
+  for (size_t i = 1; i < MANY; i += 2)
+    huge_give(row[i]);
+  huge_release(0);
+  must(ranges_kept() == 0 && huge_kept_bytes() == 0);
+}
+
+/* A request that the system refuses costs some calls, however much it refused to unmap. */
+static void refusals_are_cheap(void *argument)
+{
+  enum { MANY = 4000 };
+  static huge_t *row[MANY];
+  bool zeroed;
+  (void)argument;
+  bring_up();
+  take_row(row, MANY, PAGE);
+  os_fake.fail_kinds = 1 << OS_UNMAP | 1 << OS_MAP | 1 << OS_REMAP;
+  for (size_t i = 0; i < MANY; i += 2)
+    huge_give(row[i]);
+  huge_release(0);
+  must(ranges_kept() == MANY / 2 && huge_kept_bytes() == 0);
+  for (size_t i = 0; i < 20; i++) {
+    uint64_t calls = os_fake.calls;
+    must(!huge_take(MIB, 1, &owner, false, &zeroed) && !huge_resize(row[1], 2 * MIB, true) && huge_release(0) == 0);
+    must(os_fake.calls - calls <= 100);
+  }
+  os_fake_heal();
+  huge_release(0);
+  must(ranges_kept() == 0);
+}
+
+/* What nothing can serve empties nothing. */
+static void hopeless(void *argument)
+{
+  bool zeroed;
+  (void)argument;
+  bring_up();
+  have_records();
+  huge_t *block = take(4 * MIB);
+  breathe(8 * MIB);
+  os_fake.mapped_most = os_fake.mapped_bytes + 13 * MIB;
+  for (size_t i = 0; i < 3; i++) {
+    must(!huge_take(GIB, 1, &owner, false, &zeroed) && !huge_take(22 * MIB, 1, &owner, false, &zeroed));
+    must(!huge_resize(block, GIB, true) && !huge_resize(block, 26 * MIB, true));
+    must(huge_kept_bytes() == 8 * MIB && all_is_known());
+  }
+  must(huge_take(21 * MIB, 1, &owner, false, &zeroed) && huge_kept_bytes() == 0 && all_is_known());
+}
+
+/* A try to grow in place costs nobody what is kept elsewhere, and of what is kept behind the block what the block has then. */
+static void in_place(void *argument)
+{
+  (void)argument;
+  bring_up();
+  have_records();
+  breathe(16 * MIB);
+  huge_t *low = take(2 * MIB), *block = take(4 * MIB), *high;
+  huge_give(low);
+  must(huge_kept_bytes() == 12 * MIB && ranges_kept() == 2);
+  for (size_t i = 0; i < 3; i++)
+    must(!huge_resize(block, 15 * MIB, false) && !huge_resize(block, GIB, false) && huge_kept_bytes() == 12 * MIB && ranges_kept() == 2);
+  pattern_write(huge_start(block), 4 * MIB, 1);
+  must(huge_resize(block, 7 * MIB, false) && huge_kept_bytes() == 9 * MIB && pattern_kept(huge_start(block), 4 * MIB, 4 * MIB, 1));
+  high = take(7 * MIB);
+  must(huge_start(high) == huge_start(block) + huge_size(block));
+  must(!huge_resize(block, 8 * MIB, false) && huge_kept_bytes() == 2 * MIB && all_is_known());
+  huge_give(high);
+  os_fake.fail_kinds = 1 << OS_UNMAP;
+  must(!huge_resize(block, 8 * MIB, false) && huge_size(block) == 7 * MIB && all_is_known());
+}
+
+/* Kept or not, each byte that the system takes counts once. */
+static void given(void *argument)
+{
+  (void)argument;
+  bring_up();
+  have_records();
+  uint64_t before = huge_given_bytes();
+  huge_t *huge = take(8 * MIB);
+  must(huge_resize(huge, 6 * MIB, false) && huge_given_bytes() == before + 2 * MIB);
+  os_fake.fail_kinds = 1 << OS_REMAP;
+  must(huge_resize(huge, 5 * MIB, false) && huge_given_bytes() == before + 3 * MIB);
+  os_fake_heal();
+  settings.purge_delay_ms = 0;
+  huge_give(huge);
+  must(huge_given_bytes() == before + 9 * MIB);
+  breathe(8 * MIB);
+  before = huge_given_bytes();
+  must(huge_release(5 * MIB) == 3 * MIB && huge_given_bytes() == before + 3 * MIB);
+  os_fake.fail_kinds = 1 << OS_UNMAP | 1 << OS_PURGE;
+  must(huge_release(0) == 0 && huge_given_bytes() == before + 3 * MIB);
+  os_fake.fail_kinds = 1 << OS_UNMAP;
+  must(huge_release(0) == 5 * MIB && huge_given_bytes() == before + 8 * MIB);
+  os_fake_heal();
+  must(huge_release(0) == 0 && huge_given_bytes() == before + 8 * MIB && ranges_kept() == 0);
+}
+
 IN_CHILD(sizes_and_alignments)
+IN_CHILD(never_given_back)
+IN_CHILD(no_more_mappings_than_half)
+IN_CHILD(refusals_are_cheap)
+IN_CHILD(hopeless)
+IN_CHILD(in_place)
+IN_CHILD(given)
 IN_CHILD(refused_in_constant_time)
 IN_CHILD(grows_into_what_is_kept)
 WITH(resized, bool, false, true)
@@ -712,6 +882,12 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(sizes_and_alignments_test),
+    cmocka_unit_test(never_given_back_test),
+    cmocka_unit_test(no_more_mappings_than_half_test),
+    cmocka_unit_test(refusals_are_cheap_test),
+    cmocka_unit_test(hopeless_test),
+    cmocka_unit_test(in_place_test),
+    cmocka_unit_test(given_test),
     cmocka_unit_test(refused_in_constant_time_test),
     cmocka_unit_test(grows_into_what_is_kept_test),
     cmocka_unit_test(resized_test),

@@ -34,6 +34,30 @@ static void run_thread(void *(*work)(void *), void *argument)
   must(pthread_join(thread, NULL) == 0);
 }
 
+/* ---- what nothing can serve ---- */
+
+/* It takes nothing away from who is served: what is cached, idle and kept stays. */
+static void hopeless(void *argument)
+{
+  static void *blocks[100];
+  (void)argument;
+  bring_up();
+  void *large = pool_alloc(8 << 20);
+  for (size_t i = 0; i < 100; i++)
+    blocks[i] = pool_alloc(i % 2 ? A_SIZE : 1000);
+  for (size_t i = 0; i < 100; i++)
+    pool_free(blocks[i]);
+  os_fake.mapped_most = os_fake.mapped_bytes + (8 << 20);
+  pool_stats_t before = figures(pool_heap_default());
+  size_t units = spares()->units;
+  for (size_t i = 0; i < 3; i++) {
+    must(!pool_alloc(200 << 20) && !pool_realloc(large, 200 << 20) && !pool_aligned_alloc(64, 200 << 20));
+    pool_stats_t after = figures(pool_heap_default());
+    must(after.cached_bytes == before.cached_bytes && after.idle_bytes == before.idle_bytes && spares()->units == units);
+  }
+  must(figures(pool_heap_default()).exhausted_count == before.exhausted_count + 9 && check_everything());
+}
+
 /* ---- spares ---- */
 
 /* The thread that freed it has it next, whatever size makes as many units. */
@@ -445,6 +469,7 @@ static void all_at_once(void *argument)
   must(check_everything());
 }
 
+IN_CHILD(hopeless)
 IN_CHILD(taken_by_who_freed_it)
 IN_CHILD(zeroed_all_the_same)
 IN_CHILD(counted)
@@ -458,6 +483,7 @@ IN_CHILD(all_at_once)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
+    cmocka_unit_test(hopeless_test),
     cmocka_unit_test(taken_by_who_freed_it_test),
     cmocka_unit_test(zeroed_all_the_same_test),
     cmocka_unit_test(counted_test),

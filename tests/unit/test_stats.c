@@ -139,6 +139,47 @@ static void figures_are_exact(void **state)
   assert_true(check_everything());
 }
 
+/* Of every size: what trims say has gone, and what went without one. */
+static void what_went_back_is_counted(void **state)
+{
+  enum { BYTES = 48 << 20, LEAST = 1000, MOST = 24 << 20 };
+  static void *row[BYTES / LEAST];
+  pool_stats_t before, trimmed, after;
+  (void)state;
+  for (size_t size = LEAST; size <= MOST; size *= 3) {
+    pool_trim(0);
+    assert_true(pool_heap_stats(pool_heap_default(), &before));
+    size_t count = BYTES / size;
+    for (size_t i = 0; i < count; i++) {
+      row[i] = pool_alloc(size);
+      assert_non_null(row[i]);
+      memset(row[i], 1, size);
+    }
+    for (size_t i = 0; i < count; i++)
+      pool_free(row[i]);
+    assert_true(pool_heap_stats(pool_heap_default(), &trimmed));
+    size_t given = pool_trim(0);
+    assert_true(pool_heap_stats(pool_heap_default(), &after));
+    assert_int_equal(after.purged_bytes - trimmed.purged_bytes, given);
+    assert_true(after.purged_bytes - before.purged_bytes >= count * size - count * size / 16);
+  }
+}
+
+static void regions_count_when_they_go(void **state)
+{
+  pool_stats_t before, after;
+  (void)state;
+  for (size_t reserve = 1 << 20; reserve <= 64 << 20; reserve *= 8) {
+    assert_true(pool_heap_stats(pool_heap_default(), &before));
+    pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.reserve = reserve});
+    assert_non_null(heap);
+    pool_heap_destroy(heap);
+    pool_trim(0);
+    assert_true(pool_heap_stats(pool_heap_default(), &after));
+    assert_true(after.purged_bytes - before.purged_bytes >= reserve);
+  }
+}
+
 static void exhaustion_is_counted(void **state)
 {
   (void)state;
@@ -208,6 +249,8 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(figures_are_exact),
+    cmocka_unit_test(what_went_back_is_counted),
+    cmocka_unit_test(regions_count_when_they_go),
     cmocka_unit_test(exhaustion_is_counted),
     cmocka_unit_test(json_into_any_buffer),
     cmocka_unit_test(the_whole_process),
