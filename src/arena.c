@@ -25,8 +25,8 @@ static char *place(char **at, size_t bytes, size_t alignment)
 
 static size_t map_words(size_t units) { return (units + WORD_BITS - 1) / WORD_BITS; }
 
-/* The bitmaps lie behind each other, so that they can be cleared at once. */
-char *arena_lay_out(arena_t *arena, char *records, size_t units, bool long_bitmaps)
+/* The bitmaps of the units lie behind each other, so that they can be cleared at once. */
+static char *lay_out(arena_t *arena, char *records, size_t units)
 {
   size_t words = map_words(units);
   arena->room.map = (uint64_t *)place(&records, words * sizeof(uint64_t), sizeof(uint64_t));
@@ -35,8 +35,16 @@ char *arena_lay_out(arena_t *arena, char *records, size_t units, bool long_bitma
   arena->room.node = (uint64_t *)place(&records, span_tree_words(units) * sizeof(uint64_t), sizeof(uint64_t));
   arena->runs = (run_t *)place(&records, units * sizeof(run_t), 64);
   arena->long_bitmaps = NULL;
-  if (long_bitmaps)
-    arena->long_bitmaps = (uint64_t *)place(&records, units * LONG_BITMAP_WORDS * sizeof(uint64_t), 64);
+  return records;
+}
+
+static size_t long_bitmap_bytes(size_t units, unsigned unit_log2) { return units * long_bitmap_words(unit_log2) * sizeof(uint64_t); }
+
+char *arena_lay_out(arena_t *arena, char *records, size_t units, unsigned unit_log2)
+{
+  records = lay_out(arena, records, units);
+  if (needs_long_bitmaps(unit_log2))
+    arena->long_bitmaps = (uint64_t *)place(&records, long_bitmap_bytes(units, unit_log2), 64);
   return records;
 }
 
@@ -60,9 +68,9 @@ static size_t lay_out_slot(arena_t *arena, char *slot, size_t units)
 {
   char *end = slot;
   place(&end, ARENA_GAP + sizeof *arena, 1);
-  end = arena_lay_out(arena, end, units, false);
+  end = lay_out(arena, end, units);
   place(&end, RECORDS_STEP, 1);
-  arena->long_bitmaps = (uint64_t *)place(&end, units * LONG_BITMAP_WORDS * sizeof(uint64_t), ARENA_GAP);
+  arena->long_bitmaps = (uint64_t *)place(&end, long_bitmap_bytes(units, UNIT_LOG2), ARENA_GAP);
   return round_up((uintptr_t)end - (uintptr_t)slot + ARENA_GAP + RECORDS_STEP, FIRST_UNIT_ALIGNMENT);
 }
 
@@ -92,7 +100,7 @@ static os_mapped_t map_more(char **end, const void *needed)
 static os_mapped_t map_records(arena_t *arena, size_t units)
 {
   os_mapped_t mapped = map_more(&arena->runs_end, arena->runs + units);
-  return mapped == OS_MAPPED ? map_more(&arena->long_bitmaps_end, arena->long_bitmaps + units * LONG_BITMAP_WORDS) : mapped;
+  return mapped == OS_MAPPED ? map_more(&arena->long_bitmaps_end, arena_long_bitmap(arena, units)) : mapped;
 }
 
 static taken_t taken_of(os_mapped_t mapped) { return mapped == OS_MAPPED ? TAKEN : mapped == OS_OCCUPIED ? NO_ROOM : NO_MEMORY; }
@@ -327,7 +335,7 @@ static size_t end_of_use(const arena_t *arena)
 static void give_rest(arena_t *arena, size_t units)
 {
   char *runs = (char *)round_up((uintptr_t)(arena->runs + units), os_page_size());
-  char *bitmaps = (char *)round_up((uintptr_t)(arena->long_bitmaps + units * LONG_BITMAP_WORDS), os_page_size());
+  char *bitmaps = (char *)round_up((uintptr_t)(arena_long_bitmap(arena, units)), os_page_size());
   if (runs + RECORDS_STEP <= arena->runs_end)
     os_purge(runs, (size_t)(arena->runs_end - runs));
   if (bitmaps + RECORDS_STEP <= arena->long_bitmaps_end && os_unmap(bitmaps, (size_t)(arena->long_bitmaps_end - bitmaps)))

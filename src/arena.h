@@ -39,7 +39,7 @@ typedef struct arena {
   uint32_t     used_end;     /* no unit at or beyond it was ever taken */
   uint32_t     dirty_count, dirty_end;
   run_t       *runs;
-  uint64_t    *long_bitmaps; /* LONG_BITMAP_WORDS for each unit, for the slab that begins there; NULL: blocks are never that many */
+  uint64_t    *long_bitmaps; /* long_bitmap_words() of each unit, for the slab that begins there; NULL: blocks are never that many */
   uint64_t    *dirty, *start;
   span_tree_t  room;         /* its map: the free units */
   size_t       slot, slots;  /* of the window; 0 slots: it is in none */
@@ -68,9 +68,9 @@ bool arena_destroy(arena_t *arena);
 /* How much memory an arena that could not be destroyed may still hold. */
 size_t arena_left(const arena_t *arena);
 
-/* Lays the records of an arena of at most `units` units out from `records` on; returns the first byte behind them. Touches
- * none of them. */
-char *arena_lay_out(arena_t *arena, char *records, size_t units, bool long_bitmaps);
+/* Lays the records of an arena of at most `units` units of that length out from `records` on; returns the first byte behind them.
+ * Touches none of them. */
+char *arena_lay_out(arena_t *arena, char *records, size_t units, unsigned unit_log2);
 
 /* All units of [base, base + units) are free; `dirty`: they hold old data. The records have been laid out. */
 void arena_begin(arena_t *arena, char *base, size_t units, unsigned unit_log2, bool dirty);
@@ -108,6 +108,10 @@ static inline size_t unit_of(const arena_t *arena, const void *address)
 }
 /* Without the lock. */
 static inline size_t arena_used_end(const arena_t *arena) { return __atomic_load_n(&arena->used_end, __ATOMIC_RELAXED); }
+static inline uint64_t *arena_long_bitmap(const arena_t *arena, size_t unit)
+{
+  return arena->long_bitmaps + unit * long_bitmap_words(arena->unit_log2);
+}
 static inline char *arena_end(const arena_t *arena) { return arena->base + ((size_t)arena->unit_count << arena->unit_log2); }
 static inline size_t run_bytes(const arena_t *arena, const run_t *run) { return (size_t)run->units << arena->unit_log2; }
 

@@ -50,6 +50,18 @@ bool budget_allows(budget_t *budget, size_t bytes)
   return room;
 }
 
+size_t budget_room(budget_t *budget)
+{
+  size_t room = SIZE_MAX;
+  acquire_all(budget);
+  for (const budget_t *level = budget; level; level = level->parent) {
+    size_t held = budget_held(level), limit = budget_limit(level);
+    room = min_size(room, (limit ? limit : SIZE_MAX) - held);
+  }
+  release_all(budget);
+  return room;
+}
+
 void budget_discharge(budget_t *budget, size_t bytes)
 {
   acquire_all(budget);

@@ -23,6 +23,8 @@ typedef struct budget {
 bool budget_charge(budget_t *budget, size_t bytes);
 /* Would it be charged now? */
 bool budget_allows(budget_t *budget, size_t bytes);
+/* The most that would be. */
+size_t budget_room(budget_t *budget);
 void budget_discharge(budget_t *budget, size_t bytes);
 
 /* What was charged has become memory: it counts for the peak, here and upward. */

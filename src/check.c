@@ -70,7 +70,7 @@ static void expect_count(size_t kept, size_t counted, const char *name, const ch
 
 typedef struct tick {
   arena_t  *arena;
-  uint64_t *blocks;   /* LONG_BITMAP_WORDS for each unit */
+  uint64_t *blocks;   /* a bit for each that there could be */
   uint64_t *runs;
 } tick_t;
 
@@ -85,7 +85,7 @@ static void *take_memory(size_t bytes)
 }
 
 static size_t pages_for(size_t words) { return round_up(words * sizeof(uint64_t) + 1, os_page_size()); }
-static size_t block_words(const arena_t *arena) { return (size_t)arena->used_end * LONG_BITMAP_WORDS; }
+static size_t block_words(const arena_t *arena) { return (size_t)arena->used_end * long_bitmap_words(arena->unit_log2); }
 static size_t tick_bytes(const arena_t *arena) { return pages_for(block_words(arena) + arena->used_end / WORD_BITS + 1); }
 
 static tick_t *tick_of(const arena_t *arena)
@@ -156,7 +156,7 @@ static void tick_block(const pool_t *pool, const void *block, const char *name)
   expect(offset % pool->block_size == 0 && index < slab->capacity, name, "an entry points inside a block", block);
   expect(index < slab->fresh, "S2", "an entry is a block beyond the fresh mark", block);
   expect(!bit_test(slab->bitmap, index), "S2", "an entry is a block that is free in its slab", block);
-  uint64_t *seen = tick->blocks + (size_t)(slab - tick->arena->runs) * LONG_BITMAP_WORDS;
+  uint64_t *seen = tick->blocks + (size_t)(slab - tick->arena->runs) * long_bitmap_words(tick->arena->unit_log2);
   expect(!bit_test(seen, index), "S2", "a block is in two magazines, or twice in one", block);
   bit_set(seen, index);
 }

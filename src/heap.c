@@ -112,7 +112,7 @@ COLD static pool_t *make_pool(heap_t *heap, unsigned c)
       pool_init(pool, &(pool_make_t){.size_class = c, .block_size = heap_block_size(heap, c), .heap = heap, .space = heap->space,
                                      .budget = &heap->budget, .plane = heap->plane, .depots = depots,
                                      .purges = !heap->region_kind && !heap->checked && settings.purge_delay_ms != PURGE_NEVER,
-                                     .single_thread = heap->lock.solo, .tight = heap->budgeted});
+                                     .single_thread = heap->lock.solo, .tight = heap->budgeted || heap->own_space.prepaid});
       __atomic_store_n(&heap->pools[c], pool, __ATOMIC_RELEASE);
     }
   }

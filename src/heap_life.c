@@ -215,7 +215,7 @@ static size_t pool_records_for(const pool_heap_options_t *o, size_t units)
 static plan_t plan_for(const pool_heap_options_t *o, size_t size, size_t units)
 {
   plan_t plan = {.unit_log2 = size > SMALL_REGION ? UNIT_LOG2 : region_unit_log2(size), .units = units};
-  plan.arena_records = plan.unit_log2 == UNIT_LOG2 ? space_slots_records(units) : space_region_records(units);
+  plan.arena_records = space_region_records(units, plan.unit_log2);
   if (is_real_time(o))
     plan.arena_records = round_up(plan.arena_records, os_page_size());   /* in pages of their own, which are locked as a whole */
   plan.pool_records = o->reserve ? round_up(pool_records_for(o, units), os_page_size()) : 0;
@@ -227,13 +227,27 @@ static size_t plan_bytes(const plan_t *plan, bool units_too)
   return sizeof(heap_t) + plan->arena_records + plan->pool_records + (units_too ? plan->units << plan->unit_log2 : 0);
 }
 
+/* So many units that the reserve is served in blocks of whichever class alone: slabs may end in less than a block, and so may what
+ * large blocks are rounded up to, which is not counted here. */
+static size_t reserve_units(const pool_heap_options_t *o, unsigned unit_log2)
+{
+  size_t units = (o->reserve + ((size_t)1 << unit_log2) - 1) >> unit_log2, most = class_most_of(unit_log2);
+  size_t classes = o->size_classes ? o->size_class_count : CLASS_LAST;
+  for (size_t i = 0; i < classes; i++) {
+    size_t size = o->size_classes ? o->size_classes[i] : size_class_size((unsigned)i + 1);
+    if (o->size_classes || size <= most)
+      units = max_size(units, pool_units_for(size, o->reserve, unit_log2));
+  }
+  return units;
+}
+
 /* A reserve is the blocks' alone, and what serves them comes on top; where the budget has no room for that, it comes out of the reserve.
  * A small budget is as many units as there could be. */
 static plan_t plan_region(const pool_heap_options_t *o)
 {
   size_t size = o->reserve ? o->reserve : o->budget;
   unsigned unit_log2 = plan_for(o, size, 1).unit_log2;
-  size_t units = o->reserve ? (size + ((size_t)1 << unit_log2) - 1) >> unit_log2 : size >> unit_log2;
+  size_t units = o->reserve ? reserve_units(o, unit_log2) : size >> unit_log2;
   plan_t plan = plan_for(o, size, units);
   while (o->reserve && o->budget && plan.units && plan_bytes(&plan, true) > o->budget)
     plan = plan_for(o, size, plan.units - 1 - (plan_bytes(&plan, true) - o->budget) / 2 / (((size_t)1 << unit_log2) + sizeof(run_t)));

@@ -50,22 +50,27 @@ static void settle_magazine_size(pool_t *pool)
 }
 
 static size_t blocks_least(unsigned unit_log2) { return unit_log2 == UNIT_LOG2 ? SLAB_BLOCKS_LEAST : SLAB_BLOCKS_LEAST_SMALL; }
-static size_t slab_blocks_least(const space_t *space) { return blocks_least(space->unit_log2); }
 
 size_t pool_slab_least(size_t block_size, unsigned unit_log2) { return blocks_least(unit_log2) * block_size; }
 
-/* Where a budget counts, a slab is so much longer than it must be that at most a 32nd of it is too short for a block, if up to three
- * times the length can do that. */
-static size_t slab_bytes_for(const pool_make_t *make)
+static size_t units_for(size_t bytes, unsigned unit_log2) { return (bytes + ((size_t)1 << unit_log2) - 1) >> unit_log2; }
+
+/* Where a budget counts, a slab is so much longer than it must be that at most a 32nd of it is too short for a block, or as little as
+ * up to three times the length can do. */
+static size_t slab_bytes_for(size_t block_size, unsigned unit_log2, bool tight)
 {
-  const space_t *space = make->space;
-  size_t size = make->block_size, units = space_units(space, size * slab_blocks_least(space)), longest = make->tight ? 3 * units + 2 : units;
-  for (size_t u = units; u <= longest; u++) {
-    size_t bytes = u << space->unit_log2;
-    if (bytes % size <= bytes / SLAB_WASTE)
-      return bytes;
+  size_t units = units_for(pool_slab_least(block_size, unit_log2), unit_log2), best = units << unit_log2;
+  for (size_t u = units; tight && u <= 3 * units + 2 && best % block_size > best / SLAB_WASTE; u++) {
+    size_t bytes = u << unit_log2;
+    best = bytes % block_size * best < best % block_size * bytes ? bytes : best;
   }
-  return units << space->unit_log2;
+  return best;
+}
+
+size_t pool_units_for(size_t block_size, size_t bytes, unsigned unit_log2)
+{
+  size_t slab = slab_bytes_for(block_size, unit_log2, true), blocks = bytes / block_size, each = slab / block_size;
+  return blocks / each * (slab >> unit_log2) + units_for(blocks % each * block_size, unit_log2);
 }
 
 void pool_init(pool_t *pool, const pool_make_t *make)
@@ -74,7 +79,7 @@ void pool_init(pool_t *pool, const pool_make_t *make)
   memset(pool, 0, sizeof *pool);
   pool->block_size = (uint32_t)size;
   pool->size_class = (uint8_t)make->size_class;
-  pool->slab_bytes = (uint32_t)slab_bytes_for(make);
+  pool->slab_bytes = (uint32_t)slab_bytes_for(size, make->space->unit_log2, make->tight);
   pool->inverse = slab_inverse(size);
   pool->space = make->space;
   pool->budget = make->budget;
@@ -177,12 +182,23 @@ static void slab_announce(const pool_t *pool, const run_t *slab, unsigned size_c
     class_map_set(slab->start, slab->units, pool->plane == POOL_PLANE_FRONT, size_class);
 }
 
+/* The last bit of a region or of a budget serves as many blocks as fit into it; where it is the system that has no more, a shorter
+ * slab is tried. */
+static run_t *take_slab(pool_t *pool)
+{
+  run_t *slab = space_take_charged(pool->space, pool->budget, pool->slab_bytes, 1);
+  for (space_t *space = pool->space; space && !slab; space = space->beyond) {
+    size_t room = space_room_left(space, pool->budget), most = pool->slab_bytes;
+    size_t bytes = room < most ? room : pool_slab_least(pool->block_size, space->unit_log2);
+    if (bytes >= pool->block_size && bytes < most)
+      slab = space_take_charged(space, pool->budget, bytes, 1);
+  }
+  return slab;
+}
+
 static run_t *pool_open_slab(pool_t *pool)
 {
-  size_t least = slab_blocks_least(pool->space) * pool->block_size;
-  run_t *slab = space_take_charged(pool->space, pool->budget, pool->slab_bytes, 1);
-  if (!slab && least < pool->slab_bytes)
-    slab = space_take_charged(pool->space, pool->budget, least, 1);   /* the last bit of a budget */
+  run_t *slab = take_slab(pool);
   if (!slab)
     return NULL;
   arena_t *arena = arena_of(pool->space, slab->start);

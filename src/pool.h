@@ -98,7 +98,7 @@ typedef struct pool_make {
   budget_t         *budget;
   uint8_t           plane;
   bool              single_thread;  /* no lock */
-  bool              tight;          /* slabs are as long as leaves little over */
+  bool              tight;          /* slabs are as long as leaves little over, as pool_units_for() reckons */
   bool              purges;         /* may give back the memory of blocks while others of their slab are in use */
   depot_t          *depots;         /* DEPOT_SHARDS of them, zeroed; NULL: no thread may keep magazines of it */
 } pool_make_t;
@@ -106,6 +106,9 @@ void pool_init(pool_t *pool, const pool_make_t *make);
 
 /* The shortest slab of a class, in units of that length. */
 size_t pool_slab_least(size_t block_size, unsigned unit_log2);
+
+/* How many units of a region serve so many bytes of blocks of one size. */
+size_t pool_units_for(size_t block_size, size_t bytes, unsigned unit_log2);
 
 /* A pool without depots has none to walk. */
 static inline depot_t *pool_depots_end(const pool_t *pool) { return pool->depots ? pool->depots + DEPOT_SHARDS : NULL; }

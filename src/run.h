@@ -13,9 +13,12 @@
 typedef enum run_kind { RUN_NONE, RUN_SLAB, RUN_LARGE, RUN_SPARE, RUN_REGION } run_kind_t;
 
 enum {
-  SHORT_BITMAP_WORDS = 7,
-  LONG_BITMAP_WORDS = (1 << (UNIT_LOG2 - ALIGNMENT_LOG2)) / WORD_BITS
+  SHORT_BITMAP_WORDS = 7
 };
+
+/* So many for each unit, where a slab of one unit may have more blocks than the short bitmap has bits. */
+static inline size_t long_bitmap_words(unsigned unit_log2) { return ((size_t)1 << unit_log2 >> ALIGNMENT_LOG2) / WORD_BITS; }
+static inline bool   needs_long_bitmaps(unsigned unit_log2) { return long_bitmap_words(unit_log2) > SHORT_BITMAP_WORDS; }
 
 typedef struct run {
   uint8_t       kind;         /* run_kind_t */

@@ -6,14 +6,14 @@ void slab_init(run_t *slab, arena_t *arena, void *owner, unsigned size_class, si
 {
   size_t capacity = run_bytes(arena, slab) / block_size;
   if (!arena->long_bitmaps)
-    capacity = min_size(capacity, SHORT_BITMAP_WORDS * WORD_BITS);   /* an eighth of 8 KiB in blocks of 16 bytes is given up */
+    capacity = min_size(capacity, SHORT_BITMAP_WORDS * WORD_BITS);
   slab->size_class = (uint8_t)size_class;
   slab->capacity = (uint32_t)capacity;
   slab->quarter = (uint16_t)(capacity / 4);
   slab->free_count = slab->fresh = 0;
   slab->purged = 0;
   bool is_short = capacity <= SHORT_BITMAP_WORDS * WORD_BITS;
-  slab->bitmap = is_short ? slab->short_bitmap : arena->long_bitmaps + (size_t)(slab - arena->runs) * LONG_BITMAP_WORDS;
+  slab->bitmap = is_short ? slab->short_bitmap : arena_long_bitmap(arena, (size_t)(slab - arena->runs));
   memset(slab->bitmap, 0, (capacity + WORD_BITS - 1) / WORD_BITS * sizeof(uint64_t));
   run_become(slab, RUN_SLAB, owner);
 }

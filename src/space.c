@@ -162,9 +162,9 @@ char *space_init_guest(space_t *space, arena_t *arena, void *memory, size_t size
   uintptr_t end = round_down((uintptr_t)memory + size, alignment);
   *space = (space_t){.fixed = arena, .unit_log2 = unit_log2, .purge_delay_ms = PURGE_NEVER};
   *arena = (arena_t){.space = space};
-  /* As many units as there is room for with their records. Slabs of units of up to 8 KiB do without long bitmaps. */
+  /* As many units as there is room for with their records. */
   for (size_t units = min_size(size >> unit_log2, SPAN_BITS_MOST); units > 0; units--) {
-    char *records = arena_lay_out(arena, memory, units, unit > 8 * KIB);
+    char *records = arena_lay_out(arena, memory, units, unit_log2);
     if ((uintptr_t)records > end || (end - (uintptr_t)records) >> unit_log2 < units)
       continue;
     arena_begin(arena, (char *)(end - (units << unit_log2)), units, unit_log2, true);
@@ -176,10 +176,10 @@ char *space_init_guest(space_t *space, arena_t *arena, void *memory, size_t size
   return NULL;
 }
 
-size_t space_region_records(size_t units)
+size_t space_region_records(size_t units, unsigned unit_log2)
 {
   arena_t scratch;
-  return (uintptr_t)arena_lay_out(&scratch, NULL, units, false);
+  return (uintptr_t)arena_lay_out(&scratch, NULL, units, unit_log2);
 }
 
 void space_init_region(space_t *space, arena_t *arena, void *records, void *memory, size_t units, unsigned unit_log2, bool dirty)
@@ -188,13 +188,12 @@ void space_init_region(space_t *space, arena_t *arena, void *records, void *memo
   *space = (space_t){.fixed = arena, .unit_log2 = unit_log2, .alignment = (uint32_t)unit, .purgeable = unit >= os_page_size(),
                      .purge_delay_ms = PURGE_NEVER};
   *arena = (arena_t){.space = space};
-  arena_lay_out(arena, records, units, false);
+  arena_lay_out(arena, records, units, unit_log2);
   arena_begin(arena, memory, units, unit_log2, dirty);
   arena->committed = (uint32_t)units;
   space->dirty_units = dirty ? units : 0;
 }
 
-size_t space_slots_records(size_t units) { return space_region_records(units) + units * LONG_BITMAP_WORDS * sizeof(uint64_t); }
 
 bool space_init_slots(space_t *space, size_t units)
 {
@@ -307,6 +306,18 @@ run_t *space_take_charged(space_t *space, budget_t *budget, size_t bytes, size_t
     budget_discharge(budget, price);
   }
   return NULL;
+}
+
+size_t space_room_left(space_t *space, budget_t *budget)
+{
+  size_t room = SIZE_MAX;
+  if (space->fixed) {
+    lock_acquire(&space->lock);
+    room = span_longest(&space->fixed->room) << space->unit_log2;
+    lock_release(&space->lock);
+  }
+  size_t allowed = space->prepaid ? SIZE_MAX : budget_room(budget);
+  return min_size(room, round_down(allowed, (size_t)1 << space->unit_log2));
 }
 
 bool space_lengthen(space_t *space, run_t *run, size_t units)

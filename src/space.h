@@ -50,11 +50,10 @@ char *space_init_guest(space_t *space, arena_t *arena, void *memory, size_t size
 /* A region in memory of the system's, of `units` units; the records are elsewhere, space_region_records() bytes of them. `dirty`: it
  * holds old data. */
 void   space_init_region(space_t *space, arena_t *arena, void *records, void *memory, size_t units, unsigned unit_log2, bool dirty);
-size_t space_region_records(size_t units);
+size_t space_region_records(size_t units, unsigned unit_log2);
 
 /* A region of `units` units of 64 KiB in slots of the window, mapped whole. False: no memory or no slots. */
 bool space_init_slots(space_t *space, size_t units);
-size_t space_slots_records(size_t units);   /* how much its records take, about */
 void space_hide_slots(space_t *space);      /* nobody finds it any more, */
 void space_finish_slots(space_t *space);    /* and then it goes, */
 
@@ -74,6 +73,9 @@ void space_give(space_t *space, run_t *run);
 /* The same on a budget's account, from the region or from beyond it. NULL: no memory, or over the budget. */
 run_t *space_take_charged(space_t *space, budget_t *budget, size_t bytes, size_t alignment);
 void   space_give_charged(space_t *space, budget_t *budget, run_t *run);
+
+/* A shorter run than was refused may still be had: this much, where the region or the budget is about to end. A hint. */
+size_t space_room_left(space_t *space, budget_t *budget);
 
 /* What so many units of the space are charged. */
 static inline size_t space_price(const space_t *space, size_t units) { return space->prepaid ? 0 : units << space->unit_log2; }

@@ -41,8 +41,10 @@ typedef struct pool_heap_options {
   const char        *name;              /* copied, up to 31 bytes; NULL: a generated one */
   size_t             budget;            /* most bytes held at any instant, records too; 0: no limit. With one, or an ancestor's,
                                          * what sleeping threads have cached is taken from them when it is used up */
-  size_t             reserve;           /* bytes for blocks, any number, taken at creation, so that growth up to it cannot fail;
-                                         * records come on top, or out of it where the budget has no room for both. One above 8 MiB
+  size_t             reserve;           /* bytes for blocks, any number, taken at creation, so that growth up to it in blocks of
+                                         * one size class cannot fail, as pool_heap_good_size() counts them. Each further class in
+                                         * use may keep up to a slab from the others, and what is of no class takes whole units.
+                                         * Records come on top, or out of it where the budget has no room for both. One above 8 MiB
                                          * takes whole GiB of 3 TiB of addresses, so a process has at most 3072 heaps with such a
                                          * reserve */
   pool_heap_t       *parent;            /* what this heap holds also counts against the parent's budget, and so upward */

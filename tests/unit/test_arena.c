@@ -41,12 +41,12 @@ static void laid_out(void **state)
     for (unsigned bitmaps = 0; bitmaps < 2; bitmaps++) {
       arena_t arena;
       size_t units = sizes[i], words = (units + 63) / 64;
-      char *records = (char *)(1 << 20) + 8 * i, *end = arena_lay_out(&arena, records, units, bitmaps);
+      char *records = (char *)(1 << 20) + 8 * i, *end = arena_lay_out(&arena, records, units, bitmaps ? UNIT_LOG2 : 12);
       assert_true((char *)arena.room.map >= records && arena.dirty == arena.room.map + words && arena.start == arena.dirty + words);
       assert_true(arena.room.node >= arena.start + words && (char *)arena.runs >= (char *)(arena.room.node + span_tree_words(units)));
       assert_int_equal((uintptr_t)arena.runs % 64, 0);
       assert_int_equal(arena.long_bitmaps != NULL, bitmaps);
-      const char *last = bitmaps ? (char *)(arena.long_bitmaps + units * LONG_BITMAP_WORDS) : (char *)(arena.runs + units);
+      const char *last = bitmaps ? (char *)(arena.long_bitmaps + units * long_bitmap_words(UNIT_LOG2)) : (char *)(arena.runs + units);
       assert_true(!bitmaps || (char *)arena.long_bitmaps >= (char *)(arena.runs + units));
       assert_ptr_equal(end, last);
     }
@@ -67,14 +67,14 @@ static void in_its_slots(void *argument)
     must((sizes[i] ? arena->unit_count == sizes[i] : arena->unit_count > 16000) && arena->committed == 0);
     must(slots == arena_slots_for(arena->unit_count) && arena_end(arena) <= window_slot(i + slots));
     must(slots == 1 || arena_end(arena) > window_slot(i + slots - 1));
-    const char *runs_end = (char *)(arena->runs + arena->unit_count), *bitmaps_end = (char *)(arena->long_bitmaps + arena->unit_count * LONG_BITMAP_WORDS);
+    const char *runs_end = (char *)(arena->runs + arena->unit_count), *bitmaps_end = (char *)(arena->long_bitmaps + arena->unit_count * long_bitmap_words(UNIT_LOG2));
     must((char *)arena->long_bitmaps >= runs_end + 32 * KIB && (uintptr_t)arena->long_bitmaps % (64 * KIB) == 0);
     must(arena->base >= bitmaps_end + 64 * KIB && (uintptr_t)arena->base % (2 * MIB) == 0);
     must(arena_commit_all(arena) == TAKEN && arena->committed == arena->unit_count);
     must(arena->runs_end >= runs_end && arena->runs_end <= (char *)arena->long_bitmaps);
     must(arena->long_bitmaps_end >= bitmaps_end && arena->long_bitmaps_end + 32 * KIB <= arena->base);
     arena->runs[arena->unit_count - 1].units = 1;
-    arena->long_bitmaps[arena->unit_count * LONG_BITMAP_WORDS - 1] = 1;
+    arena->long_bitmaps[arena->unit_count * long_bitmap_words(UNIT_LOG2) - 1] = 1;
     arena_end(arena)[-1] = 1;
     arena_destroy(arena);
     must(os_fake.mapped_bytes == mapped);
@@ -126,9 +126,9 @@ typedef struct drawn {
 static void draw(drawn_t *drawn, size_t units, uintptr_t base, unsigned unit_log2)
 {
   arena_t scratch;
-  size_t bytes = (size_t)(arena_lay_out(&scratch, NULL, units, false) - (char *)NULL);
+  size_t bytes = (size_t)(arena_lay_out(&scratch, NULL, units, 12) - (char *)NULL);
   *drawn = (drawn_t){0};
-  arena_lay_out(&drawn->arena, memory_for(bytes), units, false);
+  arena_lay_out(&drawn->arena, memory_for(bytes), units, 12);
   arena_begin(&drawn->arena, (char *)base, units, unit_log2, false);
   drawn->arena.committed = (uint32_t)units;
 }
@@ -136,7 +136,7 @@ static void draw(drawn_t *drawn, size_t units, uintptr_t base, unsigned unit_log
 static void erase(drawn_t *drawn)
 {
   arena_t scratch;
-  size_t bytes = (size_t)(arena_lay_out(&scratch, NULL, drawn->arena.unit_count, false) - (char *)NULL);
+  size_t bytes = (size_t)(arena_lay_out(&scratch, NULL, drawn->arena.unit_count, 12) - (char *)NULL);
   os_unmap(drawn->arena.room.map, round_up(bytes + 1, os_page_size()));
 }
 
@@ -359,7 +359,7 @@ static void mapped_in_steps(void *argument)
     steps += arena->committed != committed;
     committed = arena->committed;
     must((char *)(arena->runs + committed) <= arena->runs_end && arena->runs_end <= (char *)(arena->runs + committed) + 32 * KIB + os_fake.page_size);
-    must(arena->long_bitmaps_end >= (char *)(arena->long_bitmaps + committed * LONG_BITMAP_WORDS));
+    must(arena->long_bitmaps_end >= (char *)(arena->long_bitmaps + committed * long_bitmap_words(UNIT_LOG2)));
   }
   must(taken == arena->unit_count && committed == taken && steps < taken / 30);
   arena_destroy(arena);
@@ -409,7 +409,7 @@ static void cut_by_a_mapping(void *argument)
   run_t *run, *last = NULL;
   bring_up(1);
   arena_t *arena = create(0, 0);
-  char *places[] = {arena->base + AT * UNIT, (char *)(arena->runs + AT), (char *)(arena->long_bitmaps + AT * LONG_BITMAP_WORDS)};
+  char *places[] = {arena->base + AT * UNIT, (char *)(arena->runs + AT), (char *)(arena->long_bitmaps + AT * long_bitmap_words(UNIT_LOG2))};
   char *at = (char *)round_down((uintptr_t)places[*where], 4096), *there = mmap(at, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
   must(there == at);
   *there = 5;
@@ -510,7 +510,7 @@ static void model_purge(model_t *model)
 static size_t record_bytes(const arena_t *arena)
 {
   must(arena->runs_end >= (char *)(arena->runs + arena->committed));
-  must(arena->long_bitmaps_end >= (char *)(arena->long_bitmaps + arena->committed * LONG_BITMAP_WORDS));
+  must(arena->long_bitmaps_end >= (char *)(arena->long_bitmaps + arena->committed * long_bitmap_words(UNIT_LOG2)));
   return (size_t)(arena->runs_end - (const char *)arena) + (size_t)(arena->long_bitmaps_end - (char *)arena->long_bitmaps);
 }
 
@@ -523,7 +523,7 @@ static void model_contract(model_t *model)
   bool contracted = arena->committed < committed;
   must(contracted == (!refuses && committed - end >= (all ? 1 : max_size(16, committed / 8))));
   must(arena->committed == (contracted ? end : committed) && os_fake.mapped_bytes == mapped - (committed - arena->committed) * UNIT - (records - record_bytes(arena)));
-  must(!contracted || arena->long_bitmaps_end <= (char *)(arena->long_bitmaps + end * LONG_BITMAP_WORDS) + 32 * KIB + 4 * KIB);
+  must(!contracted || arena->long_bitmaps_end <= (char *)(arena->long_bitmaps + end * long_bitmap_words(UNIT_LOG2)) + 32 * KIB + 4 * KIB);
   for (size_t at = round_up(end, 64); contracted && at < committed; at++)   /* of no kind, or as it was */
     must(arena->runs[at].kind == RUN_NONE);
 }

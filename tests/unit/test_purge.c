@@ -394,7 +394,7 @@ static void small_units(void *argument)
     size_t bytes = (size_t)UNITS << unit_log2;
     char *memory = os_map(bytes, os_fake.page_size);
     memset(memory, 5, bytes);
-    must(space_region_records(UNITS) <= sizeof records);
+    must(space_region_records(UNITS, unit_log2) <= sizeof records);
     space_init_region(&space, &arena, records, memory, UNITS, unit_log2, true);
     bool purgeable = (size_t)1 << unit_log2 >= os_fake.page_size;
     must(space.dirty_units == UNITS && space.purgeable == purgeable);
