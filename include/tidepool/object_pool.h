@@ -83,7 +83,8 @@ typedef struct object_pool_options {
 POOL_API object_pool_t *object_pool_create(const object_pool_options_t *options) POOL_NOEXCEPT __attribute__((warn_unused_result));
 
 /* Destructs every object that was ever used, live ones too, and gives the memory back. NULL is fine. No other thread is in a
- * call with this pool; a hook may still put (which does nothing more) and get (which returns NULL). O(capacity). */
+ * call with this pool. A hook may still ask, get (NULL), put, put_all and shrink: these do nothing any more, run no hook, and what is
+ * live is destructed in its turn. O(capacity). */
 POOL_API void object_pool_destroy(object_pool_t *pool) POOL_NOEXCEPT;
 
 /* An object, or NULL and ENOMEM: the pool is full and its policy does not help. NULL with construct's errno if construct failed. */

@@ -485,10 +485,10 @@ NOINLINE static bool give_hooked(object_pool_t *pool, void *object)
   size_t i;
   lock_acquire(&pool->lock);
   object_array_t *array = array_of(pool, object, &i);
-  if (!array || !is_live(pool, array, i)) {
-    bool ended = array && pool->ending;
+  if (!array || pool->ending || !is_live(pool, array, i)) {
+    bool comes_too_late = array && pool->ending;   /* it is destructed in its turn, or was already */
     lock_release(&pool->lock);
-    return ended;
+    return comes_too_late;
   }
   if (has_work_on_put(pool)) {
     live_to_busy(pool, array, i);
@@ -751,11 +751,12 @@ static void array_leave(object_pool_t *pool, uint32_t k)
   pool->only = pool->array_count == 1 && pool->single_thread ? pool->arrays[0] : NULL;
 }
 
-/* Takes arrays without a taken object out, newest first, if `due` (or there is no clock to ask) and `keep` objects are left. */
+/* Takes arrays without a taken object out, newest first, if `due` (or there is no clock to ask) and `keep` objects are left. A pool
+ * that ends keeps them: it goes through their objects, and its hooks come by here. */
 static size_t take_out(object_pool_t *pool, size_t keep, const uint64_t *now_ms, object_array_t **out)
 {
   size_t count = 0;
-  for (;;) {
+  while (!pool->ending) {
     uint32_t newest = pool->array_count;
     for (uint32_t k = 0; k < pool->array_count; k++) {
       const object_array_t *array = pool->arrays[k];
@@ -765,10 +766,11 @@ static size_t take_out(object_pool_t *pool, size_t keep, const uint64_t *now_ms,
         newest = k;
     }
     if (newest == pool->array_count)
-      return count;
+      break;
     out[count++] = pool->arrays[newest];
     array_leave(pool, newest);
   }
+  return count;
 }
 
 static void end_arrays(object_pool_t *pool, object_array_t **arrays, size_t count)
@@ -1137,7 +1139,7 @@ static void put_all_of(object_pool_t *pool, object_array_t *array)
 
 void object_pool_put_all(object_pool_t *pool)
 {
-  if (!is_given(pool, "object_pool_put_all"))
+  if (!is_given(pool, "object_pool_put_all") || pool->ending)
     return;
   if (has_work_on_put(pool)) {
     for (void *object = NULL; (object = object_pool_next(pool, object)) != NULL;)

@@ -304,6 +304,68 @@ static void hooks_destroy_a_pool_that_ends(void **state)
   }
 }
 
+/* What a hook does to the pool that ends. Each may find an array that has been idle for long enough to go. */
+typedef void act_fn(object_pool_t *pool, void *object);
+static void act_get(object_pool_t *pool, void *object) { (void)object, must(!object_pool_get(pool)); }
+static void act_put(object_pool_t *pool, void *object) { (void)object, object_pool_put(pool, things[0]); }
+static void act_put_own(object_pool_t *pool, void *object) { object_pool_put(pool, object); }
+static void act_put_batch(object_pool_t *pool, void *object) { (void)object, object_pool_put_batch(pool, (void **)things, 5); }
+static void act_put_all(object_pool_t *pool, void *object) { (void)object, object_pool_put_all(pool); }
+static void act_capacity(object_pool_t *pool, void *object) { (void)object, must(object_pool_capacity(pool) == 500); }
+static void act_shrink(object_pool_t *pool, void *object) { (void)object, must(object_pool_shrink(pool, 0) == 500); }
+
+static act_fn *const acts[] = {act_get, act_put, act_put_own, act_put_batch, act_put_all, act_capacity, act_shrink};
+enum { ACTS = sizeof acts / sizeof *acts };
+
+typedef struct ending {
+  object_pool_t *pool;
+  act_fn *act;
+  int made, reset, ended;
+} ending_t;
+
+static bool make_and_count(void *object, void *context) { return (void)object, ++((ending_t *)context)->made; }
+static void reset_and_count(void *object, void *context) { (void)object, ((ending_t *)context)->reset++; }
+
+static void end_and_act(void *object, void *context)
+{
+  ending_t *ending = context;
+  ending->ended++;
+  if (ending->act) {
+    ending->act(ending->pool, object);
+    must(object_pool_capacity(ending->pool) == 500);
+    must(object_pool_live(ending->pool) <= 50);
+  }
+}
+
+/* The first array, of 10, stays; of those that grew one holds live objects, the others are idle, and due. */
+static void destroy_with(act_fn *act, unsigned flags)
+{
+  ending_t e = {0};
+  object_pool_t *pool = e.pool = object_pool_create(&(object_pool_options_t){
+    .object_size = sizeof(thing_t), .capacity = 10, .max_capacity = 500, .when_full = OBJECT_POOL_GROW, .construct = make_and_count,
+    .reset = reset_and_count, .destruct = end_and_act, .reset_time = OBJECT_POOL_RESET_ON_PUT, .context = &e, .flags = flags});
+  assert_non_null(pool);
+  for (int i = 0; i < 500; i++)
+    assert_non_null(things[i] = object_pool_get(pool));
+  for (int i = 50; i < 500; i++)
+    object_pool_put(pool, things[i]);
+  assert_int_equal(object_pool_capacity(pool), 500);
+  os_fake.now_ms += 1 << 30;
+  int resets = e.reset;
+  e.act = act;
+  object_pool_destroy(pool);
+  assert_int_equal(e.ended, e.made);
+  assert_int_equal(e.reset, resets);
+}
+
+static void hooks_act_on_a_pool_that_ends(void **state)
+{
+  (void)state;
+  for (size_t i = 0; i < ACTS; i++)
+    for (unsigned flags = 0; flags < 4; flags++)
+      destroy_with(acts[i], flags);
+}
+
 /* ---- checked pools ---- */
 
 static bool is_filled(const void *object, size_t size, const char *with)
@@ -402,6 +464,7 @@ int main(void)
     cmocka_unit_test(only_a_reset),
     cmocka_unit_test(hooks_use_a_pool_that_ends),
     cmocka_unit_test(hooks_destroy_a_pool_that_ends),
+    cmocka_unit_test(hooks_act_on_a_pool_that_ends),
     cmocka_unit_test(checked_fills_and_makes_anew),
     cmocka_unit_test(checked_without_hooks),
     cmocka_unit_test(writes_after_put_are_found),
