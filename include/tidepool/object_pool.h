@@ -8,7 +8,7 @@
  *
  * Threads: all threads may use one pool at once unless it is OBJECT_POOL_SINGLE_THREAD. Create, destroy, and a walk through a
  * pool that others change meanwhile, are said below. Hooks run with no lock held and may get and put in the same pool.
- * Sizes are bytes, capacities objects. Success leaves errno as it was.
+ * Sizes are bytes, capacities objects. Success leaves errno as it was, whatever hooks and choose_victim did to it.
  *
  * Cost: get and put are O(1) and touch neither the system nor the object. In a pool without hooks, a get and the put of the
  * object that was put last are fifteen instructions together, twenty-five where the pool is not OBJECT_POOL_SINGLE_THREAD but

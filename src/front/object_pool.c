@@ -376,7 +376,7 @@ __attribute__((always_inline)) static inline bool give_plain(object_pool_t *pool
   return true;
 }
 
-/* ---- hooks; no lock is held ---- */
+/* ---- hooks; no lock is held. They may fail at something on their way to success, which is nobody's business ---- */
 
 static void fill_dead(const object_pool_t *pool, void *object)
 {
@@ -392,15 +392,32 @@ static void verify_dead(const object_pool_t *pool, const void *object, const cha
       written_after_put(pool, object, i, call);
 }
 
-static void destruct(const object_pool_t *pool, void *object)
+static void touch(const object_pool_t *pool, void (*hook)(void *object, void *context), void *object)
 {
-  if (pool->destruct)
-    pool->destruct(object, pool->context);
+  int error = errno;
+  if (hook)
+    hook(object, pool->context);
+  errno = error;
 }
+
+static void reset(const object_pool_t *pool, void *object) { touch(pool, pool->reset, object); }
+static void destruct(const object_pool_t *pool, void *object) { touch(pool, pool->destruct, object); }
 
 static bool construct(const object_pool_t *pool, void *object)
 {
-  return !pool->construct || pool->construct(object, pool->context);
+  int error = errno;
+  bool done = !pool->construct || pool->construct(object, pool->context);
+  if (done)
+    errno = error;
+  return done;
+}
+
+static void *choose_victim(object_pool_t *pool)
+{
+  int error = errno;
+  void *victim = pool->choose_victim(pool, pool->context);
+  errno = error;
+  return victim;
 }
 
 static bool make_ready_checked(const object_pool_t *pool, void *object)
@@ -420,8 +437,8 @@ static bool make_ready(const object_pool_t *pool, void *object, bool used)
     return make_ready_checked(pool, object);
   if (!used)
     return construct(pool, object);
-  if (pool->reset && !pool->resets_on_put)
-    pool->reset(object, pool->context);
+  if (!pool->resets_on_put)
+    reset(pool, object);
   return true;
 }
 
@@ -430,8 +447,8 @@ static void take_in(const object_pool_t *pool, void *object)
   if (pool->checked) {
     destruct(pool, object);
     fill_dead(pool, object);
-  } else if (pool->resets_on_put && pool->reset) {
-    pool->reset(object, pool->context);
+  } else if (pool->resets_on_put) {
+    reset(pool, object);
   }
 }
 
@@ -839,7 +856,7 @@ static bool evict(object_pool_t *pool, void *victim, void **object)
 COLD static void *get_by_eviction(object_pool_t *pool)
 {
   void *object, *victim;
-  for (int attempt = 0; attempt < EVICT_ATTEMPTS && (victim = pool->choose_victim(pool, pool->context)) != NULL; attempt++)
+  for (int attempt = 0; attempt < EVICT_ATTEMPTS && (victim = choose_victim(pool)) != NULL; attempt++)
     if (evict(pool, victim, &object) || try_get(pool, &object))
       return object;
   return full();

@@ -366,6 +366,63 @@ static void hooks_act_on_a_pool_that_ends(void **state)
       destroy_with(acts[i], flags);
 }
 
+/* ---- errno ---- */
+
+static bool construct_noisily(void *object, void *context) { return (void)object, (void)context, errno = EBADF, true; }
+static void touch_noisily(void *object, void *context) { (void)object, (void)context, errno = EBADF; }
+static void *choose_noisily(object_pool_t *pool, void *context)
+{
+  (void)context;
+  errno = EBADF;
+  return object_pool_next(pool, NULL);
+}
+
+#define KEEPS_ERRNO(call) (errno = 77, (void)(call), assert_int_equal(errno, 77))
+
+/* Its hooks fail at this and that on their way to success, each kind of them in a call of each kind. */
+static void success_keeps_errno(object_pool_options_t o)
+{
+  void *batch[40];
+  o.object_size = sizeof(thing_t);
+  o.construct = construct_noisily;
+  o.reset = o.destruct = touch_noisily;
+  o.choose_victim = choose_noisily;
+  object_pool_t *pool = object_pool_create(&o);
+  assert_non_null(pool);
+  KEEPS_ERRNO(batch[0] = object_pool_get(pool));
+  KEEPS_ERRNO(object_pool_put(pool, batch[0]));
+  KEEPS_ERRNO(batch[0] = object_pool_get(pool));
+  KEEPS_ERRNO(assert_int_equal(object_pool_get_batch(pool, batch + 1, 9), 9));
+  if (o.when_full != OBJECT_POOL_FAIL)
+    KEEPS_ERRNO(batch[10] = object_pool_get(pool));
+  KEEPS_ERRNO(object_pool_put_batch(pool, batch, 5));
+  KEEPS_ERRNO(object_pool_put_all(pool));
+  if (o.when_full == OBJECT_POOL_GROW) {
+    for (int round = 0; round < 2; round++) {
+      KEEPS_ERRNO(object_pool_get_batch(pool, batch, 40));
+      KEEPS_ERRNO(object_pool_put_all(pool));
+      os_fake.now_ms += 1 << 30;
+      KEEPS_ERRNO(round ? object_pool_shrink(pool, 0) : object_pool_capacity(pool));
+      assert_int_equal(object_pool_capacity(pool), 10);
+    }
+    KEEPS_ERRNO(object_pool_get_batch(pool, batch, 40));
+    KEEPS_ERRNO(object_pool_put_batch(pool, batch + 1, 39));
+    os_fake.now_ms += 1 << 30;
+    KEEPS_ERRNO(object_pool_put(pool, batch[0]));
+  }
+  KEEPS_ERRNO(object_pool_destroy(pool));
+}
+
+static void hooks_leave_errno_alone(void **state)
+{
+  (void)state;
+  static const object_pool_policy_t policies[] = {OBJECT_POOL_FAIL, OBJECT_POOL_GROW, OBJECT_POOL_EVICT};
+  for (unsigned kind = 0; kind < 24; kind++)
+    success_keeps_errno((object_pool_options_t){.capacity = 10, .when_full = policies[kind / 8],
+      .reset_time = kind & 1 ? OBJECT_POOL_RESET_ON_PUT : OBJECT_POOL_RESET_ON_GET,
+      .flags = (kind & 2 ? OBJECT_POOL_CHECKED : 0) | (kind & 4 ? OBJECT_POOL_SINGLE_THREAD : 0)});
+}
+
 /* ---- checked pools ---- */
 
 static bool is_filled(const void *object, size_t size, const char *with)
@@ -465,6 +522,7 @@ int main(void)
     cmocka_unit_test(hooks_use_a_pool_that_ends),
     cmocka_unit_test(hooks_destroy_a_pool_that_ends),
     cmocka_unit_test(hooks_act_on_a_pool_that_ends),
+    cmocka_unit_test(hooks_leave_errno_alone),
     cmocka_unit_test(checked_fills_and_makes_anew),
     cmocka_unit_test(checked_without_hooks),
     cmocka_unit_test(writes_after_put_are_found),
