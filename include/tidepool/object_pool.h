@@ -58,7 +58,7 @@ enum {
  * reset is never called. A write after put ends the program with a line that names the object, the offset and the pool. */
 
 typedef struct object_pool_options {
-  const char *name;                                    /* copied, up to 31 bytes; NULL: a generated one */
+  const char *name;                                    /* copied, up to 31 bytes of whole characters; NULL: a generated one */
   size_t object_size;
   size_t alignment;                                    /* 0: 16, or the natural alignment of a smaller object */
   size_t capacity;                                     /* objects made up front, in one contiguous array; 0 only with GROW */

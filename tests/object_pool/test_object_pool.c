@@ -163,6 +163,24 @@ static void names(void **state)
   assert_non_null(strstr(text, "\"object_pools\":[]"));
 }
 
+/* 31 bytes end within a character, of the pool's name and of the heap's; another name is none in UTF-8. */
+static void names_are_whole_characters(void **state)
+{
+  (void)state;
+  char text[4096];
+  static const char name[] = "\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac";
+  pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.name = name});
+  object_pool_t *pool = create((object_pool_options_t){.name = name, .object_size = 8, .capacity = 10, .heap = heap});
+  object_pool_t *latin = create((object_pool_options_t){.name = "gr\xfcn", .object_size = 8, .capacity = 10});
+  assert_int_equal(strlen(pool_heap_name(heap)), 30);
+  pool_stats_json(text, sizeof text);
+  assert_non_null(strstr(text, "{\"name\":\"\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\",\"heap\":\"\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\",\"object"));
+  assert_non_null(strstr(text, "{\"name\":\"gr\\ufffdn\","));
+  object_pool_destroy(latin);
+  object_pool_destroy(pool);
+  pool_heap_destroy(heap);
+}
+
 static bool make_object(void *object, void *context) { return (void)object, (void)context, true; }
 
 static void keep_figures(const object_pool_figures_t *figures, void *kept) { *(object_pool_figures_t *)kept = *figures; }
@@ -1153,6 +1171,7 @@ int main(void)
     cmocka_unit_test(bad_overflow_is_refused),
     cmocka_unit_test(sizes_and_alignments),
     cmocka_unit_test(names),
+    cmocka_unit_test(names_are_whole_characters),
     cmocka_unit_test(six_bytes_an_object),
     cmocka_unit_test(no_pool),
     cmocka_unit_test(fixed_pool),
