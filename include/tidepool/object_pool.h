@@ -77,8 +77,8 @@ typedef struct object_pool_options {
 
 /* A pool with all its objects' memory. NULL + EINVAL: no options; object_size 0; an alignment that is no power of two; a
  * capacity that overflows (2^32 objects, PTRDIFF_MAX bytes), is 0 without GROW or above max_capacity; EVICT without
- * choose_victim; an overflow pool that is missing, is of another object size or a lesser alignment, or leads back to itself;
- * unknown flags or policies. NULL + ENOMEM: the heap has not the memory. The heap must outlive the pool, or take it along:
+ * choose_victim; an overflow pool that is missing, is of another object size or a lesser alignment, or leads back to itself; a
+ * shared pool that overflows to, or grows in the heap of, one thread only; unknown flags or policies. NULL + ENOMEM: the heap has not the memory. The heap must outlive the pool, or take it along:
  * pool_heap_reset() and pool_heap_destroy() drop the pools of a heap as they drop blocks, without destructing their objects. */
 POOL_API object_pool_t *object_pool_create(const object_pool_options_t *options) POOL_NOEXCEPT __attribute__((warn_unused_result));
 

@@ -1540,10 +1540,22 @@ static bool chain_ends(const object_pool_t *pool)
   return true;
 }
 
+/* All threads would come to what has no lock. */
+static bool is_for_one_thread(const object_pool_options_t *o) { return o->flags & OBJECT_POOL_SINGLE_THREAD; }
+
 static bool overflow_is_valid(const object_pool_options_t *o)
 {
   const object_pool_t *to = o->overflow;
-  return to && chain_ends(to) && to->object_size == o->object_size && to->alignment >= alignment_of(o);
+  return to && chain_ends(to) && to->object_size == o->object_size && to->alignment >= alignment_of(o) &&
+         (is_for_one_thread(o) || !to->single_thread);
+}
+
+static bool heap_is_valid_to_grow(const object_pool_options_t *o)
+{
+  const heap_t *heap = o->heap;
+  while (heap && !heap->lock.solo)
+    heap = heap->overflow;
+  return !heap || is_for_one_thread(o);
 }
 
 static bool sizes_are_valid(const object_pool_options_t *o)
@@ -1559,7 +1571,7 @@ static bool policy_is_valid(const object_pool_options_t *o)
 {
   switch (o->when_full) {
   case OBJECT_POOL_GROW:
-    return !o->max_capacity || o->max_capacity >= o->capacity;
+    return (!o->max_capacity || o->max_capacity >= o->capacity) && heap_is_valid_to_grow(o);
   case OBJECT_POOL_EVICT:
     return o->capacity && o->choose_victim;
   case OBJECT_POOL_OVERFLOW:
@@ -1642,13 +1654,13 @@ static bool make_first_array(object_pool_t *pool, size_t capacity)
 
 object_pool_t *object_pool_create(const object_pool_options_t *options)
 {
+  heap_t *heap = options && options->heap ? options->heap : &heap_front;
+  if (heap->mark != HEAP_LIVE_MARK)
+    fatal_misuse("object_pool_create", heap, "not a live heap");
   if (!options_are_valid(options)) {
     errno = EINVAL;
     return NULL;
   }
-  heap_t *heap = options->heap ? options->heap : &heap_front;
-  if (heap->mark != HEAP_LIVE_MARK)
-    fatal_misuse("object_pool_create", heap, "not a live heap");
   if (heap == &heap_front && !heap_front_ready())
     return full();
   object_pool_t *pool = record_take(heap);

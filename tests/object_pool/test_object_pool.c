@@ -122,6 +122,29 @@ static void bad_overflow_is_refused(void **state)
   object_pool_destroy(other);
 }
 
+/* What all threads use cannot lean on what one thread uses. */
+static void shared_upon_one_threads_is_refused(void **state)
+{
+  (void)state;
+  pool_heap_t *own = pool_heap_create(&(pool_heap_options_t){.flags = POOL_HEAP_SINGLE_THREAD});
+  pool_heap_t *before_own = pool_heap_create(&(pool_heap_options_t){.overflow = own});
+  object_pool_t *single = create((object_pool_options_t){.object_size = 48, .capacity = 1, .flags = OBJECT_POOL_SINGLE_THREAD});
+  object_pool_t *shared = create((object_pool_options_t){.object_size = 48, .capacity = 1});
+  object_pool_options_t o = good_options();
+  o.when_full = OBJECT_POOL_OVERFLOW, o.overflow = single, is_refused(o);
+  o.flags = OBJECT_POOL_SINGLE_THREAD, object_pool_destroy(create(o));
+  o.overflow = shared, object_pool_destroy(create(o));
+  o.flags = 0, object_pool_destroy(create(o));
+  o = good_options(), o.when_full = OBJECT_POOL_GROW, o.heap = own, is_refused(o);
+  o.heap = before_own, is_refused(o);
+  o.flags = OBJECT_POOL_SINGLE_THREAD, object_pool_destroy(create(o));
+  o = good_options(), o.heap = own, object_pool_destroy(create(o));   /* its memory comes and goes with it */
+  object_pool_destroy(shared);
+  object_pool_destroy(single);
+  pool_heap_destroy(before_own);
+  pool_heap_destroy(own);
+}
+
 static void sizes_and_alignments(void **state)
 {
   (void)state;
@@ -1169,6 +1192,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(bad_options_are_refused),
     cmocka_unit_test(bad_overflow_is_refused),
+    cmocka_unit_test(shared_upon_one_threads_is_refused),
     cmocka_unit_test(sizes_and_alignments),
     cmocka_unit_test(names),
     cmocka_unit_test(names_are_whole_characters),
