@@ -93,8 +93,8 @@ POOL_API void *object_pool_get(object_pool_t *pool) POOL_NOEXCEPT __attribute__(
 /* Takes an object back, also one that the overflow pool served. Anything else, NULL too, ends the program. */
 POOL_API void object_pool_put(object_pool_t *pool, void *object) POOL_NOEXCEPT;
 
-/* Stores up to `count` objects in `objects`, each different; returns how many it got. Fewer: ENOMEM (or construct's errno). One
- * lock for all where there are no hooks. */
+/* Stores up to `count` objects in `objects`, each different; returns how many it got. Fewer: ENOMEM (or construct's errno). Where
+ * choose_victim names an object that the batch has, the batch ends. One lock for all where there are no hooks. */
 POOL_API size_t object_pool_get_batch(object_pool_t *pool, void **objects, size_t count) POOL_NOEXCEPT;
 POOL_API void   object_pool_put_batch(object_pool_t *pool, void **objects, size_t count) POOL_NOEXCEPT;
 

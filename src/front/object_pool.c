@@ -537,8 +537,8 @@ static size_t record_bytes(const object_pool_t *pool, size_t capacity)
 {
   size_t words;
   levels_of(capacity, &words);
-  size_t hooks = pool->hooked ? 2 * words_of(capacity) : 0;
-  return sizeof(object_array_t) + (words + hooks) * sizeof(uint64_t) + capacity * sizeof(uint32_t);
+  size_t maps = (pool->hooked ? 2 : 0) + (pool->when_full == OBJECT_POOL_EVICT);
+  return sizeof(object_array_t) + (words + maps * words_of(capacity)) * sizeof(uint64_t) + capacity * sizeof(uint32_t);
 }
 
 static void array_lay_out(const object_pool_t *pool, object_array_t *array, size_t capacity)
@@ -555,6 +555,10 @@ static void array_lay_out(const object_pool_t *pool, object_array_t *array, size
     array->busy = at;
     array->made = at + words_of(capacity);
     at += 2 * words_of(capacity);
+  }
+  if (pool->when_full == OBJECT_POOL_EVICT) {
+    array->in_batch = at;
+    at += words_of(capacity);
   }
   array->uses = (uint32_t *)at;
   free_all(array);
@@ -827,66 +831,104 @@ static inline bool try_get(object_pool_t *pool, void **object)
   return *object != NULL;
 }
 
-/* A live object starts a new use, its handles end. Takes the lock itself; *object as in take_hooked. False: it is not live. */
-static bool evict(object_pool_t *pool, void *victim, void **object)
+/* The objects that a batch has so far. */
+typedef struct batch {
+  void   **objects;
+  size_t   got, marked;   /* how many of them are among the bits of the pool that evicts, */
+  uint64_t number;        /* if these are the batch's: it has this number there. 0: it has not come so far */
+} batch_t;
+
+/* The lock is held. The bits are those of the batch that looked last: where several evict at once each marks its objects anew, and
+ * whoever never came back, since its chooser left, is not waited for. */
+static bool batch_has(object_pool_t *pool, object_array_t *array, size_t i, batch_t *batch)
+{
+  size_t k;
+  if (!batch->number || batch->number != pool->batch_marked) {
+    batch->number = batch->number ? batch->number : ++pool->batches;
+    batch->marked = 0;
+    pool->batch_marked = batch->number;
+    memset(array->in_batch, 0, words_of(array->capacity) * sizeof(uint64_t));
+  }
+  for (; batch->marked < batch->got; batch->marked++)
+    if (array_of(pool, batch->objects[batch->marked], &k) == array)
+      bit_set(array->in_batch, k);
+  return bit_test(array->in_batch, i);
+}
+
+typedef enum evicted { EVICTED, EVICTED_NOT_LIVE, EVICTED_OWN } evicted_t;
+
+/* A live object starts a new use, its handles end; but not one that the batch has. Takes the lock itself; *object as in take_hooked. */
+static evicted_t evict(object_pool_t *pool, void *victim, batch_t *batch, void **object)
 {
   size_t i;
   lock_acquire(&pool->lock);
   object_array_t *array = array_of(pool, victim, &i);
-  bool live = array && is_live(pool, array, i);
-  if (live && !pool->hooked) {
-    if (victim == pool->hot->object)
-      STORE(pool->hot->state, pool->hot->state + HOT_PUT + HOT_GET);
-    else
-      array->uses[i]++;
-  } else if (live) {
+  bool live = array && is_live(pool, array, i), own = live && batch && batch_has(pool, array, i, batch);
+  if (live && !own && victim == pool->hot->object) {
+    STORE(pool->hot->state, pool->hot->state + HOT_PUT + HOT_GET);
+  } else if (live && !own) {
     array->uses[i]++;
-    live_to_busy(pool, array, i);
+    if (pool->hooked)
+      live_to_busy(pool, array, i);
   }
   lock_release(&pool->lock);
   if (!array)
     not_live(pool, victim, "object_pool_get: choose_victim");
-  if (live && pool->hooked)
+  if (!live || own)
+    return own ? EVICTED_OWN : EVICTED_NOT_LIVE;
+  if (pool->hooked)
     take_in(pool, victim);
-  if (live)
-    *object = pool->hooked ? hand_out(pool, array, i, true) : victim;
-  return live;
+  *object = pool->hooked ? hand_out(pool, array, i, true) : victim;
+  return EVICTED;
 }
 
-COLD static void *get_by_eviction(object_pool_t *pool)
+COLD static void *get_by_eviction(object_pool_t *pool, batch_t *batch)
 {
   void *object, *victim;
-  for (int attempt = 0; attempt < EVICT_ATTEMPTS && (victim = choose_victim(pool)) != NULL; attempt++)
-    if (evict(pool, victim, &object) || try_get(pool, &object))
+  for (int attempt = 0; attempt < EVICT_ATTEMPTS && (victim = choose_victim(pool)) != NULL; attempt++) {
+    evicted_t evicted = evict(pool, victim, batch, &object);
+    if (evicted == EVICTED_OWN)
+      break;
+    if (evicted == EVICTED || try_get(pool, &object))
+      return object;
+  }
+  return full();
+}
+
+/* Not of a pool that overflows. With NULL for the batch: of one object, which has none yet. */
+COLD static void *get_when_full(object_pool_t *pool, batch_t *batch)
+{
+  void *object;
+  if (!pool->ending && pool->when_full == OBJECT_POOL_EVICT)
+    return get_by_eviction(pool, batch);
+  while (!pool->ending && pool->when_full == OBJECT_POOL_GROW && grow(pool))
+    if (try_get(pool, &object))
       return object;
   return full();
 }
 
-COLD static void *get_when_full(object_pool_t *pool)
+/* From the pool or, along the chain, from those it overflows to. */
+static void *get_along(object_pool_t *pool, batch_t *batch)
 {
   void *object;
-  if (pool->ending)
-    return full();
-  switch ((object_pool_policy_t)pool->when_full) {
-  case OBJECT_POOL_GROW:
-    while (grow(pool))
-      if (try_get(pool, &object))
-        return object;
-    return full();
-  case OBJECT_POOL_EVICT:
-    return get_by_eviction(pool);
-  case OBJECT_POOL_OVERFLOW:
-    return object_pool_get(pool->overflow);
-  default:
-    return full();
+  must_be_live(pool, "object_pool_get");
+  while (!try_get(pool, &object)) {
+    if (pool->when_full != OBJECT_POOL_OVERFLOW || pool->ending) {
+      object = get_when_full(pool, batch);
+      break;
+    }
+    pool = pool->overflow;
+    must_be_live(pool, "object_pool_get");
   }
+  look_at_clock(pool);
+  return object;
 }
 
 /* NULL: there is none yet. */
 COLD static void *get_rare(object_pool_t *pool, void *object)
 {
   if (!object)
-    object = get_when_full(pool);
+    return get_along(pool, NULL);
   look_at_clock(pool);
   return object;
 }
@@ -897,15 +939,6 @@ NOINLINE static void *get_locked(object_pool_t *pool)
   void *object = take_plain(pool);
   lock_release(&pool->lock);
   return likely(object && !LOAD(pool->idle_count)) ? object : get_rare(pool, object);
-}
-
-NOINLINE static void *get_hooked(object_pool_t *pool)
-{
-  void *object;
-  if (unlikely(!take_hooked(pool, &object)))
-    object = get_when_full(pool);
-  look_at_clock(pool);
-  return object;
 }
 
 /* Tested and then added to where it is, in two instructions; gcc alone would make it a load and a store more. */
@@ -934,7 +967,7 @@ NOINLINE static void *get_alone(object_pool_t *pool)
 NOINLINE static void *get_other(object_pool_t *pool)
 {
   must_be_live(pool, "object_pool_get");
-  return pool->hooked ? get_hooked(pool) : get_alone(pool);
+  return pool->hooked ? get_along(pool, NULL) : get_alone(pool);
 }
 
 /* Locks in two halves, whose rare ends are tail calls: so no register has to be saved for the hot object. */
@@ -1087,38 +1120,23 @@ void object_pool_put(object_pool_t *pool, void *object)
 static size_t get_plain_batch(object_pool_t *pool, void **objects, size_t count)
 {
   size_t got = 0;
+  void *object;
   lock_acquire(&pool->lock);
-  while (got < count && (objects[got] = take_plain(pool)) != NULL)
-    got++;
+  while (got < count && (object = take_plain(pool)) != NULL)
+    objects[got++] = object;
   lock_release(&pool->lock);
   return got;
 }
 
-static bool is_among(const void *object, void *const *objects, size_t count)
-{
-  size_t i = 0;
-  while (i < count && objects[i] != object)
-    i++;
-  return i < count;
-}
-
-/* By eviction a batch may come upon an object of its own, which is where it ends. */
 size_t object_pool_get_batch(object_pool_t *pool, void **objects, size_t count)
 {
   if (!is_given(pool, "object_pool_get_batch"))
     return 0;
-  size_t got = pool->hooked ? 0 : get_plain_batch(pool, objects, count);
-  for (; got < count; got++) {
-    void *object = object_pool_get(pool);
-    if (!object)
-      break;
-    if (pool->when_full == OBJECT_POOL_EVICT && is_among(object, objects, got)) {
-      errno = ENOMEM;
-      break;
-    }
-    objects[got] = object;
-  }
-  return got;
+  batch_t batch = {.objects = objects, .got = pool->hooked ? 0 : get_plain_batch(pool, objects, count)};
+  void *object;
+  while (batch.got < count && (object = get_along(pool, &batch)) != NULL)
+    objects[batch.got++] = object;
+  return batch.got;
 }
 
 void object_pool_put_batch(object_pool_t *pool, void **objects, size_t count)

@@ -7,7 +7,7 @@
  * object is found in as many steps as there are levels, one for each factor of 64 in the capacity. There is no list: the bits
  * are the free list.
  *
- *     | object | object | ...            | array_t | level 0 | level 1 | ... | busy, made: with hooks only | uses[capacity] |
+ *     | object | object | ... | array_t | level 0 | level 1 | ... | busy, made: hooked | in_batch: evicts | uses[capacity] |
  *
  * The hot object is the one that was put last. Its state is in the pool, not in its array, so that a get and a put of it are
  * a test and an addition. Only pools without hooks that are not checked have one.
@@ -54,6 +54,7 @@ typedef struct object_array {
   uint32_t  levels;
   uint64_t *level[OBJECT_LEVELS];
   uint64_t *busy, *made;        /* NULL without hooks. made: constructed, or used before */
+  uint64_t *in_batch;           /* of the batch that looked last. NULL in a pool that does not evict */
 } object_array_t;
 
 /* The uses of the hot object, and below them what can be done with it: one bit allows the next get, another the next put.
@@ -119,6 +120,7 @@ struct object_pool {
   object_pool_t *overflow;
   heap_t  *heap;
   object_pool_t *next, *previous;   /* among all pools */
+  uint64_t batches, batch_marked;   /* that ever evicted here; the number of the one whose objects have their bits in in_batch */
   bool     is_apart;            /* this record is, and is used again for object pools alone */
   char     name[OBJECT_POOL_NAME_SIZE];
 };

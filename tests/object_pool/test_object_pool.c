@@ -1108,6 +1108,134 @@ static void eviction(void **state)
   }
 }
 
+/* Names one after the other, by address, and begins again. */
+static void *choose_next(object_pool_t *pool, void *context)
+{
+  void **last = context, *next = object_pool_next(pool, *last);
+  return *last = next ? next : object_pool_next(pool, NULL);
+}
+
+static bool are_different(void **of, size_t count)
+{
+  for (size_t i = 0; i < count; i++)
+    for (size_t k = 0; k < i; k++)
+      if (of[i] == of[k])
+        return false;
+  return true;
+}
+
+/* The pool that evicts is the one asked, or the end of a chain; it has `free` objects left, the chooser has come to some place. */
+static void batch_by_eviction(unsigned flags, bool hooked, size_t in_front, size_t free)
+{
+  void *last = NULL, *batch[40], *old[10];
+  object_pool_options_t o = {.object_size = 32, .capacity = 10, .when_full = OBJECT_POOL_EVICT, .choose_victim = choose_next,
+                             .context = &last, .flags = flags, .construct = hooked ? make_object : NULL};
+  object_pool_t *evicts = create(o), *pools[3] = {evicts};
+  for (size_t i = 0; i < in_front; i++)
+    pools[i + 1] = create((object_pool_options_t){.object_size = 32, .capacity = 5, .when_full = OBJECT_POOL_OVERFLOW,
+                                                  .overflow = pools[i], .flags = flags, .construct = o.construct});
+  assert_int_equal(object_pool_get_batch(evicts, old, 10 - free), 10 - free);
+  for (size_t place = 0; place < 10; place += 3) {
+    errno = 0;
+    last = place < 10 - free ? old[place] : NULL;
+    size_t got = object_pool_get_batch(pools[in_front], batch, 40);
+    assert_true(are_different(batch, got));
+    assert_in_range(got, in_front * 5 + (place ? 0 : free), in_front * 5 + 10);
+    assert_int_equal(errno, ENOMEM);
+    for (size_t i = 0; i < got; i++)
+      object_pool_put(pools[in_front], batch[i]);
+    for (size_t i = 0; i <= in_front; i++)
+      object_pool_put_all(pools[i]);
+    assert_int_equal(object_pool_get_batch(evicts, old, 10 - free), 10 - free);
+  }
+  for (size_t i = in_front + 1; i-- > 0;)
+    object_pool_destroy(pools[i]);
+}
+
+static void batches_by_eviction(void **state)
+{
+  (void)state;
+  for (unsigned kind = 0; kind < 8; kind++)
+    for (size_t in_front = 0; in_front < 3; in_front++)
+      for (size_t free = 0; free <= 10; free += 5)
+        batch_by_eviction((kind & 1 ? OBJECT_POOL_SINGLE_THREAD : 0) | (kind & 2 ? OBJECT_POOL_CHECKED : 0), kind & 4, in_front, free);
+}
+
+/* Where a batch is offered its own object it ends, and its object is not touched: by no hook, and not by a new use. */
+static int made, ended;
+static bool make_few(void *object, void *context) { return (void)object, (void)context, ++made <= 4; }
+static void count_end(void *object, void *context) { (void)object, (void)context, ended++; }
+
+static void batch_keeps_what_it_has(void **state)
+{
+  (void)state;
+  FOR_BOTH(flags) {
+    void *last = NULL, *batch[8];
+    made = ended = 0;
+    object_pool_t *pool = create((object_pool_options_t){.object_size = 32, .capacity = 4, .when_full = OBJECT_POOL_EVICT, .context = &last,
+      .choose_victim = choose_next, .construct = make_few, .destruct = count_end, .flags = flags | OBJECT_POOL_CHECKED});
+    assert_int_equal(object_pool_get_batch(pool, batch, 8), 4);
+    assert_int_equal(errno, ENOMEM);
+    assert_true(made == 4 && ended == 0);
+    for (int i = 0; i < 4; i++)
+      assert_true(object_pool_in_use(pool, batch[i]));
+    agrees(pool, 4);
+    object_pool_destroy(pool);
+  }
+}
+
+/* Two batches at once: the second begins, and ends, in the chooser of the first. */
+typedef struct nested { void *last, *inner[6]; size_t got; bool begun; } nested_t;
+static void *choose_in_a_batch(object_pool_t *pool, void *context)
+{
+  nested_t *nested = context;
+  if (!nested->begun) {
+    nested->begun = true;
+    nested->got = object_pool_get_batch(pool, nested->inner, 6);
+  }
+  return choose_next(pool, &nested->last);
+}
+
+static void batches_within_batches(void **state)
+{
+  (void)state;
+  FOR_BOTH(flags) {
+    nested_t nested = {0};
+    void *batch[20];
+    object_pool_t *pool = create((object_pool_options_t){.object_size = 32, .capacity = 10, .when_full = OBJECT_POOL_EVICT,
+                                                         .choose_victim = choose_in_a_batch, .context = &nested, .flags = flags});
+    get_all(pool, 7);
+    size_t got = object_pool_get_batch(pool, batch, 20);
+    assert_int_equal(nested.got, 6);
+    assert_true(are_different(nested.inner, 6));
+    assert_in_range(got, 3, 10);
+    assert_true(are_different(batch, got));
+    agrees(pool, 10);
+    object_pool_destroy(pool);
+  }
+}
+
+/* Two million, in any way: what looked at each object for each would take hours. */
+static void large_batches(void **state)
+{
+  (void)state;
+  enum { MANY = 2000000 };
+  void **batch = pool_alloc(MANY * sizeof *batch), *last = NULL;
+  for (unsigned kind = 0; kind < 4; kind++, last = NULL) {
+    object_pool_options_t o = {.object_size = 8, .capacity = MANY, .when_full = OBJECT_POOL_EVICT, .choose_victim = choose_next,
+                               .context = &last, .construct = kind & 1 ? make_object : NULL};
+    object_pool_t *evicts = create(o), *pool = evicts;
+    if (kind & 2)
+      pool = create((object_pool_options_t){.object_size = 8, .capacity = 1, .when_full = OBJECT_POOL_OVERFLOW, .overflow = evicts});
+    assert_int_equal(object_pool_get_batch(pool, batch, MANY), MANY);
+    assert_int_equal(object_pool_get_batch(pool, batch, MANY), MANY);   /* evicts each */
+    if (pool != evicts)
+      object_pool_destroy(pool);
+    object_pool_destroy(evicts);
+  }
+  pool_free(batch);
+}
+
 static void *choose_by_putting(object_pool_t *pool, void *context)
 {
   object_pool_put(pool, objects[5]);
@@ -1228,6 +1356,10 @@ int main(void)
     cmocka_unit_test(dropped_with_the_heap),
     cmocka_unit_test(what_overflowed_is_dropped_too),
     cmocka_unit_test(eviction),
+    cmocka_unit_test(batches_by_eviction),
+    cmocka_unit_test(batch_keeps_what_it_has),
+    cmocka_unit_test(batches_within_batches),
+    cmocka_unit_test(large_batches),
     cmocka_unit_test(chooser_that_gets_and_puts),
     cmocka_unit_test(chooser_names_a_foreign_one),
     cmocka_unit_test(overflow),
