@@ -38,7 +38,8 @@ typedef struct object_pool object_pool_t;
 
 typedef enum object_pool_policy {
   OBJECT_POOL_FAIL,       /* full: get returns NULL (size the pool so that it never is, or do without the object) */
-  OBJECT_POOL_GROW,       /* full: get more memory, up to max_capacity */
+  OBJECT_POOL_GROW,       /* full: get more memory, up to max_capacity. Nobody waits for a thread in the heap's on_exhausted, which
+                           * may get and put here: after some tries in vain such a get is NULL without calling it again */
   OBJECT_POOL_EVICT,      /* full: choose_victim names a live object; it is taken from its user and given out anew */
   OBJECT_POOL_OVERFLOW    /* full: another pool of the same object size serves */
 } object_pool_policy_t;

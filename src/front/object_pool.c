@@ -685,37 +685,88 @@ static object_array_t *array_create_step(object_pool_t *pool, size_t capacity, s
   }
 }
 
-static THREAD_LOCAL char this_thread;   /* only its address matters */
-
-/* The pool got room, or may have got some: try again. False: it has none and gets none. One thread at a time makes an array,
- * the others wait for it; not so the same one in the heap's on_exhausted, which could wait for ever. */
-COLD static bool grow(object_pool_t *pool)
+static bool has_room(object_pool_t *pool)
 {
   lock_acquire(&pool->lock);
-  size_t capacity = pool->capacity;
-  bool busy = pool->growing, own = busy && pool->grower == &this_thread;
-  bool at_most = capacity >= most_of(pool) || pool->array_count == OBJECT_ARRAYS || pool->ending;
-  bool try_again = oldest_with_room(pool) != NULL || (busy && !own);
-  if (!try_again && !busy && !at_most) {
-    pool->growing = true;
-    pool->grower = &this_thread;
-  }
+  bool room = oldest_with_room(pool) != NULL;
   lock_release(&pool->lock);
-  if (try_again && busy)
-    os_yield();
-  if (try_again || busy || at_most)
-    return try_again;
+  return room;
+}
 
-  object_array_t *array = array_create_step(pool, capacity, most_of(pool) - capacity);
+/* Several may be here at once. Whoever finds that another has made room drops its own array; it tries again, and so it does where
+ * the others have taken that room already, since the pool has grown meanwhile. */
+static bool grow_beside_others(object_pool_t *pool)
+{
+  int error = errno;
   lock_acquire(&pool->lock);
-  pool->growing = false;
-  pool->grower = NULL;
-  bool entered = array && array_enter(pool, array);
-  bool room = entered || oldest_with_room(pool);
+  size_t capacity = pool->capacity, most = most_of(pool);
+  bool room = oldest_with_room(pool) != NULL;
+  bool at_most = capacity >= most || pool->array_count == OBJECT_ARRAYS || pool->ending;
+  lock_release(&pool->lock);
+  if (room || at_most)
+    return room;
+
+  object_array_t *array = array_create_step(pool, capacity, most - capacity);
+  lock_acquire(&pool->lock);
+  room = oldest_with_room(pool) != NULL;
+  bool entered = array && !room && array->capacity <= most - pool->capacity && array_enter(pool, array);
+  bool try_again = room || entered || pool->capacity > capacity;
   lock_release(&pool->lock);
   if (array && !entered)
     array_destroy(pool, array, "object_pool_get");
-  return room;
+  if (try_again)
+    errno = error;
+  return try_again;
+}
+
+/* Whether memory from this heap may run what is the program's own, and may never come back from it. */
+static bool calls_back(const heap_t *heap)
+{
+  while (heap && !heap->on_exhausted)
+    heap = heap->overflow;
+  return heap != NULL;
+}
+
+/* The callback may get in turn, from a pool that has to grow, whose heap calls back. So that this ends, each thread knows where on its
+ * stack the outermost such growth began. If the stack is no longer that deep, the callback has left by longjmp(), and that growth is
+ * over. If it has left and the stack is as deep again nobody can tell; so it is not the first growth within another that is refused,
+ * but one after so many in a row that were of no use. */
+enum { USELESS_WITHIN = 16 };
+static THREAD_LOCAL struct {
+  uintptr_t frame;        /* 0: none */
+  unsigned  useless;
+} outermost_growth;
+
+static bool grow_and_be_called_back(object_pool_t *pool)
+{
+  uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+  bool outermost = here >= outermost_growth.frame;
+  if (outermost) {
+    outermost_growth.frame = here;
+    outermost_growth.useless = 0;
+  } else if (outermost_growth.useless++ == USELESS_WITHIN) {
+    outermost_growth.useless = USELESS_WITHIN;
+    return has_room(pool);
+  }
+  bool try_again = grow_beside_others(pool);
+  if (outermost)
+    outermost_growth.frame = 0;
+  if (try_again)
+    outermost_growth.useless = 0;
+  return try_again;
+}
+
+/* The pool got room, or may have got some: try again. False: it has none and gets none. Where only the manager runs the others wait
+ * for the one that makes an array, so that none is refused for want of the very memory that becomes room in a moment. Nobody waits for
+ * who may be in on_exhausted: that may wait for somebody in turn, and it may leave. */
+COLD static bool grow(object_pool_t *pool)
+{
+  if (calls_back(pool->heap))
+    return grow_and_be_called_back(pool);
+  lock_acquire(&pool->growth);
+  bool try_again = grow_beside_others(pool);
+  lock_release(&pool->growth);
+  return try_again;
 }
 
 /* ---- arrays go ---- */
@@ -1490,12 +1541,12 @@ static void for_each_shared(void (*act)(lock_t *))
 static void acquire_pools(void) { for_each_shared(lock_acquire); }
 static void release_pools(void) { for_each_shared(lock_release); }
 
-/* The thread that was making an array may not be in this process. */
+/* The thread that was making an array is not in this process: in that of its fork no thread makes one. */
 static void reset_pools(void)
 {
-  for (object_pool_t *pool = all_pools; pool; pool = pool->next)
-    pool->growing = pool->growing && pool->grower == &this_thread;
   for_each_shared(lock_reset);
+  for (object_pool_t *pool = all_pools; pool; pool = pool->next)
+    lock_reset(&pool->growth);
 }
 
 static const heap_dependents_t object_pools = {drop_pools_of, acquire_pools, release_pools, reset_pools};
@@ -1651,7 +1702,7 @@ static void pool_set_up(object_pool_t *pool, heap_t *heap, const object_pool_opt
     .destruct = o->destruct, .choose_victim = o->choose_victim, .context = o->context,
     .overflow = o->when_full == OBJECT_POOL_OVERFLOW ? o->overflow : NULL, .heap = heap, .mark = OBJECT_POOL_MARK};
   pool->hot = pool->single_thread ? &pool->front : &pool->shared;
-  pool->lock.solo = pool->single_thread;
+  pool->lock.solo = pool->growth.solo = pool->single_thread;
   pool->hooked = pool->checked || o->construct || o->reset || o->destruct;
   pool->shared_mark = !pool->hooked && !pool->single_thread ? OBJECT_POOL_MARK : 0;
   set_geometry(pool, o);

@@ -106,8 +106,7 @@ struct object_pool {
   size_t   capacity, max_capacity;
   size_t   taken, busy;         /* objects of all arrays */
   size_t   held_bytes;          /* by arrays */
-  bool     growing;             /* an array is being made, */
-  const void *grower;           /* and by whom */
+  lock_t   growth;              /* held while an array is made, where no code of the program runs meanwhile; outside of all others */
   uint32_t arrays_made;
   uint32_t next_generation;
   uint32_t purge_delay_ms;

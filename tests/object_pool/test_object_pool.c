@@ -973,8 +973,6 @@ static bool give_another_pool_up(pool_heap_t *heap, size_t needed, unsigned atte
 {
   (void)heap, (void)needed;
   object_pool_t **pools = context;
-  if (pools[0]->growing)
-    assert_null(object_pool_get(pools[0]));   /* no dead lock, no second growth */
   object_pool_put_all(pools[1]);
   object_pool_shrink(pools[1], 0);
   return attempt == 0;
@@ -995,6 +993,97 @@ static void exhausted_heap_calls_back(void **state)
   object_pool_destroy(pools[0]);
   object_pool_destroy(pools[1]);
   pool_heap_destroy(heap);
+}
+
+/* A callback that gets from the pool whose growth has called it: it is called for that in turn, but not without end. */
+typedef struct asks { object_pool_t *pool; unsigned calls, deep, deepest; } asks_t;
+
+static bool get_and_try_again(pool_heap_t *heap, size_t needed, unsigned attempt, void *context)
+{
+  (void)heap, (void)needed, (void)attempt;
+  asks_t *asks = context;
+  asks->calls++;
+  asks->deepest = max_size(++asks->deep, asks->deepest);
+  assert_null(object_pool_get(asks->pool));
+  asks->deep--;
+  return true;
+}
+
+static void growth_within_growth_ends(void **state)
+{
+  (void)state;
+  FOR_BOTH(flags) {
+    asks_t asks = {0};
+    pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.budget = 64 << 10, .on_exhausted = get_and_try_again, .context = &asks});
+    asks.pool = create((object_pool_options_t){.object_size = 1000, .capacity = 50, .when_full = OBJECT_POOL_GROW, .heap = heap, .flags = flags});
+    size_t got = object_pool_get_batch(asks.pool, objects, 60);
+    assert_in_range(got, 50, 59);
+    assert_true(asks.calls > 0 && asks.deepest < 100);
+    agrees(asks.pool, got);
+    object_pool_destroy(asks.pool);
+    pool_heap_destroy(heap);
+  }
+}
+
+/* One that leaves by longjmp() leaves nothing behind that the next growth meets, wherever on the stack that begins. */
+static jmp_buf before_growth;
+static unsigned leaves;
+
+static bool leave_or_raise(pool_heap_t *heap, size_t needed, unsigned attempt, void *context)
+{
+  (void)needed, (void)context;
+  if (leaves) {
+    leaves--;
+    longjmp(before_growth, 1);
+  }
+  return attempt == 0 && pool_heap_set_budget(heap, 1 << 20);
+}
+
+__attribute__((noinline)) static void *get_from(object_pool_t *pool, int frames)
+{
+  char volatile here[64] = {0};
+  void *object = frames ? get_from(pool, frames - 1) : object_pool_get(pool);
+  return here[0] ? NULL : object;
+}
+
+/* Returns with what it got until the callback had left so many times. */
+static size_t get_until_it_was_left(object_pool_t *pool, int frames, unsigned times)
+{
+  static size_t got;   /* longjmp() keeps it */
+  got = 0;
+  leaves = times;
+  (void)!setjmp(before_growth);
+  while (leaves) {
+    objects[99] = get_from(pool, frames);
+    assert_non_null(objects[99]);
+    got++;
+  }
+  return got;
+}
+
+static void grows_after_a_callback_left(void **state)
+{
+  (void)state;
+  static char memory[128 << 10];
+  for (int kind = 0; kind < 16; kind++) {
+    pool_heap_options_t options = {.budget = 64 << 10, .on_exhausted = leave_or_raise};
+    if (kind & 2)
+      options.memory = memory, options.memory_size = sizeof memory;
+    pool_heap_t *heap = pool_heap_create(&options);
+    object_pool_t *pool = create((object_pool_options_t){.object_size = 1000, .capacity = 20, .when_full = OBJECT_POOL_GROW, .heap = heap,
+                                                         .flags = kind & 1 ? OBJECT_POOL_SINGLE_THREAD : 0});
+    pool_stats_t before, after;
+    size_t got = get_until_it_was_left(pool, 0, 1);
+    pool_heap_stats(heap, &before);
+    assert_int_equal(get_until_it_was_left(pool, kind & 4 ? 0 : 4, 2), 0);
+    pool_heap_stats(heap, &after);
+    assert_int_equal(after.live_bytes, before.live_bytes);
+    agrees(pool, got);
+    assert_non_null(get_from(pool, kind & 8 ? 0 : 8));
+    agrees(pool, got + 1);
+    object_pool_destroy(pool);
+    pool_heap_destroy(heap);
+  }
 }
 
 static void in_the_callers_memory(void **state)
@@ -1352,6 +1441,8 @@ int main(void)
     cmocka_unit_test(shrinks_by_itself),
     cmocka_unit_test(exhausted_budget),
     cmocka_unit_test(exhausted_heap_calls_back),
+    cmocka_unit_test(growth_within_growth_ends),
+    cmocka_unit_test(grows_after_a_callback_left),
     cmocka_unit_test(in_the_callers_memory),
     cmocka_unit_test(dropped_with_the_heap),
     cmocka_unit_test(what_overflowed_is_dropped_too),
