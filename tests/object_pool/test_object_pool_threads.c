@@ -354,6 +354,98 @@ static void growers_at_once(void **state)
   }
 }
 
+/* ---- figures of what another thread is using without a lock ---- */
+
+typedef struct own { object_pool_options_t options; atomic_bool done; } own_t;
+
+static void *live_alone(void *argument)
+{
+  own_t *own = argument;
+  void *held[300];
+  for (int round = 0; round < 100; round++) {
+    object_pool_t *pool = object_pool_create(&own->options);
+    must(pool);
+    for (int i = 0; i < 50; i++)
+      object_pool_put(pool, object_pool_get(pool));
+    size_t got = object_pool_get_batch(pool, held, 300), seen = 0;
+    for (void *object = NULL; (object = object_pool_next(pool, object)) != NULL;)
+      seen++;
+    must(seen == got && object_pool_live(pool) == got);
+    object_pool_put_batch(pool, held, got / 2);
+    object_pool_put(pool, held[got - 1]);
+    object_pool_put(pool, object_pool_get(pool));
+    object_pool_put_all(pool);
+    must(object_pool_capacity(pool) >= object_pool_shrink(pool, 0));
+    object_pool_destroy(pool);
+  }
+  atomic_store(&own->done, true);
+  return NULL;
+}
+
+static void figures_beside_a_thread_alone(void **state)
+{
+  (void)state;
+  static const object_pool_policy_t policies[] = {OBJECT_POOL_FAIL, OBJECT_POOL_GROW};
+  for (unsigned kind = 0; kind < 12; kind++) {
+    static char text[64 << 10];
+    pthread_t thread;
+    own_t own = {.options = {.object_size = sizeof(slot_t), .capacity = 100, .when_full = policies[kind & 1],
+                             .construct = kind & 2 ? construct : NULL, .reset = kind & 2 ? reset : NULL,
+                             .flags = (kind < 8 ? OBJECT_POOL_SINGLE_THREAD : 0) | (kind & 4 ? OBJECT_POOL_CHECKED : 0)}};
+    must(pthread_create(&thread, NULL, live_alone, &own) == 0);
+    while (!atomic_load(&own.done))
+      must(pool_stats_json(text, sizeof text) < sizeof text);
+    must(pthread_join(thread, NULL) == 0);
+  }
+}
+
+static void *in_turns(void *argument)
+{
+  const player_t *player = argument;
+  void *held[400];
+  for (int round = 0; round < 200; round++) {
+    size_t got = object_pool_get_batch(player->pool, held, 1 + (size_t)round * 7 % 400);
+    object_pool_put_batch(player->pool, held, got);
+    object_pool_put(player->pool, object_pool_get(player->pool));
+    object_pool_shrink(player->pool, 100);
+  }
+  return NULL;
+}
+
+/* Every question, beside threads that grow and shrink the pool. */
+static void *ask(void *argument)
+{
+  const player_t *player = argument;
+  for (int round = 0; round < 2000; round++) {
+    size_t seen = 0;
+    for (const void *object = NULL; (object = object_pool_next(player->pool, object)) != NULL; seen++)
+      (void)object_pool_in_use(player->pool, object);
+    must(object_pool_live(player->pool) <= 1600 && seen <= 100000);
+    must(object_pool_capacity(player->pool) >= 10);
+    object_pool_handle_t handle = object_pool_handle(player->pool, object_pool_next(player->pool, NULL));
+    (void)object_pool_resolve(player->pool, handle);
+  }
+  return NULL;
+}
+
+static void questions_beside_changes(void **state)
+{
+  (void)state;
+  pthread_t threads[THREADS];
+  for (int kind = 0; kind < 3; kind++) {
+    player_t player = {.id = 1};
+    player.pool = object_pool_create(&(object_pool_options_t){.object_size = 64, .capacity = kind == 2 ? 1600 : 10,
+      .when_full = kind == 2 ? OBJECT_POOL_FAIL : OBJECT_POOL_GROW, .construct = kind ? construct : NULL});
+    for (int t = 0; t < THREADS; t++)
+      must(pthread_create(&threads[t], NULL, t % 2 ? ask : in_turns, &player) == 0);
+    for (int t = 0; t < THREADS; t++)
+      pthread_join(threads[t], NULL);
+    assert_true(check_object_pool(player.pool));
+    assert_int_equal(object_pool_live(player.pool), 0);
+    object_pool_destroy(player.pool);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -363,6 +455,8 @@ int main(void)
     cmocka_unit_test(overflowing),
     cmocka_unit_test(growing_and_shrinking),
     cmocka_unit_test(fork_at_any_moment),
+    cmocka_unit_test(figures_beside_a_thread_alone),
+    cmocka_unit_test(questions_beside_changes),
     cmocka_unit_test(nobody_waits_for_a_grower),
     cmocka_unit_test(growers_at_once),
   };
