@@ -78,8 +78,8 @@ typedef struct object_pool_options {
 
 /* A pool with all its objects' memory. NULL + EINVAL: no options; object_size 0; an alignment that is no power of two; a
  * capacity that overflows (2^32 objects, PTRDIFF_MAX bytes), is 0 without GROW or above max_capacity; EVICT without
- * choose_victim; an overflow pool that is missing, is of another object size or a lesser alignment, or leads back to itself; a
- * shared pool that overflows to, or grows in the heap of, one thread only; unknown flags or policies. NULL + ENOMEM: the heap has not the memory. The heap must outlive the pool, or take it along:
+ * choose_victim; an overflow pool that is missing, is of another object size or a lesser alignment, leads back to itself, or has no
+ * indices of 32 bits left for handles of so many objects more; a shared pool that overflows to, or grows in the heap of, one thread only; unknown flags or policies. NULL + ENOMEM: the heap has not the memory. The heap must outlive the pool, or take it along:
  * pool_heap_reset() and pool_heap_destroy() drop the pools of a heap as they drop blocks, without destructing their objects. */
 POOL_API object_pool_t *object_pool_create(const object_pool_options_t *options) POOL_NOEXCEPT __attribute__((warn_unused_result));
 
@@ -119,13 +119,14 @@ POOL_API size_t object_pool_capacity(const object_pool_t *pool) POOL_NOEXCEPT;
  * left; the array made up front stays. Returns the new capacity. */
 POOL_API size_t object_pool_shrink(object_pool_t *pool, size_t capacity) POOL_NOEXCEPT;
 
-/* A name for one use of an object. {0, 0} never resolves. */
+/* A name for one use of an object. An index of 0 never resolves. */
 typedef struct object_pool_handle { uint32_t index, generation; } object_pool_handle_t;
 
 /* The handle of a live object, of this pool or served by its overflow pool; {0, 0} for anything else. */
 POOL_API object_pool_handle_t object_pool_handle(const object_pool_t *pool, const void *object) POOL_NOEXCEPT;
 
-/* The object, or NULL once that use of it has ended: by put, put_all, eviction or shrink. Handles repeat after 2^31 uses of one object. */
+/* The object, or NULL once that use of it has ended: by put, put_all, eviction or shrink. Handles repeat after 2^32 uses of one object;
+ * those of arrays that went, no sooner than 2^32 uses in the pool. */
 POOL_API void *object_pool_resolve(const object_pool_t *pool, object_pool_handle_t handle) POOL_NOEXCEPT;
 
 /* OBJECT_POOL_DEFINE(particles, struct particle) defines particles_t and particles_create(), particles_get(), ...: the functions

@@ -25,6 +25,7 @@ enum {
   GROW_LEAST_BYTES = 4096,     /* a first growth step of less is not worth an array */
   GROW_SHORT = 16,             /* where memory is short: at least this part of the capacity */
   RUN_WORDS = 16,              /* how far a walk looks ahead */
+  INDICES_OF_A_LAP = 1 << 30,  /* of those of 32 bits, so that pools that stand in front later find room for theirs */
   EVICT_ATTEMPTS = 64,         /* victims that others put before they could be taken */
   FLAGS_KNOWN = OBJECT_POOL_SINGLE_THREAD | OBJECT_POOL_CHECKED
 };
@@ -297,8 +298,7 @@ static inline void warm(object_pool_t *pool, object_array_t *array, size_t i)
     hot->array->uses[hot->position] = hot_uses(hot);
   hot->array = array;
   hot->position = (uint32_t)i;
-  uint32_t even = (array->uses[i] + 1) & ~1u;
-  STORE(hot->state, (uint64_t)even << HOT_USES_SHIFT | HOT_FREE);
+  STORE(hot->state, (uint64_t)array->uses[i] << HOT_PUTS_SHIFT | HOT_FREE);
   STORE(hot->object, object_at(pool, array, i));
 }
 
@@ -635,10 +635,9 @@ static object_array_t *array_create(object_pool_t *pool, size_t capacity)
   return array;
 }
 
-/* O6: the lowest range of indices that no array has. */
-static uint32_t free_index(const object_pool_t *pool, uint32_t capacity)
+/* O6: the lowest range of indices from `at` on that no array has, and that ends at `end`, or before; UINT32_MAX: there is none. */
+static uint32_t free_index(const object_pool_t *pool, uint64_t at, uint32_t capacity, uint64_t end)
 {
-  uint64_t at = 0;
   for (uint32_t k = 0; k < pool->array_count;) {
     const object_array_t *array = pool->arrays[k++];
     if (at < (uint64_t)array->first_index + array->capacity && array->first_index < at + capacity) {
@@ -646,13 +645,21 @@ static uint32_t free_index(const object_pool_t *pool, uint32_t capacity)
       k = 0;
     }
   }
-  return at + capacity <= UINT32_MAX ? (uint32_t)at : UINT32_MAX;
+  return at + capacity <= end ? (uint32_t)at : UINT32_MAX;
+}
+
+/* A new array has none of the indices that earlier ones had until a quarter of all are through. */
+static uint32_t new_index(const object_pool_t *pool, uint32_t capacity)
+{
+  uint64_t end = UINT32_MAX - pool->in_front;
+  uint32_t index = free_index(pool, pool->next_index, capacity, min_size(end, INDICES_OF_A_LAP));
+  return index != UINT32_MAX ? index : free_index(pool, 0, capacity, end);
 }
 
 static bool array_enter(object_pool_t *pool, object_array_t *array)
 {
   uint32_t k = pool->array_count;
-  array->first_index = free_index(pool, array->capacity);
+  array->first_index = new_index(pool, array->capacity);
   if (k == OBJECT_ARRAYS || array->first_index == UINT32_MAX)
     return false;
   for (; k > 0 && pool->arrays[k - 1]->objects > array->objects; k--)
@@ -663,6 +670,7 @@ static bool array_enter(object_pool_t *pool, object_array_t *array)
   ADD(pool->held_bytes, array->bytes);
   array->age = pool->arrays_made++;
   array->first_generation = pool->next_generation;
+  pool->next_index = array->first_index + array->capacity;
   STORE(pool->only, pool->array_count == 1 && (pool->single_thread || pool->when_full != OBJECT_POOL_GROW) ? array : NULL);
   return true;
 }
@@ -817,7 +825,7 @@ static void array_leave(object_pool_t *pool, uint32_t k)
     pool->arrays[k] = pool->arrays[k + 1];
   if (pool->current == array)
     pool->current = oldest_with_room(pool);
-  uint32_t next = array->first_generation + most_uses(array) + 1;
+  uint64_t next = array->first_generation + most_uses(array);
   if (next > pool->next_generation)
     pool->next_generation = next;
   STORE(pool->only, pool->array_count == 1 && pool->single_thread ? pool->arrays[0] : NULL);
@@ -1380,8 +1388,14 @@ size_t object_pool_shrink(object_pool_t *pool, size_t capacity)
   return left;
 }
 
-/* ---- handles: an index counts on through the pools that overflow leads to, whose capacity is fixed but for the last ---- */
+/* ---- handles: an index counts on through the pools that overflow leads to, whose capacity is fixed but for the last; from 1 on ---- */
 
+static uint32_t generation_of(const object_pool_t *pool, const object_array_t *array, size_t i)
+{
+  return (uint32_t)(array->first_generation + uses_of(pool, array, i));
+}
+
+/* With the index in this pool alone; 0 is none. */
 static object_pool_handle_t handle_in(const object_pool_t *pool, const void *object)
 {
   object_pool_handle_t handle = {0, 0};
@@ -1390,12 +1404,10 @@ static object_pool_handle_t handle_in(const object_pool_t *pool, const void *obj
   lock_acquire(&asked(pool)->lock);
   const object_array_t *array = array_of(pool, object, &i);
   if (array && is_live(pool, array, i))
-    handle = (object_pool_handle_t){array->first_index + (uint32_t)i, array->first_generation + uses_of(pool, array, i)};
+    handle = (object_pool_handle_t){array->first_index + (uint32_t)i + 1, generation_of(pool, array, i)};
   lock_release(&asked(pool)->lock);
   return handle;
 }
-
-static bool is_handle(object_pool_handle_t handle) { return handle.generation | handle.index; }
 
 object_pool_handle_t object_pool_handle(const object_pool_t *pool, const void *object)
 {
@@ -1404,7 +1416,7 @@ object_pool_handle_t object_pool_handle(const object_pool_t *pool, const void *o
     return (object_pool_handle_t){0, 0};
   for (; pool; before += LOAD(pool->capacity), pool = pool->overflow) {
     object_pool_handle_t handle = handle_in(pool, object);
-    if (is_handle(handle))
+    if (handle.index)
       return (object_pool_handle_t){handle.index + (uint32_t)before, handle.generation};
   }
   return (object_pool_handle_t){0, 0};
@@ -1416,8 +1428,8 @@ static void *resolve_in(const object_pool_t *pool, object_pool_handle_t handle)
   lock_acquire(&asked(pool)->lock);
   for (uint32_t k = 0; k < pool->array_count && !object; k++) {
     const object_array_t *array = pool->arrays[k];
-    size_t i = (size_t)handle.index - array->first_index;
-    if (i < array->capacity && is_live(pool, array, i) && array->first_generation + uses_of(pool, array, i) == handle.generation)
+    size_t i = (size_t)handle.index - 1 - array->first_index;
+    if (i < array->capacity && is_live(pool, array, i) && generation_of(pool, array, i) == handle.generation)
       object = object_at(pool, array, i);
   }
   lock_release(&asked(pool)->lock);
@@ -1426,14 +1438,36 @@ static void *resolve_in(const object_pool_t *pool, object_pool_handle_t handle)
 
 void *object_pool_resolve(const object_pool_t *pool, object_pool_handle_t handle)
 {
-  if (!is_given(pool, "object_pool_resolve") || !is_handle(handle))
+  if (!is_given(pool, "object_pool_resolve") || !handle.index)
     return NULL;
-  while (pool->overflow && handle.index >= LOAD(pool->capacity)) {
+  while (pool->overflow && handle.index > LOAD(pool->capacity)) {
     handle.index -= (uint32_t)LOAD(pool->capacity);
     pool = pool->overflow;
     must_be_live(pool, "object_pool_resolve");
   }
   return resolve_in(pool, handle);
+}
+
+/* Leaves room for the indices of so many more objects in front of those of this pool. False: there is none. */
+static bool stand_behind(object_pool_t *pool, size_t objects)
+{
+  uint64_t end = 0;
+  lock_acquire(&pool->lock);
+  for (uint32_t k = 0; k < pool->array_count; k++)
+    end = max_size(end, (uint64_t)pool->arrays[k]->first_index + pool->arrays[k]->capacity);
+  bool fits = objects + end <= UINT32_MAX;
+  if (fits)
+    pool->in_front = (uint32_t)max_size(pool->in_front, objects);
+  lock_release(&pool->lock);
+  return fits;
+}
+
+static bool chain_stands_behind(object_pool_t *pool, size_t objects)
+{
+  bool fits = true;
+  for (; pool && fits; objects += LOAD(pool->capacity), pool = pool->overflow)
+    fits = stand_behind(pool, objects);
+  return fits;
 }
 
 /* ---- all pools ---- */
@@ -1619,7 +1653,7 @@ static bool overflow_is_valid(const object_pool_options_t *o)
 {
   const object_pool_t *to = o->overflow;
   return to && chain_ends(to) && to->object_size == o->object_size && to->alignment >= alignment_of(o) &&
-         (is_for_one_thread(o) || !to->single_thread);
+         (is_for_one_thread(o) || !to->single_thread) && chain_stands_behind(o->overflow, o->capacity);
 }
 
 static bool heap_is_valid_to_grow(const object_pool_options_t *o)
@@ -1653,10 +1687,11 @@ static bool policy_is_valid(const object_pool_options_t *o)
   }
 }
 
+/* The policy comes last: it leaves a mark on the pools of a chain. */
 static bool options_are_valid(const object_pool_options_t *o)
 {
-  return o && sizes_are_valid(o) && policy_is_valid(o) && !(o->flags & ~(unsigned)FLAGS_KNOWN) &&
-         (o->reset_time == OBJECT_POOL_RESET_ON_GET || o->reset_time == OBJECT_POOL_RESET_ON_PUT);
+  return o && sizes_are_valid(o) && !(o->flags & ~(unsigned)FLAGS_KNOWN) &&
+         (o->reset_time == OBJECT_POOL_RESET_ON_GET || o->reset_time == OBJECT_POOL_RESET_ON_PUT) && policy_is_valid(o);
 }
 
 static void set_name(object_pool_t *pool, const char *name)
