@@ -7,7 +7,8 @@
  * walked by address. What happens when the pool is full is a policy of the pool.
  *
  * Threads: all threads may use one pool at once unless it is OBJECT_POOL_SINGLE_THREAD. Create, destroy, and a walk through a
- * pool that others change meanwhile, are said below. Hooks run with no lock held and may get and put in the same pool.
+ * pool that others change meanwhile, are said below. Hooks run with no lock held and may get and put in the same pool. In the child
+ * of a fork an object that another thread's hook was busy with is free, as if it had never been used; what it owned is lost there.
  * Sizes are bytes, capacities objects. Success leaves errno as it was, whatever hooks and choose_victim did to it.
  *
  * Cost: get and put are O(1) and touch neither the system nor the object. In a pool without hooks, a get and the put of the

@@ -420,6 +420,44 @@ static void *choose_victim(object_pool_t *pool)
   return victim;
 }
 
+/* The objects that the calling thread is running hooks on, for the child of a fork: those that others are busy with are nobody's
+ * there. Hooks may be left in any order, by coroutines. One that is left by longjmp() stays here. Where there are more than the table
+ * holds, all that are busy are taken for the thread's own. */
+enum { OWN_HOOKS = 8 };
+static THREAD_LOCAL struct {
+  const void *objects[OWN_HOOKS];   /* NULL: nothing here */
+  unsigned    others;
+} own_hooks;
+
+/* OWN_HOOKS: nowhere. */
+static unsigned find_own_hook(const void *object)
+{
+  unsigned i = 0;
+  while (i < OWN_HOOKS && own_hooks.objects[i] != object)
+    i++;
+  return i;
+}
+
+static void hook_enter(const void *object)
+{
+  unsigned i = find_own_hook(NULL);
+  if (i < OWN_HOOKS)
+    own_hooks.objects[i] = object;
+  else
+    own_hooks.others++;
+}
+
+static void hook_leave(const void *object)
+{
+  unsigned i = find_own_hook(object);
+  if (i < OWN_HOOKS)
+    own_hooks.objects[i] = NULL;
+  else
+    own_hooks.others--;
+}
+
+static bool is_in_own_hook(const void *object) { return own_hooks.others || find_own_hook(object) < OWN_HOOKS; }
+
 static bool make_ready_checked(const object_pool_t *pool, void *object)
 {
   verify_dead(pool, object, "object_pool_get");
@@ -444,12 +482,14 @@ static bool make_ready(const object_pool_t *pool, void *object, bool used)
 
 static void take_in(const object_pool_t *pool, void *object)
 {
+  hook_enter(object);
   if (pool->checked) {
     destruct(pool, object);
     fill_dead(pool, object);
   } else if (pool->resets_on_put) {
     reset(pool, object);
   }
+  hook_leave(object);
 }
 
 static bool has_work_on_put(const object_pool_t *pool) { return pool->checked || (pool->resets_on_put && pool->reset); }
@@ -466,7 +506,9 @@ static void live_to_busy(object_pool_t *pool, object_array_t *array, size_t i)
 static void *hand_out(object_pool_t *pool, object_array_t *array, size_t i, bool used)
 {
   void *object = object_at(pool, array, i);
+  hook_enter(object);
   bool ready = make_ready(pool, object, used);
+  hook_leave(object);
   lock_acquire(&pool->lock);
   if (ready)
     bit_set(array->made, i);
@@ -1578,12 +1620,37 @@ static void for_each_shared(void (*act)(lock_t *))
 static void acquire_pools(void) { for_each_shared(lock_acquire); }
 static void release_pools(void) { for_each_shared(lock_release); }
 
-/* The thread that was making an array is not in this process: in that of its fork no thread makes one. */
+/* What a hook of a thread that is not here was half through with is as if it had never been used: no other hook may be run on it. */
+static void free_if_deserted(object_pool_t *pool, object_array_t *array, size_t i)
+{
+  void *object = object_at(pool, array, i);
+  if (is_in_own_hook(object))
+    return;
+  bit_clear(array->made, i);
+  if (pool->checked)
+    fill_dead(pool, object);
+  set_busy(pool, array, i, false);
+  release(pool, array, i);
+}
+
+static void free_deserted(object_pool_t *pool)
+{
+  for (uint32_t k = 0; k < pool->array_count && pool->busy; k++) {
+    object_array_t *array = pool->arrays[k];
+    for (size_t i = 0; (i = bits_next_set(array->busy, i, array->capacity)) < array->capacity; i++)
+      free_if_deserted(pool, array, i);
+  }
+}
+
+/* The thread that was making an array is not in this process either: in that of its fork no thread makes one. */
 static void reset_pools(void)
 {
   for_each_shared(lock_reset);
-  for (object_pool_t *pool = all_pools; pool; pool = pool->next)
+  for (object_pool_t *pool = all_pools; pool; pool = pool->next) {
     lock_reset(&pool->growth);
+    if (!pool->single_thread)
+      free_deserted(pool);
+  }
 }
 
 static const heap_dependents_t object_pools = {drop_pools_of, acquire_pools, release_pools, reset_pools};

@@ -204,6 +204,137 @@ static void fork_at_any_moment(void **state)
   object_pool_destroy(pool);
 }
 
+/* ---- forks beside a hook ---- */
+
+/* The hook of the other thread is half way when the process forks; that of the forking thread forks itself. */
+typedef enum hook_of { OF_CONSTRUCT, OF_RESET, OF_DESTRUCT } hook_of_t;
+typedef struct halfway {
+  object_pool_t *pool;
+  hook_of_t stops;
+  atomic_bool armed, is_in, go;
+  bool forks;
+  pid_t child;
+} halfway_t;
+
+static _Thread_local bool is_the_other;
+
+static void stop_here(halfway_t *h, hook_of_t hook)
+{
+  if (hook != h->stops || !atomic_load(&h->armed))
+    return;
+  if (!is_the_other) {
+    if (h->forks)
+      h->child = fork();
+    h->forks = false;
+    return;
+  }
+  atomic_store(&h->is_in, true);
+  while (!atomic_load(&h->go))
+    usleep(1000);
+}
+
+static bool construct_halfway(void *object, void *context)
+{
+  stop_here(context, OF_CONSTRUCT);
+  ((slot_t *)object)->owner = 1;
+  return true;
+}
+static void reset_halfway(void *object, void *context) { must(((slot_t *)object)->owner == 1), stop_here(context, OF_RESET); }
+static void destruct_halfway(void *object, void *context)
+{
+  must(((slot_t *)object)->owner == 1);
+  stop_here(context, OF_DESTRUCT);
+  ((slot_t *)object)->owner = 2;
+}
+
+static void *put_and_get(void *argument)
+{
+  halfway_t *h = argument;
+  is_the_other = true;
+  void *object = object_pool_get(h->pool);
+  atomic_store(&h->armed, h->stops != OF_CONSTRUCT);
+  object_pool_put(h->pool, object);
+  object = object_pool_get(h->pool);
+  must(object && atomic_load(&h->go));
+  object_pool_put(h->pool, object);
+  return NULL;
+}
+
+/* All objects can be had, whatever the other thread, which is not here, was doing with one. */
+static void use_all(halfway_t *h)
+{
+  slot_t *all[3];
+  alarm(600);
+  atomic_store(&h->armed, false);
+  must(check_object_pool(h->pool));
+  object_pool_put_all(h->pool);
+  for (int round = 0; round < 2; round++) {
+    for (int i = 0; i < 3; i++)
+      must((all[i] = object_pool_get(h->pool)) && all[i]->owner == 1);
+    must(!object_pool_get(h->pool) && object_pool_live(h->pool) == 3);
+    for (int i = 0; i < 3; i++)
+      object_pool_put(h->pool, all[i]);
+  }
+  must(check_object_pool(h->pool));
+  object_pool_destroy(h->pool);
+}
+
+static void ended_well(pid_t child)
+{
+  int status;
+  must(waitpid(child, &status, 0) == child);
+  assert_int_equal(status, 0);
+}
+
+static void fork_beside_a_hook_of(halfway_t *h, object_pool_options_t o)
+{
+  pthread_t thread;
+  slot_t *mine;
+  o.object_size = sizeof(slot_t), o.capacity = 3, o.context = h;
+  o.construct = construct_halfway, o.reset = reset_halfway, o.destruct = destruct_halfway;
+  atomic_store(&h->armed, false);
+  must(h->pool = object_pool_create(&o));
+  must(mine = object_pool_get(h->pool));
+  atomic_store(&h->armed, h->stops == OF_CONSTRUCT);
+  must(pthread_create(&thread, NULL, put_and_get, h) == 0);
+  while (!atomic_load(&h->is_in))
+    usleep(1000);
+  pid_t parent = getpid(), child = fork();
+  if (!child) {
+    use_all(h);
+    _exit(0);
+  }
+  ended_well(child);
+  /* In the hook itself: the object it is run on stays the hook's, in the child too. */
+  h->forks = true;
+  object_pool_put(h->pool, mine);
+  must(mine = object_pool_get(h->pool));
+  must(!h->forks);
+  if (getpid() != parent) {
+    must(object_pool_in_use(h->pool, mine));
+    use_all(h);
+    _exit(0);
+  }
+  ended_well(h->child);
+  atomic_store(&h->go, true);
+  must(pthread_join(thread, NULL) == 0);
+  object_pool_put(h->pool, mine);
+  must(check_object_pool(h->pool) && object_pool_live(h->pool) == 0);
+  object_pool_destroy(h->pool);
+}
+
+static void fork_beside_a_hook(void **state)
+{
+  (void)state;
+  for (unsigned kind = 0; kind < 4; kind++) {
+    static const struct { hook_of_t stops; object_pool_reset_time_t time; unsigned flags; } kinds[] = {
+      {OF_RESET, OBJECT_POOL_RESET_ON_GET, 0}, {OF_RESET, OBJECT_POOL_RESET_ON_PUT, 0},
+      {OF_CONSTRUCT, OBJECT_POOL_RESET_ON_GET, OBJECT_POOL_CHECKED}, {OF_DESTRUCT, OBJECT_POOL_RESET_ON_GET, OBJECT_POOL_CHECKED}};
+    halfway_t h = {.stops = kinds[kind].stops};
+    fork_beside_a_hook_of(&h, (object_pool_options_t){.reset_time = kinds[kind].time, .flags = kinds[kind].flags});
+  }
+}
+
 /* ---- growth where somebody else is in the heap's on_exhausted ---- */
 
 enum { FEW = 10 };
@@ -455,6 +586,7 @@ int main(void)
     cmocka_unit_test(overflowing),
     cmocka_unit_test(growing_and_shrinking),
     cmocka_unit_test(fork_at_any_moment),
+    cmocka_unit_test(fork_beside_a_hook),
     cmocka_unit_test(figures_beside_a_thread_alone),
     cmocka_unit_test(questions_beside_changes),
     cmocka_unit_test(nobody_waits_for_a_grower),
