@@ -11,6 +11,11 @@
  * of a fork an object that another thread's hook was busy with is free, as if it had never been used; what it owned is lost there.
  * Sizes are bytes, capacities objects. Success leaves errno as it was, whatever hooks and choose_victim did to it.
  *
+ * Hooks, choose_victim and on_exhausted return. One that leaves by longjmp(), by a C++ exception or with its thread leaves no lock held
+ * and no list half changed: the pool serves on. The object that a hook was run on is out of use, neither free nor live, until the pool
+ * ends, and destructed then if it was constructed. What object_pool_create() had so far is lost until its heap ends. The functions
+ * are noexcept, so in C++ an exception that reaches a caller may end the program: catch it in the hook.
+ *
  * Cost: get and put are O(1) and touch neither the system nor the object. In a pool without hooks, a get and the put of the
  * object that was put last are fifteen instructions together, twenty-five where the pool is not OBJECT_POOL_SINGLE_THREAD but
  * the process has one thread; any others some hundred each, with a lock where there are threads.

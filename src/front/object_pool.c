@@ -606,22 +606,15 @@ static void array_lay_out(const object_pool_t *pool, object_array_t *array, size
   free_all(array);
 }
 
-static void give_records(const object_pool_t *pool, object_array_t *array, const char *call)
-{
-  if (array->place == ARRAY_APART)
-    heap_give_record(pool->heap, array, array->record_bytes);
-  else if (array->place == ARRAY_IN_BLOCK)
-    heap_free(pool->heap, array, call);
-}
-
 static void array_destroy(const object_pool_t *pool, object_array_t *array, const char *call)
 {
   void *block = array->place == ARRAY_IN_FRONT ? (void *)array : array->objects;
-  give_records(pool, array, call);
+  if (array->place == ARRAY_APART)
+    heap_give_record(pool->heap, array, array->record_bytes);
   heap_free(pool->heap, block, call);
 }
 
-/* Small arrays have their records in one block with their objects, since a block of each size is dear in a small heap. */
+/* In one block with the objects. */
 static object_array_t *take_in_front(object_pool_t *pool, size_t bytes, size_t records, size_t alignment)
 {
   size_t front = round_up(records, alignment);
@@ -634,31 +627,24 @@ static object_array_t *take_in_front(object_pool_t *pool, size_t bytes, size_t r
   return array;
 }
 
-/* Larger ones have them apart, in zeroed memory: counts of objects that are never used then cost no page. */
-static object_array_t *take_records(object_pool_t *pool, size_t records)
-{
-  object_array_t *array = heap_has_records_apart(pool->heap) ? heap_take_record_apart(pool->heap, records) : NULL;
-  if (array) {
-    array->place = ARRAY_APART;
-    return array;
-  }
-  array = heap_allocate(pool->heap, records, NATURAL_ALIGNMENT, true);
-  if (array)
-    array->place = ARRAY_IN_BLOCK;
-  return array;
-}
-
+/* Apart, in zeroed memory: counts of objects that are never used then cost no page. The heap's on_exhausted may leave by longjmp(): it
+ * is never called while there is something in hand that would be lost. So where the records cannot be apart, or there is no room for
+ * them in the budget, they are in one block with the objects. */
 static object_array_t *take_memory(object_pool_t *pool, size_t bytes, size_t records)
 {
   size_t alignment = max_size(pool->alignment, NATURAL_ALIGNMENT);
-  if (!heap_has_records_apart(pool->heap) && bytes + records <= UNIT)
+  if (!heap_has_records_apart(pool->heap))
     return take_in_front(pool, bytes, records, alignment);
   char *objects = heap_allocate(pool->heap, bytes, alignment, false);
-  object_array_t *array = objects ? take_records(pool, records) : NULL;
-  if (array)
-    array->objects = objects;
-  else if (objects)
+  if (!objects)
+    return NULL;
+  object_array_t *array = heap_take_record_apart(pool->heap, records);   /* calls nobody */
+  if (!array) {
     heap_free(pool->heap, objects, "object_pool_get");
+    return take_in_front(pool, bytes, records, alignment);
+  }
+  array->place = ARRAY_APART;
+  array->objects = objects;
   return array;
 }
 
@@ -821,13 +807,14 @@ COLD static bool grow(object_pool_t *pool)
 
 /* ---- arrays go ---- */
 
-static void end_object(object_pool_t *pool, object_array_t *array, size_t i, const char *call)
+/* `busy`: a hook that was run on it never came back. How far it had come nobody knows. */
+static void end_object(object_pool_t *pool, object_array_t *array, size_t i, bool busy, const char *call)
 {
   void *object = object_at(pool, array, i);
   if (bit_test(array->made, i)) {
     bit_clear(array->made, i);
     destruct(pool, object);
-  } else if (pool->checked) {
+  } else if (pool->checked && !busy) {
     verify_dead(pool, object, call);
   }
 }
@@ -839,10 +826,11 @@ static void end_objects(object_pool_t *pool, object_array_t *array, const char *
     return;
   for (size_t i = 0; i < array->capacity; i++) {
     /* A hook that puts it now has come too late; of the live ones the figures are told. */
-    if (!bit_test(array->level[0], i) && !bit_test(array->busy, i))
+    bool busy = bit_test(array->busy, i);
+    if (!bit_test(array->level[0], i) && !busy)
       ADD(pool->busy, 1);
     store_bit(array->busy, i, true);
-    end_object(pool, array, i, call);
+    end_object(pool, array, i, busy, call);
   }
 }
 

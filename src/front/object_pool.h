@@ -33,8 +33,8 @@ enum {
 };
 
 /* Where the array_t and what follows it are: out of reach of a write past an object, where the heap can have that; in front of the
- * objects, in their block; in a block of its own. */
-typedef enum array_place { ARRAY_APART, ARRAY_IN_FRONT, ARRAY_IN_BLOCK } array_place_t;
+ * objects, in their block. */
+typedef enum array_place { ARRAY_APART, ARRAY_IN_FRONT } array_place_t;
 
 typedef struct object_array {
   char     *objects;

@@ -1180,6 +1180,52 @@ static void grows_after_a_callback_left(void **state)
   }
 }
 
+/* Whichever of the blocks that an array needs has no room: nothing is lost with the callback that leaves. */
+static bool leave(pool_heap_t *heap, size_t needed, unsigned attempt, void *context)
+{
+  (void)heap, (void)needed, (void)attempt, (void)context;
+  longjmp(before_growth, 1);
+}
+
+static void get_or_be_left(object_pool_t *pool)
+{
+  if (setjmp(before_growth) == 0)
+    objects[99] = object_pool_get(pool);
+}
+
+static void *block_or_be_left(pool_heap_t *heap, size_t size)
+{
+  return setjmp(before_growth) == 0 ? pool_heap_alloc(heap, size) : NULL;
+}
+
+static void no_block_is_lost_when_a_callback_leaves(void **state)
+{
+  (void)state;
+  static char memory[4 << 20];
+  for (size_t block = 1000; block < 3 << 20; block += 40000)
+    for (int guest = 0; guest < 2; guest++) {
+      pool_heap_options_t options = {.on_exhausted = leave, .budget = sizeof memory};
+      if (guest)
+        options.memory = memory, options.memory_size = sizeof memory;
+      pool_heap_t *heap = pool_heap_create(&options);
+      object_pool_t *pool = create((object_pool_options_t){.object_size = 4, .capacity = 130000, .when_full = OBJECT_POOL_GROW, .heap = heap});
+      void **batch = pool_alloc(130000 * sizeof *batch);
+      assert_int_equal(object_pool_get_batch(pool, batch, 130000), 130000);
+      void *beside = block_or_be_left(heap, block);
+      pool_stats_t before, after;
+      pool_heap_stats(heap, &before);
+      get_or_be_left(pool);
+      pool_heap_stats(heap, &after);
+      assert_true(after.live_blocks == before.live_blocks || object_pool_capacity(pool) > 130000);
+      pool_heap_free(heap, beside);
+      object_pool_destroy(pool);
+      pool_heap_stats(heap, &after);
+      assert_int_equal(after.live_blocks, 0);
+      pool_heap_destroy(heap);
+      pool_free(batch);
+    }
+}
+
 static void in_the_callers_memory(void **state)
 {
   (void)state;
@@ -1540,6 +1586,7 @@ int main(void)
     cmocka_unit_test(exhausted_heap_calls_back),
     cmocka_unit_test(growth_within_growth_ends),
     cmocka_unit_test(grows_after_a_callback_left),
+    cmocka_unit_test(no_block_is_lost_when_a_callback_leaves),
     cmocka_unit_test(in_the_callers_memory),
     cmocka_unit_test(dropped_with_the_heap),
     cmocka_unit_test(what_overflowed_is_dropped_too),

@@ -366,6 +366,68 @@ static void hooks_act_on_a_pool_that_ends(void **state)
       destroy_with(acts[i], flags);
 }
 
+/* ---- hooks that leave ---- */
+
+static jmp_buf outside;
+static enum { NONE_LEAVES, CONSTRUCT_LEAVES, RESET_LEAVES, DESTRUCT_LEAVES, CHOOSER_LEAVES, LEAVERS } leaver;
+
+static void leave_if(int who)
+{
+  if ((int)leaver == who) {
+    leaver = NONE_LEAVES;
+    longjmp(outside, 1);
+  }
+}
+
+static bool construct_or_leave(void *object, void *context) { return (void)object, (void)context, leave_if(CONSTRUCT_LEAVES), true; }
+static void reset_or_leave(void *object, void *context) { (void)object, (void)context, leave_if(RESET_LEAVES); }
+static void destruct_or_leave(void *object, void *context) { (void)object, ++*(int *)context, leave_if(DESTRUCT_LEAVES); }
+static void *choose_or_leave(object_pool_t *pool, void *context)
+{
+  (void)context;
+  leave_if(CHOOSER_LEAVES);
+  return object_pool_next(pool, NULL);
+}
+
+static void put_and_get_until_left(object_pool_t *pool)
+{
+  if (setjmp(outside) == 0) {
+    object_pool_put(pool, things[0]);
+    things[0] = object_pool_get(pool);
+    things[9] = object_pool_get(pool);
+  }
+}
+
+/* The pool serves on with what it has, and ends; the object of the hook, if there was one, is out of use. */
+static void hooks_that_leave(void **state)
+{
+  (void)state;
+  for (int who = CONSTRUCT_LEAVES; who < LEAVERS; who++)
+    for (unsigned kind = 0; kind < 8; kind++) {
+      int destructed = 0;
+      object_pool_t *pool = object_pool_create(&(object_pool_options_t){
+        .object_size = sizeof(thing_t), .capacity = 5, .when_full = OBJECT_POOL_EVICT, .construct = construct_or_leave,
+        .reset = reset_or_leave, .destruct = destruct_or_leave, .choose_victim = choose_or_leave, .context = &destructed,
+        .reset_time = kind & 1 ? OBJECT_POOL_RESET_ON_PUT : OBJECT_POOL_RESET_ON_GET,
+        .flags = (kind & 2 ? OBJECT_POOL_CHECKED : 0) | (kind & 4 ? OBJECT_POOL_SINGLE_THREAD : 0)});
+      for (int i = 0; i < 5; i++)
+        assert_non_null(things[i] = object_pool_get(pool));
+      leaver = who;
+      put_and_get_until_left(pool);
+      bool left = leaver == NONE_LEAVES;
+      leaver = NONE_LEAVES;
+      assert_true(check_object_pool(pool));
+      size_t lost = left && who != CHOOSER_LEAVES;
+      assert_int_equal(object_pool_live(pool), 5 - lost);
+      for (int i = 0; i < 20; i++)
+        assert_non_null(object_pool_get(pool));
+      object_pool_put_all(pool);
+      assert_int_equal(object_pool_live(pool), 0);
+      assert_true(check_object_pool(pool));
+      object_pool_destroy(pool);
+    }
+}
+
 /* ---- errno ---- */
 
 static bool construct_noisily(void *object, void *context) { return (void)object, (void)context, errno = EBADF, true; }
@@ -522,6 +584,7 @@ int main(void)
     cmocka_unit_test(hooks_use_a_pool_that_ends),
     cmocka_unit_test(hooks_destroy_a_pool_that_ends),
     cmocka_unit_test(hooks_act_on_a_pool_that_ends),
+    cmocka_unit_test(hooks_that_leave),
     cmocka_unit_test(hooks_leave_errno_alone),
     cmocka_unit_test(checked_fills_and_makes_anew),
     cmocka_unit_test(checked_without_hooks),
