@@ -45,7 +45,7 @@ typedef struct object_pool object_pool_t;
 typedef enum object_pool_policy {
   OBJECT_POOL_FAIL,       /* full: get returns NULL (size the pool so that it never is, or do without the object) */
   OBJECT_POOL_GROW,       /* full: get more memory, up to max_capacity. Nobody waits for a thread in the heap's on_exhausted, which
-                           * may get and put here: after some tries in vain such a get is NULL without calling it again */
+                           * may get and put here; in the end such a get is NULL without calling it again */
   OBJECT_POOL_EVICT,      /* full: choose_victim names a live object; it is taken from its user and given out anew */
   OBJECT_POOL_OVERFLOW    /* full: another pool of the same object size serves */
 } object_pool_policy_t;
@@ -84,9 +84,11 @@ typedef struct object_pool_options {
 
 /* A pool with all its objects' memory. NULL + EINVAL: no options; object_size 0; an alignment that is no power of two; a
  * capacity that overflows (2^32 objects, PTRDIFF_MAX bytes), is 0 without GROW or above max_capacity; EVICT without
- * choose_victim; an overflow pool that is missing, is of another object size or a lesser alignment, leads back to itself, or has no
- * indices of 32 bits left for handles of so many objects more; a shared pool that overflows to, or grows in the heap of, one thread only; unknown flags or policies. NULL + ENOMEM: the heap has not the memory. The heap must outlive the pool, or take it along:
- * pool_heap_reset() and pool_heap_destroy() drop the pools of a heap as they drop blocks, without destructing their objects. */
+ * choose_victim; an overflow pool that is missing, is of another object size or a lesser alignment, leads back to itself, or
+ * has no indices of 32 bits left for handles of so many objects more; a shared pool that overflows to, or grows in the heap
+ * of, one thread only; unknown flags or policies. NULL + ENOMEM: the heap has not the memory. The heap must outlive the
+ * pool, or take it along: pool_heap_reset() and pool_heap_destroy() drop the pools of a heap as they drop blocks, without
+ * destructing their objects. */
 POOL_API object_pool_t *object_pool_create(const object_pool_options_t *options) POOL_NOEXCEPT __attribute__((warn_unused_result));
 
 /* Destructs every object that was ever used, live ones too, and gives the memory back. NULL is fine. No other thread is in a

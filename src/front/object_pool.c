@@ -420,43 +420,32 @@ static void *choose_victim(object_pool_t *pool)
   return victim;
 }
 
-/* The objects that the calling thread is running hooks on, for the child of a fork: those that others are busy with are nobody's
- * there. Hooks may be left in any order, by coroutines. One that is left by longjmp() stays here. Where there are more than the table
- * holds, all that are busy are taken for the thread's own. */
-enum { OWN_HOOKS = 8 };
+/* What a thread knows of its own doing in object pools, in few bytes: dlopen must find room for them. */
 static THREAD_LOCAL struct {
-  const void *objects[OWN_HOOKS];   /* NULL: nothing here */
-  unsigned    others;
-} own_hooks;
-
-/* OWN_HOOKS: nowhere. */
-static unsigned find_own_hook(const void *object)
-{
-  unsigned i = 0;
-  while (i < OWN_HOOKS && own_hooks.objects[i] != object)
-    i++;
-  return i;
-}
+  const void *hook_on;           /* the object that it is running a hook on, for the child of a fork; NULL: none */
+  uint32_t    more_hooks;        /* it is running on others, from within that hook or beside it, by coroutines */
+  uint32_t    useless_growths;   /* within the outermost one, */
+  uintptr_t   growth_frame;      /* which began here on its stack. 0: none */
+} this_thread;
 
 static void hook_enter(const void *object)
 {
-  unsigned i = find_own_hook(NULL);
-  if (i < OWN_HOOKS)
-    own_hooks.objects[i] = object;
+  if (!this_thread.hook_on)
+    this_thread.hook_on = object;
   else
-    own_hooks.others++;
+    this_thread.more_hooks++;
 }
 
 static void hook_leave(const void *object)
 {
-  unsigned i = find_own_hook(object);
-  if (i < OWN_HOOKS)
-    own_hooks.objects[i] = NULL;
+  if (this_thread.hook_on == object)
+    this_thread.hook_on = NULL;
   else
-    own_hooks.others--;
+    this_thread.more_hooks--;
 }
 
-static bool is_in_own_hook(const void *object) { return own_hooks.others || find_own_hook(object) < OWN_HOOKS; }
+/* With more than one all that are busy are taken for its own. One that is left by longjmp() stays. */
+static bool is_in_own_hook(const void *object) { return this_thread.more_hooks || this_thread.hook_on == object; }
 
 static bool make_ready_checked(const object_pool_t *pool, void *object)
 {
@@ -768,27 +757,22 @@ static bool calls_back(const heap_t *heap)
  * over. If it has left and the stack is as deep again nobody can tell; so it is not the first growth within another that is refused,
  * but one after so many in a row that were of no use. */
 enum { USELESS_WITHIN = 16 };
-static THREAD_LOCAL struct {
-  uintptr_t frame;        /* 0: none */
-  unsigned  useless;
-} outermost_growth;
-
 static bool grow_and_be_called_back(object_pool_t *pool)
 {
   uintptr_t here = (uintptr_t)__builtin_frame_address(0);
-  bool outermost = here >= outermost_growth.frame;
+  bool outermost = here >= this_thread.growth_frame;
   if (outermost) {
-    outermost_growth.frame = here;
-    outermost_growth.useless = 0;
-  } else if (outermost_growth.useless++ == USELESS_WITHIN) {
-    outermost_growth.useless = USELESS_WITHIN;
+    this_thread.growth_frame = here;
+    this_thread.useless_growths = 0;
+  } else if (this_thread.useless_growths++ == USELESS_WITHIN) {
+    this_thread.useless_growths = USELESS_WITHIN;
     return has_room(pool);
   }
   bool try_again = grow_beside_others(pool);
   if (outermost)
-    outermost_growth.frame = 0;
+    this_thread.growth_frame = 0;
   if (try_again)
-    outermost_growth.useless = 0;
+    this_thread.useless_growths = 0;
   return try_again;
 }
 
