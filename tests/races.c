@@ -524,10 +524,11 @@ static pool_heap_t *create_heap(racer_t *racer, void **block, bool *mine)
 }
 
 /* Some objects of a pool stay, with the pool, until the heap drops them. */
-static void use_objects(racer_t *racer, pool_heap_t *heap)
+static void use_objects(racer_t *racer, pool_heap_t *heap, bool mine)
 {
   object_pool_t *pool = object_pool_create(&(object_pool_options_t){
-    .object_size = 1 + below(&racer->dice, 300), .capacity = 10, .when_full = OBJECT_POOL_GROW, .heap = heap});
+    .object_size = 1 + below(&racer->dice, 300), .capacity = 10, .when_full = OBJECT_POOL_GROW, .heap = heap,
+    .flags = mine ? OBJECT_POOL_SINGLE_THREAD : 0});
   void *objects[40];
   if (!pool)
     return;
@@ -605,7 +606,7 @@ static void step_heap(racer_t *racer, kept_t *kept)
   racer->heaps++;
   use_heap(racer, heap);
   if (one_in(&racer->dice, 2))
-    use_objects(racer, heap);
+    use_objects(racer, heap, mine);
   if (!mine)
     heap = atomic_exchange(&heap_board[below(&racer->dice, HEAP_BOARD)], heap);
   if (heap)

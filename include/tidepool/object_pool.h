@@ -7,8 +7,14 @@
  * walked by address. What happens when the pool is full is a policy of the pool.
  *
  * Threads: all threads may use one pool at once unless it is OBJECT_POOL_SINGLE_THREAD. Create, destroy, and a walk through a
- * pool that others change meanwhile, are said below. Hooks run with no lock held and may get and put in the same pool.
- * Sizes are bytes, capacities objects. Success leaves errno as it was.
+ * pool that others change meanwhile, are said below. Hooks run with no lock held and may get and put in the same pool. In the child
+ * of a fork an object that another thread's hook was busy with is free, as if it had never been used; what it owned is lost there.
+ * Sizes are bytes, capacities objects. Success leaves errno as it was, whatever hooks and choose_victim did to it.
+ *
+ * Hooks, choose_victim and on_exhausted return. One that leaves by longjmp(), by a C++ exception or with its thread leaves no lock held
+ * and no list half changed: the pool serves on. The object that a hook was run on is out of use, neither free nor live, until the pool
+ * ends, and destructed then if it was constructed. What object_pool_create() had so far is lost until its heap ends. The functions
+ * are noexcept, so in C++ an exception that reaches a caller may end the program: catch it in the hook.
  *
  * Cost: get and put are O(1) and touch neither the system nor the object. In a pool without hooks, a get and the put of the
  * object that was put last are fifteen instructions together, twenty-five where the pool is not OBJECT_POOL_SINGLE_THREAD but
@@ -38,7 +44,8 @@ typedef struct object_pool object_pool_t;
 
 typedef enum object_pool_policy {
   OBJECT_POOL_FAIL,       /* full: get returns NULL (size the pool so that it never is, or do without the object) */
-  OBJECT_POOL_GROW,       /* full: get more memory, up to max_capacity */
+  OBJECT_POOL_GROW,       /* full: get more memory, up to max_capacity. Nobody waits for a thread in the heap's on_exhausted, which
+                           * may get and put here; in the end such a get is NULL without calling it again */
   OBJECT_POOL_EVICT,      /* full: choose_victim names a live object; it is taken from its user and given out anew */
   OBJECT_POOL_OVERFLOW    /* full: another pool of the same object size serves */
 } object_pool_policy_t;
@@ -58,7 +65,7 @@ enum {
  * reset is never called. A write after put ends the program with a line that names the object, the offset and the pool. */
 
 typedef struct object_pool_options {
-  const char *name;                                    /* copied, up to 31 bytes; NULL: a generated one */
+  const char *name;                                    /* copied, up to 31 bytes of whole characters; NULL: a generated one */
   size_t object_size;
   size_t alignment;                                    /* 0: 16, or the natural alignment of a smaller object */
   size_t capacity;                                     /* objects made up front, in one contiguous array; 0 only with GROW */
@@ -77,13 +84,16 @@ typedef struct object_pool_options {
 
 /* A pool with all its objects' memory. NULL + EINVAL: no options; object_size 0; an alignment that is no power of two; a
  * capacity that overflows (2^32 objects, PTRDIFF_MAX bytes), is 0 without GROW or above max_capacity; EVICT without
- * choose_victim; an overflow pool that is missing, is of another object size or a lesser alignment, or leads back to itself;
- * unknown flags or policies. NULL + ENOMEM: the heap has not the memory. The heap must outlive the pool, or take it along:
- * pool_heap_reset() and pool_heap_destroy() drop the pools of a heap as they drop blocks, without destructing their objects. */
+ * choose_victim; an overflow pool that is missing, is of another object size or a lesser alignment, leads back to itself, or
+ * has no indices of 32 bits left for handles of so many objects more; a shared pool that overflows to, or grows in the heap
+ * of, one thread only; unknown flags or policies. NULL + ENOMEM: the heap has not the memory. The heap must outlive the
+ * pool, or take it along: pool_heap_reset() and pool_heap_destroy() drop the pools of a heap as they drop blocks, without
+ * destructing their objects. */
 POOL_API object_pool_t *object_pool_create(const object_pool_options_t *options) POOL_NOEXCEPT __attribute__((warn_unused_result));
 
 /* Destructs every object that was ever used, live ones too, and gives the memory back. NULL is fine. No other thread is in a
- * call with this pool; a hook may still put (which does nothing more) and get (which returns NULL). O(capacity). */
+ * call with this pool. A hook may still ask, get (NULL), put, put_all and shrink: these do nothing any more, run no hook, and what is
+ * live is destructed in its turn. O(capacity). */
 POOL_API void object_pool_destroy(object_pool_t *pool) POOL_NOEXCEPT;
 
 /* An object, or NULL and ENOMEM: the pool is full and its policy does not help. NULL with construct's errno if construct failed. */
@@ -92,8 +102,8 @@ POOL_API void *object_pool_get(object_pool_t *pool) POOL_NOEXCEPT __attribute__(
 /* Takes an object back, also one that the overflow pool served. Anything else, NULL too, ends the program. */
 POOL_API void object_pool_put(object_pool_t *pool, void *object) POOL_NOEXCEPT;
 
-/* Stores up to `count` objects in `objects`, each different; returns how many it got. Fewer: ENOMEM (or construct's errno). One
- * lock for all where there are no hooks. */
+/* Stores up to `count` objects in `objects`, each different; returns how many it got. Fewer: ENOMEM (or construct's errno). Where
+ * choose_victim names an object that the batch has, the batch ends. One lock for all where there are no hooks. */
 POOL_API size_t object_pool_get_batch(object_pool_t *pool, void **objects, size_t count) POOL_NOEXCEPT;
 POOL_API void   object_pool_put_batch(object_pool_t *pool, void **objects, size_t count) POOL_NOEXCEPT;
 
@@ -117,13 +127,14 @@ POOL_API size_t object_pool_capacity(const object_pool_t *pool) POOL_NOEXCEPT;
  * left; the array made up front stays. Returns the new capacity. */
 POOL_API size_t object_pool_shrink(object_pool_t *pool, size_t capacity) POOL_NOEXCEPT;
 
-/* A name for one use of an object. {0, 0} never resolves. */
+/* A name for one use of an object. An index of 0 never resolves. */
 typedef struct object_pool_handle { uint32_t index, generation; } object_pool_handle_t;
 
 /* The handle of a live object, of this pool or served by its overflow pool; {0, 0} for anything else. */
 POOL_API object_pool_handle_t object_pool_handle(const object_pool_t *pool, const void *object) POOL_NOEXCEPT;
 
-/* The object, or NULL once that use of it has ended: by put, put_all, eviction or shrink. Handles repeat after 2^31 uses of one object. */
+/* The object, or NULL once that use of it has ended: by put, put_all, eviction or shrink. Handles repeat after 2^32 uses of one object;
+ * those of arrays that went, no sooner than 2^32 uses in the pool. */
 POOL_API void *object_pool_resolve(const object_pool_t *pool, object_pool_handle_t handle) POOL_NOEXCEPT;
 
 /* OBJECT_POOL_DEFINE(particles, struct particle) defines particles_t and particles_create(), particles_get(), ...: the functions

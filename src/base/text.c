@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/text.h"
+#include <stdbool.h>
 
 void text_char(text_t *text, char c)
 {
@@ -33,19 +34,64 @@ void text_pointer(text_t *text, const void *pointer)
   text_digits(text, (uintptr_t)pointer, 16);
 }
 
+/* ---- UTF-8 ---- */
+
+static bool continues(char c) { return ((unsigned char)c & 0xc0) == 0x80; }
+
+/* Bytes of the character that begins with this one, if it is whole; 1 for what begins none. */
+static size_t length_after(char c)
+{
+  unsigned char first = (unsigned char)c;
+  return first < 0xc2 || first > 0xf4 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+}
+
+/* Bytes of the character that `string` begins with; 0: it begins with none. The second byte tells those that would have needed fewer
+ * bytes, halves of UTF-16 pairs, and what lies beyond the last character. */
+static size_t character_length(const char *string)
+{
+  unsigned char first = (unsigned char)string[0], second = first ? (unsigned char)string[1] : 0;
+  size_t length = length_after(string[0]);
+  if (length == 1)
+    return first < 0x80;
+  for (size_t i = 1; i < length; i++)
+    if (!continues(string[i]))
+      return 0;
+  bool wrong = (first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f) || (first == 0xf0 && second < 0x90) ||
+               (first == 0xf4 && second > 0x8f);
+  return wrong ? 0 : length;
+}
+
+/* Where a text that is cut at `end` ends, so that its last character is whole. */
+static size_t end_of_whole(const char *buffer, size_t end)
+{
+  size_t start = end;
+  while (start > 0 && end - start < 3 && continues(buffer[start - 1]))
+    start--;
+  return start > 0 && start - 1 + length_after(buffer[start - 1]) > end ? start - 1 : end;
+}
+
+static void control_quoted(text_t *text, unsigned char c)
+{
+  text_string(text, "\\u00");
+  text_char(text, (char)('0' + (c >> 4)));
+  text_digits(text, c & 15, 16);
+}
+
 void text_quoted(text_t *text, const char *string)
 {
   text_char(text, '"');
-  for (; *string; string++) {
-    unsigned char c = (unsigned char)*string;
-    if (c < 0x20) {
-      text_string(text, "\\u00");
-      text_char(text, (char)('0' + (c >> 4)));
-      text_digits(text, c & 15, 16);
+  while (*string) {
+    size_t length = character_length(string);
+    if (!length) {
+      text_string(text, "\\ufffd");
+      string++;
+    } else if ((unsigned char)*string < 0x20) {
+      control_quoted(text, (unsigned char)*string++);
     } else {
-      if (c == '"' || c == '\\')
+      if (*string == '"' || *string == '\\')
         text_char(text, '\\');
-      text_char(text, (char)c);
+      while (length--)
+        text_char(text, *string++);
     }
   }
   text_char(text, '"');
@@ -54,6 +100,6 @@ void text_quoted(text_t *text, const char *string)
 size_t text_finish(text_t *text)
 {
   if (text->size)
-    text->buffer[text->length < text->size ? text->length : text->size - 1] = 0;
+    text->buffer[text->length < text->size ? text->length : end_of_whole(text->buffer, text->size - 1)] = 0;
   return text->length;
 }

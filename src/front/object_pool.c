@@ -25,6 +25,7 @@ enum {
   GROW_LEAST_BYTES = 4096,     /* a first growth step of less is not worth an array */
   GROW_SHORT = 16,             /* where memory is short: at least this part of the capacity */
   RUN_WORDS = 16,              /* how far a walk looks ahead */
+  INDICES_OF_A_LAP = 1 << 30,  /* of those of 32 bits, so that pools that stand in front later find room for theirs */
   EVICT_ATTEMPTS = 64,         /* victims that others put before they could be taken */
   FLAGS_KNOWN = OBJECT_POOL_SINGLE_THREAD | OBJECT_POOL_CHECKED
 };
@@ -297,8 +298,7 @@ static inline void warm(object_pool_t *pool, object_array_t *array, size_t i)
     hot->array->uses[hot->position] = hot_uses(hot);
   hot->array = array;
   hot->position = (uint32_t)i;
-  uint32_t even = (array->uses[i] + 1) & ~1u;
-  STORE(hot->state, (uint64_t)even << HOT_USES_SHIFT | HOT_FREE);
+  STORE(hot->state, (uint64_t)array->uses[i] << HOT_PUTS_SHIFT | HOT_FREE);
   STORE(hot->object, object_at(pool, array, i));
 }
 
@@ -376,7 +376,7 @@ __attribute__((always_inline)) static inline bool give_plain(object_pool_t *pool
   return true;
 }
 
-/* ---- hooks; no lock is held ---- */
+/* ---- hooks; no lock is held. They may fail at something on their way to success, which is nobody's business ---- */
 
 static void fill_dead(const object_pool_t *pool, void *object)
 {
@@ -392,16 +392,60 @@ static void verify_dead(const object_pool_t *pool, const void *object, const cha
       written_after_put(pool, object, i, call);
 }
 
-static void destruct(const object_pool_t *pool, void *object)
+static void touch(const object_pool_t *pool, void (*hook)(void *object, void *context), void *object)
 {
-  if (pool->destruct)
-    pool->destruct(object, pool->context);
+  int error = errno;
+  if (hook)
+    hook(object, pool->context);
+  errno = error;
 }
+
+static void reset(const object_pool_t *pool, void *object) { touch(pool, pool->reset, object); }
+static void destruct(const object_pool_t *pool, void *object) { touch(pool, pool->destruct, object); }
 
 static bool construct(const object_pool_t *pool, void *object)
 {
-  return !pool->construct || pool->construct(object, pool->context);
+  int error = errno;
+  bool done = !pool->construct || pool->construct(object, pool->context);
+  if (done)
+    errno = error;
+  return done;
 }
+
+static void *choose_victim(object_pool_t *pool)
+{
+  int error = errno;
+  void *victim = pool->choose_victim(pool, pool->context);
+  errno = error;
+  return victim;
+}
+
+/* What a thread knows of its own doing in object pools, in few bytes: dlopen must find room for them. */
+static THREAD_LOCAL struct {
+  const void *hook_on;           /* the object that it is running a hook on, for the child of a fork; NULL: none */
+  uint32_t    more_hooks;        /* it is running on others, from within that hook or beside it, by coroutines */
+  uint32_t    useless_growths;   /* within the outermost one, */
+  uintptr_t   growth_frame;      /* which began here on its stack. 0: none */
+} this_thread;
+
+static void hook_enter(const void *object)
+{
+  if (!this_thread.hook_on)
+    this_thread.hook_on = object;
+  else
+    this_thread.more_hooks++;
+}
+
+static void hook_leave(const void *object)
+{
+  if (this_thread.hook_on == object)
+    this_thread.hook_on = NULL;
+  else
+    this_thread.more_hooks--;
+}
+
+/* With more than one all that are busy are taken for its own. One that is left by longjmp() stays. */
+static bool is_in_own_hook(const void *object) { return this_thread.more_hooks || this_thread.hook_on == object; }
 
 static bool make_ready_checked(const object_pool_t *pool, void *object)
 {
@@ -420,19 +464,21 @@ static bool make_ready(const object_pool_t *pool, void *object, bool used)
     return make_ready_checked(pool, object);
   if (!used)
     return construct(pool, object);
-  if (pool->reset && !pool->resets_on_put)
-    pool->reset(object, pool->context);
+  if (!pool->resets_on_put)
+    reset(pool, object);
   return true;
 }
 
 static void take_in(const object_pool_t *pool, void *object)
 {
+  hook_enter(object);
   if (pool->checked) {
     destruct(pool, object);
     fill_dead(pool, object);
-  } else if (pool->resets_on_put && pool->reset) {
-    pool->reset(object, pool->context);
+  } else if (pool->resets_on_put) {
+    reset(pool, object);
   }
+  hook_leave(object);
 }
 
 static bool has_work_on_put(const object_pool_t *pool) { return pool->checked || (pool->resets_on_put && pool->reset); }
@@ -449,7 +495,9 @@ static void live_to_busy(object_pool_t *pool, object_array_t *array, size_t i)
 static void *hand_out(object_pool_t *pool, object_array_t *array, size_t i, bool used)
 {
   void *object = object_at(pool, array, i);
+  hook_enter(object);
   bool ready = make_ready(pool, object, used);
+  hook_leave(object);
   lock_acquire(&pool->lock);
   if (ready)
     bit_set(array->made, i);
@@ -485,10 +533,10 @@ NOINLINE static bool give_hooked(object_pool_t *pool, void *object)
   size_t i;
   lock_acquire(&pool->lock);
   object_array_t *array = array_of(pool, object, &i);
-  if (!array || !is_live(pool, array, i)) {
-    bool ended = array && pool->ending;
+  if (!array || pool->ending || !is_live(pool, array, i)) {
+    bool comes_too_late = array && pool->ending;   /* it is destructed in its turn, or was already */
     lock_release(&pool->lock);
-    return ended;
+    return comes_too_late;
   }
   if (has_work_on_put(pool)) {
     live_to_busy(pool, array, i);
@@ -520,8 +568,8 @@ static size_t record_bytes(const object_pool_t *pool, size_t capacity)
 {
   size_t words;
   levels_of(capacity, &words);
-  size_t hooks = pool->hooked ? 2 * words_of(capacity) : 0;
-  return sizeof(object_array_t) + (words + hooks) * sizeof(uint64_t) + capacity * sizeof(uint32_t);
+  size_t maps = (pool->hooked ? 2 : 0) + (pool->when_full == OBJECT_POOL_EVICT);
+  return sizeof(object_array_t) + (words + maps * words_of(capacity)) * sizeof(uint64_t) + capacity * sizeof(uint32_t);
 }
 
 static void array_lay_out(const object_pool_t *pool, object_array_t *array, size_t capacity)
@@ -539,26 +587,23 @@ static void array_lay_out(const object_pool_t *pool, object_array_t *array, size
     array->made = at + words_of(capacity);
     at += 2 * words_of(capacity);
   }
+  if (pool->when_full == OBJECT_POOL_EVICT) {
+    array->in_batch = at;
+    at += words_of(capacity);
+  }
   array->uses = (uint32_t *)at;
   free_all(array);
-}
-
-static void give_records(const object_pool_t *pool, object_array_t *array, const char *call)
-{
-  if (array->place == ARRAY_APART)
-    heap_give_record(pool->heap, array, array->record_bytes);
-  else if (array->place == ARRAY_IN_BLOCK)
-    heap_free(pool->heap, array, call);
 }
 
 static void array_destroy(const object_pool_t *pool, object_array_t *array, const char *call)
 {
   void *block = array->place == ARRAY_IN_FRONT ? (void *)array : array->objects;
-  give_records(pool, array, call);
+  if (array->place == ARRAY_APART)
+    heap_give_record(pool->heap, array, array->record_bytes);
   heap_free(pool->heap, block, call);
 }
 
-/* Small arrays have their records in one block with their objects, since a block of each size is dear in a small heap. */
+/* In one block with the objects. */
 static object_array_t *take_in_front(object_pool_t *pool, size_t bytes, size_t records, size_t alignment)
 {
   size_t front = round_up(records, alignment);
@@ -571,31 +616,24 @@ static object_array_t *take_in_front(object_pool_t *pool, size_t bytes, size_t r
   return array;
 }
 
-/* Larger ones have them apart, in zeroed memory: counts of objects that are never used then cost no page. */
-static object_array_t *take_records(object_pool_t *pool, size_t records)
-{
-  object_array_t *array = heap_has_records_apart(pool->heap) ? heap_take_record_apart(pool->heap, records) : NULL;
-  if (array) {
-    array->place = ARRAY_APART;
-    return array;
-  }
-  array = heap_allocate(pool->heap, records, NATURAL_ALIGNMENT, true);
-  if (array)
-    array->place = ARRAY_IN_BLOCK;
-  return array;
-}
-
+/* Apart, in zeroed memory: counts of objects that are never used then cost no page. The heap's on_exhausted may leave by longjmp(): it
+ * is never called while there is something in hand that would be lost. So where the records cannot be apart, or there is no room for
+ * them in the budget, they are in one block with the objects. */
 static object_array_t *take_memory(object_pool_t *pool, size_t bytes, size_t records)
 {
   size_t alignment = max_size(pool->alignment, NATURAL_ALIGNMENT);
-  if (!heap_has_records_apart(pool->heap) && bytes + records <= UNIT)
+  if (!heap_has_records_apart(pool->heap))
     return take_in_front(pool, bytes, records, alignment);
   char *objects = heap_allocate(pool->heap, bytes, alignment, false);
-  object_array_t *array = objects ? take_records(pool, records) : NULL;
-  if (array)
-    array->objects = objects;
-  else if (objects)
+  if (!objects)
+    return NULL;
+  object_array_t *array = heap_take_record_apart(pool->heap, records);   /* calls nobody */
+  if (!array) {
     heap_free(pool->heap, objects, "object_pool_get");
+    return take_in_front(pool, bytes, records, alignment);
+  }
+  array->place = ARRAY_APART;
+  array->objects = objects;
   return array;
 }
 
@@ -614,10 +652,9 @@ static object_array_t *array_create(object_pool_t *pool, size_t capacity)
   return array;
 }
 
-/* O6: the lowest range of indices that no array has. */
-static uint32_t free_index(const object_pool_t *pool, uint32_t capacity)
+/* O6: the lowest range of indices from `at` on that no array has, and that ends at `end`, or before; UINT32_MAX: there is none. */
+static uint32_t free_index(const object_pool_t *pool, uint64_t at, uint32_t capacity, uint64_t end)
 {
-  uint64_t at = 0;
   for (uint32_t k = 0; k < pool->array_count;) {
     const object_array_t *array = pool->arrays[k++];
     if (at < (uint64_t)array->first_index + array->capacity && array->first_index < at + capacity) {
@@ -625,13 +662,21 @@ static uint32_t free_index(const object_pool_t *pool, uint32_t capacity)
       k = 0;
     }
   }
-  return at + capacity <= UINT32_MAX ? (uint32_t)at : UINT32_MAX;
+  return at + capacity <= end ? (uint32_t)at : UINT32_MAX;
+}
+
+/* A new array has none of the indices that earlier ones had until a quarter of all are through. */
+static uint32_t new_index(const object_pool_t *pool, uint32_t capacity)
+{
+  uint64_t end = UINT32_MAX - pool->in_front;
+  uint32_t index = free_index(pool, pool->next_index, capacity, min_size(end, INDICES_OF_A_LAP));
+  return index != UINT32_MAX ? index : free_index(pool, 0, capacity, end);
 }
 
 static bool array_enter(object_pool_t *pool, object_array_t *array)
 {
   uint32_t k = pool->array_count;
-  array->first_index = free_index(pool, array->capacity);
+  array->first_index = new_index(pool, array->capacity);
   if (k == OBJECT_ARRAYS || array->first_index == UINT32_MAX)
     return false;
   for (; k > 0 && pool->arrays[k - 1]->objects > array->objects; k--)
@@ -642,7 +687,8 @@ static bool array_enter(object_pool_t *pool, object_array_t *array)
   ADD(pool->held_bytes, array->bytes);
   array->age = pool->arrays_made++;
   array->first_generation = pool->next_generation;
-  pool->only = pool->array_count == 1 && (pool->single_thread || pool->when_full != OBJECT_POOL_GROW) ? array : NULL;
+  pool->next_index = array->first_index + array->capacity;
+  STORE(pool->only, pool->array_count == 1 && (pool->single_thread || pool->when_full != OBJECT_POOL_GROW) ? array : NULL);
   return true;
 }
 
@@ -664,48 +710,95 @@ static object_array_t *array_create_step(object_pool_t *pool, size_t capacity, s
   }
 }
 
-static THREAD_LOCAL char this_thread;   /* only its address matters */
-
-/* The pool got room, or may have got some: try again. False: it has none and gets none. One thread at a time makes an array,
- * the others wait for it; not so the same one in the heap's on_exhausted, which could wait for ever. */
-COLD static bool grow(object_pool_t *pool)
+static bool has_room(object_pool_t *pool)
 {
   lock_acquire(&pool->lock);
-  size_t capacity = pool->capacity;
-  bool busy = pool->growing, own = busy && pool->grower == &this_thread;
-  bool at_most = capacity >= most_of(pool) || pool->array_count == OBJECT_ARRAYS || pool->ending;
-  bool try_again = oldest_with_room(pool) != NULL || (busy && !own);
-  if (!try_again && !busy && !at_most) {
-    pool->growing = true;
-    pool->grower = &this_thread;
-  }
+  bool room = oldest_with_room(pool) != NULL;
   lock_release(&pool->lock);
-  if (try_again && busy)
-    os_yield();
-  if (try_again || busy || at_most)
-    return try_again;
+  return room;
+}
 
-  object_array_t *array = array_create_step(pool, capacity, most_of(pool) - capacity);
+/* Several may be here at once. Whoever finds that another has made room drops its own array; it tries again, and so it does where
+ * the others have taken that room already, since the pool has grown meanwhile. */
+static bool grow_beside_others(object_pool_t *pool)
+{
+  int error = errno;
   lock_acquire(&pool->lock);
-  pool->growing = false;
-  pool->grower = NULL;
-  bool entered = array && array_enter(pool, array);
-  bool room = entered || oldest_with_room(pool);
+  size_t capacity = pool->capacity, most = most_of(pool);
+  bool room = oldest_with_room(pool) != NULL;
+  bool at_most = capacity >= most || pool->array_count == OBJECT_ARRAYS || pool->ending;
+  lock_release(&pool->lock);
+  if (room || at_most)
+    return room;
+
+  object_array_t *array = array_create_step(pool, capacity, most - capacity);
+  lock_acquire(&pool->lock);
+  room = oldest_with_room(pool) != NULL;
+  bool entered = array && !room && array->capacity <= most - pool->capacity && array_enter(pool, array);
+  bool try_again = room || entered || pool->capacity > capacity;
   lock_release(&pool->lock);
   if (array && !entered)
     array_destroy(pool, array, "object_pool_get");
-  return room;
+  if (try_again)
+    errno = error;
+  return try_again;
+}
+
+/* Whether memory from this heap may run what is the program's own, and may never come back from it. */
+static bool calls_back(const heap_t *heap)
+{
+  while (heap && !heap->on_exhausted)
+    heap = heap->overflow;
+  return heap != NULL;
+}
+
+/* The callback may get in turn, from a pool that has to grow, whose heap calls back. So that this ends, each thread knows where on its
+ * stack the outermost such growth began. If the stack is no longer that deep, the callback has left by longjmp(), and that growth is
+ * over. If it has left and the stack is as deep again nobody can tell; so it is not the first growth within another that is refused,
+ * but one after so many in a row that were of no use. */
+enum { USELESS_WITHIN = 16 };
+static bool grow_and_be_called_back(object_pool_t *pool)
+{
+  uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+  bool outermost = here >= this_thread.growth_frame;
+  if (outermost) {
+    this_thread.growth_frame = here;
+    this_thread.useless_growths = 0;
+  } else if (this_thread.useless_growths++ == USELESS_WITHIN) {
+    this_thread.useless_growths = USELESS_WITHIN;
+    return has_room(pool);
+  }
+  bool try_again = grow_beside_others(pool);
+  if (outermost)
+    this_thread.growth_frame = 0;
+  if (try_again)
+    this_thread.useless_growths = 0;
+  return try_again;
+}
+
+/* The pool got room, or may have got some: try again. False: it has none and gets none. Where only the manager runs the others wait
+ * for the one that makes an array, so that none is refused for want of the very memory that becomes room in a moment. Nobody waits for
+ * who may be in on_exhausted: that may wait for somebody in turn, and it may leave. */
+COLD static bool grow(object_pool_t *pool)
+{
+  if (calls_back(pool->heap))
+    return grow_and_be_called_back(pool);
+  lock_acquire(&pool->growth);
+  bool try_again = grow_beside_others(pool);
+  lock_release(&pool->growth);
+  return try_again;
 }
 
 /* ---- arrays go ---- */
 
-static void end_object(object_pool_t *pool, object_array_t *array, size_t i, const char *call)
+/* `busy`: a hook that was run on it never came back. How far it had come nobody knows. */
+static void end_object(object_pool_t *pool, object_array_t *array, size_t i, bool busy, const char *call)
 {
   void *object = object_at(pool, array, i);
   if (bit_test(array->made, i)) {
     bit_clear(array->made, i);
     destruct(pool, object);
-  } else if (pool->checked) {
+  } else if (pool->checked && !busy) {
     verify_dead(pool, object, call);
   }
 }
@@ -717,10 +810,11 @@ static void end_objects(object_pool_t *pool, object_array_t *array, const char *
     return;
   for (size_t i = 0; i < array->capacity; i++) {
     /* A hook that puts it now has come too late; of the live ones the figures are told. */
-    if (!bit_test(array->level[0], i) && !bit_test(array->busy, i))
+    bool busy = bit_test(array->busy, i);
+    if (!bit_test(array->level[0], i) && !busy)
       ADD(pool->busy, 1);
     store_bit(array->busy, i, true);
-    end_object(pool, array, i, call);
+    end_object(pool, array, i, busy, call);
   }
 }
 
@@ -745,17 +839,18 @@ static void array_leave(object_pool_t *pool, uint32_t k)
     pool->arrays[k] = pool->arrays[k + 1];
   if (pool->current == array)
     pool->current = oldest_with_room(pool);
-  uint32_t next = array->first_generation + most_uses(array) + 1;
+  uint64_t next = array->first_generation + most_uses(array);
   if (next > pool->next_generation)
     pool->next_generation = next;
-  pool->only = pool->array_count == 1 && pool->single_thread ? pool->arrays[0] : NULL;
+  STORE(pool->only, pool->array_count == 1 && pool->single_thread ? pool->arrays[0] : NULL);
 }
 
-/* Takes arrays without a taken object out, newest first, if `due` (or there is no clock to ask) and `keep` objects are left. */
+/* Takes arrays without a taken object out, newest first, if `due` (or there is no clock to ask) and `keep` objects are left. A pool
+ * that ends keeps them: it goes through their objects, and its hooks come by here. */
 static size_t take_out(object_pool_t *pool, size_t keep, const uint64_t *now_ms, object_array_t **out)
 {
   size_t count = 0;
-  for (;;) {
+  while (!pool->ending) {
     uint32_t newest = pool->array_count;
     for (uint32_t k = 0; k < pool->array_count; k++) {
       const object_array_t *array = pool->arrays[k];
@@ -765,10 +860,11 @@ static size_t take_out(object_pool_t *pool, size_t keep, const uint64_t *now_ms,
         newest = k;
     }
     if (newest == pool->array_count)
-      return count;
+      break;
     out[count++] = pool->arrays[newest];
     array_leave(pool, newest);
   }
+  return count;
 }
 
 static void end_arrays(object_pool_t *pool, object_array_t **arrays, size_t count)
@@ -808,66 +904,104 @@ static inline bool try_get(object_pool_t *pool, void **object)
   return *object != NULL;
 }
 
-/* A live object starts a new use, its handles end. Takes the lock itself; *object as in take_hooked. False: it is not live. */
-static bool evict(object_pool_t *pool, void *victim, void **object)
+/* The objects that a batch has so far. */
+typedef struct batch {
+  void   **objects;
+  size_t   got, marked;   /* how many of them are among the bits of the pool that evicts, */
+  uint64_t number;        /* if these are the batch's: it has this number there. 0: it has not come so far */
+} batch_t;
+
+/* The lock is held. The bits are those of the batch that looked last: where several evict at once each marks its objects anew, and
+ * whoever never came back, since its chooser left, is not waited for. */
+static bool batch_has(object_pool_t *pool, object_array_t *array, size_t i, batch_t *batch)
+{
+  size_t k;
+  if (!batch->number || batch->number != pool->batch_marked) {
+    batch->number = batch->number ? batch->number : ++pool->batches;
+    batch->marked = 0;
+    pool->batch_marked = batch->number;
+    memset(array->in_batch, 0, words_of(array->capacity) * sizeof(uint64_t));
+  }
+  for (; batch->marked < batch->got; batch->marked++)
+    if (array_of(pool, batch->objects[batch->marked], &k) == array)
+      bit_set(array->in_batch, k);
+  return bit_test(array->in_batch, i);
+}
+
+typedef enum evicted { EVICTED, EVICTED_NOT_LIVE, EVICTED_OWN } evicted_t;
+
+/* A live object starts a new use, its handles end; but not one that the batch has. Takes the lock itself; *object as in take_hooked. */
+static evicted_t evict(object_pool_t *pool, void *victim, batch_t *batch, void **object)
 {
   size_t i;
   lock_acquire(&pool->lock);
   object_array_t *array = array_of(pool, victim, &i);
-  bool live = array && is_live(pool, array, i);
-  if (live && !pool->hooked) {
-    if (victim == pool->hot->object)
-      STORE(pool->hot->state, pool->hot->state + HOT_PUT + HOT_GET);
-    else
-      array->uses[i]++;
-  } else if (live) {
+  bool live = array && is_live(pool, array, i), own = live && batch && batch_has(pool, array, i, batch);
+  if (live && !own && victim == pool->hot->object) {
+    STORE(pool->hot->state, pool->hot->state + HOT_PUT + HOT_GET);
+  } else if (live && !own) {
     array->uses[i]++;
-    live_to_busy(pool, array, i);
+    if (pool->hooked)
+      live_to_busy(pool, array, i);
   }
   lock_release(&pool->lock);
   if (!array)
     not_live(pool, victim, "object_pool_get: choose_victim");
-  if (live && pool->hooked)
+  if (!live || own)
+    return own ? EVICTED_OWN : EVICTED_NOT_LIVE;
+  if (pool->hooked)
     take_in(pool, victim);
-  if (live)
-    *object = pool->hooked ? hand_out(pool, array, i, true) : victim;
-  return live;
+  *object = pool->hooked ? hand_out(pool, array, i, true) : victim;
+  return EVICTED;
 }
 
-COLD static void *get_by_eviction(object_pool_t *pool)
+COLD static void *get_by_eviction(object_pool_t *pool, batch_t *batch)
 {
   void *object, *victim;
-  for (int attempt = 0; attempt < EVICT_ATTEMPTS && (victim = pool->choose_victim(pool, pool->context)) != NULL; attempt++)
-    if (evict(pool, victim, &object) || try_get(pool, &object))
+  for (int attempt = 0; attempt < EVICT_ATTEMPTS && (victim = choose_victim(pool)) != NULL; attempt++) {
+    evicted_t evicted = evict(pool, victim, batch, &object);
+    if (evicted == EVICTED_OWN)
+      break;
+    if (evicted == EVICTED || try_get(pool, &object))
+      return object;
+  }
+  return full();
+}
+
+/* Not of a pool that overflows. With NULL for the batch: of one object, which has none yet. */
+COLD static void *get_when_full(object_pool_t *pool, batch_t *batch)
+{
+  void *object;
+  if (!pool->ending && pool->when_full == OBJECT_POOL_EVICT)
+    return get_by_eviction(pool, batch);
+  while (!pool->ending && pool->when_full == OBJECT_POOL_GROW && grow(pool))
+    if (try_get(pool, &object))
       return object;
   return full();
 }
 
-COLD static void *get_when_full(object_pool_t *pool)
+/* From the pool or, along the chain, from those it overflows to. */
+static void *get_along(object_pool_t *pool, batch_t *batch)
 {
   void *object;
-  if (pool->ending)
-    return full();
-  switch ((object_pool_policy_t)pool->when_full) {
-  case OBJECT_POOL_GROW:
-    while (grow(pool))
-      if (try_get(pool, &object))
-        return object;
-    return full();
-  case OBJECT_POOL_EVICT:
-    return get_by_eviction(pool);
-  case OBJECT_POOL_OVERFLOW:
-    return object_pool_get(pool->overflow);
-  default:
-    return full();
+  must_be_live(pool, "object_pool_get");
+  while (!try_get(pool, &object)) {
+    if (pool->when_full != OBJECT_POOL_OVERFLOW || pool->ending) {
+      object = get_when_full(pool, batch);
+      break;
+    }
+    pool = pool->overflow;
+    must_be_live(pool, "object_pool_get");
   }
+  look_at_clock(pool);
+  return object;
 }
 
 /* NULL: there is none yet. */
 COLD static void *get_rare(object_pool_t *pool, void *object)
 {
   if (!object)
-    object = get_when_full(pool);
+    return get_along(pool, NULL);
   look_at_clock(pool);
   return object;
 }
@@ -880,25 +1014,19 @@ NOINLINE static void *get_locked(object_pool_t *pool)
   return likely(object && !LOAD(pool->idle_count)) ? object : get_rare(pool, object);
 }
 
-NOINLINE static void *get_hooked(object_pool_t *pool)
-{
-  void *object;
-  if (unlikely(!take_hooked(pool, &object)))
-    object = get_when_full(pool);
-  look_at_clock(pool);
-  return object;
-}
-
-/* Tested and then added to where it is, in two instructions; gcc alone would make it a load and a store more. */
-#if defined __x86_64__ && defined __GCC_ASM_FLAG_OUTPUTS__
+/* Tested and then added to where it is, in two instructions; gcc alone would make it a load and a store more. The figures of the pool are
+ * asked for by any thread, so the word is stored to at once. A sanitizer sees the other form. */
+#if defined __x86_64__ && defined __GCC_ASM_FLAG_OUTPUTS__ && !defined UNDER_SANITIZER
 #define HOT_HAS(hot, bit)                                                                                                    \
   (__extension__({                                                                                                           \
     bool has_;                                                                                                               \
     __asm__("testb %2, %1" : "=@ccnz"(has_), "+m"((hot)->state) : "i"(bit));                                                 \
     has_;                                                                                                                    \
   }))
+#define HOT_MOVE(hot, by) __asm__("addq %1, %0" : "+m"((hot)->state) : "i"(by) : "cc")
 #else
-#define HOT_HAS(hot, bit) (((hot)->state & (bit)) != 0)
+#define HOT_HAS(hot, bit) ((LOAD((hot)->state) & (bit)) != 0)
+#define HOT_MOVE(hot, by) STORE((hot)->state, (hot)->state + (by))
 #endif
 
 /* No other thread can be here: neither lock nor hot object, which has been looked at. */
@@ -915,7 +1043,7 @@ NOINLINE static void *get_alone(object_pool_t *pool)
 NOINLINE static void *get_other(object_pool_t *pool)
 {
   must_be_live(pool, "object_pool_get");
-  return pool->hooked ? get_hooked(pool) : get_alone(pool);
+  return pool->hooked ? get_along(pool, NULL) : get_alone(pool);
 }
 
 /* Locks in two halves, whose rare ends are tail calls: so no register has to be saved for the hot object. */
@@ -958,7 +1086,7 @@ void *object_pool_get(object_pool_t *pool)
     return no_pool();
   if (unlikely(!HOT_HAS(&pool->front, HOT_FREE)))
     return get_shared(pool);
-  pool->front.state += HOT_GET;
+  HOT_MOVE(&pool->front, HOT_GET);
   return pool->front.object;
 }
 
@@ -1058,7 +1186,7 @@ void object_pool_put(object_pool_t *pool, void *object)
   if (unlikely(!pool))
     no_pool();
   else if (likely(object == pool->front.object && HOT_HAS(&pool->front, HOT_LIVE)))
-    pool->front.state += HOT_PUT;
+    HOT_MOVE(&pool->front, HOT_PUT);
   else
     put_shared(pool, object);
 }
@@ -1068,38 +1196,23 @@ void object_pool_put(object_pool_t *pool, void *object)
 static size_t get_plain_batch(object_pool_t *pool, void **objects, size_t count)
 {
   size_t got = 0;
+  void *object;
   lock_acquire(&pool->lock);
-  while (got < count && (objects[got] = take_plain(pool)) != NULL)
-    got++;
+  while (got < count && (object = take_plain(pool)) != NULL)
+    objects[got++] = object;
   lock_release(&pool->lock);
   return got;
 }
 
-static bool is_among(const void *object, void *const *objects, size_t count)
-{
-  size_t i = 0;
-  while (i < count && objects[i] != object)
-    i++;
-  return i < count;
-}
-
-/* By eviction a batch may come upon an object of its own, which is where it ends. */
 size_t object_pool_get_batch(object_pool_t *pool, void **objects, size_t count)
 {
   if (!is_given(pool, "object_pool_get_batch"))
     return 0;
-  size_t got = pool->hooked ? 0 : get_plain_batch(pool, objects, count);
-  for (; got < count; got++) {
-    void *object = object_pool_get(pool);
-    if (!object)
-      break;
-    if (pool->when_full == OBJECT_POOL_EVICT && is_among(object, objects, got)) {
-      errno = ENOMEM;
-      break;
-    }
-    objects[got] = object;
-  }
-  return got;
+  batch_t batch = {.objects = objects, .got = pool->hooked ? 0 : get_plain_batch(pool, objects, count)};
+  void *object;
+  while (batch.got < count && (object = get_along(pool, &batch)) != NULL)
+    objects[batch.got++] = object;
+  return batch.got;
 }
 
 void object_pool_put_batch(object_pool_t *pool, void **objects, size_t count)
@@ -1137,7 +1250,7 @@ static void put_all_of(object_pool_t *pool, object_array_t *array)
 
 void object_pool_put_all(object_pool_t *pool)
 {
-  if (!is_given(pool, "object_pool_put_all"))
+  if (!is_given(pool, "object_pool_put_all") || pool->ending)
     return;
   if (has_work_on_put(pool)) {
     for (void *object = NULL; (object = object_pool_next(pool, object)) != NULL;)
@@ -1224,7 +1337,7 @@ static void *next_in_arrays(const object_pool_t *pool, const void *previous)
 
 NOINLINE static void *next_slow(const object_pool_t *pool, const void *previous)
 {
-  if (pool->only)
+  if (LOAD(pool->only))
     return next_in_arrays(pool, previous);
   lock_acquire(&asked(pool)->lock);
   void *object = next_in_arrays(pool, previous);
@@ -1237,7 +1350,7 @@ NOINLINE static void *next_slow(const object_pool_t *pool, const void *previous)
 NOINLINE static void *next_in_word(const object_pool_t *pool, const void *previous)
 {
   must_be_live(pool, "object_pool_next");
-  const object_array_t *only = pool->only;
+  const object_array_t *only = LOAD(pool->only);
   size_t i = only ? object_position(pool, only, previous) : 0;
   if (unlikely(!only || i >= only->capacity))
     return next_slow(pool, previous);
@@ -1289,8 +1402,14 @@ size_t object_pool_shrink(object_pool_t *pool, size_t capacity)
   return left;
 }
 
-/* ---- handles: an index counts on through the pools that overflow leads to, whose capacity is fixed but for the last ---- */
+/* ---- handles: an index counts on through the pools that overflow leads to, whose capacity is fixed but for the last; from 1 on ---- */
 
+static uint32_t generation_of(const object_pool_t *pool, const object_array_t *array, size_t i)
+{
+  return (uint32_t)(array->first_generation + uses_of(pool, array, i));
+}
+
+/* With the index in this pool alone; 0 is none. */
 static object_pool_handle_t handle_in(const object_pool_t *pool, const void *object)
 {
   object_pool_handle_t handle = {0, 0};
@@ -1299,12 +1418,10 @@ static object_pool_handle_t handle_in(const object_pool_t *pool, const void *obj
   lock_acquire(&asked(pool)->lock);
   const object_array_t *array = array_of(pool, object, &i);
   if (array && is_live(pool, array, i))
-    handle = (object_pool_handle_t){array->first_index + (uint32_t)i, array->first_generation + uses_of(pool, array, i)};
+    handle = (object_pool_handle_t){array->first_index + (uint32_t)i + 1, generation_of(pool, array, i)};
   lock_release(&asked(pool)->lock);
   return handle;
 }
-
-static bool is_handle(object_pool_handle_t handle) { return handle.generation | handle.index; }
 
 object_pool_handle_t object_pool_handle(const object_pool_t *pool, const void *object)
 {
@@ -1313,7 +1430,7 @@ object_pool_handle_t object_pool_handle(const object_pool_t *pool, const void *o
     return (object_pool_handle_t){0, 0};
   for (; pool; before += LOAD(pool->capacity), pool = pool->overflow) {
     object_pool_handle_t handle = handle_in(pool, object);
-    if (is_handle(handle))
+    if (handle.index)
       return (object_pool_handle_t){handle.index + (uint32_t)before, handle.generation};
   }
   return (object_pool_handle_t){0, 0};
@@ -1325,8 +1442,8 @@ static void *resolve_in(const object_pool_t *pool, object_pool_handle_t handle)
   lock_acquire(&asked(pool)->lock);
   for (uint32_t k = 0; k < pool->array_count && !object; k++) {
     const object_array_t *array = pool->arrays[k];
-    size_t i = (size_t)handle.index - array->first_index;
-    if (i < array->capacity && is_live(pool, array, i) && array->first_generation + uses_of(pool, array, i) == handle.generation)
+    size_t i = (size_t)handle.index - 1 - array->first_index;
+    if (i < array->capacity && is_live(pool, array, i) && generation_of(pool, array, i) == handle.generation)
       object = object_at(pool, array, i);
   }
   lock_release(&asked(pool)->lock);
@@ -1335,14 +1452,36 @@ static void *resolve_in(const object_pool_t *pool, object_pool_handle_t handle)
 
 void *object_pool_resolve(const object_pool_t *pool, object_pool_handle_t handle)
 {
-  if (!is_given(pool, "object_pool_resolve") || !is_handle(handle))
+  if (!is_given(pool, "object_pool_resolve") || !handle.index)
     return NULL;
-  while (pool->overflow && handle.index >= LOAD(pool->capacity)) {
+  while (pool->overflow && handle.index > LOAD(pool->capacity)) {
     handle.index -= (uint32_t)LOAD(pool->capacity);
     pool = pool->overflow;
     must_be_live(pool, "object_pool_resolve");
   }
   return resolve_in(pool, handle);
+}
+
+/* Leaves room for the indices of so many more objects in front of those of this pool. False: there is none. */
+static bool stand_behind(object_pool_t *pool, size_t objects)
+{
+  uint64_t end = 0;
+  lock_acquire(&pool->lock);
+  for (uint32_t k = 0; k < pool->array_count; k++)
+    end = max_size(end, (uint64_t)pool->arrays[k]->first_index + pool->arrays[k]->capacity);
+  bool fits = objects + end <= UINT32_MAX;
+  if (fits)
+    pool->in_front = (uint32_t)max_size(pool->in_front, objects);
+  lock_release(&pool->lock);
+  return fits;
+}
+
+static bool chain_stands_behind(object_pool_t *pool, size_t objects)
+{
+  bool fits = true;
+  for (; pool && fits; objects += LOAD(pool->capacity), pool = pool->overflow)
+    fits = stand_behind(pool, objects);
+  return fits;
 }
 
 /* ---- all pools ---- */
@@ -1453,12 +1592,37 @@ static void for_each_shared(void (*act)(lock_t *))
 static void acquire_pools(void) { for_each_shared(lock_acquire); }
 static void release_pools(void) { for_each_shared(lock_release); }
 
-/* The thread that was making an array may not be in this process. */
+/* What a hook of a thread that is not here was half through with is as if it had never been used: no other hook may be run on it. */
+static void free_if_deserted(object_pool_t *pool, object_array_t *array, size_t i)
+{
+  void *object = object_at(pool, array, i);
+  if (is_in_own_hook(object))
+    return;
+  bit_clear(array->made, i);
+  if (pool->checked)
+    fill_dead(pool, object);
+  set_busy(pool, array, i, false);
+  release(pool, array, i);
+}
+
+static void free_deserted(object_pool_t *pool)
+{
+  for (uint32_t k = 0; k < pool->array_count && pool->busy; k++) {
+    object_array_t *array = pool->arrays[k];
+    for (size_t i = 0; (i = bits_next_set(array->busy, i, array->capacity)) < array->capacity; i++)
+      free_if_deserted(pool, array, i);
+  }
+}
+
+/* The thread that was making an array is not in this process either: in that of its fork no thread makes one. */
 static void reset_pools(void)
 {
-  for (object_pool_t *pool = all_pools; pool; pool = pool->next)
-    pool->growing = pool->growing && pool->grower == &this_thread;
   for_each_shared(lock_reset);
+  for (object_pool_t *pool = all_pools; pool; pool = pool->next) {
+    lock_reset(&pool->growth);
+    if (!pool->single_thread)
+      free_deserted(pool);
+  }
 }
 
 static const heap_dependents_t object_pools = {drop_pools_of, acquire_pools, release_pools, reset_pools};
@@ -1521,10 +1685,22 @@ static bool chain_ends(const object_pool_t *pool)
   return true;
 }
 
+/* All threads would come to what has no lock. */
+static bool is_for_one_thread(const object_pool_options_t *o) { return o->flags & OBJECT_POOL_SINGLE_THREAD; }
+
 static bool overflow_is_valid(const object_pool_options_t *o)
 {
   const object_pool_t *to = o->overflow;
-  return to && chain_ends(to) && to->object_size == o->object_size && to->alignment >= alignment_of(o);
+  return to && chain_ends(to) && to->object_size == o->object_size && to->alignment >= alignment_of(o) &&
+         (is_for_one_thread(o) || !to->single_thread) && chain_stands_behind(o->overflow, o->capacity);
+}
+
+static bool heap_is_valid_to_grow(const object_pool_options_t *o)
+{
+  const heap_t *heap = o->heap;
+  while (heap && !heap->lock.solo)
+    heap = heap->overflow;
+  return !heap || is_for_one_thread(o);
 }
 
 static bool sizes_are_valid(const object_pool_options_t *o)
@@ -1540,7 +1716,7 @@ static bool policy_is_valid(const object_pool_options_t *o)
 {
   switch (o->when_full) {
   case OBJECT_POOL_GROW:
-    return !o->max_capacity || o->max_capacity >= o->capacity;
+    return (!o->max_capacity || o->max_capacity >= o->capacity) && heap_is_valid_to_grow(o);
   case OBJECT_POOL_EVICT:
     return o->capacity && o->choose_victim;
   case OBJECT_POOL_OVERFLOW:
@@ -1550,10 +1726,11 @@ static bool policy_is_valid(const object_pool_options_t *o)
   }
 }
 
+/* The policy comes last: it leaves a mark on the pools of a chain. */
 static bool options_are_valid(const object_pool_options_t *o)
 {
-  return o && sizes_are_valid(o) && policy_is_valid(o) && !(o->flags & ~(unsigned)FLAGS_KNOWN) &&
-         (o->reset_time == OBJECT_POOL_RESET_ON_GET || o->reset_time == OBJECT_POOL_RESET_ON_PUT);
+  return o && sizes_are_valid(o) && !(o->flags & ~(unsigned)FLAGS_KNOWN) &&
+         (o->reset_time == OBJECT_POOL_RESET_ON_GET || o->reset_time == OBJECT_POOL_RESET_ON_PUT) && policy_is_valid(o);
 }
 
 static void set_name(object_pool_t *pool, const char *name)
@@ -1602,7 +1779,7 @@ static void pool_set_up(object_pool_t *pool, heap_t *heap, const object_pool_opt
     .destruct = o->destruct, .choose_victim = o->choose_victim, .context = o->context,
     .overflow = o->when_full == OBJECT_POOL_OVERFLOW ? o->overflow : NULL, .heap = heap, .mark = OBJECT_POOL_MARK};
   pool->hot = pool->single_thread ? &pool->front : &pool->shared;
-  pool->lock.solo = pool->single_thread;
+  pool->lock.solo = pool->growth.solo = pool->single_thread;
   pool->hooked = pool->checked || o->construct || o->reset || o->destruct;
   pool->shared_mark = !pool->hooked && !pool->single_thread ? OBJECT_POOL_MARK : 0;
   set_geometry(pool, o);
@@ -1623,13 +1800,13 @@ static bool make_first_array(object_pool_t *pool, size_t capacity)
 
 object_pool_t *object_pool_create(const object_pool_options_t *options)
 {
+  heap_t *heap = options && options->heap ? options->heap : &heap_front;
+  if (heap->mark != HEAP_LIVE_MARK)
+    fatal_misuse("object_pool_create", heap, "not a live heap");
   if (!options_are_valid(options)) {
     errno = EINVAL;
     return NULL;
   }
-  heap_t *heap = options->heap ? options->heap : &heap_front;
-  if (heap->mark != HEAP_LIVE_MARK)
-    fatal_misuse("object_pool_create", heap, "not a live heap");
   if (heap == &heap_front && !heap_front_ready())
     return full();
   object_pool_t *pool = record_take(heap);

@@ -7,7 +7,7 @@
  * object is found in as many steps as there are levels, one for each factor of 64 in the capacity. There is no list: the bits
  * are the free list.
  *
- *     | object | object | ...            | array_t | level 0 | level 1 | ... | busy, made: with hooks only | uses[capacity] |
+ *     | object | object | ... | array_t | level 0 | level 1 | ... | busy, made: hooked | in_batch: evicts | uses[capacity] |
  *
  * The hot object is the one that was put last. Its state is in the pool, not in its array, so that a get and a put of it are
  * a test and an addition. Only pools without hooks that are not checked have one.
@@ -17,7 +17,7 @@
  *   O3 current is the oldest array that has a free object, if there is one
  *   O4 the hot object is taken, as its array sees it; its state has the bit HOT_FREE or HOT_LIVE. With neither there is none
  *   O5 busy objects, those with a hook running, are taken; they are not live
- *   O6 arrays are in ascending order of address, and their ranges of indices do not overlap
+ *   O6 arrays are in ascending order of address; their ranges of indices do not overlap, and end below 2^32 - in_front
  *   O7 every object of the run is taken and not busy
  *   O8 pool.capacity, taken and busy == the sums of the arrays'; idle_count == the arrays with idle set, which have no object taken */
 #ifndef FRONT_OBJECT_POOL_H
@@ -33,8 +33,8 @@ enum {
 };
 
 /* Where the array_t and what follows it are: out of reach of a write past an object, where the heap can have that; in front of the
- * objects, in their block; in a block of its own. */
-typedef enum array_place { ARRAY_APART, ARRAY_IN_FRONT, ARRAY_IN_BLOCK } array_place_t;
+ * objects, in their block. */
+typedef enum array_place { ARRAY_APART, ARRAY_IN_FRONT } array_place_t;
 
 typedef struct object_array {
   char     *objects;
@@ -42,7 +42,7 @@ typedef struct object_array {
   uint32_t  taken;              /* not free: live, hot or busy */
   uint32_t *uses;               /* how often each was got; in a handle with first_generation on top */
   uint32_t  first_index;
-  uint32_t  first_generation;   /* beyond those of earlier arrays: a handle of one that is gone resolves to nothing */
+  uint64_t  first_generation;   /* beyond those of earlier arrays: a handle of one that is gone resolves to nothing */
   uint32_t  age;                /* arrays made before it */
   bool      permanent;          /* made with the pool */
   uint8_t   place;              /* array_place_t */
@@ -54,11 +54,12 @@ typedef struct object_array {
   uint32_t  levels;
   uint64_t *level[OBJECT_LEVELS];
   uint64_t *busy, *made;        /* NULL without hooks. made: constructed, or used before */
+  uint64_t *in_batch;           /* of the batch that looked last. NULL in a pool that does not evict */
 } object_array_t;
 
-/* The uses of the hot object, and below them what can be done with it: one bit allows the next get, another the next put.
+/* The puts of the hot object, and below them what can be done with it: one bit allows the next get, another the next put.
  *
- *     | uses / 2, rounded down | HOT_LIVE | HOT_FREE | 0000 |        uses are even while it is free, odd while it is live
+ *     | puts | HOT_LIVE | HOT_FREE | 0000 |        its uses are its puts, and one more while it is live
  *
  * Adding HOT_GET turns the free bit into the live one; adding HOT_PUT turns it back and carries into the count. Where there is
  * no hot object both bits are clear, so that no get and no put of any address matches. An address that stood for "none" would
@@ -69,7 +70,7 @@ enum {
   HOT_LIVE = 1 << 5,
   HOT_GET = HOT_LIVE - HOT_FREE,
   HOT_PUT = HOT_LIVE + HOT_FREE,
-  HOT_USES_SHIFT = 5
+  HOT_PUTS_SHIFT = 6
 };
 
 typedef struct hot {
@@ -105,10 +106,11 @@ struct object_pool {
   size_t   capacity, max_capacity;
   size_t   taken, busy;         /* objects of all arrays */
   size_t   held_bytes;          /* by arrays */
-  bool     growing;             /* an array is being made, */
-  const void *grower;           /* and by whom */
+  lock_t   growth;              /* held while an array is made, where no code of the program runs meanwhile; outside of all others */
   uint32_t arrays_made;
-  uint32_t next_generation;
+  uint32_t next_index;          /* behind the array that came last: those of arrays that went are used again as late as can be */
+  uint32_t in_front;            /* at most so many objects are in the pools that overflow to this one, and have the lower indices */
+  uint64_t next_generation;
   uint32_t purge_delay_ms;
   size_t   object_size, alignment;
   bool   (*construct)(void *object, void *context);
@@ -119,6 +121,7 @@ struct object_pool {
   object_pool_t *overflow;
   heap_t  *heap;
   object_pool_t *next, *previous;   /* among all pools */
+  uint64_t batches, batch_marked;   /* that ever evicted here; the number of the one whose objects have their bits in in_batch */
   bool     is_apart;            /* this record is, and is used again for object pools alone */
   char     name[OBJECT_POOL_NAME_SIZE];
 };
@@ -135,7 +138,7 @@ static inline size_t object_position(const object_pool_t *pool, const object_arr
 static inline uint64_t hot_state(const hot_t *hot) { return __atomic_load_n(&hot->state, __ATOMIC_RELAXED); }
 static inline bool hot_is_free(const hot_t *hot) { return hot_state(hot) & HOT_FREE; }
 static inline bool hot_is_live(const hot_t *hot) { return hot_state(hot) & HOT_LIVE; }
-static inline uint32_t hot_uses(const hot_t *hot) { return (uint32_t)(hot_state(hot) >> HOT_USES_SHIFT); }
+static inline uint32_t hot_uses(const hot_t *hot) { return (uint32_t)(hot_state(hot) >> HOT_PUTS_SHIFT) + hot_is_live(hot); }
 
 typedef struct object_pool_figures {
   char   name[OBJECT_POOL_NAME_SIZE];

@@ -32,7 +32,7 @@ static void check_hot(const object_pool_t *pool)
     must(!hot->state);                                                       /* O4 */
     return;
   }
-  must(hot_is_free(hot) != hot_is_live(hot) && hot_is_live(hot) == hot_uses(hot) % 2);
+  must(hot_is_free(hot) != hot_is_live(hot));
   must(!pool->hooked && !bit_test(hot->array->level[0], hot->position));
   must(hot->object == hot->array->objects + hot->position * pool->stride);
 }

@@ -122,6 +122,29 @@ static void bad_overflow_is_refused(void **state)
   object_pool_destroy(other);
 }
 
+/* What all threads use cannot lean on what one thread uses. */
+static void shared_upon_one_threads_is_refused(void **state)
+{
+  (void)state;
+  pool_heap_t *own = pool_heap_create(&(pool_heap_options_t){.flags = POOL_HEAP_SINGLE_THREAD});
+  pool_heap_t *before_own = pool_heap_create(&(pool_heap_options_t){.overflow = own});
+  object_pool_t *single = create((object_pool_options_t){.object_size = 48, .capacity = 1, .flags = OBJECT_POOL_SINGLE_THREAD});
+  object_pool_t *shared = create((object_pool_options_t){.object_size = 48, .capacity = 1});
+  object_pool_options_t o = good_options();
+  o.when_full = OBJECT_POOL_OVERFLOW, o.overflow = single, is_refused(o);
+  o.flags = OBJECT_POOL_SINGLE_THREAD, object_pool_destroy(create(o));
+  o.overflow = shared, object_pool_destroy(create(o));
+  o.flags = 0, object_pool_destroy(create(o));
+  o = good_options(), o.when_full = OBJECT_POOL_GROW, o.heap = own, is_refused(o);
+  o.heap = before_own, is_refused(o);
+  o.flags = OBJECT_POOL_SINGLE_THREAD, object_pool_destroy(create(o));
+  o = good_options(), o.heap = own, object_pool_destroy(create(o));   /* its memory comes and goes with it */
+  object_pool_destroy(shared);
+  object_pool_destroy(single);
+  pool_heap_destroy(before_own);
+  pool_heap_destroy(own);
+}
+
 static void sizes_and_alignments(void **state)
 {
   (void)state;
@@ -161,6 +184,24 @@ static void names(void **state)
   object_pool_destroy(unnamed);
   pool_stats_json(text, sizeof text);
   assert_non_null(strstr(text, "\"object_pools\":[]"));
+}
+
+/* 31 bytes end within a character, of the pool's name and of the heap's; another name is none in UTF-8. */
+static void names_are_whole_characters(void **state)
+{
+  (void)state;
+  char text[4096];
+  static const char name[] = "\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac";
+  pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.name = name});
+  object_pool_t *pool = create((object_pool_options_t){.name = name, .object_size = 8, .capacity = 10, .heap = heap});
+  object_pool_t *latin = create((object_pool_options_t){.name = "gr\xfcn", .object_size = 8, .capacity = 10});
+  assert_int_equal(strlen(pool_heap_name(heap)), 30);
+  pool_stats_json(text, sizeof text);
+  assert_non_null(strstr(text, "{\"name\":\"\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\",\"heap\":\"\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\",\"object"));
+  assert_non_null(strstr(text, "{\"name\":\"gr\\ufffdn\","));
+  object_pool_destroy(latin);
+  object_pool_destroy(pool);
+  pool_heap_destroy(heap);
 }
 
 static bool make_object(void *object, void *context) { return (void)object, (void)context, true; }
@@ -815,6 +856,100 @@ static void handles(void **state)
   }
 }
 
+/* Many uses pass at once, behind the interface: of the hot object, and of one that is not. */
+enum { ONE_USE = HOT_GET + HOT_PUT };
+
+static void handles_outlast_four_thousand_million_uses(void **state)
+{
+  (void)state;
+  static const uint64_t many[] = {(uint64_t)1 << 30, ((uint64_t)1 << 31) - 1, (uint64_t)1 << 31, 3000000000, UINT32_MAX - 1};
+  for (size_t n = 0; n < sizeof many / sizeof *many; n++)
+    FOR_BOTH(flags) {
+      object_pool_t *pool = create((object_pool_options_t){.object_size = 32, .capacity = 4, .flags = flags});
+      get_all(pool, 2);
+      object_pool_handle_t hot = object_pool_handle(pool, objects[1]), cold = object_pool_handle(pool, objects[0]);
+      object_pool_put(pool, objects[1]);
+      pool->hot->state += many[n] * ONE_USE;
+      pool->arrays[0]->uses[0] += (uint32_t)many[n];
+      assert_ptr_equal(object_pool_get(pool), objects[1]);
+      assert_null(object_pool_resolve(pool, hot));
+      assert_null(object_pool_resolve(pool, cold));
+      hot = object_pool_handle(pool, objects[1]), cold = object_pool_handle(pool, objects[0]);
+      assert_ptr_equal(object_pool_resolve(pool, hot), objects[1]);
+      assert_ptr_equal(object_pool_resolve(pool, cold), objects[0]);
+      agrees(pool, 2);
+      object_pool_destroy(pool);
+    }
+}
+
+/* One object of an array was used 4,000,000,000 times, its neighbour once. The array went, and that of another is used as often as the
+ * generations of 32 bits leave room for, and a little more. */
+static void handles_outlast_arrays(void **state)
+{
+  (void)state;
+  for (int lap = 0; lap < 2; lap++)
+    FOR_BOTH(flags) {
+      object_pool_t *pool = create((object_pool_options_t){.object_size = 32, .capacity = 4, .when_full = OBJECT_POOL_GROW, .flags = flags});
+      object_pool_handle_t old[8];
+      get_all(pool, 12);
+      for (int i = 0; i < 8; i++)
+        old[i] = object_pool_handle(pool, objects[4 + i]);
+      for (int gone = 0; gone < 3; gone++) {
+        object_array_t *array = pool->arrays[pool->arrays[0]->permanent];
+        array->uses[7] += 4000000000;
+        object_pool_put_all(pool);
+        assert_int_equal(object_pool_shrink(pool, 0), 4);
+        if (lap)
+          pool->next_index = UINT32_MAX;
+        get_all(pool, 12);
+        array = pool->arrays[pool->arrays[0]->permanent];
+        for (int i = 0; i < 8; i++)
+          for (int k = 0; k < 8; k++) {
+            uint32_t uses = array->uses[i];
+            assert_null(object_pool_resolve(pool, old[k]));
+            array->uses[i] = lap ? uses : 294967295u + (uint32_t)k;
+            assert_null(object_pool_resolve(pool, old[k]));
+            array->uses[i] = uses;
+          }
+        agrees(pool, 12);
+      }
+      object_pool_destroy(pool);
+    }
+}
+
+/* Chains whose objects have more indices than a handle has are refused, and none comes to be by growth. */
+static void indices_of_a_chain(void **state)
+{
+  (void)state;
+  FOR_BOTH(flags) {
+    object_pool_t *last = create((object_pool_options_t){.object_size = 32, .capacity = 4, .when_full = OBJECT_POOL_GROW, .flags = flags});
+    object_pool_options_t o = {.object_size = 32, .capacity = 100, .when_full = OBJECT_POOL_OVERFLOW, .overflow = last, .flags = flags};
+    uint32_t first = last->arrays[0]->first_index;
+    last->arrays[0]->first_index = UINT32_MAX - 100 - 4 + 1;
+    is_refused(o);
+    last->arrays[0]->first_index = UINT32_MAX - 100 - 4;
+    object_pool_t *front = create(o);
+    get_all(front, 104);
+    for (int i = 0; i < 104; i++) {
+      object_pool_handle_t handle = object_pool_handle(front, objects[i]);
+      assert_ptr_equal(object_pool_resolve(front, handle), objects[i]);
+      assert_ptr_equal(object_pool_resolve(last, (object_pool_handle_t){handle.index, handle.generation}), NULL);
+    }
+    o.overflow = front;
+    is_refused(o);
+    last->arrays[0]->first_index = first;
+    object_pool_t *foremost = create(o);
+    last->in_front = UINT32_MAX - 20;
+    assert_null(object_pool_get(front));
+    last->in_front = 200;
+    assert_non_null(object_pool_get(front));
+    agrees(last, 5);
+    object_pool_destroy(foremost);
+    object_pool_destroy(front);
+    object_pool_destroy(last);
+  }
+}
+
 /* ---- growing and shrinking ---- */
 
 static void growth(void **state)
@@ -932,8 +1067,6 @@ static bool give_another_pool_up(pool_heap_t *heap, size_t needed, unsigned atte
 {
   (void)heap, (void)needed;
   object_pool_t **pools = context;
-  if (pools[0]->growing)
-    assert_null(object_pool_get(pools[0]));   /* no dead lock, no second growth */
   object_pool_put_all(pools[1]);
   object_pool_shrink(pools[1], 0);
   return attempt == 0;
@@ -954,6 +1087,143 @@ static void exhausted_heap_calls_back(void **state)
   object_pool_destroy(pools[0]);
   object_pool_destroy(pools[1]);
   pool_heap_destroy(heap);
+}
+
+/* A callback that gets from the pool whose growth has called it: it is called for that in turn, but not without end. */
+typedef struct asks { object_pool_t *pool; unsigned calls, deep, deepest; } asks_t;
+
+static bool get_and_try_again(pool_heap_t *heap, size_t needed, unsigned attempt, void *context)
+{
+  (void)heap, (void)needed, (void)attempt;
+  asks_t *asks = context;
+  asks->calls++;
+  asks->deepest = max_size(++asks->deep, asks->deepest);
+  assert_null(object_pool_get(asks->pool));
+  asks->deep--;
+  return true;
+}
+
+static void growth_within_growth_ends(void **state)
+{
+  (void)state;
+  FOR_BOTH(flags) {
+    asks_t asks = {0};
+    pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.budget = 64 << 10, .on_exhausted = get_and_try_again, .context = &asks});
+    asks.pool = create((object_pool_options_t){.object_size = 1000, .capacity = 50, .when_full = OBJECT_POOL_GROW, .heap = heap, .flags = flags});
+    size_t got = object_pool_get_batch(asks.pool, objects, 60);
+    assert_in_range(got, 50, 59);
+    assert_true(asks.calls > 0 && asks.deepest < 100);
+    agrees(asks.pool, got);
+    object_pool_destroy(asks.pool);
+    pool_heap_destroy(heap);
+  }
+}
+
+/* One that leaves by longjmp() leaves nothing behind that the next growth meets, wherever on the stack that begins. */
+static jmp_buf before_growth;
+static unsigned leaves;
+
+static bool leave_or_raise(pool_heap_t *heap, size_t needed, unsigned attempt, void *context)
+{
+  (void)needed, (void)context;
+  if (leaves) {
+    leaves--;
+    longjmp(before_growth, 1);
+  }
+  return attempt == 0 && pool_heap_set_budget(heap, 1 << 20);
+}
+
+__attribute__((noinline)) static void *get_from(object_pool_t *pool, int frames)
+{
+  char volatile here[64] = {0};
+  void *object = frames ? get_from(pool, frames - 1) : object_pool_get(pool);
+  return here[0] ? NULL : object;
+}
+
+/* Returns with what it got until the callback had left so many times. */
+static size_t get_until_it_was_left(object_pool_t *pool, int frames, unsigned times)
+{
+  static size_t got;   /* longjmp() keeps it */
+  got = 0;
+  leaves = times;
+  (void)!setjmp(before_growth);
+  while (leaves) {
+    objects[99] = get_from(pool, frames);
+    assert_non_null(objects[99]);
+    got++;
+  }
+  return got;
+}
+
+static void grows_after_a_callback_left(void **state)
+{
+  (void)state;
+  static char memory[128 << 10];
+  for (int kind = 0; kind < 16; kind++) {
+    pool_heap_options_t options = {.budget = 64 << 10, .on_exhausted = leave_or_raise};
+    if (kind & 2)
+      options.memory = memory, options.memory_size = sizeof memory;
+    pool_heap_t *heap = pool_heap_create(&options);
+    object_pool_t *pool = create((object_pool_options_t){.object_size = 1000, .capacity = 20, .when_full = OBJECT_POOL_GROW, .heap = heap,
+                                                         .flags = kind & 1 ? OBJECT_POOL_SINGLE_THREAD : 0});
+    pool_stats_t before, after;
+    size_t got = get_until_it_was_left(pool, 0, 1);
+    pool_heap_stats(heap, &before);
+    assert_int_equal(get_until_it_was_left(pool, kind & 4 ? 0 : 4, 2), 0);
+    pool_heap_stats(heap, &after);
+    assert_int_equal(after.live_bytes, before.live_bytes);
+    agrees(pool, got);
+    assert_non_null(get_from(pool, kind & 8 ? 0 : 8));
+    agrees(pool, got + 1);
+    object_pool_destroy(pool);
+    pool_heap_destroy(heap);
+  }
+}
+
+/* Whichever of the blocks that an array needs has no room: nothing is lost with the callback that leaves. */
+static bool leave(pool_heap_t *heap, size_t needed, unsigned attempt, void *context)
+{
+  (void)heap, (void)needed, (void)attempt, (void)context;
+  longjmp(before_growth, 1);
+}
+
+static void get_or_be_left(object_pool_t *pool)
+{
+  if (setjmp(before_growth) == 0)
+    objects[99] = object_pool_get(pool);
+}
+
+static void *block_or_be_left(pool_heap_t *heap, size_t size)
+{
+  return setjmp(before_growth) == 0 ? pool_heap_alloc(heap, size) : NULL;
+}
+
+static void no_block_is_lost_when_a_callback_leaves(void **state)
+{
+  (void)state;
+  static char memory[4 << 20];
+  for (size_t block = 1000; block < 3 << 20; block += 40000)
+    for (int guest = 0; guest < 2; guest++) {
+      pool_heap_options_t options = {.on_exhausted = leave, .budget = sizeof memory};
+      if (guest)
+        options.memory = memory, options.memory_size = sizeof memory;
+      pool_heap_t *heap = pool_heap_create(&options);
+      object_pool_t *pool = create((object_pool_options_t){.object_size = 4, .capacity = 130000, .when_full = OBJECT_POOL_GROW, .heap = heap});
+      void **batch = pool_alloc(130000 * sizeof *batch);
+      assert_int_equal(object_pool_get_batch(pool, batch, 130000), 130000);
+      void *beside = block_or_be_left(heap, block);
+      pool_stats_t before, after;
+      pool_heap_stats(heap, &before);
+      get_or_be_left(pool);
+      pool_heap_stats(heap, &after);
+      assert_true(after.live_blocks == before.live_blocks || object_pool_capacity(pool) > 130000);
+      pool_heap_free(heap, beside);
+      object_pool_destroy(pool);
+      pool_heap_stats(heap, &after);
+      assert_int_equal(after.live_blocks, 0);
+      pool_heap_destroy(heap);
+      pool_free(batch);
+    }
 }
 
 static void in_the_callers_memory(void **state)
@@ -1067,6 +1337,134 @@ static void eviction(void **state)
   }
 }
 
+/* Names one after the other, by address, and begins again. */
+static void *choose_next(object_pool_t *pool, void *context)
+{
+  void **last = context, *next = object_pool_next(pool, *last);
+  return *last = next ? next : object_pool_next(pool, NULL);
+}
+
+static bool are_different(void **of, size_t count)
+{
+  for (size_t i = 0; i < count; i++)
+    for (size_t k = 0; k < i; k++)
+      if (of[i] == of[k])
+        return false;
+  return true;
+}
+
+/* The pool that evicts is the one asked, or the end of a chain; it has `free` objects left, the chooser has come to some place. */
+static void batch_by_eviction(unsigned flags, bool hooked, size_t in_front, size_t free)
+{
+  void *last = NULL, *batch[40], *old[10];
+  object_pool_options_t o = {.object_size = 32, .capacity = 10, .when_full = OBJECT_POOL_EVICT, .choose_victim = choose_next,
+                             .context = &last, .flags = flags, .construct = hooked ? make_object : NULL};
+  object_pool_t *evicts = create(o), *pools[3] = {evicts};
+  for (size_t i = 0; i < in_front; i++)
+    pools[i + 1] = create((object_pool_options_t){.object_size = 32, .capacity = 5, .when_full = OBJECT_POOL_OVERFLOW,
+                                                  .overflow = pools[i], .flags = flags, .construct = o.construct});
+  assert_int_equal(object_pool_get_batch(evicts, old, 10 - free), 10 - free);
+  for (size_t place = 0; place < 10; place += 3) {
+    errno = 0;
+    last = place < 10 - free ? old[place] : NULL;
+    size_t got = object_pool_get_batch(pools[in_front], batch, 40);
+    assert_true(are_different(batch, got));
+    assert_in_range(got, in_front * 5 + (place ? 0 : free), in_front * 5 + 10);
+    assert_int_equal(errno, ENOMEM);
+    for (size_t i = 0; i < got; i++)
+      object_pool_put(pools[in_front], batch[i]);
+    for (size_t i = 0; i <= in_front; i++)
+      object_pool_put_all(pools[i]);
+    assert_int_equal(object_pool_get_batch(evicts, old, 10 - free), 10 - free);
+  }
+  for (size_t i = in_front + 1; i-- > 0;)
+    object_pool_destroy(pools[i]);
+}
+
+static void batches_by_eviction(void **state)
+{
+  (void)state;
+  for (unsigned kind = 0; kind < 8; kind++)
+    for (size_t in_front = 0; in_front < 3; in_front++)
+      for (size_t free = 0; free <= 10; free += 5)
+        batch_by_eviction((kind & 1 ? OBJECT_POOL_SINGLE_THREAD : 0) | (kind & 2 ? OBJECT_POOL_CHECKED : 0), kind & 4, in_front, free);
+}
+
+/* Where a batch is offered its own object it ends, and its object is not touched: by no hook, and not by a new use. */
+static int made, ended;
+static bool make_few(void *object, void *context) { return (void)object, (void)context, ++made <= 4; }
+static void count_end(void *object, void *context) { (void)object, (void)context, ended++; }
+
+static void batch_keeps_what_it_has(void **state)
+{
+  (void)state;
+  FOR_BOTH(flags) {
+    void *last = NULL, *batch[8];
+    made = ended = 0;
+    object_pool_t *pool = create((object_pool_options_t){.object_size = 32, .capacity = 4, .when_full = OBJECT_POOL_EVICT, .context = &last,
+      .choose_victim = choose_next, .construct = make_few, .destruct = count_end, .flags = flags | OBJECT_POOL_CHECKED});
+    assert_int_equal(object_pool_get_batch(pool, batch, 8), 4);
+    assert_int_equal(errno, ENOMEM);
+    assert_true(made == 4 && ended == 0);
+    for (int i = 0; i < 4; i++)
+      assert_true(object_pool_in_use(pool, batch[i]));
+    agrees(pool, 4);
+    object_pool_destroy(pool);
+  }
+}
+
+/* Two batches at once: the second begins, and ends, in the chooser of the first. */
+typedef struct nested { void *last, *inner[6]; size_t got; bool begun; } nested_t;
+static void *choose_in_a_batch(object_pool_t *pool, void *context)
+{
+  nested_t *nested = context;
+  if (!nested->begun) {
+    nested->begun = true;
+    nested->got = object_pool_get_batch(pool, nested->inner, 6);
+  }
+  return choose_next(pool, &nested->last);
+}
+
+static void batches_within_batches(void **state)
+{
+  (void)state;
+  FOR_BOTH(flags) {
+    nested_t nested = {0};
+    void *batch[20];
+    object_pool_t *pool = create((object_pool_options_t){.object_size = 32, .capacity = 10, .when_full = OBJECT_POOL_EVICT,
+                                                         .choose_victim = choose_in_a_batch, .context = &nested, .flags = flags});
+    get_all(pool, 7);
+    size_t got = object_pool_get_batch(pool, batch, 20);
+    assert_int_equal(nested.got, 6);
+    assert_true(are_different(nested.inner, 6));
+    assert_in_range(got, 3, 10);
+    assert_true(are_different(batch, got));
+    agrees(pool, 10);
+    object_pool_destroy(pool);
+  }
+}
+
+/* Two million, in any way: what looked at each object for each would take hours. */
+static void large_batches(void **state)
+{
+  (void)state;
+  enum { MANY = 2000000 };
+  void **batch = pool_alloc(MANY * sizeof *batch), *last = NULL;
+  for (unsigned kind = 0; kind < 4; kind++, last = NULL) {
+    object_pool_options_t o = {.object_size = 8, .capacity = MANY, .when_full = OBJECT_POOL_EVICT, .choose_victim = choose_next,
+                               .context = &last, .construct = kind & 1 ? make_object : NULL};
+    object_pool_t *evicts = create(o), *pool = evicts;
+    if (kind & 2)
+      pool = create((object_pool_options_t){.object_size = 8, .capacity = 1, .when_full = OBJECT_POOL_OVERFLOW, .overflow = evicts});
+    assert_int_equal(object_pool_get_batch(pool, batch, MANY), MANY);
+    assert_int_equal(object_pool_get_batch(pool, batch, MANY), MANY);   /* evicts each */
+    if (pool != evicts)
+      object_pool_destroy(pool);
+    object_pool_destroy(evicts);
+  }
+  pool_free(batch);
+}
+
 static void *choose_by_putting(object_pool_t *pool, void *context)
 {
   object_pool_put(pool, objects[5]);
@@ -1151,8 +1549,10 @@ int main(void)
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(bad_options_are_refused),
     cmocka_unit_test(bad_overflow_is_refused),
+    cmocka_unit_test(shared_upon_one_threads_is_refused),
     cmocka_unit_test(sizes_and_alignments),
     cmocka_unit_test(names),
+    cmocka_unit_test(names_are_whole_characters),
     cmocka_unit_test(six_bytes_an_object),
     cmocka_unit_test(no_pool),
     cmocka_unit_test(fixed_pool),
@@ -1176,15 +1576,25 @@ int main(void)
     cmocka_unit_test(overflow_gone_with_its_heap),
     cmocka_unit_test(destroyed_twice),
     cmocka_unit_test(handles),
+    cmocka_unit_test(handles_outlast_four_thousand_million_uses),
+    cmocka_unit_test(handles_outlast_arrays),
+    cmocka_unit_test(indices_of_a_chain),
     cmocka_unit_test(growth),
     cmocka_unit_test(grows_from_nothing),
     cmocka_unit_test(shrinks_by_itself),
     cmocka_unit_test(exhausted_budget),
     cmocka_unit_test(exhausted_heap_calls_back),
+    cmocka_unit_test(growth_within_growth_ends),
+    cmocka_unit_test(grows_after_a_callback_left),
+    cmocka_unit_test(no_block_is_lost_when_a_callback_leaves),
     cmocka_unit_test(in_the_callers_memory),
     cmocka_unit_test(dropped_with_the_heap),
     cmocka_unit_test(what_overflowed_is_dropped_too),
     cmocka_unit_test(eviction),
+    cmocka_unit_test(batches_by_eviction),
+    cmocka_unit_test(batch_keeps_what_it_has),
+    cmocka_unit_test(batches_within_batches),
+    cmocka_unit_test(large_batches),
     cmocka_unit_test(chooser_that_gets_and_puts),
     cmocka_unit_test(chooser_names_a_foreign_one),
     cmocka_unit_test(overflow),

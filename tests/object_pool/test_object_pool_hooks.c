@@ -304,6 +304,187 @@ static void hooks_destroy_a_pool_that_ends(void **state)
   }
 }
 
+/* What a hook does to the pool that ends. Each may find an array that has been idle for long enough to go. */
+typedef void act_fn(object_pool_t *pool, void *object);
+static void act_get(object_pool_t *pool, void *object) { (void)object, must(!object_pool_get(pool)); }
+static void act_put(object_pool_t *pool, void *object) { (void)object, object_pool_put(pool, things[0]); }
+static void act_put_own(object_pool_t *pool, void *object) { object_pool_put(pool, object); }
+static void act_put_batch(object_pool_t *pool, void *object) { (void)object, object_pool_put_batch(pool, (void **)things, 5); }
+static void act_put_all(object_pool_t *pool, void *object) { (void)object, object_pool_put_all(pool); }
+static void act_capacity(object_pool_t *pool, void *object) { (void)object, must(object_pool_capacity(pool) == 500); }
+static void act_shrink(object_pool_t *pool, void *object) { (void)object, must(object_pool_shrink(pool, 0) == 500); }
+
+static act_fn *const acts[] = {act_get, act_put, act_put_own, act_put_batch, act_put_all, act_capacity, act_shrink};
+enum { ACTS = sizeof acts / sizeof *acts };
+
+typedef struct ending {
+  object_pool_t *pool;
+  act_fn *act;
+  int made, reset, ended;
+} ending_t;
+
+static bool make_and_count(void *object, void *context) { return (void)object, ++((ending_t *)context)->made; }
+static void reset_and_count(void *object, void *context) { (void)object, ((ending_t *)context)->reset++; }
+
+static void end_and_act(void *object, void *context)
+{
+  ending_t *ending = context;
+  ending->ended++;
+  if (ending->act) {
+    ending->act(ending->pool, object);
+    must(object_pool_capacity(ending->pool) == 500);
+    must(object_pool_live(ending->pool) <= 50);
+  }
+}
+
+/* The first array, of 10, stays; of those that grew one holds live objects, the others are idle, and due. */
+static void destroy_with(act_fn *act, unsigned flags)
+{
+  ending_t e = {0};
+  object_pool_t *pool = e.pool = object_pool_create(&(object_pool_options_t){
+    .object_size = sizeof(thing_t), .capacity = 10, .max_capacity = 500, .when_full = OBJECT_POOL_GROW, .construct = make_and_count,
+    .reset = reset_and_count, .destruct = end_and_act, .reset_time = OBJECT_POOL_RESET_ON_PUT, .context = &e, .flags = flags});
+  assert_non_null(pool);
+  for (int i = 0; i < 500; i++)
+    assert_non_null(things[i] = object_pool_get(pool));
+  for (int i = 50; i < 500; i++)
+    object_pool_put(pool, things[i]);
+  assert_int_equal(object_pool_capacity(pool), 500);
+  os_fake.now_ms += 1 << 30;
+  int resets = e.reset;
+  e.act = act;
+  object_pool_destroy(pool);
+  assert_int_equal(e.ended, e.made);
+  assert_int_equal(e.reset, resets);
+}
+
+static void hooks_act_on_a_pool_that_ends(void **state)
+{
+  (void)state;
+  for (size_t i = 0; i < ACTS; i++)
+    for (unsigned flags = 0; flags < 4; flags++)
+      destroy_with(acts[i], flags);
+}
+
+/* ---- hooks that leave ---- */
+
+static jmp_buf outside;
+static enum { NONE_LEAVES, CONSTRUCT_LEAVES, RESET_LEAVES, DESTRUCT_LEAVES, CHOOSER_LEAVES, LEAVERS } leaver;
+
+static void leave_if(int who)
+{
+  if ((int)leaver == who) {
+    leaver = NONE_LEAVES;
+    longjmp(outside, 1);
+  }
+}
+
+static bool construct_or_leave(void *object, void *context) { return (void)object, (void)context, leave_if(CONSTRUCT_LEAVES), true; }
+static void reset_or_leave(void *object, void *context) { (void)object, (void)context, leave_if(RESET_LEAVES); }
+static void destruct_or_leave(void *object, void *context) { (void)object, ++*(int *)context, leave_if(DESTRUCT_LEAVES); }
+static void *choose_or_leave(object_pool_t *pool, void *context)
+{
+  (void)context;
+  leave_if(CHOOSER_LEAVES);
+  return object_pool_next(pool, NULL);
+}
+
+static void put_and_get_until_left(object_pool_t *pool)
+{
+  if (setjmp(outside) == 0) {
+    object_pool_put(pool, things[0]);
+    things[0] = object_pool_get(pool);
+    things[9] = object_pool_get(pool);
+  }
+}
+
+/* The pool serves on with what it has, and ends; the object of the hook, if there was one, is out of use. */
+static void hooks_that_leave(void **state)
+{
+  (void)state;
+  for (int who = CONSTRUCT_LEAVES; who < LEAVERS; who++)
+    for (unsigned kind = 0; kind < 8; kind++) {
+      int destructed = 0;
+      object_pool_t *pool = object_pool_create(&(object_pool_options_t){
+        .object_size = sizeof(thing_t), .capacity = 5, .when_full = OBJECT_POOL_EVICT, .construct = construct_or_leave,
+        .reset = reset_or_leave, .destruct = destruct_or_leave, .choose_victim = choose_or_leave, .context = &destructed,
+        .reset_time = kind & 1 ? OBJECT_POOL_RESET_ON_PUT : OBJECT_POOL_RESET_ON_GET,
+        .flags = (kind & 2 ? OBJECT_POOL_CHECKED : 0) | (kind & 4 ? OBJECT_POOL_SINGLE_THREAD : 0)});
+      for (int i = 0; i < 5; i++)
+        assert_non_null(things[i] = object_pool_get(pool));
+      leaver = who;
+      put_and_get_until_left(pool);
+      bool left = leaver == NONE_LEAVES;
+      leaver = NONE_LEAVES;
+      assert_true(check_object_pool(pool));
+      size_t lost = left && who != CHOOSER_LEAVES;
+      assert_int_equal(object_pool_live(pool), 5 - lost);
+      for (int i = 0; i < 20; i++)
+        assert_non_null(object_pool_get(pool));
+      object_pool_put_all(pool);
+      assert_int_equal(object_pool_live(pool), 0);
+      assert_true(check_object_pool(pool));
+      object_pool_destroy(pool);
+    }
+}
+
+/* ---- errno ---- */
+
+static bool construct_noisily(void *object, void *context) { return (void)object, (void)context, errno = EBADF, true; }
+static void touch_noisily(void *object, void *context) { (void)object, (void)context, errno = EBADF; }
+static void *choose_noisily(object_pool_t *pool, void *context)
+{
+  (void)context;
+  errno = EBADF;
+  return object_pool_next(pool, NULL);
+}
+
+#define KEEPS_ERRNO(call) (errno = 77, (void)(call), assert_int_equal(errno, 77))
+
+/* Its hooks fail at this and that on their way to success, each kind of them in a call of each kind. */
+static void success_keeps_errno(object_pool_options_t o)
+{
+  void *batch[40];
+  o.object_size = sizeof(thing_t);
+  o.construct = construct_noisily;
+  o.reset = o.destruct = touch_noisily;
+  o.choose_victim = choose_noisily;
+  object_pool_t *pool = object_pool_create(&o);
+  assert_non_null(pool);
+  KEEPS_ERRNO(batch[0] = object_pool_get(pool));
+  KEEPS_ERRNO(object_pool_put(pool, batch[0]));
+  KEEPS_ERRNO(batch[0] = object_pool_get(pool));
+  KEEPS_ERRNO(assert_int_equal(object_pool_get_batch(pool, batch + 1, 9), 9));
+  if (o.when_full != OBJECT_POOL_FAIL)
+    KEEPS_ERRNO(batch[10] = object_pool_get(pool));
+  KEEPS_ERRNO(object_pool_put_batch(pool, batch, 5));
+  KEEPS_ERRNO(object_pool_put_all(pool));
+  if (o.when_full == OBJECT_POOL_GROW) {
+    for (int round = 0; round < 2; round++) {
+      KEEPS_ERRNO(object_pool_get_batch(pool, batch, 40));
+      KEEPS_ERRNO(object_pool_put_all(pool));
+      os_fake.now_ms += 1 << 30;
+      KEEPS_ERRNO(round ? object_pool_shrink(pool, 0) : object_pool_capacity(pool));
+      assert_int_equal(object_pool_capacity(pool), 10);
+    }
+    KEEPS_ERRNO(object_pool_get_batch(pool, batch, 40));
+    KEEPS_ERRNO(object_pool_put_batch(pool, batch + 1, 39));
+    os_fake.now_ms += 1 << 30;
+    KEEPS_ERRNO(object_pool_put(pool, batch[0]));
+  }
+  KEEPS_ERRNO(object_pool_destroy(pool));
+}
+
+static void hooks_leave_errno_alone(void **state)
+{
+  (void)state;
+  static const object_pool_policy_t policies[] = {OBJECT_POOL_FAIL, OBJECT_POOL_GROW, OBJECT_POOL_EVICT};
+  for (unsigned kind = 0; kind < 24; kind++)
+    success_keeps_errno((object_pool_options_t){.capacity = 10, .when_full = policies[kind / 8],
+      .reset_time = kind & 1 ? OBJECT_POOL_RESET_ON_PUT : OBJECT_POOL_RESET_ON_GET,
+      .flags = (kind & 2 ? OBJECT_POOL_CHECKED : 0) | (kind & 4 ? OBJECT_POOL_SINGLE_THREAD : 0)});
+}
+
 /* ---- checked pools ---- */
 
 static bool is_filled(const void *object, size_t size, const char *with)
@@ -402,6 +583,9 @@ int main(void)
     cmocka_unit_test(only_a_reset),
     cmocka_unit_test(hooks_use_a_pool_that_ends),
     cmocka_unit_test(hooks_destroy_a_pool_that_ends),
+    cmocka_unit_test(hooks_act_on_a_pool_that_ends),
+    cmocka_unit_test(hooks_that_leave),
+    cmocka_unit_test(hooks_leave_errno_alone),
     cmocka_unit_test(checked_fills_and_makes_anew),
     cmocka_unit_test(checked_without_hooks),
     cmocka_unit_test(writes_after_put_are_found),

@@ -4,6 +4,7 @@
 #include "unit.h"
 #include <pthread.h>
 #include <stdatomic.h>
+#include <tidepool/stats.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -203,6 +204,379 @@ static void fork_at_any_moment(void **state)
   object_pool_destroy(pool);
 }
 
+/* ---- forks beside a hook ---- */
+
+/* The hook of the other thread is half way when the process forks; that of the forking thread forks itself. */
+typedef enum hook_of { OF_CONSTRUCT, OF_RESET, OF_DESTRUCT } hook_of_t;
+typedef struct halfway {
+  object_pool_t *pool;
+  hook_of_t stops;
+  atomic_bool armed, is_in, go;
+  bool forks;
+  pid_t child;
+} halfway_t;
+
+static _Thread_local bool is_the_other;
+
+static void stop_here(halfway_t *h, hook_of_t hook)
+{
+  if (hook != h->stops || !atomic_load(&h->armed))
+    return;
+  if (!is_the_other) {
+    if (h->forks)
+      h->child = fork();
+    h->forks = false;
+    return;
+  }
+  atomic_store(&h->is_in, true);
+  while (!atomic_load(&h->go))
+    usleep(1000);
+}
+
+static bool construct_halfway(void *object, void *context)
+{
+  stop_here(context, OF_CONSTRUCT);
+  ((slot_t *)object)->owner = 1;
+  return true;
+}
+static void reset_halfway(void *object, void *context) { must(((slot_t *)object)->owner == 1), stop_here(context, OF_RESET); }
+static void destruct_halfway(void *object, void *context)
+{
+  must(((slot_t *)object)->owner == 1);
+  stop_here(context, OF_DESTRUCT);
+  ((slot_t *)object)->owner = 2;
+}
+
+static void *put_and_get(void *argument)
+{
+  halfway_t *h = argument;
+  is_the_other = true;
+  void *object = object_pool_get(h->pool);
+  atomic_store(&h->armed, h->stops != OF_CONSTRUCT);
+  object_pool_put(h->pool, object);
+  object = object_pool_get(h->pool);
+  must(object && atomic_load(&h->go));
+  object_pool_put(h->pool, object);
+  return NULL;
+}
+
+/* All objects can be had, whatever the other thread, which is not here, was doing with one. */
+static void use_all(halfway_t *h)
+{
+  slot_t *all[3];
+  alarm(600);
+  atomic_store(&h->armed, false);
+  must(check_object_pool(h->pool));
+  object_pool_put_all(h->pool);
+  for (int round = 0; round < 2; round++) {
+    for (int i = 0; i < 3; i++)
+      must((all[i] = object_pool_get(h->pool)) && all[i]->owner == 1);
+    must(!object_pool_get(h->pool) && object_pool_live(h->pool) == 3);
+    for (int i = 0; i < 3; i++)
+      object_pool_put(h->pool, all[i]);
+  }
+  must(check_object_pool(h->pool));
+  object_pool_destroy(h->pool);
+}
+
+static void ended_well(pid_t child)
+{
+  int status;
+  must(waitpid(child, &status, 0) == child);
+  assert_int_equal(status, 0);
+}
+
+static void fork_beside_a_hook_of(halfway_t *h, object_pool_options_t o)
+{
+  pthread_t thread;
+  slot_t *mine;
+  o.object_size = sizeof(slot_t), o.capacity = 3, o.context = h;
+  o.construct = construct_halfway, o.reset = reset_halfway, o.destruct = destruct_halfway;
+  atomic_store(&h->armed, false);
+  must(h->pool = object_pool_create(&o));
+  must(mine = object_pool_get(h->pool));
+  atomic_store(&h->armed, h->stops == OF_CONSTRUCT);
+  must(pthread_create(&thread, NULL, put_and_get, h) == 0);
+  while (!atomic_load(&h->is_in))
+    usleep(1000);
+  pid_t parent = getpid(), child = fork();
+  if (!child) {
+    use_all(h);
+    _exit(0);
+  }
+  ended_well(child);
+  /* In the hook itself: the object it is run on stays the hook's, in the child too. */
+  h->forks = true;
+  object_pool_put(h->pool, mine);
+  must(mine = object_pool_get(h->pool));
+  must(!h->forks);
+  if (getpid() != parent) {
+    must(object_pool_in_use(h->pool, mine));
+    use_all(h);
+    _exit(0);
+  }
+  ended_well(h->child);
+  atomic_store(&h->go, true);
+  must(pthread_join(thread, NULL) == 0);
+  object_pool_put(h->pool, mine);
+  must(check_object_pool(h->pool) && object_pool_live(h->pool) == 0);
+  object_pool_destroy(h->pool);
+}
+
+static void fork_beside_a_hook(void **state)
+{
+  (void)state;
+  for (unsigned kind = 0; kind < 4; kind++) {
+    static const struct { hook_of_t stops; object_pool_reset_time_t time; unsigned flags; } kinds[] = {
+      {OF_RESET, OBJECT_POOL_RESET_ON_GET, 0}, {OF_RESET, OBJECT_POOL_RESET_ON_PUT, 0},
+      {OF_CONSTRUCT, OBJECT_POOL_RESET_ON_GET, OBJECT_POOL_CHECKED}, {OF_DESTRUCT, OBJECT_POOL_RESET_ON_GET, OBJECT_POOL_CHECKED}};
+    halfway_t h = {.stops = kinds[kind].stops};
+    fork_beside_a_hook_of(&h, (object_pool_options_t){.reset_time = kinds[kind].time, .flags = kinds[kind].flags});
+  }
+}
+
+/* ---- growth where somebody else is in the heap's on_exhausted ---- */
+
+enum { FEW = 10 };
+
+/* The first thread that comes into the callback stays there until it is let go; what the others have there is said each time. */
+typedef struct exhausted {
+  pthread_mutex_t lock;      /* the program's own */
+  atomic_bool first_is_in, let_first_go;
+  pthread_t first;
+  pool_heap_t *heap;
+  object_pool_t *pool;
+  bool others_raise;
+  slot_t *got;
+} exhausted_t;
+
+enum { TIGHT = 24 << 10, ROOMY = 1 << 20 };
+
+static bool hold_the_first(pool_heap_t *heap, size_t needed, unsigned attempt, void *context)
+{
+  exhausted_t *e = context;
+  (void)needed;
+  if (!pthread_equal(pthread_self(), e->first))
+    return e->others_raise && attempt == 0 && pool_heap_set_budget(heap, ROOMY);
+  atomic_store(&e->first_is_in, true);
+  while (!atomic_load(&e->let_first_go))
+    usleep(1000);
+  pthread_mutex_lock(&e->lock);
+  pthread_mutex_unlock(&e->lock);
+  return e->others_raise && attempt == 0;
+}
+
+static void *get_first(void *argument)
+{
+  exhausted_t *e = argument;
+  e->first = pthread_self();
+  e->got = object_pool_get(e->pool);
+  return NULL;
+}
+
+static void set_up(exhausted_t *e)
+{
+  pthread_mutex_init(&e->lock, NULL);
+  e->heap = pool_heap_create(&(pool_heap_options_t){.budget = TIGHT, .on_exhausted = hold_the_first, .context = e});
+  e->pool = object_pool_create(&(object_pool_options_t){.object_size = 1000, .capacity = FEW, .max_capacity = 10 * FEW,
+                                                        .when_full = OBJECT_POOL_GROW, .heap = e->heap});
+  must(e->pool);
+  e->first = pthread_self();
+  atomic_store(&e->let_first_go, true);
+  while (object_pool_get(e->pool))   /* as far as the budget goes */
+    ;
+  atomic_store(&e->let_first_go, false);
+  atomic_store(&e->first_is_in, false);
+}
+
+static void start_first(exhausted_t *e, pthread_t *thread)
+{
+  alarm(600);
+  must(pthread_create(thread, NULL, get_first, e) == 0);
+  while (!atomic_load(&e->first_is_in))
+    usleep(1000);
+}
+
+/* The second thread has what the first waits for, and comes back from get all the same. */
+static void nobody_waits_in_child(void *unused)
+{
+  (void)unused;
+  pthread_t thread;
+  exhausted_t e = {.others_raise = false};
+  set_up(&e);
+  start_first(&e, &thread);
+  must(pthread_mutex_lock(&e.lock) == 0);
+  atomic_store(&e.let_first_go, true);
+  must(!object_pool_get(e.pool));
+  must(pthread_mutex_unlock(&e.lock) == 0);
+  must(pthread_join(thread, NULL) == 0);
+  must(!e.got && check_object_pool(e.pool));
+}
+
+/* Each makes its own array. One is enough, the other goes back. */
+static void the_second_array_goes_back_in_child(void *unused)
+{
+  (void)unused;
+  pthread_t thread;
+  exhausted_t e = {.others_raise = true};
+  set_up(&e);
+  size_t capacity = object_pool_capacity(e.pool);
+  start_first(&e, &thread);
+  must(object_pool_get(e.pool));
+  size_t larger = object_pool_capacity(e.pool);
+  pool_stats_t before, after;
+  must(larger > capacity && pool_heap_stats(e.heap, &before));
+  atomic_store(&e.let_first_go, true);
+  must(pthread_join(thread, NULL) == 0);
+  must(e.got && object_pool_capacity(e.pool) == larger && check_object_pool(e.pool));
+  must(pool_heap_stats(e.heap, &after) && after.live_bytes == before.live_bytes);
+  object_pool_destroy(e.pool);
+  must(pool_heap_stats(e.heap, &after) && after.live_blocks == 0);
+  pool_heap_destroy(e.heap);
+}
+
+static void nobody_waits_for_a_grower(void **state)
+{
+  (void)state;
+  in_child(nobody_waits_in_child, NULL);
+  in_child(the_second_array_goes_back_in_child, NULL);
+}
+
+/* The last objects of max_capacity are made by several at once: never more than that, and whoever comes too late is refused. */
+static void *get_many(void *argument)
+{
+  object_pool_t *pool = argument;
+  size_t got = 0;
+  while (object_pool_get(pool))
+    got++;
+  return (void *)got;
+}
+
+static bool never(pool_heap_t *heap, size_t needed, unsigned attempt, void *context)
+{
+  return (void)heap, (void)needed, (void)attempt, (void)context, false;
+}
+
+static void growers_at_once(void **state)
+{
+  (void)state;
+  for (int round = 0; round < 200; round++) {
+    pthread_t threads[THREADS];
+    size_t got = 0;
+    pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.on_exhausted = round % 2 ? never : NULL});
+    object_pool_t *pool = object_pool_create(&(object_pool_options_t){
+      .object_size = 64, .max_capacity = 1001, .when_full = OBJECT_POOL_GROW, .heap = heap,
+      .flags = round % 4 / 2 ? OBJECT_POOL_CHECKED : 0});
+    for (int t = 0; t < THREADS; t++)
+      must(pthread_create(&threads[t], NULL, get_many, pool) == 0);
+    for (int t = 0; t < THREADS; t++) {
+      void *count;
+      must(pthread_join(threads[t], &count) == 0);
+      got += (size_t)count;
+    }
+    assert_int_equal(got, 1001);
+    assert_int_equal(object_pool_capacity(pool), 1001);
+    assert_true(check_object_pool(pool));
+    object_pool_destroy(pool);
+    pool_stats_t stats;
+    pool_heap_stats(heap, &stats);
+    assert_int_equal(stats.live_blocks, 0);
+    pool_heap_destroy(heap);
+  }
+}
+
+/* ---- figures of what another thread is using without a lock ---- */
+
+typedef struct own { object_pool_options_t options; atomic_bool done; } own_t;
+
+static void *live_alone(void *argument)
+{
+  own_t *own = argument;
+  void *held[300];
+  for (int round = 0; round < 100; round++) {
+    object_pool_t *pool = object_pool_create(&own->options);
+    must(pool);
+    for (int i = 0; i < 50; i++)
+      object_pool_put(pool, object_pool_get(pool));
+    size_t got = object_pool_get_batch(pool, held, 300), seen = 0;
+    for (void *object = NULL; (object = object_pool_next(pool, object)) != NULL;)
+      seen++;
+    must(seen == got && object_pool_live(pool) == got);
+    object_pool_put_batch(pool, held, got / 2);
+    object_pool_put(pool, held[got - 1]);
+    object_pool_put(pool, object_pool_get(pool));
+    object_pool_put_all(pool);
+    must(object_pool_capacity(pool) >= object_pool_shrink(pool, 0));
+    object_pool_destroy(pool);
+  }
+  atomic_store(&own->done, true);
+  return NULL;
+}
+
+static void figures_beside_a_thread_alone(void **state)
+{
+  (void)state;
+  static const object_pool_policy_t policies[] = {OBJECT_POOL_FAIL, OBJECT_POOL_GROW};
+  for (unsigned kind = 0; kind < 12; kind++) {
+    static char text[64 << 10];
+    pthread_t thread;
+    own_t own = {.options = {.object_size = sizeof(slot_t), .capacity = 100, .when_full = policies[kind & 1],
+                             .construct = kind & 2 ? construct : NULL, .reset = kind & 2 ? reset : NULL,
+                             .flags = (kind < 8 ? OBJECT_POOL_SINGLE_THREAD : 0) | (kind & 4 ? OBJECT_POOL_CHECKED : 0)}};
+    must(pthread_create(&thread, NULL, live_alone, &own) == 0);
+    while (!atomic_load(&own.done))
+      must(pool_stats_json(text, sizeof text) < sizeof text);
+    must(pthread_join(thread, NULL) == 0);
+  }
+}
+
+static void *in_turns(void *argument)
+{
+  const player_t *player = argument;
+  void *held[400];
+  for (int round = 0; round < 200; round++) {
+    size_t got = object_pool_get_batch(player->pool, held, 1 + (size_t)round * 7 % 400);
+    object_pool_put_batch(player->pool, held, got);
+    object_pool_put(player->pool, object_pool_get(player->pool));
+    object_pool_shrink(player->pool, 100);
+  }
+  return NULL;
+}
+
+/* Every question, beside threads that grow and shrink the pool. */
+static void *ask(void *argument)
+{
+  const player_t *player = argument;
+  for (int round = 0; round < 2000; round++) {
+    size_t seen = 0;
+    for (const void *object = NULL; (object = object_pool_next(player->pool, object)) != NULL; seen++)
+      (void)object_pool_in_use(player->pool, object);
+    must(object_pool_live(player->pool) <= 1600 && seen <= 100000);
+    must(object_pool_capacity(player->pool) >= 10);
+    object_pool_handle_t handle = object_pool_handle(player->pool, object_pool_next(player->pool, NULL));
+    (void)object_pool_resolve(player->pool, handle);
+  }
+  return NULL;
+}
+
+static void questions_beside_changes(void **state)
+{
+  (void)state;
+  pthread_t threads[THREADS];
+  for (int kind = 0; kind < 3; kind++) {
+    player_t player = {.id = 1};
+    player.pool = object_pool_create(&(object_pool_options_t){.object_size = 64, .capacity = kind == 2 ? 1600 : 10,
+      .when_full = kind == 2 ? OBJECT_POOL_FAIL : OBJECT_POOL_GROW, .construct = kind ? construct : NULL});
+    for (int t = 0; t < THREADS; t++)
+      must(pthread_create(&threads[t], NULL, t % 2 ? ask : in_turns, &player) == 0);
+    for (int t = 0; t < THREADS; t++)
+      pthread_join(threads[t], NULL);
+    assert_true(check_object_pool(player.pool));
+    assert_int_equal(object_pool_live(player.pool), 0);
+    object_pool_destroy(player.pool);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -212,6 +586,11 @@ int main(void)
     cmocka_unit_test(overflowing),
     cmocka_unit_test(growing_and_shrinking),
     cmocka_unit_test(fork_at_any_moment),
+    cmocka_unit_test(fork_beside_a_hook),
+    cmocka_unit_test(figures_beside_a_thread_alone),
+    cmocka_unit_test(questions_beside_changes),
+    cmocka_unit_test(nobody_waits_for_a_grower),
+    cmocka_unit_test(growers_at_once),
   };
   return cmocka_run_group_tests_name("object_pool_threads", tests, NULL, NULL);
 }

@@ -115,9 +115,10 @@ static void live(const struct kind *kind)
   pool_heap_t *heap = pool_heap_create(&kind->options);
   if (!had(heap))
     return;
-  use_objects(&(object_pool_options_t){.object_size = 24, .capacity = 8, .when_full = OBJECT_POOL_GROW, .heap = heap});
+  unsigned flags = kind->options.flags & POOL_HEAP_SINGLE_THREAD ? OBJECT_POOL_SINGLE_THREAD : 0;
+  use_objects(&(object_pool_options_t){.object_size = 24, .capacity = 8, .when_full = OBJECT_POOL_GROW, .heap = heap, .flags = flags});
   use_objects(&(object_pool_options_t){.object_size = 200, .when_full = OBJECT_POOL_GROW, .heap = heap,
-                                       .flags = OBJECT_POOL_CHECKED, .construct = construct});
+                                       .flags = OBJECT_POOL_CHECKED | flags, .construct = construct});
   use_objects(&(object_pool_options_t){.object_size = 3000, .capacity = 50, .when_full = OBJECT_POOL_GROW, .heap = heap,
                                        .flags = OBJECT_POOL_SINGLE_THREAD});
   use_blocks(heap);

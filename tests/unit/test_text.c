@@ -59,12 +59,65 @@ static void numbers(void **state)
   }
 }
 
+/* Whoever reads a text that was cut reads whole characters. */
+static void cut_between_characters(void **state)
+{
+  (void)state;
+  static const char string[] = "a\u00e9\u20ac\U0001f30a!";
+  static const size_t whole[] = {0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10, 11};   /* bytes that n leave */
+  for (size_t size = 1; size <= sizeof string; size++) {
+    char buffer[16];
+    memset(buffer, '#', sizeof buffer);
+    text_t text = {buffer, size, 0};
+    text_string(&text, string);
+    assert_int_equal(text_finish(&text), strlen(string));
+    assert_int_equal(strlen(buffer), whole[size - 1]);
+    assert_memory_equal(buffer, string, whole[size - 1]);
+  }
+}
+
+/* What is no UTF-8 is none afterwards either, but for a cut. */
+static void bytes_that_are_no_character_are_kept(void **state)
+{
+  (void)state;
+  char buffer[5];
+  text_t text = {buffer, sizeof buffer, 0};
+  text_string(&text, "\x80\x80\x80\x80\x80\x80");
+  text_finish(&text);
+  assert_string_equal(buffer, "\x80\x80\x80\x80");
+}
+
+static void quotes(const char *string, const char *expected)
+{
+  char buffer[128];
+  text_t text = {buffer, sizeof buffer, 0};
+  text_quoted(&text, string);
+  text_finish(&text);
+  assert_string_equal(buffer, expected);
+}
+
+/* A JSON text is UTF-8, whatever somebody's name is. */
+static void quoted_is_utf8(void **state)
+{
+  (void)state;
+  quotes("\u00e9\u20ac\U0001f30a\x7f", "\"\u00e9\u20ac\U0001f30a\x7f\"");
+  quotes("\xf4\x8f\xbf\xbf\xed\x9f\xbf", "\"\xf4\x8f\xbf\xbf\xed\x9f\xbf\"");
+  quotes("gr\xfcn", "\"gr\\ufffdn\"");                                    /* Latin-1 */
+  quotes("\x80|\xc3|\xe2\x82|\xf0\x9f\x8c", "\"\\ufffd|\\ufffd|\\ufffd\\ufffd|\\ufffd\\ufffd\\ufffd\"");   /* cut off */
+  quotes("\xc0\x80 \xe0\x80\x80", "\"\\ufffd\\ufffd \\ufffd\\ufffd\\ufffd\"");   /* longer than need be */
+  quotes("\xed\xa0\x80", "\"\\ufffd\\ufffd\\ufffd\"");                   /* half of a pair */
+  quotes("\xf4\x90\x80\x80\xff", "\"\\ufffd\\ufffd\\ufffd\\ufffd\\ufffd\"");    /* beyond the last character */
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(every_buffer_size),
     cmocka_unit_test(no_buffer),
     cmocka_unit_test(numbers),
+    cmocka_unit_test(cut_between_characters),
+    cmocka_unit_test(bytes_that_are_no_character_are_kept),
+    cmocka_unit_test(quoted_is_utf8),
   };
   return cmocka_run_group_tests_name("text", tests, NULL, NULL);
 }
