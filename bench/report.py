@@ -151,6 +151,7 @@ def missing_lines(results):
         missing.setdefault(allocator, []).append(title(case))
     for allocator, cases in missing.items():
         yield f"Not measured with {allocator} ({len(cases)} cases): {', '.join(cases)}."
+    yield from (f"Not measured: {line}." for line in results.raw.get("absent", []))
     yield from sorted({f"Failed: {f['case']}: {f['what']}" for f in results.raw["failures"]})
     if results.raw.get("dropped"):
         yield f"Dropped: {results.raw['dropped']}."
