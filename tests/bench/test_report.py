@@ -180,13 +180,13 @@ class Missing(unittest.TestCase):
         raw = without(made_up.raw(None, GENERAL + HEAPS), ("pairs/200", "tcmalloc"), ("slots/wide", "tcmalloc"), ("heaps/pair", "jemalloc"))
         for text in report.terminal(Results(raw)), report.page(Results(raw)), report.markdown(Results(raw)):
             self.assertIn("Not measured with tcmalloc (2 cases): pairs/200, slots/wide.", text)
-            self.assertIn("Not measured with jemalloc (1 cases): heaps/pair.", text)
+            self.assertIn("Not measured with jemalloc (1 case): heaps/pair.", text)
         self.assertNotIn("Not measured", report.page(Results(made_up.raw(None, GENERAL + HEAPS))))
 
     def test_an_allocator_that_measured_nothing_is_told(self):
         raw = without(made_up.raw(None, ["pairs/16"]), ("pairs/16", "tcmalloc"))
         self.assertEqual(Results(raw).allocators, ["tidepool", "malloc", "jemalloc"])
-        self.assertIn("Not measured with tcmalloc (1 cases): pairs/16.", report.terminal(Results(raw)))
+        self.assertIn("Not measured with tcmalloc (1 case): pairs/16.", report.terminal(Results(raw)))
 
 
 class Page(unittest.TestCase):

@@ -160,7 +160,7 @@ class Whole(unittest.TestCase):
     def test_what_is_missing_is_in_the_report(self):
         done = self.run_with("--minutes", "5")   # ends sooner: there is a most of repetitions
         self.assertEqual(done.returncode, 0, done.stderr)
-        for line in ("Not measured with jemalloc (1 cases): heaps/pair.", "Failed: heaps/pair: ended badly",
+        for line in ("Not measured with jemalloc (1 case): heaps/pair.", "Failed: heaps/pair: ended badly",
                      "Not measured: bench-tcmalloc: skipped: not installed."):
             self.assertIn(line, done.stdout)
         raw = json.loads(pathlib.Path(self.folder.name, "out/latest/raw.json").read_text())
