@@ -69,6 +69,10 @@ def enumeration(words):
     return ", ".join(words[:-1]) + (" and " if len(words) > 1 else "") + words[-1]
 
 
+def counted(cases):
+    return f"{cases} case{'s' * (cases != 1)}"
+
+
 def subject_of(results):
     """Whose figures the tables show: tidepool's, unless it did not run."""
     return HERO if HERO in results.allocators else results.allocators[0]
@@ -122,14 +126,14 @@ def mean_words(results, kind):
     """Over which cases the means are."""
     times, memories, having = results.common(kind), results.common(kind, "peak"), results.having(kind)
     left_out = len(results.of_kind(kind)) - len(times)
-    words = f"Geometric means over the {len(times)} cases that all of {enumeration(having)} ran"
+    words = f"Geometric means over the {counted(len(times))} that all of {enumeration(having)} ran"
     words += f"; {left_out} more, which not all of them ran, are left out" if left_out else ""
     return words + f". Memory: over the {len(memories)} of them in which at least 1 MiB is live."
 
 
 def verdict_rows(results):
     hero = subject_of(results)
-    rows = [[f"{hero}, of {len(results.common())} cases", SLOWER, UNDECIDED, FASTER]]
+    rows = [[f"{hero}, of {counted(len(results.common()))}", SLOWER, UNDECIDED, FASTER]]
     for other in results.having(GENERAL):
         if other != hero:
             rows.append([f"than {other}", *[str(len(cases)) for cases in results.verdicts(hero, other).values()]])
@@ -150,7 +154,7 @@ def missing_lines(results):
     for case, allocator in results.not_measured():
         missing.setdefault(allocator, []).append(title(case))
     for allocator, cases in missing.items():
-        yield f"Not measured with {allocator} ({len(cases)} cases): {', '.join(cases)}."
+        yield f"Not measured with {allocator} ({counted(len(cases))}): {', '.join(cases)}."
     yield from (f"Not measured: {line}." for line in results.raw.get("absent", []))
     yield from sorted({f"Failed: {f['case']}: {f['what']}" for f in results.raw["failures"]})
     if results.raw.get("dropped"):
