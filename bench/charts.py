@@ -6,7 +6,7 @@ Colours are of Okabe and Ito's palette, which people with any colour vision can 
 import math
 from xml.sax.saxutils import escape
 
-from results import BASELINE, CALLS, HERO, MIB, PERCENTILES, digits, geometric_mean, memory_size, nanoseconds, thread_count, title
+from results import BASELINE, CALLS, GENERAL, HERO, MIB, PERCENTILES, digits, geometric_mean, memory_size, nanoseconds, thread_count, title
 
 COLOURS = {"tidepool": "#d55e00", "malloc": "#767b82", "jemalloc": "#0072b2", "mimalloc": "#009e73", "tcmalloc": "#cc79a7"}
 SPARE_COLOURS = ("#e69f00", "#56b4e9", "#8c6d31")
@@ -221,8 +221,8 @@ def bars(results, cases):
 # Points: time beside memory, one panel for each allocator.
 
 def time_beside_memory(results):
-    panels = {a: {title(case["name"]): p for case in results.cases if (p := results.time_and_memory(case["name"], a))}
-              for a in results.allocators if a != BASELINE}
+    panels = {a: {title(case): p for case in results.common(key="peak") if (p := results.time_and_memory(case, a))}
+              for a in results.having(GENERAL) if a != BASELINE}
     panels = {a: points for a, points in panels.items() if points}
     every = [point for points in panels.values() for point in points.values()]
     if not every:

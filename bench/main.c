@@ -49,8 +49,17 @@ static bool malloc_is_the_c_library_s(void)
   return counted_by_c_library();
 }
 
+/* What compiled the programs, and tidepool beside them; a report asks for it. */
+#ifdef __clang__
+#define COMPILER __VERSION__
+#else
+#define COMPILER "gcc " __VERSION__
+#endif
+
 int main(int argc, char **argv)
 {
+  if (argc == 2 && strcmp(argv[1], "--compiler") == 0)
+    return puts(COMPILER) < 0;
 #define SUBJECT_ADDRESS(name) &name##_subject,
   static const bench_subject_t *const subjects[] = {SUBJECTS(SUBJECT_ADDRESS) OWN_SUBJECTS(SUBJECT_ADDRESS)};
   allocator_load(argv);

@@ -349,12 +349,12 @@ static const bench_case_t cases[] = {
   {"object_pools/frames", FRAMES, frames, .count = 1000, .brief = true},
   {"object_pools/threads", PAIRS ", in a pool that all threads share", threads, .threads = RUN_THREADS(1) | RUN_THREADS(2)},
 #ifdef BENCH_BY_HAND
-  {"object_pools/pairs_by_hand", PAIRS BY_HAND, hand_pairs, .count = 1},
-  {"object_pools/slots_by_hand", SLOTS BY_HAND, hand_slots, .count = 10000},
+  {"object_pools/pairs_by_hand", PAIRS BY_HAND, hand_pairs, .count = 1, .brief = true},
+  {"object_pools/slots_by_hand", SLOTS BY_HAND, hand_slots, .count = 10000, .brief = true},
   {"object_pools/walk_10_by_hand", WALK("10 %") BY_HAND, hand_walk, .size = 10},
   {"object_pools/walk_50_by_hand", WALK("50 %") BY_HAND, hand_walk, .size = 50},
-  {"object_pools/walk_100_by_hand", WALK("100 %") BY_HAND, hand_walk, .size = 100},
-  {"object_pools/frames_by_hand", FRAMES BY_HAND, hand_frames, .count = 1000},
+  {"object_pools/walk_100_by_hand", WALK("100 %") BY_HAND, hand_walk, .size = 100, .brief = true},
+  {"object_pools/frames_by_hand", FRAMES BY_HAND, hand_frames, .count = 1000, .brief = true},
 #endif
 };
 

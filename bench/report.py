@@ -2,20 +2,19 @@
 # SPDX-License-Identifier: MIT
 """The report of one run: a table for the terminal and one HTML file that needs nothing beside it, no script, no network.
 
-    report.py RAW.json          prints the table and writes report.html beside the file
-    report.py --self-test
+    report.py RAW.json                prints the tables and writes report.html beside the file
+    report.py --markdown RAW.json     prints what README.md shows between "bench begin" and "bench end"
 """
 import os
-import re
 import sys
-import xml.etree.ElementTree
 from html import escape
 
 sys.dont_write_bytecode = True   # the source tree stays as it is
 
 import charts
 import results as data
-from results import BASELINE, CALLS, HERO, PEER, PERCENTILES, Results, digits, memory_size, nanoseconds, title
+from results import (BASELINE, BY_HAND, CALLS, FASTER, GENERAL, HERO, OWN_KINDS, PEER, PERCENTILES, SLOWER, UNDECIDED, digits, memory_size,
+                     nanoseconds, title)
 
 STYLE = """
 :root { color-scheme: light; }
@@ -51,8 +50,120 @@ thead th { color: #646a73; vertical-align: bottom; border-bottom-color: #646a73;
 """
 
 
+# What both the terminal and the page show: rows of strings, of which the first is the head.
+
+# Whose cases of a kind serve the same end, and how they are called there. An object pool is what a program would write itself.
+RIVALS = {
+    GENERAL: ((BASELINE, BASELINE, ""), (PEER, PEER, "")),
+    "heaps": (("malloc, each freed", BASELINE, ""), ("jemalloc's arenas", PEER, ""), ("mimalloc's heaps", "mimalloc", "")),
+    "object_pools": (("malloc, made again", BASELINE, ""), ("jemalloc, made again", PEER, ""), ("a list by hand", BASELINE, BY_HAND)),
+}
+NAMES = {GENERAL: "what every allocator has", "heaps": "heaps", "object_pools": "object pools"}
+
+
 def number(ratio):
     return f"{digits(ratio.middle)} ({digits(ratio.low)}-{digits(ratio.high)})" if ratio else "-"
+
+
+def enumeration(words):
+    return ", ".join(words[:-1]) + (" and " if len(words) > 1 else "") + words[-1]
+
+
+def counted(cases):
+    return f"{cases} case{'s' * (cases != 1)}"
+
+
+def subject_of(results):
+    """Whose figures the tables show: tidepool's, unless it did not run."""
+    return HERO if HERO in results.allocators else results.allocators[0]
+
+
+def rivals_of(results, kind):
+    return [rival for rival in RIVALS[kind] if rival[1] in results.having(kind)]
+
+
+def ratios_of(results, case, kind):
+    """Of one case, to each rival."""
+    return [results.ratio(case, subject_of(results), other, other_case=case + ending if ending else None)
+            for _, other, ending in rivals_of(results, kind)]
+
+
+def slowest_first(results, kind):
+    """The cases of a kind: what is slower than any rival, where no difference is shown, what is faster than all; in each the
+    greatest ratio first."""
+    def place(case):
+        ratios = [ratio for ratio in ratios_of(results, case, kind) if ratio]
+        verdicts = {ratio.verdict for ratio in ratios}
+        return ([SLOWER in verdicts, UNDECIDED in verdicts, FASTER in verdicts, True].index(True), -max([r.middle for r in ratios] or [0]))
+    return sorted([case for case in results.of_kind(kind) if not case.endswith(BY_HAND)], key=place)
+
+
+def case_row(results, case, kind):
+    hero = subject_of(results)
+    time, peak = results.of(case, hero, "ns"), results.of(case, hero, "peak")
+    cells = [cell for ratio in ratios_of(results, case, kind) for cell in (number(ratio), ratio.verdict if ratio else "")]
+    cells = [title(case), nanoseconds(time.middle) if time else "-", *cells, memory_size(peak.middle) if peak else "-"]
+    if kind == GENERAL:
+        memory = [results.ratio(case, hero, other, "peak") if results.memory_matters(case) else None for other in (BASELINE, PEER)]
+        cells += [digits(ratio.middle) if ratio else "-" for ratio in memory]
+    return cells
+
+
+def case_rows(results, kind):
+    head = [subject_of(results), "time", *[cell for name, _, _ in rivals_of(results, kind) for cell in (f"/ {name}", "")], "peak memory"]
+    head += ["/ malloc", "/ jemalloc"] if kind == GENERAL else []
+    return [head] + [case_row(results, case, kind) for case in slowest_first(results, kind)]
+
+
+def mean_rows(results, kind):
+    columns = [(key, other) for key in ("ns", "peak") for other in (BASELINE, PEER) if other in results.having(kind)]
+    head = ["", *[f"{'time' if key == 'ns' else 'memory'} / {other}" for key, other in columns]]
+    return [head] + [[a, *["1" if a == other else number(results.mean_ratio(a, other, key, kind)) for key, other in columns]]
+                     for a in results.having(kind)]
+
+
+def mean_words(results, kind):
+    """Over which cases the means are."""
+    times, memories, having = results.common(kind), results.common(kind, "peak"), results.having(kind)
+    left_out = len(results.of_kind(kind)) - len(times)
+    words = f"Geometric means over the {counted(len(times))} that all of {enumeration(having)} ran"
+    words += f"; {left_out} more, which not all of them ran, are left out" if left_out else ""
+    return words + f". Memory: over the {len(memories)} of them in which at least 1 MiB is live."
+
+
+def verdict_rows(results):
+    hero = subject_of(results)
+    rows = [[f"{hero}, of {counted(len(results.common()))}", SLOWER, UNDECIDED, FASTER]]
+    for other in results.having(GENERAL):
+        if other != hero:
+            rows.append([f"than {other}", *[str(len(cases)) for cases in results.verdicts(hero, other).values()]])
+    return rows
+
+
+def slower_lines(results):
+    """The cases in which others are faster, by name."""
+    for other in results.having(GENERAL):
+        slower = results.verdicts(subject_of(results), other)[SLOWER] if other != subject_of(results) else []
+        if slower:
+            yield f"Slower than {other}: " + ", ".join(f"{title(case)} {digits(ratio.middle)}" for case, ratio in slower) + "."
+
+
+def missing_lines(results):
+    """What should be in the tables and is not, and why."""
+    missing = {}
+    for case, allocator in results.not_measured():
+        missing.setdefault(allocator, []).append(title(case))
+    for allocator, cases in missing.items():
+        yield f"Not measured with {allocator} ({counted(len(cases))}): {', '.join(cases)}."
+    yield from (f"Not measured: {line}." for line in results.raw.get("absent", []))
+    yield from sorted({f"Failed: {f['case']}: {f['what']}" for f in results.raw["failures"]})
+    if results.raw.get("dropped"):
+        yield f"Dropped: {results.raw['dropped']}."
+
+
+def ratio_words(results):
+    return (f"Below 1 is faster, or less memory. Medians of {results.repetitions} repetitions; in brackets the interval that holds such a "
+            f"ratio 95 times of 100. {UNDECIDED.capitalize()}: 1 is in it.")
 
 
 # The terminal.
@@ -63,32 +174,17 @@ def columns(rows):
     return ["  ".join([row[0].ljust(widths[0])] + [cell.rjust(width) for cell, width in zip(row[1:], widths[1:])]).rstrip() for row in rows]
 
 
-def subject_of(results):
-    """Whose figures the table shows: tidepool's, unless it did not run."""
-    return HERO if HERO in results.allocators else results.allocators[0]
-
-
-def case_row(results, case, hero):
-    time, peak = results.of(case, hero, "ns"), results.of(case, hero, "peak")
-    memory = [results.ratio(case, hero, other, "peak") if results.memory_matters(case) else None for other in (BASELINE, PEER)]
-    return [title(case), nanoseconds(time.middle) if time else "-", number(results.ratio(case, hero, BASELINE)),
-            number(results.ratio(case, hero, PEER)), memory_size(peak.middle) if peak else "-",
-            *[digits(ratio.middle) if ratio else "-" for ratio in memory]]
-
-
-def mean_row(results, allocator):
-    means = [results.mean_ratio(allocator, other, key) for key in ("ns", "peak") for other in (BASELINE, PEER)]
-    return [allocator, *[digits(mean) if mean else "-" for mean in means]]
-
-
 def case_table(results):
-    hero = subject_of(results)
-    rows = [[hero, "time", "against malloc", "against jemalloc", "peak memory", "/malloc", "/jemalloc"]]
-    rows += [case_row(results, case["name"], hero) for case in results.cases]
-    means = [["geometric mean", "time / malloc", "time / jemalloc", "memory / malloc", "memory / jemalloc"]]
-    means += [mean_row(results, allocator) for allocator in results.allocators]
-    return [*columns(rows), "", f"Below 1 is faster, or less memory. Medians of {results.repetitions} repetitions, in brackets their quartiles.",
-            "Ratios of memory where at least 1 MiB is live.", "", *columns(means)]
+    lines = []
+    if results.common():
+        lines += [*columns(case_rows(results, GENERAL)), "", ratio_words(results), "Ratios of memory where at least 1 MiB is live.", "",
+                  *columns(verdict_rows(results)), *slower_lines(results), "", mean_words(results, GENERAL), *columns(mean_rows(results, GENERAL))]
+    for kind in OWN_KINDS:
+        if results.of_kind(kind):
+            lines += ["", f"{NAMES[kind].capitalize()}, against what serves the same end", *columns(case_rows(results, kind))]
+            if results.common(kind):
+                lines += ["", mean_words(results, kind), *columns(mean_rows(results, kind))]
+    return lines
 
 
 def percentile_table(results, case, call):
@@ -103,7 +199,8 @@ def terminal(results):
     lines = case_table(results) if results.cases else []
     for case in results.single_calls:
         lines += [line for call in CALLS for line in percentile_table(results, case, call)]
-    lines += [f"Left out: {failure}" for failure in sorted({f"{f['case']}: {f['what']}" for f in results.raw["failures"]})]
+    missing = list(missing_lines(results))
+    lines += ["", *missing] if missing else []
     return "\n".join(lines)
 
 
@@ -111,16 +208,15 @@ def terminal(results):
 
 def lead(results):
     hero = subject_of(results)
-    ratios = [results.ratio(case["name"], hero, BASELINE) for case in results.cases]
-    ratios = [ratio for ratio in ratios if ratio]
-    if not ratios:
+    verdicts = {verdict: len(cases) for verdict, cases in results.verdicts(hero, BASELINE).items()}
+    count = sum(verdicts.values())
+    if not count or hero == BASELINE:
         return f"The C library's malloc or {hero} was not measured."
     time, memory = results.mean_ratio(hero, BASELINE), results.mean_ratio(hero, BASELINE, "peak")
-    faster, slower = sum(ratio.high < 1 for ratio in ratios), sum(ratio.low > 1 for ratio in ratios)
-    words = f"Against the C library's malloc, {hero} is faster in {faster} of {len(ratios)} cases and slower in {slower}"
-    words += " (the rest are within the spread)"
-    means = [f"{digits(mean)} times the {what}" for mean, what in ((time, "time"), (memory, "peak memory")) if mean]
-    return words + (f"; it takes {' and '.join(means)} in the geometric mean." if means else ".")
+    words = (f"Against the C library's malloc, {hero} is slower in {verdicts[SLOWER]} of {count} cases and faster in {verdicts[FASTER]}; "
+             f"in {verdicts[UNDECIDED]} no difference is shown")
+    means = [f"{digits(mean.middle)} times the {what}" for mean, what in ((time, "time"), (memory, "peak memory")) if mean]
+    return words + (f". It takes {' and '.join(means)} in the geometric mean." if means else ".")
 
 
 def description(results):
@@ -142,11 +238,11 @@ def section(heading, words, drawing):
     return f"<h2>{heading}</h2><p>{words}</p>{picture(drawing)}" if drawing else ""
 
 
-def mean_table(results):
-    head = ["", "time<br/>/ malloc", f"time<br/>/ {PEER}", "memory<br/>/ malloc", f"memory<br/>/ {PEER}"]
-    rows = [mean_row(results, allocator) for allocator in results.allocators]
-    cells = "".join(f"<tr{hero_class(row[0])}>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    return "<table><thead><tr>" + "".join(f"<th>{cell}</th>" for cell in head) + f"</tr></thead><tbody>{cells}</tbody></table>"
+def html_table(rows):
+    head, *body = rows
+    cells = "".join(f"<tr{hero_class(row[0])}>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in body)
+    heads = "".join(f"<th>{escape(cell)}</th>" for cell in head)
+    return f'<div class="wide"><table><thead><tr>{heads}</tr></thead><tbody>{cells}</tbody></table></div>'
 
 
 def hero_class(allocator):
@@ -172,8 +268,10 @@ def figure_table(results):
 
 METHOD = """
 Every case of every allocator runs in a process of its own. All allocators do the same number of iterations of a case, and
-inside each repetition the allocators take turns, a different one first each time. Time is a median over the repetitions;
-its spread is the quartiles. A ratio is formed inside each repetition before its median is taken. Cases with one thread are
+inside each repetition the allocators take turns, a different one first each time; a repetition that was cut does not count.
+Time is a median over the repetitions; its spread is the quartiles. A ratio is formed inside each repetition before its median is
+taken; its interval is a bootstrap over the repetitions, at 95 %. One interval in twenty misses its ratio, so of many cases some
+differ by chance. Cases with one thread are
 timed by the processor time of the process, cases with several by the clock. The loops are compiled once for each allocator
 from the same text, and a call is an indirect call through one word of memory for all of them; malloc in the process always
 is the C library's. Memory is the highest resident set of the process above what it was before the first call; pages of
@@ -182,24 +280,43 @@ programs and libraries do not count, nor does memory of the harness.
 
 
 def means(results):
-    if not results.cases:
+    if not results.common():
         return ""
-    return f'{mean_table(results)}<p class="faint">Geometric means over all cases; memory over those with at least 1 MiB live.</p>'
+    slower = "".join(f"<p>{escape(line)}</p>" for line in slower_lines(results))
+    return (f'{html_table(mean_rows(results, GENERAL))}<p class="faint">{escape(mean_words(results, GENERAL))}</p>'
+            f"{html_table(verdict_rows(results))}{slower}")
+
+
+def own_kinds(results):
+    parts = []
+    for kind in OWN_KINDS:
+        if results.of_kind(kind):
+            parts += [f"<h2>{NAMES[kind].capitalize()}, against what serves the same end</h2><p>{escape(ratio_words(results))}</p>",
+                      html_table(case_rows(results, kind))]
+            if results.common(kind):
+                parts += [f'<p class="faint">{escape(mean_words(results, kind))}</p>', html_table(mean_rows(results, kind))]
+    return "".join(parts)
+
+
+def missing(results):
+    lines = "".join(f"<p>{escape(line)}</p>" for line in missing_lines(results))
+    return f"<h2>What is not here</h2>{lines}" if lines else ""
 
 
 def case_by_case(results):
     if not results.cases:
         return ""
+    table = f"<h2>Slowest first</h2><p>{escape(ratio_words(results))}</p>{html_table(case_rows(results, GENERAL))}" if results.common() else ""
     bars = "".join(f"<h3>{escape(subject.replace('_', ' '))}</h3>{picture(charts.bars(results, cases))}" for subject, cases in results.subjects().items())
-    return ("<h2>Case by case</h2><p>Bars are time against malloc, shorter is better, with quartiles; marks are memory, with a dashed line at what "
-            f"the case itself has live. A bar with an arrow is cut.</p>{bars}"
+    return (f"{table}<h2>Case by case</h2><p>Bars are time against malloc, shorter is better, with the interval of the ratio; marks are memory, with a "
+            f"dashed line at what the case itself has live. A bar with an arrow is cut.</p>{bars}"
             f"<h2>All figures</h2><p>Medians; ± is half the distance of the quartiles.</p>{figure_table(results)}")
 
 
 def pictures(results):
     return "".join([
-        section("Time beside memory", "One point for each case with at least 1 MiB live; the cross is the geometric mean. The shaded quarter is "
-                "faster than malloc with less memory.", charts.time_beside_memory(results)),
+        section("Time beside memory", "One point for each common case with at least 1 MiB live; the cross is the geometric mean. The shaded quarter "
+                "is faster than malloc with less memory.", charts.time_beside_memory(results)),
         section("Scaling by threads", "Higher is better. The bars at the markers are quartiles.",
                 charts.scaling(results, results.raw["machine"]["processors"])),
         section("Time of a single call", "Percentiles of all calls, medians over the repetitions. The time includes that of the clock. "
@@ -207,7 +324,9 @@ def pictures(results):
         section("Object pools, a long life", "Pools that grow and shrink, evict and overflow in a heap with a budget, and blocks of all sizes in a "
                 "second heap, wave after wave of five heights: bytes that the heaps hold at the top of each wave and after it. A line that "
                 "climbs would be fragmentation.", charts.soak(results.raw.get("soak"))),
+        own_kinds(results),
         case_by_case(results),
+        missing(results),
     ])
 
 
@@ -228,61 +347,40 @@ def write(results, directory):
     print(f"\nReport:   {path}\nRaw data: {os.path.join(directory, 'raw.json')}")
 
 
-# Self-test: made-up results with known answers.
+# README.md.
 
-def made_up_run(case, allocator, repetition, ns):
-    google = {f"{call}_{which}_ns": ns * 3 ** i for call in ("alloc", "free") for i, which in enumerate(PERCENTILES)}
-    return {"case": case, "allocator": allocator, "repetition": repetition, "ns": ns, "peak": 3 * data.MIB, "end": 0, "live": 2 * data.MIB,
-            "google": {**google, "clock_ns": 9.0} if case.startswith("latency") else {}}
+def markdown_table(rows):
+    return [f"| {' | '.join(row)} |" for row in [rows[0], ["---"] * len(rows[0]), *rows[1:]]]
 
 
-def made_up():
-    names = ["pairs/16", "slots/<&>", "latency/x/threads:1"] + [f"threads/slots/threads:{n}" for n in (1, 2, 3, 4)]
-    speeds = {HERO: 10.0, BASELINE: 20.0, PEER: 40.0, "another": 900.0}
-    runs = [made_up_run(case, a, r, ns * (1 + r / 10)) for case in names for a, ns in speeds.items() for r in range(3)
-            if (case, a) != ("pairs/16", "another")]
-    return Results({"cases": [{"name": name, "what": "a < b & c", "brief": True} for name in names], "allocators": list(speeds),
-                    "runs": runs, "failures": [{"case": "pairs/16", "allocator": "another", "what": "ended"}], "versions": {},
-                    "soak": {"seconds": [1.0, 2.0, 3.0], "held_at_peak": [5e6, 6e6, 5e6], "held_in_trough": [2e6, 2e6, 2e6],
-                             "mixed_at_peak": [9e5, 9e5, 9e5], "mixed_in_trough": [1e5, 1e5, 1e5]},
-                    "command": "bench <x>", "date": "2001-02-03T04:05:06", "seconds_a_run": 0.1,
-                    "machine": {"processor": "p", "processors": 2, "memory": "m", "system": "s", "compiler": "c", "huge pages": "h",
-                                "load when started": "0"}})
-
-
-def self_test():
-    results = made_up()
-    assert abs(results.ratio("pairs/16", HERO, BASELINE).middle - 0.5) < 1e-9
-    assert abs(results.ratio("pairs/16", HERO, PEER).high - 0.25) < 1e-9
-    assert abs(results.mean_ratio("another", BASELINE) - 45) < 1e-6
-    assert results.of("pairs/16", "another", "ns") is None and data.figure([]) is None
-    assert abs(results.of("pairs/16", HERO, "ns").middle - 11) < 1e-9
-    table = terminal(results)
-    assert re.search(r"^pairs/16 +11\.0 ns +0\.50 \(0\.50-0\.50\) +0\.25 ", table, re.MULTILINE), table
-    assert "threads/slots, 2 threads" in table and "Left out: pairs/16: ended" in table
-    text = page(results)
-    tree = xml.etree.ElementTree.fromstring(text.split("\n", 1)[1])
-    drawings = [element for element in tree.iter() if element.tag.endswith("}svg")]
-    assert len(drawings) == 1 + 1 + 1 + 1 + 1 + len(results.subjects())
-    assert charts.soak(None) == ""
-    assert not any(element.tag.endswith(("}script", "}link", "}img")) for element in tree.iter())
-    assert not re.search(r"nan|inf\b|\b(?:src|href)=", re.sub(r"<style>.*?</style>", "", text, flags=re.DOTALL).lower())
-    placed = charts.spread_labels([5.0, 5.0, 5.0], 10, 0, 100)
-    assert sorted(placed) == [5.0, 15.0, 25.0]
+def markdown(results):
+    machine = results.raw["machine"]
+    lines = [f"`{results.raw['command']}`: {machine['processor']}, {machine['processors']} usable, {machine['system']}, {machine['compiler']}; "
+             f"{results.repetitions} repetitions. In brackets 95 % intervals."]
+    if results.common():
+        lines += ["", mean_words(results, GENERAL), "", *markdown_table(mean_rows(results, GENERAL)), "", *markdown_table(verdict_rows(results)), "",
+                  *slower_lines(results)]
+    for kind in OWN_KINDS:
+        if results.of_kind(kind):
+            lines += ["", f"{NAMES[kind].capitalize()}, against what serves the same end:", "", *markdown_table(case_rows(results, kind))]
+    missing = list(missing_lines(results))
+    return "\n".join(lines + (["", *missing] if missing else []))
 
 
 def main():
-    if len(sys.argv) != 2 or sys.argv[1] in ("-h", "--help"):
+    *options, path = sys.argv[1:] or ["--help"]
+    if path in ("-h", "--help") or options not in ([], ["--markdown"]):
         sys.exit(__doc__.strip())
-    if sys.argv[1] == "--self-test":
-        return self_test()
     try:
-        return write(data.load(sys.argv[1]), os.path.dirname(os.path.abspath(sys.argv[1])))
+        measured = data.load(path)
+        if options:
+            return print(markdown(measured))
+        return write(measured, os.path.dirname(os.path.abspath(path)))
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return None
     except (OSError, ValueError, KeyError) as error:
-        return sys.exit(f"report: {sys.argv[1]}: {error!r}")
+        return sys.exit(f"report: {path}: {error!r}")
 
 
 if __name__ == "__main__":

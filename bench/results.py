@@ -3,10 +3,16 @@
 
 A figure is a median over the repetitions, with the quartiles as its spread: a machine that does something else meanwhile
 makes a few repetitions slow, which moves neither much. A ratio is formed inside each repetition, where both sides ran
-within seconds of one another, before its median is taken.
+within seconds of one another, before its median is taken; with it comes the interval in which the ratio of many more
+repetitions would lie, 95 times of 100 (a percentile bootstrap: B. Efron, "Bootstrap methods", Annals of Statistics 7, 1979).
+
+Means are over common cases: those that every allocator has and was measured in. An allocator that lacks what it would be
+slow at, or quick at, would otherwise have another mean than the same allocator beside it.
 """
+import functools
 import json
 import math
+import random
 import statistics
 from typing import NamedTuple
 
@@ -17,12 +23,30 @@ MIB = 1024 * 1024
 PERCENTILES = ("p50", "p90", "p99", "p99.9", "p99.99", "max")
 CALLS = {"alloc": "allocate", "free": "free"}
 MEMORY_MATTERS = MIB   # a ratio of memory says something where at least this much is live
+LEAST_REPETITIONS = 6  # the median of all is between the least and the greatest of six in 97 of 100 runs, of five in 94
+RESAMPLES = 1000
+INTERVAL = 0.95
+GENERAL = "general"    # cases of what every allocator has
+OWN_KINDS = ("heaps", "object_pools")   # subjects of what only some have; each has means of its own
+BY_HAND = "_by_hand"   # ends the name of a case in which malloc's program does by hand what an object pool does
+SLOWER, UNDECIDED, FASTER = "slower", "no difference shown", "faster"
 
 
 class Figure(NamedTuple):
     middle: float
     low: float    # the quartiles
     high: float
+
+
+class Ratio(NamedTuple):
+    middle: float
+    low: float    # the interval
+    high: float
+
+    @property
+    def verdict(self):
+        """What the interval shows about the ratio: where it holds 1, nothing."""
+        return SLOWER if self.low > 1 else FASTER if self.high < 1 else UNDECIDED
 
 
 def figure(values):
@@ -39,18 +63,68 @@ def geometric_mean(values):
     return math.exp(statistics.fmean(math.log(value) for value in values)) if values else None
 
 
+@functools.cache
+def resamples(count):
+    """Drawings with replacement out of `count` repetitions, the same at each call: one report is like the next, and a mean draws
+    the same repetitions of all its cases, which ran within minutes of one another."""
+    draw = random.Random(count).random
+    return [[int(draw() * count) for _ in range(count)] for _ in range(RESAMPLES)]
+
+
+def interval(statistic, count):
+    """What lies between the tails of the statistic, a function of the numbers of the repetitions drawn."""
+    drawn = sorted(map(statistic, resamples(count)))
+    tail = int((1 - INTERVAL) / 2 * len(drawn))
+    return drawn[tail], drawn[-1 - tail]
+
+
+def median_ratio(values):
+    """Of the ratios of the repetitions; None where they are too few for an interval."""
+    if len(values) < LEAST_REPETITIONS:
+        return None
+    low, high = interval(lambda drawn: statistics.median([values[i] for i in drawn]), len(values))
+    return Ratio(statistics.median(values), low, high)
+
+
+def mean_of_medians(columns):
+    """The geometric mean of the medians of some cases, each a list of ratios by repetition. The interval is about the repetitions: it
+    does not say what the mean of other cases would be."""
+    if not columns or min(map(len, columns)) < LEAST_REPETITIONS:
+        return None
+    count = min(map(len, columns))
+    low, high = interval(lambda drawn: geometric_mean([statistics.median([column[i] for i in drawn]) for column in columns]), count)
+    return Ratio(geometric_mean([statistics.median(column) for column in columns]), low, high)
+
+
+def kind_of(case):
+    subject = case.split("/")[0]
+    return subject if subject in OWN_KINDS else GENERAL
+
+
+def complete_runs(raw):
+    """The runs without those of repetitions that were cut: where time is up, it is up for those cases that stand last."""
+    pairs = {(run["case"], run["allocator"]) for run in raw["runs"]}
+    pairs -= {(failure["case"], failure["allocator"]) for failure in raw["failures"]}
+    found = {}
+    for run in raw["runs"]:
+        found.setdefault(run["repetition"], set()).add((run["case"], run["allocator"]))
+    return [run for run in raw["runs"] if pairs <= found[run["repetition"]]]
+
+
 class Results:
     def __init__(self, raw):
         self.raw = raw
-        self.runs = {}
-        for run in raw["runs"]:
+        self.runs, self.ratios = {}, {}
+        complete = complete_runs(raw)
+        for run in complete:
             self.runs.setdefault((run["case"], run["allocator"]), {})[run["repetition"]] = run
+        self.runs = {pair: runs for pair, runs in self.runs.items() if len(runs) >= LEAST_REPETITIONS}
         measured = [case for case in raw["cases"] if any((case["name"], a) in self.runs for a in raw["allocators"])]
         self.allocators = [a for a in raw["allocators"] if any((case["name"], a) in self.runs for case in measured)]
         # Those that time each call are shown by their percentiles: their own time is mostly that of the clock.
         self.single_calls = [case["name"] for case in measured if case["name"].startswith("latency/")]
         self.cases = [case for case in measured if case["name"] not in self.single_calls]
-        self.repetitions = len({run["repetition"] for run in raw["runs"]})
+        self.repetitions = len({run["repetition"] for run in complete})
 
     def subjects(self):
         """Cases by subject, in order."""
@@ -63,26 +137,60 @@ class Results:
         """The figure `key` of a case, or None where it was not measured."""
         return figure([run[key] for run in self.runs.get((case, allocator), {}).values() if run.get(key) is not None])
 
-    def ratio(self, case, allocator, other, key="ns"):
-        ours, theirs = self.runs.get((case, allocator), {}), self.runs.get((case, other), {})
-        return figure([ours[r][key] / theirs[r][key] for r in ours if r in theirs and ours[r].get(key) and theirs[r].get(key)])
+    def by_repetition(self, case, allocator, other, key, other_case=None):
+        ours, theirs = self.runs.get((case, allocator), {}), self.runs.get((other_case or case, other), {})
+        return [ours[r][key] / theirs[r][key] for r in sorted(ours) if r in theirs and ours[r].get(key) and theirs[r].get(key)]
+
+    def ratio(self, case, allocator, other, key="ns", other_case=None):
+        """With its interval, or None where one of them was not measured. The other may have done the same in a case of another name."""
+        asked = case, allocator, other, key, other_case
+        if asked not in self.ratios:
+            self.ratios[asked] = median_ratio(self.by_repetition(*asked))
+        return self.ratios[asked]
 
     def memory_matters(self, case):
         lives = [run["live"] for a in self.allocators for run in self.runs.get((case, a), {}).values()]
         return bool(lives) and max(lives) >= MEMORY_MATTERS
 
     def time_and_memory(self, case, allocator, other=BASELINE):
-        """Both ratios of one case, or None where memory says nothing."""
-        if not self.memory_matters(case):
-            return None
+        """Both ratios of one case, or None where one of them is missing."""
         time, memory = self.ratio(case, allocator, other), self.ratio(case, allocator, other, "peak")
         return (time.middle, memory.middle) if time and memory else None
 
-    def mean_ratio(self, allocator, other, key="ns"):
-        """Geometric mean over the cases, each counting once."""
-        ratios = [self.ratio(case["name"], allocator, other, key) for case in self.cases
-                  if key != "peak" or self.memory_matters(case["name"])]
-        return geometric_mean([ratio.middle for ratio in ratios if ratio])
+    def of_kind(self, kind):
+        return [case["name"] for case in self.cases if kind_of(case["name"]) == kind]
+
+    def having(self, kind):
+        """The allocators that have what the cases of a kind are about."""
+        return [a for a in self.allocators if any((case, a) in self.runs for case in self.of_kind(kind))]
+
+    def common(self, kind=GENERAL, key="ns"):
+        """The cases in which each allocator that has the kind was measured; for memory, where enough of it is live."""
+        return [case for case in self.of_kind(kind) if (key != "peak" or self.memory_matters(case)) and all(
+            sum(bool(run.get(key)) for run in self.runs.get((case, a), {}).values()) >= LEAST_REPETITIONS for a in self.having(kind))]
+
+    def mean_ratio(self, allocator, other, key="ns", kind=GENERAL):
+        """Geometric mean over the common cases, each counting once."""
+        asked = kind, allocator, other, key
+        if asked not in self.ratios:
+            self.ratios[asked] = mean_of_medians([self.by_repetition(case, allocator, other, key) for case in self.common(kind, key)])
+        return self.ratios[asked]
+
+    def verdicts(self, allocator, other):
+        """The cases of each verdict, the greatest ratio first; what is slower stands first."""
+        found = {SLOWER: [], UNDECIDED: [], FASTER: []}
+        for case in self.common():
+            ratio = self.ratio(case, allocator, other)
+            if ratio:
+                found[ratio.verdict].append((case, ratio))
+        return {verdict: sorted(cases, key=lambda each: -each[1].middle) for verdict, cases in found.items()}
+
+    def not_measured(self):
+        """Each case that an allocator has and was not measured in: pairs of the case and the allocator."""
+        offered = self.raw.get("offered") or {a: [case["name"] for case in self.raw["cases"] if (case["name"], a) in self.runs]
+                                              for a in self.raw["allocators"]}
+        return [(case["name"], a) for case in self.raw["cases"] for a, names in offered.items()
+                if case["name"] in names and (case["name"], a) not in self.runs]
 
     def percentile(self, case, allocator, call, which):
         """Of the nanoseconds of single calls: "alloc" or "free", one of PERCENTILES. None where not measured."""

@@ -9,6 +9,7 @@ each time, so that what else happens on the machine falls on all of them alike.
 import argparse
 import datetime
 import json
+import math
 import os
 import platform
 import re
@@ -27,10 +28,12 @@ import results
 SKIPPED = 77
 CALIBRATION_SECONDS = 0.02
 STUCK_SECONDS = 600
+LEAST_RUN_SECONDS = 0.02
 PROCESS_SECONDS = 0.02     # what starting and ending a process costs, about
 USUAL_REPETITIONS = 7
 SOAK_SHARE, SOAK_SECONDS_MOST = 0.1, 30   # of the time, for the long life of object pools
 MOST_REPETITIONS = 25
+TIME_OVER, TIME_OUT = 1.1, 2   # times what was asked for: when a repetition is cut, and when all is given up that is not enough
 FAILURES_ALLOWED = 2       # of one case with one allocator, before it is left out
 PACKAGES = {"malloc": "libc6", "jemalloc": "libjemalloc2", "mimalloc": "libmimalloc2.0", "tcmalloc": "libtcmalloc-minimal4"}
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -51,7 +54,7 @@ class Program:
     def __init__(self, path):
         self.path = path
         self.allocator = os.path.basename(path).removeprefix("bench-")
-        self.cases = []
+        self.cases, self.compiler = [], ""
 
     def call(self, *arguments):
         try:
@@ -66,7 +69,9 @@ class Program:
             raise Failure(last_line(done.stderr) or f"bench-{self.allocator}: exit status {done.returncode}")
         return done.stdout
 
-    def list_cases(self):
+    def describe(self):
+        """Asks it for its cases, and what compiled it."""
+        self.compiler = self.call("--compiler").strip()
         for line in self.call("--list").splitlines():
             name, extent, what = line.split("\t")
             self.cases.append({"name": name, "what": what, "brief": extent == "brief"})
@@ -87,16 +92,17 @@ class Program:
 
 
 def available(paths):
-    """The programs that can run here; a line for each that cannot."""
-    programs = []
+    """The programs that can run here, and a line for each that cannot."""
+    programs, absent = [], []
     for path in paths:
         program = Program(path)
         try:
-            program.list_cases()
+            program.describe()
             programs.append(program)
         except Failure as failure:
             print(failure, file=sys.stderr)
-    return programs
+            absent.append(str(failure))
+    return programs, absent
 
 
 def chosen_cases(programs, only):
@@ -143,6 +149,7 @@ class Session:
         self.pairs = [(case["name"], [p for p in programs if any(c["name"] == case["name"] for c in p.cases)]) for case in cases]
         self.progress = Progress(seconds)
         self.iterations, self.failed, self.runs, self.failures = {}, {}, [], []
+        self.repetitions, self.dropped = 0, ""
 
     def attempt(self, stage, case, program, *arguments):
         """The result of one process, or None; a case that fails again and again is left out."""
@@ -158,9 +165,20 @@ class Session:
             self.progress.say(f"{case}: {failure}")
             return None
 
+    def offered(self):
+        """The cases that each allocator has, of those chosen."""
+        return {p.allocator: [case for case, programs in self.pairs if p in programs] for p in dict.fromkeys(sum((ps for _, ps in self.pairs), []))}
+
+    def runs_each(self):
+        return sum(len(programs) for _, programs in self.pairs)
+
     def run_seconds(self):
-        runs = sum(len(programs) for _, programs in self.pairs)
-        return min(1.0, max(0.02, self.seconds / USUAL_REPETITIONS / runs - PROCESS_SECONDS))
+        return min(1.0, max(LEAST_RUN_SECONDS, self.seconds / USUAL_REPETITIONS / self.runs_each() - PROCESS_SECONDS))
+
+    def least_seconds(self):
+        """What the calibration and as many repetitions as an interval needs take, if all runs are as short as can be."""
+        calibration = 2 * CALIBRATION_SECONDS + PROCESS_SECONDS   # google-benchmark has to find out how many iterations these are
+        return self.runs_each() * (calibration + results.LEAST_REPETITIONS * (LEAST_RUN_SECONDS + PROCESS_SECONDS))
 
     def calibrate(self):
         """So many iterations that the allocator in the middle takes the time of a run, and none more than twice that."""
@@ -168,15 +186,16 @@ class Session:
         for case, programs in self.pairs:
             times = []
             for program in programs:
-                if self.out_of_time():
-                    return
+                self.end_if_hopeless()
                 result = self.attempt("calibration", case, program, f"--benchmark_min_time={CALIBRATION_SECONDS}")
                 if result:
                     times.append(result["real_time"] * thread_share(result))
             if times:
                 self.iterations[case] = max(1, round(self.run_seconds() * 1e9 / max(statistics.median(times), max(times) / 2)))
 
-    def repeat(self, repetition):
+    def repeat(self):
+        """One repetition of all cases. What it measured counts if it came to its end: time that is up is up for the last cases alone."""
+        repetition, runs = self.repetitions, []
         stage = f"repetition {repetition + 1}"
         self.progress.stage(stage)
         for case, programs in self.pairs:
@@ -184,11 +203,15 @@ class Session:
                 continue
             first = repetition % len(programs)
             for program in programs[first:] + programs[:first]:
-                if self.out_of_time():
+                self.end_if_hopeless()
+                if self.is_enough() and self.progress.elapsed() > TIME_OVER * self.seconds:
+                    self.dropped = f"repetition {repetition + 1}, which time cut"
                     return
                 result = self.attempt(stage, case, program, f"--iterations={self.iterations[case]}")
                 if result:
-                    self.runs.append(entry(case, program.allocator, repetition, result))
+                    runs.append(entry(case, program.allocator, repetition, result))
+        self.runs += runs
+        self.repetitions += 1
 
     def soak(self, path, seconds):
         """The series of the soak program, a list of numbers for each name; None if it failed, which is told."""
@@ -203,20 +226,33 @@ class Session:
         finally:
             self.progress.finish()
 
-    def out_of_time(self):
-        return self.progress.elapsed() > 1.1 * self.seconds
+    def is_enough(self):
+        return self.repetitions >= results.LEAST_REPETITIONS
+
+    def end_if_hopeless(self):
+        """On a machine slower than least_seconds() thinks, or that does something else."""
+        if not self.is_enough() and self.progress.elapsed() > TIME_OUT * self.seconds:
+            self.progress.finish()
+            raise Failure(f"too short a time: {self.repetitions} of at least {results.LEAST_REPETITIONS} repetitions in "
+                          f"{self.progress.elapsed() / 60:.1f} minutes; give more --minutes")
 
     def run(self):
-        """As many repetitions as the time allows; those that are complete count when a user interrupts."""
+        """As many repetitions as the time allows, and at least what intervals need; those that are complete count when a user
+        interrupts."""
         try:
             self.calibrate()
-            for repetition in range(MOST_REPETITIONS):
+            took = 0
+            while self.repetitions < MOST_REPETITIONS and not (
+                    self.dropped or self.is_enough() and self.progress.elapsed() + took > TIME_OVER * self.seconds):
                 before = self.progress.elapsed()
-                self.repeat(repetition)
-                if 1.5 * self.progress.elapsed() - 0.5 * before > self.seconds:
-                    break
+                self.repeat()
+                took = self.progress.elapsed() - before
         except KeyboardInterrupt:
-            self.progress.say("interrupted: reporting what there is")
+            if not self.is_enough():
+                self.progress.finish()
+                raise Failure(f"interrupted after {self.repetitions} of at least {results.LEAST_REPETITIONS} repetitions: nothing to report") from None
+            self.dropped = f"repetition {self.repetitions + 1}, which was interrupted"
+            self.progress.say("interrupted: reporting what is complete")
         self.progress.finish()
 
 
@@ -259,7 +295,17 @@ def output(*command):
         return ""
 
 
-def describe_machine():
+def describe_compilers(programs):
+    """Those that built the programs, as each says itself: not what `cc` is here and now."""
+    compilers = {}
+    for program in programs:
+        compilers.setdefault(program.compiler, []).append(program.allocator)
+    if len(compilers) == 1:
+        return next(iter(compilers))
+    return "; ".join(f"{compiler} ({', '.join(allocators)})" for compiler, allocators in compilers.items())
+
+
+def describe_machine(programs):
     system = read("/etc/os-release", r'^PRETTY_NAME="?([^"\n]*)')
     memory = int(read("/proc/meminfo", r"^MemTotal:\s+(\d+)") or 0) / 1024 / 1024
     return {
@@ -267,7 +313,7 @@ def describe_machine():
         "processors": len(os.sched_getaffinity(0)),
         "memory": f"{memory:.1f} GiB",
         "system": f"{system}, Linux {platform.release()}",
-        "compiler": last_line(output("cc", "--version").partition("\n")[0]),
+        "compiler": describe_compilers(programs),
         "huge pages": read("/sys/kernel/mm/transparent_hugepage/enabled", r"\[(\w+)\]") or "unknown",
         "load when started": " ".join(f"{load:.2f}" for load in os.getloadavg()),
     }
@@ -281,13 +327,14 @@ def describe_version(allocator):
     return output("dpkg-query", "-W", "-f=${Package} ${Version}", PACKAGES.get(allocator, allocator))
 
 
-def raw_results(session, programs, command, soak):
+def raw_results(session, programs, absent, command, soak):
     return {
-        "format": 1, "date": datetime.datetime.now().astimezone().isoformat(timespec="seconds"), "command": command,
-        "machine": describe_machine(), "allocators": [p.allocator for p in programs],
+        "format": 2, "date": datetime.datetime.now().astimezone().isoformat(timespec="seconds"), "command": command,
+        "machine": describe_machine(programs), "allocators": [p.allocator for p in programs],
         "versions": {p.allocator: describe_version(p.allocator) for p in programs},
         "seconds_a_run": session.run_seconds(), "cases": session.cases, "iterations": session.iterations,
-        "failures": session.failures, "runs": session.runs, "soak": soak,
+        "offered": session.offered(), "absent": absent, "dropped": session.dropped, "failures": session.failures, "runs": session.runs,
+        "soak": soak,
     }
 
 
@@ -330,7 +377,7 @@ def main():
     options = arguments()
     if not 0 < options.minutes <= 24 * 60:
         raise Failure("--minutes: more than 0 and at most a day")
-    programs = available(options.programs)
+    programs, absent = available(options.programs)
     if not programs:
         raise Failure("no benchmark program can run")
     if options.smoke:
@@ -341,12 +388,16 @@ def main():
         raise Failure(f"--only: no subject {options.only}; there are {', '.join(subjects)}")
     soak_seconds = min(SOAK_SHARE * options.minutes * 60, SOAK_SECONDS_MOST) if options.soak else 0
     session = Session(programs, cases, options.minutes * 60 - soak_seconds)
+    if session.seconds < session.least_seconds():
+        least = math.ceil(session.least_seconds() / (1 - SOAK_SHARE) / 6) / 10
+        raise Failure(f"--minutes {options.minutes:g}: too short for {results.LEAST_REPETITIONS} repetitions of {session.runs_each()} runs; "
+                      f"give {least:g} or more")
     session.run()
     soak = session.soak(options.soak, soak_seconds) if soak_seconds else None
     if not session.runs:
         raise Failure("nothing was measured")
     directory = make_directory(options.out)
-    raw = raw_results(session, programs, options.command or shlex.join(["bench/run.py", *sys.argv[1:]]), soak)
+    raw = raw_results(session, programs, absent, options.command or shlex.join(["bench/run.py", *sys.argv[1:]]), soak)
     with open(os.path.join(directory, "raw.json"), "w", encoding="utf-8") as file:
         json.dump(raw, file, indent=1)
     report.write(results.Results(raw), directory)

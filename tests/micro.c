@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
  * Patterns of allocation whose instructions instructions.py counts. Only malloc and its family are called, so that any
- * allocator can be measured; the patterns and their names are those of the figures in the documentation.
+ * allocator can be measured (with ANY_MALLOC=1); the patterns and their names are those of the figures in the documentation.
  *
  * usage: micro PATTERN COUNT    (COUNT: how often a block is allocated and freed; holes100k: a tenth as often) */
+#include "malloc/ours.h"
+
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -4,6 +4,7 @@
  * from the beginning; or it does so late, when the library already runs.
  *
  * usage: address_space [late] as|data */
+#include "ours.h"
 #include "testing.h"
 
 #include <sys/resource.h>

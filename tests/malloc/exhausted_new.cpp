@@ -89,6 +89,8 @@ const char *late_runtime_run()
 }
 
 #ifndef PLUG_IN
+#include "ours.h"
+
 static const std::size_t limit = std::size_t(256) << 20;
 
 int main(int, char **argv)

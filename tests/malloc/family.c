@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * What each function of the allocation family promises when it succeeds. */
+#include "ours.h"
 #include "testing.h"
 
 #include <dlfcn.h>

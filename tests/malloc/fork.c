@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * fork() takes a snapshot of the allocator's locks, whatever state they are in. */
+#include "ours.h"
 #include "testing.h"
 
 #include <sched.h>

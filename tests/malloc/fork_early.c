@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Forks beside a library whose handlers may have been registered before anybody else's, and so run last: see early_handlers.c. */
+#include "ours.h"
 #include "testing.h"
 
 #include <sys/wait.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Requests that nobody can serve: every entry point answers NULL and ENOMEM, and everything stays as it was. */
+#include "ours.h"
 #include "testing.h"
 
 static const size_t impossible[] = {

@@ -2,6 +2,7 @@
  *
  * A name that the program also exports wins over the library's. So the library may not call any exported name itself:
  * this program defines some of them, each of which ends it. Link with -rdynamic. */
+#include "ours.h"
 #include "testing.h"
 
 #define OURS(name)                                                    \

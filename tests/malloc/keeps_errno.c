@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Success, and every kind of free, leave errno as it was: programs free in their error paths and read errno after. */
+#include "ours.h"
 #include "testing.h"
 
 #include <sys/mman.h>

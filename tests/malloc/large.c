@@ -2,6 +2,7 @@
  *
  * Blocks of 64 KiB and more: what they hold while they grow, shrink and move, what they cost the process in mappings, addresses
  * and time, and that all of it goes back. */
+#include "ours.h"
 #include "testing.h"
 
 #include <sys/mman.h>

@@ -5,6 +5,7 @@
  *
  * usage: late_runtime PLUG-IN.so [limited]
  * limited: with little address space, from the beginning of the program on. */
+#include "ours.h"
 #include "testing.h"
 
 #include <dlfcn.h>

@@ -4,6 +4,7 @@
  *
  * usage: lifetime PLUG-IN.so
  * At exit it prints "done" last of all, from a handler that ran after every other. */
+#include "ours.h"
 #include "testing.h"
 
 #include <dlfcn.h>

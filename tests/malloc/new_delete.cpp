@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // Every form of operator new and delete. Plain checks instead of cmocka: an exception may not cross its setjmp.
+#include "ours.h"
+
 #include <malloc.h>
 #include <sys/resource.h>
 

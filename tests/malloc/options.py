@@ -10,7 +10,12 @@ import subprocess
 import sys
 import unittest
 
-LIBRARY, PROBE = sys.argv[1:3]
+sys.dont_write_bytecode = True   # the source tree stays as it is
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+import preloading
+
+LIBRARY, PROBE = preloading.preloadable(sys.argv[1]), sys.argv[2]
 KEYS = ["purge_delay_ms", "huge_pages", "stats", "checked", "abort_on_exhausted"]
 STUCK_SECONDS = 600
 WARNING = re.compile(r"tidepool: .+\n")

@@ -3,6 +3,7 @@
  * What options.py runs under different options. It prints "ok", or a figure.
  *
  * usage: probe work|exhaust|huge-pages|purge|keep */
+#include "ours.h"
 #include "testing.h"
 
 #include <time.h>

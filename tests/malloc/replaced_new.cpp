@@ -2,6 +2,8 @@
 //
 // A program may replace some of operator new and delete; each of the others then is one of those, as [new.delete] says. Which are
 // replaced here says REPLACED: bits of base_t. The expectations hold for the C++ runtime alone as well.
+#include "ours.h"
+
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>

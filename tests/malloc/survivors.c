@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * After a phase with 200 MiB live, all of it freed but one block in twenty: what stays held. */
+#include "ours.h"
 #include "testing.h"
 
 #include <sys/wait.h>

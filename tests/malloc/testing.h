@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * What the tests of the allocation family share. They are ordinary programs: which allocator serves them is decided by
- * LD_PRELOAD or by what was linked first, so each of them can be run against any other allocator too. */
+ * LD_PRELOAD or by what was linked first, so each of them can be run against any other allocator too, with ANY_MALLOC=1 (ours.h). */
 #ifndef TESTING_H
 #define TESTING_H
 

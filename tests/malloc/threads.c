@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Blocks outlive threads and threads come and go: nobody's memory may be lost, and nothing may pile up. */
+#include "ours.h"
 #include "testing.h"
 
 /* The blocks of a thread that is gone, for somebody else to free. */

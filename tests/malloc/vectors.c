@@ -4,6 +4,7 @@
  * the system has to move for it: pages that were made usable in several steps are several mappings to it.
  *
  * usage: vectors MIB      how much the two hold in the end */
+#include "ours.h"
 #include "testing.h"
 
 enum { FIRST_WORDS = 512 };

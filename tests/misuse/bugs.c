@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #ifdef MALLOC_NAMES
+#include "../malloc/ours.h"
 #include <malloc.h>
 #define ALLOCATE malloc
 #define RELEASE free

@@ -17,6 +17,11 @@ import sys
 import tempfile
 import time
 
+sys.dont_write_bytecode = True   # the source tree stays as it is
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+from preloading import NotPreloaded, check_preloading, preloadable
+
 SKIPPED = 77
 STUCK_SECONDS = 1200   # how long anything takes is up to the machine
 CASES = {}
@@ -613,19 +618,12 @@ def difference(expected, result):
     return f"{len(expected)} characters without the library, {len(result)} with it"
 
 
-def check_preloading(library):
-    maps = subprocess.run(["cat", "/proc/self/maps"], env={**os.environ, "LD_PRELOAD": library}, capture_output=True,
-                          text=True, timeout=60).stdout
-    if os.path.basename(library) not in maps:
-        raise Failure(f"{library} is not preloaded")
-
-
 def run_case(library, name):
     programs, _, function = CASES[name]
     missing = [program for program in programs if not shutil.which(program)]
     if missing:
         raise Skip(f"{', '.join(missing)} is not installed")
-    check_preloading(library)
+    check_preloading(library, programs)
     try:
         expected = result_of(function, None)
     except Failure as failure:
@@ -643,11 +641,11 @@ def main():
     if name not in CASES:
         sys.exit(f"no such case: {name}")
     try:
-        run_case(os.path.realpath(library), name)
+        run_case(preloadable(library), name)
     except Skip as skip:
         print(f"skipped: {skip}")
         return SKIPPED
-    except (Failure, subprocess.TimeoutExpired) as failure:
+    except (Failure, NotPreloaded, subprocess.TimeoutExpired) as failure:
         print(f"{name}: {failure}")
         return 1
     return 0

@@ -25,7 +25,8 @@ static void table_is_generated(void **state)
   FILE *file = fopen(table, "r");
   const char *is = read_all(file, &length);
   fclose(file);
-  file = popen(generator, "r");
+  setenv("GENERATOR", generator, 1);   /* its path may have anything in it */
+  file = popen("exec \"$GENERATOR\"", "r");
   const char *expected = read_all(file, &expected_length);
   assert_int_equal(pclose(file), 0);
   assert_int_equal(length, expected_length);

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: MIT
+"""What the report of the benchmarks makes of results with known answers: over which cases a mean is, what an interval shows, what
+is missing."""
+import random
+import re
+import unittest
+import xml.etree.ElementTree
+
+import made_up
+
+import charts
+import report
+import results as data
+from results import FASTER, SLOWER, UNDECIDED, Results
+
+HEAPS = ["heaps/pair", "heaps/reset"]
+OBJECT_POOLS = ["object_pools/pairs", "object_pools/pairs_by_hand"]
+GENERAL = ["pairs/16", "pairs/200", "slots/wide"]
+
+
+def without(raw, *pairs):
+    raw["runs"] = [run for run in raw["runs"] if (run["case"], run["allocator"]) not in pairs]
+    return raw
+
+
+class Means(unittest.TestCase):
+    def test_a_mean_is_over_the_cases_that_all_allocators_ran(self):
+        """jemalloc is slow in a case that tcmalloc did not run: it must not stand in jemalloc's mean alone."""
+        raw = made_up.raw({("pairs/200", "jemalloc"): 4000.0}, GENERAL)
+        self.assertAlmostEqual(Results(raw).mean_ratio("jemalloc", "malloc").middle, (2 * 200 * 2) ** (1 / 3))
+        results = Results(without(raw, ("pairs/200", "tcmalloc")))
+        self.assertEqual(results.common(), ["pairs/16", "slots/wide"])
+        for allocator, mean in ("jemalloc", 2), ("tidepool", 0.5), ("tcmalloc", 0.25):
+            self.assertAlmostEqual(results.mean_ratio(allocator, "malloc").middle, mean)
+
+    def test_heaps_and_object_pools_are_in_no_mean_but_their_own(self):
+        times = {(case, "tidepool"): 0.02 for case in HEAPS + OBJECT_POOLS}
+        results = Results(made_up.raw(times, GENERAL + HEAPS + OBJECT_POOLS))
+        self.assertEqual(results.common(), GENERAL)
+        self.assertAlmostEqual(results.mean_ratio("tidepool", "malloc").middle, 0.5)
+        self.assertAlmostEqual(results.mean_ratio("tidepool", "malloc", kind="heaps").middle, 0.001)
+        self.assertEqual(results.having("heaps"), ["tidepool", "malloc", "jemalloc"])
+        self.assertEqual(results.common("heaps"), HEAPS)
+        self.assertEqual(results.common("object_pools"), ["object_pools/pairs"])
+
+    def test_a_mean_of_memory_is_over_common_cases_in_which_enough_is_live(self):
+        raw = made_up.raw(None, GENERAL)
+        for run in raw["runs"]:
+            if run["case"] == "pairs/16":
+                run["live"] = 16
+            if (run["case"], run["allocator"]) == ("pairs/200", "tcmalloc"):
+                run["peak"] = 0
+            if (run["case"], run["allocator"]) == ("pairs/200", "tidepool"):
+                run["peak"] *= 100
+        results = Results(raw)
+        self.assertEqual(results.common(key="peak"), ["slots/wide"])
+        self.assertAlmostEqual(results.mean_ratio("tidepool", "malloc", "peak").middle, 1)
+
+    def test_the_report_says_over_which_cases(self):
+        raw = without(made_up.raw(None, GENERAL + HEAPS), ("pairs/200", "tcmalloc"))
+        for text in report.terminal(Results(raw)), report.page(Results(raw)), report.markdown(Results(raw)):
+            self.assertIn("means over the 2 cases that all of tidepool, malloc, jemalloc and tcmalloc ran", text)
+            self.assertIn("1 more, which not all of them ran, are left out", text)
+        self.assertIn("means over the 2 cases that all of tidepool, malloc and jemalloc ran.", report.terminal(Results(raw)))
+
+    def test_the_picture_of_means_has_the_common_cases_alone(self):
+        raw = without(made_up.raw(None, GENERAL), ("pairs/200", "tcmalloc"))
+        drawing = charts.time_beside_memory(Results(raw))
+        self.assertIn("<title>pairs/16:", drawing)
+        self.assertNotIn("<title>pairs/200:", drawing)
+
+
+class Intervals(unittest.TestCase):
+    def test_a_ratio_that_never_changes_has_no_spread(self):
+        ratio = Results(made_up.raw()).ratio("pairs/16", "tidepool", "malloc")
+        for value in ratio:
+            self.assertAlmostEqual(value, 0.5)
+        self.assertEqual(ratio.verdict, FASTER)
+
+    def test_a_difference_smaller_than_the_noise_is_not_shown(self):
+        noise = {("pairs/16", "tidepool"): lambda r: 20.4 + (3 if r % 2 else -3), ("pairs/16", "malloc"): lambda r: 20.0}
+        results = Results(made_up.raw(noise))
+        ratio = results.ratio("pairs/16", "tidepool", "malloc")
+        self.assertGreater(ratio.middle, 1)
+        self.assertEqual(ratio.verdict, UNDECIDED)
+        self.assertIn(UNDECIDED, report.terminal(results))
+
+    def test_the_median_is_inside_and_the_extremes_are_the_bounds(self):
+        values = [0.8, 0.9, 1.2, 1.3, 1.4, 1.5, 9.0]
+        ratio = data.median_ratio(values)
+        self.assertEqual(ratio.middle, 1.3)
+        self.assertTrue(0.8 <= ratio.low < 1.3 < ratio.high <= 9.0)
+        self.assertEqual(ratio.verdict, UNDECIDED)
+        self.assertEqual(data.median_ratio([v + 1 for v in values]).verdict, SLOWER)
+
+    def test_an_interval_is_the_same_each_time_and_does_not_touch_others_random_numbers(self):
+        values = [random.Random(1).random() for _ in range(11)]
+        random.seed(5)
+        expected = random.random()
+        random.seed(5)
+        first = data.median_ratio(values)
+        self.assertEqual(random.random(), expected)
+        data.resamples.cache_clear()
+        self.assertEqual(data.median_ratio(values), first)
+
+    def test_of_a_hundred_intervals_few_miss_what_is_true(self):
+        """Noise as a machine has it: mostly a little, now and then much, and only ever upwards. Both sides have it."""
+        noise = random.Random(7)
+        def time():
+            return 10 * noise.lognormvariate(0, 0.03) * (noise.choice((1, 1, 1, 1, 1.5)))
+        for count in (6, 15):
+            missed = sum(data.median_ratio([time() / time() for _ in range(count)]).verdict != UNDECIDED for _ in range(200))
+            self.assertLess(missed, 200 * 0.1, count)
+
+    def test_few_repetitions_have_no_interval_and_are_no_measurement(self):
+        """The quartiles of one value."""
+        results = Results(made_up.raw(repetitions=data.LEAST_REPETITIONS - 1))
+        self.assertIsNone(results.ratio("pairs/16", "tidepool", "malloc"))
+        self.assertEqual(results.allocators, [])
+        self.assertEqual(len(results.not_measured()), 8)
+
+
+class Order(unittest.TestCase):
+    TIMES = {("b/slow", "tidepool"): 30.0, ("d/slower", "tidepool"): 90.0, ("c/same", "tidepool"): 20.0, ("e/quickest", "tidepool"): 1.0,
+             **{(case, "jemalloc"): 500.0 for case in ("a/quick", "b/slow", "c/same", "d/slower", "e/quickest", "f/peer")},
+             ("f/peer", "jemalloc"): 5.0}
+    NAMES = ["a/quick", "b/slow", "c/same", "d/slower", "e/quickest", "f/peer"]
+    EXPECTED = ["d/slower", "f/peer", "b/slow", "c/same", "a/quick", "e/quickest"]
+
+    def test_what_is_slower_than_anybody_stands_first(self):
+        results = Results(made_up.raw(self.TIMES, self.NAMES))
+        self.assertEqual(report.slowest_first(results, data.GENERAL), self.EXPECTED)
+        text = report.terminal(results)
+        self.assertEqual(re.findall(r"^([a-f]/\w+) ", text, re.MULTILINE), self.EXPECTED)
+        page = report.page(results)
+        self.assertEqual(list(dict.fromkeys(re.findall(r"<td>([a-f]/\w+)</td>", page[page.index("Slowest first"):]))), self.EXPECTED)
+
+    def test_each_other_allocator_gets_its_count_the_slower_first(self):
+        results = Results(made_up.raw(self.TIMES, self.NAMES))
+        self.assertEqual(report.verdict_rows(results), [["tidepool, of 6 cases", "slower", "no difference shown", "faster"],
+                                                        ["than malloc", "2", "1", "3"], ["than jemalloc", "1", "0", "5"], ["than tcmalloc", "5", "0", "1"]])
+        self.assertEqual(next(report.slower_lines(results)), "Slower than malloc: d/slower 4.50, b/slow 1.50.")
+        self.assertTrue(report.lead(results).startswith("Against the C library's malloc, tidepool is slower in 2 of 6 cases and faster in 3; "
+                                                        "in 1 no difference is shown. It takes "))
+
+
+class OwnKinds(unittest.TestCase):
+    def test_each_stands_against_what_serves_the_same_end(self):
+        times = {("object_pools/pairs_by_hand", "malloc"): 2.5}
+        results = Results(made_up.raw(times, ["pairs/16", *HEAPS, *OBJECT_POOLS]))
+        self.assertEqual(report.case_rows(results, "heaps")[0],
+                         ["tidepool", "time", "/ malloc, each freed", "", "/ jemalloc's arenas", "", "peak memory"])
+        head, pairs = report.case_rows(results, "object_pools")
+        self.assertEqual(head[2:8:2], ["/ malloc, made again", "/ jemalloc, made again", "/ a list by hand"])
+        self.assertEqual(pairs[2:8], ["0.50 (0.50-0.50)", FASTER, "0.25 (0.25-0.25)", FASTER, "4.00 (4.00-4.00)", SLOWER])
+        text = report.terminal(results)
+        self.assertIn("Heaps, against what serves the same end", text)
+        general, own = text.split("Heaps, against", 1)
+        self.assertNotIn("heaps/pair", general)
+        self.assertIn("heaps/pair", own)
+
+
+class Missing(unittest.TestCase):
+    def test_a_repetition_that_was_cut_does_not_count(self):
+        raw = made_up.raw({("pairs/16", "tidepool"): lambda r: 1e9 if r == 8 else 10.0}, repetitions=9)
+        raw["runs"] = [run for run in raw["runs"] if run["repetition"] < 8 or (run["case"], run["allocator"]) == ("pairs/16", "tidepool")]
+        results = Results(raw)
+        self.assertEqual(results.repetitions, 8)
+        self.assertEqual(len(results.runs["pairs/16", "tidepool"]), 8)
+
+    def test_a_case_that_failed_does_not_make_its_repetitions_incomplete(self):
+        raw = without(made_up.raw(failures=[{"case": "pairs/16", "allocator": "tcmalloc", "what": "ended"}]))
+        raw["runs"] = [run for run in raw["runs"] if (run["case"], run["allocator"], run["repetition"] > 1) != ("pairs/16", "tcmalloc", True)]
+        results = Results(raw)
+        self.assertEqual(results.repetitions, 8)
+        self.assertIsNone(results.of("pairs/16", "tcmalloc", "ns"))
+        self.assertEqual(results.not_measured(), [("pairs/16", "tcmalloc")])
+
+    def test_what_was_not_measured_is_listed_everywhere(self):
+        raw = without(made_up.raw(None, GENERAL + HEAPS), ("pairs/200", "tcmalloc"), ("slots/wide", "tcmalloc"), ("heaps/pair", "jemalloc"))
+        for text in report.terminal(Results(raw)), report.page(Results(raw)), report.markdown(Results(raw)):
+            self.assertIn("Not measured with tcmalloc (2 cases): pairs/200, slots/wide.", text)
+            self.assertIn("Not measured with jemalloc (1 case): heaps/pair.", text)
+        self.assertNotIn("Not measured", report.page(Results(made_up.raw(None, GENERAL + HEAPS))))
+
+    def test_an_allocator_that_measured_nothing_is_told(self):
+        raw = without(made_up.raw(None, ["pairs/16"]), ("pairs/16", "tcmalloc"))
+        self.assertEqual(Results(raw).allocators, ["tidepool", "malloc", "jemalloc"])
+        self.assertIn("Not measured with tcmalloc (1 case): pairs/16.", report.terminal(Results(raw)))
+
+
+class Page(unittest.TestCase):
+    NAMES = ["pairs/16", "slots/<&>", "latency/x/threads:1", *HEAPS, *OBJECT_POOLS] + [f"threads/slots/threads:{n}" for n in (1, 2, 3, 4)]
+    SOAK = {"seconds": [1.0, 2.0, 3.0], "held_at_peak": [5e6, 6e6, 5e6], "held_in_trough": [2e6, 2e6, 2e6],
+            "mixed_at_peak": [9e5, 9e5, 9e5], "mixed_in_trough": [1e5, 1e5, 1e5]}
+
+    def results(self):
+        return Results(without(made_up.raw(None, self.NAMES, soak=self.SOAK, failures=[{"case": "slots/<&>", "allocator": "tcmalloc", "what": "ended"}]),
+                               ("slots/<&>", "tcmalloc")))
+
+    def test_the_table(self):
+        table = report.terminal(self.results())
+        self.assertRegex(table, r"(?m)^pairs/16 +13\.5 ns +0\.50 \(0\.50-0\.50\) +faster +0\.25 ")
+        self.assertIn("threads/slots, 2 threads", table)
+        self.assertIn("Failed: slots/<&>: ended", table)
+
+    def test_the_page_is_well_formed_and_needs_nothing_beside_it(self):
+        results = self.results()
+        text = report.page(results)
+        tree = xml.etree.ElementTree.fromstring(text.split("\n", 1)[1])
+        drawings = [element for element in tree.iter() if element.tag.endswith("}svg")]
+        self.assertEqual(len(drawings), 5 + len(results.subjects()))
+        self.assertFalse(any(element.tag.endswith(("}script", "}link", "}img")) for element in tree.iter()))
+        self.assertNotRegex(re.sub(r"<style>.*?</style>", "", text, flags=re.DOTALL).lower(), r"nan|inf\b|\b(?:src|href)=")
+
+    def test_markdown_has_as_many_cells_in_each_row(self):
+        tables = re.findall(r"(?:^\|.*\|$\n?)+", report.markdown(self.results()), re.MULTILINE)
+        self.assertEqual(len(tables), 4)
+        for table in tables:
+            self.assertEqual(len({line.count("|") for line in table.splitlines()}), 1, table)
+
+    def test_one_subject_alone_has_a_report(self):
+        for names in HEAPS, OBJECT_POOLS, ["latency/x/threads:1"], ["pairs/16"]:
+            results = Results(made_up.raw(None, names))
+            xml.etree.ElementTree.fromstring(report.page(results).split("\n", 1)[1])
+            report.terminal(results), report.markdown(results)
+
+    def test_labels_are_spread(self):
+        self.assertEqual(sorted(charts.spread_labels([5.0, 5.0, 5.0], 10, 0, 100)), [5.0, 15.0, 25.0])
+        self.assertEqual(charts.soak(None), "")
+        self.assertIsNone(data.figure([]))
+
+
+unittest.main()

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: MIT
+"""What runs the benchmarks, with programs that only say that they ran and a clock that they move: which repetitions count, when
+the time is too short, what is listed as missing, which compiler is named."""
+import contextlib
+import io
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import types
+import unittest
+import unittest.mock
+
+import made_up
+
+import results
+import run
+
+CASES = ["pairs/16", "slots/wide", "heaps/pair"]
+
+
+class Clock:
+    def __init__(self):
+        self.now = 0.0
+
+    def monotonic(self):
+        return self.now
+
+
+class Program:
+    """Takes a second for each run, or what `takes` says of the case and the number of the run."""
+
+    def __init__(self, clock, allocator, cases=CASES, takes=None, interrupt=None):
+        self.clock, self.allocator, self.takes, self.interrupt, self.count = clock, allocator, takes, interrupt, 0
+        self.cases = [{"name": case, "what": "", "brief": True} for case in cases]
+        self.compiler = "gcc 1.2.3"
+
+    def run(self, case, *arguments):
+        self.count += 1
+        if self.count == self.interrupt:
+            raise KeyboardInterrupt
+        self.clock.now += self.takes(case, self.count) if self.takes else 1
+        return {"items_per_second": 1e8, "real_time": 10.0, "peak_growth": 1, "end_growth": 0, "live": 1}
+
+
+def session_of(seconds, **differences):
+    clock = Clock()
+    programs = [Program(clock, "tidepool", **differences), Program(clock, "malloc"), Program(clock, "tcmalloc", CASES[:2])]
+    with unittest.mock.patch.object(run, "time", clock):
+        session = run.Session(programs, programs[0].cases, seconds)
+        with contextlib.redirect_stderr(io.StringIO()):
+            session.run()
+    return session
+
+
+def counts(session):
+    return {sum((r["case"], r["allocator"]) == pair for r in session.runs) for pair in {(r["case"], r["allocator"]) for r in session.runs}}
+
+
+class Repetitions(unittest.TestCase):
+    """Eight runs, and as many seconds, are a repetition, and the calibration too."""
+
+    def test_a_repetition_that_does_not_fit_is_not_begun(self):
+        session = session_of(seconds=80)
+        self.assertEqual((session.repetitions, session.dropped), (10, ""))
+        self.assertEqual(counts(session), {10})
+
+    def test_a_repetition_that_time_cuts_is_dropped_and_told(self):
+        """The tenth takes four times as long."""
+        session = session_of(seconds=80, takes=lambda case, count: 20 if count > 3 * 10 else 1)
+        self.assertEqual((session.repetitions, session.dropped), (9, "repetition 10, which time cut"))
+        self.assertEqual(counts(session), {9})
+
+    def test_what_intervals_need_is_done_though_it_takes_longer(self):
+        session = session_of(seconds=40)
+        self.assertEqual(session.repetitions, results.LEAST_REPETITIONS)
+        self.assertEqual(counts(session), {results.LEAST_REPETITIONS})
+
+    def test_too_short_a_time_is_an_error_and_no_report(self):
+        for seconds, found in (20, 4), (9, 1), (3, 0):
+            with self.assertRaisesRegex(run.Failure, f"too short a time: {found} of at least 6 repetitions"):
+                session_of(seconds)
+
+    def test_an_interrupted_repetition_is_dropped_and_told(self):
+        session = session_of(seconds=800, interrupt=3 * 9 + 2)
+        self.assertEqual((session.repetitions, session.dropped), (8, "repetition 9, which was interrupted"))
+        self.assertEqual(counts(session), {8})
+
+    def test_an_early_interrupt_is_an_error_and_no_report(self):
+        for at in 1, 3 * 3 + 2:
+            with self.assertRaisesRegex(run.Failure, "interrupted after .* of at least 6 repetitions: nothing to report"):
+                session_of(seconds=800, interrupt=at)
+
+    def test_each_repetition_begins_with_another_allocator(self):
+        session = session_of(seconds=80)
+        first = [next(r["allocator"] for r in session.runs if r["repetition"] == n) for n in range(3)]
+        self.assertEqual(sorted(first), ["malloc", "tcmalloc", "tidepool"])
+
+    def test_what_each_allocator_has_is_known(self):
+        self.assertEqual(session_of(seconds=80).offered(), {"tidepool": CASES, "malloc": CASES, "tcmalloc": CASES[:2]})
+
+    def test_five_minutes_are_enough_for_the_selection(self):
+        """Some two hundred runs."""
+        clock = Clock()
+        cases = [f"pairs/{n}" for n in range(44)]
+        with unittest.mock.patch.object(run, "time", clock):
+            programs = [Program(clock, str(n), cases) for n in range(5)]
+            self.assertLess(run.Session(programs, programs[0].cases, 270).least_seconds(), 120)
+
+
+class Compiler(unittest.TestCase):
+    def test_it_is_the_one_that_the_programs_name(self):
+        same = [types.SimpleNamespace(compiler="gcc 1.2.3", allocator=a) for a in ("tidepool", "malloc")]
+        self.assertEqual(run.describe_machine(same)["compiler"], "gcc 1.2.3")
+        other = types.SimpleNamespace(compiler="clang 4", allocator="jemalloc")
+        self.assertEqual(run.describe_compilers([*same, other]), "gcc 1.2.3 (tidepool, malloc); clang 4 (jemalloc)")
+
+
+FAKE = """#!/bin/sh
+case $* in
+*--compiler*) echo gcc 98.7.6; exit ;;
+esac
+{absent}
+case $* in
+*--list*) printf '%s\\tbrief\\ta pair\\n' pairs/16 heaps/pair ;;
+{fails}
+*) echo '{{"benchmarks": [{{"items_per_second": 1e8, "real_time": 10.0, "peak_growth": 1, "end_growth": 0, "live": 1}}]}}' ;;
+esac
+"""
+ABSENT = "echo 'bench-tcmalloc: skipped: not installed' >&2; exit 77"
+FAILS = "*--case=heaps*) echo ended badly >&2; exit 1 ;;"
+
+
+class Whole(unittest.TestCase):
+    """run.py as a command, with programs that take no time."""
+
+    def run_with(self, *arguments):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        programs = []
+        for allocator, absent, fails in ("tidepool", "", ""), ("malloc", "", ""), ("jemalloc", "", FAILS), ("tcmalloc", ABSENT, ""):
+            path = pathlib.Path(self.folder.name, f"bench-{allocator}")
+            path.write_text(FAKE.format(absent=absent, fails=fails))
+            path.chmod(0o755)
+            programs.append(str(path))
+        return subprocess.run([sys.executable, run.__file__, *arguments, "--out", self.folder.name + "/out", *programs], capture_output=True, text=True,
+                              timeout=600, check=False)
+
+    def test_too_short_a_time_is_refused_at_once_with_what_is_enough(self):
+        done = self.run_with("--minutes", "0.01")
+        self.assertEqual(done.returncode, 1)
+        enough = re.fullmatch(r"bench: --minutes 0.01: too short for 6 repetitions of 6 runs; give ([\d.]+) or more\n", done.stderr.splitlines(True)[-1])
+        self.assertTrue(enough, done.stderr)
+        self.assertFalse(os.path.exists(self.folder.name + "/out"))
+        self.assertLessEqual(float(enough[1]), 0.1)
+
+    def test_what_is_missing_is_in_the_report(self):
+        done = self.run_with("--minutes", "5")   # ends sooner: there is a most of repetitions
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for line in ("Not measured with jemalloc (1 case): heaps/pair.", "Failed: heaps/pair: ended badly",
+                     "Not measured: bench-tcmalloc: skipped: not installed."):
+            self.assertIn(line, done.stdout)
+        raw = json.loads(pathlib.Path(self.folder.name, "out/latest/raw.json").read_text())
+        self.assertEqual(raw["machine"]["compiler"], "gcc 98.7.6")
+        self.assertIn("gcc 98.7.6", pathlib.Path(self.folder.name, "out/latest/report.html").read_text())
+
+
+unittest.main()

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: MIT
+"""Counts the cases that a build's tests ran, suite by suite, and compares with those that cases.golden wants.
+
+A case is a test of cmocka or of unittest where a program says how many it ran, and a program otherwise. What is slow or long is
+counted there alone, since short runs leave it out. A test that is skipped is there, and says so; one that is not there is a
+failure, unless packages are missing: then it counts as skipped.
+
+usage: cases.py LENGTH BUILD [MISSING-PACKAGE]...    LENGTH: quick, normal or long, what was run (tools/test)
+       cases.py --raise BUILD...                     raises cases.golden to what the last run of each build counted
+
+The first line of output has tests passed, failed and skipped; then come lines that begin with "failed: ", and others to be shown."""
+
+import collections
+import json
+import pathlib
+import re
+import sys
+
+GOLDEN = pathlib.Path(__file__).with_name("cases.golden")
+VERDICTS = {"OK": "passed", "EXPECTEDFAIL": "passed", "SKIP": "skipped"}
+ALONE = ("long", "slow")
+LEFT_OUT = {"quick": {"slow", "long"}, "normal": {"long"}, "long": set()}
+RAN = re.compile(r"^\[=+\] (\d+) test\(s\) run\.|^Ran (\d+) tests? in ", re.MULTILINE)
+SKIPPED = re.compile(r"^\[  SKIPPED \] (\d+) test\(s\)|\(skipped=(\d+)", re.MULTILINE)
+
+
+def read_log(build):
+    """None if no test ran."""
+    try:
+        return [json.loads(line) for line in (pathlib.Path(build) / "meson-logs/testlog.json").read_text().splitlines()]
+    except FileNotFoundError:
+        return None
+
+
+def verdict(test):
+    return VERDICTS.get(test["result"], "failed")
+
+
+def suites_of(test):
+    """tidepool:malloc+slow / fork: malloc and slow."""
+    suites = test["name"].partition(" / ")[0].partition(":")[2].split("+")
+    return [suite for suite in ALONE if suite in suites][:1] or suites
+
+
+def sum_of(pattern, text):
+    return sum(int(next(filter(None, numbers))) for numbers in pattern.findall(text) if any(numbers))
+
+
+def cases_of(test):
+    """Cases that ran, and cases that were skipped."""
+    if verdict(test) == "skipped":
+        return 0, 1
+    text = test.get("stdout", "") + "\n" + test.get("stderr", "")
+    skipped = sum_of(SKIPPED, text)
+    return max(sum_of(RAN, text), 1) - skipped, skipped
+
+
+def count(log):
+    """(ran, skipped) by suite."""
+    counts = collections.defaultdict(lambda: (0, 0))
+    for test in log:
+        ran, skipped = cases_of(test)
+        for suite in suites_of(test):
+            counts[suite] = counts[suite][0] + ran, counts[suite][1] + skipped
+    return dict(sorted(counts.items()))
+
+
+def read_golden():
+    lines = (line.split() for line in GOLDEN.read_text().splitlines() if line and not line.startswith("#"))
+    return {(build, suite): int(least) for build, suite, least in lines}
+
+
+def missing_cases(build, length, counts):
+    """Of each suite that was to run, how many cases of how many are not there."""
+    for (of, suite), least in read_golden().items():
+        if of == build and suite not in LEFT_OUT[length] and (suite == "long") == (length == "long"):
+            there = sum(counts.get(suite, (0, 0)))
+            if there < least:
+                yield suite, least - there, least
+
+
+def described(counts):
+    return ", ".join(f"{suite} {ran}" + (f" ({skipped} skipped)" if skipped else "") for suite, (ran, skipped) in counts.items())
+
+
+def report(length, build, packages):
+    name = pathlib.Path(build).name
+    log = read_log(build) or []
+    counts = count(log)
+    tests = collections.Counter(map(verdict, log))
+    lines = [f"failed:   {name}: {test['name']} ({test['result'].lower()})" for test in log if verdict(test) == "failed"]
+    for suite, missing, least in missing_cases(name, length, counts):
+        if packages:
+            tests["skipped"] += missing
+            lines.append(f"{name}: skipped, {missing} of {least} cases of suite {suite}; missing packages: {' '.join(packages)}")
+        else:
+            tests["failed"] += 1
+            lines.append(f"failed:   {name}: {missing} of {least} cases of suite {suite} did not run")
+    print(tests["passed"], tests["failed"], tests["skipped"])
+    print("\n".join(lines + [f"{name}, cases: {described(counts)}"] if counts else lines))
+
+
+def raise_golden(builds):
+    golden = read_golden()
+    for build in builds:
+        for suite, counts in count(read_log(build) or []).items():
+            key = pathlib.Path(build).name, suite
+            golden[key] = max(golden.get(key, 0), sum(counts))
+    head = [line for line in GOLDEN.read_text().splitlines() if line.startswith("#")]
+    GOLDEN.write_text("\n".join(head + [f"{build} {suite} {least}" for (build, suite), least in sorted(golden.items())]) + "\n")
+
+
+def main():
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
+    if sys.argv[1] == "--raise":
+        raise_golden(sys.argv[2:])
+    else:
+        report(sys.argv[1], sys.argv[2], sys.argv[3:])
+
+
+main()

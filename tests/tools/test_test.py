@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: MIT
+"""What tools/test says of builds and packages that are made up: its meson, ninja, dpkg-query and apt-get are scripts of this test."""
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+# As meson does: what is tested is decided when a build is configured, by what is installed then.
+MESON = r"""#!/bin/sh
+echo "$@" >>"$STUBS/calls"
+case $1 in
+setup)
+  mkdir -p "$2/meson-logs" && touch "$2/build.ninja"
+  if grep -qx mandoc "$STUBS/installed"; then cat "$STUBS/log" "$STUBS/log-mandoc"; else cat "$STUBS/log"; fi >"$2/tests"
+  ;;
+test) cp "$3/tests" "$3/meson-logs/testlog.json" ;;
+esac
+"""
+DPKG_QUERY = r"""#!/bin/sh
+shift 3
+printf '%s\n' "$@" | grep -xFf "$STUBS/installed" | sed 's/$/ 1.0-2 installed/'
+"""
+STUBS = {"meson": MESON, "dpkg-query": DPKG_QUERY, "ninja": "#!/bin/sh\n", "apt-get": "#!/bin/sh\nexit 100\n", "sudo": '#!/bin/sh\nexec "$@"\n'}
+CMOCKA = {"stdout": "[==========] Running 5 test(s).\n[==========] 5 test(s) run.\n[==========] 2 test(s) run.\n",
+          "stderr": "[  PASSED  ] 5 test(s).\n[  SKIPPED ] 1 test(s), listed below:\n"}
+
+
+def line(name, result="OK", **more):
+    return json.dumps({"name": f"tidepool:{name}", "stdout": "", "result": result, **more}) + "\n"
+
+
+class ToolsTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root, self.stubs = pathlib.Path(folder.name, "project"), pathlib.Path(folder.name, "stubs")
+        for name in ("tools/test", "tests/cases.py"):
+            (self.root / name).parent.mkdir(parents=True)
+            shutil.copy(SOURCE / name, self.root / name)
+        self.stubs.mkdir()
+        for name, text in STUBS.items():
+            (self.stubs / name).write_text(text)
+            (self.stubs / name).chmod(0o755)
+        text = (SOURCE / "tools/test").read_text()
+        self.packages = re.search(r"^required=\((.*?)\)", text, re.M | re.S)[1].split() + re.search(r"^useful=\((.*?)\)", text, re.M | re.S)[1].split()
+        self.install(self.packages)
+        self.write_log(line("unit / arena", **CMOCKA) + line("docs / links") + line("malloc+slow / long one"))
+        self.golden("build-test docs 1\nbuild-test unit 7\n")
+
+    def install(self, packages):
+        (self.stubs / "installed").write_text("\n".join(packages) + "\n")
+
+    def write_log(self, text, with_mandoc=""):
+        (self.stubs / "log").write_text(text)
+        (self.stubs / "log-mandoc").write_text(with_mandoc)
+
+    def golden(self, text):
+        (self.root / "tests/cases.golden").write_text("# a comment\n" + text)
+
+    def run_it(self, *arguments):
+        """The status, all output, and how often a build was configured."""
+        (self.stubs / "calls").write_text("")
+        environment = {**os.environ, "PATH": f"{self.stubs}:{os.environ['PATH']}", "STUBS": str(self.stubs)}
+        done = subprocess.run([self.root / "tools/test", *arguments], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              timeout=600, check=False)
+        calls = (self.stubs / "calls").read_text().splitlines()
+        return done.returncode, done.stdout, sum(call.startswith("setup ") for call in calls)
+
+    def without(self, *packages):
+        self.install([package for package in self.packages if package not in packages])
+
+
+class Configuring(ToolsTest):
+    def test_a_build_is_configured_once(self):
+        self.assertEqual(self.run_it("--quick")[2], 1)
+        self.assertEqual(self.run_it("--quick")[2], 0)
+
+    def test_it_is_configured_again_where_a_package_came(self):
+        """And has the tests of the package."""
+        self.write_log(line("docs / links"), line("docs / manual pages"))
+        self.golden("build-test docs 1\n")
+        self.without("mandoc")
+        self.assertIn("\n1 passed, 0 failed, 0 skipped\n", self.run_it("--quick")[1])
+        self.install(self.packages)
+        status, output, configured = self.run_it("--quick")
+        self.assertIn("\n2 passed, 0 failed, 0 skipped\n", output)
+        self.assertEqual((status, configured), (0, 1))
+
+    def test_it_is_configured_again_where_a_package_went(self):
+        self.run_it("--quick")
+        self.without("mandoc")
+        self.assertEqual(self.run_it("--quick")[2], 1)
+
+    def test_a_directory_that_somebody_else_configured_is_configured_again(self):
+        (self.root / "build-test").mkdir()
+        (self.root / "build-test/build.ninja").touch()
+        self.assertEqual(self.run_it("--quick")[2], 1)
+
+    def test_it_is_configured_again_for_another_compiler(self):
+        self.run_it("--quick")
+        os.environ["CC"] = "true"
+        self.addCleanup(os.environ.pop, "CC")
+        self.assertEqual(self.run_it("--quick")[2], 1)
+
+    def test_what_was_fetched_stays(self):
+        for name in "build-test/kernels/vmlinuz", "build-test/tests/upstream/sources/tree":
+            (self.root / name).parent.mkdir(parents=True)
+            (self.root / name).write_text("fetched")
+        (self.root / "build-test/old").touch()
+        self.run_it("--quick")
+        self.assertEqual((self.root / "build-test/kernels/vmlinuz").read_text(), "fetched")
+        self.assertEqual((self.root / "build-test/tests/upstream/sources/tree").read_text(), "fetched")
+        self.assertFalse((self.root / "build-test/old").exists())
+        self.assertEqual([path.name for path in self.root.glob("build-kept*")], [])
+
+
+class Counting(ToolsTest):
+    def test_each_suite_says_how_many_cases_it_ran(self):
+        """Seven of cmocka, one of them skipped; what is slow is counted there alone."""
+        status, output, _ = self.run_it("--quick")
+        self.assertIn("build-test, cases: docs 1, slow 1, unit 6 (1 skipped)\n", output)
+        self.assertEqual((status, output.splitlines()[-1]), (0, "3 passed, 0 failed, 0 skipped"))
+
+    def test_cases_of_unittest_and_skipped_programs_count(self):
+        self.write_log(line("malloc / options", stderr="Ran 15 tests in 3.1s\n\nOK (skipped=2)\n") + line("malloc / other", "SKIP"))
+        self.golden("build-test malloc 16\n")
+        status, output, _ = self.run_it("--quick")
+        self.assertIn("build-test, cases: malloc 13 (3 skipped)\n", output)
+        self.assertEqual((status, output.splitlines()[-1]), (0, "1 passed, 0 failed, 1 skipped"))
+
+    def test_a_number_that_falls_is_a_failure(self):
+        self.golden("build-test docs 2\nbuild-test unit 7\n")
+        status, output, _ = self.run_it("--quick")
+        self.assertIn("  build-test: 1 of 2 cases of suite docs did not run\n", output)
+        self.assertEqual((status, output.splitlines()[-1]), (1, "3 passed, 1 failed, 0 skipped"))
+
+    def test_a_suite_that_is_gone_is_a_failure(self):
+        self.golden("build-test bench 9\n")
+        status, output, _ = self.run_it("--quick")
+        self.assertIn("  build-test: 9 of 9 cases of suite bench did not run\n", output)
+        self.assertEqual(status, 1)
+
+    def test_no_tests_at_all_are_a_failure(self):
+        self.write_log("")
+        status, output, _ = self.run_it("--quick")
+        self.assertIn("  build-test: 7 of 7 cases of suite unit did not run\n", output)
+        self.assertEqual(status, 1)
+
+    def test_where_packages_cannot_be_had_they_count_as_skipped(self):
+        self.golden("build-test docs 3\nbuild-test unit 7\n")
+        self.without("mandoc")
+        status, output, _ = self.run_it("--quick")
+        self.assertIn("build-test: skipped, 2 of 3 cases of suite docs; missing packages: mandoc\n", output)
+        self.assertEqual((status, output.splitlines()[-1]), (0, "3 passed, 0 failed, 2 skipped"))
+
+    def test_a_short_run_need_not_have_what_is_slow_or_long(self):
+        self.golden("build-test slow 9\nbuild-test long 9\nbuild-test unit 7\n")
+        self.assertEqual(self.run_it("--quick")[0], 0)
+        status, output, _ = self.run_it()
+        self.assertIn("  build-test: 8 of 9 cases of suite slow did not run\n", output)
+        self.assertNotIn("suite long", output)
+        self.assertEqual(status, 1)
+
+    def test_a_test_that_fails_is_a_failure(self):
+        self.write_log(line("unit / arena", "FAIL", **CMOCKA) + line("docs / links", "TIMEOUT"))
+        status, output, _ = self.run_it("--quick")
+        self.assertIn("  build-test: tidepool:unit / arena (fail)\n", output)
+        self.assertEqual((status, output.splitlines()[-1]), (1, "0 passed, 2 failed, 0 skipped"))
+
+    def test_the_floor_is_raised_when_asked_and_never_lowered(self):
+        self.run_it("--quick")
+        self.golden("build-test docs 8\nbuild-test unit 2\nbuild-clang unit 4\n")
+        subprocess.run(["python3", "tests/cases.py", "--raise", "build-test"], cwd=self.root, check=True, timeout=600)
+        self.assertEqual((self.root / "tests/cases.golden").read_text(),
+                         "# a comment\nbuild-clang unit 4\nbuild-test docs 8\nbuild-test slow 1\nbuild-test unit 7\n")
+
+
+unittest.main()
