@@ -114,10 +114,10 @@ static void *take_again(heap_t *heap, request_t *r)
   return take(heap, r);
 }
 
-/* What a block needs that it does not have yet: it may be one that grows. */
+/* What a block needs that it does not have yet: a mapping may be one that grows. */
 static size_t bytes_lacking(const request_t *r)
 {
-  size_t has = r->from ? r->from->size : 0;
+  size_t has = r->from && r->from->huge ? r->from->size : 0;
   return r->size > has ? r->size - has : 0;
 }
 
@@ -134,13 +134,10 @@ static bool reclaim(heap_t *heap, const request_t *r)
   return true;
 }
 
-/* More than the system would have if it got everything back that is no mapping of its own. */
+/* No mapping of that size will be had. */
 static bool is_hopeless(const heap_t *heap, const request_t *r)
 {
-  size_t had = r->from ? r->from->size : 0;
-  if (heap->region_kind || r->size < had || !large_is_huge(heap, r->size, r->alignment))
-    return false;
-  return huge_is_hopeless(r->size - had, huge_kept_addresses() + space_mapped_bytes());
+  return !heap->region_kind && large_is_huge(heap, r->size, r->alignment) && huge_is_hopeless(bytes_lacking(r));
 }
 
 /* What the heap has cached and idle itself. */

@@ -40,7 +40,6 @@ static uint64_t given_bytes;     /* to the system, in total */
 
 size_t huge_bytes(size_t size) { return round_up(size + !size, os_page_size()); }
 size_t huge_kept_bytes(void) { return __atomic_load_n(&dirty.bytes, __ATOMIC_RELAXED); }
-size_t huge_kept_addresses(void) { return huge_kept_bytes() + __atomic_load_n(&clean.bytes, __ATOMIC_RELAXED); }
 uint64_t huge_given_bytes(void) { return __atomic_load_n(&given_bytes, __ATOMIC_RELAXED); }
 
 static huge_t *huge_of(range_t *range) { return (huge_t *)range; }
@@ -437,28 +436,15 @@ static huge_t *take_kept(size_t size, size_t alignment)
   return NULL;
 }
 
-/* Could a request be served that the system has just refused, if it got so many bytes back? Not if it refuses even what the request
- * has beyond them. But where it has not a page left that says nothing: it may have no mapping left. */
-bool huge_is_hopeless(size_t size, size_t back)
-{
-  if (size <= back)
-    return false;
-  size_t sizes[] = {round_up(size - back, os_page_size()), os_page_size()};
-  bool mapped[2];
-  for (size_t i = 0; i < 2; i++) {
-    char *start = os_map(sizes[i], os_page_size());
-    mapped[i] = start != NULL;
-    if (start)
-      os_unmap(start, sizes[i]);
-  }
-  return !mapped[0] && mapped[1];
-}
+bool huge_is_hopeless(size_t size) { return size > os_memory_most(); }
 
 /* Gives back what is kept, memory or addresses that are clean. False: that would not help. */
 static bool make_room(size_t size)
 {
-  size_t back = huge_kept_addresses();
-  if (!back || huge_is_hopeless(size, back))
+  lock_acquire(&huge_lock);
+  bool any = dirty.count || clean.count;
+  lock_release(&huge_lock);
+  if (!any || huge_is_hopeless(size))
     return false;
   dispose_beyond(0, SIZE_MAX);
   return true;

@@ -51,15 +51,14 @@ huge_t *huge_next(const void *owner, const void *from);
 /* What a block of this size will hold. */
 size_t huge_bytes(size_t size);
 
-/* What is kept, bytes of memory; the same with addresses that hold none. */
+/* What is kept, bytes of memory. */
 size_t huge_kept_bytes(void);
-size_t huge_kept_addresses(void);
 
 /* What the system was given of mappings, in total: kept ones, and live ones when they ended or became smaller. */
 uint64_t huge_given_bytes(void);
 
-/* The system has refused so many bytes, and would if it got `back` bytes back. */
-bool huge_is_hopeless(size_t size, size_t back);
+/* The system has refused so many bytes, and would whatever it got back: nothing is given up for them. */
+bool huge_is_hopeless(size_t size);
 
 /* Unmaps what is kept beyond `keep` bytes, the oldest first, and at 0 what holds no memory too; returns how many bytes of memory the
  * system took. */

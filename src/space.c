@@ -395,19 +395,6 @@ uint64_t space_purged_bytes(space_t *space)
   return bytes;
 }
 
-size_t space_mapped_bytes(void)
-{
-  size_t bytes = space_left_bytes();
-  lock_acquire(&space_of_process.lock);
-  for (size_t slot = 0; slot < window_slots_open(); slot++) {
-    const arena_t *arena = space_arena_at(slot);
-    if (arena && arena->space == &space_of_process)
-      bytes += (size_t)arena->committed << UNIT_LOG2;
-  }
-  lock_release(&space_of_process.lock);
-  return bytes;
-}
-
 static arena_t *arena_around(const void *address) { return space_arena_at(window_slot_of(address)); }
 
 static bool ask_arena(arena_t *arena, const void *address, run_ask_fn *ask, void *context)

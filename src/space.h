@@ -120,9 +120,6 @@ bool space_tick(space_t *space, uint64_t now_ms);
 size_t space_dirty_bytes(space_t *space);
 uint64_t space_purged_bytes(space_t *space);
 
-/* What the arenas of the process have mapped for units, in use or not, and those that have ended and wait. */
-size_t space_mapped_bytes(void);
-
 /* What the system was given by arenas of the window that have ended, in total. */
 uint64_t space_ended_bytes(void);
 

@@ -126,6 +126,7 @@ typedef enum nothrow_form {
 /* What this thread has handed over to the runtime. */
 static THREAD_LOCAL struct handed_over {
   unsigned    forms;    /* of nothrow_form_t */
+  unsigned    depth;    /* of call_replaced() in itself: the program's own may use a form that does not throw */
   const void *caller;   /* of the first of them, who knows the runtime: the runtime may not know itself */
 } handed_over;
 
@@ -189,7 +190,8 @@ COLD static void *retry_nothrow(size_t size, size_t alignment, nothrow_form_t fo
     return NULL;
   void *own = handed_over.forms & form ? NULL : find_runtimes_own(name, get, first), *block;
   if (own) {
-    handed_over = (struct handed_over){handed_over.forms | form, first};
+    handed_over.forms |= form;
+    handed_over.caller = first;
     block = call_runtimes_own(own, size, alignment);
   } else {
     block = retry(size, alignment, first);
@@ -232,16 +234,17 @@ DECLARE_BASE(void, _ZdaPvSt11align_val_t, (void *block, size_t alignment));
   (IS_OURS(_ZdaPvSt11align_val_t) ? DELETE_ALIGNED_SINGLE(block) : REACHED(_ZdaPvSt11align_val_t)(block, alignment))
 
 /* The program's throwing form, by way of the runtime's own form of this name, which calls it and returns NULL for an exception. Where
- * there is no runtime to be found, there is nobody who could throw. */
+ * there is no runtime to be found, there is nobody who could throw. What calls this form again without an end is no runtime. */
+enum { DEPTH_MOST = 1000 };
 COLD static void *call_replaced(size_t size, size_t alignment, nothrow_form_t form, const char *name, const void *caller)
 {
-  bool is_array = form & (ARRAY | ALIGNED_ARRAY), recursion = handed_over.forms & form;
-  get_new_handler_t *get = recursion ? NULL : find_get_new_handler(caller);
+  bool is_array = form & (ARRAY | ALIGNED_ARRAY), endless = handed_over.depth >= DEPTH_MOST;
+  get_new_handler_t *get = endless ? NULL : find_get_new_handler(caller);
   void *own = get ? find_runtimes_own(name, get, caller) : NULL, *block;
   if (own) {
-    handed_over = (struct handed_over){handed_over.forms | form, first_caller(caller)};
+    handed_over.depth++;
     block = call_runtimes_own(own, size, alignment);
-    handed_over.forms &= ~(unsigned)form;
+    handed_over.depth--;
   } else if (alignment) {
     block = is_array ? REACHED(_ZnamSt11align_val_t)(size, alignment) : REACHED(_ZnwmSt11align_val_t)(size, alignment);
   } else {

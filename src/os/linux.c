@@ -19,6 +19,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/sysinfo.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -251,6 +252,17 @@ size_t os_memory_limit(void)
   size_t limit = min_size(limit_of(RLIMIT_AS), limit_of(RLIMIT_DATA));
   errno = saved;
   return limit;
+}
+
+size_t os_memory_most(void)
+{
+  struct sysinfo info;
+  int saved = errno;
+  size_t most = os_memory_limit();
+  if (most == SIZE_MAX && syscall(SYS_sysinfo, &info) == 0)
+    most = (info.totalram + info.totalswap) * info.mem_unit;
+  errno = saved;
+  return most;
 }
 
 uint64_t os_now_ms(void)

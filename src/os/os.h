@@ -59,6 +59,10 @@ bool os_unlock_memory(void *address, size_t size);
 /* How much memory or address space the process may have, where a limit is set on either; else SIZE_MAX. */
 size_t os_memory_limit(void);
 
+/* A request for more can never be served, whatever the process gives back: it is beyond that limit, or where there is none beyond all
+ * memory and swap that the machine has. */
+size_t os_memory_most(void);
+
 /* Milliseconds of a clock that never goes back, exact to some milliseconds, cheap to ask. */
 uint64_t os_now_ms(void);
 

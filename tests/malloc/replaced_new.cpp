@@ -25,10 +25,18 @@ static void check(bool condition, const char *what, int form)
   abort();
 }
 
+// What a program's operator new may do before it throws: a form that does not throw, where no exception may pass.
+static void try_again_without_throwing(bool array, bool aligned) noexcept;
+
 [[maybe_unused]] static void *make(base_t base, size_t size, size_t alignment = alignof(std::max_align_t))
 {
-  if (failing)
+  static unsigned depth;
+  if (failing) {
+    if (depth++ < 3)
+      try_again_without_throwing(base == ARRAY || base == ALIGNED_ARRAY, base == ALIGNED_SINGLE || base == ALIGNED_ARRAY);
+    depth--;
     throw std::bad_alloc();
+  }
   char *start = static_cast<char *>(malloc(size + sizeof(header) + alignment));
   check(start, "no memory", base);
   size_t block = (reinterpret_cast<size_t>(start) + sizeof(header) + alignment - 1) / alignment * alignment;
@@ -122,6 +130,11 @@ static void try_form(bool array, bool aligned, bool nothrow, int way)
     block[i] = static_cast<char>(form);
   put(array, aligned, way, block);
   check(ended[base] == ended_before + (base != NONE), "delete is not the program's own", form);
+}
+
+static void try_again_without_throwing(bool array, bool aligned) noexcept
+{
+  check(!get(array, aligned, true), "what fails has succeeded", array | aligned << 1);
 }
 
 static void try_failure(bool array, bool aligned, bool nothrow)

@@ -1090,12 +1090,14 @@ static void exhausted_heap_calls_back(void **state)
 }
 
 /* A callback that gets from the pool whose growth has called it: it is called for that in turn, but not without end. */
-typedef struct asks { object_pool_t *pool; unsigned calls, deep, deepest; } asks_t;
+typedef struct asks { object_pool_t *pool; bool filling; unsigned calls, deep, deepest; } asks_t;
 
 static bool get_and_try_again(pool_heap_t *heap, size_t needed, unsigned attempt, void *context)
 {
   (void)heap, (void)needed, (void)attempt;
   asks_t *asks = context;
+  if (asks->filling)
+    return false;
   asks->calls++;
   asks->deepest = max_size(++asks->deep, asks->deepest);
   assert_null(object_pool_get(asks->pool));
@@ -1110,6 +1112,11 @@ static void growth_within_growth_ends(void **state)
     asks_t asks = {0};
     pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.budget = 64 << 10, .on_exhausted = get_and_try_again, .context = &asks});
     asks.pool = create((object_pool_options_t){.object_size = 1000, .capacity = 50, .when_full = OBJECT_POOL_GROW, .heap = heap, .flags = flags});
+    asks.filling = true;
+    for (size_t size = 1024; size >= 16; size /= 8)
+      while (pool_heap_alloc(heap, size)) {
+      }
+    asks.filling = false;
     size_t got = object_pool_get_batch(asks.pool, objects, 60);
     assert_in_range(got, 50, 59);
     assert_true(asks.calls > 0 && asks.deepest < 100);

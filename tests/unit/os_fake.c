@@ -176,6 +176,7 @@ bool os_unlock_memory(void *address, size_t size)
 }
 
 size_t os_memory_limit(void) { return os_fake.memory_limit; }
+size_t os_memory_most(void) { return os_fake.mapped_most ? os_fake.mapped_most : os_fake.memory_limit; }
 uint64_t os_now_ms(void) { return __atomic_load_n(&os_fake.now_ms, __ATOMIC_RELAXED); }
 
 void os_yield(void) { usleep(0); }

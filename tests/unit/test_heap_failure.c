@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <tidepool/heap.h>
 #include <tidepool/object_pool.h>
+#include <tidepool/stats.h>
 
 enum { BLOCKS = 200, OBJECTS = 1000 };
 
@@ -260,12 +261,39 @@ static void grow_where_the_system_has_nothing_left(void *argument)
   pool_heap_destroy(heap);
 }
 
+/* Where a budget refuses, nobody else's memory is given back for it. */
+static void refused_by_a_budget(void *argument)
+{
+  enum { LARGE = 16 };
+  static void *blocks[LARGE];
+  (void)argument;
+  os_fake_heal();
+  settings.purge_delay_ms = space_of_process.purge_delay_ms = PURGE_NEVER;
+  pool_free(pool_alloc(24 * MIB));
+  pool_free(pool_alloc(2 * MIB));
+  pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.budget = LARGE * MIB});
+  size_t count = 0;
+  while (count < LARGE && (blocks[count] = pool_heap_alloc(heap, MIB)) != NULL)
+    count++;
+  pool_heap_free(heap, blocks[3]);
+  pool_heap_free(heap, blocks[6]);
+  pool_stats_t before, after;
+  pool_heap_stats(pool_heap_default(), &before);
+  must(huge_kept_bytes() == 24 * MIB && before.idle_bytes >= 24 * MIB);
+  for (int i = 0; i < 3; i++)
+    must(!pool_heap_realloc(heap, blocks[0], 3 * MIB + 1) && !pool_heap_alloc(heap, 3 * MIB + 1));
+  pool_heap_stats(pool_heap_default(), &after);
+  must(after.purged_bytes == before.purged_bytes && after.idle_bytes == before.idle_bytes && huge_kept_bytes() == 24 * MIB);
+  pool_heap_destroy(heap);
+}
+
 static void in_children(void **state)
 {
   (void)state;
   in_child_named("without a manager", without_a_manager, NULL);
   in_child_named("memory over a budget", memory_over_a_budget, NULL);
   in_child_named("a walk that stops", walk_that_stops, NULL);
+  in_child_named("refused by a budget", refused_by_a_budget, NULL);
   static const grown_t grown[] = {{0, 2 << 20}, {100 << 20, 2 << 20}, {139 << 20, 2 << 20}, {0, 500}, {100 << 20, 500}, {100 << 20, 20000}};
   for (size_t i = 0; i < sizeof grown / sizeof *grown; i++)
     in_child_named("growth", grow_where_the_system_has_nothing_left, (void *)(uintptr_t)&grown[i]);

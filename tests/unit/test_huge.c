@@ -796,8 +796,8 @@ static void hopeless(void *argument)
   breathe(8 * MIB);
   os_fake.mapped_most = os_fake.mapped_bytes + 13 * MIB;
   for (size_t i = 0; i < 3; i++) {
-    must(!huge_take(GIB, 1, &owner, false, &zeroed) && !huge_take(22 * MIB, 1, &owner, false, &zeroed));
-    must(!huge_resize(block, GIB, true) && !huge_resize(block, 26 * MIB, true));
+    must(!huge_take(GIB, 1, &owner, false, &zeroed) && !huge_take(os_memory_most() + 1, 1, &owner, false, &zeroed));
+    must(!huge_resize(block, GIB, true) && !huge_resize(block, 5 * MIB + os_memory_most(), true));
     must(huge_kept_bytes() == 8 * MIB && all_is_known());
   }
   must(huge_take(21 * MIB, 1, &owner, false, &zeroed) && huge_kept_bytes() == 0 && all_is_known());

@@ -26,7 +26,7 @@ enum { ERRNO_BEFORE = 4711, SOME_PAGES = 16 };
 typedef struct kernel {
   int  mmap, munmap, mremap, mprotect, mlock, munlock, clock, key, setspecific, atfork, write;
   int  dontneed, dontneed_locked, populate, huge_pages;   /* of madvise() */
-  int  getrandom, membarrier, prlimit, futex;
+  int  getrandom, sysinfo, membarrier, prlimit, futex;
   bool address_is_a_hint;       /* a kernel that does not know MAP_FIXED_NOREPLACE */
   bool no_auxiliary_vector;
   char *next_mapping;           /* where the next mapping is said to be; nothing is mapped */
@@ -132,7 +132,8 @@ long kernel_syscall(long number, ...)
   for (size_t i = 0; i < 6; i++)
     a[i] = va_arg(list, long);
   va_end(list);
-  int error = number == SYS_getrandom ? kernel.getrandom : number == SYS_membarrier ? kernel.membarrier : number == SYS_futex ? kernel.futex : 0;
+  int error = number == SYS_getrandom ? kernel.getrandom : number == SYS_membarrier ? kernel.membarrier : number == SYS_futex ? kernel.futex :
+              number == SYS_sysinfo ? kernel.sysinfo : 0;
   if (number == SYS_write)
     return write_some((int)a[0], (const void *)a[1], (size_t)a[2]);
   if (number == SYS_prlimit64)
@@ -546,8 +547,13 @@ static void limits(void **state)
   (void)state;
   all_new();
   assert_true(os_memory_limit() == SIZE_MAX && errno_is_kept());
+  assert_true(os_memory_most() >= 64 * MIB && os_memory_most() < (size_t)1 << 50 && errno_is_kept());   /* the machine's */
+  kernel.sysinfo = ENOSYS;
+  assert_true(os_memory_most() == SIZE_MAX && errno_is_kept());
+  kernel.sysinfo = 0;
   kernel.address_space = 100 * MIB;
   assert_int_equal(os_memory_limit(), 100 * MIB);
+  assert_int_equal(os_memory_most(), 100 * MIB);
   kernel.data = 30 * MIB;
   assert_int_equal(os_memory_limit(), 30 * MIB);
   kernel.address_space = RLIM_INFINITY;
