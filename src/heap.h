@@ -246,6 +246,9 @@ extern lock_t guests_lock;
 /* A block of at least `size` bytes at a multiple of `alignment` (a power of two; 1: any), zeroed if asked. NULL + ENOMEM. */
 void *heap_allocate(heap_t *heap, size_t size, size_t alignment, bool zero);
 
+/* The same, but NULL does not count as exhausted: the caller may do with less, or says heap_exhausted() itself. */
+void *heap_probe(heap_t *heap, size_t size, size_t alignment);
+
 /* Takes back any block of any heap; `call` is what a misuse is put down to. With a heap: a block of it, or of one that it
  * overflows to. */
 void heap_free(heap_t *heap, void *block, const char *call);

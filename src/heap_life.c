@@ -32,6 +32,15 @@ static bool classes_are_valid(const size_t *sizes, size_t count)
   return true;
 }
 
+/* In the system's memory; a caller's is one as well. */
+static bool has_region(const pool_heap_options_t *o) { return o->reserve || (o->budget && o->budget <= SMALL_REGION); }
+
+/* What is idle elsewhere is the process's, and goes back as its own option says; a caller's memory never does. */
+static bool can_have_purge_delay(const pool_heap_options_t *o)
+{
+  return !o->purge_delay_ms || (o->memory ? o->purge_delay_ms == POOL_PURGE_NEVER : has_region(o));
+}
+
 static bool options_are_valid(const pool_heap_options_t *o)
 {
   if (o->flags & ~(unsigned)FLAGS_KNOWN)
@@ -42,7 +51,7 @@ static bool options_are_valid(const pool_heap_options_t *o)
     return false;
   if (!o->reserve && !o->memory && o->flags & (POOL_HEAP_PREFAULT | POOL_HEAP_LOCK_MEMORY))
     return false;
-  return o->reserve <= PTRDIFF_MAX && classes_are_valid(o->size_classes, o->size_class_count);
+  return o->reserve <= PTRDIFF_MAX && can_have_purge_delay(o) && classes_are_valid(o->size_classes, o->size_class_count);
 }
 
 static void set_name(heap_t *heap, const char *name)
@@ -429,8 +438,6 @@ static heap_t *failed(heap_t *heap, size_t charged, int error)
   return NULL;
 }
 
-static bool has_region(const pool_heap_options_t *o) { return o->reserve || (o->budget && o->budget <= SMALL_REGION); }
-
 static heap_t *create_of_system(const pool_heap_options_t *o)
 {
   plan_t plan = {0};
@@ -583,11 +590,34 @@ void heap_destroy(heap_t *heap)
   release_memory(heap);
 }
 
+static bool is_below(const heap_t *heap, const heap_t *ancestor)
+{
+  do
+    heap = heap->parent;
+  while (heap && heap != ancestor);
+  return heap != NULL;
+}
+
+/* What descendants have idle in their pools, as a tick gives it back: no thread's magazines, and no heap of one thread. The lock keeps
+ * their records from going. */
+static void drain_descendants(const heap_t *heap)
+{
+  lock_acquire(&heaps_lock);
+  for (heap_t *other = heaps_first(); other; other = other->next)
+    if (!other->lock.solo && is_below(other, heap))
+      FOR_EACH_POOL(pool, other)
+        pool_drain(pool);
+  lock_release(&heaps_lock);
+}
+
 /* Lower than what is held only after a trim, and never for a moment. */
 bool heap_set_budget(heap_t *heap, size_t budget)
 {
   if (budget_set_limit(&heap->budget, budget))
     return true;
   heap_trim(heap, 0);
+  if (budget_set_limit(&heap->budget, budget))
+    return true;
+  drain_descendants(heap);
   return budget_set_limit(&heap->budget, budget);
 }

@@ -607,7 +607,7 @@ static void array_destroy(const object_pool_t *pool, object_array_t *array, cons
 static object_array_t *take_in_front(object_pool_t *pool, size_t bytes, size_t records, size_t alignment)
 {
   size_t front = round_up(records, alignment);
-  char *block = heap_allocate(pool->heap, front + bytes, alignment, false);
+  char *block = heap_probe(pool->heap, front + bytes, alignment);
   if (!block)
     return NULL;
   object_array_t *array = memset(block, 0, front);
@@ -624,7 +624,7 @@ static object_array_t *take_memory(object_pool_t *pool, size_t bytes, size_t rec
   size_t alignment = max_size(pool->alignment, NATURAL_ALIGNMENT);
   if (!heap_has_records_apart(pool->heap))
     return take_in_front(pool, bytes, records, alignment);
-  char *objects = heap_allocate(pool->heap, bytes, alignment, false);
+  char *objects = heap_probe(pool->heap, bytes, alignment);
   if (!objects)
     return NULL;
   object_array_t *array = heap_take_record_apart(pool->heap, records);   /* calls nobody */
@@ -739,6 +739,8 @@ static bool grow_beside_others(object_pool_t *pool)
   lock_release(&pool->lock);
   if (array && !entered)
     array_destroy(pool, array, "object_pool_get");
+  if (!array && !try_again)
+    heap_exhausted(pool->heap);
   if (try_again)
     errno = error;
   return try_again;
@@ -1791,8 +1793,10 @@ static bool make_first_array(object_pool_t *pool, size_t capacity)
   if (!capacity)
     return true;
   object_array_t *array = array_create(pool, capacity);
-  if (!array)
+  if (!array) {
+    heap_exhausted(pool->heap);
     return false;
+  }
   array->permanent = true;
   pool->current = array;
   return array_enter(pool, array);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Every rule of tidepool/object_pool.h, with one thread. */
 #include "check_object_pool.h"
+#include "option.h"
 #include "os_fake.h"
 #include "unit.h"
 #include <errno.h>
@@ -1063,6 +1064,42 @@ static void exhausted_budget(void **state)
   pool_heap_destroy(heap);
 }
 
+/* Steps that are too large are only tried: the request is exhausted when the least is refused, once. */
+static void grow_by_smaller_steps(void *heap)
+{
+  object_pool_t *pool = create((object_pool_options_t){.object_size = 256, .capacity = 500, .when_full = OBJECT_POOL_GROW, .heap = heap});
+  pool_stats_t s;
+  size_t got = 0;
+  while (got < 600 && object_pool_get(pool))
+    got++;
+  must(got == 600 && pool_heap_stats(heap, &s) && s.exhausted_count == 0);
+  settings.abort_on_exhausted = false;
+  while (object_pool_get(pool))
+    got++;
+  must(pool_heap_stats(heap, &s) && s.exhausted_count == 1);
+  settings.abort_on_exhausted = true;
+}
+
+static void grow_to_the_end(void *heap)
+{
+  grow_by_smaller_steps(heap);
+  object_pool_t *pool = create((object_pool_options_t){.object_size = 16, .capacity = 1, .when_full = OBJECT_POOL_GROW, .heap = heap});
+  while (object_pool_get(pool)) {
+  }
+}
+
+static void probing_is_quiet(void **state)
+{
+  (void)state;
+  bool before = settings.abort_on_exhausted;
+  pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.budget = 224 << 10});
+  settings.abort_on_exhausted = true;
+  in_child(grow_by_smaller_steps, heap);
+  aborts_with(grow_to_the_end, heap, "memory exhausted");
+  settings.abort_on_exhausted = before;
+  pool_heap_destroy(heap);
+}
+
 static bool give_another_pool_up(pool_heap_t *heap, size_t needed, unsigned attempt, void *context)
 {
   (void)heap, (void)needed;
@@ -1590,6 +1627,7 @@ int main(void)
     cmocka_unit_test(grows_from_nothing),
     cmocka_unit_test(shrinks_by_itself),
     cmocka_unit_test(exhausted_budget),
+    cmocka_unit_test(probing_is_quiet),
     cmocka_unit_test(exhausted_heap_calls_back),
     cmocka_unit_test(growth_within_growth_ends),
     cmocka_unit_test(grows_after_a_callback_left),
