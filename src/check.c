@@ -663,6 +663,7 @@ static void check_budget(const heap_t *heap, size_t counted)
   counted += heap->head_bytes + heap->record_bytes + record_runs(heap) + held_by_children(heap);
   expect_count(budget->held, counted, "H2", "bytes held");
   expect(!budget->limit || budget->held <= budget->limit, "H2", "more is held than the budget allows", heap);
+  expect_count(budget->below, held_by_children(heap), "H2", "bytes held by children");
   expect(budget->held <= budget->peak, "H2", "more is held than the most that ever was", heap);
 }
 

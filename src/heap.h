@@ -60,7 +60,10 @@ struct pool_heap {
   size_t    users;                      /* heaps whose parent or overflow it is; under heaps_lock */
 
   size_t    head_bytes;                 /* held by the heap's own records from the start */
+  size_t    metadata_bytes;             /* of those bytes: what is no block's */
+  size_t    metadata_shared;            /* and what of that is the process's metadata; fixed */
   size_t    record_bytes;               /* charged for records since */
+  size_t    record_run_bytes;           /* a guest's, in runs of its region */
   char     *records, *records_end;      /* room for more of them, paid for; then, of a guest in runs of its region */
   void     *records_start;              /* of those of a reserve, of reserve_records bytes */
   size_t    reserve_records;
@@ -113,6 +116,10 @@ static inline pool_t *published_pool(const heap_t *heap, unsigned size_class)
 {
   return __atomic_load_n(&heap->pools[size_class], __ATOMIC_ACQUIRE);
 }
+/* What heaps were charged of the process's metadata, in all. */
+size_t heaps_charged_metadata(void);
+void   heaps_charge_metadata(size_t by);
+
 pool_t *heap_pool(heap_t *heap, unsigned size_class);   /* made if need be; NULL: no memory */
 
 /* The pool of class `from` or the next one that exists; NULL: none. */

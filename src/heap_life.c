@@ -201,7 +201,7 @@ static heap_t *create_guest(const pool_heap_options_t *o)
   heap->region_size = o->memory_size;
   heap->records = (char *)round_up((uintptr_t)records, sizeof(void *));
   heap->records_end = heap->own_arena.base;
-  heap->head_bytes = o->memory_size - ((size_t)heap->own_arena.unit_count << unit_log2);
+  heap->head_bytes = heap->metadata_bytes = o->memory_size - ((size_t)heap->own_arena.unit_count << unit_log2);
   set_common(heap, o);
   return heap;
 }
@@ -323,6 +323,8 @@ static bool make_region(heap_t *heap, const pool_heap_options_t *o, const plan_t
   heap->class_most = class_most_of(plan->unit_log2);
   heap->own_space.beyond = &space_of_process;
   heap->own_space.prepaid = o->reserve != 0;
+  if (!heap->own_space.prepaid)
+    space_count_unpaid(&heap->own_space);
   heap->own_space.purge_delay_ms = o->purge_delay_ms ? o->purge_delay_ms : settings.purge_delay_ms;
   return true;
 }
@@ -367,6 +369,7 @@ static void enter_list(heap_t *heap)
     heap->next->previous = heap;
   first->next = heap;
   count_users(heap, 1);
+  heaps_charge_metadata(heap->metadata_shared);
   lock_release(&heaps_lock);
   if (heap->region_kind == REGION_GUEST)
     guests_enter(heap);
@@ -379,6 +382,7 @@ static void leave_list(heap_t *heap)
   if (heap->next)
     heap->next->previous = heap->previous;
   count_users(heap, -(size_t)1);
+  heaps_charge_metadata(-heap->metadata_shared);
 }
 
 /* Nobody finds the heap by an address any more. */
@@ -415,6 +419,7 @@ static void release_memory(heap_t *heap)
   if (heap->locked_memory)
     each_piece(heap, os_unlock_memory);
   metadata_give(heap->records_start, heap->reserve_records);
+  space_forget_unpaid(&heap->own_space);
   if (heap->region_kind == REGION_SLOTS && heap->own_space.fixed)
     space_finish_slots(&heap->own_space);
   if (heap->region_run)
@@ -453,6 +458,8 @@ static heap_t *create_of_system(const pool_heap_options_t *o)
     plan = plan_region(o);
   heap->arena_record_bytes = plan.arena_records;
   heap->head_bytes = plan_bytes(&plan, o->reserve != 0) + record_bytes(heap) - sizeof *heap;
+  heap->metadata_bytes = plan_bytes(&plan, false) + record_bytes(heap) - sizeof *heap;
+  heap->metadata_shared = heap->metadata_bytes - (plan.unit_log2 == UNIT_LOG2 ? plan.arena_records : 0);
   if ((has_region(o) && !plan.units) || (o->budget && heap->head_bytes > o->budget))
     return failed(heap, 0, EINVAL);
   if (!budget_charge(&heap->budget, heap->head_bytes))

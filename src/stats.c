@@ -30,11 +30,13 @@ static void add_process_figures(pool_stats_t *stats)
 {
   static size_t most_seen;   /* under the lock */
   space_t *space = &space_of_process;
+  size_t records = metadata_touched() + space_record_bytes() - heaps_charged_metadata();
   lock_acquire(&space->lock);
-  size_t dirty = (space->dirty_units << UNIT_LOG2) + huge_kept_bytes() + space_left_bytes();
+  size_t dirty = (space->dirty_units << UNIT_LOG2) + huge_kept_bytes() + space_left_bytes() + space_unpaid_bytes();
   stats->purged_bytes = space->purged_bytes + huge_given_bytes() + space_ended_bytes();
   stats->idle_bytes += dirty;
-  stats->held_bytes += dirty + metadata_bytes();
+  stats->held_bytes += dirty + records;
+  stats->metadata_bytes += records;
   most_seen = max_size(most_seen, max_size(stats->peak_held_bytes, stats->held_bytes));
   stats->peak_held_bytes = most_seen;
   lock_release(&space->lock);
@@ -87,6 +89,9 @@ bool pool_heap_stats(pool_heap_t *heap, pool_stats_t *stats)
   stats->live_blocks += blocks;
   stats->live_bytes += large;
   stats->idle_bytes += large_held - min_size(large, large_held);
+  stats->metadata_bytes = heap->metadata_bytes + __atomic_load_n(&heap->record_bytes, __ATOMIC_RELAXED) +
+                          __atomic_load_n(&heap->record_run_bytes, __ATOMIC_RELAXED);
+  stats->children_bytes = budget_below(&heap->budget);
   stats->peak_held_bytes = budget_peak(&heap->budget);
   stats->exhausted_count = __atomic_load_n(&heap->exhausted_count, __ATOMIC_RELAXED);
   stats->retried_count = __atomic_load_n(&heap->retried_count, __ATOMIC_RELAXED);
@@ -144,6 +149,8 @@ static void write_heap(text_t *text, heap_t *heap)
   number(text, "live_blocks", s.live_blocks);
   number(text, "cached_bytes", s.cached_bytes);
   number(text, "idle_bytes", s.idle_bytes);
+  number(text, "metadata_bytes", s.metadata_bytes);
+  number(text, "children_bytes", s.children_bytes);
   number(text, "exhausted_count", s.exhausted_count);
   number(text, "retried_count", s.retried_count);
   number(text, "overflowed_count", s.overflowed_count);

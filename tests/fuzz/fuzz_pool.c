@@ -754,7 +754,7 @@ static size_t figures_agree(unsigned heap)
       bytes += slot->usable;
     }
   must(stats.live_blocks == blocks && (model.heaps[heap].checked ? stats.live_bytes >= bytes : stats.live_bytes == bytes));
-  must(stats.live_bytes + stats.cached_bytes + stats.idle_bytes <= stats.held_bytes);
+  must(stats.live_bytes + stats.cached_bytes + stats.idle_bytes + stats.metadata_bytes + stats.children_bytes == stats.held_bytes);
   must(stats.peak_held_bytes >= stats.held_bytes && (!stats.budget || stats.held_bytes <= stats.budget));
   return stats.held_bytes;
 }
