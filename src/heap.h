@@ -106,8 +106,11 @@ heap_t *heaps_shared_from(heap_t *heap);
 
 /* What the layer of object pools has to do with heaps, called under heaps_lock: a heap with dependents is about to end all
  * its blocks; a process with threads is about to fork or has forked. */
+struct object_pool_figures;
+typedef void heap_dependent_visit_fn(const struct object_pool_figures *figures, void *context);
 typedef struct heap_dependents {
   void (*drop)(heap_t *heap);
+  void (*visit)(heap_dependent_visit_fn *visit, void *context);   /* not under the lock */
   void (*fork_prepare)(void), (*fork_parent)(void), (*fork_child)(void);
 } heap_dependents_t;
 extern const heap_dependents_t *heap_dependents;   /* NULL: no object pool yet. Under heaps_lock */
@@ -160,6 +163,11 @@ size_t   heap_good_size(const heap_t *heap, size_t size);
 
 /* Which class serves a size at an alignment; 0: none, it takes a run of its own. */
 unsigned heap_class_for(const heap_t *heap, size_t size, size_t alignment);
+
+/* ---- stats.c ---- */
+
+/* The figures of the default heap, as one line on standard error. */
+void heap_print_figures(void);
 
 /* ---- startup.c ---- */
 

@@ -212,22 +212,20 @@ size_t pool_stats_json(char *buffer, size_t size)
       text_char(&text, ',');
     write_heap(&text, heap);
   }
+  const heap_dependents_t *dependents = heap_dependents;
   lock_release(&heaps_lock);
   text_string(&text, "],\"object_pools\":[");
-  object_pools_visit(write_object_pool, &(object_pool_list_t){.text = &text});
+  if (dependents)
+    dependents->visit(write_object_pool, &(object_pool_list_t){.text = &text});
   text_string(&text, "]");
   number(&text, "refused_system_calls", os_forbidden_count());
   text_char(&text, '}');
   return text_finish(&text);
 }
 
-/* ---- TIDEPOOL_OPTIONS=stats=exit ---- */
-
-__attribute__((destructor)) static void print_at_exit(void)
+void heap_print_figures(void)
 {
   static char line[16 << 10];
-  if (!settings.stats_at_exit)
-    return;
   size_t length = pool_heap_stats_json(&heap_front, line, sizeof line - 1);
   length = min_size(length, sizeof line - 2);
   line[length++] = '\n';

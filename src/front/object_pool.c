@@ -1627,19 +1627,6 @@ static void reset_pools(void)
   }
 }
 
-static const heap_dependents_t object_pools = {drop_pools_of, acquire_pools, release_pools, reset_pools};
-
-static void enter_all(object_pool_t *pool)
-{
-  lock_acquire(&heaps_lock);
-  heap_dependents = &object_pools;
-  pool->previous = newest_pool;
-  *(newest_pool ? &newest_pool->next : &all_pools) = pool;
-  newest_pool = pool;
-  pool->heap->dependents++;
-  lock_release(&heaps_lock);
-}
-
 /* Of a pool that one thread uses there is no lock, and its arrays may go at any moment: nothing but its own words is looked at. */
 static void figures_of(const object_pool_t *pool, object_pool_figures_t *f)
 {
@@ -1657,6 +1644,19 @@ void object_pools_visit(object_pool_visit_fn *visit, void *context)
     figures_of(pool, &figures);
     visit(&figures, context);
   }
+  lock_release(&heaps_lock);
+}
+
+static const heap_dependents_t object_pools = {drop_pools_of, object_pools_visit, acquire_pools, release_pools, reset_pools};
+
+static void enter_all(object_pool_t *pool)
+{
+  lock_acquire(&heaps_lock);
+  heap_dependents = &object_pools;
+  pool->previous = newest_pool;
+  *(newest_pool ? &newest_pool->next : &all_pools) = pool;
+  newest_pool = pool;
+  pool->heap->dependents++;
   lock_release(&heaps_lock);
 }
 
