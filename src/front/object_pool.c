@@ -957,6 +957,17 @@ static evicted_t evict(object_pool_t *pool, void *victim, batch_t *batch, void *
   return EVICTED;
 }
 
+/* Somebody has put an object that the batch has, and so it was got again. It is live, once, as what the batch has should be. */
+static bool is_in_batch(object_pool_t *pool, const void *object, batch_t *batch)
+{
+  size_t i;
+  lock_acquire(&pool->lock);
+  object_array_t *array = batch ? array_of(pool, object, &i) : NULL;
+  bool has = array && batch_has(pool, array, i, batch);
+  lock_release(&pool->lock);
+  return has;
+}
+
 COLD static void *get_by_eviction(object_pool_t *pool, batch_t *batch)
 {
   void *object, *victim;
@@ -964,8 +975,13 @@ COLD static void *get_by_eviction(object_pool_t *pool, batch_t *batch)
     evicted_t evicted = evict(pool, victim, batch, &object);
     if (evicted == EVICTED_OWN)
       break;
-    if (evicted == EVICTED || try_get(pool, &object))
+    if (evicted == EVICTED)
       return object;
+    if (!try_get(pool, &object))
+      continue;
+    if (is_in_batch(pool, object, batch))
+      break;
+    return object;
   }
   return full();
 }

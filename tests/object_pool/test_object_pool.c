@@ -1457,6 +1457,33 @@ static void batch_keeps_what_it_has(void **state)
   }
 }
 
+/* A chooser that puts what it chooses: the object is got again, by a batch that has it already. */
+static void *put_and_choose(object_pool_t *pool, void *last)
+{
+  void *object = choose_next(pool, last);
+  object_pool_put(pool, object);
+  return object;
+}
+
+static void batch_has_nothing_twice(void **state)
+{
+  (void)state;
+  static const unsigned more[] = {0, OBJECT_POOL_CHECKED};
+  for (size_t m = 0; m < 2; m++)
+    FOR_BOTH(flags) {
+      void *last = NULL, *batch[8];
+      object_pool_t *pool = create((object_pool_options_t){.object_size = 32, .capacity = 4, .when_full = OBJECT_POOL_EVICT, .context = &last,
+        .choose_victim = put_and_choose, .flags = flags | more[m]});
+      size_t got = object_pool_get_batch(pool, batch, 8);
+      assert_int_equal(got, 4);
+      for (size_t i = 0; i < got; i++)
+        for (size_t k = 0; k < i; k++)
+          assert_ptr_not_equal(batch[i], batch[k]);
+      agrees(pool, 4);
+      object_pool_destroy(pool);
+    }
+}
+
 /* Two batches at once: the second begins, and ends, in the chooser of the first. */
 typedef struct nested { void *last, *inner[6]; size_t got; bool begun; } nested_t;
 static void *choose_in_a_batch(object_pool_t *pool, void *context)
@@ -1638,6 +1665,7 @@ int main(void)
     cmocka_unit_test(eviction),
     cmocka_unit_test(batches_by_eviction),
     cmocka_unit_test(batch_keeps_what_it_has),
+    cmocka_unit_test(batch_has_nothing_twice),
     cmocka_unit_test(batches_within_batches),
     cmocka_unit_test(large_batches),
     cmocka_unit_test(chooser_that_gets_and_puts),
