@@ -21,10 +21,10 @@ static bool has_room(const budget_t *budget, size_t bytes)
 
 static void add(budget_t *budget, size_t bytes)
 {
-  for (budget_t *level = budget; level; level = level->parent) {
-    __atomic_store_n(&level->held, level->held + bytes, __ATOMIC_RELAXED);
-    if (level != budget)
-      __atomic_store_n(&level->below, level->below + bytes, __ATOMIC_RELAXED);
+  __atomic_store_n(&budget->held, budget->held + bytes, __ATOMIC_RELAXED);
+  while ((budget = budget->parent) != NULL) {
+    __atomic_store_n(&budget->held, budget->held + bytes, __ATOMIC_RELAXED);
+    __atomic_store_n(&budget->below, budget->below + bytes, __ATOMIC_RELAXED);
   }
 }
 

@@ -43,10 +43,6 @@ static bool is_paid_for(const heap_t *heap, const void *record)
   return (uintptr_t)record - (uintptr_t)heap->records_start < heap->reserve_records;
 }
 
-static size_t charged_metadata;
-size_t heaps_charged_metadata(void) { return __atomic_load_n(&charged_metadata, __ATOMIC_RELAXED); }
-void   heaps_charge_metadata(size_t by) { __atomic_fetch_add(&charged_metadata, by, __ATOMIC_RELAXED); }
-
 bool heap_charge_record(heap_t *heap, size_t size)
 {
   size = round_up(size, METADATA_ALIGNMENT);
@@ -54,7 +50,6 @@ bool heap_charge_record(heap_t *heap, size_t size)
     return false;
   budget_note_peak(&heap->budget);
   __atomic_fetch_add(&heap->record_bytes, size, __ATOMIC_RELAXED);
-  heaps_charge_metadata(size);
   return true;
 }
 
@@ -62,7 +57,6 @@ void heap_discharge_record(heap_t *heap, size_t size)
 {
   size = round_up(size, METADATA_ALIGNMENT);
   __atomic_fetch_sub(&heap->record_bytes, size, __ATOMIC_RELAXED);
-  heaps_charge_metadata(-size);
   budget_discharge(&heap->budget, size);
 }
 

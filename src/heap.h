@@ -119,10 +119,6 @@ static inline pool_t *published_pool(const heap_t *heap, unsigned size_class)
 {
   return __atomic_load_n(&heap->pools[size_class], __ATOMIC_ACQUIRE);
 }
-/* What heaps were charged of the process's metadata, in all. */
-size_t heaps_charged_metadata(void);
-void   heaps_charge_metadata(size_t by);
-
 pool_t *heap_pool(heap_t *heap, unsigned size_class);   /* made if need be; NULL: no memory */
 
 /* The pool of class `from` or the next one that exists; NULL: none. */

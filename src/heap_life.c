@@ -369,7 +369,6 @@ static void enter_list(heap_t *heap)
     heap->next->previous = heap;
   first->next = heap;
   count_users(heap, 1);
-  heaps_charge_metadata(heap->metadata_shared);
   lock_release(&heaps_lock);
   if (heap->region_kind == REGION_GUEST)
     guests_enter(heap);
@@ -382,7 +381,6 @@ static void leave_list(heap_t *heap)
   if (heap->next)
     heap->next->previous = heap->previous;
   count_users(heap, -(size_t)1);
-  heaps_charge_metadata(-heap->metadata_shared);
 }
 
 /* Nobody finds the heap by an address any more. */
@@ -419,7 +417,8 @@ static void release_memory(heap_t *heap)
   if (heap->locked_memory)
     each_piece(heap, os_unlock_memory);
   metadata_give(heap->records_start, heap->reserve_records);
-  space_forget_unpaid(&heap->own_space);
+  if (heap->own_space.unpaid)
+    space_forget_unpaid(&heap->own_space);
   if (heap->region_kind == REGION_SLOTS && heap->own_space.fixed)
     space_finish_slots(&heap->own_space);
   if (heap->region_run)
@@ -458,7 +457,7 @@ static heap_t *create_of_system(const pool_heap_options_t *o)
     plan = plan_region(o);
   heap->arena_record_bytes = plan.arena_records;
   heap->head_bytes = plan_bytes(&plan, o->reserve != 0) + record_bytes(heap) - sizeof *heap;
-  heap->metadata_bytes = plan_bytes(&plan, false) + record_bytes(heap) - sizeof *heap;
+  heap->metadata_bytes = heap->head_bytes - (o->reserve ? plan.units << plan.unit_log2 : 0);
   heap->metadata_shared = heap->metadata_bytes - (plan.unit_log2 == UNIT_LOG2 ? plan.arena_records : 0);
   if ((has_region(o) && !plan.units) || (o->budget && heap->head_bytes > o->budget))
     return failed(heap, 0, EINVAL);

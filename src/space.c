@@ -235,28 +235,20 @@ static size_t unpaid_bytes;   /* of all regions: a figure */
 
 size_t space_unpaid_bytes(void) { return __atomic_load_n(&unpaid_bytes, __ATOMIC_RELAXED); }
 
-static void add_unpaid(const space_t *space, size_t units)
+COLD void space_add_unpaid(const space_t *space, size_t units)
 {
   __atomic_fetch_add(&unpaid_bytes, units << space->unit_log2, __ATOMIC_RELAXED);
-}
-
-void space_add_dirty(space_t *space, size_t units)
-{
-  space->dirty_units += units;
-  if (unlikely(space->unpaid))
-    add_unpaid(space, units);
 }
 
 void space_count_unpaid(space_t *space)
 {
   space->unpaid = true;
-  add_unpaid(space, space->dirty_units);
+  space_add_unpaid(space, space->dirty_units);
 }
 
 void space_forget_unpaid(space_t *space)
 {
-  if (space->unpaid)
-    add_unpaid(space, -space->dirty_units);
+  space_add_unpaid(space, -space->dirty_units);
   space->unpaid = false;
 }
 

@@ -101,7 +101,13 @@ size_t space_longest_run(void);
 bool space_is_over(const space_t *space);
 
 /* So many units more, or modulo 2^64 fewer, are dirty. Under the lock. */
-void space_add_dirty(space_t *space, size_t units);
+void space_add_unpaid(const space_t *space, size_t units);
+static inline void space_add_dirty(space_t *space, size_t units)
+{
+  space->dirty_units += units;
+  if (unlikely(space->unpaid))
+    space_add_unpaid(space, units);
+}
 
 /* The free units of the arena have changed. Under the lock. */
 void space_note_longest(const arena_t *arena);

@@ -25,12 +25,21 @@ static pool_figures_t figures_of(pool_t *pool)
                           .held_bytes = held, .idle_bytes = held - min_size(held, out * pool->block_size)};
 }
 
+/* Of the process's metadata, what heaps were charged. */
+static size_t charged_metadata(void)
+{
+  size_t bytes = 0;
+  for (const heap_t *heap = heaps_first(); heap; heap = heap->next)
+    bytes += heap->metadata_shared + __atomic_load_n(&heap->record_bytes, __ATOMIC_RELAXED);
+  return bytes;
+}
+
 /* What the space holds beyond blocks is put down to the default heap: nobody else has it. */
 static void add_process_figures(pool_stats_t *stats)
 {
   static size_t most_seen;   /* under the lock */
   space_t *space = &space_of_process;
-  size_t records = metadata_touched() + space_record_bytes() - heaps_charged_metadata();
+  size_t records = metadata_touched() + space_record_bytes() - charged_metadata();
   lock_acquire(&space->lock);
   size_t dirty = (space->dirty_units << UNIT_LOG2) + huge_kept_bytes() + space_left_bytes() + space_unpaid_bytes();
   stats->purged_bytes = space->purged_bytes + huge_given_bytes() + space_ended_bytes();
@@ -68,14 +77,9 @@ static void large_figures(const heap_t *heap, size_t *blocks, size_t *bytes)
   lock_release(&threads_lock);
 }
 
-bool pool_heap_stats(pool_heap_t *heap, pool_stats_t *stats)
+/* For the default heap under the lock of all heaps. */
+static void heap_figures(heap_t *heap, pool_stats_t *stats)
 {
-  if (!heap || !stats) {
-    errno = EINVAL;
-    return false;
-  }
-  if (heap->mark != HEAP_LIVE_MARK)
-    fatal_misuse("pool_heap_stats", heap, NOT_A_HEAP_TEXT);
   *stats = (pool_stats_t){.budget = budget_limit(&heap->budget), .held_bytes = budget_held(&heap->budget)};
   FOR_EACH_POOL(pool, heap) {
     pool_figures_t f = figures_of(pool);
@@ -101,6 +105,22 @@ bool pool_heap_stats(pool_heap_t *heap, pool_stats_t *stats)
     add_process_figures(stats);
   else if (heap->region_kind)
     add_region_figures(stats, heap);
+}
+
+bool pool_heap_stats(pool_heap_t *heap, pool_stats_t *stats)
+{
+  if (!heap || !stats) {
+    errno = EINVAL;
+    return false;
+  }
+  if (heap->mark != HEAP_LIVE_MARK)
+    fatal_misuse("pool_heap_stats", heap, NOT_A_HEAP_TEXT);
+  bool all = heap == &heap_front;
+  if (all)
+    lock_acquire(&heaps_lock);
+  heap_figures(heap, stats);
+  if (all)
+    lock_release(&heaps_lock);
   return true;
 }
 
@@ -139,7 +159,7 @@ static void write_large(text_t *text, heap_t *heap)
 static void write_heap(text_t *text, heap_t *heap)
 {
   pool_stats_t s;
-  pool_heap_stats(heap, &s);
+  heap_figures(heap, &s);
   text_string(text, "{\"name\":");
   text_quoted(text, heap->name);
   number(text, "budget", s.budget);
@@ -173,10 +193,12 @@ size_t pool_heap_stats_json(pool_heap_t *heap, char *buffer, size_t size)
   text_t text = {buffer, buffer ? size : 0, 0};
   if (heap && heap->mark != HEAP_LIVE_MARK)
     fatal_misuse("pool_heap_stats_json", heap, NOT_A_HEAP_TEXT);
+  lock_acquire(&heaps_lock);
   if (heap)
     write_heap(&text, heap);
   else
     text_string(&text, "null");
+  lock_release(&heaps_lock);
   return text_finish(&text);
 }
 
