@@ -161,7 +161,7 @@ static size_t place_record(size_t size, size_t *room, size_t units, unsigned uni
 {
   size = round_up(size, METADATA_ALIGNMENT);
   if (size > *room) {
-    size_t takes = (size + ((size_t)1 << unit_log2) - 1) >> unit_log2;
+    size_t takes = units_for(size, unit_log2);
     if (takes > units)
       return 0;
     *room = takes << unit_log2;
@@ -240,7 +240,7 @@ static size_t plan_bytes(const plan_t *plan, bool units_too)
  * large blocks are rounded up to, which is not counted here. */
 static size_t reserve_units(const pool_heap_options_t *o, unsigned unit_log2)
 {
-  size_t units = (o->reserve + ((size_t)1 << unit_log2) - 1) >> unit_log2, most = class_most_of(unit_log2);
+  size_t units = units_for(o->reserve, unit_log2), most = class_most_of(unit_log2);
   size_t classes = o->size_classes ? o->size_class_count : CLASS_LAST;
   for (size_t i = 0; i < classes; i++) {
     size_t size = o->size_classes ? o->size_classes[i] : size_class_size((unsigned)i + 1);

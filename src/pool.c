@@ -53,8 +53,6 @@ static size_t blocks_least(unsigned unit_log2) { return unit_log2 == UNIT_LOG2 ?
 
 size_t pool_slab_least(size_t block_size, unsigned unit_log2) { return blocks_least(unit_log2) * block_size; }
 
-static size_t units_for(size_t bytes, unsigned unit_log2) { return (bytes + ((size_t)1 << unit_log2) - 1) >> unit_log2; }
-
 /* Where a budget counts, a slab is so much longer than it must be that at most a 32nd of it is too short for a block, or as little as
  * up to three times the length can do. */
 static size_t slab_bytes_for(size_t block_size, unsigned unit_log2, bool tight)

@@ -166,10 +166,9 @@ bool space_next_run(space_t *space, const void *from, run_wanted_fn *wanted, voi
 arena_t *space_arena_at(size_t slot);
 size_t   space_longest_in(size_t slot);   /* its longest free stretch, as noted; of an arena of the process */
 
-static inline size_t space_units(const space_t *space, size_t bytes)
-{
-  return (bytes + ((size_t)1 << space->unit_log2) - 1) >> space->unit_log2;
-}
+/* How many units of a length have room for so many bytes. */
+static inline size_t units_for(size_t bytes, unsigned unit_log2) { return (bytes + ((size_t)1 << unit_log2) - 1) >> unit_log2; }
+static inline size_t space_units(const space_t *space, size_t bytes) { return units_for(bytes, space->unit_log2); }
 
 /* `block` is inside an arena of the space or of the one beyond it. */
 static inline arena_t *arena_of(const space_t *space, const void *block)

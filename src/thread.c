@@ -424,7 +424,6 @@ static void lose(thread_t *thread)
   else
     magazines_init(&thread->front, &nothing, thread->shard);
   thread->front.cache = copy ? copy : &nothing;
-  thread->lost = true;
   thread->previous = NULL;
   thread->next = lost;
   lost = thread;

@@ -68,7 +68,6 @@ typedef struct thread {
   uint32_t       trips;         /* slow paths so far */
   uint64_t       looked_ms;     /* when it last let go of idle magazines */
   struct thread *next, *previous;
-  bool           lost;          /* to a fork: its thread is not in this process */
   magazines_t    front;
   spares_t       spares;
   heap_cache_t **chains;        /* its caches of heaps, by the heap's address: as many heads as caches, or more. Under threads_lock */

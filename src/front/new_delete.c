@@ -202,8 +202,18 @@ COLD static void *retry_nothrow(size_t size, size_t alignment, nothrow_form_t fo
 
 /* ---- the forms that a program may have replaced, and in terms of which the others are defined ---- */
 
+/* The one that callers reach by this name is in a word that the loader fills in. No compiler sees how, since each thinks in its own way
+ * that it knows the function of that name. */
+#if __SIZEOF_POINTER__ == 8
+#define POINTER_WORD ".quad "
+#else
+#define POINTER_WORD ".long "
+#endif
 #define DECLARE_BASE(result, name, parameters)                                                                          \
   EXPORT result name parameters;                                                                                        \
+  extern __typeof__(&name) const reached##name __attribute__((visibility("hidden")));                                   \
+  __asm__(".pushsection .data.rel.ro.reached,\"aw\"\n\t.balign 8\n\t.hidden reached" #name "\n\t.globl reached" #name       \
+          "\nreached" #name ":\n\t" POINTER_WORD #name "\n\t.popsection");                                               \
   extern __typeof__(name) our##name __attribute__((alias(#name), visibility("hidden")))
 
 DECLARE_BASE(void *, _Znwm, (size_t size));
@@ -215,13 +225,7 @@ DECLARE_BASE(void, _ZdaPv, (void *block));
 DECLARE_BASE(void, _ZdlPvSt11align_val_t, (void *block, size_t alignment));
 DECLARE_BASE(void, _ZdaPvSt11align_val_t, (void *block, size_t alignment));
 
-/* The one that callers reach by this name, and whether it is the one here. The compiler must not think that it knows. */
-#define REACHED(name)                                                                                                   \
-  ({                                                                                                                    \
-    __typeof__(&name) reached = name;                                                                                   \
-    __asm__("" : "+r"(reached));                                                                                        \
-    reached;                                                                                                            \
-  })
+#define REACHED(name) reached##name
 #define IS_OURS(name) likely(REACHED(name) == our##name)
 
 /* What a form that is defined by others does unless one of those was replaced. */
