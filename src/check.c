@@ -554,6 +554,7 @@ static size_t check_pools(const heap_t *heap)
     pool_t *pool = heap->pools[c];
     if (!pool)
       continue;
+    expect(c < heap->pools_end, "H1", "a pool is beyond the end of the heap's pools", pool);
     expect(pool->size_class == c && pool->heap == heap && pool->space == heap->space && pool->budget == &heap->budget, "H1",
            "a pool is not where its class says", pool);
     expect_count(pool->block_size, heap->class_count ? heap->class_sizes[c] : size_class_size(c), "H1", "block size of a pool");

@@ -81,6 +81,7 @@ struct pool_heap {
   arena_t   own_arena;
   char      name[HEAP_NAME_SIZE];
   pool_t   *pools[CLASS_COUNT];         /* NULL: no request of the class yet. Published with release, read with acquire */
+  unsigned  pools_end;                  /* beyond the highest class that has one; published after it */
 };
 
 /* A pool's record. */

@@ -559,7 +559,7 @@ void heap_reset(heap_t *heap)
 
 static void give_records(heap_t *heap)
 {
-  for (unsigned c = 1; c < CLASS_COUNT; c++) {
+  for (unsigned c = 1; c < heap->pools_end; c++) {
     pool_t *pool = heap->pools[c];
     if (pool)
       heap_give_record(heap, pool, pool->depots ? sizeof(pool_record_t) : sizeof(pool_t));
