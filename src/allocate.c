@@ -20,6 +20,7 @@ typedef struct request {
   size_t usable;        /* answer: bytes of the block */
   block_past_t past;    /* answer: what they hold */
   bool grown;           /* answer: that from has become the block */
+  bool probing;         /* a failure is not the end: less may do */
   heap_t *heap;         /* answer: whose block it is */
   located_t *from;      /* NULL, or a block that may become it where it is, or by moving its pages */
 } request_t;
@@ -205,7 +206,7 @@ COLD static void *serve_hard(heap_t *heap, request_t *r)
   int saved = errno;   /* the callback may have failed at something on its way to success */
   void *block = take_hard(heap, r);
   if (!block)
-    return heap_exhausted(heap);
+    return r->probing ? NULL : heap_exhausted(heap);
   errno = saved;
   return block;
 }
@@ -226,6 +227,15 @@ void *heap_allocate(heap_t *heap, size_t size, size_t alignment, bool zero)
     return dying_allocate(size, alignment);
   void *block = serve(heap, &r);
   return block ? hand_out(block, &r, zero) : NULL;
+}
+
+void *heap_probe(heap_t *heap, size_t size, size_t alignment)
+{
+  request_t r = {.size = size, .alignment = alignment, .probing = true};
+  if (unlikely(heap_is_dying))
+    return dying_allocate(size, alignment);
+  void *block = is_sane(&r) ? serve(heap, &r) : NULL;
+  return block ? hand_out(block, &r, false) : NULL;
 }
 
 /* Only if it costs nobody anything. */

@@ -139,10 +139,12 @@ bool arena_destroy(arena_t *arena)
   return os_unmap(arena, (size_t)(arena->runs_end - (char *)arena));
 }
 
+size_t arena_record_bytes(const arena_t *arena) { return bitmap_bytes(arena) + (size_t)(arena->runs_end - (const char *)arena); }
+
 size_t arena_left(const arena_t *arena)
 {
   size_t units = arena->dirty_count ? unit_bytes(arena) : 0;
-  return units + bitmap_bytes(arena) + (size_t)(arena->runs_end - (const char *)arena);
+  return units + arena_record_bytes(arena);
 }
 
 static os_mapped_t commit(arena_t *arena, size_t end)

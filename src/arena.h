@@ -65,6 +65,9 @@ size_t arena_slots_for(size_t units);
 /* Unmaps it all. False: the system refuses some of it, which is as it was but for its contents, and may be asked again. */
 bool arena_destroy(arena_t *arena);
 
+/* What is mapped for the records of one in the window. */
+size_t arena_record_bytes(const arena_t *arena);
+
 /* How much memory an arena that could not be destroyed may still hold. */
 size_t arena_left(const arena_t *arena);
 

@@ -21,8 +21,11 @@ static bool has_room(const budget_t *budget, size_t bytes)
 
 static void add(budget_t *budget, size_t bytes)
 {
-  for (; budget; budget = budget->parent)
+  __atomic_store_n(&budget->held, budget->held + bytes, __ATOMIC_RELAXED);
+  while ((budget = budget->parent) != NULL) {
     __atomic_store_n(&budget->held, budget->held + bytes, __ATOMIC_RELAXED);
+    __atomic_store_n(&budget->below, budget->below + bytes, __ATOMIC_RELAXED);
+  }
 }
 
 static bool have_room(const budget_t *budget, size_t bytes)

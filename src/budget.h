@@ -17,6 +17,7 @@ typedef struct budget {
   lock_t         lock;
   size_t         limit;       /* bytes; 0: none */
   size_t         held, peak;
+  size_t         below;       /* of what is held: on the account of budgets whose parent this is */
   struct budget *parent;
 } budget_t;
 
@@ -34,6 +35,7 @@ void budget_note_peak(budget_t *budget);
 bool budget_set_limit(budget_t *budget, size_t limit);
 
 static inline size_t budget_held(const budget_t *budget) { return __atomic_load_n(&budget->held, __ATOMIC_RELAXED); }
+static inline size_t budget_below(const budget_t *budget) { return __atomic_load_n(&budget->below, __ATOMIC_RELAXED); }
 static inline size_t budget_peak(const budget_t *budget) { return __atomic_load_n(&budget->peak, __ATOMIC_RELAXED); }
 static inline size_t budget_limit(const budget_t *budget) { return __atomic_load_n(&budget->limit, __ATOMIC_RELAXED); }
 

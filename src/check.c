@@ -554,6 +554,7 @@ static size_t check_pools(const heap_t *heap)
     pool_t *pool = heap->pools[c];
     if (!pool)
       continue;
+    expect(c < heap->pools_end, "H1", "a pool is beyond the end of the heap's pools", pool);
     expect(pool->size_class == c && pool->heap == heap && pool->space == heap->space && pool->budget == &heap->budget, "H1",
            "a pool is not where its class says", pool);
     expect_count(pool->block_size, heap->class_count ? heap->class_sizes[c] : size_class_size(c), "H1", "block size of a pool");
@@ -663,6 +664,7 @@ static void check_budget(const heap_t *heap, size_t counted)
   counted += heap->head_bytes + heap->record_bytes + record_runs(heap) + held_by_children(heap);
   expect_count(budget->held, counted, "H2", "bytes held");
   expect(!budget->limit || budget->held <= budget->limit, "H2", "more is held than the budget allows", heap);
+  expect_count(budget->below, held_by_children(heap), "H2", "bytes held by children");
   expect(budget->held <= budget->peak, "H2", "more is held than the most that ever was", heap);
 }
 

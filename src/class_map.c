@@ -62,6 +62,8 @@ bool window_init(void)
   return false;
 }
 
+size_t window_map_bytes(void) { return 2 * map_bytes(window_slots_open()); }
+
 size_t window_slots_most(void) { return slots_most; }
 
 char *window_metadata(size_t *size)

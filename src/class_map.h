@@ -42,6 +42,9 @@ extern INTERNAL window_t class_window;
 /* Chooses the window, once. False: the system has no room for it. */
 bool window_init(void);
 
+/* What the class map takes for the slots that are open. */
+size_t window_map_bytes(void);
+
 /* The slots there may be, and how many are open. */
 size_t window_slots_most(void);
 static inline size_t window_slots_open(void) { return __atomic_load_n(&class_window.extent, __ATOMIC_ACQUIRE) >> (SLOT_LOG2 - ALIGNMENT_LOG2); }

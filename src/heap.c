@@ -31,6 +31,7 @@ static void *guest_take_record(heap_t *heap, size_t size)
     run_become(run, RUN_REGION, NULL);
     heap->records = run->start;
     heap->records_end = run->start + run_bytes(arena_of(heap->space, run->start), run);
+    __atomic_fetch_add(&heap->record_run_bytes, (size_t)(heap->records_end - heap->records), __ATOMIC_RELAXED);
   }
   void *record = heap->records;
   heap->records += size;
@@ -114,6 +115,8 @@ COLD static pool_t *make_pool(heap_t *heap, unsigned c)
                                      .purges = !heap->region_kind && !heap->checked && settings.purge_delay_ms != PURGE_NEVER,
                                      .single_thread = heap->lock.solo, .tight = heap->budgeted || heap->own_space.prepaid});
       __atomic_store_n(&heap->pools[c], pool, __ATOMIC_RELEASE);
+      if (c >= heap->pools_end)
+        __atomic_store_n(&heap->pools_end, c + 1, __ATOMIC_RELEASE);
     }
   }
   lock_release(&heap->lock);
@@ -129,7 +132,8 @@ pool_t *heap_pool(heap_t *heap, unsigned size_class)
 pool_t *heap_pool_from(const heap_t *heap, unsigned from)
 {
   pool_t *pool = NULL;
-  for (unsigned c = from; c < CLASS_COUNT && !pool; c++)
+  unsigned end = __atomic_load_n(&heap->pools_end, __ATOMIC_ACQUIRE);
+  for (unsigned c = from; c < end && !pool; c++)
     pool = published_pool(heap, c);
   return pool;
 }

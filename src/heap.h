@@ -60,7 +60,10 @@ struct pool_heap {
   size_t    users;                      /* heaps whose parent or overflow it is; under heaps_lock */
 
   size_t    head_bytes;                 /* held by the heap's own records from the start */
+  size_t    metadata_bytes;             /* of those bytes: what is no block's */
+  size_t    metadata_shared;            /* and what of that is the process's metadata; fixed */
   size_t    record_bytes;               /* charged for records since */
+  size_t    record_run_bytes;           /* a guest's, in runs of its region */
   char     *records, *records_end;      /* room for more of them, paid for; then, of a guest in runs of its region */
   void     *records_start;              /* of those of a reserve, of reserve_records bytes */
   size_t    reserve_records;
@@ -78,6 +81,7 @@ struct pool_heap {
   arena_t   own_arena;
   char      name[HEAP_NAME_SIZE];
   pool_t   *pools[CLASS_COUNT];         /* NULL: no request of the class yet. Published with release, read with acquire */
+  unsigned  pools_end;                  /* beyond the highest class that has one; published after it */
 };
 
 /* A pool's record. */
@@ -103,8 +107,11 @@ heap_t *heaps_shared_from(heap_t *heap);
 
 /* What the layer of object pools has to do with heaps, called under heaps_lock: a heap with dependents is about to end all
  * its blocks; a process with threads is about to fork or has forked. */
+struct object_pool_figures;
+typedef void heap_dependent_visit_fn(const struct object_pool_figures *figures, void *context);
 typedef struct heap_dependents {
   void (*drop)(heap_t *heap);
+  void (*visit)(heap_dependent_visit_fn *visit, void *context);   /* not under the lock */
   void (*fork_prepare)(void), (*fork_parent)(void), (*fork_child)(void);
 } heap_dependents_t;
 extern const heap_dependents_t *heap_dependents;   /* NULL: no object pool yet. Under heaps_lock */
@@ -153,6 +160,11 @@ size_t   heap_good_size(const heap_t *heap, size_t size);
 
 /* Which class serves a size at an alignment; 0: none, it takes a run of its own. */
 unsigned heap_class_for(const heap_t *heap, size_t size, size_t alignment);
+
+/* ---- stats.c ---- */
+
+/* The figures of the default heap, as one line on standard error. */
+void heap_print_figures(void);
 
 /* ---- startup.c ---- */
 
@@ -245,6 +257,9 @@ extern lock_t guests_lock;
 
 /* A block of at least `size` bytes at a multiple of `alignment` (a power of two; 1: any), zeroed if asked. NULL + ENOMEM. */
 void *heap_allocate(heap_t *heap, size_t size, size_t alignment, bool zero);
+
+/* The same, but NULL does not count as exhausted: the caller may do with less, or says heap_exhausted() itself. */
+void *heap_probe(heap_t *heap, size_t size, size_t alignment);
 
 /* Takes back any block of any heap; `call` is what a misuse is put down to. With a heap: a block of it, or of one that it
  * overflows to. */

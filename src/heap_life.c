@@ -32,6 +32,15 @@ static bool classes_are_valid(const size_t *sizes, size_t count)
   return true;
 }
 
+/* In the system's memory; a caller's is one as well. */
+static bool has_region(const pool_heap_options_t *o) { return o->reserve || (o->budget && o->budget <= SMALL_REGION); }
+
+/* What is idle elsewhere is the process's, and goes back as its own option says; a caller's memory never does. */
+static bool can_have_purge_delay(const pool_heap_options_t *o)
+{
+  return !o->purge_delay_ms || (o->memory ? o->purge_delay_ms == POOL_PURGE_NEVER : has_region(o));
+}
+
 static bool options_are_valid(const pool_heap_options_t *o)
 {
   if (o->flags & ~(unsigned)FLAGS_KNOWN)
@@ -42,7 +51,7 @@ static bool options_are_valid(const pool_heap_options_t *o)
     return false;
   if (!o->reserve && !o->memory && o->flags & (POOL_HEAP_PREFAULT | POOL_HEAP_LOCK_MEMORY))
     return false;
-  return o->reserve <= PTRDIFF_MAX && classes_are_valid(o->size_classes, o->size_class_count);
+  return o->reserve <= PTRDIFF_MAX && can_have_purge_delay(o) && classes_are_valid(o->size_classes, o->size_class_count);
 }
 
 static void set_name(heap_t *heap, const char *name)
@@ -192,7 +201,7 @@ static heap_t *create_guest(const pool_heap_options_t *o)
   heap->region_size = o->memory_size;
   heap->records = (char *)round_up((uintptr_t)records, sizeof(void *));
   heap->records_end = heap->own_arena.base;
-  heap->head_bytes = o->memory_size - ((size_t)heap->own_arena.unit_count << unit_log2);
+  heap->head_bytes = heap->metadata_bytes = o->memory_size - ((size_t)heap->own_arena.unit_count << unit_log2);
   set_common(heap, o);
   return heap;
 }
@@ -314,6 +323,8 @@ static bool make_region(heap_t *heap, const pool_heap_options_t *o, const plan_t
   heap->class_most = class_most_of(plan->unit_log2);
   heap->own_space.beyond = &space_of_process;
   heap->own_space.prepaid = o->reserve != 0;
+  if (!heap->own_space.prepaid)
+    space_count_unpaid(&heap->own_space);
   heap->own_space.purge_delay_ms = o->purge_delay_ms ? o->purge_delay_ms : settings.purge_delay_ms;
   return true;
 }
@@ -406,6 +417,8 @@ static void release_memory(heap_t *heap)
   if (heap->locked_memory)
     each_piece(heap, os_unlock_memory);
   metadata_give(heap->records_start, heap->reserve_records);
+  if (heap->own_space.unpaid)
+    space_forget_unpaid(&heap->own_space);
   if (heap->region_kind == REGION_SLOTS && heap->own_space.fixed)
     space_finish_slots(&heap->own_space);
   if (heap->region_run)
@@ -429,8 +442,6 @@ static heap_t *failed(heap_t *heap, size_t charged, int error)
   return NULL;
 }
 
-static bool has_region(const pool_heap_options_t *o) { return o->reserve || (o->budget && o->budget <= SMALL_REGION); }
-
 static heap_t *create_of_system(const pool_heap_options_t *o)
 {
   plan_t plan = {0};
@@ -446,6 +457,8 @@ static heap_t *create_of_system(const pool_heap_options_t *o)
     plan = plan_region(o);
   heap->arena_record_bytes = plan.arena_records;
   heap->head_bytes = plan_bytes(&plan, o->reserve != 0) + record_bytes(heap) - sizeof *heap;
+  heap->metadata_bytes = heap->head_bytes - (o->reserve ? plan.units << plan.unit_log2 : 0);
+  heap->metadata_shared = heap->metadata_bytes - (plan.unit_log2 == UNIT_LOG2 ? plan.arena_records : 0);
   if ((has_region(o) && !plan.units) || (o->budget && heap->head_bytes > o->budget))
     return failed(heap, 0, EINVAL);
   if (!budget_charge(&heap->budget, heap->head_bytes))
@@ -546,7 +559,7 @@ void heap_reset(heap_t *heap)
 
 static void give_records(heap_t *heap)
 {
-  for (unsigned c = 1; c < CLASS_COUNT; c++) {
+  for (unsigned c = 1; c < heap->pools_end; c++) {
     pool_t *pool = heap->pools[c];
     if (pool)
       heap_give_record(heap, pool, pool->depots ? sizeof(pool_record_t) : sizeof(pool_t));
@@ -583,11 +596,34 @@ void heap_destroy(heap_t *heap)
   release_memory(heap);
 }
 
+static bool is_below(const heap_t *heap, const heap_t *ancestor)
+{
+  do
+    heap = heap->parent;
+  while (heap && heap != ancestor);
+  return heap != NULL;
+}
+
+/* What descendants have idle in their pools, as a tick gives it back: no thread's magazines, and no heap of one thread. The lock keeps
+ * their records from going. */
+static void drain_descendants(const heap_t *heap)
+{
+  lock_acquire(&heaps_lock);
+  for (heap_t *other = heaps_first(); other; other = other->next)
+    if (!other->lock.solo && is_below(other, heap))
+      FOR_EACH_POOL(pool, other)
+        pool_drain(pool);
+  lock_release(&heaps_lock);
+}
+
 /* Lower than what is held only after a trim, and never for a moment. */
 bool heap_set_budget(heap_t *heap, size_t budget)
 {
   if (budget_set_limit(&heap->budget, budget))
     return true;
   heap_trim(heap, 0);
+  if (budget_set_limit(&heap->budget, budget))
+    return true;
+  drain_descendants(heap);
   return budget_set_limit(&heap->budget, budget);
 }

@@ -15,6 +15,7 @@ lock_t metadata_lock;
 static char *next, *end;      /* what is mapped and free */
 static char *limit;           /* how far it can grow where it is */
 static size_t taken;
+static size_t touched;        /* by records, also by those that were given back and hold their memory */
 
 typedef struct given {
   struct given *next;
@@ -37,12 +38,26 @@ static given_t **list_of(size_t rounded_size)
   return list < SIZE_LISTS ? &lists[list] : NULL;
 }
 
+static void count_touched(size_t by) { __atomic_store_n(&touched, touched + by, __ATOMIC_RELAXED); }
+
+/* The whole pages behind the list's own words, of a record that was given back: [*from, *to). */
+static size_t inner_pages(char *record, size_t size, char **from, char **to)
+{
+  size_t page = os_page_size();
+  *from = (char *)round_up((uintptr_t)record + sizeof(given_t), page);
+  *to = (char *)round_down((uintptr_t)record + size, page);
+  return size < PURGE_LEAST || *from >= *to ? 0 : (size_t)(*to - *from);
+}
+
 static void *take_given(size_t size)
 {
+  char *from, *to;
   given_t **list = list_of(size), *given = list ? *list : NULL;
   if (!given)
     return NULL;
   *list = given->next;
+  if (given->clean)
+    count_touched(inner_pages((char *)given, size, &from, &to));
   return memset(given, 0, given->clean ? sizeof *given : size);
 }
 
@@ -85,6 +100,7 @@ static void *take_new(size_t size, size_t alignment)
   for (int attempt = 0; attempt < 2; attempt++) {
     char *record = (char *)round_up((uintptr_t)next, alignment);
     if (next && record <= end && size <= (size_t)(end - record)) {
+      count_touched((size_t)(record + size - next));
       next = record + size;
       return record;
     }
@@ -110,16 +126,16 @@ void *metadata_take(size_t size, size_t alignment)
   return record;
 }
 
-/* The whole pages behind the list's own words. */
-static bool purge(char *record, size_t size)
+/* Returns how much of it the system took; the rest is zeroed then. */
+static size_t purge(char *record, size_t size)
 {
-  size_t page = os_page_size();
-  char *from = (char *)round_up((uintptr_t)record + sizeof(given_t), page), *to = (char *)round_down((uintptr_t)record + size, page);
-  if (size < PURGE_LEAST || from >= to || !os_purge(from, (size_t)(to - from)))
-    return false;
+  char *from, *to;
+  size_t bytes = inner_pages(record, size, &from, &to);
+  if (!bytes || !os_purge(from, bytes))
+    return 0;
   memset(record, 0, (size_t)(from - record));
   memset(to, 0, (size_t)(record + size - to));
-  return true;
+  return bytes;
 }
 
 void metadata_give(void *record, size_t size)
@@ -127,15 +143,17 @@ void metadata_give(void *record, size_t size)
   if (!record)
     return;
   size = rounded(size);
-  bool clean = purge(record, size);
+  size_t purged = purge(record, size);
   lock_acquire(&metadata_lock);
+  count_touched(-purged);
   given_t **list = list_of(size), *given = record;
   if (list) {
-    *given = (given_t){*list, clean};
+    *given = (given_t){*list, purged != 0};
     *list = given;
     __atomic_store_n(&taken, taken - size, __ATOMIC_RELAXED);
   }
   lock_release(&metadata_lock);
 }
 
+size_t metadata_touched(void) { return __atomic_load_n(&touched, __ATOMIC_RELAXED); }
 size_t metadata_bytes(void) { return __atomic_load_n(&taken, __ATOMIC_RELAXED); }

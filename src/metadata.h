@@ -19,8 +19,9 @@ void *metadata_take(size_t size, size_t alignment);
 /* Takes back what was taken with this size. One smaller than a page is used again with METADATA_ALIGNMENT alone. */
 void metadata_give(void *record, size_t size);
 
-/* Bytes taken and not given back. */
+/* Bytes taken and not given back; and what they hold, with the records that were given back and hold their memory still. */
 size_t metadata_bytes(void);
+size_t metadata_touched(void);
 
 extern lock_t metadata_lock;
 

@@ -32,7 +32,7 @@ static bool purge_units(arena_t *arena, size_t from, size_t to)
 {
   space_t *space = arena->space;
   arena_begin_purge(arena, from, to);
-  space->dirty_units -= to - from;
+  space_add_dirty(space, from - to);
   space_note_longest(arena);
   lock_release(&space->lock);
   bool purged = os_purge(arena->base + (from << arena->unit_log2), (to - from) << arena->unit_log2);
@@ -43,7 +43,7 @@ static bool purge_units(arena_t *arena, size_t from, size_t to)
     space->low_dirty = min_size(space->low_dirty, space->dirty_units);
     space->purged_bytes += (uint64_t)(to - from) << arena->unit_log2;
   } else {
-    space->dirty_units += to - from;
+    space_add_dirty(space, to - from);
     space->purge_failed = true;
   }
   return purged;

@@ -229,10 +229,33 @@ void space_note_longest(const arena_t *arena)
     longest[arena->slot] = (uint32_t)span_longest(&arena->room);
 }
 
+/* ---- dirty units ---- */
+
+static size_t unpaid_bytes;   /* of all regions: a figure */
+
+size_t space_unpaid_bytes(void) { return __atomic_load_n(&unpaid_bytes, __ATOMIC_RELAXED); }
+
+COLD void space_add_unpaid(const space_t *space, size_t units)
+{
+  __atomic_fetch_add(&unpaid_bytes, units << space->unit_log2, __ATOMIC_RELAXED);
+}
+
+void space_count_unpaid(space_t *space)
+{
+  space->unpaid = true;
+  space_add_unpaid(space, space->dirty_units);
+}
+
+void space_forget_unpaid(space_t *space)
+{
+  space_add_unpaid(space, -space->dirty_units);
+  space->unpaid = false;
+}
+
 static void count_taken(space_t *space, size_t units, past_t past)
 {
   space->used_units += units;
-  space->dirty_units -= past.dirty;
+  space_add_dirty(space, -past.dirty);
   space->low_dirty = min_size(space->low_dirty, space->dirty_units);
   space->taken_again += past.again;
 }
@@ -344,7 +367,7 @@ static void vacate(arena_t *arena, size_t from, size_t to)
   arena_vacate(arena, from, to);
   space_note_longest(arena);
   space->used_units -= to - from;
-  space->dirty_units += to - from;
+  space_add_dirty(space, to - from);
   bool over = space_is_over(space);
   lock_release(&space->lock);
   if (over)
@@ -392,6 +415,19 @@ uint64_t space_purged_bytes(space_t *space)
   lock_acquire(&space->lock);
   uint64_t bytes = space->purged_bytes;
   lock_release(&space->lock);
+  return bytes;
+}
+
+size_t space_record_bytes(void)
+{
+  size_t bytes = window_map_bytes();
+  lock_acquire(&space_of_process.lock);
+  for (size_t slot = 0; slot < window_slots_open(); slot++) {
+    const arena_t *arena = space_arena_at(slot);
+    if (arena && arena->space == &space_of_process)
+      bytes += arena_record_bytes(arena);
+  }
+  lock_release(&space_of_process.lock);
   return bytes;
 }
 

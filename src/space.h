@@ -29,6 +29,7 @@ typedef struct space {
   size_t   used_units, dirty_units;
   size_t   taken_again;       /* units taken lately that had been used before */
   size_t   low_dirty;         /* the fewest dirty units since the last tick */
+  bool     unpaid;            /* a region of the system's memory whose dirty units nobody was charged for */
   uint64_t purged_bytes;
   uint64_t epoch_ms;          /* when taken_again was last halved */
 } space_t;
@@ -99,6 +100,15 @@ size_t space_longest_run(void);
 /* More is dirty than is kept, by a quarter, so that one call of the system serves many gives. Under the lock. */
 bool space_is_over(const space_t *space);
 
+/* So many units more, or modulo 2^64 fewer, are dirty. Under the lock. */
+void space_add_unpaid(const space_t *space, size_t units);
+static inline void space_add_dirty(space_t *space, size_t units)
+{
+  space->dirty_units += units;
+  if (unlikely(space->unpaid))
+    space_add_unpaid(space, units);
+}
+
 /* The free units of the arena have changed. Under the lock. */
 void space_note_longest(const arena_t *arena);
 
@@ -118,6 +128,14 @@ bool space_tick(space_t *space, uint64_t now_ms);
 /* ---- questions ---- */
 
 size_t space_dirty_bytes(space_t *space);
+
+/* From here on, and as long as it is there, the region's dirty units count as nobody's; and how much all such hold. */
+void   space_count_unpaid(space_t *space);
+void   space_forget_unpaid(space_t *space);
+size_t space_unpaid_bytes(void);
+
+/* The records of the process's arenas and the class map. */
+size_t space_record_bytes(void);
 uint64_t space_purged_bytes(space_t *space);
 
 /* What the system was given by arenas of the window that have ended, in total. */

@@ -188,3 +188,10 @@ bool heap_front_ready(void) { return likely(__atomic_load_n(&ready, __ATOMIC_ACQ
  * constructors of the program that watch forks themselves. */
 enum { FIRST_CONSTRUCTOR = 101 };
 __attribute__((constructor(FIRST_CONSTRUCTOR))) static void start(void) { watch_forks(); }
+
+/* Here, since every program of the static library has this file, and not each has the figures'. */
+__attribute__((destructor)) static void finish(void)
+{
+  if (settings.stats_at_exit)
+    heap_print_figures();
+}

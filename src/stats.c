@@ -25,16 +25,27 @@ static pool_figures_t figures_of(pool_t *pool)
                           .held_bytes = held, .idle_bytes = held - min_size(held, out * pool->block_size)};
 }
 
+/* Of the process's metadata, what heaps were charged. */
+static size_t charged_metadata(void)
+{
+  size_t bytes = 0;
+  for (const heap_t *heap = heaps_first(); heap; heap = heap->next)
+    bytes += heap->metadata_shared + __atomic_load_n(&heap->record_bytes, __ATOMIC_RELAXED);
+  return bytes;
+}
+
 /* What the space holds beyond blocks is put down to the default heap: nobody else has it. */
 static void add_process_figures(pool_stats_t *stats)
 {
   static size_t most_seen;   /* under the lock */
   space_t *space = &space_of_process;
+  size_t records = metadata_touched() + space_record_bytes() - charged_metadata();
   lock_acquire(&space->lock);
-  size_t dirty = (space->dirty_units << UNIT_LOG2) + huge_kept_bytes() + space_left_bytes();
+  size_t dirty = (space->dirty_units << UNIT_LOG2) + huge_kept_bytes() + space_left_bytes() + space_unpaid_bytes();
   stats->purged_bytes = space->purged_bytes + huge_given_bytes() + space_ended_bytes();
   stats->idle_bytes += dirty;
-  stats->held_bytes += dirty + metadata_bytes();
+  stats->held_bytes += dirty + records;
+  stats->metadata_bytes += records;
   most_seen = max_size(most_seen, max_size(stats->peak_held_bytes, stats->held_bytes));
   stats->peak_held_bytes = most_seen;
   lock_release(&space->lock);
@@ -66,14 +77,9 @@ static void large_figures(const heap_t *heap, size_t *blocks, size_t *bytes)
   lock_release(&threads_lock);
 }
 
-bool pool_heap_stats(pool_heap_t *heap, pool_stats_t *stats)
+/* For the default heap under the lock of all heaps. */
+static void heap_figures(heap_t *heap, pool_stats_t *stats)
 {
-  if (!heap || !stats) {
-    errno = EINVAL;
-    return false;
-  }
-  if (heap->mark != HEAP_LIVE_MARK)
-    fatal_misuse("pool_heap_stats", heap, NOT_A_HEAP_TEXT);
   *stats = (pool_stats_t){.budget = budget_limit(&heap->budget), .held_bytes = budget_held(&heap->budget)};
   FOR_EACH_POOL(pool, heap) {
     pool_figures_t f = figures_of(pool);
@@ -87,6 +93,9 @@ bool pool_heap_stats(pool_heap_t *heap, pool_stats_t *stats)
   stats->live_blocks += blocks;
   stats->live_bytes += large;
   stats->idle_bytes += large_held - min_size(large, large_held);
+  stats->metadata_bytes = heap->metadata_bytes + __atomic_load_n(&heap->record_bytes, __ATOMIC_RELAXED) +
+                          __atomic_load_n(&heap->record_run_bytes, __ATOMIC_RELAXED);
+  stats->children_bytes = budget_below(&heap->budget);
   stats->peak_held_bytes = budget_peak(&heap->budget);
   stats->exhausted_count = __atomic_load_n(&heap->exhausted_count, __ATOMIC_RELAXED);
   stats->retried_count = __atomic_load_n(&heap->retried_count, __ATOMIC_RELAXED);
@@ -96,6 +105,22 @@ bool pool_heap_stats(pool_heap_t *heap, pool_stats_t *stats)
     add_process_figures(stats);
   else if (heap->region_kind)
     add_region_figures(stats, heap);
+}
+
+bool pool_heap_stats(pool_heap_t *heap, pool_stats_t *stats)
+{
+  if (!heap || !stats) {
+    errno = EINVAL;
+    return false;
+  }
+  if (heap->mark != HEAP_LIVE_MARK)
+    fatal_misuse("pool_heap_stats", heap, NOT_A_HEAP_TEXT);
+  bool all = heap == &heap_front;
+  if (all)
+    lock_acquire(&heaps_lock);
+  heap_figures(heap, stats);
+  if (all)
+    lock_release(&heaps_lock);
   return true;
 }
 
@@ -134,7 +159,7 @@ static void write_large(text_t *text, heap_t *heap)
 static void write_heap(text_t *text, heap_t *heap)
 {
   pool_stats_t s;
-  pool_heap_stats(heap, &s);
+  heap_figures(heap, &s);
   text_string(text, "{\"name\":");
   text_quoted(text, heap->name);
   number(text, "budget", s.budget);
@@ -144,6 +169,8 @@ static void write_heap(text_t *text, heap_t *heap)
   number(text, "live_blocks", s.live_blocks);
   number(text, "cached_bytes", s.cached_bytes);
   number(text, "idle_bytes", s.idle_bytes);
+  number(text, "metadata_bytes", s.metadata_bytes);
+  number(text, "children_bytes", s.children_bytes);
   number(text, "exhausted_count", s.exhausted_count);
   number(text, "retried_count", s.retried_count);
   number(text, "overflowed_count", s.overflowed_count);
@@ -166,10 +193,12 @@ size_t pool_heap_stats_json(pool_heap_t *heap, char *buffer, size_t size)
   text_t text = {buffer, buffer ? size : 0, 0};
   if (heap && heap->mark != HEAP_LIVE_MARK)
     fatal_misuse("pool_heap_stats_json", heap, NOT_A_HEAP_TEXT);
+  lock_acquire(&heaps_lock);
   if (heap)
     write_heap(&text, heap);
   else
     text_string(&text, "null");
+  lock_release(&heaps_lock);
   return text_finish(&text);
 }
 
@@ -205,22 +234,20 @@ size_t pool_stats_json(char *buffer, size_t size)
       text_char(&text, ',');
     write_heap(&text, heap);
   }
+  const heap_dependents_t *dependents = heap_dependents;
   lock_release(&heaps_lock);
   text_string(&text, "],\"object_pools\":[");
-  object_pools_visit(write_object_pool, &(object_pool_list_t){.text = &text});
+  if (dependents)
+    dependents->visit(write_object_pool, &(object_pool_list_t){.text = &text});
   text_string(&text, "]");
   number(&text, "refused_system_calls", os_forbidden_count());
   text_char(&text, '}');
   return text_finish(&text);
 }
 
-/* ---- TIDEPOOL_OPTIONS=stats=exit ---- */
-
-__attribute__((destructor)) static void print_at_exit(void)
+void heap_print_figures(void)
 {
   static char line[16 << 10];
-  if (!settings.stats_at_exit)
-    return;
   size_t length = pool_heap_stats_json(&heap_front, line, sizeof line - 1);
   length = min_size(length, sizeof line - 2);
   line[length++] = '\n';

@@ -244,8 +244,8 @@ static void create_shared_heaps(void)
   options[ABOVE] = (pool_heap_options_t){.budget = (size_t)20 << 20};
   options[BELOW] = (pool_heap_options_t){.budget = FIXED_BUDGET};
   options[CHECKED] = (pool_heap_options_t){.flags = POOL_HEAP_CHECKED};
-  options[ZEROING] = (pool_heap_options_t){.flags = POOL_HEAP_ZERO_ON_FREE, .purge_delay_ms = 1};
-  options[RESERVED] = (pool_heap_options_t){.reserve = (size_t)2 << 20};
+  options[ZEROING] = (pool_heap_options_t){.flags = POOL_HEAP_ZERO_ON_FREE};
+  options[RESERVED] = (pool_heap_options_t){.reserve = (size_t)2 << 20, .purge_delay_ms = 1};
   for (size_t i = 0; i < SHARED_AND_BEYOND; i++) {
     options[i].name = shared_names[i];
     if (i == BELOW)
@@ -496,7 +496,7 @@ static pool_heap_t *create_heap(racer_t *racer, void **block, bool *mine)
 {
   static const size_t own_classes[] = {32, 64, 112, 512, 4096, 40960};
   size_t kind = below(&racer->dice, 11);
-  pool_heap_options_t options = {.purge_delay_ms = one_in(&racer->dice, 2) ? 1 : 0};
+  pool_heap_options_t options = {0};
   *mine = true;
   *block = NULL;
   switch (kind) {
@@ -517,6 +517,8 @@ static pool_heap_t *create_heap(racer_t *racer, void **block, bool *mine)
   }
   if (one_in(&racer->dice, 3))
     options.parent = shared[ABOVE];
+  if ((options.reserve || kind == 3 || kind == 9) && one_in(&racer->dice, 2))
+    options.purge_delay_ms = 1;
   pool_heap_t *heap = pool_heap_create(&options);
   if (!heap)
     pool_free(*block);

@@ -59,8 +59,9 @@ typedef struct pool_heap_options {
   size_t             memory_size;
   const size_t      *size_classes;      /* ascending multiples of 16 up to 256 KiB, copied; NULL: the built-in table */
   size_t             size_class_count;  /* at most 104 */
-  unsigned           purge_delay_ms;    /* how long idle memory of its own is kept, a reserve's or that of a budget up to 8 MiB
-                                         * (other heaps' is the process's); 0: the default; POOL_PURGE_NEVER */
+  unsigned           purge_delay_ms;    /* how long idle memory of a reserve, or of a budget up to 8 MiB, is kept; 0: the default;
+                                         * POOL_PURGE_NEVER, which `memory` may have too. EINVAL for other heaps: what they have
+                                         * idle is the process's. Object pools keep their idle arrays as long */
   unsigned           flags;             /* POOL_HEAP_* */
 } pool_heap_options_t;
 
@@ -79,7 +80,7 @@ POOL_API void pool_heap_reset(pool_heap_t *heap) POOL_NOEXCEPT;
 /* As pool_trim, for this heap. If it, or an ancestor, had a budget at its creation, the spare blocks of all threads go back. */
 POOL_API size_t pool_heap_trim(pool_heap_t *heap, size_t keep) POOL_NOEXCEPT;
 
-/* false, and the budget is unchanged, if more is held even after a trim; no thread sees another budget meanwhile. 0: no limit.
+/* false, and the budget is unchanged, if more is held even after a trim, of what its children have idle too; no thread sees another budget meanwhile. 0: no limit.
  * Where it is raised beyond a budget of up to 8 MiB the heap goes on in the process's memory; one in `memory` stays in it.
  * What sleeping threads have cached stays out of reach where neither the heap nor an ancestor had a budget at its creation. */
 POOL_API bool pool_heap_set_budget(pool_heap_t *heap, size_t budget) POOL_NOEXCEPT;

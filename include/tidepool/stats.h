@@ -5,7 +5,11 @@
  *   live     with the caller
  *   cached   free, in a magazine of some thread or in a depot
  *   idle     free, in a slab or a free run
- *   held     live + cached + idle + the manager's own metadata for them */
+ *   held     live + cached + idle + metadata, the manager's own records for them, + what child heaps hold; to the byte
+ *
+ * What is nobody's is the default heap's: what the process's space has free, also where the blocks of other heaps were, what regions of
+ * small budgets have free, records that serve all heaps. So the figures of the default heap and of all heaps without a parent add up
+ * to what the manager holds. Not counted is memory that was mapped and never used, the program's own data, and its code. */
 #ifndef TIDEPOOL_STATS_H
 #define TIDEPOOL_STATS_H
 
@@ -24,6 +28,8 @@ typedef struct pool_stats {
   size_t   live_blocks;
   size_t   cached_bytes;
   size_t   idle_bytes;
+  size_t   metadata_bytes;
+  size_t   children_bytes;   /* held by heaps whose parent this is, and by theirs */
   uint64_t exhausted_count;  /* requests that ended in NULL */
   uint64_t retried_count;    /* times on_exhausted said: try again */
   uint64_t overflowed_count; /* requests that the overflow heap served */

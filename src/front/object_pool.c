@@ -607,7 +607,7 @@ static void array_destroy(const object_pool_t *pool, object_array_t *array, cons
 static object_array_t *take_in_front(object_pool_t *pool, size_t bytes, size_t records, size_t alignment)
 {
   size_t front = round_up(records, alignment);
-  char *block = heap_allocate(pool->heap, front + bytes, alignment, false);
+  char *block = heap_probe(pool->heap, front + bytes, alignment);
   if (!block)
     return NULL;
   object_array_t *array = memset(block, 0, front);
@@ -624,7 +624,7 @@ static object_array_t *take_memory(object_pool_t *pool, size_t bytes, size_t rec
   size_t alignment = max_size(pool->alignment, NATURAL_ALIGNMENT);
   if (!heap_has_records_apart(pool->heap))
     return take_in_front(pool, bytes, records, alignment);
-  char *objects = heap_allocate(pool->heap, bytes, alignment, false);
+  char *objects = heap_probe(pool->heap, bytes, alignment);
   if (!objects)
     return NULL;
   object_array_t *array = heap_take_record_apart(pool->heap, records);   /* calls nobody */
@@ -739,6 +739,8 @@ static bool grow_beside_others(object_pool_t *pool)
   lock_release(&pool->lock);
   if (array && !entered)
     array_destroy(pool, array, "object_pool_get");
+  if (!array && !try_again)
+    heap_exhausted(pool->heap);
   if (try_again)
     errno = error;
   return try_again;
@@ -955,6 +957,17 @@ static evicted_t evict(object_pool_t *pool, void *victim, batch_t *batch, void *
   return EVICTED;
 }
 
+/* Somebody has put an object that the batch has, and so it was got again. It is live, once, as what the batch has should be. */
+static bool is_in_batch(object_pool_t *pool, const void *object, batch_t *batch)
+{
+  size_t i;
+  lock_acquire(&pool->lock);
+  object_array_t *array = batch ? array_of(pool, object, &i) : NULL;
+  bool has = array && batch_has(pool, array, i, batch);
+  lock_release(&pool->lock);
+  return has;
+}
+
 COLD static void *get_by_eviction(object_pool_t *pool, batch_t *batch)
 {
   void *object, *victim;
@@ -962,8 +975,13 @@ COLD static void *get_by_eviction(object_pool_t *pool, batch_t *batch)
     evicted_t evicted = evict(pool, victim, batch, &object);
     if (evicted == EVICTED_OWN)
       break;
-    if (evicted == EVICTED || try_get(pool, &object))
+    if (evicted == EVICTED)
       return object;
+    if (!try_get(pool, &object))
+      continue;
+    if (is_in_batch(pool, object, batch))
+      break;
+    return object;
   }
   return full();
 }
@@ -1625,19 +1643,6 @@ static void reset_pools(void)
   }
 }
 
-static const heap_dependents_t object_pools = {drop_pools_of, acquire_pools, release_pools, reset_pools};
-
-static void enter_all(object_pool_t *pool)
-{
-  lock_acquire(&heaps_lock);
-  heap_dependents = &object_pools;
-  pool->previous = newest_pool;
-  *(newest_pool ? &newest_pool->next : &all_pools) = pool;
-  newest_pool = pool;
-  pool->heap->dependents++;
-  lock_release(&heaps_lock);
-}
-
 /* Of a pool that one thread uses there is no lock, and its arrays may go at any moment: nothing but its own words is looked at. */
 static void figures_of(const object_pool_t *pool, object_pool_figures_t *f)
 {
@@ -1655,6 +1660,19 @@ void object_pools_visit(object_pool_visit_fn *visit, void *context)
     figures_of(pool, &figures);
     visit(&figures, context);
   }
+  lock_release(&heaps_lock);
+}
+
+static const heap_dependents_t object_pools = {drop_pools_of, object_pools_visit, acquire_pools, release_pools, reset_pools};
+
+static void enter_all(object_pool_t *pool)
+{
+  lock_acquire(&heaps_lock);
+  heap_dependents = &object_pools;
+  pool->previous = newest_pool;
+  *(newest_pool ? &newest_pool->next : &all_pools) = pool;
+  newest_pool = pool;
+  pool->heap->dependents++;
   lock_release(&heaps_lock);
 }
 
@@ -1791,8 +1809,10 @@ static bool make_first_array(object_pool_t *pool, size_t capacity)
   if (!capacity)
     return true;
   object_array_t *array = array_create(pool, capacity);
-  if (!array)
+  if (!array) {
+    heap_exhausted(pool->heap);
     return false;
+  }
   array->permanent = true;
   pool->current = array;
   return array_enter(pool, array);

@@ -615,8 +615,10 @@ static void op_heap_create(void)
   unsigned n = 1 + byte() % (HEAPS - 1), kind = byte(), flags = byte(), parent = some_heap(), overflow = some_heap();
   if (model.heaps[n].heap || (kind % 10 == 7 && large_memory_is_used()))
     return;
-  pool_heap_options_t options = {.purge_delay_ms = flags & 64 ? POOL_PURGE_NEVER : 0};
+  pool_heap_options_t options = {0};
   choose_place(&options, n, kind % 10);
+  if (flags & 64 && (options.memory || options.reserve || (options.budget && options.budget <= 8 << 20)))
+    options.purge_delay_ms = POOL_PURGE_NEVER;
   options.flags = (flags % 8 == 0 ? POOL_HEAP_CHECKED : 0) | (flags % 3 == 0 ? POOL_HEAP_ZERO_ON_FREE : 0);
   if (flags % 11 == 0 && !model.elsewhere)
     options.flags |= POOL_HEAP_SINGLE_THREAD;
@@ -752,7 +754,7 @@ static size_t figures_agree(unsigned heap)
       bytes += slot->usable;
     }
   must(stats.live_blocks == blocks && (model.heaps[heap].checked ? stats.live_bytes >= bytes : stats.live_bytes == bytes));
-  must(stats.live_bytes + stats.cached_bytes + stats.idle_bytes <= stats.held_bytes);
+  must(stats.live_bytes + stats.cached_bytes + stats.idle_bytes + stats.metadata_bytes + stats.children_bytes == stats.held_bytes);
   must(stats.peak_held_bytes >= stats.held_bytes && (!stats.budget || stats.held_bytes <= stats.budget));
   return stats.held_bytes;
 }

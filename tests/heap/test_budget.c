@@ -367,6 +367,34 @@ static void budget_of_a_heap_without_one(void **state)
   pool_heap_destroy(heap);
 }
 
+/* What only a child has idle does not keep its parent's budget from being lowered. */
+static void lowered_beside_idle_children(void **state)
+{
+  (void)state;
+  static const pool_heap_options_t kinds[] = {{0}, {.budget = 4 << 20}, {.budget = 40 << 20}, {.flags = POOL_HEAP_CHECKED}};
+  for (size_t i = 0; i < COUNT_OF(kinds); i++) {
+    pool_heap_options_t options = kinds[i];
+    pool_heap_t *top = heap_with((pool_heap_options_t){.budget = 64 << 20}), *middle = heap_with((pool_heap_options_t){.parent = top});
+    options.parent = middle;
+    pool_heap_t *leaf = heap_with(options);
+    list_t list = {0};
+    list_take_many(&list, leaf, 30000, 100);
+    size_t held = stats_of(top).held_bytes;
+    pool_heap_reset(leaf);   /* slabs stay held */
+    assert_true(stats_of(top).held_bytes >= held / 4 * 3);
+    assert_true(pool_heap_set_budget(top, held / 4));
+    assert_true(stats_of(top).held_bytes <= held / 4);
+    list = (list_t){0};
+    list_take_many(&list, leaf, 30000, 10);
+    assert_false(pool_heap_set_budget(top, 200000));
+    assert_int_equal(stats_of(top).budget, held / 4);
+    pool_heap_destroy(leaf);
+    pool_heap_destroy(middle);
+    pool_heap_destroy(top);
+  }
+  assert_true(check_everything());
+}
+
 /* ---- trim ---- */
 
 static void trim_gives_back(void **state)
@@ -374,7 +402,7 @@ static void trim_gives_back(void **state)
   (void)state;
   static const size_t budgets[] = {0, 64 << 20};
   for (size_t i = 0; i < COUNT_OF(budgets); i++) {
-    pool_heap_t *heap = heap_with((pool_heap_options_t){.budget = budgets[i], .purge_delay_ms = POOL_PURGE_NEVER});
+    pool_heap_t *heap = heap_with((pool_heap_options_t){.budget = budgets[i]});
     list_t list = {0}, kept = {0};
     list_take_many(&kept, heap, 500, 10);
     list_free(&kept, heap);
@@ -472,6 +500,7 @@ int main(void)
     cmocka_unit_test(budget_of_a_large_heap_changes),
     cmocka_unit_test(budget_of_a_small_heap_changes),
     cmocka_unit_test(budget_of_a_heap_without_one),
+    cmocka_unit_test(lowered_beside_idle_children),
     cmocka_unit_test(trim_gives_back),
     cmocka_unit_test(sleeping_threads_keep_nothing_back),
     cmocka_unit_test(reached_while_they_work),

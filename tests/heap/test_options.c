@@ -62,6 +62,27 @@ static void contradictions(void **state)
   refuses((pool_heap_options_t){.flags = POOL_HEAP_LOCK_MEMORY}, EINVAL);
 }
 
+/* Only what has idle memory of its own can keep it for as long as it likes. */
+static void purge_delays(void **state)
+{
+  (void)state;
+  static _Alignas(64) char buffer[64 << 10];
+  static const unsigned delays[] = {1, 1000, POOL_PURGE_NEVER};
+  static const pool_heap_options_t with[] = {{.reserve = 100000}, {.reserve = 20 << 20}, {.budget = 8 << 20}, {.reserve = 1 << 20, .budget = 64 << 20}};
+  for (size_t d = 0; d < COUNT_OF(delays); d++) {
+    refuses((pool_heap_options_t){.purge_delay_ms = delays[d]}, EINVAL);
+    refuses((pool_heap_options_t){.budget = (8 << 20) + 1, .purge_delay_ms = delays[d]}, EINVAL);
+    refuses((pool_heap_options_t){.flags = POOL_HEAP_CHECKED, .purge_delay_ms = delays[d]}, EINVAL);
+    for (size_t i = 0; i < COUNT_OF(with); i++) {
+      pool_heap_options_t options = with[i];
+      options.purge_delay_ms = delays[d];
+      pool_heap_destroy(heap_with(options));
+    }
+  }
+  refuses((pool_heap_options_t){.memory = buffer, .memory_size = sizeof buffer, .purge_delay_ms = 1}, EINVAL);
+  pool_heap_destroy(heap_with((pool_heap_options_t){.memory = buffer, .memory_size = sizeof buffer, .purge_delay_ms = POOL_PURGE_NEVER}));
+}
+
 static void too_small(void **state)
 {
   (void)state;
@@ -387,6 +408,7 @@ int main(void)
     cmocka_unit_test(defaults),
     cmocka_unit_test(names),
     cmocka_unit_test(contradictions),
+    cmocka_unit_test(purge_delays),
     cmocka_unit_test(too_small),
     cmocka_unit_test(parent_is_full),
     cmocka_unit_test(nothing_fits),

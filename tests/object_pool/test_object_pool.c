@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Every rule of tidepool/object_pool.h, with one thread. */
 #include "check_object_pool.h"
+#include "option.h"
 #include "os_fake.h"
 #include "unit.h"
 #include <errno.h>
@@ -1063,6 +1064,42 @@ static void exhausted_budget(void **state)
   pool_heap_destroy(heap);
 }
 
+/* Steps that are too large are only tried: the request is exhausted when the least is refused, once. */
+static void grow_by_smaller_steps(void *heap)
+{
+  object_pool_t *pool = create((object_pool_options_t){.object_size = 256, .capacity = 500, .when_full = OBJECT_POOL_GROW, .heap = heap});
+  pool_stats_t s;
+  size_t got = 0;
+  while (got < 600 && object_pool_get(pool))
+    got++;
+  must(got == 600 && pool_heap_stats(heap, &s) && s.exhausted_count == 0);
+  settings.abort_on_exhausted = false;
+  while (object_pool_get(pool))
+    got++;
+  must(pool_heap_stats(heap, &s) && s.exhausted_count == 1);
+  settings.abort_on_exhausted = true;
+}
+
+static void grow_to_the_end(void *heap)
+{
+  grow_by_smaller_steps(heap);
+  object_pool_t *pool = create((object_pool_options_t){.object_size = 16, .capacity = 1, .when_full = OBJECT_POOL_GROW, .heap = heap});
+  while (object_pool_get(pool)) {
+  }
+}
+
+static void probing_is_quiet(void **state)
+{
+  (void)state;
+  bool before = settings.abort_on_exhausted;
+  pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.budget = 224 << 10});
+  settings.abort_on_exhausted = true;
+  in_child(grow_by_smaller_steps, heap);
+  aborts_with(grow_to_the_end, heap, "memory exhausted");
+  settings.abort_on_exhausted = before;
+  pool_heap_destroy(heap);
+}
+
 static bool give_another_pool_up(pool_heap_t *heap, size_t needed, unsigned attempt, void *context)
 {
   (void)heap, (void)needed;
@@ -1420,6 +1457,33 @@ static void batch_keeps_what_it_has(void **state)
   }
 }
 
+/* A chooser that puts what it chooses: the object is got again, by a batch that has it already. */
+static void *put_and_choose(object_pool_t *pool, void *last)
+{
+  void *object = choose_next(pool, last);
+  object_pool_put(pool, object);
+  return object;
+}
+
+static void batch_has_nothing_twice(void **state)
+{
+  (void)state;
+  static const unsigned more[] = {0, OBJECT_POOL_CHECKED};
+  for (size_t m = 0; m < 2; m++)
+    FOR_BOTH(flags) {
+      void *last = NULL, *batch[8];
+      object_pool_t *pool = create((object_pool_options_t){.object_size = 32, .capacity = 4, .when_full = OBJECT_POOL_EVICT, .context = &last,
+        .choose_victim = put_and_choose, .flags = flags | more[m]});
+      size_t got = object_pool_get_batch(pool, batch, 8);
+      assert_int_equal(got, 4);
+      for (size_t i = 0; i < got; i++)
+        for (size_t k = 0; k < i; k++)
+          assert_ptr_not_equal(batch[i], batch[k]);
+      agrees(pool, 4);
+      object_pool_destroy(pool);
+    }
+}
+
 /* Two batches at once: the second begins, and ends, in the chooser of the first. */
 typedef struct nested { void *last, *inner[6]; size_t got; bool begun; } nested_t;
 static void *choose_in_a_batch(object_pool_t *pool, void *context)
@@ -1590,6 +1654,7 @@ int main(void)
     cmocka_unit_test(grows_from_nothing),
     cmocka_unit_test(shrinks_by_itself),
     cmocka_unit_test(exhausted_budget),
+    cmocka_unit_test(probing_is_quiet),
     cmocka_unit_test(exhausted_heap_calls_back),
     cmocka_unit_test(growth_within_growth_ends),
     cmocka_unit_test(grows_after_a_callback_left),
@@ -1600,6 +1665,7 @@ int main(void)
     cmocka_unit_test(eviction),
     cmocka_unit_test(batches_by_eviction),
     cmocka_unit_test(batch_keeps_what_it_has),
+    cmocka_unit_test(batch_has_nothing_twice),
     cmocka_unit_test(batches_within_batches),
     cmocka_unit_test(large_batches),
     cmocka_unit_test(chooser_that_gets_and_puts),
