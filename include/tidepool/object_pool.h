@@ -13,7 +13,9 @@
  *
  * Hooks, choose_victim and on_exhausted return. One that leaves by longjmp(), by a C++ exception or with its thread leaves no lock held
  * and no list half changed: the pool serves on. The object that a hook was run on is out of use, neither free nor live, until the pool
- * ends, and destructed then if it was constructed. What object_pool_create() had so far is lost until its heap ends. The functions
+ * ends, and destructed then if it was constructed and is not yet; its array does not shrink away. object_pool_destroy() that was left
+ * goes on when the same thread calls it again, from no deeper on its stack. What object_pool_create() had so far ends with its heap.
+ * A thread that has left two hooks gets back in the child of its fork nothing that hooks of others were busy with. The functions
  * are noexcept, so in C++ an exception that reaches a caller may end the program: catch it in the hook.
  *
  * Cost: get and put are O(1) and touch neither the system nor the object. In a pool without hooks, a get and the put of the

@@ -568,7 +568,7 @@ static size_t record_bytes(const object_pool_t *pool, size_t capacity)
 {
   size_t words;
   levels_of(capacity, &words);
-  size_t maps = (pool->hooked ? 2 : 0) + (pool->when_full == OBJECT_POOL_EVICT);
+  size_t maps = (pool->hooked ? 2 : 0) + (pool->when_full == OBJECT_POOL_EVICT ? BATCH_MAPS : 0);
   return sizeof(object_array_t) + (words + maps * words_of(capacity)) * sizeof(uint64_t) + capacity * sizeof(uint32_t);
 }
 
@@ -589,7 +589,7 @@ static void array_lay_out(const object_pool_t *pool, object_array_t *array, size
   }
   if (pool->when_full == OBJECT_POOL_EVICT) {
     array->in_batch = at;
-    at += words_of(capacity);
+    at += BATCH_MAPS * words_of(capacity);
   }
   array->uses = (uint32_t *)at;
   free_all(array);
@@ -757,8 +757,15 @@ static bool calls_back(const heap_t *heap)
 /* The callback may get in turn, from a pool that has to grow, whose heap calls back. So that this ends, each thread knows where on its
  * stack the outermost such growth began. If the stack is no longer that deep, the callback has left by longjmp(), and that growth is
  * over. If it has left and the stack is as deep again nobody can tell; so it is not the first growth within another that is refused,
- * but one after so many in a row that were of no use. */
+ * but those after so many in a row that were of no use, and not all of them: there may be memory again. */
 enum { USELESS_WITHIN = 16 };
+static bool may_grow_within(void)
+{
+  unsigned before = this_thread.useless_growths;
+  this_thread.useless_growths = (uint16_t)(before == UINT16_MAX ? USELESS_WITHIN : before + 1);
+  return before <= USELESS_WITHIN || is_power_of_two(before);
+}
+
 static bool grow_and_be_called_back(object_pool_t *pool)
 {
   uintptr_t here = (uintptr_t)__builtin_frame_address(0);
@@ -766,8 +773,7 @@ static bool grow_and_be_called_back(object_pool_t *pool)
   if (outermost) {
     this_thread.growth_frame = here;
     this_thread.useless_growths = 0;
-  } else if (this_thread.useless_growths++ == USELESS_WITHIN) {
-    this_thread.useless_growths = USELESS_WITHIN;
+  } else if (!may_grow_within()) {
     return has_room(pool);
   }
   bool try_again = grow_beside_others(pool);
@@ -793,30 +799,30 @@ COLD static bool grow(object_pool_t *pool)
 
 /* ---- arrays go ---- */
 
-/* `busy`: a hook that was run on it never came back. How far it had come nobody knows. */
-static void end_object(object_pool_t *pool, object_array_t *array, size_t i, bool busy, const char *call)
+static bool has_work_on_end(const object_pool_t *pool) { return pool->hooked && (pool->destruct || pool->checked); }
+
+static void end_object(const object_pool_t *pool, void *object, bool made, const char *call)
 {
-  void *object = object_at(pool, array, i);
-  if (bit_test(array->made, i)) {
-    bit_clear(array->made, i);
+  hook_enter(object);
+  if (made)
     destruct(pool, object);
-  } else if (pool->checked && !busy) {
+  else
     verify_dead(pool, object, call);
-  }
+  hook_leave(object);
 }
 
-/* Hooks run: no lock is held, and the array is out of the pool or the pool is ending. */
+/* Of a pool that ends. What is live now has come too late to be put: the figures are told. A hook that was run on a busy one never came
+ * back, and how far it had come nobody knows. */
 static void end_objects(object_pool_t *pool, object_array_t *array, const char *call)
 {
-  if (!array->made || !(pool->destruct || pool->checked))
-    return;
   for (size_t i = 0; i < array->capacity; i++) {
-    /* A hook that puts it now has come too late; of the live ones the figures are told. */
-    bool busy = bit_test(array->busy, i);
+    bool busy = bit_test(array->busy, i), made = bit_test(array->made, i);
     if (!bit_test(array->level[0], i) && !busy)
       ADD(pool->busy, 1);
     store_bit(array->busy, i, true);
-    end_object(pool, array, i, busy, call);
+    bit_clear(array->made, i);
+    if (made || (pool->checked && !busy))
+      end_object(pool, object_at(pool, array, i), made, call);
   }
 }
 
@@ -828,9 +834,9 @@ static uint32_t most_uses(const object_array_t *array)
   return most;
 }
 
-static void array_leave(object_pool_t *pool, uint32_t k)
+static void array_leave(object_pool_t *pool, object_array_t *array)
 {
-  object_array_t *array = pool->arrays[k];
+  uint32_t k = array_behind(pool, array->objects);
   STORE(pool->run_bytes, 0);
   if (array->idle)
     idle_to_used(pool, array);
@@ -847,44 +853,88 @@ static void array_leave(object_pool_t *pool, uint32_t k)
   STORE(pool->only, pool->array_count == 1 && pool->single_thread ? pool->arrays[0] : NULL);
 }
 
-/* Takes arrays without a taken object out, newest first, if `due` (or there is no clock to ask) and `keep` objects are left. A pool
- * that ends keeps them: it goes through their objects, and its hooks come by here. */
-static size_t take_out(object_pool_t *pool, size_t keep, const uint64_t *now_ms, object_array_t **out)
+/* The newest array before `age` that may go: without a taken object, due (or there is no clock to ask), and `keep` objects are left.
+ * A pool that ends keeps its arrays: it goes through their objects, and its hooks come by here. */
+static object_array_t *newest_to_go(const object_pool_t *pool, uint32_t age, size_t keep, const uint64_t *now_ms)
 {
-  size_t count = 0;
-  while (!pool->ending) {
-    uint32_t newest = pool->array_count;
-    for (uint32_t k = 0; k < pool->array_count; k++) {
-      const object_array_t *array = pool->arrays[k];
-      bool due = !now_ms || (array->idle && *now_ms - array->idle_since_ms >= pool->purge_delay_ms);
-      if (!array->permanent && !array->taken && due && pool->capacity - array->capacity >= keep &&
-          (newest == pool->array_count || array->age > pool->arrays[newest]->age))
-        newest = k;
-    }
-    if (newest == pool->array_count)
-      break;
-    out[count++] = pool->arrays[newest];
-    array_leave(pool, newest);
+  object_array_t *newest = NULL;
+  for (uint32_t k = 0; !pool->ending && k < pool->array_count; k++) {
+    object_array_t *array = pool->arrays[k];
+    bool due = !now_ms || (array->idle && *now_ms - array->idle_since_ms >= pool->purge_delay_ms);
+    if (!array->permanent && !array->taken && due && pool->capacity - array->capacity >= keep && array->age < age &&
+        (!newest || array->age > newest->age))
+      newest = array;
   }
-  return count;
+  return newest;
 }
 
-static void end_arrays(object_pool_t *pool, object_array_t **arrays, size_t count)
+static bool has_made(const object_array_t *array)
 {
-  for (size_t k = 0; k < count; k++) {
-    end_objects(pool, arrays[k], "object_pool_shrink");
-    array_destroy(pool, arrays[k], "object_pool_shrink");
+  return bits_next_set(array->made, 0, array->capacity) < array->capacity;
+}
+
+/* A free object is taken, as busy, to be ended. */
+static void free_to_busy(object_pool_t *pool, object_array_t *array, size_t i)
+{
+  bit_to_taken(array, i);
+  ADD(pool->taken, 1);
+  array->taken++;
+  if (array->idle)
+    idle_to_used(pool, array);
+  set_busy(pool, array, i, true);
+}
+
+static void busy_to_free(object_pool_t *pool, object_array_t *array, size_t i)
+{
+  set_busy(pool, array, i, false);
+  release(pool, array, i);
+}
+
+/* Ends the free objects of an array one after the other, each as busy, so that a hook that leaves loses that one alone, and the others
+ * may be got meanwhile. The next is taken before the last goes back: only then is the array idle again. The lock is held on entry and
+ * on return, but not while a hook runs. True: there is nothing left to end, and nobody has taken one. */
+static bool end_free_objects(object_pool_t *pool, object_array_t *array, const char *call)
+{
+  size_t capacity = array->capacity, last = capacity;
+  for (size_t i = 0; i < capacity; i++) {
+    bool made = bit_test(array->made, i);
+    if (!bit_test(array->level[0], i) || !(made || pool->checked))
+      continue;
+    free_to_busy(pool, array, i);
+    bit_clear(array->made, i);
+    if (last < capacity)
+      busy_to_free(pool, array, last);
+    last = i;
+    lock_release(&pool->lock);
+    end_object(pool, object_at(pool, array, i), made, call);
+    lock_acquire(&pool->lock);
   }
+  if (last < capacity)
+    busy_to_free(pool, array, last);
+  return !array->taken && !has_made(array);
+}
+
+static void shrink(object_pool_t *pool, size_t keep, const uint64_t *now_ms, const char *call)
+{
+  object_array_t *array;
+  uint32_t age = UINT32_MAX;
+  lock_acquire(&pool->lock);
+  while ((array = newest_to_go(pool, age, keep, now_ms)) != NULL) {
+    age = array->age;
+    if (has_work_on_end(pool) && !end_free_objects(pool, array, call))
+      continue;
+    array_leave(pool, array);
+    lock_release(&pool->lock);
+    array_destroy(pool, array, call);
+    lock_acquire(&pool->lock);
+  }
+  lock_release(&pool->lock);
 }
 
 COLD static void shrink_if_due(object_pool_t *pool)
 {
-  object_array_t *out[OBJECT_ARRAYS];
   uint64_t now = os_now_ms();
-  lock_acquire(&pool->lock);
-  size_t count = take_out(pool, 0, &now, out);
-  lock_release(&pool->lock);
-  end_arrays(pool, out, count);
+  shrink(pool, 0, &now, "object_pool_shrink");
 }
 
 static inline void look_at_clock(object_pool_t *pool)
@@ -909,25 +959,67 @@ static inline bool try_get(object_pool_t *pool, void **object)
 /* The objects that a batch has so far. */
 typedef struct batch {
   void   **objects;
-  size_t   got, marked;   /* how many of them are among the bits of the pool that evicts, */
-  uint64_t number;        /* if these are the batch's: it has this number there. 0: it has not come so far */
+  size_t   got, marked;     /* how many of them are in its map in the pool that evicts, */
+  uint64_t number;          /* if that map is the batch's still: it has this number there. 0: it has not come so far */
+  object_pool_t *evicts;    /* that pool */
+  uint32_t map;
 } batch_t;
 
-/* The lock is held. The bits are those of the batch that looked last: where several evict at once each marks its objects anew, and
- * whoever never came back, since its chooser left, is not waited for. */
+/* One that is nobody's, or that of any other batch: whoever never came back, since its chooser left, is not waited for, and of too many at
+ * once each loses its map only now and then. */
+static uint32_t choose_map(object_pool_t *pool)
+{
+  enum { GOLDEN_RATIO = 0x9e3779b1u, BATCH_MAPS_LOG2 = 3 };
+  _Static_assert(BATCH_MAPS == 1 << BATCH_MAPS_LOG2, "the top bits of a product choose one");
+  for (uint32_t map = 0; map < BATCH_MAPS; map++)
+    if (!pool->batch_at[map])
+      return map;
+  return ++pool->batch_maps_taken * GOLDEN_RATIO >> (32 - BATCH_MAPS_LOG2);
+}
+
+static uint64_t *map_of(const object_array_t *array, uint32_t map) { return array->in_batch + map * words_of(array->capacity); }
+
+/* A map that is nobody's has no bit set. */
+static void batch_take_map(object_pool_t *pool, const object_array_t *array, batch_t *batch)
+{
+  batch->number = batch->number ? batch->number : ++pool->batches;
+  batch->marked = 0;
+  batch->evicts = pool;
+  batch->map = choose_map(pool);
+  if (pool->batch_at[batch->map])
+    memset(map_of(array, batch->map), 0, words_of(array->capacity) * sizeof(uint64_t));
+  pool->batch_at[batch->map] = batch->number;
+}
+
+/* The lock is held. */
 static bool batch_has(object_pool_t *pool, object_array_t *array, size_t i, batch_t *batch)
 {
   size_t k;
-  if (!batch->number || batch->number != pool->batch_marked) {
-    batch->number = batch->number ? batch->number : ++pool->batches;
-    batch->marked = 0;
-    pool->batch_marked = batch->number;
-    memset(array->in_batch, 0, words_of(array->capacity) * sizeof(uint64_t));
-  }
+  if (!batch->number || batch->number != pool->batch_at[batch->map])
+    batch_take_map(pool, array, batch);
   for (; batch->marked < batch->got; batch->marked++)
     if (array_of(pool, batch->objects[batch->marked], &k) == array)
-      bit_set(array->in_batch, k);
-  return bit_test(array->in_batch, i);
+      bit_set(map_of(array, batch->map), k);
+  return bit_test(map_of(array, batch->map), i);
+}
+
+/* Leaves its map without a bit set, in as many steps as it set. */
+static void batch_end(const batch_t *batch)
+{
+  size_t i;
+  object_pool_t *pool = batch->evicts;
+  if (!pool)
+    return;
+  lock_acquire(&pool->lock);
+  if (pool->batch_at[batch->map] == batch->number) {
+    for (size_t k = 0; k < batch->marked; k++) {
+      const object_array_t *array = array_of(pool, batch->objects[k], &i);
+      if (array)
+        bit_clear(map_of(array, batch->map), i);
+    }
+    pool->batch_at[batch->map] = 0;
+  }
+  lock_release(&pool->lock);
 }
 
 typedef enum evicted { EVICTED, EVICTED_NOT_LIVE, EVICTED_OWN } evicted_t;
@@ -1230,6 +1322,7 @@ size_t object_pool_get_batch(object_pool_t *pool, void **objects, size_t count)
   void *object;
   while (batch.got < count && (object = get_along(pool, &batch)) != NULL)
     objects[batch.got++] = object;
+  batch_end(&batch);
   return batch.got;
 }
 
@@ -1410,14 +1503,11 @@ size_t object_pool_shrink(object_pool_t *pool, size_t capacity)
 {
   if (!is_given(pool, "object_pool_shrink"))
     return 0;
-  object_array_t *out[OBJECT_ARRAYS];
   lock_acquire(&pool->lock);
   cool(pool);
-  size_t count = take_out(pool, capacity, NULL, out);
-  size_t left = pool->capacity;
   lock_release(&pool->lock);
-  end_arrays(pool, out, count);
-  return left;
+  shrink(pool, capacity, NULL, "object_pool_shrink");
+  return LOAD(pool->capacity);
 }
 
 /* ---- handles: an index counts on through the pools that overflow leads to, whose capacity is fixed but for the last; from 1 on ---- */
@@ -1813,9 +1903,19 @@ static bool make_first_array(object_pool_t *pool, size_t capacity)
     heap_exhausted(pool->heap);
     return false;
   }
+  lock_acquire(&pool->lock);
   array->permanent = true;
   pool->current = array;
-  return array_enter(pool, array);
+  bool entered = array_enter(pool, array);
+  lock_release(&pool->lock);
+  return entered;
+}
+
+static void forget(object_pool_t *pool)
+{
+  lock_acquire(&heaps_lock);
+  leave_all(pool);
+  lock_release(&heaps_lock);
 }
 
 object_pool_t *object_pool_create(const object_pool_options_t *options)
@@ -1833,28 +1933,38 @@ object_pool_t *object_pool_create(const object_pool_options_t *options)
   if (!pool)
     return full();
   pool_set_up(pool, heap, options);
+  enter_all(pool);   /* first: should on_exhausted leave, the record goes with the heap */
   if (!make_first_array(pool, options->capacity)) {
+    forget(pool);
     record_give(heap, pool, "object_pool_create");
     return full();
   }
-  enter_all(pool);
   return pool;
 }
 
+/* An earlier call of this thread, from here or deeper on its stack, was left by a hook. */
+static bool was_left(const object_pool_t *pool, uintptr_t here)
+{
+  return pool->ender == (const void *)&this_thread && here >= pool->ender_frame;
+}
+
+/* The pool stays among the others until its hooks are through: should one leave, what there is goes with the heap, or with the next call
+ * of this, which goes on behind that hook's object. */
 void object_pool_destroy(object_pool_t *pool)
 {
   if (!pool)
     return;
-  if (pool->mark != OBJECT_POOL_MARK || pool->ending)
+  uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+  if (pool->mark != OBJECT_POOL_MARK || (pool->ending && !was_left(pool, here)))
     no_live_pool(pool, "object_pool_destroy");
-  lock_acquire(&heaps_lock);
-  leave_all(pool);
-  lock_release(&heaps_lock);
+  pool->ender = (const void *)&this_thread;
+  pool->ender_frame = here;
   cool(pool);
   pool->ending = true;
   STORE(pool->run_bytes, 0);
-  for (uint32_t k = 0; k < pool->array_count; k++)
+  for (uint32_t k = 0; has_work_on_end(pool) && k < pool->array_count; k++)
     end_objects(pool, pool->arrays[k], "object_pool_destroy");
+  forget(pool);
   for (uint32_t k = 0; k < pool->array_count; k++)
     array_destroy(pool, pool->arrays[k], "object_pool_destroy");
   record_give(pool->heap, pool, "object_pool_destroy");

@@ -29,6 +29,7 @@
 enum {
   OBJECT_LEVELS = 6,            /* 64^6 > 2^32 */
   OBJECT_ARRAYS = 48,           /* each growth step doubles the capacity, or adds a sixteenth where memory is short */
+  BATCH_MAPS = 8,               /* so many batches may evict in one pool at once before they are in each other's way */
   OBJECT_POOL_NAME_SIZE = 32
 };
 
@@ -54,7 +55,7 @@ typedef struct object_array {
   uint32_t  levels;
   uint64_t *level[OBJECT_LEVELS];
   uint64_t *busy, *made;        /* NULL without hooks. made: constructed, or used before */
-  uint64_t *in_batch;           /* of the batch that looked last. NULL in a pool that does not evict */
+  uint64_t *in_batch;           /* BATCH_MAPS, for the batches of the pool's batch_at. NULL in a pool that does not evict */
 } object_array_t;
 
 /* The puts of the hot object, and below them what can be done with it: one bit allows the next get, another the next put.
@@ -121,7 +122,11 @@ struct object_pool {
   object_pool_t *overflow;
   heap_t  *heap;
   object_pool_t *next, *previous;   /* among all pools */
-  uint64_t batches, batch_marked;   /* that ever evicted here; the number of the one whose objects have their bits in in_batch */
+  uint64_t batches;             /* that ever evicted here */
+  uint64_t batch_at[BATCH_MAPS];    /* the number of the one whose objects have their bits in this map of in_batch; 0: none */
+  uint32_t batch_maps_taken;    /* so often was one taken from another batch */
+  const void *ender;            /* the thread that destroys it, */
+  uintptr_t ender_frame;        /* and where on its stack */
   bool     is_apart;            /* this record is, and is used again for object pools alone */
   char     name[OBJECT_POOL_NAME_SIZE];
 };

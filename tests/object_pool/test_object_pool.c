@@ -1224,6 +1224,37 @@ static void grows_after_a_callback_left(void **state)
   }
 }
 
+/* Nobody can tell a growth within one that was left from one that is deeper on the stack; after however many that were in vain, there is
+ * memory again, and it is found before as many more were. */
+static bool leave_or_refuse(pool_heap_t *heap, size_t needed, unsigned attempt, void *context)
+{
+  (void)heap, (void)needed, (void)attempt, (void)context;
+  if (!leaves)
+    return false;
+  leaves--;
+  longjmp(before_growth, 1);
+}
+
+static void grows_after_many_in_vain(void **state)
+{
+  (void)state;
+  for (size_t vain = 1; vain < 300000; vain = vain * 3 + 1) {
+    pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.budget = 64 << 10, .on_exhausted = leave_or_refuse});
+    object_pool_t *pool = create((object_pool_options_t){.object_size = 1000, .capacity = 20, .when_full = OBJECT_POOL_GROW, .heap = heap});
+    size_t got = get_until_it_was_left(pool, 0, 1), again = 0;
+    while (get_from(pool, 8))
+      got++;
+    for (size_t i = 1; i < vain; i++)
+      assert_null(get_from(pool, 8));
+    assert_true(pool_heap_set_budget(heap, 1 << 20));
+    while (!get_from(pool, 8))
+      assert_true(again++ <= vain);
+    agrees(pool, got + 1);
+    object_pool_destroy(pool);
+    pool_heap_destroy(heap);
+  }
+}
+
 /* Whichever of the blocks that an array needs has no room: nothing is lost with the callback that leaves. */
 static bool leave(pool_heap_t *heap, size_t needed, unsigned attempt, void *context)
 {
@@ -1268,6 +1299,29 @@ static void no_block_is_lost_when_a_callback_leaves(void **state)
       pool_heap_destroy(heap);
       pool_free(batch);
     }
+}
+
+/* Nothing of a pool whose creation was left outlives its heap; the records come back from one round to the next. */
+static void create_or_be_left(pool_heap_t *heap, size_t capacity)
+{
+  if (setjmp(before_growth) == 0)
+    assert_null(object_pool_create(&(object_pool_options_t){.object_size = 64, .capacity = capacity, .heap = heap}));
+}
+
+static void a_create_that_is_left(void **state)
+{
+  (void)state;
+  size_t held = 0;
+  for (int round = 0; round < 50; round++) {
+    pool_stats_t all;
+    pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.budget = 1 << 20, .on_exhausted = leave});
+    for (size_t capacity = 1 << 14; capacity < 1 << 20; capacity *= 8)
+      create_or_be_left(heap, capacity);
+    pool_heap_destroy(heap);
+    pool_heap_stats(pool_heap_default(), &all);
+    held = round == 1 ? all.held_bytes : held;
+    assert_true(round < 2 || all.held_bytes == held);
+  }
 }
 
 static void in_the_callers_memory(void **state)
@@ -1515,6 +1569,33 @@ static void batches_within_batches(void **state)
   }
 }
 
+/* As many batches as a batch has evictions, each at its end before the next begins: none of them costs the one outside its map. */
+static void *choose_within_a_batch(object_pool_t *pool, void *context)
+{
+  nested_t *nested = context;
+  if (!nested->begun) {
+    nested->begun = true;
+    nested->got += object_pool_get_batch(pool, nested->inner, 1);
+    nested->begun = false;
+  }
+  return choose_next(pool, &nested->last);
+}
+
+static void many_batches_within_a_batch(void **state)
+{
+  (void)state;
+  enum { MANY = 1000000 };
+  nested_t nested = {0};
+  void **batch = pool_alloc(MANY * sizeof *batch);
+  object_pool_t *pool = create((object_pool_options_t){.object_size = 8, .capacity = MANY, .when_full = OBJECT_POOL_EVICT,
+                                                       .choose_victim = choose_within_a_batch, .context = &nested});
+  assert_int_equal(object_pool_get_batch(pool, batch, MANY), MANY);
+  assert_int_equal(object_pool_get_batch(pool, batch, MANY / 2), MANY / 2);
+  assert_int_equal(nested.got, MANY / 2);
+  object_pool_destroy(pool);
+  pool_free(batch);
+}
+
 /* Two million, in any way: what looked at each object for each would take hours. */
 static void large_batches(void **state)
 {
@@ -1658,7 +1739,7 @@ int main(void)
     cmocka_unit_test(exhausted_heap_calls_back),
     cmocka_unit_test(growth_within_growth_ends),
     cmocka_unit_test(grows_after_a_callback_left),
-    cmocka_unit_test(no_block_is_lost_when_a_callback_leaves),
+    cmocka_unit_test(no_block_is_lost_when_a_callback_leaves), cmocka_unit_test(a_create_that_is_left), cmocka_unit_test(grows_after_many_in_vain),
     cmocka_unit_test(in_the_callers_memory),
     cmocka_unit_test(dropped_with_the_heap),
     cmocka_unit_test(what_overflowed_is_dropped_too),
@@ -1666,7 +1747,7 @@ int main(void)
     cmocka_unit_test(batches_by_eviction),
     cmocka_unit_test(batch_keeps_what_it_has),
     cmocka_unit_test(batch_has_nothing_twice),
-    cmocka_unit_test(batches_within_batches),
+    cmocka_unit_test(batches_within_batches), cmocka_unit_test(many_batches_within_a_batch),
     cmocka_unit_test(large_batches),
     cmocka_unit_test(chooser_that_gets_and_puts),
     cmocka_unit_test(chooser_names_a_foreign_one),

@@ -4,6 +4,7 @@
 #include "os_fake.h"
 #include "unit.h"
 #include <errno.h>
+#include <tidepool/stats.h>
 
 enum { MOST = 1000 };
 
@@ -428,6 +429,97 @@ static void hooks_that_leave(void **state)
     }
 }
 
+/* Where a pool shrinks, at once or by the clock, each hook that leaves loses its own object, whose array stays with the pool: what all
+ * lose together is no more than the pool had at its largest. */
+static void shrink_until_left(object_pool_t *pool, bool by_clock)
+{
+  leaver = DESTRUCT_LEAVES;
+  if (setjmp(outside) == 0) {
+    if (by_clock)
+      (void)object_pool_capacity(pool);
+    else
+      object_pool_shrink(pool, 0);
+  }
+}
+
+static void a_shrink_that_is_left(void **state)
+{
+  (void)state;
+  enum { ROUNDS = 30, OBJECTS = 500 };
+  for (unsigned kind = 0; kind < 8; kind++) {
+    int destructed = 0;
+    size_t largest = 0;
+    pool_stats_t before, after;
+    pool_heap_t *heap = pool_heap_create(NULL);
+    pool_heap_stats(heap, &before);
+    object_pool_t *pool = object_pool_create(&(object_pool_options_t){
+      .object_size = sizeof(thing_t), .capacity = 10, .when_full = OBJECT_POOL_GROW, .construct = construct_or_leave,
+      .destruct = destruct_or_leave, .context = &destructed, .heap = heap,
+      .flags = (kind & 1 ? OBJECT_POOL_CHECKED : 0) | (kind & 2 ? OBJECT_POOL_SINGLE_THREAD : 0)});
+    for (int round = 0; round < ROUNDS; round++) {
+      leaver = NONE_LEAVES;
+      for (int i = 0; i < OBJECTS; i++)
+        assert_non_null(things[i] = object_pool_get(pool));
+      for (int i = 0; i < OBJECTS; i++)
+        object_pool_put(pool, things[i]);
+      os_fake.now_ms += 1 << 30;
+      largest = round ? largest : object_pool_capacity(pool) + OBJECTS;
+      shrink_until_left(pool, kind & 4);
+      assert_true(check_object_pool(pool));
+      assert_int_equal(object_pool_live(pool), 0);
+      assert_in_range(object_pool_capacity(pool), 10, 2 * largest);
+    }
+    leaver = NONE_LEAVES;
+    object_pool_destroy(pool);
+    pool_heap_stats(heap, &after);
+    assert_int_equal(after.live_bytes, 0);
+    pool_heap_destroy(heap);
+  }
+}
+
+/* The end of a pool goes on behind the object whose hook left; each is destructed once. Or its heap takes along what is left. */
+static void destroy_until_left(object_pool_t *pool)
+{
+  if (setjmp(outside) == 0)
+    object_pool_destroy(pool);
+}
+
+static void an_end_that_is_left(void **state)
+{
+  (void)state;
+  for (unsigned kind = 0; kind < 8; kind++) {
+    int destructed = 0;
+    pool_stats_t before, after;
+    pool_heap_t *parent = pool_heap_create(NULL), *heap = pool_heap_create(&(pool_heap_options_t){.parent = parent, .budget = 1 << 20});
+    pool_heap_stats(parent, &before);
+    pool_heap_destroy(heap);
+    heap = pool_heap_create(&(pool_heap_options_t){.parent = parent, .budget = 1 << 20});
+    object_pool_t *pool = object_pool_create(&(object_pool_options_t){
+      .object_size = sizeof(thing_t), .capacity = 10, .destruct = destruct_or_leave, .context = &destructed, .heap = heap,
+      .flags = (kind & 1 ? OBJECT_POOL_CHECKED : 0) | (kind & 2 ? OBJECT_POOL_SINGLE_THREAD : 0)});
+    for (int i = 0; i < 7; i++)
+      assert_non_null(things[i] = object_pool_get(pool));
+    for (int times = 1; times <= 3; times++) {
+      leaver = DESTRUCT_LEAVES;
+      destroy_until_left(pool);
+      assert_int_equal(destructed, times);
+      assert_null(object_pool_get(pool));
+    }
+    if (kind & 4) {
+      object_pool_destroy(pool);
+      assert_int_equal(destructed, 7);
+      pool_heap_stats(heap, &after);
+      assert_int_equal(after.live_bytes, 0);
+    }
+    pool_heap_destroy(heap);
+    heap = pool_heap_create(&(pool_heap_options_t){.parent = parent, .budget = 1 << 20});
+    pool_heap_stats(parent, &after);
+    assert_int_equal(after.held_bytes, before.held_bytes);
+    pool_heap_destroy(heap);
+    pool_heap_destroy(parent);
+  }
+}
+
 /* ---- errno ---- */
 
 static bool construct_noisily(void *object, void *context) { return (void)object, (void)context, errno = EBADF, true; }
@@ -584,7 +676,8 @@ int main(void)
     cmocka_unit_test(hooks_use_a_pool_that_ends),
     cmocka_unit_test(hooks_destroy_a_pool_that_ends),
     cmocka_unit_test(hooks_act_on_a_pool_that_ends),
-    cmocka_unit_test(hooks_that_leave),
+    cmocka_unit_test(hooks_that_leave), cmocka_unit_test(a_shrink_that_is_left),
+    cmocka_unit_test(an_end_that_is_left),
     cmocka_unit_test(hooks_leave_errno_alone),
     cmocka_unit_test(checked_fills_and_makes_anew),
     cmocka_unit_test(checked_without_hooks),
