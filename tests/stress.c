@@ -200,11 +200,11 @@ static void step_reallocate(worker_t *worker, kept_t *kept)
     verify(kept, kept->size);
   char *block = pool_realloc(kept->block, size);
   if (!block) {
-    must(had && is_limited(pool_heap_of(kept->block)));
+    must(kept->block && is_limited(pool_heap_of(kept->block)));   /* which may be one of no bytes */
     verify(kept, kept->size);
     return;
   }
-  kept->heap = had ? kept->heap : NULL;
+  kept->heap = kept->block ? kept->heap : NULL;
   kept_t moved = {block, kept->size, kept->key, NULL};
   if (had)
     verify(&moved, size < had ? size : had);

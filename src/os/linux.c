@@ -147,11 +147,11 @@ void os_guard(void *address, size_t size)
 
 /* The kernel maps from the top downwards, close to what is mapped already, so the stretch lies far below one of its mappings.
  * Programs and their break are in the middle, at two thirds of the address space. The thread sanitizer has shadows everywhere
- * but in the topmost TiB. Where the kernel maps upwards from a low address (valgrind, some emulators) the stretch lies above. */
+ * but in the topmost one and a half TiB. Where the kernel maps upwards from a low address (valgrind, some emulators) the stretch lies above. */
 enum {
   WINDOW_ATTEMPTS = 16,
 #ifdef UNDER_SANITIZER
-  WINDOW_SHARE = 512,
+  WINDOW_SHARE = 1024,   /* with the first TiB, where the kernel chooses at random, it ends within the topmost one and a half */
 #else
   WINDOW_SHARE = 8       /* this part of the address space is the stretch, and as much is where it may begin */
 #endif
