@@ -139,15 +139,17 @@ void *os_remap(void *address, size_t size, size_t new_size, bool may_move)
 void os_guard(void *address, size_t size) { mprotect(address, size, PROT_NONE); }
 
 /* As linux.c has it, without what sanitizers and emulators need. */
+/* Close enough to what is mapped for the thread sanitizer, as in linux.c. */
 char *os_window(unsigned attempt, size_t *size)
 {
+  enum { SLOTS = 256, AWAY = 40 };
   static uint64_t turn;
   char *probe = attempt < 4 ? mmap(NULL, os_fake.page_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : NULL;
   if (!probe)
     return NULL;
   munmap(probe, os_fake.page_size);
-  *size = 512 * OS_WINDOW_ALIGNMENT;
-  return (char *)round_down((uintptr_t)probe - 600 * OS_WINDOW_ALIGNMENT - turn++ % 8 * OS_WINDOW_ALIGNMENT, OS_WINDOW_ALIGNMENT);
+  *size = SLOTS * OS_WINDOW_ALIGNMENT;
+  return (char *)round_down((uintptr_t)probe - (SLOTS + AWAY + turn++ % 8) * OS_WINDOW_ALIGNMENT, OS_WINDOW_ALIGNMENT);
 }
 
 void os_wish_huge_pages(void *address, size_t size, bool wanted) { (void)address, (void)size, (void)wanted; }

@@ -41,7 +41,7 @@ static void chosen(void *argument)
   os_fake_heal();
   must(window_init());
   must(class_window.start % SLOT == 0 && window_slots_open() == 0);
-  must(window_slots_most() > 400 && window_slots_most() <= SLOTS_MOST);
+  must(window_slots_most() > 200 && window_slots_most() <= SLOTS_MOST);
   char *metadata = window_metadata(&size);
   must(metadata + size == window_slot(0) && size % SLOT == 0);
   must((char *)class_window.map - MAP_PLANE + SLOT == metadata);
