@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "option.h"
 #include "base/text.h"
-#include "os/fatal.h"
+#include "misuse.h"
 #include "os/os.h"
 #include <string.h>
 

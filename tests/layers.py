@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Checks that every include in src/ points downwards, as the table in src/README.md has it.
+"""Checks that every include in src/ points downwards in the one list of layers below, and that src/README.md shows that list.
 
 usage: layers.py SRC
+       layers.py --print       the list as src/README.md shows it
        layers.py --self-test"""
 
 import pathlib
@@ -9,95 +10,85 @@ import re
 import sys
 import tempfile
 
-HEAP_AND_BELOW = {"heap", "heap_life", "magazine", "thread", "pool", "slab", "space", "arena", "run", "class_map", "huge", "guard",
-                  "gate", "size_class", "budget", "metadata", "option", "os", "base"}
-# The files that heap.h declares beside heap.c.
-PART_OF_HEAP = HEAP_AND_BELOW - {"heap_life"}
-EVERYTHING = object()
+# Bottom up: a folder of src ("" is src itself) and its units, which are pairs of .c and .h or one of the two. A unit may include
+# itself and what stands before it.
+LAYERS = [
+    ("base", ["bits", "text", "span_tree", "range_tree"]),
+    ("os", ["os", "thread_local", "lock", "linux"]),
+    ("", ["misuse", "option", "size_class"]),
+    ("space", ["class_map", "budget", "gate", "metadata", "run", "arena", "space", "purge", "huge"]),
+    ("pool", ["slab", "pool"]),
+    ("thread", ["magazine", "thread"]),
+    ("heap", ["guard", "heap", "startup", "tick", "large", "locate", "allocate", "heap_life", "walk"]),
+    ("object_pool", ["object_pool"]),
+    ("api", ["pool_front", "heap_front", "malloc", "malloc_info", "new_delete", "stats"]),
+    ("check", ["check"]),
+]
+UNITS = [f"{folder}/{unit}".lstrip("/") for folder, units in LAYERS for unit in units]
 
-# A unit is a folder that holds a leaf toolbox (base, os) or the name of a .c/.h pair; each may include itself.
-MAY_INCLUDE = {
-    "base": set(),
-    "os": {"base"},
-    "size_class": {"base"},
-    "option": {"os", "base"},
-    "budget": {"os", "base"},
-    "gate": {"os", "base"},
-    "class_map": {"os", "base"},
-    "metadata": {"class_map", "os", "base"},
-    "run": {"class_map", "base"},
-    "arena": {"run", "class_map", "os", "base"},
-    "space": {"arena", "class_map", "budget", "option", "os", "base"},
-    "purge": {"space", "gate", "option", "os", "base"},
-    "huge": {"gate", "metadata", "option", "os", "base"},
-    "slab": {"space", "base"},
-    "guard": {"size_class", "os", "base"},
-    "pool": {"slab", "size_class", "budget", "metadata", "os", "base"},
-    "magazine": {"pool", "thread", "metadata", "class_map", "os", "base"},
-    "thread": {"pool", "magazine", "metadata", "class_map", "os", "base"},
-    "heap": HEAP_AND_BELOW,
-    "startup": PART_OF_HEAP,
-    "tick": PART_OF_HEAP,
-    "large": PART_OF_HEAP,
-    "locate": PART_OF_HEAP,
-    "allocate": PART_OF_HEAP,
-    "heap_life": HEAP_AND_BELOW,
-    "walk": HEAP_AND_BELOW,
-    "front/pool_front": HEAP_AND_BELOW | {"check"},
-    "front/heap_front": HEAP_AND_BELOW | {"check", "front/pool_front"},
-    "front/object_pool": HEAP_AND_BELOW | {"check"},
-    # The fast path's header, for one jump less.
-    "front/malloc": {"os", "base", "front/pool_front"},
-    "front/malloc_info": {"os", "base", "front/pool_front"},
-    "front/new_delete": {"os", "base", "front/pool_front"},
-    "check": EVERYTHING,
-    "stats": EVERYTHING,
+# What may be included of what stands below, where that is less than everything. The C library's names see the manager through the fast
+# path alone, for one jump less.
+NARROW = {
+    f"api/{unit}": {"base", "os", "misuse", "api/pool_front"} for unit in ("malloc", "malloc_info", "new_delete")
 }
-MAY_INCLUDE_PUBLIC_HEADERS = {"heap", "heap_life", "stats", "check"}
+# Where a lower layer calls a higher one: a pointer that the higher one sets.
+CALLS_UP = {
+    "misuse.h": {"fatal_before_abort"},          # set by heap/startup
+    "heap/heap.h": {"heap_dependents"},          # set by object_pool
+}
+PUBLIC = {"heap/heap", "heap/heap_life"}         # and all of object_pool, api and check
+PUBLIC_FOLDERS = ("object_pool/", "api/", "check/")
+
 # The platform is a file: what names an operating system is in os.
 PLATFORM_HEADER = re.compile(r"(sys|linux|asm|mach|bits)/|unistd\.h$|windows\.h$")
 PLATFORM_MACRO = re.compile(r"^\s*#\s*(?:el)?if.*\b(__linux__|__unix__|__APPLE__|__FreeBSD__|_WIN32)\b")
 # Headers that print or allocate.
 HEAVY_HEADER = re.compile(r"(stdio|stdlib|malloc)\.h$")
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
+# Extern pointers to functions, or to tables of them.
+POINTER = re.compile(r"^extern\b[^;(]*(?:\(\*(\w+)\)\(|\bconst \w+_t \*(\w+);)")
+BLOCK = re.compile(r"^```\n(.*?)^```\n", re.M | re.S)
 
 
 def unit_of(path):
-    """The unit of a path relative to src: "base" for base/bits.h, "arena" for arena.h, "front/malloc" for a front."""
-    parts = pathlib.PurePosixPath(path).parts
-    if len(parts) == 1:
-        return pathlib.PurePosixPath(path).stem.removesuffix("_table")
-    return parts[0] if parts[0] in ("base", "os") else "/".join(parts[:-1] + (pathlib.PurePosixPath(path).stem,))
+    return str(pathlib.PurePosixPath(path).with_suffix("")).removesuffix("_table")
 
 
-def is_below(unit, other):
-    allowed = MAY_INCLUDE[unit]
-    return unit == other or allowed is EVERYTHING or other in allowed
+def may_include(unit, other):
+    if UNITS.index(other) > UNITS.index(unit):
+        return False
+    narrow = NARROW.get(unit)
+    return unit == other or not narrow or other in narrow or other.split("/")[0] in narrow
 
 
 def problem_of_own(source, unit, name):
     if not (source / name).is_file():
         return f'"{name}" is not a file of src; paths are relative to src'
-    if not is_below(unit, unit_of(name)):
-        return f"{unit} may not include {unit_of(name)}"
-    return None
+    other = unit_of(name)
+    if other not in UNITS:
+        return None   # told for the file itself
+    return None if may_include(unit, other) else f"{unit} may not include {other}"
 
 
 def problem_of_system(unit, name):
     if name == "tidepool.h" or name.startswith("tidepool/"):
-        public = unit in MAY_INCLUDE_PUBLIC_HEADERS or unit.startswith("front/")
+        public = unit in PUBLIC or unit.startswith(PUBLIC_FOLDERS)
         return None if public else f"{unit} may not include the public <{name}>"
-    if unit != "os" and PLATFORM_HEADER.match(name):
+    if not unit.startswith("os/") and PLATFORM_HEADER.match(name):
         return f"<{name}> belongs to os"
-    if unit == "base" and HEAVY_HEADER.match(name):
+    if unit.startswith("base/") and HEAVY_HEADER.match(name):
         return f"base may not include <{name}>"
     return None
 
 
-def problems_of_line(source, unit, line):
+def problems_of_line(source, unit, name, line):
     macro = PLATFORM_MACRO.match(line)
-    if macro and unit != "os":
+    if macro and not unit.startswith("os/"):
         yield f"{macro[1]} belongs to os"
+    pointer = POINTER.match(line)
+    called = pointer and (pointer[1] or pointer[2])
+    if called and called not in CALLS_UP.get(name, set()):
+        yield f"{called} calls upwards and is not in the list"
     include = INCLUDE.match(line)
     if include:
         own = include[1] == '"'
@@ -111,48 +102,67 @@ def problems(source):
     for file in sorted(path for path in source.rglob("*") if path.suffix in (".c", ".h", ".inc")):
         name = file.relative_to(source).as_posix()
         unit = unit_of(name)
-        if unit not in MAY_INCLUDE:
-            yield f"{name}: the unit {unit} has no row in the table of layers"
+        if unit not in UNITS:
+            yield f"{name}: the unit {unit} is not in the list of layers"
             continue
         for number, line in enumerate(file.read_text().splitlines(), 1):
-            for problem in problems_of_line(source, unit, line):
+            for problem in problems_of_line(source, unit, name, line):
                 yield f"{name}:{number}: {problem}"
+
+
+def picture():
+    """The list, top down."""
+    width = max(len(folder) for folder, _ in LAYERS) + 4
+    return "".join(f"{(folder + '/' if folder else '.'):{width}}{'  '.join(units)}\n" for folder, units in reversed(LAYERS))
+
+
+def problems_of_readme(source):
+    blocks = BLOCK.findall((source / "README.md").read_text())
+    if picture() not in blocks:
+        yield "README.md does not show the layers as `tests/layers.py --print` does"
 
 
 GOOD_TREE = {
     "base/bits.h": "#include <stdint.h>\n",
     "os/os.h": '#include "base/bits.h"\n',
     "os/linux.c": '#include "os/os.h"\n#include <sys/mman.h>\n#ifdef __linux__\n#endif\n',
-    "class_map.h": '#include "base/bits.h"\n',
-    "run.h": '#include "class_map.h"\n',
-    "arena.h": '#include "run.h"\n#include "os/os.h"\n',
-    "arena.c": '#include "arena.h"\n#include <string.h>\n',
-    "space.h": '#include "arena.h"\n',
-    "purge.c": '#include "space.h"\n',
-    "slab.h": '#include "space.h"\n',
-    "pool.h": '#include "slab.h"\n',
-    "heap.h": '#include "pool.h"\n#include <tidepool/heap.h>\n',
-    "heap_life.h": '#include "heap.h"\n',
-    "walk.c": '#include "heap_life.h"\n',
-    "check.h": '#include "heap.h"\n',
-    "front/pool_front.c": '#include "heap.h"\n#include "check.h"\n#include <tidepool.h>\n',
+    "misuse.h": "extern void (*fatal_before_abort)(void);\n",
+    "size_class_table.inc": "1, 2\n",
+    "size_class.c": '#include "size_class_table.inc"\n',
+    "space/class_map.h": '#include "base/bits.h"\nextern window_t class_window;\n',
+    "space/run.h": '#include "space/class_map.h"\n',
+    "space/arena.c": '#include "space/run.h"\n#include "os/os.h"\n#include <string.h>\n',
+    "space/space.h": '#include "space/run.h"\n',
+    "pool/pool.h": '#include "space/space.h"\n',
+    "heap/heap.h": '#include "pool/pool.h"\n#include <tidepool/heap.h>\nextern const heap_dependents_t *heap_dependents;\n',
+    "api/pool_front.h": '#include "heap/heap.h"\n#include <tidepool.h>\n',
+    "api/malloc.c": '#include "api/pool_front.h"\n#include "misuse.h"\n',
+    "check/check.h": '#include "heap/heap.h"\n',
+    "README.md": f"# src\n```\n{picture()}```\n",
 }
 # One more file each, and the words of the complaint.
 BAD_FILES = [
-    ("base/more.c", '#include "os/os.h"\n', "base may not include os"),
-    ("base/print.c", "#include <stdio.h>\n", "base may not include <stdio.h>"),
-    ("arena_extra.c", '#include "arena.h"\n', "has no row"),
-    ("class_map.c", '#include "arena.h"\n', "class_map may not include arena"),
-    ("slab.c", '  #  include "pool.h"\n', "slab may not include pool"),
-    ("arena.c", '#include "space.h"\n', "arena may not include space"),
-    ("locate.c", '#include "heap_life.h"\n', "locate may not include heap_life"),
-    ("heap.c", '#include "check.h"\n', "heap may not include check"),
-    ("pool.c", "#include <tidepool/pool.h>\n", "may not include the public"),
-    ("thread.c", "#include <sys/mman.h>\n", "belongs to os"),
-    ("magazine.c", "#if defined(__linux__)\n#endif\n", "__linux__ belongs to os"),
-    ("front/malloc.c", '#include "heap.h"\n', "front/malloc may not include heap"),
-    ("stats.c", '#include "nowhere.h"\n', "is not a file of src"),
+    ("base/text.c", '#include "os/os.h"\n', "base/text may not include os/os"),
+    ("base/range_tree.c", "#include <stdio.h>\n", "base may not include <stdio.h>"),
+    ("space/extra.c", '#include "space/run.h"\n', "not in the list"),
+    ("class_map.c", "", "not in the list"),
+    ("space/class_map.c", '#include "space/run.h"\n', "space/class_map may not include space/run"),
+    ("pool/slab.c", '  #  include "pool/pool.h"\n', "pool/slab may not include pool/pool"),
+    ("pool/pool.c", '#include "heap/heap.h"\n', "pool/pool may not include heap/heap"),
+    ("heap/heap.c", '#include "check/check.h"\n', "heap/heap may not include check/check"),
+    ("pool/pool.c", "#include <tidepool/pool.h>\n", "may not include the public"),
+    ("thread/thread.c", "#include <sys/mman.h>\n", "belongs to os"),
+    ("thread/magazine.c", "#if defined(__linux__)\n#endif\n", "__linux__ belongs to os"),
+    ("thread/magazine.h", "extern void (*magazine_full)(void);\n", "magazine_full calls upwards"),
+    ("heap/guard.h", "extern const hooks_t *guard_hooks;   /* set above */\n", "guard_hooks calls upwards"),
+    ("api/malloc_info.c", '#include "heap/heap.h"\n', "api/malloc_info may not include heap/heap"),
+    ("api/stats.c", '#include "nowhere.h"\n', "is not a file of src"),
+    ("README.md", "# src\n```\nbase/\n```\n", "does not show the layers"),
 ]
+
+
+def all_problems(source):
+    return [*problems(source), *problems_of_readme(source)]
 
 
 def problems_of_tree(files):
@@ -161,7 +171,7 @@ def problems_of_tree(files):
         for name, text in files.items():
             (source / name).parent.mkdir(exist_ok=True)
             (source / name).write_text(text)
-        return list(problems(source))
+        return all_problems(source)
 
 
 def self_test():
@@ -177,10 +187,12 @@ def self_test():
 def main():
     if sys.argv[1] == "--self-test":
         self_test()
-        return
-    found = list(problems(pathlib.Path(sys.argv[1])))
-    print("\n".join(found))
-    sys.exit(1 if found else 0)
+    elif sys.argv[1] == "--print":
+        print(picture(), end="")
+    else:
+        found = all_problems(pathlib.Path(sys.argv[1]))
+        print("\n".join(found))
+        sys.exit(1 if found else 0)
 
 
 main()

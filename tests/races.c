@@ -27,7 +27,7 @@
 #include <time.h>
 
 #ifdef TIDEPOOL_CHECKED
-#include "check.h"
+#include "check/check.h"
 #else
 static bool check_everything(void) { return true; }
 #endif

@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 #ifdef TIDEPOOL_CHECKED
-#include "check.h"
+#include "check/check.h"
 #else
 static bool check_everything(void) { return true; }
 #endif

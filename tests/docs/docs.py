@@ -68,7 +68,7 @@ def words(root):
 
 
 def is_file(root, name):
-    return any((root / folder / name).exists() for folder in (".", "src", "src/front", "include/tidepool", "tests", "tests/unit", "docs"))
+    return any((root / folder / name).exists() for folder in (".", "src", "include/tidepool", "tests", "tests/unit", "docs"))
 
 
 def unknown_names(root):
@@ -94,14 +94,14 @@ def stated_invariants(root):
 def wrong_invariants(root):
     stated, design = stated_invariants(root), (root / "docs/DESIGN.md").read_text()
     named = set(INVARIANT.findall(design))
-    check = (root / "src/check.c").read_text()
+    check = (root / "src/check/check.c").read_text()
     for name in sorted(named - set(stated)):
         yield f"docs/DESIGN.md: no header of src states {name}"
     for name in sorted(set(stated) - named):
         yield f"docs/DESIGN.md: {name} of {stated[name]} is not there"
     for name, row in re.findall(r"^\| ([A-Z][0-9]) \| (.*)$", design, re.M):
         if f'"{name}"' not in check:
-            yield f"src/check.c does not assert {name}"
+            yield f"check.c does not assert {name}"
         if f"`{stated.get(name)}`" not in row:
             yield f"docs/DESIGN.md: {name} is stated in {stated.get(name)}"
         for function in re.findall(r"`(\w+)`", row.rsplit("|", 2)[1]):
@@ -149,10 +149,10 @@ GOOD = {
     "README.md": "# A\n[b](docs/DESIGN.md#the-b)\n`pool_take` `slab.h`\n",
     "docs/DESIGN.md": "# D\n## The `b`\n## Invariants\n| A1 | x | `slab.h` | `check_a` |\n## What was tried\n`gone_name`\n## End\n[r](../README.md)\n",
     "CONTRIBUTING.md": "`pool_take`\n",
-    "src/README.md": "`slab.h` `check.c` `missing_c`\n",
-    "src/slab.h": "/*\n *   A1 holds\n */\nvoid pool_take(void); int missing_c;\n",
-    "src/slab.c": "",
-    "src/check.c": 'void check_a(void) { say("A1"); }\n',
+    "src/README.md": "`pool/slab.h` `check/check.c` `missing_c`\n",
+    "src/pool/slab.h": "/*\n *   A1 holds\n */\nvoid pool_take(void); int missing_c;\n",
+    "src/pool/slab.c": "",
+    "src/check/check.c": 'void check_a(void) { say("A1"); }\n',
 }
 BAD = [
     ("README.md", "[b](docs/NONE.md)", broken_links, "does not exist"),
@@ -160,9 +160,9 @@ BAD = [
     ("README.md", "`pool_took()`", unknown_names, "no pool_took"),
     ("README.md", "`slob.c`", unknown_names, "no file slob.c"),
     ("docs/DESIGN.md", "A1 and A2", wrong_invariants, "no header of src states A2"),
-    ("src/slab.h", "/*\n *   A1 holds\n *   A2 too\n */", wrong_invariants, "A2 of slab.h"),
-    ("src/check.c", "void check_a(void) {}", wrong_invariants, "does not assert A1"),
-    ("src/check.c", 'void check_b(void) { say("A1"); }', wrong_invariants, "no check_a"),
+    ("src/pool/slab.h", "/*\n *   A1 holds\n *   A2 too\n */", wrong_invariants, "A2 of slab.h"),
+    ("src/check/check.c", "void check_a(void) {}", wrong_invariants, "does not assert A1"),
+    ("src/check/check.c", 'void check_b(void) { say("A1"); }', wrong_invariants, "no check_a"),
     ("src/more.c", "", unlisted_sources, "more.c has no line"),
 ]
 

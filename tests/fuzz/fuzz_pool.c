@@ -8,7 +8,7 @@
  *
  * An operation is a function in a table below, which takes the bytes it needs from the input; a new one is a new row. Any of
  * them may be done by a second thread while the first waits for it, so that an input always does the same. */
-#include "check.h"
+#include "check/check.h"
 #include "fuzz_pool.h"
 #include <errno.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Forks beside threads that have something cached, handlers of others, and threads that somebody cancels. */
-#include "check.h"
+#include "check/check.h"
 #include "heaps.h"
 #include <unistd.h>
 

@@ -3,7 +3,7 @@
 #ifndef UNIT_REGION_H
 #define UNIT_REGION_H
 
-#include "space.h"
+#include "space/space.h"
 
 enum { REGION_BYTES = 24 << 20 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * One arena, without a space: where its records lie, which units it finds, how far it is mapped. Arenas that are asked to find
  * something are made of records alone; the others are in the first slots of the window. */
-#include "arena.h"
-#include "class_map.h"
+#include "space/arena.h"
+#include "space/class_map.h"
 #include "os_fake.h"
 #include "unit.h"
 #include <sys/mman.h>

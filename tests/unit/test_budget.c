@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "budget.h"
+#include "space/budget.h"
 #include "unit.h"
 #include <pthread.h>
 #include <sched.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * The window comes up or does not, its slots are opened one after the other, and the map says of every address there is what was
  * written for it. */
-#include "class_map.h"
+#include "space/class_map.h"
 #include "os/os.h"
 #include "os_fake.h"
 #include "unit.h"

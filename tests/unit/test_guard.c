@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "guard.h"
+#include "heap/guard.h"
 #include "unit.h"
 
 enum { USABLE = 256, ROOM = USABLE - GUARD_BYTES };

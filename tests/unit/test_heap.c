@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * What tidepool/heap.h promises, for heaps of every kind there is. */
-#include "heap.h"
+#include "heap/heap.h"
 #include "os_fake.h"
 #include "unit.h"
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Mappings of their own: what is taken, kept and given back, and where the system refuses. Contents, addresses and the claim to be zero
  * are held against a model; what is mapped is always what is live and what is kept. */
-#include "huge.h"
-#include "class_map.h"
+#include "space/huge.h"
+#include "space/class_map.h"
 #include "option.h"
 #include "os/os.h"
 #include "os_fake.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * What an address is: any address, in blocks of every kind, beside them, after they were freed, in heaps that live in each other's
  * memory. */
-#include "heap_life.h"
+#include "heap/heap_life.h"
 #include "os_fake.h"
 #include "unit.h"
 #include <pthread.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * One thread's magazines before a pool of its own: random pops and pushes against a model of what is live. */
-#include "magazine.h"
-#include "metadata.h"
+#include "thread/magazine.h"
+#include "space/metadata.h"
 #include "os_fake.h"
 #include "region.h"
 #include "unit.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Records of the manager's own: never two in one place, zeroed whatever was there before, used again, and had from elsewhere where
  * something is in the way. */
-#include "metadata.h"
-#include "class_map.h"
+#include "space/metadata.h"
+#include "space/class_map.h"
 #include "os_fake.h"
 #include "unit.h"
 #include <pthread.h>

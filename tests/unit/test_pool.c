@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * A pool of its own in a region: what goes out comes back, and after each step every block is in one place. */
-#include "pool.h"
+#include "pool/pool.h"
 #include "os_fake.h"
 #include "region.h"
 #include "unit.h"

@@ -3,7 +3,7 @@
 #include "option.h"
 #include "os_fake.h"
 #include "region.h"
-#include "space.h"
+#include "space/space.h"
 #include "unit.h"
 #include <sys/mman.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "slab.h"
+#include "pool/slab.h"
 #include "region.h"
 #include "unit.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Spaces against a model: runs never overlap, are where they should be, and what is said to be zero is; whatever else is mapped in
  * the window, and however often regions come and go. */
-#include "space.h"
+#include "space/space.h"
 #include "option.h"
 #include "os_fake.h"
 #include "region.h"

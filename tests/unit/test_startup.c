@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * The manager comes up or does not, forks in the middle of anything, and leaves a thread that ends the process a way to allocate. */
-#include "heap_life.h"
+#include "heap/heap_life.h"
 #include "os_fake.h"
 #include "unit.h"
 #include <errno.h>

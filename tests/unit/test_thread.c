@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Threads begin, end, end without telling, go on after their end; what they held is somebody else's then. */
-#include "heap.h"
-#include "metadata.h"
+#include "heap/heap.h"
+#include "space/metadata.h"
 #include "option.h"
 #include "os_fake.h"
 #include "unit.h"

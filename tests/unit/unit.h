@@ -3,7 +3,7 @@
 #ifndef UNIT_H
 #define UNIT_H
 
-#include "check.h"
+#include "check/check.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

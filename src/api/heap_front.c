@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT
+ * The interface of heap.h. */
+#include "base/bits.h"
+#include "space/class_map.h"
+#include "api/pool_front.h"
+#include "heap/heap_life.h"
+#include "misuse.h"
+#include <errno.h>
+#include <tidepool/heap.h>
+
+/* ---- the fast path: the calling thread's cache of the heap, if the heap's place in its record is the heap's ---- */
+
+static inline loaded_t *loaded_of(const thread_t *thread, const heap_t *heap, size_t size_class)
+{
+  return &thread->cache_at[thread_place(heap)]->of[size_class];
+}
+
+static bool is_live(const heap_t *heap) { return heap && heap->mark == HEAP_LIVE_MARK; }
+
+static void *no_heap(const heap_t *heap, const char *call)
+{
+  if (heap)
+    fatal_misuse(call, heap, NOT_A_HEAP_TEXT);
+  errno = EINVAL;
+  return NULL;
+}
+
+/* Of a heap whose magazines others may reach for: NULL, false if they are not in their place. */
+static void *pop_within_reach(thread_t *thread, const heap_t *heap, size_t size_class)
+{
+  void *block = NULL;
+  thread_set_busy(thread);
+  if (likely(thread_has_within_reach(thread, heap)))
+    block = MAGAZINE_POP(loaded_of(thread, heap, size_class));
+  thread_leave(thread);
+  return block;
+}
+
+static bool push_within_reach(thread_t *thread, const heap_t *heap, void *block)
+{
+  bool done = false;
+  thread_set_busy(thread);
+  if (likely(thread_has_within_reach(thread, heap))) {
+    loaded_t *loaded = loaded_of(thread, heap, class_map_of_heap_block(block));
+    done = likely(loaded->top != block) && MAGAZINE_PUSH(loaded, block);
+  }
+  thread_leave(thread);
+  return done;
+}
+
+NOINLINE static void *alloc_slower(heap_t *heap, size_t size, bool zero, const char *call)
+{
+  if (unlikely(!is_live(heap)))
+    return no_heap(heap, call);
+  if (heap == &heap_front)
+    return zero ? front_zalloc(size) : front_alloc(size);
+  return heap_allocate(heap, size, 1, zero);
+}
+
+NOINLINE static void *alloc_slow(heap_t *heap, size_t size)
+{
+  thread_t *thread = thread_self;
+  void *block = NULL;
+  if (likely(size <= SIZE_CACHED && thread_has_within_reach(thread, heap)))
+    block = pop_within_reach(thread, heap, size <= SIZE_LINEAR ? size_class_linear(size) : size_class_medium(size));
+  return likely(block) ? block : alloc_slower(heap, size, false, "pool_heap_alloc");
+}
+
+NOINLINE static void free_slow(heap_t *heap, void *block)
+{
+  thread_t *thread = thread_self;
+  if (likely(thread_has_within_reach(thread, heap) && push_within_reach(thread, heap, block)))
+    return;
+  if (unlikely(!is_live(heap)))
+    no_heap(heap, "pool_heap_free");
+  else if (block)
+    heap_free(heap, block, "pool_heap_free");
+}
+
+NOINLINE static void *alloc_medium(heap_t *heap, size_t size)
+{
+  const thread_t *thread = thread_self;
+  void *block = NULL;
+  if (likely(size <= SIZE_CACHED && thread_has_placed(thread, heap)))
+    block = MAGAZINE_POP(loaded_of(thread, heap, size_class_medium(size)));
+  return likely(block) ? block : alloc_slow(heap, size);
+}
+
+void *pool_heap_alloc(pool_heap_t *heap, size_t size)
+{
+  if (unlikely(size > SIZE_LINEAR))
+    return alloc_medium(heap, size);
+  const thread_t *thread = thread_self;
+  void *block = NULL;
+  if (likely(thread_has_placed(thread, heap)))
+    block = MAGAZINE_POP(loaded_of(thread, heap, size_class_linear(size)));
+  return likely(block) ? block : alloc_slow(heap, size);
+}
+
+void pool_heap_free(pool_heap_t *heap, void *block)
+{
+  const thread_t *thread = thread_self;
+  if (unlikely(!thread_has_placed(thread, heap))) {
+    free_slow(heap, block);
+    return;
+  }
+  loaded_t *loaded = loaded_of(thread, heap, class_map_of_heap_block(block));
+  if (unlikely(loaded->top == block || !MAGAZINE_PUSH(loaded, block)))
+    free_slow(heap, block);
+}
+
+/* ---- the rest of the family ---- */
+
+void *pool_heap_zalloc(pool_heap_t *heap, size_t size) { return alloc_slower(heap, size, true, "pool_heap_zalloc"); }
+
+void *pool_heap_calloc(pool_heap_t *heap, size_t count, size_t size)
+{
+  size_t bytes;
+  if (unlikely(!is_live(heap)))
+    return no_heap(heap, "pool_heap_calloc");
+  if (unlikely(__builtin_mul_overflow(count, size, &bytes)))
+    return heap_exhausted(heap);
+  return alloc_slower(heap, bytes, true, "pool_heap_calloc");
+}
+
+void *pool_heap_realloc(pool_heap_t *heap, void *block, size_t size)
+{
+  if (unlikely(!is_live(heap)))
+    return no_heap(heap, "pool_heap_realloc");
+  if (!block)
+    return pool_heap_alloc(heap, size);
+  if (size)
+    return heap_reallocate(heap, block, size, "pool_heap_realloc");
+  pool_heap_free(heap, block);
+  return NULL;
+}
+
+void *pool_heap_aligned_alloc(pool_heap_t *heap, size_t alignment, size_t size)
+{
+  if (unlikely(!is_live(heap)))
+    return no_heap(heap, "pool_heap_aligned_alloc");
+  if (likely(is_power_of_two(alignment)))
+    return heap_allocate(heap, size, alignment, false);
+  errno = EINVAL;
+  return NULL;
+}
+
+/* ---- heaps ---- */
+
+pool_heap_t *pool_heap_default(void)
+{
+  heap_front_ready();
+  return &heap_front;
+}
+
+const char *pool_heap_name(const pool_heap_t *heap)
+{
+  return is_live(heap) ? heap->name : no_heap(heap, "pool_heap_name");
+}
+
+pool_heap_t *pool_heap_create(const pool_heap_options_t *options)
+{
+  const heap_t *parent = options ? options->parent : NULL, *overflow = options ? options->overflow : NULL;
+  if ((parent && !is_live(parent)) || (overflow && !is_live(overflow)))
+    return no_heap(parent && !is_live(parent) ? parent : overflow, "pool_heap_create");
+  return heap_create(options);
+}
+
+/* The default heap is nobody's to end. */
+static bool may_end(const heap_t *heap, const char *call)
+{
+  if (!heap)
+    return false;
+  if (!is_live(heap))
+    no_heap(heap, call);
+  if (heap == &heap_front)
+    fatal_misuse(call, heap, "the default heap");
+  return true;
+}
+
+void pool_heap_destroy(pool_heap_t *heap)
+{
+  if (may_end(heap, "pool_heap_destroy"))
+    heap_destroy(heap);
+}
+
+void pool_heap_reset(pool_heap_t *heap)
+{
+  if (may_end(heap, "pool_heap_reset"))
+    heap_reset(heap);
+}
+
+size_t pool_heap_good_size(const pool_heap_t *heap, size_t size)
+{
+  if (is_live(heap))
+    return heap_good_size(heap, size);
+  no_heap(heap, "pool_heap_good_size");
+  return 0;
+}
+
+size_t pool_heap_trim(pool_heap_t *heap, size_t keep)
+{
+  if (is_live(heap))
+    return heap_trim(heap, keep);
+  no_heap(heap, "pool_heap_trim");
+  return 0;
+}
+
+bool pool_heap_set_budget(pool_heap_t *heap, size_t budget)
+{
+  if (is_live(heap))
+    return heap_set_budget(heap, budget);
+  no_heap(heap, "pool_heap_set_budget");
+  return false;
+}
+
+bool pool_heap_walk(pool_heap_t *heap, pool_visit_fn *visit, void *context)
+{
+  if (is_live(heap) && visit)
+    return heap_walk(heap, visit, context);
+  no_heap(visit ? heap : NULL, "pool_heap_walk");
+  return false;
+}
+
+bool pool_forbid_system_calls(bool forbid) { return os_forbid(forbid); }

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: MIT
+ * C++ new and delete, by their mangled names, so that no C++ runtime is needed to build or to load this. What new needs of a
+ * runtime, the new-handler and the throwing of std::bad_alloc, it needs where memory is exhausted, and looks for it then.
+ *
+ * A program may replace only some of the forms; each of the others then does what [new.delete] says of it, in terms of those.
+ *
+ * Built with -fexceptions: std::bad_alloc passes through these frames. */
+#include "api/pool_front.h"
+#include "misuse.h"
+#include "os/thread_local.h"
+#include <dlfcn.h>
+#include <errno.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+typedef void (*new_handler_t)(void);
+
+/* ---- the C++ runtime ---- */
+
+/* The runtime that was there when the program was loaded: std::get_new_handler() and std::__throw_bad_alloc(). These take no
+ * lock of the loader, which a look-up does. */
+extern new_handler_t _ZSt15get_new_handlerv(void) __attribute__((weak));
+extern void _ZSt17__throw_bad_allocv(void) __attribute__((weak));
+
+/* The handle is closed at once. The runtime stays, because whoever called new is on the stack and depends on it. */
+static void *find_in_library(const char *file, const char *name)
+{
+  void *library = dlopen(file, RTLD_LAZY | RTLD_NOLOAD), *found = NULL;
+  if (library) {
+    found = dlsym(library, name);
+    dlclose(library);
+  }
+  return found;
+}
+
+/* In what the library that has this code sees. */
+static void *find_near(const void *code, const char *name)
+{
+  Dl_info library;
+  return dladdr(code, &library) ? find_in_library(library.dli_fname, name) : NULL;
+}
+
+static void *find_in_runtime(const char *name)
+{
+  void *found = find_in_library("libstdc++.so.6", name);
+  return found ? found : find_in_library("libc++.so.1", name);
+}
+
+static bool are_of_one_library(const void *a, const void *b)
+{
+  Dl_info of_a, of_b;
+  return dladdr(a, &of_a) && dladdr(b, &of_b) && of_a.dli_fbase == of_b.dli_fbase;
+}
+
+/* Where the loader would look on behalf of `caller`: in what all see, then in what only its library sees, which may have the
+ * runtime inside it. Last, by name, for a caller that the loader does not know. */
+static void *find(const char *name, const void *caller)
+{
+  int error = errno;
+  void *found = dlsym(RTLD_DEFAULT, name);
+  if (!found)
+    found = find_near(caller, name);
+  if (!found)
+    found = find_in_runtime(name);
+  errno = error;
+  return found;
+}
+
+typedef new_handler_t get_new_handler_t(void);
+
+static get_new_handler_t *find_get_new_handler(const void *caller)
+{
+  return _ZSt15get_new_handlerv ? _ZSt15get_new_handlerv : (get_new_handler_t *)find("_ZSt15get_new_handlerv", caller);
+}
+
+static new_handler_t get_new_handler(const void *caller)
+{
+  get_new_handler_t *get = find_get_new_handler(caller);
+  return get ? get() : NULL;
+}
+
+/* throw std::bad_alloc(), as a compiler for the Itanium C++ ABI has it: the object is no more than a pointer to the functions
+ * in its virtual table, behind the offset to the top and the type. A runtime inside a plug-in has what its users throw and
+ * catch, but std::__throw_bad_alloc() only if its containers need it. */
+COLD static void throw_by_hand(const void *caller)
+{
+  enum { VIRTUAL_TABLE_HEAD = 2 * sizeof(void *) };
+  void *(*make)(size_t) = (void *(*)(size_t))find("__cxa_allocate_exception", caller);
+  void (*throw)(void *, void *, void (*)(void *)) = (void (*)(void *, void *, void (*)(void *)))find("__cxa_throw", caller);
+  void (*end)(void *) = (void (*)(void *))find("_ZNSt9bad_allocD1Ev", caller);
+  void *type = find("_ZTISt9bad_alloc", caller);
+  char *table = find("_ZTVSt9bad_alloc", caller);
+  if (!make || !throw || !end || !type || !table)
+    return;
+  char **exception = make(sizeof *exception);
+  *exception = table + VIRTUAL_TABLE_HEAD;
+  throw(exception, type, end);
+}
+
+COLD static _Noreturn void throw_bad_alloc(const void *caller)
+{
+  void (*throw)(void) = _ZSt17__throw_bad_allocv;
+  if (!throw)
+    throw = (void (*)(void))find("_ZSt17__throw_bad_allocv", caller);
+  if (throw)
+    throw();
+  throw_by_hand(caller);
+  fatal("operator new: memory exhausted");
+}
+
+/* ---- new and delete ---- */
+
+static void *allocate(size_t size, size_t alignment)
+{
+  return alignment ? front_aligned_alloc(alignment, size) : front_alloc(size);
+}
+
+/* The forms that do not throw, as bits. */
+typedef enum nothrow_form {
+  SINGLE = 1 << 0,
+  ARRAY = 1 << 1,
+  ALIGNED_SINGLE = 1 << 2,
+  ALIGNED_ARRAY = 1 << 3
+} nothrow_form_t;
+
+/* What this thread has handed over to the runtime. */
+static THREAD_LOCAL struct handed_over {
+  unsigned    forms;    /* of nothrow_form_t */
+  unsigned    depth;    /* of call_replaced() in itself: the program's own may use a form that does not throw */
+  const void *caller;   /* of the first of them, who knows the runtime: the runtime may not know itself */
+} handed_over;
+
+/* As [new.delete.single] has it: the handler is called until it throws, ends the program or is gone. What it does itself begins
+ * anew. */
+static void *retry(size_t size, size_t alignment, const void *caller)
+{
+  void *block = NULL;
+  for (new_handler_t handler; !block && (handler = get_new_handler(caller)) != NULL;) {
+    handed_over.forms = 0;
+    handler();
+    block = allocate(size, alignment);
+  }
+  return block;
+}
+
+static const void *first_caller(const void *caller) { return handed_over.forms ? handed_over.caller : caller; }
+
+COLD static void *retry_or_throw(size_t size, size_t alignment, const void *caller)
+{
+  const void *first = first_caller(caller);
+  void *block = retry(size, alignment, first);
+  if (!block)
+    throw_bad_alloc(first);
+  return block;
+}
+
+/* The runtime's own operator of this name: the one in the library that keeps the handler. The next one of the process may be
+ * another allocator's. The first two ways need no memory, of which there is none. The handle of a library that nobody has
+ * opened by itself does: the loader makes the list of its dependencies then. */
+static void *find_runtimes_own(const char *name, get_new_handler_t *get, const void *caller)
+{
+  int error = errno;
+  void *found = dlsym(RTLD_NEXT, name);
+  if (!found || !are_of_one_library(found, (const void *)get))
+    found = find_near(caller, name);
+  if (!found || !are_of_one_library(found, (const void *)get))
+    found = find_near((const void *)get, name);
+  if (!found)
+    found = find_in_runtime(name);
+  errno = error;
+  return found;
+}
+
+static void *call_runtimes_own(void *own, size_t size, size_t alignment)
+{
+  static const char tag;   /* std::nothrow is an empty object, and nobody asks for its address */
+  typedef void *new_t(size_t size, const void *tag);
+  typedef void *aligned_new_t(size_t size, size_t alignment, const void *tag);
+  return alignment ? ((aligned_new_t *)own)(size, alignment, &tag) : ((new_t *)own)(size, &tag);
+}
+
+/* The handler may throw, and only C++ can catch that. The runtime's own operator does: it calls the throwing form, which is the
+ * one here, and returns NULL for an exception. Should what was found call this form again, it catches nothing, and the handler
+ * is called from here. */
+COLD static void *retry_nothrow(size_t size, size_t alignment, nothrow_form_t form, const char *name, const void *caller)
+{
+  const void *first = first_caller(caller);
+  get_new_handler_t *get = find_get_new_handler(first);
+  if (!get || !get())
+    return NULL;
+  void *own = handed_over.forms & form ? NULL : find_runtimes_own(name, get, first), *block;
+  if (own) {
+    handed_over.forms |= form;
+    handed_over.caller = first;
+    block = call_runtimes_own(own, size, alignment);
+  } else {
+    block = retry(size, alignment, first);
+  }
+  handed_over.forms &= ~(unsigned)form;
+  return block;
+}
+
+/* ---- the forms that a program may have replaced, and in terms of which the others are defined ---- */
+
+/* The one that callers reach by this name is in a word that the loader fills in. No compiler sees how, since each thinks in its own way
+ * that it knows the function of that name. */
+#if __SIZEOF_POINTER__ == 8
+#define POINTER_WORD ".quad "
+#else
+#define POINTER_WORD ".long "
+#endif
+#define DECLARE_BASE(result, name, parameters)                                                                          \
+  EXPORT result name parameters;                                                                                        \
+  extern __typeof__(&name) const reached##name __attribute__((visibility("hidden")));                                   \
+  __asm__(".pushsection .data.rel.ro.reached,\"aw\"\n\t.balign 8\n\t.hidden reached" #name "\n\t.globl reached" #name       \
+          "\nreached" #name ":\n\t" POINTER_WORD #name "\n\t.popsection");                                               \
+  extern __typeof__(name) our##name __attribute__((alias(#name), visibility("hidden")))
+
+DECLARE_BASE(void *, _Znwm, (size_t size));
+DECLARE_BASE(void *, _Znam, (size_t size));
+DECLARE_BASE(void *, _ZnwmSt11align_val_t, (size_t size, size_t alignment));
+DECLARE_BASE(void *, _ZnamSt11align_val_t, (size_t size, size_t alignment));
+DECLARE_BASE(void, _ZdlPv, (void *block));
+DECLARE_BASE(void, _ZdaPv, (void *block));
+DECLARE_BASE(void, _ZdlPvSt11align_val_t, (void *block, size_t alignment));
+DECLARE_BASE(void, _ZdaPvSt11align_val_t, (void *block, size_t alignment));
+
+#define REACHED(name) reached##name
+#define IS_OURS(name) likely(REACHED(name) == our##name)
+
+/* What a form that is defined by others does unless one of those was replaced. */
+#define FREE(block) front_free(block, "operator delete")
+#define DELETE_SINGLE(block) (IS_OURS(_ZdlPv) ? FREE(block) : REACHED(_ZdlPv)(block))
+#define DELETE_ARRAY(block) (IS_OURS(_ZdaPv) ? DELETE_SINGLE(block) : REACHED(_ZdaPv)(block))
+#define DELETE_ALIGNED_SINGLE(block)                                                                                    \
+  (IS_OURS(_ZdlPvSt11align_val_t) ? FREE(block) : REACHED(_ZdlPvSt11align_val_t)(block, alignment))
+#define DELETE_ALIGNED_ARRAY(block)                                                                                     \
+  (IS_OURS(_ZdaPvSt11align_val_t) ? DELETE_ALIGNED_SINGLE(block) : REACHED(_ZdaPvSt11align_val_t)(block, alignment))
+
+/* The program's throwing form, by way of the runtime's own form of this name, which calls it and returns NULL for an exception. Where
+ * there is no runtime to be found, there is nobody who could throw. What calls this form again without an end is no runtime. */
+enum { DEPTH_MOST = 1000 };
+COLD static void *call_replaced(size_t size, size_t alignment, nothrow_form_t form, const char *name, const void *caller)
+{
+  bool is_array = form & (ARRAY | ALIGNED_ARRAY), endless = handed_over.depth >= DEPTH_MOST;
+  get_new_handler_t *get = endless ? NULL : find_get_new_handler(caller);
+  void *own = get ? find_runtimes_own(name, get, caller) : NULL, *block;
+  if (own) {
+    handed_over.depth++;
+    block = call_runtimes_own(own, size, alignment);
+    handed_over.depth--;
+  } else if (alignment) {
+    block = is_array ? REACHED(_ZnamSt11align_val_t)(size, alignment) : REACHED(_ZnwmSt11align_val_t)(size, alignment);
+  } else {
+    block = is_array ? REACHED(_Znam)(size) : REACHED(_Znwm)(size);
+  }
+  return block;
+}
+
+/* ---- all forms ---- */
+
+#define DEFINE_NEW(name, parameters, alignment)                                                                         \
+  void *name parameters                                                                                                 \
+  {                                                                                                                     \
+    void *block = allocate(size, alignment);                                                                            \
+    return likely(block) ? block : retry_or_throw(size, alignment, __builtin_return_address(0));                        \
+  }
+
+#define DEFINE_ARRAY_NEW(name, parameters, alignment, base, call)                                                       \
+  void *name parameters                                                                                                 \
+  {                                                                                                                     \
+    if (!IS_OURS(base))                                                                                                 \
+      return call;                                                                                                      \
+    void *block = allocate(size, alignment);                                                                            \
+    return likely(block) ? block : retry_or_throw(size, alignment, __builtin_return_address(0));                        \
+  }
+
+#define DEFINE_NOTHROW_NEW(name, parameters, alignment, form, are_ours)                                                 \
+  EXPORT void *name parameters;                                                                                         \
+  void *name parameters                                                                                                 \
+  {                                                                                                                     \
+    if (!(are_ours))                                                                                                    \
+      return call_replaced(size, alignment, form, #name, __builtin_return_address(0));                                  \
+    void *block = allocate(size, alignment);                                                                            \
+    return likely(block) ? block : retry_nothrow(size, alignment, form, #name, __builtin_return_address(0));            \
+  }
+
+#define DEFINE_DELETE(name, parameters, act)                                                                            \
+  EXPORT void name parameters;                                                                                          \
+  void name parameters { act(block); }
+
+typedef const void *nothrow_t;
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
+DEFINE_NEW(_Znwm, (size_t size), 0)
+DEFINE_ARRAY_NEW(_Znam, (size_t size), 0, _Znwm, REACHED(_Znwm)(size))
+DEFINE_NEW(_ZnwmSt11align_val_t, (size_t size, size_t alignment), alignment)
+DEFINE_ARRAY_NEW(_ZnamSt11align_val_t, (size_t size, size_t alignment), alignment, _ZnwmSt11align_val_t,
+                 REACHED(_ZnwmSt11align_val_t)(size, alignment))
+
+DEFINE_NOTHROW_NEW(_ZnwmRKSt9nothrow_t, (size_t size, nothrow_t tag), 0, SINGLE, IS_OURS(_Znwm))
+DEFINE_NOTHROW_NEW(_ZnamRKSt9nothrow_t, (size_t size, nothrow_t tag), 0, ARRAY, IS_OURS(_Znam) && IS_OURS(_Znwm))
+DEFINE_NOTHROW_NEW(_ZnwmSt11align_val_tRKSt9nothrow_t, (size_t size, size_t alignment, nothrow_t tag), alignment,
+                   ALIGNED_SINGLE, IS_OURS(_ZnwmSt11align_val_t))
+DEFINE_NOTHROW_NEW(_ZnamSt11align_val_tRKSt9nothrow_t, (size_t size, size_t alignment, nothrow_t tag), alignment,
+                   ALIGNED_ARRAY, IS_OURS(_ZnamSt11align_val_t) && IS_OURS(_ZnwmSt11align_val_t))
+
+DEFINE_DELETE(_ZdlPv, (void *block), FREE)
+DEFINE_DELETE(_ZdaPv, (void *block), DELETE_SINGLE)
+DEFINE_DELETE(_ZdlPvm, (void *block, size_t size), DELETE_SINGLE)
+DEFINE_DELETE(_ZdaPvm, (void *block, size_t size), DELETE_ARRAY)
+DEFINE_DELETE(_ZdlPvRKSt9nothrow_t, (void *block, nothrow_t tag), DELETE_SINGLE)
+DEFINE_DELETE(_ZdaPvRKSt9nothrow_t, (void *block, nothrow_t tag), DELETE_ARRAY)
+DEFINE_DELETE(_ZdlPvSt11align_val_t, (void *block, size_t alignment), FREE)
+DEFINE_DELETE(_ZdaPvSt11align_val_t, (void *block, size_t alignment), DELETE_ALIGNED_SINGLE)
+DEFINE_DELETE(_ZdlPvmSt11align_val_t, (void *block, size_t size, size_t alignment), DELETE_ALIGNED_SINGLE)
+DEFINE_DELETE(_ZdaPvmSt11align_val_t, (void *block, size_t size, size_t alignment), DELETE_ALIGNED_ARRAY)
+DEFINE_DELETE(_ZdlPvSt11align_val_tRKSt9nothrow_t, (void *block, size_t alignment, nothrow_t tag), DELETE_ALIGNED_SINGLE)
+DEFINE_DELETE(_ZdaPvSt11align_val_tRKSt9nothrow_t, (void *block, size_t alignment, nothrow_t tag), DELETE_ALIGNED_ARRAY)
+
+#pragma GCC diagnostic pop

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The invariants of the headers, executable. Each function returns true or ends the program with one line,
+ *
+ *     tidepool: check: P1 violated: blocks out of the slabs: 41, counted: 40
+ *
+ * and is for quiet moments: no other thread is in a call of the manager. Tests compile it in; a build with -Dchecked=true
+ * carries it in the library. */
+#ifndef CHECK_H
+#define CHECK_H
+
+#include "heap/heap.h"
+
+/* Every heap, space, thread and the class map. */
+bool check_everything(void);
+
+/* One heap, and the space it lives in. */
+bool check_heap(heap_t *heap);
+
+/* What needs less than a heap: A1 to A3, S1 and M1; P1 to P3 with S2 between bitmaps and depot. */
+bool check_space(space_t *space);
+bool check_pool(pool_t *pool);
+
+#endif

@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: MIT
+ * A request becomes a block, a block is taken back, or changes its size. */
+#include "heap/guard.h"
+#include "heap/heap.h"
+#include "option.h"
+#include "misuse.h"
+#include <errno.h>
+#include <string.h>
+
+enum {
+  ATTEMPTS = 64,        /* of on_exhausted for one request */
+  BORROW_FACTOR = 4,    /* a class that is exhausted borrows blocks of up to so many times the size */
+  THRIFT_LEAST = 64     /* where memory is short, larger blocks first come in two sizes to a doubling */
+};
+
+/* ---- allocation ---- */
+
+typedef struct request {
+  size_t size, alignment;
+  size_t usable;        /* answer: bytes of the block */
+  block_past_t past;    /* answer: what they hold */
+  bool grown;           /* answer: that from has become the block */
+  bool probing;         /* a failure is not the end: less may do */
+  heap_t *heap;         /* answer: whose block it is */
+  located_t *from;      /* NULL, or a block that may become it where it is, or by moving its pages */
+} request_t;
+
+static size_t size_with_guard(const heap_t *heap, const request_t *r) { return r->size + (heap->checked ? GUARD_BYTES : 0); }
+
+static void *take_cached(heap_t *heap, pool_t *pool)
+{
+  thread_t *thread = thread_current();
+  magazines_t *magazines = heap_enter(heap, thread);
+  if (!magazines)
+    return NULL;
+  void *block = MAGAZINE_POP(&magazines->cache->of[pool->size_class]);
+  bool trip = !block;
+  if (trip)
+    block = magazines_refill(magazines, pool);
+  heap_leave(heap, thread);
+  if (trip)
+    heap_trip(thread);
+  return block;
+}
+
+/* A block of a larger class, free in a slab that is there already: of class `from` or above, of up to `most` bytes. */
+static void *borrow(heap_t *heap, unsigned from, size_t most, request_t *r)
+{
+  void *block = NULL;
+  size_t alignment = max_size(r->alignment, BLOCK_ALIGNMENT);
+  for (pool_t *pool = heap_pool_from(heap, from); pool && !block && pool->block_size <= most; pool = heap_pool_from(heap, pool->size_class + 1u)) {
+    if (pool->block_size & (alignment - 1))
+      continue;
+    r->usable = pool->block_size;
+    pool_take_free(pool, &block, &r->past);
+  }
+  return block;
+}
+
+static void *take_block(heap_t *heap, unsigned size_class, request_t *r);
+
+/* The class that stands for its neighbours below: one of two to a doubling. */
+static unsigned coarse_class(const heap_t *heap, unsigned c)
+{
+  size_t size = heap_block_size(heap, c), step = size > THRIFT_LEAST ? ((size_t)1 << log2_floor(size - 1)) / 2 : 1;
+  return heap_class_for(heap, round_up(size, step), 1);
+}
+
+/* Where memory is short, few slabs have to serve many classes: a class gets slabs of its own when half a slab of its blocks have been
+ * asked for, and until then takes those of a class of at most half as much again. (Python in 30 MB: 0.84 of the blocks that it has
+ * with glibc when a class only borrowed what was free, 0.91 so. With still larger classes for the first few: 0.90.) */
+static void *take_coarse(heap_t *heap, unsigned c, request_t *r)
+{
+  static uint32_t asked[CLASS_COUNT];
+  unsigned coarse = coarse_class(heap, c);
+  if (coarse <= c || __atomic_add_fetch(&asked[c], 1, __ATOMIC_RELAXED) * (size_t)heap_block_size(heap, c) > UNIT / 2)
+    return NULL;
+  void *block = borrow(heap, c + 1, heap_block_size(heap, coarse), r);
+  return block ? block : take_block(heap, coarse, r);
+}
+
+static void *take_block(heap_t *heap, unsigned size_class, request_t *r)
+{
+  pool_t *pool = published_pool(heap, size_class);
+  if (unlikely(!pool)) {
+    void *block = space_is_short && !heap->region_kind && r->alignment <= BLOCK_ALIGNMENT ? take_coarse(heap, size_class, r) : NULL;
+    if (block || !(pool = heap_pool(heap, size_class)))
+      return block;
+  }
+  r->usable = pool->block_size;
+  r->past = BLOCK_USED;
+  void *block = pool->cached ? take_cached(heap, pool) : NULL;
+  if (!block && !pool_take(pool, &block, 1, &r->past))
+    return NULL;
+  return block;
+}
+
+static void *take(heap_t *heap, request_t *r)
+{
+  size_t size = size_with_guard(heap, r);
+  unsigned c = heap_class_for(heap, size, r->alignment);
+  r->heap = heap;
+  return c ? take_block(heap, c, r) : large_take(heap, size, r->alignment, &r->past, &r->usable);
+}
+
+static bool lengthen(located_t *at, size_t size, bool may_move);
+
+/* What made room for a block may have made it where a growing one can have it alone: without another beside it. */
+static void *take_again(heap_t *heap, request_t *r)
+{
+  if (r->from && lengthen(r->from, r->size, true)) {
+    r->grown = true;
+    return r->from->huge ? huge_start(r->from->huge) : r->from->start;
+  }
+  return take(heap, r);
+}
+
+/* What a block needs that it does not have yet: a mapping may be one that grows. */
+static size_t bytes_lacking(const request_t *r)
+{
+  size_t has = r->from && r->from->huge ? r->from->size : 0;
+  return r->size > has ? r->size - has : 0;
+}
+
+/* It is the system that has nothing left, of memory or of addresses, but the process has: freed mappings and units, and what the default
+ * heap has cached. */
+static bool reclaim(heap_t *heap, const request_t *r)
+{
+  if (heap_is_bounded(heap) || !budget_allows(&heap->budget, bytes_lacking(r)))
+    return false;
+  if (heap != &heap_front)
+    heap_drain(&heap_front);
+  huge_release(0);
+  space_purge(&space_of_process, 0);
+  return true;
+}
+
+/* No mapping of that size will be had. */
+static bool is_hopeless(const heap_t *heap, const request_t *r)
+{
+  return !heap->region_kind && large_is_huge(heap, r->size, r->alignment) && huge_is_hopeless(bytes_lacking(r));
+}
+
+/* What the heap has cached and idle itself. */
+static void *take_own(heap_t *heap, request_t *r)
+{
+  if (is_hopeless(heap, r))
+    return NULL;
+  heap_drain(heap);
+  void *block = take_again(heap, r);
+  if (!block && reclaim(heap, r))
+    block = take_again(heap, r);
+  unsigned c = block ? 0 : heap_class_for(heap, size_with_guard(heap, r), r->alignment);
+  return c ? borrow(heap, c + 1, heap_block_size(heap, c) * BORROW_FACTOR, r) : block;
+}
+
+void *heap_exhausted(heap_t *heap)
+{
+  __atomic_fetch_add(&heap->exhausted_count, 1, __ATOMIC_RELAXED);
+  if (settings.abort_on_exhausted)
+    fatal("memory exhausted");
+  errno = ENOMEM;
+  return NULL;
+}
+
+/* The order when a heap is exhausted: what it has cached and idle itself, its callback as long as that helps, the heap it
+ * overflows to. */
+COLD static void *take_hard(heap_t *heap, request_t *r)
+{
+  void *block = take_own(heap, r);
+  for (unsigned attempt = 0; !block && heap->on_exhausted && attempt < ATTEMPTS; attempt++) {
+    if (!heap->on_exhausted(heap, r->size, attempt, heap->context))
+      break;
+    __atomic_fetch_add(&heap->retried_count, 1, __ATOMIC_RELAXED);
+    block = take_again(heap, r);
+    if (!block)
+      block = take_own(heap, r);
+  }
+  if (block || !heap->overflow)
+    return block;
+  block = take_again(heap->overflow, r);
+  if (!block)
+    block = take_hard(heap->overflow, r);
+  if (block && !r->grown)
+    __atomic_fetch_add(&heap->overflowed_count, 1, __ATOMIC_RELAXED);
+  return block;
+}
+
+static bool is_sane(const request_t *r) { return r->size <= PTRDIFF_MAX - 2 * UNIT && r->alignment <= PTRDIFF_MAX / 2; }
+
+/* A block that was taken, as the caller gets it. */
+static void *hand_out(void *block, request_t *r, bool zero)
+{
+  if (r->heap->checked) {
+    guard_open(block, r->usable, r->size, r->past == BLOCK_USED, fatal_alloc_call);
+    r->usable = r->size;
+  }
+  if (zero && (r->past != BLOCK_ZEROED || r->heap->checked))
+    memset(block, 0, r->usable);
+  return block;
+}
+
+/* Whoever serves has tried once. */
+COLD static void *serve_hard(heap_t *heap, request_t *r)
+{
+  int saved = errno;   /* the callback may have failed at something on its way to success */
+  void *block = take_hard(heap, r);
+  if (!block)
+    return r->probing ? NULL : heap_exhausted(heap);
+  errno = saved;
+  return block;
+}
+
+/* Inline: it is the way of every allocation that the magazines do not serve. */
+static inline __attribute__((always_inline)) void *serve(heap_t *heap, request_t *r)
+{
+  if (!is_sane(r) || !heap_front_ready())
+    return heap_exhausted(heap);
+  void *block = take(heap, r);
+  return likely(block) ? block : serve_hard(heap, r);
+}
+
+void *heap_allocate(heap_t *heap, size_t size, size_t alignment, bool zero)
+{
+  request_t r = {.size = size, .alignment = alignment};
+  if (unlikely(heap_is_dying))
+    return dying_allocate(size, alignment);
+  void *block = serve(heap, &r);
+  return block ? hand_out(block, &r, zero) : NULL;
+}
+
+void *heap_probe(heap_t *heap, size_t size, size_t alignment)
+{
+  request_t r = {.size = size, .alignment = alignment, .probing = true};
+  if (unlikely(heap_is_dying))
+    return dying_allocate(size, alignment);
+  void *block = is_sane(&r) ? serve(heap, &r) : NULL;
+  return block ? hand_out(block, &r, false) : NULL;
+}
+
+/* Only if it costs nobody anything. */
+static void *allocate_if_easy(heap_t *heap, size_t size)
+{
+  request_t r = {.size = size, .alignment = 1};
+  void *block = take(heap, &r);
+  return block ? hand_out(block, &r, false) : NULL;
+}
+
+size_t heap_usable_size(const void *block, const char *call)
+{
+  if (unlikely(heap_is_dying))
+    return dying_usable_size(block);
+  located_t at = heap_locate_block(NULL, block, call);
+  return at.heap->checked ? guard_size(block, at.size) : at.size;
+}
+
+/* ---- free ---- */
+
+static void give_cached(heap_t *heap, pool_t *pool, void *block, const char *call)
+{
+  thread_t *thread = thread_current();
+  magazines_t *magazines = heap_enter(heap, thread);
+  if (!magazines) {
+    pool_put(pool, &block, 1);
+    return;
+  }
+  loaded_t *loaded = &magazines->cache->of[pool->size_class];
+  bool twice = loaded->top == block, trip = !twice && !MAGAZINE_PUSH(loaded, block);
+  if (trip)
+    magazines_overflow(magazines, pool, block);
+  heap_leave(heap, thread);
+  if (twice)
+    fatal_misuse(call, block, FREED_TWICE);
+  if (trip)
+    heap_trip(thread);
+}
+
+/* The block from `offset` on. */
+static void wipe(const located_t *at, size_t offset)
+{
+  if (at->pool)
+    memset(at->start + offset, 0, at->size - offset);
+  else
+    large_wipe(at->heap, at->start + offset, at->size - offset);
+}
+
+static void give_back(located_t at, const char *call)
+{
+  void *block = at.start;
+  if (at.heap->checked)
+    guard_close(block, at.size, call);
+  else if (at.heap->zero_on_free)
+    wipe(&at, 0);
+  if (at.huge)
+    large_give_huge(at.heap, at.huge);
+  else if (!at.pool)
+    large_give_run(at.heap, at.run);
+  else if (at.pool->cached)
+    give_cached(at.heap, at.pool, block, call);
+  else
+    pool_put(at.pool, &block, 1);
+}
+
+void heap_free(heap_t *heap, void *block, const char *call)
+{
+  if (likely(!heap_is_dying))
+    give_back(heap_locate_block(heap, block, call), call);
+}
+
+/* ---- changing the size ---- */
+
+/* What a block that becomes smaller held behind its new end. */
+static void wipe_tail(const located_t *at, size_t size)
+{
+  if (at->heap->zero_on_free && size < at->size)
+    wipe(at, size);
+}
+
+/* A block never fails to become smaller where it is. */
+static void shrink(located_t *at, size_t size)
+{
+  wipe_tail(at, size);
+  if (at->huge)
+    large_resize_huge(at->heap, at->huge, size, false);
+  else if (!at->pool)
+    large_resize_run(at->heap, at->run, size);
+}
+
+static bool lengthen(located_t *at, size_t size, bool may_move)
+{
+  if (at->huge)
+    return large_resize_huge(at->heap, at->huge, size, may_move);
+  return !at->pool && large_resize_run(at->heap, at->run, size);
+}
+
+/* A block half as large as what it was is better off elsewhere, if that is a smaller kind of block. */
+static bool is_worth_moving(const located_t *at, size_t size)
+{
+  if (size > at->size / 2)
+    return false;
+  unsigned c = heap_class_for(at->heap, size, 1);
+  if (at->huge)
+    return c || !large_is_huge(at->heap, size, 1);
+  return at->pool ? c != at->pool->size_class : c != 0;
+}
+
+bool heap_resize_in_place(void *block, size_t size, const char *call)
+{
+  if (unlikely(heap_is_dying))
+    return false;
+  located_t at = heap_locate_block(NULL, block, call);
+  if (at.heap->checked || size > PTRDIFF_MAX - 2 * UNIT)
+    return false;
+  if (size > at.size)
+    return lengthen(&at, size, false);
+  shrink(&at, size);
+  return true;
+}
+
+static void *copy_to(void *to, const located_t *at, size_t had, size_t size, const char *call)
+{
+  if (to) {
+    memcpy(to, at->start, min_size(had, size));
+    give_back(*at, call);
+  }
+  return to;
+}
+
+/* It moves, so that whoever still uses the old address is found; one that becomes smaller stays where there is no room for another. */
+static void *reallocate_checked(heap_t *heap, const located_t *at, size_t size, const char *call)
+{
+  size_t had = guard_size(at->start, at->size);
+  if (had == size)
+    return at->start;
+  if (size > had)
+    return copy_to(heap_allocate(heap, size, 1, false), at, had, size, call);
+  request_t r = {.size = size, .alignment = 1};
+  void *to = take(heap, &r);
+  if (to)
+    return copy_to(hand_out(to, &r, false), at, had, size, call);
+  guard_shorten(at->start, at->size, size, call);
+  return at->start;
+}
+
+static void *reallocate_smaller(heap_t *heap, located_t *at, size_t size, const char *call)
+{
+  void *to = is_worth_moving(at, size) ? allocate_if_easy(heap, size) : NULL;
+  if (to)
+    return copy_to(to, at, at->size, size, call);
+  shrink(at, size);
+  return at->start;
+}
+
+static void *reallocate_dying(const void *block, size_t size)
+{
+  size_t had = dying_usable_size(block);
+  void *to = had ? dying_allocate(size, 1) : NULL;
+  if (to)
+    return memcpy(to, block, min_size(had, size));
+  errno = ENOMEM;
+  return NULL;
+}
+
+void *heap_reallocate(heap_t *heap, void *block, size_t size, const char *call)
+{
+  if (unlikely(heap_is_dying))
+    return reallocate_dying(block, size);
+  located_t at = heap_locate_block(heap, block, call);
+  heap_t *to_heap = heap ? heap : at.heap;
+  if (at.heap->checked)
+    return reallocate_checked(to_heap, &at, size, call);
+  if (size <= at.size)
+    return reallocate_smaller(to_heap, &at, size, call);
+  if (size <= PTRDIFF_MAX - 2 * UNIT && lengthen(&at, size, true))
+    return at.huge ? huge_start(at.huge) : block;
+  request_t r = {.size = size, .alignment = 1, .from = &at};
+  void *to = serve(to_heap, &r);
+  if (!to || r.grown)
+    return to;
+  return copy_to(hand_out(to, &r, false), &at, at.size, size, call);
+}

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT */
+#include "heap/heap.h"
+#include "space/metadata.h"
+#include "option.h"
+#include <string.h>
+
+heap_t heap_front = {.mark = HEAP_LIVE_MARK, .class_most = SIZE_CACHED, .name = "default"};
+lock_t heaps_lock;
+const heap_dependents_t *heap_dependents;
+
+static struct { _Alignas(64) pool_record_t record; } front_pools[CLASS_COUNT];
+
+heap_t *heaps_first(void) { return &heap_front; }
+
+heap_t *heaps_shared_from(heap_t *heap)
+{
+  while (heap && heap->lock.solo)
+    heap = heap->next;
+  return heap;
+}
+
+/* ---- records: paid for at creation where growth must not fail, in the caller's memory, else in the process's metadata ---- */
+
+/* Behind the records there are, or in a new run of the region. A guest's lock is held, or nobody else has it yet. */
+static void *guest_take_record(heap_t *heap, size_t size)
+{
+  if (size > (size_t)(heap->records_end - heap->records)) {
+    run_t *run = space_take_charged(heap->space, &heap->budget, size, 1);
+    if (!run)
+      return NULL;
+    run_become(run, RUN_REGION, NULL);
+    heap->records = run->start;
+    heap->records_end = run->start + run_bytes(arena_of(heap->space, run->start), run);
+    __atomic_fetch_add(&heap->record_run_bytes, (size_t)(heap->records_end - heap->records), __ATOMIC_RELAXED);
+  }
+  void *record = heap->records;
+  heap->records += size;
+  return memset(record, 0, size);
+}
+
+static bool is_paid_for(const heap_t *heap, const void *record)
+{
+  return (uintptr_t)record - (uintptr_t)heap->records_start < heap->reserve_records;
+}
+
+bool heap_charge_record(heap_t *heap, size_t size)
+{
+  size = round_up(size, METADATA_ALIGNMENT);
+  if (!budget_charge(&heap->budget, size))
+    return false;
+  budget_note_peak(&heap->budget);
+  __atomic_fetch_add(&heap->record_bytes, size, __ATOMIC_RELAXED);
+  return true;
+}
+
+void heap_discharge_record(heap_t *heap, size_t size)
+{
+  size = round_up(size, METADATA_ALIGNMENT);
+  __atomic_fetch_sub(&heap->record_bytes, size, __ATOMIC_RELAXED);
+  budget_discharge(&heap->budget, size);
+}
+
+void *heap_take_record_apart(heap_t *heap, size_t size)
+{
+  if (!heap_charge_record(heap, size))
+    return NULL;
+  void *record = metadata_take(round_up(size, METADATA_ALIGNMENT), METADATA_ALIGNMENT);
+  if (!record)
+    heap_discharge_record(heap, size);
+  return record;
+}
+
+void *heap_take_record(heap_t *heap, size_t size)
+{
+  size = round_up(size, METADATA_ALIGNMENT);
+  if (heap->region_kind == REGION_GUEST)
+    return guest_take_record(heap, size);
+  if (size > (size_t)(heap->records_end - heap->records))
+    return heap_take_record_apart(heap, size);
+  heap->records += size;
+  return heap->records - size;
+}
+
+/* Those of a guest, and those paid for at creation, last as long as the heap. */
+void heap_give_record(heap_t *heap, void *record, size_t size)
+{
+  if (!record || heap->region_kind == REGION_GUEST || is_paid_for(heap, record))
+    return;
+  metadata_give(record, round_up(size, METADATA_ALIGNMENT));
+  heap_discharge_record(heap, size);
+}
+
+/* ---- pools ---- */
+
+uint32_t heap_block_size(const heap_t *heap, unsigned c) { return heap->class_count ? heap->class_sizes[c] : size_class_size(c); }
+
+static pool_t *take_pool_record(heap_t *heap, unsigned c, depot_t **depots)
+{
+  bool is_cached = heap->cached && c <= CLASS_CACHED && heap_block_size(heap, c) <= SIZE_CACHED;
+  pool_record_t *record = heap == &heap_front ? &front_pools[c].record : heap_take_record(heap, is_cached ? sizeof *record : sizeof record->pool);
+  *depots = record && is_cached ? record->depots : NULL;
+  return record ? &record->pool : NULL;
+}
+
+COLD static pool_t *make_pool(heap_t *heap, unsigned c)
+{
+  lock_acquire(&heap->lock);
+  pool_t *pool = heap->pools[c];
+  if (!pool && heap_front_ready()) {
+    depot_t *depots;
+    pool = take_pool_record(heap, c, &depots);
+    if (pool) {
+      pool_init(pool, &(pool_make_t){.size_class = c, .block_size = heap_block_size(heap, c), .heap = heap, .space = heap->space,
+                                     .budget = &heap->budget, .plane = heap->plane, .depots = depots,
+                                     .purges = !heap->region_kind && !heap->checked && settings.purge_delay_ms != PURGE_NEVER,
+                                     .single_thread = heap->lock.solo, .tight = heap->budgeted || heap->own_space.prepaid});
+      __atomic_store_n(&heap->pools[c], pool, __ATOMIC_RELEASE);
+      if (c >= heap->pools_end)
+        __atomic_store_n(&heap->pools_end, c + 1, __ATOMIC_RELEASE);
+    }
+  }
+  lock_release(&heap->lock);
+  return pool;
+}
+
+pool_t *heap_pool(heap_t *heap, unsigned size_class)
+{
+  pool_t *pool = published_pool(heap, size_class);
+  return likely(pool) ? pool : make_pool(heap, size_class);
+}
+
+pool_t *heap_pool_from(const heap_t *heap, unsigned from)
+{
+  pool_t *pool = NULL;
+  unsigned end = __atomic_load_n(&heap->pools_end, __ATOMIC_ACQUIRE);
+  for (unsigned c = from; c < end && !pool; c++)
+    pool = published_pool(heap, c);
+  return pool;
+}
+
+void heap_each_cached_pool(magazines_t *magazines, heap_t *heap, void (*act)(magazines_t *, pool_t *))
+{
+  FOR_EACH_POOL(pool, heap)
+    if (pool->cached)
+      act(magazines, pool);
+}
+
+magazines_t *heap_enter(heap_t *heap, thread_t *thread)
+{
+  if (!thread || !heap->cached)
+    return NULL;
+  return heap == &heap_front ? &thread->front : thread_enter(thread, heap, heap->placed, heap->reached);
+}
+
+/* ---- which class ---- */
+
+/* The first class of the heap's own table that is large enough. */
+static unsigned own_class_of(const heap_t *heap, size_t size)
+{
+  unsigned low = 1, high = heap->class_count + 1u;
+  while (low < high) {
+    unsigned middle = (low + high) / 2;
+    if (heap->class_sizes[middle] < size)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low <= heap->class_count ? low : 0;
+}
+
+static unsigned class_of(const heap_t *heap, size_t size)
+{
+  if (size > heap->class_most)
+    return 0;
+  return heap->class_count ? own_class_of(heap, size) : size_class_of(size);
+}
+
+unsigned heap_class_for(const heap_t *heap, size_t size, size_t alignment)
+{
+  if (size > heap->class_most || alignment > heap->space->alignment)
+    return 0;
+  if (alignment <= BLOCK_ALIGNMENT)
+    return class_of(heap, size);
+  /* A slab's first address is a multiple of it, so a block size that is one too has every block aligned. */
+  unsigned last = heap->class_count ? heap->class_count : CLASS_LAST;
+  unsigned c = class_of(heap, round_up(size + !size, alignment));
+  while (c && heap_block_size(heap, c) & (alignment - 1))
+    c = c == last ? 0 : c + 1;
+  return c;
+}
+
+size_t heap_good_size(const heap_t *heap, size_t size)
+{
+  unsigned c = class_of(heap, size);
+  if (c)
+    return heap_block_size(heap, c);
+  size_t page = os_page_size();
+  return size <= PTRDIFF_MAX - page ? round_up(size, page) : size;
+}

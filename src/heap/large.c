@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: MIT
+ * Blocks that are too large for a size class: a run of their own, or a mapping. */
+#include "heap/heap.h"
+#include "misuse.h"
+#include <string.h>
+
+enum { TICK_GIVES = 16 };   /* a region's idle memory is looked at once in so many large blocks given back */
+
+/* Figures: others read them without the lock. */
+static void add(size_t *to, ptrdiff_t by) { __atomic_fetch_add(to, (size_t)by, __ATOMIC_RELAXED); }
+
+static void count(heap_t *heap, ptrdiff_t blocks, ptrdiff_t bytes)
+{
+  add(&heap->large_blocks, blocks);
+  add(&heap->large_bytes, bytes);
+}
+
+static void set_size(run_t *run, size_t size) { __atomic_store_n(&run->size, size, __ATOMIC_RELAXED); }
+
+static size_t usable_of(const heap_t *heap, const run_t *run, size_t size)
+{
+  return min_size(round_up(size + !size, os_page_size()), run_bytes(arena_of(heap->space, run->start), run));
+}
+
+/* ---- runs ---- */
+
+static void link_run(heap_t *heap, run_t *run)
+{
+  lock_acquire(&heap->lock);
+  run->previous = NULL;
+  run->next = heap->large;
+  if (run->next)
+    run->next->previous = run;
+  heap->large = run;
+  lock_release(&heap->lock);
+}
+
+static void unlink_run(heap_t *heap, run_t *run)
+{
+  lock_acquire(&heap->lock);
+  *(run->previous ? &run->previous->next : &heap->large) = run->next;
+  if (run->next)
+    run->next->previous = run->previous;
+  lock_release(&heap->lock);
+}
+
+static run_t *take_run(heap_t *heap, size_t size, size_t alignment)
+{
+  run_t *run = space_take_charged(heap->space, &heap->budget, size, alignment);
+  if (!run)
+    return NULL;
+  set_size(run, usable_of(heap, run, size));
+  link_run(heap, run);
+  add(&heap->large_held, (ptrdiff_t)run_bytes(arena_of(heap->space, run->start), run));
+  count(heap, 1, (ptrdiff_t)run->size);
+  run_become(run, RUN_LARGE, heap);
+  return run;
+}
+
+/* A region is ticked with its pools; one that has only large blocks has none. */
+static void tick_region(heap_t *heap)
+{
+  static uint32_t gives;
+  if (heap->own_space.purgeable && __atomic_add_fetch(&gives, 1, __ATOMIC_RELAXED) % TICK_GIVES == 0)
+    space_tick(&heap->own_space, os_now_ms());
+}
+
+static void give_run(heap_t *heap, run_t *run)
+{
+  unlink_run(heap, run);
+  add(&heap->large_held, -(ptrdiff_t)run_bytes(arena_of(heap->space, run->start), run));
+  space_give_charged(heap->space, &heap->budget, run);
+}
+
+void large_give_run(heap_t *heap, run_t *run)
+{
+  count(heap, -1, -(ptrdiff_t)run->size);
+  give_run(heap, run);
+  if (heap->region_kind)
+    tick_region(heap);
+}
+
+bool large_resize_run(heap_t *heap, run_t *run, size_t size)
+{
+  space_t *space = arena_of(heap->space, run->start)->space;
+  size_t units = space_units(space, size + !size), had = run->units;
+  if (units < had) {
+    space_shorten(space, run, units);
+    budget_discharge(&heap->budget, space_price(space, had - units));
+  } else if (units > had) {
+    size_t price = space_price(space, units - had);
+    if (!budget_charge(&heap->budget, price))
+      return false;
+    if (!space_lengthen(space, run, units)) {
+      budget_discharge(&heap->budget, price);
+      return false;
+    }
+    budget_note_peak(&heap->budget);
+  }
+  add(&heap->large_held, (ptrdiff_t)(units << space->unit_log2) - (ptrdiff_t)(had << space->unit_log2));
+  size = usable_of(heap, run, size);
+  count(heap, 0, (ptrdiff_t)(size - run->size));
+  set_size(run, size);
+  return true;
+}
+
+/* ---- mappings ---- */
+
+/* A region serves what fits into it. */
+bool large_is_huge(const heap_t *heap, size_t size, size_t alignment)
+{
+  size_t longest = space_longest_run() << UNIT_LOG2;
+  return !heap_is_bounded(heap) && (size > longest || alignment > longest);
+}
+
+static void *take_huge(heap_t *heap, size_t size, size_t alignment, block_past_t *past)
+{
+  bool zeroed;
+  size_t bytes = huge_bytes(size);
+  if (!budget_charge(&heap->budget, bytes))
+    return NULL;
+  huge_t *huge = huge_take(size, alignment, heap, false, &zeroed);
+  if (!huge) {
+    budget_discharge(&heap->budget, bytes);
+    return NULL;
+  }
+  budget_note_peak(&heap->budget);
+  add(&heap->large_held, (ptrdiff_t)bytes);
+  count(heap, 1, (ptrdiff_t)bytes);
+  *past = zeroed ? BLOCK_ZEROED : BLOCK_FRESH;
+  return huge_start(huge);
+}
+
+void large_give_huge(heap_t *heap, huge_t *huge)
+{
+  size_t bytes = huge_size(huge);
+  count(heap, -1, -(ptrdiff_t)bytes);
+  add(&heap->large_held, -(ptrdiff_t)bytes);
+  huge_give(huge);
+  budget_discharge(&heap->budget, bytes);
+}
+
+/* What the system would not take back is still held. */
+bool large_resize_huge(heap_t *heap, huge_t *huge, size_t size, bool may_move)
+{
+  size_t had = huge_size(huge), bytes = huge_bytes(size);
+  if (bytes > had && !budget_charge(&heap->budget, bytes - had))
+    return false;
+  bool done = huge_resize(huge, size, may_move);
+  size_t has = huge_size(huge);
+  if (max_size(had, bytes) > has)
+    budget_discharge(&heap->budget, max_size(had, bytes) - has);
+  budget_note_peak(&heap->budget);
+  add(&heap->large_held, (ptrdiff_t)(has - had));
+  count(heap, 0, (ptrdiff_t)(has - had));
+  return done;
+}
+
+/* ---- both ---- */
+
+void *large_take(heap_t *heap, size_t size, size_t alignment, block_past_t *past, size_t *usable)
+{
+  size += !size;
+  *usable = round_up(size, os_page_size());
+  bool huge = large_is_huge(heap, size, alignment);
+  if (huge && !heap->region_kind)
+    return take_huge(heap, size, alignment, past);
+  run_t *run = take_run(heap, size, alignment);
+  if (!run)
+    return huge ? take_huge(heap, size, alignment, past) : NULL;
+  *past = run->zeroed ? BLOCK_ZEROED : BLOCK_FRESH;
+  *usable = run->size;
+  return run->start;
+}
+
+/* Not in a caller's memory, and not what was touched or locked beforehand: that must not be touched for the first time again. */
+static bool may_purge(const heap_t *heap, const char *start)
+{
+  bool in_region = heap->own_space.fixed && (size_t)(start - heap->region) < heap->region_size;
+  return !in_region || heap->own_space.purgeable;
+}
+
+/* The system takes the pages and has zeroes for whoever touches them next; so what was never touched does not become memory for this.
+ * What is no whole page is written to, and all of it where the system refuses. */
+void large_wipe(const heap_t *heap, char *start, size_t size)
+{
+  char *from = (char *)round_up((uintptr_t)start, os_page_size()), *to = (char *)round_down((uintptr_t)start + size, os_page_size());
+  if (from >= to || !may_purge(heap, start) || !os_purge(from, (size_t)(to - from))) {
+    memset(start, 0, size);
+    return;
+  }
+  memset(start, 0, (size_t)(from - start));
+  memset(to, 0, (size_t)(start + size - to));
+}
+
+void large_free_all(heap_t *heap)
+{
+  while (heap->large)
+    large_give_run(heap, heap->large);
+  for (huge_t *huge; (huge = huge_next(heap, NULL)) != NULL;)
+    large_give_huge(heap, huge);
+}
+
+/* ---- spares: runs of the default heap that stay with the thread that freed them ----
+ *
+ * Most large blocks come in few sizes and go soon. A run that is taken again by the thread that freed it costs no lock: it stays
+ * in the heap's list, and its kind says whose turn it is. */
+
+/* In the thread's own figures: an atomic addition for each would cost more than all the rest. */
+static void count_spare(spares_t *spares, size_t blocks, size_t bytes)
+{
+  __atomic_store_n(&spares->live_blocks, spares->live_blocks + blocks, __ATOMIC_RELAXED);
+  __atomic_store_n(&spares->live_bytes, spares->live_bytes + bytes, __ATOMIC_RELAXED);
+}
+
+static void fold_figures(spares_t *spares)
+{
+  count(&heap_front, (ptrdiff_t)spares->live_blocks, (ptrdiff_t)spares->live_bytes);
+  count_spare(spares, -spares->live_blocks, -spares->live_bytes);
+}
+
+static uint32_t spare_units_most(void)
+{
+  size_t threads = __atomic_load_n(&pool_threads, __ATOMIC_RELAXED);
+  return (uint32_t)(min_size(SPARE_BYTES, SPARE_BYTES_ALL / threads) >> UNIT_LOG2);
+}
+
+/* From live to spare, by one thread at most: a block that is freed twice is not live the second time. */
+static bool claim(run_t *run)
+{
+  uint8_t live = RUN_LARGE;
+  if (os_single_threaded()) {
+    bool is_live = run->kind == RUN_LARGE;
+    run->kind = is_live ? RUN_SPARE : run->kind;
+    return is_live;
+  }
+  return __atomic_compare_exchange_n(&run->kind, &live, RUN_SPARE, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+
+/* The run of the default heap that starts at this address, live or spare. No lock: a live block's own bits do not change. */
+static run_t *run_at(const void *block)
+{
+  const arena_t *arena = space_arena_at(window_slot_of(block));
+  if (!arena || arena->space != &space_of_process || (uintptr_t)block & (UNIT - 1))
+    return NULL;
+  size_t unit = unit_of(arena, block);
+  if (unit >= arena_used_end(arena) || !(__atomic_load_n(&arena->start[unit / WORD_BITS], __ATOMIC_RELAXED) >> unit % WORD_BITS & 1))
+    return NULL;
+  run_t *run = &arena->runs[unit];
+  run_kind_t kind = run_kind(run);
+  return (kind == RUN_LARGE || kind == RUN_SPARE) && run_owner(run) == &heap_front ? run : NULL;
+}
+
+bool large_give_spare(thread_t *thread, void *block, const char *call)
+{
+  spares_t *spares = &thread->spares;
+  run_t *run = run_at(block);
+  if (!run || run->units > SPARE_UNITS_MOST)
+    return false;
+  unsigned i = run->units - 1;
+  if (spares->count[i] == SPARE_DEPTH || spares->units + run->units > spare_units_most())
+    return false;
+  if (!claim(run))
+    fatal_misuse(call, block, FREED_TWICE);
+  count_spare(spares, -(size_t)1, -run->size);
+  spares->of[i][spares->count[i]++] = run;
+  spares->units += run->units;
+  return true;
+}
+
+static run_t *pop_spare(spares_t *spares, unsigned i)
+{
+  run_t **place = &spares->of[i][--spares->count[i]], *run = *place;
+  *place = NULL;
+  spares->low[i] = (uint8_t)min_size(spares->low[i], spares->count[i]);
+  spares->units -= i + 1;
+  return run;
+}
+
+void *large_take_spare(thread_t *thread, size_t size)
+{
+  spares_t *spares = &thread->spares;
+  if (size > SPARE_UNITS_MOST * UNIT)
+    return NULL;
+  unsigned i = (unsigned)((size - 1) >> UNIT_LOG2);
+  if (!spares->count[i])
+    return NULL;
+  run_t *run = pop_spare(spares, i);
+  set_size(run, round_up(size, os_page_size()));
+  count_spare(spares, 1, run->size);
+  __atomic_store_n(&run->kind, RUN_LARGE, __ATOMIC_RELEASE);
+  return run->start;
+}
+
+static void shrink_spares(spares_t *spares, unsigned i, unsigned by)
+{
+  while (by--)
+    give_run(&heap_front, pop_spare(spares, i));
+}
+
+void large_flush_spares(thread_t *thread)
+{
+  spares_t *spares = &thread->spares;
+  for (unsigned i = 0; i < SPARE_UNITS_MOST && spares->units; i++)
+    shrink_spares(spares, i, spares->count[i]);
+  fold_figures(spares);
+}
+
+/* What was not needed since the last tick. */
+void large_tick_spares(thread_t *thread)
+{
+  spares_t *spares = &thread->spares;
+  for (unsigned i = 0; i < SPARE_UNITS_MOST; i++) {
+    shrink_spares(spares, i, spares->low[i]);
+    spares->low[i] = spares->count[i];
+  }
+}
+
+/* The thread may have been in the middle of a call: only what says itself that it is spare is nobody's. */
+void large_forget_spares(thread_t *thread)
+{
+  fold_figures(&thread->spares);
+  for (unsigned i = 0; i < SPARE_UNITS_MOST; i++)
+    for (unsigned k = 0; k < SPARE_DEPTH; k++) {
+      run_t *run = thread->spares.of[i][k];
+      thread->spares.of[i][k] = NULL;
+      if (run && run_kind(run) == RUN_SPARE && run->units == i + 1 && run_owner(run) == &heap_front)
+        give_run(&heap_front, run);
+    }
+}

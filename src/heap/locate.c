@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: MIT
+ * What an address is: whose block, if any, and whether it is with its caller. */
+#include "heap/guard.h"
+#include "heap/heap.h"
+#include "misuse.h"
+#include <stddef.h>
+
+/* ---- guests: heaps in memory of a caller, which may be a block of any other heap, another guest's too ---- */
+
+lock_t guests_lock;
+static range_t *guests;
+static size_t guest_count;
+
+static heap_t *heap_of_guest(range_t *range) { return (heap_t *)((char *)range - offsetof(heap_t, guest)); }
+
+static bool guest_holds(const heap_t *heap, uintptr_t address) { return address - heap->guest.start < heap->guest.size; }
+
+/* The innermost: of those around an address, the one that begins last. */
+static heap_t *guest_around(uintptr_t address)
+{
+  range_t *range = range_at_or_below(guests, address);
+  heap_t *heap = range ? heap_of_guest(range) : NULL;
+  while (heap && !guest_holds(heap, address))
+    heap = heap->guest_around;
+  return heap;
+}
+
+void guests_enter(heap_t *heap)
+{
+  heap->guest = (range_t){.start = (uintptr_t)heap->region, .size = heap->region_size};
+  lock_acquire(&guests_lock);
+  heap->guest_around = guest_around(heap->guest.start);
+  range_insert(&guests, &heap->guest);
+  __atomic_fetch_add(&guest_count, 1, __ATOMIC_RELAXED);
+  lock_release(&guests_lock);
+}
+
+/* Guests in its memory belong to whoever that was a block of. */
+void guests_leave(heap_t *heap)
+{
+  uintptr_t end = heap->guest.start + heap->guest.size;
+  lock_acquire(&guests_lock);
+  range_remove(&guests, &heap->guest);
+  for (range_t *range = range_at_or_above(guests, heap->guest.start); range && range->start < end; range = range_at_or_above(guests, range->start + 1))
+    if (heap_of_guest(range)->guest_around == heap)
+      heap_of_guest(range)->guest_around = heap->guest_around;
+  __atomic_fetch_sub(&guest_count, 1, __ATOMIC_RELAXED);
+  lock_release(&guests_lock);
+}
+
+/* *outer: whose memory the guest's is, if the address is where that begins; else the guest itself. */
+static heap_t *find_guest(const void *address, heap_t **outer)
+{
+  *outer = NULL;
+  if (likely(!__atomic_load_n(&guest_count, __ATOMIC_RELAXED)))
+    return NULL;
+  lock_acquire(&guests_lock);
+  heap_t *heap = guest_around((uintptr_t)address);
+  *outer = heap && heap->guest.start == (uintptr_t)address ? heap->guest_around : heap;
+  lock_release(&guests_lock);
+  return heap;
+}
+
+/* ---- runs and mappings ---- */
+
+typedef struct question {
+  const void *address;
+  bool        measured;    /* what was asked for is wanted too, of a checked heap's block. Under heaps_lock */
+  located_t   at;
+  heap_t     *region;      /* the address is in the units of its region, or in nothing that it has taken of it */
+  size_t      requested;   /* what was asked for */
+} question_t;
+
+/* In a slab, "live" is not yet sure: the block may be in a magazine. */
+static void ask_slab(question_t *q)
+{
+  located_t *at = &q->at;
+  char *block;
+  at->live = pool_ask(at->pool, at->run, q->address, &block);
+  at->start = block;
+  at->size = at->pool->block_size;
+  at->heap = at->pool->heap;
+}
+
+/* That stands in the block's own memory, which another thread may be about to give back: so it is read while the lock that keeps the
+ * memory is held. */
+static void measure(question_t *q, const heap_t *heap, const char *start, size_t size)
+{
+  if (q->measured && heap->checked)
+    q->requested = guard_size(start, size);
+}
+
+static void measure_in_slab(question_t *q, const pool_t *pool, const run_t *slab)
+{
+  size_t index = pool_block_index(pool, slab, q->address);
+  if (index < slab->capacity)
+    measure(q, pool->heap, slab->start + index * pool->block_size, pool->block_size);
+}
+
+/* Under the lock of the run's space. A slab's block is looked at under that of its pool; where that is for one thread alone and has
+ * none, here, so that the slab stays. */
+static void ask_run(const arena_t *arena, const run_t *run, void *context)
+{
+  question_t *q = context;
+  run_kind_t kind = run_kind(run);
+  located_t *at = &q->at;
+  (void)arena;
+  if (kind == RUN_SLAB) {
+    *at = (located_t){.pool = run_owner(run), .run = (run_t *)(uintptr_t)run};
+    measure_in_slab(q, at->pool, run);
+    if (at->pool->lock.solo)
+      ask_slab(q);
+  } else if (kind == RUN_LARGE || kind == RUN_SPARE)
+    *at = (located_t){.heap = run_owner(run), .run = (run_t *)(uintptr_t)run, .start = run->start, .size = __atomic_load_n(&run->size, __ATOMIC_RELAXED)};
+  else if (kind == RUN_REGION)
+    q->region = run_owner(run);
+  if (!at->pool && at->start)
+    at->live = kind == RUN_LARGE && (size_t)((const char *)q->address - at->start) < at->size;
+  if (!at->pool && at->live)
+    measure(q, at->heap, at->start, at->size);
+}
+
+static void ask_huge(huge_t *huge, void *context)
+{
+  question_t *q = context;
+  if (huge->is_region) {
+    q->region = huge->owner;
+    return;
+  }
+  q->at = (located_t){.heap = huge->owner, .huge = huge, .start = huge_start(huge), .size = huge_size(huge), .live = true};
+  measure(q, q->at.heap, q->at.start, q->at.size);
+}
+
+static heap_t *heap_of_space(const space_t *space) { return (heap_t *)((uintptr_t)space - offsetof(heap_t, own_space)); }
+
+/* The address is in a slot that a heap's reserve fills. */
+static heap_t *reserve_around(const void *address)
+{
+  const arena_t *arena = space_arena_at(window_slot_of(address));
+  bool inside = arena && arena->space != &space_of_process && unit_of(arena, address) < arena->unit_count;
+  return inside ? heap_of_space(arena->space) : NULL;
+}
+
+static inline void look(question_t *q, heap_t *guest)
+{
+  q->region = guest;
+  if (!q->region && !space_ask(q->address, ask_run, q) && !huge_ask(q->address, ask_huge, q))
+    q->region = reserve_around(q->address);
+  heap_t *region = q->region;
+  if (region && region->own_space.fixed)
+    space_ask_fixed(&region->own_space, q->address, ask_run, q);
+  if (q->at.pool && !q->at.pool->lock.solo)
+    ask_slab(q);
+  if (!q->at.heap)
+    q->at.heap = region;
+}
+
+/* A guest first: its memory may be a block of another heap. Nothing of a guest's begins where its memory does, but that block may, and
+ * its owner frees it by that address. */
+static void locate(question_t *q)
+{
+  heap_t *outer, *guest = find_guest(q->address, &outer);
+  look(q, outer);
+  if (unlikely(guest != outer && q->at.start != q->address)) {
+    q->at = (located_t){0};
+    look(q, guest);
+  }
+}
+
+/* ---- questions ---- */
+
+/* Of one of these threads; NULL: it has none. */
+static const magazines_t *magazines_in(const thread_t *thread, const heap_t *heap)
+{
+  return heap == &heap_front ? &thread->front : thread_magazines_if_any(thread, heap);
+}
+
+static bool is_cached_in(const thread_t *thread, const pool_t *pool, const void *block)
+{
+  bool found = false;
+  for (; thread && !found; thread = thread->next) {
+    const magazines_t *magazines = magazines_in(thread, pool->heap);
+    found = magazines && magazines_hold(magazines, pool->size_class, block);
+  }
+  return found;
+}
+
+static bool is_cached(const pool_t *pool, const void *block)
+{
+  if (!pool->cached)
+    return false;
+  lock_acquire(&threads_lock);
+  bool found = is_cached_in(threads_first(), pool, block) || is_cached_in(threads_first_lost(), pool, block);
+  lock_release(&threads_lock);
+  return found;
+}
+
+bool heap_lost_block(const pool_t *pool, const void *block)
+{
+  if (!pool->cached || !threads_first_lost())
+    return false;
+  lock_acquire(&threads_lock);
+  bool found = is_cached_in(threads_first_lost(), pool, block);
+  lock_release(&threads_lock);
+  return found;
+}
+
+size_t heap_cached_in_threads(const pool_t *pool)
+{
+  size_t blocks = 0;
+  lock_acquire(&threads_lock);
+  for (int round = 0; round < 2; round++)
+    for (const thread_t *thread = round ? threads_first_lost() : threads_first(); thread; thread = thread->next) {
+      const magazines_t *magazines = magazines_in(thread, pool->heap);
+      blocks += magazines ? magazines_count(magazines, pool->size_class) : 0;
+    }
+  lock_release(&threads_lock);
+  return blocks;
+}
+
+/* The lock keeps the records of all heaps where they are while it looks at them. */
+located_t heap_locate(const void *address)
+{
+  if (!heap_front_ready())
+    return (located_t){0};
+  lock_acquire(&heaps_lock);
+  question_t q = {.address = address, .measured = true};
+  locate(&q);
+  located_t at = q.at;
+  if (at.live && at.pool)
+    at.live = !pool_depot_holds(at.pool, at.start) && !is_cached(at.pool, at.start);
+  if (at.live && at.heap->checked) {
+    at.size = q.requested;
+    at.live = (size_t)((const char *)address - at.start) < max_size(at.size, 1);
+  }
+  lock_release(&heaps_lock);
+  return at;
+}
+
+/* ---- blocks that somebody claims to have ---- */
+
+static bool overflows_to(const heap_t *heap, const heap_t *other)
+{
+  while (heap && heap != other)
+    heap = heap->overflow;
+  return heap != NULL;
+}
+
+static bool was_freed(const located_t *at, const void *block)
+{
+  if (at->start == block)
+    return at->pool || (at->run && run_kind(at->run) == RUN_SPARE);
+  return at->heap && at->heap->own_space.fixed ? space_had_run_fixed(&at->heap->own_space, block) : space_had_run(block);
+}
+
+located_t heap_locate_block(const heap_t *heap, const void *block, const char *call)
+{
+  question_t q = {.address = block};
+  if (heap_front_ready())
+    locate(&q);
+  located_t at = q.at;
+  if (unlikely(at.start != block || !at.live))
+    fatal_misuse(call, block, was_freed(&at, block) ? FREED_TWICE : NOT_A_BLOCK);
+  if (unlikely(heap && !overflows_to(heap, at.heap)))
+    fatal_misuse(call, block, NOT_OF_HEAP);
+  return at;
+}

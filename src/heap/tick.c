@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT
+ * What is not needed any more goes back: now and then by the clock, all of it when a heap is exhausted or trimmed. */
+#include "heap/heap.h"
+#include "option.h"
+
+enum {
+  POOLS_PER_LOOK = 32,    /* so many pools are ticked by one caller, however many are due, */
+  CACHES_PER_LOOK = 32    /* and so many of its own caches of heaps */
+};
+
+void heap_flush_thread(thread_t *thread)
+{
+  large_flush_spares(thread);
+  heap_each_cached_pool(&thread->front, &heap_front, magazines_flush);
+  for (heap_cache_t *cache = NULL; (cache = thread_next_cache(thread, cache)) != NULL;)
+    heap_each_cached_pool(&cache->magazines, cache->heap, magazines_flush);
+}
+
+static void tick_magazines(magazines_t *magazines, heap_t *heap) { heap_each_cached_pool(magazines, heap, magazines_tick); }
+
+/* The caches of other heaps follow, some at each look. */
+static void tick_thread(thread_t *thread)
+{
+  large_tick_spares(thread);
+  tick_magazines(&thread->front, &heap_front);
+  thread_begin_tick(thread);
+}
+
+/* Some at a time. Who looks at all heaps just now need not be waited for. */
+static void tick_pools(uint64_t now_ms)
+{
+  if (!lock_attempt(&heaps_lock))
+    return;
+  pools_tick(POOLS_PER_LOOK, now_ms);
+  lock_release(&heaps_lock);
+}
+
+COLD void heap_look_at_clock(thread_t *thread)
+{
+  if (settings.purge_delay_ms == PURGE_NEVER)
+    return;
+  uint64_t now = os_now_ms();
+  if (now - thread->looked_ms >= settings.purge_delay_ms / TICKS_PER_DELAY) {
+    thread->looked_ms = now;
+    tick_thread(thread);
+  }
+  if (thread_tick_is_under_way(thread))
+    thread_tick_caches(thread, CACHES_PER_LOOK, tick_magazines);
+  if (space_tick(&space_of_process, now)) {
+    huge_tick();
+    space_give_left();
+    pools_begin_tick();
+  }
+  if (pools_tick_is_under_way())
+    tick_pools(now);
+}
+
+static void flush_magazines(magazines_t *magazines, heap_t *heap) { heap_each_cached_pool(magazines, heap, magazines_flush); }
+
+void heap_drain(heap_t *heap)
+{
+  thread_t *thread = thread_current();
+  magazines_t *magazines = heap_enter(heap, thread);
+  if (magazines) {
+    flush_magazines(magazines, heap);
+    heap_leave(heap, thread);
+  }
+  if (heap == &heap_front && thread)
+    large_flush_spares(thread);
+  if (heap->cached && heap->reached)
+    threads_reach(heap, flush_magazines);
+  FOR_EACH_POOL(pool, heap)
+    pool_drain(pool);
+  if (!heap_is_bounded(heap))
+    space_give_left();
+}
+
+static size_t purge_slabs(heap_t *heap)
+{
+  size_t bytes = 0;
+  FOR_EACH_POOL(pool, heap)
+    bytes += pool_purge(pool);
+  return bytes;
+}
+
+/* A heap without a region answers for what its own slabs left in the process's space, not for what was there before. */
+size_t heap_trim(heap_t *heap, size_t keep)
+{
+  if (!heap_front_ready())
+    return 0;
+  bool all = heap == &heap_front;
+  size_t before = all || heap->region_kind ? 0 : space_dirty_bytes(heap->space);
+  size_t purged = all ? space_give_left() : 0;
+  uint64_t purged_before = space_purged_bytes(heap->space);
+  heap_drain(heap);
+  purged += (size_t)(space_purged_bytes(heap->space) - purged_before);   /* a space that has more than it keeps gives it back at once */
+  purged += all ? huge_release(keep) : 0;
+  size_t kept = all ? min_size(huge_kept_bytes(), keep) : 0;
+  purged += space_purge(heap->space, before + keep - kept);
+  if (!keep)
+    purged += purge_slabs(heap);
+  if (!heap->region_kind)
+    __atomic_fetch_add(&heap->purged_bytes, purged, __ATOMIC_RELAXED);
+  return purged;
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT
+ * Walks over the live blocks of a heap. Nothing is believed from one block to the next: the visitor may free the one it is given,
+ * and with it the slab or the run, and allocate elsewhere. */
+#include "heap/guard.h"
+#include "heap/heap_life.h"
+
+typedef struct walk {
+  heap_t        *heap;
+  pool_visit_fn *visit;
+  void          *context;
+  /* The run that the walk is at, as it was when its space was locked. */
+  const run_t   *run;
+  run_kind_t     kind;
+  pool_t        *pool;
+  char          *start, *end;
+  size_t         size;
+} walk_t;
+
+static bool visit_block(const walk_t *walk, char *start, size_t size)
+{
+  pool_block_t block = {start, walk->heap->checked ? guard_size(start, size) : size};
+  return walk->visit(&block, walk->context);
+}
+
+/* ---- slabs ---- */
+
+/* What the calling thread has cached of a class would look live. */
+static void flush_own(const walk_t *walk)
+{
+  if (!walk->pool->cached)
+    return;
+  thread_t *thread = thread_current();
+  magazines_t *magazines = heap_enter(walk->heap, thread);
+  if (!magazines)
+    return;
+  magazines_flush(magazines, walk->pool);
+  heap_leave(walk->heap, thread);
+}
+
+/* 64 blocks at a time: those that are live then. While one of them is, the slab stays. */
+static bool walk_slab(const walk_t *walk)
+{
+  uint64_t live;
+  for (size_t w = 0;; w++) {
+    flush_own(walk);
+    if (!pool_live_word(walk->pool, walk->run, walk->start, w, &live))
+      return true;
+    for (; live; live &= live - 1) {
+      char *block = walk->start + (w * WORD_BITS + (size_t)__builtin_ctzll(live)) * walk->pool->block_size;
+      if (!heap_lost_block(walk->pool, block) && !visit_block(walk, block, walk->pool->block_size))
+        return false;
+    }
+  }
+}
+
+/* ---- runs ---- */
+
+static bool is_of_heap(const arena_t *arena, const run_t *run, void *context)
+{
+  walk_t *walk = context;
+  walk->kind = run_kind(run);
+  if (walk->kind == RUN_SLAB) {
+    walk->pool = run_owner(run);
+    if (walk->pool->heap != walk->heap)
+      return false;
+  } else if (walk->kind != RUN_LARGE || run_owner(run) != walk->heap) {
+    return false;
+  }
+  walk->run = run;
+  walk->start = run->start;
+  walk->end = run->start + run_bytes(arena, run);
+  walk->size = run->size;
+  return true;
+}
+
+static bool walk_space(walk_t *walk, space_t *space)
+{
+  for (const char *from = NULL; space_next_run(space, from, is_of_heap, walk); from = walk->end)
+    if (!(walk->kind == RUN_SLAB ? walk_slab(walk) : visit_block(walk, walk->start, walk->size)))
+      return false;
+  return true;
+}
+
+static bool walk_huge(const walk_t *walk)
+{
+  huge_t *huge;
+  for (const char *from = NULL; (huge = huge_next(walk->heap, from)) != NULL;) {
+    char *start = huge_start(huge);
+    if (!visit_block(walk, start, huge_size(huge)))
+      return false;
+    from = start + 1;
+  }
+  return true;
+}
+
+/* ---- the whole heap ---- */
+
+static void return_magazines(magazines_t *magazines, heap_t *heap) { heap_each_cached_pool(magazines, heap, magazines_flush); }
+
+static void flush_all_threads(heap_t *heap)
+{
+  threads_visit(heap, false, return_magazines);
+  if (heap == &heap_front) {
+    lock_acquire(&threads_lock);
+    for (thread_t *thread = threads_first(); thread; thread = thread->next) {
+      return_magazines(&thread->front, heap);
+      large_flush_spares(thread);
+    }
+    lock_release(&threads_lock);
+  }
+  FOR_EACH_POOL(pool, heap)
+    pool_drain(pool);
+}
+
+bool heap_walk(heap_t *heap, pool_visit_fn *visit, void *context)
+{
+  walk_t walk = {.heap = heap, .visit = visit, .context = context};
+  flush_all_threads(heap);
+  if (heap->own_space.fixed && !walk_space(&walk, &heap->own_space))
+    return false;
+  return heap_is_bounded(heap) || (walk_space(&walk, &space_of_process) && walk_huge(&walk));
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * How a misused manager ends: one line on standard error, with fixed words that a test can match, then abort(). It lives
+ * here and not in base/ because writing is the system's. */
+#ifndef MISUSE_H
+#define MISUSE_H
+
+#include <stddef.h>
+
+/* The calls that a misuse is put down to when it is found late: while a magazine is emptied, when a block is given out again.
+ * The malloc library says "free" and "malloc". */
+extern const char fatal_free_call[], fatal_alloc_call[];
+
+#define NOT_A_BLOCK "not a block of any heap"
+#define NOT_OF_HEAP "a block of another heap"
+#define FREED_TWICE "freed twice"
+#define NOT_A_HEAP_TEXT "not a live heap"
+
+/* Called before abort(), whose signal may have a handler. */
+extern void (*fatal_before_abort)(void);
+
+/* tidepool: call(0xaddress): what */
+_Noreturn void fatal_misuse(const char *call, const void *address, const char *what);
+
+/* tidepool: call(0xaddress): what at offset N of a block of M bytes */
+_Noreturn void fatal_damage(const char *call, const void *address, const char *what, size_t offset, size_t size);
+
+/* tidepool: what */
+_Noreturn void fatal(const char *what);
+
+/* tidepool: subject: what    (and the program goes on) */
+void warn(const char *subject, const char *what);
+
+#endif

@@ -1,0 +1,1971 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Object pools: get and put move a bit, hooks run outside the lock, and memory comes in arrays from a heap.
+ *
+ * An object is free (its bit is set), live (with a user) or busy (a hook is running on it: neither free nor live, so that
+ * no one else sees it and no one can put it). get: free, busy while it is constructed or reset, live. put: live, busy while it is
+ * reset or destructed, free. Where no hook has anything to do, busy is left out.
+ *
+ * Order: everything an array knows is written under the pool's lock; the walk of a pool that cannot grow reads bits without
+ * it, relaxed, and promises no more than that each object it returns was live at some moment of the call. The content of an
+ * object goes from the thread that put it to the one that gets it by the lock's release and acquire; what is done with the
+ * hot object without the lock is done while the process has one thread. */
+#include "object_pool/object_pool.h"
+#include "base/text.h"
+#include "space/metadata.h"
+#include "option.h"
+#include "misuse.h"
+#include <errno.h>
+#include <string.h>
+
+#define DEAD_BYTES "\x0b\xdb\xea\x1d"   /* 0x1deadb0b as it lies in memory, as in checked heaps */
+enum {
+  NEW_BYTE = 0xcd,
+  NATURAL_ALIGNMENT = 16,
+  GROW_LEAST_BYTES = 4096,     /* a first growth step of less is not worth an array */
+  GROW_SHORT = 16,             /* where memory is short: at least this part of the capacity */
+  RUN_WORDS = 16,              /* how far a walk looks ahead */
+  INDICES_OF_A_LAP = 1 << 30,  /* of those of 32 bits, so that pools that stand in front later find room for theirs */
+  EVICT_ATTEMPTS = 64,         /* victims that others put before they could be taken */
+  FLAGS_KNOWN = OBJECT_POOL_SINGLE_THREAD | OBJECT_POOL_CHECKED
+};
+
+#define LOAD(place) __atomic_load_n(&(place), __ATOMIC_RELAXED)
+#define STORE(place, value) __atomic_store_n(&(place), value, __ATOMIC_RELAXED)
+
+/* ---- how misuse is told ---- */
+
+static void say_pool(text_t *text, const object_pool_t *pool)
+{
+  text_string(text, " pool ");
+  text_quoted(text, pool->name);
+  text_finish(text);
+}
+
+COLD static _Noreturn void not_live(const object_pool_t *pool, const void *object, const char *call)
+{
+  char buffer[160];
+  text_t what = {buffer, sizeof buffer, 0};
+  text_string(&what, "not a live object of");
+  say_pool(&what, pool);
+  fatal_misuse(call, object, buffer);
+}
+
+COLD static _Noreturn void written_after_put(const object_pool_t *pool, const void *object, size_t offset, const char *call)
+{
+  char buffer[160];
+  text_t what = {buffer, sizeof buffer, 0};
+  text_string(&what, "written to after it was put, at offset ");
+  text_number(&what, offset);
+  text_string(&what, " of an object of ");
+  text_number(&what, pool->object_size);
+  text_string(&what, " bytes of");
+  say_pool(&what, pool);
+  fatal_misuse(call, object, buffer);
+}
+
+static void *full(void)
+{
+  errno = ENOMEM;
+  return NULL;
+}
+
+/* What each call but destroy does without a pool. */
+COLD static void *no_pool(void)
+{
+  errno = EINVAL;
+  return NULL;
+}
+
+COLD static _Noreturn void no_live_pool(const object_pool_t *pool, const char *call)
+{
+  fatal_misuse(call, pool, "not a live object pool");
+}
+
+/* Comes before anything else in the pool is believed. The record of one that is gone is memory of the heap like any other: as
+ * long as nobody has got it, or it was cleared or filled since, the mark is not there. */
+static inline void must_be_live(const object_pool_t *pool, const char *call)
+{
+  if (unlikely(pool->mark != OBJECT_POOL_MARK))
+    no_live_pool(pool, call);
+}
+
+/* Every call but those for the hot object begins with this. False: there is nothing to do. */
+static inline bool is_given(const object_pool_t *pool, const char *call)
+{
+  if (unlikely(!pool)) {
+    no_pool();
+    return false;
+  }
+  must_be_live(pool, call);
+  return true;
+}
+
+/* A question changes nothing but the lock, and what is due by the clock. */
+static object_pool_t *asked(const object_pool_t *pool) { return (object_pool_t *)(uintptr_t)pool; }
+
+/* ---- the bits of an array ---- */
+
+static inline uint64_t bit_of(size_t i) { return (uint64_t)1 << i % WORD_BITS; }
+
+static void store_bit(uint64_t *map, size_t i, bool set)
+{
+  uint64_t word = LOAD(map[i / WORD_BITS]);
+  STORE(map[i / WORD_BITS], set ? word | bit_of(i) : word & ~bit_of(i));
+}
+
+/* A word is full or empty in one call of 64 where objects are got and put in order, so one step is what mostly happens. */
+static inline void bit_to_free(object_array_t *array, size_t i)
+{
+  uint64_t *word = array->level[0] + i / WORD_BITS, had = LOAD(*word);
+  STORE(*word, had | bit_of(i));
+  array->lowest = (uint32_t)min_size(array->lowest, i / WORD_BITS);
+  for (uint32_t l = 1; unlikely(!had) && l < array->levels; l++) {
+    i /= WORD_BITS;
+    word = array->level[l] + i / WORD_BITS;
+    had = LOAD(*word);
+    STORE(*word, had | bit_of(i));
+  }
+}
+
+static inline void bit_to_taken(object_array_t *array, size_t i)
+{
+  uint64_t *word = array->level[0] + i / WORD_BITS, left = LOAD(*word) & ~bit_of(i);
+  STORE(*word, left);
+  for (uint32_t l = 1; unlikely(!left) && l < array->levels; l++) {
+    i /= WORD_BITS;
+    word = array->level[l] + i / WORD_BITS;
+    left = LOAD(*word) & ~bit_of(i);
+    STORE(*word, left);
+  }
+}
+
+NOINLINE static void find_lowest(object_array_t *array)
+{
+  size_t i = 0;
+  for (uint32_t l = array->levels - 1; l > 0; l--)
+    i = i * WORD_BITS + (size_t)__builtin_ctzll(array->level[l][i]);
+  array->lowest = (uint32_t)i;
+}
+
+/* There is one. */
+static inline size_t lowest_free(object_array_t *array)
+{
+  if (unlikely(!LOAD(array->level[0][array->lowest])))
+    find_lowest(array);
+  return array->lowest * (size_t)WORD_BITS + (size_t)__builtin_ctzll(LOAD(array->level[0][array->lowest]));
+}
+
+/* Word `w` of the live objects, the hot one among them whether live or not. */
+static inline uint64_t live_word(const object_array_t *array, size_t w)
+{
+  size_t left = array->capacity - w * WORD_BITS;
+  uint64_t inside = left < WORD_BITS ? ((uint64_t)1 << left) - 1 : ~(uint64_t)0;
+  uint64_t not_live = LOAD(array->level[0][w]) | (array->busy ? LOAD(array->busy[w]) : 0);
+  return ~not_live & inside;
+}
+
+static size_t words_of(size_t bits) { return (bits + WORD_BITS - 1) / WORD_BITS; }
+
+/* Sets O1 for an array whose objects are all free but for the busy ones. */
+static void free_all(object_array_t *array)
+{
+  size_t bits = array->capacity;
+  array->lowest = 0;
+  for (uint32_t l = 0; l < array->levels; l++) {
+    size_t words = words_of(bits);
+    for (size_t w = 0; w < words; w++) {
+      size_t left = bits - w * WORD_BITS;
+      uint64_t inside = left < WORD_BITS ? ((uint64_t)1 << left) - 1 : ~(uint64_t)0;
+      STORE(array->level[l][w], inside);
+    }
+    bits = words;
+  }
+}
+
+/* ---- where an object is ---- */
+
+static inline void *object_at(const object_pool_t *pool, const object_array_t *array, size_t i)
+{
+  return array->objects + i * pool->stride;
+}
+
+/* The first array, in order of address, that ends behind `address`; array_count: none does. */
+NOINLINE static uint32_t array_behind(const object_pool_t *pool, const void *address)
+{
+  uint32_t low = 0, high = pool->array_count;
+  while (low < high) {
+    uint32_t middle = (low + high) / 2;
+    const object_array_t *array = pool->arrays[middle];
+    if ((uintptr_t)object_at(pool, array, array->capacity) <= (uintptr_t)address)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+/* The array that an object is in and its position there; NULL: no object of the pool. */
+static inline object_array_t *array_of(const object_pool_t *pool, const void *object, size_t *position)
+{
+  uint32_t k = pool->array_count > 1 ? array_behind(pool, object) : 0;
+  if (unlikely(k >= pool->array_count))
+    return NULL;
+  object_array_t *array = pool->arrays[k];
+  *position = object_position(pool, array, object);
+  return likely(*position < array->capacity) ? array : NULL;
+}
+
+/* The lock is held here and below unless it says otherwise. */
+static inline bool is_live(const object_pool_t *pool, const object_array_t *array, size_t i)
+{
+  if (bit_test(array->level[0], i) || (array->busy && bit_test(array->busy, i)))
+    return false;
+  return object_at(pool, array, i) != pool->hot->object || hot_is_live(pool->hot);
+}
+
+static uint32_t uses_of(const object_pool_t *pool, const object_array_t *array, size_t i)
+{
+  return object_at(pool, array, i) == pool->hot->object ? hot_uses(pool->hot) : array->uses[i];
+}
+
+/* ---- what others may read without the lock ---- */
+
+#define ADD(place, by) STORE(place, (place) + (by))
+
+/* Close while others get and put, exact otherwise; never less than none. */
+static size_t live_count(const object_pool_t *pool)
+{
+  size_t taken = LOAD(pool->taken), not_live = LOAD(pool->busy) + hot_is_free(pool->hot);
+  return taken > not_live ? taken - not_live : 0;
+}
+
+static void set_busy(object_pool_t *pool, object_array_t *array, size_t i, bool busy)
+{
+  store_bit(array->busy, i, busy);
+  ADD(pool->busy, busy ? 1 : -(size_t)1);
+}
+
+/* ---- free to taken and back ---- */
+
+static void cool(object_pool_t *pool);
+
+COLD static void array_to_idle(object_pool_t *pool, object_array_t *array)
+{
+  if (array->permanent || pool->purge_delay_ms == PURGE_NEVER)
+    return;
+  array->idle = true;
+  array->idle_since_ms = os_now_ms();
+  STORE(pool->idle_count, pool->idle_count + 1);
+  cool(pool);   /* from now on every call must come by and look at the clock */
+}
+
+static void idle_to_used(object_pool_t *pool, object_array_t *array)
+{
+  array->idle = false;
+  STORE(pool->idle_count, pool->idle_count - 1);
+}
+
+static inline void release(object_pool_t *pool, object_array_t *array, size_t i)
+{
+  STORE(pool->run_bytes, 0);
+  bit_to_free(array, i);
+  ADD(pool->taken, -(size_t)1);
+  if (unlikely(!pool->current || array->age < pool->current->age))
+    pool->current = array;
+  if (unlikely(--array->taken == 0))
+    array_to_idle(pool, array);
+}
+
+/* The hot object goes back to where all others are. */
+COLD static void cool(object_pool_t *pool)
+{
+  hot_t was = *pool->hot;
+  if (!was.object)
+    return;
+  STORE(pool->hot->object, NULL);
+  STORE(pool->hot->state, 0);
+  was.array->uses[was.position] = hot_uses(&was);
+  if (hot_is_free(&was))
+    release(pool, was.array, was.position);
+}
+
+/* An object that is put becomes the hot one, free. */
+static inline void warm(object_pool_t *pool, object_array_t *array, size_t i)
+{
+  hot_t *hot = pool->hot;
+  if (hot->object)
+    hot->array->uses[hot->position] = hot_uses(hot);
+  hot->array = array;
+  hot->position = (uint32_t)i;
+  STORE(hot->state, (uint64_t)array->uses[i] << HOT_PUTS_SHIFT | HOT_FREE);
+  STORE(hot->object, object_at(pool, array, i));
+}
+
+/* O3: called where `current` is full. */
+COLD static object_array_t *oldest_with_room(const object_pool_t *pool)
+{
+  object_array_t *oldest = NULL;
+  for (uint32_t k = 0; k < pool->array_count; k++) {
+    object_array_t *array = pool->arrays[k];
+    if (array->taken < array->capacity && (!oldest || array->age < oldest->age))
+      oldest = array;
+  }
+  return oldest;
+}
+
+/* NULL: there is no free object. */
+__attribute__((always_inline)) static inline object_array_t *take(object_pool_t *pool, size_t *position)
+{
+  object_array_t *array = pool->current;
+  if (unlikely(!array || array->taken == array->capacity)) {
+    array = pool->current = oldest_with_room(pool);
+    if (!array)
+      return NULL;
+  }
+  size_t i = *position = lowest_free(array);
+  bit_to_taken(array, i);
+  ADD(pool->taken, 1);
+  array->taken++;
+  array->uses[i]++;
+  if (unlikely(array->idle))
+    idle_to_used(pool, array);
+  return array;
+}
+
+/* ---- pools without hooks ---- */
+
+static inline void *take_plain(object_pool_t *pool)
+{
+  hot_t *hot = pool->hot;
+  if (hot->state & HOT_FREE) {
+    STORE(hot->state, hot->state + HOT_GET);
+    return hot->object;
+  }
+  size_t i;
+  object_array_t *array = take(pool, &i);
+  return likely(array) ? object_at(pool, array, i) : NULL;
+}
+
+/* An array that grew is to be seen empty, so its last taken object is not kept hot. */
+static bool may_be_hot(const object_pool_t *pool, const object_array_t *array)
+{
+  return !hot_is_free(pool->hot) && !pool->idle_count && (array->permanent || array->taken > 1);
+}
+
+__attribute__((always_inline)) static inline bool give_plain(object_pool_t *pool, void *object)
+{
+  size_t i;
+  hot_t *hot = pool->hot;
+  if (object == hot->object) {
+    if (!(hot->state & HOT_LIVE))
+      return false;
+    STORE(hot->state, hot->state + HOT_PUT);
+    return true;
+  }
+  object_array_t *array = array_of(pool, object, &i);
+  if (unlikely(!array || bit_test(array->level[0], i)))
+    return false;
+  if (may_be_hot(pool, array)) {
+    warm(pool, array, i);
+    return true;
+  }
+  release(pool, array, i);
+  if (unlikely(array->taken == 1 && !array->permanent && hot->object && hot->array == array))
+    cool(pool);
+  return true;
+}
+
+/* ---- hooks; no lock is held. They may fail at something on their way to success, which is nobody's business ---- */
+
+static void fill_dead(const object_pool_t *pool, void *object)
+{
+  for (size_t i = 0; i < pool->object_size; i++)
+    ((unsigned char *)object)[i] = (unsigned char)DEAD_BYTES[i % 4];
+}
+
+static void verify_dead(const object_pool_t *pool, const void *object, const char *call)
+{
+  const unsigned char *bytes = object;
+  for (size_t i = 0; i < pool->object_size; i++)
+    if (unlikely(bytes[i] != (unsigned char)DEAD_BYTES[i % 4]))
+      written_after_put(pool, object, i, call);
+}
+
+static void touch(const object_pool_t *pool, void (*hook)(void *object, void *context), void *object)
+{
+  int error = errno;
+  if (hook)
+    hook(object, pool->context);
+  errno = error;
+}
+
+static void reset(const object_pool_t *pool, void *object) { touch(pool, pool->reset, object); }
+static void destruct(const object_pool_t *pool, void *object) { touch(pool, pool->destruct, object); }
+
+static bool construct(const object_pool_t *pool, void *object)
+{
+  int error = errno;
+  bool done = !pool->construct || pool->construct(object, pool->context);
+  if (done)
+    errno = error;
+  return done;
+}
+
+static void *choose_victim(object_pool_t *pool)
+{
+  int error = errno;
+  void *victim = pool->choose_victim(pool, pool->context);
+  errno = error;
+  return victim;
+}
+
+/* What a thread knows of its own doing in object pools, in few bytes: dlopen must find room for them. */
+static THREAD_LOCAL struct {
+  const void *hook_on;           /* the object that it is running a hook on, for the child of a fork; NULL: none */
+  uint16_t    more_hooks;        /* it is running on others, from within that hook or beside it, by coroutines */
+  uint16_t    useless_growths;   /* within the outermost one, */
+  uintptr_t   growth_frame;      /* which began here on its stack. 0: none */
+} this_thread __attribute__((used));   /* one object: clang makes four of it, with more between them */
+
+static void hook_enter(const void *object)
+{
+  if (!this_thread.hook_on)
+    this_thread.hook_on = object;
+  else
+    this_thread.more_hooks++;
+}
+
+static void hook_leave(const void *object)
+{
+  if (this_thread.hook_on == object)
+    this_thread.hook_on = NULL;
+  else
+    this_thread.more_hooks--;
+}
+
+/* With more than one all that are busy are taken for its own. One that is left by longjmp() stays. */
+static bool is_in_own_hook(const void *object) { return this_thread.more_hooks || this_thread.hook_on == object; }
+
+static bool make_ready_checked(const object_pool_t *pool, void *object)
+{
+  verify_dead(pool, object, "object_pool_get");
+  memset(object, NEW_BYTE, pool->object_size);
+  if (construct(pool, object))
+    return true;
+  fill_dead(pool, object);
+  return false;
+}
+
+/* `used`: it was used before, and has come back by put. */
+static bool make_ready(const object_pool_t *pool, void *object, bool used)
+{
+  if (pool->checked)
+    return make_ready_checked(pool, object);
+  if (!used)
+    return construct(pool, object);
+  if (!pool->resets_on_put)
+    reset(pool, object);
+  return true;
+}
+
+static void take_in(const object_pool_t *pool, void *object)
+{
+  hook_enter(object);
+  if (pool->checked) {
+    destruct(pool, object);
+    fill_dead(pool, object);
+  } else if (pool->resets_on_put) {
+    reset(pool, object);
+  }
+  hook_leave(object);
+}
+
+static bool has_work_on_put(const object_pool_t *pool) { return pool->checked || (pool->resets_on_put && pool->reset); }
+
+static void live_to_busy(object_pool_t *pool, object_array_t *array, size_t i)
+{
+  STORE(pool->run_bytes, 0);
+  set_busy(pool, array, i, true);
+  if (pool->checked)
+    bit_clear(array->made, i);
+}
+
+/* An object that is busy becomes live, or free if it could not be constructed. */
+static void *hand_out(object_pool_t *pool, object_array_t *array, size_t i, bool used)
+{
+  void *object = object_at(pool, array, i);
+  hook_enter(object);
+  bool ready = make_ready(pool, object, used);
+  hook_leave(object);
+  lock_acquire(&pool->lock);
+  if (ready)
+    bit_set(array->made, i);
+  set_busy(pool, array, i, false);
+  if (!ready)
+    release(pool, array, i);
+  lock_release(&pool->lock);
+  return ready ? object : NULL;
+}
+
+/* False: no free object. Otherwise *object is it, or NULL: it could not be constructed. Takes the lock itself. */
+NOINLINE static bool take_hooked(object_pool_t *pool, void **object)
+{
+  size_t i;
+  lock_acquire(&pool->lock);
+  object_array_t *array = pool->ending ? NULL : take(pool, &i);
+  if (!array) {
+    lock_release(&pool->lock);
+    return false;
+  }
+  bool used = bit_test(array->made, i);
+  bool ready = used && !pool->checked && (pool->resets_on_put || !pool->reset);
+  if (!ready)
+    set_busy(pool, array, i, true);
+  lock_release(&pool->lock);
+  *object = ready ? object_at(pool, array, i) : hand_out(pool, array, i, used);
+  return true;
+}
+
+/* False: not a live object of this pool. Takes the lock itself. */
+NOINLINE static bool give_hooked(object_pool_t *pool, void *object)
+{
+  size_t i;
+  lock_acquire(&pool->lock);
+  object_array_t *array = array_of(pool, object, &i);
+  if (!array || pool->ending || !is_live(pool, array, i)) {
+    bool comes_too_late = array && pool->ending;   /* it is destructed in its turn, or was already */
+    lock_release(&pool->lock);
+    return comes_too_late;
+  }
+  if (has_work_on_put(pool)) {
+    live_to_busy(pool, array, i);
+    lock_release(&pool->lock);
+    take_in(pool, object);
+    lock_acquire(&pool->lock);
+    set_busy(pool, array, i, false);
+  }
+  release(pool, array, i);
+  lock_release(&pool->lock);
+  return true;
+}
+
+/* ---- arrays come; no lock is held ---- */
+
+static uint32_t levels_of(size_t capacity, size_t *words)
+{
+  uint32_t levels = 0;
+  *words = 0;
+  do {
+    capacity = words_of(capacity);
+    *words += capacity;
+    levels++;
+  } while (capacity > 1);
+  return levels;
+}
+
+static size_t record_bytes(const object_pool_t *pool, size_t capacity)
+{
+  size_t words;
+  levels_of(capacity, &words);
+  size_t maps = (pool->hooked ? 2 : 0) + (pool->when_full == OBJECT_POOL_EVICT ? BATCH_MAPS : 0);
+  return sizeof(object_array_t) + (words + maps * words_of(capacity)) * sizeof(uint64_t) + capacity * sizeof(uint32_t);
+}
+
+static void array_lay_out(const object_pool_t *pool, object_array_t *array, size_t capacity)
+{
+  size_t words, bits = capacity;
+  uint64_t *at = (uint64_t *)(array + 1);
+  array->capacity = (uint32_t)capacity;
+  array->levels = levels_of(capacity, &words);
+  for (uint32_t l = 0; l < array->levels; l++, at += bits) {
+    array->level[l] = at;
+    bits = words_of(bits);
+  }
+  if (pool->hooked) {
+    array->busy = at;
+    array->made = at + words_of(capacity);
+    at += 2 * words_of(capacity);
+  }
+  if (pool->when_full == OBJECT_POOL_EVICT) {
+    array->in_batch = at;
+    at += BATCH_MAPS * words_of(capacity);
+  }
+  array->uses = (uint32_t *)at;
+  free_all(array);
+}
+
+static void array_destroy(const object_pool_t *pool, object_array_t *array, const char *call)
+{
+  void *block = array->place == ARRAY_IN_FRONT ? (void *)array : array->objects;
+  if (array->place == ARRAY_APART)
+    heap_give_record(pool->heap, array, array->record_bytes);
+  heap_free(pool->heap, block, call);
+}
+
+/* In one block with the objects. */
+static object_array_t *take_in_front(object_pool_t *pool, size_t bytes, size_t records, size_t alignment)
+{
+  size_t front = round_up(records, alignment);
+  char *block = heap_probe(pool->heap, front + bytes, alignment);
+  if (!block)
+    return NULL;
+  object_array_t *array = memset(block, 0, front);
+  array->place = ARRAY_IN_FRONT;
+  array->objects = block + front;
+  return array;
+}
+
+/* Apart, in zeroed memory: counts of objects that are never used then cost no page. The heap's on_exhausted may leave by longjmp(): it
+ * is never called while there is something in hand that would be lost. So where the records cannot be apart, or there is no room for
+ * them in the budget, they are in one block with the objects. */
+static object_array_t *take_memory(object_pool_t *pool, size_t bytes, size_t records)
+{
+  size_t alignment = max_size(pool->alignment, NATURAL_ALIGNMENT);
+  if (!heap_has_records_apart(pool->heap))
+    return take_in_front(pool, bytes, records, alignment);
+  char *objects = heap_probe(pool->heap, bytes, alignment);
+  if (!objects)
+    return NULL;
+  object_array_t *array = heap_take_record_apart(pool->heap, records);   /* calls nobody */
+  if (!array) {
+    heap_free(pool->heap, objects, "object_pool_get");
+    return take_in_front(pool, bytes, records, alignment);
+  }
+  array->place = ARRAY_APART;
+  array->objects = objects;
+  return array;
+}
+
+/* NULL + ENOMEM. */
+static object_array_t *array_create(object_pool_t *pool, size_t capacity)
+{
+  size_t bytes = round_up(capacity * pool->stride, NATURAL_ALIGNMENT), records = record_bytes(pool, capacity);
+  object_array_t *array = take_memory(pool, bytes, records);
+  if (!array)
+    return NULL;
+  array->record_bytes = records;
+  array->bytes = bytes + records;
+  array_lay_out(pool, array, capacity);
+  for (size_t i = 0; pool->checked && i < capacity; i++)
+    fill_dead(pool, object_at(pool, array, i));
+  return array;
+}
+
+/* O6: the lowest range of indices from `at` on that no array has, and that ends at `end`, or before; UINT32_MAX: there is none. */
+static uint32_t free_index(const object_pool_t *pool, uint64_t at, uint32_t capacity, uint64_t end)
+{
+  for (uint32_t k = 0; k < pool->array_count;) {
+    const object_array_t *array = pool->arrays[k++];
+    if (at < (uint64_t)array->first_index + array->capacity && array->first_index < at + capacity) {
+      at = (uint64_t)array->first_index + array->capacity;
+      k = 0;
+    }
+  }
+  return at + capacity <= end ? (uint32_t)at : UINT32_MAX;
+}
+
+/* A new array has none of the indices that earlier ones had until a quarter of all are through. */
+static uint32_t new_index(const object_pool_t *pool, uint32_t capacity)
+{
+  uint64_t end = UINT32_MAX - pool->in_front;
+  uint32_t index = free_index(pool, pool->next_index, capacity, min_size(end, INDICES_OF_A_LAP));
+  return index != UINT32_MAX ? index : free_index(pool, 0, capacity, end);
+}
+
+static bool array_enter(object_pool_t *pool, object_array_t *array)
+{
+  uint32_t k = pool->array_count;
+  array->first_index = new_index(pool, array->capacity);
+  if (k == OBJECT_ARRAYS || array->first_index == UINT32_MAX)
+    return false;
+  for (; k > 0 && pool->arrays[k - 1]->objects > array->objects; k--)
+    pool->arrays[k] = pool->arrays[k - 1];
+  pool->arrays[k] = array;
+  STORE(pool->array_count, pool->array_count + 1);
+  ADD(pool->capacity, array->capacity);
+  ADD(pool->held_bytes, array->bytes);
+  array->age = pool->arrays_made++;
+  array->first_generation = pool->next_generation;
+  pool->next_index = array->first_index + array->capacity;
+  STORE(pool->only, pool->array_count == 1 && (pool->single_thread || pool->when_full != OBJECT_POOL_GROW) ? array : NULL);
+  return true;
+}
+
+static size_t most_of(const object_pool_t *pool) { return pool->max_capacity ? pool->max_capacity : UINT32_MAX - 1; }
+
+/* Tries a whole step, then less. */
+static object_array_t *array_create_step(object_pool_t *pool, size_t capacity, size_t room)
+{
+  size_t step = min_size(max_size(max_size(capacity, GROW_LEAST_BYTES / pool->stride), 1), room);
+  size_t least = min_size(max_size(capacity / GROW_SHORT, 1), room);
+  int error = errno;
+  for (;; step = max_size(step / 2, least)) {
+    bool sane = step <= PTRDIFF_MAX / pool->stride;
+    object_array_t *array = sane ? array_create(pool, step) : NULL;
+    if (array)
+      errno = error;
+    if (array || step == least)
+      return array;
+  }
+}
+
+static bool has_room(object_pool_t *pool)
+{
+  lock_acquire(&pool->lock);
+  bool room = oldest_with_room(pool) != NULL;
+  lock_release(&pool->lock);
+  return room;
+}
+
+/* Several may be here at once. Whoever finds that another has made room drops its own array; it tries again, and so it does where
+ * the others have taken that room already, since the pool has grown meanwhile. */
+static bool grow_beside_others(object_pool_t *pool)
+{
+  int error = errno;
+  lock_acquire(&pool->lock);
+  size_t capacity = pool->capacity, most = most_of(pool);
+  bool room = oldest_with_room(pool) != NULL;
+  bool at_most = capacity >= most || pool->array_count == OBJECT_ARRAYS || pool->ending;
+  lock_release(&pool->lock);
+  if (room || at_most)
+    return room;
+
+  object_array_t *array = array_create_step(pool, capacity, most - capacity);
+  lock_acquire(&pool->lock);
+  room = oldest_with_room(pool) != NULL;
+  bool entered = array && !room && array->capacity <= most - pool->capacity && array_enter(pool, array);
+  bool try_again = room || entered || pool->capacity > capacity;
+  lock_release(&pool->lock);
+  if (array && !entered)
+    array_destroy(pool, array, "object_pool_get");
+  if (!array && !try_again)
+    heap_exhausted(pool->heap);
+  if (try_again)
+    errno = error;
+  return try_again;
+}
+
+/* Whether memory from this heap may run what is the program's own, and may never come back from it. */
+static bool calls_back(const heap_t *heap)
+{
+  while (heap && !heap->on_exhausted)
+    heap = heap->overflow;
+  return heap != NULL;
+}
+
+/* The callback may get in turn, from a pool that has to grow, whose heap calls back. So that this ends, each thread knows where on its
+ * stack the outermost such growth began. If the stack is no longer that deep, the callback has left by longjmp(), and that growth is
+ * over. If it has left and the stack is as deep again nobody can tell; so it is not the first growth within another that is refused,
+ * but those after so many in a row that were of no use, and not all of them: there may be memory again. */
+enum { USELESS_WITHIN = 16 };
+static bool may_grow_within(void)
+{
+  unsigned before = this_thread.useless_growths;
+  this_thread.useless_growths = (uint16_t)(before == UINT16_MAX ? USELESS_WITHIN : before + 1);
+  return before <= USELESS_WITHIN || is_power_of_two(before);
+}
+
+static bool grow_and_be_called_back(object_pool_t *pool)
+{
+  uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+  bool outermost = here >= this_thread.growth_frame;
+  if (outermost) {
+    this_thread.growth_frame = here;
+    this_thread.useless_growths = 0;
+  } else if (!may_grow_within()) {
+    return has_room(pool);
+  }
+  bool try_again = grow_beside_others(pool);
+  if (outermost)
+    this_thread.growth_frame = 0;
+  if (try_again)
+    this_thread.useless_growths = 0;
+  return try_again;
+}
+
+/* The pool got room, or may have got some: try again. False: it has none and gets none. Where only the manager runs the others wait
+ * for the one that makes an array, so that none is refused for want of the very memory that becomes room in a moment. Nobody waits for
+ * who may be in on_exhausted: that may wait for somebody in turn, and it may leave. */
+COLD static bool grow(object_pool_t *pool)
+{
+  if (calls_back(pool->heap))
+    return grow_and_be_called_back(pool);
+  lock_acquire(&pool->growth);
+  bool try_again = grow_beside_others(pool);
+  lock_release(&pool->growth);
+  return try_again;
+}
+
+/* ---- arrays go ---- */
+
+static bool has_work_on_end(const object_pool_t *pool) { return pool->hooked && (pool->destruct || pool->checked); }
+
+static void end_object(const object_pool_t *pool, void *object, bool made, const char *call)
+{
+  hook_enter(object);
+  if (made)
+    destruct(pool, object);
+  else
+    verify_dead(pool, object, call);
+  hook_leave(object);
+}
+
+/* Of a pool that ends. What is live now has come too late to be put: the figures are told. A hook that was run on a busy one never came
+ * back, and how far it had come nobody knows. */
+static void end_objects(object_pool_t *pool, object_array_t *array, const char *call)
+{
+  for (size_t i = 0; i < array->capacity; i++) {
+    bool busy = bit_test(array->busy, i), made = bit_test(array->made, i);
+    if (!bit_test(array->level[0], i) && !busy)
+      ADD(pool->busy, 1);
+    store_bit(array->busy, i, true);
+    bit_clear(array->made, i);
+    if (made || (pool->checked && !busy))
+      end_object(pool, object_at(pool, array, i), made, call);
+  }
+}
+
+static uint32_t most_uses(const object_array_t *array)
+{
+  uint32_t most = 0;
+  for (size_t i = 0; i < array->capacity; i++)
+    most = array->uses[i] > most ? array->uses[i] : most;
+  return most;
+}
+
+static void array_leave(object_pool_t *pool, object_array_t *array)
+{
+  uint32_t k = array_behind(pool, array->objects);
+  STORE(pool->run_bytes, 0);
+  if (array->idle)
+    idle_to_used(pool, array);
+  ADD(pool->capacity, -(size_t)array->capacity);
+  ADD(pool->held_bytes, -array->bytes);
+  STORE(pool->array_count, pool->array_count - 1);
+  for (; k < pool->array_count; k++)
+    pool->arrays[k] = pool->arrays[k + 1];
+  if (pool->current == array)
+    pool->current = oldest_with_room(pool);
+  uint64_t next = array->first_generation + most_uses(array);
+  if (next > pool->next_generation)
+    pool->next_generation = next;
+  STORE(pool->only, pool->array_count == 1 && pool->single_thread ? pool->arrays[0] : NULL);
+}
+
+/* The newest array before `age` that may go: without a taken object, due (or there is no clock to ask), and `keep` objects are left.
+ * A pool that ends keeps its arrays: it goes through their objects, and its hooks come by here. */
+static object_array_t *newest_to_go(const object_pool_t *pool, uint32_t age, size_t keep, const uint64_t *now_ms)
+{
+  object_array_t *newest = NULL;
+  for (uint32_t k = 0; !pool->ending && k < pool->array_count; k++) {
+    object_array_t *array = pool->arrays[k];
+    bool due = !now_ms || (array->idle && *now_ms - array->idle_since_ms >= pool->purge_delay_ms);
+    if (!array->permanent && !array->taken && due && pool->capacity - array->capacity >= keep && array->age < age &&
+        (!newest || array->age > newest->age))
+      newest = array;
+  }
+  return newest;
+}
+
+static bool has_made(const object_array_t *array)
+{
+  return bits_next_set(array->made, 0, array->capacity) < array->capacity;
+}
+
+/* A free object is taken, as busy, to be ended. */
+static void free_to_busy(object_pool_t *pool, object_array_t *array, size_t i)
+{
+  bit_to_taken(array, i);
+  ADD(pool->taken, 1);
+  array->taken++;
+  if (array->idle)
+    idle_to_used(pool, array);
+  set_busy(pool, array, i, true);
+}
+
+static void busy_to_free(object_pool_t *pool, object_array_t *array, size_t i)
+{
+  set_busy(pool, array, i, false);
+  release(pool, array, i);
+}
+
+/* Ends the free objects of an array one after the other, each as busy, so that a hook that leaves loses that one alone, and the others
+ * may be got meanwhile. The next is taken before the last goes back: only then is the array idle again. The lock is held on entry and
+ * on return, but not while a hook runs. True: there is nothing left to end, and nobody has taken one. */
+static bool end_free_objects(object_pool_t *pool, object_array_t *array, const char *call)
+{
+  size_t capacity = array->capacity, last = capacity;
+  for (size_t i = 0; i < capacity; i++) {
+    bool made = bit_test(array->made, i);
+    if (!bit_test(array->level[0], i) || !(made || pool->checked))
+      continue;
+    free_to_busy(pool, array, i);
+    bit_clear(array->made, i);
+    if (last < capacity)
+      busy_to_free(pool, array, last);
+    last = i;
+    lock_release(&pool->lock);
+    end_object(pool, object_at(pool, array, i), made, call);
+    lock_acquire(&pool->lock);
+  }
+  if (last < capacity)
+    busy_to_free(pool, array, last);
+  return !array->taken && !has_made(array);
+}
+
+static void shrink(object_pool_t *pool, size_t keep, const uint64_t *now_ms, const char *call)
+{
+  object_array_t *array;
+  uint32_t age = UINT32_MAX;
+  lock_acquire(&pool->lock);
+  while ((array = newest_to_go(pool, age, keep, now_ms)) != NULL) {
+    age = array->age;
+    if (has_work_on_end(pool) && !end_free_objects(pool, array, call))
+      continue;
+    array_leave(pool, array);
+    lock_release(&pool->lock);
+    array_destroy(pool, array, call);
+    lock_acquire(&pool->lock);
+  }
+  lock_release(&pool->lock);
+}
+
+COLD static void shrink_if_due(object_pool_t *pool)
+{
+  uint64_t now = os_now_ms();
+  shrink(pool, 0, &now, "object_pool_shrink");
+}
+
+static inline void look_at_clock(object_pool_t *pool)
+{
+  if (unlikely(LOAD(pool->idle_count)))
+    shrink_if_due(pool);
+}
+
+/* ---- get ---- */
+
+/* False: no free object, or it could not be constructed: see take_hooked. */
+static inline bool try_get(object_pool_t *pool, void **object)
+{
+  if (pool->hooked)
+    return take_hooked(pool, object);
+  lock_acquire(&pool->lock);
+  *object = take_plain(pool);
+  lock_release(&pool->lock);
+  return *object != NULL;
+}
+
+/* The objects that a batch has so far. */
+typedef struct batch {
+  void   **objects;
+  size_t   got, marked;     /* how many of them are in its map in the pool that evicts, */
+  uint64_t number;          /* if that map is the batch's still: it has this number there. 0: it has not come so far */
+  object_pool_t *evicts;    /* that pool */
+  uint32_t map;
+} batch_t;
+
+/* One that is nobody's, or that of any other batch: whoever never came back, since its chooser left, is not waited for, and of too many at
+ * once each loses its map only now and then. */
+static uint32_t choose_map(object_pool_t *pool)
+{
+  enum { GOLDEN_RATIO = 0x9e3779b1u, BATCH_MAPS_LOG2 = 3 };
+  _Static_assert(BATCH_MAPS == 1 << BATCH_MAPS_LOG2, "the top bits of a product choose one");
+  for (uint32_t map = 0; map < BATCH_MAPS; map++)
+    if (!pool->batch_at[map])
+      return map;
+  return ++pool->batch_maps_taken * GOLDEN_RATIO >> (32 - BATCH_MAPS_LOG2);
+}
+
+static uint64_t *map_of(const object_array_t *array, uint32_t map) { return array->in_batch + map * words_of(array->capacity); }
+
+/* A map that is nobody's has no bit set. */
+static void batch_take_map(object_pool_t *pool, const object_array_t *array, batch_t *batch)
+{
+  batch->number = batch->number ? batch->number : ++pool->batches;
+  batch->marked = 0;
+  batch->evicts = pool;
+  batch->map = choose_map(pool);
+  if (pool->batch_at[batch->map])
+    memset(map_of(array, batch->map), 0, words_of(array->capacity) * sizeof(uint64_t));
+  pool->batch_at[batch->map] = batch->number;
+}
+
+/* The lock is held. */
+static bool batch_has(object_pool_t *pool, object_array_t *array, size_t i, batch_t *batch)
+{
+  size_t k;
+  if (!batch->number || batch->number != pool->batch_at[batch->map])
+    batch_take_map(pool, array, batch);
+  for (; batch->marked < batch->got; batch->marked++)
+    if (array_of(pool, batch->objects[batch->marked], &k) == array)
+      bit_set(map_of(array, batch->map), k);
+  return bit_test(map_of(array, batch->map), i);
+}
+
+/* Leaves its map without a bit set, in as many steps as it set. */
+static void batch_end(const batch_t *batch)
+{
+  size_t i;
+  object_pool_t *pool = batch->evicts;
+  if (!pool)
+    return;
+  lock_acquire(&pool->lock);
+  if (pool->batch_at[batch->map] == batch->number) {
+    for (size_t k = 0; k < batch->marked; k++) {
+      const object_array_t *array = array_of(pool, batch->objects[k], &i);
+      if (array)
+        bit_clear(map_of(array, batch->map), i);
+    }
+    pool->batch_at[batch->map] = 0;
+  }
+  lock_release(&pool->lock);
+}
+
+typedef enum evicted { EVICTED, EVICTED_NOT_LIVE, EVICTED_OWN } evicted_t;
+
+/* A live object starts a new use, its handles end; but not one that the batch has. Takes the lock itself; *object as in take_hooked. */
+static evicted_t evict(object_pool_t *pool, void *victim, batch_t *batch, void **object)
+{
+  size_t i;
+  lock_acquire(&pool->lock);
+  object_array_t *array = array_of(pool, victim, &i);
+  bool live = array && is_live(pool, array, i), own = live && batch && batch_has(pool, array, i, batch);
+  if (live && !own && victim == pool->hot->object) {
+    STORE(pool->hot->state, pool->hot->state + HOT_PUT + HOT_GET);
+  } else if (live && !own) {
+    array->uses[i]++;
+    if (pool->hooked)
+      live_to_busy(pool, array, i);
+  }
+  lock_release(&pool->lock);
+  if (!array)
+    not_live(pool, victim, "object_pool_get: choose_victim");
+  if (!live || own)
+    return own ? EVICTED_OWN : EVICTED_NOT_LIVE;
+  if (pool->hooked)
+    take_in(pool, victim);
+  *object = pool->hooked ? hand_out(pool, array, i, true) : victim;
+  return EVICTED;
+}
+
+/* Somebody has put an object that the batch has, and so it was got again. It is live, once, as what the batch has should be. */
+static bool is_in_batch(object_pool_t *pool, const void *object, batch_t *batch)
+{
+  size_t i;
+  lock_acquire(&pool->lock);
+  object_array_t *array = batch ? array_of(pool, object, &i) : NULL;
+  bool has = array && batch_has(pool, array, i, batch);
+  lock_release(&pool->lock);
+  return has;
+}
+
+COLD static void *get_by_eviction(object_pool_t *pool, batch_t *batch)
+{
+  void *object, *victim;
+  for (int attempt = 0; attempt < EVICT_ATTEMPTS && (victim = choose_victim(pool)) != NULL; attempt++) {
+    evicted_t evicted = evict(pool, victim, batch, &object);
+    if (evicted == EVICTED_OWN)
+      break;
+    if (evicted == EVICTED)
+      return object;
+    if (!try_get(pool, &object))
+      continue;
+    if (is_in_batch(pool, object, batch))
+      break;
+    return object;
+  }
+  return full();
+}
+
+/* Not of a pool that overflows. With NULL for the batch: of one object, which has none yet. */
+COLD static void *get_when_full(object_pool_t *pool, batch_t *batch)
+{
+  void *object;
+  if (!pool->ending && pool->when_full == OBJECT_POOL_EVICT)
+    return get_by_eviction(pool, batch);
+  while (!pool->ending && pool->when_full == OBJECT_POOL_GROW && grow(pool))
+    if (try_get(pool, &object))
+      return object;
+  return full();
+}
+
+/* From the pool or, along the chain, from those it overflows to. */
+static void *get_along(object_pool_t *pool, batch_t *batch)
+{
+  void *object;
+  must_be_live(pool, "object_pool_get");
+  while (!try_get(pool, &object)) {
+    if (pool->when_full != OBJECT_POOL_OVERFLOW || pool->ending) {
+      object = get_when_full(pool, batch);
+      break;
+    }
+    pool = pool->overflow;
+    must_be_live(pool, "object_pool_get");
+  }
+  look_at_clock(pool);
+  return object;
+}
+
+/* NULL: there is none yet. */
+COLD static void *get_rare(object_pool_t *pool, void *object)
+{
+  if (!object)
+    return get_along(pool, NULL);
+  look_at_clock(pool);
+  return object;
+}
+
+/* The lock is held on entry, not on return. */
+NOINLINE static void *get_locked(object_pool_t *pool)
+{
+  void *object = take_plain(pool);
+  lock_release(&pool->lock);
+  return likely(object && !LOAD(pool->idle_count)) ? object : get_rare(pool, object);
+}
+
+/* Tested and then added to where it is, in two instructions; gcc alone would make it a load and a store more. The figures of the pool are
+ * asked for by any thread, so the word is stored to at once. A sanitizer sees the other form. */
+#if defined __x86_64__ && defined __GCC_ASM_FLAG_OUTPUTS__ && !defined UNDER_SANITIZER
+#define HOT_HAS(hot, bit)                                                                                                    \
+  (__extension__({                                                                                                           \
+    bool has_;                                                                                                               \
+    __asm__("testb %2, %1" : "=@ccnz"(has_), "+m"((hot)->state) : "i"(bit));                                                 \
+    has_;                                                                                                                    \
+  }))
+#define HOT_MOVE(hot, by) __asm__("addq %1, %0" : "+m"((hot)->state) : "i"(by) : "cc")
+#else
+#define HOT_HAS(hot, bit) ((LOAD((hot)->state) & (bit)) != 0)
+#define HOT_MOVE(hot, by) STORE((hot)->state, (hot)->state + (by))
+#endif
+
+/* No other thread can be here: neither lock nor hot object, which has been looked at. */
+NOINLINE static void *get_alone(object_pool_t *pool)
+{
+  size_t i;
+  object_array_t *array = take(pool, &i);
+  if (unlikely(!array || pool->idle_count))
+    return get_rare(pool, array ? object_at(pool, array, i) : NULL);
+  return object_at(pool, array, i);
+}
+
+/* Neither a plain shared pool in a process with threads nor a hot object; or a pool that is gone. */
+NOINLINE static void *get_other(object_pool_t *pool)
+{
+  must_be_live(pool, "object_pool_get");
+  return pool->hooked ? get_along(pool, NULL) : get_alone(pool);
+}
+
+/* Locks in two halves, whose rare ends are tail calls: so no register has to be saved for the hot object. */
+COLD static void *get_waiting(object_pool_t *pool)
+{
+  lock_wait(&pool->lock);
+  return get_locked(pool);
+}
+
+COLD static void *wake_with(lock_t *lock, void *object)
+{
+  os_wake(&lock->word);
+  return object;
+}
+
+/* Whoever has no hot object that is free, or has it elsewhere, goes on. */
+static inline void *get_shared(object_pool_t *pool)
+{
+  hot_t *hot = &pool->shared;
+  if (os_single_threaded()) {
+    if (unlikely(!HOT_HAS(hot, HOT_FREE)))
+      return get_other(pool);
+    hot->state += HOT_GET;
+    return hot->object;
+  }
+  if (unlikely(pool->shared_mark != OBJECT_POOL_MARK))
+    return get_other(pool);
+  if (!lock_try(&pool->lock))
+    return get_waiting(pool);
+  if (unlikely(!(hot->state & HOT_FREE)))
+    return get_locked(pool);
+  STORE(hot->state, hot->state + HOT_GET);
+  void *object = hot->object;
+  return lock_open(&pool->lock) ? wake_with(&pool->lock, object) : object;
+}
+
+void *object_pool_get(object_pool_t *pool)
+{
+  if (unlikely(!pool))
+    return no_pool();
+  if (unlikely(!HOT_HAS(&pool->front, HOT_FREE)))
+    return get_shared(pool);
+  HOT_MOVE(&pool->front, HOT_GET);
+  return pool->front.object;
+}
+
+/* ---- put ---- */
+
+static bool put_own(object_pool_t *pool, void *object)
+{
+  bool done;
+  if (pool->hooked) {
+    done = give_hooked(pool, object);
+  } else {
+    lock_acquire(&pool->lock);
+    done = give_plain(pool, object);
+    lock_release(&pool->lock);
+  }
+  look_at_clock(pool);
+  return done;
+}
+
+/* In the pool `at`, or where it overflows to; `pool` is the one that was asked. */
+COLD static void put_anywhere(object_pool_t *at, const object_pool_t *pool, void *object, const char *call)
+{
+  for (; at; at = at->overflow) {
+    must_be_live(at, call);
+    if (put_own(at, object))
+      return;
+  }
+  not_live(pool, object, call);
+}
+
+COLD static void put_rare(object_pool_t *pool, void *object, bool done)
+{
+  look_at_clock(pool);
+  if (!done)
+    put_anywhere(pool->overflow, pool, object, "object_pool_put");
+}
+
+NOINLINE static void put_locked(object_pool_t *pool, void *object)
+{
+  bool done = give_plain(pool, object);
+  lock_release(&pool->lock);
+  if (unlikely(!done || LOAD(pool->idle_count)))
+    put_rare(pool, object, done);
+}
+
+NOINLINE static void put_alone(object_pool_t *pool, void *object)
+{
+  bool done = give_plain(pool, object);
+  if (unlikely(!done || pool->idle_count))
+    put_rare(pool, object, done);
+}
+
+NOINLINE static void put_other(object_pool_t *pool, void *object)
+{
+  must_be_live(pool, "object_pool_put");
+  if (pool->hooked)
+    put_anywhere(pool, pool, object, "object_pool_put");
+  else
+    put_alone(pool, object);
+}
+
+COLD static void put_waiting(object_pool_t *pool, void *object)
+{
+  lock_wait(&pool->lock);
+  put_locked(pool, object);
+}
+
+static inline void put_shared(object_pool_t *pool, void *object)
+{
+  hot_t *hot = &pool->shared;
+  if (os_single_threaded()) {
+    if (unlikely(object != hot->object || !HOT_HAS(hot, HOT_LIVE)))
+      put_other(pool, object);
+    else
+      hot->state += HOT_PUT;
+    return;
+  }
+  if (unlikely(pool->shared_mark != OBJECT_POOL_MARK)) {
+    put_other(pool, object);
+    return;
+  }
+  if (!lock_try(&pool->lock)) {
+    put_waiting(pool, object);
+    return;
+  }
+  if (unlikely(object != hot->object || !(hot->state & HOT_LIVE))) {
+    put_locked(pool, object);
+    return;
+  }
+  STORE(hot->state, hot->state + HOT_PUT);
+  if (lock_open(&pool->lock))
+    os_wake(&pool->lock.word);
+}
+
+void object_pool_put(object_pool_t *pool, void *object)
+{
+  if (unlikely(!pool))
+    no_pool();
+  else if (likely(object == pool->front.object && HOT_HAS(&pool->front, HOT_LIVE)))
+    HOT_MOVE(&pool->front, HOT_PUT);
+  else
+    put_shared(pool, object);
+}
+
+/* ---- batches and all at once ---- */
+
+static size_t get_plain_batch(object_pool_t *pool, void **objects, size_t count)
+{
+  size_t got = 0;
+  void *object;
+  lock_acquire(&pool->lock);
+  while (got < count && (object = take_plain(pool)) != NULL)
+    objects[got++] = object;
+  lock_release(&pool->lock);
+  return got;
+}
+
+size_t object_pool_get_batch(object_pool_t *pool, void **objects, size_t count)
+{
+  if (!is_given(pool, "object_pool_get_batch"))
+    return 0;
+  batch_t batch = {.objects = objects, .got = pool->hooked ? 0 : get_plain_batch(pool, objects, count)};
+  void *object;
+  while (batch.got < count && (object = get_along(pool, &batch)) != NULL)
+    objects[batch.got++] = object;
+  batch_end(&batch);
+  return batch.got;
+}
+
+void object_pool_put_batch(object_pool_t *pool, void **objects, size_t count)
+{
+  if (!is_given(pool, "object_pool_put_batch"))
+    return;
+  size_t put = 0;
+  if (!pool->hooked) {
+    lock_acquire(&pool->lock);
+    while (put < count && give_plain(pool, objects[put]))
+      put++;
+    lock_release(&pool->lock);
+  }
+  for (; put < count; put++)
+    put_anywhere(pool, pool, objects[put], "object_pool_put_batch");
+  look_at_clock(pool);
+}
+
+/* Busy objects are in a hook and come out of it by themselves. */
+static void put_all_of(object_pool_t *pool, object_array_t *array)
+{
+  if (!array->taken)
+    return;
+  uint32_t busy = 0;
+  STORE(pool->run_bytes, 0);
+  free_all(array);
+  for (size_t w = 0; array->busy && w < words_of(array->capacity); w++)
+    for (uint64_t word = array->busy[w]; word; word &= word - 1, busy++)
+      bit_to_taken(array, w * WORD_BITS + (size_t)__builtin_ctzl(word));
+  ADD(pool->taken, busy - (size_t)array->taken);
+  array->taken = busy;
+  if (!busy)
+    array_to_idle(pool, array);
+}
+
+void object_pool_put_all(object_pool_t *pool)
+{
+  if (!is_given(pool, "object_pool_put_all") || pool->ending)
+    return;
+  if (has_work_on_put(pool)) {
+    for (void *object = NULL; (object = object_pool_next(pool, object)) != NULL;)
+      put_own(pool, object);
+    return;
+  }
+  lock_acquire(&pool->lock);
+  cool(pool);
+  for (uint32_t k = 0; k < pool->array_count; k++)
+    put_all_of(pool, pool->arrays[k]);
+  pool->current = oldest_with_room(pool);
+  lock_release(&pool->lock);
+  look_at_clock(pool);
+}
+
+/* ---- questions ---- */
+
+bool object_pool_in_use(const object_pool_t *pool, const void *object)
+{
+  if (!is_given(pool, "object_pool_in_use"))
+    return false;
+  size_t i;
+  lock_t *lock = &asked(pool)->lock;
+  lock_acquire(lock);
+  const object_array_t *array = array_of(pool, object, &i);
+  bool live = array && is_live(pool, array, i);
+  lock_release(lock);
+  return live;
+}
+
+static inline bool is_hot_and_free(const object_pool_t *pool, const void *object)
+{
+  return unlikely(object == LOAD(pool->hot->object)) && hot_is_free(pool->hot);
+}
+
+/* Word `w` of a single-threaded pool is all live: notes how far that goes on, so that the walk needs no bits so far. */
+static void note_run(object_pool_t *pool, const object_array_t *array, size_t w)
+{
+  size_t whole = array->capacity / WORD_BITS, end = w;
+  while (end < min_size(whole, w + RUN_WORDS) && live_word(array, end) == ~(uint64_t)0)
+    end++;
+  pool->run = object_at(pool, array, w * WORD_BITS);
+  pool->run_bytes = ((end - w) * WORD_BITS - 1) * pool->stride;
+}
+
+/* The first live object at or behind position `i`. */
+static void *next_in_array(const object_pool_t *pool, const object_array_t *array, size_t i)
+{
+  while (i < array->capacity) {
+    size_t w = i / WORD_BITS, words = words_of(array->capacity);
+    uint64_t word = live_word(array, w) & ~(uint64_t)0 << i % WORD_BITS;
+    while (!word && ++w < words)
+      word = live_word(array, w);
+    if (!word)
+      return NULL;
+    i = w * WORD_BITS + (size_t)__builtin_ctzll(word);
+    if (!is_hot_and_free(pool, object_at(pool, array, i))) {
+      if (pool->single_thread && word == ~(uint64_t)0)
+        note_run(asked(pool), array, w);
+      return object_at(pool, array, i);
+    }
+    i++;
+  }
+  return NULL;
+}
+
+/* Where the walk goes on in an array that ends behind `previous`. */
+static size_t position_behind(const object_pool_t *pool, const object_array_t *array, const void *previous)
+{
+  size_t i = object_position(pool, array, previous);
+  if (likely(i < array->capacity))
+    return i + 1;
+  bool inside = (uintptr_t)previous >= (uintptr_t)array->objects;
+  return inside ? (size_t)((const char *)previous - array->objects) / pool->stride + 1 : 0;
+}
+
+static void *next_in_arrays(const object_pool_t *pool, const void *previous)
+{
+  void *object = NULL;
+  for (uint32_t k = previous ? array_behind(pool, previous) : 0; k < pool->array_count && !object; k++)
+    object = next_in_array(pool, pool->arrays[k], position_behind(pool, pool->arrays[k], previous));
+  return object;
+}
+
+NOINLINE static void *next_slow(const object_pool_t *pool, const void *previous)
+{
+  if (LOAD(pool->only))
+    return next_in_arrays(pool, previous);
+  lock_acquire(&asked(pool)->lock);
+  void *object = next_in_arrays(pool, previous);
+  lock_release(&asked(pool)->lock);
+  return object;
+}
+
+/* Within a word of 64. Where all of them are live the next address does not wait for any bit; elsewhere no branch depends on
+ * a single bit, since those of a half full pool cannot be foretold. */
+NOINLINE static void *next_in_word(const object_pool_t *pool, const void *previous)
+{
+  must_be_live(pool, "object_pool_next");
+  const object_array_t *only = LOAD(pool->only);
+  size_t i = only ? object_position(pool, only, previous) : 0;
+  if (unlikely(!only || i >= only->capacity))
+    return next_slow(pool, previous);
+  uint64_t not_live = LOAD(only->level[0][i / WORD_BITS]) | (only->busy ? LOAD(only->busy[i / WORD_BITS]) : 0);
+  uint64_t rest = ~not_live >> i % WORD_BITS >> 1;
+  size_t steps = likely(!not_live) ? 1 : rest ? 1 + (size_t)__builtin_ctzll(rest) : 1;
+  void *next = (void *)((uintptr_t)previous + steps * pool->stride);
+  if (unlikely(!rest || i + steps >= only->capacity || next == LOAD(pool->hot->object)))
+    return next_slow(pool, previous);
+  return next;
+}
+
+void *object_pool_next(const object_pool_t *pool, const void *previous)
+{
+  if (unlikely(!pool))
+    return no_pool();
+  void *next = (void *)((uintptr_t)previous + pool->stride);
+  if (likely((uintptr_t)previous - (uintptr_t)pool->run < LOAD(pool->run_bytes) && next != pool->front.object))
+    return next;
+  return next_in_word(pool, previous);
+}
+
+size_t object_pool_live(const object_pool_t *pool)
+{
+  if (!is_given(pool, "object_pool_live"))
+    return 0;
+  return live_count(pool);
+}
+
+size_t object_pool_capacity(const object_pool_t *pool)
+{
+  if (!is_given(pool, "object_pool_capacity"))
+    return 0;
+  look_at_clock(asked(pool));
+  return LOAD(pool->capacity);
+}
+
+size_t object_pool_shrink(object_pool_t *pool, size_t capacity)
+{
+  if (!is_given(pool, "object_pool_shrink"))
+    return 0;
+  lock_acquire(&pool->lock);
+  cool(pool);
+  lock_release(&pool->lock);
+  shrink(pool, capacity, NULL, "object_pool_shrink");
+  return LOAD(pool->capacity);
+}
+
+/* ---- handles: an index counts on through the pools that overflow leads to, whose capacity is fixed but for the last; from 1 on ---- */
+
+static uint32_t generation_of(const object_pool_t *pool, const object_array_t *array, size_t i)
+{
+  return (uint32_t)(array->first_generation + uses_of(pool, array, i));
+}
+
+/* With the index in this pool alone; 0 is none. */
+static object_pool_handle_t handle_in(const object_pool_t *pool, const void *object)
+{
+  object_pool_handle_t handle = {0, 0};
+  size_t i;
+  must_be_live(pool, "object_pool_handle");
+  lock_acquire(&asked(pool)->lock);
+  const object_array_t *array = array_of(pool, object, &i);
+  if (array && is_live(pool, array, i))
+    handle = (object_pool_handle_t){array->first_index + (uint32_t)i + 1, generation_of(pool, array, i)};
+  lock_release(&asked(pool)->lock);
+  return handle;
+}
+
+object_pool_handle_t object_pool_handle(const object_pool_t *pool, const void *object)
+{
+  size_t before = 0;
+  if (!is_given(pool, "object_pool_handle"))
+    return (object_pool_handle_t){0, 0};
+  for (; pool; before += LOAD(pool->capacity), pool = pool->overflow) {
+    object_pool_handle_t handle = handle_in(pool, object);
+    if (handle.index)
+      return (object_pool_handle_t){handle.index + (uint32_t)before, handle.generation};
+  }
+  return (object_pool_handle_t){0, 0};
+}
+
+static void *resolve_in(const object_pool_t *pool, object_pool_handle_t handle)
+{
+  void *object = NULL;
+  lock_acquire(&asked(pool)->lock);
+  for (uint32_t k = 0; k < pool->array_count && !object; k++) {
+    const object_array_t *array = pool->arrays[k];
+    size_t i = (size_t)handle.index - 1 - array->first_index;
+    if (i < array->capacity && is_live(pool, array, i) && generation_of(pool, array, i) == handle.generation)
+      object = object_at(pool, array, i);
+  }
+  lock_release(&asked(pool)->lock);
+  return object;
+}
+
+void *object_pool_resolve(const object_pool_t *pool, object_pool_handle_t handle)
+{
+  if (!is_given(pool, "object_pool_resolve") || !handle.index)
+    return NULL;
+  while (pool->overflow && handle.index > LOAD(pool->capacity)) {
+    handle.index -= (uint32_t)LOAD(pool->capacity);
+    pool = pool->overflow;
+    must_be_live(pool, "object_pool_resolve");
+  }
+  return resolve_in(pool, handle);
+}
+
+/* Leaves room for the indices of so many more objects in front of those of this pool. False: there is none. */
+static bool stand_behind(object_pool_t *pool, size_t objects)
+{
+  uint64_t end = 0;
+  lock_acquire(&pool->lock);
+  for (uint32_t k = 0; k < pool->array_count; k++)
+    end = max_size(end, (uint64_t)pool->arrays[k]->first_index + pool->arrays[k]->capacity);
+  bool fits = objects + end <= UINT32_MAX;
+  if (fits)
+    pool->in_front = (uint32_t)max_size(pool->in_front, objects);
+  lock_release(&pool->lock);
+  return fits;
+}
+
+static bool chain_stands_behind(object_pool_t *pool, size_t objects)
+{
+  bool fits = true;
+  for (; pool && fits; objects += LOAD(pool->capacity), pool = pool->overflow)
+    fits = stand_behind(pool, objects);
+  return fits;
+}
+
+/* ---- all pools ---- */
+
+static object_pool_t *all_pools, *newest_pool;   /* under heaps_lock, oldest first */
+
+static void leave_all(object_pool_t *pool)
+{
+  *(pool->previous ? &pool->previous->next : &all_pools) = pool->next;
+  *(pool->next ? &pool->next->previous : &newest_pool) = pool->previous;
+  pool->heap->dependents--;
+}
+
+/* Leaves a record in which no fast path finds what it looks for, so that whoever still uses it comes to must_be_live(). */
+static void end_record(object_pool_t *pool)
+{
+  pool->front.state = pool->shared.state = 0;
+  pool->run_bytes = 0;
+  pool->mark = pool->shared_mark = 0;
+}
+
+/* The records of pools, apart from any heap's blocks. They are used again for pools alone, so that a pointer to one that is gone leads
+ * to a record that says so. */
+static object_pool_t *unused_pools;   /* under heaps_lock */
+
+static object_pool_t *record_take(heap_t *heap)
+{
+  if (!heap_has_records_apart(heap) || !heap_charge_record(heap, sizeof(object_pool_t)))
+    return heap_allocate(heap, sizeof(object_pool_t), NATURAL_ALIGNMENT, true);
+  lock_acquire(&heaps_lock);
+  object_pool_t *pool = unused_pools;
+  if (pool)
+    unused_pools = pool->next;
+  lock_release(&heaps_lock);
+  if (!pool)
+    pool = metadata_take(sizeof *pool, METADATA_ALIGNMENT);
+  if (pool)
+    pool->is_apart = true;
+  else
+    heap_discharge_record(heap, sizeof *pool);
+  return pool;
+}
+
+/* Under heaps_lock. */
+static void record_keep(heap_t *heap, object_pool_t *pool)
+{
+  pool->next = unused_pools;
+  unused_pools = pool;
+  heap_discharge_record(heap, sizeof *pool);
+}
+
+static void record_give(heap_t *heap, object_pool_t *pool, const char *call)
+{
+  end_record(pool);
+  if (!pool->is_apart) {
+    heap_free(heap, pool, call);
+    return;
+  }
+  lock_acquire(&heaps_lock);
+  record_keep(heap, pool);
+  lock_release(&heaps_lock);
+}
+
+/* A block that the heap's overflow served does not end with the heap. */
+static void give_overflowed(const heap_t *heap, void *block, const char *call)
+{
+  if (heap->overflow && heap_locate_block(heap, block, call).heap != heap)
+    heap_free(NULL, block, call);
+}
+
+/* A heap that ends takes its pools along without a word. What they have apart from it, or from where it overflows to, goes back. */
+static void drop_pool(heap_t *heap, object_pool_t *pool)
+{
+  static const char call[] = "pool_heap_destroy";
+  leave_all(pool);
+  end_record(pool);
+  for (uint32_t k = 0; k < pool->array_count; k++) {
+    object_array_t *array = pool->arrays[k];
+    if (array->place != ARRAY_IN_FRONT)
+      give_overflowed(heap, array->objects, call);
+    if (array->place == ARRAY_APART)
+      heap_give_record(heap, array, array->record_bytes);
+    else
+      give_overflowed(heap, array, call);
+  }
+  if (pool->is_apart)
+    record_keep(heap, pool);
+  else
+    give_overflowed(heap, pool, call);
+}
+
+static void drop_pools_of(heap_t *heap)
+{
+  for (object_pool_t *pool = all_pools, *next; pool && heap->dependents; pool = next) {
+    next = pool->next;
+    if (pool->heap == heap)
+      drop_pool(heap, pool);
+  }
+}
+
+static void for_each_shared(void (*act)(lock_t *))
+{
+  for (object_pool_t *pool = all_pools; pool; pool = pool->next)
+    if (!pool->single_thread)
+      act(&pool->lock);
+}
+
+static void acquire_pools(void) { for_each_shared(lock_acquire); }
+static void release_pools(void) { for_each_shared(lock_release); }
+
+/* What a hook of a thread that is not here was half through with is as if it had never been used: no other hook may be run on it. */
+static void free_if_deserted(object_pool_t *pool, object_array_t *array, size_t i)
+{
+  void *object = object_at(pool, array, i);
+  if (is_in_own_hook(object))
+    return;
+  bit_clear(array->made, i);
+  if (pool->checked)
+    fill_dead(pool, object);
+  set_busy(pool, array, i, false);
+  release(pool, array, i);
+}
+
+static void free_deserted(object_pool_t *pool)
+{
+  for (uint32_t k = 0; k < pool->array_count && pool->busy; k++) {
+    object_array_t *array = pool->arrays[k];
+    for (size_t i = 0; (i = bits_next_set(array->busy, i, array->capacity)) < array->capacity; i++)
+      free_if_deserted(pool, array, i);
+  }
+}
+
+/* The thread that was making an array is not in this process either: in that of its fork no thread makes one. */
+static void reset_pools(void)
+{
+  for_each_shared(lock_reset);
+  for (object_pool_t *pool = all_pools; pool; pool = pool->next) {
+    lock_reset(&pool->growth);
+    if (!pool->single_thread)
+      free_deserted(pool);
+  }
+}
+
+/* Of a pool that one thread uses there is no lock, and its arrays may go at any moment: nothing but its own words is looked at. */
+static void figures_of(const object_pool_t *pool, object_pool_figures_t *f)
+{
+  *f = (object_pool_figures_t){.object_size = pool->object_size, .capacity = LOAD(pool->capacity), .live = live_count(pool),
+                               .arrays = LOAD(pool->array_count), .held_bytes = sizeof *pool + LOAD(pool->held_bytes)};
+  memcpy(f->name, pool->name, sizeof f->name);
+  memcpy(f->heap, pool->heap->name, sizeof f->heap);
+}
+
+void object_pools_visit(object_pool_visit_fn *visit, void *context)
+{
+  object_pool_figures_t figures;
+  lock_acquire(&heaps_lock);
+  for (object_pool_t *pool = all_pools; pool; pool = pool->next) {
+    figures_of(pool, &figures);
+    visit(&figures, context);
+  }
+  lock_release(&heaps_lock);
+}
+
+static const heap_dependents_t object_pools = {drop_pools_of, object_pools_visit, acquire_pools, release_pools, reset_pools};
+
+static void enter_all(object_pool_t *pool)
+{
+  lock_acquire(&heaps_lock);
+  heap_dependents = &object_pools;
+  pool->previous = newest_pool;
+  *(newest_pool ? &newest_pool->next : &all_pools) = pool;
+  newest_pool = pool;
+  pool->heap->dependents++;
+  lock_release(&heaps_lock);
+}
+
+/* ---- create and destroy ---- */
+
+static size_t alignment_of(const object_pool_options_t *o)
+{
+  if (o->alignment)
+    return o->alignment;
+  return o->object_size < NATURAL_ALIGNMENT ? o->object_size & -o->object_size : NATURAL_ALIGNMENT;
+}
+
+/* The chain ends, and without meeting a pool twice: Brent's turtle stays at each power of two. */
+static bool chain_ends(const object_pool_t *pool)
+{
+  const object_pool_t *turtle = pool;
+  for (size_t steps = 1, next_stay = 2; pool; steps++) {
+    if (pool->mark != OBJECT_POOL_MARK || pool->ending)
+      return false;
+    pool = pool->overflow;
+    if (pool && pool == turtle)
+      return false;
+    if (steps == next_stay) {
+      turtle = pool;
+      next_stay *= 2;
+    }
+  }
+  return true;
+}
+
+/* All threads would come to what has no lock. */
+static bool is_for_one_thread(const object_pool_options_t *o) { return o->flags & OBJECT_POOL_SINGLE_THREAD; }
+
+static bool overflow_is_valid(const object_pool_options_t *o)
+{
+  const object_pool_t *to = o->overflow;
+  return to && chain_ends(to) && to->object_size == o->object_size && to->alignment >= alignment_of(o) &&
+         (is_for_one_thread(o) || !to->single_thread) && chain_stands_behind(o->overflow, o->capacity);
+}
+
+static bool heap_is_valid_to_grow(const object_pool_options_t *o)
+{
+  const heap_t *heap = o->heap;
+  while (heap && !heap->lock.solo)
+    heap = heap->overflow;
+  return !heap || is_for_one_thread(o);
+}
+
+static bool sizes_are_valid(const object_pool_options_t *o)
+{
+  if (!o->object_size || o->object_size > PTRDIFF_MAX || (o->alignment && !is_power_of_two(o->alignment)) ||
+      o->alignment > PTRDIFF_MAX / 2)
+    return false;
+  size_t stride = round_up(o->object_size, alignment_of(o));
+  return o->capacity < UINT32_MAX && stride <= PTRDIFF_MAX / max_size(o->capacity, 1);
+}
+
+static bool policy_is_valid(const object_pool_options_t *o)
+{
+  switch (o->when_full) {
+  case OBJECT_POOL_GROW:
+    return (!o->max_capacity || o->max_capacity >= o->capacity) && heap_is_valid_to_grow(o);
+  case OBJECT_POOL_EVICT:
+    return o->capacity && o->choose_victim;
+  case OBJECT_POOL_OVERFLOW:
+    return o->capacity && overflow_is_valid(o);
+  default:
+    return o->capacity && o->when_full == OBJECT_POOL_FAIL;
+  }
+}
+
+/* The policy comes last: it leaves a mark on the pools of a chain. */
+static bool options_are_valid(const object_pool_options_t *o)
+{
+  return o && sizes_are_valid(o) && !(o->flags & ~(unsigned)FLAGS_KNOWN) &&
+         (o->reset_time == OBJECT_POOL_RESET_ON_GET || o->reset_time == OBJECT_POOL_RESET_ON_PUT) && policy_is_valid(o);
+}
+
+static void set_name(object_pool_t *pool, const char *name)
+{
+  static uint32_t generated;
+  text_t text = {pool->name, OBJECT_POOL_NAME_SIZE, 0};
+  if (name) {
+    text_string(&text, name);
+  } else {
+    text_string(&text, "object-pool-");
+    text_number(&text, __atomic_add_fetch(&generated, 1, __ATOMIC_RELAXED));
+  }
+  text_finish(&text);
+}
+
+/* Newton's iteration: an odd number is its own inverse modulo 8, and each step doubles the bits that are right. */
+static uint64_t inverse_of_odd(uint64_t odd)
+{
+  uint64_t inverse = odd;
+  for (int bits = 3; bits < 64; bits *= 2)
+    inverse *= 2 - odd * inverse;
+  return inverse;
+}
+
+static void set_geometry(object_pool_t *pool, const object_pool_options_t *o)
+{
+  pool->object_size = o->object_size;
+  pool->alignment = alignment_of(o);
+  pool->stride = round_up(o->object_size, pool->alignment);
+  pool->shift = (uint32_t)__builtin_ctzl(pool->stride);
+  pool->inverse = inverse_of_odd(pool->stride >> pool->shift);
+}
+
+/* Of memory that is the caller's nothing goes back to the system, but the pool's arrays still go back to the heap. */
+static uint32_t purge_delay_of(const heap_t *heap)
+{
+  return heap->region_kind == REGION_GUEST ? settings.purge_delay_ms : heap->space->purge_delay_ms;
+}
+
+static void pool_set_up(object_pool_t *pool, heap_t *heap, const object_pool_options_t *o)
+{
+  *pool = (object_pool_t){
+    .is_apart = pool->is_apart, .checked = o->flags & OBJECT_POOL_CHECKED, .single_thread = o->flags & OBJECT_POOL_SINGLE_THREAD,
+    .resets_on_put = o->reset_time == OBJECT_POOL_RESET_ON_PUT, .when_full = (uint8_t)o->when_full,
+    .max_capacity = o->max_capacity, .purge_delay_ms = purge_delay_of(heap), .construct = o->construct, .reset = o->reset,
+    .destruct = o->destruct, .choose_victim = o->choose_victim, .context = o->context,
+    .overflow = o->when_full == OBJECT_POOL_OVERFLOW ? o->overflow : NULL, .heap = heap, .mark = OBJECT_POOL_MARK};
+  pool->hot = pool->single_thread ? &pool->front : &pool->shared;
+  pool->lock.solo = pool->growth.solo = pool->single_thread;
+  pool->hooked = pool->checked || o->construct || o->reset || o->destruct;
+  pool->shared_mark = !pool->hooked && !pool->single_thread ? OBJECT_POOL_MARK : 0;
+  set_geometry(pool, o);
+  set_name(pool, o->name);
+}
+
+static bool make_first_array(object_pool_t *pool, size_t capacity)
+{
+  if (!capacity)
+    return true;
+  object_array_t *array = array_create(pool, capacity);
+  if (!array) {
+    heap_exhausted(pool->heap);
+    return false;
+  }
+  lock_acquire(&pool->lock);
+  array->permanent = true;
+  pool->current = array;
+  bool entered = array_enter(pool, array);
+  lock_release(&pool->lock);
+  return entered;
+}
+
+static void forget(object_pool_t *pool)
+{
+  lock_acquire(&heaps_lock);
+  leave_all(pool);
+  lock_release(&heaps_lock);
+}
+
+object_pool_t *object_pool_create(const object_pool_options_t *options)
+{
+  heap_t *heap = options && options->heap ? options->heap : &heap_front;
+  if (heap->mark != HEAP_LIVE_MARK)
+    fatal_misuse("object_pool_create", heap, "not a live heap");
+  if (!options_are_valid(options)) {
+    errno = EINVAL;
+    return NULL;
+  }
+  if (heap == &heap_front && !heap_front_ready())
+    return full();
+  object_pool_t *pool = record_take(heap);
+  if (!pool)
+    return full();
+  pool_set_up(pool, heap, options);
+  enter_all(pool);   /* first: should on_exhausted leave, the record goes with the heap */
+  if (!make_first_array(pool, options->capacity)) {
+    forget(pool);
+    record_give(heap, pool, "object_pool_create");
+    return full();
+  }
+  return pool;
+}
+
+/* An earlier call of this thread, from here or deeper on its stack, was left by a hook. */
+static bool was_left(const object_pool_t *pool, uintptr_t here)
+{
+  return pool->ender == (const void *)&this_thread && here >= pool->ender_frame;
+}
+
+/* The pool stays among the others until its hooks are through: should one leave, what there is goes with the heap, or with the next call
+ * of this, which goes on behind that hook's object. */
+void object_pool_destroy(object_pool_t *pool)
+{
+  if (!pool)
+    return;
+  uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+  if (pool->mark != OBJECT_POOL_MARK || (pool->ending && !was_left(pool, here)))
+    no_live_pool(pool, "object_pool_destroy");
+  pool->ender = (const void *)&this_thread;
+  pool->ender_frame = here;
+  cool(pool);
+  pool->ending = true;
+  STORE(pool->run_bytes, 0);
+  for (uint32_t k = 0; has_work_on_end(pool) && k < pool->array_count; k++)
+    end_objects(pool, pool->arrays[k], "object_pool_destroy");
+  forget(pool);
+  for (uint32_t k = 0; k < pool->array_count; k++)
+    array_destroy(pool, pool->arrays[k], "object_pool_destroy");
+  record_give(pool->heap, pool, "object_pool_destroy");
+}

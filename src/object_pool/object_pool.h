@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What an object pool is made of, for object_pool.c, the figures and the checks of the tests.
+ *
+ * An array is a block of the heap, the objects, and elsewhere a record of what is known of them. A bit says
+ * that an object is free; over those bits stand levels of bits, each for a word below that is not 0, so that the lowest free
+ * object is found in as many steps as there are levels, one for each factor of 64 in the capacity. There is no list: the bits
+ * are the free list.
+ *
+ *     | object | object | ... | array_t | level 0 | level 1 | ... | busy, made: hooked | in_batch: evicts | uses[capacity] |
+ *
+ * The hot object is the one that was put last. Its state is in the pool, not in its array, so that a get and a put of it are
+ * a test and an addition. Only pools without hooks that are not checked have one.
+ *
+ *   O1 a bit of level 0 is set exactly for a free object, one of a higher level exactly for a word below that is not 0
+ *   O2 taken == capacity - set bits of level 0; words of level 0 below `lowest` are 0
+ *   O3 current is the oldest array that has a free object, if there is one
+ *   O4 the hot object is taken, as its array sees it; its state has the bit HOT_FREE or HOT_LIVE. With neither there is none
+ *   O5 busy objects, those with a hook running, are taken; they are not live
+ *   O6 arrays are in ascending order of address; their ranges of indices do not overlap, and end below 2^32 - in_front
+ *   O7 every object of the run is taken and not busy
+ *   O8 pool.capacity, taken and busy == the sums of the arrays'; idle_count == the arrays with idle set, which have no object taken */
+#ifndef OBJECT_POOL_INTERNAL_H
+#define OBJECT_POOL_INTERNAL_H
+
+#include "heap/heap.h"
+#include <tidepool/object_pool.h>
+
+enum {
+  OBJECT_LEVELS = 6,            /* 64^6 > 2^32 */
+  OBJECT_ARRAYS = 48,           /* each growth step doubles the capacity, or adds a sixteenth where memory is short */
+  BATCH_MAPS = 8,               /* so many batches may evict in one pool at once before they are in each other's way */
+  OBJECT_POOL_NAME_SIZE = 32
+};
+
+/* Where the array_t and what follows it are: out of reach of a write past an object, where the heap can have that; in front of the
+ * objects, in their block. */
+typedef enum array_place { ARRAY_APART, ARRAY_IN_FRONT } array_place_t;
+
+typedef struct object_array {
+  char     *objects;
+  uint32_t  capacity;
+  uint32_t  taken;              /* not free: live, hot or busy */
+  uint32_t *uses;               /* how often each was got; in a handle with first_generation on top */
+  uint32_t  first_index;
+  uint64_t  first_generation;   /* beyond those of earlier arrays: a handle of one that is gone resolves to nothing */
+  uint32_t  age;                /* arrays made before it */
+  bool      permanent;          /* made with the pool */
+  uint8_t   place;              /* array_place_t */
+  bool      idle;               /* without an object taken, since: */
+  uint64_t  idle_since_ms;
+  size_t    bytes;              /* of objects and records */
+  size_t    record_bytes;
+  uint32_t  lowest;             /* no word of level 0 below this one has a bit */
+  uint32_t  levels;
+  uint64_t *level[OBJECT_LEVELS];
+  uint64_t *busy, *made;        /* NULL without hooks. made: constructed, or used before */
+  uint64_t *in_batch;           /* BATCH_MAPS, for the batches of the pool's batch_at. NULL in a pool that does not evict */
+} object_array_t;
+
+/* The puts of the hot object, and below them what can be done with it: one bit allows the next get, another the next put.
+ *
+ *     | puts | HOT_LIVE | HOT_FREE | 0000 |        its uses are its puts, and one more while it is live
+ *
+ * Adding HOT_GET turns the free bit into the live one; adding HOT_PUT turns it back and carries into the count. Where there is
+ * no hot object both bits are clear, so that no get and no put of any address matches. An address that stood for "none" would
+ * not do, whichever it were: a program could put it. Zeroed memory, and the bytes that checked heaps and pools fill with
+ * (0x1deadb0b, 0xcd), have both bits clear too. */
+enum {
+  HOT_FREE = 1 << 4,
+  HOT_LIVE = 1 << 5,
+  HOT_GET = HOT_LIVE - HOT_FREE,
+  HOT_PUT = HOT_LIVE + HOT_FREE,
+  HOT_PUTS_SHIFT = 6
+};
+
+typedef struct hot {
+  void           *object;       /* NULL: none */
+  uint64_t        state;
+  object_array_t *array;
+  uint32_t        position;     /* in its array */
+} hot_t;
+
+struct object_pool {
+  hot_t    front;               /* the hot object of a single-threaded pool */
+  const char *run;              /* where consecutive live objects were last walked to, in a single-threaded pool, */
+  size_t   run_bytes;           /* and how far the last of them is from there; 0: nothing is known */
+  size_t   stride;
+  object_array_t *only;         /* an array that can be walked without the lock; NULL: take the lock */
+  hot_t    shared;              /* the hot object of a pool that is not single-threaded */
+  uint32_t mark;                /* OBJECT_POOL_MARK while it is live */
+  uint32_t shared_mark;         /* the same, but only in a pool that is neither hooked nor single_thread */
+  hot_t   *hot;                 /* the one of the two that may be other than none */
+  uint64_t inverse;             /* of the odd part of the stride, modulo 2^64 */
+  uint32_t shift;               /* and its power of two */
+  bool     hooked;              /* an object needs more than a bit when it is got or put */
+  bool     checked;
+  bool     resets_on_put;
+  bool     single_thread;
+  bool     ending;              /* being destroyed: hooks may still get and put */
+  uint8_t  when_full;
+  lock_t   lock;
+  object_array_t *current;
+  uint32_t array_count;
+  uint32_t idle_count;
+  object_array_t *arrays[OBJECT_ARRAYS];
+  size_t   capacity, max_capacity;
+  size_t   taken, busy;         /* objects of all arrays */
+  size_t   held_bytes;          /* by arrays */
+  lock_t   growth;              /* held while an array is made, where no code of the program runs meanwhile; outside of all others */
+  uint32_t arrays_made;
+  uint32_t next_index;          /* behind the array that came last: those of arrays that went are used again as late as can be */
+  uint32_t in_front;            /* at most so many objects are in the pools that overflow to this one, and have the lower indices */
+  uint64_t next_generation;
+  uint32_t purge_delay_ms;
+  size_t   object_size, alignment;
+  bool   (*construct)(void *object, void *context);
+  void   (*reset)(void *object, void *context);
+  void   (*destruct)(void *object, void *context);
+  void  *(*choose_victim)(object_pool_t *pool, void *context);
+  void    *context;
+  object_pool_t *overflow;
+  heap_t  *heap;
+  object_pool_t *next, *previous;   /* among all pools */
+  uint64_t batches;             /* that ever evicted here */
+  uint64_t batch_at[BATCH_MAPS];    /* the number of the one whose objects have their bits in this map of in_batch; 0: none */
+  uint32_t batch_maps_taken;    /* so often was one taken from another batch */
+  const void *ender;            /* the thread that destroys it, */
+  uintptr_t ender_frame;        /* and where on its stack */
+  bool     is_apart;            /* this record is, and is used again for object pools alone */
+  char     name[OBJECT_POOL_NAME_SIZE];
+};
+#define OBJECT_POOL_MARK 0x6c6f6f70u
+
+/* Where an object of the pool stands in this array. At or beyond its capacity: this is no object of the array, since
+ * multiplying by the inverse and rotating maps the multiples of the stride, and only them, to their quotients. */
+static inline size_t object_position(const object_pool_t *pool, const object_array_t *array, const void *object)
+{
+  uint64_t product = (uint64_t)((uintptr_t)object - (uintptr_t)array->objects) * pool->inverse;
+  return product >> pool->shift | product << (-pool->shift & 63);
+}
+
+static inline uint64_t hot_state(const hot_t *hot) { return __atomic_load_n(&hot->state, __ATOMIC_RELAXED); }
+static inline bool hot_is_free(const hot_t *hot) { return hot_state(hot) & HOT_FREE; }
+static inline bool hot_is_live(const hot_t *hot) { return hot_state(hot) & HOT_LIVE; }
+static inline uint32_t hot_uses(const hot_t *hot) { return (uint32_t)(hot_state(hot) >> HOT_PUTS_SHIFT) + hot_is_live(hot); }
+
+typedef struct object_pool_figures {
+  char   name[OBJECT_POOL_NAME_SIZE];
+  char   heap[HEAP_NAME_SIZE];
+  size_t object_size, capacity, live, arrays, held_bytes;
+} object_pool_figures_t;
+
+/* All pools of the process; `visit` must not make or end one. */
+typedef void object_pool_visit_fn(const object_pool_figures_t *figures, void *context);
+void object_pools_visit(object_pool_visit_fn *visit, void *context);
+
+#endif

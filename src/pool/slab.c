@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+#include "pool/slab.h"
+#include <string.h>
+
+void slab_init(run_t *slab, arena_t *arena, void *owner, unsigned size_class, size_t block_size)
+{
+  size_t capacity = run_bytes(arena, slab) / block_size;
+  if (!arena->long_bitmaps)
+    capacity = min_size(capacity, SHORT_BITMAP_WORDS * WORD_BITS);
+  slab->size_class = (uint8_t)size_class;
+  slab->capacity = (uint32_t)capacity;
+  slab->quarter = (uint16_t)(capacity / 4);
+  slab->free_count = slab->fresh = 0;
+  slab->purged = 0;
+  bool is_short = capacity <= SHORT_BITMAP_WORDS * WORD_BITS;
+  slab->bitmap = is_short ? slab->short_bitmap : arena_long_bitmap(arena, (size_t)(slab - arena->runs));
+  memset(slab->bitmap, 0, (capacity + WORD_BITS - 1) / WORD_BITS * sizeof(uint64_t));
+  run_become(slab, RUN_SLAB, owner);
+}
+
+void slab_empty(run_t *slab)
+{
+  if (slab->free_count)
+    memset(slab->bitmap, 0, (slab->fresh + WORD_BITS - 1) / WORD_BITS * sizeof(uint64_t));
+  slab->free_count = slab->fresh = 0;
+  slab->purged = 0;
+  slab->zeroed = false;
+}
+
+size_t slab_take_free(run_t *slab, size_t block_size, void **blocks, size_t want)
+{
+  size_t got = 0, words = (slab->fresh + WORD_BITS - 1) / WORD_BITS;
+  for (size_t w = 0; w < words && got < want; w++) {
+    uint64_t word = slab->bitmap[w];
+    if (!word)
+      continue;
+    char *first = slab->start + w * WORD_BITS * block_size;
+    for (; word && got < want; word &= word - 1)
+      blocks[want - ++got] = first + (size_t)__builtin_ctzl(word) * block_size;
+    slab->bitmap[w] = word;
+  }
+  slab->free_count -= (uint32_t)got;
+  slab->purged &= slab->bitmap[0];
+  return got;
+}
+
+size_t slab_purge(run_t *slab, space_t *space, size_t block_size)
+{
+  size_t bytes = 0;
+  for (uint64_t idle; (idle = slab->bitmap[0] & ~slab->purged) != 0;) {
+    unsigned from = (unsigned)__builtin_ctzl(idle), to = from;
+    uint64_t group = 0;
+    while (to < slab->capacity && idle >> to & 1)
+      group |= (uint64_t)1 << to++;
+    size_t given = space_purge_inside(space, slab->start + from * block_size, slab->start + to * block_size);
+    if (!given)
+      break;
+    slab->purged |= group;
+    bytes += given;
+  }
+  return bytes;
+}
+
+size_t slab_take_fresh(run_t *slab, size_t block_size, void **blocks, size_t want)
+{
+  size_t got = min_size(want, slab->capacity - slab->fresh);
+  char *block = slab->start + (size_t)slab->fresh * block_size;
+  slab->fresh += (uint32_t)got;
+  for (size_t i = 0; i < got; i++, block += block_size)
+    blocks[want - 1 - i] = block;
+  return got;
+}

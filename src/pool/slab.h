@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A slab is a run cut into equal blocks of one size class. Free blocks are bits in a bitmap beside the run's descriptor;
+ * blocks nobody asked for yet lie beyond the fresh mark and are handed out from there, so memory that is not needed is
+ * never touched. Nothing is stored inside a block: a slab of 64 KiB holds 64 KiB of blocks, and a program that writes past
+ * its block cannot damage the manager.
+ *
+ *   S1 set bits of the bitmap == free_count <= fresh <= capacity; no bit at or beyond fresh is set
+ *   S2 a block is in exactly one place: the caller, one magazine, one depot, one bit, or beyond the fresh mark
+ *   S3 a purged block is free, and of a slab of at most 64 blocks
+ *
+ * Called under the lock of the pool that owns the slab. */
+#ifndef SLAB_H
+#define SLAB_H
+
+#include "space/space.h"
+
+/* i = offset * inverse >> INVERSE_SHIFT is offset / size without a division: exact while offset * size < 2^INVERSE_SHIFT,
+ * which holds for a slab of up to 8 blocks of 256 KiB. */
+enum { INVERSE_SHIFT = 40 };
+static inline uint64_t slab_inverse(size_t block_size) { return (((uint64_t)1 << INVERSE_SHIFT) + block_size - 1) / block_size; }
+
+void slab_init(run_t *slab, arena_t *arena, void *owner, unsigned size_class, size_t block_size);
+
+/* All blocks are untouched again, as far as the slab goes. */
+void slab_empty(run_t *slab);
+
+/* Moves up to `want` blocks out: lowest free ones first, stored so that the last in `blocks` is the lowest. */
+size_t slab_take_free(run_t *slab, size_t block_size, void **blocks, size_t want);
+size_t slab_take_fresh(run_t *slab, size_t block_size, void **blocks, size_t want);
+
+/* Gives the pages inside the free blocks back, of two pages at least and 64 at most; returns the bytes given. */
+size_t slab_purge(run_t *slab, space_t *space, size_t block_size);
+
+/* Free blocks that hold memory. */
+static inline size_t slab_idle(const run_t *slab) { return slab->free_count - (size_t)__builtin_popcountll(slab->purged); }
+
+static inline bool slab_is_unused(const run_t *slab) { return slab->free_count == slab->fresh; }
+static inline bool slab_is_exhausted(const run_t *slab) { return slab->fresh == slab->capacity; }
+
+typedef enum slab_answer { SLAB_LIVE_OR_CACHED, SLAB_FREE, SLAB_NOT_A_BLOCK } slab_answer_t;
+
+/* What is at `offset` bytes into the slab; *index is the block around it. SLAB_NOT_A_BLOCK: not the start of a block that was
+ * ever handed out. */
+static inline slab_answer_t slab_ask(const run_t *slab, size_t block_size, uint64_t inverse, size_t offset, size_t *index)
+{
+  size_t i = *index = offset * inverse >> INVERSE_SHIFT;
+  if (unlikely(i * block_size != offset || i >= slab->fresh))
+    return SLAB_NOT_A_BLOCK;
+  return bit_test(slab->bitmap, i) ? SLAB_FREE : SLAB_LIVE_OR_CACHED;
+}
+
+static inline void slab_put(run_t *slab, size_t index)
+{
+  bit_set(slab->bitmap, index);
+  slab->free_count++;
+}
+
+#endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+#include "space/budget.h"
+
+static void acquire_all(budget_t *budget)
+{
+  for (; budget; budget = budget->parent)
+    lock_acquire(&budget->lock);
+}
+
+static void release_all(budget_t *budget)
+{
+  for (; budget; budget = budget->parent)
+    lock_release(&budget->lock);
+}
+
+static bool has_room(const budget_t *budget, size_t bytes)
+{
+  size_t held = budget_held(budget), limit = budget_limit(budget);
+  return bytes <= SIZE_MAX - held && (!limit || held + bytes <= limit);
+}
+
+static void add(budget_t *budget, size_t bytes)
+{
+  __atomic_store_n(&budget->held, budget->held + bytes, __ATOMIC_RELAXED);
+  while ((budget = budget->parent) != NULL) {
+    __atomic_store_n(&budget->held, budget->held + bytes, __ATOMIC_RELAXED);
+    __atomic_store_n(&budget->below, budget->below + bytes, __ATOMIC_RELAXED);
+  }
+}
+
+static bool have_room(const budget_t *budget, size_t bytes)
+{
+  while (budget && has_room(budget, bytes))
+    budget = budget->parent;
+  return !budget;
+}
+
+bool budget_charge(budget_t *budget, size_t bytes)
+{
+  acquire_all(budget);
+  bool room = have_room(budget, bytes);
+  if (room)
+    add(budget, bytes);
+  release_all(budget);
+  return room;
+}
+
+bool budget_allows(budget_t *budget, size_t bytes)
+{
+  acquire_all(budget);
+  bool room = have_room(budget, bytes);
+  release_all(budget);
+  return room;
+}
+
+size_t budget_room(budget_t *budget)
+{
+  size_t room = SIZE_MAX;
+  acquire_all(budget);
+  for (const budget_t *level = budget; level; level = level->parent) {
+    size_t held = budget_held(level), limit = budget_limit(level);
+    room = min_size(room, (limit ? limit : SIZE_MAX) - held);
+  }
+  release_all(budget);
+  return room;
+}
+
+void budget_discharge(budget_t *budget, size_t bytes)
+{
+  acquire_all(budget);
+  add(budget, -bytes);
+  release_all(budget);
+}
+
+void budget_note_peak(budget_t *budget)
+{
+  for (; budget; budget = budget->parent) {
+    if (budget_held(budget) <= budget_peak(budget))
+      continue;
+    lock_acquire(&budget->lock);
+    __atomic_store_n(&budget->peak, max_size(budget->peak, budget->held), __ATOMIC_RELAXED);
+    lock_release(&budget->lock);
+  }
+}
+
+bool budget_set_limit(budget_t *budget, size_t limit)
+{
+  lock_acquire(&budget->lock);
+  bool fits = !limit || budget->held <= limit;
+  if (fits)
+    __atomic_store_n(&budget->limit, limit, __ATOMIC_RELAXED);
+  lock_release(&budget->lock);
+  return fits;
+}

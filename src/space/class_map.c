@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+#include "space/class_map.h"
+#include "os/os.h"
+
+window_t class_window;
+
+/* Of the window, in this order; the map lies where the first slot would be without it. */
+static char *window_base;
+static size_t slots_most;
+
+enum { MAP_SLOTS = 1, METADATA_SLOTS = 15 };
+_Static_assert(2 * (size_t)MAP_PLANE <= MAP_SLOTS * SLOT && OS_WINDOW_ALIGNMENT % SLOT == 0, "room for both planes");
+
+static size_t map_bytes(size_t slots) { return round_up(slots << (SLOT_LOG2 - UNIT_LOG2), os_page_size()); }
+
+/* How far each plane is mapped, in slots. The front plane is ahead where there was no memory for the other. */
+static size_t front_slots, heap_slots;
+
+static bool map_plane(char *plane, size_t *slots, size_t end)
+{
+  size_t from = map_bytes(*slots), to = map_bytes(max_size(end, *slots));
+  bool mapped = to == from || os_map_at(plane + from, to - from) == OS_MAPPED;
+  if (mapped)
+    *slots = max_size(end, *slots);
+  return mapped;
+}
+
+static bool map_planes(char *base, size_t end)
+{
+  return map_plane(base + MAP_PLANE, &front_slots, end) && map_plane(base, &heap_slots, end);
+}
+
+/* Nothing is mapped where the window will not be. */
+static void give_up(char *base)
+{
+  if (front_slots)
+    os_unmap(base + MAP_PLANE, map_bytes(front_slots));
+  front_slots = 0;
+}
+
+/* A stretch where the first piece of the map can be had. */
+bool window_init(void)
+{
+  size_t size;
+  char *base;
+  if (window_base)
+    return true;
+  for (unsigned attempt = 0; (base = os_window(attempt, &size)) != NULL; attempt++) {
+    size_t slots = size >> SLOT_LOG2;
+    if (slots <= MAP_SLOTS + METADATA_SLOTS)
+      continue;
+    if (!map_planes(base, 1)) {
+      give_up(base);
+      continue;
+    }
+    slots_most = min_size(slots - MAP_SLOTS - METADATA_SLOTS, SLOTS_MOST);
+    class_window.map = (uint8_t *)base + MAP_PLANE;
+    class_window.start = (uintptr_t)base + (MAP_SLOTS + METADATA_SLOTS) * SLOT;
+    window_base = base;
+    return true;
+  }
+  return false;
+}
+
+size_t window_map_bytes(void) { return 2 * map_bytes(window_slots_open()); }
+
+size_t window_slots_most(void) { return slots_most; }
+
+char *window_metadata(size_t *size)
+{
+  *size = METADATA_SLOTS * SLOT;
+  return window_base ? window_base + MAP_SLOTS * SLOT : NULL;
+}
+
+/* The first piece of the map has been there since window_init(). Released, so that whoever reads the extent reads the map. */
+bool window_open(size_t end)
+{
+  size_t open = window_slots_open();
+  if (end <= open)
+    return true;
+  if (end > slots_most || !map_planes(window_base, end))
+    return false;
+  __atomic_store_n(&class_window.extent, end << (SLOT_LOG2 - ALIGNMENT_LOG2), __ATOMIC_RELEASE);
+  return true;
+}
+
+/* Relaxed: who frees a block has its pointer, and with it, through the pool's lock or the program's own hand-over, the byte. */
+void class_map_set(const void *start, size_t units, bool front, unsigned size_class)
+{
+  uint8_t *byte = class_window.map + ((uintptr_t)start - class_window.start) / UNIT - (front ? 0 : MAP_PLANE);
+  for (size_t i = 0; i < units; i++)
+    __atomic_store_n(&byte[i], (uint8_t)size_class, __ATOMIC_RELAXED);
+}

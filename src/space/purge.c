@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT
+ * Free memory of a space goes back to the system: how much, and from where. */
+#include "space/gate.h"
+#include "option.h"
+#include "os/os.h"
+#include "space/space.h"
+
+enum {
+  KEEP_LEAST_UNITS = 16,          /* 1 MiB */
+  KEEP_BREATH_UNITS = 512         /* 32 MiB: mstress .54 s when 4 MiB, .43 when 32 */
+};
+
+static size_t kept_units(const space_t *space)
+{
+  size_t breath = min_size(space->taken_again, max_size(space->used_units, KEEP_BREATH_UNITS));
+  return max_size(max_size(KEEP_LEAST_UNITS, space->used_units / 8), breath);
+}
+
+static size_t units_to_keep(const space_t *space) { return space->purge_delay_ms ? kept_units(space) : 0; }
+
+/* Where the system has refused something lately it is not asked again at every turn. */
+bool space_is_over(const space_t *space)
+{
+  if (space->fixed || space->purge_delay_ms == PURGE_NEVER || space->purge_failed)
+    return false;
+  size_t keep = units_to_keep(space);
+  return space->dirty_units > keep + keep / 4;
+}
+
+/* The lock is held, and opened for the call. */
+static bool purge_units(arena_t *arena, size_t from, size_t to)
+{
+  space_t *space = arena->space;
+  arena_begin_purge(arena, from, to);
+  space_add_dirty(space, from - to);
+  space_note_longest(arena);
+  lock_release(&space->lock);
+  bool purged = os_purge(arena->base + (from << arena->unit_log2), (to - from) << arena->unit_log2);
+  lock_acquire(&space->lock);
+  arena_end_purge(arena, from, to, purged);
+  space_note_longest(arena);
+  if (purged) {
+    space->low_dirty = min_size(space->low_dirty, space->dirty_units);
+    space->purged_bytes += (uint64_t)(to - from) << arena->unit_log2;
+  } else {
+    space_add_dirty(space, to - from);
+    space->purge_failed = true;
+  }
+  return purged;
+}
+
+/* One by one, so that a locked page keeps no more than its own unit. Units that somebody has taken meanwhile are left out. */
+static size_t purge_each(arena_t *arena, size_t from, size_t to)
+{
+  size_t purged = 0;
+  for (size_t unit = to; unit-- > from;)
+    purged += bit_test(arena->dirty, unit) && purge_units(arena, unit, unit + 1);
+  return purged;
+}
+
+/* From the high end down until `keep` dirty units are left in the space. Returns how many it purged. */
+static size_t purge_arena(arena_t *arena, size_t keep)
+{
+  space_t *space = arena->space;
+  size_t purged = 0, from, to, below = SIZE_MAX;
+  while (space->dirty_units > keep && arena_highest_dirty(arena, below, &from, &to)) {
+    size_t most = space->dirty_units - keep;
+    from = to - min_size(to - from, most);
+    if (purge_units(arena, from, to))
+      purged += to - from;
+    else if (to - from > 1)
+      purged += purge_each(arena, from, to);
+    below = from;
+  }
+  if (!space->fixed)
+    arena_contract(arena, keep == 0);
+  return purged;
+}
+
+static size_t purge_slots(space_t *space, size_t keep)
+{
+  size_t purged = 0;
+  for (size_t slot = window_slots_open(); slot-- && (space->dirty_units > keep || !keep);) {
+    arena_t *arena = space_arena_at(slot);
+    if (arena && arena->space == space)
+      purged += purge_arena(arena, keep);
+  }
+  return purged;
+}
+
+static size_t purge_until(space_t *space, size_t keep)
+{
+  lock_t *gate = gate_enter();
+  lock_acquire(&space->lock);
+  size_t purged = space->fixed ? purge_arena(space->fixed, keep) : purge_slots(space, keep);
+  lock_release(&space->lock);
+  gate_leave(gate);
+  return purged << space->unit_log2;
+}
+
+void space_settle(space_t *space)
+{
+  lock_acquire(&space->lock);
+  size_t keep = units_to_keep(space);
+  lock_release(&space->lock);
+  purge_until(space, keep);
+}
+
+size_t space_purge(space_t *space, size_t keep) { return space->purgeable ? purge_until(space, keep >> space->unit_log2) : 0; }
+
+size_t space_purge_inside(space_t *space, char *from, char *to)
+{
+  char *first = (char *)round_up((uintptr_t)from, os_page_size());
+  size_t bytes = round_down((uintptr_t)to, os_page_size()) - (uintptr_t)first;
+  if (!os_purge(first, bytes))
+    return 0;
+  lock_acquire(&space->lock);
+  space->purged_bytes += bytes;
+  lock_release(&space->lock);
+  return bytes;
+}
+
+bool space_tick(space_t *space, uint64_t now_ms)
+{
+  uint32_t delay = space->purge_delay_ms / TICKS_PER_DELAY;
+  if (space->purge_delay_ms == PURGE_NEVER || now_ms - __atomic_load_n(&space->epoch_ms, __ATOMIC_RELAXED) < delay)
+    return false;
+  lock_acquire(&space->lock);
+  bool due = now_ms - space->epoch_ms >= delay;
+  size_t keep = SIZE_MAX;
+  if (due) {
+    __atomic_store_n(&space->epoch_ms, now_ms, __ATOMIC_RELAXED);
+    space->taken_again /= 2;
+    space->purge_failed = false;
+    size_t unneeded = min_size(space->low_dirty, space->dirty_units);
+    if (unneeded > KEEP_LEAST_UNITS)
+      keep = space->dirty_units - (unneeded - KEEP_LEAST_UNITS);
+    space->low_dirty = min_size(space->dirty_units, keep);
+  }
+  lock_release(&space->lock);
+  if (keep != SIZE_MAX)
+    purge_until(space, keep);
+  return due;
+}

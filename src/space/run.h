@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A run: consecutive units of an arena that are one slab or one large block, or hold the region or the records of a heap. Its
+ * descriptor stands in the arena's records, at the number of its first unit. 128 bytes: an operation on a slab of large blocks
+ * touches both cache lines, one on a slab with a long bitmap the first. */
+#ifndef RUN_H
+#define RUN_H
+
+#include "base/bits.h"
+#include "space/class_map.h"
+
+/* A spare is a large run that its owner has freed and a thread keeps for its next block of that length. */
+typedef enum run_kind { RUN_NONE, RUN_SLAB, RUN_LARGE, RUN_SPARE, RUN_REGION } run_kind_t;
+
+enum {
+  SHORT_BITMAP_WORDS = 7
+};
+
+/* So many for each unit, where a slab of one unit may have more blocks than the short bitmap has bits. */
+static inline size_t long_bitmap_words(unsigned unit_log2) { return ((size_t)1 << unit_log2 >> ALIGNMENT_LOG2) / WORD_BITS; }
+static inline bool   needs_long_bitmaps(unsigned unit_log2) { return long_bitmap_words(unit_log2) > SHORT_BITMAP_WORDS; }
+
+typedef struct run {
+  uint8_t       kind;         /* run_kind_t */
+  uint8_t       size_class;   /* slab */
+  uint8_t       list;         /* slab: the list of its pool it is in */
+  uint8_t       zeroed;       /* every byte beyond the fresh mark reads as zero */
+  uint32_t      units;
+  uint32_t      capacity;     /* slab: blocks it is cut into */
+  uint32_t      free_count;   /* slab: set bits of its bitmap */
+  uint32_t      fresh;        /* slab: blocks from this one on were never handed out */
+  uint16_t      quarter;      /* slab: capacity / 4, for the list it belongs in */
+  uint8_t       shard;        /* slab: of the threads that gave blocks back last */
+  char         *start;
+  void         *owner;        /* slab: its pool; large or spare: its heap */
+  struct run   *next, *previous;
+  uint64_t     *bitmap;       /* slab: bit i set: block i is free and here */
+  union {
+    size_t      size;         /* large: usable bytes */
+    uint64_t    purged;       /* slab of up to 64 blocks: bit i set: block i is free, and its inner pages hold no memory */
+  };
+  uint64_t      short_bitmap[SHORT_BITMAP_WORDS];
+} run_t;
+_Static_assert(sizeof(run_t) == 128, "two cache lines");
+
+/* The kind is set last and with release: who finds a run by its address and is not its owner (a walk, a question) reads it
+ * with acquire before the rest. */
+static inline void run_become(run_t *run, run_kind_t kind, void *owner)
+{
+  __atomic_store_n(&run->owner, owner, __ATOMIC_RELAXED);
+  __atomic_store_n(&run->kind, (uint8_t)kind, __ATOMIC_RELEASE);
+}
+static inline run_kind_t run_kind(const run_t *run) { return __atomic_load_n(&run->kind, __ATOMIC_ACQUIRE); }
+static inline void *run_owner(const run_t *run) { return __atomic_load_n(&run->owner, __ATOMIC_RELAXED); }
+
+#endif

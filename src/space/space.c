@@ -1,0 +1,513 @@
+/* SPDX-License-Identifier: MIT */
+#include "space/space.h"
+#include "option.h"
+#include "os/os.h"
+#include <string.h>
+
+enum {
+  HUGE_PAGE_UNITS = 32,
+  LONGEST_RUN_UNITS = 64,         /* 4 MiB: what is longer is a mapping of its own; */
+  LONGEST_RUN_UNITS_SHORT = 2,    /* 128 KiB where memory is short: a mapping has no unit's end to waste, and grows without a copy */
+  SHORT_LIMIT = 256 << 20,
+  GUEST_ALIGNMENT = 64,     /* of the units of a region that is too small to lose more */
+  PROCESS_SLOTS_SHARE = 4,  /* this part of the slots is the process's */
+  SLOT_TRIES = 64           /* in which somebody else has mapped something */
+};
+
+space_t space_of_process;
+bool space_is_short;
+
+size_t space_longest_run(void) { return space_is_short ? LONGEST_RUN_UNITS_SHORT : LONGEST_RUN_UNITS; }
+
+bool space_init(void)
+{
+  space_t *space = &space_of_process;
+  if (!window_init())
+    return false;
+  space->unit_log2 = UNIT_LOG2;
+  space->alignment = UNIT;
+  space->purgeable = true;
+  space->purge_delay_ms = settings.purge_delay_ms;
+  space->huge_pages = settings.huge_pages;
+  space_is_short = os_memory_limit() < SHORT_LIMIT;
+  return true;
+}
+
+/* ---- the slots of the window ---- */
+
+/* Stored with release once the arena is whole; a question about any address reads it with acquire. */
+static arena_t *slots[SLOTS_MOST];
+#define SLOT_RESERVED ((arena_t *)-1)   /* of somebody who is about to map an arena there, or of somebody else's mapping */
+lock_t space_slots_lock;
+
+/* The longest free stretch of each arena of the process's space; 0 in any other slot. Under that space's lock. */
+static uint32_t longest[SLOTS_MOST];
+
+arena_t *space_arena_at(size_t slot)
+{
+  arena_t *arena = slot < window_slots_open() ? __atomic_load_n(&slots[slot], __ATOMIC_ACQUIRE) : NULL;
+  return arena == SLOT_RESERVED ? NULL : arena;
+}
+
+size_t space_longest_in(size_t slot) { return longest[slot]; }
+
+static void set_slots(size_t first, size_t count, arena_t *arena)
+{
+  for (size_t i = first; i < first + count; i++)
+    __atomic_store_n(&slots[i], arena, __ATOMIC_RELEASE);
+}
+
+/* Regions leave the highest to the process's own arenas, or many heaps with a reserve would let it have no block any more. */
+static size_t slots_for(bool region)
+{
+  size_t most = window_slots_most();
+  return region ? most - most / PROCESS_SLOTS_SHARE : most;
+}
+
+/* The first of so many free slots in a row, open and reserved; SLOTS_MOST: there are none. */
+static size_t reserve_slots(size_t count, bool region)
+{
+  size_t first = 0, most = slots_for(region);
+  lock_acquire(&space_slots_lock);
+  for (size_t i = 0; i < most && i < first + count; i++)
+    if (__atomic_load_n(&slots[i], __ATOMIC_ACQUIRE))   /* a region that ends empties its slots without the lock */
+      first = i + 1;
+  bool found = count <= most && first <= most - count && window_open(first + count);
+  if (found)
+    set_slots(first, count, SLOT_RESERVED);
+  lock_release(&space_slots_lock);
+  return found ? first : SLOTS_MOST;
+}
+
+/* ---- arenas that have ended, and that the system has not taken: their slots are not free before it does ---- */
+
+static arena_t *left_first;   /* under space_slots_lock */
+static size_t left_bytes;
+static uint64_t ended_bytes;
+
+size_t space_left_bytes(void) { return __atomic_load_n(&left_bytes, __ATOMIC_RELAXED); }
+
+uint64_t space_ended_bytes(void) { return __atomic_load_n(&ended_bytes, __ATOMIC_RELAXED); }
+
+static void count_left(size_t by) { __atomic_store_n(&left_bytes, left_bytes + by, __ATOMIC_RELAXED); }
+
+/* Under the lock, also while the system is asked: a fork finds it done or not begun. */
+static void end_arena(arena_t *arena)
+{
+  size_t slot = arena->slot, count = arena->slots, held = arena_left(arena);
+  bool gone = arena_destroy(arena);
+  __atomic_store_n(&ended_bytes, ended_bytes + held - (gone ? 0 : arena_left(arena)), __ATOMIC_RELAXED);
+  if (gone) {
+    set_slots(slot, count, NULL);
+    return;
+  }
+  arena->next_left = left_first;
+  left_first = arena;
+  count_left(arena_left(arena));
+}
+
+size_t space_give_left(void)
+{
+  if (!space_left_bytes())
+    return 0;
+  lock_acquire(&space_slots_lock);
+  arena_t *arena = left_first;
+  size_t before = left_bytes;
+  left_first = NULL;
+  count_left(-before);
+  for (arena_t *next; arena; arena = next) {
+    next = arena->next_left;
+    end_arena(arena);
+  }
+  size_t given = before - left_bytes;
+  lock_release(&space_slots_lock);
+  return given;
+}
+
+/* ---- new arenas ---- */
+
+/* With as many units as there is room for, or with so many, which are mapped at once. Slots where something else turns up stay reserved
+ * for good. */
+static taken_t create_at(space_t *space, size_t slot, size_t count, size_t units, arena_t **arena)
+{
+  taken_t made = arena_create(space, slot, units, arena), taken = made == TAKEN && units ? arena_commit_all(*arena) : made;
+  if (taken == TAKEN)
+    return TAKEN;
+  lock_acquire(&space_slots_lock);
+  if (made == TAKEN)
+    end_arena(*arena);
+  if (taken == NO_ROOM || made != TAKEN)
+    set_slots(slot, count, taken == NO_ROOM ? SLOT_RESERVED : NULL);
+  lock_release(&space_slots_lock);
+  return taken;
+}
+
+static taken_t create_arena(space_t *space, size_t units, size_t count, arena_t **arena)
+{
+  taken_t taken = NO_ROOM;
+  for (int tries = 0; tries < SLOT_TRIES && taken == NO_ROOM; tries++) {
+    size_t slot = reserve_slots(count, units != 0);
+    if (slot == SLOTS_MOST)
+      return NO_MEMORY;
+    taken = create_at(space, slot, count, units, arena);
+  }
+  return taken;
+}
+
+/* ---- regions ---- */
+
+char *space_init_guest(space_t *space, arena_t *arena, void *memory, size_t size, unsigned unit_log2)
+{
+  size_t unit = (size_t)1 << unit_log2, alignment = size < 64 * KIB ? GUEST_ALIGNMENT : unit;
+  uintptr_t end = round_down((uintptr_t)memory + size, alignment);
+  *space = (space_t){.fixed = arena, .unit_log2 = unit_log2, .purge_delay_ms = PURGE_NEVER};
+  *arena = (arena_t){.space = space};
+  /* As many units as there is room for with their records. */
+  for (size_t units = min_size(size >> unit_log2, SPAN_BITS_MOST); units > 0; units--) {
+    char *records = arena_lay_out(arena, memory, units, unit_log2);
+    if ((uintptr_t)records > end || (end - (uintptr_t)records) >> unit_log2 < units)
+      continue;
+    arena_begin(arena, (char *)(end - (units << unit_log2)), units, unit_log2, true);
+    arena->committed = (uint32_t)units;
+    space->alignment = (uint32_t)min_size(unit, (uintptr_t)arena->base & -(uintptr_t)arena->base);
+    space->dirty_units = units;
+    return records;
+  }
+  return NULL;
+}
+
+size_t space_region_records(size_t units, unsigned unit_log2)
+{
+  arena_t scratch;
+  return (uintptr_t)arena_lay_out(&scratch, NULL, units, unit_log2);
+}
+
+void space_init_region(space_t *space, arena_t *arena, void *records, void *memory, size_t units, unsigned unit_log2, bool dirty)
+{
+  size_t unit = (size_t)1 << unit_log2;
+  *space = (space_t){.fixed = arena, .unit_log2 = unit_log2, .alignment = (uint32_t)unit, .purgeable = unit >= os_page_size(),
+                     .purge_delay_ms = PURGE_NEVER};
+  *arena = (arena_t){.space = space};
+  arena_lay_out(arena, records, units, unit_log2);
+  arena_begin(arena, memory, units, unit_log2, dirty);
+  arena->committed = (uint32_t)units;
+  space->dirty_units = dirty ? units : 0;
+}
+
+
+bool space_init_slots(space_t *space, size_t units)
+{
+  arena_t *arena;
+  if (units > SPAN_BITS_MOST)
+    return false;
+  taken_t taken = create_arena(space, units, arena_slots_for(units), &arena);
+  if (taken == NO_MEMORY && space_give_left())
+    taken = create_arena(space, units, arena_slots_for(units), &arena);
+  if (taken != TAKEN)
+    return false;
+  *space = (space_t){.fixed = arena, .unit_log2 = UNIT_LOG2, .alignment = UNIT, .purgeable = true, .purge_delay_ms = PURGE_NEVER};
+  set_slots(arena->slot, arena->slots, arena);
+  return true;
+}
+
+void space_hide_slots(space_t *space) { set_slots(space->fixed->slot, space->fixed->slots, SLOT_RESERVED); }
+
+void space_finish_slots(space_t *space)
+{
+  space_hide_slots(space);
+  space->fixed->dirty_count = space->fixed->committed;   /* it may have been touched beforehand */
+  lock_acquire(&space_slots_lock);
+  end_arena(space->fixed);
+  lock_release(&space_slots_lock);
+}
+
+/* ---- taking runs ---- */
+
+void space_note_longest(const arena_t *arena)
+{
+  if (!arena->space->fixed)
+    longest[arena->slot] = (uint32_t)span_longest(&arena->room);
+}
+
+/* ---- dirty units ---- */
+
+static size_t unpaid_bytes;   /* of all regions: a figure */
+
+size_t space_unpaid_bytes(void) { return __atomic_load_n(&unpaid_bytes, __ATOMIC_RELAXED); }
+
+COLD void space_add_unpaid(const space_t *space, size_t units)
+{
+  __atomic_fetch_add(&unpaid_bytes, units << space->unit_log2, __ATOMIC_RELAXED);
+}
+
+void space_count_unpaid(space_t *space)
+{
+  space->unpaid = true;
+  space_add_unpaid(space, space->dirty_units);
+}
+
+void space_forget_unpaid(space_t *space)
+{
+  space_add_unpaid(space, -space->dirty_units);
+  space->unpaid = false;
+}
+
+static void count_taken(space_t *space, size_t units, past_t past)
+{
+  space->used_units += units;
+  space_add_dirty(space, -past.dirty);
+  space->low_dirty = min_size(space->low_dirty, space->dirty_units);
+  space->taken_again += past.again;
+}
+
+static taken_t take_from(arena_t *arena, size_t units, size_t alignment, run_t **run)
+{
+  past_t past;
+  taken_t taken = arena_take(arena, units, alignment, run, &past);
+  if (taken == TAKEN)
+    count_taken(arena->space, units, past);
+  space_note_longest(arena);
+  return taken;
+}
+
+static arena_t *new_arena(space_t *space)
+{
+  arena_t *arena;
+  if (create_arena(space, 0, 1, &arena) != TAKEN)
+    return NULL;
+  arena->wants_huge_pages = space->huge_pages == HUGE_PAGES_ALWAYS;
+  space_note_longest(arena);
+  set_slots(arena->slot, 1, arena);
+  return arena;
+}
+
+/* A new arena helps where there was no room, not where the system has no memory left; and the one after it where somebody else is
+ * in the way of the first. */
+static run_t *search(space_t *space, size_t units, size_t alignment)
+{
+  run_t *run = NULL;
+  bool no_memory = false;
+  if (space->fixed)
+    return take_from(space->fixed, units, alignment, &run) == TAKEN ? run : NULL;
+  for (size_t slot = 0, open = window_slots_open(); slot < open; slot++) {
+    taken_t taken = longest[slot] >= units ? take_from(slots[slot], units, alignment, &run) : NO_ROOM;
+    if (taken == TAKEN)
+      return run;
+    no_memory |= taken == NO_MEMORY;
+  }
+  for (int tries = 0; tries < SLOT_TRIES && !no_memory && !run; tries++) {
+    arena_t *arena = new_arena(space);
+    no_memory = !arena || take_from(arena, units, alignment, &run) == NO_MEMORY;
+  }
+  return run;
+}
+
+run_t *space_take(space_t *space, size_t units, size_t alignment)
+{
+  if (units > (space->fixed ? space->fixed->unit_count : LONGEST_RUN_UNITS) || alignment > LONGEST_RUN_UNITS)
+    return NULL;
+  lock_acquire(&space->lock);
+  run_t *run = search(space, units, max_size(alignment, 1));
+  lock_release(&space->lock);
+  if (run && space->huge_pages == HUGE_PAGES_AUTO && units >= 2 * HUGE_PAGE_UNITS)
+    os_wish_huge_pages(run->start, units << UNIT_LOG2, true);
+  return run;
+}
+
+run_t *space_take_charged(space_t *space, budget_t *budget, size_t bytes, size_t alignment)
+{
+  for (; space; space = space->beyond) {
+    size_t units = space_units(space, bytes), price = space_price(space, units);
+    bool skewed = space->alignment >> space->unit_log2 == 0;
+    if ((skewed && alignment > space->alignment) || !budget_charge(budget, price))
+      continue;
+    run_t *run = space_take(space, units, space_units(space, alignment));
+    if (run) {
+      budget_note_peak(budget);
+      return run;
+    }
+    budget_discharge(budget, price);
+  }
+  return NULL;
+}
+
+size_t space_room_left(space_t *space, budget_t *budget)
+{
+  size_t room = SIZE_MAX;
+  if (space->fixed) {
+    lock_acquire(&space->lock);
+    room = span_longest(&space->fixed->room) << space->unit_log2;
+    lock_release(&space->lock);
+  }
+  size_t allowed = space->prepaid ? SIZE_MAX : budget_room(budget);
+  return min_size(room, round_down(allowed, (size_t)1 << space->unit_log2));
+}
+
+bool space_lengthen(space_t *space, run_t *run, size_t units)
+{
+  arena_t *arena = arena_of(space, run->start);
+  space = arena->space;
+  past_t past;
+  size_t had = run->units;
+  lock_acquire(&space->lock);
+  bool longer = (space->fixed || units <= space_longest_run()) && arena_lengthen(arena, run, units, &past);
+  if (longer)
+    count_taken(space, units - had, past);
+  space_note_longest(arena);
+  lock_release(&space->lock);
+  return longer;
+}
+
+/* ---- giving them back ---- */
+
+/* Units [from, to) are free again; takes the lock's place in the hands of its caller, which holds it, and opens it. */
+static void vacate(arena_t *arena, size_t from, size_t to)
+{
+  space_t *space = arena->space;
+  arena_vacate(arena, from, to);
+  space_note_longest(arena);
+  space->used_units -= to - from;
+  space_add_dirty(space, to - from);
+  bool over = space_is_over(space);
+  lock_release(&space->lock);
+  if (over)
+    space_settle(space);
+}
+
+void space_give(space_t *space, run_t *run)
+{
+  arena_t *arena = arena_of(space, run->start);
+  size_t at = (size_t)(run - arena->runs);
+  lock_acquire(&arena->space->lock);
+  arena_set_start(arena, at, false);
+  run_become(run, RUN_NONE, NULL);
+  vacate(arena, at, at + run->units);
+}
+
+void space_give_charged(space_t *space, budget_t *budget, run_t *run)
+{
+  size_t price = space_price(arena_of(space, run->start)->space, run->units);
+  space_give(space, run);
+  budget_discharge(budget, price);
+}
+
+void space_shorten(space_t *space, run_t *run, size_t units)
+{
+  arena_t *arena = arena_of(space, run->start);
+  size_t at = (size_t)(run - arena->runs), had = run->units;
+  lock_acquire(&arena->space->lock);
+  run->units = (uint32_t)units;
+  vacate(arena, at + units, at + had);
+}
+
+/* ---- questions ---- */
+
+size_t space_dirty_bytes(space_t *space)
+{
+  lock_acquire(&space->lock);
+  size_t bytes = space->dirty_units << space->unit_log2;
+  lock_release(&space->lock);
+  return bytes;
+}
+
+uint64_t space_purged_bytes(space_t *space)
+{
+  lock_acquire(&space->lock);
+  uint64_t bytes = space->purged_bytes;
+  lock_release(&space->lock);
+  return bytes;
+}
+
+size_t space_record_bytes(void)
+{
+  size_t bytes = window_map_bytes();
+  lock_acquire(&space_of_process.lock);
+  for (size_t slot = 0; slot < window_slots_open(); slot++) {
+    const arena_t *arena = space_arena_at(slot);
+    if (arena && arena->space == &space_of_process)
+      bytes += arena_record_bytes(arena);
+  }
+  lock_release(&space_of_process.lock);
+  return bytes;
+}
+
+static arena_t *arena_around(const void *address) { return space_arena_at(window_slot_of(address)); }
+
+static bool ask_arena(arena_t *arena, const void *address, run_ask_fn *ask, void *context)
+{
+  lock_acquire(&arena->space->lock);
+  run_t *run = arena_find(arena, address);
+  if (run)
+    ask(arena, run, context);
+  lock_release(&arena->space->lock);
+  return run != NULL;
+}
+
+bool space_ask(const void *address, run_ask_fn *ask, void *context)
+{
+  arena_t *arena = arena_around(address);
+  return arena && ask_arena(arena, address, ask, context);
+}
+
+bool space_ask_fixed(space_t *space, const void *address, run_ask_fn *ask, void *context)
+{
+  return ask_arena(space->fixed, address, ask, context);
+}
+
+static void note_run(const arena_t *arena, const run_t *run, void *context)
+{
+  (void)arena;
+  *(const run_t **)context = run;
+}
+
+run_t *space_find(const void *address)
+{
+  run_t *run = NULL;
+  space_ask(address, note_run, &run);
+  return run;
+}
+
+static bool had_run(const arena_t *arena, const void *address)
+{
+  lock_acquire(&arena->space->lock);
+  bool had = arena_had_run(arena, address);
+  lock_release(&arena->space->lock);
+  return had;
+}
+
+bool space_had_run(const void *address)
+{
+  arena_t *arena = arena_around(address);
+  return arena && had_run(arena, address);
+}
+
+bool space_had_run_fixed(space_t *space, const void *address) { return had_run(space->fixed, address); }
+
+/* A run that begins before `from` in the same unit is not meant. */
+static bool next_in(const arena_t *arena, const char *from, run_wanted_fn *wanted, void *context)
+{
+  size_t at = from > arena->base ? unit_of(arena, from - 1) + 1 : 0, end = arena->used_end;
+  for (at = bits_next_set(arena->start, at, end); at < end; at = bits_next_set(arena->start, at + 1, end))
+    if (wanted(arena, &arena->runs[at], context))
+      return true;
+  return false;
+}
+
+static bool next_in_slots(const char *from, run_wanted_fn *wanted, void *context)
+{
+  size_t slot = from > (char *)class_window.start ? window_slot_of(from) : 0;
+  for (; slot < window_slots_open(); slot++) {
+    const arena_t *arena = space_arena_at(slot);
+    if (arena && arena->space == &space_of_process && next_in(arena, from, wanted, context))
+      return true;
+  }
+  return false;
+}
+
+bool space_next_run(space_t *space, const void *from, run_wanted_fn *wanted, void *context)
+{
+  lock_acquire(&space->lock);
+  bool found = space->fixed ? next_in(space->fixed, from, wanted, context) : next_in_slots(from, wanted, context);
+  lock_release(&space->lock);
+  return found;
+}

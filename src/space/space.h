@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A space is a set of arenas under one lock, from which runs are taken and to which they are given back. The process has one,
+ * whose arenas are slots of the window; a heap with a region has one of its own with a single arena, and goes on in the
+ * process's where it may.
+ *
+ * Runs are taken from the lowest arena that has room. How long the longest free stretch of each arena is stands in an array, so
+ * that full arenas are passed over without a look at them.
+ *
+ *   A3 used_units and dirty_units are the sums over the arenas of the units that are not free, and of the dirty ones */
+#ifndef SPACE_H
+#define SPACE_H
+
+#include "space/arena.h"
+#include "space/budget.h"
+#include "os/lock.h"
+
+typedef struct space {
+  lock_t   lock;
+  arena_t *fixed;             /* NULL, or the arena of a region: all this space has */
+  struct space *beyond;       /* where a region's heap goes on when the region is full, or NULL */
+  uint32_t unit_log2;
+  uint32_t alignment;         /* of a run's first address; a unit, or less in a small region */
+  bool     prepaid;           /* a region that was charged whole at its creation */
+  bool     purgeable;         /* its memory is the system's, not a caller's */
+  bool     purge_failed;      /* since the last tick: the system refuses to take some of it */
+  uint8_t  huge_pages;        /* option.h */
+  uint32_t purge_delay_ms;    /* 0: at once; PURGE_NEVER */
+  size_t   used_units, dirty_units;
+  size_t   taken_again;       /* units taken lately that had been used before */
+  size_t   low_dirty;         /* the fewest dirty units since the last tick */
+  bool     unpaid;            /* a region of the system's memory whose dirty units nobody was charged for */
+  uint64_t purged_bytes;
+  uint64_t epoch_ms;          /* when taken_again was last halved */
+} space_t;
+
+/* The process's own. */
+extern INTERNAL space_t space_of_process;
+
+bool space_init(void);
+
+/* The process may have so little memory that a slab for each size class would be too much of it. Settled by space_init(). */
+extern INTERNAL bool space_is_short;
+
+/* ---- regions ---- */
+
+/* A region in the caller's memory [memory, memory+size), its records in front. Returns the end of the records, from where to
+ * arena->base there is room for the owner's; NULL: too small for a single unit. */
+char *space_init_guest(space_t *space, arena_t *arena, void *memory, size_t size, unsigned unit_log2);
+
+/* A region in memory of the system's, of `units` units; the records are elsewhere, space_region_records() bytes of them. `dirty`: it
+ * holds old data. */
+void   space_init_region(space_t *space, arena_t *arena, void *records, void *memory, size_t units, unsigned unit_log2, bool dirty);
+size_t space_region_records(size_t units, unsigned unit_log2);
+
+/* A region of `units` units of 64 KiB in slots of the window, mapped whole. False: no memory or no slots. */
+bool space_init_slots(space_t *space, size_t units);
+void space_hide_slots(space_t *space);      /* nobody finds it any more, */
+void space_finish_slots(space_t *space);    /* and then it goes, */
+
+/* or, where the system refuses to take it, at a later try: how much memory waits for one, about, and another one for all of it, which
+ * returns what the system took. */
+size_t space_left_bytes(void);
+size_t space_give_left(void);
+
+/* ---- runs ---- */
+
+/* A run of `units`, its first address a multiple of `alignment` units; NULL: none. `zeroed` is set if it holds no old data. */
+run_t *space_take(space_t *space, size_t units, size_t alignment);
+
+/* Takes a run back, to wherever it came from. */
+void space_give(space_t *space, run_t *run);
+
+/* The same on a budget's account, from the region or from beyond it. NULL: no memory, or over the budget. */
+run_t *space_take_charged(space_t *space, budget_t *budget, size_t bytes, size_t alignment);
+void   space_give_charged(space_t *space, budget_t *budget, run_t *run);
+
+/* A shorter run than was refused may still be had: this much, where the region or the budget is about to end. A hint. */
+size_t space_room_left(space_t *space, budget_t *budget);
+
+/* What so many units of the space are charged. */
+static inline size_t space_price(const space_t *space, size_t units) { return space->prepaid ? 0 : units << space->unit_log2; }
+
+/* The run's last units go back, or free units behind it are added; false: they are not free. */
+void space_shorten(space_t *space, run_t *run, size_t units);
+bool space_lengthen(space_t *space, run_t *run, size_t units);
+
+/* The most units one run of the process's space can have. */
+size_t space_longest_run(void);
+
+/* ---- giving memory back: purge.c ----
+ *
+ * A unit that is taken again after it was used is a fault saved. So a space keeps as many dirty units as were taken again lately,
+ * at least an eighth of what is in use and 1 MiB, at most what is in use or 32 MiB; "lately" halves with each quarter of the
+ * purge delay. A program that frees a peak once gives it back at once; one that breathes keeps its breath. (A bound of live/2
+ * made malloc-large 40 % slower; one of live left a long soak at 12 times its live memory.)
+ *
+ * The system is asked with the lock open, inside the gate. What it refuses to take is passed over and tried again later. */
+
+/* More is dirty than is kept, by a quarter, so that one call of the system serves many gives. Under the lock. */
+bool space_is_over(const space_t *space);
+
+/* So many units more, or modulo 2^64 fewer, are dirty. Under the lock. */
+void space_add_unpaid(const space_t *space, size_t units);
+static inline void space_add_dirty(space_t *space, size_t units)
+{
+  space->dirty_units += units;
+  if (unlikely(space->unpaid))
+    space_add_unpaid(space, units);
+}
+
+/* The free units of the arena have changed. Under the lock. */
+void space_note_longest(const arena_t *arena);
+
+/* Purges down to what is kept. Without the lock. */
+void space_settle(space_t *space);
+
+/* Gives dirty units back to the system until at most `keep` bytes are left, and addresses with them; returns the bytes given. */
+size_t space_purge(space_t *space, size_t keep);
+
+/* The whole pages of [from, to), inside a live run, go back to the system and read as zero; returns their bytes. 0: the
+ * system refuses. */
+size_t space_purge_inside(space_t *space, char *from, char *to);
+
+/* Once in a quarter of the purge delay: what counts as lately halves, and what was not needed for so long is purged. True then. */
+bool space_tick(space_t *space, uint64_t now_ms);
+
+/* ---- questions ---- */
+
+size_t space_dirty_bytes(space_t *space);
+
+/* From here on, and as long as it is there, the region's dirty units count as nobody's; and how much all such hold. */
+void   space_count_unpaid(space_t *space);
+void   space_forget_unpaid(space_t *space);
+size_t space_unpaid_bytes(void);
+
+/* The records of the process's arenas and the class map. */
+size_t space_record_bytes(void);
+uint64_t space_purged_bytes(space_t *space);
+
+/* What the system was given by arenas of the window that have ended, in total. */
+uint64_t space_ended_bytes(void);
+
+/* The run that `address` is in, in whichever arena of the window; NULL: none. Any address will do. It may be gone the next moment,
+ * unless the caller has a block there. */
+run_t *space_find(const void *address);
+
+/* Under the locks of all spaces: which slots are taken. */
+extern lock_t space_slots_lock;
+
+/* Calls `ask` with the run and its arena, while the lock of their space keeps them as they are. False: there is none. */
+typedef void run_ask_fn(const arena_t *arena, const run_t *run, void *context);
+bool space_ask(const void *address, run_ask_fn *ask, void *context);
+bool space_ask_fixed(space_t *space, const void *address, run_ask_fn *ask, void *context);
+
+/* Did a large block start at `address` that has been given back? For the words of a message. */
+bool space_had_run(const void *address);
+bool space_had_run_fixed(space_t *space, const void *address);
+
+/* The run with the lowest address at or above `from` that is `wanted`, and no longer than the lock is held: `wanted` is called under
+ * it and may note what it needs. False: none. For walks. */
+typedef bool run_wanted_fn(const arena_t *arena, const run_t *run, void *context);
+bool space_next_run(space_t *space, const void *from, run_wanted_fn *wanted, void *context);
+
+/* The arena in a slot of the window, whosever; NULL: none. Those of the process's space stay for ever. */
+arena_t *space_arena_at(size_t slot);
+size_t   space_longest_in(size_t slot);   /* its longest free stretch, as noted; of an arena of the process */
+
+/* How many units of a length have room for so many bytes. */
+static inline size_t units_for(size_t bytes, unsigned unit_log2) { return (bytes + ((size_t)1 << unit_log2) - 1) >> unit_log2; }
+static inline size_t space_units(const space_t *space, size_t bytes) { return units_for(bytes, space->unit_log2); }
+
+/* `block` is inside an arena of the space or of the one beyond it. */
+static inline arena_t *arena_of(const space_t *space, const void *block)
+{
+  const arena_t *fixed = space->fixed;
+  if (fixed && (uintptr_t)block - (uintptr_t)fixed->base < (uintptr_t)fixed->unit_count << fixed->unit_log2)
+    return space->fixed;
+  return (arena_t *)(round_down((uintptr_t)block, SLOT) + ARENA_GAP);
+}
+
+#endif

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: MIT */
+#include "thread/magazine.h"
+
+__attribute__((aligned(MAGAZINE_BYTES))) void *magazine_nowhere[MAGAZINE_WORDS];
+
+THREAD_LOCAL cache_t magazine_front_cache = {.of = {[0 ... CLASS_CACHED] = {.slot = MAGAZINE_NOWHERE}}};
+
+void magazines_init(magazines_t *magazines, cache_t *cache, unsigned shard)
+{
+  *magazines = (magazines_t){.cache = cache, .shard = (uint8_t)(shard % DEPOT_SHARDS)};
+  magazines_abandon(cache);
+  for (unsigned c = 0; c <= CLASS_CACHED; c++)
+    magazines->of[c].seen = MAGAZINE_NOWHERE;
+}
+
+void magazines_abandon(cache_t *cache)
+{
+  for (unsigned c = 0; c <= CLASS_CACHED; c++) {
+    OWNER_STORE(cache->of[c].top, NULL);
+    OWNER_STORE(cache->of[c].slot, MAGAZINE_NOWHERE);
+  }
+}
+
+/* ---- the stock ---- */
+
+/* Settled under the pool's lock, read without: any of its values will do. */
+static unsigned magazine_most(const pool_t *pool) { return __atomic_load_n(&pool->magazine_most, __ATOMIC_RELAXED); }
+static unsigned stock_most(const pool_t *pool) { return __atomic_load_n(&pool->stock_most, __ATOMIC_RELAXED); }
+
+static void stock_push(stock_t *stock, void **magazine)
+{
+  magazine_put_away(magazine, stock->full, 0);
+  stock->full = magazine;
+  stock->count++;
+}
+
+static void **stock_pop(stock_t *stock)
+{
+  void **magazine = stock->full;
+  stock->full = magazine_below(magazine);
+  if (--stock->count < stock->low)
+    stock->low = stock->count;
+  return magazine;
+}
+
+static void stock_keep_empty(stock_t *stock, void **magazine)
+{
+  magazine_put_away(magazine, stock->empties, 0);
+  stock->empties = magazine;
+}
+
+/* The floor of an empty magazine, or NULL: no memory. */
+static void **stock_empty(stock_t *stock, pool_t *pool, unsigned shard)
+{
+  void **magazine = stock->empties;
+  if (!magazine)
+    return pool_new_magazine(pool, magazine_most(pool), shard);
+  stock->empties = magazine_below(magazine);
+  return magazine_floor(magazine, magazine_most(pool));
+}
+
+static void **last_word(void **magazine) { return magazine + MAGAZINE_WORDS - 1; }
+
+/* Makes the entries up to `top` the loaded magazine; `top` at the floor is an empty one. */
+static void load(loaded_t *loaded, void **top)
+{
+  OWNER_STORE(loaded->top, *top);
+  OWNER_STORE(loaded->slot, top - 1);
+}
+
+void *magazines_refill(magazines_t *magazines, pool_t *pool)
+{
+  unsigned c = pool->size_class;
+  loaded_t *loaded = &magazines->cache->of[c];
+  stock_t *stock = &magazines->of[c];
+  void **empty = loaded->slot != MAGAZINE_NOWHERE ? magazine_of(loaded->slot + 1) : NULL, **top;
+  if (stock->full) {
+    top = last_word(stock_pop(stock));
+    if (empty)
+      stock_keep_empty(stock, empty);
+  } else {
+    top = pool_exchange_empty(pool, empty, magazine_most(pool), magazines->shard);
+    if (!top) {
+      OWNER_STORE(loaded->slot, MAGAZINE_NOWHERE);   /* the empty one has gone to the pool */
+      return NULL;
+    }
+  }
+  void *block = *top;
+  load(loaded, top - 1);
+  return block;
+}
+
+/* Loads an empty magazine with two blocks, as two pushes would; every magazine has room for them. */
+static void load_two(loaded_t *loaded, void **floor, void *first, void *second)
+{
+  *floor = NULL;
+  if (first)
+    *++floor = first;
+  OWNER_STORE(loaded->top, second);
+  OWNER_STORE(loaded->slot, floor);
+}
+
+/* The stock is full, or has no empty magazine to offer, or nothing is loaded. Where there is no memory for an empty one, the
+ * entries of a full one go to the pool: the system refuses once for a magazine, and not once for a block. */
+NOINLINE static void overflow_to_pool(magazines_t *magazines, pool_t *pool, void *block)
+{
+  loaded_t *loaded = &magazines->cache->of[pool->size_class];
+  stock_t *stock = &magazines->of[pool->size_class];
+  void **full = loaded->slot, **floor = NULL, *top = loaded->top;
+  if (full == MAGAZINE_NOWHERE || stock->count < stock_most(pool))
+    floor = stock_empty(stock, pool, magazines->shard);
+  if (!floor && (stock->count || full != MAGAZINE_NOWHERE)) {
+    void **given = stock->count ? last_word(stock_pop(stock)) : full;
+    floor = pool_exchange_full(pool, given, magazine_most(pool), magazines->shard);
+    full = given == full ? MAGAZINE_NOWHERE : full;
+  }
+  if (unlikely(!floor)) {
+    pool_put(pool, &block, 1);
+    return;
+  }
+  if (full != MAGAZINE_NOWHERE)
+    stock_push(stock, magazine_of(full));
+  load_two(loaded, floor, top, block);
+  /* The class has shrunk, and with it what may be kept of it: one more each time, until that is so. */
+  if (stock->count > stock_most(pool))
+    pool_retire_magazine(pool, last_word(stock_pop(stock)), magazines->shard);
+}
+
+void magazines_overflow(magazines_t *magazines, pool_t *pool, void *block)
+{
+  loaded_t *loaded = &magazines->cache->of[pool->size_class];
+  stock_t *stock = &magazines->of[pool->size_class];
+  void **full = loaded->slot, **empty = stock->empties;
+  if (unlikely(full == MAGAZINE_NOWHERE || stock->count >= stock_most(pool) || !empty)) {
+    overflow_to_pool(magazines, pool, block);
+    return;
+  }
+  stock->empties = magazine_below(empty);
+  stock_push(stock, magazine_of(full));
+  load_two(loaded, magazine_floor(empty, magazine_most(pool)), loaded->top, block);
+}
+
+static void stock_shrink(magazines_t *magazines, pool_t *pool, unsigned keep)
+{
+  stock_t *stock = &magazines->of[pool->size_class];
+  while (stock->count > keep)
+    pool_retire_magazine(pool, last_word(stock_pop(stock)), magazines->shard);
+  while (stock->empties) {
+    void **magazine = stock->empties;
+    stock->empties = magazine_below(magazine);
+    pool_keep_magazine(pool, magazine, magazines->shard);
+  }
+}
+
+void magazines_flush(magazines_t *magazines, pool_t *pool)
+{
+  unsigned c = pool->size_class;
+  loaded_t *loaded = &magazines->cache->of[c];
+  stock_shrink(magazines, pool, 0);
+  if (loaded->slot == MAGAZINE_NOWHERE)
+    return;
+  void *top = loaded->top, **slot = loaded->slot;
+  OWNER_STORE(loaded->top, NULL);
+  OWNER_STORE(loaded->slot, MAGAZINE_NOWHERE);
+  if (top)
+    pool_put(pool, &top, 1);
+  else
+    *++slot = NULL;
+  pool_retire_magazine(pool, slot, magazines->shard);
+}
+
+void magazines_drop(magazines_t *magazines, pool_t *pool)
+{
+  unsigned c = pool->size_class;
+  loaded_t *loaded = &magazines->cache->of[c];
+  stock_t *stock = &magazines->of[c];
+  while (stock->full)
+    pool_keep_magazine(pool, stock_pop(stock), magazines->shard);
+  stock_shrink(magazines, pool, 0);
+  if (loaded->slot != MAGAZINE_NOWHERE)
+    pool_keep_magazine(pool, loaded->slot + !loaded->top, magazines->shard);
+  OWNER_STORE(loaded->top, NULL);
+  OWNER_STORE(loaded->slot, MAGAZINE_NOWHERE);
+}
+
+void magazines_tick(magazines_t *magazines, pool_t *pool)
+{
+  stock_t *stock = &magazines->of[pool->size_class];
+  void **slot = magazines->cache->of[pool->size_class].slot;
+  bool idle = slot != MAGAZINE_NOWHERE && slot == stock->seen;
+  if (idle)
+    magazines_flush(magazines, pool);
+  else if (stock->low)
+    stock_shrink(magazines, pool, stock->count - stock->low);
+  stock->seen = slot;
+  stock->low = stock->count;
+}
+
+/* ---- for others ---- */
+
+/* Readers beside the owner see words that change under them, whole ones; what they find is exact when the owner is quiet. So the
+ * loads are volatile, and the thread sanitizer is not asked about them. The links are the owner's too: a reader may be led
+ * astray, but only into other magazines, and not for ever. */
+
+/* From `top` down; the floor of a magazine is never its word 0. */
+READS_BESIDE_OWNER static size_t count_entries(void *volatile *top, const void *wanted, bool *found)
+{
+  size_t n = 0;
+  void *entry;
+  for (; (uintptr_t)top & (MAGAZINE_BYTES - 1) && (entry = *top) != NULL; top--, n++)
+    *found |= entry == wanted;
+  return n;
+}
+
+READS_BESIDE_OWNER static size_t count_all(const magazines_t *magazines, unsigned c, const void *wanted, bool *found)
+{
+  const volatile loaded_t *loaded = &magazines->cache->of[c];
+  const volatile stock_t *stock = &magazines->of[c];
+  void *volatile *magazine = stock->full;
+  void *top = loaded->top, **slot = loaded->slot;
+  size_t n = 0;
+  for (unsigned i = stock->count; i && magazine; i--) {
+    n += count_entries(magazine + MAGAZINE_WORDS - 1, wanted, found);
+    magazine = (void *volatile *)round_down((uintptr_t)magazine[0], MAGAZINE_BYTES);
+  }
+  if (!top)
+    return n;
+  *found |= top == wanted;
+  return n + 1 + count_entries(slot, wanted, found);
+}
+
+READS_BESIDE_OWNER bool magazines_any(const magazines_t *magazines)
+{
+  for (unsigned c = 1; c <= CLASS_CACHED; c++) {
+    const volatile loaded_t *loaded = &magazines->cache->of[c];
+    const volatile stock_t *stock = &magazines->of[c];
+    if (loaded->slot != MAGAZINE_NOWHERE || stock->full)
+      return true;
+  }
+  return false;
+}
+
+size_t magazines_count(const magazines_t *magazines, unsigned size_class)
+{
+  bool found = false;
+  return count_all(magazines, size_class, NULL, &found);
+}
+
+bool magazines_hold(const magazines_t *magazines, unsigned size_class, const void *block)
+{
+  bool found = false;
+  count_all(magazines, size_class, block, &found);
+  return found;
+}

@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: MIT */
+#include "thread/thread.h"
+#include "space/metadata.h"
+#include <stddef.h>
+#include <string.h>
+
+enum {
+  REACH_TRIES = 200,      /* looks at a busy thread; after the first few, each lets others run */
+  CHAINS_LEAST_LOG2 = 4
+};
+
+static thread_t nobody = {.heap_at = {NOT_A_HEAP}};
+THREAD_LOCAL thread_t *thread_self = &nobody;
+static THREAD_LOCAL bool without;   /* a record: the thread is ending, or its end could not be arranged */
+
+static void (*flush_thread)(thread_t *thread);
+lock_t threads_lock;
+bool threads_can_be_reached;
+
+static thread_t *live, *lost, *unused;
+static heap_cache_t *unused_caches;
+static uint8_t next_shard;
+static uint32_t count;
+
+static void count_threads(void) { __atomic_store_n(&pool_threads, count ? count : 1, __ATOMIC_RELAXED); }
+
+/* ---- records ---- */
+
+static thread_t *record_take(void)
+{
+  lock_acquire(&threads_lock);
+  thread_t *thread = unused;
+  if (thread)
+    unused = thread->next;
+  lock_release(&threads_lock);
+  return thread ? thread : metadata_take(sizeof *thread, METADATA_ALIGNMENT);
+}
+
+static void live_enter(thread_t *thread)
+{
+  lock_acquire(&threads_lock);
+  thread->previous = NULL;
+  thread->next = live;
+  if (live)
+    live->previous = thread;
+  live = thread;
+  count++;
+  count_threads();
+  lock_release(&threads_lock);
+}
+
+static void store_place(thread_t *thread, size_t i, struct pool_heap *heap) { __atomic_store_n(&thread->heap_at[i], heap, BUSY_ORDER); }
+
+static void empty_place(thread_t *thread, const struct pool_heap *heap)
+{
+  if (thread_has_placed(thread, heap) || thread_has_within_reach(thread, heap))
+    store_place(thread, thread_place(heap), NOT_A_HEAP);
+}
+
+/* ---- a thread's caches, under the lock ---- */
+
+static heap_cache_t **chain_of(const thread_t *thread, const struct pool_heap *heap)
+{
+  return &thread->chains[(uintptr_t)heap * 0x9e3779b97f4a7c15u >> (WORD_BITS - thread->chains_log2)];
+}
+
+static heap_cache_t *first_from(const thread_t *thread, heap_cache_t *const *chain)
+{
+  heap_cache_t *const *end = thread->chains + ((size_t)1 << thread->chains_log2);
+  while (chain < end && !*chain)
+    chain++;
+  return chain < end ? *chain : NULL;
+}
+
+heap_cache_t *thread_next_cache(const thread_t *thread, const heap_cache_t *cache)
+{
+  if (!thread->chains)
+    return NULL;
+  if (!cache)
+    return first_from(thread, thread->chains);
+  return cache->next ? cache->next : first_from(thread, chain_of(thread, cache->heap) + 1);
+}
+
+static heap_cache_t *find_cache(const thread_t *thread, const struct pool_heap *heap)
+{
+  heap_cache_t *cache = thread->chains ? *chain_of(thread, heap) : NULL;
+  while (cache && cache->heap != heap)
+    cache = cache->next;
+  return cache;
+}
+
+static void chain_enter(thread_t *thread, heap_cache_t *cache)
+{
+  heap_cache_t **chain = chain_of(thread, cache->heap);
+  cache->next = *chain;
+  *chain = cache;
+}
+
+/* As many heads as caches, so that a chain is one or two long. Where there is no memory for more, chains become longer. False: there
+ * are none at all. */
+static bool make_room(thread_t *thread)
+{
+  uint32_t log2 = thread->chains_log2, more = thread->chains ? log2 + 1 : CHAINS_LEAST_LOG2;
+  if (thread->chains && thread->cache_count < (uint32_t)1 << log2)
+    return true;
+  heap_cache_t **chains = metadata_take(sizeof *chains << more, METADATA_ALIGNMENT), **old = thread->chains;
+  if (!chains)
+    return old;
+  thread->chains = chains;
+  thread->chains_log2 = more;
+  for (size_t i = 0; old && i < (size_t)1 << log2; i++)
+    for (heap_cache_t *cache = old[i], *next; cache; cache = next) {
+      next = cache->next;
+      chain_enter(thread, cache);
+    }
+  metadata_give(old, sizeof *old << log2);
+  return true;
+}
+
+static void due_enter(thread_t *thread, heap_cache_t *cache)
+{
+  cache->due = true;
+  cache->due_next = NULL;
+  cache->due_previous = thread->due_last;
+  *(thread->due_last ? &thread->due_last->due_next : &thread->due_first) = cache;
+  thread->due_last = cache;
+  thread->due_count++;
+}
+
+static void due_leave(thread_t *thread, heap_cache_t *cache)
+{
+  *(cache->due_previous ? &cache->due_previous->due_next : &thread->due_first) = cache->due_next;
+  *(cache->due_next ? &cache->due_next->due_previous : &thread->due_last) = cache->due_previous;
+  cache->due = false;
+  thread->due_count--;
+}
+
+static void forget_cache(thread_t *thread, heap_cache_t *cache)
+{
+  heap_cache_t **at = chain_of(thread, cache->heap);
+  while (*at != cache)
+    at = &(*at)->next;
+  *at = cache->next;
+  empty_place(thread, cache->heap);
+  if (cache->due)
+    due_leave(thread, cache);
+  thread->cache_count--;
+  cache->next = unused_caches;
+  unused_caches = cache;
+}
+
+static void live_leave(thread_t *thread)
+{
+  for (heap_cache_t *cache; (cache = thread_next_cache(thread, NULL)) != NULL;)
+    forget_cache(thread, cache);
+  *(thread->previous ? &thread->previous->next : &live) = thread->next;
+  if (thread->next)
+    thread->next->previous = thread->previous;
+  thread->next = unused;
+  unused = thread;
+  count--;
+  count_threads();
+}
+
+/* ---- the beginning and the end of a thread ---- */
+
+static void thread_end(void *argument)
+{
+  thread_t *thread = argument;
+  thread_self = &nobody;
+  without = true;
+  lock_acquire(&threads_lock);   /* a heap that is being destroyed meanwhile takes its caches first, or finds them flushed */
+  flush_thread(thread);
+  live_leave(thread);
+  lock_release(&threads_lock);
+}
+
+void threads_init(void (*flush)(thread_t *thread))
+{
+  flush_thread = flush;
+  os_on_thread_exit(thread_end);
+  threads_can_be_reached = os_can_fence_others();
+}
+
+COLD static thread_t *thread_start(void)
+{
+  thread_t *thread = record_take();
+  if (!thread)
+    return NULL;
+  thread->shard = __atomic_fetch_add(&next_shard, 1, __ATOMIC_RELAXED);
+  magazines_init(&thread->front, &magazine_front_cache, thread->shard);
+  memset(&thread->spares, 0, sizeof thread->spares);
+  thread->heap_at[0] = NOT_A_HEAP;
+  live_enter(thread);
+  bool alone = os_single_threaded();
+  thread_self = thread;                     /* first: arranging the end may allocate */
+  /* The memory of the thread that was there alone lasts as long as the process, so that one may go on where its end cannot be
+   * arranged. Nobody else may: the system takes a thread's memory when it ends, with what the manager has there. */
+  if (!os_thread_on_exit(thread) && !alone)
+    thread_end(thread);
+  return without ? NULL : thread;
+}
+
+thread_t *thread_current(void)
+{
+  thread_t *thread = thread_self;
+  if (likely(thread != &nobody))
+    return thread;
+  return without ? NULL : thread_start();
+}
+
+void thread_abandon(void)
+{
+  thread_self = &nobody;
+  without = true;
+  magazines_abandon(&magazine_front_cache);
+}
+
+/* ---- caches of other heaps ---- */
+
+magazines_t *thread_magazines_if_any(const thread_t *thread, const struct pool_heap *heap)
+{
+  heap_cache_t *cache = find_cache(thread, heap);
+  return cache ? &cache->magazines : NULL;
+}
+
+void thread_begin_tick(thread_t *thread)
+{
+  lock_acquire(&threads_lock);
+  thread->due_left = thread->due_count;
+  lock_release(&threads_lock);
+}
+
+/* Heaps may have been destroyed since the tick began. */
+void thread_tick_caches(thread_t *thread, unsigned most, threads_visit_fn *tick)
+{
+  lock_acquire(&threads_lock);
+  thread->due_left = (uint32_t)min_size(thread->due_left, thread->due_count);
+  for (; most && thread->due_left; most--, thread->due_left--) {
+    heap_cache_t *cache = thread->due_first;
+    tick(&cache->magazines, cache->heap);
+    due_leave(thread, cache);
+    if (magazines_any(&cache->magazines))
+      due_enter(thread, cache);
+  }
+  lock_release(&threads_lock);
+}
+
+static heap_cache_t *cache_take(void)
+{
+  lock_acquire(&threads_lock);
+  heap_cache_t *cache = unused_caches;
+  if (cache)
+    unused_caches = cache->next;
+  lock_release(&threads_lock);
+  return cache ? cache : metadata_take(sizeof *cache, METADATA_ALIGNMENT);
+}
+
+static heap_cache_t *cache_of(magazines_t *magazines) { return (heap_cache_t *)((char *)magazines - offsetof(heap_cache_t, magazines)); }
+
+static bool make_magazines(thread_t *thread, struct pool_heap *heap)
+{
+  heap_cache_t *cache = cache_take();
+  if (!cache)
+    return false;
+  cache->heap = heap;
+  magazines_init(&cache->magazines, &cache->cache, thread->shard);
+  lock_acquire(&threads_lock);
+  bool room = make_room(thread);
+  if (room) {
+    chain_enter(thread, cache);
+    due_enter(thread, cache);
+    thread->cache_count++;
+  } else {
+    cache->next = unused_caches;
+    unused_caches = cache;
+  }
+  lock_release(&threads_lock);
+  return room;
+}
+
+static magazines_t *placed_magazines(const thread_t *thread, const struct pool_heap *heap)
+{
+  if (!thread_has_placed(thread, heap) && !thread_has_within_reach(thread, heap))
+    return NULL;
+  return &((heap_cache_t *)((char *)thread->cache_at[thread_place(heap)] - offsetof(heap_cache_t, cache)))->magazines;
+}
+
+/* Under the lock the cache is in nobody's hands but the thread's. */
+static magazines_t *find_magazines(thread_t *thread, struct pool_heap *heap, bool placed, bool reached)
+{
+  lock_acquire(&threads_lock);
+  magazines_t *magazines = thread_magazines_if_any(thread, heap);
+  if (magazines && placed) {
+    thread->cache_at[thread_place(heap)] = magazines->cache;
+    store_place(thread, thread_place(heap), reached ? within_reach(heap) : heap);
+  }
+  lock_release(&threads_lock);
+  return magazines;
+}
+
+/* Before it is busy: who reaches for it holds the lock and waits for that. */
+static void note_use(thread_t *thread, heap_cache_t *cache)
+{
+  if (likely(cache->due))
+    return;
+  lock_acquire(&threads_lock);
+  due_enter(thread, cache);
+  lock_release(&threads_lock);
+}
+
+/* A cache that is claimed is not entered: the one who claimed it holds the lock until it is done. */
+magazines_t *thread_enter(thread_t *thread, struct pool_heap *heap, bool placed, bool reached)
+{
+  for (;;) {
+    magazines_t *magazines = placed_magazines(thread, heap);
+    if (!magazines)
+      magazines = find_magazines(thread, heap, placed, reached);
+    if (!magazines && !make_magazines(thread, heap))
+      return NULL;
+    if (!magazines)
+      continue;
+    note_use(thread, cache_of(magazines));
+    thread_set_busy(thread);
+    if (!__atomic_load_n(&cache_of(magazines)->claimed, BUSY_ORDER))
+      return magazines;
+    thread_leave(thread);
+    lock_acquire(&threads_lock);
+    lock_release(&threads_lock);
+  }
+}
+
+void threads_drop_lost(struct pool_heap *heap, bool forget)
+{
+  lock_acquire(&threads_lock);
+  for (thread_t *thread = lost; thread; thread = thread->next) {
+    heap_cache_t *cache = find_cache(thread, heap);
+    if (cache)
+      magazines_init(&cache->magazines, &cache->cache, thread->shard);
+    if (cache && forget)
+      forget_cache(thread, cache);
+  }
+  lock_release(&threads_lock);
+}
+
+void threads_visit(struct pool_heap *heap, bool forget, threads_visit_fn *visit)
+{
+  lock_acquire(&threads_lock);
+  for (thread_t *thread = live; thread; thread = thread->next) {
+    heap_cache_t *cache = find_cache(thread, heap);
+    if (cache)
+      visit(&cache->magazines, heap);
+    if (cache && forget)
+      forget_cache(thread, cache);
+  }
+  lock_release(&threads_lock);
+}
+
+/* ---- reaching into other threads ---- */
+
+static heap_cache_t *cache_of_other(thread_t *thread, const struct pool_heap *heap)
+{
+  heap_cache_t *cache = thread == thread_self ? NULL : find_cache(thread, heap);
+  return cache && magazines_any(&cache->magazines) ? cache : NULL;
+}
+
+static bool claim(struct pool_heap *heap)
+{
+  bool any = false;
+  for (thread_t *thread = live; thread; thread = thread->next) {
+    heap_cache_t *cache = cache_of_other(thread, heap);
+    if (!cache)
+      continue;
+    __atomic_store_n(&cache->claimed, true, BUSY_ORDER);
+    empty_place(thread, heap);
+    any = true;
+  }
+  return any;
+}
+
+/* It is a few instructions, or waits for the lock of a pool, which nobody holds who waits here. But it may have been interrupted by
+ * a signal whose handler waits for this very thread. */
+static bool comes_out(const thread_t *thread)
+{
+  for (int i = 0; i < REACH_TRIES; i++) {
+    if (!__atomic_load_n(&thread->busy, __ATOMIC_ACQUIRE))
+      return true;
+    if (i >= REACH_TRIES / 10)
+      os_yield();
+  }
+  return false;
+}
+
+void threads_reach(struct pool_heap *heap, threads_visit_fn *visit)
+{
+  if (os_single_threaded() || !threads_can_be_reached)
+    return;
+  lock_acquire(&threads_lock);
+  bool fenced = claim(heap) && os_fence_others();
+  for (thread_t *thread = live; thread; thread = thread->next) {
+    heap_cache_t *cache = find_cache(thread, heap);
+    if (!cache || !cache->claimed)
+      continue;
+    if (fenced && comes_out(thread))
+      visit(&cache->magazines, heap);
+    __atomic_store_n(&cache->claimed, false, BUSY_ORDER);
+  }
+  lock_release(&threads_lock);
+}
+
+/* ---- all threads ---- */
+
+thread_t *threads_first(void) { return live; }
+thread_t *threads_first_lost(void) { return lost; }
+
+/* What the thread had at hand stands in its own memory, which the next thread may be given. Where there is none for a copy it is not
+ * counted. */
+static void lose(thread_t *thread)
+{
+  static cache_t nothing;
+  cache_t *copy = metadata_take(sizeof *copy, METADATA_ALIGNMENT);
+  if (copy)
+    *copy = *thread->front.cache;
+  else
+    magazines_init(&thread->front, &nothing, thread->shard);
+  thread->front.cache = copy ? copy : &nothing;
+  thread->previous = NULL;
+  thread->next = lost;
+  lost = thread;
+}
+
+void threads_forget_others(void (*forget)(thread_t *thread))
+{
+  for (thread_t *thread = live, *next; thread; thread = next) {
+    next = thread->next;
+    if (thread == thread_self)
+      continue;
+    forget(thread);
+    lose(thread);
+  }
+  live = thread_self == &nobody ? NULL : thread_self;
+  if (live)
+    live->next = live->previous = NULL;
+  count = live != NULL;
+  count_threads();
+}
