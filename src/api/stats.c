@@ -39,7 +39,8 @@ static void add_process_figures(pool_stats_t *stats)
 {
   static size_t most_seen;   /* under the lock */
   space_t *space = &space_of_process;
-  size_t records = metadata_touched() + space_record_bytes() - charged_metadata();
+  /* A record is charged before it is touched, and counts until it has gone: in between more is charged than there is. */
+  size_t all = metadata_touched() + space_record_bytes(), records = all - min_size(charged_metadata(), all);
   lock_acquire(&space->lock);
   size_t dirty = (space->dirty_units << UNIT_LOG2) + huge_kept_bytes() + space_left_bytes() + space_unpaid_bytes();
   stats->purged_bytes = space->purged_bytes + huge_given_bytes() + space_ended_bytes();
