@@ -14,9 +14,10 @@
  * Hooks, choose_victim and on_exhausted return. One that leaves by longjmp(), by a C++ exception or with its thread leaves no lock held
  * and no list half changed: the pool serves on. The object that a hook was run on is out of use, neither free nor live, until the pool
  * ends, and destructed then if it was constructed and is not yet; its array does not shrink away. object_pool_destroy() that was left
- * goes on when the same thread calls it again, from no deeper on its stack. What object_pool_create() had so far ends with its heap.
- * A thread that has left two hooks gets back in the child of its fork nothing that hooks of others were busy with. The functions
- * are noexcept, so in C++ an exception that reaches a caller may end the program: catch it in the hook.
+ * goes on when the same thread calls it again, from no deeper on its stack; object_pool_create() has made nothing. In the child of a fork
+ * by a thread that has left a hook, what hooks of others were busy with may stay out of use, too. A pool that another thread was
+ * destroying ends there with its heap. The functions are noexcept, so in C++ an exception that reaches a caller may end the program:
+ * catch it in the hook.
  *
  * Cost: get and put are O(1) and touch neither the system nor the object. In a pool without hooks, a get and the put of the
  * object that was put last are fifteen instructions together, twenty-five where the pool is not OBJECT_POOL_SINGLE_THREAD but
@@ -104,8 +105,9 @@ POOL_API void *object_pool_get(object_pool_t *pool) POOL_NOEXCEPT __attribute__(
 /* Takes an object back, also one that the overflow pool served. Anything else, NULL too, ends the program. */
 POOL_API void object_pool_put(object_pool_t *pool, void *object) POOL_NOEXCEPT;
 
-/* Stores up to `count` objects in `objects`, each different; returns how many it got. Fewer: ENOMEM (or construct's errno). Where
- * choose_victim names an object that the batch has, the batch ends. One lock for all where there are no hooks. */
+/* Stores up to `count` objects in `objects`, each different, unless a hook or another thread puts some meanwhile; returns how many it
+ * got. Fewer: ENOMEM (or construct's errno). Where choose_victim names an object that the batch has, the batch ends. Should a hook
+ * leave, what was stored so far is live. One lock for all where there are no hooks. */
 POOL_API size_t object_pool_get_batch(object_pool_t *pool, void **objects, size_t count) POOL_NOEXCEPT;
 POOL_API void   object_pool_put_batch(object_pool_t *pool, void **objects, size_t count) POOL_NOEXCEPT;
 

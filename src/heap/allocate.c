@@ -20,7 +20,6 @@ typedef struct request {
   size_t usable;        /* answer: bytes of the block */
   block_past_t past;    /* answer: what they hold */
   bool grown;           /* answer: that from has become the block */
-  bool probing;         /* a failure is not the end: less may do */
   heap_t *heap;         /* answer: whose block it is */
   located_t *from;      /* NULL, or a block that may become it where it is, or by moving its pages */
 } request_t;
@@ -206,7 +205,7 @@ COLD static void *serve_hard(heap_t *heap, request_t *r)
   int saved = errno;   /* the callback may have failed at something on its way to success */
   void *block = take_hard(heap, r);
   if (!block)
-    return r->probing ? NULL : heap_exhausted(heap);
+    return heap_exhausted(heap);
   errno = saved;
   return block;
 }
@@ -229,13 +228,38 @@ void *heap_allocate(heap_t *heap, size_t size, size_t alignment, bool zero)
   return block ? hand_out(block, &r, zero) : NULL;
 }
 
-void *heap_probe(heap_t *heap, size_t size, size_t alignment)
+/* ---- what may be given up for less, or asked for again with nothing in hand ---- */
+
+resort_t heap_first_resort(heap_t *heap) { return (resort_t){.first = heap, .heap = heap}; }
+
+void *heap_probe(const resort_t *from, size_t size, size_t alignment)
 {
-  request_t r = {.size = size, .alignment = alignment, .probing = true};
+  request_t r = {.size = size, .alignment = alignment};
   if (unlikely(heap_is_dying))
     return dying_allocate(size, alignment);
-  void *block = is_sane(&r) ? serve(heap, &r) : NULL;
+  if (!is_sane(&r) || !heap_front_ready())
+    return NULL;
+  int saved = errno;
+  void *block = take(from->heap, &r);
+  if (!block)
+    block = take_own(from->heap, &r);
+  for (heap_t *heap = from->first; block && heap != from->heap; heap = heap->overflow)
+    __atomic_fetch_add(&heap->overflowed_count, 1, __ATOMIC_RELAXED);
+  errno = saved;
   return block ? hand_out(block, &r, false) : NULL;
+}
+
+bool heap_next_resort(resort_t *from, size_t size, bool may_ask)
+{
+  heap_t *heap = from->heap;
+  if (may_ask && heap->on_exhausted && from->attempt < ATTEMPTS && heap->on_exhausted(heap, size, from->attempt, heap->context)) {
+    from->attempt++;
+    __atomic_fetch_add(&heap->retried_count, 1, __ATOMIC_RELAXED);
+    return true;
+  }
+  from->heap = heap->overflow;
+  from->attempt = 0;
+  return from->heap != NULL;
 }
 
 /* Only if it costs nobody anything. */

@@ -56,7 +56,7 @@ struct pool_heap {
   void     *context;
   heap_t   *parent, *overflow;
   heap_t   *next, *previous;            /* in the list of all heaps */
-  size_t    dependents;                 /* object pools in it; under heaps_lock */
+  struct object_pool *object_pools;     /* in it, the newest first; under heaps_lock */
   size_t    users;                      /* heaps whose parent or overflow it is; under heaps_lock */
 
   size_t    head_bytes;                 /* held by the heap's own records from the start */
@@ -105,7 +105,7 @@ heap_t *heaps_first(void);
 /* The next one behind `heap`, itself included, that has locks: one that one thread uses is nobody else's business. */
 heap_t *heaps_shared_from(heap_t *heap);
 
-/* What the layer of object pools has to do with heaps, called under heaps_lock: a heap with dependents is about to end all
+/* What the layer of object pools has to do with heaps, called under heaps_lock: a heap with object pools is about to end all
  * its blocks; a process with threads is about to fork or has forked. */
 struct object_pool_figures;
 typedef void heap_dependent_visit_fn(const struct object_pool_figures *figures, void *context);
@@ -258,8 +258,20 @@ extern lock_t guests_lock;
 /* A block of at least `size` bytes at a multiple of `alignment` (a power of two; 1: any), zeroed if asked. NULL + ENOMEM. */
 void *heap_allocate(heap_t *heap, size_t size, size_t alignment, bool zero);
 
-/* The same, but NULL does not count as exhausted: the caller may do with less, or says heap_exhausted() itself. */
-void *heap_probe(heap_t *heap, size_t size, size_t alignment);
+/* For whoever needs several blocks at once, or may do with less: the same order of resorts as that of one allocation (the heap itself,
+ * its callback as long as that helps, the heap it overflows to), a step at a time. A callback may leave, or reset the heap: it is called
+ * by heap_next_resort() alone, with nothing of the caller's in hand. */
+typedef struct resort {
+  heap_t  *first, *heap;        /* the heap that was asked; where it is the turn of one that it overflows to, that one */
+  unsigned attempt;             /* of its callback */
+} resort_t;
+resort_t heap_first_resort(heap_t *heap);
+
+/* What the heap whose turn it is has itself; calls nobody. NULL: nothing, which does not count as exhausted; errno stays. */
+void *heap_probe(const resort_t *from, size_t size, size_t alignment);
+
+/* True: probe again. Without `may_ask` no callback is called. False: nothing is left to try; heap_exhausted() is for the caller to say. */
+bool heap_next_resort(resort_t *from, size_t size, bool may_ask);
 
 /* Takes back any block of any heap; `call` is what a misuse is put down to. With a heap: a block of it, or of one that it
  * overflows to. */

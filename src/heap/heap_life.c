@@ -197,6 +197,7 @@ static heap_t *create_guest(const pool_heap_options_t *o)
   heap->space = &heap->own_space;
   heap->class_most = class_most_of(unit_log2);
   heap->region_kind = REGION_GUEST;
+  heap->own_space.purge_delay_ms = o->purge_delay_ms ? o->purge_delay_ms : settings.purge_delay_ms;
   heap->region = memory;
   heap->region_size = o->memory_size;
   heap->records = (char *)round_up((uintptr_t)records, sizeof(void *));
@@ -519,7 +520,7 @@ heap_t *heap_create(const pool_heap_options_t *options)
 
 static void drop_dependents(heap_t *heap)
 {
-  if (!heap->dependents)
+  if (!heap->object_pools)
     return;
   lock_acquire(&heaps_lock);
   heap_dependents->drop(heap);
@@ -604,15 +605,13 @@ static bool is_below(const heap_t *heap, const heap_t *ancestor)
   return heap != NULL;
 }
 
-/* What descendants have idle in their pools, as a tick gives it back: no thread's magazines, and no heap of one thread. The lock keeps
- * their records from going. */
+/* What descendants have cached and idle, but not those of one thread, which may be in one. The lock keeps them from ending. */
 static void drain_descendants(const heap_t *heap)
 {
   lock_acquire(&heaps_lock);
   for (heap_t *other = heaps_first(); other; other = other->next)
     if (!other->lock.solo && is_below(other, heap))
-      FOR_EACH_POOL(pool, other)
-        pool_drain(pool);
+      heap_drain(other);
   lock_release(&heaps_lock);
 }
 

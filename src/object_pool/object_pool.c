@@ -428,9 +428,10 @@ static THREAD_LOCAL struct {
   uintptr_t   growth_frame;      /* which began here on its stack. 0: none */
 } this_thread __attribute__((used));   /* one object: clang makes four of it, with more between them */
 
+/* No object is in two hooks: one that it is in already was left. */
 static void hook_enter(const void *object)
 {
-  if (!this_thread.hook_on)
+  if (!this_thread.hook_on || this_thread.hook_on == object)
     this_thread.hook_on = object;
   else
     this_thread.more_hooks++;
@@ -604,10 +605,10 @@ static void array_destroy(const object_pool_t *pool, object_array_t *array, cons
 }
 
 /* In one block with the objects. */
-static object_array_t *take_in_front(object_pool_t *pool, size_t bytes, size_t records, size_t alignment)
+static object_array_t *take_in_front(const resort_t *from, size_t bytes, size_t records, size_t alignment)
 {
   size_t front = round_up(records, alignment);
-  char *block = heap_probe(pool->heap, front + bytes, alignment);
+  char *block = heap_probe(from, front + bytes, alignment);
   if (!block)
     return NULL;
   object_array_t *array = memset(block, 0, front);
@@ -616,32 +617,32 @@ static object_array_t *take_in_front(object_pool_t *pool, size_t bytes, size_t r
   return array;
 }
 
-/* Apart, in zeroed memory: counts of objects that are never used then cost no page. The heap's on_exhausted may leave by longjmp(): it
- * is never called while there is something in hand that would be lost. So where the records cannot be apart, or there is no room for
- * them in the budget, they are in one block with the objects. */
-static object_array_t *take_memory(object_pool_t *pool, size_t bytes, size_t records)
+/* Apart, in zeroed memory: counts of objects that are never used then cost no page. Where the records cannot be apart, or there is no
+ * room for them in the budget, they are in one block with the objects. */
+static object_array_t *take_memory(object_pool_t *pool, const resort_t *from, size_t bytes, size_t records)
 {
   size_t alignment = max_size(pool->alignment, NATURAL_ALIGNMENT);
   if (!heap_has_records_apart(pool->heap))
-    return take_in_front(pool, bytes, records, alignment);
-  char *objects = heap_probe(pool->heap, bytes, alignment);
+    return take_in_front(from, bytes, records, alignment);
+  char *objects = heap_probe(from, bytes, alignment);
   if (!objects)
     return NULL;
-  object_array_t *array = heap_take_record_apart(pool->heap, records);   /* calls nobody */
+  object_array_t *array = heap_take_record_apart(pool->heap, records);
   if (!array) {
     heap_free(pool->heap, objects, "object_pool_get");
-    return take_in_front(pool, bytes, records, alignment);
+    return take_in_front(from, bytes, records, alignment);
   }
   array->place = ARRAY_APART;
   array->objects = objects;
   return array;
 }
 
-/* NULL + ENOMEM. */
-static object_array_t *array_create(object_pool_t *pool, size_t capacity)
+static size_t objects_bytes(const object_pool_t *pool, size_t capacity) { return round_up(capacity * pool->stride, NATURAL_ALIGNMENT); }
+
+static object_array_t *array_create(object_pool_t *pool, const resort_t *from, size_t capacity)
 {
-  size_t bytes = round_up(capacity * pool->stride, NATURAL_ALIGNMENT), records = record_bytes(pool, capacity);
-  object_array_t *array = take_memory(pool, bytes, records);
+  size_t bytes = objects_bytes(pool, capacity), records = record_bytes(pool, capacity);
+  object_array_t *array = take_memory(pool, from, bytes, records);
   if (!array)
     return NULL;
   array->record_bytes = records;
@@ -694,56 +695,50 @@ static bool array_enter(object_pool_t *pool, object_array_t *array)
 
 static size_t most_of(const object_pool_t *pool) { return pool->max_capacity ? pool->max_capacity : UINT32_MAX - 1; }
 
-/* Tries a whole step, then less. */
-static object_array_t *array_create_step(object_pool_t *pool, size_t capacity, size_t room)
+static size_t step_most(const object_pool_t *pool, size_t capacity, size_t room)
 {
-  size_t step = min_size(max_size(max_size(capacity, GROW_LEAST_BYTES / pool->stride), 1), room);
-  size_t least = min_size(max_size(capacity / GROW_SHORT, 1), room);
-  int error = errno;
+  return min_size(max_size(max_size(capacity, GROW_LEAST_BYTES / pool->stride), 1), room);
+}
+
+static size_t step_least(size_t capacity, size_t room) { return min_size(max_size(capacity / GROW_SHORT, 1), room); }
+
+/* Tries a whole step, then less. */
+static object_array_t *array_create_step(object_pool_t *pool, const resort_t *from, size_t capacity, size_t room)
+{
+  size_t step = step_most(pool, capacity, room), least = step_least(capacity, room);
   for (;; step = max_size(step / 2, least)) {
     bool sane = step <= PTRDIFF_MAX / pool->stride;
-    object_array_t *array = sane ? array_create(pool, step) : NULL;
-    if (array)
-      errno = error;
+    object_array_t *array = sane ? array_create(pool, from, step) : NULL;
     if (array || step == least)
       return array;
   }
 }
 
-static bool has_room(object_pool_t *pool)
-{
-  lock_acquire(&pool->lock);
-  bool room = oldest_with_room(pool) != NULL;
-  lock_release(&pool->lock);
-  return room;
-}
+typedef enum growth { GROWN, AT_MOST, REFUSED } growth_t;
 
 /* Several may be here at once. Whoever finds that another has made room drops its own array; it tries again, and so it does where
- * the others have taken that room already, since the pool has grown meanwhile. */
-static bool grow_beside_others(object_pool_t *pool)
+ * the others have taken that room already, since the pool has grown meanwhile. *least: how many bytes the least step takes. */
+static growth_t grow_beside_others(object_pool_t *pool, const resort_t *from, size_t *least)
 {
-  int error = errno;
   lock_acquire(&pool->lock);
   size_t capacity = pool->capacity, most = most_of(pool);
   bool room = oldest_with_room(pool) != NULL;
   bool at_most = capacity >= most || pool->array_count == OBJECT_ARRAYS || pool->ending;
   lock_release(&pool->lock);
   if (room || at_most)
-    return room;
+    return room ? GROWN : AT_MOST;
 
-  object_array_t *array = array_create_step(pool, capacity, most - capacity);
+  size_t step = step_least(capacity, most - capacity);
+  *least = objects_bytes(pool, step) + record_bytes(pool, step);
+  object_array_t *array = array_create_step(pool, from, capacity, most - capacity);
   lock_acquire(&pool->lock);
   room = oldest_with_room(pool) != NULL;
   bool entered = array && !room && array->capacity <= most - pool->capacity && array_enter(pool, array);
-  bool try_again = room || entered || pool->capacity > capacity;
+  bool grew = room || entered || pool->capacity > capacity;
   lock_release(&pool->lock);
   if (array && !entered)
     array_destroy(pool, array, "object_pool_get");
-  if (!array && !try_again)
-    heap_exhausted(pool->heap);
-  if (try_again)
-    errno = error;
-  return try_again;
+  return grew ? GROWN : array ? AT_MOST : REFUSED;
 }
 
 /* Whether memory from this heap may run what is the program's own, and may never come back from it. */
@@ -755,33 +750,47 @@ static bool calls_back(const heap_t *heap)
 }
 
 /* The callback may get in turn, from a pool that has to grow, whose heap calls back. So that this ends, each thread knows where on its
- * stack the outermost such growth began. If the stack is no longer that deep, the callback has left by longjmp(), and that growth is
- * over. If it has left and the stack is as deep again nobody can tell; so it is not the first growth within another that is refused,
- * but those after so many in a row that were of no use, and not all of them: there may be memory again. */
+ * stack the outermost such callback was called. If the stack is no longer that deep, the callback has left by longjmp(), and is over.
+ * If it has left and the stack is as deep again nobody can tell; so it is not the first callback within another that is not called,
+ * but those after so many in a row that were of no use, and not all of them. Growth without a callback goes on. */
 enum { USELESS_WITHIN = 16 };
-static bool may_grow_within(void)
+static bool may_ask_within(void)
 {
   unsigned before = this_thread.useless_growths;
   this_thread.useless_growths = (uint16_t)(before == UINT16_MAX ? USELESS_WITHIN : before + 1);
   return before <= USELESS_WITHIN || is_power_of_two(before);
 }
 
-static bool grow_and_be_called_back(object_pool_t *pool)
+/* Nothing is in hand. False: nothing is left to try. */
+static bool next_resort(const object_pool_t *pool, resort_t *from, size_t bytes)
 {
   uintptr_t here = (uintptr_t)__builtin_frame_address(0);
   bool outermost = here >= this_thread.growth_frame;
   if (outermost) {
     this_thread.growth_frame = here;
     this_thread.useless_growths = 0;
-  } else if (!may_grow_within()) {
-    return has_room(pool);
   }
-  bool try_again = grow_beside_others(pool);
+  bool again = heap_next_resort(from, bytes, outermost || may_ask_within());
   if (outermost)
     this_thread.growth_frame = 0;
-  if (try_again)
+  must_be_live(pool, "object_pool_get");   /* the callback may have reset the heap, and that drops its pools */
+  return again;
+}
+
+static bool grow_by_any_resort(object_pool_t *pool)
+{
+  int error = errno;
+  size_t least = 0;
+  resort_t from = heap_first_resort(pool->heap);
+  growth_t growth;
+  while ((growth = grow_beside_others(pool, &from, &least)) == REFUSED && next_resort(pool, &from, least)) {
+  }
+  errno = error;
+  if (growth == REFUSED)
+    heap_exhausted(pool->heap);
+  if (growth == GROWN)
     this_thread.useless_growths = 0;
-  return try_again;
+  return growth == GROWN;
 }
 
 /* The pool got room, or may have got some: try again. False: it has none and gets none. Where only the manager runs the others wait
@@ -790,9 +799,9 @@ static bool grow_and_be_called_back(object_pool_t *pool)
 COLD static bool grow(object_pool_t *pool)
 {
   if (calls_back(pool->heap))
-    return grow_and_be_called_back(pool);
+    return grow_by_any_resort(pool);
   lock_acquire(&pool->growth);
-  bool try_again = grow_beside_others(pool);
+  bool try_again = grow_by_any_resort(pool);
   lock_release(&pool->growth);
   return try_again;
 }
@@ -821,6 +830,7 @@ static void end_objects(object_pool_t *pool, object_array_t *array, const char *
       ADD(pool->busy, 1);
     store_bit(array->busy, i, true);
     bit_clear(array->made, i);
+    STORE(pool->run_bytes, 0);   /* the hook before may have walked */
     if (made || (pool->checked && !busy))
       end_object(pool, object_at(pool, array, i), made, call);
   }
@@ -853,15 +863,20 @@ static void array_leave(object_pool_t *pool, object_array_t *array)
   STORE(pool->only, pool->array_count == 1 && pool->single_thread ? pool->arrays[0] : NULL);
 }
 
+static bool leaves_enough(const object_pool_t *pool, const object_array_t *array, size_t keep)
+{
+  return !pool->ending && pool->capacity - array->capacity >= keep;
+}
+
 /* The newest array before `age` that may go: without a taken object, due (or there is no clock to ask), and `keep` objects are left.
  * A pool that ends keeps its arrays: it goes through their objects, and its hooks come by here. */
 static object_array_t *newest_to_go(const object_pool_t *pool, uint32_t age, size_t keep, const uint64_t *now_ms)
 {
   object_array_t *newest = NULL;
-  for (uint32_t k = 0; !pool->ending && k < pool->array_count; k++) {
+  for (uint32_t k = 0; k < pool->array_count; k++) {
     object_array_t *array = pool->arrays[k];
     bool due = !now_ms || (array->idle && *now_ms - array->idle_since_ms >= pool->purge_delay_ms);
-    if (!array->permanent && !array->taken && due && pool->capacity - array->capacity >= keep && array->age < age &&
+    if (!array->permanent && !array->taken && due && leaves_enough(pool, array, keep) && array->age < age &&
         (!newest || array->age > newest->age))
       newest = array;
   }
@@ -921,7 +936,7 @@ static void shrink(object_pool_t *pool, size_t keep, const uint64_t *now_ms, con
   lock_acquire(&pool->lock);
   while ((array = newest_to_go(pool, age, keep, now_ms)) != NULL) {
     age = array->age;
-    if (has_work_on_end(pool) && !end_free_objects(pool, array, call))
+    if (has_work_on_end(pool) && !(end_free_objects(pool, array, call) && leaves_enough(pool, array, keep)))
       continue;
     array_leave(pool, array);
     lock_release(&pool->lock);
@@ -931,16 +946,23 @@ static void shrink(object_pool_t *pool, size_t keep, const uint64_t *now_ms, con
   lock_release(&pool->lock);
 }
 
-COLD static void shrink_if_due(object_pool_t *pool)
+COLD static void shrink_if_due(object_pool_t *pool, size_t keep)
 {
   uint64_t now = os_now_ms();
-  shrink(pool, 0, &now, "object_pool_shrink");
+  shrink(pool, keep, &now, "object_pool_shrink");
 }
 
 static inline void look_at_clock(object_pool_t *pool)
 {
   if (unlikely(LOAD(pool->idle_count)))
-    shrink_if_due(pool);
+    shrink_if_due(pool, 0);
+}
+
+/* Before a get, of which nothing may be in hand when a hook leaves. What it is about to take stays. */
+static inline void look_at_clock_first(object_pool_t *pool)
+{
+  if (unlikely(LOAD(pool->idle_count)))
+    shrink_if_due(pool, LOAD(pool->taken) + 1);
 }
 
 /* ---- get ---- */
@@ -1094,20 +1116,17 @@ COLD static void *get_when_full(object_pool_t *pool, batch_t *batch)
 static void *get_along(object_pool_t *pool, batch_t *batch)
 {
   void *object;
-  must_be_live(pool, "object_pool_get");
-  while (!try_get(pool, &object)) {
-    if (pool->when_full != OBJECT_POOL_OVERFLOW || pool->ending) {
-      object = get_when_full(pool, batch);
-      break;
-    }
-    pool = pool->overflow;
+  for (;; pool = pool->overflow) {
     must_be_live(pool, "object_pool_get");
+    look_at_clock_first(pool);
+    if (try_get(pool, &object))
+      return object;
+    if (pool->when_full != OBJECT_POOL_OVERFLOW || pool->ending)
+      return get_when_full(pool, batch);
   }
-  look_at_clock(pool);
-  return object;
 }
 
-/* NULL: there is none yet. */
+/* Of a pool without hooks. NULL: there is none yet. */
 COLD static void *get_rare(object_pool_t *pool, void *object)
 {
   if (!object)
@@ -1600,7 +1619,9 @@ static void leave_all(object_pool_t *pool)
 {
   *(pool->previous ? &pool->previous->next : &all_pools) = pool->next;
   *(pool->next ? &pool->next->previous : &newest_pool) = pool->previous;
-  pool->heap->dependents--;
+  *(pool->previous_in_heap ? &pool->previous_in_heap->next_in_heap : &pool->heap->object_pools) = pool->next_in_heap;
+  if (pool->next_in_heap)
+    pool->next_in_heap->previous_in_heap = pool->previous_in_heap;
 }
 
 /* Leaves a record in which no fast path finds what it looks for, so that whoever still uses it comes to must_be_live(). */
@@ -1615,10 +1636,18 @@ static void end_record(object_pool_t *pool)
  * to a record that says so. */
 static object_pool_t *unused_pools;   /* under heaps_lock */
 
-static object_pool_t *record_take(heap_t *heap)
+static object_pool_t *record_take_in_heap(const resort_t *from)
+{
+  object_pool_t *pool = heap_probe(from, sizeof *pool, NATURAL_ALIGNMENT);
+  if (pool)
+    pool->is_apart = false;
+  return pool;
+}
+
+static object_pool_t *record_take(heap_t *heap, const resort_t *from)
 {
   if (!heap_has_records_apart(heap) || !heap_charge_record(heap, sizeof(object_pool_t)))
-    return heap_allocate(heap, sizeof(object_pool_t), NATURAL_ALIGNMENT, true);
+    return record_take_in_heap(from);
   lock_acquire(&heaps_lock);
   object_pool_t *pool = unused_pools;
   if (pool)
@@ -1683,11 +1712,8 @@ static void drop_pool(heap_t *heap, object_pool_t *pool)
 
 static void drop_pools_of(heap_t *heap)
 {
-  for (object_pool_t *pool = all_pools, *next; pool && heap->dependents; pool = next) {
-    next = pool->next;
-    if (pool->heap == heap)
-      drop_pool(heap, pool);
-  }
+  while (heap->object_pools)
+    drop_pool(heap, heap->object_pools);
 }
 
 static void for_each_shared(void (*act)(lock_t *))
@@ -1728,7 +1754,7 @@ static void reset_pools(void)
   for_each_shared(lock_reset);
   for (object_pool_t *pool = all_pools; pool; pool = pool->next) {
     lock_reset(&pool->growth);
-    if (!pool->single_thread)
+    if (!pool->single_thread && !pool->ending)
       free_deserted(pool);
   }
 }
@@ -1762,7 +1788,10 @@ static void enter_all(object_pool_t *pool)
   pool->previous = newest_pool;
   *(newest_pool ? &newest_pool->next : &all_pools) = pool;
   newest_pool = pool;
-  pool->heap->dependents++;
+  object_pool_t *beside = pool->next_in_heap = pool->heap->object_pools;
+  pool->heap->object_pools = pool;
+  if (beside)
+    beside->previous_in_heap = pool;
   lock_release(&heaps_lock);
 }
 
@@ -1872,18 +1901,12 @@ static void set_geometry(object_pool_t *pool, const object_pool_options_t *o)
   pool->inverse = inverse_of_odd(pool->stride >> pool->shift);
 }
 
-/* Of memory that is the caller's nothing goes back to the system, but the pool's arrays still go back to the heap. */
-static uint32_t purge_delay_of(const heap_t *heap)
-{
-  return heap->region_kind == REGION_GUEST ? settings.purge_delay_ms : heap->space->purge_delay_ms;
-}
-
 static void pool_set_up(object_pool_t *pool, heap_t *heap, const object_pool_options_t *o)
 {
   *pool = (object_pool_t){
     .is_apart = pool->is_apart, .checked = o->flags & OBJECT_POOL_CHECKED, .single_thread = o->flags & OBJECT_POOL_SINGLE_THREAD,
     .resets_on_put = o->reset_time == OBJECT_POOL_RESET_ON_PUT, .when_full = (uint8_t)o->when_full,
-    .max_capacity = o->max_capacity, .purge_delay_ms = purge_delay_of(heap), .construct = o->construct, .reset = o->reset,
+    .max_capacity = o->max_capacity, .purge_delay_ms = heap->space->purge_delay_ms, .construct = o->construct, .reset = o->reset,
     .destruct = o->destruct, .choose_victim = o->choose_victim, .context = o->context,
     .overflow = o->when_full == OBJECT_POOL_OVERFLOW ? o->overflow : NULL, .heap = heap, .mark = OBJECT_POOL_MARK};
   pool->hot = pool->single_thread ? &pool->front : &pool->shared;
@@ -1894,21 +1917,35 @@ static void pool_set_up(object_pool_t *pool, heap_t *heap, const object_pool_opt
   set_name(pool, o->name);
 }
 
-static bool make_first_array(object_pool_t *pool, size_t capacity)
+static bool make_first_array(object_pool_t *pool, const resort_t *from, size_t capacity)
 {
   if (!capacity)
     return true;
-  object_array_t *array = array_create(pool, capacity);
-  if (!array) {
-    heap_exhausted(pool->heap);
+  object_array_t *array = array_create(pool, from, capacity);
+  if (!array)
     return false;
-  }
-  lock_acquire(&pool->lock);
   array->permanent = true;
   pool->current = array;
-  bool entered = array_enter(pool, array);
-  lock_release(&pool->lock);
-  return entered;
+  return array_enter(pool, array);
+}
+
+/* From what the heap whose turn it is has: all of it, or nothing. */
+static object_pool_t *create_from(const resort_t *from, const object_pool_options_t *o)
+{
+  heap_t *heap = from->first;
+  object_pool_t *pool = record_take(heap, from);
+  if (!pool)
+    return NULL;
+  pool_set_up(pool, heap, o);
+  if (make_first_array(pool, from, o->capacity))
+    return pool;
+  record_give(heap, pool, "object_pool_create");
+  return NULL;
+}
+
+static size_t bytes_of_options(const object_pool_options_t *o)
+{
+  return sizeof(object_pool_t) + sizeof(object_array_t) + o->capacity * (round_up(o->object_size, alignment_of(o)) + sizeof(uint32_t));
 }
 
 static void forget(object_pool_t *pool)
@@ -1929,16 +1966,15 @@ object_pool_t *object_pool_create(const object_pool_options_t *options)
   }
   if (heap == &heap_front && !heap_front_ready())
     return full();
-  object_pool_t *pool = record_take(heap);
-  if (!pool)
-    return full();
-  pool_set_up(pool, heap, options);
-  enter_all(pool);   /* first: should on_exhausted leave, the record goes with the heap */
-  if (!make_first_array(pool, options->capacity)) {
-    forget(pool);
-    record_give(heap, pool, "object_pool_create");
-    return full();
+  int error = errno;
+  resort_t from = heap_first_resort(heap);
+  object_pool_t *pool;
+  while (!(pool = create_from(&from, options)) && heap_next_resort(&from, bytes_of_options(options), true)) {
   }
+  if (!pool)
+    return heap_exhausted(heap);
+  errno = error;
+  enter_all(pool);
   return pool;
 }
 

@@ -122,6 +122,7 @@ struct object_pool {
   object_pool_t *overflow;
   heap_t  *heap;
   object_pool_t *next, *previous;   /* among all pools */
+  object_pool_t *next_in_heap, *previous_in_heap;
   uint64_t batches;             /* that ever evicted here */
   uint64_t batch_at[BATCH_MAPS];    /* the number of the one whose objects have their bits in this map of in_batch; 0: none */
   uint32_t batch_maps_taken;    /* so often was one taken from another batch */

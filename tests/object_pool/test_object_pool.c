@@ -1224,8 +1224,8 @@ static void grows_after_a_callback_left(void **state)
   }
 }
 
-/* Nobody can tell a growth within one that was left from one that is deeper on the stack; after however many that were in vain, there is
- * memory again, and it is found before as many more were. */
+/* Nobody can tell a callback that was left from one that this get is deeper within; after however many gets in vain, memory that is there
+ * again is found at once. */
 static bool leave_or_refuse(pool_heap_t *heap, size_t needed, unsigned attempt, void *context)
 {
   (void)heap, (void)needed, (void)attempt, (void)context;
@@ -1241,14 +1241,13 @@ static void grows_after_many_in_vain(void **state)
   for (size_t vain = 1; vain < 300000; vain = vain * 3 + 1) {
     pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.budget = 64 << 10, .on_exhausted = leave_or_refuse});
     object_pool_t *pool = create((object_pool_options_t){.object_size = 1000, .capacity = 20, .when_full = OBJECT_POOL_GROW, .heap = heap});
-    size_t got = get_until_it_was_left(pool, 0, 1), again = 0;
+    size_t got = get_until_it_was_left(pool, 0, 1);
     while (get_from(pool, 8))
       got++;
     for (size_t i = 1; i < vain; i++)
       assert_null(get_from(pool, 8));
     assert_true(pool_heap_set_budget(heap, 1 << 20));
-    while (!get_from(pool, 8))
-      assert_true(again++ <= vain);
+    assert_non_null(get_from(pool, 8));
     agrees(pool, got + 1);
     object_pool_destroy(pool);
     pool_heap_destroy(heap);
@@ -1322,6 +1321,104 @@ static void a_create_that_is_left(void **state)
     held = round == 1 ? all.held_bytes : held;
     assert_true(round < 2 || all.held_bytes == held);
   }
+}
+
+/* A callback that resets the heap, as one may: no pool is made of what that has taken away, whether there is room then or not. */
+static bool reset_all(pool_heap_t *heap, size_t needed, unsigned attempt, void *context)
+{
+  (void)needed;
+  ++*(unsigned *)context;
+  pool_heap_reset(heap);
+  return attempt == 0;
+}
+
+static void a_create_whose_callback_resets(void **state)
+{
+  (void)state;
+  static char memory[8 << 20];
+  for (int kind = 0; kind < 4; kind++) {
+    unsigned asked = 0;
+    pool_heap_options_t options = {.budget = 6 << 20, .on_exhausted = reset_all, .context = &asked};
+    if (kind & 1)
+      options.memory = memory, options.memory_size = sizeof memory;
+    pool_heap_t *heap = pool_heap_create(&options);
+    size_t capacity = kind & 2 ? 8000 : 3000;
+    while (!asked && pool_heap_alloc(heap, 900)) {
+    }
+    for (int i = 0; i < 4000 && pool_heap_alloc(heap, 900); i++) {
+    }
+    asked = 0;
+    object_pool_t *pool = object_pool_create(&(object_pool_options_t){.object_size = 1000, .capacity = capacity, .heap = heap});
+    object_pool_t *other = create((object_pool_options_t){.object_size = 64, .capacity = 10});
+    assert_true(asked > 0 && !pool == (capacity == 8000) && other != pool);
+    if (pool) {
+      get_all(pool, capacity);
+      agrees(pool, capacity);
+      object_pool_destroy(pool);
+    }
+    get_all(other, 10);
+    agrees(other, 10);
+    object_pool_destroy(other);
+    pool_stats_t stats;
+    pool_heap_stats(heap, &stats);
+    assert_int_equal(stats.held_bytes, stats.live_bytes + stats.cached_bytes + stats.idle_bytes + stats.metadata_bytes);
+    pool_heap_destroy(heap);
+  }
+}
+
+/* It drops the pool that grows with all others of the heap, and that is said. */
+static void grow_a_pool_that_is_reset(void *argument)
+{
+  unsigned asked = 0;
+  pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.budget = 64 << 10, .on_exhausted = reset_all, .context = &asked});
+  object_pool_t *pool = create((object_pool_options_t){.object_size = 1000, .capacity = 20, .when_full = OBJECT_POOL_GROW, .heap = heap});
+  (void)argument;
+  while (object_pool_get(pool)) {
+  }
+}
+
+static void a_growth_whose_callback_resets(void **state)
+{
+  (void)state;
+  aborts_with(grow_a_pool_that_is_reset, NULL, "not a live object pool");
+}
+
+/* However many steps are tried, a heap's callback is asked as often for one get as for one block. */
+static bool always(pool_heap_t *heap, size_t needed, unsigned attempt, void *context)
+{
+  (void)heap, (void)needed, (void)attempt;
+  ++*(unsigned *)context;
+  return true;
+}
+
+static void a_callback_is_asked_as_for_a_block(void **state)
+{
+  (void)state;
+  unsigned asked = 0;
+  pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.budget = 200 << 10, .on_exhausted = always, .context = &asked});
+  object_pool_t *pool = create((object_pool_options_t){.object_size = 100, .capacity = 100, .when_full = OBJECT_POOL_GROW, .heap = heap});
+  while (object_pool_get(pool)) {
+  }
+  assert_int_equal(asked, 64);
+  asked = 0;
+  assert_null(object_pool_create(&(object_pool_options_t){.object_size = 100, .capacity = 10000, .heap = heap}));
+  assert_int_equal(asked, 64);
+  pool_heap_destroy(heap);
+}
+
+static void idle_arrays_stay_where_nothing_is_purged(void **state)
+{
+  (void)state;
+  static char memory[256 << 10];
+  pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.memory = memory, .memory_size = sizeof memory, .purge_delay_ms = POOL_PURGE_NEVER});
+  object_pool_t *pool = create((object_pool_options_t){.object_size = 100, .capacity = 10, .when_full = OBJECT_POOL_GROW, .heap = heap});
+  get_all(pool, 200);
+  size_t capacity = object_pool_capacity(pool);
+  object_pool_put_all(pool);
+  os_fake.now_ms += 1 << 30;
+  assert_int_equal(object_pool_capacity(pool), capacity);
+  object_pool_destroy(pool);
+  pool_heap_destroy(heap);
 }
 
 static void in_the_callers_memory(void **state)
@@ -1739,7 +1836,9 @@ int main(void)
     cmocka_unit_test(exhausted_heap_calls_back),
     cmocka_unit_test(growth_within_growth_ends),
     cmocka_unit_test(grows_after_a_callback_left),
-    cmocka_unit_test(no_block_is_lost_when_a_callback_leaves), cmocka_unit_test(a_create_that_is_left), cmocka_unit_test(grows_after_many_in_vain),
+    cmocka_unit_test(no_block_is_lost_when_a_callback_leaves), cmocka_unit_test(a_create_that_is_left), cmocka_unit_test(a_create_whose_callback_resets),
+    cmocka_unit_test(a_growth_whose_callback_resets), cmocka_unit_test(a_callback_is_asked_as_for_a_block),
+    cmocka_unit_test(idle_arrays_stay_where_nothing_is_purged), cmocka_unit_test(grows_after_many_in_vain),
     cmocka_unit_test(in_the_callers_memory),
     cmocka_unit_test(dropped_with_the_heap),
     cmocka_unit_test(what_overflowed_is_dropped_too),

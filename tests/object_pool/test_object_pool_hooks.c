@@ -477,6 +477,85 @@ static void a_shrink_that_is_left(void **state)
   }
 }
 
+/* A get has nothing in hand while hooks run on what is due to go. */
+static void get_or_be_left(object_pool_t *pool)
+{
+  leaver = DESTRUCT_LEAVES;
+  if (setjmp(outside) == 0)
+    things[0] = object_pool_get(pool);
+}
+
+static void a_get_that_is_left_by_what_is_due(void **state)
+{
+  (void)state;
+  for (unsigned flags = 0; flags <= OBJECT_POOL_SINGLE_THREAD; flags++) {   /* a checked pool has destructed at each put */
+    int destructed = 0;
+    object_pool_t *pool = object_pool_create(&(object_pool_options_t){
+      .object_size = sizeof(thing_t), .capacity = 10, .when_full = OBJECT_POOL_GROW, .destruct = destruct_or_leave,
+      .context = &destructed, .flags = flags});
+    for (int i = 0; i < 500; i++)
+      assert_non_null(things[i] = object_pool_get(pool));
+    for (int i = 0; i < 500; i++)
+      object_pool_put(pool, things[i]);
+    os_fake.now_ms += 1 << 30;
+    get_or_be_left(pool);
+    assert_int_equal(leaver, NONE_LEAVES);
+    assert_int_equal(object_pool_live(pool), 0);
+    assert_true(check_object_pool(pool));
+    object_pool_destroy(pool);
+  }
+}
+
+/* Each of two shrinks, one within the other, leaves what both ask for. */
+static int shrinks_left;
+static void shrink_within(void *object, void *context)
+{
+  (void)object;
+  if (shrinks_left-- > 0)
+    object_pool_shrink(*(object_pool_t **)context, 100);
+}
+
+static void shrinks_leave_what_they_should(void **state)
+{
+  (void)state;
+  for (unsigned flags = 0; flags < 4; flags++) {
+    object_pool_t *pool = NULL;
+    pool = object_pool_create(&(object_pool_options_t){.object_size = sizeof(thing_t), .capacity = 10, .when_full = OBJECT_POOL_GROW,
+                                                       .destruct = shrink_within, .context = &pool, .flags = flags});
+    for (int i = 0; i < 500; i++)
+      assert_non_null(things[i] = object_pool_get(pool));
+    object_pool_put_all(pool);
+    shrinks_left = 1000;
+    assert_true(object_pool_shrink(pool, 100) >= 100);
+    assert_true(object_pool_capacity(pool) >= 100);
+    assert_true(check_object_pool(pool));
+    shrinks_left = 0;
+    object_pool_destroy(pool);
+  }
+}
+
+/* Neither does a walk in a hook find what is destructed already. */
+static size_t walk_from;
+static void walk_within(void *object, void *context)
+{
+  object_pool_t *pool = *(object_pool_t **)context;
+  for (void *live = object_pool_next(pool, things[walk_from]); live; live = object_pool_next(pool, live))
+    must(object_pool_in_use(pool, live) && live > object);
+}
+
+static void walks_in_a_pool_that_ends(void **state)
+{
+  (void)state;
+  for (unsigned flags = 0; flags < 4; flags++)
+    for (walk_from = 0; walk_from < 300; walk_from += 37) {
+      object_pool_t *pool = object_pool_create(&(object_pool_options_t){.object_size = sizeof(thing_t), .capacity = 300,
+                                                                        .destruct = walk_within, .context = &pool, .flags = flags});
+      for (int i = 0; i < 300; i++)
+        assert_non_null(things[i] = object_pool_get(pool));
+      object_pool_destroy(pool);
+    }
+}
+
 /* The end of a pool goes on behind the object whose hook left; each is destructed once. Or its heap takes along what is left. */
 static void destroy_until_left(object_pool_t *pool)
 {
@@ -677,7 +756,8 @@ int main(void)
     cmocka_unit_test(hooks_destroy_a_pool_that_ends),
     cmocka_unit_test(hooks_act_on_a_pool_that_ends),
     cmocka_unit_test(hooks_that_leave), cmocka_unit_test(a_shrink_that_is_left),
-    cmocka_unit_test(an_end_that_is_left),
+    cmocka_unit_test(an_end_that_is_left), cmocka_unit_test(a_get_that_is_left_by_what_is_due),
+    cmocka_unit_test(shrinks_leave_what_they_should), cmocka_unit_test(walks_in_a_pool_that_ends),
     cmocka_unit_test(hooks_leave_errno_alone),
     cmocka_unit_test(checked_fills_and_makes_anew),
     cmocka_unit_test(checked_without_hooks),

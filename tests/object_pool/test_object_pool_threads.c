@@ -3,6 +3,7 @@
 #include "check_object_pool.h"
 #include "unit.h"
 #include <pthread.h>
+#include <setjmp.h>
 #include <stdatomic.h>
 #include <tidepool/stats.h>
 #include <sys/wait.h>
@@ -204,6 +205,38 @@ static void fork_at_any_moment(void **state)
   object_pool_destroy(pool);
 }
 
+/* ---- figures beside pools that come and go ---- */
+
+static atomic_bool figures_end;
+static void *come_and_go(void *argument)
+{
+  (void)argument;
+  for (size_t round = 0; !atomic_load(&figures_end); round++) {
+    pool_heap_t *heap = pool_heap_create(NULL);
+    object_pool_t *pool = object_pool_create(&(object_pool_options_t){.object_size = 16, .capacity = 20000 + round % 7, .heap = heap});
+    must(pool);
+    object_pool_destroy(pool);
+    pool_heap_destroy(heap);
+  }
+  return NULL;
+}
+
+/* They are close to what is held, and so never below nothing. */
+static void figures_beside_pools(void **state)
+{
+  (void)state;
+  pthread_t thread;
+  pool_stats_t stats;
+  const size_t much = (size_t)1 << 40;
+  must(pthread_create(&thread, NULL, come_and_go, NULL) == 0);
+  for (int i = 0; i < 200000; i++) {
+    must(pool_heap_stats(pool_heap_default(), &stats));
+    must(stats.held_bytes < much && stats.metadata_bytes < much && stats.peak_held_bytes < much);
+  }
+  atomic_store(&figures_end, true);
+  must(pthread_join(thread, NULL) == 0);
+}
+
 /* ---- forks beside a hook ---- */
 
 /* The hook of the other thread is half way when the process forks; that of the forking thread forks itself. */
@@ -323,9 +356,31 @@ static void fork_beside_a_hook_of(halfway_t *h, object_pool_options_t o)
   object_pool_destroy(h->pool);
 }
 
+/* A hook that left, of a pool that is gone, is no hook that this thread is in. */
+static jmp_buf outside;
+static void leave_once(void *object, void *context)
+{
+  (void)object;
+  if (!(*(int *)context)++)
+    longjmp(outside, 1);
+}
+
+static void be_left_by_a_hook(void)
+{
+  int calls = 0;
+  object_pool_t *pool = object_pool_create(&(object_pool_options_t){.object_size = 64, .capacity = 1, .reset = leave_once,
+                                                                    .destruct = leave_once, .context = &calls});
+  void *object = object_pool_get(pool);
+  object_pool_put(pool, object);
+  if (setjmp(outside) == 0)
+    object = object_pool_get(pool);
+  object_pool_destroy(pool);
+}
+
 static void fork_beside_a_hook(void **state)
 {
   (void)state;
+  be_left_by_a_hook();
   for (unsigned kind = 0; kind < 4; kind++) {
     static const struct { hook_of_t stops; object_pool_reset_time_t time; unsigned flags; } kinds[] = {
       {OF_RESET, OBJECT_POOL_RESET_ON_GET, 0}, {OF_RESET, OBJECT_POOL_RESET_ON_PUT, 0},
@@ -587,6 +642,7 @@ int main(void)
     cmocka_unit_test(growing_and_shrinking),
     cmocka_unit_test(fork_at_any_moment),
     cmocka_unit_test(fork_beside_a_hook),
+    cmocka_unit_test(figures_beside_pools),
     cmocka_unit_test(figures_beside_a_thread_alone),
     cmocka_unit_test(questions_beside_changes),
     cmocka_unit_test(nobody_waits_for_a_grower),
