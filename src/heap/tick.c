@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * What is not needed any more goes back: now and then by the clock, all of it when a heap is exhausted or trimmed. */
 #include "heap/heap.h"
+#include "space/metadata.h"
 #include "option.h"
 
 enum {
@@ -94,7 +95,7 @@ size_t heap_trim(heap_t *heap, size_t keep)
   uint64_t purged_before = space_purged_bytes(heap->space);
   heap_drain(heap);
   purged += (size_t)(space_purged_bytes(heap->space) - purged_before);   /* a space that has more than it keeps gives it back at once */
-  purged += all ? huge_release(keep) : 0;
+  purged += all ? huge_release(keep) + metadata_trim() : 0;
   size_t kept = all ? min_size(huge_kept_bytes(), keep) : 0;
   purged += space_purge(heap->space, before + keep - kept);
   if (!keep)

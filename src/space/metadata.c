@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "space/metadata.h"
+#include "base/range_tree.h"
 #include "space/class_map.h"
 #include "os/os.h"
 #include <string.h>
@@ -7,8 +8,10 @@
 enum {
   CHUNK = 64 << 10,         /* what is mapped at a time: only what is used is ever touched */
   STEPS = 4,                /* sizes to a doubling */
-  SIZE_LISTS = 40 * STEPS,
-  PURGE_LEAST = 64 << 10    /* a record that was given back keeps its memory below this size */
+  SIZE_LISTS = 16 * STEPS,  /* of records below a page */
+  SHELVES = 48,
+  LOOKS_MOST = 16,
+  PURGE_LEAST = 64 << 10    /* pages that were given back keep their memory where they are fewer in a row */
 };
 
 lock_t metadata_lock;
@@ -17,11 +20,8 @@ static char *limit;           /* how far it can grow where it is */
 static size_t taken;
 static size_t touched;        /* by records, also by those that were given back and hold their memory */
 
-typedef struct given {
-  struct given *next;
-  bool          clean;        /* beyond this struct it reads as zero */
-} given_t;
-static given_t *lists[SIZE_LISTS];
+static void count_taken(size_t by) { __atomic_store_n(&taken, taken + by, __ATOMIC_RELAXED); }
+static void count_touched(size_t by) { __atomic_store_n(&touched, touched + by, __ATOMIC_RELAXED); }
 
 /* A multiple of 64, and beyond 256 a quarter of a power of two. */
 static size_t rounded(size_t size)
@@ -30,36 +30,189 @@ static size_t rounded(size_t size)
   return round_up(size, max_size(METADATA_ALIGNMENT, ((size_t)1 << log2_floor(size)) / STEPS));
 }
 
+/* ---- records below a page that were given back: by size ---- */
+
+typedef struct given {
+  struct given *next;
+} given_t;
+static given_t *lists[SIZE_LISTS];
+
 static given_t **list_of(size_t rounded_size)
 {
   unsigned doubling = log2_floor(rounded_size);
   size_t step = (rounded_size >> (doubling - 2)) & (STEPS - 1);
-  size_t list = (doubling - log2_floor(METADATA_ALIGNMENT)) * STEPS + step;
-  return list < SIZE_LISTS ? &lists[list] : NULL;
-}
-
-static void count_touched(size_t by) { __atomic_store_n(&touched, touched + by, __ATOMIC_RELAXED); }
-
-/* The whole pages behind the list's own words, of a record that was given back: [*from, *to). */
-static size_t inner_pages(char *record, size_t size, char **from, char **to)
-{
-  size_t page = os_page_size();
-  *from = (char *)round_up((uintptr_t)record + sizeof(given_t), page);
-  *to = (char *)round_down((uintptr_t)record + size, page);
-  return size < PURGE_LEAST || *from >= *to ? 0 : (size_t)(*to - *from);
+  return &lists[(doubling - log2_floor(METADATA_ALIGNMENT)) * STEPS + step];
 }
 
 static void *take_given(size_t size)
 {
-  char *from, *to;
-  given_t **list = list_of(size), *given = list ? *list : NULL;
+  given_t **list = list_of(size), *given = *list;
   if (!given)
     return NULL;
   *list = given->next;
-  if (given->clean)
-    count_touched(inner_pages((char *)given, size, &from, &to));
-  return memset(given, 0, given->clean ? sizeof *given : size);
+  return memset(given, 0, size);
 }
+
+static void give_small(void *record, size_t size)
+{
+  given_t **list = list_of(size), *given = record;
+  *given = (given_t){*list};
+  *list = given;
+}
+
+/* ---- whole pages that were given back: by address, so that neighbours become one, and on shelves by length ---- */
+
+typedef struct pages {
+  range_t       range;            /* stands at its own start */
+  struct pages *newer, *older;    /* on its shelf */
+  bool          clean;            /* beyond the first page it reads as zero and holds no memory */
+} pages_t;
+static range_t *by_address;
+static pages_t *shelves[SHELVES];
+static size_t free_bytes;
+
+static pages_t *pages_of(range_t *range) { return (pages_t *)range; }
+
+static unsigned shelf_of(size_t size) { return (unsigned)min_size(log2_floor(size), SHELVES - 1); }
+
+static void shelve(pages_t *pages)
+{
+  pages_t **shelf = &shelves[shelf_of(pages->range.size)];
+  pages->newer = NULL;
+  pages->older = *shelf;
+  if (*shelf)
+    (*shelf)->newer = pages;
+  *shelf = pages;
+}
+
+static void unshelve(pages_t *pages)
+{
+  if (pages->newer)
+    pages->newer->older = pages->older;
+  else
+    shelves[shelf_of(pages->range.size)] = pages->older;
+  if (pages->older)
+    pages->older->newer = pages->newer;
+}
+
+static void pages_leave(pages_t *pages)
+{
+  unshelve(pages);
+  range_remove(&by_address, &pages->range);
+  free_bytes -= pages->range.size;
+}
+
+static void pages_enter(uintptr_t start, size_t size, bool clean)
+{
+  pages_t *pages = (pages_t *)start;
+  *pages = (pages_t){.range = {.start = start, .size = size}, .clean = clean};
+  range_insert(&by_address, &pages->range);
+  shelve(pages);
+  free_bytes += size;
+}
+
+/* Whether the system took all but the first page. What it took only half of is as it was, but for its contents. */
+static bool clean_up(uintptr_t start, size_t size)
+{
+  size_t page = os_page_size();
+  if (size > page && !os_purge((char *)start + page, size - page))
+    return false;
+  count_touched(-(size - page));
+  return true;
+}
+
+/* The neighbour that ends or begins at an address leaves, if it is as clean. Returns its size; 0: it stays, or there is none. */
+static size_t absorb(range_t *range, uintptr_t border, bool clean)
+{
+  bool touches = range && (range->start == border || range->start + range->size == border);
+  if (!touches || pages_of(range)->clean != clean)
+    return 0;
+  pages_leave(pages_of(range));
+  return range->size;
+}
+
+/* The first page of what is clean is not; as the first no longer, it becomes so. */
+static void clean_first_page(uintptr_t start)
+{
+  if (os_purge((char *)start, os_page_size()))
+    count_touched(-os_page_size());
+  else
+    memset((char *)start, 0, os_page_size());
+}
+
+/* Both neighbours become part of it. */
+static void join(uintptr_t *start, size_t *size, bool clean)
+{
+  uintptr_t border = *start + *size;
+  size_t behind = absorb(range_at_or_above(by_address, border), border, clean);
+  if (behind && clean)
+    clean_first_page(border);
+  size_t before = absorb(range_at_or_below(by_address, *start - 1), *start, clean);
+  if (before && clean)
+    clean_first_page(*start);
+  *start -= before;
+  *size += before + behind;
+}
+
+/* It becomes clean where it is long with its neighbours, or that is wanted, and then one with those that are clean. */
+static void pages_give(uintptr_t start, size_t size, bool wanted_clean)
+{
+  join(&start, &size, false);
+  bool clean = (size >= PURGE_LEAST || wanted_clean) && clean_up(start, size);
+  if (clean)
+    join(&start, &size, true);
+  pages_enter(start, size, clean);
+}
+
+/* The end of a range that is long enough; its start stays where it is. */
+static void *take_end(pages_t *pages, size_t size)
+{
+  bool clean = pages->clean, whole = pages->range.size == size;
+  char *record = (char *)pages->range.start + pages->range.size - size;
+  if (whole) {
+    pages_leave(pages);
+  } else {
+    unshelve(pages);
+    pages->range.size -= size;
+    free_bytes -= size;
+    shelve(pages);
+  }
+  if (clean)
+    count_touched(whole ? size - os_page_size() : size);
+  if (!clean || whole)
+    memset(record, 0, clean ? os_page_size() : size);
+  return record;
+}
+
+static void *take_pages(size_t size)
+{
+  unsigned shelf = shelf_of(size), looks = LOOKS_MOST;
+  for (pages_t *pages = shelves[shelf]; pages && looks--; pages = pages->older)
+    if (pages->range.size >= size)
+      return take_end(pages, size);
+  while (++shelf < SHELVES)
+    if (shelves[shelf])
+      return take_end(shelves[shelf], size);
+  return NULL;
+}
+
+/* Makes all clean, so that neighbours become one. Returns how many bytes the system took. */
+static size_t join_all(void)
+{
+  size_t before = touched;
+  for (range_t *range = range_at_or_above(by_address, 0); range;) {
+    uintptr_t start = range->start;
+    size_t size = range->size;
+    if (!pages_of(range)->clean) {
+      pages_leave(pages_of(range));
+      pages_give(start, size, true);
+    }
+    range = range_at_or_above(by_address, start + 1);
+  }
+  return before - touched;
+}
+
+/* ---- new ones ---- */
 
 /* Where something else is in the way: a place of its own, whose ends are guarded. */
 static bool map_elsewhere(size_t bytes)
@@ -110,49 +263,55 @@ static void *take_new(size_t size, size_t alignment)
   return NULL;
 }
 
-/* A record of a page or more begins at a page, so that what is given back serves whoever asks for whole pages. */
-static size_t least_alignment(size_t size) { return size < os_page_size() ? METADATA_ALIGNMENT : os_page_size(); }
+static void *take_small(size_t size, size_t alignment)
+{
+  void *record = alignment <= METADATA_ALIGNMENT ? take_given(size) : NULL;
+  return record ? record : take_new(size, alignment);
+}
 
+static void *take_large(size_t size, size_t alignment)
+{
+  void *record = alignment <= os_page_size() ? take_pages(size) : NULL;
+  if (!record && alignment <= os_page_size() && free_bytes >= size) {
+    join_all();
+    record = take_pages(size);
+  }
+  return record ? record : take_new(size, max_size(alignment, os_page_size()));
+}
+
+/* A record of a page or more is whole pages, which serve whoever asks for as many. */
 void *metadata_take(size_t size, size_t alignment)
 {
   size = rounded(size);
   lock_acquire(&metadata_lock);
-  void *record = alignment <= least_alignment(size) ? take_given(size) : NULL;
-  if (!record)
-    record = take_new(size, max_size(alignment, least_alignment(size)));
+  void *record = size < os_page_size() ? take_small(size, max_size(alignment, METADATA_ALIGNMENT)) : take_large(round_up(size, os_page_size()), alignment);
   if (record)
-    __atomic_store_n(&taken, taken + size, __ATOMIC_RELAXED);
+    count_taken(size);
   lock_release(&metadata_lock);
   return record;
 }
 
-/* Returns how much of it the system took; the rest is zeroed then. */
-static size_t purge(char *record, size_t size)
-{
-  char *from, *to;
-  size_t bytes = inner_pages(record, size, &from, &to);
-  if (!bytes || !os_purge(from, bytes))
-    return 0;
-  memset(record, 0, (size_t)(from - record));
-  memset(to, 0, (size_t)(record + size - to));
-  return bytes;
-}
-
+/* The system takes pages back under the lock: a fork waits, and the child has them. */
 void metadata_give(void *record, size_t size)
 {
   if (!record)
     return;
   size = rounded(size);
-  size_t purged = purge(record, size);
   lock_acquire(&metadata_lock);
-  count_touched(-purged);
-  given_t **list = list_of(size), *given = record;
-  if (list) {
-    *given = (given_t){*list, purged != 0};
-    *list = given;
-    __atomic_store_n(&taken, taken - size, __ATOMIC_RELAXED);
-  }
+  if (size < os_page_size())
+    give_small(record, size);
+  else
+    pages_give((uintptr_t)record, round_up(size, os_page_size()), false);
+  count_taken(-size);
   lock_release(&metadata_lock);
+}
+
+size_t metadata_trim(void)
+{
+  lock_acquire(&metadata_lock);
+  size_t bytes = join_all();
+  lock_release(&metadata_lock);
+  return bytes;
 }
 
 size_t metadata_touched(void) { return __atomic_load_n(&touched, __ATOMIC_RELAXED); }

@@ -4,7 +4,8 @@
  * addresses of its own in the window, with nothing mapped on either side, so that no write past a block reaches it.
  *
  * It is taken from the system in chunks, one behind the other, and never unmapped: a pointer to a record leads to a record for
- * ever. What is given back is kept in a list for its size; of a large record the memory goes back to the system. */
+ * ever. What is given back serves records of about the same size below a page, and any others in whole pages; neighbours become one,
+ * and of many pages in a row the memory goes back to the system. */
 #ifndef METADATA_H
 #define METADATA_H
 
@@ -18,6 +19,9 @@ void *metadata_take(size_t size, size_t alignment);
 
 /* Takes back what was taken with this size. One smaller than a page is used again with METADATA_ALIGNMENT alone. */
 void metadata_give(void *record, size_t size);
+
+/* Gives the memory of all whole pages back that serve no record. Returns how many bytes that was. */
+size_t metadata_trim(void);
 
 /* Bytes taken and not given back; and what they hold, with the records that were given back and hold their memory still. */
 size_t metadata_bytes(void);

@@ -136,6 +136,30 @@ static void memory_of_large_ones(void *argument)
   must(os_fake.count[OS_PURGE] == purges);
 }
 
+/* Pages serve records of any size, also of those that were smaller before: whatever the order of sizes, no more is mapped than the most
+ * that was taken at once, in whole pages of sizes that are rounded up, and what was given back holds little. */
+static void of_other_sizes(void *argument)
+{
+  enum { MOST = 8 << 20, ROUNDS = 40 };
+  static char *records[MOST / 4096];
+  dice_t dice = {*(const uint64_t *)argument};
+  bring_up();
+  size_t mapped_before = os_fake.mapped_bytes, touched_before = metadata_touched(), most = 0;
+  for (size_t round = 0; round < ROUNDS; round++) {
+    size_t size = (dice.state & 1 ? round + 1 : ROUNDS - round) * 4096 + dice_below(&dice, 4000), count = MOST / size;
+    most = max_size(most, count * round_up(size + size / 4, 4096));
+    for (size_t i = 0; i < count; i++) {
+      must((records[i] = metadata_take(size, METADATA_ALIGNMENT)) && all_zero(records[i], size));
+      memset(records[i], 7, size);
+    }
+    for (size_t i = 0; i < count; i++)
+      metadata_give(records[(i * 7919) % count], size);
+  }
+  must(os_fake.mapped_bytes - mapped_before <= most + MOST / 32 && metadata_bytes() == 0);
+  size_t touched = metadata_touched();
+  must(metadata_trim() == touched - metadata_touched() && metadata_touched() - touched_before <= 4096);
+}
+
 /* ---- what is in the way, and what is refused ---- */
 
 static void grown_elsewhere(void *argument)
@@ -313,6 +337,13 @@ static void model_test(void **state)
     in_child(model, &seed);
 }
 
+static void of_other_sizes_test(void **state)
+{
+  (void)state;
+  for (uint64_t seed = 1; seed <= 4; seed++)
+    in_child(of_other_sizes, &seed);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -321,6 +352,7 @@ int main(void)
     cmocka_unit_test(used_again_test),
     cmocka_unit_test(pages_used_again_test),
     cmocka_unit_test(memory_of_large_ones_test),
+    cmocka_unit_test(of_other_sizes_test),
     cmocka_unit_test(grown_elsewhere_test),
     cmocka_unit_test(grown_up_to_it_test),
     cmocka_unit_test(refused_test),
