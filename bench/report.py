@@ -161,9 +161,16 @@ def missing_lines(results):
         yield f"Dropped: {results.raw['dropped']}."
 
 
+def fewer_repetitions(results):
+    """The pairs of which runs failed, and how many are left."""
+    counts = {pair: len(runs) for pair, runs in results.runs.items() if len(runs) < results.repetitions}
+    return [f"{title(case)} with {allocator} ({count})" for (case, allocator), count in counts.items()]
+
+
 def ratio_words(results):
-    return (f"Below 1 is faster, or less memory. Medians of {results.repetitions} repetitions; in brackets the interval that holds such a "
-            f"ratio 95 times of 100. {UNDECIDED.capitalize()}: 1 is in it.")
+    fewer = fewer_repetitions(results)
+    return (f"Below 1 is faster, or less memory. Medians of {results.repetitions} repetitions; in brackets an interval that holds such a "
+            f"ratio at least 95 times of 100. {UNDECIDED.capitalize()}: 1 is in it." + (f" Fewer of {enumeration(fewer)}." if fewer else ""))
 
 
 # The terminal.
@@ -270,9 +277,10 @@ METHOD = """
 Every case of every allocator runs in a process of its own. All allocators do the same number of iterations of a case, and
 inside each repetition the allocators take turns, a different one first each time; a repetition that was cut does not count.
 Time is a median over the repetitions; its spread is the quartiles. A ratio is formed inside each repetition before its median is
-taken; its interval is a bootstrap over the repetitions, at 95 %. One interval in twenty misses its ratio, so of many cases some
-differ by chance. Cases with one thread are
-timed by the processor time of the process, cases with several by the clock. The loops are compiled once for each allocator
+taken, and a mean over cases too. The interval goes from the k-th least of the repetitions to the k-th greatest: of six, seven
+or eight from the least to the greatest, of nine from the second on each side. k is the greatest with which the median of many
+more repetitions is missed at most 5 times of 100, whatever the distribution, where repetitions do not depend on one another.
+Up to one interval in twenty misses its ratio, so of many cases some differ by chance. Cases with one thread are timed by the processor time of the process, cases with several by the clock. The loops are compiled once for each allocator
 from the same text, and a call is an indirect call through one word of memory for all of them; malloc in the process always
 is the C library's. Memory is the highest resident set of the process above what it was before the first call; pages of
 programs and libraries do not count, nor does memory of the harness.
@@ -356,7 +364,7 @@ def markdown_table(rows):
 def markdown(results):
     machine = results.raw["machine"]
     lines = [f"`{results.raw['command']}`: {machine['processor']}, {machine['processors']} usable, {machine['system']}, {machine['compiler']}; "
-             f"{results.repetitions} repetitions. In brackets 95 % intervals."]
+             f"{results.repetitions} repetitions. In brackets intervals of at least 95 %."]
     if results.common():
         lines += ["", mean_words(results, GENERAL), "", *markdown_table(mean_rows(results, GENERAL)), "", *markdown_table(verdict_rows(results)), "",
                   *slower_lines(results)]
