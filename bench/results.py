@@ -168,10 +168,11 @@ class Results:
             self.ratios[asked] = self.mean_over(self.common(kind, key), allocator, other, key)
         return self.ratios[asked]
 
-    def verdicts(self, allocator, other):
-        """The cases of each verdict, the greatest ratio first; what is slower stands first."""
+    def verdicts(self, allocator, other, kind=GENERAL):
+        """The cases of each verdict, the greatest ratio first; what is slower stands first. Of all cases that the two have in common:
+        a count compares with no other count, as a mean does with other means."""
         found = {SLOWER: [], UNDECIDED: [], FASTER: []}
-        for case in self.common():
+        for case in self.of_kind(kind):
             ratio = self.ratio(case, allocator, other)
             if ratio:
                 found[ratio.verdict].append((case, ratio))

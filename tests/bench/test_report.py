@@ -165,11 +165,70 @@ class Order(unittest.TestCase):
 
     def test_each_other_allocator_gets_its_count_the_slower_first(self):
         results = Results(made_up.raw(self.TIMES, self.NAMES))
-        self.assertEqual(report.verdict_rows(results), [["tidepool, of 6 cases", "slower", "no difference shown", "faster"],
-                                                        ["than malloc", "2", "1", "3"], ["than jemalloc", "1", "0", "5"], ["than tcmalloc", "5", "0", "1"]])
+        self.assertEqual(report.verdict_rows(results), [["tidepool", "slower", "no difference shown", "faster"], ["than malloc, of 6 cases", "2", "1", "3"],
+                                                        ["than jemalloc, of 6 cases", "1", "0", "5"], ["than tcmalloc, of 6 cases", "5", "0", "1"]])
         self.assertEqual(next(report.slower_lines(results)), "Slower than malloc: d/slower 4.50, b/slow 1.50.")
         self.assertTrue(report.lead(results).startswith("Against the C library's malloc, tidepool is slower in 2 of 6 cases and faster in 3; "
                                                         "in 1 no difference is shown. It takes "))
+
+
+class Lead(unittest.TestCase):
+    """What is said first, and that the tables are there whose figures are."""
+
+    @staticmethod
+    def lead_of(raw):
+        return report.lead(Results(raw))
+
+    def test_only_heaps(self):
+        raw = made_up.raw({("heaps/reset", "tidepool"): 90.0}, HEAPS)
+        self.assertEqual(self.lead_of(raw), "Heaps: against the C library's malloc to the same end, tidepool is slower in 1 of 2 cases and faster in 1; "
+                                            "in 0 no difference is shown.")
+        for text in report.terminal(Results(raw)), report.page(Results(raw)):
+            self.assertIn("Medians of 8 repetitions", text)
+
+    def test_cases_of_which_malloc_has_none(self):
+        raw = without(made_up.raw(None, HEAPS), *[(case, "malloc") for case in HEAPS])
+        self.assertEqual(self.lead_of(raw), "Not measured: the C library's malloc. So the two are not compared here.")
+        raw = without(made_up.raw(None, GENERAL[:2]), ("pairs/16", "malloc"), ("pairs/200", "tidepool"))
+        self.assertEqual(self.lead_of(raw), "No case was measured with both tidepool and the C library's malloc.")
+
+    def test_no_case_that_all_ran(self):
+        """tidepool and malloc ran both: that stands in every table, and only means are missing."""
+        raw = without(made_up.raw(None, ["pairs/16", "slots/wide"]), ("pairs/16", "tcmalloc"), ("slots/wide", "jemalloc"))
+        self.assertEqual(self.lead_of(raw), "Against the C library's malloc, tidepool is slower in 0 of 2 cases and faster in 2; "
+                                            "in 0 no difference is shown.")
+        results = Results(raw)
+        self.assertEqual([row[0] for row in report.verdict_rows(results)[1:]], ["than malloc, of 2 cases", "than jemalloc, of 1 case", "than tcmalloc, of 1 case"])
+        self.assertRegex(report.terminal(results), r"(?m)^slots/wide +13\.5 ns +0\.50 \(0\.50-0\.50\) +faster ")
+        self.assertIn("Slowest first", report.page(results))
+        for text in report.terminal(results), report.page(results), report.markdown(results):
+            self.assertIn("No means: there is no case that all of tidepool, malloc, jemalloc and tcmalloc ran.", text)
+            self.assertIn("than malloc, of 2 cases", text)
+
+    def test_some_cases_that_not_all_ran(self):
+        raw = without(made_up.raw(None, GENERAL), ("pairs/16", "tcmalloc"))
+        self.assertEqual(self.lead_of(raw), "Against the C library's malloc, tidepool is slower in 0 of 3 cases and faster in 3; in 0 no difference is shown. "
+                                            "It takes 0.50 times the time and 1.00 times the peak memory in the geometric mean over the 2 cases that all allocators ran.")
+
+    def test_tidepool_or_malloc_or_both_not_measured(self):
+        for gone, said in (["tidepool"], "tidepool"), (["malloc"], "the C library's malloc"), (["tidepool", "malloc"], "tidepool and the C library's malloc"):
+            raw = without(made_up.raw(None, GENERAL + HEAPS), *[(case, a) for case in GENERAL + HEAPS for a in gone])
+            self.assertEqual(self.lead_of(raw), f"Not measured: {said}. So the two are not compared here.")
+            results = Results(raw)
+            for text in report.terminal(results), report.page(results), report.markdown(results):
+                self.assertIn(f"Not measured with {gone[0]} (5 cases)", text)
+            hero = report.subject_of(results)
+            self.assertNotIn(f"/ {hero}", report.case_rows(results, data.GENERAL)[0])
+
+    def test_memory_that_no_case_has_is_in_no_mean(self):
+        raw = made_up.raw(None, GENERAL + HEAPS)
+        for run in raw["runs"]:
+            run["live"] = 16
+        results = Results(raw)
+        for kind in data.GENERAL, "heaps":
+            self.assertEqual(report.mean_rows(results, kind)[0], ["", "time / malloc", "time / jemalloc"])
+            self.assertTrue(report.mean_words(results, kind).endswith(". None of memory: in none of them at least 1 MiB is live."))
+        self.assertTrue(self.lead_of(raw).endswith(" It takes 0.50 times the time in the geometric mean."))
 
 
 class OwnKinds(unittest.TestCase):
