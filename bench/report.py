@@ -404,6 +404,8 @@ def main():
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return None
+    except data.Unusable as error:
+        return sys.exit(f"report: {path}: {error}")
     except (OSError, ValueError, KeyError) as error:
         return sys.exit(f"report: {path}: {error!r}")
 

@@ -15,6 +15,7 @@ slow at, or quick at, would otherwise have another mean than the same allocator 
 import functools
 import json
 import math
+import re
 import statistics
 from typing import NamedTuple
 
@@ -100,8 +101,38 @@ def complete_runs(raw):
     return [run for run in raw["runs"] if pairs <= found[run["repetition"]]]
 
 
+class Unusable(ValueError):
+    """One line that says which figure of which run cannot be one."""
+
+
+ABOVE_ZERO = math.ulp(0)   # the least float that is
+LEAST = {"ns": ABOVE_ZERO, "items_per_second": ABOVE_ZERO, "real_time": ABOVE_ZERO, "end": -math.inf, "end_growth": -math.inf}   # 0 of others
+
+
+def fault_of(figures, names):
+    """Which of them is no figure, or nothing. NaN and infinity are numbers in Python's JSON, and true is one in Python."""
+    for name in names:
+        value = figures.get(name)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value < LEAST.get(name, 0):
+            return f"{name} is {json.dumps(value)}"
+    return ""
+
+
+def check_raw(raw):
+    for run in raw["runs"]:
+        calls = [name for name in run["google"] if re.fullmatch(r"(alloc|free)_.*_ns|clock_ns", name)]
+        fault = fault_of(run, ["ns", "peak", "live", "end"]) or fault_of(run["google"], calls)
+        if fault:
+            raise Unusable(f"{run['allocator']}, {run['case']}, \"repetition\": {run['repetition']}: {fault}")
+    for name, series in (raw.get("soak") or {}).items():
+        for number, value in enumerate(series):
+            if fault_of({name: value}, [name]):
+                raise Unusable(f"soak, {name}, row {number}: {fault_of({name: value}, [name])}")
+
+
 class Results:
     def __init__(self, raw):
+        check_raw(raw)
         self.raw = raw
         self.runs, self.ratios = {}, {}
         complete = complete_runs(raw)

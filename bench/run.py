@@ -88,6 +88,9 @@ class Program:
         measured = self.measure(f"--case={case}", *arguments)
         if len(measured) != 1 or not measured[0].get("items_per_second"):
             raise Failure(f"bench-{self.allocator}: no result for {case}")
+        fault = results.fault_of(measured[0], ["items_per_second", "real_time", "peak_growth", "end_growth", "live"])
+        if fault:
+            raise Failure(f"bench-{self.allocator}: {case}: {fault}")
         return measured[0]
 
 
@@ -407,7 +410,7 @@ def main():
 if __name__ == "__main__":
     try:
         main()
-    except (Failure, OSError) as error:
+    except (Failure, results.Unusable, OSError) as error:
         sys.exit(f"bench: {error}")
     except KeyboardInterrupt:
         sys.exit("bench: interrupted")

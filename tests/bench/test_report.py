@@ -1,8 +1,14 @@
 # SPDX-License-Identifier: MIT
 """What the report of the benchmarks makes of results with known answers: over which cases a mean is, what an interval shows, what
 is missing."""
+import json
+import math
+import pathlib
 import random
 import re
+import subprocess
+import sys
+import tempfile
 import unittest
 import xml.etree.ElementTree
 
@@ -274,6 +280,45 @@ class Missing(unittest.TestCase):
         raw = without(made_up.raw(None, ["pairs/16"]), ("pairs/16", "tcmalloc"))
         self.assertEqual(Results(raw).allocators, ["tidepool", "malloc", "jemalloc"])
         self.assertIn("Not measured with tcmalloc (1 case): pairs/16.", report.terminal(Results(raw)))
+
+
+class Unusable(unittest.TestCase):
+    """Figures that cannot be any: Python's JSON has NaN and infinity, and a file may be written by hand."""
+
+    def refused(self, key, value, google=False):
+        raw = made_up.raw(None, ["pairs/16", "latency/x/threads:1"])
+        case = "latency/x/threads:1" if google else "pairs/16"
+        run = next(r for r in raw["runs"] if (r["case"], r["allocator"], r["repetition"]) == (case, "jemalloc", 3))
+        (run["google"] if google else run)[key] = value
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "raw.json")
+            path.write_text(json.dumps(raw))
+            done = subprocess.run([sys.executable, report.__file__, path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=600,
+                                  check=False)
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertEqual(done.stderr, f'report: {path}: jemalloc, {case}, "repetition": 3: {key} is {json.dumps(value)}\n')
+
+    def test_they_are_refused_with_the_run(self):
+        for value in math.nan, math.inf, 0, 0.0, -5.0, None, "12", True:
+            with self.subTest(value=value):
+                self.refused("ns", value)
+        for key in "peak", "live":
+            for value in math.nan, -1, None:
+                with self.subTest(key=key, value=value):
+                    self.refused(key, value)
+        self.refused("end", -math.inf)
+        self.refused("alloc_p99.9_ns", math.nan, google=True)
+        self.refused("clock_ns", -1, google=True)
+
+    def test_memory_may_not_grow_or_even_shrink(self):
+        raw = made_up.raw()
+        for run in raw["runs"]:
+            run["peak"], run["live"], run["end"] = 0, 0, -4096
+        self.assertIsNone(Results(raw).ratio("pairs/16", "tidepool", "malloc", "peak"))
+
+    def test_a_soak_that_cannot_be(self):
+        with self.assertRaisesRegex(data.Unusable, "^soak, held, row 1: held is NaN$"):
+            Results(made_up.raw(soak={"held": [1.0, math.nan]}))
 
 
 class Page(unittest.TestCase):

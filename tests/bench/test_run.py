@@ -4,6 +4,7 @@ the time is too short, what is listed as missing, which compiler is named."""
 import contextlib
 import io
 import json
+import math
 import os
 import pathlib
 import re
@@ -117,6 +118,19 @@ class Compiler(unittest.TestCase):
         self.assertEqual(run.describe_machine(same)["compiler"], "gcc 1.2.3")
         other = types.SimpleNamespace(compiler="clang 4", allocator="jemalloc")
         self.assertEqual(run.describe_compilers([*same, other]), "gcc 1.2.3 (tidepool, malloc); clang 4 (jemalloc)")
+
+
+class Figures(unittest.TestCase):
+    def test_a_run_with_a_figure_that_cannot_be_has_failed(self):
+        good = {"items_per_second": 1e8, "real_time": 10.0, "peak_growth": 0, "end_growth": -1, "live": 1}
+        program = run.Program("bench-malloc")
+        with unittest.mock.patch.object(program, "call", lambda *_: json.dumps({"benchmarks": [measured]})):
+            measured = good
+            self.assertEqual(program.run("pairs/16"), good)
+            for key, value in ("items_per_second", math.inf), ("items_per_second", -1.0), ("real_time", math.nan), ("peak_growth", -1), ("live", None):
+                measured = {**good, key: value}
+                with self.subTest(key=key), self.assertRaisesRegex(run.Failure, f"^bench-malloc: pairs/16: {key} is {json.dumps(value)}$"):
+                    program.run("pairs/16")
 
 
 FAKE = """#!/bin/sh
