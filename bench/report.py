@@ -6,6 +6,7 @@
     report.py --markdown RAW.json     prints what README.md shows between "bench begin" and "bench end"
 """
 import os
+import shlex
 import sys
 from html import escape
 
@@ -154,6 +155,11 @@ def slower_lines(results):
             yield f"Slower than {other}: " + ", ".join(f"{title(case)} {digits(ratio.middle)}" for case, ratio in slower) + "."
 
 
+def environment_words(results):
+    """Settings of allocators that were kept in the environment of all programs."""
+    return " ".join(f"{name}={shlex.quote(value)}" for name, value in (results.raw.get("environment") or {}).items())
+
+
 def missing_lines(results):
     """What should be in the tables and is not, and why."""
     missing = {}
@@ -213,6 +219,7 @@ def terminal(results):
         lines += [line for call in CALLS for line in percentile_table(results, case, call)]
     missing = list(missing_lines(results))
     lines += ["", *missing] if missing else []
+    lines += ["", f"Measured with {environment_words(results)}."] if results.raw.get("environment") else []
     return "\n".join(lines)
 
 
@@ -249,6 +256,7 @@ def description(results):
                "System": escape(machine["system"]), "Compiler": escape(machine["compiler"]),
                "Transparent huge pages": escape(machine["huge pages"]), "Load when started": escape(machine["load when started"]),
                "Allocators": escape("; ".join(f"{a}: {raw['versions'].get(a) or 'version unknown'}" for a in results.allocators)),
+               **({"Environment": f"<code>{escape(environment_words(results))}</code>"} if raw.get("environment") else {}),
                "Repetitions": f"{results.repetitions}, each run some {raw['seconds_a_run']:.2f} s"}
     return "<dl>" + "".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in entries.items()) + "</dl>"
 
@@ -382,6 +390,7 @@ def markdown(results):
     machine = results.raw["machine"]
     lines = [f"`{results.raw['command']}`: {machine['processor']}, {machine['processors']} usable, {machine['system']}, {machine['compiler']}; "
              f"{results.repetitions} repetitions. In brackets intervals of at least 95 %."]
+    lines[0] += f" Measured with `{environment_words(results)}`." if results.raw.get("environment") else ""
     if results.of_kind(GENERAL):
         lines += ["", mean_words(results, GENERAL), "", *markdown_table(mean_rows(results, GENERAL)), "", *markdown_table(verdict_rows(results)), "",
                   *slower_lines(results)]

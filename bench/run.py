@@ -35,6 +35,9 @@ SOAK_SHARE, SOAK_SECONDS_MOST = 0.1, 30   # of the time, for the long life of ob
 MOST_REPETITIONS = 25
 TIME_OVER, TIME_OUT = 1.1, 2   # times what was asked for: when a repetition is cut, and when all is given up that is not enough
 FAILURES_ALLOWED = 2       # of one case with one allocator, before it is left out
+# What tells an allocator, the loader or google-benchmark to do something else than it does by itself.
+SETTINGS = re.compile(r"(TIDEPOOL|(JE_?)?MALLOC|MIMALLOC|TCMALLOC|BENCHMARK)_\w+|GLIBC_TUNABLES|(HEAP|MALLOC)(PROFILE|CHECK|STATS)\w*|LD_(PRELOAD|AUDIT)",
+                      re.IGNORECASE)
 PACKAGES = {"malloc": "libc6", "jemalloc": "libjemalloc2", "mimalloc": "libmimalloc2.0", "tcmalloc": "libtcmalloc-minimal4"}
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -92,6 +95,17 @@ class Program:
         if fault:
             raise Failure(f"bench-{self.allocator}: {case}: {fault}")
         return measured[0]
+
+
+def settle_environment(keep):
+    """Takes settings out of the environment of all programs that run from here, and says so; or has them, where they are wanted."""
+    found = {name: value for name, value in sorted(os.environ.items()) if SETTINGS.fullmatch(name)}
+    if keep:
+        return found
+    for name, value in found.items():
+        del os.environ[name]
+        print(f"bench: {name}={value} is taken out of the environment (--keep-environment leaves it there)", file=sys.stderr)
+    return {}
 
 
 def available(paths):
@@ -330,10 +344,10 @@ def describe_version(allocator):
     return output("dpkg-query", "-W", "-f=${Package} ${Version}", PACKAGES.get(allocator, allocator))
 
 
-def raw_results(session, programs, absent, command, soak):
+def raw_results(session, programs, absent, command, soak, environment):
     return {
         "format": 2, "date": datetime.datetime.now().astimezone().isoformat(timespec="seconds"), "command": command,
-        "machine": describe_machine(programs), "allocators": [p.allocator for p in programs],
+        "machine": describe_machine(programs), "environment": environment, "allocators": [p.allocator for p in programs],
         "versions": {p.allocator: describe_version(p.allocator) for p in programs},
         "seconds_a_run": session.run_seconds(), "cases": session.cases, "iterations": session.iterations,
         "offered": session.offered(), "absent": absent, "dropped": session.dropped, "failures": session.failures, "runs": session.runs,
@@ -372,6 +386,7 @@ def arguments():
     parser.add_argument("--only", metavar="SUBJECT", help="all cases of one subject instead of the selection")
     parser.add_argument("--out", default="bench-results", metavar="DIR", help="where results go (default: bench-results)")
     parser.add_argument("--command", help="the command to show in the report")
+    parser.add_argument("--keep-environment", action="store_true", help="leave settings of allocators in the environment, and name them in the report")
     parser.add_argument("--smoke", action="store_true", help="only try every case once")
     return parser.parse_args()
 
@@ -380,6 +395,7 @@ def main():
     options = arguments()
     if not 0 < options.minutes <= 24 * 60:
         raise Failure("--minutes: more than 0 and at most a day")
+    environment = settle_environment(options.keep_environment)
     programs, absent = available(options.programs)
     if not programs:
         raise Failure("no benchmark program can run")
@@ -400,7 +416,7 @@ def main():
     if not session.runs:
         raise Failure("nothing was measured")
     directory = make_directory(options.out)
-    raw = raw_results(session, programs, absent, options.command or shlex.join(["bench/run.py", *sys.argv[1:]]), soak)
+    raw = raw_results(session, programs, absent, options.command or shlex.join(["bench/run.py", *sys.argv[1:]]), soak, environment)
     with open(os.path.join(directory, "raw.json"), "w", encoding="utf-8") as file:
         json.dump(raw, file, indent=1)
     report.write(results.Results(raw), directory)
