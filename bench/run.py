@@ -344,10 +344,10 @@ def describe_version(allocator):
     return output("dpkg-query", "-W", "-f=${Package} ${Version}", PACKAGES.get(allocator, allocator))
 
 
-def raw_results(session, programs, absent, command, soak, environment):
+def raw_results(session, programs, absent, command, soak, machine, environment):
     return {
         "format": 2, "date": datetime.datetime.now().astimezone().isoformat(timespec="seconds"), "command": command,
-        "machine": describe_machine(programs), "environment": environment, "allocators": [p.allocator for p in programs],
+        "machine": machine, "environment": environment, "allocators": [p.allocator for p in programs],
         "versions": {p.allocator: describe_version(p.allocator) for p in programs},
         "seconds_a_run": session.run_seconds(), "cases": session.cases, "iterations": session.iterations,
         "offered": session.offered(), "absent": absent, "dropped": session.dropped, "failures": session.failures, "runs": session.runs,
@@ -411,12 +411,13 @@ def main():
         least = math.ceil(session.least_seconds() / (1 - SOAK_SHARE) / 6) / 10
         raise Failure(f"--minutes {options.minutes:g}: too short for {results.LEAST_REPETITIONS} repetitions of {session.runs_each()} runs; "
                       f"give {least:g} or more")
+    machine = describe_machine(programs)   # before the session: the load of its own runs is not what it started with
     session.run()
     soak = session.soak(options.soak, soak_seconds) if soak_seconds else None
     if not session.runs:
         raise Failure("nothing was measured")
     directory = make_directory(options.out)
-    raw = raw_results(session, programs, absent, options.command or shlex.join(["bench/run.py", *sys.argv[1:]]), soak, environment)
+    raw = raw_results(session, programs, absent, options.command or shlex.join(["bench/run.py", *sys.argv[1:]]), soak, machine, environment)
     with open(os.path.join(directory, "raw.json"), "w", encoding="utf-8") as file:
         json.dump(raw, file, indent=1)
     report.write(results.Results(raw), directory)

@@ -204,6 +204,22 @@ class Whole(unittest.TestCase):
         self.assertRegex(done.stdout, "(?m)^Measured with .*MALLOC_CONF='x <y>' .*TIDEPOOL_OPTIONS=checked=1")
         self.assertIn("MALLOC_CONF='x <y>'", report.markdown(results.Results(raw)))
 
+    def test_the_load_is_that_before_the_session(self):
+        """A load that says how often a program has run."""
+        self.run_with("--minutes", "0.01")   # refused: makes the programs
+        folder = pathlib.Path(self.folder.name)
+        programs = [str(folder / "bench-tidepool"), str(folder / "bench-malloc")]
+        log = folder / "bench-malloc.environment"
+        def load():
+            return (float(log.read_text().count("RUN=\n")),) * 3
+        with unittest.mock.patch.object(os, "getloadavg", load), unittest.mock.patch.dict(os.environ), contextlib.redirect_stderr(io.StringIO()), \
+                contextlib.redirect_stdout(io.StringIO()), unittest.mock.patch.object(sys, "argv", ["run.py", "--minutes", "5", "--out", str(folder / "out"), *programs]):
+            before = load()[0]
+            run.main()
+        self.assertGreater(load()[0], before + 20)
+        raw = json.loads((folder / "out/latest/raw.json").read_text())
+        self.assertLess(float(raw["machine"]["load when started"].split()[0]), before + 5)
+
     def test_what_is_missing_is_in_the_report(self):
         done = self.run_with("--minutes", "5")   # ends sooner: there is a most of repetitions
         self.assertEqual(done.returncode, 0, done.stderr)
