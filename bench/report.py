@@ -133,8 +133,10 @@ def mean_words(results, kind):
         return f"No means: there is no case that all of {enumeration(having)} ran."
     words = f"Geometric means over the {counted(len(times))} that all of {enumeration(having)} ran"
     words += f"; {left_out} more, which not all of them ran, are left out" if left_out else ""
-    return words + (f". Memory: over the {len(memories)} of them in which at least 1 MiB is live." if memories else
-                    ". None of memory: in none of them at least 1 MiB is live.")
+    words += (f". Memory: over the {len(memories)} of them in which at least 1 MiB is live." if memories else
+              ". None of memory: in none of them at least 1 MiB is live.")
+    few = any("-" in row for row in mean_rows(results, kind)[1:])
+    return words + (f" A dash: fewer than {data.LEAST_REPETITIONS} repetitions have all of these cases." if few else "")
 
 
 def verdict_rows(results):

@@ -137,6 +137,18 @@ class Intervals(unittest.TestCase):
             self.assertIn("Fewer of pairs/16 with tidepool (6).", text)
         self.assertNotIn("Fewer of", report.terminal(Results(made_up.raw())))
 
+    def test_a_mean_of_too_few_shared_repetitions_is_a_dash_that_is_explained(self):
+        """Each case has six of eight, and the two have four in common."""
+        failures = [{"case": case, "allocator": "jemalloc", "what": "ended"} for case in ("pairs/16", "pairs/200")]
+        raw = made_up.raw(None, ["pairs/16", "pairs/200"], failures=failures)
+        lost = {("pairs/16", "jemalloc"): (0, 1), ("pairs/200", "jemalloc"): (6, 7)}
+        raw["runs"] = [run for run in raw["runs"] if run["repetition"] not in lost.get((run["case"], run["allocator"]), ())]
+        results = Results(raw)
+        self.assertEqual(report.mean_rows(results, data.GENERAL)[1][1:3], ["0.50 (0.50-0.50)", "-"])
+        for text in report.terminal(results), report.page(results), report.markdown(results):
+            self.assertIn(" A dash: fewer than 6 repetitions have all of these cases.", text)
+        self.assertNotIn("A dash", report.terminal(Results(made_up.raw())))
+
     def test_a_mean_lies_in_its_interval(self):
         noise = random.Random(3)
         columns = [{r: noise.lognormvariate(0, 1) for r in range(9) if r != missing} for missing in (0, 4, 99)]
