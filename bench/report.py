@@ -304,14 +304,15 @@ def figure_table(results):
 METHOD = """
 Every case of every allocator runs in a process of its own. All allocators do the same number of iterations of a case, and
 inside each repetition the allocators take turns, a different one first each time; a repetition that was cut does not count.
-Time is a median over the repetitions; its spread is the quartiles. A ratio is formed inside each repetition before its median is
-taken, and a mean over cases too. The interval goes from the k-th least of the repetitions to the k-th greatest: of six, seven
-or eight from the least to the greatest, of nine from the second on each side. k is the greatest with which the median of many
-more repetitions is missed at most 5 times of 100, whatever the distribution, where repetitions do not depend on one another.
-Up to one interval in twenty misses its ratio, so of many cases some differ by chance. Cases with one thread are timed by the processor time of the process, cases with several by the clock. The loops are compiled once for each allocator
-from the same text, and a call is an indirect call through one word of memory for all of them; malloc in the process always
-is the C library's. Memory is the highest resident set of the process above what it was before the first call; pages of
-programs and libraries do not count, nor does memory of the harness.
+Time is a median over the repetitions; its spread is the quartiles. A ratio is formed inside each repetition before its
+median is taken, and a mean over cases too. The interval goes from the k-th least of the repetitions to the k-th greatest:
+of six, seven or eight from the least to the greatest, of nine from the second on each side. k is the greatest with which
+the median of many more repetitions is missed at most 5 times of 100, whatever the distribution, where repetitions do not
+depend on one another. Up to one interval in twenty misses its ratio, so of many cases some differ by chance. Cases with one
+thread are timed by the processor time of the process, cases with several by the clock. The loops are compiled once for each
+allocator from the same text, and a call is an indirect call through one word of memory for all of them; malloc in the
+process always is the C library's. Memory is the highest resident set of the process above what it was before the first
+call; pages of programs and libraries do not count, nor does memory of the harness.
 """
 
 

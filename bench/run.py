@@ -36,8 +36,8 @@ MOST_REPETITIONS = 25
 TIME_OVER, TIME_OUT = 1.1, 2   # times what was asked for: when a repetition is cut, and when all is given up that is not enough
 FAILURES_ALLOWED = 2       # of one case with one allocator, before it is left out
 # What tells an allocator, the loader or google-benchmark to do something else than it does by itself.
-SETTINGS = re.compile(r"(TIDEPOOL|(JE_?)?MALLOC|MIMALLOC|TCMALLOC|BENCHMARK)_\w+|GLIBC_TUNABLES|(HEAP|MALLOC)(PROFILE|CHECK|STATS)\w*|LD_(PRELOAD|AUDIT)",
-                      re.IGNORECASE)
+SETTINGS = re.compile(r"(TIDEPOOL|(JE_?)?MALLOC|MIMALLOC|TCMALLOC|BENCHMARK)_\w+|(HEAP|MALLOC)(PROFILE|CHECK|STATS)\w*|"
+                      r"GLIBC_TUNABLES|LD_(PRELOAD|AUDIT)", re.IGNORECASE)
 PACKAGES = {"malloc": "libc6", "jemalloc": "libjemalloc2", "mimalloc": "libmimalloc2.0", "tcmalloc": "libtcmalloc-minimal4"}
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
