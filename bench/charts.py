@@ -6,7 +6,7 @@ Colours are of Okabe and Ito's palette, which people with any colour vision can 
 import math
 from xml.sax.saxutils import escape
 
-from results import BASELINE, CALLS, GENERAL, HERO, MIB, PERCENTILES, digits, geometric_mean, memory_size, nanoseconds, thread_count, title
+from results import BASELINE, CALLS, GENERAL, HERO, MIB, PERCENTILES, digits, memory_size, nanoseconds, thread_count, title
 
 COLOURS = {"tidepool": "#d55e00", "malloc": "#767b82", "jemalloc": "#0072b2", "mimalloc": "#009e73", "tcmalloc": "#cc79a7"}
 SPARE_COLOURS = ("#e69f00", "#56b4e9", "#8c6d31")
@@ -224,6 +224,7 @@ def time_beside_memory(results):
     panels = {a: {title(case): p for case in results.common(key="peak") if (p := results.time_and_memory(case, a))}
               for a in results.having(GENERAL) if a != BASELINE}
     panels = {a: points for a, points in panels.items() if points}
+    means = {a: [results.mean_over(results.common(key="peak"), a, BASELINE, key) for key in ("ns", "peak")] for a in panels}
     every = [point for points in panels.values() for point in points.values()]
     if not every:
         return ""
@@ -235,17 +236,15 @@ def time_beside_memory(results):
     for index, (allocator, points) in enumerate(panels.items()):
         start = left + index * (width + gap)
         across, up = Log(*x_range, start, start + width), Log(*y_range, top + height, top)
-        parts += point_panel(allocator, points, across, up, start, top, width, height, labels=index == 0)
+        parts += point_panel(allocator, points, means[allocator], across, up, start, top, width, height, labels=index == 0)
     parts.append(text(left + (len(panels) * (width + gap) - gap) / 2, top + height + 34, "time against malloc: left of 1 is faster; below 1 is less memory (log scales)", "middle", FAINT))
     return svg(top + height + 42, parts, "Time and memory of each case against malloc, one panel for each allocator")
 
 
-def point_panel(allocator, points, across, up, start, top, width, height, labels):
+def point_panel(allocator, points, means, across, up, start, top, width, height, labels):
     hero = allocator == HERO
-    time, memory = (geometric_mean(ratios) for ratios in zip(*points.values()))
     better = bar(start, up(1), across(1) - start, top + height - up(1), SHADE)
-    parts = [better, text(start, top - 24, allocator, bold=True, size=13),
-             text(start, top - 8, f"mean: {digits(time)}× time, {digits(memory)}× memory", fill=INK if hero else FAINT, size=11.5)]
+    parts = [better, text(start, top - 24, allocator, bold=True, size=13)]
     for tick in across.ticks():
         parts += [line(across(tick), top, across(tick), top + height, FAINT if tick == 1 else RULE), text(across(tick), top + height + 14, f"{tick:g}", "middle", FAINT, 11)]
     for tick in up.ticks():
@@ -254,8 +253,11 @@ def point_panel(allocator, points, across, up, start, top, width, height, labels
             parts.append(text(start - 6, up(tick) + 4, f"{tick:g}", "end", FAINT, 11))
     parts += [f"<g><title>{escape(name)}: {digits(t)}× time, {digits(m)}× memory</title>{marker(allocator, across(t), up(m), 3.2, 0.5)}</g>"
               for name, (t, m) in points.items()]
-    x, y = across(time), up(memory)
-    parts += [line(x - 9, y, x + 9, y, INK, 2), line(x, y - 9, x, y + 9, INK, 2)]
+    if all(means):
+        time, memory = (mean.middle for mean in means)
+        x, y = across(time), up(memory)
+        parts += [text(start, top - 8, f"mean: {digits(time)}× time, {digits(memory)}× memory", fill=INK if hero else FAINT, size=11.5),
+                  line(x - 9, y, x + 9, y, INK, 2), line(x, y - 9, x, y + 9, INK, 2)]
     return parts
 
 

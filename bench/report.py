@@ -6,6 +6,7 @@
     report.py --markdown RAW.json     prints what README.md shows between "bench begin" and "bench end"
 """
 import os
+import shlex
 import sys
 from html import escape
 
@@ -79,7 +80,8 @@ def subject_of(results):
 
 
 def rivals_of(results, kind):
-    return [rival for rival in RIVALS[kind] if rival[1] in results.having(kind)]
+    return [(name, other, ending) for name, other, ending in RIVALS[kind]
+            if other in results.having(kind) and (other != subject_of(results) or ending)]
 
 
 def ratios_of(results, case, kind):
@@ -104,40 +106,47 @@ def case_row(results, case, kind):
     cells = [cell for ratio in ratios_of(results, case, kind) for cell in (number(ratio), ratio.verdict if ratio else "")]
     cells = [title(case), nanoseconds(time.middle) if time else "-", *cells, memory_size(peak.middle) if peak else "-"]
     if kind == GENERAL:
-        memory = [results.ratio(case, hero, other, "peak") if results.memory_matters(case) else None for other in (BASELINE, PEER)]
+        memory = [results.ratio(case, hero, other, "peak") if results.memory_matters(case) else None for _, other, _ in rivals_of(results, kind)]
         cells += [digits(ratio.middle) if ratio else "-" for ratio in memory]
     return cells
 
 
 def case_rows(results, kind):
     head = [subject_of(results), "time", *[cell for name, _, _ in rivals_of(results, kind) for cell in (f"/ {name}", "")], "peak memory"]
-    head += ["/ malloc", "/ jemalloc"] if kind == GENERAL else []
+    head += [f"/ {name}" for name, _, _ in rivals_of(results, kind)] if kind == GENERAL else []
     return [head] + [case_row(results, case, kind) for case in slowest_first(results, kind)]
 
 
 def mean_rows(results, kind):
-    columns = [(key, other) for key in ("ns", "peak") for other in (BASELINE, PEER) if other in results.having(kind)]
+    """What there are common cases for."""
+    columns = [(key, other) for key in ("ns", "peak") if results.common(kind, key) for other in (BASELINE, PEER) if other in results.having(kind)]
     head = ["", *[f"{'time' if key == 'ns' else 'memory'} / {other}" for key, other in columns]]
     return [head] + [[a, *["1" if a == other else number(results.mean_ratio(a, other, key, kind)) for key, other in columns]]
-                     for a in results.having(kind)]
+                     for a in results.having(kind)] if columns else []
 
 
 def mean_words(results, kind):
     """Over which cases the means are."""
     times, memories, having = results.common(kind), results.common(kind, "peak"), results.having(kind)
     left_out = len(results.of_kind(kind)) - len(times)
+    if not times:
+        return f"No means: there is no case that all of {enumeration(having)} ran."
     words = f"Geometric means over the {counted(len(times))} that all of {enumeration(having)} ran"
     words += f"; {left_out} more, which not all of them ran, are left out" if left_out else ""
-    return words + f". Memory: over the {len(memories)} of them in which at least 1 MiB is live."
+    words += (f". Memory: over the {len(memories)} of them in which at least 1 MiB is live." if memories else
+              ". None of memory: in none of them at least 1 MiB is live.")
+    few = any("-" in row for row in mean_rows(results, kind)[1:])
+    return words + (f" A dash: fewer than {data.LEAST_REPETITIONS} repetitions have all of these cases." if few else "")
 
 
 def verdict_rows(results):
-    hero = subject_of(results)
-    rows = [[f"{hero}, of {counted(len(results.common()))}", SLOWER, UNDECIDED, FASTER]]
+    """Empty where the subject meets nobody."""
+    hero, rows = subject_of(results), []
     for other in results.having(GENERAL):
-        if other != hero:
-            rows.append([f"than {other}", *[str(len(cases)) for cases in results.verdicts(hero, other).values()]])
-    return rows
+        counts = [len(cases) for cases in results.verdicts(hero, other).values()]
+        if other != hero and sum(counts):
+            rows.append([f"than {other}, of {counted(sum(counts))}", *map(str, counts)])
+    return [[hero, SLOWER, UNDECIDED, FASTER], *rows] if rows else []
 
 
 def slower_lines(results):
@@ -146,6 +155,11 @@ def slower_lines(results):
         slower = results.verdicts(subject_of(results), other)[SLOWER] if other != subject_of(results) else []
         if slower:
             yield f"Slower than {other}: " + ", ".join(f"{title(case)} {digits(ratio.middle)}" for case, ratio in slower) + "."
+
+
+def environment_words(results):
+    """Settings of allocators that were kept in the environment of all programs."""
+    return " ".join(f"{name}={shlex.quote(value)}" for name, value in (results.raw.get("environment") or {}).items())
 
 
 def missing_lines(results):
@@ -161,29 +175,35 @@ def missing_lines(results):
         yield f"Dropped: {results.raw['dropped']}."
 
 
+def fewer_repetitions(results):
+    """The pairs of which runs failed, and how many are left."""
+    counts = {pair: len(runs) for pair, runs in results.runs.items() if len(runs) < results.repetitions}
+    return [f"{title(case)} with {allocator} ({count})" for (case, allocator), count in counts.items()]
+
+
 def ratio_words(results):
-    return (f"Below 1 is faster, or less memory. Medians of {results.repetitions} repetitions; in brackets the interval that holds such a "
-            f"ratio 95 times of 100. {UNDECIDED.capitalize()}: 1 is in it.")
+    fewer = fewer_repetitions(results)
+    return (f"Below 1 is faster, or less memory. Medians of {results.repetitions} repetitions; in brackets an interval that holds such a "
+            f"ratio at least 95 times of 100. {UNDECIDED.capitalize()}: 1 is in it." + (f" Fewer of {enumeration(fewer)}." if fewer else ""))
 
 
 # The terminal.
 
 def columns(rows):
     """Rows of strings as aligned lines, the first column to the left."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    widths = [max(map(len, column)) for column in zip(*rows)]
     return ["  ".join([row[0].ljust(widths[0])] + [cell.rjust(width) for cell, width in zip(row[1:], widths[1:])]).rstrip() for row in rows]
 
 
 def case_table(results):
     lines = []
-    if results.common():
+    if results.of_kind(GENERAL):
         lines += [*columns(case_rows(results, GENERAL)), "", ratio_words(results), "Ratios of memory where at least 1 MiB is live.", "",
                   *columns(verdict_rows(results)), *slower_lines(results), "", mean_words(results, GENERAL), *columns(mean_rows(results, GENERAL))]
     for kind in OWN_KINDS:
         if results.of_kind(kind):
-            lines += ["", f"{NAMES[kind].capitalize()}, against what serves the same end", *columns(case_rows(results, kind))]
-            if results.common(kind):
-                lines += ["", mean_words(results, kind), *columns(mean_rows(results, kind))]
+            lines += ["", f"{NAMES[kind].capitalize()}, against what serves the same end", *columns(case_rows(results, kind)), "",
+                      *([] if results.of_kind(GENERAL) else [ratio_words(results)]), mean_words(results, kind), *columns(mean_rows(results, kind))]
     return lines
 
 
@@ -201,22 +221,34 @@ def terminal(results):
         lines += [line for call in CALLS for line in percentile_table(results, case, call)]
     missing = list(missing_lines(results))
     lines += ["", *missing] if missing else []
+    lines += ["", f"Measured with {environment_words(results)}."] if results.raw.get("environment") else []
     return "\n".join(lines)
 
 
 # The page.
 
-def lead(results):
-    hero = subject_of(results)
-    verdicts = {verdict: len(cases) for verdict, cases in results.verdicts(hero, BASELINE).items()}
+def against_malloc(results, kind):
+    """How often tidepool is slower and faster than malloc, in cases of one kind; empty where no case has both."""
+    verdicts = {verdict: len(cases) for verdict, cases in results.verdicts(HERO, BASELINE, kind).items()}
     count = sum(verdicts.values())
-    if not count or hero == BASELINE:
-        return f"The C library's malloc or {hero} was not measured."
-    time, memory = results.mean_ratio(hero, BASELINE), results.mean_ratio(hero, BASELINE, "peak")
-    words = (f"Against the C library's malloc, {hero} is slower in {verdicts[SLOWER]} of {count} cases and faster in {verdicts[FASTER]}; "
-             f"in {verdicts[UNDECIDED]} no difference is shown")
-    means = [f"{digits(mean.middle)} times the {what}" for mean, what in ((time, "time"), (memory, "peak memory")) if mean]
-    return words + (f". It takes {' and '.join(means)} in the geometric mean." if means else ".")
+    return (f"{HERO} is slower in {verdicts[SLOWER]} of {counted(count)} and faster in {verdicts[FASTER]}; "
+            f"in {verdicts[UNDECIDED]} no difference is shown") if count else ""
+
+
+def lead(results):
+    """The first sentences: true whatever was measured."""
+    missing = [name for allocator, name in ((HERO, HERO), (BASELINE, "the C library's malloc")) if allocator not in results.allocators]
+    if missing:
+        return f"Not measured: {' and '.join(missing)}. So the two are not compared here."
+    general = against_malloc(results, GENERAL)
+    if general:
+        means = [f"{digits(mean.middle)} times the {what}" for key, what in (("ns", "time"), ("peak", "peak memory"))
+                 if (mean := results.mean_ratio(HERO, BASELINE, key))]
+        over = f" over the {counted(len(results.common()))} that all allocators ran" if len(results.common()) < len(results.of_kind(GENERAL)) else ""
+        return f"Against the C library's malloc, {general}." + (f" It takes {' and '.join(means)} in the geometric mean{over}." if means else "")
+    own = [f"{NAMES[kind].capitalize()}: against the C library's malloc to the same end, {words}."
+           for kind in OWN_KINDS if (words := against_malloc(results, kind))]
+    return " ".join(own) or f"No case was measured with both {HERO} and the C library's malloc."
 
 
 def description(results):
@@ -226,6 +258,7 @@ def description(results):
                "System": escape(machine["system"]), "Compiler": escape(machine["compiler"]),
                "Transparent huge pages": escape(machine["huge pages"]), "Load when started": escape(machine["load when started"]),
                "Allocators": escape("; ".join(f"{a}: {raw['versions'].get(a) or 'version unknown'}" for a in results.allocators)),
+               **({"Environment": f"<code>{escape(environment_words(results))}</code>"} if raw.get("environment") else {}),
                "Repetitions": f"{results.repetitions}, each run some {raw['seconds_a_run']:.2f} s"}
     return "<dl>" + "".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in entries.items()) + "</dl>"
 
@@ -239,6 +272,8 @@ def section(heading, words, drawing):
 
 
 def html_table(rows):
+    if not rows:
+        return ""
     head, *body = rows
     cells = "".join(f"<tr{hero_class(row[0])}>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in body)
     heads = "".join(f"<th>{escape(cell)}</th>" for cell in head)
@@ -269,18 +304,20 @@ def figure_table(results):
 METHOD = """
 Every case of every allocator runs in a process of its own. All allocators do the same number of iterations of a case, and
 inside each repetition the allocators take turns, a different one first each time; a repetition that was cut does not count.
-Time is a median over the repetitions; its spread is the quartiles. A ratio is formed inside each repetition before its median is
-taken; its interval is a bootstrap over the repetitions, at 95 %. One interval in twenty misses its ratio, so of many cases some
-differ by chance. Cases with one thread are
-timed by the processor time of the process, cases with several by the clock. The loops are compiled once for each allocator
-from the same text, and a call is an indirect call through one word of memory for all of them; malloc in the process always
-is the C library's. Memory is the highest resident set of the process above what it was before the first call; pages of
-programs and libraries do not count, nor does memory of the harness.
+Time is a median over the repetitions; its spread is the quartiles. A ratio is formed inside each repetition before its
+median is taken, and a mean over cases too. The interval goes from the k-th least of the repetitions to the k-th greatest:
+of six, seven or eight from the least to the greatest, of nine from the second on each side. k is the greatest with which
+the median of many more repetitions is missed at most 5 times of 100, whatever the distribution, where repetitions do not
+depend on one another. Up to one interval in twenty misses its ratio, so of many cases some differ by chance. Cases with one
+thread are timed by the processor time of the process, cases with several by the clock. The loops are compiled once for each
+allocator from the same text, and a call is an indirect call through one word of memory for all of them; malloc in the
+process always is the C library's. Memory is the highest resident set of the process above what it was before the first
+call; pages of programs and libraries do not count, nor does memory of the harness.
 """
 
 
 def means(results):
-    if not results.common():
+    if not results.of_kind(GENERAL):
         return ""
     slower = "".join(f"<p>{escape(line)}</p>" for line in slower_lines(results))
     return (f'{html_table(mean_rows(results, GENERAL))}<p class="faint">{escape(mean_words(results, GENERAL))}</p>'
@@ -292,9 +329,8 @@ def own_kinds(results):
     for kind in OWN_KINDS:
         if results.of_kind(kind):
             parts += [f"<h2>{NAMES[kind].capitalize()}, against what serves the same end</h2><p>{escape(ratio_words(results))}</p>",
-                      html_table(case_rows(results, kind))]
-            if results.common(kind):
-                parts += [f'<p class="faint">{escape(mean_words(results, kind))}</p>', html_table(mean_rows(results, kind))]
+                      html_table(case_rows(results, kind)),
+                      f'<p class="faint">{escape(mean_words(results, kind))}</p>', html_table(mean_rows(results, kind))]
     return "".join(parts)
 
 
@@ -306,7 +342,7 @@ def missing(results):
 def case_by_case(results):
     if not results.cases:
         return ""
-    table = f"<h2>Slowest first</h2><p>{escape(ratio_words(results))}</p>{html_table(case_rows(results, GENERAL))}" if results.common() else ""
+    table = f"<h2>Slowest first</h2><p>{escape(ratio_words(results))}</p>{html_table(case_rows(results, GENERAL))}" if results.of_kind(GENERAL) else ""
     bars = "".join(f"<h3>{escape(subject.replace('_', ' '))}</h3>{picture(charts.bars(results, cases))}" for subject, cases in results.subjects().items())
     return (f"{table}<h2>Case by case</h2><p>Bars are time against malloc, shorter is better, with the interval of the ratio; marks are memory, with a "
             f"dashed line at what the case itself has live. A bar with an arrow is cut.</p>{bars}"
@@ -350,14 +386,15 @@ def write(results, directory):
 # README.md.
 
 def markdown_table(rows):
-    return [f"| {' | '.join(row)} |" for row in [rows[0], ["---"] * len(rows[0]), *rows[1:]]]
+    return [f"| {' | '.join(row)} |" for row in [rows[0], ["---"] * len(rows[0]), *rows[1:]]] if rows else []
 
 
 def markdown(results):
     machine = results.raw["machine"]
     lines = [f"`{results.raw['command']}`: {machine['processor']}, {machine['processors']} usable, {machine['system']}, {machine['compiler']}; "
-             f"{results.repetitions} repetitions. In brackets 95 % intervals."]
-    if results.common():
+             f"{results.repetitions} repetitions. In brackets intervals of at least 95 %."]
+    lines[0] += f" Measured with `{environment_words(results)}`." if results.raw.get("environment") else ""
+    if results.of_kind(GENERAL):
         lines += ["", mean_words(results, GENERAL), "", *markdown_table(mean_rows(results, GENERAL)), "", *markdown_table(verdict_rows(results)), "",
                   *slower_lines(results)]
     for kind in OWN_KINDS:
@@ -379,6 +416,8 @@ def main():
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return None
+    except data.Unusable as error:
+        return sys.exit(f"report: {path}: {error}")
     except (OSError, ValueError, KeyError) as error:
         return sys.exit(f"report: {path}: {error!r}")
 

@@ -3,8 +3,11 @@
 
 A figure is a median over the repetitions, with the quartiles as its spread: a machine that does something else meanwhile
 makes a few repetitions slow, which moves neither much. A ratio is formed inside each repetition, where both sides ran
-within seconds of one another, before its median is taken; with it comes the interval in which the ratio of many more
-repetitions would lie, 95 times of 100 (a percentile bootstrap: B. Efron, "Bootstrap methods", Annals of Statistics 7, 1979).
+within seconds of one another, before its median is taken; so is a mean of ratios, over its cases. With a median comes the
+interval from the k-th least of the repetitions to the k-th greatest. The median of many more repetitions lies outside if
+fewer than k of these lie on one side of it. How likely that is follows from tosses of a coin, whatever the distribution,
+where repetitions do not depend on one another. k is the greatest with which it happens at most five times of a hundred
+(H. A. David and H. N. Nagaraja, "Order Statistics", 2003, 7.1).
 
 Means are over common cases: those that every allocator has and was measured in. An allocator that lacks what it would be
 slow at, or quick at, would otherwise have another mean than the same allocator beside it.
@@ -12,7 +15,7 @@ slow at, or quick at, would otherwise have another mean than the same allocator 
 import functools
 import json
 import math
-import random
+import re
 import statistics
 from typing import NamedTuple
 
@@ -24,8 +27,7 @@ PERCENTILES = ("p50", "p90", "p99", "p99.9", "p99.99", "max")
 CALLS = {"alloc": "allocate", "free": "free"}
 MEMORY_MATTERS = MIB   # a ratio of memory says something where at least this much is live
 LEAST_REPETITIONS = 6  # the median of all is between the least and the greatest of six in 97 of 100 runs, of five in 94
-RESAMPLES = 1000
-INTERVAL = 0.95
+MISSES = 0.05          # the most that an interval may miss its median
 GENERAL = "general"    # cases of what every allocator has
 OWN_KINDS = ("heaps", "object_pools")   # subjects of what only some have; each has means of its own
 BY_HAND = "_by_hand"   # ends the name of a case in which malloc's program does by hand what an object pool does
@@ -42,6 +44,7 @@ class Ratio(NamedTuple):
     middle: float
     low: float    # the interval
     high: float
+    repetitions: int
 
     @property
     def verdict(self):
@@ -64,36 +67,23 @@ def geometric_mean(values):
 
 
 @functools.cache
-def resamples(count):
-    """Drawings with replacement out of `count` repetitions, the same at each call: one report is like the next, and a mean draws
-    the same repetitions of all its cases, which ran within minutes of one another."""
-    draw = random.Random(count).random
-    return [[int(draw() * count) for _ in range(count)] for _ in range(RESAMPLES)]
-
-
-def interval(statistic, count):
-    """What lies between the tails of the statistic, a function of the numbers of the repetitions drawn."""
-    drawn = sorted(map(statistic, resamples(count)))
-    tail = int((1 - INTERVAL) / 2 * len(drawn))
-    return drawn[tail], drawn[-1 - tail]
+def rank(count):
+    """Which of `count` values in order, from 1 on, and from the other end, are the bounds of their median; 0 where even the least
+    and the greatest miss it too often."""
+    return max((k for k in range(count // 2 + 1) if 2 * sum(math.comb(count, i) for i in range(k)) <= MISSES * 2 ** count), default=0)
 
 
 def median_ratio(values):
     """Of the ratios of the repetitions; None where they are too few for an interval."""
-    if len(values) < LEAST_REPETITIONS:
-        return None
-    low, high = interval(lambda drawn: statistics.median([values[i] for i in drawn]), len(values))
-    return Ratio(statistics.median(values), low, high)
+    values, k = sorted(values), rank(len(values))
+    return Ratio(statistics.median(values), values[k - 1], values[-k], len(values)) if k else None
 
 
-def mean_of_medians(columns):
-    """The geometric mean of the medians of some cases, each a list of ratios by repetition. The interval is about the repetitions: it
-    does not say what the mean of other cases would be."""
-    if not columns or min(map(len, columns)) < LEAST_REPETITIONS:
-        return None
-    count = min(map(len, columns))
-    low, high = interval(lambda drawn: geometric_mean([statistics.median([column[i] for i in drawn]) for column in columns]), count)
-    return Ratio(geometric_mean([statistics.median(column) for column in columns]), low, high)
+def median_of_means(columns):
+    """Of the geometric means of some cases, each a ratio by repetition: of those repetitions that all of them have. The interval is
+    about the repetitions: it does not say what the mean of other cases would be."""
+    shared = set.intersection(*map(set, columns)) if columns else set()
+    return median_ratio([geometric_mean([column[r] for column in columns]) for r in shared])
 
 
 def kind_of(case):
@@ -111,8 +101,38 @@ def complete_runs(raw):
     return [run for run in raw["runs"] if pairs <= found[run["repetition"]]]
 
 
+class Unusable(ValueError):
+    """One line that says which figure of which run cannot be one."""
+
+
+ABOVE_ZERO = math.ulp(0)   # the least float that is
+LEAST = {"ns": ABOVE_ZERO, "items_per_second": ABOVE_ZERO, "real_time": ABOVE_ZERO, "end": -math.inf, "end_growth": -math.inf}   # 0 of others
+
+
+def fault_of(figures, names):
+    """Which of them is no figure, or nothing. NaN and infinity are numbers in Python's JSON, and true is one in Python."""
+    for name in names:
+        value = figures.get(name)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value < LEAST.get(name, 0):
+            return f"{name} is {json.dumps(value)}"
+    return ""
+
+
+def check_raw(raw):
+    for run in raw["runs"]:
+        calls = [name for name in run["google"] if re.fullmatch(r"(alloc|free)_.*_ns|clock_ns", name)]
+        fault = fault_of(run, ["ns", "peak", "live", "end"]) or fault_of(run["google"], calls)
+        if fault:
+            raise Unusable(f"{run['allocator']}, {run['case']}, \"repetition\": {run['repetition']}: {fault}")
+    for name, series in (raw.get("soak") or {}).items():
+        for number, value in enumerate(series):
+            if fault_of({name: value}, [name]):
+                raise Unusable(f"soak, {name}, row {number}: {fault_of({name: value}, [name])}")
+
+
 class Results:
     def __init__(self, raw):
+        check_raw(raw)
         self.raw = raw
         self.runs, self.ratios = {}, {}
         complete = complete_runs(raw)
@@ -139,13 +159,13 @@ class Results:
 
     def by_repetition(self, case, allocator, other, key, other_case=None):
         ours, theirs = self.runs.get((case, allocator), {}), self.runs.get((other_case or case, other), {})
-        return [ours[r][key] / theirs[r][key] for r in sorted(ours) if r in theirs and ours[r].get(key) and theirs[r].get(key)]
+        return {r: ours[r][key] / theirs[r][key] for r in sorted(ours) if r in theirs and ours[r].get(key) and theirs[r].get(key)}
 
     def ratio(self, case, allocator, other, key="ns", other_case=None):
         """With its interval, or None where one of them was not measured. The other may have done the same in a case of another name."""
         asked = case, allocator, other, key, other_case
         if asked not in self.ratios:
-            self.ratios[asked] = median_ratio(self.by_repetition(*asked))
+            self.ratios[asked] = median_ratio(self.by_repetition(*asked).values())
         return self.ratios[asked]
 
     def memory_matters(self, case):
@@ -169,17 +189,21 @@ class Results:
         return [case for case in self.of_kind(kind) if (key != "peak" or self.memory_matters(case)) and all(
             sum(bool(run.get(key)) for run in self.runs.get((case, a), {}).values()) >= LEAST_REPETITIONS for a in self.having(kind))]
 
+    def mean_over(self, cases, allocator, other, key="ns"):
+        return median_of_means([self.by_repetition(case, allocator, other, key) for case in cases])
+
     def mean_ratio(self, allocator, other, key="ns", kind=GENERAL):
         """Geometric mean over the common cases, each counting once."""
         asked = kind, allocator, other, key
         if asked not in self.ratios:
-            self.ratios[asked] = mean_of_medians([self.by_repetition(case, allocator, other, key) for case in self.common(kind, key)])
+            self.ratios[asked] = self.mean_over(self.common(kind, key), allocator, other, key)
         return self.ratios[asked]
 
-    def verdicts(self, allocator, other):
-        """The cases of each verdict, the greatest ratio first; what is slower stands first."""
+    def verdicts(self, allocator, other, kind=GENERAL):
+        """The cases of each verdict, the greatest ratio first; what is slower stands first. Of all cases that the two have in common:
+        a count compares with no other count, as a mean does with other means."""
         found = {SLOWER: [], UNDECIDED: [], FASTER: []}
-        for case in self.common():
+        for case in self.of_kind(kind):
             ratio = self.ratio(case, allocator, other)
             if ratio:
                 found[ratio.verdict].append((case, ratio))

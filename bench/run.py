@@ -30,11 +30,14 @@ CALIBRATION_SECONDS = 0.02
 STUCK_SECONDS = 600
 LEAST_RUN_SECONDS = 0.02
 PROCESS_SECONDS = 0.02     # what starting and ending a process costs, about
-USUAL_REPETITIONS = 7
+USUAL_REPETITIONS = 9      # the least with which the interval of a ratio leaves out an outlier on each side
 SOAK_SHARE, SOAK_SECONDS_MOST = 0.1, 30   # of the time, for the long life of object pools
 MOST_REPETITIONS = 25
 TIME_OVER, TIME_OUT = 1.1, 2   # times what was asked for: when a repetition is cut, and when all is given up that is not enough
 FAILURES_ALLOWED = 2       # of one case with one allocator, before it is left out
+# What tells an allocator, the loader or google-benchmark to do something else than it does by itself.
+SETTINGS = re.compile(r"(TIDEPOOL|(JE_?)?MALLOC|MIMALLOC|TCMALLOC|BENCHMARK)_\w+|(HEAP|MALLOC)(PROFILE|CHECK|STATS)\w*|"
+                      r"GLIBC_TUNABLES|LD_(PRELOAD|AUDIT)", re.IGNORECASE)
 PACKAGES = {"malloc": "libc6", "jemalloc": "libjemalloc2", "mimalloc": "libmimalloc2.0", "tcmalloc": "libtcmalloc-minimal4"}
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -88,7 +91,21 @@ class Program:
         measured = self.measure(f"--case={case}", *arguments)
         if len(measured) != 1 or not measured[0].get("items_per_second"):
             raise Failure(f"bench-{self.allocator}: no result for {case}")
+        fault = results.fault_of(measured[0], ["items_per_second", "real_time", "peak_growth", "end_growth", "live"])
+        if fault:
+            raise Failure(f"bench-{self.allocator}: {case}: {fault}")
         return measured[0]
+
+
+def settle_environment(keep):
+    """Takes settings out of the environment of all programs that run from here, and says so; or has them, where they are wanted."""
+    found = {name: value for name, value in sorted(os.environ.items()) if SETTINGS.fullmatch(name)}
+    if keep:
+        return found
+    for name, value in found.items():
+        del os.environ[name]
+        print(f"bench: {name}={value} is taken out of the environment (--keep-environment leaves it there)", file=sys.stderr)
+    return {}
 
 
 def available(paths):
@@ -327,10 +344,10 @@ def describe_version(allocator):
     return output("dpkg-query", "-W", "-f=${Package} ${Version}", PACKAGES.get(allocator, allocator))
 
 
-def raw_results(session, programs, absent, command, soak):
+def raw_results(session, programs, absent, command, soak, machine, environment):
     return {
         "format": 2, "date": datetime.datetime.now().astimezone().isoformat(timespec="seconds"), "command": command,
-        "machine": describe_machine(programs), "allocators": [p.allocator for p in programs],
+        "machine": machine, "environment": environment, "allocators": [p.allocator for p in programs],
         "versions": {p.allocator: describe_version(p.allocator) for p in programs},
         "seconds_a_run": session.run_seconds(), "cases": session.cases, "iterations": session.iterations,
         "offered": session.offered(), "absent": absent, "dropped": session.dropped, "failures": session.failures, "runs": session.runs,
@@ -369,6 +386,7 @@ def arguments():
     parser.add_argument("--only", metavar="SUBJECT", help="all cases of one subject instead of the selection")
     parser.add_argument("--out", default="bench-results", metavar="DIR", help="where results go (default: bench-results)")
     parser.add_argument("--command", help="the command to show in the report")
+    parser.add_argument("--keep-environment", action="store_true", help="leave settings of allocators in the environment, and name them in the report")
     parser.add_argument("--smoke", action="store_true", help="only try every case once")
     return parser.parse_args()
 
@@ -377,6 +395,7 @@ def main():
     options = arguments()
     if not 0 < options.minutes <= 24 * 60:
         raise Failure("--minutes: more than 0 and at most a day")
+    environment = settle_environment(options.keep_environment)
     programs, absent = available(options.programs)
     if not programs:
         raise Failure("no benchmark program can run")
@@ -392,12 +411,13 @@ def main():
         least = math.ceil(session.least_seconds() / (1 - SOAK_SHARE) / 6) / 10
         raise Failure(f"--minutes {options.minutes:g}: too short for {results.LEAST_REPETITIONS} repetitions of {session.runs_each()} runs; "
                       f"give {least:g} or more")
+    machine = describe_machine(programs)   # before the session: the load of its own runs is not what it started with
     session.run()
     soak = session.soak(options.soak, soak_seconds) if soak_seconds else None
     if not session.runs:
         raise Failure("nothing was measured")
     directory = make_directory(options.out)
-    raw = raw_results(session, programs, absent, options.command or shlex.join(["bench/run.py", *sys.argv[1:]]), soak)
+    raw = raw_results(session, programs, absent, options.command or shlex.join(["bench/run.py", *sys.argv[1:]]), soak, machine, environment)
     with open(os.path.join(directory, "raw.json"), "w", encoding="utf-8") as file:
         json.dump(raw, file, indent=1)
     report.write(results.Results(raw), directory)
@@ -407,7 +427,7 @@ def main():
 if __name__ == "__main__":
     try:
         main()
-    except (Failure, OSError) as error:
+    except (Failure, results.Unusable, OSError) as error:
         sys.exit(f"bench: {error}")
     except KeyboardInterrupt:
         sys.exit("bench: interrupted")

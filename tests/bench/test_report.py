@@ -1,8 +1,14 @@
 # SPDX-License-Identifier: MIT
 """What the report of the benchmarks makes of results with known answers: over which cases a mean is, what an interval shows, what
 is missing."""
+import json
+import math
+import pathlib
 import random
 import re
+import subprocess
+import sys
+import tempfile
 import unittest
 import xml.etree.ElementTree
 
@@ -73,9 +79,9 @@ class Means(unittest.TestCase):
 class Intervals(unittest.TestCase):
     def test_a_ratio_that_never_changes_has_no_spread(self):
         ratio = Results(made_up.raw()).ratio("pairs/16", "tidepool", "malloc")
-        for value in ratio:
+        for value in ratio.middle, ratio.low, ratio.high:
             self.assertAlmostEqual(value, 0.5)
-        self.assertEqual(ratio.verdict, FASTER)
+        self.assertEqual((ratio.verdict, ratio.repetitions), (FASTER, made_up.REPETITIONS))
 
     def test_a_difference_smaller_than_the_noise_is_not_shown(self):
         noise = {("pairs/16", "tidepool"): lambda r: 20.4 + (3 if r % 2 else -3), ("pairs/16", "malloc"): lambda r: 20.0}
@@ -93,24 +99,64 @@ class Intervals(unittest.TestCase):
         self.assertEqual(ratio.verdict, UNDECIDED)
         self.assertEqual(data.median_ratio([v + 1 for v in values]).verdict, SLOWER)
 
-    def test_an_interval_is_the_same_each_time_and_does_not_touch_others_random_numbers(self):
-        values = [random.Random(1).random() for _ in range(11)]
-        random.seed(5)
-        expected = random.random()
-        random.seed(5)
-        first = data.median_ratio(values)
-        self.assertEqual(random.random(), expected)
-        data.resamples.cache_clear()
-        self.assertEqual(data.median_ratio(values), first)
+    def test_the_bounds_are_those_values_that_a_coin_allows(self):
+        """Of nine tosses none or one is heads in 2 % of all; of eight none in 0.4 %, none or one in 3.5 %, and there are two ends."""
+        for count, k in (5, 0), (6, 1), (7, 1), (8, 1), (9, 2), (11, 2), (12, 3), (15, 4), (25, 8):
+            self.assertEqual(data.rank(count), k, count)
+        self.assertEqual(data.median_ratio([9, 2, 8, 3, 7, 4, 6, 5, 1])[:3], (5, 2, 8))
+        self.assertIsNone(data.median_ratio([1, 2, 3, 4, 5]))
+        self.assertIsNone(data.median_ratio([]))
 
-    def test_of_a_hundred_intervals_few_miss_what_is_true(self):
-        """Noise as a machine has it: mostly a little, now and then much, and only ever upwards. Both sides have it."""
+    def test_an_interval_misses_what_is_true_no_more_often_than_it_says(self):
+        """For each number of repetitions. The noise is as a machine has it: mostly a little, now and then much, and only ever upwards.
+        Both sides have it. Above 5 % is what chance adds to so many trials, three deviations."""
         noise = random.Random(7)
         def time():
-            return 10 * noise.lognormvariate(0, 0.03) * (noise.choice((1, 1, 1, 1, 1.5)))
-        for count in (6, 15):
-            missed = sum(data.median_ratio([time() / time() for _ in range(count)]).verdict != UNDECIDED for _ in range(200))
-            self.assertLess(missed, 200 * 0.1, count)
+            return 10 * noise.lognormvariate(0, 0.03) * (1.5 if noise.random() < 0.2 else 1)
+        def ratios(count):
+            return {r: time() / time() for r in range(count)}
+        for count in (*range(data.LEAST_REPETITIONS, 13), 15, 25):
+            for trials, what, draw in (4000, "a case", lambda n: data.median_ratio(ratios(n).values())), \
+                                      (400, "a mean", lambda n: data.median_of_means([ratios(n) for _ in range(8)])):
+                missed = sum(draw(count).verdict != UNDECIDED for _ in range(trials))
+                self.assertLessEqual(missed / trials, 0.05 + 3 * (0.05 * 0.95 / trials) ** 0.5, (count, what))
+
+    def test_a_mean_is_of_the_repetitions_that_all_its_cases_have(self):
+        """pairs/16 lacks two repetitions in the middle, in which pairs/200 was slow: by position other repetitions would meet."""
+        slow = {("pairs/200", "tidepool"): lambda r: 40.0 if r in (2, 3) else 10.0, ("pairs/16", "tidepool"): lambda r: 10.0,
+                **{(case, "malloc"): lambda r: 10.0 for case in ("pairs/16", "pairs/200")}}
+        raw = made_up.raw(slow, ["pairs/16", "pairs/200"], failures=[{"case": "pairs/16", "allocator": "tidepool", "what": "ended"}])
+        raw["runs"] = [run for run in raw["runs"] if not ((run["case"], run["allocator"]) == ("pairs/16", "tidepool") and run["repetition"] in (2, 3))]
+        results = Results(raw)
+        self.assertEqual(results.ratio("pairs/16", "tidepool", "malloc").repetitions, 6)
+        self.assertEqual(results.ratio("pairs/200", "tidepool", "malloc").repetitions, 8)
+        self.assertEqual(results.ratio("pairs/200", "tidepool", "malloc")[:3], (1, 1, 4))
+        self.assertEqual(results.mean_ratio("tidepool", "malloc"), (1, 1, 1, 6))
+        for text in report.terminal(results), report.page(results):
+            self.assertIn("Medians of 8 repetitions", text)
+            self.assertIn("Fewer of pairs/16 with tidepool (6).", text)
+        self.assertNotIn("Fewer of", report.terminal(Results(made_up.raw())))
+
+    def test_a_mean_of_too_few_shared_repetitions_is_a_dash_that_is_explained(self):
+        """Each case has six of eight, and the two have four in common."""
+        failures = [{"case": case, "allocator": "jemalloc", "what": "ended"} for case in ("pairs/16", "pairs/200")]
+        raw = made_up.raw(None, ["pairs/16", "pairs/200"], failures=failures)
+        lost = {("pairs/16", "jemalloc"): (0, 1), ("pairs/200", "jemalloc"): (6, 7)}
+        raw["runs"] = [run for run in raw["runs"] if run["repetition"] not in lost.get((run["case"], run["allocator"]), ())]
+        results = Results(raw)
+        self.assertEqual(report.mean_rows(results, data.GENERAL)[1][1:3], ["0.50 (0.50-0.50)", "-"])
+        for text in report.terminal(results), report.page(results), report.markdown(results):
+            self.assertIn(" A dash: fewer than 6 repetitions have all of these cases.", text)
+        self.assertNotIn("A dash", report.terminal(Results(made_up.raw())))
+
+    def test_a_mean_lies_in_its_interval(self):
+        noise = random.Random(3)
+        columns = [{r: noise.lognormvariate(0, 1) for r in range(9) if r != missing} for missing in (0, 4, 99)]
+        mean = data.median_of_means(columns)
+        self.assertTrue(mean.low < mean.middle < mean.high)
+        self.assertEqual(mean.repetitions, 7)
+        self.assertIsNone(data.median_of_means(columns + [{r: 1.0 for r in range(6)}]))
+        self.assertIsNone(data.median_of_means([]))
 
     def test_few_repetitions_have_no_interval_and_are_no_measurement(self):
         """The quartiles of one value."""
@@ -137,11 +183,70 @@ class Order(unittest.TestCase):
 
     def test_each_other_allocator_gets_its_count_the_slower_first(self):
         results = Results(made_up.raw(self.TIMES, self.NAMES))
-        self.assertEqual(report.verdict_rows(results), [["tidepool, of 6 cases", "slower", "no difference shown", "faster"],
-                                                        ["than malloc", "2", "1", "3"], ["than jemalloc", "1", "0", "5"], ["than tcmalloc", "5", "0", "1"]])
+        self.assertEqual(report.verdict_rows(results), [["tidepool", "slower", "no difference shown", "faster"], ["than malloc, of 6 cases", "2", "1", "3"],
+                                                        ["than jemalloc, of 6 cases", "1", "0", "5"], ["than tcmalloc, of 6 cases", "5", "0", "1"]])
         self.assertEqual(next(report.slower_lines(results)), "Slower than malloc: d/slower 4.50, b/slow 1.50.")
         self.assertTrue(report.lead(results).startswith("Against the C library's malloc, tidepool is slower in 2 of 6 cases and faster in 3; "
                                                         "in 1 no difference is shown. It takes "))
+
+
+class Lead(unittest.TestCase):
+    """What is said first, and that the tables are there whose figures are."""
+
+    @staticmethod
+    def lead_of(raw):
+        return report.lead(Results(raw))
+
+    def test_only_heaps(self):
+        raw = made_up.raw({("heaps/reset", "tidepool"): 90.0}, HEAPS)
+        self.assertEqual(self.lead_of(raw), "Heaps: against the C library's malloc to the same end, tidepool is slower in 1 of 2 cases and faster in 1; "
+                                            "in 0 no difference is shown.")
+        for text in report.terminal(Results(raw)), report.page(Results(raw)):
+            self.assertIn("Medians of 8 repetitions", text)
+
+    def test_cases_of_which_malloc_has_none(self):
+        raw = without(made_up.raw(None, HEAPS), *[(case, "malloc") for case in HEAPS])
+        self.assertEqual(self.lead_of(raw), "Not measured: the C library's malloc. So the two are not compared here.")
+        raw = without(made_up.raw(None, GENERAL[:2]), ("pairs/16", "malloc"), ("pairs/200", "tidepool"))
+        self.assertEqual(self.lead_of(raw), "No case was measured with both tidepool and the C library's malloc.")
+
+    def test_no_case_that_all_ran(self):
+        """tidepool and malloc ran both: that stands in every table, and only means are missing."""
+        raw = without(made_up.raw(None, ["pairs/16", "slots/wide"]), ("pairs/16", "tcmalloc"), ("slots/wide", "jemalloc"))
+        self.assertEqual(self.lead_of(raw), "Against the C library's malloc, tidepool is slower in 0 of 2 cases and faster in 2; "
+                                            "in 0 no difference is shown.")
+        results = Results(raw)
+        self.assertEqual([row[0] for row in report.verdict_rows(results)[1:]], ["than malloc, of 2 cases", "than jemalloc, of 1 case", "than tcmalloc, of 1 case"])
+        self.assertRegex(report.terminal(results), r"(?m)^slots/wide +13\.5 ns +0\.50 \(0\.50-0\.50\) +faster ")
+        self.assertIn("Slowest first", report.page(results))
+        for text in report.terminal(results), report.page(results), report.markdown(results):
+            self.assertIn("No means: there is no case that all of tidepool, malloc, jemalloc and tcmalloc ran.", text)
+            self.assertIn("than malloc, of 2 cases", text)
+
+    def test_some_cases_that_not_all_ran(self):
+        raw = without(made_up.raw(None, GENERAL), ("pairs/16", "tcmalloc"))
+        self.assertEqual(self.lead_of(raw), "Against the C library's malloc, tidepool is slower in 0 of 3 cases and faster in 3; in 0 no difference is shown. "
+                                            "It takes 0.50 times the time and 1.00 times the peak memory in the geometric mean over the 2 cases that all allocators ran.")
+
+    def test_tidepool_or_malloc_or_both_not_measured(self):
+        for gone, said in (["tidepool"], "tidepool"), (["malloc"], "the C library's malloc"), (["tidepool", "malloc"], "tidepool and the C library's malloc"):
+            raw = without(made_up.raw(None, GENERAL + HEAPS), *[(case, a) for case in GENERAL + HEAPS for a in gone])
+            self.assertEqual(self.lead_of(raw), f"Not measured: {said}. So the two are not compared here.")
+            results = Results(raw)
+            for text in report.terminal(results), report.page(results), report.markdown(results):
+                self.assertIn(f"Not measured with {gone[0]} (5 cases)", text)
+            hero = report.subject_of(results)
+            self.assertNotIn(f"/ {hero}", report.case_rows(results, data.GENERAL)[0])
+
+    def test_memory_that_no_case_has_is_in_no_mean(self):
+        raw = made_up.raw(None, GENERAL + HEAPS)
+        for run in raw["runs"]:
+            run["live"] = 16
+        results = Results(raw)
+        for kind in data.GENERAL, "heaps":
+            self.assertEqual(report.mean_rows(results, kind)[0], ["", "time / malloc", "time / jemalloc"])
+            self.assertTrue(report.mean_words(results, kind).endswith(". None of memory: in none of them at least 1 MiB is live."))
+        self.assertTrue(self.lead_of(raw).endswith(" It takes 0.50 times the time in the geometric mean."))
 
 
 class OwnKinds(unittest.TestCase):
@@ -187,6 +292,45 @@ class Missing(unittest.TestCase):
         raw = without(made_up.raw(None, ["pairs/16"]), ("pairs/16", "tcmalloc"))
         self.assertEqual(Results(raw).allocators, ["tidepool", "malloc", "jemalloc"])
         self.assertIn("Not measured with tcmalloc (1 case): pairs/16.", report.terminal(Results(raw)))
+
+
+class Unusable(unittest.TestCase):
+    """Figures that cannot be any: Python's JSON has NaN and infinity, and a file may be written by hand."""
+
+    def refused(self, key, value, google=False):
+        raw = made_up.raw(None, ["pairs/16", "latency/x/threads:1"])
+        case = "latency/x/threads:1" if google else "pairs/16"
+        run = next(r for r in raw["runs"] if (r["case"], r["allocator"], r["repetition"]) == (case, "jemalloc", 3))
+        (run["google"] if google else run)[key] = value
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "raw.json")
+            path.write_text(json.dumps(raw))
+            done = subprocess.run([sys.executable, report.__file__, path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=600,
+                                  check=False)
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertEqual(done.stderr, f'report: {path}: jemalloc, {case}, "repetition": 3: {key} is {json.dumps(value)}\n')
+
+    def test_they_are_refused_with_the_run(self):
+        for value in math.nan, math.inf, 0, 0.0, -5.0, None, "12", True:
+            with self.subTest(value=value):
+                self.refused("ns", value)
+        for key in "peak", "live":
+            for value in math.nan, -1, None:
+                with self.subTest(key=key, value=value):
+                    self.refused(key, value)
+        self.refused("end", -math.inf)
+        self.refused("alloc_p99.9_ns", math.nan, google=True)
+        self.refused("clock_ns", -1, google=True)
+
+    def test_memory_may_not_grow_or_even_shrink(self):
+        raw = made_up.raw()
+        for run in raw["runs"]:
+            run["peak"], run["live"], run["end"] = 0, 0, -4096
+        self.assertIsNone(Results(raw).ratio("pairs/16", "tidepool", "malloc", "peak"))
+
+    def test_a_soak_that_cannot_be(self):
+        with self.assertRaisesRegex(data.Unusable, "^soak, held, row 1: held is NaN$"):
+            Results(made_up.raw(soak={"held": [1.0, math.nan]}))
 
 
 class Page(unittest.TestCase):

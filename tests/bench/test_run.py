@@ -4,6 +4,7 @@ the time is too short, what is listed as missing, which compiler is named."""
 import contextlib
 import io
 import json
+import math
 import os
 import pathlib
 import re
@@ -16,6 +17,7 @@ import unittest.mock
 
 import made_up
 
+import report
 import results
 import run
 
@@ -119,7 +121,21 @@ class Compiler(unittest.TestCase):
         self.assertEqual(run.describe_compilers([*same, other]), "gcc 1.2.3 (tidepool, malloc); clang 4 (jemalloc)")
 
 
+class Figures(unittest.TestCase):
+    def test_a_run_with_a_figure_that_cannot_be_has_failed(self):
+        good = {"items_per_second": 1e8, "real_time": 10.0, "peak_growth": 0, "end_growth": -1, "live": 1}
+        program = run.Program("bench-malloc")
+        with unittest.mock.patch.object(program, "call", lambda *_: json.dumps({"benchmarks": [measured]})):
+            measured = good
+            self.assertEqual(program.run("pairs/16"), good)
+            for key, value in ("items_per_second", math.inf), ("items_per_second", -1.0), ("real_time", math.nan), ("peak_growth", -1), ("live", None):
+                measured = {**good, key: value}
+                with self.subTest(key=key), self.assertRaisesRegex(run.Failure, f"^bench-malloc: pairs/16: {key} is {json.dumps(value)}$"):
+                    program.run("pairs/16")
+
+
 FAKE = """#!/bin/sh
+(echo RUN=; env) >>"$0.environment"
 case $* in
 *--compiler*) echo gcc 98.7.6; exit ;;
 esac
@@ -137,7 +153,8 @@ FAILS = "*--case=heaps*) echo ended badly >&2; exit 1 ;;"
 class Whole(unittest.TestCase):
     """run.py as a command, with programs that take no time."""
 
-    def run_with(self, *arguments):
+    def run_with(self, *arguments, **environment):
+        own = {name: value for name, value in os.environ.items() if not run.SETTINGS.fullmatch(name)}   # meson sets MALLOC_PERTURB_
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
         programs = []
@@ -147,7 +164,11 @@ class Whole(unittest.TestCase):
             path.chmod(0o755)
             programs.append(str(path))
         return subprocess.run([sys.executable, run.__file__, *arguments, "--out", self.folder.name + "/out", *programs], capture_output=True, text=True,
-                              timeout=600, check=False)
+                              timeout=600, check=False, env={**own, **environment})
+
+    def seen(self):
+        """The names that a program found in its environment."""
+        return {line.partition("=")[0] for line in pathlib.Path(self.folder.name, "bench-malloc.environment").read_text().splitlines()}
 
     def test_too_short_a_time_is_refused_at_once_with_what_is_enough(self):
         done = self.run_with("--minutes", "0.01")
@@ -156,6 +177,48 @@ class Whole(unittest.TestCase):
         self.assertTrue(enough, done.stderr)
         self.assertFalse(os.path.exists(self.folder.name + "/out"))
         self.assertLessEqual(float(enough[1]), 0.1)
+
+    SETTINGS = {"TIDEPOOL_OPTIONS": "checked=1", "MALLOC_CONF": "x <y>", "MALLOC_ARENA_MAX": "1", "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0",
+                "MIMALLOC_SHOW_STATS": "1", "mimalloc_verbose": "1", "TCMALLOC_SAMPLE_PARAMETER": "1", "LD_PRELOAD": "", "LD_AUDIT": "",
+                "JE_MALLOC_CONF": "x", "BENCHMARK_REPETITIONS": "3"}
+
+    def test_settings_of_allocators_are_taken_out_and_told(self):
+        done = self.run_with("--minutes", "5", **self.SETTINGS, OTHER_MALLOC="stays")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.seen() & self.SETTINGS.keys(), set())
+        self.assertIn("OTHER_MALLOC", self.seen())
+        for name, value in self.SETTINGS.items():
+            self.assertIn(f"bench: {name}={value} is taken out of the environment (--keep-environment leaves it there)\n", done.stderr)
+        self.assertEqual(json.loads(pathlib.Path(self.folder.name, "out/latest/raw.json").read_text())["environment"], {})
+        self.assertNotIn("MALLOC_CONF", done.stdout)
+        self.assertNotIn("MALLOC_CONF", pathlib.Path(self.folder.name, "out/latest/report.html").read_text())
+
+    def test_settings_that_are_kept_are_named(self):
+        done = self.run_with("--minutes", "5", "--keep-environment", **self.SETTINGS)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.seen() & self.SETTINGS.keys(), self.SETTINGS.keys())
+        self.assertNotIn("is taken out", done.stderr)
+        raw = json.loads(pathlib.Path(self.folder.name, "out/latest/raw.json").read_text())
+        self.assertEqual(raw["environment"], self.SETTINGS)
+        self.assertIn("MALLOC_CONF='x &lt;y&gt;'".replace("'", "&#x27;"), pathlib.Path(self.folder.name, "out/latest/report.html").read_text())
+        self.assertRegex(done.stdout, "(?m)^Measured with .*MALLOC_CONF='x <y>' .*TIDEPOOL_OPTIONS=checked=1")
+        self.assertIn("MALLOC_CONF='x <y>'", report.markdown(results.Results(raw)))
+
+    def test_the_load_is_that_before_the_session(self):
+        """A load that says how often a program has run."""
+        self.run_with("--minutes", "0.01")   # refused: makes the programs
+        folder = pathlib.Path(self.folder.name)
+        programs = [str(folder / "bench-tidepool"), str(folder / "bench-malloc")]
+        log = folder / "bench-malloc.environment"
+        def load():
+            return (float(log.read_text().count("RUN=\n")),) * 3
+        with unittest.mock.patch.object(os, "getloadavg", load), unittest.mock.patch.dict(os.environ), contextlib.redirect_stderr(io.StringIO()), \
+                contextlib.redirect_stdout(io.StringIO()), unittest.mock.patch.object(sys, "argv", ["run.py", "--minutes", "5", "--out", str(folder / "out"), *programs]):
+            before = load()[0]
+            run.main()
+        self.assertGreater(load()[0], before + 20)
+        raw = json.loads((folder / "out/latest/raw.json").read_text())
+        self.assertLess(float(raw["machine"]["load when started"].split()[0]), before + 5)
 
     def test_what_is_missing_is_in_the_report(self):
         done = self.run_with("--minutes", "5")   # ends sooner: there is a most of repetitions

@@ -18,7 +18,10 @@ setup)
   mkdir -p "$2/meson-logs" && touch "$2/build.ninja"
   if grep -qx mandoc "$STUBS/installed"; then cat "$STUBS/log" "$STUBS/log-mandoc"; else cat "$STUBS/log"; fi >"$2/tests"
   ;;
-test) cp "$3/tests" "$3/meson-logs/testlog.json" ;;
+test)
+  [ -e "$STUBS/no-log" ] || cp "$3/tests" "$3/meson-logs/testlog.json"
+  exit "$(cat "$STUBS/status")"
+  ;;
 esac
 """
 DPKG_QUERY = r"""#!/bin/sh
@@ -43,6 +46,7 @@ class ToolsTest(unittest.TestCase):
             (self.root / name).parent.mkdir(parents=True)
             shutil.copy(SOURCE / name, self.root / name)
         self.stubs.mkdir()
+        (self.stubs / "status").write_text("0")
         for name, text in STUBS.items():
             (self.stubs / name).write_text(text)
             (self.stubs / name).chmod(0o755)
@@ -151,12 +155,85 @@ class Counting(ToolsTest):
         self.assertIn("  build-test: 7 of 7 cases of suite unit did not run\n", output)
         self.assertEqual(status, 1)
 
-    def test_where_packages_cannot_be_had_they_count_as_skipped(self):
-        self.golden("build-test docs 3\nbuild-test unit 7\n")
+    def test_what_goes_with_a_package_that_cannot_be_had_counts_as_skipped(self):
+        self.golden("build-test docs 2\nbuild-test unit 7\n")
+        self.without("mandoc", "spin")
+        status, output, _ = self.run_it("--quick")
+        self.assertIn("build-test: skipped, 1 of 2 cases of suite docs; missing packages: mandoc\n", output)
+        self.assertEqual((status, output.splitlines()[-1]), (0, "3 passed, 0 failed, 1 skipped"))
+
+    def test_a_package_excuses_no_more_cases_than_go_with_it(self):
+        self.golden("build-test docs 4\nbuild-test unit 7\n")
         self.without("mandoc")
         status, output, _ = self.run_it("--quick")
-        self.assertIn("build-test: skipped, 2 of 3 cases of suite docs; missing packages: mandoc\n", output)
-        self.assertEqual((status, output.splitlines()[-1]), (0, "3 passed, 0 failed, 2 skipped"))
+        self.assertIn("build-test: skipped, 1 of 4 cases of suite docs; missing packages: mandoc\n", output)
+        self.assertIn("  build-test: 2 of 4 cases of suite docs did not run\n", output)
+        self.assertEqual((status, output.splitlines()[-1]), (1, "3 passed, 1 failed, 1 skipped"))
+
+    def test_a_package_excuses_no_other_suite(self):
+        self.golden("build-test malloc 3\nbuild-test unit 8\n")
+        self.without("mandoc", "spin", "qemu-system-x86")
+        status, output, _ = self.run_it("--quick")
+        self.assertIn("  build-test: 3 of 3 cases of suite malloc did not run\n", output)
+        self.assertIn("  build-test: 1 of 8 cases of suite unit did not run\n", output)
+        self.assertEqual((status, output.splitlines()[-1]), (1, "3 passed, 2 failed, 0 skipped"))
+
+    def test_no_packages_excuse_the_unit_tests_as_a_whole(self):
+        self.write_log(line("docs / links"))
+        self.golden("build-test unit 400\n")
+        useful = re.search(r"^useful=\((.*?)\)", (SOURCE / "tools/test").read_text(), re.M | re.S)[1].split()
+        self.without(*useful)
+        status, output, _ = self.run_it("--quick")
+        self.assertRegex(output, r"\n  build-test: 3\d\d of 400 cases of suite unit did not run\n")
+        self.assertEqual(status, 1)
+
+    def test_cases_that_need_two_packages_are_excused_once(self):
+        """The adapters' headers are compiled as C++ too, which takes the library and the compiler."""
+        self.write_log(line("unit / arena", **CMOCKA))
+        self.golden("build-test adapters 20\nbuild-test bench 5\n")
+        self.without("zlib1g-dev", "g++", "libbenchmark-dev")
+        output = self.run_it("--quick")[1]
+        self.assertIn("build-test: skipped, 10 of 20 cases of suite adapters; missing packages: g++ zlib1g-dev\n", output)
+        self.assertIn("build-test: skipped, 2 of 5 cases of suite bench; missing packages: g++ libbenchmark-dev\n", output)
+
+    def test_each_package_of_the_table_is_one_that_is_installed(self):
+        """A name that tools/test does not know excuses nothing."""
+        table = re.search(r"^GO_WITH = \((.*?)^\)", (SOURCE / "tests/cases.py").read_text(), re.M | re.S)[1]
+        named = {name for row in re.findall(r"^ *\(\{([^}]*)\}, ", table, re.M) for name in re.findall(r'"([^"]+)"', row)}
+        self.assertIn("libc++-dev", named)
+        self.assertEqual(named - set(self.packages), set())
+
+    def test_a_meson_that_ends_early_is_a_failure_whatever_is_missing(self):
+        """It had run some of the tests, or none: what is not there had counted as skipped where any package was missing."""
+        for without in (), ("spin",), ("mandoc", "clang", "g++"):
+            for log in True, False:
+                with self.subTest(without=without, log=log):
+                    self.without(*without)
+                    (self.stubs / "status").write_text("139")
+                    (self.stubs / "no-log").unlink(missing_ok=True) if log else (self.stubs / "no-log").touch()
+                    status, output, _ = self.run_it("--quick")
+                    self.assertEqual(status, 1, output)
+                    self.assertIn("  build-test: meson test ended with status 139\n" if log else "  build-test: meson test wrote no log\n", output)
+
+    def test_no_log_is_a_failure_though_no_case_is_wanted(self):
+        self.golden("")
+        (self.stubs / "no-log").touch()
+        status, output, _ = self.run_it("--quick")
+        self.assertIn("  build-test: meson test wrote no log\n", output)
+        self.assertEqual((status, output.splitlines()[-1]), (1, "0 passed, 1 failed, 0 skipped"))
+
+    def test_a_build_without_its_compiler_counts_as_skipped(self):
+        """Clang's, where there is none: of all else that is missing there is none to be excused."""
+        for length, log, expected in ("normal", None, "0 0 9"), ("normal", "", "0 1 0"), ("long", None, "0 0 1"):
+            with self.subTest(length=length, log=log):
+                self.golden("build-clang unit 9\nbuild-clang long 1\n")
+                shutil.rmtree(self.root / "build-clang", ignore_errors=True)
+                if log is not None:
+                    (self.root / "build-clang/meson-logs").mkdir(parents=True)
+                    (self.root / "build-clang/meson-logs/testlog.json").write_text(log)
+                done = subprocess.run(["python3", "tests/cases.py", length, "build-clang", "clang", "spin"], cwd=self.root, check=True, text=True,
+                                      stdout=subprocess.PIPE, timeout=600)
+                self.assertEqual(done.stdout.splitlines()[0], expected, done.stdout)
 
     def test_a_short_run_need_not_have_what_is_slow_or_long(self):
         self.golden("build-test slow 9\nbuild-test long 9\nbuild-test unit 7\n")
