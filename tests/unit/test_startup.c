@@ -428,6 +428,7 @@ static void fork_takes_all_locks(void *argument)
 
 /* ---- the end: a handler of SIGABRT that goes on allocating, whatever the thread held ---- */
 
+enum { TWICE_SIZE = 64, HANDLER_BLOCKS = 8 };
 static char *small_one, *large_one, *huge_one, *of_heap;
 static pool_heap_t *a_heap, *mine;
 
@@ -470,6 +471,19 @@ static void reallocate_in_the_handler(void)
 
 static bool visit(const pool_block_t *block, void *context) { return block && context; }
 
+/* The magazines of the thread are as whatever went wrong left them, and may hold a block twice. None comes out of them. */
+static void each_block_once_in_the_handler(void)
+{
+  char *those[HANDLER_BLOCKS];
+  for (size_t i = 0; i < HANDLER_BLOCKS; i++) {
+    must((those[i] = pool_alloc(TWICE_SIZE)) != NULL);
+    for (size_t k = 0; k < i; k++)
+      must(those[i] != those[k]);
+  }
+  for (size_t i = 0; i < HANDLER_BLOCKS; i++)
+    pool_free(those[i]);
+}
+
 /* The answers may be wrong, in the middle of whatever it was, but they come. */
 static void ask_in_the_handler(void)
 {
@@ -489,6 +503,7 @@ static void handle_abort(int number)
   static const char words[] = "handled\n";
   (void)number;
   ask_in_the_handler();
+  each_block_once_in_the_handler();
   allocate_in_the_handler();
   reallocate_in_the_handler();
   must(write(STDERR_FILENO, words, sizeof words - 1) > 0);
@@ -514,8 +529,8 @@ static void get_ready(void)
 static void free_twice(pool_heap_t *heap)
 {
   for (size_t i = 0; i < 8; i++)
-    must(pool_heap_alloc(heap, 64));
-  void *a = pool_heap_alloc(heap, 64), *b = pool_heap_alloc(heap, 64);
+    must(pool_heap_alloc(heap, TWICE_SIZE));
+  void *a = pool_heap_alloc(heap, TWICE_SIZE), *b = pool_heap_alloc(heap, TWICE_SIZE);
   pool_heap_free(heap, a);
   pool_heap_free(heap, b);
   pool_heap_free(heap, a);
@@ -580,6 +595,13 @@ static void found_in_the_call(void *heap)
   pool_heap_free(*(pool_heap_t **)heap, block);
 }
 
+/* Of something else, while the magazines hold a block twice. */
+static void found_beside_another(void *heap)
+{
+  free_twice(*(pool_heap_t **)heap);
+  found_in_the_call(heap);
+}
+
 static void found_destroyed(void *heap)
 {
   pool_heap_t *gone = pool_heap_create(NULL);
@@ -610,7 +632,8 @@ static void the_end(void **state)
     {found_in_a_tick, &front}, {found_in_a_tick, &a_heap}, {found_in_a_tick, &mine}, {found_at_the_end_of_a_thread, &front},
     {found_at_the_end_of_a_thread, &a_heap}, {found_at_the_end_of_a_thread, &mine}, {found_in_a_trim, &front}, {found_in_a_trim, &a_heap},
     {found_in_a_walk, &front}, {found_in_a_walk, &a_heap}, {found_when_reached_for, &mine}, {found_in_the_call, &front},
-    {found_in_the_call, &a_heap}, {found_in_the_call, &mine}, {found_destroyed, &mine}, {found_in_use, &mine},
+    {found_in_the_call, &a_heap}, {found_in_the_call, &mine}, {found_beside_another, &front}, {found_beside_another, &a_heap}, {found_beside_another, &mine},
+    {found_destroyed, &mine}, {found_in_use, &mine},
   };
   (void)state;
   for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
