@@ -482,10 +482,12 @@ static void success_keeps_errno(void **state)
   (void)state;
   os_fake_heal();
   helper_t helper = {.yes = 0};
-  pool_heap_t *heap = heap_new(&(pool_heap_options_t){.budget = 64 << 10, .on_exhausted = help, .context = &helper, .overflow = pool_heap_default()});
+  pool_heap_options_t options = {.budget = 64 << 10, .on_exhausted = help, .context = &helper, .overflow = pool_heap_default()};
+  pool_heap_t *heap = heap_new(&options);
   for (size_t size = 100; size < 10 * MIB; size *= 3) {
     errno = 77;
-    char *block = pool_heap_alloc(heap, size), *zeroed = pool_heap_zalloc(heap, size), *aligned = pool_heap_aligned_alloc(heap, 256, size);
+    char *block = pool_heap_alloc(heap, size), *zeroed = pool_heap_zalloc(heap, size);
+    char *aligned = pool_heap_aligned_alloc(heap, 256, size);
     block = pool_heap_realloc(heap, block, size * 2);
     assert_true(block && zeroed && aligned && errno == 77);
     pool_free(block);

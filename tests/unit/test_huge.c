@@ -411,7 +411,8 @@ static void forgotten(void *argument)
 /* The range that has been kept for longest goes first, whichever shelf it is on. */
 static void the_oldest_first(void *argument)
 {
-  static const size_t sizes[] = {3 * MIB, 3 * MIB, 9 * MIB}, orders[][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+  static const size_t sizes[] = {3 * MIB, 3 * MIB, 9 * MIB};
+  static const size_t orders[][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
   (void)argument;
   bring_up();
   have_records();

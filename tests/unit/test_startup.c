@@ -307,8 +307,10 @@ static void fork_while_heaps_end(void *argument)
 /* ---- the locks of a fork, each held by somebody else in turn ---- */
 
 /* A lock may be held with those of lower places. */
-typedef enum place { PLACE_HEAPS, PLACE_THREADS, PLACE_HEAP, PLACE_DUE, PLACE_BUDGET_BELOW, PLACE_BUDGET, PLACE_BUDGET_FRONT, PLACE_GATE,
-                     PLACE_HUGE, PLACE_REGION, PLACE_LEAVES } place_t;
+typedef enum place {
+  PLACE_HEAPS, PLACE_THREADS, PLACE_HEAP, PLACE_DUE, PLACE_BUDGET_BELOW, PLACE_BUDGET, PLACE_BUDGET_FRONT, PLACE_GATE, PLACE_HUGE,
+  PLACE_REGION, PLACE_LEAVES
+} place_t;
 typedef struct fork_lock { const char *name; unsigned place; lock_t *lock; } fork_lock_t;
 
 enum { FORK_LOCKS_MOST = 400 };
@@ -380,7 +382,8 @@ static void fork_waits_for(const fork_lock_t *held)
   fork_is_over = false;
   lock_acquire(held->lock);
   must(pthread_create(&thread, NULL, fork_once, NULL) == 0);
-  while (__atomic_load_n(&held->lock->word, __ATOMIC_ACQUIRE) != WITH_SLEEPERS && !__atomic_load_n(&fork_is_over, __ATOMIC_ACQUIRE))
+  while (__atomic_load_n(&held->lock->word, __ATOMIC_ACQUIRE) != WITH_SLEEPERS &&
+         !__atomic_load_n(&fork_is_over, __ATOMIC_ACQUIRE))
     usleep(50);
   lock_must(held, !__atomic_load_n(&fork_is_over, __ATOMIC_ACQUIRE), __LINE__);
   for (const fork_lock_t *at = fork_locks; at < fork_locks + fork_locks_count; at++)
@@ -396,8 +399,11 @@ static void fork_takes_all_locks(void *argument)
   static const pool_heap_options_t kinds[] = {{0}, {.budget = 200 << 10}, {.budget = 20 << 20}, {.reserve = 10 << 20},
                                               {.memory = buffer, .memory_size = 1 << 20}};
   enum { KINDS = sizeof kinds / sizeof *kinds };
-  static lock_t *const leaves[] = {&pool_magazines_lock, &space_of_process.lock, &space_slots_lock, &guests_lock, &metadata_lock};
-  static const char *const names[] = {"pool_magazines_lock", "the lock of space_of_process", "space_slots_lock", "guests_lock", "metadata_lock"};
+  static const fork_lock_t leaves[] = {
+    {"pool_magazines_lock", PLACE_LEAVES, &pool_magazines_lock}, {"the process's space", PLACE_LEAVES + 1, &space_of_process.lock},
+    {"space_slots_lock", PLACE_LEAVES + 2, &space_slots_lock}, {"guests_lock", PLACE_LEAVES + 3, &guests_lock},
+    {"metadata_lock", PLACE_LEAVES + 4, &metadata_lock},
+  };
   pool_heap_t *heaps[KINDS + 1];
   pthread_t thread;
   (void)argument;
@@ -420,7 +426,7 @@ static void fork_takes_all_locks(void *argument)
     add_locks_of(heaps[i], i == KINDS ? PLACE_BUDGET_BELOW : PLACE_BUDGET);
   }
   for (unsigned i = 0; i < sizeof leaves / sizeof *leaves; i++)
-    add_fork_lock(names[i], PLACE_LEAVES + i, leaves[i]);
+    add_fork_lock(leaves[i].name, leaves[i].place, leaves[i].lock);
   for (const fork_lock_t *at = fork_locks; at < fork_locks + fork_locks_count; at++)
     fork_waits_for(at);
   must(check_everything());
