@@ -34,6 +34,8 @@ unsigned long kernel_getauxval(unsigned long type);
 int   kernel_pthread_key_create(pthread_key_t *key, void (*at_exit)(void *));
 int   kernel_pthread_setspecific(pthread_key_t key, const void *value);
 int   kernel_pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void));
+void  kernel_IO_list_lock(void);
+void  kernel_IO_list_unlock(void);
 
 #ifndef KERNEL_ITSELF
 #define mmap kernel_mmap
@@ -49,6 +51,8 @@ int   kernel_pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*
 #define pthread_key_create kernel_pthread_key_create
 #define pthread_setspecific kernel_pthread_setspecific
 #define pthread_atfork kernel_pthread_atfork
+#define _IO_list_lock kernel_IO_list_lock
+#define _IO_list_unlock kernel_IO_list_unlock
 #endif
 
 #endif

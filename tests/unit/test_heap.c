@@ -371,6 +371,25 @@ static void trims_inside_slabs(void **state)
   }
 }
 
+/* What is idle in a heap's own region goes back with time, as it does in the process's space, while the heap is used a little. */
+static void regions_are_ticked(void *options)
+{
+  enum { KEPT_UNITS = 16, LITTLE = 400 };
+  os_fake_heal();
+  pool_heap_t *heap = heap_new(options);
+  space_t *space = &heap->own_space;
+  must(space->fixed && space->purgeable);
+  free_all(heap, fill(heap, 1000, 2500));
+  for (size_t i = 0; i < 1000; i++) {
+    os_fake.now_ms += 30;
+    free_all(heap, fill(heap, 1000, LITTLE));
+    pool_free(pool_alloc(40000));
+  }
+  must(space_dirty_bytes(space) <= (size_t)KEPT_UNITS << space->unit_log2 && check_everything());
+  pool_heap_destroy(heap);
+}
+WITH(regions_are_ticked, pool_heap_options_t, {.budget = 3 << 20}, {.budget = 8 << 20}, {.reserve = 30 << 20})
+
 static void changing_the_budget(void **state)
 {
   (void)state;
@@ -432,6 +451,7 @@ static bool help(pool_heap_t *heap, size_t bytes_needed, unsigned attempt, void 
   for (size_t i = 0; i < helper->frees; i++)
     pool_heap_free(heap, blocks[i]);
   helper->frees = 0;
+  errno = EIO;   /* of something it has tried on its way */
   return helper->calls <= helper->yes;
 }
 
@@ -449,9 +469,32 @@ static void asked_for_help(void **state)
   assert_null(pool_heap_alloc(heap, 500));
   assert_int_equal(helper.calls, 1);
   helper = (helper_t){.yes = 1, .frees = 100};
+  errno = 77;
   assert_non_null(pool_heap_alloc(heap, 500));
-  assert_int_equal(helper.calls, 1);
+  assert_true(helper.calls == 1 && errno == 77);
   check_everything();
+  pool_heap_destroy(heap);
+}
+
+/* Also where another heap serves in the end, whatever was done to the block. */
+static void success_keeps_errno(void **state)
+{
+  (void)state;
+  os_fake_heal();
+  helper_t helper = {.yes = 0};
+  pool_heap_options_t options = {.budget = 64 << 10, .on_exhausted = help, .context = &helper, .overflow = pool_heap_default()};
+  pool_heap_t *heap = heap_new(&options);
+  for (size_t size = 100; size < 10 * MIB; size *= 3) {
+    errno = 77;
+    char *block = pool_heap_alloc(heap, size), *zeroed = pool_heap_zalloc(heap, size);
+    char *aligned = pool_heap_aligned_alloc(heap, 256, size);
+    block = pool_heap_realloc(heap, block, size * 2);
+    assert_true(block && zeroed && aligned && errno == 77);
+    pool_free(block);
+    pool_free(zeroed);
+    pool_free(aligned);
+  }
+  assert_true(helper.calls > 10);
   pool_heap_destroy(heap);
 }
 
@@ -971,9 +1014,11 @@ int main(void)
     cmocka_unit_test(records_beyond_the_region),
     cmocka_unit_test(records_beside_a_reserve),
     cmocka_unit_test(trims_inside_slabs),
+    cmocka_unit_test(regions_are_ticked_test),
     cmocka_unit_test(changing_the_budget),
     cmocka_unit_test(aligned_in_any_region_test),
     cmocka_unit_test(asked_for_help),
+    cmocka_unit_test(success_keeps_errno),
     cmocka_unit_test(overflowing_test),
     cmocka_unit_test(memory_from_a_block_test),
     cmocka_unit_test(huge_in_vain),

@@ -408,6 +408,39 @@ static void forgotten(void *argument)
   must(huge_kept_bytes() == 0 && all_is_known());
 }
 
+/* The range that has been kept for longest goes first, whichever shelf it is on. */
+static void the_oldest_first(void *argument)
+{
+  static const size_t sizes[] = {3 * MIB, 3 * MIB, 9 * MIB};
+  static const size_t orders[][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+  (void)argument;
+  bring_up();
+  have_records();
+  settings.purge_delay_ms = PURGE_NEVER;
+  for (size_t n = 0; n < sizeof orders / sizeof *orders; n++) {
+    huge_t *blocks[3];
+    char *starts[3];
+    huge_give(take(16 * MIB));   /* one range, for the blocks and walls between them */
+    for (size_t i = 0; i < 3; i++) {
+      blocks[i] = take(sizes[i]);
+      starts[i] = huge_start(blocks[i]);
+      take(PAGE);
+    }
+    huge_release(0);
+    for (size_t i = 0; i < 3; i++)
+      huge_give(blocks[orders[n][i]]);
+    must(ranges_kept() == 3 && huge_kept_bytes() == 15 * MIB);
+    for (size_t i = 0; i < 3; i++) {
+      size_t size = sizes[orders[n][i]];
+      must(huge_release(huge_kept_bytes() - size) == size && ranges_kept() == 2 - i && all_is_known());
+      for (size_t k = i + 1; k < 3; k++) {
+        huge_t *kept = huge_next(NULL, starts[orders[n][k]]);
+        must(kept && huge_start(kept) == starts[orders[n][k]]);
+      }
+    }
+  }
+}
+
 /* ---- where the system refuses ---- */
 
 /* What it does not unmap is kept, without its memory if that can be had; and it is zero. */
@@ -715,6 +748,30 @@ static void refused_in_constant_time(void *argument)
   must(ranges_kept() == 0);
 }
 
+/* A system that refused is asked again after a tick, not only when the next one comes. */
+static void asked_again_after_a_tick(void *argument)
+{
+  enum { MANY = 1000 };
+  static huge_t *row[MANY];
+  const bool *clean = argument;
+  bring_up();
+  have_records();
+  take_row(row, MANY, PAGE);
+  breathe(4 * MIB);
+  huge_release(0);
+  os_fake.fail_kinds = 1 << OS_UNMAP | (*clean ? 0 : 1 << OS_PURGE);
+  for (size_t i = 0; i < MANY / 2; i += 2)
+    huge_give(row[i]);
+  must(ranges_kept() > KEPT_RANGES);
+  os_fake_heal();
+  for (size_t i = 0; i < 4; i++)   /* each looks at so many ranges at most */
+    huge_tick();
+  for (size_t i = MANY / 2; i < MANY; i += 2) {
+    huge_give(row[i]);
+    must(ranges_kept() <= 2 * KEPT_RANGES && all_is_known());
+  }
+}
+
 /* What is kept counts where memory is limited: it goes before a block is refused its growth. */
 static void grows_into_what_is_kept(void *argument)
 {
@@ -869,6 +926,8 @@ WITH(grown_from_what_is_kept, bool, false, true)
 IN_CHILD(how_much)
 IN_CHILD(how_many)
 IN_CHILD(ticked)
+IN_CHILD(the_oldest_first)
+WITH(asked_again_after_a_tick, bool, false, true)
 IN_CHILD(forgotten)
 WITH(not_unmapped, bool, false, true)
 IN_CHILD(forbidden)
@@ -899,6 +958,8 @@ int main(void)
     cmocka_unit_test(how_much_test),
     cmocka_unit_test(how_many_test),
     cmocka_unit_test(ticked_test),
+    cmocka_unit_test(the_oldest_first_test),
+    cmocka_unit_test(asked_again_after_a_tick_test),
     cmocka_unit_test(forgotten_test),
     cmocka_unit_test(not_unmapped_test),
     cmocka_unit_test(forbidden_test),

@@ -58,6 +58,30 @@ static void hopeless(void *argument)
   must(figures(pool_heap_default()).exhausted_count == before.exhausted_count + 9 && check_everything());
 }
 
+/* ---- wiped ---- */
+
+/* From any byte to any other and not beyond, by the system's pages or without. */
+static void wiped_to_the_byte(void *argument)
+{
+  enum { PAGES = 6 };
+  static heap_t heap;   /* without a region */
+  const bool *refused = argument;
+  os_fake_heal();
+  size_t page = os_page_size(), size = PAGES * page;
+  size_t ends[] = {0, 1, page - 1, page, page + 100, 2 * page, 3 * page - 8, 4 * page, 5 * page + 1, size - 1, size};
+  char *memory = os_map(size, page), *kept = os_map(size, page);
+  must(memory && kept);
+  memset(kept, 7, size);
+  os_fake.fail_kinds = *refused ? 1 << OS_PURGE : 0;
+  for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+    for (size_t k = i + 1; k < sizeof ends / sizeof *ends; k++) {
+      memset(memory, 7, size);
+      large_wipe(&heap, memory + ends[i], ends[k] - ends[i]);
+      must(all_zero(memory + ends[i], ends[k] - ends[i]));
+      must(!memcmp(memory, kept, ends[i]) && !memcmp(memory + ends[k], kept, size - ends[k]));
+    }
+}
+
 /* ---- spares ---- */
 
 /* The thread that freed it has it next, whatever size makes as many units. */
@@ -470,6 +494,7 @@ static void all_at_once(void *argument)
 }
 
 IN_CHILD(hopeless)
+WITH(wiped_to_the_byte, bool, false, true)
 IN_CHILD(taken_by_who_freed_it)
 IN_CHILD(zeroed_all_the_same)
 IN_CHILD(counted)
@@ -484,6 +509,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(hopeless_test),
+    cmocka_unit_test(wiped_to_the_byte_test),
     cmocka_unit_test(taken_by_who_freed_it_test),
     cmocka_unit_test(zeroed_all_the_same_test),
     cmocka_unit_test(counted_test),

@@ -32,6 +32,8 @@ typedef struct kernel {
   char *next_mapping;           /* where the next mapping is said to be; nothing is mapped */
   size_t write_most;            /* of one call; 0: any */
   size_t writable_most;         /* bytes of a mapping that can be written; 0: any */
+  uint64_t random;              /* what getrandom() gives; 0: this kernel's own number */
+  time_t later;                 /* seconds that the clock is ahead */
   int  interruptions;           /* of writing, still to come */
   rlim_t address_space, data;
   /* What was seen. */
@@ -138,10 +140,19 @@ long kernel_syscall(long number, ...)
     return write_some((int)a[0], (const void *)a[1], (size_t)a[2]);
   if (number == SYS_prlimit64)
     return prlimit_answer((int)a[1], (struct rlimit *)a[3]);
+  if (number == SYS_getrandom && kernel.random && !error && (size_t)a[1] <= sizeof kernel.random)
+    return memcpy((void *)a[0], &kernel.random, (size_t)a[1]), a[1];
   return error ? failed(error) : syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
-int kernel_clock_gettime(clockid_t clock, struct timespec *time) { return kernel.clock ? failed(kernel.clock) : clock_gettime(clock, time); }
+int kernel_clock_gettime(clockid_t clock, struct timespec *time)
+{
+  if (kernel.clock)
+    return failed(kernel.clock);
+  int result = clock_gettime(clock, time);
+  time->tv_sec += kernel.later;
+  return result;
+}
 
 unsigned long kernel_getauxval(unsigned long type)
 {
@@ -430,6 +441,31 @@ static void windows(void **state)
   assert_true(errno_is_kept());
 }
 
+/* Each process has its window elsewhere: by what the kernel has drawn for it, and where that has nothing, by the time. */
+static void a_window_elsewhere(void **state)
+{
+  enum { PROCESSES = 16 };
+  (void)state;
+  for (unsigned refused = 0; refused < 2; refused++) {
+    char *seen[PROCESSES];
+    size_t size = 0, others = 0;
+    for (unsigned i = 0; i < PROCESSES; i++) {
+      all_new();
+      kernel.next_mapping = (char *)(((uintptr_t)1 << 48) - PAGE);
+      kernel.getrandom = refused ? EAGAIN : 0;
+      kernel.random = (i + 1) * 0x123456789abcdefu;
+      kernel.later = i;
+      seen[i] = os_window(0, &size);
+      assert_true(seen[i] && errno_is_kept());
+      size_t same = 0;
+      while (seen[same] != seen[i])
+        same++;
+      others += same == i;
+    }
+    assert_true(others >= min_size(PROCESSES, size / OS_WINDOW_ALIGNMENT) / 2);   /* two may meet */
+  }
+}
+
 /* With this kernel it can be used. */
 static void a_window_of_this_kernel(void **state)
 {
@@ -676,17 +712,49 @@ static void ends_of_threads_test(void **state)
 /* ---- forks ---- */
 
 static char order[20];
+extern void _IO_list_lock(void) __attribute__((weak));
+extern void _IO_list_unlock(void) __attribute__((weak));
+
+/* The C library's own, where it has them. */
+void kernel_IO_list_lock(void)
+{
+  strcat(order, "l");
+  if (_IO_list_lock)
+    _IO_list_lock();
+}
+
+void kernel_IO_list_unlock(void)
+{
+  strcat(order, "u");
+  if (_IO_list_unlock)
+    _IO_list_unlock();
+}
 
 static void note_prepare(void) { strcat(order, "p"); }
 static void note_parent(void) { strcat(order, "P"); }
 static void note_child(void) { strcat(order, "c"); }
 
-static void *do_nothing(void *argument) { return argument; }
+static pthread_barrier_t forked;
+
+static void *be_there(void *argument)
+{
+  pthread_barrier_wait(&forked);
+  return argument;
+}
 
 static void see_child(void *expected) { must(!strcmp(order, *(const char **)expected)); }
 
+/* With threads, the streams' lock comes first and opens last; the C library opens it in the child. */
+static void fork_in_order(bool alone)
+{
+  order[0] = 0;
+  in_child(see_child, &(const char *){alone ? "pc" : "lpc"});
+  must(!strcmp(order, alone ? "pP" : "lpPu"));
+}
+
 static void forks(void *argument)
 {
+  pthread_t thread;
   (void)argument;
   all_new();
   kernel.atfork = ENOMEM;
@@ -695,11 +763,12 @@ static void forks(void *argument)
   kernel.atfork = 0;
   errno = ERRNO_BEFORE;
   must(os_on_fork(note_prepare, note_parent, note_child) && errno_is_kept());
-  in_child(see_child, &(const char *){"pc"});
-  must(!strcmp(order, "pP"));
-  run(do_nothing, NULL);   /* with the lock of all streams, from now on */
-  in_child(see_child, &(const char *){"pPpc"});
-  must(!strcmp(order, "pPpP"));
+  fork_in_order(os_single_threaded());
+  pthread_barrier_init(&forked, NULL, 2);
+  must(pthread_create(&thread, NULL, be_there, NULL) == 0);
+  fork_in_order(false);
+  pthread_barrier_wait(&forked);
+  pthread_join(thread, NULL);
   FILE *file = fopen("/dev/null", "w");
   must(file && fclose(file) == 0);   /* which is open again */
 }
@@ -761,6 +830,7 @@ int main(void)
     cmocka_unit_test(not_remapped),
     cmocka_unit_test(guarded),
     cmocka_unit_test(windows),
+    cmocka_unit_test(a_window_elsewhere),
     cmocka_unit_test(a_window_of_this_kernel),
     cmocka_unit_test(prefaulted),
     cmocka_unit_test(locked),

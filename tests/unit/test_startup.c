@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * The manager comes up or does not, forks in the middle of anything, and leaves a thread that ends the process a way to allocate. */
 #include "heap/heap_life.h"
+#include "space/gate.h"
+#include "space/metadata.h"
 #include "os_fake.h"
 #include "unit.h"
 #include <errno.h>
@@ -302,8 +304,137 @@ static void fork_while_heaps_end(void *argument)
   must(check_everything());
 }
 
+/* ---- the locks of a fork, each held by somebody else in turn ---- */
+
+/* A lock may be held with those of lower places. */
+typedef enum place {
+  PLACE_HEAPS, PLACE_THREADS, PLACE_HEAP, PLACE_DUE, PLACE_BUDGET_BELOW, PLACE_BUDGET, PLACE_BUDGET_FRONT, PLACE_GATE, PLACE_HUGE,
+  PLACE_REGION, PLACE_LEAVES
+} place_t;
+typedef struct fork_lock { const char *name; unsigned place; lock_t *lock; } fork_lock_t;
+
+enum { FORK_LOCKS_MOST = 400 };
+static fork_lock_t fork_locks[FORK_LOCKS_MOST];
+static size_t fork_locks_count;
+static bool fork_is_over;
+
+static void add_fork_lock(const char *name, unsigned place, lock_t *lock)
+{
+  must(fork_locks_count < FORK_LOCKS_MOST);
+  fork_locks[fork_locks_count++] = (fork_lock_t){name, place, lock};
+}
+
+static void add_gate(lock_t *gate) { add_fork_lock("a gate", PLACE_GATE, gate); }
+
+static void add_locks_of(heap_t *heap, place_t budget)
+{
+  add_fork_lock("the lock of a heap", PLACE_HEAP, &heap->lock);
+  FOR_EACH_POOL(pool, heap)
+    add_fork_lock("the lock of a pool", PLACE_HEAP, &pool->lock);
+  add_fork_lock("the lock of a budget", budget, &heap->budget.lock);
+  if (heap != &heap_front)
+    add_fork_lock("the lock of a heap's own space", PLACE_REGION, &heap->own_space.lock);
+}
+
+static bool lock_is_held(const fork_lock_t *at) { return __atomic_load_n(&at->lock->word, __ATOMIC_ACQUIRE) != 0; }
+
+static void lock_must(const fork_lock_t *at, bool what, int line)
+{
+  if (!what)
+    must_failed(__FILE__, line, at->name);
+}
+
+static void all_are_open(void)
+{
+  for (const fork_lock_t *at = fork_locks; at < fork_locks + fork_locks_count; at++)
+    lock_must(at, !lock_is_held(at), __LINE__);
+}
+
+static void *fork_once(void *unused)
+{
+  int status = -1;
+  pid_t child = fork();
+  __atomic_store_n(&fork_is_over, true, __ATOMIC_RELEASE);
+  must(child >= 0);
+  if (child == 0) {
+    all_are_open();
+    _exit(0);
+  }
+  must(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  return unused;
+}
+
+static void *sleep_for_ever(void *argument)
+{
+  (void)argument;
+  use_and_end(NULL);
+  pthread_barrier_wait(&all_there);
+  while (pause() != 0) {
+  }
+  return NULL;
+}
+
+/* The fork sleeps at this lock, with those before it and without those behind it. */
+static void fork_waits_for(const fork_lock_t *held)
+{
+  enum { WITH_SLEEPERS = 2 };
+  pthread_t thread;
+  fork_is_over = false;
+  lock_acquire(held->lock);
+  must(pthread_create(&thread, NULL, fork_once, NULL) == 0);
+  while (__atomic_load_n(&held->lock->word, __ATOMIC_ACQUIRE) != WITH_SLEEPERS &&
+         !__atomic_load_n(&fork_is_over, __ATOMIC_ACQUIRE))
+    usleep(50);
+  lock_must(held, !__atomic_load_n(&fork_is_over, __ATOMIC_ACQUIRE), __LINE__);
+  for (const fork_lock_t *at = fork_locks; at < fork_locks + fork_locks_count; at++)
+    if (at->place != held->place)
+      lock_must(at, lock_is_held(at) == (at->place < held->place), __LINE__);
+  lock_release(held->lock);
+  must(pthread_join(thread, NULL) == 0);
+  all_are_open();
+}
+
+static void fork_takes_all_locks(void *argument)
+{
+  static const pool_heap_options_t kinds[] = {{0}, {.budget = 200 << 10}, {.budget = 20 << 20}, {.reserve = 10 << 20},
+                                              {.memory = buffer, .memory_size = 1 << 20}};
+  enum { KINDS = sizeof kinds / sizeof *kinds };
+  static const fork_lock_t leaves[] = {
+    {"pool_magazines_lock", PLACE_LEAVES, &pool_magazines_lock}, {"the process's space", PLACE_LEAVES + 1, &space_of_process.lock},
+    {"space_slots_lock", PLACE_LEAVES + 2, &space_slots_lock}, {"guests_lock", PLACE_LEAVES + 3, &guests_lock},
+    {"metadata_lock", PLACE_LEAVES + 4, &metadata_lock},
+  };
+  pool_heap_t *heaps[KINDS + 1];
+  pthread_t thread;
+  (void)argument;
+  os_fake_heal();
+  for (size_t i = 0; i < KINDS; i++)
+    must((heaps[i] = pool_heap_create(&kinds[i])) != NULL);
+  must((heaps[KINDS] = pool_heap_create(&(pool_heap_options_t){.parent = heaps[2], .budget = 4 << 20})) != NULL);
+  pthread_barrier_init(&all_there, NULL, 2);
+  must(pthread_create(&thread, NULL, sleep_for_ever, NULL) == 0);   /* so that the process has threads throughout */
+  pthread_barrier_wait(&all_there);
+  add_fork_lock("heaps_lock", PLACE_HEAPS, &heaps_lock);
+  add_fork_lock("threads_lock", PLACE_THREADS, &threads_lock);
+  add_fork_lock("pools_due_lock", PLACE_DUE, &pools_due_lock);
+  add_fork_lock("huge_lock", PLACE_HUGE, &huge_lock);
+  gate_each(add_gate);
+  must(fork_locks[fork_locks_count - 1].place == PLACE_GATE);
+  add_locks_of(&heap_front, PLACE_BUDGET_FRONT);
+  for (size_t i = 0; i <= KINDS; i++) {
+    must(pool_heap_alloc(heaps[i], 100) && pool_heap_alloc(heaps[i], 3000));
+    add_locks_of(heaps[i], i == KINDS ? PLACE_BUDGET_BELOW : PLACE_BUDGET);
+  }
+  for (unsigned i = 0; i < sizeof leaves / sizeof *leaves; i++)
+    add_fork_lock(leaves[i].name, leaves[i].place, leaves[i].lock);
+  for (const fork_lock_t *at = fork_locks; at < fork_locks + fork_locks_count; at++)
+    fork_waits_for(at);
+  must(check_everything());
+}
+
 /* ---- the end: a handler of SIGABRT that goes on allocating, whatever the thread held ---- */
 
+enum { TWICE_SIZE = 64, HANDLER_BLOCKS = 8 };
 static char *small_one, *large_one, *huge_one, *of_heap;
 static pool_heap_t *a_heap, *mine;
 
@@ -346,6 +477,19 @@ static void reallocate_in_the_handler(void)
 
 static bool visit(const pool_block_t *block, void *context) { return block && context; }
 
+/* The magazines of the thread are as whatever went wrong left them, and may hold a block twice. None comes out of them. */
+static void each_block_once_in_the_handler(void)
+{
+  char *those[HANDLER_BLOCKS];
+  for (size_t i = 0; i < HANDLER_BLOCKS; i++) {
+    must((those[i] = pool_alloc(TWICE_SIZE)) != NULL);
+    for (size_t k = 0; k < i; k++)
+      must(those[i] != those[k]);
+  }
+  for (size_t i = 0; i < HANDLER_BLOCKS; i++)
+    pool_free(those[i]);
+}
+
 /* The answers may be wrong, in the middle of whatever it was, but they come. */
 static void ask_in_the_handler(void)
 {
@@ -365,19 +509,10 @@ static void handle_abort(int number)
   static const char words[] = "handled\n";
   (void)number;
   ask_in_the_handler();
+  each_block_once_in_the_handler();
   allocate_in_the_handler();
   reallocate_in_the_handler();
   must(write(STDERR_FILENO, words, sizeof words - 1) > 0);
-}
-
-static void *sleep_for_ever(void *argument)
-{
-  (void)argument;
-  use_and_end(NULL);
-  pthread_barrier_wait(&all_there);
-  while (pause() != 0) {
-  }
-  return NULL;
 }
 
 static void get_ready(void)
@@ -400,8 +535,8 @@ static void get_ready(void)
 static void free_twice(pool_heap_t *heap)
 {
   for (size_t i = 0; i < 8; i++)
-    must(pool_heap_alloc(heap, 64));
-  void *a = pool_heap_alloc(heap, 64), *b = pool_heap_alloc(heap, 64);
+    must(pool_heap_alloc(heap, TWICE_SIZE));
+  void *a = pool_heap_alloc(heap, TWICE_SIZE), *b = pool_heap_alloc(heap, TWICE_SIZE);
   pool_heap_free(heap, a);
   pool_heap_free(heap, b);
   pool_heap_free(heap, a);
@@ -466,6 +601,13 @@ static void found_in_the_call(void *heap)
   pool_heap_free(*(pool_heap_t **)heap, block);
 }
 
+/* Of something else, while the magazines hold a block twice. */
+static void found_beside_another(void *heap)
+{
+  free_twice(*(pool_heap_t **)heap);
+  found_in_the_call(heap);
+}
+
 static void found_destroyed(void *heap)
 {
   pool_heap_t *gone = pool_heap_create(NULL);
@@ -496,7 +638,8 @@ static void the_end(void **state)
     {found_in_a_tick, &front}, {found_in_a_tick, &a_heap}, {found_in_a_tick, &mine}, {found_at_the_end_of_a_thread, &front},
     {found_at_the_end_of_a_thread, &a_heap}, {found_at_the_end_of_a_thread, &mine}, {found_in_a_trim, &front}, {found_in_a_trim, &a_heap},
     {found_in_a_walk, &front}, {found_in_a_walk, &a_heap}, {found_when_reached_for, &mine}, {found_in_the_call, &front},
-    {found_in_the_call, &a_heap}, {found_in_the_call, &mine}, {found_destroyed, &mine}, {found_in_use, &mine},
+    {found_in_the_call, &a_heap}, {found_in_the_call, &mine}, {found_beside_another, &front}, {found_beside_another, &a_heap}, {found_beside_another, &mine},
+    {found_destroyed, &mine}, {found_in_use, &mine},
   };
   (void)state;
   for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
@@ -505,6 +648,7 @@ static void the_end(void **state)
 
 IN_CHILD(all_at_once)
 IN_CHILD(fork_while_heaps_end)
+IN_CHILD(fork_takes_all_locks)
 
 /* A sanitizer's own allocator is not made for threads that are started in the child of a process with threads. */
 static void fork_among_threads_test(void **state)
@@ -523,6 +667,7 @@ int main(void)
     cmocka_unit_test(fork_in_the_middle_test),
     cmocka_unit_test(fork_among_threads_test),
     cmocka_unit_test(fork_while_heaps_end_test),
+    cmocka_unit_test(fork_takes_all_locks_test),
     cmocka_unit_test(the_end),
   };
   return cmocka_run_group_tests_name("startup", tests, NULL, NULL);
