@@ -19,7 +19,7 @@ LAYERS = [
     ("space", ["class_map", "budget", "gate", "metadata", "run", "arena", "space", "purge", "huge"]),
     ("pool", ["slab", "pool"]),
     ("thread", ["magazine", "thread"]),
-    ("heap", ["guard", "heap", "startup", "tick", "large", "locate", "allocate", "heap_life", "walk"]),
+    ("heap", ["guard", "heap", "heap_life", "startup", "tick", "large", "locate", "allocate", "walk", "reset", "region", "create"]),
     ("object_pool", ["object_pool"]),
     ("api", ["pool_front", "heap_front", "malloc", "malloc_info", "new_delete", "stats"]),
     ("check", ["check"]),
@@ -36,7 +36,7 @@ CALLS_UP = {
     "misuse.h": {"fatal_before_abort"},          # set by heap/startup
     "heap/heap.h": {"heap_dependents"},          # set by object_pool
 }
-PUBLIC = {"heap/heap", "heap/heap_life"}         # and all of object_pool, api and check
+PUBLIC = {"heap/heap", "heap/heap_life", "heap/region"}         # and all of object_pool, api and check
 PUBLIC_FOLDERS = ("object_pool/", "api/", "check/")
 
 # The platform is a file: what names an operating system is in os.

@@ -10,6 +10,10 @@
 heap_t *heap_create(const pool_heap_options_t *options);
 void    heap_destroy(heap_t *heap);
 void    heap_reset(heap_t *heap);
+
+/* The same; for_good: its pools and threads' magazines of it end as well. */
+void    heap_end_blocks(heap_t *heap, bool for_good);
+
 bool    heap_set_budget(heap_t *heap, size_t budget);
 bool    heap_walk(heap_t *heap, pool_visit_fn *visit, void *context);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * What is not needed any more goes back: now and then by the clock, all of it when a heap is exhausted or trimmed. */
-#include "heap/heap.h"
+#include "heap/heap_life.h"
 #include "space/metadata.h"
 #include "option.h"
 
@@ -103,4 +103,36 @@ size_t heap_trim(heap_t *heap, size_t keep)
   if (!heap->region_kind)
     __atomic_fetch_add(&heap->purged_bytes, purged, __ATOMIC_RELAXED);
   return purged;
+}
+
+/* ---- a changed budget ---- */
+
+static bool is_below(const heap_t *heap, const heap_t *ancestor)
+{
+  do
+    heap = heap->parent;
+  while (heap && heap != ancestor);
+  return heap != NULL;
+}
+
+/* What descendants have cached and idle, but not those of one thread, which may be in one. The lock keeps them from ending. */
+static void drain_descendants(const heap_t *heap)
+{
+  lock_acquire(&heaps_lock);
+  for (heap_t *other = heaps_first(); other; other = other->next)
+    if (!other->lock.solo && is_below(other, heap))
+      heap_drain(other);
+  lock_release(&heaps_lock);
+}
+
+/* Lower than what is held only after a trim, and never for a moment. */
+bool heap_set_budget(heap_t *heap, size_t budget)
+{
+  if (budget_set_limit(&heap->budget, budget))
+    return true;
+  heap_trim(heap, 0);
+  if (budget_set_limit(&heap->budget, budget))
+    return true;
+  drain_descendants(heap);
+  return budget_set_limit(&heap->budget, budget);
 }

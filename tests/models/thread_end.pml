@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A thread ends while a heap that it has magazines of is destroyed, and a third looks at the heap by an address (thread.c, heap_life.c,
+ * A thread ends while a heap that it has magazines of is destroyed, and a third looks at the heap by an address (thread.c, create.c,
  * locate.c). The caches are flushed, or taken away, under threads_lock; the pool's record goes when nobody can be looking at it any
  * more: the looker holds heaps_lock, and the one who destroys takes and opens it last.
  *

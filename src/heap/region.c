@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: MIT */
+#include "heap/region.h"
+#include "space/metadata.h"
+#include "option.h"
+#include <string.h>
+
+enum {
+  SMALL_REGION = 8 << 20,          /* up to here a whole budget, or a reserve, is one region of small units */
+  REGION_UNITS = 16,               /* a region is cut into so many units at least, within: */
+  REGION_UNIT_LEAST_LOG2 = 10,
+  REGION_UNIT_MOST_LOG2 = 12,
+  REGION_UNIT_LARGE_LOG2 = 13,     /* from 1 MiB on: the records of a unit are 128 bytes */
+  REGION_LARGE = 1 << 20,
+  CLASS_MOST_UNITS = 8             /* of a region of small units: a larger block is a run */
+};
+
+bool region_is_wanted(const pool_heap_options_t *o) { return o->reserve || (o->budget && o->budget <= SMALL_REGION); }
+bool region_is_small(const pool_heap_options_t *o) { return o->reserve <= SMALL_REGION; }
+
+bool region_is_real_time(const pool_heap_options_t *o) { return o->flags & (POOL_HEAP_PREFAULT | POOL_HEAP_LOCK_MEMORY); }
+
+/* ---- its units ---- */
+
+static unsigned region_unit_log2(size_t size)
+{
+  unsigned log2 = log2_floor(max_size(size / REGION_UNITS, 1));
+  if (size >= REGION_LARGE)
+    return REGION_UNIT_LARGE_LOG2;
+  return log2 < REGION_UNIT_LEAST_LOG2 ? REGION_UNIT_LEAST_LOG2 : log2 > REGION_UNIT_MOST_LOG2 ? REGION_UNIT_MOST_LOG2 : log2;
+}
+
+static uint32_t class_most_of(unsigned unit_log2) { return unit_log2 == UNIT_LOG2 ? SIZE_MAX_CLASS : CLASS_MOST_UNITS << unit_log2; }
+
+/* ---- in the caller's memory ---- */
+
+/* A record is put behind the others, or in units of its own. Returns how many units are left; 0: it does not fit. */
+static size_t place_record(size_t size, size_t *room, size_t units, unsigned unit_log2)
+{
+  size = round_up(size, METADATA_ALIGNMENT);
+  if (size > *room) {
+    size_t takes = units_for(size, unit_log2);
+    if (takes > units)
+      return 0;
+    *room = takes << unit_log2;
+    units -= takes;
+  }
+  *room -= size;
+  return units;
+}
+
+/* Something must be left for a slab of the smallest class, behind the records that come first: the table of the heap's own classes, the
+ * record of a pool. */
+static bool can_serve(const pool_heap_options_t *o, size_t units, unsigned unit_log2, const char *base, const char *records)
+{
+  const char *at = (const char *)round_up((uintptr_t)records, sizeof(void *));
+  size_t room = at < base ? (size_t)(base - at) : 0, smallest = o->size_classes ? o->size_classes[0] : BLOCK_ALIGNMENT;
+  if (o->size_classes)
+    units = place_record((o->size_class_count + 1) * sizeof(uint32_t), &room, units, unit_log2);
+  units = units ? place_record(sizeof(pool_t), &room, units, unit_log2) : 0;
+  return pool_slab_least(smallest, unit_log2) <= units << unit_log2;
+}
+
+/* Everything lives in the caller's memory: the heap, the records of its arena, those of its pools, and the units. */
+heap_t *region_create_guest(const pool_heap_options_t *o)
+{
+  char *memory = o->memory, *at = (char *)round_up((uintptr_t)memory, 64), *end = memory + o->memory_size;
+  if ((uintptr_t)end < (uintptr_t)memory || end < at + sizeof(heap_t))
+    return NULL;
+  heap_t *heap = memset(at, 0, sizeof *heap);
+  unsigned unit_log2 = o->memory_size > SMALL_REGION ? UNIT_LOG2 : region_unit_log2(o->memory_size);
+  char *records = space_init_guest(&heap->own_space, &heap->own_arena, heap + 1, (size_t)(end - (char *)(heap + 1)), unit_log2);
+  if (!records || !can_serve(o, heap->own_arena.unit_count, unit_log2, heap->own_arena.base, records))
+    return NULL;
+  heap->space = &heap->own_space;
+  heap->class_most = class_most_of(unit_log2);
+  heap->region_kind = REGION_GUEST;
+  heap->own_space.purge_delay_ms = o->purge_delay_ms ? o->purge_delay_ms : settings.purge_delay_ms;
+  heap->region = memory;
+  heap->region_size = o->memory_size;
+  heap->records = (char *)round_up((uintptr_t)records, sizeof(void *));
+  heap->records_end = heap->own_arena.base;
+  heap->head_bytes = heap->metadata_bytes = o->memory_size - ((size_t)heap->own_arena.unit_count << unit_log2);
+  return heap;
+}
+
+/* ---- in the system's: the plan ---- */
+
+/* Each pool has a unit at least. */
+static size_t pool_records_for(const pool_heap_options_t *o, size_t units)
+{
+  size_t classes = o->size_classes ? o->size_class_count : CLASS_LAST;
+  return min_size(classes, units) * round_up(sizeof(pool_record_t), METADATA_ALIGNMENT) + round_up((classes + 1) * sizeof(uint32_t), METADATA_ALIGNMENT);
+}
+
+static region_plan_t plan_for(const pool_heap_options_t *o, size_t size, size_t units)
+{
+  region_plan_t plan = {.unit_log2 = size > SMALL_REGION ? UNIT_LOG2 : region_unit_log2(size), .units = units};
+  plan.arena_records = space_region_records(units, plan.unit_log2);
+  if (region_is_real_time(o))
+    plan.arena_records = round_up(plan.arena_records, os_page_size());   /* in pages of their own, which are locked as a whole */
+  plan.pool_records = o->reserve ? round_up(pool_records_for(o, units), os_page_size()) : 0;
+  return plan;
+}
+
+size_t region_plan_bytes(const region_plan_t *plan, bool units_too)
+{
+  return sizeof(heap_t) + plan->arena_records + plan->pool_records + (units_too ? plan->units << plan->unit_log2 : 0);
+}
+
+/* So many units that the reserve is served in blocks of whichever class alone: slabs may end in less than a block, and so may what
+ * large blocks are rounded up to, which is not counted here. */
+static size_t reserve_units(const pool_heap_options_t *o, unsigned unit_log2)
+{
+  size_t units = units_for(o->reserve, unit_log2), most = class_most_of(unit_log2);
+  size_t classes = o->size_classes ? o->size_class_count : CLASS_LAST;
+  for (size_t i = 0; i < classes; i++) {
+    size_t size = o->size_classes ? o->size_classes[i] : size_class_size((unsigned)i + 1);
+    if (o->size_classes || size <= most)
+      units = max_size(units, pool_units_for(size, o->reserve, unit_log2));
+  }
+  return units;
+}
+
+/* A reserve is the blocks' alone, and what serves them comes on top; where the budget has no room for that, it comes out of the reserve.
+ * A small budget is as many units as there could be. */
+region_plan_t region_plan(const pool_heap_options_t *o)
+{
+  size_t size = o->reserve ? o->reserve : o->budget;
+  unsigned unit_log2 = plan_for(o, size, 1).unit_log2;
+  size_t units = o->reserve ? reserve_units(o, unit_log2) : size >> unit_log2;
+  region_plan_t plan = plan_for(o, size, units);
+  while (o->reserve && o->budget && plan.units && region_plan_bytes(&plan, true) > o->budget)
+    plan = plan_for(o, size, plan.units - 1 - (region_plan_bytes(&plan, true) - o->budget) / 2 / (((size_t)1 << unit_log2) + sizeof(run_t)));
+  return plan;
+}
+
+/* ---- and its making ---- */
+
+/* The units of a small region: a run, or a mapping where they are too many. A unit may be more than a page, and is aligned as such. */
+static char *take_small_region(heap_t *heap, size_t bytes, size_t alignment, bool *dirty)
+{
+  bool zeroed;
+  if (bytes > space_longest_run() << UNIT_LOG2) {
+    heap->region_huge = huge_take(bytes, alignment, heap, true, &zeroed);
+    *dirty = heap->region_huge && !zeroed;
+    return heap->region_huge ? huge_start(heap->region_huge) : NULL;
+  }
+  heap->region_run = space_take(&space_of_process, space_units(&space_of_process, bytes), 1);
+  if (!heap->region_run)
+    return NULL;
+  *dirty = !heap->region_run->zeroed;
+  return heap->region_run->start;
+}
+
+static bool take_region(heap_t *heap, const region_plan_t *plan)
+{
+  bool dirty;
+  if (plan->unit_log2 == UNIT_LOG2) {
+    heap->region_kind = REGION_SLOTS;
+    if (!space_init_slots(&heap->own_space, plan->units))
+      return false;
+    heap->region = heap->own_space.fixed->base;
+  } else {
+    heap->region_kind = REGION_SMALL;
+    heap->arena_records = metadata_take(plan->arena_records, heap->own_page ? os_page_size() : METADATA_ALIGNMENT);
+    heap->region = heap->arena_records ? take_small_region(heap, plan->units << plan->unit_log2, (size_t)1 << plan->unit_log2, &dirty) : NULL;
+    if (!heap->region)
+      return false;
+    space_init_region(&heap->own_space, &heap->own_arena, heap->arena_records, heap->region, plan->units, plan->unit_log2, dirty);
+    if (heap->region_run)
+      run_become(heap->region_run, RUN_REGION, heap);   /* last: from now on it is asked about */
+    else
+      huge_hide(heap->region_huge, false);
+  }
+  heap->region_size = plan->units << plan->unit_log2;
+  return true;
+}
+
+static bool take_pool_records(heap_t *heap, const region_plan_t *plan)
+{
+  if (!plan->pool_records)
+    return true;
+  heap->records_start = metadata_take(plan->pool_records, os_page_size());
+  heap->records = heap->records_start;
+  heap->records_end = heap->records ? heap->records + plan->pool_records : NULL;
+  heap->reserve_records = heap->records ? plan->pool_records : 0;
+  return heap->records != NULL;
+}
+
+/* What a reserve has, or a small budget for the day it is raised, ends in the process's space. */
+bool region_make(heap_t *heap, const pool_heap_options_t *o, const region_plan_t *plan)
+{
+  if (!take_region(heap, plan) || !take_pool_records(heap, plan))
+    return false;
+  heap->space = &heap->own_space;
+  heap->class_most = class_most_of(plan->unit_log2);
+  heap->own_space.beyond = &space_of_process;
+  heap->own_space.prepaid = o->reserve != 0;
+  if (!heap->own_space.prepaid)
+    space_count_unpaid(&heap->own_space);
+  heap->own_space.purge_delay_ms = o->purge_delay_ms ? o->purge_delay_ms : settings.purge_delay_ms;
+  return true;
+}
+
+/* ---- memory that is touched and locked beforehand ---- */
+
+typedef bool piece_fn(void *start, size_t size);
+
+static bool each_page(void *start, size_t size, piece_fn *act)
+{
+  uintptr_t from = round_down((uintptr_t)start, os_page_size()), to = round_up((uintptr_t)start + size, os_page_size());
+  return !size || act((void *)from, to - from);
+}
+
+/* The units of a region and the records that came with it; each in pages of its own. */
+static bool each_piece(heap_t *heap, piece_fn *act)
+{
+  const arena_t *arena = heap->own_space.fixed;
+  bool slots = heap->region_kind == REGION_SLOTS;
+  return each_page(heap, heap->own_page ? heap_record_bytes(heap) : 0, act) &&
+         each_page(heap->region, heap->region_size, act) && each_page(heap->records_start, heap->reserve_records, act) &&
+         each_page(heap->arena_records, heap->arena_records ? heap->arena_record_bytes : 0, act) &&
+         (!slots || (each_page((void *)(uintptr_t)arena, (size_t)(arena->runs_end - (const char *)arena), act) &&
+                     each_page(arena->long_bitmaps, (size_t)(arena->long_bitmaps_end - (char *)arena->long_bitmaps), act)));
+}
+
+/* ---- memory that is touched and locked beforehand ---- */
+
+bool region_prepare(heap_t *heap, const pool_heap_options_t *o)
+{
+  if (!region_is_real_time(o))
+    return true;
+  heap->own_space.purgeable = false;
+  if (o->flags & POOL_HEAP_PREFAULT && !each_piece(heap, os_prefault))
+    return false;
+  if (o->flags & POOL_HEAP_LOCK_MEMORY) {
+    heap->locked_memory = true;
+    return each_piece(heap, os_lock_memory);
+  }
+  return true;
+}
+
+/* ---- its end ---- */
+
+void region_hide(heap_t *heap)
+{
+  if (heap->region_run)
+    run_become(heap->region_run, RUN_NONE, NULL);
+  if (heap->region_huge)
+    huge_hide(heap->region_huge, true);
+  if (heap->region_kind == REGION_SLOTS && heap->own_space.fixed)
+    space_hide_slots(&heap->own_space);
+}
+
+/* What is not there is passed over. */
+void region_release(heap_t *heap)
+{
+  if (heap->locked_memory)
+    each_piece(heap, os_unlock_memory);
+  metadata_give(heap->records_start, heap->reserve_records);
+  if (heap->own_space.unpaid)
+    space_forget_unpaid(&heap->own_space);
+  if (heap->region_kind == REGION_SLOTS && heap->own_space.fixed)
+    space_finish_slots(&heap->own_space);
+  if (heap->region_run)
+    space_give(&space_of_process, heap->region_run);
+  if (heap->region_huge)
+    huge_give(heap->region_huge);
+  if (heap->arena_records)
+    metadata_give(heap->arena_records, heap->arena_record_bytes);
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT
+ * All blocks of a heap end at once. */
+#include "heap/heap_life.h"
+#include <string.h>
+
+/* ---- the end of all blocks ---- */
+
+static void drop_dependents(heap_t *heap)
+{
+  if (!heap->object_pools)
+    return;
+  lock_acquire(&heaps_lock);
+  heap_dependents->drop(heap);
+  lock_release(&heaps_lock);
+}
+
+static void drop_magazines(magazines_t *magazines, heap_t *heap) { heap_each_cached_pool(magazines, heap, magazines_drop); }
+
+static void drop_caches(heap_t *heap, bool forget)
+{
+  threads_visit(heap, forget, drop_magazines);
+  if (unlikely(threads_first_lost()))
+    threads_drop_lost(heap, forget);
+}
+
+static bool zero_block(const pool_block_t *block, void *context)
+{
+  const heap_t *heap = context;
+  if (block->size > heap->class_most)   /* of no class */
+    large_wipe(heap, block->start, block->size);
+  else
+    memset(block->start, 0, block->size);
+  return true;
+}
+
+void heap_end_blocks(heap_t *heap, bool for_good)
+{
+  drop_dependents(heap);
+  if (heap->zero_on_free)
+    heap_walk(heap, zero_block, heap);
+  if (heap->cached)
+    drop_caches(heap, for_good);
+  FOR_EACH_POOL(pool, heap)
+    (for_good ? pool_finish : pool_reset)(pool);
+  large_free_all(heap);
+}
+
+void heap_reset(heap_t *heap) { heap_end_blocks(heap, false); }
