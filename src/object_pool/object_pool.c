@@ -700,12 +700,17 @@ static size_t step_most(const object_pool_t *pool, size_t capacity, size_t room)
   return min_size(max_size(max_size(capacity, GROW_LEAST_BYTES / pool->stride), 1), room);
 }
 
-static size_t step_least(size_t capacity, size_t room) { return min_size(max_size(capacity / GROW_SHORT, 1), room); }
+/* There may be so many arrays and no more: the later ones are large, or there are none. */
+static size_t step_least(size_t capacity, size_t room, uint32_t arrays)
+{
+  size_t part = arrays < OBJECT_ARRAYS / 3 ? GROW_SHORT : arrays < OBJECT_ARRAYS / 3 * 2 ? GROW_SHORT / 2 : 2;
+  return min_size(max_size(capacity / part, 1), room);
+}
 
 /* Tries a whole step, then less. */
-static object_array_t *array_create_step(object_pool_t *pool, const resort_t *from, size_t capacity, size_t room)
+static object_array_t *array_create_step(object_pool_t *pool, const resort_t *from, size_t capacity, size_t room, size_t least)
 {
-  size_t step = step_most(pool, capacity, room), least = step_least(capacity, room);
+  size_t step = step_most(pool, capacity, room);
   for (;; step = max_size(step / 2, least)) {
     bool sane = step <= PTRDIFF_MAX / pool->stride;
     object_array_t *array = sane ? array_create(pool, from, step) : NULL;
@@ -722,15 +727,16 @@ static growth_t grow_beside_others(object_pool_t *pool, const resort_t *from, si
 {
   lock_acquire(&pool->lock);
   size_t capacity = pool->capacity, most = most_of(pool);
+  uint32_t arrays = pool->array_count;
   bool room = oldest_with_room(pool) != NULL;
   bool at_most = capacity >= most || pool->array_count == OBJECT_ARRAYS || pool->ending;
   lock_release(&pool->lock);
   if (room || at_most)
     return room ? GROWN : AT_MOST;
 
-  size_t step = step_least(capacity, most - capacity);
+  size_t step = step_least(capacity, most - capacity, arrays);
   *least = objects_bytes(pool, step) + record_bytes(pool, step);
-  object_array_t *array = array_create_step(pool, from, capacity, most - capacity);
+  object_array_t *array = array_create_step(pool, from, capacity, most - capacity, step);
   lock_acquire(&pool->lock);
   room = oldest_with_room(pool) != NULL;
   bool entered = array && !room && array->capacity <= most - pool->capacity && array_enter(pool, array);

@@ -11,6 +11,7 @@ enum {
   SIZE_LISTS = 16 * STEPS,  /* of records below a page */
   SHELVES = 48,
   LOOKS_MOST = 16,
+  CLEANED_MOST = 16,        /* so many are made clean by one caller that finds no room */
   PURGE_LEAST = 64 << 10    /* pages that were given back keep their memory where they are fewer in a row */
 };
 
@@ -65,11 +66,12 @@ static void give_small(void *record, size_t size)
 typedef struct pages {
   range_t       range;            /* stands at its own start */
   struct pages *newer, *older;    /* on its shelf */
+  struct pages *before, *behind;  /* among those that are not clean, the newest first */
   bool          clean;            /* beyond the first page it reads as zero and holds no memory */
 } pages_t;
 static range_t *by_address;
 static pages_t *shelves[SHELVES];
-static size_t free_bytes;
+static pages_t *first_dirty, *last_dirty;
 
 static pages_t *pages_of(range_t *range) { return (pages_t *)range; }
 
@@ -95,11 +97,26 @@ static void unshelve(pages_t *pages)
     pages->older->newer = pages->newer;
 }
 
+static void dirty_enter(pages_t *pages)
+{
+  pages->before = NULL;
+  pages->behind = first_dirty;
+  *(first_dirty ? &first_dirty->before : &last_dirty) = pages;
+  first_dirty = pages;
+}
+
+static void dirty_leave(pages_t *pages)
+{
+  *(pages->before ? &pages->before->behind : &first_dirty) = pages->behind;
+  *(pages->behind ? &pages->behind->before : &last_dirty) = pages->before;
+}
+
 static void pages_leave(pages_t *pages)
 {
   unshelve(pages);
   range_remove(&by_address, &pages->range);
-  free_bytes -= pages->range.size;
+  if (!pages->clean)
+    dirty_leave(pages);
 }
 
 static void pages_enter(uintptr_t start, size_t size, bool clean)
@@ -108,7 +125,8 @@ static void pages_enter(uintptr_t start, size_t size, bool clean)
   *pages = (pages_t){.range = {.start = start, .size = size}, .clean = clean};
   range_insert(&by_address, &pages->range);
   shelve(pages);
-  free_bytes += size;
+  if (!clean)
+    dirty_enter(pages);
 }
 
 /* Whether the system took all but the first page. What it took only half of is as it was, but for its contents. */
@@ -131,25 +149,29 @@ static size_t absorb(range_t *range, uintptr_t border, bool clean)
   return range->size;
 }
 
-/* The first page of what is clean is not; as the first no longer, it becomes so. */
-static void clean_first_page(uintptr_t start)
+/* The first page of what is clean is not; as the first no longer, it has to be. */
+static bool clean_first_page(uintptr_t start)
 {
-  if (os_purge((char *)start, os_page_size()))
-    count_touched(-os_page_size());
-  else
-    memset((char *)start, 0, os_page_size());
+  if (!os_purge((char *)start, os_page_size()))
+    return false;
+  count_touched(-os_page_size());
+  return true;
 }
 
-/* Both neighbours become part of it. */
+/* Both neighbours become part of it. Where the system refuses one stays what it was. */
 static void join(uintptr_t *start, size_t *size, bool clean)
 {
   uintptr_t border = *start + *size;
   size_t behind = absorb(range_at_or_above(by_address, border), border, clean);
-  if (behind && clean)
-    clean_first_page(border);
+  if (behind && clean && !clean_first_page(border)) {
+    pages_enter(border, behind, true);
+    behind = 0;
+  }
   size_t before = absorb(range_at_or_below(by_address, *start - 1), *start, clean);
-  if (before && clean)
-    clean_first_page(*start);
+  if (before && clean && !clean_first_page(*start)) {
+    pages_enter(*start - before, before, true);
+    before = 0;
+  }
   *start -= before;
   *size += before + behind;
 }
@@ -174,7 +196,6 @@ static void *take_end(pages_t *pages, size_t size)
   } else {
     unshelve(pages);
     pages->range.size -= size;
-    free_bytes -= size;
     shelve(pages);
   }
   if (clean)
@@ -196,20 +217,20 @@ static void *take_pages(size_t size)
   return NULL;
 }
 
-/* Makes all clean, so that neighbours become one. Returns how many bytes the system took. */
-static size_t join_all(void)
+/* Makes the oldest clean, so that neighbours become one: so many, or all. Returns how many bytes the system took. */
+static size_t clean_oldest(size_t most)
 {
-  size_t before = touched;
-  for (range_t *range = range_at_or_above(by_address, 0); range;) {
-    uintptr_t start = range->start;
-    size_t size = range->size;
-    if (!pages_of(range)->clean) {
-      pages_leave(pages_of(range));
-      pages_give(start, size, true);
-    }
-    range = range_at_or_above(by_address, start + 1);
+  size_t touched_before = touched;
+  pages_t *stop = first_dirty;   /* what is refused comes back as the newest */
+  for (bool last = false; last_dirty && !last && most; most--) {
+    pages_t *pages = last_dirty;
+    uintptr_t start = pages->range.start;
+    size_t size = pages->range.size;
+    last = pages == stop;
+    pages_leave(pages);
+    pages_give(start, size, true);
   }
-  return before - touched;
+  return touched_before - touched;
 }
 
 /* ---- new ones ---- */
@@ -248,12 +269,25 @@ static bool grow(size_t size)
   return map_elsewhere(whole) || map_elsewhere(least);
 }
 
+/* What a record that begins at a page leaves before it serves records below a page. */
+static void give_gap(char *gap, size_t size)
+{
+  while (size >= METADATA_ALIGNMENT) {
+    size_t piece = round_down(min_size(size, os_page_size() - 1), METADATA_ALIGNMENT);
+    piece = round_down(piece, max_size(METADATA_ALIGNMENT, ((size_t)1 << log2_floor(piece)) / STEPS));
+    give_small(gap, piece);
+    gap += piece;
+    size -= piece;
+  }
+}
+
 static void *take_new(size_t size, size_t alignment)
 {
   for (int attempt = 0; attempt < 2; attempt++) {
     char *record = (char *)round_up((uintptr_t)next, alignment);
     if (next && record <= end && size <= (size_t)(end - record)) {
       count_touched((size_t)(record + size - next));
+      give_gap(next, (size_t)(record - next));
       next = record + size;
       return record;
     }
@@ -272,8 +306,8 @@ static void *take_small(size_t size, size_t alignment)
 static void *take_large(size_t size, size_t alignment)
 {
   void *record = alignment <= os_page_size() ? take_pages(size) : NULL;
-  if (!record && alignment <= os_page_size() && free_bytes >= size) {
-    join_all();
+  if (!record && alignment <= os_page_size() && first_dirty) {
+    clean_oldest(CLEANED_MOST);
     record = take_pages(size);
   }
   return record ? record : take_new(size, max_size(alignment, os_page_size()));
@@ -309,7 +343,7 @@ void metadata_give(void *record, size_t size)
 size_t metadata_trim(void)
 {
   lock_acquire(&metadata_lock);
-  size_t bytes = join_all();
+  size_t bytes = clean_oldest(SIZE_MAX);
   lock_release(&metadata_lock);
   return bytes;
 }

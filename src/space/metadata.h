@@ -20,7 +20,7 @@ void *metadata_take(size_t size, size_t alignment);
 /* Takes back what was taken with this size. One smaller than a page is used again with METADATA_ALIGNMENT alone. */
 void metadata_give(void *record, size_t size);
 
-/* Gives the memory of all whole pages back that serve no record. Returns how many bytes that was. */
+/* Gives the memory of pages back that serve no record, but for the first of each row. Returns how many bytes that was. */
 size_t metadata_trim(void);
 
 /* Bytes taken and not given back; and what they hold, with the records that were given back and hold their memory still. */

@@ -1406,6 +1406,29 @@ static void a_callback_is_asked_as_for_a_block(void **state)
   pool_heap_destroy(heap);
 }
 
+/* However little a callback adds each time, the arrays that there may be are enough for much. */
+static bool raise_a_little(pool_heap_t *heap, size_t needed, unsigned attempt, void *context)
+{
+  (void)needed, (void)attempt, (void)context;
+  pool_stats_t stats;
+  pool_heap_stats(heap, &stats);
+  return pool_heap_set_budget(heap, stats.budget + (64 << 10));
+}
+
+static void grows_little_by_little(void **state)
+{
+  (void)state;
+  pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.budget = 9 << 20, .on_exhausted = raise_a_little});
+  object_pool_t *pool = create((object_pool_options_t){.object_size = 4096, .when_full = OBJECT_POOL_GROW, .heap = heap});
+  void *block;
+  for (pool_stats_t stats; pool_heap_stats(heap, &stats), stats.budget - stats.held_bytes > 256 << 10;)
+    assert_non_null(block = pool_heap_alloc(heap, 100 << 10));
+  for (int i = 0; i < 1000; i++)
+    assert_non_null(object_pool_get(pool));
+  agrees(pool, 1000);
+  pool_heap_destroy(heap);
+}
+
 static void idle_arrays_stay_where_nothing_is_purged(void **state)
 {
   (void)state;
@@ -1838,7 +1861,7 @@ int main(void)
     cmocka_unit_test(grows_after_a_callback_left),
     cmocka_unit_test(no_block_is_lost_when_a_callback_leaves), cmocka_unit_test(a_create_that_is_left), cmocka_unit_test(a_create_whose_callback_resets),
     cmocka_unit_test(a_growth_whose_callback_resets), cmocka_unit_test(a_callback_is_asked_as_for_a_block),
-    cmocka_unit_test(idle_arrays_stay_where_nothing_is_purged), cmocka_unit_test(grows_after_many_in_vain),
+    cmocka_unit_test(idle_arrays_stay_where_nothing_is_purged), cmocka_unit_test(grows_little_by_little), cmocka_unit_test(grows_after_many_in_vain),
     cmocka_unit_test(in_the_callers_memory),
     cmocka_unit_test(dropped_with_the_heap),
     cmocka_unit_test(what_overflowed_is_dropped_too),
