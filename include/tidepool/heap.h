@@ -80,8 +80,8 @@ POOL_API void pool_heap_reset(pool_heap_t *heap) POOL_NOEXCEPT;
 /* As pool_trim, for this heap. If it, or an ancestor, had a budget at its creation, the spare blocks of all threads go back. */
 POOL_API size_t pool_heap_trim(pool_heap_t *heap, size_t keep) POOL_NOEXCEPT;
 
-/* false, and the budget is unchanged, if more is held even after a trim, also of its children, but for those of one thread; no thread
- * sees another budget meanwhile. 0: no limit.
+/* false, and the budget is unchanged, if more is held even after a trim and without what its children have idle, but for what threads
+ * have cached of those, and for those of one thread; no thread sees another budget meanwhile. 0: no limit.
  * Where it is raised beyond a budget of up to 8 MiB the heap goes on in the process's memory; one in `memory` stays in it.
  * What sleeping threads have cached stays out of reach where neither the heap nor an ancestor had a budget at its creation. */
 POOL_API bool pool_heap_set_budget(pool_heap_t *heap, size_t budget) POOL_NOEXCEPT;

@@ -115,13 +115,15 @@ static bool is_below(const heap_t *heap, const heap_t *ancestor)
   return heap != NULL;
 }
 
-/* What descendants have cached and idle, but not those of one thread, which may be in one. The lock keeps them from ending. */
+/* What descendants have idle in their pools, but not those of one thread, which may be in one. The lock keeps their records from going.
+ * No magazines: one that ends has none any more, and must not get new ones. */
 static void drain_descendants(const heap_t *heap)
 {
   lock_acquire(&heaps_lock);
   for (heap_t *other = heaps_first(); other; other = other->next)
     if (!other->lock.solo && is_below(other, heap))
-      heap_drain(other);
+      FOR_EACH_POOL(pool, other)
+        pool_drain(pool);
   lock_release(&heaps_lock);
 }
 

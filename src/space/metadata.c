@@ -72,6 +72,7 @@ typedef struct pages {
 static range_t *by_address;
 static pages_t *shelves[SHELVES];
 static pages_t *first_dirty, *last_dirty;
+static size_t dirty_rows;
 
 static pages_t *pages_of(range_t *range) { return (pages_t *)range; }
 
@@ -103,12 +104,14 @@ static void dirty_enter(pages_t *pages)
   pages->behind = first_dirty;
   *(first_dirty ? &first_dirty->before : &last_dirty) = pages;
   first_dirty = pages;
+  dirty_rows++;
 }
 
 static void dirty_leave(pages_t *pages)
 {
   *(pages->before ? &pages->before->behind : &first_dirty) = pages->behind;
   *(pages->behind ? &pages->behind->before : &last_dirty) = pages->before;
+  dirty_rows--;
 }
 
 static void pages_leave(pages_t *pages)
@@ -221,13 +224,10 @@ static void *take_pages(size_t size)
 static size_t clean_oldest(size_t most)
 {
   size_t touched_before = touched;
-  pages_t *stop = first_dirty;   /* what is refused comes back as the newest */
-  for (bool last = false; last_dirty && !last && most; most--) {
-    pages_t *pages = last_dirty;
-    uintptr_t start = pages->range.start;
-    size_t size = pages->range.size;
-    last = pages == stop;
-    pages_leave(pages);
+  for (size_t tries = min_size(most, dirty_rows); tries && last_dirty; tries--) {   /* one that is refused comes back as the newest */
+    uintptr_t start = last_dirty->range.start;
+    size_t size = last_dirty->range.size;
+    pages_leave(last_dirty);
     pages_give(start, size, true);
   }
   return touched_before - touched;

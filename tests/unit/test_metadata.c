@@ -160,6 +160,40 @@ static void of_other_sizes(void *argument)
   must(metadata_trim() == touched - metadata_touched() && metadata_touched() - touched_before <= 4096);
 }
 
+/* What the system refuses to take stays what it was and is counted once, however often; trims end, however rows become one meanwhile. */
+static void cleaning_refused(void *argument)
+{
+  enum { ROWS = 60, ROUNDS = 300 };
+  record_t rows[ROWS] = {0};
+  dice_t dice = {*(const uint64_t *)argument};
+  bring_up();
+  size_t touched = 0;
+  for (size_t round = 0; round < ROUNDS; round++) {
+    for (size_t i = 0; i < ROWS; i++) {
+      os_fake.fail_kinds = dice_below(&dice, 2) ? 1 << OS_PURGE : 0;
+      record_t *row = &rows[dice_below(&dice, ROWS)];
+      if (row->at)
+        metadata_give(row->at, row->size);
+      *row = (record_t){.size = (size_t)4096 << dice_below(&dice, 5)};
+      must((row->at = metadata_take(row->size, METADATA_ALIGNMENT)) && all_zero(row->at, row->size));
+      memset(row->at, 7, row->size);
+      if (dice_below(&dice, 8) == 0)
+        metadata_trim();
+    }
+    for (size_t i = 0; i < ROWS; i++) {
+      if (rows[i].at)
+        metadata_give(rows[i].at, rows[i].size);
+      rows[i].at = NULL;
+    }
+    os_fake.fail_kinds = 1 << OS_PURGE;
+    metadata_trim();
+    os_fake_heal();
+    metadata_trim();
+    touched = round == ROUNDS / 10 ? metadata_touched() : touched;
+  }
+  must(metadata_bytes() == 0 && metadata_touched() <= touched + 16 * 4096);
+}
+
 /* ---- what is in the way, and what is refused ---- */
 
 static void grown_elsewhere(void *argument)
@@ -337,6 +371,13 @@ static void model_test(void **state)
     in_child(model, &seed);
 }
 
+static void cleaning_refused_test(void **state)
+{
+  (void)state;
+  for (uint64_t seed = 1; seed <= 4; seed++)
+    in_child(cleaning_refused, &seed);
+}
+
 static void of_other_sizes_test(void **state)
 {
   (void)state;
@@ -353,6 +394,7 @@ int main(void)
     cmocka_unit_test(pages_used_again_test),
     cmocka_unit_test(memory_of_large_ones_test),
     cmocka_unit_test(of_other_sizes_test),
+    cmocka_unit_test(cleaning_refused_test),
     cmocka_unit_test(grown_elsewhere_test),
     cmocka_unit_test(grown_up_to_it_test),
     cmocka_unit_test(refused_test),
