@@ -3,8 +3,6 @@
 #include "heap/heap_life.h"
 #include <string.h>
 
-/* ---- the end of all blocks ---- */
-
 static void drop_dependents(heap_t *heap)
 {
   if (!heap->object_pools)

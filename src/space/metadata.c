@@ -104,14 +104,14 @@ static void dirty_enter(pages_t *pages)
   pages->behind = first_dirty;
   *(first_dirty ? &first_dirty->before : &last_dirty) = pages;
   first_dirty = pages;
-  dirty_rows++;
+  __atomic_store_n(&dirty_rows, dirty_rows + 1, __ATOMIC_RELAXED);
 }
 
 static void dirty_leave(pages_t *pages)
 {
   *(pages->before ? &pages->before->behind : &first_dirty) = pages->behind;
   *(pages->behind ? &pages->behind->before : &last_dirty) = pages->before;
-  dirty_rows--;
+  __atomic_store_n(&dirty_rows, dirty_rows - 1, __ATOMIC_RELAXED);
 }
 
 static void pages_leave(pages_t *pages)
@@ -132,15 +132,14 @@ static void pages_enter(uintptr_t start, size_t size, bool clean)
     dirty_enter(pages);
 }
 
-/* Whether the system took all but the first page. What it took only half of is as it was, but for its contents. */
-static bool clean_up(uintptr_t start, size_t size)
+/* Whether the system took all but the first page. What it took only half of is as it was, but for its contents. Without the lock. */
+static bool purge(uintptr_t start, size_t size)
 {
   size_t page = os_page_size();
-  if (size > page && !os_purge((char *)start + page, size - page))
-    return false;
-  count_touched(-(size - page));
-  return true;
+  return size == page || os_purge((char *)start + page, size - page);
 }
+
+static void count_purged(size_t size) { count_touched(-(size - os_page_size())); }
 
 /* The neighbour that ends or begins at an address leaves, if it is as clean. Returns its size; 0: it stays, or there is none. */
 static size_t absorb(range_t *range, uintptr_t border, bool clean)
@@ -179,13 +178,17 @@ static void join(uintptr_t *start, size_t *size, bool clean)
   *size += before + behind;
 }
 
-/* It becomes clean where it is long with its neighbours, or that is wanted, and then one with those that are clean. */
-static void pages_give(uintptr_t start, size_t size, bool wanted_clean)
+/* Where it is not clean it becomes so if it has so many bytes with its neighbours, and then one with those that are clean. */
+static void pages_give(uintptr_t start, size_t size, bool clean, size_t least)
 {
-  join(&start, &size, false);
-  bool clean = (size >= PURGE_LEAST || wanted_clean) && clean_up(start, size);
-  if (clean)
+  if (!clean) {
+    join(&start, &size, false);
+    clean = size >= least && purge(start, size);
+  }
+  if (clean) {
+    count_purged(size);
     join(&start, &size, true);
+  }
   pages_enter(start, size, clean);
 }
 
@@ -228,7 +231,7 @@ static size_t clean_oldest(size_t most)
     uintptr_t start = last_dirty->range.start;
     size_t size = last_dirty->range.size;
     pages_leave(last_dirty);
-    pages_give(start, size, true);
+    pages_give(start, size, false, 0);
   }
   return touched_before - touched;
 }
@@ -325,26 +328,36 @@ void *metadata_take(size_t size, size_t alignment)
   return record;
 }
 
-/* The system takes pages back under the lock: a fork waits, and the child has them. */
+/* The system takes many pages before anybody else knows of them: that takes long, and nobody has to wait for it. What it refuses is not
+ * asked for again. */
 void metadata_give(void *record, size_t size)
 {
   if (!record)
     return;
   size = rounded(size);
+  uintptr_t start = (uintptr_t)record;
+  size_t whole = round_up(size, os_page_size());
+  bool many = size >= os_page_size() && whole >= PURGE_LEAST, clean = many && purge(start, whole);
   lock_acquire(&metadata_lock);
   if (size < os_page_size())
     give_small(record, size);
   else
-    pages_give((uintptr_t)record, round_up(size, os_page_size()), false);
+    pages_give(start, whole, clean, many ? SIZE_MAX : PURGE_LEAST);
   count_taken(-size);
   lock_release(&metadata_lock);
 }
 
+/* Some at a time: others may take records meanwhile. */
 size_t metadata_trim(void)
 {
-  lock_acquire(&metadata_lock);
-  size_t bytes = clean_oldest(SIZE_MAX);
-  lock_release(&metadata_lock);
+  size_t bytes = 0, left = __atomic_load_n(&dirty_rows, __ATOMIC_RELAXED);
+  while (left) {
+    size_t some = min_size(left, CLEANED_MOST);
+    lock_acquire(&metadata_lock);
+    bytes += clean_oldest(some);
+    lock_release(&metadata_lock);
+    left -= some;
+  }
   return bytes;
 }
 

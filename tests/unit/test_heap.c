@@ -390,6 +390,41 @@ static void regions_are_ticked(void *options)
 }
 WITH(regions_are_ticked, pool_heap_options_t, {.budget = 3 << 20}, {.budget = 8 << 20}, {.reserve = 30 << 20})
 
+/* Whoever lowers a budget, or asks for more than there is, gets no magazines of heaps that it did not ask: one of these may be ending in
+ * another thread, which has taken all threads' magazines of it back already. */
+static void *fill_and_free(void *heap)
+{
+  free_all(heap, fill(heap, 1000, 3000));
+  return NULL;
+}
+
+static void no_magazines_of_children(void **state)
+{
+  (void)state;
+  static const pool_heap_options_t kinds_of_child[] = {{0}, {.budget = 4 << 20}, {.budget = 12 << 20}, {.reserve = 1 << 20}};
+  os_fake_heal();
+  for (size_t i = 0; i < sizeof kinds_of_child / sizeof *kinds_of_child; i++) {
+    pthread_t thread;
+    pool_heap_t *parent = heap_new(&(pool_heap_options_t){.budget = 16 << 20}), *middle = heap_new(&(pool_heap_options_t){.parent = parent});
+    pool_heap_options_t options = kinds_of_child[i];
+    options.parent = middle;
+    pool_heap_t *child = heap_new(&options);
+    assert_int_equal(pthread_create(&thread, NULL, fill_and_free, child), 0);
+    pthread_join(thread, NULL);
+    pool_free(pool_alloc(100));
+    assert_false(pool_heap_set_budget(parent, 1000));
+    while (pool_heap_alloc(parent, 1000)) {
+    }
+    pool_heap_trim(parent, 0);
+    assert_non_null(thread_current());
+    assert_null(thread_magazines_if_any(thread_current(), child));
+    assert_null(thread_magazines_if_any(thread_current(), middle));
+    pool_heap_destroy(child);
+    pool_heap_destroy(middle);
+    pool_heap_destroy(parent);
+  }
+}
+
 static void changing_the_budget(void **state)
 {
   (void)state;
@@ -1015,6 +1050,7 @@ int main(void)
     cmocka_unit_test(records_beside_a_reserve),
     cmocka_unit_test(trims_inside_slabs),
     cmocka_unit_test(regions_are_ticked_test),
+    cmocka_unit_test(no_magazines_of_children),
     cmocka_unit_test(changing_the_budget),
     cmocka_unit_test(aligned_in_any_region_test),
     cmocka_unit_test(asked_for_help),
