@@ -330,19 +330,28 @@ void *metadata_take(size_t size, size_t alignment)
 
 /* The system takes many pages before anybody else knows of them: that takes long, and nobody has to wait for it. What it refuses is not
  * asked for again. */
+NOINLINE static void give_large(void *record, size_t size)
+{
+  uintptr_t start = (uintptr_t)record;
+  size_t whole = round_up(size, os_page_size());
+  bool many = whole >= PURGE_LEAST, clean = many && purge(start, whole);
+  lock_acquire(&metadata_lock);
+  pages_give(start, whole, clean, many ? SIZE_MAX : PURGE_LEAST);
+  count_taken(-size);
+  lock_release(&metadata_lock);
+}
+
 void metadata_give(void *record, size_t size)
 {
   if (!record)
     return;
   size = rounded(size);
-  uintptr_t start = (uintptr_t)record;
-  size_t whole = round_up(size, os_page_size());
-  bool many = size >= os_page_size() && whole >= PURGE_LEAST, clean = many && purge(start, whole);
+  if (size >= os_page_size()) {
+    give_large(record, size);
+    return;
+  }
   lock_acquire(&metadata_lock);
-  if (size < os_page_size())
-    give_small(record, size);
-  else
-    pages_give(start, whole, clean, many ? SIZE_MAX : PURGE_LEAST);
+  give_small(record, size);
   count_taken(-size);
   lock_release(&metadata_lock);
 }

@@ -506,6 +506,26 @@ static void a_get_that_is_left_by_what_is_due(void **state)
   }
 }
 
+/* What is due goes but for what the get is about to take: that would be made again at once. */
+static void a_get_keeps_what_it_takes(void **state)
+{
+  (void)state;
+  for (unsigned flags = 0; flags <= OBJECT_POOL_SINGLE_THREAD; flags++) {
+    int destructed = 0;
+    object_pool_t *pool = object_pool_create(&(object_pool_options_t){
+      .object_size = sizeof(thing_t), .capacity = 10, .when_full = OBJECT_POOL_GROW, .destruct = destruct_or_leave,
+      .context = &destructed, .flags = flags});
+    for (int i = 0; i < 500; i++)
+      assert_non_null(things[i] = object_pool_get(pool));
+    for (int i = 10; i < 500; i++)
+      object_pool_put(pool, things[i]);
+    os_fake.now_ms += 1 << 30;
+    assert_ptr_equal(object_pool_get(pool), things[10]);
+    assert_in_range(destructed, 1, 489);
+    object_pool_destroy(pool);
+  }
+}
+
 /* Each of two shrinks, one within the other, leaves what both ask for. */
 static int shrinks_left;
 static void shrink_within(void *object, void *context)
@@ -541,6 +561,8 @@ static void walk_within(void *object, void *context)
   object_pool_t *pool = *(object_pool_t **)context;
   for (void *live = object_pool_next(pool, things[walk_from]); live; live = object_pool_next(pool, live))
     must(object_pool_in_use(pool, live) && live > object);
+  for (void *live = NULL; (live = object_pool_next(pool, live)) != NULL;)   /* which the next walk must not rely on */
+    must(live > object);
 }
 
 static void walks_in_a_pool_that_ends(void **state)
@@ -757,6 +779,7 @@ int main(void)
     cmocka_unit_test(hooks_act_on_a_pool_that_ends),
     cmocka_unit_test(hooks_that_leave), cmocka_unit_test(a_shrink_that_is_left),
     cmocka_unit_test(an_end_that_is_left), cmocka_unit_test(a_get_that_is_left_by_what_is_due),
+    cmocka_unit_test(a_get_keeps_what_it_takes),
     cmocka_unit_test(shrinks_leave_what_they_should), cmocka_unit_test(walks_in_a_pool_that_ends),
     cmocka_unit_test(hooks_leave_errno_alone),
     cmocka_unit_test(checked_fills_and_makes_anew),
