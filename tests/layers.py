@@ -16,7 +16,7 @@ LAYERS = [
     ("base", ["bits", "text", "span_tree", "range_tree"]),
     ("os", ["os", "thread_local", "lock", "linux"]),
     ("", ["misuse", "option", "size_class"]),
-    ("space", ["class_map", "budget", "gate", "metadata", "run", "arena", "space", "purge", "huge"]),
+    ("space", ["class_map", "budget", "gate", "pieces", "metadata", "run", "arena", "space", "purge", "huge"]),
     ("pool", ["slab", "pool"]),
     ("thread", ["magazine", "thread"]),
     ("heap", ["guard", "heap", "heap_life", "startup", "tick", "large", "locate", "allocate", "walk", "reset", "region", "create"]),

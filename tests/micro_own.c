@@ -96,6 +96,19 @@ static void beside_guests(long count)
   }
 }
 
+/* The end of all blocks of a heap, beside those of others, which it does not look at. */
+static void beside_huge(long count)
+{
+  enum { OTHERS = 1000, HUGE = 5 << 20 };
+  pool_heap_t *heap = pool_heap_create(NULL);
+  for (int i = 0; i < OTHERS; i++)
+    use(pool_alloc(HUGE));
+  for (; count > 0; count--) {
+    use(pool_heap_alloc(heap, HUGE));
+    pool_heap_reset(heap);
+  }
+}
+
 static const struct {
   const char *name;
   void (*run)(long count);
@@ -105,6 +118,7 @@ static const struct {
   {"heap_reset", heap_reset},
   {"heap_life", heap_life},
   {"beside_guests", beside_guests},
+  {"beside_huge", beside_huge},
   {"object_single", object_single},
   {"object_shared", object_shared},
   {"object_threads", object_threads},

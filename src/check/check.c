@@ -607,6 +607,7 @@ static size_t count_spares(void)
 static void add_huge_blocks(const heap_t *heap, large_t *sum)
 {
   const char *from = NULL;
+  size_t blocks = 0, listed = 0;
   for (huge_t *huge; (huge = huge_next(heap, from)) != NULL; from = huge_start(huge) + 1) {
     const char *start = huge_start(huge), *last = start + huge_size(huge) - 1;
     expect(window_slot_of(start) >= window_slots_open() && window_slot_of(last) >= window_slots_open(), "H3", "a huge block lies in the window", start);
@@ -615,7 +616,11 @@ static void add_huge_blocks(const heap_t *heap, large_t *sum)
     sum->usable += huge_size(huge);
     sum->charged += huge_size(huge);
     sum->held += huge_size(huge);
+    blocks++;
   }
+  for (const huge_t *huge = heap->huge; huge; huge = huge->older, listed++)
+    expect(*huge->link == huge && huge->owner == heap, "H3", "a huge block is not in the list of its heap", huge_start(huge));
+  expect_count(listed, blocks, "H3", "huge blocks in the list of their heap");
 }
 
 /* Mappings that are kept belong to nobody. */

@@ -110,17 +110,19 @@ static bool set_classes(heap_t *heap, const pool_heap_options_t *o)
  * that is to be locked has its own page, since whole pages are locked and unlocked. */
 static heap_t *unused_heaps[2];                  /* under heaps_lock */
 
+static metadata_kind_t heap_records = {.size = sizeof(heap_t), .alignment = (size_t)1 << HEAP_ALIGNMENT_LOG2};   /* with them */
+
+static heap_t *record_of_own_page(void) { return metadata_take(round_up(sizeof(heap_t), os_page_size()), os_page_size()); }
+
 static heap_t *record_take(bool own_page)
 {
   lock_acquire(&heaps_lock);
   heap_t *heap = unused_heaps[own_page];
   if (heap)
     unused_heaps[own_page] = heap->next;
+  else
+    heap = own_page ? record_of_own_page() : metadata_take_kind(&heap_records);
   lock_release(&heaps_lock);
-  if (!heap && own_page)
-    heap = metadata_take(round_up(sizeof *heap, os_page_size()), os_page_size());
-  else if (!heap)
-    heap = metadata_take(sizeof *heap, (size_t)1 << HEAP_ALIGNMENT_LOG2);
   if (heap)
     *heap = (heap_t){.own_page = own_page};
   return heap;
@@ -133,8 +135,6 @@ static void record_give(heap_t *heap)
   unused_heaps[heap->own_page] = heap;
   lock_release(&heaps_lock);
 }
-
-/* ---- the list of all heaps ---- */
 
 /* ---- the list of all heaps ---- */
 

@@ -47,6 +47,7 @@ struct pool_heap {
   const uint32_t *class_sizes;          /* with class 0 */
   space_t  *space;
   budget_t  budget;
+  huge_t   *huge;          /* under huge_lock */
   run_t    *large;
   size_t    large_blocks, large_bytes;  /* live: how many, and their usable bytes; with huge ones */
   size_t    large_held;                 /* what they take, and spares */

@@ -119,7 +119,7 @@ static void *take_huge(heap_t *heap, size_t size, size_t alignment, block_past_t
   size_t bytes = huge_bytes(size);
   if (!budget_charge(&heap->budget, bytes))
     return NULL;
-  huge_t *huge = huge_take(size, alignment, heap, false, &zeroed);
+  huge_t *huge = huge_take(size, alignment, heap, &heap->huge, &zeroed);
   if (!huge) {
     budget_discharge(&heap->budget, bytes);
     return NULL;
@@ -197,8 +197,8 @@ void large_free_all(heap_t *heap)
 {
   while (heap->large)
     large_give_run(heap, heap->large);
-  for (huge_t *huge; (huge = huge_next(heap, NULL)) != NULL;)
-    large_give_huge(heap, huge);
+  while (heap->huge)
+    large_give_huge(heap, heap->huge);
 }
 
 /* ---- spares: runs of the default heap that stay with the thread that freed them ----

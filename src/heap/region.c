@@ -129,8 +129,10 @@ region_plan_t region_plan(const pool_heap_options_t *o)
   unsigned unit_log2 = plan_for(o, size, 1).unit_log2;
   size_t units = o->reserve ? reserve_units(o, unit_log2) : size >> unit_log2;
   region_plan_t plan = plan_for(o, size, units);
-  while (o->reserve && o->budget && plan.units && region_plan_bytes(&plan, true) > o->budget)
-    plan = plan_for(o, size, plan.units - 1 - (region_plan_bytes(&plan, true) - o->budget) / 2 / (((size_t)1 << unit_log2) + sizeof(run_t)));
+  while (o->reserve && o->budget && plan.units && region_plan_bytes(&plan, true) > o->budget) {
+    size_t over = region_plan_bytes(&plan, true) - o->budget, fewer = 1 + over / 2 / (((size_t)1 << unit_log2) + sizeof(run_t));
+    plan = plan_for(o, size, plan.units - min_size(fewer, plan.units));
+  }
   return plan;
 }
 
@@ -141,7 +143,7 @@ static char *take_small_region(heap_t *heap, size_t bytes, size_t alignment, boo
 {
   bool zeroed;
   if (bytes > space_longest_run() << UNIT_LOG2) {
-    heap->region_huge = huge_take(bytes, alignment, heap, true, &zeroed);
+    heap->region_huge = huge_take(bytes, alignment, heap, NULL, &zeroed);
     *dirty = heap->region_huge && !zeroed;
     return heap->region_huge ? huge_start(heap->region_huge) : NULL;
   }

@@ -36,11 +36,19 @@ static void for_each_region_lock(void (*act)(lock_t *))
     act(&heap->own_space.lock);
 }
 
-static void for_each_heap_lock(void (*act)(lock_t *))
+static void acquire_heaps(void)
 {
   for (heap_t *heap = heaps_first(); heap; heap = heaps_shared_from(heap->next)) {
-    act(&heap->lock);
-    for_each_pool_lock(heap, act);
+    lock_acquire(&heap->lock);
+    for_each_pool_lock(heap, lock_acquire);
+  }
+}
+
+static void open_heaps(void (*open)(lock_t *))
+{
+  for (heap_t *heap = heaps_first(); heap; heap = heaps_shared_from(heap->next)) {
+    for_each_pool_lock(heap, open);
+    open(&heap->lock);
   }
 }
 
@@ -55,7 +63,7 @@ static void acquire_all(void)
   if (heap_dependents)
     heap_dependents->fork_prepare();
   lock_acquire(&threads_lock);
-  for_each_heap_lock(lock_acquire);
+  acquire_heaps();
   lock_acquire(&pools_due_lock);
   for_each_budget_lock(lock_acquire);
   gate_close();
@@ -65,7 +73,8 @@ static void acquire_all(void)
     lock_acquire(leaves[i]);
 }
 
-/* The other way round: a heap or a pool that is made once a list is open was never locked here. */
+/* The other way round, and so the pools before their heap, which makes none as long as it is locked: a heap or a pool that is made once
+ * a list is open was never locked here, and may be locked by others. */
 static void open_all(void (*open)(lock_t *))
 {
   for (size_t i = LEAVES; i--;)
@@ -75,7 +84,7 @@ static void open_all(void (*open)(lock_t *))
   gate_each(open);
   for_each_budget_lock(open);
   open(&pools_due_lock);
-  for_each_heap_lock(open);
+  open_heaps(open);
   open(&threads_lock);
   open(&heaps_lock);
   open(&ready_lock);

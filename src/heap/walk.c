@@ -84,6 +84,8 @@ static bool walk_space(walk_t *walk, space_t *space)
 static bool walk_huge(const walk_t *walk)
 {
   huge_t *huge;
+  if (!walk->heap->huge)
+    return true;   /* nobody else's have to be looked at */
   for (const char *from = NULL; (huge = huge_next(walk->heap, from)) != NULL;) {
     char *start = huge_start(huge);
     if (!visit_block(walk, start, huge_size(huge)))

@@ -1641,6 +1641,7 @@ static void end_record(object_pool_t *pool)
 /* The records of pools, apart from any heap's blocks. They are used again for pools alone, so that a pointer to one that is gone leads
  * to a record that says so. */
 static object_pool_t *unused_pools;   /* under heaps_lock */
+static metadata_kind_t pool_records = {.size = sizeof(object_pool_t), .alignment = METADATA_ALIGNMENT};   /* with them */
 
 static object_pool_t *record_take_in_heap(const resort_t *from)
 {
@@ -1658,9 +1659,9 @@ static object_pool_t *record_take(heap_t *heap, const resort_t *from)
   object_pool_t *pool = unused_pools;
   if (pool)
     unused_pools = pool->next;
+  else
+    pool = metadata_take_kind(&pool_records);
   lock_release(&heaps_lock);
-  if (!pool)
-    pool = metadata_take(sizeof *pool, METADATA_ALIGNMENT);
   if (pool)
     pool->is_apart = true;
   else

@@ -316,6 +316,26 @@ void huge_tick(void)
     release(keep, LOOKS_MOST);
 }
 
+/* ---- the lists of owners ---- */
+
+static void list_enter(huge_t *huge, huge_t **list)
+{
+  huge->older = list ? *list : NULL;
+  huge->link = list;
+  if (huge->older)
+    huge->older->link = &huge->older;
+  if (list)
+    *list = huge;
+}
+
+static void list_leave(huge_t *huge)
+{
+  if (huge->link)
+    *huge->link = huge->older;
+  if (huge->older)
+    huge->older->link = huge->link;
+}
+
 /* ---- giving ---- */
 
 void huge_give(huge_t *huge)
@@ -324,6 +344,7 @@ void huge_give(huge_t *huge)
   lock_acquire(&huge_lock);
   size_t size = huge_size(huge), taken;
   live_leave(huge);
+  list_leave(huge);
   huge->clean = huge->is_region = false;
   freed_lately += size;
   size_t most = most_kept();
@@ -472,7 +493,7 @@ static huge_t *take_new(size_t size, size_t alignment)
   return NULL;
 }
 
-huge_t *huge_take(size_t size, size_t alignment, void *owner, bool is_region, bool *zeroed)
+huge_t *huge_take(size_t size, size_t alignment, void *owner, huge_t **list, bool *zeroed)
 {
   size = huge_bytes(size);
   alignment = max_size(alignment, os_page_size());
@@ -483,10 +504,10 @@ huge_t *huge_take(size_t size, size_t alignment, void *owner, bool is_region, bo
     huge = take_new(size, alignment);
   if (huge) {
     huge->owner = owner;
-    huge->is_region = is_region;
-    huge->hidden = is_region;
+    huge->is_region = huge->hidden = !list;
     lock_acquire(&huge_lock);
     live_enter(huge);
+    list_enter(huge, list);
     lock_release(&huge_lock);
   }
   gate_leave(gate);

@@ -22,7 +22,11 @@ typedef struct huge {
   bool         hidden;
   bool         clean;              /* kept: it reads as zero and holds no memory */
   uint32_t     age;                /* kept: the higher, the newer */
-  struct huge *newer, *older;      /* kept: of about its size, by age; unused records: older alone */
+  union {
+    struct huge  *newer;           /* kept: of about its size, by age */
+    struct huge **link;            /* live: what leads to it in its owner's list */
+  };
+  struct huge *older;              /* there too; of unused records alone */
 } huge_t;
 
 extern lock_t huge_lock;
@@ -30,8 +34,9 @@ extern lock_t huge_lock;
 static inline char *huge_start(const huge_t *huge) { return (char *)huge->range.start; }
 static inline size_t huge_size(const huge_t *huge) { return huge->range.size; }
 
-/* *zeroed: it holds no old data. NULL: no memory. */
-huge_t *huge_take(size_t size, size_t alignment, void *owner, bool is_region, bool *zeroed);
+/* It becomes the first of the list of its owner's blocks, which changes under huge_lock; without a list it is a region.
+ * *zeroed: it holds no old data. NULL: no memory. */
+huge_t *huge_take(size_t size, size_t alignment, void *owner, huge_t **list, bool *zeroed);
 void    huge_give(huge_t *huge);
 
 /* From now on nobody finds it, or everybody does. A region is hidden until its owner has made it one. */

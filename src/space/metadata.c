@@ -2,6 +2,7 @@
 #include "space/metadata.h"
 #include "base/range_tree.h"
 #include "space/class_map.h"
+#include "space/pieces.h"
 #include "os/os.h"
 #include <string.h>
 
@@ -9,10 +10,13 @@ enum {
   CHUNK = 64 << 10,         /* what is mapped at a time: only what is used is ever touched */
   STEPS = 4,                /* sizes to a doubling */
   SIZE_LISTS = 16 * STEPS,  /* of records below a page */
+  LISTED_MOST = 8 << 10,    /* bytes of a list: what is given beyond becomes one with its neighbours */
   SHELVES = 48,
   LOOKS_MOST = 16,
+  CUT_TOGETHER = 4,         /* pages that become pieces */
   CLEANED_MOST = 16,        /* so many are made clean by one caller that finds no room */
-  PURGE_LEAST = 64 << 10    /* pages that were given back keep their memory where they are fewer in a row */
+  PURGE_LEAST = 64 << 10,   /* pages that were given back keep their memory where they are fewer in a row */
+  KIND_BYTES = 64 << 10     /* of one kind that are taken together, at most */
 };
 
 lock_t metadata_lock;
@@ -31,10 +35,11 @@ static size_t rounded(size_t size)
   return round_up(size, max_size(METADATA_ALIGNMENT, ((size_t)1 << log2_floor(size)) / STEPS));
 }
 
-/* ---- records below a page that were given back: by size ---- */
+/* ---- records below a page that were given back: some of each size on a list, the rest by address ---- */
 
 typedef struct given {
   struct given *next;
+  size_t        bytes;   /* on the list from here on */
 } given_t;
 static given_t *lists[SIZE_LISTS];
 
@@ -45,20 +50,24 @@ static given_t **list_of(size_t rounded_size)
   return &lists[(doubling - log2_floor(METADATA_ALIGNMENT)) * STEPS + step];
 }
 
-static void *take_given(size_t size)
+static void *take_listed(size_t size)
 {
   given_t **list = list_of(size), *given = *list;
-  if (!given)
-    return NULL;
-  *list = given->next;
-  return memset(given, 0, size);
+  if (given)
+    *list = given->next;
+  return given;
 }
 
-static void give_small(void *record, size_t size)
+/* False: there are enough of them. */
+static bool list_given(void *record, size_t size)
 {
   given_t **list = list_of(size), *given = record;
-  *given = (given_t){*list};
+  size_t bytes = *list ? (*list)->bytes + size : size;
+  if (unlikely(bytes > LISTED_MOST))
+    return false;
+  *given = (given_t){*list, bytes};
   *list = given;
+  return true;
 }
 
 /* ---- whole pages that were given back: by address, so that neighbours become one, and on shelves by length ---- */
@@ -192,6 +201,15 @@ static void pages_give(uintptr_t start, size_t size, bool clean, size_t least)
   pages_enter(start, size, clean);
 }
 
+/* What is less than a page, and maybe with its neighbours whole ones. */
+static void give_piece(uintptr_t start, size_t size)
+{
+  uintptr_t pages;
+  size_t whole = size ? pieces_give(start, size, &pages) : 0;
+  if (whole)
+    pages_give(pages, whole, false, PURGE_LEAST);
+}
+
 /* The end of a range that is long enough; its start stays where it is. */
 static void *take_end(pages_t *pages, size_t size)
 {
@@ -272,25 +290,13 @@ static bool grow(size_t size)
   return map_elsewhere(whole) || map_elsewhere(least);
 }
 
-/* What a record that begins at a page leaves before it serves records below a page. */
-static void give_gap(char *gap, size_t size)
-{
-  while (size >= METADATA_ALIGNMENT) {
-    size_t piece = round_down(min_size(size, os_page_size() - 1), METADATA_ALIGNMENT);
-    piece = round_down(piece, max_size(METADATA_ALIGNMENT, ((size_t)1 << log2_floor(piece)) / STEPS));
-    give_small(gap, piece);
-    gap += piece;
-    size -= piece;
-  }
-}
-
 static void *take_new(size_t size, size_t alignment)
 {
   for (int attempt = 0; attempt < 2; attempt++) {
     char *record = (char *)round_up((uintptr_t)next, alignment);
     if (next && record <= end && size <= (size_t)(end - record)) {
       count_touched((size_t)(record + size - next));
-      give_gap(next, (size_t)(record - next));
+      give_piece((uintptr_t)next, (size_t)(record - next));
       next = record + size;
       return record;
     }
@@ -300,10 +306,29 @@ static void *take_new(size_t size, size_t alignment)
   return NULL;
 }
 
+/* From the pieces of pages, or from pages that become pieces: several, where one would serve few of this size. */
+static void *take_piece(size_t size)
+{
+  void *record = pieces_take(size);
+  if (record)
+    return record;
+  size_t page = os_page_size(), bytes = size > page / CUT_TOGETHER ? page * CUT_TOGETHER : page;
+  record = take_pages(bytes);
+  if (!record) {
+    bytes = page;
+    record = take_pages(bytes);
+  }
+  if (record)
+    pieces_enter((uintptr_t)record + size, bytes - size);
+  return record;
+}
+
 static void *take_small(size_t size, size_t alignment)
 {
-  void *record = alignment <= METADATA_ALIGNMENT ? take_given(size) : NULL;
-  return record ? record : take_new(size, alignment);
+  void *record = alignment <= METADATA_ALIGNMENT ? take_listed(size) : NULL;
+  if (!record && alignment <= METADATA_ALIGNMENT)
+    record = take_piece(size);
+  return record ? memset(record, 0, size) : take_new(size, alignment);
 }
 
 static void *take_large(size_t size, size_t alignment)
@@ -319,6 +344,8 @@ static void *take_large(size_t size, size_t alignment)
 /* A record of a page or more is whole pages, which serve whoever asks for as many. */
 void *metadata_take(size_t size, size_t alignment)
 {
+  if (size > PTRDIFF_MAX / 2)
+    return NULL;
   size = rounded(size);
   lock_acquire(&metadata_lock);
   void *record = size < os_page_size() ? take_small(size, max_size(alignment, METADATA_ALIGNMENT)) : take_large(round_up(size, os_page_size()), alignment);
@@ -351,14 +378,43 @@ void metadata_give(void *record, size_t size)
     return;
   }
   lock_acquire(&metadata_lock);
-  give_small(record, size);
+  if (!list_given(record, size))
+    give_piece((uintptr_t)record, size);
   count_taken(-size);
   lock_release(&metadata_lock);
 }
 
-/* Some at a time: others may take records meanwhile. */
+void *metadata_take_kind(metadata_kind_t *kind)
+{
+  char *record = (char *)round_up((uintptr_t)kind->next, kind->alignment);
+  if (!record || record > kind->end || (size_t)(kind->end - record) < kind->size) {
+    kind->bytes = round_up(max_size(kind->size, min_size(2 * kind->bytes, KIND_BYTES)), os_page_size());
+    record = metadata_take(kind->bytes, os_page_size());
+    if (!record)
+      return NULL;
+    kind->end = record + kind->bytes;
+  }
+  kind->next = record + kind->size;
+  return record;
+}
+
+/* Each of them may be the last on its page. */
+static void empty_lists(void)
+{
+  for (unsigned i = 0; i < SIZE_LISTS; i++)
+    for (given_t *given; (given = lists[i]) != NULL;) {
+      size_t size = given->bytes - (given->next ? given->next->bytes : 0);
+      lists[i] = given->next;
+      give_piece((uintptr_t)given, size);
+    }
+}
+
+/* Some rows at a time: others may take records meanwhile. */
 size_t metadata_trim(void)
 {
+  lock_acquire(&metadata_lock);
+  empty_lists();
+  lock_release(&metadata_lock);
   size_t bytes = 0, left = __atomic_load_n(&dirty_rows, __ATOMIC_RELAXED);
   while (left) {
     size_t some = min_size(left, CLEANED_MOST);

@@ -190,7 +190,11 @@ void os_wait(uint32_t *word, uint32_t value)
   usleep(50);
 }
 
-void os_wake(uint32_t *word) { (void)word; }
+void os_wake(uint32_t *word)
+{
+  if (os_fake.woken)
+    os_fake.woken(word);
+}
 
 /* The fence itself is the real one. */
 bool os_can_fence_others(void) { return !os_fake.no_fence && syscall(SYS_membarrier, 1 << 4, 0, 0) == 0; }
@@ -210,9 +214,18 @@ bool os_thread_on_exit(void *argument)
   return exit_key_exists && !fails(OS_THREAD_ON_EXIT) && pthread_setspecific(exit_key, argument) == 0;
 }
 
+static void (*prepare_fork)(void);
+static void prepare_and_tell(void)
+{
+  prepare_fork();
+  if (os_fake.forking)
+    os_fake.forking();
+}
+
 bool os_on_fork(void (*prepare)(void), void (*parent)(void), void (*child)(void))
 {
-  return pthread_atfork(prepare, parent, child) == 0;
+  prepare_fork = prepare;
+  return pthread_atfork(prepare_and_tell, parent, child) == 0;
 }
 
 const char *os_environment(const char *name) { return getenv(name); }

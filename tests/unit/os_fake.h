@@ -23,6 +23,8 @@ typedef struct os_fake {
   bool     occupied;              /* os_map_at() fails because something is there, not because there is no memory */
   const char *locked, *locked_end;   /* a purge that meets these addresses fails */
   void   (*during)(os_call_t kind);  /* called in each call that may fail, as another thread might come by */
+  void   (*forking)(void);           /* called when a fork has all that it waits for */
+  void   (*woken)(const uint32_t *word);
   bool     no_fence;              /* the system has none */
   size_t   page_size;             /* 4 KiB; a multiple of the real one */
   size_t   memory_limit;          /* SIZE_MAX: none */

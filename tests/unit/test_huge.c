@@ -13,6 +13,7 @@ enum { BLOCKS = 40, KEPT_RANGES = 64, PAGE = 4096 };
 #define BREATH (32 * MIB)
 
 static int owner, other_owner;
+static huge_t *owned, *others;   /* their lists */
 
 static void bring_up(void)
 {
@@ -28,6 +29,12 @@ static size_t bytes_of(const void *of)
     must(huge->owner == of && huge_start(huge) >= from && huge_size(huge) && huge_size(huge) % PAGE == 0);
     bytes += huge_size(huge);
   }
+  size_t listed = of ? 0 : bytes;
+  for (huge_t *huge = of == &owner ? owned : of ? others : NULL; huge; huge = huge->older) {
+    must(huge->owner == of && *huge->link == huge);
+    listed += huge_size(huge);
+  }
+  must(listed == bytes);
   return bytes;
 }
 
@@ -57,7 +64,7 @@ static void have_records(void)
   huge_t *blocks[BLOCKS * 4];
   bool zeroed;
   for (size_t i = 0; i < BLOCKS * 4; i++)
-    must((blocks[i] = huge_take(PAGE, 1, &owner, false, &zeroed)) != NULL);
+    must((blocks[i] = huge_take(PAGE, 1, &owner, &owned, &zeroed)) != NULL);
   for (size_t i = 0; i < BLOCKS * 4; i++)
     huge_give(blocks[i]);
   pass_delays(60);
@@ -68,7 +75,7 @@ static void have_records(void)
 static huge_t *take(size_t size)
 {
   bool zeroed;
-  huge_t *huge = huge_take(size, 1, &owner, false, &zeroed);
+  huge_t *huge = huge_take(size, 1, &owner, &owned, &zeroed);
   must(huge && huge_size(huge) == huge_bytes(size));
   must(!zeroed || all_zero(huge_start(huge), huge_size(huge)));
   return huge;
@@ -99,7 +106,7 @@ static void sizes_and_alignments(void *argument)
   for (size_t alignment = 1; alignment <= 64 * MIB; alignment *= 4)
     for (size_t size = 0; size < 100 * MIB; size = size * 3 + 5000) {
       bool zeroed = false;
-      huge_t *huge = huge_take(size, alignment, &owner, false, &zeroed);
+      huge_t *huge = huge_take(size, alignment, &owner, &owned, &zeroed);
       must(huge && zeroed && huge_size(huge) == huge_bytes(size) && (uintptr_t)huge_start(huge) % max_size(alignment, PAGE) == 0);
       must(all_is_known());
       huge_start(huge)[0] = huge_start(huge)[huge_size(huge) - 1] = 1;
@@ -181,7 +188,7 @@ static void kept_for_the_next(void *argument)
   uint64_t calls = calls_for_memory();
   for (size_t i = 0; i < 100; i++) {
     bool zeroed;
-    huge = huge_take(8 * MIB, 1, &owner, false, &zeroed);
+    huge = huge_take(8 * MIB, 1, &owner, &owned, &zeroed);
     must(huge && huge_start(huge) == start && !zeroed && start[5 * MIB] == 7);
     huge_give(huge);
   }
@@ -232,7 +239,7 @@ static void the_one_that_suits(void *argument)
   huge_t *huge = take(2 * MIB), *more = take(4 * MIB);
   must(huge_start(huge) == starts[0] && huge_start(more) == starts[1]);
   bool zeroed;
-  huge_t *aligned = huge_take(4 * MIB, 2 * MIB, &owner, false, &zeroed);
+  huge_t *aligned = huge_take(4 * MIB, 2 * MIB, &owner, &owned, &zeroed);
   must(aligned && huge_start(aligned) == (char *)round_up((uintptr_t)starts[2], 2 * MIB));
   must(all_is_known());
   huge_give(aligned);
@@ -253,12 +260,12 @@ static void grown_from_what_is_kept(void *argument)
   os_fake.fail_kinds = *remaps ? 0 : 1 << OS_REMAP;
   uint64_t maps = os_fake.count[OS_MAP];
   bool zeroed;
-  huge_t *huge = huge_take(12 * MIB, 1, &owner, false, &zeroed);
+  huge_t *huge = huge_take(12 * MIB, 1, &owner, &owned, &zeroed);
   must(huge && huge_size(huge) == 12 * MIB && zeroed == !*remaps && os_fake.count[OS_MAP] == maps + !*remaps);
   must(huge_start(huge)[0] == (*remaps ? 7 : 0) && huge_start(huge)[12 * MIB - 1] == 0);
   must(huge_kept_bytes() == (*remaps ? 0 : 8 * MIB) && all_is_known());
   os_fake_heal();
-  huge_t *long_one = huge_take(17 * MIB, 1, &owner, false, &zeroed);   /* less than half of it is there */
+  huge_t *long_one = huge_take(17 * MIB, 1, &owner, &owned, &zeroed);   /* less than half of it is there */
   must(long_one && zeroed);
 }
 
@@ -459,7 +466,7 @@ static void not_unmapped(void *argument)
   must(all_is_known() && ranges_kept() == 1 && huge_kept_bytes() == (*purged ? 0 : 4 * MIB));
   for (size_t i = 0; i < 3; i++) {
     bool zeroed;
-    huge = huge_take(MIB, 1, &owner, false, &zeroed);
+    huge = huge_take(MIB, 1, &owner, &owned, &zeroed);
     must(huge && huge_start(huge) == start && zeroed == *purged && (!zeroed || all_zero(start, MIB)));
     must(huge_kept_bytes() == (*purged ? 0 : 3 * MIB));
     memset(start, 7, MIB);
@@ -484,7 +491,7 @@ static void forbidden(void *argument)
   bool zeroed;
   for (size_t i = 0; i < 50; i++) {
     huge_t *a = take((1 + i % 5) * MIB), *b = take((1 + i % 6) * MIB);
-    must(!huge_take(30 * MIB, 1, &owner, false, &zeroed));
+    must(!huge_take(30 * MIB, 1, &owner, &owned, &zeroed));
     must(!huge_resize(a, 20 * MIB, true) && huge_resize(b, 5000, true));
     huge_give(b);
     huge_give(a);
@@ -510,7 +517,7 @@ static void no_records(void *argument)
   os_fake.fail_kinds = 1 << OS_MAP_AT;
   huge_give(kept);
   others_bytes = os_fake.mapped_bytes - bytes_of(NULL);
-  while (count < 700 && (blocks[count] = huge_take(PAGE, 1, &owner, false, &zeroed)) != NULL) {
+  while (count < 700 && (blocks[count] = huge_take(PAGE, 1, &owner, &owned, &zeroed)) != NULL) {
     must(all_is_known());
     count++;
   }
@@ -539,7 +546,7 @@ static void kept_makes_room(void *argument)
   os_fake.fail_from = os_fake.calls + 1;
   os_fake.fail_to = os_fake.fail_from + 1;
   bool zeroed;
-  huge_t *huge = huge_take(20 * MIB, 1, &owner, false, &zeroed);
+  huge_t *huge = huge_take(20 * MIB, 1, &owner, &owned, &zeroed);
   must(huge && zeroed && os_fake.failed > 0 && ranges_kept() == 0 && all_is_known());
 }
 
@@ -566,8 +573,8 @@ static void questions(void *argument)
   (void)argument;
   bring_up();
   bool zeroed;
-  huge_t *a = huge_take(3 * MIB, 1, &owner, false, &zeroed), *b = huge_take(MIB, 1, &other_owner, false, &zeroed);
-  huge_t *region = huge_take(2 * MIB, 1, &owner, true, &zeroed);
+  huge_t *a = huge_take(3 * MIB, 1, &owner, &owned, &zeroed), *b = huge_take(MIB, 1, &other_owner, &others, &zeroed);
+  huge_t *region = huge_take(2 * MIB, 1, &owner, NULL, &zeroed);
   must(!ask(NULL) && !ask((char *)UINTPTR_MAX) && !ask((char *)&owner));
   must(!ask(huge_start(region)));   /* until it is one */
   huge_hide(region, false);
@@ -619,7 +626,7 @@ static void model_take(model_t *model, size_t i)
   bool zeroed;
   size_t size = 1 + dice_below(&model->dice, (size_t)1 << (12 + dice_below(&model->dice, 9)));
   size_t alignment = dice_below(&model->dice, 5) ? 1 : (size_t)1 << (10 + dice_below(&model->dice, 8));
-  huge_t *huge = model->blocks[i] = huge_take(size, alignment, &owner, false, &zeroed);
+  huge_t *huge = model->blocks[i] = huge_take(size, alignment, &owner, &owned, &zeroed);
   must(huge || os_fake.fail_kinds);
   if (!huge)
     return;
@@ -729,7 +736,7 @@ static void refused_in_constant_time(void *argument)
   (void)argument;
   bring_up();
   for (size_t i = 0; i < MANY; i++)
-    must((blocks[i] = huge_take(5 * MIB, 1, &owner, false, &zeroed)) != NULL);
+    must((blocks[i] = huge_take(5 * MIB, 1, &owner, &owned, &zeroed)) != NULL);
   os_fake.fail_kinds = 1 << OS_UNMAP;
   uint64_t calls = calls_for_memory();
   for (size_t i = 0; i < MANY; i += 2)
@@ -737,7 +744,7 @@ static void refused_in_constant_time(void *argument)
   must(ranges_kept() > 0 && calls_for_memory() - calls <= 8 * MANY);
   calls = calls_for_memory();
   for (size_t i = 0; i < 100; i++) {
-    huge_t *huge = huge_take(5 * MIB, 1, &owner, false, &zeroed);
+    huge_t *huge = huge_take(5 * MIB, 1, &owner, &owned, &zeroed);
     must(huge);
     huge_give(huge);
   }
@@ -778,11 +785,11 @@ static void grows_into_what_is_kept(void *argument)
   bool zeroed;
   (void)argument;
   bring_up();
-  huge_t *block = huge_take(20 * MIB, 1, &owner, false, &zeroed);
+  huge_t *block = huge_take(20 * MIB, 1, &owner, &owned, &zeroed);
   must(block);
   pattern_write(huge_start(block), 20 * MIB, 1);
   for (size_t i = 0; i < 4; i++) {   /* more than once, so that it is kept */
-    huge_t *other = huge_take(16 * MIB, 1, &owner, false, &zeroed);
+    huge_t *other = huge_take(16 * MIB, 1, &owner, &owned, &zeroed);
     must(other);
     huge_give(other);
   }
@@ -809,7 +816,7 @@ static void no_more_mappings_than_half(void *argument)
   huge_release(0);
   must(huge_kept_bytes() == 0 && MANY / 2 - ranges_kept() <= SPLITS_MOST);
   bool zeroed;
-  huge_t *again = huge_take(PAGE, 1, &owner, false, &zeroed);
+  huge_t *again = huge_take(PAGE, 1, &owner, &owned, &zeroed);
   must(again && zeroed && all_zero(huge_start(again), PAGE));
   huge_give(again);
   for (size_t i = 1; i < MANY; i += 2)
@@ -834,7 +841,7 @@ static void refusals_are_cheap(void *argument)
   must(ranges_kept() == MANY / 2 && huge_kept_bytes() == 0);
   for (size_t i = 0; i < 20; i++) {
     uint64_t calls = os_fake.calls;
-    must(!huge_take(MIB, 1, &owner, false, &zeroed) && !huge_resize(row[1], 2 * MIB, true) && huge_release(0) == 0);
+    must(!huge_take(MIB, 1, &owner, &owned, &zeroed) && !huge_resize(row[1], 2 * MIB, true) && huge_release(0) == 0);
     must(os_fake.calls - calls <= 100);
   }
   os_fake_heal();
@@ -853,11 +860,11 @@ static void hopeless(void *argument)
   breathe(8 * MIB);
   os_fake.mapped_most = os_fake.mapped_bytes + 13 * MIB;
   for (size_t i = 0; i < 3; i++) {
-    must(!huge_take(GIB, 1, &owner, false, &zeroed) && !huge_take(os_memory_most() + 1, 1, &owner, false, &zeroed));
+    must(!huge_take(GIB, 1, &owner, &owned, &zeroed) && !huge_take(os_memory_most() + 1, 1, &owner, &owned, &zeroed));
     must(!huge_resize(block, GIB, true) && !huge_resize(block, 5 * MIB + os_memory_most(), true));
     must(huge_kept_bytes() == 8 * MIB && all_is_known());
   }
-  must(huge_take(21 * MIB, 1, &owner, false, &zeroed) && huge_kept_bytes() == 0 && all_is_known());
+  must(huge_take(21 * MIB, 1, &owner, &owned, &zeroed) && huge_kept_bytes() == 0 && all_is_known());
 }
 
 /* A try to grow in place costs nobody what is kept elsewhere, and of what is kept behind the block what the block has then. */

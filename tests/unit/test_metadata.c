@@ -160,6 +160,75 @@ static void of_other_sizes(void *argument)
   must(metadata_trim() == touched - metadata_touched() && metadata_touched() - touched_before <= 4096);
 }
 
+/* Also those below a page: of one size in each round, and others in between that stay until the next. */
+static void small_ones_of_other_sizes(void *argument)
+{
+  enum { MOST = 4 << 20, ROUNDS = 60, STAY_MOST = 40 };
+  static char *records[MOST / 64];
+  dice_t dice = {*(const uint64_t *)argument};
+  char *stays[STAY_MOST] = {0};
+  bring_up();
+  size_t mapped_before = os_fake.mapped_bytes, stay_size = 0, touched_before = metadata_touched();
+  for (size_t round = 0; round < ROUNDS; round++) {
+    size_t size = 1 + dice_below(&dice, (size_t)64 << dice_below(&dice, 7)), count = MOST / (size + size / 4 + 64), stay = 0, new_size = 1 + dice_below(&dice, 4000);
+    char *new_stays[STAY_MOST];
+    for (size_t i = 0; i < count; i++) {
+      must((records[i] = metadata_take(size, METADATA_ALIGNMENT)) && all_zero(records[i], size));
+      memset(records[i], 7, size);
+      if (i % (count / STAY_MOST + 1) == 0) {
+        must((new_stays[stay] = metadata_take(new_size, METADATA_ALIGNMENT)) && all_zero(new_stays[stay], new_size));
+        memset(new_stays[stay++], 9, new_size);
+      }
+    }
+    for (size_t i = 0; i < count; i++) {
+      must(records[(i * 7919) % count][size - 1] == 7);
+      metadata_give(records[(i * 7919) % count], size);
+    }
+    for (size_t i = 0; i < STAY_MOST; i++) {
+      must(!stays[i] || stays[i][stay_size - 1] == 9);
+      metadata_give(stays[i], stay_size);
+      stays[i] = i < stay ? new_stays[i] : NULL;
+    }
+    stay_size = new_size;
+    must(os_fake.mapped_bytes - mapped_before <= MOST + MOST / 2);   /* each size for itself would take more than twenty times as much */
+  }
+  for (size_t i = 0; i < STAY_MOST; i++)
+    metadata_give(stays[i], stay_size);
+  must(metadata_bytes() == 0);
+  metadata_trim();
+  must(metadata_touched() - touched_before <= 16 * 4096);
+}
+
+/* Those of one kind, which stay, stand together: what lay between them is in whole pages, and goes back. */
+static void of_one_kind(void *argument)
+{
+  enum { MANY = 2000, SIZE = 900 };
+  static char *records[MANY], *others[MANY];
+  (void)argument;
+  bring_up();
+  metadata_kind_t kind = {.size = SIZE, .alignment = 128};
+  size_t touched_before = metadata_touched();
+  for (size_t i = 0; i < MANY; i++) {
+    must((records[i] = metadata_take_kind(&kind)) && (uintptr_t)records[i] % 128 == 0 && all_zero(records[i], SIZE));
+    memset(records[i], 7, SIZE);
+    others[i] = metadata_take(3000, METADATA_ALIGNMENT);
+    memset(others[i], 8, 3000);
+  }
+  for (size_t i = 0; i < MANY; i++) {
+    must(records[i][SIZE - 1] == 7);
+    metadata_give(others[i], 3000);
+  }
+  metadata_trim();
+  must(metadata_touched() - touched_before <= MANY * (size_t)1024 * 5 / 4);
+  os_fake.fail_kinds = 1 << OS_MAP | 1 << OS_MAP_AT;
+  size_t more = 0;
+  while (metadata_take_kind(&kind))
+    more++;
+  must(more < 10 * MANY);
+  os_fake_heal();
+  must(metadata_take_kind(&kind));
+}
+
 /* What the system refuses to take stays what it was and is counted once, however often; trims end, however rows become one meanwhile. */
 static void cleaning_refused(void *argument)
 {
@@ -385,6 +454,14 @@ static void of_other_sizes_test(void **state)
     in_child(of_other_sizes, &seed);
 }
 
+static void small_ones_of_other_sizes_test(void **state)
+{
+  (void)state;
+  for (uint64_t seed = 1; seed <= 4; seed++)
+    in_child(small_ones_of_other_sizes, &seed);
+}
+IN_CHILD(of_one_kind)
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -394,6 +471,8 @@ int main(void)
     cmocka_unit_test(pages_used_again_test),
     cmocka_unit_test(memory_of_large_ones_test),
     cmocka_unit_test(of_other_sizes_test),
+    cmocka_unit_test(small_ones_of_other_sizes_test),
+    cmocka_unit_test(of_one_kind_test),
     cmocka_unit_test(cleaning_refused_test),
     cmocka_unit_test(grown_elsewhere_test),
     cmocka_unit_test(grown_up_to_it_test),

@@ -311,7 +311,12 @@ typedef enum place {
   PLACE_HEAPS, PLACE_THREADS, PLACE_HEAP, PLACE_DUE, PLACE_BUDGET_BELOW, PLACE_BUDGET, PLACE_BUDGET_FRONT, PLACE_GATE, PLACE_HUGE,
   PLACE_REGION, PLACE_LEAVES
 } place_t;
-typedef struct fork_lock { const char *name; unsigned place; lock_t *lock; } fork_lock_t;
+typedef struct fork_lock {
+  const char   *name;
+  unsigned      place;
+  lock_t       *lock;
+  const lock_t *outer;   /* under which that is made whose lock it is */
+} fork_lock_t;
 
 enum { FORK_LOCKS_MOST = 400 };
 static fork_lock_t fork_locks[FORK_LOCKS_MOST];
@@ -321,7 +326,7 @@ static bool fork_is_over;
 static void add_fork_lock(const char *name, unsigned place, lock_t *lock)
 {
   must(fork_locks_count < FORK_LOCKS_MOST);
-  fork_locks[fork_locks_count++] = (fork_lock_t){name, place, lock};
+  fork_locks[fork_locks_count++] = (fork_lock_t){.name = name, .place = place, .lock = lock};
 }
 
 static void add_gate(lock_t *gate) { add_fork_lock("a gate", PLACE_GATE, gate); }
@@ -330,7 +335,7 @@ static void add_locks_of(heap_t *heap, place_t budget)
 {
   add_fork_lock("the lock of a heap", PLACE_HEAP, &heap->lock);
   FOR_EACH_POOL(pool, heap)
-    add_fork_lock("the lock of a pool", PLACE_HEAP, &pool->lock);
+    add_fork_lock("the lock of a pool", PLACE_HEAP, &pool->lock), fork_locks[fork_locks_count - 1].outer = &heap->lock;
   add_fork_lock("the lock of a budget", budget, &heap->budget.lock);
   if (heap != &heap_front)
     add_fork_lock("the lock of a heap's own space", PLACE_REGION, &heap->own_space.lock);
@@ -374,10 +379,11 @@ static void *sleep_for_ever(void *argument)
   return NULL;
 }
 
+enum { WITH_SLEEPERS = 2 };
+
 /* The fork sleeps at this lock, with those before it and without those behind it. */
 static void fork_waits_for(const fork_lock_t *held)
 {
-  enum { WITH_SLEEPERS = 2 };
   pthread_t thread;
   fork_is_over = false;
   lock_acquire(held->lock);
@@ -394,15 +400,55 @@ static void fork_waits_for(const fork_lock_t *held)
   all_are_open();
 }
 
+/* Whoever is woken makes pools and takes their locks: a fork that opens those afterwards opens what it never had. */
+static size_t opened;
+static bool is_budget(const fork_lock_t *at) { return at->place >= PLACE_BUDGET_BELOW && at->place <= PLACE_BUDGET_FRONT; }   /* in any order */
+static bool is_inside(const fork_lock_t *other, const fork_lock_t *at)
+{
+  return other->outer == at->lock || (other->place > at->place && !(is_budget(other) && is_budget(at)));
+}
+
+static void all_have_sleepers(void)
+{
+  for (const fork_lock_t *at = fork_locks; at < fork_locks + fork_locks_count; at++) {
+    lock_must(at, lock_is_held(at), __LINE__);
+    at->lock->word = WITH_SLEEPERS;
+  }
+}
+
+static void opened_from_the_inside(const uint32_t *word)
+{
+  const fork_lock_t *at = fork_locks;
+  while (at < fork_locks + fork_locks_count && &at->lock->word != word)
+    at++;
+  must(at < fork_locks + fork_locks_count);
+  for (const fork_lock_t *other = fork_locks; other < fork_locks + fork_locks_count; other++)
+    lock_must(other, !lock_is_held(other) || !is_inside(other, at), __LINE__);
+  opened++;
+}
+
+static void fork_opens_the_other_way_round(void)
+{
+  pthread_t thread;
+  os_fake.forking = all_have_sleepers;
+  os_fake.woken = opened_from_the_inside;
+  must(pthread_create(&thread, NULL, fork_once, NULL) == 0 && pthread_join(thread, NULL) == 0);
+  os_fake.forking = NULL;
+  os_fake.woken = NULL;
+  must(opened == fork_locks_count);
+}
+
 static void fork_takes_all_locks(void *argument)
 {
   static const pool_heap_options_t kinds[] = {{0}, {.budget = 200 << 10}, {.budget = 20 << 20}, {.reserve = 10 << 20},
                                               {.memory = buffer, .memory_size = 1 << 20}};
   enum { KINDS = sizeof kinds / sizeof *kinds };
   static const fork_lock_t leaves[] = {
-    {"pool_magazines_lock", PLACE_LEAVES, &pool_magazines_lock}, {"the process's space", PLACE_LEAVES + 1, &space_of_process.lock},
-    {"space_slots_lock", PLACE_LEAVES + 2, &space_slots_lock}, {"guests_lock", PLACE_LEAVES + 3, &guests_lock},
-    {"metadata_lock", PLACE_LEAVES + 4, &metadata_lock},
+    {"pool_magazines_lock", PLACE_LEAVES, &pool_magazines_lock, NULL},
+    {"the process's space", PLACE_LEAVES + 1, &space_of_process.lock, NULL},
+    {"space_slots_lock", PLACE_LEAVES + 2, &space_slots_lock, NULL},
+    {"guests_lock", PLACE_LEAVES + 3, &guests_lock, NULL},
+    {"metadata_lock", PLACE_LEAVES + 4, &metadata_lock, NULL},
   };
   pool_heap_t *heaps[KINDS + 1];
   pthread_t thread;
@@ -429,6 +475,7 @@ static void fork_takes_all_locks(void *argument)
     add_fork_lock(leaves[i].name, leaves[i].place, leaves[i].lock);
   for (const fork_lock_t *at = fork_locks; at < fork_locks + fork_locks_count; at++)
     fork_waits_for(at);
+  fork_opens_the_other_way_round();
   must(check_everything());
 }
 

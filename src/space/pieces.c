@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+#include "space/pieces.h"
+#include "base/range_tree.h"
+#include "os/os.h"
+
+enum {
+  STEPS_LOG2 = 2,     /* four shelves to a doubling */
+  SHELVES = 64        /* up to two pages of 1 MiB */
+};
+
+typedef struct piece {
+  range_t       range;            /* stands at its own start */
+  struct piece *newer, *older;    /* on its shelf */
+} piece_t;
+_Static_assert(sizeof(piece_t) <= PIECE_ALIGNMENT, "a piece has room for what is known of it");
+
+static range_t *by_address;
+static piece_t *shelves[SHELVES];
+static uint64_t filled;   /* a bit for each shelf that has a piece */
+
+/* The last shelf whose pieces may be that small. */
+static unsigned shelf_of(size_t size)
+{
+  unsigned doubling = log2_floor(size);
+  size_t step = (size >> (doubling - STEPS_LOG2)) & ((1 << STEPS_LOG2) - 1);
+  return (unsigned)min_size((doubling - log2_floor(PIECE_ALIGNMENT)) << STEPS_LOG2 | step, SHELVES - 1);
+}
+
+void pieces_enter(uintptr_t start, size_t size)
+{
+  if (!size)
+    return;
+  piece_t *piece = (piece_t *)start, **shelf = &shelves[shelf_of(size)];
+  *piece = (piece_t){.range = {.start = start, .size = size}, .older = *shelf};
+  if (*shelf)
+    (*shelf)->newer = piece;
+  *shelf = piece;
+  filled |= (uint64_t)1 << shelf_of(size);
+  range_insert(&by_address, &piece->range);
+}
+
+static void leave(piece_t *piece)
+{
+  unsigned shelf = shelf_of(piece->range.size);
+  *(piece->newer ? &piece->newer->older : &shelves[shelf]) = piece->older;
+  if (piece->older)
+    piece->older->newer = piece->newer;
+  if (!shelves[shelf])
+    filled &= ~((uint64_t)1 << shelf);
+  range_remove(&by_address, &piece->range);
+}
+
+/* The neighbour at a border leaves. Returns its size; 0: there is none. */
+static size_t absorb(range_t *range, uintptr_t border)
+{
+  if (!range || (range->start != border && range->start + range->size != border))
+    return 0;
+  leave((piece_t *)range);
+  return range->size;
+}
+
+size_t pieces_give(uintptr_t start, size_t size, uintptr_t *pages)
+{
+  size_t behind = absorb(range_at_or_above(by_address, start + size), start + size);
+  size_t before = absorb(range_at_or_below(by_address, start - 1), start);
+  uintptr_t end = start + size + behind;
+  start -= before;
+  uintptr_t first = round_up(start, os_page_size()), last = round_down(end, os_page_size());
+  if (first >= last) {
+    pieces_enter(start, end - start);
+    return 0;
+  }
+  pieces_enter(start, first - start);
+  pieces_enter(last, end - last);
+  *pages = first;
+  return last - first;
+}
+
+void *pieces_take(size_t size)
+{
+  uint64_t fits = filled >> shelf_of(size) << shelf_of(size);
+  if (!fits)
+    return NULL;
+  piece_t *piece = shelves[__builtin_ctzll(fits)];
+  uintptr_t start = piece->range.start;
+  size_t rest = piece->range.size - size;
+  leave(piece);
+  pieces_enter(start + size, rest);
+  return (void *)start;
+}
