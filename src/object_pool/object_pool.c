@@ -433,7 +433,7 @@ static void hook_enter(const void *object)
 {
   if (!this_thread.hook_on || this_thread.hook_on == object)
     this_thread.hook_on = object;
-  else
+  else if (this_thread.more_hooks < UINT16_MAX)   /* then so many were left that nobody counts any more */
     this_thread.more_hooks++;
 }
 
@@ -441,7 +441,7 @@ static void hook_leave(const void *object)
 {
   if (this_thread.hook_on == object)
     this_thread.hook_on = NULL;
-  else
+  else if (this_thread.more_hooks < UINT16_MAX)
     this_thread.more_hooks--;
 }
 
@@ -565,13 +565,15 @@ static uint32_t levels_of(size_t capacity, size_t *words)
   return levels;
 }
 
-static size_t record_bytes(const object_pool_t *pool, size_t capacity)
+static size_t record_bytes_of(bool hooked, unsigned when_full, size_t capacity)
 {
   size_t words;
   levels_of(capacity, &words);
-  size_t maps = (pool->hooked ? 2 : 0) + (pool->when_full == OBJECT_POOL_EVICT ? BATCH_MAPS : 0);
+  size_t maps = (hooked ? 2 : 0) + (when_full == OBJECT_POOL_EVICT ? BATCH_MAPS : 0);
   return sizeof(object_array_t) + (words + maps * words_of(capacity)) * sizeof(uint64_t) + capacity * sizeof(uint32_t);
 }
+
+static size_t record_bytes(const object_pool_t *pool, size_t capacity) { return record_bytes_of(pool->hooked, pool->when_full, capacity); }
 
 static void array_lay_out(const object_pool_t *pool, object_array_t *array, size_t capacity)
 {
@@ -799,6 +801,16 @@ static bool grow_by_any_resort(object_pool_t *pool)
   return growth == GROWN;
 }
 
+/* Whoever made an array may have been served by another, to which an object came back meanwhile. */
+COLD static void let_unused_be_idle(object_pool_t *pool)
+{
+  lock_acquire(&pool->lock);
+  for (uint32_t k = 0; k < pool->array_count; k++)
+    if (!pool->arrays[k]->taken && !pool->arrays[k]->idle)
+      array_to_idle(pool, pool->arrays[k]);
+  lock_release(&pool->lock);
+}
+
 /* The pool got room, or may have got some: try again. False: it has none and gets none. Where only the manager runs the others wait
  * for the one that makes an array, so that none is refused for want of the very memory that becomes room in a moment. Nobody waits for
  * who may be in on_exhausted: that may wait for somebody in turn, and it may leave. */
@@ -965,10 +977,10 @@ static inline void look_at_clock(object_pool_t *pool)
 }
 
 /* Before a get, of which nothing may be in hand when a hook leaves. What it is about to take stays. */
-static inline void look_at_clock_first(object_pool_t *pool)
+static inline void look_at_clock_first(object_pool_t *pool, size_t count)
 {
   if (unlikely(LOAD(pool->idle_count)))
-    shrink_if_due(pool, LOAD(pool->taken) + 1);
+    shrink_if_due(pool, LOAD(pool->taken) + min_size(count, UINT32_MAX));
 }
 
 /* ---- get ---- */
@@ -987,7 +999,8 @@ static inline bool try_get(object_pool_t *pool, void **object)
 /* The objects that a batch has so far. */
 typedef struct batch {
   void   **objects;
-  size_t   got, marked;     /* how many of them are in its map in the pool that evicts, */
+  size_t   got, marked;     /* how many of them have been looked at for its map in the pool that evicts, */
+  size_t   bits;            /* how many bits are set there, */
   uint64_t number;          /* if that map is the batch's still: it has this number there. 0: it has not come so far */
   object_pool_t *evicts;    /* that pool */
   uint32_t map;
@@ -1011,7 +1024,7 @@ static uint64_t *map_of(const object_array_t *array, uint32_t map) { return arra
 static void batch_take_map(object_pool_t *pool, const object_array_t *array, batch_t *batch)
 {
   batch->number = batch->number ? batch->number : ++pool->batches;
-  batch->marked = 0;
+  batch->marked = batch->bits = 0;
   batch->evicts = pool;
   batch->map = choose_map(pool);
   if (pool->batch_at[batch->map])
@@ -1026,15 +1039,17 @@ static bool batch_has(object_pool_t *pool, object_array_t *array, size_t i, batc
   if (!batch->number || batch->number != pool->batch_at[batch->map])
     batch_take_map(pool, array, batch);
   for (; batch->marked < batch->got; batch->marked++)
-    if (array_of(pool, batch->objects[batch->marked], &k) == array)
+    if (array_of(pool, batch->objects[batch->marked], &k) == array && !bit_test(map_of(array, batch->map), k)) {
       bit_set(map_of(array, batch->map), k);
+      batch->bits++;
+    }
   return bit_test(map_of(array, batch->map), i);
 }
 
-/* Leaves its map without a bit set, in as many steps as it set. */
+/* Leaves its map without a bit set, in as many steps as it set; in more where a hook has changed what the batch had. */
 static void batch_end(const batch_t *batch)
 {
-  size_t i;
+  size_t i, left = batch->bits;
   object_pool_t *pool = batch->evicts;
   if (!pool)
     return;
@@ -1042,9 +1057,12 @@ static void batch_end(const batch_t *batch)
   if (pool->batch_at[batch->map] == batch->number) {
     for (size_t k = 0; k < batch->marked; k++) {
       const object_array_t *array = array_of(pool, batch->objects[k], &i);
+      left -= array && bit_test(map_of(array, batch->map), i);
       if (array)
         bit_clear(map_of(array, batch->map), i);
     }
+    for (uint32_t k = 0; left && k < pool->array_count; k++)
+      memset(map_of(pool->arrays[k], batch->map), 0, words_of(pool->arrays[k]->capacity) * sizeof(uint64_t));
     pool->batch_at[batch->map] = 0;
   }
   lock_release(&pool->lock);
@@ -1112,9 +1130,12 @@ COLD static void *get_when_full(object_pool_t *pool, batch_t *batch)
   void *object;
   if (!pool->ending && pool->when_full == OBJECT_POOL_EVICT)
     return get_by_eviction(pool, batch);
-  while (!pool->ending && pool->when_full == OBJECT_POOL_GROW && grow(pool))
-    if (try_get(pool, &object))
+  while (!pool->ending && pool->when_full == OBJECT_POOL_GROW && grow(pool)) {
+    bool got = try_get(pool, &object);
+    let_unused_be_idle(pool);
+    if (got)
       return object;
+  }
   return full();
 }
 
@@ -1124,7 +1145,7 @@ static void *get_along(object_pool_t *pool, batch_t *batch)
   void *object;
   for (;; pool = pool->overflow) {
     must_be_live(pool, "object_pool_get");
-    look_at_clock_first(pool);
+    look_at_clock_first(pool, 1);
     if (try_get(pool, &object))
       return object;
     if (pool->when_full != OBJECT_POOL_OVERFLOW || pool->ending)
@@ -1343,6 +1364,7 @@ size_t object_pool_get_batch(object_pool_t *pool, void **objects, size_t count)
 {
   if (!is_given(pool, "object_pool_get_batch"))
     return 0;
+  look_at_clock_first(pool, count);
   batch_t batch = {.objects = objects, .got = pool->hooked ? 0 : get_plain_batch(pool, objects, count)};
   void *object;
   while (batch.got < count && (object = get_along(pool, &batch)) != NULL)
@@ -1595,25 +1617,25 @@ void *object_pool_resolve(const object_pool_t *pool, object_pool_handle_t handle
   return resolve_in(pool, handle);
 }
 
-/* Leaves room for the indices of so many more objects in front of those of this pool. False: there is none. */
-static bool stand_behind(object_pool_t *pool, size_t objects)
+/* Whether there is room for the indices of so many more objects in front of those of this pool; `stays`: it is left for them. */
+static bool stand_behind(object_pool_t *pool, size_t objects, bool stays)
 {
   uint64_t end = 0;
   lock_acquire(&pool->lock);
   for (uint32_t k = 0; k < pool->array_count; k++)
     end = max_size(end, (uint64_t)pool->arrays[k]->first_index + pool->arrays[k]->capacity);
   bool fits = objects + end <= UINT32_MAX;
-  if (fits)
+  if (fits && stays)
     pool->in_front = (uint32_t)max_size(pool->in_front, objects);
   lock_release(&pool->lock);
   return fits;
 }
 
-static bool chain_stands_behind(object_pool_t *pool, size_t objects)
+static bool chain_stands_behind(object_pool_t *pool, size_t objects, bool stays)
 {
   bool fits = true;
   for (; pool && fits; objects += LOAD(pool->capacity), pool = pool->overflow)
-    fits = stand_behind(pool, objects);
+    fits = stand_behind(pool, objects, stays);
   return fits;
 }
 
@@ -1836,7 +1858,7 @@ static bool overflow_is_valid(const object_pool_options_t *o)
 {
   const object_pool_t *to = o->overflow;
   return to && chain_ends(to) && to->object_size == o->object_size && to->alignment >= alignment_of(o) &&
-         (is_for_one_thread(o) || !to->single_thread) && chain_stands_behind(o->overflow, o->capacity);
+         (is_for_one_thread(o) || !to->single_thread) && chain_stands_behind(o->overflow, o->capacity, false);
 }
 
 static bool heap_is_valid_to_grow(const object_pool_options_t *o)
@@ -1870,7 +1892,6 @@ static bool policy_is_valid(const object_pool_options_t *o)
   }
 }
 
-/* The policy comes last: it leaves a mark on the pools of a chain. */
 static bool options_are_valid(const object_pool_options_t *o)
 {
   return o && sizes_are_valid(o) && !(o->flags & ~(unsigned)FLAGS_KNOWN) &&
@@ -1908,6 +1929,11 @@ static void set_geometry(object_pool_t *pool, const object_pool_options_t *o)
   pool->inverse = inverse_of_odd(pool->stride >> pool->shift);
 }
 
+static bool is_hooked(const object_pool_options_t *o)
+{
+  return (o->flags & OBJECT_POOL_CHECKED) || o->construct || o->reset || o->destruct;
+}
+
 static void pool_set_up(object_pool_t *pool, heap_t *heap, const object_pool_options_t *o)
 {
   *pool = (object_pool_t){
@@ -1918,7 +1944,7 @@ static void pool_set_up(object_pool_t *pool, heap_t *heap, const object_pool_opt
     .overflow = o->when_full == OBJECT_POOL_OVERFLOW ? o->overflow : NULL, .heap = heap, .mark = OBJECT_POOL_MARK};
   pool->hot = pool->single_thread ? &pool->front : &pool->shared;
   pool->lock.solo = pool->growth.solo = pool->single_thread;
-  pool->hooked = pool->checked || o->construct || o->reset || o->destruct;
+  pool->hooked = is_hooked(o);
   pool->shared_mark = !pool->hooked && !pool->single_thread ? OBJECT_POOL_MARK : 0;
   set_geometry(pool, o);
   set_name(pool, o->name);
@@ -1952,7 +1978,8 @@ static object_pool_t *create_from(const resort_t *from, const object_pool_option
 
 static size_t bytes_of_options(const object_pool_options_t *o)
 {
-  return sizeof(object_pool_t) + sizeof(object_array_t) + o->capacity * (round_up(o->object_size, alignment_of(o)) + sizeof(uint32_t));
+  size_t objects = round_up(o->capacity * round_up(o->object_size, alignment_of(o)), NATURAL_ALIGNMENT);
+  return sizeof(object_pool_t) + objects + record_bytes_of(is_hooked(o), o->when_full, o->capacity);
 }
 
 static void forget(object_pool_t *pool)
@@ -1980,6 +2007,12 @@ object_pool_t *object_pool_create(const object_pool_options_t *options)
   }
   if (!pool)
     return heap_exhausted(heap);
+  if (!chain_stands_behind(pool->overflow, options->capacity, true)) {   /* it has grown meanwhile */
+    array_destroy(pool, pool->arrays[0], "object_pool_create");
+    record_give(heap, pool, "object_pool_create");
+    errno = EINVAL;
+    return NULL;
+  }
   errno = error;
   enter_all(pool);
   return pool;

@@ -72,6 +72,7 @@ static void check_arrays(const object_pool_t *pool)
     busy += array->busy ? bits_count(array->busy, 0, array->capacity) : 0;
     idle += array->idle;
     must(!array->idle || !array->taken);
+    must(array->idle || array->taken || array->permanent || pool->purge_delay_ms == POOL_PURGE_NEVER);
     must(k == 0 || pool->arrays[k - 1]->objects + pool->arrays[k - 1]->capacity * pool->stride <= array->objects);   /* O6 */
     for (uint32_t j = 0; j < k; j++) {
       const object_array_t *other = pool->arrays[j];

@@ -1716,6 +1716,99 @@ static void many_batches_within_a_batch(void **state)
   pool_free(batch);
 }
 
+/* A chooser that changes what the batch has so far: nothing of that is left for the next batch. */
+typedef struct changing { void **batch, *first, *victim; unsigned calls; } changing_t;
+static void *choose_and_change(object_pool_t *pool, void *context)
+{
+  changing_t *c = context;
+  if (++c->calls == 3) {
+    object_pool_put(pool, c->batch[0]);
+    c->batch[0] = NULL;
+    return NULL;
+  }
+  return c->calls == 1 ? c->first : c->victim;
+}
+
+static void a_batch_that_is_changed(void **state)
+{
+  (void)state;
+  void *batch[4];
+  changing_t change = {.batch = batch};
+  object_pool_t *pool = create((object_pool_options_t){.object_size = 16, .capacity = 200, .when_full = OBJECT_POOL_EVICT,
+                                                       .choose_victim = choose_and_change, .context = &change});
+  get_all(pool, 200);
+  change.first = objects[70], change.victim = objects[71];
+  assert_int_equal(object_pool_get_batch(pool, batch, 3), 2);
+  while (object_pool_live(pool) < 200)
+    assert_non_null(object_pool_get(pool));
+  change.victim = change.first;
+  for (int round = 0; round < 20; round++) {
+    change.calls = 10;
+    assert_int_equal(object_pool_get_batch(pool, batch, 1), 1);
+    assert_ptr_equal(batch[0], change.first);
+  }
+  agrees(pool, 200);
+  object_pool_destroy(pool);
+}
+
+static void batches_look_at_the_clock(void **state)
+{
+  (void)state;
+  FOR_BOTH(flags) {
+    object_pool_t *pool = create((object_pool_options_t){.object_size = 100, .capacity = 10, .when_full = OBJECT_POOL_GROW, .flags = flags});
+    pool_stats_t before, after;
+    get_all(pool, 1000);
+    object_pool_put_all(pool);
+    pool_heap_stats(pool_heap_default(), &before);
+    os_fake.now_ms += 1 << 30;
+    assert_int_equal(object_pool_get_batch(pool, objects, 5), 5);
+    pool_heap_stats(pool_heap_default(), &after);
+    assert_true(after.live_bytes < before.live_bytes);
+    agrees(pool, 5);
+    object_pool_destroy(pool);
+  }
+}
+
+/* What on_exhausted is told that a pool needs is what it needs, but for what the heap rounds it up to. */
+static size_t was_told;
+static void reset_nothing(void *object, void *context) { (void)object, (void)context; }
+static bool raise_by_what_is_told(pool_heap_t *heap, size_t needed, unsigned attempt, void *context)
+{
+  was_told = needed;
+  return attempt == 0 && pool_heap_set_budget(heap, *(size_t *)context + needed);
+}
+
+static void pools_tell_what_they_need(void **state)
+{
+  (void)state;
+  for (unsigned kind = 0; kind < 6; kind++) {
+    size_t room = 1 << 20;
+    pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.budget = room, .on_exhausted = raise_by_what_is_told, .context = &room});
+    object_pool_t *pool = object_pool_create(&(object_pool_options_t){
+      .object_size = kind & 1 ? 16 : 1, .capacity = 1500000, .heap = heap, .when_full = kind & 2 ? OBJECT_POOL_EVICT : OBJECT_POOL_FAIL,
+      .choose_victim = kind & 2 ? choose_next : NULL, .reset = kind & 4 ? reset_nothing : NULL});
+    assert_non_null(pool);
+    assert_true(was_told > 1500000 * (size_t)(kind & 1 ? 20 : 5));
+    object_pool_destroy(pool);
+    pool_heap_destroy(heap);
+  }
+}
+
+/* A pool that could not be made leaves its chain as it was. */
+static void a_chain_that_was_refused(void **state)
+{
+  (void)state;
+  pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.budget = 1 << 20});
+  object_pool_t *tail = create((object_pool_options_t){.object_size = 64, .capacity = 16, .when_full = OBJECT_POOL_GROW});
+  for (size_t less = 200; less < 100000; less *= 3)
+    assert_null(object_pool_create(&(object_pool_options_t){.object_size = 64, .capacity = UINT32_MAX - less, .heap = heap,
+                                                            .when_full = OBJECT_POOL_OVERFLOW, .overflow = tail}));
+  get_all(tail, MOST);
+  agrees(tail, MOST);
+  object_pool_destroy(tail);
+  pool_heap_destroy(heap);
+}
+
 /* Two million, in any way: what looked at each object for each would take hours. */
 static void large_batches(void **state)
 {
@@ -1871,6 +1964,8 @@ int main(void)
     cmocka_unit_test(batch_has_nothing_twice),
     cmocka_unit_test(batches_within_batches), cmocka_unit_test(many_batches_within_a_batch),
     cmocka_unit_test(large_batches),
+    cmocka_unit_test(a_batch_that_is_changed), cmocka_unit_test(batches_look_at_the_clock),
+    cmocka_unit_test(pools_tell_what_they_need), cmocka_unit_test(a_chain_that_was_refused),
     cmocka_unit_test(chooser_that_gets_and_puts),
     cmocka_unit_test(chooser_names_a_foreign_one),
     cmocka_unit_test(overflow),

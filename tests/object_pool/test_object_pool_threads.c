@@ -147,6 +147,53 @@ static void growing_and_shrinking(void **state)
   pool_heap_destroy(heap);
 }
 
+/* Just as a thread makes an array another puts: then the one or the other serves it, and what serves nobody is idle. */
+static atomic_int turn_of, turn_done;
+typedef struct put_beside { object_pool_t *pool; void *object; uint64_t waits; } put_beside_t;
+
+static void *put_in_each_turn(void *argument)
+{
+  put_beside_t *put = argument;
+  for (int turn = 1; turn > 0; turn++) {
+    int now;
+    while ((now = atomic_load(&turn_of)) != turn && now >= 0) {
+    }
+    if (now < 0)
+      return NULL;
+    for (volatile uint64_t wait = put->waits; wait; wait--) {
+    }
+    object_pool_put(put->pool, put->object);
+    atomic_store(&turn_done, turn);
+  }
+  return NULL;
+}
+
+static void growing_beside_a_put(void **state)
+{
+  (void)state;
+  enum { TURNS = 1000, CAPACITY = 8, WAITS_MOST = 3000 };
+  pthread_t thread;
+  put_beside_t put = {NULL, NULL, 0};
+  dice_t dice = {1};
+  atomic_store(&turn_of, 0);
+  must(pthread_create(&thread, NULL, put_in_each_turn, &put) == 0);
+  for (int turn = 1; turn <= TURNS; turn++) {
+    object_pool_t *pool = object_pool_create(&(object_pool_options_t){.object_size = 4096, .capacity = CAPACITY, .when_full = OBJECT_POOL_GROW});
+    for (int i = 0; i < CAPACITY; i++)
+      must((put.object = object_pool_get(pool)) != NULL);
+    put.pool = pool;
+    put.waits = dice_below(&dice, WAITS_MOST);
+    atomic_store(&turn_of, turn);
+    must(object_pool_get(pool));
+    while (atomic_load(&turn_done) != turn)
+      sched_yield();
+    assert_true(check_object_pool(pool));
+    object_pool_destroy(pool);
+  }
+  atomic_store(&turn_of, -1);
+  pthread_join(thread, NULL);
+}
+
 static atomic_bool stop;
 
 static void *get_and_put(void *argument)
@@ -374,6 +421,57 @@ static void be_left_by_a_hook(void)
   object_pool_put(pool, object);
   if (setjmp(outside) == 0)
     object = object_pool_get(pool);
+  object_pool_destroy(pool);
+}
+
+/* However many hooks have left, an object in whose hook the child is born is nobody else's there. */
+enum { HOOKS_LEFT = 1 << 16 };
+static bool leaves_hooks;
+static pid_t born;
+static bool leave_or_fork(void *object, void *context)
+{
+  (void)object, (void)context;
+  if (leaves_hooks)
+    longjmp(outside, 1);
+  if (born < 0)
+    born = fork();
+  return true;
+}
+
+static void *pause_until_the_end(void *argument)
+{
+  atomic_bool *end = argument;
+  while (!atomic_load(end))
+    usleep(1000);
+  return NULL;
+}
+
+static void fork_after_many_hooks_left(void **state)
+{
+  (void)state;
+  pthread_t thread;
+  atomic_bool end = false;
+  must(pthread_create(&thread, NULL, pause_until_the_end, &end) == 0);
+  object_pool_t *pool = object_pool_create(&(object_pool_options_t){.object_size = 16, .capacity = HOOKS_LEFT + 100, .construct = leave_or_fork});
+  leaves_hooks = true;
+  for (volatile int i = 0; i < HOOKS_LEFT; i++)
+    if (setjmp(outside) == 0)
+      must(!object_pool_get(pool));
+  leaves_hooks = false;
+  born = -1;
+  void *own = object_pool_get(pool), *other;
+  must(own && born >= 0);
+  if (born == 0) {
+    while ((other = object_pool_get(pool)) != NULL)
+      if (other == own)
+        _exit(1);
+    _exit(0);
+  }
+  int status;
+  must(waitpid(born, &status, 0) == born);
+  assert_int_equal(status, 0);
+  atomic_store(&end, true);
+  pthread_join(thread, NULL);
   object_pool_destroy(pool);
 }
 
@@ -637,11 +735,13 @@ int main(void)
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(fixed),
     cmocka_unit_test(growing),
+    cmocka_unit_test(growing_beside_a_put),
     cmocka_unit_test(with_hooks),
     cmocka_unit_test(overflowing),
     cmocka_unit_test(growing_and_shrinking),
     cmocka_unit_test(fork_at_any_moment),
     cmocka_unit_test(fork_beside_a_hook),
+    cmocka_unit_test(fork_after_many_hooks_left),
     cmocka_unit_test(figures_beside_pools),
     cmocka_unit_test(figures_beside_a_thread_alone),
     cmocka_unit_test(questions_beside_changes),
