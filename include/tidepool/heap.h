@@ -86,8 +86,9 @@ POOL_API size_t pool_heap_trim(pool_heap_t *heap, size_t keep) POOL_NOEXCEPT;
  * What sleeping threads have cached stays out of reach where neither the heap nor an ancestor had a budget at its creation. */
 POOL_API bool pool_heap_set_budget(pool_heap_t *heap, size_t budget) POOL_NOEXCEPT;
 
-/* As their namesakes in pool.h. When the heap is exhausted, in this order: its own cached and idle memory; on_exhausted, as
- * long as it says true and at most 64 times; the overflow heap; then NULL and ENOMEM. Each is counted in the figures.
+/* As their namesakes in pool.h. When the heap is exhausted, in this order: its own cached and idle memory, without the idle arrays of
+ * object pools; on_exhausted, as long as it says true and at most 64 times; the overflow heap; then NULL and ENOMEM. Each is counted in
+ * the figures.
  * pool_heap_realloc takes blocks that the overflow heap served, and may move a block back. */
 POOL_API void *pool_heap_alloc(pool_heap_t *heap, size_t size) POOL_NOEXCEPT POOL_RETURNS_BLOCK(2);
 POOL_API void *pool_heap_zalloc(pool_heap_t *heap, size_t size) POOL_NOEXCEPT POOL_RETURNS_BLOCK(2);

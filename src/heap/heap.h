@@ -40,6 +40,8 @@ struct pool_heap {
   bool      placed;                     /* and find them by the heap's address */
   bool      budgeted;                   /* it or an ancestor had a budget when it was made */
   bool      reached;                    /* what threads have cached of it is within reach of the others */
+  bool      locked_memory;
+  bool      own_page;                   /* its record has one, which may be locked */
   uint8_t   plane;                      /* POOL_PLANE_*, of its pools */
   uint8_t   region_kind;                /* heap_region_t */
   uint8_t   class_count;                /* classes of its own, 1 to class_count; 0: the built-in table */
@@ -47,8 +49,8 @@ struct pool_heap {
   const uint32_t *class_sizes;          /* with class 0 */
   space_t  *space;
   budget_t  budget;
-  huge_t   *huge;          /* under huge_lock */
-  run_t    *large;
+  huge_t   *huge;                       /* the newest of its mappings; under huge_lock */
+  run_t    *large;                      /* and of its runs */
   size_t    large_blocks, large_bytes;  /* live: how many, and their usable bytes; with huge ones */
   size_t    large_held;                 /* what they take, and spares */
   uint64_t  exhausted_count, retried_count, overflowed_count;
@@ -74,8 +76,6 @@ struct pool_heap {
   huge_t   *region_huge;
   void     *arena_records;              /* REGION_SMALL */
   size_t    arena_record_bytes;
-  bool      locked_memory;
-  bool      own_page;                   /* its record has one, which may be locked */
   range_t   guest;                      /* REGION_GUEST: the caller's memory among others' */
   heap_t   *guest_around;               /* in whose memory it is */
   space_t   own_space;                  /* the region as a space */

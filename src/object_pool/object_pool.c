@@ -1367,8 +1367,11 @@ size_t object_pool_get_batch(object_pool_t *pool, void **objects, size_t count)
   look_at_clock_first(pool, count);
   batch_t batch = {.objects = objects, .got = pool->hooked ? 0 : get_plain_batch(pool, objects, count)};
   void *object;
-  while (batch.got < count && (object = get_along(pool, &batch)) != NULL)
+  while (batch.got < count && (object = get_along(pool, &batch)) != NULL) {
     objects[batch.got++] = object;
+    if (!pool->hooked && pool->when_full == OBJECT_POOL_GROW)   /* it has grown by more than one */
+      batch.got += get_plain_batch(pool, objects + batch.got, count - batch.got);
+  }
   batch_end(&batch);
   return batch.got;
 }
