@@ -52,6 +52,8 @@ typedef struct pool_heap_options {
   pool_heap_t       *overflow;          /* serves a request that this heap, after on_exhausted, cannot */
   void              *context;           /* for on_exhausted */
   void              *memory;            /* the caller's buffer: everything, metadata too, lives in it and the system is never asked.
+                                         * It has to last as long as the heap, also in the child of a fork, where the stacks of other
+                                         * threads do not.
                                          * If it begins a block of another heap, its address is that block; within, this heap
                                          * answers. Blocks of a heap in a block of up to 32 KiB of the default heap: to
                                          * pool_heap_free and pool_heap_realloc only, never to pool_free, pool_realloc or

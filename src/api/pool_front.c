@@ -54,7 +54,7 @@ NOINLINE void *front_zalloc_slow(size_t size)
 /* A thread that has only large blocks gets its record here. */
 static void free_large(void *block, const char *call)
 {
-  thread_t *thread = heap_front_ready() ? thread_current() : NULL;
+  thread_t *thread = heap_front_ready() ? thread_current_to_free() : NULL;
   if (!thread || heap_front.checked || !large_give_spare(thread, block, call))
     heap_free(NULL, block, call);
   if (thread)

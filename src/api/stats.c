@@ -43,7 +43,7 @@ static void add_process_figures(pool_stats_t *stats)
   size_t all = metadata_touched() + space_record_bytes(), records = all - min_size(charged_metadata(), all);
   lock_acquire(&space->lock);
   size_t dirty = (space->dirty_units << UNIT_LOG2) + huge_kept_bytes() + space_left_bytes() + space_unpaid_bytes();
-  stats->purged_bytes = space->purged_bytes + huge_given_bytes() + space_ended_bytes();
+  stats->purged_bytes = space->purged_bytes + huge_given_bytes() + space_ended_bytes() + metadata_given_bytes();
   stats->idle_bytes += dirty;
   stats->held_bytes += dirty + records;
   stats->metadata_bytes += records;

@@ -282,7 +282,7 @@ size_t heap_usable_size(const void *block, const char *call)
 
 static void give_cached(heap_t *heap, pool_t *pool, void *block, const char *call)
 {
-  thread_t *thread = thread_current();
+  thread_t *thread = thread_current_to_free();
   magazines_t *magazines = heap_enter(heap, thread);
   if (!magazines) {
     pool_put(pool, &block, 1);

@@ -208,7 +208,7 @@ static heap_t *failed(heap_t *heap, size_t charged, int error)
 
 static heap_t *create_of_system(const pool_heap_options_t *o)
 {
-  region_plan_t plan = {0};
+  region_plan_t plan = region_is_wanted(o) ? region_plan(o) : region_no_plan(o);
   heap_t *heap = record_take(region_is_real_time(o));
   if (!heap) {
     errno = ENOMEM;
@@ -217,10 +217,8 @@ static heap_t *create_of_system(const pool_heap_options_t *o)
   heap->space = &space_of_process;
   heap->class_most = SIZE_MAX_CLASS;
   set_common(heap, o);
-  if (region_is_wanted(o))
-    plan = region_plan(o);
   heap->arena_record_bytes = plan.arena_records;
-  heap->head_bytes = region_plan_bytes(&plan, o->reserve != 0) + heap_record_bytes(heap) - sizeof *heap;
+  heap->head_bytes = region_plan_bytes(&plan, o->reserve != 0);
   heap->metadata_bytes = heap->head_bytes - (o->reserve ? plan.units << plan.unit_log2 : 0);
   heap->metadata_shared = heap->metadata_bytes - (plan.unit_log2 == UNIT_LOG2 ? plan.arena_records : 0);
   if ((region_is_wanted(o) && !plan.units) || (o->budget && heap->head_bytes > o->budget))

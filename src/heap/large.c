@@ -124,6 +124,7 @@ static void *take_huge(heap_t *heap, size_t size, size_t alignment, block_past_t
     budget_discharge(&heap->budget, bytes);
     return NULL;
   }
+  huge->is_wiped = heap->zero_on_free;
   budget_note_peak(&heap->budget);
   add(&heap->large_held, (ptrdiff_t)bytes);
   count(heap, 1, (ptrdiff_t)bytes);

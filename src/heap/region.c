@@ -92,9 +92,13 @@ static size_t pool_records_for(const pool_heap_options_t *o, size_t units)
   return min_size(classes, units) * round_up(sizeof(pool_record_t), METADATA_ALIGNMENT) + round_up((classes + 1) * sizeof(uint32_t), METADATA_ALIGNMENT);
 }
 
+region_plan_t region_no_plan(const pool_heap_options_t *o) { return (region_plan_t){.heap_record = heap_record_bytes(region_is_real_time(o))}; }
+
 static region_plan_t plan_for(const pool_heap_options_t *o, size_t size, size_t units)
 {
-  region_plan_t plan = {.unit_log2 = size > SMALL_REGION ? UNIT_LOG2 : region_unit_log2(size), .units = units};
+  region_plan_t plan = region_no_plan(o);
+  plan.unit_log2 = size > SMALL_REGION ? UNIT_LOG2 : region_unit_log2(size);
+  plan.units = units;
   plan.arena_records = space_region_records(units, plan.unit_log2);
   if (region_is_real_time(o))
     plan.arena_records = round_up(plan.arena_records, os_page_size());   /* in pages of their own, which are locked as a whole */
@@ -104,7 +108,7 @@ static region_plan_t plan_for(const pool_heap_options_t *o, size_t size, size_t 
 
 size_t region_plan_bytes(const region_plan_t *plan, bool units_too)
 {
-  return sizeof(heap_t) + plan->arena_records + plan->pool_records + (units_too ? plan->units << plan->unit_log2 : 0);
+  return plan->heap_record + plan->arena_records + plan->pool_records + (units_too ? plan->units << plan->unit_log2 : 0);
 }
 
 /* So many units that the reserve is served in blocks of whichever class alone: slabs may end in less than a block, and so may what
@@ -219,7 +223,7 @@ static bool each_piece(heap_t *heap, piece_fn *act)
 {
   const arena_t *arena = heap->own_space.fixed;
   bool slots = heap->region_kind == REGION_SLOTS;
-  return each_page(heap, heap->own_page ? heap_record_bytes(heap) : 0, act) &&
+  return each_page(heap, heap->own_page ? heap_record_bytes(true) : 0, act) &&
          each_page(heap->region, heap->region_size, act) && each_page(heap->records_start, heap->reserve_records, act) &&
          each_page(heap->arena_records, heap->arena_records ? heap->arena_record_bytes : 0, act) &&
          (!slots || (each_page((void *)(uintptr_t)arena, (size_t)(arena->runs_end - (const char *)arena), act) &&

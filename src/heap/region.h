@@ -22,12 +22,16 @@ heap_t *region_create_guest(const pool_heap_options_t *options);
 typedef struct region_plan {
   unsigned unit_log2;
   size_t   units;
+  size_t   heap_record;     /* bytes */
   size_t   arena_records;   /* bytes */
   size_t   pool_records;    /* paid for at once, so that a reserve serves any mixture of classes */
 } region_plan_t;
 
 /* No units: the budget has no room for one. */
 region_plan_t region_plan(const pool_heap_options_t *options);
+
+/* The same for a heap without a region. */
+region_plan_t region_no_plan(const pool_heap_options_t *options);
 
 /* What the heap is charged for the plan: its record, those of the region, and the units if they are paid for at once. */
 size_t region_plan_bytes(const region_plan_t *plan, bool units_too);
@@ -43,9 +47,9 @@ void region_hide(heap_t *heap);
 void region_release(heap_t *heap);
 
 /* What the record of a heap takes: a page of its own where it is to be locked. */
-static inline size_t heap_record_bytes(const heap_t *heap)
+static inline size_t heap_record_bytes(bool own_page)
 {
-  return heap->own_page ? round_up(sizeof *heap, os_page_size()) : sizeof *heap;
+  return own_page ? round_up(sizeof(heap_t), os_page_size()) : sizeof(heap_t);
 }
 
 #endif

@@ -29,7 +29,7 @@ static void flush_own(const walk_t *walk)
 {
   if (!walk->pool->cached)
     return;
-  thread_t *thread = thread_current();
+  thread_t *thread = thread_current_to_free();
   magazines_t *magazines = heap_enter(walk->heap, thread);
   if (!magazines)
     return;

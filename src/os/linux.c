@@ -10,9 +10,13 @@
 #include "base/bits.h"
 #include "os/thread_local.h"
 #include <errno.h>
+#ifdef __GLIBC__
+#include <gnu/libc-version.h>
+#endif
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -315,10 +319,24 @@ bool os_fence_others(void) { return membarrier(FENCE_EXPEDITED); }
 static pthread_key_t exit_key;
 static bool exit_key_exists;
 
+enum { KEYS_OF_A_THREAD = 32 };   /* of glibc: values of the first keys stand in a thread's own memory, for any other it allocates */
+
+/* Destructors run in the order of the keys, in four rounds. With the last of the first keys that are free ours runs behind those of most
+ * other keys in each round, also behind one that allocates in the last round for the first time. */
 bool os_on_thread_exit(void (*at_exit)(void *))
 {
-  int saved = errno;
-  exit_key_exists = pthread_key_create(&exit_key, at_exit) == 0;
+  pthread_key_t keys[KEYS_OF_A_THREAD];
+  int saved = errno, count = 0, best;
+  while (count < KEYS_OF_A_THREAD && pthread_key_create(&keys[count], at_exit) == 0)
+    count++;
+  for (best = count - 1; best > 0 && keys[best] >= KEYS_OF_A_THREAD;)
+    best--;
+  exit_key_exists = count > 0;
+  for (int i = 0; i < count; i++)
+    if (i == best)
+      exit_key = keys[i];
+    else
+      pthread_key_delete(keys[i]);
   errno = saved;
   return exit_key_exists;
 }
@@ -329,6 +347,26 @@ bool os_thread_on_exit(void *argument)
   bool done = exit_key_exists && pthread_setspecific(exit_key, argument) == 0;
   errno = saved;
   return done;
+}
+
+#ifdef __GLIBC__
+/* From 2.35 on glibc blocks all signals before it frees what it has for threads that have ended. */
+static bool signals_are_blocked_at_the_end(void)
+{
+  const char *version = gnu_get_libc_version();
+  return version[0] == '2' && version[1] == '.' && strtol(version + 2, NULL, 10) >= 35;
+}
+#else
+static bool signals_are_blocked_at_the_end(void) { return false; }
+#endif
+
+bool os_thread_may_be_over(void)
+{
+  sigset_t blocked;
+  if (!signals_are_blocked_at_the_end() || pthread_sigmask(SIG_BLOCK, NULL, &blocked) != 0)
+    return true;
+  return sigismember(&blocked, SIGTERM) && sigismember(&blocked, SIGINT) && sigismember(&blocked, SIGUSR1) && sigismember(&blocked, SIGSEGV) &&
+         sigismember(&blocked, SIGCHLD) && sigismember(&blocked, SIGALRM);
 }
 
 /* fork() of glibc takes the lock of all streams after the handlers have run, and a thread that opens or closes a stream

@@ -92,6 +92,9 @@ bool os_on_thread_exit(void (*at_exit)(void *));
 bool os_thread_on_exit(void *argument);
 
 /* The three run around every fork(), in the order of pthread_atfork(). False: they do not. */
+/* Whether the calling thread may be past its destructors, in what the C library does at its very end; or nobody can tell. */
+bool os_thread_may_be_over(void);
+
 bool os_on_fork(void (*prepare)(void), void (*parent)(void), void (*child)(void));
 
 /* The environment variable, or NULL; always NULL in set-user-ID programs. */

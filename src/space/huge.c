@@ -551,6 +551,8 @@ static bool move_by_copy(huge_t *huge, size_t size)
   bool done = map_new(&moved, size, os_page_size());
   if (done) {
     memcpy(huge_start(&moved), huge_start(huge), huge_size(huge));
+    if (huge->is_wiped)
+      memset(huge_start(huge), 0, huge_size(huge));
     *old = (huge_t){.range = huge->range};
     huge->range = moved.range;
     if (!keep_always(old))

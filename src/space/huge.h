@@ -20,6 +20,7 @@ typedef struct huge {
   void        *owner;              /* its heap; NULL: it is kept */
   bool         is_region;          /* the heap lives in it */
   bool         hidden;
+  bool         is_wiped;           /* its owner's to say: what it leaves behind where it moves is cleared */
   bool         clean;              /* kept: it reads as zero and holds no memory */
   uint32_t     age;                /* kept: the higher, the newer */
   union {

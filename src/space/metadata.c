@@ -23,6 +23,7 @@ lock_t metadata_lock;
 static char *next, *end;      /* what is mapped and free */
 static char *limit;           /* how far it can grow where it is */
 static size_t taken;
+static uint64_t given;        /* to the system */
 static size_t touched;        /* by records, also by those that were given back and hold their memory */
 
 static void count_taken(size_t by) { __atomic_store_n(&taken, taken + by, __ATOMIC_RELAXED); }
@@ -37,13 +38,13 @@ static size_t rounded(size_t size)
 
 /* ---- records below a page that were given back: some of each size on a list, the rest by address ---- */
 
-typedef struct given {
-  struct given *next;
+typedef struct listed {
+  struct listed *next;
   size_t        bytes;   /* on the list from here on */
-} given_t;
-static given_t *lists[SIZE_LISTS];
+} listed_t;
+static listed_t *lists[SIZE_LISTS];
 
-static given_t **list_of(size_t rounded_size)
+static listed_t **list_of(size_t rounded_size)
 {
   unsigned doubling = log2_floor(rounded_size);
   size_t step = (rounded_size >> (doubling - 2)) & (STEPS - 1);
@@ -52,21 +53,21 @@ static given_t **list_of(size_t rounded_size)
 
 static void *take_listed(size_t size)
 {
-  given_t **list = list_of(size), *given = *list;
-  if (given)
-    *list = given->next;
-  return given;
+  listed_t **list = list_of(size), *listed = *list;
+  if (listed)
+    *list = listed->next;
+  return listed;
 }
 
 /* False: there are enough of them. */
 static bool list_given(void *record, size_t size)
 {
-  given_t **list = list_of(size), *given = record;
+  listed_t **list = list_of(size), *listed = record;
   size_t bytes = *list ? (*list)->bytes + size : size;
   if (unlikely(bytes > LISTED_MOST))
     return false;
-  *given = (given_t){*list, bytes};
-  *list = given;
+  *listed = (listed_t){*list, bytes};
+  *list = listed;
   return true;
 }
 
@@ -148,7 +149,13 @@ static bool purge(uintptr_t start, size_t size)
   return size == page || os_purge((char *)start + page, size - page);
 }
 
-static void count_purged(size_t size) { count_touched(-(size - os_page_size())); }
+static void count_given(size_t bytes)
+{
+  count_touched(-bytes);
+  __atomic_store_n(&given, given + bytes, __ATOMIC_RELAXED);
+}
+
+static void count_purged(size_t size) { count_given(size - os_page_size()); }
 
 /* The neighbour that ends or begins at an address leaves, if it is as clean. Returns its size; 0: it stays, or there is none. */
 static size_t absorb(range_t *range, uintptr_t border, bool clean)
@@ -165,7 +172,7 @@ static bool clean_first_page(uintptr_t start)
 {
   if (!os_purge((char *)start, os_page_size()))
     return false;
-  count_touched(-os_page_size());
+  count_given(os_page_size());
   return true;
 }
 
@@ -388,11 +395,13 @@ void *metadata_take_kind(metadata_kind_t *kind)
 {
   char *record = (char *)round_up((uintptr_t)kind->next, kind->alignment);
   if (!record || record > kind->end || (size_t)(kind->end - record) < kind->size) {
-    kind->bytes = round_up(max_size(kind->size, min_size(2 * kind->bytes, KIND_BYTES)), os_page_size());
-    record = metadata_take(kind->bytes, os_page_size());
+    size_t least = round_up(kind->size, os_page_size()), bytes = round_up(max_size(kind->size, min_size(2 * kind->bytes, KIND_BYTES)), os_page_size());
+    while (!(record = metadata_take(bytes, os_page_size())) && bytes > least)
+      bytes = max_size(round_up(bytes / 2, os_page_size()), least);
     if (!record)
       return NULL;
-    kind->end = record + kind->bytes;
+    kind->bytes = bytes;
+    kind->end = record + bytes;
   }
   kind->next = record + kind->size;
   return record;
@@ -402,10 +411,10 @@ void *metadata_take_kind(metadata_kind_t *kind)
 static void empty_lists(void)
 {
   for (unsigned i = 0; i < SIZE_LISTS; i++)
-    for (given_t *given; (given = lists[i]) != NULL;) {
-      size_t size = given->bytes - (given->next ? given->next->bytes : 0);
-      lists[i] = given->next;
-      give_piece((uintptr_t)given, size);
+    for (listed_t *listed; (listed = lists[i]) != NULL;) {
+      size_t size = listed->bytes - (listed->next ? listed->next->bytes : 0);
+      lists[i] = listed->next;
+      give_piece((uintptr_t)listed, size);
     }
 }
 
@@ -426,5 +435,6 @@ size_t metadata_trim(void)
   return bytes;
 }
 
+uint64_t metadata_given_bytes(void) { return __atomic_load_n(&given, __ATOMIC_RELAXED); }
 size_t metadata_touched(void) { return __atomic_load_n(&touched, __ATOMIC_RELAXED); }
 size_t metadata_bytes(void) { return __atomic_load_n(&taken, __ATOMIC_RELAXED); }

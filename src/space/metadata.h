@@ -31,6 +31,9 @@ void *metadata_take_kind(metadata_kind_t *kind);
 /* Gives the memory of pages back that serve no record, but for the first of each row. Returns how many bytes that was. */
 size_t metadata_trim(void);
 
+/* What the system was given, in total. */
+uint64_t metadata_given_bytes(void);
+
 /* Bytes taken and not given back; and what they hold, with the records that were given back and hold their memory still. */
 size_t metadata_bytes(void);
 size_t metadata_touched(void);

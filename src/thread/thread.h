@@ -2,7 +2,7 @@
  *
  * What the manager knows of a thread. A record is made at a thread's first slow path and comes back when the thread ends,
  * after its magazines have been flushed; a thread that goes on allocating in later destructors has no record and works on
- * the pools directly. So does a thread whose end cannot be arranged.
+ * the pools directly. So does a thread whose end cannot be arranged, and one that only frees and may be at its end.
  *
  * The magazines of a heap with a budget can be reached while their owner does something else, so that a thread that sleeps keeps
  * nothing back from the others. Their place says so, and only for them the owner says that it is busy before it looks whether they
@@ -89,6 +89,11 @@ void threads_init(void (*flush)(thread_t *thread));
 /* The calling thread's record, made if there is none yet. NULL: the thread is ending, its end cannot be arranged, or there is no
  * memory. */
 thread_t *thread_current(void);
+
+/* The same for a call that frees. A thread that has only freed so far may be past its end: the C library frees what it had for threads
+ * after all destructors have run, where a record would stay for ever, with a cache in memory that goes. If it may be there it gets none
+ * before it has freed more than can be freed there. */
+thread_t *thread_current_to_free(void);
 
 /* From now on the calling thread has no record, and its magazines are out of reach; what is in them is lost. For a thread that is
  * about to end the process, at any point of any call. */

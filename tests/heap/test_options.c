@@ -94,25 +94,29 @@ static void too_small(void **state)
   assert_true(check_everything());
 }
 
-/* Whatever the two are, there is a heap that serves, or it is said that there cannot be one. */
+/* Whatever the two are, there is a heap that serves, or it is said that there cannot be one; and with a larger budget there is one again. */
 static void small_reserves_and_budgets(void **state)
 {
   (void)state;
   size_t made = 0, refused = 0;
   for (unsigned flags = 0; flags <= POOL_HEAP_PREFAULT; flags += POOL_HEAP_PREFAULT)
-    for (size_t reserve = 1; reserve <= 20000; reserve += reserve < 16 ? 1 : 251)
+    for (size_t reserve = 1; reserve <= 20000; reserve += reserve < 16 ? 1 : 251) {
+      bool served = false;
       for (size_t budget = reserve; budget < reserve + 20000; budget += budget - reserve < 16 ? 1 : 499) {
         errno = 0;
         pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.reserve = reserve, .budget = budget, .flags = flags});
         assert_true(heap ? ++made : errno == EINVAL && ++refused);
+        assert_true(heap || !served);
         if (!heap)
           continue;
+        served = true;
         void *block = pool_heap_alloc(heap, 16);
         assert_non_null(block);
         memset(block, 7, 16);
         assert_true(stats_of(heap).held_bytes <= budget);
         pool_heap_destroy(heap);
       }
+    }
   assert_true(made > 1000 && refused > 100);
   assert_true(check_everything());
 }

@@ -46,6 +46,42 @@ static void test_blocks_outlive_the_thread_that_allocated_them(void **state)
   HOLDS_AT_MOST(100 * MIB);
 }
 
+/* When a thread ends that nobody waits for, the C library may free what it has for threads that ended before it: after the end of all
+ * that can be arranged. */
+static void *no_call_of_its_own(void *go)
+{
+  pthread_barrier_wait(go);
+  return NULL;
+}
+
+static void test_threads_that_never_allocate_leave_nothing(void **state)
+{
+  (void)state;
+  enum { ROUNDS = 40, LIVE = 20 };   /* more stacks than it keeps */
+  for (size_t round = 0; round < ROUNDS; round++) {
+    pthread_barrier_t go;
+    pthread_barrier_init(&go, NULL, LIVE + 1);
+    for (size_t i = 0; i < LIVE; i++) {
+      pthread_t thread;
+      assert_int_equal(pthread_create(&thread, NULL, no_call_of_its_own, &go), 0);
+      pthread_detach(thread);
+    }
+    pthread_barrier_wait(&go);
+    usleep(2000);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+      free(malloc(opaque(100)));
+      _exit(0);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    pthread_barrier_destroy(&go);
+  }
+  HOLDS_AT_MOST(100 * MIB);
+}
+
 static void *one_short_life(void *unused)
 {
   (void)unused;
@@ -293,6 +329,7 @@ int main(int argc, char **argv)
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_blocks_outlive_the_thread_that_allocated_them),
     cmocka_unit_test(test_cached_blocks_of_dead_threads_are_used_again),
+    cmocka_unit_test(test_threads_that_never_allocate_leave_nothing),
     cmocka_unit_test(test_destructors_of_thread_data_may_allocate),
     cmocka_unit_test(test_handing_over_needs_no_more_memory_than_is_live),
     cmocka_unit_test(test_blocks_change_hands_at_random),

@@ -26,6 +26,7 @@ typedef struct os_fake {
   void   (*forking)(void);           /* called when a fork has all that it waits for */
   void   (*woken)(const uint32_t *word);
   bool     no_fence;              /* the system has none */
+  bool     may_be_over;           /* every thread */
   size_t   page_size;             /* 4 KiB; a multiple of the real one */
   size_t   memory_limit;          /* SIZE_MAX: none */
   uint64_t now_ms;                /* the clock stands still until it is moved */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * What tidepool/heap.h promises, for heaps of every kind there is. */
 #include "heap/heap.h"
+#include "option.h"
 #include "os_fake.h"
 #include "unit.h"
 #include <errno.h>
@@ -686,6 +687,25 @@ static void zero_untouched_on_free(void *argument)
 }
 IN_CHILD(zero_untouched_on_free)
 
+/* Also where a block moves whose pages the system does not move, and what it leaves is kept. */
+static void zero_where_it_was(void *argument)
+{
+  (void)argument;
+  os_fake_heal();
+  settings.purge_delay_ms = PURGE_NEVER;
+  pool_heap_t *heap = heap_new(&(pool_heap_options_t){.flags = POOL_HEAP_ZERO_ON_FREE});
+  char *behind, *block = pool_heap_alloc(heap, 20 * MIB);
+  memset(block, 7, 20 * MIB);
+  os_fake.fail_kinds = 1 << OS_REMAP;
+  char *moved = pool_heap_realloc(heap, block, 60 * MIB);
+  must(moved && moved != block && moved[0] == 7 && moved[20 * MIB - 1] == 7);
+  os_fake_heal();
+  while ((behind = pool_alloc(20 * MIB)) != NULL && behind != block)
+    must(all_zero(behind, 20 * MIB));
+  must(behind == block && all_zero(behind, 20 * MIB));
+}
+IN_CHILD(zero_where_it_was)
+
 /* What was reserved can be had without the system. */
 static void reserved(void **state)
 {
@@ -1059,6 +1079,7 @@ int main(void)
     cmocka_unit_test(memory_from_a_block_test),
     cmocka_unit_test(huge_in_vain),
     cmocka_unit_test(zero_on_free),
+    cmocka_unit_test(zero_where_it_was_test),
     cmocka_unit_test(zero_large_on_free_test),
     cmocka_unit_test(zero_untouched_on_free_test),
     cmocka_unit_test(just_enough_memory),

@@ -703,6 +703,77 @@ static void ends_of_threads(void *argument)
   must(!ended_with);
 }
 
+/* Also where the end is arranged as late as can be, by a destructor in the last round of all. */
+enum { ROUNDS_OF_DESTRUCTORS = 4 };
+static pthread_key_t last_key;
+static void arrange_in_the_last_round(void *argument)
+{
+  static _Thread_local int rounds;
+  if (++rounds < ROUNDS_OF_DESTRUCTORS)
+    pthread_setspecific(last_key, argument);
+  else
+    must(os_thread_on_exit(argument));
+}
+
+static void *with_a_key(void *argument)
+{
+  pthread_setspecific(last_key, argument);
+  return NULL;
+}
+
+static void arranged_late(void *argument)
+{
+  static int here;
+  pthread_key_t before, behind[20];
+  (void)argument;
+  all_new();
+  must(pthread_key_create(&before, NULL) == 0 && os_on_thread_exit(note_end));
+  for (size_t i = 0; i < 20; i++) {   /* whichever other keys there are */
+    must(pthread_key_create(&behind[i], arrange_in_the_last_round) == 0);
+    last_key = behind[i];
+    ended_with = NULL;
+    run(with_a_key, &here);
+    must(__atomic_load_n(&ended_with, __ATOMIC_ACQUIRE) == &here);
+  }
+}
+
+/* A thread that blocks what it likes is not over; whoever blocks all may be. */
+static void *block_signals(void *argument)
+{
+  sigset_t set;
+  sigfillset(&set);
+  bool some = argument != NULL;
+  if (some)
+    sigdelset(&set, SIGALRM);
+  pthread_sigmask(SIG_SETMASK, &set, NULL);
+  must(os_thread_may_be_over() || some);
+  return NULL;
+}
+
+static void over_or_not(void *argument)
+{
+  static int some;
+  (void)argument;
+  all_new();
+  run(block_signals, NULL);
+  run(block_signals, &some);
+  errno = ERRNO_BEFORE;
+  os_thread_may_be_over();
+  must(errno_is_kept());
+}
+
+static void over_or_not_test(void **state)
+{
+  (void)state;
+  in_child(over_or_not, NULL);
+}
+
+static void arranged_late_test(void **state)
+{
+  (void)state;
+  in_child(arranged_late, NULL);
+}
+
 static void ends_of_threads_test(void **state)
 {
   (void)state;
@@ -841,6 +912,8 @@ int main(void)
     cmocka_unit_test(fences),
     cmocka_unit_test(sleepers),
     cmocka_unit_test(ends_of_threads_test),
+    cmocka_unit_test(arranged_late_test),
+    cmocka_unit_test(over_or_not_test),
     cmocka_unit_test(forks_test),
     cmocka_unit_test(environment),
     cmocka_unit_test(last_words),

@@ -182,6 +182,35 @@ static void after_the_end(void *argument)
   }
 }
 
+/* A thread that only frees may be one whose destructors have all run, in which the C library frees what it had for others. */
+enum { FREED_AT_AN_END = 5000, FREED_BY_A_CONSUMER = 20000 };
+static void *given[FREED_BY_A_CONSUMER];
+
+static void *free_given(void *argument)
+{
+  size_t count = *(const size_t *)argument;
+  for (size_t i = 0; i < count; i++)
+    pool_free(given[i]);
+  must((thread_self->front.cache != NULL) == (!os_fake.may_be_over || count == FREED_BY_A_CONSUMER));
+  return NULL;
+}
+
+static void only_frees(void *argument)
+{
+  size_t counts[] = {1, 100, FREED_AT_AN_END, FREED_BY_A_CONSUMER};
+  (void)argument;
+  os_fake_heal();
+  use(NULL);
+  for (size_t n = 0; n < 8; n++)
+    for (size_t size = 10; size < 400000; size *= 20) {
+      os_fake.may_be_over = n < 4;
+      for (size_t i = 0; i < counts[n % 4]; i++)
+        must((given[i] = pool_alloc(size)) != NULL);
+      run(free_given, &counts[n % 4]);
+      must(records() == 1 && live_blocks() == 0 && check_everything());
+    }
+}
+
 /* Where the system cannot call back at the end of a thread, the thread does without magazines. */
 static void *use_without_a_record(void *argument)
 {
@@ -398,6 +427,7 @@ static size_t cached_bytes(void)
 /* Frees blocks of the heap into its magazines, and sleeps with them; with *busy as if in the middle of a call. */
 static void *hold_magazines(void *busy)
 {
+  use(NULL);   /* so that it has a record */
   free_limited(limited_count / 2, limited_count);
   if (*(bool *)busy)
     thread_set_busy(thread_self);
@@ -595,6 +625,7 @@ IN_CHILD(one_for_each_thread)
 IN_CHILD(counted)
 IN_CHILD(no_trace)
 IN_CHILD(after_the_end)
+IN_CHILD(only_frees)
 IN_CHILD(no_call_at_the_end)
 IN_CHILD(no_key)
 IN_CHILD(no_memory_for_a_record)
@@ -623,6 +654,7 @@ int main(void)
     cmocka_unit_test(no_trace_test),
     cmocka_unit_test(first_thread_ends_test),
     cmocka_unit_test(after_the_end_test),
+    cmocka_unit_test(only_frees_test),
     cmocka_unit_test(no_call_at_the_end_test),
     cmocka_unit_test(no_key_test),
     cmocka_unit_test(no_memory_for_a_record_test),
