@@ -2,6 +2,7 @@
 #include "heap/heap_life.h"
 #include "heap/region.h"
 #include "base/text.h"
+#include "space/gate.h"
 #include "space/metadata.h"
 #include "misuse.h"
 #include <errno.h>
@@ -240,19 +241,8 @@ static heap_t *create_guest(const pool_heap_options_t *o)
   return heap;
 }
 
-heap_t *heap_create(const pool_heap_options_t *options)
+static heap_t *create(const pool_heap_options_t *o)
 {
-  static const pool_heap_options_t defaults;
-  const pool_heap_options_t *o = options ? options : &defaults;
-  if (!options_are_valid(o)) {
-    errno = EINVAL;
-    return NULL;
-  }
-  /* Now, also for a heap in the caller's memory, which makes no system call later. */
-  if (!heap_front_ready() && !o->memory) {
-    errno = ENOMEM;
-    return NULL;
-  }
   heap_t *heap = o->memory ? create_guest(o) : create_of_system(o);
   if (!heap) {
     errno = o->memory ? EINVAL : errno;
@@ -266,6 +256,25 @@ heap_t *heap_create(const pool_heap_options_t *options)
   }
   budget_note_peak(&heap->budget);
   enter_list(heap);
+  return heap;
+}
+
+heap_t *heap_create(const pool_heap_options_t *options)
+{
+  static const pool_heap_options_t defaults;
+  const pool_heap_options_t *o = options ? options : &defaults;
+  if (!options_are_valid(o)) {
+    errno = EINVAL;
+    return NULL;
+  }
+  /* Now, also for a heap in the caller's memory, which makes no system call later. */
+  if (!heap_front_ready() && !o->memory) {
+    errno = ENOMEM;
+    return NULL;
+  }
+  lock_t *gate = gate_enter(GATE_LIFE);
+  heap_t *heap = create(o);
+  gate_leave(gate);
   return heap;
 }
 
@@ -296,9 +305,11 @@ static void refuse_if_used(const heap_t *heap)
 void heap_destroy(heap_t *heap)
 {
   refuse_if_used(heap);
+  lock_t *gate = gate_enter(GATE_LIFE);
   heap_end_blocks(heap, true);
   vanish(heap, true);
   give_records(heap);
   budget_discharge(&heap->budget, budget_held(&heap->budget));
   release_memory(heap);
+  gate_leave(gate);
 }

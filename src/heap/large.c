@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Blocks that are too large for a size class: a run of their own, or a mapping. */
 #include "heap/heap.h"
+#include "space/gate.h"
 #include "misuse.h"
 #include <string.h>
 
@@ -44,7 +45,7 @@ static void unlink_run(heap_t *heap, run_t *run)
   lock_release(&heap->lock);
 }
 
-static run_t *take_run(heap_t *heap, size_t size, size_t alignment)
+static run_t *take_run_inside(heap_t *heap, size_t size, size_t alignment)
 {
   run_t *run = space_take_charged(heap->space, &heap->budget, size, alignment);
   if (!run)
@@ -57,6 +58,14 @@ static run_t *take_run(heap_t *heap, size_t size, size_t alignment)
   return run;
 }
 
+static run_t *take_run(heap_t *heap, size_t size, size_t alignment)
+{
+  lock_t *gate = gate_enter(GATE_LARGE);
+  run_t *run = take_run_inside(heap, size, alignment);
+  gate_leave(gate);
+  return run;
+}
+
 /* A region is ticked with its pools; one that has only large blocks has none. */
 static void tick_region(heap_t *heap)
 {
@@ -65,22 +74,26 @@ static void tick_region(heap_t *heap)
     space_tick(&heap->own_space, os_now_ms());
 }
 
-static void give_run(heap_t *heap, run_t *run)
+/* A spare is not among what is live. */
+static void give_run(heap_t *heap, run_t *run, bool is_live)
 {
+  lock_t *gate = gate_enter(GATE_LARGE);
+  if (is_live)
+    count(heap, -1, -(ptrdiff_t)run->size);
   unlink_run(heap, run);
   add(&heap->large_held, -(ptrdiff_t)run_bytes(arena_of(heap->space, run->start), run));
   space_give_charged(heap->space, &heap->budget, run);
+  gate_leave(gate);
 }
 
 void large_give_run(heap_t *heap, run_t *run)
 {
-  count(heap, -1, -(ptrdiff_t)run->size);
-  give_run(heap, run);
+  give_run(heap, run, true);
   if (heap->region_kind)
     tick_region(heap);
 }
 
-bool large_resize_run(heap_t *heap, run_t *run, size_t size)
+static bool resize_run(heap_t *heap, run_t *run, size_t size)
 {
   space_t *space = arena_of(heap->space, run->start)->space;
   size_t units = space_units(space, size + !size), had = run->units;
@@ -104,6 +117,14 @@ bool large_resize_run(heap_t *heap, run_t *run, size_t size)
   return true;
 }
 
+bool large_resize_run(heap_t *heap, run_t *run, size_t size)
+{
+  lock_t *gate = gate_enter(GATE_LARGE);
+  bool done = resize_run(heap, run, size);
+  gate_leave(gate);
+  return done;
+}
+
 /* ---- mappings ---- */
 
 /* A region serves what fits into it. */
@@ -113,7 +134,7 @@ bool large_is_huge(const heap_t *heap, size_t size, size_t alignment)
   return !heap_is_bounded(heap) && (size > longest || alignment > longest);
 }
 
-static void *take_huge(heap_t *heap, size_t size, size_t alignment, block_past_t *past)
+static void *take_huge_inside(heap_t *heap, size_t size, size_t alignment, block_past_t *past)
 {
   bool zeroed;
   size_t bytes = huge_bytes(size);
@@ -132,17 +153,27 @@ static void *take_huge(heap_t *heap, size_t size, size_t alignment, block_past_t
   return huge_start(huge);
 }
 
+static void *take_huge(heap_t *heap, size_t size, size_t alignment, block_past_t *past)
+{
+  lock_t *gate = gate_enter(GATE_LARGE);
+  void *block = take_huge_inside(heap, size, alignment, past);
+  gate_leave(gate);
+  return block;
+}
+
 void large_give_huge(heap_t *heap, huge_t *huge)
 {
   size_t bytes = huge_size(huge);
+  lock_t *gate = gate_enter(GATE_LARGE);
   count(heap, -1, -(ptrdiff_t)bytes);
   add(&heap->large_held, -(ptrdiff_t)bytes);
   huge_give(huge);
   budget_discharge(&heap->budget, bytes);
+  gate_leave(gate);
 }
 
 /* What the system would not take back is still held. */
-bool large_resize_huge(heap_t *heap, huge_t *huge, size_t size, bool may_move)
+static bool resize_huge(heap_t *heap, huge_t *huge, size_t size, bool may_move)
 {
   size_t had = huge_size(huge), bytes = huge_bytes(size);
   if (bytes > had && !budget_charge(&heap->budget, bytes - had))
@@ -154,6 +185,14 @@ bool large_resize_huge(heap_t *heap, huge_t *huge, size_t size, bool may_move)
   budget_note_peak(&heap->budget);
   add(&heap->large_held, (ptrdiff_t)(has - had));
   count(heap, 0, (ptrdiff_t)(has - had));
+  return done;
+}
+
+bool large_resize_huge(heap_t *heap, huge_t *huge, size_t size, bool may_move)
+{
+  lock_t *gate = gate_enter(GATE_LARGE);
+  bool done = resize_huge(heap, huge, size, may_move);
+  gate_leave(gate);
   return done;
 }
 
@@ -296,7 +335,7 @@ void *large_take_spare(thread_t *thread, size_t size)
 static void shrink_spares(spares_t *spares, unsigned i, unsigned by)
 {
   while (by--)
-    give_run(&heap_front, pop_spare(spares, i));
+    give_run(&heap_front, pop_spare(spares, i), false);
 }
 
 void large_flush_spares(thread_t *thread)
@@ -326,6 +365,6 @@ void large_forget_spares(thread_t *thread)
       run_t *run = thread->spares.of[i][k];
       thread->spares.of[i][k] = NULL;
       if (run && run_kind(run) == RUN_SPARE && run->units == i + 1 && run_owner(run) == &heap_front)
-        give_run(&heap_front, run);
+        give_run(&heap_front, run, false);
     }
 }

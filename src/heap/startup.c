@@ -58,15 +58,17 @@ enum { LEAVES = sizeof leaves / sizeof *leaves };
 /* In the order in which they nest. */
 static void acquire_all(void)
 {
+  gate_close(GATE_LIFE);
   lock_acquire(&ready_lock);
   lock_acquire(&heaps_lock);
   if (heap_dependents)
     heap_dependents->fork_prepare();
   lock_acquire(&threads_lock);
+  gate_close(GATE_LARGE);
   acquire_heaps();
   lock_acquire(&pools_due_lock);
   for_each_budget_lock(lock_acquire);
-  gate_close();
+  gate_close(GATE_SYSTEM);
   lock_acquire(&huge_lock);
   for_each_region_lock(lock_acquire);
   for (size_t i = 0; i < LEAVES; i++)
@@ -81,13 +83,15 @@ static void open_all(void (*open)(lock_t *))
     open(leaves[i]);
   for_each_region_lock(open);
   open(&huge_lock);
-  gate_each(open);
+  gate_each(GATE_SYSTEM, open);
   for_each_budget_lock(open);
   open(&pools_due_lock);
   open_heaps(open);
+  gate_each(GATE_LARGE, open);
   open(&threads_lock);
   open(&heaps_lock);
   open(&ready_lock);
+  gate_each(GATE_LIFE, open);
 }
 
 static void fork_prepare(void)

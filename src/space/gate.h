@@ -1,21 +1,33 @@
 /* SPDX-License-Identifier: MIT
  *
- * A fork copies memory at whatever moment the other threads are in. Who asks the system for something, with the lock of the records
- * that say so open, is inside the gate from before the records change until they agree with the system again. A fork closes
- * the gate first: it finds each such call finished or not begun, and nothing is lost to the child.
+ * A fork copies memory at whatever moment the other threads are in. What changes several records that have no lock in common is
+ * inside a gate from before the first until they agree again. A fork closes the gate first: it finds each such call finished or not
+ * begun, and nothing is lost to the child.
  *
- * There are several gates side by side, so that threads seldom meet there. */
+ * Of each kind there are several gates side by side, so that threads seldom meet there. A thread is in one of a kind at most. */
 #ifndef GATE_H
 #define GATE_H
 
 #include "os/lock.h"
 
-/* Taken before the lock of any space or of huge blocks, and after all others. */
-lock_t *gate_enter(void);
-static inline void gate_leave(lock_t *gate) { lock_release(gate); }
+typedef enum gate_kind {
+  GATE_LIFE,      /* heaps come and go. Taken before all other locks */
+  GATE_LARGE,     /* a large block, what it is charged, its place in a list, the figures. Before the lock of any heap */
+  GATE_SYSTEM,    /* what the system was asked for. Before the lock of any space or of huge blocks, and after all others */
+  GATE_KINDS
+} gate_kind_t;
+
+/* NULL: the process has one thread, and no other begins while it is inside. */
+lock_t *gate_enter_beside_others(gate_kind_t kind);
+static inline lock_t *gate_enter(gate_kind_t kind) { return os_single_threaded() ? NULL : gate_enter_beside_others(kind); }
+static inline void gate_leave(lock_t *gate)
+{
+  if (gate)
+    lock_release(gate);
+}
 
 /* For fork(). In the child there is nobody inside. */
-void gate_close(void);
-void gate_each(void (*act)(lock_t *));
+void gate_close(gate_kind_t kind);
+void gate_each(gate_kind_t kind, void (*act)(lock_t *));
 
 #endif

@@ -284,7 +284,7 @@ static size_t dispose_beyond(size_t keep, size_t most_tries)
 
 static size_t release(size_t keep, size_t most_tries)
 {
-  lock_t *gate = gate_enter();
+  lock_t *gate = gate_enter(GATE_SYSTEM);
   size_t taken = dispose_beyond(keep, most_tries);
   gate_leave(gate);
   return taken;
@@ -340,7 +340,7 @@ static void list_leave(huge_t *huge)
 
 void huge_give(huge_t *huge)
 {
-  lock_t *gate = gate_enter();
+  lock_t *gate = gate_enter(GATE_SYSTEM);
   lock_acquire(&huge_lock);
   size_t size = huge_size(huge), taken;
   live_leave(huge);
@@ -497,7 +497,7 @@ huge_t *huge_take(size_t size, size_t alignment, void *owner, huge_t **list, boo
 {
   size = huge_bytes(size);
   alignment = max_size(alignment, os_page_size());
-  lock_t *gate = gate_enter();
+  lock_t *gate = gate_enter(GATE_SYSTEM);
   huge_t *huge = take_kept(size, alignment);
   *zeroed = !huge || huge->clean;
   if (!huge)
@@ -612,7 +612,7 @@ bool huge_resize(huge_t *huge, size_t size, bool may_move)
   size_t had = huge_size(huge);
   if (size == had)
     return true;
-  lock_t *gate = gate_enter();
+  lock_t *gate = gate_enter(GATE_SYSTEM);
   lock_acquire(&huge_lock);
   live_leave(huge);
   lock_release(&huge_lock);

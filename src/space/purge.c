@@ -90,7 +90,7 @@ static size_t purge_slots(space_t *space, size_t keep)
 
 static size_t purge_until(space_t *space, size_t keep)
 {
-  lock_t *gate = gate_enter();
+  lock_t *gate = gate_enter(GATE_SYSTEM);
   lock_acquire(&space->lock);
   size_t purged = space->fixed ? purge_arena(space->fixed, keep) : purge_slots(space, keep);
   lock_release(&space->lock);

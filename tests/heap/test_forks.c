@@ -174,12 +174,131 @@ static void tell_an_option_although_cancelled(void **state)
   in_child(cancel_at_the_first_use, NULL);
 }
 
+/* ---- beside a call that changes a block and what is held for it ---- */
+
+enum { FORKS = 40, PAUSE_MOST_US = 300 };
+typedef struct in_a_loop { size_t size, other; pool_heap_options_t options; } in_a_loop_t;
+static pool_heap_t *parent;
+static in_a_loop_t looping;
+static int loop_ends;
+
+static void *large_blocks(void *unused)
+{
+  while (!__atomic_load_n(&loop_ends, __ATOMIC_RELAXED)) {
+    void *block = pool_heap_alloc(heap, looping.size);
+    must(block);
+    if (looping.other)
+      must((block = pool_heap_realloc(heap, block, looping.other)) != NULL);
+    pool_heap_free(heap, block);
+  }
+  return unused;
+}
+
+static void *heaps_that_come_and_go(void *unused)
+{
+  while (!__atomic_load_n(&loop_ends, __ATOMIC_RELAXED)) {
+    pool_heap_t *one = pool_heap_create(&looping.options);
+    must(one);
+    pool_heap_destroy(one);
+  }
+  return unused;
+}
+
+static void fork_beside(void *(*loop)(void *), void (*look)(void *), void *argument)
+{
+  pthread_t thread;
+  dice_t dice = {1};
+  alarm(STUCK_SECONDS);
+  loop_ends = 0;
+  must(pthread_create(&thread, NULL, loop, NULL) == 0);
+  for (int i = 0; i < FORKS; i++) {
+    usleep((useconds_t)dice_below(&dice, PAUSE_MOST_US));
+    in_child(look, argument);
+  }
+  __atomic_store_n(&loop_ends, 1, __ATOMIC_RELAXED);
+  pthread_join(thread, NULL);
+}
+
+/* After its end no block is live, and what is held is what was held before the first. */
+static void nothing_is_lost(void *argument)
+{
+  size_t held_before = *(const size_t *)argument;
+  pool_heap_reset(heap);
+  pool_heap_trim(heap, 0);
+  pool_stats_t stats = stats_of(heap);
+  must(stats.live_blocks == 0 && stats.live_bytes == 0 && stats.held_bytes == held_before);
+  must(check_everything());
+  must(pool_heap_alloc(heap, looping.size));
+  pool_heap_destroy(heap);
+  must(stats_of(parent).children_bytes == 0);
+  pool_heap_destroy(parent);
+}
+
+static void beside_large_blocks(void *argument)
+{
+  looping = *(const in_a_loop_t *)argument;
+  size_t most = looping.size > looping.other ? looping.size : looping.other;
+  parent = heap_with_budget(most + (20 << 20));
+  looping.options.parent = parent;
+  heap = heap_with(looping.options);
+  pool_heap_free(heap, pool_heap_alloc(heap, looping.size));
+  pool_heap_reset(heap);
+  pool_heap_trim(heap, 0);
+  size_t held_before = stats_of(heap).held_bytes;
+  fork_beside(large_blocks, nothing_is_lost, &held_before);
+}
+
+static void forks_beside_large_blocks(void **state)
+{
+  (void)state;
+  static const in_a_loop_t loops[] = {
+    {.size = 300000}, {.size = 8 << 20}, {.size = 64 << 20}, {.size = 300000, .other = 900000}, {.size = 8 << 20, .other = 20 << 20},
+    {.size = 20 << 20, .other = 6 << 20}, {.size = 300000, .options = {.budget = 2 << 20}}, {.size = 300000, .options = {.reserve = 10 << 20}},
+    {.size = 300000, .other = 8 << 20}};
+  for (size_t i = 0; i < COUNT_OF(loops); i++)
+    in_child(beside_large_blocks, (void *)(uintptr_t)&loops[i]);
+}
+
+/* The other heap is there, or it is not, and then its parent may end. */
+static void whole_or_not(void *argument)
+{
+  size_t bytes = stats_of(parent).children_bytes;
+  must(bytes == 0 || bytes == *(const size_t *)argument);
+  must(check_everything());
+  if (!bytes)
+    pool_heap_destroy(parent);
+}
+
+static void beside_heaps(void *argument)
+{
+  looping = *(const in_a_loop_t *)argument;
+  parent = heap_with_budget(100 << 20);
+  looping.options.parent = parent;
+  heap = heap_with(looping.options);
+  size_t bytes = stats_of(parent).children_bytes;
+  pool_heap_destroy(heap);
+  fork_beside(heaps_that_come_and_go, whole_or_not, &bytes);
+}
+
+static void forks_beside_heaps(void **state)
+{
+  (void)state;
+  static const size_t sizes[] = {32, 128};
+  static const in_a_loop_t loops[] = {
+    {.options = {0}}, {.options = {.budget = 1 << 20}}, {.options = {.budget = 20 << 20}}, {.options = {.reserve = 1 << 20}},
+    {.options = {.reserve = 16 << 20}}, {.options = {.size_classes = sizes, .size_class_count = 2}}};
+  for (size_t i = 0; i < COUNT_OF(loops); i++)
+    in_child(beside_heaps, (void *)(uintptr_t)&loops[i]);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(tell_an_option_although_cancelled),   /* first: nobody has used the library yet */
     cmocka_unit_test(fork_beside_handlers_test),
     cmocka_unit_test(cached_by_others_is_not_live),
+    cmocka_unit_test(forks_beside_large_blocks),
+    cmocka_unit_test(forks_beside_heaps),
   };
   return cmocka_run_group_tests_name("forks", tests, NULL, NULL);
 }

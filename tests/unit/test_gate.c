@@ -17,7 +17,7 @@ static void *go_in_and_out(void *argument)
 {
   size_t i = (size_t)(uintptr_t)argument;
   while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
-    lock_t *gate = gate_enter();
+    lock_t *gate = gate_enter(GATE_LARGE);
     __atomic_store_n(&begun[i], begun[i] + 1, __ATOMIC_RELAXED);
     if (begun[i] % 16 == 0)
       sched_yield();
@@ -41,41 +41,47 @@ static void closed_and_opened(void *argument)
   for (uintptr_t i = 0; i < THREADS; i++)
     must(pthread_create(&threads[i], NULL, go_in_and_out, (void *)i) == 0);
   for (size_t turn = 0; turn < ROUNDS / 4; turn++) {
-    gate_close();
+    gate_close(GATE_LARGE);
     nobody_is_inside();
     if (turn % 16 == 0)
       sched_yield();
     nobody_is_inside();
-    gate_each(lock_release);
+    gate_each(GATE_LARGE, lock_release);
   }
   __atomic_store_n(&stop, true, __ATOMIC_RELAXED);
   for (size_t i = 0; i < THREADS; i++)
     pthread_join(threads[i], NULL);
 }
 
-/* One after the other, and of one thread from anywhere on its stack the same again. */
+static void *nothing(void *unused) { return unused; }
+
+/* One after the other. There is none where nobody else can fork. */
 static void of_one_thread(void *argument)
 {
+  pthread_t thread;
   (void)argument;
   os_fake_heal();
+  must(!os_single_threaded() || !gate_enter(GATE_LARGE));
+  must(pthread_create(&thread, NULL, nothing, NULL) == 0);
+  pthread_join(thread, NULL);
   for (size_t i = 0; i < 1000; i++) {
-    lock_t *gate = gate_enter();
-    must(gate->word == 1);
+    lock_t *gate = gate_enter_beside_others((gate_kind_t)(i % GATE_KINDS));
+    must(os_single_threaded() || gate->word == 1);
     gate_leave(gate);
     must(gate->word == 0);
   }
-  gate_close();
-  gate_each(lock_reset);
-  gate_leave(gate_enter());
+  gate_close(GATE_LARGE);
+  gate_each(GATE_LARGE, lock_reset);
+  gate_leave(gate_enter(GATE_LARGE));
 }
 
 static void in_the_child(void *argument)
 {
   (void)argument;
   nobody_is_inside();
-  gate_leave(gate_enter());
-  gate_close();
-  gate_each(lock_release);
+  gate_leave(gate_enter(GATE_LARGE));
+  gate_close(GATE_LARGE);
+  gate_each(GATE_LARGE, lock_release);
 }
 
 static void forks(void *argument)
