@@ -285,11 +285,11 @@ void os_yield(void)
   errno = saved;
 }
 
-void os_wait(uint32_t *word, uint32_t value)
+void os_wait(uint32_t *word, uint32_t value, bool briefly)
 {
   const struct timespec limit = {.tv_nsec = 10000000};
   int saved = errno;
-  syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, &limit, NULL, 0);
+  syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, briefly ? &limit : NULL, NULL, 0);
   errno = saved;
 }
 

@@ -18,6 +18,7 @@ static bool give_up(unsigned waits)
   return true;
 }
 
+/* Nobody else wakes up by the clock: of thousands of sleepers so many would at any moment that the one who has the lock hardly ran. */
 COLD void lock_wait(lock_t *lock)
 {
   for (int i = 0; i < SPINS; i++) {
@@ -29,5 +30,5 @@ COLD void lock_wait(lock_t *lock)
   }
   os_yield();
   for (unsigned waits = 0; __atomic_exchange_n(&lock->word, 2, __ATOMIC_ACQUIRE) != 0 && !give_up(waits); waits++)
-    os_wait(&lock->word, 2);
+    os_wait(&lock->word, 2, lock_may_be_own);
 }

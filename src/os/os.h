@@ -76,8 +76,8 @@ uint64_t os_forbidden_count(void);   /* of all threads */
 
 void os_yield(void);
 
-/* Sleep while *word == value, at most some milliseconds (spurious returns are fine); wake one sleeper. */
-void os_wait(uint32_t *word, uint32_t value);
+/* Sleep while *word == value, `briefly`: at most some milliseconds (spurious returns are fine); wake one sleeper. */
+void os_wait(uint32_t *word, uint32_t value, bool briefly);
 void os_wake(uint32_t *word);
 
 /* Every other thread of the process passes a full memory barrier before it returns. False: the system cannot do that. The first

@@ -129,6 +129,43 @@ static void test_a_hundred_thousand_threads_leave_nothing(void **state)
   HOLDS_AT_MOST(held + 100000);
 }
 
+/* All of very many begin and end at once, and sleep at the locks of it by the thousand. */
+static pthread_barrier_t all_begin;
+static void *begin_and_end(void *unused)
+{
+  (void)unused;
+  void *blocks[100];
+  pthread_barrier_wait(&all_begin);
+  for (size_t i = 0; i < COUNT_OF(blocks); i++)
+    if (!(blocks[i] = malloc(16 + i * 50)))
+      return "malloc failed";
+  for (size_t i = 0; i < COUNT_OF(blocks); i++)
+    free(blocks[i]);
+  return NULL;
+}
+
+static void test_thousands_of_threads_at_once(void **state)
+{
+  (void)state;
+  enum { MANY = 4000 };
+  static pthread_t threads[MANY];
+  pthread_attr_t small;
+  pthread_attr_init(&small);
+  pthread_attr_setstacksize(&small, 128 << 10);
+  pthread_barrier_init(&all_begin, NULL, MANY + 1);
+  size_t count = 0;
+  while (count < MANY && pthread_create(&threads[count], &small, begin_and_end, NULL) == 0)
+    count++;
+  if (count < MANY) {   /* the system has a limit below that: the process ends with those that wait */
+    print_message("only %zu threads: not tried\n", count);
+    skip();
+  }
+  pthread_barrier_wait(&all_begin);
+  for (size_t i = 0; i < MANY; i++)
+    assert_null(join_thread(threads[i]));
+  pthread_barrier_destroy(&all_begin);
+}
+
 /* Every life fills the thread's cache with blocks of many sizes, and those that live at once do so with full caches. */
 enum { CACHING = 4 };
 static pthread_barrier_t all_full;
@@ -336,6 +373,7 @@ int main(int argc, char **argv)
   };
   const struct CMUnitTest slow_tests[] = {
     cmocka_unit_test(test_a_hundred_thousand_threads_leave_nothing),
+    cmocka_unit_test(test_thousands_of_threads_at_once),   /* last: where there may not be so many those that wait stay */
   };
   if (argc > 1 && strcmp(argv[1], "slow") == 0)
     return cmocka_run_group_tests(slow_tests, NULL, NULL);

@@ -184,9 +184,9 @@ uint64_t os_now_ms(void) { return __atomic_load_n(&os_fake.now_ms, __ATOMIC_RELA
 void os_yield(void) { usleep(0); }
 
 /* Any sleep will do: a waiter looks again. */
-void os_wait(uint32_t *word, uint32_t value)
+void os_wait(uint32_t *word, uint32_t value, bool briefly)
 {
-  (void)word, (void)value;
+  (void)word, (void)value, (void)briefly;
   usleep(50);
 }
 

@@ -37,7 +37,7 @@ typedef struct kernel {
   int  interruptions;           /* of writing, still to come */
   rlim_t address_space, data;
   /* What was seen. */
-  size_t mmaps, munmaps, mremaps, advices, writes;
+  size_t mmaps, munmaps, mremaps, advices, writes, timed_waits;
   int  remap_flags;
 } kernel_t;
 
@@ -140,6 +140,8 @@ long kernel_syscall(long number, ...)
     return write_some((int)a[0], (const void *)a[1], (size_t)a[2]);
   if (number == SYS_prlimit64)
     return prlimit_answer((int)a[1], (struct rlimit *)a[3]);
+  if (number == SYS_futex && a[3])
+    kernel.timed_waits++;
   if (number == SYS_getrandom && kernel.random && !error && (size_t)a[1] <= sizeof kernel.random)
     return memcpy((void *)a[0], &kernel.random, (size_t)a[1]), a[1];
   return error ? failed(error) : syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
@@ -645,17 +647,19 @@ static void sleepers(void **state)
   pthread_t thread;
   (void)state;
   all_new();
-  os_wait(&word, 5);   /* it is not that: no sleep */
+  os_wait(&word, 5, false);   /* it is not that: no sleep */
   assert_int_equal(pthread_create(&thread, NULL, wake_up, NULL), 0);
   while (__atomic_load_n(&word, __ATOMIC_ACQUIRE) == 0)
-    os_wait(&word, 0);
+    os_wait(&word, 0, false);
   pthread_join(thread, NULL);
-  os_wait(&word, 1);   /* nobody wakes it, and it ends */
+  assert_int_equal(kernel.timed_waits, 0);   /* thousands that sleep wake up when they are woken */
+  os_wait(&word, 1, true);   /* nobody wakes it, and it ends */
+  assert_int_equal(kernel.timed_waits, 1);
   os_wake(&word);
   os_yield();
   assert_true(errno_is_kept());
   kernel.futex = ENOSYS;
-  os_wait(&word, 1);
+  os_wait(&word, 1, false);
   os_wake(&word);
   assert_true(errno_is_kept());
 }
