@@ -14,8 +14,6 @@ enum {
 
 /* ---- options ---- */
 
-/* ---- options ---- */
-
 static bool classes_are_valid(const size_t *sizes, size_t count)
 {
   if (!sizes)

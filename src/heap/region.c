@@ -230,8 +230,6 @@ static bool each_piece(heap_t *heap, piece_fn *act)
                      each_page(arena->long_bitmaps, (size_t)(arena->long_bitmaps_end - (char *)arena->long_bitmaps), act)));
 }
 
-/* ---- memory that is touched and locked beforehand ---- */
-
 bool region_prepare(heap_t *heap, const pool_heap_options_t *o)
 {
   if (!region_is_real_time(o))

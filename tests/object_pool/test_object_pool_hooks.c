@@ -485,19 +485,26 @@ static void get_or_be_left(object_pool_t *pool)
     things[0] = object_pool_get(pool);
 }
 
+/* It has grown to 500 objects, of which the first so many are live. */
+static object_pool_t *with_arrays_due(unsigned flags, int *destructed, int live)
+{
+  object_pool_t *pool = object_pool_create(&(object_pool_options_t){
+    .object_size = sizeof(thing_t), .capacity = 10, .when_full = OBJECT_POOL_GROW, .destruct = destruct_or_leave,
+    .context = destructed, .flags = flags});
+  for (int i = 0; i < 500; i++)
+    assert_non_null(things[i] = object_pool_get(pool));
+  for (int i = live; i < 500; i++)
+    object_pool_put(pool, things[i]);
+  os_fake.now_ms += 1 << 30;
+  return pool;
+}
+
 static void a_get_that_is_left_by_what_is_due(void **state)
 {
   (void)state;
   for (unsigned flags = 0; flags <= OBJECT_POOL_SINGLE_THREAD; flags++) {   /* a checked pool has destructed at each put */
     int destructed = 0;
-    object_pool_t *pool = object_pool_create(&(object_pool_options_t){
-      .object_size = sizeof(thing_t), .capacity = 10, .when_full = OBJECT_POOL_GROW, .destruct = destruct_or_leave,
-      .context = &destructed, .flags = flags});
-    for (int i = 0; i < 500; i++)
-      assert_non_null(things[i] = object_pool_get(pool));
-    for (int i = 0; i < 500; i++)
-      object_pool_put(pool, things[i]);
-    os_fake.now_ms += 1 << 30;
+    object_pool_t *pool = with_arrays_due(flags, &destructed, 0);
     get_or_be_left(pool);
     assert_int_equal(leaver, NONE_LEAVES);
     assert_int_equal(object_pool_live(pool), 0);
@@ -512,14 +519,7 @@ static void a_get_keeps_what_it_takes(void **state)
   (void)state;
   for (unsigned flags = 0; flags <= OBJECT_POOL_SINGLE_THREAD; flags++) {
     int destructed = 0;
-    object_pool_t *pool = object_pool_create(&(object_pool_options_t){
-      .object_size = sizeof(thing_t), .capacity = 10, .when_full = OBJECT_POOL_GROW, .destruct = destruct_or_leave,
-      .context = &destructed, .flags = flags});
-    for (int i = 0; i < 500; i++)
-      assert_non_null(things[i] = object_pool_get(pool));
-    for (int i = 10; i < 500; i++)
-      object_pool_put(pool, things[i]);
-    os_fake.now_ms += 1 << 30;
+    object_pool_t *pool = with_arrays_due(flags, &destructed, 10);
     assert_ptr_equal(object_pool_get(pool), things[10]);
     assert_in_range(destructed, 1, 489);
     object_pool_destroy(pool);
