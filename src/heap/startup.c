@@ -63,6 +63,7 @@ static void acquire_all(void)
   lock_acquire(&heaps_lock);
   if (heap_dependents)
     heap_dependents->fork_prepare();
+  gate_close(GATE_ARRAYS);
   lock_acquire(&threads_lock);
   gate_close(GATE_LARGE);
   acquire_heaps();
@@ -89,6 +90,7 @@ static void open_all(void (*open)(lock_t *))
   open_heaps(open);
   gate_each(GATE_LARGE, open);
   open(&threads_lock);
+  gate_each(GATE_ARRAYS, open);
   open(&heaps_lock);
   open(&ready_lock);
   gate_each(GATE_LIFE, open);

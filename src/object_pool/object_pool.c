@@ -12,6 +12,7 @@
  * hot object without the lock is done while the process has one thread. */
 #include "object_pool/object_pool.h"
 #include "base/text.h"
+#include "space/gate.h"
 #include "space/metadata.h"
 #include "option.h"
 #include "misuse.h"
@@ -736,6 +737,7 @@ static growth_t grow_beside_others(object_pool_t *pool, const resort_t *from, si
   if (room || at_most)
     return room ? GROWN : AT_MOST;
 
+  lock_t *gate = gate_enter(GATE_LIFE);
   size_t step = step_least(capacity, most - capacity, arrays);
   *least = objects_bytes(pool, step) + record_bytes(pool, step);
   object_array_t *array = array_create_step(pool, from, capacity, most - capacity, step);
@@ -746,6 +748,7 @@ static growth_t grow_beside_others(object_pool_t *pool, const resort_t *from, si
   lock_release(&pool->lock);
   if (array && !entered)
     array_destroy(pool, array, "object_pool_get");
+  gate_leave(gate);
   return grew ? GROWN : array ? AT_MOST : REFUSED;
 }
 
@@ -956,9 +959,11 @@ static void shrink(object_pool_t *pool, size_t keep, const uint64_t *now_ms, con
     age = array->age;
     if (has_work_on_end(pool) && !(end_free_objects(pool, array, call) && leaves_enough(pool, array, keep)))
       continue;
+    lock_t *gate = gate_enter(GATE_ARRAYS);
     array_leave(pool, array);
     lock_release(&pool->lock);
     array_destroy(pool, array, call);
+    gate_leave(gate);
     lock_acquire(&pool->lock);
   }
   lock_release(&pool->lock);
@@ -1992,6 +1997,23 @@ static void forget(object_pool_t *pool)
   lock_release(&heaps_lock);
 }
 
+/* For a fork beside it, too, it is there or it is not. *refused: the chain has grown meanwhile. */
+static object_pool_t *create_whole(const resort_t *from, const object_pool_options_t *o, bool *refused)
+{
+  lock_t *gate = gate_enter(GATE_LIFE);
+  object_pool_t *pool = create_from(from, o);
+  *refused = pool && !chain_stands_behind(pool->overflow, o->capacity, true);
+  if (*refused) {
+    array_destroy(pool, pool->arrays[0], "object_pool_create");
+    record_give(from->first, pool, "object_pool_create");
+    pool = NULL;
+  } else if (pool) {
+    enter_all(pool);
+  }
+  gate_leave(gate);
+  return pool;
+}
+
 object_pool_t *object_pool_create(const object_pool_options_t *options)
 {
   heap_t *heap = options && options->heap ? options->heap : &heap_front;
@@ -2006,18 +2028,16 @@ object_pool_t *object_pool_create(const object_pool_options_t *options)
   int error = errno;
   resort_t from = heap_first_resort(heap);
   object_pool_t *pool;
-  while (!(pool = create_from(&from, options)) && heap_next_resort(&from, bytes_of_options(options), true)) {
+  bool refused;
+  while (!(pool = create_whole(&from, options, &refused)) && !refused && heap_next_resort(&from, bytes_of_options(options), true)) {
   }
-  if (!pool)
-    return heap_exhausted(heap);
-  if (!chain_stands_behind(pool->overflow, options->capacity, true)) {   /* it has grown meanwhile */
-    array_destroy(pool, pool->arrays[0], "object_pool_create");
-    record_give(heap, pool, "object_pool_create");
+  if (refused) {
     errno = EINVAL;
     return NULL;
   }
+  if (!pool)
+    return heap_exhausted(heap);
   errno = error;
-  enter_all(pool);
   return pool;
 }
 
@@ -2043,8 +2063,10 @@ void object_pool_destroy(object_pool_t *pool)
   STORE(pool->run_bytes, 0);
   for (uint32_t k = 0; has_work_on_end(pool) && k < pool->array_count; k++)
     end_objects(pool, pool->arrays[k], "object_pool_destroy");
+  lock_t *gate = gate_enter(GATE_LIFE);
   forget(pool);
   for (uint32_t k = 0; k < pool->array_count; k++)
     array_destroy(pool, pool->arrays[k], "object_pool_destroy");
   record_give(pool->heap, pool, "object_pool_destroy");
+  gate_leave(gate);
 }

@@ -291,6 +291,77 @@ static void forks_beside_heaps(void **state)
     in_child(beside_heaps, (void *)(uintptr_t)&loops[i]);
 }
 
+/* An object pool, or an array of one, is there or not; and the heap that ends all has what it had before. */
+static object_pool_t *growing;
+static void *object_pools_that_come_and_go(void *unused)
+{
+  while (!__atomic_load_n(&loop_ends, __ATOMIC_RELAXED)) {
+    object_pool_t *pool = object_pool_create(&(object_pool_options_t){.object_size = looping.size, .capacity = looping.other, .heap = heap});
+    must(pool);
+    object_pool_destroy(pool);
+  }
+  return unused;
+}
+
+static void grow_and_shrink(void)
+{
+  void *objects[100];
+  for (size_t i = 0; i < COUNT_OF(objects); i++)
+    must((objects[i] = object_pool_get(growing)) != NULL);
+  object_pool_put_batch(growing, objects, COUNT_OF(objects));
+  object_pool_shrink(growing, 0);
+}
+
+static void *an_object_pool_that_grows_and_shrinks(void *unused)
+{
+  while (!__atomic_load_n(&loop_ends, __ATOMIC_RELAXED))
+    grow_and_shrink();
+  return unused;
+}
+
+/* A heap keeps the record of each class that it has had blocks of. */
+static void once_before(void)
+{
+  object_pool_options_t options = {.object_size = looping.size, .capacity = looping.other, .heap = heap};
+  options.when_full = looping.other ? OBJECT_POOL_FAIL : OBJECT_POOL_GROW;
+  growing = object_pool_create(&options);
+  if (!looping.other)
+    grow_and_shrink();
+  object_pool_destroy(growing);
+  pool_heap_reset(heap);
+  pool_heap_trim(heap, 0);
+}
+
+/* All its arrays end with it, also one that was about to come or to leave. */
+static void no_array_is_lost(void *argument)
+{
+  object_pool_destroy(growing);
+  must(!growing || stats_of(heap).live_blocks == 0);
+  nothing_is_lost(argument);
+}
+
+static void beside_object_pools(void *argument)
+{
+  looping = *(const in_a_loop_t *)argument;
+  parent = heap_with_budget(100 << 20);
+  looping.options.parent = parent;
+  heap = heap_with(looping.options);
+  once_before();
+  size_t held_before = stats_of(heap).held_bytes;
+  growing = looping.other ? NULL : object_pool_create(&(object_pool_options_t){.object_size = looping.size, .when_full = OBJECT_POOL_GROW, .heap = heap});
+  fork_beside(growing ? an_object_pool_that_grows_and_shrinks : object_pools_that_come_and_go, no_array_is_lost, &held_before);
+}
+
+static void forks_beside_object_pools(void **state)
+{
+  (void)state;
+  static const in_a_loop_t loops[] = {
+    {.size = 64, .other = 2000}, {.size = 64, .other = 10}, {.size = 1000, .other = 9000}, {.size = 64, .other = 2000, .options = {.budget = 8 << 20}},
+    {.size = 20000, .other = 0}, {.size = 300000, .other = 0}};
+  for (size_t i = 0; i < COUNT_OF(loops); i++)
+    in_child(beside_object_pools, (void *)(uintptr_t)&loops[i]);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -299,6 +370,7 @@ int main(void)
     cmocka_unit_test(cached_by_others_is_not_live),
     cmocka_unit_test(forks_beside_large_blocks),
     cmocka_unit_test(forks_beside_heaps),
+    cmocka_unit_test(forks_beside_object_pools),
   };
   return cmocka_run_group_tests_name("forks", tests, NULL, NULL);
 }

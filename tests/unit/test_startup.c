@@ -308,7 +308,7 @@ static void fork_while_heaps_end(void *argument)
 
 /* A lock may be held with those of lower places. */
 typedef enum place {
-  PLACE_LIFE, PLACE_HEAPS, PLACE_THREADS, PLACE_LARGE, PLACE_HEAP, PLACE_DUE, PLACE_BUDGET_BELOW, PLACE_BUDGET, PLACE_BUDGET_FRONT, PLACE_GATE, PLACE_HUGE,
+  PLACE_LIFE, PLACE_HEAPS, PLACE_ARRAYS, PLACE_THREADS, PLACE_LARGE, PLACE_HEAP, PLACE_DUE, PLACE_BUDGET_BELOW, PLACE_BUDGET, PLACE_BUDGET_FRONT, PLACE_GATE, PLACE_HUGE,
   PLACE_REGION, PLACE_LEAVES
 } place_t;
 typedef struct fork_lock {
@@ -330,6 +330,7 @@ static void add_fork_lock(const char *name, unsigned place, lock_t *lock)
 }
 
 static void add_gate_of_heaps(lock_t *gate) { add_fork_lock("a gate of heaps", PLACE_LIFE, gate); }
+static void add_gate_of_arrays(lock_t *gate) { add_fork_lock("a gate of arrays", PLACE_ARRAYS, gate); }
 static void add_large_gate(lock_t *gate) { add_fork_lock("a gate of large blocks", PLACE_LARGE, gate); }
 static void add_gate(lock_t *gate) { add_fork_lock("a gate", PLACE_GATE, gate); }
 
@@ -467,6 +468,7 @@ static void fork_takes_all_locks(void *argument)
   add_fork_lock("pools_due_lock", PLACE_DUE, &pools_due_lock);
   add_fork_lock("huge_lock", PLACE_HUGE, &huge_lock);
   gate_each(GATE_LIFE, add_gate_of_heaps);
+  gate_each(GATE_ARRAYS, add_gate_of_arrays);
   gate_each(GATE_LARGE, add_large_gate);
   gate_each(GATE_SYSTEM, add_gate);
   must(fork_locks[fork_locks_count - 1].place == PLACE_GATE);
