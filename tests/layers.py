@@ -13,7 +13,7 @@ import tempfile
 # Bottom up: a folder of src ("" is src itself) and its units, which are pairs of .c and .h or one of the two. A unit may include
 # itself and what stands before it.
 LAYERS = [
-    ("base", ["bits", "text", "span_tree", "range_tree"]),
+    ("base", ["bits", "bit_tree", "text", "span_tree", "range_tree"]),
     ("os", ["os", "thread_local", "lock", "linux"]),
     ("", ["misuse", "option", "size_class"]),
     ("space", ["class_map", "budget", "gate", "pieces", "metadata", "run", "arena", "space", "purge", "huge"]),

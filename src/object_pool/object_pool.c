@@ -106,81 +106,17 @@ static object_pool_t *asked(const object_pool_t *pool) { return (object_pool_t *
 
 /* ---- the bits of an array ---- */
 
-static inline uint64_t bit_of(size_t i) { return (uint64_t)1 << i % WORD_BITS; }
-
 static void store_bit(uint64_t *map, size_t i, bool set)
 {
   uint64_t word = LOAD(map[i / WORD_BITS]);
   STORE(map[i / WORD_BITS], set ? word | bit_of(i) : word & ~bit_of(i));
 }
 
-/* A word is full or empty in one call of 64 where objects are got and put in order, so one step is what mostly happens. */
-static inline void bit_to_free(object_array_t *array, size_t i)
-{
-  uint64_t *word = array->level[0] + i / WORD_BITS, had = LOAD(*word);
-  STORE(*word, had | bit_of(i));
-  array->lowest = (uint32_t)min_size(array->lowest, i / WORD_BITS);
-  for (uint32_t l = 1; unlikely(!had) && l < array->levels; l++) {
-    i /= WORD_BITS;
-    word = array->level[l] + i / WORD_BITS;
-    had = LOAD(*word);
-    STORE(*word, had | bit_of(i));
-  }
-}
-
-static inline void bit_to_taken(object_array_t *array, size_t i)
-{
-  uint64_t *word = array->level[0] + i / WORD_BITS, left = LOAD(*word) & ~bit_of(i);
-  STORE(*word, left);
-  for (uint32_t l = 1; unlikely(!left) && l < array->levels; l++) {
-    i /= WORD_BITS;
-    word = array->level[l] + i / WORD_BITS;
-    left = LOAD(*word) & ~bit_of(i);
-    STORE(*word, left);
-  }
-}
-
-NOINLINE static void find_lowest(object_array_t *array)
-{
-  size_t i = 0;
-  for (uint32_t l = array->levels - 1; l > 0; l--)
-    i = i * WORD_BITS + (size_t)__builtin_ctzll(array->level[l][i]);
-  array->lowest = (uint32_t)i;
-}
-
-/* There is one. */
-static inline size_t lowest_free(object_array_t *array)
-{
-  if (unlikely(!LOAD(array->level[0][array->lowest])))
-    find_lowest(array);
-  return array->lowest * (size_t)WORD_BITS + (size_t)__builtin_ctzll(LOAD(array->level[0][array->lowest]));
-}
-
 /* Word `w` of the live objects, the hot one among them whether live or not. */
 static inline uint64_t live_word(const object_array_t *array, size_t w)
 {
-  size_t left = array->capacity - w * WORD_BITS;
-  uint64_t inside = left < WORD_BITS ? ((uint64_t)1 << left) - 1 : ~(uint64_t)0;
-  uint64_t not_live = LOAD(array->level[0][w]) | (array->busy ? LOAD(array->busy[w]) : 0);
-  return ~not_live & inside;
-}
-
-static size_t words_of(size_t bits) { return (bits + WORD_BITS - 1) / WORD_BITS; }
-
-/* Sets O1 for an array whose objects are all free but for the busy ones. */
-static void free_all(object_array_t *array)
-{
-  size_t bits = array->capacity;
-  array->lowest = 0;
-  for (uint32_t l = 0; l < array->levels; l++) {
-    size_t words = words_of(bits);
-    for (size_t w = 0; w < words; w++) {
-      size_t left = bits - w * WORD_BITS;
-      uint64_t inside = left < WORD_BITS ? ((uint64_t)1 << left) - 1 : ~(uint64_t)0;
-      STORE(array->level[l][w], inside);
-    }
-    bits = words;
-  }
+  uint64_t not_live = bit_tree_word(&array->free, w) | (array->busy ? LOAD(array->busy[w]) : 0);
+  return ~not_live & bits_of_word(array->capacity, w);
 }
 
 /* ---- where an object is ---- */
@@ -219,7 +155,7 @@ static inline object_array_t *array_of(const object_pool_t *pool, const void *ob
 /* The lock is held here and below unless it says otherwise. */
 static inline bool is_live(const object_pool_t *pool, const object_array_t *array, size_t i)
 {
-  if (bit_test(array->level[0], i) || (array->busy && bit_test(array->busy, i)))
+  if (bit_tree_test(&array->free, i) || (array->busy && bit_test(array->busy, i)))
     return false;
   return object_at(pool, array, i) != pool->hot->object || hot_is_live(pool->hot);
 }
@@ -269,7 +205,7 @@ static void idle_to_used(object_pool_t *pool, object_array_t *array)
 static inline void release(object_pool_t *pool, object_array_t *array, size_t i)
 {
   STORE(pool->run_bytes, 0);
-  bit_to_free(array, i);
+  bit_tree_set(&array->free, i);
   ADD(pool->taken, -(size_t)1);
   if (unlikely(!pool->current || array->age < pool->current->age))
     pool->current = array;
@@ -323,8 +259,8 @@ __attribute__((always_inline)) static inline object_array_t *take(object_pool_t 
     if (!array)
       return NULL;
   }
-  size_t i = *position = lowest_free(array);
-  bit_to_taken(array, i);
+  size_t i = *position = bit_tree_lowest(&array->free);
+  bit_tree_clear(&array->free, i);
   ADD(pool->taken, 1);
   array->taken++;
   array->uses[i]++;
@@ -364,7 +300,7 @@ __attribute__((always_inline)) static inline bool give_plain(object_pool_t *pool
     return true;
   }
   object_array_t *array = array_of(pool, object, &i);
-  if (unlikely(!array || bit_test(array->level[0], i)))
+  if (unlikely(!array || bit_tree_test(&array->free, i)))
     return false;
   if (may_be_hot(pool, array)) {
     warm(pool, array, i);
@@ -553,49 +489,29 @@ NOINLINE static bool give_hooked(object_pool_t *pool, void *object)
 
 /* ---- arrays come; no lock is held ---- */
 
-static uint32_t levels_of(size_t capacity, size_t *words)
-{
-  uint32_t levels = 0;
-  *words = 0;
-  do {
-    capacity = words_of(capacity);
-    *words += capacity;
-    levels++;
-  } while (capacity > 1);
-  return levels;
-}
-
 static size_t record_bytes_of(bool hooked, unsigned when_full, size_t capacity)
 {
-  size_t words;
-  levels_of(capacity, &words);
   size_t maps = (hooked ? 2 : 0) + (when_full == OBJECT_POOL_EVICT ? BATCH_MAPS : 0);
-  return sizeof(object_array_t) + (words + maps * words_of(capacity)) * sizeof(uint64_t) + capacity * sizeof(uint32_t);
+  size_t words = bit_tree_words(capacity) + maps * bits_words(capacity);
+  return sizeof(object_array_t) + words * sizeof(uint64_t) + capacity * sizeof(uint32_t);
 }
 
 static size_t record_bytes(const object_pool_t *pool, size_t capacity) { return record_bytes_of(pool->hooked, pool->when_full, capacity); }
 
 static void array_lay_out(const object_pool_t *pool, object_array_t *array, size_t capacity)
 {
-  size_t words, bits = capacity;
-  uint64_t *at = (uint64_t *)(array + 1);
+  uint64_t *at = bit_tree_init(&array->free, (uint64_t *)(array + 1), capacity);
   array->capacity = (uint32_t)capacity;
-  array->levels = levels_of(capacity, &words);
-  for (uint32_t l = 0; l < array->levels; l++, at += bits) {
-    array->level[l] = at;
-    bits = words_of(bits);
-  }
   if (pool->hooked) {
     array->busy = at;
-    array->made = at + words_of(capacity);
-    at += 2 * words_of(capacity);
+    array->made = at + bits_words(capacity);
+    at += 2 * bits_words(capacity);
   }
   if (pool->when_full == OBJECT_POOL_EVICT) {
     array->in_batch = at;
-    at += BATCH_MAPS * words_of(capacity);
+    at += BATCH_MAPS * bits_words(capacity);
   }
   array->uses = (uint32_t *)at;
-  free_all(array);
 }
 
 static void array_destroy(const object_pool_t *pool, object_array_t *array, const char *call)
@@ -844,7 +760,7 @@ static void end_objects(object_pool_t *pool, object_array_t *array, const char *
 {
   for (size_t i = 0; i < array->capacity; i++) {
     bool busy = bit_test(array->busy, i), made = bit_test(array->made, i);
-    if (!bit_test(array->level[0], i) && !busy)
+    if (!bit_tree_test(&array->free, i) && !busy)
       ADD(pool->busy, 1);
     store_bit(array->busy, i, true);
     bit_clear(array->made, i);
@@ -909,7 +825,7 @@ static bool has_made(const object_array_t *array)
 /* A free object is taken, as busy, to be ended. */
 static void free_to_busy(object_pool_t *pool, object_array_t *array, size_t i)
 {
-  bit_to_taken(array, i);
+  bit_tree_clear(&array->free, i);
   ADD(pool->taken, 1);
   array->taken++;
   if (array->idle)
@@ -931,7 +847,7 @@ static bool end_free_objects(object_pool_t *pool, object_array_t *array, const c
   size_t capacity = array->capacity, last = capacity;
   for (size_t i = 0; i < capacity; i++) {
     bool made = bit_test(array->made, i);
-    if (!bit_test(array->level[0], i) || !(made || pool->checked))
+    if (!bit_tree_test(&array->free, i) || !(made || pool->checked))
       continue;
     free_to_busy(pool, array, i);
     bit_clear(array->made, i);
@@ -1018,7 +934,7 @@ static uint32_t choose_map(object_pool_t *pool)
   return ++pool->batch_maps_taken * GOLDEN_RATIO >> (32 - BATCH_MAPS_LOG2);
 }
 
-static uint64_t *map_of(const object_array_t *array, uint32_t map) { return array->in_batch + map * words_of(array->capacity); }
+static uint64_t *map_of(const object_array_t *array, uint32_t map) { return array->in_batch + map * bits_words(array->capacity); }
 
 /* A map that is nobody's has no bit set. */
 static void batch_take_map(object_pool_t *pool, const object_array_t *array, batch_t *batch)
@@ -1028,7 +944,7 @@ static void batch_take_map(object_pool_t *pool, const object_array_t *array, bat
   batch->evicts = pool;
   batch->map = choose_map(pool);
   if (pool->batch_at[batch->map])
-    memset(map_of(array, batch->map), 0, words_of(array->capacity) * sizeof(uint64_t));
+    memset(map_of(array, batch->map), 0, bits_words(array->capacity) * sizeof(uint64_t));
   pool->batch_at[batch->map] = batch->number;
 }
 
@@ -1062,7 +978,7 @@ static void batch_end(const batch_t *batch)
         bit_clear(map_of(array, batch->map), i);
     }
     for (uint32_t k = 0; left && k < pool->array_count; k++)
-      memset(map_of(pool->arrays[k], batch->map), 0, words_of(pool->arrays[k]->capacity) * sizeof(uint64_t));
+      memset(map_of(pool->arrays[k], batch->map), 0, bits_words(pool->arrays[k]->capacity) * sizeof(uint64_t));
     pool->batch_at[batch->map] = 0;
   }
   lock_release(&pool->lock);
@@ -1399,10 +1315,10 @@ static void put_all_of(object_pool_t *pool, object_array_t *array)
     return;
   uint32_t busy = 0;
   STORE(pool->run_bytes, 0);
-  free_all(array);
-  for (size_t w = 0; array->busy && w < words_of(array->capacity); w++)
+  bit_tree_fill(&array->free, array->capacity);
+  for (size_t w = 0; array->busy && w < bits_words(array->capacity); w++)
     for (uint64_t word = array->busy[w]; word; word &= word - 1, busy++)
-      bit_to_taken(array, w * WORD_BITS + (size_t)__builtin_ctzl(word));
+      bit_tree_clear(&array->free, w * WORD_BITS + (size_t)__builtin_ctzl(word));
   ADD(pool->taken, busy - (size_t)array->taken);
   array->taken = busy;
   if (!busy)
@@ -1461,7 +1377,7 @@ static void note_run(object_pool_t *pool, const object_array_t *array, size_t w)
 static void *next_in_array(const object_pool_t *pool, const object_array_t *array, size_t i)
 {
   while (i < array->capacity) {
-    size_t w = i / WORD_BITS, words = words_of(array->capacity);
+    size_t w = i / WORD_BITS, words = bits_words(array->capacity);
     uint64_t word = live_word(array, w) & ~(uint64_t)0 << i % WORD_BITS;
     while (!word && ++w < words)
       word = live_word(array, w);
@@ -1515,7 +1431,7 @@ NOINLINE static void *next_in_word(const object_pool_t *pool, const void *previo
   size_t i = only ? object_position(pool, only, previous) : 0;
   if (unlikely(!only || i >= only->capacity))
     return next_slow(pool, previous);
-  uint64_t not_live = LOAD(only->level[0][i / WORD_BITS]) | (only->busy ? LOAD(only->busy[i / WORD_BITS]) : 0);
+  uint64_t not_live = bit_tree_word(&only->free, i / WORD_BITS) | (only->busy ? LOAD(only->busy[i / WORD_BITS]) : 0);
   uint64_t rest = ~not_live >> i % WORD_BITS >> 1;
   size_t steps = likely(!not_live) ? 1 : rest ? 1 + (size_t)__builtin_ctzll(rest) : 1;
   void *next = (void *)((uintptr_t)previous + steps * pool->stride);

@@ -3,9 +3,8 @@
  * What an object pool is made of, for object_pool.c, the figures and the checks of the tests.
  *
  * An array is a block of the heap, the objects, and elsewhere a record of what is known of them. A bit says
- * that an object is free; over those bits stand levels of bits, each for a word below that is not 0, so that the lowest free
- * object is found in as many steps as there are levels, one for each factor of 64 in the capacity. There is no list: the bits
- * are the free list.
+ * that an object is free, and the lowest free object is found in few steps (base/bit_tree.h). There is no list: the bits are the
+ * free list.
  *
  *     | object | object | ... | array_t | level 0 | level 1 | ... | busy, made: hooked | in_batch: evicts | uses[capacity] |
  *
@@ -23,11 +22,11 @@
 #ifndef OBJECT_POOL_INTERNAL_H
 #define OBJECT_POOL_INTERNAL_H
 
+#include "base/bit_tree.h"
 #include "heap/heap.h"
 #include <tidepool/object_pool.h>
 
 enum {
-  OBJECT_LEVELS = 6,            /* 64^6 > 2^32 */
   OBJECT_ARRAYS = 48,           /* each growth step doubles the capacity, or adds a sixteenth where memory is short */
   BATCH_MAPS = 8,               /* so many batches may evict in one pool at once before they are in each other's way */
   OBJECT_POOL_NAME_SIZE = 32
@@ -51,9 +50,7 @@ typedef struct object_array {
   uint64_t  idle_since_ms;
   size_t    bytes;              /* of objects and records */
   size_t    record_bytes;
-  uint32_t  lowest;             /* no word of level 0 below this one has a bit */
-  uint32_t  levels;
-  uint64_t *level[OBJECT_LEVELS];
+  bit_tree_t free;
   uint64_t *busy, *made;        /* NULL without hooks. made: constructed, or used before */
   uint64_t *in_batch;           /* BATCH_MAPS, for the batches of the pool's batch_at. NULL in a pool that does not evict */
 } object_array_t;
