@@ -1,16 +1,6 @@
 /* SPDX-License-Identifier: MIT
- *
- * Object pools: get and put move a bit, hooks run outside the lock, and memory comes in arrays from a heap.
- *
- * An object is free (its bit is set), live (with a user) or busy (a hook is running on it: neither free nor live, so that
- * no one else sees it and no one can put it). get: free, busy while it is constructed or reset, live. put: live, busy while it is
- * reset or destructed, free. Where no hook has anything to do, busy is left out.
- *
- * Order: everything an array knows is written under the pool's lock; the walk of a pool that cannot grow reads bits without
- * it, relaxed, and promises no more than that each object it returns was live at some moment of the call. The content of an
- * object goes from the thread that put it to the one that gets it by the lock's release and acquire; what is done with the
- * hot object without the lock is done while the process has one thread. */
-#include "object_pool/object_pool.h"
+ * Object pools. */
+#include "object_pool/types.h"
 #include "base/text.h"
 #include "space/metadata.h"
 #include "option.h"
@@ -29,9 +19,6 @@ enum {
   EVICT_ATTEMPTS = 64,         /* victims that others put before they could be taken */
   FLAGS_KNOWN = OBJECT_POOL_SINGLE_THREAD | OBJECT_POOL_CHECKED
 };
-
-#define LOAD(place) __atomic_load_n(&(place), __ATOMIC_RELAXED)
-#define STORE(place, value) __atomic_store_n(&(place), value, __ATOMIC_RELAXED)
 
 /* ---- how misuse is told ---- */
 
@@ -164,10 +151,6 @@ static uint32_t uses_of(const object_pool_t *pool, const object_array_t *array, 
 {
   return object_at(pool, array, i) == pool->hot->object ? hot_uses(pool->hot) : array->uses[i];
 }
-
-/* ---- what others may read without the lock ---- */
-
-#define ADD(place, by) STORE(place, (place) + (by))
 
 /* Close while others get and put, exact otherwise; never less than none. */
 static size_t live_count(const object_pool_t *pool)

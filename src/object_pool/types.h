@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * What an object pool is made of, for object_pool.c, the figures and the checks of the tests.
+ * What an object pool is made of. Get and put move a bit, hooks run outside the lock, and memory comes in arrays from a heap.
  *
  * An array is a block of the heap, the objects, and elsewhere a record of what is known of them. A bit says
  * that an object is free, and the lowest free object is found in few steps (base/bit_tree.h). There is no list: the bits are the
  * free list.
  *
  *     | object | object | ... | array_t | level 0 | level 1 | ... | busy, made: hooked | in_batch: evicts | uses[capacity] |
+ *
+ * An object is free (its bit is set), live (with a user) or busy (a hook is running on it: neither free nor live, so that
+ * no one else sees it and no one can put it). get: free, busy while it is constructed or reset, live. put: live, busy while it is
+ * reset or destructed, free. Where no hook has anything to do, busy is left out.
  *
  * The hot object is the one that was put last. Its state is in the pool, not in its array, so that a get and a put of it are
  * a test and an addition. Only pools without hooks that are not checked have one.
@@ -18,9 +22,14 @@
  *   O5 busy objects, those with a hook running, are taken; they are not live
  *   O6 arrays are in ascending order of address; their ranges of indices do not overlap, and end below 2^32 - in_front
  *   O7 every object of the run is taken and not busy
- *   O8 pool.capacity, taken and busy == the sums of the arrays'; idle_count == the arrays with idle set, which have no object taken */
-#ifndef OBJECT_POOL_INTERNAL_H
-#define OBJECT_POOL_INTERNAL_H
+ *   O8 pool.capacity, taken and busy == the sums of the arrays'; idle_count == the arrays with idle set, which have no object taken
+ *
+ * Order: everything an array knows is written under the pool's lock; the walk of a pool that cannot grow reads bits without
+ * it, relaxed, and promises no more than that each object it returns was live at some moment of the call. The content of an
+ * object goes from the thread that put it to the one that gets it by the lock's release and acquire; what is done with the
+ * hot object without the lock is done while the process has one thread. */
+#ifndef OBJECT_POOL_TYPES_H
+#define OBJECT_POOL_TYPES_H
 
 #include "base/bit_tree.h"
 #include "heap/heap.h"
@@ -31,6 +40,11 @@ enum {
   BATCH_MAPS = 8,               /* so many batches may evict in one pool at once before they are in each other's way */
   OBJECT_POOL_NAME_SIZE = 32
 };
+
+/* What others may read without the lock. */
+#define LOAD(place) __atomic_load_n(&(place), __ATOMIC_RELAXED)
+#define STORE(place, value) __atomic_store_n(&(place), value, __ATOMIC_RELAXED)
+#define ADD(place, by) STORE(place, (place) + (by))
 
 /* Where the array_t and what follows it are: out of reach of a write past an object, where the heap can have that; in front of the
  * objects, in their block. */
@@ -50,7 +64,7 @@ typedef struct object_array {
   uint64_t  idle_since_ms;
   size_t    bytes;              /* of objects and records */
   size_t    record_bytes;
-  bit_tree_t free;
+  bit_tree_t free;              /* a bit for each object */
   uint64_t *busy, *made;        /* NULL without hooks. made: constructed, or used before */
   uint64_t *in_batch;           /* BATCH_MAPS, for the batches of the pool's batch_at. NULL in a pool that does not evict */
 } object_array_t;
