@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Object pools. */
-#include "object_pool/types.h"
+#include "object_pool/object_misuse.h"
 #include "base/text.h"
 #include "space/metadata.h"
 #include "option.h"
@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <string.h>
 
-#define DEAD_BYTES "\x0b\xdb\xea\x1d"   /* 0x1deadb0b as it lies in memory, as in checked heaps */
 enum {
   NEW_BYTE = 0xcd,
   NATURAL_ALIGNMENT = 16,
@@ -19,77 +18,6 @@ enum {
   EVICT_ATTEMPTS = 64,         /* victims that others put before they could be taken */
   FLAGS_KNOWN = OBJECT_POOL_SINGLE_THREAD | OBJECT_POOL_CHECKED
 };
-
-/* ---- how misuse is told ---- */
-
-static void say_pool(text_t *text, const object_pool_t *pool)
-{
-  text_string(text, " pool ");
-  text_quoted(text, pool->name);
-  text_finish(text);
-}
-
-COLD static _Noreturn void not_live(const object_pool_t *pool, const void *object, const char *call)
-{
-  char buffer[160];
-  text_t what = {buffer, sizeof buffer, 0};
-  text_string(&what, "not a live object of");
-  say_pool(&what, pool);
-  fatal_misuse(call, object, buffer);
-}
-
-COLD static _Noreturn void written_after_put(const object_pool_t *pool, const void *object, size_t offset, const char *call)
-{
-  char buffer[160];
-  text_t what = {buffer, sizeof buffer, 0};
-  text_string(&what, "written to after it was put, at offset ");
-  text_number(&what, offset);
-  text_string(&what, " of an object of ");
-  text_number(&what, pool->object_size);
-  text_string(&what, " bytes of");
-  say_pool(&what, pool);
-  fatal_misuse(call, object, buffer);
-}
-
-static void *full(void)
-{
-  errno = ENOMEM;
-  return NULL;
-}
-
-/* What each call but destroy does without a pool. */
-COLD static void *no_pool(void)
-{
-  errno = EINVAL;
-  return NULL;
-}
-
-COLD static _Noreturn void no_live_pool(const object_pool_t *pool, const char *call)
-{
-  fatal_misuse(call, pool, "not a live object pool");
-}
-
-/* Comes before anything else in the pool is believed. The record of one that is gone is memory of the heap like any other: as
- * long as nobody has got it, or it was cleared or filled since, the mark is not there. */
-static inline void must_be_live(const object_pool_t *pool, const char *call)
-{
-  if (unlikely(pool->mark != OBJECT_POOL_MARK))
-    no_live_pool(pool, call);
-}
-
-/* Every call but those for the hot object begins with this. False: there is nothing to do. */
-static inline bool is_given(const object_pool_t *pool, const char *call)
-{
-  if (unlikely(!pool)) {
-    no_pool();
-    return false;
-  }
-  must_be_live(pool, call);
-  return true;
-}
-
-/* A question changes nothing but the lock, and what is due by the clock. */
-static object_pool_t *asked(const object_pool_t *pool) { return (object_pool_t *)(uintptr_t)pool; }
 
 /* ---- the bits of an array ---- */
 
@@ -297,20 +225,6 @@ __attribute__((always_inline)) static inline bool give_plain(object_pool_t *pool
 
 /* ---- hooks; no lock is held. They may fail at something on their way to success, which is nobody's business ---- */
 
-static void fill_dead(const object_pool_t *pool, void *object)
-{
-  for (size_t i = 0; i < pool->object_size; i++)
-    ((unsigned char *)object)[i] = (unsigned char)DEAD_BYTES[i % 4];
-}
-
-static void verify_dead(const object_pool_t *pool, const void *object, const char *call)
-{
-  const unsigned char *bytes = object;
-  for (size_t i = 0; i < pool->object_size; i++)
-    if (unlikely(bytes[i] != (unsigned char)DEAD_BYTES[i % 4]))
-      written_after_put(pool, object, i, call);
-}
-
 static void touch(const object_pool_t *pool, void (*hook)(void *object, void *context), void *object)
 {
   int error = errno;
@@ -369,11 +283,11 @@ static bool is_in_own_hook(const void *object) { return this_thread.more_hooks |
 
 static bool make_ready_checked(const object_pool_t *pool, void *object)
 {
-  verify_dead(pool, object, "object_pool_get");
+  misuse_verify_dead(pool, object, "object_pool_get");
   memset(object, NEW_BYTE, pool->object_size);
   if (construct(pool, object))
     return true;
-  fill_dead(pool, object);
+  misuse_fill_dead(pool, object);
   return false;
 }
 
@@ -394,7 +308,7 @@ static void take_in(const object_pool_t *pool, void *object)
   hook_enter(object);
   if (pool->checked) {
     destruct(pool, object);
-    fill_dead(pool, object);
+    misuse_fill_dead(pool, object);
   } else if (pool->resets_on_put) {
     reset(pool, object);
   }
@@ -550,7 +464,7 @@ static object_array_t *array_create(object_pool_t *pool, const resort_t *from, s
   array->bytes = bytes + records;
   array_lay_out(pool, array, capacity);
   for (size_t i = 0; pool->checked && i < capacity; i++)
-    fill_dead(pool, object_at(pool, array, i));
+    misuse_fill_dead(pool, object_at(pool, array, i));
   return array;
 }
 
@@ -733,7 +647,7 @@ static void end_object(const object_pool_t *pool, void *object, bool made, const
   if (made)
     destruct(pool, object);
   else
-    verify_dead(pool, object, call);
+    misuse_verify_dead(pool, object, call);
   hook_leave(object);
 }
 
@@ -985,7 +899,7 @@ static evicted_t evict(object_pool_t *pool, void *victim, batch_t *batch, void *
   }
   lock_release(&pool->lock);
   if (!array)
-    not_live(pool, victim, "object_pool_get: choose_victim");
+    misuse_not_live(pool, victim, "object_pool_get: choose_victim");
   if (!live || own)
     return own ? EVICTED_OWN : EVICTED_NOT_LIVE;
   if (pool->hooked)
@@ -1138,7 +1052,7 @@ static inline void *get_shared(object_pool_t *pool)
 void *object_pool_get(object_pool_t *pool)
 {
   if (unlikely(!pool))
-    return no_pool();
+    return misuse_no_pool();
   if (unlikely(!HOT_HAS(&pool->front, HOT_FREE)))
     return get_shared(pool);
   HOT_MOVE(&pool->front, HOT_GET);
@@ -1169,7 +1083,7 @@ COLD static void put_anywhere(object_pool_t *at, const object_pool_t *pool, void
     if (put_own(at, object))
       return;
   }
-  not_live(pool, object, call);
+  misuse_not_live(pool, object, call);
 }
 
 COLD static void put_rare(object_pool_t *pool, void *object, bool done)
@@ -1239,7 +1153,7 @@ static inline void put_shared(object_pool_t *pool, void *object)
 void object_pool_put(object_pool_t *pool, void *object)
 {
   if (unlikely(!pool))
-    no_pool();
+    misuse_no_pool();
   else if (likely(object == pool->front.object && HOT_HAS(&pool->front, HOT_LIVE)))
     HOT_MOVE(&pool->front, HOT_PUT);
   else
@@ -1426,7 +1340,7 @@ NOINLINE static void *next_in_word(const object_pool_t *pool, const void *previo
 void *object_pool_next(const object_pool_t *pool, const void *previous)
 {
   if (unlikely(!pool))
-    return no_pool();
+    return misuse_no_pool();
   void *next = (void *)((uintptr_t)previous + pool->stride);
   if (likely((uintptr_t)previous - (uintptr_t)pool->run < LOAD(pool->run_bytes) && next != pool->front.object))
     return next;
@@ -1665,7 +1579,7 @@ static void free_if_deserted(object_pool_t *pool, object_array_t *array, size_t 
     return;
   bit_clear(array->made, i);
   if (pool->checked)
-    fill_dead(pool, object);
+    misuse_fill_dead(pool, object);
   set_busy(pool, array, i, false);
   release(pool, array, i);
 }
@@ -1934,7 +1848,7 @@ void object_pool_destroy(object_pool_t *pool)
     return;
   uintptr_t here = (uintptr_t)__builtin_frame_address(0);
   if (pool->mark != OBJECT_POOL_MARK || (pool->ending && !was_left(pool, here)))
-    no_live_pool(pool, "object_pool_destroy");
+    misuse_no_live_pool(pool, "object_pool_destroy");
   pool->ender = (const void *)&this_thread;
   pool->ender_frame = here;
   cool(pool);

@@ -157,6 +157,9 @@ static inline bool hot_is_free(const hot_t *hot) { return hot_state(hot) & HOT_F
 static inline bool hot_is_live(const hot_t *hot) { return hot_state(hot) & HOT_LIVE; }
 static inline uint32_t hot_uses(const hot_t *hot) { return (uint32_t)(hot_state(hot) >> HOT_PUTS_SHIFT) + hot_is_live(hot); }
 
+/* A question changes nothing but the lock, and what is due by the clock. */
+static inline object_pool_t *asked(const object_pool_t *pool) { return (object_pool_t *)(uintptr_t)pool; }
+
 typedef struct object_pool_figures {
   char   name[OBJECT_POOL_NAME_SIZE];
   char   heap[HEAP_NAME_SIZE];
