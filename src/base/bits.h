@@ -13,8 +13,8 @@
 #define INTERNAL    __attribute__((visibility("hidden")))   /* on variables of hot paths: no detour through the GOT */
 #define COLD        __attribute__((noinline, cold))
 
-/* Of rare steps of fast paths, in headers, with NOINLINE or COLD: each file that takes the step has its own. The compiler then
- * sees which registers the step leaves alone, and the fast path saves none: two to four instructions in a get of an object pool. */
+/* Of rare steps of fast paths, in headers, with NOINLINE or COLD: each file that takes the step has its own. The compiler sees
+ * which registers the step leaves alone, and the fast path saves none: two to four instructions of a get of an object pool. */
 #define OWN_COPY    static __attribute__((unused))
 
 /* Of functions that look at what its owner may change at any moment, without a lock. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Object pools. */
+#include "object_pool/array.h"
 #include "object_pool/object_misuse.h"
 #include "base/text.h"
 #include "space/metadata.h"
@@ -10,22 +11,12 @@
 
 enum {
   NEW_BYTE = 0xcd,
-  NATURAL_ALIGNMENT = 16,
   GROW_LEAST_BYTES = 4096,     /* a first growth step of less is not worth an array */
   GROW_SHORT = 16,             /* where memory is short: at least this part of the capacity */
   RUN_WORDS = 16,              /* how far a walk looks ahead */
-  INDICES_OF_A_LAP = 1 << 30,  /* of those of 32 bits, so that pools that stand in front later find room for theirs */
   EVICT_ATTEMPTS = 64,         /* victims that others put before they could be taken */
   FLAGS_KNOWN = OBJECT_POOL_SINGLE_THREAD | OBJECT_POOL_CHECKED
 };
-
-/* ---- the bits of an array ---- */
-
-static void store_bit(uint64_t *map, size_t i, bool set)
-{
-  uint64_t word = LOAD(map[i / WORD_BITS]);
-  STORE(map[i / WORD_BITS], set ? word | bit_of(i) : word & ~bit_of(i));
-}
 
 /* Word `w` of the live objects, the hot one among them whether live or not. */
 static inline uint64_t live_word(const object_array_t *array, size_t w)
@@ -35,37 +26,6 @@ static inline uint64_t live_word(const object_array_t *array, size_t w)
 }
 
 /* ---- where an object is ---- */
-
-static inline void *object_at(const object_pool_t *pool, const object_array_t *array, size_t i)
-{
-  return array->objects + i * pool->stride;
-}
-
-/* The first array, in order of address, that ends behind `address`; array_count: none does. */
-NOINLINE static uint32_t array_behind(const object_pool_t *pool, const void *address)
-{
-  uint32_t low = 0, high = pool->array_count;
-  while (low < high) {
-    uint32_t middle = (low + high) / 2;
-    const object_array_t *array = pool->arrays[middle];
-    if ((uintptr_t)object_at(pool, array, array->capacity) <= (uintptr_t)address)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low;
-}
-
-/* The array that an object is in and its position there; NULL: no object of the pool. */
-static inline object_array_t *array_of(const object_pool_t *pool, const void *object, size_t *position)
-{
-  uint32_t k = pool->array_count > 1 ? array_behind(pool, object) : 0;
-  if (unlikely(k >= pool->array_count))
-    return NULL;
-  object_array_t *array = pool->arrays[k];
-  *position = object_position(pool, array, object);
-  return likely(*position < array->capacity) ? array : NULL;
-}
 
 /* The lock is held here and below unless it says otherwise. */
 static inline bool is_live(const object_pool_t *pool, const object_array_t *array, size_t i)
@@ -87,12 +47,6 @@ static size_t live_count(const object_pool_t *pool)
   return taken > not_live ? taken - not_live : 0;
 }
 
-static void set_busy(object_pool_t *pool, object_array_t *array, size_t i, bool busy)
-{
-  store_bit(array->busy, i, busy);
-  ADD(pool->busy, busy ? 1 : -(size_t)1);
-}
-
 /* ---- free to taken and back ---- */
 
 static void cool(object_pool_t *pool);
@@ -105,12 +59,6 @@ COLD static void array_to_idle(object_pool_t *pool, object_array_t *array)
   array->idle_since_ms = os_now_ms();
   STORE(pool->idle_count, pool->idle_count + 1);
   cool(pool);   /* from now on every call must come by and look at the clock */
-}
-
-static void idle_to_used(object_pool_t *pool, object_array_t *array)
-{
-  array->idle = false;
-  STORE(pool->idle_count, pool->idle_count - 1);
 }
 
 static inline void release(object_pool_t *pool, object_array_t *array, size_t i)
@@ -149,24 +97,12 @@ static inline void warm(object_pool_t *pool, object_array_t *array, size_t i)
   STORE(hot->object, object_at(pool, array, i));
 }
 
-/* O3: called where `current` is full. */
-COLD static object_array_t *oldest_with_room(const object_pool_t *pool)
-{
-  object_array_t *oldest = NULL;
-  for (uint32_t k = 0; k < pool->array_count; k++) {
-    object_array_t *array = pool->arrays[k];
-    if (array->taken < array->capacity && (!oldest || array->age < oldest->age))
-      oldest = array;
-  }
-  return oldest;
-}
-
 /* NULL: there is no free object. */
 __attribute__((always_inline)) static inline object_array_t *take(object_pool_t *pool, size_t *position)
 {
   object_array_t *array = pool->current;
   if (unlikely(!array || array->taken == array->capacity)) {
-    array = pool->current = oldest_with_room(pool);
+    array = pool->current = array_with_room(pool);
     if (!array)
       return NULL;
   }
@@ -176,7 +112,7 @@ __attribute__((always_inline)) static inline object_array_t *take(object_pool_t 
   array->taken++;
   array->uses[i]++;
   if (unlikely(array->idle))
-    idle_to_used(pool, array);
+    array_become_used(pool, array);
   return array;
 }
 
@@ -384,129 +320,7 @@ NOINLINE static bool give_hooked(object_pool_t *pool, void *object)
   return true;
 }
 
-/* ---- arrays come; no lock is held ---- */
-
-static size_t record_bytes_of(bool hooked, unsigned when_full, size_t capacity)
-{
-  size_t maps = (hooked ? 2 : 0) + (when_full == OBJECT_POOL_EVICT ? BATCH_MAPS : 0);
-  size_t words = bit_tree_words(capacity) + maps * bits_words(capacity);
-  return sizeof(object_array_t) + words * sizeof(uint64_t) + capacity * sizeof(uint32_t);
-}
-
-static size_t record_bytes(const object_pool_t *pool, size_t capacity) { return record_bytes_of(pool->hooked, pool->when_full, capacity); }
-
-static void array_lay_out(const object_pool_t *pool, object_array_t *array, size_t capacity)
-{
-  uint64_t *at = bit_tree_init(&array->free, (uint64_t *)(array + 1), capacity);
-  array->capacity = (uint32_t)capacity;
-  if (pool->hooked) {
-    array->busy = at;
-    array->made = at + bits_words(capacity);
-    at += 2 * bits_words(capacity);
-  }
-  if (pool->when_full == OBJECT_POOL_EVICT) {
-    array->in_batch = at;
-    at += BATCH_MAPS * bits_words(capacity);
-  }
-  array->uses = (uint32_t *)at;
-}
-
-static void array_destroy(const object_pool_t *pool, object_array_t *array, const char *call)
-{
-  void *block = array->place == ARRAY_IN_FRONT ? (void *)array : array->objects;
-  if (array->place == ARRAY_APART)
-    heap_give_record(pool->heap, array, array->record_bytes);
-  heap_free(pool->heap, block, call);
-}
-
-/* In one block with the objects. */
-static object_array_t *take_in_front(const resort_t *from, size_t bytes, size_t records, size_t alignment)
-{
-  size_t front = round_up(records, alignment);
-  char *block = heap_probe(from, front + bytes, alignment);
-  if (!block)
-    return NULL;
-  object_array_t *array = memset(block, 0, front);
-  array->place = ARRAY_IN_FRONT;
-  array->objects = block + front;
-  return array;
-}
-
-/* Apart, in zeroed memory: counts of objects that are never used then cost no page. Where the records cannot be apart, or there is no
- * room for them in the budget, they are in one block with the objects. */
-static object_array_t *take_memory(object_pool_t *pool, const resort_t *from, size_t bytes, size_t records)
-{
-  size_t alignment = max_size(pool->alignment, NATURAL_ALIGNMENT);
-  if (!heap_has_records_apart(pool->heap))
-    return take_in_front(from, bytes, records, alignment);
-  char *objects = heap_probe(from, bytes, alignment);
-  if (!objects)
-    return NULL;
-  object_array_t *array = heap_take_record_apart(pool->heap, records);
-  if (!array) {
-    heap_free(pool->heap, objects, "object_pool_get");
-    return take_in_front(from, bytes, records, alignment);
-  }
-  array->place = ARRAY_APART;
-  array->objects = objects;
-  return array;
-}
-
-static size_t objects_bytes(const object_pool_t *pool, size_t capacity) { return round_up(capacity * pool->stride, NATURAL_ALIGNMENT); }
-
-static object_array_t *array_create(object_pool_t *pool, const resort_t *from, size_t capacity)
-{
-  size_t bytes = objects_bytes(pool, capacity), records = record_bytes(pool, capacity);
-  object_array_t *array = take_memory(pool, from, bytes, records);
-  if (!array)
-    return NULL;
-  array->record_bytes = records;
-  array->bytes = bytes + records;
-  array_lay_out(pool, array, capacity);
-  for (size_t i = 0; pool->checked && i < capacity; i++)
-    misuse_fill_dead(pool, object_at(pool, array, i));
-  return array;
-}
-
-/* O6: the lowest range of indices from `at` on that no array has, and that ends at `end`, or before; UINT32_MAX: there is none. */
-static uint32_t free_index(const object_pool_t *pool, uint64_t at, uint32_t capacity, uint64_t end)
-{
-  for (uint32_t k = 0; k < pool->array_count;) {
-    const object_array_t *array = pool->arrays[k++];
-    if (at < (uint64_t)array->first_index + array->capacity && array->first_index < at + capacity) {
-      at = (uint64_t)array->first_index + array->capacity;
-      k = 0;
-    }
-  }
-  return at + capacity <= end ? (uint32_t)at : UINT32_MAX;
-}
-
-/* A new array has none of the indices that earlier ones had until a quarter of all are through. */
-static uint32_t new_index(const object_pool_t *pool, uint32_t capacity)
-{
-  uint64_t end = UINT32_MAX - pool->in_front;
-  uint32_t index = free_index(pool, pool->next_index, capacity, min_size(end, INDICES_OF_A_LAP));
-  return index != UINT32_MAX ? index : free_index(pool, 0, capacity, end);
-}
-
-static bool array_enter(object_pool_t *pool, object_array_t *array)
-{
-  uint32_t k = pool->array_count;
-  array->first_index = new_index(pool, array->capacity);
-  if (k == OBJECT_ARRAYS || array->first_index == UINT32_MAX)
-    return false;
-  for (; k > 0 && pool->arrays[k - 1]->objects > array->objects; k--)
-    pool->arrays[k] = pool->arrays[k - 1];
-  pool->arrays[k] = array;
-  STORE(pool->array_count, pool->array_count + 1);
-  ADD(pool->capacity, array->capacity);
-  ADD(pool->held_bytes, array->bytes);
-  array->age = pool->arrays_made++;
-  array->first_generation = pool->next_generation;
-  pool->next_index = array->first_index + array->capacity;
-  STORE(pool->only, pool->array_count == 1 && (pool->single_thread || pool->when_full != OBJECT_POOL_GROW) ? array : NULL);
-  return true;
-}
+/* ---- the pool grows; no lock is held ---- */
 
 static size_t most_of(const object_pool_t *pool) { return pool->max_capacity ? pool->max_capacity : UINT32_MAX - 1; }
 
@@ -543,17 +357,17 @@ static growth_t grow_beside_others(object_pool_t *pool, const resort_t *from, si
   lock_acquire(&pool->lock);
   size_t capacity = pool->capacity, most = most_of(pool);
   uint32_t arrays = pool->array_count;
-  bool room = oldest_with_room(pool) != NULL;
+  bool room = array_with_room(pool) != NULL;
   bool at_most = capacity >= most || pool->array_count == OBJECT_ARRAYS || pool->ending;
   lock_release(&pool->lock);
   if (room || at_most)
     return room ? GROWN : AT_MOST;
 
   size_t step = step_least(capacity, most - capacity, arrays);
-  *least = objects_bytes(pool, step) + record_bytes(pool, step);
+  *least = array_bytes(pool, step);
   object_array_t *array = array_create_step(pool, from, capacity, most - capacity, step);
   lock_acquire(&pool->lock);
-  room = oldest_with_room(pool) != NULL;
+  room = array_with_room(pool) != NULL;
   bool entered = array && !room && array->capacity <= most - pool->capacity && array_enter(pool, array);
   bool grew = room || entered || pool->capacity > capacity;
   lock_release(&pool->lock);
@@ -637,7 +451,7 @@ COLD static bool grow(object_pool_t *pool)
   return try_again;
 }
 
-/* ---- arrays go ---- */
+/* ---- the pool shrinks, and ends ---- */
 
 static bool has_work_on_end(const object_pool_t *pool) { return pool->hooked && (pool->destruct || pool->checked); }
 
@@ -665,33 +479,6 @@ static void end_objects(object_pool_t *pool, object_array_t *array, const char *
     if (made || (pool->checked && !busy))
       end_object(pool, object_at(pool, array, i), made, call);
   }
-}
-
-static uint32_t most_uses(const object_array_t *array)
-{
-  uint32_t most = 0;
-  for (size_t i = 0; i < array->capacity; i++)
-    most = array->uses[i] > most ? array->uses[i] : most;
-  return most;
-}
-
-static void array_leave(object_pool_t *pool, object_array_t *array)
-{
-  uint32_t k = array_behind(pool, array->objects);
-  STORE(pool->run_bytes, 0);
-  if (array->idle)
-    idle_to_used(pool, array);
-  ADD(pool->capacity, -(size_t)array->capacity);
-  ADD(pool->held_bytes, -array->bytes);
-  STORE(pool->array_count, pool->array_count - 1);
-  for (; k < pool->array_count; k++)
-    pool->arrays[k] = pool->arrays[k + 1];
-  if (pool->current == array)
-    pool->current = oldest_with_room(pool);
-  uint64_t next = array->first_generation + most_uses(array);
-  if (next > pool->next_generation)
-    pool->next_generation = next;
-  STORE(pool->only, pool->array_count == 1 && pool->single_thread ? pool->arrays[0] : NULL);
 }
 
 static bool leaves_enough(const object_pool_t *pool, const object_array_t *array, size_t keep)
@@ -726,7 +513,7 @@ static void free_to_busy(object_pool_t *pool, object_array_t *array, size_t i)
   ADD(pool->taken, 1);
   array->taken++;
   if (array->idle)
-    idle_to_used(pool, array);
+    array_become_used(pool, array);
   set_busy(pool, array, i, true);
 }
 
@@ -1235,7 +1022,7 @@ void object_pool_put_all(object_pool_t *pool)
   cool(pool);
   for (uint32_t k = 0; k < pool->array_count; k++)
     put_all_of(pool, pool->arrays[k]);
-  pool->current = oldest_with_room(pool);
+  pool->current = array_with_room(pool);
   lock_release(&pool->lock);
   look_at_clock(pool);
 }
@@ -1795,7 +1582,7 @@ static object_pool_t *create_from(const resort_t *from, const object_pool_option
 static size_t bytes_of_options(const object_pool_options_t *o)
 {
   size_t objects = round_up(o->capacity * round_up(o->object_size, alignment_of(o)), NATURAL_ALIGNMENT);
-  return sizeof(object_pool_t) + objects + record_bytes_of(is_hooked(o), o->when_full, o->capacity);
+  return sizeof(object_pool_t) + objects + array_record_bytes(is_hooked(o), o->when_full, o->capacity);
 }
 
 static void forget(object_pool_t *pool)

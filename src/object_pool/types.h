@@ -144,14 +144,6 @@ struct object_pool {
 };
 #define OBJECT_POOL_MARK 0x6c6f6f70u
 
-/* Where an object of the pool stands in this array. At or beyond its capacity: this is no object of the array, since
- * multiplying by the inverse and rotating maps the multiples of the stride, and only them, to their quotients. */
-static inline size_t object_position(const object_pool_t *pool, const object_array_t *array, const void *object)
-{
-  uint64_t product = (uint64_t)((uintptr_t)object - (uintptr_t)array->objects) * pool->inverse;
-  return product >> pool->shift | product << (-pool->shift & 63);
-}
-
 static inline uint64_t hot_state(const hot_t *hot) { return __atomic_load_n(&hot->state, __ATOMIC_RELAXED); }
 static inline bool hot_is_free(const hot_t *hot) { return hot_state(hot) & HOT_FREE; }
 static inline bool hot_is_live(const hot_t *hot) { return hot_state(hot) & HOT_LIVE; }
