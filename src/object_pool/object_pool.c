@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Object pools. */
-#include "object_pool/array.h"
+#include "object_pool/hot.h"
 #include "object_pool/object_misuse.h"
 #include "base/text.h"
 #include "space/metadata.h"
-#include "option.h"
 #include "misuse.h"
 #include <errno.h>
 #include <string.h>
@@ -23,140 +22,6 @@ static inline uint64_t live_word(const object_array_t *array, size_t w)
 {
   uint64_t not_live = bit_tree_word(&array->free, w) | (array->busy ? LOAD(array->busy[w]) : 0);
   return ~not_live & bits_of_word(array->capacity, w);
-}
-
-/* ---- where an object is ---- */
-
-/* The lock is held here and below unless it says otherwise. */
-static inline bool is_live(const object_pool_t *pool, const object_array_t *array, size_t i)
-{
-  if (bit_tree_test(&array->free, i) || (array->busy && bit_test(array->busy, i)))
-    return false;
-  return object_at(pool, array, i) != pool->hot->object || hot_is_live(pool->hot);
-}
-
-static uint32_t uses_of(const object_pool_t *pool, const object_array_t *array, size_t i)
-{
-  return object_at(pool, array, i) == pool->hot->object ? hot_uses(pool->hot) : array->uses[i];
-}
-
-/* Close while others get and put, exact otherwise; never less than none. */
-static size_t live_count(const object_pool_t *pool)
-{
-  size_t taken = LOAD(pool->taken), not_live = LOAD(pool->busy) + hot_is_free(pool->hot);
-  return taken > not_live ? taken - not_live : 0;
-}
-
-/* ---- free to taken and back ---- */
-
-static void cool(object_pool_t *pool);
-
-COLD static void array_to_idle(object_pool_t *pool, object_array_t *array)
-{
-  if (array->permanent || pool->purge_delay_ms == PURGE_NEVER)
-    return;
-  array->idle = true;
-  array->idle_since_ms = os_now_ms();
-  STORE(pool->idle_count, pool->idle_count + 1);
-  cool(pool);   /* from now on every call must come by and look at the clock */
-}
-
-static inline void release(object_pool_t *pool, object_array_t *array, size_t i)
-{
-  STORE(pool->run_bytes, 0);
-  bit_tree_set(&array->free, i);
-  ADD(pool->taken, -(size_t)1);
-  if (unlikely(!pool->current || array->age < pool->current->age))
-    pool->current = array;
-  if (unlikely(--array->taken == 0))
-    array_to_idle(pool, array);
-}
-
-/* The hot object goes back to where all others are. */
-COLD static void cool(object_pool_t *pool)
-{
-  hot_t was = *pool->hot;
-  if (!was.object)
-    return;
-  STORE(pool->hot->object, NULL);
-  STORE(pool->hot->state, 0);
-  was.array->uses[was.position] = hot_uses(&was);
-  if (hot_is_free(&was))
-    release(pool, was.array, was.position);
-}
-
-/* An object that is put becomes the hot one, free. */
-static inline void warm(object_pool_t *pool, object_array_t *array, size_t i)
-{
-  hot_t *hot = pool->hot;
-  if (hot->object)
-    hot->array->uses[hot->position] = hot_uses(hot);
-  hot->array = array;
-  hot->position = (uint32_t)i;
-  STORE(hot->state, (uint64_t)array->uses[i] << HOT_PUTS_SHIFT | HOT_FREE);
-  STORE(hot->object, object_at(pool, array, i));
-}
-
-/* NULL: there is no free object. */
-__attribute__((always_inline)) static inline object_array_t *take(object_pool_t *pool, size_t *position)
-{
-  object_array_t *array = pool->current;
-  if (unlikely(!array || array->taken == array->capacity)) {
-    array = pool->current = array_with_room(pool);
-    if (!array)
-      return NULL;
-  }
-  size_t i = *position = bit_tree_lowest(&array->free);
-  bit_tree_clear(&array->free, i);
-  ADD(pool->taken, 1);
-  array->taken++;
-  array->uses[i]++;
-  if (unlikely(array->idle))
-    array_become_used(pool, array);
-  return array;
-}
-
-/* ---- pools without hooks ---- */
-
-static inline void *take_plain(object_pool_t *pool)
-{
-  hot_t *hot = pool->hot;
-  if (hot->state & HOT_FREE) {
-    STORE(hot->state, hot->state + HOT_GET);
-    return hot->object;
-  }
-  size_t i;
-  object_array_t *array = take(pool, &i);
-  return likely(array) ? object_at(pool, array, i) : NULL;
-}
-
-/* An array that grew is to be seen empty, so its last taken object is not kept hot. */
-static bool may_be_hot(const object_pool_t *pool, const object_array_t *array)
-{
-  return !hot_is_free(pool->hot) && !pool->idle_count && (array->permanent || array->taken > 1);
-}
-
-__attribute__((always_inline)) static inline bool give_plain(object_pool_t *pool, void *object)
-{
-  size_t i;
-  hot_t *hot = pool->hot;
-  if (object == hot->object) {
-    if (!(hot->state & HOT_LIVE))
-      return false;
-    STORE(hot->state, hot->state + HOT_PUT);
-    return true;
-  }
-  object_array_t *array = array_of(pool, object, &i);
-  if (unlikely(!array || bit_tree_test(&array->free, i)))
-    return false;
-  if (may_be_hot(pool, array)) {
-    warm(pool, array, i);
-    return true;
-  }
-  release(pool, array, i);
-  if (unlikely(array->taken == 1 && !array->permanent && hot->object && hot->array == array))
-    cool(pool);
-  return true;
 }
 
 /* ---- hooks; no lock is held. They may fail at something on their way to success, which is nobody's business ---- */
@@ -434,7 +299,7 @@ COLD static void let_unused_be_idle(object_pool_t *pool)
   lock_acquire(&pool->lock);
   for (uint32_t k = 0; k < pool->array_count; k++)
     if (!pool->arrays[k]->taken && !pool->arrays[k]->idle)
-      array_to_idle(pool, pool->arrays[k]);
+      hot_array_to_idle(pool, pool->arrays[k]);
   lock_release(&pool->lock);
 }
 
@@ -770,21 +635,6 @@ NOINLINE static void *get_locked(object_pool_t *pool)
   return likely(object && !LOAD(pool->idle_count)) ? object : get_rare(pool, object);
 }
 
-/* Tested and then added to where it is, in two instructions; gcc alone would make it a load and a store more. The figures of the pool are
- * asked for by any thread, so the word is stored to at once. A sanitizer sees the other form. */
-#if defined __x86_64__ && defined __GCC_ASM_FLAG_OUTPUTS__ && !defined UNDER_SANITIZER
-#define HOT_HAS(hot, bit)                                                                                                    \
-  (__extension__({                                                                                                           \
-    bool has_;                                                                                                               \
-    __asm__("testb %2, %1" : "=@ccnz"(has_), "+m"((hot)->state) : "i"(bit));                                                 \
-    has_;                                                                                                                    \
-  }))
-#define HOT_MOVE(hot, by) __asm__("addq %1, %0" : "+m"((hot)->state) : "i"(by) : "cc")
-#else
-#define HOT_HAS(hot, bit) ((LOAD((hot)->state) & (bit)) != 0)
-#define HOT_MOVE(hot, by) STORE((hot)->state, (hot)->state + (by))
-#endif
-
 /* No other thread can be here: neither lock nor hot object, which has been looked at. */
 NOINLINE static void *get_alone(object_pool_t *pool)
 {
@@ -1006,7 +856,7 @@ static void put_all_of(object_pool_t *pool, object_array_t *array)
   ADD(pool->taken, busy - (size_t)array->taken);
   array->taken = busy;
   if (!busy)
-    array_to_idle(pool, array);
+    hot_array_to_idle(pool, array);
 }
 
 void object_pool_put_all(object_pool_t *pool)
@@ -1019,7 +869,7 @@ void object_pool_put_all(object_pool_t *pool)
     return;
   }
   lock_acquire(&pool->lock);
-  cool(pool);
+  hot_cool(pool);
   for (uint32_t k = 0; k < pool->array_count; k++)
     put_all_of(pool, pool->arrays[k]);
   pool->current = array_with_room(pool);
@@ -1154,7 +1004,7 @@ size_t object_pool_shrink(object_pool_t *pool, size_t capacity)
   if (!is_given(pool, "object_pool_shrink"))
     return 0;
   lock_acquire(&pool->lock);
-  cool(pool);
+  hot_cool(pool);
   lock_release(&pool->lock);
   shrink(pool, capacity, NULL, "object_pool_shrink");
   return LOAD(pool->capacity);
@@ -1638,7 +1488,7 @@ void object_pool_destroy(object_pool_t *pool)
     misuse_no_live_pool(pool, "object_pool_destroy");
   pool->ender = (const void *)&this_thread;
   pool->ender_frame = here;
-  cool(pool);
+  hot_cool(pool);
   pool->ending = true;
   STORE(pool->run_bytes, 0);
   for (uint32_t k = 0; has_work_on_end(pool) && k < pool->array_count; k++)

@@ -69,25 +69,9 @@ typedef struct object_array {
   uint64_t *in_batch;           /* BATCH_MAPS, for the batches of the pool's batch_at. NULL in a pool that does not evict */
 } object_array_t;
 
-/* The puts of the hot object, and below them what can be done with it: one bit allows the next get, another the next put.
- *
- *     | puts | HOT_LIVE | HOT_FREE | 0000 |        its uses are its puts, and one more while it is live
- *
- * Adding HOT_GET turns the free bit into the live one; adding HOT_PUT turns it back and carries into the count. Where there is
- * no hot object both bits are clear, so that no get and no put of any address matches. An address that stood for "none" would
- * not do, whichever it were: a program could put it. Zeroed memory, and the bytes that checked heaps and pools fill with
- * (0x1deadb0b, 0xcd), have both bits clear too. */
-enum {
-  HOT_FREE = 1 << 4,
-  HOT_LIVE = 1 << 5,
-  HOT_GET = HOT_LIVE - HOT_FREE,
-  HOT_PUT = HOT_LIVE + HOT_FREE,
-  HOT_PUTS_SHIFT = 6
-};
-
 typedef struct hot {
   void           *object;       /* NULL: none */
-  uint64_t        state;
+  uint64_t        state;        /* its puts, and what can be done with it: hot.h */
   object_array_t *array;
   uint32_t        position;     /* in its array */
 } hot_t;
@@ -143,11 +127,6 @@ struct object_pool {
   char     name[OBJECT_POOL_NAME_SIZE];
 };
 #define OBJECT_POOL_MARK 0x6c6f6f70u
-
-static inline uint64_t hot_state(const hot_t *hot) { return __atomic_load_n(&hot->state, __ATOMIC_RELAXED); }
-static inline bool hot_is_free(const hot_t *hot) { return hot_state(hot) & HOT_FREE; }
-static inline bool hot_is_live(const hot_t *hot) { return hot_state(hot) & HOT_LIVE; }
-static inline uint32_t hot_uses(const hot_t *hot) { return (uint32_t)(hot_state(hot) >> HOT_PUTS_SHIFT) + hot_is_live(hot); }
 
 /* A question changes nothing but the lock, and what is due by the clock. */
 static inline object_pool_t *asked(const object_pool_t *pool) { return (object_pool_t *)(uintptr_t)pool; }
