@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Object pools. */
-#include "object_pool/hot.h"
+#include "object_pool/hooks.h"
 #include "object_pool/object_misuse.h"
 #include "base/text.h"
 #include "space/metadata.h"
@@ -9,7 +9,6 @@
 #include <string.h>
 
 enum {
-  NEW_BYTE = 0xcd,
   GROW_LEAST_BYTES = 4096,     /* a first growth step of less is not worth an array */
   GROW_SHORT = 16,             /* where memory is short: at least this part of the capacity */
   RUN_WORDS = 16,              /* how far a walk looks ahead */
@@ -24,165 +23,12 @@ static inline uint64_t live_word(const object_array_t *array, size_t w)
   return ~not_live & bits_of_word(array->capacity, w);
 }
 
-/* ---- hooks; no lock is held. They may fail at something on their way to success, which is nobody's business ---- */
-
-static void touch(const object_pool_t *pool, void (*hook)(void *object, void *context), void *object)
-{
-  int error = errno;
-  if (hook)
-    hook(object, pool->context);
-  errno = error;
-}
-
-static void reset(const object_pool_t *pool, void *object) { touch(pool, pool->reset, object); }
-static void destruct(const object_pool_t *pool, void *object) { touch(pool, pool->destruct, object); }
-
-static bool construct(const object_pool_t *pool, void *object)
-{
-  int error = errno;
-  bool done = !pool->construct || pool->construct(object, pool->context);
-  if (done)
-    errno = error;
-  return done;
-}
-
 static void *choose_victim(object_pool_t *pool)
 {
   int error = errno;
   void *victim = pool->choose_victim(pool, pool->context);
   errno = error;
   return victim;
-}
-
-/* What a thread knows of its own doing in object pools, in few bytes: dlopen must find room for them. */
-static THREAD_LOCAL struct {
-  const void *hook_on;           /* the object that it is running a hook on, for the child of a fork; NULL: none */
-  uint16_t    more_hooks;        /* it is running on others, from within that hook or beside it, by coroutines */
-  uint16_t    useless_growths;   /* within the outermost one, */
-  uintptr_t   growth_frame;      /* which began here on its stack. 0: none */
-} this_thread __attribute__((used));   /* one object: clang makes four of it, with more between them */
-
-/* No object is in two hooks: one that it is in already was left. */
-static void hook_enter(const void *object)
-{
-  if (!this_thread.hook_on || this_thread.hook_on == object)
-    this_thread.hook_on = object;
-  else if (this_thread.more_hooks < UINT16_MAX)   /* then so many were left that nobody counts any more */
-    this_thread.more_hooks++;
-}
-
-static void hook_leave(const void *object)
-{
-  if (this_thread.hook_on == object)
-    this_thread.hook_on = NULL;
-  else if (this_thread.more_hooks < UINT16_MAX)
-    this_thread.more_hooks--;
-}
-
-/* With more than one all that are busy are taken for its own. One that is left by longjmp() stays. */
-static bool is_in_own_hook(const void *object) { return this_thread.more_hooks || this_thread.hook_on == object; }
-
-static bool make_ready_checked(const object_pool_t *pool, void *object)
-{
-  misuse_verify_dead(pool, object, "object_pool_get");
-  memset(object, NEW_BYTE, pool->object_size);
-  if (construct(pool, object))
-    return true;
-  misuse_fill_dead(pool, object);
-  return false;
-}
-
-/* `used`: it was used before, and has come back by put. */
-static bool make_ready(const object_pool_t *pool, void *object, bool used)
-{
-  if (pool->checked)
-    return make_ready_checked(pool, object);
-  if (!used)
-    return construct(pool, object);
-  if (!pool->resets_on_put)
-    reset(pool, object);
-  return true;
-}
-
-static void take_in(const object_pool_t *pool, void *object)
-{
-  hook_enter(object);
-  if (pool->checked) {
-    destruct(pool, object);
-    misuse_fill_dead(pool, object);
-  } else if (pool->resets_on_put) {
-    reset(pool, object);
-  }
-  hook_leave(object);
-}
-
-static bool has_work_on_put(const object_pool_t *pool) { return pool->checked || (pool->resets_on_put && pool->reset); }
-
-static void live_to_busy(object_pool_t *pool, object_array_t *array, size_t i)
-{
-  STORE(pool->run_bytes, 0);
-  set_busy(pool, array, i, true);
-  if (pool->checked)
-    bit_clear(array->made, i);
-}
-
-/* An object that is busy becomes live, or free if it could not be constructed. */
-static void *hand_out(object_pool_t *pool, object_array_t *array, size_t i, bool used)
-{
-  void *object = object_at(pool, array, i);
-  hook_enter(object);
-  bool ready = make_ready(pool, object, used);
-  hook_leave(object);
-  lock_acquire(&pool->lock);
-  if (ready)
-    bit_set(array->made, i);
-  set_busy(pool, array, i, false);
-  if (!ready)
-    release(pool, array, i);
-  lock_release(&pool->lock);
-  return ready ? object : NULL;
-}
-
-/* False: no free object. Otherwise *object is it, or NULL: it could not be constructed. Takes the lock itself. */
-NOINLINE static bool take_hooked(object_pool_t *pool, void **object)
-{
-  size_t i;
-  lock_acquire(&pool->lock);
-  object_array_t *array = pool->ending ? NULL : take(pool, &i);
-  if (!array) {
-    lock_release(&pool->lock);
-    return false;
-  }
-  bool used = bit_test(array->made, i);
-  bool ready = used && !pool->checked && (pool->resets_on_put || !pool->reset);
-  if (!ready)
-    set_busy(pool, array, i, true);
-  lock_release(&pool->lock);
-  *object = ready ? object_at(pool, array, i) : hand_out(pool, array, i, used);
-  return true;
-}
-
-/* False: not a live object of this pool. Takes the lock itself. */
-NOINLINE static bool give_hooked(object_pool_t *pool, void *object)
-{
-  size_t i;
-  lock_acquire(&pool->lock);
-  object_array_t *array = array_of(pool, object, &i);
-  if (!array || pool->ending || !is_live(pool, array, i)) {
-    bool comes_too_late = array && pool->ending;   /* it is destructed in its turn, or was already */
-    lock_release(&pool->lock);
-    return comes_too_late;
-  }
-  if (has_work_on_put(pool)) {
-    live_to_busy(pool, array, i);
-    lock_release(&pool->lock);
-    take_in(pool, object);
-    lock_acquire(&pool->lock);
-    set_busy(pool, array, i, false);
-  }
-  release(pool, array, i);
-  lock_release(&pool->lock);
-  return true;
 }
 
 /* ---- the pool grows; no lock is held ---- */
@@ -256,8 +102,8 @@ static bool calls_back(const heap_t *heap)
 enum { USELESS_WITHIN = 16 };
 static bool may_ask_within(void)
 {
-  unsigned before = this_thread.useless_growths;
-  this_thread.useless_growths = (uint16_t)(before == UINT16_MAX ? USELESS_WITHIN : before + 1);
+  unsigned before = object_thread.useless_growths;
+  object_thread.useless_growths = (uint16_t)(before == UINT16_MAX ? USELESS_WITHIN : before + 1);
   return before <= USELESS_WITHIN || is_power_of_two(before);
 }
 
@@ -265,14 +111,14 @@ static bool may_ask_within(void)
 static bool next_resort(const object_pool_t *pool, resort_t *from, size_t bytes)
 {
   uintptr_t here = (uintptr_t)__builtin_frame_address(0);
-  bool outermost = here >= this_thread.growth_frame;
+  bool outermost = here >= object_thread.growth_frame;
   if (outermost) {
-    this_thread.growth_frame = here;
-    this_thread.useless_growths = 0;
+    object_thread.growth_frame = here;
+    object_thread.useless_growths = 0;
   }
   bool again = heap_next_resort(from, bytes, outermost || may_ask_within());
   if (outermost)
-    this_thread.growth_frame = 0;
+    object_thread.growth_frame = 0;
   must_be_live(pool, "object_pool_get");   /* the callback may have reset the heap, and that drops its pools */
   return again;
 }
@@ -289,7 +135,7 @@ static bool grow_by_any_resort(object_pool_t *pool)
   if (growth == REFUSED)
     heap_exhausted(pool->heap);
   if (growth == GROWN)
-    this_thread.useless_growths = 0;
+    object_thread.useless_growths = 0;
   return growth == GROWN;
 }
 
@@ -318,18 +164,6 @@ COLD static bool grow(object_pool_t *pool)
 
 /* ---- the pool shrinks, and ends ---- */
 
-static bool has_work_on_end(const object_pool_t *pool) { return pool->hooked && (pool->destruct || pool->checked); }
-
-static void end_object(const object_pool_t *pool, void *object, bool made, const char *call)
-{
-  hook_enter(object);
-  if (made)
-    destruct(pool, object);
-  else
-    misuse_verify_dead(pool, object, call);
-  hook_leave(object);
-}
-
 /* Of a pool that ends. What is live now has come too late to be put: the figures are told. A hook that was run on a busy one never came
  * back, and how far it had come nobody knows. */
 static void end_objects(object_pool_t *pool, object_array_t *array, const char *call)
@@ -342,7 +176,7 @@ static void end_objects(object_pool_t *pool, object_array_t *array, const char *
     bit_clear(array->made, i);
     STORE(pool->run_bytes, 0);   /* the hook before may have walked */
     if (made || (pool->checked && !busy))
-      end_object(pool, object_at(pool, array, i), made, call);
+      hooks_end(pool, object_at(pool, array, i), made, call);
   }
 }
 
@@ -404,7 +238,7 @@ static bool end_free_objects(object_pool_t *pool, object_array_t *array, const c
       busy_to_free(pool, array, last);
     last = i;
     lock_release(&pool->lock);
-    end_object(pool, object_at(pool, array, i), made, call);
+    hooks_end(pool, object_at(pool, array, i), made, call);
     lock_acquire(&pool->lock);
   }
   if (last < capacity)
@@ -449,17 +283,6 @@ static inline void look_at_clock_first(object_pool_t *pool, size_t count)
 }
 
 /* ---- get ---- */
-
-/* False: no free object, or it could not be constructed: see take_hooked. */
-static inline bool try_get(object_pool_t *pool, void **object)
-{
-  if (pool->hooked)
-    return take_hooked(pool, object);
-  lock_acquire(&pool->lock);
-  *object = take_plain(pool);
-  lock_release(&pool->lock);
-  return *object != NULL;
-}
 
 /* The objects that a batch has so far. */
 typedef struct batch {
@@ -535,7 +358,7 @@ static void batch_end(const batch_t *batch)
 
 typedef enum evicted { EVICTED, EVICTED_NOT_LIVE, EVICTED_OWN } evicted_t;
 
-/* A live object starts a new use, its handles end; but not one that the batch has. Takes the lock itself; *object as in take_hooked. */
+/* A live object starts a new use, its handles end; but not one that the batch has. Takes the lock itself; *object as in hooks_take. */
 static evicted_t evict(object_pool_t *pool, void *victim, batch_t *batch, void **object)
 {
   size_t i;
@@ -555,8 +378,8 @@ static evicted_t evict(object_pool_t *pool, void *victim, batch_t *batch, void *
   if (!live || own)
     return own ? EVICTED_OWN : EVICTED_NOT_LIVE;
   if (pool->hooked)
-    take_in(pool, victim);
-  *object = pool->hooked ? hand_out(pool, array, i, true) : victim;
+    hooks_take_in(pool, victim);
+  *object = pool->hooked ? hooks_hand_out(pool, array, i, true) : victim;
   return EVICTED;
 }
 
@@ -702,7 +525,7 @@ static bool put_own(object_pool_t *pool, void *object)
 {
   bool done;
   if (pool->hooked) {
-    done = give_hooked(pool, object);
+    done = hooks_give(pool, object);
   } else {
     lock_acquire(&pool->lock);
     done = give_plain(pool, object);
@@ -1474,7 +1297,7 @@ object_pool_t *object_pool_create(const object_pool_options_t *options)
 /* An earlier call of this thread, from here or deeper on its stack, was left by a hook. */
 static bool was_left(const object_pool_t *pool, uintptr_t here)
 {
-  return pool->ender == (const void *)&this_thread && here >= pool->ender_frame;
+  return pool->ender == (const void *)&object_thread && here >= pool->ender_frame;
 }
 
 /* The pool stays among the others until its hooks are through: should one leave, what there is goes with the heap, or with the next call
@@ -1486,7 +1309,7 @@ void object_pool_destroy(object_pool_t *pool)
   uintptr_t here = (uintptr_t)__builtin_frame_address(0);
   if (pool->mark != OBJECT_POOL_MARK || (pool->ending && !was_left(pool, here)))
     misuse_no_live_pool(pool, "object_pool_destroy");
-  pool->ender = (const void *)&this_thread;
+  pool->ender = (const void *)&object_thread;
   pool->ender_frame = here;
   hot_cool(pool);
   pool->ending = true;
