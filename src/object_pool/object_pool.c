@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Object pools. */
 #include "object_pool/capacity.h"
+#include "object_pool/handle.h"
 #include "object_pool/object_misuse.h"
 #include "base/text.h"
 #include "space/metadata.h"
@@ -9,88 +10,6 @@
 #include <string.h>
 
 enum { FLAGS_KNOWN = OBJECT_POOL_SINGLE_THREAD | OBJECT_POOL_CHECKED };
-
-/* ---- handles: an index counts on through the pools that overflow leads to, whose capacity is fixed but for the last; from 1 on ---- */
-
-static uint32_t generation_of(const object_pool_t *pool, const object_array_t *array, size_t i)
-{
-  return (uint32_t)(array->first_generation + uses_of(pool, array, i));
-}
-
-/* With the index in this pool alone; 0 is none. */
-static object_pool_handle_t handle_in(const object_pool_t *pool, const void *object)
-{
-  object_pool_handle_t handle = {0, 0};
-  size_t i;
-  must_be_live(pool, "object_pool_handle");
-  lock_acquire(&asked(pool)->lock);
-  const object_array_t *array = array_of(pool, object, &i);
-  if (array && is_live(pool, array, i))
-    handle = (object_pool_handle_t){array->first_index + (uint32_t)i + 1, generation_of(pool, array, i)};
-  lock_release(&asked(pool)->lock);
-  return handle;
-}
-
-object_pool_handle_t object_pool_handle(const object_pool_t *pool, const void *object)
-{
-  size_t before = 0;
-  if (!is_given(pool, "object_pool_handle"))
-    return (object_pool_handle_t){0, 0};
-  for (; pool; before += LOAD(pool->capacity), pool = pool->overflow) {
-    object_pool_handle_t handle = handle_in(pool, object);
-    if (handle.index)
-      return (object_pool_handle_t){handle.index + (uint32_t)before, handle.generation};
-  }
-  return (object_pool_handle_t){0, 0};
-}
-
-static void *resolve_in(const object_pool_t *pool, object_pool_handle_t handle)
-{
-  void *object = NULL;
-  lock_acquire(&asked(pool)->lock);
-  for (uint32_t k = 0; k < pool->array_count && !object; k++) {
-    const object_array_t *array = pool->arrays[k];
-    size_t i = (size_t)handle.index - 1 - array->first_index;
-    if (i < array->capacity && is_live(pool, array, i) && generation_of(pool, array, i) == handle.generation)
-      object = object_at(pool, array, i);
-  }
-  lock_release(&asked(pool)->lock);
-  return object;
-}
-
-void *object_pool_resolve(const object_pool_t *pool, object_pool_handle_t handle)
-{
-  if (!is_given(pool, "object_pool_resolve") || !handle.index)
-    return NULL;
-  while (pool->overflow && handle.index > LOAD(pool->capacity)) {
-    handle.index -= (uint32_t)LOAD(pool->capacity);
-    pool = pool->overflow;
-    must_be_live(pool, "object_pool_resolve");
-  }
-  return resolve_in(pool, handle);
-}
-
-/* Whether there is room for the indices of so many more objects in front of those of this pool; `stays`: it is left for them. */
-static bool stand_behind(object_pool_t *pool, size_t objects, bool stays)
-{
-  uint64_t end = 0;
-  lock_acquire(&pool->lock);
-  for (uint32_t k = 0; k < pool->array_count; k++)
-    end = max_size(end, (uint64_t)pool->arrays[k]->first_index + pool->arrays[k]->capacity);
-  bool fits = objects + end <= UINT32_MAX;
-  if (fits && stays)
-    pool->in_front = (uint32_t)max_size(pool->in_front, objects);
-  lock_release(&pool->lock);
-  return fits;
-}
-
-static bool chain_stands_behind(object_pool_t *pool, size_t objects, bool stays)
-{
-  bool fits = true;
-  for (; pool && fits; objects += LOAD(pool->capacity), pool = pool->overflow)
-    fits = stand_behind(pool, objects, stays);
-  return fits;
-}
 
 /* ---- all pools ---- */
 
@@ -311,7 +230,7 @@ static bool overflow_is_valid(const object_pool_options_t *o)
 {
   const object_pool_t *to = o->overflow;
   return to && chain_ends(to) && to->object_size == o->object_size && to->alignment >= alignment_of(o) &&
-         (is_for_one_thread(o) || !to->single_thread) && chain_stands_behind(o->overflow, o->capacity, false);
+         (is_for_one_thread(o) || !to->single_thread) && handles_stand_behind(o->overflow, o->capacity, false);
 }
 
 static bool heap_is_valid_to_grow(const object_pool_options_t *o)
@@ -460,7 +379,7 @@ object_pool_t *object_pool_create(const object_pool_options_t *options)
   }
   if (!pool)
     return heap_exhausted(heap);
-  if (!chain_stands_behind(pool->overflow, options->capacity, true)) {   /* it has grown meanwhile */
+  if (!handles_stand_behind(pool->overflow, options->capacity, true)) {   /* it has grown meanwhile */
     array_destroy(pool, pool->arrays[0], "object_pool_create");
     record_give(heap, pool, "object_pool_create");
     errno = EINVAL;
