@@ -131,14 +131,4 @@ struct object_pool {
 /* A question changes nothing but the lock, and what is due by the clock. */
 static inline object_pool_t *asked(const object_pool_t *pool) { return (object_pool_t *)(uintptr_t)pool; }
 
-typedef struct object_pool_figures {
-  char   name[OBJECT_POOL_NAME_SIZE];
-  char   heap[HEAP_NAME_SIZE];
-  size_t object_size, capacity, live, arrays, held_bytes;
-} object_pool_figures_t;
-
-/* All pools of the process; `visit` must not make or end one. */
-typedef void object_pool_visit_fn(const object_pool_figures_t *figures, void *context);
-void object_pools_visit(object_pool_visit_fn *visit, void *context);
-
 #endif
