@@ -20,7 +20,7 @@ LAYERS = [
     ("pool", ["slab", "pool"]),
     ("thread", ["magazine", "thread"]),
     ("heap", ["guard", "heap", "heap_life", "startup", "tick", "large", "locate", "allocate", "walk", "reset", "region", "create"]),
-    ("object_pool", ["types", "object_misuse", "array", "hot", "hooks", "capacity", "eviction", "walk", "get", "put", "handle", "registry", "object_pool"]),
+    ("object_pool", ["types", "object_misuse", "array", "hot", "hooks", "capacity", "eviction", "walk", "get", "put", "handle", "registry", "create"]),
     ("api", ["pool_front", "heap_front", "malloc", "malloc_info", "new_delete", "stats"]),
     ("check", ["check"]),
 ]

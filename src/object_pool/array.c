@@ -65,8 +65,8 @@ static object_array_t *take_in_front(const resort_t *from, size_t bytes, size_t 
   return array;
 }
 
-/* Apart, in zeroed memory: counts of objects that are never used then cost no page. Where the records cannot be apart, or there is
- * no room for them in the budget, they are in one block with the objects. */
+/* Apart, in zeroed memory: counts of objects that are never used then cost no page. Where the records cannot be apart, or there
+ * is no room for them in the budget, they are in one block with the objects. */
 static object_array_t *take_memory(object_pool_t *pool, const resort_t *from, size_t bytes, size_t records)
 {
   size_t alignment = max_size(pool->alignment, NATURAL_ALIGNMENT);

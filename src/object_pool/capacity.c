@@ -35,8 +35,8 @@ static object_array_t *array_create_step(object_pool_t *pool, const resort_t *fr
 
 typedef enum growth { GROWN, AT_MOST, REFUSED } growth_t;
 
-/* Several may be here at once. Whoever finds that another has made room drops its own array; it tries again, and so it does where
- * the others have taken that room already, since the pool has grown meanwhile. *least: how many bytes the least step takes. */
+/* Several may be here at once. Whoever finds that another has made room drops its own array; it tries again, and so it does
+ * where the others have taken that room already, since the pool has grown meanwhile. *least: the bytes of the least step. */
 static growth_t grow_beside_others(object_pool_t *pool, const resort_t *from, size_t *least)
 {
   lock_acquire(&pool->lock);
@@ -69,10 +69,11 @@ static bool calls_back(const heap_t *heap)
   return heap != NULL;
 }
 
-/* The callback may get in turn, from a pool that has to grow, whose heap calls back. So that this ends, each thread knows where on its
- * stack the outermost such callback was called. If the stack is no longer that deep, the callback has left by longjmp(), and is over.
- * If it has left and the stack is as deep again nobody can tell; so it is not the first callback within another that is not called,
- * but those after so many in a row that were of no use, and not all of them. Growth without a callback goes on. */
+/* The callback may get in turn, from a pool that has to grow, whose heap calls back. So that this ends, each thread knows where
+ * on its stack the outermost such callback was called. If the stack is no longer that deep, the callback has left by longjmp(),
+ * and is over. If it has left and the stack is as deep again nobody can tell; so it is not the first callback within another
+ * that is not called, but those after so many in a row that were of no use, and not all of them. Growth without a callback goes
+ * on. */
 enum { USELESS_WITHIN = 16 };
 static bool may_ask_within(void)
 {
@@ -139,8 +140,8 @@ static bool leaves_enough(const object_pool_t *pool, const object_array_t *array
   return !pool->ending && pool->capacity - array->capacity >= keep;
 }
 
-/* The newest array before `age` that may go: without a taken object, due (or there is no clock to ask), and `keep` objects are left.
- * A pool that ends keeps its arrays: it goes through their objects, and its hooks come by here. */
+/* The newest array before `age` that may go: without a taken object, due (or there is no clock to ask), and `keep` objects are
+ * left. A pool that ends keeps its arrays: it goes through their objects, and its hooks come by here. */
 static object_array_t *newest_to_go(const object_pool_t *pool, uint32_t age, size_t keep, const uint64_t *now_ms)
 {
   object_array_t *newest = NULL;
@@ -176,9 +177,9 @@ static void busy_to_free(object_pool_t *pool, object_array_t *array, size_t i)
   release(pool, array, i);
 }
 
-/* Ends the free objects of an array one after the other, each as busy, so that a hook that leaves loses that one alone, and the others
- * may be got meanwhile. The next is taken before the last goes back: only then is the array idle again. The lock is held on entry and
- * on return, but not while a hook runs. True: there is nothing left to end, and nobody has taken one. */
+/* Ends the free objects of an array one after the other, each as busy, so that a hook that leaves loses that one alone, and the
+ * others may be got meanwhile. The next is taken before the last goes back: only then is the array idle again. The lock is held
+ * on entry and on return, but not while a hook runs. True: there is nothing left to end, and nobody has taken one. */
 static bool end_free_objects(object_pool_t *pool, object_array_t *array, const char *call)
 {
   size_t capacity = array->capacity, last = capacity;

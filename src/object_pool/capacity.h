@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * How many objects a pool has room for. One that is full grows by an array, if that is its policy; an array that has been without
- * a live object for the heap's purge delay leaves it. The array made with the pool stays.
+ * How many objects a pool has room for. One that is full grows by an array, if that is its policy; an array that has been
+ * without a live object for the heap's purge delay leaves it. The array made with the pool stays.
  *
- * Called with no lock held: the heap may call the program for memory, and hooks run before an array goes. Whoever makes an array
- * holds pool->growth, which comes before every other lock, but not where the program may be called. */
+ * Called with no lock held: the heap may call the program for memory, and hooks run before an array goes. Whoever makes an
+ * array holds pool->growth, which comes before every other lock, but not where the program may be called. */
 #ifndef CAPACITY_H
 #define CAPACITY_H
 
 #include "object_pool/hooks.h"
 
-/* The pool got room, or may have got some: try again. False: it has none and gets none. Where only the manager runs the others wait
- * for the one that makes an array, so that none is refused for want of the very memory that becomes room in a moment. Nobody waits for
- * who may be in on_exhausted: that may wait for somebody in turn, and it may leave. */
+/* The pool got room, or may have got some: try again. False: it has none and gets none. Where only the manager runs the others
+ * wait for the one that makes an array, so that none is refused for want of the very memory that becomes room in a moment.
+ * Nobody waits for who may be in on_exhausted: that may wait for somebody in turn, and it may leave. */
 COLD bool capacity_grow(object_pool_t *pool);
 
 /* After it has grown. Whoever made an array may have been served by another, to which an object came back meanwhile. */

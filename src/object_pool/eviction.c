@@ -5,8 +5,8 @@
 
 enum { EVICT_ATTEMPTS = 64 };   /* victims that others put before they could be taken */
 
-/* One that is nobody's, or that of any other batch: whoever never came back, since its chooser left, is not waited for, and of too
- * many at once each loses its map only now and then. */
+/* One that is nobody's, or that of any other batch: whoever never came back, since its chooser left, is not waited for, and of
+ * too many at once each loses its map only now and then. */
 static uint32_t choose_map(object_pool_t *pool)
 {
   enum { GOLDEN_RATIO = 0x9e3779b1u, BATCH_MAPS_LOG2 = 3 };
@@ -17,7 +17,10 @@ static uint32_t choose_map(object_pool_t *pool)
   return ++pool->batch_maps_taken * GOLDEN_RATIO >> (32 - BATCH_MAPS_LOG2);
 }
 
-static uint64_t *map_of(const object_array_t *array, uint32_t map) { return array->in_batch + map * bits_words(array->capacity); }
+static uint64_t *map_of(const object_array_t *array, uint32_t map)
+{
+  return array->in_batch + map * bits_words(array->capacity);
+}
 
 /* A map that is nobody's has no bit set. */
 static void batch_take_map(object_pool_t *pool, const object_array_t *array, batch_t *batch)
@@ -76,7 +79,8 @@ static void *choose_victim(object_pool_t *pool)
 
 typedef enum evicted { EVICTED, EVICTED_NOT_LIVE, EVICTED_OWN } evicted_t;
 
-/* A live object starts a new use, its handles end; but not one that the batch has. Takes the lock itself; *object as in hooks_take. */
+/* A live object starts a new use, its handles end; but not one that the batch has. Takes the lock itself; *object as in
+ * hooks_take. */
 static evicted_t evict(object_pool_t *pool, void *victim, batch_t *batch, void **object)
 {
   size_t i;

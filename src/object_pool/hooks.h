@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * What hooks and checked pools add to a get and a put: the object is busy, neither free nor live, while a hook runs on it. Hooks
- * run with no lock held, may call the pool again, and may never come back. They may fail at something on their way to success,
- * which is nobody's business: errno stays. */
+ * What hooks and checked pools add to a get and a put: the object is busy, neither free nor live, while a hook runs on it.
+ * Hooks run with no lock held, may call the pool again, and may never come back. They may fail at something on their way to
+ * success, which is nobody's business: errno stays. */
 #ifndef HOOKS_H
 #define HOOKS_H
 
 #include "object_pool/hot.h"
 
-/* What a thread knows of its own doing in object pools, in few bytes: dlopen must find room for them. Not static: clang makes four
- * variables of one that is, with more between them. */
+/* What a thread knows of its own doing in object pools, in few bytes: dlopen must find room for them. Not static: clang makes
+ * four variables of one that is, with more between them. */
 typedef struct object_thread {
   const void *hook_on;           /* the object that it is running a hook on, for the child of a fork; NULL: none */
   uint16_t    more_hooks;        /* it is running on others, from within that hook or beside it, by coroutines */
@@ -18,8 +18,8 @@ typedef struct object_thread {
 } object_thread_t;
 extern INTERNAL THREAD_LOCAL object_thread_t object_thread;
 
-/* Whether the calling thread runs a hook on a busy object. With more than one all that are busy are taken for its own. One that is
- * left by longjmp() stays. */
+/* Whether the calling thread runs a hook on a busy object. With more than one all that are busy are taken for its own. One that
+ * is left by longjmp() stays. */
 static inline bool is_in_own_hook(const void *object) { return object_thread.more_hooks || object_thread.hook_on == object; }
 
 static inline bool has_work_on_put(const object_pool_t *pool) { return pool->checked || (pool->resets_on_put && pool->reset); }
@@ -34,8 +34,8 @@ static inline void live_to_busy(object_pool_t *pool, object_array_t *array, size
     bit_clear(array->made, i);
 }
 
-/* With no lock held: a live object that has become busy is reset or destructed; and one that is busy becomes live, or free if it
- * could not be constructed: NULL then. `used`: it was used before, and has come back by put. */
+/* With no lock held: a live object that has become busy is reset or destructed; and one that is busy becomes live, or free if
+ * it could not be constructed: NULL then. `used`: it was used before, and has come back by put. */
 void hooks_take_in(const object_pool_t *pool, void *object);
 void *hooks_hand_out(object_pool_t *pool, object_array_t *array, size_t i, bool used);
 

@@ -32,8 +32,8 @@ static inline bool hot_is_free(const hot_t *hot) { return hot_state(hot) & HOT_F
 static inline bool hot_is_live(const hot_t *hot) { return hot_state(hot) & HOT_LIVE; }
 static inline uint32_t hot_uses(const hot_t *hot) { return (uint32_t)(hot_state(hot) >> HOT_PUTS_SHIFT) + hot_is_live(hot); }
 
-/* Tested and then added to where it is, in two instructions; gcc alone would make it a load and a store more. The figures of the
- * pool are asked for by any thread, so the word is stored to at once. A sanitizer sees the other form. */
+/* Tested and then added to where it is, in two instructions; gcc alone would make it a load and a store more. The figures of
+ * the pool are asked for by any thread, so the word is stored to at once. A sanitizer sees the other form. */
 #if defined __x86_64__ && defined __GCC_ASM_FLAG_OUTPUTS__ && !defined UNDER_SANITIZER
 #define HOT_HAS(hot, bit)                                                                                                    \
   (__extension__({                                                                                                           \
@@ -69,7 +69,7 @@ static inline size_t live_count(const object_pool_t *pool)
 /* The hot object goes back to where all others are. */
 COLD void hot_cool(object_pool_t *pool);
 
-/* The array has no object taken any more. The hot object cools, for from now on every call must come by and look at the clock. */
+/* The array has no object taken any more. The hot object cools: from now on every call must come by and look at the clock. */
 COLD void hot_array_to_idle(object_pool_t *pool, object_array_t *array);
 
 /* True: the array has no object taken any more. */

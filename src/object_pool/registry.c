@@ -31,8 +31,8 @@ static void end_record(object_pool_t *pool)
   pool->mark = pool->shared_mark = 0;
 }
 
-/* The records of pools, apart from any heap's blocks. They are used again for pools alone, so that a pointer to one that is gone leads
- * to a record that says so. */
+/* The records of pools, apart from any heap's blocks. They are used again for pools alone, so that a pointer to one that is
+ * gone leads to a record that says so. */
 static object_pool_t *unused_pools;   /* under heaps_lock */
 static metadata_kind_t pool_records = {.size = sizeof(object_pool_t), .alignment = METADATA_ALIGNMENT};   /* with them */
 
@@ -89,7 +89,8 @@ static void give_overflowed(const heap_t *heap, void *block, const char *call)
     heap_free(NULL, block, call);
 }
 
-/* A heap that ends takes its pools along without a word. What they have apart from it, or from where it overflows to, goes back. */
+/* A heap that ends takes its pools along without a word. What they have apart from it, or from where it overflows to, goes
+ * back. */
 static void drop_pool(heap_t *heap, object_pool_t *pool)
 {
   static const char call[] = "pool_heap_destroy";
@@ -126,7 +127,7 @@ static void for_each_shared(void (*act)(lock_t *))
 static void acquire_pools(void) { for_each_shared(lock_acquire); }
 static void release_pools(void) { for_each_shared(lock_release); }
 
-/* What a hook of a thread that is not here was half through with is as if it had never been used: no other hook may be run on it. */
+/* What a hook of a thread that is not here was half through with counts as never used: no other hook may be run on it. */
 static void free_if_deserted(object_pool_t *pool, object_array_t *array, size_t i)
 {
   void *object = object_at(pool, array, i);
@@ -159,7 +160,7 @@ static void reset_pools(void)
   }
 }
 
-/* Of a pool that one thread uses there is no lock, and its arrays may go at any moment: nothing but its own words is looked at. */
+/* Of a pool that one thread uses there is no lock, and its arrays may go at any moment: only its own words are looked at. */
 static void figures_of(const object_pool_t *pool, object_pool_figures_t *f)
 {
   *f = (object_pool_figures_t){.object_size = pool->object_size, .capacity = LOAD(pool->capacity), .live = live_count(pool),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * All pools of the process, and their records. The heaps come here (heap_dependents): with a heap its pools end; a fork takes the
- * locks of those that are shared; figures are asked for. The list, the pools of each heap and unused records are under heaps_lock,
- * which is taken before the lock of any pool. */
+ * All pools of the process, and their records. The heaps come here (heap_dependents): with a heap its pools end; a fork takes
+ * the locks of those that are shared; figures are asked for. The list, the pools of each heap and unused records are under
+ * heaps_lock, which is taken before the lock of any pool. */
 #ifndef REGISTRY_H
 #define REGISTRY_H
 

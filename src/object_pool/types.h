@@ -2,14 +2,13 @@
  *
  * What an object pool is made of. Get and put move a bit, hooks run outside the lock, and memory comes in arrays from a heap.
  *
- * An array is a block of the heap, the objects, and elsewhere a record of what is known of them. A bit says
- * that an object is free, and the lowest free object is found in few steps (base/bit_tree.h). There is no list: the bits are the
- * free list.
+ * An array is a block of the heap, the objects, and elsewhere a record of what is known of them. A bit says that an object is
+ * free, and the lowest free object is found in few steps (base/bit_tree.h). There is no list: the bits are the free list.
  *
  *     | object | object | ... | array_t | level 0 | level 1 | ... | busy, made: hooked | in_batch: evicts | uses[capacity] |
  *
- * An object is free (its bit is set), live (with a user) or busy (a hook is running on it: neither free nor live, so that
- * no one else sees it and no one can put it). get: free, busy while it is constructed or reset, live. put: live, busy while it is
+ * An object is free (its bit is set), live (with a user) or busy (a hook is running on it: neither free nor live, so that no
+ * one else sees it and no one can put it). get: free, busy while it is constructed or reset, live. put: live, busy while it is
  * reset or destructed, free. Where no hook has anything to do, busy is left out.
  *
  * The hot object is the one that was put last. Its state is in the pool, not in its array, so that a get and a put of it are
@@ -46,8 +45,8 @@ enum {
 #define STORE(place, value) __atomic_store_n(&(place), value, __ATOMIC_RELAXED)
 #define ADD(place, by) STORE(place, (place) + (by))
 
-/* Where the array_t and what follows it are: out of reach of a write past an object, where the heap can have that; in front of the
- * objects, in their block. */
+/* Where the array_t and what follows it are: out of reach of a write past an object, where the heap can have that; in front of
+ * the objects, in their block. */
 typedef enum array_place { ARRAY_APART, ARRAY_IN_FRONT } array_place_t;
 
 typedef struct object_array {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Object pools. */
+ *
+ * A pool from its options, and its end. Options are looked at before anything is taken. A pool that ends stays among the others
+ * until its hooks are through, since any of them may leave. */
 #include "object_pool/capacity.h"
 #include "object_pool/handle.h"
 #include "object_pool/object_misuse.h"
@@ -194,8 +196,8 @@ object_pool_t *object_pool_create(const object_pool_options_t *options)
   return pool;
 }
 
-/* Of a pool that ends. What is live now has come too late to be put: the figures are told. A hook that was run on a busy one never came
- * back, and how far it had come nobody knows. */
+/* Of a pool that ends. What is live now has come too late to be put: the figures are told. A hook that was run on a busy one
+ * never came back, and how far it had come nobody knows. */
 static void end_objects(object_pool_t *pool, object_array_t *array, const char *call)
 {
   for (size_t i = 0; i < array->capacity; i++) {
@@ -216,8 +218,8 @@ static bool was_left(const object_pool_t *pool, uintptr_t here)
   return pool->ender == (const void *)&object_thread && here >= pool->ender_frame;
 }
 
-/* The pool stays among the others until its hooks are through: should one leave, what there is goes with the heap, or with the next call
- * of this, which goes on behind that hook's object. */
+/* The pool stays among the others until its hooks are through: should one leave, what there is goes with the heap, or with the
+ * next call of this, which goes on behind that hook's object. */
 void object_pool_destroy(object_pool_t *pool)
 {
   if (!pool)
