@@ -13,14 +13,14 @@ import tempfile
 # Bottom up: a folder of src ("" is src itself) and its units, which are pairs of .c and .h or one of the two. A unit may include
 # itself and what stands before it.
 LAYERS = [
-    ("base", ["bits", "text", "span_tree", "range_tree"]),
+    ("base", ["bits", "bit_tree", "text", "span_tree", "range_tree"]),
     ("os", ["os", "thread_local", "lock", "linux"]),
     ("", ["misuse", "option", "size_class"]),
     ("space", ["class_map", "budget", "gate", "pieces", "metadata", "run", "arena", "space", "purge", "huge"]),
     ("pool", ["slab", "pool"]),
     ("thread", ["magazine", "thread"]),
     ("heap", ["guard", "heap", "heap_life", "startup", "tick", "large", "locate", "allocate", "walk", "reset", "region", "create"]),
-    ("object_pool", ["object_pool"]),
+    ("object_pool", ["types", "object_misuse", "array", "hot", "hooks", "capacity", "eviction", "walk", "get", "put", "handle", "registry", "create"]),
     ("api", ["pool_front", "heap_front", "malloc", "malloc_info", "new_delete", "stats"]),
     ("check", ["check"]),
 ]

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Figures, as numbers and as JSON. Looks at every layer; none looks at it. */
 #include "base/text.h"
-#include "object_pool/object_pool.h"
+#include "object_pool/registry.h"
 #include "heap/heap.h"
 #include "space/metadata.h"
 #include "option.h"

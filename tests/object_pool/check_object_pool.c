@@ -7,21 +7,21 @@ static size_t words_of(size_t bits) { return (bits + WORD_BITS - 1) / WORD_BITS;
 
 static void check_bits(const object_array_t *array)
 {
-  size_t bits = array->capacity, l = 0, free = bits_count(array->level[0], 0, bits);
+  size_t bits = array->capacity, l = 0, free = bits_count(array->free.level[0], 0, bits);
   must(array->taken == array->capacity - free);                              /* O2 */
-  must(bits_next_set(array->level[0], 0, array->lowest * (size_t)WORD_BITS) == array->lowest * (size_t)WORD_BITS);
+  must(bits_next_set(array->free.level[0], 0, array->free.lowest * (size_t)WORD_BITS) == array->free.lowest * (size_t)WORD_BITS);
   for (;; l++) {
     size_t words = words_of(bits);
-    must(bits_next_set(array->level[l], bits, words * WORD_BITS) == words * WORD_BITS);
+    must(bits_next_set(array->free.level[l], bits, words * WORD_BITS) == words * WORD_BITS);
     if (words == 1)
       break;
     for (size_t w = 0; w < words; w++)
-      must(bit_test(array->level[l + 1], w) == (array->level[l][w] != 0));   /* O1 */
+      must(bit_test(array->free.level[l + 1], w) == (array->free.level[l][w] != 0));   /* O1 */
     bits = words;
   }
-  must(l + 1 == array->levels);
+  must(l + 1 == array->free.levels);
   for (size_t w = 0; array->busy && w < words_of(array->capacity); w++)
-    must(!(array->busy[w] & array->level[0][w]));                            /* O5 */
+    must(!(array->busy[w] & array->free.level[0][w]));                            /* O5 */
 }
 
 static void check_hot(const object_pool_t *pool)
@@ -33,7 +33,7 @@ static void check_hot(const object_pool_t *pool)
     return;
   }
   must(hot_is_free(hot) != hot_is_live(hot));
-  must(!pool->hooked && !bit_test(hot->array->level[0], hot->position));
+  must(!pool->hooked && !bit_test(hot->array->free.level[0], hot->position));
   must(hot->object == hot->array->objects + hot->position * pool->stride);
 }
 
@@ -56,7 +56,7 @@ static void check_run(const object_pool_t *pool)
       const object_array_t *array = pool->arrays[k];
       size_t i = object_position(pool, array, pool->run + at);
       found = i < array->capacity;
-      must(!found || (!bit_test(array->level[0], i) && !(array->busy && bit_test(array->busy, i))));   /* O7 */
+      must(!found || (!bit_test(array->free.level[0], i) && !(array->busy && bit_test(array->busy, i))));   /* O7 */
     }
     must(found && pool->single_thread);
   }

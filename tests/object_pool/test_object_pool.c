@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Every rule of tidepool/object_pool.h, with one thread. */
 #include "check_object_pool.h"
+#include "object_pool/registry.h"
 #include "option.h"
 #include "os_fake.h"
 #include "unit.h"

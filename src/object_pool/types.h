@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * What an object pool is made of, for object_pool.c, the figures and the checks of the tests.
+ * What an object pool is made of. Get and put move a bit, hooks run outside the lock, and memory comes in arrays from a heap.
  *
- * An array is a block of the heap, the objects, and elsewhere a record of what is known of them. A bit says
- * that an object is free; over those bits stand levels of bits, each for a word below that is not 0, so that the lowest free
- * object is found in as many steps as there are levels, one for each factor of 64 in the capacity. There is no list: the bits
- * are the free list.
+ * An array is a block of the heap, the objects, and elsewhere a record of what is known of them. A bit says that an object is
+ * free, and the lowest free object is found in few steps (base/bit_tree.h). There is no list: the bits are the free list.
  *
  *     | object | object | ... | array_t | level 0 | level 1 | ... | busy, made: hooked | in_batch: evicts | uses[capacity] |
+ *
+ * An object is free (its bit is set), live (with a user) or busy (a hook is running on it: neither free nor live, so that no
+ * one else sees it and no one can put it). get: free, busy while it is constructed or reset, live. put: live, busy while it is
+ * reset or destructed, free. Where no hook has anything to do, busy is left out.
  *
  * The hot object is the one that was put last. Its state is in the pool, not in its array, so that a get and a put of it are
  * a test and an addition. Only pools without hooks that are not checked have one.
@@ -19,22 +21,32 @@
  *   O5 busy objects, those with a hook running, are taken; they are not live
  *   O6 arrays are in ascending order of address; their ranges of indices do not overlap, and end below 2^32 - in_front
  *   O7 every object of the run is taken and not busy
- *   O8 pool.capacity, taken and busy == the sums of the arrays'; idle_count == the arrays with idle set, which have no object taken */
-#ifndef OBJECT_POOL_INTERNAL_H
-#define OBJECT_POOL_INTERNAL_H
+ *   O8 pool.capacity, taken and busy == the sums of the arrays'; idle_count == the arrays with idle set, which have no object taken
+ *
+ * Order: everything an array knows is written under the pool's lock; the walk of a pool that cannot grow reads bits without
+ * it, relaxed, and promises no more than that each object it returns was live at some moment of the call. The content of an
+ * object goes from the thread that put it to the one that gets it by the lock's release and acquire; what is done with the
+ * hot object without the lock is done while the process has one thread. */
+#ifndef OBJECT_POOL_TYPES_H
+#define OBJECT_POOL_TYPES_H
 
+#include "base/bit_tree.h"
 #include "heap/heap.h"
 #include <tidepool/object_pool.h>
 
 enum {
-  OBJECT_LEVELS = 6,            /* 64^6 > 2^32 */
   OBJECT_ARRAYS = 48,           /* each growth step doubles the capacity, or adds a sixteenth where memory is short */
   BATCH_MAPS = 8,               /* so many batches may evict in one pool at once before they are in each other's way */
   OBJECT_POOL_NAME_SIZE = 32
 };
 
-/* Where the array_t and what follows it are: out of reach of a write past an object, where the heap can have that; in front of the
- * objects, in their block. */
+/* What others may read without the lock. */
+#define LOAD(place) __atomic_load_n(&(place), __ATOMIC_RELAXED)
+#define STORE(place, value) __atomic_store_n(&(place), value, __ATOMIC_RELAXED)
+#define ADD(place, by) STORE(place, (place) + (by))
+
+/* Where the array_t and what follows it are: out of reach of a write past an object, where the heap can have that; in front of
+ * the objects, in their block. */
 typedef enum array_place { ARRAY_APART, ARRAY_IN_FRONT } array_place_t;
 
 typedef struct object_array {
@@ -51,32 +63,14 @@ typedef struct object_array {
   uint64_t  idle_since_ms;
   size_t    bytes;              /* of objects and records */
   size_t    record_bytes;
-  uint32_t  lowest;             /* no word of level 0 below this one has a bit */
-  uint32_t  levels;
-  uint64_t *level[OBJECT_LEVELS];
+  bit_tree_t free;              /* a bit for each object */
   uint64_t *busy, *made;        /* NULL without hooks. made: constructed, or used before */
   uint64_t *in_batch;           /* BATCH_MAPS, for the batches of the pool's batch_at. NULL in a pool that does not evict */
 } object_array_t;
 
-/* The puts of the hot object, and below them what can be done with it: one bit allows the next get, another the next put.
- *
- *     | puts | HOT_LIVE | HOT_FREE | 0000 |        its uses are its puts, and one more while it is live
- *
- * Adding HOT_GET turns the free bit into the live one; adding HOT_PUT turns it back and carries into the count. Where there is
- * no hot object both bits are clear, so that no get and no put of any address matches. An address that stood for "none" would
- * not do, whichever it were: a program could put it. Zeroed memory, and the bytes that checked heaps and pools fill with
- * (0x1deadb0b, 0xcd), have both bits clear too. */
-enum {
-  HOT_FREE = 1 << 4,
-  HOT_LIVE = 1 << 5,
-  HOT_GET = HOT_LIVE - HOT_FREE,
-  HOT_PUT = HOT_LIVE + HOT_FREE,
-  HOT_PUTS_SHIFT = 6
-};
-
 typedef struct hot {
   void           *object;       /* NULL: none */
-  uint64_t        state;
+  uint64_t        state;        /* its puts, and what can be done with it: hot.h */
   object_array_t *array;
   uint32_t        position;     /* in its array */
 } hot_t;
@@ -133,27 +127,7 @@ struct object_pool {
 };
 #define OBJECT_POOL_MARK 0x6c6f6f70u
 
-/* Where an object of the pool stands in this array. At or beyond its capacity: this is no object of the array, since
- * multiplying by the inverse and rotating maps the multiples of the stride, and only them, to their quotients. */
-static inline size_t object_position(const object_pool_t *pool, const object_array_t *array, const void *object)
-{
-  uint64_t product = (uint64_t)((uintptr_t)object - (uintptr_t)array->objects) * pool->inverse;
-  return product >> pool->shift | product << (-pool->shift & 63);
-}
-
-static inline uint64_t hot_state(const hot_t *hot) { return __atomic_load_n(&hot->state, __ATOMIC_RELAXED); }
-static inline bool hot_is_free(const hot_t *hot) { return hot_state(hot) & HOT_FREE; }
-static inline bool hot_is_live(const hot_t *hot) { return hot_state(hot) & HOT_LIVE; }
-static inline uint32_t hot_uses(const hot_t *hot) { return (uint32_t)(hot_state(hot) >> HOT_PUTS_SHIFT) + hot_is_live(hot); }
-
-typedef struct object_pool_figures {
-  char   name[OBJECT_POOL_NAME_SIZE];
-  char   heap[HEAP_NAME_SIZE];
-  size_t object_size, capacity, live, arrays, held_bytes;
-} object_pool_figures_t;
-
-/* All pools of the process; `visit` must not make or end one. */
-typedef void object_pool_visit_fn(const object_pool_figures_t *figures, void *context);
-void object_pools_visit(object_pool_visit_fn *visit, void *context);
+/* A question changes nothing but the lock, and what is due by the clock. */
+static inline object_pool_t *asked(const object_pool_t *pool) { return (object_pool_t *)(uintptr_t)pool; }
 
 #endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/bit_tree.h"
+
+size_t bit_tree_words(size_t bits)
+{
+  size_t words = 0;
+  do {
+    bits = bits_words(bits);
+    words += bits;
+  } while (bits > 1);
+  return words;
+}
+
+uint64_t *bit_tree_init(bit_tree_t *tree, uint64_t *words, size_t bits)
+{
+  size_t left = bits;
+  tree->levels = 0;
+  do {
+    tree->level[tree->levels++] = words;
+    left = bits_words(left);
+    words += left;
+  } while (left > 1);
+  bit_tree_fill(tree, bits);
+  return words;
+}
+
+void bit_tree_fill(bit_tree_t *tree, size_t bits)
+{
+  tree->lowest = 0;
+  for (uint32_t l = 0; l < tree->levels; l++) {
+    size_t words = bits_words(bits);
+    for (size_t w = 0; w < words; w++)
+      word_store(&tree->level[l][w], bits_of_word(bits, w));
+    bits = words;
+  }
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A bitmap whose lowest set bit is found in few steps. Over the bitmap, level 0, stand levels of bits, each for a word below
+ * that is not 0: as many levels as the number of bits has factors of 64, and as many steps to the lowest.
+ *
+ *     level 1    ...0010                       word 0 of level 0 is 0, word 1 is not
+ *     level 0    word 0: 0, word 1: ...0100    the lowest bit is 64 + 2
+ *
+ * Whoever changes a tree, or asks for its lowest bit, does so under a lock of its own. Words are loaded and stored with relaxed
+ * order, so that others may look at those of level 0 without it. */
+#ifndef BASE_BIT_TREE_H
+#define BASE_BIT_TREE_H
+
+#include "base/bits.h"
+
+enum { BIT_TREE_LEVELS = 6 };   /* 64^6 > 2^32 */
+
+typedef struct bit_tree {
+  uint32_t  lowest;             /* no word of level 0 below this one has a bit */
+  uint32_t  levels;
+  uint64_t *level[BIT_TREE_LEVELS];
+} bit_tree_t;
+
+/* How many words all levels over so many bits take together; 0 < bits <= 2^32. */
+size_t bit_tree_words(size_t bits);
+
+/* Lays the levels out from `words` on, and sets all bits. Returns where the levels end. */
+uint64_t *bit_tree_init(bit_tree_t *tree, uint64_t *words, size_t bits);
+
+/* Sets all bits, as many as at first. */
+void bit_tree_fill(bit_tree_t *tree, size_t bits);
+
+static inline uint64_t word_load(const uint64_t *word) { return __atomic_load_n(word, __ATOMIC_RELAXED); }
+static inline void word_store(uint64_t *word, uint64_t bits) { __atomic_store_n(word, bits, __ATOMIC_RELAXED); }
+
+/* Word `w` of level 0. Needs no lock. */
+static inline uint64_t bit_tree_word(const bit_tree_t *tree, size_t w) { return word_load(&tree->level[0][w]); }
+
+static inline bool bit_tree_test(const bit_tree_t *tree, size_t i) { return bit_test(tree->level[0], i); }
+
+/* A word is full or empty in one call of 64 where bits are set and cleared in order, so one step is what mostly happens. */
+static inline void bit_tree_set(bit_tree_t *tree, size_t i)
+{
+  uint64_t *word = tree->level[0] + i / WORD_BITS, had = word_load(word);
+  word_store(word, had | bit_of(i));
+  tree->lowest = (uint32_t)min_size(tree->lowest, i / WORD_BITS);
+  for (uint32_t l = 1; unlikely(!had) && l < tree->levels; l++) {
+    i /= WORD_BITS;
+    word = tree->level[l] + i / WORD_BITS;
+    had = word_load(word);
+    word_store(word, had | bit_of(i));
+  }
+}
+
+static inline void bit_tree_clear(bit_tree_t *tree, size_t i)
+{
+  uint64_t *word = tree->level[0] + i / WORD_BITS, left = word_load(word) & ~bit_of(i);
+  word_store(word, left);
+  for (uint32_t l = 1; unlikely(!left) && l < tree->levels; l++) {
+    i /= WORD_BITS;
+    word = tree->level[l] + i / WORD_BITS;
+    left = word_load(word) & ~bit_of(i);
+    word_store(word, left);
+  }
+}
+
+/* Moves `lowest` up to the first word that is not 0. There is one. */
+OWN_COPY NOINLINE void bit_tree_find_lowest(bit_tree_t *tree)
+{
+  size_t i = 0;
+  for (uint32_t l = tree->levels - 1; l > 0; l--)
+    i = i * WORD_BITS + (size_t)__builtin_ctzll(tree->level[l][i]);
+  tree->lowest = (uint32_t)i;
+}
+
+/* The lowest set bit. There is one. */
+static inline size_t bit_tree_lowest(bit_tree_t *tree)
+{
+  if (unlikely(!bit_tree_word(tree, tree->lowest)))
+    bit_tree_find_lowest(tree);
+  return tree->lowest * (size_t)WORD_BITS + (size_t)__builtin_ctzll(bit_tree_word(tree, tree->lowest));
+}
+
+#endif

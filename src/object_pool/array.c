@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+#include "object_pool/array.h"
+#include "object_pool/object_misuse.h"
+#include <string.h>
+
+/* Of those of 32 bits, so that pools that stand in front later find room for theirs. */
+enum { INDICES_OF_A_LAP = 1 << 30 };
+
+size_t array_record_bytes(bool hooked, unsigned when_full, size_t capacity)
+{
+  size_t maps = (hooked ? 2 : 0) + (when_full == OBJECT_POOL_EVICT ? BATCH_MAPS : 0);
+  size_t words = bit_tree_words(capacity) + maps * bits_words(capacity);
+  return sizeof(object_array_t) + words * sizeof(uint64_t) + capacity * sizeof(uint32_t);
+}
+
+static size_t record_bytes(const object_pool_t *pool, size_t capacity)
+{
+  return array_record_bytes(pool->hooked, pool->when_full, capacity);
+}
+
+static size_t objects_bytes(const object_pool_t *pool, size_t capacity)
+{
+  return round_up(capacity * pool->stride, NATURAL_ALIGNMENT);
+}
+
+size_t array_bytes(const object_pool_t *pool, size_t capacity)
+{
+  return objects_bytes(pool, capacity) + record_bytes(pool, capacity);
+}
+
+static void array_lay_out(const object_pool_t *pool, object_array_t *array, size_t capacity)
+{
+  uint64_t *at = bit_tree_init(&array->free, (uint64_t *)(array + 1), capacity);
+  array->capacity = (uint32_t)capacity;
+  if (pool->hooked) {
+    array->busy = at;
+    array->made = at + bits_words(capacity);
+    at += 2 * bits_words(capacity);
+  }
+  if (pool->when_full == OBJECT_POOL_EVICT) {
+    array->in_batch = at;
+    at += BATCH_MAPS * bits_words(capacity);
+  }
+  array->uses = (uint32_t *)at;
+}
+
+void array_destroy(const object_pool_t *pool, object_array_t *array, const char *call)
+{
+  void *block = array->place == ARRAY_IN_FRONT ? (void *)array : array->objects;
+  if (array->place == ARRAY_APART)
+    heap_give_record(pool->heap, array, array->record_bytes);
+  heap_free(pool->heap, block, call);
+}
+
+/* In one block with the objects. */
+static object_array_t *take_in_front(const resort_t *from, size_t bytes, size_t records, size_t alignment)
+{
+  size_t front = round_up(records, alignment);
+  char *block = heap_probe(from, front + bytes, alignment);
+  if (!block)
+    return NULL;
+  object_array_t *array = memset(block, 0, front);
+  array->place = ARRAY_IN_FRONT;
+  array->objects = block + front;
+  return array;
+}
+
+/* Apart, in zeroed memory: counts of objects that are never used then cost no page. Where the records cannot be apart, or there
+ * is no room for them in the budget, they are in one block with the objects. */
+static object_array_t *take_memory(object_pool_t *pool, const resort_t *from, size_t bytes, size_t records)
+{
+  size_t alignment = max_size(pool->alignment, NATURAL_ALIGNMENT);
+  if (!heap_has_records_apart(pool->heap))
+    return take_in_front(from, bytes, records, alignment);
+  char *objects = heap_probe(from, bytes, alignment);
+  if (!objects)
+    return NULL;
+  object_array_t *array = heap_take_record_apart(pool->heap, records);
+  if (!array) {
+    heap_free(pool->heap, objects, "object_pool_get");
+    return take_in_front(from, bytes, records, alignment);
+  }
+  array->place = ARRAY_APART;
+  array->objects = objects;
+  return array;
+}
+
+object_array_t *array_create(object_pool_t *pool, const resort_t *from, size_t capacity)
+{
+  size_t bytes = objects_bytes(pool, capacity), records = record_bytes(pool, capacity);
+  object_array_t *array = take_memory(pool, from, bytes, records);
+  if (!array)
+    return NULL;
+  array->record_bytes = records;
+  array->bytes = bytes + records;
+  array_lay_out(pool, array, capacity);
+  for (size_t i = 0; pool->checked && i < capacity; i++)
+    misuse_fill_dead(pool, object_at(pool, array, i));
+  return array;
+}
+
+/* O6: the lowest range of indices from `at` on that no array has, and that ends at `end`, or before; UINT32_MAX: none. */
+static uint32_t free_index(const object_pool_t *pool, uint64_t at, uint32_t capacity, uint64_t end)
+{
+  for (uint32_t k = 0; k < pool->array_count;) {
+    const object_array_t *array = pool->arrays[k++];
+    if (at < (uint64_t)array->first_index + array->capacity && array->first_index < at + capacity) {
+      at = (uint64_t)array->first_index + array->capacity;
+      k = 0;
+    }
+  }
+  return at + capacity <= end ? (uint32_t)at : UINT32_MAX;
+}
+
+/* A new array has none of the indices that earlier ones had until a quarter of all are through. */
+static uint32_t new_index(const object_pool_t *pool, uint32_t capacity)
+{
+  uint64_t end = UINT32_MAX - pool->in_front;
+  uint32_t index = free_index(pool, pool->next_index, capacity, min_size(end, INDICES_OF_A_LAP));
+  return index != UINT32_MAX ? index : free_index(pool, 0, capacity, end);
+}
+
+bool array_enter(object_pool_t *pool, object_array_t *array)
+{
+  uint32_t k = pool->array_count;
+  array->first_index = new_index(pool, array->capacity);
+  if (k == OBJECT_ARRAYS || array->first_index == UINT32_MAX)
+    return false;
+  for (; k > 0 && pool->arrays[k - 1]->objects > array->objects; k--)
+    pool->arrays[k] = pool->arrays[k - 1];
+  pool->arrays[k] = array;
+  STORE(pool->array_count, pool->array_count + 1);
+  ADD(pool->capacity, array->capacity);
+  ADD(pool->held_bytes, array->bytes);
+  array->age = pool->arrays_made++;
+  array->first_generation = pool->next_generation;
+  pool->next_index = array->first_index + array->capacity;
+  STORE(pool->only, pool->array_count == 1 && (pool->single_thread || pool->when_full != OBJECT_POOL_GROW) ? array : NULL);
+  return true;
+}
+
+static uint32_t most_uses(const object_array_t *array)
+{
+  uint32_t most = 0;
+  for (size_t i = 0; i < array->capacity; i++)
+    most = array->uses[i] > most ? array->uses[i] : most;
+  return most;
+}
+
+void array_leave(object_pool_t *pool, object_array_t *array)
+{
+  uint32_t k = array_behind(pool, array->objects);
+  STORE(pool->run_bytes, 0);
+  if (array->idle)
+    array_become_used(pool, array);
+  ADD(pool->capacity, -(size_t)array->capacity);
+  ADD(pool->held_bytes, -array->bytes);
+  STORE(pool->array_count, pool->array_count - 1);
+  for (; k < pool->array_count; k++)
+    pool->arrays[k] = pool->arrays[k + 1];
+  if (pool->current == array)
+    pool->current = array_with_room(pool);
+  uint64_t next = array->first_generation + most_uses(array);
+  if (next > pool->next_generation)
+    pool->next_generation = next;
+  STORE(pool->only, pool->array_count == 1 && pool->single_thread ? pool->arrays[0] : NULL);
+}

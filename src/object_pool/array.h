@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The arrays of a pool: which one an object is in, and where; how one is made, enters the pool, leaves it and ends. The pool's
+ * lock is held, but not while an array is made or ends: that is the heap's business, and takes its locks. */
+#ifndef ARRAY_H
+#define ARRAY_H
+
+#include "object_pool/types.h"
+
+enum { NATURAL_ALIGNMENT = 16 };
+
+/* Where an object of the pool stands in this array. At or beyond its capacity: this is no object of the array, since
+ * multiplying by the inverse and rotating maps the multiples of the stride, and only them, to their quotients. */
+static inline size_t object_position(const object_pool_t *pool, const object_array_t *array, const void *object)
+{
+  uint64_t product = (uint64_t)((uintptr_t)object - (uintptr_t)array->objects) * pool->inverse;
+  return product >> pool->shift | product << (-pool->shift & 63);
+}
+
+static inline void *object_at(const object_pool_t *pool, const object_array_t *array, size_t i)
+{
+  return array->objects + i * pool->stride;
+}
+
+/* The first array, in order of address, that ends behind `address`; array_count: none does. */
+OWN_COPY NOINLINE uint32_t array_behind(const object_pool_t *pool, const void *address)
+{
+  uint32_t low = 0, high = pool->array_count;
+  while (low < high) {
+    uint32_t middle = (low + high) / 2;
+    const object_array_t *array = pool->arrays[middle];
+    if ((uintptr_t)object_at(pool, array, array->capacity) <= (uintptr_t)address)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+/* The array that an object is in and its position there; NULL: no object of the pool. */
+static inline object_array_t *array_of(const object_pool_t *pool, const void *object, size_t *position)
+{
+  uint32_t k = pool->array_count > 1 ? array_behind(pool, object) : 0;
+  if (unlikely(k >= pool->array_count))
+    return NULL;
+  object_array_t *array = pool->arrays[k];
+  *position = object_position(pool, array, object);
+  return likely(*position < array->capacity) ? array : NULL;
+}
+
+/* O3: the oldest array that has a free object; NULL: none has. Called where `current` is full. */
+OWN_COPY COLD object_array_t *array_with_room(const object_pool_t *pool)
+{
+  object_array_t *oldest = NULL;
+  for (uint32_t k = 0; k < pool->array_count; k++) {
+    object_array_t *array = pool->arrays[k];
+    if (array->taken < array->capacity && (!oldest || array->age < oldest->age))
+      oldest = array;
+  }
+  return oldest;
+}
+
+static inline void store_bit(uint64_t *map, size_t i, bool set)
+{
+  uint64_t word = LOAD(map[i / WORD_BITS]);
+  STORE(map[i / WORD_BITS], set ? word | bit_of(i) : word & ~bit_of(i));
+}
+
+static inline void set_busy(object_pool_t *pool, object_array_t *array, size_t i, bool busy)
+{
+  store_bit(array->busy, i, busy);
+  ADD(pool->busy, busy ? 1 : -(size_t)1);
+}
+
+static inline void array_become_used(object_pool_t *pool, object_array_t *array)
+{
+  array->idle = false;
+  STORE(pool->idle_count, pool->idle_count - 1);
+}
+
+/* How many bytes an array takes, of objects and records; and the records alone, of a pool that is not made yet. */
+size_t array_bytes(const object_pool_t *pool, size_t capacity);
+size_t array_record_bytes(bool hooked, unsigned when_full, size_t capacity);
+
+/* From what the heap whose turn it is has. NULL: it has not so much. */
+object_array_t *array_create(object_pool_t *pool, const resort_t *from, size_t capacity);
+void array_destroy(const object_pool_t *pool, object_array_t *array, const char *call);
+
+/* False: there are as many arrays, or objects, as there can be. */
+bool array_enter(object_pool_t *pool, object_array_t *array);
+
+/* Without an object taken. */
+void array_leave(object_pool_t *pool, object_array_t *array);
+
+#endif

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: MIT */
+#include "object_pool/capacity.h"
+#include "object_pool/object_misuse.h"
+#include "space/gate.h"
+
+enum {
+  GROW_LEAST_BYTES = 4096,     /* a first growth step of less is not worth an array */
+  GROW_SHORT = 16              /* where memory is short: at least this part of the capacity */
+};
+
+static size_t most_of(const object_pool_t *pool) { return pool->max_capacity ? pool->max_capacity : UINT32_MAX - 1; }
+
+static size_t step_most(const object_pool_t *pool, size_t capacity, size_t room)
+{
+  return min_size(max_size(max_size(capacity, GROW_LEAST_BYTES / pool->stride), 1), room);
+}
+
+/* There may be so many arrays and no more: the later ones are large, or there are none. */
+static size_t step_least(size_t capacity, size_t room, uint32_t arrays)
+{
+  size_t part = arrays < OBJECT_ARRAYS / 3 ? GROW_SHORT : arrays < OBJECT_ARRAYS / 3 * 2 ? GROW_SHORT / 2 : 2;
+  return min_size(max_size(capacity / part, 1), room);
+}
+
+/* Tries a whole step, then less. */
+static object_array_t *array_create_step(object_pool_t *pool, const resort_t *from, size_t capacity, size_t room, size_t least)
+{
+  size_t step = step_most(pool, capacity, room);
+  for (;; step = max_size(step / 2, least)) {
+    bool sane = step <= PTRDIFF_MAX / pool->stride;
+    object_array_t *array = sane ? array_create(pool, from, step) : NULL;
+    if (array || step == least)
+      return array;
+  }
+}
+
+typedef enum growth { GROWN, AT_MOST, REFUSED } growth_t;
+
+/* Several may be here at once. Whoever finds that another has made room drops its own array; it tries again, and so it does
+ * where the others have taken that room already, since the pool has grown meanwhile. *least: the bytes of the least step. */
+static growth_t grow_beside_others(object_pool_t *pool, const resort_t *from, size_t *least)
+{
+  lock_acquire(&pool->lock);
+  size_t capacity = pool->capacity, most = most_of(pool);
+  uint32_t arrays = pool->array_count;
+  bool room = array_with_room(pool) != NULL;
+  bool at_most = capacity >= most || pool->array_count == OBJECT_ARRAYS || pool->ending;
+  lock_release(&pool->lock);
+  if (room || at_most)
+    return room ? GROWN : AT_MOST;
+
+  lock_t *gate = gate_enter(GATE_LIFE);
+  size_t step = step_least(capacity, most - capacity, arrays);
+  *least = array_bytes(pool, step);
+  object_array_t *array = array_create_step(pool, from, capacity, most - capacity, step);
+  lock_acquire(&pool->lock);
+  room = array_with_room(pool) != NULL;
+  bool entered = array && !room && array->capacity <= most - pool->capacity && array_enter(pool, array);
+  bool grew = room || entered || pool->capacity > capacity;
+  lock_release(&pool->lock);
+  if (array && !entered)
+    array_destroy(pool, array, "object_pool_get");
+  gate_leave(gate);
+  return grew ? GROWN : array ? AT_MOST : REFUSED;
+}
+
+/* Whether memory from this heap may run what is the program's own, and may never come back from it. */
+static bool calls_back(const heap_t *heap)
+{
+  while (heap && !heap->on_exhausted)
+    heap = heap->overflow;
+  return heap != NULL;
+}
+
+/* The callback may get in turn, from a pool that has to grow, whose heap calls back. So that this ends, each thread knows where
+ * on its stack the outermost such callback was called. If the stack is no longer that deep, the callback has left by longjmp(),
+ * and is over. If it has left and the stack is as deep again nobody can tell; so it is not the first callback within another
+ * that is not called, but those after so many in a row that were of no use, and not all of them. Growth without a callback goes
+ * on. */
+enum { USELESS_WITHIN = 16 };
+static bool may_ask_within(void)
+{
+  unsigned before = object_thread.useless_growths;
+  object_thread.useless_growths = (uint16_t)(before == UINT16_MAX ? USELESS_WITHIN : before + 1);
+  return before <= USELESS_WITHIN || is_power_of_two(before);
+}
+
+/* Nothing is in hand. False: nothing is left to try. */
+static bool next_resort(const object_pool_t *pool, resort_t *from, size_t bytes)
+{
+  uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+  bool outermost = here >= object_thread.growth_frame;
+  if (outermost) {
+    object_thread.growth_frame = here;
+    object_thread.useless_growths = 0;
+  }
+  bool again = heap_next_resort(from, bytes, outermost || may_ask_within());
+  if (outermost)
+    object_thread.growth_frame = 0;
+  must_be_live(pool, "object_pool_get");   /* the callback may have reset the heap, and that drops its pools */
+  return again;
+}
+
+static bool grow_by_any_resort(object_pool_t *pool)
+{
+  int error = errno;
+  size_t least = 0;
+  resort_t from = heap_first_resort(pool->heap);
+  growth_t growth;
+  while ((growth = grow_beside_others(pool, &from, &least)) == REFUSED && next_resort(pool, &from, least)) {
+  }
+  errno = error;
+  if (growth == REFUSED)
+    heap_exhausted(pool->heap);
+  if (growth == GROWN)
+    object_thread.useless_growths = 0;
+  return growth == GROWN;
+}
+
+void capacity_note_idle(object_pool_t *pool)
+{
+  lock_acquire(&pool->lock);
+  for (uint32_t k = 0; k < pool->array_count; k++)
+    if (!pool->arrays[k]->taken && !pool->arrays[k]->idle)
+      hot_array_to_idle(pool, pool->arrays[k]);
+  lock_release(&pool->lock);
+}
+
+bool capacity_grow(object_pool_t *pool)
+{
+  if (calls_back(pool->heap))
+    return grow_by_any_resort(pool);
+  lock_acquire(&pool->growth);
+  bool try_again = grow_by_any_resort(pool);
+  lock_release(&pool->growth);
+  return try_again;
+}
+
+/* ---- arrays go ---- */
+
+static bool leaves_enough(const object_pool_t *pool, const object_array_t *array, size_t keep)
+{
+  return !pool->ending && pool->capacity - array->capacity >= keep;
+}
+
+/* The newest array before `age` that may go: without a taken object, due (or there is no clock to ask), and `keep` objects are
+ * left. A pool that ends keeps its arrays: it goes through their objects, and its hooks come by here. */
+static object_array_t *newest_to_go(const object_pool_t *pool, uint32_t age, size_t keep, const uint64_t *now_ms)
+{
+  object_array_t *newest = NULL;
+  for (uint32_t k = 0; k < pool->array_count; k++) {
+    object_array_t *array = pool->arrays[k];
+    bool due = !now_ms || (array->idle && *now_ms - array->idle_since_ms >= pool->purge_delay_ms);
+    if (!array->permanent && !array->taken && due && leaves_enough(pool, array, keep) && array->age < age &&
+        (!newest || array->age > newest->age))
+      newest = array;
+  }
+  return newest;
+}
+
+static bool has_made(const object_array_t *array)
+{
+  return bits_next_set(array->made, 0, array->capacity) < array->capacity;
+}
+
+/* A free object is taken, as busy, to be ended. */
+static void free_to_busy(object_pool_t *pool, object_array_t *array, size_t i)
+{
+  bit_tree_clear(&array->free, i);
+  ADD(pool->taken, 1);
+  array->taken++;
+  if (array->idle)
+    array_become_used(pool, array);
+  set_busy(pool, array, i, true);
+}
+
+static void busy_to_free(object_pool_t *pool, object_array_t *array, size_t i)
+{
+  set_busy(pool, array, i, false);
+  release(pool, array, i);
+}
+
+/* Ends the free objects of an array one after the other, each as busy, so that a hook that leaves loses that one alone, and the
+ * others may be got meanwhile. The next is taken before the last goes back: only then is the array idle again. The lock is held
+ * on entry and on return, but not while a hook runs. True: there is nothing left to end, and nobody has taken one. */
+static bool end_free_objects(object_pool_t *pool, object_array_t *array, const char *call)
+{
+  size_t capacity = array->capacity, last = capacity;
+  for (size_t i = 0; i < capacity; i++) {
+    bool made = bit_test(array->made, i);
+    if (!bit_tree_test(&array->free, i) || !(made || pool->checked))
+      continue;
+    free_to_busy(pool, array, i);
+    bit_clear(array->made, i);
+    if (last < capacity)
+      busy_to_free(pool, array, last);
+    last = i;
+    lock_release(&pool->lock);
+    hooks_end(pool, object_at(pool, array, i), made, call);
+    lock_acquire(&pool->lock);
+  }
+  if (last < capacity)
+    busy_to_free(pool, array, last);
+  return !array->taken && !has_made(array);
+}
+
+static void shrink(object_pool_t *pool, size_t keep, const uint64_t *now_ms, const char *call)
+{
+  object_array_t *array;
+  uint32_t age = UINT32_MAX;
+  lock_acquire(&pool->lock);
+  while ((array = newest_to_go(pool, age, keep, now_ms)) != NULL) {
+    age = array->age;
+    if (has_work_on_end(pool) && !(end_free_objects(pool, array, call) && leaves_enough(pool, array, keep)))
+      continue;
+    lock_t *gate = gate_enter(GATE_ARRAYS);
+    array_leave(pool, array);
+    lock_release(&pool->lock);
+    array_destroy(pool, array, call);
+    gate_leave(gate);
+    lock_acquire(&pool->lock);
+  }
+  lock_release(&pool->lock);
+}
+
+void capacity_shrink_if_due(object_pool_t *pool, size_t keep)
+{
+  uint64_t now = os_now_ms();
+  shrink(pool, keep, &now, "object_pool_shrink");
+}
+
+size_t object_pool_capacity(const object_pool_t *pool)
+{
+  if (!is_given(pool, "object_pool_capacity"))
+    return 0;
+  look_at_clock(asked(pool));
+  return LOAD(pool->capacity);
+}
+
+size_t object_pool_shrink(object_pool_t *pool, size_t capacity)
+{
+  if (!is_given(pool, "object_pool_shrink"))
+    return 0;
+  lock_acquire(&pool->lock);
+  hot_cool(pool);
+  lock_release(&pool->lock);
+  shrink(pool, capacity, NULL, "object_pool_shrink");
+  return LOAD(pool->capacity);
+}

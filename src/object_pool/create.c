@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A pool from its options, and its end. Options are looked at before anything is taken. A pool that ends stays among the others
+ * until its hooks are through, since any of them may leave. */
+#include "object_pool/capacity.h"
+#include "object_pool/handle.h"
+#include "object_pool/object_misuse.h"
+#include "object_pool/registry.h"
+#include "base/text.h"
+#include "space/gate.h"
+#include "misuse.h"
+
+enum { FLAGS_KNOWN = OBJECT_POOL_SINGLE_THREAD | OBJECT_POOL_CHECKED };
+
+static size_t alignment_of(const object_pool_options_t *o)
+{
+  if (o->alignment)
+    return o->alignment;
+  return o->object_size < NATURAL_ALIGNMENT ? o->object_size & -o->object_size : NATURAL_ALIGNMENT;
+}
+
+/* The chain ends, and without meeting a pool twice: Brent's turtle stays at each power of two. */
+static bool chain_ends(const object_pool_t *pool)
+{
+  const object_pool_t *turtle = pool;
+  for (size_t steps = 1, next_stay = 2; pool; steps++) {
+    if (pool->mark != OBJECT_POOL_MARK || pool->ending)
+      return false;
+    pool = pool->overflow;
+    if (pool && pool == turtle)
+      return false;
+    if (steps == next_stay) {
+      turtle = pool;
+      next_stay *= 2;
+    }
+  }
+  return true;
+}
+
+/* All threads would come to what has no lock. */
+static bool is_for_one_thread(const object_pool_options_t *o) { return o->flags & OBJECT_POOL_SINGLE_THREAD; }
+
+static bool overflow_is_valid(const object_pool_options_t *o)
+{
+  const object_pool_t *to = o->overflow;
+  return to && chain_ends(to) && to->object_size == o->object_size && to->alignment >= alignment_of(o) &&
+         (is_for_one_thread(o) || !to->single_thread) && handles_stand_behind(o->overflow, o->capacity, false);
+}
+
+static bool heap_is_valid_to_grow(const object_pool_options_t *o)
+{
+  const heap_t *heap = o->heap;
+  while (heap && !heap->lock.solo)
+    heap = heap->overflow;
+  return !heap || is_for_one_thread(o);
+}
+
+static bool sizes_are_valid(const object_pool_options_t *o)
+{
+  if (!o->object_size || o->object_size > PTRDIFF_MAX || (o->alignment && !is_power_of_two(o->alignment)) ||
+      o->alignment > PTRDIFF_MAX / 2)
+    return false;
+  size_t stride = round_up(o->object_size, alignment_of(o));
+  return o->capacity < UINT32_MAX && stride <= PTRDIFF_MAX / max_size(o->capacity, 1);
+}
+
+static bool policy_is_valid(const object_pool_options_t *o)
+{
+  switch (o->when_full) {
+  case OBJECT_POOL_GROW:
+    return (!o->max_capacity || o->max_capacity >= o->capacity) && heap_is_valid_to_grow(o);
+  case OBJECT_POOL_EVICT:
+    return o->capacity && o->choose_victim;
+  case OBJECT_POOL_OVERFLOW:
+    return o->capacity && overflow_is_valid(o);
+  default:
+    return o->capacity && o->when_full == OBJECT_POOL_FAIL;
+  }
+}
+
+static bool options_are_valid(const object_pool_options_t *o)
+{
+  return o && sizes_are_valid(o) && !(o->flags & ~(unsigned)FLAGS_KNOWN) &&
+         (o->reset_time == OBJECT_POOL_RESET_ON_GET || o->reset_time == OBJECT_POOL_RESET_ON_PUT) && policy_is_valid(o);
+}
+
+static void set_name(object_pool_t *pool, const char *name)
+{
+  static uint32_t generated;
+  text_t text = {pool->name, OBJECT_POOL_NAME_SIZE, 0};
+  if (name) {
+    text_string(&text, name);
+  } else {
+    text_string(&text, "object-pool-");
+    text_number(&text, __atomic_add_fetch(&generated, 1, __ATOMIC_RELAXED));
+  }
+  text_finish(&text);
+}
+
+/* Newton's iteration: an odd number is its own inverse modulo 8, and each step doubles the bits that are right. */
+static uint64_t inverse_of_odd(uint64_t odd)
+{
+  uint64_t inverse = odd;
+  for (int bits = 3; bits < 64; bits *= 2)
+    inverse *= 2 - odd * inverse;
+  return inverse;
+}
+
+static void set_geometry(object_pool_t *pool, const object_pool_options_t *o)
+{
+  pool->object_size = o->object_size;
+  pool->alignment = alignment_of(o);
+  pool->stride = round_up(o->object_size, pool->alignment);
+  pool->shift = (uint32_t)__builtin_ctzl(pool->stride);
+  pool->inverse = inverse_of_odd(pool->stride >> pool->shift);
+}
+
+static bool is_hooked(const object_pool_options_t *o)
+{
+  return (o->flags & OBJECT_POOL_CHECKED) || o->construct || o->reset || o->destruct;
+}
+
+static void pool_set_up(object_pool_t *pool, heap_t *heap, const object_pool_options_t *o)
+{
+  *pool = (object_pool_t){
+    .is_apart = pool->is_apart, .checked = o->flags & OBJECT_POOL_CHECKED, .single_thread = o->flags & OBJECT_POOL_SINGLE_THREAD,
+    .resets_on_put = o->reset_time == OBJECT_POOL_RESET_ON_PUT, .when_full = (uint8_t)o->when_full,
+    .max_capacity = o->max_capacity, .purge_delay_ms = heap->space->purge_delay_ms, .construct = o->construct, .reset = o->reset,
+    .destruct = o->destruct, .choose_victim = o->choose_victim, .context = o->context,
+    .overflow = o->when_full == OBJECT_POOL_OVERFLOW ? o->overflow : NULL, .heap = heap, .mark = OBJECT_POOL_MARK};
+  pool->hot = pool->single_thread ? &pool->front : &pool->shared;
+  pool->lock.solo = pool->growth.solo = pool->single_thread;
+  pool->hooked = is_hooked(o);
+  pool->shared_mark = !pool->hooked && !pool->single_thread ? OBJECT_POOL_MARK : 0;
+  set_geometry(pool, o);
+  set_name(pool, o->name);
+}
+
+static bool make_first_array(object_pool_t *pool, const resort_t *from, size_t capacity)
+{
+  if (!capacity)
+    return true;
+  object_array_t *array = array_create(pool, from, capacity);
+  if (!array)
+    return false;
+  array->permanent = true;
+  pool->current = array;
+  return array_enter(pool, array);
+}
+
+/* From what the heap whose turn it is has: all of it, or nothing. */
+static object_pool_t *create_from(const resort_t *from, const object_pool_options_t *o)
+{
+  heap_t *heap = from->first;
+  object_pool_t *pool = registry_take_record(heap, from);
+  if (!pool)
+    return NULL;
+  pool_set_up(pool, heap, o);
+  if (make_first_array(pool, from, o->capacity))
+    return pool;
+  registry_give_record(heap, pool, "object_pool_create");
+  return NULL;
+}
+
+static size_t bytes_of_options(const object_pool_options_t *o)
+{
+  size_t objects = round_up(o->capacity * round_up(o->object_size, alignment_of(o)), NATURAL_ALIGNMENT);
+  return sizeof(object_pool_t) + objects + array_record_bytes(is_hooked(o), o->when_full, o->capacity);
+}
+
+/* For a fork beside it, too, it is there or it is not. *refused: the chain has grown meanwhile. */
+static object_pool_t *create_whole(const resort_t *from, const object_pool_options_t *o, bool *refused)
+{
+  lock_t *gate = gate_enter(GATE_LIFE);
+  object_pool_t *pool = create_from(from, o);
+  *refused = pool && !handles_stand_behind(pool->overflow, o->capacity, true);
+  if (*refused) {
+    array_destroy(pool, pool->arrays[0], "object_pool_create");
+    registry_give_record(from->first, pool, "object_pool_create");
+    pool = NULL;
+  } else if (pool) {
+    registry_enter(pool);
+  }
+  gate_leave(gate);
+  return pool;
+}
+
+object_pool_t *object_pool_create(const object_pool_options_t *options)
+{
+  heap_t *heap = options && options->heap ? options->heap : &heap_front;
+  if (heap->mark != HEAP_LIVE_MARK)
+    fatal_misuse("object_pool_create", heap, "not a live heap");
+  if (!options_are_valid(options)) {
+    errno = EINVAL;
+    return NULL;
+  }
+  if (heap == &heap_front && !heap_front_ready())
+    return full();
+  int error = errno;
+  resort_t from = heap_first_resort(heap);
+  object_pool_t *pool;
+  bool refused;
+  while (!(pool = create_whole(&from, options, &refused)) && !refused && heap_next_resort(&from, bytes_of_options(options), true)) {
+  }
+  if (refused) {
+    errno = EINVAL;
+    return NULL;
+  }
+  if (!pool)
+    return heap_exhausted(heap);
+  errno = error;
+  return pool;
+}
+
+/* Of a pool that ends. What is live now has come too late to be put: the figures are told. A hook that was run on a busy one
+ * never came back, and how far it had come nobody knows. */
+static void end_objects(object_pool_t *pool, object_array_t *array, const char *call)
+{
+  for (size_t i = 0; i < array->capacity; i++) {
+    bool busy = bit_test(array->busy, i), made = bit_test(array->made, i);
+    if (!bit_tree_test(&array->free, i) && !busy)
+      ADD(pool->busy, 1);
+    store_bit(array->busy, i, true);
+    bit_clear(array->made, i);
+    STORE(pool->run_bytes, 0);   /* the hook before may have walked */
+    if (made || (pool->checked && !busy))
+      hooks_end(pool, object_at(pool, array, i), made, call);
+  }
+}
+
+/* An earlier call of this thread, from here or deeper on its stack, was left by a hook. */
+static bool was_left(const object_pool_t *pool, uintptr_t here)
+{
+  return pool->ender == (const void *)&object_thread && here >= pool->ender_frame;
+}
+
+/* The pool stays among the others until its hooks are through: should one leave, what there is goes with the heap, or with the
+ * next call of this, which goes on behind that hook's object. */
+void object_pool_destroy(object_pool_t *pool)
+{
+  if (!pool)
+    return;
+  uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+  if (pool->mark != OBJECT_POOL_MARK || (pool->ending && !was_left(pool, here)))
+    misuse_no_live_pool(pool, "object_pool_destroy");
+  pool->ender = (const void *)&object_thread;
+  pool->ender_frame = here;
+  hot_cool(pool);
+  pool->ending = true;
+  STORE(pool->run_bytes, 0);
+  for (uint32_t k = 0; has_work_on_end(pool) && k < pool->array_count; k++)
+    end_objects(pool, pool->arrays[k], "object_pool_destroy");
+  lock_t *gate = gate_enter(GATE_LIFE);
+  registry_leave(pool);
+  for (uint32_t k = 0; k < pool->array_count; k++)
+    array_destroy(pool, pool->arrays[k], "object_pool_destroy");
+  registry_give_record(pool->heap, pool, "object_pool_destroy");
+  gate_leave(gate);
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+#include "object_pool/eviction.h"
+#include "object_pool/object_misuse.h"
+#include <string.h>
+
+enum { EVICT_ATTEMPTS = 64 };   /* victims that others put before they could be taken */
+
+/* One that is nobody's, or that of any other batch: whoever never came back, since its chooser left, is not waited for, and of
+ * too many at once each loses its map only now and then. */
+static uint32_t choose_map(object_pool_t *pool)
+{
+  enum { GOLDEN_RATIO = 0x9e3779b1u, BATCH_MAPS_LOG2 = 3 };
+  _Static_assert(BATCH_MAPS == 1 << BATCH_MAPS_LOG2, "the top bits of a product choose one");
+  for (uint32_t map = 0; map < BATCH_MAPS; map++)
+    if (!pool->batch_at[map])
+      return map;
+  return ++pool->batch_maps_taken * GOLDEN_RATIO >> (32 - BATCH_MAPS_LOG2);
+}
+
+static uint64_t *map_of(const object_array_t *array, uint32_t map)
+{
+  return array->in_batch + map * bits_words(array->capacity);
+}
+
+/* A map that is nobody's has no bit set. */
+static void batch_take_map(object_pool_t *pool, const object_array_t *array, batch_t *batch)
+{
+  batch->number = batch->number ? batch->number : ++pool->batches;
+  batch->marked = batch->bits = 0;
+  batch->evicts = pool;
+  batch->map = choose_map(pool);
+  if (pool->batch_at[batch->map])
+    memset(map_of(array, batch->map), 0, bits_words(array->capacity) * sizeof(uint64_t));
+  pool->batch_at[batch->map] = batch->number;
+}
+
+/* The lock is held. */
+static bool batch_has(object_pool_t *pool, object_array_t *array, size_t i, batch_t *batch)
+{
+  size_t k;
+  if (!batch->number || batch->number != pool->batch_at[batch->map])
+    batch_take_map(pool, array, batch);
+  for (; batch->marked < batch->got; batch->marked++)
+    if (array_of(pool, batch->objects[batch->marked], &k) == array && !bit_test(map_of(array, batch->map), k)) {
+      bit_set(map_of(array, batch->map), k);
+      batch->bits++;
+    }
+  return bit_test(map_of(array, batch->map), i);
+}
+
+void batch_end(const batch_t *batch)
+{
+  size_t i, left = batch->bits;
+  object_pool_t *pool = batch->evicts;
+  if (!pool)
+    return;
+  lock_acquire(&pool->lock);
+  if (pool->batch_at[batch->map] == batch->number) {
+    for (size_t k = 0; k < batch->marked; k++) {
+      const object_array_t *array = array_of(pool, batch->objects[k], &i);
+      left -= array && bit_test(map_of(array, batch->map), i);
+      if (array)
+        bit_clear(map_of(array, batch->map), i);
+    }
+    for (uint32_t k = 0; left && k < pool->array_count; k++)
+      memset(map_of(pool->arrays[k], batch->map), 0, bits_words(pool->arrays[k]->capacity) * sizeof(uint64_t));
+    pool->batch_at[batch->map] = 0;
+  }
+  lock_release(&pool->lock);
+}
+
+static void *choose_victim(object_pool_t *pool)
+{
+  int error = errno;
+  void *victim = pool->choose_victim(pool, pool->context);
+  errno = error;
+  return victim;
+}
+
+typedef enum evicted { EVICTED, EVICTED_NOT_LIVE, EVICTED_OWN } evicted_t;
+
+/* A live object starts a new use, its handles end; but not one that the batch has. Takes the lock itself; *object as in
+ * hooks_take. */
+static evicted_t evict(object_pool_t *pool, void *victim, batch_t *batch, void **object)
+{
+  size_t i;
+  lock_acquire(&pool->lock);
+  object_array_t *array = array_of(pool, victim, &i);
+  bool live = array && is_live(pool, array, i), own = live && batch && batch_has(pool, array, i, batch);
+  if (live && !own && victim == pool->hot->object) {
+    STORE(pool->hot->state, pool->hot->state + HOT_PUT + HOT_GET);
+  } else if (live && !own) {
+    array->uses[i]++;
+    if (pool->hooked)
+      live_to_busy(pool, array, i);
+  }
+  lock_release(&pool->lock);
+  if (!array)
+    misuse_not_live(pool, victim, "object_pool_get: choose_victim");
+  if (!live || own)
+    return own ? EVICTED_OWN : EVICTED_NOT_LIVE;
+  if (pool->hooked)
+    hooks_take_in(pool, victim);
+  *object = pool->hooked ? hooks_hand_out(pool, array, i, true) : victim;
+  return EVICTED;
+}
+
+/* Somebody has put an object that the batch has, and so it was got again. It is live, once, as what the batch has should be. */
+static bool is_in_batch(object_pool_t *pool, const void *object, batch_t *batch)
+{
+  size_t i;
+  lock_acquire(&pool->lock);
+  object_array_t *array = batch ? array_of(pool, object, &i) : NULL;
+  bool has = array && batch_has(pool, array, i, batch);
+  lock_release(&pool->lock);
+  return has;
+}
+
+void *eviction_get(object_pool_t *pool, batch_t *batch)
+{
+  void *object, *victim;
+  for (int attempt = 0; attempt < EVICT_ATTEMPTS && (victim = choose_victim(pool)) != NULL; attempt++) {
+    evicted_t evicted = evict(pool, victim, batch, &object);
+    if (evicted == EVICTED_OWN)
+      break;
+    if (evicted == EVICTED)
+      return object;
+    if (!try_get(pool, &object))
+      continue;
+    if (is_in_batch(pool, object, batch))
+      break;
+    return object;
+  }
+  return full();
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * An object is got: the hot one, which is a test and an addition; the lowest free one; and where there is none, what the pool's
+ * policy says. Every way on from the hot object is a tail call, so no register is saved for it. */
+#include "object_pool/capacity.h"
+#include "object_pool/eviction.h"
+#include "object_pool/object_misuse.h"
+
+/* Not of a pool that overflows. With NULL for the batch: of one object, which has none yet. */
+COLD static void *get_when_full(object_pool_t *pool, batch_t *batch)
+{
+  void *object;
+  if (!pool->ending && pool->when_full == OBJECT_POOL_EVICT)
+    return eviction_get(pool, batch);
+  while (!pool->ending && pool->when_full == OBJECT_POOL_GROW && capacity_grow(pool)) {
+    bool got = try_get(pool, &object);
+    capacity_note_idle(pool);
+    if (got)
+      return object;
+  }
+  return full();
+}
+
+/* From the pool or, along the chain, from those it overflows to. */
+static void *get_along(object_pool_t *pool, batch_t *batch)
+{
+  void *object;
+  for (;; pool = pool->overflow) {
+    must_be_live(pool, "object_pool_get");
+    look_at_clock_first(pool, 1);
+    if (try_get(pool, &object))
+      return object;
+    if (pool->when_full != OBJECT_POOL_OVERFLOW || pool->ending)
+      return get_when_full(pool, batch);
+  }
+}
+
+/* Of a pool without hooks. NULL: there is none yet. */
+COLD static void *get_rare(object_pool_t *pool, void *object)
+{
+  if (!object)
+    return get_along(pool, NULL);
+  look_at_clock(pool);
+  return object;
+}
+
+/* The lock is held on entry, not on return. */
+NOINLINE static void *get_locked(object_pool_t *pool)
+{
+  void *object = take_plain(pool);
+  lock_release(&pool->lock);
+  return likely(object && !LOAD(pool->idle_count)) ? object : get_rare(pool, object);
+}
+
+/* No other thread can be here: neither lock nor hot object, which has been looked at. */
+NOINLINE static void *get_alone(object_pool_t *pool)
+{
+  size_t i;
+  object_array_t *array = take(pool, &i);
+  if (unlikely(!array || pool->idle_count))
+    return get_rare(pool, array ? object_at(pool, array, i) : NULL);
+  return object_at(pool, array, i);
+}
+
+/* Neither a plain shared pool in a process with threads nor a hot object; or a pool that is gone. */
+NOINLINE static void *get_other(object_pool_t *pool)
+{
+  must_be_live(pool, "object_pool_get");
+  return pool->hooked ? get_along(pool, NULL) : get_alone(pool);
+}
+
+/* Locks in two halves, whose rare ends are tail calls: so no register has to be saved for the hot object. */
+COLD static void *get_waiting(object_pool_t *pool)
+{
+  lock_wait(&pool->lock);
+  return get_locked(pool);
+}
+
+COLD static void *wake_with(lock_t *lock, void *object)
+{
+  os_wake(&lock->word);
+  return object;
+}
+
+/* Whoever has no hot object that is free, or has it elsewhere, goes on. */
+static inline void *get_shared(object_pool_t *pool)
+{
+  hot_t *hot = &pool->shared;
+  if (os_single_threaded()) {
+    if (unlikely(!HOT_HAS(hot, HOT_FREE)))
+      return get_other(pool);
+    hot->state += HOT_GET;
+    return hot->object;
+  }
+  if (unlikely(pool->shared_mark != OBJECT_POOL_MARK))
+    return get_other(pool);
+  if (!lock_try(&pool->lock))
+    return get_waiting(pool);
+  if (unlikely(!(hot->state & HOT_FREE)))
+    return get_locked(pool);
+  STORE(hot->state, hot->state + HOT_GET);
+  void *object = hot->object;
+  return lock_open(&pool->lock) ? wake_with(&pool->lock, object) : object;
+}
+
+void *object_pool_get(object_pool_t *pool)
+{
+  if (unlikely(!pool))
+    return misuse_no_pool();
+  if (unlikely(!HOT_HAS(&pool->front, HOT_FREE)))
+    return get_shared(pool);
+  HOT_MOVE(&pool->front, HOT_GET);
+  return pool->front.object;
+}
+
+static size_t get_plain_batch(object_pool_t *pool, void **objects, size_t count)
+{
+  size_t got = 0;
+  void *object;
+  lock_acquire(&pool->lock);
+  while (got < count && (object = take_plain(pool)) != NULL)
+    objects[got++] = object;
+  lock_release(&pool->lock);
+  return got;
+}
+
+size_t object_pool_get_batch(object_pool_t *pool, void **objects, size_t count)
+{
+  if (!is_given(pool, "object_pool_get_batch"))
+    return 0;
+  look_at_clock_first(pool, count);
+  batch_t batch = {.objects = objects, .got = pool->hooked ? 0 : get_plain_batch(pool, objects, count)};
+  void *object;
+  while (batch.got < count && (object = get_along(pool, &batch)) != NULL) {
+    objects[batch.got++] = object;
+    if (!pool->hooked && pool->when_full == OBJECT_POOL_GROW)   /* it has grown by more than one */
+      batch.got += get_plain_batch(pool, objects + batch.got, count - batch.got);
+  }
+  batch_end(&batch);
+  return batch.got;
+}

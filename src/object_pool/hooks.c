@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+#include "object_pool/hooks.h"
+#include "object_pool/object_misuse.h"
+#include <string.h>
+
+enum { NEW_BYTE = 0xcd };
+
+THREAD_LOCAL object_thread_t object_thread;
+
+static void touch(const object_pool_t *pool, void (*hook)(void *object, void *context), void *object)
+{
+  int error = errno;
+  if (hook)
+    hook(object, pool->context);
+  errno = error;
+}
+
+static void reset(const object_pool_t *pool, void *object) { touch(pool, pool->reset, object); }
+static void destruct(const object_pool_t *pool, void *object) { touch(pool, pool->destruct, object); }
+
+static bool construct(const object_pool_t *pool, void *object)
+{
+  int error = errno;
+  bool done = !pool->construct || pool->construct(object, pool->context);
+  if (done)
+    errno = error;
+  return done;
+}
+
+/* No object is in two hooks: one that it is in already was left. */
+static void hook_enter(const void *object)
+{
+  if (!object_thread.hook_on || object_thread.hook_on == object)
+    object_thread.hook_on = object;
+  else if (object_thread.more_hooks < UINT16_MAX)   /* then so many were left that nobody counts any more */
+    object_thread.more_hooks++;
+}
+
+static void hook_leave(const void *object)
+{
+  if (object_thread.hook_on == object)
+    object_thread.hook_on = NULL;
+  else if (object_thread.more_hooks < UINT16_MAX)
+    object_thread.more_hooks--;
+}
+
+static bool make_ready_checked(const object_pool_t *pool, void *object)
+{
+  misuse_verify_dead(pool, object, "object_pool_get");
+  memset(object, NEW_BYTE, pool->object_size);
+  if (construct(pool, object))
+    return true;
+  misuse_fill_dead(pool, object);
+  return false;
+}
+
+/* `used`: it was used before, and has come back by put. */
+static bool make_ready(const object_pool_t *pool, void *object, bool used)
+{
+  if (pool->checked)
+    return make_ready_checked(pool, object);
+  if (!used)
+    return construct(pool, object);
+  if (!pool->resets_on_put)
+    reset(pool, object);
+  return true;
+}
+
+void hooks_take_in(const object_pool_t *pool, void *object)
+{
+  hook_enter(object);
+  if (pool->checked) {
+    destruct(pool, object);
+    misuse_fill_dead(pool, object);
+  } else if (pool->resets_on_put) {
+    reset(pool, object);
+  }
+  hook_leave(object);
+}
+
+void *hooks_hand_out(object_pool_t *pool, object_array_t *array, size_t i, bool used)
+{
+  void *object = object_at(pool, array, i);
+  hook_enter(object);
+  bool ready = make_ready(pool, object, used);
+  hook_leave(object);
+  lock_acquire(&pool->lock);
+  if (ready)
+    bit_set(array->made, i);
+  set_busy(pool, array, i, false);
+  if (!ready)
+    release(pool, array, i);
+  lock_release(&pool->lock);
+  return ready ? object : NULL;
+}
+
+bool hooks_take(object_pool_t *pool, void **object)
+{
+  size_t i;
+  lock_acquire(&pool->lock);
+  object_array_t *array = pool->ending ? NULL : take(pool, &i);
+  if (!array) {
+    lock_release(&pool->lock);
+    return false;
+  }
+  bool used = bit_test(array->made, i);
+  bool ready = used && !pool->checked && (pool->resets_on_put || !pool->reset);
+  if (!ready)
+    set_busy(pool, array, i, true);
+  lock_release(&pool->lock);
+  *object = ready ? object_at(pool, array, i) : hooks_hand_out(pool, array, i, used);
+  return true;
+}
+
+bool hooks_give(object_pool_t *pool, void *object)
+{
+  size_t i;
+  lock_acquire(&pool->lock);
+  object_array_t *array = array_of(pool, object, &i);
+  if (!array || pool->ending || !is_live(pool, array, i)) {
+    bool comes_too_late = array && pool->ending;   /* it is destructed in its turn, or was already */
+    lock_release(&pool->lock);
+    return comes_too_late;
+  }
+  if (has_work_on_put(pool)) {
+    live_to_busy(pool, array, i);
+    lock_release(&pool->lock);
+    hooks_take_in(pool, object);
+    lock_acquire(&pool->lock);
+    set_busy(pool, array, i, false);
+  }
+  release(pool, array, i);
+  lock_release(&pool->lock);
+  return true;
+}
+
+void hooks_end(const object_pool_t *pool, void *object, bool made, const char *call)
+{
+  hook_enter(object);
+  if (made)
+    destruct(pool, object);
+  else
+    misuse_verify_dead(pool, object, call);
+  hook_leave(object);
+}

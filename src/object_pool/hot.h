@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * From free to taken and back: in an array, by its bits; or as the hot object, by two bits of a word of the pool. The hot one
+ * counts as taken in its array until it has cooled, whether it is free or live.
+ *
+ * The pool's lock is held, but not for live_count; and for the hot object alone there is none to hold while the process has one
+ * thread. */
+#ifndef HOT_H
+#define HOT_H
+
+#include "object_pool/array.h"
+
+/* The state of the hot object: its puts, and below them what can be done with it. One bit allows the next get, another the next
+ * put.
+ *
+ *     | puts | HOT_LIVE | HOT_FREE | 0000 |        its uses are its puts, and one more while it is live
+ *
+ * Adding HOT_GET turns the free bit into the live one; adding HOT_PUT turns it back and carries into the count. Where there is
+ * no hot object both bits are clear, so that no get and no put of any address matches. An address that stood for "none" would
+ * not do, whichever it were: a program could put it. Zeroed memory, and the bytes that checked heaps and pools fill with
+ * (0x1deadb0b, 0xcd), have both bits clear too. */
+enum {
+  HOT_FREE = 1 << 4,
+  HOT_LIVE = 1 << 5,
+  HOT_GET = HOT_LIVE - HOT_FREE,
+  HOT_PUT = HOT_LIVE + HOT_FREE,
+  HOT_PUTS_SHIFT = 6
+};
+
+static inline uint64_t hot_state(const hot_t *hot) { return __atomic_load_n(&hot->state, __ATOMIC_RELAXED); }
+static inline bool hot_is_free(const hot_t *hot) { return hot_state(hot) & HOT_FREE; }
+static inline bool hot_is_live(const hot_t *hot) { return hot_state(hot) & HOT_LIVE; }
+static inline uint32_t hot_uses(const hot_t *hot) { return (uint32_t)(hot_state(hot) >> HOT_PUTS_SHIFT) + hot_is_live(hot); }
+
+/* Tested and then added to where it is, in two instructions; gcc alone would make it a load and a store more. The figures of
+ * the pool are asked for by any thread, so the word is stored to at once. A sanitizer sees the other form. */
+#if defined __x86_64__ && defined __GCC_ASM_FLAG_OUTPUTS__ && !defined UNDER_SANITIZER
+#define HOT_HAS(hot, bit)                                                                                                    \
+  (__extension__({                                                                                                           \
+    bool has_;                                                                                                               \
+    __asm__("testb %2, %1" : "=@ccnz"(has_), "+m"((hot)->state) : "i"(bit));                                                 \
+    has_;                                                                                                                    \
+  }))
+#define HOT_MOVE(hot, by) __asm__("addq %1, %0" : "+m"((hot)->state) : "i"(by) : "cc")
+#else
+#define HOT_HAS(hot, bit) ((LOAD((hot)->state) & (bit)) != 0)
+#define HOT_MOVE(hot, by) STORE((hot)->state, (hot)->state + (by))
+#endif
+
+static inline bool is_live(const object_pool_t *pool, const object_array_t *array, size_t i)
+{
+  if (bit_tree_test(&array->free, i) || (array->busy && bit_test(array->busy, i)))
+    return false;
+  return object_at(pool, array, i) != pool->hot->object || hot_is_live(pool->hot);
+}
+
+static inline uint32_t uses_of(const object_pool_t *pool, const object_array_t *array, size_t i)
+{
+  return object_at(pool, array, i) == pool->hot->object ? hot_uses(pool->hot) : array->uses[i];
+}
+
+/* Needs no lock. Close while others get and put, exact otherwise; never less than none. */
+static inline size_t live_count(const object_pool_t *pool)
+{
+  size_t taken = LOAD(pool->taken), not_live = LOAD(pool->busy) + hot_is_free(pool->hot);
+  return taken > not_live ? taken - not_live : 0;
+}
+
+/* The hot object goes back to where all others are. */
+COLD void hot_cool(object_pool_t *pool);
+
+/* The array has no object taken any more. The hot object cools: from now on every call must come by and look at the clock. */
+COLD void hot_array_to_idle(object_pool_t *pool, object_array_t *array);
+
+/* True: the array has no object taken any more. */
+static inline bool release_bit(object_pool_t *pool, object_array_t *array, size_t i)
+{
+  STORE(pool->run_bytes, 0);
+  bit_tree_set(&array->free, i);
+  ADD(pool->taken, -(size_t)1);
+  if (unlikely(!pool->current || array->age < pool->current->age))
+    pool->current = array;
+  return unlikely(--array->taken == 0);
+}
+
+static inline void release(object_pool_t *pool, object_array_t *array, size_t i)
+{
+  if (release_bit(pool, array, i))
+    hot_array_to_idle(pool, array);
+}
+
+/* NULL: there is no free object. */
+__attribute__((always_inline)) static inline object_array_t *take(object_pool_t *pool, size_t *position)
+{
+  object_array_t *array = pool->current;
+  if (unlikely(!array || array->taken == array->capacity)) {
+    array = pool->current = array_with_room(pool);
+    if (!array)
+      return NULL;
+  }
+  size_t i = *position = bit_tree_lowest(&array->free);
+  bit_tree_clear(&array->free, i);
+  ADD(pool->taken, 1);
+  array->taken++;
+  array->uses[i]++;
+  if (unlikely(array->idle))
+    array_become_used(pool, array);
+  return array;
+}
+
+/* An object that is put becomes the hot one, free. */
+static inline void warm(object_pool_t *pool, object_array_t *array, size_t i)
+{
+  hot_t *hot = pool->hot;
+  if (hot->object)
+    hot->array->uses[hot->position] = hot_uses(hot);
+  hot->array = array;
+  hot->position = (uint32_t)i;
+  STORE(hot->state, (uint64_t)array->uses[i] << HOT_PUTS_SHIFT | HOT_FREE);
+  STORE(hot->object, object_at(pool, array, i));
+}
+
+/* From a pool without hooks. NULL: there is no free object. */
+static inline void *take_plain(object_pool_t *pool)
+{
+  hot_t *hot = pool->hot;
+  if (hot->state & HOT_FREE) {
+    STORE(hot->state, hot->state + HOT_GET);
+    return hot->object;
+  }
+  size_t i;
+  object_array_t *array = take(pool, &i);
+  return likely(array) ? object_at(pool, array, i) : NULL;
+}
+
+/* An array that grew is to be seen empty, so its last taken object is not kept hot. */
+static inline bool may_be_hot(const object_pool_t *pool, const object_array_t *array)
+{
+  return !hot_is_free(pool->hot) && !pool->idle_count && (array->permanent || array->taken > 1);
+}
+
+/* Back to it. False: not a live object of this pool. */
+__attribute__((always_inline)) static inline bool give_plain(object_pool_t *pool, void *object)
+{
+  size_t i;
+  hot_t *hot = pool->hot;
+  if (object == hot->object) {
+    if (!(hot->state & HOT_LIVE))
+      return false;
+    STORE(hot->state, hot->state + HOT_PUT);
+    return true;
+  }
+  object_array_t *array = array_of(pool, object, &i);
+  if (unlikely(!array || bit_tree_test(&array->free, i)))
+    return false;
+  if (may_be_hot(pool, array)) {
+    warm(pool, array, i);
+    return true;
+  }
+  release(pool, array, i);
+  if (unlikely(array->taken == 1 && !array->permanent && hot->object && hot->array == array))
+    hot_cool(pool);
+  return true;
+}
+
+#endif

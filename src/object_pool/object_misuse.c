@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+#include "object_pool/object_misuse.h"
+#include "base/text.h"
+#include "misuse.h"
+
+#define DEAD_BYTES "\x0b\xdb\xea\x1d"   /* 0x1deadb0b as it lies in memory, as in checked heaps */
+
+static void say_pool(text_t *text, const object_pool_t *pool)
+{
+  text_string(text, " pool ");
+  text_quoted(text, pool->name);
+  text_finish(text);
+}
+
+void misuse_not_live(const object_pool_t *pool, const void *object, const char *call)
+{
+  char buffer[160];
+  text_t what = {buffer, sizeof buffer, 0};
+  text_string(&what, "not a live object of");
+  say_pool(&what, pool);
+  fatal_misuse(call, object, buffer);
+}
+
+void misuse_no_live_pool(const object_pool_t *pool, const char *call)
+{
+  fatal_misuse(call, pool, "not a live object pool");
+}
+
+void *misuse_no_pool(void)
+{
+  errno = EINVAL;
+  return NULL;
+}
+
+void misuse_fill_dead(const object_pool_t *pool, void *object)
+{
+  for (size_t i = 0; i < pool->object_size; i++)
+    ((unsigned char *)object)[i] = (unsigned char)DEAD_BYTES[i % 4];
+}
+
+COLD static _Noreturn void written_after_put(const object_pool_t *pool, const void *object, size_t offset, const char *call)
+{
+  char buffer[160];
+  text_t what = {buffer, sizeof buffer, 0};
+  text_string(&what, "written to after it was put, at offset ");
+  text_number(&what, offset);
+  text_string(&what, " of an object of ");
+  text_number(&what, pool->object_size);
+  text_string(&what, " bytes of");
+  say_pool(&what, pool);
+  fatal_misuse(call, object, buffer);
+}
+
+void misuse_verify_dead(const object_pool_t *pool, const void *object, const char *call)
+{
+  const unsigned char *bytes = object;
+  for (size_t i = 0; i < pool->object_size; i++)
+    if (unlikely(bytes[i] != (unsigned char)DEAD_BYTES[i % 4]))
+      written_after_put(pool, object, i, call);
+}

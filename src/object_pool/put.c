@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Objects are put: one becomes the hot one, or its bit is set; all of them are words filled with ones. Whoever puts what is no
+ * live object of the pool, nor of one that it overflows to, ends the program. */
+#include "object_pool/capacity.h"
+#include "object_pool/object_misuse.h"
+#include "object_pool/walk.h"
+
+static bool put_own(object_pool_t *pool, void *object)
+{
+  bool done;
+  if (pool->hooked) {
+    done = hooks_give(pool, object);
+  } else {
+    lock_acquire(&pool->lock);
+    done = give_plain(pool, object);
+    lock_release(&pool->lock);
+  }
+  look_at_clock(pool);
+  return done;
+}
+
+/* In the pool `at`, or where it overflows to; `pool` is the one that was asked. */
+COLD static void put_anywhere(object_pool_t *at, const object_pool_t *pool, void *object, const char *call)
+{
+  for (; at; at = at->overflow) {
+    must_be_live(at, call);
+    if (put_own(at, object))
+      return;
+  }
+  misuse_not_live(pool, object, call);
+}
+
+COLD static void put_rare(object_pool_t *pool, void *object, bool done)
+{
+  look_at_clock(pool);
+  if (!done)
+    put_anywhere(pool->overflow, pool, object, "object_pool_put");
+}
+
+NOINLINE static void put_locked(object_pool_t *pool, void *object)
+{
+  bool done = give_plain(pool, object);
+  lock_release(&pool->lock);
+  if (unlikely(!done || LOAD(pool->idle_count)))
+    put_rare(pool, object, done);
+}
+
+NOINLINE static void put_alone(object_pool_t *pool, void *object)
+{
+  bool done = give_plain(pool, object);
+  if (unlikely(!done || pool->idle_count))
+    put_rare(pool, object, done);
+}
+
+NOINLINE static void put_other(object_pool_t *pool, void *object)
+{
+  must_be_live(pool, "object_pool_put");
+  if (pool->hooked)
+    put_anywhere(pool, pool, object, "object_pool_put");
+  else
+    put_alone(pool, object);
+}
+
+COLD static void put_waiting(object_pool_t *pool, void *object)
+{
+  lock_wait(&pool->lock);
+  put_locked(pool, object);
+}
+
+static inline void put_shared(object_pool_t *pool, void *object)
+{
+  hot_t *hot = &pool->shared;
+  if (os_single_threaded()) {
+    if (unlikely(object != hot->object || !HOT_HAS(hot, HOT_LIVE)))
+      put_other(pool, object);
+    else
+      hot->state += HOT_PUT;
+    return;
+  }
+  if (unlikely(pool->shared_mark != OBJECT_POOL_MARK)) {
+    put_other(pool, object);
+    return;
+  }
+  if (!lock_try(&pool->lock)) {
+    put_waiting(pool, object);
+    return;
+  }
+  if (unlikely(object != hot->object || !(hot->state & HOT_LIVE))) {
+    put_locked(pool, object);
+    return;
+  }
+  STORE(hot->state, hot->state + HOT_PUT);
+  if (lock_open(&pool->lock))
+    os_wake(&pool->lock.word);
+}
+
+void object_pool_put(object_pool_t *pool, void *object)
+{
+  if (unlikely(!pool))
+    misuse_no_pool();
+  else if (likely(object == pool->front.object && HOT_HAS(&pool->front, HOT_LIVE)))
+    HOT_MOVE(&pool->front, HOT_PUT);
+  else
+    put_shared(pool, object);
+}
+
+void object_pool_put_batch(object_pool_t *pool, void **objects, size_t count)
+{
+  if (!is_given(pool, "object_pool_put_batch"))
+    return;
+  size_t put = 0;
+  if (!pool->hooked) {
+    lock_acquire(&pool->lock);
+    while (put < count && give_plain(pool, objects[put]))
+      put++;
+    lock_release(&pool->lock);
+  }
+  for (; put < count; put++)
+    put_anywhere(pool, pool, objects[put], "object_pool_put_batch");
+  look_at_clock(pool);
+}
+
+/* Busy objects are in a hook and come out of it by themselves. */
+static void put_all_of(object_pool_t *pool, object_array_t *array)
+{
+  if (!array->taken)
+    return;
+  uint32_t busy = 0;
+  STORE(pool->run_bytes, 0);
+  bit_tree_fill(&array->free, array->capacity);
+  for (size_t w = 0; array->busy && w < bits_words(array->capacity); w++)
+    for (uint64_t word = array->busy[w]; word; word &= word - 1, busy++)
+      bit_tree_clear(&array->free, w * WORD_BITS + (size_t)__builtin_ctzl(word));
+  ADD(pool->taken, busy - (size_t)array->taken);
+  array->taken = busy;
+  if (!busy)
+    hot_array_to_idle(pool, array);
+}
+
+void object_pool_put_all(object_pool_t *pool)
+{
+  if (!is_given(pool, "object_pool_put_all") || pool->ending)
+    return;
+  if (has_work_on_put(pool)) {
+    for (void *object = NULL; (object = walk_next(pool, object)) != NULL;)
+      put_own(pool, object);
+    return;
+  }
+  lock_acquire(&pool->lock);
+  hot_cool(pool);
+  for (uint32_t k = 0; k < pool->array_count; k++)
+    put_all_of(pool, pool->arrays[k]);
+  pool->current = array_with_room(pool);
+  lock_release(&pool->lock);
+  look_at_clock(pool);
+}

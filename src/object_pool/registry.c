@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT */
+#include "object_pool/registry.h"
+#include "object_pool/hooks.h"
+#include "object_pool/object_misuse.h"
+#include "space/metadata.h"
+#include <string.h>
+
+static object_pool_t *all_pools, *newest_pool;   /* under heaps_lock, oldest first */
+
+static void leave_all(object_pool_t *pool)
+{
+  *(pool->previous ? &pool->previous->next : &all_pools) = pool->next;
+  *(pool->next ? &pool->next->previous : &newest_pool) = pool->previous;
+  *(pool->previous_in_heap ? &pool->previous_in_heap->next_in_heap : &pool->heap->object_pools) = pool->next_in_heap;
+  if (pool->next_in_heap)
+    pool->next_in_heap->previous_in_heap = pool->previous_in_heap;
+}
+
+void registry_leave(object_pool_t *pool)
+{
+  lock_acquire(&heaps_lock);
+  leave_all(pool);
+  lock_release(&heaps_lock);
+}
+
+/* Leaves a record in which no fast path finds what it looks for, so that whoever still uses it comes to must_be_live(). */
+static void end_record(object_pool_t *pool)
+{
+  pool->front.state = pool->shared.state = 0;
+  pool->run_bytes = 0;
+  pool->mark = pool->shared_mark = 0;
+}
+
+/* The records of pools, apart from any heap's blocks. They are used again for pools alone, so that a pointer to one that is
+ * gone leads to a record that says so. */
+static object_pool_t *unused_pools;   /* under heaps_lock */
+static metadata_kind_t pool_records = {.size = sizeof(object_pool_t), .alignment = METADATA_ALIGNMENT};   /* with them */
+
+static object_pool_t *record_take_in_heap(const resort_t *from)
+{
+  object_pool_t *pool = heap_probe(from, sizeof *pool, NATURAL_ALIGNMENT);
+  if (pool)
+    pool->is_apart = false;
+  return pool;
+}
+
+object_pool_t *registry_take_record(heap_t *heap, const resort_t *from)
+{
+  if (!heap_has_records_apart(heap) || !heap_charge_record(heap, sizeof(object_pool_t)))
+    return record_take_in_heap(from);
+  lock_acquire(&heaps_lock);
+  object_pool_t *pool = unused_pools;
+  if (pool)
+    unused_pools = pool->next;
+  else
+    pool = metadata_take_kind(&pool_records);
+  lock_release(&heaps_lock);
+  if (pool)
+    pool->is_apart = true;
+  else
+    heap_discharge_record(heap, sizeof *pool);
+  return pool;
+}
+
+/* Under heaps_lock. */
+static void record_keep(heap_t *heap, object_pool_t *pool)
+{
+  pool->next = unused_pools;
+  unused_pools = pool;
+  heap_discharge_record(heap, sizeof *pool);
+}
+
+void registry_give_record(heap_t *heap, object_pool_t *pool, const char *call)
+{
+  end_record(pool);
+  if (!pool->is_apart) {
+    heap_free(heap, pool, call);
+    return;
+  }
+  lock_acquire(&heaps_lock);
+  record_keep(heap, pool);
+  lock_release(&heaps_lock);
+}
+
+/* A block that the heap's overflow served does not end with the heap. */
+static void give_overflowed(const heap_t *heap, void *block, const char *call)
+{
+  if (heap->overflow && heap_locate_block(heap, block, call).heap != heap)
+    heap_free(NULL, block, call);
+}
+
+/* A heap that ends takes its pools along without a word. What they have apart from it, or from where it overflows to, goes
+ * back. */
+static void drop_pool(heap_t *heap, object_pool_t *pool)
+{
+  static const char call[] = "pool_heap_destroy";
+  leave_all(pool);
+  end_record(pool);
+  for (uint32_t k = 0; k < pool->array_count; k++) {
+    object_array_t *array = pool->arrays[k];
+    if (array->place != ARRAY_IN_FRONT)
+      give_overflowed(heap, array->objects, call);
+    if (array->place == ARRAY_APART)
+      heap_give_record(heap, array, array->record_bytes);
+    else
+      give_overflowed(heap, array, call);
+  }
+  if (pool->is_apart)
+    record_keep(heap, pool);
+  else
+    give_overflowed(heap, pool, call);
+}
+
+static void drop_pools_of(heap_t *heap)
+{
+  while (heap->object_pools)
+    drop_pool(heap, heap->object_pools);
+}
+
+static void for_each_shared(void (*act)(lock_t *))
+{
+  for (object_pool_t *pool = all_pools; pool; pool = pool->next)
+    if (!pool->single_thread)
+      act(&pool->lock);
+}
+
+static void acquire_pools(void) { for_each_shared(lock_acquire); }
+static void release_pools(void) { for_each_shared(lock_release); }
+
+/* What a hook of a thread that is not here was half through with counts as never used: no other hook may be run on it. */
+static void free_if_deserted(object_pool_t *pool, object_array_t *array, size_t i)
+{
+  void *object = object_at(pool, array, i);
+  if (is_in_own_hook(object))
+    return;
+  bit_clear(array->made, i);
+  if (pool->checked)
+    misuse_fill_dead(pool, object);
+  set_busy(pool, array, i, false);
+  release(pool, array, i);
+}
+
+static void free_deserted(object_pool_t *pool)
+{
+  for (uint32_t k = 0; k < pool->array_count && pool->busy; k++) {
+    object_array_t *array = pool->arrays[k];
+    for (size_t i = 0; (i = bits_next_set(array->busy, i, array->capacity)) < array->capacity; i++)
+      free_if_deserted(pool, array, i);
+  }
+}
+
+/* The thread that was making an array is not in this process either: in that of its fork no thread makes one. */
+static void reset_pools(void)
+{
+  for_each_shared(lock_reset);
+  for (object_pool_t *pool = all_pools; pool; pool = pool->next) {
+    lock_reset(&pool->growth);
+    if (!pool->single_thread && !pool->ending)
+      free_deserted(pool);
+  }
+}
+
+/* Of a pool that one thread uses there is no lock, and its arrays may go at any moment: only its own words are looked at. */
+static void figures_of(const object_pool_t *pool, object_pool_figures_t *f)
+{
+  *f = (object_pool_figures_t){.object_size = pool->object_size, .capacity = LOAD(pool->capacity), .live = live_count(pool),
+                               .arrays = LOAD(pool->array_count), .held_bytes = sizeof *pool + LOAD(pool->held_bytes)};
+  memcpy(f->name, pool->name, sizeof f->name);
+  memcpy(f->heap, pool->heap->name, sizeof f->heap);
+}
+
+void object_pools_visit(object_pool_visit_fn *visit, void *context)
+{
+  object_pool_figures_t figures;
+  lock_acquire(&heaps_lock);
+  for (object_pool_t *pool = all_pools; pool; pool = pool->next) {
+    figures_of(pool, &figures);
+    visit(&figures, context);
+  }
+  lock_release(&heaps_lock);
+}
+
+static const heap_dependents_t object_pools = {drop_pools_of, object_pools_visit, acquire_pools, release_pools, reset_pools};
+
+void registry_enter(object_pool_t *pool)
+{
+  lock_acquire(&heaps_lock);
+  heap_dependents = &object_pools;
+  pool->previous = newest_pool;
+  *(newest_pool ? &newest_pool->next : &all_pools) = pool;
+  newest_pool = pool;
+  object_pool_t *beside = pool->next_in_heap = pool->heap->object_pools;
+  pool->heap->object_pools = pool;
+  if (beside)
+    beside->previous_in_heap = pool;
+  lock_release(&heaps_lock);
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+#include "object_pool/walk.h"
+#include "object_pool/object_misuse.h"
+
+enum { RUN_WORDS = 16 };   /* how far a walk looks ahead */
+
+/* Word `w` of the live objects, the hot one among them whether live or not. */
+static inline uint64_t live_word(const object_array_t *array, size_t w)
+{
+  uint64_t not_live = bit_tree_word(&array->free, w) | (array->busy ? LOAD(array->busy[w]) : 0);
+  return ~not_live & bits_of_word(array->capacity, w);
+}
+
+bool object_pool_in_use(const object_pool_t *pool, const void *object)
+{
+  if (!is_given(pool, "object_pool_in_use"))
+    return false;
+  size_t i;
+  lock_t *lock = &asked(pool)->lock;
+  lock_acquire(lock);
+  const object_array_t *array = array_of(pool, object, &i);
+  bool live = array && is_live(pool, array, i);
+  lock_release(lock);
+  return live;
+}
+
+static inline bool is_hot_and_free(const object_pool_t *pool, const void *object)
+{
+  return unlikely(object == LOAD(pool->hot->object)) && hot_is_free(pool->hot);
+}
+
+/* Word `w` of a single-threaded pool is all live: notes how far that goes on, so that the walk needs no bits so far. */
+static void note_run(object_pool_t *pool, const object_array_t *array, size_t w)
+{
+  size_t whole = array->capacity / WORD_BITS, end = w;
+  while (end < min_size(whole, w + RUN_WORDS) && live_word(array, end) == ~(uint64_t)0)
+    end++;
+  pool->run = object_at(pool, array, w * WORD_BITS);
+  pool->run_bytes = ((end - w) * WORD_BITS - 1) * pool->stride;
+}
+
+/* The first live object at or behind position `i`. */
+static void *next_in_array(const object_pool_t *pool, const object_array_t *array, size_t i)
+{
+  while (i < array->capacity) {
+    size_t w = i / WORD_BITS, words = bits_words(array->capacity);
+    uint64_t word = live_word(array, w) & ~(uint64_t)0 << i % WORD_BITS;
+    while (!word && ++w < words)
+      word = live_word(array, w);
+    if (!word)
+      return NULL;
+    i = w * WORD_BITS + (size_t)__builtin_ctzll(word);
+    if (!is_hot_and_free(pool, object_at(pool, array, i))) {
+      if (pool->single_thread && word == ~(uint64_t)0)
+        note_run(asked(pool), array, w);
+      return object_at(pool, array, i);
+    }
+    i++;
+  }
+  return NULL;
+}
+
+/* Where the walk goes on in an array that ends behind `previous`. */
+static size_t position_behind(const object_pool_t *pool, const object_array_t *array, const void *previous)
+{
+  size_t i = object_position(pool, array, previous);
+  if (likely(i < array->capacity))
+    return i + 1;
+  bool inside = (uintptr_t)previous >= (uintptr_t)array->objects;
+  return inside ? (size_t)((const char *)previous - array->objects) / pool->stride + 1 : 0;
+}
+
+static void *next_in_arrays(const object_pool_t *pool, const void *previous)
+{
+  void *object = NULL;
+  for (uint32_t k = previous ? array_behind(pool, previous) : 0; k < pool->array_count && !object; k++)
+    object = next_in_array(pool, pool->arrays[k], position_behind(pool, pool->arrays[k], previous));
+  return object;
+}
+
+NOINLINE static void *next_slow(const object_pool_t *pool, const void *previous)
+{
+  if (LOAD(pool->only))
+    return next_in_arrays(pool, previous);
+  lock_acquire(&asked(pool)->lock);
+  void *object = next_in_arrays(pool, previous);
+  lock_release(&asked(pool)->lock);
+  return object;
+}
+
+/* Within a word of 64. Where all of them are live the next address does not wait for any bit; elsewhere no branch depends on
+ * a single bit, since those of a half full pool cannot be foretold. */
+void *walk_next(const object_pool_t *pool, const void *previous)
+{
+  must_be_live(pool, "object_pool_next");
+  const object_array_t *only = LOAD(pool->only);
+  size_t i = only ? object_position(pool, only, previous) : 0;
+  if (unlikely(!only || i >= only->capacity))
+    return next_slow(pool, previous);
+  uint64_t not_live = bit_tree_word(&only->free, i / WORD_BITS) | (only->busy ? LOAD(only->busy[i / WORD_BITS]) : 0);
+  uint64_t rest = ~not_live >> i % WORD_BITS >> 1;
+  size_t steps = likely(!not_live) ? 1 : rest ? 1 + (size_t)__builtin_ctzll(rest) : 1;
+  void *next = (void *)((uintptr_t)previous + steps * pool->stride);
+  if (unlikely(!rest || i + steps >= only->capacity || next == LOAD(pool->hot->object)))
+    return next_slow(pool, previous);
+  return next;
+}
+
+void *object_pool_next(const object_pool_t *pool, const void *previous)
+{
+  if (unlikely(!pool))
+    return misuse_no_pool();
+  void *next = (void *)((uintptr_t)previous + pool->stride);
+  if (likely((uintptr_t)previous - (uintptr_t)pool->run < LOAD(pool->run_bytes) && next != pool->front.object))
+    return next;
+  return walk_next(pool, previous);
+}
+
+size_t object_pool_live(const object_pool_t *pool)
+{
+  if (!is_given(pool, "object_pool_live"))
+    return 0;
+  return live_count(pool);
+}
