@@ -16,7 +16,7 @@ NOINLINE void *front_alloc_slow(size_t size)
   thread_t *thread = thread_self;
   if (likely(size - 1 < SIZE_CACHED && thread_is_usable(thread))) {
     size_t c = size <= SIZE_LINEAR ? size_class_linear(size) : size_class_medium(size);
-    pool_t *pool = published_pool(&heap_front, (unsigned)c);
+    bin_t *pool = published_bin(&heap_front, (unsigned)c);
     void *block = NULL;
     if (likely(pool && pool->cached)) {
       block = magazines_refill(&thread->front, pool);
@@ -68,7 +68,7 @@ NOINLINE void front_free_slow(void *block, const char *call)
   if (likely(c && thread_is_usable(thread))) {
     if (unlikely(thread->front.cache->of[c].top == block))
       fatal_misuse(call, block, FREED_TWICE);
-    magazines_overflow(&thread->front, heap_front.pools[c], block);
+    magazines_overflow(&thread->front, heap_front.bins[c], block);
     heap_trip(thread);
   } else if (block) {
     free_large(block, call);

@@ -10,19 +10,19 @@
 #include <tidepool/heap.h>
 #include <tidepool/stats.h>
 
-typedef struct pool_figures {
+typedef struct bin_figures {
   size_t block_size, live_blocks, cached_blocks, slabs, held_bytes, idle_bytes;
-} pool_figures_t;
+} bin_figures_t;
 
-static pool_figures_t figures_of(pool_t *pool)
+static bin_figures_t figures_of(bin_t *bin)
 {
-  size_t threads = pool->cached ? heap_cached_in_threads(pool) : 0;
-  size_t cached = threads + pool_depot_blocks(pool);
-  size_t out = __atomic_load_n(&pool->out, __ATOMIC_RELAXED), slabs = __atomic_load_n(&pool->slab_count, __ATOMIC_RELAXED);
-  size_t held = __atomic_load_n(&pool->held_bytes, __ATOMIC_RELAXED);
+  size_t threads = bin->cached ? heap_cached_in_threads(bin) : 0;
+  size_t cached = threads + bin_depot_blocks(bin);
+  size_t out = __atomic_load_n(&bin->out, __ATOMIC_RELAXED), slabs = __atomic_load_n(&bin->slab_count, __ATOMIC_RELAXED);
+  size_t held = __atomic_load_n(&bin->held_bytes, __ATOMIC_RELAXED);
   cached = min_size(cached, out);
-  return (pool_figures_t){.block_size = pool->block_size, .live_blocks = out - cached, .cached_blocks = cached, .slabs = slabs,
-                          .held_bytes = held, .idle_bytes = held - min_size(held, out * pool->block_size)};
+  return (bin_figures_t){.block_size = bin->block_size, .live_blocks = out - cached, .cached_blocks = cached, .slabs = slabs,
+                          .held_bytes = held, .idle_bytes = held - min_size(held, out * bin->block_size)};
 }
 
 /* Of the process's metadata, what heaps were charged. */
@@ -82,8 +82,8 @@ static void large_figures(const heap_t *heap, size_t *blocks, size_t *bytes)
 static void heap_figures(heap_t *heap, pool_stats_t *stats)
 {
   *stats = (pool_stats_t){.budget = budget_limit(&heap->budget), .held_bytes = budget_held(&heap->budget)};
-  FOR_EACH_POOL(pool, heap) {
-    pool_figures_t f = figures_of(pool);
+  FOR_EACH_BIN(bin, heap) {
+    bin_figures_t f = figures_of(bin);
     stats->live_blocks += f.live_blocks;
     stats->live_bytes += f.live_blocks * f.block_size;
     stats->cached_bytes += f.cached_blocks * f.block_size;
@@ -135,7 +135,7 @@ static void number(text_t *text, const char *key, uint64_t value)
   text_number(text, value);
 }
 
-static void write_pool(text_t *text, const pool_figures_t *f, bool first)
+static void write_bin(text_t *text, const bin_figures_t *f, bool first)
 {
   text_string(text, first ? "{\"block_size\":" : ",{\"block_size\":");
   text_number(text, f->block_size);
@@ -178,11 +178,11 @@ static void write_heap(text_t *text, heap_t *heap)
   number(text, "purged_bytes", s.purged_bytes);
   text_string(text, ",\"pools\":[");
   bool first = true;
-  FOR_EACH_POOL(pool, heap) {
-    pool_figures_t f = figures_of(pool);
+  FOR_EACH_BIN(bin, heap) {
+    bin_figures_t f = figures_of(bin);
     if (!f.slabs)
       continue;
-    write_pool(text, &f, first);
+    write_bin(text, &f, first);
     first = false;
   }
   write_large(text, heap);

@@ -12,7 +12,7 @@
  *
  * The page allocator of Go sums bitmaps up in the same way (M. Knyszek, "Scaling the Go page allocator", 2019).
  *
- *   B1 every node says what its part of the bitmap says */
+ *   F1 every node says what its part of the bitmap says */
 #ifndef BASE_SPAN_TREE_H
 #define BASE_SPAN_TREE_H
 

@@ -127,7 +127,7 @@ static void ticks_close(void)
   tick_count = 0;
 }
 
-/* The ticks of the arena that `address`, in memory of a pool or heap of the space, is in a taken unit of; NULL: it is not. */
+/* The ticks of the arena that `address`, in memory of a bin or heap of the space, is in a taken unit of; NULL: it is not. */
 static tick_t *tick_around(const space_t *space, const void *address)
 {
   tick_t *tick = tick_of(arena_of(space, address));
@@ -146,14 +146,14 @@ static void tick_run(const space_t *space, const run_t *run, const char *name, c
   bit_set(tick->runs, unit);
 }
 
-static void tick_block(const pool_t *pool, const void *block, const char *name)
+static void tick_block(const bin_t *bin, const void *block, const char *name)
 {
-  tick_t *tick = tick_around(pool->space, block);
-  expect(tick != NULL, name, "an entry lies outside the space of its pool", block);
+  tick_t *tick = tick_around(bin->space, block);
+  expect(tick != NULL, name, "an entry lies outside the space of its bin", block);
   run_t *slab = run_of(tick->arena, block);
-  expect(slab->kind == RUN_SLAB && slab->owner == pool, name, "an entry is no block of its pool", block);
-  size_t offset = (size_t)((const char *)block - slab->start), index = offset / pool->block_size;
-  expect(offset % pool->block_size == 0 && index < slab->capacity, name, "an entry points inside a block", block);
+  expect(slab->kind == RUN_SLAB && slab->owner == bin, name, "an entry is no block of its bin", block);
+  size_t offset = (size_t)((const char *)block - slab->start), index = offset / bin->block_size;
+  expect(offset % bin->block_size == 0 && index < slab->capacity, name, "an entry points inside a block", block);
   expect(index < slab->fresh, "S2", "an entry is a block beyond the fresh mark", block);
   expect(!bit_test(slab->bitmap, index), "S2", "an entry is a block that is free in its slab", block);
   uint64_t *seen = tick->blocks + (size_t)(slab - tick->arena->runs) * long_bitmap_words(tick->arena->unit_log2);
@@ -183,7 +183,7 @@ static void check_tree(const arena_t *arena)
   const span_tree_t *tree = &arena->room;
   size_t words = (arena->unit_count + WORD_BITS - 1) / WORD_BITS, bits = WORD_BITS;
   for (size_t w = 0; w < words; w++)
-    expect(tree->node[tree->leaves + w] == node_for(tree->map, w * WORD_BITS, (w + 1) * WORD_BITS), "B1", "a word's node is wrong", &tree->map[w]);
+    expect(tree->node[tree->leaves + w] == node_for(tree->map, w * WORD_BITS, (w + 1) * WORD_BITS), "F1", "a word's node is wrong", &tree->map[w]);
   for (size_t i = words ? tree->leaves + turn++ % words : 0; i; i /= 2, bits *= 2) {
     size_t first = i, level = 1;
     while (first > 1) {
@@ -194,7 +194,7 @@ static void check_tree(const arena_t *arena)
     uint64_t node = tree->node[i], counted = from >= end ? 0 : node_for(tree->map, from, min_size(from + bits, end));
     if (missing)   /* what lies beyond the map is clear, so nothing reaches the high end */
       counted &= ~(((uint64_t)1 << (2 * SPAN_LENGTH_BITS)) - ((uint64_t)1 << SPAN_LENGTH_BITS));
-    expect(node == counted, "B1", "a node is wrong", &tree->node[i]);
+    expect(node == counted, "F1", "a node is wrong", &tree->node[i]);
   }
 }
 
@@ -267,11 +267,11 @@ static void check_units(const space_t *space)
 
 static void check_slab(const arena_t *arena, const run_t *slab)
 {
-  const pool_t *pool = slab->owner;
-  expect(run_bytes(arena, slab) >= pool->block_size && slab->size_class == pool->size_class, "S1",
-         "a slab is not like its pool's", slab->start);
+  const bin_t *bin = slab->owner;
+  expect(run_bytes(arena, slab) >= bin->block_size && slab->size_class == bin->size_class, "S1",
+         "a slab is not like its bin's", slab->start);
   size_t most = arena->long_bitmaps ? SIZE_MAX : SHORT_BITMAP_WORDS * WORD_BITS;
-  expect_count(slab->capacity, min_size(run_bytes(arena, slab) / pool->block_size, most), "S1", "capacity of a slab");
+  expect_count(slab->capacity, min_size(run_bytes(arena, slab) / bin->block_size, most), "S1", "capacity of a slab");
   expect_count(slab->quarter, slab->capacity / 4, "S1", "a quarter of a slab");
   expect_count(slab->free_count, bits_count(slab->bitmap, 0, slab->capacity), "S1", "free blocks of a slab");
   expect(!(slab->purged & ~slab->bitmap[0]) && (!slab->purged || slab->capacity <= WORD_BITS), "S3", "a purged block is not free", slab->start);
@@ -299,10 +299,10 @@ static void check_map_of_free(const arena_t *arena, const char *from, const char
 
 static void check_map_of_run(const arena_t *arena, const run_t *run, const char *end)
 {
-  const pool_t *pool = run->kind == RUN_SLAB ? run->owner : NULL;
-  unsigned plane = pool ? pool->plane : POOL_PLANE_NONE;
+  const bin_t *bin = run->kind == RUN_SLAB ? run->owner : NULL;
+  unsigned plane = bin ? bin->plane : BIN_PLANE_NONE;
   if (is_in_map(arena))
-    check_map(run->start, end, plane == POOL_PLANE_FRONT ? run->size_class : 0, plane == POOL_PLANE_HEAP ? run->size_class : 0);
+    check_map(run->start, end, plane == BIN_PLANE_FRONT ? run->size_class : 0, plane == BIN_PLANE_HEAP ? run->size_class : 0);
 }
 
 static void check_arena_contents(const arena_t *arena)
@@ -336,9 +336,9 @@ bool check_space(space_t *space)
   return true;
 }
 
-/* ---- P: pools ---- */
+/* ---- P: bins ---- */
 
-/* Written anew, not pool.c's own. */
+/* Written anew, not bin.c's own. */
 static unsigned list_for(const run_t *slab, bool reset)
 {
   if (reset && slab->fresh == 0)
@@ -351,104 +351,104 @@ static unsigned list_for(const run_t *slab, bool reset)
   return SLAB_PARTIAL_4;
 }
 
-static void check_listed_slab(const pool_t *pool, const run_t *slab, unsigned list)
+static void check_listed_slab(const bin_t *bin, const run_t *slab, unsigned list)
 {
-  tick_run(pool->space, slab, "P2", "a slab is in two lists, or twice in one");
-  expect(slab->kind == RUN_SLAB && slab->owner == pool, "P2", "a list has a slab of another pool", slab);
-  expect(slab->list == list && list_for(slab, list == SLAB_RESET) == list, "P2",
+  tick_run(bin->space, slab, "B2", "a slab is in two lists, or twice in one");
+  expect(slab->kind == RUN_SLAB && slab->owner == bin, "B2", "a list has a slab of another bin", slab);
+  expect(slab->list == list && list_for(slab, list == SLAB_RESET) == list, "B2",
          "a slab is in a list its free count does not say", slab->start);
-  expect(slab->fresh == slab->capacity || slab == pool->current || list == SLAB_RESET, "P2",
+  expect(slab->fresh == slab->capacity || slab == bin->current || list == SLAB_RESET, "B2",
          "a slab that is neither the current one nor reset has fresh blocks", slab->start);
-  expect(slab != pool->current || list != SLAB_RESET, "P2", "the current slab is among the reset ones", slab->start);
+  expect(slab != bin->current || list != SLAB_RESET, "B2", "the current slab is among the reset ones", slab->start);
 }
 
-static void check_slab_lists(pool_t *pool)
+static void check_slab_lists(bin_t *bin)
 {
   size_t slabs = 0, partial = 0, capacity = 0, out = 0, idle = 0;
   bool current = false;
   for (unsigned list = 0; list < SLAB_LISTS; list++) {
     const run_t *previous = NULL;
-    for (run_t *slab = pool->slabs[list]; slab; previous = slab, slab = slab->next) {
-      check_listed_slab(pool, slab, list);
-      expect(slab->previous == previous, "P2", "a list does not lead back", slab->start);
+    for (run_t *slab = bin->slabs[list]; slab; previous = slab, slab = slab->next) {
+      check_listed_slab(bin, slab, list);
+      expect(slab->previous == previous, "B2", "a list does not lead back", slab->start);
       slabs++;
       partial += list >= SLAB_PARTIAL_1 && list <= SLAB_PARTIAL_4;
       capacity += slab->capacity;
       out += slab->fresh - slab->free_count;
-      idle += pool->purges ? slab_idle(slab) : 0;
-      current |= slab == pool->current;
+      idle += bin->purges ? slab_idle(slab) : 0;
+      current |= slab == bin->current;
     }
   }
-  expect(current || !pool->current, "P2", "the current slab is in no list", pool->current);
-  expect_count(pool->slab_count, slabs, "P2", "slabs of a pool");
-  expect_count(pool->partial_count, partial, "P2", "partial slabs of a pool");
-  expect_count(pool->capacity, capacity, "P2", "capacity of a pool");
-  expect_count(pool->out, out, "P1", "blocks out of the slabs");
-  expect_count(pool->idle, idle, "P4", "free blocks that hold memory");
+  expect(current || !bin->current, "B2", "the current slab is in no list", bin->current);
+  expect_count(bin->slab_count, slabs, "B2", "slabs of a bin");
+  expect_count(bin->partial_count, partial, "B2", "partial slabs of a bin");
+  expect_count(bin->capacity, capacity, "B2", "capacity of a bin");
+  expect_count(bin->out, out, "B1", "blocks out of the slabs");
+  expect_count(bin->idle, idle, "B4", "free blocks that hold memory");
 }
 
 /* Ticks the entries from `top` down to the NULL that ends them, which is at word 1 or above. */
-static size_t tick_entries(const pool_t *pool, void *const *top, const char *name)
+static size_t tick_entries(const bin_t *bin, void *const *top, const char *name)
 {
   size_t n = 0;
   for (; (uintptr_t)top & (MAGAZINE_BYTES - 1); top--, n++) {
     if (!*top)
       return n;
-    tick_block(pool, *top, name);
+    tick_block(bin, *top, name);
   }
   violated_at(name, "the entries of a magazine run into its word 0", top);
 }
 
-static void check_depot(const pool_t *pool, const depot_t *depot)
+static void check_depot(const bin_t *bin, const depot_t *depot)
 {
   size_t count = 0;
   for (void **magazine = depot->newest; magazine; magazine = magazine_below(magazine), count++) {
-    expect(count < depot->count, "P3", "more magazines in the depot than counted, or a cycle", magazine);
-    expect(tick_entries(pool, magazine_top(magazine), "P3") > 0, "P3", "an empty magazine in the depot", magazine);
+    expect(count < depot->count, "B3", "more magazines in the depot than counted, or a cycle", magazine);
+    expect(tick_entries(bin, magazine_top(magazine), "B3") > 0, "B3", "an empty magazine in the depot", magazine);
   }
-  expect_count(depot->count, count, "P3", "magazines in the depot");
-  expect(depot->low <= count && count <= depot->high, "P3", "a depot beyond its own low or high mark", depot);
+  expect_count(depot->count, count, "B3", "magazines in the depot");
+  expect(depot->low <= count && count <= depot->high, "B3", "a depot beyond its own low or high mark", depot);
 }
 
-static void check_depots(const pool_t *pool)
+static void check_depots(const bin_t *bin)
 {
   size_t count = 0;
-  for (const depot_t *depot = pool->depots; depot < pool_depots_end(pool); depot++) {
-    check_depot(pool, depot);
+  for (const depot_t *depot = bin->depots; depot < bin_depots_end(bin); depot++) {
+    check_depot(bin, depot);
     count += depot->count;
   }
-  expect_count(pool->depot_count, count, "P3", "magazines in all depots");
+  expect_count(bin->depot_count, count, "B3", "magazines in all depots");
 }
 
-static void check_pool_lists(pool_t *pool)
+static void check_bin_lists(bin_t *bin)
 {
-  expect(pool->magazine_most >= 2 && pool->magazine_most <= MAGAZINE_MOST, "P3", "a size no magazine can have", pool);
-  check_slab_lists(pool);
-  check_depots(pool);
+  expect(bin->magazine_most >= 2 && bin->magazine_most <= MAGAZINE_MOST, "B3", "a size no magazine can have", bin);
+  check_slab_lists(bin);
+  check_depots(bin);
 }
 
-bool check_pool(pool_t *pool)
+bool check_bin(bin_t *bin)
 {
-  check_space(pool->space);
-  ticks_open(pool->space);
-  check_pool_lists(pool);
+  check_space(bin->space);
+  ticks_open(bin->space);
+  check_bin_lists(bin);
   ticks_close();
   return true;
 }
 
 /* ---- C and T: the magazines of threads ---- */
 
-static void check_stock(const pool_t *pool, const stock_t *stock)
+static void check_stock(const bin_t *bin, const stock_t *stock)
 {
   size_t count = 0;
   for (void **magazine = stock->full; magazine; magazine = magazine_below(magazine), count++) {
     expect(count < stock->count, "C2", "more magazines in a stock than counted, or a cycle", magazine);
-    expect(tick_entries(pool, magazine + MAGAZINE_WORDS - 1, "C1") > 0, "C2", "a magazine in a stock is not full", magazine);
+    expect(tick_entries(bin, magazine + MAGAZINE_WORDS - 1, "C1") > 0, "C2", "a magazine in a stock is not full", magazine);
   }
   expect_count(stock->count, count, "C2", "magazines in the stock");
 }
 
-static void check_loaded(const pool_t *pool, const loaded_t *loaded)
+static void check_loaded(const bin_t *bin, const loaded_t *loaded)
 {
   void **slot = loaded->slot;
   if (slot == MAGAZINE_NOWHERE) {
@@ -459,17 +459,17 @@ static void check_loaded(const pool_t *pool, const loaded_t *loaded)
     expect(!slot[1], "C1", "an empty magazine has no NULL at its floor", slot);
     return;
   }
-  tick_block(pool, loaded->top, "C1");
-  tick_entries(pool, slot, "C1");
+  tick_block(bin, loaded->top, "C1");
+  tick_entries(bin, slot, "C1");
 }
 
 static void check_magazines(const heap_t *heap, const magazines_t *magazines)
 {
   for (unsigned c = 0; c <= CLASS_CACHED; c++) {
     const loaded_t *loaded = &magazines->cache->of[c];
-    if (c && heap->pools[c] && heap->pools[c]->cached) {
-      check_loaded(heap->pools[c], loaded);
-      check_stock(heap->pools[c], &magazines->of[c]);
+    if (c && heap->bins[c] && heap->bins[c]->cached) {
+      check_loaded(heap->bins[c], loaded);
+      check_stock(heap->bins[c], &magazines->of[c]);
     } else {
       expect(!loaded->top && loaded->slot == MAGAZINE_NOWHERE && !magazines->of[c].full, "C1",
              "a magazine of a class that has none", loaded);
@@ -538,7 +538,7 @@ static void check_threads(void)
     check_caches(thread);
   }
   expect(self, "T1", "the calling thread is not in the list", thread_self);
-  expect_count(pool_threads, max_size(threads, 1), "T1", "threads");
+  expect_count(bin_threads, max_size(threads, 1), "T1", "threads");
   for (unsigned i = 0; i < MAGAZINE_WORDS; i++)
     expect(!magazine_nowhere[i], "C1", "something is in the magazine that is empty and full", magazine_nowhere[i]);
 }
@@ -547,21 +547,21 @@ static void check_threads(void)
 
 static bool is_prepaid(const space_t *space, const run_t *run) { return arena_of(space, run->start)->space->prepaid; }
 
-static size_t check_pools(const heap_t *heap)
+static size_t check_bins(const heap_t *heap)
 {
   size_t charged = 0;
   for (unsigned c = 1; c < CLASS_COUNT; c++) {
-    pool_t *pool = heap->pools[c];
-    if (!pool)
+    bin_t *bin = heap->bins[c];
+    if (!bin)
       continue;
-    expect(c < heap->pools_end, "H1", "a pool is beyond the end of the heap's pools", pool);
-    expect(pool->size_class == c && pool->heap == heap && pool->space == heap->space && pool->budget == &heap->budget, "H1",
-           "a pool is not where its class says", pool);
-    expect_count(pool->block_size, heap->class_count ? heap->class_sizes[c] : size_class_size(c), "H1", "block size of a pool");
-    check_pool_lists(pool);
+    expect(c < heap->bins_end, "H1", "a bin is beyond the end of the heap's bins", bin);
+    expect(bin->size_class == c && bin->heap == heap && bin->space == heap->space && bin->budget == &heap->budget, "H1",
+           "a bin is not where its class says", bin);
+    expect_count(bin->block_size, heap->class_count ? heap->class_sizes[c] : size_class_size(c), "H1", "block size of a bin");
+    check_bin_lists(bin);
     for (unsigned list = 0; list < SLAB_LISTS; list++)
-      for (run_t *slab = pool->slabs[list]; slab; slab = slab->next)
-        charged += is_prepaid(pool->space, slab) ? 0 : run_bytes(arena_of(pool->space, slab->start), slab);
+      for (run_t *slab = bin->slabs[list]; slab; slab = slab->next)
+        charged += is_prepaid(bin->space, slab) ? 0 : run_bytes(arena_of(bin->space, slab->start), slab);
   }
   return charged;
 }
@@ -677,7 +677,7 @@ static void check_heap_lists(const heap_t *heap)
 {
   large_t large = {0};
   expect(heap->mark == HEAP_LIVE_MARK, "H1", "a heap that was destroyed is in the list", heap);
-  size_t slabs = check_pools(heap);
+  size_t slabs = check_bins(heap);
   add_large_runs(heap, &large);
   add_huge_blocks(heap, &large);
   check_region(heap);
@@ -696,11 +696,11 @@ static void check_heap_lists(const heap_t *heap)
 
 static const heap_t *heap_of_run(const run_t *run)
 {
-  return run->kind == RUN_SLAB ? ((const pool_t *)run->owner)->heap : run->owner;
+  return run->kind == RUN_SLAB ? ((const bin_t *)run->owner)->heap : run->owner;
 }
 
 /* The invariant that says in which list of its heap a run is. */
-static const char *name_of_list(const run_t *run) { return run->kind == RUN_SLAB ? "P2" : run->kind == RUN_REGION ? "A2" : "H3"; }
+static const char *name_of_list(const run_t *run) { return run->kind == RUN_SLAB ? "B2" : run->kind == RUN_REGION ? "A2" : "H3"; }
 
 /* Every run of a heap (NULL: of any) was ticked by a list, but for the records of guests. */
 static void check_all_ticked(const heap_t *heap)

@@ -2,7 +2,7 @@
  *
  * The invariants of the headers, executable. Each function returns true or ends the program with one line,
  *
- *     tidepool: check: P1 violated: blocks out of the slabs: 41, counted: 40
+ *     tidepool: check: B1 violated: blocks out of the slabs: 41, counted: 40
  *
  * and is for quiet moments: no other thread is in a call of the manager. Tests compile it in; a build with -Dchecked=true
  * carries it in the library. */
@@ -17,8 +17,8 @@ bool check_everything(void);
 /* One heap, and the space it lives in. */
 bool check_heap(heap_t *heap);
 
-/* What needs less than a heap: A1 to A3, S1 and M1; P1 to P3 with S2 between bitmaps and depot. */
+/* What needs less than a heap: A1 to A3, S1 and M1; B1 to B3 with S2 between bitmaps and depot. */
 bool check_space(space_t *space);
-bool check_pool(pool_t *pool);
+bool check_bin(bin_t *bin);
 
 #endif

@@ -26,16 +26,16 @@ typedef struct request {
 
 static size_t size_with_guard(const heap_t *heap, const request_t *r) { return r->size + (heap->checked ? GUARD_BYTES : 0); }
 
-static void *take_cached(heap_t *heap, pool_t *pool)
+static void *take_cached(heap_t *heap, bin_t *bin)
 {
   thread_t *thread = thread_current();
   magazines_t *magazines = heap_enter(heap, thread);
   if (!magazines)
     return NULL;
-  void *block = MAGAZINE_POP(&magazines->cache->of[pool->size_class]);
+  void *block = MAGAZINE_POP(&magazines->cache->of[bin->size_class]);
   bool trip = !block;
   if (trip)
-    block = magazines_refill(magazines, pool);
+    block = magazines_refill(magazines, bin);
   heap_leave(heap, thread);
   if (trip)
     heap_trip(thread);
@@ -47,11 +47,11 @@ static void *borrow(heap_t *heap, unsigned from, size_t most, request_t *r)
 {
   void *block = NULL;
   size_t alignment = max_size(r->alignment, BLOCK_ALIGNMENT);
-  for (pool_t *pool = heap_pool_from(heap, from); pool && !block && pool->block_size <= most; pool = heap_pool_from(heap, pool->size_class + 1u)) {
-    if (pool->block_size & (alignment - 1))
+  for (bin_t *bin = heap_bin_from(heap, from); bin && !block && bin->block_size <= most; bin = heap_bin_from(heap, bin->size_class + 1u)) {
+    if (bin->block_size & (alignment - 1))
       continue;
-    r->usable = pool->block_size;
-    pool_take_free(pool, &block, &r->past);
+    r->usable = bin->block_size;
+    bin_take_free(bin, &block, &r->past);
   }
   return block;
 }
@@ -80,16 +80,16 @@ static void *take_coarse(heap_t *heap, unsigned c, request_t *r)
 
 static void *take_block(heap_t *heap, unsigned size_class, request_t *r)
 {
-  pool_t *pool = published_pool(heap, size_class);
-  if (unlikely(!pool)) {
+  bin_t *bin = published_bin(heap, size_class);
+  if (unlikely(!bin)) {
     void *block = space_is_short && !heap->region_kind && r->alignment <= BLOCK_ALIGNMENT ? take_coarse(heap, size_class, r) : NULL;
-    if (block || !(pool = heap_pool(heap, size_class)))
+    if (block || !(bin = heap_bin(heap, size_class)))
       return block;
   }
-  r->usable = pool->block_size;
+  r->usable = bin->block_size;
   r->past = BLOCK_USED;
-  void *block = pool->cached ? take_cached(heap, pool) : NULL;
-  if (!block && !pool_take(pool, &block, 1, &r->past))
+  void *block = bin->cached ? take_cached(heap, bin) : NULL;
+  if (!block && !bin_take(bin, &block, 1, &r->past))
     return NULL;
   return block;
 }
@@ -280,18 +280,18 @@ size_t heap_usable_size(const void *block, const char *call)
 
 /* ---- free ---- */
 
-static void give_cached(heap_t *heap, pool_t *pool, void *block, const char *call)
+static void give_cached(heap_t *heap, bin_t *bin, void *block, const char *call)
 {
   thread_t *thread = thread_current_to_free();
   magazines_t *magazines = heap_enter(heap, thread);
   if (!magazines) {
-    pool_put(pool, &block, 1);
+    bin_put(bin, &block, 1);
     return;
   }
-  loaded_t *loaded = &magazines->cache->of[pool->size_class];
+  loaded_t *loaded = &magazines->cache->of[bin->size_class];
   bool twice = loaded->top == block, trip = !twice && !MAGAZINE_PUSH(loaded, block);
   if (trip)
-    magazines_overflow(magazines, pool, block);
+    magazines_overflow(magazines, bin, block);
   heap_leave(heap, thread);
   if (twice)
     fatal_misuse(call, block, FREED_TWICE);
@@ -302,7 +302,7 @@ static void give_cached(heap_t *heap, pool_t *pool, void *block, const char *cal
 /* The block from `offset` on. */
 static void wipe(const located_t *at, size_t offset)
 {
-  if (at->pool)
+  if (at->bin)
     memset(at->start + offset, 0, at->size - offset);
   else
     large_wipe(at->heap, at->start + offset, at->size - offset);
@@ -317,12 +317,12 @@ static void give_back(located_t at, const char *call)
     wipe(&at, 0);
   if (at.huge)
     large_give_huge(at.heap, at.huge);
-  else if (!at.pool)
+  else if (!at.bin)
     large_give_run(at.heap, at.run);
-  else if (at.pool->cached)
-    give_cached(at.heap, at.pool, block, call);
+  else if (at.bin->cached)
+    give_cached(at.heap, at.bin, block, call);
   else
-    pool_put(at.pool, &block, 1);
+    bin_put(at.bin, &block, 1);
 }
 
 void heap_free(heap_t *heap, void *block, const char *call)
@@ -346,7 +346,7 @@ static void shrink(located_t *at, size_t size)
   wipe_tail(at, size);
   if (at->huge)
     large_resize_huge(at->heap, at->huge, size, false);
-  else if (!at->pool)
+  else if (!at->bin)
     large_resize_run(at->heap, at->run, size);
 }
 
@@ -354,7 +354,7 @@ static bool lengthen(located_t *at, size_t size, bool may_move)
 {
   if (at->huge)
     return large_resize_huge(at->heap, at->huge, size, may_move);
-  return !at->pool && large_resize_run(at->heap, at->run, size);
+  return !at->bin && large_resize_run(at->heap, at->run, size);
 }
 
 /* A block half as large as what it was is better off elsewhere, if that is a smaller kind of block. */
@@ -365,7 +365,7 @@ static bool is_worth_moving(const located_t *at, size_t size)
   unsigned c = heap_class_for(at->heap, size, 1);
   if (at->huge)
     return c || !large_is_huge(at->heap, size, 1);
-  return at->pool ? c != at->pool->size_class : c != 0;
+  return at->bin ? c != at->bin->size_class : c != 0;
 }
 
 bool heap_resize_in_place(void *block, size_t size, const char *call)

@@ -83,7 +83,7 @@ static void set_cached(heap_t *heap, const pool_heap_options_t *o)
   heap->reached = heap->budgeted && !heap->lock.solo;
   heap->cached = !heap->checked && !heap->zero_on_free && !region_is_real_time(o) && (!heap->reached || threads_can_be_reached);
   heap->placed = heap->cached && !o->overflow && !o->size_classes;
-  heap->plane = heap->cached && heap->space->unit_log2 == UNIT_LOG2 ? POOL_PLANE_HEAP : POOL_PLANE_NONE;
+  heap->plane = heap->cached && heap->space->unit_log2 == UNIT_LOG2 ? BIN_PLANE_HEAP : BIN_PLANE_NONE;
 }
 
 static size_t class_table_bytes(const heap_t *heap) { return (heap->class_count + 1u) * sizeof(uint32_t); }
@@ -280,10 +280,10 @@ heap_t *heap_create(const pool_heap_options_t *options)
 
 static void give_records(heap_t *heap)
 {
-  for (unsigned c = 1; c < heap->pools_end; c++) {
-    pool_t *pool = heap->pools[c];
-    if (pool)
-      heap_give_record(heap, pool, pool->depots ? sizeof(pool_record_t) : sizeof(pool_t));
+  for (unsigned c = 1; c < heap->bins_end; c++) {
+    bin_t *bin = heap->bins[c];
+    if (bin)
+      heap_give_record(heap, bin, bin->depots ? sizeof(bin_record_t) : sizeof(bin_t));
   }
   heap_give_record(heap, (void *)(uintptr_t)heap->class_sizes, class_table_bytes(heap));
 }
@@ -298,7 +298,7 @@ static void refuse_if_used(const heap_t *heap)
     fatal_misuse("pool_heap_destroy", heap, "still the parent or the overflow of a live heap");
 }
 
-/* A fork takes the locks of the heaps in the list, so the heap stays there until no pool of it is due for a tick and no thread has
+/* A fork takes the locks of the heaps in the list, so the heap stays there until no bin of it is due for a tick and no thread has
  * magazines of it. */
 void heap_destroy(heap_t *heap)
 {

@@ -8,7 +8,7 @@ heap_t heap_front = {.mark = HEAP_LIVE_MARK, .class_most = SIZE_CACHED, .name = 
 lock_t heaps_lock;
 const heap_dependents_t *heap_dependents;
 
-static struct { _Alignas(64) pool_record_t record; } front_pools[CLASS_COUNT];
+static struct { _Alignas(64) bin_record_t record; } front_bins[CLASS_COUNT];
 
 heap_t *heaps_first(void) { return &heap_front; }
 
@@ -90,59 +90,59 @@ void heap_give_record(heap_t *heap, void *record, size_t size)
   heap_discharge_record(heap, size);
 }
 
-/* ---- pools ---- */
+/* ---- bins ---- */
 
 uint32_t heap_block_size(const heap_t *heap, unsigned c) { return heap->class_count ? heap->class_sizes[c] : size_class_size(c); }
 
-static pool_t *take_pool_record(heap_t *heap, unsigned c, depot_t **depots)
+static bin_t *take_bin_record(heap_t *heap, unsigned c, depot_t **depots)
 {
   bool is_cached = heap->cached && c <= CLASS_CACHED && heap_block_size(heap, c) <= SIZE_CACHED;
-  pool_record_t *record = heap == &heap_front ? &front_pools[c].record : heap_take_record(heap, is_cached ? sizeof *record : sizeof record->pool);
+  bin_record_t *record = heap == &heap_front ? &front_bins[c].record : heap_take_record(heap, is_cached ? sizeof *record : sizeof record->bin);
   *depots = record && is_cached ? record->depots : NULL;
-  return record ? &record->pool : NULL;
+  return record ? &record->bin : NULL;
 }
 
-COLD static pool_t *make_pool(heap_t *heap, unsigned c)
+COLD static bin_t *make_bin(heap_t *heap, unsigned c)
 {
   lock_acquire(&heap->lock);
-  pool_t *pool = heap->pools[c];
-  if (!pool && heap_front_ready()) {
+  bin_t *bin = heap->bins[c];
+  if (!bin && heap_front_ready()) {
     depot_t *depots;
-    pool = take_pool_record(heap, c, &depots);
-    if (pool) {
-      pool_init(pool, &(pool_make_t){.size_class = c, .block_size = heap_block_size(heap, c), .heap = heap, .space = heap->space,
+    bin = take_bin_record(heap, c, &depots);
+    if (bin) {
+      bin_init(bin, &(bin_make_t){.size_class = c, .block_size = heap_block_size(heap, c), .heap = heap, .space = heap->space,
                                      .budget = &heap->budget, .plane = heap->plane, .depots = depots,
                                      .purges = !heap->region_kind && !heap->checked && settings.purge_delay_ms != PURGE_NEVER,
                                      .single_thread = heap->lock.solo, .tight = heap->budgeted || heap->own_space.prepaid});
-      __atomic_store_n(&heap->pools[c], pool, __ATOMIC_RELEASE);
-      if (c >= heap->pools_end)
-        __atomic_store_n(&heap->pools_end, c + 1, __ATOMIC_RELEASE);
+      __atomic_store_n(&heap->bins[c], bin, __ATOMIC_RELEASE);
+      if (c >= heap->bins_end)
+        __atomic_store_n(&heap->bins_end, c + 1, __ATOMIC_RELEASE);
     }
   }
   lock_release(&heap->lock);
-  return pool;
+  return bin;
 }
 
-pool_t *heap_pool(heap_t *heap, unsigned size_class)
+bin_t *heap_bin(heap_t *heap, unsigned size_class)
 {
-  pool_t *pool = published_pool(heap, size_class);
-  return likely(pool) ? pool : make_pool(heap, size_class);
+  bin_t *bin = published_bin(heap, size_class);
+  return likely(bin) ? bin : make_bin(heap, size_class);
 }
 
-pool_t *heap_pool_from(const heap_t *heap, unsigned from)
+bin_t *heap_bin_from(const heap_t *heap, unsigned from)
 {
-  pool_t *pool = NULL;
-  unsigned end = __atomic_load_n(&heap->pools_end, __ATOMIC_ACQUIRE);
-  for (unsigned c = from; c < end && !pool; c++)
-    pool = published_pool(heap, c);
-  return pool;
+  bin_t *bin = NULL;
+  unsigned end = __atomic_load_n(&heap->bins_end, __ATOMIC_ACQUIRE);
+  for (unsigned c = from; c < end && !bin; c++)
+    bin = published_bin(heap, c);
+  return bin;
 }
 
-void heap_each_cached_pool(magazines_t *magazines, heap_t *heap, void (*act)(magazines_t *, pool_t *))
+void heap_each_cached_bin(magazines_t *magazines, heap_t *heap, void (*act)(magazines_t *, bin_t *))
 {
-  FOR_EACH_POOL(pool, heap)
-    if (pool->cached)
-      act(magazines, pool);
+  FOR_EACH_BIN(bin, heap)
+    if (bin->cached)
+      act(magazines, bin);
 }
 
 magazines_t *heap_enter(heap_t *heap, thread_t *thread)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A heap is a manager: one pool for each size class, large blocks, a budget, counters. This is where a request becomes a
+ * A heap is a manager: one bin for each size class, large blocks, a budget, counters. This is where a request becomes a
  * block when the calling thread's magazines cannot serve it, and where a pointer that the class map does not know is looked
  * up. The front end's fast path never comes here.
  *
@@ -8,8 +8,8 @@
  * reserved at creation, or, for a small budget, as much as the budget allows, cut into smaller units so that few bytes
  * serve many size classes.
  *
- *   H1 a pool exists from the first request of its class on and stays as long as the heap
- *   H2 budget.held == head_bytes, the records, the slabs of all pools, and the large and huge blocks, as far as they are not in a
+ *   H1 a bin exists from the first request of its class on and stays as long as the heap
+ *   H2 budget.held == head_bytes, the records, the slabs of all bins, and the large and huge blocks, as far as they are not in a
  *      prepaid region, and what the heaps hold whose parent this is
  *   H3 the list of large runs holds exactly the heap's runs of the kinds RUN_LARGE and RUN_SPARE */
 #ifndef HEAP_INTERNAL_H
@@ -34,7 +34,7 @@ typedef enum heap_region {
 
 struct pool_heap {
   uint64_t  mark;                       /* HEAP_LIVE_MARK until it is destroyed */
-  lock_t    lock;                       /* the making of pools, the list of large runs, records */
+  lock_t    lock;                       /* the making of bins, the list of large runs, records */
   bool      checked, zero_on_free;
   bool      cached;                     /* threads may keep magazines of its blocks */
   bool      placed;                     /* and find them by the heap's address */
@@ -42,7 +42,7 @@ struct pool_heap {
   bool      reached;                    /* what threads have cached of it is within reach of the others */
   bool      locked_memory;
   bool      own_page;                   /* its record has one, which may be locked */
-  uint8_t   plane;                      /* POOL_PLANE_*, of its pools */
+  uint8_t   plane;                      /* POOL_PLANE_*, of its bins */
   uint8_t   region_kind;                /* heap_region_t */
   uint8_t   class_count;                /* classes of its own, 1 to class_count; 0: the built-in table */
   uint32_t  class_most;                 /* larger requests take runs of their own: small units leave little slack */
@@ -81,24 +81,24 @@ struct pool_heap {
   space_t   own_space;                  /* the region as a space */
   arena_t   own_arena;
   char      name[HEAP_NAME_SIZE];
-  pool_t   *pools[CLASS_COUNT];         /* NULL: no request of the class yet. Published with release, read with acquire */
-  unsigned  pools_end;                  /* beyond the highest class that has one; published after it */
+  bin_t   *bins[CLASS_COUNT];         /* NULL: no request of the class yet. Published with release, read with acquire */
+  unsigned  bins_end;                  /* beyond the highest class that has one; published after it */
 };
 
-/* A pool's record. */
-typedef struct pool_record {
-  pool_t  pool;
+/* A bin's record. */
+typedef struct bin_record {
+  bin_t  bin;
   depot_t depots[DEPOT_SHARDS];         /* of cached classes alone */
-} pool_record_t;
+} bin_record_t;
 
 extern INTERNAL heap_t heap_front;      /* the one behind pool_alloc */
 
 /* A heap that has no memory but its region. */
 static inline bool heap_is_bounded(const heap_t *heap) { return heap->region_kind == REGION_GUEST; }
 
-/* ---- heap.c: all heaps, the pools and records of one ---- */
+/* ---- heap.c: all heaps, the bins and records of one ---- */
 
-/* Every heap, under heaps_lock. While it is held no heap's records go: who finds a run by its address may look at the pool and
+/* Every heap, under heaps_lock. While it is held no heap's records go: who finds a run by its address may look at the bin and
  * the heap it belongs to. */
 extern lock_t heaps_lock;
 heap_t *heaps_first(void);
@@ -117,19 +117,19 @@ typedef struct heap_dependents {
 } heap_dependents_t;
 extern const heap_dependents_t *heap_dependents;   /* NULL: no object pool yet. Under heaps_lock */
 
-static inline pool_t *published_pool(const heap_t *heap, unsigned size_class)
+static inline bin_t *published_bin(const heap_t *heap, unsigned size_class)
 {
-  return __atomic_load_n(&heap->pools[size_class], __ATOMIC_ACQUIRE);
+  return __atomic_load_n(&heap->bins[size_class], __ATOMIC_ACQUIRE);
 }
-pool_t *heap_pool(heap_t *heap, unsigned size_class);   /* made if need be; NULL: no memory */
+bin_t *heap_bin(heap_t *heap, unsigned size_class);   /* made if need be; NULL: no memory */
 
-/* The pool of class `from` or the next one that exists; NULL: none. */
-pool_t *heap_pool_from(const heap_t *heap, unsigned from);
-#define FOR_EACH_POOL(pool, heap)                                                                                       \
-  for (pool_t *pool = heap_pool_from(heap, 1); pool; pool = heap_pool_from(heap, pool->size_class + 1u))
+/* The bin of class `from` or the next one that exists; NULL: none. */
+bin_t *heap_bin_from(const heap_t *heap, unsigned from);
+#define FOR_EACH_BIN(bin, heap)                                                                                       \
+  for (bin_t *bin = heap_bin_from(heap, 1); bin; bin = heap_bin_from(heap, bin->size_class + 1u))
 
-/* Calls `act` with the magazines and each pool of the heap that threads keep magazines of. */
-void heap_each_cached_pool(magazines_t *magazines, heap_t *heap, void (*act)(magazines_t *magazines, pool_t *pool));
+/* Calls `act` with the magazines and each bin of the heap that threads keep magazines of. */
+void heap_each_cached_bin(magazines_t *magazines, heap_t *heap, void (*act)(magazines_t *magazines, bin_t *bin));
 
 /* The calling thread's magazines of the heap, which it is busy with until it leaves; NULL: it has none. */
 magazines_t *heap_enter(heap_t *heap, thread_t *thread);
@@ -180,7 +180,7 @@ size_t dying_usable_size(const void *block);
 
 /* ---- tick.c: giving back what is not needed ---- */
 
-/* Called at each trip of a thread to its pools: now and then it lets go of what was not needed lately. */
+/* Called at each trip of a thread to its bins: now and then it lets go of what was not needed lately. */
 enum { TRIPS_PER_LOOK = 8 };
 void heap_look_at_clock(thread_t *thread);
 static inline void heap_trip(thread_t *thread)
@@ -231,7 +231,7 @@ void large_free_all(heap_t *heap);
 /* What a block is, whoever's it is. `heap` NULL: none of ours. */
 typedef struct located {
   heap_t *heap;
-  pool_t *pool;         /* of a slab's block */
+  bin_t *bin;         /* of a slab's block */
   run_t  *run;          /* of a slab's block, or a large one */
   huge_t *huge;
   char   *start;        /* the block, free or not; NULL: none */
@@ -242,9 +242,9 @@ typedef struct located {
 /* Any address at all. */
 located_t heap_locate(const void *address);
 
-/* How many blocks of the pool are in magazines of threads; and whether one is in a magazine that a fork has lost. */
-size_t heap_cached_in_threads(const pool_t *pool);
-bool   heap_lost_block(const pool_t *pool, const void *block);
+/* How many blocks of the bin are in magazines of threads; and whether one is in a magazine that a fork has lost. */
+size_t heap_cached_in_threads(const bin_t *bin);
+bool   heap_lost_block(const bin_t *bin, const void *block);
 
 /* The block that starts at `block`, or the end of the program. With a heap: a block of it, or of one that it overflows to. */
 located_t heap_locate_block(const heap_t *heap, const void *block, const char *call);

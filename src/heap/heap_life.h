@@ -11,7 +11,7 @@ heap_t *heap_create(const pool_heap_options_t *options);
 void    heap_destroy(heap_t *heap);
 void    heap_reset(heap_t *heap);
 
-/* The same; for_good: its pools and threads' magazines of it end as well. */
+/* The same; for_good: its bins and threads' magazines of it end as well. */
 void    heap_end_blocks(heap_t *heap, bool for_good);
 
 bool    heap_set_budget(heap_t *heap, size_t budget);

@@ -66,7 +66,7 @@ static run_t *take_run(heap_t *heap, size_t size, size_t alignment)
   return run;
 }
 
-/* A region is ticked with its pools; one that has only large blocks has none. */
+/* A region is ticked with its bins; one that has only large blocks has none. */
 static void tick_region(heap_t *heap)
 {
   static uint32_t gives;
@@ -261,7 +261,7 @@ static void fold_figures(spares_t *spares)
 
 static uint32_t spare_units_most(void)
 {
-  size_t threads = __atomic_load_n(&pool_threads, __ATOMIC_RELAXED);
+  size_t threads = __atomic_load_n(&bin_threads, __ATOMIC_RELAXED);
   return (uint32_t)(min_size(SPARE_BYTES, SPARE_BYTES_ALL / threads) >> UNIT_LOG2);
 }
 

@@ -76,10 +76,10 @@ static void ask_slab(question_t *q)
 {
   located_t *at = &q->at;
   char *block;
-  at->live = pool_ask(at->pool, at->run, q->address, &block);
+  at->live = bin_ask(at->bin, at->run, q->address, &block);
   at->start = block;
-  at->size = at->pool->block_size;
-  at->heap = at->pool->heap;
+  at->size = at->bin->block_size;
+  at->heap = at->bin->heap;
 }
 
 /* That stands in the block's own memory, which another thread may be about to give back: so it is read while the lock that keeps the
@@ -90,14 +90,14 @@ static void measure(question_t *q, const heap_t *heap, const char *start, size_t
     q->requested = guard_size(start, size);
 }
 
-static void measure_in_slab(question_t *q, const pool_t *pool, const run_t *slab)
+static void measure_in_slab(question_t *q, const bin_t *bin, const run_t *slab)
 {
-  size_t index = pool_block_index(pool, slab, q->address);
+  size_t index = bin_block_index(bin, slab, q->address);
   if (index < slab->capacity)
-    measure(q, pool->heap, slab->start + index * pool->block_size, pool->block_size);
+    measure(q, bin->heap, slab->start + index * bin->block_size, bin->block_size);
 }
 
-/* Under the lock of the run's space. A slab's block is looked at under that of its pool; where that is for one thread alone and has
+/* Under the lock of the run's space. A slab's block is looked at under that of its bin; where that is for one thread alone and has
  * none, here, so that the slab stays. */
 static void ask_run(const arena_t *arena, const run_t *run, void *context)
 {
@@ -106,17 +106,17 @@ static void ask_run(const arena_t *arena, const run_t *run, void *context)
   located_t *at = &q->at;
   (void)arena;
   if (kind == RUN_SLAB) {
-    *at = (located_t){.pool = run_owner(run), .run = (run_t *)(uintptr_t)run};
-    measure_in_slab(q, at->pool, run);
-    if (at->pool->lock.solo)
+    *at = (located_t){.bin = run_owner(run), .run = (run_t *)(uintptr_t)run};
+    measure_in_slab(q, at->bin, run);
+    if (at->bin->lock.solo)
       ask_slab(q);
   } else if (kind == RUN_LARGE || kind == RUN_SPARE)
     *at = (located_t){.heap = run_owner(run), .run = (run_t *)(uintptr_t)run, .start = run->start, .size = __atomic_load_n(&run->size, __ATOMIC_RELAXED)};
   else if (kind == RUN_REGION)
     q->region = run_owner(run);
-  if (!at->pool && at->start)
+  if (!at->bin && at->start)
     at->live = kind == RUN_LARGE && (size_t)((const char *)q->address - at->start) < at->size;
-  if (!at->pool && at->live)
+  if (!at->bin && at->live)
     measure(q, at->heap, at->start, at->size);
 }
 
@@ -149,7 +149,7 @@ static inline void look(question_t *q, heap_t *guest)
   heap_t *region = q->region;
   if (region && region->own_space.fixed)
     space_ask_fixed(&region->own_space, q->address, ask_run, q);
-  if (q->at.pool && !q->at.pool->lock.solo)
+  if (q->at.bin && !q->at.bin->lock.solo)
     ask_slab(q);
   if (!q->at.heap)
     q->at.heap = region;
@@ -175,44 +175,44 @@ static const magazines_t *magazines_in(const thread_t *thread, const heap_t *hea
   return heap == &heap_front ? &thread->front : thread_magazines_if_any(thread, heap);
 }
 
-static bool is_cached_in(const thread_t *thread, const pool_t *pool, const void *block)
+static bool is_cached_in(const thread_t *thread, const bin_t *bin, const void *block)
 {
   bool found = false;
   for (; thread && !found; thread = thread->next) {
-    const magazines_t *magazines = magazines_in(thread, pool->heap);
-    found = magazines && magazines_hold(magazines, pool->size_class, block);
+    const magazines_t *magazines = magazines_in(thread, bin->heap);
+    found = magazines && magazines_hold(magazines, bin->size_class, block);
   }
   return found;
 }
 
-static bool is_cached(const pool_t *pool, const void *block)
+static bool is_cached(const bin_t *bin, const void *block)
 {
-  if (!pool->cached)
+  if (!bin->cached)
     return false;
   lock_acquire(&threads_lock);
-  bool found = is_cached_in(threads_first(), pool, block) || is_cached_in(threads_first_lost(), pool, block);
+  bool found = is_cached_in(threads_first(), bin, block) || is_cached_in(threads_first_lost(), bin, block);
   lock_release(&threads_lock);
   return found;
 }
 
-bool heap_lost_block(const pool_t *pool, const void *block)
+bool heap_lost_block(const bin_t *bin, const void *block)
 {
-  if (!pool->cached || !threads_first_lost())
+  if (!bin->cached || !threads_first_lost())
     return false;
   lock_acquire(&threads_lock);
-  bool found = is_cached_in(threads_first_lost(), pool, block);
+  bool found = is_cached_in(threads_first_lost(), bin, block);
   lock_release(&threads_lock);
   return found;
 }
 
-size_t heap_cached_in_threads(const pool_t *pool)
+size_t heap_cached_in_threads(const bin_t *bin)
 {
   size_t blocks = 0;
   lock_acquire(&threads_lock);
   for (int round = 0; round < 2; round++)
     for (const thread_t *thread = round ? threads_first_lost() : threads_first(); thread; thread = thread->next) {
-      const magazines_t *magazines = magazines_in(thread, pool->heap);
-      blocks += magazines ? magazines_count(magazines, pool->size_class) : 0;
+      const magazines_t *magazines = magazines_in(thread, bin->heap);
+      blocks += magazines ? magazines_count(magazines, bin->size_class) : 0;
     }
   lock_release(&threads_lock);
   return blocks;
@@ -227,8 +227,8 @@ located_t heap_locate(const void *address)
   question_t q = {.address = address, .measured = true};
   locate(&q);
   located_t at = q.at;
-  if (at.live && at.pool)
-    at.live = !pool_depot_holds(at.pool, at.start) && !is_cached(at.pool, at.start);
+  if (at.live && at.bin)
+    at.live = !bin_depot_holds(at.bin, at.start) && !is_cached(at.bin, at.start);
   if (at.live && at.heap->checked) {
     at.size = q.requested;
     at.live = (size_t)((const char *)address - at.start) < max_size(at.size, 1);
@@ -249,7 +249,7 @@ static bool overflows_to(const heap_t *heap, const heap_t *other)
 static bool was_freed(const located_t *at, const void *block)
 {
   if (at->start == block)
-    return at->pool || (at->run && run_kind(at->run) == RUN_SPARE);
+    return at->bin || (at->run && run_kind(at->run) == RUN_SPARE);
   return at->heap && at->heap->own_space.fixed ? space_had_run_fixed(&at->heap->own_space, block) : space_had_run(block);
 }
 

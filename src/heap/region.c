@@ -49,18 +49,18 @@ static size_t place_record(size_t size, size_t *room, size_t units, unsigned uni
 }
 
 /* Something must be left for a slab of the smallest class, behind the records that come first: the table of the heap's own classes, the
- * record of a pool. */
+ * record of a bin. */
 static bool can_serve(const pool_heap_options_t *o, size_t units, unsigned unit_log2, const char *base, const char *records)
 {
   const char *at = (const char *)round_up((uintptr_t)records, sizeof(void *));
   size_t room = at < base ? (size_t)(base - at) : 0, smallest = o->size_classes ? o->size_classes[0] : BLOCK_ALIGNMENT;
   if (o->size_classes)
     units = place_record((o->size_class_count + 1) * sizeof(uint32_t), &room, units, unit_log2);
-  units = units ? place_record(sizeof(pool_t), &room, units, unit_log2) : 0;
-  return pool_slab_least(smallest, unit_log2) <= units << unit_log2;
+  units = units ? place_record(sizeof(bin_t), &room, units, unit_log2) : 0;
+  return bin_slab_least(smallest, unit_log2) <= units << unit_log2;
 }
 
-/* Everything lives in the caller's memory: the heap, the records of its arena, those of its pools, and the units. */
+/* Everything lives in the caller's memory: the heap, the records of its arena, those of its bins, and the units. */
 heap_t *region_create_guest(const pool_heap_options_t *o)
 {
   char *memory = o->memory, *at = (char *)round_up((uintptr_t)memory, 64), *end = memory + o->memory_size;
@@ -85,11 +85,11 @@ heap_t *region_create_guest(const pool_heap_options_t *o)
 
 /* ---- in the system's: the plan ---- */
 
-/* Each pool has a unit at least. */
-static size_t pool_records_for(const pool_heap_options_t *o, size_t units)
+/* Each bin has a unit at least. */
+static size_t bin_records_for(const pool_heap_options_t *o, size_t units)
 {
   size_t classes = o->size_classes ? o->size_class_count : CLASS_LAST;
-  return min_size(classes, units) * round_up(sizeof(pool_record_t), METADATA_ALIGNMENT) + round_up((classes + 1) * sizeof(uint32_t), METADATA_ALIGNMENT);
+  return min_size(classes, units) * round_up(sizeof(bin_record_t), METADATA_ALIGNMENT) + round_up((classes + 1) * sizeof(uint32_t), METADATA_ALIGNMENT);
 }
 
 region_plan_t region_no_plan(const pool_heap_options_t *o) { return (region_plan_t){.heap_record = heap_record_bytes(region_is_real_time(o))}; }
@@ -102,7 +102,7 @@ static region_plan_t plan_for(const pool_heap_options_t *o, size_t size, size_t 
   plan.arena_records = space_region_records(units, plan.unit_log2);
   if (region_is_real_time(o))
     plan.arena_records = round_up(plan.arena_records, os_page_size());   /* in pages of their own, which are locked as a whole */
-  plan.pool_records = o->reserve ? round_up(pool_records_for(o, units), os_page_size()) : 0;
+  plan.pool_records = o->reserve ? round_up(bin_records_for(o, units), os_page_size()) : 0;
   return plan;
 }
 
@@ -120,7 +120,7 @@ static size_t reserve_units(const pool_heap_options_t *o, unsigned unit_log2)
   for (size_t i = 0; i < classes; i++) {
     size_t size = o->size_classes ? o->size_classes[i] : size_class_size((unsigned)i + 1);
     if (o->size_classes || size <= most)
-      units = max_size(units, pool_units_for(size, o->reserve, unit_log2));
+      units = max_size(units, bin_units_for(size, o->reserve, unit_log2));
   }
   return units;
 }
@@ -182,7 +182,7 @@ static bool take_region(heap_t *heap, const region_plan_t *plan)
   return true;
 }
 
-static bool take_pool_records(heap_t *heap, const region_plan_t *plan)
+static bool take_bin_records(heap_t *heap, const region_plan_t *plan)
 {
   if (!plan->pool_records)
     return true;
@@ -196,7 +196,7 @@ static bool take_pool_records(heap_t *heap, const region_plan_t *plan)
 /* What a reserve has, or a small budget for the day it is raised, ends in the process's space. */
 bool region_make(heap_t *heap, const pool_heap_options_t *o, const region_plan_t *plan)
 {
-  if (!take_region(heap, plan) || !take_pool_records(heap, plan))
+  if (!take_region(heap, plan) || !take_bin_records(heap, plan))
     return false;
   heap->space = &heap->own_space;
   heap->class_most = class_most_of(plan->unit_log2);

@@ -12,7 +12,7 @@ static void drop_dependents(heap_t *heap)
   lock_release(&heaps_lock);
 }
 
-static void drop_magazines(magazines_t *magazines, heap_t *heap) { heap_each_cached_pool(magazines, heap, magazines_drop); }
+static void drop_magazines(magazines_t *magazines, heap_t *heap) { heap_each_cached_bin(magazines, heap, magazines_drop); }
 
 static void drop_caches(heap_t *heap, bool forget)
 {
@@ -38,8 +38,8 @@ void heap_end_blocks(heap_t *heap, bool for_good)
     heap_walk(heap, zero_block, heap);
   if (heap->cached)
     drop_caches(heap, for_good);
-  FOR_EACH_POOL(pool, heap)
-    (for_good ? pool_finish : pool_reset)(pool);
+  FOR_EACH_BIN(bin, heap)
+    (for_good ? bin_finish : bin_reset)(bin);
   large_free_all(heap);
 }
 

@@ -16,10 +16,10 @@ static bool ready;         /* stored with release once everything below is set, 
  * holds one, and that call goes on in the child and opens it. Several threads may fork at once, so each knows for itself. */
 static THREAD_LOCAL bool fork_locked;
 
-static void for_each_pool_lock(const heap_t *heap, void (*act)(lock_t *))
+static void for_each_bin_lock(const heap_t *heap, void (*act)(lock_t *))
 {
-  FOR_EACH_POOL(pool, heap)
-    act(&pool->lock);
+  FOR_EACH_BIN(bin, heap)
+    act(&bin->lock);
 }
 
 /* The newest come first in the list, so children before their parents, all before the default heap. */
@@ -40,19 +40,19 @@ static void acquire_heaps(void)
 {
   for (heap_t *heap = heaps_first(); heap; heap = heaps_shared_from(heap->next)) {
     lock_acquire(&heap->lock);
-    for_each_pool_lock(heap, lock_acquire);
+    for_each_bin_lock(heap, lock_acquire);
   }
 }
 
 static void open_heaps(void (*open)(lock_t *))
 {
   for (heap_t *heap = heaps_first(); heap; heap = heaps_shared_from(heap->next)) {
-    for_each_pool_lock(heap, open);
+    for_each_bin_lock(heap, open);
     open(&heap->lock);
   }
 }
 
-static lock_t *const leaves[] = {&pool_magazines_lock, &space_of_process.lock, &space_slots_lock, &guests_lock, &metadata_lock};
+static lock_t *const leaves[] = {&bin_magazines_lock, &space_of_process.lock, &space_slots_lock, &guests_lock, &metadata_lock};
 enum { LEAVES = sizeof leaves / sizeof *leaves };
 
 /* In the order in which they nest. */
@@ -67,7 +67,7 @@ static void acquire_all(void)
   lock_acquire(&threads_lock);
   gate_close(GATE_LARGE);
   acquire_heaps();
-  lock_acquire(&pools_due_lock);
+  lock_acquire(&bins_due_lock);
   for_each_budget_lock(lock_acquire);
   gate_close(GATE_SYSTEM);
   lock_acquire(&huge_lock);
@@ -76,7 +76,7 @@ static void acquire_all(void)
     lock_acquire(leaves[i]);
 }
 
-/* The other way round, and so the pools before their heap, which makes none as long as it is locked: a heap or a pool that is made once
+/* The other way round, and so the bins before their heap, which makes none as long as it is locked: a heap or a bin that is made once
  * a list is open was never locked here, and may be locked by others. */
 static void open_all(void (*open)(lock_t *))
 {
@@ -86,7 +86,7 @@ static void open_all(void (*open)(lock_t *))
   open(&huge_lock);
   gate_each(GATE_SYSTEM, open);
   for_each_budget_lock(open);
-  open(&pools_due_lock);
+  open(&bins_due_lock);
   open_heaps(open);
   gate_each(GATE_LARGE, open);
   open(&threads_lock);
@@ -187,7 +187,7 @@ COLD static bool bring_up(void)
     heap_front.space = &space_of_process;
     heap_front.checked = settings.checked;
     heap_front.cached = !settings.checked;
-    heap_front.plane = settings.checked ? POOL_PLANE_NONE : POOL_PLANE_FRONT;
+    heap_front.plane = settings.checked ? BIN_PLANE_NONE : BIN_PLANE_FRONT;
     fatal_before_abort = before_abort;
     threads_init(heap_flush_thread);
     __atomic_store_n(&ready, true, __ATOMIC_RELEASE);

@@ -5,19 +5,19 @@
 #include "option.h"
 
 enum {
-  POOLS_PER_LOOK = 32,    /* so many pools are ticked by one caller, however many are due, */
+  POOLS_PER_LOOK = 32,    /* so many bins are ticked by one caller, however many are due, */
   CACHES_PER_LOOK = 32    /* and so many of its own caches of heaps */
 };
 
 void heap_flush_thread(thread_t *thread)
 {
   large_flush_spares(thread);
-  heap_each_cached_pool(&thread->front, &heap_front, magazines_flush);
+  heap_each_cached_bin(&thread->front, &heap_front, magazines_flush);
   for (heap_cache_t *cache = NULL; (cache = thread_next_cache(thread, cache)) != NULL;)
-    heap_each_cached_pool(&cache->magazines, cache->heap, magazines_flush);
+    heap_each_cached_bin(&cache->magazines, cache->heap, magazines_flush);
 }
 
-static void tick_magazines(magazines_t *magazines, heap_t *heap) { heap_each_cached_pool(magazines, heap, magazines_tick); }
+static void tick_magazines(magazines_t *magazines, heap_t *heap) { heap_each_cached_bin(magazines, heap, magazines_tick); }
 
 /* The caches of other heaps follow, some at each look. */
 static void tick_thread(thread_t *thread)
@@ -28,11 +28,11 @@ static void tick_thread(thread_t *thread)
 }
 
 /* Some at a time. Who looks at all heaps just now need not be waited for. */
-static void tick_pools(uint64_t now_ms)
+static void tick_bins(uint64_t now_ms)
 {
   if (!lock_attempt(&heaps_lock))
     return;
-  pools_tick(POOLS_PER_LOOK, now_ms);
+  bins_tick(POOLS_PER_LOOK, now_ms);
   lock_release(&heaps_lock);
 }
 
@@ -50,13 +50,13 @@ COLD void heap_look_at_clock(thread_t *thread)
   if (space_tick(&space_of_process, now)) {
     huge_tick();
     space_give_left();
-    pools_begin_tick();
+    bins_begin_tick();
   }
-  if (pools_tick_is_under_way())
-    tick_pools(now);
+  if (bins_tick_is_under_way())
+    tick_bins(now);
 }
 
-static void flush_magazines(magazines_t *magazines, heap_t *heap) { heap_each_cached_pool(magazines, heap, magazines_flush); }
+static void flush_magazines(magazines_t *magazines, heap_t *heap) { heap_each_cached_bin(magazines, heap, magazines_flush); }
 
 void heap_drain(heap_t *heap)
 {
@@ -70,8 +70,8 @@ void heap_drain(heap_t *heap)
     large_flush_spares(thread);
   if (heap->cached && heap->reached)
     threads_reach(heap, flush_magazines);
-  FOR_EACH_POOL(pool, heap)
-    pool_drain(pool);
+  FOR_EACH_BIN(bin, heap)
+    bin_drain(bin);
   if (!heap_is_bounded(heap))
     space_give_left();
 }
@@ -79,8 +79,8 @@ void heap_drain(heap_t *heap)
 static size_t purge_slabs(heap_t *heap)
 {
   size_t bytes = 0;
-  FOR_EACH_POOL(pool, heap)
-    bytes += pool_purge(pool);
+  FOR_EACH_BIN(bin, heap)
+    bytes += bin_purge(bin);
   return bytes;
 }
 
@@ -115,15 +115,15 @@ static bool is_below(const heap_t *heap, const heap_t *ancestor)
   return heap != NULL;
 }
 
-/* What descendants have idle in their pools, but not those of one thread, which may be in one. The lock keeps their records from going.
+/* What descendants have idle in their bins, but not those of one thread, which may be in one. The lock keeps their records from going.
  * No magazines: one that ends has none any more, and must not get new ones. */
 static void drain_descendants(const heap_t *heap)
 {
   lock_acquire(&heaps_lock);
   for (heap_t *other = heaps_first(); other; other = other->next)
     if (!other->lock.solo && is_below(other, heap))
-      FOR_EACH_POOL(pool, other)
-        pool_drain(pool);
+      FOR_EACH_BIN(bin, other)
+        bin_drain(bin);
   lock_release(&heaps_lock);
 }
 

@@ -11,7 +11,7 @@ typedef struct walk {
   /* The run that the walk is at, as it was when its space was locked. */
   const run_t   *run;
   run_kind_t     kind;
-  pool_t        *pool;
+  bin_t        *bin;
   char          *start, *end;
   size_t         size;
 } walk_t;
@@ -27,13 +27,13 @@ static bool visit_block(const walk_t *walk, char *start, size_t size)
 /* What the calling thread has cached of a class would look live. */
 static void flush_own(const walk_t *walk)
 {
-  if (!walk->pool->cached)
+  if (!walk->bin->cached)
     return;
   thread_t *thread = thread_current_to_free();
   magazines_t *magazines = heap_enter(walk->heap, thread);
   if (!magazines)
     return;
-  magazines_flush(magazines, walk->pool);
+  magazines_flush(magazines, walk->bin);
   heap_leave(walk->heap, thread);
 }
 
@@ -43,11 +43,11 @@ static bool walk_slab(const walk_t *walk)
   uint64_t live;
   for (size_t w = 0;; w++) {
     flush_own(walk);
-    if (!pool_live_word(walk->pool, walk->run, walk->start, w, &live))
+    if (!bin_live_word(walk->bin, walk->run, walk->start, w, &live))
       return true;
     for (; live; live &= live - 1) {
-      char *block = walk->start + (w * WORD_BITS + (size_t)__builtin_ctzll(live)) * walk->pool->block_size;
-      if (!heap_lost_block(walk->pool, block) && !visit_block(walk, block, walk->pool->block_size))
+      char *block = walk->start + (w * WORD_BITS + (size_t)__builtin_ctzll(live)) * walk->bin->block_size;
+      if (!heap_lost_block(walk->bin, block) && !visit_block(walk, block, walk->bin->block_size))
         return false;
     }
   }
@@ -60,8 +60,8 @@ static bool is_of_heap(const arena_t *arena, const run_t *run, void *context)
   walk_t *walk = context;
   walk->kind = run_kind(run);
   if (walk->kind == RUN_SLAB) {
-    walk->pool = run_owner(run);
-    if (walk->pool->heap != walk->heap)
+    walk->bin = run_owner(run);
+    if (walk->bin->heap != walk->heap)
       return false;
   } else if (walk->kind != RUN_LARGE || run_owner(run) != walk->heap) {
     return false;
@@ -97,7 +97,7 @@ static bool walk_huge(const walk_t *walk)
 
 /* ---- the whole heap ---- */
 
-static void return_magazines(magazines_t *magazines, heap_t *heap) { heap_each_cached_pool(magazines, heap, magazines_flush); }
+static void return_magazines(magazines_t *magazines, heap_t *heap) { heap_each_cached_bin(magazines, heap, magazines_flush); }
 
 static void flush_all_threads(heap_t *heap)
 {
@@ -110,8 +110,8 @@ static void flush_all_threads(heap_t *heap)
     }
     lock_release(&threads_lock);
   }
-  FOR_EACH_POOL(pool, heap)
-    pool_drain(pool);
+  FOR_EACH_BIN(bin, heap)
+    bin_drain(bin);
 }
 
 bool heap_walk(heap_t *heap, pool_visit_fn *visit, void *context)

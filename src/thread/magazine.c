@@ -23,9 +23,9 @@ void magazines_abandon(cache_t *cache)
 
 /* ---- the stock ---- */
 
-/* Settled under the pool's lock, read without: any of its values will do. */
-static unsigned magazine_most(const pool_t *pool) { return __atomic_load_n(&pool->magazine_most, __ATOMIC_RELAXED); }
-static unsigned stock_most(const pool_t *pool) { return __atomic_load_n(&pool->stock_most, __ATOMIC_RELAXED); }
+/* Settled under the bin's lock, read without: any of its values will do. */
+static unsigned magazine_most(const bin_t *bin) { return __atomic_load_n(&bin->magazine_most, __ATOMIC_RELAXED); }
+static unsigned stock_most(const bin_t *bin) { return __atomic_load_n(&bin->stock_most, __ATOMIC_RELAXED); }
 
 static void stock_push(stock_t *stock, void **magazine)
 {
@@ -50,13 +50,13 @@ static void stock_keep_empty(stock_t *stock, void **magazine)
 }
 
 /* The floor of an empty magazine, or NULL: no memory. */
-static void **stock_empty(stock_t *stock, pool_t *pool, unsigned shard)
+static void **stock_empty(stock_t *stock, bin_t *bin, unsigned shard)
 {
   void **magazine = stock->empties;
   if (!magazine)
-    return pool_new_magazine(pool, magazine_most(pool), shard);
+    return bin_new_magazine(bin, magazine_most(bin), shard);
   stock->empties = magazine_below(magazine);
-  return magazine_floor(magazine, magazine_most(pool));
+  return magazine_floor(magazine, magazine_most(bin));
 }
 
 static void **last_word(void **magazine) { return magazine + MAGAZINE_WORDS - 1; }
@@ -68,9 +68,9 @@ static void load(loaded_t *loaded, void **top)
   OWNER_STORE(loaded->slot, top - 1);
 }
 
-void *magazines_refill(magazines_t *magazines, pool_t *pool)
+void *magazines_refill(magazines_t *magazines, bin_t *bin)
 {
-  unsigned c = pool->size_class;
+  unsigned c = bin->size_class;
   loaded_t *loaded = &magazines->cache->of[c];
   stock_t *stock = &magazines->of[c];
   void **empty = loaded->slot != MAGAZINE_NOWHERE ? magazine_of(loaded->slot + 1) : NULL, **top;
@@ -79,9 +79,9 @@ void *magazines_refill(magazines_t *magazines, pool_t *pool)
     if (empty)
       stock_keep_empty(stock, empty);
   } else {
-    top = pool_exchange_empty(pool, empty, magazine_most(pool), magazines->shard);
+    top = bin_exchange_empty(bin, empty, magazine_most(bin), magazines->shard);
     if (!top) {
-      OWNER_STORE(loaded->slot, MAGAZINE_NOWHERE);   /* the empty one has gone to the pool */
+      OWNER_STORE(loaded->slot, MAGAZINE_NOWHERE);   /* the empty one has gone to the bin */
       return NULL;
     }
   }
@@ -101,97 +101,97 @@ static void load_two(loaded_t *loaded, void **floor, void *first, void *second)
 }
 
 /* The stock is full, or has no empty magazine to offer, or nothing is loaded. Where there is no memory for an empty one, the
- * entries of a full one go to the pool: the system refuses once for a magazine, and not once for a block. */
-NOINLINE static void overflow_to_pool(magazines_t *magazines, pool_t *pool, void *block)
+ * entries of a full one go to the bin: the system refuses once for a magazine, and not once for a block. */
+NOINLINE static void overflow_to_bin(magazines_t *magazines, bin_t *bin, void *block)
 {
-  loaded_t *loaded = &magazines->cache->of[pool->size_class];
-  stock_t *stock = &magazines->of[pool->size_class];
+  loaded_t *loaded = &magazines->cache->of[bin->size_class];
+  stock_t *stock = &magazines->of[bin->size_class];
   void **full = loaded->slot, **floor = NULL, *top = loaded->top;
-  if (full == MAGAZINE_NOWHERE || stock->count < stock_most(pool))
-    floor = stock_empty(stock, pool, magazines->shard);
+  if (full == MAGAZINE_NOWHERE || stock->count < stock_most(bin))
+    floor = stock_empty(stock, bin, magazines->shard);
   if (!floor && (stock->count || full != MAGAZINE_NOWHERE)) {
     void **given = stock->count ? last_word(stock_pop(stock)) : full;
-    floor = pool_exchange_full(pool, given, magazine_most(pool), magazines->shard);
+    floor = bin_exchange_full(bin, given, magazine_most(bin), magazines->shard);
     full = given == full ? MAGAZINE_NOWHERE : full;
   }
   if (unlikely(!floor)) {
-    pool_put(pool, &block, 1);
+    bin_put(bin, &block, 1);
     return;
   }
   if (full != MAGAZINE_NOWHERE)
     stock_push(stock, magazine_of(full));
   load_two(loaded, floor, top, block);
   /* The class has shrunk, and with it what may be kept of it: one more each time, until that is so. */
-  if (stock->count > stock_most(pool))
-    pool_retire_magazine(pool, last_word(stock_pop(stock)), magazines->shard);
+  if (stock->count > stock_most(bin))
+    bin_retire_magazine(bin, last_word(stock_pop(stock)), magazines->shard);
 }
 
-void magazines_overflow(magazines_t *magazines, pool_t *pool, void *block)
+void magazines_overflow(magazines_t *magazines, bin_t *bin, void *block)
 {
-  loaded_t *loaded = &magazines->cache->of[pool->size_class];
-  stock_t *stock = &magazines->of[pool->size_class];
+  loaded_t *loaded = &magazines->cache->of[bin->size_class];
+  stock_t *stock = &magazines->of[bin->size_class];
   void **full = loaded->slot, **empty = stock->empties;
-  if (unlikely(full == MAGAZINE_NOWHERE || stock->count >= stock_most(pool) || !empty)) {
-    overflow_to_pool(magazines, pool, block);
+  if (unlikely(full == MAGAZINE_NOWHERE || stock->count >= stock_most(bin) || !empty)) {
+    overflow_to_bin(magazines, bin, block);
     return;
   }
   stock->empties = magazine_below(empty);
   stock_push(stock, magazine_of(full));
-  load_two(loaded, magazine_floor(empty, magazine_most(pool)), loaded->top, block);
+  load_two(loaded, magazine_floor(empty, magazine_most(bin)), loaded->top, block);
 }
 
-static void stock_shrink(magazines_t *magazines, pool_t *pool, unsigned keep)
+static void stock_shrink(magazines_t *magazines, bin_t *bin, unsigned keep)
 {
-  stock_t *stock = &magazines->of[pool->size_class];
+  stock_t *stock = &magazines->of[bin->size_class];
   while (stock->count > keep)
-    pool_retire_magazine(pool, last_word(stock_pop(stock)), magazines->shard);
+    bin_retire_magazine(bin, last_word(stock_pop(stock)), magazines->shard);
   while (stock->empties) {
     void **magazine = stock->empties;
     stock->empties = magazine_below(magazine);
-    pool_keep_magazine(pool, magazine, magazines->shard);
+    bin_keep_magazine(bin, magazine, magazines->shard);
   }
 }
 
-void magazines_flush(magazines_t *magazines, pool_t *pool)
+void magazines_flush(magazines_t *magazines, bin_t *bin)
 {
-  unsigned c = pool->size_class;
+  unsigned c = bin->size_class;
   loaded_t *loaded = &magazines->cache->of[c];
-  stock_shrink(magazines, pool, 0);
+  stock_shrink(magazines, bin, 0);
   if (loaded->slot == MAGAZINE_NOWHERE)
     return;
   void *top = loaded->top, **slot = loaded->slot;
   OWNER_STORE(loaded->top, NULL);
   OWNER_STORE(loaded->slot, MAGAZINE_NOWHERE);
   if (top)
-    pool_put(pool, &top, 1);
+    bin_put(bin, &top, 1);
   else
     *++slot = NULL;
-  pool_retire_magazine(pool, slot, magazines->shard);
+  bin_retire_magazine(bin, slot, magazines->shard);
 }
 
-void magazines_drop(magazines_t *magazines, pool_t *pool)
+void magazines_drop(magazines_t *magazines, bin_t *bin)
 {
-  unsigned c = pool->size_class;
+  unsigned c = bin->size_class;
   loaded_t *loaded = &magazines->cache->of[c];
   stock_t *stock = &magazines->of[c];
   while (stock->full)
-    pool_keep_magazine(pool, stock_pop(stock), magazines->shard);
-  stock_shrink(magazines, pool, 0);
+    bin_keep_magazine(bin, stock_pop(stock), magazines->shard);
+  stock_shrink(magazines, bin, 0);
   if (loaded->slot != MAGAZINE_NOWHERE)
-    pool_keep_magazine(pool, loaded->slot + !loaded->top, magazines->shard);
+    bin_keep_magazine(bin, loaded->slot + !loaded->top, magazines->shard);
   OWNER_STORE(loaded->top, NULL);
   OWNER_STORE(loaded->slot, MAGAZINE_NOWHERE);
 }
 
-void magazines_tick(magazines_t *magazines, pool_t *pool)
+void magazines_tick(magazines_t *magazines, bin_t *bin)
 {
-  stock_t *stock = &magazines->of[pool->size_class];
-  void **slot = magazines->cache->of[pool->size_class].slot;
+  stock_t *stock = &magazines->of[bin->size_class];
+  void **slot = magazines->cache->of[bin->size_class].slot;
   bool idle = slot != MAGAZINE_NOWHERE && slot == stock->seen;
   if (idle)
-    magazines_flush(magazines, pool);
+    magazines_flush(magazines, bin);
   else if (stock->low)
-    stock_shrink(magazines, pool, stock->count - stock->low);
+    stock_shrink(magazines, bin, stock->count - stock->low);
   stock->seen = slot;
   stock->low = stock->count;
 }

@@ -22,7 +22,7 @@
 #define MAGAZINE_H
 
 #include "os/thread_local.h"
-#include "pool/pool.h"
+#include "bin/bin.h"
 
 typedef struct loaded {
   void  *top;
@@ -106,21 +106,21 @@ typedef struct magazines {
 
 void magazines_init(magazines_t *magazines, cache_t *cache, unsigned shard);
 
-/* The loaded magazine is empty: a block from the stock, the pool's depot or its slabs. NULL: the pool has none. */
-void *magazines_refill(magazines_t *magazines, pool_t *pool);
+/* The loaded magazine is empty: a block from the stock, the bin's depot or its slabs. NULL: the bin has none. */
+void *magazines_refill(magazines_t *magazines, bin_t *bin);
 
 /* The loaded magazine is full (or there is none): the block goes to another one or, without memory for one, to the slabs. */
-void magazines_overflow(magazines_t *magazines, pool_t *pool, void *block);
+void magazines_overflow(magazines_t *magazines, bin_t *bin, void *block);
 
-/* Everything of one class goes back to its pool. */
-void magazines_flush(magazines_t *magazines, pool_t *pool);
+/* Everything of one class goes back to its bin. */
+void magazines_flush(magazines_t *magazines, bin_t *bin);
 
-/* All entries are forgotten, their blocks are gone; the magazines themselves go to the pool. */
-void magazines_drop(magazines_t *magazines, pool_t *pool);
+/* All entries are forgotten, their blocks are gone; the magazines themselves go to the bin. */
+void magazines_drop(magazines_t *magazines, bin_t *bin);
 
-/* What was not needed since the last call goes back to the pool: the whole of a class that was not used, the full magazines
+/* What was not needed since the last call goes back to the bin: the whole of a class that was not used, the full magazines
  * that were never reached of one that was. */
-void magazines_tick(magazines_t *magazines, pool_t *pool);
+void magazines_tick(magazines_t *magazines, bin_t *bin);
 
 /* Has any class a magazine? Any thread may ask. */
 bool magazines_any(const magazines_t *magazines);

@@ -24,7 +24,7 @@ static heap_cache_t *unused_caches;
 static uint8_t next_shard;
 static uint32_t count;
 
-static void count_threads(void) { __atomic_store_n(&pool_threads, count ? count : 1, __ATOMIC_RELAXED); }
+static void count_threads(void) { __atomic_store_n(&bin_threads, count ? count : 1, __ATOMIC_RELAXED); }
 
 /* ---- records ---- */
 
@@ -393,7 +393,7 @@ static bool claim(struct pool_heap *heap)
   return any;
 }
 
-/* It is a few instructions, or waits for the lock of a pool, which nobody holds who waits here. But it may have been interrupted by
+/* It is a few instructions, or waits for the lock of a bin, which nobody holds who waits here. But it may have been interrupted by
  * a signal whose handler waits for this very thread. */
 static bool comes_out(const thread_t *thread)
 {

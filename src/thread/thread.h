@@ -2,7 +2,7 @@
  *
  * What the manager knows of a thread. A record is made at a thread's first slow path and comes back when the thread ends,
  * after its magazines have been flushed; a thread that goes on allocating in later destructors has no record and works on
- * the pools directly. So does a thread whose end cannot be arranged, and one that only frees and may be at its end.
+ * the bins directly. So does a thread whose end cannot be arranged, and one that only frees and may be at its end.
  *
  * The magazines of a heap with a budget can be reached while their owner does something else, so that a thread that sleeps keeps
  * nothing back from the others. Their place says so, and only for them the owner says that it is busy before it looks whether they
@@ -64,7 +64,7 @@ typedef struct thread {
   struct pool_heap *heap_at[THREAD_PLACES];
   cache_t          *cache_at[THREAD_PLACES];
   bool           busy;          /* with the magazines of a heap in `chains` */
-  uint8_t        shard;         /* of the pools' depots */
+  uint8_t        shard;         /* of the bins' depots */
   uint32_t       trips;         /* slow paths so far */
   uint64_t       looked_ms;     /* when it last let go of idle magazines */
   struct thread *next, *previous;

@@ -146,21 +146,21 @@ def example(root):
 
 
 GOOD = {
-    "README.md": "# A\n[b](docs/DESIGN.md#the-b)\n`pool_take` `slab.h`\n",
+    "README.md": "# A\n[b](docs/DESIGN.md#the-b)\n`bin_take` `slab.h`\n",
     "docs/DESIGN.md": "# D\n## The `b`\n## Invariants\n| A1 | x | `slab.h` | `check_a` |\n## What was tried\n`gone_name`\n## End\n[r](../README.md)\n",
-    "CONTRIBUTING.md": "`pool_take`\n",
-    "src/README.md": "`pool/slab.h` `check/check.c` `missing_c`\n",
-    "src/pool/slab.h": "/*\n *   A1 holds\n */\nvoid pool_take(void); int missing_c;\n",
-    "src/pool/slab.c": "",
+    "CONTRIBUTING.md": "`bin_take`\n",
+    "src/README.md": "`bin/slab.h` `check/check.c` `missing_c`\n",
+    "src/bin/slab.h": "/*\n *   A1 holds\n */\nvoid bin_take(void); int missing_c;\n",
+    "src/bin/slab.c": "",
     "src/check/check.c": 'void check_a(void) { say("A1"); }\n',
 }
 BAD = [
     ("README.md", "[b](docs/NONE.md)", broken_links, "does not exist"),
     ("README.md", "[b](docs/DESIGN.md#c)", broken_links, "no such heading"),
-    ("README.md", "`pool_took()`", unknown_names, "no pool_took"),
+    ("README.md", "`bin_took()`", unknown_names, "no bin_took"),
     ("README.md", "`slob.c`", unknown_names, "no file slob.c"),
     ("docs/DESIGN.md", "A1 and A2", wrong_invariants, "no header of src states A2"),
-    ("src/pool/slab.h", "/*\n *   A1 holds\n *   A2 too\n */", wrong_invariants, "A2 of slab.h"),
+    ("src/bin/slab.h", "/*\n *   A1 holds\n *   A2 too\n */", wrong_invariants, "A2 of slab.h"),
     ("src/check/check.c", "void check_a(void) {}", wrong_invariants, "does not assert A1"),
     ("src/check/check.c", 'void check_b(void) { say("A1"); }', wrong_invariants, "no check_a"),
     ("src/more.c", "", unlisted_sources, "more.c has no line"),

@@ -27,7 +27,7 @@ static void set_up(void)
   must(check_everything());
 }
 
-static pool_t *pool_of(size_t size) { return heap_front.pools[size_class_of(size)]; }
+static bin_t *pool_of(size_t size) { return heap_front.bins[size_class_of(size)]; }
 static run_t *slab_of(size_t size) { return pool_of(size)->current; }
 static arena_t *arena(void) { return arena_of(&space_of_process, slab_of(SMALL)->start); }
 static size_t a_free_unit(void) { return bits_next_set(arena()->room.map, 0, arena()->unit_count); }
@@ -64,13 +64,13 @@ static void count_a_slab(void) { pool_of(SMALL)->slab_count++; }
 static void put_into_another_list(void) { slab_of(SMALL)->list = SLAB_RESET; }
 static void lose_a_slab(void)
 {
-  pool_t *pool = pool_of(MEDIUM);
-  must(pool->slab_count == 1);
-  heap_front.budget.held -= run_bytes(arena(), pool->current);
-  memset(pool->slabs, 0, sizeof pool->slabs);
-  pool->current = NULL;
-  pool->slab_count = pool->partial_count = 0;
-  pool->capacity = pool->out = pool->idle = 0;
+  bin_t *bin = pool_of(MEDIUM);
+  must(bin->slab_count == 1);
+  heap_front.budget.held -= run_bytes(arena(), bin->current);
+  memset(bin->slabs, 0, sizeof bin->slabs);
+  bin->current = NULL;
+  bin->slab_count = bin->partial_count = 0;
+  bin->capacity = bin->out = bin->idle = 0;
 }
 static void count_a_magazine(void) { pool_of(SMALL)->depot_count++; }
 static void shrink_the_magazines(void) { pool_of(SMALL)->magazine_most = 1; }
@@ -93,9 +93,9 @@ static void fill_the_magazine_beyond_its_floor(void)
 }
 static void write_into_the_magazine_of_all(void) { magazine_nowhere[5] = small; }
 static void count_a_full_magazine(void) { stock()->count++; }
-static void have_a_magazine_without_a_pool(void) { thread_self->front.cache->of[0].top = small; }
+static void have_a_magazine_without_a_bin(void) { thread_self->front.cache->of[0].top = small; }
 
-static void count_a_thread(void) { pool_threads++; }
+static void count_a_thread(void) { bin_threads++; }
 static void lead_back_to_nobody(void) { thread_self->previous = thread_self; }
 static void be_no_thread_of_the_list(void)
 {
@@ -133,17 +133,17 @@ static const struct damage { const char *name, *how; void (*damage)(void); } dam
   DAMAGE("A2", forget_the_owner),
   DAMAGE("A3", count_a_unit),
   DAMAGE("A4", count_a_dirty_unit),
-  DAMAGE("B1", shorten_a_stretch), DAMAGE("B1", change_a_word),
+  DAMAGE("F1", shorten_a_stretch), DAMAGE("F1", change_a_word),
   DAMAGE("S1", free_a_block_more), DAMAGE("S1", free_beyond_the_fresh_mark),
   DAMAGE("S3", purge_a_block_in_use),
   DAMAGE("M1", write_the_front_plane), DAMAGE("M1", write_the_heap_plane),
-  DAMAGE("P1", have_a_block_out),
-  DAMAGE("P2", count_a_slab), DAMAGE("P2", put_into_another_list), DAMAGE("P2", lose_a_slab),
-  DAMAGE("P3", count_a_magazine), DAMAGE("P3", shrink_the_magazines), DAMAGE("P3", lift_the_low_mark),
-  DAMAGE("P4", have_an_idle_block),
+  DAMAGE("B1", have_a_block_out),
+  DAMAGE("B2", count_a_slab), DAMAGE("B2", put_into_another_list), DAMAGE("B2", lose_a_slab),
+  DAMAGE("B3", count_a_magazine), DAMAGE("B3", shrink_the_magazines), DAMAGE("B3", lift_the_low_mark),
+  DAMAGE("B4", have_an_idle_block),
   DAMAGE("C1", point_inside_a_block), DAMAGE("C1", point_nowhere), DAMAGE("C1", point_at_another_class),
   DAMAGE("C1", fill_the_magazine_beyond_its_floor), DAMAGE("C1", write_into_the_magazine_of_all),
-  DAMAGE("C1", have_a_magazine_without_a_pool),
+  DAMAGE("C1", have_a_magazine_without_a_bin),
   DAMAGE("S2", hold_a_block_twice), DAMAGE("S2", hold_a_fresh_block),
   DAMAGE("C2", count_a_full_magazine),
   DAMAGE("T1", count_a_thread), DAMAGE("T1", lead_back_to_nobody), DAMAGE("T1", be_no_thread_of_the_list),

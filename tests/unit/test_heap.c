@@ -340,7 +340,7 @@ static void records_beside_a_reserve(void **state)
     assert_non_null(pool_heap_alloc(heap, size_class_size(c)));
   size_t units = 0;
   for (unsigned c = 1; c < CLASS_COUNT; c++)
-    units += heap->pools[c]->held_bytes / UNIT;
+    units += heap->bins[c]->held_bytes / UNIT;
   assert_int_equal(heap->own_space.used_units, units);
   check_everything();
   pool_heap_destroy(heap);

@@ -94,20 +94,20 @@ static bool construct(void *object, void *context)
 static void use_objects(const object_pool_options_t *options)
 {
   static void *objects[OBJECTS];
-  object_pool_t *pool = object_pool_create(options);
-  if (!had(pool))
+  object_pool_t *bin = object_pool_create(options);
+  if (!had(bin))
     return;
   size_t n = 0;
-  while (n < OBJECTS && had(objects[n] = object_pool_get(pool))) {
+  while (n < OBJECTS && had(objects[n] = object_pool_get(bin))) {
     memset(objects[n], 1, options->object_size);
     n++;
   }
-  must(object_pool_live(pool) == n);
+  must(object_pool_live(bin) == n);
   for (size_t i = 0; i < n; i += 2)
-    object_pool_put(pool, objects[i]);
-  object_pool_shrink(pool, 0);
-  object_pool_put_all(pool);
-  object_pool_destroy(pool);
+    object_pool_put(bin, objects[i]);
+  object_pool_shrink(bin, 0);
+  object_pool_put_all(bin);
+  object_pool_destroy(bin);
 }
 
 static void live(const struct kind *kind)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * One thread's magazines before a pool of its own: random pops and pushes against a model of what is live. */
+ * One thread's magazines before a bin of its own: random pops and pushes against a model of what is live. */
 #include "thread/magazine.h"
 #include "space/metadata.h"
 #include "os_fake.h"
@@ -8,7 +8,7 @@
 
 enum { LIVE = 3000 };
 
-static pool_t pool;
+static bin_t bin;
 static depot_t depots[DEPOT_SHARDS];
 static budget_t budget;
 static cache_t cache;
@@ -20,30 +20,30 @@ static void all_new(unsigned c)
   os_fake_heal();
   budget = (budget_t){0};
   memset(depots, 0, sizeof depots);
-  pool_init(&pool, &(pool_make_t){.size_class = c, .block_size = size_class_size(c), .space = &region->space, .budget = &budget,
-                                  .plane = POOL_PLANE_NONE, .depots = depots});
+  bin_init(&bin, &(bin_make_t){.size_class = c, .block_size = size_class_size(c), .space = &region->space, .budget = &budget,
+                                  .plane = BIN_PLANE_NONE, .depots = depots});
   magazines_init(&magazines, &cache, 1);
 }
 
 static void *allocate(void)
 {
-  void *block = MAGAZINE_POP(&cache.of[pool.size_class]);
-  return block ? block : magazines_refill(&magazines, &pool);
+  void *block = MAGAZINE_POP(&cache.of[bin.size_class]);
+  return block ? block : magazines_refill(&magazines, &bin);
 }
 
 static void give(void *block)
 {
-  if (!MAGAZINE_PUSH(&cache.of[pool.size_class], block))
-    magazines_overflow(&magazines, &pool, block);
+  if (!MAGAZINE_PUSH(&cache.of[bin.size_class], block))
+    magazines_overflow(&magazines, &bin, block);
 }
 
 /* Live, in the magazines, in the depot: together what is out; and what is in the stock is full to its last word. */
 static void agrees(size_t live)
 {
-  unsigned c = pool.size_class;
+  unsigned c = bin.size_class;
   size_t stock = 0;
-  check_pool(&pool);
-  assert_int_equal(magazines_count(&magazines, c) + pool_depot_blocks(&pool) + live, pool.out);
+  check_bin(&bin);
+  assert_int_equal(magazines_count(&magazines, c) + bin_depot_blocks(&bin) + live, bin.out);
   for (void **magazine = magazines.of[c].full; magazine; magazine = magazine_below(magazine), stock++)
     assert_non_null(magazine[MAGAZINE_WORDS - 1]);
   assert_int_equal(stock, magazines.of[c].count);
@@ -55,9 +55,9 @@ static void empty_from_the_start(void **state)
   all_new(1);
   for (unsigned c = 0; c <= CLASS_CACHED; c++) {
     assert_null(MAGAZINE_POP(&cache.of[c]));
-    assert_false(MAGAZINE_PUSH(&cache.of[c], &pool));
+    assert_false(MAGAZINE_PUSH(&cache.of[c], &bin));
     assert_int_equal(magazines_count(&magazines, c), 0);
-    assert_false(magazines_hold(&magazines, c, &pool));
+    assert_false(magazines_hold(&magazines, c, &bin));
   }
   for (unsigned i = 0; i < MAGAZINE_WORDS; i++)
     assert_null(magazine_nowhere[i]);
@@ -84,32 +84,32 @@ static void random_traffic(void **state)
   dice_t dice = {6};
   for (unsigned c = 1; c <= CLASS_CACHED; c += 6) {
     all_new(c);
-    size_t count = 0, most = min_size(LIVE, 12 * MIB / pool.block_size);
+    size_t count = 0, most = min_size(LIVE, 12 * MIB / bin.block_size);
     for (size_t i = 0; i < 20000; i++) {
       bool grow = dice_below(&dice, 100) < (i / 3000 % 2 ? 35 : 65);
       if (grow && count < most) {
         live[count] = allocate();
         assert_non_null(live[count]);
-        pattern_write(live[count], min_size(pool.block_size, 64), (uintptr_t)live[count]);
+        pattern_write(live[count], min_size(bin.block_size, 64), (uintptr_t)live[count]);
         count++;
       } else if (count) {
         size_t at = dice_below(&dice, count);
-        assert_true(pattern_holds(live[at], min_size(pool.block_size, 64), (uintptr_t)live[at]));
+        assert_true(pattern_holds(live[at], min_size(bin.block_size, 64), (uintptr_t)live[at]));
         give(live[at]);
         live[at] = live[--count];
       }
       if (i % 500 == 0)
         agrees(count);
     }
-    magazines_flush(&magazines, &pool);
+    magazines_flush(&magazines, &bin);
     assert_int_equal(magazines_count(&magazines, c), 0);
     agrees(count);
     while (count)
       give(live[--count]);
-    magazines_flush(&magazines, &pool);
-    pool_drain(&pool);
+    magazines_flush(&magazines, &bin);
+    bin_drain(&bin);
     agrees(0);
-    assert_int_equal(pool.slab_count, 0);
+    assert_int_equal(bin.slab_count, 0);
   }
 }
 
@@ -125,10 +125,10 @@ static void held(void **state)
   for (size_t i = 0; i < 200; i++)
     give(blocks[i]);
   for (size_t i = 0; i < 200; i++) {
-    const run_t *slab = run_of(pool.space->fixed, blocks[i]);
+    const run_t *slab = run_of(bin.space->fixed, blocks[i]);
     char *start;
-    bool in_slab = !pool_ask(&pool, slab, blocks[i], &start);
-    assert_int_equal(magazines_hold(&magazines, 9, blocks[i]) + pool_depot_holds(&pool, blocks[i]) + in_slab, 1);
+    bool in_slab = !bin_ask(&bin, slab, blocks[i], &start);
+    assert_int_equal(magazines_hold(&magazines, 9, blocks[i]) + bin_depot_holds(&bin, blocks[i]) + in_slab, 1);
   }
 }
 
@@ -144,18 +144,18 @@ static void ticks(void **state)
     give(blocks[i]);
   size_t stock = magazines.of[9].count;
   assert_true(stock >= 2);
-  magazines_tick(&magazines, &pool);
+  magazines_tick(&magazines, &bin);
   for (size_t i = 0; i < 20; i++) {
     give(allocate());
     give(blocks[0] = allocate());
     void *block = allocate();
-    magazines_tick(&magazines, &pool);
+    magazines_tick(&magazines, &bin);
     give(block);
     agrees(0);
   }
   assert_true(magazines.of[9].count < stock);
-  magazines_tick(&magazines, &pool);
-  magazines_tick(&magazines, &pool);
+  magazines_tick(&magazines, &bin);
+  magazines_tick(&magazines, &bin);
   assert_int_equal(magazines_count(&magazines, 9), 0);
   agrees(0);
 }
@@ -171,8 +171,8 @@ static void dropped(void **state)
       blocks[i] = allocate();
     for (size_t i = 0; i < 100 * turn; i++)
       give(blocks[i]);
-    magazines_drop(&magazines, &pool);
-    pool_reset(&pool);
+    magazines_drop(&magazines, &bin);
+    bin_reset(&bin);
     assert_int_equal(magazines_count(&magazines, 9), 0);
     agrees(0);
   }
@@ -187,15 +187,15 @@ static void without_magazines(void *argument)
   os_fake.refuse = true;
   must(!allocate() && cache.of[11].slot == MAGAZINE_NOWHERE);
   for (size_t i = 0; i < 1000; i++)
-    must(pool_take(&pool, &blocks[i], 1, NULL) == 1);
+    must(bin_take(&bin, &blocks[i], 1, NULL) == 1);
   for (size_t i = 0; i < 500; i++)
     give(blocks[i]);
-  must(pool.out == 500 && magazines_count(&magazines, 11) == 0);
+  must(bin.out == 500 && magazines_count(&magazines, 11) == 0);
   os_fake_heal();
   for (size_t i = 500; i < 1000; i++)
     give(blocks[i]);
-  must(magazines_count(&magazines, 11) + pool_depot_blocks(&pool) == pool.out);
-  check_pool(&pool);
+  must(magazines_count(&magazines, 11) + bin_depot_blocks(&bin) == bin.out);
+  check_bin(&bin);
 }
 
 static void no_memory(void **state)
@@ -218,10 +218,10 @@ static void without_more_magazines(void *argument)
   uint64_t failed = os_fake.failed;
   for (size_t i = 0; i < LIVE; i++)
     give(blocks[i]);
-  must(os_fake.failed > failed && (os_fake.failed - failed) * pool.magazine_most < 16 * LIVE);
+  must(os_fake.failed > failed && (os_fake.failed - failed) * bin.magazine_most < 16 * LIVE);
   os_fake_heal();
-  must(magazines_count(&magazines, 9) + pool_depot_blocks(&pool) == pool.out);
-  check_pool(&pool);
+  must(magazines_count(&magazines, 9) + bin_depot_blocks(&bin) == bin.out);
+  check_bin(&bin);
 }
 
 static void no_more_memory(void **state)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "pool/slab.h"
+#include "bin/slab.h"
 #include "region.h"
 #include "unit.h"
 

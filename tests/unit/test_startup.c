@@ -187,12 +187,12 @@ static void heaps_come_and_go(dice_t *dice, size_t number)
       pool_free(block);
   }
   pool_heap_walk(heap, see_block, NULL);
-  object_pool_t *pool = object_pool_create(&(object_pool_options_t){.object_size = 64, .heap = heap});
-  if (pool) {
-    void *object = object_pool_get(pool);
+  object_pool_t *bin = object_pool_create(&(object_pool_options_t){.object_size = 64, .heap = heap});
+  if (bin) {
+    void *object = object_pool_get(bin);
     if (object)
-      object_pool_put(pool, object);
-    object_pool_destroy(pool);
+      object_pool_put(bin, object);
+    object_pool_destroy(bin);
   }
   if (below)
     pool_heap_destroy(below);
@@ -263,7 +263,7 @@ static void fork_among_threads(void *argument)
   must(check_everything());
 }
 
-/* While a heap ends its pools may be locked, and what can lead to them is gone before it leaves the list that a fork goes by. */
+/* While a heap ends its bins may be locked, and what can lead to them is gone before it leaves the list that a fork goes by. */
 static void *end_heaps(void *argument)
 {
   enum { MANY = 400 };
@@ -337,8 +337,8 @@ static void add_gate(lock_t *gate) { add_fork_lock("a gate", PLACE_GATE, gate); 
 static void add_locks_of(heap_t *heap, place_t budget)
 {
   add_fork_lock("the lock of a heap", PLACE_HEAP, &heap->lock);
-  FOR_EACH_POOL(pool, heap)
-    add_fork_lock("the lock of a pool", PLACE_HEAP, &pool->lock), fork_locks[fork_locks_count - 1].outer = &heap->lock;
+  FOR_EACH_BIN(bin, heap)
+    add_fork_lock("the lock of a bin", PLACE_HEAP, &bin->lock), fork_locks[fork_locks_count - 1].outer = &heap->lock;
   add_fork_lock("the lock of a budget", budget, &heap->budget.lock);
   if (heap != &heap_front)
     add_fork_lock("the lock of a heap's own space", PLACE_REGION, &heap->own_space.lock);
@@ -403,7 +403,7 @@ static void fork_waits_for(const fork_lock_t *held)
   all_are_open();
 }
 
-/* Whoever is woken makes pools and takes their locks: a fork that opens those afterwards opens what it never had. */
+/* Whoever is woken makes bins and takes their locks: a fork that opens those afterwards opens what it never had. */
 static size_t opened;
 static bool is_budget(const fork_lock_t *at) { return at->place >= PLACE_BUDGET_BELOW && at->place <= PLACE_BUDGET_FRONT; }   /* in any order */
 static bool is_inside(const fork_lock_t *other, const fork_lock_t *at)
@@ -447,7 +447,7 @@ static void fork_takes_all_locks(void *argument)
                                               {.memory = buffer, .memory_size = 1 << 20}};
   enum { KINDS = sizeof kinds / sizeof *kinds };
   static const fork_lock_t leaves[] = {
-    {"pool_magazines_lock", PLACE_LEAVES, &pool_magazines_lock, NULL},
+    {"bin_magazines_lock", PLACE_LEAVES, &bin_magazines_lock, NULL},
     {"the process's space", PLACE_LEAVES + 1, &space_of_process.lock, NULL},
     {"space_slots_lock", PLACE_LEAVES + 2, &space_slots_lock, NULL},
     {"guests_lock", PLACE_LEAVES + 3, &guests_lock, NULL},
@@ -465,7 +465,7 @@ static void fork_takes_all_locks(void *argument)
   pthread_barrier_wait(&all_there);
   add_fork_lock("heaps_lock", PLACE_HEAPS, &heaps_lock);
   add_fork_lock("threads_lock", PLACE_THREADS, &threads_lock);
-  add_fork_lock("pools_due_lock", PLACE_DUE, &pools_due_lock);
+  add_fork_lock("bins_due_lock", PLACE_DUE, &bins_due_lock);
   add_fork_lock("huge_lock", PLACE_HUGE, &huge_lock);
   gate_each(GATE_LIFE, add_gate_of_heaps);
   gate_each(GATE_ARRAYS, add_gate_of_arrays);

@@ -48,7 +48,7 @@ static void json_agrees(pool_heap_t *heap)
   assert_int_equal(number_at("purged_bytes"), s.purged_bytes);
 }
 
-/* The pools and the large blocks of the JSON add up to the heap's figures. */
+/* The bins and the large blocks of the JSON add up to the heap's figures. */
 static void json_adds_up(pool_heap_t *heap)
 {
   pool_stats_t s;
@@ -278,9 +278,9 @@ static void half_noted_figures(void **state)
     assert_non_null(blocks[i] = pool_heap_alloc(heap, 100));
   for (int i = 0; i < SOME; i += 2)
     pool_free(blocks[i]);
-  FOR_EACH_POOL(pool, heap) {
-    sane_with(heap, &pool->out, 0);           /* what is cached, but not what came out of slabs */
-    sane_with(heap, &pool->held_bytes, 0);    /* blocks of a slab that has gone */
+  FOR_EACH_BIN(bin, heap) {
+    sane_with(heap, &bin->out, 0);           /* what is cached, but not what came out of slabs */
+    sane_with(heap, &bin->held_bytes, 0);    /* blocks of a slab that has gone */
   }
   sane_with(heap, &heap->large_bytes, heap->large_held + ((size_t)1 << 30));
   sane_with(heap, &heap->budget.held, heap->budget.peak + 1);

@@ -57,13 +57,13 @@ static void one_for_each_thread(void *argument)
 {
   (void)argument;
   os_fake_heal();
-  must(records() == 0 && pool_threads == 1);
+  must(records() == 0 && bin_threads == 1);
   use(NULL);
-  must(records() == 1 && pool_threads == 1);
+  must(records() == 1 && bin_threads == 1);
   for (size_t i = 0; i < 50; i++) {
     void *block;
     run(hold_one, &block);
-    must(records() == 1 && pool_threads == 1);
+    must(records() == 1 && bin_threads == 1);
     must(live_blocks() == 1 && pool_in_use(block));
     pool_free(block);
     must(live_blocks() == 0 && check_everything());
@@ -91,11 +91,11 @@ static void counted(void *argument)
   for (size_t i = 0; i < 9; i++)
     must(pthread_create(&threads[i], NULL, use_and_wait, NULL) == 0);
   pthread_barrier_wait(&all_there);
-  must(records() == 10 && pool_threads == 10 && live_blocks() == 0 && check_everything());
+  must(records() == 10 && bin_threads == 10 && live_blocks() == 0 && check_everything());
   pthread_barrier_wait(&all_seen);
   for (size_t i = 0; i < 9; i++)
     pthread_join(threads[i], NULL);
-  must(records() == 1 && pool_threads == 1 && check_everything());
+  must(records() == 1 && bin_threads == 1 && check_everything());
 }
 
 /* Records are used again: many threads one after the other leave nothing behind. */
@@ -113,7 +113,7 @@ static void no_trace(void *argument)
 
 /* ---- ends ---- */
 
-/* The first thread of a process may end before the others. What it does here is too little to come by any pool twice. */
+/* The first thread of a process may end before the others. What it does here is too little to come by any bin twice. */
 static void *outlive(void *first)
 {
   pthread_join(*(const pthread_t *)first, NULL);
@@ -253,7 +253,7 @@ static void no_key(void *argument)
   must(records() == alone && live_blocks() == 0 && check_everything());
 }
 
-/* No memory for a record: the pools serve the thread, which gets one as soon as there is some. */
+/* No memory for a record: the bins serve the thread, which gets one as soon as there is some. */
 static void *use_without_memory(void *argument)
 {
   (void)argument;

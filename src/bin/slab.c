@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "pool/slab.h"
+#include "bin/slab.h"
 #include <string.h>
 
 void slab_init(run_t *slab, arena_t *arena, void *owner, unsigned size_class, size_t block_size)

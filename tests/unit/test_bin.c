@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
- * A pool of its own in a region: what goes out comes back, and after each step every block is in one place. */
-#include "pool/pool.h"
+ * A bin of its own in a region: what goes out comes back, and after each step every block is in one place. */
+#include "bin/bin.h"
 #include "os_fake.h"
 #include "region.h"
 #include "unit.h"
 
 enum { BLOCKS = 4000 };
 
-static pool_t pool;
+static bin_t bin;
 static depot_t depots[DEPOT_SHARDS];
 static budget_t budget;
 
@@ -17,8 +17,8 @@ static void pool_new(unsigned c, unsigned unit_log2, size_t bytes)
   os_fake_heal();
   budget = (budget_t){0};
   memset(depots, 0, sizeof depots);
-  pool_init(&pool, &(pool_make_t){.size_class = c, .block_size = size_class_size(c), .space = &region->space, .budget = &budget,
-                                  .plane = POOL_PLANE_NONE, .depots = depots, .purges = true});
+  bin_init(&bin, &(bin_make_t){.size_class = c, .block_size = size_class_size(c), .space = &region->space, .budget = &budget,
+                                  .plane = BIN_PLANE_NONE, .depots = depots, .purges = true});
 }
 
 static void class_new(unsigned c) { pool_new(c, UNIT_LOG2, REGION_BYTES); }
@@ -33,13 +33,13 @@ static void each_block_once(void **state)
     class_new(c);
     void *block;
     size_t count = 0;
-    while (count < BLOCKS && pool_take(&pool, &block, 1, NULL)) {
-      memset(block, 1, pool.block_size);
+    while (count < BLOCKS && bin_take(&bin, &block, 1, NULL)) {
+      memset(block, 1, bin.block_size);
       count++;
     }
-    assert_int_equal(pool.out, count);
-    assert_int_equal(budget_held(&budget), pool.held_bytes);
-    check_pool(&pool);
+    assert_int_equal(bin.out, count);
+    assert_int_equal(budget_held(&budget), bin.held_bytes);
+    check_bin(&bin);
   }
 }
 
@@ -53,7 +53,7 @@ static void no_overlap(void **blocks, size_t count)
 {
   qsort(blocks, count, sizeof *blocks, by_address);
   for (size_t i = 1; i < count; i++)
-    assert_true((char *)blocks[i] >= (char *)blocks[i - 1] + pool.block_size);
+    assert_true((char *)blocks[i] >= (char *)blocks[i - 1] + bin.block_size);
 }
 
 static void random_batches(void **state)
@@ -63,26 +63,26 @@ static void random_batches(void **state)
   dice_t dice = {4};
   for (unsigned c = 1; c < CLASS_COUNT; c += 9) {
     class_new(c);
-    size_t count = 0, most = min_size(BLOCKS, 16 * MIB / pool.block_size);
+    size_t count = 0, most = min_size(BLOCKS, 16 * MIB / bin.block_size);
     for (size_t i = 0; i < 400; i++) {
       size_t n = 1 + dice_below(&dice, 60);
       if (dice_below(&dice, 2)) {
-        count += pool_take(&pool, blocks + count, min_size(n, most - count), NULL);
+        count += bin_take(&bin, blocks + count, min_size(n, most - count), NULL);
       } else {
         size_t from = count ? dice_below(&dice, count) : 0;
         n = min_size(n, count - from);
-        pool_put(&pool, blocks + from, n);
+        bin_put(&bin, blocks + from, n);
         memmove(blocks + from, blocks + from + n, (count - from - n) * sizeof *blocks);
         count -= n;
       }
-      assert_int_equal(pool.out, count);
-      check_pool(&pool);
+      assert_int_equal(bin.out, count);
+      check_bin(&bin);
     }
     no_overlap(blocks, count);
-    pool_put(&pool, blocks, count);
-    pool_drain(&pool);
-    assert_true(pool.slab_count == 0 && pool.out == 0 && budget_held(&budget) == 0);
-    check_pool(&pool);
+    bin_put(&bin, blocks, count);
+    bin_drain(&bin);
+    assert_true(bin.slab_count == 0 && bin.out == 0 && budget_held(&budget) == 0);
+    check_bin(&bin);
   }
 }
 
@@ -94,16 +94,16 @@ static void fullest_first(void **state)
   class_new(CLASS_LINEAR);
   size_t each = UNIT / SIZE_LINEAR, got = 0;
   while (got < 3 * each)
-    got += pool_take(&pool, blocks + got, 3 * each - got, NULL);
+    got += bin_take(&bin, blocks + got, 3 * each - got, NULL);
   qsort(blocks, got, sizeof *blocks, by_address);
-  pool_put(&pool, blocks, each - 2);               /* the first slab is nearly empty */
-  pool_put(&pool, blocks + each, 5);               /* the second nearly full */
+  bin_put(&bin, blocks, each - 2);               /* the first slab is nearly empty */
+  bin_put(&bin, blocks + each, 5);               /* the second nearly full */
   void *next[5];
-  assert_int_equal(pool_take(&pool, next, 5, NULL), 5);
+  assert_int_equal(bin_take(&bin, next, 5, NULL), 5);
   for (size_t i = 0; i < 5; i++)
     assert_true((char *)next[i] >= (char *)blocks[each] && (char *)next[i] < (char *)blocks[each] + UNIT);
   assert_true(next[4] < next[0]);
-  check_pool(&pool);
+  check_bin(&bin);
 }
 
 static void what_is_known_of_the_past(void **state)
@@ -112,11 +112,11 @@ static void what_is_known_of_the_past(void **state)
   void *blocks[2];
   block_past_t past;
   class_new(5);
-  assert_int_equal(pool_take(&pool, blocks, 1, &past), 1);
+  assert_int_equal(bin_take(&bin, blocks, 1, &past), 1);
   assert_int_equal(past, BLOCK_FRESH);              /* the region is not zero */
-  assert_int_equal(pool_take(&pool, blocks + 1, 1, &past), 1);
-  pool_put(&pool, blocks, 2);
-  assert_int_equal(pool_take(&pool, blocks, 2, &past), 2);
+  assert_int_equal(bin_take(&bin, blocks + 1, 1, &past), 1);
+  bin_put(&bin, blocks, 2);
+  assert_int_equal(bin_take(&bin, blocks, 2, &past), 2);
   assert_int_equal(past, BLOCK_USED);
 }
 
@@ -125,16 +125,16 @@ static void over_budget(void **state)
   (void)state;
   void *block;
   class_new(10);
-  budget.limit = 3 * (size_t)pool.slab_bytes;
-  size_t each = pool.slab_bytes / pool.block_size, count = 0;
-  while (pool_take(&pool, &block, 1, NULL))
+  budget.limit = 3 * (size_t)bin.slab_bytes;
+  size_t each = bin.slab_bytes / bin.block_size, count = 0;
+  while (bin_take(&bin, &block, 1, NULL))
     count++;
   assert_int_equal(count, 3 * each);
   assert_int_equal(budget_held(&budget), budget.limit);
-  pool_put(&pool, &block, 1);
-  assert_int_equal(pool_take(&pool, &block, 1, NULL), 1);
-  assert_int_equal(pool_take(&pool, &block, 1, NULL), 0);
-  check_pool(&pool);
+  bin_put(&bin, &block, 1);
+  assert_int_equal(bin_take(&bin, &block, 1, NULL), 1);
+  assert_int_equal(bin_take(&bin, &block, 1, NULL), 0);
+  check_bin(&bin);
 }
 
 static void small_units(void **state)
@@ -145,12 +145,12 @@ static void small_units(void **state)
       void *block;
       size_t count = 0;
       pool_new(c, log2, 4 * MIB);
-      for (; pool_take(&pool, &block, 1, NULL); count++)
-        memset(block, 1, pool.block_size);
-      assert_true(count * pool.block_size > 2 * MIB);
-      check_pool(&pool);
-      pool_finish(&pool);
-      assert_int_equal(pool.space->used_units, 0);
+      for (; bin_take(&bin, &block, 1, NULL); count++)
+        memset(block, 1, bin.block_size);
+      assert_true(count * bin.block_size > 2 * MIB);
+      check_bin(&bin);
+      bin_finish(&bin);
+      assert_int_equal(bin.space->used_units, 0);
     }
 }
 
@@ -187,15 +187,15 @@ static void a_refill_is_in_address_order(void **state)
   (void)state;
   class_new(4);
   for (unsigned k = 2; k <= MAGAZINE_MOST; k++) {
-    void **top = pool_exchange_empty(&pool, NULL, k, MY_SHARD);
+    void **top = bin_exchange_empty(&bin, NULL, k, MY_SHARD);
     assert_non_null(top);
     assert_int_equal(count_down(top), k);
     assert_true(magazine_is_full_at(top + 1));
     for (size_t i = 1; i < k; i++)
-      assert_true((char *)top[-(ptrdiff_t)i] == (char *)top[-(ptrdiff_t)i + 1] + pool.block_size);
-    pool_retire_magazine(&pool, top, MY_SHARD);
-    pool_drain(&pool);
-    check_pool(&pool);
+      assert_true((char *)top[-(ptrdiff_t)i] == (char *)top[-(ptrdiff_t)i + 1] + bin.block_size);
+    bin_retire_magazine(&bin, top, MY_SHARD);
+    bin_drain(&bin);
+    check_bin(&bin);
   }
 }
 
@@ -206,15 +206,15 @@ static void stocks_are_divided(void **state)
   size_t alone = 0, most = 0;
   (void)state;
   for (unsigned c = 1; c < CLASS_COUNT; c++)
-    for (pool_threads = 1; pool_threads <= FEW; pool_threads++) {
+    for (bin_threads = 1; bin_threads <= FEW; bin_threads++) {
       void *block;
       class_new(c);
-      assert_int_equal(pool_take(&pool, &block, 1, NULL), 1);
-      alone = pool_threads == 1 ? pool.stock_most : alone;
+      assert_int_equal(bin_take(&bin, &block, 1, NULL), 1);
+      alone = bin_threads == 1 ? bin.stock_most : alone;
       most = max_size(most, alone);
-      assert_int_equal(pool.stock_most, max_size(alone / pool_threads, 1));
+      assert_int_equal(bin.stock_most, max_size(alone / bin_threads, 1));
     }
-  pool_threads = 1;
+  bin_threads = 1;
   assert_true(most > FEW);
 }
 
@@ -225,27 +225,27 @@ static void the_depot(void **state)
   static void *blocks[BLOCKS];
   size_t count = 0, k;
   class_new(12);
-  k = pool.magazine_most;
+  k = bin.magazine_most;
   for (size_t i = 0; i < 60; i++) {
-    void **top = pool_exchange_empty(&pool, NULL, (unsigned)k, MY_SHARD);
-    pool_retire_magazine(&pool, empty_out(top, blocks, &count), MY_SHARD);
+    void **top = bin_exchange_empty(&bin, NULL, (unsigned)k, MY_SHARD);
+    bin_retire_magazine(&bin, empty_out(top, blocks, &count), MY_SHARD);
   }
-  void **floor = pool_new_magazine(&pool, (unsigned)k, MY_SHARD);
+  void **floor = bin_new_magazine(&bin, (unsigned)k, MY_SHARD);
   size_t in_depot = 0;
   for (size_t i = 0; i + k <= count; i += k) {
-    floor = pool_exchange_full(&pool, fill(floor, blocks + i, k), (unsigned)k, MY_SHARD);
+    floor = bin_exchange_full(&bin, fill(floor, blocks + i, k), (unsigned)k, MY_SHARD);
     assert_non_null(floor);
-    in_depot = max_size(in_depot, pool.depot_count);
-    check_pool(&pool);
+    in_depot = max_size(in_depot, bin.depot_count);
+    check_bin(&bin);
   }
   assert_true(in_depot >= 2 && in_depot <= 32);
-  assert_int_equal(pool_depot_blocks(&pool), pool.depot_count * k);
-  assert_int_equal(pool.out, pool.depot_count * k + count % k);
-  void **top = pool_exchange_empty(&pool, floor, (unsigned)k, MY_SHARD);
+  assert_int_equal(bin_depot_blocks(&bin), bin.depot_count * k);
+  assert_int_equal(bin.out, bin.depot_count * k + count % k);
+  void **top = bin_exchange_empty(&bin, floor, (unsigned)k, MY_SHARD);
   for (size_t i = 0; i < k; i++)
-    assert_false(pool_depot_holds(&pool, top[-(ptrdiff_t)i]));
-  assert_true(pool_depot_holds(&pool, blocks[0]));
-  check_pool(&pool);
+    assert_false(bin_depot_holds(&bin, top[-(ptrdiff_t)i]));
+  assert_true(bin_depot_holds(&bin, blocks[0]));
+  check_bin(&bin);
 }
 
 /* Where blocks wander from one thread to another the depot grows, and shrinks when they stop. */
@@ -255,24 +255,24 @@ static void blocks_that_wander(void **state)
   static void *blocks[BLOCKS];
   size_t count = 0;
   class_new(30);
-  unsigned k = pool.magazine_most;
+  unsigned k = bin.magazine_most;
   while (count + k <= BLOCKS) {
-    void **top = pool_exchange_empty(&pool, NULL, k, MY_SHARD);
-    pool_retire_magazine(&pool, empty_out(top, blocks, &count), MY_SHARD);
+    void **top = bin_exchange_empty(&bin, NULL, k, MY_SHARD);
+    bin_retire_magazine(&bin, empty_out(top, blocks, &count), MY_SHARD);
   }
-  uint32_t before = pool.depot_bound;
+  uint32_t before = bin.depot_bound;
   for (size_t turn = 0; turn < 20; turn++) {
-    void **floor = pool_exchange_full(&pool, fill(pool_new_magazine(&pool, k, MY_SHARD), blocks + turn * k, k), k, MY_SHARD);
+    void **floor = bin_exchange_full(&bin, fill(bin_new_magazine(&bin, k, MY_SHARD), blocks + turn * k, k), k, MY_SHARD);
     size_t back = 0;
-    void **top = pool_exchange_empty(&pool, floor, k, YOUR_SHARD);
-    pool_retire_magazine(&pool, empty_out(top, blocks + turn * k, &back), MY_SHARD);
+    void **top = bin_exchange_empty(&bin, floor, k, YOUR_SHARD);
+    bin_retire_magazine(&bin, empty_out(top, blocks + turn * k, &back), MY_SHARD);
     assert_int_equal(back, k);
   }
-  assert_true(pool.depot_bound > before);
+  assert_true(bin.depot_bound > before);
   for (size_t turn = 0; turn < 12; turn++)
-    pool_tick(&pool);
-  assert_int_equal(pool.depot_bound, 0);
-  check_pool(&pool);
+    bin_tick(&bin);
+  assert_int_equal(bin.depot_bound, 0);
+  check_bin(&bin);
 }
 
 /* A depot of four magazines, of which the shard's own threads have taken `need` again. */
@@ -280,14 +280,14 @@ static void my_depot(unsigned k, unsigned need)
 {
   void **tops[4];
   for (size_t i = 0; i < 4; i++)
-    tops[i] = pool_exchange_empty(&pool, NULL, k, MY_SHARD);
+    tops[i] = bin_exchange_empty(&bin, NULL, k, MY_SHARD);
   for (size_t i = 0; i < 4; i++)
-    pool_retire_magazine(&pool, tops[i], MY_SHARD);
+    bin_retire_magazine(&bin, tops[i], MY_SHARD);
   for (size_t i = 0; i < need; i++)
-    tops[i] = pool_exchange_empty(&pool, NULL, k, MY_SHARD);
+    tops[i] = bin_exchange_empty(&bin, NULL, k, MY_SHARD);
   for (size_t i = 0; i < need; i++)
-    pool_retire_magazine(&pool, tops[i], MY_SHARD);
-  assert_int_equal(pool.depot_count, 4);
+    bin_retire_magazine(&bin, tops[i], MY_SHARD);
+  assert_int_equal(bin.depot_count, 4);
 }
 
 static void a_shard_is_left_what_it_needs(void **state)
@@ -295,18 +295,18 @@ static void a_shard_is_left_what_it_needs(void **state)
   (void)state;
   for (unsigned need = 0; need <= 4; need++) {
     class_new(20);
-    unsigned k = pool.magazine_most;
+    unsigned k = bin.magazine_most;
     my_depot(k, need);
     for (unsigned taken = 1; taken <= 6; taken++) {
-      size_t out = pool.out;
-      assert_non_null(pool_exchange_empty(&pool, NULL, k, YOUR_SHARD));
-      bool from_slabs = pool.out > out;
+      size_t out = bin.out;
+      assert_non_null(bin_exchange_empty(&bin, NULL, k, YOUR_SHARD));
+      bool from_slabs = bin.out > out;
       assert_int_equal(from_slabs, taken > 4 - need);
-      check_pool(&pool);
+      check_bin(&bin);
     }
-    assert_int_equal(pool.depot_count, need);
-    pool_tick(&pool);
-    check_pool(&pool);
+    assert_int_equal(bin.depot_count, need);
+    bin_tick(&bin);
+    check_bin(&bin);
   }
 }
 
@@ -315,19 +315,19 @@ static void a_need_ends(void **state)
 {
   (void)state;
   class_new(20);
-  unsigned k = pool.magazine_most;
+  unsigned k = bin.magazine_most;
   my_depot(k, 4);
-  assert_int_equal(pool.depots[MY_SHARD].need, 4);
+  assert_int_equal(bin.depots[MY_SHARD].need, 4);
   for (size_t i = 0; i < 4; i++)
-    pool_tick(&pool);
-  assert_int_equal(pool.depots[MY_SHARD].need, 0);
+    bin_tick(&bin);
+  assert_int_equal(bin.depots[MY_SHARD].need, 0);
   my_depot(k, 4);
   budget.limit = budget_held(&budget);
   size_t got = 0;
-  while (pool_exchange_empty(&pool, NULL, k, YOUR_SHARD))
+  while (bin_exchange_empty(&bin, NULL, k, YOUR_SHARD))
     got++;
-  assert_true(got >= 4 && pool.depot_count == 0);
-  check_pool(&pool);
+  assert_true(got >= 4 && bin.depot_count == 0);
+  check_bin(&bin);
 }
 
 /* Blocks that go from thread to thread through the slabs are noticed too. */
@@ -336,15 +336,15 @@ static void slabs_of_other_threads(void **state)
   (void)state;
   for (unsigned shard = MY_SHARD; shard <= YOUR_SHARD; shard++) {
     class_new(30);
-    unsigned k = pool.magazine_most;
-    void **top = pool_exchange_empty(&pool, NULL, k, MY_SHARD), **other = pool_exchange_empty(&pool, NULL, k, MY_SHARD);
+    unsigned k = bin.magazine_most;
+    void **top = bin_exchange_empty(&bin, NULL, k, MY_SHARD), **other = bin_exchange_empty(&bin, NULL, k, MY_SHARD);
     assert_non_null(other);
-    pool_retire_magazine(&pool, top, MY_SHARD);
-    pool_drain(&pool);
-    uint32_t before = pool.depot_bound;
-    assert_non_null(pool_exchange_empty(&pool, NULL, k, shard));
-    assert_int_equal(pool.depot_bound > before, shard != MY_SHARD);
-    check_pool(&pool);
+    bin_retire_magazine(&bin, top, MY_SHARD);
+    bin_drain(&bin);
+    uint32_t before = bin.depot_bound;
+    assert_non_null(bin_exchange_empty(&bin, NULL, k, shard));
+    assert_int_equal(bin.depot_bound > before, shard != MY_SHARD);
+    check_bin(&bin);
   }
 }
 
@@ -352,21 +352,21 @@ static void ticks_give_back_what_was_not_needed(void **state)
 {
   (void)state;
   class_new(20);
-  unsigned k = pool.magazine_most;
+  unsigned k = bin.magazine_most;
   void **tops[4];
   for (size_t i = 0; i < 4; i++)
-    tops[i] = pool_exchange_empty(&pool, NULL, k, MY_SHARD);
+    tops[i] = bin_exchange_empty(&bin, NULL, k, MY_SHARD);
   for (size_t i = 0; i < 4; i++)
-    pool_retire_magazine(&pool, tops[i], MY_SHARD);
-  uint32_t deep = pool.depot_count;
+    bin_retire_magazine(&bin, tops[i], MY_SHARD);
+  uint32_t deep = bin.depot_count;
   assert_true(deep >= 2);
   for (size_t i = 0; i < 10; i++) {
-    pool_tick(&pool);
-    check_pool(&pool);
-    assert_true(pool.depot_count <= deep);
-    deep = pool.depot_count;
+    bin_tick(&bin);
+    check_bin(&bin);
+    assert_true(bin.depot_count <= deep);
+    deep = bin.depot_count;
   }
-  assert_true(pool.depot_count == 0 && pool.out == 0 && pool.slab_count == 0 && budget_held(&budget) == 0);
+  assert_true(bin.depot_count == 0 && bin.out == 0 && bin.slab_count == 0 && budget_held(&budget) == 0);
 }
 
 /* Without memory for another magazine a full one is emptied into the slabs and is the empty one itself. */
@@ -376,18 +376,18 @@ static void no_memory_for_magazines(void *argument)
   static void *blocks[MAGAZINE_MOST];
   class_new(7);
   os_fake.refuse = true;
-  void **floor = pool_new_magazine(&pool, 40, MY_SHARD);
+  void **floor = bin_new_magazine(&bin, 40, MY_SHARD);
   must(!floor);
   os_fake_heal();
-  floor = pool_new_magazine(&pool, 40, MY_SHARD);
-  must(floor && pool_take(&pool, blocks, 40, NULL) == 40);
+  floor = bin_new_magazine(&bin, 40, MY_SHARD);
+  must(floor && bin_take(&bin, blocks, 40, NULL) == 40);
   os_fake.refuse = true;
-  while (pool_new_magazine(&pool, 40, MY_SHARD)) {
+  while (bin_new_magazine(&bin, 40, MY_SHARD)) {
   }
-  void **same = pool_exchange_full(&pool, fill(floor, blocks, 40), 40, MY_SHARD);
-  must(same == floor && pool.out == 0 && pool.depot_count == 0);
+  void **same = bin_exchange_full(&bin, fill(floor, blocks, 40), 40, MY_SHARD);
+  must(same == floor && bin.out == 0 && bin.depot_count == 0);
   os_fake_heal();
-  check_pool(&pool);
+  check_bin(&bin);
 }
 
 static void no_memory(void **state)
@@ -401,18 +401,18 @@ static void no_memory(void **state)
 static void write_blocks(void *const *blocks, size_t count)
 {
   for (size_t i = 0; i < count; i++)
-    memset(blocks[i], 1, pool.block_size);
+    memset(blocks[i], 1, bin.block_size);
 }
 
 static bool is_written(const char *block)
 {
-  return block[0] == 1 && memcmp(block, block + 1, pool.block_size - 1) == 0;
+  return block[0] == 1 && memcmp(block, block + 1, bin.block_size - 1) == 0;
 }
 
 static void take_all(void **blocks, size_t count)
 {
   for (size_t got = 0, more; got < count; got += more) {
-    more = pool_take(&pool, blocks + got, count - got, NULL);
+    more = bin_take(&bin, blocks + got, count - got, NULL);
     assert_int_not_equal(more, 0);
   }
 }
@@ -428,30 +428,30 @@ static void each_eighth_block_stays(size_t size, bool purges)
 {
   static void *blocks[BLOCKS];
   class_new(size_class_of(size));
-  pool.purges &= purges;
-  size_t count = min_size(BLOCKS, 8 * MIB / pool.block_size), purged = 0;
+  bin.purges &= purges;
+  size_t count = min_size(BLOCKS, 8 * MIB / bin.block_size), purged = 0;
   take_all(blocks, count);
   write_blocks(blocks, count);
   for (size_t i = 0; i < count; i++)
     if (i % 8)
-      pool_put(&pool, &blocks[i], 1);
-  check_pool(&pool);
+      bin_put(&bin, &blocks[i], 1);
+  check_bin(&bin);
   for (size_t i = 0; i < count; i++) {
     purged += was_purged(blocks[i]);
     assert_true(i % 8 || is_written(blocks[i]));
   }
-  size_t unpurged = (count - count / 8 - purged) * pool.block_size;
-  assert_int_equal(pool.space->purged_bytes > 0, purged > 0);
-  if (pool.purges)
+  size_t unpurged = (count - count / 8 - purged) * bin.block_size;
+  assert_int_equal(bin.space->purged_bytes > 0, purged > 0);
+  if (bin.purges)
     assert_true(unpurged <= 1280 * KIB);
   else
     assert_int_equal(purged, 0);
-  assert_true(pool_purge(&pool) <= (pool.purges ? 1280 * KIB : 0));
-  assert_true(!pool.purges || pool.idle == 0);
-  check_pool(&pool);
-  while (pool_take(&pool, blocks, 1, NULL) && pool.out < count)
-    memset(blocks[0], 2, pool.block_size);
-  check_pool(&pool);
+  assert_true(bin_purge(&bin) <= (bin.purges ? 1280 * KIB : 0));
+  assert_true(!bin.purges || bin.idle == 0);
+  check_bin(&bin);
+  while (bin_take(&bin, blocks, 1, NULL) && bin.out < count)
+    memset(blocks[0], 2, bin.block_size);
+  check_bin(&bin);
 }
 
 static void memory_of_free_blocks(void **state)
@@ -478,8 +478,8 @@ static uint64_t put_every_other(void)
 {
   uint64_t before = os_fake.count[OS_PURGE];
   for (size_t i = 0; i < LARGE_BLOCKS; i += 2)
-    pool_put(&pool, &large[i], 1);
-  check_pool(&pool);
+    bin_put(&bin, &large[i], 1);
+  check_bin(&bin);
   return os_fake.count[OS_PURGE] - before;
 }
 
@@ -491,13 +491,13 @@ static void memory_of_a_breath(void **state)
   for (size_t turn = 0; turn < 20; turn++) {
     assert_int_equal(put_every_other() > 0, turn == 0);
     for (size_t i = 0; i < LARGE_BLOCKS; i += 2)
-      assert_int_equal(pool_take(&pool, &large[i], 1, NULL), 1);
-    check_pool(&pool);
+      assert_int_equal(bin_take(&bin, &large[i], 1, NULL), 1);
+    check_bin(&bin);
     if (turn % 4 == 3)
-      pool_tick(&pool);
+      bin_tick(&bin);
   }
   for (size_t i = 0; i < 12; i++)
-    pool_tick(&pool);
+    bin_tick(&bin);
   assert_true(put_every_other() > 20);
 }
 
@@ -506,18 +506,18 @@ static void ticks_do_not_purge(void **state)
 {
   (void)state;
   take_large();
-  pool.depot_bound = LARGE_BLOCKS;
-  unsigned k = pool.magazine_most;
+  bin.depot_bound = LARGE_BLOCKS;
+  unsigned k = bin.magazine_most;
   for (size_t i = 0; i + k <= LARGE_BLOCKS; i += k)
     if (i / k % 2)
-      pool_retire_magazine(&pool, fill(pool_new_magazine(&pool, k, MY_SHARD), large + i, k), MY_SHARD);
-  assert_true(pool.depot_count * k * pool.block_size > 3 * MIB / 2);
+      bin_retire_magazine(&bin, fill(bin_new_magazine(&bin, k, MY_SHARD), large + i, k), MY_SHARD);
+  assert_true(bin.depot_count * k * bin.block_size > 3 * MIB / 2);
   uint64_t before = os_fake.count[OS_PURGE];
-  pool_tick(&pool);
-  pool_tick(&pool);
-  assert_true(pool.depot_count == 0 && pool.idle > 0);
+  bin_tick(&bin);
+  bin_tick(&bin);
+  assert_true(bin.depot_count == 0 && bin.idle > 0);
   assert_int_equal(os_fake.count[OS_PURGE], before);
-  check_pool(&pool);
+  check_bin(&bin);
 }
 
 static void purges_that_fail(void **state)
@@ -526,17 +526,17 @@ static void purges_that_fail(void **state)
   take_large();
   os_fake.fail_kinds = 1u << OS_PURGE;
   put_every_other();
-  assert_int_equal(pool_purge(&pool), 0);
+  assert_int_equal(bin_purge(&bin), 0);
   os_fake_heal();
-  assert_int_equal(pool.space->purged_bytes, 0);
-  assert_int_equal(pool.idle, LARGE_BLOCKS / 2);
+  assert_int_equal(bin.space->purged_bytes, 0);
+  assert_int_equal(bin.idle, LARGE_BLOCKS / 2);
   for (size_t i = 0; i < LARGE_BLOCKS; i++)
     assert_false(was_purged(large[i]));
-  size_t given = pool_purge(&pool);
+  size_t given = bin_purge(&bin);
   assert_true(given > 0);
-  assert_int_equal(given, pool.space->purged_bytes);
-  assert_int_equal(pool.idle, 0);
-  check_pool(&pool);
+  assert_int_equal(given, bin.space->purged_bytes);
+  assert_int_equal(bin.idle, 0);
+  check_bin(&bin);
 }
 
 /* ---- the end of all blocks ---- */
@@ -547,23 +547,23 @@ static void reset_and_finish(void **state)
   static void *blocks[BLOCKS];
   for (unsigned c = 1; c < CLASS_COUNT; c += 13) {
     class_new(c);
-    unsigned k = pool.magazine_most;
-    size_t want = min_size(BLOCKS, 8 * MIB / pool.block_size), got = 0, capacity = 0;
+    unsigned k = bin.magazine_most;
+    size_t want = min_size(BLOCKS, 8 * MIB / bin.block_size), got = 0, capacity = 0;
     for (unsigned turn = 0; turn < 4; turn++) {
       for (got = 0; got < want;)
-        got += pool_take(&pool, blocks + got, want - got, NULL);
-      pool_put(&pool, blocks, got / 3);
-      void **top = pool_exchange_empty(&pool, NULL, k, MY_SHARD);
-      pool_retire_magazine(&pool, top, MY_SHARD);
-      assert_true(turn == 0 || pool.capacity == capacity);
-      capacity = pool.capacity;
+        got += bin_take(&bin, blocks + got, want - got, NULL);
+      bin_put(&bin, blocks, got / 3);
+      void **top = bin_exchange_empty(&bin, NULL, k, MY_SHARD);
+      bin_retire_magazine(&bin, top, MY_SHARD);
+      assert_true(turn == 0 || bin.capacity == capacity);
+      capacity = bin.capacity;
       size_t held = budget_held(&budget);
-      pool_reset(&pool);
-      assert_true(pool.out == 0 && pool.depot_count == 0 && pool.capacity == capacity && budget_held(&budget) == held);
-      check_pool(&pool);
+      bin_reset(&bin);
+      assert_true(bin.out == 0 && bin.depot_count == 0 && bin.capacity == capacity && budget_held(&budget) == held);
+      check_bin(&bin);
     }
-    pool_finish(&pool);
-    assert_true(budget_held(&budget) == 0 && pool.space->used_units == 0);
+    bin_finish(&bin);
+    assert_true(budget_held(&budget) == 0 && bin.space->used_units == 0);
   }
 }
 
@@ -574,22 +574,22 @@ static void questions(void **state)
   (void)state;
   void *blocks[3];
   class_new(3);
-  pool_take(&pool, blocks, 3, NULL);
-  pool_put(&pool, blocks + 1, 1);
-  const run_t *slab = run_of(pool.space->fixed, blocks[0]);
+  bin_take(&bin, blocks, 3, NULL);
+  bin_put(&bin, blocks + 1, 1);
+  const run_t *slab = run_of(bin.space->fixed, blocks[0]);
   char *start;
-  for (size_t i = 0; i < pool.block_size; i++) {
-    assert_true(pool_ask(&pool, slab, (char *)blocks[0] + i, &start));
+  for (size_t i = 0; i < bin.block_size; i++) {
+    assert_true(bin_ask(&bin, slab, (char *)blocks[0] + i, &start));
     assert_ptr_equal(start, blocks[0]);
-    assert_false(pool_ask(&pool, slab, (char *)blocks[1] + i, &start));
+    assert_false(bin_ask(&bin, slab, (char *)blocks[1] + i, &start));
     assert_ptr_equal(start, blocks[1]);            /* free, but it was one */
-    assert_false(pool_ask(&pool, slab, slab->start + 3 * pool.block_size + i, &start));
+    assert_false(bin_ask(&bin, slab, slab->start + 3 * bin.block_size + i, &start));
     assert_null(start);
   }
-  pool_put(&pool, blocks, 1);
-  pool_put(&pool, blocks + 2, 1);
-  pool_drain(&pool);
-  assert_false(pool_ask(&pool, slab, blocks[0], &start));
+  bin_put(&bin, blocks, 1);
+  bin_put(&bin, blocks + 2, 1);
+  bin_drain(&bin);
+  assert_false(bin_ask(&bin, slab, blocks[0], &start));
   assert_null(start);                              /* the slab is gone */
 }
 
@@ -600,45 +600,45 @@ static void words_of_live_blocks(void **state)
   static void *blocks[150];
   class_new(3);
   take_all(blocks, 150);
-  const run_t *slab = run_of(pool.space->fixed, blocks[0]);
+  const run_t *slab = run_of(bin.space->fixed, blocks[0]);
   char *start = slab->start;
   for (size_t i = 0; i < 150; i += 3)
-    pool_put(&pool, &blocks[i], 1);
+    bin_put(&bin, &blocks[i], 1);
   size_t live = 0;
   for (size_t w = 0; w < 3; w++) {
     uint64_t word = 0;
-    assert_true(pool_live_word(&pool, slab, start, w, &word));
+    assert_true(bin_live_word(&bin, slab, start, w, &word));
     live += (size_t)__builtin_popcountll(word);
     for (size_t i = 0; i < WORD_BITS; i++) {
       char *block;
-      bool out = pool_ask(&pool, slab, start + (w * WORD_BITS + i) * pool.block_size, &block);
+      bool out = bin_ask(&bin, slab, start + (w * WORD_BITS + i) * bin.block_size, &block);
       assert_int_equal(word >> i & 1, out);
     }
   }
   uint64_t word;
   assert_int_equal(live, 100);
-  assert_false(pool_live_word(&pool, slab, start, 3, &word));
-  assert_false(pool_live_word(&pool, slab, start + UNIT, 0, &word));
-  pool_finish(&pool);
-  assert_false(pool_live_word(&pool, slab, start, 0, &word));
+  assert_false(bin_live_word(&bin, slab, start, 3, &word));
+  assert_false(bin_live_word(&bin, slab, start + UNIT, 0, &word));
+  bin_finish(&bin);
+  assert_false(bin_live_word(&bin, slab, start, 0, &word));
 }
 
 static void put_twice(void *block)
 {
-  pool_put(&pool, &block, 1);
-  pool_put(&pool, &block, 1);
+  bin_put(&bin, &block, 1);
+  bin_put(&bin, &block, 1);
 }
 
 static void put_inside(void *block)
 {
   block = (char *)block + 16;
-  pool_put(&pool, &block, 1);
+  bin_put(&bin, &block, 1);
 }
 
 static void put_fresh(void *block)
 {
-  block = (char *)block + 1000 * pool.block_size;
-  pool_put(&pool, &block, 1);
+  block = (char *)block + 1000 * bin.block_size;
+  bin_put(&bin, &block, 1);
 }
 
 static void misuse(void **state)
@@ -646,7 +646,7 @@ static void misuse(void **state)
   (void)state;
   void *block;
   class_new(3);
-  pool_take(&pool, &block, 1, NULL);
+  bin_take(&bin, &block, 1, NULL);
   aborts_with(put_twice, block, "): freed twice");
   aborts_with(put_inside, block, "): not a block of any heap");
   aborts_with(put_fresh, block, "): not a block of any heap");
@@ -679,5 +679,5 @@ int main(void)
     cmocka_unit_test(words_of_live_blocks),
     cmocka_unit_test(misuse),
   };
-  return cmocka_run_group_tests_name("pool", tests, NULL, NULL);
+  return cmocka_run_group_tests_name("bin", tests, NULL, NULL);
 }

@@ -9,7 +9,7 @@
  *   S2 a block is in exactly one place: the caller, one magazine, one depot, one bit, or beyond the fresh mark
  *   S3 a purged block is free, and of a slab of at most 64 blocks
  *
- * Called under the lock of the pool that owns the slab. */
+ * Called under the lock of the bin that owns the slab. */
 #ifndef SLAB_H
 #define SLAB_H
 
