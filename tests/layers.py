@@ -21,7 +21,7 @@ LAYERS = [
     ("thread", ["magazine", "thread"]),
     ("heap", ["guard", "heap", "heap_life", "startup", "tick", "large", "locate", "allocate", "walk", "reset", "region", "create"]),
     ("object_pool", ["types", "object_misuse", "array", "hot", "hooks", "capacity", "eviction", "walk", "get", "put", "handle", "registry", "create"]),
-    ("api", ["pool_front", "heap_front", "malloc", "malloc_info", "new_delete", "stats"]),
+    ("api", ["fast_path", "pool", "heap", "malloc", "malloc_info", "new_delete", "stats"]),
     ("check", ["check"]),
 ]
 UNITS = [f"{folder}/{unit}".lstrip("/") for folder, units in LAYERS for unit in units]
@@ -29,7 +29,7 @@ UNITS = [f"{folder}/{unit}".lstrip("/") for folder, units in LAYERS for unit in 
 # What may be included of what stands below, where that is less than everything. The C library's names see the manager through the fast
 # path alone, for one jump less.
 NARROW = {
-    f"api/{unit}": {"base", "os", "misuse", "api/pool_front"} for unit in ("malloc", "malloc_info", "new_delete")
+    f"api/{unit}": {"base", "os", "misuse", "api/fast_path"} for unit in ("malloc", "malloc_info", "new_delete")
 }
 # Where a lower layer calls a higher one: a pointer that the higher one sets.
 CALLS_UP = {
@@ -135,8 +135,8 @@ GOOD_TREE = {
     "space/space.h": '#include "space/run.h"\n',
     "bin/bin.h": '#include "space/space.h"\n',
     "heap/heap.h": '#include "bin/bin.h"\n#include <tidepool/heap.h>\nextern const heap_dependents_t *heap_dependents;\n',
-    "api/pool_front.h": '#include "heap/heap.h"\n#include <tidepool.h>\n',
-    "api/malloc.c": '#include "api/pool_front.h"\n#include "misuse.h"\n',
+    "api/fast_path.h": '#include "heap/heap.h"\n#include <tidepool.h>\n',
+    "api/malloc.c": '#include "api/fast_path.h"\n#include "misuse.h"\n',
     "check/check.h": '#include "heap/heap.h"\n',
     "README.md": f"# src\n```\n{picture()}```\n",
 }

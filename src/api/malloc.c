@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * The C library's allocation family. No function here calls an exported name: a program may define its own. */
-#include "api/pool_front.h"
+#include "api/fast_path.h"
 #include "misuse.h"
 #include "os/os.h"
 #include <errno.h>
@@ -19,22 +19,22 @@ static void *fail(int error)
   return NULL;
 }
 
-EXPORT void *malloc(size_t size) { return front_alloc(size); }
-EXPORT void free(void *block) { front_free(block, fatal_free_call); }
+EXPORT void *malloc(size_t size) { return default_alloc(size); }
+EXPORT void free(void *block) { default_free(block, fatal_free_call); }
 
 EXPORT void *calloc(size_t count, size_t size)
 {
   size_t bytes;
   if (unlikely(__builtin_mul_overflow(count, size, &bytes)))
-    return front_alloc_medium(SIZE_MAX);
-  return front_zalloc(bytes);
+    return default_alloc_medium(SIZE_MAX);
+  return default_zalloc(bytes);
 }
 
-EXPORT void *realloc(void *block, size_t size) { return front_realloc(block, size, "realloc"); }
+EXPORT void *realloc(void *block, size_t size) { return default_realloc(block, size, "realloc"); }
 
 EXPORT void *aligned_alloc(size_t alignment, size_t size)
 {
-  return is_power_of_two(alignment) ? front_aligned_alloc(alignment, size) : fail(EINVAL);
+  return is_power_of_two(alignment) ? default_aligned_alloc(alignment, size) : fail(EINVAL);
 }
 
 /* The least power of two that is no smaller; 0: none. */
@@ -49,30 +49,30 @@ static size_t power_of_two_above(size_t n)
 EXPORT void *memalign(size_t alignment, size_t size)
 {
   size_t power = power_of_two_above(alignment);
-  return power ? front_aligned_alloc(power, size) : fail(EINVAL);
+  return power ? default_aligned_alloc(power, size) : fail(EINVAL);
 }
 
 EXPORT int posix_memalign(void **to, size_t alignment, size_t size)
 {
   if (!is_power_of_two(alignment) || alignment % sizeof(void *))
     return EINVAL;
-  void *block = front_aligned_alloc(alignment, size);
+  void *block = default_aligned_alloc(alignment, size);
   if (!block)
     return ENOMEM;
   *to = block;
   return 0;
 }
 
-EXPORT void *valloc(size_t size) { return front_aligned_alloc(os_page_size(), size); }
+EXPORT void *valloc(size_t size) { return default_aligned_alloc(os_page_size(), size); }
 
 EXPORT void *pvalloc(size_t size)
 {
   size_t page = os_page_size(), whole = round_up(size + !size, page);
-  return front_aligned_alloc(page, whole < size ? SIZE_MAX : whole);
+  return default_aligned_alloc(page, whole < size ? SIZE_MAX : whole);
 }
 
-EXPORT size_t malloc_usable_size(void *block) { return front_usable_size(block, "malloc_usable_size"); }
-EXPORT int malloc_trim(size_t keep) { return front_trim(keep) != 0; }
+EXPORT size_t malloc_usable_size(void *block) { return default_usable_size(block, "malloc_usable_size"); }
+EXPORT int malloc_trim(size_t keep) { return default_trim(keep) != 0; }
 
 /* glibc's dials are accepted and have no effect. */
 EXPORT int mallopt(int parameter, int value)
@@ -85,14 +85,14 @@ EXPORT void free_sized(void *block, size_t size);
 void free_sized(void *block, size_t size)
 {
   (void)size;
-  front_free(block, "free_sized");
+  default_free(block, "free_sized");
 }
 
 EXPORT void free_aligned_sized(void *block, size_t alignment, size_t size);
 void free_aligned_sized(void *block, size_t alignment, size_t size)
 {
   (void)alignment, (void)size;
-  front_free(block, "free_aligned_sized");
+  default_free(block, "free_aligned_sized");
 }
 
 /* The names under which glibc offers its own; a program that calls them must get the same heap. */

@@ -5,7 +5,7 @@
  * A program may replace only some of the forms; each of the others then does what [new.delete] says of it, in terms of those.
  *
  * Built with -fexceptions: std::bad_alloc passes through these frames. */
-#include "api/pool_front.h"
+#include "api/fast_path.h"
 #include "misuse.h"
 #include "os/thread_local.h"
 #include <dlfcn.h>
@@ -112,7 +112,7 @@ COLD static _Noreturn void throw_bad_alloc(const void *caller)
 
 static void *allocate(size_t size, size_t alignment)
 {
-  return alignment ? front_aligned_alloc(alignment, size) : front_alloc(size);
+  return alignment ? default_aligned_alloc(alignment, size) : default_alloc(size);
 }
 
 /* The forms that do not throw, as bits. */
@@ -229,7 +229,7 @@ DECLARE_BASE(void, _ZdaPvSt11align_val_t, (void *block, size_t alignment));
 #define IS_OURS(name) likely(REACHED(name) == our##name)
 
 /* What a form that is defined by others does unless one of those was replaced. */
-#define FREE(block) front_free(block, "operator delete")
+#define FREE(block) default_free(block, "operator delete")
 #define DELETE_SINGLE(block) (IS_OURS(_ZdlPv) ? FREE(block) : REACHED(_ZdlPv)(block))
 #define DELETE_ARRAY(block) (IS_OURS(_ZdaPv) ? DELETE_SINGLE(block) : REACHED(_ZdaPv)(block))
 #define DELETE_ALIGNED_SINGLE(block)                                                                                    \

@@ -68,7 +68,7 @@ static void large_figures(const heap_t *heap, size_t *blocks, size_t *bytes)
 {
   *blocks = __atomic_load_n(&heap->large_blocks, __ATOMIC_RELAXED);
   *bytes = __atomic_load_n(&heap->large_bytes, __ATOMIC_RELAXED);
-  if (heap != &heap_front)
+  if (heap != &default_heap)
     return;
   lock_acquire(&threads_lock);
   for (thread_t *thread = threads_first(); thread; thread = thread->next) {
@@ -102,7 +102,7 @@ static void heap_figures(heap_t *heap, pool_stats_t *stats)
   stats->retried_count = __atomic_load_n(&heap->retried_count, __ATOMIC_RELAXED);
   stats->overflowed_count = __atomic_load_n(&heap->overflowed_count, __ATOMIC_RELAXED);
   stats->purged_bytes = __atomic_load_n(&heap->purged_bytes, __ATOMIC_RELAXED);
-  if (heap == &heap_front)
+  if (heap == &default_heap)
     add_process_figures(stats);
   else if (heap->region_kind)
     add_region_figures(stats, heap);
@@ -116,7 +116,7 @@ bool pool_heap_stats(pool_heap_t *heap, pool_stats_t *stats)
   }
   if (heap->mark != HEAP_LIVE_MARK)
     fatal_misuse("pool_heap_stats", heap, NOT_A_HEAP_TEXT);
-  bool all = heap == &heap_front;
+  bool all = heap == &default_heap;
   if (all)
     lock_acquire(&heaps_lock);
   heap_figures(heap, stats);
@@ -249,7 +249,7 @@ size_t pool_stats_json(char *buffer, size_t size)
 void heap_print_figures(void)
 {
   static char line[16 << 10];
-  size_t length = pool_heap_stats_json(&heap_front, line, sizeof line - 1);
+  size_t length = pool_heap_stats_json(&default_heap, line, sizeof line - 1);
   length = min_size(length, sizeof line - 2);
   line[length++] = '\n';
   os_write_error(line, length);

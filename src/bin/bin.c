@@ -177,7 +177,7 @@ static void slab_relist(bin_t *bin, run_t *slab)
 static void slab_announce(const bin_t *bin, const run_t *slab, unsigned size_class)
 {
   if (bin->plane != BIN_PLANE_NONE)
-    class_map_set(slab->start, slab->units, bin->plane == BIN_PLANE_FRONT, size_class);
+    class_map_set(slab->start, slab->units, bin->plane == BIN_PLANE_DEFAULT, size_class);
 }
 
 /* The last bit of a region or of a budget serves as many blocks as fit into it; where it is the system that has no more, a shorter

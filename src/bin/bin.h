@@ -84,7 +84,7 @@ typedef struct pool {
 
 _Static_assert(BLOCK_ALIGNMENT == 1 << ALIGNMENT_LOG2, "the class map counts in steps of the alignment");
 
-enum { BIN_PLANE_NONE, BIN_PLANE_FRONT, BIN_PLANE_HEAP };
+enum { BIN_PLANE_NONE, BIN_PLANE_DEFAULT, BIN_PLANE_HEAP };
 
 /* How many threads there are, for the size of a magazine. */
 extern INTERNAL uint32_t bin_threads;

@@ -284,7 +284,7 @@ static void check_slab(const arena_t *arena, const run_t *slab)
 static void check_map(const char *from, const char *to, unsigned front, unsigned heap)
 {
   for (const char *at = from; at < to; at += UNIT) {
-    expect(class_map_of(at) == front, "M1", "the front plane has a wrong class", at);
+    expect(class_map_of(at) == front, "M1", "the default plane has a wrong class", at);
     expect(class_map_of_heap_block(at) == heap, "M1", "the heap plane has a wrong class", at);
   }
 }
@@ -302,7 +302,7 @@ static void check_map_of_run(const arena_t *arena, const run_t *run, const char 
   const bin_t *bin = run->kind == RUN_SLAB ? run->owner : NULL;
   unsigned plane = bin ? bin->plane : BIN_PLANE_NONE;
   if (is_in_map(arena))
-    check_map(run->start, end, plane == BIN_PLANE_FRONT ? run->size_class : 0, plane == BIN_PLANE_HEAP ? run->size_class : 0);
+    check_map(run->start, end, plane == BIN_PLANE_DEFAULT ? run->size_class : 0, plane == BIN_PLANE_HEAP ? run->size_class : 0);
 }
 
 static void check_arena_contents(const arena_t *arena)
@@ -480,8 +480,8 @@ static void check_magazines(const heap_t *heap, const magazines_t *magazines)
 static void check_magazines_of_heap(const heap_t *heap)
 {
   for (thread_t *thread = threads_first(); thread; thread = thread->next) {
-    if (heap == &heap_front)
-      check_magazines(heap, &thread->front);
+    if (heap == &default_heap)
+      check_magazines(heap, &thread->default_magazines);
     for (const heap_cache_t *cache = NULL; (cache = thread_next_cache(thread, cache)) != NULL;)
       if (cache->heap == heap)
         check_magazines(heap, &cache->magazines);
@@ -682,14 +682,14 @@ static void check_heap_lists(const heap_t *heap)
   add_huge_blocks(heap, &large);
   check_region(heap);
   size_t blocks = heap->large_blocks, bytes = heap->large_bytes;
-  for (thread_t *thread = heap == &heap_front ? threads_first() : NULL; thread; thread = thread->next) {
+  for (thread_t *thread = heap == &default_heap ? threads_first() : NULL; thread; thread = thread->next) {
     blocks += thread->spares.live_blocks;
     bytes += thread->spares.live_bytes;
   }
   expect_count(blocks, large.blocks, "H3", "large blocks");
   expect_count(bytes, large.usable, "H3", "bytes of large blocks");
   expect_count(heap->large_held, large.held, "H3", "bytes that large blocks take");
-  expect_count(heap == &heap_front ? count_spares() : 0, large.spares, "H3", "spare runs");
+  expect_count(heap == &default_heap ? count_spares() : 0, large.spares, "H3", "spare runs");
   check_budget(heap, slabs + large.charged);
   check_magazines_of_heap(heap);
 }

@@ -127,8 +127,8 @@ static bool reclaim(heap_t *heap, const request_t *r)
 {
   if (heap_is_bounded(heap) || !budget_allows(&heap->budget, bytes_lacking(r)))
     return false;
-  if (heap != &heap_front)
-    heap_drain(&heap_front);
+  if (heap != &default_heap)
+    heap_drain(&default_heap);
   huge_release(0);
   space_purge(&space_of_process, 0);
   return true;
@@ -213,7 +213,7 @@ COLD static void *serve_hard(heap_t *heap, request_t *r)
 /* Inline: it is the way of every allocation that the magazines do not serve. */
 static inline __attribute__((always_inline)) void *serve(heap_t *heap, request_t *r)
 {
-  if (!is_sane(r) || !heap_front_ready())
+  if (!is_sane(r) || !manager_ready())
     return heap_exhausted(heap);
   void *block = take(heap, r);
   return likely(block) ? block : serve_hard(heap, r);
@@ -237,7 +237,7 @@ void *heap_probe(const resort_t *from, size_t size, size_t alignment)
   request_t r = {.size = size, .alignment = alignment};
   if (unlikely(heap_is_dying))
     return dying_allocate(size, alignment);
-  if (!is_sane(&r) || !heap_front_ready())
+  if (!is_sane(&r) || !manager_ready())
     return NULL;
   int saved = errno;
   void *block = take(from->heap, &r);

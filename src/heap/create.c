@@ -266,7 +266,7 @@ heap_t *heap_create(const pool_heap_options_t *options)
     return NULL;
   }
   /* Now, also for a heap in the caller's memory, which makes no system call later. */
-  if (!heap_front_ready() && !o->memory) {
+  if (!manager_ready() && !o->memory) {
     errno = ENOMEM;
     return NULL;
   }

@@ -4,13 +4,13 @@
 #include "option.h"
 #include <string.h>
 
-heap_t heap_front = {.mark = HEAP_LIVE_MARK, .class_most = SIZE_CACHED, .name = "default"};
+heap_t default_heap = {.mark = HEAP_LIVE_MARK, .class_most = SIZE_CACHED, .name = "default"};
 lock_t heaps_lock;
 const heap_dependents_t *heap_dependents;
 
-static struct { _Alignas(64) bin_record_t record; } front_bins[CLASS_COUNT];
+static struct { _Alignas(64) bin_record_t record; } default_bins[CLASS_COUNT];
 
-heap_t *heaps_first(void) { return &heap_front; }
+heap_t *heaps_first(void) { return &default_heap; }
 
 heap_t *heaps_shared_from(heap_t *heap)
 {
@@ -97,7 +97,7 @@ uint32_t heap_block_size(const heap_t *heap, unsigned c) { return heap->class_co
 static bin_t *take_bin_record(heap_t *heap, unsigned c, depot_t **depots)
 {
   bool is_cached = heap->cached && c <= CLASS_CACHED && heap_block_size(heap, c) <= SIZE_CACHED;
-  bin_record_t *record = heap == &heap_front ? &front_bins[c].record : heap_take_record(heap, is_cached ? sizeof *record : sizeof record->bin);
+  bin_record_t *record = heap == &default_heap ? &default_bins[c].record : heap_take_record(heap, is_cached ? sizeof *record : sizeof record->bin);
   *depots = record && is_cached ? record->depots : NULL;
   return record ? &record->bin : NULL;
 }
@@ -106,7 +106,7 @@ COLD static bin_t *make_bin(heap_t *heap, unsigned c)
 {
   lock_acquire(&heap->lock);
   bin_t *bin = heap->bins[c];
-  if (!bin && heap_front_ready()) {
+  if (!bin && manager_ready()) {
     depot_t *depots;
     bin = take_bin_record(heap, c, &depots);
     if (bin) {
@@ -149,7 +149,7 @@ magazines_t *heap_enter(heap_t *heap, thread_t *thread)
 {
   if (!thread || !heap->cached)
     return NULL;
-  return heap == &heap_front ? &thread->front : thread_enter(thread, heap, heap->placed, heap->reached);
+  return heap == &default_heap ? &thread->default_magazines : thread_enter(thread, heap, heap->placed, heap->reached);
 }
 
 /* ---- which class ---- */

@@ -91,7 +91,7 @@ typedef struct bin_record {
   depot_t depots[DEPOT_SHARDS];         /* of cached classes alone */
 } bin_record_t;
 
-extern INTERNAL heap_t heap_front;      /* the one behind pool_alloc */
+extern INTERNAL heap_t default_heap;      /* the one behind pool_alloc */
 
 /* A heap that has no memory but its region. */
 static inline bool heap_is_bounded(const heap_t *heap) { return heap->region_kind == REGION_GUEST; }
@@ -135,7 +135,7 @@ void heap_each_cached_bin(magazines_t *magazines, heap_t *heap, void (*act)(maga
 magazines_t *heap_enter(heap_t *heap, thread_t *thread);
 static inline void heap_leave(heap_t *heap, thread_t *thread)
 {
-  if (heap != &heap_front)
+  if (heap != &default_heap)
     thread_leave(thread);
 }
 
@@ -170,7 +170,7 @@ void heap_print_figures(void);
 /* ---- startup.c ---- */
 
 /* Brings the process-wide state up, once. False: the system refuses even the least address space. */
-bool heap_front_ready(void);
+bool manager_ready(void);
 
 /* The calling thread is about to end the process, maybe in the middle of a call that holds locks. What it still allocates comes
  * straight from the system, and what it frees is left. */

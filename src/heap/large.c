@@ -255,7 +255,7 @@ static void count_spare(spares_t *spares, size_t blocks, size_t bytes)
 
 static void fold_figures(spares_t *spares)
 {
-  count(&heap_front, (ptrdiff_t)spares->live_blocks, (ptrdiff_t)spares->live_bytes);
+  count(&default_heap, (ptrdiff_t)spares->live_blocks, (ptrdiff_t)spares->live_bytes);
   count_spare(spares, -spares->live_blocks, -spares->live_bytes);
 }
 
@@ -288,7 +288,7 @@ static run_t *run_at(const void *block)
     return NULL;
   run_t *run = &arena->runs[unit];
   run_kind_t kind = run_kind(run);
-  return (kind == RUN_LARGE || kind == RUN_SPARE) && run_owner(run) == &heap_front ? run : NULL;
+  return (kind == RUN_LARGE || kind == RUN_SPARE) && run_owner(run) == &default_heap ? run : NULL;
 }
 
 bool large_give_spare(thread_t *thread, void *block, const char *call)
@@ -335,7 +335,7 @@ void *large_take_spare(thread_t *thread, size_t size)
 static void shrink_spares(spares_t *spares, unsigned i, unsigned by)
 {
   while (by--)
-    give_run(&heap_front, pop_spare(spares, i), false);
+    give_run(&default_heap, pop_spare(spares, i), false);
 }
 
 void large_flush_spares(thread_t *thread)
@@ -364,7 +364,7 @@ void large_forget_spares(thread_t *thread)
     for (unsigned k = 0; k < SPARE_DEPTH; k++) {
       run_t *run = thread->spares.of[i][k];
       thread->spares.of[i][k] = NULL;
-      if (run && run_kind(run) == RUN_SPARE && run->units == i + 1 && run_owner(run) == &heap_front)
-        give_run(&heap_front, run, false);
+      if (run && run_kind(run) == RUN_SPARE && run->units == i + 1 && run_owner(run) == &default_heap)
+        give_run(&default_heap, run, false);
     }
 }

@@ -172,7 +172,7 @@ static void locate(question_t *q)
 /* Of one of these threads; NULL: it has none. */
 static const magazines_t *magazines_in(const thread_t *thread, const heap_t *heap)
 {
-  return heap == &heap_front ? &thread->front : thread_magazines_if_any(thread, heap);
+  return heap == &default_heap ? &thread->default_magazines : thread_magazines_if_any(thread, heap);
 }
 
 static bool is_cached_in(const thread_t *thread, const bin_t *bin, const void *block)
@@ -221,7 +221,7 @@ size_t heap_cached_in_threads(const bin_t *bin)
 /* The lock keeps the records of all heaps where they are while it looks at them. */
 located_t heap_locate(const void *address)
 {
-  if (!heap_front_ready())
+  if (!manager_ready())
     return (located_t){0};
   lock_acquire(&heaps_lock);
   question_t q = {.address = address, .measured = true};
@@ -256,7 +256,7 @@ static bool was_freed(const located_t *at, const void *block)
 located_t heap_locate_block(const heap_t *heap, const void *block, const char *call)
 {
   question_t q = {.address = block};
-  if (heap_front_ready())
+  if (manager_ready())
     locate(&q);
   located_t at = q.at;
   if (unlikely(at.start != block || !at.live))

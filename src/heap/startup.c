@@ -184,10 +184,10 @@ COLD static bool bring_up(void)
     up = space_init();
   }
   if (up && !ready) {
-    heap_front.space = &space_of_process;
-    heap_front.checked = settings.checked;
-    heap_front.cached = !settings.checked;
-    heap_front.plane = settings.checked ? BIN_PLANE_NONE : BIN_PLANE_FRONT;
+    default_heap.space = &space_of_process;
+    default_heap.checked = settings.checked;
+    default_heap.cached = !settings.checked;
+    default_heap.plane = settings.checked ? BIN_PLANE_NONE : BIN_PLANE_DEFAULT;
     fatal_before_abort = before_abort;
     threads_init(heap_flush_thread);
     __atomic_store_n(&ready, true, __ATOMIC_RELEASE);
@@ -197,7 +197,7 @@ COLD static bool bring_up(void)
   return up;
 }
 
-bool heap_front_ready(void) { return likely(__atomic_load_n(&ready, __ATOMIC_ACQUIRE)) || bring_up(); }
+bool manager_ready(void) { return likely(__atomic_load_n(&ready, __ATOMIC_ACQUIRE)) || bring_up(); }
 
 /* Nothing else: options stay open until the first use. As early as a library may in a program that it is linked into, and so before
  * constructors of the program that watch forks themselves. */

@@ -12,7 +12,7 @@ enum {
 void heap_flush_thread(thread_t *thread)
 {
   large_flush_spares(thread);
-  heap_each_cached_bin(&thread->front, &heap_front, magazines_flush);
+  heap_each_cached_bin(&thread->default_magazines, &default_heap, magazines_flush);
   for (heap_cache_t *cache = NULL; (cache = thread_next_cache(thread, cache)) != NULL;)
     heap_each_cached_bin(&cache->magazines, cache->heap, magazines_flush);
 }
@@ -23,7 +23,7 @@ static void tick_magazines(magazines_t *magazines, heap_t *heap) { heap_each_cac
 static void tick_thread(thread_t *thread)
 {
   large_tick_spares(thread);
-  tick_magazines(&thread->front, &heap_front);
+  tick_magazines(&thread->default_magazines, &default_heap);
   thread_begin_tick(thread);
 }
 
@@ -66,7 +66,7 @@ void heap_drain(heap_t *heap)
     flush_magazines(magazines, heap);
     heap_leave(heap, thread);
   }
-  if (heap == &heap_front && thread)
+  if (heap == &default_heap && thread)
     large_flush_spares(thread);
   if (heap->cached && heap->reached)
     threads_reach(heap, flush_magazines);
@@ -87,9 +87,9 @@ static size_t purge_slabs(heap_t *heap)
 /* A heap without a region answers for what its own slabs left in the process's space, not for what was there before. */
 size_t heap_trim(heap_t *heap, size_t keep)
 {
-  if (!heap_front_ready())
+  if (!manager_ready())
     return 0;
-  bool all = heap == &heap_front;
+  bool all = heap == &default_heap;
   size_t before = all || heap->region_kind ? 0 : space_dirty_bytes(heap->space);
   size_t purged = all ? space_give_left() : 0;
   uint64_t purged_before = space_purged_bytes(heap->space);

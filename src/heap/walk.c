@@ -102,10 +102,10 @@ static void return_magazines(magazines_t *magazines, heap_t *heap) { heap_each_c
 static void flush_all_threads(heap_t *heap)
 {
   threads_visit(heap, false, return_magazines);
-  if (heap == &heap_front) {
+  if (heap == &default_heap) {
     lock_acquire(&threads_lock);
     for (thread_t *thread = threads_first(); thread; thread = thread->next) {
-      return_magazines(&thread->front, heap);
+      return_magazines(&thread->default_magazines, heap);
       large_flush_spares(thread);
     }
     lock_release(&threads_lock);

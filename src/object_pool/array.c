@@ -53,7 +53,7 @@ void array_destroy(const object_pool_t *pool, object_array_t *array, const char 
 }
 
 /* In one block with the objects. */
-static object_array_t *take_in_front(const resort_t *from, size_t bytes, size_t records, size_t alignment)
+static object_array_t *take_in_one_block(const resort_t *from, size_t bytes, size_t records, size_t alignment)
 {
   size_t front = round_up(records, alignment);
   char *block = heap_probe(from, front + bytes, alignment);
@@ -71,14 +71,14 @@ static object_array_t *take_memory(object_pool_t *pool, const resort_t *from, si
 {
   size_t alignment = max_size(pool->alignment, NATURAL_ALIGNMENT);
   if (!heap_has_records_apart(pool->heap))
-    return take_in_front(from, bytes, records, alignment);
+    return take_in_one_block(from, bytes, records, alignment);
   char *objects = heap_probe(from, bytes, alignment);
   if (!objects)
     return NULL;
   object_array_t *array = heap_take_record_apart(pool->heap, records);
   if (!array) {
     heap_free(pool->heap, objects, "object_pool_get");
-    return take_in_front(from, bytes, records, alignment);
+    return take_in_one_block(from, bytes, records, alignment);
   }
   array->place = ARRAY_APART;
   array->objects = objects;
@@ -115,7 +115,7 @@ static uint32_t free_index(const object_pool_t *pool, uint64_t at, uint32_t capa
 /* A new array has none of the indices that earlier ones had until a quarter of all are through. */
 static uint32_t new_index(const object_pool_t *pool, uint32_t capacity)
 {
-  uint64_t end = UINT32_MAX - pool->in_front;
+  uint64_t end = UINT32_MAX - pool->indices_before;
   uint32_t index = free_index(pool, pool->next_index, capacity, min_size(end, INDICES_OF_A_LAP));
   return index != UINT32_MAX ? index : free_index(pool, 0, capacity, end);
 }

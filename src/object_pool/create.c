@@ -128,7 +128,7 @@ static void pool_set_up(object_pool_t *pool, heap_t *heap, const object_pool_opt
     .max_capacity = o->max_capacity, .purge_delay_ms = heap->space->purge_delay_ms, .construct = o->construct, .reset = o->reset,
     .destruct = o->destruct, .choose_victim = o->choose_victim, .context = o->context,
     .overflow = o->when_full == OBJECT_POOL_OVERFLOW ? o->overflow : NULL, .heap = heap, .mark = OBJECT_POOL_MARK};
-  pool->hot = pool->single_thread ? &pool->front : &pool->shared;
+  pool->hot = pool->single_thread ? &pool->hot_single : &pool->hot_shared;
   pool->lock.solo = pool->growth.solo = pool->single_thread;
   pool->hooked = is_hooked(o);
   pool->shared_mark = !pool->hooked && !pool->single_thread ? OBJECT_POOL_MARK : 0;
@@ -187,14 +187,14 @@ static object_pool_t *create_whole(const resort_t *from, const object_pool_optio
 
 object_pool_t *object_pool_create(const object_pool_options_t *options)
 {
-  heap_t *heap = options && options->heap ? options->heap : &heap_front;
+  heap_t *heap = options && options->heap ? options->heap : &default_heap;
   if (heap->mark != HEAP_LIVE_MARK)
     fatal_misuse("object_pool_create", heap, "not a live heap");
   if (!options_are_valid(options)) {
     errno = EINVAL;
     return NULL;
   }
-  if (heap == &heap_front && !heap_front_ready())
+  if (heap == &default_heap && !manager_ready())
     return full();
   int error = errno;
   resort_t from = heap_first_resort(heap);

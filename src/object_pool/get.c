@@ -85,7 +85,7 @@ COLD static void *wake_with(lock_t *lock, void *object)
 /* Whoever has no hot object that is free, or has it elsewhere, goes on. */
 static inline void *get_shared(object_pool_t *pool)
 {
-  hot_t *hot = &pool->shared;
+  hot_t *hot = &pool->hot_shared;
   if (os_single_threaded()) {
     if (unlikely(!HOT_HAS(hot, HOT_FREE)))
       return get_other(pool);
@@ -107,10 +107,10 @@ void *object_pool_get(object_pool_t *pool)
 {
   if (unlikely(!pool))
     return misuse_no_pool();
-  if (unlikely(!HOT_HAS(&pool->front, HOT_FREE)))
+  if (unlikely(!HOT_HAS(&pool->hot_single, HOT_FREE)))
     return get_shared(pool);
-  HOT_MOVE(&pool->front, HOT_GET);
-  return pool->front.object;
+  HOT_MOVE(&pool->hot_single, HOT_GET);
+  return pool->hot_single.object;
 }
 
 static size_t get_plain_batch(object_pool_t *pool, void **objects, size_t count)

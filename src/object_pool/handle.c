@@ -70,7 +70,7 @@ static bool stand_behind(object_pool_t *pool, size_t objects, bool stays)
     end = max_size(end, (uint64_t)pool->arrays[k]->first_index + pool->arrays[k]->capacity);
   bool fits = objects + end <= UINT32_MAX;
   if (fits && stays)
-    pool->in_front = (uint32_t)max_size(pool->in_front, objects);
+    pool->indices_before = (uint32_t)max_size(pool->indices_before, objects);
   lock_release(&pool->lock);
   return fits;
 }

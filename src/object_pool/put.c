@@ -70,7 +70,7 @@ COLD static void put_waiting(object_pool_t *pool, void *object)
 
 static inline void put_shared(object_pool_t *pool, void *object)
 {
-  hot_t *hot = &pool->shared;
+  hot_t *hot = &pool->hot_shared;
   if (os_single_threaded()) {
     if (unlikely(object != hot->object || !HOT_HAS(hot, HOT_LIVE)))
       put_other(pool, object);
@@ -99,8 +99,8 @@ void object_pool_put(object_pool_t *pool, void *object)
 {
   if (unlikely(!pool))
     misuse_no_pool();
-  else if (likely(object == pool->front.object && HOT_HAS(&pool->front, HOT_LIVE)))
-    HOT_MOVE(&pool->front, HOT_PUT);
+  else if (likely(object == pool->hot_single.object && HOT_HAS(&pool->hot_single, HOT_LIVE)))
+    HOT_MOVE(&pool->hot_single, HOT_PUT);
   else
     put_shared(pool, object);
 }

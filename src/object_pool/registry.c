@@ -26,7 +26,7 @@ void registry_leave(object_pool_t *pool)
 /* Leaves a record in which no fast path finds what it looks for, so that whoever still uses it comes to must_be_live(). */
 static void end_record(object_pool_t *pool)
 {
-  pool->front.state = pool->shared.state = 0;
+  pool->hot_single.state = pool->hot_shared.state = 0;
   pool->run_bytes = 0;
   pool->mark = pool->shared_mark = 0;
 }

@@ -19,7 +19,7 @@
  *   O3 current is the oldest array that has a free object, if there is one
  *   O4 the hot object is taken, as its array sees it; its state has the bit HOT_FREE or HOT_LIVE. With neither there is none
  *   O5 busy objects, those with a hook running, are taken; they are not live
- *   O6 arrays are in ascending order of address; their ranges of indices do not overlap, and end below 2^32 - in_front
+ *   O6 arrays are in ascending order of address; their ranges of indices do not overlap, and end below 2^32 - indices_before
  *   O7 every object of the run is taken and not busy
  *   O8 pool.capacity, taken and busy == the sums of the arrays'; idle_count == the arrays with idle set, which have no object taken
  *
@@ -76,12 +76,12 @@ typedef struct hot {
 } hot_t;
 
 struct object_pool {
-  hot_t    front;               /* the hot object of a single-threaded pool */
+  hot_t    hot_single;              /* the hot object of a single-threaded pool */
   const char *run;              /* where consecutive live objects were last walked to, in a single-threaded pool, */
   size_t   run_bytes;           /* and how far the last of them is from there; 0: nothing is known */
   size_t   stride;
   object_array_t *only;         /* an array that can be walked without the lock; NULL: take the lock */
-  hot_t    shared;              /* the hot object of a pool that is not single-threaded */
+  hot_t    hot_shared;          /* the hot object of a pool that is not single-threaded */
   uint32_t mark;                /* OBJECT_POOL_MARK while it is live */
   uint32_t shared_mark;         /* the same, but only in a pool that is neither hooked nor single_thread */
   hot_t   *hot;                 /* the one of the two that may be other than none */
@@ -104,7 +104,7 @@ struct object_pool {
   lock_t   growth;              /* held while an array is made, where no code of the program runs meanwhile; outside of all others */
   uint32_t arrays_made;
   uint32_t next_index;          /* behind the array that came last: those of arrays that went are used again as late as can be */
-  uint32_t in_front;            /* at most so many objects are in the pools that overflow to this one, and have the lower indices */
+  uint32_t indices_before;            /* at most so many objects are in the pools that overflow to this one, and have the lower indices */
   uint64_t next_generation;
   uint32_t purge_delay_ms;
   size_t   object_size, alignment;

@@ -111,7 +111,7 @@ void *object_pool_next(const object_pool_t *pool, const void *previous)
   if (unlikely(!pool))
     return misuse_no_pool();
   void *next = (void *)((uintptr_t)previous + pool->stride);
-  if (likely((uintptr_t)previous - (uintptr_t)pool->run < LOAD(pool->run_bytes) && next != pool->front.object))
+  if (likely((uintptr_t)previous - (uintptr_t)pool->run < LOAD(pool->run_bytes) && next != pool->hot_single.object))
     return next;
   return walk_next(pool, previous);
 }

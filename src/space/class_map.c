@@ -13,8 +13,8 @@ _Static_assert(2 * (size_t)MAP_PLANE <= MAP_SLOTS * SLOT && OS_WINDOW_ALIGNMENT 
 
 static size_t map_bytes(size_t slots) { return round_up(slots << (SLOT_LOG2 - UNIT_LOG2), os_page_size()); }
 
-/* How far each plane is mapped, in slots. The front plane is ahead where there was no memory for the other. */
-static size_t front_slots, heap_slots;
+/* How far each plane is mapped, in slots. The default plane is ahead where there was no memory for the other. */
+static size_t default_slots, heap_slots;
 
 static bool map_plane(char *plane, size_t *slots, size_t end)
 {
@@ -27,15 +27,15 @@ static bool map_plane(char *plane, size_t *slots, size_t end)
 
 static bool map_planes(char *base, size_t end)
 {
-  return map_plane(base + MAP_PLANE, &front_slots, end) && map_plane(base, &heap_slots, end);
+  return map_plane(base + MAP_PLANE, &default_slots, end) && map_plane(base, &heap_slots, end);
 }
 
 /* Nothing is mapped where the window will not be. */
 static void give_up(char *base)
 {
-  if (front_slots)
-    os_unmap(base + MAP_PLANE, map_bytes(front_slots));
-  front_slots = 0;
+  if (default_slots)
+    os_unmap(base + MAP_PLANE, map_bytes(default_slots));
+  default_slots = 0;
 }
 
 /* A stretch where the first piece of the map can be had. */
@@ -85,9 +85,9 @@ bool window_open(size_t end)
 }
 
 /* Relaxed: who frees a block has its pointer, and with it, through the pool's lock or the program's own hand-over, the byte. */
-void class_map_set(const void *start, size_t units, bool front, unsigned size_class)
+void class_map_set(const void *start, size_t units, bool of_default, unsigned size_class)
 {
-  uint8_t *byte = class_window.map + ((uintptr_t)start - class_window.start) / UNIT - (front ? 0 : MAP_PLANE);
+  uint8_t *byte = class_window.map + ((uintptr_t)start - class_window.start) / UNIT - (of_default ? 0 : MAP_PLANE);
   for (size_t i = 0; i < units; i++)
     __atomic_store_n(&byte[i], (uint8_t)size_class, __ATOMIC_RELAXED);
 }

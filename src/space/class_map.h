@@ -8,10 +8,10 @@
  * opened one after the other; the map is mapped as far as the slots are open. An address outside the open slots is no block of
  * a cached class, so free() asks the slow path, which knows of everything else.
  *
- *     | heap plane | front plane | metadata      | slot 0 | slot 1 | ... | slots that are not open yet ... |
+ *     | heap plane | default plane | metadata      | slot 0 | slot 1 | ... | slots that are not open yet ... |
  *       16 KiB of bytes each for a slot            start             ^ extent
  *
- * 0 in the map means "ask the slow path": a large block, no memory of ours. Of the two planes, the front plane holds the cached
+ * 0 in the map means "ask the slow path": a large block, no memory of ours. Of the two planes, the default plane holds the cached
  * classes of the default heap, the heap plane those of every other heap, so that a block of another heap is 0 to pool_free()
  * and the default path pays nothing for heaps.
  *
@@ -30,12 +30,12 @@ enum {
 };
 #define UNIT ((size_t)1 << UNIT_LOG2)
 #define SLOT ((size_t)1 << SLOT_LOG2)
-#define MAP_PLANE ((ptrdiff_t)SLOTS_MOST << (SLOT_LOG2 - UNIT_LOG2))   /* the heap plane is this far below the front plane */
+#define MAP_PLANE ((ptrdiff_t)SLOTS_MOST << (SLOT_LOG2 - UNIT_LOG2))   /* the heap plane is this far below the default plane */
 
 typedef struct window {
   uintptr_t start;       /* of slot 0 */
   size_t    extent;      /* of the open slots, in steps of 16 bytes; 0 until the first is open */
-  uint8_t  *map;         /* the front plane */
+  uint8_t  *map;         /* the default plane */
 } window_t;
 extern INTERNAL window_t class_window;
 
@@ -98,6 +98,6 @@ static inline size_t class_map_of_heap_block(const void *block)
 }
 
 /* Of units in open slots. */
-void class_map_set(const void *start, size_t units, bool front, unsigned size_class);
+void class_map_set(const void *start, size_t units, bool of_default, unsigned size_class);
 
 #endif

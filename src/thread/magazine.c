@@ -3,7 +3,7 @@
 
 __attribute__((aligned(MAGAZINE_BYTES))) void *magazine_nowhere[MAGAZINE_WORDS];
 
-THREAD_LOCAL cache_t magazine_front_cache = {.of = {[0 ... CLASS_CACHED] = {.slot = MAGAZINE_NOWHERE}}};
+THREAD_LOCAL cache_t default_cache = {.of = {[0 ... CLASS_CACHED] = {.slot = MAGAZINE_NOWHERE}}};
 
 void magazines_init(magazines_t *magazines, cache_t *cache, unsigned shard)
 {

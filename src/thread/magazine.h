@@ -36,11 +36,11 @@ extern INTERNAL void *magazine_nowhere[MAGAZINE_WORDS];
 #define MAGAZINE_NOWHERE (&magazine_nowhere[MAGAZINE_WORDS - 1])
 
 /* The default heap's cache of the calling thread. */
-extern INTERNAL THREAD_LOCAL cache_t magazine_front_cache;
-typedef loaded_t THREAD_SPACE *front_loaded_t;
-static inline front_loaded_t front_loaded(size_t size_class)
+extern INTERNAL THREAD_LOCAL cache_t default_cache;
+typedef loaded_t THREAD_SPACE *default_loaded_t;
+static inline default_loaded_t default_loaded(size_t size_class)
 {
-  return THREAD_POINTER(loaded_t, magazine_front_cache, size_class * sizeof(loaded_t));
+  return THREAD_POINTER(loaded_t, default_cache, size_class * sizeof(loaded_t));
 }
 
 /* Pop and push are written once for both kinds of pointer. The owner's stores are relaxed atomics where the compiler can

@@ -190,7 +190,7 @@ COLD static thread_t *thread_start(void)
   if (!thread)
     return NULL;
   thread->shard = __atomic_fetch_add(&next_shard, 1, __ATOMIC_RELAXED);
-  magazines_init(&thread->front, &magazine_front_cache, thread->shard);
+  magazines_init(&thread->default_magazines, &default_cache, thread->shard);
   memset(&thread->spares, 0, sizeof thread->spares);
   thread->heap_at[0] = NOT_A_HEAP;
   live_enter(thread);
@@ -228,7 +228,7 @@ void thread_abandon(void)
 {
   thread_self = &nobody;
   without = true;
-  magazines_abandon(&magazine_front_cache);
+  magazines_abandon(&default_cache);
 }
 
 /* ---- caches of other heaps ---- */
@@ -435,10 +435,10 @@ static void lose(thread_t *thread)
   static cache_t nothing;
   cache_t *copy = metadata_take(sizeof *copy, METADATA_ALIGNMENT);
   if (copy)
-    *copy = *thread->front.cache;
+    *copy = *thread->default_magazines.cache;
   else
-    magazines_init(&thread->front, &nothing, thread->shard);
-  thread->front.cache = copy ? copy : &nothing;
+    magazines_init(&thread->default_magazines, &nothing, thread->shard);
+  thread->default_magazines.cache = copy ? copy : &nothing;
   thread->previous = NULL;
   thread->next = lost;
   lost = thread;

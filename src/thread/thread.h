@@ -68,7 +68,7 @@ typedef struct thread {
   uint32_t       trips;         /* slow paths so far */
   uint64_t       looked_ms;     /* when it last let go of idle magazines */
   struct thread *next, *previous;
-  magazines_t    front;
+  magazines_t    default_magazines;
   spares_t       spares;
   heap_cache_t **chains;        /* its caches of heaps, by the heap's address: as many heads as caches, or more. Under threads_lock */
   uint32_t       chains_log2;   /* how many heads */
@@ -81,7 +81,7 @@ typedef struct thread {
 /* The calling thread's record; one without anything in it before the first and after the last of the thread's. */
 extern INTERNAL THREAD_LOCAL thread_t *thread_self;
 
-static inline bool thread_is_usable(const thread_t *thread) { return thread->front.cache != NULL; }
+static inline bool thread_is_usable(const thread_t *thread) { return thread->default_magazines.cache != NULL; }
 
 /* Once, before any thread has a record: `flush` is called with the record of a thread that ends, before the record goes. */
 void threads_init(void (*flush)(thread_t *thread));

@@ -116,7 +116,7 @@ static void realloc_in_another_heap(void *argument)
   (void)!pool_heap_realloc(heap, pool_heap_alloc(other, m->size), m->size * 2);
 }
 
-static void free_a_block_of_the_front_end(void *argument)
+static void free_a_block_of_the_default_heap(void *argument)
 {
   const mistake_t *m = argument;
   pool_heap_t *heap = heap_with(m->options);
@@ -137,7 +137,7 @@ static void block_of_another_heap(void **state)
         aborts_with(realloc_in_another_heap, &m, "): a block of another heap\n");
       }
   for (size_t i = 0; i < COUNT_OF(kinds); i++)
-    aborts_with(free_a_block_of_the_front_end, &(mistake_t){.options = kinds[i], .size = 40}, "): a block of another heap\n");
+    aborts_with(free_a_block_of_the_default_heap, &(mistake_t){.options = kinds[i], .size = 40}, "): a block of another heap\n");
 }
 
 /* ---- no blocks ---- */

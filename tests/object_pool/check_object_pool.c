@@ -26,7 +26,7 @@ static void check_bits(const object_array_t *array)
 
 static void check_hot(const object_pool_t *pool)
 {
-  const hot_t *hot = pool->hot, *other = hot == &pool->front ? &pool->shared : &pool->front;
+  const hot_t *hot = pool->hot, *other = hot == &pool->hot_single ? &pool->hot_shared : &pool->hot_single;
   must(!other->object && !other->state);
   if (!hot->object) {
     must(!hot->state);                                                       /* O4 */

@@ -941,9 +941,9 @@ static void indices_of_a_chain(void **state)
     is_refused(o);
     last->arrays[0]->first_index = first;
     object_pool_t *foremost = create(o);
-    last->in_front = UINT32_MAX - 20;
+    last->indices_before = UINT32_MAX - 20;
     assert_null(object_pool_get(front));
-    last->in_front = 200;
+    last->indices_before = 200;
     assert_non_null(object_pool_get(front));
     agrees(last, 5);
     object_pool_destroy(foremost);

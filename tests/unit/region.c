@@ -8,7 +8,7 @@ region_t *region_new(unsigned unit_log2, size_t bytes)
   static _Alignas(64) char memory[REGION_BYTES];
   static region_t region;
   os_fake_heal();
-  must(heap_front_ready());
+  must(manager_ready());
   memset(memory, 0x5a, bytes);   /* nothing may count on zeroes */
   must(bytes <= sizeof memory);
   must(space_init_guest(&region.space, &region.arena, memory, bytes, unit_log2));

@@ -27,13 +27,13 @@ static void set_up(void)
   must(check_everything());
 }
 
-static bin_t *pool_of(size_t size) { return heap_front.bins[size_class_of(size)]; }
+static bin_t *pool_of(size_t size) { return default_heap.bins[size_class_of(size)]; }
 static run_t *slab_of(size_t size) { return pool_of(size)->current; }
 static arena_t *arena(void) { return arena_of(&space_of_process, slab_of(SMALL)->start); }
 static size_t a_free_unit(void) { return bits_next_set(arena()->room.map, 0, arena()->unit_count); }
 static size_t unit_of_slab(void) { return (size_t)(slab_of(SMALL) - arena()->runs); }
-static loaded_t *loaded(void) { return &thread_self->front.cache->of[size_class_of(SMALL)]; }
-static stock_t *stock(void) { return &thread_self->front.of[size_class_of(SMALL)]; }
+static loaded_t *loaded(void) { return &thread_self->default_magazines.cache->of[size_class_of(SMALL)]; }
+static stock_t *stock(void) { return &thread_self->default_magazines.of[size_class_of(SMALL)]; }
 
 static void start_at_a_free_unit(void) { bit_set(arena()->start, a_free_unit()); }
 static void make_a_unit_in_use_dirty(void) { bit_set(arena()->dirty, unit_of_slab()); }
@@ -44,7 +44,7 @@ static void move_a_run(void) { slab_of(SMALL)->start += UNIT; }
 static void lengthen_a_run(void) { slab_of(SMALL)->units = arena()->unit_count; }
 static void forget_a_start(void) { bit_clear(arena()->start, unit_of_slab()); }
 static void forget_the_kind(void) { slab_of(SMALL)->kind = RUN_NONE; }
-static void forget_the_owner(void) { heap_front.large->owner = NULL; }
+static void forget_the_owner(void) { default_heap.large->owner = NULL; }
 static void count_a_unit(void) { space_of_process.used_units++; }
 static void shorten_a_stretch(void) { arena()->room.node[1] -= (uint64_t)1 << (2 * SPAN_LENGTH_BITS); }
 static void change_a_word(void) { arena()->room.node[arena()->room.leaves]++; }
@@ -56,7 +56,7 @@ static void free_beyond_the_fresh_mark(void)
   slab->free_count++;
 }
 static void purge_a_block_in_use(void) { slab_of(MEDIUM)->purged = ~(uint64_t)0; }
-static void write_the_front_plane(void) { class_map_set(arena()->base + (a_free_unit() << UNIT_LOG2), 1, true, 1); }
+static void write_the_default_plane(void) { class_map_set(arena()->base + (a_free_unit() << UNIT_LOG2), 1, true, 1); }
 static void write_the_heap_plane(void) { class_map_set(arena()->base + (a_free_unit() << UNIT_LOG2), 1, false, 1); }
 
 static void have_a_block_out(void) { pool_of(SMALL)->out++; }
@@ -66,7 +66,7 @@ static void lose_a_slab(void)
 {
   bin_t *bin = pool_of(MEDIUM);
   must(bin->slab_count == 1);
-  heap_front.budget.held -= run_bytes(arena(), bin->current);
+  default_heap.budget.held -= run_bytes(arena(), bin->current);
   memset(bin->slabs, 0, sizeof bin->slabs);
   bin->current = NULL;
   bin->slab_count = bin->partial_count = 0;
@@ -93,7 +93,7 @@ static void fill_the_magazine_beyond_its_floor(void)
 }
 static void write_into_the_magazine_of_all(void) { magazine_nowhere[5] = small; }
 static void count_a_full_magazine(void) { stock()->count++; }
-static void have_a_magazine_without_a_bin(void) { thread_self->front.cache->of[0].top = small; }
+static void have_a_magazine_without_a_bin(void) { thread_self->default_magazines.cache->of[0].top = small; }
 
 static void count_a_thread(void) { bin_threads++; }
 static void lead_back_to_nobody(void) { thread_self->previous = thread_self; }
@@ -114,13 +114,13 @@ static void place_a_heap_wrongly(void) { thread_self->heap_at[(thread_place(pare
 
 static void charge_another(void) { pool_of(SMALL)->budget = NULL; }
 static void destroy_in_the_list(void) { child->mark = 0; }
-static void hold_a_byte(void) { heap_front.budget.held++; }
-static void hold_more_than_ever(void) { heap_front.budget.peak = 0; }
+static void hold_a_byte(void) { default_heap.budget.held++; }
+static void hold_more_than_ever(void) { default_heap.budget.peak = 0; }
 static void hold_more_than_allowed(void) { child->budget.limit = 1; }
-static void count_a_large_block(void) { heap_front.large_blocks++; }
-static void count_large_bytes(void) { heap_front.large_bytes++; }
-static void lose_the_large_blocks(void) { heap_front.large = NULL; }
-static void overfill_a_large_block(void) { heap_front.large->size = HUGE; }
+static void count_a_large_block(void) { default_heap.large_blocks++; }
+static void count_large_bytes(void) { default_heap.large_bytes++; }
+static void lose_the_large_blocks(void) { default_heap.large = NULL; }
+static void overfill_a_large_block(void) { default_heap.large->size = HUGE; }
 static void count_a_spare(void) { thread_self->spares.units++; }
 static void count_a_user(void) { parent->users++; }
 static void lead_back_to_no_heap(void) { parent->previous = parent; }
@@ -136,7 +136,7 @@ static const struct damage { const char *name, *how; void (*damage)(void); } dam
   DAMAGE("F1", shorten_a_stretch), DAMAGE("F1", change_a_word),
   DAMAGE("S1", free_a_block_more), DAMAGE("S1", free_beyond_the_fresh_mark),
   DAMAGE("S3", purge_a_block_in_use),
-  DAMAGE("M1", write_the_front_plane), DAMAGE("M1", write_the_heap_plane),
+  DAMAGE("M1", write_the_default_plane), DAMAGE("M1", write_the_heap_plane),
   DAMAGE("B1", have_a_block_out),
   DAMAGE("B2", count_a_slab), DAMAGE("B2", put_into_another_list), DAMAGE("B2", lose_a_slab),
   DAMAGE("B3", count_a_magazine), DAMAGE("B3", shrink_the_magazines), DAMAGE("B3", lift_the_low_mark),

@@ -89,7 +89,7 @@ static void forks(void *argument)
   pthread_t threads[THREADS];
   (void)argument;
   os_fake_heal();
-  must(heap_front_ready());
+  must(manager_ready());
   for (uintptr_t i = 0; i < THREADS; i++)
     must(pthread_create(&threads[i], NULL, go_in_and_out, (void *)i) == 0);
   for (size_t turn = 0; turn < 60; turn++)
@@ -131,7 +131,7 @@ static size_t huge_bytes_of(const void *owner)
 /* What is in a list or an arena. */
 static size_t known_bytes(void)
 {
-  size_t bytes = huge_bytes_of(&heap_front) + huge_bytes_of(NULL) + window_slots_open() * 2 * (SLOT / UNIT);
+  size_t bytes = huge_bytes_of(&default_heap) + huge_bytes_of(NULL) + window_slots_open() * 2 * (SLOT / UNIT);
   for (size_t slot = 0; slot < window_slots_open(); slot++) {
     const arena_t *arena = space_arena_at(slot);
     if (arena)

@@ -139,7 +139,7 @@ static void nothing_is_held(void)
 {
   pool_trim(0);
   must(check_everything());
-  must(heap_front.budget.held == 0 && space_of_process.used_units == 0 && space_of_process.dirty_units == 0);
+  must(default_heap.budget.held == 0 && space_of_process.used_units == 0 && space_of_process.dirty_units == 0);
 }
 
 typedef struct failures { const struct kind *kind; uint64_t from, to; } failures_t;

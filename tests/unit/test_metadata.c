@@ -409,7 +409,7 @@ static void forks(void *argument)
   pthread_t threads[3];
   (void)argument;
   os_fake_heal();
-  must(heap_front_ready());
+  must(manager_ready());
   for (uintptr_t i = 0; i < 3; i++)
     must(pthread_create(&threads[i], NULL, take_and_give, (void *)(i + 1)) == 0);
   for (size_t i = 0; i < 40; i++)

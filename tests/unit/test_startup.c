@@ -55,7 +55,7 @@ static void *come_up(void *argument)
   void **block = argument;
   pthread_barrier_wait(&all_there);
   *block = pool_alloc(100);
-  must(*block && heap_front_ready());
+  must(*block && manager_ready());
   return NULL;
 }
 
@@ -340,7 +340,7 @@ static void add_locks_of(heap_t *heap, place_t budget)
   FOR_EACH_BIN(bin, heap)
     add_fork_lock("the lock of a bin", PLACE_HEAP, &bin->lock), fork_locks[fork_locks_count - 1].outer = &heap->lock;
   add_fork_lock("the lock of a budget", budget, &heap->budget.lock);
-  if (heap != &heap_front)
+  if (heap != &default_heap)
     add_fork_lock("the lock of a heap's own space", PLACE_REGION, &heap->own_space.lock);
 }
 
@@ -472,7 +472,7 @@ static void fork_takes_all_locks(void *argument)
   gate_each(GATE_LARGE, add_large_gate);
   gate_each(GATE_SYSTEM, add_gate);
   must(fork_locks[fork_locks_count - 1].place == PLACE_GATE);
-  add_locks_of(&heap_front, PLACE_BUDGET_FRONT);
+  add_locks_of(&default_heap, PLACE_BUDGET_FRONT);
   for (size_t i = 0; i <= KINDS; i++) {
     must(pool_heap_alloc(heaps[i], 100) && pool_heap_alloc(heaps[i], 3000));
     add_locks_of(heaps[i], i == KINDS ? PLACE_BUDGET_BELOW : PLACE_BUDGET);
@@ -686,7 +686,7 @@ static void end(void *argument)
 
 static void the_end(void **state)
 {
-  static pool_heap_t *front = &heap_front;
+  static pool_heap_t *front = &default_heap;
   static const ending_t endings[] = {
     {found_in_a_tick, &front}, {found_in_a_tick, &a_heap}, {found_in_a_tick, &mine}, {found_at_the_end_of_a_thread, &front},
     {found_at_the_end_of_a_thread, &a_heap}, {found_at_the_end_of_a_thread, &mine}, {found_in_a_trim, &front}, {found_in_a_trim, &a_heap},

@@ -191,7 +191,7 @@ static void *free_given(void *argument)
   size_t count = *(const size_t *)argument;
   for (size_t i = 0; i < count; i++)
     pool_free(given[i]);
-  must((thread_self->front.cache != NULL) == (!os_fake.may_be_over || count == FREED_BY_A_CONSUMER));
+  must((thread_self->default_magazines.cache != NULL) == (!os_fake.may_be_over || count == FREED_BY_A_CONSUMER));
   return NULL;
 }
 

@@ -2,7 +2,7 @@
  * The interface of heap.h. */
 #include "base/bits.h"
 #include "space/class_map.h"
-#include "api/pool_front.h"
+#include "api/fast_path.h"
 #include "heap/heap_life.h"
 #include "misuse.h"
 #include <errno.h>
@@ -52,8 +52,8 @@ NOINLINE static void *alloc_slower(heap_t *heap, size_t size, bool zero, const c
 {
   if (unlikely(!is_live(heap)))
     return no_heap(heap, call);
-  if (heap == &heap_front)
-    return zero ? front_zalloc(size) : front_alloc(size);
+  if (heap == &default_heap)
+    return zero ? default_zalloc(size) : default_alloc(size);
   return heap_allocate(heap, size, 1, zero);
 }
 
@@ -149,8 +149,8 @@ void *pool_heap_aligned_alloc(pool_heap_t *heap, size_t alignment, size_t size)
 
 pool_heap_t *pool_heap_default(void)
 {
-  heap_front_ready();
-  return &heap_front;
+  manager_ready();
+  return &default_heap;
 }
 
 const char *pool_heap_name(const pool_heap_t *heap)
@@ -173,7 +173,7 @@ static bool may_end(const heap_t *heap, const char *call)
     return false;
   if (!is_live(heap))
     no_heap(heap, call);
-  if (heap == &heap_front)
+  if (heap == &default_heap)
     fatal_misuse(call, heap, "the default heap");
   return true;
 }

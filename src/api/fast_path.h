@@ -2,42 +2,42 @@
  *
  * The fast paths of the default heap, for pool_alloc() and its family and for malloc(). A pop or a push of a magazine is all
  * they do; anything else is a tail call away. */
-#ifndef API_POOL_FRONT_H
-#define API_POOL_FRONT_H
+#ifndef FAST_PATH_H
+#define FAST_PATH_H
 
 #include "space/class_map.h"
 #include "thread/magazine.h"
 #include "size_class.h"
 
 /* The slow paths. `size` is what the caller asked for, so that they start from nothing. */
-void *front_alloc_slow(size_t size);
-void *front_alloc_medium(size_t size);                       /* size > SIZE_LINEAR */
-void *front_zalloc_slow(size_t size);
-void  front_free_slow(void *block, const char *call);
-void *front_realloc_slow(void *block, size_t size, const char *call);
-size_t front_usable_size_slow(const void *block, const char *call);
-void *front_aligned_alloc(size_t alignment, size_t size);    /* a power of two */
-size_t front_trim(size_t keep);
+void *default_alloc_slow(size_t size);
+void *default_alloc_medium(size_t size);                       /* size > SIZE_LINEAR */
+void *default_zalloc_slow(size_t size);
+void  default_free_slow(void *block, const char *call);
+void *default_realloc_slow(void *block, size_t size, const char *call);
+size_t default_usable_size_slow(const void *block, const char *call);
+void *default_aligned_alloc(size_t alignment, size_t size);    /* a power of two */
+size_t default_trim(size_t keep);
 
-static inline __attribute__((always_inline)) void *front_alloc(size_t size)
+static inline __attribute__((always_inline)) void *default_alloc(size_t size)
 {
   if (unlikely(size > SIZE_LINEAR))
-    return front_alloc_medium(size);
-  void *block = MAGAZINE_POP(front_loaded(size_class_linear(size)));
-  return likely(block) ? block : front_alloc_slow(size);
+    return default_alloc_medium(size);
+  void *block = MAGAZINE_POP(default_loaded(size_class_linear(size)));
+  return likely(block) ? block : default_alloc_slow(size);
 }
 
 /* One comparison finds what is not aligned and what is not in the window, another the block that was freed just before. */
-static inline __attribute__((always_inline)) void front_free(void *block, const char *call)
+static inline __attribute__((always_inline)) void default_free(void *block, const char *call)
 {
   size_t offset = window_offset(block);
   if (unlikely(!window_holds(offset))) {
-    front_free_slow(block, call);
+    default_free_slow(block, call);
     return;
   }
-  front_loaded_t loaded = front_loaded(class_map_at(offset));
+  default_loaded_t loaded = default_loaded(class_map_at(offset));
   if (unlikely(loaded->top == block || !MAGAZINE_PUSH(loaded, block)))
-    front_free_slow(block, call);
+    default_free_slow(block, call);
 }
 
 /* `bytes` is a multiple of BLOCK_ALIGNMENT and small: a call of memset would cost more than the stores. */
@@ -50,32 +50,32 @@ static inline __attribute__((always_inline)) void zero_block(void *block, size_t
   }
 }
 
-static inline __attribute__((always_inline)) void *front_zalloc(size_t size)
+static inline __attribute__((always_inline)) void *default_zalloc(size_t size)
 {
   if (unlikely(size > SIZE_LINEAR))
-    return front_zalloc_slow(size);
+    return default_zalloc_slow(size);
   size_t c = size_class_linear(size);
-  void *block = MAGAZINE_POP(front_loaded(c));
+  void *block = MAGAZINE_POP(default_loaded(c));
   if (unlikely(!block))
-    return front_zalloc_slow(size);
+    return default_zalloc_slow(size);
   zero_block(block, c * BLOCK_ALIGNMENT);
   return block;
 }
 
-static inline __attribute__((always_inline)) void *front_realloc(void *block, size_t size, const char *call)
+static inline __attribute__((always_inline)) void *default_realloc(void *block, size_t size, const char *call)
 {
   const size_class_range_t *had = &size_class_range[class_map_of(block)];
   if (likely(had->size - size < had->half))   /* and no more than there is: a negative difference is a large number */
     return block;
-  return front_realloc_slow(block, size, call);
+  return default_realloc_slow(block, size, call);
 }
 
-static inline __attribute__((always_inline)) size_t front_usable_size(const void *block, const char *call)
+static inline __attribute__((always_inline)) size_t default_usable_size(const void *block, const char *call)
 {
   size_t c = class_map_of(block);
   if (likely(c))
     return size_class_size(c);
-  return front_usable_size_slow(block, call);
+  return default_usable_size_slow(block, call);
 }
 
 #endif

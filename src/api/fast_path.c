@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+#include "api/fast_path.h"
+#include "heap/heap.h"
+#include "misuse.h"
+#include <string.h>
+
+/* A thread that has a record and a class whose pool exists: the one slow path that matters. */
+NOINLINE void *default_alloc_slow(size_t size)
+{
+  thread_t *thread = thread_self;
+  if (likely(size - 1 < SIZE_CACHED && thread_is_usable(thread))) {
+    size_t c = size <= SIZE_LINEAR ? size_class_linear(size) : size_class_medium(size);
+    bin_t *pool = published_bin(&default_heap, (unsigned)c);
+    void *block = NULL;
+    if (likely(pool && pool->cached)) {
+      block = magazines_refill(&thread->default_magazines, pool);
+      heap_trip(thread);
+    }
+    if (likely(block))
+      return block;
+  }
+  return heap_allocate(&default_heap, size, 1, false);
+}
+
+NOINLINE static void *alloc_large(size_t size)
+{
+  thread_t *thread = thread_self;
+  void *block = thread_is_usable(thread) ? large_take_spare(thread, size) : NULL;
+  return block ? block : heap_allocate(&default_heap, size, 1, false);
+}
+
+NOINLINE void *default_alloc_medium(size_t size)
+{
+  if (unlikely(size > SIZE_CACHED))
+    return alloc_large(size);
+  void *block = MAGAZINE_POP(default_loaded(size_class_medium(size)));
+  return likely(block) ? block : default_alloc_slow(size);
+}
+
+NOINLINE void *default_zalloc_slow(size_t size)
+{
+  if (size > SIZE_CACHED || !manager_ready() || default_heap.checked)
+    return heap_allocate(&default_heap, size, 1, true);
+  void *block = default_alloc(size);
+  return block ? memset(block, 0, size_class_size(class_map_of(block))) : NULL;   /* it may be of a larger class */
+}
+
+/* A thread that has only large blocks gets its record here. */
+static void free_large(void *block, const char *call)
+{
+  thread_t *thread = manager_ready() ? thread_current_to_free() : NULL;
+  if (!thread || default_heap.checked || !large_give_spare(thread, block, call))
+    heap_free(NULL, block, call);
+  if (thread)
+    heap_trip(thread);   /* whatever is freed is a time to look at what is not needed any more */
+}
+
+NOINLINE void default_free_slow(void *block, const char *call)
+{
+  size_t c = class_map_of(block);
+  thread_t *thread = thread_self;
+  if (likely(c && thread_is_usable(thread))) {
+    if (unlikely(thread->default_magazines.cache->of[c].top == block))
+      fatal_misuse(call, block, FREED_TWICE);
+    magazines_overflow(&thread->default_magazines, default_heap.bins[c], block);
+    heap_trip(thread);
+  } else if (block) {
+    free_large(block, call);
+  }
+}
+
+NOINLINE void *default_realloc_slow(void *block, size_t size, const char *call)
+{
+  if (!block)
+    return default_alloc(size);
+  if (size)
+    return heap_reallocate(NULL, block, size, call);
+  default_free(block, call);
+  return NULL;
+}
+
+NOINLINE size_t default_usable_size_slow(const void *block, const char *call)
+{
+  return block ? heap_usable_size(block, call) : 0;
+}
+
+void *default_aligned_alloc(size_t alignment, size_t size)
+{
+  if (alignment <= BLOCK_ALIGNMENT)
+    return default_alloc(size);
+  unsigned c = manager_ready() ? heap_class_for(&default_heap, size, alignment) : 0;
+  if (c && c <= CLASS_CACHED) {
+    void *block = MAGAZINE_POP(default_loaded(c));
+    if (likely(block))
+      return block;
+  }
+  return heap_allocate(&default_heap, size, alignment, false);
+}
+
+size_t default_trim(size_t keep) { return heap_trim(&default_heap, keep); }

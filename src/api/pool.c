@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT
+ * The process-wide interface of pool.h. */
+#include "api/fast_path.h"
+#include "heap/heap.h"
+#include "option.h"
+#include "misuse.h"
+#include <errno.h>
+#include <tidepool/pool.h>
+
+void *pool_alloc(size_t size) { return default_alloc(size); }
+void *pool_zalloc(size_t size) { return default_zalloc(size); }
+
+void *pool_calloc(size_t count, size_t size)
+{
+  size_t bytes;
+  if (unlikely(__builtin_mul_overflow(count, size, &bytes)))
+    return heap_exhausted(&default_heap);
+  return default_zalloc(bytes);
+}
+
+void *pool_realloc(void *block, size_t size) { return default_realloc(block, size, "pool_realloc"); }
+
+void *pool_aligned_alloc(size_t alignment, size_t size)
+{
+  if (likely(is_power_of_two(alignment)))
+    return default_aligned_alloc(alignment, size);
+  errno = EINVAL;
+  return NULL;
+}
+
+void pool_free(void *block) { default_free(block, fatal_free_call); }
+
+/* The size is not trusted: a block that realloc left in place is of another class than its size. */
+void pool_free_sized(void *block, size_t size)
+{
+  (void)size;
+  default_free(block, "pool_free_sized");
+}
+
+size_t pool_alloc_batch(size_t size, void **blocks, size_t count)
+{
+  size_t got = 0;
+  while (got < count && (blocks[got] = default_alloc(size)) != NULL)
+    got++;
+  return got;
+}
+
+void pool_free_batch(void **blocks, size_t count)
+{
+  for (size_t i = 0; i < count; i++)
+    default_free(blocks[i], "pool_free_batch");
+}
+
+bool pool_resize_in_place(void *block, size_t size)
+{
+  return block && heap_resize_in_place(block, size, "pool_resize_in_place");
+}
+
+size_t pool_usable_size(const void *block) { return default_usable_size(block, "pool_usable_size"); }
+size_t pool_good_size(size_t size) { return heap_good_size(&default_heap, size); }
+size_t pool_trim(size_t keep) { return heap_trim(&default_heap, keep); }
+
+bool pool_in_use(const void *address) { return heap_locate(address).live; }
+
+void *pool_block_start(const void *address, size_t *size)
+{
+  located_t at = heap_locate(address);
+  if (!at.live)
+    return NULL;
+  if (size)
+    *size = at.size;
+  return at.start;
+}
+
+pool_heap_t *pool_heap_of(const void *address) { return heap_locate(address).heap; }
+
+bool pool_option_set(const char *key, const char *value) { return option_set(key, value); }
