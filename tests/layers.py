@@ -20,7 +20,7 @@ LAYERS = [
     ("bin", ["slab", "bin"]),
     ("thread", ["magazine", "thread"]),
     ("heap", ["guard", "heap", "heap_life", "startup", "tick", "large", "locate", "allocate", "walk", "reset", "region", "create"]),
-    ("object_pool", ["types", "object_misuse", "array", "hot", "hooks", "capacity", "eviction", "walk", "get", "put", "handle", "registry", "create"]),
+    ("object_pool", ["types", "object_misuse", "array", "hot", "hooks", "registry", "capacity", "eviction", "walk", "get", "put", "handle", "create"]),
     ("api", ["fast_path", "pool", "heap", "malloc", "malloc_info", "new_delete", "stats"]),
     ("check", ["check"]),
 ]

@@ -84,16 +84,16 @@ static void open_all(void (*open)(lock_t *))
     open(leaves[i]);
   for_each_region_lock(open);
   open(&huge_lock);
-  gate_each(GATE_SYSTEM, open);
+  gate_open(GATE_SYSTEM, open);
   for_each_budget_lock(open);
   open(&bins_due_lock);
   open_heaps(open);
-  gate_each(GATE_LARGE, open);
+  gate_open(GATE_LARGE, open);
   open(&threads_lock);
-  gate_each(GATE_ARRAYS, open);
+  gate_open(GATE_ARRAYS, open);
   open(&heaps_lock);
   open(&ready_lock);
-  gate_each(GATE_LIFE, open);
+  gate_open(GATE_LIFE, open);
 }
 
 static void fork_prepare(void)

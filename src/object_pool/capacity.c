@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "object_pool/capacity.h"
 #include "object_pool/object_misuse.h"
+#include "object_pool/registry.h"
 #include "space/gate.h"
 
 enum {
@@ -61,6 +62,8 @@ static growth_t grow_beside_others(object_pool_t *pool, const resort_t *from, si
   if (array && !entered)
     array_destroy(pool, array, "object_pool_get");
   gate_leave(gate);
+  if (!grew && array)
+    grew = registry_reclaim_indices(pool);
   return grew ? GROWN : array ? AT_MOST : REFUSED;
 }
 

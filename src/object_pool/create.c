@@ -173,13 +173,14 @@ static object_pool_t *create_whole(const resort_t *from, const object_pool_optio
 {
   lock_t *gate = gate_enter(GATE_LIFE);
   object_pool_t *pool = create_from(from, o);
+  if (pool)
+    registry_enter(pool);   /* first: indices are left to those who are there */
   *refused = pool && !handles_stand_behind(pool->overflow, o->capacity, true);
   if (*refused) {
+    registry_leave(pool);
     array_destroy(pool, pool->arrays[0], "object_pool_create");
     registry_give_record(from->first, pool, "object_pool_create");
     pool = NULL;
-  } else if (pool) {
-    registry_enter(pool);
   }
   gate_leave(gate);
   return pool;

@@ -23,6 +23,29 @@ void registry_leave(object_pool_t *pool)
   lock_release(&heaps_lock);
 }
 
+/* How many objects the pools that overflow to this one have, one behind the other. Under heaps_lock. */
+static size_t objects_before(const object_pool_t *pool)
+{
+  size_t most = 0;
+  for (const object_pool_t *other = all_pools; other; other = other->next)
+    if (other->overflow == pool)
+      most = max_size(most, LOAD(other->capacity) + objects_before(other));
+  return most;
+}
+
+bool registry_reclaim_indices(object_pool_t *pool)
+{
+  lock_acquire(&heaps_lock);
+  size_t before = objects_before(pool);
+  lock_acquire(&pool->lock);
+  bool any = before < pool->indices_before;
+  if (any)
+    pool->indices_before = (uint32_t)before;
+  lock_release(&pool->lock);
+  lock_release(&heaps_lock);
+  return any;
+}
+
 /* Leaves a record in which no fast path finds what it looks for, so that whoever still uses it comes to must_be_live(). */
 static void end_record(object_pool_t *pool)
 {

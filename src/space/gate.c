@@ -6,17 +6,45 @@ enum { GATES = 8, STACK_DISTANCE_LOG2 = 18 };   /* the stacks of two threads are
 typedef struct gate { _Alignas(64) lock_t lock; } gate_t;
 static gate_t gates[GATE_KINDS][GATES];
 
+/* Locks are not fair. A fork that competes with threads which come again and again would wait for seconds at each gate, with the
+ * gates before it closed; so from the moment at which it begins to close a kind, those who come line up behind it. */
+static gate_t queues[GATE_KINDS];
+static bool closing[GATE_KINDS];
+
+static lock_t *gate_at(gate_kind_t kind, size_t i) { return &gates[kind][i % GATES].lock; }
+
 lock_t *gate_enter_beside_others(gate_kind_t kind)
 {
-  lock_t *gate = &gates[kind][((uintptr_t)&gate >> STACK_DISTANCE_LOG2) * 0x9e3779b97f4a7c15u >> 61].lock;
-  lock_acquire(gate);
-  return gate;
+  if (unlikely(__atomic_load_n(&closing[kind], __ATOMIC_RELAXED))) {
+    lock_acquire(&queues[kind].lock);
+    lock_release(&queues[kind].lock);
+  }
+  size_t own = ((uintptr_t)&kind >> STACK_DISTANCE_LOG2) * 0x9e3779b97f4a7c15u >> 61;
+  /* Some are inside for as long as the system takes to map gigabytes: nobody waits for them while another gate is free. */
+  for (size_t i = own; i < own + GATES; i++)
+    if (lock_attempt(gate_at(kind, i)))
+      return gate_at(kind, i);
+  lock_acquire(gate_at(kind, own));
+  return gate_at(kind, own);
 }
 
-void gate_close(gate_kind_t kind) { gate_each(kind, lock_acquire); }
+void gate_close(gate_kind_t kind)
+{
+  __atomic_store_n(&closing[kind], true, __ATOMIC_RELAXED);
+  gate_each(kind, lock_acquire);
+}
+
+void gate_open(gate_kind_t kind, void (*open)(lock_t *))
+{
+  __atomic_store_n(&closing[kind], false, __ATOMIC_RELAXED);
+  for (size_t i = 0; i < GATES; i++)
+    open(gate_at(kind, i));
+  open(&queues[kind].lock);
+}
 
 void gate_each(gate_kind_t kind, void (*act)(lock_t *))
 {
-  for (unsigned i = 0; i < GATES; i++)
-    act(&gates[kind][i].lock);
+  act(&queues[kind].lock);
+  for (size_t i = 0; i < GATES; i++)
+    act(gate_at(kind, i));
 }

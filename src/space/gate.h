@@ -4,7 +4,8 @@
  * inside a gate from before the first until they agree again. A fork closes the gate first: it finds each such call finished or not
  * begun, and nothing is lost to the child.
  *
- * Of each kind there are several gates side by side, so that threads seldom meet there. A thread is in one of a kind at most. */
+ * Of each kind there are eight gates side by side, and a thread takes one that is free, so that threads wait for each other only
+ * where eight are inside already. A thread is in one of a kind at most: while a fork waits, nobody else comes in. */
 #ifndef GATE_H
 #define GATE_H
 
@@ -27,8 +28,12 @@ static inline void gate_leave(lock_t *gate)
     lock_release(gate);
 }
 
-/* For fork(). In the child there is nobody inside. */
+/* For fork(). It waits for those who are inside, and for nobody who comes later. `open` is lock_release, or lock_reset in the child,
+ * where there is nobody. */
 void gate_close(gate_kind_t kind);
+void gate_open(gate_kind_t kind, void (*open)(lock_t *));
+
+/* Its locks in the order in which they are closed. */
 void gate_each(gate_kind_t kind, void (*act)(lock_t *));
 
 #endif

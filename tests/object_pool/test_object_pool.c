@@ -941,13 +941,19 @@ static void indices_of_a_chain(void **state)
     is_refused(o);
     last->arrays[0]->first_index = first;
     object_pool_t *foremost = create(o);
+    foremost->capacity = UINT32_MAX - 120;
     last->indices_before = UINT32_MAX - 20;
     assert_null(object_pool_get(front));
-    last->indices_before = 200;
+    assert_int_equal(last->indices_before, UINT32_MAX - 20);
+    foremost->capacity = 100;
     assert_non_null(object_pool_get(front));
+    assert_int_equal(last->indices_before, 200);
     agrees(last, 5);
     object_pool_destroy(foremost);
     object_pool_destroy(front);
+    last->indices_before = UINT32_MAX - 20;
+    get_all(last, object_pool_capacity(last) - 4);
+    assert_int_equal(last->indices_before, 0);
     object_pool_destroy(last);
   }
 }

@@ -46,11 +46,98 @@ static void closed_and_opened(void *argument)
     if (turn % 16 == 0)
       sched_yield();
     nobody_is_inside();
-    gate_each(GATE_LARGE, lock_release);
+    gate_open(GATE_LARGE, lock_release);
   }
   __atomic_store_n(&stop, true, __ATOMIC_RELAXED);
   for (size_t i = 0; i < THREADS; i++)
     pthread_join(threads[i], NULL);
+}
+
+/* ---- a fork that waits ---- */
+
+static bool inside, may_leave, closed;
+
+static void *stay_inside(void *unused)
+{
+  lock_t *gate = gate_enter(GATE_LARGE);
+  __atomic_store_n(&inside, true, __ATOMIC_RELEASE);
+  while (!__atomic_load_n(&may_leave, __ATOMIC_ACQUIRE))
+    usleep(100);
+  gate_leave(gate);
+  return unused;
+}
+
+static void *close_and_open(void *unused)
+{
+  gate_close(GATE_LARGE);
+  nobody_is_inside();
+  __atomic_store_n(&closed, true, __ATOMIC_RELEASE);
+  gate_open(GATE_LARGE, lock_release);
+  return unused;
+}
+
+static lock_t *first_lock;
+static void note_first(lock_t *lock) { first_lock = first_lock ? first_lock : lock; }
+
+static size_t sum_of_begun(void)
+{
+  size_t sum = 0;
+  for (size_t i = 0; i < THREADS; i++)
+    sum += __atomic_load_n(&begun[i], __ATOMIC_RELAXED);
+  return sum;
+}
+
+/* It waits for the one who stays. Of those who come again and again each comes in once more at most; where they all came in, a fork
+ * met them at each of its gates and took seconds. */
+static void nobody_overtakes_a_fork(void *argument)
+{
+  pthread_t threads[THREADS], stays, forks;
+  (void)argument;
+  os_fake_heal();
+  must(pthread_create(&stays, NULL, stay_inside, NULL) == 0);
+  while (!__atomic_load_n(&inside, __ATOMIC_ACQUIRE))
+    usleep(100);
+  for (uintptr_t i = 0; i < THREADS; i++)
+    must(pthread_create(&threads[i], NULL, go_in_and_out, (void *)i) == 0);
+  while (sum_of_begun() < 1000)
+    usleep(100);
+  must(pthread_create(&forks, NULL, close_and_open, NULL) == 0);
+  gate_each(GATE_LARGE, note_first);
+  while (!__atomic_load_n(&first_lock->word, __ATOMIC_ACQUIRE))
+    usleep(100);
+  size_t before = sum_of_begun();
+  usleep(50000);
+  must(sum_of_begun() <= before + THREADS);
+  must(!__atomic_load_n(&closed, __ATOMIC_ACQUIRE));
+  __atomic_store_n(&may_leave, true, __ATOMIC_RELEASE);
+  must(pthread_join(forks, NULL) == 0 && pthread_join(stays, NULL) == 0);
+  while (sum_of_begun() <= before + 100 * THREADS)
+    usleep(100);
+  __atomic_store_n(&stop, true, __ATOMIC_RELAXED);
+  for (size_t i = 0; i < THREADS; i++)
+    pthread_join(threads[i], NULL);
+}
+
+static void *take_eight(void *unused)
+{
+  lock_t *gates[8];
+  for (size_t i = 0; i < 8; i++) {
+    gates[i] = gate_enter_beside_others(GATE_LIFE);
+    for (size_t j = 0; j < i; j++)
+      must(gates[j] != gates[i]);
+  }
+  for (size_t i = 0; i < 8; i++)
+    gate_leave(gates[i]);
+  return unused;
+}
+
+/* As eight threads would, whatever their stacks. */
+static void whoever_finds_one_taken_takes_another(void *argument)
+{
+  pthread_t thread;
+  (void)argument;
+  os_fake_heal();
+  must(pthread_create(&thread, NULL, take_eight, NULL) == 0 && pthread_join(thread, NULL) == 0);
 }
 
 static void *nothing(void *unused) { return unused; }
@@ -71,7 +158,7 @@ static void of_one_thread(void *argument)
     must(gate->word == 0);
   }
   gate_close(GATE_LARGE);
-  gate_each(GATE_LARGE, lock_reset);
+  gate_open(GATE_LARGE, lock_reset);
   gate_leave(gate_enter(GATE_LARGE));
 }
 
@@ -81,7 +168,7 @@ static void in_the_child(void *argument)
   nobody_is_inside();
   gate_leave(gate_enter(GATE_LARGE));
   gate_close(GATE_LARGE);
-  gate_each(GATE_LARGE, lock_release);
+  gate_open(GATE_LARGE, lock_release);
 }
 
 static void forks(void *argument)
@@ -172,6 +259,8 @@ static void forks_beside_mappings(void *argument)
 
 IN_CHILD(of_one_thread)
 IN_CHILD(closed_and_opened)
+IN_CHILD(nobody_overtakes_a_fork)
+IN_CHILD(whoever_finds_one_taken_takes_another)
 IN_CHILD(forks)
 IN_CHILD(forks_beside_mappings)
 
@@ -180,6 +269,8 @@ int main(void)
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(of_one_thread_test),
     cmocka_unit_test(closed_and_opened_test),
+    cmocka_unit_test(nobody_overtakes_a_fork_test),
+    cmocka_unit_test(whoever_finds_one_taken_takes_another_test),
     cmocka_unit_test(forks_test),
     cmocka_unit_test(forks_beside_mappings_test),
   };
