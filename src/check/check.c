@@ -502,12 +502,20 @@ static bool has_cache(const thread_t *thread, const heap_t *heap, const cache_t 
   return magazines && magazines->cache == cache;
 }
 
+static const heap_cache_t *cache_at(const cache_t *cache)
+{
+  return (const heap_cache_t *)((const char *)cache - offsetof(heap_cache_t, cache));
+}
+
 static void check_caches(const thread_t *thread)
 {
   size_t caches = 0, due = 0;
   for (const heap_cache_t *cache = NULL; (cache = thread_next_cache(thread, cache)) != NULL; caches++) {
     expect(is_heap(cache->heap), "thread.chains", "a cache of a heap that is gone", cache->heap);
     expect(thread_magazines_if_any(thread, cache->heap) == &cache->magazines, "thread.chains", "two caches of one heap, or one in a wrong chain", cache->heap);
+    expect(!cache->reach_link || *cache->reach_link == cache, "heap.reach", "the list does not lead back", cache);
+    expect(cache->reach_link || !cache->heap->reached || !magazines_any(&cache->magazines), "heap.reach",
+           "what nobody will reach for", cache->heap);
     expect(cache->due || !magazines_any(&cache->magazines), "thread.due_first", "a cache that no tick will look at", cache->heap);
   }
   expect_count(thread->cache_count, caches, "thread.chains", "caches of heaps");
@@ -522,6 +530,7 @@ static void check_caches(const thread_t *thread)
     if (heap && thread->heap_at[i] != NOT_A_HEAP) {
       expect(thread_place(heap) == i && has_cache(thread, heap, thread->cache_at[i]), "thread.heap_at", "a place without its cache", heap);
       expect(heap->reached == (at & 1), "thread.heap_at", "a place that others may or may not reach into", heap);
+      expect(!heap->reached || cache_at(thread->cache_at[i])->reach_link, "heap.reach", "a place that nobody will reach into", heap);
     }
   }
 }

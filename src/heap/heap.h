@@ -57,6 +57,7 @@ struct pool_heap {
   uint64_t  purged_bytes;               /* by its own trims, where it has no region to count them */
   heap_exhausted_fn *on_exhausted;
   void     *context;
+  reach_list_t reach;                   /* if so, what they have */
   heap_t   *parent, *overflow;
   heap_t   *next, *previous;            /* in the list of all heaps */
   struct object_pool *object_pools;     /* in it, the newest first; under heaps_lock */
@@ -242,9 +243,11 @@ typedef struct located {
 /* Any address at all. */
 located_t heap_locate(const void *address);
 
-/* How many blocks of the bin are in magazines of threads; and whether one is in a magazine that a fork has lost. */
+/* How many blocks of the bin are in magazines of threads. */
 size_t heap_cached_in_threads(const bin_t *bin);
-bool   heap_lost_block(const bin_t *bin, const void *block);
+
+/* Sets a bit for each block of the slab at `start`, of at most 64 * `words` blocks, that is in a magazine which a fork has lost. */
+void heap_mark_lost(const bin_t *bin, const char *start, uint64_t *lost, size_t words);
 
 /* The block that starts at `block`, or the end of the program. With a heap: a block of it, or of one that it overflows to. */
 located_t heap_locate_block(const heap_t *heap, const void *block, const char *call);

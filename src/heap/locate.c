@@ -195,14 +195,33 @@ static bool is_cached(const bin_t *bin, const void *block)
   return found;
 }
 
-bool heap_lost_block(const bin_t *bin, const void *block)
+typedef struct mark {
+  const bin_t *bin;
+  const char  *start;
+  uint64_t    *lost;
+  size_t       blocks;
+} mark_t;
+
+static void mark_lost(const void *block, void *mark)
 {
+  const mark_t *m = mark;
+  size_t offset = (size_t)((const char *)block - m->start);
+  if (offset < m->blocks * m->bin->block_size)
+    bit_set(m->lost, offset * m->bin->inverse >> INVERSE_SHIFT);
+}
+
+void heap_mark_lost(const bin_t *bin, const char *start, uint64_t *lost, size_t words)
+{
+  mark_t mark = {bin, start, lost, words * WORD_BITS};
   if (!bin->cached || !threads_first_lost())
-    return false;
+    return;
   lock_acquire(&threads_lock);
-  bool found = is_cached_in(threads_first_lost(), bin, block);
+  for (const thread_t *thread = threads_first_lost(); thread; thread = thread->next) {
+    const magazines_t *magazines = magazines_in(thread, bin->heap);
+    if (magazines)
+      magazines_each(magazines, bin->size_class, mark_lost, &mark);
+  }
   lock_release(&threads_lock);
-  return found;
 }
 
 size_t heap_cached_in_threads(const bin_t *bin)

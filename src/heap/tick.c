@@ -69,7 +69,7 @@ void heap_drain(heap_t *heap)
   if (heap == &default_heap && thread)
     large_flush_spares(thread);
   if (heap->cached && heap->reached)
-    threads_reach(heap, flush_magazines);
+    threads_reach(heap, &heap->reach, flush_magazines);
   FOR_EACH_BIN(bin, heap)
     bin_drain(bin);
   if (!heap_is_bounded(heap))

@@ -3,6 +3,7 @@
  * and with it the slab or the run, and allocate elsewhere. */
 #include "heap/guard.h"
 #include "heap/heap_life.h"
+#include <string.h>
 
 typedef struct walk {
   heap_t        *heap;
@@ -37,17 +38,37 @@ static void flush_own(const walk_t *walk)
   heap_leave(walk->heap, thread);
 }
 
+/* What a fork has lost of a slab's blocks looks live too. It stays lost, so it is looked for once in each slab, unless the visitor
+ * forks and goes on in the child. */
+enum { SLAB_WORDS_MOST = (1 << (UNIT_LOG2 - ALIGNMENT_LOG2)) / WORD_BITS };
+typedef struct lost {
+  const thread_t *newest;
+  uint64_t        blocks[SLAB_WORDS_MOST];
+} lost_t;
+
+static void look_for_lost(const walk_t *walk, lost_t *lost)
+{
+  if (likely(lost->newest == threads_first_lost()))
+    return;
+  lost->newest = threads_first_lost();
+  memset(lost->blocks, 0, sizeof lost->blocks);
+  heap_mark_lost(walk->bin, walk->start, lost->blocks, SLAB_WORDS_MOST);
+}
+
 /* 64 blocks at a time: those that are live then. While one of them is, the slab stays. */
 static bool walk_slab(const walk_t *walk)
 {
   uint64_t live;
+  lost_t lost = {0};
   for (size_t w = 0;; w++) {
     flush_own(walk);
     if (!bin_live_word(walk->bin, walk->run, walk->start, w, &live))
       return true;
     for (; live; live &= live - 1) {
-      char *block = walk->start + (w * WORD_BITS + (size_t)__builtin_ctzll(live)) * walk->bin->block_size;
-      if (!heap_lost_block(walk->bin, block) && !visit_block(walk, block, walk->bin->block_size))
+      size_t i = w * WORD_BITS + (size_t)__builtin_ctzll(live);
+      char *block = walk->start + i * walk->bin->block_size;
+      look_for_lost(walk, &lost);
+      if (!bit_test(lost.blocks, i) && !visit_block(walk, block, walk->bin->block_size))
         return false;
     }
   }

@@ -202,17 +202,20 @@ void magazines_tick(magazines_t *magazines, bin_t *bin)
  * loads are volatile, and the thread sanitizer is not asked about them. The links are the owner's too: a reader may be led
  * astray, but only into other magazines, and not for ever. */
 
+typedef void visit_fn(const void *block, void *context);
+
 /* From `top` down; the floor of a magazine is never its word 0. */
-READS_BESIDE_OWNER static size_t count_entries(void *volatile *top, const void *wanted, bool *found)
+READS_BESIDE_OWNER static size_t each_entry(void *volatile *top, visit_fn *visit, void *context)
 {
   size_t n = 0;
   void *entry;
   for (; (uintptr_t)top & (MAGAZINE_BYTES - 1) && (entry = *top) != NULL; top--, n++)
-    *found |= entry == wanted;
+    visit(entry, context);
   return n;
 }
 
-READS_BESIDE_OWNER static size_t count_all(const magazines_t *magazines, unsigned c, const void *wanted, bool *found)
+/* Returns how many there are. */
+READS_BESIDE_OWNER static size_t each(const magazines_t *magazines, unsigned c, visit_fn *visit, void *context)
 {
   const volatile loaded_t *loaded = &magazines->cache->of[c];
   const volatile stock_t *stock = &magazines->of[c];
@@ -220,13 +223,13 @@ READS_BESIDE_OWNER static size_t count_all(const magazines_t *magazines, unsigne
   void *top = loaded->top, **slot = loaded->slot;
   size_t n = 0;
   for (unsigned i = stock->count; i && magazine; i--) {
-    n += count_entries(magazine + MAGAZINE_WORDS - 1, wanted, found);
+    n += each_entry(magazine + MAGAZINE_WORDS - 1, visit, context);
     magazine = (void *volatile *)round_down((uintptr_t)magazine[0], MAGAZINE_BYTES);
   }
   if (!top)
     return n;
-  *found |= top == wanted;
-  return n + 1 + count_entries(slot, wanted, found);
+  visit(top, context);
+  return n + 1 + each_entry(slot, visit, context);
 }
 
 READS_BESIDE_OWNER bool magazines_any(const magazines_t *magazines)
@@ -240,15 +243,36 @@ READS_BESIDE_OWNER bool magazines_any(const magazines_t *magazines)
   return false;
 }
 
+static void just_count(const void *block, void *unused)
+{
+  (void)block;
+  (void)unused;
+}
+
 size_t magazines_count(const magazines_t *magazines, unsigned size_class)
 {
-  bool found = false;
-  return count_all(magazines, size_class, NULL, &found);
+  return each(magazines, size_class, just_count, NULL);
+}
+
+typedef struct search {
+  const void *block;
+  bool        found;
+} search_t;
+
+static void compare(const void *block, void *search)
+{
+  search_t *s = search;
+  s->found |= s->block == block;
 }
 
 bool magazines_hold(const magazines_t *magazines, unsigned size_class, const void *block)
 {
-  bool found = false;
-  count_all(magazines, size_class, block, &found);
-  return found;
+  search_t search = {block, false};
+  each(magazines, size_class, compare, &search);
+  return search.found;
+}
+
+void magazines_each(const magazines_t *magazines, unsigned size_class, visit_fn *visit, void *context)
+{
+  each(magazines, size_class, visit, context);
 }

@@ -134,4 +134,7 @@ size_t magazines_count(const magazines_t *magazines, unsigned size_class);
 /* Is `block` in them? Any thread may ask; exact when the owner is quiet. */
 bool magazines_hold(const magazines_t *magazines, unsigned size_class, const void *block);
 
+/* All of one class. For those whose owner is not there any more. */
+void magazines_each(const magazines_t *magazines, unsigned size_class, void (*visit)(const void *block, void *context), void *context);
+
 #endif

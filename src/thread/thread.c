@@ -137,8 +137,30 @@ static void due_leave(thread_t *thread, heap_cache_t *cache)
   thread->due_count--;
 }
 
+static void reach_enter(reach_list_t *reach, heap_cache_t *cache)
+{
+  if (cache->reach_link)
+    return;
+  cache->reach_next = reach->first;
+  if (cache->reach_next)
+    cache->reach_next->reach_link = &cache->reach_next;
+  cache->reach_link = &reach->first;
+  __atomic_store_n(&reach->first, cache, __ATOMIC_RELAXED);
+}
+
+static void reach_leave(heap_cache_t *cache)
+{
+  if (!cache->reach_link)
+    return;
+  __atomic_store_n(cache->reach_link, cache->reach_next, __ATOMIC_RELAXED);
+  if (cache->reach_next)
+    cache->reach_next->reach_link = cache->reach_link;
+  __atomic_store_n(&cache->reach_link, NULL, __ATOMIC_RELAXED);
+}
+
 static void forget_cache(thread_t *thread, heap_cache_t *cache)
 {
+  reach_leave(cache);
   heap_cache_t **at = chain_of(thread, cache->heap);
   while (*at != cache)
     at = &(*at)->next;
@@ -279,6 +301,7 @@ static bool make_magazines(thread_t *thread, struct pool_heap *heap)
   if (!cache)
     return false;
   cache->heap = heap;
+  cache->owner = thread;
   magazines_init(&cache->magazines, &cache->cache, thread->shard);
   lock_acquire(&threads_lock);
   bool room = make_room(thread);
@@ -302,14 +325,16 @@ static magazines_t *placed_magazines(const thread_t *thread, const struct pool_h
 }
 
 /* Under the lock the cache is in nobody's hands but the thread's. */
-static magazines_t *find_magazines(thread_t *thread, struct pool_heap *heap, bool placed, bool reached)
+static magazines_t *find_magazines(thread_t *thread, struct pool_heap *heap, bool placed, reach_list_t *reach)
 {
   lock_acquire(&threads_lock);
   magazines_t *magazines = thread_magazines_if_any(thread, heap);
   if (magazines && placed) {
     thread->cache_at[thread_place(heap)] = magazines->cache;
-    store_place(thread, thread_place(heap), reached ? within_reach(heap) : heap);
+    store_place(thread, thread_place(heap), reach ? within_reach(heap) : heap);
   }
+  if (magazines && reach)
+    reach_enter(reach, cache_of(magazines));
   lock_release(&threads_lock);
   return magazines;
 }
@@ -324,20 +349,26 @@ static void note_use(thread_t *thread, heap_cache_t *cache)
   lock_release(&threads_lock);
 }
 
-/* A cache that is claimed is not entered: the one who claimed it holds the lock until it is done. */
-magazines_t *thread_enter(thread_t *thread, struct pool_heap *heap, bool placed, bool reached)
+/* Not so one that is claimed, which its claimer has until it opens the lock; nor one that was emptied and taken out of the list since
+ * it was found. */
+static bool may_be_used(const heap_cache_t *cache, const reach_list_t *reach)
+{
+  return !__atomic_load_n(&cache->claimed, __ATOMIC_SEQ_CST) && (!reach || __atomic_load_n(&cache->reach_link, __ATOMIC_RELAXED));
+}
+
+magazines_t *thread_enter(thread_t *thread, struct pool_heap *heap, bool placed, reach_list_t *reach)
 {
   for (;;) {
     magazines_t *magazines = placed_magazines(thread, heap);
     if (!magazines)
-      magazines = find_magazines(thread, heap, placed, reached);
+      magazines = find_magazines(thread, heap, placed, reach);
     if (!magazines && !make_magazines(thread, heap))
       return NULL;
     if (!magazines)
       continue;
     note_use(thread, cache_of(magazines));
     thread_set_busy(thread);
-    if (!__atomic_load_n(&cache_of(magazines)->claimed, BUSY_ORDER))
+    if (may_be_used(cache_of(magazines), reach))
       return magazines;
     thread_leave(thread);
     lock_acquire(&threads_lock);
@@ -373,21 +404,17 @@ void threads_visit(struct pool_heap *heap, bool forget, threads_visit_fn *visit)
 
 /* ---- reaching into other threads ---- */
 
-static heap_cache_t *cache_of_other(thread_t *thread, const struct pool_heap *heap)
-{
-  heap_cache_t *cache = thread == thread_self ? NULL : find_cache(thread, heap);
-  return cache && magazines_any(&cache->magazines) ? cache : NULL;
-}
-
-static bool claim(struct pool_heap *heap)
+static bool claim(const reach_list_t *reach)
 {
   bool any = false;
-  for (thread_t *thread = live; thread; thread = thread->next) {
-    heap_cache_t *cache = cache_of_other(thread, heap);
-    if (!cache)
+  for (heap_cache_t *cache = reach->first, *next; cache; cache = next) {
+    next = cache->reach_next;
+    if (cache->owner->is_lost)
+      reach_leave(cache);
+    if (cache->owner->is_lost || cache->owner == thread_self)
       continue;
     __atomic_store_n(&cache->claimed, true, BUSY_ORDER);
-    empty_place(thread, heap);
+    empty_place(cache->owner, cache->heap);
     any = true;
   }
   return any;
@@ -406,19 +433,27 @@ static bool comes_out(const thread_t *thread)
   return false;
 }
 
-void threads_reach(struct pool_heap *heap, threads_visit_fn *visit)
+static void flush_claimed(struct pool_heap *heap, heap_cache_t *cache, threads_visit_fn *flush)
 {
-  if (os_single_threaded() || !threads_can_be_reached)
+  if (!comes_out(cache->owner))
+    return;
+  flush(&cache->magazines, heap);
+  reach_leave(cache);
+}
+
+void threads_reach(struct pool_heap *heap, reach_list_t *reach, threads_visit_fn *flush)
+{
+  if (os_single_threaded() || !threads_can_be_reached || !__atomic_load_n(&reach->first, __ATOMIC_RELAXED))
     return;
   lock_acquire(&threads_lock);
-  bool fenced = claim(heap) && os_fence_others();
-  for (thread_t *thread = live; thread; thread = thread->next) {
-    heap_cache_t *cache = find_cache(thread, heap);
-    if (!cache || !cache->claimed)
+  bool fenced = claim(reach) && os_fence_others();
+  for (heap_cache_t *cache = reach->first, *next; cache; cache = next) {
+    next = cache->reach_next;
+    if (!cache->claimed)
       continue;
-    if (fenced && comes_out(thread))
-      visit(&cache->magazines, heap);
-    __atomic_store_n(&cache->claimed, false, BUSY_ORDER);
+    if (fenced)
+      flush_claimed(heap, cache, flush);
+    __atomic_store_n(&cache->claimed, false, __ATOMIC_RELEASE);
   }
   lock_release(&threads_lock);
 }
@@ -439,6 +474,7 @@ static void lose(thread_t *thread)
   else
     magazines_init(&thread->default_magazines, &nothing, thread->shard);
   thread->default_magazines.cache = copy ? copy : &nothing;
+  thread->is_lost = true;
   thread->previous = NULL;
   thread->next = lost;
   lost = thread;

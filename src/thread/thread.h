@@ -33,9 +33,14 @@ typedef struct heap_cache {
   struct heap_cache *due_next, *due_previous;
   bool               due;       /* for a tick of its thread: something may be in it. Its owner's and, with the heap's end, its ender's */
   bool               claimed;   /* by another thread that flushes it */
+  struct thread     *owner;
+  struct heap_cache *reach_next, **reach_link;   /* of a heap whose magazines others may reach for; link NULL: it is in no list */
   magazines_t        magazines;
   cache_t            cache;
 } heap_cache_t;
+
+/* A heap's caches that may have something in them: those that were entered since they were last emptied. Under threads_lock. */
+typedef struct reach_list { heap_cache_t *first; } reach_list_t;
 
 /* Large runs of the default heap that the thread has freed and keeps for its next blocks of the same length. */
 enum {
@@ -65,6 +70,7 @@ typedef struct thread {
   cache_t          *cache_at[THREAD_PLACES];
   bool           busy;          /* with the magazines of a heap in `chains` */
   uint8_t        shard;         /* of the bins' depots */
+  bool           is_lost;       /* to this process, the child of a fork */
   uint32_t       trips;         /* slow paths so far */
   uint64_t       looked_ms;     /* when it last let go of idle magazines */
   struct thread *next, *previous;
@@ -101,9 +107,9 @@ void thread_abandon(void);
 
 /* ---- magazines of heaps other than the default one ---- */
 
-/* The thread's magazines of a heap, made if need be. NULL: no memory. With `placed`, the fast path will find them; with `reached`
- * others may reach for them. The thread is busy with them from here to thread_leave(). */
-magazines_t *thread_enter(thread_t *thread, struct pool_heap *heap, bool placed, bool reached);
+/* The thread's magazines of a heap, made if need be. NULL: no memory. With `placed`, the fast path will find them; with a list others
+ * may reach for them. The thread is busy with them from here to thread_leave(). */
+magazines_t *thread_enter(thread_t *thread, struct pool_heap *heap, bool placed, reach_list_t *reach);
 
 /* Under threads_lock. */
 magazines_t *thread_magazines_if_any(const thread_t *thread, const struct pool_heap *heap);
@@ -147,9 +153,9 @@ static inline bool thread_has_within_reach(const thread_t *thread, const struct 
  * heap meanwhile: its end, a reset, a walk. */
 void threads_visit(struct pool_heap *heap, bool forget, threads_visit_fn *visit);
 
-/* The same with those of every other thread that has some, whatever it does; one that does not come out of them soon is left
- * out. */
-void threads_reach(struct pool_heap *heap, threads_visit_fn *visit);
+/* Empties those of every other thread that may have something in them, whatever it does; one that does not come out of them soon is
+ * left out. `flush` takes everything. It costs what there is to look at: a heap that stays exhausted looks at nothing again. */
+void threads_reach(struct pool_heap *heap, reach_list_t *reach, threads_visit_fn *flush);
 
 /* Whether that can be done at all. */
 extern bool threads_can_be_reached;

@@ -495,38 +495,106 @@ static void count_visit(magazines_t *magazines, pool_heap_t *heap)
 {
   must(heap == limited && magazines != thread_magazines_if_any(thread_self, heap));
   visits++;
+  heap_each_cached_bin(magazines, heap, magazines_flush);
 }
 
-/* Its own magazines are not among them, nor those of a thread that has none. */
+/* Its own magazines are not among them, nor those of a thread that has none. Where all is taken nobody is asked again, until
+ * somebody has used the heap. */
 static void only_those_of_others(void *argument)
 {
   pthread_t sleeper;
   static bool busy;
   os_fake_heal();
   must((limited = pool_heap_create(&(pool_heap_options_t){.budget = 4 << 20})) != NULL);
-  threads_reach(limited, count_visit);
+  threads_reach(limited, &limited->reach, count_visit);
   limited_count = fill_limited();
   free_limited(0, 20);
   run(use, argument);
-  threads_reach(limited, count_visit);
+  threads_reach(limited, &limited->reach, count_visit);
   must(visits == 0);
   pthread_barrier_init(&all_there, NULL, 2);
   pthread_barrier_init(&all_seen, NULL, 2);
   must(pthread_create(&sleeper, NULL, hold_magazines, &busy) == 0);
   pthread_barrier_wait(&all_there);
-  threads_reach(limited, count_visit);
-  must(visits == 1);
   os_fake.fail_kinds = 1 << OS_FENCE;
-  threads_reach(limited, count_visit);
-  must(visits == 1);
+  threads_reach(limited, &limited->reach, count_visit);
+  must(visits == 0 && limited->reach.first);
   os_fake_heal();
-  threads_reach(limited, count_visit);
-  must(visits == 2 && check_everything());
+  threads_reach(limited, &limited->reach, count_visit);
+  must(visits == 1);
+  threads_reach(limited, &limited->reach, count_visit);
+  must(visits == 1 && check_everything());
   pthread_barrier_wait(&all_seen);
   pthread_barrier_wait(&all_there);
   pthread_barrier_wait(&all_seen);
   pthread_join(sleeper, NULL);
   free_limited(20, limited_count / 2);
+  pool_heap_destroy(limited);
+  must(check_everything());
+}
+
+/* Who has found its magazines, and is not busy with them yet, when somebody else empties them and takes them off the list of what can be
+ * reached: what it puts into them is on the list again. */
+static pthread_t finder;
+static bool reach_is_over;
+
+static void wait_for_the_other(const uint32_t *word)
+{
+  if (word == &threads_lock.word && pthread_equal(pthread_self(), finder))
+    while (!__atomic_load_n(&reach_is_over, __ATOMIC_ACQUIRE))
+      usleep(100);
+}
+
+static void *free_twenty_and_one(void *unused)
+{
+  use(NULL);
+  free_limited(0, 20);
+  pthread_barrier_wait(&all_there);
+  pthread_barrier_wait(&all_seen);
+  free_limited(20, 21);
+  pthread_barrier_wait(&all_there);
+  pthread_barrier_wait(&all_seen);
+  return unused;
+}
+
+static void flush(magazines_t *magazines, pool_heap_t *heap) { heap_each_cached_bin(magazines, heap, magazines_flush); }
+
+static void *reach(void *unused)
+{
+  threads_reach(limited, &limited->reach, flush);
+  __atomic_store_n(&reach_is_over, true, __ATOMIC_RELEASE);
+  return unused;
+}
+
+static void emptied_when_found(void *argument)
+{
+  pthread_t reacher;
+  (void)argument;
+  os_fake_heal();
+  must((limited = pool_heap_create(&(pool_heap_options_t){.budget = 4 << 20})) != NULL);
+  limited_count = fill_limited();
+  pthread_barrier_init(&all_there, NULL, 2);
+  pthread_barrier_init(&all_seen, NULL, 2);
+  must(pthread_create(&finder, NULL, free_twenty_and_one, NULL) == 0);
+  pthread_barrier_wait(&all_there);
+  threads_reach(limited, &limited->reach, flush);
+  free_limited(21, 41);
+  must(limited->reach.first && check_everything());
+  lock_acquire(&threads_lock);
+  pthread_barrier_wait(&all_seen);
+  while (__atomic_load_n(&threads_lock.word, __ATOMIC_ACQUIRE) != 2)
+    usleep(100);
+  os_fake.woken = wait_for_the_other;
+  must(pthread_create(&reacher, NULL, reach, NULL) == 0);
+  usleep(20000);   /* both sleep now, the finder at the head; if not, this shows nothing, but does not fail */
+  lock_release(&threads_lock);
+  must(pthread_join(reacher, NULL) == 0);
+  pthread_barrier_wait(&all_there);
+  must(check_everything());
+  pthread_barrier_wait(&all_seen);
+  must(pthread_join(finder, NULL) == 0);
+  os_fake.woken = NULL;
+  free_limited(41, limited_count);
   pool_heap_destroy(limited);
   must(check_everything());
 }
@@ -633,6 +701,7 @@ IN_CHILD(many_heaps)
 IN_CHILD(many_idle_heaps)
 IN_CHILD(no_memory_for_chains)
 IN_CHILD(only_those_of_others)
+IN_CHILD(emptied_when_found)
 IN_CHILD(fought_over)
 IN_CHILD(fork_alone)
 IN_CHILD(fork_among_threads)
@@ -663,6 +732,7 @@ int main(void)
     cmocka_unit_test(no_memory_for_chains_test),
     cmocka_unit_test(reached_test),
     cmocka_unit_test(only_those_of_others_test),
+    cmocka_unit_test(emptied_when_found_test),
     cmocka_unit_test(fought_over_test),
     cmocka_unit_test(fork_alone_test),
     cmocka_unit_test(fork_among_threads_test),
