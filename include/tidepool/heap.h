@@ -69,7 +69,7 @@ typedef struct pool_heap_options {
 
 /* A heap. NULL options: all defaults. NULL + EINVAL: options that contradict each other, a buffer or budget too small for the
  * heap's own records; NULL + ENOMEM, also where an ancestor's budget has no room. Parent and overflow heap must outlive it.
- * Some microseconds; with a reserve as long as mapping it takes. */
+ * Some microseconds; with a reserve as long as mapping it takes, and a fork() meanwhile waits for it. */
 POOL_API pool_heap_t *pool_heap_create(const pool_heap_options_t *options) POOL_NOEXCEPT;
 
 /* Every block of it is gone, and the heap. NULL is fine. Costs by the number of slabs, not of blocks. No live heap may have it

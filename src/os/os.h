@@ -36,6 +36,18 @@ bool os_unmap(void *address, size_t size);
  * what it held. */
 bool os_purge(void *address, size_t size);
 
+/* The same in some steps, between which others get their turn: while the system takes gigabytes back at once, nobody maps or unmaps
+ * anything. */
+enum { OS_PURGE_STEP = 16 << 20, OS_PURGE_STEPS_MOST = 256 };
+static inline bool os_purge_in_steps(void *address, size_t size)
+{
+  size_t step = size / OS_PURGE_STEPS_MOST > OS_PURGE_STEP ? size / OS_PURGE_STEPS_MOST & ~(size_t)(OS_PURGE_STEP - 1) : OS_PURGE_STEP;
+  bool purged = true;
+  for (size_t at = 0; purged && at < size; at += step)
+    purged = os_purge((char *)address + at, size - at < step ? size - at : step);
+  return purged;
+}
+
 /* Makes the mapping [address, address+size) `new_size` long, its contents kept, if need be and `may_move` at another address.
  * Returns where it is; NULL: nothing happened. */
 void *os_remap(void *address, size_t size, size_t new_size, bool may_move);

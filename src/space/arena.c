@@ -127,6 +127,8 @@ static size_t bitmap_bytes(const arena_t *arena) { return (size_t)(arena->long_b
 /* The record itself last. */
 bool arena_destroy(arena_t *arena)
 {
+  if (unit_bytes(arena) > OS_PURGE_STEP && os_purge_in_steps(arena->base, unit_bytes(arena)))
+    arena->dirty_count = 0;
   if (arena->committed && !os_unmap(arena->base, unit_bytes(arena))) {
     if (arena->dirty_count && os_purge(arena->base, unit_bytes(arena)))
       arena->dirty_count = 0;

@@ -186,8 +186,11 @@ static bool may_unmap(const huge_t *huge)
   return may;
 }
 
+/* Without its pages a mapping goes in no time, however long it is. */
 static bool unmap(huge_t *huge)
 {
+  if (!huge->clean && huge_size(huge) > OS_PURGE_STEP)
+    huge->clean = os_purge_in_steps(huge_start(huge), huge_size(huge));
   if (may_unmap(huge) && os_unmap(huge_start(huge), huge_size(huge)))
     return true;
   huge->clean = huge->clean || os_purge(huge_start(huge), huge_size(huge));

@@ -116,6 +116,26 @@ static void sizes_and_alignments(void *argument)
     }
 }
 
+/* The memory of a long one goes before its addresses, in steps, of which there are not very many however long it is. One mapping is
+ * unmapped at once where little is in it. */
+static void given_back_in_steps(void *argument)
+{
+  static const struct { size_t size, steps; } sizes[] = {{MIB, 0}, {OS_PURGE_STEP, 0}, {100 * MIB, 7}, {(size_t)1 << 40, OS_PURGE_STEPS_MOST}};
+  (void)argument;
+  bring_up();
+  have_records();
+  settings.purge_delay_ms = 0;
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    bool zeroed;
+    huge_t *huge = huge_take(sizes[i].size, 1, &owner, &owned, &zeroed);
+    must(huge);
+    uint64_t purges = os_fake.count[OS_PURGE], unmaps = os_fake.count[OS_UNMAP];
+    huge_give(huge);
+    must(os_fake.count[OS_PURGE] - purges == sizes[i].steps && os_fake.count[OS_UNMAP] - unmaps == 1);
+    must(ranges_kept() == 0);
+  }
+}
+
 /* Wherever it lies, its contents come along. */
 static void resized(void *argument)
 {
@@ -916,6 +936,7 @@ static void given(void *argument)
 }
 
 IN_CHILD(sizes_and_alignments)
+IN_CHILD(given_back_in_steps)
 IN_CHILD(never_given_back)
 IN_CHILD(no_more_mappings_than_half)
 IN_CHILD(refusals_are_cheap)
@@ -956,6 +977,7 @@ int main(void)
     cmocka_unit_test(given_test),
     cmocka_unit_test(refused_in_constant_time_test),
     cmocka_unit_test(grows_into_what_is_kept_test),
+    cmocka_unit_test(given_back_in_steps_test),
     cmocka_unit_test(resized_test),
     cmocka_unit_test(resized_in_vain_test),
     cmocka_unit_test(kept_for_the_next_test),
