@@ -14,7 +14,7 @@ NOINLINE void *default_alloc_slow(size_t size)
     void *block = NULL;
     if (likely(pool && pool->cached)) {
       block = magazines_refill(&thread->default_magazines, pool);
-      heap_trip(thread);
+      heap_after_slow_path(thread);
     }
     if (likely(block))
       return block;
@@ -52,7 +52,7 @@ static void free_large(void *block, const char *call)
   if (!thread || default_heap.checked || !large_give_spare(thread, block, call))
     heap_free(NULL, block, call);
   if (thread)
-    heap_trip(thread);   /* whatever is freed is a time to look at what is not needed any more */
+    heap_after_slow_path(thread);   /* whatever is freed is a time to look at what is not needed any more */
 }
 
 NOINLINE void default_free_slow(void *block, const char *call)
@@ -63,7 +63,7 @@ NOINLINE void default_free_slow(void *block, const char *call)
     if (unlikely(thread->default_magazines.cache->of[c].top == block))
       fatal_misuse(call, block, FREED_TWICE);
     magazines_overflow(&thread->default_magazines, default_heap.bins[c], block);
-    heap_trip(thread);
+    heap_after_slow_path(thread);
   } else if (block) {
     free_large(block, call);
   }

@@ -8,11 +8,11 @@
 #include <errno.h>
 #include <tidepool/heap.h>
 
-/* ---- the fast path: the calling thread's cache of the heap, if the heap's place in its record is the heap's ---- */
+/* ---- the fast path: the calling thread's cache of the heap, if the heap's slot in its record holds it ---- */
 
 static inline loaded_t *loaded_of(const thread_t *thread, const heap_t *heap, size_t size_class)
 {
-  return &thread->cache_at[thread_place(heap)]->of[size_class];
+  return &thread->cache_at[cache_slot_of(heap)]->of[size_class];
 }
 
 static bool is_live(const heap_t *heap) { return heap && heap->mark == HEAP_LIVE_MARK; }
@@ -25,7 +25,7 @@ static void *no_heap(const heap_t *heap, const char *call)
   return NULL;
 }
 
-/* Of a heap whose magazines others may reach for: NULL, false if they are not in their place. */
+/* Of a heap whose magazines others may reach for: NULL, false if they are not in their slot. */
 static void *pop_within_reach(thread_t *thread, const heap_t *heap, size_t size_class)
 {
   void *block = NULL;
@@ -81,7 +81,7 @@ NOINLINE static void *alloc_medium(heap_t *heap, size_t size)
 {
   const thread_t *thread = thread_self;
   void *block = NULL;
-  if (likely(size <= SIZE_CACHED && thread_has_placed(thread, heap)))
+  if (likely(size <= SIZE_CACHED && thread_has_in_slot(thread, heap)))
     block = MAGAZINE_POP(loaded_of(thread, heap, size_class_medium(size)));
   return likely(block) ? block : alloc_slow(heap, size);
 }
@@ -92,7 +92,7 @@ void *pool_heap_alloc(pool_heap_t *heap, size_t size)
     return alloc_medium(heap, size);
   const thread_t *thread = thread_self;
   void *block = NULL;
-  if (likely(thread_has_placed(thread, heap)))
+  if (likely(thread_has_in_slot(thread, heap)))
     block = MAGAZINE_POP(loaded_of(thread, heap, size_class_linear(size)));
   return likely(block) ? block : alloc_slow(heap, size);
 }
@@ -100,7 +100,7 @@ void *pool_heap_alloc(pool_heap_t *heap, size_t size)
 void pool_heap_free(pool_heap_t *heap, void *block)
 {
   const thread_t *thread = thread_self;
-  if (unlikely(!thread_has_placed(thread, heap))) {
+  if (unlikely(!thread_has_in_slot(thread, heap))) {
     free_slow(heap, block);
     return;
   }

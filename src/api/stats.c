@@ -18,7 +18,7 @@ static bin_figures_t figures_of(bin_t *bin)
 {
   size_t threads = bin->cached ? heap_cached_in_threads(bin) : 0;
   size_t cached = threads + bin_depot_blocks(bin);
-  size_t out = __atomic_load_n(&bin->out, __ATOMIC_RELAXED), slabs = __atomic_load_n(&bin->slab_count, __ATOMIC_RELAXED);
+  size_t out = __atomic_load_n(&bin->outstanding, __ATOMIC_RELAXED), slabs = __atomic_load_n(&bin->slab_count, __ATOMIC_RELAXED);
   size_t held = __atomic_load_n(&bin->held_bytes, __ATOMIC_RELAXED);
   cached = min_size(cached, out);
   return (bin_figures_t){.block_size = bin->block_size, .live_blocks = out - cached, .cached_blocks = cached, .slabs = slabs,

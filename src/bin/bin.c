@@ -36,16 +36,16 @@ uint32_t bin_threads = 1;
 
 /* Small programs keep little, busy classes of large ones are seldom at their bins: random slots of up to 8 KiB spent a third
  * of their instructions there when a magazine held 16 KiB. */
-static void settle_magazine_size(bin_t *bin)
+static void size_magazines(bin_t *bin)
 {
   size_t size = bin->block_size, threads = __atomic_load_n(&bin_threads, __ATOMIC_RELAXED);
   size_t share = bin->capacity / (MAGAZINE_SHARE * threads);
   size_t least = MAGAZINE_LEAST_BYTES / size;
   size_t k = max_size(share, max_size(least / (1 + threads / 8), min_size(least, MAGAZINE_LEAST_BLOCKS)));
-  k = min_size(k, min_size(MAGAZINE_MOST_BYTES / size, MAGAZINE_MOST));
+  k = min_size(k, min_size(MAGAZINE_MOST_BYTES / size, MAGAZINE_CAPACITY_MOST));
   k = max_size(k, MAGAZINE_LEAST);
   size_t stock = max_size(min_size(STOCK_BYTES / (k * size), STOCK_MOST), bin->capacity / (STOCK_SHARE * k)) / threads;
-  __atomic_store_n(&bin->magazine_most, (uint8_t)k, __ATOMIC_RELAXED);
+  __atomic_store_n(&bin->magazine_capacity, (uint8_t)k, __ATOMIC_RELAXED);
   __atomic_store_n(&bin->stock_most, (uint8_t)min_size(max_size(stock, STOCK_LEAST), UINT8_MAX), __ATOMIC_RELAXED);
 }
 
@@ -87,7 +87,7 @@ void bin_init(bin_t *bin, const bin_make_t *make)
   bin->plane = bin->cached ? make->plane : BIN_PLANE_NONE;
   bin->purges = make->purges && size >= PURGE_LEAST_PAGES * os_page_size();
   bin->lock.solo = make->single_thread;
-  settle_magazine_size(bin);
+  size_magazines(bin);
 }
 
 /* ---- bins that a tick has to look at ---- */
@@ -185,7 +185,7 @@ static void slab_announce(const bin_t *bin, const run_t *slab, unsigned size_cla
 static run_t *take_slab(bin_t *bin)
 {
   run_t *slab = space_take_charged(bin->space, bin->budget, bin->slab_bytes, 1);
-  for (space_t *space = bin->space; space && !slab; space = space->beyond) {
+  for (space_t *space = bin->space; space && !slab; space = space->fallback) {
     size_t room = space_room_left(space, bin->budget), most = bin->slab_bytes;
     size_t bytes = room < most ? room : bin_slab_least(bin->block_size, space->unit_log2);
     if (bytes >= bin->block_size && bytes < most)
@@ -206,7 +206,7 @@ static run_t *bin_open_slab(bin_t *bin)
   bin->capacity += slab->capacity;
   set_figure(&bin->slab_count, bin->slab_count + 1);
   set_figure(&bin->held_bytes, bin->held_bytes + run_bytes(arena, slab));
-  settle_magazine_size(bin);
+  size_magazines(bin);
   return bin->current = slab;
 }
 
@@ -225,7 +225,7 @@ static void bin_close_slab(bin_t *bin, run_t *slab)
   bin->capacity -= slab->capacity;
   set_figure(&bin->slab_count, bin->slab_count - 1);
   set_figure(&bin->held_bytes, bin->held_bytes - run_bytes(arena_of(bin->space, slab->start), slab));
-  settle_magazine_size(bin);
+  size_magazines(bin);
   if (bin->current == slab)
     bin->current = NULL;
   slab_announce(bin, slab, 0);
@@ -245,7 +245,7 @@ static run_t *fullest_partial(const bin_t *bin)
 /* Blocks go from shard to shard: allow for more magazines in the depots. */
 static void note_change(bin_t *bin, size_t by)
 {
-  size_t most = bin->capacity * 3 / (4 * bin->magazine_most);
+  size_t most = bin->capacity * 3 / (4 * bin->magazine_capacity);
   bin->depot_bound = (uint32_t)min_size(bin->depot_bound + by, most);
 }
 
@@ -276,13 +276,13 @@ static size_t take_blocks(bin_t *bin, void **blocks, size_t want, unsigned shard
     *past = !is_fresh || !got ? BLOCK_USED : slab->zeroed ? BLOCK_ZEROED : BLOCK_FRESH;
   if (got < want)
     memmove(blocks, blocks + (want - got), got * sizeof *blocks);
-  set_figure(&bin->out, bin->out + got);
+  set_figure(&bin->outstanding, bin->outstanding + got);
   return got;
 }
 
 /* After blocks came back to `slab`. One unused slab may stay, so that a program that frees and allocates the last block of
  * one again and again does not open and close it each time. */
-static void slab_settle(bin_t *bin, run_t *slab)
+static void slab_after_put(bin_t *bin, run_t *slab)
 {
   if (unlikely(slab_is_unused(slab)) && slab != bin->current && bin->partial_count > is_partial(slab->list))
     bin_close_slab(bin, slab);
@@ -326,7 +326,7 @@ static void put_blocks(bin_t *bin, void *const *blocks, size_t count, unsigned s
 {
   size_t size = bin->block_size;
   uint64_t inverse = bin->inverse;
-  set_figure(&bin->out, bin->out - count);
+  set_figure(&bin->outstanding, bin->outstanding - count);
   for (size_t i = 0; i < count;) {
     run_t *slab = slab_of(bin, blocks[i]);
     slab->shard = (uint8_t)shard;
@@ -341,7 +341,7 @@ static void put_blocks(bin_t *bin, void *const *blocks, size_t count, unsigned s
     } while (++i < count && (offset = (size_t)((char *)blocks[i] - slab->start)) < slab_bytes);
     if (bin->purges)
       note_idle(bin, slab, i - first, purge);
-    slab_settle(bin, slab);
+    slab_after_put(bin, slab);
   }
 }
 
@@ -704,7 +704,7 @@ static void tick(bin_t *bin)
   }
   bin->depot_bound /= 2;
   bin->taken_again /= 2;
-  if (!bin->out)
+  if (!bin->outstanding)
     close_unused_slabs(bin, CLOSE_LEAST_BYTES);
 }
 
@@ -817,7 +817,7 @@ void bin_reset(bin_t *bin)
     while (bin->slabs[list])
       slab_reset(bin, bin->slabs[list]);
   bin->current = NULL;
-  set_figure(&bin->out, 0);
+  set_figure(&bin->outstanding, 0);
   lock_release(&bin->lock);
 }
 
@@ -834,6 +834,6 @@ void bin_finish(bin_t *bin)
   for (unsigned list = SLAB_FULL; list < SLAB_LISTS; list++)
     while (bin->slabs[list])
       bin_close_slab(bin, bin->slabs[list]);
-  set_figure(&bin->out, 0);
+  set_figure(&bin->outstanding, 0);
   lock_release(&bin->lock);
 }

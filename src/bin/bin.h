@@ -9,7 +9,7 @@
  *           link             NULL   entry 1 ...  entry k        top -> the highest entry
  *
  * So "empty" is the same test as reading an entry, "full" is whether the next word's address is a multiple of the size, and
- * a magazine of any k up to MAGAZINE_MOST is handled by the same code.
+ * a magazine of any k up to MAGAZINE_CAPACITY_MOST is handled by the same code.
  *
  * A thread keeps a small stock of full magazines to itself. What is over goes back to the bitmaps, since a refill from there
  * is in address order and puts the objects of a user together again (Lua: 3.7 s where half the class could stay in
@@ -32,7 +32,7 @@
 enum {
   MAGAZINE_WORDS = 64,
   MAGAZINE_BYTES = MAGAZINE_WORDS * 8,
-  MAGAZINE_MOST = MAGAZINE_WORDS - 2,
+  MAGAZINE_CAPACITY_MOST = MAGAZINE_WORDS - 2,
   DEPOT_SHARDS = 8
 };
 
@@ -53,7 +53,7 @@ typedef struct pool {
   uint32_t  block_size;
   uint32_t  slab_bytes;       /* wanted for one slab, whole units */
   uint8_t   size_class;
-  uint8_t   magazine_most;    /* blocks a magazine of this class may hold */
+  uint8_t   magazine_capacity;    /* blocks a magazine of this class may hold */
   bool      cached;           /* threads keep magazines of it */
   uint8_t   stock_most;       /* full magazines a thread may keep beside the loaded one */
   uint8_t   plane;            /* POOL_PLANE_*: where the class map says its class */
@@ -73,7 +73,7 @@ typedef struct pool {
   run_t    *slabs[SLAB_LISTS];
   uint32_t  partial_count;    /* slabs in the partial lists */
   size_t    slab_count;
-  size_t    out;
+  size_t    outstanding;
   size_t    held_bytes;       /* by the slabs */
   size_t    idle;             /* where it purges: blocks free in slabs that hold memory */
   size_t    taken_again;      /* blocks taken lately that had been used before; halved at a tick */

@@ -2,10 +2,10 @@
  *
  * Nothing here believes a counter: what the manager keeps a count of is walked and counted anew.
  *
- * S2, that a block is in exactly one place, is checked by ticking: beside each slab stands a bitmap of this file's own, every
- * magazine and depot is walked, and each entry met is ticked off in the bitmap of its slab. A second tick, a tick for a block
- * that is free in its slab, and one at or beyond the fresh mark are blocks in two places. Blocks without a tick, a bit or a
- * place beyond the mark are with callers, out of sight. Runs are ticked in the same way by the lists they must be in. */
+ * S2, that a block is in exactly one place, is checked by a census: beside each slab stands a bitmap of this file's own, every
+ * magazine and depot is walked, and each entry met is counted off in the bitmap of its slab. A second census, a census for a block
+ * that is free in its slab, and one at or beyond the fresh mark are blocks in two places. Blocks without a census, a bit or a
+ * place beyond the mark are with callers, out of sight. Runs are counted in the same way by the lists they must be in. */
 #include "check/check.h"
 #include "base/text.h"
 
@@ -66,16 +66,16 @@ static void expect_count(size_t kept, size_t counted, const char *name, const ch
     violated_count(name, what, kept, counted);
 }
 
-/* ---- ticks: for each arena a bit for each run and a bitmap for the blocks of each slab ---- */
+/* ---- censuses: for each arena a bit for each run and a bitmap for the blocks of each slab ---- */
 
-typedef struct tick {
+typedef struct census {
   arena_t  *arena;
   uint64_t *blocks;   /* a bit for each that there could be */
   uint64_t *runs;
-} tick_t;
+} census_t;
 
-static tick_t *ticks;
-static size_t tick_count, ticks_bytes;
+static census_t *censuses;
+static size_t census_count, censuses_bytes;
 
 static void *take_memory(size_t bytes)
 {
@@ -86,22 +86,22 @@ static void *take_memory(size_t bytes)
 
 static size_t pages_for(size_t words) { return round_up(words * sizeof(uint64_t) + 1, os_page_size()); }
 static size_t block_words(const arena_t *arena) { return (size_t)arena->used_end * long_bitmap_words(arena->unit_log2); }
-static size_t tick_bytes(const arena_t *arena) { return pages_for(block_words(arena) + arena->used_end / WORD_BITS + 1); }
+static size_t census_bytes(const arena_t *arena) { return pages_for(block_words(arena) + arena->used_end / WORD_BITS + 1); }
 
-static tick_t *tick_of(const arena_t *arena)
+static census_t *census_of(const arena_t *arena)
 {
-  for (size_t i = 0; i < tick_count; i++)
-    if (ticks[i].arena == arena)
-      return &ticks[i];
+  for (size_t i = 0; i < census_count; i++)
+    if (censuses[i].arena == arena)
+      return &censuses[i];
   return NULL;
 }
 
 static void add_tick(arena_t *arena)
 {
-  if (!arena || tick_of(arena))
+  if (!arena || census_of(arena))
     return;
-  uint64_t *words = take_memory(tick_bytes(arena));
-  ticks[tick_count++] = (tick_t){arena, words, words + block_words(arena)};
+  uint64_t *words = take_memory(census_bytes(arena));
+  censuses[census_count++] = (census_t){arena, words, words + block_words(arena)};
 }
 
 /* Those of all heaps, and of one space that may be no heap's. */
@@ -110,8 +110,8 @@ static void ticks_open(const space_t *another)
   size_t most = window_slots_open() + 1;
   for (heap_t *heap = heaps_first(); heap; heap = heap->next)
     most++;
-  ticks_bytes = pages_for(most * sizeof *ticks / sizeof(uint64_t));
-  ticks = take_memory(ticks_bytes);
+  censuses_bytes = pages_for(most * sizeof *censuses / sizeof(uint64_t));
+  censuses = take_memory(censuses_bytes);
   for (size_t slot = 0; slot < window_slots_open(); slot++)
     add_tick(space_arena_at(slot));
   for (heap_t *heap = heaps_first(); heap; heap = heap->next)
@@ -121,42 +121,42 @@ static void ticks_open(const space_t *another)
 
 static void ticks_close(void)
 {
-  while (tick_count--)
-    os_unmap(ticks[tick_count].blocks, tick_bytes(ticks[tick_count].arena));
-  os_unmap(ticks, ticks_bytes);
-  tick_count = 0;
+  while (census_count--)
+    os_unmap(censuses[census_count].blocks, census_bytes(censuses[census_count].arena));
+  os_unmap(censuses, censuses_bytes);
+  census_count = 0;
 }
 
-/* The ticks of the arena that `address`, in memory of a bin or heap of the space, is in a taken unit of; NULL: it is not. */
-static tick_t *tick_around(const space_t *space, const void *address)
+/* The censuses of the arena that `address`, in memory of a bin or heap of the space, is in a taken unit of; NULL: it is not. */
+static census_t *census_around(const space_t *space, const void *address)
 {
-  tick_t *tick = tick_of(arena_of(space, address));
-  if (!tick)
+  census_t *census = census_of(arena_of(space, address));
+  if (!census)
     return NULL;
-  size_t unit = (size_t)((const char *)address - tick->arena->base) >> tick->arena->unit_log2;
-  return unit < tick->arena->used_end && !bit_test(tick->arena->room.map, unit) ? tick : NULL;
+  size_t unit = (size_t)((const char *)address - census->arena->base) >> census->arena->unit_log2;
+  return unit < census->arena->used_end && !bit_test(census->arena->room.map, unit) ? census : NULL;
 }
 
-static void tick_run(const space_t *space, const run_t *run, const char *name, const char *twice)
+static void census_run(const space_t *space, const run_t *run, const char *name, const char *twice)
 {
-  tick_t *tick = tick_around(space, run->start);
-  expect(tick && run_of(tick->arena, run->start) == run, name, "a list leads to what is no run of its space", run);
-  size_t unit = (size_t)(run - tick->arena->runs);
-  expect(!bit_test(tick->runs, unit), name, twice, run->start);
-  bit_set(tick->runs, unit);
+  census_t *census = census_around(space, run->start);
+  expect(census && run_of(census->arena, run->start) == run, name, "a list leads to what is no run of its space", run);
+  size_t unit = (size_t)(run - census->arena->runs);
+  expect(!bit_test(census->runs, unit), name, twice, run->start);
+  bit_set(census->runs, unit);
 }
 
-static void tick_block(const bin_t *bin, const void *block, const char *name)
+static void census_block(const bin_t *bin, const void *block, const char *name)
 {
-  tick_t *tick = tick_around(bin->space, block);
-  expect(tick != NULL, name, "an entry lies outside the space of its bin", block);
-  run_t *slab = run_of(tick->arena, block);
+  census_t *census = census_around(bin->space, block);
+  expect(census != NULL, name, "an entry lies outside the space of its bin", block);
+  run_t *slab = run_of(census->arena, block);
   expect(slab->kind == RUN_SLAB && slab->owner == bin, name, "an entry is no block of its bin", block);
   size_t offset = (size_t)((const char *)block - slab->start), index = offset / bin->block_size;
   expect(offset % bin->block_size == 0 && index < slab->capacity, name, "an entry points inside a block", block);
   expect(index < slab->fresh, "S2", "an entry is a block beyond the fresh mark", block);
   expect(!bit_test(slab->bitmap, index), "S2", "an entry is a block that is free in its slab", block);
-  uint64_t *seen = tick->blocks + (size_t)(slab - tick->arena->runs) * long_bitmap_words(tick->arena->unit_log2);
+  uint64_t *seen = census->blocks + (size_t)(slab - census->arena->runs) * long_bitmap_words(census->arena->unit_log2);
   expect(!bit_test(seen, index), "S2", "a block is in two magazines, or twice in one", block);
   bit_set(seen, index);
 }
@@ -353,7 +353,7 @@ static unsigned list_for(const run_t *slab, bool reset)
 
 static void check_listed_slab(const bin_t *bin, const run_t *slab, unsigned list)
 {
-  tick_run(bin->space, slab, "B2", "a slab is in two lists, or twice in one");
+  census_run(bin->space, slab, "B2", "a slab is in two lists, or twice in one");
   expect(slab->kind == RUN_SLAB && slab->owner == bin, "B2", "a list has a slab of another bin", slab);
   expect(slab->list == list && list_for(slab, list == SLAB_RESET) == list, "B2",
          "a slab is in a list its free count does not say", slab->start);
@@ -383,18 +383,18 @@ static void check_slab_lists(bin_t *bin)
   expect_count(bin->slab_count, slabs, "B2", "slabs of a bin");
   expect_count(bin->partial_count, partial, "B2", "partial slabs of a bin");
   expect_count(bin->capacity, capacity, "B2", "capacity of a bin");
-  expect_count(bin->out, out, "B1", "blocks out of the slabs");
+  expect_count(bin->outstanding, out, "B1", "blocks out of the slabs");
   expect_count(bin->idle, idle, "B4", "free blocks that hold memory");
 }
 
 /* Ticks the entries from `top` down to the NULL that ends them, which is at word 1 or above. */
-static size_t tick_entries(const bin_t *bin, void *const *top, const char *name)
+static size_t census_entries(const bin_t *bin, void *const *top, const char *name)
 {
   size_t n = 0;
   for (; (uintptr_t)top & (MAGAZINE_BYTES - 1); top--, n++) {
     if (!*top)
       return n;
-    tick_block(bin, *top, name);
+    census_block(bin, *top, name);
   }
   violated_at(name, "the entries of a magazine run into its word 0", top);
 }
@@ -404,7 +404,7 @@ static void check_depot(const bin_t *bin, const depot_t *depot)
   size_t count = 0;
   for (void **magazine = depot->newest; magazine; magazine = magazine_below(magazine), count++) {
     expect(count < depot->count, "B3", "more magazines in the depot than counted, or a cycle", magazine);
-    expect(tick_entries(bin, magazine_top(magazine), "B3") > 0, "B3", "an empty magazine in the depot", magazine);
+    expect(census_entries(bin, magazine_top(magazine), "B3") > 0, "B3", "an empty magazine in the depot", magazine);
   }
   expect_count(depot->count, count, "B3", "magazines in the depot");
   expect(depot->low <= count && count <= depot->high, "B3", "a depot beyond its own low or high mark", depot);
@@ -422,7 +422,7 @@ static void check_depots(const bin_t *bin)
 
 static void check_bin_lists(bin_t *bin)
 {
-  expect(bin->magazine_most >= 2 && bin->magazine_most <= MAGAZINE_MOST, "B3", "a size no magazine can have", bin);
+  expect(bin->magazine_capacity >= 2 && bin->magazine_capacity <= MAGAZINE_CAPACITY_MOST, "B3", "a size no magazine can have", bin);
   check_slab_lists(bin);
   check_depots(bin);
 }
@@ -443,15 +443,15 @@ static void check_stock(const bin_t *bin, const stock_t *stock)
   size_t count = 0;
   for (void **magazine = stock->full; magazine; magazine = magazine_below(magazine), count++) {
     expect(count < stock->count, "C2", "more magazines in a stock than counted, or a cycle", magazine);
-    expect(tick_entries(bin, magazine + MAGAZINE_WORDS - 1, "C1") > 0, "C2", "a magazine in a stock is not full", magazine);
+    expect(census_entries(bin, magazine + MAGAZINE_WORDS - 1, "C1") > 0, "C2", "a magazine in a stock is not full", magazine);
   }
   expect_count(stock->count, count, "C2", "magazines in the stock");
 }
 
 static void check_loaded(const bin_t *bin, const loaded_t *loaded)
 {
-  void **slot = loaded->slot;
-  if (slot == MAGAZINE_NOWHERE) {
+  void **slot = loaded->below;
+  if (slot == MAGAZINE_SENTINEL) {
     expect(!loaded->top, "C1", "an entry without a magazine", loaded->top);
     return;
   }
@@ -459,8 +459,8 @@ static void check_loaded(const bin_t *bin, const loaded_t *loaded)
     expect(!slot[1], "C1", "an empty magazine has no NULL at its floor", slot);
     return;
   }
-  tick_block(bin, loaded->top, "C1");
-  tick_entries(bin, slot, "C1");
+  census_block(bin, loaded->top, "C1");
+  census_entries(bin, slot, "C1");
 }
 
 static void check_magazines(const heap_t *heap, const magazines_t *magazines)
@@ -471,7 +471,7 @@ static void check_magazines(const heap_t *heap, const magazines_t *magazines)
       check_loaded(heap->bins[c], loaded);
       check_stock(heap->bins[c], &magazines->of[c]);
     } else {
-      expect(!loaded->top && loaded->slot == MAGAZINE_NOWHERE && !magazines->of[c].full, "C1",
+      expect(!loaded->top && loaded->below == MAGAZINE_SENTINEL && !magazines->of[c].full, "C1",
              "a magazine of a class that has none", loaded);
     }
   }
@@ -516,7 +516,7 @@ static void check_caches(const thread_t *thread)
     expect(!cache->reach_link || *cache->reach_link == cache, "heap.reach", "the list does not lead back", cache);
     expect(cache->reach_link || !cache->heap->reached || !magazines_any(&cache->magazines), "heap.reach",
            "what nobody will reach for", cache->heap);
-    expect(cache->due || !magazines_any(&cache->magazines), "thread.due_first", "a cache that no tick will look at", cache->heap);
+    expect(cache->due || !magazines_any(&cache->magazines), "thread.due_first", "a cache that no census will look at", cache->heap);
   }
   expect_count(thread->cache_count, caches, "thread.chains", "caches of heaps");
   for (const heap_cache_t *cache = thread->due_first; cache; cache = cache->due_next, due++) {
@@ -524,11 +524,11 @@ static void check_caches(const thread_t *thread)
     expect(thread_magazines_if_any(thread, cache->heap) == &cache->magazines, "thread.due_first", "a cache that the thread has not", cache);
   }
   expect_count(thread->due_count, due, "thread.due_first", "caches that are due");
-  for (size_t i = 0; i < THREAD_PLACES; i++) {
+  for (size_t i = 0; i < CACHE_SLOTS; i++) {
     uintptr_t at = (uintptr_t)thread->heap_at[i];
     heap_t *heap = (heap_t *)(at & ~(uintptr_t)1);
     if (heap && thread->heap_at[i] != NOT_A_HEAP) {
-      expect(thread_place(heap) == i && has_cache(thread, heap, thread->cache_at[i]), "thread.heap_at", "a place without its cache", heap);
+      expect(cache_slot_of(heap) == i && has_cache(thread, heap, thread->cache_at[i]), "thread.heap_at", "a place without its cache", heap);
       expect(heap->reached == (at & 1), "thread.heap_at", "a place that others may or may not reach into", heap);
       expect(!heap->reached || cache_at(thread->cache_at[i])->reach_link, "heap.reach", "a place that nobody will reach into", heap);
     }
@@ -549,7 +549,7 @@ static void check_threads(void)
   expect(self, "T1", "the calling thread is not in the list", thread_self);
   expect_count(bin_threads, max_size(threads, 1), "T1", "threads");
   for (unsigned i = 0; i < MAGAZINE_WORDS; i++)
-    expect(!magazine_nowhere[i], "C1", "something is in the magazine that is empty and full", magazine_nowhere[i]);
+    expect(!magazine_sentinel[i], "C1", "something is in the magazine that is empty and full", magazine_sentinel[i]);
 }
 
 /* ---- H: heaps ---- */
@@ -581,7 +581,7 @@ static void add_large_runs(const heap_t *heap, large_t *sum)
 {
   const run_t *previous = NULL;
   for (run_t *run = heap->large; run; previous = run, run = run->next) {
-    tick_run(heap->space, run, "H3", "a large run is in two lists, or twice in one");
+    census_run(heap->space, run, "H3", "a large run is in two lists, or twice in one");
     expect((run->kind == RUN_LARGE || run->kind == RUN_SPARE) && run->owner == heap, "H3", "the list has a run that is not the heap's", run);
     expect(run->previous == previous, "H3", "the list of large runs does not lead back", run->start);
     size_t held = run_bytes(arena_of(heap->space, run->start), run);
@@ -666,7 +666,7 @@ static void check_region(const heap_t *heap)
 {
   const run_t *run = heap->region_run;
   if (run) {
-    tick_run(&space_of_process, run, "A2", "two heaps in one region");
+    census_run(&space_of_process, run, "A2", "two heaps in one region");
     expect(run->kind == RUN_REGION && run->owner == heap && heap->region == run->start, "A2", "the region of a heap is not its own", heap);
   }
   expect(!heap->region_huge || (heap->region_huge->is_region && heap->region_huge->owner == heap), "A2", "the region of a heap is not its own", heap);
@@ -711,16 +711,16 @@ static const heap_t *heap_of_run(const run_t *run)
 /* The invariant that says in which list of its heap a run is. */
 static const char *name_of_list(const run_t *run) { return run->kind == RUN_SLAB ? "B2" : run->kind == RUN_REGION ? "A2" : "H3"; }
 
-/* Every run of a heap (NULL: of any) was ticked by a list, but for the records of guests. */
-static void check_all_ticked(const heap_t *heap)
+/* Every run of a heap (NULL: of any) was counted by a list, but for the records of guests. */
+static void check_all_counted(const heap_t *heap)
 {
-  for (tick_t *tick = ticks; tick < ticks + tick_count; tick++) {
+  for (census_t *census = censuses; census < censuses + census_count; census++) {
     size_t unit = 0;
-    for (run_t *run; (run = run_from(tick->arena, unit)) != NULL; unit = unit_behind(tick->arena, run)) {
+    for (run_t *run; (run = run_from(census->arena, unit)) != NULL; unit = unit_behind(census->arena, run)) {
       const heap_t *owner = heap_of_run(run);
-      expect(owner || tick->arena->space->fixed, "A2", "a run of the process is nobody's", run->start);
+      expect(owner || census->arena->space->fixed, "A2", "a run of the process is nobody's", run->start);
       if (owner && (!heap || owner == heap))
-        expect(bit_test(tick->runs, (size_t)(run - tick->arena->runs)), name_of_list(run), "a run is in no list", run->start);
+        expect(bit_test(census->runs, (size_t)(run - census->arena->runs)), name_of_list(run), "a run is in no list", run->start);
     }
   }
 }
@@ -762,7 +762,7 @@ static bool check_heaps(const heap_t *only)
   for (heap_t *heap = heaps_first(); heap; heap = heap->next)
     if (heap->space && (!only || heap == only))
       check_heap_lists(heap);
-  check_all_ticked(only);
+  check_all_counted(only);
   ticks_close();
   return true;
 }

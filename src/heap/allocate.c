@@ -33,12 +33,12 @@ static void *take_cached(heap_t *heap, bin_t *bin)
   if (!magazines)
     return NULL;
   void *block = MAGAZINE_POP(&magazines->cache->of[bin->size_class]);
-  bool trip = !block;
-  if (trip)
+  bool slow = !block;
+  if (slow)
     block = magazines_refill(magazines, bin);
   heap_leave(heap, thread);
-  if (trip)
-    heap_trip(thread);
+  if (slow)
+    heap_after_slow_path(thread);
   return block;
 }
 
@@ -289,14 +289,14 @@ static void give_cached(heap_t *heap, bin_t *bin, void *block, const char *call)
     return;
   }
   loaded_t *loaded = &magazines->cache->of[bin->size_class];
-  bool twice = loaded->top == block, trip = !twice && !MAGAZINE_PUSH(loaded, block);
-  if (trip)
+  bool twice = loaded->top == block, slow = !twice && !MAGAZINE_PUSH(loaded, block);
+  if (slow)
     magazines_overflow(magazines, bin, block);
   heap_leave(heap, thread);
   if (twice)
     fatal_misuse(call, block, FREED_TWICE);
-  if (trip)
-    heap_trip(thread);
+  if (slow)
+    heap_after_slow_path(thread);
 }
 
 /* The block from `offset` on. */

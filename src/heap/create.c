@@ -82,7 +82,7 @@ static void set_cached(heap_t *heap, const pool_heap_options_t *o)
 {
   heap->reached = heap->budgeted && !heap->lock.solo;
   heap->cached = !heap->checked && !heap->zero_on_free && !region_is_real_time(o) && (!heap->reached || threads_can_be_reached);
-  heap->placed = heap->cached && !o->overflow && !o->size_classes;
+  heap->has_cache_slot = heap->cached && !o->overflow && !o->size_classes;
   heap->plane = heap->cached && heap->space->unit_log2 == UNIT_LOG2 ? BIN_PLANE_HEAP : BIN_PLANE_NONE;
 }
 

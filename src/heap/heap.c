@@ -149,7 +149,7 @@ magazines_t *heap_enter(heap_t *heap, thread_t *thread)
 {
   if (!thread || !heap->cached)
     return NULL;
-  return heap == &default_heap ? &thread->default_magazines : thread_enter(thread, heap, heap->placed, heap->reached ? &heap->reach : NULL);
+  return heap == &default_heap ? &thread->default_magazines : thread_enter(thread, heap, heap->has_cache_slot, heap->reached ? &heap->reach : NULL);
 }
 
 /* ---- which class ---- */

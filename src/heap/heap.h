@@ -37,7 +37,7 @@ struct pool_heap {
   lock_t    lock;                       /* the making of bins, the list of large runs, records */
   bool      checked, zero_on_free;
   bool      cached;                     /* threads may keep magazines of its blocks */
-  bool      placed;                     /* and find them by the heap's address */
+  bool      has_cache_slot;                   /* and find them by the heap's address */
   bool      budgeted;                   /* it or an ancestor had a budget when it was made */
   bool      reached;                    /* what threads have cached of it is within reach of the others */
   bool      locked_memory;
@@ -181,12 +181,12 @@ size_t dying_usable_size(const void *block);
 
 /* ---- tick.c: giving back what is not needed ---- */
 
-/* Called at each trip of a thread to its bins: now and then it lets go of what was not needed lately. */
-enum { TRIPS_PER_LOOK = 8 };
+/* Called whenever a thread has been at its bins: now and then it lets go of what was not needed lately. */
+enum { SLOW_PATHS_PER_LOOK = 8 };
 void heap_look_at_clock(thread_t *thread);
-static inline void heap_trip(thread_t *thread)
+static inline void heap_after_slow_path(thread_t *thread)
 {
-  if (unlikely(++thread->trips % TRIPS_PER_LOOK == 0))
+  if (unlikely(++thread->slow_paths % SLOW_PATHS_PER_LOOK == 0))
     heap_look_at_clock(thread);
 }
 

@@ -200,7 +200,7 @@ bool region_make(heap_t *heap, const pool_heap_options_t *o, const region_plan_t
     return false;
   heap->space = &heap->own_space;
   heap->class_most = class_most_of(plan->unit_log2);
-  heap->own_space.beyond = &space_of_process;
+  heap->own_space.fallback = &space_of_process;
   heap->own_space.prepaid = o->reserve != 0;
   if (!heap->own_space.prepaid)
     space_count_unpaid(&heap->own_space);

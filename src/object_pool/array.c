@@ -150,8 +150,8 @@ static uint32_t most_uses(const object_array_t *array)
 void array_leave(object_pool_t *pool, object_array_t *array)
 {
   uint32_t k = array_behind(pool, array->objects);
-  STORE(pool->run_bytes, 0);
-  if (array->idle)
+  STORE(pool->walked_bytes, 0);
+  if (array->unused)
     array_become_used(pool, array);
   ADD(pool->capacity, -(size_t)array->capacity);
   ADD(pool->held_bytes, -array->bytes);

@@ -74,8 +74,8 @@ static inline void set_busy(object_pool_t *pool, object_array_t *array, size_t i
 
 static inline void array_become_used(object_pool_t *pool, object_array_t *array)
 {
-  array->idle = false;
-  STORE(pool->idle_count, pool->idle_count - 1);
+  array->unused = false;
+  STORE(pool->unused_count, pool->unused_count - 1);
 }
 
 /* How many bytes an array takes, of objects and records; and the records alone, of a pool that is not made yet. */

@@ -120,12 +120,12 @@ static bool grow_by_any_resort(object_pool_t *pool)
   return growth == GROWN;
 }
 
-void capacity_note_idle(object_pool_t *pool)
+void capacity_note_unused(object_pool_t *pool)
 {
   lock_acquire(&pool->lock);
   for (uint32_t k = 0; k < pool->array_count; k++)
-    if (!pool->arrays[k]->taken && !pool->arrays[k]->idle)
-      hot_array_to_idle(pool, pool->arrays[k]);
+    if (!pool->arrays[k]->taken && !pool->arrays[k]->unused)
+      hot_array_to_unused(pool, pool->arrays[k]);
   lock_release(&pool->lock);
 }
 
@@ -153,7 +153,7 @@ static object_array_t *newest_to_go(const object_pool_t *pool, uint32_t age, siz
   object_array_t *newest = NULL;
   for (uint32_t k = 0; k < pool->array_count; k++) {
     object_array_t *array = pool->arrays[k];
-    bool due = !now_ms || (array->idle && *now_ms - array->idle_since_ms >= pool->purge_delay_ms);
+    bool due = !now_ms || (array->unused && *now_ms - array->unused_since_ms >= pool->purge_delay_ms);
     if (!array->permanent && !array->taken && due && leaves_enough(pool, array, keep) && array->age < age &&
         (!newest || array->age > newest->age))
       newest = array;
@@ -172,7 +172,7 @@ static void free_to_busy(object_pool_t *pool, object_array_t *array, size_t i)
   bit_tree_clear(&array->free, i);
   ADD(pool->taken, 1);
   array->taken++;
-  if (array->idle)
+  if (array->unused)
     array_become_used(pool, array);
   set_busy(pool, array, i, true);
 }
@@ -184,7 +184,7 @@ static void busy_to_free(object_pool_t *pool, object_array_t *array, size_t i)
 }
 
 /* Ends the free objects of an array one after the other, each as busy, so that a hook that leaves loses that one alone, and the
- * others may be got meanwhile. The next is taken before the last goes back: only then is the array idle again. The lock is held
+ * others may be got meanwhile. The next is taken before the last goes back: only then is the array unused again. The lock is held
  * on entry and on return, but not while a hook runs. True: there is nothing left to end, and nobody has taken one. */
 static bool end_free_objects(object_pool_t *pool, object_array_t *array, const char *call)
 {

@@ -16,21 +16,21 @@
 COLD bool capacity_grow(object_pool_t *pool);
 
 /* After it has grown. Whoever made an array may have been served by another, to which an object came back meanwhile. */
-COLD void capacity_note_idle(object_pool_t *pool);
+COLD void capacity_note_unused(object_pool_t *pool);
 
 /* Lets those arrays go whose time has come; `keep` objects are left. */
 COLD void capacity_shrink_if_due(object_pool_t *pool, size_t keep);
 
 static inline void look_at_clock(object_pool_t *pool)
 {
-  if (unlikely(LOAD(pool->idle_count)))
+  if (unlikely(LOAD(pool->unused_count)))
     capacity_shrink_if_due(pool, 0);
 }
 
 /* Before a get, of which nothing may be in hand when a hook leaves. What it is about to take stays. */
 static inline void look_at_clock_first(object_pool_t *pool, size_t count)
 {
-  if (unlikely(LOAD(pool->idle_count)))
+  if (unlikely(LOAD(pool->unused_count)))
     capacity_shrink_if_due(pool, LOAD(pool->taken) + min_size(count, UINT32_MAX));
 }
 

@@ -223,7 +223,7 @@ static void end_objects(object_pool_t *pool, object_array_t *array, const char *
       ADD(pool->busy, 1);
     store_bit(array->busy, i, true);
     bit_clear(array->made, i);
-    STORE(pool->run_bytes, 0);   /* the hook before may have walked */
+    STORE(pool->walked_bytes, 0);   /* the hook before may have walked */
     if (made || (pool->checked && !busy))
       hooks_end(pool, object_at(pool, array, i), made, call);
   }
@@ -248,7 +248,7 @@ void object_pool_destroy(object_pool_t *pool)
   pool->ender_frame = here;
   hot_cool(pool);
   pool->ending = true;
-  STORE(pool->run_bytes, 0);
+  STORE(pool->walked_bytes, 0);
   for (uint32_t k = 0; has_work_on_end(pool) && k < pool->array_count; k++)
     end_objects(pool, pool->arrays[k], "object_pool_destroy");
   lock_t *gate = gate_enter(GATE_LIFE);

@@ -14,7 +14,7 @@ COLD static void *get_when_full(object_pool_t *pool, batch_t *batch)
     return eviction_get(pool, batch);
   while (!pool->ending && pool->when_full == OBJECT_POOL_GROW && capacity_grow(pool)) {
     bool got = try_get(pool, &object);
-    capacity_note_idle(pool);
+    capacity_note_unused(pool);
     if (got)
       return object;
   }
@@ -49,7 +49,7 @@ NOINLINE static void *get_locked(object_pool_t *pool)
 {
   void *object = take_plain(pool);
   lock_release(&pool->lock);
-  return likely(object && !LOAD(pool->idle_count)) ? object : get_rare(pool, object);
+  return likely(object && !LOAD(pool->unused_count)) ? object : get_rare(pool, object);
 }
 
 /* No other thread can be here: neither lock nor hot object, which has been looked at. */
@@ -57,7 +57,7 @@ NOINLINE static void *get_alone(object_pool_t *pool)
 {
   size_t i;
   object_array_t *array = take(pool, &i);
-  if (unlikely(!array || pool->idle_count))
+  if (unlikely(!array || pool->unused_count))
     return get_rare(pool, array ? object_at(pool, array, i) : NULL);
   return object_at(pool, array, i);
 }

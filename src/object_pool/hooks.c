@@ -66,7 +66,7 @@ static bool make_ready(const object_pool_t *pool, void *object, bool used)
   return true;
 }
 
-void hooks_take_in(const object_pool_t *pool, void *object)
+void hooks_on_put(const object_pool_t *pool, void *object)
 {
   hook_enter(object);
   if (pool->checked) {
@@ -125,7 +125,7 @@ bool hooks_give(object_pool_t *pool, void *object)
   if (has_work_on_put(pool)) {
     live_to_busy(pool, array, i);
     lock_release(&pool->lock);
-    hooks_take_in(pool, object);
+    hooks_on_put(pool, object);
     lock_acquire(&pool->lock);
     set_busy(pool, array, i, false);
   }

@@ -28,7 +28,7 @@ static inline bool has_work_on_end(const object_pool_t *pool) { return pool->hoo
 /* Under the lock. */
 static inline void live_to_busy(object_pool_t *pool, object_array_t *array, size_t i)
 {
-  STORE(pool->run_bytes, 0);
+  STORE(pool->walked_bytes, 0);
   set_busy(pool, array, i, true);
   if (pool->checked)
     bit_clear(array->made, i);
@@ -36,7 +36,7 @@ static inline void live_to_busy(object_pool_t *pool, object_array_t *array, size
 
 /* With no lock held: a live object that has become busy is reset or destructed; and one that is busy becomes live, or free if
  * it could not be constructed: NULL then. `used`: it was used before, and has come back by put. */
-void hooks_take_in(const object_pool_t *pool, void *object);
+void hooks_on_put(const object_pool_t *pool, void *object);
 void *hooks_hand_out(object_pool_t *pool, object_array_t *array, size_t i, bool used);
 
 /* A busy object ends; `made`: it was constructed. */

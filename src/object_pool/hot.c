@@ -3,13 +3,13 @@
 #include "option.h"
 
 /* False: the array stays all the same, and nobody asks since when. */
-static bool become_idle(object_pool_t *pool, object_array_t *array)
+static bool become_unused(object_pool_t *pool, object_array_t *array)
 {
   if (array->permanent || pool->purge_delay_ms == PURGE_NEVER)
     return false;
-  array->idle = true;
-  array->idle_since_ms = os_now_ms();
-  STORE(pool->idle_count, pool->idle_count + 1);
+  array->unused = true;
+  array->unused_since_ms = os_now_ms();
+  STORE(pool->unused_count, pool->unused_count + 1);
   return true;
 }
 
@@ -22,11 +22,11 @@ void hot_cool(object_pool_t *pool)
   STORE(pool->hot->state, 0);
   was.array->uses[was.position] = hot_uses(&was);
   if (hot_is_free(&was) && release_bit(pool, was.array, was.position))
-    become_idle(pool, was.array);
+    become_unused(pool, was.array);
 }
 
-void hot_array_to_idle(object_pool_t *pool, object_array_t *array)
+void hot_array_to_unused(object_pool_t *pool, object_array_t *array)
 {
-  if (become_idle(pool, array))
+  if (become_unused(pool, array))
     hot_cool(pool);
 }

@@ -70,12 +70,12 @@ static inline size_t live_count(const object_pool_t *pool)
 COLD void hot_cool(object_pool_t *pool);
 
 /* The array has no object taken any more. The hot object cools: from now on every call must come by and look at the clock. */
-COLD void hot_array_to_idle(object_pool_t *pool, object_array_t *array);
+COLD void hot_array_to_unused(object_pool_t *pool, object_array_t *array);
 
 /* True: the array has no object taken any more. */
 static inline bool release_bit(object_pool_t *pool, object_array_t *array, size_t i)
 {
-  STORE(pool->run_bytes, 0);
+  STORE(pool->walked_bytes, 0);
   bit_tree_set(&array->free, i);
   ADD(pool->taken, -(size_t)1);
   if (unlikely(!pool->current || array->age < pool->current->age))
@@ -86,7 +86,7 @@ static inline bool release_bit(object_pool_t *pool, object_array_t *array, size_
 static inline void release(object_pool_t *pool, object_array_t *array, size_t i)
 {
   if (release_bit(pool, array, i))
-    hot_array_to_idle(pool, array);
+    hot_array_to_unused(pool, array);
 }
 
 /* NULL: there is no free object. */
@@ -103,7 +103,7 @@ __attribute__((always_inline)) static inline object_array_t *take(object_pool_t 
   ADD(pool->taken, 1);
   array->taken++;
   array->uses[i]++;
-  if (unlikely(array->idle))
+  if (unlikely(array->unused))
     array_become_used(pool, array);
   return array;
 }
@@ -136,7 +136,7 @@ static inline void *take_plain(object_pool_t *pool)
 /* An array that grew is to be seen empty, so its last taken object is not kept hot. */
 static inline bool may_be_hot(const object_pool_t *pool, const object_array_t *array)
 {
-  return !hot_is_free(pool->hot) && !pool->idle_count && (array->permanent || array->taken > 1);
+  return !hot_is_free(pool->hot) && !pool->unused_count && (array->permanent || array->taken > 1);
 }
 
 /* Back to it. False: not a live object of this pool. */

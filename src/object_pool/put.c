@@ -42,14 +42,14 @@ NOINLINE static void put_locked(object_pool_t *pool, void *object)
 {
   bool done = give_plain(pool, object);
   lock_release(&pool->lock);
-  if (unlikely(!done || LOAD(pool->idle_count)))
+  if (unlikely(!done || LOAD(pool->unused_count)))
     put_rare(pool, object, done);
 }
 
 NOINLINE static void put_alone(object_pool_t *pool, void *object)
 {
   bool done = give_plain(pool, object);
-  if (unlikely(!done || pool->idle_count))
+  if (unlikely(!done || pool->unused_count))
     put_rare(pool, object, done);
 }
 
@@ -127,7 +127,7 @@ static void put_all_of(object_pool_t *pool, object_array_t *array)
   if (!array->taken)
     return;
   uint32_t busy = 0;
-  STORE(pool->run_bytes, 0);
+  STORE(pool->walked_bytes, 0);
   bit_tree_fill(&array->free, array->capacity);
   for (size_t w = 0; array->busy && w < bits_words(array->capacity); w++)
     for (uint64_t word = array->busy[w]; word; word &= word - 1, busy++)
@@ -135,7 +135,7 @@ static void put_all_of(object_pool_t *pool, object_array_t *array)
   ADD(pool->taken, busy - (size_t)array->taken);
   array->taken = busy;
   if (!busy)
-    hot_array_to_idle(pool, array);
+    hot_array_to_unused(pool, array);
 }
 
 void object_pool_put_all(object_pool_t *pool)

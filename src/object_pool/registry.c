@@ -50,7 +50,7 @@ bool registry_reclaim_indices(object_pool_t *pool)
 static void end_record(object_pool_t *pool)
 {
   pool->hot_single.state = pool->hot_shared.state = 0;
-  pool->run_bytes = 0;
+  pool->walked_bytes = 0;
   pool->mark = pool->shared_mark = 0;
 }
 

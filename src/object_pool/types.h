@@ -21,7 +21,7 @@
  *   O5 busy objects, those with a hook running, are taken; they are not live
  *   O6 arrays are in ascending order of address; their ranges of indices do not overlap, and end below 2^32 - indices_before
  *   O7 every object of the run is taken and not busy
- *   O8 pool.capacity, taken and busy == the sums of the arrays'; idle_count == the arrays with idle set, which have no object taken
+ *   O8 pool.capacity, taken and busy == the sums of the arrays'; unused_count == the arrays that are unused, which have no object taken
  *
  * Order: everything an array knows is written under the pool's lock; the walk of a pool that cannot grow reads bits without
  * it, relaxed, and promises no more than that each object it returns was live at some moment of the call. The content of an
@@ -59,8 +59,8 @@ typedef struct object_array {
   uint32_t  age;                /* arrays made before it */
   bool      permanent;          /* made with the pool */
   uint8_t   place;              /* array_place_t */
-  bool      idle;               /* without an object taken, since: */
-  uint64_t  idle_since_ms;
+  bool      unused;             /* without an object taken, since: */
+  uint64_t  unused_since_ms;
   size_t    bytes;              /* of objects and records */
   size_t    record_bytes;
   bit_tree_t free;              /* a bit for each object */
@@ -77,8 +77,8 @@ typedef struct hot {
 
 struct object_pool {
   hot_t    hot_single;              /* the hot object of a single-threaded pool */
-  const char *run;              /* where consecutive live objects were last walked to, in a single-threaded pool, */
-  size_t   run_bytes;           /* and how far the last of them is from there; 0: nothing is known */
+  const char *walked;            /* where consecutive live objects were last walked to, in a single-threaded pool, */
+  size_t   walked_bytes;           /* and how far the last of them is from there; 0: nothing is known */
   size_t   stride;
   object_array_t *only;         /* an array that can be walked without the lock; NULL: take the lock */
   hot_t    hot_shared;          /* the hot object of a pool that is not single-threaded */
@@ -96,7 +96,7 @@ struct object_pool {
   lock_t   lock;
   object_array_t *current;
   uint32_t array_count;
-  uint32_t idle_count;
+  uint32_t unused_count;
   object_array_t *arrays[OBJECT_ARRAYS];
   size_t   capacity, max_capacity;
   size_t   taken, busy;         /* objects of all arrays */

@@ -35,8 +35,8 @@ static void note_run(object_pool_t *pool, const object_array_t *array, size_t w)
   size_t whole = array->capacity / WORD_BITS, end = w;
   while (end < min_size(whole, w + RUN_WORDS) && live_word(array, end) == ~(uint64_t)0)
     end++;
-  pool->run = object_at(pool, array, w * WORD_BITS);
-  pool->run_bytes = ((end - w) * WORD_BITS - 1) * pool->stride;
+  pool->walked = object_at(pool, array, w * WORD_BITS);
+  pool->walked_bytes = ((end - w) * WORD_BITS - 1) * pool->stride;
 }
 
 /* The first live object at or behind position `i`. */
@@ -111,7 +111,7 @@ void *object_pool_next(const object_pool_t *pool, const void *previous)
   if (unlikely(!pool))
     return misuse_no_pool();
   void *next = (void *)((uintptr_t)previous + pool->stride);
-  if (likely((uintptr_t)previous - (uintptr_t)pool->run < LOAD(pool->run_bytes) && next != pool->hot_single.object))
+  if (likely((uintptr_t)previous - (uintptr_t)pool->walked < LOAD(pool->walked_bytes) && next != pool->hot_single.object))
     return next;
   return walk_next(pool, previous);
 }

@@ -12,7 +12,7 @@ enum {
   LOOKS_MOST = 4 * KEPT_MOST,    /* at ranges of a shelf for a block, and for what can go in a tick */
   REFUSALS_MOST = 16,            /* in a row: the system takes none of the other clean ranges either */
   RANGES_MOST = 32 << 10,        /* half of the mappings that Linux allows a process */
-  BREATH_BYTES = 32 << 20,
+  RETAINED_LEAST_BYTES = 32 << 20,
   LITTLE_BYTES = 1 << 20,
   STEPS_LOG2 = 2,                /* shelves to a doubling of the size */
   SHELVES = 64 << STEPS_LOG2
@@ -223,7 +223,7 @@ static size_t most_kept(void)
 {
   if (keeps_all())
     return SIZE_MAX;
-  return settings.purge_delay_ms ? min_size(taken_again, max_size(live_bytes, BREATH_BYTES)) : 0;
+  return settings.purge_delay_ms ? min_size(taken_again, max_size(live_bytes, RETAINED_LEAST_BYTES)) : 0;
 }
 
 /* Cuts the range behind `size` bytes; the rest is a range of its own. NULL: no memory for another record, and nothing is done. */

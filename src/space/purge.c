@@ -7,12 +7,12 @@
 
 enum {
   KEEP_LEAST_UNITS = 16,          /* 1 MiB */
-  KEEP_BREATH_UNITS = 512         /* 32 MiB: mstress .54 s when 4 MiB, .43 when 32 */
+  RETAINED_LEAST_UNITS = 512         /* 32 MiB: mstress .54 s when 4 MiB, .43 when 32 */
 };
 
 static size_t kept_units(const space_t *space)
 {
-  size_t breath = min_size(space->taken_again, max_size(space->used_units, KEEP_BREATH_UNITS));
+  size_t breath = min_size(space->taken_again, max_size(space->used_units, RETAINED_LEAST_UNITS));
   return max_size(max_size(KEEP_LEAST_UNITS, space->used_units / 8), breath);
 }
 
@@ -98,7 +98,7 @@ static size_t purge_until(space_t *space, size_t keep)
   return purged << space->unit_log2;
 }
 
-void space_settle(space_t *space)
+void space_purge_if_over(space_t *space)
 {
   lock_acquire(&space->lock);
   size_t keep = units_to_keep(space);

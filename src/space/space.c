@@ -316,7 +316,7 @@ run_t *space_take(space_t *space, size_t units, size_t alignment)
 
 run_t *space_take_charged(space_t *space, budget_t *budget, size_t bytes, size_t alignment)
 {
-  for (; space; space = space->beyond) {
+  for (; space; space = space->fallback) {
     size_t units = space_units(space, bytes), price = space_price(space, units);
     bool skewed = space->alignment >> space->unit_log2 == 0;
     if ((skewed && alignment > space->alignment) || !budget_charge(budget, price))
@@ -371,7 +371,7 @@ static void vacate(arena_t *arena, size_t from, size_t to)
   bool over = space_is_over(space);
   lock_release(&space->lock);
   if (over)
-    space_settle(space);
+    space_purge_if_over(space);
 }
 
 void space_give(space_t *space, run_t *run)

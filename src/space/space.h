@@ -18,7 +18,7 @@
 typedef struct space {
   lock_t   lock;
   arena_t *fixed;             /* NULL, or the arena of a region: all this space has */
-  struct space *beyond;       /* where a region's heap goes on when the region is full, or NULL */
+  struct space *fallback;       /* where a region's heap goes on when the region is full, or NULL */
   uint32_t unit_log2;
   uint32_t alignment;         /* of a run's first address; a unit, or less in a small region */
   bool     prepaid;           /* a region that was charged whole at its creation */
@@ -113,7 +113,7 @@ static inline void space_add_dirty(space_t *space, size_t units)
 void space_note_longest(const arena_t *arena);
 
 /* Purges down to what is kept. Without the lock. */
-void space_settle(space_t *space);
+void space_purge_if_over(space_t *space);
 
 /* Gives dirty units back to the system until at most `keep` bytes are left, and addresses with them; returns the bytes given. */
 size_t space_purge(space_t *space, size_t keep);

@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 #include "thread/magazine.h"
 
-__attribute__((aligned(MAGAZINE_BYTES))) void *magazine_nowhere[MAGAZINE_WORDS];
+__attribute__((aligned(MAGAZINE_BYTES))) void *magazine_sentinel[MAGAZINE_WORDS];
 
-THREAD_LOCAL cache_t default_cache = {.of = {[0 ... CLASS_CACHED] = {.slot = MAGAZINE_NOWHERE}}};
+THREAD_LOCAL cache_t default_cache = {.of = {[0 ... CLASS_CACHED] = {.below = MAGAZINE_SENTINEL}}};
 
 void magazines_init(magazines_t *magazines, cache_t *cache, unsigned shard)
 {
   *magazines = (magazines_t){.cache = cache, .shard = (uint8_t)(shard % DEPOT_SHARDS)};
   magazines_abandon(cache);
   for (unsigned c = 0; c <= CLASS_CACHED; c++)
-    magazines->of[c].seen = MAGAZINE_NOWHERE;
+    magazines->of[c].seen = MAGAZINE_SENTINEL;
 }
 
 void magazines_abandon(cache_t *cache)
 {
   for (unsigned c = 0; c <= CLASS_CACHED; c++) {
     OWNER_STORE(cache->of[c].top, NULL);
-    OWNER_STORE(cache->of[c].slot, MAGAZINE_NOWHERE);
+    OWNER_STORE(cache->of[c].below, MAGAZINE_SENTINEL);
   }
 }
 
 /* ---- the stock ---- */
 
 /* Settled under the bin's lock, read without: any of its values will do. */
-static unsigned magazine_most(const bin_t *bin) { return __atomic_load_n(&bin->magazine_most, __ATOMIC_RELAXED); }
+static unsigned magazine_capacity(const bin_t *bin) { return __atomic_load_n(&bin->magazine_capacity, __ATOMIC_RELAXED); }
 static unsigned stock_most(const bin_t *bin) { return __atomic_load_n(&bin->stock_most, __ATOMIC_RELAXED); }
 
 static void stock_push(stock_t *stock, void **magazine)
@@ -54,9 +54,9 @@ static void **stock_empty(stock_t *stock, bin_t *bin, unsigned shard)
 {
   void **magazine = stock->empties;
   if (!magazine)
-    return bin_new_magazine(bin, magazine_most(bin), shard);
+    return bin_new_magazine(bin, magazine_capacity(bin), shard);
   stock->empties = magazine_below(magazine);
-  return magazine_floor(magazine, magazine_most(bin));
+  return magazine_floor(magazine, magazine_capacity(bin));
 }
 
 static void **last_word(void **magazine) { return magazine + MAGAZINE_WORDS - 1; }
@@ -65,7 +65,7 @@ static void **last_word(void **magazine) { return magazine + MAGAZINE_WORDS - 1;
 static void load(loaded_t *loaded, void **top)
 {
   OWNER_STORE(loaded->top, *top);
-  OWNER_STORE(loaded->slot, top - 1);
+  OWNER_STORE(loaded->below, top - 1);
 }
 
 void *magazines_refill(magazines_t *magazines, bin_t *bin)
@@ -73,15 +73,15 @@ void *magazines_refill(magazines_t *magazines, bin_t *bin)
   unsigned c = bin->size_class;
   loaded_t *loaded = &magazines->cache->of[c];
   stock_t *stock = &magazines->of[c];
-  void **empty = loaded->slot != MAGAZINE_NOWHERE ? magazine_of(loaded->slot + 1) : NULL, **top;
+  void **empty = loaded->below != MAGAZINE_SENTINEL ? magazine_of(loaded->below + 1) : NULL, **top;
   if (stock->full) {
     top = last_word(stock_pop(stock));
     if (empty)
       stock_keep_empty(stock, empty);
   } else {
-    top = bin_exchange_empty(bin, empty, magazine_most(bin), magazines->shard);
+    top = bin_exchange_empty(bin, empty, magazine_capacity(bin), magazines->shard);
     if (!top) {
-      OWNER_STORE(loaded->slot, MAGAZINE_NOWHERE);   /* the empty one has gone to the bin */
+      OWNER_STORE(loaded->below, MAGAZINE_SENTINEL);   /* the empty one has gone to the bin */
       return NULL;
     }
   }
@@ -97,7 +97,7 @@ static void load_two(loaded_t *loaded, void **floor, void *first, void *second)
   if (first)
     *++floor = first;
   OWNER_STORE(loaded->top, second);
-  OWNER_STORE(loaded->slot, floor);
+  OWNER_STORE(loaded->below, floor);
 }
 
 /* The stock is full, or has no empty magazine to offer, or nothing is loaded. Where there is no memory for an empty one, the
@@ -106,19 +106,19 @@ NOINLINE static void overflow_to_bin(magazines_t *magazines, bin_t *bin, void *b
 {
   loaded_t *loaded = &magazines->cache->of[bin->size_class];
   stock_t *stock = &magazines->of[bin->size_class];
-  void **full = loaded->slot, **floor = NULL, *top = loaded->top;
-  if (full == MAGAZINE_NOWHERE || stock->count < stock_most(bin))
+  void **full = loaded->below, **floor = NULL, *top = loaded->top;
+  if (full == MAGAZINE_SENTINEL || stock->count < stock_most(bin))
     floor = stock_empty(stock, bin, magazines->shard);
-  if (!floor && (stock->count || full != MAGAZINE_NOWHERE)) {
+  if (!floor && (stock->count || full != MAGAZINE_SENTINEL)) {
     void **given = stock->count ? last_word(stock_pop(stock)) : full;
-    floor = bin_exchange_full(bin, given, magazine_most(bin), magazines->shard);
-    full = given == full ? MAGAZINE_NOWHERE : full;
+    floor = bin_exchange_full(bin, given, magazine_capacity(bin), magazines->shard);
+    full = given == full ? MAGAZINE_SENTINEL : full;
   }
   if (unlikely(!floor)) {
     bin_put(bin, &block, 1);
     return;
   }
-  if (full != MAGAZINE_NOWHERE)
+  if (full != MAGAZINE_SENTINEL)
     stock_push(stock, magazine_of(full));
   load_two(loaded, floor, top, block);
   /* The class has shrunk, and with it what may be kept of it: one more each time, until that is so. */
@@ -130,14 +130,14 @@ void magazines_overflow(magazines_t *magazines, bin_t *bin, void *block)
 {
   loaded_t *loaded = &magazines->cache->of[bin->size_class];
   stock_t *stock = &magazines->of[bin->size_class];
-  void **full = loaded->slot, **empty = stock->empties;
-  if (unlikely(full == MAGAZINE_NOWHERE || stock->count >= stock_most(bin) || !empty)) {
+  void **full = loaded->below, **empty = stock->empties;
+  if (unlikely(full == MAGAZINE_SENTINEL || stock->count >= stock_most(bin) || !empty)) {
     overflow_to_bin(magazines, bin, block);
     return;
   }
   stock->empties = magazine_below(empty);
   stock_push(stock, magazine_of(full));
-  load_two(loaded, magazine_floor(empty, magazine_most(bin)), loaded->top, block);
+  load_two(loaded, magazine_floor(empty, magazine_capacity(bin)), loaded->top, block);
 }
 
 static void stock_shrink(magazines_t *magazines, bin_t *bin, unsigned keep)
@@ -157,16 +157,16 @@ void magazines_flush(magazines_t *magazines, bin_t *bin)
   unsigned c = bin->size_class;
   loaded_t *loaded = &magazines->cache->of[c];
   stock_shrink(magazines, bin, 0);
-  if (loaded->slot == MAGAZINE_NOWHERE)
+  if (loaded->below == MAGAZINE_SENTINEL)
     return;
-  void *top = loaded->top, **slot = loaded->slot;
+  void *top = loaded->top, **below = loaded->below;
   OWNER_STORE(loaded->top, NULL);
-  OWNER_STORE(loaded->slot, MAGAZINE_NOWHERE);
+  OWNER_STORE(loaded->below, MAGAZINE_SENTINEL);
   if (top)
     bin_put(bin, &top, 1);
   else
-    *++slot = NULL;
-  bin_retire_magazine(bin, slot, magazines->shard);
+    *++below = NULL;
+  bin_retire_magazine(bin, below, magazines->shard);
 }
 
 void magazines_drop(magazines_t *magazines, bin_t *bin)
@@ -177,22 +177,22 @@ void magazines_drop(magazines_t *magazines, bin_t *bin)
   while (stock->full)
     bin_keep_magazine(bin, stock_pop(stock), magazines->shard);
   stock_shrink(magazines, bin, 0);
-  if (loaded->slot != MAGAZINE_NOWHERE)
-    bin_keep_magazine(bin, loaded->slot + !loaded->top, magazines->shard);
+  if (loaded->below != MAGAZINE_SENTINEL)
+    bin_keep_magazine(bin, loaded->below + !loaded->top, magazines->shard);
   OWNER_STORE(loaded->top, NULL);
-  OWNER_STORE(loaded->slot, MAGAZINE_NOWHERE);
+  OWNER_STORE(loaded->below, MAGAZINE_SENTINEL);
 }
 
 void magazines_tick(magazines_t *magazines, bin_t *bin)
 {
   stock_t *stock = &magazines->of[bin->size_class];
-  void **slot = magazines->cache->of[bin->size_class].slot;
-  bool idle = slot != MAGAZINE_NOWHERE && slot == stock->seen;
+  void **below = magazines->cache->of[bin->size_class].below;
+  bool idle = below != MAGAZINE_SENTINEL && below == stock->seen;
   if (idle)
     magazines_flush(magazines, bin);
   else if (stock->low)
     stock_shrink(magazines, bin, stock->count - stock->low);
-  stock->seen = slot;
+  stock->seen = below;
   stock->low = stock->count;
 }
 
@@ -220,7 +220,7 @@ READS_BESIDE_OWNER static size_t each(const magazines_t *magazines, unsigned c, 
   const volatile loaded_t *loaded = &magazines->cache->of[c];
   const volatile stock_t *stock = &magazines->of[c];
   void *volatile *magazine = stock->full;
-  void *top = loaded->top, **slot = loaded->slot;
+  void *top = loaded->top, **below = loaded->below;
   size_t n = 0;
   for (unsigned i = stock->count; i && magazine; i--) {
     n += each_entry(magazine + MAGAZINE_WORDS - 1, visit, context);
@@ -229,7 +229,7 @@ READS_BESIDE_OWNER static size_t each(const magazines_t *magazines, unsigned c, 
   if (!top)
     return n;
   visit(top, context);
-  return n + 1 + each_entry(slot, visit, context);
+  return n + 1 + each_entry(below, visit, context);
 }
 
 READS_BESIDE_OWNER bool magazines_any(const magazines_t *magazines)
@@ -237,7 +237,7 @@ READS_BESIDE_OWNER bool magazines_any(const magazines_t *magazines)
   for (unsigned c = 1; c <= CLASS_CACHED; c++) {
     const volatile loaded_t *loaded = &magazines->cache->of[c];
     const volatile stock_t *stock = &magazines->of[c];
-    if (loaded->slot != MAGAZINE_NOWHERE || stock->full)
+    if (loaded->below != MAGAZINE_SENTINEL || stock->full)
       return true;
   }
   return false;

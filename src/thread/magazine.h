@@ -5,13 +5,13 @@
  * looking at the block, its slab or its neighbours.
  *
  * The top entry of the loaded magazine is kept beside the pointer to the one below it, so that an allocation is one
- * dependent load shorter: the plain stack loads a slot that the last free has just stored to an address that hung on the
+ * dependent load shorter: the plain stack loads a word that the last free has just stored to an address that hung on the
  * class map (cfrac 3.18 s without, 3.03 with). The entry after it is prefetched, since its user will write to it:
  *
- *     top: block handed out next, NULL: none        slot -> entry n-1, n-2, ... 1, NULL
+ *     top: block handed out next, NULL: none        below -> entry n-1, n-2, ... 1, NULL
  *
- * Empty: top is NULL and slot is the word below the floor, so that the first push stores the NULL that ends them.
- * Full: the word above slot is the next magazine's. A class without a magazine, class 0, and every class of a thread that
+ * Empty: top is NULL and `below` is the word under the floor, so that the first push stores the NULL that ends them.
+ * Full: the word above that is the next magazine's. A class without a magazine, class 0, and every class of a thread that
  * has none point at a static magazine that is empty and full, so the slow path is found without a check of its own.
  *
  *   C1 every entry is a block of the class, and in no other place (S2)
@@ -26,14 +26,14 @@
 
 typedef struct loaded {
   void  *top;
-  void **slot;
+  void **below;
 } loaded_t;
 
 typedef struct cache { loaded_t of[CLASS_CACHED + 1]; } cache_t;
 
 /* The word from which a push finds no room and below which a pop finds nothing. */
-extern INTERNAL void *magazine_nowhere[MAGAZINE_WORDS];
-#define MAGAZINE_NOWHERE (&magazine_nowhere[MAGAZINE_WORDS - 1])
+extern INTERNAL void *magazine_sentinel[MAGAZINE_WORDS];
+#define MAGAZINE_SENTINEL (&magazine_sentinel[MAGAZINE_WORDS - 1])
 
 /* The default heap's cache of the calling thread. */
 extern INTERNAL THREAD_LOCAL cache_t default_cache;
@@ -66,11 +66,11 @@ static inline default_loaded_t default_loaded(size_t size_class)
     void *block_ = loaded_->top;                                                                                        \
     RESULT_REGISTER(block_);                                                                                            \
     if (likely(block_)) {                                                                                               \
-      void **slot_ = loaded_->slot;                                                                                     \
-      void *next_ = *slot_;                                                                                             \
+      void **below_ = loaded_->below;                                                                                   \
+      void *next_ = *below_;                                                                                            \
       __builtin_prefetch(next_, 1);                                                                                     \
       OWNER_STORE(loaded_->top, next_);                                                                                 \
-      OWNER_STEP(loaded_->slot, -1);                                                                            \
+      OWNER_STEP(loaded_->below, -1);                                                                                   \
     }                                                                                                                   \
     block_;                                                                                                             \
   }))
@@ -78,12 +78,12 @@ static inline default_loaded_t default_loaded(size_t size_class)
 #define MAGAZINE_PUSH(loaded, block)                                                                                    \
   (__extension__({                                                                                                      \
     __auto_type loaded_ = (loaded);                                                                                     \
-    void **slot_ = loaded_->slot + 1;                                                                                   \
-    bool room_ = likely(!magazine_is_full_at(slot_));                                                                   \
+    void **entry_ = loaded_->below + 1;                                                                                 \
+    bool room_ = likely(!magazine_is_full_at(entry_));                                                                  \
     if (room_) {                                                                                                        \
-      OWNER_STORE(*slot_, loaded_->top);                                                                                \
+      OWNER_STORE(*entry_, loaded_->top);                                                                               \
       OWNER_STORE(loaded_->top, (block));                                                                               \
-      OWNER_STORE(loaded_->slot, slot_);                                                                                \
+      OWNER_STORE(loaded_->below, entry_);                                                                              \
     }                                                                                                                   \
     room_;                                                                                                              \
   }))
@@ -92,7 +92,7 @@ static inline default_loaded_t default_loaded(size_t size_class)
 typedef struct stock {
   void  **full;
   void  **empties;    /* that were full and have been used up */
-  void  **seen;       /* the loaded slot at the last tick */
+  void  **seen;       /* loaded.below at the last tick */
   uint8_t count;      /* of full ones */
   uint8_t low;        /* the fewest since the last tick */
 } stock_t;

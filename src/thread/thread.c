@@ -10,8 +10,8 @@ enum {
   CHAINS_LEAST_LOG2 = 4
 };
 
-static thread_t nobody = {.heap_at = {NOT_A_HEAP}};
-THREAD_LOCAL thread_t *thread_self = &nobody;
+static thread_t no_thread = {.heap_at = {NOT_A_HEAP}};
+THREAD_LOCAL thread_t *thread_self = &no_thread;
 static THREAD_LOCAL bool without;         /* a record: the thread is ending, or its end could not be arranged */
 static THREAD_LOCAL uint16_t frees_alone;   /* of a thread without a record, beside others */
 
@@ -51,12 +51,12 @@ static void live_enter(thread_t *thread)
   lock_release(&threads_lock);
 }
 
-static void store_place(thread_t *thread, size_t i, struct pool_heap *heap) { __atomic_store_n(&thread->heap_at[i], heap, BUSY_ORDER); }
+static void store_slot(thread_t *thread, size_t i, struct pool_heap *heap) { __atomic_store_n(&thread->heap_at[i], heap, BUSY_ORDER); }
 
-static void empty_place(thread_t *thread, const struct pool_heap *heap)
+static void empty_slot(thread_t *thread, const struct pool_heap *heap)
 {
-  if (thread_has_placed(thread, heap) || thread_has_within_reach(thread, heap))
-    store_place(thread, thread_place(heap), NOT_A_HEAP);
+  if (thread_has_in_slot(thread, heap) || thread_has_within_reach(thread, heap))
+    store_slot(thread, cache_slot_of(heap), NOT_A_HEAP);
 }
 
 /* ---- a thread's caches, under the lock ---- */
@@ -165,7 +165,7 @@ static void forget_cache(thread_t *thread, heap_cache_t *cache)
   while (*at != cache)
     at = &(*at)->next;
   *at = cache->next;
-  empty_place(thread, cache->heap);
+  empty_slot(thread, cache->heap);
   if (cache->due)
     due_leave(thread, cache);
   thread->cache_count--;
@@ -191,7 +191,7 @@ static void live_leave(thread_t *thread)
 static void thread_end(void *argument)
 {
   thread_t *thread = argument;
-  thread_self = &nobody;
+  thread_self = &no_thread;
   without = true;
   lock_acquire(&threads_lock);   /* a heap that is being destroyed meanwhile takes its caches first, or finds them flushed */
   flush_thread(thread);
@@ -228,7 +228,7 @@ COLD static thread_t *thread_start(void)
 thread_t *thread_current(void)
 {
   thread_t *thread = thread_self;
-  if (likely(thread != &nobody))
+  if (likely(thread != &no_thread))
     return thread;
   return without ? NULL : thread_start();
 }
@@ -243,12 +243,12 @@ COLD static thread_t *start_to_free(void)
 thread_t *thread_current_to_free(void)
 {
   thread_t *thread = thread_self;
-  return likely(thread != &nobody) ? thread : start_to_free();
+  return likely(thread != &no_thread) ? thread : start_to_free();
 }
 
 void thread_abandon(void)
 {
-  thread_self = &nobody;
+  thread_self = &no_thread;
   without = true;
   magazines_abandon(&default_cache);
 }
@@ -317,21 +317,21 @@ static bool make_magazines(thread_t *thread, struct pool_heap *heap)
   return room;
 }
 
-static magazines_t *placed_magazines(const thread_t *thread, const struct pool_heap *heap)
+static magazines_t *magazines_in_slot(const thread_t *thread, const struct pool_heap *heap)
 {
-  if (!thread_has_placed(thread, heap) && !thread_has_within_reach(thread, heap))
+  if (!thread_has_in_slot(thread, heap) && !thread_has_within_reach(thread, heap))
     return NULL;
-  return &((heap_cache_t *)((char *)thread->cache_at[thread_place(heap)] - offsetof(heap_cache_t, cache)))->magazines;
+  return &((heap_cache_t *)((char *)thread->cache_at[cache_slot_of(heap)] - offsetof(heap_cache_t, cache)))->magazines;
 }
 
 /* Under the lock the cache is in nobody's hands but the thread's. */
-static magazines_t *find_magazines(thread_t *thread, struct pool_heap *heap, bool placed, reach_list_t *reach)
+static magazines_t *find_magazines(thread_t *thread, struct pool_heap *heap, bool in_slot, reach_list_t *reach)
 {
   lock_acquire(&threads_lock);
   magazines_t *magazines = thread_magazines_if_any(thread, heap);
-  if (magazines && placed) {
-    thread->cache_at[thread_place(heap)] = magazines->cache;
-    store_place(thread, thread_place(heap), reach ? within_reach(heap) : heap);
+  if (magazines && in_slot) {
+    thread->cache_at[cache_slot_of(heap)] = magazines->cache;
+    store_slot(thread, cache_slot_of(heap), reach ? within_reach(heap) : heap);
   }
   if (magazines && reach)
     reach_enter(reach, cache_of(magazines));
@@ -356,12 +356,12 @@ static bool may_be_used(const heap_cache_t *cache, const reach_list_t *reach)
   return !__atomic_load_n(&cache->claimed, __ATOMIC_SEQ_CST) && (!reach || __atomic_load_n(&cache->reach_link, __ATOMIC_RELAXED));
 }
 
-magazines_t *thread_enter(thread_t *thread, struct pool_heap *heap, bool placed, reach_list_t *reach)
+magazines_t *thread_enter(thread_t *thread, struct pool_heap *heap, bool in_slot, reach_list_t *reach)
 {
   for (;;) {
-    magazines_t *magazines = placed_magazines(thread, heap);
+    magazines_t *magazines = magazines_in_slot(thread, heap);
     if (!magazines)
-      magazines = find_magazines(thread, heap, placed, reach);
+      magazines = find_magazines(thread, heap, in_slot, reach);
     if (!magazines && !make_magazines(thread, heap))
       return NULL;
     if (!magazines)
@@ -414,7 +414,7 @@ static bool claim(const reach_list_t *reach)
     if (cache->owner->is_lost || cache->owner == thread_self)
       continue;
     __atomic_store_n(&cache->claimed, true, BUSY_ORDER);
-    empty_place(cache->owner, cache->heap);
+    empty_slot(cache->owner, cache->heap);
     any = true;
   }
   return any;
@@ -489,7 +489,7 @@ void threads_forget_others(void (*forget)(thread_t *thread))
     forget(thread);
     lose(thread);
   }
-  live = thread_self == &nobody ? NULL : thread_self;
+  live = thread_self == &no_thread ? NULL : thread_self;
   if (live)
     live->next = live->previous = NULL;
   count = live != NULL;

@@ -5,17 +5,17 @@
  * the bins directly. So does a thread whose end cannot be arranged, and one that only frees and may be at its end.
  *
  * The magazines of a heap with a budget can be reached while their owner does something else, so that a thread that sleeps keeps
- * nothing back from the others. Their place says so, and only for them the owner says that it is busy before it looks whether they
+ * nothing back from the others. Their slot says so, and only for them the owner says that it is busy before it looks whether they
  * are still there. It pays no fence for it:
  *
  *     owner                                        another thread, under threads_lock
- *     busy = true                                  the place is empty, the cache claimed
- *     is the heap's cache in its place?            a fence in every thread (os_fence_others)
+ *     busy = true                                  the slot is empty, the cache claimed
+ *     is the heap's cache in its slot?             a fence in every thread (os_fence_others)
  *       pop or push                                wait until the owner is not busy
  *     busy = false, with release                   flush; the cache is no longer claimed
  *
- * Either the owner's look comes after the fence and finds the place empty, or its `busy` came before it and is seen. An owner that
- * finds nothing in its place takes the slow path, and there the lock. (D. Dice, H. Huang, M. Yang, "Asymmetric Dekker
+ * Either the owner's look comes after the fence and finds the slot empty, or its `busy` came before it and is seen. An owner that
+ * finds nothing in its slot takes the slow path, and there the lock. (D. Dice, H. Huang, M. Yang, "Asymmetric Dekker
  * synchronization", 2001.)
  *
  *   T1 a record is in the list of live ones from its creation to the thread's end, and its cache can be read meanwhile */
@@ -58,20 +58,20 @@ typedef struct spares {
 } spares_t;
 
 /* Where pool_heap_alloc() finds the cache of a heap: by a byte of the heap's address. Another heap with the same byte takes the
- * place over; the chains below have them all. No heap has the address NOT_A_HEAP, which keeps NULL out of its place, 0. A heap whose
- * magazines others may reach for has its address and one in its place. */
-enum { THREAD_PLACES = 256, HEAP_ALIGNMENT_LOG2 = 8 };
+ * slot over; the chains below have them all. No heap has the address NOT_A_HEAP, which keeps NULL out of its slot, 0. A heap whose
+ * magazines others may reach for has its address and one in its slot. */
+enum { CACHE_SLOTS = 256, HEAP_ALIGNMENT_LOG2 = 8 };
 #define NOT_A_HEAP ((struct pool_heap *)-1)
-static inline size_t thread_place(const struct pool_heap *heap) { return (uint8_t)((uintptr_t)heap >> HEAP_ALIGNMENT_LOG2); }
+static inline size_t cache_slot_of(const struct pool_heap *heap) { return (uint8_t)((uintptr_t)heap >> HEAP_ALIGNMENT_LOG2); }
 static inline struct pool_heap *within_reach(const struct pool_heap *heap) { return (struct pool_heap *)((uintptr_t)heap + 1); }
 
 typedef struct thread {
-  struct pool_heap *heap_at[THREAD_PLACES];
-  cache_t          *cache_at[THREAD_PLACES];
+  struct pool_heap *heap_at[CACHE_SLOTS];
+  cache_t          *cache_at[CACHE_SLOTS];
   bool           busy;          /* with the magazines of a heap in `chains` */
   uint8_t        shard;         /* of the bins' depots */
   bool           is_lost;       /* to this process, the child of a fork */
-  uint32_t       trips;         /* slow paths so far */
+  uint32_t       slow_paths;    /* taken so far */
   uint64_t       looked_ms;     /* when it last let go of idle magazines */
   struct thread *next, *previous;
   magazines_t    default_magazines;
@@ -107,9 +107,9 @@ void thread_abandon(void);
 
 /* ---- magazines of heaps other than the default one ---- */
 
-/* The thread's magazines of a heap, made if need be. NULL: no memory. With `placed`, the fast path will find them; with a list others
+/* The thread's magazines of a heap, made if need be. NULL: no memory. With `in_slot`, the fast path will find them; with a list others
  * may reach for them. The thread is busy with them from here to thread_leave(). */
-magazines_t *thread_enter(thread_t *thread, struct pool_heap *heap, bool placed, reach_list_t *reach);
+magazines_t *thread_enter(thread_t *thread, struct pool_heap *heap, bool in_slot, reach_list_t *reach);
 
 /* Under threads_lock. */
 magazines_t *thread_magazines_if_any(const thread_t *thread, const struct pool_heap *heap);
@@ -137,16 +137,16 @@ static inline void thread_set_busy(thread_t *thread)
 }
 static inline void thread_leave(thread_t *thread) { __atomic_store_n(&thread->busy, false, __ATOMIC_RELEASE); }
 
-/* The heap's cache is in its place, and nobody else takes it away while the heap is in use. */
-static inline bool thread_has_placed(const thread_t *thread, const struct pool_heap *heap)
+/* The heap's cache is in its slot, and nobody else takes it away while the heap is in use. */
+static inline bool thread_has_in_slot(const thread_t *thread, const struct pool_heap *heap)
 {
-  return OWNER_LOAD(thread->heap_at[thread_place(heap)]) == heap;
+  return OWNER_LOAD(thread->heap_at[cache_slot_of(heap)]) == heap;
 }
 
 /* The same for a heap whose magazines others may reach for. Busy first, then this. */
 static inline bool thread_has_within_reach(const thread_t *thread, const struct pool_heap *heap)
 {
-  return __atomic_load_n(&thread->heap_at[thread_place(heap)], BUSY_ORDER) == within_reach(heap);
+  return __atomic_load_n(&thread->heap_at[cache_slot_of(heap)], BUSY_ORDER) == within_reach(heap);
 }
 
 /* Calls `visit` with a heap's magazines in every thread, and takes them away if `forget`. The threads are not in a call with the

@@ -50,11 +50,11 @@ static void check_current(const object_pool_t *pool)
 
 static void check_run(const object_pool_t *pool)
 {
-  for (size_t at = 0; pool->run_bytes && at <= pool->run_bytes; at += pool->stride) {
+  for (size_t at = 0; pool->walked_bytes && at <= pool->walked_bytes; at += pool->stride) {
     bool found = false;
     for (uint32_t k = 0; k < pool->array_count && !found; k++) {
       const object_array_t *array = pool->arrays[k];
-      size_t i = object_position(pool, array, pool->run + at);
+      size_t i = object_position(pool, array, pool->walked + at);
       found = i < array->capacity;
       must(!found || (!bit_test(array->free.level[0], i) && !(array->busy && bit_test(array->busy, i))));   /* O7 */
     }
@@ -70,9 +70,9 @@ static void check_arrays(const object_pool_t *pool)
     capacity += array->capacity;
     taken += array->taken;
     busy += array->busy ? bits_count(array->busy, 0, array->capacity) : 0;
-    idle += array->idle;
-    must(!array->idle || !array->taken);
-    must(array->idle || array->taken || array->permanent || pool->purge_delay_ms == POOL_PURGE_NEVER);
+    idle += array->unused;
+    must(!array->unused || !array->taken);
+    must(array->unused || array->taken || array->permanent || pool->purge_delay_ms == POOL_PURGE_NEVER);
     must(k == 0 || pool->arrays[k - 1]->objects + pool->arrays[k - 1]->capacity * pool->stride <= array->objects);   /* O6 */
     for (uint32_t j = 0; j < k; j++) {
       const object_array_t *other = pool->arrays[j];
@@ -80,7 +80,7 @@ static void check_arrays(const object_pool_t *pool)
     }
     check_bits(array);
   }
-  must(capacity == pool->capacity && idle == pool->idle_count);              /* O8 */
+  must(capacity == pool->capacity && idle == pool->unused_count);              /* O8 */
   must(taken == pool->taken && busy == pool->busy);
 }
 

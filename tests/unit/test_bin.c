@@ -37,7 +37,7 @@ static void each_block_once(void **state)
       memset(block, 1, bin.block_size);
       count++;
     }
-    assert_int_equal(bin.out, count);
+    assert_int_equal(bin.outstanding, count);
     assert_int_equal(budget_held(&budget), bin.held_bytes);
     check_bin(&bin);
   }
@@ -75,13 +75,13 @@ static void random_batches(void **state)
         memmove(blocks + from, blocks + from + n, (count - from - n) * sizeof *blocks);
         count -= n;
       }
-      assert_int_equal(bin.out, count);
+      assert_int_equal(bin.outstanding, count);
       check_bin(&bin);
     }
     no_overlap(blocks, count);
     bin_put(&bin, blocks, count);
     bin_drain(&bin);
-    assert_true(bin.slab_count == 0 && bin.out == 0 && budget_held(&budget) == 0);
+    assert_true(bin.slab_count == 0 && bin.outstanding == 0 && budget_held(&budget) == 0);
     check_bin(&bin);
   }
 }
@@ -186,7 +186,7 @@ static void a_refill_is_in_address_order(void **state)
 {
   (void)state;
   class_new(4);
-  for (unsigned k = 2; k <= MAGAZINE_MOST; k++) {
+  for (unsigned k = 2; k <= MAGAZINE_CAPACITY_MOST; k++) {
     void **top = bin_exchange_empty(&bin, NULL, k, MY_SHARD);
     assert_non_null(top);
     assert_int_equal(count_down(top), k);
@@ -225,7 +225,7 @@ static void the_depot(void **state)
   static void *blocks[BLOCKS];
   size_t count = 0, k;
   class_new(12);
-  k = bin.magazine_most;
+  k = bin.magazine_capacity;
   for (size_t i = 0; i < 60; i++) {
     void **top = bin_exchange_empty(&bin, NULL, (unsigned)k, MY_SHARD);
     bin_retire_magazine(&bin, empty_out(top, blocks, &count), MY_SHARD);
@@ -240,7 +240,7 @@ static void the_depot(void **state)
   }
   assert_true(in_depot >= 2 && in_depot <= 32);
   assert_int_equal(bin_depot_blocks(&bin), bin.depot_count * k);
-  assert_int_equal(bin.out, bin.depot_count * k + count % k);
+  assert_int_equal(bin.outstanding, bin.depot_count * k + count % k);
   void **top = bin_exchange_empty(&bin, floor, (unsigned)k, MY_SHARD);
   for (size_t i = 0; i < k; i++)
     assert_false(bin_depot_holds(&bin, top[-(ptrdiff_t)i]));
@@ -255,7 +255,7 @@ static void blocks_that_wander(void **state)
   static void *blocks[BLOCKS];
   size_t count = 0;
   class_new(30);
-  unsigned k = bin.magazine_most;
+  unsigned k = bin.magazine_capacity;
   while (count + k <= BLOCKS) {
     void **top = bin_exchange_empty(&bin, NULL, k, MY_SHARD);
     bin_retire_magazine(&bin, empty_out(top, blocks, &count), MY_SHARD);
@@ -295,12 +295,12 @@ static void a_shard_is_left_what_it_needs(void **state)
   (void)state;
   for (unsigned need = 0; need <= 4; need++) {
     class_new(20);
-    unsigned k = bin.magazine_most;
+    unsigned k = bin.magazine_capacity;
     my_depot(k, need);
     for (unsigned taken = 1; taken <= 6; taken++) {
-      size_t out = bin.out;
+      size_t out = bin.outstanding;
       assert_non_null(bin_exchange_empty(&bin, NULL, k, YOUR_SHARD));
-      bool from_slabs = bin.out > out;
+      bool from_slabs = bin.outstanding > out;
       assert_int_equal(from_slabs, taken > 4 - need);
       check_bin(&bin);
     }
@@ -315,7 +315,7 @@ static void a_need_ends(void **state)
 {
   (void)state;
   class_new(20);
-  unsigned k = bin.magazine_most;
+  unsigned k = bin.magazine_capacity;
   my_depot(k, 4);
   assert_int_equal(bin.depots[MY_SHARD].need, 4);
   for (size_t i = 0; i < 4; i++)
@@ -336,7 +336,7 @@ static void slabs_of_other_threads(void **state)
   (void)state;
   for (unsigned shard = MY_SHARD; shard <= YOUR_SHARD; shard++) {
     class_new(30);
-    unsigned k = bin.magazine_most;
+    unsigned k = bin.magazine_capacity;
     void **top = bin_exchange_empty(&bin, NULL, k, MY_SHARD), **other = bin_exchange_empty(&bin, NULL, k, MY_SHARD);
     assert_non_null(other);
     bin_retire_magazine(&bin, top, MY_SHARD);
@@ -352,7 +352,7 @@ static void ticks_give_back_what_was_not_needed(void **state)
 {
   (void)state;
   class_new(20);
-  unsigned k = bin.magazine_most;
+  unsigned k = bin.magazine_capacity;
   void **tops[4];
   for (size_t i = 0; i < 4; i++)
     tops[i] = bin_exchange_empty(&bin, NULL, k, MY_SHARD);
@@ -366,14 +366,14 @@ static void ticks_give_back_what_was_not_needed(void **state)
     assert_true(bin.depot_count <= deep);
     deep = bin.depot_count;
   }
-  assert_true(bin.depot_count == 0 && bin.out == 0 && bin.slab_count == 0 && budget_held(&budget) == 0);
+  assert_true(bin.depot_count == 0 && bin.outstanding == 0 && bin.slab_count == 0 && budget_held(&budget) == 0);
 }
 
 /* Without memory for another magazine a full one is emptied into the slabs and is the empty one itself. */
 static void no_memory_for_magazines(void *argument)
 {
   (void)argument;
-  static void *blocks[MAGAZINE_MOST];
+  static void *blocks[MAGAZINE_CAPACITY_MOST];
   class_new(7);
   os_fake.refuse = true;
   void **floor = bin_new_magazine(&bin, 40, MY_SHARD);
@@ -385,7 +385,7 @@ static void no_memory_for_magazines(void *argument)
   while (bin_new_magazine(&bin, 40, MY_SHARD)) {
   }
   void **same = bin_exchange_full(&bin, fill(floor, blocks, 40), 40, MY_SHARD);
-  must(same == floor && bin.out == 0 && bin.depot_count == 0);
+  must(same == floor && bin.outstanding == 0 && bin.depot_count == 0);
   os_fake_heal();
   check_bin(&bin);
 }
@@ -449,7 +449,7 @@ static void each_eighth_block_stays(size_t size, bool purges)
   assert_true(bin_purge(&bin) <= (bin.purges ? 1280 * KIB : 0));
   assert_true(!bin.purges || bin.idle == 0);
   check_bin(&bin);
-  while (bin_take(&bin, blocks, 1, NULL) && bin.out < count)
+  while (bin_take(&bin, blocks, 1, NULL) && bin.outstanding < count)
     memset(blocks[0], 2, bin.block_size);
   check_bin(&bin);
 }
@@ -507,7 +507,7 @@ static void ticks_do_not_purge(void **state)
   (void)state;
   take_large();
   bin.depot_bound = LARGE_BLOCKS;
-  unsigned k = bin.magazine_most;
+  unsigned k = bin.magazine_capacity;
   for (size_t i = 0; i + k <= LARGE_BLOCKS; i += k)
     if (i / k % 2)
       bin_retire_magazine(&bin, fill(bin_new_magazine(&bin, k, MY_SHARD), large + i, k), MY_SHARD);
@@ -547,7 +547,7 @@ static void reset_and_finish(void **state)
   static void *blocks[BLOCKS];
   for (unsigned c = 1; c < CLASS_COUNT; c += 13) {
     class_new(c);
-    unsigned k = bin.magazine_most;
+    unsigned k = bin.magazine_capacity;
     size_t want = min_size(BLOCKS, 8 * MIB / bin.block_size), got = 0, capacity = 0;
     for (unsigned turn = 0; turn < 4; turn++) {
       for (got = 0; got < want;)
@@ -559,7 +559,7 @@ static void reset_and_finish(void **state)
       capacity = bin.capacity;
       size_t held = budget_held(&budget);
       bin_reset(&bin);
-      assert_true(bin.out == 0 && bin.depot_count == 0 && bin.capacity == capacity && budget_held(&budget) == held);
+      assert_true(bin.outstanding == 0 && bin.depot_count == 0 && bin.capacity == capacity && budget_held(&budget) == held);
       check_bin(&bin);
     }
     bin_finish(&bin);

@@ -59,7 +59,7 @@ static void purge_a_block_in_use(void) { slab_of(MEDIUM)->purged = ~(uint64_t)0;
 static void write_the_default_plane(void) { class_map_set(arena()->base + (a_free_unit() << UNIT_LOG2), 1, true, 1); }
 static void write_the_heap_plane(void) { class_map_set(arena()->base + (a_free_unit() << UNIT_LOG2), 1, false, 1); }
 
-static void have_a_block_out(void) { pool_of(SMALL)->out++; }
+static void have_a_block_out(void) { pool_of(SMALL)->outstanding++; }
 static void count_a_slab(void) { pool_of(SMALL)->slab_count++; }
 static void put_into_another_list(void) { slab_of(SMALL)->list = SLAB_RESET; }
 static void lose_a_slab(void)
@@ -70,28 +70,28 @@ static void lose_a_slab(void)
   memset(bin->slabs, 0, sizeof bin->slabs);
   bin->current = NULL;
   bin->slab_count = bin->partial_count = 0;
-  bin->capacity = bin->out = bin->idle = 0;
+  bin->capacity = bin->outstanding = bin->idle = 0;
 }
 static void count_a_magazine(void) { pool_of(SMALL)->depot_count++; }
-static void shrink_the_magazines(void) { pool_of(SMALL)->magazine_most = 1; }
+static void shrink_the_magazines(void) { pool_of(SMALL)->magazine_capacity = 1; }
 static void lift_the_low_mark(void) { pool_of(SMALL)->depots[0].low = 1000; }
 static void have_an_idle_block(void) { pool_of(MEDIUM)->idle++; }
 
 static void point_inside_a_block(void) { loaded()->top = (char *)loaded()->top + 8; }
 static void point_nowhere(void) { loaded()->top = small; }
 static void point_at_another_class(void) { loaded()->top = slab_of(MEDIUM)->start; }
-static void hold_a_block_twice(void) { *loaded()->slot = loaded()->top; }
+static void hold_a_block_twice(void) { *loaded()->below = loaded()->top; }
 static void hold_a_fresh_block(void) { loaded()->top = slab_of(SMALL)->start + (slab_of(SMALL)->capacity - 1) * SMALL; }
 static void fill_the_magazine_beyond_its_floor(void)
 {
-  void **floor = loaded()->slot;
+  void **floor = loaded()->below;
   size_t next = 1;
   while ((uintptr_t)floor & (MAGAZINE_BYTES - 1) && *floor)
     floor--;
   for (; (uintptr_t)floor & (MAGAZINE_BYTES - 1); floor--, next += 2)
     *floor = small[next];   /* a block in use, so it is in no other place */
 }
-static void write_into_the_magazine_of_all(void) { magazine_nowhere[5] = small; }
+static void write_into_the_magazine_of_all(void) { magazine_sentinel[5] = small; }
 static void count_a_full_magazine(void) { stock()->count++; }
 static void have_a_magazine_without_a_bin(void) { thread_self->default_magazines.cache->of[0].top = small; }
 
@@ -110,7 +110,7 @@ static void count_a_cache(void) { thread_self->cache_count++; }
 static void be_due_in_no_list(void) { thread_self->due_first->due = false; }
 static void count_a_cache_that_is_due(void) { thread_self->due_count++; }
 static void not_lead_back_from_the_end(void) { thread_self->due_last = NULL; }
-static void place_a_heap_wrongly(void) { thread_self->heap_at[(thread_place(parent) + 1) % THREAD_PLACES] = parent; }
+static void put_a_heap_into_a_wrong_slot(void) { thread_self->heap_at[(cache_slot_of(parent) + 1) % CACHE_SLOTS] = parent; }
 
 static void charge_another(void) { pool_of(SMALL)->budget = NULL; }
 static void destroy_in_the_list(void) { child->mark = 0; }
@@ -149,7 +149,7 @@ static const struct damage { const char *name, *how; void (*damage)(void); } dam
   DAMAGE("T1", count_a_thread), DAMAGE("T1", lead_back_to_nobody), DAMAGE("T1", be_no_thread_of_the_list),
   DAMAGE("thread.chains", cache_a_heap_that_is_gone), DAMAGE("thread.chains", cache_a_heap_twice), DAMAGE("thread.chains", count_a_cache),
   DAMAGE("thread.due_first", be_due_in_no_list), DAMAGE("thread.due_first", count_a_cache_that_is_due), DAMAGE("thread.due_first", not_lead_back_from_the_end),
-  DAMAGE("thread.heap_at", place_a_heap_wrongly),
+  DAMAGE("thread.heap_at", put_a_heap_into_a_wrong_slot),
   DAMAGE("H1", charge_another), DAMAGE("H1", destroy_in_the_list),
   DAMAGE("H2", hold_a_byte), DAMAGE("H2", hold_more_than_ever), DAMAGE("H2", hold_more_than_allowed),
   DAMAGE("H3", count_a_large_block), DAMAGE("H3", count_large_bytes), DAMAGE("H3", lose_the_large_blocks),

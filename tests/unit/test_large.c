@@ -236,7 +236,7 @@ static void ticked(void *argument)
   /* By the clock, in the course of other calls. */
   settings.purge_delay_ms = 100;
   pool_free(pool_alloc(A_SIZE));
-  for (size_t i = 0; i < 5 * TRIPS_PER_LOOK; i++) {
+  for (size_t i = 0; i < 5 * SLOW_PATHS_PER_LOOK; i++) {
     pool_free(pool_alloc(2 * A_SIZE));
     os_fake.now_ms += 30;
   }

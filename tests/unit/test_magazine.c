@@ -43,7 +43,7 @@ static void agrees(size_t live)
   unsigned c = bin.size_class;
   size_t stock = 0;
   check_bin(&bin);
-  assert_int_equal(magazines_count(&magazines, c) + bin_depot_blocks(&bin) + live, bin.out);
+  assert_int_equal(magazines_count(&magazines, c) + bin_depot_blocks(&bin) + live, bin.outstanding);
   for (void **magazine = magazines.of[c].full; magazine; magazine = magazine_below(magazine), stock++)
     assert_non_null(magazine[MAGAZINE_WORDS - 1]);
   assert_int_equal(stock, magazines.of[c].count);
@@ -60,7 +60,7 @@ static void empty_from_the_start(void **state)
     assert_false(magazines_hold(&magazines, c, &bin));
   }
   for (unsigned i = 0; i < MAGAZINE_WORDS; i++)
-    assert_null(magazine_nowhere[i]);
+    assert_null(magazine_sentinel[i]);
 }
 
 static void last_in_first_out(void **state)
@@ -185,16 +185,16 @@ static void without_magazines(void *argument)
   static void *blocks[1000];
   all_new(11);
   os_fake.refuse = true;
-  must(!allocate() && cache.of[11].slot == MAGAZINE_NOWHERE);
+  must(!allocate() && cache.of[11].below == MAGAZINE_SENTINEL);
   for (size_t i = 0; i < 1000; i++)
     must(bin_take(&bin, &blocks[i], 1, NULL) == 1);
   for (size_t i = 0; i < 500; i++)
     give(blocks[i]);
-  must(bin.out == 500 && magazines_count(&magazines, 11) == 0);
+  must(bin.outstanding == 500 && magazines_count(&magazines, 11) == 0);
   os_fake_heal();
   for (size_t i = 500; i < 1000; i++)
     give(blocks[i]);
-  must(magazines_count(&magazines, 11) + bin_depot_blocks(&bin) == bin.out);
+  must(magazines_count(&magazines, 11) + bin_depot_blocks(&bin) == bin.outstanding);
   check_bin(&bin);
 }
 
@@ -218,9 +218,9 @@ static void without_more_magazines(void *argument)
   uint64_t failed = os_fake.failed;
   for (size_t i = 0; i < LIVE; i++)
     give(blocks[i]);
-  must(os_fake.failed > failed && (os_fake.failed - failed) * bin.magazine_most < 16 * LIVE);
+  must(os_fake.failed > failed && (os_fake.failed - failed) * bin.magazine_capacity < 16 * LIVE);
   os_fake_heal();
-  must(magazines_count(&magazines, 9) + bin_depot_blocks(&bin) == bin.out);
+  must(magazines_count(&magazines, 9) + bin_depot_blocks(&bin) == bin.outstanding);
   check_bin(&bin);
 }
 

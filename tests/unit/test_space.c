@@ -313,7 +313,7 @@ static void charged_beyond(void *argument)
   const bool *prepaid = argument;
   region_t *region = region_new(12, MIB);
   bring_up();
-  region->space.beyond = &space_of_process;
+  region->space.fallback = &space_of_process;
   region->space.prepaid = *prepaid;
   budget_t budget = {0};
   size_t here = 0, held = 0;

@@ -279,7 +279,7 @@ static void half_noted_figures(void **state)
   for (int i = 0; i < SOME; i += 2)
     pool_free(blocks[i]);
   FOR_EACH_BIN(bin, heap) {
-    sane_with(heap, &bin->out, 0);           /* what is cached, but not what came out of slabs */
+    sane_with(heap, &bin->outstanding, 0);           /* what is cached, but not what came out of slabs */
     sane_with(heap, &bin->held_bytes, 0);    /* blocks of a slab that has gone */
   }
   sane_with(heap, &heap->large_bytes, heap->large_held + ((size_t)1 << 30));

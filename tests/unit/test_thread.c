@@ -639,7 +639,7 @@ static void fought_over(void *argument)
       options.size_classes = classes;
       options.size_class_count = 4;
     }
-    must((limited = pool_heap_create(&options)) != NULL && limited->placed == placed);
+    must((limited = pool_heap_create(&options)) != NULL && limited->has_cache_slot == placed);
     for (uintptr_t i = 0; i < 5; i++)
       must(pthread_create(&threads[i], NULL, fight, (void *)(i + 1)) == 0);
     for (size_t i = 0; i < 5; i++)
