@@ -6,7 +6,7 @@
 #define FAST_PATH_H
 
 #include "space/class_map.h"
-#include "thread/magazine.h"
+#include "thread/magazines.h"
 #include "size_class.h"
 
 /* The slow paths. `size` is what the caller asked for, so that they start from nothing. */

@@ -384,7 +384,7 @@ static void check_slab_lists(bin_t *bin)
   expect_count(bin->partial_count, partial, "B2", "partial slabs of a bin");
   expect_count(bin->capacity, capacity, "B2", "capacity of a bin");
   expect_count(bin->outstanding, out, "B1", "blocks out of the slabs");
-  expect_count(bin->idle, idle, "B4", "free blocks that hold memory");
+  expect_count(bin->idle, idle, "B3", "free blocks that hold memory");
 }
 
 /* Ticks the entries from `top` down to the NULL that ends them, which is at word 1 or above. */
@@ -403,26 +403,26 @@ static void check_depot(const bin_t *bin, const depot_t *depot)
 {
   size_t count = 0;
   for (void **magazine = depot->newest; magazine; magazine = magazine_below(magazine), count++) {
-    expect(count < depot->count, "B3", "more magazines in the depot than counted, or a cycle", magazine);
-    expect(census_entries(bin, magazine_top(magazine), "B3") > 0, "B3", "an empty magazine in the depot", magazine);
+    expect(count < depot->count, "D1", "more magazines in the depot than counted, or a cycle", magazine);
+    expect(census_entries(bin, magazine_top(magazine), "D1") > 0, "D1", "an empty magazine in the depot", magazine);
   }
-  expect_count(depot->count, count, "B3", "magazines in the depot");
-  expect(depot->low <= count && count <= depot->high, "B3", "a depot beyond its own low or high mark", depot);
+  expect_count(depot->count, count, "D1", "magazines in the depot");
+  expect(depot->low <= count && count <= depot->high, "D1", "a depot beyond its own low or high mark", depot);
 }
 
 static void check_depots(const bin_t *bin)
 {
   size_t count = 0;
-  for (const depot_t *depot = bin->depots; depot < bin_depots_end(bin); depot++) {
+  for (const depot_t *depot = bin->depots.of; depot < depots_end(&bin->depots); depot++) {
     check_depot(bin, depot);
     count += depot->count;
   }
-  expect_count(bin->depot_count, count, "B3", "magazines in all depots");
+  expect_count(bin->depots.count, count, "D1", "magazines in all depots");
 }
 
 static void check_bin_lists(bin_t *bin)
 {
-  expect(bin->magazine_capacity >= 2 && bin->magazine_capacity <= MAGAZINE_CAPACITY_MOST, "B3", "a size no magazine can have", bin);
+  expect(bin->magazine_capacity >= 2 && bin->magazine_capacity <= MAGAZINE_CAPACITY_MOST, "D1", "a size no magazine can have", bin);
   check_slab_lists(bin);
   check_depots(bin);
 }

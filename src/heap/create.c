@@ -283,7 +283,7 @@ static void give_records(heap_t *heap)
   for (unsigned c = 1; c < heap->bins_end; c++) {
     bin_t *bin = heap->bins[c];
     if (bin)
-      heap_give_record(heap, bin, bin->depots ? sizeof(bin_record_t) : sizeof(bin_t));
+      heap_give_record(heap, bin, bin->depots.of ? sizeof(bin_record_t) : sizeof(bin_t));
   }
   heap_give_record(heap, (void *)(uintptr_t)heap->class_sizes, class_table_bytes(heap));
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "bin/slabs.h"
 #include "heap/region.h"
 #include "space/metadata.h"
 #include "option.h"
@@ -57,7 +58,7 @@ static bool can_serve(const pool_heap_options_t *o, size_t units, unsigned unit_
   if (o->size_classes)
     units = place_record((o->size_class_count + 1) * sizeof(uint32_t), &room, units, unit_log2);
   units = units ? place_record(sizeof(bin_t), &room, units, unit_log2) : 0;
-  return bin_slab_least(smallest, unit_log2) <= units << unit_log2;
+  return slabs_least_bytes(smallest, unit_log2) <= units << unit_log2;
 }
 
 /* Everything lives in the caller's memory: the heap, the records of its arena, those of its bins, and the units. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * The process-wide state comes up, forks are watched, and a thread that ends the process is kept from what others hold. */
+#include "bin/due.h"
 #include "space/gate.h"
 #include "heap/heap.h"
 #include "space/metadata.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * What is not needed any more goes back: now and then by the clock, all of it when a heap is exhausted or trimmed. */
+#include "bin/due.h"
 #include "heap/heap_life.h"
 #include "space/metadata.h"
 #include "option.h"

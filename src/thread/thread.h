@@ -22,7 +22,7 @@
 #ifndef THREAD_H
 #define THREAD_H
 
-#include "thread/magazine.h"
+#include "thread/magazines.h"
 
 struct pool_heap;
 

@@ -235,12 +235,12 @@ static void the_depot(void **state)
   for (size_t i = 0; i + k <= count; i += k) {
     floor = bin_exchange_full(&bin, fill(floor, blocks + i, k), (unsigned)k, MY_SHARD);
     assert_non_null(floor);
-    in_depot = max_size(in_depot, bin.depot_count);
+    in_depot = max_size(in_depot, bin.depots.count);
     check_bin(&bin);
   }
   assert_true(in_depot >= 2 && in_depot <= 32);
-  assert_int_equal(bin_depot_blocks(&bin), bin.depot_count * k);
-  assert_int_equal(bin.outstanding, bin.depot_count * k + count % k);
+  assert_int_equal(bin_depot_blocks(&bin), bin.depots.count * k);
+  assert_int_equal(bin.outstanding, bin.depots.count * k + count % k);
   void **top = bin_exchange_empty(&bin, floor, (unsigned)k, MY_SHARD);
   for (size_t i = 0; i < k; i++)
     assert_false(bin_depot_holds(&bin, top[-(ptrdiff_t)i]));
@@ -260,7 +260,7 @@ static void blocks_that_wander(void **state)
     void **top = bin_exchange_empty(&bin, NULL, k, MY_SHARD);
     bin_retire_magazine(&bin, empty_out(top, blocks, &count), MY_SHARD);
   }
-  uint32_t before = bin.depot_bound;
+  uint32_t before = bin.depots.bound;
   for (size_t turn = 0; turn < 20; turn++) {
     void **floor = bin_exchange_full(&bin, fill(bin_new_magazine(&bin, k, MY_SHARD), blocks + turn * k, k), k, MY_SHARD);
     size_t back = 0;
@@ -268,10 +268,10 @@ static void blocks_that_wander(void **state)
     bin_retire_magazine(&bin, empty_out(top, blocks + turn * k, &back), MY_SHARD);
     assert_int_equal(back, k);
   }
-  assert_true(bin.depot_bound > before);
+  assert_true(bin.depots.bound > before);
   for (size_t turn = 0; turn < 12; turn++)
     bin_tick(&bin);
-  assert_int_equal(bin.depot_bound, 0);
+  assert_int_equal(bin.depots.bound, 0);
   check_bin(&bin);
 }
 
@@ -287,7 +287,7 @@ static void my_depot(unsigned k, unsigned need)
     tops[i] = bin_exchange_empty(&bin, NULL, k, MY_SHARD);
   for (size_t i = 0; i < need; i++)
     bin_retire_magazine(&bin, tops[i], MY_SHARD);
-  assert_int_equal(bin.depot_count, 4);
+  assert_int_equal(bin.depots.count, 4);
 }
 
 static void a_shard_is_left_what_it_needs(void **state)
@@ -304,7 +304,7 @@ static void a_shard_is_left_what_it_needs(void **state)
       assert_int_equal(from_slabs, taken > 4 - need);
       check_bin(&bin);
     }
-    assert_int_equal(bin.depot_count, need);
+    assert_int_equal(bin.depots.count, need);
     bin_tick(&bin);
     check_bin(&bin);
   }
@@ -317,16 +317,16 @@ static void a_need_ends(void **state)
   class_new(20);
   unsigned k = bin.magazine_capacity;
   my_depot(k, 4);
-  assert_int_equal(bin.depots[MY_SHARD].need, 4);
+  assert_int_equal(bin.depots.of[MY_SHARD].need, 4);
   for (size_t i = 0; i < 4; i++)
     bin_tick(&bin);
-  assert_int_equal(bin.depots[MY_SHARD].need, 0);
+  assert_int_equal(bin.depots.of[MY_SHARD].need, 0);
   my_depot(k, 4);
   budget.limit = budget_held(&budget);
   size_t got = 0;
   while (bin_exchange_empty(&bin, NULL, k, YOUR_SHARD))
     got++;
-  assert_true(got >= 4 && bin.depot_count == 0);
+  assert_true(got >= 4 && bin.depots.count == 0);
   check_bin(&bin);
 }
 
@@ -341,9 +341,9 @@ static void slabs_of_other_threads(void **state)
     assert_non_null(other);
     bin_retire_magazine(&bin, top, MY_SHARD);
     bin_drain(&bin);
-    uint32_t before = bin.depot_bound;
+    uint32_t before = bin.depots.bound;
     assert_non_null(bin_exchange_empty(&bin, NULL, k, shard));
-    assert_int_equal(bin.depot_bound > before, shard != MY_SHARD);
+    assert_int_equal(bin.depots.bound > before, shard != MY_SHARD);
     check_bin(&bin);
   }
 }
@@ -358,15 +358,15 @@ static void ticks_give_back_what_was_not_needed(void **state)
     tops[i] = bin_exchange_empty(&bin, NULL, k, MY_SHARD);
   for (size_t i = 0; i < 4; i++)
     bin_retire_magazine(&bin, tops[i], MY_SHARD);
-  uint32_t deep = bin.depot_count;
+  uint32_t deep = bin.depots.count;
   assert_true(deep >= 2);
   for (size_t i = 0; i < 10; i++) {
     bin_tick(&bin);
     check_bin(&bin);
-    assert_true(bin.depot_count <= deep);
-    deep = bin.depot_count;
+    assert_true(bin.depots.count <= deep);
+    deep = bin.depots.count;
   }
-  assert_true(bin.depot_count == 0 && bin.outstanding == 0 && bin.slab_count == 0 && budget_held(&budget) == 0);
+  assert_true(bin.depots.count == 0 && bin.outstanding == 0 && bin.slab_count == 0 && budget_held(&budget) == 0);
 }
 
 /* Without memory for another magazine a full one is emptied into the slabs and is the empty one itself. */
@@ -385,7 +385,7 @@ static void no_memory_for_magazines(void *argument)
   while (bin_new_magazine(&bin, 40, MY_SHARD)) {
   }
   void **same = bin_exchange_full(&bin, fill(floor, blocks, 40), 40, MY_SHARD);
-  must(same == floor && bin.outstanding == 0 && bin.depot_count == 0);
+  must(same == floor && bin.outstanding == 0 && bin.depots.count == 0);
   os_fake_heal();
   check_bin(&bin);
 }
@@ -506,16 +506,16 @@ static void ticks_do_not_purge(void **state)
 {
   (void)state;
   take_large();
-  bin.depot_bound = LARGE_BLOCKS;
+  bin.depots.bound = LARGE_BLOCKS;
   unsigned k = bin.magazine_capacity;
   for (size_t i = 0; i + k <= LARGE_BLOCKS; i += k)
     if (i / k % 2)
       bin_retire_magazine(&bin, fill(bin_new_magazine(&bin, k, MY_SHARD), large + i, k), MY_SHARD);
-  assert_true(bin.depot_count * k * bin.block_size > 3 * MIB / 2);
+  assert_true(bin.depots.count * k * bin.block_size > 3 * MIB / 2);
   uint64_t before = os_fake.count[OS_PURGE];
   bin_tick(&bin);
   bin_tick(&bin);
-  assert_true(bin.depot_count == 0 && bin.idle > 0);
+  assert_true(bin.depots.count == 0 && bin.idle > 0);
   assert_int_equal(os_fake.count[OS_PURGE], before);
   check_bin(&bin);
 }
@@ -559,7 +559,7 @@ static void reset_and_finish(void **state)
       capacity = bin.capacity;
       size_t held = budget_held(&budget);
       bin_reset(&bin);
-      assert_true(bin.outstanding == 0 && bin.depot_count == 0 && bin.capacity == capacity && budget_held(&budget) == held);
+      assert_true(bin.outstanding == 0 && bin.depots.count == 0 && bin.capacity == capacity && budget_held(&budget) == held);
       check_bin(&bin);
     }
     bin_finish(&bin);

@@ -72,9 +72,9 @@ static void lose_a_slab(void)
   bin->slab_count = bin->partial_count = 0;
   bin->capacity = bin->outstanding = bin->idle = 0;
 }
-static void count_a_magazine(void) { pool_of(SMALL)->depot_count++; }
+static void count_a_magazine(void) { pool_of(SMALL)->depots.count++; }
 static void shrink_the_magazines(void) { pool_of(SMALL)->magazine_capacity = 1; }
-static void lift_the_low_mark(void) { pool_of(SMALL)->depots[0].low = 1000; }
+static void lift_the_low_mark(void) { pool_of(SMALL)->depots.of[0].low = 1000; }
 static void have_an_idle_block(void) { pool_of(MEDIUM)->idle++; }
 
 static void point_inside_a_block(void) { loaded()->top = (char *)loaded()->top + 8; }
@@ -139,8 +139,8 @@ static const struct damage { const char *name, *how; void (*damage)(void); } dam
   DAMAGE("M1", write_the_default_plane), DAMAGE("M1", write_the_heap_plane),
   DAMAGE("B1", have_a_block_out),
   DAMAGE("B2", count_a_slab), DAMAGE("B2", put_into_another_list), DAMAGE("B2", lose_a_slab),
-  DAMAGE("B3", count_a_magazine), DAMAGE("B3", shrink_the_magazines), DAMAGE("B3", lift_the_low_mark),
-  DAMAGE("B4", have_an_idle_block),
+  DAMAGE("D1", count_a_magazine), DAMAGE("D1", shrink_the_magazines), DAMAGE("D1", lift_the_low_mark),
+  DAMAGE("B3", have_an_idle_block),
   DAMAGE("C1", point_inside_a_block), DAMAGE("C1", point_nowhere), DAMAGE("C1", point_at_another_class),
   DAMAGE("C1", fill_the_magazine_beyond_its_floor), DAMAGE("C1", write_into_the_magazine_of_all),
   DAMAGE("C1", have_a_magazine_without_a_bin),

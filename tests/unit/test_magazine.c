@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * One thread's magazines before a bin of its own: random pops and pushes against a model of what is live. */
-#include "thread/magazine.h"
+#include "thread/magazines.h"
 #include "space/metadata.h"
 #include "os_fake.h"
 #include "region.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * The manager comes up or does not, forks in the middle of anything, and leaves a thread that ends the process a way to allocate. */
+#include "bin/due.h"
 #include "heap/heap_life.h"
 #include "space/gate.h"
 #include "space/metadata.h"

@@ -18,8 +18,8 @@
  *   C2 a magazine in a stock is full to its last word; there are stock.count of them
  *
  * Only the owner writes; figures are read by others with relaxed loads and are exact when the owner is quiet. */
-#ifndef MAGAZINE_H
-#define MAGAZINE_H
+#ifndef MAGAZINES_H
+#define MAGAZINES_H
 
 #include "os/thread_local.h"
 #include "bin/bin.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "thread/magazine.h"
+#include "thread/magazines.h"
 
 __attribute__((aligned(MAGAZINE_BYTES))) void *magazine_sentinel[MAGAZINE_WORDS];
 

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+#include "bin/depot.h"
+#include "space/metadata.h"
+
+enum {
+  DEPOT_LEAST = 4,
+  DEPOT_DECAY = 7,                   /* a 128th less when the bound is met */
+  DEPOT_NEED_DECAY = 4               /* this part of what a shard needs is forgotten in an epoch without need */
+};
+
+/* ---- empty magazines ---- */
+
+/* Magazines of bins that ended. */
+lock_t bin_magazines_lock;
+static void **ownerless;
+
+static void **magazine_take(void)
+{
+  lock_acquire(&bin_magazines_lock);
+  void **magazine = ownerless;
+  if (magazine)
+    ownerless = magazine_below(magazine);
+  lock_release(&bin_magazines_lock);
+  return magazine ? magazine : metadata_take(MAGAZINE_BYTES, MAGAZINE_BYTES);
+}
+
+static void magazines_disown(void **magazine)
+{
+  if (!magazine)
+    return;
+  void **last = magazine;
+  while (magazine_below(last))
+    last = magazine_below(last);
+  lock_acquire(&bin_magazines_lock);
+  magazine_put_away(last, ownerless, 0);
+  ownerless = magazine;
+  lock_release(&bin_magazines_lock);
+}
+
+void **depots_take_empty(depots_t *depots, unsigned shard)
+{
+  depot_t *depot = &depots->of[shard];
+  for (unsigned i = 1; !depot->empties && i < DEPOT_SHARDS; i++)
+    depot = &depots->of[(shard + i) % DEPOT_SHARDS];
+  void **magazine = depot->empties;
+  if (!magazine)
+    return magazine_take();
+  depot->empties = magazine_below(magazine);
+  __builtin_prefetch(depot->empties, 1);
+  return magazine;
+}
+
+/* ---- magazines with entries ---- */
+
+void depot_push(depots_t *depots, depot_t *depot, void **top)
+{
+  void **magazine = magazine_of(top);
+  magazine_put_away(magazine, depot->newest, (size_t)(top - magazine));
+  depot->newest = magazine;
+  if (++depot->count > depot->high)
+    depot->high = depot->count;
+  depots->count++;
+}
+
+void **depot_pop(depots_t *depots, depot_t *depot)
+{
+  void **magazine = depot->newest, **top = magazine_top(magazine);
+  depot->newest = magazine_below(magazine);
+  __builtin_prefetch(depot->newest, 1);
+  depots->count--;
+  if (--depot->count < depot->low)
+    depot->low = depot->count;
+  magazine[0] = NULL;
+  return top;
+}
+
+void **depot_pop_own(depots_t *depots, depot_t *depot)
+{
+  void **top = depot_pop(depots, depot);
+  depot->need = (uint32_t)max_size(depot->need, depot->high - depot->count);
+  return top;
+}
+
+/* A magazine of another shard, which comes with its blocks out of another core's cache. That shard keeps what it needs, or its
+ * threads would have to take others' magazines in their turn, and blocks wander for ever (sh8bench with four threads 4.8 s, 3.0
+ * so). */
+void **depots_steal(depots_t *depots, unsigned shard, bool needed_too)
+{
+  for (unsigned i = 1; i < DEPOT_SHARDS; i++) {
+    depot_t *depot = &depots->of[(shard + i) % DEPOT_SHARDS];
+    if (depot->count <= (needed_too ? 0 : depot->need))
+      continue;
+    void **top = depot_pop(depots, depot);
+    depot->high--;
+    for (char *line = (char *)magazine_of(top); line <= (char *)top; line += 64)
+      __builtin_prefetch(line, 1);
+    return top;
+  }
+  return NULL;
+}
+
+/* Room for one more? Meeting the bound lets it fade. */
+bool depots_have_room(depots_t *depots)
+{
+  if (depots->count < max_size(depots->bound, DEPOT_LEAST))
+    return true;
+  depots->bound -= depots->bound >> DEPOT_DECAY;
+  return false;
+}
+
+void depot_begin_epoch(depot_t *depot)
+{
+  depot->low = depot->high = depot->count;
+  depot->need -= (depot->need + DEPOT_NEED_DECAY - 1) / DEPOT_NEED_DECAY;
+}
+
+void depots_forget_entries(depots_t *depots)
+{
+  for (depot_t *depot = depots->of; depot < depots_end(depots); depot++) {
+    while (depot->count)
+      depot_put_empty(depot, magazine_of(depot_pop(depots, depot)));
+    depot->high = depot->need = 0;
+  }
+}
+
+void depots_finish(depots_t *depots)
+{
+  depots_forget_entries(depots);
+  for (depot_t *depot = depots->of; depot < depots_end(depots); depot++) {
+    magazines_disown(depot->empties);
+    depot->empties = NULL;
+  }
+}
+
+uint32_t depots_need(const depots_t *depots)
+{
+  uint32_t need = 0;
+  for (const depot_t *depot = depots->of; depot < depots_end(depots); depot++)
+    need += depot->need;
+  return need;
+}
+
+/* ---- questions ---- */
+
+/* The lists of a bin of one thread change beside a reader. It finds whole words, and what a link leads to is a magazine, if not
+ * always one of this list: magazines are never unmapped. So the loads are volatile, and the thread sanitizer is not asked. */
+READS_BESIDE_OWNER static size_t count_depot(const volatile depot_t *depot, const void *wanted, bool *found)
+{
+  size_t blocks = 0;
+  uintptr_t magazine = (uintptr_t)depot->newest;
+  for (uint32_t left = depot->count; left && magazine; left--) {
+    const volatile uintptr_t *words = (const volatile uintptr_t *)magazine;
+    uintptr_t link = words[0];
+    uintptr_t entry;
+    for (size_t top = link % MAGAZINE_WORDS; top && (entry = words[top]) != 0; top--, blocks++)
+      *found |= entry == (uintptr_t)wanted;
+    magazine = round_down(link, MAGAZINE_BYTES);
+  }
+  return blocks;
+}
+
+size_t depots_count(const depots_t *depots, const void *wanted, bool *found)
+{
+  size_t blocks = 0;
+  for (const depot_t *depot = depots->of; depot < depots_end(depots); depot++)
+    blocks += count_depot(depot, wanted, found);
+  return blocks;
+}

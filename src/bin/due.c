@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+#include "bin/due.h"
+
+lock_t bins_due_lock;
+static bin_t *due_first, *due_last;
+static uint32_t due_count, due_left;   /* left: of those that were in the list when the tick began */
+
+void due_enter(bin_t *bin)
+{
+  bin->due = true;
+  lock_acquire(&bins_due_lock);
+  bin->due_next = NULL;
+  bin->due_previous = due_last;
+  *(due_last ? &due_last->due_next : &due_first) = bin;
+  due_last = bin;
+  due_count++;
+  lock_release(&bins_due_lock);
+}
+
+/* Under the list's lock. */
+static void take_out(bin_t *bin)
+{
+  *(bin->due_previous ? &bin->due_previous->due_next : &due_first) = bin->due_next;
+  *(bin->due_next ? &bin->due_next->due_previous : &due_last) = bin->due_previous;
+  bin->due_next = bin->due_previous = NULL;
+  due_count--;
+}
+
+void due_leave(bin_t *bin)
+{
+  lock_acquire(&bins_due_lock);
+  if (bin->due_previous || due_first == bin)
+    take_out(bin);
+  lock_release(&bins_due_lock);
+}
+
+void bins_begin_tick(void)
+{
+  lock_acquire(&bins_due_lock);
+  __atomic_store_n(&due_left, due_count, __ATOMIC_RELAXED);
+  lock_release(&bins_due_lock);
+}
+
+bool bins_tick_is_under_way(void) { return __atomic_load_n(&due_left, __ATOMIC_RELAXED) != 0; }
+
+bin_t *due_next(void)
+{
+  lock_acquire(&bins_due_lock);
+  bin_t *bin = due_left ? due_first : NULL;
+  __atomic_store_n(&due_left, bin ? due_left - 1 : 0, __ATOMIC_RELAXED);
+  if (bin)
+    take_out(bin);
+  lock_release(&bins_due_lock);
+  return bin;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Which bins a tick has to look at: those that were used since their last tick, or have something left for the next. A process
+ * may have very many. A bin that is due stays so, in the list or in the hands of a tick, until the tick finds nothing left. */
+#ifndef DUE_H
+#define DUE_H
+
+#include "bin/types.h"
+
+extern lock_t bins_due_lock;
+
+/* Under the lock of the bin. A tick that has taken it out of the list already will find that it has ended. */
+void due_enter(bin_t *bin);
+void due_leave(bin_t *bin);
+
+/* Called by whatever changes the bin, under its lock. */
+static inline void due_note_use(bin_t *bin)
+{
+  if (unlikely(!bin->due) && !bin->ended && !bin->lock.solo)
+    due_enter(bin);
+}
+
+/* All those that are due now have to be looked at; is there one left? */
+void bins_begin_tick(void);
+bool bins_tick_is_under_way(void);
+
+/* Out of the list, but still `due`, so that nobody puts it there meanwhile. NULL: none is left of this tick. */
+bin_t *due_next(void);
+
+#endif

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: MIT */
+#include "bin/slabs.h"
+#include "misuse.h"
+#include <string.h>
+
+enum {
+  MAGAZINE_SHARE = 16,               /* this part of a class's blocks, divided among the threads, */
+  MAGAZINE_LEAST_BYTES = 8 << 10,    /* but at least so much: of few threads each, of many less, */
+  MAGAZINE_LEAST_BLOCKS = 16,        /* down to so many blocks */
+  MAGAZINE_MOST_BYTES = 64 << 10,    /* and at most that */
+  MAGAZINE_LEAST = 2,
+
+  STOCK_BYTES = 192 << 10,           /* full magazines a thread keeps, divided among the threads: */
+  STOCK_LEAST = 1,
+  STOCK_MOST = 32,                   /* magazines, unless the class is large: */
+  STOCK_SHARE = 64,                  /* this part of its blocks */
+
+  DEPOT_GROWTH_SLAB = 16,            /* magazines more for a slab whose blocks change shards */
+
+  IDLE_LEAST_BYTES = 1 << 20,        /* free blocks of a bin that purges, or as many as were taken again lately */
+
+  SLAB_BLOCKS_LEAST = 8,
+  SLAB_WASTE = 32,                   /* this part of a slab at most, if that can be */
+  SLAB_BLOCKS_LEAST_SMALL = 2        /* in a region of small units: a class may cost little */
+};
+
+/* ---- how long, how many ---- */
+
+uint32_t bin_threads = 1;
+
+/* Small programs keep little, busy classes of large ones are seldom at their bins: random slots of up to 8 KiB spent a third
+ * of their instructions there when a magazine held 16 KiB. */
+void slabs_size_magazines(bin_t *bin)
+{
+  size_t size = bin->block_size, threads = __atomic_load_n(&bin_threads, __ATOMIC_RELAXED);
+  size_t share = bin->capacity / (MAGAZINE_SHARE * threads);
+  size_t least = MAGAZINE_LEAST_BYTES / size;
+  size_t k = max_size(share, max_size(least / (1 + threads / 8), min_size(least, MAGAZINE_LEAST_BLOCKS)));
+  k = min_size(k, min_size(MAGAZINE_MOST_BYTES / size, MAGAZINE_CAPACITY_MOST));
+  k = max_size(k, MAGAZINE_LEAST);
+  size_t stock = max_size(min_size(STOCK_BYTES / (k * size), STOCK_MOST), bin->capacity / (STOCK_SHARE * k)) / threads;
+  __atomic_store_n(&bin->magazine_capacity, (uint8_t)k, __ATOMIC_RELAXED);
+  __atomic_store_n(&bin->stock_most, (uint8_t)min_size(max_size(stock, STOCK_LEAST), UINT8_MAX), __ATOMIC_RELAXED);
+}
+
+static size_t blocks_least(unsigned unit_log2) { return unit_log2 == UNIT_LOG2 ? SLAB_BLOCKS_LEAST : SLAB_BLOCKS_LEAST_SMALL; }
+
+size_t slabs_least_bytes(size_t block_size, unsigned unit_log2) { return blocks_least(unit_log2) * block_size; }
+
+/* Where a budget counts, a slab is so much longer than it must be that at most a 32nd of it is too short for a block, or as little as
+ * up to three times the length can do. */
+size_t slabs_bytes_for(size_t block_size, unsigned unit_log2, bool tight)
+{
+  size_t units = units_for(slabs_least_bytes(block_size, unit_log2), unit_log2), best = units << unit_log2;
+  for (size_t u = units; tight && u <= 3 * units + 2 && best % block_size > best / SLAB_WASTE; u++) {
+    size_t bytes = u << unit_log2;
+    best = bytes % block_size * best < best % block_size * bytes ? bytes : best;
+  }
+  return best;
+}
+
+/* ---- lists ---- */
+
+static unsigned slab_list_of(const run_t *slab)
+{
+  uint32_t f = slab->free_count, q = slab->quarter;
+  return f == 0 ? SLAB_FULL : SLAB_PARTIAL_1 + (f > q) + (f > 2 * q) + (f > 3 * q);
+}
+
+static bool is_partial(unsigned list) { return list >= SLAB_PARTIAL_1 && list <= SLAB_PARTIAL_4; }
+
+static void slab_leave_list(bin_t *bin, run_t *slab)
+{
+  *(slab->previous ? &slab->previous->next : &bin->slabs[slab->list]) = slab->next;
+  if (slab->next)
+    slab->next->previous = slab->previous;
+  bin->partial_count -= is_partial(slab->list);
+}
+
+static void slab_enter_list(bin_t *bin, run_t *slab, unsigned list)
+{
+  slab->list = (uint8_t)list;
+  slab->previous = NULL;
+  slab->next = bin->slabs[list];
+  if (slab->next)
+    slab->next->previous = slab;
+  bin->slabs[list] = slab;
+  bin->partial_count += is_partial(list);
+}
+
+static void slab_relist(bin_t *bin, run_t *slab)
+{
+  unsigned list = slab_list_of(slab);
+  if (list == slab->list)
+    return;
+  slab_leave_list(bin, slab);
+  slab_enter_list(bin, slab, list);
+}
+
+/* ---- slabs come and go ---- */
+
+static void slab_announce(const bin_t *bin, const run_t *slab, unsigned size_class)
+{
+  if (bin->plane != BIN_PLANE_NONE)
+    class_map_set(slab->start, slab->units, bin->plane == BIN_PLANE_DEFAULT, size_class);
+}
+
+/* The last bit of a region or of a budget serves as many blocks as fit into it; where it is the system that has no more, a shorter
+ * slab is tried. */
+static run_t *take_slab(bin_t *bin)
+{
+  run_t *slab = space_take_charged(bin->space, bin->budget, bin->slab_bytes, 1);
+  for (space_t *space = bin->space; space && !slab; space = space->fallback) {
+    size_t room = space_room_left(space, bin->budget), most = bin->slab_bytes;
+    size_t bytes = room < most ? room : slabs_least_bytes(bin->block_size, space->unit_log2);
+    if (bytes >= bin->block_size && bytes < most)
+      slab = space_take_charged(space, bin->budget, bytes, 1);
+  }
+  return slab;
+}
+
+static run_t *open_slab(bin_t *bin)
+{
+  run_t *slab = take_slab(bin);
+  if (!slab)
+    return NULL;
+  arena_t *arena = arena_of(bin->space, slab->start);
+  slab_init(slab, arena, bin, bin->size_class, bin->block_size);
+  slab_announce(bin, slab, bin->size_class);
+  slab_enter_list(bin, slab, SLAB_FULL);
+  bin->capacity += slab->capacity;
+  set_figure(&bin->slab_count, bin->slab_count + 1);
+  set_figure(&bin->held_bytes, bin->held_bytes + run_bytes(arena, slab));
+  slabs_size_magazines(bin);
+  return bin->current = slab;
+}
+
+static run_t *reopen_slab(bin_t *bin)
+{
+  run_t *slab = bin->slabs[SLAB_RESET];
+  slab_relist(bin, slab);
+  return bin->current = slab;
+}
+
+static void close_slab(bin_t *bin, run_t *slab)
+{
+  slab_leave_list(bin, slab);
+  if (bin->purges)
+    bin->idle -= slab_idle(slab);
+  bin->capacity -= slab->capacity;
+  set_figure(&bin->slab_count, bin->slab_count - 1);
+  set_figure(&bin->held_bytes, bin->held_bytes - run_bytes(arena_of(bin->space, slab->start), slab));
+  if (!bin->ended)
+    slabs_size_magazines(bin);
+  if (bin->current == slab)
+    bin->current = NULL;
+  slab_announce(bin, slab, 0);
+  space_give_charged(bin->space, bin->budget, slab);
+}
+
+static size_t slab_touched(const bin_t *bin, const run_t *slab) { return (size_t)slab->fresh * bin->block_size; }
+
+/* ---- blocks ---- */
+
+static run_t *fullest_partial(const bin_t *bin)
+{
+  for (unsigned list = SLAB_PARTIAL_1; list <= SLAB_PARTIAL_4; list++)
+    if (bin->slabs[list])
+      return bin->slabs[list];
+  return NULL;
+}
+
+/* Blocks go from shard to shard: allow for more magazines in the depots. */
+void slabs_note_change(bin_t *bin, size_t by)
+{
+  size_t most = bin->capacity * 3 / (4 * bin->magazine_capacity);
+  bin->depots.bound = (uint32_t)min_size(bin->depots.bound + by, most);
+}
+
+/* Free blocks of the fullest slabs; fresh ones only where there are none. */
+size_t slabs_take(bin_t *bin, void **blocks, size_t want, unsigned shard, block_past_t *past)
+{
+  size_t got = 0;
+  run_t *slab;
+  while (got < want && (slab = fullest_partial(bin)) != NULL) {
+    if (slab->shard != shard)
+       slabs_note_change(bin, DEPOT_GROWTH_SLAB);
+    size_t idle = bin->purges ? slab_idle(slab) : 0;
+    got += slab_take_free(slab, bin->block_size, blocks, want - got);
+    if (bin->purges)
+      bin->idle -= idle - slab_idle(slab);
+    slab_relist(bin, slab);
+  }
+  bin->taken_again += got;
+  bool is_fresh = !got;
+  if (!got) {
+    slab = bin->current;
+    if (!slab || slab_is_exhausted(slab))
+      slab = bin->slabs[SLAB_RESET] ? reopen_slab(bin) : open_slab(bin);
+    if (slab)
+      got = slab_take_fresh(slab, bin->block_size, blocks, want);
+  }
+  if (past)
+    *past = !is_fresh || !got ? BLOCK_USED : slab->zeroed ? BLOCK_ZEROED : BLOCK_FRESH;
+  if (got < want)
+    memmove(blocks, blocks + (want - got), got * sizeof *blocks);
+  set_figure(&bin->outstanding, bin->outstanding + got);
+  return got;
+}
+
+bool slabs_have_free(const bin_t *bin)
+{
+  return fullest_partial(bin) || bin->slabs[SLAB_RESET] || (bin->current && !slab_is_exhausted(bin->current));
+}
+
+/* After blocks came back to `slab`. One unused slab may stay, so that a program that frees and allocates the last block of
+ * one again and again does not open and close it each time. */
+static void slab_after_put(bin_t *bin, run_t *slab)
+{
+  if (unlikely(slab_is_unused(slab)) && slab != bin->current && bin->partial_count > is_partial(slab->list))
+    close_slab(bin, slab);
+  else
+    slab_relist(bin, slab);
+}
+
+static size_t purge_slab(bin_t *bin, run_t *slab)
+{
+  bin->idle -= slab_idle(slab);
+  size_t bytes = slab_purge(slab, bin->space, bin->block_size);
+  bin->idle += slab_idle(slab);
+  return bytes;
+}
+
+/* `count` blocks of the slab are free again. */
+static void note_idle(bin_t *bin, run_t *slab, size_t count, bool purge)
+{
+  bin->idle += count;
+  if (purge && bin->idle > max_size(bin->taken_again, IDLE_LEAST_BYTES / bin->block_size) && !slab_is_unused(slab))
+    purge_slab(bin, slab);
+}
+
+static _Noreturn void put_failed(bin_t *bin, const void *block, const char *what)
+{
+  lock_release(&bin->lock);
+  fatal_misuse(fatal_free_call, block, what);
+}
+
+static run_t *slab_of(bin_t *bin, const void *block)
+{
+  arena_t *arena = arena_of(bin->space, block);
+  run_t *slab = run_of(arena, block);
+  if (unlikely(slab->owner != bin || run_kind(slab) != RUN_SLAB))
+    put_failed(bin, block, NOT_A_BLOCK);
+  return slab;
+}
+
+/* Returns the blocks; those next to each other that are of one slab share its look-up. */
+void slabs_put(bin_t *bin, void *const *blocks, size_t count, unsigned shard, bool purge)
+{
+  size_t size = bin->block_size;
+  uint64_t inverse = bin->inverse;
+  set_figure(&bin->outstanding, bin->outstanding - count);
+  for (size_t i = 0; i < count;) {
+    run_t *slab = slab_of(bin, blocks[i]);
+    slab->shard = (uint8_t)shard;
+    size_t slab_bytes = slab->capacity * size;
+    size_t offset = (size_t)((char *)blocks[i] - slab->start), first = i;
+    do {
+      size_t index;
+      slab_answer_t answer = slab_ask(slab, size, inverse, offset, &index);
+      if (unlikely(answer != SLAB_LIVE_OR_CACHED))
+        put_failed(bin, blocks[i], answer == SLAB_FREE ? FREED_TWICE : NOT_A_BLOCK);
+      slab_put(slab, index);
+    } while (++i < count && (offset = (size_t)((char *)blocks[i] - slab->start)) < slab_bytes);
+    if (bin->purges)
+      note_idle(bin, slab, i - first, purge);
+    slab_after_put(bin, slab);
+  }
+}
+
+/* ---- all of them ---- */
+
+/* Those that hold more than `least` bytes of memory. */
+void slabs_close_unused(bin_t *bin, size_t least)
+{
+  for (run_t *slab = bin->slabs[SLAB_PARTIAL_4], *next; slab; slab = next) {
+    next = slab->next;
+    if (slab_is_unused(slab) && slab_touched(bin, slab) >= least)
+      close_slab(bin, slab);
+  }
+  while (bin->slabs[SLAB_RESET])
+    close_slab(bin, bin->slabs[SLAB_RESET]);
+  run_t *current = bin->current;
+  if (current && slab_is_unused(current) && slab_touched(bin, current) >= least)
+    close_slab(bin, current);
+}
+
+size_t slabs_purge(bin_t *bin)
+{
+  size_t bytes = 0;
+  for (unsigned list = SLAB_PARTIAL_1; list <= SLAB_PARTIAL_4; list++)
+    for (run_t *slab = bin->slabs[list]; slab; slab = slab->next)
+      bytes += purge_slab(bin, slab);
+  return bytes;
+}
+
+static void slab_reset(bin_t *bin, run_t *slab)
+{
+  slab_leave_list(bin, slab);
+  if (bin->purges)
+    bin->idle -= slab_idle(slab);
+  slab_empty(slab);
+  slab_enter_list(bin, slab, SLAB_RESET);
+}
+
+void slabs_reset(bin_t *bin)
+{
+  for (unsigned list = SLAB_FULL; list <= SLAB_PARTIAL_4; list++)
+    while (bin->slabs[list])
+      slab_reset(bin, bin->slabs[list]);
+  bin->current = NULL;
+  set_figure(&bin->outstanding, 0);
+}
+
+void slabs_close_all(bin_t *bin)
+{
+  for (unsigned list = SLAB_FULL; list < SLAB_LISTS; list++)
+    while (bin->slabs[list])
+      close_slab(bin, bin->slabs[list]);
+  set_figure(&bin->outstanding, 0);
+}
