@@ -42,7 +42,7 @@ typedef struct pool_stats {
 POOL_API bool pool_heap_stats(pool_heap_t *heap, pool_stats_t *stats) POOL_NOEXCEPT;
 
 /* The figures as one JSON object, with those of each pool that has slabs. As snprintf: writes at most `size` bytes, always
- * terminated if size > 0, and returns the length of the whole text. Allocates nothing. */
+ * terminated if size > 0, and returns the length of the whole text. Of a NULL heap: null. Allocates nothing. */
 POOL_API size_t pool_heap_stats_json(pool_heap_t *heap, char *buffer, size_t size) POOL_NOEXCEPT;
 
 /* {"heaps":[...], "object_pools":[...], "refused_system_calls":n}: everything in the process, and how often

@@ -188,6 +188,8 @@ void pool_heap_reset(pool_heap_t *heap)
 {
   if (may_end(heap, "pool_heap_reset"))
     heap_reset(heap);
+  else
+    errno = EINVAL;
 }
 
 size_t pool_heap_good_size(const pool_heap_t *heap, size_t size)

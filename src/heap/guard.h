@@ -13,6 +13,9 @@
 
 enum { GUARD_BYTES = 16 };   /* more than the caller asked for */
 
+/* The size of a block for a request of `size`; one that is too large for any stays so. */
+static inline size_t guarded_size(size_t size) { return size < SIZE_MAX - GUARD_BYTES ? size + GUARD_BYTES : SIZE_MAX; }
+
 /* A block of `usable` bytes goes out for a request of `size`. `was_returned`: it went through guard_close before. */
 void guard_open(void *block, size_t usable, size_t size, bool was_returned, const char *call);
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "heap/guard.h"
 #include "heap/heap.h"
 #include "space/metadata.h"
 #include "option.h"
@@ -191,9 +192,12 @@ unsigned heap_class_for(const heap_t *heap, size_t size, size_t alignment)
 
 size_t heap_good_size(const heap_t *heap, size_t size)
 {
+  size_t asked = size;
+  if (heap->checked)
+    size = guarded_size(size);
   unsigned c = class_of(heap, size);
   if (c)
     return heap_block_size(heap, c);
   size_t page = os_page_size();
-  return size <= PTRDIFF_MAX - page ? round_up(size, page) : size;
+  return size <= PTRDIFF_MAX - page ? round_up(size, page) : asked;
 }

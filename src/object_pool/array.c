@@ -112,6 +112,19 @@ static uint32_t free_index(const object_pool_t *pool, uint64_t at, uint32_t capa
   return at + capacity <= end ? (uint32_t)at : UINT32_MAX;
 }
 
+size_t array_free_indices(const object_pool_t *pool)
+{
+  uint64_t end = UINT32_MAX - pool->indices_before, longest = 0;
+  for (uint32_t k = 0; k <= pool->array_count; k++) {
+    uint64_t at = k ? (uint64_t)pool->arrays[k - 1]->first_index + pool->arrays[k - 1]->capacity : 0, next = end;
+    for (uint32_t j = 0; j < pool->array_count; j++)
+      if (pool->arrays[j]->first_index >= at && pool->arrays[j]->first_index < next)
+        next = pool->arrays[j]->first_index;
+    longest = next > at && next - at > longest ? next - at : longest;
+  }
+  return longest;
+}
+
 /* A new array has none of the indices that earlier ones had until a quarter of all are through. */
 static uint32_t new_index(const object_pool_t *pool, uint32_t capacity)
 {

@@ -86,6 +86,9 @@ size_t array_record_bytes(bool hooked, unsigned when_full, size_t capacity);
 object_array_t *array_create(object_pool_t *pool, const resort_t *from, size_t capacity);
 void array_destroy(const object_pool_t *pool, object_array_t *array, const char *call);
 
+/* How many consecutive indices no array has: none has more objects. Under the lock. */
+size_t array_free_indices(const object_pool_t *pool);
+
 /* False: there are as many arrays, or objects, as there can be. */
 bool array_enter(object_pool_t *pool, object_array_t *array);
 

@@ -42,28 +42,31 @@ typedef enum growth { GROWN, AT_MOST, REFUSED } growth_t;
 static growth_t grow_beside_others(object_pool_t *pool, const resort_t *from, size_t *least)
 {
   lock_acquire(&pool->lock);
-  size_t capacity = pool->capacity, most = most_of(pool);
+  size_t capacity = pool->capacity, indices = array_free_indices(pool), left = most_of(pool) - min_size(capacity, most_of(pool));
   uint32_t arrays = pool->array_count;
   bool room = array_with_room(pool) != NULL;
-  bool at_most = capacity >= most || pool->array_count == OBJECT_ARRAYS || pool->ending;
+  bool at_most = !left || pool->array_count == OBJECT_ARRAYS || pool->ending;
   lock_release(&pool->lock);
   if (room || at_most)
     return room ? GROWN : AT_MOST;
+  if (indices < step_most(pool, capacity, left) && registry_reclaim_indices(pool))
+    return GROWN;
+  if (!indices)
+    return AT_MOST;
+  left = min_size(left, indices);
 
   lock_t *gate = gate_enter(GATE_LIFE);
-  size_t step = step_least(capacity, most - capacity, arrays);
+  size_t step = step_least(capacity, left, arrays);
   *least = array_bytes(pool, step);
-  object_array_t *array = array_create_step(pool, from, capacity, most - capacity, step);
+  object_array_t *array = array_create_step(pool, from, capacity, left, step);
   lock_acquire(&pool->lock);
   room = array_with_room(pool) != NULL;
-  bool entered = array && !room && array->capacity <= most - pool->capacity && array_enter(pool, array);
+  bool entered = array && !room && array->capacity <= most_of(pool) - pool->capacity && array_enter(pool, array);
   bool grew = room || entered || pool->capacity > capacity;
   lock_release(&pool->lock);
   if (array && !entered)
     array_destroy(pool, array, "object_pool_get");
   gate_leave(gate);
-  if (!grew && array)
-    grew = registry_reclaim_indices(pool);
   return grew ? GROWN : array ? AT_MOST : REFUSED;
 }
 

@@ -127,7 +127,8 @@ static void pool_set_up(object_pool_t *pool, heap_t *heap, const object_pool_opt
     .resets_on_put = o->reset_time == OBJECT_POOL_RESET_ON_PUT, .when_full = (uint8_t)o->when_full,
     .max_capacity = o->max_capacity, .purge_delay_ms = heap->space->purge_delay_ms, .construct = o->construct, .reset = o->reset,
     .destruct = o->destruct, .choose_victim = o->choose_victim, .context = o->context,
-    .overflow = o->when_full == OBJECT_POOL_OVERFLOW ? o->overflow : NULL, .heap = heap, .mark = OBJECT_POOL_MARK};
+    .overflow = o->when_full == OBJECT_POOL_OVERFLOW ? o->overflow : NULL,
+    .overflow_is_apart = o->when_full == OBJECT_POOL_OVERFLOW && o->overflow->is_apart, .heap = heap, .mark = OBJECT_POOL_MARK};
   pool->hot = pool->single_thread ? &pool->hot_single : &pool->hot_shared;
   pool->lock.solo = pool->growth.solo = pool->single_thread;
   pool->hooked = is_hooked(o);

@@ -6,9 +6,11 @@
 #include <string.h>
 
 static object_pool_t *all_pools, *newest_pool;   /* under heaps_lock, oldest first */
+static uint32_t overflowing_ended;               /* pools that overflowed to others, and are gone; likewise */
 
 static void leave_all(object_pool_t *pool)
 {
+  overflowing_ended += pool->overflow != NULL;
   *(pool->previous ? &pool->previous->next : &all_pools) = pool->next;
   *(pool->next ? &pool->next->previous : &newest_pool) = pool->previous;
   *(pool->previous_in_heap ? &pool->previous_in_heap->next_in_heap : &pool->heap->object_pools) = pool->next_in_heap;
@@ -23,25 +25,45 @@ void registry_leave(object_pool_t *pool)
   lock_release(&heaps_lock);
 }
 
-/* How many objects the pools that overflow to this one have, one behind the other. Under heaps_lock. */
-static size_t objects_before(const object_pool_t *pool)
+static bool is_in_list(const object_pool_t *wanted)
 {
-  size_t most = 0;
-  for (const object_pool_t *other = all_pools; other; other = other->next)
-    if (other->overflow == pool)
-      most = max_size(most, LOAD(other->capacity) + objects_before(other));
-  return most;
+  const object_pool_t *pool = all_pools;
+  while (pool && pool != wanted)
+    pool = pool->next;
+  return pool != NULL;
+}
+
+/* The one that `pool` overflows to may be gone. Then its record may have ended with a heap, unless it was apart. */
+static void count_before_overflow(const object_pool_t *pool)
+{
+  object_pool_t *to = pool->overflow;
+  if (to && (pool->overflow_is_apart || is_in_list(to)))
+    to->counted_before = max_size(to->counted_before, pool->counted_before + LOAD(pool->capacity));
+}
+
+/* How many objects the pools that overflow to each have, one behind the other. A pool is older than those that overflow to it, so each
+ * has its sum when its own turn comes. */
+static void count_all_before(void)
+{
+  for (object_pool_t *pool = all_pools; pool; pool = pool->next)
+    pool->counted_before = 0;
+  for (object_pool_t *pool = newest_pool; pool; pool = pool->previous)
+    count_before_overflow(pool);
 }
 
 bool registry_reclaim_indices(object_pool_t *pool)
 {
+  bool any = false;
   lock_acquire(&heaps_lock);
-  size_t before = objects_before(pool);
-  lock_acquire(&pool->lock);
-  bool any = before < pool->indices_before;
-  if (any)
-    pool->indices_before = (uint32_t)before;
-  lock_release(&pool->lock);
+  if (pool->reclaimed_at != overflowing_ended) {
+    pool->reclaimed_at = overflowing_ended;
+    count_all_before();
+    lock_acquire(&pool->lock);
+    any = pool->counted_before < pool->indices_before;
+    if (any)
+      pool->indices_before = (uint32_t)pool->counted_before;
+    lock_release(&pool->lock);
+  }
   lock_release(&heaps_lock);
   return any;
 }

@@ -76,9 +76,9 @@ typedef struct hot {
 } hot_t;
 
 struct object_pool {
-  hot_t    hot_single;              /* the hot object of a single-threaded pool */
-  const char *walked;            /* where consecutive live objects were last walked to, in a single-threaded pool, */
-  size_t   walked_bytes;           /* and how far the last of them is from there; 0: nothing is known */
+  hot_t    hot_single;          /* the hot object of a single-threaded pool */
+  const char *walked;           /* where consecutive live objects were last walked to, in a single-threaded pool, */
+  size_t   walked_bytes;        /* and how far the last of them is from there; 0: nothing is known */
   size_t   stride;
   object_array_t *only;         /* an array that can be walked without the lock; NULL: take the lock */
   hot_t    hot_shared;          /* the hot object of a pool that is not single-threaded */
@@ -104,7 +104,7 @@ struct object_pool {
   lock_t   growth;              /* held while an array is made, where no code of the program runs meanwhile; outside of all others */
   uint32_t arrays_made;
   uint32_t next_index;          /* behind the array that came last: those of arrays that went are used again as late as can be */
-  uint32_t indices_before;            /* at most so many objects are in the pools that overflow to this one, and have the lower indices */
+  uint32_t indices_before;      /* at most so many objects are in the pools that overflow to this one, and have the lower indices */
   uint64_t next_generation;
   uint32_t purge_delay_ms;
   size_t   object_size, alignment;
@@ -114,6 +114,9 @@ struct object_pool {
   void  *(*choose_victim)(object_pool_t *pool, void *context);
   void    *context;
   object_pool_t *overflow;
+  bool     overflow_is_apart;   /* the record of that one is, and can be read for ever */
+  uint32_t reclaimed_at;        /* how many pools that overflow had ended when indices were last reclaimed. Under heaps_lock, as */
+  size_t   counted_before;      /* what reclaiming counts of each pool: the objects of those that overflow to it */
   heap_t  *heap;
   object_pool_t *next, *previous;   /* among all pools */
   object_pool_t *next_in_heap, *previous_in_heap;

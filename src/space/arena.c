@@ -124,11 +124,15 @@ taken_t arena_create(struct space *space, size_t slot, size_t units, arena_t **a
 static size_t unit_bytes(const arena_t *arena) { return (size_t)arena->committed << arena->unit_log2; }
 static size_t bitmap_bytes(const arena_t *arena) { return (size_t)(arena->long_bitmaps_end - (char *)arena->long_bitmaps); }
 
-/* The record itself last. */
-bool arena_destroy(arena_t *arena)
+void arena_purge_to_end(arena_t *arena)
 {
   if (unit_bytes(arena) > OS_PURGE_STEP && os_purge_in_steps(arena->base, unit_bytes(arena)))
     arena->dirty_count = 0;
+}
+
+/* The record itself last. */
+bool arena_destroy(arena_t *arena)
+{
   if (arena->committed && !os_unmap(arena->base, unit_bytes(arena))) {
     if (arena->dirty_count && os_purge(arena->base, unit_bytes(arena)))
       arena->dirty_count = 0;

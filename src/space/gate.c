@@ -9,7 +9,7 @@ static gate_t gates[GATE_KINDS][GATES];
 /* Locks are not fair. A fork that competes with threads which come again and again would wait for seconds at each gate, with the
  * gates before it closed; so from the moment at which it begins to close a kind, those who come line up behind it. */
 static gate_t queues[GATE_KINDS];
-static bool closing[GATE_KINDS];
+static uint32_t closing[GATE_KINDS];   /* forks that close it, or wait for another that has */
 
 static lock_t *gate_at(gate_kind_t kind, size_t i) { return &gates[kind][i % GATES].lock; }
 
@@ -30,13 +30,16 @@ lock_t *gate_enter_beside_others(gate_kind_t kind)
 
 void gate_close(gate_kind_t kind)
 {
-  __atomic_store_n(&closing[kind], true, __ATOMIC_RELAXED);
+  __atomic_fetch_add(&closing[kind], 1, __ATOMIC_RELAXED);
   gate_each(kind, lock_acquire);
 }
 
 void gate_open(gate_kind_t kind, void (*open)(lock_t *))
 {
-  __atomic_store_n(&closing[kind], false, __ATOMIC_RELAXED);
+  if (open == lock_reset)
+    __atomic_store_n(&closing[kind], 0, __ATOMIC_RELAXED);   /* the others that fork are not in this process */
+  else
+    __atomic_fetch_sub(&closing[kind], 1, __ATOMIC_RELAXED);
   for (size_t i = 0; i < GATES; i++)
     open(gate_at(kind, i));
   open(&queues[kind].lock);

@@ -615,16 +615,20 @@ bool huge_resize(huge_t *huge, size_t size, bool may_move)
   size_t had = huge_size(huge);
   if (size == had)
     return true;
+  bool purged = false;
   lock_t *gate = gate_enter(GATE_SYSTEM);
   lock_acquire(&huge_lock);
   live_leave(huge);
   lock_release(&huge_lock);
-  bool kept = size < had && keep_end(huge, size), done = kept || resize(huge, size, may_move);
+  bool kept = size < had && keep_end(huge, size);
+  if (size < had && !kept && had - size > OS_PURGE_STEP)
+    purged = os_purge_in_steps(huge_start(huge) + size, had - size);
+  bool done = kept || resize(huge, size, may_move);
   lock_acquire(&huge_lock);
   live_enter(huge);
   lock_release(&huge_lock);
   gate_leave(gate);
-  if (size < had && !kept && (done || os_purge(huge_start(huge) + size, had - size)))
+  if (size < had && !kept && (done || purged || os_purge(huge_start(huge) + size, had - size)))
     count_given(had - size);
   return done || size < had;
 }

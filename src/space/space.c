@@ -216,6 +216,7 @@ void space_finish_slots(space_t *space)
 {
   space_hide_slots(space);
   space->fixed->dirty_count = space->fixed->committed;   /* it may have been touched beforehand */
+  arena_purge_to_end(space->fixed);   /* nobody waits for the lock meanwhile */
   lock_acquire(&space_slots_lock);
   end_arena(space->fixed);
   lock_release(&space_slots_lock);

@@ -137,14 +137,17 @@ static void due_leave(thread_t *thread, heap_cache_t *cache)
   thread->due_count--;
 }
 
+/* Its owner looks without the lock whether there is one. */
+static void set_link(heap_cache_t *cache, heap_cache_t **link) { __atomic_store_n(&cache->reach_link, link, __ATOMIC_RELAXED); }
+
 static void reach_enter(reach_list_t *reach, heap_cache_t *cache)
 {
   if (cache->reach_link)
     return;
   cache->reach_next = reach->first;
   if (cache->reach_next)
-    cache->reach_next->reach_link = &cache->reach_next;
-  cache->reach_link = &reach->first;
+    set_link(cache->reach_next, &cache->reach_next);
+  set_link(cache, &reach->first);
   __atomic_store_n(&reach->first, cache, __ATOMIC_RELAXED);
 }
 
@@ -154,8 +157,8 @@ static void reach_leave(heap_cache_t *cache)
     return;
   __atomic_store_n(cache->reach_link, cache->reach_next, __ATOMIC_RELAXED);
   if (cache->reach_next)
-    cache->reach_next->reach_link = cache->reach_link;
-  __atomic_store_n(&cache->reach_link, NULL, __ATOMIC_RELAXED);
+    set_link(cache->reach_next, cache->reach_link);
+  set_link(cache, NULL);
 }
 
 static void forget_cache(thread_t *thread, heap_cache_t *cache)

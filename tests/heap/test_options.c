@@ -91,6 +91,16 @@ static void too_small(void **state)
     refuses((pool_heap_options_t){.memory = buffer, .memory_size = size}, EINVAL);
   for (size_t budget = 1; budget < 1024; budget += 37)
     refuses((pool_heap_options_t){.budget = budget}, EINVAL);
+  /* With the heap's own classes: too small, or it is enough. */
+  static size_t classes[104];
+  for (size_t i = 0; i < COUNT_OF(classes); i++)
+    classes[i] = 16 * (i + 1);
+  for (size_t budget = 1, made = 0; budget < 8192 || !made; budget += 37) {
+    errno = 0;
+    pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.budget = budget, .size_classes = classes, .size_class_count = COUNT_OF(classes)});
+    assert_true(heap ? ++made : errno == EINVAL && !made);
+    pool_heap_destroy(heap);
+  }
   assert_true(check_everything());
 }
 
@@ -260,7 +270,9 @@ static void no_heap(void **state)
   REFUSES_NULL(pool_heap_aligned_alloc(heap, 0, 1));
   pool_heap_destroy(heap);
   pool_heap_free(NULL, NULL);
+  errno = 0;
   pool_heap_reset(NULL);
+  assert_int_equal(errno, EINVAL);
   pool_heap_destroy(NULL);
   assert_int_equal(pool_heap_stats_json(NULL, &byte, 1), strlen("null"));
 }
@@ -384,7 +396,7 @@ static void serves(pool_heap_options_t options, size_t size)
   list_exhaust(&others, full, 4096);
   list_exhaust(&others, full, 16);
   size_t good = pool_heap_good_size(heap, size);
-  list_exhaust(&list, heap, good);
+  list_exhaust(&list, heap, size);
   if (list.count < options.reserve / good)
     print_error("a reserve of %zu bytes serves %zu blocks of %zu\n", options.reserve, list.count, good);
   assert_true(list.count >= options.reserve / good);
@@ -401,7 +413,8 @@ static void a_reserve_serves_any_size_class(void **state)
   for (size_t r = 0; r < COUNT_OF(reserves); r++) {
     size_t reserve = reserves[r], most = reserve <= 1 << 20 ? 32 << 10 : reserve <= 8 << 20 ? 64 << 10 : 256 << 10;
     for (size_t size = 16; size <= most && size <= reserve; size += size < 512 ? 48 : size / 5)
-      serves((pool_heap_options_t){.reserve = reserve, .flags = size % 3 ? 0 : POOL_HEAP_SINGLE_THREAD}, size);
+      for (unsigned checked = 0; checked <= POOL_HEAP_CHECKED; checked += POOL_HEAP_CHECKED)
+        serves((pool_heap_options_t){.reserve = reserve, .flags = (size % 3 ? 0 : POOL_HEAP_SINGLE_THREAD) | checked}, size);
     for (size_t i = 0; i < COUNT_OF(own) && own[i] <= reserve; i++)
       serves((pool_heap_options_t){.reserve = reserve, .size_classes = own, .size_class_count = COUNT_OF(own)}, own[i]);
   }

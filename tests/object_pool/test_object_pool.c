@@ -941,18 +941,21 @@ static void indices_of_a_chain(void **state)
     is_refused(o);
     last->arrays[0]->first_index = first;
     object_pool_t *foremost = create(o);
+    /* All indices that are left are used, and no others as long as there is whom they were left to. */
     foremost->capacity = UINT32_MAX - 120;
     last->indices_before = UINT32_MAX - 20;
+    get_all(last, 16);
     assert_null(object_pool_get(front));
     assert_int_equal(last->indices_before, UINT32_MAX - 20);
     foremost->capacity = 100;
-    assert_non_null(object_pool_get(front));
-    assert_int_equal(last->indices_before, 200);
-    agrees(last, 5);
+    assert_null(object_pool_get(front));
     object_pool_destroy(foremost);
+    assert_non_null(object_pool_get(front));
+    assert_int_equal(last->indices_before, 100);
+    agrees(last, 21);
     object_pool_destroy(front);
     last->indices_before = UINT32_MAX - 20;
-    get_all(last, object_pool_capacity(last) - 4);
+    get_all(last, object_pool_capacity(last) - 20);
     assert_int_equal(last->indices_before, 0);
     object_pool_destroy(last);
   }

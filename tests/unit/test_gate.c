@@ -118,6 +118,45 @@ static void nobody_overtakes_a_fork(void *argument)
     pthread_join(threads[i], NULL);
 }
 
+static lock_t *locks_seen[16], *still_held;
+static size_t locks_count;
+static void note_lock(lock_t *lock) { locks_seen[locks_count++] = lock; }
+
+static void open_but_one(lock_t *lock)
+{
+  if (lock != still_held)
+    lock_release(lock);
+}
+
+/* Nor one that waits for another fork: this one is over, that one closes the gates, and waits for somebody inside the first. */
+static void nobody_overtakes_the_second(void *argument)
+{
+  pthread_t threads[THREADS], second;
+  (void)argument;
+  os_fake_heal();
+  gate_each(GATE_LARGE, note_lock);
+  lock_t *queue = locks_seen[0];
+  still_held = locks_seen[1];
+  gate_close(GATE_LARGE);
+  must(pthread_create(&second, NULL, close_and_open, NULL) == 0);
+  while (__atomic_load_n(&queue->word, __ATOMIC_ACQUIRE) != 2)
+    usleep(100);
+  gate_open(GATE_LARGE, open_but_one);
+  while (__atomic_load_n(&still_held->word, __ATOMIC_ACQUIRE) != 2)
+    usleep(100);
+  for (uintptr_t i = 0; i < THREADS; i++)
+    must(pthread_create(&threads[i], NULL, go_in_and_out, (void *)i) == 0);
+  usleep(50000);
+  must(sum_of_begun() == 0 && !__atomic_load_n(&closed, __ATOMIC_ACQUIRE));
+  lock_release(still_held);
+  must(pthread_join(second, NULL) == 0);
+  while (sum_of_begun() < 1000)
+    usleep(100);
+  __atomic_store_n(&stop, true, __ATOMIC_RELAXED);
+  for (size_t i = 0; i < THREADS; i++)
+    pthread_join(threads[i], NULL);
+}
+
 static void *take_eight(void *unused)
 {
   lock_t *gates[8];
@@ -260,6 +299,7 @@ static void forks_beside_mappings(void *argument)
 IN_CHILD(of_one_thread)
 IN_CHILD(closed_and_opened)
 IN_CHILD(nobody_overtakes_a_fork)
+IN_CHILD(nobody_overtakes_the_second)
 IN_CHILD(whoever_finds_one_taken_takes_another)
 IN_CHILD(forks)
 IN_CHILD(forks_beside_mappings)
@@ -270,6 +310,7 @@ int main(void)
     cmocka_unit_test(of_one_thread_test),
     cmocka_unit_test(closed_and_opened_test),
     cmocka_unit_test(nobody_overtakes_a_fork_test),
+    cmocka_unit_test(nobody_overtakes_the_second_test),
     cmocka_unit_test(whoever_finds_one_taken_takes_another_test),
     cmocka_unit_test(forks_test),
     cmocka_unit_test(forks_beside_mappings_test),

@@ -134,6 +134,10 @@ static void given_back_in_steps(void *argument)
     must(os_fake.count[OS_PURGE] - purges == sizes[i].steps && os_fake.count[OS_UNMAP] - unmaps == 1);
     must(ranges_kept() == 0);
   }
+  huge_t *huge = take(100 * MIB);
+  uint64_t purges = os_fake.count[OS_PURGE];
+  must(huge_resize(huge, MIB, true) && os_fake.count[OS_PURGE] - purges == 7);
+  huge_give(huge);
 }
 
 /* Wherever it lies, its contents come along. */
