@@ -126,8 +126,8 @@ static size_t bitmap_bytes(const arena_t *arena) { return (size_t)(arena->long_b
 
 void arena_purge_to_end(arena_t *arena)
 {
-  if (unit_bytes(arena) > OS_PURGE_STEP && os_purge_in_steps(arena->base, unit_bytes(arena)))
-    arena->dirty_count = 0;
+  if (unit_bytes(arena) > OS_PURGE_STEP)
+    os_purge_in_steps(arena->base, unit_bytes(arena));
 }
 
 /* The record itself last. */

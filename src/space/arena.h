@@ -62,7 +62,7 @@ taken_t arena_commit_all(arena_t *arena);
 /* How many slots an arena of so many units needs. */
 size_t arena_slots_for(size_t units);
 
-/* It ends, and nobody uses its units any more: their memory goes back, in steps if it is much. */
+/* It ends, and nobody uses its units any more: much memory goes back in steps, which arena_destroy() counts. */
 void arena_purge_to_end(arena_t *arena);
 
 /* Unmaps it all. False: the system refuses some of it, which is as it was but for its contents, and may be asked again. */

@@ -670,7 +670,7 @@ static void zero_untouched_on_free(void *argument)
   char *block = pool_heap_zalloc(heap, 64 << 20);
   block[5] = 1;
   uint64_t purges = os_fake.count[OS_PURGE];
-  must(pool_resize_in_place(block, 32 << 20) && os_fake.count[OS_PURGE] == purges + 1);
+  must(pool_resize_in_place(block, 32 << 20) && os_fake.count[OS_PURGE] > purges);
   must(mincore(block, 32 << 20, there) == 0);
   size_t resident = 0;
   for (size_t i = 0; i < PAGES / 2; i++)

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT
+ * B and D: the slabs and the depots of a bin. */
+#include "check/check.h"
+#include "check/parts.h"
+
+/* Written anew, not bin.c's own. */
+static unsigned list_for(const run_t *slab, bool reset)
+{
+  if (reset && slab->fresh == 0)
+    return SLAB_RESET;
+  if (slab->free_count == 0)
+    return SLAB_FULL;
+  for (unsigned list = SLAB_PARTIAL_1; list < SLAB_PARTIAL_4; list++)
+    if (slab->free_count <= list * slab->quarter)
+      return list;
+  return SLAB_PARTIAL_4;
+}
+
+static void check_listed_slab(const bin_t *bin, const run_t *slab, unsigned list)
+{
+  census_run(bin->space, slab, "B2", "a slab is in two lists, or twice in one");
+  expect(slab->kind == RUN_SLAB && slab->owner == bin, "B2", "a list has a slab of another bin", slab);
+  expect(slab->list == list && list_for(slab, list == SLAB_RESET) == list, "B2",
+         "a slab is in a list its free count does not say", slab->start);
+  expect(slab->fresh == slab->capacity || slab == bin->current || list == SLAB_RESET, "B2",
+         "a slab that is neither the current one nor reset has fresh blocks", slab->start);
+  expect(slab != bin->current || list != SLAB_RESET, "B2", "the current slab is among the reset ones", slab->start);
+}
+
+static void check_slab_lists(bin_t *bin)
+{
+  size_t slabs = 0, partial = 0, capacity = 0, out = 0, idle = 0;
+  bool current = false;
+  for (unsigned list = 0; list < SLAB_LISTS; list++) {
+    const run_t *previous = NULL;
+    for (run_t *slab = bin->slabs[list]; slab; previous = slab, slab = slab->next) {
+      check_listed_slab(bin, slab, list);
+      expect(slab->previous == previous, "B2", "a list does not lead back", slab->start);
+      slabs++;
+      partial += list >= SLAB_PARTIAL_1 && list <= SLAB_PARTIAL_4;
+      capacity += slab->capacity;
+      out += slab->fresh - slab->free_count;
+      idle += bin->purges ? slab_idle(slab) : 0;
+      current |= slab == bin->current;
+    }
+  }
+  expect(current || !bin->current, "B2", "the current slab is in no list", bin->current);
+  expect_count(bin->slab_count, slabs, "B2", "slabs of a bin");
+  expect_count(bin->partial_count, partial, "B2", "partial slabs of a bin");
+  expect_count(bin->capacity, capacity, "B2", "capacity of a bin");
+  expect_count(bin->outstanding, out, "B1", "blocks out of the slabs");
+  expect_count(bin->idle, idle, "B3", "free blocks that hold memory");
+}
+
+static void check_depot(const bin_t *bin, const depot_t *depot)
+{
+  size_t count = 0;
+  for (void **magazine = depot->newest; magazine; magazine = magazine_below(magazine), count++) {
+    expect(count < depot->count, "D1", "more magazines in the depot than counted, or a cycle", magazine);
+    expect(census_entries(bin, magazine_top(magazine), "D1") > 0, "D1", "an empty magazine in the depot", magazine);
+  }
+  expect_count(depot->count, count, "D1", "magazines in the depot");
+  expect(depot->low <= count && count <= depot->high, "D1", "a depot beyond its own low or high mark", depot);
+}
+
+static void check_depots(const bin_t *bin)
+{
+  size_t count = 0;
+  for (const depot_t *depot = bin->depots.of; depot < depots_end(&bin->depots); depot++) {
+    check_depot(bin, depot);
+    count += depot->count;
+  }
+  expect_count(bin->depots.count, count, "D1", "magazines in all depots");
+}
+
+void check_bin_lists(bin_t *bin)
+{
+  expect(bin->magazine_capacity >= 2 && bin->magazine_capacity <= MAGAZINE_CAPACITY_MOST, "D1", "a size no magazine can have", bin);
+  check_slab_lists(bin);
+  check_depots(bin);
+}
+
+bool check_bin(bin_t *bin)
+{
+  check_space(bin->space);
+  census_begin(bin->space);
+  check_bin_lists(bin);
+  census_end();
+  return true;
+}

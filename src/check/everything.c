@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT
+ * Nothing here believes a counter: what the manager keeps a count of is walked and counted anew. */
+#include "check/check.h"
+#include "check/parts.h"
+
+static const heap_t *heap_of_run(const run_t *run)
+{
+  return run->kind == RUN_SLAB ? ((const bin_t *)run->owner)->heap : run->owner;
+}
+
+/* The invariant that says in which list of its heap a run is. */
+static const char *name_of_list(const run_t *run) { return run->kind == RUN_SLAB ? "B2" : run->kind == RUN_REGION ? "A2" : "H3"; }
+
+static void check_census(const census_t *census, const void *only)
+{
+  size_t unit = 0;
+  for (run_t *run; (run = run_from(census->arena, unit)) != NULL; unit = unit_behind(census->arena, run)) {
+    const heap_t *owner = heap_of_run(run);
+    expect(owner || census->arena->space->fixed, "A2", "a run of the process is nobody's", run->start);
+    if (owner && (!only || owner == only))
+      expect(bit_test(census->runs, (size_t)(run - census->arena->runs)), name_of_list(run), "a run is in no list", run->start);
+  }
+}
+
+/* Every run of a heap (NULL: of any) was counted by a list, but for the records of guests. */
+static void check_all_counted(const heap_t *only) { census_each(check_census, only); }
+
+static void check_spaces(void)
+{
+  check_space(&space_of_process);
+  for (heap_t *heap = heaps_first(); heap; heap = heap->next)
+    if (heap->own_space.fixed)
+      check_space(&heap->own_space);
+}
+
+static void check_list_of_heaps(void)
+{
+  const heap_t *previous = NULL;
+  for (heap_t *heap = heaps_first(); heap; previous = heap, heap = heap->next)
+    expect(heap->previous == previous, "heap.next", "the list of heaps does not lead back", heap);
+}
+
+static void check_users(void)
+{
+  for (heap_t *heap = heaps_first(); heap; heap = heap->next) {
+    size_t users = 0;
+    for (heap_t *other = heaps_first(); other; other = other->next)
+      users += (other->parent == heap) + (other->overflow == heap);
+    expect_count(heap->users, users, "heap.users", "heaps whose parent or overflow it is");
+  }
+}
+
+/* One heap, or all. */
+static bool check_heaps(const heap_t *only)
+{
+  check_list_of_heaps();
+  check_users();
+  check_threads();
+  check_spaces();
+  check_kept();
+  census_begin(&space_of_process);
+  for (heap_t *heap = heaps_first(); heap; heap = heap->next)
+    if (heap->space && (!only || heap == only))
+      check_heap_lists(heap);
+  check_all_counted(only);
+  census_end();
+  return true;
+}
+
+bool check_heap(heap_t *heap) { return check_heaps(heap); }
+bool check_everything(void) { return check_heaps(NULL); }

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT
+ * C and T: threads, and the magazines they have. */
+#include "check/parts.h"
+#include <stddef.h>
+
+static void check_stock(const bin_t *bin, const stock_t *stock)
+{
+  size_t count = 0;
+  for (void **magazine = stock->full; magazine; magazine = magazine_below(magazine), count++) {
+    expect(count < stock->count, "C2", "more magazines in a stock than counted, or a cycle", magazine);
+    expect(census_entries(bin, magazine + MAGAZINE_WORDS - 1, "C1") > 0, "C2", "a magazine in a stock is not full", magazine);
+  }
+  expect_count(stock->count, count, "C2", "magazines in the stock");
+}
+
+static void check_loaded(const bin_t *bin, const loaded_t *loaded)
+{
+  void **slot = loaded->below;
+  if (slot == MAGAZINE_SENTINEL) {
+    expect(!loaded->top, "C1", "an entry without a magazine", loaded->top);
+    return;
+  }
+  if (!loaded->top) {
+    expect(!slot[1], "C1", "an empty magazine has no NULL at its floor", slot);
+    return;
+  }
+  census_block(bin, loaded->top, "C1");
+  census_entries(bin, slot, "C1");
+}
+
+static void check_magazines(const heap_t *heap, const magazines_t *magazines)
+{
+  for (unsigned c = 0; c <= CLASS_CACHED; c++) {
+    const loaded_t *loaded = &magazines->cache->of[c];
+    if (c && heap->bins[c] && heap->bins[c]->cached) {
+      check_loaded(heap->bins[c], loaded);
+      check_stock(heap->bins[c], &magazines->of[c]);
+    } else {
+      expect(!loaded->top && loaded->below == MAGAZINE_SENTINEL && !magazines->of[c].full, "C1",
+             "a magazine of a class that has none", loaded);
+    }
+  }
+}
+
+void check_magazines_of_heap(const heap_t *heap)
+{
+  for (thread_t *thread = threads_first(); thread; thread = thread->next) {
+    if (heap == &default_heap)
+      check_magazines(heap, &thread->default_magazines);
+    for (const heap_cache_t *cache = NULL; (cache = thread_next_cache(thread, cache)) != NULL;)
+      if (cache->heap == heap)
+        check_magazines(heap, &cache->magazines);
+  }
+}
+
+static bool is_heap(const heap_t *wanted)
+{
+  heap_t *heap = heaps_first();
+  while (heap && heap != wanted)
+    heap = heap->next;
+  return heap != NULL;
+}
+
+static bool has_cache(const thread_t *thread, const heap_t *heap, const cache_t *cache)
+{
+  const magazines_t *magazines = thread_magazines_if_any(thread, heap);
+  return magazines && magazines->cache == cache;
+}
+
+static const heap_cache_t *cache_at(const cache_t *cache)
+{
+  return (const heap_cache_t *)((const char *)cache - offsetof(heap_cache_t, cache));
+}
+
+static void check_caches(const thread_t *thread)
+{
+  size_t caches = 0, due = 0;
+  for (const heap_cache_t *cache = NULL; (cache = thread_next_cache(thread, cache)) != NULL; caches++) {
+    expect(is_heap(cache->heap), "thread.chains", "a cache of a heap that is gone", cache->heap);
+    expect(thread_magazines_if_any(thread, cache->heap) == &cache->magazines, "thread.chains", "two caches of one heap, or one in a wrong chain", cache->heap);
+    expect(!cache->reach_link || *cache->reach_link == cache, "heap.reach", "the list does not lead back", cache);
+    expect(cache->reach_link || !cache->heap->reached || !magazines_any(&cache->magazines), "heap.reach",
+           "what nobody will reach for", cache->heap);
+    expect(cache->due || !magazines_any(&cache->magazines), "thread.due_first", "a cache that no census will look at", cache->heap);
+  }
+  expect_count(thread->cache_count, caches, "thread.chains", "caches of heaps");
+  for (const heap_cache_t *cache = thread->due_first; cache; cache = cache->due_next, due++) {
+    expect(cache->due && (cache->due_next ? cache->due_next->due_previous : thread->due_last) == cache, "thread.due_first", "the list does not lead back", cache);
+    expect(thread_magazines_if_any(thread, cache->heap) == &cache->magazines, "thread.due_first", "a cache that the thread has not", cache);
+  }
+  expect_count(thread->due_count, due, "thread.due_first", "caches that are due");
+  for (size_t i = 0; i < CACHE_SLOTS; i++) {
+    uintptr_t at = (uintptr_t)thread->heap_at[i];
+    heap_t *heap = (heap_t *)(at & ~(uintptr_t)1);
+    if (heap && thread->heap_at[i] != NOT_A_HEAP) {
+      expect(cache_slot_of(heap) == i && has_cache(thread, heap, thread->cache_at[i]), "thread.heap_at", "a place without its cache", heap);
+      expect(heap->reached == (at & 1), "thread.heap_at", "a place that others may or may not reach into", heap);
+      expect(!heap->reached || cache_at(thread->cache_at[i])->reach_link, "heap.reach", "a place that nobody will reach into", heap);
+    }
+  }
+}
+
+void check_threads(void)
+{
+  size_t threads = 0;
+  bool self = !thread_is_usable(thread_self);
+  const thread_t *previous = NULL;
+  for (thread_t *thread = threads_first(); thread; previous = thread, thread = thread->next, threads++) {
+    expect(thread->previous == previous, "T1", "the list of threads does not lead back", thread);
+    expect(thread_is_usable(thread), "T1", "a thread that has ended is in the list", thread);
+    self |= thread == thread_self;
+    check_caches(thread);
+  }
+  expect(self, "T1", "the calling thread is not in the list", thread_self);
+  expect_count(bin_threads, max_size(threads, 1), "T1", "threads");
+  for (unsigned i = 0; i < MAGAZINE_WORDS; i++)
+    expect(!magazine_sentinel[i], "C1", "something is in the magazine that is empty and full", magazine_sentinel[i]);
+}
