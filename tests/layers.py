@@ -18,7 +18,7 @@ LAYERS = [
     ("", ["misuse", "option", "size_class"]),
     ("space", ["class_map", "budget", "gate", "pieces", "metadata", "run", "arena", "space", "purge", "huge_range", "kept", "huge"]),
     ("bin", ["slab", "magazine", "depot", "types", "due", "slabs", "bin"]),
-    ("thread", ["magazines", "thread"]),
+    ("thread", ["magazines", "types", "caches", "thread"]),
     ("heap", ["guard", "heap", "heap_life", "startup", "tick", "large", "locate", "allocate", "walk", "reset", "region", "create"]),
     ("object_pool", ["types", "object_misuse", "array", "hot", "hooks", "registry", "capacity", "eviction", "walk", "get", "put", "handle", "create"]),
     ("api", ["fast_path", "pool", "heap", "malloc", "malloc_info", "new_delete", "stats"]),

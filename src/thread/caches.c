@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: MIT */
+#include "thread/caches.h"
+#include "space/metadata.h"
+#include <stddef.h>
+
+enum {
+  REACH_TRIES = 200,      /* looks at a busy thread; after the first few, each lets others run */
+  CHAINS_LEAST_LOG2 = 4
+};
+
+lock_t threads_lock;
+bool threads_can_be_reached;
+static heap_cache_t *unused_caches;
+
+/* ---- slots ---- */
+
+static void store_slot(thread_t *thread, size_t i, struct pool_heap *heap) { __atomic_store_n(&thread->heap_at[i], heap, BUSY_ORDER); }
+
+static void empty_slot(thread_t *thread, const struct pool_heap *heap)
+{
+  if (thread_has_in_slot(thread, heap) || thread_has_within_reach(thread, heap))
+    store_slot(thread, cache_slot_of(heap), NOT_A_HEAP);
+}
+
+/* ---- the caches of a thread, under the lock ---- */
+
+static heap_cache_t **chain_of(const thread_t *thread, const struct pool_heap *heap)
+{
+  return &thread->chains[(uintptr_t)heap * 0x9e3779b97f4a7c15u >> (WORD_BITS - thread->chains_log2)];
+}
+
+static heap_cache_t *first_from(const thread_t *thread, heap_cache_t *const *chain)
+{
+  heap_cache_t *const *end = thread->chains + ((size_t)1 << thread->chains_log2);
+  while (chain < end && !*chain)
+    chain++;
+  return chain < end ? *chain : NULL;
+}
+
+heap_cache_t *thread_next_cache(const thread_t *thread, const heap_cache_t *cache)
+{
+  if (!thread->chains)
+    return NULL;
+  if (!cache)
+    return first_from(thread, thread->chains);
+  return cache->next ? cache->next : first_from(thread, chain_of(thread, cache->heap) + 1);
+}
+
+static heap_cache_t *find_cache(const thread_t *thread, const struct pool_heap *heap)
+{
+  heap_cache_t *cache = thread->chains ? *chain_of(thread, heap) : NULL;
+  while (cache && cache->heap != heap)
+    cache = cache->next;
+  return cache;
+}
+
+static void chain_enter(thread_t *thread, heap_cache_t *cache)
+{
+  heap_cache_t **chain = chain_of(thread, cache->heap);
+  cache->next = *chain;
+  *chain = cache;
+}
+
+/* As many heads as caches, so that a chain is one or two long. Where there is no memory for more, chains become longer. False: there
+ * are none at all. */
+static bool make_room(thread_t *thread)
+{
+  uint32_t log2 = thread->chains_log2, more = thread->chains ? log2 + 1 : CHAINS_LEAST_LOG2;
+  if (thread->chains && thread->cache_count < (uint32_t)1 << log2)
+    return true;
+  heap_cache_t **chains = metadata_take(sizeof *chains << more, METADATA_ALIGNMENT), **old = thread->chains;
+  if (!chains)
+    return old;
+  thread->chains = chains;
+  thread->chains_log2 = more;
+  for (size_t i = 0; old && i < (size_t)1 << log2; i++)
+    for (heap_cache_t *cache = old[i], *next; cache; cache = next) {
+      next = cache->next;
+      chain_enter(thread, cache);
+    }
+  metadata_give(old, sizeof *old << log2);
+  return true;
+}
+
+static void due_enter(thread_t *thread, heap_cache_t *cache)
+{
+  cache->due = true;
+  cache->due_next = NULL;
+  cache->due_previous = thread->due_last;
+  *(thread->due_last ? &thread->due_last->due_next : &thread->due_first) = cache;
+  thread->due_last = cache;
+  thread->due_count++;
+}
+
+static void due_leave(thread_t *thread, heap_cache_t *cache)
+{
+  *(cache->due_previous ? &cache->due_previous->due_next : &thread->due_first) = cache->due_next;
+  *(cache->due_next ? &cache->due_next->due_previous : &thread->due_last) = cache->due_previous;
+  cache->due = false;
+  thread->due_count--;
+}
+
+/* Its owner looks without the lock whether there is one. */
+static void set_link(heap_cache_t *cache, heap_cache_t **link) { __atomic_store_n(&cache->reach_link, link, __ATOMIC_RELAXED); }
+
+static void reach_enter(reach_list_t *reach, heap_cache_t *cache)
+{
+  if (cache->reach_link)
+    return;
+  cache->reach_next = reach->first;
+  if (cache->reach_next)
+    set_link(cache->reach_next, &cache->reach_next);
+  set_link(cache, &reach->first);
+  __atomic_store_n(&reach->first, cache, __ATOMIC_RELAXED);
+}
+
+static void reach_leave(heap_cache_t *cache)
+{
+  if (!cache->reach_link)
+    return;
+  __atomic_store_n(cache->reach_link, cache->reach_next, __ATOMIC_RELAXED);
+  if (cache->reach_next)
+    set_link(cache->reach_next, cache->reach_link);
+  set_link(cache, NULL);
+}
+
+static void forget_cache(thread_t *thread, heap_cache_t *cache)
+{
+  reach_leave(cache);
+  heap_cache_t **at = chain_of(thread, cache->heap);
+  while (*at != cache)
+    at = &(*at)->next;
+  *at = cache->next;
+  empty_slot(thread, cache->heap);
+  if (cache->due)
+    due_leave(thread, cache);
+  thread->cache_count--;
+  cache->next = unused_caches;
+  unused_caches = cache;
+}
+
+magazines_t *thread_magazines_if_any(const thread_t *thread, const struct pool_heap *heap)
+{
+  heap_cache_t *cache = find_cache(thread, heap);
+  return cache ? &cache->magazines : NULL;
+}
+
+void thread_visit_cache(thread_t *thread, struct pool_heap *heap, bool forget, threads_visit_fn *visit)
+{
+  heap_cache_t *cache = find_cache(thread, heap);
+  if (cache)
+    visit(&cache->magazines, heap);
+  if (cache && forget)
+    forget_cache(thread, cache);
+}
+
+void thread_drop_cache(thread_t *thread, struct pool_heap *heap, bool forget)
+{
+  heap_cache_t *cache = find_cache(thread, heap);
+  if (cache)
+    magazines_init(&cache->magazines, &cache->cache, thread->shard);
+  if (cache && forget)
+    forget_cache(thread, cache);
+}
+
+void thread_forget_caches(thread_t *thread)
+{
+  for (heap_cache_t *cache; (cache = thread_next_cache(thread, NULL)) != NULL;)
+    forget_cache(thread, cache);
+}
+
+/* ---- ticks ---- */
+
+void thread_begin_tick(thread_t *thread)
+{
+  lock_acquire(&threads_lock);
+  thread->due_left = thread->due_count;
+  lock_release(&threads_lock);
+}
+
+/* Heaps may have been destroyed since the tick began. */
+void thread_tick_caches(thread_t *thread, unsigned most, threads_visit_fn *tick)
+{
+  lock_acquire(&threads_lock);
+  thread->due_left = (uint32_t)min_size(thread->due_left, thread->due_count);
+  for (; most && thread->due_left; most--, thread->due_left--) {
+    heap_cache_t *cache = thread->due_first;
+    tick(&cache->magazines, cache->heap);
+    due_leave(thread, cache);
+    if (magazines_any(&cache->magazines))
+      due_enter(thread, cache);
+  }
+  lock_release(&threads_lock);
+}
+
+/* ---- entering one ---- */
+
+static heap_cache_t *cache_take(void)
+{
+  lock_acquire(&threads_lock);
+  heap_cache_t *cache = unused_caches;
+  if (cache)
+    unused_caches = cache->next;
+  lock_release(&threads_lock);
+  return cache ? cache : metadata_take(sizeof *cache, METADATA_ALIGNMENT);
+}
+
+static heap_cache_t *cache_of(magazines_t *magazines) { return (heap_cache_t *)((char *)magazines - offsetof(heap_cache_t, magazines)); }
+
+static bool make_magazines(thread_t *thread, struct pool_heap *heap)
+{
+  heap_cache_t *cache = cache_take();
+  if (!cache)
+    return false;
+  cache->heap = heap;
+  cache->owner = thread;
+  magazines_init(&cache->magazines, &cache->cache, thread->shard);
+  lock_acquire(&threads_lock);
+  bool room = make_room(thread);
+  if (room) {
+    chain_enter(thread, cache);
+    due_enter(thread, cache);
+    thread->cache_count++;
+  } else {
+    cache->next = unused_caches;
+    unused_caches = cache;
+  }
+  lock_release(&threads_lock);
+  return room;
+}
+
+static magazines_t *magazines_in_slot(const thread_t *thread, const struct pool_heap *heap)
+{
+  if (!thread_has_in_slot(thread, heap) && !thread_has_within_reach(thread, heap))
+    return NULL;
+  return &((heap_cache_t *)((char *)thread->cache_at[cache_slot_of(heap)] - offsetof(heap_cache_t, cache)))->magazines;
+}
+
+/* Under the lock the cache is in nobody's hands but the thread's. */
+static magazines_t *find_magazines(thread_t *thread, struct pool_heap *heap, bool in_slot, reach_list_t *reach)
+{
+  lock_acquire(&threads_lock);
+  magazines_t *magazines = thread_magazines_if_any(thread, heap);
+  if (magazines && in_slot) {
+    thread->cache_at[cache_slot_of(heap)] = magazines->cache;
+    store_slot(thread, cache_slot_of(heap), reach ? within_reach(heap) : heap);
+  }
+  if (magazines && reach)
+    reach_enter(reach, cache_of(magazines));
+  lock_release(&threads_lock);
+  return magazines;
+}
+
+/* Before it is busy: who reaches for it holds the lock and waits for that. */
+static void note_use(thread_t *thread, heap_cache_t *cache)
+{
+  if (likely(cache->due))
+    return;
+  lock_acquire(&threads_lock);
+  due_enter(thread, cache);
+  lock_release(&threads_lock);
+}
+
+/* Not so one that is claimed, which its claimer has until it opens the lock; nor one that was emptied and taken out of the list since
+ * it was found. */
+static bool may_be_used(const heap_cache_t *cache, const reach_list_t *reach)
+{
+  return !__atomic_load_n(&cache->claimed, __ATOMIC_SEQ_CST) && (!reach || __atomic_load_n(&cache->reach_link, __ATOMIC_RELAXED));
+}
+
+magazines_t *thread_enter(thread_t *thread, struct pool_heap *heap, bool in_slot, reach_list_t *reach)
+{
+  for (;;) {
+    magazines_t *magazines = magazines_in_slot(thread, heap);
+    if (!magazines)
+      magazines = find_magazines(thread, heap, in_slot, reach);
+    if (!magazines && !make_magazines(thread, heap))
+      return NULL;
+    if (!magazines)
+      continue;
+    note_use(thread, cache_of(magazines));
+    thread_set_busy(thread);
+    if (may_be_used(cache_of(magazines), reach))
+      return magazines;
+    thread_leave(thread);
+    lock_acquire(&threads_lock);
+    lock_release(&threads_lock);
+  }
+}
+
+/* ---- reaching into other threads ---- */
+
+static bool claim(const reach_list_t *reach)
+{
+  bool any = false;
+  for (heap_cache_t *cache = reach->first, *next; cache; cache = next) {
+    next = cache->reach_next;
+    if (cache->owner->is_lost)
+      reach_leave(cache);
+    if (cache->owner->is_lost || cache->owner == thread_self)
+      continue;
+    __atomic_store_n(&cache->claimed, true, BUSY_ORDER);
+    empty_slot(cache->owner, cache->heap);
+    any = true;
+  }
+  return any;
+}
+
+/* It is a few instructions, or waits for the lock of a bin, which nobody holds who waits here. But it may have been interrupted by
+ * a signal whose handler waits for this very thread. */
+static bool comes_out(const thread_t *thread)
+{
+  for (int i = 0; i < REACH_TRIES; i++) {
+    if (!__atomic_load_n(&thread->busy, __ATOMIC_ACQUIRE))
+      return true;
+    if (i >= REACH_TRIES / 10)
+      os_yield();
+  }
+  return false;
+}
+
+static void flush_claimed(struct pool_heap *heap, heap_cache_t *cache, threads_visit_fn *flush)
+{
+  if (!comes_out(cache->owner))
+    return;
+  flush(&cache->magazines, heap);
+  reach_leave(cache);
+}
+
+void threads_reach(struct pool_heap *heap, reach_list_t *reach, threads_visit_fn *flush)
+{
+  if (os_single_threaded() || !threads_can_be_reached || !__atomic_load_n(&reach->first, __ATOMIC_RELAXED))
+    return;
+  lock_acquire(&threads_lock);
+  bool fenced = claim(reach) && os_fence_others();
+  for (heap_cache_t *cache = reach->first, *next; cache; cache = next) {
+    next = cache->reach_next;
+    if (!cache->claimed)
+      continue;
+    if (fenced)
+      flush_claimed(heap, cache, flush);
+    __atomic_store_n(&cache->claimed, false, __ATOMIC_RELEASE);
+  }
+  lock_release(&threads_lock);
+}
