@@ -9,9 +9,7 @@ enum {
   LONGEST_RUN_UNITS = 64,         /* 4 MiB: what is longer is a mapping of its own; */
   LONGEST_RUN_UNITS_SHORT = 2,    /* 128 KiB where memory is short: a mapping has no unit's end to waste, and grows without a copy */
   SHORT_LIMIT = 256 << 20,
-  GUEST_ALIGNMENT = 64,     /* of the units of a region that is too small to lose more */
-  PROCESS_SLOTS_SHARE = 4,  /* this part of the slots is the process's */
-  SLOT_TRIES = 64           /* in which somebody else has mapped something */
+  GUEST_ALIGNMENT = 64            /* of the units of a region that is too small to lose more */
 };
 
 space_t space_of_process;
@@ -33,126 +31,10 @@ bool space_init(void)
   return true;
 }
 
-/* ---- the slots of the window ---- */
-
-/* Stored with release once the arena is whole; a question about any address reads it with acquire. */
-static arena_t *slots[SLOTS_MOST];
-#define SLOT_RESERVED ((arena_t *)-1)   /* of somebody who is about to map an arena there, or of somebody else's mapping */
-lock_t space_slots_lock;
-
 /* The longest free stretch of each arena of the process's space; 0 in any other slot. Under that space's lock. */
 static uint32_t longest[SLOTS_MOST];
 
-arena_t *space_arena_at(size_t slot)
-{
-  arena_t *arena = slot < window_slots_open() ? __atomic_load_n(&slots[slot], __ATOMIC_ACQUIRE) : NULL;
-  return arena == SLOT_RESERVED ? NULL : arena;
-}
-
 size_t space_longest_in(size_t slot) { return longest[slot]; }
-
-static void set_slots(size_t first, size_t count, arena_t *arena)
-{
-  for (size_t i = first; i < first + count; i++)
-    __atomic_store_n(&slots[i], arena, __ATOMIC_RELEASE);
-}
-
-/* Regions leave the highest to the process's own arenas, or many heaps with a reserve would let it have no block any more. */
-static size_t slots_for(bool region)
-{
-  size_t most = window_slots_most();
-  return region ? most - most / PROCESS_SLOTS_SHARE : most;
-}
-
-/* The first of so many free slots in a row, open and reserved; SLOTS_MOST: there are none. */
-static size_t reserve_slots(size_t count, bool region)
-{
-  size_t first = 0, most = slots_for(region);
-  lock_acquire(&space_slots_lock);
-  for (size_t i = 0; i < most && i < first + count; i++)
-    if (__atomic_load_n(&slots[i], __ATOMIC_ACQUIRE))   /* a region that ends empties its slots without the lock */
-      first = i + 1;
-  bool found = count <= most && first <= most - count && window_open(first + count);
-  if (found)
-    set_slots(first, count, SLOT_RESERVED);
-  lock_release(&space_slots_lock);
-  return found ? first : SLOTS_MOST;
-}
-
-/* ---- arenas that have ended, and that the system has not taken: their slots are not free before it does ---- */
-
-static arena_t *left_first;   /* under space_slots_lock */
-static size_t left_bytes;
-static uint64_t ended_bytes;
-
-size_t space_left_bytes(void) { return __atomic_load_n(&left_bytes, __ATOMIC_RELAXED); }
-
-uint64_t space_ended_bytes(void) { return __atomic_load_n(&ended_bytes, __ATOMIC_RELAXED); }
-
-static void count_left(size_t by) { __atomic_store_n(&left_bytes, left_bytes + by, __ATOMIC_RELAXED); }
-
-/* Under the lock, also while the system is asked: a fork finds it done or not begun. */
-static void end_arena(arena_t *arena)
-{
-  size_t slot = arena->slot, count = arena->slots, held = arena_left(arena);
-  bool gone = arena_destroy(arena);
-  __atomic_store_n(&ended_bytes, ended_bytes + held - (gone ? 0 : arena_left(arena)), __ATOMIC_RELAXED);
-  if (gone) {
-    set_slots(slot, count, NULL);
-    return;
-  }
-  arena->next_left = left_first;
-  left_first = arena;
-  count_left(arena_left(arena));
-}
-
-size_t space_give_left(void)
-{
-  if (!space_left_bytes())
-    return 0;
-  lock_acquire(&space_slots_lock);
-  arena_t *arena = left_first;
-  size_t before = left_bytes;
-  left_first = NULL;
-  count_left(-before);
-  for (arena_t *next; arena; arena = next) {
-    next = arena->next_left;
-    end_arena(arena);
-  }
-  size_t given = before - left_bytes;
-  lock_release(&space_slots_lock);
-  return given;
-}
-
-/* ---- new arenas ---- */
-
-/* With as many units as there is room for, or with so many, which are mapped at once. Slots where something else turns up stay reserved
- * for good. */
-static taken_t create_at(space_t *space, size_t slot, size_t count, size_t units, arena_t **arena)
-{
-  taken_t made = arena_create(space, slot, units, arena), taken = made == TAKEN && units ? arena_commit_all(*arena) : made;
-  if (taken == TAKEN)
-    return TAKEN;
-  lock_acquire(&space_slots_lock);
-  if (made == TAKEN)
-    end_arena(*arena);
-  if (taken == NO_ROOM || made != TAKEN)
-    set_slots(slot, count, taken == NO_ROOM ? SLOT_RESERVED : NULL);
-  lock_release(&space_slots_lock);
-  return taken;
-}
-
-static taken_t create_arena(space_t *space, size_t units, size_t count, arena_t **arena)
-{
-  taken_t taken = NO_ROOM;
-  for (int tries = 0; tries < SLOT_TRIES && taken == NO_ROOM; tries++) {
-    size_t slot = reserve_slots(count, units != 0);
-    if (slot == SLOTS_MOST)
-      return NO_MEMORY;
-    taken = create_at(space, slot, count, units, arena);
-  }
-  return taken;
-}
 
 /* ---- regions ---- */
 
@@ -200,17 +82,17 @@ bool space_init_slots(space_t *space, size_t units)
   arena_t *arena;
   if (units > SPAN_BITS_MOST)
     return false;
-  taken_t taken = create_arena(space, units, arena_slots_for(units), &arena);
+  taken_t taken = slots_create_arena(space, units, arena_slots_for(units), &arena);
   if (taken == NO_MEMORY && space_give_left())
-    taken = create_arena(space, units, arena_slots_for(units), &arena);
+    taken = slots_create_arena(space, units, arena_slots_for(units), &arena);
   if (taken != TAKEN)
     return false;
   *space = (space_t){.fixed = arena, .unit_log2 = UNIT_LOG2, .alignment = UNIT, .purgeable = true, .purge_delay_ms = PURGE_NEVER};
-  set_slots(arena->slot, arena->slots, arena);
+  slots_set(arena->slot, arena->slots, arena);
   return true;
 }
 
-void space_hide_slots(space_t *space) { set_slots(space->fixed->slot, space->fixed->slots, SLOT_RESERVED); }
+void space_hide_slots(space_t *space) { slots_set(space->fixed->slot, space->fixed->slots, SLOT_RESERVED); }
 
 void space_finish_slots(space_t *space)
 {
@@ -218,7 +100,7 @@ void space_finish_slots(space_t *space)
   space->fixed->dirty_count = space->fixed->committed;   /* it may have been touched beforehand */
   arena_purge_to_end(space->fixed);   /* nobody waits for the lock meanwhile */
   lock_acquire(&space_slots_lock);
-  end_arena(space->fixed);
+  slots_end_arena(space->fixed);
   lock_release(&space_slots_lock);
 }
 
@@ -274,11 +156,11 @@ static taken_t take_from(arena_t *arena, size_t units, size_t alignment, run_t *
 static arena_t *new_arena(space_t *space)
 {
   arena_t *arena;
-  if (create_arena(space, 0, 1, &arena) != TAKEN)
+  if (slots_create_arena(space, 0, 1, &arena) != TAKEN)
     return NULL;
   arena->wants_huge_pages = space->huge_pages == HUGE_PAGES_ALWAYS;
   space_note_longest(arena);
-  set_slots(arena->slot, 1, arena);
+  slots_set(arena->slot, 1, arena);
   return arena;
 }
 
@@ -291,7 +173,7 @@ static run_t *search(space_t *space, size_t units, size_t alignment)
   if (space->fixed)
     return take_from(space->fixed, units, alignment, &run) == TAKEN ? run : NULL;
   for (size_t slot = 0, open = window_slots_open(); slot < open; slot++) {
-    taken_t taken = longest[slot] >= units ? take_from(slots[slot], units, alignment, &run) : NO_ROOM;
+    taken_t taken = longest[slot] >= units ? take_from(space_arena_at(slot), units, alignment, &run) : NO_ROOM;
     if (taken == TAKEN)
       return run;
     no_memory |= taken == NO_MEMORY;

@@ -11,14 +11,14 @@
 #ifndef SPACE_H
 #define SPACE_H
 
-#include "space/arena.h"
+#include "space/slots.h"
 #include "space/budget.h"
 #include "os/lock.h"
 
 typedef struct space {
   lock_t   lock;
   arena_t *fixed;             /* NULL, or the arena of a region: all this space has */
-  struct space *fallback;       /* where a region's heap goes on when the region is full, or NULL */
+  struct space *fallback;     /* where a region's heap goes on when the region is full, or NULL */
   uint32_t unit_log2;
   uint32_t alignment;         /* of a run's first address; a unit, or less in a small region */
   bool     prepaid;           /* a region that was charged whole at its creation */
@@ -58,10 +58,7 @@ bool space_init_slots(space_t *space, size_t units);
 void space_hide_slots(space_t *space);      /* nobody finds it any more, */
 void space_finish_slots(space_t *space);    /* and then it goes, */
 
-/* or, where the system refuses to take it, at a later try: how much memory waits for one, about, and another one for all of it, which
- * returns what the system took. */
-size_t space_left_bytes(void);
-size_t space_give_left(void);
+/* or, where the system refuses to take it, at a later try (space_give_left()). */
 
 /* ---- runs ---- */
 
@@ -92,7 +89,7 @@ size_t space_longest_run(void);
  *
  * A unit that is taken again after it was used is a fault saved. So a space keeps as many dirty units as were taken again lately,
  * at least an eighth of what is in use and 1 MiB, at most what is in use or 32 MiB; "lately" halves with each quarter of the
- * purge delay. A program that frees a peak once gives it back at once; one that breathes keeps its breath. (A bound of live/2
+ * purge delay. A program that frees a peak once gives it back at once; one that comes and goes in size keeps what it needs again. (A bound of live/2
  * made malloc-large 40 % slower; one of live left a long soak at 12 times its live memory.)
  *
  * The system is asked with the lock open, inside the gate. What it refuses to take is passed over and tried again later. */
@@ -138,15 +135,9 @@ size_t space_unpaid_bytes(void);
 size_t space_record_bytes(void);
 uint64_t space_purged_bytes(space_t *space);
 
-/* What the system was given by arenas of the window that have ended, in total. */
-uint64_t space_ended_bytes(void);
-
 /* The run that `address` is in, in whichever arena of the window; NULL: none. Any address will do. It may be gone the next moment,
  * unless the caller has a block there. */
 run_t *space_find(const void *address);
-
-/* Under the locks of all spaces: which slots are taken. */
-extern lock_t space_slots_lock;
 
 /* Calls `ask` with the run and its arena, while the lock of their space keeps them as they are. False: there is none. */
 typedef void run_ask_fn(const arena_t *arena, const run_t *run, void *context);
@@ -162,9 +153,8 @@ bool space_had_run_fixed(space_t *space, const void *address);
 typedef bool run_wanted_fn(const arena_t *arena, const run_t *run, void *context);
 bool space_next_run(space_t *space, const void *from, run_wanted_fn *wanted, void *context);
 
-/* The arena in a slot of the window, whosever; NULL: none. Those of the process's space stay for ever. */
-arena_t *space_arena_at(size_t slot);
-size_t   space_longest_in(size_t slot);   /* its longest free stretch, as noted; of an arena of the process */
+/* The longest free stretch, as noted, of the arena in a slot; one of the process's. */
+size_t space_longest_in(size_t slot);
 
 /* How many units of a length have room for so many bytes. */
 static inline size_t units_for(size_t bytes, unsigned unit_log2) { return (bytes + ((size_t)1 << unit_log2) - 1) >> unit_log2; }

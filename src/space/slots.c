@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+#include "space/slots.h"
+
+enum { PROCESS_SLOTS_SHARE = 4 };   /* this part of the slots is the process's */
+
+/* Stored with release once the arena is whole; a question about any address reads it with acquire. */
+static arena_t *slots[SLOTS_MOST];
+lock_t space_slots_lock;
+
+arena_t *space_arena_at(size_t slot)
+{
+  arena_t *arena = slot < window_slots_open() ? __atomic_load_n(&slots[slot], __ATOMIC_ACQUIRE) : NULL;
+  return arena == SLOT_RESERVED ? NULL : arena;
+}
+
+void slots_set(size_t first, size_t count, arena_t *arena)
+{
+  for (size_t i = first; i < first + count; i++)
+    __atomic_store_n(&slots[i], arena, __ATOMIC_RELEASE);
+}
+
+/* Regions leave the highest to the process's own arenas, or many heaps with a reserve would let it have no block any more. */
+static size_t slots_for(bool region)
+{
+  size_t most = window_slots_most();
+  return region ? most - most / PROCESS_SLOTS_SHARE : most;
+}
+
+/* The first of so many free slots in a row, open and reserved; SLOTS_MOST: there are none. */
+static size_t reserve_slots(size_t count, bool region)
+{
+  size_t first = 0, most = slots_for(region);
+  lock_acquire(&space_slots_lock);
+  for (size_t i = 0; i < most && i < first + count; i++)
+    if (__atomic_load_n(&slots[i], __ATOMIC_ACQUIRE))   /* a region that ends empties its slots without the lock */
+      first = i + 1;
+  bool found = count <= most && first <= most - count && window_open(first + count);
+  if (found)
+    slots_set(first, count, SLOT_RESERVED);
+  lock_release(&space_slots_lock);
+  return found ? first : SLOTS_MOST;
+}
+
+/* ---- arenas that have ended, and that the system has not taken: their slots are not free before it does ---- */
+
+static arena_t *left_first;   /* under space_slots_lock */
+static size_t left_bytes;
+static uint64_t ended_bytes;
+
+size_t space_left_bytes(void) { return __atomic_load_n(&left_bytes, __ATOMIC_RELAXED); }
+
+uint64_t space_ended_bytes(void) { return __atomic_load_n(&ended_bytes, __ATOMIC_RELAXED); }
+
+static void count_left(size_t by) { __atomic_store_n(&left_bytes, left_bytes + by, __ATOMIC_RELAXED); }
+
+/* Under the lock, also while the system is asked: a fork finds it done or not begun. */
+void slots_end_arena(arena_t *arena)
+{
+  size_t slot = arena->slot, count = arena->slots, held = arena_left(arena);
+  bool gone = arena_destroy(arena);
+  __atomic_store_n(&ended_bytes, ended_bytes + held - (gone ? 0 : arena_left(arena)), __ATOMIC_RELAXED);
+  if (gone) {
+    slots_set(slot, count, NULL);
+    return;
+  }
+  arena->next_left = left_first;
+  left_first = arena;
+  count_left(arena_left(arena));
+}
+
+size_t space_give_left(void)
+{
+  if (!space_left_bytes())
+    return 0;
+  lock_acquire(&space_slots_lock);
+  arena_t *arena = left_first;
+  size_t before = left_bytes;
+  left_first = NULL;
+  count_left(-before);
+  for (arena_t *next; arena; arena = next) {
+    next = arena->next_left;
+    slots_end_arena(arena);
+  }
+  size_t given = before - left_bytes;
+  lock_release(&space_slots_lock);
+  return given;
+}
+
+/* ---- new arenas ---- */
+
+/* With as many units as there is room for, or with so many, which are mapped at once. Slots where something else turns up stay reserved
+ * for good. */
+static taken_t create_at(struct space *space, size_t slot, size_t count, size_t units, arena_t **arena)
+{
+  taken_t made = arena_create(space, slot, units, arena), taken = made == TAKEN && units ? arena_commit_all(*arena) : made;
+  if (taken == TAKEN)
+    return TAKEN;
+  lock_acquire(&space_slots_lock);
+  if (made == TAKEN)
+    slots_end_arena(*arena);
+  if (taken == NO_ROOM || made != TAKEN)
+    slots_set(slot, count, taken == NO_ROOM ? SLOT_RESERVED : NULL);
+  lock_release(&space_slots_lock);
+  return taken;
+}
+
+taken_t slots_create_arena(struct space *space, size_t units, size_t count, arena_t **arena)
+{
+  taken_t taken = NO_ROOM;
+  for (int tries = 0; tries < SLOT_TRIES && taken == NO_ROOM; tries++) {
+    size_t slot = reserve_slots(count, units != 0);
+    if (slot == SLOTS_MOST)
+      return NO_MEMORY;
+    taken = create_at(space, slot, count, units, arena);
+  }
+  return taken;
+}

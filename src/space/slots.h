@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Which arena is in which slot of the window: those of the process's space, and regions of several slots. */
+#ifndef SLOTS_H
+#define SLOTS_H
+
+#include "os/lock.h"
+#include "space/arena.h"
+
+enum { SLOT_TRIES = 64 };   /* in which somebody else has mapped something */
+
+/* Of somebody who is about to map an arena there, or of somebody else's mapping. */
+#define SLOT_RESERVED ((arena_t *)-1)
+
+/* Under the locks of all spaces: which slots are taken. */
+extern lock_t space_slots_lock;
+
+/* The arena in a slot of the window, whosever; NULL: none. Those of the process's space stay for ever. */
+arena_t *space_arena_at(size_t slot);
+
+/* An arena of the space in so many free slots in a row, which nobody finds before slots_set(): with as many units as there is room for,
+ * or with `units`, which are mapped at once. */
+taken_t slots_create_arena(struct space *space, size_t units, size_t count, arena_t **arena);
+void    slots_set(size_t first, size_t count, arena_t *arena);
+
+/* Unmaps it, or keeps it for a later try, where the system refuses. Under the lock. */
+void slots_end_arena(arena_t *arena);
+
+/* How much memory waits for such a try, about; and one for all of it, which returns what the system took. */
+size_t space_left_bytes(void);
+size_t space_give_left(void);
+
+/* What the system was given by arenas of the window that have ended, in total. */
+uint64_t space_ended_bytes(void);
+
+#endif
