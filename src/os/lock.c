@@ -2,7 +2,7 @@
 #include "os/lock.h"
 
 enum {
-  SPINS = 40,             /* some 2 us: a slow path under a pool's lock takes less than one */
+  SPINS = 40,             /* some 2 us: a slow path under a bin's lock takes less than one */
   LAST_WAITS = 3          /* of up to 10 ms, of a thread that is about to end the process */
 };
 

@@ -15,7 +15,7 @@
  * classes of the default heap, the heap plane those of every other heap, so that a block of another heap is 0 to pool_free()
  * and the default path pays nothing for heaps.
  *
- *   M1 a byte is a slab's class from before its first block leaves the pool until after its last one is back, else 0 */
+ *   M1 a byte is a slab's class from before its first block leaves the bin until after its last one is back, else 0 */
 #ifndef CLASS_MAP_H
 #define CLASS_MAP_H
 

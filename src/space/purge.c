@@ -7,7 +7,7 @@
 
 enum {
   KEEP_LEAST_UNITS = 16,          /* 1 MiB */
-  RETAINED_LEAST_UNITS = 512         /* 32 MiB: mstress .54 s when 4 MiB, .43 when 32 */
+  RETAINED_LEAST_UNITS = 512      /* 32 MiB: mstress .54 s when 4 MiB, .43 when 32 */
 };
 
 static size_t kept_units(const space_t *space)

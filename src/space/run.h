@@ -23,7 +23,7 @@ static inline bool   needs_long_bitmaps(unsigned unit_log2) { return long_bitmap
 typedef struct run {
   uint8_t       kind;         /* run_kind_t */
   uint8_t       size_class;   /* slab */
-  uint8_t       list;         /* slab: the list of its pool it is in */
+  uint8_t       list;         /* slab: the list of its bin it is in */
   uint8_t       zeroed;       /* every byte beyond the fresh mark reads as zero */
   uint32_t      units;
   uint32_t      capacity;     /* slab: blocks it is cut into */
@@ -32,7 +32,7 @@ typedef struct run {
   uint16_t      quarter;      /* slab: capacity / 4, for the list it belongs in */
   uint8_t       shard;        /* slab: of the threads that gave blocks back last */
   char         *start;
-  void         *owner;        /* slab: its pool; large or spare: its heap */
+  void         *owner;        /* slab: its bin; large or spare: its heap */
   struct run   *next, *previous;
   uint64_t     *bitmap;       /* slab: bit i set: block i is free and here */
   union {

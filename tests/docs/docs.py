@@ -66,6 +66,14 @@ def words(root):
     return found
 
 
+def stale_code(root):
+    """The C of CONTRIBUTING is the source's, to the letter."""
+    sources = "".join(path.read_text() for path in sorted((root / "src").rglob("*.[ch]")))
+    for block in re.findall(r"^```c\n(.*?)^```", (root / "CONTRIBUTING.md").read_text(), re.M | re.S):
+        if block.rstrip() not in sources:
+            yield f"CONTRIBUTING.md: no source has this: {block.splitlines()[0]}"
+
+
 def is_file(root, name):
     return any((root / folder / name).exists() for folder in (".", "src", "include/tidepool", "tests", "tests/unit", "docs"))
 
@@ -148,7 +156,7 @@ GOOD = {
     "README.md": "# A\n[b](docs/DESIGN.md#the-b)\n`bin_take` `slab.h`\n",
     "docs/DESIGN.md": "# D\n## The `b`\n## Invariants\n| A1 | x | `slab.h` | `check_a` |\n[e](experiments.md#depots)\n",
     "docs/experiments.md": "# E\n## Depots\n`gone_name`\n[d](DESIGN.md#the-b)\n",
-    "CONTRIBUTING.md": "`bin_take`\n",
+    "CONTRIBUTING.md": "`bin_take`\n```c\nvoid bin_take(void);\n```\n",
     "src/README.md": "`bin/slab.h` `check/check.c` `missing_c`\n",
     "src/bin/slab.h": "/*\n *   A1 holds\n */\nvoid bin_take(void); int missing_c;\n",
     "src/bin/slab.c": "",
@@ -167,6 +175,7 @@ BAD = [
     ("src/check/check.c", "void check_a(void) {}", wrong_invariants, "does not assert A1"),
     ("src/check/check.c", 'void check_b(void) { say("A1"); }', wrong_invariants, "no check_a"),
     ("src/more.c", "", unlisted_sources, "more.c has no line"),
+    ("CONTRIBUTING.md", "```c\nvoid bin_take(int);\n```\n", stale_code, "no source has this: void bin_take(int);"),
 ]
 
 
@@ -180,7 +189,7 @@ def problems_of(files, check):
 
 
 def self_test():
-    for check in (broken_links, unknown_names, wrong_invariants, unlisted_sources):
+    for check in (broken_links, unknown_names, wrong_invariants, unlisted_sources, stale_code):
         found = problems_of(GOOD, check)
         if found:
             sys.exit(f"good texts: {found}")
@@ -192,7 +201,7 @@ def self_test():
 
 CHECKS = {
     "links": [broken_links],
-    "names": [unknown_names, wrong_invariants, unlisted_sources],
+    "names": [unknown_names, wrong_invariants, unlisted_sources, stale_code],
     "manual": [missing_from_manual],
 }
 
