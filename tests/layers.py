@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Checks that every include in src/ points downwards in the one list of layers below, and that src/README.md shows that list.
+"""Checks that every include in src/ points downwards in the one list of layers below, that src/README.md shows that list, and that no
+two files have a function of the same name, also of those that only their own file sees.
 
 usage: layers.py SRC
        layers.py --print       the list as src/README.md shows it
@@ -47,6 +48,7 @@ HEAVY_HEADER = re.compile(r"(stdio|stdlib|malloc)\.h$")
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 # Extern pointers to functions, or to tables of them.
 POINTER = re.compile(r"^extern\b[^;(]*(?:\(\*(\w+)\)\(|\bconst \w+_t \*(\w+);)")
+STATIC = re.compile(r"^(?:\w+ )*static [^;={(]*?\b(\w+)\((?!\()", re.M)
 BLOCK = re.compile(r"^```\n(.*?)^```\n", re.M | re.S)
 
 
@@ -97,6 +99,16 @@ def problems_of_line(source, unit, name, line):
             yield problem
 
 
+def problems_of_statics(files):
+    """One name, one function: also of those that only their own file sees."""
+    defined = {}
+    for name, text in files:
+        for function in STATIC.findall(text):
+            first = defined.setdefault(function, name)
+            if first != name:
+                yield f"{name}: {function}() is a function of {first} too"
+
+
 def problems(source):
     """Every violation under the folder `source`, as file:line: what."""
     for file in sorted(path for path in source.rglob("*") if path.suffix in (".c", ".h", ".inc")):
@@ -108,6 +120,8 @@ def problems(source):
         for number, line in enumerate(file.read_text().splitlines(), 1):
             for problem in problems_of_line(source, unit, name, line):
                 yield f"{name}:{number}: {problem}"
+    yield from problems_of_statics((file.relative_to(source).as_posix(), file.read_text())
+                                   for file in sorted(source.rglob("*.[ch]")))
 
 
 def picture():
@@ -138,6 +152,7 @@ GOOD_TREE = {
     "api/fast_path.h": '#include "heap/heap.h"\n#include <tidepool.h>\n',
     "api/malloc.c": '#include "api/fast_path.h"\n#include "misuse.h"\n',
     "check/check.h": '#include "heap/heap.h"\n',
+    "heap/tick.c": "static bool is_there(void)\n{\n  return false;\n}\n",
     "README.md": f"# src\n```\n{picture()}```\n",
 }
 # One more file each, and the words of the complaint.
@@ -158,6 +173,7 @@ BAD_FILES = [
     ("api/malloc_info.c", '#include "heap/heap.h"\n', "api/malloc_info may not include heap/heap"),
     ("api/stats.c", '#include "nowhere.h"\n', "is not a file of src"),
     ("README.md", "# src\n```\nbase/\n```\n", "does not show the layers"),
+    ("heap/walk.c", "static bool is_there(void) { return true; }\n", "is_there() is a function of heap/tick.c too"),
 ]
 
 

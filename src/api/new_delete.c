@@ -54,7 +54,7 @@ static bool are_of_one_library(const void *a, const void *b)
 
 /* Where the loader would look on behalf of `caller`: in what all see, then in what only its library sees, which may have the
  * runtime inside it. Last, by name, for a caller that the loader does not know. */
-static void *find(const char *name, const void *caller)
+static void *find_symbol(const char *name, const void *caller)
 {
   int error = errno;
   void *found = dlsym(RTLD_DEFAULT, name);
@@ -70,7 +70,7 @@ typedef new_handler_t get_new_handler_t(void);
 
 static get_new_handler_t *find_get_new_handler(const void *caller)
 {
-  return _ZSt15get_new_handlerv ? _ZSt15get_new_handlerv : (get_new_handler_t *)find("_ZSt15get_new_handlerv", caller);
+  return _ZSt15get_new_handlerv ? _ZSt15get_new_handlerv : (get_new_handler_t *)find_symbol("_ZSt15get_new_handlerv", caller);
 }
 
 static new_handler_t get_new_handler(const void *caller)
@@ -85,11 +85,11 @@ static new_handler_t get_new_handler(const void *caller)
 COLD static void throw_by_hand(const void *caller)
 {
   enum { VIRTUAL_TABLE_HEAD = 2 * sizeof(void *) };
-  void *(*make)(size_t) = (void *(*)(size_t))find("__cxa_allocate_exception", caller);
-  void (*throw)(void *, void *, void (*)(void *)) = (void (*)(void *, void *, void (*)(void *)))find("__cxa_throw", caller);
-  void (*end)(void *) = (void (*)(void *))find("_ZNSt9bad_allocD1Ev", caller);
-  void *type = find("_ZTISt9bad_alloc", caller);
-  char *table = find("_ZTVSt9bad_alloc", caller);
+  void *(*make)(size_t) = (void *(*)(size_t))find_symbol("__cxa_allocate_exception", caller);
+  void (*throw)(void *, void *, void (*)(void *)) = (void (*)(void *, void *, void (*)(void *)))find_symbol("__cxa_throw", caller);
+  void (*end)(void *) = (void (*)(void *))find_symbol("_ZNSt9bad_allocD1Ev", caller);
+  void *type = find_symbol("_ZTISt9bad_alloc", caller);
+  char *table = find_symbol("_ZTVSt9bad_alloc", caller);
   if (!make || !throw || !end || !type || !table)
     return;
   char **exception = make(sizeof *exception);
@@ -101,7 +101,7 @@ COLD static _Noreturn void throw_bad_alloc(const void *caller)
 {
   void (*throw)(void) = _ZSt17__throw_bad_allocv;
   if (!throw)
-    throw = (void (*)(void))find("_ZSt17__throw_bad_allocv", caller);
+    throw = (void (*)(void))find_symbol("_ZSt17__throw_bad_allocv", caller);
   if (throw)
     throw();
   throw_by_hand(caller);

@@ -14,7 +14,7 @@ typedef struct bin_figures {
   size_t block_size, live_blocks, cached_blocks, slabs, held_bytes, idle_bytes;
 } bin_figures_t;
 
-static bin_figures_t figures_of(bin_t *bin)
+static bin_figures_t bin_figures_of(bin_t *bin)
 {
   size_t threads = bin->cached ? heap_cached_in_threads(bin) : 0;
   size_t cached = threads + bin_depot_blocks(bin);
@@ -83,7 +83,7 @@ static void heap_figures(heap_t *heap, pool_stats_t *stats)
 {
   *stats = (pool_stats_t){.budget = budget_limit(&heap->budget), .held_bytes = budget_held(&heap->budget)};
   FOR_EACH_BIN(bin, heap) {
-    bin_figures_t f = figures_of(bin);
+    bin_figures_t f = bin_figures_of(bin);
     stats->live_blocks += f.live_blocks;
     stats->live_bytes += f.live_blocks * f.block_size;
     stats->cached_bytes += f.cached_blocks * f.block_size;
@@ -179,7 +179,7 @@ static void write_heap(text_t *text, heap_t *heap)
   text_string(text, ",\"pools\":[");
   bool first = true;
   FOR_EACH_BIN(bin, heap) {
-    bin_figures_t f = figures_of(bin);
+    bin_figures_t f = bin_figures_of(bin);
     if (!f.slabs)
       continue;
     write_bin(text, &f, first);

@@ -4,7 +4,7 @@
 static census_t *censuses;
 static size_t census_count, censuses_bytes;
 
-static void *take_memory(size_t bytes)
+static void *map_memory(size_t bytes)
 {
   void *memory = os_map(bytes, os_page_size());
   expect(memory != NULL, "memory", "there is none to check in", memory);
@@ -27,7 +27,7 @@ static void add_arena(arena_t *arena)
 {
   if (!arena || census_of(arena))
     return;
-  uint64_t *words = take_memory(census_bytes(arena));
+  uint64_t *words = map_memory(census_bytes(arena));
   censuses[census_count++] = (census_t){arena, words, words + block_words(arena)};
 }
 
@@ -38,7 +38,7 @@ void census_begin(const space_t *another)
   for (heap_t *heap = heaps_first(); heap; heap = heap->next)
     most++;
   censuses_bytes = pages_for(most * sizeof *censuses / sizeof(uint64_t));
-  censuses = take_memory(censuses_bytes);
+  censuses = map_memory(censuses_bytes);
   for (size_t slot = 0; slot < window_slots_open(); slot++)
     add_arena(space_arena_at(slot));
   for (heap_t *heap = heaps_first(); heap; heap = heap->next)

@@ -8,7 +8,7 @@ typedef struct line {
   char   buffer[256];
 } line_t;
 
-static text_t *line_begin(line_t *line, const char *name, const char *what)
+static text_t *violation_begin(line_t *line, const char *name, const char *what)
 {
   line->text = (text_t){line->buffer, sizeof line->buffer - 1, 0};
   text_string(&line->text, "tidepool: check: ");
@@ -18,7 +18,7 @@ static text_t *line_begin(line_t *line, const char *name, const char *what)
   return &line->text;
 }
 
-static _Noreturn void line_end(line_t *line)
+static _Noreturn void violation_end(line_t *line)
 {
   size_t length = min_size(line->text.length, line->text.size);
   line->buffer[length++] = '\n';
@@ -29,21 +29,21 @@ static _Noreturn void line_end(line_t *line)
 COLD _Noreturn void violated_at(const char *name, const char *what, const void *where)
 {
   line_t line;
-  text_t *text = line_begin(&line, name, what);
+  text_t *text = violation_begin(&line, name, what);
   text_string(text, ": ");
   text_pointer(text, where);
-  line_end(&line);
+  violation_end(&line);
 }
 
 COLD static _Noreturn void violated_count(const char *name, const char *what, size_t kept, size_t counted)
 {
   line_t line;
-  text_t *text = line_begin(&line, name, what);
+  text_t *text = violation_begin(&line, name, what);
   text_string(text, ": ");
   text_number(text, kept);
   text_string(text, ", counted: ");
   text_number(text, counted);
-  line_end(&line);
+  violation_end(&line);
 }
 
 void expect(bool holds, const char *name, const char *what, const void *where)

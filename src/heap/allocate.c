@@ -350,7 +350,7 @@ static void wipe_tail(const located_t *at, size_t size)
 }
 
 /* A block never fails to become smaller where it is. */
-static void shrink(located_t *at, size_t size)
+static void shrink_in_place(located_t *at, size_t size)
 {
   wipe_tail(at, size);
   if (at->huge)
@@ -386,7 +386,7 @@ bool heap_resize_in_place(void *block, size_t size, const char *call)
     return false;
   if (size > at.size)
     return lengthen(&at, size, false);
-  shrink(&at, size);
+  shrink_in_place(&at, size);
   return true;
 }
 
@@ -420,7 +420,7 @@ static void *reallocate_smaller(heap_t *heap, located_t *at, size_t size, const 
   void *to = is_worth_moving(at, size) ? allocate_if_easy(heap, size) : NULL;
   if (to)
     return copy_to(to, at, at->size, size, call);
-  shrink(at, size);
+  shrink_in_place(at, size);
   return at->start;
 }
 

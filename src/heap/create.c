@@ -113,7 +113,7 @@ static metadata_kind_t heap_records = {.size = sizeof(heap_t), .alignment = (siz
 
 static heap_t *record_of_own_page(void) { return metadata_take(round_up(sizeof(heap_t), os_page_size()), os_page_size()); }
 
-static heap_t *record_take(bool own_page)
+static heap_t *heap_record_take(bool own_page)
 {
   lock_acquire(&heaps_lock);
   heap_t *heap = unused_heaps[own_page];
@@ -127,7 +127,7 @@ static heap_t *record_take(bool own_page)
   return heap;
 }
 
-static void record_give(heap_t *heap)
+static void heap_record_give(heap_t *heap)
 {
   lock_acquire(&heaps_lock);
   heap->next = unused_heaps[heap->own_page];
@@ -192,7 +192,7 @@ static void release_memory(heap_t *heap)
   region_release(heap);
   heap->mark = 0;
   if (!guest)
-    record_give(heap);
+    heap_record_give(heap);
 }
 
 /* What was charged goes back before the record that says so. */
@@ -208,7 +208,7 @@ static heap_t *failed(heap_t *heap, size_t charged, int error)
 static heap_t *create_of_system(const pool_heap_options_t *o)
 {
   region_plan_t plan = region_is_wanted(o) ? region_plan(o) : region_no_plan(o);
-  heap_t *heap = record_take(region_is_real_time(o));
+  heap_t *heap = heap_record_take(region_is_real_time(o));
   if (!heap) {
     errno = ENOMEM;
     return NULL;

@@ -8,12 +8,12 @@
 enum { TICK_GIVES = 16 };   /* a region's idle memory is looked at once in so many large blocks given back */
 
 /* Figures: others read them without the lock. */
-static void add(size_t *to, ptrdiff_t by) { __atomic_fetch_add(to, (size_t)by, __ATOMIC_RELAXED); }
+static void add_figure(size_t *to, ptrdiff_t by) { __atomic_fetch_add(to, (size_t)by, __ATOMIC_RELAXED); }
 
 static void count(heap_t *heap, ptrdiff_t blocks, ptrdiff_t bytes)
 {
-  add(&heap->large_blocks, blocks);
-  add(&heap->large_bytes, bytes);
+  add_figure(&heap->large_blocks, blocks);
+  add_figure(&heap->large_bytes, bytes);
 }
 
 static void set_size(run_t *run, size_t size) { __atomic_store_n(&run->size, size, __ATOMIC_RELAXED); }
@@ -52,7 +52,7 @@ static run_t *take_run_inside(heap_t *heap, size_t size, size_t alignment)
     return NULL;
   set_size(run, usable_of(heap, run, size));
   link_run(heap, run);
-  add(&heap->large_held, (ptrdiff_t)run_bytes(arena_of(heap->space, run->start), run));
+  add_figure(&heap->large_held, (ptrdiff_t)run_bytes(arena_of(heap->space, run->start), run));
   count(heap, 1, (ptrdiff_t)run->size);
   run_become(run, RUN_LARGE, heap);
   return run;
@@ -81,7 +81,7 @@ static void give_run(heap_t *heap, run_t *run, bool is_live)
   if (is_live)
     count(heap, -1, -(ptrdiff_t)run->size);
   unlink_run(heap, run);
-  add(&heap->large_held, -(ptrdiff_t)run_bytes(arena_of(heap->space, run->start), run));
+  add_figure(&heap->large_held, -(ptrdiff_t)run_bytes(arena_of(heap->space, run->start), run));
   space_give_charged(heap->space, &heap->budget, run);
   gate_leave(gate);
 }
@@ -110,7 +110,7 @@ static bool resize_run(heap_t *heap, run_t *run, size_t size)
     }
     budget_note_peak(&heap->budget);
   }
-  add(&heap->large_held, (ptrdiff_t)(units << space->unit_log2) - (ptrdiff_t)(had << space->unit_log2));
+  add_figure(&heap->large_held, (ptrdiff_t)(units << space->unit_log2) - (ptrdiff_t)(had << space->unit_log2));
   size = usable_of(heap, run, size);
   count(heap, 0, (ptrdiff_t)(size - run->size));
   set_size(run, size);
@@ -147,7 +147,7 @@ static void *take_huge_inside(heap_t *heap, size_t size, size_t alignment, block
   }
   huge->is_wiped = heap->zero_on_free;
   budget_note_peak(&heap->budget);
-  add(&heap->large_held, (ptrdiff_t)bytes);
+  add_figure(&heap->large_held, (ptrdiff_t)bytes);
   count(heap, 1, (ptrdiff_t)bytes);
   *past = zeroed ? BLOCK_ZEROED : BLOCK_FRESH;
   return huge_start(huge);
@@ -166,7 +166,7 @@ void large_give_huge(heap_t *heap, huge_t *huge)
   size_t bytes = huge_size(huge);
   lock_t *gate = gate_enter(GATE_LARGE);
   count(heap, -1, -(ptrdiff_t)bytes);
-  add(&heap->large_held, -(ptrdiff_t)bytes);
+  add_figure(&heap->large_held, -(ptrdiff_t)bytes);
   huge_give(huge);
   budget_discharge(&heap->budget, bytes);
   gate_leave(gate);
@@ -183,7 +183,7 @@ static bool resize_huge(heap_t *heap, huge_t *huge, size_t size, bool may_move)
   if (max_size(had, bytes) > has)
     budget_discharge(&heap->budget, max_size(had, bytes) - has);
   budget_note_peak(&heap->budget);
-  add(&heap->large_held, (ptrdiff_t)(has - had));
+  add_figure(&heap->large_held, (ptrdiff_t)(has - had));
   count(heap, 0, (ptrdiff_t)(has - had));
   return done;
 }
@@ -266,7 +266,7 @@ static uint32_t spare_units_most(void)
 }
 
 /* From live to spare, by one thread at most: a block that is freed twice is not live the second time. */
-static bool claim(run_t *run)
+static bool claim_run(run_t *run)
 {
   uint8_t live = RUN_LARGE;
   if (os_single_threaded()) {
@@ -300,7 +300,7 @@ bool large_give_spare(thread_t *thread, void *block, const char *call)
   unsigned i = run->units - 1;
   if (spares->count[i] == SPARE_DEPTH || spares->units + run->units > spare_units_most())
     return false;
-  if (!claim(run))
+  if (!claim_run(run))
     fatal_misuse(call, block, FREED_TWICE);
   count_spare(spares, -(size_t)1, -run->size);
   spares->of[i][spares->count[i]++] = run;

@@ -21,7 +21,7 @@ static void drop_caches(heap_t *heap, bool forget)
     threads_drop_lost(heap, forget);
 }
 
-static bool zero_block(const pool_block_t *block, void *context)
+static bool wipe_visited(const pool_block_t *block, void *context)
 {
   const heap_t *heap = context;
   if (block->size > heap->class_most)   /* of no class */
@@ -35,7 +35,7 @@ void heap_end_blocks(heap_t *heap, bool for_good)
 {
   drop_dependents(heap);
   if (heap->zero_on_free)
-    heap_walk(heap, zero_block, heap);
+    heap_walk(heap, wipe_visited, heap);
   if (heap->cached)
     drop_caches(heap, for_good);
   FOR_EACH_BIN(bin, heap)

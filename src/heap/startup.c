@@ -57,7 +57,7 @@ static lock_t *const leaves[] = {&bin_magazines_lock, &space_of_process.lock, &s
 enum { LEAVES = sizeof leaves / sizeof *leaves };
 
 /* In the order in which they nest. */
-static void acquire_all(void)
+static void lock_everything(void)
 {
   gate_close(GATE_LIFE);
   lock_acquire(&ready_lock);
@@ -79,7 +79,7 @@ static void acquire_all(void)
 
 /* The other way round, and so the bins before their heap, which makes none as long as it is locked: a heap or a bin that is made once
  * a list is open was never locked here, and may be locked by others. */
-static void open_all(void (*open)(lock_t *))
+static void open_everything(void (*open)(lock_t *))
 {
   for (size_t i = LEAVES; i--;)
     open(leaves[i]);
@@ -101,7 +101,7 @@ static void fork_prepare(void)
 {
   fork_locked = !os_single_threaded();
   if (fork_locked)
-    acquire_all();
+    lock_everything();
 }
 
 static void fork_parent(void)
@@ -110,7 +110,7 @@ static void fork_parent(void)
     return;
   if (heap_dependents)
     heap_dependents->fork_parent();
-  open_all(lock_release);
+  open_everything(lock_release);
 }
 
 static void fork_child(void)
@@ -119,7 +119,7 @@ static void fork_child(void)
     return;
   if (heap_dependents)
     heap_dependents->fork_child();
-  open_all(lock_reset);
+  open_everything(lock_reset);
   threads_forget_others(large_forget_spares);
 }
 

@@ -183,7 +183,7 @@ static void free_to_busy(object_pool_t *pool, object_array_t *array, size_t i)
 static void busy_to_free(object_pool_t *pool, object_array_t *array, size_t i)
 {
   set_busy(pool, array, i, false);
-  release(pool, array, i);
+  object_to_free(pool, array, i);
 }
 
 /* Ends the free objects of an array one after the other, each as busy, so that a hook that leaves loses that one alone, and the
@@ -210,7 +210,7 @@ static bool end_free_objects(object_pool_t *pool, object_array_t *array, const c
   return !array->taken && !has_made(array);
 }
 
-static void shrink(object_pool_t *pool, size_t keep, const uint64_t *now_ms, const char *call)
+static void shrink_arrays(object_pool_t *pool, size_t keep, const uint64_t *now_ms, const char *call)
 {
   object_array_t *array;
   uint32_t age = UINT32_MAX;
@@ -232,7 +232,7 @@ static void shrink(object_pool_t *pool, size_t keep, const uint64_t *now_ms, con
 void capacity_shrink_if_due(object_pool_t *pool, size_t keep)
 {
   uint64_t now = os_now_ms();
-  shrink(pool, keep, &now, "object_pool_shrink");
+  shrink_arrays(pool, keep, &now, "object_pool_shrink");
 }
 
 size_t object_pool_capacity(const object_pool_t *pool)
@@ -250,6 +250,6 @@ size_t object_pool_shrink(object_pool_t *pool, size_t capacity)
   lock_acquire(&pool->lock);
   hot_cool(pool);
   lock_release(&pool->lock);
-  shrink(pool, capacity, NULL, "object_pool_shrink");
+  shrink_arrays(pool, capacity, NULL, "object_pool_shrink");
   return LOAD(pool->capacity);
 }

@@ -78,13 +78,13 @@ static bool policy_is_valid(const object_pool_options_t *o)
   }
 }
 
-static bool options_are_valid(const object_pool_options_t *o)
+static bool object_options_are_valid(const object_pool_options_t *o)
 {
   return o && sizes_are_valid(o) && !(o->flags & ~(unsigned)FLAGS_KNOWN) &&
          (o->reset_time == OBJECT_POOL_RESET_ON_GET || o->reset_time == OBJECT_POOL_RESET_ON_PUT) && policy_is_valid(o);
 }
 
-static void set_name(object_pool_t *pool, const char *name)
+static void set_pool_name(object_pool_t *pool, const char *name)
 {
   static uint32_t generated;
   text_t text = {pool->name, OBJECT_POOL_NAME_SIZE, 0};
@@ -134,7 +134,7 @@ static void pool_set_up(object_pool_t *pool, heap_t *heap, const object_pool_opt
   pool->hooked = is_hooked(o);
   pool->shared_mark = !pool->hooked && !pool->single_thread ? OBJECT_POOL_MARK : 0;
   set_geometry(pool, o);
-  set_name(pool, o->name);
+  set_pool_name(pool, o->name);
 }
 
 static bool make_first_array(object_pool_t *pool, const resort_t *from, size_t capacity)
@@ -192,7 +192,7 @@ object_pool_t *object_pool_create(const object_pool_options_t *options)
   heap_t *heap = options && options->heap ? options->heap : &default_heap;
   if (heap->mark != HEAP_LIVE_MARK)
     fatal_misuse("object_pool_create", heap, "not a live heap");
-  if (!options_are_valid(options)) {
+  if (!object_options_are_valid(options)) {
     errno = EINVAL;
     return NULL;
   }

@@ -89,7 +89,7 @@ void *hooks_hand_out(object_pool_t *pool, object_array_t *array, size_t i, bool 
     bit_set(array->made, i);
   set_busy(pool, array, i, false);
   if (!ready)
-    release(pool, array, i);
+    object_to_free(pool, array, i);
   lock_release(&pool->lock);
   return ready ? object : NULL;
 }
@@ -129,7 +129,7 @@ bool hooks_give(object_pool_t *pool, void *object)
     lock_acquire(&pool->lock);
     set_busy(pool, array, i, false);
   }
-  release(pool, array, i);
+  object_to_free(pool, array, i);
   lock_release(&pool->lock);
   return true;
 }

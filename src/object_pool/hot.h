@@ -83,7 +83,7 @@ static inline bool release_bit(object_pool_t *pool, object_array_t *array, size_
   return unlikely(--array->taken == 0);
 }
 
-static inline void release(object_pool_t *pool, object_array_t *array, size_t i)
+static inline void object_to_free(object_pool_t *pool, object_array_t *array, size_t i)
 {
   if (release_bit(pool, array, i))
     hot_array_to_unused(pool, array);
@@ -157,7 +157,7 @@ __attribute__((always_inline)) static inline bool give_plain(object_pool_t *pool
     warm(pool, array, i);
     return true;
   }
-  release(pool, array, i);
+  object_to_free(pool, array, i);
   if (unlikely(array->taken == 1 && !array->permanent && hot->object && hot->array == array))
     hot_cool(pool);
   return true;

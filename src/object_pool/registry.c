@@ -182,7 +182,7 @@ static void free_if_deserted(object_pool_t *pool, object_array_t *array, size_t 
   if (pool->checked)
     misuse_fill_dead(pool, object);
   set_busy(pool, array, i, false);
-  release(pool, array, i);
+  object_to_free(pool, array, i);
 }
 
 static void free_deserted(object_pool_t *pool)
@@ -206,7 +206,7 @@ static void reset_pools(void)
 }
 
 /* Of a pool that one thread uses there is no lock, and its arrays may go at any moment: only its own words are looked at. */
-static void figures_of(const object_pool_t *pool, object_pool_figures_t *f)
+static void object_pool_figures_of(const object_pool_t *pool, object_pool_figures_t *f)
 {
   *f = (object_pool_figures_t){.object_size = pool->object_size, .capacity = LOAD(pool->capacity), .live = live_count(pool),
                                .arrays = LOAD(pool->array_count), .held_bytes = sizeof *pool + LOAD(pool->held_bytes)};
@@ -219,7 +219,7 @@ void object_pools_visit(object_pool_visit_fn *visit, void *context)
   object_pool_figures_t figures;
   lock_acquire(&heaps_lock);
   for (object_pool_t *pool = all_pools; pool; pool = pool->next) {
-    figures_of(pool, &figures);
+    object_pool_figures_of(pool, &figures);
     visit(&figures, context);
   }
   lock_release(&heaps_lock);

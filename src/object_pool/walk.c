@@ -30,7 +30,7 @@ static inline bool is_hot_and_free(const object_pool_t *pool, const void *object
 }
 
 /* Word `w` of a single-threaded pool is all live: notes how far that goes on, so that the walk needs no bits so far. */
-static void note_run(object_pool_t *pool, const object_array_t *array, size_t w)
+static void note_walked(object_pool_t *pool, const object_array_t *array, size_t w)
 {
   size_t whole = array->capacity / WORD_BITS, end = w;
   while (end < min_size(whole, w + RUN_WORDS) && live_word(array, end) == ~(uint64_t)0)
@@ -52,7 +52,7 @@ static void *next_in_array(const object_pool_t *pool, const object_array_t *arra
     i = w * WORD_BITS + (size_t)__builtin_ctzll(word);
     if (!is_hot_and_free(pool, object_at(pool, array, i))) {
       if (pool->single_thread && word == ~(uint64_t)0)
-        note_run(asked(pool), array, w);
+        note_walked(asked(pool), array, w);
       return object_at(pool, array, i);
     }
     i++;

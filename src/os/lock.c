@@ -9,7 +9,7 @@ enum {
 THREAD_LOCAL bool lock_may_be_own;
 
 /* Nobody else opens what the thread itself holds. True: the wait is over, with the lock or without it. */
-static bool give_up(unsigned waits)
+static bool stop_waiting(unsigned waits)
 {
   static bool given_up;   /* once it has, it does so at once: it may meet the same lock many times */
   if (!lock_may_be_own || (waits < LAST_WAITS && !__atomic_load_n(&given_up, __ATOMIC_RELAXED)))
@@ -29,6 +29,6 @@ COLD void lock_wait(lock_t *lock)
 #endif
   }
   os_yield();
-  for (unsigned waits = 0; __atomic_exchange_n(&lock->word, 2, __ATOMIC_ACQUIRE) != 0 && !give_up(waits); waits++)
+  for (unsigned waits = 0; __atomic_exchange_n(&lock->word, 2, __ATOMIC_ACQUIRE) != 0 && !stop_waiting(waits); waits++)
     os_wait(&lock->word, 2, lock_may_be_own);
 }

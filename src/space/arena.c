@@ -197,7 +197,7 @@ taken_t arena_commit_all(arena_t *arena) { return taken_of(commit(arena, arena->
 /* ---- taking and giving units ---- */
 
 /* A stretch long enough to have an aligned run in it for certain, or else any that happens to. */
-static size_t search(const arena_t *arena, size_t units, size_t alignment)
+static size_t find_room(const arena_t *arena, size_t units, size_t alignment)
 {
   if (alignment <= 1)
     return span_find(&arena->room, units);
@@ -237,7 +237,7 @@ taken_t arena_take(arena_t *arena, size_t units, size_t alignment, run_t **taken
   size_t at;
   taken_t committed;
   do {
-    at = search(arena, units, alignment);
+    at = find_room(arena, units, alignment);
     if (at == SPAN_NONE)
       return NO_ROOM;
     committed = commit_step(arena, at + units);

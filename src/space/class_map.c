@@ -31,7 +31,7 @@ static bool map_planes(char *base, size_t end)
 }
 
 /* Nothing is mapped where the window will not be. */
-static void give_up(char *base)
+static void unmap_planes(char *base)
 {
   if (default_slots)
     os_unmap(base + MAP_PLANE, map_bytes(default_slots));
@@ -50,7 +50,7 @@ bool window_init(void)
     if (slots <= MAP_SLOTS + METADATA_SLOTS)
       continue;
     if (!map_planes(base, 1)) {
-      give_up(base);
+      unmap_planes(base);
       continue;
     }
     slots_most = min_size(slots - MAP_SLOTS - METADATA_SLOTS, SLOTS_MOST);

@@ -7,14 +7,14 @@
 
 size_t huge_bytes(size_t size) { return round_up(size + !size, os_page_size()); }
 
-static void live_enter(huge_t *huge)
+static void enter_live(huge_t *huge)
 {
   range_insert(&huge_ranges, &huge->range);
   huge_live.count++;
   huge_live.bytes += huge_size(huge);
 }
 
-static void live_leave(huge_t *huge)
+static void leave_live(huge_t *huge)
 {
   range_remove(&huge_ranges, &huge->range);
   huge_live.count--;
@@ -48,7 +48,7 @@ void huge_give(huge_t *huge)
   size_t taken;
   lock_t *gate = gate_enter(GATE_SYSTEM);
   lock_acquire(&huge_lock);
-  live_leave(huge);
+  leave_live(huge);
   list_leave(huge);
   huge->clean = huge->is_region = false;
   bool over, kept = kept_give(huge, &over);
@@ -62,7 +62,7 @@ void huge_give(huge_t *huge)
 
 /* ---- taking ---- */
 
-static bool grow(huge_t *huge, size_t size)
+static bool grow_kept(huge_t *huge, size_t size)
 {
   void *start = os_remap(huge_start(huge), huge_size(huge), size, true);
   if (!start)
@@ -76,7 +76,7 @@ static huge_t *take_kept(size_t size, size_t alignment)
   lock_acquire(&huge_lock);
   huge_t *huge = kept_take(size, alignment);
   lock_release(&huge_lock);
-  if (!huge || huge_size(huge) == size || (alignment <= os_page_size() && grow(huge, size)))
+  if (!huge || huge_size(huge) == size || (alignment <= os_page_size() && grow_kept(huge, size)))
     return huge;
   lock_acquire(&huge_lock);
   kept_enter(huge);
@@ -105,7 +105,7 @@ static bool map_new(huge_t *huge, size_t size, size_t alignment)
   return start != NULL;
 }
 
-static huge_t *take_new(size_t size, size_t alignment)
+static huge_t *map_block(size_t size, size_t alignment)
 {
   lock_acquire(&huge_lock);
   huge_t *huge = huge_record_take();
@@ -128,12 +128,12 @@ huge_t *huge_take(size_t size, size_t alignment, void *owner, huge_t **list, boo
   huge_t *huge = take_kept(size, alignment);
   *zeroed = !huge || huge->clean;
   if (!huge)
-    huge = take_new(size, alignment);
+    huge = map_block(size, alignment);
   if (huge) {
     huge->owner = owner;
     huge->is_region = huge->hidden = !list;
     lock_acquire(&huge_lock);
-    live_enter(huge);
+    enter_live(huge);
     list_enter(huge, list);
     lock_release(&huge_lock);
   }
@@ -232,14 +232,14 @@ bool huge_resize(huge_t *huge, size_t size, bool may_move)
   bool purged = false;
   lock_t *gate = gate_enter(GATE_SYSTEM);
   lock_acquire(&huge_lock);
-  live_leave(huge);
+  leave_live(huge);
   lock_release(&huge_lock);
   bool kept = size < had && keep_end(huge, size);
   if (size < had && !kept && had - size > OS_PURGE_STEP)
     purged = os_purge_in_steps(huge_start(huge) + size, had - size);
   bool done = kept || resize(huge, size, may_move);
   lock_acquire(&huge_lock);
-  live_enter(huge);
+  enter_live(huge);
   lock_release(&huge_lock);
   gate_leave(gate);
   if (size < had && !kept && (done || purged || os_purge(huge_start(huge) + size, had - size)))
@@ -256,7 +256,7 @@ void huge_hide(huge_t *huge, bool hide)
   lock_release(&huge_lock);
 }
 
-static huge_t *find(const void *address)
+static huge_t *find_live(const void *address)
 {
   range_t *range = range_at_or_below(huge_ranges, (uintptr_t)address);
   return range && (uintptr_t)address - range->start < range->size ? huge_of(range) : NULL;
@@ -265,7 +265,7 @@ static huge_t *find(const void *address)
 bool huge_ask(const void *address, huge_ask_fn *ask, void *context)
 {
   lock_acquire(&huge_lock);
-  huge_t *huge = find(address);
+  huge_t *huge = find_live(address);
   bool live = huge && huge->owner && !huge->hidden;
   if (live)
     ask(huge, context);

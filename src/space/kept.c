@@ -37,7 +37,7 @@ uint64_t huge_given_bytes(void) { return __atomic_load_n(&given_bytes, __ATOMIC_
 
 /* ---- shelves, under the lock: by size, and by age where that is about the same ---- */
 
-static unsigned shelf_of(size_t size)
+static unsigned kept_shelf_of(size_t size)
 {
   unsigned doubling = log2_floor(size);
   return doubling << STEPS_LOG2 | (size >> (doubling - STEPS_LOG2) & ((1 << STEPS_LOG2) - 1));
@@ -51,11 +51,11 @@ static void count_kept(store_t *store, size_t ranges, size_t bytes)
   __atomic_store_n(&store->bytes, store->bytes + bytes, __ATOMIC_RELAXED);
 }
 
-static void shelve(huge_t *huge)
+static void shelve_kept(huge_t *huge)
 {
   static uint32_t age;
   store_t *store = store_of(huge);
-  unsigned at = shelf_of(huge_size(huge));
+  unsigned at = kept_shelf_of(huge_size(huge));
   shelf_t *shelf = &store->shelves[at];
   huge->age = age++;
   huge->older = shelf->newest;
@@ -66,10 +66,10 @@ static void shelve(huge_t *huge)
   count_kept(store, 1, huge_size(huge));
 }
 
-static void unshelve(huge_t *huge)
+static void unshelve_kept(huge_t *huge)
 {
   store_t *store = store_of(huge);
-  unsigned at = shelf_of(huge_size(huge));
+  unsigned at = kept_shelf_of(huge_size(huge));
   shelf_t *shelf = &store->shelves[at];
   *(huge->newer ? &huge->newer->older : &shelf->newest) = huge->older;
   *(huge->older ? &huge->older->newer : &shelf->oldest) = huge->newer;
@@ -95,7 +95,7 @@ static void note_low(void) { low_kept = min_size(low_kept, dirty.bytes); }
 
 static void kept_leave(huge_t *huge)
 {
-  unshelve(huge);
+  unshelve_kept(huge);
   range_remove(&huge_ranges, &huge->range);
 }
 
@@ -107,7 +107,7 @@ static huge_t *neighbour(range_t *range, uintptr_t border, bool is_clean)
 }
 
 /* The neighbour's addresses become the range's own. */
-static void absorb(huge_t *huge, huge_t *other)
+static void absorb_kept(huge_t *huge, huge_t *other)
 {
   if (!other)
     return;
@@ -121,10 +121,10 @@ void kept_enter(huge_t *huge)
 {
   uintptr_t start = huge->range.start, end = start + huge->range.size;
   huge->owner = NULL;
-  absorb(huge, neighbour(range_at_or_below(huge_ranges, start - 1), start, huge->clean));
-  absorb(huge, neighbour(range_at_or_above(huge_ranges, end), end, huge->clean));
+  absorb_kept(huge, neighbour(range_at_or_below(huge_ranges, start - 1), start, huge->clean));
+  absorb_kept(huge, neighbour(range_at_or_above(huge_ranges, end), end, huge->clean));
   range_insert(&huge_ranges, &huge->range);
-  shelve(huge);
+  shelve_kept(huge);
 }
 
 bool kept_any(void) { return dirty.count || clean.count; }
@@ -172,7 +172,7 @@ static bool may_unmap(const huge_t *huge)
 }
 
 /* Without its pages a mapping goes in no time, however long it is. */
-static bool unmap(huge_t *huge)
+static bool unmap_range(huge_t *huge)
 {
   if (!huge->clean && huge_size(huge) > OS_PURGE_STEP)
     huge->clean = os_purge_in_steps(huge_start(huge), huge_size(huge));
@@ -188,7 +188,7 @@ void kept_count_given(size_t bytes) { __atomic_fetch_add(&given_bytes, bytes, __
  * nothing at all. */
 bool kept_dispose(huge_t *huge, size_t *taken)
 {
-  bool was_clean = huge->clean, gone = unmap(huge), some = gone || huge->clean != was_clean;
+  bool was_clean = huge->clean, gone = unmap_range(huge), some = gone || huge->clean != was_clean;
   *taken = !was_clean && some ? huge_size(huge) : 0;
   kept_count_given(*taken);
   lock_acquire(&huge_lock);
@@ -255,7 +255,7 @@ void kept_dispose_over(void)
     dispose_from(&clean, most, LOOKS_MOST);
 }
 
-static size_t release(size_t keep, size_t most_tries)
+static size_t give_kept(size_t keep, size_t most_tries)
 {
   lock_t *gate = gate_enter(GATE_SYSTEM);
   size_t taken = kept_dispose_beyond(keep, most_tries);
@@ -263,7 +263,7 @@ static size_t release(size_t keep, size_t most_tries)
   return taken;
 }
 
-size_t huge_release(size_t keep) { return release(keep, SIZE_MAX); }
+size_t huge_release(size_t keep) { return give_kept(keep, SIZE_MAX); }
 
 /* Half of what nobody needed for a whole purge delay, or all of it where that is little. */
 static size_t unneeded(void)
@@ -286,7 +286,7 @@ void huge_tick(void)
   bool none = !dirty.count && !clean.count;
   lock_release(&huge_lock);
   if (!none)
-    release(keep, LOOKS_MOST);
+    give_kept(keep, LOOKS_MOST);
 }
 
 /* ---- taking what is kept, under the lock ---- */
@@ -328,7 +328,7 @@ static size_t next_filled(size_t from)
 static huge_t *choose_kept(size_t size, size_t alignment)
 {
   huge_t *best = NULL;
-  unsigned first = shelf_of(size), half = shelf_of(max_size(size / 2, os_page_size()));
+  unsigned first = kept_shelf_of(size), half = kept_shelf_of(max_size(size / 2, os_page_size()));
   for (size_t at = next_filled(first); at < SHELVES && !best; at = next_filled(at + 1))
     best = shortest(&clean.shelves[at], size, alignment, shortest(&dirty.shelves[at], size, alignment, NULL));
   for (size_t at = first + 1; at-- > half && !best && alignment <= os_page_size();)

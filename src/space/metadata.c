@@ -26,7 +26,7 @@ static size_t taken;
 static uint64_t given;        /* to the system */
 static size_t touched;        /* by records, also by those that were given back and hold their memory */
 
-static void count_taken(size_t by) { __atomic_store_n(&taken, taken + by, __ATOMIC_RELAXED); }
+static void count_records(size_t by) { __atomic_store_n(&taken, taken + by, __ATOMIC_RELAXED); }
 static void count_touched(size_t by) { __atomic_store_n(&touched, touched + by, __ATOMIC_RELAXED); }
 
 /* A multiple of 64, and beyond 256 a quarter of a power of two. */
@@ -86,11 +86,11 @@ static size_t dirty_rows;
 
 static pages_t *pages_of(range_t *range) { return (pages_t *)range; }
 
-static unsigned shelf_of(size_t size) { return (unsigned)min_size(log2_floor(size), SHELVES - 1); }
+static unsigned page_shelf_of(size_t size) { return (unsigned)min_size(log2_floor(size), SHELVES - 1); }
 
-static void shelve(pages_t *pages)
+static void shelve_pages(pages_t *pages)
 {
-  pages_t **shelf = &shelves[shelf_of(pages->range.size)];
+  pages_t **shelf = &shelves[page_shelf_of(pages->range.size)];
   pages->newer = NULL;
   pages->older = *shelf;
   if (*shelf)
@@ -98,12 +98,12 @@ static void shelve(pages_t *pages)
   *shelf = pages;
 }
 
-static void unshelve(pages_t *pages)
+static void unshelve_pages(pages_t *pages)
 {
   if (pages->newer)
     pages->newer->older = pages->older;
   else
-    shelves[shelf_of(pages->range.size)] = pages->older;
+    shelves[page_shelf_of(pages->range.size)] = pages->older;
   if (pages->older)
     pages->older->newer = pages->newer;
 }
@@ -126,7 +126,7 @@ static void dirty_leave(pages_t *pages)
 
 static void pages_leave(pages_t *pages)
 {
-  unshelve(pages);
+  unshelve_pages(pages);
   range_remove(&by_address, &pages->range);
   if (!pages->clean)
     dirty_leave(pages);
@@ -137,7 +137,7 @@ static void pages_enter(uintptr_t start, size_t size, bool clean)
   pages_t *pages = (pages_t *)start;
   *pages = (pages_t){.range = {.start = start, .size = size}, .clean = clean};
   range_insert(&by_address, &pages->range);
-  shelve(pages);
+  shelve_pages(pages);
   if (!clean)
     dirty_enter(pages);
 }
@@ -158,7 +158,7 @@ static void count_given(size_t bytes)
 static void count_purged(size_t size) { count_given(size - os_page_size()); }
 
 /* The neighbour that ends or begins at an address leaves, if it is as clean. Returns its size; 0: it stays, or there is none. */
-static size_t absorb(range_t *range, uintptr_t border, bool clean)
+static size_t absorb_pages(range_t *range, uintptr_t border, bool clean)
 {
   bool touches = range && (range->start == border || range->start + range->size == border);
   if (!touches || pages_of(range)->clean != clean)
@@ -177,15 +177,15 @@ static bool clean_first_page(uintptr_t start)
 }
 
 /* Both neighbours become part of it. Where the system refuses one stays what it was. */
-static void join(uintptr_t *start, size_t *size, bool clean)
+static void join_pages(uintptr_t *start, size_t *size, bool clean)
 {
   uintptr_t border = *start + *size;
-  size_t behind = absorb(range_at_or_above(by_address, border), border, clean);
+  size_t behind = absorb_pages(range_at_or_above(by_address, border), border, clean);
   if (behind && clean && !clean_first_page(border)) {
     pages_enter(border, behind, true);
     behind = 0;
   }
-  size_t before = absorb(range_at_or_below(by_address, *start - 1), *start, clean);
+  size_t before = absorb_pages(range_at_or_below(by_address, *start - 1), *start, clean);
   if (before && clean && !clean_first_page(*start)) {
     pages_enter(*start - before, before, true);
     before = 0;
@@ -198,12 +198,12 @@ static void join(uintptr_t *start, size_t *size, bool clean)
 static void pages_give(uintptr_t start, size_t size, bool clean, size_t least)
 {
   if (!clean) {
-    join(&start, &size, false);
+    join_pages(&start, &size, false);
     clean = size >= least && purge(start, size);
   }
   if (clean) {
     count_purged(size);
-    join(&start, &size, true);
+    join_pages(&start, &size, true);
   }
   pages_enter(start, size, clean);
 }
@@ -225,9 +225,9 @@ static void *take_end(pages_t *pages, size_t size)
   if (whole) {
     pages_leave(pages);
   } else {
-    unshelve(pages);
+    unshelve_pages(pages);
     pages->range.size -= size;
-    shelve(pages);
+    shelve_pages(pages);
   }
   if (clean)
     count_touched(whole ? size - os_page_size() : size);
@@ -238,7 +238,7 @@ static void *take_end(pages_t *pages, size_t size)
 
 static void *take_pages(size_t size)
 {
-  unsigned shelf = shelf_of(size), looks = LOOKS_MOST;
+  unsigned shelf = page_shelf_of(size), looks = LOOKS_MOST;
   for (pages_t *pages = shelves[shelf]; pages && looks--; pages = pages->older)
     if (pages->range.size >= size)
       return take_end(pages, size);
@@ -278,7 +278,7 @@ static bool map_elsewhere(size_t bytes)
 }
 
 /* Room for `size` bytes at `end`, or anew. */
-static bool grow(size_t size)
+static bool grow_metadata(size_t size)
 {
   if (!limit) {
     size_t most;
@@ -297,7 +297,7 @@ static bool grow(size_t size)
   return map_elsewhere(whole) || map_elsewhere(least);
 }
 
-static void *take_new(size_t size, size_t alignment)
+static void *take_fresh(size_t size, size_t alignment)
 {
   for (int attempt = 0; attempt < 2; attempt++) {
     char *record = (char *)round_up((uintptr_t)next, alignment);
@@ -307,7 +307,7 @@ static void *take_new(size_t size, size_t alignment)
       next = record + size;
       return record;
     }
-    if (attempt || !grow(size + alignment))
+    if (attempt || !grow_metadata(size + alignment))
       break;
   }
   return NULL;
@@ -335,7 +335,7 @@ static void *take_small(size_t size, size_t alignment)
   void *record = alignment <= METADATA_ALIGNMENT ? take_listed(size) : NULL;
   if (!record && alignment <= METADATA_ALIGNMENT)
     record = take_piece(size);
-  return record ? memset(record, 0, size) : take_new(size, alignment);
+  return record ? memset(record, 0, size) : take_fresh(size, alignment);
 }
 
 static void *take_large(size_t size, size_t alignment)
@@ -345,7 +345,7 @@ static void *take_large(size_t size, size_t alignment)
     clean_oldest(CLEANED_MOST);
     record = take_pages(size);
   }
-  return record ? record : take_new(size, max_size(alignment, os_page_size()));
+  return record ? record : take_fresh(size, max_size(alignment, os_page_size()));
 }
 
 /* A record of a page or more is whole pages, which serve whoever asks for as many. */
@@ -357,7 +357,7 @@ void *metadata_take(size_t size, size_t alignment)
   lock_acquire(&metadata_lock);
   void *record = size < os_page_size() ? take_small(size, max_size(alignment, METADATA_ALIGNMENT)) : take_large(round_up(size, os_page_size()), alignment);
   if (record)
-    count_taken(size);
+    count_records(size);
   lock_release(&metadata_lock);
   return record;
 }
@@ -371,7 +371,7 @@ NOINLINE static void give_large(void *record, size_t size)
   bool many = whole >= PURGE_LEAST, clean = many && purge(start, whole);
   lock_acquire(&metadata_lock);
   pages_give(start, whole, clean, many ? SIZE_MAX : PURGE_LEAST);
-  count_taken(-size);
+  count_records(-size);
   lock_release(&metadata_lock);
 }
 
@@ -387,7 +387,7 @@ void metadata_give(void *record, size_t size)
   lock_acquire(&metadata_lock);
   if (!list_given(record, size))
     give_piece((uintptr_t)record, size);
-  count_taken(-size);
+  count_records(-size);
   lock_release(&metadata_lock);
 }
 

@@ -19,7 +19,7 @@ static piece_t *shelves[SHELVES];
 static uint64_t filled;   /* a bit for each shelf that has a piece */
 
 /* The last shelf whose pieces may be that small. */
-static unsigned shelf_of(size_t size)
+static unsigned piece_shelf_of(size_t size)
 {
   unsigned doubling = log2_floor(size);
   size_t step = (size >> (doubling - STEPS_LOG2)) & ((1 << STEPS_LOG2) - 1);
@@ -30,18 +30,18 @@ void pieces_enter(uintptr_t start, size_t size)
 {
   if (!size)
     return;
-  piece_t *piece = (piece_t *)start, **shelf = &shelves[shelf_of(size)];
+  piece_t *piece = (piece_t *)start, **shelf = &shelves[piece_shelf_of(size)];
   *piece = (piece_t){.range = {.start = start, .size = size}, .older = *shelf};
   if (*shelf)
     (*shelf)->newer = piece;
   *shelf = piece;
-  filled |= (uint64_t)1 << shelf_of(size);
+  filled |= (uint64_t)1 << piece_shelf_of(size);
   range_insert(&by_address, &piece->range);
 }
 
 static void leave(piece_t *piece)
 {
-  unsigned shelf = shelf_of(piece->range.size);
+  unsigned shelf = piece_shelf_of(piece->range.size);
   *(piece->newer ? &piece->newer->older : &shelves[shelf]) = piece->older;
   if (piece->older)
     piece->older->newer = piece->newer;
@@ -51,7 +51,7 @@ static void leave(piece_t *piece)
 }
 
 /* The neighbour at a border leaves. Returns its size; 0: there is none. */
-static size_t absorb(range_t *range, uintptr_t border)
+static size_t absorb_piece(range_t *range, uintptr_t border)
 {
   if (!range || (range->start != border && range->start + range->size != border))
     return 0;
@@ -61,8 +61,8 @@ static size_t absorb(range_t *range, uintptr_t border)
 
 size_t pieces_give(uintptr_t start, size_t size, uintptr_t *pages)
 {
-  size_t behind = absorb(range_at_or_above(by_address, start + size), start + size);
-  size_t before = absorb(range_at_or_below(by_address, start - 1), start);
+  size_t behind = absorb_piece(range_at_or_above(by_address, start + size), start + size);
+  size_t before = absorb_piece(range_at_or_below(by_address, start - 1), start);
   uintptr_t end = start + size + behind;
   start -= before;
   uintptr_t first = round_up(start, os_page_size()), last = round_down(end, os_page_size());
@@ -78,7 +78,7 @@ size_t pieces_give(uintptr_t start, size_t size, uintptr_t *pages)
 
 void *pieces_take(size_t size)
 {
-  uint64_t fits = filled >> shelf_of(size) << shelf_of(size);
+  uint64_t fits = filled >> piece_shelf_of(size) << piece_shelf_of(size);
   if (!fits)
     return NULL;
   piece_t *piece = shelves[__builtin_ctzll(fits)];

@@ -63,7 +63,7 @@ static void chain_enter(thread_t *thread, heap_cache_t *cache)
 
 /* As many heads as caches, so that a chain is one or two long. Where there is no memory for more, chains become longer. False: there
  * are none at all. */
-static bool make_room(thread_t *thread)
+static bool widen_chains(thread_t *thread)
 {
   uint32_t log2 = thread->chains_log2, more = thread->chains ? log2 + 1 : CHAINS_LEAST_LOG2;
   if (thread->chains && thread->cache_count < (uint32_t)1 << log2)
@@ -216,7 +216,7 @@ static bool make_magazines(thread_t *thread, struct pool_heap *heap)
   cache->owner = thread;
   magazines_init(&cache->magazines, &cache->cache, thread->shard);
   lock_acquire(&threads_lock);
-  bool room = make_room(thread);
+  bool room = widen_chains(thread);
   if (room) {
     chain_enter(thread, cache);
     due_enter(thread, cache);
@@ -290,7 +290,7 @@ magazines_t *thread_enter(thread_t *thread, struct pool_heap *heap, bool in_slot
 
 /* ---- reaching into other threads ---- */
 
-static bool claim(const reach_list_t *reach)
+static bool claim_others(const reach_list_t *reach)
 {
   bool any = false;
   for (heap_cache_t *cache = reach->first, *next; cache; cache = next) {
@@ -332,7 +332,7 @@ void threads_reach(struct pool_heap *heap, reach_list_t *reach, threads_visit_fn
   if (os_single_threaded() || !threads_can_be_reached || !__atomic_load_n(&reach->first, __ATOMIC_RELAXED))
     return;
   lock_acquire(&threads_lock);
-  bool fenced = claim(reach) && os_fence_others();
+  bool fenced = claim_others(reach) && os_fence_others();
   for (heap_cache_t *cache = reach->first, *next; cache; cache = next) {
     next = cache->reach_next;
     if (!cache->claimed)

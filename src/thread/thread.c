@@ -19,7 +19,7 @@ static void count_threads(void) { __atomic_store_n(&bin_threads, count ? count :
 
 /* ---- records ---- */
 
-static thread_t *record_take(void)
+static thread_t *thread_record_take(void)
 {
   lock_acquire(&threads_lock);
   thread_t *thread = unused;
@@ -76,7 +76,7 @@ void threads_init(void (*flush)(thread_t *thread))
 
 COLD static thread_t *thread_start(void)
 {
-  thread_t *thread = record_take();
+  thread_t *thread = thread_record_take();
   if (!thread)
     return NULL;
   thread->shard = __atomic_fetch_add(&next_shard, 1, __ATOMIC_RELAXED);
