@@ -16,7 +16,7 @@ LAYERS = [
     ("base", ["bits", "bit_tree", "text", "span_tree", "range_tree"]),
     ("os", ["os", "thread_local", "lock", "linux"]),
     ("", ["misuse", "option", "size_class"]),
-    ("space", ["class_map", "budget", "gate", "pieces", "metadata", "run", "arena", "space", "purge", "huge"]),
+    ("space", ["class_map", "budget", "gate", "pieces", "metadata", "run", "arena", "space", "purge", "huge_range", "kept", "huge"]),
     ("bin", ["slab", "magazine", "depot", "types", "due", "slabs", "bin"]),
     ("thread", ["magazines", "thread"]),
     ("heap", ["guard", "heap", "heap_life", "startup", "tick", "large", "locate", "allocate", "walk", "reset", "region", "create"]),

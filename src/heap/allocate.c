@@ -164,7 +164,7 @@ void *heap_exhausted(heap_t *heap)
 
 /* The order when a heap is exhausted: what it has cached and idle itself, its callback as long as that helps, the heap it
  * overflows to. */
-COLD static void *take_hard(heap_t *heap, request_t *r)
+static void *take_of_one(heap_t *heap, request_t *r)
 {
   void *block = take_own(heap, r);
   for (unsigned attempt = 0; !block && heap->on_exhausted && attempt < ATTEMPTS; attempt++) {
@@ -175,12 +175,21 @@ COLD static void *take_hard(heap_t *heap, request_t *r)
     if (!block)
       block = take_own(heap, r);
   }
-  if (block || !heap->overflow)
-    return block;
-  block = take_again(heap->overflow, r);
-  if (!block)
-    block = take_hard(heap->overflow, r);
-  if (block && !r->grown)
+  return block;
+}
+
+/* A chain may be long, and the stack short. */
+COLD static void *take_hard(heap_t *heap, request_t *r)
+{
+  heap_t *server = heap;
+  void *block = take_of_one(server, r);
+  while (!block && server->overflow) {
+    server = server->overflow;
+    block = take_again(server, r);
+    if (!block)
+      block = take_of_one(server, r);
+  }
+  for (; block && !r->grown && heap != server; heap = heap->overflow)
     __atomic_fetch_add(&heap->overflowed_count, 1, __ATOMIC_RELAXED);
   return block;
 }

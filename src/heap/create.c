@@ -248,8 +248,9 @@ static heap_t *create(const pool_heap_options_t *o)
   }
   if (o->memory && !budget_charge(&heap->budget, heap->head_bytes))
     return failed(heap, 0, o->budget && heap->head_bytes > o->budget ? EINVAL : ENOMEM);
-  if (!set_classes(heap, o) || !region_prepare(heap, o)) {
-    bool too_small = o->budget && heap->head_bytes + class_table_bytes(heap) > o->budget;
+  bool has_classes = set_classes(heap, o);
+  if (!has_classes || !region_prepare(heap, o)) {
+    bool too_small = !has_classes && o->budget && heap->head_bytes + class_table_bytes(heap) > o->budget;
     heap_give_record(heap, (void *)(uintptr_t)heap->class_sizes, class_table_bytes(heap));
     return failed(heap, heap->head_bytes, too_small ? EINVAL : ENOMEM);
   }

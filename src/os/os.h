@@ -38,7 +38,7 @@ bool os_purge(void *address, size_t size);
 
 /* The same in some steps, between which others get their turn: while the system takes gigabytes back at once, nobody maps or unmaps
  * anything. */
-enum { OS_PURGE_STEP = 16 << 20, OS_PURGE_STEPS_MOST = 256 };
+enum { OS_PURGE_STEP = 64 << 20, OS_PURGE_STEPS_MOST = 256 };
 static inline bool os_purge_in_steps(void *address, size_t size)
 {
   size_t step = size / OS_PURGE_STEPS_MOST > OS_PURGE_STEP ? size / OS_PURGE_STEPS_MOST & ~(size_t)(OS_PURGE_STEP - 1) : OS_PURGE_STEP;

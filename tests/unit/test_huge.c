@@ -28,7 +28,7 @@ static void sizes_and_alignments(void *argument)
  * unmapped at once where little is in it. */
 static void given_back_in_steps(void *argument)
 {
-  static const struct { size_t size, steps; } sizes[] = {{MIB, 0}, {OS_PURGE_STEP, 0}, {100 * MIB, 7}, {(size_t)1 << 40, OS_PURGE_STEPS_MOST}};
+  static const struct { size_t size, steps; } sizes[] = {{MIB, 0}, {OS_PURGE_STEP, 0}, {(size_t)OS_PURGE_STEP * 3 + MIB, 4}, {(size_t)1 << 40, OS_PURGE_STEPS_MOST}};
   (void)argument;
   bring_up();
   have_records();
@@ -42,9 +42,9 @@ static void given_back_in_steps(void *argument)
     must(os_fake.count[OS_PURGE] - purges == sizes[i].steps && os_fake.count[OS_UNMAP] - unmaps == 1);
     must(ranges_kept() == 0);
   }
-  huge_t *huge = take(100 * MIB);
+  huge_t *huge = take((size_t)OS_PURGE_STEP * 3);
   uint64_t purges = os_fake.count[OS_PURGE];
-  must(huge_resize(huge, MIB, true) && os_fake.count[OS_PURGE] - purges == 7);
+  must(huge_resize(huge, MIB, true) && os_fake.count[OS_PURGE] - purges == 3);
   huge_give(huge);
 }
 

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+#include "space/huge_range.h"
+#include "space/metadata.h"
+
+lock_t huge_lock;
+range_t *huge_ranges;
+static huge_t *unused;
+
+huge_t *huge_record_take(void)
+{
+  huge_t *huge = unused;
+  if (!huge)
+    return metadata_take(sizeof *huge, METADATA_ALIGNMENT);
+  unused = huge->older;
+  return huge;
+}
+
+void huge_record_give(huge_t *huge)
+{
+  huge->older = unused;
+  unused = huge;
+}
+
+huge_t *huge_cut(huge_t *huge, size_t size)
+{
+  huge_t *rest = huge_record_take();
+  if (!rest)
+    return NULL;
+  *rest = (huge_t){.range = {.start = huge->range.start + size, .size = huge->range.size - size}, .clean = huge->clean};
+  huge->range.size = size;
+  return rest;
+}

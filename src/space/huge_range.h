@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A range of addresses that is mapped for one huge block, live or kept for the next: its record, and the tree of all. */
+#ifndef HUGE_RANGE_H
+#define HUGE_RANGE_H
+
+#include "base/range_tree.h"
+#include "os/lock.h"
+#include <stddef.h>
+
+typedef struct huge {
+  range_t      range;              /* start and size: whole pages, all of them the block's */
+  void        *owner;              /* its heap; NULL: it is kept */
+  bool         is_region;          /* the heap lives in it */
+  bool         hidden;
+  bool         is_wiped;           /* its owner's to say: what it leaves behind where it moves is cleared */
+  bool         clean;              /* kept: it reads as zero and holds no memory */
+  uint32_t     age;                /* kept: the higher, the newer */
+  union {
+    struct huge  *newer;           /* kept: of about its size, by age */
+    struct huge **link;            /* live: what leads to it in its owner's list */
+  };
+  struct huge *older;              /* there too; of unused records alone */
+} huge_t;
+
+extern lock_t huge_lock;
+
+static inline char *huge_start(const huge_t *huge) { return (char *)huge->range.start; }
+static inline size_t huge_size(const huge_t *huge) { return huge->range.size; }
+static inline huge_t *huge_of(range_t *range) { return (huge_t *)range; }
+_Static_assert(offsetof(huge_t, range) == 0, "a range is its huge block");
+
+static inline bool range_touches(const range_t *range, uintptr_t border)
+{
+  return range && (range->start == border || range->start + range->size == border);
+}
+
+/* All that are live or kept. What follows is under huge_lock. */
+extern range_t *huge_ranges;
+
+/* Records. NULL: no memory. */
+huge_t *huge_record_take(void);
+void    huge_record_give(huge_t *huge);
+
+/* Cuts the range behind `size` bytes; the rest is a range of its own. NULL: no memory for another record, and nothing is done. */
+huge_t *huge_cut(huge_t *huge, size_t size);
+
+#endif

@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: MIT */
+#include "space/kept.h"
+#include "space/gate.h"
+#include "option.h"
+#include "os/os.h"
+
+enum {
+  KEPT_MOST = 64,                /* dirty ranges, and clean ones */
+  LOOKS_MOST = 4 * KEPT_MOST,    /* at ranges of a shelf for a block, and for what can go in a tick */
+  REFUSALS_MOST = 16,            /* in a row: the system takes none of the other clean ranges either */
+  RANGES_MOST = 32 << 10,        /* half of the mappings that Linux allows a process */
+  RETAINED_LEAST_BYTES = 32 << 20,
+  LITTLE_BYTES = 1 << 20,
+  STEPS_LOG2 = 2,                /* shelves to a doubling of the size */
+  SHELVES = 64 << STEPS_LOG2
+};
+
+/* Kept ranges of about one size, by age. */
+typedef struct shelf { huge_t *newest, *oldest; } shelf_t;
+
+/* All that are dirty, or all that are clean. */
+typedef struct store {
+  shelf_t  shelves[SHELVES];
+  uint64_t filled[SHELVES / WORD_BITS];   /* a bit for each shelf with ranges */
+  size_t   count, bytes;
+  bool     stuck;   /* since the last tick: the system took neither the addresses nor the memory of one of them */
+} store_t;
+
+static store_t dirty, clean;
+static size_t freed_lately, taken_again;   /* bytes; the latter are those of the former that were asked for again */
+static size_t low_kept;          /* the fewest kept bytes since the last tick of a whole purge delay */
+static uint64_t given_bytes;     /* to the system, in total */
+huge_live_t huge_live;
+
+size_t huge_kept_bytes(void) { return __atomic_load_n(&dirty.bytes, __ATOMIC_RELAXED); }
+uint64_t huge_given_bytes(void) { return __atomic_load_n(&given_bytes, __ATOMIC_RELAXED); }
+
+/* ---- shelves, under the lock: by size, and by age where that is about the same ---- */
+
+static unsigned shelf_of(size_t size)
+{
+  unsigned doubling = log2_floor(size);
+  return doubling << STEPS_LOG2 | (size >> (doubling - STEPS_LOG2) & ((1 << STEPS_LOG2) - 1));
+}
+
+static store_t *store_of(const huge_t *huge) { return huge->clean ? &clean : &dirty; }
+
+static void count_kept(store_t *store, size_t ranges, size_t bytes)
+{
+  store->count += ranges;
+  __atomic_store_n(&store->bytes, store->bytes + bytes, __ATOMIC_RELAXED);
+}
+
+static void shelve(huge_t *huge)
+{
+  static uint32_t age;
+  store_t *store = store_of(huge);
+  unsigned at = shelf_of(huge_size(huge));
+  shelf_t *shelf = &store->shelves[at];
+  huge->age = age++;
+  huge->older = shelf->newest;
+  huge->newer = NULL;
+  *(shelf->newest ? &shelf->newest->newer : &shelf->oldest) = huge;
+  shelf->newest = huge;
+  bits_set(store->filled, at, at + 1);
+  count_kept(store, 1, huge_size(huge));
+}
+
+static void unshelve(huge_t *huge)
+{
+  store_t *store = store_of(huge);
+  unsigned at = shelf_of(huge_size(huge));
+  shelf_t *shelf = &store->shelves[at];
+  *(huge->newer ? &huge->newer->older : &shelf->newest) = huge->older;
+  *(huge->older ? &huge->older->newer : &shelf->oldest) = huge->newer;
+  if (!shelf->newest)
+    bits_clear(store->filled, at, at + 1);
+  count_kept(store, -(size_t)1, -huge_size(huge));
+}
+
+static huge_t *oldest(const store_t *store)
+{
+  huge_t *huge = NULL;
+  for (size_t at = bits_next_set(store->filled, 0, SHELVES); at < SHELVES; at = bits_next_set(store->filled, at + 1, SHELVES)) {
+    huge_t *other = store->shelves[at].oldest;
+    huge = !huge || (int32_t)(other->age - huge->age) < 0 ? other : huge;
+  }
+  return huge;
+}
+
+/* ---- what is kept, under the lock ---- */
+
+/* A range leaves its shelf whole to be cut or to be joined with another: only what is left in the end was not needed. */
+static void note_low(void) { low_kept = min_size(low_kept, dirty.bytes); }
+
+static void kept_leave(huge_t *huge)
+{
+  unshelve(huge);
+  range_remove(&huge_ranges, &huge->range);
+}
+
+/* The kept range that ends or begins at an address and is as clean. */
+static huge_t *neighbour(range_t *range, uintptr_t border, bool is_clean)
+{
+  huge_t *huge = range_touches(range, border) ? huge_of(range) : NULL;
+  return huge && !huge->owner && huge->clean == is_clean ? huge : NULL;
+}
+
+/* The neighbour's addresses become the range's own. */
+static void absorb(huge_t *huge, huge_t *other)
+{
+  if (!other)
+    return;
+  kept_leave(other);
+  huge->range.start = min_size(huge->range.start, other->range.start);
+  huge->range.size += other->range.size;
+  huge_record_give(other);
+}
+
+void kept_enter(huge_t *huge)
+{
+  uintptr_t start = huge->range.start, end = start + huge->range.size;
+  huge->owner = NULL;
+  absorb(huge, neighbour(range_at_or_below(huge_ranges, start - 1), start, huge->clean));
+  absorb(huge, neighbour(range_at_or_above(huge_ranges, end), end, huge->clean));
+  range_insert(&huge_ranges, &huge->range);
+  shelve(huge);
+}
+
+bool kept_any(void) { return dirty.count || clean.count; }
+
+bool kept_is_all(void) { return settings.purge_delay_ms == PURGE_NEVER; }
+
+static size_t most_kept(void)
+{
+  if (kept_is_all())
+    return SIZE_MAX;
+  return settings.purge_delay_ms ? min_size(taken_again, max_size(huge_live.bytes, RETAINED_LEAST_BYTES)) : 0;
+}
+
+static bool is_over(const store_t *store, size_t keep)
+{
+  if (store == &clean)
+    return store->count > KEPT_MOST;
+  return store->bytes > keep || (store->count > KEPT_MOST && !kept_is_all());
+}
+
+bool kept_give(huge_t *huge, bool *over)
+{
+  freed_lately += huge_size(huge);
+  size_t most = most_kept();
+  bool keep = huge_size(huge) <= most;
+  if (keep)
+    kept_enter(huge);
+  *over = (!dirty.stuck && is_over(&dirty, most)) || (!clean.stuck && is_over(&clean, most));
+  return keep;
+}
+
+/* ---- unmapping: inside the gate, without the lock; the mapping is in no list ---- */
+
+/* Neighbours are one mapping to the system, and what goes from between them makes two of it. A process may have so many; at the limit
+ * nobody can map anything, the first arena and a thread's stack included. Each mapping that was split off holds a range, so it is
+ * their number that is bounded. */
+static bool may_unmap(const huge_t *huge)
+{
+  uintptr_t start = huge->range.start, end = start + huge->range.size;
+  lock_acquire(&huge_lock);
+  bool few = huge_live.count + dirty.count + clean.count <= RANGES_MOST;
+  bool may = few || !range_touches(range_at_or_below(huge_ranges, start - 1), start) || !range_touches(range_at_or_above(huge_ranges, end), end);
+  lock_release(&huge_lock);
+  return may;
+}
+
+/* Without its pages a mapping goes in no time, however long it is. */
+static bool unmap(huge_t *huge)
+{
+  if (!huge->clean && huge_size(huge) > OS_PURGE_STEP)
+    huge->clean = os_purge_in_steps(huge_start(huge), huge_size(huge));
+  if (may_unmap(huge) && os_unmap(huge_start(huge), huge_size(huge)))
+    return true;
+  huge->clean = huge->clean || os_purge(huge_start(huge), huge_size(huge));
+  return false;
+}
+
+void kept_count_given(size_t bytes) { __atomic_fetch_add(&given_bytes, bytes, __ATOMIC_RELAXED); }
+
+/* Takes the record's place: either it is unused, or the mapping is kept after all. *taken: the bytes the system took. False: it took
+ * nothing at all. */
+bool kept_dispose(huge_t *huge, size_t *taken)
+{
+  bool was_clean = huge->clean, gone = unmap(huge), some = gone || huge->clean != was_clean;
+  *taken = !was_clean && some ? huge_size(huge) : 0;
+  kept_count_given(*taken);
+  lock_acquire(&huge_lock);
+  if (gone) {
+    huge_record_give(huge);
+  } else {
+    store_of(huge)->stuck = true;
+    kept_enter(huge);
+  }
+  lock_release(&huge_lock);
+  return some;
+}
+
+/* The oldest beyond `keep` bytes and KEPT_MOST ranges, or its high end, out of its store. NULL: none. Clean ranges cost addresses
+ * alone: they go where there are too many, or nothing is to be kept. */
+static huge_t *next_to_dispose(const store_t *store, size_t keep)
+{
+  lock_acquire(&huge_lock);
+  huge_t *huge = is_over(store, keep) || !keep ? oldest(store) : NULL;
+  if (huge) {
+    size_t beyond = store == &dirty && store->bytes > keep ? round_up(store->bytes - keep, os_page_size()) : huge_size(huge);
+    kept_leave(huge);
+    huge_t *rest = beyond < huge_size(huge) ? huge_cut(huge, huge_size(huge) - beyond) : NULL;
+    if (rest) {
+      kept_enter(huge);
+      huge = rest;
+    }
+    note_low();
+  }
+  lock_release(&huge_lock);
+  return huge;
+}
+
+/* Each range once: one that cannot be unmapped comes back as the newest. A clean one that stays cost a call for nothing. */
+static size_t dispose_from(const store_t *store, size_t keep, size_t most_tries)
+{
+  size_t all = 0, taken;
+  unsigned refusals = 0, most_refusals = store == &clean ? REFUSALS_MOST : UINT32_MAX;
+  lock_acquire(&huge_lock);
+  size_t tries = min_size(store->count + 1, most_tries);
+  lock_release(&huge_lock);
+  for (huge_t *huge; tries && refusals < most_refusals && (huge = next_to_dispose(store, keep)) != NULL; tries--) {
+    refusals = kept_dispose(huge, &taken) ? 0 : refusals + 1;
+    all += taken;
+  }
+  return all;
+}
+
+size_t kept_dispose_beyond(size_t keep, size_t most_tries)
+{
+  size_t taken = dispose_from(&dirty, keep, most_tries);
+  return taken + dispose_from(&clean, keep, most_tries);
+}
+
+void kept_dispose_over(void)
+{
+  lock_acquire(&huge_lock);
+  size_t most = most_kept();
+  bool dirty_over = !dirty.stuck && is_over(&dirty, most), clean_over = !clean.stuck && is_over(&clean, most);
+  lock_release(&huge_lock);
+  if (dirty_over)
+    dispose_from(&dirty, most, LOOKS_MOST);
+  if (clean_over)
+    dispose_from(&clean, most, LOOKS_MOST);
+}
+
+static size_t release(size_t keep, size_t most_tries)
+{
+  lock_t *gate = gate_enter(GATE_SYSTEM);
+  size_t taken = kept_dispose_beyond(keep, most_tries);
+  gate_leave(gate);
+  return taken;
+}
+
+size_t huge_release(size_t keep) { return release(keep, SIZE_MAX); }
+
+/* Half of what nobody needed for a whole purge delay, or all of it where that is little. */
+static size_t unneeded(void)
+{
+  size_t low = min_size(low_kept, dirty.bytes);
+  return low > LITTLE_BYTES ? low / 2 : low;
+}
+
+void huge_tick(void)
+{
+  static unsigned ticks;   /* under the lock */
+  size_t keep = SIZE_MAX;
+  lock_acquire(&huge_lock);
+  dirty.stuck = clean.stuck = false;
+  if (++ticks % TICKS_PER_DELAY == 0) {
+    freed_lately /= 2;
+    taken_again /= 2;
+    low_kept = keep = dirty.bytes - unneeded();
+  }
+  bool none = !dirty.count && !clean.count;
+  lock_release(&huge_lock);
+  if (!none)
+    release(keep, LOOKS_MOST);
+}
+
+/* ---- taking what is kept, under the lock ---- */
+
+static bool fits(const huge_t *huge, size_t size, size_t alignment)
+{
+  size_t has = huge_size(huge), gap = -huge->range.start & (alignment - 1);
+  return gap < has && has - gap >= size;
+}
+
+/* The shortest range of a shelf that has room for the block and is shorter than `best`. */
+static huge_t *shortest(const shelf_t *shelf, size_t size, size_t alignment, huge_t *best)
+{
+  size_t looks = LOOKS_MOST;
+  for (huge_t *huge = shelf->newest; huge && looks-- && !(best && huge_size(best) == size); huge = huge->older)
+    if (fits(huge, size, alignment) && (!best || huge_size(huge) < huge_size(best)))
+      best = huge;
+  return best;
+}
+
+/* The longest range of a shelf that is shorter than the block, has at least half of it and is longer than `best`. */
+static huge_t *longest(const shelf_t *shelf, size_t size, huge_t *best)
+{
+  size_t looks = LOOKS_MOST;
+  for (huge_t *huge = shelf->newest; huge && looks--; huge = huge->older) {
+    size_t has = huge_size(huge);
+    if (has < size && has >= size / 2 && (!best || has > huge_size(best)))
+      best = huge;
+  }
+  return best;
+}
+
+static size_t next_filled(size_t from)
+{
+  return min_size(bits_next_set(dirty.filled, from, SHELVES), bits_next_set(clean.filled, from, SHELVES));
+}
+
+/* The shortest kept range that has room for the block; without one, the longest that can grow to it and has at least half of it. */
+static huge_t *choose_kept(size_t size, size_t alignment)
+{
+  huge_t *best = NULL;
+  unsigned first = shelf_of(size), half = shelf_of(max_size(size / 2, os_page_size()));
+  for (size_t at = next_filled(first); at < SHELVES && !best; at = next_filled(at + 1))
+    best = shortest(&clean.shelves[at], size, alignment, shortest(&dirty.shelves[at], size, alignment, NULL));
+  for (size_t at = first + 1; at-- > half && !best && alignment <= os_page_size();)
+    best = longest(&clean.shelves[at], size, longest(&dirty.shelves[at], size, NULL));
+  return best;
+}
+
+/* The block's part of a kept range that has left the list; the rest stays. NULL: no memory for a record. */
+static huge_t *carve(huge_t *huge, size_t size, size_t alignment)
+{
+  size_t gap = -huge->range.start & (alignment - 1);
+  if (gap) {
+    huge_t *block = huge_cut(huge, gap);
+    kept_enter(huge);
+    huge = block;
+  }
+  if (huge && huge_size(huge) > size) {
+    huge_t *rest = huge_cut(huge, size);
+    kept_enter(rest ? rest : huge);
+    huge = rest ? huge : NULL;
+  }
+  return huge;
+}
+
+huge_t *kept_take(size_t size, size_t alignment)
+{
+  size_t again = min_size(size, freed_lately);
+  freed_lately -= again;
+  taken_again += again;
+  huge_t *huge = choose_kept(size, alignment);
+  if (!huge)
+    return NULL;
+  kept_leave(huge);
+  if (huge_size(huge) >= size)
+    huge = carve(huge, size, alignment);
+  note_low();
+  return huge;
+}
+
+huge_t *kept_take_behind(const huge_t *huge, size_t more)
+{
+  uintptr_t end = huge->range.start + huge->range.size;
+  range_t *range = range_at_or_above(huge_ranges, end);
+  huge_t *behind = range && range->start == end && range->size >= more && !huge_of(range)->owner ? huge_of(range) : NULL;
+  if (!behind)
+    return NULL;
+  kept_leave(behind);
+  huge_t *rest = huge_size(behind) > more ? huge_cut(behind, more) : NULL;
+  if (rest)
+    kept_enter(rest);
+  note_low();
+  return behind;
+}
