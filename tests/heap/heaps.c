@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 /* What a heap holds depends on when idle memory was last looked for. These tests are about other things, so that is to be in seven
- * weeks; those that are about it say so themselves, and test_arena.c, test_bin.c and test_heap.c move the clock. */
+ * weeks; those that are about it say so themselves, and the unit tests move the clock. */
 __attribute__((constructor)) static void leave_time_out(void) { must(pool_option_set("purge_delay_ms", "4000000000")); }
 
 pool_heap_t *heap_with(pool_heap_options_t options)

@@ -5,6 +5,7 @@
  *
  * usage: bugs NAME */
 #define _GNU_SOURCE
+#include "bugs.h"
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -13,36 +14,16 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#ifdef MALLOC_NAMES
-#include "../malloc/ours.h"
-#include <malloc.h>
-#define ALLOCATE malloc
-#define RELEASE free
-#define RESIZE realloc
-#define TRIM (void)malloc_trim
-#define USABLE malloc_usable_size
-#else
-#include <tidepool.h>
-#define ALLOCATE pool_alloc
-#define RELEASE pool_free
-#define RESIZE pool_realloc
-#define TRIM (void)pool_trim
-#define USABLE pool_usable_size
-#endif
+char static_memory[256];
 
-enum { SMALL = 100, LARGE = 4 << 20 };
-
-static char static_memory[256];
-
-/* The compiler warns of most of these bugs, if it can see them. */
-static void *hidden(const void *address)
+void *hidden(const void *address)
 {
   uintptr_t value = (uintptr_t)address;
   __asm__ volatile("" : "+r"(value));
   return (void *)value;
 }
 
-static char *block_of(size_t size)
+char *block_of(size_t size)
 {
   char *block = ALLOCATE(size);
   if (!block)
@@ -51,19 +32,20 @@ static char *block_of(size_t size)
   return hidden(block);
 }
 
-/* A misuse that free cannot see at once is found when the magazine is emptied, which a trim does. */
-static void release(const void *address)
+void release(const void *address)
 {
   RELEASE(hidden(address));
   TRIM(0);
 }
 
-static void resize(const void *address)
+void resize(const void *address)
 {
   void *block = RESIZE(hidden(address), 5000);
   RELEASE(block);
   TRIM(0);
 }
+
+_Noreturn void went_on(void) { _exit(4); }
 
 static void free_stack(void)
 {
@@ -247,8 +229,6 @@ static void overrun_seen_by_realloc(void)
 
 /* ---- what must be seen at once: the program does not go on ---- */
 
-static _Noreturn void went_on(void) { _exit(4); }
-
 static void at_once_odd(void) { RELEASE(hidden(block_of(SMALL) + 1)), went_on(); }
 static void at_once_off_by_eight(void) { RELEASE(hidden(block_of(5000) + 8)), went_on(); }
 static void at_once_realloc_odd(void) { RELEASE(RESIZE(hidden(block_of(SMALL) + 3), SMALL)), went_on(); }
@@ -267,204 +247,7 @@ static void at_once_twice_medium(void) { twice_at_once(5000); }
 static void at_once_twice_large(void) { twice_at_once(100000); }
 static void at_once_twice_huge(void) { twice_at_once(9 << 20); }
 
-#ifndef MALLOC_NAMES
-static void free_block_of_malloc(void) { release(malloc(SMALL)); }
-static void realloc_block_of_malloc(void) { resize(malloc(SMALL)); }
-
-static void free_sized_of_static(void)
-{
-  pool_free_sized(hidden(static_memory), 64);
-  TRIM(0);
-}
-
-static void free_batch_with_a_stranger(void)
-{
-  void *blocks[] = {block_of(SMALL), NULL, hidden(static_memory), block_of(SMALL)};
-  pool_free_batch(blocks, 4);
-  TRIM(0);
-}
-
-static void free_batch_with_a_block_twice(void)
-{
-  void *block = block_of(SMALL), *blocks[] = {block, block_of(SMALL), block};
-  pool_free_batch(blocks, 3);
-  TRIM(0);
-}
-
-/* Bugs in a heap of the program's own. */
-static pool_heap_t *heap_with(unsigned flags)
-{
-  pool_heap_options_t options = {.flags = flags};
-  pool_heap_t *heap = pool_heap_create(&options);
-  if (!heap)
-    _exit(3);
-  return heap;
-}
-
-static char *block_of_heap(pool_heap_t *heap, size_t size)
-{
-  char *block = pool_heap_alloc(heap, size);
-  if (!block)
-    _exit(3);
-  memset(block, 1, size);
-  return hidden(block);
-}
-
-static void heap_free_static(void)
-{
-  pool_heap_t *heap = heap_with(0);
-  pool_heap_free(heap, hidden(static_memory));
-  pool_heap_trim(heap, 0);
-}
-
-static void heap_free_twice(void)
-{
-  pool_heap_t *heap = heap_with(0);
-  char *block = block_of_heap(heap, SMALL);
-  pool_heap_free(heap, block);
-  pool_heap_free(heap, block);
-  pool_heap_trim(heap, 0);
-}
-
-static void twice_at_once_in(pool_heap_t *heap)
-{
-  char *block = block_of_heap(heap, SMALL);
-  pool_heap_free(heap, block);
-  pool_heap_free(heap, block);
-  went_on();
-}
-
-static void heap_at_once_twice(void) { twice_at_once_in(heap_with(0)); }
-static void heap_at_once_twice_with_a_budget(void) { twice_at_once_in(pool_heap_create(&(pool_heap_options_t){.budget = 4 << 20})); }
-static void heap_at_once_twice_uncached(void) { twice_at_once_in(pool_heap_create(&(pool_heap_options_t){.budget = 1 << 19})); }
-
-static void heap_at_once_odd(void)
-{
-  pool_heap_t *heap = heap_with(0);
-  pool_heap_free(heap, block_of_heap(heap, SMALL) + 1);
-  went_on();
-}
-
-static void heap_free_after_destroy(void)
-{
-  pool_heap_t *heap = heap_with(0);
-  char *block = block_of_heap(heap, SMALL);
-  pool_heap_destroy(heap);
-  release(block);
-}
-
-static void heap_free_after_reset(void)
-{
-  pool_heap_t *heap = heap_with(0);
-  char *block = block_of_heap(heap, SMALL);
-  pool_heap_reset(heap);
-  pool_heap_free(heap, block);
-  pool_heap_trim(heap, 0);
-}
-
-static void heap_checked_free_twice(void)
-{
-  pool_heap_t *heap = heap_with(POOL_HEAP_CHECKED);
-  char *block = block_of_heap(heap, SMALL);
-  pool_heap_free(heap, block);
-  pool_heap_free(heap, block);
-}
-
-static void heap_checked_write_after_free(void)
-{
-  pool_heap_t *heap = heap_with(POOL_HEAP_CHECKED);
-  char *block = block_of_heap(heap, SMALL);
-  pool_heap_free(heap, block);
-  block[10] = 'x';
-  for (int i = 0; i < 100000; i++)
-    block_of_heap(heap, SMALL);
-}
-
-static void heap_checked_overrun(void)
-{
-  pool_heap_t *heap = heap_with(POOL_HEAP_CHECKED);
-  char *block = block_of_heap(heap, SMALL);
-  block[SMALL] = 'x';
-  pool_heap_free(heap, block);
-}
-
-/* The default heap's free is the right one for blocks of every heap. */
-static void heap_checked_overrun_seen_by_pool_free(void)
-{
-  char *block = block_of_heap(heap_with(POOL_HEAP_CHECKED), SMALL);
-  block[SMALL] = 'x';
-  pool_free(block);
-}
-
-/* Bugs with an object pool. */
-static object_pool_t *object_pool_in(pool_heap_t *heap)
-{
-  object_pool_options_t options = {.name = "mine", .object_size = SMALL, .capacity = 10, .heap = heap};
-  object_pool_t *pool = object_pool_create(&options);
-  if (!pool)
-    _exit(3);
-  return pool;
-}
-
-static void *object_of(object_pool_t *pool)
-{
-  void *object = object_pool_get(pool);
-  if (!object)
-    _exit(3);
-  return hidden(object);
-}
-
-static void object_pool_put_static(void) { object_pool_put(object_pool_in(NULL), hidden(static_memory)); }
-
-static void object_pool_put_twice(void)
-{
-  object_pool_t *pool = object_pool_in(NULL);
-  void *object = object_of(pool);
-  object_pool_put(pool, object);
-  object_pool_put(pool, object);
-}
-
-static void object_pool_put_after_destroy(void)
-{
-  object_pool_t *pool = object_pool_in(NULL);
-  void *object = object_of(pool);
-  object_pool_destroy(pool);
-  object_pool_put(pool, object);
-}
-
-static void object_pool_get_after_destroy(void)
-{
-  object_pool_t *pool = object_pool_in(NULL);
-  object_pool_put(pool, object_of(pool));
-  object_pool_destroy(pool);
-  if (object_pool_get(pool) == NULL)
-    _exit(4);
-}
-
-static void object_pool_put_after_heap_destroy(void)
-{
-  pool_heap_t *heap = heap_with(0);
-  object_pool_t *pool = object_pool_in(heap);
-  void *object = object_of(pool);
-  pool_heap_destroy(heap);
-  object_pool_put(pool, object);
-}
-
-static void object_pool_get_after_heap_reset(void)
-{
-  pool_heap_t *heap = heap_with(0);
-  object_pool_t *pool = object_pool_in(heap);
-  object_pool_put(pool, object_of(pool));
-  pool_heap_reset(heap);
-  if (object_pool_get(pool) == NULL)
-    _exit(4);
-}
-#endif
-
-static const struct {
-  const char *name;
-  void (*run)(void);
-} bugs[] = {
+static const bug_t bugs[] = {
   {"free-stack", free_stack},
   {"free-static", free_static},
   {"free-code", free_code},
@@ -504,40 +287,25 @@ static const struct {
   {"overrun", overrun},
   {"overrun-large", overrun_large},
   {"overrun-seen-by-realloc", overrun_seen_by_realloc},
-#ifndef MALLOC_NAMES
-  {"free-block-of-malloc", free_block_of_malloc},
-  {"realloc-block-of-malloc", realloc_block_of_malloc},
-  {"free-sized-of-static", free_sized_of_static},
-  {"free-batch-with-a-stranger", free_batch_with_a_stranger},
-  {"free-batch-with-a-block-twice", free_batch_with_a_block_twice},
-  {"heap-free-static", heap_free_static},
-  {"heap-free-twice", heap_free_twice},
-  {"heap-at-once-twice", heap_at_once_twice},
-  {"heap-at-once-twice-with-a-budget", heap_at_once_twice_with_a_budget},
-  {"heap-at-once-twice-uncached", heap_at_once_twice_uncached},
-  {"heap-at-once-odd", heap_at_once_odd},
-  {"heap-free-after-destroy", heap_free_after_destroy},
-  {"heap-free-after-reset", heap_free_after_reset},
-  {"heap-checked-free-twice", heap_checked_free_twice},
-  {"heap-checked-write-after-free", heap_checked_write_after_free},
-  {"heap-checked-overrun", heap_checked_overrun},
-  {"heap-checked-overrun-seen-by-pool-free", heap_checked_overrun_seen_by_pool_free},
-  {"object-pool-put-static", object_pool_put_static},
-  {"object-pool-put-twice", object_pool_put_twice},
-  {"object-pool-put-after-destroy", object_pool_put_after_destroy},
-  {"object-pool-get-after-destroy", object_pool_get_after_destroy},
-  {"object-pool-put-after-heap-destroy", object_pool_put_after_heap_destroy},
-  {"object-pool-get-after-heap-reset", object_pool_get_after_heap_reset},
-#endif
+  {NULL, NULL},
 };
+
+static void run_if_there(const bug_t *bug, const char *name)
+{
+  for (; bug->name; bug++)
+    if (strcmp(name, bug->name) == 0) {
+      bug->run();
+      exit(0);
+    }
+}
 
 int main(int argc, char **argv)
 {
-  for (size_t i = 0; argc == 2 && i < sizeof bugs / sizeof *bugs; i++) {
-    if (strcmp(argv[1], bugs[i].name) != 0)
-      continue;
-    bugs[i].run();
-    return 0;
+  if (argc == 2) {
+    run_if_there(bugs, argv[1]);
+#ifndef MALLOC_NAMES
+    run_if_there(pool_bugs, argv[1]);
+#endif
   }
   fputs("usage: bugs NAME\n", stderr);
   return 2;

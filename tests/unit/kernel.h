@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Included before all else when os/linux.c is compiled for test_linux.c: what it asks of the C library and the kernel goes to
- * functions of the test, which do as old kernels do, or as ones that refuse. */
+ * Included before all else when os/linux.c is compiled for the tests of it: what it asks of the C library and the kernel goes to
+ * functions of any_kernel.c, which do as old kernels do, or as ones that refuse. */
 #ifndef UNIT_KERNEL_H
 #define UNIT_KERNEL_H
 

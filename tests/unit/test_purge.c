@@ -1,51 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * What of a space's free memory goes back to the system, when, and what happens where the system does not take it. */
-#include "option.h"
+ * What of a space's free memory goes back to the system when it is asked for, and what happens where the system does not take
+ * it. */
+#include "dirty.h"
 #include "os_fake.h"
-#include "region.h"
-#include "space/space.h"
-#include "unit.h"
 #include <sys/mman.h>
-
-enum { KEPT_LEAST = 16, BREATH = 512 };   /* units; purge.c */
-
-static void bring_up(void)
-{
-  os_fake_heal();
-  must(space_init());
-  space_of_process.purge_delay_ms = PURGE_NEVER;
-}
-
-/* A run stands for a large block in these tests. */
-static run_t *take(space_t *space, size_t units)
-{
-  static int owner;
-  run_t *run = space_take(space, units, 1);
-  must(run && run->units == units);
-  must(!run->zeroed || all_zero(run->start, units << space->unit_log2));
-  run_become(run, RUN_LARGE, &owner);
-  memset(run->start, 7, units << space->unit_log2);
-  return run;
-}
-
-/* The memory of free units, in runs of the longest there are. */
-static void make_dirty(space_t *space, size_t units)
-{
-  run_t *runs[100];
-  size_t count = 0;
-  for (size_t left = units, n; left; left -= n)
-    runs[count++] = take(space, n = min_size(left, space_longest_run()));
-  while (count)
-    space_give(space, runs[--count]);
-}
-
-static size_t committed(size_t slot) { return space_arena_at(slot)->committed; }
-static size_t records(size_t slot)
-{
-  const arena_t *arena = space_arena_at(slot);
-  return (size_t)(arena->runs_end - (const char *)arena) + (size_t)(arena->long_bitmaps_end - (char *)arena->long_bitmaps);
-}
-static uint64_t purges(void) { return os_fake.count[OS_PURGE]; }
 
 /* ---- as asked ---- */
 
@@ -265,170 +223,7 @@ static void beside_others(void *argument)
   check_space(space);
 }
 
-/* ---- as much as is kept ---- */
-
-/* With a delay of 0 nothing stays. */
-static void at_once(void *argument)
-{
-  (void)argument;
-  bring_up();
-  space_t *space = &space_of_process;
-  space->purge_delay_ms = 0;
-  run_t *run = take(space, 64);
-  space_shorten(space, run, 10);
-  must(space->dirty_units == 0);
-  space_give(space, run);
-  must(space->dirty_units == 0 && committed(0) == 0);
-  check_space(space);
-}
-
-/* A peak that is freed once goes, but for the least that is kept, or an eighth of what is in use. */
-static void after_a_peak(void *argument)
-{
-  run_t *runs[20];
-  (void)argument;
-  bring_up();
-  space_t *space = &space_of_process;
-  space->purge_delay_ms = 100;
-  make_dirty(space, 60);
-  must(space->dirty_units == KEPT_LEAST);
-  for (size_t i = 0; i < 20; i++)
-    runs[i] = take(space, 50);
-  space->taken_again = 0;
-  for (size_t i = 20; i-- > 10;)
-    space_give(space, runs[i]);
-  must(space->dirty_units >= 500 / 8 && space->dirty_units <= 500 / 8 * 5 / 4);
-  check_space(space);
-  space->purge_delay_ms = PURGE_NEVER;
-  for (size_t i = 10; i--;)
-    space_give(space, runs[i]);
-  must(space->dirty_units > 500);
-  must(!space_tick(space, os_fake.now_ms + 1000000));
-}
-
-/* What is taken and given again and again is soon kept, as much as is in use or 32 MiB; with time it is forgotten. */
-static void a_breath(void *argument)
-{
-  (void)argument;
-  bring_up();
-  space_t *space = &space_of_process;
-  space->purge_delay_ms = 100;
-  space->epoch_ms = os_fake.now_ms;
-  for (size_t i = 0; i < 5; i++)
-    make_dirty(space, 400);
-  uint64_t before = purges();
-  for (size_t i = 0; i < 20; i++)
-    make_dirty(space, 400);
-  must(purges() == before && space->dirty_units == 400 && space->taken_again > BREATH);
-  make_dirty(space, 2000);
-  must(space->dirty_units <= BREATH * 5 / 4);
-  before = space->dirty_units;
-  must(!space_tick(space, os_fake.now_ms + 24));
-  must(space_tick(space, os_fake.now_ms + 25) && !space_tick(space, os_fake.now_ms + 26));
-  must(space->dirty_units <= before);
-  size_t ticks = 0;
-  while (space->dirty_units > KEPT_LEAST)
-    must(space_tick(space, os_fake.now_ms + 50 + 25 * ticks) && ++ticks < 4);
-  check_space(space);
-}
-
-/* What was needed within an epoch stays for it, what was not goes. */
-static void what_an_epoch_did_not_need(void *argument)
-{
-  (void)argument;
-  bring_up();
-  space_t *space = &space_of_process;
-  space->purge_delay_ms = 100;
-  space->epoch_ms = os_fake.now_ms;
-  for (size_t i = 0; i < 10; i++)
-    make_dirty(space, 400);
-  must(space->dirty_units == 400);
-  must(space_tick(space, os_fake.now_ms += 30) && space_tick(space, os_fake.now_ms += 30));
-  size_t dirty = space->dirty_units;
-  must(dirty <= 400);
-  for (size_t i = 0; i < 10; i++) {
-    make_dirty(space, 300);
-    must(space_tick(space, os_fake.now_ms += 30));
-    must(space->dirty_units >= 300 && space->dirty_units <= 300 + KEPT_LEAST);
-  }
-  must(space_tick(space, os_fake.now_ms += 30) && space->dirty_units <= KEPT_LEAST);
-  check_space(space);
-}
-
-/* ---- regions ---- */
-
-/* In slots of the window: only when asked, or by a tick; the units stay mapped. */
-static void slots(void *argument)
-{
-  space_t space;
-  (void)argument;
-  bring_up();
-  must(space_init_slots(&space, 200));
-  space.purge_delay_ms = 100;
-  space.epoch_ms = os_fake.now_ms;
-  size_t mapped = os_fake.mapped_bytes;
-  uint64_t before = purges();
-  make_dirty(&space, 200);
-  must(space.dirty_units == 200 && purges() == before);
-  must(space_purge(&space, 100 * UNIT) == 100 * UNIT && space.dirty_units == 100);
-  for (size_t i = 1; i <= 3; i++)
-    space_tick(&space, os_fake.now_ms + 30 * i);
-  must(space.dirty_units == KEPT_LEAST && os_fake.mapped_bytes == mapped);
-  check_space(&space);
-  must(space_purge(&space, 0) == KEPT_LEAST * UNIT && space.fixed->committed == 200);
-  run_t *run = take(&space, 200);
-  must(run->zeroed);
-  space_finish_slots(&space);
-}
-
-/* Small units in memory of the system's; in a caller's, never. */
-static void small_units(void *argument)
-{
-  static _Alignas(64 << 10) char records[1 << 20];
-  enum { UNITS = 500 };
-  (void)argument;
-  bring_up();
-  for (unsigned unit_log2 = 10; unit_log2 <= 12; unit_log2++) {
-    space_t space;
-    arena_t arena;
-    size_t bytes = (size_t)UNITS << unit_log2;
-    char *memory = os_map(bytes, os_fake.page_size);
-    memset(memory, 5, bytes);
-    must(space_region_records(UNITS, unit_log2) <= sizeof records);
-    space_init_region(&space, &arena, records, memory, UNITS, unit_log2, true);
-    bool purgeable = (size_t)1 << unit_log2 >= os_fake.page_size;
-    must(space.dirty_units == UNITS && space.purgeable == purgeable);
-    run_t *run = take(&space, 30);
-    must(!run->zeroed && run->start == memory);
-    check_space(&space);
-    must(space_purge(&space, 0) == (purgeable ? bytes - run_bytes(&arena, run) : 0));
-    must(memory[bytes - 1] == (purgeable ? 0 : 5) && memory[0] == 7);
-    must(take(&space, UNITS - 30)->zeroed == purgeable);
-    check_space(&space);
-    os_unmap(memory, bytes);
-  }
-  region_t *region = region_new(12, MIB);
-  make_dirty(&region->space, 60);
-  must(space_purge(&region->space, 0) == 0 && region->space.dirty_units == region->arena.unit_count);
-}
-
 /* ---- inside a run ---- */
-
-static void inside(void *argument)
-{
-  (void)argument;
-  bring_up();
-  space_t *space = &space_of_process;
-  run_t *run = take(space, 1);
-  char *start = run->start;
-  must(space_purge_inside(space, start + 100, start + 5000) == 0 && all_zero(start + 4096, 0) && start[4096] == 7);
-  must(space_purge_inside(space, start + 100, start + 3 * 4096 - 1) == 4096 && space->purged_bytes == 4096);
-  must(start[4095] == 7 && all_zero(start + 4096, 4096) && start[2 * 4096] == 7);
-  must(space_purge_inside(space, start, start + UNIT) == UNIT && all_zero(start, UNIT));
-  os_fake.fail_kinds = 1 << OS_PURGE;
-  memset(start, 7, UNIT);
-  must(space_purge_inside(space, start, start + UNIT) == 0 && start[0] == 7 && space->purged_bytes == 4096 + UNIT);
-}
 
 IN_CHILD(down_to_what_is_kept)
 IN_CHILD(from_the_high_end)
@@ -438,13 +233,6 @@ IN_CHILD(taken_by_somebody)
 IN_CHILD(in_vain)
 IN_CHILD(asked_again_after_a_tick)
 IN_CHILD(beside_others)
-IN_CHILD(at_once)
-IN_CHILD(after_a_peak)
-IN_CHILD(a_breath)
-IN_CHILD(what_an_epoch_did_not_need)
-IN_CHILD(slots)
-IN_CHILD(small_units)
-IN_CHILD(inside)
 
 static void around_a_locked_page_test(void **state)
 {
@@ -465,13 +253,6 @@ int main(void)
     cmocka_unit_test(around_a_locked_page_test),
     cmocka_unit_test(asked_again_after_a_tick_test),
     cmocka_unit_test(beside_others_test),
-    cmocka_unit_test(at_once_test),
-    cmocka_unit_test(after_a_peak_test),
-    cmocka_unit_test(a_breath_test),
-    cmocka_unit_test(what_an_epoch_did_not_need_test),
-    cmocka_unit_test(slots_test),
-    cmocka_unit_test(small_units_test),
-    cmocka_unit_test(inside_test),
   };
   return cmocka_run_group_tests_name("purge", tests, NULL, NULL);
 }

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+#include "bins.h"
+#include "os_fake.h"
+#include "region.h"
+
+bin_t bin;
+depot_t depots[DEPOT_SHARDS];
+budget_t budget;
+
+void pool_new(unsigned c, unsigned unit_log2, size_t bytes)
+{
+  region_t *region = region_new(unit_log2, bytes);
+  os_fake_heal();
+  budget = (budget_t){0};
+  memset(depots, 0, sizeof depots);
+  bin_init(&bin, &(bin_make_t){.size_class = c, .block_size = size_class_size(c), .space = &region->space, .budget = &budget,
+                                  .plane = BIN_PLANE_NONE, .depots = depots, .purges = true});
+}
+
+void class_new(unsigned c) { pool_new(c, UNIT_LOG2, REGION_BYTES); }
+
+void **fill(void **floor, void *const *blocks, size_t count)
+{
+  *floor = NULL;
+  for (size_t i = 0; i < count; i++)
+    *++floor = blocks[i];
+  return floor;
+}
+
+void take_all(void **blocks, size_t count)
+{
+  for (size_t got = 0, more; got < count; got += more) {
+    more = bin_take(&bin, blocks + got, count - got, NULL);
+    assert_int_not_equal(more, 0);
+  }
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT
+ * What the tests of bins share: a bin of its own in a region. */
+#ifndef BINS_H
+#define BINS_H
+
+#include "unit.h"
+#include "bin/bin.h"
+
+enum { BLOCKS = 4000 };
+enum { MY_SHARD = 1, YOUR_SHARD = 2 };
+
+extern bin_t bin;
+extern depot_t depots[DEPOT_SHARDS];
+extern budget_t budget;
+
+void pool_new(unsigned c, unsigned unit_log2, size_t bytes); /* anew in `bin` */
+void class_new(unsigned c);                                /* in a region of the usual size */
+
+void **fill(void **floor, void *const *blocks, size_t count); /* a magazine from its floor up */
+void take_all(void **blocks, size_t count);                /* so many of them */
+
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT
+ * What the tests of purges share: free memory that is dirty, what is committed and what went back. */
+#ifndef DIRTY_H
+#define DIRTY_H
+
+#include "unit.h"
+#include "space/space.h"
+
+enum { KEPT_LEAST = 16, BREATH = 512 };   /* units; purge.c */
+
+void bring_up(void);
+
+/* A run stands for a large block in these tests. */
+run_t *take(space_t *space, size_t units);
+
+/* The memory of free units, in runs of the longest there are. */
+void make_dirty(space_t *space, size_t units);
+size_t committed(size_t slot);
+size_t records(size_t slot);                               /* bytes, of the arena in a slot */
+uint64_t purges(void);                                     /* calls so far */
+
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT
+ * What the tests of metadata share: records, by their contents. */
+#ifndef RECORDS_H
+#define RECORDS_H
+
+#include "unit.h"
+#include "space/metadata.h"
+
+typedef struct record {
+  char    *at;
+  size_t   size;
+  uint64_t key;
+} record_t;
+
+void bring_up(void);
+
+#endif

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT
+ * What the tests of spaces share: runs, and mappings of somebody else. */
+#ifndef RUNS_H
+#define RUNS_H
+
+#include "unit.h"
+#include "space/space.h"
+
+void bring_up(void);
+
+/* A run stands for a large block in these tests. */
+extern int owner;
+
+run_t *take(space_t *space, size_t units, size_t alignment);
+char *map_somebody(char *at, size_t size);
+void touch(const run_t *run, size_t bytes);
+
+#endif

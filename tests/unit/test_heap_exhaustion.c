@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT
+ * Heaps that are full: they call back, go on in another heap, or fail and keep errno. */
+#include "kinds.h"
+#include "os_fake.h"
+#include <errno.h>
+
+typedef struct helper {
+  unsigned calls, last_attempt, yes;
+  size_t   bytes;
+  size_t   frees;
+} helper_t;
+
+static bool help(pool_heap_t *heap, size_t bytes_needed, unsigned attempt, void *context)
+{
+  helper_t *helper = context;
+  helper->calls++;
+  helper->last_attempt = attempt;
+  helper->bytes = bytes_needed;
+  for (size_t i = 0; i < helper->frees; i++)
+    pool_heap_free(heap, blocks[i]);
+  helper->frees = 0;
+  errno = EIO;   /* of something it has tried on its way */
+  return helper->calls <= helper->yes;
+}
+
+static void asked_for_help(void **state)
+{
+  (void)state;
+  os_fake_heal();
+  helper_t helper = {.yes = 1000};
+  pool_heap_t *heap = heap_new(&(pool_heap_options_t){.budget = 1 << 20, .on_exhausted = help, .context = &helper});
+  size_t count = fill(heap, 500, BLOCKS);
+  assert_true(count > 1500);
+  assert_true(helper.calls == 64 && helper.last_attempt == 63 && helper.bytes == 500);
+  assert_true(figures(heap).retried_count == 64 && figures(heap).exhausted_count == 1);
+  helper = (helper_t){.yes = 0};
+  assert_null(pool_heap_alloc(heap, 500));
+  assert_int_equal(helper.calls, 1);
+  helper = (helper_t){.yes = 1, .frees = 100};
+  errno = 77;
+  assert_non_null(pool_heap_alloc(heap, 500));
+  assert_true(helper.calls == 1 && errno == 77);
+  check_everything();
+  pool_heap_destroy(heap);
+}
+
+/* Also where another heap serves in the end, whatever was done to the block. */
+static void success_keeps_errno(void **state)
+{
+  (void)state;
+  os_fake_heal();
+  helper_t helper = {.yes = 0};
+  pool_heap_options_t options = {.budget = 64 << 10, .on_exhausted = help, .context = &helper, .overflow = pool_heap_default()};
+  pool_heap_t *heap = heap_new(&options);
+  for (size_t size = 100; size < 10 * MIB; size *= 3) {
+    errno = 77;
+    char *block = pool_heap_alloc(heap, size), *zeroed = pool_heap_zalloc(heap, size);
+    char *aligned = pool_heap_aligned_alloc(heap, 256, size);
+    block = pool_heap_realloc(heap, block, size * 2);
+    assert_true(block && zeroed && aligned && errno == 77);
+    pool_free(block);
+    pool_free(zeroed);
+    pool_free(aligned);
+  }
+  assert_true(helper.calls > 10);
+  pool_heap_destroy(heap);
+}
+
+static void overflowing(void *options)
+{
+  os_fake_heal();
+  pool_heap_t *last = heap_new(options);
+  pool_heap_t *next = heap_new(&(pool_heap_options_t){.budget = 32 << 10, .overflow = last});
+  pool_heap_t *heap = heap_new(&(pool_heap_options_t){.budget = 64 << 10, .overflow = next});
+  size_t count = fill(heap, 200, 900), mine = 0, others = 0;
+  for (size_t i = 0; i < count; i++) {
+    mine += pool_heap_of(blocks[i]) == heap;
+    others += pool_heap_of(blocks[i]) == next;
+  }
+  must(mine > 100 && others > 50 && count > mine + others);
+  must(figures(heap).overflowed_count == count - mine && check_everything());
+  verify(200, count);
+  for (size_t i = 0; i < count; i += 3) {
+    void *moved = pool_heap_realloc(heap, blocks[i], 250);
+    must(!moved || pattern_kept(moved, 200, 200, i));
+    blocks[i] = moved ? moved : blocks[i];
+  }
+  free_all(heap, count);
+  must(figures(heap).live_blocks == 0 && figures(next).live_blocks == 0 && figures(last).live_blocks == 0 && check_everything());
+  pool_heap_destroy(heap);
+  pool_heap_destroy(next);
+  pool_heap_destroy(last);
+}
+
+static void overflowing_test(void **state) { (void)state; for_each_kind(overflowing); }
+
+/* The buffer may itself be a block of another heap, and then what is in it is the inner heap's. */
+static void memory_from_a_block(void *argument)
+{
+  (void)argument;
+  os_fake_heal();
+  for (size_t size = 20000; size <= 3 * MIB; size *= 4) {
+    void *memory = pool_alloc(size);
+    pool_heap_t *heap = heap_new(&(pool_heap_options_t){.memory = memory, .memory_size = size});
+    size_t count = fill(heap, 100, BLOCKS);
+    must(count > 100 && pool_heap_of(blocks[0]) == heap);
+    verify(100, count);
+    free_all(heap, count);
+    pool_heap_destroy(heap);
+    pool_free(memory);
+    must(check_everything());
+  }
+}
+
+static void memory_from_a_block_test(void **state)
+{
+  (void)state;
+  in_child(memory_from_a_block, NULL);
+}
+
+/* What could not be had is not counted, and nothing of it is kept. */
+static void huge_in_vain(void **state)
+{
+  (void)state;
+  os_fake_heal();
+  pool_heap_t *heap = heap_new(NULL);
+  void *block = pool_heap_alloc(heap, 300 * MIB);
+  assert_non_null(block);
+  pool_trim(0);   /* which is tried first */
+  size_t mapped = os_fake.mapped_bytes, held = figures(heap).held_bytes;
+  os_fake.fail_kinds = 1 << OS_MAP | 1 << OS_REMAP;
+  assert_null(pool_heap_alloc(heap, 300 * MIB));
+  assert_null(pool_heap_realloc(heap, block, 400 * MIB));
+  os_fake_heal();
+  assert_int_equal(os_fake.mapped_bytes, mapped);
+  assert_int_equal(figures(heap).held_bytes, held);
+  pool_heap_destroy(heap);
+  assert_int_equal(os_fake.mapped_bytes, mapped - 300 * MIB);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(asked_for_help),
+    cmocka_unit_test(success_keeps_errno),
+    cmocka_unit_test(overflowing_test),
+    cmocka_unit_test(memory_from_a_block_test),
+    cmocka_unit_test(huge_in_vain),
+  };
+  return cmocka_run_group_tests_name("heap_exhaustion", tests, NULL, NULL);
+}

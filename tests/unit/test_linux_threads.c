@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT
+ * What os/linux.c does for threads: fences, sleep, and the end of each, however late it is arranged. */
+#include "any_kernel.h"
+#include <signal.h>
+
+static void fences(void **state)
+{
+  (void)state;
+  all_new();
+  kernel.membarrier = ENOSYS;
+  assert_false(os_can_fence_others());
+  assert_false(os_fence_others());
+  assert_true(errno_is_kept());
+  kernel.membarrier = 0;
+  bool can = os_can_fence_others();
+  assert_true(os_fence_others() == can && errno_is_kept());
+}
+
+static uint32_t word;
+
+static void *wake_up(void *argument)
+{
+  __atomic_store_n(&word, 1, __ATOMIC_RELEASE);
+  os_wake(&word);
+  return argument;
+}
+
+static void sleepers(void **state)
+{
+  pthread_t thread;
+  (void)state;
+  all_new();
+  os_wait(&word, 5, false);   /* it is not that: no sleep */
+  assert_int_equal(pthread_create(&thread, NULL, wake_up, NULL), 0);
+  while (__atomic_load_n(&word, __ATOMIC_ACQUIRE) == 0)
+    os_wait(&word, 0, false);
+  pthread_join(thread, NULL);
+  assert_int_equal(kernel.timed_waits, 0);   /* thousands that sleep wake up when they are woken */
+  os_wait(&word, 1, true);   /* nobody wakes it, and it ends */
+  assert_int_equal(kernel.timed_waits, 1);
+  os_wake(&word);
+  os_yield();
+  assert_true(errno_is_kept());
+  kernel.futex = ENOSYS;
+  os_wait(&word, 1, false);
+  os_wake(&word);
+  assert_true(errno_is_kept());
+}
+
+static void *ended_with;
+
+static void note_end(void *argument) { __atomic_store_n(&ended_with, argument, __ATOMIC_RELEASE); }
+
+static void *end_noted(void *argument)
+{
+  must(os_thread_on_exit(argument));
+  return NULL;
+}
+
+static void *end_not_noted(void *argument)
+{
+  must(!os_thread_on_exit(argument));
+  return NULL;
+}
+
+static void run(void *(*work)(void *), void *argument)
+{
+  pthread_t thread;
+  must(pthread_create(&thread, NULL, work, argument) == 0);
+  must(pthread_join(thread, NULL) == 0);
+}
+
+static void ends_of_threads(void *argument)
+{
+  static int here;
+  (void)argument;
+  all_new();
+  must(!os_thread_on_exit(&here));   /* not arranged yet */
+  kernel.key = EAGAIN;               /* all keys are taken */
+  must(!os_on_thread_exit(note_end) && errno_is_kept());
+  run(end_not_noted, &here);
+  must(!ended_with);
+  kernel.key = 0;
+  must(os_on_thread_exit(note_end) && errno_is_kept());
+  run(end_noted, &here);
+  must(__atomic_load_n(&ended_with, __ATOMIC_ACQUIRE) == &here);
+  ended_with = NULL;
+  kernel.setspecific = ENOMEM;
+  run(end_not_noted, &here);
+  must(!ended_with);
+}
+
+/* Also where the end is arranged as late as can be, by a destructor in the last round of all. */
+enum { ROUNDS_OF_DESTRUCTORS = 4 };
+static pthread_key_t last_key;
+static void arrange_in_the_last_round(void *argument)
+{
+  static _Thread_local int rounds;
+  if (++rounds < ROUNDS_OF_DESTRUCTORS)
+    pthread_setspecific(last_key, argument);
+  else
+    must(os_thread_on_exit(argument));
+}
+
+static void *with_a_key(void *argument)
+{
+  pthread_setspecific(last_key, argument);
+  return NULL;
+}
+
+static void arranged_late(void *argument)
+{
+  static int here;
+  pthread_key_t before, behind[20];
+  (void)argument;
+  all_new();
+  must(pthread_key_create(&before, NULL) == 0 && os_on_thread_exit(note_end));
+  for (size_t i = 0; i < 20; i++) {   /* whichever other keys there are */
+    must(pthread_key_create(&behind[i], arrange_in_the_last_round) == 0);
+    last_key = behind[i];
+    ended_with = NULL;
+    run(with_a_key, &here);
+    must(__atomic_load_n(&ended_with, __ATOMIC_ACQUIRE) == &here);
+  }
+}
+
+/* A thread that blocks what it likes is not over; whoever blocks all may be. */
+static void *block_signals(void *argument)
+{
+  sigset_t set;
+  sigfillset(&set);
+  bool some = argument != NULL;
+  if (some)
+    sigdelset(&set, SIGALRM);
+  pthread_sigmask(SIG_SETMASK, &set, NULL);
+  must(os_thread_may_be_over() || some);
+  return NULL;
+}
+
+static void over_or_not(void *argument)
+{
+  static int some;
+  (void)argument;
+  all_new();
+  run(block_signals, NULL);
+  run(block_signals, &some);
+  errno = ERRNO_BEFORE;
+  os_thread_may_be_over();
+  must(errno_is_kept());
+}
+
+static void over_or_not_test(void **state)
+{
+  (void)state;
+  in_child(over_or_not, NULL);
+}
+
+static void arranged_late_test(void **state)
+{
+  (void)state;
+  in_child(arranged_late, NULL);
+}
+
+static void ends_of_threads_test(void **state)
+{
+  (void)state;
+  in_child(ends_of_threads, NULL);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(fences),
+    cmocka_unit_test(sleepers),
+    cmocka_unit_test(ends_of_threads_test),
+    cmocka_unit_test(arranged_late_test),
+    cmocka_unit_test(over_or_not_test),
+  };
+  return cmocka_run_group_tests_name("Linux, threads", tests, NULL, NULL);
+}
