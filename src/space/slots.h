@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Which arena is in which slot of the window: those of the process's space, and regions of several slots. */
-#ifndef SLOTS_H
-#define SLOTS_H
+#ifndef SPACE_SLOTS_H
+#define SPACE_SLOTS_H
 
 #include "os/lock.h"
 #include "space/arena.h"
