@@ -125,7 +125,8 @@ void depots_forget_entries(depots_t *depots)
 
 void depots_finish(depots_t *depots)
 {
-  depots_forget_entries(depots);
+  if (depots->count)
+    depots_forget_entries(depots);
   for (depot_t *depot = depots->of; depot < depots_end(depots); depot++) {
     magazines_disown(depot->empties);
     depot->empties = NULL;

@@ -4,19 +4,19 @@
 enum { PROCESS_SLOTS_SHARE = 4 };   /* this part of the slots is the process's */
 
 /* Stored with release once the arena is whole; a question about any address reads it with acquire. */
-static arena_t *slots[SLOTS_MOST];
+arena_t *space_slots[SLOTS_MOST];
 lock_t space_slots_lock;
 
 arena_t *space_arena_at(size_t slot)
 {
-  arena_t *arena = slot < window_slots_open() ? __atomic_load_n(&slots[slot], __ATOMIC_ACQUIRE) : NULL;
+  arena_t *arena = slot < window_slots_open() ? __atomic_load_n(&space_slots[slot], __ATOMIC_ACQUIRE) : NULL;
   return arena == SLOT_RESERVED ? NULL : arena;
 }
 
 void slots_set(size_t first, size_t count, arena_t *arena)
 {
   for (size_t i = first; i < first + count; i++)
-    __atomic_store_n(&slots[i], arena, __ATOMIC_RELEASE);
+    __atomic_store_n(&space_slots[i], arena, __ATOMIC_RELEASE);
 }
 
 /* Regions leave the highest to the process's own arenas, or many heaps with a reserve would let it have no block any more. */
@@ -32,7 +32,7 @@ static size_t reserve_slots(size_t count, bool region)
   size_t first = 0, most = slots_for(region);
   lock_acquire(&space_slots_lock);
   for (size_t i = 0; i < most && i < first + count; i++)
-    if (__atomic_load_n(&slots[i], __ATOMIC_ACQUIRE))   /* a region that ends empties its slots without the lock */
+    if (__atomic_load_n(&space_slots[i], __ATOMIC_ACQUIRE))   /* a region that ends empties its slots without the lock */
       first = i + 1;
   bool found = count <= most && first <= most - count && window_open(first + count);
   if (found)

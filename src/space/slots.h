@@ -12,8 +12,9 @@ enum { SLOT_TRIES = 64 };   /* in which somebody else has mapped something */
 /* Of somebody who is about to map an arena there, or of somebody else's mapping. */
 #define SLOT_RESERVED ((arena_t *)-1)
 
-/* Under the locks of all spaces: which slots are taken. */
+/* Under the locks of all spaces: which slots are taken. Stored with release once the arena is whole. */
 extern lock_t space_slots_lock;
+extern INTERNAL arena_t *space_slots[SLOTS_MOST];
 
 /* The arena in a slot of the window, whosever; NULL: none. Those of the process's space stay for ever. */
 arena_t *space_arena_at(size_t slot);

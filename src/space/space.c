@@ -173,7 +173,7 @@ static run_t *search(space_t *space, size_t units, size_t alignment)
   if (space->fixed)
     return take_from(space->fixed, units, alignment, &run) == TAKEN ? run : NULL;
   for (size_t slot = 0, open = window_slots_open(); slot < open; slot++) {
-    taken_t taken = longest[slot] >= units ? take_from(space_arena_at(slot), units, alignment, &run) : NO_ROOM;
+    taken_t taken = longest[slot] >= units ? take_from(space_slots[slot], units, alignment, &run) : NO_ROOM;
     if (taken == TAKEN)
       return run;
     no_memory |= taken == NO_MEMORY;
