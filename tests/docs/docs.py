@@ -22,7 +22,7 @@ INVARIANT = re.compile(r"\b[A-Z][0-9]\b")
 STATED = re.compile(r"^(?: \*\s+|/\* )([A-Z][0-9]) ", re.M)
 # docs/experiments.md is not among them: what it names may be gone.
 NAMING = ["docs/DESIGN.md", "src/README.md", "CONTRIBUTING.md", "README.md"]
-MANUAL_HEADERS = ["pool.h", "heap.h", "stats.h"]
+MANUALS = {"tidepool.3": ["pool.h", "heap.h", "stats.h"], "tidepool-object-pool.3": ["object_pool.h"]}
 
 
 def texts(root):
@@ -125,19 +125,24 @@ def unlisted_sources(root):
             yield f"src/README.md: {name} has no line"
 
 
+def missing_from_page(root, page, header):
+    manual = (root / "docs" / page).read_text()
+    text = (root / "include/tidepool" / header).read_text()
+    for name in re.findall(r"^POOL_API [^;(]*?(\w+)\(", text, re.M):
+        if f".Fn {name} " not in manual:
+            yield f"docs/{page}: {name} of {header} is not there"
+    for name in re.findall(r"^ {2}\w[^;(/]*?[ *](\w+);", text, re.M) + re.findall(r"^ {2}\w[^;/]*\(\*(\w+)\)\(", text, re.M):
+        if not re.search(rf"\b{name}\b", manual):
+            yield f"docs/{page}: the field {name} of {header} is not there"
+    for name in re.findall(r"^(?:  |#define )((?:POOL_(?:HEAP|PURGE)|OBJECT_POOL)_\w*[A-Z])(?=[ ,(])", text, re.M):
+        if name not in manual:
+            yield f"docs/{page}: {name} of {header} is not there"
+
+
 def missing_from_manual(root):
-    manual = (root / "docs/tidepool.3").read_text()
-    for header in MANUAL_HEADERS:
-        text = (root / "include/tidepool" / header).read_text()
-        for name in re.findall(r"^POOL_API [^;(]*?(\w+)\(", text, re.M):
-            if f".Fn {name} " not in manual:
-                yield f"docs/tidepool.3: {name} of {header} is not there"
-        for name in re.findall(r"^ {2}\w[^;(/]*?[ *](\w+);", text, re.M):
-            if not re.search(rf"\b{name}\b", manual):
-                yield f"docs/tidepool.3: the field {name} of {header} is not there"
-        for name in re.findall(r"^(?:  |#define )(POOL_(?:HEAP|PURGE)_\w+) ", text, re.M):
-            if name not in manual:
-                yield f"docs/tidepool.3: {name} of {header} is not there"
+    for page, headers in MANUALS.items():
+        for header in headers:
+            yield from missing_from_page(root, page, header)
     options = (root / "docs/tidepool-malloc.1").read_text()
     table = re.search(r"table\[\] = \{(.*?)^\};", (root / "src/option.c").read_text(), re.M | re.S)[1]
     for key in re.findall(r'^\s*\{"(\w+)"', table, re.M):
