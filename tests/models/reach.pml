@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reaching into the magazines of another thread (thread.h). The owner says that it is busy before it looks whether its cache is
- * in its place; the store may stay in its processor's buffer for as long as it likes. The other one empties the place, has a
- * barrier passed in every thread, and then waits for a while. Who finds the place empty goes the long way, under the lock.
+ * Reaching into the magazines of another thread (caches.h). The owner says that it is busy before it looks whether its cache is
+ * in its slot; the store may stay in its processor's buffer for as long as it likes. The other one empties the slot, has a
+ * barrier passed in every thread, and then waits for a while. Who finds the slot empty goes the long way, under the lock. What was
+ * emptied is off the list of what can be reached; the long way puts it there again.
  *
- *   never both in the magazine; every block in one place: the magazine, its users, the pool */
+ *   never both in the magazine; every block in one place: the magazine, its users, the bin; what has a block is in the list */
 #define BLOCKS 2
 #define TURNS 3
 
 bool busy, busy_buffered, buffer_full;   /* what memory says; what the owner's buffer has for it */
-bool placed = true, claimed, locked;
-byte in_magazine = BLOCKS, in_pool, with_user;
+bool in_slot = true, listed = true, claimed, locked;
+byte in_magazine = BLOCKS, in_bin, with_user;
 byte owner_inside, other_inside;
 
 inline acquire() { atomic { !locked -> locked = true } }
@@ -54,51 +55,66 @@ active proctype owner()
     done = false;
     store_busy(true);
     if
-    :: placed -> work_in_magazine(); done = true
+    :: in_slot -> work_in_magazine(); done = true
     :: else -> skip
     fi;
     store_busy(false);
-    /* The long way: find it under the lock and put it back into its place, busy again, not while it is claimed. */
+    /* The long way: find it under the lock, put it back into its slot and the list, and be busy again; but not while it is claimed,
+     * nor after it has left the list again. */
     do
     :: done -> break
-    :: !done && in_magazine == 0 && with_user == 0 -> done = true   /* all is in the pool: nothing to do with a magazine */
+    :: !done && in_magazine == 0 && with_user == 0 -> done = true   /* all is in the bin: nothing to do with a magazine */
     :: !done && (in_magazine > 0 || with_user > 0) ->
       acquire();
       drain_buffer();   /* taking a lock is a barrier */
-      placed = true;
+      in_slot = true;
+      listed = true;
       release();
       store_busy(true);
       if
-      :: !claimed && (in_magazine > 0 || with_user > 0) -> work_in_magazine(); done = true
+      :: !claimed && listed && (in_magazine > 0 || with_user > 0) -> work_in_magazine(); done = true
       :: else -> skip
       fi;
       store_busy(false)
     od;
+    assert(in_magazine == 0 || listed);
     turn++
   od
 }
 
+/* Twice: the second time it may find the owner on its long way. */
 active proctype other()
 {
+  byte turn;
   bool out;
-  acquire();
-  claimed = true;
-  placed = false;
-  drain_buffer();       /* os_fence_others(): a barrier in the owner's thread too */
-  if
-  :: !busy -> out = true
-  :: out = false        /* it did not come out for so long that it is left alone */
-  fi;
-  if
-  :: out ->
-    other_inside++;
-    assert(!owner_inside);
-    in_pool = in_pool + in_magazine;
-    in_magazine = 0;
-    other_inside--
-  :: else -> skip
-  fi;
-  claimed = false;
-  release();
-  assert(in_pool + in_magazine + with_user <= BLOCKS)
+  do
+  :: turn == 2 -> break
+  :: turn < 2 ->
+    acquire();
+    if
+    :: !listed -> skip    /* there is nothing to look at */
+    :: else ->
+      claimed = true;
+      in_slot = false;
+      drain_buffer();       /* os_fence_others(): a barrier in the owner's thread too */
+      if
+      :: !busy -> out = true
+      :: out = false        /* it did not come out for so long that it is left alone */
+      fi;
+      if
+      :: out ->
+        other_inside++;
+        assert(!owner_inside);
+        in_bin = in_bin + in_magazine;
+        in_magazine = 0;
+        listed = false;
+        other_inside--
+      :: else -> skip
+      fi;
+      claimed = false
+    fi;
+    release();
+    assert(in_bin + in_magazine + with_user <= BLOCKS);
+    turn++
+  od
 }
