@@ -2,7 +2,7 @@
  *
  * A heap is a manager: one bin for each size class, large blocks, a budget, counters. This is where a request becomes a
  * block when the calling thread's magazines cannot serve it, and where a pointer that the class map does not know is looked
- * up. The front end's fast path never comes here.
+ * up. The fast path (api/fast_path.h) never comes here.
  *
  * A heap takes its slabs and runs from the process's space, or from a region of its own: the caller's memory, what was
  * reserved at creation, or, for a small budget, as much as the budget allows, cut into smaller units so that few bytes
@@ -246,8 +246,8 @@ located_t heap_locate(const void *address);
 /* How many blocks of the bin are in magazines of threads. */
 size_t heap_cached_in_threads(const bin_t *bin);
 
-/* Sets a bit for each block of the slab at `start`, of at most 64 * `words` blocks, that is in a magazine which a fork has lost. */
-void heap_mark_lost(const bin_t *bin, const char *start, uint64_t *lost, size_t words);
+/* Sets a bit for each block of the slab [start, end) that is in a magazine which a fork has lost. */
+void heap_mark_lost(const bin_t *bin, const char *start, const char *end, uint64_t *lost);
 
 /* The block that starts at `block`, or the end of the program. With a heap: a block of it, or of one that it overflows to. */
 located_t heap_locate_block(const heap_t *heap, const void *block, const char *call);

@@ -197,22 +197,21 @@ static bool is_cached(const bin_t *bin, const void *block)
 
 typedef struct mark {
   const bin_t *bin;
-  const char  *start;
+  const char  *start, *end;
   uint64_t    *lost;
-  size_t       blocks;
 } mark_t;
 
 static void mark_lost(const void *block, void *mark)
 {
   const mark_t *m = mark;
   size_t offset = (size_t)((const char *)block - m->start);
-  if (offset < m->blocks * m->bin->block_size)
+  if (offset < (size_t)(m->end - m->start))
     bit_set(m->lost, offset * m->bin->inverse >> INVERSE_SHIFT);
 }
 
-void heap_mark_lost(const bin_t *bin, const char *start, uint64_t *lost, size_t words)
+void heap_mark_lost(const bin_t *bin, const char *start, const char *end, uint64_t *lost)
 {
-  mark_t mark = {bin, start, lost, words * WORD_BITS};
+  mark_t mark = {bin, start, end, lost};
   if (!bin->cached || !threads_first_lost())
     return;
   lock_acquire(&threads_lock);

@@ -6,7 +6,7 @@
 #include "option.h"
 
 enum {
-  POOLS_PER_LOOK = 32,    /* so many bins are ticked by one caller, however many are due, */
+  BINS_PER_LOOK = 32,     /* so many bins are ticked by one caller, however many are due, */
   CACHES_PER_LOOK = 32    /* and so many of its own caches of heaps */
 };
 
@@ -33,7 +33,7 @@ static void tick_bins(uint64_t now_ms)
 {
   if (!lock_attempt(&heaps_lock))
     return;
-  bins_tick(POOLS_PER_LOOK, now_ms);
+  bins_tick(BINS_PER_LOOK, now_ms);
   lock_release(&heaps_lock);
 }
 

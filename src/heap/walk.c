@@ -12,7 +12,7 @@ typedef struct walk {
   /* The run that the walk is at, as it was when its space was locked. */
   const run_t   *run;
   run_kind_t     kind;
-  bin_t        *bin;
+  bin_t         *bin;
   char          *start, *end;
   size_t         size;
 } walk_t;
@@ -52,7 +52,7 @@ static void look_for_lost(const walk_t *walk, lost_t *lost)
     return;
   lost->newest = threads_first_lost();
   memset(lost->blocks, 0, sizeof lost->blocks);
-  heap_mark_lost(walk->bin, walk->start, lost->blocks, SLAB_WORDS_MOST);
+  heap_mark_lost(walk->bin, walk->start, walk->end, lost->blocks);
 }
 
 /* 64 blocks at a time: those that are live then. While one of them is, the slab stays. */

@@ -84,7 +84,7 @@ bool window_open(size_t end)
   return true;
 }
 
-/* Relaxed: who frees a block has its pointer, and with it, through the pool's lock or the program's own hand-over, the byte. */
+/* Relaxed: who frees a block has its pointer, and with it, through the bin's lock or the program's own hand-over, the byte. */
 void class_map_set(const void *start, size_t units, bool of_default, unsigned size_class)
 {
   uint8_t *byte = class_window.map + ((uintptr_t)start - class_window.start) / UNIT - (of_default ? 0 : MAP_PLANE);
