@@ -86,7 +86,8 @@ static void set_cached(heap_t *heap, const pool_heap_options_t *o)
   heap->plane = heap->cached && heap->space->unit_log2 == UNIT_LOG2 ? BIN_PLANE_HEAP : BIN_PLANE_NONE;
 }
 
-static size_t class_table_bytes(const heap_t *heap) { return (heap->class_count + 1u) * sizeof(uint32_t); }
+/* As it is charged. */
+static size_t class_table_bytes(const heap_t *heap) { return round_up((heap->class_count + 1u) * sizeof(uint32_t), METADATA_ALIGNMENT); }
 
 static bool set_classes(heap_t *heap, const pool_heap_options_t *o)
 {
