@@ -20,7 +20,8 @@ LAYERS = [
     ("space", ["class_map", "budget", "gate", "pieces", "metadata", "run", "arena", "slots", "space", "purge", "huge_range", "kept", "huge"]),
     ("bin", ["slab", "magazine", "depot", "types", "due", "slabs", "bin"]),
     ("thread", ["magazines", "types", "caches", "thread"]),
-    ("heap", ["guard", "heap", "heap_life", "startup", "tick", "large", "locate", "allocate", "walk", "reset", "region", "create"]),
+    ("heap", ["guard", "dying", "types", "records", "heap", "large", "locate", "figures", "tick", "fork", "startup",
+              "allocate", "free", "reallocate", "walk", "reset", "region", "create"]),
     ("object_pool", ["types", "object_misuse", "array", "hot", "hooks", "registry", "capacity", "eviction", "walk", "get", "put", "handle", "create"]),
     ("api", ["fast_path", "pool", "heap", "malloc", "malloc_info", "new_delete", "stats"]),
     ("check", ["check", "expect", "census", "parts", "space", "bin", "thread", "heap", "everything"]),
@@ -28,16 +29,20 @@ LAYERS = [
 UNITS = [f"{folder}/{unit}".lstrip("/") for folder, units in LAYERS for unit in units]
 
 # What may be included of what stands below, where that is less than everything. The C library's names see the manager through the fast
-# path alone, for one jump less.
+# path alone, for one jump less. Interfaces and object pools ask heaps, and do not reach for what heaps are made of: but for the fast
+# paths, which are there to reach, and for gates and records, which are for everybody.
+LOW = {"base", "os", "misuse", "option", "size_class"}
 NARROW = {
-    f"api/{unit}": {"base", "os", "misuse", "api/fast_path"} for unit in ("malloc", "malloc_info", "new_delete")
+    **{f"api/{unit}": {"base", "os", "misuse", "api/fast_path"} for unit in ("malloc", "malloc_info", "new_delete")},
+    **{f"api/{unit}": LOW | {"heap", "object_pool", "api/fast_path"} for unit in ("pool", "stats")},
+    **{f"object_pool/{unit}": LOW | {"heap", "object_pool", "space/gate", "space/metadata"} for unit in dict(LAYERS)["object_pool"]},
 }
 # Where a lower layer calls a higher one: a pointer that the higher one sets.
 CALLS_UP = {
     "misuse.h": {"fatal_before_abort"},          # set by heap/startup
     "heap/heap.h": {"heap_dependents"},          # set by object_pool
 }
-PUBLIC = {"heap/heap", "heap/heap_life", "heap/region"}         # and all of object_pool, api and check
+PUBLIC = {"heap/figures", "heap/walk", "heap/region", "heap/create"}         # and all of object_pool, api and check
 PUBLIC_FOLDERS = ("object_pool/", "api/", "check/")
 
 # The platform is a file: what names an operating system is in os.
@@ -148,7 +153,8 @@ GOOD_TREE = {
     "space/arena.c": '#include "space/run.h"\n#include "os/os.h"\n#include <string.h>\n',
     "space/space.h": '#include "space/run.h"\n',
     "bin/bin.h": '#include "space/space.h"\n',
-    "heap/heap.h": '#include "bin/bin.h"\n#include <tidepool/heap.h>\nextern const heap_dependents_t *heap_dependents;\n',
+    "heap/create.h": '#include "heap/heap.h"\n#include <tidepool/heap.h>\n',
+    "heap/heap.h": '#include "bin/bin.h"\nextern const heap_dependents_t *heap_dependents;\n',
     "api/fast_path.h": '#include "heap/heap.h"\n#include <tidepool.h>\n',
     "api/malloc.c": '#include "api/fast_path.h"\n#include "misuse.h"\n',
     "check/check.h": '#include "heap/heap.h"\n',
@@ -171,6 +177,8 @@ BAD_FILES = [
     ("thread/magazines.h", "extern void (*magazine_full)(void);\n", "magazine_full calls upwards"),
     ("heap/guard.h", "extern const hooks_t *guard_hooks;   /* set above */\n", "guard_hooks calls upwards"),
     ("api/malloc_info.c", '#include "heap/heap.h"\n', "api/malloc_info may not include heap/heap"),
+    ("api/stats.c", '#include "space/space.h"\n', "api/stats may not include space/space"),
+    ("object_pool/get.c", '#include "bin/bin.h"\n', "object_pool/get may not include bin/bin"),
     ("api/stats.c", '#include "nowhere.h"\n', "is not a file of src"),
     ("README.md", "# src\n```\nbase/\n```\n", "does not show the layers"),
     ("heap/walk.c", "static bool is_there(void) { return true; }\n", "is_there() is a function of heap/tick.c too"),

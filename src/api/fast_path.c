@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "api/fast_path.h"
+#include "heap/allocate.h"
+#include "heap/free.h"
 #include "heap/heap.h"
+#include "heap/large.h"
+#include "heap/reallocate.h"
+#include "heap/startup.h"
+#include "heap/tick.h"
 #include "misuse.h"
 #include <string.h>
 

@@ -5,9 +5,9 @@
 #ifndef FAST_PATH_H
 #define FAST_PATH_H
 
+#include "size_class.h"
 #include "space/class_map.h"
 #include "thread/magazines.h"
-#include "size_class.h"
 
 /* The slow paths. `size` is what the caller asked for, so that they start from nothing. */
 void *default_alloc_slow(size_t size);

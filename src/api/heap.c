@@ -1,10 +1,18 @@
 /* SPDX-License-Identifier: MIT
  * The interface of heap.h. */
-#include "base/bits.h"
-#include "space/class_map.h"
 #include "api/fast_path.h"
-#include "heap/heap_life.h"
+#include "base/bits.h"
+#include "heap/allocate.h"
+#include "heap/create.h"
+#include "heap/free.h"
+#include "heap/heap.h"
+#include "heap/reallocate.h"
+#include "heap/reset.h"
+#include "heap/startup.h"
+#include "heap/tick.h"
+#include "heap/walk.h"
 #include "misuse.h"
+#include "space/class_map.h"
 #include <errno.h>
 #include <tidepool/heap.h>
 
@@ -14,8 +22,6 @@ static inline loaded_t *loaded_of(const thread_t *thread, const heap_t *heap, si
 {
   return &thread->cache_at[cache_slot_of(heap)]->of[size_class];
 }
-
-static bool is_live_heap(const heap_t *heap) { return heap && heap->mark == HEAP_LIVE_MARK; }
 
 static void *no_heap(const heap_t *heap, const char *call)
 {
@@ -50,7 +56,7 @@ static bool push_within_reach(thread_t *thread, const heap_t *heap, void *block)
 
 NOINLINE static void *alloc_slower(heap_t *heap, size_t size, bool zero, const char *call)
 {
-  if (unlikely(!is_live_heap(heap)))
+  if (unlikely(!heap_is_live(heap)))
     return no_heap(heap, call);
   if (heap == &default_heap)
     return zero ? default_zalloc(size) : default_alloc(size);
@@ -71,7 +77,7 @@ NOINLINE static void free_slow(heap_t *heap, void *block)
   thread_t *thread = thread_self;
   if (likely(thread_has_within_reach(thread, heap) && push_within_reach(thread, heap, block)))
     return;
-  if (unlikely(!is_live_heap(heap)))
+  if (unlikely(!heap_is_live(heap)))
     no_heap(heap, "pool_heap_free");
   else if (block)
     heap_free(heap, block, "pool_heap_free");
@@ -116,7 +122,7 @@ void *pool_heap_zalloc(pool_heap_t *heap, size_t size) { return alloc_slower(hea
 void *pool_heap_calloc(pool_heap_t *heap, size_t count, size_t size)
 {
   size_t bytes;
-  if (unlikely(!is_live_heap(heap)))
+  if (unlikely(!heap_is_live(heap)))
     return no_heap(heap, "pool_heap_calloc");
   if (unlikely(__builtin_mul_overflow(count, size, &bytes)))
     return heap_exhausted(heap);
@@ -125,7 +131,7 @@ void *pool_heap_calloc(pool_heap_t *heap, size_t count, size_t size)
 
 void *pool_heap_realloc(pool_heap_t *heap, void *block, size_t size)
 {
-  if (unlikely(!is_live_heap(heap)))
+  if (unlikely(!heap_is_live(heap)))
     return no_heap(heap, "pool_heap_realloc");
   if (!block)
     return pool_heap_alloc(heap, size);
@@ -137,7 +143,7 @@ void *pool_heap_realloc(pool_heap_t *heap, void *block, size_t size)
 
 void *pool_heap_aligned_alloc(pool_heap_t *heap, size_t alignment, size_t size)
 {
-  if (unlikely(!is_live_heap(heap)))
+  if (unlikely(!heap_is_live(heap)))
     return no_heap(heap, "pool_heap_aligned_alloc");
   if (likely(is_power_of_two(alignment)))
     return heap_allocate(heap, size, alignment, false);
@@ -155,14 +161,14 @@ pool_heap_t *pool_heap_default(void)
 
 const char *pool_heap_name(const pool_heap_t *heap)
 {
-  return is_live_heap(heap) ? heap->name : no_heap(heap, "pool_heap_name");
+  return heap_is_live(heap) ? heap->name : no_heap(heap, "pool_heap_name");
 }
 
 pool_heap_t *pool_heap_create(const pool_heap_options_t *options)
 {
   const heap_t *parent = options ? options->parent : NULL, *overflow = options ? options->overflow : NULL;
-  if ((parent && !is_live_heap(parent)) || (overflow && !is_live_heap(overflow)))
-    return no_heap(parent && !is_live_heap(parent) ? parent : overflow, "pool_heap_create");
+  if ((parent && !heap_is_live(parent)) || (overflow && !heap_is_live(overflow)))
+    return no_heap(parent && !heap_is_live(parent) ? parent : overflow, "pool_heap_create");
   return heap_create(options);
 }
 
@@ -171,7 +177,7 @@ static bool may_end(const heap_t *heap, const char *call)
 {
   if (!heap)
     return false;
-  if (!is_live_heap(heap))
+  if (!heap_is_live(heap))
     no_heap(heap, call);
   if (heap == &default_heap)
     fatal_misuse(call, heap, "the default heap");
@@ -194,7 +200,7 @@ void pool_heap_reset(pool_heap_t *heap)
 
 size_t pool_heap_good_size(const pool_heap_t *heap, size_t size)
 {
-  if (is_live_heap(heap))
+  if (heap_is_live(heap))
     return heap_good_size(heap, size);
   no_heap(heap, "pool_heap_good_size");
   return 0;
@@ -202,7 +208,7 @@ size_t pool_heap_good_size(const pool_heap_t *heap, size_t size)
 
 size_t pool_heap_trim(pool_heap_t *heap, size_t keep)
 {
-  if (is_live_heap(heap))
+  if (heap_is_live(heap))
     return heap_trim(heap, keep);
   no_heap(heap, "pool_heap_trim");
   return 0;
@@ -210,7 +216,7 @@ size_t pool_heap_trim(pool_heap_t *heap, size_t keep)
 
 bool pool_heap_set_budget(pool_heap_t *heap, size_t budget)
 {
-  if (is_live_heap(heap))
+  if (heap_is_live(heap))
     return heap_set_budget(heap, budget);
   no_heap(heap, "pool_heap_set_budget");
   return false;
@@ -218,7 +224,7 @@ bool pool_heap_set_budget(pool_heap_t *heap, size_t budget)
 
 bool pool_heap_walk(pool_heap_t *heap, pool_visit_fn *visit, void *context)
 {
-  if (is_live_heap(heap) && visit)
+  if (heap_is_live(heap) && visit)
     return heap_walk(heap, visit, context);
   no_heap(visit ? heap : NULL, "pool_heap_walk");
   return false;

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: MIT
  * The process-wide interface of pool.h. */
 #include "api/fast_path.h"
+#include "heap/allocate.h"
 #include "heap/heap.h"
-#include "option.h"
+#include "heap/locate.h"
+#include "heap/reallocate.h"
+#include "heap/tick.h"
 #include "misuse.h"
+#include "option.h"
 #include <errno.h>
 #include <tidepool/pool.h>
 

@@ -1,112 +1,14 @@
 /* SPDX-License-Identifier: MIT
- * Figures, as numbers and as JSON. Looks at every layer; none looks at it. */
+ * Figures, as numbers and as JSON. */
 #include "base/text.h"
-#include "object_pool/registry.h"
+#include "heap/figures.h"
 #include "heap/heap.h"
-#include "space/metadata.h"
-#include "option.h"
+#include "heap/startup.h"
 #include "misuse.h"
+#include "object_pool/registry.h"
 #include <errno.h>
 #include <tidepool/heap.h>
 #include <tidepool/stats.h>
-
-typedef struct bin_figures {
-  size_t block_size, live_blocks, cached_blocks, slabs, held_bytes, idle_bytes;
-} bin_figures_t;
-
-static bin_figures_t bin_figures_of(bin_t *bin)
-{
-  size_t threads = bin->cached ? heap_cached_in_threads(bin) : 0;
-  size_t cached = threads + bin_depot_blocks(bin);
-  size_t out = __atomic_load_n(&bin->outstanding, __ATOMIC_RELAXED), slabs = __atomic_load_n(&bin->slab_count, __ATOMIC_RELAXED);
-  size_t held = __atomic_load_n(&bin->held_bytes, __ATOMIC_RELAXED);
-  cached = min_size(cached, out);
-  return (bin_figures_t){.block_size = bin->block_size, .live_blocks = out - cached, .cached_blocks = cached, .slabs = slabs,
-                          .held_bytes = held, .idle_bytes = held - min_size(held, out * bin->block_size)};
-}
-
-/* Of the process's metadata, what heaps were charged. */
-static size_t charged_metadata(void)
-{
-  size_t bytes = 0;
-  for (const heap_t *heap = heaps_first(); heap; heap = heap->next)
-    bytes += heap->metadata_shared + __atomic_load_n(&heap->record_bytes, __ATOMIC_RELAXED);
-  return bytes;
-}
-
-/* What the space holds beyond blocks is put down to the default heap: nobody else has it. */
-static void add_process_figures(pool_stats_t *stats)
-{
-  static size_t most_seen;   /* under the lock */
-  space_t *space = &space_of_process;
-  /* A record is charged before it is touched, and counts until it has gone: in between more is charged than there is. */
-  size_t all = metadata_touched() + space_record_bytes(), records = all - min_size(charged_metadata(), all);
-  lock_acquire(&space->lock);
-  size_t dirty = (space->dirty_units << UNIT_LOG2) + huge_kept_bytes() + space_left_bytes() + space_unpaid_bytes();
-  stats->purged_bytes = space->purged_bytes + huge_given_bytes() + space_ended_bytes() + metadata_given_bytes();
-  stats->idle_bytes += dirty;
-  stats->held_bytes += dirty + records;
-  stats->metadata_bytes += records;
-  most_seen = max_size(most_seen, max_size(stats->peak_held_bytes, stats->held_bytes));
-  stats->peak_held_bytes = most_seen;
-  lock_release(&space->lock);
-}
-
-/* The units of a prepaid region that serve nothing are held all the same. */
-static void add_region_figures(pool_stats_t *stats, heap_t *heap)
-{
-  space_t *space = &heap->own_space;
-  lock_acquire(&space->lock);
-  if (space->prepaid)
-    stats->idle_bytes += (space->fixed->unit_count - space->used_units) << space->unit_log2;
-  stats->purged_bytes = space->purged_bytes;
-  lock_release(&space->lock);
-}
-
-/* The default heap's are in part with the threads that keep spare runs. */
-static void large_figures(const heap_t *heap, size_t *blocks, size_t *bytes)
-{
-  *blocks = __atomic_load_n(&heap->large_blocks, __ATOMIC_RELAXED);
-  *bytes = __atomic_load_n(&heap->large_bytes, __ATOMIC_RELAXED);
-  if (heap != &default_heap)
-    return;
-  lock_acquire(&threads_lock);
-  for (thread_t *thread = threads_first(); thread; thread = thread->next) {
-    *blocks += __atomic_load_n(&thread->spares.live_blocks, __ATOMIC_RELAXED);
-    *bytes += __atomic_load_n(&thread->spares.live_bytes, __ATOMIC_RELAXED);
-  }
-  lock_release(&threads_lock);
-}
-
-/* For the default heap under the lock of all heaps. */
-static void heap_figures(heap_t *heap, pool_stats_t *stats)
-{
-  *stats = (pool_stats_t){.budget = budget_limit(&heap->budget), .held_bytes = budget_held(&heap->budget)};
-  FOR_EACH_BIN(bin, heap) {
-    bin_figures_t f = bin_figures_of(bin);
-    stats->live_blocks += f.live_blocks;
-    stats->live_bytes += f.live_blocks * f.block_size;
-    stats->cached_bytes += f.cached_blocks * f.block_size;
-    stats->idle_bytes += f.idle_bytes;
-  }
-  size_t blocks, large, large_held = __atomic_load_n(&heap->large_held, __ATOMIC_RELAXED);
-  large_figures(heap, &blocks, &large);
-  stats->live_blocks += blocks;
-  stats->live_bytes += large;
-  stats->idle_bytes += large_held - min_size(large, large_held);
-  stats->metadata_bytes = heap->metadata_bytes + __atomic_load_n(&heap->record_bytes, __ATOMIC_RELAXED) +
-                          __atomic_load_n(&heap->record_run_bytes, __ATOMIC_RELAXED);
-  stats->children_bytes = budget_below(&heap->budget);
-  stats->peak_held_bytes = max_size(budget_peak(&heap->budget), stats->held_bytes);   /* noted later than what is held */
-  stats->exhausted_count = __atomic_load_n(&heap->exhausted_count, __ATOMIC_RELAXED);
-  stats->retried_count = __atomic_load_n(&heap->retried_count, __ATOMIC_RELAXED);
-  stats->overflowed_count = __atomic_load_n(&heap->overflowed_count, __ATOMIC_RELAXED);
-  stats->purged_bytes = __atomic_load_n(&heap->purged_bytes, __ATOMIC_RELAXED);
-  if (heap == &default_heap)
-    add_process_figures(stats);
-  else if (heap->region_kind)
-    add_region_figures(stats, heap);
-}
 
 bool pool_heap_stats(pool_heap_t *heap, pool_stats_t *stats)
 {
@@ -114,7 +16,7 @@ bool pool_heap_stats(pool_heap_t *heap, pool_stats_t *stats)
     errno = EINVAL;
     return false;
   }
-  if (heap->mark != HEAP_LIVE_MARK)
+  if (!heap_is_live(heap))
     fatal_misuse("pool_heap_stats", heap, NOT_A_HEAP_TEXT);
   bool all = heap == &default_heap;
   if (all)
@@ -148,12 +50,11 @@ static void write_bin(text_t *text, const bin_figures_t *f, bool first)
 
 static void write_large(text_t *text, heap_t *heap)
 {
-  size_t blocks, live;
-  large_figures(heap, &blocks, &live);
+  large_figures_t f = heap_large_figures(heap);
   text_string(text, "],\"large\":{\"live_blocks\":");
-  text_number(text, blocks);
-  number(text, "live_bytes", live);
-  number(text, "held_bytes", __atomic_load_n(&heap->large_held, __ATOMIC_RELAXED));
+  text_number(text, f.live_blocks);
+  number(text, "live_bytes", f.live_bytes);
+  number(text, "held_bytes", f.held_bytes);
   text_char(text, '}');
 }
 
@@ -179,7 +80,7 @@ static void write_heap(text_t *text, heap_t *heap)
   text_string(text, ",\"pools\":[");
   bool first = true;
   FOR_EACH_BIN(bin, heap) {
-    bin_figures_t f = bin_figures_of(bin);
+    bin_figures_t f = heap_bin_figures(bin);
     if (!f.slabs)
       continue;
     write_bin(text, &f, first);
@@ -192,7 +93,7 @@ static void write_heap(text_t *text, heap_t *heap)
 size_t pool_heap_stats_json(pool_heap_t *heap, char *buffer, size_t size)
 {
   text_t text = {buffer, buffer ? size : 0, 0};
-  if (heap && heap->mark != HEAP_LIVE_MARK)
+  if (heap && !heap_is_live(heap))
     fatal_misuse("pool_heap_stats_json", heap, NOT_A_HEAP_TEXT);
   lock_acquire(&heaps_lock);
   if (heap)

@@ -208,13 +208,24 @@ bool bin_live_word(bin_t *bin, const run_t *slab, const char *start, size_t w, u
   return there;
 }
 
-size_t bin_depot_blocks(bin_t *bin)
+static size_t depot_blocks(bin_t *bin)
 {
   bool found = false;
   ask_begin(bin);
   size_t blocks = depots_count(&bin->depots, NULL, &found);
   ask_end(bin);
   return blocks;
+}
+
+/* Read one behind the other while threads go on: what is cached is never said to be more than what is out of the slabs. */
+bin_figures_t bin_figures(bin_t *bin, size_t in_threads)
+{
+  size_t cached = in_threads + depot_blocks(bin);
+  size_t out = __atomic_load_n(&bin->outstanding, __ATOMIC_RELAXED), slabs = __atomic_load_n(&bin->slab_count, __ATOMIC_RELAXED);
+  size_t held = __atomic_load_n(&bin->held_bytes, __ATOMIC_RELAXED);
+  cached = min_size(cached, out);
+  return (bin_figures_t){.block_size = bin->block_size, .live_blocks = out - cached, .cached_blocks = cached, .slabs = slabs,
+                         .held_bytes = held, .idle_bytes = held - min_size(held, out * bin->block_size)};
 }
 
 bool bin_depot_holds(bin_t *bin, const void *block)

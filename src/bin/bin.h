@@ -23,9 +23,14 @@ void bin_init(bin_t *bin, const bin_make_t *make);
 /* How many units of a region serve so many bytes of blocks of one size. */
 size_t bin_units_for(size_t block_size, size_t bytes, unsigned unit_log2);
 
-/* How many blocks are in the depots, and whether this one is; they walk them, under the lock. */
-size_t bin_depot_blocks(bin_t *bin);
-bool   bin_depot_holds(bin_t *bin, const void *block);
+/* How many blocks are where, `in_threads` of them in magazines of threads. Walks the depots, under the lock. */
+typedef struct bin_figures {
+  size_t block_size, live_blocks, cached_blocks, slabs, held_bytes, idle_bytes;
+} bin_figures_t;
+bin_figures_t bin_figures(bin_t *bin, size_t in_threads);
+
+/* Is this block in a depot? It walks them, under the lock. */
+bool bin_depot_holds(bin_t *bin, const void *block);
 
 /* An empty magazine (or NULL) for one with entries; returns its top entry. NULL: no memory, and the empty one is the
  * bin's. `capacity` is how many blocks are wanted if they come from slabs, `shard` is the calling thread's. */

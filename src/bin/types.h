@@ -16,8 +16,8 @@
 
 #include "bin/depot.h"
 #include "bin/slab.h"
-#include "space/budget.h"
 #include "size_class.h"
+#include "space/budget.h"
 
 /* Slabs by how many of their blocks are free: the fullest are taken from first, so that the emptiest become unused. */
 enum { SLAB_FULL, SLAB_PARTIAL_1, SLAB_PARTIAL_2, SLAB_PARTIAL_3, SLAB_PARTIAL_4, SLAB_RESET, SLAB_LISTS };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "check/census.h"
+#include "heap/heap.h"
 
 static census_t *censuses;
 static size_t census_count, censuses_bytes;
@@ -42,7 +43,7 @@ void census_begin(const space_t *another)
   for (size_t slot = 0; slot < window_slots_open(); slot++)
     add_arena(space_arena_at(slot));
   for (heap_t *heap = heaps_first(); heap; heap = heap->next)
-    add_arena(heap->own_space.fixed);
+    add_arena(heap->region.space.fixed);
   add_arena(another->fixed);
 }
 

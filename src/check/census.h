@@ -8,7 +8,7 @@
 #define CENSUS_H
 
 #include "check/expect.h"
-#include "heap/heap.h"
+#include "heap/types.h"
 
 /* Of one arena. */
 typedef struct census {

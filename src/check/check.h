@@ -9,7 +9,7 @@
 #ifndef CHECK_H
 #define CHECK_H
 
-#include "heap/heap.h"
+#include "heap/types.h"
 
 /* Every heap, space, thread and the class map. */
 bool check_everything(void);

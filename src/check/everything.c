@@ -2,6 +2,7 @@
  * Nothing here believes a counter: what the manager keeps a count of is walked and counted anew. */
 #include "check/check.h"
 #include "check/parts.h"
+#include "heap/heap.h"
 
 static const heap_t *heap_of_run(const run_t *run)
 {
@@ -29,8 +30,8 @@ static void check_spaces(void)
 {
   check_space(&space_of_process);
   for (heap_t *heap = heaps_first(); heap; heap = heap->next)
-    if (heap->own_space.fixed)
-      check_space(&heap->own_space);
+    if (heap->region.space.fixed)
+      check_space(&heap->region.space);
 }
 
 static void check_list_of_heaps(void)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * H: heaps, their large blocks and their budgets. */
 #include "check/parts.h"
+#include "heap/heap.h"
 
 static bool is_prepaid(const space_t *space, const run_t *run) { return arena_of(space, run->start)->space->prepaid; }
 
@@ -103,7 +104,7 @@ static size_t held_by_children(const heap_t *heap)
 /* Runs that hold records of a guest. */
 static size_t record_runs(const heap_t *heap)
 {
-  const arena_t *arena = heap->own_space.fixed;
+  const arena_t *arena = heap->region.space.fixed;
   size_t bytes = 0, unit = 0;
   for (run_t *run; arena && (run = run_from(arena, unit)) != NULL; unit = unit_behind(arena, run))
     bytes += run->kind == RUN_REGION ? run_bytes(arena, run) : 0;
@@ -112,12 +113,12 @@ static size_t record_runs(const heap_t *heap)
 
 static void check_region(const heap_t *heap)
 {
-  const run_t *run = heap->region_run;
+  const run_t *run = heap->region.run;
   if (run) {
     census_run(&space_of_process, run, "A2", "two heaps in one region");
-    expect(run->kind == RUN_REGION && run->owner == heap && heap->region == run->start, "A2", "the region of a heap is not its own", heap);
+    expect(run->kind == RUN_REGION && run->owner == heap && heap->region.start == run->start, "A2", "the region of a heap is not its own", heap);
   }
-  expect(!heap->region_huge || (heap->region_huge->is_region && heap->region_huge->owner == heap), "A2", "the region of a heap is not its own", heap);
+  expect(!heap->region.huge || (heap->region.huge->is_region && heap->region.huge->owner == heap), "A2", "the region of a heap is not its own", heap);
 }
 
 static void check_budget(const heap_t *heap, size_t counted)

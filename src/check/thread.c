@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * C and T: threads, and the magazines they have. */
 #include "check/parts.h"
+#include "heap/heap.h"
 #include <stddef.h>
 
 static void check_stock(const bin_t *bin, const stock_t *stock)

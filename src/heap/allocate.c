@@ -1,9 +1,12 @@
-/* SPDX-License-Identifier: MIT
- * A request becomes a block, a block is taken back, or changes its size. */
+/* SPDX-License-Identifier: MIT */
+#include "heap/allocate.h"
+#include "heap/dying.h"
 #include "heap/guard.h"
-#include "heap/heap.h"
-#include "option.h"
+#include "heap/large.h"
+#include "heap/startup.h"
+#include "heap/tick.h"
 #include "misuse.h"
+#include "option.h"
 #include <errno.h>
 #include <string.h>
 
@@ -12,8 +15,6 @@ enum {
   BORROW_FACTOR = 4,    /* a class that is exhausted borrows blocks of up to so many times the size */
   THRIFT_LEAST = 64     /* where memory is short, larger blocks first come in two sizes to a doubling */
 };
-
-/* ---- allocation ---- */
 
 typedef struct request {
   size_t size, alignment;
@@ -82,7 +83,7 @@ static void *take_block(heap_t *heap, unsigned size_class, request_t *r)
 {
   bin_t *bin = published_bin(heap, size_class);
   if (unlikely(!bin)) {
-    void *block = space_is_short && !heap->region_kind && r->alignment <= BLOCK_ALIGNMENT ? take_coarse(heap, size_class, r) : NULL;
+    void *block = space_is_short && !heap->region.kind && r->alignment <= BLOCK_ALIGNMENT ? take_coarse(heap, size_class, r) : NULL;
     if (block || !(bin = heap_bin(heap, size_class)))
       return block;
   }
@@ -102,12 +103,17 @@ static void *take(heap_t *heap, request_t *r)
   return c ? take_block(heap, c, r) : large_take(heap, size, r->alignment, &r->past, &r->usable);
 }
 
-static bool lengthen(located_t *at, size_t size, bool may_move);
+bool heap_lengthen(located_t *at, size_t size, bool may_move)
+{
+  if (at->huge)
+    return large_resize_huge(at->heap, at->huge, size, may_move);
+  return !at->bin && large_resize_run(at->heap, at->run, size);
+}
 
 /* What made room for a block may have made it where a growing one can have it alone: without another beside it. */
 static void *take_again(heap_t *heap, request_t *r)
 {
-  if (r->from && lengthen(r->from, r->size, true)) {
+  if (r->from && heap_lengthen(r->from, r->size, true)) {
     r->grown = true;
     return r->from->huge ? huge_start(r->from->huge) : r->from->start;
   }
@@ -137,7 +143,7 @@ static bool reclaim(heap_t *heap, const request_t *r)
 /* No mapping of that size will be had. */
 static bool is_hopeless(const heap_t *heap, const request_t *r)
 {
-  return !heap->region_kind && large_is_huge(heap, r->size, r->alignment) && huge_is_hopeless(bytes_lacking(r));
+  return !heap->region.kind && large_is_huge(heap, r->size, r->alignment) && huge_is_hopeless(bytes_lacking(r));
 }
 
 /* What the heap has cached and idle itself. */
@@ -271,184 +277,17 @@ bool heap_next_resort(resort_t *from, size_t size, bool may_ask)
   return from->heap != NULL;
 }
 
-/* Only if it costs nobody anything. */
-static void *allocate_if_easy(heap_t *heap, size_t size)
+void *heap_allocate_if_easy(heap_t *heap, size_t size)
 {
   request_t r = {.size = size, .alignment = 1};
   void *block = take(heap, &r);
   return block ? hand_out(block, &r, false) : NULL;
 }
 
-size_t heap_usable_size(const void *block, const char *call)
+void *heap_allocate_from(heap_t *heap, size_t size, located_t *from, bool *grown)
 {
-  if (unlikely(heap_is_dying))
-    return dying_usable_size(block);
-  located_t at = heap_locate_block(NULL, block, call);
-  return at.heap->checked ? guard_size(block, at.size) : at.size;
-}
-
-/* ---- free ---- */
-
-static void give_cached(heap_t *heap, bin_t *bin, void *block, const char *call)
-{
-  thread_t *thread = thread_current_to_free();
-  magazines_t *magazines = heap_enter(heap, thread);
-  if (!magazines) {
-    bin_put(bin, &block, 1);
-    return;
-  }
-  loaded_t *loaded = &magazines->cache->of[bin->size_class];
-  bool twice = loaded->top == block, slow = !twice && !MAGAZINE_PUSH(loaded, block);
-  if (slow)
-    magazines_overflow(magazines, bin, block);
-  heap_leave(heap, thread);
-  if (twice)
-    fatal_misuse(call, block, FREED_TWICE);
-  if (slow)
-    heap_after_slow_path(thread);
-}
-
-/* The block from `offset` on. */
-static void wipe(const located_t *at, size_t offset)
-{
-  if (at->bin)
-    memset(at->start + offset, 0, at->size - offset);
-  else
-    large_wipe(at->heap, at->start + offset, at->size - offset);
-}
-
-static void give_back(located_t at, const char *call)
-{
-  void *block = at.start;
-  if (at.heap->checked)
-    guard_close(block, at.size, call);
-  else if (at.heap->zero_on_free)
-    wipe(&at, 0);
-  if (at.huge)
-    large_give_huge(at.heap, at.huge);
-  else if (!at.bin)
-    large_give_run(at.heap, at.run);
-  else if (at.bin->cached)
-    give_cached(at.heap, at.bin, block, call);
-  else
-    bin_put(at.bin, &block, 1);
-}
-
-void heap_free(heap_t *heap, void *block, const char *call)
-{
-  if (likely(!heap_is_dying))
-    give_back(heap_locate_block(heap, block, call), call);
-}
-
-/* ---- changing the size ---- */
-
-/* What a block that becomes smaller held behind its new end. */
-static void wipe_tail(const located_t *at, size_t size)
-{
-  if (at->heap->zero_on_free && size < at->size)
-    wipe(at, size);
-}
-
-/* A block never fails to become smaller where it is. */
-static void shrink_in_place(located_t *at, size_t size)
-{
-  wipe_tail(at, size);
-  if (at->huge)
-    large_resize_huge(at->heap, at->huge, size, false);
-  else if (!at->bin)
-    large_resize_run(at->heap, at->run, size);
-}
-
-static bool lengthen(located_t *at, size_t size, bool may_move)
-{
-  if (at->huge)
-    return large_resize_huge(at->heap, at->huge, size, may_move);
-  return !at->bin && large_resize_run(at->heap, at->run, size);
-}
-
-/* A block half as large as what it was is better off elsewhere, if that is a smaller kind of block. */
-static bool is_worth_moving(const located_t *at, size_t size)
-{
-  if (size > at->size / 2)
-    return false;
-  unsigned c = heap_class_for(at->heap, size, 1);
-  if (at->huge)
-    return c || !large_is_huge(at->heap, size, 1);
-  return at->bin ? c != at->bin->size_class : c != 0;
-}
-
-bool heap_resize_in_place(void *block, size_t size, const char *call)
-{
-  if (unlikely(heap_is_dying))
-    return false;
-  located_t at = heap_locate_block(NULL, block, call);
-  if (at.heap->checked || size > PTRDIFF_MAX - 2 * UNIT)
-    return false;
-  if (size > at.size)
-    return lengthen(&at, size, false);
-  shrink_in_place(&at, size);
-  return true;
-}
-
-static void *copy_to(void *to, const located_t *at, size_t had, size_t size, const char *call)
-{
-  if (to) {
-    memcpy(to, at->start, min_size(had, size));
-    give_back(*at, call);
-  }
-  return to;
-}
-
-/* It moves, so that whoever still uses the old address is found; one that becomes smaller stays where there is no room for another. */
-static void *reallocate_checked(heap_t *heap, const located_t *at, size_t size, const char *call)
-{
-  size_t had = guard_size(at->start, at->size);
-  if (had == size)
-    return at->start;
-  if (size > had)
-    return copy_to(heap_allocate(heap, size, 1, false), at, had, size, call);
-  request_t r = {.size = size, .alignment = 1};
-  void *to = take(heap, &r);
-  if (to)
-    return copy_to(hand_out(to, &r, false), at, had, size, call);
-  guard_shorten(at->start, at->size, size, call);
-  return at->start;
-}
-
-static void *reallocate_smaller(heap_t *heap, located_t *at, size_t size, const char *call)
-{
-  void *to = is_worth_moving(at, size) ? allocate_if_easy(heap, size) : NULL;
-  if (to)
-    return copy_to(to, at, at->size, size, call);
-  shrink_in_place(at, size);
-  return at->start;
-}
-
-static void *reallocate_dying(const void *block, size_t size)
-{
-  size_t had = dying_usable_size(block);
-  void *to = had ? dying_allocate(size, 1) : NULL;
-  if (to)
-    return memcpy(to, block, min_size(had, size));
-  errno = ENOMEM;
-  return NULL;
-}
-
-void *heap_reallocate(heap_t *heap, void *block, size_t size, const char *call)
-{
-  if (unlikely(heap_is_dying))
-    return reallocate_dying(block, size);
-  located_t at = heap_locate_block(heap, block, call);
-  heap_t *to_heap = heap ? heap : at.heap;
-  if (at.heap->checked)
-    return reallocate_checked(to_heap, &at, size, call);
-  if (size <= at.size)
-    return reallocate_smaller(to_heap, &at, size, call);
-  if (size <= PTRDIFF_MAX - 2 * UNIT && lengthen(&at, size, true))
-    return at.huge ? huge_start(at.huge) : block;
-  request_t r = {.size = size, .alignment = 1, .from = &at};
-  void *to = serve(to_heap, &r);
-  if (!to || r.grown)
-    return to;
-  return copy_to(hand_out(to, &r, false), &at, at.size, size, call);
+  request_t r = {.size = size, .alignment = 1, .from = from};
+  void *block = serve(heap, &r);
+  *grown = r.grown;
+  return block && !r.grown ? hand_out(block, &r, false) : block;
 }

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-#include "heap/heap_life.h"
-#include "heap/region.h"
+#include "heap/create.h"
 #include "base/text.h"
+#include "heap/locate.h"
+#include "heap/region.h"
+#include "heap/reset.h"
+#include "heap/startup.h"
+#include "misuse.h"
 #include "space/gate.h"
 #include "space/metadata.h"
-#include "misuse.h"
 #include <errno.h>
 
 enum {
@@ -157,7 +160,7 @@ static void enter_list(heap_t *heap)
   first->next = heap;
   count_users(heap, 1);
   lock_release(&heaps_lock);
-  if (heap->region_kind == REGION_GUEST)
+  if (heap->region.kind == REGION_GUEST)
     guests_enter(heap);
 }
 
@@ -175,7 +178,7 @@ static void leave_list(heap_t *heap)
  * the lock of the list. */
 static void vanish(heap_t *heap, bool was_listed)
 {
-  if (heap->region_kind == REGION_GUEST && was_listed)
+  if (heap->region.kind == REGION_GUEST && was_listed)
     guests_leave(heap);
   region_hide(heap);
   lock_acquire(&heaps_lock);
@@ -189,7 +192,7 @@ static void vanish(heap_t *heap, bool was_listed)
 /* Nobody finds it any more. */
 static void release_memory(heap_t *heap)
 {
-  bool guest = heap->region_kind == REGION_GUEST;
+  bool guest = heap->region.kind == REGION_GUEST;
   region_release(heap);
   heap->mark = 0;
   if (!guest)
@@ -217,7 +220,7 @@ static heap_t *create_of_system(const pool_heap_options_t *o)
   heap->space = &space_of_process;
   heap->class_most = SIZE_MAX_CLASS;
   set_common(heap, o);
-  heap->arena_record_bytes = plan.arena_records;
+  heap->region.arena_record_bytes = plan.arena_records;
   heap->head_bytes = region_plan_bytes(&plan, o->reserve != 0);
   heap->metadata_bytes = heap->head_bytes - (o->reserve ? plan.units << plan.unit_log2 : 0);
   heap->metadata_shared = heap->metadata_bytes - (plan.unit_log2 == UNIT_LOG2 ? plan.arena_records : 0);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-#include "heap/guard.h"
 #include "heap/heap.h"
-#include "space/metadata.h"
+#include "heap/guard.h"
 #include "option.h"
-#include <string.h>
 
 heap_t default_heap = {.mark = HEAP_LIVE_MARK, .class_most = SIZE_CACHED, .name = "default"};
 lock_t heaps_lock;
+bool manager_up;
 const heap_dependents_t *heap_dependents;
 
 static struct { _Alignas(64) bin_record_t record; } default_bins[CLASS_COUNT];
@@ -18,77 +17,6 @@ heap_t *heaps_shared_from(heap_t *heap)
   while (heap && heap->lock.solo)
     heap = heap->next;
   return heap;
-}
-
-/* ---- records: paid for at creation where growth must not fail, in the caller's memory, else in the process's metadata ---- */
-
-/* Behind the records there are, or in a new run of the region. A guest's lock is held, or nobody else has it yet. */
-static void *guest_take_record(heap_t *heap, size_t size)
-{
-  if (size > (size_t)(heap->records_end - heap->records)) {
-    run_t *run = space_take_charged(heap->space, &heap->budget, size, 1);
-    if (!run)
-      return NULL;
-    run_become(run, RUN_REGION, NULL);
-    heap->records = run->start;
-    heap->records_end = run->start + run_bytes(arena_of(heap->space, run->start), run);
-    __atomic_fetch_add(&heap->record_run_bytes, (size_t)(heap->records_end - heap->records), __ATOMIC_RELAXED);
-  }
-  void *record = heap->records;
-  heap->records += size;
-  return memset(record, 0, size);
-}
-
-static bool is_paid_for(const heap_t *heap, const void *record)
-{
-  return (uintptr_t)record - (uintptr_t)heap->records_start < heap->reserve_records;
-}
-
-bool heap_charge_record(heap_t *heap, size_t size)
-{
-  size = round_up(size, METADATA_ALIGNMENT);
-  if (!budget_charge(&heap->budget, size))
-    return false;
-  budget_note_peak(&heap->budget);
-  __atomic_fetch_add(&heap->record_bytes, size, __ATOMIC_RELAXED);
-  return true;
-}
-
-void heap_discharge_record(heap_t *heap, size_t size)
-{
-  size = round_up(size, METADATA_ALIGNMENT);
-  __atomic_fetch_sub(&heap->record_bytes, size, __ATOMIC_RELAXED);
-  budget_discharge(&heap->budget, size);
-}
-
-void *heap_take_record_apart(heap_t *heap, size_t size)
-{
-  if (!heap_charge_record(heap, size))
-    return NULL;
-  void *record = metadata_take(round_up(size, METADATA_ALIGNMENT), METADATA_ALIGNMENT);
-  if (!record)
-    heap_discharge_record(heap, size);
-  return record;
-}
-
-void *heap_take_record(heap_t *heap, size_t size)
-{
-  size = round_up(size, METADATA_ALIGNMENT);
-  if (heap->region_kind == REGION_GUEST)
-    return guest_take_record(heap, size);
-  if (size > (size_t)(heap->records_end - heap->records))
-    return heap_take_record_apart(heap, size);
-  heap->records += size;
-  return heap->records - size;
-}
-
-/* Those of a guest, and those paid for at creation, last as long as the heap. */
-void heap_give_record(heap_t *heap, void *record, size_t size)
-{
-  if (!record || heap->region_kind == REGION_GUEST || is_paid_for(heap, record))
-    return;
-  metadata_give(record, round_up(size, METADATA_ALIGNMENT));
-  heap_discharge_record(heap, size);
 }
 
 /* ---- bins ---- */
@@ -107,14 +35,14 @@ COLD static bin_t *make_bin(heap_t *heap, unsigned c)
 {
   lock_acquire(&heap->lock);
   bin_t *bin = heap->bins[c];
-  if (!bin && manager_ready()) {
+  if (!bin) {
     depot_t *depots;
     bin = take_bin_record(heap, c, &depots);
     if (bin) {
       bin_init(bin, &(bin_make_t){.size_class = c, .block_size = heap_block_size(heap, c), .heap = heap, .space = heap->space,
                                      .budget = &heap->budget, .plane = heap->plane, .depots = depots,
-                                     .purges = !heap->region_kind && !heap->checked && settings.purge_delay_ms != PURGE_NEVER,
-                                     .single_thread = heap->lock.solo, .tight = heap->budgeted || heap->own_space.prepaid});
+                                     .purges = !heap->region.kind && !heap->checked && settings.purge_delay_ms != PURGE_NEVER,
+                                     .single_thread = heap->lock.solo, .tight = heap->budgeted || heap->region.space.prepaid});
       __atomic_store_n(&heap->bins[c], bin, __ATOMIC_RELEASE);
       if (c >= heap->bins_end)
         __atomic_store_n(&heap->bins_end, c + 1, __ATOMIC_RELEASE);

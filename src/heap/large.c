@@ -1,8 +1,7 @@
-/* SPDX-License-Identifier: MIT
- * Blocks that are too large for a size class: a run of their own, or a mapping. */
-#include "heap/heap.h"
-#include "space/gate.h"
+/* SPDX-License-Identifier: MIT */
+#include "heap/large.h"
 #include "misuse.h"
+#include "space/gate.h"
 #include <string.h>
 
 enum { TICK_GIVES = 16 };   /* a region's idle memory is looked at once in so many large blocks given back */
@@ -70,8 +69,8 @@ static run_t *take_run(heap_t *heap, size_t size, size_t alignment)
 static void tick_region(heap_t *heap)
 {
   static uint32_t gives;
-  if (heap->own_space.purgeable && __atomic_add_fetch(&gives, 1, __ATOMIC_RELAXED) % TICK_GIVES == 0)
-    space_tick(&heap->own_space, os_now_ms());
+  if (heap->region.space.purgeable && __atomic_add_fetch(&gives, 1, __ATOMIC_RELAXED) % TICK_GIVES == 0)
+    space_tick(&heap->region.space, os_now_ms());
 }
 
 /* A spare is not among what is live. */
@@ -89,7 +88,7 @@ static void give_run(heap_t *heap, run_t *run, bool is_live)
 void large_give_run(heap_t *heap, run_t *run)
 {
   give_run(heap, run, true);
-  if (heap->region_kind)
+  if (heap->region.kind)
     tick_region(heap);
 }
 
@@ -203,7 +202,7 @@ void *large_take(heap_t *heap, size_t size, size_t alignment, block_past_t *past
   size += !size;
   *usable = round_up(size, os_page_size());
   bool huge = large_is_huge(heap, size, alignment);
-  if (huge && !heap->region_kind)
+  if (huge && !heap->region.kind)
     return take_huge(heap, size, alignment, past);
   run_t *run = take_run(heap, size, alignment);
   if (!run)
@@ -216,8 +215,8 @@ void *large_take(heap_t *heap, size_t size, size_t alignment, block_past_t *past
 /* Not in a caller's memory, and not what was touched or locked beforehand: that must not be touched for the first time again. */
 static bool may_purge(const heap_t *heap, const char *start)
 {
-  bool in_region = heap->own_space.fixed && (size_t)(start - heap->region) < heap->region_size;
-  return !in_region || heap->own_space.purgeable;
+  bool in_region = heap->region.space.fixed && (size_t)(start - heap->region.start) < heap->region.size;
+  return !in_region || heap->region.space.purgeable;
 }
 
 /* The system takes the pages and has zeroes for whoever touches them next; so what was never touched does not become memory for this.

@@ -1,7 +1,6 @@
-/* SPDX-License-Identifier: MIT
- * What an address is: whose block, if any, and whether it is with its caller. */
+/* SPDX-License-Identifier: MIT */
+#include "heap/locate.h"
 #include "heap/guard.h"
-#include "heap/heap.h"
 #include "misuse.h"
 #include <stddef.h>
 
@@ -11,26 +10,25 @@ lock_t guests_lock;
 static range_t *guests;
 static size_t guest_count;
 
-static heap_t *heap_of_guest(range_t *range) { return (heap_t *)((char *)range - offsetof(heap_t, guest)); }
-
-static bool guest_holds(const heap_t *heap, uintptr_t address) { return address - heap->guest.start < heap->guest.size; }
+static heap_t *heap_of_guest(range_t *range) { return (heap_t *)((char *)range - offsetof(heap_t, region.guest)); }
 
 /* The innermost: of those around an address, the one that begins last. */
 static heap_t *guest_around(uintptr_t address)
 {
   range_t *range = range_at_or_below(guests, address);
   heap_t *heap = range ? heap_of_guest(range) : NULL;
-  while (heap && !guest_holds(heap, address))
-    heap = heap->guest_around;
+  while (heap && address - heap->region.guest.start >= heap->region.guest.size)
+    heap = heap->region.around;
   return heap;
 }
 
 void guests_enter(heap_t *heap)
 {
-  heap->guest = (range_t){.start = (uintptr_t)heap->region, .size = heap->region_size};
+  heap_region_t *region = &heap->region;
+  region->guest = (range_t){.start = (uintptr_t)region->start, .size = region->size};
   lock_acquire(&guests_lock);
-  heap->guest_around = guest_around(heap->guest.start);
-  range_insert(&guests, &heap->guest);
+  region->around = guest_around(region->guest.start);
+  range_insert(&guests, &region->guest);
   __atomic_fetch_add(&guest_count, 1, __ATOMIC_RELAXED);
   lock_release(&guests_lock);
 }
@@ -38,12 +36,13 @@ void guests_enter(heap_t *heap)
 /* Guests in its memory belong to whoever that was a block of. */
 void guests_leave(heap_t *heap)
 {
-  uintptr_t end = heap->guest.start + heap->guest.size;
+  heap_region_t *region = &heap->region;
+  uintptr_t end = region->guest.start + region->guest.size;
   lock_acquire(&guests_lock);
-  range_remove(&guests, &heap->guest);
-  for (range_t *range = range_at_or_above(guests, heap->guest.start); range && range->start < end; range = range_at_or_above(guests, range->start + 1))
-    if (heap_of_guest(range)->guest_around == heap)
-      heap_of_guest(range)->guest_around = heap->guest_around;
+  range_remove(&guests, &region->guest);
+  for (range_t *at = range_at_or_above(guests, region->guest.start); at && at->start < end; at = range_at_or_above(guests, at->start + 1))
+    if (heap_of_guest(at)->region.around == heap)
+      heap_of_guest(at)->region.around = region->around;
   __atomic_fetch_sub(&guest_count, 1, __ATOMIC_RELAXED);
   lock_release(&guests_lock);
 }
@@ -56,7 +55,7 @@ static heap_t *find_guest(const void *address, heap_t **outer)
     return NULL;
   lock_acquire(&guests_lock);
   heap_t *heap = guest_around((uintptr_t)address);
-  *outer = heap && heap->guest.start == (uintptr_t)address ? heap->guest_around : heap;
+  *outer = heap && heap->region.guest.start == (uintptr_t)address ? heap->region.around : heap;
   lock_release(&guests_lock);
   return heap;
 }
@@ -131,7 +130,7 @@ static void ask_huge(huge_t *huge, void *context)
   measure(q, q->at.heap, q->at.start, q->at.size);
 }
 
-static heap_t *heap_of_space(const space_t *space) { return (heap_t *)((uintptr_t)space - offsetof(heap_t, own_space)); }
+static heap_t *heap_of_space(const space_t *space) { return (heap_t *)((uintptr_t)space - offsetof(heap_t, region.space)); }
 
 /* The address is in a slot that a heap's reserve fills. */
 static heap_t *reserve_around(const void *address)
@@ -147,8 +146,8 @@ static inline void look(question_t *q, heap_t *guest)
   if (!q->region && !space_ask(q->address, ask_run, q) && !huge_ask(q->address, ask_huge, q))
     q->region = reserve_around(q->address);
   heap_t *region = q->region;
-  if (region && region->own_space.fixed)
-    space_ask_fixed(&region->own_space, q->address, ask_run, q);
+  if (region && region->region.space.fixed)
+    space_ask_fixed(&region->region.space, q->address, ask_run, q);
   if (q->at.bin && !q->at.bin->lock.solo)
     ask_slab(q);
   if (!q->at.heap)
@@ -169,17 +168,11 @@ static void locate(question_t *q)
 
 /* ---- questions ---- */
 
-/* Of one of these threads; NULL: it has none. */
-static const magazines_t *magazines_in(const thread_t *thread, const heap_t *heap)
-{
-  return heap == &default_heap ? &thread->default_magazines : thread_magazines_if_any(thread, heap);
-}
-
 static bool is_cached_in(const thread_t *thread, const bin_t *bin, const void *block)
 {
   bool found = false;
   for (; thread && !found; thread = thread->next) {
-    const magazines_t *magazines = magazines_in(thread, bin->heap);
+    const magazines_t *magazines = heap_magazines_in(thread, bin->heap);
     found = magazines && magazines_hold(magazines, bin->size_class, block);
   }
   return found;
@@ -216,30 +209,17 @@ void heap_mark_lost(const bin_t *bin, const char *start, const char *end, uint64
     return;
   lock_acquire(&threads_lock);
   for (const thread_t *thread = threads_first_lost(); thread; thread = thread->next) {
-    const magazines_t *magazines = magazines_in(thread, bin->heap);
+    const magazines_t *magazines = heap_magazines_in(thread, bin->heap);
     if (magazines)
       magazines_each(magazines, bin->size_class, mark_lost, &mark);
   }
   lock_release(&threads_lock);
 }
 
-size_t heap_cached_in_threads(const bin_t *bin)
-{
-  size_t blocks = 0;
-  lock_acquire(&threads_lock);
-  for (int round = 0; round < 2; round++)
-    for (const thread_t *thread = round ? threads_first_lost() : threads_first(); thread; thread = thread->next) {
-      const magazines_t *magazines = magazines_in(thread, bin->heap);
-      blocks += magazines ? magazines_count(magazines, bin->size_class) : 0;
-    }
-  lock_release(&threads_lock);
-  return blocks;
-}
-
 /* The lock keeps the records of all heaps where they are while it looks at them. */
 located_t heap_locate(const void *address)
 {
-  if (!manager_ready())
+  if (!manager_is_up())
     return (located_t){0};
   lock_acquire(&heaps_lock);
   question_t q = {.address = address, .measured = true};
@@ -268,13 +248,13 @@ static bool was_freed(const located_t *at, const void *block)
 {
   if (at->start == block)
     return at->bin || (at->run && run_kind(at->run) == RUN_SPARE);
-  return at->heap && at->heap->own_space.fixed ? space_had_run_fixed(&at->heap->own_space, block) : space_had_run(block);
+  return at->heap && at->heap->region.space.fixed ? space_had_run_fixed(&at->heap->region.space, block) : space_had_run(block);
 }
 
 located_t heap_locate_block(const heap_t *heap, const void *block, const char *call)
 {
   question_t q = {.address = block};
-  if (manager_ready())
+  if (manager_is_up())
     locate(&q);
   located_t at = q.at;
   if (unlikely(at.start != block || !at.live))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "bin/slabs.h"
 #include "heap/region.h"
-#include "space/metadata.h"
+#include "bin/slabs.h"
 #include "option.h"
+#include "space/metadata.h"
 #include <string.h>
 
 enum {
@@ -68,19 +68,20 @@ heap_t *region_create_guest(const pool_heap_options_t *o)
   if ((uintptr_t)end < (uintptr_t)memory || end < at + sizeof(heap_t))
     return NULL;
   heap_t *heap = memset(at, 0, sizeof *heap);
+  heap_region_t *region = &heap->region;
   unsigned unit_log2 = o->memory_size > SMALL_REGION ? UNIT_LOG2 : region_unit_log2(o->memory_size);
-  char *records = space_init_guest(&heap->own_space, &heap->own_arena, heap + 1, (size_t)(end - (char *)(heap + 1)), unit_log2);
-  if (!records || !can_serve(o, heap->own_arena.unit_count, unit_log2, heap->own_arena.base, records))
+  char *records = space_init_guest(&region->space, &region->arena, heap + 1, (size_t)(end - (char *)(heap + 1)), unit_log2);
+  if (!records || !can_serve(o, region->arena.unit_count, unit_log2, region->arena.base, records))
     return NULL;
-  heap->space = &heap->own_space;
+  region->kind = REGION_GUEST;
+  region->start = memory;
+  region->size = o->memory_size;
+  region->space.purge_delay_ms = o->purge_delay_ms ? o->purge_delay_ms : settings.purge_delay_ms;
+  heap->space = &region->space;
   heap->class_most = class_most_of(unit_log2);
-  heap->region_kind = REGION_GUEST;
-  heap->own_space.purge_delay_ms = o->purge_delay_ms ? o->purge_delay_ms : settings.purge_delay_ms;
-  heap->region = memory;
-  heap->region_size = o->memory_size;
   heap->records = (char *)round_up((uintptr_t)records, sizeof(void *));
-  heap->records_end = heap->own_arena.base;
-  heap->head_bytes = heap->metadata_bytes = o->memory_size - ((size_t)heap->own_arena.unit_count << unit_log2);
+  heap->records_end = region->arena.base;
+  heap->head_bytes = heap->metadata_bytes = o->memory_size - ((size_t)region->arena.unit_count << unit_log2);
   return heap;
 }
 
@@ -146,40 +147,52 @@ region_plan_t region_plan(const pool_heap_options_t *o)
 /* The units of a small region: a run, or a mapping where they are too many. A unit may be more than a page, and is aligned as such. */
 static char *take_small_region(heap_t *heap, size_t bytes, size_t alignment, bool *dirty)
 {
+  heap_region_t *region = &heap->region;
   bool zeroed;
   if (bytes > space_longest_run() << UNIT_LOG2) {
-    heap->region_huge = huge_take(bytes, alignment, heap, NULL, &zeroed);
-    *dirty = heap->region_huge && !zeroed;
-    return heap->region_huge ? huge_start(heap->region_huge) : NULL;
+    region->huge = huge_take(bytes, alignment, heap, NULL, &zeroed);
+    *dirty = region->huge && !zeroed;
+    return region->huge ? huge_start(region->huge) : NULL;
   }
-  heap->region_run = space_take(&space_of_process, space_units(&space_of_process, bytes), 1);
-  if (!heap->region_run)
+  region->run = space_take(&space_of_process, space_units(&space_of_process, bytes), 1);
+  if (!region->run)
     return NULL;
-  *dirty = !heap->region_run->zeroed;
-  return heap->region_run->start;
+  *dirty = !region->run->zeroed;
+  return region->run->start;
+}
+
+static bool take_slots(heap_region_t *region, const region_plan_t *plan)
+{
+  region->kind = REGION_SLOTS;
+  if (!space_init_slots(&region->space, plan->units))
+    return false;
+  region->start = region->space.fixed->base;
+  return true;
+}
+
+static bool take_small_units(heap_t *heap, const region_plan_t *plan)
+{
+  heap_region_t *region = &heap->region;
+  size_t unit = (size_t)1 << plan->unit_log2;
+  bool dirty;
+  region->kind = REGION_SMALL;
+  region->arena_records = metadata_take(plan->arena_records, heap->own_page ? os_page_size() : METADATA_ALIGNMENT);
+  region->start = region->arena_records ? take_small_region(heap, plan->units * unit, unit, &dirty) : NULL;
+  if (!region->start)
+    return false;
+  space_init_region(&region->space, &region->arena, region->arena_records, region->start, plan->units, plan->unit_log2, dirty);
+  if (region->run)
+    run_become(region->run, RUN_REGION, heap);   /* last: from now on it is asked about */
+  else
+    huge_hide(region->huge, false);
+  return true;
 }
 
 static bool take_region(heap_t *heap, const region_plan_t *plan)
 {
-  bool dirty;
-  if (plan->unit_log2 == UNIT_LOG2) {
-    heap->region_kind = REGION_SLOTS;
-    if (!space_init_slots(&heap->own_space, plan->units))
-      return false;
-    heap->region = heap->own_space.fixed->base;
-  } else {
-    heap->region_kind = REGION_SMALL;
-    heap->arena_records = metadata_take(plan->arena_records, heap->own_page ? os_page_size() : METADATA_ALIGNMENT);
-    heap->region = heap->arena_records ? take_small_region(heap, plan->units << plan->unit_log2, (size_t)1 << plan->unit_log2, &dirty) : NULL;
-    if (!heap->region)
-      return false;
-    space_init_region(&heap->own_space, &heap->own_arena, heap->arena_records, heap->region, plan->units, plan->unit_log2, dirty);
-    if (heap->region_run)
-      run_become(heap->region_run, RUN_REGION, heap);   /* last: from now on it is asked about */
-    else
-      huge_hide(heap->region_huge, false);
-  }
-  heap->region_size = plan->units << plan->unit_log2;
+  if (!(plan->unit_log2 == UNIT_LOG2 ? take_slots(&heap->region, plan) : take_small_units(heap, plan)))
+    return false;
+  heap->region.size = plan->units << plan->unit_log2;
   return true;
 }
 
@@ -197,15 +210,16 @@ static bool take_bin_records(heap_t *heap, const region_plan_t *plan)
 /* What a reserve has, or a small budget for the day it is raised, ends in the process's space. */
 bool region_make(heap_t *heap, const pool_heap_options_t *o, const region_plan_t *plan)
 {
+  space_t *space = &heap->region.space;
   if (!take_region(heap, plan) || !take_bin_records(heap, plan))
     return false;
-  heap->space = &heap->own_space;
+  heap->space = space;
   heap->class_most = class_most_of(plan->unit_log2);
-  heap->own_space.fallback = &space_of_process;
-  heap->own_space.prepaid = o->reserve != 0;
-  if (!heap->own_space.prepaid)
-    space_count_unpaid(&heap->own_space);
-  heap->own_space.purge_delay_ms = o->purge_delay_ms ? o->purge_delay_ms : settings.purge_delay_ms;
+  space->fallback = &space_of_process;
+  space->prepaid = o->reserve != 0;
+  if (!space->prepaid)
+    space_count_unpaid(space);
+  space->purge_delay_ms = o->purge_delay_ms ? o->purge_delay_ms : settings.purge_delay_ms;
   return true;
 }
 
@@ -222,24 +236,25 @@ static bool each_page(void *start, size_t size, piece_fn *act)
 /* The units of a region and the records that came with it; each in pages of its own. */
 static bool each_piece(heap_t *heap, piece_fn *act)
 {
-  const arena_t *arena = heap->own_space.fixed;
-  bool slots = heap->region_kind == REGION_SLOTS;
-  return each_page(heap, heap->own_page ? heap_record_bytes(true) : 0, act) &&
-         each_page(heap->region, heap->region_size, act) && each_page(heap->records_start, heap->reserve_records, act) &&
-         each_page(heap->arena_records, heap->arena_records ? heap->arena_record_bytes : 0, act) &&
-         (!slots || (each_page((void *)(uintptr_t)arena, (size_t)(arena->runs_end - (const char *)arena), act) &&
-                     each_page(arena->long_bitmaps, (size_t)(arena->long_bitmaps_end - (char *)arena->long_bitmaps), act)));
+  const heap_region_t *region = &heap->region;
+  const arena_t *arena = region->space.fixed;
+  return each_page(heap, heap->own_page ? heap_record_bytes(true) : 0, act) && each_page(region->start, region->size, act) &&
+         each_page(heap->records_start, heap->reserve_records, act) &&
+         each_page(region->arena_records, region->arena_records ? region->arena_record_bytes : 0, act) &&
+         (region->kind != REGION_SLOTS ||
+          (each_page((void *)(uintptr_t)arena, (size_t)(arena->runs_end - (const char *)arena), act) &&
+           each_page(arena->long_bitmaps, (size_t)(arena->long_bitmaps_end - (char *)arena->long_bitmaps), act)));
 }
 
 bool region_prepare(heap_t *heap, const pool_heap_options_t *o)
 {
   if (!region_is_real_time(o))
     return true;
-  heap->own_space.purgeable = false;
+  heap->region.space.purgeable = false;
   if (o->flags & POOL_HEAP_PREFAULT && !each_piece(heap, os_prefault))
     return false;
   if (o->flags & POOL_HEAP_LOCK_MEMORY) {
-    heap->locked_memory = true;
+    heap->region.locked = true;
     return each_piece(heap, os_lock_memory);
   }
   return true;
@@ -249,28 +264,30 @@ bool region_prepare(heap_t *heap, const pool_heap_options_t *o)
 
 void region_hide(heap_t *heap)
 {
-  if (heap->region_run)
-    run_become(heap->region_run, RUN_NONE, NULL);
-  if (heap->region_huge)
-    huge_hide(heap->region_huge, true);
-  if (heap->region_kind == REGION_SLOTS && heap->own_space.fixed)
-    space_hide_slots(&heap->own_space);
+  heap_region_t *region = &heap->region;
+  if (region->run)
+    run_become(region->run, RUN_NONE, NULL);
+  if (region->huge)
+    huge_hide(region->huge, true);
+  if (region->kind == REGION_SLOTS && region->space.fixed)
+    space_hide_slots(&region->space);
 }
 
 /* What is not there is passed over. */
 void region_release(heap_t *heap)
 {
-  if (heap->locked_memory)
+  heap_region_t *region = &heap->region;
+  if (region->locked)
     each_piece(heap, os_unlock_memory);
   metadata_give(heap->records_start, heap->reserve_records);
-  if (heap->own_space.unpaid)
-    space_forget_unpaid(&heap->own_space);
-  if (heap->region_kind == REGION_SLOTS && heap->own_space.fixed)
-    space_finish_slots(&heap->own_space);
-  if (heap->region_run)
-    space_give(&space_of_process, heap->region_run);
-  if (heap->region_huge)
-    huge_give(heap->region_huge);
-  if (heap->arena_records)
-    metadata_give(heap->arena_records, heap->arena_record_bytes);
+  if (region->space.unpaid)
+    space_forget_unpaid(&region->space);
+  if (region->kind == REGION_SLOTS && region->space.fixed)
+    space_finish_slots(&region->space);
+  if (region->run)
+    space_give(&space_of_process, region->run);
+  if (region->huge)
+    huge_give(region->huge);
+  if (region->arena_records)
+    metadata_give(region->arena_records, region->arena_record_bytes);
 }

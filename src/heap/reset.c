@@ -1,6 +1,7 @@
-/* SPDX-License-Identifier: MIT
- * All blocks of a heap end at once. */
-#include "heap/heap_life.h"
+/* SPDX-License-Identifier: MIT */
+#include "heap/reset.h"
+#include "heap/large.h"
+#include "heap/walk.h"
 #include <string.h>
 
 static void drop_dependents(heap_t *heap)

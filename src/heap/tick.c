@@ -1,9 +1,9 @@
-/* SPDX-License-Identifier: MIT
- * What is not needed any more goes back: now and then by the clock, all of it when a heap is exhausted or trimmed. */
+/* SPDX-License-Identifier: MIT */
+#include "heap/tick.h"
 #include "bin/due.h"
-#include "heap/heap_life.h"
-#include "space/metadata.h"
+#include "heap/large.h"
 #include "option.h"
+#include "space/metadata.h"
 
 enum {
   BINS_PER_LOOK = 32,     /* so many bins are ticked by one caller, however many are due, */
@@ -88,20 +88,20 @@ static size_t purge_slabs(heap_t *heap)
 /* A heap without a region answers for what its own slabs left in the process's space, not for what was there before. */
 size_t heap_trim(heap_t *heap, size_t keep)
 {
-  if (!manager_ready())
+  if (!manager_is_up())
     return 0;
   bool all = heap == &default_heap;
-  size_t before = all || heap->region_kind ? 0 : space_dirty_bytes(heap->space);
+  size_t before = all || heap->region.kind ? 0 : space_figures(heap->space).dirty_bytes;
   size_t purged = all ? space_give_left() : 0;
-  uint64_t purged_before = space_purged_bytes(heap->space);
+  uint64_t purged_before = space_figures(heap->space).purged_bytes;
   heap_drain(heap);
-  purged += (size_t)(space_purged_bytes(heap->space) - purged_before);   /* a space that has more than it keeps gives it back at once */
+  purged += (size_t)(space_figures(heap->space).purged_bytes - purged_before);   /* a space that has more than it keeps gives it back at once */
   purged += all ? huge_release(keep) + metadata_trim() : 0;
   size_t kept = all ? min_size(huge_kept_bytes(), keep) : 0;
   purged += space_purge(heap->space, before + keep - kept);
   if (!keep)
     purged += purge_slabs(heap);
-  if (!heap->region_kind)
+  if (!heap->region.kind)
     __atomic_fetch_add(&heap->purged_bytes, purged, __ATOMIC_RELAXED);
   return purged;
 }

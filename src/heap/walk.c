@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * Walks over the live blocks of a heap. Nothing is believed from one block to the next: the visitor may free the one it is given,
  * and with it the slab or the run, and allocate elsewhere. */
+#include "heap/walk.h"
 #include "heap/guard.h"
-#include "heap/heap_life.h"
+#include "heap/large.h"
+#include "heap/locate.h"
 #include <string.h>
 
 typedef struct walk {
@@ -139,7 +141,7 @@ bool heap_walk(heap_t *heap, pool_visit_fn *visit, void *context)
 {
   walk_t walk = {.heap = heap, .visit = visit, .context = context};
   flush_all_threads(heap);
-  if (heap->own_space.fixed && !walk_space(&walk, &heap->own_space))
+  if (heap->region.space.fixed && !walk_space(&walk, &heap->region.space))
     return false;
   return heap_is_bounded(heap) || (walk_space(&walk, &space_of_process) && walk_huge(&walk));
 }

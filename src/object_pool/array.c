@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "object_pool/array.h"
+#include "heap/allocate.h"
+#include "heap/free.h"
+#include "heap/records.h"
 #include "object_pool/object_misuse.h"
 #include <string.h>
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "object_pool/capacity.h"
+#include "heap/allocate.h"
 #include "object_pool/object_misuse.h"
 #include "object_pool/registry.h"
 #include "space/gate.h"

@@ -2,13 +2,16 @@
  *
  * A pool from its options, and its end. Options are looked at before anything is taken. A pool that ends stays among the others
  * until its hooks are through, since any of them may leave. */
+#include "base/text.h"
+#include "heap/allocate.h"
+#include "heap/heap.h"
+#include "heap/startup.h"
+#include "misuse.h"
 #include "object_pool/capacity.h"
 #include "object_pool/handle.h"
 #include "object_pool/object_misuse.h"
 #include "object_pool/registry.h"
-#include "base/text.h"
 #include "space/gate.h"
-#include "misuse.h"
 
 enum { FLAGS_KNOWN = OBJECT_POOL_SINGLE_THREAD | OBJECT_POOL_CHECKED };
 

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "object_pool/registry.h"
+#include "heap/allocate.h"
+#include "heap/free.h"
+#include "heap/heap.h"
+#include "heap/locate.h"
+#include "heap/records.h"
 #include "object_pool/hooks.h"
 #include "object_pool/object_misuse.h"
 #include "space/metadata.h"

@@ -6,6 +6,7 @@
 #ifndef REGISTRY_H
 #define REGISTRY_H
 
+#include "heap/allocate.h"
 #include "object_pool/types.h"
 
 /* Among all pools, and those of its heap. */

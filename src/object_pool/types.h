@@ -31,7 +31,7 @@
 #define OBJECT_POOL_TYPES_H
 
 #include "base/bit_tree.h"
-#include "heap/heap.h"
+#include "heap/types.h"
 #include <tidepool/object_pool.h>
 
 enum {

@@ -6,8 +6,8 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "os/os.h"
 #include "base/bits.h"
+#include "os/os.h"
 #include "os/thread_local.h"
 #include <errno.h>
 #ifdef __GLIBC__

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "space/huge.h"
-#include "space/gate.h"
 #include "option.h"
 #include "os/os.h"
+#include "space/gate.h"
 #include <string.h>
 
 size_t huge_bytes(size_t size) { return round_up(size + !size, os_page_size()); }

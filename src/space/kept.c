@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "space/kept.h"
-#include "space/gate.h"
 #include "option.h"
 #include "os/os.h"
+#include "space/gate.h"
 
 enum {
   KEPT_MOST = 64,                /* dirty ranges, and clean ones */

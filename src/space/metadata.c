@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "space/metadata.h"
 #include "base/range_tree.h"
+#include "os/os.h"
 #include "space/class_map.h"
 #include "space/pieces.h"
-#include "os/os.h"
 #include <string.h>
 
 enum {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Free memory of a space goes back to the system: how much, and from where. */
-#include "space/gate.h"
 #include "option.h"
 #include "os/os.h"
+#include "space/gate.h"
 #include "space/space.h"
 
 enum {

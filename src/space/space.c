@@ -285,20 +285,14 @@ void space_shorten(space_t *space, run_t *run, size_t units)
 
 /* ---- questions ---- */
 
-size_t space_dirty_bytes(space_t *space)
+space_figures_t space_figures(space_t *space)
 {
   lock_acquire(&space->lock);
-  size_t bytes = space->dirty_units << space->unit_log2;
+  size_t unused_units = space->prepaid ? space->fixed->unit_count - space->used_units : 0;
+  space_figures_t f = {.dirty_bytes = space->dirty_units << space->unit_log2, .unused_bytes = unused_units << space->unit_log2,
+                       .purged_bytes = space->purged_bytes};
   lock_release(&space->lock);
-  return bytes;
-}
-
-uint64_t space_purged_bytes(space_t *space)
-{
-  lock_acquire(&space->lock);
-  uint64_t bytes = space->purged_bytes;
-  lock_release(&space->lock);
-  return bytes;
+  return f;
 }
 
 size_t space_record_bytes(void)

@@ -11,9 +11,9 @@
 #ifndef SPACE_H
 #define SPACE_H
 
-#include "space/slots.h"
-#include "space/budget.h"
 #include "os/lock.h"
+#include "space/budget.h"
+#include "space/slots.h"
 
 typedef struct space {
   lock_t   lock;
@@ -124,7 +124,13 @@ bool space_tick(space_t *space, uint64_t now_ms);
 
 /* ---- questions ---- */
 
-size_t space_dirty_bytes(space_t *space);
+/* What a space has that no block has. */
+typedef struct space_figures {
+  size_t   dirty_bytes;     /* free, and held since it was used */
+  size_t   unused_bytes;    /* of a prepaid region: free, and held whether it was used or not */
+  uint64_t purged_bytes;
+} space_figures_t;
+space_figures_t space_figures(space_t *space);
 
 /* From here on, and as long as it is there, the region's dirty units count as nobody's; and how much all such hold. */
 void   space_count_unpaid(space_t *space);
@@ -133,7 +139,6 @@ size_t space_unpaid_bytes(void);
 
 /* The records of the process's arenas and the class map. */
 size_t space_record_bytes(void);
-uint64_t space_purged_bytes(space_t *space);
 
 /* The run that `address` is in, in whichever arena of the window; NULL: none. Any address will do. It may be gone the next moment,
  * unless the caller has a block there. */

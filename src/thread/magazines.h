@@ -21,8 +21,8 @@
 #ifndef MAGAZINES_H
 #define MAGAZINES_H
 
-#include "os/thread_local.h"
 #include "bin/bin.h"
+#include "os/thread_local.h"
 
 typedef struct loaded {
   void  *top;

@@ -9,6 +9,10 @@
  * An operation is a function in a table below, which takes the bytes it needs from the input; a new one is a new row. Any of
  * them may be done by a second thread while the first waits for it, so that an input always does the same. */
 #include "check/check.h"
+#include "heap/create.h"
+#include "heap/reset.h"
+#include "heap/tick.h"
+#include "heap/walk.h"
 #include "fuzz_pool.h"
 #include <errno.h>
 #include <pthread.h>

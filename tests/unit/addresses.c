@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "addresses.h"
-#include "heap/heap_life.h"
+#include "heap/types.h"
 #include "os_fake.h"
 
 _Alignas(4096) char buffer[6 << 20];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * The end of a misused program: a handler of SIGABRT that goes on allocating, whatever the thread held. */
 #include "os_fake.h"
+#include "heap/heap.h"
 #include "sleepers.h"
 #include <errno.h>
 #include <signal.h>

@@ -76,7 +76,7 @@ static void the_depot(void **state)
     check_bin(&bin);
   }
   assert_true(in_depot >= 2 && in_depot <= 32);
-  assert_int_equal(bin_depot_blocks(&bin), bin.depots.count * k);
+  assert_int_equal(bin_figures(&bin, 0).cached_blocks, bin.depots.count * k);
   assert_int_equal(bin.outstanding, bin.depots.count * k + count % k);
   void **top = bin_exchange_empty(&bin, floor, (unsigned)k, MY_SHARD);
   for (size_t i = 0; i < k; i++)

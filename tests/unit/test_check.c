@@ -2,6 +2,7 @@
  * A check that never fails proves nothing: each invariant is damaged once, in a process that is sound before, and check.c must
  * end that process with the invariant's name. */
 #include "unit.h"
+#include "heap/heap.h"
 #include <tidepool/heap.h>
 #include <tidepool/pool.h>
 #include <unistd.h>

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * The locks of a fork, each held by somebody else in turn. */
 #include "bin/due.h"
+#include "heap/heap.h"
+#include "heap/locate.h"
 #include "os_fake.h"
 #include "sleepers.h"
 #include "space/gate.h"
@@ -43,7 +45,7 @@ static void add_locks_of(heap_t *heap, place_t budget)
     add_fork_lock("the lock of a bin", PLACE_HEAP, &bin->lock), fork_locks[fork_locks_count - 1].outer = &heap->lock;
   add_fork_lock("the lock of a budget", budget, &heap->budget.lock);
   if (heap != &default_heap)
-    add_fork_lock("the lock of a heap's own space", PLACE_REGION, &heap->own_space.lock);
+    add_fork_lock("the lock of a heap's own space", PLACE_REGION, &heap->region.space.lock);
 }
 
 static bool lock_is_held(const fork_lock_t *at) { return __atomic_load_n(&at->lock->word, __ATOMIC_ACQUIRE) != 0; }

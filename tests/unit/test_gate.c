@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Who is inside the gate keeps a fork waiting, and who comes while it is closed waits for the fork. */
 #include "space/gate.h"
+#include "heap/heap.h"
+#include "heap/startup.h"
 #include "os_fake.h"
 #include "unit.h"
 #include <pthread.h>

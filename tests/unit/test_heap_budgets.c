@@ -97,7 +97,7 @@ static void records_beside_a_reserve(void **state)
   size_t units = 0;
   for (unsigned c = 1; c < CLASS_COUNT; c++)
     units += heap->bins[c]->held_bytes / UNIT;
-  assert_int_equal(heap->own_space.used_units, units);
+  assert_int_equal(heap->region.space.used_units, units);
   check_everything();
   pool_heap_destroy(heap);
 }
@@ -134,7 +134,7 @@ static void regions_are_ticked(void *options)
   enum { KEPT_UNITS = 16, LITTLE = 400 };
   os_fake_heal();
   pool_heap_t *heap = heap_new(options);
-  space_t *space = &heap->own_space;
+  space_t *space = &heap->region.space;
   must(space->fixed && space->purgeable);
   free_all(heap, fill(heap, 1000, 2500));
   for (size_t i = 0; i < 1000; i++) {
@@ -142,7 +142,7 @@ static void regions_are_ticked(void *options)
     free_all(heap, fill(heap, 1000, LITTLE));
     pool_free(pool_alloc(40000));
   }
-  must(space_dirty_bytes(space) <= (size_t)KEPT_UNITS << space->unit_log2 && check_everything());
+  must(space_figures(space).dirty_bytes <= (size_t)KEPT_UNITS << space->unit_log2 && check_everything());
   pool_heap_destroy(heap);
 }
 WITH(regions_are_ticked, pool_heap_options_t, {.budget = 3 << 20}, {.budget = 8 << 20}, {.reserve = 30 << 20})

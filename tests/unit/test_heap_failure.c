@@ -4,6 +4,7 @@
  * again, each time with another call to the system failing, then with all that follow failing too. What was asked for is had or
  * answered with NULL and ENOMEM, the invariants hold, and at the end nothing is held. */
 #include "os_fake.h"
+#include "heap/heap.h"
 #include "option.h"
 #include "unit.h"
 #include <errno.h>

@@ -3,6 +3,7 @@
  * reserve whose heap could not be made. */
 #include "kinds.h"
 #include "heap/heap.h"
+#include "heap/tick.h"
 #include "os_fake.h"
 #include <errno.h>
 #include <pthread.h>
@@ -66,7 +67,7 @@ static void taken_later(void *argument)
   size_t more = 0;
   for (size_t turn = 0; turn < 3; turn++) {
     heap_t *ended = heap_new(&(pool_heap_options_t){.reserve = 20 << 20, .flags = turn ? POOL_HEAP_PREFAULT : 0});
-    more += end->memory_went ? 0 : ended->region_size;
+    more += end->memory_went ? 0 : ended->region.size;
     end->destroy(ended);
   }
   must(figures(pool_heap_default()).idle_bytes >= idle + more && figures(pool_heap_default()).held_bytes >= held + more);

@@ -2,6 +2,8 @@
  * Blocks that are a run or a mapping of their own: the spares that a thread keeps of them, and what they are charged, resized
  * and refused. */
 #include "large_blocks.h"
+#include "heap/large.h"
+#include "heap/tick.h"
 #include "option.h"
 #include "os_fake.h"
 #include <errno.h>

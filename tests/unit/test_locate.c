@@ -33,7 +33,7 @@ static void of_every_kind(void *argument)
                                  {.memory = buffer + 64, .memory_size = 100000}};
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
     pool_heap_t *heap = new_heap(kinds[i]);
-    of_the_heap(heap, heap->region_kind);
+    of_the_heap(heap, heap->region.kind);
     pool_heap_destroy(heap);
   }
 }
@@ -62,8 +62,8 @@ static void around_a_region(void *argument)
   const pool_heap_options_t *options = argument;
   bring_up();
   pool_heap_t *heap = new_heap(*options);
-  char *block = pool_heap_alloc(heap, 100), *region = heap->region, *end = region + heap->region_size;
-  end = heap->region_run ? (char *)round_up((uintptr_t)end, UNIT) : end;   /* the last unit is its own to the end */
+  char *block = pool_heap_alloc(heap, 100), *region = heap->region.start, *end = region + heap->region.size;
+  end = heap->region.run ? (char *)round_up((uintptr_t)end, UNIT) : end;   /* the last unit is its own to the end */
   for (char *at = region; at < end; at += 997)
     must((at >= block && at < block + 112) || (!pool_in_use(at) && pool_heap_of(at) == heap));
   must(pool_heap_of(end - 1) == heap && pool_heap_of(region) == heap);

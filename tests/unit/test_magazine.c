@@ -43,7 +43,7 @@ static void agrees(size_t live)
   unsigned c = bin.size_class;
   size_t stock = 0;
   check_bin(&bin);
-  assert_int_equal(magazines_count(&magazines, c) + bin_depot_blocks(&bin) + live, bin.outstanding);
+  assert_int_equal(magazines_count(&magazines, c) + bin_figures(&bin, 0).cached_blocks + live, bin.outstanding);
   for (void **magazine = magazines.of[c].full; magazine; magazine = magazine_below(magazine), stock++)
     assert_non_null(magazine[MAGAZINE_WORDS - 1]);
   assert_int_equal(stock, magazines.of[c].count);
@@ -194,7 +194,7 @@ static void without_magazines(void *argument)
   os_fake_heal();
   for (size_t i = 500; i < 1000; i++)
     give(blocks[i]);
-  must(magazines_count(&magazines, 11) + bin_depot_blocks(&bin) == bin.outstanding);
+  must(magazines_count(&magazines, 11) + bin_figures(&bin, 0).cached_blocks == bin.outstanding);
   check_bin(&bin);
 }
 
@@ -220,7 +220,7 @@ static void without_more_magazines(void *argument)
     give(blocks[i]);
   must(os_fake.failed > failed && (os_fake.failed - failed) * bin.magazine_capacity < 16 * LIVE);
   os_fake_heal();
-  must(magazines_count(&magazines, 9) + bin_depot_blocks(&bin) == bin.outstanding);
+  must(magazines_count(&magazines, 9) + bin_figures(&bin, 0).cached_blocks == bin.outstanding);
   check_bin(&bin);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Records of the manager's own, at random and beside forks. */
 #include "os_fake.h"
+#include "heap/startup.h"
 #include "records.h"
 #include <pthread.h>
 

@@ -6,6 +6,7 @@
  *
  * Each run is a child of its own, so that the manager comes up in it under failures too. */
 #include "os_fake.h"
+#include "heap/heap.h"
 #include "unit.h"
 #include <errno.h>
 #include <pthread.h>

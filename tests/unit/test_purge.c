@@ -17,7 +17,7 @@ static void down_to_what_is_kept(void *argument)
   must(space->dirty_units == 200 && space->used_units == 0);
   must(space_purge(space, 150 * UNIT) == 50 * UNIT && space->dirty_units == 150 && space->purged_bytes == 50 * UNIT);
   must(space_purge(space, 150 * UNIT) == 0 && space_purge(space, SIZE_MAX) == 0);
-  must(space_dirty_bytes(space) == 150 * UNIT);
+  must(space_figures(space).dirty_bytes == 150 * UNIT);
   check_space(space);
   run_t *runs[] = {take(space, 50), take(space, 50), take(space, 50), take(space, 50)};
   must(space->dirty_units == 0 && space->taken_again == 200);

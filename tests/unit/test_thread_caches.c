@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * What a thread caches of many heaps: it finds each, looks at some in a tick, and does without when there is no memory. */
 #include "option.h"
+#include "heap/tick.h"
 #include "os_fake.h"
 #include "space/metadata.h"
 #include "threads.h"

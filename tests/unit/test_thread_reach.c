@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * What sleeping threads hold of a heap is there for the others, and nobody reaches into a busy one. */
 #include "os_fake.h"
+#include "heap/heap.h"
 #include "threads.h"
 #include <tidepool/heap.h>
 #include <tidepool/stats.h>

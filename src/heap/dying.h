@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The way out: a thread that found a misuse ends the process, and its last words may need memory. */
+#ifndef DYING_H
+#define DYING_H
+
+#include "base/bits.h"
+#include "os/thread_local.h"
+
+/* The calling thread is about to end the process, maybe in the middle of a call that holds locks. What it still allocates comes
+ * straight from the system, and what it frees is left. */
+extern INTERNAL THREAD_LOCAL bool heap_is_dying;
+void  *dying_allocate(size_t size, size_t alignment);
+size_t dying_usable_size(const void *block);
+
+#endif

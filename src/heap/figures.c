@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+#include "heap/figures.h"
+#include "space/metadata.h"
+
+/* How many blocks of the bin are in magazines of these threads. Under threads_lock. */
+static size_t cached_in(const thread_t *thread, const bin_t *bin)
+{
+  size_t blocks = 0;
+  for (; thread; thread = thread->next) {
+    const magazines_t *magazines = heap_magazines_in(thread, bin->heap);
+    blocks += magazines ? magazines_count(magazines, bin->size_class) : 0;
+  }
+  return blocks;
+}
+
+bin_figures_t heap_bin_figures(bin_t *bin)
+{
+  size_t in_threads = 0;
+  if (bin->cached) {
+    lock_acquire(&threads_lock);
+    in_threads = cached_in(threads_first(), bin) + cached_in(threads_first_lost(), bin);
+    lock_release(&threads_lock);
+  }
+  return bin_figures(bin, in_threads);
+}
+
+/* The default heap's are in part with the threads that keep spare runs. */
+static void add_spares(large_figures_t *f)
+{
+  lock_acquire(&threads_lock);
+  for (thread_t *thread = threads_first(); thread; thread = thread->next) {
+    f->live_blocks += __atomic_load_n(&thread->spares.live_blocks, __ATOMIC_RELAXED);
+    f->live_bytes += __atomic_load_n(&thread->spares.live_bytes, __ATOMIC_RELAXED);
+  }
+  lock_release(&threads_lock);
+}
+
+large_figures_t heap_large_figures(const heap_t *heap)
+{
+  large_figures_t f = {.live_blocks = __atomic_load_n(&heap->large_blocks, __ATOMIC_RELAXED),
+                       .live_bytes = __atomic_load_n(&heap->large_bytes, __ATOMIC_RELAXED),
+                       .held_bytes = __atomic_load_n(&heap->large_held, __ATOMIC_RELAXED)};
+  if (heap == &default_heap)
+    add_spares(&f);
+  return f;
+}
+
+/* Of the process's metadata, what heaps were charged. */
+static size_t charged_metadata(void)
+{
+  size_t bytes = 0;
+  for (const heap_t *heap = heaps_first(); heap; heap = heap->next)
+    bytes += heap->metadata_shared + __atomic_load_n(&heap->record_bytes, __ATOMIC_RELAXED);
+  return bytes;
+}
+
+/* The most that this was told since the process began, this time included. */
+static size_t most_of_all_times(size_t bytes)
+{
+  static size_t most;
+  size_t seen = __atomic_load_n(&most, __ATOMIC_RELAXED);
+  while (seen < bytes && !__atomic_compare_exchange_n(&most, &seen, bytes, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+    continue;
+  return max_size(seen, bytes);
+}
+
+/* What the space holds beyond blocks is put down to the default heap: nobody else has it. */
+static void add_process_figures(pool_stats_t *stats)
+{
+  /* A record is charged before it is touched, and counts until it has gone: in between more is charged than there is. */
+  size_t all = metadata_touched() + space_record_bytes(), records = all - min_size(charged_metadata(), all);
+  space_figures_t f = space_figures(&space_of_process);
+  size_t dirty = f.dirty_bytes + huge_kept_bytes() + space_left_bytes() + space_unpaid_bytes();
+  stats->purged_bytes = f.purged_bytes + huge_given_bytes() + space_ended_bytes() + metadata_given_bytes();
+  stats->idle_bytes += dirty;
+  stats->held_bytes += dirty + records;
+  stats->metadata_bytes += records;
+  stats->peak_held_bytes = most_of_all_times(max_size(stats->peak_held_bytes, stats->held_bytes));
+}
+
+/* The units of a prepaid region that serve nothing are held all the same. */
+static void add_region_figures(pool_stats_t *stats, heap_t *heap)
+{
+  space_figures_t f = space_figures(&heap->region.space);
+  stats->idle_bytes += f.unused_bytes;
+  stats->purged_bytes = f.purged_bytes;
+}
+
+static void add_bins(pool_stats_t *stats, heap_t *heap)
+{
+  FOR_EACH_BIN(bin, heap) {
+    bin_figures_t f = heap_bin_figures(bin);
+    stats->live_blocks += f.live_blocks;
+    stats->live_bytes += f.live_blocks * f.block_size;
+    stats->cached_bytes += f.cached_blocks * f.block_size;
+    stats->idle_bytes += f.idle_bytes;
+  }
+}
+
+static void add_large(pool_stats_t *stats, const heap_t *heap)
+{
+  large_figures_t f = heap_large_figures(heap);
+  stats->live_blocks += f.live_blocks;
+  stats->live_bytes += f.live_bytes;
+  stats->idle_bytes += f.held_bytes - min_size(f.live_bytes, f.held_bytes);
+}
+
+void heap_figures(heap_t *heap, pool_stats_t *stats)
+{
+  *stats = (pool_stats_t){.budget = budget_limit(&heap->budget), .held_bytes = budget_held(&heap->budget)};
+  add_bins(stats, heap);
+  add_large(stats, heap);
+  stats->metadata_bytes = heap->metadata_bytes + __atomic_load_n(&heap->record_bytes, __ATOMIC_RELAXED) +
+                          __atomic_load_n(&heap->record_run_bytes, __ATOMIC_RELAXED);
+  stats->children_bytes = budget_below(&heap->budget);
+  stats->peak_held_bytes = max_size(budget_peak(&heap->budget), stats->held_bytes);   /* noted later than what is held */
+  stats->exhausted_count = __atomic_load_n(&heap->exhausted_count, __ATOMIC_RELAXED);
+  stats->retried_count = __atomic_load_n(&heap->retried_count, __ATOMIC_RELAXED);
+  stats->overflowed_count = __atomic_load_n(&heap->overflowed_count, __ATOMIC_RELAXED);
+  stats->purged_bytes = __atomic_load_n(&heap->purged_bytes, __ATOMIC_RELAXED);
+  if (heap == &default_heap)
+    add_process_figures(stats);
+  else if (heap->region.kind)
+    add_region_figures(stats, heap);
+}

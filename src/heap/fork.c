@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT */
+#include "heap/fork.h"
+#include "bin/due.h"
+#include "heap/large.h"
+#include "heap/locate.h"
+#include "space/gate.h"
+#include "space/metadata.h"
+
+lock_t startup_lock;
+
+/* A process with one thread forks without the locks: the fork may come from a signal handler that interrupted a call which
+ * holds one, and that call goes on in the child and opens it. Several threads may fork at once, so each knows for itself. */
+static THREAD_LOCAL bool fork_locked;
+
+static void for_each_bin_lock(const heap_t *heap, void (*act)(lock_t *))
+{
+  FOR_EACH_BIN(bin, heap)
+    act(&bin->lock);
+}
+
+/* The newest come first in the list, so children before their parents, all before the default heap. */
+static void for_each_budget_lock(void (*act)(lock_t *))
+{
+  for (heap_t *heap = heaps_first()->next; heap; heap = heap->next)
+    act(&heap->budget.lock);
+  act(&heaps_first()->budget.lock);
+}
+
+static void for_each_region_lock(void (*act)(lock_t *))
+{
+  for (heap_t *heap = heaps_first()->next; heap; heap = heap->next)
+    act(&heap->region.space.lock);
+}
+
+static void acquire_heaps(void)
+{
+  for (heap_t *heap = heaps_first(); heap; heap = heaps_shared_from(heap->next)) {
+    lock_acquire(&heap->lock);
+    for_each_bin_lock(heap, lock_acquire);
+  }
+}
+
+static void open_heaps(void (*open)(lock_t *))
+{
+  for (heap_t *heap = heaps_first(); heap; heap = heaps_shared_from(heap->next)) {
+    for_each_bin_lock(heap, open);
+    open(&heap->lock);
+  }
+}
+
+static lock_t *const leaves[] = {&bin_magazines_lock, &space_of_process.lock, &space_slots_lock, &guests_lock, &metadata_lock};
+enum { LEAVES = sizeof leaves / sizeof *leaves };
+
+/* In the order in which they nest. */
+static void lock_everything(void)
+{
+  gate_close(GATE_LIFE);
+  lock_acquire(&startup_lock);
+  lock_acquire(&heaps_lock);
+  if (heap_dependents)
+    heap_dependents->fork_prepare();
+  gate_close(GATE_ARRAYS);
+  lock_acquire(&threads_lock);
+  gate_close(GATE_LARGE);
+  acquire_heaps();
+  lock_acquire(&bins_due_lock);
+  for_each_budget_lock(lock_acquire);
+  gate_close(GATE_SYSTEM);
+  lock_acquire(&huge_lock);
+  for_each_region_lock(lock_acquire);
+  for (size_t i = 0; i < LEAVES; i++)
+    lock_acquire(leaves[i]);
+}
+
+/* The other way round, and so the bins before their heap, which makes none as long as it is locked: a heap or a bin that is made once
+ * a list is open was never locked here, and may be locked by others. */
+static void open_everything(void (*open)(lock_t *))
+{
+  for (size_t i = LEAVES; i--;)
+    open(leaves[i]);
+  for_each_region_lock(open);
+  open(&huge_lock);
+  gate_open(GATE_SYSTEM, open);
+  for_each_budget_lock(open);
+  open(&bins_due_lock);
+  open_heaps(open);
+  gate_open(GATE_LARGE, open);
+  open(&threads_lock);
+  gate_open(GATE_ARRAYS, open);
+  open(&heaps_lock);
+  open(&startup_lock);
+  gate_open(GATE_LIFE, open);
+}
+
+static void fork_prepare(void)
+{
+  fork_locked = !os_single_threaded();
+  if (fork_locked)
+    lock_everything();
+}
+
+static void fork_parent(void)
+{
+  if (!fork_locked)
+    return;
+  if (heap_dependents)
+    heap_dependents->fork_parent();
+  open_everything(lock_release);
+}
+
+static void fork_child(void)
+{
+  if (!fork_locked)
+    return;
+  if (heap_dependents)
+    heap_dependents->fork_child();
+  open_everything(lock_reset);
+  threads_forget_others(large_forget_spares);
+}
+
+void fork_watch(void)
+{
+  static uint32_t watched;
+  if (!__atomic_exchange_n(&watched, 1, __ATOMIC_RELAXED))
+    os_on_fork(fork_prepare, fork_parent, fork_child);
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A fork finds nothing half done: the one place that knows all locks and gates, and the order in which they nest. */
+#ifndef FORK_H
+#define FORK_H
+
+#include "os/lock.h"
+
+/* Held while the process-wide state comes up. */
+extern lock_t startup_lock;
+
+/* As early as can be: handlers that were registered later run before ours, and may allocate. May allocate itself, once. */
+void fork_watch(void);
+
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+#include "heap/free.h"
+#include "heap/dying.h"
+#include "heap/guard.h"
+#include "heap/large.h"
+#include "heap/tick.h"
+#include "misuse.h"
+#include <string.h>
+
+static void give_cached(heap_t *heap, bin_t *bin, void *block, const char *call)
+{
+  thread_t *thread = thread_current_to_free();
+  magazines_t *magazines = heap_enter(heap, thread);
+  if (!magazines) {
+    bin_put(bin, &block, 1);
+    return;
+  }
+  loaded_t *loaded = &magazines->cache->of[bin->size_class];
+  bool twice = loaded->top == block, slow = !twice && !MAGAZINE_PUSH(loaded, block);
+  if (slow)
+    magazines_overflow(magazines, bin, block);
+  heap_leave(heap, thread);
+  if (twice)
+    fatal_misuse(call, block, FREED_TWICE);
+  if (slow)
+    heap_after_slow_path(thread);
+}
+
+void heap_wipe(const located_t *at, size_t offset)
+{
+  if (at->bin)
+    memset(at->start + offset, 0, at->size - offset);
+  else
+    large_wipe(at->heap, at->start + offset, at->size - offset);
+}
+
+void heap_give_back(located_t at, const char *call)
+{
+  void *block = at.start;
+  if (at.heap->checked)
+    guard_close(block, at.size, call);
+  else if (at.heap->zero_on_free)
+    heap_wipe(&at, 0);
+  if (at.huge)
+    large_give_huge(at.heap, at.huge);
+  else if (!at.bin)
+    large_give_run(at.heap, at.run);
+  else if (at.bin->cached)
+    give_cached(at.heap, at.bin, block, call);
+  else
+    bin_put(at.bin, &block, 1);
+}
+
+void heap_free(heap_t *heap, void *block, const char *call)
+{
+  if (likely(!heap_is_dying))
+    heap_give_back(heap_locate_block(heap, block, call), call);
+}

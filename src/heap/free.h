@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A block comes back. */
+#ifndef FREE_H
+#define FREE_H
+
+#include "heap/locate.h"
+
+/* Takes back any block of any heap; `call` is what a misuse is put down to. With a heap: a block of it, or of one that it
+ * overflows to. */
+void heap_free(heap_t *heap, void *block, const char *call);
+
+/* The same of a block that was looked up. */
+void heap_give_back(located_t at, const char *call);
+
+/* Zeroes a block from `offset` on. */
+void heap_wipe(const located_t *at, size_t offset);
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Blocks that are too large for a size class: a run of their own, or a mapping. */
+#ifndef LARGE_H
+#define LARGE_H
+
+#include "heap/heap.h"
+
+/* NULL: no memory. *past is what is known of what they hold, *usable their size. */
+void *large_take(heap_t *heap, size_t size, size_t alignment, block_past_t *past, size_t *usable);
+void  large_give_run(heap_t *heap, run_t *run);
+void  large_give_huge(heap_t *heap, huge_t *huge);
+
+/* False: nothing changed. A huge block may move, if it may. */
+bool large_resize_run(heap_t *heap, run_t *run, size_t size);
+bool large_resize_huge(heap_t *heap, huge_t *huge, size_t size, bool may_move);
+
+/* Is a block of this size and alignment a mapping of its own? */
+bool large_is_huge(const heap_t *heap, size_t size, size_t alignment);
+
+/* A block of the default heap that a thread frees and takes again, without a lock. False, NULL: not this one. */
+bool  large_give_spare(thread_t *thread, void *block, const char *call);
+void *large_take_spare(thread_t *thread, size_t size);   /* size > 0 */
+void  large_flush_spares(thread_t *thread);
+void  large_tick_spares(thread_t *thread);
+
+/* In the child of a fork, of a thread that is not there. */
+void large_forget_spares(thread_t *thread);
+
+/* Zeroes a large block, or the end of one. */
+void large_wipe(const heap_t *heap, char *start, size_t size);
+
+void large_free_all(heap_t *heap);
+
+#endif

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+#include "heap/reallocate.h"
+#include "heap/dying.h"
+#include "heap/guard.h"
+#include "heap/large.h"
+#include <errno.h>
+#include <string.h>
+
+size_t heap_usable_size(const void *block, const char *call)
+{
+  if (unlikely(heap_is_dying))
+    return dying_usable_size(block);
+  located_t at = heap_locate_block(NULL, block, call);
+  return at.heap->checked ? guard_size(block, at.size) : at.size;
+}
+
+/* What a block that becomes smaller held behind its new end. */
+static void wipe_tail(const located_t *at, size_t size)
+{
+  if (at->heap->zero_on_free && size < at->size)
+    heap_wipe(at, size);
+}
+
+/* A block never fails to become smaller where it is. */
+static void shrink_in_place(located_t *at, size_t size)
+{
+  wipe_tail(at, size);
+  if (at->huge)
+    large_resize_huge(at->heap, at->huge, size, false);
+  else if (!at->bin)
+    large_resize_run(at->heap, at->run, size);
+}
+
+/* A block half as large as what it was is better off elsewhere, if that is a smaller kind of block. */
+static bool is_worth_moving(const located_t *at, size_t size)
+{
+  if (size > at->size / 2)
+    return false;
+  unsigned c = heap_class_for(at->heap, size, 1);
+  if (at->huge)
+    return c || !large_is_huge(at->heap, size, 1);
+  return at->bin ? c != at->bin->size_class : c != 0;
+}
+
+bool heap_resize_in_place(void *block, size_t size, const char *call)
+{
+  if (unlikely(heap_is_dying))
+    return false;
+  located_t at = heap_locate_block(NULL, block, call);
+  if (at.heap->checked || size > PTRDIFF_MAX - 2 * UNIT)
+    return false;
+  if (size > at.size)
+    return heap_lengthen(&at, size, false);
+  shrink_in_place(&at, size);
+  return true;
+}
+
+static void *copy_to(void *to, const located_t *at, size_t had, size_t size, const char *call)
+{
+  if (to) {
+    memcpy(to, at->start, min_size(had, size));
+    heap_give_back(*at, call);
+  }
+  return to;
+}
+
+/* It moves, so that whoever still uses the old address is found; one that becomes smaller stays where there is no room for another. */
+static void *reallocate_checked(heap_t *heap, const located_t *at, size_t size, const char *call)
+{
+  size_t had = guard_size(at->start, at->size);
+  if (had == size)
+    return at->start;
+  if (size > had)
+    return copy_to(heap_allocate(heap, size, 1, false), at, had, size, call);
+  void *to = heap_allocate_if_easy(heap, size);
+  if (to)
+    return copy_to(to, at, had, size, call);
+  guard_shorten(at->start, at->size, size, call);
+  return at->start;
+}
+
+static void *reallocate_smaller(heap_t *heap, located_t *at, size_t size, const char *call)
+{
+  void *to = is_worth_moving(at, size) ? heap_allocate_if_easy(heap, size) : NULL;
+  if (to)
+    return copy_to(to, at, at->size, size, call);
+  shrink_in_place(at, size);
+  return at->start;
+}
+
+static void *reallocate_dying(const void *block, size_t size)
+{
+  size_t had = dying_usable_size(block);
+  void *to = had ? dying_allocate(size, 1) : NULL;
+  if (to)
+    return memcpy(to, block, min_size(had, size));
+  errno = ENOMEM;
+  return NULL;
+}
+
+void *heap_reallocate(heap_t *heap, void *block, size_t size, const char *call)
+{
+  if (unlikely(heap_is_dying))
+    return reallocate_dying(block, size);
+  located_t at = heap_locate_block(heap, block, call);
+  heap_t *to_heap = heap ? heap : at.heap;
+  if (at.heap->checked)
+    return reallocate_checked(to_heap, &at, size, call);
+  if (size <= at.size)
+    return reallocate_smaller(to_heap, &at, size, call);
+  if (size <= PTRDIFF_MAX - 2 * UNIT && heap_lengthen(&at, size, true))
+    return at.huge ? huge_start(at.huge) : block;
+  bool grown;
+  void *to = heap_allocate_from(to_heap, size, &at, &grown);
+  return grown ? to : copy_to(to, &at, at.size, size, call);
+}

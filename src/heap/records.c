@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+#include "heap/records.h"
+#include "space/metadata.h"
+#include <string.h>
+
+/* Behind the records there are, or in a new run of the region. A guest's lock is held, or nobody else has it yet. */
+static void *guest_take_record(heap_t *heap, size_t size)
+{
+  if (size > (size_t)(heap->records_end - heap->records)) {
+    run_t *run = space_take_charged(heap->space, &heap->budget, size, 1);
+    if (!run)
+      return NULL;
+    run_become(run, RUN_REGION, NULL);
+    heap->records = run->start;
+    heap->records_end = run->start + run_bytes(arena_of(heap->space, run->start), run);
+    __atomic_fetch_add(&heap->record_run_bytes, (size_t)(heap->records_end - heap->records), __ATOMIC_RELAXED);
+  }
+  void *record = heap->records;
+  heap->records += size;
+  return memset(record, 0, size);
+}
+
+static bool is_paid_for(const heap_t *heap, const void *record)
+{
+  return (uintptr_t)record - (uintptr_t)heap->records_start < heap->reserve_records;
+}
+
+bool heap_charge_record(heap_t *heap, size_t size)
+{
+  size = round_up(size, METADATA_ALIGNMENT);
+  if (!budget_charge(&heap->budget, size))
+    return false;
+  budget_note_peak(&heap->budget);
+  __atomic_fetch_add(&heap->record_bytes, size, __ATOMIC_RELAXED);
+  return true;
+}
+
+void heap_discharge_record(heap_t *heap, size_t size)
+{
+  size = round_up(size, METADATA_ALIGNMENT);
+  __atomic_fetch_sub(&heap->record_bytes, size, __ATOMIC_RELAXED);
+  budget_discharge(&heap->budget, size);
+}
+
+void *heap_take_record_apart(heap_t *heap, size_t size)
+{
+  if (!heap_charge_record(heap, size))
+    return NULL;
+  void *record = metadata_take(round_up(size, METADATA_ALIGNMENT), METADATA_ALIGNMENT);
+  if (!record)
+    heap_discharge_record(heap, size);
+  return record;
+}
+
+void *heap_take_record(heap_t *heap, size_t size)
+{
+  size = round_up(size, METADATA_ALIGNMENT);
+  if (heap->region.kind == REGION_GUEST)
+    return guest_take_record(heap, size);
+  if (size > (size_t)(heap->records_end - heap->records))
+    return heap_take_record_apart(heap, size);
+  heap->records += size;
+  return heap->records - size;
+}
+
+/* Those of a guest, and those paid for at creation, last as long as the heap. */
+void heap_give_record(heap_t *heap, void *record, size_t size)
+{
+  if (!record || heap->region.kind == REGION_GUEST || is_paid_for(heap, record))
+    return;
+  metadata_give(record, round_up(size, METADATA_ALIGNMENT));
+  heap_discharge_record(heap, size);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Giving back what is not needed: now and then by the clock, all of it when a heap is exhausted or trimmed. */
+#ifndef TICK_H
+#define TICK_H
+
+#include "heap/heap.h"
+
+/* Called whenever a thread has been at its bins: now and then it lets go of what was not needed lately. */
+enum { SLOW_PATHS_PER_LOOK = 8 };
+void heap_look_at_clock(thread_t *thread);
+static inline void heap_after_slow_path(thread_t *thread)
+{
+  if (unlikely(++thread->slow_paths % SLOW_PATHS_PER_LOOK == 0))
+    heap_look_at_clock(thread);
+}
+
+/* What the heap has cached and idle goes back to its space: of all threads where they can be reached, else of the calling one. */
+void heap_drain(heap_t *heap);
+
+/* Gives idle memory beyond `keep` bytes back, the calling thread's magazines first. */
+size_t heap_trim(heap_t *heap, size_t keep);
+
+/* Everything a thread holds goes back. */
+void heap_flush_thread(thread_t *thread);
+
+/* 0: none. False: more than that is held, also after a trim. */
+bool heap_set_budget(heap_t *heap, size_t budget);
+
+#endif

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Every live block of a heap. */
+#ifndef HEAP_WALK_H
+#define HEAP_WALK_H
+
+#include "heap/heap.h"
+#include <tidepool/heap.h>
+
+/* Calls `visit` with each block that is live, until it returns false. As pool_heap_walk(). */
+bool heap_walk(heap_t *heap, pool_visit_fn *visit, void *context);
+
+#endif
