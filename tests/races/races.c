@@ -95,7 +95,7 @@ void race_pause(void)
 
 static _Noreturn void must_failed(int line, const char *condition);
 #define must(condition) ((condition) ? (void)0 : must_failed(__LINE__, #condition))
-#include "kept.h"
+#include "../kept.h"
 
 /* What one thread after the other goes on with. */
 typedef struct racer {
