@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Included before everything else in the library's own sources, where they are compiled for races.c: a pause, mostly none,
- * before each atomic operation of the slow paths and around each call that changes mappings. So what others do falls between any
- * two of them, and the sources stay as they are. A function-like macro is not expanded within itself, and the name alone is
+ * Included before everything else in the library's own sources, where they are compiled for `races`: a pause, mostly none,
+ * before each atomic operation of the slow paths and around each call that changes mappings. So what others do falls between
+ * any two of them, and the sources stay as they are. A function-like macro is not expanded within itself, and the name alone is
  * what it was. */
 #ifndef PAUSES_H
 #define PAUSES_H
