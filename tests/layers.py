@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Checks that every include in src/ points downwards in the one list of layers below, that src/README.md shows that list, and that no
-two files have a function of the same name, also of those that only their own file sees.
+"""Checks that every include in src/ points downwards in the one list of layers below, that src/README.md shows that list, that no two
+files have a function of the same name, also of those that only their own file sees, and that giving back has no more verbs than the
+glossary of docs/DESIGN.md defines.
 
 usage: layers.py SRC
        layers.py --print       the list as src/README.md shows it
@@ -54,7 +55,12 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 # Extern pointers to functions, or to tables of them.
 POINTER = re.compile(r"^extern\b[^;(]*(?:\(\*(\w+)\)\(|\bconst \w+_t \*(\w+);)")
 STATIC = re.compile(r"^(?:\w+ )*static [^;={(]*?\b(\w+)\((?!\()", re.M)
+DEFINED = re.compile(r"^(?!typedef|return|else)\w[\w *()]*?\b(\w+)\([^;{]*(?:\{.*)?$", re.M)
 BLOCK = re.compile(r"^```\n(.*?)^```\n", re.M | re.S)
+
+# Give, put, flush, drain, purge, trim, forget and drop say how something goes back, and the glossary what each promises. These would
+# say it once more. A lock is released.
+OTHER_VERBS = {"abandon", "discard", "dispose", "evacuate", "reclaim", "relinquish", "restore", "retire", "return", "surrender", "vacate"}
 
 
 def unit_of(path):
@@ -114,6 +120,18 @@ def problems_of_statics(files):
                 yield f"{name}: {function}() is a function of {first} too"
 
 
+def problems_of_verbs(files):
+    for name, text in files:
+        functions = set(DEFINED.findall(text))
+        for function in sorted(functions):
+            other = OTHER_VERBS & set(function.split("_"))
+            # A lock is released, by what acquires it.
+            if "release" in function.split("_") and function.replace("release", "acquire") not in functions:
+                other = {"release"}
+            if other:
+                yield f"{name}: {function}(): giving back has eight verbs, and {other.pop()} is none of them"
+
+
 def problems(source):
     """Every violation under the folder `source`, as file:line: what."""
     for file in sorted(path for path in source.rglob("*") if path.suffix in (".c", ".h", ".inc")):
@@ -125,8 +143,9 @@ def problems(source):
         for number, line in enumerate(file.read_text().splitlines(), 1):
             for problem in problems_of_line(source, unit, name, line):
                 yield f"{name}:{number}: {problem}"
-    yield from problems_of_statics((file.relative_to(source).as_posix(), file.read_text())
-                                   for file in sorted(source.rglob("*.[ch]")))
+    files = [(file.relative_to(source).as_posix(), file.read_text()) for file in sorted(source.rglob("*.[ch]"))]
+    yield from problems_of_statics(files)
+    yield from problems_of_verbs(files)
 
 
 def picture():
@@ -181,6 +200,8 @@ BAD_FILES = [
     ("object_pool/get.c", '#include "bin/bin.h"\n', "object_pool/get may not include bin/bin"),
     ("api/stats.c", '#include "nowhere.h"\n', "is not a file of src"),
     ("README.md", "# src\n```\nbase/\n```\n", "does not show the layers"),
+    ("heap/walk.c", "static void retire_all(int *of)\n{\n  *of = 0;\n}\n", "retire_all(): giving back has eight verbs"),
+    ("heap/walk.c", "void region_release(void)\n{\n}\n", "region_release(): giving back has eight verbs"),
     ("heap/walk.c", "static bool is_there(void) { return true; }\n", "is_there() is a function of heap/tick.c too"),
 ]
 

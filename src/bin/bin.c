@@ -108,7 +108,7 @@ void **bin_exchange_empty(bin_t *bin, void **empty, unsigned capacity, unsigned 
 }
 
 /* The entries of a magazine go back to the slabs; nothing but word 0 is written to it. */
-static void return_entries(bin_t *bin, void **top, unsigned shard, bool purge)
+static void put_entries(bin_t *bin, void **top, unsigned shard, bool purge)
 {
   size_t n = magazine_entries(top);
   slabs_put(bin, top - n + 1, n, shard, purge);
@@ -122,7 +122,7 @@ void **bin_exchange_full(bin_t *bin, void **top, unsigned capacity, unsigned sha
   if (depots_have_room(&bin->depots) && (empty = depots_take_empty(&bin->depots, shard)) != NULL) {
     depot_push(&bin->depots, &bin->depots.of[shard], top);
   } else {
-    return_entries(bin, top, shard, true);
+    put_entries(bin, top, shard, true);
     empty = magazine;
   }
   lock_release(&bin->lock);
@@ -137,20 +137,20 @@ void **bin_new_magazine(bin_t *bin, unsigned capacity, unsigned shard)
   return magazine ? magazine_floor(magazine, capacity) : NULL;
 }
 
-void bin_retire_magazine(bin_t *bin, void **top, unsigned shard)
+void bin_give_magazine(bin_t *bin, void **top, unsigned shard)
 {
   lock_acquire(&bin->lock);
   due_note_use(bin);
   if (magazine_is_full_at(top + 1) && *top && depots_have_room(&bin->depots)) {
     depot_push(&bin->depots, &bin->depots.of[shard], top);
   } else {
-    return_entries(bin, top, shard, true);
+    put_entries(bin, top, shard, true);
     depot_put_empty(&bin->depots.of[shard], magazine_of(top));
   }
   lock_release(&bin->lock);
 }
 
-void bin_keep_magazine(bin_t *bin, void **top, unsigned shard)
+void bin_drop_magazine(bin_t *bin, void **top, unsigned shard)
 {
   lock_acquire(&bin->lock);
   depot_put_empty(&bin->depots.of[shard], magazine_of(top));
@@ -243,7 +243,7 @@ static void depot_shrink(bin_t *bin, depot_t *depot, size_t keep, bool purge)
 {
   while (depot->count > keep) {
     void **top = depot_pop(&bin->depots, depot);
-    return_entries(bin, top, (unsigned)(depot - bin->depots.of), purge);
+    put_entries(bin, top, (unsigned)(depot - bin->depots.of), purge);
     depot_put_empty(depot, magazine_of(top));
   }
   depot->high = depot->count;
@@ -324,12 +324,12 @@ void bin_reset(bin_t *bin)
   lock_release(&bin->lock);
 }
 
-void bin_finish(bin_t *bin)
+void bin_destroy(bin_t *bin)
 {
   lock_acquire(&bin->lock);
   bin->ended = true;
   due_leave(bin);
-  depots_finish(&bin->depots);
+  depots_destroy(&bin->depots);
   slabs_close_all(bin);
   lock_release(&bin->lock);
 }

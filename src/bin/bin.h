@@ -44,17 +44,17 @@ void **bin_exchange_full(bin_t *bin, void **top, unsigned capacity, unsigned sha
 void **bin_new_magazine(bin_t *bin, unsigned capacity, unsigned shard);
 
 /* Takes entries and magazine for good; either may be absent (top at the floor). */
-void bin_retire_magazine(bin_t *bin, void **top, unsigned shard);
+void bin_give_magazine(bin_t *bin, void **top, unsigned shard);
 
 /* Takes a magazine whose entries do not count any more. */
-void bin_keep_magazine(bin_t *bin, void **top, unsigned shard);
+void bin_drop_magazine(bin_t *bin, void **top, unsigned shard);
 
 /* Every block is back at once: the slabs are as if just opened, and stay. */
 void bin_reset(bin_t *bin);
 
 /* The heap ends: slabs go back to the space, magazines to whoever needs one next. A tick may look at it for as long as ticks are
  * not kept away. */
-void bin_finish(bin_t *bin);
+void bin_destroy(bin_t *bin);
 
 /* Blocks without magazines. take: the lowest is stored last; returns how many, possibly fewer than are to be had in several
  * calls; *past (NULL: not wanted) is what is known of what they hold. Of no shard: they count as the first one's. */

@@ -32,7 +32,7 @@ static void magazines_disown(void **magazine)
   while (magazine_below(last))
     last = magazine_below(last);
   lock_acquire(&bin_magazines_lock);
-  magazine_put_away(last, ownerless, 0);
+  magazine_link(last, ownerless, 0);
   ownerless = magazine;
   lock_release(&bin_magazines_lock);
 }
@@ -55,7 +55,7 @@ void **depots_take_empty(depots_t *depots, unsigned shard)
 void depot_push(depots_t *depots, depot_t *depot, void **top)
 {
   void **magazine = magazine_of(top);
-  magazine_put_away(magazine, depot->newest, (size_t)(top - magazine));
+  magazine_link(magazine, depot->newest, (size_t)(top - magazine));
   depot->newest = magazine;
   if (++depot->count > depot->high)
     depot->high = depot->count;
@@ -123,7 +123,7 @@ void depots_forget_entries(depots_t *depots)
   }
 }
 
-void depots_finish(depots_t *depots)
+void depots_destroy(depots_t *depots)
 {
   if (depots->count)
     depots_forget_entries(depots);

@@ -37,7 +37,7 @@ static inline depot_t *depots_end(const depots_t *depots) { return depots->of ? 
 void **depots_take_empty(depots_t *depots, unsigned shard);
 static inline void depot_put_empty(depot_t *depot, void **magazine)
 {
-  magazine_put_away(magazine, depot->empties, 0);
+  magazine_link(magazine, depot->empties, 0);
   depot->empties = magazine;
 }
 
@@ -62,7 +62,7 @@ uint32_t depots_need(const depots_t *depots);
 void depots_forget_entries(depots_t *depots);
 
 /* So are those of a bin that ends, and they are for whoever needs one next. */
-void depots_finish(depots_t *depots);
+void depots_destroy(depots_t *depots);
 
 /* How many blocks are in them; *found is set if `wanted` is one. */
 size_t depots_count(const depots_t *depots, const void *wanted, bool *found);

@@ -27,7 +27,7 @@ static inline bool magazine_is_full_at(void **next) { return ((uintptr_t)next & 
 /* Word 0 of a magazine put away: the one below it in its list, and how far its entries reach. */
 static inline void **magazine_below(void **magazine) { return (void **)round_down((uintptr_t)magazine[0], MAGAZINE_BYTES); }
 static inline void **magazine_top(void **magazine) { return magazine + ((uintptr_t)magazine[0] & (MAGAZINE_BYTES - 1)); }
-static inline void magazine_put_away(void **magazine, void **below, size_t top) { magazine[0] = (void *)((uintptr_t)below + top); }
+static inline void magazine_link(void **magazine, void **below, size_t top) { magazine[0] = (void *)((uintptr_t)below + top); }
 
 static inline size_t magazine_entries(void *const *top)
 {

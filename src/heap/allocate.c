@@ -129,13 +129,13 @@ static size_t bytes_lacking(const request_t *r)
 
 /* It is the system that has nothing left, of memory or of addresses, but the process has: freed mappings and units, and what the default
  * heap has cached. */
-static bool reclaim(heap_t *heap, const request_t *r)
+static bool trim_process(heap_t *heap, const request_t *r)
 {
   if (heap_is_bounded(heap) || !budget_allows(&heap->budget, bytes_lacking(r)))
     return false;
   if (heap != &default_heap)
     heap_drain(&default_heap);
-  huge_release(0);
+  huge_trim(0);
   space_purge(&space_of_process, 0);
   return true;
 }
@@ -153,7 +153,7 @@ static void *take_own(heap_t *heap, request_t *r)
     return NULL;
   heap_drain(heap);
   void *block = take_again(heap, r);
-  if (!block && reclaim(heap, r))
+  if (!block && trim_process(heap, r))
     block = take_again(heap, r);
   unsigned c = block ? 0 : heap_class_for(heap, size_with_guard(heap, r), r->alignment);
   return c ? borrow(heap, c + 1, heap_block_size(heap, c) * BORROW_FACTOR, r) : block;

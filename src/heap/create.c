@@ -190,10 +190,10 @@ static void vanish(heap_t *heap, bool was_listed)
 /* ---- making one ---- */
 
 /* Nobody finds it any more. */
-static void release_memory(heap_t *heap)
+static void give_memory(heap_t *heap)
 {
   bool guest = heap->region.kind == REGION_GUEST;
-  region_release(heap);
+  region_give(heap);
   heap->mark = 0;
   if (!guest)
     heap_record_give(heap);
@@ -204,7 +204,7 @@ static heap_t *failed(heap_t *heap, size_t charged, int error)
 {
   vanish(heap, false);
   budget_discharge(&heap->budget, charged);
-  release_memory(heap);
+  give_memory(heap);
   errno = error;
   return NULL;
 }
@@ -314,6 +314,6 @@ void heap_destroy(heap_t *heap)
   vanish(heap, true);
   give_records(heap);
   budget_discharge(&heap->budget, budget_held(&heap->budget));
-  release_memory(heap);
+  give_memory(heap);
   gate_leave(gate);
 }

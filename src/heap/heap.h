@@ -45,6 +45,9 @@ bin_t *heap_bin_from(const heap_t *heap, unsigned from);
 /* Calls `act` with the magazines and each bin of the heap that threads keep magazines of. */
 void heap_each_cached_bin(magazines_t *magazines, heap_t *heap, void (*act)(magazines_t *magazines, bin_t *bin));
 
+/* What the magazines hold goes back to the heap's bins. */
+static inline void heap_flush_magazines(magazines_t *magazines, heap_t *heap) { heap_each_cached_bin(magazines, heap, magazines_flush); }
+
 /* The magazines of the heap that any thread has; NULL: none. Under threads_lock. */
 static inline const magazines_t *heap_magazines_in(const thread_t *thread, const heap_t *heap)
 {

@@ -274,7 +274,7 @@ void region_hide(heap_t *heap)
 }
 
 /* What is not there is passed over. */
-void region_release(heap_t *heap)
+void region_give(heap_t *heap)
 {
   heap_region_t *region = &heap->region;
   if (region->locked)
@@ -283,7 +283,7 @@ void region_release(heap_t *heap)
   if (region->space.unpaid)
     space_forget_unpaid(&region->space);
   if (region->kind == REGION_SLOTS && region->space.fixed)
-    space_finish_slots(&region->space);
+    space_destroy_slots(&region->space);
   if (region->run)
     space_give(&space_of_process, region->run);
   if (region->huge)

@@ -36,7 +36,7 @@ region_plan_t region_no_plan(const pool_heap_options_t *options);
 /* What the heap is charged for the plan: its record, those of the region, and the units if they are paid for at once. */
 size_t region_plan_bytes(const region_plan_t *plan, bool units_too);
 
-/* Makes it the heap's space. False: no memory; what is there already goes with region_release(). */
+/* Makes it the heap's space. False: no memory; what is there already goes with region_give(). */
 bool region_make(heap_t *heap, const pool_heap_options_t *options, const region_plan_t *plan);
 
 /* Touches and locks what the options say. */
@@ -44,7 +44,7 @@ bool region_prepare(heap_t *heap, const pool_heap_options_t *options);
 
 /* Nobody finds the heap by an address any more; and then, its memory goes. A guest's is the caller's. */
 void region_hide(heap_t *heap);
-void region_release(heap_t *heap);
+void region_give(heap_t *heap);
 
 /* What the record of a heap takes: a page of its own where it is to be locked. */
 static inline size_t heap_record_bytes(bool own_page)

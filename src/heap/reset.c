@@ -40,7 +40,7 @@ void heap_end_blocks(heap_t *heap, bool for_good)
   if (heap->cached)
     drop_caches(heap, for_good);
   FOR_EACH_BIN(bin, heap)
-    (for_good ? bin_finish : bin_reset)(bin);
+    (for_good ? bin_destroy : bin_reset)(bin);
   large_free_all(heap);
 }
 

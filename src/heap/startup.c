@@ -10,7 +10,7 @@
 static void before_abort(void)
 {
   heap_is_dying = lock_may_be_own = true;
-  thread_abandon();
+  thread_forget_own();
 }
 
 COLD static bool bring_up(void)

@@ -13,9 +13,9 @@ enum {
 void heap_flush_thread(thread_t *thread)
 {
   large_flush_spares(thread);
-  heap_each_cached_bin(&thread->default_magazines, &default_heap, magazines_flush);
+  heap_flush_magazines(&thread->default_magazines, &default_heap);
   for (heap_cache_t *cache = NULL; (cache = thread_next_cache(thread, cache)) != NULL;)
-    heap_each_cached_bin(&cache->magazines, cache->heap, magazines_flush);
+    heap_flush_magazines(&cache->magazines, cache->heap);
 }
 
 static void tick_magazines(magazines_t *magazines, heap_t *heap) { heap_each_cached_bin(magazines, heap, magazines_tick); }
@@ -57,20 +57,18 @@ COLD void heap_look_at_clock(thread_t *thread)
     tick_bins(now);
 }
 
-static void flush_magazines(magazines_t *magazines, heap_t *heap) { heap_each_cached_bin(magazines, heap, magazines_flush); }
-
 void heap_drain(heap_t *heap)
 {
   thread_t *thread = thread_current();
   magazines_t *magazines = heap_enter(heap, thread);
   if (magazines) {
-    flush_magazines(magazines, heap);
+    heap_flush_magazines(magazines, heap);
     heap_leave(heap, thread);
   }
   if (heap == &default_heap && thread)
     large_flush_spares(thread);
   if (heap->cached && heap->reached)
-    threads_reach(heap, &heap->reach, flush_magazines);
+    threads_reach(heap, &heap->reach, heap_flush_magazines);
   FOR_EACH_BIN(bin, heap)
     bin_drain(bin);
   if (!heap_is_bounded(heap))
@@ -96,7 +94,7 @@ size_t heap_trim(heap_t *heap, size_t keep)
   uint64_t purged_before = space_figures(heap->space).purged_bytes;
   heap_drain(heap);
   purged += (size_t)(space_figures(heap->space).purged_bytes - purged_before);   /* a space that has more than it keeps gives it back at once */
-  purged += all ? huge_release(keep) + metadata_trim() : 0;
+  purged += all ? huge_trim(keep) + metadata_trim() : 0;
   size_t kept = all ? min_size(huge_kept_bytes(), keep) : 0;
   purged += space_purge(heap->space, before + keep - kept);
   if (!keep)

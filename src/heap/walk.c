@@ -120,15 +120,13 @@ static bool walk_huge(const walk_t *walk)
 
 /* ---- the whole heap ---- */
 
-static void return_magazines(magazines_t *magazines, heap_t *heap) { heap_each_cached_bin(magazines, heap, magazines_flush); }
-
 static void flush_all_threads(heap_t *heap)
 {
-  threads_visit(heap, false, return_magazines);
+  threads_visit(heap, false, heap_flush_magazines);
   if (heap == &default_heap) {
     lock_acquire(&threads_lock);
     for (thread_t *thread = threads_first(); thread; thread = thread->next) {
-      return_magazines(&thread->default_magazines, heap);
+      heap_flush_magazines(&thread->default_magazines, heap);
       large_flush_spares(thread);
     }
     lock_release(&threads_lock);

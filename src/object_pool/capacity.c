@@ -50,7 +50,7 @@ static growth_t grow_beside_others(object_pool_t *pool, const resort_t *from, si
   lock_release(&pool->lock);
   if (room || at_most)
     return room ? GROWN : AT_MOST;
-  if (indices < step_most(pool, capacity, left) && registry_reclaim_indices(pool))
+  if (indices < step_most(pool, capacity, left) && registry_recount_indices(pool))
     return GROWN;
   if (!indices)
     return AT_MOST;

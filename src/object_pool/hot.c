@@ -21,7 +21,7 @@ void hot_cool(object_pool_t *pool)
   STORE(pool->hot->object, NULL);
   STORE(pool->hot->state, 0);
   was.array->uses[was.position] = hot_uses(&was);
-  if (hot_is_free(&was) && release_bit(pool, was.array, was.position))
+  if (hot_is_free(&was) && put_bit(pool, was.array, was.position))
     become_unused(pool, was.array);
 }
 

@@ -73,7 +73,7 @@ COLD void hot_cool(object_pool_t *pool);
 COLD void hot_array_to_unused(object_pool_t *pool, object_array_t *array);
 
 /* True: the array has no object taken any more. */
-static inline bool release_bit(object_pool_t *pool, object_array_t *array, size_t i)
+static inline bool put_bit(object_pool_t *pool, object_array_t *array, size_t i)
 {
   STORE(pool->walked_bytes, 0);
   bit_tree_set(&array->free, i);
@@ -85,7 +85,7 @@ static inline bool release_bit(object_pool_t *pool, object_array_t *array, size_
 
 static inline void object_to_free(object_pool_t *pool, object_array_t *array, size_t i)
 {
-  if (release_bit(pool, array, i))
+  if (put_bit(pool, array, i))
     hot_array_to_unused(pool, array);
 }
 

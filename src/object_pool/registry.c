@@ -56,12 +56,12 @@ static void count_all_before(void)
     count_before_overflow(pool);
 }
 
-bool registry_reclaim_indices(object_pool_t *pool)
+bool registry_recount_indices(object_pool_t *pool)
 {
   bool any = false;
   lock_acquire(&heaps_lock);
-  if (pool->reclaimed_at != overflowing_ended) {
-    pool->reclaimed_at = overflowing_ended;
+  if (pool->recounted_at != overflowing_ended) {
+    pool->recounted_at = overflowing_ended;
     count_all_before();
     lock_acquire(&pool->lock);
     any = pool->counted_before < pool->indices_before;

@@ -14,7 +14,7 @@ void registry_enter(object_pool_t *pool);
 void registry_leave(object_pool_t *pool);
 
 /* Indices that were left to pools which are gone are the pool's own again. False: there are none. */
-bool registry_reclaim_indices(object_pool_t *pool);
+bool registry_recount_indices(object_pool_t *pool);
 
 /* The record of a pool to come, of which is_apart alone is set; NULL: no memory. One that is given back looks like no pool to
  * whoever still has its address. */

@@ -115,8 +115,8 @@ struct object_pool {
   void    *context;
   object_pool_t *overflow;
   bool     overflow_is_apart;   /* the record of that one is, and can be read for ever */
-  uint32_t reclaimed_at;        /* how many pools that overflow had ended when indices were last reclaimed. Under heaps_lock, as */
-  size_t   counted_before;      /* what reclaiming counts of each pool: the objects of those that overflow to it */
+  uint32_t recounted_at;        /* how many pools that overflow had ended when indices were last recounted. Under heaps_lock, as */
+  size_t   counted_before;      /* what that counts of each pool: the objects of those that overflow to it */
   heap_t  *heap;
   object_pool_t *next, *previous;   /* among all pools */
   object_pool_t *next_in_heap, *previous_in_heap;

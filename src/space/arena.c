@@ -273,7 +273,7 @@ static void set_dirty(arena_t *arena, size_t from, size_t to)
   arena->dirty_end = (uint32_t)max_size(arena->dirty_end, to);
 }
 
-void arena_vacate(arena_t *arena, size_t from, size_t to)
+void arena_give(arena_t *arena, size_t from, size_t to)
 {
   span_set(&arena->room, from, to);
   set_dirty(arena, from, to);

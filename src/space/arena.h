@@ -88,7 +88,7 @@ taken_t arena_take(arena_t *arena, size_t units, size_t alignment, run_t **run, 
 bool arena_lengthen(arena_t *arena, run_t *run, size_t units, past_t *past);
 
 /* Units [from, to) of a run that is no more, or only shorter, are free and dirty. */
-void arena_vacate(arena_t *arena, size_t from, size_t to);
+void arena_give(arena_t *arena, size_t from, size_t to);
 
 /* The highest dirty units below `below`, at most one word of them: [*from, *to). False: there are none. */
 bool arena_highest_dirty(arena_t *arena, size_t below, size_t *from, size_t *to);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "space/budget.h"
 
-static void acquire_upwards(budget_t *budget)
+static void acquire_all(budget_t *budget)
 {
   for (; budget; budget = budget->parent)
     lock_acquire(&budget->lock);
@@ -37,7 +37,7 @@ static bool have_room(const budget_t *budget, size_t bytes)
 
 bool budget_charge(budget_t *budget, size_t bytes)
 {
-  acquire_upwards(budget);
+  acquire_all(budget);
   bool room = have_room(budget, bytes);
   if (room)
     add_held(budget, bytes);
@@ -47,7 +47,7 @@ bool budget_charge(budget_t *budget, size_t bytes)
 
 bool budget_allows(budget_t *budget, size_t bytes)
 {
-  acquire_upwards(budget);
+  acquire_all(budget);
   bool room = have_room(budget, bytes);
   release_all(budget);
   return room;
@@ -56,7 +56,7 @@ bool budget_allows(budget_t *budget, size_t bytes)
 size_t budget_room(budget_t *budget)
 {
   size_t room = SIZE_MAX;
-  acquire_upwards(budget);
+  acquire_all(budget);
   for (const budget_t *level = budget; level; level = level->parent) {
     size_t held = budget_held(level), limit = budget_limit(level);
     room = min_size(room, (limit ? limit : SIZE_MAX) - held);
@@ -67,7 +67,7 @@ size_t budget_room(budget_t *budget)
 
 void budget_discharge(budget_t *budget, size_t bytes)
 {
-  acquire_upwards(budget);
+  acquire_all(budget);
   add_held(budget, -bytes);
   release_all(budget);
 }

@@ -54,9 +54,9 @@ void huge_give(huge_t *huge)
   bool over, kept = kept_give(huge, &over);
   lock_release(&huge_lock);
   if (!kept)
-    kept_dispose(huge, &taken);
+    kept_trim(huge, &taken);
   if (over)
-    kept_dispose_over();
+    kept_trim_over();
   gate_leave(gate);
 }
 
@@ -94,7 +94,7 @@ static bool make_room(size_t size)
   lock_release(&huge_lock);
   if (!any || huge_is_hopeless(size))
     return false;
-  kept_dispose_beyond(0, SIZE_MAX);
+  kept_trim_beyond(0, SIZE_MAX);
   return true;
 }
 
@@ -183,7 +183,7 @@ static bool move_by_copy(huge_t *huge, size_t size)
     *old = (huge_t){.range = huge->range};
     huge->range = moved.range;
     if (!keep_always(old))
-      kept_dispose(old, &taken);
+      kept_trim(old, &taken);
   } else {
     lock_acquire(&huge_lock);
     huge_record_give(old);
@@ -208,7 +208,7 @@ static bool make_way(huge_t *huge, size_t more)
   lock_acquire(&huge_lock);
   huge_t *behind = kept_take_behind(huge, more);
   lock_release(&huge_lock);
-  return behind && kept_dispose(behind, &taken);
+  return behind && kept_trim(behind, &taken);
 }
 
 /* What is kept may be all that is in the way of a larger block: behind it, or anywhere if it may move. The block is in no tree: whoever

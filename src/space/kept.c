@@ -186,7 +186,7 @@ void kept_count_given(size_t bytes) { __atomic_fetch_add(&given_bytes, bytes, __
 
 /* Takes the record's place: either it is unused, or the mapping is kept after all. *taken: the bytes the system took. False: it took
  * nothing at all. */
-bool kept_dispose(huge_t *huge, size_t *taken)
+bool kept_trim(huge_t *huge, size_t *taken)
 {
   bool was_clean = huge->clean, gone = unmap_range(huge), some = gone || huge->clean != was_clean;
   *taken = !was_clean && some ? huge_size(huge) : 0;
@@ -204,7 +204,7 @@ bool kept_dispose(huge_t *huge, size_t *taken)
 
 /* The oldest beyond `keep` bytes and KEPT_MOST ranges, or its high end, out of its store. NULL: none. Clean ranges cost addresses
  * alone: they go where there are too many, or nothing is to be kept. */
-static huge_t *next_to_dispose(const store_t *store, size_t keep)
+static huge_t *next_to_trim(const store_t *store, size_t keep)
 {
   lock_acquire(&huge_lock);
   huge_t *huge = is_over(store, keep) || !keep ? oldest(store) : NULL;
@@ -223,47 +223,47 @@ static huge_t *next_to_dispose(const store_t *store, size_t keep)
 }
 
 /* Each range once: one that cannot be unmapped comes back as the newest. A clean one that stays cost a call for nothing. */
-static size_t dispose_from(const store_t *store, size_t keep, size_t most_tries)
+static size_t trim_store(const store_t *store, size_t keep, size_t most_tries)
 {
   size_t all = 0, taken;
   unsigned refusals = 0, most_refusals = store == &clean ? REFUSALS_MOST : UINT32_MAX;
   lock_acquire(&huge_lock);
   size_t tries = min_size(store->count + 1, most_tries);
   lock_release(&huge_lock);
-  for (huge_t *huge; tries && refusals < most_refusals && (huge = next_to_dispose(store, keep)) != NULL; tries--) {
-    refusals = kept_dispose(huge, &taken) ? 0 : refusals + 1;
+  for (huge_t *huge; tries && refusals < most_refusals && (huge = next_to_trim(store, keep)) != NULL; tries--) {
+    refusals = kept_trim(huge, &taken) ? 0 : refusals + 1;
     all += taken;
   }
   return all;
 }
 
-size_t kept_dispose_beyond(size_t keep, size_t most_tries)
+size_t kept_trim_beyond(size_t keep, size_t most_tries)
 {
-  size_t taken = dispose_from(&dirty, keep, most_tries);
-  return taken + dispose_from(&clean, keep, most_tries);
+  size_t taken = trim_store(&dirty, keep, most_tries);
+  return taken + trim_store(&clean, keep, most_tries);
 }
 
-void kept_dispose_over(void)
+void kept_trim_over(void)
 {
   lock_acquire(&huge_lock);
   size_t most = most_kept();
   bool dirty_over = !dirty.stuck && is_over(&dirty, most), clean_over = !clean.stuck && is_over(&clean, most);
   lock_release(&huge_lock);
   if (dirty_over)
-    dispose_from(&dirty, most, LOOKS_MOST);
+    trim_store(&dirty, most, LOOKS_MOST);
   if (clean_over)
-    dispose_from(&clean, most, LOOKS_MOST);
+    trim_store(&clean, most, LOOKS_MOST);
 }
 
 static size_t give_kept(size_t keep, size_t most_tries)
 {
   lock_t *gate = gate_enter(GATE_SYSTEM);
-  size_t taken = kept_dispose_beyond(keep, most_tries);
+  size_t taken = kept_trim_beyond(keep, most_tries);
   gate_leave(gate);
   return taken;
 }
 
-size_t huge_release(size_t keep) { return give_kept(keep, SIZE_MAX); }
+size_t huge_trim(size_t keep) { return give_kept(keep, SIZE_MAX); }
 
 /* Half of what nobody needed for a whole purge delay, or all of it where that is little. */
 static size_t unneeded(void)

@@ -18,8 +18,8 @@ extern huge_live_t huge_live;
 
 bool kept_any(void);
 
-/* A block that was freed, in no list. False: it is more than is kept, and for kept_dispose(). *over: there is something for
- * kept_dispose_over(). The second keeps it in any case. */
+/* A block that was freed, in no list. False: it is more than is kept, and for kept_trim(). *over: there is something for
+ * kept_trim_over(). The second keeps it in any case. */
 bool kept_give(huge_t *huge, bool *over);
 void kept_enter(huge_t *huge);
 
@@ -36,11 +36,11 @@ bool kept_is_all(void);
 
 /* Gives one back to the system that is in no list. It takes the record's place: either it is unused, or the mapping is kept after all.
  * *taken: the bytes the system took. False: it took nothing at all. */
-bool kept_dispose(huge_t *huge, size_t *taken);
+bool kept_trim(huge_t *huge, size_t *taken);
 
 /* All beyond `keep` bytes, the oldest first; all beyond what is kept. */
-size_t kept_dispose_beyond(size_t keep, size_t most_tries);
-void   kept_dispose_over(void);
+size_t kept_trim_beyond(size_t keep, size_t most_tries);
+void   kept_trim_over(void);
 
 void kept_count_given(size_t bytes);
 
@@ -54,7 +54,7 @@ uint64_t huge_given_bytes(void);
 
 /* Unmaps what is kept beyond `keep` bytes, the oldest first, and at 0 what holds no memory too; returns how many bytes of memory the
  * system took. */
-size_t huge_release(size_t keep);
+size_t huge_trim(size_t keep);
 
 /* Once in a quarter of the purge delay. At every fourth, half of what was not needed since the last is unmapped, and what counts as
  * lately halves. */

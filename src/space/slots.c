@@ -54,7 +54,7 @@ uint64_t space_ended_bytes(void) { return __atomic_load_n(&ended_bytes, __ATOMIC
 static void count_left(size_t by) { __atomic_store_n(&left_bytes, left_bytes + by, __ATOMIC_RELAXED); }
 
 /* Under the lock, also while the system is asked: a fork finds it done or not begun. */
-void slots_end_arena(arena_t *arena)
+void slots_destroy_arena(arena_t *arena)
 {
   size_t slot = arena->slot, count = arena->slots, held = arena_left(arena);
   bool gone = arena_destroy(arena);
@@ -79,7 +79,7 @@ size_t space_give_left(void)
   count_left(-before);
   for (arena_t *next; arena; arena = next) {
     next = arena->next_left;
-    slots_end_arena(arena);
+    slots_destroy_arena(arena);
   }
   size_t given = before - left_bytes;
   lock_release(&space_slots_lock);
@@ -97,7 +97,7 @@ static taken_t create_at(struct space *space, size_t slot, size_t count, size_t 
     return TAKEN;
   lock_acquire(&space_slots_lock);
   if (made == TAKEN)
-    slots_end_arena(*arena);
+    slots_destroy_arena(*arena);
   if (taken == NO_ROOM || made != TAKEN)
     slots_set(slot, count, taken == NO_ROOM ? SLOT_RESERVED : NULL);
   lock_release(&space_slots_lock);

@@ -25,7 +25,7 @@ taken_t slots_create_arena(struct space *space, size_t units, size_t count, aren
 void    slots_set(size_t first, size_t count, arena_t *arena);
 
 /* Unmaps it, or keeps it for a later try, where the system refuses. Under the lock. */
-void slots_end_arena(arena_t *arena);
+void slots_destroy_arena(arena_t *arena);
 
 /* How much memory waits for such a try, about; and one for all of it, which returns what the system took. */
 size_t space_left_bytes(void);

@@ -94,13 +94,13 @@ bool space_init_slots(space_t *space, size_t units)
 
 void space_hide_slots(space_t *space) { slots_set(space->fixed->slot, space->fixed->slots, SLOT_RESERVED); }
 
-void space_finish_slots(space_t *space)
+void space_destroy_slots(space_t *space)
 {
   space_hide_slots(space);
   space->fixed->dirty_count = space->fixed->committed;   /* it may have been touched beforehand */
   arena_purge_to_end(space->fixed);   /* nobody waits for the lock meanwhile */
   lock_acquire(&space_slots_lock);
-  slots_end_arena(space->fixed);
+  slots_destroy_arena(space->fixed);
   lock_release(&space_slots_lock);
 }
 
@@ -244,10 +244,10 @@ bool space_lengthen(space_t *space, run_t *run, size_t units)
 /* ---- giving them back ---- */
 
 /* Units [from, to) are free again; takes the lock's place in the hands of its caller, which holds it, and opens it. */
-static void vacate(arena_t *arena, size_t from, size_t to)
+static void give_units(arena_t *arena, size_t from, size_t to)
 {
   space_t *space = arena->space;
-  arena_vacate(arena, from, to);
+  arena_give(arena, from, to);
   space_note_longest(arena);
   space->used_units -= to - from;
   space_add_dirty(space, to - from);
@@ -264,7 +264,7 @@ void space_give(space_t *space, run_t *run)
   lock_acquire(&arena->space->lock);
   arena_set_start(arena, at, false);
   run_become(run, RUN_NONE, NULL);
-  vacate(arena, at, at + run->units);
+  give_units(arena, at, at + run->units);
 }
 
 void space_give_charged(space_t *space, budget_t *budget, run_t *run)
@@ -280,7 +280,7 @@ void space_shorten(space_t *space, run_t *run, size_t units)
   size_t at = (size_t)(run - arena->runs), had = run->units;
   lock_acquire(&arena->space->lock);
   run->units = (uint32_t)units;
-  vacate(arena, at + units, at + had);
+  give_units(arena, at + units, at + had);
 }
 
 /* ---- questions ---- */

@@ -56,7 +56,7 @@ size_t space_region_records(size_t units, unsigned unit_log2);
 /* A region of `units` units of 64 KiB in slots of the window, mapped whole. False: no memory or no slots. */
 bool space_init_slots(space_t *space, size_t units);
 void space_hide_slots(space_t *space);      /* nobody finds it any more, */
-void space_finish_slots(space_t *space);    /* and then it goes, */
+void space_destroy_slots(space_t *space);    /* and then it goes, */
 
 /* or, where the system refuses to take it, at a later try (space_give_left()). */
 

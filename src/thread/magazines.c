@@ -8,12 +8,12 @@ THREAD_LOCAL cache_t default_cache = {.of = {[0 ... CLASS_CACHED] = {.below = MA
 void magazines_init(magazines_t *magazines, cache_t *cache, unsigned shard)
 {
   *magazines = (magazines_t){.cache = cache, .shard = (uint8_t)(shard % DEPOT_SHARDS)};
-  magazines_abandon(cache);
+  magazines_forget(cache);
   for (unsigned c = 0; c <= CLASS_CACHED; c++)
     magazines->of[c].seen = MAGAZINE_SENTINEL;
 }
 
-void magazines_abandon(cache_t *cache)
+void magazines_forget(cache_t *cache)
 {
   for (unsigned c = 0; c <= CLASS_CACHED; c++) {
     OWNER_STORE(cache->of[c].top, NULL);
@@ -29,7 +29,7 @@ static unsigned stock_most(const bin_t *bin) { return __atomic_load_n(&bin->stoc
 
 static void stock_push(stock_t *stock, void **magazine)
 {
-  magazine_put_away(magazine, stock->full, 0);
+  magazine_link(magazine, stock->full, 0);
   stock->full = magazine;
   stock->count++;
 }
@@ -45,7 +45,7 @@ static void **stock_pop(stock_t *stock)
 
 static void stock_keep_empty(stock_t *stock, void **magazine)
 {
-  magazine_put_away(magazine, stock->empties, 0);
+  magazine_link(magazine, stock->empties, 0);
   stock->empties = magazine;
 }
 
@@ -123,7 +123,7 @@ NOINLINE static void overflow_to_bin(magazines_t *magazines, bin_t *bin, void *b
   load_two(loaded, floor, top, block);
   /* The class has shrunk, and with it what may be kept of it: one more each time, until that is so. */
   if (stock->count > stock_most(bin))
-    bin_retire_magazine(bin, last_word(stock_pop(stock)), magazines->shard);
+    bin_give_magazine(bin, last_word(stock_pop(stock)), magazines->shard);
 }
 
 void magazines_overflow(magazines_t *magazines, bin_t *bin, void *block)
@@ -144,11 +144,11 @@ static void stock_shrink(magazines_t *magazines, bin_t *bin, unsigned keep)
 {
   stock_t *stock = &magazines->of[bin->size_class];
   while (stock->count > keep)
-    bin_retire_magazine(bin, last_word(stock_pop(stock)), magazines->shard);
+    bin_give_magazine(bin, last_word(stock_pop(stock)), magazines->shard);
   while (stock->empties) {
     void **magazine = stock->empties;
     stock->empties = magazine_below(magazine);
-    bin_keep_magazine(bin, magazine, magazines->shard);
+    bin_drop_magazine(bin, magazine, magazines->shard);
   }
 }
 
@@ -166,7 +166,7 @@ void magazines_flush(magazines_t *magazines, bin_t *bin)
     bin_put(bin, &top, 1);
   else
     *++below = NULL;
-  bin_retire_magazine(bin, below, magazines->shard);
+  bin_give_magazine(bin, below, magazines->shard);
 }
 
 void magazines_drop(magazines_t *magazines, bin_t *bin)
@@ -175,10 +175,10 @@ void magazines_drop(magazines_t *magazines, bin_t *bin)
   loaded_t *loaded = &magazines->cache->of[c];
   stock_t *stock = &magazines->of[c];
   while (stock->full)
-    bin_keep_magazine(bin, stock_pop(stock), magazines->shard);
+    bin_drop_magazine(bin, stock_pop(stock), magazines->shard);
   stock_shrink(magazines, bin, 0);
   if (loaded->below != MAGAZINE_SENTINEL)
-    bin_keep_magazine(bin, loaded->below + !loaded->top, magazines->shard);
+    bin_drop_magazine(bin, loaded->below + !loaded->top, magazines->shard);
   OWNER_STORE(loaded->top, NULL);
   OWNER_STORE(loaded->below, MAGAZINE_SENTINEL);
 }

@@ -126,7 +126,7 @@ void magazines_tick(magazines_t *magazines, bin_t *bin);
 bool magazines_any(const magazines_t *magazines);
 
 /* Every magazine is out of reach, as before the thread's first. */
-void magazines_abandon(cache_t *cache);
+void magazines_forget(cache_t *cache);
 
 /* Blocks of one class in them. Any thread may ask. */
 size_t magazines_count(const magazines_t *magazines, unsigned size_class);

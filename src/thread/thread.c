@@ -114,11 +114,11 @@ thread_t *thread_current_to_free(void)
   return likely(thread != &no_thread) ? thread : start_to_free();
 }
 
-void thread_abandon(void)
+void thread_forget_own(void)
 {
   thread_self = &no_thread;
   without = true;
-  magazines_abandon(&default_cache);
+  magazines_forget(&default_cache);
 }
 
 /* ---- all threads ---- */

@@ -24,7 +24,7 @@ thread_t *thread_current_to_free(void);
 
 /* From now on the calling thread has no record, and its magazines are out of reach; what is in them is lost. For a thread that is
  * about to end the process, at any point of any call. */
-void thread_abandon(void);
+void thread_forget_own(void);
 
 /* Calls `visit` with a heap's magazines in every thread, and takes them away if `forget`. The threads are not in a call with the
  * heap meanwhile: its end, a reset, a walk. */

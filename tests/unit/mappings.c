@@ -59,7 +59,7 @@ void have_records(void)
   for (size_t i = 0; i < BLOCKS * 4; i++)
     huge_give(blocks[i]);
   pass_delays(60);
-  must(huge_release(0) == 0 && ranges_kept() == 0);
+  must(huge_trim(0) == 0 && ranges_kept() == 0);
   note_others();
 }
 

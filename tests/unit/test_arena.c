@@ -187,7 +187,7 @@ static void cut_by_a_mapping(void *argument)
   /* It goes on with what it has. */
   size_t from = (size_t)(last - arena->runs);
   arena_set_start(arena, from, false);
-  arena_vacate(arena, from, from + 3);
+  arena_give(arena, from, from + 3);
   must(arena_take(arena, 2, 1, &run, &past) == TAKEN && run == last && past.dirty == 2 && past.again == 2);
   munmap(there, 4096);
   arena_destroy(arena);
@@ -208,7 +208,7 @@ static void what_was_freed(void *argument)
   must(!arena_had_run(arena, start));
   run->size = 3 * UNIT;
   arena_set_start(arena, 0, false);
-  arena_vacate(arena, 0, 3);
+  arena_give(arena, 0, 3);
   must(arena_had_run(arena, start) && !arena_had_run(arena, start + 1) && !arena_had_run(arena, start + UNIT));
   must(!arena_had_run(arena, next->start) && !arena_had_run(arena, arena_end(arena)) && !arena_had_run(arena, start - UNIT));
   must(arena_take(arena, 1, 1, &run, &past) == TAKEN && run->start == start && !arena_had_run(arena, start));

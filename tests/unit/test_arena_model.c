@@ -61,7 +61,7 @@ static void model_give(model_t *model, size_t i)
   holds(model, i);
   if (!keep)
     arena_set_start(model->arena, at, false);
-  arena_vacate(model->arena, at + keep, at + run->units);
+  arena_give(model->arena, at + keep, at + run->units);
   run->units = (uint32_t)keep;
   if (!keep)
     model->runs[i] = NULL;

@@ -76,7 +76,7 @@ static void give_drawn(drawn_t *drawn, run_t *run)
 {
   size_t at = (size_t)(run - drawn->arena.runs), units = run->units;
   arena_set_start(&drawn->arena, at, false);
-  arena_vacate(&drawn->arena, at, at + units);
+  arena_give(&drawn->arena, at, at + units);
   set_used(drawn, at, units, false);
 }
 
@@ -187,7 +187,7 @@ static void highest_dirty_units(void **state)
       size_t from = dice_below(&dice, units), to = min_size(units, from + 1 + dice_below(&dice, 90));
       if (bits_next_set(drawn.arena.room.map, from, to) < to)
         continue;
-      arena_vacate(&drawn.arena, from, to);
+      arena_give(&drawn.arena, from, to);
       memset(dirty + from, true, to - from);
     }
     for (size_t below = units + 3; below--;) {

@@ -128,7 +128,7 @@ static void small_units(void **state)
         memset(block, 1, bin.block_size);
       assert_true(count * bin.block_size > 2 * MIB);
       check_bin(&bin);
-      bin_finish(&bin);
+      bin_destroy(&bin);
       assert_int_equal(bin.space->used_units, 0);
     }
 }
@@ -148,7 +148,7 @@ static void reset_and_finish(void **state)
         got += bin_take(&bin, blocks + got, want - got, NULL);
       bin_put(&bin, blocks, got / 3);
       void **top = bin_exchange_empty(&bin, NULL, k, MY_SHARD);
-      bin_retire_magazine(&bin, top, MY_SHARD);
+      bin_give_magazine(&bin, top, MY_SHARD);
       assert_true(turn == 0 || bin.capacity == capacity);
       capacity = bin.capacity;
       size_t held = budget_held(&budget);
@@ -156,7 +156,7 @@ static void reset_and_finish(void **state)
       assert_true(bin.outstanding == 0 && bin.depots.count == 0 && bin.capacity == capacity && budget_held(&budget) == held);
       check_bin(&bin);
     }
-    bin_finish(&bin);
+    bin_destroy(&bin);
     assert_true(budget_held(&budget) == 0 && bin.space->used_units == 0);
   }
 }
@@ -213,7 +213,7 @@ static void words_of_live_blocks(void **state)
   assert_int_equal(live, 100);
   assert_false(bin_live_word(&bin, slab, start, 3, &word));
   assert_false(bin_live_word(&bin, slab, start + UNIT, 0, &word));
-  bin_finish(&bin);
+  bin_destroy(&bin);
   assert_false(bin_live_word(&bin, slab, start, 0, &word));
 }
 

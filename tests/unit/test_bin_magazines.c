@@ -30,7 +30,7 @@ static void a_refill_is_in_address_order(void **state)
     assert_true(magazine_is_full_at(top + 1));
     for (size_t i = 1; i < k; i++)
       assert_true((char *)top[-(ptrdiff_t)i] == (char *)top[-(ptrdiff_t)i + 1] + bin.block_size);
-    bin_retire_magazine(&bin, top, MY_SHARD);
+    bin_give_magazine(&bin, top, MY_SHARD);
     bin_drain(&bin);
     check_bin(&bin);
   }
@@ -65,7 +65,7 @@ static void the_depot(void **state)
   k = bin.magazine_capacity;
   for (size_t i = 0; i < 60; i++) {
     void **top = bin_exchange_empty(&bin, NULL, (unsigned)k, MY_SHARD);
-    bin_retire_magazine(&bin, empty_out(top, blocks, &count), MY_SHARD);
+    bin_give_magazine(&bin, empty_out(top, blocks, &count), MY_SHARD);
   }
   void **floor = bin_new_magazine(&bin, (unsigned)k, MY_SHARD);
   size_t in_depot = 0;
@@ -95,14 +95,14 @@ static void blocks_that_wander(void **state)
   unsigned k = bin.magazine_capacity;
   while (count + k <= BLOCKS) {
     void **top = bin_exchange_empty(&bin, NULL, k, MY_SHARD);
-    bin_retire_magazine(&bin, empty_out(top, blocks, &count), MY_SHARD);
+    bin_give_magazine(&bin, empty_out(top, blocks, &count), MY_SHARD);
   }
   uint32_t before = bin.depots.bound;
   for (size_t turn = 0; turn < 20; turn++) {
     void **floor = bin_exchange_full(&bin, fill(bin_new_magazine(&bin, k, MY_SHARD), blocks + turn * k, k), k, MY_SHARD);
     size_t back = 0;
     void **top = bin_exchange_empty(&bin, floor, k, YOUR_SHARD);
-    bin_retire_magazine(&bin, empty_out(top, blocks + turn * k, &back), MY_SHARD);
+    bin_give_magazine(&bin, empty_out(top, blocks + turn * k, &back), MY_SHARD);
     assert_int_equal(back, k);
   }
   assert_true(bin.depots.bound > before);
@@ -119,11 +119,11 @@ static void my_depot(unsigned k, unsigned need)
   for (size_t i = 0; i < 4; i++)
     tops[i] = bin_exchange_empty(&bin, NULL, k, MY_SHARD);
   for (size_t i = 0; i < 4; i++)
-    bin_retire_magazine(&bin, tops[i], MY_SHARD);
+    bin_give_magazine(&bin, tops[i], MY_SHARD);
   for (size_t i = 0; i < need; i++)
     tops[i] = bin_exchange_empty(&bin, NULL, k, MY_SHARD);
   for (size_t i = 0; i < need; i++)
-    bin_retire_magazine(&bin, tops[i], MY_SHARD);
+    bin_give_magazine(&bin, tops[i], MY_SHARD);
   assert_int_equal(bin.depots.count, 4);
 }
 
@@ -176,7 +176,7 @@ static void slabs_of_other_threads(void **state)
     unsigned k = bin.magazine_capacity;
     void **top = bin_exchange_empty(&bin, NULL, k, MY_SHARD), **other = bin_exchange_empty(&bin, NULL, k, MY_SHARD);
     assert_non_null(other);
-    bin_retire_magazine(&bin, top, MY_SHARD);
+    bin_give_magazine(&bin, top, MY_SHARD);
     bin_drain(&bin);
     uint32_t before = bin.depots.bound;
     assert_non_null(bin_exchange_empty(&bin, NULL, k, shard));
@@ -194,7 +194,7 @@ static void ticks_give_back_what_was_not_needed(void **state)
   for (size_t i = 0; i < 4; i++)
     tops[i] = bin_exchange_empty(&bin, NULL, k, MY_SHARD);
   for (size_t i = 0; i < 4; i++)
-    bin_retire_magazine(&bin, tops[i], MY_SHARD);
+    bin_give_magazine(&bin, tops[i], MY_SHARD);
   uint32_t deep = bin.depots.count;
   assert_true(deep >= 2);
   for (size_t i = 0; i < 10; i++) {

@@ -107,7 +107,7 @@ static void ticks_do_not_purge(void **state)
   unsigned k = bin.magazine_capacity;
   for (size_t i = 0; i + k <= LARGE_BLOCKS; i += k)
     if (i / k % 2)
-      bin_retire_magazine(&bin, fill(bin_new_magazine(&bin, k, MY_SHARD), large + i, k), MY_SHARD);
+      bin_give_magazine(&bin, fill(bin_new_magazine(&bin, k, MY_SHARD), large + i, k), MY_SHARD);
   assert_true(bin.depots.count * k * bin.block_size > 3 * MIB / 2);
   uint64_t before = os_fake.count[OS_PURGE];
   bin_tick(&bin);

@@ -183,13 +183,13 @@ static void given(void *argument)
   must(huge_given_bytes() == before + 9 * MIB);
   breathe(8 * MIB);
   before = huge_given_bytes();
-  must(huge_release(5 * MIB) == 3 * MIB && huge_given_bytes() == before + 3 * MIB);
+  must(huge_trim(5 * MIB) == 3 * MIB && huge_given_bytes() == before + 3 * MIB);
   os_fake.fail_kinds = 1 << OS_UNMAP | 1 << OS_PURGE;
-  must(huge_release(0) == 0 && huge_given_bytes() == before + 3 * MIB);
+  must(huge_trim(0) == 0 && huge_given_bytes() == before + 3 * MIB);
   os_fake.fail_kinds = 1 << OS_UNMAP;
-  must(huge_release(0) == 5 * MIB && huge_given_bytes() == before + 8 * MIB);
+  must(huge_trim(0) == 5 * MIB && huge_given_bytes() == before + 8 * MIB);
   os_fake_heal();
-  must(huge_release(0) == 0 && huge_given_bytes() == before + 8 * MIB && ranges_kept() == 0);
+  must(huge_trim(0) == 0 && huge_given_bytes() == before + 8 * MIB && ranges_kept() == 0);
 }
 
 IN_CHILD(sizes_and_alignments)

@@ -132,8 +132,8 @@ static void how_much(void *argument)
   for (size_t i = 0; i < 20; i++)
     huge_give(blocks[i]);
   must(huge_kept_bytes() == 80 * MIB);
-  must(huge_release(30 * MIB) == 50 * MIB && huge_kept_bytes() == 30 * MIB && all_is_known());
-  must(huge_release(31 * MIB) == 0 && huge_release(30 * MIB - 1) == PAGE && huge_release(0) == 30 * MIB - PAGE);
+  must(huge_trim(30 * MIB) == 50 * MIB && huge_kept_bytes() == 30 * MIB && all_is_known());
+  must(huge_trim(31 * MIB) == 0 && huge_trim(30 * MIB - 1) == PAGE && huge_trim(0) == 30 * MIB - PAGE);
   must(huge_kept_bytes() == 0 && ranges_kept() == 0 && all_is_known());
 }
 
@@ -255,13 +255,13 @@ static void the_oldest_first(void *argument)
       starts[i] = huge_start(blocks[i]);
       take(PAGE);
     }
-    huge_release(0);
+    huge_trim(0);
     for (size_t i = 0; i < 3; i++)
       huge_give(blocks[orders[n][i]]);
     must(ranges_kept() == 3 && huge_kept_bytes() == 15 * MIB);
     for (size_t i = 0; i < 3; i++) {
       size_t size = sizes[orders[n][i]];
-      must(huge_release(huge_kept_bytes() - size) == size && ranges_kept() == 2 - i && all_is_known());
+      must(huge_trim(huge_kept_bytes() - size) == size && ranges_kept() == 2 - i && all_is_known());
       for (size_t k = i + 1; k < 3; k++) {
         huge_t *kept = huge_next(NULL, starts[orders[n][k]]);
         must(kept && huge_start(kept) == starts[orders[n][k]]);

@@ -69,7 +69,7 @@ static void model_step(model_t *model)
   if (n < 2)
     huge_tick();
   else if (n < 4)
-    huge_release(dice_below(&model->dice, 4 * MIB));
+    huge_trim(dice_below(&model->dice, 4 * MIB));
   else if (!model->blocks[i])
     model_take(model, i);
   else if (n < 40)
@@ -110,7 +110,7 @@ static void model(void *argument)
   model_end(&model);
   settings.purge_delay_ms = 0;
   huge_give(take(PAGE));
-  huge_release(0);
+  huge_trim(0);
   must(huge_kept_bytes() == 0 && bytes_of(&owner) == 0 && all_is_known());
 }
 
@@ -132,7 +132,7 @@ static void threads(void *argument)
     must(pthread_create(&workers[i], NULL, work, (void *)(i + 1 + 10 * *(const uint64_t *)argument)) == 0);
   for (size_t i = 0; i < 4; i++)
     pthread_join(workers[i], NULL);
-  huge_release(0);
+  huge_trim(0);
   must(bytes_of(&owner) == 0 && all_is_known());
 }
 

@@ -28,8 +28,8 @@ static void not_unmapped(void *argument)
     must(all_is_known() && huge_kept_bytes() == (*purged ? 0 : 4 * MIB));
   }
   os_fake_heal();
-  must(huge_release(PAGE) == (*purged ? 0 : 4 * MIB - PAGE) && ranges_kept() == 1 && all_is_known());
-  must(huge_release(0) == (*purged ? 0 : PAGE) && huge_kept_bytes() == 0 && ranges_kept() == 0 && all_is_known());
+  must(huge_trim(PAGE) == (*purged ? 0 : 4 * MIB - PAGE) && ranges_kept() == 1 && all_is_known());
+  must(huge_trim(0) == (*purged ? 0 : PAGE) && huge_kept_bytes() == 0 && ranges_kept() == 0 && all_is_known());
 }
 
 /* While system calls are forbidden blocks come from what is kept and go there; afterwards it goes to the system. */
@@ -52,7 +52,7 @@ static void forbidden(void *argument)
   }
   huge_give(live);
   huge_give(take(6 * MIB));
-  must(huge_release(0) == 0 && ranges_kept() == 1 && huge_kept_bytes() == 16 * MIB && os_fake.calls == calls);
+  must(huge_trim(0) == 0 && ranges_kept() == 1 && huge_kept_bytes() == 16 * MIB && os_fake.calls == calls);
   os_forbid(false);
   pass_delays(8);
   must(huge_kept_bytes() == 0 && all_is_known());
@@ -80,7 +80,7 @@ static void no_records(void *argument)
   for (size_t i = 0; i < count; i++)
     huge_give(blocks[i]);
   os_fake_heal();
-  must(all_is_known() && huge_release(0) > 0 && ranges_kept() == 0 && all_is_known());
+  must(all_is_known() && huge_trim(0) > 0 && ranges_kept() == 0 && all_is_known());
 }
 
 /* A system that has no memory left gets what is kept first. */
@@ -128,7 +128,7 @@ static void refused_in_constant_time(void *argument)
   must(calls_for_memory() - calls <= 400);
   os_fake.fail_kinds = 0;
   huge_tick();
-  huge_release(0);
+  huge_trim(0);
   must(ranges_kept() == 0);
 }
 
@@ -142,7 +142,7 @@ static void asked_again_after_a_tick(void *argument)
   have_records();
   take_row(row, MANY, PAGE);
   breathe(4 * MIB);
-  huge_release(0);
+  huge_trim(0);
   os_fake.fail_kinds = 1 << OS_UNMAP | (*clean ? 0 : 1 << OS_PURGE);
   for (size_t i = 0; i < MANY / 2; i += 2)
     huge_give(row[i]);
@@ -169,7 +169,7 @@ static void no_more_mappings_than_half(void *argument)
     huge_start(row[i])[0] = 7;
     huge_give(row[i]);
   }
-  huge_release(0);
+  huge_trim(0);
   must(huge_kept_bytes() == 0 && MANY / 2 - ranges_kept() <= SPLITS_MOST);
   bool zeroed;
   huge_t *again = huge_take(PAGE, 1, &owner, &owned, &zeroed);
@@ -177,7 +177,7 @@ static void no_more_mappings_than_half(void *argument)
   huge_give(again);
   for (size_t i = 1; i < MANY; i += 2)
     huge_give(row[i]);
-  huge_release(0);
+  huge_trim(0);
   must(ranges_kept() == 0 && huge_kept_bytes() == 0);
 }
 
@@ -193,15 +193,15 @@ static void refusals_are_cheap(void *argument)
   os_fake.fail_kinds = 1 << OS_UNMAP | 1 << OS_MAP | 1 << OS_REMAP;
   for (size_t i = 0; i < MANY; i += 2)
     huge_give(row[i]);
-  huge_release(0);
+  huge_trim(0);
   must(ranges_kept() == MANY / 2 && huge_kept_bytes() == 0);
   for (size_t i = 0; i < 20; i++) {
     uint64_t calls = os_fake.calls;
-    must(!huge_take(MIB, 1, &owner, &owned, &zeroed) && !huge_resize(row[1], 2 * MIB, true) && huge_release(0) == 0);
+    must(!huge_take(MIB, 1, &owner, &owned, &zeroed) && !huge_resize(row[1], 2 * MIB, true) && huge_trim(0) == 0);
     must(os_fake.calls - calls <= 100);
   }
   os_fake_heal();
-  huge_release(0);
+  huge_trim(0);
   must(ranges_kept() == 0);
 }
 

@@ -118,7 +118,7 @@ static void slots(void *argument)
   must(space_purge(&space, 0) == KEPT_LEAST * UNIT && space.fixed->committed == 200);
   run_t *run = take(&space, 200);
   must(run->zeroed);
-  space_finish_slots(&space);
+  space_destroy_slots(&space);
 }
 
 /* Small units in memory of the system's; in a caller's, never. */

@@ -111,7 +111,7 @@ static void slots_model(void *argument)
   must(space_init_slots(&space, 300));
   space.purge_delay_ms = 100;
   against_the_model(&space, *seed, *seed > 3);
-  space_finish_slots(&space);
+  space_destroy_slots(&space);
 }
 
 static void region_model(void *argument)

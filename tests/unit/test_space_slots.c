@@ -132,7 +132,7 @@ static void come_and_go(void *argument)
       size_t slot = space->fixed->slot, slots = space->fixed->slots;
       if (dice_below(&dice, 2))
         space_hide_slots(space);
-      space_finish_slots(space);
+      space_destroy_slots(space);
       space->fixed = NULL;
       for (size_t j = slot; j < slot + slots; j++)
         must(!space_arena_at(j));
@@ -148,7 +148,7 @@ static void come_and_go(void *argument)
   must(most <= 1 + 4 * arena_slots_for(40000) + 4);
   for (size_t i = 0; i < 4; i++)
     if (spaces[i].fixed)
-      space_finish_slots(&spaces[i]);
+      space_destroy_slots(&spaces[i]);
   must(os_fake.mapped_bytes == before + (most - 1) * 2 * (SLOT / UNIT));   /* the map stays */
   check_space(&space_of_process);
 }
@@ -164,7 +164,7 @@ static void hidden(void *argument)
   must(space_find(inside) == run);
   space_hide_slots(&space);
   must(!space_find(inside) && !space_had_run(inside) && !space_arena_at(0));
-  space_finish_slots(&space);
+  space_destroy_slots(&space);
   must(!space_find(inside));
 }
 
@@ -184,11 +184,11 @@ static void init_in_vain(void *argument)
     must(n < 20);
     os_fake_heal();
     if (done)
-      space_finish_slots(&space);
+      space_destroy_slots(&space);
     must(os_fake.mapped_bytes == before);
   }
   must(space_init_slots(&space, 1000) && space.fixed->slot == 0);
-  space_finish_slots(&space);
+  space_destroy_slots(&space);
   must(!space_init_slots(&space, SPAN_BITS_MOST + 1) && !space_init_slots(&space, SIZE_MAX));
   must(os_fake.mapped_bytes == before);
 }
@@ -207,7 +207,7 @@ static void slots_are_left_to_the_process(void *unused)
   must(run);
   space_give(&space_of_process, run);
   while (made)
-    space_finish_slots(&spaces[--made]);
+    space_destroy_slots(&spaces[--made]);
 }
 IN_CHILD(slots_are_left_to_the_process)
 
@@ -223,13 +223,13 @@ static void init_elsewhere(void *argument)
   size_t places[] = {ARENA_GAP, (size_t)((char *)(space.fixed->runs + 5000) - base), (size_t)(space.fixed->base - base),
                      (size_t)(space.fixed->base + UNITS / 2 * UNIT - base), (size_t)(space.fixed->base + UNITS * UNIT - 4096 - base)};
   size_t slots = space.fixed->slots;
-  space_finish_slots(&space);
+  space_destroy_slots(&space);
   size_t before = os_fake.mapped_bytes;
   char *there = map_somebody(window_slot(0) + round_down(places[*where], 4096), 4096);
   for (size_t turn = 0; turn < 3; turn++) {
     must(space_init_slots(&space, UNITS) && space.fixed->slot == slots && *there == 5);
     take_all_of(&space, UNITS);
-    space_finish_slots(&space);
+    space_destroy_slots(&space);
   }
   must(window_slots_open() == 2 * slots);
   must(os_fake.mapped_bytes == before + slots * 2 * (SLOT / UNIT));
