@@ -36,6 +36,12 @@ void refuses(pool_heap_options_t options, int error)
   assert_int_equal(errno, error);
 }
 
+bool visit_nothing(const pool_block_t *block, void *context)
+{
+  (void)block, (void)context;
+  return true;
+}
+
 /* ---- lists ---- */
 
 bool list_take(list_t *list, pool_heap_t *heap, size_t size)
