@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the stressors share: blocks that say what is in them. Whoever includes this has defined must(). */
+ * Blocks of a stressor, which say what is in them. Whoever includes this has defined must(). */
 #ifndef TESTS_KEPT_H
 #define TESTS_KEPT_H
 
@@ -44,6 +44,15 @@ static inline void verify(const kept_t *kept, size_t size)
   must(memcmp(kept->block, &label, head < size ? head : size) == 0);
   for (size_t i = head; i < size; i += step_at(i, kept->size))
     must((unsigned char)kept->block[i] == byte_of(kept->key, i));
+}
+
+/* ---- walks ---- */
+
+static inline bool count_block(const pool_block_t *block, void *context)
+{
+  size_t *count = context;
+  ++*count;
+  return block->start != NULL;
 }
 
 #endif
