@@ -155,7 +155,7 @@ void in_sealed_child(void (*run)(void *), void *argument)
 
 void ends_by_signal(void (*run)(void *), void *argument, int signal)
 {
-  int status;
+  int status = 0;
   fflush(NULL);
   pid_t child = fork();
   if (child == 0) {
