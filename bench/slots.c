@@ -2,30 +2,19 @@
  * Random slots (slots.h), with three distributions of sizes. */
 #include "slots.h"
 
-static void replace(bench_state_t *state, distribution_t distribution)
-{
-  random_t random = random_for(state);
-  slots_t *slots = slots_fill(state, bench_case_of(state)->count, distribution, &random);
-  const uint64_t rounds = bench_begin(state);
-  slots_replace(slots, &random, rounds);
-  bench_end(state, rounds);
-  slots_empty(slots);
-  bench_live(state, slots_live(slots));
-}
-
 static void small(bench_state_t *state)
 {
-  replace(state, SIZES_SMALL);
+  slots_run(state, SIZES_SMALL);
 }
 
 static void wide(bench_state_t *state)
 {
-  replace(state, SIZES_WIDE);
+  slots_run(state, SIZES_WIDE);
 }
 
 static void program(bench_state_t *state)
 {
-  replace(state, SIZES_PROGRAM);
+  slots_run(state, SIZES_PROGRAM);
 }
 
 static const bench_case_t cases[] = {

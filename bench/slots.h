@@ -57,4 +57,16 @@ static inline size_t slots_live(const slots_t *slots)
   return slots->count * slots->sizes.mean;
 }
 
+/* A case: fills the slots, replaces one after the other, and empties them. */
+static inline void slots_run(bench_state_t *state, distribution_t distribution)
+{
+  random_t random = random_for(state);
+  slots_t *slots = slots_fill(state, bench_case_of(state)->count, distribution, &random);
+  const uint64_t rounds = bench_begin(state);
+  slots_replace(slots, &random, rounds);
+  bench_end(state, rounds);
+  slots_empty(slots);
+  bench_live(state, slots_live(slots));
+}
+
 #endif

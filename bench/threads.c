@@ -15,13 +15,7 @@ static void pairs(bench_state_t *state)
 
 static void slots(bench_state_t *state)
 {
-  random_t random = random_for(state);
-  slots_t *mine = slots_fill(state, bench_case_of(state)->count, SIZES_PROGRAM, &random);
-  const uint64_t rounds = bench_begin(state);
-  slots_replace(mine, &random, rounds);
-  bench_end(state, rounds);
-  slots_empty(mine);
-  bench_live(state, slots_live(mine));
+  slots_run(state, SIZES_PROGRAM);
 }
 
 static const bench_case_t cases[] = {

@@ -1,29 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the stressors share: dice that a seed repeats, and blocks that say what is in them. Whoever includes this has defined
- * must(). */
+ * Blocks of a stressor, which say what is in them. Whoever includes this has defined must(). */
 #ifndef TESTS_KEPT_H
 #define TESTS_KEPT_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "dice.h"
 #include <string.h>
 #include <tidepool/heap.h>
-
-/* ---- dice ---- */
-
-static inline uint64_t mix(uint64_t x)
-{
-  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-  return x ^ x >> 31;
-}
-
-static inline uint64_t roll(uint64_t *dice) { return mix(*dice += 0x9e3779b97f4a7c15u); }
-static inline size_t below(uint64_t *dice, size_t n) { return (size_t)(roll(dice) % n); }
-static inline bool one_in(uint64_t *dice, size_t n) { return below(dice, n) == 0; }
-
-/* ---- blocks that say what is in them ---- */
 
 typedef struct kept {
   char        *block;
@@ -37,8 +20,6 @@ typedef struct label { uint64_t key, size; } label_t;
 
 /* Every byte at both ends is filled, and between them a few of each page. */
 enum { DENSE = 256, STRIDE = 4096 - 64 };
-
-static inline unsigned char byte_of(uint64_t key, size_t i) { return (unsigned char)((key ^ i) * 0x9e3779b97f4a7c15u >> 56); }
 
 static inline size_t step_at(size_t i, size_t size)
 {
@@ -63,6 +44,15 @@ static inline void verify(const kept_t *kept, size_t size)
   must(memcmp(kept->block, &label, head < size ? head : size) == 0);
   for (size_t i = head; i < size; i += step_at(i, kept->size))
     must((unsigned char)kept->block[i] == byte_of(kept->key, i));
+}
+
+/* ---- walks ---- */
+
+static inline bool count_block(const pool_block_t *block, void *context)
+{
+  size_t *count = context;
+  ++*count;
+  return block->start != NULL;
 }
 
 #endif

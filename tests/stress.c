@@ -7,22 +7,16 @@
  * allocating. Now and then all stand still, and the invariants are checked (where they are built in). Ends with 0 and one line of
  * figures, or with abort() at the first thing wrong. The seed decides what each thread does, not when. */
 #include "stress.h"
+#include "rounds.h"
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-#ifdef TIDEPOOL_CHECKED
-#include "check/check.h"
-#else
-static bool check_everything(void) { return true; }
-#endif
-
-/* ---- failing, time ---- */
+/* ---- failing ---- */
 
 static uint64_t seed;
 
@@ -35,25 +29,9 @@ _Noreturn void must_failed(const char *file, int line, const char *condition)
   abort();
 }
 
-static uint64_t now_ms(void)
-{
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
-static void sleep_ms(uint64_t ms)
-{
-  struct timespec t = {(time_t)(ms / 1000), (long)(ms % 1000) * 1000000};
-  while (nanosleep(&t, &t) != 0 && errno == EINTR) {
-  }
-}
-
 static worker_t workers[THREADS_MOST];
 static unsigned worker_count = 4;
 _Atomic(char *) board[BOARD];
-static atomic_bool pausing, ending;
-static pthread_barrier_t stand_still, go_on;
 
 /* ---- children ---- */
 
@@ -82,7 +60,7 @@ static void wait_for_child(pid_t child)
     if (now_ms() > limit)
       kill(child, SIGABRT);
     must(now_ms() <= limit);
-    sleep_ms(1);
+    sleep_us(1000);
   }
   must(got == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
@@ -150,7 +128,7 @@ static void *work(void *argument)
   worker->succeeds = false;
   worker->thread = pthread_self();
   for (;;) {
-    while (!atomic_load_explicit(&pausing, memory_order_relaxed)) {
+    while (rounds_working()) {
       one_step(worker);
       if (worker->steps % 4096 == 0 && one_in(&worker->dice, 4))
         step_fork(worker, NULL);
@@ -160,10 +138,8 @@ static void *work(void *argument)
         return NULL;
       }
     }
-    pthread_barrier_wait(&stand_still);
-    if (atomic_load(&ending))
+    if (!rounds_stand_still())
       return NULL;
-    pthread_barrier_wait(&go_on);
   }
 }
 
@@ -197,19 +173,8 @@ static void start_workers(void)
   }
 }
 
-static void run_rounds(uint64_t *dice, uint64_t until)
+static void join_workers(void)
 {
-  while (now_ms() < until) {
-    sleep_ms(ROUND_LEAST_MS + below(dice, ROUND_MOST_MS - ROUND_LEAST_MS));
-    atomic_store(&pausing, true);
-    pthread_barrier_wait(&stand_still);
-    look_around(one_in(dice, 4));
-    atomic_store(&pausing, false);
-    pthread_barrier_wait(&go_on);
-  }
-  atomic_store(&pausing, true);
-  atomic_store(&ending, true);
-  pthread_barrier_wait(&stand_still);
   for (unsigned i = 0; i < worker_count; i++)
     must(pthread_join(workers[i].thread, NULL) == 0);
 }
@@ -257,11 +222,11 @@ int main(int count, char **words)
     return 2;
   }
   uint64_t dice = mix(seed + 1), until = now_ms() + (uint64_t)(strtod(words[2], NULL) * 1000);
-  pthread_barrier_init(&stand_still, NULL, worker_count + 1);
-  pthread_barrier_init(&go_on, NULL, worker_count + 1);
+  rounds_begin(worker_count);
   create_shared_heaps();
   start_workers();
-  run_rounds(&dice, until);
+  rounds_run(&dice, until, ROUND_LEAST_MS, ROUND_MOST_MS, look_around);
+  join_workers();
   free_everything();
   print_figures();
   return 0;

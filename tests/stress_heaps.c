@@ -6,13 +6,6 @@ pool_heap_t *shared[SHARED];
 static _Atomic(pool_heap_t *) heap_board[HEAP_BOARD];
 static char memories[THREADS_MOST][MEMORY_BYTES];
 
-static bool count_block(const pool_block_t *block, void *context)
-{
-  size_t *count = context;
-  ++*count;
-  return block->start != NULL;
-}
-
 static pool_heap_t *create_heap(worker_t *worker, bool *mine)
 {
   size_t kind = below(&worker->dice, 7);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * What is in a block, and in one that is zeroed or gone. */
+#include "../dice.h"
 #include "model.h"
 #include <errno.h>
 #include <string.h>
@@ -12,8 +13,6 @@ enum {
   DENSE_MOST = 64 << 10,               /* every byte of a block has a pattern up to here */
   SPARSE_LEAST = 64 << 20              /* and from here on 64 bytes between its ends */
 };
-
-static unsigned char byte_of(uint64_t key, size_t i) { return (unsigned char)((key ^ i) * 0x9e3779b97f4a7c15u >> 56); }
 
 /* In a large block whole pages at both ends, and of each page in between its first and last bytes and some in the middle. */
 static size_t step_at(size_t i, size_t size)

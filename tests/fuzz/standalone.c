@@ -4,6 +4,7 @@
  *
  * The fuzzer without libFuzzer: replays files, then inputs made of random bytes. With --alone the process has one thread, which
  * does what a second one would do. */
+#include "../dice.h"
 #include "fuzz_pool.h"
 #include <dirent.h>
 #include <signal.h>
@@ -67,14 +68,6 @@ static int replay(const char *path)
 {
   struct stat about;
   return stat(path, &about) == 0 && S_ISDIR(about.st_mode) ? replay_folder(path) : replay_file(path);
-}
-
-static uint64_t roll(uint64_t *dice)
-{
-  uint64_t x = *dice += 0x9e3779b97f4a7c15u;
-  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-  return x ^ x >> 31;
 }
 
 static int random_inputs(uint64_t seed, uint64_t count)

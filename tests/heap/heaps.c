@@ -36,6 +36,12 @@ void refuses(pool_heap_options_t options, int error)
   assert_int_equal(errno, error);
 }
 
+bool visit_nothing(const pool_block_t *block, void *context)
+{
+  (void)block, (void)context;
+  return true;
+}
+
 /* ---- lists ---- */
 
 bool list_take(list_t *list, pool_heap_t *heap, size_t size)
@@ -149,7 +155,7 @@ void in_sealed_child(void (*run)(void *), void *argument)
 
 void ends_by_signal(void (*run)(void *), void *argument, int signal)
 {
-  int status;
+  int status = 0;
   fflush(NULL);
   pid_t child = fork();
   if (child == 0) {

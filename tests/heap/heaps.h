@@ -11,13 +11,6 @@
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 
-/* The compiler acts on what it knows of sizes; a number it cannot see through keeps it from that. */
-static inline size_t opaque(size_t size)
-{
-  __asm__ volatile("" : "+r"(size));
-  return size;
-}
-
 /* No call leaves this in errno by accident. */
 enum { UNTOUCHED = 0x5a5a };
 
@@ -27,6 +20,8 @@ pool_stats_t stats_of(pool_heap_t *heap);
 
 /* The options are refused, with this errno. */
 void refuses(pool_heap_options_t options, int error);
+
+bool visit_nothing(const pool_block_t *block, void *context);   /* for a walk that goes on */
 
 /* Blocks linked through their first word; sizes of at least a pointer. */
 typedef struct list { void *first; size_t count; } list_t;

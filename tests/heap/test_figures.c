@@ -3,45 +3,6 @@
 #include "../unit/json.h"
 #include "heaps.h"
 
-static json_t json;
-static char text[256 << 10];
-
-static uint64_t number_at(const char *path)
-{
-  bool found;
-  uint64_t number = json_number(&json, path, &found);
-  if (!found)
-    print_error("no %s in %.300s\n", path, text);
-  assert_true(found);
-  return number;
-}
-
-static void read_text(size_t length)
-{
-  assert_true(length < sizeof text);
-  assert_int_equal(strlen(text), length);
-  assert_true(json_read(&json, text));
-}
-
-static void json_agrees(pool_heap_t *heap)
-{
-  pool_stats_t s = stats_of(heap);
-  read_text(pool_heap_stats_json(heap, text, sizeof text));
-  assert_int_equal(number_at("budget"), s.budget);
-  assert_int_equal(number_at("held_bytes"), s.held_bytes);
-  assert_int_equal(number_at("peak_held_bytes"), s.peak_held_bytes);
-  assert_int_equal(number_at("live_bytes"), s.live_bytes);
-  assert_int_equal(number_at("live_blocks"), s.live_blocks);
-  assert_int_equal(number_at("cached_bytes"), s.cached_bytes);
-  assert_int_equal(number_at("idle_bytes"), s.idle_bytes);
-  assert_int_equal(number_at("exhausted_count"), s.exhausted_count);
-  assert_int_equal(number_at("retried_count"), s.retried_count);
-  assert_int_equal(number_at("overflowed_count"), s.overflowed_count);
-  assert_int_equal(number_at("purged_bytes"), s.purged_bytes);
-  assert_int_equal(number_at("metadata_bytes"), s.metadata_bytes);
-  assert_int_equal(number_at("children_bytes"), s.children_bytes);
-}
-
 /* held is what the kinds of memory add up to, to the byte. Records are few; a region pays for all of its own at once. */
 static void adds_up(pool_heap_t *heap, size_t region)
 {
@@ -70,15 +31,12 @@ static void try_figures(pool_heap_t *heap, size_t region)
     pool_stats_t s = stats_of(heap);
     assert_int_equal(s.live_blocks, BLOCKS - i);
     assert_int_equal(s.live_bytes, usable);
-    if (i % 100 == 0) {
+    if (i % 100 == 0)
       adds_up(heap, region);
-      json_agrees(heap);
-    }
     usable -= pool_usable_size(blocks[i]);
     pool_heap_free(heap, blocks[i]);
   }
   adds_up(heap, region);
-  json_agrees(heap);
   pool_heap_trim(heap, 0);
   adds_up(heap, region);
   pool_heap_destroy(heap);
@@ -175,39 +133,61 @@ static void cached_or_idle(void **state)
   pool_heap_destroy(heap);
 }
 
-/* ---- many heaps in one text ---- */
+/* ---- as JSON ---- */
 
-static void name_of(const char *name, const char *as)
+static void say_the_same(pool_heap_t *heap)
 {
-  char quoted[256];
-  pool_heap_t *heap = heap_with((pool_heap_options_t){.name = name});
-  read_text(pool_heap_stats_json(heap, text, sizeof text));
-  snprintf(quoted, sizeof quoted, "{\"name\":\"%s\",", as);
-  assert_int_equal(strncmp(text, quoted, strlen(quoted)), 0);
+  list_t list = {0};
+  json_agrees(heap);
+  for (size_t i = 0; i < BLOCKS; i += 100) {
+    list_take_many(&list, heap, 16 + i * 57, 100);
+    json_agrees(heap);
+  }
+  list_free(&list, heap);
+  json_agrees(heap);
   pool_heap_destroy(heap);
+}
+
+static void json_says_the_same(void **state)
+{
+  (void)state;
+  static char buffer[24 << 20];
+  static const pool_heap_options_t kinds[] = {{0}, {.budget = 24 << 20}, {.budget = 64 << 20}, {.flags = POOL_HEAP_SINGLE_THREAD},
+    {.flags = POOL_HEAP_ZERO_ON_FREE}, {.memory = buffer, .memory_size = sizeof buffer}, {.reserve = 24 << 20},
+    {.reserve = 1 << 20}};
+  json_needed();
+  for (size_t i = 0; i < COUNT_OF(kinds); i++)
+    say_the_same(heap_with(kinds[i]));
 }
 
 static void names(void **state)
 {
   (void)state;
-  name_of("plain", "plain");
-  name_of("a \"name\" with \\", "a \\\"name\\\" with \\\\");
-  name_of("line\n", "line\\u000a");
+  static const char *const some[] = {"plain", "a \"name\" with \\", "line\n"};
+  json_needed();
+  for (size_t i = 0; i < COUNT_OF(some); i++) {
+    pool_heap_t *heap = heap_with((pool_heap_options_t){.name = some[i]});
+    json_read_heap(heap);
+    assert_string_equal(json_text("name"), some[i]);
+    pool_heap_destroy(heap);
+  }
 }
 
 static void only_its_classes(void **state)
 {
   (void)state;
   static const size_t classes[] = {80, 4096};
+  json_needed();
   pool_heap_t *heap = heap_with((pool_heap_options_t){.size_classes = classes, .size_class_count = 2});
   assert_true(pool_heap_alloc(heap, 70) && pool_heap_alloc(heap, 81) && pool_heap_alloc(heap, 5000));
-  read_text(pool_heap_stats_json(heap, text, sizeof text));
-  assert_int_equal(number_at("pools[0].block_size"), 80);
-  assert_int_equal(number_at("pools[1].block_size"), 4096);
-  assert_int_equal(number_at("pools[0].live_blocks"), 1);
-  assert_int_equal(number_at("pools[1].live_blocks"), 1);
-  assert_int_equal(number_at("large.live_blocks"), 1);
-  assert_true(number_at("large.held_bytes") >= 5000);
+  json_read_heap(heap);
+  assert_int_equal(json_length("pools"), 2);
+  assert_int_equal(json_number("pools[0].block_size"), 80);
+  assert_int_equal(json_number("pools[1].block_size"), 4096);
+  assert_int_equal(json_number("pools[0].live_blocks"), 1);
+  assert_int_equal(json_number("pools[1].live_blocks"), 1);
+  assert_int_equal(json_number("large.live_blocks"), 1);
+  assert_true(json_number("large.held_bytes") >= 5000);
   pool_heap_destroy(heap);
 }
 
@@ -215,18 +195,16 @@ static void the_whole_process(void **state)
 {
   (void)state;
   pool_heap_t *heaps[20];
+  json_needed();
   for (size_t i = 0; i < COUNT_OF(heaps); i++) {
     heaps[i] = heap_with((pool_heap_options_t){0});
     list_t list = {0};
     list_take_many(&list, heaps[i], 64, i + 1);
   }
-  read_text(pool_stats_json(text, sizeof text));
+  json_read_process();
   uint64_t all = 0;
-  for (size_t i = 1; i <= COUNT_OF(heaps); i++) {
-    char path[64];
-    snprintf(path, sizeof path, "heaps[%zu].live_blocks", i);
-    all += number_at(path);
-  }
+  for (size_t i = 1; i <= COUNT_OF(heaps); i++)
+    all += json_number("heaps[%zu].live_blocks", i);
   assert_int_equal(all, COUNT_OF(heaps) * (COUNT_OF(heaps) + 1) / 2);
   for (size_t i = 0; i < COUNT_OF(heaps); i++)
     pool_heap_destroy(heaps[i]);
@@ -241,6 +219,7 @@ int main(void)
     cmocka_unit_test(exact_with_a_reserve),
     cmocka_unit_test(checked_blocks_count),
     cmocka_unit_test(cached_or_idle),
+    cmocka_unit_test(json_says_the_same),
     cmocka_unit_test(names),
     cmocka_unit_test(only_its_classes),
     cmocka_unit_test(the_whole_process),

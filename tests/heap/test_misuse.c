@@ -5,12 +5,6 @@
 
 /* ---- a heap that was destroyed ---- */
 
-static bool visit_nothing(const pool_block_t *block, void *context)
-{
-  (void)block, (void)context;
-  return true;
-}
-
 static void do_alloc(pool_heap_t *heap) { (void)!pool_heap_alloc(heap, 10); }
 static void do_alloc_medium(pool_heap_t *heap) { (void)!pool_heap_alloc(heap, 10000); }
 static void do_zalloc(pool_heap_t *heap) { (void)!pool_heap_zalloc(heap, 10); }

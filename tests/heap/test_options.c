@@ -161,12 +161,6 @@ static void nothing_fits(void **state)
     assert_int_equal(errno, EINVAL);   \
   } while (0)
 
-static bool visit_nothing(const pool_block_t *block, void *context)
-{
-  (void)block, (void)context;
-  return true;
-}
-
 static void no_heap(void **state)
 {
   (void)state;

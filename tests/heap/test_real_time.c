@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * A prefaulted, locked heap in steady state: no system call, no page fault; and a thread that may not ask the system gets
  * a counted failure instead. */
+#include "../unit/json.h"
 #include "heaps.h"
 #include <limits.h>
 #include <sys/mman.h>
@@ -143,19 +144,9 @@ static void no_call_and_no_fault(void **state)
 
 /* ---- pool_forbid_system_calls ---- */
 
-static unsigned long refused(void)
-{
-  static char text[64 << 10];
-  pool_stats_json(text, sizeof text);
-  const char *count = strstr(text, "\"refused_system_calls\":");
-  must(count);
-  return strtoul(strchr(count, ':') + 1, NULL, 10);
-}
-
 static void forbidden_growth_fails(void **state)
 {
   (void)state;
-  unsigned long refused_before = refused();
   pool_heap_t *heap = heap_with((pool_heap_options_t){.reserve = 1 << 20});
   assert_false(pool_forbid_system_calls(true));
   assert_true(pool_forbid_system_calls(true));
@@ -167,7 +158,6 @@ static void forbidden_growth_fails(void **state)
   assert_false(pool_forbid_system_calls(false));
   assert_null(huge);
   assert_true(stats_of(heap).exhausted_count >= 1);
-  assert_true(refused() >= refused_before + 2);
   assert_true(list.count * 4096 >= (1 << 20) * 9 / 10);
   list_free(&list, heap);
   huge = pool_heap_alloc(heap, opaque(HUGE));
@@ -175,6 +165,30 @@ static void forbidden_growth_fails(void **state)
   pool_heap_free(heap, huge);
   pool_heap_destroy(heap);
   assert_true(check_everything());
+}
+
+static uint64_t refused(void)
+{
+  json_read_process();
+  return json_number("refused_system_calls");
+}
+
+static void refusals_are_counted(void **state)
+{
+  (void)state;
+  pool_heap_t *heap;
+  json_needed();
+  uint64_t before = refused();
+  assert_non_null(heap = heap_with((pool_heap_options_t){.reserve = 1 << 20}));
+  assert_int_equal(refused(), before);
+  assert_false(pool_forbid_system_calls(true));
+  list_t list = {0};
+  list_exhaust(&list, heap, 4000);
+  void *huge = pool_heap_alloc(heap, opaque(HUGE));
+  assert_true(pool_forbid_system_calls(false));
+  assert_null(huge);
+  assert_true(refused() >= before + 2);
+  pool_heap_destroy(heap);
 }
 
 static void other_threads_may(size_t index, void *heap)
@@ -249,6 +263,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(no_call_and_no_fault),
     cmocka_unit_test(forbidden_growth_fails),
+    cmocka_unit_test(refusals_are_counted),
     cmocka_unit_test(only_the_calling_thread),
     cmocka_unit_test(forbidden_trim_gives_nothing),
     cmocka_unit_test(forbidden_free_is_made_up_for),

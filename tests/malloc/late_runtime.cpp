@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
 // What late_runtime.c loads: every form of operator new, where memory is exhausted.
+#include "new_handlers.h"
+
 #include <cstddef>
-#include <cstdio>
 #include <limits>
 #include <new>
 
@@ -15,13 +16,6 @@ static std::size_t impossible()
 {
   volatile std::size_t size = std::numeric_limits<std::size_t>::max() / 4;
   return size;
-}
-
-// The compiler may leave out a pair of new and delete whose block nobody sees.
-static void *seen(void *block)
-{
-  asm volatile("" : "+r"(block) : : "memory");
-  return block;
 }
 
 static void *(*const throwing_forms[])() = {
@@ -38,38 +32,11 @@ static void *(*const nothrow_forms[])() = {
   [] { return ::operator new[](impossible(), alignment, std::nothrow); },
 };
 
-static bool throws_bad_alloc(void *(*form)())
-{
-  try {
-    seen(form());
-  } catch (const std::bad_alloc &) {
-    return true;
-  }
-  return false;
-}
-
-static int handler_calls;
-
-static void give_up_at_the_third_call()
-{
-  if (++handler_calls == 3)
-    std::set_new_handler(nullptr);
-}
-
-struct Own : std::bad_alloc {
-};
-
-static void throw_at_the_third_call()
-{
-  if (++handler_calls == 3)
-    throw Own();
-}
-
 static bool throws_own(void *(*form)())
 {
   try {
     seen(form());
-  } catch (const Own &) {
+  } catch (const OwnBadAlloc &) {
     return true;
   } catch (...) {
   }

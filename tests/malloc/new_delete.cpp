@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Every form of operator new and delete. Plain checks instead of cmocka: an exception may not cross its setjmp.
+#include "new_handlers.h"
 #include "ours.h"
 
 #include <malloc.h>
@@ -32,13 +33,6 @@ static int failures = 0;
 
 static const std::size_t sizes[] = {0, 1, 8, 16, 17, 100, 1000, 5000, 40000, 1 << 20};
 static const std::size_t alignments[] = {1, 8, 16, 32, 64, 256, 4096, 1 << 16, 1 << 20};
-
-// The compiler may leave out a pair of new and delete whose block nobody sees.
-static void *seen(void *block)
-{
-  asm volatile("" : "+r"(block) : : "memory");
-  return block;
-}
 
 static bool serves(void *block, std::size_t size, std::size_t alignment = 8)
 {
@@ -117,16 +111,6 @@ static std::size_t impossible()
   return size;
 }
 
-template <typename Allocate> static bool throws_bad_alloc(Allocate allocate)
-{
-  try {
-    seen(allocate());
-  } catch (const std::bad_alloc &) {
-    return true;
-  }
-  return false;
-}
-
 static void test_throwing_forms_throw()
 {
   const auto alignment = static_cast<std::align_val_t>(64);
@@ -145,15 +129,6 @@ static void test_nothrow_forms_return_null()
   CHECK(!seen(::operator new[](impossible(), std::nothrow)));
   CHECK(!seen(::operator new(impossible(), alignment, std::nothrow)));
   CHECK(!seen(::operator new[](impossible(), alignment, std::nothrow)));
-}
-
-// Called again and again until it gives up by taking itself away: new then throws.
-static int handler_calls;
-
-static void give_up_at_the_third_call()
-{
-  if (++handler_calls == 3)
-    std::set_new_handler(nullptr);
 }
 
 static void throw_own() { throw std::string("own"); }
@@ -202,16 +177,7 @@ static void *(*const nothrow_forms[])() = {
   [] { return ::operator new[](impossible(), static_cast<std::align_val_t>(64), std::nothrow); },
 };
 
-struct OwnBadAlloc : std::bad_alloc {
-};
-
 static void throw_bad_alloc() { throw std::bad_alloc(); }
-
-static void throw_at_the_third_call()
-{
-  if (++handler_calls == 3)
-    throw OwnBadAlloc();
-}
 
 // What the handler throws is caught there: whoever called would not expect it, and the compiler neither.
 static void test_nothrow_forms_catch_what_the_handler_throws()

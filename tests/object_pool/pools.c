@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "pools.h"
-#include "os_fake.h"
 #include <errno.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -88,11 +87,4 @@ void *choose_next(object_pool_t *pool, void *context)
 {
   void **last = context, *next = object_pool_next(pool, *last);
   return *last = next ? next : object_pool_next(pool, NULL);
-}
-
-int time_stands_still(void **state)
-{
-  (void)state;
-  os_fake_heal();
-  return 0;
 }

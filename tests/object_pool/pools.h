@@ -4,6 +4,7 @@
 #define POOLS_H
 
 #include "check_object_pool.h"
+#include "os_fake.h"
 #include "unit.h"
 
 /* The objects of the pool under test. */
@@ -30,7 +31,5 @@ void start_second_thread(void);
 
 bool  make_object(void *object, void *context);            /* constructs nothing, and succeeds */
 void *choose_next(object_pool_t *pool, void *context);     /* victims one after the other, by address, and begins again */
-
-int time_stands_still(void **state);                       /* for a group */
 
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "things.h"
-#include "os_fake.h"
 #include <errno.h>
 
 thing_t *things[MOST];
@@ -75,11 +74,4 @@ void agrees(const counts_t *c, int constructed, int resets, int destructed)
   assert_int_equal(c->reset, resets);
   assert_int_equal(c->destructed, destructed);
   assert_true(check_object_pool(c->pool));
-}
-
-int time_stands_still(void **state)
-{
-  (void)state;
-  os_fake_heal();
-  return 0;
 }

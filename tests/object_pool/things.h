@@ -4,6 +4,7 @@
 #define THINGS_H
 
 #include "check_object_pool.h"
+#include "os_fake.h"
 #include "unit.h"
 
 enum { MOST = 1000 };
@@ -32,7 +33,5 @@ void destruct(void *object, void *context);
 
 object_pool_t *create(counts_t *counts, object_pool_options_t o);   /* with these hooks; never NULL */
 void agrees(const counts_t *c, int constructed, int resets, int destructed);
-
-int time_stands_still(void **state);                       /* for a group */
 
 #endif

@@ -53,13 +53,6 @@ pool_heap_t *some_heap(racer_t *racer)
 
 /* ---- heaps that come and go ---- */
 
-bool count_block(const pool_block_t *block, void *context)
-{
-  size_t *count = context;
-  ++*count;
-  return block->start != NULL;
-}
-
 /* A heap in a caller's memory, or for one thread alone, is its maker's to end. */
 static pool_heap_t *create_heap(racer_t *racer, void **block, bool *mine)
 {

@@ -2,6 +2,7 @@
  *
  * Memory that runs out: while the process may have no more addresses, or a thread may not ask the system, anything may fail. */
 #include "races.h"
+#include "../rounds.h"
 #include <stdio.h>
 #include <unistd.h>
 

@@ -2,17 +2,10 @@
  *
  * What stands between any two atomic operations of the library (pauses.h): mostly nothing, now and then a pause. */
 #include "races.h"
+#include "../rounds.h"
 #include <sched.h>
-#include <time.h>
 
 enum { PAUSES_ONE_IN = 256 };
-
-void sleep_us(uint64_t us)
-{
-  struct timespec t = {(time_t)(us / 1000000), (long)(us % 1000000) * 1000};
-  while (nanosleep(&t, &t) != 0 && errno == EINTR) {
-  }
-}
 
 _Thread_local uint64_t pause_dice;
 uint64_t sleeps_share = 8;

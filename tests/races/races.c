@@ -10,17 +10,11 @@
  * in. Ends with 0 and a line of figures, or with abort() and lines that name the seed and what each thread was doing; so does
  * a run that hangs. The seed decides what each thread does and where it pauses, not when. */
 #include "races.h"
+#include "../rounds.h"
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
-
-#ifdef TIDEPOOL_CHECKED
-#include "check/check.h"
-#else
-static bool check_everything(void) { return true; }
-#endif
 
 enum { ROUND_LEAST_MS = 60, ROUND_MOST_MS = 300 };
 
@@ -71,6 +65,7 @@ static void fork_at_rest(void)
 static void look_around(bool fork_too)
 {
   size_t walked = 0;
+  alarm(STUCK_SECONDS);
   must(check_everything());
   for (size_t i = 0; i < SHARED; i++)
     figures_agree(shared[i]);
@@ -92,27 +87,8 @@ static void start_racers(void)
   }
 }
 
-static uint64_t now_ms(void)
+static void join_racers(void)
 {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
-static void run_rounds(uint64_t *dice, uint64_t until)
-{
-  while (now_ms() < until) {
-    alarm(STUCK_SECONDS);
-    sleep_us(1000 * (ROUND_LEAST_MS + below(dice, ROUND_MOST_MS - ROUND_LEAST_MS)));
-    atomic_store(&pausing, true);
-    pthread_barrier_wait(&stand_still);
-    look_around(one_in(dice, 4));
-    atomic_store(&pausing, false);
-    pthread_barrier_wait(&go_on);
-  }
-  atomic_store(&ending, true);
-  atomic_store(&pausing, true);
-  pthread_barrier_wait(&stand_still);
   for (unsigned i = 0; i < racer_count; i++)
     must(pthread_join(racers[i].thread, NULL) == 0);
 }
@@ -175,12 +151,13 @@ int main(int count, char **words)
     watch(SIGSEGV);
   if (one_in(&dice, 2))
     must(pool_option_set("purge_delay_ms", one_in(&dice, 2) ? "0" : "4"));
-  pthread_barrier_init(&stand_still, NULL, racer_count + 1);
-  pthread_barrier_init(&go_on, NULL, racer_count + 1);
+  rounds_begin(racer_count);
   create_shared_heaps();
   must(pthread_atfork(around_forks, around_forks, around_forks) == 0);
+  alarm(STUCK_SECONDS);
   start_racers();
-  run_rounds(&dice, until);
+  rounds_run(&dice, until, ROUND_LEAST_MS, ROUND_MOST_MS, look_around);
+  join_racers();
   free_everything();
   print_figures();
   return 0;

@@ -62,7 +62,6 @@ extern unsigned racer_count;
 /* Pauses. 0: the thread does not pause. Its own, so that the threads meet nowhere for it. */
 extern _Thread_local uint64_t pause_dice;
 extern uint64_t sleeps_share;                  /* of the pauses; the others let somebody run who can */
-void sleep_us(uint64_t us);
 
 /* Failures. */
 void say(const char *what);
@@ -87,11 +86,9 @@ extern pool_heap_t *sparks_heap;
 void create_shared_heaps(void);
 bool is_limited(const pool_heap_t *heap);
 pool_heap_t *some_heap(racer_t *racer);
-bool count_block(const pool_block_t *block, void *context);
 
 /* Threads and children. */
-extern atomic_bool pausing, ending, is_child;
-extern pthread_barrier_t stand_still, go_on;
+extern atomic_bool is_child;
 extern _Thread_local const racer_t *self;
 bool start_thread(pthread_t *thread, racer_t *racer);
 void around_forks(void);                       /* another library's handler */

@@ -2,9 +2,8 @@
  *
  * What a thread does: one step after the other, until another takes over or all stand still. */
 #include "races.h"
+#include "../rounds.h"
 
-atomic_bool pausing, ending;
-pthread_barrier_t stand_still, go_on;
 _Thread_local const racer_t *self;
 
 /* ---- steps ---- */
@@ -77,7 +76,7 @@ static void *work(void *argument)
   racer->succeeds = false;
   racer->thread = pthread_self();
   for (;;) {
-    while (!atomic_load_explicit(&pausing, memory_order_relaxed)) {
+    while (rounds_working()) {
       one_step(racer);
       if (racer->restarts_left && one_in(&racer->dice, 300)) {
         racer->restarts_left--;
@@ -86,9 +85,7 @@ static void *work(void *argument)
       }
     }
     atomic_store(&racer->doing, "stands still");
-    pthread_barrier_wait(&stand_still);
-    if (atomic_load(&ending))
+    if (!rounds_stand_still())
       return NULL;
-    pthread_barrier_wait(&go_on);
   }
 }

@@ -1,15 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "addresses.h"
 #include "heap/types.h"
-#include "os_fake.h"
 
 _Alignas(4096) char buffer[6 << 20];
-
-void bring_up(void)
-{
-  os_fake_heal();
-  pool_free(pool_alloc(1));
-}
 
 pool_heap_t *new_heap(pool_heap_options_t options)
 {

@@ -3,6 +3,7 @@
 #ifndef ADDRESSES_H
 #define ADDRESSES_H
 
+#include "levels.h"
 #include "unit.h"
 #include <tidepool/heap.h>
 #include <tidepool/pool.h>
@@ -10,7 +11,6 @@
 enum { BLOCKS = 300 };
 extern _Alignas(4096) char buffer[6 << 20];
 
-void bring_up(void);
 pool_heap_t *new_heap(pool_heap_options_t options);
 pool_heap_t *new_guest(void *memory, size_t size);
 void is_block(pool_heap_t *heap, char *block, size_t size);

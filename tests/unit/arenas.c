@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "arenas.h"
-#include "os_fake.h"
+#include "levels.h"
 #include "space/class_map.h"
 
 struct space *const some_space = (struct space *)4096;   /* nobody looks into it */
@@ -14,8 +14,8 @@ void *memory_for(size_t bytes)
 
 void bring_up(size_t slots)
 {
-  os_fake_heal();
-  must(window_init() && window_open(slots));
+  window_up();
+  must(window_open(slots));
 }
 
 arena_t *create(size_t slot, size_t units)

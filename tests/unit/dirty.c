@@ -1,14 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "dirty.h"
-#include "option.h"
 #include "os_fake.h"
-
-void bring_up(void)
-{
-  os_fake_heal();
-  must(space_init());
-  space_of_process.purge_delay_ms = PURGE_NEVER;
-}
 
 run_t *take(space_t *space, size_t units)
 {

@@ -3,12 +3,11 @@
 #ifndef DIRTY_H
 #define DIRTY_H
 
+#include "levels.h"
 #include "unit.h"
 #include "space/space.h"
 
 enum { KEPT_LEAST = 16, BREATH = 512 };   /* units; purge.c */
-
-void bring_up(void);
 
 /* A run stands for a large block in these tests. */
 run_t *take(space_t *space, size_t units);

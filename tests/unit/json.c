@@ -1,123 +1,112 @@
 /* SPDX-License-Identifier: MIT */
 #include "json.h"
-#include <stdio.h>
-#include <string.h>
+#include <jansson.h>
+#include <tidepool/stats.h>
 
-static bool value(json_t *json);
+enum { PATH_MOST = 96 };
 
-static bool take(json_t *json, const char *word)
+static json_t *root;
+
+void json_needed(void) {}
+
+void json_read(const char *text)
 {
-  size_t length = strlen(word);
-  bool there = strncmp(json->at, word, length) == 0;
-  json->at += there ? length : 0;
-  return there;
+  json_error_t error;
+  json_decref(root);
+  root = json_loads(text, JSON_REJECT_DUPLICATES, &error);
+  if (!root)
+    print_error("not JSON: %s, at byte %d of %.300s\n", error.text, error.position, text);
+  assert_true(json_is_object(root));
 }
 
-static bool escape(json_t *json)
+/* A step of the path: the member or the element that it begins with. */
+static const json_t *step(const json_t *value, const char **path)
 {
-  if (*json->at == 'u') {
-    for (int i = 1; i <= 4; i++)
-      if (!json->at[i] || !strchr("0123456789abcdefABCDEF", json->at[i]))
-        return false;
-    json->at += 5;
-    return true;
+  char name[PATH_MOST];
+  if (**path == '[') {
+    char *end;
+    size_t index = strtoul(*path + 1, &end, 10);
+    *path = end + 1;
+    return json_array_get(value, index);
   }
-  return *json->at && strchr("\"\\/bfnrt", *json->at++);
+  *path += **path == '.';
+  size_t length = strcspn(*path, ".[");
+  snprintf(name, sizeof name, "%.*s", (int)length, *path);
+  *path += length;
+  return json_object_get(value, name);
 }
 
-static bool string(json_t *json, const char **from, const char **to)
+static const json_t *value_at(const char *format, va_list arguments)
 {
-  if (!take(json, "\""))
-    return false;
-  *from = json->at;
-  while (*json->at != '"') {
-    if ((unsigned char)*json->at < 0x20)
-      return false;
-    if (*json->at++ == '\\' && !escape(json))
-      return false;
-  }
-  *to = json->at++;
-  return true;
+  char path[PATH_MOST];
+  int length = vsnprintf(path, sizeof path, format, arguments);
+  assert_in_range(length, 1, sizeof path - 1);
+  const json_t *value = root;
+  for (const char *at = path; value && *at;)
+    value = step(value, &at);
+  if (!value)
+    print_error("there is no %s\n", path);
+  assert_non_null(value);
+  return value;
 }
 
-static bool digit(const json_t *json) { return *json->at >= '0' && *json->at <= '9'; }
+#define VALUE_AT(value, path)                                                  \
+  va_list arguments_;                                                          \
+  va_start(arguments_, path);                                                  \
+  const json_t *value = value_at(path, arguments_);                            \
+  va_end(arguments_)
 
-static bool number(json_t *json)
+uint64_t json_number(const char *path, ...)
 {
-  if (!digit(json) || json->count == JSON_NUMBERS || (json->at[0] == '0' && json->at[1] >= '0' && json->at[1] <= '9'))
-    return false;
-  uint64_t n = 0;
-  for (; digit(json); json->at++)
-    n = n * 10 + (uint64_t)(*json->at - '0');
-  strcpy(json->numbers[json->count].path, json->path);
-  json->numbers[json->count++].value = n;
-  return true;
+  VALUE_AT(value, path);
+  assert_true(json_is_integer(value) && json_integer_value(value) >= 0);
+  return (uint64_t)json_integer_value(value);
 }
 
-static bool member(json_t *json)
+const char *json_text(const char *path, ...)
 {
-  const char *from, *to;
-  size_t length = strlen(json->path);
-  if (!string(json, &from, &to) || !take(json, ":"))
-    return false;
-  snprintf(json->path + length, sizeof json->path - length, "%s%.*s", length ? "." : "", (int)(to - from), from);
-  bool good = value(json);
-  json->path[length] = 0;
-  return good;
+  VALUE_AT(value, path);
+  assert_true(json_is_string(value));
+  return json_string_value(value);
 }
 
-static bool object(json_t *json)
+size_t json_length(const char *path, ...)
 {
-  if (take(json, "}"))
-    return true;
-  do
-    if (!member(json))
-      return false;
-  while (take(json, ","));
-  return take(json, "}");
+  VALUE_AT(value, path);
+  assert_true(json_is_array(value));
+  return json_array_size(value);
 }
 
-static bool array(json_t *json)
+/* ---- figures ---- */
+
+static char text[256 << 10];
+
+static void read_text(size_t length)
 {
-  size_t length = strlen(json->path), i = 0;
-  if (take(json, "]"))
-    return true;
-  do {
-    snprintf(json->path + length, sizeof json->path - length, "[%zu]", i++);
-    if (!value(json))
-      return false;
-  } while (take(json, ","));
-  json->path[length] = 0;
-  return take(json, "]");
+  assert_in_range(length, 1, sizeof text - 1);
+  assert_int_equal(strlen(text), length);
+  json_read(text);
 }
 
-static bool value(json_t *json)
-{
-  const char *from, *to;
-  if (take(json, "{"))
-    return object(json);
-  if (take(json, "["))
-    return array(json);
-  if (*json->at == '"')
-    return string(json, &from, &to);
-  return take(json, "null") || take(json, "true") || take(json, "false") || number(json);
-}
+void json_read_heap(pool_heap_t *heap) { read_text(pool_heap_stats_json(heap, text, sizeof text)); }
+void json_read_process(void) { read_text(pool_stats_json(text, sizeof text)); }
 
-bool json_read(json_t *json, const char *text)
+void json_agrees(pool_heap_t *heap)
 {
-  json->count = 0;
-  json->path[0] = 0;
-  json->at = text;
-  return value(json) && !*json->at;
-}
-
-uint64_t json_number(const json_t *json, const char *path, bool *found)
-{
-  for (unsigned i = 0; i < json->count; i++)
-    if (!strcmp(json->numbers[i].path, path)) {
-      *found = true;
-      return json->numbers[i].value;
-    }
-  *found = false;
-  return 0;
+  pool_stats_t s;
+  assert_true(pool_heap_stats(heap, &s));
+  json_read_heap(heap);
+  assert_int_equal(json_number("budget"), s.budget);
+  assert_int_equal(json_number("held_bytes"), s.held_bytes);
+  assert_int_equal(json_number("peak_held_bytes"), s.peak_held_bytes);
+  assert_int_equal(json_number("live_bytes"), s.live_bytes);
+  assert_int_equal(json_number("live_blocks"), s.live_blocks);
+  assert_int_equal(json_number("cached_bytes"), s.cached_bytes);
+  assert_int_equal(json_number("idle_bytes"), s.idle_bytes);
+  assert_int_equal(json_number("exhausted_count"), s.exhausted_count);
+  assert_int_equal(json_number("retried_count"), s.retried_count);
+  assert_int_equal(json_number("overflowed_count"), s.overflowed_count);
+  assert_int_equal(json_number("purged_bytes"), s.purged_bytes);
+  assert_int_equal(json_number("metadata_bytes"), s.metadata_bytes);
+  assert_int_equal(json_number("children_bytes"), s.children_bytes);
 }

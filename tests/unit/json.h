@@ -1,24 +1,29 @@
 /* SPDX-License-Identifier: MIT
- * A strict reader of JSON texts for tests: every number of the text under its path, as "pools[3].slabs". */
+ * What a JSON text says, as jansson reads it: each value has a path, as "pools[3].slabs". Where there is no jansson a test that
+ * asks is skipped (json_missing.c). */
 #ifndef UNIT_JSON_H
 #define UNIT_JSON_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "unit.h"
+#include <tidepool/heap.h>
 
-enum { JSON_NUMBERS = 4096, JSON_PATH = 96 };
+/* Skips the test where nothing can be read: before it has taken anything. */
+void json_needed(void);
 
-typedef struct json {
-  struct { char path[JSON_PATH]; uint64_t value; } numbers[JSON_NUMBERS];
-  unsigned    count;
-  const char *at;        /* where reading stopped */
-  char        path[JSON_PATH];
-} json_t;
+/* Fails the test unless the text is JSON: one object, no name twice, nothing behind it. Lasts until the next one is read. */
+void json_read(const char *text);
 
-/* False: not a JSON value, or something behind it; `at` says where. */
-bool json_read(json_t *json, const char *text);
+/* Fail the test if there is nothing of that kind. */
+#define JSON_PATH __attribute__((format(printf, 1, 2)))
+JSON_PATH uint64_t    json_number(const char *path, ...);
+JSON_PATH const char *json_text(const char *path, ...);
+JSON_PATH size_t      json_length(const char *path, ...);   /* of an array */
 
-/* The number at `path`; *found says whether there is one. */
-uint64_t json_number(const json_t *json, const char *path, bool *found);
+/* The figures of a heap, or of the whole process, are read. The text must be as long as was said. */
+void json_read_heap(pool_heap_t *heap);
+void json_read_process(void);
+
+/* They are those of pool_heap_stats(). */
+void json_agrees(pool_heap_t *heap);
 
 #endif

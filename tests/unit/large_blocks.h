@@ -3,12 +3,12 @@
 #ifndef LARGE_BLOCKS_H
 #define LARGE_BLOCKS_H
 
+#include "levels.h"
 #include "unit.h"
 #include <tidepool/heap.h>
 #include <tidepool/pool.h>
 #include <tidepool/stats.h>
 
-void bring_up(void);
 pool_stats_t figures(pool_heap_t *heap);
 
 #endif

@@ -2,16 +2,9 @@
 #include "mappings.h"
 #include "option.h"
 #include "os_fake.h"
-#include "space/class_map.h"
 
 int owner, other_owner;
 huge_t *owned, *others;   /* their lists */
-
-void bring_up(void)
-{
-  os_fake_heal();
-  must(window_init());
-}
 
 size_t bytes_of(const void *of)
 {

@@ -4,6 +4,7 @@
 #ifndef MAPPINGS_H
 #define MAPPINGS_H
 
+#include "levels.h"
 #include "unit.h"
 #include "space/huge.h"
 
@@ -12,7 +13,6 @@ enum { BLOCKS = 40, KEPT_RANGES = 64, PAGE = 4096 };
 extern int owner, other_owner;
 extern huge_t *owned, *others;   /* their lists */
 
-void bring_up(void);
 size_t bytes_of(const void *of);                           /* live ones; of NULL: those that are kept */
 size_t ranges_kept(void);
 

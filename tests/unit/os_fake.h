@@ -38,5 +38,6 @@ extern os_fake_t os_fake;
 
 /* From here on nothing fails. */
 void os_fake_heal(void);
+int  time_stands_still(void **state);   /* the same, for a group of tests */
 
 #endif

@@ -3,6 +3,7 @@
 #ifndef RECORDS_H
 #define RECORDS_H
 
+#include "levels.h"
 #include "unit.h"
 #include "space/metadata.h"
 
@@ -11,7 +12,5 @@ typedef struct record {
   size_t   size;
   uint64_t key;
 } record_t;
-
-void bring_up(void);
 
 #endif

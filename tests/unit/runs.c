@@ -1,15 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "runs.h"
-#include "option.h"
-#include "os_fake.h"
 #include <sys/mman.h>
-
-void bring_up(void)
-{
-  os_fake_heal();
-  must(space_init());
-  space_of_process.purge_delay_ms = PURGE_NEVER;
-}
 
 int owner;
 

@@ -3,10 +3,9 @@
 #ifndef RUNS_H
 #define RUNS_H
 
+#include "levels.h"
 #include "unit.h"
 #include "space/space.h"
-
-void bring_up(void);
 
 /* A run stands for a large block in these tests. */
 extern int owner;

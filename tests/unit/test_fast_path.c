@@ -84,13 +84,6 @@ static void zeroed(void **state)
     }
 }
 
-/* The optimiser must not know what is asked for. */
-static size_t opaque(size_t size)
-{
-  __asm__("" : "+r"(size));
-  return size;
-}
-
 static void aligned(void **state)
 {
   (void)state;

@@ -8,7 +8,7 @@
 static void sizes_and_alignments(void *argument)
 {
   (void)argument;
-  bring_up();
+  window_up();
   have_records();
   must(huge_bytes(0) == PAGE && huge_bytes(1) == PAGE && huge_bytes(PAGE + 1) == 2 * PAGE);
   for (size_t alignment = 1; alignment <= 64 * MIB; alignment *= 4)
@@ -30,7 +30,7 @@ static void given_back_in_steps(void *argument)
 {
   static const struct { size_t size, steps; } sizes[] = {{MIB, 0}, {OS_PURGE_STEP, 0}, {(size_t)OS_PURGE_STEP * 3 + MIB, 4}, {(size_t)1 << 40, OS_PURGE_STEPS_MOST}};
   (void)argument;
-  bring_up();
+  window_up();
   have_records();
   settings.purge_delay_ms = 0;
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -53,7 +53,7 @@ static void resized(void *argument)
 {
   const bool *remaps = argument;
   dice_t dice = {2};
-  bring_up();
+  window_up();
   have_records();
   huge_t *huge = take(MIB), *wall = take(MIB);
   pattern_write(huge_start(huge), MIB, 1);
@@ -84,7 +84,7 @@ static void resized(void *argument)
 static void resized_in_vain(void *argument)
 {
   (void)argument;
-  bring_up();
+  window_up();
   have_records();
   huge_t *huge = take(2 * MIB);
   pattern_write(huge_start(huge), 2 * MIB, 1);
@@ -120,7 +120,7 @@ static huge_t *ask(const char *address)
 static void questions(void *argument)
 {
   (void)argument;
-  bring_up();
+  window_up();
   bool zeroed;
   huge_t *a = huge_take(3 * MIB, 1, &owner, &owned, &zeroed), *b = huge_take(MIB, 1, &other_owner, &others, &zeroed);
   huge_t *region = huge_take(2 * MIB, 1, &owner, NULL, &zeroed);
@@ -148,7 +148,7 @@ static void questions(void *argument)
 static void in_place(void *argument)
 {
   (void)argument;
-  bring_up();
+  window_up();
   have_records();
   breathe(16 * MIB);
   huge_t *low = take(2 * MIB), *block = take(4 * MIB), *high;
@@ -170,7 +170,7 @@ static void in_place(void *argument)
 static void given(void *argument)
 {
   (void)argument;
-  bring_up();
+  window_up();
   have_records();
   uint64_t before = huge_given_bytes();
   huge_t *huge = take(8 * MIB);

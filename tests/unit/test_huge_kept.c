@@ -8,7 +8,7 @@
 static void kept_for_the_next(void *argument)
 {
   (void)argument;
-  bring_up();
+  window_up();
   have_records();
   huge_t *huge = take(8 * MIB);
   huge_give(huge);
@@ -32,7 +32,7 @@ static void kept_for_the_next(void *argument)
 static void cut_and_joined(void *argument)
 {
   (void)argument;
-  bring_up();
+  window_up();
   have_records();
   breathe(16 * MIB);
   char *start = huge_start(huge_next(NULL, NULL));
@@ -55,7 +55,7 @@ static void cut_and_joined(void *argument)
 static void the_one_that_suits(void *argument)
 {
   (void)argument;
-  bring_up();
+  window_up();
   have_records();
   settings.purge_delay_ms = PURGE_NEVER;
   huge_t *blocks[3];
@@ -87,7 +87,7 @@ static void the_one_that_suits(void *argument)
 static void grown_from_what_is_kept(void *argument)
 {
   const bool *remaps = argument;
-  bring_up();
+  window_up();
   have_records();
   breathe(8 * MIB);
   os_fake.fail_kinds = *remaps ? 0 : 1 << OS_REMAP;
@@ -107,7 +107,7 @@ static void how_much(void *argument)
 {
   huge_t *blocks[20];
   (void)argument;
-  bring_up();
+  window_up();
   have_records();
   for (size_t turn = 0; turn < 4; turn++) {
     for (size_t i = 0; i < 20; i++)
@@ -142,7 +142,7 @@ static void how_many(void *argument)
 {
   static huge_t *blocks[400];
   (void)argument;
-  bring_up();
+  window_up();
   have_records();
   breathe(4 * MIB);
   for (size_t i = 0; i < 400; i++)
@@ -163,7 +163,7 @@ static void never_given_back(void *argument)
   enum { MANY = 2000 };
   static huge_t *pages[MANY], *longer[MANY];
   (void)argument;
-  bring_up();
+  window_up();
   take_row(longer, MANY, 3 * PAGE);
   take_row(pages, MANY, PAGE);
   uint64_t calls = calls_for_memory();
@@ -199,7 +199,7 @@ static void never_given_back(void *argument)
 static void ticked(void *argument)
 {
   (void)argument;
-  bring_up();
+  window_up();
   have_records();
   breathe(16 * MIB);
   pass_delays(1);
@@ -225,7 +225,7 @@ static void ticked(void *argument)
 static void forgotten(void *argument)
 {
   (void)argument;
-  bring_up();
+  window_up();
   have_records();
   breathe(16 * MIB);
   pass_delays(8);
@@ -243,7 +243,7 @@ static void the_oldest_first(void *argument)
   static const size_t sizes[] = {3 * MIB, 3 * MIB, 9 * MIB};
   static const size_t orders[][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
   (void)argument;
-  bring_up();
+  window_up();
   have_records();
   settings.purge_delay_ms = PURGE_NEVER;
   for (size_t n = 0; n < sizeof orders / sizeof *orders; n++) {
@@ -275,7 +275,7 @@ static void grows_into_what_is_kept(void *argument)
 {
   bool zeroed;
   (void)argument;
-  bring_up();
+  window_up();
   huge_t *block = huge_take(20 * MIB, 1, &owner, &owned, &zeroed);
   must(block);
   pattern_write(huge_start(block), 20 * MIB, 1);

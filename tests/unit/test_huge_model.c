@@ -97,7 +97,7 @@ static void model(void *argument)
 {
   static model_t model;
   model = (model_t){.dice = {*(const uint64_t *)argument}};
-  bring_up();
+  window_up();
   have_records();
   for (size_t i = 0; i < 12000; i++) {
     if (i % 150 == 0)
@@ -126,7 +126,7 @@ static void *work(void *argument)
 static void threads(void *argument)
 {
   pthread_t workers[4];
-  bring_up();
+  window_up();
   have_records();
   for (uintptr_t i = 0; i < 4; i++)
     must(pthread_create(&workers[i], NULL, work, (void *)(i + 1 + 10 * *(const uint64_t *)argument)) == 0);

@@ -8,7 +8,7 @@
 static void not_unmapped(void *argument)
 {
   const bool *purged = argument;
-  bring_up();
+  window_up();
   have_records();
   settings.purge_delay_ms = 0;
   os_fake.fail_kinds = 1 << OS_UNMAP | (*purged ? 0 : 1 << OS_PURGE);
@@ -36,7 +36,7 @@ static void not_unmapped(void *argument)
 static void forbidden(void *argument)
 {
   (void)argument;
-  bring_up();
+  window_up();
   have_records();
   breathe(16 * MIB);
   uint64_t calls = os_fake.calls;
@@ -65,7 +65,7 @@ static void no_records(void *argument)
   size_t count = 0;
   bool zeroed;
   (void)argument;
-  bring_up();
+  window_up();
   settings.purge_delay_ms = PURGE_NEVER;
   huge_t *kept = take(8 * MIB);
   os_fake.fail_kinds = 1 << OS_MAP_AT;
@@ -87,7 +87,7 @@ static void no_records(void *argument)
 static void kept_makes_room(void *argument)
 {
   const bool *clean = argument;
-  bring_up();
+  window_up();
   have_records();
   if (*clean) {
     os_fake.fail_kinds = 1 << OS_UNMAP;
@@ -111,7 +111,7 @@ static void refused_in_constant_time(void *argument)
   static huge_t *blocks[MANY];
   bool zeroed;
   (void)argument;
-  bring_up();
+  window_up();
   for (size_t i = 0; i < MANY; i++)
     must((blocks[i] = huge_take(5 * MIB, 1, &owner, &owned, &zeroed)) != NULL);
   os_fake.fail_kinds = 1 << OS_UNMAP;
@@ -138,7 +138,7 @@ static void asked_again_after_a_tick(void *argument)
   enum { MANY = 1000 };
   static huge_t *row[MANY];
   const bool *clean = argument;
-  bring_up();
+  window_up();
   have_records();
   take_row(row, MANY, PAGE);
   breathe(4 * MIB);
@@ -162,7 +162,7 @@ static void no_more_mappings_than_half(void *argument)
   enum { MANY = 80000, SPLITS_MOST = 32 << 10 };
   static huge_t *row[MANY];
   (void)argument;
-  bring_up();
+  window_up();
   take_row(row, MANY, PAGE);
   settings.purge_delay_ms = 100;
   for (size_t i = 0; i < MANY; i += 2) {
@@ -188,7 +188,7 @@ static void refusals_are_cheap(void *argument)
   static huge_t *row[MANY];
   bool zeroed;
   (void)argument;
-  bring_up();
+  window_up();
   take_row(row, MANY, PAGE);
   os_fake.fail_kinds = 1 << OS_UNMAP | 1 << OS_MAP | 1 << OS_REMAP;
   for (size_t i = 0; i < MANY; i += 2)
@@ -210,7 +210,7 @@ static void hopeless(void *argument)
 {
   bool zeroed;
   (void)argument;
-  bring_up();
+  window_up();
   have_records();
   huge_t *block = take(4 * MIB);
   breathe(8 * MIB);

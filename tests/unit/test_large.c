@@ -27,7 +27,7 @@ static void hopeless(void *argument)
 {
   static void *blocks[100];
   (void)argument;
-  bring_up();
+  manager_up();
   void *large = pool_alloc(8 << 20);
   for (size_t i = 0; i < 100; i++)
     blocks[i] = pool_alloc(i % 2 ? A_SIZE : 1000);
@@ -74,7 +74,7 @@ static void wiped_to_the_byte(void *argument)
 static void taken_by_who_freed_it(void *argument)
 {
   (void)argument;
-  bring_up();
+  manager_up();
   for (size_t units = 1; units <= SPARE_UNITS_MOST; units++) {
     size_t most = units * UNIT, least = max_size((units - 1) * UNIT, SIZE_CACHED) + 1;
     char *block = pool_alloc(most);
@@ -100,7 +100,7 @@ static void taken_by_who_freed_it(void *argument)
 static void zeroed_all_the_same(void *argument)
 {
   (void)argument;
-  bring_up();
+  manager_up();
   for (size_t i = 0; i < 5; i++) {
     char *block = pool_alloc(A_SIZE);
     memset(block, 7, pool_usable_size(block));
@@ -116,7 +116,7 @@ static void zeroed_all_the_same(void *argument)
 static void counted(void *argument)
 {
   (void)argument;
-  bring_up();
+  manager_up();
   pool_heap_t *heap = pool_heap_default();
   pool_stats_t before = figures(heap), with, after;
   void *block = pool_alloc(A_SIZE);
@@ -134,7 +134,7 @@ static void bounded(void *argument)
 {
   void *blocks[20];
   (void)argument;
-  bring_up();
+  manager_up();
   for (size_t units = 1; units <= SPARE_UNITS_MOST; units++) {
     for (size_t i = 0; i < 20; i++)
       must((blocks[i] = pool_alloc(units * UNIT)) != NULL);
@@ -179,7 +179,7 @@ static void gone_with_their_thread(void *argument)
   enum { THREADS = 10 };
   pthread_t threads[THREADS];
   (void)argument;
-  bring_up();
+  manager_up();
   pool_trim(0);
   size_t before = space_of_process.used_units;
   pthread_barrier_init(&all_there, NULL, THREADS + 1);
@@ -203,7 +203,7 @@ static void ticked(void *argument)
 {
   void *blocks[4];
   (void)argument;
-  bring_up();
+  manager_up();
   settings.purge_delay_ms = PURGE_NEVER;
   for (size_t i = 0; i < 4; i++)
     must((blocks[i] = pool_alloc(A_SIZE)) != NULL);
@@ -233,7 +233,7 @@ static void ticked(void *argument)
 static void impossible_sizes(void *argument)
 {
   (void)argument;
-  bring_up();
+  manager_up();
   for (size_t units = 1; units <= SPARE_UNITS_MOST; units++) {
     for (unsigned log2 = 40; log2 < 64; log2++)
       for (ptrdiff_t off = -2; off <= 2; off++) {
@@ -289,7 +289,7 @@ static void freed_twice(void *argument)
 {
   static void (*const ways[])(void *) = {free_again, free_in_a_thread, free_after_a_flush, free_when_there_are_many, resize_freed, ask_size_of_freed};
   (void)argument;
-  bring_up();
+  manager_up();
   void *block = pool_alloc(A_SIZE), *behind = pool_alloc(A_SIZE), *huge = pool_alloc(20 * MIB);
   aborts_with(free_inside, block, "not a block of any heap");
   aborts_with(free_inside_odd, block, "not a block of any heap");

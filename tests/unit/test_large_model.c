@@ -166,7 +166,7 @@ static void model_test(void **state)
 static void all_at_once(void *argument)
 {
   (void)argument;
-  bring_up();
+  manager_up();
   pool_heap_t *above = pool_heap_create(&(pool_heap_options_t){.budget = 200 << 20}), *heap = pool_heap_create(&(pool_heap_options_t){.parent = above});
   for (size_t turn = 0; turn < 10; turn++) {
     size_t held = figures(above).held_bytes;

@@ -63,13 +63,6 @@ static void *end_not_noted(void *argument)
   return NULL;
 }
 
-static void run(void *(*work)(void *), void *argument)
-{
-  pthread_t thread;
-  must(pthread_create(&thread, NULL, work, argument) == 0);
-  must(pthread_join(thread, NULL) == 0);
-}
-
 static void ends_of_threads(void *argument)
 {
   static int here;
@@ -78,15 +71,15 @@ static void ends_of_threads(void *argument)
   must(!os_thread_on_exit(&here));   /* not arranged yet */
   kernel.key = EAGAIN;               /* all keys are taken */
   must(!os_on_thread_exit(note_end) && errno_is_kept());
-  run(end_not_noted, &here);
+  in_thread(end_not_noted, &here);
   must(!ended_with);
   kernel.key = 0;
   must(os_on_thread_exit(note_end) && errno_is_kept());
-  run(end_noted, &here);
+  in_thread(end_noted, &here);
   must(__atomic_load_n(&ended_with, __ATOMIC_ACQUIRE) == &here);
   ended_with = NULL;
   kernel.setspecific = ENOMEM;
-  run(end_not_noted, &here);
+  in_thread(end_not_noted, &here);
   must(!ended_with);
 }
 
@@ -119,7 +112,7 @@ static void arranged_late(void *argument)
     must(pthread_key_create(&behind[i], arrange_in_the_last_round) == 0);
     last_key = behind[i];
     ended_with = NULL;
-    run(with_a_key, &here);
+    in_thread(with_a_key, &here);
     must(__atomic_load_n(&ended_with, __ATOMIC_ACQUIRE) == &here);
   }
 }
@@ -142,8 +135,8 @@ static void over_or_not(void *argument)
   static int some;
   (void)argument;
   all_new();
-  run(block_signals, NULL);
-  run(block_signals, &some);
+  in_thread(block_signals, NULL);
+  in_thread(block_signals, &some);
   errno = ERRNO_BEFORE;
   os_thread_may_be_over();
   must(errno_is_kept());

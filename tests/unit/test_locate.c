@@ -26,7 +26,7 @@ static void of_the_heap(pool_heap_t *heap, bool freed_is_known)
 static void of_every_kind(void *argument)
 {
   (void)argument;
-  bring_up();
+  manager_up();
   of_the_heap(pool_heap_default(), false);
   pool_heap_options_t kinds[] = {{0}, {.budget = 300 << 10}, {.budget = 7 << 20}, {.budget = 40 << 20}, {.reserve = 5 << 20}, {.reserve = 30 << 20},
                                  {.flags = POOL_HEAP_SINGLE_THREAD}, {.flags = POOL_HEAP_ZERO_ON_FREE}, {.memory = buffer + 5, .memory_size = 4 << 20},
@@ -42,7 +42,7 @@ static void of_every_kind(void *argument)
 static void of_a_checked_heap(void *argument)
 {
   (void)argument;
-  bring_up();
+  manager_up();
   pool_heap_t *heap = new_heap((pool_heap_options_t){.flags = POOL_HEAP_CHECKED});
   for (size_t size = 1; size < MIB; size = size * 3 + 1) {
     char *block = pool_heap_alloc(heap, size);
@@ -60,7 +60,7 @@ static void of_a_checked_heap(void *argument)
 static void around_a_region(void *argument)
 {
   const pool_heap_options_t *options = argument;
-  bring_up();
+  manager_up();
   pool_heap_t *heap = new_heap(*options);
   char *block = pool_heap_alloc(heap, 100), *region = heap->region.start, *end = region + heap->region.size;
   end = heap->region.run ? (char *)round_up((uintptr_t)end, UNIT) : end;   /* the last unit is its own to the end */
@@ -89,7 +89,7 @@ static void in_magazines_and_spares(void *argument)
   enum { FEW = 200 };
   char *blocks[FEW];
   (void)argument;
-  bring_up();
+  manager_up();
   static const size_t sizes[] = {16, 100, 1000, 8000, 30000, 50000, 300000};
   for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
     for (size_t i = 0; i < FEW; i++)
@@ -111,7 +111,7 @@ static void in_magazines_and_spares(void *argument)
 static void anything_at_all(void *argument)
 {
   dice_t dice = {4};
-  bring_up();
+  manager_up();
   pool_heap_t *guest = new_guest(buffer, sizeof buffer), *slots = new_heap((pool_heap_options_t){.reserve = 20 << 20});
   struct { char *block; size_t size; } live[BLOCKS];
   for (size_t i = 0; i < BLOCKS; i++) {
@@ -141,7 +141,7 @@ static void free_of_guest(void *block) { pool_heap_free(pool_heap_of(block), blo
 static void told_apart(void *argument)
 {
   (void)argument;
-  bring_up();
+  manager_up();
   pool_heap_t *guest = new_guest(buffer, 5 << 20), *region = new_heap((pool_heap_options_t){.reserve = 20 << 20});
   pool_heap_t *heaps[] = {guest, region, new_heap((pool_heap_options_t){0})};
   for (size_t h = 0; h < 3; h++)

@@ -7,7 +7,7 @@
 static void in_a_block(void *argument)
 {
   (void)argument;
-  bring_up();
+  manager_up();
   pool_heap_t *heaps[] = {pool_heap_default(), new_heap((pool_heap_options_t){0}), new_heap((pool_heap_options_t){.budget = 4 << 20}),
                           new_heap((pool_heap_options_t){.reserve = 20 << 20}), new_guest(buffer, sizeof buffer)};
   for (size_t h = 0; h < 5; h++)
@@ -41,7 +41,7 @@ static bool is_the_block(const pool_block_t *block, void *context)
 static void fills_a_block(void *argument)
 {
   const pool_heap_options_t *options = argument;
-  bring_up();
+  manager_up();
   pool_heap_t *outer = new_heap(*options);
   for (size_t size = 40000; size < 6 * MIB && size < pool_heap_good_size(outer, size) + MIB; size *= 5) {
     char *memory = pool_heap_alloc(outer, size);
@@ -77,7 +77,7 @@ WITH(fills_a_block, pool_heap_options_t, {0}, {.budget = 7 << 20}, {.reserve = 4
 static void fills_no_block(void *argument)
 {
   (void)argument;
-  bring_up();
+  manager_up();
   pool_heap_t *guest = new_guest(buffer, 100000);
   is_nobodys(guest, buffer);
   is_nobodys(guest, buffer + 1);
@@ -93,7 +93,7 @@ static void in_each_other(void *argument)
   char *memory[DEEP + 1], *blocks[DEEP];
   size_t sizes[DEEP + 1];
   bool gone[DEEP] = {0};
-  bring_up();
+  manager_up();
   sizes[0] = 3 * MIB;
   memory[0] = pool_alloc(sizes[0]);
   for (size_t i = 0; i < DEEP; i++) {
@@ -136,7 +136,7 @@ static void many_guests(void *argument)
   enum { GUESTS = 60, LEAST = 12000 };
   struct { pool_heap_t *heap; size_t from, to; } guests[GUESTS] = {{0}};
   dice_t dice = {*(const uint64_t *)argument};
-  bring_up();
+  manager_up();
   for (size_t step = 0; step < 400; step++) {
     size_t i = dice_below(&dice, GUESTS);
     if (guests[i].heap) {

@@ -24,7 +24,7 @@ static void walked_and_freed(void *argument)
   const size_t *size = argument;
   size_t count = 40 * MIB / *size;
   freeing_t freeing = {.count = count};
-  bring_up();
+  manager_up();
   space_of_process.purge_delay_ms = 0;
   for (size_t i = 0; i < count; i++)
     must(pool_alloc(*size));
@@ -69,7 +69,7 @@ static void measured_meanwhile(void *argument)
 {
   pthread_t thread;
   size_t size;
-  bring_up();
+  manager_up();
   must(pthread_create(&thread, NULL, checked_blocks, argument) == 0);
   while (!__atomic_load_n(&ending, __ATOMIC_RELAXED)) {
     char *at = __atomic_load_n(&last_block, __ATOMIC_RELAXED) + 100;
@@ -102,7 +102,7 @@ static void asked_meanwhile(void *argument)
   pthread_t thread;
   dice_t dice = {3};
   (void)argument;
-  bring_up();
+  manager_up();
   must(pthread_create(&thread, NULL, grow_and_shrink, NULL) == 0);
   while (!__atomic_load_n(&ending, __ATOMIC_RELAXED))
     pool_in_use((char *)class_window.start + dice_below(&dice, 50 * MIB));
@@ -145,7 +145,7 @@ static void beside_threads(void *argument)
   pthread_t threads[3];
   dice_t dice = {1};
   (void)argument;
-  bring_up();
+  manager_up();
   char *mine = pool_alloc(50000), *other = pool_alloc(60);
   for (uintptr_t i = 0; i < 3; i++)
     must(pthread_create(&threads[i], NULL, come_and_go, (void *)i) == 0);

@@ -36,7 +36,7 @@ static void *in_the_way(char *address, size_t size)
 static void aligned_and_zero(void *argument)
 {
   (void)argument;
-  bring_up();
+  window_up();
   for (size_t alignment = 1; alignment <= os_fake.page_size; alignment *= 2)
     for (size_t size = 1; size < 300 * KIB; size += size / 2 + 1) {
       size_t before = metadata_bytes();
@@ -61,7 +61,7 @@ static void without_a_window(void *argument)
 static void used_again(void *argument)
 {
   (void)argument;
-  bring_up();
+  window_up();
   for (size_t size = 1; size < MIB; size += size / 5 + 1) {
     size_t before = metadata_bytes();
     char *record = metadata_take(size, METADATA_ALIGNMENT);
@@ -79,7 +79,7 @@ static void used_again(void *argument)
 
 static void pages_used_again(void *argument)
 {
-  bring_up();
+  window_up();
   os_fake.page_size = *(const size_t *)argument;
   size_t page = os_page_size(), mapped = 0;
   for (size_t turn = 0; turn < 50; turn++) {
@@ -101,7 +101,7 @@ static void memory_of_large_ones(void *argument)
 {
   enum { LARGE = 300 << 10 };
   (void)argument;
-  bring_up();
+  window_up();
   char *record = metadata_take(LARGE, METADATA_ALIGNMENT);
   for (unsigned turn = 0; turn < 8; turn++) {
     os_fake.fail_kinds = turn & 1 ? 1 << OS_PURGE : 0;
@@ -126,7 +126,7 @@ static void of_other_sizes(void *argument)
   enum { MOST = 8 << 20, ROUNDS = 40 };
   static char *records[MOST / 4096];
   dice_t dice = {*(const uint64_t *)argument};
-  bring_up();
+  window_up();
   size_t mapped_before = os_fake.mapped_bytes, touched_before = metadata_touched(), most = 0;
   for (size_t round = 0; round < ROUNDS; round++) {
     size_t size = (dice.state & 1 ? round + 1 : ROUNDS - round) * 4096 + dice_below(&dice, 4000), count = MOST / size;
@@ -152,7 +152,7 @@ static void small_ones_of_other_sizes(void *argument)
   static char *records[MOST / 64];
   dice_t dice = {*(const uint64_t *)argument};
   char *stays[STAY_MOST] = {0};
-  bring_up();
+  window_up();
   size_t mapped_before = os_fake.mapped_bytes, stay_size = 0, touched_before = metadata_touched();
   for (size_t round = 0; round < ROUNDS; round++) {
     size_t size = 1 + dice_below(&dice, (size_t)64 << dice_below(&dice, 7)), count = MOST / (size + size / 4 + 64), stay = 0, new_size = 1 + dice_below(&dice, 4000);
@@ -190,7 +190,7 @@ static void of_one_kind(void *argument)
   enum { MANY = 2000, SIZE = 900 };
   static char *records[MANY], *others[MANY];
   (void)argument;
-  bring_up();
+  window_up();
   metadata_kind_t kind = {.size = SIZE, .alignment = 128};
   size_t touched_before = metadata_touched();
   for (size_t i = 0; i < MANY; i++) {
@@ -220,7 +220,7 @@ static void cleaning_refused(void *argument)
   enum { ROWS = 60, ROUNDS = 300 };
   record_t rows[ROWS] = {0};
   dice_t dice = {*(const uint64_t *)argument};
-  bring_up();
+  window_up();
   size_t touched = 0;
   for (size_t round = 0; round < ROUNDS; round++) {
     for (size_t i = 0; i < ROWS; i++) {
@@ -254,7 +254,7 @@ static void grown_elsewhere(void *argument)
 {
   size_t size;
   (void)argument;
-  bring_up();
+  window_up();
   char *base = window_metadata(&size), *first = metadata_take(100, METADATA_ALIGNMENT);
   must(in_window(first));
   in_the_way(base + 64 * KIB, os_fake.page_size);
@@ -276,7 +276,7 @@ static void grown_up_to_it(void *argument)
 {
   size_t size;
   (void)argument;
-  bring_up();
+  window_up();
   char *base = window_metadata(&size);
   must(metadata_take(100, METADATA_ALIGNMENT) == base);
   in_the_way(base + 64 * KIB + 2 * os_fake.page_size, os_fake.page_size);
@@ -291,7 +291,7 @@ static void grown_up_to_it(void *argument)
 static void refused(void *argument)
 {
   (void)argument;
-  bring_up();
+  window_up();
   os_fake.refuse = true;
   must(!metadata_take(1, METADATA_ALIGNMENT) && !metadata_take(MIB, os_fake.page_size) && metadata_bytes() == 0);
   os_fake_heal();

@@ -40,7 +40,7 @@ static void model(void *argument)
 {
   static record_t records[RECORDS];
   dice_t dice = {*(const uint64_t *)argument};
-  bring_up();
+  window_up();
   for (size_t i = 0; i < MODEL_STEPS; i++) {
     if (i % 100 == 0) {
       os_fake.fail_kinds = dice_below(&dice, 3) ? 0 : (uint32_t)dice_roll(&dice);

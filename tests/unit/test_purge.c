@@ -11,7 +11,7 @@
 static void down_to_what_is_kept(void *argument)
 {
   (void)argument;
-  bring_up();
+  space_up();
   space_t *space = &space_of_process;
   make_dirty(space, 200);
   must(space->dirty_units == 200 && space->used_units == 0);
@@ -36,7 +36,7 @@ static void from_the_high_end(void *argument)
   enum { MANY = 330, LONG = 50 };
   static run_t *runs[MANY];
   (void)argument;
-  bring_up();
+  space_up();
   space_t *space = &space_of_process;
   for (size_t i = 0; i < MANY; i++)
     must((runs[i] = space_take(space, LONG, 1)) != NULL);
@@ -57,7 +57,7 @@ static void from_the_high_end(void *argument)
 static void contracted(void *argument)
 {
   (void)argument;
-  bring_up();
+  space_up();
   space_t *space = &space_of_process;
   run_t *first = take(space, 10);
   size_t mapped = os_fake.mapped_bytes - committed(0) * UNIT - records(0);
@@ -83,7 +83,7 @@ static void contracted(void *argument)
 static void contracted_in_vain(void *argument)
 {
   (void)argument;
-  bring_up();
+  space_up();
   space_t *space = &space_of_process;
   make_dirty(space, 300);
   os_fake.fail_kinds = 1 << OS_UNMAP;
@@ -100,7 +100,7 @@ static void contracted_in_vain(void *argument)
 static void taken_by_somebody(void *argument)
 {
   (void)argument;
-  bring_up();
+  space_up();
   space_t *space = &space_of_process;
   run_t *first = take(space, 20);
   make_dirty(space, 300);
@@ -120,7 +120,7 @@ static void taken_by_somebody(void *argument)
 static void in_vain(void *argument)
 {
   (void)argument;
-  bring_up();
+  space_up();
   space_t *space = &space_of_process;
   make_dirty(space, 100);
   for (unsigned halfway = 0; halfway < 2; halfway++) {
@@ -140,7 +140,7 @@ static void in_vain(void *argument)
 static void around_a_locked_page(void *argument)
 {
   const bool *halfway = argument;
-  bring_up();
+  space_up();
   space_t *space = &space_of_process;
   make_dirty(space, 300);
   char *base = space_arena_at(0)->base;
@@ -161,7 +161,7 @@ static void around_a_locked_page(void *argument)
 static void asked_again_after_a_tick(void *argument)
 {
   (void)argument;
-  bring_up();
+  space_up();
   space_t *space = &space_of_process;
   space->purge_delay_ms = 100;
   space->epoch_ms = os_fake.now_ms;
@@ -206,7 +206,7 @@ static void take_some(os_call_t kind)
 static void beside_others(void *argument)
 {
   (void)argument;
-  bring_up();
+  space_up();
   space_t *space = &space_of_process;
   make_dirty(space, 300);
   os_fake.during = take_some;

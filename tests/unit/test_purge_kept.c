@@ -11,7 +11,7 @@
 static void at_once(void *argument)
 {
   (void)argument;
-  bring_up();
+  space_up();
   space_t *space = &space_of_process;
   space->purge_delay_ms = 0;
   run_t *run = take(space, 64);
@@ -27,7 +27,7 @@ static void after_a_peak(void *argument)
 {
   run_t *runs[20];
   (void)argument;
-  bring_up();
+  space_up();
   space_t *space = &space_of_process;
   space->purge_delay_ms = 100;
   make_dirty(space, 60);
@@ -50,7 +50,7 @@ static void after_a_peak(void *argument)
 static void a_breath(void *argument)
 {
   (void)argument;
-  bring_up();
+  space_up();
   space_t *space = &space_of_process;
   space->purge_delay_ms = 100;
   space->epoch_ms = os_fake.now_ms;
@@ -76,7 +76,7 @@ static void a_breath(void *argument)
 static void what_an_epoch_did_not_need(void *argument)
 {
   (void)argument;
-  bring_up();
+  space_up();
   space_t *space = &space_of_process;
   space->purge_delay_ms = 100;
   space->epoch_ms = os_fake.now_ms;
@@ -102,7 +102,7 @@ static void slots(void *argument)
 {
   space_t space;
   (void)argument;
-  bring_up();
+  space_up();
   must(space_init_slots(&space, 200));
   space.purge_delay_ms = 100;
   space.epoch_ms = os_fake.now_ms;
@@ -127,7 +127,7 @@ static void small_units(void *argument)
   static _Alignas(64 << 10) char records[1 << 20];
   enum { UNITS = 500 };
   (void)argument;
-  bring_up();
+  space_up();
   for (unsigned unit_log2 = 10; unit_log2 <= 12; unit_log2++) {
     space_t space;
     arena_t arena;
@@ -157,7 +157,7 @@ static void small_units(void *argument)
 static void inside(void *argument)
 {
   (void)argument;
-  bring_up();
+  space_up();
   space_t *space = &space_of_process;
   run_t *run = take(space, 1);
   char *start = run->start;

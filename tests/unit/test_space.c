@@ -10,7 +10,7 @@
 static void lowest_first(void *argument)
 {
   (void)argument;
-  bring_up();
+  space_up();
   run_t *runs[6];
   for (size_t i = 0; i < 6; i++) {
     runs[i] = take(&space_of_process, 3, 1);
@@ -30,7 +30,7 @@ static void lowest_first(void *argument)
 static void aligned(void *argument)
 {
   (void)argument;
-  bring_up();
+  space_up();
   for (size_t alignment = 1; alignment <= space_longest_run(); alignment *= 2)
     for (size_t units = 1; units <= space_longest_run(); units = units * 3 + 1) {
       run_t *run = take(&space_of_process, units, alignment);
@@ -44,7 +44,7 @@ static void aligned(void *argument)
 static void more_arenas(void *argument)
 {
   (void)argument;
-  bring_up();
+  space_up();
   size_t longest = space_longest_run(), count = 0;
   run_t *first = take(&space_of_process, longest, 1), *run = first;
   must(!take(&space_of_process, longest + 1, 1));
@@ -66,7 +66,7 @@ static void more_arenas(void *argument)
 static void longer_and_shorter(void *argument)
 {
   (void)argument;
-  bring_up();
+  space_up();
   space_t *space = &space_of_process;
   run_t *run = take(space, 10, 1), *wall = take(space, 1, 1);
   must(!space_lengthen(space, run, 11));
@@ -94,7 +94,7 @@ static void finding(void *argument)
 {
   const run_t *asked = NULL;
   must(!space_find(argument) && !space_find(NULL) && !space_had_run(NULL));
-  bring_up();
+  space_up();
   run_t *a = take(&space_of_process, 2, 1), *b = take(&space_of_process, 60, 1), *c = take(&space_of_process, 1, 1);
   must(space_find(a->start) == a && space_find(a->start + 2 * UNIT - 1) == a);
   must(space_find(b->start) == b && space_find(b->start + 60 * UNIT - 1) == b && space_find(b->start + 55 * UNIT) == b);
@@ -135,7 +135,7 @@ static void one_after_the_other(void *argument)
   enum { MANY = 500 };
   run_t *runs[MANY];
   (void)argument;
-  bring_up();
+  space_up();
   for (size_t i = 0; i < MANY; i++)
     must((runs[i] = take(&space_of_process, 40, 1)) != NULL);
   must(window_slots_open() == 2);
@@ -158,7 +158,7 @@ static void one_after_the_other(void *argument)
 static void charged(void *argument)
 {
   (void)argument;
-  bring_up();
+  space_up();
   budget_t above = {.limit = 40 * UNIT}, budget = {.parent = &above};
   run_t *run = space_take_charged(&space_of_process, &budget, 10 * UNIT - 5, 16);
   must(run && run->units == 10 && budget_held(&budget) == 10 * UNIT && budget_peak(&above) == 10 * UNIT);
@@ -180,7 +180,7 @@ static void charged_beyond(void *argument)
 {
   const bool *prepaid = argument;
   region_t *region = region_new(12, MIB);
-  bring_up();
+  space_up();
   region->space.fallback = &space_of_process;
   region->space.prepaid = *prepaid;
   budget_t budget = {0};

@@ -98,7 +98,7 @@ static void against_the_model(space_t *space, uint64_t seed, bool failures)
 static void process_model(void *argument)
 {
   const uint64_t *seed = argument;
-  bring_up();
+  space_up();
   space_of_process.purge_delay_ms = *seed % 3 ? *seed % 3 == 1 ? PURGE_NEVER : 0 : 100;
   against_the_model(&space_of_process, *seed, *seed > 3);
 }
@@ -107,7 +107,7 @@ static void slots_model(void *argument)
 {
   const uint64_t *seed = argument;
   space_t space;
-  bring_up();
+  space_up();
   must(space_init_slots(&space, 300));
   space.purge_delay_ms = 100;
   against_the_model(&space, *seed, *seed > 3);
@@ -145,7 +145,7 @@ static void *work(void *argument)
 static void threads(void *argument)
 {
   pthread_t workers[THREADS];
-  bring_up();
+  space_up();
   space_of_process.purge_delay_ms = *(const uint64_t *)argument % 2 ? 100 : 0;
   for (uintptr_t i = 0; i < THREADS; i++)
     must(pthread_create(&workers[i], NULL, work, (void *)(i + 1 + *(const uint64_t *)argument * THREADS)) == 0);

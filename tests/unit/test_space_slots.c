@@ -9,7 +9,7 @@
 static void nothing_to_be_had(void *argument)
 {
   (void)argument;
-  bring_up();
+  space_up();
   size_t mapped = os_fake.mapped_bytes;
   for (unsigned occupied = 0; occupied < 2; occupied++) {
     os_fake.fail_kinds = 1 << OS_MAP_AT;
@@ -33,7 +33,7 @@ static void nothing_to_be_had(void *argument)
 static void in_the_next_slot(void *argument)
 {
   (void)argument;
-  bring_up();
+  space_up();
   run_t *run = take(&space_of_process, 20, 1);
   arena_t *arena = space_arena_at(0);
   char *there = map_somebody(arena->base + arena->committed * UNIT, 4096);
@@ -55,7 +55,7 @@ static void in_the_next_slot(void *argument)
 static void in_the_slot_after_next(void *argument)
 {
   const size_t *where = argument;
-  bring_up();
+  space_up();
   must(take(&space_of_process, 1, 1));
   size_t first_unit = (size_t)(space_arena_at(0)->base - window_slot(0));
   size_t from[] = {ARENA_GAP, first_unit, 0}, size[] = {4096, 4096, SLOT};
@@ -78,7 +78,7 @@ static void in_the_slot_after_next(void *argument)
 static void under_a_limit(void *argument)
 {
   const size_t *limit = argument;
-  bring_up();
+  space_up();
   os_fake.memory_limit = *limit;
   must(take(&space_of_process, 1, 1));
   for (size_t i = 0; i < 200; i++) {
@@ -123,7 +123,7 @@ static void come_and_go(void *argument)
 {
   dice_t dice = {*(const uint64_t *)argument};
   space_t spaces[4] = {0};
-  bring_up();
+  space_up();
   must(take(&space_of_process, 1, 1));
   size_t before = os_fake.mapped_bytes, most = 0;
   for (size_t i = 0; i < 300; i++) {
@@ -157,7 +157,7 @@ static void hidden(void *argument)
 {
   space_t space;
   (void)argument;
-  bring_up();
+  space_up();
   must(space_init_slots(&space, 100));
   run_t *run = take(&space, 10, 1);
   char *inside = run->start;
@@ -172,7 +172,7 @@ static void init_in_vain(void *argument)
 {
   space_t space;
   (void)argument;
-  bring_up();
+  space_up();
   must(window_open(3));
   size_t before = os_fake.mapped_bytes;
   bool done = false;
@@ -198,7 +198,7 @@ static void slots_are_left_to_the_process(void *unused)
 {
   static space_t spaces[SLOTS_MOST];
   (void)unused;
-  bring_up();
+  space_up();
   size_t made = 0;
   while (made < SLOTS_MOST && space_init_slots(&spaces[made], 1))
     made++;
@@ -217,7 +217,7 @@ static void init_elsewhere(void *argument)
   const size_t *where = argument;
   enum { UNITS = 20000 };
   space_t space;
-  bring_up();
+  space_up();
   must(space_init_slots(&space, UNITS));
   const char *base = window_slot(0);
   size_t places[] = {ARENA_GAP, (size_t)((char *)(space.fixed->runs + 5000) - base), (size_t)(space.fixed->base - base),

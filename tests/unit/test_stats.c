@@ -7,77 +7,26 @@
 #include <tidepool/heap.h>
 #include <tidepool/stats.h>
 
-static json_t json;
-static char text[64 << 10];
-
-static uint64_t number_at(const char *path)
-{
-  bool found;
-  uint64_t number = json_number(&json, path, &found);
-  if (!found)
-    print_error("no %s\n", path);
-  assert_true(found);
-  return number;
-}
-
-static void read_heap(pool_heap_t *heap)
-{
-  size_t length = pool_heap_stats_json(heap, text, sizeof text);
-  assert_true(length < sizeof text);
-  assert_int_equal(strlen(text), length);
-  if (!json_read(&json, text))
-    print_error("not JSON from here on: %s\n", json.at);
-  assert_true(json_read(&json, text));
-}
-
-static void json_agrees(pool_heap_t *heap)
-{
-  pool_stats_t s;
-  assert_true(pool_heap_stats(heap, &s));
-  read_heap(heap);
-  assert_int_equal(number_at("budget"), s.budget);
-  assert_int_equal(number_at("held_bytes"), s.held_bytes);
-  assert_int_equal(number_at("peak_held_bytes"), s.peak_held_bytes);
-  assert_int_equal(number_at("live_bytes"), s.live_bytes);
-  assert_int_equal(number_at("live_blocks"), s.live_blocks);
-  assert_int_equal(number_at("cached_bytes"), s.cached_bytes);
-  assert_int_equal(number_at("idle_bytes"), s.idle_bytes);
-  assert_int_equal(number_at("exhausted_count"), s.exhausted_count);
-  assert_int_equal(number_at("retried_count"), s.retried_count);
-  assert_int_equal(number_at("overflowed_count"), s.overflowed_count);
-  assert_int_equal(number_at("purged_bytes"), s.purged_bytes);
-}
-
 /* The bins and the large blocks of the JSON add up to the heap's figures. */
 static void json_adds_up(pool_heap_t *heap)
 {
   pool_stats_t s;
   uint64_t blocks = 0, bytes = 0, cached = 0, last = 0;
-  char path[64];
   pool_heap_stats(heap, &s);
-  read_heap(heap);
-  for (unsigned i = 0;; i++) {
-    bool found;
-    snprintf(path, sizeof path, "pools[%u].block_size", i);
-    uint64_t size = json_number(&json, path, &found);
-    if (!found)
-      break;
+  json_read_heap(heap);
+  for (size_t i = 0; i < json_length("pools"); i++) {
+    uint64_t size = json_number("pools[%zu].block_size", i), live = json_number("pools[%zu].live_blocks", i);
+    uint64_t held = json_number("pools[%zu].held_bytes", i), slabs = json_number("pools[%zu].slabs", i);
     assert_true(size > last);
+    assert_true(slabs > 0 && held >= live * size && held % slabs == 0);
     last = size;
-    snprintf(path, sizeof path, "pools[%u].live_blocks", i);
-    uint64_t live = number_at(path);
-    snprintf(path, sizeof path, "pools[%u].cached_blocks", i);
-    cached += number_at(path) * size;
-    snprintf(path, sizeof path, "pools[%u].held_bytes", i);
-    uint64_t held = number_at(path);
-    snprintf(path, sizeof path, "pools[%u].slabs", i);
-    assert_true(number_at(path) > 0 && held >= live * size && held % number_at(path) == 0);
     blocks += live;
     bytes += live * size;
+    cached += json_number("pools[%zu].cached_blocks", i) * size;
   }
-  blocks += number_at("large.live_blocks");
-  bytes += number_at("large.live_bytes");
-  assert_true(number_at("large.held_bytes") >= number_at("large.live_bytes"));
+  blocks += json_number("large.live_blocks");
+  bytes += json_number("large.live_bytes");
+  assert_true(json_number("large.held_bytes") >= json_number("large.live_bytes"));
   assert_int_equal(blocks, s.live_blocks);
   assert_int_equal(bytes, s.live_bytes);
   assert_int_equal(cached, s.cached_bytes);
@@ -103,6 +52,16 @@ static void *free_one(void *block)
   return NULL;
 }
 
+/* Some of them in another thread. */
+static void free_block(void **blocks, size_t i)
+{
+  pthread_t thread;
+  if (i % 100 == 50 && pthread_create(&thread, NULL, free_one, blocks[i]) == 0)
+    pthread_join(thread, NULL);
+  else
+    pool_free(blocks[i]);
+}
+
 static void figures_are_exact(void **state)
 {
   (void)state;
@@ -117,27 +76,35 @@ static void figures_are_exact(void **state)
   assert_int_equal(s.live_bytes - before.live_bytes, usable);
   assert_true(s.held_bytes >= s.live_bytes + s.cached_bytes + s.idle_bytes);
   assert_true(s.peak_held_bytes >= s.held_bytes);
-  json_agrees(heap);
-  json_adds_up(heap);
   for (size_t i = 0; i < BLOCKS; i++) {
     usable -= pool_usable_size(blocks[i]);
-    pthread_t thread;
-    if (i % 100 == 50 && pthread_create(&thread, NULL, free_one, blocks[i]) == 0)
-      pthread_join(thread, NULL);
-    else
-      pool_free(blocks[i]);
+    free_block(blocks, i);
     assert_true(pool_heap_stats(heap, &s));
     assert_int_equal(s.live_blocks - before.live_blocks, BLOCKS - 1 - i);
     assert_int_equal(s.live_bytes - before.live_bytes, usable);
   }
-  json_agrees(heap);
-  json_adds_up(heap);
   pool_trim(0);
   assert_true(pool_heap_stats(heap, &s));
   assert_int_equal(s.live_blocks, before.live_blocks);
   assert_true(s.purged_bytes > before.purged_bytes);
   assert_int_equal(s.cached_bytes, 0);
   assert_true(check_everything());
+}
+
+static void json_says_the_same(void **state)
+{
+  (void)state;
+  void *blocks[BLOCKS];
+  pool_heap_t *heap = pool_heap_default();
+  size_t usable = 0;
+  json_needed();
+  allocate_all(blocks, &usable);
+  json_agrees(heap);
+  json_adds_up(heap);
+  for (size_t i = 0; i < BLOCKS; i++)
+    free_block(blocks, i);
+  json_agrees(heap);
+  json_adds_up(heap);
 }
 
 /* Of every size: what trims say has gone, and what went without one. */
@@ -197,6 +164,7 @@ static void exhaustion_is_counted(void **state)
 static void json_into_any_buffer(void **state)
 {
   (void)state;
+  static char text[64 << 10];
   char part[200];
   size_t length = pool_heap_stats_json(pool_heap_default(), text, sizeof text);
   assert_int_equal(pool_heap_stats_json(pool_heap_default(), NULL, 0), length);
@@ -212,13 +180,11 @@ static void json_into_any_buffer(void **state)
 static void the_whole_process(void **state)
 {
   (void)state;
-  size_t length = pool_stats_json(text, sizeof text);
-  assert_true(length < sizeof text);
-  assert_true(json_read(&json, text));
   pool_stats_t s;
+  json_read_process();
   pool_heap_stats(pool_heap_default(), &s);
-  assert_int_equal(number_at("heaps[0].live_blocks"), s.live_blocks);
-  assert_int_equal(number_at("heaps[0].held_bytes"), s.held_bytes);
+  assert_int_equal(json_number("heaps[0].live_blocks"), s.live_blocks);
+  assert_int_equal(json_number("heaps[0].held_bytes"), s.held_bytes);
 }
 
 static void nothing_to_tell(void **state)
@@ -292,6 +258,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(figures_are_exact),
+    cmocka_unit_test(json_says_the_same),
     cmocka_unit_test(what_went_back_is_counted),
     cmocka_unit_test(regions_count_when_they_go),
     cmocka_unit_test(exhaustion_is_counted),

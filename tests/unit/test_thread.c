@@ -33,7 +33,7 @@ static void one_for_each_thread(void *argument)
   must(records() == 1 && bin_threads == 1);
   for (size_t i = 0; i < 50; i++) {
     void *block;
-    run(hold_one, &block);
+    in_thread(hold_one, &block);
     must(records() == 1 && bin_threads == 1);
     must(live_blocks() == 1 && pool_in_use(block));
     pool_free(block);
@@ -73,10 +73,10 @@ static void no_trace(void *argument)
   (void)argument;
   os_fake_heal();
   for (size_t i = 0; i < 5; i++)
-    run(use, NULL);
+    in_thread(use, NULL);
   size_t mapped = os_fake.mapped_bytes;
   for (size_t i = 0; i < 2000; i++)
-    run(use, NULL);
+    in_thread(use, NULL);
   must(os_fake.mapped_bytes == mapped && live_blocks() == 0 && check_everything());
 }
 
@@ -144,7 +144,7 @@ static void after_the_end(void *argument)
   use(NULL);
   must(pthread_key_create(&late_key, late) == 0);
   for (size_t i = 0; i < 20; i++) {
-    run(with_late_destructor, &kept);
+    in_thread(with_late_destructor, &kept);
     must(records() == 1 && live_blocks() == 1 && check_everything());
     pool_free(__atomic_load_n(&kept, __ATOMIC_ACQUIRE));
     must(live_blocks() == 0);
@@ -175,7 +175,7 @@ static void only_frees(void *argument)
       os_fake.may_be_over = n < 4;
       for (size_t i = 0; i < counts[n % 4]; i++)
         must((given[i] = pool_alloc(size)) != NULL);
-      run(free_given, &counts[n % 4]);
+      in_thread(free_given, &counts[n % 4]);
       must(records() == 1 && live_blocks() == 0 && check_everything());
     }
 }
@@ -196,7 +196,7 @@ static void no_call_at_the_end(void *argument)
   use(NULL);
   os_fake.fail_kinds = 1 << OS_THREAD_ON_EXIT;
   for (size_t i = 0; i < 10; i++) {
-    run(use_without_a_record, NULL);
+    in_thread(use_without_a_record, NULL);
     must(live_blocks() == 0 && check_everything());
   }
   for (size_t i = 0; i < 1000; i++)               /* the first thread is told of the others while it works */
@@ -214,7 +214,7 @@ static void no_key(void *argument)
   must(records() == alone && os_fake.count[OS_THREAD_ON_EXIT] == 1);
   os_fake_heal();
   for (size_t i = 0; i < 10; i++) {
-    run(use_without_a_record, NULL);
+    in_thread(use_without_a_record, NULL);
     must(records() == alone && live_blocks() == 0 && check_everything());
   }
   for (size_t i = 0; i < 1000; i++)
@@ -244,7 +244,7 @@ static void no_memory_for_a_record(void *argument)
   while (metadata_take(METADATA_ALIGNMENT, METADATA_ALIGNMENT)) {
   }
   os_fake_heal();
-  run(use_without_memory, NULL);
+  in_thread(use_without_memory, NULL);
   must(records() == 1 && live_blocks() == 0 && check_everything());
 }
 
@@ -265,7 +265,7 @@ static void fork_alone(void *argument)
   in_child(in_the_child, NULL);
   use(NULL);
   in_child(in_the_child, NULL);
-  run(use, NULL);
+  in_thread(use, NULL);
   in_child(in_the_child, NULL);
 }
 

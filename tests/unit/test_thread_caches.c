@@ -38,7 +38,7 @@ static void many_heaps(void *argument)
     must((heaps[i] = pool_heap_create(NULL)) != NULL);
   use_all_heaps(argument);
   must(caches_of(thread_self) == 300 && check_everything());
-  run(use_all_heaps, NULL);
+  in_thread(use_all_heaps, NULL);
   must(check_everything());
   for (size_t i = 0; i < 300; i += 2)
     pool_heap_destroy(heaps[i]);

@@ -119,7 +119,7 @@ static void only_those_of_others(void *argument)
   threads_reach(limited, &limited->reach, count_visit);
   limited_count = fill_limited();
   free_limited(0, 20);
-  run(use, argument);
+  in_thread(use, argument);
   threads_reach(limited, &limited->reach, count_visit);
   must(visits == 0);
   pthread_barrier_init(&all_there, NULL, 2);

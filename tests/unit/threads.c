@@ -11,13 +11,6 @@ size_t records(void)
   return n;
 }
 
-void run(void *(*work)(void *), void *argument)
-{
-  pthread_t thread;
-  must(pthread_create(&thread, NULL, work, argument) == 0);
-  must(pthread_join(thread, NULL) == 0);
-}
-
 void *use(void *argument)
 {
   void *blocks[200];

@@ -7,7 +7,6 @@
 #include <pthread.h>
 
 size_t records(void);
-void run(void *(*work)(void *), void *argument);           /* in a thread, to its end */
 void *use(void *argument);                                 /* the default heap; gives all back */
 
 extern pthread_barrier_t all_there, all_seen;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "unit.h"
+#include "../dice.h"
+#include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -69,14 +71,19 @@ void aborts_with(void (*run)(void *), void *argument, const char *words)
   assert_non_null(strstr(said, words));
 }
 
+void in_thread(void *(*work)(void *), void *argument)
+{
+  pthread_t thread;
+  must(pthread_create(&thread, NULL, work, argument) == 0);
+  must(pthread_join(thread, NULL) == 0);
+}
+
 /* ---- patterns ---- */
 
 enum { DENSE = 4096, PAGE_LEAST = 4096 };
 
 /* Odd in pages, so that no page is passed over for ever. */
 static size_t stride_of(size_t size) { return size <= MIB ? PAGE_LEAST : size <= 64 * MIB ? 65536 + PAGE_LEAST : MIB + PAGE_LEAST; }
-
-static unsigned char byte_of(uint64_t key, size_t i) { return (unsigned char)((key ^ i) * 0x9e3779b97f4a7c15u >> 56); }
 
 static size_t step_at(size_t i, size_t size)
 {
@@ -105,10 +112,4 @@ bool all_zero(const void *block, size_t size)
   return size == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, size - 1) == 0);
 }
 
-uint64_t dice_roll(dice_t *dice)
-{
-  uint64_t x = dice->state += 0x9e3779b97f4a7c15u;
-  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-  return x ^ x >> 31;
-}
+uint64_t dice_roll(dice_t *dice) { return roll(&dice->state); }

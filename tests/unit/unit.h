@@ -52,6 +52,16 @@ void in_child_named(const char *name, void (*run)(void *), void *argument);   /*
 /* Runs it in a child that must end with abort(), its last words on standard error containing `words`. */
 void aborts_with(void (*run)(void *), void *argument, const char *words);
 
+/* Runs it in a thread, to its end. */
+void in_thread(void *(*work)(void *), void *argument);
+
+/* The compiler acts on what it knows of sizes; a number it cannot see through keeps it from that. */
+static inline size_t opaque(size_t size)
+{
+  __asm__ volatile("" : "+r"(size));
+  return size;
+}
+
 /* Contents that say whose they are. Of large blocks only the ends and a byte here and there are written and looked at. */
 void pattern_write(void *block, size_t size, uint64_t key);
 bool pattern_holds(const void *block, size_t size, uint64_t key);
