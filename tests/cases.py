@@ -33,7 +33,7 @@ GO_WITH = (
     ({"g++", "libbenchmark-dev"}, {"bench": 2}),
     ({"clang"}, {"build-clang": ALL}),
     ({"clang", "libclang-rt-14-dev"}, {"build-clang long": 1}),
-    ({"mandoc"}, {"docs": 1}),
+    ({"mandoc"}, {"docs": 2}),
     ({"liblua5.4-dev"}, {"adapters": 5, "unit": 5, "layout": 1, "examples": 1}),
     ({"libsqlite3-dev"}, {"adapters": 6, "unit": 6, "layout": 1, "examples": 1}),
     ({"libexpat1-dev"}, {"adapters": 6, "unit": 6, "layout": 1, "examples": 1}),
