@@ -24,6 +24,7 @@ STATED = re.compile(r"^(?: \*\s+|/\* )([A-Z][0-9]) ", re.M)
 # docs/experiments.md is not among them: what it names may be gone.
 NAMING = ["docs/DESIGN.md", "src/README.md", "CONTRIBUTING.md", "README.md"]
 LINE_MOST = 100
+SOURCE_MOST = 128
 PARAGRAPH_MOST = 6
 GENERATED = re.compile(r"<!-- bench begin -->.*?<!-- bench end -->", re.S)   # by bench/report.py
 # A table, a heading, a comment; an item of a list; code, where no item is continued.
@@ -139,7 +140,7 @@ def missing_from_page(root, page, header):
     for name in re.findall(r"^POOL_API [^;(]*?(\w+)\(", text, re.M):
         if f".Fn {name} " not in manual:
             yield f"docs/{page}: {name} of {header} is not there"
-    for name in re.findall(r"^ {2}\w[^;(/]*?[ *](\w+);", text, re.M) + re.findall(r"^ {2}\w[^;/]*\(\*(\w+)\)\(", text, re.M):
+    for name in re.findall(r"^ {2}\w[^;(/}]*?[ *](\w+);", text, re.M) + re.findall(r"^ {2}\w[^;/]*\(\*(\w+)\)\(", text, re.M):
         if not re.search(rf"\b{name}\b", manual):
             yield f"docs/{page}: the field {name} of {header} is not there"
     for name in re.findall(r"^(?:  |#define )((?:POOL_(?:HEAP|PURGE)|OBJECT_POOL)_\w*[A-Z])(?=[ ,(])", text, re.M):
@@ -195,6 +196,13 @@ def long_prose(root):
                 yield f"{where}:{start}: a paragraph of {len(block)} lines, more than {PARAGRAPH_MOST}"
 
 
+def wide_headers(root):
+    for path in sorted((root / "include").rglob("*.h")):
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if len(line) > SOURCE_MOST:
+                yield f"{path.relative_to(root)}:{number}: {len(line)} columns, more than {SOURCE_MOST}"
+
+
 def example(root):
     return re.search(r"^```c\n(.*?)^```", (root / "README.md").read_text(), re.M | re.S)[1]
 
@@ -219,6 +227,7 @@ BAD = [
     ("README.md", f"- item\n  {WORDS}more\n", long_prose, "README.md:2: 102 columns"),
     ("README.md", f"- item\n\n    {WORDS}more\n", long_prose, "README.md:3: 104 columns"),
     ("README.md", f"```\n{WORDS}more\n```\n{WORDS}and more\n", long_prose, "README.md:4: 104 columns"),
+    ("include/pool.h", f"int a;\n/* {WORDS}{WORDS}*/\n", wide_headers, "include/pool.h:2: 197 columns, more than 128"),
     ("README.md", f"| a |\n{PARAGRAPH}more\n", long_prose, "README.md:2: a paragraph of 7 lines, more than 6"),
     ("README.md", "[b](docs/NONE.md)", broken_links, "does not exist"),
     ("README.md", "[b](docs/DESIGN.md#c)", broken_links, "no such heading"),
@@ -246,7 +255,7 @@ def problems_of(files, check):
 
 
 def self_test():
-    for check in (broken_links, unknown_names, wrong_invariants, unlisted_sources, stale_code, long_prose):
+    for check in (broken_links, unknown_names, wrong_invariants, unlisted_sources, stale_code, long_prose, wide_headers):
         found = problems_of(GOOD, check)
         if found:
             sys.exit(f"good texts: {found}")
@@ -260,7 +269,7 @@ CHECKS = {
     "links": [broken_links],
     "names": [unknown_names, wrong_invariants, unlisted_sources, stale_code],
     "manual": [missing_from_manual],
-    "prose": [long_prose],
+    "prose": [long_prose, wide_headers],
 }
 
 
