@@ -10,8 +10,9 @@
  *     pool_heap_destroy(heap);                     (instead of XML_ParserFree)
  *
  * Every call that may allocate for a parser, XML_ParserCreate_MM and XML_Parse above all, belongs between the two; without a
- * heap it fails. Blocks grow and go back where they came from, whatever the thread's heap is then: with pool_realloc and pool_free.
- * So the heap's `memory` must be no block of up to 32 KiB of the default heap, nor in one; any other buffer is fine.
+ * heap it fails. Blocks are resized and freed in the heap they came from, whatever the thread's heap is then, with pool_realloc
+ * and pool_free. So the heap's `memory` must not be, or be in, a block of up to 32 KiB of the default heap; any other buffer
+ * will do.
  *
  * The current heap is a variable of the file that includes this: let one file of a program make and drive its parsers. */
 #ifndef TIDEPOOL_EXPAT_H
@@ -22,7 +23,7 @@
 
 static __thread pool_heap_t *pool_expat_heap;
 
-/* Makes `heap` the calling thread's; returns the one before, NULL at first. */
+/* Makes `heap` the calling thread's. Returns the one before, which is NULL at first. */
 static inline pool_heap_t *pool_expat_use(pool_heap_t *heap)
 {
   pool_heap_t *before = pool_expat_heap;
@@ -37,6 +38,7 @@ static inline void *pool_expat_realloc(void *block, size_t size)
   return block ? pool_realloc(block, size) : pool_expat_alloc(size);
 }
 
+/* Returns the functions for XML_ParserCreate_MM(). */
 static inline const XML_Memory_Handling_Suite *pool_expat_suite(void)
 {
   static const XML_Memory_Handling_Suite suite = {pool_expat_alloc, pool_expat_realloc, pool_free};

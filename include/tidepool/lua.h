@@ -8,15 +8,15 @@
  *     ... lua_pcall() ...                                      (LUA_ERRMEM: the budget is used up)
  *     pool_heap_destroy(heap);                                 (instead of lua_close)
  *
- * Where the heap is exhausted, Lua first collects its garbage and then raises a memory error. Destroying the heap ends the
- * state in microseconds, whatever it holds; what only lua_close() would do, __gc and __close metamethods and with them the
- * closing of files, is left out. Needs no header of Lua; made for 5.1 to 5.4. */
+ * When the heap is exhausted, Lua first collects its garbage and then raises a memory error. Destroying the heap ends the state
+ * in microseconds, whatever it holds. It leaves out what only lua_close() would do: __gc and __close metamethods, and with them
+ * the closing of files. No header of Lua is needed; it is made for 5.1 to 5.4. */
 #ifndef TIDEPOOL_LUA_H
 #define TIDEPOOL_LUA_H
 
 #include <tidepool/heap.h>
 
-/* A lua_Alloc; its first argument is the heap. Lua relies on a block that becomes smaller never failing to. */
+/* This is a lua_Alloc, whose first argument is the heap. Lua relies on a block that becomes smaller never failing to. */
 static inline void *pool_lua_alloc(void *heap, void *block, size_t had, size_t size)
 {
   void *moved = NULL;

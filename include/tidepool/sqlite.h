@@ -9,8 +9,8 @@
  *     sqlite3_shutdown();
  *     pool_heap_destroy(heap);
  *
- * sqlite3_memory_used() is then the heap's live_bytes. SQLite is told the sizes blocks really have, so that it uses what a
- * size class adds. The heap must not be single-threaded, unless SQLite is, and must outlive sqlite3_shutdown(). */
+ * sqlite3_memory_used() is then the heap's live_bytes. SQLite is told the real sizes of blocks, so that it uses what a size
+ * class adds. The heap must not be single-threaded, unless SQLite is, and must outlive sqlite3_shutdown(). */
 #ifndef TIDEPOOL_SQLITE_H
 #define TIDEPOOL_SQLITE_H
 
@@ -21,7 +21,10 @@ static pool_heap_t *pool_sqlite_heap;
 
 static inline void *pool_sqlite_alloc(int size) { return pool_heap_alloc(pool_sqlite_heap, (size_t)size); }
 
-static inline void *pool_sqlite_realloc(void *block, int size) { return pool_heap_realloc(pool_sqlite_heap, block, (size_t)size); }
+static inline void *pool_sqlite_realloc(void *block, int size)
+{
+  return pool_heap_realloc(pool_sqlite_heap, block, (size_t)size);
+}
 
 static inline void pool_sqlite_free(void *block) { pool_heap_free(pool_sqlite_heap, block); }
 
@@ -37,6 +40,7 @@ static inline int pool_sqlite_init(void *heap)
 
 static inline void pool_sqlite_shutdown(void *heap) { (void)heap; }
 
+/* Returns the methods that pool_sqlite_install() installs. */
 static inline sqlite3_mem_methods pool_sqlite_methods(pool_heap_t *heap)
 {
   sqlite3_mem_methods methods = {pool_sqlite_alloc, pool_sqlite_free, pool_sqlite_realloc, pool_sqlite_size,
@@ -44,7 +48,7 @@ static inline sqlite3_mem_methods pool_sqlite_methods(pool_heap_t *heap)
   return methods;
 }
 
-/* SQLITE_OK, or SQLITE_MISUSE if SQLite is in use already. */
+/* Makes SQLite allocate from `heap`. Returns SQLITE_OK, or SQLITE_MISUSE if SQLite is in use already. */
 static inline int pool_sqlite_install(pool_heap_t *heap)
 {
   sqlite3_mem_methods methods = pool_sqlite_methods(heap);

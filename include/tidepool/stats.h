@@ -7,9 +7,10 @@
  *   idle     free, in a slab or a free run
  *   held     live + cached + idle + metadata, the manager's own records for them, + what child heaps hold; to the byte
  *
- * What is nobody's is the default heap's: what the process's space has free, also where the blocks of other heaps were, what regions of
- * small budgets have free, records that serve all heaps. So the figures of the default heap and of all heaps without a parent add up
- * to what the manager holds. Not counted is memory that was mapped and never used, the program's own data, and its code. */
+ * What belongs to nobody counts as the default heap's: what the process's space has free, also where the blocks of other heaps
+ * were; what regions of small budgets have free; records that serve all heaps. So the figures of the default heap and of all
+ * heaps without a parent add up to what the manager holds. Memory that was mapped and never used is not counted, nor are the
+ * program's own data and its code. */
 #ifndef TIDEPOOL_STATS_H
 #define TIDEPOOL_STATS_H
 
@@ -23,7 +24,7 @@ POOL_BEGIN_DECLS
 typedef struct pool_stats {
   size_t   budget;           /* bytes; 0: no limit */
   size_t   held_bytes;       /* taken from the system or the caller's buffer and not given back */
-  size_t   peak_held_bytes;  /* the most held_bytes has been; of the default heap what was free is counted when somebody asks */
+  size_t   peak_held_bytes;  /* the most held_bytes has been; the default heap counts what was free when somebody asks */
   size_t   live_bytes;       /* usable bytes of live blocks */
   size_t   live_blocks;
   size_t   cached_bytes;
@@ -31,22 +32,23 @@ typedef struct pool_stats {
   size_t   metadata_bytes;
   size_t   children_bytes;   /* held by heaps whose parent this is, and by theirs */
   uint64_t exhausted_count;  /* requests that ended in NULL */
-  uint64_t retried_count;    /* times on_exhausted said: try again */
+  uint64_t retried_count;    /* calls of on_exhausted that returned true */
   uint64_t overflowed_count; /* requests that the overflow heap served */
-  uint64_t purged_bytes;     /* given back to the system, in total; of the default heap what the process gave back, also where a
-                              * block or a heap with a reserve was a mapping of its own and ended */
+  uint64_t purged_bytes;     /* given back to the system, in total; for the default heap by the whole process, with blocks and
+                              * reserves that were mappings of their own and ended */
 } pool_stats_t;
 
-/* Exact when no thread uses the heap meanwhile, otherwise close. Takes one lock of the heap at a time, for microseconds.
- * false: heap or stats is NULL. */
+/* Fills in the figures. They are exact if no thread uses the heap meanwhile, and otherwise close. It takes one lock of the heap
+ * at a time, for microseconds. It returns false if heap or stats is NULL. */
 POOL_API bool pool_heap_stats(pool_heap_t *heap, pool_stats_t *stats) POOL_NOEXCEPT;
 
-/* The figures as one JSON object, with those of each pool that has slabs. As snprintf: writes at most `size` bytes, always
- * terminated if size > 0, and returns the length of the whole text. Of a NULL heap: null. Allocates nothing. */
+/* Writes the figures as one JSON object, with those of each pool that has slabs. As snprintf does, it writes at most `size`
+ * bytes, always terminated if size > 0, and returns the length of the whole text. With NULL for the heap the text is null. It
+ * allocates nothing. */
 POOL_API size_t pool_heap_stats_json(pool_heap_t *heap, char *buffer, size_t size) POOL_NOEXCEPT;
 
-/* {"heaps":[...], "object_pools":[...], "refused_system_calls":n}: everything in the process, and how often
- * pool_forbid_system_calls() made a need of the system fail. */
+/* Writes {"heaps":[...], "object_pools":[...], "refused_system_calls":n} in the same way: everything in the process, and how
+ * often pool_forbid_system_calls() made a call fail that needed the system. */
 POOL_API size_t pool_stats_json(char *buffer, size_t size) POOL_NOEXCEPT;
 
 POOL_END_DECLS

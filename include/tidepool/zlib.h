@@ -9,15 +9,15 @@
  *     deflateInit(&stream, 9); ... deflate(&stream, Z_FINISH) ...
  *     pool_heap_reset(heap);                       (instead of deflateEnd; the next stream finds the whole buffer)
  *
- * Before a stream with other settings: pool_heap_trim(heap, 0) too, so that its blocks of other sizes find their room.
- * Z_MEM_ERROR: the heap is exhausted. A stream keeps its heap in `opaque`, so each may have another. */
+ * Before a stream with other settings, call pool_heap_trim(heap, 0) too, so that its blocks of other sizes find room.
+ * Z_MEM_ERROR means that the heap is exhausted. A stream keeps its heap in `opaque`, so each may have another. */
 #ifndef TIDEPOOL_ZLIB_H
 #define TIDEPOOL_ZLIB_H
 
 #include <tidepool/heap.h>
 #include <zlib.h>
 
-/* Buffers that are enough for one stream at zlib's largest settings (windowBits 15, memLevel 9), records of the heap included. */
+/* These are enough for one stream at zlib's largest settings (windowBits 15, memLevel 9), with the records of the heap. */
 #define POOL_ZLIB_DEFLATE_BYTES ((size_t)512 << 10)
 #define POOL_ZLIB_INFLATE_BYTES ((size_t)96 << 10)
 
@@ -29,7 +29,7 @@ static inline voidpf pool_zlib_alloc(voidpf heap, uInt items, uInt size)
 
 static inline void pool_zlib_free(voidpf heap, voidpf block) { pool_heap_free((pool_heap_t *)heap, block); }
 
-/* A stream to be initialised by deflateInit() and the like. */
+/* Returns a stream to be initialised by deflateInit() and the like. */
 static inline z_stream pool_zlib_stream(pool_heap_t *heap)
 {
   z_stream stream;

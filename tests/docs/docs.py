@@ -3,6 +3,7 @@
 
 usage: docs.py links ROOT       relative links and their headings
        docs.py names ROOT       files, functions and invariants that the texts name exist; nothing is left out
+       docs.py prose ROOT       lines and paragraphs are short
        docs.py manual ROOT      every public function and option is in the manual pages
        docs.py example ROOT     prints the first C program of README.md
        docs.py self-test"""
@@ -22,6 +23,14 @@ INVARIANT = re.compile(r"\b[A-Z][0-9]\b")
 STATED = re.compile(r"^(?: \*\s+|/\* )([A-Z][0-9]) ", re.M)
 # docs/experiments.md is not among them: what it names may be gone.
 NAMING = ["docs/DESIGN.md", "src/README.md", "CONTRIBUTING.md", "README.md"]
+LINE_MOST = 100
+SOURCE_MOST = 128
+PARAGRAPH_MOST = 6
+GENERATED = re.compile(r"<!-- bench begin -->.*?<!-- bench end -->", re.S)   # by bench/report.py
+# A table, a heading, a comment; an item of a list; code, where no item is continued.
+NO_PROSE = re.compile(r"[|#]|<!--")
+ITEM = re.compile(r"\s*(?:[-*]|\d+\.)\s")
+INDENTED = re.compile(r" {4}|\t")
 MANUALS = {"tidepool.3": ["pool.h", "heap.h", "stats.h"], "tidepool-object-pool.3": ["object_pool.h"]}
 
 
@@ -131,7 +140,7 @@ def missing_from_page(root, page, header):
     for name in re.findall(r"^POOL_API [^;(]*?(\w+)\(", text, re.M):
         if f".Fn {name} " not in manual:
             yield f"docs/{page}: {name} of {header} is not there"
-    for name in re.findall(r"^ {2}\w[^;(/]*?[ *](\w+);", text, re.M) + re.findall(r"^ {2}\w[^;/]*\(\*(\w+)\)\(", text, re.M):
+    for name in re.findall(r"^ {2}\w[^;(/}]*?[ *](\w+);", text, re.M) + re.findall(r"^ {2}\w[^;/]*\(\*(\w+)\)\(", text, re.M):
         if not re.search(rf"\b{name}\b", manual):
             yield f"docs/{page}: the field {name} of {header} is not there"
     for name in re.findall(r"^(?:  |#define )((?:POOL_(?:HEAP|PURGE)|OBJECT_POOL)_\w*[A-Z])(?=[ ,(])", text, re.M):
@@ -153,12 +162,56 @@ def missing_from_manual(root):
             yield f"docs/tidepool-malloc.1: {name} is not there"
 
 
+def blank(match):
+    return "\n" * match[0].count("\n")
+
+
+def blocks_of(text):
+    """(number of its first line, its lines) of each paragraph and each item of a list."""
+    block, start, in_list = [], 0, False
+    for number, line in enumerate(GENERATED.sub(blank, CODE_BLOCK.sub(blank, text)).splitlines() + [""], 1):
+        is_item = ITEM.match(line)
+        if block and (not line.strip() or is_item or NO_PROSE.match(line)):
+            yield start, block
+            block = []
+        if line.strip() and not line.startswith(" "):
+            in_list = bool(is_item)
+        if block or line.strip() and not NO_PROSE.match(line) and (is_item or in_list or not INDENTED.match(line)):
+            start = start if block else number
+            block.append(line)
+
+
+def can_be_wrapped(line):
+    return " " in line[:LINE_MOST + 1].strip()
+
+
+def long_prose(root):
+    for path in texts(root):
+        for start, block in blocks_of(path.read_text()):
+            where = path.relative_to(root)
+            for number, line in enumerate(block, start):
+                if len(line) > LINE_MOST and can_be_wrapped(line):
+                    yield f"{where}:{number}: {len(line)} columns, more than {LINE_MOST}"
+            if len(block) > PARAGRAPH_MOST and not ITEM.match(block[0]):
+                yield f"{where}:{start}: a paragraph of {len(block)} lines, more than {PARAGRAPH_MOST}"
+
+
+def wide_headers(root):
+    for path in sorted((root / "include").rglob("*.h")):
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if len(line) > SOURCE_MOST:
+                yield f"{path.relative_to(root)}:{number}: {len(line)} columns, more than {SOURCE_MOST}"
+
+
 def example(root):
     return re.search(r"^```c\n(.*?)^```", (root / "README.md").read_text(), re.M | re.S)[1]
 
 
 GOOD = {
     "README.md": "# A\n[b](docs/DESIGN.md#the-b)\n`bin_take` `slab.h`\n",
+    # Code, a table, what is generated, a word that is too long, a list of many lines, a paragraph before it.
+    "docs/prose.md": "```\n" + "code " * 30 + "\n```\n| " + "cell " * 30 + "|\n\n    " + "code " * 30 + "\n\n<!-- bench begin -->\n"
+                     + "word " * 30 + "\n<!-- bench end -->\n\n" + "w" * 120 + "\n\n" + "a line\n" * 6 + "- an item\n" + "  of it\n" * 9,
     "docs/DESIGN.md": "# D\n## The `b`\n## Invariants\n| A1 | x | `slab.h` | `check_a` |\n[e](experiments.md#depots)\n",
     "docs/experiments.md": "# E\n## Depots\n`gone_name`\n[d](DESIGN.md#the-b)\n",
     "CONTRIBUTING.md": "`bin_take`\n```c\nvoid bin_take(void);\n```\n",
@@ -167,7 +220,15 @@ GOOD = {
     "src/bin/slab.c": "",
     "src/check/check.c": 'void check_a(void) { say("A1"); }\n',
 }
+WORDS = "words " * 16   # 96 columns
+PARAGRAPH = "a line\n" * PARAGRAPH_MOST
 BAD = [
+    ("README.md", f"# A\n\n{WORDS}and more\n", long_prose, "README.md:3: 104 columns, more than 100"),
+    ("README.md", f"- item\n  {WORDS}more\n", long_prose, "README.md:2: 102 columns"),
+    ("README.md", f"- item\n\n    {WORDS}more\n", long_prose, "README.md:3: 104 columns"),
+    ("README.md", f"```\n{WORDS}more\n```\n{WORDS}and more\n", long_prose, "README.md:4: 104 columns"),
+    ("include/pool.h", f"int a;\n/* {WORDS}{WORDS}*/\n", wide_headers, "include/pool.h:2: 197 columns, more than 128"),
+    ("README.md", f"| a |\n{PARAGRAPH}more\n", long_prose, "README.md:2: a paragraph of 7 lines, more than 6"),
     ("README.md", "[b](docs/NONE.md)", broken_links, "does not exist"),
     ("README.md", "[b](docs/DESIGN.md#c)", broken_links, "no such heading"),
     ("README.md", "`bin_took()`", unknown_names, "no bin_took"),
@@ -194,7 +255,7 @@ def problems_of(files, check):
 
 
 def self_test():
-    for check in (broken_links, unknown_names, wrong_invariants, unlisted_sources, stale_code):
+    for check in (broken_links, unknown_names, wrong_invariants, unlisted_sources, stale_code, long_prose, wide_headers):
         found = problems_of(GOOD, check)
         if found:
             sys.exit(f"good texts: {found}")
@@ -208,6 +269,7 @@ CHECKS = {
     "links": [broken_links],
     "names": [unknown_names, wrong_invariants, unlisted_sources, stale_code],
     "manual": [missing_from_manual],
+    "prose": [long_prose, wide_headers],
 }
 
 

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: MIT
+"""Installs the manual into a folder of its own and reads it there, as a user does: every public function has a page, and the page
+is the one that tells of it.
+
+usage: installed_manual.py SOURCE BUILD PREFIX MANUAL-FOLDER MANDOC
+
+MANUAL-FOLDER is where the build installs manual pages, below PREFIX or absolute. Exit status 77: there is no meson to be called."""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+SKIPPED = 77
+PUBLIC = re.compile(r"^POOL_API [^;(]*?(\w+)\(", re.M)
+
+
+def output_of(*command, folder, environment=None):
+    done = subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, errors="replace", env={**os.environ, "LC_ALL": "C", **(environment or {})}, check=False)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{done.stdout[-6000:]}")
+    return done.stdout
+
+
+def public_functions(source):
+    """Those that a header declares, and the inline ones of the adapters that the adapter itself does not call."""
+    for header in sorted((source / "include/tidepool").glob("*.h")):
+        text = re.sub(r"/\*.*?\*/", "", header.read_text(), flags=re.S)
+        yield from PUBLIC.findall(text)
+        for name in re.findall(r"^static inline [^;(]*?(\w+)\(", text, re.M):
+            if len(re.findall(rf"\b{name}\b", text)) == 1:
+                yield name
+
+
+def plain(text):
+    """Bold and underlined letters are struck twice."""
+    return re.sub(r".\x08", "", text)
+
+
+def unread_pages(manual, names, read):
+    """Pages that are not there, or do not have the function in what is printed of them."""
+    for name in names:
+        page = manual / "man3" / f"{name}.3"
+        if not page.exists():
+            yield f"{name} has no manual page"
+        elif not re.search(rf"\b{name}\(", plain(read(page))):
+            yield f"{page.name} does not tell of {name}"
+
+
+def main():
+    source, build, folder, mandoc = pathlib.Path(sys.argv[1]), sys.argv[2], pathlib.Path(*sys.argv[3:5]), sys.argv[5]
+    if not shutil.which("meson"):
+        print("skipped: meson is not installed")
+        return SKIPPED
+    names = list(public_functions(source))
+    if not names:
+        sys.exit("no function found in the headers")
+    with tempfile.TemporaryDirectory() as root:
+        output_of("meson", "install", "-C", build, "--no-rebuild", "--tags", "man", "--destdir", root, folder=source)
+        manual = pathlib.Path(root) / folder.relative_to("/")
+        readers = [lambda page: output_of(mandoc, "-T", "ascii", page.relative_to(manual), folder=manual)]
+        # Some systems have a man that only says where manuals can be had.
+        man = shutil.which("man")
+        if man and subprocess.run([man, "-M", manual, "-w", "3", "tidepool"], capture_output=True, check=False).returncode == 0:
+            readers.append(lambda page: output_of(man, "-M", manual, "3", page.stem, folder=manual,
+                                                  environment={"MANPAGER": "cat", "PAGER": "cat"}))
+        problems = [problem for read in readers for problem in unread_pages(manual, names, read)]
+        # It warns of every .so: a link would be better, which meson 1.0 makes at installation alone.
+        output_of(mandoc, "-T", "lint", "-W", "error", *sorted(manual.glob("man?/*")), folder=manual)
+    print("\n".join(problems) or f"{len(names)} functions, {len(readers)} ways to read of each")
+    return 1 if problems else 0
+
+
+sys.exit(main())
