@@ -5,7 +5,7 @@
 
 heap_t default_heap = {.mark = HEAP_LIVE_MARK, .class_most = SIZE_CACHED, .name = "default"};
 lock_t heaps_lock;
-bool manager_up;
+bool manager_came_up;
 const heap_dependents_t *heap_dependents;
 
 static struct { _Alignas(64) bin_record_t record; } default_bins[CLASS_COUNT];

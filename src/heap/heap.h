@@ -9,8 +9,8 @@
 extern INTERNAL heap_t default_heap;      /* the one behind pool_alloc */
 
 /* The process-wide state is up (startup.h). Before, no block is anybody's. Stored with release once everything else is set. */
-extern INTERNAL bool manager_up;
-static inline bool manager_is_up(void) { return likely(__atomic_load_n(&manager_up, __ATOMIC_ACQUIRE)); }
+extern INTERNAL bool manager_came_up;
+static inline bool manager_is_up(void) { return likely(__atomic_load_n(&manager_came_up, __ATOMIC_ACQUIRE)); }
 
 /* Every heap, under heaps_lock. While it is held no heap's records go: who finds a run by its address may look at the bin and
  * the heap it belongs to. */

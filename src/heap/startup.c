@@ -16,19 +16,19 @@ static void before_abort(void)
 COLD static bool bring_up(void)
 {
   lock_acquire(&startup_lock);
-  bool up = manager_up;
+  bool up = manager_came_up;
   if (!up) {
     option_read();
     up = space_init();
   }
-  if (up && !manager_up) {
+  if (up && !manager_came_up) {
     default_heap.space = &space_of_process;
     default_heap.checked = settings.checked;
     default_heap.cached = !settings.checked;
     default_heap.plane = settings.checked ? BIN_PLANE_NONE : BIN_PLANE_DEFAULT;
     fatal_before_abort = before_abort;
     threads_init(heap_flush_thread);
-    __atomic_store_n(&manager_up, true, __ATOMIC_RELEASE);
+    __atomic_store_n(&manager_came_up, true, __ATOMIC_RELEASE);
   }
   lock_release(&startup_lock);
   fork_watch();   /* may allocate */
