@@ -137,6 +137,25 @@ class Counting(ToolsTest):
         self.assertIn("build-test, cases: malloc 13 (3 skipped)\n", output)
         self.assertEqual((status, output.splitlines()[-1]), (0, "1 passed, 0 failed, 1 skipped"))
 
+    def test_cases_of_pytest_count(self):
+        """By the line that it ends with. What it shows of a program that failed may look much the same."""
+        self.write_log(line("misuse / a", stdout="..s\nSKIPPED [1] a.py:3: no program\n 7 passed in 0.01s\n40 passed, 2 skipped in 63.02s (0:01:03)\n")
+                       + line("misuse / b", "FAIL", stdout="1 failed, 3 passed, 1 warning, 2 errors in 0.50s\n")
+                       + line("misuse / c", "SKIP", stdout="3 skipped in 0.10s\n") + line("preload / d", "SKIP", stdout="skipped: why\n"))
+        self.golden("build-test misuse 51\nbuild-test preload 1\n")
+        status, output, _ = self.run_it("--quick")
+        self.assertIn("build-test, cases: misuse 46 (5 skipped), preload 0 (1 skipped)\n", output)
+        self.assertNotIn("did not run", output)
+        self.assertEqual((status, output.splitlines()[-1]), (1, "1 passed, 1 failed, 2 skipped"))
+
+    def test_without_pytest_its_cases_are_skipped(self):
+        self.write_log(line("misuse / a", "SKIP", stdout="skipped: no Python here has pytest\n"))
+        self.golden("build-test misuse 60\n")
+        self.without("python3-pytest")
+        status, output, _ = self.run_it("--quick")
+        self.assertIn("build-test: skipped, 59 of 60 cases of suite misuse; missing packages: python3-pytest\n", output)
+        self.assertEqual((status, output.splitlines()[-1]), (0, "0 passed, 0 failed, 60 skipped"))
+
     def test_a_number_that_falls_is_a_failure(self):
         self.golden("build-test docs 2\nbuild-test unit 7\n")
         status, output, _ = self.run_it("--quick")
