@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Checks that every include in src/ points downwards in the one list of layers below, that src/README.md shows that list, and that no
-two files have a function of the same name, also of those that only their own file sees.
+"""Checks that every include in src/ points downwards in the one list of layers below, that src/README.md shows that list, and
+that no two files have a function of the same name, also of those that only their own file sees.
 
 usage: layers.py SRC
        layers.py --print       the list as src/README.md shows it
@@ -11,24 +11,27 @@ import re
 import sys
 import tempfile
 
-# Bottom up: a folder of src ("" is src itself) and its units, which are pairs of .c and .h or one of the two. A unit may include
-# itself and what stands before it.
+# Bottom up: a folder of src ("" is src itself) and its units, which are pairs of .c and .h or one of the two. A unit may
+# include itself and what stands before it.
 LAYERS = [
     ("base", ["bits", "bit_tree", "text", "span_tree", "range_tree"]),
     ("os", ["os", "thread_local", "lock", "linux"]),
     ("", ["misuse", "option", "size_class"]),
-    ("space", ["class_map", "budget", "gate", "pieces", "metadata", "run", "arena", "slots", "space", "purge", "huge_range", "kept", "huge"]),
+    ("space", ["class_map", "budget", "gate", "pieces", "metadata", "run", "arena", "slots", "space", "purge", "huge_range",
+               "kept", "huge"]),
     ("bin", ["slab", "magazine", "depot", "types", "due", "slabs", "bin"]),
     ("thread", ["magazines", "types", "caches", "thread"]),
-    ("heap", ["guard", "heap", "heap_life", "startup", "tick", "large", "locate", "allocate", "walk", "reset", "region", "create"]),
-    ("object_pool", ["types", "object_misuse", "array", "hot", "hooks", "registry", "capacity", "eviction", "walk", "get", "put", "handle", "create"]),
+    ("heap", ["guard", "heap", "heap_life", "startup", "tick", "large", "locate", "allocate", "walk", "reset", "region",
+              "create"]),
+    ("object_pool", ["types", "object_misuse", "array", "hot", "hooks", "registry", "capacity", "eviction", "walk", "get",
+                     "put", "handle", "create"]),
     ("api", ["fast_path", "pool", "heap", "malloc", "malloc_info", "new_delete", "stats"]),
     ("check", ["check", "expect", "census", "parts", "space", "bin", "thread", "heap", "everything"]),
 ]
 UNITS = [f"{folder}/{unit}".lstrip("/") for folder, units in LAYERS for unit in units]
 
-# What may be included of what stands below, where that is less than everything. The C library's names see the manager through the fast
-# path alone, for one jump less.
+# What may be included of what stands below, where that is less than everything. The C library's names see the manager through
+# the fast path alone, for one jump less.
 NARROW = {
     f"api/{unit}": {"base", "os", "misuse", "api/fast_path"} for unit in ("malloc", "malloc_info", "new_delete")
 }

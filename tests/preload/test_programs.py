@@ -31,5 +31,5 @@ def test_same(pytestconfig, name):
     except Failure as failure:
         pytest.skip(f"does not work here without the library either: {failure}")
     lines = itertools.zip_longest(result_of(function, library).split("\n"), expected.split("\n"))
-    for number, (line, without) in enumerate(lines, 1):   # one by one: pytest explains a difference of all of them for hours
+    for number, (line, without) in enumerate(lines, 1):   # one by one: where CI is set, pytest explains all for minutes
         assert line == without, f"line {number} with the library, and without it"

@@ -57,7 +57,8 @@ class Choice(unittest.TestCase):
 
     def test_none_is_a_skipped_test_that_says_why(self):
         self.pythons("rich", "")
-        self.assertEqual(self.choose("rich", "pytest", "jinja2", "--", "x"), (77, "skipped: no Python here has pytest jinja2\n"))
+        self.assertEqual(self.choose("rich", "pytest", "jinja2", "--", "x"),
+                         (77, "skipped: no Python here has pytest jinja2\n"))
 
     def test_the_one_that_has_the_most_if_not_all_are_needed(self):
         self.pythons("rich", "rich jinja2")
