@@ -10,20 +10,20 @@ import unittest
 from sandbox import STUCK_SECONDS, case
 
 
-def python_with_tests():
-    """An installed Python that has its own tests: not every package of it does."""
-    for name in (sys.executable, "python3", "python3.11", "python3.12", "python3.13"):
+def python_with_test(module):
+    """An installed Python that has this one of its own tests: not every package of it does."""
+    for name in ("python3", sys.executable, "python3.11", "python3.12", "python3.13"):
         program = shutil.which(name)
         if not program:
             continue
-        found = subprocess.run([program, "-c", "import sys, test.test_json; print(sys.executable)"],
+        found = subprocess.run([program, "-c", f"import sys, test.{module}; print(sys.executable)"],
                                capture_output=True, text=True, timeout=STUCK_SECONDS)
         if found.returncode == 0:
-            return found.stdout.strip()
-    raise unittest.SkipTest("no Python with its own tests is installed (libpython3.11-testsuite)")
+            return found.stdout.splitlines()[-1]
+    raise unittest.SkipTest(f"no Python with its own {module} is installed (libpython3.11-testsuite)")
 
 
-@case("python3")
+@case(sys.executable)
 def python(sandbox):
     sandbox.environment["PYTHONMALLOC"] = "malloc"
     sandbox.environment["PYTHONHASHSEED"] = "1"
@@ -67,10 +67,8 @@ test_sys_settrace test_tracemalloc test_queue test_fileio test_bufio""",
 def register_python_test(module, length):
     @case(length=length, name=f"python-{module}")
     def python_test(sandbox):
-        program = python_with_tests()
+        program = python_with_test(module)
         sandbox.environment["PYTHONMALLOC"] = "malloc"
-        if subprocess.run([program, "-c", f"import test.{module}"], capture_output=True).returncode != 0:
-            raise unittest.SkipTest(f"{module} is not there")
         ignored = [word for name in PYTHON_TIMINGS for word in ("--ignore", name)]
         output = sandbox.run(program, "-m", "test", "--timeout", str(STUCK_SECONDS), *ignored, module)
         return "\n".join(re.findall(r"^(?:Result: \w+|Tests result: \w+|\d+ tests? OK\.)$", output, re.MULTILINE))
