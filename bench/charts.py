@@ -1,140 +1,33 @@
 # SPDX-License-Identifier: MIT
-"""The pictures of the report, as SVG text. Allocators keep their colour and marker throughout; a name always stands beside.
-
-Colours are of Okabe and Ito's palette, which people with any colour vision can tell apart, and grey for the C library.
-"""
+"""The pictures of the report, each a function that has the SVG of it, or nothing where nothing of it was measured."""
 import math
-from xml.sax.saxutils import escape
 
-from results import BASELINE, CALLS, GENERAL, HERO, MIB, PERCENTILES, digits, memory_size, nanoseconds, thread_count, title
+from matplotlib.lines import Line2D
+from matplotlib.ticker import EngFormatter, FixedLocator, FuncFormatter, LogLocator, NullLocator, StrMethodFormatter
 
-COLOURS = {"tidepool": "#d55e00", "malloc": "#767b82", "jemalloc": "#0072b2", "mimalloc": "#009e73", "tcmalloc": "#cc79a7"}
-SPARE_COLOURS = ("#e69f00", "#56b4e9", "#8c6d31")
-INK, FAINT, RULE, SHADE = "#1d2126", "#5b616a", "#d8dce1", "#eef2f5"
-WIDTH = 1000
-
-
-def colour(allocator):
-    return COLOURS.get(allocator) or SPARE_COLOURS[sum(allocator.encode()) % len(SPARE_COLOURS)]
+from drawing import (FAINT, INK, RULE, SHADE, TOLD, WIDTH, chart, colour, figure_of, ink, marker, panel, round_numbers,
+                     spread_labels, tint, weight)
+from results import (BASELINE, CALLS, GENERAL, HERO, MIB, PERCENTILES, digits, memory_size, nanoseconds, thread_count, title)
 
 
-def tint(allocator, share):
-    """Its colour with white mixed in: unlike opacity, it hides what is behind."""
-    parts = [int(colour(allocator)[i:i + 2], 16) for i in (1, 3, 5)]
-    return "#" + "".join(f"{round(255 - share * (255 - part)):02x}" for part in parts)
-
-
-def text(x, y, words, anchor="start", fill=INK, size=12, bold=False, turn=None):
-    weight = ' font-weight="600"' if bold else ""
-    turned = f' transform="rotate({turn} {x:.1f} {y:.1f})"' if turn else ""
-    return (f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{fill}" font-size="{size}"{weight}{turned}>'
-            f"{escape(words)}</text>")
-
-
-def headline(x, y, name, words):
-    return (f'<text x="{x}" y="{y:.1f}" fill="{INK}" font-size="12.5"><tspan font-weight="600">{escape(name)}</tspan>'
-            f'<tspan dx="10" fill="{FAINT}">{escape(words)}</tspan></text>')
-
-
-def line(x1, y1, x2, y2, stroke=RULE, width=1.0, dash=None):
-    dashed = f' stroke-dasharray="{dash}"' if dash else ""
-    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{stroke}" stroke-width="{width}"{dashed}/>'
-
-
-def bar(x, y, width, height, fill):
-    return f'<rect x="{x:.1f}" y="{y:.1f}" width="{max(width, 0.5):.1f}" height="{height:.1f}" fill="{fill}"/>'
-
-
-def polygon(points, fill, opacity):
-    corners = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-    return f'<polygon points="{corners}" fill="{fill}" fill-opacity="{opacity}"/>'
-
-
-def marker(allocator, x, y, size=4.0, opacity=1.0):
-    """Shapes differ as well as colours: print may have none."""
-    fill = colour(allocator)
-    if allocator == BASELINE:
-        return polygon([(x - size, y - size), (x + size, y - size), (x + size, y + size), (x - size, y + size)], fill, opacity)
-    if allocator == "jemalloc":
-        return polygon([(x, y - size * 1.2), (x + size * 1.15, y + size), (x - size * 1.15, y + size)], fill, opacity)
-    if allocator == "mimalloc":
-        return polygon([(x, y - size * 1.35), (x + size * 1.35, y), (x, y + size * 1.35), (x - size * 1.35, y)], fill, opacity)
-    if allocator == "tcmalloc":
-        return polygon([(x, y + size * 1.2), (x + size * 1.15, y - size), (x - size * 1.15, y - size)], fill, opacity)
-    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{size:.1f}" fill="{fill}" fill-opacity="{opacity}"/>'
-
-
-def whisker(x1, x2, y, half=2.5):
-    return line(x1, y, x2, y, INK, 1) + line(x1, y - half, x1, y + half, INK, 1) + line(x2, y - half, x2, y + half, INK, 1)
-
-
-def svg(height, parts, label):
-    return (f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{escape(label, {chr(34): "&quot;"})}" '
-            f'xmlns="http://www.w3.org/2000/svg">{"".join(parts)}</svg>')
-
-
-class Linear:
-    def __init__(self, low, high, start, end):
-        self.low, self.high, self.start, self.end = low, high, start, end
-
-    def __call__(self, value):
-        return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
-
-    def ticks(self, about=5):
-        step = 10 ** math.floor(math.log10((self.high - self.low) / about))
-        step = next(step * m for m in (1, 2, 2.5, 5, 10) if (self.high - self.low) / (step * m) <= about)
-        first = math.ceil(self.low / step - 1e-9)
-        return [n * step for n in range(first, math.floor(self.high / step + 1e-9) + 1)]
-
-
-class Log(Linear):
-    def __init__(self, low, high, start, end):
-        super().__init__(math.log10(low), math.log10(high), start, end)
-
-    def __call__(self, value):
-        return super().__call__(math.log10(value))
-
-    def ticks(self, about=5):
-        fine = (1, 2, 5) if self.high - self.low < 2.5 else (1,)
-        decades = range(math.floor(self.low), math.ceil(self.high) + 1)
-        values = [m * 10.0 ** d for d in decades for m in fine]
-        return [v for v in values if self.low - 1e-9 <= math.log10(v) <= self.high + 1e-9]
-
-
-def covering(values, steps=(1, 2, 5), base=10.0):
-    """Round numbers around all values and apart from one another, for a logarithmic axis."""
-    low, high = min(values) * 0.98, max(values) * 1.02
-    rounds = [m * base ** d for d in range(-4, 13) for m in steps]
-    return max([r for r in rounds if r <= low] or [low]), min([r for r in rounds if r >= high] or [high])
-
-
-def spread_labels(wanted, gap, low, high):
-    """Heights for labels that want the given ones, `gap` apart, between low and high."""
-    order = sorted(range(len(wanted)), key=lambda i: wanted[i])
-    placed = [0.0] * len(wanted)
-    at = low - gap
-    for i in order:
-        at = placed[i] = max(wanted[i], at + gap)
-    at = high + gap
-    for i in reversed(order):
-        at = placed[i] = min(placed[i], at - gap)
-    return placed
-
-
+@chart
 def key(allocators):
-    parts, x = [], 4
-    for allocator in allocators:
-        parts += [marker(allocator, x + 4, 10, 4.5), text(x + 14, 14, allocator, bold=allocator == HERO)]
-        x += 40 + 7.2 * len(allocator)
-    return svg(20, parts, "Colours and markers of the allocators")
+    figure = figure_of(20, "Colours and markers of the allocators")
+    marks = [Line2D([], [], color=colour(a), marker=marker(a), markersize=8.5, linestyle="none") for a in allocators]
+    legend = figure.legend(marks, allocators, ncol=len(allocators), loc="upper left", bbox_to_anchor=(0, 1), frameon=False,
+                           borderpad=0.1, borderaxespad=0, handletextpad=0.2, columnspacing=1.4)
+    for allocator, text in zip(allocators, legend.get_texts()):
+        text.set_weight(weight(allocator))
+    return figure
 
 
 # Bars: one subject, time on the left, memory on the right.
 
 NAME_END, BAR_START, BAR_END, TIME_END, RATIO_END = 78, 86, 440, 512, 566
 MEMORY_START, MEMORY_END, PEAK_END = 610, 905, 990
-ROW, HEAD, GAP, AXIS = 14, 20, 8, 34
-RATIO_LIMIT = 2.5   # longer bars are cut, and say so
+ROW, HEAD, GAP, ABOVE, BELOW = 14, 20, 8, 26, 20
+RATIO_LIMIT = 2.5     # longer bars are cut, and say so
+MEMORY_FLOOR = 4096   # a page: the least that can be seen
 
 
 def ratio_limit(results, cases):
@@ -142,149 +35,218 @@ def ratio_limit(results, cases):
     return min(RATIO_LIMIT, max([1.2] + [1.05 * r.high for r in ratios if r]))
 
 
-def time_bar(results, case, allocator, y, across):
-    time, ratio = results.of(case, allocator, "ns"), results.ratio(case, allocator, BASELINE)
-    if not time:
-        return [text(BAR_START + 4, y + 10, "not measured", fill=FAINT, size=11)]
-    hero = allocator == HERO
-    parts = [text(TIME_END, y + 10, nanoseconds(time.middle), "end", bold=hero)]
-    if not ratio:
-        return parts
-    end = min(across(ratio.middle), BAR_END)
-    parts.append(bar(BAR_START, y + 1, end - BAR_START, ROW - 4, tint(allocator, 1 if hero else 0.6)))
-    if across(ratio.middle) > BAR_END:
-        parts.append(text(BAR_END - 5, y + 10, "▸", "end", "#fff", 11))
-    else:
-        parts.append(whisker(across(ratio.low), min(across(ratio.high), BAR_END), y + ROW / 2 - 1))
-    if allocator != BASELINE:
-        parts.append(text(RATIO_END, y + 10, f"{digits(ratio.middle)}×", "end", INK if hero else FAINT, bold=hero))
-    return parts
+def memory_label(value, _=None):
+    for unit, scale in (("GiB", 1024 * MIB), ("MiB", MIB)):
+        if value >= scale:
+            return f"{value / scale:g} {unit}"
+    return f"{value / 1024:g} KiB"
 
 
-def memory_mark(results, case, allocator, y, across):
-    peak = results.of(case, allocator, "peak")
-    if not peak:
-        return []
-    hero = allocator == HERO
-    low, middle, high = (across(max(value, MEMORY_FLOOR)) for value in (peak.low, peak.middle, peak.high))
-    return [line(MEMORY_START, y + 6, middle, y + 6, colour(allocator), 1.5 if hero else 1), whisker(low, high, y + 6) if high - low > 9 else "",
-            marker(allocator, middle, y + 6, 4), text(PEAK_END, y + 10, memory_size(peak.middle), "end", bold=hero)]
-
-
-MEMORY_FLOOR = 4096   # a page: the least that can be seen
-
-
-def memory_axis(results, cases):
+def memory_limits(results, cases):
     peaks = [results.of(case["name"], a, "peak") for case in cases for a in results.allocators]
     lives = [results.of(case["name"], results.allocators[0], "live") for case in cases]
-    values = [max(f.high, MEMORY_FLOOR) for f in peaks + lives if f] + [max(f.low, MEMORY_FLOOR) for f in peaks + lives if f]
-    return Log(*covering(values, [1, 4, 16, 64, 256], 1024), MEMORY_START, MEMORY_END)
+    values = [max(value, MEMORY_FLOOR) for figure in peaks + lives if figure for value in (figure.low, figure.high)]
+    return 2.0 ** math.floor(math.log2(min(values)) - 0.1), 2.0 ** math.ceil(math.log2(max(values)) + 0.1)
 
 
-def memory_ticks(across):
-    """Powers of two, so many that their labels have room."""
-    powers = [2 ** n for n in range(10, 41) if across.low - 1e-9 <= math.log10(2 ** n) <= across.high + 1e-9]
-    return powers[::max(1, math.ceil(len(powers) / 6))]
+def spread(figures, floor=0.0):
+    """The distances from the middle to either bound, as matplotlib wants them."""
+    limited = [[max(value, floor) for value in (figure.low, figure.middle, figure.high)] for figure in figures]
+    return [[middle - low for low, middle, _ in limited], [high - middle for _, middle, high in limited]]
 
 
-def bars(results, cases):
-    across = Linear(0, ratio_limit(results, cases), BAR_START, BAR_END)
-    bytes_across = memory_axis(results, cases)
+def whiskers(axes, rows, floor=0.0):
+    if rows:
+        heights, figures = zip(*rows)
+        axes.errorbar([max(figure.middle, floor) for figure in figures], heights, xerr=spread(figures, floor), fmt="none",
+                      ecolor=INK, elinewidth=1, capsize=2.5, capthick=1)
+
+
+def cell(words, x, y, text, side="right", **how):
+    words.text(x, y, text, ha=side, va="center_baseline", **how)
+
+
+def time_bars(words, axes, results, rows):
+    """`rows`: a case, an allocator and where they stand."""
+    limit, bars_of, whole = axes.get_xlim()[1], [], []
+    for case, allocator, y in rows:
+        time, ratio = results.of(case, allocator, "ns"), results.ratio(case, allocator, BASELINE)
+        if not time:
+            cell(words, BAR_START + 4, y, "not measured", "left", color=FAINT, size=11)
+            continue
+        cell(words, TIME_END, y, nanoseconds(time.middle), weight=weight(allocator))
+        if not ratio:
+            continue
+        bars_of.append((y, min(ratio.middle, limit), tint(allocator, 1 if allocator == HERO else 0.6)))
+        if ratio.middle > limit:
+            cell(words, BAR_END - 5, y, "▸", color="white", size=11)
+        elif allocator != BASELINE:
+            whole.append((y, ratio))
+        if allocator != BASELINE:
+            cell(words, RATIO_END, y, f"{digits(ratio.middle)}×", color=ink(allocator), weight=weight(allocator))
+    if bars_of:
+        heights, widths, colours = zip(*bars_of)
+        axes.barh(heights, widths, ROW - 4, color=colours)
+    whiskers(axes, whole)
+
+
+def memory_marks(words, axes, results, rows):
+    marks = [(y, peak, allocator) for case, allocator, y in rows if (peak := results.of(case, allocator, "peak"))]
+    if not marks:
+        return
+    heights, peaks, allocators = zip(*marks)
+    axes.hlines(heights, axes.get_xlim()[0], [max(peak.middle, MEMORY_FLOOR) for peak in peaks],
+                colors=[colour(a) for a in allocators], linewidths=[1.5 if a == HERO else 1 for a in allocators])
+    whiskers(axes, list(zip(heights, peaks)), MEMORY_FLOOR)
+    for y, peak, allocator in marks:
+        axes.plot(max(peak.middle, MEMORY_FLOOR), y, color=colour(allocator), marker=marker(allocator), markersize=7.5)
+        cell(words, PEAK_END, y, memory_size(peak.middle), weight=weight(allocator))
+
+
+def block_of(words, ratios, bytes_axes, results, case, top):
+    """The head of one case, and the rows below it: a case, an allocator and where they stand."""
+    for axes in ratios, bytes_axes:
+        axes.axhspan(top, top + HEAD, color="white", zorder=0.8)
+    words.axhline(top, color=RULE, linewidth=0.8)
+    name = words.text(0, top + 11, title(case["name"]), size=12.5, weight="bold", va="center_baseline")
+    words.annotate(case["what"], (1, 0), (2, 0), xycoords=name, textcoords="offset points", size=12.5, color=FAINT,
+                   va="bottom", annotation_clip=False)
+    live = results.of(case["name"], results.allocators[0], "live")
+    if live and live.middle >= MEMORY_FLOOR:
+        bytes_axes.vlines(live.middle, top + HEAD - 1, top + HEAD + ROW * len(results.allocators), color=INK, linewidth=1,
+                          linestyle=(0, (2, 2)))
+    for row, allocator in enumerate(results.allocators):
+        y = top + HEAD + (row + 0.5) * ROW
+        cell(words, NAME_END, y, allocator, color=ink(allocator), weight=weight(allocator))
+        yield case["name"], allocator, y
+
+
+@chart
+def bars(results, subject, cases):
     block = HEAD + ROW * len(results.allocators) + GAP
-    top, bottom = 26, 26 + block * len(cases)
-    parts = [text(BAR_START, 12, "time of one operation, against malloc", fill=FAINT), text(TIME_END, 12, "time", "end", FAINT),
-             text(RATIO_END, 12, "ratio", "end", FAINT), text(MEMORY_START, 12, "peak growth of resident memory, log scale", fill=FAINT),
-             text(PEAK_END, 12, "peak", "end", FAINT)]
-    for tick in across.ticks():
-        strong = abs(tick - 1) < 1e-9
-        parts += [line(across(tick), top, across(tick), bottom, FAINT if strong else RULE, 1, "3 3" if strong else None),
-                  text(across(tick), bottom + 14, f"{tick:g}×", "middle", FAINT, 11)]
-    for tick in memory_ticks(bytes_across):
-        parts += [line(bytes_across(tick), top, bytes_across(tick), bottom),
-                  text(bytes_across(tick), bottom + 14, f"{tick // MIB} MiB" if tick >= MIB else f"{tick // 1024} KiB", "middle", FAINT, 11)]
-    for index, case in enumerate(cases):
-        y = top + index * block
-        parts += [bar(0, y, WIDTH, HEAD - 1, "#fff"), line(0, y, WIDTH, y)]
-        parts.append(headline(0, y + 15, title(case["name"]), case["what"]))
-        y += HEAD
-        live = results.of(case["name"], results.allocators[0], "live")
-        if live and live.middle >= MEMORY_FLOOR:
-            x = bytes_across(live.middle)
-            parts.append(line(x, y - 1, x, y + ROW * len(results.allocators) - 2, INK, 1, "2 2"))
-        for row, allocator in enumerate(results.allocators):
-            at = y + row * ROW
-            parts.append(text(NAME_END, at + 10, allocator, "end", INK if allocator == HERO else FAINT, bold=allocator == HERO))
-            parts += time_bar(results, case["name"], allocator, at, across) + memory_mark(results, case["name"], allocator, at, bytes_across)
-    return svg(bottom + AXIS - 14, parts, "Bars of time against malloc and marks of peak memory for each case")
+    bottom = ABOVE + block * len(cases)
+    figure = figure_of(bottom + BELOW, f"{subject}: bars of time against malloc and marks of peak memory for each case")
+    ratios = panel(figure, BAR_START, ABOVE, BAR_END - BAR_START, bottom - ABOVE, xlim=(0, ratio_limit(results, cases)))
+    bytes_axes = panel(figure, MEMORY_START, ABOVE, MEMORY_END - MEMORY_START, bottom - ABOVE, xscale="log",
+                       xlim=memory_limits(results, cases))
+    words = panel(figure, 0, 0, WIDTH, bottom, xlim=(0, WIDTH), ylim=(bottom, 0))
+    words.set_axis_off()
+    for axes in ratios, bytes_axes:
+        axes.set(ylim=(bottom, ABOVE))
+        axes.yaxis.set_major_locator(NullLocator())
+    ratios.xaxis.set(major_locator=round_numbers(), major_formatter=StrMethodFormatter("{x:g}×"))
+    ratios.axvline(1, color=FAINT, linewidth=1, linestyle=(0, (3, 3)), zorder=0.7)
+    bytes_axes.xaxis.set(major_locator=LogLocator(2, numticks=7), major_formatter=FuncFormatter(memory_label),
+                         minor_locator=NullLocator())
+    for x, what, side in ((BAR_START, "time of one operation, against malloc", "left"), (TIME_END, "time", "right"),
+                          (RATIO_END, "ratio", "right"), (PEAK_END, "peak", "right"),
+                          (MEMORY_START, "peak growth of resident memory, log scale", "left")):
+        words.text(x, 12, what, ha=side, color=FAINT)
+    rows = [row for index, case in enumerate(cases)
+            for row in block_of(words, ratios, bytes_axes, results, case, ABOVE + index * block)]
+    time_bars(words, ratios, results, rows)
+    memory_marks(words, bytes_axes, results, rows)
+    return figure
 
 
 # Points: time beside memory, one panel for each allocator.
 
+POINTS_LEFT, POINTS_TOP, POINTS_GAP, POINTS_BELOW, POINTS_MOST = 52, 44, 26, 44, 300
+
+
+@chart
 def time_beside_memory(results):
-    panels = {a: {title(case): p for case in results.common(key="peak") if (p := results.time_and_memory(case, a))}
+    common = results.common(key="peak")
+    panels = {a: {title(case): p for case in common if (p := results.time_and_memory(case, a))}
               for a in results.having(GENERAL) if a != BASELINE}
     panels = {a: points for a, points in panels.items() if points}
-    means = {a: [results.mean_over(results.common(key="peak"), a, BASELINE, key) for key in ("ns", "peak")] for a in panels}
-    every = [point for points in panels.values() for point in points.values()]
-    if not every:
-        return ""
-    x_range, y_range = covering([t for t, _ in every] + [1]), covering([m for _, m in every] + [1])
-    left, top, gap = 52, 44, 26
-    width = min(300, (WIDTH - left - 10 - gap * (len(panels) - 1)) / len(panels))
+    if not panels:
+        return None
+    room = WIDTH - POINTS_LEFT - 10 - POINTS_GAP * (len(panels) - 1)
+    width = min(POINTS_MOST, room / len(panels))
     height = min(width, 240)
-    parts = [text(14, top + height / 2, "peak memory against malloc", "middle", FAINT, turn=-90)]
+    figure = figure_of(POINTS_TOP + height + POINTS_BELOW,
+                       "Time and memory of each case against malloc, one panel for each allocator")
+    first = None
     for index, (allocator, points) in enumerate(panels.items()):
-        start = left + index * (width + gap)
-        across, up = Log(*x_range, start, start + width), Log(*y_range, top + height, top)
-        parts += point_panel(allocator, points, means[allocator], across, up, start, top, width, height, labels=index == 0)
-    parts.append(text(left + (len(panels) * (width + gap) - gap) / 2, top + height + 34, "time against malloc: left of 1 is faster; below 1 is less memory (log scales)", "middle", FAINT))
-    return svg(top + height + 42, parts, "Time and memory of each case against malloc, one panel for each allocator")
+        axes = panel(figure, POINTS_LEFT + index * (width + POINTS_GAP), POINTS_TOP, width, height, sharex=first, sharey=first)
+        first = first or axes
+        means = [results.mean_over(common, allocator, BASELINE, what) for what in ("ns", "peak")]
+        point_panel(axes, allocator, points, means)
+        axes.tick_params(labelleft=axes is first)
+    first.set(xscale="log", yscale="log")
+    first.set_ylabel("peak memory against malloc", rotation_mode="anchor")
+    for axes in figure.axes:
+        shade_better(axes)
+    middle = (POINTS_LEFT + (len(panels) * (width + POINTS_GAP) - POINTS_GAP) / 2) / WIDTH
+    figure.text(middle, 10 / (POINTS_TOP + height + POINTS_BELOW), "time against malloc: left of 1 is faster; below 1 is less "
+                "memory (log scales)", ha="center", color=FAINT)
+    return figure
 
 
-def point_panel(allocator, points, means, across, up, start, top, width, height, labels):
-    hero = allocator == HERO
-    better = bar(start, up(1), across(1) - start, top + height - up(1), SHADE)
-    parts = [better, text(start, top - 24, allocator, bold=True, size=13)]
-    for tick in across.ticks():
-        parts += [line(across(tick), top, across(tick), top + height, FAINT if tick == 1 else RULE), text(across(tick), top + height + 14, f"{tick:g}", "middle", FAINT, 11)]
-    for tick in up.ticks():
-        parts.append(line(start, up(tick), start + width, up(tick), FAINT if tick == 1 else RULE))
-        if labels:
-            parts.append(text(start - 6, up(tick) + 4, f"{tick:g}", "end", FAINT, 11))
-    parts += [f"<g><title>{escape(name)}: {digits(t)}× time, {digits(m)}× memory</title>{marker(allocator, across(t), up(m), 3.2, 0.5)}</g>"
-              for name, (t, m) in points.items()]
+def point_panel(axes, allocator, points, means):
+    for name, (time, memory) in points.items():
+        axes.plot(time, memory, color=colour(allocator), marker=marker(allocator), markersize=6.5, alpha=0.55,
+                  gid=f"{TOLD}{name}: {digits(time)}× time, {digits(memory)}× memory")
+    axes.plot(1, 1, linestyle="none")   # both scales have it
+    axes.annotate(allocator, (0, 1), (0, 22), xycoords="axes fraction", textcoords="offset points", size=13, weight="bold")
     if all(means):
         time, memory = (mean.middle for mean in means)
-        x, y = across(time), up(memory)
-        parts += [text(start, top - 8, f"mean: {digits(time)}× time, {digits(memory)}× memory", fill=INK if hero else FAINT, size=11.5),
-                  line(x - 9, y, x + 9, y, INK, 2), line(x, y - 9, x, y + 9, INK, 2)]
-    return parts
+        axes.annotate(f"mean: {digits(time)}× time, {digits(memory)}× memory", (0, 1), (0, 7), xycoords="axes fraction",
+                      textcoords="offset points", size=11.5, color=ink(allocator))
+        axes.plot(time, memory, color=INK, marker="+", markersize=18, markeredgewidth=2)
 
 
-# Lines: throughput by threads, and percentiles of single calls, in panels two abreast.
+def shade_better(axes):
+    """The quarter with less of both, and the lines where it ends; on scales that all panels share."""
+    left, right, low, high = *axes.get_xlim(), *axes.get_ylim()
+    axes.fill([left, 1, 1, left], [low, low, 1, 1], color=SHADE, zorder=0)
+    axes.axhline(1, color=FAINT, linewidth=1, zorder=0.9)
+    axes.axvline(1, color=FAINT, linewidth=1, zorder=0.9)
+    axes.set(xlim=(left, right), ylim=(low, high))
+    for axis in axes.xaxis, axes.yaxis:
+        axis.set(major_locator=LogLocator(10, subs=(1, 2, 5), numticks=12), major_formatter=StrMethodFormatter("{x:g}"),
+                 minor_locator=NullLocator())
 
-PANEL_WIDTH, PANEL_HEIGHT, PANEL_LEFT, PANEL_LABELS = 480, 230, 44, 76
+
+# Lines: throughput by threads, percentiles of single calls and a long life, in panels two abreast.
+
+PANEL_WIDTH, PANEL_HEIGHT, PANEL_LEFT, PANEL_LABELS, PANEL_ABOVE, PANEL_BELOW, PANEL_GAP = 480, 230, 54, 82, 32, 44, 40
 
 
-def panel_place(index):
-    return (index % 2) * (PANEL_WIDTH + 40), (index // 2) * (PANEL_HEIGHT + 76) + 24
+def panels_of(count, label):
+    return figure_of(math.ceil(count / 2) * (PANEL_ABOVE + PANEL_HEIGHT + PANEL_BELOW), label)
 
 
-def panels_height(count):
-    return math.ceil(count / 2) * (PANEL_HEIGHT + 76) - 12
+def line_panel(figure, index, name, what, **options):
+    """The axes of one panel, with its name and what its heights are."""
+    left, row = (index % 2) * (PANEL_WIDTH + PANEL_GAP), index // 2
+    axes = panel(figure, left + PANEL_LEFT, PANEL_ABOVE + row * (PANEL_ABOVE + PANEL_HEIGHT + PANEL_BELOW),
+                 PANEL_WIDTH - PANEL_LEFT - PANEL_LABELS, PANEL_HEIGHT, **options)
+    axes.grid(False, axis="x")
+    axes.annotate(name, (0, 1), (-PANEL_LEFT, 14), xycoords="axes fraction", textcoords="offset points", weight="bold")
+    axes.annotate(what, (1, 1), (0, 14), xycoords="axes fraction", textcoords="offset points", ha="right", size=11, color=FAINT)
+    return axes
 
 
-def curve(allocator, points, label_y):
-    """Markers joined by a line, and the name where it ends."""
+def name_ends(axes, ends):
+    """The name of each allocator where its line ends. The limits of the axes are settled."""
+    low, high = axes.transAxes.transform([(0, 0), (0, 1)])[:, 1]
+    depths = [-axes.transData.transform(end)[1] for end in ends.values()]
+    for (allocator, end), depth, placed in zip(ends.items(), depths, spread_labels(depths, 14, -high, -low)):
+        axes.annotate(allocator, end, (19, depth - placed), textcoords="offset points", va="center", annotation_clip=False,
+                      color=ink(allocator), weight=weight(allocator),
+                      arrowprops={"arrowstyle": "-", "color": colour(allocator), "linewidth": 0.8, "shrinkA": 1, "shrinkB": 5,
+                                  "relpos": (0, 0.5)})
+
+
+def line_style(allocator):
     hero = allocator == HERO
-    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-    x, y = points[-1]
-    return [f'<polyline points="{path}" fill="none" stroke="{colour(allocator)}" stroke-width="{2.6 if hero else 1.4}"/>',
-            *[marker(allocator, px, py, 4.2 if hero else 3.4) for px, py in points],
-            line(x + 6, y, x + 16, label_y, colour(allocator), 0.8),
-            text(x + 19, label_y + 4, allocator, bold=hero, fill=INK if hero else FAINT)]
+    return {"color": colour(allocator), "marker": marker(allocator), "markersize": 8 if hero else 6.5,
+            "linewidth": 2.6 if hero else 1.4, "zorder": 3 if hero else 2}
 
 
+@chart
 def scaling(results, processors):
     families = {}
     for case in results.cases:
@@ -292,93 +254,98 @@ def scaling(results, processors):
         if threaded:
             families.setdefault(name, []).append(case["name"])
     families = {name: cases for name, cases in families.items() if len(cases) > 2}
-    parts = [part for index, (name, cases) in enumerate(families.items()) for part in scaling_panel(results, name, cases, processors, index)]
-    return svg(panels_height(len(families)), parts, "Operations a second by number of threads") if families else ""
+    if not families:
+        return None
+    figure = panels_of(len(families), "Operations a second by number of threads")
+    for index, (name, cases) in enumerate(families.items()):
+        scaling_panel(line_panel(figure, index, name, "million operations a second, all threads"), results, cases, processors)
+    return figure
 
 
-def scaling_panel(results, name, cases, processors, index):
-    left, top = panel_place(index)
-    start, end, bottom = left + PANEL_LEFT, left + PANEL_WIDTH - PANEL_LABELS, top + PANEL_HEIGHT
-    times = {a: [(thread_count(case), figure) for case in cases if (figure := results.of(case, a, "ns"))] for a in results.allocators}
-    times = {a: points for a, points in times.items() if points}
-    most = max(1e3 / figure.low for points in times.values() for _, figure in points)
-    across, up = Linear(1, max(map(thread_count, cases)), start + 14, end), Linear(0, most * 1.05, bottom, top)
-    parts = [text(left, top - 12, name, bold=True), text(end, top - 12, "million operations a second, all threads", "end", FAINT, 11)]
-    for tick in up.ticks():
-        parts += [line(start, up(tick), end, up(tick)), text(start - 6, up(tick) + 4, f"{tick:g}", "end", FAINT, 11)]
-    for threads in map(thread_count, cases):
-        parts.append(text(across(threads), bottom + 16, str(threads), "middle", FAINT, 11))
-    parts.append(text((start + end) / 2, bottom + 32, "threads", "middle", FAINT))
-    if 1 < processors < across.high:
-        parts += [line(across(processors), top, across(processors), bottom, FAINT, 1, "3 3"),
-                  text(across(processors) + 4, bottom - 6, f"{processors} processors", fill=FAINT, size=11)]
-    heights = spread_labels([up(1e3 / points[-1][1].middle) for points in times.values()], 14, top, bottom)
-    drawn = [(a, points, heights[i]) for i, (a, points) in enumerate(times.items())]
-    for allocator, points, height in sorted(drawn, key=lambda each: each[0] == HERO):
-        parts += [line(across(n), up(1e3 / f.low), across(n), up(1e3 / f.high), colour(allocator), 1) for n, f in points]
-        parts += curve(allocator, [(across(n), up(1e3 / f.middle)) for n, f in points], height)
-    return parts
+def throughput(figure):
+    """Of the time of one operation, in millions a second; the longest time is the least."""
+    return type(figure)(1e3 / figure.middle, 1e3 / figure.high, 1e3 / figure.low)
 
 
+def scaling_panel(axes, results, cases, processors):
+    threads, ends = [thread_count(case) for case in cases], {}
+    for allocator in results.allocators:
+        points = [(thread_count(case), throughput(time)) for case in cases if (time := results.of(case, allocator, "ns"))]
+        if points:
+            numbers, figures = zip(*points)
+            middles = [figure.middle for figure in figures]
+            axes.errorbar(numbers, middles, spread(figures), elinewidth=1, **line_style(allocator))
+            ends[allocator] = numbers[-1], middles[-1]
+    if 1 < processors < max(threads):
+        axes.axvline(processors, color=FAINT, linewidth=1, linestyle=(0, (3, 3)), zorder=1)
+        axes.annotate(f"{processors} processors", (processors, 0), (4, 6), xycoords=axes.get_xaxis_transform(),
+                      textcoords="offset points", size=11, color=FAINT)
+    axes.set(ylim=(0, None), xlabel="threads")
+    axes.xaxis.set_major_locator(FixedLocator(threads))
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axes.yaxis.set_major_locator(round_numbers())
+    name_ends(axes, ends)
+
+
+@chart
 def percentiles(results):
     panels = [(case, call) for case in results.single_calls for call in CALLS]
-    every = [value for case, call in panels for a in results.allocators for which in PERCENTILES if (value := results.percentile(case, a, call, which))]
-    if not every:
-        return ""
-    span = covering(every)
-    parts = [part for index, (case, call) in enumerate(panels) for part in percentile_panel(results, case, call, span, index)]
-    return svg(panels_height(len(panels)), parts, "Percentiles of the time of single calls")
+    if not any(results.percentile(case, a, call, which) for case, call in panels for a in results.allocators
+               for which in PERCENTILES):
+        return None
+    figure, first = panels_of(len(panels), "Percentiles of the time of single calls"), None
+    ends = {}
+    for index, (case, call) in enumerate(panels):
+        axes = line_panel(figure, index, f"{CALLS[call]}: {title(case)}", "time of one call, log scale", sharey=first)
+        first = first or axes
+        ends[axes] = percentile_lines(axes, results, case, call)
+    first.set_yscale("log")
+    for axes, lines in ends.items():
+        axes.yaxis.set(major_locator=LogLocator(10, numticks=12), minor_locator=NullLocator(),
+                       major_formatter=EngFormatter("s"))
+        name_ends(axes, lines)
+    return figure
 
 
-def percentile_panel(results, case, call, span, index):
-    left, top = panel_place(index)
-    start, end, bottom = left + PANEL_LEFT + 10, left + PANEL_WIDTH - PANEL_LABELS, top + PANEL_HEIGHT
-    across, up = Linear(0, len(PERCENTILES) - 1, start + 14, end), Log(*span, bottom, top)
-    parts = [text(left, top - 12, f"{CALLS[call]}: {title(case)}", bold=True), text(end, top - 12, "time of one call, log scale", "end", FAINT, 11)]
-    for tick in up.ticks():
-        parts += [line(start, up(tick), end, up(tick)), text(start - 6, up(tick) + 4, f"{tick_time(tick)}", "end", FAINT, 11)]
-    for at, which in enumerate(PERCENTILES):
-        parts.append(text(across(at), bottom + 16, which, "middle", FAINT, 11))
+def percentile_lines(axes, results, case, call):
+    """Where the lines end, by allocator."""
+    ends, places = {}, range(len(PERCENTILES))
+    for allocator in results.allocators:
+        points = [(at, value * 1e-9) for at in places if (value := results.percentile(case, allocator, call, PERCENTILES[at]))]
+        if points:
+            axes.plot(*zip(*points), **line_style(allocator))
+            ends[allocator] = points[-1]
     if results.clock(case):
-        clock = up(max(results.clock(case), span[0]))
-        parts += [line(start, clock, end, clock, FAINT, 1, "3 3"), text(end, clock - 4, "the clock alone", "end", FAINT, 11)]
-    lines = [(a, [(across(i), up(v)) for i, which in enumerate(PERCENTILES) if (v := results.percentile(case, a, call, which))]) for a in results.allocators]
-    lines = [(a, points) for a, points in lines if points]
-    heights = spread_labels([points[-1][1] for _, points in lines], 14, top, bottom)
-    for (allocator, points), height in sorted(zip(lines, heights), key=lambda each: each[0][0] == HERO):
-        parts += curve(allocator, points, height)
-    return parts
+        clock = results.clock(case) * 1e-9
+        axes.axhline(clock, color=FAINT, linewidth=1, linestyle=(0, (3, 3)))
+        axes.annotate("the clock alone", (1, clock), (0, 3), xycoords=axes.get_yaxis_transform(), textcoords="offset points",
+                      ha="right", size=11, color=FAINT)
+    axes.set_xticks(list(places), PERCENTILES)
+    return ends
 
 
-SOAKS = (("the heap of the pools", "held_at_peak", "held_in_trough"), ("the heap of blocks of all sizes", "mixed_at_peak", "mixed_in_trough"))
+SOAKS = (("the heap of the pools", "held_at_peak", "held_in_trough"),
+         ("the heap of blocks of all sizes", "mixed_at_peak", "mixed_in_trough"))
 
 
+@chart
 def soak(series):
     if not series or len(series["seconds"]) < 2:
-        return ""
-    parts = [part for index, (name, *columns) in enumerate(SOAKS) for part in soak_panel(series, name, columns, index)]
-    return svg(panels_height(len(SOAKS)), parts, "Bytes held by two heaps over the time of a soak")
+        return None
+    figure = panels_of(len(SOAKS), "Bytes held by two heaps over the time of a soak")
+    for index, (name, top, trough) in enumerate(SOAKS):
+        axes = line_panel(figure, index, name, "MiB held")
+        soak_lines(axes, series["seconds"], [value / MIB for value in series[top]], [value / MIB for value in series[trough]])
+    return figure
 
 
-def soak_panel(series, name, columns, index):
-    left, top = panel_place(index)
-    start, end, bottom = left + PANEL_LEFT + 10, left + PANEL_WIDTH - PANEL_LABELS, top + PANEL_HEIGHT
-    seconds, most = series["seconds"], max(max(series[column]) for column in columns)
-    across, up = Linear(0, seconds[-1], start, end), Linear(0, most * 1.05 / MIB, bottom, top)
-    parts = [text(left, top - 12, name, bold=True), text(end, top - 12, "MiB held", "end", FAINT, 11)]
-    for tick in up.ticks():
-        parts += [line(start, up(tick), end, up(tick)), text(start - 6, up(tick) + 4, f"{tick:g}", "end", FAINT, 11)]
-    for tick in across.ticks():
-        parts.append(text(across(tick), bottom + 16, f"{tick:g} s", "middle", FAINT, 11))
-    for column, what, width in zip(columns, ("at the top", "after it"), (0.7, 2.2)):
-        points = " ".join(f"{across(x):.1f},{up(y / MIB):.1f}" for x, y in zip(seconds, series[column]))
-        parts.append(f'<polyline points="{points}" fill="none" stroke="{colour(HERO)}" stroke-width="{width}"/>')
-        parts.append(text(end + 6, up(series[column][-1] / MIB) + 4, what, bold=width > 1))
-    return parts
-
-
-def tick_time(value):
-    for unit, scale in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
-        if value >= scale:
-            return f"{value / scale:g} {unit}"
-    return f"{value:g} ns"
+def soak_lines(axes, seconds, tops, troughs):
+    """Waves are of five heights: points show each height as a row, where a line would fill the space between."""
+    axes.plot(seconds, tops, color=colour(HERO), marker="o", markersize=2.4, linestyle="none")
+    axes.plot(seconds, troughs, color=colour(HERO), linewidth=2.2)
+    axes.set(ylim=(0, 1.05 * max(tops + troughs)), xlim=(0, seconds[-1]))
+    axes.xaxis.set(major_locator=round_numbers(), major_formatter=StrMethodFormatter("{x:g} s"))
+    axes.yaxis.set(major_locator=round_numbers(), major_formatter=StrMethodFormatter("{x:g}"))
+    for height, what, how in (max(tops[-5:]), "at the top", "normal"), (troughs[-1], "after it", "bold"):
+        axes.annotate(what, (1, height), (6, 0), xycoords=axes.get_yaxis_transform(), textcoords="offset points", va="center",
+                      weight=how, annotation_clip=False)

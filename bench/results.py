@@ -68,9 +68,11 @@ def geometric_mean(values):
 
 @functools.cache
 def rank(count):
-    """Which of `count` values in order, from 1 on, and from the other end, are the bounds of their median; 0 where even the least
-    and the greatest miss it too often."""
-    return max((k for k in range(count // 2 + 1) if 2 * sum(math.comb(count, i) for i in range(k)) <= MISSES * 2 ** count), default=0)
+    """Which of `count` values in order, from 1 on, and from the other end, are the bounds of their median; 0 where even the
+    least and the greatest miss it too often."""
+    def misses(k):
+        return 2 * sum(math.comb(count, i) for i in range(k)) / 2 ** count
+    return max((k for k in range(count // 2 + 1) if misses(k) <= MISSES), default=0)
 
 
 def median_ratio(values):
@@ -80,8 +82,8 @@ def median_ratio(values):
 
 
 def median_of_means(columns):
-    """Of the geometric means of some cases, each a ratio by repetition: of those repetitions that all of them have. The interval is
-    about the repetitions: it does not say what the mean of other cases would be."""
+    """Of the geometric means of some cases, each a ratio by repetition: of those repetitions that all of them have. The
+    interval is about the repetitions: it does not say what the mean of other cases would be."""
     shared = set.intersection(*map(set, columns)) if columns else set()
     return median_ratio([geometric_mean([column[r] for column in columns]) for r in shared])
 
@@ -106,14 +108,16 @@ class Unusable(ValueError):
 
 
 ABOVE_ZERO = math.ulp(0)   # the least float that is
-LEAST = {"ns": ABOVE_ZERO, "items_per_second": ABOVE_ZERO, "real_time": ABOVE_ZERO, "end": -math.inf, "end_growth": -math.inf}   # 0 of others
+LEAST = {"ns": ABOVE_ZERO, "items_per_second": ABOVE_ZERO, "real_time": ABOVE_ZERO,
+         "end": -math.inf, "end_growth": -math.inf}   # 0 of others
 
 
 def fault_of(figures, names):
     """Which of them is no figure, or nothing. NaN and infinity are numbers in Python's JSON, and true is one in Python."""
     for name in names:
         value = figures.get(name)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value < LEAST.get(name, 0):
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not is_number or not math.isfinite(value) or value < LEAST.get(name, 0):
             return f"{name} is {json.dumps(value)}"
     return ""
 
@@ -159,10 +163,12 @@ class Results:
 
     def by_repetition(self, case, allocator, other, key, other_case=None):
         ours, theirs = self.runs.get((case, allocator), {}), self.runs.get((other_case or case, other), {})
-        return {r: ours[r][key] / theirs[r][key] for r in sorted(ours) if r in theirs and ours[r].get(key) and theirs[r].get(key)}
+        both = [r for r in sorted(ours) if ours[r].get(key) and theirs.get(r, {}).get(key)]
+        return {r: ours[r][key] / theirs[r][key] for r in both}
 
     def ratio(self, case, allocator, other, key="ns", other_case=None):
-        """With its interval, or None where one of them was not measured. The other may have done the same in a case of another name."""
+        """With its interval, or None where one of them was not measured. The other may have done the same in a case of another
+        name."""
         asked = case, allocator, other, key, other_case
         if asked not in self.ratios:
             self.ratios[asked] = median_ratio(self.by_repetition(*asked).values())
@@ -186,8 +192,10 @@ class Results:
 
     def common(self, kind=GENERAL, key="ns"):
         """The cases in which each allocator that has the kind was measured; for memory, where enough of it is live."""
-        return [case for case in self.of_kind(kind) if (key != "peak" or self.memory_matters(case)) and all(
-            sum(bool(run.get(key)) for run in self.runs.get((case, a), {}).values()) >= LEAST_REPETITIONS for a in self.having(kind))]
+        def measured(case, allocator):
+            return sum(bool(run.get(key)) for run in self.runs.get((case, allocator), {}).values()) >= LEAST_REPETITIONS
+        return [case for case in self.of_kind(kind)
+                if (key != "peak" or self.memory_matters(case)) and all(measured(case, a) for a in self.having(kind))]
 
     def mean_over(self, cases, allocator, other, key="ns"):
         return median_of_means([self.by_repetition(case, allocator, other, key) for case in cases])
@@ -200,8 +208,8 @@ class Results:
         return self.ratios[asked]
 
     def verdicts(self, allocator, other, kind=GENERAL):
-        """The cases of each verdict, the greatest ratio first; what is slower stands first. Of all cases that the two have in common:
-        a count compares with no other count, as a mean does with other means."""
+        """The cases of each verdict, the greatest ratio first; what is slower stands first. Of all cases that the two have in
+        common: a count compares with no other count, as a mean does with other means."""
         found = {SLOWER: [], UNDECIDED: [], FASTER: []}
         for case in self.of_kind(kind):
             ratio = self.ratio(case, allocator, other)
@@ -224,7 +232,8 @@ class Results:
 
     def clock(self, case):
         """What the clock adds to each of them."""
-        middle = figure([run["google"].get("clock_ns", 0) for a in self.allocators for run in self.runs.get((case, a), {}).values()])
+        runs = [run for a in self.allocators for run in self.runs.get((case, a), {}).values()]
+        middle = figure([run["google"].get("clock_ns", 0) for run in runs])
         return middle.middle if middle else None
 
 

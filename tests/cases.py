@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: MIT
 """Counts the cases that a build's tests ran, suite by suite, and compares with those that cases.golden wants.
 
-A case is a test of cmocka or of unittest where a program says how many it ran, and a program otherwise. What is slow or long is
-counted there alone, since short runs leave it out. A test that is skipped is there, and says so; one that is not there is a
-failure, unless it goes with a package that is missing (GO_WITH): then it counts as skipped. A log that is not there is a failure
-too, unless all that should be in it counts as skipped.
+A case is a test of cmocka, unittest or pytest where a program says how many it ran, and a program otherwise. What is slow or
+long is counted there alone, since short runs leave it out. A test that is skipped is there, and says so; one that is not there
+is a failure, unless it goes with a package that is missing (GO_WITH): then it counts as skipped. A log that is not there is a
+failure too, unless all that should be in it counts as skipped.
 
 usage: cases.py LENGTH BUILD [MISSING-PACKAGE]...    LENGTH: quick, normal or long, what was run (tools/test)
        cases.py --raise BUILD...                     raises cases.golden to what the last run of each build counted
 
-The first line of output has tests passed, failed and skipped; then come lines that begin with "failed: ", and others to be shown."""
+The first line of output has tests passed, failed and skipped; then come lines that begin with "failed: ", and others to be
+shown."""
 
 import collections
 import json
@@ -23,9 +24,13 @@ ALONE = ("long", "slow")
 LEFT_OUT = {"quick": {"slow", "long"}, "normal": {"long"}, "long": set()}
 RAN = re.compile(r"^\[=+\] (\d+) test\(s\) run\.|^Ran (\d+) tests? in ", re.MULTILINE)
 SKIPPED = re.compile(r"^\[  SKIPPED \] (\d+) test\(s\)|\(skipped=(\d+)", re.MULTILINE)
+# The last line of pytest -q: 1 failed, 99 passed, 1 skipped in 3.02s
+PYTEST = re.compile(r"^((?:\d+ [a-z]+, )*\d+ [a-z]+) in \d+\.\d\ds(?: \([\d:]+\))?$", re.MULTILINE)
+PYTEST_CASES = ("passed", "failed", "error", "errors", "xfailed", "xpassed", "skipped")
 
-# Which cases are not even there without a package: any of the packages, and how many cases of a suite go with it; of a suite of one
-# build where they are only there; of a whole build where nothing compiles it. A test that says itself that it is skipped is there.
+# Which cases are not even there without a package: any of the packages, and how many cases of a suite go with it; of a suite of
+# one build where they are only there; of a whole build where nothing compiles it. A test that says itself that it is skipped is
+# there.
 ALL = sys.maxsize
 GO_WITH = (
     ({"g++"}, {"malloc": 27, "layout": 6, "unit": 1}),
@@ -35,6 +40,7 @@ GO_WITH = (
     ({"clang", "libclang-rt-14-dev"}, {"build-clang long": 1}),
     ({"mandoc"}, {"docs": 2}),
     ({"abigail-tools"}, {"build-test layout": 2, "build-checked layout": 2}),
+    ({"python3-pytest"}, {"misuse": 99}),
     ({"liblua5.4-dev"}, {"adapters": 5, "unit": 5, "layout": 1, "examples": 1}),
     ({"libsqlite3-dev"}, {"adapters": 6, "unit": 6, "layout": 1, "examples": 1}),
     ({"libexpat1-dev"}, {"adapters": 6, "unit": 6, "layout": 1, "examples": 1}),
@@ -68,13 +74,23 @@ def sum_of(pattern, text):
     return sum(int(next(filter(None, numbers))) for numbers in pattern.findall(text) if any(numbers))
 
 
+def pytest_counts(text):
+    """All cases, and those that were skipped."""
+    counts = collections.Counter()
+    for line in PYTEST.findall(text):
+        for number, what in re.findall(r"(\d+) ([a-z]+)", line):
+            counts[what] += int(number)
+    return sum(counts[what] for what in PYTEST_CASES), counts["skipped"]
+
+
 def cases_of(test):
     """Cases that ran, and cases that were skipped."""
-    if verdict(test) == "skipped":
-        return 0, 1
     text = test.get("stdout", "") + "\n" + test.get("stderr", "")
-    skipped = sum_of(SKIPPED, text)
-    return max(sum_of(RAN, text), 1) - skipped, skipped
+    of_pytest, skipped_by_pytest = pytest_counts(text)
+    if verdict(test) == "skipped":
+        return 0, max(skipped_by_pytest, 1)
+    skipped = sum_of(SKIPPED, text) + skipped_by_pytest
+    return max(sum_of(RAN, text) + of_pytest, 1) - skipped, skipped
 
 
 def count(log):
@@ -112,7 +128,9 @@ def excused(build, suite, packages, built):
 
 
 def described(counts):
-    return ", ".join(f"{suite} {ran}" + (f" ({skipped} skipped)" if skipped else "") for suite, (ran, skipped) in counts.items())
+    def told(skipped):
+        return f" ({skipped} skipped)" if skipped else ""
+    return ", ".join(f"{suite} {ran}{told(skipped)}" for suite, (ran, skipped) in counts.items())
 
 
 def report(length, build, packages):

@@ -29,7 +29,8 @@ NO_CLOCK = "purge_delay_ms=4000000000"
 
 def instructions(micro, library, pattern, count):
     # Not what a user or a folder has as defaults for valgrind, nor other options of the library.
-    command = ["valgrind", "--command-line-only=yes", "--tool=callgrind", "--callgrind-out-file=/dev/null", micro, pattern, str(count)]
+    command = ["valgrind", "--command-line-only=yes", "--tool=callgrind", "--callgrind-out-file=/dev/null",
+               micro, pattern, str(count)]
     result = subprocess.run(command, env={**os.environ, "LD_PRELOAD": library, "TIDEPOOL_OPTIONS": NO_CLOCK},
                             capture_output=True, text=True, errors="replace", timeout=SECONDS)
     collected = re.search(r"Collected : (\d+)", result.stderr)

@@ -12,18 +12,20 @@ import re
 import sys
 import tempfile
 
-# Bottom up: a folder of src ("" is src itself) and its units, which are pairs of .c and .h or one of the two. A unit may include
-# itself and what stands before it.
+# Bottom up: a folder of src ("" is src itself) and its units, which are pairs of .c and .h or one of the two. A unit may
+# include itself and what stands before it.
 LAYERS = [
     ("base", ["bits", "bit_tree", "text", "span_tree", "range_tree"]),
     ("os", ["os", "thread_local", "lock", "linux"]),
     ("", ["misuse", "option", "size_class"]),
-    ("space", ["class_map", "budget", "gate", "pieces", "metadata", "run", "arena", "slots", "space", "purge", "huge_range", "kept", "huge"]),
+    ("space", ["class_map", "budget", "gate", "pieces", "metadata", "run", "arena", "slots", "space", "purge", "huge_range",
+               "kept", "huge"]),
     ("bin", ["slab", "magazine", "depot", "types", "due", "slabs", "bin"]),
     ("thread", ["magazines", "types", "caches", "thread"]),
     ("heap", ["guard", "dying", "types", "records", "heap", "large", "locate", "figures", "tick", "fork", "startup",
               "allocate", "free", "reallocate", "walk", "reset", "region", "create"]),
-    ("object_pool", ["types", "object_misuse", "array", "hot", "hooks", "registry", "capacity", "eviction", "walk", "get", "put", "handle", "create"]),
+    ("object_pool", ["types", "object_misuse", "array", "hot", "hooks", "registry", "capacity", "eviction", "walk", "get",
+                     "put", "handle", "create"]),
     ("api", ["fast_path", "pool", "heap", "malloc", "malloc_info", "new_delete", "stats"]),
     ("check", ["check", "expect", "census", "parts", "space", "bin", "thread", "heap", "everything"]),
 ]

@@ -90,8 +90,8 @@ def main():
     if not expected:
         sys.exit("no declaration found in the headers")
     soname = "libtidepool.so.0" if kind == "tidepool" else "libtidepool-malloc.so.0"
-    found = [*wrong_exports(library, expected), *calls_of_own_exports(library, expected - set(REPLACED)), *wrong_imports(library),
-             *wrong_thread_local_size(library), *wrong_soname(library, soname)]
+    found = [*wrong_exports(library, expected), *calls_of_own_exports(library, expected - set(REPLACED)),
+             *wrong_imports(library), *wrong_thread_local_size(library), *wrong_soname(library, soname)]
     for problem in found:
         print(f"{soname} {problem}")
     sys.exit(1 if found else 0)

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: MIT
 """What runs the benchmarks, with programs that only say that they ran and a clock that they move: which repetitions count, when
 the time is too short, what is listed as missing, which compiler is named."""
+import collections
 import contextlib
+import html
+import importlib.util
 import io
 import json
 import math
 import os
 import pathlib
+import pty
 import re
 import subprocess
 import sys
@@ -15,11 +19,16 @@ import types
 import unittest
 import unittest.mock
 
-import made_up
+from made_up import page
 
+import machine
+import programs
+import progress
 import report
 import results
 import run
+from programs import SETTINGS, Failure
+from session import Session
 
 CASES = ["pairs/16", "slots/wide", "heaps/pair"]
 
@@ -50,16 +59,15 @@ class Program:
 
 def session_of(seconds, **differences):
     clock = Clock()
-    programs = [Program(clock, "tidepool", **differences), Program(clock, "malloc"), Program(clock, "tcmalloc", CASES[:2])]
-    with unittest.mock.patch.object(run, "time", clock):
-        session = run.Session(programs, programs[0].cases, seconds)
-        with contextlib.redirect_stderr(io.StringIO()):
-            session.run()
+    three = [Program(clock, "tidepool", **differences), Program(clock, "malloc"), Program(clock, "tcmalloc", CASES[:2])]
+    with unittest.mock.patch.object(progress, "time", clock), contextlib.redirect_stderr(io.StringIO()):
+        session = Session(three, three[0].cases, seconds)
+        session.run()
     return session
 
 
 def counts(session):
-    return {sum((r["case"], r["allocator"]) == pair for r in session.runs) for pair in {(r["case"], r["allocator"]) for r in session.runs}}
+    return set(collections.Counter((run["case"], run["allocator"]) for run in session.runs).values())
 
 
 class Repetitions(unittest.TestCase):
@@ -83,7 +91,7 @@ class Repetitions(unittest.TestCase):
 
     def test_too_short_a_time_is_an_error_and_no_report(self):
         for seconds, found in (20, 4), (9, 1), (3, 0):
-            with self.assertRaisesRegex(run.Failure, f"too short a time: {found} of at least 6 repetitions"):
+            with self.assertRaisesRegex(Failure, f"too short a time: {found} of at least 6 repetitions"):
                 session_of(seconds)
 
     def test_an_interrupted_repetition_is_dropped_and_told(self):
@@ -93,7 +101,7 @@ class Repetitions(unittest.TestCase):
 
     def test_an_early_interrupt_is_an_error_and_no_report(self):
         for at in 1, 3 * 3 + 2:
-            with self.assertRaisesRegex(run.Failure, "interrupted after .* of at least 6 repetitions: nothing to report"):
+            with self.assertRaisesRegex(Failure, "interrupted after .* of at least 6 repetitions: nothing to report"):
                 session_of(seconds=800, interrupt=at)
 
     def test_each_repetition_begins_with_another_allocator(self):
@@ -108,29 +116,30 @@ class Repetitions(unittest.TestCase):
         """Some two hundred runs."""
         clock = Clock()
         cases = [f"pairs/{n}" for n in range(44)]
-        with unittest.mock.patch.object(run, "time", clock):
-            programs = [Program(clock, str(n), cases) for n in range(5)]
-            self.assertLess(run.Session(programs, programs[0].cases, 270).least_seconds(), 120)
+        with unittest.mock.patch.object(progress, "time", clock):
+            five = [Program(clock, str(n), cases) for n in range(5)]
+            self.assertLess(Session(five, five[0].cases, 270).least_seconds(), 120)
 
 
 class Compiler(unittest.TestCase):
     def test_it_is_the_one_that_the_programs_name(self):
         same = [types.SimpleNamespace(compiler="gcc 1.2.3", allocator=a) for a in ("tidepool", "malloc")]
-        self.assertEqual(run.describe_machine(same)["compiler"], "gcc 1.2.3")
+        self.assertEqual(machine.describe_machine(same)["compiler"], "gcc 1.2.3")
         other = types.SimpleNamespace(compiler="clang 4", allocator="jemalloc")
-        self.assertEqual(run.describe_compilers([*same, other]), "gcc 1.2.3 (tidepool, malloc); clang 4 (jemalloc)")
+        self.assertEqual(machine.describe_compilers([*same, other]), "gcc 1.2.3 (tidepool, malloc); clang 4 (jemalloc)")
 
 
 class Figures(unittest.TestCase):
     def test_a_run_with_a_figure_that_cannot_be_has_failed(self):
         good = {"items_per_second": 1e8, "real_time": 10.0, "peak_growth": 0, "end_growth": -1, "live": 1}
-        program = run.Program("bench-malloc")
+        program = programs.Program("bench-malloc")
         with unittest.mock.patch.object(program, "call", lambda *_: json.dumps({"benchmarks": [measured]})):
             measured = good
             self.assertEqual(program.run("pairs/16"), good)
-            for key, value in ("items_per_second", math.inf), ("items_per_second", -1.0), ("real_time", math.nan), ("peak_growth", -1), ("live", None):
-                measured = {**good, key: value}
-                with self.subTest(key=key), self.assertRaisesRegex(run.Failure, f"^bench-malloc: pairs/16: {key} is {json.dumps(value)}$"):
+            for key, value in (("items_per_second", math.inf), ("items_per_second", -1.0), ("real_time", math.nan),
+                               ("peak_growth", -1), ("live", None)):
+                measured, said = {**good, key: value}, f"^bench-malloc: pairs/16: {key} is {json.dumps(value)}$"
+                with self.subTest(key=key), self.assertRaisesRegex(Failure, said):
                     program.run("pairs/16")
 
 
@@ -150,37 +159,65 @@ ABSENT = "echo 'bench-tcmalloc: skipped: not installed' >&2; exit 77"
 FAILS = "*--case=heaps*) echo ended badly >&2; exit 1 ;;"
 
 
+BENCH = pathlib.Path(run.__file__).parent
+
+
+def read_terminal(terminal):
+    """Nothing when nobody writes to it any more, which Linux calls an error."""
+    try:
+        return os.read(terminal, 65536)
+    except OSError:
+        return b""
+
+
 class Whole(unittest.TestCase):
     """run.py as a command, with programs that take no time."""
 
-    def run_with(self, *arguments, **environment):
-        own = {name: value for name, value in os.environ.items() if not run.SETTINGS.fullmatch(name)}   # meson sets MALLOC_PERTURB_
+    def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
-        programs = []
-        for allocator, absent, fails in ("tidepool", "", ""), ("malloc", "", ""), ("jemalloc", "", FAILS), ("tcmalloc", ABSENT, ""):
+        self.programs = []
+        for allocator, absent, fails in (("tidepool", "", ""), ("malloc", "", ""), ("jemalloc", "", FAILS),
+                                         ("tcmalloc", ABSENT, "")):
             path = pathlib.Path(self.folder.name, f"bench-{allocator}")
             path.write_text(FAKE.format(absent=absent, fails=fails))
             path.chmod(0o755)
-            programs.append(str(path))
-        return subprocess.run([sys.executable, run.__file__, *arguments, "--out", self.folder.name + "/out", *programs], capture_output=True, text=True,
-                              timeout=600, check=False, env={**own, **environment})
+            self.programs.append(str(path))
+
+    def command(self, *arguments):
+        return [*arguments, "--out", self.folder.name + "/out", *self.programs]
+
+    @staticmethod
+    def environment(**more):
+        own = {name: value for name, value in os.environ.items() if not SETTINGS.fullmatch(name)}   # meson sets MALLOC_PERTURB_
+        return {**own, **more}
+
+    def run_with(self, *arguments, **environment):
+        return subprocess.run([sys.executable, run.__file__, *self.command(*arguments)], capture_output=True, text=True,
+                              timeout=600, check=False, env=self.environment(**environment))
 
     def seen(self):
         """The names that a program found in its environment."""
-        return {line.partition("=")[0] for line in pathlib.Path(self.folder.name, "bench-malloc.environment").read_text().splitlines()}
+        lines = pathlib.Path(self.folder.name, "bench-malloc.environment").read_text().splitlines()
+        return {line.partition("=")[0] for line in lines}
+
+    def pages(self):
+        """The page that was written; none without the libraries that it needs."""
+        return [pathlib.Path(self.folder.name, "out/latest/report.html").read_text(encoding="utf-8")] if page else []
 
     def test_too_short_a_time_is_refused_at_once_with_what_is_enough(self):
         done = self.run_with("--minutes", "0.01")
         self.assertEqual(done.returncode, 1)
-        enough = re.fullmatch(r"bench: --minutes 0.01: too short for 6 repetitions of 6 runs; give ([\d.]+) or more\n", done.stderr.splitlines(True)[-1])
+        enough = re.fullmatch(r"bench: --minutes 0.01: too short for 6 repetitions of 6 runs; give ([\d.]+) or more\n",
+                              done.stderr.splitlines(True)[-1])
         self.assertTrue(enough, done.stderr)
         self.assertFalse(os.path.exists(self.folder.name + "/out"))
         self.assertLessEqual(float(enough[1]), 0.1)
 
-    SETTINGS = {"TIDEPOOL_OPTIONS": "checked=1", "MALLOC_CONF": "x <y>", "MALLOC_ARENA_MAX": "1", "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0",
-                "MIMALLOC_SHOW_STATS": "1", "mimalloc_verbose": "1", "TCMALLOC_SAMPLE_PARAMETER": "1", "LD_PRELOAD": "", "LD_AUDIT": "",
-                "JE_MALLOC_CONF": "x", "BENCHMARK_REPETITIONS": "3"}
+    SETTINGS = {"TIDEPOOL_OPTIONS": "checked=1", "MALLOC_CONF": "x <y>", "MALLOC_ARENA_MAX": "1",
+                "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0", "MIMALLOC_SHOW_STATS": "1", "mimalloc_verbose": "1",
+                "TCMALLOC_SAMPLE_PARAMETER": "1", "LD_PRELOAD": "", "LD_AUDIT": "", "JE_MALLOC_CONF": "x",
+                "BENCHMARK_REPETITIONS": "3"}
 
     def test_settings_of_allocators_are_taken_out_and_told(self):
         done = self.run_with("--minutes", "5", **self.SETTINGS, OTHER_MALLOC="stays")
@@ -188,10 +225,11 @@ class Whole(unittest.TestCase):
         self.assertEqual(self.seen() & self.SETTINGS.keys(), set())
         self.assertIn("OTHER_MALLOC", self.seen())
         for name, value in self.SETTINGS.items():
-            self.assertIn(f"bench: {name}={value} is taken out of the environment (--keep-environment leaves it there)\n", done.stderr)
+            self.assertIn(f"bench: {name}={value} is taken out of the environment (--keep-environment leaves it there)\n",
+                          done.stderr)
         self.assertEqual(json.loads(pathlib.Path(self.folder.name, "out/latest/raw.json").read_text())["environment"], {})
         self.assertNotIn("MALLOC_CONF", done.stdout)
-        self.assertNotIn("MALLOC_CONF", pathlib.Path(self.folder.name, "out/latest/report.html").read_text())
+        self.assertFalse(any("MALLOC_CONF" in text for text in self.pages()))
 
     def test_settings_that_are_kept_are_named(self):
         done = self.run_with("--minutes", "5", "--keep-environment", **self.SETTINGS)
@@ -200,21 +238,26 @@ class Whole(unittest.TestCase):
         self.assertNotIn("is taken out", done.stderr)
         raw = json.loads(pathlib.Path(self.folder.name, "out/latest/raw.json").read_text())
         self.assertEqual(raw["environment"], self.SETTINGS)
-        self.assertIn("MALLOC_CONF='x &lt;y&gt;'".replace("'", "&#x27;"), pathlib.Path(self.folder.name, "out/latest/report.html").read_text())
+        for text in self.pages():
+            self.assertIn("<code>", text)
+            self.assertIn("x &lt;y&gt;", text)
+            self.assertIn("MALLOC_CONF='x <y>'", html.unescape(text))
         self.assertRegex(done.stdout, "(?m)^Measured with .*MALLOC_CONF='x <y>' .*TIDEPOOL_OPTIONS=checked=1")
         self.assertIn("MALLOC_CONF='x <y>'", report.markdown(results.Results(raw)))
 
     def test_the_load_is_that_before_the_session(self):
         """A load that says how often a program has run."""
-        self.run_with("--minutes", "0.01")   # refused: makes the programs
         folder = pathlib.Path(self.folder.name)
-        programs = [str(folder / "bench-tidepool"), str(folder / "bench-malloc")]
         log = folder / "bench-malloc.environment"
         def load():
             return (float(log.read_text().count("RUN=\n")),) * 3
-        with unittest.mock.patch.object(os, "getloadavg", load), unittest.mock.patch.dict(os.environ), contextlib.redirect_stderr(io.StringIO()), \
-                contextlib.redirect_stdout(io.StringIO()), unittest.mock.patch.object(sys, "argv", ["run.py", "--minutes", "5", "--out", str(folder / "out"), *programs]):
-            before = load()[0]
+        self.run_with("--minutes", "0.01")   # refused: begins the log
+        before = load()[0]
+        with contextlib.ExitStack() as stack:
+            for change in (unittest.mock.patch.object(os, "getloadavg", load), unittest.mock.patch.dict(os.environ),
+                           unittest.mock.patch.object(sys, "argv", ["run.py", *self.command("--minutes", "5")]),
+                           contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO())):
+                stack.enter_context(change)
             run.main()
         self.assertGreater(load()[0], before + 20)
         raw = json.loads((folder / "out/latest/raw.json").read_text())
@@ -228,7 +271,44 @@ class Whole(unittest.TestCase):
             self.assertIn(line, done.stdout)
         raw = json.loads(pathlib.Path(self.folder.name, "out/latest/raw.json").read_text())
         self.assertEqual(raw["machine"]["compiler"], "gcc 98.7.6")
-        self.assertIn("gcc 98.7.6", pathlib.Path(self.folder.name, "out/latest/report.html").read_text())
+        self.assertTrue(all("gcc 98.7.6" in text for text in self.pages()))
+
+    STAGES = r"(?m)^ *\d+ s  repetition 2\r?\n *\d+ s  repetition 3\r?\n"
+
+    def on_terminal(self, *program, term="xterm"):
+        """All that a terminal is sent of run.py's standard error."""
+        terminal, end = pty.openpty()
+        command = [sys.executable, *program, *self.command("--minutes", "5")]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=end, cwd=BENCH,
+                              env=self.environment(TERM=term, COLUMNS="200")) as running:
+            os.close(end)
+            sent = b""
+            while part := read_terminal(terminal):
+                sent += part
+        os.close(terminal)
+        self.assertEqual(running.returncode, 0, sent)
+        return sent.decode()
+
+    def test_progress_is_a_line_for_each_stage_where_there_is_no_terminal(self):
+        done = self.run_with("--minutes", "5", TERM="xterm")
+        self.assertRegex(done.stderr, self.STAGES)
+        self.assertNotIn("\x1b", done.stderr)
+
+    @unittest.skipUnless(importlib.util.find_spec("rich"), "this Python has no rich")
+    def test_progress_is_a_bar_on_a_terminal_and_gone_at_the_end(self):
+        sent = self.on_terminal(run.__file__)
+        self.assertRegex(sent, r"\d:\d\d left.* repetition 2  pairs/16  malloc")
+        self.assertIn("heaps/pair: ended badly", sent)
+        self.assertNotRegex(sent, self.STAGES)
+        hidden, shown = "\x1b[?25l", "\x1b[?25h"   # the cursor
+        self.assertGreater(sent.rfind(shown), sent.rfind(hidden))
+        self.assertIn(hidden, sent)
+
+    def test_progress_is_lines_on_a_terminal_without_rich_or_that_cannot_draw(self):
+        sent = self.on_terminal("-c", "import sys; sys.modules['rich'] = None; import run; run.main()")
+        self.assertRegex(sent, self.STAGES)
+        self.assertIn("bench: no progress bar: this Python has no rich (Debian package python3-rich)", sent)
+        self.assertRegex(self.on_terminal(run.__file__, term="dumb"), self.STAGES)
 
 
 unittest.main()

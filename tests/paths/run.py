@@ -18,7 +18,7 @@ STUCK_SECONDS = 1200
 NOT_COPIED = shutil.ignore_patterns(".*", "build*", "bench-results", "subprojects", "corpus", "__pycache__")
 TARGETS = ["src/libtidepool-malloc.so.0", "tests/malloc/family", "tests/misuse/malloc_bugs", "tests/unit/test_size_class"]
 # By the environment of the test, through env, into a program of others; and one that calls a tool of the source.
-TESTS = ["family", "malloc free-static", "sort", "size_class"]
+TESTS = ["family", "misuse of malloc", "sort", "size_class"]
 
 
 def call(*command, folder):

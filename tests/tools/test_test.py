@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What tools/test says of builds and packages that are made up: its meson, ninja, dpkg-query and apt-get are scripts of this test."""
+"""What tools/test says of builds and packages that are made up: its meson, ninja, dpkg-query and apt-get are scripts of this
+test."""
 import json
 import os
 import pathlib
@@ -28,7 +29,8 @@ DPKG_QUERY = r"""#!/bin/sh
 shift 3
 printf '%s\n' "$@" | grep -xFf "$STUBS/installed" | sed 's/$/ 1.0-2 installed/'
 """
-STUBS = {"meson": MESON, "dpkg-query": DPKG_QUERY, "ninja": "#!/bin/sh\n", "apt-get": "#!/bin/sh\nexit 100\n", "sudo": '#!/bin/sh\nexec "$@"\n'}
+STUBS = {"meson": MESON, "dpkg-query": DPKG_QUERY, "ninja": "#!/bin/sh\n", "apt-get": "#!/bin/sh\nexit 100\n",
+         "sudo": '#!/bin/sh\nexec "$@"\n'}
 CMOCKA = {"stdout": "[==========] Running 5 test(s).\n[==========] 5 test(s) run.\n[==========] 2 test(s) run.\n",
           "stderr": "[  PASSED  ] 5 test(s).\n[  SKIPPED ] 1 test(s), listed below:\n"}
 
@@ -51,7 +53,9 @@ class ToolsTest(unittest.TestCase):
             (self.stubs / name).write_text(text)
             (self.stubs / name).chmod(0o755)
         text = (SOURCE / "tools/test").read_text()
-        self.packages = re.search(r"^required=\((.*?)\)", text, re.M | re.S)[1].split() + re.search(r"^useful=\((.*?)\)", text, re.M | re.S)[1].split()
+        lists = re.findall(r"^(?:required|useful)=\((.*?)\)", text, re.M | re.S)
+        self.assertEqual(len(lists), 2)
+        self.packages = " ".join(lists).split()
         self.install(self.packages)
         self.write_log(line("unit / arena", **CMOCKA) + line("docs / links") + line("malloc+slow / long one"))
         self.golden("build-test docs 1\nbuild-test unit 7\n")
@@ -70,8 +74,8 @@ class ToolsTest(unittest.TestCase):
         """The status, all output, and how often a build was configured."""
         (self.stubs / "calls").write_text("")
         environment = {**os.environ, "PATH": f"{self.stubs}:{os.environ['PATH']}", "STUBS": str(self.stubs)}
-        done = subprocess.run([self.root / "tools/test", *arguments], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                              timeout=600, check=False)
+        done = subprocess.run([self.root / "tools/test", *arguments], env=environment, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, timeout=600, check=False)
         calls = (self.stubs / "calls").read_text().splitlines()
         return done.returncode, done.stdout, sum(call.startswith("setup ") for call in calls)
 
@@ -131,11 +135,33 @@ class Counting(ToolsTest):
         self.assertEqual((status, output.splitlines()[-1]), (0, "3 passed, 0 failed, 0 skipped"))
 
     def test_cases_of_unittest_and_skipped_programs_count(self):
-        self.write_log(line("malloc / options", stderr="Ran 15 tests in 3.1s\n\nOK (skipped=2)\n") + line("malloc / other", "SKIP"))
+        self.write_log(line("malloc / options", stderr="Ran 15 tests in 3.1s\n\nOK (skipped=2)\n")
+                       + line("malloc / other", "SKIP"))
         self.golden("build-test malloc 16\n")
         status, output, _ = self.run_it("--quick")
         self.assertIn("build-test, cases: malloc 13 (3 skipped)\n", output)
         self.assertEqual((status, output.splitlines()[-1]), (0, "1 passed, 0 failed, 1 skipped"))
+
+    def test_cases_of_pytest_count(self):
+        """By the line that it ends with. What it shows of a program that failed may look much the same."""
+        shown = "..s\nSKIPPED [1] a.py:3: no program\n 7 passed in 0.01s\n40 passed, 2 skipped in 63.02s (0:01:03)\n"
+        self.write_log(line("misuse / a", stdout=shown)
+                       + line("misuse / b", "FAIL", stdout="1 failed, 3 passed, 1 warning, 2 errors in 0.50s\n")
+                       + line("misuse / c", "SKIP", stdout="3 skipped in 0.10s\n")
+                       + line("preload / d", "SKIP", stdout="skipped: why\n"))
+        self.golden("build-test misuse 51\nbuild-test preload 1\n")
+        status, output, _ = self.run_it("--quick")
+        self.assertIn("build-test, cases: misuse 46 (5 skipped), preload 0 (1 skipped)\n", output)
+        self.assertNotIn("did not run", output)
+        self.assertEqual((status, output.splitlines()[-1]), (1, "1 passed, 1 failed, 2 skipped"))
+
+    def test_without_pytest_its_cases_are_skipped(self):
+        self.write_log(line("misuse / a", "SKIP", stdout="skipped: no Python here has pytest\n"))
+        self.golden("build-test misuse 60\n")
+        self.without("python3-pytest")
+        status, output, _ = self.run_it("--quick")
+        self.assertIn("build-test: skipped, 59 of 60 cases of suite misuse; missing packages: python3-pytest\n", output)
+        self.assertEqual((status, output.splitlines()[-1]), (0, "0 passed, 0 failed, 60 skipped"))
 
     def test_a_number_that_falls_is_a_failure(self):
         self.golden("build-test docs 2\nbuild-test unit 7\n")
@@ -213,7 +239,8 @@ class Counting(ToolsTest):
                     (self.stubs / "no-log").unlink(missing_ok=True) if log else (self.stubs / "no-log").touch()
                     status, output, _ = self.run_it("--quick")
                     self.assertEqual(status, 1, output)
-                    self.assertIn("  build-test: meson test ended with status 139\n" if log else "  build-test: meson test wrote no log\n", output)
+                    said = "ended with status 139" if log else "wrote no log"
+                    self.assertIn(f"  build-test: meson test {said}\n", output)
 
     def test_no_log_is_a_failure_though_no_case_is_wanted(self):
         self.golden("")
@@ -231,8 +258,8 @@ class Counting(ToolsTest):
                 if log is not None:
                     (self.root / "build-clang/meson-logs").mkdir(parents=True)
                     (self.root / "build-clang/meson-logs/testlog.json").write_text(log)
-                done = subprocess.run(["python3", "tests/cases.py", length, "build-clang", "clang", "spin"], cwd=self.root, check=True, text=True,
-                                      stdout=subprocess.PIPE, timeout=600)
+                done = subprocess.run(["python3", "tests/cases.py", length, "build-clang", "clang", "spin"], cwd=self.root,
+                                      check=True, text=True, stdout=subprocess.PIPE, timeout=600)
                 self.assertEqual(done.stdout.splitlines()[0], expected, done.stdout)
 
     def test_a_short_run_need_not_have_what_is_slow_or_long(self):
