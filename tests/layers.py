@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Checks that every include in src/ points downwards in the one list of layers below, that src/README.md shows that list, that no two
-files have a function of the same name, also of those that only their own file sees, and that giving back has no more verbs than the
-glossary of docs/DESIGN.md defines.
+"""Checks that every include in src/ points downwards in the one list of layers below, that src/README.md shows that list, that
+no two files have a function of the same name, also of those that only their own file sees, and that giving back has no more
+verbs than the glossary of docs/DESIGN.md defines.
 
 usage: layers.py SRC
        layers.py --print       the list as src/README.md shows it
@@ -31,14 +31,15 @@ LAYERS = [
 ]
 UNITS = [f"{folder}/{unit}".lstrip("/") for folder, units in LAYERS for unit in units]
 
-# What may be included of what stands below, where that is less than everything. The C library's names see the manager through the fast
-# path alone, for one jump less. Interfaces and object pools ask heaps, and do not reach for what heaps are made of: but for the fast
-# paths, which are there to reach, and for gates and records, which are for everybody.
+# What may be included of what stands below, where that is less than everything. The C library's names see the manager through
+# the fast path alone, for one jump less. Interfaces and object pools ask heaps, and do not reach for what heaps are made of: but
+# for the fast paths, which are there to reach, and for gates and records, which are for everybody.
 LOW = {"base", "os", "misuse", "option", "size_class"}
 NARROW = {
     **{f"api/{unit}": {"base", "os", "misuse", "api/fast_path"} for unit in ("malloc", "malloc_info", "new_delete")},
     **{f"api/{unit}": LOW | {"heap", "object_pool", "api/fast_path"} for unit in ("pool", "stats")},
-    **{f"object_pool/{unit}": LOW | {"heap", "object_pool", "space/gate", "space/metadata"} for unit in dict(LAYERS)["object_pool"]},
+    **{f"object_pool/{unit}": LOW | {"heap", "object_pool", "space/gate", "space/metadata"}
+       for unit in dict(LAYERS)["object_pool"]},
 }
 # Where a lower layer calls a higher one: a pointer that the higher one sets.
 CALLS_UP = {
@@ -60,9 +61,10 @@ STATIC = re.compile(r"^(?:\w+ )*static [^;={(]*?\b(\w+)\((?!\()", re.M)
 DEFINED = re.compile(r"^(?!typedef|return|else)\w[\w *()]*?\b(\w+)\([^;{]*(?:\{.*)?$", re.M)
 BLOCK = re.compile(r"^```\n(.*?)^```\n", re.M | re.S)
 
-# Give, put, flush, drain, purge, trim, forget and drop say how something goes back, and the glossary what each promises. These would
-# say it once more. A lock is released.
-OTHER_VERBS = {"abandon", "discard", "dispose", "evacuate", "reclaim", "relinquish", "restore", "retire", "return", "surrender", "vacate"}
+# Give, put, flush, drain, purge, trim, forget and drop say how something goes back, and the glossary what each promises. These
+# would say it once more. A lock is released.
+OTHER_VERBS = {"abandon", "discard", "dispose", "evacuate", "reclaim", "relinquish", "restore", "retire", "return", "surrender",
+               "vacate"}
 
 
 def unit_of(path):
