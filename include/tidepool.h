@@ -7,5 +7,6 @@
 #include <tidepool/object_pool.h>
 #include <tidepool/pool.h>
 #include <tidepool/stats.h>
+#include <tidepool/version.h>
 
 #endif

@@ -4,6 +4,7 @@
 #include "misuse.h"
 #include "os/os.h"
 #include <string.h>
+#include <tidepool/version.h>
 
 options_t settings = {.purge_delay_ms = PURGE_DELAY_DEFAULT_MS};
 static bool settled;
@@ -83,6 +84,12 @@ static void print_help(void)
   }
 }
 
+static void print_version(void)
+{
+  static const char line[] = "tidepool " TIDEPOOL_VERSION "\n";
+  os_write_error(line, sizeof line - 1);
+}
+
 static bool set(const char *key, const char *value)
 {
   for (size_t i = 0; i < ENTRIES; i++)
@@ -107,6 +114,10 @@ static void read_one(const char *text, size_t length)
   key[length] = 0;
   if (!strcmp(key, "help")) {
     print_help();
+    return;
+  }
+  if (!strcmp(key, "version")) {
+    print_version();
     return;
   }
   char *value = strchr(key, '=');

@@ -10,6 +10,9 @@
 #include "option.h"
 #include <errno.h>
 #include <tidepool/pool.h>
+#include <tidepool/version.h>
+
+const char *pool_version(void) { return TIDEPOOL_VERSION; }
 
 void *pool_alloc(size_t size) { return default_alloc(size); }
 void *pool_zalloc(size_t size) { return default_zalloc(size); }

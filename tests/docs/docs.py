@@ -31,7 +31,7 @@ GENERATED = re.compile(r"<!-- bench begin -->.*?<!-- bench end -->", re.S)   # b
 NO_PROSE = re.compile(r"[|#]|<!--")
 ITEM = re.compile(r"\s*(?:[-*]|\d+\.)\s")
 INDENTED = re.compile(r" {4}|\t")
-MANUALS = {"tidepool.3": ["pool.h", "heap.h", "stats.h"], "tidepool-object-pool.3": ["object_pool.h"]}
+MANUALS = {"tidepool.3": ["pool.h", "heap.h", "stats.h", "version.h"], "tidepool-object-pool.3": ["object_pool.h"]}
 
 
 def texts(root):

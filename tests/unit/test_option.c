@@ -2,6 +2,7 @@
  * Options are read once in a process: each case is a child. */
 #include "option.h"
 #include "unit.h"
+#include <tidepool/version.h>
 
 #define VARIABLE "TIDEPOOL_OPTIONS"
 
@@ -61,7 +62,7 @@ static void bad_values(void **state)
   static const char *const bad[] = {
     "purge_delay_ms=", "purge_delay_ms=-1", "purge_delay_ms=1x", "purge_delay_ms=99999999999", "purge_delay_ms=429496729600",
     "huge_pages=", "huge_pages=yes", "huge_pages", "stats=1", "checked=2", "checked=", "checked", "abort_on_exhausted=10",
-    "Checked=1", "unknown=1", "=1", "=", "ckecked=1",
+    "Checked=1", "unknown=1", "=1", "=", "ckecked=1", "version=1",
     "a_key_that_is_much_longer_than_any_key_that_there_could_ever_be_here=1",
   };
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -83,11 +84,12 @@ static void read_then_abort(void *text)
 static void warnings(void **state)
 {
   (void)state;
-  char unknown[] = "nonsense=1", value[] = "checked=7", help[] = "help";
+  char unknown[] = "nonsense=1", value[] = "checked=7", help[] = "help", version[] = "version";
   aborts_with(read_then_abort, unknown, "tidepool: nonsense: unknown option or bad value in TIDEPOOL_OPTIONS, ignored\n");
   aborts_with(read_then_abort, value, "tidepool: checked: unknown option or bad value in TIDEPOOL_OPTIONS, ignored\n");
   aborts_with(read_then_abort, help, "purge_delay_ms=milliseconds, never");
   aborts_with(read_then_abort, help, "abort_on_exhausted=0, 1");
+  aborts_with(read_then_abort, version, "tidepool " TIDEPOOL_VERSION "\n");
 }
 
 static void set_before_and_after(void *argument)

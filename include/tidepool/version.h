@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * tidepool/version.h: which tidepool this is. The macros tell what a program was compiled with, and pool_version() what it runs
+ * with. The version is that of meson.build, and the build is refused where the two differ. */
+#ifndef TIDEPOOL_VERSION_H
+#define TIDEPOOL_VERSION_H
+
+#include <tidepool/visibility.h>
+
+#define TIDEPOOL_VERSION_MAJOR 0
+#define TIDEPOOL_VERSION_MINOR 1
+#define TIDEPOOL_VERSION_PATCH 0
+#define TIDEPOOL_VERSION "0.1.0"
+
+/* #if TIDEPOOL_VERSION_NUMBER >= 1002003 asks for version 1.2.3 or a later one. */
+#define TIDEPOOL_VERSION_NUMBER (TIDEPOOL_VERSION_MAJOR * 1000000 + TIDEPOOL_VERSION_MINOR * 1000 + TIDEPOOL_VERSION_PATCH)
+
+POOL_BEGIN_DECLS
+
+/* Returns the TIDEPOOL_VERSION of the library that the program runs with. */
+POOL_API const char *pool_version(void) POOL_NOEXCEPT __attribute__((const));
+
+POOL_END_DECLS
+
+#endif
