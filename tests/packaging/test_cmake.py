@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: MIT
+"""CMake: find_package() of an installation that was moved, and builds of the sources by CMake itself."""
+
+import json
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import unittest
+
+import building
+from building import HERE, SOURCE, TOLD_VERSION, VERSION, needs, run
+
+WORKS = f"{VERSION} {VERSION}\n"
+
+
+def config_of(prefix):
+    """A folder that CMake does not know of by itself."""
+    return f"-Dtidepool_DIR={next(prefix.rglob('tidepoolConfig.cmake')).parent}"
+
+
+class Parent(building.Folder):
+    def build(self, name, *options, source=None):
+        parent, build = self.folder / name, self.folder / f"{name} build"
+        shutil.copytree(HERE / "parents" / name, parent)
+        for file in [*HERE.glob("*.c"), *HERE.glob("*.cpp")]:
+            shutil.copy(file, parent / file.name)
+        if source:
+            os.symlink(SOURCE, parent / source)
+        run("cmake", "-G", "Ninja", "-S", parent, "-B", build, "-Werror=dev", "-DCMAKE_EXE_LINKER_FLAGS=-Wl,--as-needed", *options, folder=self.folder)
+        run("cmake", "--build", build, folder=self.folder)
+        return build
+
+    def tidepool_libraries(self, program):
+        return {name for name in building.needed_by(program) if "tidepool" in name}
+
+
+@needs("cmake", "meson", "ninja")
+class FindPackage(Parent):
+    def test_c(self):
+        build = self.build("find_package", config_of(building.moved_prefix()))
+        for name, libraries in {"program": {"libtidepool.so.0"}, "program_static": set(),
+                                "both": {"libtidepool.so.0", "libtidepool-malloc.so.0"}, "both_static": set()}.items():
+            with self.subTest(name):
+                self.assertEqual(self.tidepool_libraries(build / name), libraries)
+                self.assertEqual(run(build / name, folder=self.folder), WORKS)
+        for name in "silent", "silent_static", "both", "both_static":
+            with self.subTest(name):
+                self.assert_malloc_is_ours(build / name)
+
+    @building.needs_cpp
+    def test_cpp(self):
+        build = self.build("find_package_cpp", config_of(building.moved_prefix()))
+        self.assertEqual(self.assert_malloc_is_ours(build / "makes"), "made\n")
+        self.assertEqual(self.assert_malloc_is_ours(build / "makes_static"), "made\n")
+        self.assertEqual(run(build / "uses", folder=self.folder), WORKS)
+
+    def test_static_alone(self):
+        """The targets are there, and are the static libraries. CMake finds them where it looks itself."""
+        prefix = building.install(self.folder, "-Ddefault_library=static", "--libdir=lib", prefix=self.folder / "prefix")
+        build = self.build("find_package", f"-DCMAKE_PREFIX_PATH={prefix}")
+        self.assertEqual(self.tidepool_libraries(build / "both"), set())
+        self.assertEqual(run(build / "program", folder=self.folder), WORKS)
+        self.assert_malloc_is_ours(build / "silent")
+
+    def test_libraries_above_the_prefix(self):
+        """A folder of libraries with dots, and one of headers elsewhere."""
+        for libdir in "a/../lib", "../libraries":
+            with self.subTest(libdir):
+                building.install(self.folder, f"--libdir={libdir}", "--includedir=include/versions/../0",
+                                 prefix=self.folder / "a prefix")
+                build = self.build("find_package", config_of(self.folder / ("libraries" if "raries" in libdir else "a prefix")))
+                self.assertEqual(run(build / "program", folder=self.folder), WORKS)
+            for folder in [*self.folder.glob("*")]:
+                shutil.rmtree(folder)
+
+    def found(self, *arguments, expected=0):
+        """What find_package() says, with the targets of what it found."""
+        script = self.folder / "CMakeLists.txt"
+        script.write_text("cmake_minimum_required(VERSION 3.16)\nproject(parent C)\n"
+                          f"find_package(tidepool {' '.join(arguments)})\n"
+                          "message(STATUS \"found ${tidepool_FOUND} ${tidepool_VERSION}\")\n")
+        shutil.rmtree(self.folder / "build", ignore_errors=True)
+        return run("cmake", "-S", self.folder, "-B", self.folder / "build", config_of(building.moved_prefix()),
+                   folder=self.folder, status=expected)
+
+    def test_versions(self):
+        major, minor, patch = map(int, VERSION.split("."))
+        for version in f"{major}.{minor}", f"{major}.{minor}.{patch} EXACT", f"{major}.{minor}.0...{major + 1}":
+            with self.subTest(version):
+                self.assertRegex(self.found(version), f"found (1|TRUE) {re.escape(VERSION)}\n")
+        for version in f"{major}.{minor + 1}", f"{major + 1}", f"{major}.{minor}.{patch + 1}", f"{major}.{minor}.{patch + 1}...{major + 2}":
+            with self.subTest(version):
+                self.assertRegex(self.found(version), "found (0|FALSE)")
+
+    def test_components(self):
+        self.assertRegex(self.found("REQUIRED COMPONENTS malloc OPTIONAL_COMPONENTS nothing"), "found (1|TRUE)")
+        self.assertIn("no target tidepool::nothing", self.found("REQUIRED COMPONENTS nothing", expected=1))
+
+
+@needs("cmake", "ninja")
+class Sources(Parent):
+    def test_add_subdirectory(self):
+        for shared in "OFF", "ON":
+            with self.subTest(shared=shared):
+                build = self.build("add_subdirectory", f"-DBUILD_SHARED_LIBS={shared}", source="tidepool")
+                self.assertEqual(self.tidepool_libraries(build / "program"), {"libtidepool.so.0"} if shared == "ON" else set())
+                self.assertEqual(self.tidepool_libraries(build / "program_static"), set())
+                self.assertEqual(run(build / "program", folder=self.folder), WORKS)
+                self.assertEqual(run(build / "program_static", folder=self.folder), WORKS)
+                self.assertEqual(run(build / "silent", folder=self.folder, TIDEPOOL_OPTIONS="version"), TOLD_VERSION)
+            shutil.rmtree(build)
+            shutil.rmtree(self.folder / "add_subdirectory")
+
+    @building.needs_cpp
+    def test_fetch_content(self):
+        build = self.build("fetch_content", f"-DFETCHCONTENT_SOURCE_DIR_TIDEPOOL={SOURCE}")
+        self.assertEqual(run(build / "uses", folder=self.folder), WORKS)
+
+
+# What meson or CMake says in words of its own, and what only warns.
+OF_A_BUILD = re.compile(r"-(I|W|o$|c$|MD|MQ|MF|fdiagnostics|fPIC|fpic|pthread|O\d|g$|DNDEBUG|D_FILE_OFFSET_BITS|Dtidepool\w*_EXPORTS|std)")
+
+
+@needs("cmake", "meson", "ninja")
+class SameAsMeson(building.Folder):
+    """Both compile the same files for each library, with the same options, and link them with the same ones."""
+
+    def compiled(self, build, libraries):
+        """By library: its sources, and the options that change what is compiled."""
+        found = {}
+        for entry in json.loads((build / "compile_commands.json").read_text()):
+            words = shlex.split(entry["command"])
+            source = pathlib.Path(os.path.normpath(pathlib.Path(entry["directory"], entry["file"])))
+            output = words[words.index("-o") + 1]
+            library = next((library for pattern, library in libraries if re.search(pattern, output)), None)
+            if library and source.is_relative_to(SOURCE / "src"):
+                options = {word for word in words[1:] if word.startswith("-") and not OF_A_BUILD.match(word)}
+                standard = {word for word in words if word.startswith("-std")}
+                found.setdefault(library, {})[str(source.relative_to(SOURCE))] = options | standard
+        return found
+
+    def linked(self, build, name):
+        text = (build / "build.ninja").read_text()
+        block = re.search(rf"^build [^\n]*{re.escape(name)}\.so\.{re.escape(VERSION)}[ :].*?(?=^build |\Z)", text, re.M | re.S)[0]
+        return {word for word in re.findall(r"-Wl,[\w,=-]+", block) if re.match(r"-Wl,(--gc|-z|--version-script)", word)}
+
+    def test_sources_and_options(self):
+        meson, cmake = self.folder / "meson", self.folder / "cmake"
+        run("meson", "setup", meson, SOURCE, "-Dtests=false", "-Dbench=disabled", "-Dexamples=false", folder=self.folder)
+        run("cmake", "-G", "Ninja", "-S", SOURCE, "-B", cmake, "-DCMAKE_BUILD_TYPE=Release", "-DBUILD_SHARED_LIBS=ON",
+            "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON", folder=self.folder)
+        of_meson = self.compiled(meson, [(r"libtidepool\.so", "tidepool"), (r"libtidepool-malloc\.so", "malloc")])
+        of_cmake = self.compiled(cmake, [(r"tidepool_objects\.dir", "tidepool"), (r"tidepool_malloc\.dir", "malloc")])
+        self.assertGreater(min(len(of_meson["tidepool"]), len(of_meson["malloc"])), 50)
+        self.assertEqual(of_meson, of_cmake)
+        for name in "libtidepool", "libtidepool-malloc":
+            self.assertEqual(self.linked(meson, name), self.linked(cmake, name))
+            self.assertGreater(len(self.linked(cmake, name)), 2)
+
+    def test_version(self):
+        run("cmake", "-G", "Ninja", "-S", SOURCE, "-B", self.folder / "cmake", folder=self.folder)
+        self.assertIn(f"CMAKE_PROJECT_VERSION:STATIC={VERSION}\n", (self.folder / "cmake/CMakeCache.txt").read_text())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: MIT
+"""tidepool in the `subprojects` of another project of meson: the parent gets what it links with, and nothing else."""
+
+import json
+import re
+import shutil
+import unittest
+
+import building
+from building import TOLD_VERSION, VERSION, needs, run
+
+WORKS = f"{VERSION} {VERSION}\n"
+
+
+@needs("meson", "ninja")
+class Subproject(building.Folder):
+    def parent(self, *options):
+        """Configures and builds a parent; returns its build folder."""
+        parent, build = self.folder / "parent", self.folder / "build"
+        shutil.copytree(building.HERE / "parents/meson", parent)
+        for name in ("program.c", "silent.c"):
+            shutil.copy(building.HERE / name, parent / name)
+        building.with_source(parent / "subprojects/tidepool")
+        # Not one that the machine has.
+        run("meson", "setup", build, parent, "--prefix=/usr/local", "-Doptimization=0", "--force-fallback-for=tidepool",
+            *options, folder=self.folder)
+        run("ninja", folder=build)
+        return build
+
+    def told(self, build, what):
+        return json.loads(run("meson", "introspect", f"--{what}", build, folder=self.folder))
+
+    def files(self, build, pattern):
+        return sorted(path.name for path in build.rglob(pattern) if path.is_file())
+
+    def test_nothing_but_a_static_library(self):
+        build = self.parent()
+        self.assertEqual((self.told(build, "tests"), self.told(build, "benchmarks")), ([], []))
+        self.assertEqual(list(self.told(build, "installed").values()), ["/usr/local/bin/program"])
+        made = [target["name"] for target in self.told(build, "targets") if target["build_by_default"]]
+        self.assertEqual(sorted(made), ["program", "tidepool"])
+        self.assertEqual((self.files(build, "*.so*"), self.files(build, "*.a")), ([], ["libtidepool.a"]))
+        self.assertEqual(run(build / "program", folder=self.folder), WORKS)
+
+    def test_default_library_static(self):
+        for option in "-Ddefault_library=static", "-Dtidepool:default_library=static":
+            with self.subTest(option):
+                build = self.parent(option, "-Dtidepool:install_as_subproject=true")
+                self.assertEqual(self.files(build, "*.so*"), [])
+                self.assertFalse([name for name in building.needed_by(build / "program") if "tidepool" in name])
+                self.assertEqual(run(build / "program", folder=self.folder), WORKS)
+            shutil.rmtree(build)
+            shutil.rmtree(self.folder / "parent")
+
+    def test_installed_with_the_parent_it_is_shared(self):
+        build = self.parent("-Dtidepool:install_as_subproject=true")
+        root = self.folder / "root"
+        run("meson", "install", "-C", build, "--quiet", "--destdir", root, folder=self.folder)
+        installed = {re.sub(".*/", "", str(path)): path for path in root.rglob("*")}
+        self.assertLessEqual({"program", "libtidepool.so.0", "libtidepool-malloc.so.0", "tidepool.h", "tidepool.pc",
+                              "pool_alloc.3"}, set(installed))
+        self.assertIn("libtidepool.so.0", building.needed_by(installed["program"]))
+        self.assertEqual(run(installed["program"], folder=self.folder,
+                             LD_LIBRARY_PATH=str(installed["libtidepool.so.0"].parent)), WORKS)
+
+    def test_malloc_of_the_parents_program(self):
+        build = self.parent("-Dwith_malloc=true")
+        self.assertEqual(self.files(build, "*.so*"), [])
+        self.assertEqual(run(build / "silent", folder=self.folder, TIDEPOOL_OPTIONS="version"), TOLD_VERSION)
+
+    def test_shared_malloc_of_the_parents_program(self):
+        build = self.parent("-Dwith_malloc=true", "-Dtidepool:install_as_subproject=true")
+        self.assertIn("libtidepool-malloc.so.0", building.needed_by(build / "silent"))
+        self.assertEqual(run(build / "silent", folder=self.folder, TIDEPOOL_OPTIONS="version"), TOLD_VERSION)
+
+    def test_without_the_malloc_library(self):
+        build = self.parent("-Dtidepool:malloc_library=false")
+        self.assertEqual(run(build / "program", folder=self.folder), WORKS)
+
+
+if __name__ == "__main__":
+    unittest.main()
