@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How the tests of packages build, install and run: with a compiler's own ways, and nothing of the build that they belong to."""
+"""How the tests of packages build, install and run: with a compiler's own ways, and nothing of the build that they are in."""
 
 import functools
 import os

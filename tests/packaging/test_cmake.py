@@ -28,8 +28,8 @@ class Parent(building.Folder):
             shutil.copy(file, parent / file.name)
         if source:
             os.symlink(SOURCE, parent / source)
-        run("cmake", "-G", "Ninja", "-S", parent, "-B", build, "-Werror=dev", "-DCMAKE_EXE_LINKER_FLAGS=-Wl,--as-needed", *options,
-            folder=self.folder)
+        run("cmake", "-G", "Ninja", "-S", parent, "-B", build, "-Werror=dev",
+            "-DCMAKE_EXE_LINKER_FLAGS=-Wl,--as-needed", *options, folder=self.folder)
         run("cmake", "--build", build, folder=self.folder)
         return build
 
@@ -122,7 +122,8 @@ class Sources(Parent):
 
 
 # What meson or CMake says in words of its own, and what only warns.
-OF_A_BUILD = re.compile(r"-(I|W|o$|c$|MD|MQ|MF|fdiagnostics|fPIC|fpic|pthread|O\d|g$|std|D(NDEBUG|_FILE_OFFSET_BITS|tidepool\w*_EXPORTS))")
+OF_A_BUILD = re.compile(r"-(I|W|o$|c$|MD|MQ|MF|fdiagnostics|fPIC|fpic|pthread|O\d|g$|std"
+                        r"|D(NDEBUG|_FILE_OFFSET_BITS|tidepool\w*_EXPORTS))")
 
 
 @needs("cmake", "meson", "ninja")
@@ -145,7 +146,8 @@ class SameAsMeson(building.Folder):
 
     def linked(self, build, name):
         text = (build / "build.ninja").read_text()
-        block = re.search(rf"^build [^\n]*{re.escape(name)}\.so\.{re.escape(VERSION)}[ :].*?(?=^build |\Z)", text, re.M | re.S)[0]
+        file = re.escape(f"{name}.so.{VERSION}")
+        block = re.search(rf"^build [^\n]*{file}[ :].*?(?=^build |\Z)", text, re.M | re.S)[0]
         return {word for word in re.findall(r"-Wl,[\w,=-]+", block) if re.match(r"-Wl,(--gc|-z|--version-script)", word)}
 
     def test_sources_and_options(self):

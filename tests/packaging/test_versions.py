@@ -52,7 +52,8 @@ class Versions(unittest.TestCase):
         for library in "tidepool", "tidepool-malloc":
             package = f"lib{library}{soversion}"
             self.assertIn(f"Package: {package}\n", (SOURCE / "debian/control").read_text())
-            self.assertTrue((SOURCE / f"debian/{package}.symbols").read_text().startswith(f"lib{library}.so.{soversion} {package} "))
+            symbols = (SOURCE / f"debian/{package}.symbols").read_text()
+            self.assertTrue(symbols.startswith(f"lib{library}.so.{soversion} {package} "))
             self.assertIn(f"%{{_libdir}}/lib{library}.so.{soversion}*\n", (RECIPES / "tidepool.spec").read_text())
 
     def test_symbols_of_the_package(self):
@@ -95,8 +96,11 @@ class Recipes(building.Folder):
         for linkage in "static", "dynamic":
             library.parent.mkdir(exist_ok=True)
             library.touch()
-            script = "cmake_minimum_required(VERSION 3.16)\n" + "".join(f'function({name})\n  message(STATUS "{name} ${{ARGN}}")\nendfunction()\n' for name in calls)
-            script += f'set(VCPKG_LIBRARY_LINKAGE {linkage})\nset(CURRENT_PACKAGES_DIR "{self.folder}")\nset(FEATURES core malloc)\n'
+            script = "cmake_minimum_required(VERSION 3.16)\n"
+            for name in calls:
+                script += f'function({name})\n  message(STATUS "{name} ${{ARGN}}")\nendfunction()\n'
+            script += f'set(VCPKG_LIBRARY_LINKAGE {linkage})\nset(CURRENT_PACKAGES_DIR "{self.folder}")\n'
+            script += "set(FEATURES core malloc)\n"
             script += f'include("{PORT}/portfile.cmake")\n'
             (self.folder / "script.cmake").write_text(script)
             output = run("cmake", "-P", self.folder / "script.cmake", folder=self.folder)
