@@ -12,7 +12,8 @@
  *
  * The page allocator of Go sums bitmaps up in the same way (M. Knyszek, "Scaling the Go page allocator", 2019).
  *
- *   F1 every node says what its part of the bitmap says */
+ *   F1 every node says what its part of the bitmap says. It does not hold inside span_set() and span_clear(), which change the
+ *      bitmap first; the lock of the bitmap's owner keeps others out meanwhile */
 #ifndef BASE_SPAN_TREE_H
 #define BASE_SPAN_TREE_H
 
