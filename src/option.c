@@ -21,6 +21,8 @@ static bool parse_bool(const char *value, bool *to)
   return true;
 }
 
+/* Accepts "never" and digits alone. An empty value and one that would reach PURGE_NEVER are refused: the former is a slip, and
+ * the latter number already has a meaning. */
 static bool parse_purge_delay(const char *value)
 {
   uint64_t ms = 0;
@@ -93,7 +95,8 @@ static bool set(const char *key, const char *value)
 
 bool option_set(const char *key, const char *value) { return !settled && key && value && set(key, value); }
 
-/* Sets one "key=value" of `length` bytes. */
+/* Sets one "key=value" of `length` bytes. A wrong option is reported and skipped: it must not keep a program from running. The
+ * same goes for an empty one, as a trailing comma leaves it, but without a report. */
 static void read_one(const char *text, size_t length)
 {
   char key[64];
@@ -116,6 +119,7 @@ static void read_one(const char *text, size_t length)
     warn(key, "unknown option or bad value in TIDEPOOL_OPTIONS, ignored");
 }
 
+/* The environment is read last, so it overrules what the program has set with option_set(). */
 void option_read(void)
 {
   if (settled)
