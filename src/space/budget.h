@@ -22,9 +22,9 @@ typedef struct budget {
 } budget_t;
 
 bool budget_charge(budget_t *budget, size_t bytes);
-/* Would it be charged now? */
+/* Says whether it would be charged now. The answer may be out of date the next moment. */
 bool budget_allows(budget_t *budget, size_t bytes);
-/* The most that would be. */
+/* Returns the most that would be charged now. */
 size_t budget_room(budget_t *budget);
 void budget_discharge(budget_t *budget, size_t bytes);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Huge blocks: those too large, or aligned too strictly, for an arena. Each is a mapping of its own, which grows and shrinks as a
- * whole: its pages change place without being read, and when it ends its memory, its addresses and what it was charged go
+ * Huge blocks: those too large, or aligned too strictly, for an arena. Each is a mapping of its own, which grows and shrinks as
+ * a whole: its pages change place without being read, and when it ends its memory, its addresses and what it was charged go
  * back. They stand in a tree by address. What they leave behind may be kept (kept.h). */
 #ifndef HUGE_H
 #define HUGE_H
@@ -16,8 +16,8 @@ void    huge_give(huge_t *huge);
 /* From now on nobody finds it, or everybody does. A region is hidden until its owner has made it one. */
 void    huge_hide(huge_t *huge, bool hide);
 
-/* Changes the size, moving the pages if need be. False: nothing changed. True: it has that size, or a larger one that the system
- * would not take anything of. */
+/* Changes the size, moving the pages if need be. False: nothing changed. True: it has that size, or a larger one that the
+ * system would not take anything of. */
 bool huge_resize(huge_t *huge, size_t size, bool may_move);
 
 /* Calls `ask` with the one that `address` is in, under the lock. False: it is in none. */

@@ -6,6 +6,7 @@ lock_t huge_lock;
 range_t *huge_ranges;
 static huge_t *unused;
 
+/* Records of ranges that ended wait on a list, so that huge_give() never needs memory. */
 huge_t *huge_record_take(void)
 {
   huge_t *huge = unused;

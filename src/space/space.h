@@ -7,7 +7,8 @@
  * Runs are taken from the lowest arena that has room. How long the longest free stretch of each arena is stands in an array, so
  * that full arenas are passed over without a look at them.
  *
- *   A3 used_units and dirty_units are the sums over the arenas of the units that are not free, and of the dirty ones */
+ *   A3 used_units and dirty_units are the sums over the arenas of the units that are not free, and of the dirty ones. It holds
+ *      whenever the lock is free, except that units which are being purged are in neither count */
 #ifndef SPACE_H
 #define SPACE_H
 
@@ -48,17 +49,15 @@ extern INTERNAL bool space_is_short;
  * arena->base there is room for the owner's; NULL: too small for a single unit. */
 char *space_init_guest(space_t *space, arena_t *arena, void *memory, size_t size, unsigned unit_log2);
 
-/* A region in memory of the system's, of `units` units; the records are elsewhere, space_region_records() bytes of them. `dirty`: it
- * holds old data. */
+/* A region in memory of the system's, of `units` units; the records are elsewhere, space_region_records() bytes of them.
+ * `dirty`: it holds old data. */
 void   space_init_region(space_t *space, arena_t *arena, void *records, void *memory, size_t units, unsigned unit_log2, bool dirty);
 size_t space_region_records(size_t units, unsigned unit_log2);
 
 /* A region of `units` units of 64 KiB in slots of the window, mapped whole. False: no memory or no slots. */
 bool space_init_slots(space_t *space, size_t units);
-void space_hide_slots(space_t *space);      /* nobody finds it any more, */
-void space_destroy_slots(space_t *space);    /* and then it goes, */
-
-/* or, where the system refuses to take it, at a later try (space_give_left()). */
+void space_hide_slots(space_t *space);      /* from then on no address leads to it */
+void space_destroy_slots(space_t *space);    /* unmaps it; what the system refuses is left to space_give_left() */
 
 /* ---- runs ---- */
 
@@ -87,17 +86,17 @@ size_t space_longest_run(void);
 
 /* ---- giving memory back: purge.c ----
  *
- * A unit that is taken again after it was used is a fault saved. So a space keeps as many dirty units as were taken again lately,
- * at least an eighth of what is in use and 1 MiB, at most what is in use or 32 MiB; "lately" halves with each quarter of the
- * purge delay. A program that frees a peak once gives it back at once; one that comes and goes in size keeps what it needs again. (A bound of live/2
- * made malloc-large 40 % slower; one of live left a long soak at 12 times its live memory.)
+ * A unit that is taken again after it was used is a fault saved. So a space keeps as many dirty units as were taken again
+ * lately, at least an eighth of what is in use and 1 MiB, at most what is in use or 32 MiB; "lately" halves with each quarter
+ * of the purge delay. A program that frees a peak once gives it back at once; one that comes and goes in size keeps what it
+ * needs again. (A bound of live/2 made malloc-large 40 % slower; one of live left a long soak at 12 times its live memory.)
  *
  * The system is asked with the lock open, inside the gate. What it refuses to take is passed over and tried again later. */
 
 /* More is dirty than is kept, by a quarter, so that one call of the system serves many gives. Under the lock. */
 bool space_is_over(const space_t *space);
 
-/* So many units more, or modulo 2^64 fewer, are dirty. Under the lock. */
+/* Counts `units` more as dirty; modulo 2^64, so that fewer can be said too. Under the lock. */
 void space_add_unpaid(const space_t *space, size_t units);
 static inline void space_add_dirty(space_t *space, size_t units)
 {
@@ -112,14 +111,16 @@ void space_note_longest(const arena_t *arena);
 /* Purges down to what is kept. Without the lock. */
 void space_purge_if_over(space_t *space);
 
-/* Gives dirty units back to the system until at most `keep` bytes are left, and addresses with them; returns the bytes given. */
+/* Gives dirty units back to the system until at most `keep` bytes are left, and addresses with them; returns the bytes
+ * given. */
 size_t space_purge(space_t *space, size_t keep);
 
 /* The whole pages of [from, to), inside a live run, go back to the system and read as zero; returns their bytes. 0: the
  * system refuses. */
 size_t space_purge_inside(space_t *space, char *from, char *to);
 
-/* Once in a quarter of the purge delay: what counts as lately halves, and what was not needed for so long is purged. True then. */
+/* Once in a quarter of the purge delay: what counts as lately halves, and what was not needed for so long is purged. True
+ * then. */
 bool space_tick(space_t *space, uint64_t now_ms);
 
 /* ---- questions ---- */
@@ -140,8 +141,8 @@ size_t space_unpaid_bytes(void);
 /* The records of the process's arenas and the class map. */
 size_t space_record_bytes(void);
 
-/* The run that `address` is in, in whichever arena of the window; NULL: none. Any address will do. It may be gone the next moment,
- * unless the caller has a block there. */
+/* The run that `address` is in, in whichever arena of the window; NULL: none. Any address will do. It may be gone the next
+ * moment, unless the caller has a block there. */
 run_t *space_find(const void *address);
 
 /* Calls `ask` with the run and its arena, while the lock of their space keeps them as they are. False: there is none. */
@@ -149,12 +150,13 @@ typedef void run_ask_fn(const arena_t *arena, const run_t *run, void *context);
 bool space_ask(const void *address, run_ask_fn *ask, void *context);
 bool space_ask_fixed(space_t *space, const void *address, run_ask_fn *ask, void *context);
 
-/* Did a large block start at `address` that has been given back? For the words of a message. */
+/* Says whether a large block started at `address` that has been given back. It may err, and only chooses the words of a
+ * message. */
 bool space_had_run(const void *address);
 bool space_had_run_fixed(space_t *space, const void *address);
 
-/* The run with the lowest address at or above `from` that is `wanted`, and no longer than the lock is held: `wanted` is called under
- * it and may note what it needs. False: none. For walks. */
+/* The run with the lowest address at or above `from` that is `wanted`, and no longer than the lock is held: `wanted` is called
+ * under it and may note what it needs. False: none. For walks. */
 typedef bool run_wanted_fn(const arena_t *arena, const run_t *run, void *context);
 bool space_next_run(space_t *space, const void *from, run_wanted_fn *wanted, void *context);
 
