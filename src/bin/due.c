@@ -26,6 +26,7 @@ static void take_out(bin_t *bin)
   due_count--;
 }
 
+/* A bin in the hands of a tick is in no list: it has no neighbour before it, and is not the first. */
 void due_leave(bin_t *bin)
 {
   lock_acquire(&bins_due_lock);
@@ -43,6 +44,7 @@ void bins_begin_tick(void)
 
 bool bins_tick_is_under_way(void) { return __atomic_load_n(&due_left, __ATOMIC_RELAXED) != 0; }
 
+/* Bins may have left the list since the tick began, so the list can end before the count does. */
 bin_t *due_next(void)
 {
   lock_acquire(&bins_due_lock);
