@@ -330,7 +330,7 @@ bool os_fence_others(void) { return membarrier(FENCE_EXPEDITED); }
 static pthread_key_t exit_key;
 static bool exit_key_exists;
 
-enum { KEYS_OF_A_THREAD = 32 };   /* glibc has the values of the first 32 keys in the thread's own memory, and allocates for others */
+enum { KEYS_OF_A_THREAD = 32 };   /* glibc allocates for the values of other keys; these are in the thread's own memory */
 
 /* Destructors run in the order of their keys, in four rounds. So the key is the last that is free among the first 32: its
  * destructor runs behind most others in each round, even behind one that allocates for the first time in the last round. All

@@ -15,9 +15,9 @@
  * cached classes of the default heap, the heap plane those of every other heap, so that a block of another heap is 0 to
  * pool_free() and the default path pays nothing for heaps.
  *
- *   M1 a byte is a slab's class from before its first block leaves the bin until after its last one is back, else 0. Slabs of bins
- *      without a plane have no bytes. The bytes of a slab change one after the other, under the bin's lock, while all of its
- *      blocks are in the bin */
+ *   M1 a byte is a slab's class from before its first block leaves the bin until after its last one is back, else 0. Slabs of
+ *      bins without a plane have no bytes. The bytes of a slab change one after the other, under the bin's lock, while all of
+ *      its blocks are in the bin */
 #ifndef CLASS_MAP_H
 #define CLASS_MAP_H
 
