@@ -13,7 +13,7 @@ typedef struct heap_cache {
   struct pool_heap  *heap;
   struct heap_cache *next;      /* of the same chain, or unused */
   struct heap_cache *due_next, *due_previous;
-  bool               due;       /* for a tick of its thread: something may be in it. Changed by its owner, or by the heap's end */
+  bool               due;       /* for a tick of its thread: something may be in it. Changed by its owner and the heap's end */
   bool               claimed;   /* by another thread that flushes it */
   struct thread     *owner;
   struct heap_cache *reach_next, **reach_link;   /* in the heap's list of caches within reach; link NULL: it is in no list */
