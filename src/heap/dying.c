@@ -6,7 +6,7 @@
 
 THREAD_LOCAL bool heap_is_dying;
 
-/* The last blocks that were had in this way, so that one of them can grow. */
+/* The last blocks that were taken in this way, with their sizes: realloc() has to know how much to copy. */
 enum { DYING_BLOCKS = 256 };
 static struct { const void *block; size_t size; } dying_blocks[DYING_BLOCKS];
 static unsigned dying_count;
@@ -23,7 +23,8 @@ void *dying_allocate(size_t size, size_t alignment)
   return block;
 }
 
-/* Of a block of a class as the map says, of a run as its unit says; no lock is taken. 0: not known. */
+/* Returns what the class map says of a block of a class, and its descriptor of a run, because no lock may be taken. 0: it is
+ * not known. */
 size_t dying_usable_size(const void *block)
 {
   const arena_t *arena = space_arena_at(window_slot_of(block));

@@ -24,7 +24,7 @@ bin_figures_t heap_bin_figures(bin_t *bin)
   return bin_figures(bin, in_threads);
 }
 
-/* The default heap's are in part with the threads that keep spare runs. */
+/* Threads that keep spares have a part of the default heap's figures in their records. */
 static void add_spares(large_figures_t *f)
 {
   lock_acquire(&threads_lock);
@@ -45,7 +45,7 @@ large_figures_t heap_large_figures(const heap_t *heap)
   return f;
 }
 
-/* Of the process's metadata, what heaps were charged. */
+/* Returns how much of the process's metadata heaps were charged for. Under heaps_lock. */
 static size_t charged_metadata(void)
 {
   size_t bytes = 0;
@@ -54,7 +54,8 @@ static size_t charged_metadata(void)
   return bytes;
 }
 
-/* The most that this was told since the process began, this time included. */
+/* Returns the largest figure that this was ever called with. Nobody counts the process's peak, so it is the highest that was
+ * seen. */
 static size_t most_of_all_times(size_t bytes)
 {
   static size_t most;
@@ -64,7 +65,7 @@ static size_t most_of_all_times(size_t bytes)
   return max_size(seen, bytes);
 }
 
-/* What the space holds beyond blocks is put down to the default heap: nobody else has it. */
+/* What the process's space holds beyond blocks belongs to no heap, so it is put down to the default heap. */
 static void add_process_figures(pool_stats_t *stats)
 {
   /* A record is charged before it is touched, and counts until it has gone: in between more is charged than there is. */
@@ -97,6 +98,8 @@ static void add_bins(pool_stats_t *stats, heap_t *heap)
   }
 }
 
+/* What large blocks hold beyond their usable bytes, and spares, is idle. The figures are read one after the other, so the
+ * difference is kept from being negative. */
 static void add_large(pool_stats_t *stats, const heap_t *heap)
 {
   large_figures_t f = heap_large_figures(heap);

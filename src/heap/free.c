@@ -7,6 +7,8 @@
 #include "misuse.h"
 #include <string.h>
 
+/* The program ends only after the thread has left its magazines, because a handler of SIGABRT may allocate. The slow path is
+ * counted after that too, as in take_cached(). */
 static void give_cached(heap_t *heap, bin_t *bin, void *block, const char *call)
 {
   thread_t *thread = thread_current_to_free();
@@ -34,6 +36,7 @@ void heap_wipe(const located_t *at, size_t offset)
     large_wipe(at->heap, at->start + offset, at->size - offset);
 }
 
+/* The guard, or the wipe, comes first: once the block is put, another thread may have it. */
 void heap_give_back(located_t at, const char *call)
 {
   void *block = at.start;

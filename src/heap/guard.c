@@ -17,6 +17,7 @@ static trailer_t *trailer_of(const void *block, size_t usable)
   return (trailer_t *)((uintptr_t)block + usable - GUARD_BYTES);
 }
 
+/* The first wrong byte ends the program: its offset is what leads to the culprit. */
 static void verify_dead(const unsigned char *bytes, size_t size, const char *call)
 {
   for (size_t i = 0; i < size; i++)
@@ -24,6 +25,7 @@ static void verify_dead(const unsigned char *bytes, size_t size, const char *cal
       fatal_damage(call, bytes, "written to after it was freed", i, size + GUARD_BYTES);
 }
 
+/* A block that went through guard_close() must still be as that left it. Otherwise somebody wrote to it while it was free. */
 void guard_open(void *block, size_t usable, size_t size, bool was_returned, const char *call)
 {
   trailer_t *trailer = trailer_of(block, usable);
@@ -38,7 +40,8 @@ void guard_open(void *block, size_t usable, size_t size, bool was_returned, cons
   *trailer = (trailer_t){size ^ LIVE_MARK, LIVE_MARK};
 }
 
-/* A question reads it beside the owner, who writes it without a lock: any whole words will do, and the thread sanitizer is not asked. */
+/* A question reads it beside the owner, who writes it without a lock: any whole words will do, and the thread sanitizer is not
+ * asked. */
 READS_BESIDE_OWNER size_t guard_size(const void *block, size_t usable)
 {
   const volatile trailer_t *trailer = trailer_of(block, usable);
@@ -46,6 +49,7 @@ READS_BESIDE_OWNER size_t guard_size(const void *block, size_t usable)
   return trailer->mark == LIVE_MARK && size <= usable - GUARD_BYTES ? size : 0;
 }
 
+/* The trailer is looked at first: if it is damaged, the size in it cannot be believed. */
 static void verify_end(const void *block, size_t usable, const char *call)
 {
   const trailer_t *trailer = trailer_of(block, usable);

@@ -8,16 +8,17 @@
 
 extern INTERNAL heap_t default_heap;      /* the one behind pool_alloc */
 
-/* The process-wide state is up (startup.h). Before, no block is anybody's. Stored with release once everything else is set. */
+/* The process-wide state is up (startup.h). Before that there is no block. Stored with release once everything else is set. */
 extern INTERNAL bool manager_up;
 static inline bool manager_is_up(void) { return likely(__atomic_load_n(&manager_up, __ATOMIC_ACQUIRE)); }
 
-/* Every heap, under heaps_lock. While it is held no heap's records go: who finds a run by its address may look at the bin and
- * the heap it belongs to. */
+/* Every heap, under heaps_lock. While it is held no heap's records go: a thread that finds a run by its address may look at the
+ * bin and the heap it belongs to. */
 extern lock_t heaps_lock;
 heap_t *heaps_first(void);
 
-/* The next one behind `heap`, itself included, that has locks: one that one thread uses is nobody else's business. */
+/* Returns the first heap from `heap` on, itself included, that has locks. A heap of one thread has none, and no other thread
+ * may touch it. */
 heap_t *heaps_shared_from(heap_t *heap);
 
 /* What the layer of object pools has to do with heaps, called under heaps_lock: a heap with object pools is about to end all

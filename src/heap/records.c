@@ -3,7 +3,8 @@
 #include "space/metadata.h"
 #include <string.h>
 
-/* Behind the records there are, or in a new run of the region. A guest's lock is held, or nobody else has it yet. */
+/* Takes a record behind those that there are, or in a new run of the region. The guest's lock is held, or no other thread knows
+ * of the heap yet. */
 static void *guest_take_record(heap_t *heap, size_t size)
 {
   if (size > (size_t)(heap->records_end - heap->records)) {
@@ -25,6 +26,7 @@ static bool is_paid_for(const heap_t *heap, const void *record)
   return (uintptr_t)record - (uintptr_t)heap->records_start < heap->reserve_records;
 }
 
+/* The size is rounded as the metadata rounds it, so that what is charged is what is taken. */
 bool heap_charge_record(heap_t *heap, size_t size)
 {
   size = round_up(size, METADATA_ALIGNMENT);
@@ -52,6 +54,7 @@ void *heap_take_record_apart(heap_t *heap, size_t size)
   return record;
 }
 
+/* Room that was paid for at creation is used first. When it has ended, growth may fail. */
 void *heap_take_record(heap_t *heap, size_t size)
 {
   size = round_up(size, METADATA_ALIGNMENT);
@@ -63,7 +66,7 @@ void *heap_take_record(heap_t *heap, size_t size)
   return heap->records - size;
 }
 
-/* Those of a guest, and those paid for at creation, last as long as the heap. */
+/* Records of a guest, and those that were paid for at creation, last as long as the heap. */
 void heap_give_record(heap_t *heap, void *record, size_t size)
 {
   if (!record || heap->region.kind == REGION_GUEST || is_paid_for(heap, record))

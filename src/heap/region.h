@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * The region of a heap: memory that is the heap's alone, cut into units, with the records that describe them. A reserve has one, a
- * small budget, and a heap in the caller's memory, which is all inside of it. */
+ * The region of a heap: memory that is the heap's alone, cut into units, with the records that describe them. A reserve has
+ * one, a small budget, and a heap in the caller's memory, which is all inside of it. */
 #ifndef REGION_H
 #define REGION_H
 
 #include "heap/heap.h"
 #include <tidepool/heap.h>
 
-/* Whether a heap with these options has one in the system's memory; a caller's is one as well. A small one is of small units. */
+/* Whether a heap with these options has one in the system's memory; a caller's is one as well. A small one is of small
+ * units. */
 bool region_is_wanted(const pool_heap_options_t *options);
 bool region_is_small(const pool_heap_options_t *options);
 
@@ -42,7 +43,8 @@ bool region_make(heap_t *heap, const pool_heap_options_t *options, const region_
 /* Touches and locks what the options say. */
 bool region_prepare(heap_t *heap, const pool_heap_options_t *options);
 
-/* Nobody finds the heap by an address any more; and then, its memory goes. A guest's is the caller's. */
+/* After region_hide() no address leads to the heap any more. region_give() then gives its memory back, unless it is the
+ * caller's. */
 void region_hide(heap_t *heap);
 void region_give(heap_t *heap);
 
