@@ -23,6 +23,7 @@ static inline loaded_t *loaded_of(const thread_t *thread, const heap_t *heap, si
   return &thread->cache_at[cache_slot_of(heap)]->of[size_class];
 }
 
+/* A missing heap is an argument that the caller can check. A heap that has ended is a misuse, and ends the program. */
 static void *no_heap(const heap_t *heap, const char *call)
 {
   if (heap)
@@ -31,7 +32,8 @@ static void *no_heap(const heap_t *heap, const char *call)
   return NULL;
 }
 
-/* Of a heap whose magazines others may reach for: NULL, false if they are not in their slot. */
+/* These two are for a heap whose magazines others may reach for. The thread is busy before it looks at the slot, and until it
+ * is through (caches.h). NULL, false: the magazine is not there, or is empty or full. */
 static void *pop_within_reach(thread_t *thread, const heap_t *heap, size_t size_class)
 {
   void *block = NULL;
@@ -54,6 +56,7 @@ static bool push_within_reach(thread_t *thread, const heap_t *heap, void *block)
   return done;
 }
 
+/* The default heap has no cache slot, so a call that names it comes as far as this. */
 NOINLINE static void *alloc_slower(heap_t *heap, size_t size, bool zero, const char *call)
 {
   if (unlikely(!heap_is_live(heap)))
@@ -63,6 +66,7 @@ NOINLINE static void *alloc_slower(heap_t *heap, size_t size, bool zero, const c
   return heap_allocate(heap, size, 1, zero);
 }
 
+/* The slot of a heap within reach holds another word than that of others, so the fast path does not find it. */
 NOINLINE static void *alloc_slow(heap_t *heap, size_t size)
 {
   thread_t *thread = thread_self;
@@ -72,6 +76,8 @@ NOINLINE static void *alloc_slow(heap_t *heap, size_t size)
   return likely(block) ? block : alloc_slower(heap, size, false, "pool_heap_alloc");
 }
 
+/* A heap that is given may have ended, which only its mark says. The mark is read here, and not on the fast path: no slot holds
+ * a heap that has ended. */
 NOINLINE static void free_slow(heap_t *heap, void *block)
 {
   thread_t *thread = thread_self;
@@ -83,6 +89,7 @@ NOINLINE static void free_slow(heap_t *heap, void *block)
     heap_free(heap, block, "pool_heap_free");
 }
 
+/* The same as pool_heap_alloc() for classes that need the table. */
 NOINLINE static void *alloc_medium(heap_t *heap, size_t size)
 {
   const thread_t *thread = thread_self;
@@ -164,6 +171,7 @@ const char *pool_heap_name(const pool_heap_t *heap)
   return heap_is_live(heap) ? heap->name : no_heap(heap, "pool_heap_name");
 }
 
+/* A parent or overflow that has ended is a misuse like any other use of it. */
 pool_heap_t *pool_heap_create(const pool_heap_options_t *options)
 {
   const heap_t *parent = options ? options->parent : NULL, *overflow = options ? options->overflow : NULL;
@@ -172,7 +180,7 @@ pool_heap_t *pool_heap_create(const pool_heap_options_t *options)
   return heap_create(options);
 }
 
-/* The default heap is nobody's to end. */
+/* Says whether the heap may be destroyed or reset. The default heap may not: every block of malloc would end. */
 static bool may_end(const heap_t *heap, const char *call)
 {
   if (!heap)

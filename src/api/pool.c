@@ -41,6 +41,7 @@ void pool_free_sized(void *block, size_t size)
   default_free(block, "pool_free_sized");
 }
 
+/* The blocks that were had are returned even if there are fewer than asked for. The failing call has set errno. */
 size_t pool_alloc_batch(size_t size, void **blocks, size_t count)
 {
   size_t got = 0;

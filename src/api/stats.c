@@ -10,6 +10,7 @@
 #include <tidepool/heap.h>
 #include <tidepool/stats.h>
 
+/* The figures of the default heap include what no heap has, for which all heaps are looked at. */
 bool pool_heap_stats(pool_heap_t *heap, pool_stats_t *stats)
 {
   if (!heap || !stats) {
@@ -58,6 +59,7 @@ static void write_large(text_t *text, heap_t *heap)
   text_char(text, '}');
 }
 
+/* Bins without a slab are left out: most programs use few classes. */
 static void write_heap(text_t *text, heap_t *heap)
 {
   pool_stats_t s;
@@ -90,6 +92,7 @@ static void write_heap(text_t *text, heap_t *heap)
   text_char(text, '}');
 }
 
+/* The lock keeps the heap's records while they are read. Without a heap the answer is valid JSON all the same. */
 size_t pool_heap_stats_json(pool_heap_t *heap, char *buffer, size_t size)
 {
   text_t text = {buffer, buffer ? size : 0, 0};
@@ -126,6 +129,7 @@ static void write_object_pool(const object_pool_figures_t *f, void *context)
   text_char(text, '}');
 }
 
+/* The object pools are asked after the lock is open, because they take it themselves. */
 size_t pool_stats_json(char *buffer, size_t size)
 {
   text_t text = {buffer, buffer ? size : 0, 0};
@@ -147,6 +151,7 @@ size_t pool_stats_json(char *buffer, size_t size)
   return text_finish(&text);
 }
 
+/* Called at the end of the process, so the buffer is static: memory may be what has run out. */
 void heap_print_figures(void)
 {
   static char line[16 << 10];
