@@ -3,12 +3,13 @@
 #include "object_pool/hot.h"
 #include "object_pool/object_misuse.h"
 
+/* Generations of an array begin beyond those of earlier arrays, which may have had the same indices. */
 static uint32_t generation_of(const object_pool_t *pool, const object_array_t *array, size_t i)
 {
   return (uint32_t)(array->first_generation + uses_of(pool, array, i));
 }
 
-/* With the index in this pool alone; 0 is none. */
+/* Returns a handle with the index in this pool alone. An index of 0 is no handle. */
 static object_pool_handle_t handle_in(const object_pool_t *pool, const void *object)
 {
   object_pool_handle_t handle = {0, 0};
@@ -22,6 +23,7 @@ static object_pool_handle_t handle_in(const object_pool_t *pool, const void *obj
   return handle;
 }
 
+/* Indices count on through the chain: the capacity of each pool but the last is fixed. */
 object_pool_handle_t object_pool_handle(const object_pool_t *pool, const void *object)
 {
   size_t before = 0;
@@ -35,6 +37,7 @@ object_pool_handle_t object_pool_handle(const object_pool_t *pool, const void *o
   return (object_pool_handle_t){0, 0};
 }
 
+/* The generation differs if the object was got again since, so an old handle resolves to nothing. */
 static void *resolve_in(const object_pool_t *pool, object_pool_handle_t handle)
 {
   void *object = NULL;
@@ -61,7 +64,7 @@ void *object_pool_resolve(const object_pool_t *pool, object_pool_handle_t handle
   return resolve_in(pool, handle);
 }
 
-/* One pool of them. */
+/* Does that for one pool of the chain. */
 static bool stand_behind(object_pool_t *pool, size_t objects, bool stays)
 {
   uint64_t end = 0;

@@ -51,6 +51,7 @@ COLD static _Noreturn void written_after_put(const object_pool_t *pool, const vo
   fatal_misuse(call, object, buffer);
 }
 
+/* The first wrong byte ends the program: its offset is what leads to the culprit. */
 void misuse_verify_dead(const object_pool_t *pool, const void *object, const char *call)
 {
   const unsigned char *bytes = object;
