@@ -99,6 +99,7 @@ static size_t bin_records_for(const pool_heap_options_t *o, size_t units)
 
 region_plan_t region_no_plan(const pool_heap_options_t *o) { return (region_plan_t){.heap_record = heap_record_bytes(region_is_real_time(o))}; }
 
+/* Everything that the region costs is reckoned beforehand, so that the budget is charged once. */
 static region_plan_t plan_for(const pool_heap_options_t *o, size_t size, size_t units)
 {
   region_plan_t plan = region_no_plan(o);

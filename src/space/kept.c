@@ -66,6 +66,7 @@ static void shelve_kept(huge_t *huge)
   count_kept(store, 1, huge_size(huge));
 }
 
+/* The size still says on which shelf the range is, so it changes only afterwards. */
 static void unshelve_kept(huge_t *huge)
 {
   store_t *store = store_of(huge);
