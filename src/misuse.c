@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * A message is put together on the stack and leaves by one write. Memory may be what is damaged, and the thread may hold any
+ * lock, so nothing here allocates or locks. */
 #include "misuse.h"
 #include "base/text.h"
 #include "os/os.h"

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * Each option is a line of `table` with its parser, from which the help text is made too. Options are open until the manager
+ * comes up, and constant afterwards. */
 #include "option.h"
 #include "base/text.h"
 #include "misuse.h"
@@ -69,6 +72,7 @@ static const entry_t table[] = {
 };
 enum { ENTRIES = sizeof table / sizeof *table };
 
+/* Written line by line from the stack: the manager is just coming up, and cannot allocate. */
 static void print_help(void)
 {
   for (size_t i = 0; i < ENTRIES; i++) {
@@ -93,6 +97,7 @@ static bool set(const char *key, const char *value)
   return false;
 }
 
+/* Options are constant once they have been read: the manager has made decisions by them. */
 bool option_set(const char *key, const char *value) { return !settled && key && value && set(key, value); }
 
 /* Sets one "key=value" of `length` bytes. A wrong option is reported and skipped: it must not keep a program from running. The

@@ -110,6 +110,8 @@ void *pool_heap_alloc(pool_heap_t *heap, size_t size)
   return likely(block) ? block : alloc_slow(heap, size);
 }
 
+/* A block that is in no magazine of this plane has class 0, whose magazine is always full, so it takes the slow path without a
+ * test of its own. */
 void pool_heap_free(pool_heap_t *heap, void *block)
 {
   const thread_t *thread = thread_self;
@@ -126,6 +128,7 @@ void pool_heap_free(pool_heap_t *heap, void *block)
 
 void *pool_heap_zalloc(pool_heap_t *heap, size_t size) { return alloc_slower(heap, size, true, "pool_heap_zalloc"); }
 
+/* The heap is looked at before the product: a request that no word can hold counts as exhaustion of a heap that is live. */
 void *pool_heap_calloc(pool_heap_t *heap, size_t count, size_t size)
 {
   size_t bytes;
@@ -136,6 +139,7 @@ void *pool_heap_calloc(pool_heap_t *heap, size_t count, size_t size)
   return alloc_slower(heap, bytes, true, "pool_heap_calloc");
 }
 
+/* As in the C library, no block means an allocation, and a size of 0 a free. */
 void *pool_heap_realloc(pool_heap_t *heap, void *block, size_t size)
 {
   if (unlikely(!heap_is_live(heap)))
@@ -160,6 +164,7 @@ void *pool_heap_aligned_alloc(pool_heap_t *heap, size_t alignment, size_t size)
 
 /* ---- heaps ---- */
 
+/* The manager is brought up here, so that every call that takes a heap finds the default one ready. */
 pool_heap_t *pool_heap_default(void)
 {
   manager_ready();
@@ -192,6 +197,7 @@ static bool may_end(const heap_t *heap, const char *call)
   return true;
 }
 
+/* As free() does, destroy accepts NULL; a reset without a heap is a wrong argument. */
 void pool_heap_destroy(pool_heap_t *heap)
 {
   if (may_end(heap, "pool_heap_destroy"))
@@ -230,6 +236,7 @@ bool pool_heap_set_budget(pool_heap_t *heap, size_t budget)
   return false;
 }
 
+/* A missing visitor is a wrong argument like a missing heap. */
 bool pool_heap_walk(pool_heap_t *heap, pool_visit_fn *visit, void *context)
 {
   if (heap_is_live(heap) && visit)

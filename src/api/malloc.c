@@ -22,6 +22,7 @@ static void *fail(int error)
 EXPORT void *malloc(size_t size) { return default_alloc(size); }
 EXPORT void free(void *block) { default_free(block, fatal_free_call); }
 
+/* A product that no word can hold fails like any request that is too large: with ENOMEM, counted as exhausted. */
 EXPORT void *calloc(size_t count, size_t size)
 {
   size_t bytes;
@@ -32,6 +33,7 @@ EXPORT void *calloc(size_t count, size_t size)
 
 EXPORT void *realloc(void *block, size_t size) { return default_realloc(block, size, "realloc"); }
 
+/* An alignment that is no power of two fails, as C17 asks. */
 EXPORT void *aligned_alloc(size_t alignment, size_t size)
 {
   return is_power_of_two(alignment) ? default_aligned_alloc(alignment, size) : fail(EINVAL);

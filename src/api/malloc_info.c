@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * mallinfo(), mallinfo2() and malloc_stats(): figures in glibc's form. */
+ * mallinfo(), mallinfo2() and malloc_stats(): figures in glibc's form. Fields that have no meaning here are 0. */
 #include "os/os.h"
 #include <malloc.h>
 #include <tidepool/heap.h>

@@ -22,7 +22,7 @@ typedef void (*new_handler_t)(void);
 extern new_handler_t _ZSt15get_new_handlerv(void) __attribute__((weak));
 extern void _ZSt17__throw_bad_allocv(void) __attribute__((weak));
 
-/* The handle is closed at once. The runtime stays, because whoever called new is on the stack and depends on it. */
+/* The handle is closed at once. The runtime stays, because the caller of new is on the stack and depends on it. */
 static void *find_in_library(const char *file, const char *name)
 {
   void *library = dlopen(file, RTLD_LAZY | RTLD_NOLOAD), *found = NULL;

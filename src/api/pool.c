@@ -14,6 +14,7 @@
 void *pool_alloc(size_t size) { return default_alloc(size); }
 void *pool_zalloc(size_t size) { return default_zalloc(size); }
 
+/* A product that no word can hold counts as exhaustion, as any request that is too large does. */
 void *pool_calloc(size_t count, size_t size)
 {
   size_t bytes;
@@ -67,6 +68,7 @@ size_t pool_trim(size_t keep) { return heap_trim(&default_heap, keep); }
 
 bool pool_in_use(const void *address) { return heap_locate(address).live; }
 
+/* A block that is free or cached is not live, and the answer is NULL then. */
 void *pool_block_start(const void *address, size_t *size)
 {
   located_t at = heap_locate(address);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Figures, as numbers and as JSON. */
+ *
+ * Figures, as numbers and as JSON. JSON is written as it comes. What has no room is only counted (base/text.h), so a caller
+ * learns how long the whole is. */
 #include "base/text.h"
 #include "heap/figures.h"
 #include "heap/heap.h"

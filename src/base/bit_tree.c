@@ -1,4 +1,6 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * The levels stand one behind the other in one array of words, the lowest first. The changes are inline (bit_tree.h). */
 #include "base/bit_tree.h"
 
 /* Each level has a 64th of the bits below it. The top level is a single word, so that a search has one place to begin. Even a

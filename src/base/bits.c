@@ -1,4 +1,6 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * Ranges of bits are handled by whole words. Only the first and the last word of a range need a mask (range_mask()). */
 #include "base/bits.h"
 
 /* Returns the bits of word `w` that lie in [from, to), which is not empty. */
@@ -12,6 +14,7 @@ static uint64_t range_mask(size_t w, size_t from, size_t to)
   return mask;
 }
 
+/* An empty range has no last word, so it is left out before the word is computed; here and in the next two. */
 void bits_set(uint64_t *map, size_t from, size_t to)
 {
   for (size_t w = from / WORD_BITS; from < to && w <= (to - 1) / WORD_BITS; w++)

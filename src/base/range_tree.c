@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * Nothing here calls itself: every way down is a loop, since a tree of a program's mappings may be searched on a small
+ * stack. */
 #include "base/range_tree.h"
 
 /* The priority must not follow the address. Ranges are mostly inserted in the order of their addresses, and the tree would
@@ -60,6 +63,7 @@ void range_remove(range_t **root, range_t *range)
   merge(root, range->left, range->right);
 }
 
+/* Each step to the right is to a range that begins later, so the last one from which the search went right is the answer. */
 range_t *range_at_or_below(range_t *root, uintptr_t address)
 {
   range_t *found = NULL;

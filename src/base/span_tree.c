@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * A node is one word with three lengths of 21 bits. The tree is an array: the children of node i are 2 i and 2 i + 1, so going
+ * up is a shift, and no node holds a pointer. */
 #include "base/span_tree.h"
 
 #define LENGTH_MASK (((uint64_t)1 << SPAN_LENGTH_BITS) - 1)

@@ -1,7 +1,11 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * Bytes are appended one by one and counted even if they have no room. UTF-8 matters in two places: quoting replaces what is
+ * broken, and a cut at the end must not break a character. */
 #include "base/text.h"
 #include <stdbool.h>
 
+/* What has no room is counted all the same: the caller wants to know how long the text would be. */
 void text_char(text_t *text, char c)
 {
   if (text->length < text->size)

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * Each call takes the bin's lock once, however many blocks move. Which of magazine, depot and slab gives or takes is decided
+ * here; depot.c and slabs.c do it. */
 #include "bin/bin.h"
 #include "bin/due.h"
 #include "bin/slabs.h"
@@ -11,6 +14,7 @@ enum {
                                  * touches more (espresso: 5.0 MiB where every unused slab was closed, 3.3 where none) */
 };
 
+/* Without magazines no free finds a block by its class, so the class map need not know it. */
 void bin_init(bin_t *bin, const bin_make_t *make)
 {
   size_t size = make->block_size;
@@ -102,6 +106,7 @@ void **bin_exchange_empty(bin_t *bin, void **empty, unsigned capacity, unsigned 
   if (empty)
     depot_put_empty(depot, magazine_of(empty));
   void **top = depot->count ? depot_pop_own(&bin->depots, depot) : NULL;
+  /* What another shard can spare is taken before a slab is touched: whole magazines cost less than single blocks. */
   if (!top && bin->depots.count)
     top = steal(bin, shard, false);
   if (!top)
@@ -303,6 +308,7 @@ static void tick_due(bin_t *bin)
   lock_release(&bin->lock);
 }
 
+/* A region has no tick of its own: it is ticked with its bins. */
 unsigned bins_tick(unsigned most, uint64_t now_ms)
 {
   unsigned done = 0;

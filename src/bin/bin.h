@@ -52,8 +52,8 @@ void bin_drop_magazine(bin_t *bin, void **top, unsigned shard);
 /* Every block is back at once: the slabs are as if just opened, and stay. */
 void bin_reset(bin_t *bin);
 
-/* The heap ends: slabs go back to the space, magazines to whoever needs one next. A tick may look at it for as long as ticks
- * are not kept away. */
+/* For a heap that ends: slabs go back to the space, and magazines serve other bins. A tick may still look at the bin until
+ * ticks are kept away. */
 void bin_destroy(bin_t *bin);
 
 /* Blocks without magazines. take: the lowest is stored last; returns how many, possibly fewer than are to be had in several

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * Magazines are linked through their words 0, the newest first: what was put away last is most likely to be in a cache
+ * still. */
 #include "bin/depot.h"
 #include "space/metadata.h"
 
@@ -10,7 +13,7 @@ enum {
 
 /* ---- empty magazines ---- */
 
-/* Magazines of bins that ended. */
+/* The lock of the magazines of bins that ended. */
 lock_t bin_magazines_lock;
 static void **ownerless;
 
@@ -64,6 +67,7 @@ void depot_push(depots_t *depots, depot_t *depot, void **top)
   depots->count++;
 }
 
+/* The newest magazine is taken, since its blocks were used last. The one below it is prefetched for the next call. */
 void **depot_pop(depots_t *depots, depot_t *depot)
 {
   void **magazine = depot->newest, **top = magazine_top(magazine);
@@ -91,6 +95,7 @@ void **depots_steal(depots_t *depots, unsigned shard, bool needed_too)
 {
   for (unsigned i = 1; i < DEPOT_SHARDS; i++) {
     depot_t *depot = &depots->of[(shard + i) % DEPOT_SHARDS];
+    /* Only the surplus may be stolen, unless there is no other way to a block. */
     if (depot->count <= (needed_too ? 0 : depot->need))
       continue;
     void **top = depot_pop(depots, depot);

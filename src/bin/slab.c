@@ -1,4 +1,6 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * Taking goes through the bitmap word by word, from the lowest: blocks that are handed out together lie together. */
 #include "bin/slab.h"
 #include <string.h>
 

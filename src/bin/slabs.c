@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * The life of a slab: open_slab() makes it the current one, which hands out fresh blocks. Blocks that come back move it from
+ * list to list (slab_after_put()), until all are back. Then it is closed, unless it is the only one with free blocks. A reset
+ * leaves it in a list of its own, from which it is opened again. */
 #include "bin/slabs.h"
 #include "misuse.h"
 #include <string.h>
@@ -63,6 +67,7 @@ size_t slabs_bytes_for(size_t block_size, unsigned unit_log2, bool tight)
 
 /* ---- lists ---- */
 
+/* Quarters are enough to find a full slab to take from, and an empty one to close. */
 static unsigned slab_list_of(const run_t *slab)
 {
   uint32_t f = slab->free_count, q = slab->quarter;
@@ -170,6 +175,7 @@ static size_t slab_touched(const bin_t *bin, const run_t *slab) { return (size_t
 
 /* ---- blocks ---- */
 
+/* Taking from the fullest slab leaves the emptiest alone, so that it becomes unused. */
 static run_t *fullest_partial(const bin_t *bin)
 {
   for (unsigned list = SLAB_PARTIAL_1; list <= SLAB_PARTIAL_4; list++)
@@ -194,6 +200,7 @@ size_t slabs_take(bin_t *bin, void **blocks, size_t want, unsigned shard, block_
   size_t got = 0;
   run_t *slab;
   while (got < want && (slab = fullest_partial(bin)) != NULL) {
+    /* These blocks were given back by threads of another shard, so they change threads: the depots may grow. */
     if (slab->shard != shard)
        slabs_note_change(bin, DEPOT_GROWTH_SLAB);
     size_t idle = bin->purges ? slab_idle(slab) : 0;
@@ -202,6 +209,7 @@ size_t slabs_take(bin_t *bin, void **blocks, size_t want, unsigned shard, block_
       bin->idle -= idle - slab_idle(slab);
     slab_relist(bin, slab);
   }
+  /* Only free blocks count: a fresh one has held no memory, so keeping it idle would have saved nothing. */
   bin->taken_again += got;
   bool is_fresh = !got;
   if (!got) {

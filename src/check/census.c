@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * A census has a bit for every block that an arena could ever have, so even a wrong entry has a bit of its own. The bitmaps
+ * come from the system, a page at least for each arena. */
 #include "check/census.h"
 #include "heap/heap.h"
 
@@ -17,6 +20,7 @@ static size_t pages_for(size_t words) { return round_up(words * sizeof(uint64_t)
 static size_t block_words(const arena_t *arena) { return (size_t)arena->used_end * long_bitmap_words(arena->unit_log2); }
 static size_t census_bytes(const arena_t *arena) { return pages_for(block_words(arena) + arena->used_end / WORD_BITS + 1); }
 
+/* There are few arenas, so they are searched one by one. */
 static census_t *census_of(const arena_t *arena)
 {
   for (size_t i = 0; i < census_count; i++)

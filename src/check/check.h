@@ -11,10 +11,10 @@
 
 #include "heap/types.h"
 
-/* Every heap, space, thread and the class map. */
+/* Checks every heap, space, thread and the class map. */
 bool check_everything(void);
 
-/* One heap, and the space it lives in. */
+/* Checks one heap, and the spaces. */
 bool check_heap(heap_t *heap);
 
 /* These need less than a heap. check_space() checks A1 to A4, F1, S1, S3 and M1. check_bin() adds B1 to B3, D1, and S2 between

@@ -42,6 +42,7 @@ static void check_list_of_heaps(void)
     expect(heap->previous == previous, "heap.next", "the list of heaps does not lead back", heap);
 }
 
+/* A wrong count would let a parent end before its children. */
 static void check_users(void)
 {
   for (heap_t *heap = heaps_first(); heap; heap = heap->next) {

@@ -137,6 +137,7 @@ static void check_budget(const heap_t *heap, size_t counted)
   expect(budget->held <= budget->peak, "H2", "more is held than the most that ever was", heap);
 }
 
+/* H1 to H3. What the lists say is counted first, and then compared with what the heap counts. */
 void check_heap_lists(const heap_t *heap)
 {
   large_t large = {0};

@@ -28,6 +28,7 @@ static void check_tree(const arena_t *arena)
   for (size_t w = 0; w < words; w++)
     expect(tree->node[tree->leaves + w] == node_for(tree->map, w * WORD_BITS, (w + 1) * WORD_BITS), "F1", "a word's node is wrong", &tree->map[w]);
   for (size_t i = words ? tree->leaves + turn++ % words : 0; i; i /= 2, bits *= 2) {
+    /* The first node of the level that node i is in, and how many nodes that has. */
     size_t first = i, level = 1;
     while (first > 1) {
       first /= 2;
@@ -160,6 +161,7 @@ static void check_arena_contents(const arena_t *arena)
   check_map_of_free(arena, mapped, arena->base + ((size_t)arena->unit_count << arena->unit_log2));
 }
 
+/* The sets come first: the runs are found by them. */
 bool check_space(space_t *space)
 {
   for (size_t i = 0; i < arena_count(space); i++) {

@@ -46,6 +46,7 @@ static void check_magazines(const heap_t *heap, const magazines_t *magazines)
   }
 }
 
+/* Magazines of lost threads are left out: their threads may have had a block in their hands. */
 void check_magazines_of_heap(const heap_t *heap)
 {
   for (thread_t *thread = threads_first(); thread; thread = thread->next) {

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * The plain way is take(): a magazine, a bin, or a large block. serve_hard() comes after it has failed. It goes along the chain
+ * of overflows, and in each heap tries what the heap has (take_own()) and then its callback. */
 #include "heap/allocate.h"
 #include "heap/dying.h"
 #include "heap/guard.h"
@@ -158,12 +161,14 @@ static bool is_hopeless(const heap_t *heap, const request_t *r)
  * block of a larger class, which wastes a part of it. For a hopeless request nobody gives up anything. */
 static void *take_own(heap_t *heap, request_t *r)
 {
+  /* Draining would cost every thread its magazines, and could not help. */
   if (is_hopeless(heap, r))
     return NULL;
   heap_drain(heap);
   void *block = take_again(heap, r);
   if (!block && trim_process(heap, r))
     block = take_again(heap, r);
+  /* A large block has no class, so there is nothing that it could borrow. */
   unsigned c = block ? 0 : heap_class_for(heap, size_with_guard(heap, r), r->alignment);
   return c ? borrow(heap, c + 1, heap_block_size(heap, c) * BORROW_FACTOR, r) : block;
 }

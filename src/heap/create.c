@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * A heap is made in the order in which its parts need each other: options, record, charge, region, classes, list. What fails is
+ * undone in reverse (failed()), and nothing is found before the last step, except a region by its address. */
 #include "heap/create.h"
 #include "base/text.h"
 #include "heap/locate.h"
@@ -157,6 +160,8 @@ static void count_users(const heap_t *heap, size_t by)
     heap->overflow->users += by;
 }
 
+/* The newest heap stands right behind the default one, which is always first. A child is newer than its parent, so it stands in
+ * front of it; for_each_budget_lock() relies on that. */
 static void enter_list(heap_t *heap)
 {
   lock_acquire(&heaps_lock);
@@ -234,12 +239,14 @@ static heap_t *create_of_system(const pool_heap_options_t *o)
   heap->head_bytes = region_plan_bytes(&plan, o->reserve != 0);
   heap->metadata_bytes = heap->head_bytes - (o->reserve ? plan.units << plan.unit_log2 : 0);
   heap->metadata_shared = heap->metadata_bytes - (plan.unit_log2 == UNIT_LOG2 ? plan.arena_records : 0);
+  /* No budget of a parent could change that, so the options are at fault. */
   if ((region_is_wanted(o) && !plan.units) || (o->budget && heap->head_bytes > o->budget))
     return failed(heap, 0, EINVAL);
   if (!budget_charge(&heap->budget, heap->head_bytes))
     return failed(heap, 0, ENOMEM);
   if (region_is_wanted(o) && !region_make(heap, o, &plan))
     return failed(heap, heap->head_bytes, ENOMEM);
+  /* Threads could hold all of a small budget in their magazines. */
   if (!region_is_wanted(o) || !region_is_small(o) || !o->budget || o->budget > UNCACHED_BUDGET)
     set_cached(heap, o);
   return heap;
@@ -274,6 +281,7 @@ static heap_t *create(const pool_heap_options_t *o)
   return heap;
 }
 
+/* The gate makes the creation whole to a fork: the child finds the heap in the list, or nothing of it. */
 heap_t *heap_create(const pool_heap_options_t *options)
 {
   static const pool_heap_options_t defaults;

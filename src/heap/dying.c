@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * No lock of the manager is taken here, and none of its lists is followed: the thread may have been interrupted in the middle
+ * of changing any of them. */
 #include "heap/dying.h"
 #include "size_class.h"
 #include "space/space.h"
@@ -11,6 +14,7 @@ enum { DYING_BLOCKS = 256 };
 static struct { const void *block; size_t size; } dying_blocks[DYING_BLOCKS];
 static unsigned dying_count;
 
+/* Whole pages of the system's: this thread may hold any lock of the manager. A size that cannot be rounded is refused. */
 void *dying_allocate(size_t size, size_t alignment)
 {
   size_t bytes = size <= PTRDIFF_MAX ? round_up(size + !size, os_page_size()) : 0;

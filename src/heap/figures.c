@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * Nothing is counted twice: a block is live or cached, and what a slab or a run holds beyond those is idle. What no heap has is
+ * put down to the default heap. */
 #include "heap/figures.h"
 #include "space/metadata.h"
 
@@ -13,6 +16,7 @@ static size_t cached_in(const thread_t *thread, const bin_t *bin)
   return blocks;
 }
 
+/* What a fork has lost is with no caller, so it counts as cached. */
 bin_figures_t heap_bin_figures(bin_t *bin)
 {
   size_t in_threads = 0;
@@ -35,6 +39,7 @@ static void add_spares(large_figures_t *f)
   lock_release(&threads_lock);
 }
 
+/* Read one after the other while threads go on, so the figures are close. */
 large_figures_t heap_large_figures(const heap_t *heap)
 {
   large_figures_t f = {.live_blocks = __atomic_load_n(&heap->large_blocks, __ATOMIC_RELAXED),

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * A fork in a process with threads takes every lock and closes every gate, so that the child finds nothing half done. The order
+ * is that of docs/DESIGN.md, and a new lock belongs in both. */
 #include "heap/fork.h"
 #include "bin/due.h"
 #include "heap/large.h"
@@ -33,6 +36,7 @@ static void for_each_region_lock(void (*act)(lock_t *))
     act(&heap->region.space.lock);
 }
 
+/* Heaps of one thread have no locks. One that the forking thread itself is using must stay as it is. */
 static void acquire_heaps(void)
 {
   for (heap_t *heap = heaps_first(); heap; heap = heaps_shared_from(heap->next)) {
@@ -100,6 +104,7 @@ static void fork_prepare(void)
     lock_everything();
 }
 
+/* Nothing was locked in a process with one thread (fork_locked). */
 static void fork_parent(void)
 {
   if (!fork_locked)

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * A block is looked up once (heap_locate_block()). Where it goes back to follows from what it is: a mapping, a run, or a block
+ * of a bin, with or without magazines. */
 #include "heap/free.h"
 #include "heap/dying.h"
 #include "heap/guard.h"
@@ -18,6 +21,7 @@ static void give_cached(heap_t *heap, bin_t *bin, void *block, const char *call)
     return;
   }
   loaded_t *loaded = &magazines->cache->of[bin->size_class];
+  /* The block that was freed last is `top`, so a second free of it is seen at once. */
   bool twice = loaded->top == block, slow = !twice && !MAGAZINE_PUSH(loaded, block);
   if (slow)
     magazines_overflow(magazines, bin, block);
@@ -28,6 +32,7 @@ static void give_cached(heap_t *heap, bin_t *bin, void *block, const char *call)
     heap_after_slow_path(thread);
 }
 
+/* A large block may be wiped by giving its pages back; a block of a slab shares them with others. */
 void heap_wipe(const located_t *at, size_t offset)
 {
   if (at->bin)
@@ -54,6 +59,7 @@ void heap_give_back(located_t at, const char *call)
     bin_put(at.bin, &block, 1);
 }
 
+/* A thread that ends the process leaves what it frees: its locks may be in any state. */
 void heap_free(heap_t *heap, void *block, const char *call)
 {
   if (likely(!heap_is_dying))

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * Every byte of a block has a known value, except those that the caller has asked for, and these only while the block is live.
+ * So a write past the end, or after the free, changes a byte whose value is known. */
 #include "heap/guard.h"
 #include "misuse.h"
 #include <string.h>
@@ -25,7 +28,7 @@ static void verify_dead(const unsigned char *bytes, size_t size, const char *cal
       fatal_damage(call, bytes, "written to after it was freed", i, size + GUARD_BYTES);
 }
 
-/* A block that went through guard_close() must still be as that left it. Otherwise somebody wrote to it while it was free. */
+/* A block that went through guard_close() must still be as that left it. Otherwise it was written to while it was free. */
 void guard_open(void *block, size_t usable, size_t size, bool was_returned, const char *call)
 {
   trailer_t *trailer = trailer_of(block, usable);
@@ -69,6 +72,7 @@ void guard_shorten(void *block, size_t usable, size_t size, const char *call)
   trailer_of(block, usable)->size = size ^ LIVE_MARK;
 }
 
+/* The canary is checked before it is overwritten: this is the last moment at which a write past the block can be seen. */
 void guard_close(void *block, size_t usable, const char *call)
 {
   trailer_t *trailer = trailer_of(block, usable);

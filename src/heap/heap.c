@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * A bin is made by the first request of its class and stays as long as the heap (H1). So its address is read without a lock,
+ * and only its making takes one. */
 #include "heap/heap.h"
 #include "heap/guard.h"
 #include "option.h"
@@ -63,6 +66,7 @@ bin_t *heap_bin(heap_t *heap, unsigned size_class)
   return likely(bin) ? bin : make_bin(heap, size_class);
 }
 
+/* bins_end saves a look at the classes that no request has reached: a heap has few bins. */
 bin_t *heap_bin_from(const heap_t *heap, unsigned from)
 {
   bin_t *bin = NULL;

@@ -46,7 +46,7 @@ bin_t *heap_bin_from(const heap_t *heap, unsigned from);
 /* Calls `act` with the magazines and each bin of the heap that threads keep magazines of. */
 void heap_each_cached_bin(magazines_t *magazines, heap_t *heap, void (*act)(magazines_t *magazines, bin_t *bin));
 
-/* What the magazines hold goes back to the heap's bins. */
+/* Gives what the magazines hold back to the heap's bins. */
 static inline void heap_flush_magazines(magazines_t *magazines, heap_t *heap) { heap_each_cached_bin(magazines, heap, magazines_flush); }
 
 /* The magazines of the heap that any thread has; NULL: none. Under threads_lock. */
@@ -66,7 +66,7 @@ static inline void heap_leave(heap_t *heap, thread_t *thread)
 uint32_t heap_block_size(const heap_t *heap, unsigned size_class);
 size_t   heap_good_size(const heap_t *heap, size_t size);
 
-/* Which class serves a size at an alignment; 0: none, it takes a run of its own. */
+/* Returns which class serves a size at an alignment; 0: none does, and the block is a run or a mapping. */
 unsigned heap_class_for(const heap_t *heap, size_t size, size_t alignment);
 
 #endif

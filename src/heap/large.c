@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * A run or a mapping, its charge, its place in the heap's list and the figures have no lock in common. So each call that
+ * changes them is inside GATE_LARGE, and a fork finds them in agreement. */
 #include "heap/large.h"
 #include "misuse.h"
 #include "space/gate.h"
@@ -240,6 +243,7 @@ void large_wipe(const heap_t *heap, char *start, size_t size)
   memset(to, 0, (size_t)(start + size - to));
 }
 
+/* Only heaps that end or are reset come here, which the default heap never does. So no run in the list is a thread's spare. */
 void large_free_all(heap_t *heap)
 {
   while (heap->large)
@@ -253,7 +257,7 @@ void large_free_all(heap_t *heap)
  * Most large blocks come in few sizes and go soon. A run that is taken again by the thread that freed it costs no lock: it
  * stays in the heap's list, and its kind says whose turn it is. */
 
-/* In the thread's own figures: an atomic addition for each would cost more than all the rest. */
+/* Counts in the thread's own figures: an atomic addition to the heap's would cost more than all the rest. */
 static void count_spare(spares_t *spares, size_t blocks, size_t bytes)
 {
   __atomic_store_n(&spares->live_blocks, spares->live_blocks + blocks, __ATOMIC_RELAXED);
@@ -308,6 +312,7 @@ bool large_give_spare(thread_t *thread, void *block, const char *call)
   if (!run || run->units > SPARE_UNITS_MOST)
     return false;
   unsigned i = run->units - 1;
+  /* The limits are looked at before the run is claimed: a claimed run could not be given back as a live one. */
   if (spares->count[i] == SPARE_DEPTH || spares->units + run->units > spare_units_most())
     return false;
   if (!claim_run(run))

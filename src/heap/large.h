@@ -25,7 +25,7 @@ void *large_take_spare(thread_t *thread, size_t size);   /* size > 0 */
 void  large_flush_spares(thread_t *thread);
 void  large_tick_spares(thread_t *thread);
 
-/* In the child of a fork, of a thread that is not there. */
+/* Gives back the spares of a lost thread, in the child of a fork. */
 void large_forget_spares(thread_t *thread);
 
 /* Zeroes a large block, or the end of one. */

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * A question goes down through the layers: is the address in a guest, in a run, in a mapping, in a reserve? Each layer calls
+ * back under its own lock (ask_run(), ask_huge()), so that what it found stays as it is while it is looked at. */
 #include "heap/locate.h"
 #include "heap/guard.h"
 #include "misuse.h"
@@ -90,6 +93,7 @@ static void measure(question_t *q, const heap_t *heap, const char *start, size_t
     q->requested = guard_size(start, size);
 }
 
+/* The end of a slab may be too short for a block, and then there is nothing to read. */
 static void measure_in_slab(question_t *q, const bin_t *bin, const run_t *slab)
 {
   size_t index = bin_block_index(bin, slab, q->address);
@@ -120,6 +124,7 @@ static void ask_run(const arena_t *arena, const run_t *run, void *context)
     measure(q, at->heap, at->start, at->size);
 }
 
+/* A mapping that is a region is no block: the heap in it knows what is there. */
 static void ask_huge(huge_t *huge, void *context)
 {
   question_t *q = context;
@@ -206,6 +211,7 @@ static void mark_lost(const void *block, void *mark)
     bit_set(m->lost, offset * m->bin->inverse >> INVERSE_SHIFT);
 }
 
+/* Only a process that is the child of a fork has lost threads. */
 void heap_mark_lost(const bin_t *bin, const char *start, const char *end, uint64_t *lost)
 {
   mark_t mark = {bin, start, end, lost};
@@ -239,7 +245,7 @@ located_t heap_locate(const void *address)
   return at;
 }
 
-/* ---- blocks that somebody claims to have ---- */
+/* ---- blocks that a caller claims to have ---- */
 
 /* A block of a heap's overflow was given out by that heap, so it may come back to it. */
 static bool overflows_to(const heap_t *heap, const heap_t *other)
@@ -258,6 +264,8 @@ static bool was_freed(const located_t *at, const void *block)
   return at->heap && at->heap->region.space.fixed ? space_had_run_fixed(&at->heap->region.space, block) : space_had_run(block);
 }
 
+/* No lock of the heaps is taken: a caller that has a block of a heap keeps that heap alive. If there is no live block, the
+ * message says so; that it is of another heap is said only of a live one. */
 located_t heap_locate_block(const heap_t *heap, const void *block, const char *call)
 {
   question_t q = {.address = block};

@@ -1,4 +1,6 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * A block changes its size in the cheapest way that there is: where it is, by moving its pages, and last by a copy. */
 #include "heap/reallocate.h"
 #include "heap/dying.h"
 #include "heap/guard.h"
@@ -6,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
+/* In a checked heap the bytes behind the requested size are the canary, and not the caller's. */
 size_t heap_usable_size(const void *block, const char *call)
 {
   if (unlikely(heap_is_dying))
@@ -73,6 +76,7 @@ static void *copy_to(void *to, const located_t *at, size_t had, size_t size, con
 static void *reallocate_checked(heap_t *heap, const located_t *at, size_t size, const char *call)
 {
   size_t had = guard_size(at->start, at->size);
+  /* The same size keeps its address: nothing has changed for the caller. */
   if (had == size)
     return at->start;
   if (size > had)
@@ -84,6 +88,7 @@ static void *reallocate_checked(heap_t *heap, const located_t *at, size_t size, 
   return at->start;
 }
 
+/* Moving is only worth it if it is easy. Otherwise the block stays and gives its end back, if it has one. */
 static void *reallocate_smaller(heap_t *heap, located_t *at, size_t size, const char *call)
 {
   void *to = is_worth_moving(at, size) ? heap_allocate_if_easy(heap, size) : NULL;
@@ -115,6 +120,7 @@ void *heap_reallocate(heap_t *heap, void *block, size_t size, const char *call)
     return reallocate_checked(to_heap, &at, size, call);
   if (size <= at.size)
     return reallocate_smaller(to_heap, &at, size, call);
+  /* A size that could overflow when it is rounded goes on to the allocation, which refuses it. */
   if (size <= PTRDIFF_MAX - 2 * UNIT && heap_lengthen(&at, size, true))
     return at.huge ? huge_start(at.huge) : block;
   bool grown;

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * A record comes from one of three places: the memory of a guest; room that was paid for when the heap was made; or the
+ * process's metadata, which the heap is then charged for. Only what comes from the last is ever given back. */
 #include "heap/records.h"
 #include "space/metadata.h"
 #include <string.h>
@@ -44,6 +47,7 @@ void heap_discharge_record(heap_t *heap, size_t size)
   budget_discharge(&heap->budget, size);
 }
 
+/* Charged first, so that a heap at the end of its budget takes nothing. */
 void *heap_take_record_apart(heap_t *heap, size_t size)
 {
   if (!heap_charge_record(heap, size))

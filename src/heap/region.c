@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * A region is planned before it is made (region_plan()), because its records and its units share one budget: how many units
+ * there is room for depends on the records, and these on the units. */
 #include "heap/region.h"
 #include "bin/slabs.h"
 #include "option.h"
@@ -166,6 +169,7 @@ static char *take_small_region(heap_t *heap, size_t bytes, size_t alignment, boo
   return region->run->start;
 }
 
+/* The kind is set first: an end in the middle then knows what to give back. */
 static bool take_slots(heap_region_t *region, const region_plan_t *plan)
 {
   region->kind = REGION_SLOTS;

@@ -34,7 +34,8 @@ region_plan_t region_plan(const pool_heap_options_t *options);
 /* The same for a heap without a region. */
 region_plan_t region_no_plan(const pool_heap_options_t *options);
 
-/* What the heap is charged for the plan: its record, those of the region, and the units if they are paid for at once. */
+/* Returns what the heap is charged for the plan: its record, those of the region, and the units if they are paid for at
+ * once. */
 size_t region_plan_bytes(const region_plan_t *plan, bool units_too);
 
 /* Makes it the heap's space. False: no memory; what is there already goes with region_give(). */
@@ -48,7 +49,7 @@ bool region_prepare(heap_t *heap, const pool_heap_options_t *options);
 void region_hide(heap_t *heap);
 void region_give(heap_t *heap);
 
-/* What the record of a heap takes: a page of its own where it is to be locked. */
+/* Returns what the record of a heap takes: a page of its own if it is to be locked. */
 static inline size_t heap_record_bytes(bool own_page)
 {
   return own_page ? round_up(sizeof(heap_t), os_page_size()) : sizeof(heap_t);

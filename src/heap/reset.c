@@ -24,6 +24,7 @@ static void drop_caches(heap_t *heap, bool forget)
     threads_drop_lost(heap, forget);
 }
 
+/* Only large blocks are of whole pages that the system could take. */
 static bool wipe_visited(const pool_block_t *block, void *context)
 {
   const heap_t *heap = context;

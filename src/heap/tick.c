@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * Three things give memory back: a tick, by the clock and a little at a time; a drain, when a heap is exhausted; and a trim,
+ * when the program asks for it. */
 #include "heap/tick.h"
 #include "bin/due.h"
 #include "heap/large.h"
@@ -10,6 +13,7 @@ enum {
   CACHES_PER_LOOK = 32    /* one caller ticks at most so many of its own caches of heaps */
 };
 
+/* Called under threads_lock at the thread's end. Its record and its magazines are the next thread's then. */
 void heap_flush_thread(thread_t *thread)
 {
   large_flush_spares(thread);
@@ -48,6 +52,7 @@ COLD void heap_look_at_clock(thread_t *thread)
     thread->looked_ms = now;
     tick_thread(thread);
   }
+  /* A thread with caches of many heaps is never done at one look, so the rest is left to the next. */
   if (thread_tick_is_under_way(thread))
     thread_tick_caches(thread, CACHES_PER_LOOK, tick_magazines);
   if (space_tick(&space_of_process, now)) {
@@ -99,6 +104,7 @@ size_t heap_trim(heap_t *heap, size_t keep)
   uint64_t purged_before = space_figures(heap->space).purged_bytes;
   heap_drain(heap);
   purged += (size_t)(space_figures(heap->space).purged_bytes - purged_before);
+  /* Mappings and records are the process's, so only a trim of the default heap gives them back. */
   purged += all ? huge_trim(keep) + metadata_trim() : 0;
   size_t kept = all ? min_size(huge_kept_bytes(), keep) : 0;
   purged += space_purge(heap->space, before + keep - kept);

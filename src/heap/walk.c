@@ -49,6 +49,7 @@ typedef struct lost {
   uint64_t        blocks[SLAB_WORDS_MOST];
 } lost_t;
 
+/* The newest lost thread tells whether a fork has lost more since the last look. */
 static void look_for_lost(const walk_t *walk, lost_t *lost)
 {
   if (likely(lost->newest == threads_first_lost()))
@@ -148,5 +149,6 @@ bool heap_walk(heap_t *heap, pool_visit_fn *visit, void *context)
   flush_all_threads(heap);
   if (heap->region.space.fixed && !walk_space(&walk, &heap->region.space))
     return false;
+  /* A heap with a region may have gone on in the process's space; one in a caller's memory cannot. */
   return heap_is_bounded(heap) || (walk_space(&walk, &space_of_process) && walk_huge(&walk));
 }

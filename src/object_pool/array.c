@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * An array takes memory from the heap with no lock of the pool held, and is then entered under it. Its objects have indices for
+ * handles, which no other array of the pool has. */
 #include "object_pool/array.h"
 #include "heap/allocate.h"
 #include "heap/free.h"
@@ -10,6 +13,7 @@
  * for theirs. */
 enum { INDICES_OF_A_LAP = 1 << 30 };
 
+/* Pools without hooks need no maps of busy and constructed objects, and only pools that evict need those of batches. */
 size_t array_record_bytes(bool hooked, unsigned when_full, size_t capacity)
 {
   size_t maps = (hooked ? 2 : 0) + (when_full == OBJECT_POOL_EVICT ? BATCH_MAPS : 0);
@@ -159,10 +163,12 @@ bool array_enter(object_pool_t *pool, object_array_t *array)
   array->age = pool->arrays_made++;
   array->first_generation = pool->next_generation;
   pool->next_index = array->first_index + array->capacity;
+  /* A pool that grows may let its only array go while another thread walks, so such a walk takes the lock. */
   STORE(pool->only, pool->array_count == 1 && (pool->single_thread || pool->when_full != OBJECT_POOL_GROW) ? array : NULL);
   return true;
 }
 
+/* The most used object says how far the generations of this array have come. */
 static uint32_t most_uses(const object_array_t *array)
 {
   uint32_t most = 0;

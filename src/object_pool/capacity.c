@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * A thread decides under the pool's lock whether there is anything to gain, makes an array with the lock open, and enters it
+ * under the lock again, if that is still wanted. Arrays go the same way back. */
 #include "object_pool/capacity.h"
 #include "heap/allocate.h"
 #include "object_pool/object_misuse.h"
@@ -53,12 +56,15 @@ static growth_t grow_beside_others(object_pool_t *pool, const resort_t *from, si
   lock_release(&pool->lock);
   if (room || at_most)
     return room ? GROWN : AT_MOST;
+  /* Pools that overflowed to this one may be gone, and their indices are free then. Looking for that takes heaps_lock, so it is
+   * done only if indices are short. */
   if (indices < step_most(pool, capacity, left) && registry_recount_indices(pool))
     return GROWN;
   if (!indices)
     return AT_MOST;
   left = min_size(left, indices);
 
+  /* Between the decision above and the entry below the lock is open: another thread may make room, or the pool may end. */
   lock_t *gate = gate_enter(GATE_LIFE);
   size_t step = step_least(capacity, left, arrays);
   *least = array_bytes(pool, step);
@@ -129,6 +135,7 @@ static bool grow_by_any_resort(object_pool_t *pool)
   return growth == GROWN;
 }
 
+/* The clock of an array begins when it becomes unused, also if that is when it is made. */
 void capacity_note_unused(object_pool_t *pool)
 {
   lock_acquire(&pool->lock);
@@ -151,6 +158,7 @@ bool capacity_grow(object_pool_t *pool)
 
 /* ---- arrays go ---- */
 
+/* A pool that ends keeps all its arrays. */
 static bool leaves_enough(const object_pool_t *pool, const object_array_t *array, size_t keep)
 {
   return !pool->ending && pool->capacity - array->capacity >= keep;
@@ -227,6 +235,7 @@ static void shrink_arrays(object_pool_t *pool, size_t keep, const uint64_t *now_
   lock_acquire(&pool->lock);
   while ((array = newest_to_go(pool, age, keep, now_ms)) != NULL) {
     age = array->age;
+    /* While hooks ran, an object of the array may have been got, or the pool may have begun to end. */
     if (has_work_on_end(pool) && !(end_free_objects(pool, array, call) && leaves_enough(pool, array, keep)))
       continue;
     lock_t *gate = gate_enter(GATE_ARRAYS);
@@ -253,6 +262,7 @@ size_t object_pool_capacity(const object_pool_t *pool)
   return LOAD(pool->capacity);
 }
 
+/* The hot object counts as taken in its array, so it goes back first. */
 size_t object_pool_shrink(object_pool_t *pool, size_t capacity)
 {
   if (!is_given(pool, "object_pool_shrink"))

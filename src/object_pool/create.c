@@ -204,6 +204,7 @@ static object_pool_t *create_whole(const resort_t *from, const object_pool_optio
   return pool;
 }
 
+/* The heap may call the program between two tries, with nothing of the pool made. Success leaves errno as it was. */
 object_pool_t *object_pool_create(const object_pool_options_t *options)
 {
   heap_t *heap = options && options->heap ? options->heap : &default_heap;
@@ -213,6 +214,7 @@ object_pool_t *object_pool_create(const object_pool_options_t *options)
     errno = EINVAL;
     return NULL;
   }
+  /* Any other heap has brought the manager up when it was made, or did not need it. */
   if (heap == &default_heap && !manager_ready())
     return full();
   int error = errno;

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * A batch must not take an object from itself. Its map answers that with one bit, and is brought up to date only when it is
+ * asked. */
 #include "object_pool/eviction.h"
 #include "object_pool/object_misuse.h"
 #include <string.h>
@@ -90,6 +93,7 @@ static evicted_t evict(object_pool_t *pool, void *victim, batch_t *batch, void *
   lock_acquire(&pool->lock);
   object_array_t *array = array_of(pool, victim, &i);
   bool live = array && is_live(pool, array, i), own = live && batch && batch_has(pool, array, i, batch);
+  /* A put and a get at once: the count of the hot object goes up, and it stays live. */
   if (live && !own && victim == pool->hot->object) {
     STORE(pool->hot->state, pool->hot->state + HOT_PUT + HOT_GET);
   } else if (live && !own) {

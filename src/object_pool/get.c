@@ -95,6 +95,7 @@ static inline void *get_shared(object_pool_t *pool)
     hot->state += HOT_GET;
     return hot->object;
   }
+  /* Hooked and single-threaded pools have no such mark, and neither has a pool that is gone. */
   if (unlikely(pool->shared_mark != OBJECT_POOL_MARK))
     return get_other(pool);
   if (!lock_try(&pool->lock))
@@ -116,6 +117,7 @@ void *object_pool_get(object_pool_t *pool)
   return pool->hot_single.object;
 }
 
+/* Without hooks nothing can happen in between, so one lock serves the whole batch. */
 static size_t get_plain_batch(object_pool_t *pool, void **objects, size_t count)
 {
   size_t got = 0;

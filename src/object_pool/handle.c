@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * A handle is checked by what it says: an array has the index, the object there is live, and its generation is the handle's.
+ * There is no table of handles. */
 #include "object_pool/handle.h"
 #include "object_pool/hot.h"
 #include "object_pool/object_misuse.h"
@@ -52,6 +55,7 @@ static void *resolve_in(const object_pool_t *pool, object_pool_handle_t handle)
   return object;
 }
 
+/* Each pool of the chain has the indices up to its capacity; what is beyond belongs to the next. */
 void *object_pool_resolve(const object_pool_t *pool, object_pool_handle_t handle)
 {
   if (!is_given(pool, "object_pool_resolve") || !handle.index)
@@ -78,6 +82,7 @@ static bool stand_behind(object_pool_t *pool, size_t objects, bool stays)
   return fits;
 }
 
+/* Each pool further on has one capacity more in front of it. */
 bool handles_stand_behind(object_pool_t *pool, size_t objects, bool stays)
 {
   bool fits = true;

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * A hook runs with the lock open, so the object is made busy under it first, and free or live under it afterwards. What happens
+ * in between, no other thread can see. */
 #include "object_pool/hooks.h"
 #include "object_pool/object_misuse.h"
 #include <string.h>
@@ -37,6 +40,7 @@ static void hook_enter(const void *object)
     object_thread.more_hooks++;
 }
 
+/* Only the hook that was noted clears the note. Others are counted. */
 static void hook_leave(const void *object)
 {
   if (object_thread.hook_on == object)
@@ -69,6 +73,7 @@ static bool make_ready(const object_pool_t *pool, void *object, bool used)
   return true;
 }
 
+/* A checked object is destructed at each put, and filled, so that a later use of it shows. */
 void hooks_on_put(const object_pool_t *pool, void *object)
 {
   hook_enter(object);
@@ -110,6 +115,7 @@ bool hooks_take(object_pool_t *pool, void **object)
     return false;
   }
   bool used = bit_test(array->made, i);
+  /* An object that is still constructed, and has been reset or needs none, can go to its user as it is. */
   bool ready = used && !pool->checked && (pool->resets_on_put || !pool->reset);
   if (!ready)
     set_busy(pool, array, i, true);

@@ -1,4 +1,6 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * The rare end of the hot object: it cools when it would hide something from its array. */
 #include "object_pool/hot.h"
 #include "option.h"
 

@@ -1,4 +1,6 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * A message names the pool, because an address says little to its reader. The name is the program's, so it is quoted. */
 #include "object_pool/object_misuse.h"
 #include "base/text.h"
 #include "misuse.h"

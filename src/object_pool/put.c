@@ -49,6 +49,7 @@ NOINLINE static void put_locked(object_pool_t *pool, void *object)
     put_rare(pool, object, done);
 }
 
+/* Only one thread can be here, so there is no lock to take. */
 NOINLINE static void put_alone(object_pool_t *pool, void *object)
 {
   bool done = give_plain(pool, object);
@@ -83,6 +84,7 @@ static inline void put_shared(object_pool_t *pool, void *object)
       hot->state += HOT_PUT;
     return;
   }
+  /* The same mark as in get.c: a plain shared pool that is live. */
   if (unlikely(pool->shared_mark != OBJECT_POOL_MARK)) {
     put_other(pool, object);
     return;
@@ -110,6 +112,8 @@ void object_pool_put(object_pool_t *pool, void *object)
     put_shared(pool, object);
 }
 
+/* As many as are the pool's own are put under one lock. From the first one on that is not, each is looked for along the
+ * chain. */
 void object_pool_put_batch(object_pool_t *pool, void **objects, size_t count)
 {
   if (!is_given(pool, "object_pool_put_batch"))

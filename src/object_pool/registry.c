@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * All pools are in one list, by age, and those of a heap in a list of that heap. Ends of heaps and forks come here from
+ * below. */
 #include "object_pool/registry.h"
 #include "heap/allocate.h"
 #include "heap/free.h"
@@ -124,6 +127,7 @@ static void record_keep(heap_t *heap, object_pool_t *pool)
   heap_discharge_record(heap, sizeof *pool);
 }
 
+/* The record stops being a pool before anything else can have it. */
 void registry_give_record(heap_t *heap, object_pool_t *pool, const char *call)
 {
   end_record(pool);
@@ -171,6 +175,7 @@ static void drop_pools_of(heap_t *heap)
     drop_pool(heap, heap->object_pools);
 }
 
+/* No call holds the locks of two pools, so any order will do. Pools of one thread have no lock. */
 static void for_each_shared(void (*act)(lock_t *))
 {
   for (object_pool_t *pool = all_pools; pool; pool = pool->next)
@@ -240,6 +245,7 @@ void object_pools_visit(object_pool_visit_fn *visit, void *context)
 
 static const heap_dependents_t object_pools = {drop_pools_of, object_pools_visit, acquire_pools, release_pools, reset_pools};
 
+/* The first pool tells the heaps that there are pools. */
 void registry_enter(object_pool_t *pool)
 {
   lock_acquire(&heaps_lock);

@@ -7,9 +7,10 @@
  *
  *     | object | object | ... | array_t | level 0 | level 1 | ... | busy, made: hooked | in_batch: evicts | uses[capacity] |
  *
- * An object is free (its bit is set), live (with a user) or busy (a hook is running on it: neither free nor live, so that no
- * one else sees it and no one can put it). get: free, busy while it is constructed or reset, live. put: live, busy while it is
- * reset or destructed, free. Where no hook has anything to do, busy is left out.
+ * An object is free (its bit is set), live (with a user) or busy (a hook is running on it). A busy object is neither free nor
+ * live, so no other thread sees it and none can put it. A get takes an object from free to busy, while it is constructed or
+ * reset, and on to live. A put takes it from live to busy, while it is reset or destructed, and on to free. If no hook has
+ * anything to do, busy is left out.
  *
  * The hot object is the one that was put last. Its state is in the pool, not in its array, so that a get and a put of it are
  * a test and an addition. Only pools without hooks that are not checked have one.

@@ -1,4 +1,6 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * A walk has no state but the object before. It goes on by address, so objects and arrays may come and go between two calls. */
 #include "object_pool/walk.h"
 #include "object_pool/object_misuse.h"
 
@@ -11,6 +13,7 @@ static inline uint64_t live_word(const object_array_t *array, size_t w)
   return ~not_live & bits_of_word(array->capacity, w);
 }
 
+/* The lock is taken, because the array of the object may go at any moment. */
 bool object_pool_in_use(const object_pool_t *pool, const void *object)
 {
   if (!is_given(pool, "object_pool_in_use"))
@@ -102,6 +105,7 @@ void *walk_next(const object_pool_t *pool, const void *previous)
   if (unlikely(!only || i >= only->capacity))
     return next_slow(pool, previous);
   uint64_t not_live = bit_tree_word(&only->free, i / WORD_BITS) | (only->busy ? LOAD(only->busy[i / WORD_BITS]) : 0);
+  /* Two shifts, because a single one by 64 is undefined. */
   uint64_t rest = ~not_live >> i % WORD_BITS >> 1;
   size_t steps = likely(!not_live) ? 1 : rest ? 1 + (size_t)__builtin_ctzll(rest) : 1;
   void *next = (void *)((uintptr_t)previous + steps * pool->stride);

@@ -66,6 +66,8 @@ static bool refused(void)
   return forbidden;
 }
 
+/* errno is saved here and below: these calls are made inside malloc() and free(), which must not change it when they
+ * succeed. */
 static void *map_with(size_t size, int protection)
 {
   if (refused())
@@ -221,6 +223,8 @@ void os_wish_huge_pages(void *address, size_t size, bool wanted)
     advise(address, size, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 }
 
+/* A kernel that knows the advice says whether there is memory. Touching pages, as older ones need it, cannot fail: it ends the
+ * program. */
 bool os_prefault(void *address, size_t size)
 {
   if (refused())

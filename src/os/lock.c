@@ -1,4 +1,6 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * The rare half of a lock: what a thread does that finds it held. */
 #include "os/lock.h"
 
 enum {

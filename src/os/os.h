@@ -24,15 +24,15 @@ size_t os_page_size(void);
 /* Writable memory that reads as zero, at a multiple of `alignment`, a power of two. NULL: the system has none. */
 void *os_map(size_t size, size_t alignment);
 
-/* The same at exactly this address, and never where something is mapped already. */
+/* Maps the same at exactly this address, but never where something is mapped already. */
 typedef enum os_mapped { OS_MAPPED, OS_OCCUPIED, OS_NO_MEMORY } os_mapped_t;
 os_mapped_t os_map_at(void *address, size_t size);
 
-/* Memory and addresses go back. False: nothing happened (where the range is the middle of a mapping, the system may have no
- * room for one mapping more). */
+/* Gives back memory and addresses. False: nothing happened. (If the range is the middle of a mapping, the system may have no
+ * room for one mapping more.) */
 bool os_unmap(void *address, size_t size);
 
-/* The memory goes back, the addresses stay, and read as zero afterwards. False: a part of it may have gone back, the rest holds
+/* Gives back the memory; the addresses stay and read as zero afterwards. False: a part may have gone back, and the rest holds
  * what it held. */
 bool os_purge(void *address, size_t size);
 
@@ -52,7 +52,7 @@ static inline bool os_purge_in_steps(void *address, size_t size)
  * Returns where it is; NULL: nothing happened. */
 void *os_remap(void *address, size_t size, size_t new_size, bool may_move);
 
-/* From now on any access to these pages is a fault. The system may refuse, which nobody is told. */
+/* From now on any access to these pages is a fault. If the system refuses, the pages just stay as they are. */
 void os_guard(void *address, size_t size);
 
 /* A long stretch of address space that nobody else is likely to use, at random, a multiple of OS_WINDOW_ALIGNMENT; nothing is
@@ -63,25 +63,25 @@ char *os_window(unsigned attempt, size_t *size);
 /* Asks for (or against) huge pages there. The system may ignore it. */
 void os_wish_huge_pages(void *address, size_t size, bool wanted);
 
-/* Touches pages, locks them in memory. */
+/* These touch pages, lock them in memory, and unlock them. */
 bool os_prefault(void *address, size_t size);
 bool os_lock_memory(void *address, size_t size);
 bool os_unlock_memory(void *address, size_t size);
 
-/* How much memory or address space the process may have, where a limit is set on either; else SIZE_MAX. */
+/* Returns how much memory or address space the process may have, if a limit is set on either; else SIZE_MAX. */
 size_t os_memory_limit(void);
 
 /* A request for more than this can never be served, whatever the process gives back. It is that limit; if there is none, all
  * memory and swap of the machine. */
 size_t os_memory_most(void);
 
-/* Milliseconds of a clock that never goes back, exact to some milliseconds, cheap to ask. */
+/* Returns the milliseconds of a clock that never goes back. It is exact to some milliseconds, and cheap to ask. */
 uint64_t os_now_ms(void);
 
 /* True as long as the process has never had a second thread. False is always a safe answer. */
 static inline bool os_single_threaded(void) { return OS_SINGLE_THREADED; }
 
-/* From now on, for the calling thread: what would ask the system for memory, or give it any, fails instead and is counted.
+/* From now on each call of this thread that would ask the system for memory, or give it any, fails instead and is counted.
  * Returns what held before. */
 bool     os_forbid(bool forbid);
 uint64_t os_forbidden_count(void);   /* of all threads */
@@ -102,7 +102,7 @@ bool os_fence_others(void);
  * that. */
 bool os_on_thread_exit(void (*at_exit)(void *));
 
-/* at_exit(argument) is called when the calling thread ends. May allocate. False: it could not be arranged. */
+/* Arranges that at_exit(argument) is called when the calling thread ends. It may allocate. False: it could not be arranged. */
 bool os_thread_on_exit(void *argument);
 
 /* True: the calling thread may be past its destructors, in what the C library does at its very end, or that cannot be known. */
@@ -111,7 +111,7 @@ bool os_thread_may_be_over(void);
 /* The three are called around every fork(), in the order of pthread_atfork(). False: they are not. */
 bool os_on_fork(void (*prepare)(void), void (*parent)(void), void (*child)(void));
 
-/* The environment variable, or NULL; always NULL in set-user-ID programs. */
+/* Returns the environment variable, or NULL; always NULL in set-user-ID programs. */
 const char *os_environment(const char *name);
 
 /* Writes to standard error, as far as that can be done. */

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * Every unit is a bit in three bitmaps (free, dirty, start), and every run a descriptor at the number of its first unit. The
+ * bitmaps and the tree over the free units are mapped whole; descriptors and long bitmaps are mapped with the units they
+ * describe. */
 #include "space/arena.h"
 #include "os/os.h"
 #include <string.h>
@@ -48,6 +52,7 @@ char *arena_lay_out(arena_t *arena, char *records, size_t units, unsigned unit_l
   return records;
 }
 
+/* The records may lie in memory that was used, so the bitmaps are cleared before they are believed. */
 void arena_begin(arena_t *arena, char *base, size_t units, unsigned unit_log2, bool dirty)
 {
   arena->base = base;
@@ -215,6 +220,7 @@ static size_t find_room(const arena_t *arena, size_t units, size_t alignment)
   size_t at = span_find(&arena->room, units + alignment - 1);
   if (at != SPAN_NONE)
     return round_up(base + at, alignment) - base;
+  /* No stretch is long enough for certain. One that is just long enough may be aligned by chance. */
   for (at = span_find(&arena->room, units); at < end;) {
     size_t aligned = round_up(base + at, alignment) - base;
     if (aligned + units > end)
@@ -266,6 +272,7 @@ taken_t arena_take(arena_t *arena, size_t units, size_t alignment, run_t **taken
   return TAKEN;
 }
 
+/* The run keeps its start, so the units that are needed must be those right behind it. */
 bool arena_lengthen(arena_t *arena, run_t *run, size_t units, past_t *past)
 {
   size_t at = (size_t)(run - arena->runs), end = at + run->units, to = at + units;

@@ -62,7 +62,7 @@ taken_t arena_create(struct space *space, size_t slot, size_t units, arena_t **a
 /* Maps all units. */
 taken_t arena_commit_all(arena_t *arena);
 
-/* How many slots an arena of so many units needs. */
+/* Returns how many slots an arena of so many units needs. */
 size_t arena_slots_for(size_t units);
 
 /* For an arena that is about to end, whose units nobody uses any more: much memory goes back in steps. arena_destroy() counts
@@ -72,10 +72,10 @@ void arena_purge_to_end(arena_t *arena);
 /* Unmaps it all. False: the system refuses some of it, which is as it was but for its contents, and may be asked again. */
 bool arena_destroy(arena_t *arena);
 
-/* What is mapped for the records of one in the window. */
+/* Returns how many bytes are mapped for the records of an arena of the window. */
 size_t arena_record_bytes(const arena_t *arena);
 
-/* How much memory an arena that could not be destroyed may still hold. */
+/* Returns how much memory an arena that could not be destroyed may still hold. */
 size_t arena_left(const arena_t *arena);
 
 /* Lays the records of an arena of at most `units` units of that length out from `records` on; returns the first byte behind
@@ -117,7 +117,7 @@ static inline size_t unit_of(const arena_t *arena, const void *address)
 {
   return (uintptr_t)((const char *)address - arena->base) >> arena->unit_log2;
 }
-/* Without the lock. */
+/* May be asked without the lock. */
 static inline size_t arena_used_end(const arena_t *arena) { return __atomic_load_n(&arena->used_end, __ATOMIC_RELAXED); }
 static inline uint64_t *arena_long_bitmap(const arena_t *arena, size_t unit)
 {

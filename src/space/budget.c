@@ -1,4 +1,6 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * A change is made under the locks of all levels at once; a figure is read without any. */
 #include "space/budget.h"
 
 /* The innermost lock comes first. All charges go the same way, so no two of them wait for each other. */

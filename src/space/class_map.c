@@ -27,6 +27,7 @@ static bool map_plane(char *plane, size_t *slots, size_t end)
   return mapped;
 }
 
+/* The default plane comes first, which unmap_planes() relies on. */
 static bool map_planes(char *base, size_t end)
 {
   return map_plane(base + MAP_PLANE, &default_slots, end) && map_plane(base, &heap_slots, end);

@@ -44,10 +44,10 @@ extern INTERNAL window_t class_window;
 /* Chooses the window, once. False: the system has no room for it. */
 bool window_init(void);
 
-/* What the class map takes for the slots that are open. */
+/* Returns how many bytes of the class map are mapped for the slots that are open. */
 size_t window_map_bytes(void);
 
-/* The slots there may be, and how many are open. */
+/* How many slots there may be, how many are open, and where one begins. */
 size_t window_slots_most(void);
 static inline size_t window_slots_open(void) { return __atomic_load_n(&class_window.extent, __ATOMIC_ACQUIRE) >> (SLOT_LOG2 - ALIGNMENT_LOG2); }
 static inline char *window_slot(size_t slot) { return (char *)(class_window.start + (slot << SLOT_LOG2)); }
@@ -58,7 +58,7 @@ bool window_open(size_t end);
 /* The slot of an address, whose number is beyond the open ones if it is in none. */
 static inline size_t window_slot_of(const void *address) { return ((uintptr_t)address - class_window.start) >> SLOT_LOG2; }
 
-/* Where the metadata is: addresses of its own, between the map and the slots, with nothing mapped next to it. */
+/* Returns where the metadata is: addresses of its own, between the map and the slots, with nothing mapped next to it. */
 char *window_metadata(size_t *size);
 
 /* Returns how far a block is from the start, in steps of 16 bytes. An address that is no multiple of 16 leaves its low bits at

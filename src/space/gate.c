@@ -1,4 +1,6 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * A gate is a lock, and a thread is inside while it holds one of the eight of its kind. To close a kind is to take them all. */
 #include "space/gate.h"
 
 enum { GATES = 8, STACK_DISTANCE_LOG2 = 18 };   /* the stacks of two threads are further apart than that, mostly */
@@ -37,6 +39,8 @@ void gate_close(gate_kind_t kind)
   gate_each(kind, lock_acquire);
 }
 
+/* Threads that fork at the same moment are in the parent alone. The child has none, so there nobody closes the gate any
+ * more. */
 void gate_open(gate_kind_t kind, void (*open)(lock_t *))
 {
   if (open == lock_reset)

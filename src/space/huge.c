@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * A call of the system may take long, so it is made with huge_lock open. A block that is being taken, given or resized is in no
+ * tree then, and the gate keeps a fork away. */
 #include "space/huge.h"
 #include "option.h"
 #include "os/os.h"
@@ -246,6 +249,8 @@ bool huge_resize(huge_t *huge, size_t size, bool may_move)
   lock_acquire(&huge_lock);
   leave_live(huge);
   lock_release(&huge_lock);
+  /* Only one of three things happens to the end of a block that becomes smaller: it is kept, or unmapped, or gives back its
+   * memory. */
   bool kept = size < had && keep_end(huge, size);
   if (size < had && !kept && had - size > OS_PURGE_STEP)
     purged = os_purge_in_steps(huge_start(huge) + size, had - size);
@@ -275,6 +280,7 @@ static huge_t *find_live(const void *address)
   return range && (uintptr_t)address - range->start < range->size ? huge_of(range) : NULL;
 }
 
+/* A range that is kept has no owner, and a hidden one is a region that is not ready: neither is a live block. */
 bool huge_ask(const void *address, huge_ask_fn *ask, void *context)
 {
   lock_acquire(&huge_lock);
@@ -286,6 +292,7 @@ bool huge_ask(const void *address, huge_ask_fn *ask, void *context)
   return live;
 }
 
+/* Blocks of all heaps are in one tree, so those of others are passed over. */
 huge_t *huge_next(const void *owner, const void *from)
 {
   lock_acquire(&huge_lock);

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * Records come from the metadata and are used again for ranges alone, so they are never more than the most ranges that there
+ * were at once. */
 #include "space/huge_range.h"
 #include "space/metadata.h"
 

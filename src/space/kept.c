@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * Kept ranges are in two stores, those that hold memory and those that only hold addresses. In each they stand on shelves by
+ * size, and all of them are in the tree by address too. What is about to go leaves both before the system is asked with the
+ * lock open; if the system refuses, it comes back. */
 #include "space/kept.h"
 #include "option.h"
 #include "os/os.h"
@@ -219,6 +223,7 @@ static huge_t *next_to_trim(const store_t *store, size_t keep)
   lock_acquire(&huge_lock);
   huge_t *huge = is_over(store, keep) || !keep ? oldest(store) : NULL;
   if (huge) {
+    /* Of a dirty range only what is over goes, from its high end: the low end is what the next block takes. */
     size_t beyond = store == &dirty && store->bytes > keep ? round_up(store->bytes - keep, os_page_size()) : huge_size(huge);
     kept_leave(huge);
     huge_t *rest = beyond < huge_size(huge) ? huge_cut(huge, huge_size(huge) - beyond) : NULL;
@@ -254,6 +259,7 @@ size_t kept_trim_beyond(size_t keep, size_t most_tries)
   return taken + trim_store(&clean, keep, most_tries);
 }
 
+/* The two stores are asked about together, and emptied with the lock open. */
 void kept_trim_over(void)
 {
   lock_acquire(&huge_lock);

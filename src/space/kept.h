@@ -12,7 +12,7 @@
 
 /* ---- under huge_lock ---- */
 
-/* The live ones: how much is kept goes by them. */
+/* The live ranges, which bound how much is kept. */
 typedef struct huge_live { size_t count, bytes; } huge_live_t;
 extern huge_live_t huge_live;
 
@@ -31,14 +31,14 @@ huge_t *kept_take_behind(const huge_t *huge, size_t more);
 
 /* ---- inside the gate of the system, without the lock ---- */
 
-/* With a purge delay that never ends nothing goes back. */
+/* Says whether everything is kept: with a purge delay that never ends nothing goes back. */
 bool kept_is_all(void);
 
 /* Gives one back to the system that is in no list. It takes the record's place: either it is unused, or the mapping is kept
  * after all. *taken: the bytes the system took. False: it took nothing at all. */
 bool kept_trim(huge_t *huge, size_t *taken);
 
-/* All beyond `keep` bytes, the oldest first; all beyond what is kept. */
+/* Gives back what is beyond `keep` bytes, the oldest first; or what is beyond the bound. */
 size_t kept_trim_beyond(size_t keep, size_t most_tries);
 void   kept_trim_over(void);
 
@@ -46,10 +46,11 @@ void kept_count_given(size_t bytes);
 
 /* ---- for everybody ---- */
 
-/* What is kept, bytes of memory. */
+/* Returns the bytes of memory that are kept. */
 size_t huge_kept_bytes(void);
 
-/* What the system was given of mappings, in total: kept ones, and live ones when they ended or became smaller. */
+/* Returns the bytes of mappings that the system was given in total: of kept ones, and of live ones when they ended or became
+ * smaller. */
 uint64_t huge_given_bytes(void);
 
 /* Unmaps what is kept beyond `keep` bytes, the oldest first, and at 0 what holds no memory too; returns how many bytes of

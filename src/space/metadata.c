@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * Free memory is in four places, which are asked in this order: lists of records below a page that were given back; pieces of
+ * pages (pieces.c); rows of whole pages, by length and by address; and what was mapped and never used, behind `next`.
+ *
+ * A row is dirty, or clean: the system has the memory of all its pages but the first, which holds the row's own record. */
 #include "space/metadata.h"
 #include "base/range_tree.h"
 #include "os/os.h"
@@ -110,6 +115,8 @@ static void unshelve_pages(pages_t *pages)
     pages->older->newer = pages->newer;
 }
 
+/* The newest row comes first, so that the oldest, which is the least likely to be needed soon, is at the end and is purged
+ * first. */
 static void dirty_enter(pages_t *pages)
 {
   pages->before = NULL;
@@ -359,6 +366,7 @@ static void *take_small(size_t size, size_t alignment)
 static void *take_large(size_t size, size_t alignment)
 {
   void *record = alignment <= os_page_size() ? take_pages(size) : NULL;
+  /* Only some rows are purged for one caller, because each costs a call of the system under the lock. */
   if (!record && alignment <= os_page_size() && first_dirty) {
     clean_oldest(CLEANED_MOST);
     record = take_pages(size);
@@ -394,6 +402,7 @@ NOINLINE static void give_large(void *record, size_t size)
   lock_release(&metadata_lock);
 }
 
+/* Small records are kept for others of their size; large ones are whole pages, which any record can have. */
 void metadata_give(void *record, size_t size)
 {
   if (!record)

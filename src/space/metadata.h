@@ -32,10 +32,11 @@ void *metadata_take_kind(metadata_kind_t *kind);
 /* Gives back the memory of pages that serve no record, except the first page of each row. Returns how many bytes that was. */
 size_t metadata_trim(void);
 
-/* What the system was given, in total. */
+/* Returns how many bytes the system was given, in total. */
 uint64_t metadata_given_bytes(void);
 
-/* Bytes taken and not given back; and what they hold, with the records that were given back and hold their memory still. */
+/* metadata_bytes() says how many bytes were taken and not given back; metadata_touched() how many hold memory, with those of
+ * records that were given back and hold it still. */
 size_t metadata_bytes(void);
 size_t metadata_touched(void);
 

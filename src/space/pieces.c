@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * A piece is found by its address, when its neighbours are given, and by its size, when one is taken. Its node in the tree and
+ * its links on the shelf stand in the piece itself, so free memory needs no record elsewhere. */
 #include "space/pieces.h"
 #include "base/range_tree.h"
 #include "os/os.h"

@@ -143,6 +143,7 @@ bool space_tick(space_t *space, uint64_t now_ms)
     __atomic_store_n(&space->epoch_ms, now_ms, __ATOMIC_RELAXED);
     space->taken_again /= 2;
     space->purge_failed = false;
+    /* So many units were dirty at every moment of the epoch: nothing would have been missed without them. */
     size_t unneeded = min_size(space->low_dirty, space->dirty_units);
     if (unneeded > KEEP_LEAST_UNITS)
       keep = space->dirty_units - (unneeded - KEEP_LEAST_UNITS);

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * A slot goes from free to reserved under space_slots_lock, and then to its arena when that is whole. The slot of a region that
+ * ends is reserved again first, so that nothing finds it, and free when the system has taken its memory. */
 #include "space/slots.h"
 
 enum { PROCESS_SLOTS_SHARE = 4 };   /* this part of the slots is for the process's own arenas */
@@ -7,6 +10,7 @@ enum { PROCESS_SLOTS_SHARE = 4 };   /* this part of the slots is for the process
 arena_t *space_slots[SLOTS_MOST];
 lock_t space_slots_lock;
 
+/* A slot that is reserved has no arena yet, or never will. */
 arena_t *space_arena_at(size_t slot)
 {
   arena_t *arena = slot < window_slots_open() ? __atomic_load_n(&space_slots[slot], __ATOMIC_ACQUIRE) : NULL;
@@ -36,6 +40,7 @@ static size_t reserve_slots(size_t count, bool region)
   for (size_t i = 0; i < most && i < first + count; i++)
     if (__atomic_load_n(&space_slots[i], __ATOMIC_ACQUIRE))   /* a region that ends empties its slots without the lock */
       first = i + 1;
+  /* Slots beyond the open ones are free, so the search may end beyond them: they are opened now. */
   bool found = count <= most && first <= most - count && window_open(first + count);
   if (found)
     slots_set(first, count, SLOT_RESERVED);

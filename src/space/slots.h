@@ -28,11 +28,12 @@ void    slots_set(size_t first, size_t count, arena_t *arena);
 /* Unmaps it, or keeps it for a later try, where the system refuses. Under the lock. */
 void slots_destroy_arena(arena_t *arena);
 
-/* How much memory waits for such a try, about; and one for all of it, which returns what the system took. */
+/* space_left_bytes() says about how much memory waits for such a try. space_give_left() tries all of it, and returns what the
+ * system took. */
 size_t space_left_bytes(void);
 size_t space_give_left(void);
 
-/* What the system was given by arenas of the window that have ended, in total. */
+/* Returns how many bytes the system was given of arenas of the window that have ended, in total. */
 uint64_t space_ended_bytes(void);
 
 #endif

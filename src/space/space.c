@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * A space with a fixed arena is a region; the one without is the process's, and searches the slots. Taking, giving and asking
+ * are the same for both. */
 #include "space/space.h"
 #include "option.h"
 #include "os/os.h"
@@ -17,6 +20,7 @@ bool space_is_short;
 
 size_t space_longest_run(void) { return space_is_short ? LONGEST_RUN_UNITS_SHORT : LONGEST_RUN_UNITS; }
 
+/* Called at bring-up, when the options are known. A limit that is set later changes nothing here. */
 bool space_init(void)
 {
   space_t *space = &space_of_process;
@@ -186,6 +190,7 @@ static run_t *search(space_t *space, size_t units, size_t alignment)
       return run;
     no_memory |= taken == NO_MEMORY;
   }
+  /* Unless the system has no memory, no arena that is there has room, so a new one is made. */
   for (int tries = 0; tries < SLOT_TRIES && !no_memory && !run; tries++) {
     arena_t *arena = new_arena(space);
     no_memory = !arena || take_from(arena, units, alignment, &run) == NO_MEMORY;
@@ -213,6 +218,7 @@ run_t *space_take_charged(space_t *space, budget_t *budget, size_t bytes, size_t
   for (; space; space = space->fallback) {
     size_t units = space_units(space, bytes), price = space_price(space, units);
     bool skewed = space->alignment >> space->unit_log2 == 0;
+    /* A refused charge does not end the search: the next space may ask another price, since its units have another length. */
     if ((skewed && alignment > space->alignment) || !budget_charge(budget, price))
       continue;
     run_t *run = space_take(space, units, space_units(space, alignment));
@@ -238,6 +244,7 @@ size_t space_room_left(space_t *space, budget_t *budget)
   return min_size(room, round_down(allowed, (size_t)1 << space->unit_log2));
 }
 
+/* A run of the process's space does not grow beyond the longest one: a block of that size is better off as a mapping. */
 bool space_lengthen(space_t *space, run_t *run, size_t units)
 {
   arena_t *arena = arena_of(space, run->start);
@@ -310,6 +317,7 @@ space_figures_t space_figures(space_t *space)
   return f;
 }
 
+/* Arenas of regions are left out: their heaps have been charged for these records. */
 size_t space_record_bytes(void)
 {
   size_t bytes = window_map_bytes();

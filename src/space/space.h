@@ -67,21 +67,23 @@ run_t *space_take(space_t *space, size_t units, size_t alignment);
 /* Takes a run back, to wherever it came from. */
 void space_give(space_t *space, run_t *run);
 
-/* The same on a budget's account, from the region or from beyond it. NULL: no memory, or over the budget. */
+/* The same on a budget's account, from the space or its fallback. NULL: no memory, or over the budget. */
 run_t *space_take_charged(space_t *space, budget_t *budget, size_t bytes, size_t alignment);
 void   space_give_charged(space_t *space, budget_t *budget, run_t *run);
 
-/* A shorter run than was refused may still be had: this much, where the region or the budget is about to end. A hint. */
+/* Returns how many bytes a run could have if the region or the budget is about to end: a shorter run than was refused may still
+ * be had. It is a hint. */
 size_t space_room_left(space_t *space, budget_t *budget);
 
-/* What so many units of the space are charged. */
+/* Returns what a budget is charged for so many units of the space. */
 static inline size_t space_price(const space_t *space, size_t units) { return space->prepaid ? 0 : units << space->unit_log2; }
 
-/* The run's last units go back, or free units behind it are added; false: they are not free. */
+/* The first gives back the run's last units, the second adds free units behind it. False: they are not free, or there is no
+ * memory. */
 void space_shorten(space_t *space, run_t *run, size_t units);
 bool space_lengthen(space_t *space, run_t *run, size_t units);
 
-/* The most units one run of the process's space can have. */
+/* Returns the most units that one run of the process's space can have. */
 size_t space_longest_run(void);
 
 /* ---- giving memory back: purge.c ----
@@ -125,7 +127,7 @@ bool space_tick(space_t *space, uint64_t now_ms);
 
 /* ---- questions ---- */
 
-/* What a space has that no block has. */
+/* What a space holds beyond its runs. */
 typedef struct space_figures {
   size_t   dirty_bytes;     /* free, and held since it was used */
   size_t   unused_bytes;    /* of a prepaid region: free, and held whether it was used or not */
@@ -133,12 +135,13 @@ typedef struct space_figures {
 } space_figures_t;
 space_figures_t space_figures(space_t *space);
 
-/* From here on, and as long as it is there, the region's dirty units count as nobody's; and how much all such hold. */
+/* From the first call to the second, the dirty units of a region count as held without a charge. space_unpaid_bytes() says how
+ * much all such units hold. */
 void   space_count_unpaid(space_t *space);
 void   space_forget_unpaid(space_t *space);
 size_t space_unpaid_bytes(void);
 
-/* The records of the process's arenas and the class map. */
+/* Returns the bytes of the records of the process's arenas, and of the class map. */
 size_t space_record_bytes(void);
 
 /* The run that `address` is in, in whichever arena of the window; NULL: none. Any address will do. It may be gone the next
@@ -163,11 +166,11 @@ bool space_next_run(space_t *space, const void *from, run_wanted_fn *wanted, voi
 /* The longest free stretch, as noted, of the arena in a slot; one of the process's. */
 size_t space_longest_in(size_t slot);
 
-/* How many units of a length have room for so many bytes. */
+/* Returns how many units of a length have room for so many bytes. */
 static inline size_t units_for(size_t bytes, unsigned unit_log2) { return (bytes + ((size_t)1 << unit_log2) - 1) >> unit_log2; }
 static inline size_t space_units(const space_t *space, size_t bytes) { return units_for(bytes, space->unit_log2); }
 
-/* `block` is inside an arena of the space or of the one beyond it. */
+/* Returns the arena of a block, which is inside an arena of the space or of its fallback. */
 static inline arena_t *arena_of(const space_t *space, const void *block)
 {
   const arena_t *fixed = space->fixed;

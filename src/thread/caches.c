@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * A cache of a heap is found in four ways: by the fast path in its slot, by the slow path in its chain, by a tick in the list
+ * of those that are due, and by other threads in the heap's list of those within reach. All but the slot are under
+ * threads_lock. */
 #include "thread/caches.h"
 #include "space/metadata.h"
 #include <stddef.h>
@@ -85,6 +89,7 @@ static bool widen_chains(thread_t *thread)
   return true;
 }
 
+/* A cache enters at the end, so that a tick visits those first which have waited longest. */
 static void due_enter(thread_t *thread, heap_cache_t *cache)
 {
   cache->due = true;
@@ -203,6 +208,7 @@ void thread_tick_caches(thread_t *thread, unsigned most, threads_visit_fn *tick)
 
 /* ---- entering one ---- */
 
+/* Caches that are unused serve any heap and any thread, so they are kept in one list. */
 static heap_cache_t *cache_take(void)
 {
   lock_acquire(&threads_lock);
@@ -239,6 +245,7 @@ static bool make_magazines(thread_t *thread, struct pool_heap *heap)
   return room;
 }
 
+/* The cache in a slot is the heap's only if the slot says so: another heap may have taken it over. */
 static magazines_t *magazines_in_slot(const thread_t *thread, const struct pool_heap *heap)
 {
   if (!thread_has_in_slot(thread, heap) && !thread_has_within_reach(thread, heap))
@@ -309,6 +316,7 @@ static bool claim_others(const reach_list_t *reach)
   bool any = false;
   for (heap_cache_t *cache = reach->first, *next; cache; cache = next) {
     next = cache->reach_next;
+    /* Its magazines may have been in that thread's hands when it was lost, so they are not flushed, now or later. */
     if (cache->owner->is_lost)
       reach_leave(cache);
     if (cache->owner->is_lost || cache->owner == thread_self)

@@ -71,8 +71,9 @@ void threads_reach(struct pool_heap *heap, reach_list_t *reach, threads_visit_fn
 /* Says whether that can be done at all: the system may have no such fence. */
 extern bool threads_can_be_reached;
 
-/* Of one thread, under threads_lock. visit: with `forget` the heap ends, and its cache goes. drop: what a lost thread
- * has cached of the heap does not count any more. */
+/* These act on one thread, under threads_lock. thread_visit_cache() visits its magazines of the heap; with `forget` the heap
+ * ends, and the cache goes. thread_drop_cache() is for a lost thread: what it has cached of the heap does not count any more.
+ * thread_forget_caches() is for a thread that ends. */
 void thread_visit_cache(thread_t *thread, struct pool_heap *heap, bool forget, threads_visit_fn *visit);
 void thread_drop_cache(thread_t *thread, struct pool_heap *heap, bool forget);
 void thread_forget_caches(thread_t *thread);

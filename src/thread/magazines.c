@@ -1,10 +1,14 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * What happens when the loaded magazine is empty or full: it changes places with one of the stock, which is the thread's alone.
+ * Only if the stock has none does the bin exchange one, under its lock. */
 #include "thread/magazines.h"
 
 __attribute__((aligned(MAGAZINE_BYTES))) void *magazine_sentinel[MAGAZINE_WORDS];
 
 THREAD_LOCAL cache_t default_cache = {.of = {[0 ... CLASS_CACHED] = {.below = MAGAZINE_SENTINEL}}};
 
+/* Every class begins with the sentinel, so that its first pop and its first push find the slow path. */
 void magazines_init(magazines_t *magazines, cache_t *cache, unsigned shard)
 {
   *magazines = (magazines_t){.cache = cache, .shard = (uint8_t)(shard % DEPOT_SHARDS)};
@@ -129,6 +133,7 @@ NOINLINE static void overflow_to_bin(magazines_t *magazines, bin_t *bin, void *b
     bin_give_magazine(bin, last_word(stock_pop(stock)), magazines->shard);
 }
 
+/* The common case needs nothing of the bin: the stock has room, and an empty magazine. */
 void magazines_overflow(magazines_t *magazines, bin_t *bin, void *block)
 {
   loaded_t *loaded = &magazines->cache->of[bin->size_class];

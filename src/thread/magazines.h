@@ -113,10 +113,10 @@ void *magazines_refill(magazines_t *magazines, bin_t *bin);
 /* The loaded magazine is full (or there is none): the block goes to another one or, without memory for one, to the slabs. */
 void magazines_overflow(magazines_t *magazines, bin_t *bin, void *block);
 
-/* Everything of one class goes back to its bin. */
+/* Gives everything of one class back to its bin. */
 void magazines_flush(magazines_t *magazines, bin_t *bin);
 
-/* All entries are forgotten, their blocks are gone; the magazines themselves go to the bin. */
+/* Forgets all entries of one class, whose blocks have ended. The magazines themselves go to the bin. */
 void magazines_drop(magazines_t *magazines, bin_t *bin);
 
 /* What was not needed since the last call goes back to the bin: the whole of a class that was not used, the full magazines

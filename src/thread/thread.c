@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * A thread's record begins at its first slow path (thread_start()) and ends in the destructor of a key (thread_end()). In
+ * between it is in the list of live ones; after a fork, in the child, in that of lost ones. */
 #include "thread/thread.h"
 #include "space/metadata.h"
 #include <string.h>
@@ -32,6 +35,7 @@ static thread_t *thread_record_take(void)
   return thread ? thread : metadata_take(sizeof *thread, METADATA_ALIGNMENT);
 }
 
+/* The list has the record before the thread uses it (T1). */
 static void live_enter(thread_t *thread)
 {
   lock_acquire(&threads_lock);
@@ -98,6 +102,7 @@ COLD static thread_t *thread_start(void)
   return without ? NULL : thread;
 }
 
+/* A thread that has ended, or whose end cannot be arranged, gets no record again: nobody would flush it. */
 thread_t *thread_current(void)
 {
   thread_t *thread = thread_self;
