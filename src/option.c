@@ -16,6 +16,7 @@ typedef struct entry {
   bool (*parse)(const char *value);
 } entry_t;
 
+/* Exactly "0" or "1": "yes" or "true" would invite guesses about what else is accepted. */
 static bool parse_bool(const char *value, bool *to)
 {
   if (strcmp(value, "0") != 0 && strcmp(value, "1") != 0)
@@ -41,6 +42,7 @@ static bool parse_purge_delay(const char *value)
   return true;
 }
 
+/* The names stand in the order of option_huge_pages_t. */
 static bool parse_huge_pages(const char *value)
 {
   static const char *const names[] = {"never", "auto", "always"};

@@ -152,6 +152,7 @@ void *pool_heap_realloc(pool_heap_t *heap, void *block, size_t size)
   return NULL;
 }
 
+/* The magazines are asked by heap_allocate(): aligned requests are too rare for a fast path. */
 void *pool_heap_aligned_alloc(pool_heap_t *heap, size_t alignment, size_t size)
 {
   if (unlikely(!heap_is_live(heap)))

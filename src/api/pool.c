@@ -25,6 +25,7 @@ void *pool_calloc(size_t count, size_t size)
 
 void *pool_realloc(void *block, size_t size) { return default_realloc(block, size, "pool_realloc"); }
 
+/* An alignment that is no power of two is a wrong argument, and not a lack of memory. */
 void *pool_aligned_alloc(size_t alignment, size_t size)
 {
   if (likely(is_power_of_two(alignment)))
@@ -57,6 +58,7 @@ void pool_free_batch(void **blocks, size_t count)
     default_free(blocks[i], "pool_free_batch");
 }
 
+/* No block cannot be resized, which is no misuse. */
 bool pool_resize_in_place(void *block, size_t size)
 {
   return block && heap_resize_in_place(block, size, "pool_resize_in_place");

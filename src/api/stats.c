@@ -32,6 +32,7 @@ bool pool_heap_stats(pool_heap_t *heap, pool_stats_t *stats)
 
 /* ---- JSON ---- */
 
+/* Every figure but the first of an object goes through here, so the comma stands in front. */
 static void number(text_t *text, const char *key, uint64_t value)
 {
   text_string(text, ",\"");
@@ -51,6 +52,7 @@ static void write_bin(text_t *text, const bin_figures_t *f, bool first)
   text_char(text, '}');
 }
 
+/* It closes the list of classes first, which the caller left open. */
 static void write_large(text_t *text, heap_t *heap)
 {
   large_figures_t f = heap_large_figures(heap);

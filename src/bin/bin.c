@@ -141,6 +141,7 @@ void **bin_exchange_full(bin_t *bin, void **top, unsigned capacity, unsigned sha
   return magazine_floor(empty, capacity);
 }
 
+/* For a thread that has no magazine to give in exchange. */
 void **bin_new_magazine(bin_t *bin, unsigned capacity, unsigned shard)
 {
   lock_acquire(&bin->lock);
@@ -245,6 +246,7 @@ bin_figures_t bin_figures(bin_t *bin, size_t in_threads)
                          .held_bytes = held, .idle_bytes = held - min_size(held, out * bin->block_size)};
 }
 
+/* A block in a depot is free, though its slab says that it is out. */
 bool bin_depot_holds(bin_t *bin, const void *block)
 {
   bool found = false;

@@ -133,6 +133,7 @@ void depots_forget_entries(depots_t *depots)
   }
 }
 
+/* The magazines of a bin that ends are never given back as memory: another bin needs some soon. */
 void depots_destroy(depots_t *depots)
 {
   if (depots->count)

@@ -329,7 +329,7 @@ size_t slabs_purge(bin_t *bin)
   return bytes;
 }
 
-/* The slab leaves its list while its free count still says which one that is. */
+/* The idle blocks are counted out first, because an empty slab no longer says how many they were. */
 static void slab_reset(bin_t *bin, run_t *slab)
 {
   slab_leave_list(bin, slab);

@@ -67,6 +67,7 @@ static void check_depot(const bin_t *bin, const depot_t *depot)
   expect(depot->low <= count && count <= depot->high, "D1", "a depot beyond its own low or high mark", depot);
 }
 
+/* D1, of all depots of a bin. */
 static void check_depots(const bin_t *bin)
 {
   size_t count = 0;

@@ -118,6 +118,7 @@ static void check_slab(const arena_t *arena, const run_t *slab)
   expect(bits_next_set(slab->bitmap, slab->fresh, words_end) == words_end, "S1", "a bit is set beyond the fresh mark", slab->start);
 }
 
+/* A byte of each plane for each unit: a wrong one sends a free to the wrong bin, or to the slow path. */
 static void check_map(const char *from, const char *to, unsigned own, unsigned heap)
 {
   for (const char *at = from; at < to; at += UNIT) {

@@ -58,6 +58,7 @@ void check_magazines_of_heap(const heap_t *heap)
   }
 }
 
+/* The list of heaps is walked instead of reading the mark: a wrong pointer could lead anywhere. */
 static bool is_heap(const heap_t *wanted)
 {
   heap_t *heap = heaps_first();

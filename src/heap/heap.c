@@ -76,6 +76,7 @@ bin_t *heap_bin_from(const heap_t *heap, unsigned from)
   return bin;
 }
 
+/* Bins without magazines are passed over: no thread has anything of them. */
 void heap_each_cached_bin(magazines_t *magazines, heap_t *heap, void (*act)(magazines_t *, bin_t *))
 {
   FOR_EACH_BIN(bin, heap)

@@ -28,6 +28,7 @@ static size_t usable_of(const heap_t *heap, const run_t *run, size_t size)
 
 /* ---- runs ---- */
 
+/* The heap's lock is for the list alone. The run is the caller's until it hands it out. */
 static void link_run(heap_t *heap, run_t *run)
 {
   lock_acquire(&heap->lock);
@@ -271,6 +272,7 @@ static void fold_figures(spares_t *spares)
   count_spare(spares, -spares->live_blocks, -spares->live_bytes);
 }
 
+/* More threads keep less each, so that all of them together stay below the bound. */
 static uint32_t spare_units_most(void)
 {
   size_t threads = __atomic_load_n(&bin_threads, __ATOMIC_RELAXED);
@@ -323,6 +325,7 @@ bool large_give_spare(thread_t *thread, void *block, const char *call)
   return true;
 }
 
+/* The place is emptied, so that a fork which loses this thread finds each spare once (large_forget_spares()). */
 static run_t *pop_spare(spares_t *spares, unsigned i)
 {
   run_t **place = &spares->of[i][--spares->count[i]], *run = *place;
@@ -354,6 +357,7 @@ static void shrink_spares(spares_t *spares, unsigned i, unsigned by)
     give_run(&default_heap, pop_spare(spares, i), false);
 }
 
+/* The figures are folded even if no spare is left: those that ticks gave back have left their part in them. */
 void large_flush_spares(thread_t *thread)
 {
   spares_t *spares = &thread->spares;

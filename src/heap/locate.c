@@ -226,7 +226,8 @@ void heap_mark_lost(const bin_t *bin, const char *start, const char *end, uint64
   lock_release(&threads_lock);
 }
 
-/* The lock keeps the records of all heaps where they are while it looks at them. */
+/* The lock keeps the records of all heaps where they are. A block that is out of its slab is live only if no depot and no
+ * magazine has it. That costs a walk, so it is asked last. In a checked heap an address in the guard is not the caller's. */
 located_t heap_locate(const void *address)
 {
   if (!manager_is_up())

@@ -79,6 +79,7 @@ COLD static void *get_waiting(object_pool_t *pool)
   return get_locked(pool);
 }
 
+/* The object goes through, so that the call can be the last of its caller. */
 COLD static void *wake_with(lock_t *lock, void *object)
 {
   os_wake(&lock->word);

@@ -102,6 +102,7 @@ static inline void put_shared(object_pool_t *pool, void *object)
     os_wake(&pool->lock.word);
 }
 
+/* The hot object of a single-threaded pool comes first: its put is a test and an addition. */
 void object_pool_put(object_pool_t *pool, void *object)
 {
   if (unlikely(!pool))

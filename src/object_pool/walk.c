@@ -125,6 +125,7 @@ void *object_pool_next(const object_pool_t *pool, const void *previous)
   return walk_next(pool, previous);
 }
 
+/* No lock is taken: the figure may be old by the time the caller has it in any case. */
 size_t object_pool_live(const object_pool_t *pool)
 {
   if (!is_given(pool, "object_pool_live"))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Every unit is a bit in three bitmaps (free, dirty, start), and every run a descriptor at the number of its first unit. The
- * bitmaps and the tree over the free units are mapped whole; descriptors and long bitmaps are mapped with the units they
+ * A unit has a bit in each of three bitmaps (free, dirty, start), and a run has a descriptor at the number of its first unit.
+ * The bitmaps and the tree over the free units are mapped whole; descriptors and long bitmaps are mapped with the units they
  * describe. */
 #include "space/arena.h"
 #include "os/os.h"
@@ -157,6 +157,7 @@ bool arena_destroy(arena_t *arena)
 
 size_t arena_record_bytes(const arena_t *arena) { return bitmap_bytes(arena) + (size_t)(arena->runs_end - (const char *)arena); }
 
+/* If the system took the memory of the units but not their addresses, they count for nothing any more. */
 size_t arena_left(const arena_t *arena)
 {
   size_t units = arena->dirty_count ? unit_bytes(arena) : 0;
@@ -233,8 +234,8 @@ static size_t find_room(const arena_t *arena, size_t units, size_t alignment)
   return SPAN_NONE;
 }
 
-/* Units [from, to), all free, are in use from now on. Those below used_end were in use before: it is them that keeping dirty
- * units serves. */
+/* Units [from, to), all free, are in use from now on. Those below used_end were in use before: they count as taken again, and
+ * as many are kept dirty. */
 static past_t occupy(arena_t *arena, size_t from, size_t to)
 {
   past_t past = {bits_count(arena->dirty, from, to), from < arena->used_end ? min_size(to, arena->used_end) - from : 0};

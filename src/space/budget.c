@@ -41,6 +41,7 @@ static bool have_room(const budget_t *budget, size_t bytes)
   return !budget;
 }
 
+/* The innermost level knows the others: a charge of a heap is one of all its ancestors. */
 bool budget_charge(budget_t *budget, size_t bytes)
 {
   acquire_all(budget);

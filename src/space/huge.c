@@ -67,6 +67,7 @@ void huge_give(huge_t *huge)
 
 /* ---- taking ---- */
 
+/* The system may move the pages, so the range gets its new address only if that succeeds. */
 static bool grow_kept(huge_t *huge, size_t size)
 {
   void *start = os_remap(huge_start(huge), huge_size(huge), size, true);

@@ -25,6 +25,7 @@ void huge_record_give(huge_t *huge)
   unused = huge;
 }
 
+/* The rest is as clean as the whole was. It is in no tree and on no shelf yet: its caller says what it becomes. */
 huge_t *huge_cut(huge_t *huge, size_t size)
 {
   huge_t *rest = huge_record_take();

@@ -55,6 +55,7 @@ static void count_kept(store_t *store, size_t ranges, size_t bytes)
   __atomic_store_n(&store->bytes, store->bytes + bytes, __ATOMIC_RELAXED);
 }
 
+/* The newest range stands first on its shelf, so the oldest is at the end, where oldest() looks. */
 static void shelve_kept(huge_t *huge)
 {
   static uint32_t age;

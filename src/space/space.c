@@ -307,6 +307,7 @@ void space_shorten(space_t *space, run_t *run, size_t units)
 
 /* ---- questions ---- */
 
+/* A prepaid region is held whole from its creation, so its free units count whether they hold memory or not. */
 space_figures_t space_figures(space_t *space)
 {
   lock_acquire(&space->lock);
@@ -344,6 +345,7 @@ static bool ask_arena(arena_t *arena, const void *address, run_ask_fn *ask, void
   return run != NULL;
 }
 
+/* An address in no slot, or in one without an arena, is in no run. */
 bool space_ask(const void *address, run_ask_fn *ask, void *context)
 {
   arena_t *arena = arena_around(address);
@@ -368,6 +370,7 @@ run_t *space_find(const void *address)
   return run;
 }
 
+/* The record of a run that has ended changes when its units are taken again, so it is read under the lock too. */
 static bool had_run(const arena_t *arena, const void *address)
 {
   lock_acquire(&arena->space->lock);

@@ -268,8 +268,8 @@ static magazines_t *find_magazines(thread_t *thread, struct pool_heap *heap, boo
   return magazines;
 }
 
-/* Comes before the thread is busy. A thread that reaches for the cache holds the lock and waits until its owner is not busy; an
- * owner that waited for the lock while busy would wait for ever. */
+/* Comes before the thread is busy. A thread that reaches for the cache holds the lock and waits until its owner is not busy. If
+ * the owner waited for the lock while busy, each would wait for the other. */
 static void note_use(thread_t *thread, heap_cache_t *cache)
 {
   if (likely(cache->due))

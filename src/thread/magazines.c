@@ -17,6 +17,7 @@ void magazines_init(magazines_t *magazines, cache_t *cache, unsigned shard)
     magazines->of[c].seen = MAGAZINE_SENTINEL;
 }
 
+/* What was in the cache is lost: this is for a new one, and for a thread that must not use its own any more. */
 void magazines_forget(cache_t *cache)
 {
   for (unsigned c = 0; c <= CLASS_CACHED; c++) {
@@ -31,6 +32,7 @@ void magazines_forget(cache_t *cache)
 static unsigned magazine_capacity(const bin_t *bin) { return __atomic_load_n(&bin->magazine_capacity, __ATOMIC_RELAXED); }
 static unsigned stock_most(const bin_t *bin) { return __atomic_load_n(&bin->stock_most, __ATOMIC_RELAXED); }
 
+/* Only full magazines come here, so word 0 need not say how far the entries reach (C2). */
 static void stock_push(stock_t *stock, void **magazine)
 {
   magazine_link(magazine, stock->full, 0);
@@ -38,6 +40,7 @@ static void stock_push(stock_t *stock, void **magazine)
   stock->count++;
 }
 
+/* The low mark tells the next tick how many magazines were never reached. */
 static void **stock_pop(stock_t *stock)
 {
   void **magazine = stock->full;
@@ -245,6 +248,7 @@ READS_BESIDE_OWNER static size_t each(const magazines_t *magazines, unsigned c, 
   return n + 1 + each_entry(below, visit, context);
 }
 
+/* A loaded magazine counts even if it is empty: only a flush gives it back. */
 READS_BESIDE_OWNER bool magazines_any(const magazines_t *magazines)
 {
   for (unsigned c = 1; c <= CLASS_CACHED; c++) {

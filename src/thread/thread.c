@@ -25,6 +25,7 @@ static void count_threads(void) { __atomic_store_n(&bin_threads, count ? count :
 
 /* ---- records ---- */
 
+/* Records of threads that have ended are used first. They are never given back (T1). */
 static thread_t *thread_record_take(void)
 {
   lock_acquire(&threads_lock);
