@@ -173,8 +173,8 @@ static void *take_own(heap_t *heap, request_t *r)
   return c ? borrow(heap, c + 1, heap_block_size(heap, c) * BORROW_FACTOR, r) : block;
 }
 
-/* The one place where an allocation fails. A program that cannot go on without memory may ask to end here, where the stack
- * still shows which request it was. */
+/* A request that a heap cannot serve ends here. A program that cannot go on without memory may ask to end with it, while the
+ * stack still shows which request it was. */
 void *heap_exhausted(heap_t *heap)
 {
   __atomic_fetch_add(&heap->exhausted_count, 1, __ATOMIC_RELAXED);

@@ -26,7 +26,8 @@
  *      object taken
  *
  * All of them hold whenever the pool's lock is free; in a pool of one thread, which has no lock, between its calls, and while
- * its hooks run.
+ * its hooks run. O2, O5 and O8 hold no more once a pool with hooks is being destroyed: each object then becomes busy as its
+ * turn comes.
  *
  * Order: everything an array knows is written under the pool's lock; the walk of a pool that cannot grow reads bits without
  * it, relaxed, and promises no more than that each object it returns was live at some moment of the call. The content of an
@@ -109,7 +110,7 @@ struct object_pool {
   lock_t   growth;              /* held while an array is made, if the program is not called for it. Before all other locks */
   uint32_t arrays_made;
   uint32_t next_index;          /* behind those of the newest array: indices are used again as late as possible */
-  uint32_t indices_before;      /* the low indices that are left to the pools which overflow to this one */
+  uint32_t indices_before;      /* how many indices are left to the pools that overflow to this one: theirs are the lower */
   uint64_t next_generation;
   uint32_t purge_delay_ms;
   size_t   object_size, alignment;
