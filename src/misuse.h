@@ -7,8 +7,8 @@
 
 #include <stddef.h>
 
-/* The calls that a misuse is put down to when it is found late: while a magazine is emptied, when a block is given out again.
- * The malloc library says "free" and "malloc". */
+/* The call that a message names if a misuse is found late: while a magazine is emptied, or when a block is given out again. The
+ * call that did it is over then. The malloc library says "free" and "malloc". */
 extern const char fatal_free_call[], fatal_alloc_call[];
 
 #define NOT_A_BLOCK "not a block of any heap"

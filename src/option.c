@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * Each option is a line of `table` with its parser, from which the help text is made too. Options are open until the manager
+ * comes up, and constant afterwards. */
 #include "option.h"
 #include "base/text.h"
 #include "misuse.h"
@@ -13,6 +16,7 @@ typedef struct entry {
   bool (*parse)(const char *value);
 } entry_t;
 
+/* Exactly "0" or "1": "yes" or "true" would invite guesses about what else is accepted. */
 static bool parse_bool(const char *value, bool *to)
 {
   if (strcmp(value, "0") != 0 && strcmp(value, "1") != 0)
@@ -21,6 +25,8 @@ static bool parse_bool(const char *value, bool *to)
   return true;
 }
 
+/* Accepts "never" and digits alone. An empty value and one that would reach PURGE_NEVER are refused: the former is a slip, and
+ * the latter number already has a meaning. */
 static bool parse_purge_delay(const char *value)
 {
   uint64_t ms = 0;
@@ -36,6 +42,7 @@ static bool parse_purge_delay(const char *value)
   return true;
 }
 
+/* The names stand in the order of option_huge_pages_t. */
 static bool parse_huge_pages(const char *value)
 {
   static const char *const names[] = {"never", "auto", "always"};
@@ -67,6 +74,7 @@ static const entry_t table[] = {
 };
 enum { ENTRIES = sizeof table / sizeof *table };
 
+/* Written line by line from the stack: the manager is just coming up, and cannot allocate. */
 static void print_help(void)
 {
   for (size_t i = 0; i < ENTRIES; i++) {
@@ -91,9 +99,11 @@ static bool set(const char *key, const char *value)
   return false;
 }
 
+/* Options are constant once they have been read: the manager has made decisions by them. */
 bool option_set(const char *key, const char *value) { return !settled && key && value && set(key, value); }
 
-/* Sets one "key=value" of `length` bytes. */
+/* Sets one "key=value" of `length` bytes. A wrong option is reported and skipped: it must not keep a program from running. The
+ * same goes for an empty one, as a trailing comma leaves it, but without a report. */
 static void read_one(const char *text, size_t length)
 {
   char key[64];
@@ -116,6 +126,7 @@ static void read_one(const char *text, size_t length)
     warn(key, "unknown option or bad value in TIDEPOOL_OPTIONS, ignored");
 }
 
+/* The environment is read last, so it overrules what the program has set with option_set(). */
 void option_read(void)
 {
   if (settled)

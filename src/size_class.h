@@ -41,11 +41,11 @@ static inline size_t size_class_linear(size_t size) { return (size + BLOCK_ALIGN
 /* SIZE_LINEAR < size <= SIZE_CACHED */
 static inline size_t size_class_medium(size_t size) { return size_class_table[(size - 1) / TABLE_STEP]; }
 
-/* Any size up to SIZE_MAX_CLASS; a size of 0 gets the class of 1. */
+/* Takes any size up to SIZE_MAX_CLASS. A size of 0 gets the class of 1. */
 unsigned size_class_of(size_t size);
 
-/* The block size of a class, bytes, and half of it: a block that is to hold more than that, and no more than all, stays where it is.
- * 0 for class 0. They stand together, so that realloc() finds both with one address. */
+/* The block size of a class in bytes, and half of it; 0 for class 0. realloc() leaves a block where it is if the new size is
+ * more than half and at most all of it. The two stand together, so that it finds both with one address. */
 typedef struct size_class_range { uint32_t size, half; } size_class_range_t;
 extern INTERNAL const size_class_range_t size_class_range[CLASS_COUNT];
 static inline uint32_t size_class_size(size_t c) { return size_class_range[c].size; }

@@ -27,7 +27,8 @@ static inline __attribute__((always_inline)) void *default_alloc(size_t size)
   return likely(block) ? block : default_alloc_slow(size);
 }
 
-/* One comparison finds what is not aligned and what is not in the window, another the block that was freed just before. */
+/* One comparison finds an address that is not aligned or not in the window. Another finds the block that was freed just
+ * before. */
 static inline __attribute__((always_inline)) void default_free(void *block, const char *call)
 {
   size_t offset = window_offset(block);
@@ -46,7 +47,7 @@ static inline __attribute__((always_inline)) void zero_block(void *block, size_t
   typedef long long pair_t __attribute__((vector_size(BLOCK_ALIGNMENT), may_alias));
   for (pair_t *p = block, *end = p + bytes / sizeof *p; p < end; p++) {
     *p = (pair_t){0};
-    __asm__("" : "+r"(p));   /* or gcc makes it a memset again */
+    __asm__("" : "+r"(p));   /* without this gcc makes it a memset again */
   }
 }
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Figures, as numbers and as JSON. */
+ *
+ * Figures, as numbers and as JSON. JSON is written as it comes. What has no room is only counted (base/text.h), so a caller
+ * learns how long the whole is. */
 #include "base/text.h"
 #include "heap/figures.h"
 #include "heap/heap.h"
@@ -10,6 +12,7 @@
 #include <tidepool/heap.h>
 #include <tidepool/stats.h>
 
+/* The figures of the default heap include what no heap has, for which all heaps are looked at. */
 bool pool_heap_stats(pool_heap_t *heap, pool_stats_t *stats)
 {
   if (!heap || !stats) {
@@ -29,6 +32,7 @@ bool pool_heap_stats(pool_heap_t *heap, pool_stats_t *stats)
 
 /* ---- JSON ---- */
 
+/* Every figure but the first of an object goes through here, so the comma stands in front. */
 static void number(text_t *text, const char *key, uint64_t value)
 {
   text_string(text, ",\"");
@@ -48,6 +52,7 @@ static void write_bin(text_t *text, const bin_figures_t *f, bool first)
   text_char(text, '}');
 }
 
+/* It closes the list of classes first, which the caller left open. */
 static void write_large(text_t *text, heap_t *heap)
 {
   large_figures_t f = heap_large_figures(heap);
@@ -58,6 +63,7 @@ static void write_large(text_t *text, heap_t *heap)
   text_char(text, '}');
 }
 
+/* Bins without a slab are left out: most programs use few classes. */
 static void write_heap(text_t *text, heap_t *heap)
 {
   pool_stats_t s;
@@ -90,6 +96,7 @@ static void write_heap(text_t *text, heap_t *heap)
   text_char(text, '}');
 }
 
+/* The lock keeps the heap's records while they are read. Without a heap the answer is valid JSON all the same. */
 size_t pool_heap_stats_json(pool_heap_t *heap, char *buffer, size_t size)
 {
   text_t text = {buffer, buffer ? size : 0, 0};
@@ -126,6 +133,7 @@ static void write_object_pool(const object_pool_figures_t *f, void *context)
   text_char(text, '}');
 }
 
+/* The object pools are asked after the lock is open, because they take it themselves. */
 size_t pool_stats_json(char *buffer, size_t size)
 {
   text_t text = {buffer, buffer ? size : 0, 0};
@@ -147,6 +155,7 @@ size_t pool_stats_json(char *buffer, size_t size)
   return text_finish(&text);
 }
 
+/* Called at the end of the process, so the buffer is static: memory may be what has run out. */
 void heap_print_figures(void)
 {
   static char line[16 << 10];

@@ -12,7 +12,8 @@
  *
  * The page allocator of Go sums bitmaps up in the same way (M. Knyszek, "Scaling the Go page allocator", 2019).
  *
- *   F1 every node says what its part of the bitmap says */
+ *   F1 every node says what its part of the bitmap says. It does not hold inside span_set() and span_clear(), which change the
+ *      bitmap first; the lock of the bitmap's owner keeps others out meanwhile */
 #ifndef BASE_SPAN_TREE_H
 #define BASE_SPAN_TREE_H
 
@@ -38,10 +39,10 @@ void span_tree_init(span_tree_t *tree, uint64_t *map, uint64_t *node, size_t bit
 void span_set(span_tree_t *tree, size_t from, size_t to);
 void span_clear(span_tree_t *tree, size_t from, size_t to);
 
-/* Where the lowest stretch of at least n > 0 set bits begins; SPAN_NONE: there is none. */
+/* Returns where the lowest stretch of at least n > 0 set bits begins; SPAN_NONE: there is none. */
 size_t span_find(const span_tree_t *tree, size_t n);
 
-/* The length of the longest stretch. */
+/* Returns the length of the longest stretch. */
 size_t span_longest(const span_tree_t *tree);
 
 #endif

@@ -8,9 +8,11 @@
  * whole magazines, last in first out.
  *
  *   B1 outstanding == blocks of all slabs that are neither free bits nor fresh: with callers, in magazines, in the depots
- *   B2 a slab is in the list that its free count says: slab_list_of(); only `current` and slabs whose blocks are all fresh, in the
- *      list SLAB_RESET, have fresh blocks
- *   B3 idle == free blocks of all slabs that are not purged, where the bin purges */
+ *   B2 a slab is in the list that its free count says: slab_list_of(); only `current` and slabs whose blocks are all fresh, in
+ *      the list SLAB_RESET, have fresh blocks
+ *   B3 idle == free blocks of all slabs that are not purged, where the bin purges
+ *
+ * They hold whenever the bin's lock is free; of a bin of one thread, which has no lock, between its calls. */
 #ifndef BIN_TYPES_H
 #define BIN_TYPES_H
 
@@ -58,13 +60,13 @@ enum { BIN_PLANE_NONE, BIN_PLANE_DEFAULT, BIN_PLANE_HEAP };
 
 _Static_assert(BLOCK_ALIGNMENT == 1 << ALIGNMENT_LOG2, "the class map counts in steps of the alignment");
 
-/* How many threads there are, for the size of a magazine. */
+/* How many threads have a record. The sizes of magazines follow it, and any value gives a correct one. */
 extern INTERNAL uint32_t bin_threads;
 
 /* What is known of the contents of blocks that are handed out. */
 typedef enum block_past { BLOCK_USED, BLOCK_FRESH, BLOCK_ZEROED } block_past_t;
 
-/* Others read it without the lock; a bin of one thread has none. */
+/* Figures are read by any thread without the lock, and a bin of one thread has none; so the store is atomic. */
 static inline void set_figure(size_t *figure, size_t value) { __atomic_store_n(figure, value, __ATOMIC_RELAXED); }
 
 #endif

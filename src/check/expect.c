@@ -1,4 +1,6 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * As in misuse.c, the line is put together on the stack and leaves by one write: what is being checked may be broken. */
 #include "check/expect.h"
 #include "base/text.h"
 #include "os/os.h"

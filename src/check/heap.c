@@ -5,6 +5,7 @@
 
 static bool is_prepaid(const space_t *space, const run_t *run) { return arena_of(space, run->start)->space->prepaid; }
 
+/* H1, and all that the bins' lists say. Returns the bytes of slabs that the budget was charged for. */
 static size_t check_bins(const heap_t *heap)
 {
   size_t charged = 0;
@@ -26,6 +27,7 @@ static size_t check_bins(const heap_t *heap)
 
 typedef struct large { size_t blocks, usable, held, charged, spares; } large_t;
 
+/* H3, of the runs: each that the list leads to. That none is missing is what check_all_counted() says. */
 static void add_large_runs(const heap_t *heap, large_t *sum)
 {
   const run_t *previous = NULL;
@@ -43,7 +45,7 @@ static void add_large_runs(const heap_t *heap, large_t *sum)
   }
 }
 
-/* The spares of all threads are the default heap's. */
+/* Returns how many spares all threads have. They are runs of the default heap. */
 static size_t count_spares(void)
 {
   size_t spares = 0;
@@ -62,6 +64,8 @@ static size_t count_spares(void)
   return spares;
 }
 
+/* The tree and the list of the heap must have the same blocks. None lies in the window, where free() would ask the class map
+ * about it. */
 static void add_huge_blocks(const heap_t *heap, large_t *sum)
 {
   const char *from = NULL;
@@ -81,7 +85,7 @@ static void add_huge_blocks(const heap_t *heap, large_t *sum)
   expect_count(listed, blocks, "H3", "huge blocks in the list of their heap");
 }
 
-/* Mappings that are kept belong to nobody. */
+/* Mappings that are kept have no owner, and clean ones hold no memory, so they do not count. */
 void check_kept(void)
 {
   size_t bytes = 0;
@@ -91,7 +95,7 @@ void check_kept(void)
   expect_count(huge_kept_bytes(), bytes, "H3", "bytes of mappings that are kept");
 }
 
-/* What a heap's children hold counts in the heap too. */
+/* Returns what the heap's children hold, which counts in the heap too (H2). */
 static size_t held_by_children(const heap_t *heap)
 {
   size_t bytes = 0;
@@ -101,7 +105,7 @@ static size_t held_by_children(const heap_t *heap)
   return bytes;
 }
 
-/* Runs that hold records of a guest. */
+/* Returns the bytes of the runs that hold records of a guest. */
 static size_t record_runs(const heap_t *heap)
 {
   const arena_t *arena = heap->region.space.fixed;
@@ -111,6 +115,7 @@ static size_t record_runs(const heap_t *heap)
   return bytes;
 }
 
+/* The region is a run or a mapping that no other heap may have. */
 static void check_region(const heap_t *heap)
 {
   const run_t *run = heap->region.run;
@@ -121,6 +126,7 @@ static void check_region(const heap_t *heap)
   expect(!heap->region.huge || (heap->region.huge->is_region && heap->region.huge->owner == heap), "A2", "the region of a heap is not its own", heap);
 }
 
+/* H2. What was counted has come from lists, and the rest is added here. */
 static void check_budget(const heap_t *heap, size_t counted)
 {
   const budget_t *budget = &heap->budget;
@@ -131,6 +137,7 @@ static void check_budget(const heap_t *heap, size_t counted)
   expect(budget->held <= budget->peak, "H2", "more is held than the most that ever was", heap);
 }
 
+/* H1 to H3. What the lists say is counted first, and then compared with what the heap counts. */
 void check_heap_lists(const heap_t *heap)
 {
   large_t large = {0};

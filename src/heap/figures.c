@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * Nothing is counted twice: a block is live or cached, and what a slab or a run holds beyond those is idle. What no heap has is
+ * put down to the default heap. */
 #include "heap/figures.h"
 #include "space/metadata.h"
 
@@ -13,6 +16,7 @@ static size_t cached_in(const thread_t *thread, const bin_t *bin)
   return blocks;
 }
 
+/* What a fork has lost is with no caller, so it counts as cached. */
 bin_figures_t heap_bin_figures(bin_t *bin)
 {
   size_t in_threads = 0;
@@ -24,7 +28,7 @@ bin_figures_t heap_bin_figures(bin_t *bin)
   return bin_figures(bin, in_threads);
 }
 
-/* The default heap's are in part with the threads that keep spare runs. */
+/* Threads that keep spares have a part of the default heap's figures in their records. */
 static void add_spares(large_figures_t *f)
 {
   lock_acquire(&threads_lock);
@@ -35,6 +39,7 @@ static void add_spares(large_figures_t *f)
   lock_release(&threads_lock);
 }
 
+/* Read one after the other while threads go on, so the figures are close. */
 large_figures_t heap_large_figures(const heap_t *heap)
 {
   large_figures_t f = {.live_blocks = __atomic_load_n(&heap->large_blocks, __ATOMIC_RELAXED),
@@ -45,7 +50,7 @@ large_figures_t heap_large_figures(const heap_t *heap)
   return f;
 }
 
-/* Of the process's metadata, what heaps were charged. */
+/* Returns how much of the process's metadata heaps were charged for. Under heaps_lock. */
 static size_t charged_metadata(void)
 {
   size_t bytes = 0;
@@ -54,7 +59,8 @@ static size_t charged_metadata(void)
   return bytes;
 }
 
-/* The most that this was told since the process began, this time included. */
+/* Returns the largest figure that this was ever called with. Nobody counts the process's peak, so it is the highest that was
+ * seen. */
 static size_t most_of_all_times(size_t bytes)
 {
   static size_t most;
@@ -64,7 +70,7 @@ static size_t most_of_all_times(size_t bytes)
   return max_size(seen, bytes);
 }
 
-/* What the space holds beyond blocks is put down to the default heap: nobody else has it. */
+/* What the process's space holds beyond blocks belongs to no heap, so it is put down to the default heap. */
 static void add_process_figures(pool_stats_t *stats)
 {
   /* A record is charged before it is touched, and counts until it has gone: in between more is charged than there is. */
@@ -97,6 +103,8 @@ static void add_bins(pool_stats_t *stats, heap_t *heap)
   }
 }
 
+/* What large blocks hold beyond their usable bytes, and spares, is idle. The figures are read one after the other, so the
+ * difference is kept from being negative. */
 static void add_large(pool_stats_t *stats, const heap_t *heap)
 {
   large_figures_t f = heap_large_figures(heap);

@@ -9,7 +9,8 @@
 /* Held while the process-wide state comes up. */
 extern lock_t startup_lock;
 
-/* As early as can be: handlers that were registered later run before ours, and may allocate. May allocate itself, once. */
+/* Registers the fork handlers, once. Called as early as can be: handlers that are registered later run before these in the
+ * parent, and may allocate. May allocate itself. */
 void fork_watch(void);
 
 #endif

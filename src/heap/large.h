@@ -15,16 +15,17 @@ void  large_give_huge(heap_t *heap, huge_t *huge);
 bool large_resize_run(heap_t *heap, run_t *run, size_t size);
 bool large_resize_huge(heap_t *heap, huge_t *huge, size_t size, bool may_move);
 
-/* Is a block of this size and alignment a mapping of its own? */
+/* Says whether a block of this size and alignment is a mapping of its own. */
 bool large_is_huge(const heap_t *heap, size_t size, size_t alignment);
 
-/* A block of the default heap that a thread frees and takes again, without a lock. False, NULL: not this one. */
+/* Keeps a block of the default heap that the thread frees as a spare, and takes one again, without a lock. False: it is not
+ * kept. NULL: there is no spare of that length. */
 bool  large_give_spare(thread_t *thread, void *block, const char *call);
 void *large_take_spare(thread_t *thread, size_t size);   /* size > 0 */
 void  large_flush_spares(thread_t *thread);
 void  large_tick_spares(thread_t *thread);
 
-/* In the child of a fork, of a thread that is not there. */
+/* Gives back the spares of a lost thread, in the child of a fork. */
 void large_forget_spares(thread_t *thread);
 
 /* Zeroes a large block, or the end of one. */

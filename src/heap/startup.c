@@ -13,6 +13,8 @@ static void before_abort(void)
   thread_forget_own();
 }
 
+/* The options are read first: the space depends on them. Should the window be refused, the next call tries again. Nothing under
+ * the lock allocates. Everything is set before manager_up says so. */
 COLD static bool bring_up(void)
 {
   lock_acquire(&startup_lock);
@@ -37,12 +39,12 @@ COLD static bool bring_up(void)
 
 bool manager_ready(void) { return manager_is_up() || bring_up(); }
 
-/* Nothing else: options stay open until the first use. As early as a library may in a program that it is linked into, and so before
- * constructors of the program that watch forks themselves. */
+/* Nothing else: options stay open until the first use. As early as a library may in a program that it is linked into, and so
+ * before constructors of the program that watch forks themselves. */
 enum { FIRST_CONSTRUCTOR = 101 };
 __attribute__((constructor(FIRST_CONSTRUCTOR))) static void start(void) { fork_watch(); }
 
-/* Here, since every program of the static library has this file, and not each has the figures'. */
+/* This stands here because every program that uses the static library has this file; not every one has that of the figures. */
 __attribute__((destructor)) static void finish(void)
 {
   if (settings.stats_at_exit)

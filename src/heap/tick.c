@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * Three things give memory back: a tick, by the clock and a little at a time; a drain, when a heap is exhausted; and a trim,
+ * when the program asks for it. */
 #include "heap/tick.h"
 #include "bin/due.h"
 #include "heap/large.h"
@@ -6,10 +9,11 @@
 #include "space/metadata.h"
 
 enum {
-  BINS_PER_LOOK = 32,     /* so many bins are ticked by one caller, however many are due, */
-  CACHES_PER_LOOK = 32    /* and so many of its own caches of heaps */
+  BINS_PER_LOOK = 32,     /* one caller ticks at most so many bins, however many are due */
+  CACHES_PER_LOOK = 32    /* one caller ticks at most so many of its own caches of heaps */
 };
 
+/* Called under threads_lock at the thread's end. Its record and its magazines are the next thread's then. */
 void heap_flush_thread(thread_t *thread)
 {
   large_flush_spares(thread);
@@ -20,7 +24,7 @@ void heap_flush_thread(thread_t *thread)
 
 static void tick_magazines(magazines_t *magazines, heap_t *heap) { heap_each_cached_bin(magazines, heap, magazines_tick); }
 
-/* The caches of other heaps follow, some at each look. */
+/* Ticks what the thread has of the default heap. The caches of other heaps follow, some at each look. */
 static void tick_thread(thread_t *thread)
 {
   large_tick_spares(thread);
@@ -28,7 +32,7 @@ static void tick_thread(thread_t *thread)
   thread_begin_tick(thread);
 }
 
-/* Some at a time. Who looks at all heaps just now need not be waited for. */
+/* Ticks some of the bins that are due. If another thread looks at all heaps just now, the next look at the clock will do. */
 static void tick_bins(uint64_t now_ms)
 {
   if (!lock_attempt(&heaps_lock))
@@ -37,6 +41,8 @@ static void tick_bins(uint64_t now_ms)
   lock_release(&heaps_lock);
 }
 
+/* The ticks of the process follow that of its space: it comes once in an epoch, by whichever thread is first. What it begins is
+ * spread over later calls of any thread, so that no call is long. */
 COLD void heap_look_at_clock(thread_t *thread)
 {
   if (settings.purge_delay_ms == PURGE_NEVER)
@@ -46,6 +52,7 @@ COLD void heap_look_at_clock(thread_t *thread)
     thread->looked_ms = now;
     tick_thread(thread);
   }
+  /* A thread with caches of many heaps is never done at one look, so the rest is left to the next. */
   if (thread_tick_is_under_way(thread))
     thread_tick_caches(thread, CACHES_PER_LOOK, tick_magazines);
   if (space_tick(&space_of_process, now)) {
@@ -57,6 +64,8 @@ COLD void heap_look_at_clock(thread_t *thread)
     tick_bins(now);
 }
 
+/* The order is that of the way back: what threads hold goes to the bins, then the bins empty their depots and close their
+ * slabs. */
 void heap_drain(heap_t *heap)
 {
   thread_t *thread = thread_current();
@@ -83,7 +92,8 @@ static size_t purge_slabs(heap_t *heap)
   return bytes;
 }
 
-/* A heap without a region answers for what its own slabs left in the process's space, not for what was there before. */
+/* A heap without a region answers for what its own slabs left in the process's space, not for what was there before. Draining
+ * may give memory back by itself: a space that has more than it keeps does so at once. That counts too. */
 size_t heap_trim(heap_t *heap, size_t keep)
 {
   if (!manager_is_up())
@@ -93,7 +103,8 @@ size_t heap_trim(heap_t *heap, size_t keep)
   size_t purged = all ? space_give_left() : 0;
   uint64_t purged_before = space_figures(heap->space).purged_bytes;
   heap_drain(heap);
-  purged += (size_t)(space_figures(heap->space).purged_bytes - purged_before);   /* a space that has more than it keeps gives it back at once */
+  purged += (size_t)(space_figures(heap->space).purged_bytes - purged_before);
+  /* Mappings and records are the process's, so only a trim of the default heap gives them back. */
   purged += all ? huge_trim(keep) + metadata_trim() : 0;
   size_t kept = all ? min_size(huge_kept_bytes(), keep) : 0;
   purged += space_purge(heap->space, before + keep - kept);
@@ -114,8 +125,8 @@ static bool is_below(const heap_t *heap, const heap_t *ancestor)
   return heap != NULL;
 }
 
-/* What descendants have idle in their bins, but not those of one thread, which may be in one. The lock keeps their records from going.
- * No magazines: one that ends has none any more, and must not get new ones. */
+/* Drains the bins of descendants, except those of one thread, which may be in one of its bins just now. The lock keeps their
+ * records where they are. Magazines are left alone: a heap that is ending has none any more, and must not get new ones. */
 static void drain_descendants(const heap_t *heap)
 {
   lock_acquire(&heaps_lock);
@@ -126,7 +137,8 @@ static void drain_descendants(const heap_t *heap)
   lock_release(&heaps_lock);
 }
 
-/* Lower than what is held only after a trim, and never for a moment. */
+/* A limit below what is held is set only after enough has gone back, because held <= limit at every instant. First the heap
+ * gives up what it has idle itself, and then its descendants do. */
 bool heap_set_budget(heap_t *heap, size_t budget)
 {
   if (budget_set_limit(&heap->budget, budget))

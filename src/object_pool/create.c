@@ -15,6 +15,7 @@
 
 enum { FLAGS_KNOWN = OBJECT_POOL_SINGLE_THREAD | OBJECT_POOL_CHECKED };
 
+/* Without a wish small objects are aligned to the largest power of two in their size, so that no object is padded. */
 static size_t alignment_of(const object_pool_options_t *o)
 {
   if (o->alignment)
@@ -22,7 +23,8 @@ static size_t alignment_of(const object_pool_options_t *o)
   return o->object_size < NATURAL_ALIGNMENT ? o->object_size & -o->object_size : NATURAL_ALIGNMENT;
 }
 
-/* The chain ends, and without meeting a pool twice: Brent's turtle stays at each power of two. */
+/* Says whether the chain ends without meeting a pool twice: Brent's turtle stays at each power of two. A pool in it that is
+ * gone, or ending, makes it no chain. */
 static bool chain_ends(const object_pool_t *pool)
 {
   const object_pool_t *turtle = pool;
@@ -40,9 +42,11 @@ static bool chain_ends(const object_pool_t *pool)
   return true;
 }
 
-/* All threads would come to what has no lock. */
+/* A pool for several threads must not lead them to something that has no lock: neither a pool nor a heap of one thread. */
 static bool is_for_one_thread(const object_pool_options_t *o) { return o->flags & OBJECT_POOL_SINGLE_THREAD; }
 
+/* Objects of the other pool stand in for this one's, so they must be as large, and aligned as strictly. The chain must have
+ * room for the indices of all. */
 static bool overflow_is_valid(const object_pool_options_t *o)
 {
   const object_pool_t *to = o->overflow;
@@ -50,6 +54,7 @@ static bool overflow_is_valid(const object_pool_options_t *o)
          (is_for_one_thread(o) || !to->single_thread) && handles_stand_behind(o->overflow, o->capacity, false);
 }
 
+/* Growth takes memory from the heap in the thread that gets, which must be allowed to call the heap and its overflows. */
 static bool heap_is_valid_to_grow(const object_pool_options_t *o)
 {
   const heap_t *heap = o->heap;
@@ -58,6 +63,8 @@ static bool heap_is_valid_to_grow(const object_pool_options_t *o)
   return !heap || is_for_one_thread(o);
 }
 
+/* Sizes are checked before anything is multiplied: an index has 32 bits, and the bytes of all objects must fit into half the
+ * address space. */
 static bool sizes_are_valid(const object_pool_options_t *o)
 {
   if (!o->object_size || o->object_size > PTRDIFF_MAX || (o->alignment && !is_power_of_two(o->alignment)) ||
@@ -67,6 +74,7 @@ static bool sizes_are_valid(const object_pool_options_t *o)
   return o->capacity < UINT32_MAX && stride <= PTRDIFF_MAX / max_size(o->capacity, 1);
 }
 
+/* Each policy says what it needs. Only a pool that grows may begin with nothing. */
 static bool policy_is_valid(const object_pool_options_t *o)
 {
   switch (o->when_full) {
@@ -81,6 +89,7 @@ static bool policy_is_valid(const object_pool_options_t *o)
   }
 }
 
+/* Options that are unknown are refused, so that a later version may give them a meaning. */
 static bool object_options_are_valid(const object_pool_options_t *o)
 {
   return o && sizes_are_valid(o) && !(o->flags & ~(unsigned)FLAGS_KNOWN) &&
@@ -100,7 +109,7 @@ static void set_pool_name(object_pool_t *pool, const char *name)
   text_finish(&text);
 }
 
-/* Newton's iteration: an odd number is its own inverse modulo 8, and each step doubles the bits that are right. */
+/* Newton's iteration: an odd number is its own inverse modulo 8, and each step doubles the number of bits that are right. */
 static uint64_t inverse_of_odd(uint64_t odd)
 {
   uint64_t inverse = odd;
@@ -109,6 +118,7 @@ static uint64_t inverse_of_odd(uint64_t odd)
   return inverse;
 }
 
+/* A division by the stride becomes a multiplication and a rotation (object_position()). */
 static void set_geometry(object_pool_t *pool, const object_pool_options_t *o)
 {
   pool->object_size = o->object_size;
@@ -118,11 +128,13 @@ static void set_geometry(object_pool_t *pool, const object_pool_options_t *o)
   pool->inverse = inverse_of_odd(pool->stride >> pool->shift);
 }
 
+/* A checked pool counts as hooked even without hooks: every get and put looks at the object. */
 static bool is_hooked(const object_pool_options_t *o)
 {
   return (o->flags & OBJECT_POOL_CHECKED) || o->construct || o->reset || o->destruct;
 }
 
+/* Sets every field, because the record may have been another pool's. Only is_apart is the record's own. */
 static void pool_set_up(object_pool_t *pool, heap_t *heap, const object_pool_options_t *o)
 {
   *pool = (object_pool_t){
@@ -140,6 +152,7 @@ static void pool_set_up(object_pool_t *pool, heap_t *heap, const object_pool_opt
   set_pool_name(pool, o->name);
 }
 
+/* A pool that grows may begin without an array. The one that it begins with stays as long as the pool. */
 static bool make_first_array(object_pool_t *pool, const resort_t *from, size_t capacity)
 {
   if (!capacity)
@@ -152,7 +165,7 @@ static bool make_first_array(object_pool_t *pool, const resort_t *from, size_t c
   return array_enter(pool, array);
 }
 
-/* From what the heap whose turn it is has: all of it, or nothing. */
+/* Makes a pool from what the heap whose turn it is has itself: all of it, or nothing. */
 static object_pool_t *create_from(const resort_t *from, const object_pool_options_t *o)
 {
   heap_t *heap = from->first;
@@ -172,13 +185,14 @@ static size_t bytes_of_options(const object_pool_options_t *o)
   return sizeof(object_pool_t) + objects + array_record_bytes(is_hooked(o), o->when_full, o->capacity);
 }
 
-/* For a fork beside it, too, it is there or it is not. *refused: the chain has grown meanwhile. */
+/* Makes a pool that is there whole or not at all, for a fork at the same moment too. *refused: the chain has grown since its
+ * options were looked at, and has no room for the indices any more. */
 static object_pool_t *create_whole(const resort_t *from, const object_pool_options_t *o, bool *refused)
 {
   lock_t *gate = gate_enter(GATE_LIFE);
   object_pool_t *pool = create_from(from, o);
   if (pool)
-    registry_enter(pool);   /* first: indices are left to those who are there */
+    registry_enter(pool);   /* before the indices: a recount leaves them to pools in the list alone */
   *refused = pool && !handles_stand_behind(pool->overflow, o->capacity, true);
   if (*refused) {
     registry_leave(pool);
@@ -190,6 +204,7 @@ static object_pool_t *create_whole(const resort_t *from, const object_pool_optio
   return pool;
 }
 
+/* The heap may call the program between two tries, with nothing of the pool made. Success leaves errno as it was. */
 object_pool_t *object_pool_create(const object_pool_options_t *options)
 {
   heap_t *heap = options && options->heap ? options->heap : &default_heap;
@@ -199,6 +214,7 @@ object_pool_t *object_pool_create(const object_pool_options_t *options)
     errno = EINVAL;
     return NULL;
   }
+  /* Any other heap has brought the manager up when it was made, or did not need it. */
   if (heap == &default_heap && !manager_ready())
     return full();
   int error = errno;
@@ -217,8 +233,9 @@ object_pool_t *object_pool_create(const object_pool_options_t *options)
   return pool;
 }
 
-/* Of a pool that ends. What is live now has come too late to be put: the figures are told. A hook that was run on a busy one
- * never came back, and how far it had come nobody knows. */
+/* Ends the objects of a pool that ends. What is still live can no longer be put, and counts as busy in the figures. If an
+ * object is busy already, a hook on it never came back. How far that had come is unknown, so no other hook is run on it unless
+ * it was constructed. */
 static void end_objects(object_pool_t *pool, object_array_t *array, const char *call)
 {
   for (size_t i = 0; i < array->capacity; i++) {
@@ -233,14 +250,14 @@ static void end_objects(object_pool_t *pool, object_array_t *array, const char *
   }
 }
 
-/* An earlier call of this thread, from here or deeper on its stack, was left by a hook. */
+/* Says whether an earlier call of this thread, from here or deeper on its stack, was left by a hook. */
 static bool was_left(const object_pool_t *pool, uintptr_t here)
 {
   return pool->ender == (const void *)&object_thread && here >= pool->ender_frame;
 }
 
-/* The pool stays among the others until its hooks are through: should one leave, what there is goes with the heap, or with the
- * next call of this, which goes on behind that hook's object. */
+/* The pool stays in the list until its hooks are through. If one leaves by longjmp(), what is there goes with the heap, or with
+ * the next call of this function, which goes on behind that hook's object. */
 void object_pool_destroy(object_pool_t *pool)
 {
   if (!pool)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Linux with glibc or another libc that has pthread_atfork().
  *
- * A small program pays for every part of the C library that start-up wakes, 64 KiB a page fault: so what runs then keeps to
- * getauxval(), mmap() and syscall(), which lie together, instead of sysconf(), getrlimit() and secure_getenv(). */
+ * A small program pays for each part of the C library that start-up touches: a page fault makes 64 KiB of it resident. So what
+ * runs at start-up keeps to getauxval(), mmap() and syscall(), which lie together, instead of sysconf(), getrlimit() and
+ * secure_getenv(). */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -57,6 +58,7 @@ bool os_forbid(bool forbid)
 
 uint64_t os_forbidden_count(void) { return __atomic_load_n(&forbidden_count, __ATOMIC_RELAXED); }
 
+/* Called before each request that os_forbid() covers. The count shows a program how often it would have entered the system. */
 static bool refused(void)
 {
   if (unlikely(forbidden))
@@ -64,6 +66,8 @@ static bool refused(void)
   return forbidden;
 }
 
+/* errno is saved here and below: these calls are made inside malloc() and free(), which must not change it when they
+ * succeed. */
 static void *map_with(size_t size, int protection)
 {
   if (refused())
@@ -76,7 +80,8 @@ static void *map_with(size_t size, int protection)
 
 static void *map(size_t size) { return map_with(size, PROT_READ | PROT_WRITE); }
 
-/* Not refused: what was mapped a moment ago has to go. */
+/* Does not ask refused(): this file unmaps with it what it has mapped a moment ago, which would leak otherwise. munmap() fails
+ * for a size of 0. */
 static bool unmap(void *address, size_t size)
 {
   int saved = errno;
@@ -95,8 +100,9 @@ static bool make_writable(void *address, size_t size)
   return done;
 }
 
-/* The slack counts as memory, at first: where that is too much, it is mapped as addresses alone. Slack that cannot be unmapped, at the
- * limit of mappings, was never touched: it costs addresses. */
+/* To align a mapping, this maps more and unmaps the slack. The slack counts against a limit on memory for a moment; if that is
+ * too much, the whole is first mapped without access, which counts as addresses alone. At the limit of mappings the slack
+ * cannot be unmapped. It was never touched, so it costs addresses alone. */
 void *os_map(size_t size, size_t alignment)
 {
   if (alignment <= os_page_size())
@@ -117,6 +123,7 @@ void *os_map(size_t size, size_t alignment)
   return NULL;
 }
 
+/* The two failures differ for the caller: at OS_OCCUPIED it may try another address, at OS_NO_MEMORY that is useless. */
 os_mapped_t os_map_at(void *address, size_t size)
 {
   if (refused())
@@ -151,7 +158,8 @@ void os_guard(void *address, size_t size)
 
 /* The kernel maps from the top downwards, close to what is mapped already, so the stretch lies far below one of its mappings.
  * Programs and their break are in the middle, at two thirds of the address space. The thread sanitizer has shadows everywhere
- * but in the topmost one and a half TiB. Where the kernel maps upwards from a low address (valgrind, some emulators) the stretch lies above. */
+ * but in the topmost one and a half TiB. Where the kernel maps upwards from a low address (valgrind, some emulators), the
+ * stretch lies above its mappings. */
 enum {
   WINDOW_ATTEMPTS = 16,
 #ifdef UNDER_SANITIZER
@@ -162,7 +170,7 @@ enum {
 };
 #define ADDRESSES_LOW (64 * GIB)
 
-/* Another one for each `turn`, also where the kernel has none and the clock has not gone on. */
+/* Returns another number for each `turn`, even if the kernel has no random numbers yet and the clock has not moved. */
 static uint64_t random_number(unsigned turn)
 {
   uint64_t number = (uintptr_t)&number;
@@ -173,6 +181,8 @@ static uint64_t random_number(unsigned turn)
   return (number + turn) * 0x9e3779b97f4a7c15u;
 }
 
+/* A page is mapped to see where the kernel maps by itself, and unmapped again. The stretch begins at random, so that a program
+ * cannot tell where blocks will be. */
 char *os_window(unsigned attempt, size_t *size)
 {
   char *probe = attempt < WINDOW_ATTEMPTS ? map(os_page_size()) : NULL;
@@ -182,13 +192,13 @@ char *os_window(unsigned attempt, size_t *size)
   bool upwards = (uintptr_t)probe < ADDRESSES_LOW;
   size_t space = upwards ? 32 * ADDRESSES_LOW : (uintptr_t)probe, share = round_down(space / WINDOW_SHARE, OS_WINDOW_ALIGNMENT);
   if (!share)
-    return NULL;   /* less than the sanitizer leaves of so few addresses */
+    return NULL;   /* so small an address space has no aligned stretch to spare */
   size_t away = space / (4 * WINDOW_SHARE) + (size_t)(random_number(attempt) % share);
   *size = share;
   return (char *)round_down(upwards ? 2 * ADDRESSES_LOW + away : space - away - share, OS_WINDOW_ALIGNMENT);
 }
 
-/* 0 or the error. */
+/* Returns 0 or the error. */
 static int advise(void *address, size_t size, int advice)
 {
   int saved = errno;
@@ -197,8 +207,8 @@ static int advise(void *address, size_t size, int advice)
   return error;
 }
 
-/* Never MADV_FREE: such pages stay in the resident figure, and users read that as a leak. Locked pages go back too, since nobody
- * has them any more, where the kernel can do that (5.18). */
+/* MADV_FREE is never used: such pages stay in the resident figure, and users read that as a leak. From Linux 5.18 on locked
+ * pages go back too, since no caller has a block in them. */
 bool os_purge(void *address, size_t size)
 {
   if (refused())
@@ -213,6 +223,8 @@ void os_wish_huge_pages(void *address, size_t size, bool wanted)
     advise(address, size, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 }
 
+/* A kernel that knows the advice says whether there is memory. Touching pages, as older ones need it, cannot fail: it ends the
+ * program. */
 bool os_prefault(void *address, size_t size)
 {
   if (refused())
@@ -243,6 +255,7 @@ bool os_unlock_memory(void *address, size_t size)
   return done;
 }
 
+/* A limit that cannot be read counts as none: the manager then asks the system, which knows. */
 static size_t limit_of(int resource)
 {
   struct rlimit limit;
@@ -258,6 +271,7 @@ size_t os_memory_limit(void)
   return limit;
 }
 
+/* If not even the figures of the machine can be read, the answer is SIZE_MAX: then no request counts as hopeless. */
 size_t os_memory_most(void)
 {
   struct sysinfo info;
@@ -285,6 +299,7 @@ void os_yield(void)
   errno = saved;
 }
 
+/* Interrupted waits and early returns need no loop here: the caller looks at the word again. */
 void os_wait(uint32_t *word, uint32_t value, bool briefly)
 {
   const struct timespec limit = {.tv_nsec = 10000000};
@@ -319,10 +334,11 @@ bool os_fence_others(void) { return membarrier(FENCE_EXPEDITED); }
 static pthread_key_t exit_key;
 static bool exit_key_exists;
 
-enum { KEYS_OF_A_THREAD = 32 };   /* of glibc: values of the first keys stand in a thread's own memory, for any other it allocates */
+enum { KEYS_OF_A_THREAD = 32 };   /* glibc allocates for the values of other keys; these are in the thread's own memory */
 
-/* Destructors run in the order of the keys, in four rounds. With the last of the first keys that are free ours runs behind those of most
- * other keys in each round, also behind one that allocates in the last round for the first time. */
+/* Destructors run in the order of their keys, in four rounds. So the key is the last that is free among the first 32: its
+ * destructor runs behind most others in each round, even behind one that allocates for the first time in the last round. All
+ * keys that were created to find it are deleted again. */
 bool os_on_thread_exit(void (*at_exit)(void *))
 {
   pthread_key_t keys[KEYS_OF_A_THREAD];
@@ -350,7 +366,7 @@ bool os_thread_on_exit(void *argument)
 }
 
 #ifdef __GLIBC__
-/* From 2.35 on glibc blocks all signals before it frees what it has for threads that have ended. */
+/* From version 2.35 on glibc blocks all signals before it frees what it has for threads that have ended. */
 static bool signals_are_blocked_at_the_end(void)
 {
   const char *version = gnu_get_libc_version();
@@ -360,6 +376,8 @@ static bool signals_are_blocked_at_the_end(void)
 static bool signals_are_blocked_at_the_end(void) { return false; }
 #endif
 
+/* A single signal that is not blocked proves that the thread is not at its end. Six signals are looked at, since few programs
+ * block all of these. If nothing can be known, the answer is yes, which is always safe. */
 bool os_thread_may_be_over(void)
 {
   sigset_t blocked;
@@ -370,13 +388,15 @@ bool os_thread_may_be_over(void)
 }
 
 /* fork() of glibc takes the lock of all streams after the handlers have run, and a thread that opens or closes a stream
- * allocates under it; so it is taken first here. It is recursive, and glibc resets it in the child. */
+ * allocates under it. Taken in that order, the locks of the manager and of the streams would wait for each other; so the
+ * streams' lock is taken first. It is recursive, and glibc resets it in the child. Other C libraries do not have it. */
 extern void _IO_list_lock(void) __attribute__((weak));
 extern void _IO_list_unlock(void) __attribute__((weak));
 
 static void (*fork_prepare)(void), (*fork_parent)(void);
 static THREAD_LOCAL bool streams_locked;   /* several threads may fork at once */
 
+/* In a process with one thread nobody else can hold the lock, so it is not taken. */
 static void lock_streams(void)
 {
   bool lock = !os_single_threaded() && _IO_list_lock && _IO_list_unlock;
@@ -386,6 +406,7 @@ static void lock_streams(void)
   fork_prepare();
 }
 
+/* Opens the locks in reverse order. */
 static void unlock_streams(void)
 {
   bool locked = streams_locked;
@@ -404,6 +425,8 @@ bool os_on_fork(void (*prepare)(void), void (*parent)(void), void (*child)(void)
   return done;
 }
 
+/* Reads `environ` itself, for the reason at the head of this file. In a set-user-ID program (AT_SECURE) the user who started it
+ * must not choose its options. */
 const char *os_environment(const char *name)
 {
   size_t length = strlen(name);
@@ -416,7 +439,8 @@ const char *os_environment(const char *name)
   return NULL;
 }
 
-/* Not by write(): a thread that somebody has cancelled would end there, with the locks it holds, and abort() would not be called. */
+/* Asks the system directly, because write() is a cancellation point: a cancelled thread would end there with the locks it
+ * holds, and abort() would not be called. */
 void os_write_error(const char *text, size_t length)
 {
   int saved = errno;

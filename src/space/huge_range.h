@@ -42,7 +42,8 @@ extern range_t *huge_ranges;
 huge_t *huge_record_take(void);
 void    huge_record_give(huge_t *huge);
 
-/* Cuts the range behind `size` bytes; the rest is a range of its own. NULL: no memory for another record, and nothing is done. */
+/* Cuts the range behind `size` bytes; the rest is a range of its own. NULL: no memory for another record, and nothing is
+ * done. */
 huge_t *huge_cut(huge_t *huge, size_t size);
 
 #endif

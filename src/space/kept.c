@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * Kept ranges are in two stores, those that hold memory and those that only hold addresses. In each they stand on shelves by
+ * size, and all of them are in the tree by address too. What is about to go leaves both before the system is asked with the
+ * lock open; if the system refuses, it comes back. */
 #include "space/kept.h"
 #include "option.h"
 #include "os/os.h"
@@ -51,6 +55,7 @@ static void count_kept(store_t *store, size_t ranges, size_t bytes)
   __atomic_store_n(&store->bytes, store->bytes + bytes, __ATOMIC_RELAXED);
 }
 
+/* The newest range stands first on its shelf, so the oldest is at the end, where oldest() looks. */
 static void shelve_kept(huge_t *huge)
 {
   static uint32_t age;
@@ -66,6 +71,7 @@ static void shelve_kept(huge_t *huge)
   count_kept(store, 1, huge_size(huge));
 }
 
+/* The size still says on which shelf the range is, so it changes only afterwards. */
 static void unshelve_kept(huge_t *huge)
 {
   store_t *store = store_of(huge);
@@ -78,6 +84,8 @@ static void unshelve_kept(huge_t *huge)
   count_kept(store, -(size_t)1, -huge_size(huge));
 }
 
+/* The oldest of each shelf is at its end, so only these are compared. Ages are compared by their difference, because the
+ * counter wraps. */
 static huge_t *oldest(const store_t *store)
 {
   huge_t *huge = NULL;
@@ -90,7 +98,8 @@ static huge_t *oldest(const store_t *store)
 
 /* ---- what is kept, under the lock ---- */
 
-/* A range leaves its shelf whole to be cut or to be joined with another: only what is left in the end was not needed. */
+/* Called when all parts of a range are back on their shelves. A range leaves whole to be cut or joined, and only what is
+ * missing in the end was needed. */
 static void note_low(void) { low_kept = min_size(low_kept, dirty.bytes); }
 
 static void kept_leave(huge_t *huge)
@@ -99,7 +108,8 @@ static void kept_leave(huge_t *huge)
   range_remove(&huge_ranges, &huge->range);
 }
 
-/* The kept range that ends or begins at an address and is as clean. */
+/* Returns the kept range that ends or begins at `border`, if it is as clean. A live one is in the same tree, but has an
+ * owner. */
 static huge_t *neighbour(range_t *range, uintptr_t border, bool is_clean)
 {
   huge_t *huge = range_touches(range, border) ? huge_of(range) : NULL;
@@ -131,6 +141,7 @@ bool kept_any(void) { return dirty.count || clean.count; }
 
 bool kept_is_all(void) { return settings.purge_delay_ms == PURGE_NEVER; }
 
+/* What was freed and asked for again lately is kept, at most as much as is live or 32 MiB. */
 static size_t most_kept(void)
 {
   if (kept_is_all())
@@ -138,6 +149,7 @@ static size_t most_kept(void)
   return settings.purge_delay_ms ? min_size(taken_again, max_size(huge_live.bytes, RETAINED_LEAST_BYTES)) : 0;
 }
 
+/* Clean ranges cost addresses alone, so only their number is bounded. */
 static bool is_over(const store_t *store, size_t keep)
 {
   if (store == &clean)
@@ -145,6 +157,8 @@ static bool is_over(const store_t *store, size_t keep)
   return store->bytes > keep || (store->count > KEPT_MOST && !kept_is_all());
 }
 
+/* A block that is longer than all that may be kept goes at once. A store that is stuck is not tried again before the next
+ * tick. */
 bool kept_give(huge_t *huge, bool *over)
 {
   freed_lately += huge_size(huge);
@@ -158,9 +172,9 @@ bool kept_give(huge_t *huge, bool *over)
 
 /* ---- unmapping: inside the gate, without the lock; the mapping is in no list ---- */
 
-/* Neighbours are one mapping to the system, and what goes from between them makes two of it. A process may have so many; at the limit
- * nobody can map anything, the first arena and a thread's stack included. Each mapping that was split off holds a range, so it is
- * their number that is bounded. */
+/* To the system neighbours are one mapping, and unmapping a range from between two others makes two of it. A process may have
+ * only so many; at the limit nothing can be mapped, neither an arena nor the stack of a thread. Each mapping that was split off
+ * holds a range, so the number of ranges is what is bounded. */
 static bool may_unmap(const huge_t *huge)
 {
   uintptr_t start = huge->range.start, end = start + huge->range.size;
@@ -171,7 +185,8 @@ static bool may_unmap(const huge_t *huge)
   return may;
 }
 
-/* Without its pages a mapping goes in no time, however long it is. */
+/* The memory of a long range goes back in steps first, between which others get their turn. A mapping without pages is then
+ * unmapped in no time. A range that stays gives back its memory at least. */
 static bool unmap_range(huge_t *huge)
 {
   if (!huge->clean && huge_size(huge) > OS_PURGE_STEP)
@@ -184,8 +199,8 @@ static bool unmap_range(huge_t *huge)
 
 void kept_count_given(size_t bytes) { __atomic_fetch_add(&given_bytes, bytes, __ATOMIC_RELAXED); }
 
-/* Takes the record's place: either it is unused, or the mapping is kept after all. *taken: the bytes the system took. False: it took
- * nothing at all. */
+/* A range that cannot be unmapped is kept after all, or its addresses would be lost. The store is stuck then: the next call
+ * would be refused too. */
 bool kept_trim(huge_t *huge, size_t *taken)
 {
   bool was_clean = huge->clean, gone = unmap_range(huge), some = gone || huge->clean != was_clean;
@@ -202,13 +217,14 @@ bool kept_trim(huge_t *huge, size_t *taken)
   return some;
 }
 
-/* The oldest beyond `keep` bytes and KEPT_MOST ranges, or its high end, out of its store. NULL: none. Clean ranges cost addresses
- * alone: they go where there are too many, or nothing is to be kept. */
+/* Takes the oldest range beyond `keep` bytes or KEPT_MOST ranges out of its store, or only the high end of it if less is over.
+ * NULL: none. Clean ranges go if they are too many, or if nothing is to be kept. */
 static huge_t *next_to_trim(const store_t *store, size_t keep)
 {
   lock_acquire(&huge_lock);
   huge_t *huge = is_over(store, keep) || !keep ? oldest(store) : NULL;
   if (huge) {
+    /* Of a dirty range only what is over goes, from its high end: the low end is what the next block takes. */
     size_t beyond = store == &dirty && store->bytes > keep ? round_up(store->bytes - keep, os_page_size()) : huge_size(huge);
     kept_leave(huge);
     huge_t *rest = beyond < huge_size(huge) ? huge_cut(huge, huge_size(huge) - beyond) : NULL;
@@ -222,7 +238,8 @@ static huge_t *next_to_trim(const store_t *store, size_t keep)
   return huge;
 }
 
-/* Each range once: one that cannot be unmapped comes back as the newest. A clean one that stays cost a call for nothing. */
+/* Tries each range once: one that cannot be unmapped comes back as the newest. A clean range that is refused has cost a call
+ * for nothing, so after several in a row the rest is not tried. */
 static size_t trim_store(const store_t *store, size_t keep, size_t most_tries)
 {
   size_t all = 0, taken;
@@ -243,6 +260,7 @@ size_t kept_trim_beyond(size_t keep, size_t most_tries)
   return taken + trim_store(&clean, keep, most_tries);
 }
 
+/* The two stores are asked about together, and emptied with the lock open. */
 void kept_trim_over(void)
 {
   lock_acquire(&huge_lock);
@@ -265,13 +283,15 @@ static size_t give_kept(size_t keep, size_t most_tries)
 
 size_t huge_trim(size_t keep) { return give_kept(keep, SIZE_MAX); }
 
-/* Half of what nobody needed for a whole purge delay, or all of it where that is little. */
+/* Returns half of what nobody needed for a whole purge delay, or all of it if that is little: half of little, again and again,
+ * would never end. */
 static size_t unneeded(void)
 {
   size_t low = min_size(low_kept, dirty.bytes);
   return low > LITTLE_BYTES ? low / 2 : low;
 }
 
+/* Every tick lets stuck stores be tried again. Only every fourth ends a purge delay. */
 void huge_tick(void)
 {
   static unsigned ticks;   /* under the lock */
@@ -291,6 +311,7 @@ void huge_tick(void)
 
 /* ---- taking what is kept, under the lock ---- */
 
+/* The block begins at the first aligned address of the range. */
 static bool fits(const huge_t *huge, size_t size, size_t alignment)
 {
   size_t has = huge_size(huge), gap = -huge->range.start & (alignment - 1);
@@ -324,7 +345,8 @@ static size_t next_filled(size_t from)
   return min_size(bits_next_set(dirty.filled, from, SHELVES), bits_next_set(clean.filled, from, SHELVES));
 }
 
-/* The shortest kept range that has room for the block; without one, the longest that can grow to it and has at least half of it. */
+/* Returns the shortest kept range that has room for the block; without one, the longest that can grow to it and has at least
+ * half of it. A range may move when it grows, so it cannot serve a strict alignment. */
 static huge_t *choose_kept(size_t size, size_t alignment)
 {
   huge_t *best = NULL;
@@ -336,7 +358,8 @@ static huge_t *choose_kept(size_t size, size_t alignment)
   return best;
 }
 
-/* The block's part of a kept range that has left the list; the rest stays. NULL: no memory for a record. */
+/* Cuts the block out of a kept range that has left its shelf; the rest is kept. NULL: there is no memory for a record, and all
+ * of it is kept. */
 static huge_t *carve(huge_t *huge, size_t size, size_t alignment)
 {
   size_t gap = -huge->range.start & (alignment - 1);
@@ -353,6 +376,8 @@ static huge_t *carve(huge_t *huge, size_t size, size_t alignment)
   return huge;
 }
 
+/* A request counts as taken again whether a range can serve it or not: it is the rhythm of the program that says how much to
+ * keep. */
 huge_t *kept_take(size_t size, size_t alignment)
 {
   size_t again = min_size(size, freed_lately);
@@ -368,6 +393,7 @@ huge_t *kept_take(size_t size, size_t alignment)
   return huge;
 }
 
+/* Without memory for another record the range goes along whole, which is more than was asked for, but never less. */
 huge_t *kept_take_behind(const huge_t *huge, size_t more)
 {
   uintptr_t end = huge->range.start + huge->range.size;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * What huge blocks leave behind is kept for the next one, since its pages are there already: as many bytes as were freed and asked
- * for again lately, at most as many as are live or 32 MiB, and for no longer than they are needed. Neighbours that are kept become
- * one, a new block takes the low end of the shortest that will do, and none of that asks the system. What the system refuses to
- * unmap is kept too, without its memory if that can be had, and so is what lies between others where they are very many: the
- * mappings that the system allows a process are not used up for holes. */
+ * What huge blocks leave behind is kept for the next one, since its pages are there already: as many bytes as were freed and
+ * asked for again lately, at most as many as are live or 32 MiB, and for no longer than they are needed. Neighbours that are
+ * kept become one, a new block takes the low end of the shortest that will do, and none of that asks the system. What the
+ * system refuses to unmap is kept too, without its memory if that can be had, and so is what lies between others where they are
+ * very many: the mappings that the system allows a process are not used up for holes. */
 #ifndef KEPT_H
 #define KEPT_H
 
@@ -12,7 +12,7 @@
 
 /* ---- under huge_lock ---- */
 
-/* The live ones: how much is kept goes by them. */
+/* The live ranges, which bound how much is kept. */
 typedef struct huge_live { size_t count, bytes; } huge_live_t;
 extern huge_live_t huge_live;
 
@@ -31,14 +31,14 @@ huge_t *kept_take_behind(const huge_t *huge, size_t more);
 
 /* ---- inside the gate of the system, without the lock ---- */
 
-/* With a purge delay that never ends nothing goes back. */
+/* Says whether everything is kept: with a purge delay that never ends nothing goes back. */
 bool kept_is_all(void);
 
-/* Gives one back to the system that is in no list. It takes the record's place: either it is unused, or the mapping is kept after all.
- * *taken: the bytes the system took. False: it took nothing at all. */
+/* Gives one back to the system that is in no list. It takes the record's place: either it is unused, or the mapping is kept
+ * after all. *taken: the bytes the system took. False: it took nothing at all. */
 bool kept_trim(huge_t *huge, size_t *taken);
 
-/* All beyond `keep` bytes, the oldest first; all beyond what is kept. */
+/* Gives back what is beyond `keep` bytes, the oldest first; or what is beyond the bound. */
 size_t kept_trim_beyond(size_t keep, size_t most_tries);
 void   kept_trim_over(void);
 
@@ -46,18 +46,19 @@ void kept_count_given(size_t bytes);
 
 /* ---- for everybody ---- */
 
-/* What is kept, bytes of memory. */
+/* Returns the bytes of memory that are kept. */
 size_t huge_kept_bytes(void);
 
-/* What the system was given of mappings, in total: kept ones, and live ones when they ended or became smaller. */
+/* Returns the bytes of mappings that the system was given in total: of kept ones, and of live ones when they ended or became
+ * smaller. */
 uint64_t huge_given_bytes(void);
 
-/* Unmaps what is kept beyond `keep` bytes, the oldest first, and at 0 what holds no memory too; returns how many bytes of memory the
- * system took. */
+/* Unmaps what is kept beyond `keep` bytes, the oldest first, and at 0 what holds no memory too; returns how many bytes of
+ * memory the system took. */
 size_t huge_trim(size_t keep);
 
-/* Once in a quarter of the purge delay. At every fourth, half of what was not needed since the last is unmapped, and what counts as
- * lately halves. */
+/* Once in a quarter of the purge delay. At every fourth, half of what was not needed since the last is unmapped, and what
+ * counts as lately halves. */
 void huge_tick(void);
 
 #endif

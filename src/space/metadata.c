@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * Free memory is in four places, which are asked in this order: lists of records below a page that were given back; pieces of
+ * pages (pieces.c); rows of whole pages, by length and by address; and what was mapped and never used, behind `next`.
+ *
+ * A row is dirty, or clean: the system has the memory of all its pages but the first, which holds the row's own record. */
 #include "space/metadata.h"
 #include "base/range_tree.h"
 #include "os/os.h"
@@ -29,7 +34,8 @@ static size_t touched;        /* by records, also by those that were given back 
 static void count_records(size_t by) { __atomic_store_n(&taken, taken + by, __ATOMIC_RELAXED); }
 static void count_touched(size_t by) { __atomic_store_n(&touched, touched + by, __ATOMIC_RELAXED); }
 
-/* A multiple of 64, and beyond 256 a quarter of a power of two. */
+/* Rounds up to a multiple of 64, and beyond 256 to a quarter of a power of two. Few sizes mean that a record given back serves
+ * another one. */
 static size_t rounded(size_t size)
 {
   size = max_size(size, 1);
@@ -59,7 +65,8 @@ static void *take_listed(size_t size)
   return listed;
 }
 
-/* False: there are enough of them. */
+/* Puts a record on the list of its size, where taking it again is cheapest. False: the list is full. Then the record joins its
+ * neighbours instead, so that pages become whole again. */
 static bool list_given(void *record, size_t size)
 {
   listed_t **list = list_of(size), *listed = record;
@@ -108,6 +115,8 @@ static void unshelve_pages(pages_t *pages)
     pages->older->newer = pages->newer;
 }
 
+/* The newest row comes first, so that the oldest, which is the least likely to be needed soon, is at the end and is purged
+ * first. */
 static void dirty_enter(pages_t *pages)
 {
   pages->before = NULL;
@@ -142,7 +151,8 @@ static void pages_enter(uintptr_t start, size_t size, bool clean)
     dirty_enter(pages);
 }
 
-/* Whether the system took all but the first page. What it took only half of is as it was, but for its contents. Without the lock. */
+/* Says whether the system took the memory of all pages but the first, which holds the record of the row. If it took only a
+ * part, the row still counts as dirty. Needs no lock: nobody else knows of the row yet. */
 static bool purge(uintptr_t start, size_t size)
 {
   size_t page = os_page_size();
@@ -157,7 +167,7 @@ static void count_given(size_t bytes)
 
 static void count_purged(size_t size) { count_given(size - os_page_size()); }
 
-/* The neighbour that ends or begins at an address leaves, if it is as clean. Returns its size; 0: it stays, or there is none. */
+/* Takes the row that ends or begins at `border` out, if it is as clean. Returns its size; 0: it stays, or there is none. */
 static size_t absorb_pages(range_t *range, uintptr_t border, bool clean)
 {
   bool touches = range && (range->start == border || range->start + range->size == border);
@@ -167,7 +177,8 @@ static size_t absorb_pages(range_t *range, uintptr_t border, bool clean)
   return range->size;
 }
 
-/* The first page of what is clean is not; as the first no longer, it has to be. */
+/* The first page of a clean row holds the row's record. When the row is joined to one before it, that page is no longer the
+ * first, and has to be clean too. */
 static bool clean_first_page(uintptr_t start)
 {
   if (!os_purge((char *)start, os_page_size()))
@@ -176,7 +187,8 @@ static bool clean_first_page(uintptr_t start)
   return true;
 }
 
-/* Both neighbours become part of it. Where the system refuses one stays what it was. */
+/* Joins a row with the neighbours that are as clean as it is. If the system refuses to take the page where two clean rows meet,
+ * that neighbour stays a row of its own. */
 static void join_pages(uintptr_t *start, size_t *size, bool clean)
 {
   uintptr_t border = *start + *size;
@@ -194,7 +206,8 @@ static void join_pages(uintptr_t *start, size_t *size, bool clean)
   *size += before + behind;
 }
 
-/* Where it is not clean it becomes so if it has so many bytes with its neighbours, and then one with those that are clean. */
+/* A dirty row first joins its dirty neighbours. If the row then has at least `least` bytes, the system is asked to take them;
+ * what it has taken joins the clean neighbours too. Fewer bytes are not worth a call. */
 static void pages_give(uintptr_t start, size_t size, bool clean, size_t least)
 {
   if (!clean) {
@@ -208,7 +221,7 @@ static void pages_give(uintptr_t start, size_t size, bool clean, size_t least)
   pages_enter(start, size, clean);
 }
 
-/* What is less than a page, and maybe with its neighbours whole ones. */
+/* Gives back less than a page. The pages that this makes whole become a row. */
 static void give_piece(uintptr_t start, size_t size)
 {
   uintptr_t pages;
@@ -217,7 +230,8 @@ static void give_piece(uintptr_t start, size_t size)
     pages_give(pages, whole, false, PURGE_LEAST);
 }
 
-/* The end of a range that is long enough; its start stays where it is. */
+/* Cuts `size` bytes off the end of a row that is long enough, so that the row's record can stay at its start. A record is
+ * zeroed: dirty pages are written to, and of clean ones only the first page of the row. */
 static void *take_end(pages_t *pages, size_t size)
 {
   bool clean = pages->clean, whole = pages->range.size == size;
@@ -236,6 +250,8 @@ static void *take_end(pages_t *pages, size_t size)
   return record;
 }
 
+/* On the shelf of the size itself a row may be too short, so only some of them are looked at. Every row of a higher shelf is
+ * long enough. */
 static void *take_pages(size_t size)
 {
   unsigned shelf = page_shelf_of(size), looks = LOOKS_MOST;
@@ -248,11 +264,12 @@ static void *take_pages(size_t size)
   return NULL;
 }
 
-/* Makes the oldest clean, so that neighbours become one: so many, or all. Returns how many bytes the system took. */
+/* Makes up to `most` of the oldest dirty rows clean, so that they join their clean neighbours. Returns how many bytes the
+ * system took. */
 static size_t clean_oldest(size_t most)
 {
   size_t touched_before = touched;
-  for (size_t tries = min_size(most, dirty_rows); tries && last_dirty; tries--) {   /* one that is refused comes back as the newest */
+  for (size_t tries = min_size(most, dirty_rows); tries && last_dirty; tries--) {   /* a refused one comes back as the newest */
     uintptr_t start = last_dirty->range.start;
     size_t size = last_dirty->range.size;
     pages_leave(last_dirty);
@@ -263,7 +280,8 @@ static size_t clean_oldest(size_t most)
 
 /* ---- new ones ---- */
 
-/* Where something else is in the way: a place of its own, whose ends are guarded. */
+/* Serves where the metadata cannot grow in the window. The new chunk lies anywhere, so its ends are guarded. What was left of
+ * the chunk before was never touched, and is not used any more. */
 static bool map_elsewhere(size_t bytes)
 {
   size_t page = os_page_size();
@@ -277,7 +295,8 @@ static bool map_elsewhere(size_t bytes)
   return true;
 }
 
-/* Room for `size` bytes at `end`, or anew. */
+/* Makes room for `size` bytes, at `end` if possible. A whole chunk is tried before the pages that are needed, in the window
+ * before anywhere else. */
 static bool grow_metadata(size_t size)
 {
   if (!limit) {
@@ -297,6 +316,8 @@ static bool grow_metadata(size_t size)
   return map_elsewhere(whole) || map_elsewhere(least);
 }
 
+/* The second attempt comes after the growth. The new memory may lie elsewhere, so the alignment is reckoned anew. The gap in
+ * front of an aligned record serves smaller records. */
 static void *take_fresh(size_t size, size_t alignment)
 {
   for (int attempt = 0; attempt < 2; attempt++) {
@@ -313,7 +334,8 @@ static void *take_fresh(size_t size, size_t alignment)
   return NULL;
 }
 
-/* From the pieces of pages, or from pages that become pieces: several, where one would serve few of this size. */
+/* Takes a record out of the pieces of pages, or cuts pages into pieces. For records of more than a quarter of a page several
+ * pages are cut together: a single one would serve few of them and waste its end. */
 static void *take_piece(size_t size)
 {
   void *record = pieces_take(size);
@@ -330,6 +352,7 @@ static void *take_piece(size_t size)
   return record;
 }
 
+/* Listed records and pieces have the least alignment only. Fresh memory serves stricter ones, and reads as zero already. */
 static void *take_small(size_t size, size_t alignment)
 {
   void *record = alignment <= METADATA_ALIGNMENT ? take_listed(size) : NULL;
@@ -338,9 +361,12 @@ static void *take_small(size_t size, size_t alignment)
   return record ? memset(record, 0, size) : take_fresh(size, alignment);
 }
 
+/* Before fresh memory is taken, some dirty rows are purged: a clean and a dirty row do not join, and together they may be long
+ * enough. */
 static void *take_large(size_t size, size_t alignment)
 {
   void *record = alignment <= os_page_size() ? take_pages(size) : NULL;
+  /* Only some rows are purged for one caller, because each costs a call of the system under the lock. */
   if (!record && alignment <= os_page_size() && first_dirty) {
     clean_oldest(CLEANED_MOST);
     record = take_pages(size);
@@ -348,7 +374,8 @@ static void *take_large(size_t size, size_t alignment)
   return record ? record : take_fresh(size, max_size(alignment, os_page_size()));
 }
 
-/* A record of a page or more is whole pages, which serve whoever asks for as many. */
+/* A record of a page or more consists of whole pages, which can serve any later request for as many. A size that could overflow
+ * when it is rounded is refused. */
 void *metadata_take(size_t size, size_t alignment)
 {
   if (size > PTRDIFF_MAX / 2)
@@ -362,8 +389,8 @@ void *metadata_take(size_t size, size_t alignment)
   return record;
 }
 
-/* The system takes many pages before anybody else knows of them: that takes long, and nobody has to wait for it. What it refuses is not
- * asked for again. */
+/* Many pages go back to the system before the lock is taken: the call takes long, and nobody should wait for it. If the system
+ * refuses, it is not asked a second time (SIZE_MAX). */
 NOINLINE static void give_large(void *record, size_t size)
 {
   uintptr_t start = (uintptr_t)record;
@@ -375,6 +402,7 @@ NOINLINE static void give_large(void *record, size_t size)
   lock_release(&metadata_lock);
 }
 
+/* Small records are kept for others of their size; large ones are whole pages, which any record can have. */
 void metadata_give(void *record, size_t size)
 {
   if (!record)
@@ -391,6 +419,8 @@ void metadata_give(void *record, size_t size)
   lock_release(&metadata_lock);
 }
 
+/* Twice as many records are taken each time: a process with one heap wastes little, one with thousands is here seldom. If there
+ * is no memory for so many, fewer will do. */
 void *metadata_take_kind(metadata_kind_t *kind)
 {
   char *record = (char *)round_up((uintptr_t)kind->next, kind->alignment);
@@ -407,7 +437,7 @@ void *metadata_take_kind(metadata_kind_t *kind)
   return record;
 }
 
-/* Each of them may be the last on its page. */
+/* Each record on a list may be the last that keeps its page from becoming whole. */
 static void empty_lists(void)
 {
   for (unsigned i = 0; i < SIZE_LISTS; i++)
@@ -418,7 +448,8 @@ static void empty_lists(void)
     }
 }
 
-/* Some rows at a time: others may take records meanwhile. */
+/* Purges some rows at a time and opens the lock in between, so that others can take records meanwhile. Rows that become dirty
+ * meanwhile are left to the next trim, or this one might not end. */
 size_t metadata_trim(void)
 {
   lock_acquire(&metadata_lock);

@@ -43,7 +43,7 @@ typedef struct run {
 } run_t;
 _Static_assert(sizeof(run_t) == 128, "two cache lines");
 
-/* The kind is set last and with release: who finds a run by its address and is not its owner (a walk, a question) reads it
+/* The kind is set last and with release. A walk or a question finds runs of other owners by their address, and reads the kind
  * with acquire before the rest. */
 static inline void run_become(run_t *run, run_kind_t kind, void *owner)
 {

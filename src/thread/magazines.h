@@ -17,7 +17,8 @@
  *   C1 every entry is a block of the class, and in no other place (S2)
  *   C2 a magazine in a stock is full to its last word; there are stock.count of them
  *
- * Only the owner writes; figures are read by others with relaxed loads and are exact when the owner is quiet. */
+ * Only the owner writes, or a thread that has claimed the cache (caches.h). No lock says when C1 and C2 hold: they do while the
+ * owner is in no call. Others read figures with relaxed loads, which are exact then. */
 #ifndef MAGAZINES_H
 #define MAGAZINES_H
 
@@ -31,7 +32,7 @@ typedef struct loaded {
 
 typedef struct cache { loaded_t of[CLASS_CACHED + 1]; } cache_t;
 
-/* The word from which a push finds no room and below which a pop finds nothing. */
+/* The static magazine that is empty and full: above its last word a push finds no room, and in it a pop finds nothing. */
 extern INTERNAL void *magazine_sentinel[MAGAZINE_WORDS];
 #define MAGAZINE_SENTINEL (&magazine_sentinel[MAGAZINE_WORDS - 1])
 
@@ -112,29 +113,29 @@ void *magazines_refill(magazines_t *magazines, bin_t *bin);
 /* The loaded magazine is full (or there is none): the block goes to another one or, without memory for one, to the slabs. */
 void magazines_overflow(magazines_t *magazines, bin_t *bin, void *block);
 
-/* Everything of one class goes back to its bin. */
+/* Gives everything of one class back to its bin. */
 void magazines_flush(magazines_t *magazines, bin_t *bin);
 
-/* All entries are forgotten, their blocks are gone; the magazines themselves go to the bin. */
+/* Forgets all entries of one class, whose blocks have ended. The magazines themselves go to the bin. */
 void magazines_drop(magazines_t *magazines, bin_t *bin);
 
 /* What was not needed since the last call goes back to the bin: the whole of a class that was not used, the full magazines
  * that were never reached of one that was. */
 void magazines_tick(magazines_t *magazines, bin_t *bin);
 
-/* Has any class a magazine? Any thread may ask. */
+/* Says whether any class has a magazine. Any thread may ask. */
 bool magazines_any(const magazines_t *magazines);
 
-/* Every magazine is out of reach, as before the thread's first. */
+/* Forgets all loaded magazines: the cache is as before the thread's first one. */
 void magazines_forget(cache_t *cache);
 
-/* Blocks of one class in them. Any thread may ask. */
+/* Returns how many blocks of one class are in them. Any thread may ask. */
 size_t magazines_count(const magazines_t *magazines, unsigned size_class);
 
-/* Is `block` in them? Any thread may ask; exact when the owner is quiet. */
+/* Says whether `block` is in them. Any thread may ask; the answer is exact when the owner is quiet. */
 bool magazines_hold(const magazines_t *magazines, unsigned size_class, const void *block);
 
-/* All of one class. For those whose owner is not there any more. */
+/* Visits all blocks of one class. For magazines whose owner is not there any more. */
 void magazines_each(const magazines_t *magazines, unsigned size_class, void (*visit)(const void *block, void *context), void *context);
 
 #endif
