@@ -22,7 +22,7 @@ static _Noreturn void end(void)
 
 typedef struct line {
   text_t text;
-  char   buffer[256];
+  char buffer[256];
 } line_t;
 
 static text_t *line_begin(line_t *line)

@@ -11,9 +11,9 @@
  * call that did it is over then. The malloc library says "free" and "malloc". */
 extern const char fatal_free_call[], fatal_alloc_call[];
 
-#define NOT_A_BLOCK "not a block of any heap"
-#define NOT_OF_HEAP "a block of another heap"
-#define FREED_TWICE "freed twice"
+#define NOT_A_BLOCK     "not a block of any heap"
+#define NOT_OF_HEAP     "a block of another heap"
+#define FREED_TWICE     "freed twice"
 #define NOT_A_HEAP_TEXT "not a live heap"
 
 /* Called before abort(), whose signal may have a handler. */

@@ -66,7 +66,8 @@ static bool parse_checked(const char *value) { return parse_bool(value, &setting
 static bool parse_abort_on_exhausted(const char *value) { return parse_bool(value, &settings.abort_on_exhausted); }
 
 static const entry_t table[] = {
-  {"purge_delay_ms", "milliseconds, never", "how long idle memory is kept before it goes back to the system (100)", parse_purge_delay},
+  {"purge_delay_ms", "milliseconds, never", "how long idle memory is kept before it goes back to the system (100)",
+   parse_purge_delay},
   {"huge_pages", "never, auto, always", "whether to ask for transparent huge pages (never)", parse_huge_pages},
   {"stats", "none, exit", "print the figures of the default heap at exit (none)", parse_stats},
   {"checked", "0, 1", "fill and check every block of the default heap (0)", parse_checked},

@@ -12,10 +12,10 @@ enum { PURGE_DELAY_DEFAULT_MS = 100, TICKS_PER_DELAY = 4 };
 
 typedef struct options {
   uint32_t purge_delay_ms;
-  uint8_t  huge_pages;          /* option_huge_pages_t */
-  bool     stats_at_exit;
-  bool     checked;
-  bool     abort_on_exhausted;
+  uint8_t huge_pages; /* option_huge_pages_t */
+  bool stats_at_exit;
+  bool checked;
+  bool abort_on_exhausted;
 } options_t;
 
 extern INTERNAL options_t settings;

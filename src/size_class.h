@@ -16,18 +16,18 @@
 enum {
   BLOCK_ALIGNMENT = 16,
 
-  SIZE_LINEAR = 512,              /* the last size that a shift finds */
+  SIZE_LINEAR = 512, /* the last size that a shift finds */
   SIZE_CACHED = 32 << 10,
   SIZE_MAX_CLASS = 256 << 10,
 
-  STEPS_LOG2 = 3,                 /* classes to a doubling */
+  STEPS_LOG2 = 3, /* classes to a doubling */
   STEPS = 1 << STEPS_LOG2,
   TABLE_STEP = SIZE_LINEAR / STEPS,
 
-  CLASS_LINEAR = SIZE_LINEAR / BLOCK_ALIGNMENT,   /* 32: the class of SIZE_LINEAR */
-  CLASS_CACHED = CLASS_LINEAR + STEPS * 6,        /* 80: of SIZE_CACHED, six doublings on */
-  CLASS_LAST = CLASS_CACHED + STEPS * 3,          /* 104: of SIZE_MAX_CLASS */
-  CLASS_COUNT = CLASS_LAST + 1                    /* with class 0 */
+  CLASS_LINEAR = SIZE_LINEAR / BLOCK_ALIGNMENT, /* 32: the class of SIZE_LINEAR */
+  CLASS_CACHED = CLASS_LINEAR + STEPS * 6,      /* 80: of SIZE_CACHED, six doublings on */
+  CLASS_LAST = CLASS_CACHED + STEPS * 3,        /* 104: of SIZE_MAX_CLASS */
+  CLASS_COUNT = CLASS_LAST + 1                  /* with class 0 */
 };
 
 _Static_assert(SIZE_LINEAR << 6 == SIZE_CACHED && SIZE_CACHED << 3 == SIZE_MAX_CLASS, "the doublings counted above");
@@ -46,7 +46,9 @@ unsigned size_class_of(size_t size);
 
 /* The block size of a class in bytes, and half of it; 0 for class 0. realloc() leaves a block where it is if the new size is
  * more than half and at most all of it. The two stand together, so that it finds both with one address. */
-typedef struct size_class_range { uint32_t size, half; } size_class_range_t;
+typedef struct size_class_range {
+  uint32_t size, half;
+} size_class_range_t;
 extern INTERNAL const size_class_range_t size_class_range[CLASS_COUNT];
 static inline uint32_t size_class_size(size_t c) { return size_class_range[c].size; }
 

@@ -41,6 +41,7 @@ GO_WITH = (
     ({"mandoc"}, {"docs": 2}),
     ({"abigail-tools"}, {"build-test layout": 2, "build-checked layout": 2}),
     ({"python3-pytest"}, {"misuse": 99}),
+    ({"clang-format"}, {"layout": 1}),
     ({"liblua5.4-dev"}, {"adapters": 5, "unit": 5, "layout": 1, "examples": 1}),
     ({"libsqlite3-dev"}, {"adapters": 6, "unit": 6, "layout": 1, "examples": 1}),
     ({"libexpat1-dev"}, {"adapters": 6, "unit": 6, "layout": 1, "examples": 1}),

@@ -77,13 +77,13 @@ typedef struct pool_heap_options {
    * A buffer may be, or begin, a block of another heap. Its first address is then that block; for addresses within, this heap
    * answers. If it is in a block of up to 32 KiB of the default heap, the new heap's blocks must go to pool_heap_free and
    * pool_heap_realloc only: pool_free, pool_realloc and pool_usable_size would take them for the default heap's. */
-  void  *memory;
+  void *memory;
   size_t memory_size;
 
   /* Block sizes that replace the built-in ones: ascending multiples of 16 up to 256 KiB, at most 104 of them. The heap copies
    * them. */
   const size_t *size_classes;
-  size_t        size_class_count;
+  size_t size_class_count;
 
   /* Idle memory of a reserve, or of a budget of up to 8 MiB, is kept for so many milliseconds; 0 is the default of the process.
    * `memory` may have POOL_PURGE_NEVER only. Other heaps get EINVAL, because what they have idle is the process's. Object pools
@@ -147,7 +147,10 @@ POOL_API pool_heap_t *pool_heap_default(void) POOL_NOEXCEPT;
 /* Returns the heap's name, which lives as long as the heap does; NULL for NULL. */
 POOL_API const char *pool_heap_name(const pool_heap_t *heap) POOL_NOEXCEPT;
 
-typedef struct pool_block { void *start; size_t size; } pool_block_t;
+typedef struct pool_block {
+  void *start;
+  size_t size;
+} pool_block_t;
 
 /* Gets each live block of a walk; false stops the walk. */
 typedef bool pool_visit_fn(const pool_block_t *block, void *context);

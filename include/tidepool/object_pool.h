@@ -72,8 +72,8 @@ typedef enum object_pool_policy {
 } object_pool_policy_t;
 
 typedef enum object_pool_reset_time {
-  OBJECT_POOL_RESET_ON_GET,   /* lazy: just before an object is used again */
-  OBJECT_POOL_RESET_ON_PUT    /* eager: when it comes back */
+  OBJECT_POOL_RESET_ON_GET, /* lazy: just before an object is used again */
+  OBJECT_POOL_RESET_ON_PUT  /* eager: when it comes back */
 } object_pool_reset_time_t;
 
 enum {
@@ -188,7 +188,9 @@ POOL_API size_t object_pool_capacity(const object_pool_t *pool) POOL_NOEXCEPT;
 POOL_API size_t object_pool_shrink(object_pool_t *pool, size_t capacity) POOL_NOEXCEPT;
 
 /* This is a name for one use of an object. An index of 0 never resolves. */
-typedef struct object_pool_handle { uint32_t index, generation; } object_pool_handle_t;
+typedef struct object_pool_handle {
+  uint32_t index, generation;
+} object_pool_handle_t;
 
 /* Returns the handle of a live object, of this pool or served by its overflow pool; {0, 0} for anything else. */
 POOL_API object_pool_handle_t object_pool_handle(const object_pool_t *pool, const void *object) POOL_NOEXCEPT;
@@ -200,56 +202,53 @@ POOL_API void *object_pool_resolve(const object_pool_t *pool, object_pool_handle
 /* OBJECT_POOL_DEFINE(particles, struct particle) defines particles_t and particles_create(), particles_get() and so on: the
  * functions above for one type, so that an object of another does not compile. particles_create() takes the options without
  * object_size. It takes the type's alignment where that is more than the default. */
-#define OBJECT_POOL_DEFINE(name, type)                                                                                       \
-  typedef struct name##_pool name##_t;                                                                                       \
-  OBJECT_POOL_INLINE_ object_pool_t *name##_untyped(const name##_t *pool)                                                    \
-  {                                                                                                                          \
-    return (object_pool_t *)(uintptr_t)pool;                                                                                 \
-  }                                                                                                                          \
-  OBJECT_POOL_INLINE_ name##_t *name##_create(const object_pool_options_t *options)                                          \
-  {                                                                                                                          \
-    if (!options)                                                                                                            \
-      return (name##_t *)object_pool_create(options);                                                                        \
-    object_pool_options_t typed = *options;                                                                                  \
-    typed.object_size = sizeof(type);                                                                                        \
-    if (!typed.alignment && __alignof__(type) > 16)                                                                          \
-      typed.alignment = __alignof__(type);                                                                                   \
-    return (name##_t *)object_pool_create(&typed);                                                                           \
-  }                                                                                                                          \
-  OBJECT_POOL_INLINE_ void name##_destroy(name##_t *pool) { object_pool_destroy(name##_untyped(pool)); }                     \
-  OBJECT_POOL_INLINE_ type *name##_get(name##_t *pool) { return (type *)object_pool_get(name##_untyped(pool)); }             \
-  OBJECT_POOL_INLINE_ void name##_put(name##_t *pool, type *object) { object_pool_put(name##_untyped(pool), object); }       \
-  OBJECT_POOL_INLINE_ size_t name##_get_batch(name##_t *pool, type **objects, size_t count)                                  \
-  {                                                                                                                          \
-    return object_pool_get_batch(name##_untyped(pool), (void **)objects, count);                                             \
-  }                                                                                                                          \
-  OBJECT_POOL_INLINE_ void name##_put_batch(name##_t *pool, type **objects, size_t count)                                    \
-  {                                                                                                                          \
-    object_pool_put_batch(name##_untyped(pool), (void **)objects, count);                                                    \
-  }                                                                                                                          \
-  OBJECT_POOL_INLINE_ void name##_put_all(name##_t *pool) { object_pool_put_all(name##_untyped(pool)); }                     \
-  OBJECT_POOL_INLINE_ bool name##_in_use(const name##_t *pool, const type *object)                                           \
-  {                                                                                                                          \
-    return object_pool_in_use(name##_untyped(pool), object);                                                                 \
-  }                                                                                                                          \
-  OBJECT_POOL_INLINE_ type *name##_next(const name##_t *pool, const type *previous)                                          \
-  {                                                                                                                          \
-    return (type *)object_pool_next(name##_untyped(pool), previous);                                                         \
-  }                                                                                                                          \
-  OBJECT_POOL_INLINE_ size_t name##_live(const name##_t *pool) { return object_pool_live(name##_untyped(pool)); }            \
-  OBJECT_POOL_INLINE_ size_t name##_capacity(const name##_t *pool) { return object_pool_capacity(name##_untyped(pool)); }    \
-  OBJECT_POOL_INLINE_ size_t name##_shrink(name##_t *pool, size_t capacity)                                                  \
-  {                                                                                                                          \
-    return object_pool_shrink(name##_untyped(pool), capacity);                                                               \
-  }                                                                                                                          \
-  OBJECT_POOL_INLINE_ object_pool_handle_t name##_handle(const name##_t *pool, const type *object)                           \
-  {                                                                                                                          \
-    return object_pool_handle(name##_untyped(pool), object);                                                                 \
-  }                                                                                                                          \
-  OBJECT_POOL_INLINE_ type *name##_resolve(const name##_t *pool, object_pool_handle_t handle)                                \
-  {                                                                                                                          \
-    return (type *)object_pool_resolve(name##_untyped(pool), handle);                                                        \
-  }                                                                                                                          \
+#define OBJECT_POOL_DEFINE(name, type) \
+  typedef struct name##_pool name##_t; \
+  OBJECT_POOL_INLINE_ object_pool_t *name##_untyped(const name##_t *pool) { return (object_pool_t *)(uintptr_t)pool; } \
+  OBJECT_POOL_INLINE_ name##_t *name##_create(const object_pool_options_t *options) \
+  { \
+    if (!options) \
+      return (name##_t *)object_pool_create(options); \
+    object_pool_options_t typed = *options; \
+    typed.object_size = sizeof(type); \
+    if (!typed.alignment && __alignof__(type) > 16) \
+      typed.alignment = __alignof__(type); \
+    return (name##_t *)object_pool_create(&typed); \
+  } \
+  OBJECT_POOL_INLINE_ void name##_destroy(name##_t *pool) { object_pool_destroy(name##_untyped(pool)); } \
+  OBJECT_POOL_INLINE_ type *name##_get(name##_t *pool) { return (type *)object_pool_get(name##_untyped(pool)); } \
+  OBJECT_POOL_INLINE_ void name##_put(name##_t *pool, type *object) { object_pool_put(name##_untyped(pool), object); } \
+  OBJECT_POOL_INLINE_ size_t name##_get_batch(name##_t *pool, type **objects, size_t count) \
+  { \
+    return object_pool_get_batch(name##_untyped(pool), (void **)objects, count); \
+  } \
+  OBJECT_POOL_INLINE_ void name##_put_batch(name##_t *pool, type **objects, size_t count) \
+  { \
+    object_pool_put_batch(name##_untyped(pool), (void **)objects, count); \
+  } \
+  OBJECT_POOL_INLINE_ void name##_put_all(name##_t *pool) { object_pool_put_all(name##_untyped(pool)); } \
+  OBJECT_POOL_INLINE_ bool name##_in_use(const name##_t *pool, const type *object) \
+  { \
+    return object_pool_in_use(name##_untyped(pool), object); \
+  } \
+  OBJECT_POOL_INLINE_ type *name##_next(const name##_t *pool, const type *previous) \
+  { \
+    return (type *)object_pool_next(name##_untyped(pool), previous); \
+  } \
+  OBJECT_POOL_INLINE_ size_t name##_live(const name##_t *pool) { return object_pool_live(name##_untyped(pool)); } \
+  OBJECT_POOL_INLINE_ size_t name##_capacity(const name##_t *pool) { return object_pool_capacity(name##_untyped(pool)); } \
+  OBJECT_POOL_INLINE_ size_t name##_shrink(name##_t *pool, size_t capacity) \
+  { \
+    return object_pool_shrink(name##_untyped(pool), capacity); \
+  } \
+  OBJECT_POOL_INLINE_ object_pool_handle_t name##_handle(const name##_t *pool, const type *object) \
+  { \
+    return object_pool_handle(name##_untyped(pool), object); \
+  } \
+  OBJECT_POOL_INLINE_ type *name##_resolve(const name##_t *pool, object_pool_handle_t handle) \
+  { \
+    return (type *)object_pool_resolve(name##_untyped(pool), handle); \
+  } \
   struct name##_pool
 
 /* The compilers do not warn of those that a program does not use. */

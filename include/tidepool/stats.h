@@ -22,15 +22,15 @@
 POOL_BEGIN_DECLS
 
 typedef struct pool_stats {
-  size_t   budget;           /* bytes; 0: no limit */
-  size_t   held_bytes;       /* taken from the system or the caller's buffer and not given back */
-  size_t   peak_held_bytes;  /* the most held_bytes has been; the default heap counts what was free when somebody asks */
-  size_t   live_bytes;       /* usable bytes of live blocks */
-  size_t   live_blocks;
-  size_t   cached_bytes;
-  size_t   idle_bytes;
-  size_t   metadata_bytes;
-  size_t   children_bytes;   /* held by heaps whose parent this is, and by theirs */
+  size_t budget;          /* bytes; 0: no limit */
+  size_t held_bytes;      /* taken from the system or the caller's buffer and not given back */
+  size_t peak_held_bytes; /* the most held_bytes has been; the default heap counts what was free when somebody asks */
+  size_t live_bytes;      /* usable bytes of live blocks */
+  size_t live_blocks;
+  size_t cached_bytes;
+  size_t idle_bytes;
+  size_t metadata_bytes;
+  size_t children_bytes;     /* held by heaps whose parent this is, and by theirs */
   uint64_t exhausted_count;  /* requests that ended in NULL */
   uint64_t retried_count;    /* calls of on_exhausted that returned true */
   uint64_t overflowed_count; /* requests that the overflow heap served */

@@ -6,9 +6,9 @@
 #define POOL_API __attribute__((visibility("default")))
 
 #ifdef __cplusplus
-#define POOL_NOEXCEPT noexcept
+#define POOL_NOEXCEPT    noexcept
 #define POOL_BEGIN_DECLS extern "C" {
-#define POOL_END_DECLS }
+#define POOL_END_DECLS   }
 #else
 #define POOL_NOEXCEPT
 #define POOL_BEGIN_DECLS
@@ -17,7 +17,7 @@
 
 /* The result is a block that aliases nothing; argument N (or N times M) is its size, A its alignment. */
 #define POOL_RETURNS_BLOCK(...) __attribute__((malloc, warn_unused_result, alloc_size(__VA_ARGS__)))
-#ifdef __clang__   /* clang 14 crashes on an alignment that is a constant and no power of two */
+#ifdef __clang__ /* clang 14 crashes on an alignment that is a constant and no power of two */
 #define POOL_RETURNS_ALIGNED_BLOCK(a, n) POOL_RETURNS_BLOCK(n)
 #else
 #define POOL_RETURNS_ALIGNED_BLOCK(a, n) __attribute__((malloc, warn_unused_result, alloc_align(a), alloc_size(n)))

@@ -54,7 +54,7 @@ NOINLINE void *default_zalloc_slow(size_t size)
   if (size > SIZE_CACHED || !manager_ready() || default_heap.checked)
     return heap_allocate(&default_heap, size, 1, true);
   void *block = default_alloc(size);
-  return block ? memset(block, 0, size_class_size(class_map_of(block))) : NULL;   /* it may be of a larger class */
+  return block ? memset(block, 0, size_class_size(class_map_of(block))) : NULL; /* it may be of a larger class */
 }
 
 /* A block of class 0 for this map: a large one, or one of another heap. A thread that uses only large blocks gets its record
@@ -65,7 +65,7 @@ static void free_large(void *block, const char *call)
   if (!thread || default_heap.checked || !large_give_spare(thread, block, call))
     heap_free(NULL, block, call);
   if (thread)
-    heap_after_slow_path(thread);   /* a program that frees only large blocks has no other slow path to look at the clock */
+    heap_after_slow_path(thread); /* a program that frees only large blocks has no other slow path to look at the clock */
 }
 
 /* A class in the map means that the block came out of its bin, so the bin is there. The fast path comes here also for a block

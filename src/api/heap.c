@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  * The interface of heap.h. */
+#include "heap/heap.h"
 #include "api/fast_path.h"
 #include "base/bits.h"
 #include "heap/allocate.h"
 #include "heap/create.h"
 #include "heap/free.h"
-#include "heap/heap.h"
 #include "heap/reallocate.h"
 #include "heap/reset.h"
 #include "heap/startup.h"

@@ -7,7 +7,7 @@
 #include <malloc.h>
 #include <stdlib.h>
 
-#define EXPORT __attribute__((visibility("default")))
+#define EXPORT             __attribute__((visibility("default")))
 #define EXPORT_ALIAS(name) __attribute__((visibility("default"), alias(#name), copy(name)))
 
 /* The call that a message names if a misuse is found late. These stand in place of the weak ones in misuse.c. */

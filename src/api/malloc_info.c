@@ -42,7 +42,7 @@ EXPORT struct mallinfo mallinfo(void)
  * around a shared one would be held until somebody reads what is written, and a fork would have to wait for that. */
 EXPORT void malloc_stats(void)
 {
-  enum { LINE = 16 << 10, SHORT_LINE = 1 << 10 };   /* a line is cut there; the second is for a call without memory */
+  enum { LINE = 16 << 10, SHORT_LINE = 1 << 10 }; /* a line is cut there; the second is for a call without memory */
   char short_line[SHORT_LINE], *mapped = os_map(LINE, os_page_size()), *line = mapped ? mapped : short_line;
   size_t most = mapped ? LINE : SHORT_LINE, length = pool_heap_stats_json(pool_heap_default(), line, most - 1);
   if (length > most - 2)

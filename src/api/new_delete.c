@@ -86,7 +86,8 @@ COLD static void throw_by_hand(const void *caller)
 {
   enum { VIRTUAL_TABLE_HEAD = 2 * sizeof(void *) };
   void *(*make)(size_t) = (void *(*)(size_t))find_symbol("__cxa_allocate_exception", caller);
-  void (*throw)(void *, void *, void (*)(void *)) = (void (*)(void *, void *, void (*)(void *)))find_symbol("__cxa_throw", caller);
+  void (*throw)(void *, void *, void (*)(void *)) =
+    (void (*)(void *, void *, void (*)(void *)))find_symbol("__cxa_throw", caller);
   void (*end)(void *) = (void (*)(void *))find_symbol("_ZNSt9bad_allocD1Ev", caller);
   void *type = find_symbol("_ZTISt9bad_alloc", caller);
   char *table = find_symbol("_ZTVSt9bad_alloc", caller);
@@ -117,18 +118,13 @@ static void *allocate(size_t size, size_t alignment)
 }
 
 /* The forms that do not throw, as bits. */
-typedef enum nothrow_form {
-  SINGLE = 1 << 0,
-  ARRAY = 1 << 1,
-  ALIGNED_SINGLE = 1 << 2,
-  ALIGNED_ARRAY = 1 << 3
-} nothrow_form_t;
+typedef enum nothrow_form { SINGLE = 1 << 0, ARRAY = 1 << 1, ALIGNED_SINGLE = 1 << 2, ALIGNED_ARRAY = 1 << 3 } nothrow_form_t;
 
 /* What this thread has handed over to the runtime, and not got back yet. */
 static THREAD_LOCAL struct handed_over {
-  unsigned    forms;    /* of nothrow_form_t */
-  unsigned    depth;    /* of call_replaced() in itself: the program's own operator may use a form that does not throw */
-  const void *caller;   /* of the first form: its library sees the runtime, which the runtime itself may not */
+  unsigned forms;     /* of nothrow_form_t */
+  unsigned depth;     /* of call_replaced() in itself: the program's own operator may use a form that does not throw */
+  const void *caller; /* of the first form: its library sees the runtime, which the runtime itself may not */
 } handed_over;
 
 /* As [new.delete.single] has it, the handler is called until there is a block, it throws, it ends the program, or it is gone.
@@ -175,7 +171,7 @@ static void *find_runtimes_own(const char *name, get_new_handler_t *get, const v
 
 static void *call_runtimes_own(void *own, size_t size, size_t alignment)
 {
-  static const char tag;   /* std::nothrow is an empty object, and nobody asks for its address */
+  static const char tag; /* std::nothrow is an empty object, and nobody asks for its address */
   typedef void *new_t(size_t size, const void *tag);
   typedef void *aligned_new_t(size_t size, size_t alignment, const void *tag);
   return alignment ? ((aligned_new_t *)own)(size, alignment, &tag) : ((new_t *)own)(size, &tag);
@@ -211,11 +207,11 @@ COLD static void *retry_nothrow(size_t size, size_t alignment, nothrow_form_t fo
 #else
 #define POINTER_WORD ".long "
 #endif
-#define DECLARE_BASE(result, name, parameters)                                                                          \
-  EXPORT result name parameters;                                                                                        \
-  extern __typeof__(&name) const reached##name __attribute__((visibility("hidden")));                                   \
-  __asm__(".pushsection .data.rel.ro.reached,\"aw\"\n\t.balign 8\n\t.hidden reached" #name "\n\t.globl reached" #name       \
-          "\nreached" #name ":\n\t" POINTER_WORD #name "\n\t.popsection");                                               \
+#define DECLARE_BASE(result, name, parameters) \
+  EXPORT result name parameters; \
+  extern __typeof__(&name) const reached##name __attribute__((visibility("hidden"))); \
+  __asm__(".pushsection .data.rel.ro.reached,\"aw\"\n\t.balign 8\n\t.hidden reached" #name "\n\t.globl reached" #name \
+          "\nreached" #name ":\n\t" POINTER_WORD #name "\n\t.popsection"); \
   extern __typeof__(name) our##name __attribute__((alias(#name), visibility("hidden")))
 
 DECLARE_BASE(void *, _Znwm, (size_t size));
@@ -231,12 +227,12 @@ DECLARE_BASE(void, _ZdaPvSt11align_val_t, (void *block, size_t alignment));
 #define IS_OURS(name) likely(REACHED(name) == our##name)
 
 /* What a form does that is defined in terms of others: the same as theirs, unless one of them was replaced. */
-#define FREE(block) default_free(block, "operator delete")
+#define FREE(block)          default_free(block, "operator delete")
 #define DELETE_SINGLE(block) (IS_OURS(_ZdlPv) ? FREE(block) : REACHED(_ZdlPv)(block))
-#define DELETE_ARRAY(block) (IS_OURS(_ZdaPv) ? DELETE_SINGLE(block) : REACHED(_ZdaPv)(block))
-#define DELETE_ALIGNED_SINGLE(block)                                                                                    \
+#define DELETE_ARRAY(block)  (IS_OURS(_ZdaPv) ? DELETE_SINGLE(block) : REACHED(_ZdaPv)(block))
+#define DELETE_ALIGNED_SINGLE(block) \
   (IS_OURS(_ZdlPvSt11align_val_t) ? FREE(block) : REACHED(_ZdlPvSt11align_val_t)(block, alignment))
-#define DELETE_ALIGNED_ARRAY(block)                                                                                     \
+#define DELETE_ALIGNED_ARRAY(block) \
   (IS_OURS(_ZdaPvSt11align_val_t) ? DELETE_ALIGNED_SINGLE(block) : REACHED(_ZdaPvSt11align_val_t)(block, alignment))
 
 /* Calls the program's throwing form by way of the runtime's own form of this name, which returns NULL for an exception. If no
@@ -262,34 +258,34 @@ COLD static void *call_replaced(size_t size, size_t alignment, nothrow_form_t fo
 
 /* ---- all forms ---- */
 
-#define DEFINE_NEW(name, parameters, alignment)                                                                         \
-  void *name parameters                                                                                                 \
-  {                                                                                                                     \
-    void *block = allocate(size, alignment);                                                                            \
-    return likely(block) ? block : retry_or_throw(size, alignment, __builtin_return_address(0));                        \
+#define DEFINE_NEW(name, parameters, alignment) \
+  void *name parameters \
+  { \
+    void *block = allocate(size, alignment); \
+    return likely(block) ? block : retry_or_throw(size, alignment, __builtin_return_address(0)); \
   }
 
-#define DEFINE_ARRAY_NEW(name, parameters, alignment, base, call)                                                       \
-  void *name parameters                                                                                                 \
-  {                                                                                                                     \
-    if (!IS_OURS(base))                                                                                                 \
-      return call;                                                                                                      \
-    void *block = allocate(size, alignment);                                                                            \
-    return likely(block) ? block : retry_or_throw(size, alignment, __builtin_return_address(0));                        \
+#define DEFINE_ARRAY_NEW(name, parameters, alignment, base, call) \
+  void *name parameters \
+  { \
+    if (!IS_OURS(base)) \
+      return call; \
+    void *block = allocate(size, alignment); \
+    return likely(block) ? block : retry_or_throw(size, alignment, __builtin_return_address(0)); \
   }
 
-#define DEFINE_NOTHROW_NEW(name, parameters, alignment, form, are_ours)                                                 \
-  EXPORT void *name parameters;                                                                                         \
-  void *name parameters                                                                                                 \
-  {                                                                                                                     \
-    if (!(are_ours))                                                                                                    \
-      return call_replaced(size, alignment, form, #name, __builtin_return_address(0));                                  \
-    void *block = allocate(size, alignment);                                                                            \
-    return likely(block) ? block : retry_nothrow(size, alignment, form, #name, __builtin_return_address(0));            \
+#define DEFINE_NOTHROW_NEW(name, parameters, alignment, form, are_ours) \
+  EXPORT void *name parameters; \
+  void *name parameters \
+  { \
+    if (!(are_ours)) \
+      return call_replaced(size, alignment, form, #name, __builtin_return_address(0)); \
+    void *block = allocate(size, alignment); \
+    return likely(block) ? block : retry_nothrow(size, alignment, form, #name, __builtin_return_address(0)); \
   }
 
-#define DEFINE_DELETE(name, parameters, act)                                                                            \
-  EXPORT void name parameters;                                                                                          \
+#define DEFINE_DELETE(name, parameters, act) \
+  EXPORT void name parameters; \
   void name parameters { act(block); }
 
 typedef const void *nothrow_t;
@@ -307,8 +303,8 @@ DEFINE_NOTHROW_NEW(_ZnwmRKSt9nothrow_t, (size_t size, nothrow_t tag), 0, SINGLE,
 DEFINE_NOTHROW_NEW(_ZnamRKSt9nothrow_t, (size_t size, nothrow_t tag), 0, ARRAY, IS_OURS(_Znam) && IS_OURS(_Znwm))
 DEFINE_NOTHROW_NEW(_ZnwmSt11align_val_tRKSt9nothrow_t, (size_t size, size_t alignment, nothrow_t tag), alignment,
                    ALIGNED_SINGLE, IS_OURS(_ZnwmSt11align_val_t))
-DEFINE_NOTHROW_NEW(_ZnamSt11align_val_tRKSt9nothrow_t, (size_t size, size_t alignment, nothrow_t tag), alignment,
-                   ALIGNED_ARRAY, IS_OURS(_ZnamSt11align_val_t) && IS_OURS(_ZnwmSt11align_val_t))
+DEFINE_NOTHROW_NEW(_ZnamSt11align_val_tRKSt9nothrow_t, (size_t size, size_t alignment, nothrow_t tag), alignment, ALIGNED_ARRAY,
+                   IS_OURS(_ZnamSt11align_val_t) && IS_OURS(_ZnwmSt11align_val_t))
 
 DEFINE_DELETE(_ZdlPv, (void *block), FREE)
 DEFINE_DELETE(_ZdaPv, (void *block), DELETE_SINGLE)

@@ -113,7 +113,7 @@ size_t pool_heap_stats_json(pool_heap_t *heap, char *buffer, size_t size)
 
 typedef struct object_pool_list {
   text_t *text;
-  bool    begun;
+  bool begun;
 } object_pool_list_t;
 
 static void write_object_pool(const object_pool_figures_t *f, void *context)

@@ -14,11 +14,11 @@
 
 #include "base/bits.h"
 
-enum { BIT_TREE_LEVELS = 6 };   /* 64^6 > 2^32 */
+enum { BIT_TREE_LEVELS = 6 }; /* 64^6 > 2^32 */
 
 typedef struct bit_tree {
-  uint32_t  lowest;             /* no word of level 0 below this one has a bit */
-  uint32_t  levels;
+  uint32_t lowest; /* no word of level 0 below this one has a bit */
+  uint32_t levels;
   uint64_t *level[BIT_TREE_LEVELS];
 } bit_tree_t;
 

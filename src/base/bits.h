@@ -10,13 +10,13 @@
 #define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 #define NOINLINE    __attribute__((noinline))
-#define INTERNAL    __attribute__((visibility("hidden")))   /* on variables of hot paths: no detour through the GOT */
+#define INTERNAL    __attribute__((visibility("hidden"))) /* on variables of hot paths: no detour through the GOT */
 #define COLD        __attribute__((noinline, cold))
 
 /* Marks a rare step of a fast path in a header, together with NOINLINE or COLD. Each file that takes the step has its own copy,
  * so the compiler sees which registers the step leaves alone, and the fast path saves none. That is worth two to four
  * instructions of a get of an object pool. */
-#define OWN_COPY    static __attribute__((unused))
+#define OWN_COPY static __attribute__((unused))
 
 /* Marks a function that reads without a lock what the owner may change at any moment. The race is intended: what is read is
  * only a figure, or is checked again. So the thread sanitizer is told to skip the function. */
@@ -40,7 +40,7 @@ static inline size_t max_size(size_t a, size_t b) { return a > b ? a : b; }
 
 enum { WORD_BITS = 64 };
 
-static inline uint64_t bit_of(size_t i) { return (uint64_t)1 << i % WORD_BITS; }   /* in its word */
+static inline uint64_t bit_of(size_t i) { return (uint64_t)1 << i % WORD_BITS; } /* in its word */
 static inline bool bit_test(const uint64_t *map, size_t i) { return map[i / WORD_BITS] >> (i % WORD_BITS) & 1; }
 static inline void bit_set(uint64_t *map, size_t i) { map[i / WORD_BITS] |= (uint64_t)1 << (i % WORD_BITS); }
 static inline void bit_clear(uint64_t *map, size_t i) { map[i / WORD_BITS] &= ~((uint64_t)1 << (i % WORD_BITS)); }

@@ -12,8 +12,8 @@
 #include "base/bits.h"
 
 typedef struct range {
-  uintptr_t     start;
-  size_t        size;
+  uintptr_t start;
+  size_t size;
   struct range *left, *right;
 } range_t;
 

@@ -21,13 +21,13 @@
 
 typedef struct span_tree {
   uint64_t *map;
-  uint64_t *node;      /* node[1] is the root, node[leaves + w] stands for word w; node[0] is not used */
-  uint32_t  leaves;    /* a power of two, at least the words of the bitmap */
+  uint64_t *node;  /* node[1] is the root, node[leaves + w] stands for word w; node[0] is not used */
+  uint32_t leaves; /* a power of two, at least the words of the bitmap */
 } span_tree_t;
 
 enum { SPAN_LENGTH_BITS = 21 };                              /* three to a node */
-#define SPAN_BITS_MOST ((size_t)1 << (SPAN_LENGTH_BITS - 1))   /* of a bitmap */
-#define SPAN_NONE SIZE_MAX
+#define SPAN_BITS_MOST ((size_t)1 << (SPAN_LENGTH_BITS - 1)) /* of a bitmap */
+#define SPAN_NONE      SIZE_MAX
 
 /* How many words `node` needs for a bitmap of so many bits. */
 size_t span_tree_words(size_t bits);

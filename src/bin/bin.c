@@ -8,10 +8,10 @@
 #include <string.h>
 
 enum {
-  DEPOT_GROWTH = 32,            /* magazines more for one that changed shards */
-  PURGE_LEAST_PAGES = 2,        /* of blocks whose memory may go back while others of the slab are in use */
-  CLOSE_LEAST_BYTES = 16 << 10  /* a slab of which less was ever touched may stay: its unit would be taken for something that
-                                 * touches more (espresso: 5.0 MiB where every unused slab was closed, 3.3 where none) */
+  DEPOT_GROWTH = 32,           /* magazines more for one that changed shards */
+  PURGE_LEAST_PAGES = 2,       /* of blocks whose memory may go back while others of the slab are in use */
+  CLOSE_LEAST_BYTES = 16 << 10 /* a slab of which less was ever touched may stay: its unit would be taken for something that
+                                * touches more (espresso: 5.0 MiB where every unused slab was closed, 3.3 where none) */
 };
 
 /* Without magazines no free finds a block by its class, so the class map need not know it. */
@@ -239,11 +239,16 @@ static size_t depot_blocks(bin_t *bin)
 bin_figures_t bin_figures(bin_t *bin, size_t in_threads)
 {
   size_t cached = in_threads + depot_blocks(bin);
-  size_t out = __atomic_load_n(&bin->outstanding, __ATOMIC_RELAXED), slabs = __atomic_load_n(&bin->slab_count, __ATOMIC_RELAXED);
+  size_t out = __atomic_load_n(&bin->outstanding, __ATOMIC_RELAXED),
+         slabs = __atomic_load_n(&bin->slab_count, __ATOMIC_RELAXED);
   size_t held = __atomic_load_n(&bin->held_bytes, __ATOMIC_RELAXED);
   cached = min_size(cached, out);
-  return (bin_figures_t){.block_size = bin->block_size, .live_blocks = out - cached, .cached_blocks = cached, .slabs = slabs,
-                         .held_bytes = held, .idle_bytes = held - min_size(held, out * bin->block_size)};
+  return (bin_figures_t){.block_size = bin->block_size,
+                         .live_blocks = out - cached,
+                         .cached_blocks = cached,
+                         .slabs = slabs,
+                         .held_bytes = held,
+                         .idle_bytes = held - min_size(held, out * bin->block_size)};
 }
 
 /* A block in a depot is free, though its slab says that it is out. */
@@ -280,7 +285,7 @@ static bool is_quiet(const bin_t *bin)
 static void tick(bin_t *bin)
 {
   for (depot_t *depot = bin->depots.of; depot < depots_end(&bin->depots); depot++) {
-    depot_shrink(bin, depot, depot->count - depot->low, false);   /* many: their system calls would keep one caller for long */
+    depot_shrink(bin, depot, depot->count - depot->low, false); /* many: their system calls would keep one caller for long */
     depot_begin_epoch(depot);
   }
   bin->depots.bound /= 2;

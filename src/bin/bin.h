@@ -7,16 +7,16 @@
 #include "bin/types.h"
 
 typedef struct bin_make {
-  unsigned          size_class;
-  size_t            block_size;
+  unsigned size_class;
+  size_t block_size;
   struct pool_heap *heap;
-  space_t          *space;
-  budget_t         *budget;
-  uint8_t           plane;
-  bool              single_thread;  /* no lock */
-  bool              tight;          /* slabs are as long as leaves little over, as bin_units_for() reckons */
-  bool              purges;         /* may give back the memory of blocks while others of their slab are in use */
-  depot_t          *depots;         /* DEPOT_SHARDS of them, zeroed; NULL: no thread may keep magazines of it */
+  space_t *space;
+  budget_t *budget;
+  uint8_t plane;
+  bool single_thread; /* no lock */
+  bool tight;         /* slabs are as long as leaves little over, as bin_units_for() reckons */
+  bool purges;        /* may give back the memory of blocks while others of their slab are in use */
+  depot_t *depots;    /* DEPOT_SHARDS of them, zeroed; NULL: no thread may keep magazines of it */
 } bin_make_t;
 void bin_init(bin_t *bin, const bin_make_t *make);
 
@@ -59,7 +59,7 @@ void bin_destroy(bin_t *bin);
 /* Blocks without magazines. take: the lowest is stored last; returns how many, possibly fewer than are to be had in several
  * calls; *past (NULL: not wanted) is what is known of what they hold. Of no shard: they count as the first one's. */
 size_t bin_take(bin_t *bin, void **blocks, size_t want, block_past_t *past);
-void   bin_put(bin_t *bin, void *const *blocks, size_t count);
+void bin_put(bin_t *bin, void *const *blocks, size_t count);
 
 /* Takes one block, if a slab that is there already has one free. */
 bool bin_take_free(bin_t *bin, void **block, block_past_t *past);

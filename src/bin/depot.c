@@ -7,8 +7,8 @@
 
 enum {
   DEPOT_LEAST = 4,
-  DEPOT_DECAY = 7,                   /* a 128th less when the bound is met */
-  DEPOT_NEED_DECAY = 4               /* this part of what a shard needs is forgotten in an epoch without need */
+  DEPOT_DECAY = 7,     /* a 128th less when the bound is met */
+  DEPOT_NEED_DECAY = 4 /* this part of what a shard needs is forgotten in an epoch without need */
 };
 
 /* ---- empty magazines ---- */

@@ -14,17 +14,17 @@
 enum { DEPOT_SHARDS = 8 };
 
 typedef struct depot {
-  void   **newest;     /* magazine with entries, or NULL */
-  void   **empties;    /* magazines without entries */
-  uint32_t count;      /* of those with entries */
-  uint32_t low, high;  /* the fewest since the last tick; the most since then, less those that other shards took */
-  uint32_t need;       /* the most that the shard's own threads lately took in a row: so many are left to them */
+  void **newest;      /* magazine with entries, or NULL */
+  void **empties;     /* magazines without entries */
+  uint32_t count;     /* of those with entries */
+  uint32_t low, high; /* the fewest since the last tick; the most since then, less those that other shards took */
+  uint32_t need;      /* the most that the shard's own threads lately took in a row: so many are left to them */
 } depot_t;
 
 typedef struct depots {
-  depot_t *of;         /* one for each shard; NULL: no thread has magazines of this class */
-  uint32_t count;      /* magazines with entries in all of them */
-  uint32_t bound;      /* how many they may hold: grows while blocks wander from thread to thread */
+  depot_t *of;    /* one for each shard; NULL: no thread has magazines of this class */
+  uint32_t count; /* magazines with entries in all of them */
+  uint32_t bound; /* how many they may hold: grows while blocks wander from thread to thread */
 } depots_t;
 
 /* Magazines of bins that ended. */
@@ -56,7 +56,7 @@ void **depots_steal(depots_t *depots, unsigned shard, bool needed_too);
 bool depots_have_room(depots_t *depots);
 
 /* Begins an epoch: both marks begin at the present count, and the need fades. */
-void     depot_begin_epoch(depot_t *depot);
+void depot_begin_epoch(depot_t *depot);
 uint32_t depots_need(const depots_t *depots);
 
 /* Empties all magazines; their blocks have ended with a reset. */

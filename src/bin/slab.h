@@ -19,7 +19,10 @@
 /* i = offset * inverse >> INVERSE_SHIFT is offset / size without a division: exact while offset * size < 2^INVERSE_SHIFT,
  * which holds for a slab of up to 8 blocks of 256 KiB. */
 enum { INVERSE_SHIFT = 40 };
-static inline uint64_t slab_inverse(size_t block_size) { return (((uint64_t)1 << INVERSE_SHIFT) + block_size - 1) / block_size; }
+static inline uint64_t slab_inverse(size_t block_size)
+{
+  return (((uint64_t)1 << INVERSE_SHIFT) + block_size - 1) / block_size;
+}
 
 void slab_init(run_t *slab, arena_t *arena, void *owner, unsigned size_class, size_t block_size);
 

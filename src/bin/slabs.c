@@ -8,24 +8,24 @@
 #include <string.h>
 
 enum {
-  MAGAZINE_SHARE = 16,               /* a magazine holds this part of a class's blocks, divided among the threads */
-  MAGAZINE_LEAST_BYTES = 8 << 10,    /* the least that it holds where threads are few */
-  MAGAZINE_LEAST_BLOCKS = 16,        /* many threads lower that limit, but not below so many blocks */
-  MAGAZINE_MOST_BYTES = 64 << 10,    /* the most that it holds */
-  MAGAZINE_LEAST = 2,                /* blocks: load_two() needs room for both */
+  MAGAZINE_SHARE = 16,            /* a magazine holds this part of a class's blocks, divided among the threads */
+  MAGAZINE_LEAST_BYTES = 8 << 10, /* the least that it holds where threads are few */
+  MAGAZINE_LEAST_BLOCKS = 16,     /* many threads lower that limit, but not below so many blocks */
+  MAGAZINE_MOST_BYTES = 64 << 10, /* the most that it holds */
+  MAGAZINE_LEAST = 2,             /* blocks: load_two() needs room for both */
 
-  STOCK_BYTES = 192 << 10,           /* full magazines that a thread keeps, divided among the threads */
+  STOCK_BYTES = 192 << 10, /* full magazines that a thread keeps, divided among the threads */
   STOCK_LEAST = 1,
-  STOCK_MOST = 32,                   /* magazines in a stock, unless the class is large */
-  STOCK_SHARE = 64,                  /* of a large class a stock holds this part of the blocks */
+  STOCK_MOST = 32,  /* magazines in a stock, unless the class is large */
+  STOCK_SHARE = 64, /* of a large class a stock holds this part of the blocks */
 
-  DEPOT_GROWTH_SLAB = 16,            /* magazines more for a slab whose blocks change shards */
+  DEPOT_GROWTH_SLAB = 16, /* magazines more for a slab whose blocks change shards */
 
-  IDLE_LEAST_BYTES = 1 << 20,        /* free blocks of a bin that purges, or as many as were taken again lately */
+  IDLE_LEAST_BYTES = 1 << 20, /* free blocks of a bin that purges, or as many as were taken again lately */
 
   SLAB_BLOCKS_LEAST = 8,
-  SLAB_WASTE = 32,                   /* this part of a slab at most, if that can be */
-  SLAB_BLOCKS_LEAST_SMALL = 2        /* in a region of small units: a class may cost little */
+  SLAB_WASTE = 32,            /* this part of a slab at most, if that can be */
+  SLAB_BLOCKS_LEAST_SMALL = 2 /* in a region of small units: a class may cost little */
 };
 
 /* ---- how long, how many ---- */
@@ -202,7 +202,7 @@ size_t slabs_take(bin_t *bin, void **blocks, size_t want, unsigned shard, block_
   while (got < want && (slab = fullest_partial(bin)) != NULL) {
     /* These blocks were given back by threads of another shard, so they change threads: the depots may grow. */
     if (slab->shard != shard)
-       slabs_note_change(bin, DEPOT_GROWTH_SLAB);
+      slabs_note_change(bin, DEPOT_GROWTH_SLAB);
     size_t idle = bin->purges ? slab_idle(slab) : 0;
     got += slab_take_free(slab, bin->block_size, blocks, want - got);
     if (bin->purges)

@@ -26,33 +26,33 @@ enum { SLAB_FULL, SLAB_PARTIAL_1, SLAB_PARTIAL_2, SLAB_PARTIAL_3, SLAB_PARTIAL_4
 
 typedef struct bin {
   /* What is read without the lock is in a line of its own. */
-  uint32_t  block_size;
-  uint32_t  slab_bytes;       /* wanted for one slab, whole units */
-  uint8_t   size_class;
-  uint8_t   magazine_capacity;/* blocks a magazine of this class may hold */
-  bool      cached;           /* threads keep magazines of it */
-  uint8_t   stock_most;       /* full magazines a thread may keep beside the loaded one */
-  uint8_t   plane;            /* BIN_PLANE_*: where the class map says its class */
-  bool      purges;           /* the pages of free blocks, one by one: they are large */
-  uint64_t  inverse;
-  space_t  *space;
+  uint32_t block_size;
+  uint32_t slab_bytes; /* wanted for one slab, whole units */
+  uint8_t size_class;
+  uint8_t magazine_capacity; /* blocks a magazine of this class may hold */
+  bool cached;               /* threads keep magazines of it */
+  uint8_t stock_most;        /* full magazines a thread may keep beside the loaded one */
+  uint8_t plane;             /* BIN_PLANE_*: where the class map says its class */
+  bool purges;               /* the pages of free blocks, one by one: they are large */
+  uint64_t inverse;
+  space_t *space;
   budget_t *budget;
-  struct pool_heap *heap;     /* whose bin it is; nothing here looks into it */
+  struct pool_heap *heap; /* whose bin it is; nothing here looks into it */
 
-  size_t    capacity;         /* blocks of all slabs: seldom changed */
+  size_t capacity; /* blocks of all slabs: seldom changed */
 
-  lock_t    lock;
-  depots_t  depots;           /* none: no thread has magazines of this class */
-  run_t    *current;          /* the slab with fresh blocks */
-  run_t    *slabs[SLAB_LISTS];
-  uint32_t  partial_count;    /* slabs in the partial lists */
-  size_t    slab_count;
-  size_t    outstanding;
-  size_t    held_bytes;       /* by the slabs */
-  size_t    idle;             /* where it purges: blocks free in slabs that hold memory */
-  size_t    taken_again;      /* blocks taken lately that had been used before; halved at a tick */
+  lock_t lock;
+  depots_t depots; /* none: no thread has magazines of this class */
+  run_t *current;  /* the slab with fresh blocks */
+  run_t *slabs[SLAB_LISTS];
+  uint32_t partial_count; /* slabs in the partial lists */
+  size_t slab_count;
+  size_t outstanding;
+  size_t held_bytes;  /* by the slabs */
+  size_t idle;        /* where it purges: blocks free in slabs that hold memory */
+  size_t taken_again; /* blocks taken lately that had been used before; halved at a tick */
 
-  bool         due, ended;    /* in the list of bins that a tick has to look at; never again */
+  bool due, ended; /* in the list of bins that a tick has to look at; never again */
   struct bin *due_next, *due_previous;
 } bin_t;
 

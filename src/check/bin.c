@@ -80,7 +80,8 @@ static void check_depots(const bin_t *bin)
 
 void check_bin_lists(bin_t *bin)
 {
-  expect(bin->magazine_capacity >= 2 && bin->magazine_capacity <= MAGAZINE_CAPACITY_MOST, "D1", "a size no magazine can have", bin);
+  expect(bin->magazine_capacity >= 2 && bin->magazine_capacity <= MAGAZINE_CAPACITY_MOST, "D1", "a size no magazine can have",
+         bin);
   check_slab_lists(bin);
   check_depots(bin);
 }

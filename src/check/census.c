@@ -111,7 +111,6 @@ size_t census_entries(const bin_t *bin, void *const *top, const char *name)
   violated_at(name, "the entries of a magazine run into its word 0", top);
 }
 
-
 void census_each(void (*visit)(const census_t *census, const void *context), const void *context)
 {
   for (size_t i = 0; i < census_count; i++)

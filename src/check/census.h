@@ -12,8 +12,8 @@
 
 /* What was counted of one arena. */
 typedef struct census {
-  arena_t  *arena;
-  uint64_t *blocks;   /* a bit for each that there could be */
+  arena_t *arena;
+  uint64_t *blocks; /* a bit for each that there could be */
   uint64_t *runs;
 } census_t;
 

@@ -10,7 +10,10 @@ static const heap_t *heap_of_run(const run_t *run)
 }
 
 /* Returns the invariant that says in which list of its heap a run is. */
-static const char *name_of_list(const run_t *run) { return run->kind == RUN_SLAB ? "B2" : run->kind == RUN_REGION ? "A2" : "H3"; }
+static const char *name_of_list(const run_t *run)
+{
+  return run->kind == RUN_SLAB ? "B2" : run->kind == RUN_REGION ? "A2" : "H3";
+}
 
 /* A run of the process's space without an owner is lost memory. In a region it holds records of the guest. */
 static void check_census(const census_t *census, const void *only)

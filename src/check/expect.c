@@ -7,7 +7,7 @@
 
 typedef struct line {
   text_t text;
-  char   buffer[256];
+  char buffer[256];
 } line_t;
 
 static text_t *violation_begin(line_t *line, const char *name, const char *what)

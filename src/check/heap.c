@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * H: heaps, their large blocks and their budgets. */
-#include "check/parts.h"
 #include "heap/heap.h"
+#include "check/parts.h"
 
 static bool is_prepaid(const space_t *space, const run_t *run) { return arena_of(space, run->start)->space->prepaid; }
 
@@ -25,7 +25,9 @@ static size_t check_bins(const heap_t *heap)
   return charged;
 }
 
-typedef struct large { size_t blocks, usable, held, charged, spares; } large_t;
+typedef struct large {
+  size_t blocks, usable, held, charged, spares;
+} large_t;
 
 /* H3, of the runs: each that the list leads to. That none is missing is what check_all_counted() says. */
 static void add_large_runs(const heap_t *heap, large_t *sum)
@@ -33,7 +35,8 @@ static void add_large_runs(const heap_t *heap, large_t *sum)
   const run_t *previous = NULL;
   for (run_t *run = heap->large; run; previous = run, run = run->next) {
     census_run(heap->space, run, "H3", "a large run is in two lists, or twice in one");
-    expect((run->kind == RUN_LARGE || run->kind == RUN_SPARE) && run->owner == heap, "H3", "the list has a run that is not the heap's", run);
+    expect((run->kind == RUN_LARGE || run->kind == RUN_SPARE) && run->owner == heap, "H3",
+           "the list has a run that is not the heap's", run);
     expect(run->previous == previous, "H3", "the list of large runs does not lead back", run->start);
     size_t held = run_bytes(arena_of(heap->space, run->start), run);
     expect(run->size && run->size <= held, "H3", "a large block is larger than its run", run->start);
@@ -72,7 +75,8 @@ static void add_huge_blocks(const heap_t *heap, large_t *sum)
   size_t blocks = 0, listed = 0;
   for (huge_t *huge; (huge = huge_next(heap, from)) != NULL; from = huge_start(huge) + 1) {
     const char *start = huge_start(huge), *last = start + huge_size(huge) - 1;
-    expect(window_slot_of(start) >= window_slots_open() && window_slot_of(last) >= window_slots_open(), "H3", "a huge block lies in the window", start);
+    expect(window_slot_of(start) >= window_slots_open() && window_slot_of(last) >= window_slots_open(), "H3",
+           "a huge block lies in the window", start);
     expect(start > from || !from, "H3", "huge blocks are not in order", start);
     sum->blocks++;
     sum->usable += huge_size(huge);
@@ -121,9 +125,11 @@ static void check_region(const heap_t *heap)
   const run_t *run = heap->region.run;
   if (run) {
     census_run(&space_of_process, run, "A2", "two heaps in one region");
-    expect(run->kind == RUN_REGION && run->owner == heap && heap->region.start == run->start, "A2", "the region of a heap is not its own", heap);
+    expect(run->kind == RUN_REGION && run->owner == heap && heap->region.start == run->start, "A2",
+           "the region of a heap is not its own", heap);
   }
-  expect(!heap->region.huge || (heap->region.huge->is_region && heap->region.huge->owner == heap), "A2", "the region of a heap is not its own", heap);
+  expect(!heap->region.huge || (heap->region.huge->is_region && heap->region.huge->owner == heap), "A2",
+         "the region of a heap is not its own", heap);
 }
 
 /* H2. What was counted has come from lists, and the rest is added here. */

@@ -85,25 +85,31 @@ static void check_caches(const thread_t *thread)
   size_t caches = 0, due = 0;
   for (const heap_cache_t *cache = NULL; (cache = thread_next_cache(thread, cache)) != NULL; caches++) {
     expect(is_heap(cache->heap), "thread.chains", "a cache of a heap that is gone", cache->heap);
-    expect(thread_magazines_if_any(thread, cache->heap) == &cache->magazines, "thread.chains", "two caches of one heap, or one in a wrong chain", cache->heap);
+    expect(thread_magazines_if_any(thread, cache->heap) == &cache->magazines, "thread.chains",
+           "two caches of one heap, or one in a wrong chain", cache->heap);
     expect(!cache->reach_link || *cache->reach_link == cache, "heap.reach", "the list does not lead back", cache);
     expect(cache->reach_link || !cache->heap->reached || !magazines_any(&cache->magazines), "heap.reach",
            "what nobody will reach for", cache->heap);
-    expect(cache->due || !magazines_any(&cache->magazines), "thread.due_first", "a cache that no census will look at", cache->heap);
+    expect(cache->due || !magazines_any(&cache->magazines), "thread.due_first", "a cache that no census will look at",
+           cache->heap);
   }
   expect_count(thread->cache_count, caches, "thread.chains", "caches of heaps");
   for (const heap_cache_t *cache = thread->due_first; cache; cache = cache->due_next, due++) {
-    expect(cache->due && (cache->due_next ? cache->due_next->due_previous : thread->due_last) == cache, "thread.due_first", "the list does not lead back", cache);
-    expect(thread_magazines_if_any(thread, cache->heap) == &cache->magazines, "thread.due_first", "a cache that the thread has not", cache);
+    expect(cache->due && (cache->due_next ? cache->due_next->due_previous : thread->due_last) == cache, "thread.due_first",
+           "the list does not lead back", cache);
+    expect(thread_magazines_if_any(thread, cache->heap) == &cache->magazines, "thread.due_first",
+           "a cache that the thread has not", cache);
   }
   expect_count(thread->due_count, due, "thread.due_first", "caches that are due");
   for (size_t i = 0; i < CACHE_SLOTS; i++) {
     uintptr_t at = (uintptr_t)thread->heap_at[i];
     heap_t *heap = (heap_t *)(at & ~(uintptr_t)1);
     if (heap && thread->heap_at[i] != NOT_A_HEAP) {
-      expect(cache_slot_of(heap) == i && has_cache(thread, heap, thread->cache_at[i]), "thread.heap_at", "a place without its cache", heap);
+      expect(cache_slot_of(heap) == i && has_cache(thread, heap, thread->cache_at[i]), "thread.heap_at",
+             "a place without its cache", heap);
       expect(heap->reached == (at & 1), "thread.heap_at", "a place that others may or may not reach into", heap);
-      expect(!heap->reached || cache_at(thread->cache_at[i])->reach_link, "heap.reach", "a place that nobody will reach into", heap);
+      expect(!heap->reached || cache_at(thread->cache_at[i])->reach_link, "heap.reach", "a place that nobody will reach into",
+             heap);
     }
   }
 }

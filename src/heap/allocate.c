@@ -14,18 +14,18 @@
 #include <string.h>
 
 enum {
-  ATTEMPTS = 64,        /* of on_exhausted for one request */
-  BORROW_FACTOR = 4,    /* a class that is exhausted borrows blocks of up to so many times the size */
-  THRIFT_LEAST = 64     /* where memory is short, larger blocks first come in two sizes to a doubling */
+  ATTEMPTS = 64,     /* of on_exhausted for one request */
+  BORROW_FACTOR = 4, /* a class that is exhausted borrows blocks of up to so many times the size */
+  THRIFT_LEAST = 64  /* where memory is short, larger blocks first come in two sizes to a doubling */
 };
 
 typedef struct request {
   size_t size, alignment;
-  size_t usable;        /* answer: bytes of the block */
-  block_past_t past;    /* answer: what they hold */
-  bool grown;           /* answer: that from has become the block */
-  heap_t *heap;         /* answer: whose block it is */
-  located_t *from;      /* NULL, or a block that may become it where it is, or by moving its pages */
+  size_t usable;     /* answer: bytes of the block */
+  block_past_t past; /* answer: what they hold */
+  bool grown;        /* answer: that from has become the block */
+  heap_t *heap;      /* answer: whose block it is */
+  located_t *from;   /* NULL, or a block that may become it where it is, or by moving its pages */
 } request_t;
 
 static size_t size_with_guard(const heap_t *heap, const request_t *r) { return r->size + (heap->checked ? GUARD_BYTES : 0); }
@@ -54,7 +54,8 @@ static void *borrow(heap_t *heap, unsigned from, size_t most, request_t *r)
 {
   void *block = NULL;
   size_t alignment = max_size(r->alignment, BLOCK_ALIGNMENT);
-  for (bin_t *bin = heap_bin_from(heap, from); bin && !block && bin->block_size <= most; bin = heap_bin_from(heap, bin->size_class + 1u)) {
+  for (bin_t *bin = heap_bin_from(heap, from); bin && !block && bin->block_size <= most;
+       bin = heap_bin_from(heap, bin->size_class + 1u)) {
     if (bin->block_size & (alignment - 1))
       continue;
     r->usable = bin->block_size;
@@ -92,7 +93,8 @@ static void *take_block(heap_t *heap, unsigned size_class, request_t *r)
 {
   bin_t *bin = published_bin(heap, size_class);
   if (unlikely(!bin)) {
-    void *block = space_is_short && !heap->region.kind && r->alignment <= BLOCK_ALIGNMENT ? take_coarse(heap, size_class, r) : NULL;
+    void *block =
+      space_is_short && !heap->region.kind && r->alignment <= BLOCK_ALIGNMENT ? take_coarse(heap, size_class, r) : NULL;
     if (block || !(bin = heap_bin(heap, size_class)))
       return block;
   }
@@ -235,7 +237,7 @@ static void *hand_out(void *block, request_t *r, bool zero)
 /* Comes after the heap has tried once, the plain way. */
 COLD static void *serve_hard(heap_t *heap, request_t *r)
 {
-  int saved = errno;   /* the callback may have failed at something on its way to success */
+  int saved = errno; /* the callback may have failed at something on its way to success */
   void *block = take_hard(heap, r);
   if (!block)
     return heap_exhausted(heap);
@@ -288,7 +290,8 @@ void *heap_probe(const resort_t *from, size_t size, size_t alignment)
 bool heap_next_resort(resort_t *from, size_t size, bool may_ask)
 {
   heap_t *heap = from->heap;
-  if (may_ask && heap->on_exhausted && from->attempt < ATTEMPTS && heap->on_exhausted(heap, size, from->attempt, heap->context)) {
+  if (may_ask && heap->on_exhausted && from->attempt < ATTEMPTS &&
+      heap->on_exhausted(heap, size, from->attempt, heap->context)) {
     from->attempt++;
     __atomic_fetch_add(&heap->retried_count, 1, __ATOMIC_RELAXED);
     return true;

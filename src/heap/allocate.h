@@ -13,8 +13,8 @@ void *heap_allocate(heap_t *heap, size_t size, size_t alignment, bool zero);
  * heap itself, its callback as long as that helps, the heap it overflows to), a step at a time. A callback may leave by
  * longjmp(), or reset the heap. So heap_next_resort() alone calls it, when the caller has nothing in hand. */
 typedef struct resort {
-  heap_t  *first, *heap;        /* the heap that was asked; the one of its chain of overflows whose turn it is */
-  unsigned attempt;             /* of its callback */
+  heap_t *first, *heap; /* the heap that was asked; the one of its chain of overflows whose turn it is */
+  unsigned attempt;     /* of its callback */
 } resort_t;
 resort_t heap_first_resort(heap_t *heap);
 

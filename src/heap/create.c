@@ -14,8 +14,9 @@
 #include <errno.h>
 
 enum {
-  UNCACHED_BUDGET = 1 << 20,       /* up to here no thread keeps blocks back from the others */
-  FLAGS_KNOWN = POOL_HEAP_SINGLE_THREAD | POOL_HEAP_PREFAULT | POOL_HEAP_LOCK_MEMORY | POOL_HEAP_ZERO_ON_FREE | POOL_HEAP_CHECKED
+  UNCACHED_BUDGET = 1 << 20, /* up to here no thread keeps blocks back from the others */
+  FLAGS_KNOWN =
+    POOL_HEAP_SINGLE_THREAD | POOL_HEAP_PREFAULT | POOL_HEAP_LOCK_MEMORY | POOL_HEAP_ZERO_ON_FREE | POOL_HEAP_CHECKED
 };
 
 /* ---- options ---- */
@@ -99,7 +100,10 @@ static void set_cached(heap_t *heap, const pool_heap_options_t *o)
 }
 
 /* Returns the size of the table of classes as it is charged. */
-static size_t class_table_bytes(const heap_t *heap) { return round_up((heap->class_count + 1u) * sizeof(uint32_t), METADATA_ALIGNMENT); }
+static size_t class_table_bytes(const heap_t *heap)
+{
+  return round_up((heap->class_count + 1u) * sizeof(uint32_t), METADATA_ALIGNMENT);
+}
 
 /* Own classes stand at 1 and on, because class 0 is no class. */
 static bool set_classes(heap_t *heap, const pool_heap_options_t *o)
@@ -121,9 +125,9 @@ static bool set_classes(heap_t *heap, const pool_heap_options_t *o)
 
 /* The records of heaps are used again, for heaps alone. So a pointer to a heap that was destroyed leads to a record that says
  * so. A record that is to be locked has its own page, since whole pages are locked and unlocked. */
-static heap_t *unused_heaps[2];                  /* under heaps_lock */
+static heap_t *unused_heaps[2]; /* under heaps_lock */
 
-static metadata_kind_t heap_records = {.size = sizeof(heap_t), .alignment = (size_t)1 << HEAP_ALIGNMENT_LOG2};   /* with them */
+static metadata_kind_t heap_records = {.size = sizeof(heap_t), .alignment = (size_t)1 << HEAP_ALIGNMENT_LOG2}; /* with them */
 
 static heap_t *record_of_own_page(void) { return metadata_take(round_up(sizeof(heap_t), os_page_size()), os_page_size()); }
 

@@ -11,7 +11,10 @@ THREAD_LOCAL bool heap_is_dying;
 
 /* The last blocks that were taken in this way, with their sizes: realloc() has to know how much to copy. */
 enum { DYING_BLOCKS = 256 };
-static struct { const void *block; size_t size; } dying_blocks[DYING_BLOCKS];
+static struct {
+  const void *block;
+  size_t size;
+} dying_blocks[DYING_BLOCKS];
 static unsigned dying_count;
 
 /* Whole pages of the system's: this thread may hold any lock of the manager. A size that cannot be rounded is refused. */

@@ -121,7 +121,7 @@ void heap_figures(heap_t *heap, pool_stats_t *stats)
   stats->metadata_bytes = heap->metadata_bytes + __atomic_load_n(&heap->record_bytes, __ATOMIC_RELAXED) +
                           __atomic_load_n(&heap->record_run_bytes, __ATOMIC_RELAXED);
   stats->children_bytes = budget_below(&heap->budget);
-  stats->peak_held_bytes = max_size(budget_peak(&heap->budget), stats->held_bytes);   /* noted later than what is held */
+  stats->peak_held_bytes = max_size(budget_peak(&heap->budget), stats->held_bytes); /* noted later than what is held */
   stats->exhausted_count = __atomic_load_n(&heap->exhausted_count, __ATOMIC_RELAXED);
   stats->retried_count = __atomic_load_n(&heap->retried_count, __ATOMIC_RELAXED);
   stats->overflowed_count = __atomic_load_n(&heap->overflowed_count, __ATOMIC_RELAXED);

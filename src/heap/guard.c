@@ -6,13 +6,15 @@
 #include "misuse.h"
 #include <string.h>
 
-#define DEAD_BYTES "\x0b\xdb\xea\x1d"   /* 0x1deadb0b as it lies in memory */
+#define DEAD_BYTES "\x0b\xdb\xea\x1d" /* 0x1deadb0b as it lies in memory */
 enum { NEW_BYTE = 0xcd, CANARY_BYTE = 0xfb };
 
 #define LIVE_MARK ((uint64_t)0x9e3779b97f4a7c15)
 #define DEAD_MARK ((uint64_t)0x1deadb0b1deadb0b)
 
-typedef struct trailer { uint64_t size, mark; } trailer_t;
+typedef struct trailer {
+  uint64_t size, mark;
+} trailer_t;
 _Static_assert(sizeof(trailer_t) == GUARD_BYTES, "room for the trailer");
 
 static trailer_t *trailer_of(const void *block, size_t usable)

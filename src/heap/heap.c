@@ -11,7 +11,9 @@ lock_t heaps_lock;
 bool manager_came_up;
 const heap_dependents_t *heap_dependents;
 
-static struct { _Alignas(64) bin_record_t record; } default_bins[CLASS_COUNT];
+static struct {
+  _Alignas(64) bin_record_t record;
+} default_bins[CLASS_COUNT];
 
 heap_t *heaps_first(void) { return &default_heap; }
 
@@ -24,14 +26,18 @@ heap_t *heaps_shared_from(heap_t *heap)
 
 /* ---- bins ---- */
 
-uint32_t heap_block_size(const heap_t *heap, unsigned c) { return heap->class_count ? heap->class_sizes[c] : size_class_size(c); }
+uint32_t heap_block_size(const heap_t *heap, unsigned c)
+{
+  return heap->class_count ? heap->class_sizes[c] : size_class_size(c);
+}
 
 /* Depots come with the record only where threads may keep magazines; without them a record is much smaller. The bins of the
  * default heap are static, so it never lacks memory for one. */
 static bin_t *take_bin_record(heap_t *heap, unsigned c, depot_t **depots)
 {
   bool is_cached = heap->cached && c <= CLASS_CACHED && heap_block_size(heap, c) <= SIZE_CACHED;
-  bin_record_t *record = heap == &default_heap ? &default_bins[c].record : heap_take_record(heap, is_cached ? sizeof *record : sizeof record->bin);
+  bin_record_t *record =
+    heap == &default_heap ? &default_bins[c].record : heap_take_record(heap, is_cached ? sizeof *record : sizeof record->bin);
   *depots = record && is_cached ? record->depots : NULL;
   return record ? &record->bin : NULL;
 }
@@ -47,10 +53,16 @@ COLD static bin_t *make_bin(heap_t *heap, unsigned c)
     depot_t *depots;
     bin = take_bin_record(heap, c, &depots);
     if (bin) {
-      bin_init(bin, &(bin_make_t){.size_class = c, .block_size = heap_block_size(heap, c), .heap = heap, .space = heap->space,
-                                     .budget = &heap->budget, .plane = heap->plane, .depots = depots,
-                                     .purges = !heap->region.kind && !heap->checked && settings.purge_delay_ms != PURGE_NEVER,
-                                     .single_thread = heap->lock.solo, .tight = heap->budgeted || heap->region.space.prepaid});
+      bin_init(bin, &(bin_make_t){.size_class = c,
+                                  .block_size = heap_block_size(heap, c),
+                                  .heap = heap,
+                                  .space = heap->space,
+                                  .budget = &heap->budget,
+                                  .plane = heap->plane,
+                                  .depots = depots,
+                                  .purges = !heap->region.kind && !heap->checked && settings.purge_delay_ms != PURGE_NEVER,
+                                  .single_thread = heap->lock.solo,
+                                  .tight = heap->budgeted || heap->region.space.prepaid});
       __atomic_store_n(&heap->bins[c], bin, __ATOMIC_RELEASE);
       if (c >= heap->bins_end)
         __atomic_store_n(&heap->bins_end, c + 1, __ATOMIC_RELEASE);
@@ -89,7 +101,8 @@ magazines_t *heap_enter(heap_t *heap, thread_t *thread)
 {
   if (!thread || !heap->cached)
     return NULL;
-  return heap == &default_heap ? &thread->default_magazines : thread_enter(thread, heap, heap->has_cache_slot, heap->reached ? &heap->reach : NULL);
+  return heap == &default_heap ? &thread->default_magazines
+                               : thread_enter(thread, heap, heap->has_cache_slot, heap->reached ? &heap->reach : NULL);
 }
 
 /* ---- which class ---- */

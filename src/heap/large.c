@@ -7,7 +7,7 @@
 #include "space/gate.h"
 #include <string.h>
 
-enum { TICK_GIVES = 16 };   /* a region's idle memory is looked at once in so many large blocks given back */
+enum { TICK_GIVES = 16 }; /* a region's idle memory is looked at once in so many large blocks given back */
 
 /* Figures are changed by threads that share no lock, and read by others without one. */
 static void add_figure(size_t *to, ptrdiff_t by) { __atomic_fetch_add(to, (size_t)by, __ATOMIC_RELAXED); }
@@ -235,7 +235,8 @@ static bool may_purge(const heap_t *heap, const char *start)
  * for this. The rest is written to, and all of it if the system refuses. */
 void large_wipe(const heap_t *heap, char *start, size_t size)
 {
-  char *from = (char *)round_up((uintptr_t)start, os_page_size()), *to = (char *)round_down((uintptr_t)start + size, os_page_size());
+  char *from = (char *)round_up((uintptr_t)start, os_page_size()),
+       *to = (char *)round_down((uintptr_t)start + size, os_page_size());
   if (from >= to || !may_purge(heap, start) || !os_purge(from, (size_t)(to - from))) {
     memset(start, 0, size);
     return;
@@ -299,7 +300,8 @@ static run_t *run_at(const void *block)
   if (!arena || arena->space != &space_of_process || (uintptr_t)block & (UNIT - 1))
     return NULL;
   size_t unit = unit_of(arena, block);
-  if (unit >= arena_used_end(arena) || !(__atomic_load_n(&arena->start[unit / WORD_BITS], __ATOMIC_RELAXED) >> unit % WORD_BITS & 1))
+  if (unit >= arena_used_end(arena) ||
+      !(__atomic_load_n(&arena->start[unit / WORD_BITS], __ATOMIC_RELAXED) >> unit % WORD_BITS & 1))
     return NULL;
   run_t *run = &arena->runs[unit];
   run_kind_t kind = run_kind(run);

@@ -8,8 +8,8 @@
 
 /* NULL: no memory. *past is what is known of what they hold, *usable their size. */
 void *large_take(heap_t *heap, size_t size, size_t alignment, block_past_t *past, size_t *usable);
-void  large_give_run(heap_t *heap, run_t *run);
-void  large_give_huge(heap_t *heap, huge_t *huge);
+void large_give_run(heap_t *heap, run_t *run);
+void large_give_huge(heap_t *heap, huge_t *huge);
 
 /* False: nothing changed. A huge block may move, if it may. */
 bool large_resize_run(heap_t *heap, run_t *run, size_t size);
@@ -20,10 +20,10 @@ bool large_is_huge(const heap_t *heap, size_t size, size_t alignment);
 
 /* Keeps a block of the default heap that the thread frees as a spare, and takes one again, without a lock. False: it is not
  * kept. NULL: there is no spare of that length. */
-bool  large_give_spare(thread_t *thread, void *block, const char *call);
-void *large_take_spare(thread_t *thread, size_t size);   /* size > 0 */
-void  large_flush_spares(thread_t *thread);
-void  large_tick_spares(thread_t *thread);
+bool large_give_spare(thread_t *thread, void *block, const char *call);
+void *large_take_spare(thread_t *thread, size_t size); /* size > 0 */
+void large_flush_spares(thread_t *thread);
+void large_tick_spares(thread_t *thread);
 
 /* Gives back the spares of a lost thread, in the child of a fork. */
 void large_forget_spares(thread_t *thread);

@@ -43,7 +43,8 @@ void guests_leave(heap_t *heap)
   uintptr_t end = region->guest.start + region->guest.size;
   lock_acquire(&guests_lock);
   range_remove(&guests, &region->guest);
-  for (range_t *at = range_at_or_above(guests, region->guest.start); at && at->start < end; at = range_at_or_above(guests, at->start + 1))
+  for (range_t *at = range_at_or_above(guests, region->guest.start); at && at->start < end;
+       at = range_at_or_above(guests, at->start + 1))
     if (heap_of_guest(at)->region.around == heap)
       heap_of_guest(at)->region.around = region->around;
   __atomic_fetch_sub(&guest_count, 1, __ATOMIC_RELAXED);
@@ -68,10 +69,10 @@ static heap_t *find_guest(const void *address, heap_t **outer)
 
 typedef struct question {
   const void *address;
-  bool        measured;    /* what was asked for is wanted too, of a checked heap's block. Under heaps_lock */
-  located_t   at;
-  heap_t     *region;      /* the address is in the units of its region, or in nothing that it has taken of it */
-  size_t      requested;   /* what was asked for */
+  bool measured; /* what was asked for is wanted too, of a checked heap's block. Under heaps_lock */
+  located_t at;
+  heap_t *region;   /* the address is in the units of its region, or in nothing that it has taken of it */
+  size_t requested; /* what was asked for */
 } question_t;
 
 /* Asks the bin about a block of a slab. "Live" is not yet sure here: the block may be in a magazine. */
@@ -115,7 +116,10 @@ static void ask_run(const arena_t *arena, const run_t *run, void *context)
     if (at->bin->lock.solo)
       ask_slab(q);
   } else if (kind == RUN_LARGE || kind == RUN_SPARE)
-    *at = (located_t){.heap = run_owner(run), .run = (run_t *)(uintptr_t)run, .start = run->start, .size = __atomic_load_n(&run->size, __ATOMIC_RELAXED)};
+    *at = (located_t){.heap = run_owner(run),
+                      .run = (run_t *)(uintptr_t)run,
+                      .start = run->start,
+                      .size = __atomic_load_n(&run->size, __ATOMIC_RELAXED)};
   else if (kind == RUN_REGION)
     q->region = run_owner(run);
   if (!at->bin && at->start)
@@ -199,8 +203,8 @@ static bool is_cached(const bin_t *bin, const void *block)
 
 typedef struct mark {
   const bin_t *bin;
-  const char  *start, *end;
-  uint64_t    *lost;
+  const char *start, *end;
+  uint64_t *lost;
 } mark_t;
 
 static void mark_lost(const void *block, void *mark)

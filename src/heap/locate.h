@@ -9,12 +9,12 @@
 /* What a block is, of whatever heap. `heap` NULL: it is none of the manager's. */
 typedef struct located {
   heap_t *heap;
-  bin_t *bin;         /* of a slab's block */
-  run_t  *run;          /* of a slab's block, or a large one */
+  bin_t *bin; /* of a slab's block */
+  run_t *run; /* of a slab's block, or a large one */
   huge_t *huge;
-  char   *start;        /* the block, free or not; NULL: none */
-  size_t  size;         /* its usable bytes */
-  bool    live;         /* with the caller; false for a block free in its slab */
+  char *start; /* the block, free or not; NULL: none */
+  size_t size; /* its usable bytes */
+  bool live;   /* with the caller; false for a block free in its slab */
 } located_t;
 
 /* Says what is at any address at all. */

@@ -12,7 +12,7 @@
  * under the heap's lock; the second is for others than the heap itself, and not for guests. */
 void *heap_take_record(heap_t *heap, size_t size);
 void *heap_take_record_apart(heap_t *heap, size_t size);
-void  heap_give_record(heap_t *heap, void *record, size_t size);
+void heap_give_record(heap_t *heap, void *record, size_t size);
 
 /* Whether what stands on the heap can have its records apart: not in a caller's memory, and not where nothing may be touched
  * for the first time. */

@@ -9,13 +9,13 @@
 #include <string.h>
 
 enum {
-  SMALL_REGION = 8 << 20,          /* up to here a whole budget, or a reserve, is one region of small units */
-  REGION_UNITS = 16,               /* a region is cut into so many units, if their length lies between the next two */
-  REGION_UNIT_LEAST_LOG2 = 10,     /* 1 KiB */
-  REGION_UNIT_MOST_LOG2 = 12,      /* 4 KiB */
-  REGION_UNIT_LARGE_LOG2 = 13,     /* from 1 MiB on: the records of a unit are 128 bytes */
+  SMALL_REGION = 8 << 20,      /* up to here a whole budget, or a reserve, is one region of small units */
+  REGION_UNITS = 16,           /* a region is cut into so many units, if their length lies between the next two */
+  REGION_UNIT_LEAST_LOG2 = 10, /* 1 KiB */
+  REGION_UNIT_MOST_LOG2 = 12,  /* 4 KiB */
+  REGION_UNIT_LARGE_LOG2 = 13, /* from 1 MiB on: the records of a unit are 128 bytes */
   REGION_LARGE = 1 << 20,
-  CLASS_MOST_UNITS = 8             /* of a region of small units: a larger block is a run */
+  CLASS_MOST_UNITS = 8 /* of a region of small units: a larger block is a run */
 };
 
 bool region_is_wanted(const pool_heap_options_t *o) { return o->reserve || (o->budget && o->budget <= SMALL_REGION); }
@@ -34,7 +34,10 @@ static unsigned region_unit_log2(size_t size)
   return log2 < REGION_UNIT_LEAST_LOG2 ? REGION_UNIT_LEAST_LOG2 : log2 > REGION_UNIT_MOST_LOG2 ? REGION_UNIT_MOST_LOG2 : log2;
 }
 
-static uint32_t class_most_of(unsigned unit_log2) { return unit_log2 == UNIT_LOG2 ? SIZE_MAX_CLASS : CLASS_MOST_UNITS << unit_log2; }
+static uint32_t class_most_of(unsigned unit_log2)
+{
+  return unit_log2 == UNIT_LOG2 ? SIZE_MAX_CLASS : CLASS_MOST_UNITS << unit_log2;
+}
 
 /* ---- in the caller's memory ---- */
 
@@ -97,10 +100,14 @@ heap_t *region_create_guest(const pool_heap_options_t *o)
 static size_t bin_records_for(const pool_heap_options_t *o, size_t units)
 {
   size_t classes = o->size_classes ? o->size_class_count : CLASS_LAST;
-  return min_size(classes, units) * round_up(sizeof(bin_record_t), METADATA_ALIGNMENT) + round_up((classes + 1) * sizeof(uint32_t), METADATA_ALIGNMENT);
+  return min_size(classes, units) * round_up(sizeof(bin_record_t), METADATA_ALIGNMENT) +
+         round_up((classes + 1) * sizeof(uint32_t), METADATA_ALIGNMENT);
 }
 
-region_plan_t region_no_plan(const pool_heap_options_t *o) { return (region_plan_t){.heap_record = heap_record_bytes(region_is_real_time(o))}; }
+region_plan_t region_no_plan(const pool_heap_options_t *o)
+{
+  return (region_plan_t){.heap_record = heap_record_bytes(region_is_real_time(o))};
+}
 
 /* Everything that the region costs is reckoned beforehand, so that the budget is charged once. */
 static region_plan_t plan_for(const pool_heap_options_t *o, size_t size, size_t units)
@@ -110,7 +117,7 @@ static region_plan_t plan_for(const pool_heap_options_t *o, size_t size, size_t 
   plan.units = units;
   plan.arena_records = space_region_records(units, plan.unit_log2);
   if (region_is_real_time(o))
-    plan.arena_records = round_up(plan.arena_records, os_page_size());   /* whole pages, which can be locked */
+    plan.arena_records = round_up(plan.arena_records, os_page_size()); /* whole pages, which can be locked */
   plan.bin_records = o->reserve ? round_up(bin_records_for(o, units), os_page_size()) : 0;
   return plan;
 }
@@ -192,7 +199,7 @@ static bool take_small_units(heap_t *heap, const region_plan_t *plan)
     return false;
   space_init_region(&region->space, &region->arena, region->arena_records, region->start, plan->units, plan->unit_log2, dirty);
   if (region->run)
-    run_become(region->run, RUN_REGION, heap);   /* last: from now on it is asked about */
+    run_become(region->run, RUN_REGION, heap); /* last: from now on it is asked about */
   else
     huge_hide(region->huge, false);
   return true;

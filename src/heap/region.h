@@ -22,10 +22,10 @@ heap_t *region_create_guest(const pool_heap_options_t *options);
 /* How a region of the system's memory is made. */
 typedef struct region_plan {
   unsigned unit_log2;
-  size_t   units;
-  size_t   heap_record;     /* bytes */
-  size_t   arena_records;   /* bytes */
-  size_t   bin_records;    /* paid for at once, so that a reserve serves any mixture of classes */
+  size_t units;
+  size_t heap_record;   /* bytes */
+  size_t arena_records; /* bytes */
+  size_t bin_records;   /* paid for at once, so that a reserve serves any mixture of classes */
 } region_plan_t;
 
 /* No units: the budget has no room for one. */

@@ -28,7 +28,7 @@ static void drop_caches(heap_t *heap, bool forget)
 static bool wipe_visited(const pool_block_t *block, void *context)
 {
   const heap_t *heap = context;
-  if (block->size > heap->class_most)   /* of no class */
+  if (block->size > heap->class_most) /* of no class */
     large_wipe(heap, block->start, block->size);
   else
     memset(block->start, 0, block->size);

@@ -33,7 +33,7 @@ COLD static bool bring_up(void)
     __atomic_store_n(&manager_came_up, true, __ATOMIC_RELEASE);
   }
   lock_release(&startup_lock);
-  fork_watch();   /* may allocate */
+  fork_watch(); /* may allocate */
   return up;
 }
 

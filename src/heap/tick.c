@@ -9,8 +9,8 @@
 #include "space/metadata.h"
 
 enum {
-  BINS_PER_LOOK = 32,     /* one caller ticks at most so many bins, however many are due */
-  CACHES_PER_LOOK = 32    /* one caller ticks at most so many of its own caches of heaps */
+  BINS_PER_LOOK = 32,  /* one caller ticks at most so many bins, however many are due */
+  CACHES_PER_LOOK = 32 /* one caller ticks at most so many of its own caches of heaps */
 };
 
 /* Called under threads_lock at the thread's end. Its record and its magazines are the next thread's then. */

@@ -8,15 +8,15 @@
 #include <string.h>
 
 typedef struct walk {
-  heap_t        *heap;
+  heap_t *heap;
   pool_visit_fn *visit;
-  void          *context;
+  void *context;
   /* The run that the walk is at, as it was when its space was locked. */
-  const run_t   *run;
-  run_kind_t     kind;
-  bin_t         *bin;
-  char          *start, *end;
-  size_t         size;
+  const run_t *run;
+  run_kind_t kind;
+  bin_t *bin;
+  char *start, *end;
+  size_t size;
 } walk_t;
 
 /* The visitor is told what the caller of a checked heap asked for, not the guard behind it. */
@@ -46,7 +46,7 @@ static void flush_own(const walk_t *walk)
 enum { SLAB_WORDS_MOST = (1 << (UNIT_LOG2 - ALIGNMENT_LOG2)) / WORD_BITS };
 typedef struct lost {
   const thread_t *newest;
-  uint64_t        blocks[SLAB_WORDS_MOST];
+  uint64_t blocks[SLAB_WORDS_MOST];
 } lost_t;
 
 /* The newest lost thread tells whether a fork has lost more since the last look. */
@@ -115,7 +115,7 @@ static bool walk_huge(const walk_t *walk)
 {
   huge_t *huge;
   if (!walk->heap->huge)
-    return true;   /* nobody else's have to be looked at */
+    return true; /* nobody else's have to be looked at */
   for (const char *from = NULL; (huge = huge_next(walk->heap, from)) != NULL;) {
     char *start = huge_start(huge);
     if (!visit_block(walk, start, huge_size(huge)))

@@ -9,8 +9,8 @@
 #include "space/gate.h"
 
 enum {
-  GROW_LEAST_BYTES = 4096,     /* a first step of less is not worth an array */
-  GROW_SHORT = 16              /* the least step, if memory is short, is this part of the capacity */
+  GROW_LEAST_BYTES = 4096, /* a first step of less is not worth an array */
+  GROW_SHORT = 16          /* the least step, if memory is short, is this part of the capacity */
 };
 
 static size_t most_of(const object_pool_t *pool) { return pool->max_capacity ? pool->max_capacity : UINT32_MAX - 1; }
@@ -49,7 +49,8 @@ typedef enum growth { GROWN, AT_MOST, REFUSED } growth_t;
 static growth_t grow_beside_others(object_pool_t *pool, const resort_t *from, size_t *least)
 {
   lock_acquire(&pool->lock);
-  size_t capacity = pool->capacity, indices = array_free_indices(pool), left = most_of(pool) - min_size(capacity, most_of(pool));
+  size_t capacity = pool->capacity, indices = array_free_indices(pool),
+         left = most_of(pool) - min_size(capacity, most_of(pool));
   uint32_t arrays = pool->array_count;
   bool room = array_with_room(pool) != NULL;
   bool at_most = !left || pool->array_count == OBJECT_ARRAYS || pool->ending;
@@ -113,7 +114,7 @@ static bool next_resort(const object_pool_t *pool, resort_t *from, size_t bytes)
   bool again = heap_next_resort(from, bytes, outermost || may_ask_within());
   if (outermost)
     object_thread.growth_frame = 0;
-  must_be_live(pool, "object_pool_get");   /* the callback may have reset the heap, and that drops its pools */
+  must_be_live(pool, "object_pool_get"); /* the callback may have reset the heap, and that drops its pools */
   return again;
 }
 
@@ -125,8 +126,7 @@ static bool grow_by_any_resort(object_pool_t *pool)
   size_t least = 0;
   resort_t from = heap_first_resort(pool->heap);
   growth_t growth;
-  while ((growth = grow_beside_others(pool, &from, &least)) == REFUSED && next_resort(pool, &from, least)) {
-  }
+  while ((growth = grow_beside_others(pool, &from, &least)) == REFUSED && next_resort(pool, &from, least)) {}
   errno = error;
   if (growth == REFUSED)
     heap_exhausted(pool->heap);
@@ -180,10 +180,7 @@ static object_array_t *newest_to_go(const object_pool_t *pool, uint32_t age, siz
   return newest;
 }
 
-static bool has_made(const object_array_t *array)
-{
-  return bits_next_set(array->made, 0, array->capacity) < array->capacity;
-}
+static bool has_made(const object_array_t *array) { return bits_next_set(array->made, 0, array->capacity) < array->capacity; }
 
 /* A free object that is about to be ended is taken and busy meanwhile, so that no thread gets it. */
 static void free_to_busy(object_pool_t *pool, object_array_t *array, size_t i)

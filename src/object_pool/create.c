@@ -137,13 +137,22 @@ static bool is_hooked(const object_pool_options_t *o)
 /* Sets every field, because the record may have been another pool's. Only is_apart is the record's own. */
 static void pool_set_up(object_pool_t *pool, heap_t *heap, const object_pool_options_t *o)
 {
-  *pool = (object_pool_t){
-    .is_apart = pool->is_apart, .checked = o->flags & OBJECT_POOL_CHECKED, .single_thread = o->flags & OBJECT_POOL_SINGLE_THREAD,
-    .resets_on_put = o->reset_time == OBJECT_POOL_RESET_ON_PUT, .when_full = (uint8_t)o->when_full,
-    .max_capacity = o->max_capacity, .purge_delay_ms = heap->space->purge_delay_ms, .construct = o->construct, .reset = o->reset,
-    .destruct = o->destruct, .choose_victim = o->choose_victim, .context = o->context,
-    .overflow = o->when_full == OBJECT_POOL_OVERFLOW ? o->overflow : NULL,
-    .overflow_is_apart = o->when_full == OBJECT_POOL_OVERFLOW && o->overflow->is_apart, .heap = heap, .mark = OBJECT_POOL_MARK};
+  *pool = (object_pool_t){.is_apart = pool->is_apart,
+                          .checked = o->flags & OBJECT_POOL_CHECKED,
+                          .single_thread = o->flags & OBJECT_POOL_SINGLE_THREAD,
+                          .resets_on_put = o->reset_time == OBJECT_POOL_RESET_ON_PUT,
+                          .when_full = (uint8_t)o->when_full,
+                          .max_capacity = o->max_capacity,
+                          .purge_delay_ms = heap->space->purge_delay_ms,
+                          .construct = o->construct,
+                          .reset = o->reset,
+                          .destruct = o->destruct,
+                          .choose_victim = o->choose_victim,
+                          .context = o->context,
+                          .overflow = o->when_full == OBJECT_POOL_OVERFLOW ? o->overflow : NULL,
+                          .overflow_is_apart = o->when_full == OBJECT_POOL_OVERFLOW && o->overflow->is_apart,
+                          .heap = heap,
+                          .mark = OBJECT_POOL_MARK};
   pool->hot = pool->single_thread ? &pool->hot_single : &pool->hot_shared;
   pool->lock.solo = pool->growth.solo = pool->single_thread;
   pool->hooked = is_hooked(o);
@@ -192,7 +201,7 @@ static object_pool_t *create_whole(const resort_t *from, const object_pool_optio
   lock_t *gate = gate_enter(GATE_LIFE);
   object_pool_t *pool = create_from(from, o);
   if (pool)
-    registry_enter(pool);   /* before the indices: a recount leaves them to pools in the list alone */
+    registry_enter(pool); /* before the indices: a recount leaves them to pools in the list alone */
   *refused = pool && !handles_stand_behind(pool->overflow, o->capacity, true);
   if (*refused) {
     registry_leave(pool);
@@ -221,8 +230,8 @@ object_pool_t *object_pool_create(const object_pool_options_t *options)
   resort_t from = heap_first_resort(heap);
   object_pool_t *pool;
   bool refused;
-  while (!(pool = create_whole(&from, options, &refused)) && !refused && heap_next_resort(&from, bytes_of_options(options), true)) {
-  }
+  while (!(pool = create_whole(&from, options, &refused)) && !refused &&
+         heap_next_resort(&from, bytes_of_options(options), true)) {}
   if (refused) {
     errno = EINVAL;
     return NULL;
@@ -244,7 +253,7 @@ static void end_objects(object_pool_t *pool, object_array_t *array, const char *
       ADD(pool->busy, 1);
     store_bit(array->busy, i, true);
     bit_clear(array->made, i);
-    STORE(pool->walked_bytes, 0);   /* the hook before may have walked */
+    STORE(pool->walked_bytes, 0); /* the hook before may have walked */
     if (made || (pool->checked && !busy))
       hooks_end(pool, object_at(pool, array, i), made, call);
   }

@@ -6,7 +6,7 @@
 #include "object_pool/object_misuse.h"
 #include <string.h>
 
-enum { EVICT_ATTEMPTS = 64 };   /* victims that others put before they could be taken */
+enum { EVICT_ATTEMPTS = 64 }; /* victims that others put before they could be taken */
 
 /* Returns a map that no batch has, or takes that of another one. A batch whose chooser has left by longjmp() never comes back,
  * so it is not waited for. If too many batches run at once, each loses its map only now and then. */

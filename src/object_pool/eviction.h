@@ -12,11 +12,11 @@
 
 /* The objects that a batch has so far, and what it has marked in the pool that evicts. */
 typedef struct batch {
-  void   **objects;
-  size_t   got, marked;     /* how many there are, and how many of them were looked at for its map */
-  size_t   bits;            /* how many bits are set in its map */
-  uint64_t number;          /* the map is still the batch's while it has this number there. 0: the batch has had no map */
-  object_pool_t *evicts;    /* the pool of the map */
+  void **objects;
+  size_t got, marked;    /* how many there are, and how many of them were looked at for its map */
+  size_t bits;           /* how many bits are set in its map */
+  uint64_t number;       /* the map is still the batch's while it has this number there. 0: the batch has had no map */
+  object_pool_t *evicts; /* the pool of the map */
   uint32_t map;
 } batch_t;
 

@@ -140,7 +140,7 @@ size_t object_pool_get_batch(object_pool_t *pool, void **objects, size_t count)
   void *object;
   while (batch.got < count && (object = get_along(pool, &batch)) != NULL) {
     objects[batch.got++] = object;
-    if (!pool->hooked && pool->when_full == OBJECT_POOL_GROW)   /* it has grown by more than one */
+    if (!pool->hooked && pool->when_full == OBJECT_POOL_GROW) /* it has grown by more than one */
       batch.got += get_plain_batch(pool, objects + batch.got, count - batch.got);
   }
   batch_end(&batch);

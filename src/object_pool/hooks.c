@@ -36,7 +36,7 @@ static void hook_enter(const void *object)
 {
   if (!object_thread.hook_on || object_thread.hook_on == object)
     object_thread.hook_on = object;
-  else if (object_thread.more_hooks < UINT16_MAX)   /* at the end of the count so many were left that it stays there */
+  else if (object_thread.more_hooks < UINT16_MAX) /* at the end of the count so many were left that it stays there */
     object_thread.more_hooks++;
 }
 
@@ -131,7 +131,7 @@ bool hooks_give(object_pool_t *pool, void *object)
   lock_acquire(&pool->lock);
   object_array_t *array = array_of(pool, object, &i);
   if (!array || pool->ending || !is_live(pool, array, i)) {
-    bool comes_too_late = array && pool->ending;   /* it is destructed in its turn, or was already */
+    bool comes_too_late = array && pool->ending; /* it is destructed in its turn, or was already */
     lock_release(&pool->lock);
     return comes_too_late;
   }

@@ -11,10 +11,10 @@
 /* What a thread notes of its own doing in object pools, in few bytes, because dlopen must find room for them. It is one
  * variable that is not static: clang makes four of a static one, with gaps between them. */
 typedef struct object_thread {
-  const void *hook_on;           /* the object that it is running a hook on, for the child of a fork; NULL: none */
-  uint16_t    more_hooks;        /* hooks on other objects, from within that hook or beside it, by coroutines */
-  uint16_t    useless_growths;   /* growths of no use within the outermost one */
-  uintptr_t   growth_frame;      /* where on its stack the outermost growth began; 0: there is none */
+  const void *hook_on;      /* the object that it is running a hook on, for the child of a fork; NULL: none */
+  uint16_t more_hooks;      /* hooks on other objects, from within that hook or beside it, by coroutines */
+  uint16_t useless_growths; /* growths of no use within the outermost one */
+  uintptr_t growth_frame;   /* where on its stack the outermost growth began; 0: there is none */
 } object_thread_t;
 extern INTERNAL THREAD_LOCAL object_thread_t object_thread;
 

@@ -19,13 +19,7 @@
  * no hot object both bits are clear, so that no get and no put of any address matches. An address that stood for "none" would
  * not do, whichever it were: a program could put it. Zeroed memory, and the bytes that checked heaps and pools fill with
  * (0x1deadb0b, 0xcd), have both bits clear too. */
-enum {
-  HOT_FREE = 1 << 4,
-  HOT_LIVE = 1 << 5,
-  HOT_GET = HOT_LIVE - HOT_FREE,
-  HOT_PUT = HOT_LIVE + HOT_FREE,
-  HOT_PUTS_SHIFT = 6
-};
+enum { HOT_FREE = 1 << 4, HOT_LIVE = 1 << 5, HOT_GET = HOT_LIVE - HOT_FREE, HOT_PUT = HOT_LIVE + HOT_FREE, HOT_PUTS_SHIFT = 6 };
 
 static inline uint64_t hot_state(const hot_t *hot) { return __atomic_load_n(&hot->state, __ATOMIC_RELAXED); }
 static inline bool hot_is_free(const hot_t *hot) { return hot_state(hot) & HOT_FREE; }
@@ -35,11 +29,11 @@ static inline uint32_t hot_uses(const hot_t *hot) { return (uint32_t)(hot_state(
 /* Tested and then added to where it is, in two instructions; gcc alone would make it a load and a store more. The figures of
  * the pool are asked for by any thread, so the word is stored to at once. A sanitizer sees the other form. */
 #if defined __x86_64__ && defined __GCC_ASM_FLAG_OUTPUTS__ && !defined UNDER_SANITIZER
-#define HOT_HAS(hot, bit)                                                                                                    \
-  (__extension__({                                                                                                           \
-    bool has_;                                                                                                               \
-    __asm__("testb %2, %1" : "=@ccnz"(has_), "+m"((hot)->state) : "i"(bit));                                                 \
-    has_;                                                                                                                    \
+#define HOT_HAS(hot, bit) \
+  (__extension__({ \
+    bool has_; \
+    __asm__("testb %2, %1" : "=@ccnz"(has_), "+m"((hot)->state) : "i"(bit)); \
+    has_; \
   }))
 #define HOT_MOVE(hot, by) __asm__("addq %1, %0" : "+m"((hot)->state) : "i"(by) : "cc")
 #else

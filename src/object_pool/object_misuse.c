@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "misuse.h"
 
-#define DEAD_BYTES "\x0b\xdb\xea\x1d"   /* 0x1deadb0b as it lies in memory, as in checked heaps */
+#define DEAD_BYTES "\x0b\xdb\xea\x1d" /* 0x1deadb0b as it lies in memory, as in checked heaps */
 
 static void say_pool(text_t *text, const object_pool_t *pool)
 {
@@ -23,10 +23,7 @@ void misuse_not_live(const object_pool_t *pool, const void *object, const char *
   fatal_misuse(call, object, buffer);
 }
 
-void misuse_no_live_pool(const object_pool_t *pool, const char *call)
-{
-  fatal_misuse(call, pool, "not a live object pool");
-}
+void misuse_no_live_pool(const object_pool_t *pool, const char *call) { fatal_misuse(call, pool, "not a live object pool"); }
 
 void *misuse_no_pool(void)
 {

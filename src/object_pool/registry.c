@@ -13,8 +13,8 @@
 #include "space/metadata.h"
 #include <string.h>
 
-static object_pool_t *all_pools, *newest_pool;   /* under heaps_lock, oldest first */
-static uint32_t overflowing_ended;               /* pools that overflowed to others, and are gone; likewise */
+static object_pool_t *all_pools, *newest_pool; /* under heaps_lock, oldest first */
+static uint32_t overflowing_ended;             /* pools that overflowed to others, and are gone; likewise */
 
 /* Takes a pool out of both lists. The pools that it overflowed to may have indices to gain, which they learn by the count. */
 static void leave_all(object_pool_t *pool)
@@ -89,8 +89,8 @@ static void end_record(object_pool_t *pool)
 
 /* The records of pools that are no blocks of a heap. They are used again for pools alone, so that a pointer to a pool that is
  * gone leads to a record that says so. */
-static object_pool_t *unused_pools;   /* under heaps_lock */
-static metadata_kind_t pool_records = {.size = sizeof(object_pool_t), .alignment = METADATA_ALIGNMENT};   /* with them */
+static object_pool_t *unused_pools;                                                                     /* under heaps_lock */
+static metadata_kind_t pool_records = {.size = sizeof(object_pool_t), .alignment = METADATA_ALIGNMENT}; /* with them */
 
 static object_pool_t *record_take_in_heap(const resort_t *from)
 {
@@ -226,8 +226,11 @@ static void reset_pools(void)
  * moment. */
 static void object_pool_figures_of(const object_pool_t *pool, object_pool_figures_t *f)
 {
-  *f = (object_pool_figures_t){.object_size = pool->object_size, .capacity = LOAD(pool->capacity), .live = live_count(pool),
-                               .arrays = LOAD(pool->array_count), .held_bytes = sizeof *pool + LOAD(pool->held_bytes)};
+  *f = (object_pool_figures_t){.object_size = pool->object_size,
+                               .capacity = LOAD(pool->capacity),
+                               .live = live_count(pool),
+                               .arrays = LOAD(pool->array_count),
+                               .held_bytes = sizeof *pool + LOAD(pool->held_bytes)};
   memcpy(f->name, pool->name, sizeof f->name);
   memcpy(f->heap, pool->heap->name, sizeof f->heap);
 }

@@ -22,8 +22,8 @@ object_pool_t *registry_take_record(heap_t *heap, const resort_t *from);
 void registry_give_record(heap_t *heap, object_pool_t *pool, const char *call);
 
 typedef struct object_pool_figures {
-  char   name[OBJECT_POOL_NAME_SIZE];
-  char   heap[HEAP_NAME_SIZE];
+  char name[OBJECT_POOL_NAME_SIZE];
+  char heap[HEAP_NAME_SIZE];
   size_t object_size, capacity, live, arrays, held_bytes;
 } object_pool_figures_t;
 

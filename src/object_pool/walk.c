@@ -4,7 +4,7 @@
 #include "object_pool/walk.h"
 #include "object_pool/object_misuse.h"
 
-enum { RUN_WORDS = 16 };   /* how far a walk looks ahead */
+enum { RUN_WORDS = 16 }; /* how far a walk looks ahead */
 
 /* Returns word `w` of the live objects. The hot object is among them whether it is live or not. */
 static inline uint64_t live_word(const object_array_t *array, size_t w)

@@ -4,8 +4,8 @@
 #include "os/lock.h"
 
 enum {
-  SPINS = 40,             /* some 2 us: a slow path under a bin's lock takes less than one */
-  LAST_WAITS = 3          /* waits of up to 10 ms by a thread that is about to end the process */
+  SPINS = 40,    /* some 2 us: a slow path under a bin's lock takes less than one */
+  LAST_WAITS = 3 /* waits of up to 10 ms by a thread that is about to end the process */
 };
 
 THREAD_LOCAL bool lock_may_be_own;
@@ -14,7 +14,7 @@ THREAD_LOCAL bool lock_may_be_own;
  * nobody else would open it. */
 static bool stop_waiting(unsigned waits)
 {
-  static bool given_up;   /* after the first time it gives up at once: it may meet the same lock many times */
+  static bool given_up; /* after the first time it gives up at once: it may meet the same lock many times */
   if (!lock_may_be_own || (waits < LAST_WAITS && !__atomic_load_n(&given_up, __ATOMIC_RELAXED)))
     return false;
   __atomic_store_n(&given_up, true, __ATOMIC_RELAXED);

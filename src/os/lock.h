@@ -15,7 +15,7 @@
 
 typedef struct lock {
   uint32_t word;
-  bool     solo;     /* of a heap that only one thread uses */
+  bool solo; /* of a heap that only one thread uses */
 } lock_t;
 
 void lock_wait(lock_t *lock);

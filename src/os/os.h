@@ -41,7 +41,8 @@ bool os_purge(void *address, size_t size);
 enum { OS_PURGE_STEP = 64 << 20, OS_PURGE_STEPS_MOST = 256 };
 static inline bool os_purge_in_steps(void *address, size_t size)
 {
-  size_t step = size / OS_PURGE_STEPS_MOST > OS_PURGE_STEP ? size / OS_PURGE_STEPS_MOST & ~(size_t)(OS_PURGE_STEP - 1) : OS_PURGE_STEP;
+  size_t step =
+    size / OS_PURGE_STEPS_MOST > OS_PURGE_STEP ? size / OS_PURGE_STEPS_MOST & ~(size_t)(OS_PURGE_STEP - 1) : OS_PURGE_STEP;
   bool purged = true;
   for (size_t at = 0; purged && at < size; at += step)
     purged = os_purge((char *)address + at, size - at < step ? size - at : step);
@@ -83,8 +84,8 @@ static inline bool os_single_threaded(void) { return OS_SINGLE_THREADED; }
 
 /* From now on each call of this thread that would ask the system for memory, or give it any, fails instead and is counted.
  * Returns what held before. */
-bool     os_forbid(bool forbid);
-uint64_t os_forbidden_count(void);   /* of all threads */
+bool os_forbid(bool forbid);
+uint64_t os_forbidden_count(void); /* of all threads */
 
 void os_yield(void);
 

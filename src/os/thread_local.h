@@ -22,17 +22,17 @@
 
 #if defined __x86_64__ && defined __SEG_FS && !defined UNDER_SANITIZER
 #define THREAD_SPACE __seg_fs
-#define THREAD_POINTER(type, variable, bytes)                                                                           \
-  (__extension__({                                                                                                      \
-    uintptr_t offset_ = (bytes);                                                                                        \
-    __asm__("addq " #variable "@gottpoff(%%rip), %0" : "+r"(offset_) : : "cc");                                         \
-    (type __seg_fs *)offset_;                                                                                           \
+#define THREAD_POINTER(type, variable, bytes) \
+  (__extension__({ \
+    uintptr_t offset_ = (bytes); \
+    __asm__("addq " #variable "@gottpoff(%%rip), %0" : "+r"(offset_) : : "cc"); \
+    (type __seg_fs *)offset_; \
   }))
 /* Loaded into the register it is returned in, or gcc copies it there at the end. */
 #define RESULT_REGISTER(value) __asm__("" : "+a"(value))
 #else
 #define THREAD_SPACE
-#define RESULT_REGISTER(value) ((void)0)
+#define RESULT_REGISTER(value)                ((void)0)
 #define THREAD_POINTER(type, variable, bytes) ((type *)((char *)&(variable) + (bytes)))
 #endif
 

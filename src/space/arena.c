@@ -8,13 +8,13 @@
 #include <string.h>
 
 enum {
-  RECORDS_STEP = 32 << 10,         /* bytes of runs or bitmaps that are mapped at a time */
-  COMMIT_LEAST_UNITS = 4,          /* 256 KiB: the least that is mapped beyond what is needed */
-  COMMIT_MOST_UNITS = 64,          /* 4 MiB: the most of it */
-  COMMIT_SHARE = 8,                /* in between it is this part of what is mapped */
-  COMMIT_LIMIT_SHARE = 256,        /* it is never more than this part of a limit on memory */
-  CONTRACT_LEAST_UNITS = 16,       /* 1 MiB: less is not unmapped at the high end, nor less than an eighth of what is mapped */
-  FIRST_UNIT_ALIGNMENT = 2 << 20   /* a huge page */
+  RECORDS_STEP = 32 << 10,       /* bytes of runs or bitmaps that are mapped at a time */
+  COMMIT_LEAST_UNITS = 4,        /* 256 KiB: the least that is mapped beyond what is needed */
+  COMMIT_MOST_UNITS = 64,        /* 4 MiB: the most of it */
+  COMMIT_SHARE = 8,              /* in between it is this part of what is mapped */
+  COMMIT_LIMIT_SHARE = 256,      /* it is never more than this part of a limit on memory */
+  CONTRACT_LEAST_UNITS = 16,     /* 1 MiB: less is not unmapped at the high end, nor less than an eighth of what is mapped */
+  FIRST_UNIT_ALIGNMENT = 2 << 20 /* a huge page */
 };
 
 /* ---- records ---- */
@@ -42,7 +42,10 @@ static char *lay_out(arena_t *arena, char *records, size_t units)
   return records;
 }
 
-static size_t long_bitmap_bytes(size_t units, unsigned unit_log2) { return units * long_bitmap_words(unit_log2) * sizeof(uint64_t); }
+static size_t long_bitmap_bytes(size_t units, unsigned unit_log2)
+{
+  return units * long_bitmap_words(unit_log2) * sizeof(uint64_t);
+}
 
 char *arena_lay_out(arena_t *arena, char *records, size_t units, unsigned unit_log2)
 {
@@ -110,7 +113,10 @@ static os_mapped_t map_records(arena_t *arena, size_t units)
   return mapped == OS_MAPPED ? map_more(&arena->long_bitmaps_end, arena_long_bitmap(arena, units)) : mapped;
 }
 
-static taken_t taken_of(os_mapped_t mapped) { return mapped == OS_MAPPED ? TAKEN : mapped == OS_OCCUPIED ? NO_ROOM : NO_MEMORY; }
+static taken_t taken_of(os_mapped_t mapped)
+{
+  return mapped == OS_MAPPED ? TAKEN : mapped == OS_OCCUPIED ? NO_ROOM : NO_MEMORY;
+}
 
 /* The arena is laid out in a draft first, because its own memory is not mapped yet. */
 taken_t arena_create(struct space *space, size_t slot, size_t units, arena_t **arena)
@@ -155,7 +161,10 @@ bool arena_destroy(arena_t *arena)
   return os_unmap(arena, (size_t)(arena->runs_end - (char *)arena));
 }
 
-size_t arena_record_bytes(const arena_t *arena) { return bitmap_bytes(arena) + (size_t)(arena->runs_end - (const char *)arena); }
+size_t arena_record_bytes(const arena_t *arena)
+{
+  return bitmap_bytes(arena) + (size_t)(arena->runs_end - (const char *)arena);
+}
 
 /* If the system took the memory of the units but not their addresses, they count for nothing any more. */
 size_t arena_left(const arena_t *arena)
@@ -317,7 +326,7 @@ bool arena_highest_dirty(arena_t *arena, size_t below, size_t *from, size_t *to)
     if (!word)
       continue;
     unsigned high = log2_floor(word);
-    uint64_t clean = ~word & ~(uint64_t)0 >> (WORD_BITS - 1 - high);   /* those below it in the word */
+    uint64_t clean = ~word & ~(uint64_t)0 >> (WORD_BITS - 1 - high); /* those below it in the word */
     *to = w * WORD_BITS + high + 1;
     *from = w * WORD_BITS + (clean ? log2_floor(clean) + 1 : 0);
     if (all)
@@ -392,7 +401,7 @@ run_t *arena_find(const arena_t *arena, const void *address)
   if (unit >= arena->used_end || bit_test(arena->room.map, unit))
     return NULL;
   run_t *run = run_of(arena, address);
-  bool starts = bit_test(arena->start, (size_t)(run - arena->runs));   /* units that are being purged belong to no run */
+  bool starts = bit_test(arena->start, (size_t)(run - arena->runs)); /* units that are being purged belong to no run */
   return starts && (size_t)((const char *)address - run->start) < run_bytes(arena, run) ? run : NULL;
 }
 
@@ -401,6 +410,6 @@ run_t *arena_find(const arena_t *arena, const void *address)
 bool arena_had_run(const arena_t *arena, const void *address)
 {
   size_t unit = unit_of(arena, address);
-  return unit < min_size(arena->committed, arena->used_end) && bit_test(arena->room.map, unit) && arena->runs[unit].start == address &&
-         arena->runs[unit].size;
+  return unit < min_size(arena->committed, arena->used_end) && bit_test(arena->room.map, unit) &&
+         arena->runs[unit].start == address && arena->runs[unit].size;
 }

@@ -31,27 +31,29 @@
 struct space;
 
 /* What is known of units that were just taken: how many hold old data, and how many were in use before. */
-typedef struct past { size_t dirty, again; } past_t;
+typedef struct past {
+  size_t dirty, again;
+} past_t;
 
 typedef struct arena {
   struct space *space;
-  char        *base;         /* unit 0 */
-  uint32_t     unit_log2;
-  uint32_t     unit_count;
-  uint32_t     committed;    /* units below it are mapped */
-  uint32_t     used_end;     /* no unit at or beyond it was ever taken */
-  uint32_t     dirty_count, dirty_end;
-  run_t       *runs;
-  uint64_t    *long_bitmaps; /* long_bitmap_words() for the slab of each unit; NULL: no slab has that many blocks */
-  uint64_t    *dirty, *start;
-  span_tree_t  room;         /* its map: the free units */
-  size_t       slot, slots;  /* of the window; 0 slots: it is in none */
-  bool         wants_huge_pages;
-  char        *runs_end, *long_bitmaps_end;   /* how far those are mapped */
-  struct arena *next_left;   /* of those that have ended and could not be destroyed */
+  char *base; /* unit 0 */
+  uint32_t unit_log2;
+  uint32_t unit_count;
+  uint32_t committed; /* units below it are mapped */
+  uint32_t used_end;  /* no unit at or beyond it was ever taken */
+  uint32_t dirty_count, dirty_end;
+  run_t *runs;
+  uint64_t *long_bitmaps; /* long_bitmap_words() for the slab of each unit; NULL: no slab has that many blocks */
+  uint64_t *dirty, *start;
+  span_tree_t room;   /* its map: the free units */
+  size_t slot, slots; /* of the window; 0 slots: it is in none */
+  bool wants_huge_pages;
+  char *runs_end, *long_bitmaps_end; /* how far those are mapped */
+  struct arena *next_left;           /* of those that have ended and could not be destroyed */
 } arena_t;
 
-enum { ARENA_GAP = 64 << 10 };   /* from a slot's first address to the arena there */
+enum { ARENA_GAP = 64 << 10 }; /* from a slot's first address to the arena there */
 
 typedef enum taken { TAKEN, NO_ROOM, NO_MEMORY } taken_t;
 
@@ -131,7 +133,8 @@ static inline size_t run_bytes(const arena_t *arena, const run_t *run) { return 
 static inline run_t *run_of(const arena_t *arena, const void *block)
 {
   size_t unit = unit_of(arena, block);
-  uint64_t starts = __atomic_load_n(&arena->start[unit / WORD_BITS], __ATOMIC_RELAXED) & ~(uint64_t)0 >> (WORD_BITS - 1 - unit % WORD_BITS);
+  uint64_t starts =
+    __atomic_load_n(&arena->start[unit / WORD_BITS], __ATOMIC_RELAXED) & ~(uint64_t)0 >> (WORD_BITS - 1 - unit % WORD_BITS);
   if (unlikely(!starts))
     return &arena->runs[bits_previous_set(arena->start, unit)];
   return &arena->runs[round_down(unit, WORD_BITS) + log2_floor(starts)];

@@ -14,10 +14,10 @@
 #include "os/lock.h"
 
 typedef struct budget {
-  lock_t         lock;
-  size_t         limit;       /* bytes; 0: none */
-  size_t         held, peak;
-  size_t         below;       /* of what is held: on the account of budgets whose parent this is */
+  lock_t lock;
+  size_t limit; /* bytes; 0: none */
+  size_t held, peak;
+  size_t below; /* of what is held: on the account of budgets whose parent this is */
   struct budget *parent;
 } budget_t;
 

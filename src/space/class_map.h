@@ -25,19 +25,19 @@
 #include "os/thread_local.h"
 
 enum {
-  UNIT_LOG2 = 16,                               /* the map's grain, and the unit of an arena */
+  UNIT_LOG2 = 16, /* the map's grain, and the unit of an arena */
   SLOT_LOG2 = 30,
-  ALIGNMENT_LOG2 = 4,                           /* of every block */
-  SLOTS_MOST = 1 << 12                          /* 4 TiB */
+  ALIGNMENT_LOG2 = 4,  /* of every block */
+  SLOTS_MOST = 1 << 12 /* 4 TiB */
 };
-#define UNIT ((size_t)1 << UNIT_LOG2)
-#define SLOT ((size_t)1 << SLOT_LOG2)
-#define MAP_PLANE ((ptrdiff_t)SLOTS_MOST << (SLOT_LOG2 - UNIT_LOG2))   /* the heap plane is this far below the default plane */
+#define UNIT      ((size_t)1 << UNIT_LOG2)
+#define SLOT      ((size_t)1 << SLOT_LOG2)
+#define MAP_PLANE ((ptrdiff_t)SLOTS_MOST << (SLOT_LOG2 - UNIT_LOG2)) /* the heap plane is this far below the default plane */
 
 typedef struct window {
-  uintptr_t start;       /* of slot 0 */
-  size_t    extent;      /* of the open slots, in steps of 16 bytes; 0 until the first is open */
-  uint8_t  *map;         /* the default plane */
+  uintptr_t start; /* of slot 0 */
+  size_t extent;   /* of the open slots, in steps of 16 bytes; 0 until the first is open */
+  uint8_t *map;    /* the default plane */
 } window_t;
 extern INTERNAL window_t class_window;
 
@@ -49,7 +49,10 @@ size_t window_map_bytes(void);
 
 /* How many slots there may be, how many are open, and where one begins. */
 size_t window_slots_most(void);
-static inline size_t window_slots_open(void) { return __atomic_load_n(&class_window.extent, __ATOMIC_ACQUIRE) >> (SLOT_LOG2 - ALIGNMENT_LOG2); }
+static inline size_t window_slots_open(void)
+{
+  return __atomic_load_n(&class_window.extent, __ATOMIC_ACQUIRE) >> (SLOT_LOG2 - ALIGNMENT_LOG2);
+}
 static inline char *window_slot(size_t slot) { return (char *)(class_window.start + (slot << SLOT_LOG2)); }
 
 /* Opens all slots below `end`: the map has zeroes for them. False: no memory. The caller sees to it that one thread does. */

@@ -3,16 +3,18 @@
  * A gate is a lock, and a thread is inside while it holds one of the eight of its kind. To close a kind is to take them all. */
 #include "space/gate.h"
 
-enum { GATES = 8, STACK_DISTANCE_LOG2 = 18 };   /* the stacks of two threads are further apart than that, mostly */
+enum { GATES = 8, STACK_DISTANCE_LOG2 = 18 }; /* the stacks of two threads are further apart than that, mostly */
 
-typedef struct gate { _Alignas(64) lock_t lock; } gate_t;
+typedef struct gate {
+  _Alignas(64) lock_t lock;
+} gate_t;
 static gate_t gates[GATE_KINDS][GATES];
 
 /* Locks are not fair. A fork that competes with threads which come again and again would wait for seconds at each gate, with
  * the gates before it closed. So from the moment at which it begins to close a kind, newcomers wait in the queue of that
  * kind. */
 static gate_t queues[GATE_KINDS];
-static uint32_t closing[GATE_KINDS];   /* how many forks close it, or wait for one that has */
+static uint32_t closing[GATE_KINDS]; /* how many forks close it, or wait for one that has */
 
 static lock_t *gate_at(gate_kind_t kind, size_t i) { return &gates[kind][i % GATES].lock; }
 
@@ -44,7 +46,7 @@ void gate_close(gate_kind_t kind)
 void gate_open(gate_kind_t kind, void (*open)(lock_t *))
 {
   if (open == lock_reset)
-    __atomic_store_n(&closing[kind], 0, __ATOMIC_RELAXED);   /* the others that fork are not in this process */
+    __atomic_store_n(&closing[kind], 0, __ATOMIC_RELAXED); /* the others that fork are not in this process */
   else
     __atomic_fetch_sub(&closing[kind], 1, __ATOMIC_RELAXED);
   for (size_t i = 0; i < GATES; i++)

@@ -11,10 +11,10 @@
 /* It becomes the first of the list of its owner's blocks, which changes under huge_lock; without a list it is a region.
  * *zeroed: it holds no old data. NULL: no memory. */
 huge_t *huge_take(size_t size, size_t alignment, void *owner, huge_t **list, bool *zeroed);
-void    huge_give(huge_t *huge);
+void huge_give(huge_t *huge);
 
 /* From now on no question finds it, or every one does. A region is hidden until its owner has made it one. */
-void    huge_hide(huge_t *huge, bool hide);
+void huge_hide(huge_t *huge, bool hide);
 
 /* Changes the size, moving the pages if need be. False: nothing changed. True: it has that size, or a larger one that the
  * system would not take anything of. */

@@ -9,31 +9,33 @@
 #include "space/gate.h"
 
 enum {
-  KEPT_MOST = 64,                /* dirty ranges, and clean ones */
-  LOOKS_MOST = 4 * KEPT_MOST,    /* at ranges of a shelf for a block, and for what can go in a tick */
-  REFUSALS_MOST = 16,            /* in a row: the system takes none of the other clean ranges either */
-  RANGES_MOST = 32 << 10,        /* half of the mappings that Linux allows a process */
+  KEPT_MOST = 64,             /* dirty ranges, and clean ones */
+  LOOKS_MOST = 4 * KEPT_MOST, /* at ranges of a shelf for a block, and for what can go in a tick */
+  REFUSALS_MOST = 16,         /* in a row: the system takes none of the other clean ranges either */
+  RANGES_MOST = 32 << 10,     /* half of the mappings that Linux allows a process */
   RETAINED_LEAST_BYTES = 32 << 20,
   LITTLE_BYTES = 1 << 20,
-  STEPS_LOG2 = 2,                /* shelves to a doubling of the size */
+  STEPS_LOG2 = 2, /* shelves to a doubling of the size */
   SHELVES = 64 << STEPS_LOG2
 };
 
 /* Kept ranges of about one size, by age. */
-typedef struct shelf { huge_t *newest, *oldest; } shelf_t;
+typedef struct shelf {
+  huge_t *newest, *oldest;
+} shelf_t;
 
 /* All that are dirty, or all that are clean. */
 typedef struct store {
-  shelf_t  shelves[SHELVES];
-  uint64_t filled[SHELVES / WORD_BITS];   /* a bit for each shelf with ranges */
-  size_t   count, bytes;
-  bool     stuck;   /* since the last tick: the system took neither the addresses nor the memory of one of them */
+  shelf_t shelves[SHELVES];
+  uint64_t filled[SHELVES / WORD_BITS]; /* a bit for each shelf with ranges */
+  size_t count, bytes;
+  bool stuck; /* since the last tick: the system took neither the addresses nor the memory of one of them */
 } store_t;
 
 static store_t dirty, clean;
-static size_t freed_lately, taken_again;   /* bytes; the latter are those of the former that were asked for again */
-static size_t low_kept;          /* the fewest kept bytes since the last tick of a whole purge delay */
-static uint64_t given_bytes;     /* to the system, in total */
+static size_t freed_lately, taken_again; /* bytes; the latter are those of the former that were asked for again */
+static size_t low_kept;                  /* the fewest kept bytes since the last tick of a whole purge delay */
+static uint64_t given_bytes;             /* to the system, in total */
 huge_live_t huge_live;
 
 size_t huge_kept_bytes(void) { return __atomic_load_n(&dirty.bytes, __ATOMIC_RELAXED); }
@@ -180,7 +182,8 @@ static bool may_unmap(const huge_t *huge)
   uintptr_t start = huge->range.start, end = start + huge->range.size;
   lock_acquire(&huge_lock);
   bool few = huge_live.count + dirty.count + clean.count <= RANGES_MOST;
-  bool may = few || !range_touches(range_at_or_below(huge_ranges, start - 1), start) || !range_touches(range_at_or_above(huge_ranges, end), end);
+  bool may = few || !range_touches(range_at_or_below(huge_ranges, start - 1), start) ||
+             !range_touches(range_at_or_above(huge_ranges, end), end);
   lock_release(&huge_lock);
   return may;
 }
@@ -294,7 +297,7 @@ static size_t unneeded(void)
 /* Every tick lets stuck stores be tried again. Only every fourth ends a purge delay. */
 void huge_tick(void)
 {
-  static unsigned ticks;   /* under the lock */
+  static unsigned ticks; /* under the lock */
   size_t keep = SIZE_MAX;
   lock_acquire(&huge_lock);
   dirty.stuck = clean.stuck = false;

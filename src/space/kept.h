@@ -13,7 +13,9 @@
 /* ---- under huge_lock ---- */
 
 /* The live ranges, which bound how much is kept. */
-typedef struct huge_live { size_t count, bytes; } huge_live_t;
+typedef struct huge_live {
+  size_t count, bytes;
+} huge_live_t;
 extern huge_live_t huge_live;
 
 bool kept_any(void);
@@ -40,7 +42,7 @@ bool kept_trim(huge_t *huge, size_t *taken);
 
 /* Gives back what is beyond `keep` bytes, the oldest first; or what is beyond the bound. */
 size_t kept_trim_beyond(size_t keep, size_t most_tries);
-void   kept_trim_over(void);
+void kept_trim_over(void);
 
 void kept_count_given(size_t bytes);
 

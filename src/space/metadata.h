@@ -12,7 +12,7 @@
 #include "base/bits.h"
 #include "os/lock.h"
 
-enum { METADATA_ALIGNMENT = 64 };   /* of every record, at least */
+enum { METADATA_ALIGNMENT = 64 }; /* of every record, at least */
 
 /* Zeroed; `alignment` is a power of two up to a page. NULL: no memory. */
 void *metadata_take(size_t size, size_t alignment);
@@ -24,8 +24,8 @@ void metadata_give(void *record, size_t size);
  * its own. */
 typedef struct metadata_kind {
   size_t size, alignment;
-  size_t bytes;   /* the last that were taken at once: twice as many each time */
-  char  *next, *end;
+  size_t bytes; /* the last that were taken at once: twice as many each time */
+  char *next, *end;
 } metadata_kind_t;
 void *metadata_take_kind(metadata_kind_t *kind);
 

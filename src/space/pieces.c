@@ -7,19 +7,19 @@
 #include "os/os.h"
 
 enum {
-  STEPS_LOG2 = 2,     /* four shelves to a doubling */
-  SHELVES = 64        /* up to two pages of 1 MiB */
+  STEPS_LOG2 = 2, /* four shelves to a doubling */
+  SHELVES = 64    /* up to two pages of 1 MiB */
 };
 
 typedef struct piece {
-  range_t       range;            /* stands at its own start */
-  struct piece *newer, *older;    /* on its shelf */
+  range_t range;               /* stands at its own start */
+  struct piece *newer, *older; /* on its shelf */
 } piece_t;
 _Static_assert(sizeof(piece_t) <= PIECE_ALIGNMENT, "a piece has room for what is known of it");
 
 static range_t *by_address;
 static piece_t *shelves[SHELVES];
-static uint64_t filled;   /* a bit for each shelf that has a piece */
+static uint64_t filled; /* a bit for each shelf that has a piece */
 
 /* Returns the shelf that a piece of this size is on. If the size is the least of its shelf, every piece there is long enough
  * for it. */

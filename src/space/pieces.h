@@ -9,7 +9,7 @@
 
 #include "base/bits.h"
 
-enum { PIECE_ALIGNMENT = 64 };   /* of starts and sizes */
+enum { PIECE_ALIGNMENT = 64 }; /* of starts and sizes */
 
 /* Returns the bytes of whole pages that are free now, which begin at `*pages` and are no piece's any more; 0: none. */
 size_t pieces_give(uintptr_t start, size_t size, uintptr_t *pages);

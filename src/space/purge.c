@@ -6,8 +6,8 @@
 #include "space/space.h"
 
 enum {
-  KEEP_LEAST_UNITS = 16,          /* 1 MiB */
-  RETAINED_LEAST_UNITS = 512      /* 32 MiB: mstress .54 s when 4 MiB, .43 when 32 */
+  KEEP_LEAST_UNITS = 16,     /* 1 MiB */
+  RETAINED_LEAST_UNITS = 512 /* 32 MiB: mstress .54 s when 4 MiB, .43 when 32 */
 };
 
 /* As many units are kept as were taken again lately, within the bounds that space.h gives reasons for. */

@@ -4,7 +4,7 @@
  * ends is reserved again first, so that nothing finds it, and free when the system has taken its memory. */
 #include "space/slots.h"
 
-enum { PROCESS_SLOTS_SHARE = 4 };   /* this part of the slots is for the process's own arenas */
+enum { PROCESS_SLOTS_SHARE = 4 }; /* this part of the slots is for the process's own arenas */
 
 /* Stored with release once the arena is whole; a question about any address reads it with acquire. */
 arena_t *space_slots[SLOTS_MOST];
@@ -38,7 +38,7 @@ static size_t reserve_slots(size_t count, bool region)
   size_t first = 0, most = slots_for(region);
   lock_acquire(&space_slots_lock);
   for (size_t i = 0; i < most && i < first + count; i++)
-    if (__atomic_load_n(&space_slots[i], __ATOMIC_ACQUIRE))   /* a region that ends empties its slots without the lock */
+    if (__atomic_load_n(&space_slots[i], __ATOMIC_ACQUIRE)) /* a region that ends empties its slots without the lock */
       first = i + 1;
   /* Slots beyond the open ones are free, so the search may end beyond them: they are opened now. */
   bool found = count <= most && first <= most - count && window_open(first + count);
@@ -50,7 +50,7 @@ static size_t reserve_slots(size_t count, bool region)
 
 /* ---- arenas that have ended, and that the system has not taken: their slots are not free before it does ---- */
 
-static arena_t *left_first;   /* under space_slots_lock */
+static arena_t *left_first; /* under space_slots_lock */
 static size_t left_bytes;
 static uint64_t ended_bytes;
 

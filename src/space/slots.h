@@ -7,7 +7,7 @@
 #include "os/lock.h"
 #include "space/arena.h"
 
-enum { SLOT_TRIES = 64 };   /* so many slots in which somebody else has mapped something are passed over by one call */
+enum { SLOT_TRIES = 64 }; /* so many slots in which somebody else has mapped something are passed over by one call */
 
 /* Stands for a slot in which an arena is about to be mapped, or in which somebody else's mapping was found. */
 #define SLOT_RESERVED ((arena_t *)-1)
@@ -23,7 +23,7 @@ arena_t *space_arena_at(size_t slot);
 /* An arena of the space in so many free slots in a row, which nobody finds before slots_set(): with as many units as there is
  * room for, or with `units`, which are mapped at once. */
 taken_t slots_create_arena(struct space *space, size_t units, size_t count, arena_t **arena);
-void    slots_set(size_t first, size_t count, arena_t *arena);
+void slots_set(size_t first, size_t count, arena_t *arena);
 
 /* Unmaps it, or keeps it for a later try, where the system refuses. Under the lock. */
 void slots_destroy_arena(arena_t *arena);

@@ -9,10 +9,10 @@
 
 enum {
   HUGE_PAGE_UNITS = 32,
-  LONGEST_RUN_UNITS = 64,         /* 4 MiB: a longer block is a mapping of its own */
-  LONGEST_RUN_UNITS_SHORT = 2,    /* 128 KiB if memory is short: a mapping wastes no end of a unit, and grows without a copy */
+  LONGEST_RUN_UNITS = 64,      /* 4 MiB: a longer block is a mapping of its own */
+  LONGEST_RUN_UNITS_SHORT = 2, /* 128 KiB if memory is short: a mapping wastes no end of a unit, and grows without a copy */
   SHORT_LIMIT = 256 << 20,
-  GUEST_ALIGNMENT = 64            /* of the units of a region that is too small to lose more */
+  GUEST_ALIGNMENT = 64 /* of the units of a region that is too small to lose more */
 };
 
 space_t space_of_process;
@@ -70,10 +70,14 @@ size_t space_region_records(size_t units, unsigned unit_log2)
   return (uintptr_t)arena_lay_out(&scratch, NULL, units, unit_log2);
 }
 
-void space_init_region(space_t *space, arena_t *arena, void *records, void *memory, size_t units, unsigned unit_log2, bool dirty)
+void space_init_region(space_t *space, arena_t *arena, void *records, void *memory, size_t units, unsigned unit_log2,
+                       bool dirty)
 {
   size_t unit = (size_t)1 << unit_log2;
-  *space = (space_t){.fixed = arena, .unit_log2 = unit_log2, .alignment = (uint32_t)unit, .purgeable = unit >= os_page_size(),
+  *space = (space_t){.fixed = arena,
+                     .unit_log2 = unit_log2,
+                     .alignment = (uint32_t)unit,
+                     .purgeable = unit >= os_page_size(),
                      .purge_delay_ms = PURGE_NEVER};
   *arena = (arena_t){.space = space};
   arena_lay_out(arena, records, units, unit_log2);
@@ -81,7 +85,6 @@ void space_init_region(space_t *space, arena_t *arena, void *records, void *memo
   arena->committed = (uint32_t)units;
   space->dirty_units = dirty ? units : 0;
 }
-
 
 /* What reserves that have ended still hold may be just what is missing, so there is a second try without them. */
 bool space_init_slots(space_t *space, size_t units)
@@ -94,7 +97,8 @@ bool space_init_slots(space_t *space, size_t units)
     taken = slots_create_arena(space, units, arena_slots_for(units), &arena);
   if (taken != TAKEN)
     return false;
-  *space = (space_t){.fixed = arena, .unit_log2 = UNIT_LOG2, .alignment = UNIT, .purgeable = true, .purge_delay_ms = PURGE_NEVER};
+  *space =
+    (space_t){.fixed = arena, .unit_log2 = UNIT_LOG2, .alignment = UNIT, .purgeable = true, .purge_delay_ms = PURGE_NEVER};
   slots_set(arena->slot, arena->slots, arena);
   return true;
 }
@@ -104,8 +108,8 @@ void space_hide_slots(space_t *space) { slots_set(space->fixed->slot, space->fix
 void space_destroy_slots(space_t *space)
 {
   space_hide_slots(space);
-  space->fixed->dirty_count = space->fixed->committed;   /* it may have been touched beforehand */
-  arena_purge_to_end(space->fixed);   /* nobody waits for the lock meanwhile */
+  space->fixed->dirty_count = space->fixed->committed; /* it may have been touched beforehand */
+  arena_purge_to_end(space->fixed);                    /* nobody waits for the lock meanwhile */
   lock_acquire(&space_slots_lock);
   slots_destroy_arena(space->fixed);
   lock_release(&space_slots_lock);
@@ -122,7 +126,7 @@ void space_note_longest(const arena_t *arena)
 
 /* ---- dirty units ---- */
 
-static size_t unpaid_bytes;   /* of all regions: a figure */
+static size_t unpaid_bytes; /* of all regions: a figure */
 
 size_t space_unpaid_bytes(void) { return __atomic_load_n(&unpaid_bytes, __ATOMIC_RELAXED); }
 
@@ -312,7 +316,8 @@ space_figures_t space_figures(space_t *space)
 {
   lock_acquire(&space->lock);
   size_t unused_units = space->prepaid ? space->fixed->unit_count - space->used_units : 0;
-  space_figures_t f = {.dirty_bytes = space->dirty_units << space->unit_log2, .unused_bytes = unused_units << space->unit_log2,
+  space_figures_t f = {.dirty_bytes = space->dirty_units << space->unit_log2,
+                       .unused_bytes = unused_units << space->unit_log2,
                        .purged_bytes = space->purged_bytes};
   lock_release(&space->lock);
   return f;

@@ -17,22 +17,22 @@
 #include "space/slots.h"
 
 typedef struct space {
-  lock_t   lock;
-  arena_t *fixed;             /* NULL, or the arena of a region: all this space has */
-  struct space *fallback;     /* where a region's heap goes on when the region is full, or NULL */
+  lock_t lock;
+  arena_t *fixed;         /* NULL, or the arena of a region: all this space has */
+  struct space *fallback; /* where a region's heap goes on when the region is full, or NULL */
   uint32_t unit_log2;
-  uint32_t alignment;         /* of a run's first address; a unit, or less in a small region */
-  bool     prepaid;           /* a region that was charged whole at its creation */
-  bool     purgeable;         /* its memory is the system's, not a caller's */
-  bool     purge_failed;      /* since the last tick: the system refuses to take some of it */
-  uint8_t  huge_pages;        /* option.h */
-  uint32_t purge_delay_ms;    /* 0: at once; PURGE_NEVER */
-  size_t   used_units, dirty_units;
-  size_t   taken_again;       /* units taken lately that had been used before */
-  size_t   low_dirty;         /* the fewest dirty units since the last tick */
-  bool     unpaid;            /* a region of the system's memory whose dirty units nobody was charged for */
+  uint32_t alignment;      /* of a run's first address; a unit, or less in a small region */
+  bool prepaid;            /* a region that was charged whole at its creation */
+  bool purgeable;          /* its memory is the system's, not a caller's */
+  bool purge_failed;       /* since the last tick: the system refuses to take some of it */
+  uint8_t huge_pages;      /* option.h */
+  uint32_t purge_delay_ms; /* 0: at once; PURGE_NEVER */
+  size_t used_units, dirty_units;
+  size_t taken_again; /* units taken lately that had been used before */
+  size_t low_dirty;   /* the fewest dirty units since the last tick */
+  bool unpaid;        /* a region of the system's memory whose dirty units nobody was charged for */
   uint64_t purged_bytes;
-  uint64_t epoch_ms;          /* when taken_again was last halved */
+  uint64_t epoch_ms; /* when taken_again was last halved */
 } space_t;
 
 /* The process's own. */
@@ -51,13 +51,14 @@ char *space_init_guest(space_t *space, arena_t *arena, void *memory, size_t size
 
 /* A region in memory of the system's, of `units` units; the records are elsewhere, space_region_records() bytes of them.
  * `dirty`: it holds old data. */
-void   space_init_region(space_t *space, arena_t *arena, void *records, void *memory, size_t units, unsigned unit_log2, bool dirty);
+void space_init_region(space_t *space, arena_t *arena, void *records, void *memory, size_t units, unsigned unit_log2,
+                       bool dirty);
 size_t space_region_records(size_t units, unsigned unit_log2);
 
 /* A region of `units` units of 64 KiB in slots of the window, mapped whole. False: no memory or no slots. */
 bool space_init_slots(space_t *space, size_t units);
-void space_hide_slots(space_t *space);      /* from then on no address leads to it */
-void space_destroy_slots(space_t *space);    /* unmaps it; what the system refuses is left to space_give_left() */
+void space_hide_slots(space_t *space);    /* from then on no address leads to it */
+void space_destroy_slots(space_t *space); /* unmaps it; what the system refuses is left to space_give_left() */
 
 /* ---- runs ---- */
 
@@ -69,7 +70,7 @@ void space_give(space_t *space, run_t *run);
 
 /* The same on a budget's account, from the space or its fallback. NULL: no memory, or over the budget. */
 run_t *space_take_charged(space_t *space, budget_t *budget, size_t bytes, size_t alignment);
-void   space_give_charged(space_t *space, budget_t *budget, run_t *run);
+void space_give_charged(space_t *space, budget_t *budget, run_t *run);
 
 /* Returns how many bytes a run could have if the region or the budget is about to end: a shorter run than was refused may still
  * be had. It is a hint. */
@@ -129,16 +130,16 @@ bool space_tick(space_t *space, uint64_t now_ms);
 
 /* What a space holds beyond its runs. */
 typedef struct space_figures {
-  size_t   dirty_bytes;     /* free, and held since it was used */
-  size_t   unused_bytes;    /* of a prepaid region: free, and held whether it was used or not */
+  size_t dirty_bytes;  /* free, and held since it was used */
+  size_t unused_bytes; /* of a prepaid region: free, and held whether it was used or not */
   uint64_t purged_bytes;
 } space_figures_t;
 space_figures_t space_figures(space_t *space);
 
 /* From the first call to the second, the dirty units of a region count as held without a charge. space_unpaid_bytes() says how
  * much all such units hold. */
-void   space_count_unpaid(space_t *space);
-void   space_forget_unpaid(space_t *space);
+void space_count_unpaid(space_t *space);
+void space_forget_unpaid(space_t *space);
 size_t space_unpaid_bytes(void);
 
 /* Returns the bytes of the records of the process's arenas, and of the class map. */

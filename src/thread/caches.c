@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 enum {
-  REACH_TRIES = 200,      /* looks at a busy thread; after the first few, each lets others run */
+  REACH_TRIES = 200, /* looks at a busy thread; after the first few, each lets others run */
   CHAINS_LEAST_LOG2 = 4
 };
 
@@ -18,7 +18,10 @@ static heap_cache_t *unused_caches;
 
 /* ---- slots ---- */
 
-static void store_slot(thread_t *thread, size_t i, struct pool_heap *heap) { __atomic_store_n(&thread->heap_at[i], heap, BUSY_ORDER); }
+static void store_slot(thread_t *thread, size_t i, struct pool_heap *heap)
+{
+  __atomic_store_n(&thread->heap_at[i], heap, BUSY_ORDER);
+}
 
 /* The slot may have been taken over by another heap with the same byte, whose cache stays in it. */
 static void empty_slot(thread_t *thread, const struct pool_heap *heap)
@@ -219,7 +222,10 @@ static heap_cache_t *cache_take(void)
   return cache ? cache : metadata_take(sizeof *cache, METADATA_ALIGNMENT);
 }
 
-static heap_cache_t *cache_of(magazines_t *magazines) { return (heap_cache_t *)((char *)magazines - offsetof(heap_cache_t, magazines)); }
+static heap_cache_t *cache_of(magazines_t *magazines)
+{
+  return (heap_cache_t *)((char *)magazines - offsetof(heap_cache_t, magazines));
+}
 
 /* The cache is complete before it enters a chain, where others find it. If there is no memory for the chains, it is unused
  * again. */
@@ -283,7 +289,8 @@ static void note_use(thread_t *thread, heap_cache_t *cache)
  * flushed and has left the list since it was found must enter it again first, or nobody could reach for what comes into it. */
 static bool may_be_used(const heap_cache_t *cache, const reach_list_t *reach)
 {
-  return !__atomic_load_n(&cache->claimed, __ATOMIC_SEQ_CST) && (!reach || __atomic_load_n(&cache->reach_link, __ATOMIC_RELAXED));
+  return !__atomic_load_n(&cache->claimed, __ATOMIC_SEQ_CST) &&
+         (!reach || __atomic_load_n(&cache->reach_link, __ATOMIC_RELAXED));
 }
 
 /* If the cache was claimed just now, the lock is taken to wait until its claimer is through, and the search begins again. */

@@ -90,7 +90,7 @@ void *magazines_refill(magazines_t *magazines, bin_t *bin)
   } else {
     top = bin_exchange_empty(bin, empty, magazine_capacity(bin), magazines->shard);
     if (!top) {
-      OWNER_STORE(loaded->below, MAGAZINE_SENTINEL);   /* the empty one has gone to the bin */
+      OWNER_STORE(loaded->below, MAGAZINE_SENTINEL); /* the empty one has gone to the bin */
       return NULL;
     }
   }
@@ -273,7 +273,7 @@ size_t magazines_count(const magazines_t *magazines, unsigned size_class)
 
 typedef struct search {
   const void *block;
-  bool        found;
+  bool found;
 } search_t;
 
 static void compare(const void *block, void *search)

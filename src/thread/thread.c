@@ -13,7 +13,7 @@ enum { FREES_ALONE = 16384 };
 static thread_t no_thread = {.heap_at = {NOT_A_HEAP}};
 THREAD_LOCAL thread_t *thread_self = &no_thread;
 static THREAD_LOCAL bool without;         /* a record: the thread is ending, or its end could not be arranged */
-static THREAD_LOCAL uint16_t frees_alone;   /* of a thread without a record, beside others */
+static THREAD_LOCAL uint16_t frees_alone; /* of a thread without a record, beside others */
 
 static void (*flush_thread)(thread_t *thread);
 static thread_t *live, *lost, *unused;
@@ -70,7 +70,7 @@ static void thread_end(void *argument)
   thread_t *thread = argument;
   thread_self = &no_thread;
   without = true;
-  lock_acquire(&threads_lock);   /* a heap that is being destroyed meanwhile takes its caches first, or finds them flushed */
+  lock_acquire(&threads_lock); /* a heap that is being destroyed meanwhile takes its caches first, or finds them flushed */
   flush_thread(thread);
   live_leave(thread);
   lock_release(&threads_lock);
@@ -95,7 +95,7 @@ COLD static thread_t *thread_start(void)
   thread->heap_at[0] = NOT_A_HEAP;
   live_enter(thread);
   bool alone = os_single_threaded();
-  thread_self = thread;                     /* first: arranging the end may allocate */
+  thread_self = thread; /* first: arranging the end may allocate */
   /* The memory of the thread that was there alone lasts as long as the process, so that one may go on where its end cannot be
    * arranged. Nobody else may: the system takes a thread's memory when it ends, with what the manager has there. */
   if (!os_thread_on_exit(thread) && !alone)

@@ -211,8 +211,9 @@ def example(root):
 GOOD = {
     "README.md": "# A\n[b](docs/DESIGN.md#the-b)\n`bin_take` `slab.h`\n",
     # Code, a table, what is generated, a word that is too long, a list of many lines, a paragraph before it.
-    "docs/prose.md": "```\n" + "code " * 30 + "\n```\n| " + "cell " * 30 + "|\n\n    " + "code " * 30 + "\n\n<!-- bench begin -->\n"
-                     + "word " * 30 + "\n<!-- bench end -->\n\n" + "w" * 120 + "\n\n" + "a line\n" * 6 + "- an item\n" + "  of it\n" * 9,
+    "docs/prose.md": "```\n" + "code " * 30 + "\n```\n| " + "cell " * 30 + "|\n\n    " + "code " * 30
+                     + "\n\n<!-- bench begin -->\n" + "word " * 30 + "\n<!-- bench end -->\n\n" + "w" * 120 + "\n\n"
+                     + "a line\n" * 6 + "- an item\n" + "  of it\n" * 9,
     "docs/DESIGN.md": "# D\n## The `b`\n## Invariants\n| A1 | x | `slab.h` | `check_a` |\n[e](experiments.md#depots)\n",
     "docs/experiments.md": "# E\n## Depots\n`gone_name`\n[d](DESIGN.md#the-b)\n",
     "CONTRIBUTING.md": "`bin_take`\n```c\nvoid bin_take(void);\n```\n",

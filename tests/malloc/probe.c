@@ -39,8 +39,8 @@ static int work(void)
 
 static int exhaust(void) { return malloc(opaque((size_t)1 << 55)) ? complain("a block of 32 PiB") : 0; }
 
-/* Of the address space in which blocks are, the bytes for which huge pages were asked; whether there are any is up to the kernel.
- * SIZE_MAX: it does not tell. */
+/* Of the address space in which blocks are, the bytes for which huge pages were asked; whether there are any is up to the
+ * kernel. SIZE_MAX: it does not tell. */
 static size_t advised_bytes(void)
 {
   size_t kib = 0, advised = 0;

@@ -4,7 +4,7 @@
 #include "os_fake.h"
 
 int owner, other_owner;
-huge_t *owned, *others;   /* their lists */
+huge_t *owned, *others; /* their lists */
 
 size_t bytes_of(const void *of)
 {
@@ -76,7 +76,10 @@ void breathe(size_t bytes)
   must(huge_kept_bytes() == bytes && ranges_kept() == 1);
 }
 
-uint64_t calls_for_memory(void) { return os_fake.count[OS_MAP] + os_fake.count[OS_UNMAP] + os_fake.count[OS_REMAP] + os_fake.count[OS_PURGE]; }
+uint64_t calls_for_memory(void)
+{
+  return os_fake.count[OS_MAP] + os_fake.count[OS_UNMAP] + os_fake.count[OS_REMAP] + os_fake.count[OS_PURGE];
+}
 
 void take_row(huge_t **row, size_t count, size_t size)
 {

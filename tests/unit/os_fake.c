@@ -135,7 +135,9 @@ bool os_purge(void *address, size_t size)
 void *os_remap(void *address, size_t size, size_t new_size, bool may_move)
 {
   int saved = errno;
-  void *p = fails(OS_REMAP) || (new_size > size && is_too_much(new_size - size)) ? MAP_FAILED : mremap(address, size, new_size, may_move ? MREMAP_MAYMOVE : 0);
+  void *p = fails(OS_REMAP) || (new_size > size && is_too_much(new_size - size))
+              ? MAP_FAILED
+              : mremap(address, size, new_size, may_move ? MREMAP_MAYMOVE : 0);
   errno = saved;
   if (p == MAP_FAILED)
     return NULL;

@@ -61,14 +61,14 @@ static void the_one_that_suits(void *argument)
   huge_t *blocks[3];
   for (size_t i = 0; i < 3; i++) {
     blocks[i] = take((3 + 2 * i) * MIB);
-    take(PAGE);   /* between them */
+    take(PAGE); /* between them */
   }
   char *starts[] = {huge_start(blocks[0]), huge_start(blocks[1]), huge_start(blocks[2])};
   huge_give(blocks[1]);
   huge_give(blocks[2]);
   huge_give(blocks[0]);
   if (ranges_kept() < 3)
-    return;   /* the system has put them next to each other */
+    return; /* the system has put them next to each other */
   huge_t *huge = take(2 * MIB), *more = take(4 * MIB);
   must(huge_start(huge) == starts[0] && huge_start(more) == starts[1]);
   bool zeroed;
@@ -98,7 +98,7 @@ static void grown_from_what_is_kept(void *argument)
   must(huge_start(huge)[0] == (*remaps ? 7 : 0) && huge_start(huge)[12 * MIB - 1] == 0);
   must(huge_kept_bytes() == (*remaps ? 0 : 8 * MIB) && all_is_known());
   os_fake_heal();
-  huge_t *long_one = huge_take(17 * MIB, 1, &owner, &owned, &zeroed);   /* less than half of it is there */
+  huge_t *long_one = huge_take(17 * MIB, 1, &owner, &owned, &zeroed); /* less than half of it is there */
   must(long_one && zeroed);
 }
 
@@ -188,7 +188,7 @@ static void never_given_back(void *argument)
   must(huge_resize(huge, MIB / 2, true) && huge_size(huge) == MIB / 2 && huge_kept_bytes() == kept + MIB / 2);
   must(pattern_kept(huge_start(huge), MIB / 2, MIB, 1) && huge_next(NULL, huge_start(huge)) != NULL);
   os_fake.fail_kinds = 1 << OS_REMAP;
-  must(huge_resize(huge, 64 * MIB, true) && huge_kept_bytes() == kept + MIB);   /* moved as a copy */
+  must(huge_resize(huge, 64 * MIB, true) && huge_kept_bytes() == kept + MIB); /* moved as a copy */
   must(pattern_kept(huge_start(huge), MIB / 2, MIB, 1));
   os_fake_heal();
   huge_give(huge);
@@ -203,13 +203,13 @@ static void ticked(void *argument)
   have_records();
   breathe(16 * MIB);
   pass_delays(1);
-  must(huge_kept_bytes() == 16 * MIB);   /* it was taken in this one */
+  must(huge_kept_bytes() == 16 * MIB); /* it was taken in this one */
   for (size_t turn = 0; turn < 8; turn++) {
     size_t kept = huge_kept_bytes();
     for (size_t i = 0; i < 3; i++)
       huge_give(take(10 * MIB));
     huge_tick();
-    must(huge_kept_bytes() == kept);     /* too early */
+    must(huge_kept_bytes() == kept); /* too early */
     for (size_t i = 1; i < TICKS_PER_DELAY; i++)
       huge_tick();
     must(huge_kept_bytes() >= 10 * MIB && huge_kept_bytes() <= 10 * MIB + (kept - 10 * MIB) / 2 && all_is_known());
@@ -249,7 +249,7 @@ static void the_oldest_first(void *argument)
   for (size_t n = 0; n < sizeof orders / sizeof *orders; n++) {
     huge_t *blocks[3];
     char *starts[3];
-    huge_give(take(16 * MIB));   /* one range, for the blocks and walls between them */
+    huge_give(take(16 * MIB)); /* one range, for the blocks and walls between them */
     for (size_t i = 0; i < 3; i++) {
       blocks[i] = take(sizes[i]);
       starts[i] = huge_start(blocks[i]);
@@ -279,7 +279,7 @@ static void grows_into_what_is_kept(void *argument)
   huge_t *block = huge_take(20 * MIB, 1, &owner, &owned, &zeroed);
   must(block);
   pattern_write(huge_start(block), 20 * MIB, 1);
-  for (size_t i = 0; i < 4; i++) {   /* more than once, so that it is kept */
+  for (size_t i = 0; i < 4; i++) { /* more than once, so that it is kept */
     huge_t *other = huge_take(16 * MIB, 1, &owner, &owned, &zeroed);
     must(other);
     huge_give(other);

@@ -7,11 +7,11 @@
 #include <pthread.h>
 
 typedef struct model {
-  dice_t   dice;
-  huge_t  *blocks[BLOCKS];
-  size_t   sizes[BLOCKS];
+  dice_t dice;
+  huge_t *blocks[BLOCKS];
+  size_t sizes[BLOCKS];
   uint64_t keys[BLOCKS];
-  bool     alone;
+  bool alone;
 } model_t;
 
 static void apart(const model_t *model, size_t with)
@@ -19,7 +19,8 @@ static void apart(const model_t *model, size_t with)
   const huge_t *block = model->blocks[with];
   for (size_t i = 0; i < BLOCKS; i++) {
     const huge_t *other = model->blocks[i];
-    must(i == with || !other || huge_start(other) + huge_size(other) <= huge_start(block) || huge_start(block) + huge_size(block) <= huge_start(other));
+    must(i == with || !other || huge_start(other) + huge_size(other) <= huge_start(block) ||
+         huge_start(block) + huge_size(block) <= huge_start(other));
   }
 }
 
@@ -51,7 +52,8 @@ static void model_resize(model_t *model, size_t i)
   char *start = huge_start(model->blocks[i]);
   bool done = huge_resize(model->blocks[i], size, may_move);
   must(done || huge_start(model->blocks[i]) == start);
-  must(pattern_kept(huge_start(model->blocks[i]), done ? min_size(size, model->sizes[i]) : model->sizes[i], model->sizes[i], model->keys[i]));
+  must(pattern_kept(huge_start(model->blocks[i]), done ? min_size(size, model->sizes[i]) : model->sizes[i], model->sizes[i],
+                    model->keys[i]));
   if (done)
     claim(model, i, size);
 }

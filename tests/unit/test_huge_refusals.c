@@ -148,7 +148,7 @@ static void asked_again_after_a_tick(void *argument)
     huge_give(row[i]);
   must(ranges_kept() > KEPT_RANGES);
   os_fake_heal();
-  for (size_t i = 0; i < 4; i++)   /* each looks at so many ranges at most */
+  for (size_t i = 0; i < 4; i++) /* each looks at so many ranges at most */
     huge_tick();
   for (size_t i = MANY / 2; i < MANY; i += 2) {
     huge_give(row[i]);

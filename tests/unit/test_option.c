@@ -14,7 +14,7 @@ static void read_from(void *text)
 /* A child that must end well; what it found is in its exit. */
 typedef struct reading {
   const char *text;
-  options_t   expected;
+  options_t expected;
 } reading_t;
 
 static void read_and_compare(void *argument)
@@ -29,10 +29,10 @@ static void read_and_compare(void *argument)
   must(settings.abort_on_exhausted == reading->expected.abort_on_exhausted);
 }
 
-#define READS(words, ...)                                                                  \
-  do {                                                                                     \
-    reading_t reading = {words, {.purge_delay_ms = PURGE_DELAY_DEFAULT_MS, __VA_ARGS__}};  \
-    in_child(read_and_compare, &reading);                                                  \
+#define READS(words, ...) \
+  do { \
+    reading_t reading = {words, {.purge_delay_ms = PURGE_DELAY_DEFAULT_MS, __VA_ARGS__}}; \
+    in_child(read_and_compare, &reading); \
   } while (0)
 
 #pragma GCC diagnostic push
@@ -59,9 +59,24 @@ static void bad_values(void **state)
 {
   (void)state;
   static const char *const bad[] = {
-    "purge_delay_ms=", "purge_delay_ms=-1", "purge_delay_ms=1x", "purge_delay_ms=99999999999", "purge_delay_ms=429496729600",
-    "huge_pages=", "huge_pages=yes", "huge_pages", "stats=1", "checked=2", "checked=", "checked", "abort_on_exhausted=10",
-    "Checked=1", "unknown=1", "=1", "=", "ckecked=1",
+    "purge_delay_ms=",
+    "purge_delay_ms=-1",
+    "purge_delay_ms=1x",
+    "purge_delay_ms=99999999999",
+    "purge_delay_ms=429496729600",
+    "huge_pages=",
+    "huge_pages=yes",
+    "huge_pages",
+    "stats=1",
+    "checked=2",
+    "checked=",
+    "checked",
+    "abort_on_exhausted=10",
+    "Checked=1",
+    "unknown=1",
+    "=1",
+    "=",
+    "ckecked=1",
     "a_key_that_is_much_longer_than_any_key_that_there_could_ever_be_here=1",
   };
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -101,7 +116,7 @@ static void set_before_and_after(void *argument)
   must(!option_set("checked", NULL));
   setenv(VARIABLE, "checked=0", 1);
   option_read();
-  must(settings.purge_delay_ms == 7 && !settings.checked);   /* the environment has the last word */
+  must(settings.purge_delay_ms == 7 && !settings.checked); /* the environment has the last word */
   must(!option_set("checked", "1"));
   setenv(VARIABLE, "checked=1", 1);
   option_read();

@@ -92,7 +92,7 @@ static void free_blocks_in_address_order(void **state)
         assert_int_equal(got, min_size(want, free_before));
         assert_int_equal(slab->free_count, free_before - got);
         for (size_t i = 0; i < got; i++) {
-          size_t at = (size_t)((char *)blocks[want - 1 - i] - slab->start) + size;   /* + size: 0 is before the first */
+          size_t at = (size_t)((char *)blocks[want - 1 - i] - slab->start) + size; /* + size: 0 is before the first */
           assert_true(at > last && !bit_test(slab->bitmap, at / size - 1));
           last = at;
         }
@@ -120,10 +120,8 @@ static void emptied(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(index_by_inverse),
-    cmocka_unit_test(fresh_blocks),
-    cmocka_unit_test(answers),
-    cmocka_unit_test(free_blocks_in_address_order),
+    cmocka_unit_test(index_by_inverse), cmocka_unit_test(fresh_blocks),
+    cmocka_unit_test(answers),          cmocka_unit_test(free_blocks_in_address_order),
     cmocka_unit_test(emptied),
   };
   return cmocka_run_group_tests_name("slab", tests, NULL, NULL);
