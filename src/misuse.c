@@ -7,8 +7,8 @@
 #include "os/os.h"
 
 /* Weak, so that the malloc library can put its own names here. */
-__attribute__((weak)) const char fatal_free_call[] = "pool_free";
-__attribute__((weak)) const char fatal_alloc_call[] = "pool_alloc";
+__attribute__((weak)) const char fatal_free_call[FATAL_CALL_SIZE] = "pool_free";
+__attribute__((weak)) const char fatal_alloc_call[FATAL_CALL_SIZE] = "pool_alloc";
 
 void (*fatal_before_abort)(void);
 

@@ -11,7 +11,7 @@
 #define EXPORT_ALIAS(name) __attribute__((visibility("default"), alias(#name), copy(name)))
 
 /* The call that a message names if a misuse is found late. These stand in place of the weak ones in misuse.c. */
-const char fatal_free_call[] = "free", fatal_alloc_call[] = "malloc";
+const char fatal_free_call[FATAL_CALL_SIZE] = "free", fatal_alloc_call[FATAL_CALL_SIZE] = "malloc";
 
 static void *fail(int error)
 {

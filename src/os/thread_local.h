@@ -12,6 +12,14 @@
 
 #define THREAD_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))
 
+/* On the definition of a variable that THREAD_POINTER names: an optimizer at link time sees no use there, and would drop the
+ * variable or its name. */
+#ifdef __clang__
+#define NAMED_IN_ASSEMBLY __attribute__((used))
+#else
+#define NAMED_IN_ASSEMBLY __attribute__((used, externally_visible))
+#endif
+
 #if defined __has_feature
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define UNDER_SANITIZER 1
