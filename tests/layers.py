@@ -15,7 +15,7 @@ import tempfile
 # Bottom up: a folder of src ("" is src itself) and its units, which are pairs of .c and .h or one of the two. A unit may
 # include itself and what stands before it.
 LAYERS = [
-    ("base", ["bits", "bit_tree", "text", "span_tree", "range_tree"]),
+    ("base", ["bits", "grown", "bit_tree", "text", "span_tree", "range_tree"]),
     ("os", ["os", "thread_local", "lock", "linux", "linux_threads"]),
     ("", ["misuse", "option", "size_class"]),
     ("space", ["class_map", "budget", "gate", "pieces", "rows", "metadata", "run", "arena", "slots", "space",

@@ -40,16 +40,25 @@ typedef struct pool_stats {
 
 /* Fills in the figures. They are exact if no thread uses the heap meanwhile, and otherwise close. It takes one lock of the heap
  * at a time, for microseconds. It returns false if heap or stats is NULL. */
-POOL_API bool pool_heap_stats(pool_heap_t *heap, pool_stats_t *stats) POOL_NOEXCEPT;
+POOL_INLINE bool pool_heap_stats(pool_heap_t *heap, pool_stats_t *stats);
+
+/* What pool_heap_stats calls. `size` is sizeof(pool_stats_t) as the caller knows it: so many bytes are filled, with 0 where the
+ * library has no figure for them. */
+POOL_API bool pool_heap_stats_sized(pool_heap_t *heap, pool_stats_t *stats, size_t size) POOL_NAME(heap_stats);
+
+POOL_INLINE bool pool_heap_stats(pool_heap_t *heap, pool_stats_t *stats)
+{
+  return pool_heap_stats_sized(heap, stats, sizeof(pool_stats_t));
+}
 
 /* Writes the figures as one JSON object, with those of each pool that has slabs. As snprintf does, it writes at most `size`
  * bytes, always terminated if size > 0, and returns the length of the whole text. With NULL for the heap the text is null. It
  * allocates nothing. */
-POOL_API size_t pool_heap_stats_json(pool_heap_t *heap, char *buffer, size_t size) POOL_NOEXCEPT;
+POOL_API size_t pool_heap_stats_json(pool_heap_t *heap, char *buffer, size_t size) POOL_NAME(heap_stats_json);
 
 /* Writes {"heaps":[...], "object_pools":[...], "refused_system_calls":n} in the same way: everything in the process, and how
  * often pool_forbid_system_calls() made a call fail that needed the system. */
-POOL_API size_t pool_stats_json(char *buffer, size_t size) POOL_NOEXCEPT;
+POOL_API size_t pool_stats_json(char *buffer, size_t size) POOL_NAME(stats_json);
 
 POOL_END_DECLS
 

@@ -5,6 +5,20 @@
 
 #define POOL_API __attribute__((visibility("default")))
 
+/* A function that the header defines, so that the size of a struct is what the caller was compiled with. */
+#ifdef __cplusplus
+#define POOL_INLINE static inline __attribute__((unused))
+#else
+#define POOL_INLINE static __inline__ __attribute__((unused))
+#endif
+
+/* What linkers know a function as: pool_alloc() is tidepool_alloc, pool_heap_create() tidepool_heap_create, object_pool_get()
+ * tidepool_object_pool_get. Other programs have functions called pool_alloc too, and a program's own would take the place of
+ * the library's. Who looks a function up by a name (dlsym, ctypes, another language) uses the linker's. */
+#define POOL_NAME(name)      POOL_NOEXCEPT __asm__(POOL_STRING(__USER_LABEL_PREFIX__) "tidepool_" #name)
+#define POOL_STRING(text)    POOL_STRING_OF(text)
+#define POOL_STRING_OF(text) #text
+
 #ifdef __cplusplus
 #define POOL_NOEXCEPT    noexcept
 #define POOL_BEGIN_DECLS extern "C" {

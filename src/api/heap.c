@@ -2,7 +2,7 @@
  * The interface of heap.h. */
 #include "heap/heap.h"
 #include "api/fast_path.h"
-#include "base/bits.h"
+#include "base/grown.h"
 #include "heap/allocate.h"
 #include "heap/create.h"
 #include "heap/free.h"
@@ -177,13 +177,23 @@ const char *pool_heap_name(const pool_heap_t *heap)
   return heap_is_live(heap) ? heap->name : no_heap(heap, "pool_heap_name");
 }
 
+/* What the options were before they first grew. */
+enum { HEAP_OPTIONS_LEAST = offsetof(pool_heap_options_t, flags) + sizeof(unsigned) };
+
 /* A parent or overflow that has ended is a misuse like any other use of it. */
-pool_heap_t *pool_heap_create(const pool_heap_options_t *options)
+pool_heap_t *pool_heap_create_sized(const pool_heap_options_t *options, size_t size)
 {
-  const heap_t *parent = options ? options->parent : NULL, *overflow = options ? options->overflow : NULL;
+  pool_heap_options_t own;
+  if (!options)
+    return heap_create(NULL);
+  if (!grown_take(&own, sizeof own, HEAP_OPTIONS_LEAST, options, size)) {
+    errno = EINVAL;
+    return NULL;
+  }
+  const heap_t *parent = own.parent, *overflow = own.overflow;
   if ((parent && !heap_is_live(parent)) || (overflow && !heap_is_live(overflow)))
     return no_heap(parent && !heap_is_live(parent) ? parent : overflow, "pool_heap_create");
-  return heap_create(options);
+  return heap_create(&own);
 }
 
 /* Says whether the heap may be destroyed or reset. The default heap may not: every block of malloc would end. */

@@ -2,19 +2,21 @@
  *
  * Figures, as numbers and as JSON. JSON is written as it comes. What has no room is only counted (base/text.h), so a caller
  * learns how long the whole is. */
+#include "base/grown.h"
 #include "base/text.h"
 #include "heap/figures.h"
 #include "heap/heap.h"
-#include "heap/startup.h"
 #include "misuse.h"
 #include "object_pool/registry.h"
+#include "option.h"
 #include <errno.h>
 #include <tidepool/heap.h>
 #include <tidepool/stats.h>
 
 /* The figures of the default heap include what no heap has, for which all heaps are looked at. */
-bool pool_heap_stats(pool_heap_t *heap, pool_stats_t *stats)
+bool pool_heap_stats_sized(pool_heap_t *heap, pool_stats_t *stats, size_t size)
 {
+  pool_stats_t own;
   if (!heap || !stats) {
     errno = EINVAL;
     return false;
@@ -24,9 +26,10 @@ bool pool_heap_stats(pool_heap_t *heap, pool_stats_t *stats)
   bool all = heap == &default_heap;
   if (all)
     lock_acquire(&heaps_lock);
-  heap_figures(heap, stats);
+  heap_figures(heap, &own);
   if (all)
     lock_release(&heaps_lock);
+  grown_give(stats, size, &own, sizeof own);
   return true;
 }
 
@@ -155,12 +158,19 @@ size_t pool_stats_json(char *buffer, size_t size)
   return text_finish(&text);
 }
 
-/* Called at the end of the process, so the buffer is static: memory may be what has run out. */
-void heap_print_figures(void)
+/* The figures of the default heap, as one line on standard error. Called at the end of the process, so the buffer is static:
+ * memory may be what has run out. */
+static void print_figures(void)
 {
   static char line[16 << 10];
   size_t length = pool_heap_stats_json(&default_heap, line, sizeof line - 1);
   length = min_size(length, sizeof line - 2);
   line[length++] = '\n';
   os_write_error(line, length);
+}
+
+__attribute__((destructor)) static void finish(void)
+{
+  if (settings.stats_at_exit)
+    print_figures();
 }

@@ -43,10 +43,3 @@ bool manager_ready(void) { return manager_is_up() || bring_up(); }
  * before constructors of the program that watch forks themselves. */
 enum { FIRST_CONSTRUCTOR = 101 };
 __attribute__((constructor(FIRST_CONSTRUCTOR))) static void start(void) { fork_watch(); }
-
-/* This stands here because every program that uses the static library has this file; not every one has that of the figures. */
-__attribute__((destructor)) static void finish(void)
-{
-  if (settings.stats_at_exit)
-    heap_print_figures();
-}

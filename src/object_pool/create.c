@@ -2,6 +2,7 @@
  *
  * A pool from its options, and its end. Options are looked at before anything is taken. A pool that ends stays among the others
  * until its hooks are through, since any of them may leave. */
+#include "base/grown.h"
 #include "base/text.h"
 #include "heap/allocate.h"
 #include "heap/heap.h"
@@ -214,11 +215,11 @@ static object_pool_t *create_whole(const resort_t *from, const object_pool_optio
 }
 
 /* The heap may call the program between two tries, with nothing of the pool made. Success leaves errno as it was. */
-object_pool_t *object_pool_create(const object_pool_options_t *options)
+static object_pool_t *create_from_options(const object_pool_options_t *options)
 {
-  heap_t *heap = options && options->heap ? options->heap : &default_heap;
-  if (heap->mark != HEAP_LIVE_MARK)
-    fatal_misuse("object_pool_create", heap, "not a live heap");
+  heap_t *heap = options->heap ? options->heap : &default_heap;
+  if (!heap_is_live(heap))
+    fatal_misuse("object_pool_create", heap, NOT_A_HEAP_TEXT);
   if (!object_options_are_valid(options)) {
     errno = EINVAL;
     return NULL;
@@ -240,6 +241,18 @@ object_pool_t *object_pool_create(const object_pool_options_t *options)
     return heap_exhausted(heap);
   errno = error;
   return pool;
+}
+
+/* What the options were before they first grew. */
+enum { POOL_OPTIONS_LEAST = offsetof(object_pool_options_t, flags) + sizeof(unsigned) };
+
+object_pool_t *object_pool_create_sized(const object_pool_options_t *options, size_t size)
+{
+  object_pool_options_t own;
+  if (options && grown_take(&own, sizeof own, POOL_OPTIONS_LEAST, options, size))
+    return create_from_options(&own);
+  errno = EINVAL;
+  return NULL;
 }
 
 /* Ends the objects of a pool that ends. What is still live can no longer be put, and counts as busy in the figures. If an
