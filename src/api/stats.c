@@ -137,10 +137,13 @@ static void write_object_pool(const object_pool_figures_t *f, void *context)
 }
 
 /* The object pools are asked after the lock is open, because they take it themselves. */
-size_t pool_stats_json(char *buffer, size_t size)
+/* `before` stands in front of the first key. */
+static size_t write_everything(char *buffer, size_t size, const char *before)
 {
   text_t text = {buffer, buffer ? size : 0, 0};
-  text_string(&text, "{\"heaps\":[");
+  text_char(&text, '{');
+  text_string(&text, before);
+  text_string(&text, "\"heaps\":[");
   lock_acquire(&heaps_lock);
   for (heap_t *heap = heaps_first(); heap; heap = heap->next) {
     if (heap != heaps_first())
@@ -158,15 +161,57 @@ size_t pool_stats_json(char *buffer, size_t size)
   return text_finish(&text);
 }
 
-/* The figures of the default heap, as one line on standard error. Called at the end of the process, so the buffer is static:
- * memory may be what has run out. */
+size_t pool_stats_json(char *buffer, size_t size) { return write_everything(buffer, size, ""); }
+
+/* ---- at exit ---- */
+
+/* "%p" in the name is the number of the process, and "%%" a percent sign, so that processes of one program do not share a file.
+ */
+static void stats_path(char *path, size_t size)
+{
+  text_t text = {path, size, 0};
+  for (const char *c = settings.stats_file; *c; c++) {
+    if (c[0] == '%' && c[1] == 'p')
+      text_number(&text, os_process());
+    else
+      text_char(&text, *c);
+    c += c[0] == '%' && (c[1] == 'p' || c[1] == '%');
+  }
+  text_finish(&text);
+}
+
+static void print_line(const char *line, size_t length)
+{
+  char path[OPTION_PATH_SIZE + 64];
+  if (!settings.stats_file[0]) {
+    os_write_kept_error(line, length);
+    return;
+  }
+  stats_path(path, sizeof path);
+  if (!os_append(path, line, length))
+    warn(path, "cannot be written; the figures of stats=exit are lost");
+}
+
+/* One line, with the number of the process first: children of a program print theirs to the same place. It is as long as it is,
+ * so its memory comes from the system; where there is none, the line is cut. */
 static void print_figures(void)
 {
-  static char line[16 << 10];
-  size_t length = pool_heap_stats_json(&default_heap, line, sizeof line - 1);
-  length = min_size(length, sizeof line - 2);
+  enum { SHORT_LINE = 4 << 10, SPARE = 4 << 10 }; /* heaps may be made between the measuring and the writing */
+  static char short_line[SHORT_LINE];
+  char before[32];
+  text_t pid = {before, sizeof before, 0};
+  text_string(&pid, "\"pid\":");
+  text_number(&pid, os_process());
+  text_char(&pid, ',');
+  text_finish(&pid);
+  size_t size = round_up(write_everything(NULL, 0, before) + SPARE, os_page_size());
+  char *mapped = os_map(size, os_page_size()), *line = mapped ? mapped : short_line;
+  size = mapped ? size : SHORT_LINE;
+  size_t length = min_size(write_everything(line, size - 1, before), size - 2);
   line[length++] = '\n';
-  os_write_error(line, length);
+  print_line(line, length);
+  if (mapped)
+    os_unmap(mapped, size);
 }
 
 __attribute__((destructor)) static void finish(void)

@@ -337,22 +337,3 @@ const char *os_environment(const char *name)
       return *entry + length + 1;
   return NULL;
 }
-
-/* Asks the system directly, because write() is a cancellation point: a cancelled thread would end there with the locks it
- * holds, and abort() would not be called. */
-void os_write_error(const char *text, size_t length)
-{
-  int saved = errno;
-  while (length) {
-    ssize_t n = syscall(SYS_write, STDERR_FILENO, text, length);
-    if (n < 0 && errno == EINTR)
-      continue;
-    if (n <= 0)
-      break;
-    text += n;
-    length -= (size_t)n;
-  }
-  errno = saved;
-}
-
-void os_abort(void) { abort(); }

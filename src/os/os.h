@@ -118,6 +118,17 @@ const char *os_environment(const char *name);
 /* Writes to standard error, as far as that can be done. */
 void os_write_error(const char *text, size_t length);
 
+/* Keeps standard error as it is now for os_write_kept_error(): programs close theirs before they end. False: there is none. */
+bool os_keep_error(void);
+
+/* Writes to what os_keep_error() kept, as long as it is there. */
+void os_write_kept_error(const char *text, size_t length);
+
+/* Adds to the end of a file, which is made if need be. False: that cannot be done. */
+bool os_append(const char *path, const char *text, size_t length);
+
+uint32_t os_process(void); /* the number of this process */
+
 _Noreturn void os_abort(void);
 
 #endif

@@ -98,9 +98,13 @@ static void read_then_abort(void *text)
 static void warnings(void **state)
 {
   (void)state;
-  char unknown[] = "nonsense=1", value[] = "checked=7", help[] = "help";
-  aborts_with(read_then_abort, unknown, "tidepool: nonsense: unknown option or bad value in TIDEPOOL_OPTIONS, ignored\n");
-  aborts_with(read_then_abort, value, "tidepool: checked: unknown option or bad value in TIDEPOOL_OPTIONS, ignored\n");
+  char unknown[] = "nonsense=1", value[] = "checked=7", help[] = "help", misspelt[] = "ckecked=1", plural[] = "huge_page=auto",
+       bare[] = "stats";
+  aborts_with(read_then_abort, unknown, "tidepool: nonsense: no option; there are purge_delay_ms, huge_pages, stats");
+  aborts_with(read_then_abort, value, "tidepool: checked: bad value; the values are 0, 1; ignored\n");
+  aborts_with(read_then_abort, misspelt, "tidepool: ckecked: no option, checked is nearest; ignored\n");
+  aborts_with(read_then_abort, plural, "tidepool: huge_page: no option, huge_pages is nearest; ignored\n");
+  aborts_with(read_then_abort, bare, "tidepool: stats: no value; the values are none, exit, exit:FILE; ignored\n");
   aborts_with(read_then_abort, help, "purge_delay_ms=milliseconds, never");
   aborts_with(read_then_abort, help, "abort_on_exhausted=0, 1");
 }
