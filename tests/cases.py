@@ -45,10 +45,12 @@ GO_WITH = (
     ({"libsqlite3-dev"}, {"adapters": 6, "unit": 6, "layout": 1, "examples": 1}),
     ({"libexpat1-dev"}, {"adapters": 6, "unit": 6, "layout": 1, "examples": 1}),
     ({"zlib1g-dev"}, {"adapters": 6, "unit": 6, "layout": 1, "examples": 1}),
+    ({"libgmp-dev"}, {"adapters": 6, "unit": 6, "layout": 1, "examples": 1}),
     ({"g++", "liblua5.4-dev"}, {"adapters": 1, "layout": 1}),
     ({"g++", "libsqlite3-dev"}, {"adapters": 1, "layout": 1}),
     ({"g++", "libexpat1-dev"}, {"adapters": 1, "layout": 1}),
     ({"g++", "zlib1g-dev"}, {"adapters": 1, "layout": 1}),
+    ({"g++", "libgmp-dev"}, {"adapters": 1, "layout": 1}),
 )
 
 
