@@ -47,12 +47,14 @@ GO_WITH = (
     ({"zlib1g-dev"}, {"adapters": 6, "unit": 6, "layout": 1, "examples": 1}),
     ({"libgmp-dev"}, {"adapters": 6, "unit": 6, "layout": 1, "examples": 1}),
     ({"libjansson-dev"}, {"adapters": 6, "unit": 6, "layout": 1, "examples": 1}),
+    ({"libfreetype-dev"}, {"adapters": 4, "unit": 4, "layout": 1, "examples": 1}),
     ({"g++", "liblua5.4-dev"}, {"adapters": 1, "layout": 1}),
     ({"g++", "libsqlite3-dev"}, {"adapters": 1, "layout": 1}),
     ({"g++", "libexpat1-dev"}, {"adapters": 1, "layout": 1}),
     ({"g++", "zlib1g-dev"}, {"adapters": 1, "layout": 1}),
     ({"g++", "libgmp-dev"}, {"adapters": 1, "layout": 1}),
     ({"g++", "libjansson-dev"}, {"adapters": 1, "layout": 1}),
+    ({"g++", "libfreetype-dev"}, {"adapters": 1, "layout": 1}),
 )
 
 
