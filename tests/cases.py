@@ -49,6 +49,7 @@ GO_WITH = (
     ({"libjansson-dev"}, {"adapters": 6, "unit": 6, "layout": 1, "examples": 1}),
     ({"libfreetype-dev"}, {"adapters": 4, "unit": 4, "layout": 1, "examples": 1}),
     ({"libxml2-dev"}, {"adapters": 5, "unit": 5, "layout": 1, "examples": 1}),
+    ({"libevent-dev"}, {"adapters": 6, "unit": 6, "layout": 1, "examples": 1}),
     ({"g++", "liblua5.4-dev"}, {"adapters": 1, "layout": 1}),
     ({"g++", "libsqlite3-dev"}, {"adapters": 1, "layout": 1}),
     ({"g++", "libexpat1-dev"}, {"adapters": 1, "layout": 1}),
@@ -57,6 +58,7 @@ GO_WITH = (
     ({"g++", "libjansson-dev"}, {"adapters": 1, "layout": 1}),
     ({"g++", "libfreetype-dev"}, {"adapters": 1, "layout": 1}),
     ({"g++", "libxml2-dev"}, {"adapters": 1, "layout": 1}),
+    ({"g++", "libevent-dev"}, {"adapters": 1, "layout": 1}),
 )
 
 
