@@ -51,6 +51,7 @@ GO_WITH = (
     ({"libxml2-dev"}, {"adapters": 5, "unit": 5, "layout": 1, "examples": 1}),
     ({"libevent-dev"}, {"adapters": 6, "unit": 6, "layout": 1, "examples": 1}),
     ({"libuv1-dev"}, {"adapters": 7, "unit": 7, "layout": 1, "examples": 1}),
+    ({"libcurl4-openssl-dev"}, {"adapters": 6, "unit": 6, "layout": 1, "examples": 1}),
     ({"g++", "liblua5.4-dev"}, {"adapters": 1, "layout": 1}),
     ({"g++", "libsqlite3-dev"}, {"adapters": 1, "layout": 1}),
     ({"g++", "libexpat1-dev"}, {"adapters": 1, "layout": 1}),
@@ -61,6 +62,7 @@ GO_WITH = (
     ({"g++", "libxml2-dev"}, {"adapters": 1, "layout": 1}),
     ({"g++", "libevent-dev"}, {"adapters": 1, "layout": 1}),
     ({"g++", "libuv1-dev"}, {"adapters": 1, "layout": 1}),
+    ({"g++", "libcurl4-openssl-dev"}, {"adapters": 1, "layout": 1}),
 )
 
 
