@@ -52,6 +52,7 @@ GO_WITH = (
     ({"libevent-dev"}, {"adapters": 6, "unit": 6, "layout": 1, "examples": 1}),
     ({"libuv1-dev"}, {"adapters": 7, "unit": 7, "layout": 1, "examples": 1}),
     ({"libcurl4-openssl-dev"}, {"adapters": 6, "unit": 6, "layout": 1, "examples": 1}),
+    ({"libssl-dev"}, {"adapters": 8, "unit": 8, "layout": 1, "examples": 1}),
     ({"g++", "liblua5.4-dev"}, {"adapters": 1, "layout": 1}),
     ({"g++", "libsqlite3-dev"}, {"adapters": 1, "layout": 1}),
     ({"g++", "libexpat1-dev"}, {"adapters": 1, "layout": 1}),
@@ -63,6 +64,7 @@ GO_WITH = (
     ({"g++", "libevent-dev"}, {"adapters": 1, "layout": 1}),
     ({"g++", "libuv1-dev"}, {"adapters": 1, "layout": 1}),
     ({"g++", "libcurl4-openssl-dev"}, {"adapters": 1, "layout": 1}),
+    ({"g++", "libssl-dev"}, {"adapters": 1, "layout": 1}),
 )
 
 
