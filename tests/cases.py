@@ -54,6 +54,7 @@ GO_WITH = (
     ({"libcurl4-openssl-dev"}, {"adapters": 6, "unit": 6, "layout": 1, "examples": 1}),
     ({"libssl-dev"}, {"adapters": 8, "unit": 8, "layout": 1, "examples": 1}),
     ({"libsdl2-dev"}, {"adapters": 5, "unit": 5, "layout": 1, "examples": 1}),
+    ({"libpython3-dev"}, {"adapters": 8, "unit": 8, "layout": 1, "examples": 1}),
     ({"g++", "liblua5.4-dev"}, {"adapters": 1, "layout": 1}),
     ({"g++", "libsqlite3-dev"}, {"adapters": 1, "layout": 1}),
     ({"g++", "libexpat1-dev"}, {"adapters": 1, "layout": 1}),
@@ -67,6 +68,7 @@ GO_WITH = (
     ({"g++", "libcurl4-openssl-dev"}, {"adapters": 1, "layout": 1}),
     ({"g++", "libssl-dev"}, {"adapters": 1, "layout": 1}),
     ({"g++", "libsdl2-dev"}, {"adapters": 1, "layout": 1}),
+    ({"g++", "libpython3-dev"}, {"adapters": 1, "layout": 1}),
 )
 
 
