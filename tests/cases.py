@@ -33,7 +33,7 @@ PYTEST_CASES = ("passed", "failed", "error", "errors", "xfailed", "xpassed", "sk
 # there.
 ALL = sys.maxsize
 GO_WITH = (
-    ({"g++"}, {"malloc": 27, "layout": 6, "unit": 1}),
+    ({"g++"}, {"malloc": 27, "layout": 7, "unit": 1, "adapters": 1}),
     ({"g++", "clang", "libc++-dev", "libc++abi-dev"}, {"malloc": 10}),
     ({"g++", "libbenchmark-dev"}, {"bench": 2}),
     ({"clang"}, {"build-clang": ALL}),
@@ -46,10 +46,30 @@ GO_WITH = (
     ({"libsqlite3-dev"}, {"adapters": 6, "unit": 6, "layout": 1, "examples": 1}),
     ({"libexpat1-dev"}, {"adapters": 6, "unit": 6, "layout": 1, "examples": 1}),
     ({"zlib1g-dev"}, {"adapters": 6, "unit": 6, "layout": 1, "examples": 1}),
+    ({"libgmp-dev"}, {"adapters": 6, "unit": 6, "layout": 1, "examples": 1}),
+    ({"libjansson-dev"}, {"adapters": 6, "unit": 6, "layout": 1, "examples": 1}),
+    ({"libfreetype-dev"}, {"adapters": 4, "unit": 4, "layout": 1, "examples": 1}),
+    ({"libxml2-dev"}, {"adapters": 5, "unit": 5, "layout": 1, "examples": 1}),
+    ({"libevent-dev"}, {"adapters": 6, "unit": 6, "layout": 1, "examples": 1}),
+    ({"libuv1-dev"}, {"adapters": 7, "unit": 7, "layout": 1, "examples": 1}),
+    ({"libcurl4-openssl-dev"}, {"adapters": 6, "unit": 6, "layout": 1, "examples": 1}),
+    ({"libssl-dev"}, {"adapters": 8, "unit": 8, "layout": 1, "examples": 1}),
+    ({"libsdl2-dev"}, {"adapters": 5, "unit": 5, "layout": 1, "examples": 1}),
+    ({"libpython3-dev"}, {"adapters": 8, "unit": 8, "layout": 1, "examples": 1}),
     ({"g++", "liblua5.4-dev"}, {"adapters": 1, "layout": 1}),
     ({"g++", "libsqlite3-dev"}, {"adapters": 1, "layout": 1}),
     ({"g++", "libexpat1-dev"}, {"adapters": 1, "layout": 1}),
     ({"g++", "zlib1g-dev"}, {"adapters": 1, "layout": 1}),
+    ({"g++", "libgmp-dev"}, {"adapters": 1, "layout": 1}),
+    ({"g++", "libjansson-dev"}, {"adapters": 1, "layout": 1}),
+    ({"g++", "libfreetype-dev"}, {"adapters": 1, "layout": 1}),
+    ({"g++", "libxml2-dev"}, {"adapters": 1, "layout": 1}),
+    ({"g++", "libevent-dev"}, {"adapters": 1, "layout": 1}),
+    ({"g++", "libuv1-dev"}, {"adapters": 1, "layout": 1}),
+    ({"g++", "libcurl4-openssl-dev"}, {"adapters": 1, "layout": 1}),
+    ({"g++", "libssl-dev"}, {"adapters": 1, "layout": 1}),
+    ({"g++", "libsdl2-dev"}, {"adapters": 1, "layout": 1}),
+    ({"g++", "libpython3-dev"}, {"adapters": 1, "layout": 1}),
 )
 
 
