@@ -40,6 +40,6 @@ int main(void)
   pool_stats_t stats;
   pool_heap_stats(heap, &stats);
   printf("%zu MiB held at most, of %zu\n", stats.peak_held_bytes >> 20, stats.budget >> 20);
-  pool_heap_destroy(heap);   /* Python is not called again */
+  pool_heap_destroy(heap); /* Python is not called again */
   return good && stats.exhausted_count > 0 ? 0 : 1;
 }

@@ -13,8 +13,8 @@ static bool draw(FT_Library library, unsigned char pixels[SIDE][SIDE])
 {
   static const FT_Vector corners[] = {{0, 0}, {SIDE / 2 << 6, SIDE << 6}, {SIDE << 6, 0}};
   FT_Outline outline;
-  FT_Bitmap bitmap = {.rows = SIDE, .width = SIDE, .pitch = SIDE, .buffer = pixels[0], .num_grays = 256,
-                      .pixel_mode = FT_PIXEL_MODE_GRAY};
+  FT_Bitmap bitmap = {
+    .rows = SIDE, .width = SIDE, .pitch = SIDE, .buffer = pixels[0], .num_grays = 256, .pixel_mode = FT_PIXEL_MODE_GRAY};
   if (FT_Outline_New(library, 3, 1, &outline) != 0)
     return false;
   for (size_t i = 0; i < 3; i++) {

@@ -15,8 +15,7 @@ static const char *answer(const char *request)
   json_t *value;
   if (!list)
     return "{\"error\": \"no JSON, or no memory\"}";
-  json_array_foreach(list, i, value)
-    sum += json_number_value(value);
+  json_array_foreach(list, i, value) sum += json_number_value(value);
   const char *text = json_dumps(json_pack("{s:i, s:f}", "count", (int)json_array_size(list), "sum", sum), JSON_SORT_KEYS);
   return text ? text : "{\"error\": \"no memory\"}";
 }

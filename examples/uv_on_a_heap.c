@@ -8,10 +8,7 @@
 
 static void job(uv_work_t *work) { *(int *)work->data += 1; }
 
-static void done(uv_work_t *work, int status)
-{
-  printf("job %d ended with %d\n", *(int *)work->data, status);
-}
+static void done(uv_work_t *work, int status) { printf("job %d ended with %d\n", *(int *)work->data, status); }
 
 static void tick(uv_timer_t *timer)
 {
@@ -41,7 +38,7 @@ int main(void)
     return 1;
   int status = run(&loop);
   uv_loop_close(&loop);
-  uv_library_shutdown();   /* libuv's threads end */
+  uv_library_shutdown(); /* libuv's threads end */
   pool_stats_t stats;
   pool_heap_stats(heap, &stats);
   printf("%zu KiB held at most, %zu blocks left\n", stats.peak_held_bytes >> 10, stats.live_blocks);

@@ -30,9 +30,9 @@ static inline CURLcode pool_curl_install(pool_heap_t *heap, long flags)
 {
   pool_heap_t *before = pool_curl_heap;
   pool_curl_heap = heap;
-  CURLcode code = heap ? curl_global_init_mem(flags, pool_curl_malloc, pool_curl_free, pool_curl_realloc, pool_curl_strdup,
-                                              pool_curl_calloc)
-                       : CURLE_FAILED_INIT;
+  CURLcode code =
+    heap ? curl_global_init_mem(flags, pool_curl_malloc, pool_curl_free, pool_curl_realloc, pool_curl_strdup, pool_curl_calloc)
+         : CURLE_FAILED_INIT;
   if (code == CURLE_OK) {
     struct curl_slist *probe = curl_slist_append(NULL, "");
     code = !probe ? CURLE_OUT_OF_MEMORY : pool_heap_of(probe) == heap ? CURLE_OK : CURLE_FAILED_INIT;

@@ -20,7 +20,10 @@
 #include FT_MODULE_H
 #include <tidepool/heap.h>
 
-typedef struct pool_freetype { struct FT_MemoryRec_ memory; bool refused; } pool_freetype_t;
+typedef struct pool_freetype {
+  struct FT_MemoryRec_ memory;
+  bool refused;
+} pool_freetype_t;
 
 static inline void *pool_freetype_note(FT_Memory memory, void *block)
 {

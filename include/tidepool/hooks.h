@@ -32,23 +32,23 @@
 /* One of them may not be needed. */
 #define POOL_HOOK static inline __attribute__((unused))
 
-#define POOL_HOOKS(NAME)                                                                                                      \
-  static pool_heap_t *pool_##NAME##_heap;                                                                                     \
-  POOL_HOOK void *pool_##NAME##_malloc(size_t size) { return pool_heap_alloc(pool_##NAME##_heap, size); }                     \
-  POOL_HOOK void *pool_##NAME##_calloc(size_t count, size_t size)                                                             \
-  {                                                                                                                           \
-    return pool_heap_calloc(pool_##NAME##_heap, count, size);                                                                 \
-  }                                                                                                                           \
-  POOL_HOOK void *pool_##NAME##_realloc(void *block, size_t size)                                                             \
-  {                                                                                                                           \
-    return block ? pool_realloc(block, size) : pool_##NAME##_malloc(size);                                                    \
-  }                                                                                                                           \
-  POOL_HOOK void pool_##NAME##_free(void *block) { pool_free(block); }                                                        \
-  POOL_HOOK char *pool_##NAME##_strdup(const char *text)                                                                      \
-  {                                                                                                                           \
-    size_t size = strlen(text) + 1;                                                                                           \
-    void *copy = pool_##NAME##_malloc(size);                                                                                  \
-    return (char *)(copy ? memcpy(copy, text, size) : NULL);                                                                  \
+#define POOL_HOOKS(NAME) \
+  static pool_heap_t *pool_##NAME##_heap; \
+  POOL_HOOK void *pool_##NAME##_malloc(size_t size) { return pool_heap_alloc(pool_##NAME##_heap, size); } \
+  POOL_HOOK void *pool_##NAME##_calloc(size_t count, size_t size) \
+  { \
+    return pool_heap_calloc(pool_##NAME##_heap, count, size); \
+  } \
+  POOL_HOOK void *pool_##NAME##_realloc(void *block, size_t size) \
+  { \
+    return block ? pool_realloc(block, size) : pool_##NAME##_malloc(size); \
+  } \
+  POOL_HOOK void pool_##NAME##_free(void *block) { pool_free(block); } \
+  POOL_HOOK char *pool_##NAME##_strdup(const char *text) \
+  { \
+    size_t size = strlen(text) + 1; \
+    void *copy = pool_##NAME##_malloc(size); \
+    return (char *)(copy ? memcpy(copy, text, size) : NULL); \
   }
 
 #endif

@@ -136,12 +136,8 @@ IN_CHILD(initialised_before)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(works),
-    cmocka_unit_test(any_budget),
-    cmocka_unit_test(each_request_fails),
-    cmocka_unit_test(threads_test),
-    cmocka_unit_test(a_second_heap_test),
-    cmocka_unit_test(initialised_before_test),
+    cmocka_unit_test(works),        cmocka_unit_test(any_budget),         cmocka_unit_test(each_request_fails),
+    cmocka_unit_test(threads_test), cmocka_unit_test(a_second_heap_test), cmocka_unit_test(initialised_before_test),
   };
   return cmocka_run_group_tests_name("curl", tests, make_file, NULL);
 }

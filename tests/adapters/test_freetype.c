@@ -48,8 +48,8 @@ static bool render_outline(FT_Library library)
   memset(outline.tags, FT_CURVE_TAG_ON, COUNT_OF(corners));
   outline.contours[0] = COUNT_OF(corners) - 1;
   unsigned char pixels[32 * 32] = {0};
-  FT_Bitmap bitmap = {.rows = 32, .width = 32, .pitch = 32, .buffer = pixels, .num_grays = 256,
-                      .pixel_mode = FT_PIXEL_MODE_GRAY};
+  FT_Bitmap bitmap = {
+    .rows = 32, .width = 32, .pitch = 32, .buffer = pixels, .num_grays = 256, .pixel_mode = FT_PIXEL_MODE_GRAY};
   bool done = is_fine(FT_Outline_Get_Bitmap(library, &outline, &bitmap));
   for (size_t i = 0; i < sizeof pixels && done; i++)
     must(pixels[i] == (i / 32 - 8 < 16 && i % 32 - 8 < 16 ? 255 : 0));
@@ -73,7 +73,7 @@ static bool work(pool_heap_t *heap)
 static void works(void **state)
 {
   (void)state;
-  assert_int_equal(works_on_any_heap(work), 1);          /* the record */
+  assert_int_equal(works_on_any_heap(work), 1); /* the record */
   assert_true(try_to(work, (pool_heap_options_t){.flags = POOL_HEAP_SINGLE_THREAD}, 0, 0).done);
   assert_int_equal(pool_freetype_init(NULL, &(FT_Library){NULL}), FT_Err_Out_Of_Memory);
 }
@@ -99,7 +99,7 @@ static void render_on_a_heap(size_t index, void *unused)
     pool_heap_t *heap = heap_with((pool_heap_options_t){.flags = POOL_HEAP_SINGLE_THREAD});
     must(pool_freetype_init(heap, &library) == 0 && render_glyph(library) && render_outline(library));
     must(FT_New_Memory_Face(library, (const FT_Byte *)font, sizeof font - 1, 0, &face) == 0);
-    pool_heap_destroy(heap);                              /* the face and the library with it */
+    pool_heap_destroy(heap); /* the face and the library with it */
   }
 }
 

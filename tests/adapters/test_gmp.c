@@ -19,7 +19,7 @@ static void compute(unsigned long n)
   must(pool_in_use(text) && mpz_set_str(same, text, 10) == 0 && mpz_cmp(product, same) == 0);
   pool_free(text);
   mpz_tdiv_q_ui(same, same, n);
-  mpz_realloc2(same, 1);                       /* smaller */
+  mpz_realloc2(same, 1); /* smaller */
   mpz_clears(product, same, NULL);
 }
 
@@ -127,12 +127,8 @@ static void too_late(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(works),
-    cmocka_unit_test(exhaustion_ends_the_program),
-    cmocka_unit_test(overflows_test),
-    cmocka_unit_test(threads_test),
-    cmocka_unit_test(a_second_heap_test),
-    cmocka_unit_test(too_late),
+    cmocka_unit_test(works),        cmocka_unit_test(exhaustion_ends_the_program), cmocka_unit_test(overflows_test),
+    cmocka_unit_test(threads_test), cmocka_unit_test(a_second_heap_test),          cmocka_unit_test(too_late),
   };
   return cmocka_run_group_tests_name("gmp", tests, NULL, NULL);
 }

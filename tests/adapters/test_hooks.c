@@ -13,8 +13,8 @@ static void answers_as_glibc(void **state)
 {
   (void)state;
   pool_heap_t *heap = pool_frob_heap = heap_with((pool_heap_options_t){.flags = POOL_HEAP_CHECKED});
-  void *blocks[] = {pool_frob_malloc(0), pool_frob_malloc(0), pool_frob_calloc(0, 8), pool_frob_calloc(8, 0),
-                    pool_frob_realloc(NULL, 0), pool_frob_malloc(1)};
+  void *blocks[] = {pool_frob_malloc(0),    pool_frob_malloc(0),        pool_frob_calloc(0, 8),
+                    pool_frob_calloc(8, 0), pool_frob_realloc(NULL, 0), pool_frob_malloc(1)};
   for (size_t i = 0; i < COUNT_OF(blocks); i++) {
     assert_ptr_equal(pool_heap_of(blocks[i]), heap);
     assert_int_equal((uintptr_t)blocks[i] % _Alignof(max_align_t), 0);
@@ -48,9 +48,11 @@ static void refuses_with_enomem(void **state)
   char *block = pool_frob_strdup("text");
   for (unsigned i = 0; i < 5; i++) {
     errno = UNTOUCHED;
-    void *none = i == 0 ? pool_frob_malloc(opaque(SIZE_MAX)) : i == 1 ? pool_frob_calloc(opaque(SIZE_MAX / 2), 3) :
-                 i == 2 ? pool_frob_realloc(block, opaque(1 << 20)) : i == 3 ? pool_frob_malloc(1 << 20) :
-                 pool_frob_calloc(1 << 10, 1 << 10);
+    void *none = i == 0   ? pool_frob_malloc(opaque(SIZE_MAX))
+                 : i == 1 ? pool_frob_calloc(opaque(SIZE_MAX / 2), 3)
+                 : i == 2 ? pool_frob_realloc(block, opaque(1 << 20))
+                 : i == 3 ? pool_frob_malloc(1 << 20)
+                          : pool_frob_calloc(1 << 10, 1 << 10);
     assert_null(none);
     assert_int_equal(errno, ENOMEM);
     assert_string_equal(block, "text");
@@ -170,11 +172,8 @@ static void too_late_or_gone(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(answers_as_glibc),
-    cmocka_unit_test(refuses_with_enomem),
-    cmocka_unit_test(blocks_stay_in_their_heap),
-    cmocka_unit_test(threads_and_forks),
-    cmocka_unit_test(too_late_or_gone),
+    cmocka_unit_test(answers_as_glibc),  cmocka_unit_test(refuses_with_enomem), cmocka_unit_test(blocks_stay_in_their_heap),
+    cmocka_unit_test(threads_and_forks), cmocka_unit_test(too_late_or_gone),
   };
   return cmocka_run_group_tests_name("hooks", tests, NULL, NULL);
 }

@@ -9,8 +9,8 @@ static json_t *build(void)
   json_t *root = json_object(), *list = json_array();
   int status = json_object_set_new(root, "list", list);
   for (int i = 0; i < 500 && status == 0; i++)
-    status = json_array_append_new(list, json_pack("{s:i, s:s, s:[f, b, n]}", "n", i, "name", "a \xc3\xa9 longer text",
-                                                   "rest", i / 4.0, i % 2));
+    status = json_array_append_new(
+      list, json_pack("{s:i, s:s, s:[f, b, n]}", "n", i, "name", "a \xc3\xa9 longer text", "rest", i / 4.0, i % 2));
   if (status == 0)
     return root;
   json_decref(root);

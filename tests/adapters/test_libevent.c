@@ -10,7 +10,12 @@
 
 enum { TIMERS = 50, SIZE = 100000 };
 
-typedef struct session { unsigned fired; size_t got; bool ended; struct event_base *base; } session_t;
+typedef struct session {
+  unsigned fired;
+  size_t got;
+  bool ended;
+  struct event_base *base;
+} session_t;
 
 static void fire(evutil_socket_t none, short what, void *session)
 {
@@ -165,12 +170,8 @@ static void too_late(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(works),
-    cmocka_unit_test(any_budget),
-    cmocka_unit_test(each_request_fails),
-    cmocka_unit_test(threads_test),
-    cmocka_unit_test(a_second_heap_test),
-    cmocka_unit_test(too_late),
+    cmocka_unit_test(works),        cmocka_unit_test(any_budget),         cmocka_unit_test(each_request_fails),
+    cmocka_unit_test(threads_test), cmocka_unit_test(a_second_heap_test), cmocka_unit_test(too_late),
   };
   return cmocka_run_group_tests_name("libevent", tests, NULL, NULL);
 }

@@ -14,8 +14,8 @@ static void write_text(void)
   static const char head[] = "<?xml version='1.0'?><!DOCTYPE r [<!ENTITY e 'some text'>]><r xmlns:x='u:x'>";
   size_t length = (size_t)snprintf(text, sizeof text, "%s", head);
   for (unsigned i = 0; i < ITEMS; i++)
-    length += (size_t)snprintf(text + length, sizeof text - length, "<item n='%u'><x:name>&e; %u</x:name><!-- c --></item>",
-                               i, i);
+    length +=
+      (size_t)snprintf(text + length, sizeof text - length, "<item n='%u'><x:name>&e; %u</x:name><!-- c --></item>", i, i);
   snprintf(text + length, sizeof text - length, "</r>");
 }
 
@@ -80,7 +80,7 @@ static void parse_in_thread(size_t index, void *unused)
   (void)index, (void)unused;
   for (unsigned i = 0; i < 5; i++)
     must(parse_and_write());
-  must(!xmlReadMemory("<wrong", 6, NULL, NULL, XML_PARSE_NOERROR));    /* the error stays with the thread */
+  must(!xmlReadMemory("<wrong", 6, NULL, NULL, XML_PARSE_NOERROR)); /* the error stays with the thread */
 }
 
 static void threads(void *unused)
@@ -120,11 +120,8 @@ static int prepare(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(works),
-    cmocka_unit_test(any_budget),
-    cmocka_unit_test(each_request_fails),
-    cmocka_unit_test(threads_test),
-    cmocka_unit_test(too_late),
+    cmocka_unit_test(works),        cmocka_unit_test(any_budget), cmocka_unit_test(each_request_fails),
+    cmocka_unit_test(threads_test), cmocka_unit_test(too_late),
   };
   return cmocka_run_group_tests_name("libxml2", tests, prepare, NULL);
 }

@@ -163,11 +163,8 @@ static void too_late(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(works),
-    cmocka_unit_test(each_request_fails),
-    cmocka_unit_test(exhaustion_is_an_error_test),
-    cmocka_unit_test(threads_test),
-    cmocka_unit_test(too_late),
+    cmocka_unit_test(works),        cmocka_unit_test(each_request_fails), cmocka_unit_test(exhaustion_is_an_error_test),
+    cmocka_unit_test(threads_test), cmocka_unit_test(too_late),
   };
   if (SDL_GetNumAllocations() > 0) {
     print_message("skipped: this SDL has blocks before its first call\n");

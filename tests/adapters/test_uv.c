@@ -11,16 +11,16 @@
 enum { BUFFERS = 20, TIMERS = 50, JOBS = 8 };
 
 typedef struct session {
-  uv_loop_t  loop;
+  uv_loop_t loop;
   uv_timer_t timers[TIMERS];
-  uv_work_t  jobs[JOBS];
-  uv_pipe_t  in, out;
+  uv_work_t jobs[JOBS];
+  uv_pipe_t in, out;
   uv_write_t write;
-  uv_fs_t    open, stat;
-  unsigned   fired, worked, written;
-  size_t     got;
-  bool       refused;
-  char       buffer[4096];
+  uv_fs_t open, stat;
+  unsigned fired, worked, written;
+  size_t got;
+  bool refused;
+  char buffer[4096];
 } session_t;
 
 static void fire(uv_timer_t *timer)

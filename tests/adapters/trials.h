@@ -34,23 +34,26 @@ static inline void *heap_realloc_or_fail(pool_heap_t *heap, void *block, size_t 
   return size && fails() ? NULL : pool_heap_realloc(heap, block, size);
 }
 
-#define pool_heap_alloc alloc_or_fail
-#define pool_heap_calloc calloc_or_fail
+#define pool_heap_alloc   alloc_or_fail
+#define pool_heap_calloc  calloc_or_fail
 #define pool_heap_realloc heap_realloc_or_fail
-#define pool_realloc realloc_or_fail
+#define pool_realloc      realloc_or_fail
 
 /* ---- trials ---- */
 
 /* All was done, and the library was ended; false: it said that there is no memory. */
 typedef bool work_fn(pool_heap_t *heap);
 
-typedef struct outcome { bool done; size_t requests, kept, peak; } outcome_t;
+typedef struct outcome {
+  bool done;
+  size_t requests, kept, peak;
+} outcome_t;
 
 typedef struct trial {
-  work_fn            *work;
+  work_fn *work;
   pool_heap_options_t options;
-  size_t              fail_from, fail_count;
-  outcome_t          *outcome;
+  size_t fail_from, fail_count;
+  outcome_t *outcome;
 } trial_t;
 
 /* What was refused may have left anything behind. */
@@ -89,8 +92,10 @@ static inline size_t works_on_any_heap(work_fn *work)
   outcome_t first = try_to(work, (pool_heap_options_t){0}, 0, 0);
   assert_true(first.done && first.requests > 0);
   static char memory[32 << 20];
-  const pool_heap_options_t kinds[] = {{.budget = 8 * first.peak}, {.flags = POOL_HEAP_CHECKED},
-                                       {.flags = POOL_HEAP_ZERO_ON_FREE}, {.memory = memory, .memory_size = sizeof memory}};
+  const pool_heap_options_t kinds[] = {{.budget = 8 * first.peak},
+                                       {.flags = POOL_HEAP_CHECKED},
+                                       {.flags = POOL_HEAP_ZERO_ON_FREE},
+                                       {.memory = memory, .memory_size = sizeof memory}};
   for (size_t i = 0; i < COUNT_OF(kinds); i++) {
     outcome_t next = try_to(work, kinds[i], 0, 0);
     assert_true(next.done);
