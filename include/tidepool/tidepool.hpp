@@ -387,8 +387,9 @@ inline heap_ref::heap_ref(const heap &owner) noexcept : heap_(owner.get()) {}
 // same. Without arguments it is the default heap's.
 //
 // A container that is copied is on the heap of its source; one that is assigned to keeps its own heap. What is moved or swapped
-// takes its heap along, so neither copies an element. allocate() is one test of the length over pool_heap_alloc(), deallocate()
-// is pool_heap_free().
+// takes its heap along, so neither copies an element.
+//
+// Cost: allocate() adds a test of the length and one for null to pool_heap_alloc(); deallocate() is pool_heap_free().
 template <typename T> class heap_allocator {
   static_assert(std::is_same_v<T, std::remove_cv_t<T>> && !std::is_reference_v<T>, "an allocator's type is not const");
 
@@ -827,9 +828,9 @@ template <typename T> class object_deleter {
 // At the pool's end live objects are destructed, by address. Objects that own others of the pool may put these meanwhile, and
 // may be parts of a ring: each is destructed once. Nothing can be made in the pool then.
 //
-// Cost: make() and put() add the constructor and the destructor to object_pool_get() and object_pool_put(). If the destructor
-// is not trivial, put() first asks object_pool_in_use(), some sixty instructions: so a pointer that was put before ends the
-// program with its line, and not by a second destructor.
+// Cost: make() and put() add the constructor, the destructor and a test for null to object_pool_get() and object_pool_put(). If
+// the destructor is not trivial, put() first asks object_pool_in_use(), some eighty instructions: so a pointer that was put
+// before ends the program with its line, and not by a second destructor.
 template <typename T> class object_pool : public detail::pool_base<T, true> {
   using base = detail::pool_base<T, true>;
 
@@ -1266,16 +1267,7 @@ template <typename T> class reuse_pool : public detail::pool_base<T, false> {
   }
 
   // The same; null if the pool is full.
-  [[nodiscard]] pointer try_get()
-  {
-    if (!may_throw_)
-      return own(object_pool_get(this->pool_));
-    const detail::carrying exception;
-    void *place = object_pool_get(this->pool_);
-    if (!place)
-      exception.rethrow();
-    return own(place);
-  }
+  [[nodiscard]] pointer try_get() { return own(may_throw_ ? get_carrying() : object_pool_get(this->pool_)); }
 
   // Stores up to `count` objects, and returns how many: fewer if the pool is full. They are the caller's until put() or
   // put_batch(). If the making of one throws, all are put back, and the exception comes out.
@@ -1307,6 +1299,16 @@ template <typename T> class reuse_pool : public detail::pool_base<T, false> {
     std::size_t count;
     ~unless_kept() { pool.put_batch(objects, count); }
   };
+
+  // Out of line, so that nothing is saved for it where nothing can throw.
+  [[gnu::noinline]] void *get_carrying()
+  {
+    const detail::carrying exception;
+    void *place = object_pool_get(this->pool_);
+    if (!place)
+      exception.rethrow();
+    return place;
+  }
 
   pointer own(void *place) const noexcept
   {

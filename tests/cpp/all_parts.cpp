@@ -53,7 +53,8 @@ static_assert(sizeof(tidepool::object_pool<owner>::pointer) == 2 * sizeof(void *
 static_assert(sizeof(tidepool::handle<owner>) == 16 && std::is_trivially_copyable_v<tidepool::handle<owner>>);
 
 // A heap does not come from a pointer by itself, nor a reference from a heap that ends.
-static_assert(!std::is_convertible_v<pool_heap_t *, tidepool::heap> && !std::is_convertible_v<pool_heap_t *, tidepool::heap_ref>);
+static_assert(!std::is_convertible_v<pool_heap_t *, tidepool::heap>);
+static_assert(!std::is_convertible_v<pool_heap_t *, tidepool::heap_ref>);
 static_assert(std::is_convertible_v<tidepool::heap &, tidepool::heap_ref>);
 static_assert(!std::is_constructible_v<tidepool::heap_ref, tidepool::heap> &&
               !std::is_constructible_v<tidepool::heap_allocator<int>, tidepool::heap>);
@@ -82,7 +83,8 @@ static_assert(!std::is_convertible_v<tidepool::object_pool<derived>::pointer, ti
 
 static_assert(std::is_convertible_v<tidepool::handle<int>, tidepool::handle<const int>>);
 static_assert(!std::is_convertible_v<tidepool::handle<const int>, tidepool::handle<int>>);
-static_assert(std::is_same_v<std::iterator_traits<tidepool::object_pool<int>::iterator>::iterator_category, std::forward_iterator_tag>);
+using walk = std::iterator_traits<tidepool::object_pool<int>::iterator>;
+static_assert(std::is_same_v<walk::iterator_category, std::forward_iterator_tag> && std::is_same_v<walk::reference, int &>);
 static_assert(std::is_same_v<decltype(*std::declval<const tidepool::object_pool<int> &>().begin()), const int &>);
 
 bool heaps()
@@ -90,14 +92,15 @@ bool heaps()
   auto exhausted = [](tidepool::heap_ref, std::size_t, unsigned) { return false; };
   static const std::size_t sizes[] = {16, 64, 4096};
   tidepool::heap parent;
-  tidepool::heap heap(tidepool::heap_options().name("all").budget(8 << 20).parent(parent).on_exhausted(exhausted).size_classes(sizes, 3)
-                        .checked().single_thread());
+  const auto options = tidepool::heap_options().name("all").budget(8 << 20).parent(parent).on_exhausted(exhausted);
+  tidepool::heap heap(options.size_classes(sizes, 3).checked().single_thread());
   tidepool::heap none(std::nothrow, tidepool::heap_options().budget(1));
   void *block = heap.allocate(100), *aligned = heap.try_allocate(100, 64);
   std::size_t visited = 0;
   bool whole = heap.walk([&](const pool_block_t &) { visited++; });
   whole = heap.walk([&](const pool_block_t &) { return visited++ < 10; }) && whole;
-  bool good = !none && whole && visited == 4 && heap.is_live(block) && heap.owns(aligned) && heap.block_of(block).start == block;
+  bool good = !none && whole && visited == 4 && heap.is_live(block) && heap.owns(aligned);
+  good = good && heap.block_of(block).start == block;
   heap.deallocate(block);
   heap.deallocate(aligned);
   good = good && heap.set_budget(16 << 20) && heap.budget() == 16 << 20 && heap.name() && !heap.stats_json().empty();
@@ -163,9 +166,8 @@ bool reuse()
 
 bool evicting()
 {
-  tidepool::evicting_pool<std::string> trails(tidepool::pool_options().capacity(1), [](tidepool::evicting_pool<std::string> &pool) {
-    return &*pool.begin();
-  });
+  using texts = tidepool::evicting_pool<std::string>;
+  texts trails(tidepool::pool_options().capacity(1), [](texts &pool) { return &*pool.begin(); });
   const tidepool::handle<std::string> first = trails.make("first"), second = trails.try_make("second");
   bool good = !first && second && second.get()->size() == 6 && trails.put(second) && !trails.put(second);
   trails.put_all();
