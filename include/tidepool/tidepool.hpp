@@ -15,7 +15,8 @@
 //
 // Lifetime: a heap outlives everything in it: containers, resources, object pools. Declare it first. An object pool outlives
 // the pointers it gave. A pointer that ends after its pool ends the program, as any misuse does, where that is seen. So does a
-// pool that ends after its heap, or after heap::reset(). Handles hold nothing; they may be asked as long as the pool lives.
+// pool that ends after its heap, or after heap::reset(). No object may end its own pool. Handles hold nothing; they may be
+// asked as long as the pool lives.
 //
 // Threads: as in C, all threads may use one heap or pool at once, unless it is single_thread(). Moving, swapping and ending
 // these objects need the other threads to stay out, as every object of C++ does.
@@ -615,13 +616,13 @@ inline bool is_draining(const object_pool_t *pool) noexcept
 inline bool is_to_end(object_pool_t *pool, const void *object) noexcept
 {
   const bool own = object_pool_in_use(pool, object);
-  return (own && !innermost_draining()) || is_to_end_rare(pool, object, own);
+  return (own && !innermost_draining()) || detail::is_to_end_rare(pool, object, own);
 }
 
 template <typename T> void end_and_put(object_pool_t *pool, T *object) noexcept
 {
   if constexpr (!std::is_trivially_destructible_v<T>) {
-    if (!is_to_end(pool, object))
+    if (!detail::is_to_end(pool, object))
       return;
     std::destroy_at(object);
   }
@@ -645,14 +646,14 @@ template <typename T> void put_all(object_pool_t *pool) noexcept
   if constexpr (std::is_trivially_destructible_v<T>)
     object_pool_put_all(pool);
   else if (pool)
-    drain<T>(pool);
+    detail::drain<T>(pool);
 }
 
 // A place for an object, null if there is none; none while the pool is drained.
 template <typename T> void *take_place(object_pool_t *pool) noexcept
 {
   if constexpr (!std::is_trivially_destructible_v<T>)
-    if (innermost_draining() && is_draining(pool)) {
+    if (innermost_draining() && detail::is_draining(pool)) {
       errno = ENOMEM;
       return nullptr;
     }
@@ -689,6 +690,8 @@ template <typename T> class pool_iterator {
 
   pool_iterator() noexcept = default;
   pool_iterator(const object_pool_t *pool, void *at) noexcept : pool_(pool), at_(at) {}
+  template <typename U, typename = std::enable_if_t<std::is_same_v<const U, T>>>
+  pool_iterator(const pool_iterator<U> &other) noexcept : pool_(other.pool_), at_(other.at_) {}
 
   [[nodiscard]] reference operator*() const noexcept { return *operator->(); }
   [[nodiscard]] pointer operator->() const noexcept { return detail::object_at<T>(at_); }
@@ -708,6 +711,8 @@ template <typename T> class pool_iterator {
   friend bool operator!=(const pool_iterator &left, const pool_iterator &right) noexcept { return left.at_ != right.at_; }
 
  private:
+  template <typename> friend class pool_iterator;
+
   const object_pool_t *pool_ = nullptr;
   void *at_ = nullptr;
 };
@@ -803,7 +808,7 @@ template <typename T, bool drains> class pool_base {
     object_pool_t *pool = std::exchange(pool_, nullptr);
     if constexpr (drains && !std::is_trivially_destructible_v<T>)
       if (pool)
-        drain<T>(pool);
+        detail::drain<T>(pool);
     object_pool_destroy(pool);
   }
 
@@ -910,8 +915,9 @@ template <typename T> class object_pool : public detail::pool_base<T, true> {
         detail::end_and_put(this->pool_, objects[i]);
   }
 
-  // Destructs and takes back all live objects of this pool, without those that the overflow pool served. No unique_ptr may have
-  // any of them still. It takes O(capacity / 64) if the destructor is trivial.
+  // Destructs and takes back all live objects of this pool, without those that the overflow pool served. No unique_ptr and no
+  // other thread may have any of them still. Objects may put others meanwhile, and make none. It takes O(capacity / 64) if the
+  // destructor is trivial.
   void put_all() noexcept { detail::put_all<T>(this->pool_); }
 
  private:
@@ -1000,7 +1006,8 @@ template <typename T> class evicting_pool : public detail::pool_base<T, true> {
   }
   ~evicting_pool() { this->finish(); }   // while the chooser is there
 
-  // A new object. std::bad_alloc: the pool is full, and the chooser named no victim.
+  // A new object. std::bad_alloc: the pool is full, and the chooser named no victim. No argument may refer to what is in an
+  // object that may be the victim: it ends first.
   template <typename... Arguments> handle<T> make(Arguments &&...arguments)
   {
     const handle<T> made = try_make(std::forward<Arguments>(arguments)...);

@@ -249,5 +249,6 @@ int main()
   return run_tests({CASE(test_a_heap_ends_with_its_scope), CASE(test_creation_that_fails), CASE(test_moves_and_swaps),
                     CASE(test_an_empty_heap), CASE(test_blocks), CASE(test_the_default_heap), CASE(test_a_heap_in_a_buffer),
                     CASE(test_a_walk), CASE(test_an_exception_comes_out_of_a_walk), CASE(test_on_exhausted),
-                    CASE(test_c_options), CASE(test_overflow_and_parent), CASE(test_every_option_is_passed_on), CASE(test_misuse_ends_the_program)});
+                    CASE(test_c_options), CASE(test_overflow_and_parent), CASE(test_every_option_is_passed_on),
+                    CASE(test_misuse_ends_the_program)});
 }
