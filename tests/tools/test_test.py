@@ -235,6 +235,8 @@ class Counting(ToolsTest):
             for log in True, False:
                 with self.subTest(without=without, log=log):
                     self.without(*without)
+                    # Without a log none is there, and more are wanted than go with the missing packages.
+                    self.golden("build-test docs 1\nbuild-test unit " + ("7\n" if log else "400\n"))
                     (self.stubs / "status").write_text("139")
                     (self.stubs / "no-log").unlink(missing_ok=True) if log else (self.stubs / "no-log").touch()
                     status, output, _ = self.run_it("--quick")
