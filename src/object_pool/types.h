@@ -107,7 +107,7 @@ struct object_pool {
   size_t capacity, max_capacity;
   size_t taken, busy; /* objects of all arrays */
   size_t held_bytes;  /* by arrays */
-  lock_t growth;      /* held while an array is made, if the program is not called for it. Before all other locks */
+  lock_t growth;      /* held while a get makes an array, unless that may call the program. Before all other locks */
   uint32_t arrays_made;
   uint32_t next_index;     /* behind those of the newest array: indices are used again as late as possible */
   uint32_t indices_before; /* how many indices are left to the pools that overflow to this one: theirs are the lower */
