@@ -144,7 +144,7 @@ static size_t bytes_lacking(const request_t *r)
  * was the system that refused, memory or addresses, and not the budget. */
 static bool trim_process(heap_t *heap, const request_t *r)
 {
-  if (heap_is_bounded(heap) || !budget_allows(&heap->budget, bytes_lacking(r)))
+  if (heap_is_guest(heap) || !budget_allows(&heap->budget, bytes_lacking(r)))
     return false;
   if (heap != &default_heap)
     heap_drain(&default_heap);

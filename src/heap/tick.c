@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Three things give memory back: a tick, by the clock and a little at a time; a drain, when a heap is exhausted; and a trim,
- * when the program asks for it. */
+ * A free gives back as it goes what is beyond a bound: of a magazine, the depots, a space, the kept ranges of huge blocks.
+ * What stays below the bounds goes back in three ways. A tick comes by the clock, and does a little at a time. A drain empties
+ * what a heap has cached and idle into its space, when the heap is exhausted. A trim, when the program asks for it, drains and
+ * then gives the memory to the system. */
 #include "heap/tick.h"
 #include "bin/due.h"
 #include "heap/large.h"
@@ -80,7 +82,7 @@ void heap_drain(heap_t *heap)
     threads_reach(heap, &heap->reach, heap_flush_magazines);
   FOR_EACH_BIN(bin, heap)
     bin_drain(bin);
-  if (!heap_is_bounded(heap))
+  if (!heap_is_guest(heap))
     space_give_left();
 }
 
