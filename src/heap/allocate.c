@@ -148,7 +148,7 @@ static bool trim_process(heap_t *heap, const request_t *r)
     return false;
   if (heap != &default_heap)
     heap_drain(&default_heap);
-  huge_trim(0);
+  kept_trim(0);
   space_purge(&space_of_process, 0);
   return true;
 }
