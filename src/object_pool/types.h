@@ -5,7 +5,7 @@
  * An array is a block of the heap, the objects, and elsewhere a record of what is known of them. A bit says that an object is
  * free, and the lowest free object is found in few steps (base/bit_tree.h). There is no list: the bits are the free list.
  *
- *     | object | object | ... | array_t | level 0 | level 1 | ... | busy, made: hooked | in_batch: evicts | uses[capacity] |
+ *     | object | object | ... | record | level 0 | level 1 | ... | busy, made: hooked | in_batch: evicts | uses[capacity] |
  *
  * An object is free (its bit is set), live (with a user) or busy (a hook is running on it). A busy object is neither free nor
  * live, so no other thread sees it and none can put it. A get takes an object from free to busy, while it is constructed or
@@ -51,8 +51,8 @@ enum {
 #define STORE(place, value) __atomic_store_n(&(place), value, __ATOMIC_RELAXED)
 #define ADD(place, by)      STORE(place, (place) + (by))
 
-/* Says where the array_t and what follows it are: apart, out of reach of a write past an object, if the heap can have that;
- * else in front of the objects, in their block. */
+/* Says where the record of an array (object_array_t) and what follows it are: apart, out of reach of a write past an object, if
+ * the heap can have that; else in front of the objects, in their block. */
 typedef enum array_place { ARRAY_APART, ARRAY_IN_FRONT } array_place_t;
 
 typedef struct object_array {

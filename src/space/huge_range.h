@@ -42,7 +42,7 @@ extern range_t *huge_ranges;
 typedef struct huge_live {
   size_t count, bytes;
 } huge_live_t;
-extern huge_live_t huge_live;
+extern INTERNAL huge_live_t huge_live;
 
 /* Records. NULL: no memory. */
 huge_t *huge_record_take(void);
