@@ -4,8 +4,9 @@
  *
  * Steps of 16 up to 512, so that the class of a small size is a shift: a table costs cfrac 3 % (its load sits on the way to
  * everything else). Then eight classes to each doubling, so that at most one part in nine of a block is slack: four to a
- * doubling cost SQLite 8 % more memory. Classes up to SIZE_CACHED are kept in magazines of a thread; those up to SIZE_MAX_CLASS
- * are cut from slabs too, but go through the bin's lock each time; beyond that a block is a run of its own.
+ * doubling cost SQLite 8 % more memory. Blocks of classes up to SIZE_CACHED are kept in magazines of a thread. In the default
+ * heap a larger block is a run of its own. In other heaps classes up to SIZE_MAX_CLASS are cut from slabs too, and go through
+ * the bin's lock each time.
  *
  * Class 0 is no class. Numbers are contiguous and ascend with the size. */
 #ifndef SIZE_CLASS_H

@@ -70,9 +70,9 @@ static inline size_t bin_block_index(const bin_t *bin, const run_t *slab, const 
   return (size_t)((const char *)address - slab->start) * bin->inverse >> INVERSE_SHIFT;
 }
 
-/* Has the block around `address`, inside `slab`, been handed out, and is it not free in the slab (so it is with a caller, in a
- * magazine or in the depot)? *block: its start, in either case; NULL: it never was a block, or the slab is not the bin's any
- * more. For a bin of one thread under the lock of the slab's space, which keeps the slab as it is. */
+/* Says whether the block around `address`, inside `slab`, is out of the slab: with a caller, in a magazine or in a depot.
+ * *block: where it starts, also if it is free in the slab; NULL: no block was ever handed out there, or the slab is not the
+ * bin's any more. For a bin of one thread the caller holds the lock of the slab's space, which keeps the slab as it is. */
 bool bin_ask(bin_t *bin, const run_t *slab, const void *address, char **block);
 
 /* Which of the blocks 64 * w and on of `slab`, a slab of the bin at `start`, are out of it: *live has a bit for each. False:
@@ -88,7 +88,7 @@ unsigned bins_tick(unsigned most, uint64_t now_ms);
 /* Empties the depots and closes the unused slabs. */
 void bin_drain(bin_t *bin);
 
-/* Gives the memory of free blocks in slabs that stay back to the system. Returns the bytes given. */
+/* Gives the memory of free blocks in slabs that stay back to the system. Returns its bytes. */
 size_t bin_purge(bin_t *bin);
 
 #endif

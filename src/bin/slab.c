@@ -60,11 +60,11 @@ size_t slab_purge(run_t *slab, space_t *space, size_t block_size)
     uint64_t group = 0;
     while (to < slab->capacity && idle >> to & 1)
       group |= (uint64_t)1 << to++;
-    size_t given = space_purge_inside(space, slab->start + from * block_size, slab->start + to * block_size);
-    if (!given)
+    size_t purged = space_purge_inside(space, slab->start + from * block_size, slab->start + to * block_size);
+    if (!purged)
       break;
     slab->purged |= group;
-    bytes += given;
+    bytes += purged;
   }
   return bytes;
 }

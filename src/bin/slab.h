@@ -33,15 +33,15 @@ void slab_empty(run_t *slab);
 size_t slab_take_free(run_t *slab, size_t block_size, void **blocks, size_t want);
 size_t slab_take_fresh(run_t *slab, size_t block_size, void **blocks, size_t want);
 
-/* Gives back the whole pages inside the free blocks; returns the bytes given. The blocks are of two pages at least, and 64 at
- * most. */
+/* Gives the whole pages inside the free blocks back to the system; returns their bytes. The blocks are of two pages at least,
+ * and 64 at most. */
 size_t slab_purge(run_t *slab, space_t *space, size_t block_size);
 
 /* Free blocks that hold memory. */
 static inline size_t slab_idle(const run_t *slab) { return slab->free_count - (size_t)__builtin_popcountll(slab->purged); }
 
 static inline bool slab_is_unused(const run_t *slab) { return slab->free_count == slab->fresh; }
-static inline bool slab_is_exhausted(const run_t *slab) { return slab->fresh == slab->capacity; }
+static inline bool slab_has_fresh(const run_t *slab) { return slab->fresh != slab->capacity; }
 
 typedef enum slab_answer { SLAB_LIVE_OR_CACHED, SLAB_FREE, SLAB_NOT_A_BLOCK } slab_answer_t;
 

@@ -67,11 +67,11 @@ size_t slabs_bytes_for(size_t block_size, unsigned unit_log2, bool tight)
 
 /* ---- lists ---- */
 
-/* Quarters are enough to find a full slab to take from, and an empty one to close. */
+/* Blocks are taken from a slab with few free ones, so that a slab with many becomes unused. Quarters are enough for it. */
 static unsigned slab_list_of(const run_t *slab)
 {
   uint32_t f = slab->free_count, q = slab->quarter;
-  return f == 0 ? SLAB_FULL : SLAB_PARTIAL_1 + (f > q) + (f > 2 * q) + (f > 3 * q);
+  return f == 0 ? SLAB_NONE_FREE : SLAB_PARTIAL_1 + (f > q) + (f > 2 * q) + (f > 3 * q);
 }
 
 static bool is_partial(unsigned list) { return list >= SLAB_PARTIAL_1 && list <= SLAB_PARTIAL_4; }
@@ -106,8 +106,8 @@ static void slab_relist(bin_t *bin, run_t *slab)
 
 /* ---- slabs come and go ---- */
 
-/* Called before the first block of a slab leaves the bin, and after the last one is back (M1). */
-static void slab_announce(const bin_t *bin, const run_t *slab, unsigned size_class)
+/* Writes a slab's class into the class map before its first block leaves the bin, and 0 after the last one is back (M1). */
+static void slab_set_class(const bin_t *bin, const run_t *slab, unsigned size_class)
 {
   if (bin->plane != BIN_PLANE_NONE)
     class_map_set(slab->start, slab->units, bin->plane == BIN_PLANE_DEFAULT, size_class);
@@ -127,8 +127,8 @@ static run_t *take_slab(bin_t *bin)
   return slab;
 }
 
-/* The class map has the slab's class before any of its blocks leaves the bin (M1). With no block free it begins in the list of
- * full slabs. */
+/* The class map has the slab's class before any of its blocks leaves the bin (M1). All of its blocks are fresh and none is
+ * free, so it begins in the list SLAB_NONE_FREE. */
 static run_t *open_slab(bin_t *bin)
 {
   run_t *slab = take_slab(bin);
@@ -136,8 +136,8 @@ static run_t *open_slab(bin_t *bin)
     return NULL;
   arena_t *arena = arena_of(bin->space, slab->start);
   slab_init(slab, arena, bin, bin->size_class, bin->block_size);
-  slab_announce(bin, slab, bin->size_class);
-  slab_enter_list(bin, slab, SLAB_FULL);
+  slab_set_class(bin, slab, bin->size_class);
+  slab_enter_list(bin, slab, SLAB_NONE_FREE);
   bin->capacity += slab->capacity;
   set_figure(&bin->slab_count, bin->slab_count + 1);
   set_figure(&bin->held_bytes, bin->held_bytes + run_bytes(arena, slab));
@@ -167,7 +167,7 @@ static void close_slab(bin_t *bin, run_t *slab)
     slabs_size_magazines(bin);
   if (bin->current == slab)
     bin->current = NULL;
-  slab_announce(bin, slab, 0);
+  slab_set_class(bin, slab, 0);
   space_give_charged(bin->space, bin->budget, slab);
 }
 
@@ -214,7 +214,7 @@ size_t slabs_take(bin_t *bin, void **blocks, size_t want, unsigned shard, block_
   bool is_fresh = !got;
   if (!got) {
     slab = bin->current;
-    if (!slab || slab_is_exhausted(slab))
+    if (!slab || !slab_has_fresh(slab))
       slab = bin->slabs[SLAB_RESET] ? reopen_slab(bin) : open_slab(bin);
     if (slab)
       got = slab_take_fresh(slab, bin->block_size, blocks, want);
@@ -229,7 +229,7 @@ size_t slabs_take(bin_t *bin, void **blocks, size_t want, unsigned shard, block_
 
 bool slabs_have_free(const bin_t *bin)
 {
-  return fullest_partial(bin) || bin->slabs[SLAB_RESET] || (bin->current && !slab_is_exhausted(bin->current));
+  return fullest_partial(bin) || bin->slabs[SLAB_RESET] || (bin->current && slab_has_fresh(bin->current));
 }
 
 /* Called after blocks have come back to `slab`. One unused slab may stay, so that a program which frees and allocates the last
@@ -304,8 +304,9 @@ void slabs_put(bin_t *bin, void *const *blocks, size_t count, unsigned shard, bo
 
 /* ---- all of them ---- */
 
-/* An unused slab has all of its blocks free, which puts it into the last list; only the current one, which has fresh blocks,
- * may be in another. Slabs that were reset are unused whatever was touched in them. */
+/* An unused slab without fresh blocks has all of its blocks free, so it is in the list SLAB_PARTIAL_4. One with fresh blocks
+ * may be in any list: it is the current one, which is looked at by itself. Or it was reset; those are all unused, and all
+ * closed, however much of them was touched. */
 void slabs_close_unused(bin_t *bin, size_t least)
 {
   for (run_t *slab = bin->slabs[SLAB_PARTIAL_4], *next; slab; slab = next) {
@@ -342,7 +343,7 @@ static void slab_reset(bin_t *bin, run_t *slab)
 /* No slab is current afterwards: all of them are in the list SLAB_RESET, where the current one may not be (B2). */
 void slabs_reset(bin_t *bin)
 {
-  for (unsigned list = SLAB_FULL; list <= SLAB_PARTIAL_4; list++)
+  for (unsigned list = SLAB_NONE_FREE; list <= SLAB_PARTIAL_4; list++)
     while (bin->slabs[list])
       slab_reset(bin, bin->slabs[list]);
   bin->current = NULL;
@@ -351,7 +352,7 @@ void slabs_reset(bin_t *bin)
 
 void slabs_close_all(bin_t *bin)
 {
-  for (unsigned list = SLAB_FULL; list < SLAB_LISTS; list++)
+  for (unsigned list = SLAB_NONE_FREE; list < SLAB_LISTS; list++)
     while (bin->slabs[list])
       close_slab(bin, bin->slabs[list]);
   set_figure(&bin->outstanding, 0);

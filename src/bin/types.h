@@ -21,8 +21,9 @@
 #include "size_class.h"
 #include "space/budget.h"
 
-/* Slabs by how many of their blocks are free: the fullest are taken from first, so that the emptiest become unused. */
-enum { SLAB_FULL, SLAB_PARTIAL_1, SLAB_PARTIAL_2, SLAB_PARTIAL_3, SLAB_PARTIAL_4, SLAB_RESET, SLAB_LISTS };
+/* Slabs by how many of their blocks are free, in quarters: the fullest are taken from first, so that the emptiest become
+ * unused. One in SLAB_NONE_FREE may still have fresh blocks, if it is the current one. */
+enum { SLAB_NONE_FREE, SLAB_PARTIAL_1, SLAB_PARTIAL_2, SLAB_PARTIAL_3, SLAB_PARTIAL_4, SLAB_RESET, SLAB_LISTS };
 
 typedef struct bin {
   /* What is read without the lock is in a line of its own. */

@@ -9,7 +9,7 @@ static unsigned list_for(const run_t *slab, bool reset)
   if (reset && slab->fresh == 0)
     return SLAB_RESET;
   if (slab->free_count == 0)
-    return SLAB_FULL;
+    return SLAB_NONE_FREE;
   for (unsigned list = SLAB_PARTIAL_1; list < SLAB_PARTIAL_4; list++)
     if (slab->free_count <= list * slab->quarter)
       return list;

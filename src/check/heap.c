@@ -96,7 +96,7 @@ void check_kept(void)
   const char *from = NULL;
   for (huge_t *huge; (huge = huge_next(NULL, from)) != NULL; from = huge_start(huge) + 1)
     bytes += huge->clean ? 0 : huge_size(huge);
-  expect_count(huge_kept_bytes(), bytes, "H3", "bytes of mappings that are kept");
+  expect_count(kept_bytes(), bytes, "H3", "bytes of mappings that are kept");
 }
 
 /* Returns what the heap's children hold, which counts in the heap too (H2). */

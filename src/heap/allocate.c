@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The plain way is take(): a magazine, a bin, or a large block. serve_hard() comes after it has failed. It goes along the chain
- * of overflows, and in each heap tries what the heap has (take_own()) and then its callback. */
+ * The plain way is take(): a magazine, a bin, or a large block. serve_hard() comes after it has failed. It tries what the heap
+ * has (take_own()), then its callback and the heaps it overflows to, in the order that heap_next_resort() has. */
 #include "heap/allocate.h"
 #include "heap/dying.h"
 #include "heap/guard.h"
@@ -144,11 +144,11 @@ static size_t bytes_lacking(const request_t *r)
  * was the system that refused, memory or addresses, and not the budget. */
 static bool trim_process(heap_t *heap, const request_t *r)
 {
-  if (heap_is_bounded(heap) || !budget_allows(&heap->budget, bytes_lacking(r)))
+  if (heap_is_guest(heap) || !budget_allows(&heap->budget, bytes_lacking(r)))
     return false;
   if (heap != &default_heap)
     heap_drain(&default_heap);
-  huge_trim(0);
+  kept_trim(0);
   space_purge(&space_of_process, 0);
   return true;
 }
@@ -186,36 +186,48 @@ void *heap_exhausted(heap_t *heap)
   return NULL;
 }
 
-/* Tries one heap: what there is, then its callback for as long as that says "again". A callback that says so for ever ends at
- * ATTEMPTS. */
-static void *take_of_one(heap_t *heap, request_t *r)
+resort_t heap_first_resort(heap_t *heap) { return (resort_t){.first = heap, .heap = heap}; }
+
+/* The order is the same for a single request (take_hard()) and for a caller that goes on by itself (heap_probe()): the heap's
+ * callback for as long as that says "again", then the heap it overflows to, whose own callback is asked anew. A callback that
+ * says so for ever ends at ATTEMPTS. */
+bool heap_next_resort(resort_t *from, size_t size, bool may_ask)
 {
-  void *block = take_own(heap, r);
-  for (unsigned attempt = 0; !block && heap->on_exhausted && attempt < ATTEMPTS; attempt++) {
-    if (!heap->on_exhausted(heap, r->size, attempt, heap->context))
-      break;
+  heap_t *heap = from->heap;
+  if (may_ask && heap->on_exhausted && from->attempt < ATTEMPTS &&
+      heap->on_exhausted(heap, size, from->attempt, heap->context)) {
+    from->attempt++;
     __atomic_fetch_add(&heap->retried_count, 1, __ATOMIC_RELAXED);
-    block = take_again(heap, r);
-    if (!block)
-      block = take_own(heap, r);
+    return true;
   }
-  return block;
+  from->heap = heap->overflow;
+  from->attempt = 0;
+  return from->heap != NULL;
 }
 
-/* Goes along the chain of overflows. It is a loop because a chain may be long and the stack short. Every heap that did not
- * serve the request itself counts it as overflowed. */
+/* Tries the heap whose turn it is: the plain way, then what it has to give up. */
+static void *take_at(const resort_t *from, request_t *r)
+{
+  void *block = take_again(from->heap, r);
+  return block ? block : take_own(from->heap, r);
+}
+
+/* Every heap of the chain that did not serve the request itself counts it as overflowed. */
+static void count_overflowed(const resort_t *from)
+{
+  for (heap_t *heap = from->first; heap != from->heap; heap = heap->overflow)
+    __atomic_fetch_add(&heap->overflowed_count, 1, __ATOMIC_RELAXED);
+}
+
+/* Comes after the plain way has failed. It is a loop because a chain of overflows may be long and the stack short. */
 COLD static void *take_hard(heap_t *heap, request_t *r)
 {
-  heap_t *server = heap;
-  void *block = take_of_one(server, r);
-  while (!block && server->overflow) {
-    server = server->overflow;
-    block = take_again(server, r);
-    if (!block)
-      block = take_of_one(server, r);
-  }
-  for (; block && !r->grown && heap != server; heap = heap->overflow)
-    __atomic_fetch_add(&heap->overflowed_count, 1, __ATOMIC_RELAXED);
+  resort_t from = heap_first_resort(heap);
+  void *block = take_own(heap, r);
+  while (!block && heap_next_resort(&from, r->size, true))
+    block = take_at(&from, r);
+  if (block && !r->grown)
+    count_overflowed(&from);
   return block;
 }
 
@@ -265,8 +277,6 @@ void *heap_allocate(heap_t *heap, size_t size, size_t alignment, bool zero)
 
 /* ---- what may be given up for less, or asked for again with nothing in hand ---- */
 
-resort_t heap_first_resort(heap_t *heap) { return (resort_t){.first = heap, .heap = heap}; }
-
 /* A caller that can do with less asks for much first, so a failure here is no exhaustion: neither errno nor a counter tells of
  * it. */
 void *heap_probe(const resort_t *from, size_t size, size_t alignment)
@@ -277,28 +287,11 @@ void *heap_probe(const resort_t *from, size_t size, size_t alignment)
   if (!is_sane(&r) || !manager_ready())
     return NULL;
   int saved = errno;
-  void *block = take(from->heap, &r);
-  if (!block)
-    block = take_own(from->heap, &r);
-  for (heap_t *heap = from->first; block && heap != from->heap; heap = heap->overflow)
-    __atomic_fetch_add(&heap->overflowed_count, 1, __ATOMIC_RELAXED);
+  void *block = take_at(from, &r);
+  if (block)
+    count_overflowed(from);
   errno = saved;
   return block ? hand_out(block, &r, false) : NULL;
-}
-
-/* The callback is asked before the overflow, and is asked anew for each heap of the chain. */
-bool heap_next_resort(resort_t *from, size_t size, bool may_ask)
-{
-  heap_t *heap = from->heap;
-  if (may_ask && heap->on_exhausted && from->attempt < ATTEMPTS &&
-      heap->on_exhausted(heap, size, from->attempt, heap->context)) {
-    from->attempt++;
-    __atomic_fetch_add(&heap->retried_count, 1, __ATOMIC_RELAXED);
-    return true;
-  }
-  from->heap = heap->overflow;
-  from->attempt = 0;
-  return from->heap != NULL;
 }
 
 void *heap_allocate_if_easy(heap_t *heap, size_t size)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A request becomes a block. */
+ * A request becomes a block; and what is tried, in which order, when a heap is exhausted. */
 #ifndef ALLOCATE_H
 #define ALLOCATE_H
 
@@ -9,9 +9,10 @@
 /* A block of at least `size` bytes at a multiple of `alignment` (a power of two; 1: any), zeroed if asked. NULL + ENOMEM. */
 void *heap_allocate(heap_t *heap, size_t size, size_t alignment, bool zero);
 
-/* For a caller that needs several blocks at once, or may do with less: the same order of resorts as that of one allocation (the
- * heap itself, its callback as long as that helps, the heap it overflows to), a step at a time. A callback may leave by
- * longjmp(), or reset the heap. So heap_next_resort() alone calls it, when the caller has nothing in hand. */
+/* What is tried when a heap is exhausted: the heap itself, its callback for as long as that says "again", then the same of the
+ * heap it overflows to. heap_allocate() goes through all of it. A caller that needs several blocks at once, or may do with
+ * less, goes a step at a time. A callback may leave by longjmp(), or reset the heap. So heap_next_resort() alone calls it,
+ * when the caller has nothing in hand. */
 typedef struct resort {
   heap_t *first, *heap; /* the heap that was asked; the one of its chain of overflows whose turn it is */
   unsigned attempt;     /* of its callback */

@@ -76,8 +76,8 @@ static void add_process_figures(pool_stats_t *stats)
   /* A record is charged before it is touched, and counts until it has gone: in between more is charged than there is. */
   size_t all = metadata_touched() + space_record_bytes(), records = all - min_size(charged_metadata(), all);
   space_figures_t f = space_figures(&space_of_process);
-  size_t dirty = f.dirty_bytes + huge_kept_bytes() + space_left_bytes() + space_unpaid_bytes();
-  stats->purged_bytes = f.purged_bytes + huge_given_bytes() + space_ended_bytes() + metadata_given_bytes();
+  size_t dirty = f.dirty_bytes + kept_bytes() + space_left_bytes() + space_unpaid_bytes();
+  stats->purged_bytes = f.purged_bytes + kept_purged_bytes() + space_ended_bytes() + metadata_purged_bytes();
   stats->idle_bytes += dirty;
   stats->held_bytes += dirty + records;
   stats->metadata_bytes += records;

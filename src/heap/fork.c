@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * A fork in a process with threads takes every lock and closes every gate, so that the child finds nothing half done. The order
- * is that of docs/DESIGN.md, and a new lock belongs in both. */
+ * is that of docs/DESIGN.md (The order of locks), and a new lock belongs in both. */
 #include "heap/fork.h"
 #include "bin/due.h"
 #include "heap/large.h"
@@ -77,8 +77,9 @@ static void lock_everything(void)
     lock_acquire(leaves[i]);
 }
 
-/* Opens everything in reverse order. The bins of a heap come before the heap, and heaps before the list of them: a bin or a
- * heap that is made once its list is open was never locked here, and must not be opened. */
+/* Opens everything that lock_everything() took, but the object pools, which are open already. In which order is of no matter to
+ * those who wait, with one exception. The bins of a heap are opened before the heap, and heaps before the list of them: a bin
+ * or a heap that is made once its list is open was never locked here, and must not be opened. */
 static void open_everything(void (*open)(lock_t *))
 {
   for (size_t i = LEAVES; i--;)
@@ -104,7 +105,8 @@ static void fork_prepare(void)
     lock_everything();
 }
 
-/* Nothing was locked in a process with one thread (fork_locked). */
+/* Nothing was locked in a process with one thread (fork_locked). Object pools come first, while nobody can enter one into their
+ * list: that is under heaps_lock. */
 static void fork_parent(void)
 {
   if (!fork_locked)
@@ -122,7 +124,7 @@ static void fork_child(void)
   if (heap_dependents)
     heap_dependents->fork_child();
   open_everything(lock_reset);
-  threads_forget_others(large_forget_spares);
+  threads_forget_others(large_give_lost_spares);
 }
 
 /* The exchange decides which thread registers. Registering may allocate, and so come here again. */

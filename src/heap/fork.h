@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A fork finds nothing half done: the one place that knows all locks and gates, and the order in which they nest. */
+ * A fork finds nothing half done. fork.c takes all locks and closes all gates, in the order in which they nest: docs/DESIGN.md,
+ * The order of locks. */
 #ifndef FORK_H
 #define FORK_H
 

@@ -7,7 +7,7 @@
 #include "space/gate.h"
 #include <string.h>
 
-enum { TICK_GIVES = 16 }; /* a region's idle memory is looked at once in so many large blocks given back */
+enum { TICK_GIVES = 16 }; /* every TICK_GIVES-th large free ticks the heap's region */
 
 /* Figures are changed by threads that share no lock, and read by others without one. */
 static void add_figure(size_t *to, ptrdiff_t by) { __atomic_fetch_add(to, (size_t)by, __ATOMIC_RELAXED); }
@@ -139,7 +139,7 @@ bool large_resize_run(heap_t *heap, run_t *run, size_t size)
 bool large_is_huge(const heap_t *heap, size_t size, size_t alignment)
 {
   size_t longest = space_longest_run() << UNIT_LOG2;
-  return !heap_is_bounded(heap) && (size > longest || alignment > longest);
+  return !heap_is_guest(heap) && (size > longest || alignment > longest);
 }
 
 /* The budget is charged before the system is asked, so that no mapping is made only to be refused. */
@@ -232,7 +232,7 @@ static bool may_purge(const heap_t *heap, const char *start)
 }
 
 /* The system takes the whole pages, which read as zero at the next touch; so pages that were never touched do not become memory
- * for this. The rest is written to, and all of it if the system refuses. */
+ * for this. The rest is written to, and all of it if the system refuses. No gate is needed: the block stays its caller's. */
 void large_wipe(const heap_t *heap, char *start, size_t size)
 {
   char *from = (char *)round_up((uintptr_t)start, os_page_size()),
@@ -327,7 +327,7 @@ bool large_give_spare(thread_t *thread, void *block, const char *call)
   return true;
 }
 
-/* The place is emptied, so that a fork which loses this thread finds each spare once (large_forget_spares()). */
+/* The place is emptied, so that a fork which loses this thread finds each spare once (large_give_lost_spares()). */
 static run_t *pop_spare(spares_t *spares, unsigned i)
 {
   run_t **place = &spares->of[i][--spares->count[i]], *run = *place;
@@ -380,7 +380,7 @@ void large_tick_spares(thread_t *thread)
 
 /* The thread may have been in the middle of a call when the process forked. So only a run whose own kind says that it is a
  * spare is given back: any other may be with a caller. */
-void large_forget_spares(thread_t *thread)
+void large_give_lost_spares(thread_t *thread)
 {
   fold_figures(&thread->spares);
   for (unsigned i = 0; i < SPARE_UNITS_MOST; i++)

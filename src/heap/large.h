@@ -11,7 +11,7 @@ void *large_take(heap_t *heap, size_t size, size_t alignment, block_past_t *past
 void large_give_run(heap_t *heap, run_t *run);
 void large_give_huge(heap_t *heap, huge_t *huge);
 
-/* False: nothing changed. A huge block may move, if it may. */
+/* False: nothing changed. A huge block moves only if `may_move`. */
 bool large_resize_run(heap_t *heap, run_t *run, size_t size);
 bool large_resize_huge(heap_t *heap, huge_t *huge, size_t size, bool may_move);
 
@@ -25,8 +25,8 @@ void *large_take_spare(thread_t *thread, size_t size); /* size > 0 */
 void large_flush_spares(thread_t *thread);
 void large_tick_spares(thread_t *thread);
 
-/* Gives back the spares of a lost thread, in the child of a fork. */
-void large_forget_spares(thread_t *thread);
+/* In the child of a fork: gives back the spares of a thread that is not in this process. */
+void large_give_lost_spares(thread_t *thread);
 
 /* Zeroes a large block, or the end of one. */
 void large_wipe(const heap_t *heap, char *start, size_t size);

@@ -282,7 +282,7 @@ bool region_prepare(heap_t *heap, const pool_heap_options_t *o)
 
 /* ---- its end ---- */
 
-/* Each kind of region is found in its own way, and each is closed before any of its memory goes. */
+/* Each kind of region is found in its own way, and is hidden before any of its memory goes. */
 void region_hide(heap_t *heap)
 {
   heap_region_t *region = &heap->region;

@@ -14,7 +14,7 @@ static void before_abort(void)
 }
 
 /* The options are read first: the space depends on them. Should the window be refused, the next call tries again. Nothing under
- * the lock allocates. Everything is set before manager_up says so. */
+ * the lock allocates. Everything is set before manager_came_up says so. */
 COLD static bool bring_up(void)
 {
   lock_acquire(&startup_lock);
@@ -39,7 +39,7 @@ COLD static bool bring_up(void)
 
 bool manager_ready(void) { return manager_is_up() || bring_up(); }
 
-/* Nothing else: options stay open until the first use. As early as a library may in a program that it is linked into, and so
- * before constructors of the program that watch forks themselves. */
+/* The fork handlers alone are registered here, because options can be set until the first use. A library may have no earlier
+ * priority. So in a program that it is linked into this runs before constructors that register fork handlers themselves. */
 enum { FIRST_CONSTRUCTOR = 101 };
 __attribute__((constructor(FIRST_CONSTRUCTOR))) static void start(void) { fork_watch(); }

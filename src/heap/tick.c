@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Three things give memory back: a tick, by the clock and a little at a time; a drain, when a heap is exhausted; and a trim,
- * when the program asks for it. */
+ * A free gives back as it goes what is beyond a bound: of a magazine, the depots, a space, the kept ranges of huge blocks.
+ * What stays below the bounds goes back in three ways. A tick comes by the clock, and does a little at a time. A drain empties
+ * what a heap has cached and idle into its space, when the heap is exhausted. A trim, when the program asks for it, drains and
+ * then gives the memory to the system. */
 #include "heap/tick.h"
 #include "bin/due.h"
 #include "heap/large.h"
@@ -56,8 +58,8 @@ COLD void heap_look_at_clock(thread_t *thread)
   if (thread_tick_is_under_way(thread))
     thread_tick_caches(thread, CACHES_PER_LOOK, tick_magazines);
   if (space_tick(&space_of_process, now)) {
-    huge_tick();
-    space_give_left();
+    kept_tick();
+    space_destroy_left();
     bins_begin_tick();
   }
   if (bins_tick_is_under_way())
@@ -80,8 +82,8 @@ void heap_drain(heap_t *heap)
     threads_reach(heap, &heap->reach, heap_flush_magazines);
   FOR_EACH_BIN(bin, heap)
     bin_drain(bin);
-  if (!heap_is_bounded(heap))
-    space_give_left();
+  if (!heap_is_guest(heap))
+    space_destroy_left();
 }
 
 static size_t purge_slabs(heap_t *heap)
@@ -100,13 +102,13 @@ size_t heap_trim(heap_t *heap, size_t keep)
     return 0;
   bool all = heap == &default_heap;
   size_t before = all || heap->region.kind ? 0 : space_figures(heap->space).dirty_bytes;
-  size_t purged = all ? space_give_left() : 0;
+  size_t purged = all ? space_destroy_left() : 0;
   uint64_t purged_before = space_figures(heap->space).purged_bytes;
   heap_drain(heap);
   purged += (size_t)(space_figures(heap->space).purged_bytes - purged_before);
   /* Mappings and records are the process's, so only a trim of the default heap gives them back. */
-  purged += all ? huge_trim(keep) + metadata_trim() : 0;
-  size_t kept = all ? min_size(huge_kept_bytes(), keep) : 0;
+  purged += all ? kept_trim(keep) + metadata_trim() : 0;
+  size_t kept = all ? min_size(kept_bytes(), keep) : 0;
   purged += space_purge(heap->space, before + keep - kept);
   if (!keep)
     purged += purge_slabs(heap);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Giving back what is not needed: now and then by the clock, all of it when a heap is exhausted or trimmed. */
+ * Giving back what is not needed: some of it now and then by the clock, all of it when a heap is exhausted or trimmed. */
 #ifndef TICK_H
 #define TICK_H
 

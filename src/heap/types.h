@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * A heap is a manager: one bin for each size class, large blocks, a budget, counters. In this folder a request becomes a block
- * when the calling thread's magazines cannot serve it, and a pointer is looked up that the class map does not know. The fast
- * path (api/fast_path.h) never comes here.
+ * when the fast path cannot serve it, and a pointer is looked up that the class map does not know. The fast paths (in api/) pop
+ * and push without this folder. Heaps that have none, and requests they pass on, have their magazines popped here.
  *
  * A heap takes its slabs and runs from the process's space, or from a region of its own: the caller's memory, what was
  * reserved at creation, or, for a small budget, as much as the budget allows, cut into smaller units so that few bytes
@@ -102,7 +102,7 @@ typedef struct bin_record {
 /* False of NULL, and of a heap that was destroyed: its record is used again for heaps alone. */
 static inline bool heap_is_live(const heap_t *heap) { return heap && heap->mark == HEAP_LIVE_MARK; }
 
-/* Says whether the heap has no memory but its region. */
-static inline bool heap_is_bounded(const heap_t *heap) { return heap->region.kind == REGION_GUEST; }
+/* A heap in the caller's memory has no other memory. */
+static inline bool heap_is_guest(const heap_t *heap) { return heap->region.kind == REGION_GUEST; }
 
 #endif

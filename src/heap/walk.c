@@ -150,5 +150,5 @@ bool heap_walk(heap_t *heap, pool_visit_fn *visit, void *context)
   if (heap->region.space.fixed && !walk_space(&walk, &heap->region.space))
     return false;
   /* A heap with a region may have gone on in the process's space; one in a caller's memory cannot. */
-  return heap_is_bounded(heap) || (walk_space(&walk, &space_of_process) && walk_huge(&walk));
+  return heap_is_guest(heap) || (walk_space(&walk, &space_of_process) && walk_huge(&walk));
 }

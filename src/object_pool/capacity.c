@@ -41,12 +41,12 @@ static object_array_t *array_create_step(object_pool_t *pool, const resort_t *fr
   }
 }
 
-typedef enum growth { GROWN, AT_MOST, REFUSED } growth_t;
+typedef enum growth { GREW, AT_LIMIT, OUT_OF_MEMORY } growth_t;
 
-/* Several threads may be here at once. A thread that finds that another has made room gives its own array back and tries again.
- * It does so too if that room has been taken already: the pool has grown meanwhile, so it is not at its end. *least: the bytes
- * of the least step. */
-static growth_t grow_beside_others(object_pool_t *pool, const resort_t *from, size_t *least)
+/* Makes an array and enters it. Several threads may be here at once, and another may have made room meanwhile: then this one
+ * gives its own array back. It has to try again even if that room is taken already, since the pool has grown and may not be at
+ * its limit. *least: the bytes of the least step. */
+static growth_t grow_once(object_pool_t *pool, const resort_t *from, size_t *least)
 {
   lock_acquire(&pool->lock);
   size_t capacity = pool->capacity, indices = array_free_indices(pool),
@@ -56,13 +56,13 @@ static growth_t grow_beside_others(object_pool_t *pool, const resort_t *from, si
   bool at_most = !left || pool->array_count == OBJECT_ARRAYS || pool->ending;
   lock_release(&pool->lock);
   if (room || at_most)
-    return room ? GROWN : AT_MOST;
+    return room ? GREW : AT_LIMIT;
   /* Pools that overflowed to this one may be gone, and their indices are free then. Looking for that takes heaps_lock, so it is
    * done only if indices are short. */
   if (indices < step_most(pool, capacity, left) && registry_recount_indices(pool))
-    return GROWN;
+    return GREW;
   if (!indices)
-    return AT_MOST;
+    return AT_LIMIT;
   left = min_size(left, indices);
 
   /* Between the decision above and the entry below the lock is open: another thread may make room, or the pool may end. */
@@ -78,7 +78,7 @@ static growth_t grow_beside_others(object_pool_t *pool, const resort_t *from, si
   if (array && !entered)
     array_destroy(pool, array, "object_pool_get");
   gate_leave(gate);
-  return grew ? GROWN : array ? AT_MOST : REFUSED;
+  return grew ? GREW : array ? AT_LIMIT : OUT_OF_MEMORY;
 }
 
 /* Says whether memory from this heap may call the program, which may never come back. */
@@ -91,9 +91,8 @@ static bool calls_back(const heap_t *heap)
 
 /* The callback may get in turn, from a pool that has to grow, whose heap calls back. So that this ends, each thread knows where
  * on its stack the outermost such callback was called. If the stack is no longer that deep, the callback has left by longjmp(),
- * and is over. If it has left and the stack is as deep again nobody can tell; so it is not the first callback within another
- * that is not called, but those after so many in a row that were of no use, and not all of them. Growth without a callback goes
- * on. */
+ * and is over. If it has left and the stack is as deep again, nobody can tell. So nested callbacks are allowed. After
+ * USELESS_WITHIN in a row that were of no use, only each 2^n-th is called. Growth without a callback goes on. */
 enum { USELESS_WITHIN = 16 };
 static bool may_ask_within(void)
 {
@@ -118,7 +117,7 @@ static bool next_resort(const object_pool_t *pool, resort_t *from, size_t bytes)
   return again;
 }
 
-/* Only a heap that refused is asked for its next resort. A pool at its most, and one that has grown, need no memory. errno
+/* Only a heap that is out of memory is asked for its next resort. A pool at its limit, and one that has grown, need none. errno
  * tells of a failure alone. */
 static bool grow_by_any_resort(object_pool_t *pool)
 {
@@ -126,13 +125,13 @@ static bool grow_by_any_resort(object_pool_t *pool)
   size_t least = 0;
   resort_t from = heap_first_resort(pool->heap);
   growth_t growth;
-  while ((growth = grow_beside_others(pool, &from, &least)) == REFUSED && next_resort(pool, &from, least)) {}
+  while ((growth = grow_once(pool, &from, &least)) == OUT_OF_MEMORY && next_resort(pool, &from, least)) {}
   errno = error;
-  if (growth == REFUSED)
+  if (growth == OUT_OF_MEMORY)
     heap_exhausted(pool->heap);
-  if (growth == GROWN)
+  if (growth == GREW)
     object_thread.useless_growths = 0;
-  return growth == GROWN;
+  return growth == GREW;
 }
 
 /* The clock of an array begins when it becomes unused, also if that is when it is made. */

@@ -5,7 +5,7 @@
  * An array is a block of the heap, the objects, and elsewhere a record of what is known of them. A bit says that an object is
  * free, and the lowest free object is found in few steps (base/bit_tree.h). There is no list: the bits are the free list.
  *
- *     | object | object | ... | array_t | level 0 | level 1 | ... | busy, made: hooked | in_batch: evicts | uses[capacity] |
+ *     | object | object | ... | record | level 0 | level 1 | ... | busy, made: hooked | in_batch: evicts | uses[capacity] |
  *
  * An object is free (its bit is set), live (with a user) or busy (a hook is running on it). A busy object is neither free nor
  * live, so no other thread sees it and none can put it. A get takes an object from free to busy, while it is constructed or
@@ -51,8 +51,8 @@ enum {
 #define STORE(place, value) __atomic_store_n(&(place), value, __ATOMIC_RELAXED)
 #define ADD(place, by)      STORE(place, (place) + (by))
 
-/* Says where the array_t and what follows it are: apart, out of reach of a write past an object, if the heap can have that;
- * else in front of the objects, in their block. */
+/* Says where the record of an array (object_array_t) and what follows it are: apart, out of reach of a write past an object, if
+ * the heap can have that; else in front of the objects, in their block. */
 typedef enum array_place { ARRAY_APART, ARRAY_IN_FRONT } array_place_t;
 
 typedef struct object_array {
@@ -107,7 +107,7 @@ struct object_pool {
   size_t capacity, max_capacity;
   size_t taken, busy; /* objects of all arrays */
   size_t held_bytes;  /* by arrays */
-  lock_t growth;      /* held while an array is made, if the program is not called for it. Before all other locks */
+  lock_t growth;      /* held while a get makes an array, unless that may call the program. Before all other locks */
   uint32_t arrays_made;
   uint32_t next_index;     /* behind those of the newest array: indices are used again as late as possible */
   uint32_t indices_before; /* how many indices are left to the pools that overflow to this one: theirs are the lower */

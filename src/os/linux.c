@@ -53,7 +53,8 @@ bool os_forbid(bool forbid)
 
 uint64_t os_forbidden_count(void) { return __atomic_load_n(&forbidden_count, __ATOMIC_RELAXED); }
 
-/* Called before each request that os_forbid() covers. The count shows a program how often it would have entered the system. */
+/* Says whether a call must fail because this thread may not make it (os_forbid()), and counts it then. The count shows a
+ * program how often it would have entered the system. */
 static bool refused(void)
 {
   if (unlikely(forbidden))
@@ -61,8 +62,8 @@ static bool refused(void)
   return forbidden;
 }
 
-/* errno is saved here and below: these calls are made inside malloc() and free(), which must not change it when they
- * succeed. */
+/* malloc() and free() must not change errno when they succeed. So every function here that makes a call of the system saves it
+ * before and restores it after. */
 static void *map_with(size_t size, int protection)
 {
   if (refused())
@@ -185,12 +186,13 @@ char *os_window(unsigned attempt, size_t *size)
     return NULL;
   unmap(probe, os_page_size());
   bool upwards = (uintptr_t)probe < ADDRESSES_LOW;
-  size_t space = upwards ? 32 * ADDRESSES_LOW : (uintptr_t)probe, share = round_down(space / WINDOW_SHARE, OS_WINDOW_ALIGNMENT);
-  if (!share)
+  size_t addresses = upwards ? 32 * ADDRESSES_LOW : (uintptr_t)probe;
+  size_t length = round_down(addresses / WINDOW_SHARE, OS_WINDOW_ALIGNMENT);
+  if (!length)
     return NULL; /* so small an address space has no aligned stretch to spare */
-  size_t away = space / (4 * WINDOW_SHARE) + (size_t)(random_number(attempt) % share);
-  *size = share;
-  return (char *)round_down(upwards ? 2 * ADDRESSES_LOW + away : space - away - share, OS_WINDOW_ALIGNMENT);
+  size_t distance = addresses / (4 * WINDOW_SHARE) + (size_t)(random_number(attempt) % length);
+  *size = length;
+  return (char *)round_down(upwards ? 2 * ADDRESSES_LOW + distance : addresses - distance - length, OS_WINDOW_ALIGNMENT);
 }
 
 /* Returns 0 or the error. */

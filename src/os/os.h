@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the manager asks of an operating system. One file of this folder implements it for each system (linux.c); the tests
- * link os_fake.c instead, which fails the n-th call.
+ * What the manager asks of an operating system. Each system has its own files in this folder (linux.c and linux_threads.c),
+ * which src/meson.build chooses. The tests link os_fake.c instead, which fails the n-th call.
  *
  * Every function leaves errno as it was. Addresses and sizes are multiples of os_page_size() unless said otherwise. */
 #ifndef OS_OS_H

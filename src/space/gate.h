@@ -11,11 +11,12 @@
 
 #include "os/lock.h"
 
+/* Where each stands among the locks, docs/DESIGN.md says (The order of locks). */
 typedef enum gate_kind {
-  GATE_LIFE,   /* heaps and object pools come and go. Before all other locks but the one with which an object pool grows */
-  GATE_ARRAYS, /* an array of an object pool leaves. Behind the locks of object pools, before threads_lock */
-  GATE_LARGE,  /* a large block, what it is charged, its place in a list, the figures. Before the lock of any heap */
-  GATE_SYSTEM, /* what the system was asked for. Before the lock of any space or of huge blocks, and after all others */
+  GATE_LIFE,   /* heaps and object pools come and go */
+  GATE_ARRAYS, /* an array of an object pool leaves */
+  GATE_LARGE,  /* a large block, what it is charged, its place in a list, the figures */
+  GATE_SYSTEM, /* units and ranges that are in no list while the system is asked */
   GATE_KINDS
 } gate_kind_t;
 

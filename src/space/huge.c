@@ -50,7 +50,7 @@ static void list_leave(huge_t *huge)
 /* The lock is open while the system is asked. The gate keeps a fork away, because the range is in no list then. */
 void huge_give(huge_t *huge)
 {
-  size_t taken;
+  size_t purged;
   lock_t *gate = gate_enter(GATE_SYSTEM);
   lock_acquire(&huge_lock);
   leave_live(huge);
@@ -59,7 +59,7 @@ void huge_give(huge_t *huge)
   bool over, kept = kept_give(huge, &over);
   lock_release(&huge_lock);
   if (!kept)
-    kept_trim(huge, &taken);
+    kept_unmap(huge, &purged);
   if (over)
     kept_trim_over();
   gate_leave(gate);
@@ -182,7 +182,7 @@ static bool keep_end(huge_t *huge, size_t size)
 static bool move_by_copy(huge_t *huge, size_t size)
 {
   huge_t moved = {0};
-  size_t taken;
+  size_t purged;
   lock_acquire(&huge_lock);
   huge_t *old = huge_record_take();
   lock_release(&huge_lock);
@@ -196,7 +196,7 @@ static bool move_by_copy(huge_t *huge, size_t size)
     *old = (huge_t){.range = huge->range};
     huge->range = moved.range;
     if (!keep_always(old))
-      kept_trim(old, &taken);
+      kept_unmap(old, &purged);
   } else {
     lock_acquire(&huge_lock);
     huge_record_give(old);
@@ -218,11 +218,11 @@ static bool move(huge_t *huge, size_t size, bool may_move)
 /* Unmaps the kept range behind the block, if all of the growth is in it, so that the block can have its addresses. */
 static bool make_way(huge_t *huge, size_t more)
 {
-  size_t taken;
+  size_t purged;
   lock_acquire(&huge_lock);
   huge_t *behind = kept_take_behind(huge, more);
   lock_release(&huge_lock);
-  return behind && kept_trim(behind, &taken);
+  return behind && kept_unmap(behind, &purged);
 }
 
 /* What is kept may be all that is in the way of a larger block: behind it, or anywhere if it may move. So there is a second try
@@ -261,7 +261,7 @@ bool huge_resize(huge_t *huge, size_t size, bool may_move)
   lock_release(&huge_lock);
   gate_leave(gate);
   if (size < had && !kept && (done || purged || os_purge(huge_start(huge) + size, had - size)))
-    kept_count_given(had - size);
+    kept_count_purged(had - size);
   return done || size < had;
 }
 

@@ -7,6 +7,7 @@
 
 lock_t huge_lock;
 range_t *huge_ranges;
+huge_live_t huge_live;
 static huge_t *unused;
 
 /* Records of ranges that ended wait on a list, so that huge_give() never needs memory. */

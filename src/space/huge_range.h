@@ -38,6 +38,12 @@ static inline bool range_touches(const range_t *range, uintptr_t border)
 /* All that are live or kept. What follows is under huge_lock. */
 extern range_t *huge_ranges;
 
+/* Of those that are live: how many, and their bytes. They bound how much is kept. */
+typedef struct huge_live {
+  size_t count, bytes;
+} huge_live_t;
+extern INTERNAL huge_live_t huge_live;
+
 /* Records. NULL: no memory. */
 huge_t *huge_record_take(void);
 void huge_record_give(huge_t *huge);

@@ -33,13 +33,13 @@ typedef struct store {
 } store_t;
 
 static store_t dirty, clean;
-static size_t freed_lately, taken_again; /* bytes; the latter are those of the former that were asked for again */
-static size_t low_kept;                  /* the fewest kept bytes since the last tick of a whole purge delay */
-static uint64_t given_bytes;             /* to the system, in total */
-huge_live_t huge_live;
+static size_t freed_lately;   /* bytes that were freed and not asked for again since; halved at each purge delay */
+static size_t taken_again;    /* bytes that were asked for again after that; halved likewise */
+static size_t low_kept;       /* the fewest kept bytes since the last tick of a whole purge delay */
+static uint64_t purged_total; /* bytes of memory that went back to the system */
 
-size_t huge_kept_bytes(void) { return __atomic_load_n(&dirty.bytes, __ATOMIC_RELAXED); }
-uint64_t huge_given_bytes(void) { return __atomic_load_n(&given_bytes, __ATOMIC_RELAXED); }
+size_t kept_bytes(void) { return __atomic_load_n(&dirty.bytes, __ATOMIC_RELAXED); }
+uint64_t kept_purged_bytes(void) { return __atomic_load_n(&purged_total, __ATOMIC_RELAXED); }
 
 /* ---- shelves, under the lock: by size, and by age where that is about the same ---- */
 
@@ -143,8 +143,8 @@ bool kept_any(void) { return dirty.count || clean.count; }
 
 bool kept_is_all(void) { return settings.purge_delay_ms == PURGE_NEVER; }
 
-/* What was freed and asked for again lately is kept, at most as much as is live or 32 MiB. */
-static size_t most_kept(void)
+/* As many bytes are retained as were freed and asked for again lately, at most as many as are live or 32 MiB. */
+static size_t most_retained(void)
 {
   if (kept_is_all())
     return SIZE_MAX;
@@ -164,7 +164,7 @@ static bool is_over(const store_t *store, size_t keep)
 bool kept_give(huge_t *huge, bool *over)
 {
   freed_lately += huge_size(huge);
-  size_t most = most_kept();
+  size_t most = most_retained();
   bool keep = huge_size(huge) <= most;
   if (keep)
     kept_enter(huge);
@@ -172,7 +172,7 @@ bool kept_give(huge_t *huge, bool *over)
   return keep;
 }
 
-/* ---- unmapping: inside the gate, without the lock; the mapping is in no list ---- */
+/* ---- unmapping: inside the gate, without the lock; the range is in no list ---- */
 
 /* To the system neighbours are one mapping, and unmapping a range from between two others makes two of it. A process may have
  * only so many; at the limit nothing can be mapped, neither an arena nor the stack of a thread. Each mapping that was split off
@@ -200,15 +200,15 @@ static bool unmap_range(huge_t *huge)
   return false;
 }
 
-void kept_count_given(size_t bytes) { __atomic_fetch_add(&given_bytes, bytes, __ATOMIC_RELAXED); }
+void kept_count_purged(size_t bytes) { __atomic_fetch_add(&purged_total, bytes, __ATOMIC_RELAXED); }
 
 /* A range that cannot be unmapped is kept after all, or its addresses would be lost. The store is stuck then: the next call
  * would be refused too. */
-bool kept_trim(huge_t *huge, size_t *taken)
+bool kept_unmap(huge_t *huge, size_t *purged)
 {
   bool was_clean = huge->clean, gone = unmap_range(huge), some = gone || huge->clean != was_clean;
-  *taken = !was_clean && some ? huge_size(huge) : 0;
-  kept_count_given(*taken);
+  *purged = !was_clean && some ? huge_size(huge) : 0;
+  kept_count_purged(*purged);
   lock_acquire(&huge_lock);
   if (gone) {
     huge_record_give(huge);
@@ -220,9 +220,9 @@ bool kept_trim(huge_t *huge, size_t *taken)
   return some;
 }
 
-/* Takes the oldest range beyond `keep` bytes or KEPT_MOST ranges out of its store, or only the high end of it if less is over.
- * NULL: none. Clean ranges go if they are too many, or if nothing is to be kept. */
-static huge_t *next_to_trim(const store_t *store, size_t keep)
+/* Takes the oldest range out of its store, if the store is over `keep` bytes or KEPT_MOST ranges; only the high end of it, if
+ * less is over. NULL: nothing is to go. Clean ranges go if they are too many, or if nothing is to be kept. */
+static huge_t *take_next_over(store_t *store, size_t keep)
 {
   lock_acquire(&huge_lock);
   huge_t *huge = is_over(store, keep) || !keep ? oldest(store) : NULL;
@@ -243,31 +243,31 @@ static huge_t *next_to_trim(const store_t *store, size_t keep)
 
 /* Tries each range once: one that cannot be unmapped comes back as the newest. A clean range that is refused has cost a call
  * for nothing, so after several in a row the rest is not tried. */
-static size_t trim_store(const store_t *store, size_t keep, size_t most_tries)
+static size_t trim_store(store_t *store, size_t keep, size_t most_tries)
 {
-  size_t all = 0, taken;
+  size_t all = 0, purged;
   unsigned refusals = 0, most_refusals = store == &clean ? REFUSALS_MOST : UINT32_MAX;
   lock_acquire(&huge_lock);
   size_t tries = min_size(store->count + 1, most_tries);
   lock_release(&huge_lock);
-  for (huge_t *huge; tries && refusals < most_refusals && (huge = next_to_trim(store, keep)) != NULL; tries--) {
-    refusals = kept_trim(huge, &taken) ? 0 : refusals + 1;
-    all += taken;
+  for (huge_t *huge; tries && refusals < most_refusals && (huge = take_next_over(store, keep)) != NULL; tries--) {
+    refusals = kept_unmap(huge, &purged) ? 0 : refusals + 1;
+    all += purged;
   }
   return all;
 }
 
 size_t kept_trim_beyond(size_t keep, size_t most_tries)
 {
-  size_t taken = trim_store(&dirty, keep, most_tries);
-  return taken + trim_store(&clean, keep, most_tries);
+  size_t purged = trim_store(&dirty, keep, most_tries);
+  return purged + trim_store(&clean, keep, most_tries);
 }
 
 /* The two stores are asked about together, and emptied with the lock open. */
 void kept_trim_over(void)
 {
   lock_acquire(&huge_lock);
-  size_t most = most_kept();
+  size_t most = most_retained();
   bool dirty_over = !dirty.stuck && is_over(&dirty, most), clean_over = !clean.stuck && is_over(&clean, most);
   lock_release(&huge_lock);
   if (dirty_over)
@@ -276,15 +276,15 @@ void kept_trim_over(void)
     trim_store(&clean, most, LOOKS_MOST);
 }
 
-static size_t give_kept(size_t keep, size_t most_tries)
+static size_t trim_in_gate(size_t keep, size_t most_tries)
 {
   lock_t *gate = gate_enter(GATE_SYSTEM);
-  size_t taken = kept_trim_beyond(keep, most_tries);
+  size_t purged = kept_trim_beyond(keep, most_tries);
   gate_leave(gate);
-  return taken;
+  return purged;
 }
 
-size_t huge_trim(size_t keep) { return give_kept(keep, SIZE_MAX); }
+size_t kept_trim(size_t keep) { return trim_in_gate(keep, SIZE_MAX); }
 
 /* Returns half of what nobody needed for a whole purge delay, or all of it if that is little: half of little, again and again,
  * would never end. */
@@ -295,7 +295,7 @@ static size_t unneeded(void)
 }
 
 /* Every tick lets stuck stores be tried again. Only every fourth ends a purge delay. */
-void huge_tick(void)
+void kept_tick(void)
 {
   static unsigned ticks; /* under the lock */
   size_t keep = SIZE_MAX;
@@ -309,7 +309,7 @@ void huge_tick(void)
   bool none = !dirty.count && !clean.count;
   lock_release(&huge_lock);
   if (!none)
-    give_kept(keep, LOOKS_MOST);
+    trim_in_gate(keep, LOOKS_MOST);
 }
 
 /* ---- taking what is kept, under the lock ---- */

@@ -272,6 +272,6 @@ size_t metadata_trim(void)
   return bytes;
 }
 
-uint64_t metadata_given_bytes(void) { return rows_given(); }
+uint64_t metadata_purged_bytes(void) { return rows_purged(); }
 size_t metadata_touched(void) { return rows_touched(); }
 size_t metadata_bytes(void) { return __atomic_load_n(&taken, __ATOMIC_RELAXED); }

@@ -32,8 +32,8 @@ void *metadata_take_kind(metadata_kind_t *kind);
 /* Gives back the memory of pages that serve no record, except the first page of each row. Returns how many bytes that was. */
 size_t metadata_trim(void);
 
-/* Returns how many bytes the system was given, in total. */
-uint64_t metadata_given_bytes(void);
+/* Returns how many bytes of memory went back to the system, in total. */
+uint64_t metadata_purged_bytes(void);
 
 /* metadata_bytes() says how many bytes were taken and not given back; metadata_touched() how many hold memory, with those of
  * records that were given back and hold it still. */

@@ -10,14 +10,14 @@ enum {
   RETAINED_LEAST_UNITS = 512 /* 32 MiB: mstress .54 s when 4 MiB, .43 when 32 */
 };
 
-/* As many units are kept as were taken again lately, within the bounds that space.h gives reasons for. */
-static size_t kept_units(const space_t *space)
+/* As many dirty units are retained as were taken again lately, within the bounds that space.h gives reasons for. */
+static size_t units_retained(const space_t *space)
 {
-  size_t breath = min_size(space->taken_again, max_size(space->used_units, RETAINED_LEAST_UNITS));
-  return max_size(max_size(KEEP_LEAST_UNITS, space->used_units / 8), breath);
+  if (!space->purge_delay_ms)
+    return 0;
+  size_t again = min_size(space->taken_again, max_size(space->used_units, RETAINED_LEAST_UNITS));
+  return max_size(max_size(KEEP_LEAST_UNITS, space->used_units / 8), again);
 }
-
-static size_t units_to_keep(const space_t *space) { return space->purge_delay_ms ? kept_units(space) : 0; }
 
 /* Regions are purged by ticks alone. A system that has refused something lately is not asked again before the next tick: it
  * would cost a call each time. */
@@ -25,8 +25,8 @@ bool space_is_over(const space_t *space)
 {
   if (space->fixed || space->purge_delay_ms == PURGE_NEVER || space->purge_failed)
     return false;
-  size_t keep = units_to_keep(space);
-  return space->dirty_units > keep + keep / 4;
+  size_t retained = units_retained(space);
+  return space->dirty_units > retained + retained / 4;
 }
 
 /* The caller holds the lock, which is open while the system is asked: that may take long. Until the answer the units are
@@ -35,7 +35,7 @@ static bool purge_units(arena_t *arena, size_t from, size_t to)
 {
   space_t *space = arena->space;
   arena_begin_purge(arena, from, to);
-  space_add_dirty(space, from - to);
+  space_sub_dirty(space, to - from);
   space_note_longest(arena);
   lock_release(&space->lock);
   bool purged = os_purge(arena->base + (from << arena->unit_log2), (to - from) << arena->unit_log2);
@@ -109,14 +109,15 @@ static size_t purge_until(space_t *space, size_t keep)
 void space_purge_if_over(space_t *space)
 {
   lock_acquire(&space->lock);
-  size_t keep = units_to_keep(space);
+  size_t retained = units_retained(space);
   lock_release(&space->lock);
-  purge_until(space, keep);
+  purge_until(space, retained);
 }
 
 size_t space_purge(space_t *space, size_t keep) { return space->purgeable ? purge_until(space, keep >> space->unit_log2) : 0; }
 
-/* Between `from` and `to` there is a whole page: bins purge only blocks of two pages and more. */
+/* The range has a whole page, because only blocks of two pages and more are purged. No gate is entered: the blocks stay in
+ * their slab's bitmap, under the bin's lock, which a fork takes too. */
 size_t space_purge_inside(space_t *space, char *from, char *to)
 {
   char *first = (char *)round_up((uintptr_t)from, os_page_size());

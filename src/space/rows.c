@@ -9,12 +9,12 @@ enum {
   LOOKS_MOST = 16 /* at rows of one shelf, which may be too short */
 };
 
-static uint64_t given;
+static uint64_t purged_total;
 static size_t touched;
 
 void rows_count_touched(size_t by) { __atomic_store_n(&touched, touched + by, __ATOMIC_RELAXED); }
 size_t rows_touched(void) { return __atomic_load_n(&touched, __ATOMIC_RELAXED); }
-uint64_t rows_given(void) { return __atomic_load_n(&given, __ATOMIC_RELAXED); }
+uint64_t rows_purged(void) { return __atomic_load_n(&purged_total, __ATOMIC_RELAXED); }
 
 /* A row is found by its address, so that neighbours become one, and on a shelf of its length. */
 typedef struct pages {
@@ -98,13 +98,13 @@ bool rows_purge(uintptr_t start, size_t size)
   return size == page || os_purge((char *)start + page, size - page);
 }
 
-static void count_given(size_t bytes)
+static void count_purged_bytes(size_t bytes)
 {
   rows_count_touched(-bytes);
-  __atomic_store_n(&given, given + bytes, __ATOMIC_RELAXED);
+  __atomic_store_n(&purged_total, purged_total + bytes, __ATOMIC_RELAXED);
 }
 
-static void count_purged(size_t size) { count_given(size - os_page_size()); }
+static void count_purged(size_t size) { count_purged_bytes(size - os_page_size()); }
 
 /* Takes the row that ends or begins at `border` out, if it is as clean. Returns its size; 0: it stays, or there is none. */
 static size_t absorb_pages(range_t *range, uintptr_t border, bool clean)
@@ -122,7 +122,7 @@ static bool clean_first_page(uintptr_t start)
 {
   if (!os_purge((char *)start, os_page_size()))
     return false;
-  count_given(os_page_size());
+  count_purged_bytes(os_page_size());
   return true;
 }
 

@@ -23,11 +23,11 @@ size_t rows_clean_oldest(size_t most);
 /* Asks the system to take the memory of pages that are in no row yet, without the first page. Needs no lock. */
 bool rows_purge(uintptr_t start, size_t size);
 
-/* How many rows are dirty, how many bytes hold memory, of records in use as well, and how many the system was given in total.
- * Read without the lock. */
+/* How many rows are dirty, how many bytes hold memory, of records in use as well, and how many went back to the system in
+ * total. Read without the lock. */
 size_t rows_dirty(void);
 size_t rows_touched(void);
-uint64_t rows_given(void);
+uint64_t rows_purged(void);
 
 /* So many bytes more, or modulo 2^64 fewer, hold memory. */
 void rows_count_touched(size_t by);

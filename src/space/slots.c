@@ -76,7 +76,7 @@ void slots_destroy_arena(arena_t *arena)
 }
 
 /* The whole list is taken first: an arena that is refused again enters the new one, and is not tried twice. */
-size_t space_give_left(void)
+size_t space_destroy_left(void)
 {
   if (!space_left_bytes())
     return 0;
@@ -89,9 +89,9 @@ size_t space_give_left(void)
     next = arena->next_left;
     slots_destroy_arena(arena);
   }
-  size_t given = before - left_bytes;
+  size_t unmapped = before - left_bytes;
   lock_release(&space_slots_lock);
-  return given;
+  return unmapped;
 }
 
 /* ---- new arenas ---- */

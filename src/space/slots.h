@@ -25,15 +25,15 @@ arena_t *space_arena_at(size_t slot);
 taken_t slots_create_arena(struct space *space, size_t units, size_t count, arena_t **arena);
 void slots_set(size_t first, size_t count, arena_t *arena);
 
-/* Unmaps it, or keeps it for a later try, where the system refuses. Under the lock. */
+/* Unmaps it. If the system refuses, it is left for a later try. Under the lock. */
 void slots_destroy_arena(arena_t *arena);
 
-/* space_left_bytes() says about how much memory waits for such a try. space_give_left() tries all of it, and returns what the
- * system took. */
+/* space_left_bytes() says about how much memory waits for such a try. space_destroy_left() tries all of it, and returns what
+ * the system took. */
 size_t space_left_bytes(void);
-size_t space_give_left(void);
+size_t space_destroy_left(void);
 
-/* Returns how many bytes the system was given of arenas of the window that have ended, in total. */
+/* Returns how many bytes of arenas that have ended went back to the system, in total. */
 uint64_t space_ended_bytes(void);
 
 #endif

@@ -93,7 +93,7 @@ bool space_init_slots(space_t *space, size_t units)
   if (units > SPAN_BITS_MOST)
     return false;
   taken_t taken = slots_create_arena(space, units, arena_slots_for(units), &arena);
-  if (taken == NO_MEMORY && space_give_left())
+  if (taken == NO_MEMORY && space_destroy_left())
     taken = slots_create_arena(space, units, arena_slots_for(units), &arena);
   if (taken != TAKEN)
     return false;
@@ -130,9 +130,9 @@ static size_t unpaid_bytes; /* of all regions: a figure */
 
 size_t space_unpaid_bytes(void) { return __atomic_load_n(&unpaid_bytes, __ATOMIC_RELAXED); }
 
-COLD void space_add_unpaid(const space_t *space, size_t units)
+COLD void space_add_unpaid(const space_t *space, ptrdiff_t units)
 {
-  __atomic_fetch_add(&unpaid_bytes, units << space->unit_log2, __ATOMIC_RELAXED);
+  __atomic_fetch_add(&unpaid_bytes, (size_t)units << space->unit_log2, __ATOMIC_RELAXED);
 }
 
 /* The region of a small budget is charged by the units that are taken. Its free units may still hold memory, which no budget
@@ -140,19 +140,19 @@ COLD void space_add_unpaid(const space_t *space, size_t units)
 void space_count_unpaid(space_t *space)
 {
   space->unpaid = true;
-  space_add_unpaid(space, space->dirty_units);
+  space_add_unpaid(space, (ptrdiff_t)space->dirty_units);
 }
 
 void space_forget_unpaid(space_t *space)
 {
-  space_add_unpaid(space, -space->dirty_units);
+  space_add_unpaid(space, -(ptrdiff_t)space->dirty_units);
   space->unpaid = false;
 }
 
 static void count_taken(space_t *space, size_t units, past_t past)
 {
   space->used_units += units;
-  space_add_dirty(space, -past.dirty);
+  space_sub_dirty(space, past.dirty);
   space->low_dirty = min_size(space->low_dirty, space->dirty_units);
   space->taken_again += past.again;
 }

@@ -58,7 +58,7 @@ size_t space_region_records(size_t units, unsigned unit_log2);
 /* A region of `units` units of 64 KiB in slots of the window, mapped whole. False: no memory or no slots. */
 bool space_init_slots(space_t *space, size_t units);
 void space_hide_slots(space_t *space);    /* from then on no address leads to it */
-void space_destroy_slots(space_t *space); /* unmaps it; what the system refuses is left to space_give_left() */
+void space_destroy_slots(space_t *space); /* unmaps it; what the system refuses is left to space_destroy_left() */
 
 /* ---- runs ---- */
 
@@ -89,29 +89,37 @@ size_t space_longest_run(void);
 
 /* ---- giving memory back: purge.c ----
  *
- * A unit that is taken again after it was used is a fault saved. So a space keeps as many dirty units as were taken again
+ * A unit that is taken again after it was used is a fault saved. So a space retains as many dirty units as were taken again
  * lately, at least an eighth of what is in use and 1 MiB, at most what is in use or 32 MiB; "lately" halves with each quarter
  * of the purge delay. A program that frees a peak once gives it back at once; one that comes and goes in size keeps what it
  * needs again. (A bound of live/2 made malloc-large 40 % slower; one of live left a long soak at 12 times its live memory.)
  *
- * The system is asked with the lock open, inside the gate. What it refuses to take is passed over and tried again later. */
+ * The system is asked for units with the lock open, inside the gate. What it refuses to take is passed over and tried again
+ * later. */
 
-/* More is dirty than is kept, by a quarter, so that one call of the system serves many gives. Under the lock. */
+/* Says whether more is dirty than is retained, by a quarter, so that one call of the system serves many gives. Under the lock.
+ */
 bool space_is_over(const space_t *space);
 
-/* Counts `units` more as dirty; modulo 2^64, so that fewer can be said too. Under the lock. */
-void space_add_unpaid(const space_t *space, size_t units);
+/* These count units more as dirty, or fewer. Under the lock. */
+void space_add_unpaid(const space_t *space, ptrdiff_t units);
 static inline void space_add_dirty(space_t *space, size_t units)
 {
   space->dirty_units += units;
   if (unlikely(space->unpaid))
-    space_add_unpaid(space, units);
+    space_add_unpaid(space, (ptrdiff_t)units);
+}
+static inline void space_sub_dirty(space_t *space, size_t units)
+{
+  space->dirty_units -= units;
+  if (unlikely(space->unpaid))
+    space_add_unpaid(space, -(ptrdiff_t)units);
 }
 
 /* The free units of the arena have changed. Under the lock. */
 void space_note_longest(const arena_t *arena);
 
-/* Purges down to what is kept. Without the lock. */
+/* Purges down to what is retained. Without the lock. */
 void space_purge_if_over(space_t *space);
 
 /* Gives dirty units back to the system until at most `keep` bytes are left, and addresses with them; returns the bytes

@@ -173,13 +173,13 @@ static void lose(thread_t *thread)
 }
 
 /* The calling thread may have no record, and then no thread is live. */
-void threads_forget_others(void (*forget)(thread_t *thread))
+void threads_forget_others(void (*give)(thread_t *thread))
 {
   for (thread_t *thread = live, *next; thread; thread = next) {
     next = thread->next;
     if (thread == thread_self)
       continue;
-    forget(thread);
+    give(thread);
     lose(thread);
   }
   live = thread_self == &no_thread ? NULL : thread_self;

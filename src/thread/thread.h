@@ -36,9 +36,9 @@ void threads_visit(struct pool_heap *heap, bool forget, threads_visit_fn *visit)
 thread_t *threads_first(void);
 
 /* In the child of a fork: the others are not in this process. What they had cached is lost to it, since one of them may have
- * had it in its hands; but it is with no caller, and so their records stay, to be asked. `forget` is called with each for the
- * rest. */
-void threads_forget_others(void (*forget)(thread_t *thread));
+ * had it in its hands; but it is with no caller, and so their records stay, to be asked. `give` is called with each, for
+ * the rest that they held. */
+void threads_forget_others(void (*give)(thread_t *thread));
 
 /* Returns the first of the threads that a fork has lost, under threads_lock. */
 thread_t *threads_first_lost(void);

@@ -40,7 +40,7 @@ bool all_is_known(void) { return os_fake.mapped_bytes == others_bytes + bytes_of
 void pass_delays(size_t count)
 {
   for (size_t i = 0; i < count * TICKS_PER_DELAY; i++)
-    huge_tick();
+    kept_tick();
 }
 
 void have_records(void)
@@ -52,7 +52,7 @@ void have_records(void)
   for (size_t i = 0; i < BLOCKS * 4; i++)
     huge_give(blocks[i]);
   pass_delays(60);
-  must(huge_trim(0) == 0 && ranges_kept() == 0);
+  must(kept_trim(0) == 0 && ranges_kept() == 0);
   note_others();
 }
 
@@ -73,7 +73,7 @@ void breathe(size_t bytes)
   huge = take(bytes);
   memset(huge_start(huge), 7, bytes);
   huge_give(huge);
-  must(huge_kept_bytes() == bytes && ranges_kept() == 1);
+  must(kept_bytes() == bytes && ranges_kept() == 1);
 }
 
 uint64_t calls_for_memory(void)

@@ -280,7 +280,7 @@ static void everything_is_there(void *argument)
   for (size_t i = 0; i < 10; i++)
     pool_free(blocks[i]);
   pool_trim(0);
-  must(huge_kept_bytes() == 0 && space_of_process.dirty_units == 0);
+  must(kept_bytes() == 0 && space_of_process.dirty_units == 0);
   must(known_bytes() <= os_fake.mapped_bytes && os_fake.mapped_bytes - known_bytes() <= MIB);
 }
 

@@ -296,11 +296,11 @@ static void refused_by_a_budget(void *argument)
   pool_heap_free(heap, blocks[6]);
   pool_stats_t before, after;
   pool_heap_stats(pool_heap_default(), &before);
-  must(huge_kept_bytes() == 24 * MIB && before.idle_bytes >= 24 * MIB);
+  must(kept_bytes() == 24 * MIB && before.idle_bytes >= 24 * MIB);
   for (int i = 0; i < 3; i++)
     must(!pool_heap_realloc(heap, blocks[0], 3 * MIB + 1) && !pool_heap_alloc(heap, 3 * MIB + 1));
   pool_heap_stats(pool_heap_default(), &after);
-  must(after.purged_bytes == before.purged_bytes && after.idle_bytes == before.idle_bytes && huge_kept_bytes() == 24 * MIB);
+  must(after.purged_bytes == before.purged_bytes && after.idle_bytes == before.idle_bytes && kept_bytes() == 24 * MIB);
   pool_heap_destroy(heap);
 }
 

@@ -69,9 +69,9 @@ static void model_step(model_t *model)
 {
   size_t i = dice_below(&model->dice, BLOCKS), n = dice_below(&model->dice, 100);
   if (n < 2)
-    huge_tick();
+    kept_tick();
   else if (n < 4)
-    huge_trim(dice_below(&model->dice, 4 * MIB));
+    kept_trim(dice_below(&model->dice, 4 * MIB));
   else if (!model->blocks[i])
     model_take(model, i);
   else if (n < 40)
@@ -112,8 +112,8 @@ static void model(void *argument)
   model_end(&model);
   settings.purge_delay_ms = 0;
   huge_give(take(PAGE));
-  huge_trim(0);
-  must(huge_kept_bytes() == 0 && bytes_of(&owner) == 0 && all_is_known());
+  kept_trim(0);
+  must(kept_bytes() == 0 && bytes_of(&owner) == 0 && all_is_known());
 }
 
 static void *work(void *argument)
@@ -134,7 +134,7 @@ static void threads(void *argument)
     must(pthread_create(&workers[i], NULL, work, (void *)(i + 1 + 10 * *(const uint64_t *)argument)) == 0);
   for (size_t i = 0; i < 4; i++)
     pthread_join(workers[i], NULL);
-  huge_trim(0);
+  kept_trim(0);
   must(bytes_of(&owner) == 0 && all_is_known());
 }
 

@@ -140,8 +140,8 @@ static void of_other_sizes(void *argument)
   }
   must(os_fake.mapped_bytes - mapped_before <= most + MOST / 32 && metadata_bytes() == 0);
   size_t touched = metadata_touched();
-  uint64_t given = metadata_given_bytes(), purged = metadata_trim();
-  must(purged == touched - metadata_touched() && metadata_given_bytes() - given == purged &&
+  uint64_t given = metadata_purged_bytes(), purged = metadata_trim();
+  must(purged == touched - metadata_touched() && metadata_purged_bytes() - given == purged &&
        metadata_touched() - touched_before <= 4096);
   must(given >= most); /* each round by itself */
 }

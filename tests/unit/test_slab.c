@@ -39,7 +39,7 @@ static void fresh_blocks(void **state)
     assert_true(slab->capacity >= 8 && (size_t)slab->capacity * size <= (size_t)slab->units << UNIT_LOG2);
     assert_true(slab_is_unused(slab));
     char *next = slab->start;
-    for (size_t want = 1; !slab_is_exhausted(slab); want = want * 2 + 1) {
+    for (size_t want = 1; slab_has_fresh(slab); want = want * 2 + 1) {
       size_t got = slab_take_fresh(slab, size, blocks, want);
       assert_int_equal(got, min_size(want, slab->capacity - (size_t)(next - slab->start) / size));
       for (size_t i = 0; i < got; i++, next += size)
