@@ -14,17 +14,18 @@
 
 namespace {
 
-template <typename T> using vector = std::vector<T, tidepool::heap_allocator<T>>;
+template <typename T>
+using vector = std::vector<T, tidepool::heap_allocator<T>>;
 
 struct enemy {
   enemy(int given, tidepool::heap_ref memory) : health(given), path(memory) { path.assign(20, given); }
-  int         health;
+  int health;
   vector<int> path;
 };
 
 struct missile {
   tidepool::handle<enemy> target;
-  int                     damage, frames_to_go;
+  int damage, frames_to_go;
 };
 
 struct sound {
@@ -40,18 +41,18 @@ sound *quietest(sounds &of)
 
 // Members end in reverse: the pools before the heap that they are in.
 class level {
- public:
+public:
   explicit level(std::size_t budget)
-    : heap_(tidepool::heap_options().name("level").budget(budget)),
-      enemies_(tidepool::pool_options().name("enemies").capacity(100).heap(heap_).single_thread()),
-      missiles_(tidepool::pool_options().name("missiles").grow().heap(heap_).single_thread()),
-      sounds_(tidepool::pool_options().name("sounds").capacity(8).heap(heap_), quietest),
-      army_(heap_) {}
+      : heap_(tidepool::heap_options().name("level").budget(budget)),
+        enemies_(tidepool::pool_options().name("enemies").capacity(100).heap(heap_).single_thread()),
+        missiles_(tidepool::pool_options().name("missiles").grow().heap(heap_).single_thread()),
+        sounds_(tidepool::pool_options().name("sounds").capacity(8).heap(heap_), quietest), army_(heap_)
+  {}
 
   void play(int frames)
   {
     for (int frame = 0; frame < frames; frame++) {
-      if (auto one = enemies_.try_make(frame % 30 + 10, heap_))   // full: this one does without
+      if (auto one = enemies_.try_make(frame % 30 + 10, heap_)) // full: this one does without
         army_.push_back(std::move(one));
       aim(frame);
       fly();
@@ -71,13 +72,13 @@ class level {
            heap_.stats().held_bytes <= heap_.budget();
   }
 
- private:
+private:
   // Two missiles for one enemy, the second of which may find it gone.
   void aim(int frame)
   {
     enemy *target = army_[static_cast<std::size_t>(frame) * 7 % army_.size()].get();
     for (int i = 0; i < 2; i++)
-      static_cast<void>(missiles_.make(missile{enemies_.handle_of(target), 20, 3 * i}).release());   // it is found by the walk
+      static_cast<void>(missiles_.make(missile{enemies_.handle_of(target), 20, 3 * i}).release()); // it is found by the walk
   }
 
   void fly()
@@ -104,7 +105,7 @@ class level {
   std::size_t hits_ = 0, late_ = 0;
 };
 
-}  // namespace
+} // namespace
 
 int main()
 {

@@ -56,7 +56,7 @@
 #endif
 
 #pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wshadow"   // in C a struct and a function share the name object_pool_handle
+#pragma GCC diagnostic ignored "-Wshadow" // in C a struct and a function share the name object_pool_handle
 #include <tidepool/heap.h>
 #include <tidepool/object_pool.h>
 #include <tidepool/pool.h>
@@ -67,7 +67,8 @@ namespace tidepool {
 
 class heap;
 class heap_ref;
-template <typename T> class handle;
+template <typename T>
+class handle;
 
 namespace detail {
 
@@ -105,9 +106,10 @@ inline constexpr std::size_t block_alignment = 16;
 
 // Brings an exception from a callback to whoever called the C function that called it.
 class carrier {
- public:
+public:
   // False: the function threw, and the exception is kept.
-  template <typename Function> bool run(Function &&function) noexcept
+  template <typename Function>
+  bool run(Function &&function) noexcept
   {
 #ifdef __cpp_exceptions
     try {
@@ -132,14 +134,15 @@ class carrier {
   }
 
 #ifdef __cpp_exceptions
- private:
+private:
   std::exception_ptr exception_;
 #endif
 };
 
 // What heap and heap_ref have in common. Self has get().
-template <typename Self> class heap_calls {
- public:
+template <typename Self>
+class heap_calls {
+public:
   // A block of at least `bytes` bytes with undefined contents, whose address is a multiple of the alignment, a power of two.
   // std::bad_alloc: the heap is exhausted, after on_exhausted and the overflow heap.
   [[nodiscard]] void *allocate(std::size_t bytes, std::size_t alignment = block_alignment) const
@@ -181,7 +184,7 @@ template <typename Self> class heap_calls {
     std::string text;
     for (;;) {
       const std::size_t length = pool_heap_stats_json(raw(), text.data(), text.empty() ? 0 : text.size() + 1);
-      const bool whole = length <= text.size();   // other threads may have added figures since it was measured
+      const bool whole = length <= text.size(); // other threads may have added figures since it was measured
       text.resize(length);
       if (whole)
         return text;
@@ -209,7 +212,8 @@ template <typename Self> class heap_calls {
   // Calls visit(const pool_block_t &) for each live block. If that returns bool, false ends the walk. The visitor may
   // deallocate the block it is given, and allocate. Other threads have to stay out of the heap. Returns false if the visitor
   // ended the walk. An exception of the visitor ends the walk and comes out of it.
-  template <typename Visit> bool walk(Visit &&visit) const
+  template <typename Visit>
+  bool walk(Visit &&visit) const
   {
     struct visitor {
       std::remove_reference_t<Visit> *visit;
@@ -227,16 +231,17 @@ template <typename Self> class heap_calls {
     return whole;
   }
 
- protected:
+protected:
   heap_calls() noexcept = default;
   heap_calls(const heap_calls &) noexcept = default;
   heap_calls &operator=(const heap_calls &) noexcept = default;
   ~heap_calls() = default;
 
- private:
+private:
   pool_heap_t *raw() const noexcept { return static_cast<const Self *>(this)->get(); }
 
-  template <typename Visit> static bool visit_one(Visit &visit, const pool_block_t &block)
+  template <typename Visit>
+  static bool visit_one(Visit &visit, const pool_block_t &block)
   {
     if constexpr (std::is_void_v<std::invoke_result_t<Visit &, const pool_block_t &>>) {
       std::invoke(visit, block);
@@ -247,15 +252,15 @@ template <typename Self> class heap_calls {
   }
 };
 
-}  // namespace detail
+} // namespace detail
 
 // A heap that somebody else owns; it has to outlive this. All calls are const, as those of a pointer are. It costs what a
 // pointer costs. Without arguments it is the default heap, which is there always and has no budget.
 class heap_ref : public detail::heap_calls<heap_ref> {
- public:
+public:
   heap_ref() noexcept : heap_(pool_heap_default()) {}
   heap_ref(const heap &owner) noexcept;
-  heap_ref(const heap &&) = delete;   // it would end before the reference
+  heap_ref(const heap &&) = delete; // it would end before the reference
   explicit heap_ref(pool_heap_t *raw) noexcept : heap_(raw) {}
 
   [[nodiscard]] pool_heap_t *get() const noexcept { return heap_; }
@@ -264,7 +269,7 @@ class heap_ref : public detail::heap_calls<heap_ref> {
   friend bool operator==(heap_ref left, heap_ref right) noexcept { return left.heap_ == right.heap_; }
   friend bool operator!=(heap_ref left, heap_ref right) noexcept { return left.heap_ != right.heap_; }
 
- private:
+private:
   pool_heap_t *heap_;
 };
 
@@ -273,7 +278,7 @@ class heap_ref : public detail::heap_calls<heap_ref> {
 // Names, memory, size classes and what on_exhausted calls are not copied. The first and third have to last until the heap is
 // made, the others as long as the heap. pool_heap_options_t itself does as well, in C++20 with designated initializers.
 class heap_options {
- public:
+public:
   heap_options() noexcept = default;
   explicit heap_options(const pool_heap_options_t &options) noexcept : options_(options) {}
 
@@ -296,8 +301,9 @@ class heap_options {
 
   // Called as callable(heap_ref, bytes_needed, attempt), which returns whether to try again. An exception counts as false. The
   // callable is not copied.
-  template <typename Callable, typename = std::enable_if_t<
-              std::is_object_v<Callable> && std::is_invocable_r_v<bool, Callable &, heap_ref, std::size_t, unsigned>>>
+  template <typename Callable,
+            typename = std::enable_if_t<std::is_object_v<Callable> &&
+                                        std::is_invocable_r_v<bool, Callable &, heap_ref, std::size_t, unsigned>>>
   [[nodiscard]] heap_options on_exhausted(Callable &callable) const noexcept
   {
     return on_exhausted(
@@ -309,7 +315,8 @@ class heap_options {
       },
       const_cast<void *>(static_cast<const volatile void *>(std::addressof(callable))));
   }
-  template <typename Callable> heap_options on_exhausted(const Callable &&) const = delete;   // it would end before the heap
+  template <typename Callable>
+  heap_options on_exhausted(const Callable &&) const = delete; // it would end before the heap
 
   // The C callback. It must not throw.
   [[nodiscard]] heap_options on_exhausted(pool_exhausted_fn *function, void *context) const noexcept
@@ -323,10 +330,11 @@ class heap_options {
   [[nodiscard]] heap_options zero_on_free() const noexcept { return with_flag(POOL_HEAP_ZERO_ON_FREE); }
   [[nodiscard]] heap_options checked() const noexcept { return with_flag(POOL_HEAP_CHECKED); }
 
-  operator pool_heap_options_t() const noexcept { return options_; }   // a copy: no reference into what may end before it
+  operator pool_heap_options_t() const noexcept { return options_; } // a copy: no reference into what may end before it
 
- private:
-  template <typename Field> heap_options with(Field pool_heap_options_t::*field, Field value) const noexcept
+private:
+  template <typename Field>
+  heap_options with(Field pool_heap_options_t::*field, Field value) const noexcept
   {
     heap_options next = *this;
     next.options_.*field = value;
@@ -341,7 +349,7 @@ class heap_options {
 // A heap that ends with this object, and all its blocks with it: whatever lives in them must be gone, or not mind. Its address
 // is of no account: it may move while containers and pools are in the heap. Making one takes microseconds.
 class heap : public detail::heap_calls<heap> {
- public:
+public:
   // std::invalid_argument: the options contradict each other, or the budget or buffer is too small. std::bad_alloc: there is no
   // memory.
   heap() : heap(pool_heap_options_t{}) {}
@@ -378,7 +386,7 @@ class heap : public detail::heap_calls<heap> {
   // and pools that were in it must be gone, or released.
   void reset() noexcept { pool_heap_reset(heap_); }
 
- private:
+private:
   pool_heap_t *heap_;
 };
 
@@ -391,10 +399,11 @@ inline heap_ref::heap_ref(const heap &owner) noexcept : heap_(owner.get()) {}
 // takes its heap along, so neither copies an element.
 //
 // Cost: allocate() adds a test of the length and one for null to pool_heap_alloc(); deallocate() is pool_heap_free().
-template <typename T> class heap_allocator {
+template <typename T>
+class heap_allocator {
   static_assert(std::is_same_v<T, std::remove_cv_t<T>> && !std::is_reference_v<T>, "an allocator's type is not const");
 
- public:
+public:
   using value_type = T;
   using size_type = std::size_t;
   using difference_type = std::ptrdiff_t;
@@ -406,8 +415,10 @@ template <typename T> class heap_allocator {
   heap_allocator() noexcept : heap_allocator(heap_ref()) {}
   heap_allocator(heap_ref heap) noexcept : heap_(heap.get()) {}
   heap_allocator(const tidepool::heap &heap) noexcept : heap_(heap.get()) {}
-  heap_allocator(const tidepool::heap &&) = delete;   // it would end before the allocator
-  template <typename U> heap_allocator(const heap_allocator<U> &other) noexcept : heap_(other.heap().get()) {}
+  heap_allocator(const tidepool::heap &&) = delete; // it would end before the allocator
+  template <typename U>
+  heap_allocator(const heap_allocator<U> &other) noexcept : heap_(other.heap().get())
+  {}
 
   // Memory for `count` objects, aligned for them however strictly. std::bad_array_new_length: no size_t holds their bytes.
   // std::bad_alloc: the heap is exhausted.
@@ -438,7 +449,7 @@ template <typename T> class heap_allocator {
 
   [[nodiscard]] heap_ref heap() const noexcept { return heap_ref(heap_); }
 
- private:
+private:
   pool_heap_t *heap_;
 };
 
@@ -458,19 +469,19 @@ template <typename T, typename U>
 
 #ifdef __clang__
 #pragma clang diagnostic push
-#pragma clang diagnostic ignored "-Wweak-vtables"   // there is no source file to have the table
+#pragma clang diagnostic ignored "-Wweak-vtables" // there is no source file to have the table
 #endif
 
 // A memory resource for std::pmr containers. Two are equal if their heap is the same. allocate() throws std::bad_alloc when the
 // heap is exhausted.
 class POOL_API heap_resource final : public std::pmr::memory_resource {
- public:
+public:
   heap_resource() noexcept = default;
   explicit heap_resource(heap_ref heap) noexcept : heap_(heap) {}
 
   [[nodiscard]] heap_ref heap() const noexcept { return heap_; }
 
- private:
+private:
   void *do_allocate(std::size_t bytes, std::size_t alignment) override { return heap_.allocate(bytes, alignment); }
   void do_deallocate(void *block, std::size_t, std::size_t) override { heap_.deallocate(block); }
   bool do_is_equal(const std::pmr::memory_resource &other) const noexcept override
@@ -496,7 +507,7 @@ class POOL_API heap_resource final : public std::pmr::memory_resource {
 // padding between objects that an array would not have. The name is copied when the pool is made.
 //     pool_options().name("sparks").capacity(1000).single_thread()
 class pool_options {
- public:
+public:
   pool_options() noexcept = default;
 
   [[nodiscard]] pool_options name(const char *name) const noexcept { return with(&object_pool_options_t::name, name); }
@@ -512,10 +523,11 @@ class pool_options {
   [[nodiscard]] pool_options single_thread() const noexcept { return with_flag(OBJECT_POOL_SINGLE_THREAD); }
   [[nodiscard]] pool_options checked() const noexcept { return with_flag(OBJECT_POOL_CHECKED); }
 
-  operator object_pool_options_t() const noexcept { return options_; }   // a copy: no reference into what may end before it
+  operator object_pool_options_t() const noexcept { return options_; } // a copy: no reference into what may end before it
 
- private:
-  template <typename Field> pool_options with(Field object_pool_options_t::*field, Field value) const noexcept
+private:
+  template <typename Field>
+  pool_options with(Field object_pool_options_t::*field, Field value) const noexcept
   {
     pool_options next = *this;
     next.options_.*field = value;
@@ -529,7 +541,8 @@ class pool_options {
 
 namespace detail {
 
-template <typename T> object_pool_options_t options_for(const pool_options &given, object_pool_t *overflow) noexcept
+template <typename T>
+object_pool_options_t options_for(const pool_options &given, object_pool_t *overflow) noexcept
 {
   object_pool_options_t options = given;
   options.object_size = sizeof(T) ? sizeof(T) : alignof(T);
@@ -542,11 +555,15 @@ template <typename T> object_pool_options_t options_for(const pool_options &give
   return options;
 }
 
-template <typename T> T *object_at(void *place) noexcept { return std::launder(static_cast<T *>(place)); }
+template <typename T>
+T *object_at(void *place) noexcept
+{
+  return std::launder(static_cast<T *>(place));
+}
 
 // Puts a place back where no object has come to be.
 class unused_place {
- public:
+public:
   unused_place(object_pool_t *pool, void *place) noexcept : pool_(pool), place_(place) {}
   unused_place(const unused_place &) = delete;
   unused_place &operator=(const unused_place &) = delete;
@@ -557,13 +574,14 @@ class unused_place {
   }
   void is_used() noexcept { place_ = nullptr; }
 
- private:
+private:
   object_pool_t *pool_;
   void *place_;
 };
 
 // T(arguments), or T{arguments} for a type that has no such constructor: an aggregate before C++20.
-template <typename T, typename... Arguments> T *construct_at(object_pool_t *pool, void *place, Arguments &&...arguments)
+template <typename T, typename... Arguments>
+T *construct_at(object_pool_t *pool, void *place, Arguments &&...arguments)
 {
   unused_place until_made(pool, place);
   T *object;
@@ -604,10 +622,10 @@ inline bool is_draining(const object_pool_t *pool) noexcept
   for (const draining *at = innermost; at; at = at->outer)
     if (at->object == object || (own && at->pool == pool))
       return false;
-  if (own || object_pool_handle(pool, object).index)   // it may live where the pool overflows to
+  if (own || object_pool_handle(pool, object).index) // it may live where the pool overflows to
     return true;
   if (!innermost)
-    object_pool_put(pool, const_cast<void *>(object));   // ends the program with its line
+    object_pool_put(pool, const_cast<void *>(object)); // ends the program with its line
   return false;
 }
 
@@ -619,7 +637,8 @@ inline bool is_to_end(object_pool_t *pool, const void *object) noexcept
   return (own && !innermost_draining()) || detail::is_to_end_rare(pool, object, own);
 }
 
-template <typename T> void end_and_put(object_pool_t *pool, T *object) noexcept
+template <typename T>
+void end_and_put(object_pool_t *pool, T *object) noexcept
 {
   if constexpr (!std::is_trivially_destructible_v<T>) {
     if (!detail::is_to_end(pool, object))
@@ -629,7 +648,8 @@ template <typename T> void end_and_put(object_pool_t *pool, T *object) noexcept
   object_pool_put(pool, object);
 }
 
-template <typename T> void drain(object_pool_t *pool) noexcept
+template <typename T>
+void drain(object_pool_t *pool) noexcept
 {
   draining own = {pool, nullptr, innermost_draining()};
   innermost_draining() = &own;
@@ -641,7 +661,8 @@ template <typename T> void drain(object_pool_t *pool) noexcept
   innermost_draining() = own.outer;
 }
 
-template <typename T> void put_all(object_pool_t *pool) noexcept
+template <typename T>
+void put_all(object_pool_t *pool) noexcept
 {
   if constexpr (std::is_trivially_destructible_v<T>)
     object_pool_put_all(pool);
@@ -650,7 +671,8 @@ template <typename T> void put_all(object_pool_t *pool) noexcept
 }
 
 // A place for an object, null if there is none; none while the pool is drained.
-template <typename T> void *take_place(object_pool_t *pool) noexcept
+template <typename T>
+void *take_place(object_pool_t *pool) noexcept
 {
   if constexpr (!std::is_trivially_destructible_v<T>)
     if (innermost_draining() && detail::is_draining(pool)) {
@@ -663,7 +685,8 @@ template <typename T> void *take_place(object_pool_t *pool) noexcept
 // An array of pointers to T is none of pointers to void: they go through a short one.
 inline constexpr std::size_t batch_length = 64;
 
-template <typename T> void put_each(object_pool_t *pool, T *const *objects, std::size_t count) noexcept
+template <typename T>
+void put_each(object_pool_t *pool, T *const *objects, std::size_t count) noexcept
 {
   void *some[batch_length];
   while (count > 0) {
@@ -676,12 +699,13 @@ template <typename T> void put_each(object_pool_t *pool, T *const *objects, std:
   }
 }
 
-}  // namespace detail
+} // namespace detail
 
 // A forward iterator over the live objects of a pool, by address. The object it is at may be put, and others made and put:
 // those are met if their address is higher. Objects whose constructor or destructor is running are met, too.
-template <typename T> class pool_iterator {
- public:
+template <typename T>
+class pool_iterator {
+public:
   using iterator_category = std::forward_iterator_tag;
   using value_type = std::remove_cv_t<T>;
   using difference_type = std::ptrdiff_t;
@@ -691,7 +715,8 @@ template <typename T> class pool_iterator {
   pool_iterator() noexcept = default;
   pool_iterator(const object_pool_t *pool, void *at) noexcept : pool_(pool), at_(at) {}
   template <typename U, typename = std::enable_if_t<std::is_same_v<const U, T>>>
-  pool_iterator(const pool_iterator<U> &other) noexcept : pool_(other.pool_), at_(other.at_) {}
+  pool_iterator(const pool_iterator<U> &other) noexcept : pool_(other.pool_), at_(other.at_)
+  {}
 
   [[nodiscard]] reference operator*() const noexcept { return *operator->(); }
   [[nodiscard]] pointer operator->() const noexcept { return detail::object_at<T>(at_); }
@@ -710,8 +735,9 @@ template <typename T> class pool_iterator {
   friend bool operator==(const pool_iterator &left, const pool_iterator &right) noexcept { return left.at_ == right.at_; }
   friend bool operator!=(const pool_iterator &left, const pool_iterator &right) noexcept { return left.at_ != right.at_; }
 
- private:
-  template <typename> friend class pool_iterator;
+private:
+  template <typename>
+  friend class pool_iterator;
 
   const object_pool_t *pool_ = nullptr;
   void *at_ = nullptr;
@@ -720,12 +746,14 @@ template <typename T> class pool_iterator {
 // A name for one use of an object. get() returns the object, or null once that use has ended, even if the object is in use
 // again. It takes a lock, as object_pool_resolve() does. Handles repeat after 2^32 uses of one object. The pool has to be
 // alive.
-template <typename T> class handle {
- public:
-  handle() noexcept = default;   // the name of nothing
+template <typename T>
+class handle {
+public:
+  handle() noexcept = default; // the name of nothing
   handle(const object_pool_t *pool, object_pool_handle_t raw) noexcept : pool_(pool), raw_(raw) {}
   template <typename U, typename = std::enable_if_t<std::is_same_v<const U, T>>>
-  handle(const handle<U> &other) noexcept : pool_(other.pool()), raw_(other.raw()) {}
+  handle(const handle<U> &other) noexcept : pool_(other.pool()), raw_(other.raw())
+  {}
 
   [[nodiscard]] T *get() const noexcept
   {
@@ -745,7 +773,7 @@ template <typename T> class handle {
   }
   friend bool operator!=(const handle &left, const handle &right) noexcept { return !(left == right); }
 
- private:
+private:
   const object_pool_t *pool_ = nullptr;
   object_pool_handle_t raw_ = {0, 0};
 };
@@ -754,11 +782,12 @@ namespace detail {
 
 // What all pools have: the figures, the questions, the walk, the end. `drains`: live objects are destructed at the end here,
 // and not by a hook.
-template <typename T, bool drains> class pool_base {
+template <typename T, bool drains>
+class pool_base {
   static_assert(std::is_object_v<T> && !std::is_array_v<T>, "an object pool is of objects, and not of arrays");
   static_assert(std::is_same_v<T, std::remove_cv_t<T>>, "an object pool is of a type that is not const");
 
- public:
+public:
   using value_type = T;
   using iterator = pool_iterator<T>;
   using const_iterator = pool_iterator<const T>;
@@ -791,7 +820,7 @@ template <typename T, bool drains> class pool_base {
   [[nodiscard]] const_iterator begin() const noexcept { return {pool_, object_pool_next(pool_, nullptr)}; }
   [[nodiscard]] const_iterator end() const noexcept { return {}; }
 
- protected:
+protected:
   explicit pool_base(object_pool_t *pool) noexcept : pool_(pool) {}
   pool_base(pool_base &&other) noexcept : pool_(std::exchange(other.pool_, nullptr)) {}
   pool_base &operator=(pool_base &&other) noexcept
@@ -815,16 +844,17 @@ template <typename T, bool drains> class pool_base {
   object_pool_t *pool_;
 };
 
-}  // namespace detail
+} // namespace detail
 
 // Destructs an object and puts it back. The pool has to be alive.
-template <typename T> class object_deleter {
- public:
+template <typename T>
+class object_deleter {
+public:
   object_deleter() noexcept = default;
   explicit object_deleter(object_pool_t *pool) noexcept : pool_(pool) {}
   void operator()(T *object) const noexcept { detail::end_and_put(pool_, object); }
 
- private:
+private:
   object_pool_t *pool_ = nullptr;
 };
 
@@ -836,10 +866,11 @@ template <typename T> class object_deleter {
 // Cost: make() and put() add the constructor, the destructor and a test for null to object_pool_get() and object_pool_put(). If
 // the destructor is not trivial, put() first asks object_pool_in_use(), some eighty instructions: so a pointer that was put
 // before ends the program with its line, and not by a second destructor.
-template <typename T> class object_pool : public detail::pool_base<T, true> {
+template <typename T>
+class object_pool : public detail::pool_base<T, true> {
   using base = detail::pool_base<T, true>;
 
- public:
+public:
   using deleter = object_deleter<T>;
   using pointer = std::unique_ptr<T, deleter>;
 
@@ -856,14 +887,16 @@ template <typename T> class object_pool : public detail::pool_base<T, true> {
   // Empty on failure, with EINVAL or ENOMEM.
   object_pool(const std::nothrow_t &, const pool_options &options) noexcept : base(create(options, nullptr)) {}
   object_pool(const std::nothrow_t &, const pool_options &options, object_pool &overflow) noexcept
-    : base(overflow ? create(options, overflow.pool_) : no_overflow()) {}
+      : base(overflow ? create(options, overflow.pool_) : no_overflow())
+  {}
 
   // Gives up the pool without ending it.
   [[nodiscard]] object_pool_t *release() noexcept { return std::exchange(this->pool_, nullptr); }
 
   // A new object. std::bad_alloc: the pool is full, and does not grow or overflow. If the constructor throws, the object is
   // free again, and the exception comes out.
-  template <typename... Arguments> [[nodiscard]] pointer make(Arguments &&...arguments)
+  template <typename... Arguments>
+  [[nodiscard]] pointer make(Arguments &&...arguments)
   {
     pointer made = try_make(std::forward<Arguments>(arguments)...);
     if (!made)
@@ -892,7 +925,7 @@ template <typename T> class object_pool : public detail::pool_base<T, true> {
       const std::size_t asked = count - made.count < detail::batch_length ? count - made.count : detail::batch_length;
       const std::size_t got = take_places(made.places, asked);
       for (made.next = 0, made.got = got; made.next < got;) {
-        void *place = made.places[made.next++];   // from here on construct_at puts it back
+        void *place = made.places[made.next++]; // from here on construct_at puts it back
         objects[made.count] = detail::construct_at<T>(this->pool_, place, arguments...);
         made.count++;
       }
@@ -920,7 +953,7 @@ template <typename T> class object_pool : public detail::pool_base<T, true> {
   // destructor is trivial.
   void put_all() noexcept { detail::put_all<T>(this->pool_); }
 
- private:
+private:
   // What a make_batch() has so far; its end puts all of it back.
   struct batch {
     batch(object_pool_t *in, T **made) noexcept : pool(in), objects(made) {}
@@ -978,10 +1011,11 @@ template <typename T> class object_pool : public detail::pool_base<T, true> {
 // The chooser is called as choose(pool), and returns a live object of the pool or null. What it throws comes out of make(), and
 // nothing has changed. The victim is destructed before the new object is constructed. If that throws, both are gone. A
 // constructor or destructor of an object may make others, but evicts none: it fails if the pool is full.
-template <typename T> class evicting_pool : public detail::pool_base<T, true> {
+template <typename T>
+class evicting_pool : public detail::pool_base<T, true> {
   using base = detail::pool_base<T, true>;
 
- public:
+public:
   using chooser = std::function<T *(evicting_pool &)>;
 
   // std::invalid_argument: there is no chooser, or as object_pool; std::bad_alloc: the heap has not the memory. A pool that may
@@ -994,7 +1028,8 @@ template <typename T> class evicting_pool : public detail::pool_base<T, true> {
 
   // Empty on failure, with EINVAL or ENOMEM.
   evicting_pool(const std::nothrow_t &, const pool_options &options, chooser choose) noexcept
-    : base(create(options, choose)), choose_(std::move(choose)) {}
+      : base(create(options, choose)), choose_(std::move(choose))
+  {}
 
   evicting_pool(evicting_pool &&) noexcept = default;
   evicting_pool &operator=(evicting_pool &&other) noexcept
@@ -1004,11 +1039,12 @@ template <typename T> class evicting_pool : public detail::pool_base<T, true> {
     choose_.swap(taken.choose_);
     return *this;
   }
-  ~evicting_pool() { this->finish(); }   // while the chooser is there
+  ~evicting_pool() { this->finish(); } // while the chooser is there
 
   // A new object. std::bad_alloc: the pool is full, and the chooser named no victim. No argument may refer to what is in an
   // object that may be the victim: it ends first.
-  template <typename... Arguments> handle<T> make(Arguments &&...arguments)
+  template <typename... Arguments>
+  handle<T> make(Arguments &&...arguments)
   {
     const handle<T> made = try_make(std::forward<Arguments>(arguments)...);
     if (!made.index())
@@ -1017,7 +1053,8 @@ template <typename T> class evicting_pool : public detail::pool_base<T, true> {
   }
 
   // The same; the name of nothing if there is no room.
-  template <typename... Arguments> [[nodiscard]] handle<T> try_make(Arguments &&...arguments)
+  template <typename... Arguments>
+  [[nodiscard]] handle<T> try_make(Arguments &&...arguments)
   {
     void *place = take();
     if (!place)
@@ -1036,10 +1073,10 @@ template <typename T> class evicting_pool : public detail::pool_base<T, true> {
   // Destructs and takes back all objects.
   void put_all() noexcept { detail::put_all<T>(this->pool_); }
 
- private:
+private:
   // The objects whose constructor or destructor is running.
   class in_work {
-   public:
+  public:
     in_work(evicting_pool &pool, const void *object) noexcept : pool_(pool), object_(object), outer_(pool.in_work_)
     {
       pool.in_work_ = this;
@@ -1050,7 +1087,7 @@ template <typename T> class evicting_pool : public detail::pool_base<T, true> {
     const void *object() const noexcept { return object_; }
     const in_work *outer() const noexcept { return outer_; }
 
-   private:
+  private:
     evicting_pool &pool_;
     const void *object_;
     const in_work *outer_;
@@ -1093,13 +1130,14 @@ template <typename T> class evicting_pool : public detail::pool_base<T, true> {
 };
 
 // Puts an object back, which stays constructed. The pool has to be alive.
-template <typename T> class reuse_deleter {
- public:
+template <typename T>
+class reuse_deleter {
+public:
   reuse_deleter() noexcept = default;
   explicit reuse_deleter(object_pool_t *pool) noexcept : pool_(pool) {}
   void operator()(T *object) const noexcept { object_pool_put(pool_, object); }
 
- private:
+private:
   object_pool_t *pool_ = nullptr;
 };
 
@@ -1113,14 +1151,14 @@ POOL_API inline carrier *&innermost_carrier() noexcept
 }
 
 class carrying {
- public:
+public:
   carrying() noexcept : outer_(innermost_carrier()) { innermost_carrier() = &own_; }
   carrying(const carrying &) = delete;
   carrying &operator=(const carrying &) = delete;
   ~carrying() { innermost_carrier() = outer_; }
   void rethrow() const { own_.rethrow(); }
 
- private:
+private:
   carrier own_;
   carrier *outer_;
 };
@@ -1135,9 +1173,11 @@ struct reuse_hooks_base {
 };
 
 // What a reuse_pool calls. It lies in the heap of the pool, since pools move.
-template <typename T, typename Make, typename Reset> struct reuse_hooks : reuse_hooks_base {
+template <typename T, typename Make, typename Reset>
+struct reuse_hooks : reuse_hooks_base {
   reuse_hooks(pool_heap_t *in, Make &&making, Reset &&resetting)
-    : reuse_hooks_base{end, in}, make(std::move(making)), reset(std::move(resetting)) {}
+      : reuse_hooks_base{end, in}, make(std::move(making)), reset(std::move(resetting))
+  {}
 
   static void end(reuse_hooks_base *base) noexcept
   {
@@ -1174,7 +1214,7 @@ struct reuse_hooks_deleter {
   void operator()(reuse_hooks_base *hooks) const noexcept { hooks->dispose(hooks); }
 };
 
-}  // namespace detail
+} // namespace detail
 
 // A pool whose objects stay constructed between uses: what is dear to make is made once, before the first use, and destructed
 // when the pool ends or shrinks.
@@ -1187,14 +1227,16 @@ struct reuse_hooks_deleter {
 //
 // Cost: without make and reset, and with a type that needs neither constructor nor destructor, get() and put are those of C.
 // Hooks take some three hundred instructions for both.
-template <typename T> class reuse_pool : public detail::pool_base<T, false> {
+template <typename T>
+class reuse_pool : public detail::pool_base<T, false> {
   using base = detail::pool_base<T, false>;
-  template <typename Reset> using if_reset = std::enable_if_t<std::is_invocable_v<Reset &, T &>>;
+  template <typename Reset>
+  using if_reset = std::enable_if_t<std::is_invocable_v<Reset &, T &>>;
   template <typename Make>
   using if_make = std::enable_if_t<std::is_same_v<T, std::invoke_result_t<Make &>> ||
                                    std::is_constructible_v<T, std::invoke_result_t<Make &>>>;
 
- public:
+public:
   using deleter = reuse_deleter<T>;
   using pointer = std::unique_ptr<T, deleter>;
 
@@ -1206,14 +1248,14 @@ template <typename T> class reuse_pool : public detail::pool_base<T, false> {
   template <typename Reset, typename = if_reset<Reset>>
   reuse_pool(const std::nothrow_t &, const pool_options &options, Reset reset,
              object_pool_reset_time_t time = OBJECT_POOL_RESET_ON_GET)
-    : base(nullptr)
+      : base(nullptr)
   {
     create(options, nullptr, detail::default_initialized(), std::move(reset), time);
   }
   template <typename Make, typename Reset, typename = if_make<Make>, typename = if_reset<Reset>>
   reuse_pool(const std::nothrow_t &, const pool_options &options, Make make, Reset reset,
              object_pool_reset_time_t time = OBJECT_POOL_RESET_ON_GET)
-    : base(nullptr)
+      : base(nullptr)
   {
     create(options, nullptr, std::move(make), std::move(reset), time);
   }
@@ -1224,14 +1266,14 @@ template <typename T> class reuse_pool : public detail::pool_base<T, false> {
   template <typename Reset, typename = if_reset<Reset>>
   reuse_pool(const std::nothrow_t &, const pool_options &options, reuse_pool &overflow, Reset reset,
              object_pool_reset_time_t time = OBJECT_POOL_RESET_ON_GET)
-    : base(nullptr)
+      : base(nullptr)
   {
     create_before(overflow, options, detail::default_initialized(), std::move(reset), time);
   }
   template <typename Make, typename Reset, typename = if_make<Make>, typename = if_reset<Reset>>
   reuse_pool(const std::nothrow_t &, const pool_options &options, reuse_pool &overflow, Make make, Reset reset,
              object_pool_reset_time_t time = OBJECT_POOL_RESET_ON_GET)
-    : base(nullptr)
+      : base(nullptr)
   {
     create_before(overflow, options, std::move(make), std::move(reset), time);
   }
@@ -1239,7 +1281,7 @@ template <typename T> class reuse_pool : public detail::pool_base<T, false> {
   // The same arguments without std::nothrow: std::invalid_argument, std::bad_alloc, and what copying make and reset throws.
   template <typename... More>
   explicit reuse_pool(const pool_options &options, More &&...more)
-    : reuse_pool(std::nothrow, options, std::forward<More>(more)...)
+      : reuse_pool(std::nothrow, options, std::forward<More>(more)...)
   {
     if (!*this)
       detail::fail_creation("tidepool::reuse_pool: options that contradict each other");
@@ -1254,7 +1296,7 @@ template <typename T> class reuse_pool : public detail::pool_base<T, false> {
     std::swap(may_throw_, taken.may_throw_);
     return *this;
   }
-  ~reuse_pool() { this->finish(); }   // while the hooks are there
+  ~reuse_pool() { this->finish(); } // while the hooks are there
 
   // Gives up the pool without ending it. What make and reset hold stays in the pool's heap.
   [[nodiscard]] object_pool_t *release() noexcept
@@ -1299,7 +1341,7 @@ template <typename T> class reuse_pool : public detail::pool_base<T, false> {
   // Takes back all live objects of this pool. No unique_ptr may have any of them still.
   void put_all() noexcept { object_pool_put_all(this->pool_); }
 
- private:
+private:
   struct unless_kept {
     reuse_pool &pool;
     T **objects;
@@ -1392,6 +1434,6 @@ template <typename T> class reuse_pool : public detail::pool_base<T, false> {
   bool may_throw_ = false;
 };
 
-}  // namespace tidepool
+} // namespace tidepool
 
 #endif

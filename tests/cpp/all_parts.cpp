@@ -20,13 +20,13 @@ struct alignas(4096) page {
 };
 
 class owner {
- public:
+public:
   explicit owner(std::string text) : text_(std::move(text)) {}
   owner(const owner &) = delete;
   owner &operator=(const owner &) = delete;
   std::size_t size() const { return text_.size(); }
 
- private:
+private:
   std::string text_;
 };
 
@@ -41,8 +41,9 @@ struct final_one final {
   virtual ~final_one() = default;
 };
 
-template <typename Type> constexpr bool is_move_only =
-  std::is_nothrow_move_constructible_v<Type> && std::is_nothrow_move_assignable_v<Type> && std::is_nothrow_swappable_v<Type> &&
+template <typename Type>
+constexpr bool is_move_only =
+  std::is_nothrow_move_constructible_v<Type> &&std::is_nothrow_move_assignable_v<Type> &&std::is_nothrow_swappable_v<Type> &&
   !std::is_copy_constructible_v<Type> && !std::is_copy_assignable_v<Type>;
 
 static_assert(is_move_only<tidepool::heap> && is_move_only<tidepool::object_pool<owner>> &&
@@ -111,7 +112,8 @@ bool heaps()
   return good && heap && !other && tidepool::heap_ref(heap) == tidepool::heap_ref(heap.get()) && tidepool::heap_ref() != heap;
 }
 
-template <typename Pool> std::size_t visited(Pool &pool)
+template <typename Pool>
+std::size_t visited(Pool &pool)
 {
   std::size_t count = 0;
   for (auto &object : pool)
@@ -190,6 +192,6 @@ bool resources()
 bool resources() { return true; }
 #endif
 
-}  // namespace
+} // namespace
 
 int main() { return heaps() && pools() && reuse() && evicting() && resources() ? 0 : 1; }

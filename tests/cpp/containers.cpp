@@ -26,13 +26,15 @@ using tidepool::heap;
 using tidepool::heap_allocator;
 using tidepool::heap_options;
 
-template <typename T> using vector = std::vector<T, heap_allocator<T>>;
+template <typename T>
+using vector = std::vector<T, heap_allocator<T>>;
 using text = std::basic_string<char, std::char_traits<char>, heap_allocator<char>>;
 
 const std::size_t BUDGET = 4 << 20;
 
 // Adds to the container until the heap is exhausted, checks what it holds, and lets it end: all is back then.
-template <typename Make, typename Add> void fill(Make make, Add add)
+template <typename Make, typename Add>
+void fill(Make make, Add add)
 {
   heap memory(heap_options().budget(BUDGET));
   for (int round = 0; round < 2; round++) {
@@ -47,7 +49,7 @@ template <typename Make, typename Add> void fill(Make make, Add add)
           added++;
         } catch (const std::bad_alloc &) {
           exhausted = true;
-          CHECK(container.size() == before);   // the strong guarantee
+          CHECK(container.size() == before); // the strong guarantee
         }
       }
       CHECK(exhausted && added > 10000 && container.size() == added);
@@ -108,16 +110,16 @@ void test_copies_and_moves()
   const int *const data = first.data();
   vector<int> copy(first);
   CHECK(copy.get_allocator() == first.get_allocator() && one.is_live(copy.data()));
-  copy = second;                              /* keeps its own heap */
+  copy = second; /* keeps its own heap */
   CHECK(copy == second && one.is_live(copy.data()));
-  swap(first, second);                        /* both take their heap along */
+  swap(first, second); /* both take their heap along */
   CHECK(second.data() == data && one.is_live(second.data()) && two.is_live(first.data()));
   first = std::move(second);
   CHECK(first.data() == data && first.get_allocator() == heap_allocator<int>(one));
-  vector<int> third(std::move(first), two);   /* asked for: the elements move one by one */
+  vector<int> third(std::move(first), two); /* asked for: the elements move one by one */
   CHECK(third.data() != data && two.is_live(third.data()) && third.size() == 1000);
   vector<int> fourth(std::move(third));
-  third.assign(5, 1);                         /* what was moved from is still of that heap */
+  third.assign(5, 1); /* what was moved from is still of that heap */
   CHECK(two.is_live(third.data()) && two.is_live(fourth.data()));
   vector<int> &same = fourth;
   fourth = same;
@@ -144,7 +146,7 @@ void test_the_allocator_itself()
   assigned = of_two;
   CHECK(assigned == of_two);
   const heap_allocator<int> moved(std::move(assigned));
-  CHECK(moved == assigned);   // as an allocator that was moved from has to
+  CHECK(moved == assigned); // as an allocator that was moved from has to
   int *block = assigned.allocate(100);
   CHECK(two.is_live(block) && two.block_of(block).size >= 400);
   heap_allocator<int>(of_two).deallocate(block, 100);
@@ -166,7 +168,8 @@ struct zero {
 };
 #pragma GCC diagnostic pop
 
-template <typename T> void check_alignment(heap &memory)
+template <typename T>
+void check_alignment(heap &memory)
 {
   vector<T> objects(memory);
   std::list<T, heap_allocator<T>> nodes(memory);
@@ -193,7 +196,7 @@ void test_alignment()
 void test_lengths_that_overflow()
 {
   heap memory;
-  volatile std::size_t unforeseen = std::numeric_limits<std::size_t>::max();   // or the compiler warns of it
+  volatile std::size_t unforeseen = std::numeric_limits<std::size_t>::max(); // or the compiler warns of it
   const std::size_t most = unforeseen;
   heap_allocator<int> ints(memory);
   heap_allocator<char> chars(memory);
@@ -215,7 +218,7 @@ void test_shared_pointers()
     const std::weak_ptr<std::string> weak = shared;
     CHECK(memory.is_live(shared.get()) && *shared == "shared");
     shared.reset();
-    CHECK(memory.stats().live_blocks == 1);   // the weak one holds its record
+    CHECK(memory.stats().live_blocks == 1); // the weak one holds its record
   }
   CHECK(memory.stats().live_blocks == 0);
 }
@@ -283,7 +286,7 @@ void test_resources_are_equal()
   std::pmr::vector<int> numbers({1, 2, 3}, &first), same(&second), other(&third);
   const int *data = numbers.data();
   same = std::move(numbers);
-  CHECK(same.data() == data);   // equal resources: nothing is copied
+  CHECK(same.data() == data); // equal resources: nothing is copied
   other = std::move(same);
   CHECK(other.data() != data && two.is_live(other.data()));
   std::pmr::unsynchronized_pool_resource above(&first);
@@ -292,17 +295,28 @@ void test_resources_are_equal()
 }
 #endif
 
-}  // namespace
+} // namespace
 
 int main()
 {
   return run_tests({
-    CASE(test_vector), CASE(test_deque), CASE(test_list), CASE(test_map), CASE(test_unordered_map), CASE(test_string),
-    CASE(test_nested), CASE(test_copies_and_moves), CASE(test_containers_move_while_their_heap_does),
-    CASE(test_the_allocator_itself), CASE(test_alignment), CASE(test_lengths_that_overflow), CASE(test_shared_pointers),
+    CASE(test_vector),
+    CASE(test_deque),
+    CASE(test_list),
+    CASE(test_map),
+    CASE(test_unordered_map),
+    CASE(test_string),
+    CASE(test_nested),
+    CASE(test_copies_and_moves),
+    CASE(test_containers_move_while_their_heap_does),
+    CASE(test_the_allocator_itself),
+    CASE(test_alignment),
+    CASE(test_lengths_that_overflow),
+    CASE(test_shared_pointers),
     CASE(test_constructors_that_throw),
 #ifdef __cpp_lib_memory_resource
-    CASE(test_resource), CASE(test_resources_are_equal),
+    CASE(test_resource),
+    CASE(test_resources_are_equal),
 #endif
   });
 }

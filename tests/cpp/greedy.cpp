@@ -3,9 +3,12 @@
 // A program with names that match anything, at global scope and beside the type of the objects: the header must not find them
 // by their arguments. It is linked with a source that was compiled without exceptions and RTTI (bare.cpp).
 struct object_pool;
-template <typename T, typename... Any> void drain(Any &&...) = delete;
-template <typename... Any> void end_and_put(Any &&...) = delete;
-template <typename... Any> void put_each(Any &&...) = delete;
+template <typename T, typename... Any>
+void drain(Any &&...) = delete;
+template <typename... Any>
+void end_and_put(Any &&...) = delete;
+template <typename... Any>
+void put_each(Any &&...) = delete;
 bool is_draining(const object_pool *);
 bool is_draining(object_pool *);
 bool is_to_end(object_pool *, const void *);
@@ -23,14 +26,22 @@ bool is_to_end_rare(object_pool *, const void *, bool);
 
 namespace user {
 
-template <typename... Any> void construct_at(Any &&...) = delete;
-template <typename... Any> void destroy_at(Any &&...) = delete;
-template <typename... Any> void swap(Any &&...) = delete;
-template <typename... Any> void move(Any &&...) = delete;
-template <typename... Any> void forward(Any &&...) = delete;
-template <typename... Any> void put_all(Any &&...) = delete;
-template <typename... Any> void invoke(Any &&...) = delete;
-template <typename... Any> void addressof(Any &&...) = delete;
+template <typename... Any>
+void construct_at(Any &&...) = delete;
+template <typename... Any>
+void destroy_at(Any &&...) = delete;
+template <typename... Any>
+void swap(Any &&...) = delete;
+template <typename... Any>
+void move(Any &&...) = delete;
+template <typename... Any>
+void forward(Any &&...) = delete;
+template <typename... Any>
+void put_all(Any &&...) = delete;
+template <typename... Any>
+void invoke(Any &&...) = delete;
+template <typename... Any>
+void addressof(Any &&...) = delete;
 
 struct thing {
   std::string text = "a text that is longer than what a string holds in itself";
@@ -47,9 +58,10 @@ struct parent {
   tidepool::object_pool<parent> children{tidepool::pool_options().capacity(1)};
 };
 
-}  // namespace user
+} // namespace user
 
-template <std::size_t alignment> static bool is_aligned()
+template <std::size_t alignment>
+static bool is_aligned()
 {
   struct alignas(alignment) strict {
     char byte;
@@ -110,5 +122,6 @@ int main()
   tidepool::object_pool<std::string> pool(tidepool::pool_options().capacity(2));
   return is_aligned<4096>() && is_aligned<65536>() && is_aligned<std::size_t(1) << 21>() && pools_of_things(heap) &&
              containers_of_things(heap) && pools_that_are_shared_and_held() && bare_source_works(heap, pool)
-           ? 0 : 1;
+           ? 0
+           : 1;
 }

@@ -219,7 +219,7 @@ void test_every_option_is_passed_on()
 {
   static const std::size_t sizes[] = {16, 48};
   const heap_options flags = heap_options().single_thread().prefault().lock_memory().zero_on_free().checked();
-  const pool_heap_options_t &options =   // a copy: no reference into what has ended
+  const pool_heap_options_t &options = // a copy: no reference into what has ended
     flags.name("n").budget(1).reserve(2).purge_delay_ms(3).size_classes(sizes, 2).memory(&failures, 4);
   const pool_heap_options_t got = heap_options(options);
   CHECK(got.budget == 1 && got.reserve == 2 && got.purge_delay_ms == 3 && std::string(got.name) == "n");
@@ -242,7 +242,7 @@ void test_misuse_ends_the_program()
   }));
 }
 
-}  // namespace
+} // namespace
 
 int main()
 {

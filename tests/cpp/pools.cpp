@@ -29,7 +29,7 @@ using tidepool::reuse_pool;
 
 // Counts itself, and knows whether it is there: a second destructor, or one without a constructor, is seen.
 class counted {
- public:
+public:
   explicit counted(int given = 0) : value(given), self_(this)
   {
     if (fails_in > 0 && --fails_in == 0)
@@ -49,7 +49,7 @@ class counted {
   static int alive, made, fails_in;
   int value;
 
- private:
+private:
   counted *self_;
 };
 int counted::alive, counted::made, counted::fails_in;
@@ -134,7 +134,7 @@ void test_moves()
   std::swap(one, other);
   CHECK(!other && one.capacity() == 4);
   static_cast<void>(one.make(3).release());
-  one = object_pool<counted>(four);   // the old one ends, with what is live
+  one = object_pool<counted>(four); // the old one ends, with what is live
   CHECK(counted::alive == 0 && one.live() == 0);
   object_pool_t *raw = one.release();
   CHECK(!one);
@@ -204,7 +204,7 @@ void test_walk_and_put()
         if (other.value % 3 == 0)
           pool.put(&other);
   }
-  CHECK(seen.size() == 100 - 17 && pool.live() == 33);   // 51 to 99 by three were put before the walk came to them
+  CHECK(seen.size() == 100 - 17 && pool.live() == 33); // 51 to 99 by three were put before the walk came to them
   const object_pool<counted> &asked = pool;
   CHECK(std::count_if(asked.begin(), asked.end(), [](const counted &object) { return object.value % 2 == 0; }) == 33);
   CHECK(std::find_if(pool.begin(), pool.end(), [](counted &object) { return object.value == 3; }) == pool.end());
@@ -220,7 +220,7 @@ void test_handles()
   object.reset();
   CHECK(!name.get() && !name);
   object = pool.make(2);
-  CHECK(object.get() == address && !name.get());   // the same object, in another use
+  CHECK(object.get() == address && !name.get()); // the same object, in another use
   CHECK(pool.handle_of(object.get()) != name && pool.handle_of(object.get()).generation() != name.generation());
   counted alone;
   const handle<counted> nothing;
@@ -244,7 +244,7 @@ void test_overflow()
     CHECK(behind.live() == 1 && counted::alive == 2);
     static_cast<void>(c.release());
   }
-  CHECK(counted::alive == 1 && behind.live() == 1);   // what it overflowed with stays there
+  CHECK(counted::alive == 1 && behind.live() == 1); // what it overflowed with stays there
 }
 
 void test_growth_and_a_budget()
@@ -397,7 +397,8 @@ struct own_operators {
   int value = 5;
 };
 
-template <typename T> std::size_t stride_of()
+template <typename T>
+std::size_t stride_of()
 {
   object_pool<T> pool(pool_options().capacity(100));
   std::vector<std::uintptr_t> addresses;
@@ -459,7 +460,10 @@ void test_reset()
 {
   int resets = 0;
   auto make = [next = 0]() mutable { return std::make_unique<int>(next++); };
-  auto reset = [&resets](std::unique_ptr<int> &object) { resets++; *object += 100; };
+  auto reset = [&resets](std::unique_ptr<int> &object) {
+    resets++;
+    *object += 100;
+  };
   for (auto time : {OBJECT_POOL_RESET_ON_GET, OBJECT_POOL_RESET_ON_PUT}) {
     resets = 0;
     reuse_pool<std::unique_ptr<int>> pool(four, make, reset, time);
@@ -468,7 +472,7 @@ void test_reset()
     pool.put(one);
     CHECK(resets == (time == OBJECT_POOL_RESET_ON_PUT));
     CHECK(**pool.get() == 100);
-    reuse_pool<std::unique_ptr<int>> moved(std::move(pool));   // the hooks do not move
+    reuse_pool<std::unique_ptr<int>> moved(std::move(pool)); // the hooks do not move
     CHECK(**moved.get() == 200 && !pool.try_get());
     pool = std::move(moved);
     auto &same = pool;
@@ -491,7 +495,7 @@ void test_makers_that_throw()
   CHECK(throws<std::runtime_error>([&] { pool.get().reset(); }) && throws<std::runtime_error>([&] { pool.try_get().reset(); }));
   std::string *some[4];
   CHECK(throws<std::runtime_error>([&] { static_cast<void>(pool.get_batch(some, 4)); }) && pool.live() == 0);
-  CHECK(!object_pool_get(pool.raw()));   // C code gets NULL, and nobody gets its exception later
+  CHECK(!object_pool_get(pool.raw())); // C code gets NULL, and nobody gets its exception later
   failing = false;
   CHECK(pool.get_batch(some, 4) == 4 && *some[3] == "made" && !pool.try_get());
   pool.put_batch(some, 4);
@@ -529,7 +533,7 @@ void test_reuse_overflow_and_heap()
     b.reset();
     CHECK(*(a = pool.get()) == "reset" && (b = pool.get())->empty());
   }
-  CHECK(memory.stats().live_blocks == 0);   // the hooks were there too
+  CHECK(memory.stats().live_blocks == 0); // the hooks were there too
 }
 
 void test_a_pool_within_the_making_of_another()
@@ -555,7 +559,7 @@ void test_release_leaves_the_pool_to_the_heap()
   static_cast<void>(other.make().release());
   CHECK(pool.release() && other.release());
   memory.reset();
-  CHECK(counted::alive == 2);   // as in C: no destructors
+  CHECK(counted::alive == 2); // as in C: no destructors
   counted::alive = 0;
 }
 
@@ -577,7 +581,7 @@ void test_eviction()
     for (std::size_t i = 0; i < 10; i++)
       CHECK(i < 6 ? !names[i] : names[i].get()->value == static_cast<int>(i));
     CHECK(pool.put(names[7]) && !pool.put(names[7]) && !pool.put(names[0]) && counted::alive == 3);
-    CHECK(pool.make(20) && names[6]);   // there was room
+    CHECK(pool.make(20) && names[6]); // there was room
     evicting_pool<counted> moved(std::move(pool));
     CHECK(moved.make(21) && !names[6] && !pool.try_make());
     evicting_pool<counted> &same = moved;
@@ -595,9 +599,8 @@ void test_choosers_that_name_nobody_or_throw()
   evicting_pool<counted> nobody(pool_options().capacity(1), [](evicting_pool<counted> &) -> counted * { return nullptr; });
   const auto kept = nobody.make(1);
   CHECK(!nobody.try_make(2).index() && throws<std::bad_alloc>([&] { nobody.make(2); }) && kept);
-  evicting_pool<counted> throwing(pool_options().capacity(1), [](evicting_pool<counted> &) -> counted * {
-    throw std::runtime_error("chooser");
-  });
+  evicting_pool<counted> throwing(pool_options().capacity(1),
+                                  [](evicting_pool<counted> &) -> counted * { throw std::runtime_error("chooser"); });
   const auto still = throwing.make(1);
   CHECK(throws<std::runtime_error>([&] { throwing.make(2); }) && still);
   evicting_pool<counted> pool(pool_options().capacity(1), lowest);
@@ -632,7 +635,7 @@ void test_no_eviction_within_constructors_and_destructors()
   CHECK(greedy::refused == 1 && pool.live() == 2);
   one.get()->self = one;
   greedy::refused = 0;
-  const auto two = pool.make(pool, 0);   // evicts one of them, whose destructor finds no room
+  const auto two = pool.make(pool, 0); // evicts one of them, whose destructor finds no room
   CHECK(greedy::refused >= 1 && two && pool.live() == 2);
   if (one)
     CHECK(pool.put(one));
@@ -697,20 +700,40 @@ void test_misuse_ends_the_program_before_a_destructor_runs()
   }));
 }
 
-}  // namespace
+} // namespace
 
 int main()
 {
   return run_tests({
-    CASE(test_make_and_end), CASE(test_a_full_pool), CASE(test_creation_that_fails), CASE(test_an_empty_pool), CASE(test_moves),
-    CASE(test_what_is_live_at_the_end_is_destructed), CASE(test_a_constructor_that_throws), CASE(test_batches),
-    CASE(test_walk_and_put), CASE(test_handles), CASE(test_overflow), CASE(test_growth_and_a_budget), CASE(test_trees),
-    CASE(test_rings_and_long_lists_end), CASE(test_rings_through_an_overflow_pool_end),
-    CASE(test_nothing_is_made_in_a_pool_that_ends), CASE(test_types), CASE(test_objects_that_are_moved_in), CASE(test_reuse),
-    CASE(test_reset), CASE(test_makers_that_throw), CASE(test_what_cannot_move_is_made_in_place),
-    CASE(test_reuse_overflow_and_heap), CASE(test_a_pool_within_the_making_of_another),
-    CASE(test_release_leaves_the_pool_to_the_heap), CASE(test_eviction), CASE(test_choosers_that_name_nobody_or_throw),
-    CASE(test_no_eviction_within_constructors_and_destructors), CASE(test_a_victim_that_is_none_ends_the_program),
+    CASE(test_make_and_end),
+    CASE(test_a_full_pool),
+    CASE(test_creation_that_fails),
+    CASE(test_an_empty_pool),
+    CASE(test_moves),
+    CASE(test_what_is_live_at_the_end_is_destructed),
+    CASE(test_a_constructor_that_throws),
+    CASE(test_batches),
+    CASE(test_walk_and_put),
+    CASE(test_handles),
+    CASE(test_overflow),
+    CASE(test_growth_and_a_budget),
+    CASE(test_trees),
+    CASE(test_rings_and_long_lists_end),
+    CASE(test_rings_through_an_overflow_pool_end),
+    CASE(test_nothing_is_made_in_a_pool_that_ends),
+    CASE(test_types),
+    CASE(test_objects_that_are_moved_in),
+    CASE(test_reuse),
+    CASE(test_reset),
+    CASE(test_makers_that_throw),
+    CASE(test_what_cannot_move_is_made_in_place),
+    CASE(test_reuse_overflow_and_heap),
+    CASE(test_a_pool_within_the_making_of_another),
+    CASE(test_release_leaves_the_pool_to_the_heap),
+    CASE(test_eviction),
+    CASE(test_choosers_that_name_nobody_or_throw),
+    CASE(test_no_eviction_within_constructors_and_destructors),
+    CASE(test_a_victim_that_is_none_ends_the_program),
     CASE(test_misuse_ends_the_program_before_a_destructor_runs),
   });
 }

@@ -16,12 +16,12 @@
 
 static int failures = 0;
 
-#define CHECK(condition)                                                           \
-  do {                                                                             \
-    if (!(condition)) {                                                            \
+#define CHECK(condition) \
+  do { \
+    if (!(condition)) { \
       std::fprintf(stderr, "%s:%d: failed: %s\n", __FILE__, __LINE__, #condition); \
-      failures++;                                                                  \
-    }                                                                              \
+      failures++; \
+    } \
   } while (0)
 
 struct test_case {
@@ -29,9 +29,13 @@ struct test_case {
   void (*run)();
 };
 
-#define CASE(function) {#function, function}
+#define CASE(function) \
+  { \
+#function, function \
+  }
 
-template <std::size_t N> int run_tests(const test_case (&cases)[N])
+template <std::size_t N>
+int run_tests(const test_case (&cases)[N])
 {
   for (const test_case &each : cases) {
     const int before = failures;
@@ -42,7 +46,8 @@ template <std::size_t N> int run_tests(const test_case (&cases)[N])
   return failures != 0;
 }
 
-template <typename Exception, typename Function> bool throws(Function &&function)
+template <typename Exception, typename Function>
+bool throws(Function &&function)
 {
   try {
     function();
@@ -53,7 +58,8 @@ template <typename Exception, typename Function> bool throws(Function &&function
 }
 
 // Whether the function ends the program by SIGABRT, with a line that has the text.
-template <typename Function> bool ends_with(const char *text, Function &&function)
+template <typename Function>
+bool ends_with(const char *text, Function &&function)
 {
   int ends[2];
   std::fflush(nullptr);

@@ -23,7 +23,8 @@ using tidepool::reuse_pool;
 
 enum { THREADS = 4, ROUNDS = 2000 };
 
-template <typename Work> void in_threads(Work work)
+template <typename Work>
+void in_threads(Work work)
 {
   std::vector<std::thread> threads;
   for (int i = 0; i < THREADS; i++)
@@ -116,7 +117,7 @@ void test_one_reuse_pool()
 {
   std::atomic<int> made{0}, failed{0};
   auto make = [&] {
-    if (made++ == 1)   // whoever comes first makes two
+    if (made++ == 1) // whoever comes first makes two
       throw std::runtime_error("second");
     return std::string(100, 'x');
   };
@@ -149,7 +150,7 @@ void test_pools_that_end_at_once()
   CHECK(job::alive == 0);
 }
 
-}  // namespace
+} // namespace
 
 int main()
 {
