@@ -38,9 +38,12 @@ static void reversed(bench_state_t *state)
 }
 
 static const bench_case_t cases[] = {
-  {"batches/in_order_1k", "1,000 blocks of 64 bytes, freed in order: one of them", in_order, .size = 64, .count = 1000, .brief = true},
-  {"batches/reversed_1k", "1,000 blocks of 64 bytes, freed in reverse: one of them", reversed, .size = 64, .count = 1000, .brief = true},
-  {"batches/in_order_100k", "100,000 blocks of 64 bytes, freed in order: one of them", in_order, .size = 64, .count = 100000, .brief = true},
+  {"batches/in_order_1k", "1,000 blocks of 64 bytes, freed in order: one of them", in_order, .size = 64, .count = 1000,
+   .brief = true},
+  {"batches/reversed_1k", "1,000 blocks of 64 bytes, freed in reverse: one of them", reversed, .size = 64, .count = 1000,
+   .brief = true},
+  {"batches/in_order_100k", "100,000 blocks of 64 bytes, freed in order: one of them", in_order, .size = 64, .count = 100000,
+   .brief = true},
   {"batches/reversed_100k", "100,000 blocks of 64 bytes, freed in reverse: one of them", reversed, .size = 64, .count = 100000},
 };
 

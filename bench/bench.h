@@ -44,19 +44,15 @@ static inline void *taken_whole(void *block, size_t size)
   return block;
 }
 
-static inline size_t smaller(size_t a, size_t b)
-{
-  return a < b ? a : b;
-}
+static inline size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
-static inline size_t larger(size_t a, size_t b)
-{
-  return a > b ? a : b;
-}
+static inline size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 
 /* The same numbers for every allocator, and different ones in each thread. A linear congruential generator (Knuth, MMIX):
  * two instructions, so that the loop measures the allocator. */
-typedef struct random { uint64_t state; } random_t;
+typedef struct random {
+  uint64_t state;
+} random_t;
 
 static inline random_t random_for(const bench_state_t *state)
 {

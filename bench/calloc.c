@@ -3,10 +3,7 @@
  * again, and whether used ones are zeroed or exchanged for fresh ones. */
 #include "fifo.h"
 
-static inline void *take(size_t size)
-{
-  return bench_calloc(1, size);
-}
+static inline void *take(size_t size) { return bench_calloc(1, size); }
 
 static void zeroed(bench_state_t *state)
 {

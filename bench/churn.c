@@ -49,8 +49,8 @@ static void churn(bench_state_t *state)
 }
 
 static const bench_case_t cases[] = {
-  {"churn/workers", "replace one of 5,000 blocks in every thread, which a new worker takes over every 50,000", churn, .count = 5000,
-   .threads = RUN_THREADS_1_TO_4, .brief = true},
+  {"churn/workers", "replace one of 5,000 blocks in every thread, which a new worker takes over every 50,000", churn,
+   .count = 5000, .threads = RUN_THREADS_1_TO_4, .brief = true},
 };
 
 BENCH_SUBJECT(churn, cases);

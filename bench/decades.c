@@ -3,10 +3,7 @@
  * page is written to, so from 10 kB on the time is mostly that of pages: used again, or fresh from the system. */
 #include "fifo.h"
 
-static inline void *take(size_t size)
-{
-  return bench_alloc(size);
-}
+static inline void *take(size_t size) { return bench_alloc(size); }
 
 static void decade(bench_state_t *state)
 {

@@ -10,8 +10,8 @@
 enum { RING = 1024, SPINS = 64 };
 
 typedef struct ring {
-  _Alignas(LINE) atomic_size_t pushed;   /* written by the producer; publishes the slots below it */
-  _Alignas(LINE) atomic_size_t popped;   /* written by the consumer; gives the slots below it back */
+  _Alignas(LINE) atomic_size_t pushed; /* written by the producer; publishes the slots below it */
+  _Alignas(LINE) atomic_size_t popped; /* written by the consumer; gives the slots below it back */
   _Alignas(LINE) void *slot[RING];
 } ring_t;
 
@@ -83,7 +83,8 @@ static void wide(bench_state_t *state)
 }
 
 static const bench_case_t cases[] = {
-  {"handover/small", "allocated by one thread, freed by another, 8 to 263 bytes", small, .threads = RUN_THREADS(2) | RUN_THREADS(4), .brief = true},
+  {"handover/small", "allocated by one thread, freed by another, 8 to 263 bytes", small,
+   .threads = RUN_THREADS(2) | RUN_THREADS(4), .brief = true},
   {"handover/wide", "allocated by one thread, freed by another, 16 bytes to 8 KiB", wide, .threads = RUN_THREADS(2)},
 };
 

@@ -98,7 +98,10 @@ static void fill_and_destroy(bench_state_t *state) { fill_and_end(state, end_by_
 
 /* ---- many heaps ---- */
 
-typedef struct one { bench_heap_t heap; void *block; } one_t;
+typedef struct one {
+  bench_heap_t heap;
+  void *block;
+} one_t;
 
 static void many(bench_state_t *state)
 {
@@ -142,7 +145,7 @@ static void exhausted(bench_state_t *state)
 enum { STRETCH = 1000, STRETCHES_MOST = 100000 };
 typedef struct longest {
   uint64_t alloc, free, stretch;
-  size_t   stretches;
+  size_t stretches;
   uint32_t of_stretch[STRETCHES_MOST];
 } longest_t;
 
@@ -216,10 +219,12 @@ static const bench_case_t cases[] = {
   {"heaps/free", "fill a heap with 100,000 blocks of 48 bytes and free each: a block", fill_and_free, .size = 48},
   {"heaps/reset", "the same, and all are gone at once by a reset", fill_and_reset, .size = 48, .brief = true},
   {"heaps/destroy", "the same, with the heap", fill_and_destroy, .size = 48},
-  {"heaps/many", "make 1,000 heaps with a block of 64 bytes each, and end them: a heap", many, .size = 64, .count = MANY, .brief = true},
+  {"heaps/many", "make 1,000 heaps with a block of 64 bytes each, and end them: a heap", many, .size = 64, .count = MANY,
+   .brief = true},
 #ifdef BENCH_HEAPS_HAVE_BUDGETS
   {"heaps/exhausted", "an allocation that a full heap refuses", exhausted, .size = 64},
-  {"heaps/real_time", "replace one of 2,000 blocks of a prefaulted, locked heap, up to 4 KiB, each call timed", real_time, .size = 4096},
+  {"heaps/real_time", "replace one of 2,000 blocks of a prefaulted, locked heap, up to 4 KiB, each call timed", real_time,
+   .size = 4096},
 #endif
 };
 

@@ -4,9 +4,9 @@
 #include "bench.h"
 
 typedef struct large {
-  size_t   least, most, count;
+  size_t least, most, count;
   random_t random;
-  void   **slots;
+  void **slots;
 } large_t;
 
 static void put(large_t *large, size_t at)

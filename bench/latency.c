@@ -21,19 +21,19 @@ typedef struct histogram {
 } histogram_t;
 
 typedef struct timed {
-  histogram_t alloc, free, nothing;   /* nothing: what the clock itself takes */
+  histogram_t alloc, free, nothing; /* nothing: what the clock itself takes */
 } timed_t;
 
 typedef struct run {
   timed_t timed;
   sizes_t sizes;
-  size_t  slots;
-  void   *block[];
+  size_t slots;
+  void *block[];
 } run_t;
 
 static struct {
   atomic_flag locked;
-  timed_t     timed;
+  timed_t timed;
 } shared = {.locked = ATOMIC_FLAG_INIT};
 
 static inline size_t bucket_of(uint64_t ticks)
@@ -84,8 +84,10 @@ static double percentile(const histogram_t *histogram, double share)
 
 static void report(bench_state_t *state, const char *call, const histogram_t *histogram, double ticks_a_ns)
 {
-  static const struct { const char *name; double share; } wanted[] =
-    {{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p99.9", 0.999}, {"p99.99", 0.9999}};
+  static const struct {
+    const char *name;
+    double share;
+  } wanted[] = {{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p99.9", 0.999}, {"p99.99", 0.9999}};
   char name[32];
   for (size_t i = 0; i < COUNT_OF(wanted); i++) {
     snprintf(name, sizeof name, "%s_%s_ns", call, wanted[i].name);
@@ -172,8 +174,8 @@ static void latency(bench_state_t *state)
 }
 
 static const bench_case_t cases[] = {
-  {"latency/program", "a step in a live set that fills and empties, half up to 64 bytes, tail to 32 KiB, each call timed", latency,
-   .count = 8000, .threads = RUN_THREADS(1) | RUN_THREADS(2), .brief = true},
+  {"latency/program", "a step in a live set that fills and empties, half up to 64 bytes, tail to 32 KiB, each call timed",
+   latency, .count = 8000, .threads = RUN_THREADS(1) | RUN_THREADS(2), .brief = true},
 };
 
 BENCH_SUBJECT(latency, cases);

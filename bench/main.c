@@ -13,10 +13,7 @@
 
 static char scratch[BENCH_MAX_THREADS][SCRATCH_SIZE] __attribute__((aligned(PAGE)));
 
-void *bench_scratch(const bench_state_t *state)
-{
-  return scratch[bench_thread(state)];
-}
+void *bench_scratch(const bench_state_t *state) { return scratch[bench_thread(state)]; }
 
 _Noreturn void bench_out_of_memory(void)
 {

@@ -49,12 +49,6 @@ void memory_baseline(void)
   baseline_file = status("\nRssFile:");
 }
 
-size_t memory_growth(void)
-{
-  return above_baseline(status("\nVmRSS:"));
-}
+size_t memory_growth(void) { return above_baseline(status("\nVmRSS:")); }
 
-size_t memory_peak_growth(void)
-{
-  return above_baseline(status("\nVmHWM:"));
-}
+size_t memory_peak_growth(void) { return above_baseline(status("\nVmHWM:")); }

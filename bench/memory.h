@@ -12,9 +12,9 @@
 extern "C" {
 #endif
 
-void   memory_baseline(void);
-size_t memory_growth(void);        /* bytes now */
-size_t memory_peak_growth(void);   /* bytes at the highest point since the baseline */
+void memory_baseline(void);
+size_t memory_growth(void);      /* bytes now */
+size_t memory_peak_growth(void); /* bytes at the highest point since the baseline */
 
 #ifdef __cplusplus
 }

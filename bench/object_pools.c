@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Objects that are needed again and again, three ways. Got from an object pool, where they keep their constructed state and
- * only what changes is set. Made by an allocator: allocated and set up whole. And, in the program of malloc, from what one would
- * write by hand for one type: an array, a list through the free ones and an in-use flag in each, with no thread, no
+ * only what changes is set. Made by an allocator: allocated and set up whole. And, in the program of malloc, from what one
+ * would write by hand for one type: an array, a list through the free ones and an in-use flag in each, with no thread, no
  * misuse, no growth and no second pool in mind. */
 #include "bench.h"
 #include <string.h>
@@ -12,12 +12,12 @@
 #endif
 
 typedef struct object {
-  struct object *next_free;   /* by hand only */
-  bool  in_use;
+  struct object *next_free; /* by hand only */
+  bool in_use;
   float x, y, dx, dy;
-  char  name[24];
+  char name[24];
   void *texture;
-} object_t;                   /* 64 bytes */
+} object_t; /* 64 bytes */
 _Static_assert(sizeof(object_t) == LINE, "a line");
 
 /* What a constructor does, and what has to be done at each use. */
@@ -57,8 +57,8 @@ static bool construct(void *object, void *context)
 
 static ours_t *make(size_t count, bool shared)
 {
-  object_pool_t *pool = object_pool_create(&(object_pool_options_t){.object_size = sizeof(object_t), .alignment = LINE, .capacity = count,
-                                                                    .flags = shared ? 0 : OBJECT_POOL_SINGLE_THREAD});
+  object_pool_t *pool = object_pool_create(&(object_pool_options_t){
+    .object_size = sizeof(object_t), .alignment = LINE, .capacity = count, .flags = shared ? 0 : OBJECT_POOL_SINGLE_THREAD});
   if (!pool)
     bench_out_of_memory();
   for (size_t i = 0; i < count; i++)
@@ -68,7 +68,10 @@ static ours_t *make(size_t count, bool shared)
 }
 static inline object_t *get(ours_t *pool, size_t i) { return start(object_pool_get(pool), i); }
 static inline void put(ours_t *pool, object_t *o) { object_pool_put(pool, o); }
-static inline void put_all(ours_t *pool, object_t **objects, size_t count) { (void)objects, (void)count, object_pool_put_all(pool); }
+static inline void put_all(ours_t *pool, object_t **objects, size_t count)
+{
+  (void)objects, (void)count, object_pool_put_all(pool);
+}
 static inline void move_all(ours_t *pool, object_t **objects, size_t count)
 {
   (void)objects, (void)count;
@@ -81,7 +84,10 @@ static void drop(ours_t *pool) { object_pool_destroy(pool); }
 
 typedef void ours_t;
 static ours_t *make(size_t count, bool shared) { return (void)count, (void)shared, NULL; }
-static inline object_t *get(ours_t *none, size_t i) { return (void)none, start(set_up(taken(bench_alloc(sizeof(object_t)))), i); }
+static inline object_t *get(ours_t *none, size_t i)
+{
+  return (void)none, start(set_up(taken(bench_alloc(sizeof(object_t)))), i);
+}
 static inline void put(ours_t *none, object_t *o) { (void)none, bench_free(o); }
 static inline void put_all(ours_t *none, object_t **objects, size_t count)
 {
@@ -103,7 +109,7 @@ static void drop(ours_t *none) { (void)none; }
 
 typedef struct by_hand {
   object_t *objects, *free;
-  size_t    count;
+  size_t count;
 } by_hand_t;
 
 static void hand_put_all(by_hand_t *h)
@@ -223,7 +229,8 @@ static void hand_slots(bench_state_t *state)
 #endif
 
 /* `size` is how many of a hundred stay live, spread evenly. Returns how many, and where they are. */
-static size_t thin_out(const bench_state_t *state, object_t **live, size_t count, random_t *random, object_t **rest, size_t *rest_count)
+static size_t thin_out(const bench_state_t *state, object_t **live, size_t count, random_t *random, object_t **rest,
+                       size_t *rest_count)
 {
   const size_t percent = bench_case_of(state)->size;
   size_t kept = 0;
@@ -334,11 +341,11 @@ static void threads(bench_state_t *state)
     drop(pool);
 }
 
-#define PAIRS "get an object and put it"
-#define SLOTS "replace one of 10,000 live objects, chosen at random"
+#define PAIRS         "get an object and put it"
+#define SLOTS         "replace one of 10,000 live objects, chosen at random"
 #define WALK(percent) "move a live one of 100,000 objects, " percent " of them live"
-#define FRAMES "get 1,000 objects, put all of them at once: one of them"
-#define BY_HAND ", list by hand"
+#define FRAMES        "get 1,000 objects, put all of them at once: one of them"
+#define BY_HAND       ", list by hand"
 
 static const bench_case_t cases[] = {
   {"object_pools/pairs", PAIRS, pairs, .brief = true},

@@ -52,7 +52,10 @@ static void doubling(bench_state_t *state)
   bench_live(state, of->count);
 }
 
-typedef struct vector { void *block; size_t size; } vector_t;
+typedef struct vector {
+  void *block;
+  size_t size;
+} vector_t;
 
 /* By half, as many vectors do; started anew when it reaches the limit. */
 static void vector_grow(vector_t *vector)

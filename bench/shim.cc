@@ -22,8 +22,8 @@ namespace {
 
 struct options {
   bool list = false;
-  std::string only;               // one case by its full name; empty: all
-  benchmark::IterationCount iterations = 0;   // 0: google-benchmark finds out how many make its minimum time
+  std::string only;                         // one case by its full name; empty: all
+  benchmark::IterationCount iterations = 0; // 0: google-benchmark finds out how many make its minimum time
 };
 
 // As google-benchmark writes it, without what it adds about timing.
@@ -32,7 +32,8 @@ std::string full_name(const bench_case_t &of, unsigned threads)
   return of.threads ? of.name + ("/threads:" + std::to_string(threads)) : of.name;
 }
 
-template <typename Visit> void each_run(const bench_subject_t *const *subjects, size_t subject_count, Visit visit)
+template <typename Visit>
+void each_run(const bench_subject_t *const *subjects, size_t subject_count, Visit visit)
 {
   for (size_t s = 0; s < subject_count; s++)
     for (size_t c = 0; c < subjects[s]->count; c++)
@@ -134,24 +135,15 @@ int run(int argc, char **argv, const char *allocator, const bench_subject_t *con
   return EXIT_SUCCESS;
 }
 
-}   // namespace
+} // namespace
 
 extern "C" {
 
-const bench_case_t *bench_case_of(const bench_state_t *state)
-{
-  return state->of;
-}
+const bench_case_t *bench_case_of(const bench_state_t *state) { return state->of; }
 
-unsigned bench_thread(const bench_state_t *state)
-{
-  return static_cast<unsigned>(state->google.thread_index());
-}
+unsigned bench_thread(const bench_state_t *state) { return static_cast<unsigned>(state->google.thread_index()); }
 
-unsigned bench_threads(const bench_state_t *state)
-{
-  return static_cast<unsigned>(state->google.threads());
-}
+unsigned bench_threads(const bench_state_t *state) { return static_cast<unsigned>(state->google.threads()); }
 
 // The first call with all iterations as one batch is true, the second, in bench_end, is false and stops the time.
 uint64_t bench_begin(bench_state_t *state)
@@ -166,15 +158,9 @@ void bench_end(bench_state_t *state, uint64_t operations)
   state->google.SetItemsProcessed(static_cast<int64_t>(operations));
 }
 
-void bench_live(bench_state_t *state, size_t bytes)
-{
-  bench_figure(state, "live", static_cast<double>(bytes));
-}
+void bench_live(bench_state_t *state, size_t bytes) { bench_figure(state, "live", static_cast<double>(bytes)); }
 
-void bench_figure(bench_state_t *state, const char *name, double value)
-{
-  state->google.counters[name] = value;
-}
+void bench_figure(bench_state_t *state, const char *name, double value) { state->google.counters[name] = value; }
 
 int bench_run(int argc, char **argv, const char *allocator, const bench_subject_t *const *subjects, size_t subject_count)
 {
@@ -188,4 +174,4 @@ int bench_run(int argc, char **argv, const char *allocator, const bench_subject_
   return EXIT_FAILURE;
 }
 
-}   // extern "C"
+} // extern "C"

@@ -20,9 +20,12 @@ static size_t program(random_t *random)
 static size_t draw(random_t *random, distribution_t distribution)
 {
   switch (distribution) {
-  case SIZES_SMALL: return 8 + random_below(random, 256);
-  case SIZES_WIDE: return octaves(random, 4, 13);
-  case SIZES_PROGRAM: break;
+  case SIZES_SMALL:
+    return 8 + random_below(random, 256);
+  case SIZES_WIDE:
+    return octaves(random, 4, 13);
+  case SIZES_PROGRAM:
+    break;
   }
   return program(random);
 }

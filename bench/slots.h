@@ -9,9 +9,9 @@
 #include "sizes.h"
 
 typedef struct slots {
-  sizes_t  sizes;
-  size_t   count;
-  void    *block[];
+  sizes_t sizes;
+  size_t count;
+  void *block[];
 } slots_t;
 
 enum { SLOTS_MOST = (SCRATCH_SIZE - sizeof(slots_t)) / sizeof(void *) };
@@ -52,10 +52,7 @@ static inline void slots_empty(slots_t *slots)
     bench_free(slots->block[i]);
 }
 
-static inline size_t slots_live(const slots_t *slots)
-{
-  return slots->count * slots->sizes.mean;
-}
+static inline size_t slots_live(const slots_t *slots) { return slots->count * slots->sizes.mean; }
 
 /* A case: fills the slots, replaces one after the other, and empties them. */
 static inline void slots_run(bench_state_t *state, distribution_t distribution)

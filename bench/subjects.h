@@ -6,9 +6,12 @@
 #include ALLOCATOR_HEADER
 #include "shim.h"
 
+/* clang-format off */
 #define SUBJECTS(X) \
-  X(pairs) X(batches) X(slots) X(decades) X(calloc) X(realloc) X(aligned) X(large) \
-  X(handover) X(threads) X(churn) X(thread_start) X(latency)
+  X(pairs) \
+  X(batches) X(slots) X(decades) X(calloc) X(realloc) X(aligned) X(large) X(handover) X(threads) X(churn) X(thread_start) \
+    X(latency)
+/* clang-format on */
 
 /* More, for an allocator that has what they need: its header names them in the same way. */
 #ifndef OWN_SUBJECTS

@@ -46,7 +46,8 @@ static void thread_start(bench_state_t *state)
 
 static const bench_case_t cases[] = {
   {"thread_start/1", "a thread that allocates and frees one block", thread_start, .count = 1, .brief = true},
-  {"thread_start/1k", "a thread that allocates 1,000 blocks up to 976 bytes and frees half", thread_start, .count = 1000, .brief = true},
+  {"thread_start/1k", "a thread that allocates 1,000 blocks up to 976 bytes and frees half", thread_start, .count = 1000,
+   .brief = true},
 };
 
 BENCH_SUBJECT(thread_start, cases);

@@ -13,10 +13,7 @@ static void pairs(bench_state_t *state)
   bench_live(state, size);
 }
 
-static void slots(bench_state_t *state)
-{
-  slots_run(state, SIZES_PROGRAM);
-}
+static void slots(bench_state_t *state) { slots_run(state, SIZES_PROGRAM); }
 
 static const bench_case_t cases[] = {
   {"threads/pairs", "allocate and free 64 bytes in every thread", pairs, .size = 64, .threads = RUN_THREADS_1_TO_4},

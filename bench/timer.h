@@ -32,15 +32,9 @@ static inline uint64_t timer_stop(void)
   return now;
 }
 #else
-static inline uint64_t timer_start(void)
-{
-  return timer_nanoseconds();
-}
+static inline uint64_t timer_start(void) { return timer_nanoseconds(); }
 
-static inline uint64_t timer_stop(void)
-{
-  return timer_nanoseconds();
-}
+static inline uint64_t timer_stop(void) { return timer_nanoseconds(); }
 #endif
 
 #endif

@@ -41,7 +41,7 @@ static bool run(const char *name, const char *script, size_t budget)
   pool_heap_stats(heap, &stats);
   printf("%s: %s, %zu KiB held at most, of %zu\n", name, status == LUA_OK ? "done" : lua_tostring(lua, -1),
          stats.peak_held_bytes >> 10, budget >> 10);
-  pool_heap_destroy(heap);   /* the state with it */
+  pool_heap_destroy(heap); /* the state with it */
   return status == LUA_OK;
 }
 

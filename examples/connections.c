@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 #include <tidepool.h>
+#include <unistd.h>
 
 enum { LIMIT = 4, CLIENTS = 6, REQUESTS = 200, PATIENCE = 9 /* answers before the service hangs up */ };
 
@@ -122,7 +122,8 @@ static int ask(connections_t *pool, int number)
   int answer = 0;
   for (bool answered = false; !answered;) {
     connection_t *connection = wait_for_connection(pool);
-    answered = connection->socket >= 0 && send(connection->socket, &number, sizeof number, MSG_NOSIGNAL) == (ssize_t)sizeof number &&
+    answered = connection->socket >= 0 &&
+               send(connection->socket, &number, sizeof number, MSG_NOSIGNAL) == (ssize_t)sizeof number &&
                read(connection->socket, &answer, sizeof answer) == (ssize_t)sizeof answer;
     connection->answers += answered;
     connections_put(pool, connection);
@@ -144,8 +145,11 @@ int main(int argc, char **argv)
     fputs("usage: connections --test\n", stderr);
     return EXIT_FAILURE;
   }
-  connections_t *pool = connections_create(&(object_pool_options_t){.name = "connections", .capacity = LIMIT, .construct = open_connection,
-                                                                    .reset = check_health, .destruct = close_connection});
+  connections_t *pool = connections_create(&(object_pool_options_t){.name = "connections",
+                                                                    .capacity = LIMIT,
+                                                                    .construct = open_connection,
+                                                                    .reset = check_health,
+                                                                    .destruct = close_connection});
   pthread_t clients[CLIENTS];
   for (int i = 0; i < CLIENTS; i++)
     if (!pool || pthread_create(&clients[i], NULL, be_client, pool) != 0)
@@ -154,9 +158,10 @@ int main(int argc, char **argv)
     pthread_join(clients[i], NULL);
   bool nobody_left = connections_live(pool) == 0;
   connections_destroy(pool);
-  printf("%d requests: %d opened, %d opened again, most open at once %d, %d closed, %d waits, %d wrong answers\n", CLIENTS * REQUESTS, opened,
-         reopened, most_open, closed, waits, failures);
-  return nobody_left && failures == 0 && opened <= LIMIT && closed == opened && most_open <= LIMIT && reopened > 0 && open_now == 0
+  printf("%d requests: %d opened, %d opened again, most open at once %d, %d closed, %d waits, %d wrong answers\n",
+         CLIENTS * REQUESTS, opened, reopened, most_open, closed, waits, failures);
+  return nobody_left && failures == 0 && opened <= LIMIT && closed == opened && most_open <= LIMIT && reopened > 0 &&
+             open_now == 0
            ? EXIT_SUCCESS
            : EXIT_FAILURE;
 }

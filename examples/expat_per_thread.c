@@ -12,9 +12,9 @@ enum { THREADS = 3, BUDGET = 512 << 10 };
 
 typedef struct job {
   const char *document;
-  unsigned    elements;
+  unsigned elements;
   const char *result;
-  size_t      most;
+  size_t most;
 } job_t;
 
 static void element(void *job, const XML_Char *name, const XML_Char **attributes)
@@ -46,7 +46,7 @@ static void *work(void *argument)
   pool_heap_stats(heap, &stats);
   job->most = stats.peak_held_bytes;
   pool_expat_use(before);
-  pool_heap_destroy(heap);   /* the parser with it */
+  pool_heap_destroy(heap); /* the parser with it */
   return NULL;
 }
 
@@ -69,7 +69,8 @@ int main(void)
       return 1;
   for (size_t i = 0; i < THREADS; i++) {
     pthread_join(threads[i], NULL);
-    printf("document %zu: %u elements, %s, %zu KiB held at most\n", i + 1, jobs[i].elements, jobs[i].result, jobs[i].most >> 10);
+    printf("document %zu: %u elements, %s, %zu KiB held at most\n", i + 1, jobs[i].elements, jobs[i].result,
+           jobs[i].most >> 10);
   }
   return jobs[0].elements == 3 && !strcmp(jobs[2].result, "out of memory") ? 0 : 1;
 }

@@ -2,8 +2,8 @@
  *
  * What is needed for one frame only: a renderer collects draw commands while it walks its scene, sorts them, draws them, and
  * lets go of all of them at once (object_pool_put_all), without a look at any. Nobody has to remember what to free; a
- * command kept into the next frame by mistake is found out by its handle. A rich scene needs more than the pool was made for: it
- * grows (OBJECT_POOL_GROW), and is shrunk again when the scene is poor.
+ * command kept into the next frame by mistake is found out by its handle. A rich scene needs more than the pool was made for:
+ * it grows (OBJECT_POOL_GROW), and is shrunk again when the scene is poor.
  *
  *     frame            draws one frame as text
  *     frame --test     300 frames; checks itself */
@@ -15,8 +15,8 @@
 enum { WIDTH = 60, HEIGHT = 18, USUAL = 256 };
 
 typedef struct command {
-  struct command *next;      /* further away */
-  int  x, y, size, depth;
+  struct command *next; /* further away */
+  int x, y, size, depth;
   char ink;
 } command_t;
 
@@ -24,7 +24,7 @@ OBJECT_POOL_DEFINE(commands, command_t);
 
 typedef struct renderer {
   commands_t *commands;
-  command_t  *first;
+  command_t *first;
   char picture[HEIGHT][WIDTH + 1];
 } renderer_t;
 
@@ -77,7 +77,8 @@ static bool describe_scene(renderer_t *r, unsigned frame, int things)
   bool good = true;
   for (int i = 0; i < things; i++) {
     unsigned h = ((unsigned)i * 2654435761u) ^ frame * 40503u;
-    good = add(r, (int)(h % WIDTH), (int)(h / 64 % HEIGHT), 1 + (int)(h / 4096 % 4), (int)(h >> 20), (char)('A' + i % 26)) && good;
+    good =
+      add(r, (int)(h % WIDTH), (int)(h / 64 % HEIGHT), 1 + (int)(h / 4096 % 4), (int)(h >> 20), (char)('A' + i % 26)) && good;
   }
   return good;
 }
@@ -104,7 +105,8 @@ static bool test(renderer_t *r)
   size_t most = 0;
   for (unsigned frame = 0; frame < 300; frame++) {
     int things = frame >= 100 && frame < 150 ? 5000 : 150;
-    if (draw_frame(r, frame, things) != (size_t)things || commands_live(r->commands) != 0 || commands_resolve(r->commands, kept))
+    if (draw_frame(r, frame, things) != (size_t)things || commands_live(r->commands) != 0 ||
+        commands_resolve(r->commands, kept))
       return false;
     most = commands_capacity(r->commands) > most ? commands_capacity(r->commands) : most;
     command_t *command = commands_get(r->commands);
@@ -121,8 +123,8 @@ static bool test(renderer_t *r)
 
 int main(int argc, char **argv)
 {
-  renderer_t r = {.commands = commands_create(&(object_pool_options_t){.name = "commands", .capacity = USUAL, .when_full = OBJECT_POOL_GROW,
-                                                                       .flags = OBJECT_POOL_SINGLE_THREAD})};
+  renderer_t r = {.commands = commands_create(&(object_pool_options_t){
+                    .name = "commands", .capacity = USUAL, .when_full = OBJECT_POOL_GROW, .flags = OBJECT_POOL_SINGLE_THREAD})};
   bool good = r.commands != NULL;
   if (argc == 2 && !strcmp(argv[1], "--test")) {
     good = good && test(&r);

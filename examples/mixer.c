@@ -15,7 +15,7 @@ enum { RATE = 22050, SECONDS = 8, SAMPLES = RATE * SECONDS, VOICES = 16, NOTES_P
 
 /* A bell: a sine that two numbers carry on, sinking. */
 typedef struct voice {
-  float now, before, turn;   /* next = turn * now - before */
+  float now, before, turn; /* next = turn * now - before */
   float loudness, fade;
 } voice_t;
 
@@ -23,8 +23,8 @@ OBJECT_POOL_DEFINE(voices, voice_t);
 
 typedef struct mixer {
   voices_t *voices;
-  unsigned  random;
-  size_t    started, replaced, ended;
+  unsigned random;
+  size_t started, replaced, ended;
 } mixer_t;
 
 static void *quietest(object_pool_t *pool, void *context)
@@ -56,7 +56,11 @@ static object_pool_handle_t play(mixer_t *mixer)
   static const float pentatonic[] = {440, 494, 554, 659, 740, 880, 988, 1109};
   voice_t *voice = voices_get(mixer->voices);
   float frequency = pentatonic[dice(mixer, 8)], turn = turn_of(frequency);
-  *voice = (voice_t){.now = 0, .before = -6.2831853f * frequency / RATE, .turn = turn, .loudness = 0.1f + 0.01f * (float)dice(mixer, 15), .fade = 0.9997f};
+  *voice = (voice_t){.now = 0,
+                     .before = -6.2831853f * frequency / RATE,
+                     .turn = turn,
+                     .loudness = 0.1f + 0.01f * (float)dice(mixer, 15),
+                     .fade = 0.9997f};
   mixer->started++;
   return voices_handle(mixer->voices, voice);
 }
@@ -118,8 +122,8 @@ static bool write_wav(const char *path)
     return perror(path), false;
   little_endian(head + 4, 36 + 2 * SAMPLES, 4);
   little_endian(head + 16, 16, 4);
-  little_endian(head + 20, 1, 2);          /* PCM */
-  little_endian(head + 22, 1, 2);          /* one channel */
+  little_endian(head + 20, 1, 2); /* PCM */
+  little_endian(head + 22, 1, 2); /* one channel */
   little_endian(head + 24, RATE, 4);
   little_endian(head + 28, 2 * RATE, 4);
   little_endian(head + 32, 2, 2);
@@ -142,7 +146,8 @@ static bool test(const mixer_t *mixer)
     loudest = abs(samples[i]) > loudest ? abs(samples[i]) : loudest;
   printf("%zu started, %zu replaced, %zu ended, %zu live, loudest sample %d\n", mixer->started, mixer->replaced, mixer->ended,
          voices_live(mixer->voices), loudest);
-  return mixer->replaced > 10 && mixer->ended > 10 && mixer->started == mixer->replaced + mixer->ended + voices_live(mixer->voices) && loudest > 3000;
+  return mixer->replaced > 10 && mixer->ended > 10 &&
+         mixer->started == mixer->replaced + mixer->ended + voices_live(mixer->voices) && loudest > 3000;
 }
 
 int main(int argc, char **argv)
@@ -152,8 +157,12 @@ int main(int argc, char **argv)
     fputs("usage: mixer FILE.wav | --test\n", stderr);
     return EXIT_FAILURE;
   }
-  mixer.voices = voices_create(&(object_pool_options_t){.name = "voices", .capacity = VOICES, .when_full = OBJECT_POOL_EVICT,
-                                                        .choose_victim = quietest, .context = &mixer, .flags = OBJECT_POOL_SINGLE_THREAD});
+  mixer.voices = voices_create(&(object_pool_options_t){.name = "voices",
+                                                        .capacity = VOICES,
+                                                        .when_full = OBJECT_POOL_EVICT,
+                                                        .choose_victim = quietest,
+                                                        .context = &mixer,
+                                                        .flags = OBJECT_POOL_SINGLE_THREAD});
   bool good = mixer.voices && render(&mixer) && (strcmp(argv[1], "--test") ? write_wav(argv[1]) : test(&mixer));
   voices_destroy(mixer.voices);
   return good ? EXIT_SUCCESS : EXIT_FAILURE;

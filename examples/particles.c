@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A fountain of sparks: thousands are born and die in every frame, and nobody allocates. The pool is full now and then; then the
- * spark is not made, which nobody will notice (OBJECT_POOL_FAIL). Live sparks are updated in one pass through memory.
+ * A fountain of sparks: thousands are born and die in every frame, and nobody allocates. The pool is full now and then; then
+ * the spark is not made, which nobody will notice (OBJECT_POOL_FAIL). Live sparks are updated in one pass through memory.
  *
  *     particles                 draws in the terminal until interrupted
  *     particles --ppm DIR [N]   writes N frames (120) as pictures, DIR/frame-000.ppm and so on
@@ -9,22 +9,31 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <tidepool.h>
+#include <time.h>
 
-enum { WIDTH = 320, HEIGHT = 200, CAPACITY = 8192, BORN_PER_FRAME = 100, LIFE_LEAST = 30, LIFE_MORE = 60, COLUMNS = 80, ROWS = 24 };
+enum {
+  WIDTH = 320,
+  HEIGHT = 200,
+  CAPACITY = 8192,
+  BORN_PER_FRAME = 100,
+  LIFE_LEAST = 30,
+  LIFE_MORE = 60,
+  COLUMNS = 80,
+  ROWS = 24
+};
 
 typedef struct spark {
   float x, y, dx, dy;
-  int   life, born_with;
+  int life, born_with;
 } spark_t;
 
 OBJECT_POOL_DEFINE(sparks, spark_t);
 
 typedef struct show {
   sparks_t *sparks;
-  unsigned  random, frame;
-  size_t    born, refused, died;
+  unsigned random, frame;
+  size_t born, refused, died;
 } show_t;
 
 static float chance(show_t *show)
@@ -41,7 +50,12 @@ static void spawn(show_t *show, float x)
     return;
   }
   int life = LIFE_LEAST + (int)(chance(show) * LIFE_MORE);
-  *spark = (spark_t){.x = x, .y = HEIGHT - 1, .dx = (chance(show) - 0.5f) * 2.4f, .dy = -3.0f - chance(show) * 2.2f, .life = life, .born_with = life};
+  *spark = (spark_t){.x = x,
+                     .y = HEIGHT - 1,
+                     .dx = (chance(show) - 0.5f) * 2.4f,
+                     .dy = -3.0f - chance(show) * 2.2f,
+                     .life = life,
+                     .born_with = life};
   show->born++;
 }
 
@@ -136,13 +150,16 @@ static bool test(show_t *show)
   for (int y = 0; y < HEIGHT; y++)
     for (int x = 0; x < WIDTH; x++)
       lit += pixels[y][x][0] != 0;
-  printf("%zu born, %zu died, %zu live, %zu not made, %zu pixels lit\n", show->born, show->died, sparks_live(show->sparks), show->refused, lit);
+  printf("%zu born, %zu died, %zu live, %zu not made, %zu pixels lit\n", show->born, show->died, sparks_live(show->sparks),
+         show->refused, lit);
   return show->born > 20000 && show->refused > 0 && lit > 1000;
 }
 
 int main(int argc, char **argv)
 {
-  show_t show = {.random = 1, .sparks = sparks_create(&(object_pool_options_t){.name = "sparks", .capacity = CAPACITY, .flags = OBJECT_POOL_SINGLE_THREAD})};
+  show_t show = {.random = 1,
+                 .sparks = sparks_create(
+                   &(object_pool_options_t){.name = "sparks", .capacity = CAPACITY, .flags = OBJECT_POOL_SINGLE_THREAD})};
   bool good = show.sparks != NULL;
   if (argc >= 3 && !strcmp(argv[1], "--ppm")) {
     for (int frames = argc > 3 ? atoi(argv[3]) : 120; good && frames > 0; frames--) {

@@ -6,10 +6,9 @@
 #include <tidepool/sqlite.h>
 #include <tidepool/stats.h>
 
-static const char fill[] =
-  "CREATE TABLE measured (at INTEGER PRIMARY KEY, what TEXT, value REAL);"
-  "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)"
-  "  INSERT INTO measured SELECT i, 'sensor ' || (i % 7), i * 0.25 FROM n;";
+static const char fill[] = "CREATE TABLE measured (at INTEGER PRIMARY KEY, what TEXT, value REAL);"
+                           "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)"
+                           "  INSERT INTO measured SELECT i, 'sensor ' || (i % 7), i * 0.25 FROM n;";
 static const char greedy[] = "SELECT length(group_concat(hex(zeroblob(100000)))) FROM measured;";
 
 static void show(pool_heap_t *heap, const char *when)

@@ -19,7 +19,7 @@ static void foo_free(void *block) { pool_heap_free(foo_heap, block); }
 
 typedef struct entry {
   struct entry *newer;
-  char          text[];
+  char text[];
 } entry_t;
 
 static entry_t *oldest, *newest;
@@ -71,7 +71,7 @@ static bool foo_start(size_t budget)
 
 static void foo_end(void)
 {
-  pool_heap_destroy(foo_heap);   /* every entry with it */
+  pool_heap_destroy(foo_heap); /* every entry with it */
   foo_heap = NULL;
   oldest = newest = NULL;
 }

@@ -18,7 +18,7 @@ static size_t compress_text(pool_heap_t *heap, void *text, size_t size, void *pa
   stream.next_out = packed;
   stream.avail_out = (uInt)room;
   size_t got = deflate(&stream, Z_FINISH) == Z_STREAM_END ? stream.total_out : 0;
-  pool_heap_reset(heap);   /* instead of deflateEnd */
+  pool_heap_reset(heap); /* instead of deflateEnd */
   return got;
 }
 
@@ -39,7 +39,8 @@ static size_t expand(pool_heap_t *heap, void *packed, size_t size, void *text, s
 int main(void)
 {
   static char text[50000], packed[60000], back[sizeof text];
-  pool_heap_options_t options = {.name = "zlib", .memory = memory, .memory_size = sizeof memory, .flags = POOL_HEAP_SINGLE_THREAD};
+  pool_heap_options_t options = {
+    .name = "zlib", .memory = memory, .memory_size = sizeof memory, .flags = POOL_HEAP_SINGLE_THREAD};
   pool_heap_t *heap = pool_heap_create(&options);
   if (!heap)
     return 1;

@@ -1,13 +1,18 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * A message is put together on the stack and leaves by one write. Memory may be what is damaged, and the thread may hold any
+ * lock, so nothing here allocates or locks. */
 #include "misuse.h"
 #include "base/text.h"
 #include "os/os.h"
 
-__attribute__((weak)) const char fatal_free_call[] = "pool_free";
-__attribute__((weak)) const char fatal_alloc_call[] = "pool_alloc";
+/* Weak, so that the malloc library can put its own names here. */
+__attribute__((weak)) const char fatal_free_call[FATAL_CALL_SIZE] = "pool_free";
+__attribute__((weak)) const char fatal_alloc_call[FATAL_CALL_SIZE] = "pool_alloc";
 
 void (*fatal_before_abort)(void);
 
+/* The hook comes first: a handler of SIGABRT may allocate, while this thread holds any lock. */
 static _Noreturn void end(void)
 {
   if (fatal_before_abort)
@@ -17,7 +22,7 @@ static _Noreturn void end(void)
 
 typedef struct line {
   text_t text;
-  char   buffer[256];
+  char buffer[256];
 } line_t;
 
 static text_t *line_begin(line_t *line)
@@ -27,6 +32,8 @@ static text_t *line_begin(line_t *line)
   return &line->text;
 }
 
+/* A line that is too long is cut. One byte of the buffer is always left for the end of the line, and the line is one write, so
+ * that lines of several threads do not mix. */
 static void line_end(line_t *line)
 {
   size_t length = line->text.length < line->text.size ? line->text.length : line->text.size;

@@ -7,13 +7,15 @@
 
 #include <stddef.h>
 
-/* The calls that a misuse is put down to when it is found late: while a magazine is emptied, when a block is given out again.
- * The malloc library says "free" and "malloc". */
-extern const char fatal_free_call[], fatal_alloc_call[];
+enum { FATAL_CALL_SIZE = 12 }; /* one size in all definitions, or an optimizer at link time warns */
 
-#define NOT_A_BLOCK "not a block of any heap"
-#define NOT_OF_HEAP "a block of another heap"
-#define FREED_TWICE "freed twice"
+/* The call that a message names if a misuse is found late: while a magazine is emptied, or when a block is given out again. The
+ * call that did it is over then. The malloc library says "free" and "malloc". */
+extern const char fatal_free_call[FATAL_CALL_SIZE], fatal_alloc_call[FATAL_CALL_SIZE];
+
+#define NOT_A_BLOCK     "not a block of any heap"
+#define NOT_OF_HEAP     "a block of another heap"
+#define FREED_TWICE     "freed twice"
 #define NOT_A_HEAP_TEXT "not a live heap"
 
 /* Called before abort(), whose signal may have a handler. */

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * Each option is a line of `table` with its parser, from which the help text is made too. Options are open until the manager
+ * comes up, and constant afterwards. */
 #include "option.h"
 #include "base/text.h"
 #include "misuse.h"
@@ -14,6 +17,7 @@ typedef struct entry {
   bool (*parse)(const char *value);
 } entry_t;
 
+/* Exactly "0" or "1": "yes" or "true" would invite guesses about what else is accepted. */
 static bool parse_bool(const char *value, bool *to)
 {
   if (strcmp(value, "0") != 0 && strcmp(value, "1") != 0)
@@ -22,6 +26,8 @@ static bool parse_bool(const char *value, bool *to)
   return true;
 }
 
+/* Accepts "never" and digits alone. An empty value and one that would reach PURGE_NEVER are refused: the former is a slip, and
+ * the latter number already has a meaning. */
 static bool parse_purge_delay(const char *value)
 {
   uint64_t ms = 0;
@@ -37,6 +43,7 @@ static bool parse_purge_delay(const char *value)
   return true;
 }
 
+/* The names stand in the order of option_huge_pages_t. */
 static bool parse_huge_pages(const char *value)
 {
   static const char *const names[] = {"never", "auto", "always"};
@@ -48,11 +55,20 @@ static bool parse_huge_pages(const char *value)
   return false;
 }
 
+/* "exit:FILE" has the figures in a file. Standard error is kept from now on, since many programs close theirs before they end.
+ */
 static bool parse_stats(const char *value)
 {
-  if (strcmp(value, "none") != 0 && strcmp(value, "exit") != 0)
+  static const char with_file[] = "exit:";
+  size_t prefix = sizeof with_file - 1;
+  bool to_file = !strncmp(value, with_file, prefix) && value[prefix];
+  if (strcmp(value, "none") != 0 && strcmp(value, "exit") != 0 && !to_file)
+    return false;
+  const char *file = to_file ? value + prefix : "";
+  if (strlen(file) >= OPTION_PATH_SIZE)
     return false;
   settings.stats_at_exit = *value == 'e';
+  memcpy(settings.stats_file, file, strlen(file) + 1);
   return true;
 }
 
@@ -60,14 +76,16 @@ static bool parse_checked(const char *value) { return parse_bool(value, &setting
 static bool parse_abort_on_exhausted(const char *value) { return parse_bool(value, &settings.abort_on_exhausted); }
 
 static const entry_t table[] = {
-  {"purge_delay_ms", "milliseconds, never", "how long idle memory is kept before it goes back to the system (100)", parse_purge_delay},
+  {"purge_delay_ms", "milliseconds, never", "how long idle memory is kept before it goes back to the system (100)",
+   parse_purge_delay},
   {"huge_pages", "never, auto, always", "whether to ask for transparent huge pages (never)", parse_huge_pages},
-  {"stats", "none, exit", "print the figures of the default heap at exit (none)", parse_stats},
+  {"stats", "none, exit, exit:FILE", "print the figures of all heaps at exit (none)", parse_stats},
   {"checked", "0, 1", "fill and check every block of the default heap (0)", parse_checked},
   {"abort_on_exhausted", "0, 1", "end the program where an allocation would return NULL (0)", parse_abort_on_exhausted},
 };
 enum { ENTRIES = sizeof table / sizeof *table };
 
+/* Written line by line from the stack: the manager is just coming up, and cannot allocate. */
 static void print_help(void)
 {
   for (size_t i = 0; i < ENTRIES; i++) {
@@ -90,20 +108,93 @@ static void print_version(void)
   os_write_error(line, sizeof line - 1);
 }
 
-static bool set(const char *key, const char *value)
+static const entry_t *find_entry(const char *key)
 {
-  for (size_t i = 0; i < ENTRIES; i++)
-    if (!strcmp(key, table[i].key))
-      return table[i].parse(value);
-  return false;
+  const entry_t *entry = table;
+  while (entry < table + ENTRIES && strcmp(key, entry->key) != 0)
+    entry++;
+  return entry < table + ENTRIES ? entry : NULL;
 }
 
+static bool set(const char *key, const char *value)
+{
+  const entry_t *entry = find_entry(key);
+  return entry && entry->parse(value);
+}
+
+/* ---- what is said of a wrong one ---- */
+
+enum { OPTION_SIZE = OPTION_PATH_SIZE + 32, KEY_SIZE = 32, NEAR_MOST = 3 };
+
+/* How many letters have to be changed, left out or put in to make one word of the other (Levenshtein's distance). */
+static size_t distance_of(const char *a, const char *b)
+{
+  size_t row[KEY_SIZE], length = strlen(b);
+  for (size_t j = 0; j <= length; j++)
+    row[j] = j;
+  for (size_t i = 0; a[i]; i++) {
+    size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (size_t j = 0; j < length; j++) {
+      size_t changed = diagonal + (a[i] != b[j]);
+      diagonal = row[j + 1];
+      row[j + 1] = min_size(changed, 1 + min_size(row[j], row[j + 1]));
+    }
+  }
+  return row[length];
+}
+
+/* The key that a misspelt one is likely to mean; NULL: it is like none. */
+static const entry_t *nearest_entry(const char *key)
+{
+  const entry_t *nearest = NULL;
+  size_t least = NEAR_MOST + 1;
+  for (const entry_t *entry = table; entry < table + ENTRIES; entry++) {
+    size_t distance = distance_of(key, entry->key);
+    if (distance < least && distance < strlen(entry->key) / 2 + 1) {
+      least = distance;
+      nearest = entry;
+    }
+  }
+  return nearest;
+}
+
+static void say_known(text_t *text, const char *key)
+{
+  const entry_t *nearest = nearest_entry(key);
+  text_string(text, nearest ? "no option, " : "no option; there are ");
+  for (const entry_t *entry = table; !nearest && entry < table + ENTRIES; entry++) {
+    text_string(text, entry->key);
+    text_string(text, entry + 1 < table + ENTRIES ? ", " : "");
+  }
+  text_string(text, nearest ? nearest->key : "");
+  text_string(text, nearest ? " is nearest" : "");
+}
+
+static void warn_of(const char *key, const char *value)
+{
+  char words[200];
+  text_t text = {words, sizeof words, 0};
+  const entry_t *entry = find_entry(key);
+  if (!entry)
+    say_known(&text, key);
+  else {
+    text_string(&text, value ? "bad value; the values are " : "no value; the values are ");
+    text_string(&text, entry->values);
+  }
+  text_string(&text, "; ignored");
+  text_finish(&text);
+  warn(key, words);
+}
+
+/* Options are constant once they have been read: the manager has made decisions by them. */
 bool option_set(const char *key, const char *value) { return !settled && key && value && set(key, value); }
 
-/* Sets one "key=value" of `length` bytes. */
+/* Sets one "key=value" of `length` bytes. A wrong option is reported and skipped: it must not keep a program from running. The
+ * same goes for an empty one, as a trailing comma leaves it, but without a report. */
 static void read_one(const char *text, size_t length)
 {
-  char key[64];
+  char key[OPTION_SIZE];
   if (length == 0)
     return;
   if (length >= sizeof key) {
@@ -124,9 +215,10 @@ static void read_one(const char *text, size_t length)
   if (value)
     *value++ = 0;
   if (!value || !set(key, value))
-    warn(key, "unknown option or bad value in TIDEPOOL_OPTIONS, ignored");
+    warn_of(key, value);
 }
 
+/* The environment is read last, so it overrules what the program has set with option_set(). */
 void option_read(void)
 {
   if (settled)
@@ -138,4 +230,6 @@ void option_read(void)
     read_one(text, length);
     text += length + (text[length] == ',');
   }
+  if (settings.stats_at_exit && !settings.stats_file[0])
+    os_keep_error();
 }

@@ -7,15 +7,16 @@
 
 typedef enum option_huge_pages { HUGE_PAGES_NEVER, HUGE_PAGES_AUTO, HUGE_PAGES_ALWAYS } option_huge_pages_t;
 
-enum { PURGE_DELAY_DEFAULT_MS = 100, TICKS_PER_DELAY = 4 };
+enum { PURGE_DELAY_DEFAULT_MS = 100, TICKS_PER_DELAY = 4, OPTION_PATH_SIZE = 256 };
 #define PURGE_NEVER UINT32_MAX
 
 typedef struct options {
   uint32_t purge_delay_ms;
-  uint8_t  huge_pages;          /* option_huge_pages_t */
-  bool     stats_at_exit;
-  bool     checked;
-  bool     abort_on_exhausted;
+  uint8_t huge_pages; /* option_huge_pages_t */
+  bool stats_at_exit;
+  char stats_file[OPTION_PATH_SIZE]; /* "": to standard error; %p is the number of the process */
+  bool checked;
+  bool abort_on_exhausted;
 } options_t;
 
 extern INTERNAL options_t settings;

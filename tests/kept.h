@@ -9,14 +9,16 @@
 #include <tidepool/heap.h>
 
 typedef struct kept {
-  char        *block;
-  size_t       size;      /* asked for */
-  uint64_t     key;
-  pool_heap_t *heap;      /* that was asked; NULL: the default one, or not known */
+  char *block;
+  size_t size; /* asked for */
+  uint64_t key;
+  pool_heap_t *heap; /* that was asked; NULL: the default one, or not known */
 } kept_t;
 
 /* At the head of blocks that are large enough, so that they can be handed over without a word. */
-typedef struct label { uint64_t key, size; } label_t;
+typedef struct label {
+  uint64_t key, size;
+} label_t;
 
 /* Every byte at both ends is filled, and between them a few of each page. */
 enum { DENSE = 256, STRIDE = 4096 - 64 };

@@ -15,11 +15,11 @@ import tempfile
 # Bottom up: a folder of src ("" is src itself) and its units, which are pairs of .c and .h or one of the two. A unit may
 # include itself and what stands before it.
 LAYERS = [
-    ("base", ["bits", "bit_tree", "text", "span_tree", "range_tree"]),
-    ("os", ["os", "thread_local", "lock", "linux"]),
+    ("base", ["bits", "grown", "bit_tree", "text", "span_tree", "range_tree"]),
+    ("os", ["os", "thread_local", "lock", "linux", "linux_output", "linux_threads"]),
     ("", ["misuse", "option", "size_class"]),
-    ("space", ["class_map", "budget", "gate", "pieces", "metadata", "run", "arena", "slots", "space", "purge", "huge_range",
-               "kept", "huge"]),
+    ("space", ["class_map", "budget", "gate", "pieces", "rows", "metadata", "run", "arena", "slots", "space",
+               "purge", "huge_range", "kept", "huge"]),
     ("bin", ["slab", "magazine", "depot", "types", "due", "slabs", "bin"]),
     ("thread", ["magazines", "types", "caches", "thread"]),
     ("heap", ["guard", "dying", "types", "records", "heap", "large", "locate", "figures", "tick", "fork", "startup",
@@ -32,8 +32,8 @@ LAYERS = [
 UNITS = [f"{folder}/{unit}".lstrip("/") for folder, units in LAYERS for unit in units]
 
 # What may be included of what stands below, where that is less than everything. The C library's names see the manager through
-# the fast path alone, for one jump less. Interfaces and object pools ask heaps, and do not reach for what heaps are made of: but
-# for the fast paths, which are there to reach, and for gates and records, which are for everybody.
+# the fast path alone, for one jump less. Interfaces and object pools ask heaps, and do not reach for what heaps are made of;
+# but for the fast paths, which are there to reach, and for gates and records, which are for all.
 LOW = {"base", "os", "misuse", "option", "size_class"}
 NARROW = {
     **{f"api/{unit}": {"base", "os", "misuse", "api/fast_path"} for unit in ("malloc", "malloc_info", "new_delete")},

@@ -125,10 +125,19 @@ static const struct {
   void (*run)(size_t size, long count);
   size_t size;
 } patterns[] = {
-  {"pair16", pairs, 16},     {"pair200", pairs, 200},  {"pair2000", pairs, 2000}, {"pair20000", pairs, 20000},
-  {"fifo64", fifo, 64},      {"lifo64", lifo, 64},     {"mixed256", mixed, 256},  {"mixed8k", mixed, 8192},
-  {"calloc64", zeroed, 64},  {"realloc", resized, 100}, {"remote64", remote, 64},
-  {"pair100k", pairs, 100000}, {"holes100k", over_holes, 100000},
+  {"pair16", pairs, 16},
+  {"pair200", pairs, 200},
+  {"pair2000", pairs, 2000},
+  {"pair20000", pairs, 20000},
+  {"fifo64", fifo, 64},
+  {"lifo64", lifo, 64},
+  {"mixed256", mixed, 256},
+  {"mixed8k", mixed, 8192},
+  {"calloc64", zeroed, 64},
+  {"realloc", resized, 100},
+  {"remote64", remote, 64},
+  {"pair100k", pairs, 100000},
+  {"holes100k", over_holes, 100000},
 };
 
 int main(int argc, char **argv)

@@ -11,9 +11,9 @@ enum { SIZE = 64, CAPACITY = 1000, SMALL_HEAP = 100, LARGE_HEAP = 20000 };
 static void use(void *block) { __asm__ volatile("" : : "r"(block) : "memory"); }
 
 typedef struct work {
-  pool_heap_t   *heap;
+  pool_heap_t *heap;
   object_pool_t *pool;
-  long           count;
+  long count;
 } work_t;
 
 static void *alloc_and_free(void *argument)
@@ -52,7 +52,10 @@ static object_pool_t *pool_of(unsigned flags)
 }
 
 static void heap(long count) { alloc_and_free(&(work_t){.heap = pool_heap_create(NULL), .count = count}); }
-static void heap_of_another(long count) { in_another_thread(alloc_and_free, &(work_t){.heap = pool_heap_create(NULL), .count = count}); }
+static void heap_of_another(long count)
+{
+  in_another_thread(alloc_and_free, &(work_t){.heap = pool_heap_create(NULL), .count = count});
+}
 static void object_single(long count) { get_and_put(&(work_t){.pool = pool_of(OBJECT_POOL_SINGLE_THREAD), .count = count}); }
 static void object_shared(long count) { get_and_put(&(work_t){.pool = pool_of(0), .count = count}); }
 static void object_threads(long count) { in_another_thread(get_and_put, &(work_t){.pool = pool_of(0), .count = count}); }

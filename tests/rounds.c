@@ -19,8 +19,7 @@ uint64_t now_ms(void)
 void sleep_us(uint64_t us)
 {
   struct timespec t = {(time_t)(us / 1000000), (long)(us % 1000000) * 1000};
-  while (nanosleep(&t, &t) != 0 && errno == EINTR) {
-  }
+  while (nanosleep(&t, &t) != 0 && errno == EINTR) {}
 }
 
 void rounds_begin(unsigned threads)

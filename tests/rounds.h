@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The rounds of a stressor: its threads work, now and then all of them stand still while one looks around, and at last all end. */
+ * The rounds of a stressor: its threads work, now and then all of them stand still while one looks around, and at last all end.
+ */
 #ifndef TESTS_ROUNDS_H
 #define TESTS_ROUNDS_H
 

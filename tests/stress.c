@@ -4,8 +4,8 @@
  *
  * Threads allocate, free, resize and hand over blocks of all sizes, whose contents say whose they are, in the default heap, in
  * heaps that all share and in heaps that one makes and another ends; they end and are replaced, and fork children that go on
- * allocating. Now and then all stand still, and the invariants are checked (where they are built in). Ends with 0 and one line of
- * figures, or with abort() at the first thing wrong. The seed decides what each thread does, not when. */
+ * allocating. Now and then all stand still, and the invariants are checked (where they are built in). Ends with 0 and one line
+ * of figures, or with abort() at the first thing wrong. The seed decides what each thread does, not when. */
 #include "stress.h"
 #include "rounds.h"
 #include <signal.h>
@@ -23,7 +23,8 @@ static uint64_t seed;
 _Noreturn void must_failed(const char *file, int line, const char *condition)
 {
   char text[400];
-  size_t length = (size_t)snprintf(text, sizeof text, "stress: seed %lu: %s:%d: not so: %s\n", (unsigned long)seed, file, line, condition);
+  size_t length =
+    (size_t)snprintf(text, sizeof text, "stress: seed %lu: %s:%d: not so: %s\n", (unsigned long)seed, file, line, condition);
   if (write(STDERR_FILENO, text, length < sizeof text ? length : sizeof text - 1) < 0)
     abort();
   abort();
@@ -87,9 +88,9 @@ typedef struct choice {
 } choice_t;
 
 static const choice_t choices[] = {
-  {4000, step_allocate}, {500, step_zeroed}, {200, step_aligned}, {600, step_reallocate}, {200, step_resize},
-  {200, step_batch},     {1500, step_hand_over}, {100, step_ask}, {6, step_figures},      {1, step_huge},
-  {15, step_heap},
+  {4000, step_allocate}, {500, step_zeroed}, {200, step_aligned},    {600, step_reallocate},
+  {200, step_resize},    {200, step_batch},  {1500, step_hand_over}, {100, step_ask},
+  {6, step_figures},     {1, step_huge},     {15, step_heap},
 };
 
 static void one_step(worker_t *worker)

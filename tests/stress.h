@@ -16,14 +16,15 @@ _Noreturn void must_failed(const char *file, int line, const char *condition);
 
 enum {
   THREADS_MOST = 64,
-  PLACES = 512,                      /* blocks one thread keeps */
-  BOARD = 256,                       /* blocks left for whoever comes by */
+  PLACES = 512, /* blocks one thread keeps */
+  BOARD = 256,  /* blocks left for whoever comes by */
   BATCH = 64,
-  BYTES_EACH = 48 << 20,             /* a thread keeps no more than that */
-  ROUND_LEAST_MS = 20, ROUND_MOST_MS = 120,
-  STUCK_SECONDS = 600,               /* a child that takes longer waits for something that never comes */
-  SHARED = 4,                        /* heaps that all use; the last has no limit */
-  HEAP_BOARD = 8,                    /* heaps left for whoever comes by */
+  BYTES_EACH = 48 << 20, /* a thread keeps no more than that */
+  ROUND_LEAST_MS = 20,
+  ROUND_MOST_MS = 120,
+  STUCK_SECONDS = 600, /* a child that takes longer waits for something that never comes */
+  SHARED = 4,          /* heaps that all use; the last has no limit */
+  HEAP_BOARD = 8,      /* heaps left for whoever comes by */
   HEAP_BLOCKS = 150,
   MEMORY_BYTES = 200 << 10
 };
@@ -31,13 +32,13 @@ enum {
 /* What one thread after the other goes on with. */
 typedef struct worker {
   pthread_t thread, before;
-  bool      succeeds;            /* `before` is to be joined */
-  unsigned  number;
-  uint64_t  dice;
-  kept_t    kept[PLACES];
-  size_t    bytes;
-  uint64_t  steps, forks, ends, refused;
-  size_t    restarts_left;       /* for one round */
+  bool succeeds; /* `before` is to be joined */
+  unsigned number;
+  uint64_t dice;
+  kept_t kept[PLACES];
+  size_t bytes;
+  uint64_t steps, forks, ends, refused;
+  size_t restarts_left; /* for one round */
 } worker_t;
 
 extern _Atomic(char *) board[BOARD];

@@ -106,7 +106,7 @@ void step_reallocate(worker_t *worker, kept_t *kept)
     verify(kept, kept->size);
   char *block = pool_realloc(kept->block, size);
   if (!block) {
-    must(kept->block && is_limited(pool_heap_of(kept->block)));   /* which may be one of no bytes */
+    must(kept->block && is_limited(pool_heap_of(kept->block))); /* which may be one of no bytes */
     verify(kept, kept->size);
     return;
   }
@@ -190,7 +190,8 @@ void step_figures(worker_t *worker, kept_t *kept)
 /* Larger than an arena gives; only its ends are touched. */
 void step_huge(worker_t *worker, kept_t *kept)
 {
-  size_t size = ((size_t)257 << 20) + below(&worker->dice, (size_t)64 << 20), more = size + below(&worker->dice, (size_t)64 << 20);
+  size_t size = ((size_t)257 << 20) + below(&worker->dice, (size_t)64 << 20),
+         more = size + below(&worker->dice, (size_t)64 << 20);
   (void)kept;
   char *block = pool_alloc(size);
   if (!block) {

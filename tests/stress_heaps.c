@@ -12,13 +12,28 @@ static pool_heap_t *create_heap(worker_t *worker, bool *mine)
   pool_heap_options_t options = {0};
   *mine = kind == 3 || kind == 4;
   switch (kind) {
-  case 0: break;
-  case 1: options.budget = (100 + below(&worker->dice, 4000)) << 10; break;
-  case 2: options.reserve = (1 + below(&worker->dice, 20)) << 18; break;
-  case 3: options.memory = memories[worker->number]; options.memory_size = MEMORY_BYTES; break;
-  case 4: options.flags = POOL_HEAP_SINGLE_THREAD; break;
-  case 5: options.flags = POOL_HEAP_CHECKED; break;
-  default: options.budget = (size_t)16 << 20; options.parent = shared[2]; break;
+  case 0:
+    break;
+  case 1:
+    options.budget = (100 + below(&worker->dice, 4000)) << 10;
+    break;
+  case 2:
+    options.reserve = (1 + below(&worker->dice, 20)) << 18;
+    break;
+  case 3:
+    options.memory = memories[worker->number];
+    options.memory_size = MEMORY_BYTES;
+    break;
+  case 4:
+    options.flags = POOL_HEAP_SINGLE_THREAD;
+    break;
+  case 5:
+    options.flags = POOL_HEAP_CHECKED;
+    break;
+  default:
+    options.budget = (size_t)16 << 20;
+    options.parent = shared[2];
+    break;
   }
   return pool_heap_create(&options);
 }
@@ -88,7 +103,8 @@ void destroy_heaps(void)
   for (size_t i = 0; i < HEAP_BOARD; i++)
     pool_heap_destroy(heap_board[i]);
   for (size_t i = 0; i < SHARED; i++)
-    must(pool_heap_stats(shared[i], &stats) && stats.live_blocks == 0 && (!stats.budget || stats.peak_held_bytes <= stats.budget));
+    must(pool_heap_stats(shared[i], &stats) && stats.live_blocks == 0 &&
+         (!stats.budget || stats.peak_held_bytes <= stats.budget));
   for (size_t i = 0; i < SHARED; i++)
     pool_heap_destroy(shared[i]);
 }

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Checks what the shared libraries show to the world: the names that the headers declare and no others.
+"""Checks what the libraries show to the world: the names that the headers declare and no others.
 
 usage: symbols.py tidepool LIBRARY HEADER...
+       symbols.py archive LIBRARY HEADER...
        symbols.py malloc LIBRARY"""
 
 import os
@@ -20,7 +21,7 @@ DELETE = [f"_Zd{array}Pv{form}" for array in "la"
 # The forms in terms of which the others are defined: a program's own, where it has replaced one, is the one that they mean.
 REPLACED = [f"_Zn{array}m{form}" for array in "wa" for form in ("", "St11align_val_t")]
 REPLACED += [f"_Zd{array}Pv{form}" for array in "la" for form in ("", "St11align_val_t")]
-DECLARATION = re.compile(r"\bPOOL_API\b[^;]*?\b((?:object_)?pool_\w+)\s*\(")
+DECLARATION = re.compile(r"\bPOOL_API\b[^;]*?\bPOOL_NAME\((\w+)\)")
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 
 # What a manager may not lean on: the allocator it may stand in for, and printing, which allocates.
@@ -45,12 +46,16 @@ def declared(headers):
     for header in headers:
         text = COMMENT.sub("", pathlib.Path(header).read_text())
         text = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("#"))
-        names.update(DECLARATION.findall(text))
+        names.update("tidepool_" + name for name in DECLARATION.findall(text))
     return names
 
 
-def wrong_exports(library, expected):
-    exported = dynamic_symbols(library, "--defined-only")
+def archive_symbols(library):
+    lines = output_of("nm", "--defined-only", "--extern-only", library).splitlines()
+    return {line.split()[-1] for line in lines if len(line.split()) == 3}
+
+
+def wrong_exports(exported, expected):
     for name in sorted(exported - expected):
         yield f"exports {name}, which it should not"
     for name in sorted(expected - exported):
@@ -84,16 +89,26 @@ def wrong_soname(library, name):
         yield f"is not called {name}"
 
 
+def wrong_in_shared(kind, library, expected):
+    soname = "libtidepool.so.0" if kind == "tidepool" else "libtidepool-malloc.so.0"
+    yield from wrong_exports(dynamic_symbols(library, "--defined-only"), expected)
+    yield from calls_of_own_exports(library, expected - set(REPLACED))
+    yield from wrong_imports(library)
+    yield from wrong_thread_local_size(library)
+    yield from wrong_soname(library, soname)
+
+
 def main():
     kind, library, *headers = sys.argv[1:]
-    expected = declared(headers) if kind == "tidepool" else set(FAMILY + ALIASES + NEW + DELETE)
+    expected = set(FAMILY + ALIASES + NEW + DELETE) if kind == "malloc" else declared(headers)
     if not expected:
         sys.exit("no declaration found in the headers")
-    soname = "libtidepool.so.0" if kind == "tidepool" else "libtidepool-malloc.so.0"
-    found = [*wrong_exports(library, expected), *calls_of_own_exports(library, expected - set(REPLACED)),
-             *wrong_imports(library), *wrong_thread_local_size(library), *wrong_soname(library, soname)]
+    if kind == "archive":
+        found = [*wrong_exports(archive_symbols(library), expected)]
+    else:
+        found = [*wrong_in_shared(kind, library, expected)]
     for problem in found:
-        print(f"{soname} {problem}")
+        print(f"{library} {problem}")
     sys.exit(1 if found else 0)
 
 

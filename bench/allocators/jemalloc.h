@@ -5,11 +5,14 @@
 
 #include "loaded.h"
 
-#define ALLOCATOR_NAME "jemalloc"
-#define OWN_SUBJECTS(X) X(heaps) X(object_pools)
+#define ALLOCATOR_NAME    "jemalloc"
+#define OWN_SUBJECTS(X)   X(heaps) X(object_pools)
 #define ALLOCATOR_LIBRARY "libjemalloc.so.2"
 #define ALLOCATOR_PACKAGE "libjemalloc2"
-#define ALLOCATOR_SYMBOLS {"malloc", "calloc", "realloc", "aligned_alloc", "free"}
+#define ALLOCATOR_SYMBOLS \
+  { \
+    "malloc", "calloc", "realloc", "aligned_alloc", "free" \
+  }
 
 #define BENCH_HEAPS_HEADER "allocators/jemalloc_heaps.h"
 

@@ -5,19 +5,19 @@
 
 #include <stdio.h>
 
-typedef struct bench_heap { unsigned arena, cache; int flags; } bench_heap_t;
+typedef struct bench_heap {
+  unsigned arena, cache;
+  int flags;
+} bench_heap_t;
 
 static struct {
-  int   (*control)(const char *name, void *old, size_t *old_size, void *new, size_t new_size);
+  int (*control)(const char *name, void *old, size_t *old_size, void *new, size_t new_size);
   void *(*alloc)(size_t size, int flags);
-  void  (*free)(void *block, int flags);
+  void (*free)(void *block, int flags);
 } heaps_loaded;
 
 /* As MALLOCX_ARENA and MALLOCX_TCACHE of its header. */
-static inline int heaps_flags(unsigned arena, unsigned cache)
-{
-  return (int)((arena + 1) << 20 | (cache + 2) << 8);
-}
+static inline int heaps_flags(unsigned arena, unsigned cache) { return (int)((arena + 1) << 20 | (cache + 2) << 8); }
 
 static inline void heaps_control(const char *name, unsigned *made, unsigned *of)
 {

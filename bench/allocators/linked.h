@@ -3,9 +3,6 @@
 #ifndef BENCH_LINKED_H
 #define BENCH_LINKED_H
 
-static inline void allocator_load(char **argv)
-{
-  (void)argv;
-}
+static inline void allocator_load(char **argv) { (void)argv; }
 
 #endif

@@ -27,7 +27,8 @@ static void restart_with_static_tls(char **argv)
   if (tunables && strstr(tunables, STATIC_TLS_TUNABLE))
     return;
   char extended[512];
-  int length = snprintf(extended, sizeof extended, "%s%s" STATIC_TLS_TUNABLE "=16384", tunables ? tunables : "", tunables ? ":" : "");
+  int length =
+    snprintf(extended, sizeof extended, "%s%s" STATIC_TLS_TUNABLE "=16384", tunables ? tunables : "", tunables ? ":" : "");
   if (length >= (int)sizeof extended || setenv("GLIBC_TUNABLES", extended, 1) != 0)
     return;
   execv("/proc/self/exe", argv);

@@ -5,10 +5,7 @@
 
 typedef void *bench_heap_t;
 
-static inline bench_heap_t bench_heap_make(void)
-{
-  return NULL;
-}
+static inline bench_heap_t bench_heap_make(void) { return NULL; }
 
 #define bench_heap_alloc(heap, size) malloc(size)
 #define bench_heap_free(heap, block) free(block)

@@ -4,12 +4,15 @@
 
 #include "loaded.h"
 
-#define ALLOCATOR_NAME "mimalloc"
+#define ALLOCATOR_NAME    "mimalloc"
 #define ALLOCATOR_LIBRARY "libmimalloc.so.2"
 #define ALLOCATOR_PACKAGE "libmimalloc2.0"
-#define ALLOCATOR_SYMBOLS {"mi_malloc", "mi_calloc", "mi_realloc", "mi_memalign", "mi_free"}
+#define ALLOCATOR_SYMBOLS \
+  { \
+    "mi_malloc", "mi_calloc", "mi_realloc", "mi_memalign", "mi_free" \
+  }
 
-#define OWN_SUBJECTS(X) X(heaps)
+#define OWN_SUBJECTS(X)    X(heaps)
 #define BENCH_HEAPS_HEADER "allocators/mimalloc_heaps.h"
 
 #endif

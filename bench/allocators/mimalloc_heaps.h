@@ -8,7 +8,7 @@ typedef void *bench_heap_t;
 static struct {
   void *(*make)(void);
   void *(*alloc)(void *heap, size_t size);
-  void  (*destroy)(void *heap);
+  void (*destroy)(void *heap);
 } heaps_loaded;
 
 static inline bench_heap_t bench_heap_make(void)

@@ -4,9 +4,12 @@
 
 #include "loaded.h"
 
-#define ALLOCATOR_NAME "tcmalloc"
+#define ALLOCATOR_NAME    "tcmalloc"
 #define ALLOCATOR_LIBRARY "libtcmalloc_minimal.so.4"
 #define ALLOCATOR_PACKAGE "libtcmalloc-minimal4"
-#define ALLOCATOR_SYMBOLS {"tc_malloc", "tc_calloc", "tc_realloc", "tc_memalign", "tc_free"}
+#define ALLOCATOR_SYMBOLS \
+  { \
+    "tc_malloc", "tc_calloc", "tc_realloc", "tc_memalign", "tc_free" \
+  }
 
 #endif

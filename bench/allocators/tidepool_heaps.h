@@ -15,7 +15,7 @@ static inline bench_heap_t bench_heap_make(void)
 }
 
 #define bench_heap_alloc pool_heap_alloc
-#define bench_heap_free pool_heap_free
+#define bench_heap_free  pool_heap_free
 
 static inline void bench_heap_destroy(bench_heap_t heap, void **blocks, size_t count)
 {

@@ -77,13 +77,13 @@ typedef struct pool_heap_options {
    * A buffer may be, or begin, a block of another heap. Its first address is then that block; for addresses within, this heap
    * answers. If it is in a block of up to 32 KiB of the default heap, the new heap's blocks must go to pool_heap_free and
    * pool_heap_realloc only: pool_free, pool_realloc and pool_usable_size would take them for the default heap's. */
-  void  *memory;
+  void *memory;
   size_t memory_size;
 
   /* Block sizes that replace the built-in ones: ascending multiples of 16 up to 256 KiB, at most 104 of them. The heap copies
    * them. */
   const size_t *size_classes;
-  size_t        size_class_count;
+  size_t size_class_count;
 
   /* Idle memory of a reserve, or of a budget of up to 8 MiB, is kept for so many milliseconds; 0 is the default of the process.
    * `memory` may have POOL_PURGE_NEVER only. Other heaps get EINVAL, because what they have idle is the process's. Object pools
@@ -100,18 +100,28 @@ typedef struct pool_heap_options {
  * ENOMEM: there is no memory, or an ancestor's budget has no room.
  *
  * It takes some microseconds, and with a reserve as long as mapping that takes. A fork() meanwhile waits for it. */
-POOL_API pool_heap_t *pool_heap_create(const pool_heap_options_t *options) POOL_NOEXCEPT;
+POOL_INLINE pool_heap_t *pool_heap_create(const pool_heap_options_t *options);
+
+/* What pool_heap_create calls, for those who cannot call an inline function. `size` is sizeof(pool_heap_options_t) as the
+ * caller knows it: programs of an older header go on when the struct grows, and one of a newer header gets EINVAL if it sets a
+ * field that the library does not know. */
+POOL_API pool_heap_t *pool_heap_create_sized(const pool_heap_options_t *options, size_t size) POOL_NAME(heap_create);
+
+POOL_INLINE pool_heap_t *pool_heap_create(const pool_heap_options_t *options)
+{
+  return pool_heap_create_sized(options, sizeof(pool_heap_options_t));
+}
 
 /* Ends every block of the heap, and the heap. NULL is no error. The cost grows with the number of slabs, not of blocks. No live
  * heap may have it as its parent or overflow. */
-POOL_API void pool_heap_destroy(pool_heap_t *heap) POOL_NOEXCEPT;
+POOL_API void pool_heap_destroy(pool_heap_t *heap) POOL_NAME(heap_destroy);
 
 /* Ends every block of the heap. Slabs stay held for reuse; larger runs go back. It costs as much as destroy. */
-POOL_API void pool_heap_reset(pool_heap_t *heap) POOL_NOEXCEPT;
+POOL_API void pool_heap_reset(pool_heap_t *heap) POOL_NAME(heap_reset);
 
 /* Does for this heap what pool_trim does for the default heap. If it, or an ancestor, had a budget at its creation, the spare
  * blocks of all threads go back. */
-POOL_API size_t pool_heap_trim(pool_heap_t *heap, size_t keep) POOL_NOEXCEPT;
+POOL_API size_t pool_heap_trim(pool_heap_t *heap, size_t keep) POOL_NAME(heap_trim);
 
 /* Sets the budget; 0 is no limit. It returns false, and the budget is unchanged, if more is held even after a trim and without
  * what the children have idle. What threads have cached of children, and children of one thread, are not asked. No thread sees
@@ -119,48 +129,51 @@ POOL_API size_t pool_heap_trim(pool_heap_t *heap, size_t keep) POOL_NOEXCEPT;
  *
  * If a budget of up to 8 MiB is raised, the heap goes on in the process's memory; a heap in `memory` stays in it. What sleeping
  * threads have cached stays out of reach if neither the heap nor an ancestor had a budget at its creation. */
-POOL_API bool pool_heap_set_budget(pool_heap_t *heap, size_t budget) POOL_NOEXCEPT;
+POOL_API bool pool_heap_set_budget(pool_heap_t *heap, size_t budget) POOL_NAME(heap_set_budget);
 
 /* These do what their namesakes in pool.h do. When the heap is exhausted it tries, in this order: its own cached and idle
  * memory, without the idle arrays of object pools; on_exhausted, as long as that says true and at most 64 times; the overflow
  * heap. Then they return NULL and set ENOMEM. Each of these is counted in the figures.
  *
  * pool_heap_realloc takes blocks that the overflow heap served, and may move a block back. */
-POOL_API void *pool_heap_alloc(pool_heap_t *heap, size_t size) POOL_NOEXCEPT POOL_RETURNS_BLOCK(2);
-POOL_API void *pool_heap_zalloc(pool_heap_t *heap, size_t size) POOL_NOEXCEPT POOL_RETURNS_BLOCK(2);
-POOL_API void *pool_heap_calloc(pool_heap_t *heap, size_t count, size_t size) POOL_NOEXCEPT POOL_RETURNS_BLOCK(2, 3);
-POOL_API void *pool_heap_realloc(pool_heap_t *heap, void *block, size_t size) POOL_NOEXCEPT
+POOL_API void *pool_heap_alloc(pool_heap_t *heap, size_t size) POOL_NAME(heap_alloc) POOL_RETURNS_BLOCK(2);
+POOL_API void *pool_heap_zalloc(pool_heap_t *heap, size_t size) POOL_NAME(heap_zalloc) POOL_RETURNS_BLOCK(2);
+POOL_API void *pool_heap_calloc(pool_heap_t *heap, size_t count, size_t size) POOL_NAME(heap_calloc) POOL_RETURNS_BLOCK(2, 3);
+POOL_API void *pool_heap_realloc(pool_heap_t *heap, void *block, size_t size) POOL_NAME(heap_realloc)
   __attribute__((warn_unused_result, alloc_size(3)));
-POOL_API void *pool_heap_aligned_alloc(pool_heap_t *heap, size_t alignment, size_t size) POOL_NOEXCEPT
+POOL_API void *pool_heap_aligned_alloc(pool_heap_t *heap, size_t alignment, size_t size) POOL_NAME(heap_aligned_alloc)
   POOL_RETURNS_ALIGNED_BLOCK(2, 3);
 
 /* Does what pool_good_size does, for this heap's size classes. For a checked heap it returns what a block would take, not what
  * can be used of it. */
-POOL_API size_t pool_heap_good_size(const pool_heap_t *heap, size_t size) POOL_NOEXCEPT;
+POOL_API size_t pool_heap_good_size(const pool_heap_t *heap, size_t size) POOL_NAME(heap_good_size);
 
 /* Frees a block of this heap, faster than pool_free. It also takes a block that the overflow heap served. */
-POOL_API void pool_heap_free(pool_heap_t *heap, void *block) POOL_NOEXCEPT;
+POOL_API void pool_heap_free(pool_heap_t *heap, void *block) POOL_NAME(heap_free);
 
 /* Returns the heap behind pool_alloc(), which cannot be reset or destroyed; never NULL. */
-POOL_API pool_heap_t *pool_heap_default(void) POOL_NOEXCEPT;
+POOL_API pool_heap_t *pool_heap_default(void) POOL_NAME(heap_default);
 
 /* Returns the heap's name, which lives as long as the heap does; NULL for NULL. */
-POOL_API const char *pool_heap_name(const pool_heap_t *heap) POOL_NOEXCEPT;
+POOL_API const char *pool_heap_name(const pool_heap_t *heap) POOL_NAME(heap_name);
 
-typedef struct pool_block { void *start; size_t size; } pool_block_t;
+typedef struct pool_block {
+  void *start;
+  size_t size;
+} pool_block_t;
 
 /* Gets each live block of a walk; false stops the walk. */
 typedef bool pool_visit_fn(const pool_block_t *block, void *context);
 
 /* Visits each live block once, by address in each slab. The visitor may free the block it is given, and allocate; blocks that
  * are new in this heap may be visited or not. It returns false if the visitor stopped it. */
-POOL_API bool pool_heap_walk(pool_heap_t *heap, pool_visit_fn *visit, void *context) POOL_NOEXCEPT;
+POOL_API bool pool_heap_walk(pool_heap_t *heap, pool_visit_fn *visit, void *context) POOL_NAME(heap_walk);
 
 /* With true, what would need the system fails from now on in the calling thread, for more memory or to give some back. What
  * cannot be given back is kept, that of a destroyed heap as the default heap's, and goes back at a later call of a thread that
  * may ask the system. Returns what held before. It is for real-time threads on a prefaulted heap; pool_stats_json() has the
  * count. */
-POOL_API bool pool_forbid_system_calls(bool forbid) POOL_NOEXCEPT;
+POOL_API bool pool_forbid_system_calls(bool forbid) POOL_NAME(forbid_system_calls);
 
 POOL_END_DECLS
 

@@ -72,8 +72,8 @@ typedef enum object_pool_policy {
 } object_pool_policy_t;
 
 typedef enum object_pool_reset_time {
-  OBJECT_POOL_RESET_ON_GET,   /* lazy: just before an object is used again */
-  OBJECT_POOL_RESET_ON_PUT    /* eager: when it comes back */
+  OBJECT_POOL_RESET_ON_GET, /* lazy: just before an object is used again */
+  OBJECT_POOL_RESET_ON_PUT  /* eager: when it comes back */
 } object_pool_reset_time_t;
 
 enum {
@@ -139,117 +139,125 @@ typedef struct object_pool_options {
  *   - the overflow pool is missing, is of another object size or a lesser alignment, or leads back to itself
  *   - the overflow pool has no indices of 32 bits left for handles of so many objects more
  *   - a shared pool overflows to a pool, or grows in a heap, of one thread only */
-POOL_API object_pool_t *object_pool_create(const object_pool_options_t *options) POOL_NOEXCEPT
-  __attribute__((warn_unused_result));
+POOL_INLINE object_pool_t *object_pool_create(const object_pool_options_t *options);
+
+/* What object_pool_create calls. `size` is sizeof(object_pool_options_t) as the caller knows it, as for
+ * pool_heap_create_sized(). */
+POOL_API object_pool_t *object_pool_create_sized(const object_pool_options_t *options, size_t size)
+  POOL_NAME(object_pool_create) __attribute__((warn_unused_result));
+
+POOL_INLINE object_pool_t *object_pool_create(const object_pool_options_t *options)
+{
+  return object_pool_create_sized(options, sizeof(object_pool_options_t));
+}
 
 /* Destructs every object that was ever used, live ones too, and gives the memory back. NULL is no error. No other thread may be
  * in a call with this pool. A hook may still ask, get (NULL), put, put_all and shrink. These no longer do anything and run no
  * hook, and what is live is destructed in its turn. It takes O(capacity). */
-POOL_API void object_pool_destroy(object_pool_t *pool) POOL_NOEXCEPT;
+POOL_API void object_pool_destroy(object_pool_t *pool) POOL_NAME(object_pool_destroy);
 
 /* Returns an object. NULL and ENOMEM: the pool is full and its policy does not help. If construct failed, it returns NULL with
  * construct's errno. */
-POOL_API void *object_pool_get(object_pool_t *pool) POOL_NOEXCEPT __attribute__((warn_unused_result));
+POOL_API void *object_pool_get(object_pool_t *pool) POOL_NAME(object_pool_get) __attribute__((warn_unused_result));
 
 /* Takes an object back, also one that the overflow pool served. Anything else, NULL too, ends the program. */
-POOL_API void object_pool_put(object_pool_t *pool, void *object) POOL_NOEXCEPT;
+POOL_API void object_pool_put(object_pool_t *pool, void *object) POOL_NAME(object_pool_put);
 
 /* Stores up to `count` objects in `objects`, and returns how many it got. Each is different, unless a hook or another thread
  * puts some meanwhile. If these are fewer, errno is ENOMEM, or construct's. If choose_victim names an object that the batch
  * has, the batch ends. If a hook leaves, what was stored so far is live.
  *
  * Without hooks the lock is taken once for all that are free. What comes by growth, eviction or overflow takes it again. */
-POOL_API size_t object_pool_get_batch(object_pool_t *pool, void **objects, size_t count) POOL_NOEXCEPT;
+POOL_API size_t object_pool_get_batch(object_pool_t *pool, void **objects, size_t count) POOL_NAME(object_pool_get_batch);
 
 /* Takes back `count` objects, as object_pool_put() does. */
-POOL_API void object_pool_put_batch(object_pool_t *pool, void **objects, size_t count) POOL_NOEXCEPT;
+POOL_API void object_pool_put_batch(object_pool_t *pool, void **objects, size_t count) POOL_NAME(object_pool_put_batch);
 
 /* Takes back all live objects of this pool at once; what an overflow pool served stays out. It takes O(capacity / 64), without
  * touching an object, unless there is work for each (reset on put, a checked pool). */
-POOL_API void object_pool_put_all(object_pool_t *pool) POOL_NOEXCEPT;
+POOL_API void object_pool_put_all(object_pool_t *pool) POOL_NAME(object_pool_put_all);
 
 /* Tells whether this is the address of a live object of this pool; an address inside an object is not. It takes any address at
  * all, in O(1). */
-POOL_API bool object_pool_in_use(const object_pool_t *pool, const void *object) POOL_NOEXCEPT;
+POOL_API bool object_pool_in_use(const object_pool_t *pool, const void *object) POOL_NAME(object_pool_in_use);
 
 /* Returns the first live object of this pool behind `previous`, by address; NULL starts and ends the walk. `previous` is an
  * object of the pool. It may have been put meanwhile, and others got and put. */
-POOL_API void *object_pool_next(const object_pool_t *pool, const void *previous) POOL_NOEXCEPT;
+POOL_API void *object_pool_next(const object_pool_t *pool, const void *previous) POOL_NAME(object_pool_next);
 
 /* Return how many objects are live, and how many there are, in O(1).
  *
  * A pool that grew gives back by itself arrays that were idle for the purge delay of its heap, in the next get, put or question
  * for its capacity. A pool that nobody calls keeps them, also where its heap is exhausted. */
-POOL_API size_t object_pool_live(const object_pool_t *pool) POOL_NOEXCEPT;
-POOL_API size_t object_pool_capacity(const object_pool_t *pool) POOL_NOEXCEPT;
+POOL_API size_t object_pool_live(const object_pool_t *pool) POOL_NAME(object_pool_live);
+POOL_API size_t object_pool_capacity(const object_pool_t *pool) POOL_NAME(object_pool_capacity);
 
 /* Gives back arrays that a growing pool added and that hold no live object, newest first, as long as `capacity` objects are
  * left. The array made up front stays. Returns the new capacity. */
-POOL_API size_t object_pool_shrink(object_pool_t *pool, size_t capacity) POOL_NOEXCEPT;
+POOL_API size_t object_pool_shrink(object_pool_t *pool, size_t capacity) POOL_NAME(object_pool_shrink);
 
 /* This is a name for one use of an object. An index of 0 never resolves. */
-typedef struct object_pool_handle { uint32_t index, generation; } object_pool_handle_t;
+typedef struct object_pool_handle {
+  uint32_t index, generation;
+} object_pool_handle_t;
 
 /* Returns the handle of a live object, of this pool or served by its overflow pool; {0, 0} for anything else. */
-POOL_API object_pool_handle_t object_pool_handle(const object_pool_t *pool, const void *object) POOL_NOEXCEPT;
+POOL_API object_pool_handle_t object_pool_handle(const object_pool_t *pool, const void *object) POOL_NAME(object_pool_handle);
 
 /* Returns the object, or NULL once that use of it has ended: by put, put_all, eviction or shrink. Handles repeat after 2^32
  * uses of one object; those of arrays that went, no sooner than 2^32 uses in the pool. */
-POOL_API void *object_pool_resolve(const object_pool_t *pool, object_pool_handle_t handle) POOL_NOEXCEPT;
+POOL_API void *object_pool_resolve(const object_pool_t *pool, object_pool_handle_t handle) POOL_NAME(object_pool_resolve);
 
 /* OBJECT_POOL_DEFINE(particles, struct particle) defines particles_t and particles_create(), particles_get() and so on: the
  * functions above for one type, so that an object of another does not compile. particles_create() takes the options without
  * object_size. It takes the type's alignment where that is more than the default. */
-#define OBJECT_POOL_DEFINE(name, type)                                                                                       \
-  typedef struct name##_pool name##_t;                                                                                       \
-  OBJECT_POOL_INLINE_ object_pool_t *name##_untyped(const name##_t *pool)                                                    \
-  {                                                                                                                          \
-    return (object_pool_t *)(uintptr_t)pool;                                                                                 \
-  }                                                                                                                          \
-  OBJECT_POOL_INLINE_ name##_t *name##_create(const object_pool_options_t *options)                                          \
-  {                                                                                                                          \
-    if (!options)                                                                                                            \
-      return (name##_t *)object_pool_create(options);                                                                        \
-    object_pool_options_t typed = *options;                                                                                  \
-    typed.object_size = sizeof(type);                                                                                        \
-    if (!typed.alignment && __alignof__(type) > 16)                                                                          \
-      typed.alignment = __alignof__(type);                                                                                   \
-    return (name##_t *)object_pool_create(&typed);                                                                           \
-  }                                                                                                                          \
-  OBJECT_POOL_INLINE_ void name##_destroy(name##_t *pool) { object_pool_destroy(name##_untyped(pool)); }                     \
-  OBJECT_POOL_INLINE_ type *name##_get(name##_t *pool) { return (type *)object_pool_get(name##_untyped(pool)); }             \
-  OBJECT_POOL_INLINE_ void name##_put(name##_t *pool, type *object) { object_pool_put(name##_untyped(pool), object); }       \
-  OBJECT_POOL_INLINE_ size_t name##_get_batch(name##_t *pool, type **objects, size_t count)                                  \
-  {                                                                                                                          \
-    return object_pool_get_batch(name##_untyped(pool), (void **)objects, count);                                             \
-  }                                                                                                                          \
-  OBJECT_POOL_INLINE_ void name##_put_batch(name##_t *pool, type **objects, size_t count)                                    \
-  {                                                                                                                          \
-    object_pool_put_batch(name##_untyped(pool), (void **)objects, count);                                                    \
-  }                                                                                                                          \
-  OBJECT_POOL_INLINE_ void name##_put_all(name##_t *pool) { object_pool_put_all(name##_untyped(pool)); }                     \
-  OBJECT_POOL_INLINE_ bool name##_in_use(const name##_t *pool, const type *object)                                           \
-  {                                                                                                                          \
-    return object_pool_in_use(name##_untyped(pool), object);                                                                 \
-  }                                                                                                                          \
-  OBJECT_POOL_INLINE_ type *name##_next(const name##_t *pool, const type *previous)                                          \
-  {                                                                                                                          \
-    return (type *)object_pool_next(name##_untyped(pool), previous);                                                         \
-  }                                                                                                                          \
-  OBJECT_POOL_INLINE_ size_t name##_live(const name##_t *pool) { return object_pool_live(name##_untyped(pool)); }            \
-  OBJECT_POOL_INLINE_ size_t name##_capacity(const name##_t *pool) { return object_pool_capacity(name##_untyped(pool)); }    \
-  OBJECT_POOL_INLINE_ size_t name##_shrink(name##_t *pool, size_t capacity)                                                  \
-  {                                                                                                                          \
-    return object_pool_shrink(name##_untyped(pool), capacity);                                                               \
-  }                                                                                                                          \
-  OBJECT_POOL_INLINE_ object_pool_handle_t name##_handle(const name##_t *pool, const type *object)                           \
-  {                                                                                                                          \
-    return object_pool_handle(name##_untyped(pool), object);                                                                 \
-  }                                                                                                                          \
-  OBJECT_POOL_INLINE_ type *name##_resolve(const name##_t *pool, object_pool_handle_t handle)                                \
-  {                                                                                                                          \
-    return (type *)object_pool_resolve(name##_untyped(pool), handle);                                                        \
-  }                                                                                                                          \
+#define OBJECT_POOL_DEFINE(name, type) \
+  typedef struct name##_pool name##_t; \
+  OBJECT_POOL_INLINE_ object_pool_t *name##_untyped(const name##_t *pool) { return (object_pool_t *)(uintptr_t)pool; } \
+  OBJECT_POOL_INLINE_ name##_t *name##_create(const object_pool_options_t *options) \
+  { \
+    if (!options) \
+      return (name##_t *)object_pool_create(options); \
+    object_pool_options_t typed = *options; \
+    typed.object_size = sizeof(type); \
+    if (!typed.alignment && __alignof__(type) > 16) \
+      typed.alignment = __alignof__(type); \
+    return (name##_t *)object_pool_create(&typed); \
+  } \
+  OBJECT_POOL_INLINE_ void name##_destroy(name##_t *pool) { object_pool_destroy(name##_untyped(pool)); } \
+  OBJECT_POOL_INLINE_ type *name##_get(name##_t *pool) { return (type *)object_pool_get(name##_untyped(pool)); } \
+  OBJECT_POOL_INLINE_ void name##_put(name##_t *pool, type *object) { object_pool_put(name##_untyped(pool), object); } \
+  OBJECT_POOL_INLINE_ size_t name##_get_batch(name##_t *pool, type **objects, size_t count) \
+  { \
+    return object_pool_get_batch(name##_untyped(pool), (void **)objects, count); \
+  } \
+  OBJECT_POOL_INLINE_ void name##_put_batch(name##_t *pool, type **objects, size_t count) \
+  { \
+    object_pool_put_batch(name##_untyped(pool), (void **)objects, count); \
+  } \
+  OBJECT_POOL_INLINE_ void name##_put_all(name##_t *pool) { object_pool_put_all(name##_untyped(pool)); } \
+  OBJECT_POOL_INLINE_ bool name##_in_use(const name##_t *pool, const type *object) \
+  { \
+    return object_pool_in_use(name##_untyped(pool), object); \
+  } \
+  OBJECT_POOL_INLINE_ type *name##_next(const name##_t *pool, const type *previous) \
+  { \
+    return (type *)object_pool_next(name##_untyped(pool), previous); \
+  } \
+  OBJECT_POOL_INLINE_ size_t name##_live(const name##_t *pool) { return object_pool_live(name##_untyped(pool)); } \
+  OBJECT_POOL_INLINE_ size_t name##_capacity(const name##_t *pool) { return object_pool_capacity(name##_untyped(pool)); } \
+  OBJECT_POOL_INLINE_ size_t name##_shrink(name##_t *pool, size_t capacity) \
+  { \
+    return object_pool_shrink(name##_untyped(pool), capacity); \
+  } \
+  OBJECT_POOL_INLINE_ object_pool_handle_t name##_handle(const name##_t *pool, const type *object) \
+  { \
+    return object_pool_handle(name##_untyped(pool), object); \
+  } \
+  OBJECT_POOL_INLINE_ type *name##_resolve(const name##_t *pool, object_pool_handle_t handle) \
+  { \
+    return (type *)object_pool_resolve(name##_untyped(pool), handle); \
+  } \
   struct name##_pool
 
 /* The compilers do not warn of those that a program does not use. */

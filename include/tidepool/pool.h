@@ -29,64 +29,64 @@ typedef struct pool_heap pool_heap_t;
 /* Returns a block of at least `size` bytes with undefined contents. pool_alloc(0) returns a unique block.
  *
  * NULL and ENOMEM: more than PTRDIFF_MAX was asked for, or there is no memory. */
-POOL_API void *pool_alloc(size_t size) POOL_NOEXCEPT POOL_RETURNS_BLOCK(1);
+POOL_API void *pool_alloc(size_t size) POOL_NAME(alloc) POOL_RETURNS_BLOCK(1);
 
 /* Does what pool_alloc does, and every byte of pool_usable_size() is zero. */
-POOL_API void *pool_zalloc(size_t size) POOL_NOEXCEPT POOL_RETURNS_BLOCK(1);
+POOL_API void *pool_zalloc(size_t size) POOL_NAME(zalloc) POOL_RETURNS_BLOCK(1);
 
 /* Returns pool_zalloc(count * size); NULL and ENOMEM if the product overflows. */
-POOL_API void *pool_calloc(size_t count, size_t size) POOL_NOEXCEPT POOL_RETURNS_BLOCK(1, 2);
+POOL_API void *pool_calloc(size_t count, size_t size) POOL_NAME(calloc) POOL_RETURNS_BLOCK(1, 2);
 
 /* Changes the size of a block to `size`, moving the block if need be. Its contents are kept up to the smaller of both sizes. A
  * NULL block makes it pool_alloc(size). Size 0 frees the block and returns NULL.
  *
  * The block does not move if `size` is more than half and at most all of pool_usable_size(block), unless the heap is checked.
  * NULL and ENOMEM: the old block is untouched and still the caller's. */
-POOL_API void *pool_realloc(void *block, size_t size) POOL_NOEXCEPT __attribute__((warn_unused_result, alloc_size(2)));
+POOL_API void *pool_realloc(void *block, size_t size) POOL_NAME(realloc) __attribute__((warn_unused_result, alloc_size(2)));
 
 /* Returns a block whose address is a multiple of `alignment`. NULL and EINVAL: the alignment is not a power of two. */
-POOL_API void *pool_aligned_alloc(size_t alignment, size_t size) POOL_NOEXCEPT POOL_RETURNS_ALIGNED_BLOCK(1, 2);
+POOL_API void *pool_aligned_alloc(size_t alignment, size_t size) POOL_NAME(aligned_alloc) POOL_RETURNS_ALIGNED_BLOCK(1, 2);
 
 /* Takes back a block of any heap, from any thread. NULL is no error. */
-POOL_API void pool_free(void *block) POOL_NOEXCEPT;
+POOL_API void pool_free(void *block) POOL_NAME(free);
 
 /* Takes back a block of pool_alloc, pool_zalloc, pool_calloc or pool_realloc whose requested size is known. */
-POOL_API void pool_free_sized(void *block, size_t size) POOL_NOEXCEPT;
+POOL_API void pool_free_sized(void *block, size_t size) POOL_NAME(free_sized);
 
 /* Stores up to `count` blocks of `size` bytes in `blocks`, and returns how many it got. If these are fewer, errno is ENOMEM. */
-POOL_API size_t pool_alloc_batch(size_t size, void **blocks, size_t count) POOL_NOEXCEPT;
+POOL_API size_t pool_alloc_batch(size_t size, void **blocks, size_t count) POOL_NAME(alloc_batch);
 
 /* Takes back `count` blocks, of any sizes and heaps. NULLs among them are no error. */
-POOL_API void pool_free_batch(void **blocks, size_t count) POOL_NOEXCEPT;
+POOL_API void pool_free_batch(void **blocks, size_t count) POOL_NAME(free_batch);
 
 /* Changes the size of a block without moving it. It returns false if that is not possible; then nothing has changed, and errno
  * is left alone. */
-POOL_API bool pool_resize_in_place(void *block, size_t size) POOL_NOEXCEPT;
+POOL_API bool pool_resize_in_place(void *block, size_t size) POOL_NAME(resize_in_place);
 
 /* Returns the bytes of the block that the caller may use, at least what was asked for; 0 for NULL. It costs a handful of
  * instructions. */
-POOL_API size_t pool_usable_size(const void *block) POOL_NOEXCEPT;
+POOL_API size_t pool_usable_size(const void *block) POOL_NAME(usable_size);
 
 /* Returns the size of the block that pool_alloc(size) would return, or `size` itself if no block can be that large. */
-POOL_API size_t pool_good_size(size_t size) POOL_NOEXCEPT __attribute__((const));
+POOL_API size_t pool_good_size(size_t size) POOL_NAME(good_size) __attribute__((const));
 
 /* Gives idle memory of the process-wide manager beyond `keep` bytes back to the system, and returns the bytes given. It first
  * takes the calling thread's spare blocks back; those of other threads stay. It takes some microseconds for each MiB given. */
-POOL_API size_t pool_trim(size_t keep) POOL_NOEXCEPT;
+POOL_API size_t pool_trim(size_t keep) POOL_NAME(trim);
 
 /* The next three functions take any address at all: foreign and interior addresses get an answer, never a crash. The answer is
  * exact if no other thread allocates or frees that block meanwhile. They look through the spare blocks of all threads, which
  * may take microseconds. */
 
 /* Tells whether the address is inside a live block. */
-POOL_API bool pool_in_use(const void *address) POOL_NOEXCEPT;
+POOL_API bool pool_in_use(const void *address) POOL_NAME(in_use);
 
 /* Returns the live block that the address is inside of, or NULL. If `size` is not NULL, *size gets the usable size of the
  * block. */
-POOL_API void *pool_block_start(const void *address, size_t *size) POOL_NOEXCEPT;
+POOL_API void *pool_block_start(const void *address, size_t *size) POOL_NAME(block_start);
 
 /* Returns the heap whose memory the address is in, or NULL. */
-POOL_API pool_heap_t *pool_heap_of(const void *address) POOL_NOEXCEPT;
+POOL_API pool_heap_t *pool_heap_of(const void *address) POOL_NAME(heap_of);
 
 /* Sets an option of the process-wide manager, before its first use. The keys are those of the environment variable
  * TIDEPOOL_OPTIONS="key=value,key=value", which is not read in set-user-ID programs:
@@ -98,7 +98,7 @@ POOL_API pool_heap_t *pool_heap_of(const void *address) POOL_NOEXCEPT;
  *   abort_on_exhausted  0, 1: end the program, with one line, where an allocation would return NULL
  *
  * It returns false if the key is unknown, the value is bad, or the manager is in use already. */
-POOL_API bool pool_option_set(const char *key, const char *value) POOL_NOEXCEPT;
+POOL_API bool pool_option_set(const char *key, const char *value) POOL_NAME(option_set);
 
 POOL_END_DECLS
 

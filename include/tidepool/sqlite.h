@@ -43,7 +43,7 @@ static inline void pool_sqlite_shutdown(void *heap) { (void)heap; }
 /* Returns the methods that pool_sqlite_install() installs. */
 static inline sqlite3_mem_methods pool_sqlite_methods(pool_heap_t *heap)
 {
-  sqlite3_mem_methods methods = {pool_sqlite_alloc, pool_sqlite_free, pool_sqlite_realloc, pool_sqlite_size,
+  sqlite3_mem_methods methods = {pool_sqlite_alloc,    pool_sqlite_free, pool_sqlite_realloc,  pool_sqlite_size,
                                  pool_sqlite_round_up, pool_sqlite_init, pool_sqlite_shutdown, heap};
   return methods;
 }

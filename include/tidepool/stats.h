@@ -22,15 +22,15 @@
 POOL_BEGIN_DECLS
 
 typedef struct pool_stats {
-  size_t   budget;           /* bytes; 0: no limit */
-  size_t   held_bytes;       /* taken from the system or the caller's buffer and not given back */
-  size_t   peak_held_bytes;  /* the most held_bytes has been; the default heap counts what was free when somebody asks */
-  size_t   live_bytes;       /* usable bytes of live blocks */
-  size_t   live_blocks;
-  size_t   cached_bytes;
-  size_t   idle_bytes;
-  size_t   metadata_bytes;
-  size_t   children_bytes;   /* held by heaps whose parent this is, and by theirs */
+  size_t budget;          /* bytes; 0: no limit */
+  size_t held_bytes;      /* taken from the system or the caller's buffer and not given back */
+  size_t peak_held_bytes; /* the most held_bytes has been; the default heap counts what was free when somebody asks */
+  size_t live_bytes;      /* usable bytes of live blocks */
+  size_t live_blocks;
+  size_t cached_bytes;
+  size_t idle_bytes;
+  size_t metadata_bytes;
+  size_t children_bytes;     /* held by heaps whose parent this is, and by theirs */
   uint64_t exhausted_count;  /* requests that ended in NULL */
   uint64_t retried_count;    /* calls of on_exhausted that returned true */
   uint64_t overflowed_count; /* requests that the overflow heap served */
@@ -40,16 +40,25 @@ typedef struct pool_stats {
 
 /* Fills in the figures. They are exact if no thread uses the heap meanwhile, and otherwise close. It takes one lock of the heap
  * at a time, for microseconds. It returns false if heap or stats is NULL. */
-POOL_API bool pool_heap_stats(pool_heap_t *heap, pool_stats_t *stats) POOL_NOEXCEPT;
+POOL_INLINE bool pool_heap_stats(pool_heap_t *heap, pool_stats_t *stats);
+
+/* What pool_heap_stats calls. `size` is sizeof(pool_stats_t) as the caller knows it: so many bytes are filled, with 0 where the
+ * library has no figure for them. */
+POOL_API bool pool_heap_stats_sized(pool_heap_t *heap, pool_stats_t *stats, size_t size) POOL_NAME(heap_stats);
+
+POOL_INLINE bool pool_heap_stats(pool_heap_t *heap, pool_stats_t *stats)
+{
+  return pool_heap_stats_sized(heap, stats, sizeof(pool_stats_t));
+}
 
 /* Writes the figures as one JSON object, with those of each pool that has slabs. As snprintf does, it writes at most `size`
  * bytes, always terminated if size > 0, and returns the length of the whole text. With NULL for the heap the text is null. It
  * allocates nothing. */
-POOL_API size_t pool_heap_stats_json(pool_heap_t *heap, char *buffer, size_t size) POOL_NOEXCEPT;
+POOL_API size_t pool_heap_stats_json(pool_heap_t *heap, char *buffer, size_t size) POOL_NAME(heap_stats_json);
 
 /* Writes {"heaps":[...], "object_pools":[...], "refused_system_calls":n} in the same way: everything in the process, and how
  * often pool_forbid_system_calls() made a call fail that needed the system. */
-POOL_API size_t pool_stats_json(char *buffer, size_t size) POOL_NOEXCEPT;
+POOL_API size_t pool_stats_json(char *buffer, size_t size) POOL_NAME(stats_json);
 
 POOL_END_DECLS
 

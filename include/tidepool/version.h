@@ -10,6 +10,7 @@
 #define TIDEPOOL_VERSION_MAJOR 0
 #define TIDEPOOL_VERSION_MINOR 1
 #define TIDEPOOL_VERSION_PATCH 0
+
 #define TIDEPOOL_VERSION "0.1.0"
 
 /* #if TIDEPOOL_VERSION_NUMBER >= 1002003 asks for version 1.2.3 or a later one. */
@@ -18,7 +19,7 @@
 POOL_BEGIN_DECLS
 
 /* Returns the TIDEPOOL_VERSION of the library that the program runs with. */
-POOL_API const char *pool_version(void) POOL_NOEXCEPT __attribute__((const));
+POOL_API const char *pool_version(void) POOL_NAME(version) __attribute__((const));
 
 POOL_END_DECLS
 

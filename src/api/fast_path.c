@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * What the fast paths leave: a magazine that is empty or full, a class that needs the table, a large block, a block of another
+ * heap, a thread without a record, and a process without a manager. The first of these is by far the most frequent. */
 #include "api/fast_path.h"
 #include "heap/allocate.h"
 #include "heap/free.h"
@@ -10,16 +13,17 @@
 #include "misuse.h"
 #include <string.h>
 
-/* A thread that has a record and a class whose pool exists: the one slow path that matters. */
+/* A thread that has a record, and a class whose bin exists: this is the one slow path that matters. Everything else goes to
+ * heap_allocate(), which brings up what is missing. */
 NOINLINE void *default_alloc_slow(size_t size)
 {
   thread_t *thread = thread_self;
   if (likely(size - 1 < SIZE_CACHED && thread_is_usable(thread))) {
     size_t c = size <= SIZE_LINEAR ? size_class_linear(size) : size_class_medium(size);
-    bin_t *pool = published_bin(&default_heap, (unsigned)c);
+    bin_t *bin = published_bin(&default_heap, (unsigned)c);
     void *block = NULL;
-    if (likely(pool && pool->cached)) {
-      block = magazines_refill(&thread->default_magazines, pool);
+    if (likely(bin && bin->cached)) {
+      block = magazines_refill(&thread->default_magazines, bin);
       heap_after_slow_path(thread);
     }
     if (likely(block))
@@ -28,6 +32,7 @@ NOINLINE void *default_alloc_slow(size_t size)
   return heap_allocate(&default_heap, size, 1, false);
 }
 
+/* Most large blocks are of few sizes and freed soon, so the thread's spares come first: they cost no lock. */
 NOINLINE static void *alloc_large(size_t size)
 {
   thread_t *thread = thread_self;
@@ -43,24 +48,28 @@ NOINLINE void *default_alloc_medium(size_t size)
   return likely(block) ? block : default_alloc_slow(size);
 }
 
+/* A cached block is zeroed here; anything else may come from the system as zeroes, which heap_allocate() knows. */
 NOINLINE void *default_zalloc_slow(size_t size)
 {
   if (size > SIZE_CACHED || !manager_ready() || default_heap.checked)
     return heap_allocate(&default_heap, size, 1, true);
   void *block = default_alloc(size);
-  return block ? memset(block, 0, size_class_size(class_map_of(block))) : NULL;   /* it may be of a larger class */
+  return block ? memset(block, 0, size_class_size(class_map_of(block))) : NULL; /* it may be of a larger class */
 }
 
-/* A thread that has only large blocks gets its record here. */
+/* A block of class 0 for this map: a large one, or one of another heap. A thread that uses only large blocks gets its record
+ * here. */
 static void free_large(void *block, const char *call)
 {
   thread_t *thread = manager_ready() ? thread_current_to_free() : NULL;
   if (!thread || default_heap.checked || !large_give_spare(thread, block, call))
     heap_free(NULL, block, call);
   if (thread)
-    heap_after_slow_path(thread);   /* whatever is freed is a time to look at what is not needed any more */
+    heap_after_slow_path(thread); /* a program that frees only large blocks has no other slow path to look at the clock */
 }
 
+/* A class in the map means that the block came out of its bin, so the bin is there. The fast path comes here also for a block
+ * that is `top` already: that is a second free. */
 NOINLINE void default_free_slow(void *block, const char *call)
 {
   size_t c = class_map_of(block);
@@ -75,6 +84,7 @@ NOINLINE void default_free_slow(void *block, const char *call)
   }
 }
 
+/* As in the C library, a size of 0 frees the block. */
 NOINLINE void *default_realloc_slow(void *block, size_t size, const char *call)
 {
   if (!block)
@@ -90,6 +100,7 @@ NOINLINE size_t default_usable_size_slow(const void *block, const char *call)
   return block ? heap_usable_size(block, call) : 0;
 }
 
+/* A class whose blocks are all aligned as asked for may have one in the magazine. */
 void *default_aligned_alloc(size_t alignment, size_t size)
 {
   if (alignment <= BLOCK_ALIGNMENT)

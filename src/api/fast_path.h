@@ -11,12 +11,12 @@
 
 /* The slow paths. `size` is what the caller asked for, so that they start from nothing. */
 void *default_alloc_slow(size_t size);
-void *default_alloc_medium(size_t size);                       /* size > SIZE_LINEAR */
+void *default_alloc_medium(size_t size); /* size > SIZE_LINEAR */
 void *default_zalloc_slow(size_t size);
-void  default_free_slow(void *block, const char *call);
+void default_free_slow(void *block, const char *call);
 void *default_realloc_slow(void *block, size_t size, const char *call);
 size_t default_usable_size_slow(const void *block, const char *call);
-void *default_aligned_alloc(size_t alignment, size_t size);    /* a power of two */
+void *default_aligned_alloc(size_t alignment, size_t size); /* a power of two */
 size_t default_trim(size_t keep);
 
 static inline __attribute__((always_inline)) void *default_alloc(size_t size)
@@ -27,7 +27,8 @@ static inline __attribute__((always_inline)) void *default_alloc(size_t size)
   return likely(block) ? block : default_alloc_slow(size);
 }
 
-/* One comparison finds what is not aligned and what is not in the window, another the block that was freed just before. */
+/* One comparison finds an address that is not aligned or not in the window. Another finds the block that was freed just
+ * before. */
 static inline __attribute__((always_inline)) void default_free(void *block, const char *call)
 {
   size_t offset = window_offset(block);
@@ -46,7 +47,7 @@ static inline __attribute__((always_inline)) void zero_block(void *block, size_t
   typedef long long pair_t __attribute__((vector_size(BLOCK_ALIGNMENT), may_alias));
   for (pair_t *p = block, *end = p + bytes / sizeof *p; p < end; p++) {
     *p = (pair_t){0};
-    __asm__("" : "+r"(p));   /* or gcc makes it a memset again */
+    __asm__("" : "+r"(p)); /* without this gcc makes it a memset again */
   }
 }
 
@@ -65,7 +66,7 @@ static inline __attribute__((always_inline)) void *default_zalloc(size_t size)
 static inline __attribute__((always_inline)) void *default_realloc(void *block, size_t size, const char *call)
 {
   const size_class_range_t *had = &size_class_range[class_map_of(block)];
-  if (likely(had->size - size < had->half))   /* and no more than there is: a negative difference is a large number */
+  if (likely(had->size - size < had->half)) /* and no more than there is: a negative difference is a large number */
     return block;
   return default_realloc_slow(block, size, call);
 }

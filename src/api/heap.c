@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  * The interface of heap.h. */
+#include "heap/heap.h"
 #include "api/fast_path.h"
-#include "base/bits.h"
+#include "base/grown.h"
 #include "heap/allocate.h"
 #include "heap/create.h"
 #include "heap/free.h"
-#include "heap/heap.h"
 #include "heap/reallocate.h"
 #include "heap/reset.h"
 #include "heap/startup.h"
@@ -23,6 +23,7 @@ static inline loaded_t *loaded_of(const thread_t *thread, const heap_t *heap, si
   return &thread->cache_at[cache_slot_of(heap)]->of[size_class];
 }
 
+/* A missing heap is an argument that the caller can check. A heap that has ended is a misuse, and ends the program. */
 static void *no_heap(const heap_t *heap, const char *call)
 {
   if (heap)
@@ -31,7 +32,8 @@ static void *no_heap(const heap_t *heap, const char *call)
   return NULL;
 }
 
-/* Of a heap whose magazines others may reach for: NULL, false if they are not in their slot. */
+/* These two are for a heap whose magazines others may reach for. The thread is busy before it looks at the slot, and until it
+ * is through (caches.h). NULL, false: the magazine is not there, or is empty or full. */
 static void *pop_within_reach(thread_t *thread, const heap_t *heap, size_t size_class)
 {
   void *block = NULL;
@@ -54,6 +56,7 @@ static bool push_within_reach(thread_t *thread, const heap_t *heap, void *block)
   return done;
 }
 
+/* The default heap has no cache slot, so a call that names it comes as far as this. */
 NOINLINE static void *alloc_slower(heap_t *heap, size_t size, bool zero, const char *call)
 {
   if (unlikely(!heap_is_live(heap)))
@@ -63,6 +66,7 @@ NOINLINE static void *alloc_slower(heap_t *heap, size_t size, bool zero, const c
   return heap_allocate(heap, size, 1, zero);
 }
 
+/* The slot of a heap within reach holds another word than that of others, so the fast path does not find it. */
 NOINLINE static void *alloc_slow(heap_t *heap, size_t size)
 {
   thread_t *thread = thread_self;
@@ -72,6 +76,8 @@ NOINLINE static void *alloc_slow(heap_t *heap, size_t size)
   return likely(block) ? block : alloc_slower(heap, size, false, "pool_heap_alloc");
 }
 
+/* A heap that is given may have ended, which only its mark says. The mark is read here, and not on the fast path: no slot holds
+ * a heap that has ended. */
 NOINLINE static void free_slow(heap_t *heap, void *block)
 {
   thread_t *thread = thread_self;
@@ -83,6 +89,7 @@ NOINLINE static void free_slow(heap_t *heap, void *block)
     heap_free(heap, block, "pool_heap_free");
 }
 
+/* The same as pool_heap_alloc() for classes that need the table. */
 NOINLINE static void *alloc_medium(heap_t *heap, size_t size)
 {
   const thread_t *thread = thread_self;
@@ -103,6 +110,8 @@ void *pool_heap_alloc(pool_heap_t *heap, size_t size)
   return likely(block) ? block : alloc_slow(heap, size);
 }
 
+/* A block that is in no magazine of this plane has class 0, whose magazine is always full, so it takes the slow path without a
+ * test of its own. */
 void pool_heap_free(pool_heap_t *heap, void *block)
 {
   const thread_t *thread = thread_self;
@@ -119,6 +128,7 @@ void pool_heap_free(pool_heap_t *heap, void *block)
 
 void *pool_heap_zalloc(pool_heap_t *heap, size_t size) { return alloc_slower(heap, size, true, "pool_heap_zalloc"); }
 
+/* The heap is looked at before the product: a request that no word can hold counts as exhaustion of a heap that is live. */
 void *pool_heap_calloc(pool_heap_t *heap, size_t count, size_t size)
 {
   size_t bytes;
@@ -129,6 +139,7 @@ void *pool_heap_calloc(pool_heap_t *heap, size_t count, size_t size)
   return alloc_slower(heap, bytes, true, "pool_heap_calloc");
 }
 
+/* As in the C library, no block means an allocation, and a size of 0 a free. */
 void *pool_heap_realloc(pool_heap_t *heap, void *block, size_t size)
 {
   if (unlikely(!heap_is_live(heap)))
@@ -141,6 +152,7 @@ void *pool_heap_realloc(pool_heap_t *heap, void *block, size_t size)
   return NULL;
 }
 
+/* The magazines are asked by heap_allocate(): aligned requests are too rare for a fast path. */
 void *pool_heap_aligned_alloc(pool_heap_t *heap, size_t alignment, size_t size)
 {
   if (unlikely(!heap_is_live(heap)))
@@ -153,6 +165,7 @@ void *pool_heap_aligned_alloc(pool_heap_t *heap, size_t alignment, size_t size)
 
 /* ---- heaps ---- */
 
+/* The manager is brought up here, so that every call that takes a heap finds the default one ready. */
 pool_heap_t *pool_heap_default(void)
 {
   manager_ready();
@@ -164,15 +177,26 @@ const char *pool_heap_name(const pool_heap_t *heap)
   return heap_is_live(heap) ? heap->name : no_heap(heap, "pool_heap_name");
 }
 
-pool_heap_t *pool_heap_create(const pool_heap_options_t *options)
+/* What the options were before they first grew. */
+enum { HEAP_OPTIONS_LEAST = offsetof(pool_heap_options_t, flags) + sizeof(unsigned) };
+
+/* A parent or overflow that has ended is a misuse like any other use of it. */
+pool_heap_t *pool_heap_create_sized(const pool_heap_options_t *options, size_t size)
 {
-  const heap_t *parent = options ? options->parent : NULL, *overflow = options ? options->overflow : NULL;
+  pool_heap_options_t own;
+  if (!options)
+    return heap_create(NULL);
+  if (!grown_take(&own, sizeof own, HEAP_OPTIONS_LEAST, options, size)) {
+    errno = EINVAL;
+    return NULL;
+  }
+  const heap_t *parent = own.parent, *overflow = own.overflow;
   if ((parent && !heap_is_live(parent)) || (overflow && !heap_is_live(overflow)))
     return no_heap(parent && !heap_is_live(parent) ? parent : overflow, "pool_heap_create");
-  return heap_create(options);
+  return heap_create(&own);
 }
 
-/* The default heap is nobody's to end. */
+/* Says whether the heap may be destroyed or reset. The default heap may not: every block of malloc would end. */
 static bool may_end(const heap_t *heap, const char *call)
 {
   if (!heap)
@@ -184,6 +208,7 @@ static bool may_end(const heap_t *heap, const char *call)
   return true;
 }
 
+/* As free() does, destroy accepts NULL; a reset without a heap is a wrong argument. */
 void pool_heap_destroy(pool_heap_t *heap)
 {
   if (may_end(heap, "pool_heap_destroy"))
@@ -222,6 +247,7 @@ bool pool_heap_set_budget(pool_heap_t *heap, size_t budget)
   return false;
 }
 
+/* A missing visitor is a wrong argument like a missing heap. */
 bool pool_heap_walk(pool_heap_t *heap, pool_visit_fn *visit, void *context)
 {
   if (heap_is_live(heap) && visit)

@@ -7,11 +7,11 @@
 #include <malloc.h>
 #include <stdlib.h>
 
-#define EXPORT __attribute__((visibility("default")))
+#define EXPORT             __attribute__((visibility("default")))
 #define EXPORT_ALIAS(name) __attribute__((visibility("default"), alias(#name), copy(name)))
 
-/* What a free() found wrong late is put down to; stronger than the one in fatal.c. */
-const char fatal_free_call[] = "free", fatal_alloc_call[] = "malloc";
+/* The call that a message names if a misuse is found late. These stand in place of the weak ones in misuse.c. */
+const char fatal_free_call[FATAL_CALL_SIZE] = "free", fatal_alloc_call[FATAL_CALL_SIZE] = "malloc";
 
 static void *fail(int error)
 {
@@ -22,6 +22,7 @@ static void *fail(int error)
 EXPORT void *malloc(size_t size) { return default_alloc(size); }
 EXPORT void free(void *block) { default_free(block, fatal_free_call); }
 
+/* A product that no word can hold fails like any request that is too large: with ENOMEM, counted as exhausted. */
 EXPORT void *calloc(size_t count, size_t size)
 {
   size_t bytes;
@@ -32,12 +33,13 @@ EXPORT void *calloc(size_t count, size_t size)
 
 EXPORT void *realloc(void *block, size_t size) { return default_realloc(block, size, "realloc"); }
 
+/* An alignment that is no power of two fails, as C17 asks. */
 EXPORT void *aligned_alloc(size_t alignment, size_t size)
 {
   return is_power_of_two(alignment) ? default_aligned_alloc(alignment, size) : fail(EINVAL);
 }
 
-/* The least power of two that is no smaller; 0: none. */
+/* Returns the least power of two that is not below `n`; 0: there is none. glibc's memalign() rounds up in the same way. */
 static size_t power_of_two_above(size_t n)
 {
   size_t power = 1;
@@ -52,6 +54,7 @@ EXPORT void *memalign(size_t alignment, size_t size)
   return power ? default_aligned_alloc(power, size) : fail(EINVAL);
 }
 
+/* On failure *to is left alone, as POSIX asks. */
 EXPORT int posix_memalign(void **to, size_t alignment, size_t size)
 {
   if (!is_power_of_two(alignment) || alignment % sizeof(void *))
@@ -65,6 +68,7 @@ EXPORT int posix_memalign(void **to, size_t alignment, size_t size)
 
 EXPORT void *valloc(size_t size) { return default_aligned_alloc(os_page_size(), size); }
 
+/* A size that wraps when it is rounded asks for everything, which no heap has. */
 EXPORT void *pvalloc(size_t size)
 {
   size_t page = os_page_size(), whole = round_up(size + !size, page);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * mallinfo(), mallinfo2() and malloc_stats(): figures in glibc's form. */
+ * mallinfo(), mallinfo2() and malloc_stats(): figures in glibc's form. Fields that have no meaning here are 0. */
 #include "os/os.h"
 #include <malloc.h>
 #include <tidepool/heap.h>
@@ -38,11 +38,11 @@ EXPORT struct mallinfo mallinfo(void)
 }
 #pragma GCC diagnostic pop
 
-/* One line at once, so that those of several threads do not mix. Each has memory of its own for it: a lock would be held for as long as
- * somebody does not read what is written, and a fork would have to wait for that. */
+/* Writes one line at once, so that lines of several threads do not mix. Each call has memory of its own for the line. A lock
+ * around a shared one would be held until somebody reads what is written, and a fork would have to wait for that. */
 EXPORT void malloc_stats(void)
 {
-  enum { LINE = 16 << 10, SHORT_LINE = 1 << 10 };   /* cut there; the second where there is no memory */
+  enum { LINE = 16 << 10, SHORT_LINE = 1 << 10 }; /* a line is cut there; the second is for a call without memory */
   char short_line[SHORT_LINE], *mapped = os_map(LINE, os_page_size()), *line = mapped ? mapped : short_line;
   size_t most = mapped ? LINE : SHORT_LINE, length = pool_heap_stats_json(pool_heap_default(), line, most - 1);
   if (length > most - 2)

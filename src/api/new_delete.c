@@ -22,7 +22,7 @@ typedef void (*new_handler_t)(void);
 extern new_handler_t _ZSt15get_new_handlerv(void) __attribute__((weak));
 extern void _ZSt17__throw_bad_allocv(void) __attribute__((weak));
 
-/* The handle is closed at once. The runtime stays, because whoever called new is on the stack and depends on it. */
+/* The handle is closed at once. The runtime stays, because the caller of new is on the stack and depends on it. */
 static void *find_in_library(const char *file, const char *name)
 {
   void *library = dlopen(file, RTLD_LAZY | RTLD_NOLOAD), *found = NULL;
@@ -33,7 +33,7 @@ static void *find_in_library(const char *file, const char *name)
   return found;
 }
 
-/* In what the library that has this code sees. */
+/* Looks in what the library that has this code sees. */
 static void *find_near(const void *code, const char *name)
 {
   Dl_info library;
@@ -52,8 +52,8 @@ static bool are_of_one_library(const void *a, const void *b)
   return dladdr(a, &of_a) && dladdr(b, &of_b) && of_a.dli_fbase == of_b.dli_fbase;
 }
 
-/* Where the loader would look on behalf of `caller`: in what all see, then in what only its library sees, which may have the
- * runtime inside it. Last, by name, for a caller that the loader does not know. */
+/* Looks where the loader would on behalf of `caller`: first in what all see, then in what only the caller's library sees, which
+ * may have the runtime inside it. For a caller that the loader does not know, the runtime is looked for by name. */
 static void *find_symbol(const char *name, const void *caller)
 {
   int error = errno;
@@ -86,7 +86,8 @@ COLD static void throw_by_hand(const void *caller)
 {
   enum { VIRTUAL_TABLE_HEAD = 2 * sizeof(void *) };
   void *(*make)(size_t) = (void *(*)(size_t))find_symbol("__cxa_allocate_exception", caller);
-  void (*throw)(void *, void *, void (*)(void *)) = (void (*)(void *, void *, void (*)(void *)))find_symbol("__cxa_throw", caller);
+  void (*throw)(void *, void *, void (*)(void *)) =
+    (void (*)(void *, void *, void (*)(void *)))find_symbol("__cxa_throw", caller);
   void (*end)(void *) = (void (*)(void *))find_symbol("_ZNSt9bad_allocD1Ev", caller);
   void *type = find_symbol("_ZTISt9bad_alloc", caller);
   char *table = find_symbol("_ZTVSt9bad_alloc", caller);
@@ -97,6 +98,7 @@ COLD static void throw_by_hand(const void *caller)
   throw(exception, type, end);
 }
 
+/* The runtime's own function is the first choice. A program whose exceptions nobody can throw ends here. */
 COLD static _Noreturn void throw_bad_alloc(const void *caller)
 {
   void (*throw)(void) = _ZSt17__throw_bad_allocv;
@@ -116,22 +118,17 @@ static void *allocate(size_t size, size_t alignment)
 }
 
 /* The forms that do not throw, as bits. */
-typedef enum nothrow_form {
-  SINGLE = 1 << 0,
-  ARRAY = 1 << 1,
-  ALIGNED_SINGLE = 1 << 2,
-  ALIGNED_ARRAY = 1 << 3
-} nothrow_form_t;
+typedef enum nothrow_form { SINGLE = 1 << 0, ARRAY = 1 << 1, ALIGNED_SINGLE = 1 << 2, ALIGNED_ARRAY = 1 << 3 } nothrow_form_t;
 
-/* What this thread has handed over to the runtime. */
+/* What this thread has handed over to the runtime, and not got back yet. */
 static THREAD_LOCAL struct handed_over {
-  unsigned    forms;    /* of nothrow_form_t */
-  unsigned    depth;    /* of call_replaced() in itself: the program's own may use a form that does not throw */
-  const void *caller;   /* of the first of them, who knows the runtime: the runtime may not know itself */
+  unsigned forms;     /* of nothrow_form_t */
+  unsigned depth;     /* of call_replaced() in itself: the program's own operator may use a form that does not throw */
+  const void *caller; /* of the first form: its library sees the runtime, which the runtime itself may not */
 } handed_over;
 
-/* As [new.delete.single] has it: the handler is called until it throws, ends the program or is gone. What it does itself begins
- * anew. */
+/* As [new.delete.single] has it, the handler is called until there is a block, it throws, it ends the program, or it is gone.
+ * Forms that the handler itself uses begin anew. */
 static void *retry(size_t size, size_t alignment, const void *caller)
 {
   void *block = NULL;
@@ -143,6 +140,7 @@ static void *retry(size_t size, size_t alignment, const void *caller)
   return block;
 }
 
+/* Within a call that was handed over the caller is the runtime, so the caller of the first form is asked about. */
 static const void *first_caller(const void *caller) { return handed_over.forms ? handed_over.caller : caller; }
 
 COLD static void *retry_or_throw(size_t size, size_t alignment, const void *caller)
@@ -154,9 +152,9 @@ COLD static void *retry_or_throw(size_t size, size_t alignment, const void *call
   return block;
 }
 
-/* The runtime's own operator of this name: the one in the library that keeps the handler. The next one of the process may be
- * another allocator's. The first two ways need no memory, of which there is none. The handle of a library that nobody has
- * opened by itself does: the loader makes the list of its dependencies then. */
+/* Finds the runtime's own operator of this name: the one in the library that keeps the handler. The next one of the process may
+ * be another allocator's, so its library is compared. The first two ways need no memory, of which there is none now. Later ones
+ * may: for a library that nothing has opened by itself the loader first makes the list of its dependencies. */
 static void *find_runtimes_own(const char *name, get_new_handler_t *get, const void *caller)
 {
   int error = errno;
@@ -173,15 +171,15 @@ static void *find_runtimes_own(const char *name, get_new_handler_t *get, const v
 
 static void *call_runtimes_own(void *own, size_t size, size_t alignment)
 {
-  static const char tag;   /* std::nothrow is an empty object, and nobody asks for its address */
+  static const char tag; /* std::nothrow is an empty object, and nobody asks for its address */
   typedef void *new_t(size_t size, const void *tag);
   typedef void *aligned_new_t(size_t size, size_t alignment, const void *tag);
   return alignment ? ((aligned_new_t *)own)(size, alignment, &tag) : ((new_t *)own)(size, &tag);
 }
 
 /* The handler may throw, and only C++ can catch that. The runtime's own operator does: it calls the throwing form, which is the
- * one here, and returns NULL for an exception. Should what was found call this form again, it catches nothing, and the handler
- * is called from here. */
+ * one in this file, and returns NULL for an exception. If the operator that was found calls this form again, it catches
+ * nothing; then the handler is called from here. */
 COLD static void *retry_nothrow(size_t size, size_t alignment, nothrow_form_t form, const char *name, const void *caller)
 {
   const void *first = first_caller(caller);
@@ -202,18 +200,18 @@ COLD static void *retry_nothrow(size_t size, size_t alignment, nothrow_form_t fo
 
 /* ---- the forms that a program may have replaced, and in terms of which the others are defined ---- */
 
-/* The one that callers reach by this name is in a word that the loader fills in. No compiler sees how, since each thinks in its own way
- * that it knows the function of that name. */
+/* The one that callers reach by this name is in a word that the loader fills in. No compiler sees how, since each thinks in its
+ * own way that it knows the function of that name. */
 #if __SIZEOF_POINTER__ == 8
 #define POINTER_WORD ".quad "
 #else
 #define POINTER_WORD ".long "
 #endif
-#define DECLARE_BASE(result, name, parameters)                                                                          \
-  EXPORT result name parameters;                                                                                        \
-  extern __typeof__(&name) const reached##name __attribute__((visibility("hidden")));                                   \
-  __asm__(".pushsection .data.rel.ro.reached,\"aw\"\n\t.balign 8\n\t.hidden reached" #name "\n\t.globl reached" #name       \
-          "\nreached" #name ":\n\t" POINTER_WORD #name "\n\t.popsection");                                               \
+#define DECLARE_BASE(result, name, parameters) \
+  EXPORT result name parameters; \
+  extern __typeof__(&name) const reached##name __attribute__((visibility("hidden"))); \
+  __asm__(".pushsection .data.rel.ro.reached,\"aw\"\n\t.balign 8\n\t.hidden reached" #name "\n\t.globl reached" #name \
+          "\nreached" #name ":\n\t" POINTER_WORD #name "\n\t.popsection"); \
   extern __typeof__(name) our##name __attribute__((alias(#name), visibility("hidden")))
 
 DECLARE_BASE(void *, _Znwm, (size_t size));
@@ -228,17 +226,18 @@ DECLARE_BASE(void, _ZdaPvSt11align_val_t, (void *block, size_t alignment));
 #define REACHED(name) reached##name
 #define IS_OURS(name) likely(REACHED(name) == our##name)
 
-/* What a form that is defined by others does unless one of those was replaced. */
-#define FREE(block) default_free(block, "operator delete")
+/* What a form does that is defined in terms of others: the same as theirs, unless one of them was replaced. */
+#define FREE(block)          default_free(block, "operator delete")
 #define DELETE_SINGLE(block) (IS_OURS(_ZdlPv) ? FREE(block) : REACHED(_ZdlPv)(block))
-#define DELETE_ARRAY(block) (IS_OURS(_ZdaPv) ? DELETE_SINGLE(block) : REACHED(_ZdaPv)(block))
-#define DELETE_ALIGNED_SINGLE(block)                                                                                    \
+#define DELETE_ARRAY(block)  (IS_OURS(_ZdaPv) ? DELETE_SINGLE(block) : REACHED(_ZdaPv)(block))
+#define DELETE_ALIGNED_SINGLE(block) \
   (IS_OURS(_ZdlPvSt11align_val_t) ? FREE(block) : REACHED(_ZdlPvSt11align_val_t)(block, alignment))
-#define DELETE_ALIGNED_ARRAY(block)                                                                                     \
+#define DELETE_ALIGNED_ARRAY(block) \
   (IS_OURS(_ZdaPvSt11align_val_t) ? DELETE_ALIGNED_SINGLE(block) : REACHED(_ZdaPvSt11align_val_t)(block, alignment))
 
-/* The program's throwing form, by way of the runtime's own form of this name, which calls it and returns NULL for an exception. Where
- * there is no runtime to be found, there is nobody who could throw. What calls this form again without an end is no runtime. */
+/* Calls the program's throwing form by way of the runtime's own form of this name, which returns NULL for an exception. If no
+ * runtime is to be found, nothing can throw, and the program's form is called at once. So it is if what was found calls this
+ * form again without an end: that is no runtime. */
 enum { DEPTH_MOST = 1000 };
 COLD static void *call_replaced(size_t size, size_t alignment, nothrow_form_t form, const char *name, const void *caller)
 {
@@ -259,34 +258,34 @@ COLD static void *call_replaced(size_t size, size_t alignment, nothrow_form_t fo
 
 /* ---- all forms ---- */
 
-#define DEFINE_NEW(name, parameters, alignment)                                                                         \
-  void *name parameters                                                                                                 \
-  {                                                                                                                     \
-    void *block = allocate(size, alignment);                                                                            \
-    return likely(block) ? block : retry_or_throw(size, alignment, __builtin_return_address(0));                        \
+#define DEFINE_NEW(name, parameters, alignment) \
+  void *name parameters \
+  { \
+    void *block = allocate(size, alignment); \
+    return likely(block) ? block : retry_or_throw(size, alignment, __builtin_return_address(0)); \
   }
 
-#define DEFINE_ARRAY_NEW(name, parameters, alignment, base, call)                                                       \
-  void *name parameters                                                                                                 \
-  {                                                                                                                     \
-    if (!IS_OURS(base))                                                                                                 \
-      return call;                                                                                                      \
-    void *block = allocate(size, alignment);                                                                            \
-    return likely(block) ? block : retry_or_throw(size, alignment, __builtin_return_address(0));                        \
+#define DEFINE_ARRAY_NEW(name, parameters, alignment, base, call) \
+  void *name parameters \
+  { \
+    if (!IS_OURS(base)) \
+      return call; \
+    void *block = allocate(size, alignment); \
+    return likely(block) ? block : retry_or_throw(size, alignment, __builtin_return_address(0)); \
   }
 
-#define DEFINE_NOTHROW_NEW(name, parameters, alignment, form, are_ours)                                                 \
-  EXPORT void *name parameters;                                                                                         \
-  void *name parameters                                                                                                 \
-  {                                                                                                                     \
-    if (!(are_ours))                                                                                                    \
-      return call_replaced(size, alignment, form, #name, __builtin_return_address(0));                                  \
-    void *block = allocate(size, alignment);                                                                            \
-    return likely(block) ? block : retry_nothrow(size, alignment, form, #name, __builtin_return_address(0));            \
+#define DEFINE_NOTHROW_NEW(name, parameters, alignment, form, are_ours) \
+  EXPORT void *name parameters; \
+  void *name parameters \
+  { \
+    if (!(are_ours)) \
+      return call_replaced(size, alignment, form, #name, __builtin_return_address(0)); \
+    void *block = allocate(size, alignment); \
+    return likely(block) ? block : retry_nothrow(size, alignment, form, #name, __builtin_return_address(0)); \
   }
 
-#define DEFINE_DELETE(name, parameters, act)                                                                            \
-  EXPORT void name parameters;                                                                                          \
+#define DEFINE_DELETE(name, parameters, act) \
+  EXPORT void name parameters; \
   void name parameters { act(block); }
 
 typedef const void *nothrow_t;
@@ -304,8 +303,8 @@ DEFINE_NOTHROW_NEW(_ZnwmRKSt9nothrow_t, (size_t size, nothrow_t tag), 0, SINGLE,
 DEFINE_NOTHROW_NEW(_ZnamRKSt9nothrow_t, (size_t size, nothrow_t tag), 0, ARRAY, IS_OURS(_Znam) && IS_OURS(_Znwm))
 DEFINE_NOTHROW_NEW(_ZnwmSt11align_val_tRKSt9nothrow_t, (size_t size, size_t alignment, nothrow_t tag), alignment,
                    ALIGNED_SINGLE, IS_OURS(_ZnwmSt11align_val_t))
-DEFINE_NOTHROW_NEW(_ZnamSt11align_val_tRKSt9nothrow_t, (size_t size, size_t alignment, nothrow_t tag), alignment,
-                   ALIGNED_ARRAY, IS_OURS(_ZnamSt11align_val_t) && IS_OURS(_ZnwmSt11align_val_t))
+DEFINE_NOTHROW_NEW(_ZnamSt11align_val_tRKSt9nothrow_t, (size_t size, size_t alignment, nothrow_t tag), alignment, ALIGNED_ARRAY,
+                   IS_OURS(_ZnamSt11align_val_t) && IS_OURS(_ZnwmSt11align_val_t))
 
 DEFINE_DELETE(_ZdlPv, (void *block), FREE)
 DEFINE_DELETE(_ZdaPv, (void *block), DELETE_SINGLE)

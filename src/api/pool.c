@@ -17,6 +17,7 @@ const char *pool_version(void) { return TIDEPOOL_VERSION; }
 void *pool_alloc(size_t size) { return default_alloc(size); }
 void *pool_zalloc(size_t size) { return default_zalloc(size); }
 
+/* A product that no word can hold counts as exhaustion, as any request that is too large does. */
 void *pool_calloc(size_t count, size_t size)
 {
   size_t bytes;
@@ -27,6 +28,7 @@ void *pool_calloc(size_t count, size_t size)
 
 void *pool_realloc(void *block, size_t size) { return default_realloc(block, size, "pool_realloc"); }
 
+/* An alignment that is no power of two is a wrong argument, and not a lack of memory. */
 void *pool_aligned_alloc(size_t alignment, size_t size)
 {
   if (likely(is_power_of_two(alignment)))
@@ -44,6 +46,7 @@ void pool_free_sized(void *block, size_t size)
   default_free(block, "pool_free_sized");
 }
 
+/* The blocks that were had are returned even if there are fewer than asked for. The failing call has set errno. */
 size_t pool_alloc_batch(size_t size, void **blocks, size_t count)
 {
   size_t got = 0;
@@ -58,6 +61,7 @@ void pool_free_batch(void **blocks, size_t count)
     default_free(blocks[i], "pool_free_batch");
 }
 
+/* No block cannot be resized, which is no misuse. */
 bool pool_resize_in_place(void *block, size_t size)
 {
   return block && heap_resize_in_place(block, size, "pool_resize_in_place");
@@ -69,6 +73,7 @@ size_t pool_trim(size_t keep) { return heap_trim(&default_heap, keep); }
 
 bool pool_in_use(const void *address) { return heap_locate(address).live; }
 
+/* A block that is free or cached is not live, and the answer is NULL then. */
 void *pool_block_start(const void *address, size_t *size)
 {
   located_t at = heap_locate(address);

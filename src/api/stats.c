@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: MIT
- * Figures, as numbers and as JSON. */
+ *
+ * Figures, as numbers and as JSON. JSON is written as it comes. What has no room is only counted (base/text.h), so a caller
+ * learns how long the whole is. */
+#include "base/grown.h"
 #include "base/text.h"
 #include "heap/figures.h"
 #include "heap/heap.h"
-#include "heap/startup.h"
 #include "misuse.h"
 #include "object_pool/registry.h"
+#include "option.h"
 #include <errno.h>
 #include <tidepool/heap.h>
 #include <tidepool/stats.h>
 
-bool pool_heap_stats(pool_heap_t *heap, pool_stats_t *stats)
+/* The figures of the default heap include what no heap has, for which all heaps are looked at. */
+bool pool_heap_stats_sized(pool_heap_t *heap, pool_stats_t *stats, size_t size)
 {
+  pool_stats_t own;
   if (!heap || !stats) {
     errno = EINVAL;
     return false;
@@ -21,14 +26,16 @@ bool pool_heap_stats(pool_heap_t *heap, pool_stats_t *stats)
   bool all = heap == &default_heap;
   if (all)
     lock_acquire(&heaps_lock);
-  heap_figures(heap, stats);
+  heap_figures(heap, &own);
   if (all)
     lock_release(&heaps_lock);
+  grown_give(stats, size, &own, sizeof own);
   return true;
 }
 
 /* ---- JSON ---- */
 
+/* Every figure but the first of an object goes through here, so the comma stands in front. */
 static void number(text_t *text, const char *key, uint64_t value)
 {
   text_string(text, ",\"");
@@ -48,6 +55,7 @@ static void write_bin(text_t *text, const bin_figures_t *f, bool first)
   text_char(text, '}');
 }
 
+/* It closes the list of classes first, which the caller left open. */
 static void write_large(text_t *text, heap_t *heap)
 {
   large_figures_t f = heap_large_figures(heap);
@@ -58,6 +66,7 @@ static void write_large(text_t *text, heap_t *heap)
   text_char(text, '}');
 }
 
+/* Bins without a slab are left out: most programs use few classes. */
 static void write_heap(text_t *text, heap_t *heap)
 {
   pool_stats_t s;
@@ -90,6 +99,7 @@ static void write_heap(text_t *text, heap_t *heap)
   text_char(text, '}');
 }
 
+/* The lock keeps the heap's records while they are read. Without a heap the answer is valid JSON all the same. */
 size_t pool_heap_stats_json(pool_heap_t *heap, char *buffer, size_t size)
 {
   text_t text = {buffer, buffer ? size : 0, 0};
@@ -106,7 +116,7 @@ size_t pool_heap_stats_json(pool_heap_t *heap, char *buffer, size_t size)
 
 typedef struct object_pool_list {
   text_t *text;
-  bool    begun;
+  bool begun;
 } object_pool_list_t;
 
 static void write_object_pool(const object_pool_figures_t *f, void *context)
@@ -126,10 +136,14 @@ static void write_object_pool(const object_pool_figures_t *f, void *context)
   text_char(text, '}');
 }
 
-size_t pool_stats_json(char *buffer, size_t size)
+/* The object pools are asked after the lock is open, because they take it themselves. */
+/* `before` stands in front of the first key. */
+static size_t write_everything(char *buffer, size_t size, const char *before)
 {
   text_t text = {buffer, buffer ? size : 0, 0};
-  text_string(&text, "{\"heaps\":[");
+  text_char(&text, '{');
+  text_string(&text, before);
+  text_string(&text, "\"heaps\":[");
   lock_acquire(&heaps_lock);
   for (heap_t *heap = heaps_first(); heap; heap = heap->next) {
     if (heap != heaps_first())
@@ -147,11 +161,61 @@ size_t pool_stats_json(char *buffer, size_t size)
   return text_finish(&text);
 }
 
-void heap_print_figures(void)
+size_t pool_stats_json(char *buffer, size_t size) { return write_everything(buffer, size, ""); }
+
+/* ---- at exit ---- */
+
+/* "%p" in the name is the number of the process, and "%%" a percent sign, so that processes of one program do not share a file.
+ */
+static void stats_path(char *path, size_t size)
 {
-  static char line[16 << 10];
-  size_t length = pool_heap_stats_json(&default_heap, line, sizeof line - 1);
-  length = min_size(length, sizeof line - 2);
+  text_t text = {path, size, 0};
+  for (const char *c = settings.stats_file; *c; c++) {
+    if (c[0] == '%' && c[1] == 'p')
+      text_number(&text, os_process());
+    else
+      text_char(&text, *c);
+    c += c[0] == '%' && (c[1] == 'p' || c[1] == '%');
+  }
+  text_finish(&text);
+}
+
+static void print_line(const char *line, size_t length)
+{
+  char path[OPTION_PATH_SIZE + 64];
+  if (!settings.stats_file[0]) {
+    os_write_kept_error(line, length);
+    return;
+  }
+  stats_path(path, sizeof path);
+  if (!os_append(path, line, length))
+    warn(path, "cannot be written; the figures of stats=exit are lost");
+}
+
+/* One line, with the number of the process first: children of a program print theirs to the same place. It is as long as it is,
+ * so its memory comes from the system; where there is none, the line is cut. */
+static void print_figures(void)
+{
+  enum { SHORT_LINE = 4 << 10, SPARE = 4 << 10 }; /* heaps may be made between the measuring and the writing */
+  static char short_line[SHORT_LINE];
+  char before[32];
+  text_t pid = {before, sizeof before, 0};
+  text_string(&pid, "\"pid\":");
+  text_number(&pid, os_process());
+  text_char(&pid, ',');
+  text_finish(&pid);
+  size_t size = round_up(write_everything(NULL, 0, before) + SPARE, os_page_size());
+  char *mapped = os_map(size, os_page_size()), *line = mapped ? mapped : short_line;
+  size = mapped ? size : SHORT_LINE;
+  size_t length = min_size(write_everything(line, size - 1, before), size - 2);
   line[length++] = '\n';
-  os_write_error(line, length);
+  print_line(line, length);
+  if (mapped)
+    os_unmap(mapped, size);
+}
+
+__attribute__((destructor)) static void finish(void)
+{
+  if (settings.stats_at_exit)
+    print_figures();
 }

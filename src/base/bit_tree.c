@@ -1,6 +1,10 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * The levels stand one behind the other in one array of words, the lowest first. The changes are inline (bit_tree.h). */
 #include "base/bit_tree.h"
 
+/* Each level has a 64th of the bits below it. The top level is a single word, so that a search has one place to begin. Even a
+ * tree of one bit has that level. */
 size_t bit_tree_words(size_t bits)
 {
   size_t words = 0;
@@ -24,6 +28,7 @@ uint64_t *bit_tree_init(bit_tree_t *tree, uint64_t *words, size_t bits)
   return words;
 }
 
+/* Bits beyond the last stay clear at every level, or a search would end at a bit that stands for nothing. */
 void bit_tree_fill(bit_tree_t *tree, size_t bits)
 {
   tree->lowest = 0;

@@ -6,18 +6,19 @@
  *     level 1    ...0010                       word 0 of level 0 is 0, word 1 is not
  *     level 0    word 0: 0, word 1: ...0100    the lowest bit is 64 + 2
  *
- * Whoever changes a tree, or asks for its lowest bit, does so under a lock of its own. Words are loaded and stored with relaxed
- * order, so that others may look at those of level 0 without it. */
+ * A thread that changes a tree, or asks for its lowest bit, holds the lock of the tree's owner. Words are loaded and stored
+ * with relaxed order, so that other threads may read those of level 0 without the lock. Level 0 changes first: until the call
+ * returns, a bit above it may disagree. */
 #ifndef BASE_BIT_TREE_H
 #define BASE_BIT_TREE_H
 
 #include "base/bits.h"
 
-enum { BIT_TREE_LEVELS = 6 };   /* 64^6 > 2^32 */
+enum { BIT_TREE_LEVELS = 6 }; /* 64^6 > 2^32 */
 
 typedef struct bit_tree {
-  uint32_t  lowest;             /* no word of level 0 below this one has a bit */
-  uint32_t  levels;
+  uint32_t lowest; /* no word of level 0 below this one has a bit */
+  uint32_t levels;
   uint64_t *level[BIT_TREE_LEVELS];
 } bit_tree_t;
 
@@ -38,7 +39,8 @@ static inline uint64_t bit_tree_word(const bit_tree_t *tree, size_t w) { return 
 
 static inline bool bit_tree_test(const bit_tree_t *tree, size_t i) { return bit_test(tree->level[0], i); }
 
-/* A word is full or empty in one call of 64 where bits are set and cleared in order, so one step is what mostly happens. */
+/* The level above changes only if the word was empty. Where bits are set in order that is one call in 64, so the loop seldom
+ * runs. */
 static inline void bit_tree_set(bit_tree_t *tree, size_t i)
 {
   uint64_t *word = tree->level[0] + i / WORD_BITS, had = word_load(word);
@@ -52,6 +54,8 @@ static inline void bit_tree_set(bit_tree_t *tree, size_t i)
   }
 }
 
+/* The level above changes only when the word becomes empty. `lowest` may be too low afterwards, which is harmless:
+ * bit_tree_lowest() finds an empty word there and searches. It must never be too high. */
 static inline void bit_tree_clear(bit_tree_t *tree, size_t i)
 {
   uint64_t *word = tree->level[0] + i / WORD_BITS, left = word_load(word) & ~bit_of(i);
@@ -64,7 +68,7 @@ static inline void bit_tree_clear(bit_tree_t *tree, size_t i)
   }
 }
 
-/* Moves `lowest` up to the first word that is not 0. There is one. */
+/* Moves `lowest` up to the first word that is not 0. The caller knows that a bit is set. */
 OWN_COPY NOINLINE void bit_tree_find_lowest(bit_tree_t *tree)
 {
   size_t i = 0;
@@ -73,7 +77,7 @@ OWN_COPY NOINLINE void bit_tree_find_lowest(bit_tree_t *tree)
   tree->lowest = (uint32_t)i;
 }
 
-/* The lowest set bit. There is one. */
+/* Returns the lowest set bit. The caller knows that there is one. */
 static inline size_t bit_tree_lowest(bit_tree_t *tree)
 {
   if (unlikely(!bit_tree_word(tree, tree->lowest)))

@@ -1,7 +1,9 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * Ranges of bits are handled by whole words. Only the first and the last word of a range need a mask (range_mask()). */
 #include "base/bits.h"
 
-/* The bits of word w that lie in [from, to). */
+/* Returns the bits of word `w` that lie in [from, to), which is not empty. */
 static uint64_t range_mask(size_t w, size_t from, size_t to)
 {
   uint64_t mask = ~(uint64_t)0;
@@ -12,6 +14,7 @@ static uint64_t range_mask(size_t w, size_t from, size_t to)
   return mask;
 }
 
+/* An empty range has no last word, so it is left out before the word is computed; here and in the next two. */
 void bits_set(uint64_t *map, size_t from, size_t to)
 {
   for (size_t w = from / WORD_BITS; from < to && w <= (to - 1) / WORD_BITS; w++)
@@ -32,6 +35,8 @@ size_t bits_count(const uint64_t *map, size_t from, size_t to)
   return count;
 }
 
+/* With `flip` all ones this finds the next clear bit instead. The answer is limited to `to`, because the last word may have
+ * bits beyond the range. */
 static size_t next_bit(const uint64_t *map, size_t from, size_t to, uint64_t flip)
 {
   if (from >= to)
@@ -49,6 +54,7 @@ static size_t next_bit(const uint64_t *map, size_t from, size_t to, uint64_t fli
 size_t bits_next_set(const uint64_t *map, size_t from, size_t to) { return next_bit(map, from, to, 0); }
 size_t bits_next_clear(const uint64_t *map, size_t from, size_t to) { return next_bit(map, from, to, ~(uint64_t)0); }
 
+/* The words are loaded atomically: the caller may look for a bit of its own while others change theirs in the same word. */
 size_t bits_previous_set(const uint64_t *map, size_t from)
 {
   size_t w = from / WORD_BITS;

@@ -10,14 +10,16 @@
 #define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 #define NOINLINE    __attribute__((noinline))
-#define INTERNAL    __attribute__((visibility("hidden")))   /* on variables of hot paths: no detour through the GOT */
+#define INTERNAL    __attribute__((visibility("hidden"))) /* on variables of hot paths: no detour through the GOT */
 #define COLD        __attribute__((noinline, cold))
 
-/* Of rare steps of fast paths, in headers, with NOINLINE or COLD: each file that takes the step has its own. The compiler sees
- * which registers the step leaves alone, and the fast path saves none: two to four instructions of a get of an object pool. */
-#define OWN_COPY    static __attribute__((unused))
+/* Marks a rare step of a fast path in a header, together with NOINLINE or COLD. Each file that takes the step has its own copy,
+ * so the compiler sees which registers the step leaves alone, and the fast path saves none. That is worth two to four
+ * instructions of a get of an object pool. */
+#define OWN_COPY static __attribute__((unused))
 
-/* Of functions that look at what its owner may change at any moment, without a lock. */
+/* Marks a function that reads without a lock what the owner may change at any moment. The race is intended: what is read is
+ * only a figure, or is checked again. So the thread sanitizer is told to skip the function. */
 #define READS_BESIDE_OWNER __attribute__((noinline, no_sanitize("thread")))
 
 #define KIB ((size_t)1 << 10)
@@ -38,12 +40,12 @@ static inline size_t max_size(size_t a, size_t b) { return a > b ? a : b; }
 
 enum { WORD_BITS = 64 };
 
-static inline uint64_t bit_of(size_t i) { return (uint64_t)1 << i % WORD_BITS; }   /* in its word */
+static inline uint64_t bit_of(size_t i) { return (uint64_t)1 << i % WORD_BITS; } /* in its word */
 static inline bool bit_test(const uint64_t *map, size_t i) { return map[i / WORD_BITS] >> (i % WORD_BITS) & 1; }
 static inline void bit_set(uint64_t *map, size_t i) { map[i / WORD_BITS] |= (uint64_t)1 << (i % WORD_BITS); }
 static inline void bit_clear(uint64_t *map, size_t i) { map[i / WORD_BITS] &= ~((uint64_t)1 << (i % WORD_BITS)); }
 
-/* A map of so many bits: how many words it has, and which bits of word `w` belong to it. */
+/* These two say how many words a map of so many bits has, and which bits of word `w` belong to it. */
 static inline size_t bits_words(size_t bits) { return (bits + WORD_BITS - 1) / WORD_BITS; }
 static inline uint64_t bits_of_word(size_t bits, size_t w)
 {
@@ -60,7 +62,8 @@ size_t bits_count(const uint64_t *map, size_t from, size_t to);
 size_t bits_next_set(const uint64_t *map, size_t from, size_t to);
 size_t bits_next_clear(const uint64_t *map, size_t from, size_t to);
 
-/* The last set bit at or below `from`; 0 if there is none. */
+/* Returns the last set bit at or below `from`; 0 if there is none. Needs no lock if the bit that is looked for does not change
+ * meanwhile, even if others of the same words do. */
 size_t bits_previous_set(const uint64_t *map, size_t from);
 
 #endif

@@ -1,13 +1,18 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * Nothing here calls itself: every way down is a loop, since a tree of a program's mappings may be searched on a small
+ * stack. */
 #include "base/range_tree.h"
 
+/* The priority must not follow the address. Ranges are mostly inserted in the order of their addresses, and the tree would
+ * become a list. It is computed, not stored: the node stays four words. */
 static uint64_t priority_of(const range_t *range)
 {
   uint64_t x = (uint64_t)range->start * 0x9e3779b97f4a7c15u;
   return (x ^ x >> 32) * 0xd6e8feb86659fd93u;
 }
 
-/* What is below `address` goes to *below, the rest to *above. */
+/* Splits a tree: ranges that begin below `address` go to *below, the others to *above. */
 static void split(range_t *tree, uintptr_t address, range_t **below, range_t **above)
 {
   while (tree)
@@ -23,7 +28,8 @@ static void split(range_t *tree, uintptr_t address, range_t **below, range_t **a
   *below = *above = NULL;
 }
 
-/* Everything in `below` begins before everything in `above`. */
+/* Joins two trees, where everything in `below` begins before everything in `above`. The node with the higher priority becomes
+ * the parent, which keeps the heap order. */
 static void merge(range_t **root, range_t *below, range_t *above)
 {
   while (below && above)
@@ -39,6 +45,8 @@ static void merge(range_t **root, range_t *below, range_t *above)
   *root = below ? below : above;
 }
 
+/* The search goes down while the priorities there are higher; below that point the new node is the parent of what stood
+ * there. */
 void range_insert(range_t **root, range_t *range)
 {
   uint64_t priority = priority_of(range);
@@ -55,6 +63,7 @@ void range_remove(range_t **root, range_t *range)
   merge(root, range->left, range->right);
 }
 
+/* Each step to the right is to a range that begins later, so the last one from which the search went right is the answer. */
 range_t *range_at_or_below(range_t *root, uintptr_t address)
 {
   range_t *found = NULL;

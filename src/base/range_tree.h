@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Ranges of addresses in order: which one holds this address, which one begins next. The nodes are part of what they stand for.
+ * Ranges of addresses in order: which one holds this address, which one begins next. A node is a field of the record it stands
+ * for.
  *
  * A treap: a search tree by address and at the same time a heap by priority, where the priority is a scrambled address. So its
  * shape is that of a search tree filled in random order, whatever the order of insertion: some 2 ln n steps deep, 25 for 60,000
@@ -11,8 +12,8 @@
 #include "base/bits.h"
 
 typedef struct range {
-  uintptr_t     start;
-  size_t        size;
+  uintptr_t start;
+  size_t size;
   struct range *left, *right;
 } range_t;
 

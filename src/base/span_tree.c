@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * A node is one word with three lengths of 21 bits. The tree is an array: the children of node i are 2 i and 2 i + 1, so going
+ * up is a shift, and no node holds a pointer. */
 #include "base/span_tree.h"
 
 #define LENGTH_MASK (((uint64_t)1 << SPAN_LENGTH_BITS) - 1)
@@ -11,7 +14,7 @@ static uint64_t node_of(size_t low, size_t high, size_t longest)
   return low | (uint64_t)high << SPAN_LENGTH_BITS | (uint64_t)longest << (2 * SPAN_LENGTH_BITS);
 }
 
-/* Marks, in a word, where stretches of at least n bits begin. */
+/* Returns a word in which each bit marks where a stretch of at least n set bits of `word` begins. */
 static uint64_t starts_of(uint64_t word, size_t n)
 {
   size_t m = 1;
@@ -20,7 +23,8 @@ static uint64_t starts_of(uint64_t word, size_t n)
   return word & word >> (n - m);
 }
 
-/* By doubling: level[k] marks the starts of stretches of 2^k bits. The longest is then put together from large parts to small. */
+/* Works by doubling: level[k] marks the starts of stretches of 2^k bits. The longest stretch is then put together from its
+ * largest part to its smallest. The word is neither empty nor full. */
 static size_t longest_in(uint64_t word)
 {
   uint64_t level[7] = {word};
@@ -38,6 +42,8 @@ static size_t longest_in(uint64_t word)
   return n;
 }
 
+/* Two words are answered first: the empty one has no stretch that longest_in() could find, and the full one has no clear bit at
+ * which the counts would stop. */
 static uint64_t leaf_of(uint64_t word)
 {
   if (!word)
@@ -47,7 +53,7 @@ static uint64_t leaf_of(uint64_t word)
   return node_of((size_t)__builtin_ctzll(~word), (size_t)__builtin_clzll(~word), longest_in(word));
 }
 
-/* `half` is how many bits each of the two stands for. */
+/* Sums up two neighbours, each of which stands for `half` bits. A stretch that fills its half goes on into the other one. */
 static uint64_t join(uint64_t left, uint64_t right, size_t half)
 {
   size_t low = low_of(left) == half ? half + low_of(right) : low_of(left);
@@ -56,7 +62,7 @@ static uint64_t join(uint64_t left, uint64_t right, size_t half)
   return node_of(low, high, max_size(across, max_size(longest_of(left), longest_of(right))));
 }
 
-/* The words [first, last] have changed. */
+/* Brings the nodes over the words [first, last] up to date, each level after the one below it. */
 static void renew(span_tree_t *tree, size_t first, size_t last)
 {
   for (size_t w = first; w <= last; w++)
@@ -67,6 +73,7 @@ static void renew(span_tree_t *tree, size_t first, size_t last)
       tree->node[i] = join(tree->node[2 * i], tree->node[2 * i + 1], half);
 }
 
+/* The number of leaves is a power of two, so that every inner node has two children. */
 static uint32_t leaves_for(size_t bits)
 {
   size_t words = (bits + WORD_BITS - 1) / WORD_BITS, leaves = 1;
@@ -102,7 +109,8 @@ void span_clear(span_tree_t *tree, size_t from, size_t to)
   renew(tree, from / WORD_BITS, (to - 1) / WORD_BITS);
 }
 
-/* Downwards, always to the lowest part that has such a stretch inside. */
+/* Walks down, always into the lowest part that has such a stretch. A stretch that crosses the border begins left of everything
+ * in the right part, so it is asked for before the right part. */
 size_t span_find(const span_tree_t *tree, size_t n)
 {
   if (longest_of(tree->node[1]) < n)

@@ -12,7 +12,8 @@
  *
  * The page allocator of Go sums bitmaps up in the same way (M. Knyszek, "Scaling the Go page allocator", 2019).
  *
- *   F1 every node says what its part of the bitmap says */
+ *   F1 every node says what its part of the bitmap says. It does not hold inside span_set() and span_clear(), which change the
+ *      bitmap first; the lock of the bitmap's owner keeps others out meanwhile */
 #ifndef BASE_SPAN_TREE_H
 #define BASE_SPAN_TREE_H
 
@@ -20,13 +21,13 @@
 
 typedef struct span_tree {
   uint64_t *map;
-  uint64_t *node;      /* node[1] is the root, node[leaves + w] stands for word w; node[0] is not used */
-  uint32_t  leaves;    /* a power of two, at least the words of the bitmap */
+  uint64_t *node;  /* node[1] is the root, node[leaves + w] stands for word w; node[0] is not used */
+  uint32_t leaves; /* a power of two, at least the words of the bitmap */
 } span_tree_t;
 
 enum { SPAN_LENGTH_BITS = 21 };                              /* three to a node */
-#define SPAN_BITS_MOST ((size_t)1 << (SPAN_LENGTH_BITS - 1))   /* of a bitmap */
-#define SPAN_NONE SIZE_MAX
+#define SPAN_BITS_MOST ((size_t)1 << (SPAN_LENGTH_BITS - 1)) /* of a bitmap */
+#define SPAN_NONE      SIZE_MAX
 
 /* How many words `node` needs for a bitmap of so many bits. */
 size_t span_tree_words(size_t bits);
@@ -38,10 +39,10 @@ void span_tree_init(span_tree_t *tree, uint64_t *map, uint64_t *node, size_t bit
 void span_set(span_tree_t *tree, size_t from, size_t to);
 void span_clear(span_tree_t *tree, size_t from, size_t to);
 
-/* Where the lowest stretch of at least n > 0 set bits begins; SPAN_NONE: there is none. */
+/* Returns where the lowest stretch of at least n > 0 set bits begins; SPAN_NONE: there is none. */
 size_t span_find(const span_tree_t *tree, size_t n);
 
-/* The length of the longest stretch. */
+/* Returns the length of the longest stretch. */
 size_t span_longest(const span_tree_t *tree);
 
 #endif

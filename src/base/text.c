@@ -1,7 +1,11 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * Bytes are appended one by one and counted even if they have no room. UTF-8 matters in two places: quoting replaces what is
+ * broken, and a cut at the end must not break a character. */
 #include "base/text.h"
 #include <stdbool.h>
 
+/* What has no room is counted all the same: the caller wants to know how long the text would be. */
 void text_char(text_t *text, char c)
 {
   if (text->length < text->size)
@@ -38,15 +42,16 @@ void text_pointer(text_t *text, const void *pointer)
 
 static bool continues(char c) { return ((unsigned char)c & 0xc0) == 0x80; }
 
-/* Bytes of the character that begins with this one, if it is whole; 1 for what begins none. */
+/* Returns how many bytes a character has that begins with `c`; 1 for a byte that begins no character of several bytes. */
 static size_t length_after(char c)
 {
   unsigned char first = (unsigned char)c;
   return first < 0xc2 || first > 0xf4 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
 }
 
-/* Bytes of the character that `string` begins with; 0: it begins with none. The second byte tells those that would have needed fewer
- * bytes, halves of UTF-16 pairs, and what lies beyond the last character. */
+/* Returns the bytes of the character that `string` begins with; 0 if it begins with none. After four of the first bytes not
+ * every second byte is UTF-8: it could be a longer form than needed, half of a UTF-16 pair, or a number beyond the last
+ * character. */
 static size_t character_length(const char *string)
 {
   unsigned char first = (unsigned char)string[0], second = first ? (unsigned char)string[1] : 0;
@@ -61,7 +66,8 @@ static size_t character_length(const char *string)
   return wrong ? 0 : length;
 }
 
-/* Where a text that is cut at `end` ends, so that its last character is whole. */
+/* Returns where a text that is cut at `end` has to end so that its last character is whole. A character has at most three bytes
+ * behind its first one, so the look back is no longer. */
 static size_t end_of_whole(const char *buffer, size_t end)
 {
   size_t start = end;
@@ -70,6 +76,7 @@ static size_t end_of_whole(const char *buffer, size_t end)
   return start > 0 && start - 1 + length_after(buffer[start - 1]) > end ? start - 1 : end;
 }
 
+/* JSON allows no control character in a string as it is. */
 static void control_quoted(text_t *text, unsigned char c)
 {
   text_string(text, "\\u00");
@@ -77,6 +84,7 @@ static void control_quoted(text_t *text, unsigned char c)
   text_digits(text, c & 15, 16);
 }
 
+/* The result is valid JSON whatever bytes a program has put into the name of a heap. */
 void text_quoted(text_t *text, const char *string)
 {
   text_char(text, '"');
@@ -97,6 +105,7 @@ void text_quoted(text_t *text, const char *string)
   text_char(text, '"');
 }
 
+/* A text of size 0 has no room for the terminator either: its caller only wants the length. */
 size_t text_finish(text_t *text)
 {
   if (text->size)

@@ -1,16 +1,20 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * Each call takes the bin's lock once, however many blocks move. Which of magazine, depot and slab gives or takes is decided
+ * here; depot.c and slabs.c do it. */
 #include "bin/bin.h"
 #include "bin/due.h"
 #include "bin/slabs.h"
 #include <string.h>
 
 enum {
-  DEPOT_GROWTH = 32,            /* magazines more for one that changed shards */
-  PURGE_LEAST_PAGES = 2,        /* of blocks whose memory may go back while others of the slab are in use */
-  CLOSE_LEAST_BYTES = 16 << 10  /* a slab of which less was ever touched may stay: its unit would be taken for something that
-                                 * touches more (espresso: 5.0 MiB where every unused slab was closed, 3.3 where none) */
+  DEPOT_GROWTH = 32,           /* magazines more for one that changed shards */
+  PURGE_LEAST_PAGES = 2,       /* of blocks whose memory may go back while others of the slab are in use */
+  CLOSE_LEAST_BYTES = 16 << 10 /* a slab of which less was ever touched may stay: its unit would be taken for something that
+                                * touches more (espresso: 5.0 MiB where every unused slab was closed, 3.3 where none) */
 };
 
+/* Without magazines no free finds a block by its class, so the class map need not know it. */
 void bin_init(bin_t *bin, const bin_make_t *make)
 {
   size_t size = make->block_size;
@@ -30,6 +34,7 @@ void bin_init(bin_t *bin, const bin_make_t *make)
   slabs_size_magazines(bin);
 }
 
+/* Reckons in whole slabs, as they would be opened, and the units that the blocks of the last one need. */
 size_t bin_units_for(size_t block_size, size_t bytes, unsigned unit_log2)
 {
   size_t slab = slabs_bytes_for(block_size, unit_log2, true), blocks = bytes / block_size, each = slab / block_size;
@@ -47,6 +52,7 @@ size_t bin_take(bin_t *bin, void **blocks, size_t want, block_past_t *past)
   return got;
 }
 
+/* Asks first whether there is a block, so that no slab is opened for it. */
 bool bin_take_free(bin_t *bin, void **block, block_past_t *past)
 {
   lock_acquire(&bin->lock);
@@ -66,6 +72,7 @@ void bin_put(bin_t *bin, void *const *blocks, size_t count)
 
 /* ---- magazines ---- */
 
+/* If no block can be had, the empty magazine goes back to the depot: it may be the only one. */
 static void **refill_from_slabs(bin_t *bin, unsigned capacity, unsigned shard)
 {
   void **magazine = depots_take_empty(&bin->depots, shard);
@@ -80,7 +87,7 @@ static void **refill_from_slabs(bin_t *bin, unsigned capacity, unsigned shard)
   return NULL;
 }
 
-/* Each tells that blocks change shards. */
+/* Each magazine that is stolen shows that blocks change shards, so the depots may hold more. */
 static void **steal(bin_t *bin, unsigned shard, bool needed_too)
 {
   void **top = depots_steal(&bin->depots, shard, needed_too);
@@ -89,6 +96,8 @@ static void **steal(bin_t *bin, unsigned shard, bool needed_too)
   return top;
 }
 
+/* The order decides how far blocks wander. The shard's own depot has blocks that are likely to be in this core's cache. What
+ * another shard can spare comes before the slabs, which cost more; what it needs comes last, if no memory can be had. */
 void **bin_exchange_empty(bin_t *bin, void **empty, unsigned capacity, unsigned shard)
 {
   depot_t *depot = &bin->depots.of[shard];
@@ -97,6 +106,7 @@ void **bin_exchange_empty(bin_t *bin, void **empty, unsigned capacity, unsigned 
   if (empty)
     depot_put_empty(depot, magazine_of(empty));
   void **top = depot->count ? depot_pop_own(&bin->depots, depot) : NULL;
+  /* What another shard can spare is taken before a slab is touched: whole magazines cost less than single blocks. */
   if (!top && bin->depots.count)
     top = steal(bin, shard, false);
   if (!top)
@@ -114,6 +124,8 @@ static void put_entries(bin_t *bin, void **top, unsigned shard, bool purge)
   slabs_put(bin, top - n + 1, n, shard, purge);
 }
 
+/* The magazine goes into the depot only if there is an empty one to return for it. Otherwise its own entries are put back, and
+ * it is the empty one itself: so a free never needs memory. */
 void **bin_exchange_full(bin_t *bin, void **top, unsigned capacity, unsigned shard)
 {
   void **magazine = magazine_of(top), **empty = NULL;
@@ -129,6 +141,7 @@ void **bin_exchange_full(bin_t *bin, void **top, unsigned capacity, unsigned sha
   return magazine_floor(empty, capacity);
 }
 
+/* For a thread that has no magazine to give in exchange. */
 void **bin_new_magazine(bin_t *bin, unsigned capacity, unsigned shard)
 {
   lock_acquire(&bin->lock);
@@ -137,6 +150,7 @@ void **bin_new_magazine(bin_t *bin, unsigned capacity, unsigned shard)
   return magazine ? magazine_floor(magazine, capacity) : NULL;
 }
 
+/* Only a full magazine goes into the depot: an exchange should bring as many blocks as one can hold. */
 void bin_give_magazine(bin_t *bin, void **top, unsigned shard)
 {
   lock_acquire(&bin->lock);
@@ -159,7 +173,7 @@ void bin_drop_magazine(bin_t *bin, void **top, unsigned shard)
 
 /* ---- questions ---- */
 
-/* Those who ask come from any thread, and a bin of one thread has no lock. */
+/* Questions come from any thread, but a bin of one thread has no lock that could be taken. They read beside its owner then. */
 static void ask_begin(bin_t *bin)
 {
   if (!bin->lock.solo)
@@ -172,7 +186,8 @@ static void ask_end(bin_t *bin)
     lock_release(&bin->lock);
 }
 
-/* The bits change beside the reader, who finds whole words; that of a block which is neither taken nor given meanwhile stays. */
+/* The bits change beside the reader, who reads whole words. The bit of a block that is neither taken nor put meanwhile does not
+ * change. */
 READS_BESIDE_OWNER static bool ask_beside_owner(const bin_t *bin, const run_t *slab, const void *address, char **block)
 {
   const volatile run_t *as_it_is = slab;
@@ -182,6 +197,7 @@ READS_BESIDE_OWNER static bool ask_beside_owner(const bin_t *bin, const run_t *s
   return ours && !(((const volatile uint64_t *)as_it_is->bitmap)[index / WORD_BITS] >> index % WORD_BITS & 1);
 }
 
+/* The run was found without this lock, so it may have been closed since and be another's. */
 bool bin_ask(bin_t *bin, const run_t *slab, const void *address, char **block)
 {
   if (bin->lock.solo)
@@ -196,6 +212,7 @@ bool bin_ask(bin_t *bin, const run_t *slab, const void *address, char **block)
   return out;
 }
 
+/* The walk found the slab some visits ago. It may have been closed since, or even opened again elsewhere. */
 bool bin_live_word(bin_t *bin, const run_t *slab, const char *start, size_t w, uint64_t *live)
 {
   lock_acquire(&bin->lock);
@@ -217,17 +234,24 @@ static size_t depot_blocks(bin_t *bin)
   return blocks;
 }
 
-/* Read one behind the other while threads go on: what is cached is never said to be more than what is out of the slabs. */
+/* The figures are read one after the other while threads go on. So what is cached is limited to what is out of the slabs, and
+ * what is free is never negative. */
 bin_figures_t bin_figures(bin_t *bin, size_t in_threads)
 {
   size_t cached = in_threads + depot_blocks(bin);
-  size_t out = __atomic_load_n(&bin->outstanding, __ATOMIC_RELAXED), slabs = __atomic_load_n(&bin->slab_count, __ATOMIC_RELAXED);
+  size_t out = __atomic_load_n(&bin->outstanding, __ATOMIC_RELAXED),
+         slabs = __atomic_load_n(&bin->slab_count, __ATOMIC_RELAXED);
   size_t held = __atomic_load_n(&bin->held_bytes, __ATOMIC_RELAXED);
   cached = min_size(cached, out);
-  return (bin_figures_t){.block_size = bin->block_size, .live_blocks = out - cached, .cached_blocks = cached, .slabs = slabs,
-                         .held_bytes = held, .idle_bytes = held - min_size(held, out * bin->block_size)};
+  return (bin_figures_t){.block_size = bin->block_size,
+                         .live_blocks = out - cached,
+                         .cached_blocks = cached,
+                         .slabs = slabs,
+                         .held_bytes = held,
+                         .idle_bytes = held - min_size(held, out * bin->block_size)};
 }
 
+/* A block in a depot is free, though its slab says that it is out. */
 bool bin_depot_holds(bin_t *bin, const void *block)
 {
   bool found = false;
@@ -239,6 +263,7 @@ bool bin_depot_holds(bin_t *bin, const void *block)
 
 /* ---- giving back ---- */
 
+/* What left was not drawn by the shard's threads, so the high mark follows the count. */
 static void depot_shrink(bin_t *bin, depot_t *depot, size_t keep, bool purge)
 {
   while (depot->count > keep) {
@@ -249,16 +274,18 @@ static void depot_shrink(bin_t *bin, depot_t *depot, size_t keep, bool purge)
   depot->high = depot->count;
 }
 
-/* Nothing is left that time alone would change. */
+/* Says whether nothing is left that time alone would change. Such a bin needs no ticks until it is used again. */
 static bool is_quiet(const bin_t *bin)
 {
   return !bin->depots.count && !bin->depots.bound && !bin->taken_again && !depots_need(&bin->depots);
 }
 
+/* What stayed in a depot for the whole epoch was not needed. While blocks are out, an unused slab may stay
+ * (slab_after_put()). */
 static void tick(bin_t *bin)
 {
   for (depot_t *depot = bin->depots.of; depot < depots_end(&bin->depots); depot++) {
-    depot_shrink(bin, depot, depot->count - depot->low, false);   /* many: their system calls would keep one caller for long */
+    depot_shrink(bin, depot, depot->count - depot->low, false); /* many: their system calls would keep one caller for long */
     depot_begin_epoch(depot);
   }
   bin->depots.bound /= 2;
@@ -274,6 +301,7 @@ void bin_tick(bin_t *bin)
   lock_release(&bin->lock);
 }
 
+/* A bin may have ended between the list and this lock. */
 static void tick_due(bin_t *bin)
 {
   lock_acquire(&bin->lock);
@@ -287,6 +315,7 @@ static void tick_due(bin_t *bin)
   lock_release(&bin->lock);
 }
 
+/* A region has no tick of its own: it is ticked with its bins. */
 unsigned bins_tick(unsigned most, uint64_t now_ms)
 {
   unsigned done = 0;
@@ -299,6 +328,7 @@ unsigned bins_tick(unsigned most, uint64_t now_ms)
   return done;
 }
 
+/* The depots go first: their blocks may be all that keeps slabs in use. */
 void bin_drain(bin_t *bin)
 {
   lock_acquire(&bin->lock);
@@ -324,6 +354,7 @@ void bin_reset(bin_t *bin)
   lock_release(&bin->lock);
 }
 
+/* `ended` is set first, so that nothing enters the bin into the list of due ones again. */
 void bin_destroy(bin_t *bin)
 {
   lock_acquire(&bin->lock);

@@ -7,20 +7,20 @@
 #include "bin/types.h"
 
 typedef struct bin_make {
-  unsigned          size_class;
-  size_t            block_size;
+  unsigned size_class;
+  size_t block_size;
   struct pool_heap *heap;
-  space_t          *space;
-  budget_t         *budget;
-  uint8_t           plane;
-  bool              single_thread;  /* no lock */
-  bool              tight;          /* slabs are as long as leaves little over, as bin_units_for() reckons */
-  bool              purges;         /* may give back the memory of blocks while others of their slab are in use */
-  depot_t          *depots;         /* DEPOT_SHARDS of them, zeroed; NULL: no thread may keep magazines of it */
+  space_t *space;
+  budget_t *budget;
+  uint8_t plane;
+  bool single_thread; /* no lock */
+  bool tight;         /* slabs are as long as leaves little over, as bin_units_for() reckons */
+  bool purges;        /* may give back the memory of blocks while others of their slab are in use */
+  depot_t *depots;    /* DEPOT_SHARDS of them, zeroed; NULL: no thread may keep magazines of it */
 } bin_make_t;
 void bin_init(bin_t *bin, const bin_make_t *make);
 
-/* How many units of a region serve so many bytes of blocks of one size. */
+/* Returns how many units of a region serve so many bytes of blocks of one size. */
 size_t bin_units_for(size_t block_size, size_t bytes, unsigned unit_log2);
 
 /* How many blocks are where, `in_threads` of them in magazines of threads. Walks the depots, under the lock. */
@@ -29,39 +29,39 @@ typedef struct bin_figures {
 } bin_figures_t;
 bin_figures_t bin_figures(bin_t *bin, size_t in_threads);
 
-/* Is this block in a depot? It walks them, under the lock. */
+/* Says whether the block is in a depot. It walks them, under the lock. */
 bool bin_depot_holds(bin_t *bin, const void *block);
 
 /* An empty magazine (or NULL) for one with entries; returns its top entry. NULL: no memory, and the empty one is the
  * bin's. `capacity` is how many blocks are wanted if they come from slabs, `shard` is the calling thread's. */
 void **bin_exchange_empty(bin_t *bin, void **empty, unsigned capacity, unsigned shard);
 
-/* A magazine with entries up to `top` for an empty one of that capacity, whose floor is returned. Needs no memory: where there is
- * none for another magazine, the entries go back to the slabs and their own magazine is the empty one. */
+/* A magazine with entries up to `top` for an empty one of that capacity, whose floor is returned. Needs no memory: where there
+ * is none for another magazine, the entries go back to the slabs and their own magazine is the empty one. */
 void **bin_exchange_full(bin_t *bin, void **top, unsigned capacity, unsigned shard);
 
-/* An empty magazine's floor, or NULL: no memory. */
+/* Returns the floor of an empty magazine. NULL: no memory. */
 void **bin_new_magazine(bin_t *bin, unsigned capacity, unsigned shard);
 
-/* Takes entries and magazine for good; either may be absent (top at the floor). */
+/* Takes a magazine and its entries for good. It may have none (top at the floor). */
 void bin_give_magazine(bin_t *bin, void **top, unsigned shard);
 
-/* Takes a magazine whose entries do not count any more. */
+/* Takes a magazine whose entries do not count any more: they are not put back. */
 void bin_drop_magazine(bin_t *bin, void **top, unsigned shard);
 
 /* Every block is back at once: the slabs are as if just opened, and stay. */
 void bin_reset(bin_t *bin);
 
-/* The heap ends: slabs go back to the space, magazines to whoever needs one next. A tick may look at it for as long as ticks are
- * not kept away. */
+/* For a heap that ends: slabs go back to the space, and magazines serve other bins. A tick may still look at the bin until
+ * ticks are kept away. */
 void bin_destroy(bin_t *bin);
 
 /* Blocks without magazines. take: the lowest is stored last; returns how many, possibly fewer than are to be had in several
  * calls; *past (NULL: not wanted) is what is known of what they hold. Of no shard: they count as the first one's. */
 size_t bin_take(bin_t *bin, void **blocks, size_t want, block_past_t *past);
-void   bin_put(bin_t *bin, void *const *blocks, size_t count);
+void bin_put(bin_t *bin, void *const *blocks, size_t count);
 
-/* One block, if a slab that is there already has one free. */
+/* Takes one block, if a slab that is there already has one free. */
 bool bin_take_free(bin_t *bin, void **block, block_past_t *past);
 
 /* Which block of a slab an address is in, handed out or not; beyond the last: none. */
@@ -70,25 +70,25 @@ static inline size_t bin_block_index(const bin_t *bin, const run_t *slab, const 
   return (size_t)((const char *)address - slab->start) * bin->inverse >> INVERSE_SHIFT;
 }
 
-/* Has the block around `address`, inside `slab`, been handed out, and is it not free in the slab (so it is with a caller, in a
- * magazine or in the depot)? *block: its start, in either case; NULL: it never was a block, or the slab is not the bin's any
- * more. For a bin of one thread under the lock of the slab's space, which keeps the slab as it is. */
+/* Says whether the block around `address`, inside `slab`, is out of the slab: with a caller, in a magazine or in a depot.
+ * *block: where it starts, also if it is free in the slab; NULL: no block was ever handed out there, or the slab is not the
+ * bin's any more. For a bin of one thread the caller holds the lock of the slab's space, which keeps the slab as it is. */
 bool bin_ask(bin_t *bin, const run_t *slab, const void *address, char **block);
 
-/* Which of the blocks 64 * w and on of `slab`, a slab of the bin at `start`, are out of it: *live has a bit for each. False: there are
- * no more, or the slab is gone. */
+/* Which of the blocks 64 * w and on of `slab`, a slab of the bin at `start`, are out of it: *live has a bit for each. False:
+ * there are no more, or the slab is gone. */
 bool bin_live_word(bin_t *bin, const run_t *slab, const char *start, size_t w, uint64_t *live);
 
-/* Depot magazines that no one needed since the last call go back to the slabs, unused slabs to the space. */
+/* Depot magazines that nobody needed since the last call go back to the slabs, unused slabs to the space. */
 void bin_tick(bin_t *bin);
 
 /* The same for bins that are due, at most so many; returns how many. The caller holds what keeps bins from ending. */
 unsigned bins_tick(unsigned most, uint64_t now_ms);
 
-/* Everything that can go back does. */
+/* Empties the depots and closes the unused slabs. */
 void bin_drain(bin_t *bin);
 
-/* So does the memory of free blocks in slabs that stay. Returns the bytes given. */
+/* Gives the memory of free blocks in slabs that stay back to the system. Returns its bytes. */
 size_t bin_purge(bin_t *bin);
 
 #endif

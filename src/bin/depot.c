@@ -1,16 +1,19 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * Magazines are linked through their words 0, the newest first: what was put away last is most likely to be in a cache
+ * still. */
 #include "bin/depot.h"
 #include "space/metadata.h"
 
 enum {
   DEPOT_LEAST = 4,
-  DEPOT_DECAY = 7,                   /* a 128th less when the bound is met */
-  DEPOT_NEED_DECAY = 4               /* this part of what a shard needs is forgotten in an epoch without need */
+  DEPOT_DECAY = 7,     /* a 128th less when the bound is met */
+  DEPOT_NEED_DECAY = 4 /* this part of what a shard needs is forgotten in an epoch without need */
 };
 
 /* ---- empty magazines ---- */
 
-/* Magazines of bins that ended. */
+/* The lock of the magazines of bins that ended. */
 lock_t bin_magazines_lock;
 static void **ownerless;
 
@@ -24,6 +27,7 @@ static void **magazine_take(void)
   return magazine ? magazine : metadata_take(MAGAZINE_BYTES, MAGAZINE_BYTES);
 }
 
+/* A whole list is handed over at once, so the lock is taken once for each depot. */
 static void magazines_disown(void **magazine)
 {
   if (!magazine)
@@ -37,6 +41,7 @@ static void magazines_disown(void **magazine)
   lock_release(&bin_magazines_lock);
 }
 
+/* The shard's own empty magazine comes first: its words are likely to be in this core's cache. */
 void **depots_take_empty(depots_t *depots, unsigned shard)
 {
   depot_t *depot = &depots->of[shard];
@@ -62,6 +67,7 @@ void depot_push(depots_t *depots, depot_t *depot, void **top)
   depots->count++;
 }
 
+/* The newest magazine is taken, since its blocks were used last. The one below it is prefetched for the next call. */
 void **depot_pop(depots_t *depots, depot_t *depot)
 {
   void **magazine = depot->newest, **top = magazine_top(magazine);
@@ -74,6 +80,7 @@ void **depot_pop(depots_t *depots, depot_t *depot)
   return top;
 }
 
+/* What a shard needs is how far its own threads draw the depot below its high-water mark: so many will be asked for again. */
 void **depot_pop_own(depots_t *depots, depot_t *depot)
 {
   void **top = depot_pop(depots, depot);
@@ -81,13 +88,14 @@ void **depot_pop_own(depots_t *depots, depot_t *depot)
   return top;
 }
 
-/* A magazine of another shard, which comes with its blocks out of another core's cache. That shard keeps what it needs, or its
- * threads would have to take others' magazines in their turn, and blocks wander for ever (sh8bench with four threads 4.8 s, 3.0
- * so). */
+/* A stolen magazine comes out of another core's cache, so its words are prefetched. The other shard keeps what it needs:
+ * otherwise its threads would have to steal in their turn, and blocks would wander for ever (sh8bench with four threads takes
+ * 4.8 s then, and 3.0 s so). What is stolen lowers the high mark, because the shard's own threads have not drawn it. */
 void **depots_steal(depots_t *depots, unsigned shard, bool needed_too)
 {
   for (unsigned i = 1; i < DEPOT_SHARDS; i++) {
     depot_t *depot = &depots->of[(shard + i) % DEPOT_SHARDS];
+    /* Only the surplus may be stolen, unless there is no other way to a block. */
     if (depot->count <= (needed_too ? 0 : depot->need))
       continue;
     void **top = depot_pop(depots, depot);
@@ -99,7 +107,7 @@ void **depots_steal(depots_t *depots, unsigned shard, bool needed_too)
   return NULL;
 }
 
-/* Room for one more? Meeting the bound lets it fade. */
+/* A bound that is met falls a little: it must be earned again by blocks that change shards (slabs_note_change()). */
 bool depots_have_room(depots_t *depots)
 {
   if (depots->count < max_size(depots->bound, DEPOT_LEAST))
@@ -108,12 +116,14 @@ bool depots_have_room(depots_t *depots)
   return false;
 }
 
+/* The part that is forgotten is rounded up, so that the need ends at 0. */
 void depot_begin_epoch(depot_t *depot)
 {
   depot->low = depot->high = depot->count;
   depot->need -= (depot->need + DEPOT_NEED_DECAY - 1) / DEPOT_NEED_DECAY;
 }
 
+/* The need was for blocks that are gone. */
 void depots_forget_entries(depots_t *depots)
 {
   for (depot_t *depot = depots->of; depot < depots_end(depots); depot++) {
@@ -123,6 +133,7 @@ void depots_forget_entries(depots_t *depots)
   }
 }
 
+/* The magazines of a bin that ends are never given back as memory: another bin needs some soon. */
 void depots_destroy(depots_t *depots)
 {
   if (depots->count)
@@ -143,8 +154,9 @@ uint32_t depots_need(const depots_t *depots)
 
 /* ---- questions ---- */
 
-/* The lists of a bin of one thread change beside a reader. It finds whole words, and what a link leads to is a magazine, if not
- * always one of this list: magazines are never unmapped. So the loads are volatile, and the thread sanitizer is not asked. */
+/* The lists of a bin of one thread change beside a reader, who has no lock. It reads whole words, and each link leads to a
+ * magazine, if not always to one of this list, because magazines are never unmapped. So the loads are volatile, and the thread
+ * sanitizer is not asked. The count bounds the walk even if links lead in a circle. */
 READS_BESIDE_OWNER static size_t count_depot(const volatile depot_t *depot, const void *wanted, bool *found)
 {
   size_t blocks = 0;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * The spare magazines of one bin. There is a depot for each shard of threads, so that a thread gets its own magazines back first,
- * with blocks that its core has in its cache, and other threads' only where those have more than they need.
+ * The spare magazines of one bin. There is a depot for each shard of threads, so that a thread gets its own magazines back
+ * first, with blocks that its core has in its cache, and other threads' only where those have more than they need.
  *
  *   D1 depots.count == the magazines of all depots, each with an entry at least; count of one: low <= count <= high
  *
- * Called under the lock of the bin. */
+ * Functions are called under the lock of the bin. D1 holds whenever it is free. */
 #ifndef DEPOT_H
 #define DEPOT_H
 
@@ -14,26 +14,26 @@
 enum { DEPOT_SHARDS = 8 };
 
 typedef struct depot {
-  void   **newest;     /* magazine with entries, or NULL */
-  void   **empties;    /* magazines without entries */
-  uint32_t count;      /* of those with entries */
-  uint32_t low, high;  /* the fewest since the last tick; the most since then, less those that other shards took */
-  uint32_t need;       /* the most that the shard's own threads lately took in a row: so many are left to them */
+  void **newest;      /* magazine with entries, or NULL */
+  void **empties;     /* magazines without entries */
+  uint32_t count;     /* of those with entries */
+  uint32_t low, high; /* the fewest since the last tick; the most since then, less those that other shards took */
+  uint32_t need;      /* the most that the shard's own threads lately took in a row: so many are left to them */
 } depot_t;
 
 typedef struct depots {
-  depot_t *of;         /* one for each shard; NULL: no thread has magazines of this class */
-  uint32_t count;      /* magazines with entries in all of them */
-  uint32_t bound;      /* how many they may hold: grows while blocks wander from thread to thread */
+  depot_t *of;    /* one for each shard; NULL: no thread has magazines of this class */
+  uint32_t count; /* magazines with entries in all of them */
+  uint32_t bound; /* how many they may hold: grows while blocks wander from thread to thread */
 } depots_t;
 
 /* Magazines of bins that ended. */
 extern lock_t bin_magazines_lock;
 
-/* Where there are none, there is nothing to walk. */
+/* Returns where the depots end. A bin without magazines has no depots to walk. */
 static inline depot_t *depots_end(const depots_t *depots) { return depots->of ? depots->of + DEPOT_SHARDS : NULL; }
 
-/* An empty magazine: the shard's own, another's, one of a bin that ended, a new one. NULL: no memory. */
+/* Returns an empty magazine: one of the shard, else of another shard, of a bin that ended, or a new one. NULL: no memory. */
 void **depots_take_empty(depots_t *depots, unsigned shard);
 static inline void depot_put_empty(depot_t *depot, void **magazine)
 {
@@ -41,30 +41,31 @@ static inline void depot_put_empty(depot_t *depot, void **magazine)
   depot->empties = magazine;
 }
 
-/* A magazine with entries up to `top`. */
+/* Puts a magazine with entries up to `top` into the depot. */
 void depot_push(depots_t *depots, depot_t *depot, void **top);
 
-/* The top of the newest, of which there is one. The second is for a thread of the depot's shard. */
+/* Takes the newest magazine, and returns its top entry. The depot is not empty. depot_pop_own() is called for a thread of the
+ * depot's shard, and notes what the shard needs. */
 void **depot_pop(depots_t *depots, depot_t *depot);
 void **depot_pop_own(depots_t *depots, depot_t *depot);
 
-/* One of another shard, which has more than it needs; with `needed_too`, any. NULL: there is none. */
+/* Takes a magazine of another shard that has more than it needs; with `needed_too` of any other shard. NULL: there is none. */
 void **depots_steal(depots_t *depots, unsigned shard, bool needed_too);
 
-/* Room for one more? */
+/* Says whether the depots have room for one more magazine. */
 bool depots_have_room(depots_t *depots);
 
-/* What was low and high is over; what is needed fades. */
-void     depot_begin_epoch(depot_t *depot);
+/* Begins an epoch: both marks begin at the present count, and the need fades. */
+void depot_begin_epoch(depot_t *depot);
 uint32_t depots_need(const depots_t *depots);
 
-/* All entries are gone, the magazines are empty. */
+/* Empties all magazines; their blocks have ended with a reset. */
 void depots_forget_entries(depots_t *depots);
 
-/* So are those of a bin that ends, and they are for whoever needs one next. */
+/* For a bin that ends: the magazines are emptied and serve other bins. */
 void depots_destroy(depots_t *depots);
 
-/* How many blocks are in them; *found is set if `wanted` is one. */
+/* Returns how many blocks are in the depots; *found is set if `wanted` is one of them. */
 size_t depots_count(const depots_t *depots, const void *wanted, bool *found);
 
 #endif

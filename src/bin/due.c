@@ -1,10 +1,14 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * The list is first in, first out. A tick looks at as many bins as were in it when the tick began, so one that enters again
+ * meanwhile waits for the next. */
 #include "bin/due.h"
 
 lock_t bins_due_lock;
 static bin_t *due_first, *due_last;
-static uint32_t due_count, due_left;   /* left: of those that were in the list when the tick began */
+static uint32_t due_count, due_left; /* left: of those that were in the list when the tick began */
 
+/* A bin enters at the end, so that a tick finds those first which have waited longest. */
 void due_enter(bin_t *bin)
 {
   bin->due = true;
@@ -17,7 +21,7 @@ void due_enter(bin_t *bin)
   lock_release(&bins_due_lock);
 }
 
-/* Under the list's lock. */
+/* Takes a bin out of the list, under the list's lock. */
 static void take_out(bin_t *bin)
 {
   *(bin->due_previous ? &bin->due_previous->due_next : &due_first) = bin->due_next;
@@ -26,6 +30,7 @@ static void take_out(bin_t *bin)
   due_count--;
 }
 
+/* A bin in the hands of a tick is in no list: it has no neighbour before it, and is not the first. */
 void due_leave(bin_t *bin)
 {
   lock_acquire(&bins_due_lock);
@@ -43,6 +48,7 @@ void bins_begin_tick(void)
 
 bool bins_tick_is_under_way(void) { return __atomic_load_n(&due_left, __ATOMIC_RELAXED) != 0; }
 
+/* Bins may have left the list since the tick began, so the list can end before the count does. */
 bin_t *due_next(void)
 {
   lock_acquire(&bins_due_lock);

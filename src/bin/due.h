@@ -9,7 +9,8 @@
 
 extern lock_t bins_due_lock;
 
-/* Under the lock of the bin. A tick that has taken it out of the list already will find that it has ended. */
+/* Both are called under the lock of the bin. due_leave() is for a bin that ends: a tick that has taken it out of the list
+ * already will find that it has ended. */
 void due_enter(bin_t *bin);
 void due_leave(bin_t *bin);
 
@@ -20,11 +21,12 @@ static inline void due_note_use(bin_t *bin)
     due_enter(bin);
 }
 
-/* All those that are due now have to be looked at; is there one left? */
+/* A tick begins with all bins that are due now. The second says whether one of them is left. */
 void bins_begin_tick(void);
 bool bins_tick_is_under_way(void);
 
-/* Out of the list, but still `due`, so that nobody puts it there meanwhile. NULL: none is left of this tick. */
+/* Takes the next bin out of the list. It stays `due`, so that no use of the bin enters it again meanwhile. NULL: none is left
+ * of this tick. */
 bin_t *due_next(void);
 
 #endif

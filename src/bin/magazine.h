@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A magazine is MAGAZINE_WORDS pointers, aligned to its size. Word 0 belongs to whoever has the magazine put away; entries
+ * A magazine is MAGAZINE_WORDS pointers, aligned to its size. Word 0 links it into the list in which it is put away. Entries
  * grow upwards to the last word from a NULL that ends them. Here `n` is its capacity:
  *
  *     word   0      1 ...  63-n     64-n    ...    63
@@ -13,18 +13,14 @@
 
 #include "os/lock.h"
 
-enum {
-  MAGAZINE_WORDS = 64,
-  MAGAZINE_BYTES = MAGAZINE_WORDS * 8,
-  MAGAZINE_CAPACITY_MOST = MAGAZINE_WORDS - 2
-};
+enum { MAGAZINE_WORDS = 64, MAGAZINE_BYTES = MAGAZINE_WORDS * 8, MAGAZINE_CAPACITY_MOST = MAGAZINE_WORDS - 2 };
 
 /* The word for the NULL of an empty magazine, below its first entry. */
 static inline void **magazine_floor(void **magazine, unsigned capacity) { return magazine + (MAGAZINE_WORDS - 1 - capacity); }
 static inline void **magazine_of(void **top) { return (void **)round_down((uintptr_t)top, MAGAZINE_BYTES); }
 static inline bool magazine_is_full_at(void **next) { return ((uintptr_t)next & (MAGAZINE_BYTES - 1)) == 0; }
 
-/* Word 0 of a magazine put away: the one below it in its list, and how far its entries reach. */
+/* Word 0 of a magazine that is put away says which one is below it in its list, and how far its entries reach. */
 static inline void **magazine_below(void **magazine) { return (void **)round_down((uintptr_t)magazine[0], MAGAZINE_BYTES); }
 static inline void **magazine_top(void **magazine) { return magazine + ((uintptr_t)magazine[0] & (MAGAZINE_BYTES - 1)); }
 static inline void magazine_link(void **magazine, void **below, size_t top) { magazine[0] = (void *)((uintptr_t)below + top); }

@@ -1,7 +1,10 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * Taking goes through the bitmap word by word, from the lowest: blocks that are handed out together lie together. */
 #include "bin/slab.h"
 #include <string.h>
 
+/* In a region of small units there are no long bitmaps, so a slab has no more blocks than the short bitmap has bits. */
 void slab_init(run_t *slab, arena_t *arena, void *owner, unsigned size_class, size_t block_size)
 {
   size_t capacity = run_bytes(arena, slab) / block_size;
@@ -18,6 +21,7 @@ void slab_init(run_t *slab, arena_t *arena, void *owner, unsigned size_class, si
   run_become(slab, RUN_SLAB, owner);
 }
 
+/* Only words below the fresh mark can have bits (S1), so the rest is not cleared. */
 void slab_empty(run_t *slab)
 {
   if (slab->free_count)
@@ -27,6 +31,8 @@ void slab_empty(run_t *slab)
   slab->zeroed = false;
 }
 
+/* The lowest block is stored last, and so is handed out first: a magazine pops from its end. A block that is taken does not
+ * count as purged any more, since its user will touch it (S3). */
 size_t slab_take_free(run_t *slab, size_t block_size, void **blocks, size_t want)
 {
   size_t got = 0, words = (slab->fresh + WORD_BITS - 1) / WORD_BITS;
@@ -44,6 +50,8 @@ size_t slab_take_free(run_t *slab, size_t block_size, void **blocks, size_t want
   return got;
 }
 
+/* Free blocks next to each other go back in one call of the system. If it refuses one group, it is not asked for the others:
+ * they stay idle, and the next call tries again. */
 size_t slab_purge(run_t *slab, space_t *space, size_t block_size)
 {
   size_t bytes = 0;
@@ -52,15 +60,16 @@ size_t slab_purge(run_t *slab, space_t *space, size_t block_size)
     uint64_t group = 0;
     while (to < slab->capacity && idle >> to & 1)
       group |= (uint64_t)1 << to++;
-    size_t given = space_purge_inside(space, slab->start + from * block_size, slab->start + to * block_size);
-    if (!given)
+    size_t purged = space_purge_inside(space, slab->start + from * block_size, slab->start + to * block_size);
+    if (!purged)
       break;
     slab->purged |= group;
-    bytes += given;
+    bytes += purged;
   }
   return bytes;
 }
 
+/* The order is that of slab_take_free(). */
 size_t slab_take_fresh(run_t *slab, size_t block_size, void **blocks, size_t want)
 {
   size_t got = min_size(want, slab->capacity - slab->fresh);

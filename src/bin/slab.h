@@ -9,7 +9,8 @@
  *   S2 a block is in exactly one place: the caller, one magazine, one depot, one bit, or beyond the fresh mark
  *   S3 a purged block is free, and of a slab of at most 64 blocks
  *
- * Called under the lock of the bin that owns the slab. */
+ * The functions are called under the lock of the bin that owns the slab. S1 and S3 hold whenever that lock is free. S2 does not
+ * hold in the middle of a pop or a push, when an entry stands in two words of its thread; nobody else acts on those. */
 #ifndef SLAB_H
 #define SLAB_H
 
@@ -18,30 +19,34 @@
 /* i = offset * inverse >> INVERSE_SHIFT is offset / size without a division: exact while offset * size < 2^INVERSE_SHIFT,
  * which holds for a slab of up to 8 blocks of 256 KiB. */
 enum { INVERSE_SHIFT = 40 };
-static inline uint64_t slab_inverse(size_t block_size) { return (((uint64_t)1 << INVERSE_SHIFT) + block_size - 1) / block_size; }
+static inline uint64_t slab_inverse(size_t block_size)
+{
+  return (((uint64_t)1 << INVERSE_SHIFT) + block_size - 1) / block_size;
+}
 
 void slab_init(run_t *slab, arena_t *arena, void *owner, unsigned size_class, size_t block_size);
 
-/* All blocks are untouched again, as far as the slab goes. */
+/* Makes all blocks fresh again. What they held is still there, so they do not read as zero. */
 void slab_empty(run_t *slab);
 
 /* Moves up to `want` blocks out: lowest free ones first, stored so that the last in `blocks` is the lowest. */
 size_t slab_take_free(run_t *slab, size_t block_size, void **blocks, size_t want);
 size_t slab_take_fresh(run_t *slab, size_t block_size, void **blocks, size_t want);
 
-/* Gives the pages inside the free blocks back, of two pages at least and 64 at most; returns the bytes given. */
+/* Gives the whole pages inside the free blocks back to the system; returns their bytes. The blocks are of two pages at least,
+ * and 64 at most. */
 size_t slab_purge(run_t *slab, space_t *space, size_t block_size);
 
 /* Free blocks that hold memory. */
 static inline size_t slab_idle(const run_t *slab) { return slab->free_count - (size_t)__builtin_popcountll(slab->purged); }
 
 static inline bool slab_is_unused(const run_t *slab) { return slab->free_count == slab->fresh; }
-static inline bool slab_is_exhausted(const run_t *slab) { return slab->fresh == slab->capacity; }
+static inline bool slab_has_fresh(const run_t *slab) { return slab->fresh != slab->capacity; }
 
 typedef enum slab_answer { SLAB_LIVE_OR_CACHED, SLAB_FREE, SLAB_NOT_A_BLOCK } slab_answer_t;
 
-/* What is at `offset` bytes into the slab; *index is the block around it. SLAB_NOT_A_BLOCK: not the start of a block that was
- * ever handed out. */
+/* Says what is at `offset` bytes into the slab; *index is the block around it. SLAB_NOT_A_BLOCK: it is not the start of a block
+ * that was ever handed out. */
 static inline slab_answer_t slab_ask(const run_t *slab, size_t block_size, uint64_t inverse, size_t offset, size_t *index)
 {
   size_t i = *index = offset * inverse >> INVERSE_SHIFT;

@@ -1,35 +1,40 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * The life of a slab: open_slab() makes it the current one, which hands out fresh blocks. Blocks that come back move it from
+ * list to list (slab_after_put()), until all are back. Then it is closed, unless it is the only one with free blocks. A reset
+ * leaves it in a list of its own, from which it is opened again. */
 #include "bin/slabs.h"
 #include "misuse.h"
 #include <string.h>
 
 enum {
-  MAGAZINE_SHARE = 16,               /* this part of a class's blocks, divided among the threads, */
-  MAGAZINE_LEAST_BYTES = 8 << 10,    /* but at least so much: of few threads each, of many less, */
-  MAGAZINE_LEAST_BLOCKS = 16,        /* down to so many blocks */
-  MAGAZINE_MOST_BYTES = 64 << 10,    /* and at most that */
-  MAGAZINE_LEAST = 2,
+  MAGAZINE_SHARE = 16,            /* a magazine holds this part of a class's blocks, divided among the threads */
+  MAGAZINE_LEAST_BYTES = 8 << 10, /* the least that it holds where threads are few */
+  MAGAZINE_LEAST_BLOCKS = 16,     /* many threads lower that limit, but not below so many blocks */
+  MAGAZINE_MOST_BYTES = 64 << 10, /* the most that it holds */
+  MAGAZINE_LEAST = 2,             /* blocks: load_two() needs room for both */
 
-  STOCK_BYTES = 192 << 10,           /* full magazines a thread keeps, divided among the threads: */
+  STOCK_BYTES = 192 << 10, /* full magazines that a thread keeps, divided among the threads */
   STOCK_LEAST = 1,
-  STOCK_MOST = 32,                   /* magazines, unless the class is large: */
-  STOCK_SHARE = 64,                  /* this part of its blocks */
+  STOCK_MOST = 32,  /* magazines in a stock, unless the class is large */
+  STOCK_SHARE = 64, /* of a large class a stock holds this part of the blocks */
 
-  DEPOT_GROWTH_SLAB = 16,            /* magazines more for a slab whose blocks change shards */
+  DEPOT_GROWTH_SLAB = 16, /* magazines more for a slab whose blocks change shards */
 
-  IDLE_LEAST_BYTES = 1 << 20,        /* free blocks of a bin that purges, or as many as were taken again lately */
+  IDLE_LEAST_BYTES = 1 << 20, /* free blocks of a bin that purges, or as many as were taken again lately */
 
   SLAB_BLOCKS_LEAST = 8,
-  SLAB_WASTE = 32,                   /* this part of a slab at most, if that can be */
-  SLAB_BLOCKS_LEAST_SMALL = 2        /* in a region of small units: a class may cost little */
+  SLAB_WASTE = 32,            /* this part of a slab at most, if that can be */
+  SLAB_BLOCKS_LEAST_SMALL = 2 /* in a region of small units: a class may cost little */
 };
 
 /* ---- how long, how many ---- */
 
 uint32_t bin_threads = 1;
 
-/* Small programs keep little, busy classes of large ones are seldom at their bins: random slots of up to 8 KiB spent a third
- * of their instructions there when a magazine held 16 KiB. */
+/* A small program keeps little in its magazines, and a busy class of a large one is seldom at its bin: random slots of up to 8
+ * KiB spent a third of their instructions there when a magazine held 16 KiB. The two figures are read without the lock, so the
+ * stores are atomic. */
 void slabs_size_magazines(bin_t *bin)
 {
   size_t size = bin->block_size, threads = __atomic_load_n(&bin_threads, __ATOMIC_RELAXED);
@@ -47,8 +52,9 @@ static size_t blocks_least(unsigned unit_log2) { return unit_log2 == UNIT_LOG2 ?
 
 size_t slabs_least_bytes(size_t block_size, unsigned unit_log2) { return blocks_least(unit_log2) * block_size; }
 
-/* Where a budget counts, a slab is so much longer than it must be that at most a 32nd of it is too short for a block, or as little as
- * up to three times the length can do. */
+/* Under a budget (`tight`) the end of a slab that is too short for a block counts. So the slab is made longer until at most a
+ * 32nd of it is wasted; if no length up to about three times the least does that, the one that wastes the least part is
+ * taken. */
 size_t slabs_bytes_for(size_t block_size, unsigned unit_log2, bool tight)
 {
   size_t units = units_for(slabs_least_bytes(block_size, unit_log2), unit_log2), best = units << unit_log2;
@@ -61,10 +67,11 @@ size_t slabs_bytes_for(size_t block_size, unsigned unit_log2, bool tight)
 
 /* ---- lists ---- */
 
+/* Blocks are taken from a slab with few free ones, so that a slab with many becomes unused. Quarters are enough for it. */
 static unsigned slab_list_of(const run_t *slab)
 {
   uint32_t f = slab->free_count, q = slab->quarter;
-  return f == 0 ? SLAB_FULL : SLAB_PARTIAL_1 + (f > q) + (f > 2 * q) + (f > 3 * q);
+  return f == 0 ? SLAB_NONE_FREE : SLAB_PARTIAL_1 + (f > q) + (f > 2 * q) + (f > 3 * q);
 }
 
 static bool is_partial(unsigned list) { return list >= SLAB_PARTIAL_1 && list <= SLAB_PARTIAL_4; }
@@ -99,14 +106,15 @@ static void slab_relist(bin_t *bin, run_t *slab)
 
 /* ---- slabs come and go ---- */
 
-static void slab_announce(const bin_t *bin, const run_t *slab, unsigned size_class)
+/* Writes a slab's class into the class map before its first block leaves the bin, and 0 after the last one is back (M1). */
+static void slab_set_class(const bin_t *bin, const run_t *slab, unsigned size_class)
 {
   if (bin->plane != BIN_PLANE_NONE)
     class_map_set(slab->start, slab->units, bin->plane == BIN_PLANE_DEFAULT, size_class);
 }
 
-/* The last bit of a region or of a budget serves as many blocks as fit into it; where it is the system that has no more, a shorter
- * slab is tried. */
+/* If a slab of the wanted length is refused, a shorter one may be had. The last part of a region or a budget serves as many
+ * blocks as fit into it. If it is the system that has no memory, the shortest slab is tried. */
 static run_t *take_slab(bin_t *bin)
 {
   run_t *slab = space_take_charged(bin->space, bin->budget, bin->slab_bytes, 1);
@@ -119,6 +127,8 @@ static run_t *take_slab(bin_t *bin)
   return slab;
 }
 
+/* The class map has the slab's class before any of its blocks leaves the bin (M1). All of its blocks are fresh and none is
+ * free, so it begins in the list SLAB_NONE_FREE. */
 static run_t *open_slab(bin_t *bin)
 {
   run_t *slab = take_slab(bin);
@@ -126,8 +136,8 @@ static run_t *open_slab(bin_t *bin)
     return NULL;
   arena_t *arena = arena_of(bin->space, slab->start);
   slab_init(slab, arena, bin, bin->size_class, bin->block_size);
-  slab_announce(bin, slab, bin->size_class);
-  slab_enter_list(bin, slab, SLAB_FULL);
+  slab_set_class(bin, slab, bin->size_class);
+  slab_enter_list(bin, slab, SLAB_NONE_FREE);
   bin->capacity += slab->capacity;
   set_figure(&bin->slab_count, bin->slab_count + 1);
   set_figure(&bin->held_bytes, bin->held_bytes + run_bytes(arena, slab));
@@ -135,6 +145,7 @@ static run_t *open_slab(bin_t *bin)
   return bin->current = slab;
 }
 
+/* A slab that was reset is used before a new one is opened: it holds memory already. */
 static run_t *reopen_slab(bin_t *bin)
 {
   run_t *slab = bin->slabs[SLAB_RESET];
@@ -142,6 +153,8 @@ static run_t *reopen_slab(bin_t *bin)
   return bin->current = slab;
 }
 
+/* The class map is cleared before the run goes back, because its units can be another slab's the next moment. A bin that ends
+ * needs no sizes any more. */
 static void close_slab(bin_t *bin, run_t *slab)
 {
   slab_leave_list(bin, slab);
@@ -154,7 +167,7 @@ static void close_slab(bin_t *bin, run_t *slab)
     slabs_size_magazines(bin);
   if (bin->current == slab)
     bin->current = NULL;
-  slab_announce(bin, slab, 0);
+  slab_set_class(bin, slab, 0);
   space_give_charged(bin->space, bin->budget, slab);
 }
 
@@ -162,6 +175,7 @@ static size_t slab_touched(const bin_t *bin, const run_t *slab) { return (size_t
 
 /* ---- blocks ---- */
 
+/* Taking from the fullest slab leaves the emptiest alone, so that it becomes unused. */
 static run_t *fullest_partial(const bin_t *bin)
 {
   for (unsigned list = SLAB_PARTIAL_1; list <= SLAB_PARTIAL_4; list++)
@@ -170,32 +184,37 @@ static run_t *fullest_partial(const bin_t *bin)
   return NULL;
 }
 
-/* Blocks go from shard to shard: allow for more magazines in the depots. */
+/* The depots may hold three quarters of a class at most, so that some of it always goes through the bitmaps, which put it in
+ * order. */
 void slabs_note_change(bin_t *bin, size_t by)
 {
   size_t most = bin->capacity * 3 / (4 * bin->magazine_capacity);
   bin->depots.bound = (uint32_t)min_size(bin->depots.bound + by, most);
 }
 
-/* Free blocks of the fullest slabs; fresh ones only where there are none. */
+/* Fresh blocks are taken only if there is no free one, so that memory which nobody asked for is not touched; and never together
+ * with free ones, so that *past is true of all. Fewer blocks than wanted stand at the end of the array, and are moved to its
+ * start. */
 size_t slabs_take(bin_t *bin, void **blocks, size_t want, unsigned shard, block_past_t *past)
 {
   size_t got = 0;
   run_t *slab;
   while (got < want && (slab = fullest_partial(bin)) != NULL) {
+    /* These blocks were given back by threads of another shard, so they change threads: the depots may grow. */
     if (slab->shard != shard)
-       slabs_note_change(bin, DEPOT_GROWTH_SLAB);
+      slabs_note_change(bin, DEPOT_GROWTH_SLAB);
     size_t idle = bin->purges ? slab_idle(slab) : 0;
     got += slab_take_free(slab, bin->block_size, blocks, want - got);
     if (bin->purges)
       bin->idle -= idle - slab_idle(slab);
     slab_relist(bin, slab);
   }
+  /* Only free blocks count: a fresh one has held no memory, so keeping it idle would have saved nothing. */
   bin->taken_again += got;
   bool is_fresh = !got;
   if (!got) {
     slab = bin->current;
-    if (!slab || slab_is_exhausted(slab))
+    if (!slab || !slab_has_fresh(slab))
       slab = bin->slabs[SLAB_RESET] ? reopen_slab(bin) : open_slab(bin);
     if (slab)
       got = slab_take_fresh(slab, bin->block_size, blocks, want);
@@ -210,11 +229,11 @@ size_t slabs_take(bin_t *bin, void **blocks, size_t want, unsigned shard, block_
 
 bool slabs_have_free(const bin_t *bin)
 {
-  return fullest_partial(bin) || bin->slabs[SLAB_RESET] || (bin->current && !slab_is_exhausted(bin->current));
+  return fullest_partial(bin) || bin->slabs[SLAB_RESET] || (bin->current && slab_has_fresh(bin->current));
 }
 
-/* After blocks came back to `slab`. One unused slab may stay, so that a program that frees and allocates the last block of
- * one again and again does not open and close it each time. */
+/* Called after blocks have come back to `slab`. One unused slab may stay, so that a program which frees and allocates the last
+ * block of one again and again does not open and close it each time. */
 static void slab_after_put(bin_t *bin, run_t *slab)
 {
   if (unlikely(slab_is_unused(slab)) && slab != bin->current && bin->partial_count > is_partial(slab->list))
@@ -231,7 +250,8 @@ static size_t purge_slab(bin_t *bin, run_t *slab)
   return bytes;
 }
 
-/* `count` blocks of the slab are free again. */
+/* Notes that `count` blocks of the slab are free again. If more memory is idle than was taken again lately, that of this slab
+ * goes back. An unused slab is left alone: it is about to be closed, or kept to serve next. */
 static void note_idle(bin_t *bin, run_t *slab, size_t count, bool purge)
 {
   bin->idle += count;
@@ -239,12 +259,15 @@ static void note_idle(bin_t *bin, run_t *slab, size_t count, bool purge)
     purge_slab(bin, slab);
 }
 
+/* The lock is opened first, because a handler of SIGABRT may allocate. */
 static _Noreturn void put_failed(bin_t *bin, const void *block, const char *what)
 {
   lock_release(&bin->lock);
   fatal_misuse(fatal_free_call, block, what);
 }
 
+/* Ends the program where the block is not one of the bin. The fast path cannot tell blocks of two heaps with the same class
+ * apart; here, when the magazine is emptied, it comes out. */
 static run_t *slab_of(bin_t *bin, const void *block)
 {
   arena_t *arena = arena_of(bin->space, block);
@@ -254,7 +277,8 @@ static run_t *slab_of(bin_t *bin, const void *block)
   return slab;
 }
 
-/* Returns the blocks; those next to each other that are of one slab share its look-up. */
+/* Neighbouring entries that are blocks of one slab share its look-up: a refill takes them out of one slab, so they often come
+ * back together. */
 void slabs_put(bin_t *bin, void *const *blocks, size_t count, unsigned shard, bool purge)
 {
   size_t size = bin->block_size;
@@ -280,7 +304,9 @@ void slabs_put(bin_t *bin, void *const *blocks, size_t count, unsigned shard, bo
 
 /* ---- all of them ---- */
 
-/* Those that hold more than `least` bytes of memory. */
+/* An unused slab without fresh blocks has all of its blocks free, so it is in the list SLAB_PARTIAL_4. One with fresh blocks
+ * may be in any list: it is the current one, which is looked at by itself. Or it was reset; those are all unused, and all
+ * closed, however much of them was touched. */
 void slabs_close_unused(bin_t *bin, size_t least)
 {
   for (run_t *slab = bin->slabs[SLAB_PARTIAL_4], *next; slab; slab = next) {
@@ -304,6 +330,7 @@ size_t slabs_purge(bin_t *bin)
   return bytes;
 }
 
+/* The idle blocks are counted out first, because an empty slab no longer says how many they were. */
 static void slab_reset(bin_t *bin, run_t *slab)
 {
   slab_leave_list(bin, slab);
@@ -313,9 +340,10 @@ static void slab_reset(bin_t *bin, run_t *slab)
   slab_enter_list(bin, slab, SLAB_RESET);
 }
 
+/* No slab is current afterwards: all of them are in the list SLAB_RESET, where the current one may not be (B2). */
 void slabs_reset(bin_t *bin)
 {
-  for (unsigned list = SLAB_FULL; list <= SLAB_PARTIAL_4; list++)
+  for (unsigned list = SLAB_NONE_FREE; list <= SLAB_PARTIAL_4; list++)
     while (bin->slabs[list])
       slab_reset(bin, bin->slabs[list]);
   bin->current = NULL;
@@ -324,7 +352,7 @@ void slabs_reset(bin_t *bin)
 
 void slabs_close_all(bin_t *bin)
 {
-  for (unsigned list = SLAB_FULL; list < SLAB_LISTS; list++)
+  for (unsigned list = SLAB_NONE_FREE; list < SLAB_LISTS; list++)
     while (bin->slabs[list])
       close_slab(bin, bin->slabs[list]);
   set_figure(&bin->outstanding, 0);

@@ -8,9 +8,11 @@
  * whole magazines, last in first out.
  *
  *   B1 outstanding == blocks of all slabs that are neither free bits nor fresh: with callers, in magazines, in the depots
- *   B2 a slab is in the list that its free count says: slab_list_of(); only `current` and slabs whose blocks are all fresh, in the
- *      list SLAB_RESET, have fresh blocks
- *   B3 idle == free blocks of all slabs that are not purged, where the bin purges */
+ *   B2 a slab is in the list that its free count says: slab_list_of(); only `current` and slabs whose blocks are all fresh, in
+ *      the list SLAB_RESET, have fresh blocks
+ *   B3 idle == free blocks of all slabs that are not purged, where the bin purges
+ *
+ * They hold whenever the bin's lock is free; of a bin of one thread, which has no lock, between its calls. */
 #ifndef BIN_TYPES_H
 #define BIN_TYPES_H
 
@@ -19,38 +21,39 @@
 #include "size_class.h"
 #include "space/budget.h"
 
-/* Slabs by how many of their blocks are free: the fullest are taken from first, so that the emptiest become unused. */
-enum { SLAB_FULL, SLAB_PARTIAL_1, SLAB_PARTIAL_2, SLAB_PARTIAL_3, SLAB_PARTIAL_4, SLAB_RESET, SLAB_LISTS };
+/* Slabs by how many of their blocks are free, in quarters: the fullest are taken from first, so that the emptiest become
+ * unused. One in SLAB_NONE_FREE may still have fresh blocks, if it is the current one. */
+enum { SLAB_NONE_FREE, SLAB_PARTIAL_1, SLAB_PARTIAL_2, SLAB_PARTIAL_3, SLAB_PARTIAL_4, SLAB_RESET, SLAB_LISTS };
 
 typedef struct bin {
   /* What is read without the lock is in a line of its own. */
-  uint32_t  block_size;
-  uint32_t  slab_bytes;       /* wanted for one slab, whole units */
-  uint8_t   size_class;
-  uint8_t   magazine_capacity;/* blocks a magazine of this class may hold */
-  bool      cached;           /* threads keep magazines of it */
-  uint8_t   stock_most;       /* full magazines a thread may keep beside the loaded one */
-  uint8_t   plane;            /* BIN_PLANE_*: where the class map says its class */
-  bool      purges;           /* the pages of free blocks, one by one: they are large */
-  uint64_t  inverse;
-  space_t  *space;
+  uint32_t block_size;
+  uint32_t slab_bytes; /* wanted for one slab, whole units */
+  uint8_t size_class;
+  uint8_t magazine_capacity; /* blocks a magazine of this class may hold */
+  bool cached;               /* threads keep magazines of it */
+  uint8_t stock_most;        /* full magazines a thread may keep beside the loaded one */
+  uint8_t plane;             /* BIN_PLANE_*: where the class map says its class */
+  bool purges;               /* the pages of free blocks, one by one: they are large */
+  uint64_t inverse;
+  space_t *space;
   budget_t *budget;
-  struct pool_heap *heap;     /* whose bin it is; nothing here looks into it */
+  struct pool_heap *heap; /* whose bin it is; nothing here looks into it */
 
-  size_t    capacity;         /* blocks of all slabs: seldom changed */
+  size_t capacity; /* blocks of all slabs: seldom changed */
 
-  lock_t    lock;
-  depots_t  depots;           /* none: no thread has magazines of this class */
-  run_t    *current;          /* the slab with fresh blocks */
-  run_t    *slabs[SLAB_LISTS];
-  uint32_t  partial_count;    /* slabs in the partial lists */
-  size_t    slab_count;
-  size_t    outstanding;
-  size_t    held_bytes;       /* by the slabs */
-  size_t    idle;             /* where it purges: blocks free in slabs that hold memory */
-  size_t    taken_again;      /* blocks taken lately that had been used before; halved at a tick */
+  lock_t lock;
+  depots_t depots; /* none: no thread has magazines of this class */
+  run_t *current;  /* the slab with fresh blocks */
+  run_t *slabs[SLAB_LISTS];
+  uint32_t partial_count; /* slabs in the partial lists */
+  size_t slab_count;
+  size_t outstanding;
+  size_t held_bytes;  /* by the slabs */
+  size_t idle;        /* where it purges: blocks free in slabs that hold memory */
+  size_t taken_again; /* blocks taken lately that had been used before; halved at a tick */
 
-  bool         due, ended;    /* in the list of bins that a tick has to look at; never again */
+  bool due, ended; /* in the list of bins that a tick has to look at; never again */
   struct bin *due_next, *due_previous;
 } bin_t;
 
@@ -58,13 +61,13 @@ enum { BIN_PLANE_NONE, BIN_PLANE_DEFAULT, BIN_PLANE_HEAP };
 
 _Static_assert(BLOCK_ALIGNMENT == 1 << ALIGNMENT_LOG2, "the class map counts in steps of the alignment");
 
-/* How many threads there are, for the size of a magazine. */
+/* How many threads have a record. The sizes of magazines follow it, and any value gives a correct one. */
 extern INTERNAL uint32_t bin_threads;
 
 /* What is known of the contents of blocks that are handed out. */
 typedef enum block_past { BLOCK_USED, BLOCK_FRESH, BLOCK_ZEROED } block_past_t;
 
-/* Others read it without the lock; a bin of one thread has none. */
+/* Figures are read by any thread without the lock, and a bin of one thread has none; so the store is atomic. */
 static inline void set_figure(size_t *figure, size_t value) { __atomic_store_n(figure, value, __ATOMIC_RELAXED); }
 
 #endif

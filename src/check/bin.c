@@ -3,19 +3,20 @@
 #include "check/check.h"
 #include "check/parts.h"
 
-/* Written anew, not bin.c's own. */
+/* Says in which list a slab should be. It is written anew, so that an error of slabs.c is not believed. */
 static unsigned list_for(const run_t *slab, bool reset)
 {
   if (reset && slab->fresh == 0)
     return SLAB_RESET;
   if (slab->free_count == 0)
-    return SLAB_FULL;
+    return SLAB_NONE_FREE;
   for (unsigned list = SLAB_PARTIAL_1; list < SLAB_PARTIAL_4; list++)
     if (slab->free_count <= list * slab->quarter)
       return list;
   return SLAB_PARTIAL_4;
 }
 
+/* B2, of one slab: the list that it is in, and who may have fresh blocks. */
 static void check_listed_slab(const bin_t *bin, const run_t *slab, unsigned list)
 {
   census_run(bin->space, slab, "B2", "a slab is in two lists, or twice in one");
@@ -27,6 +28,8 @@ static void check_listed_slab(const bin_t *bin, const run_t *slab, unsigned list
   expect(slab != bin->current || list != SLAB_RESET, "B2", "the current slab is among the reset ones", slab->start);
 }
 
+/* B1 to B3, of all slabs of a bin. Each slab is counted off in the census, so a list that leads in a circle ends the program
+ * too. */
 static void check_slab_lists(bin_t *bin)
 {
   size_t slabs = 0, partial = 0, capacity = 0, out = 0, idle = 0;
@@ -52,6 +55,7 @@ static void check_slab_lists(bin_t *bin)
   expect_count(bin->idle, idle, "B3", "free blocks that hold memory");
 }
 
+/* The count bounds the walk, so that a circle ends it. */
 static void check_depot(const bin_t *bin, const depot_t *depot)
 {
   size_t count = 0;
@@ -63,6 +67,7 @@ static void check_depot(const bin_t *bin, const depot_t *depot)
   expect(depot->low <= count && count <= depot->high, "D1", "a depot beyond its own low or high mark", depot);
 }
 
+/* D1, of all depots of a bin. */
 static void check_depots(const bin_t *bin)
 {
   size_t count = 0;
@@ -75,7 +80,8 @@ static void check_depots(const bin_t *bin)
 
 void check_bin_lists(bin_t *bin)
 {
-  expect(bin->magazine_capacity >= 2 && bin->magazine_capacity <= MAGAZINE_CAPACITY_MOST, "D1", "a size no magazine can have", bin);
+  expect(bin->magazine_capacity >= 2 && bin->magazine_capacity <= MAGAZINE_CAPACITY_MOST, "D1", "a size no magazine can have",
+         bin);
   check_slab_lists(bin);
   check_depots(bin);
 }

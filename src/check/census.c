@@ -1,10 +1,14 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * A census has a bit for every block that an arena could ever have, so even a wrong entry has a bit of its own. The bitmaps
+ * come from the system, a page at least for each arena. */
 #include "check/census.h"
 #include "heap/heap.h"
 
 static census_t *censuses;
 static size_t census_count, censuses_bytes;
 
+/* The memory is the system's, so that the check changes nothing of what it checks. */
 static void *map_memory(size_t bytes)
 {
   void *memory = os_map(bytes, os_page_size());
@@ -16,6 +20,7 @@ static size_t pages_for(size_t words) { return round_up(words * sizeof(uint64_t)
 static size_t block_words(const arena_t *arena) { return (size_t)arena->used_end * long_bitmap_words(arena->unit_log2); }
 static size_t census_bytes(const arena_t *arena) { return pages_for(block_words(arena) + arena->used_end / WORD_BITS + 1); }
 
+/* There are few arenas, so they are searched one by one. */
 static census_t *census_of(const arena_t *arena)
 {
   for (size_t i = 0; i < census_count; i++)
@@ -24,6 +29,7 @@ static census_t *census_of(const arena_t *arena)
   return NULL;
 }
 
+/* An arena can be met twice: in a slot, and as the region of a heap. */
 static void add_arena(arena_t *arena)
 {
   if (!arena || census_of(arena))
@@ -32,7 +38,7 @@ static void add_arena(arena_t *arena)
   censuses[census_count++] = (census_t){arena, words, words + block_words(arena)};
 }
 
-/* Those of all heaps, and of one space that may be no heap's. */
+/* The arenas in slots are counted beforehand, and with them one for each heap, so that the list of censuses is mapped once. */
 void census_begin(const space_t *another)
 {
   size_t most = window_slots_open() + 1;
@@ -55,7 +61,8 @@ void census_end(void)
   census_count = 0;
 }
 
-/* The census of the arena that `address`, in memory of a bin or heap of the space, is in a taken unit of; NULL: it is not. */
+/* Returns the census of the arena in which `address` is, if it is in a taken unit there; NULL: it is not. The address is one
+ * that a bin or a heap of the space has, but it need not be right. */
 static census_t *census_around(const space_t *space, const void *address)
 {
   census_t *census = census_of(arena_of(space, address));
@@ -65,6 +72,7 @@ static census_t *census_around(const space_t *space, const void *address)
   return unit < census->arena->used_end && !bit_test(census->arena->room.map, unit) ? census : NULL;
 }
 
+/* A run that a list leads to must be a run of the space, and no other list may have led to it. */
 void census_run(const space_t *space, const run_t *run, const char *name, const char *twice)
 {
   census_t *census = census_around(space, run->start);
@@ -74,6 +82,8 @@ void census_run(const space_t *space, const run_t *run, const char *name, const 
   bit_set(census->runs, unit);
 }
 
+/* Everything is asked in an order in which no wrong entry can lead astray: is it in the space, in a slab of the bin, the start
+ * of a block, and in no other place? */
 void census_block(const bin_t *bin, const void *block, const char *name)
 {
   census_t *census = census_around(bin->space, block);
@@ -89,7 +99,7 @@ void census_block(const bin_t *bin, const void *block, const char *name)
   bit_set(seen, index);
 }
 
-/* The entries from `top` down to the NULL that ends them, which is at word 1 or above. */
+/* Counts off the entries from `top` down to the NULL that ends them, which is at word 1 or above. */
 size_t census_entries(const bin_t *bin, void *const *top, const char *name)
 {
   size_t n = 0;
@@ -100,7 +110,6 @@ size_t census_entries(const bin_t *bin, void *const *top, const char *name)
   }
   violated_at(name, "the entries of a magazine run into its word 0", top);
 }
-
 
 void census_each(void (*visit)(const census_t *census, const void *context), const void *context)
 {

@@ -11,13 +11,14 @@
 
 #include "heap/types.h"
 
-/* Every heap, space, thread and the class map. */
+/* Checks every heap, space, thread and the class map. */
 bool check_everything(void);
 
-/* One heap, and the space it lives in. */
+/* Checks one heap, and the spaces. */
 bool check_heap(heap_t *heap);
 
-/* What needs less than a heap: A1 to A3, S1 and M1; B1 to B3 with S2 between bitmaps and depot. */
+/* These need less than a heap. check_space() checks A1 to A4, F1, S1, S3 and M1. check_bin() adds B1 to B3, D1, and S2 between
+ * bitmaps and depots. */
 bool check_space(space_t *space);
 bool check_bin(bin_t *bin);
 

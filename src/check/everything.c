@@ -9,9 +9,13 @@ static const heap_t *heap_of_run(const run_t *run)
   return run->kind == RUN_SLAB ? ((const bin_t *)run->owner)->heap : run->owner;
 }
 
-/* The invariant that says in which list of its heap a run is. */
-static const char *name_of_list(const run_t *run) { return run->kind == RUN_SLAB ? "B2" : run->kind == RUN_REGION ? "A2" : "H3"; }
+/* Returns the invariant that says in which list of its heap a run is. */
+static const char *name_of_list(const run_t *run)
+{
+  return run->kind == RUN_SLAB ? "B2" : run->kind == RUN_REGION ? "A2" : "H3";
+}
 
+/* A run of the process's space without an owner is lost memory. In a region it holds records of the guest. */
 static void check_census(const census_t *census, const void *only)
 {
   size_t unit = 0;
@@ -23,7 +27,7 @@ static void check_census(const census_t *census, const void *only)
   }
 }
 
-/* Every run of a heap (NULL: of any) was counted by a list, but for the records of guests. */
+/* Checks that every run of a heap (NULL: of any) was counted by a list, except those that hold records of guests. */
 static void check_all_counted(const heap_t *only) { census_each(check_census, only); }
 
 static void check_spaces(void)
@@ -41,6 +45,7 @@ static void check_list_of_heaps(void)
     expect(heap->previous == previous, "heap.next", "the list of heaps does not lead back", heap);
 }
 
+/* A wrong count would let a parent end before its children. */
 static void check_users(void)
 {
   for (heap_t *heap = heaps_first(); heap; heap = heap->next) {
@@ -51,7 +56,8 @@ static void check_users(void)
   }
 }
 
-/* One heap, or all. */
+/* Checks one heap, or all. What is checked without the census comes first, because the census follows the lists that it
+ * checks. */
 static bool check_heaps(const heap_t *only)
 {
   check_list_of_heaps();

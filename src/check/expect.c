@@ -1,11 +1,13 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * As in misuse.c, the line is put together on the stack and leaves by one write: what is being checked may be broken. */
 #include "check/expect.h"
 #include "base/text.h"
 #include "os/os.h"
 
 typedef struct line {
   text_t text;
-  char   buffer[256];
+  char buffer[256];
 } line_t;
 
 static text_t *violation_begin(line_t *line, const char *name, const char *what)

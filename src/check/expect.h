@@ -6,7 +6,7 @@
 
 #include "base/bits.h"
 
-/* `where` is an address that leads to what is wrong. */
+/* Each ends the program if its invariant does not hold. `where` is an address that leads to what is wrong. */
 void expect(bool holds, const char *name, const char *what, const void *where);
 _Noreturn void violated_at(const char *name, const char *what, const void *where);
 void expect_count(size_t kept, size_t counted, const char *name, const char *what);

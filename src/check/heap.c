@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  * H: heaps, their large blocks and their budgets. */
-#include "check/parts.h"
 #include "heap/heap.h"
+#include "check/parts.h"
 
 static bool is_prepaid(const space_t *space, const run_t *run) { return arena_of(space, run->start)->space->prepaid; }
 
+/* H1, and all that the bins' lists say. Returns the bytes of slabs that the budget was charged for. */
 static size_t check_bins(const heap_t *heap)
 {
   size_t charged = 0;
@@ -24,14 +25,18 @@ static size_t check_bins(const heap_t *heap)
   return charged;
 }
 
-typedef struct large { size_t blocks, usable, held, charged, spares; } large_t;
+typedef struct large {
+  size_t blocks, usable, held, charged, spares;
+} large_t;
 
+/* H3, of the runs: each that the list leads to. That none is missing is what check_all_counted() says. */
 static void add_large_runs(const heap_t *heap, large_t *sum)
 {
   const run_t *previous = NULL;
   for (run_t *run = heap->large; run; previous = run, run = run->next) {
     census_run(heap->space, run, "H3", "a large run is in two lists, or twice in one");
-    expect((run->kind == RUN_LARGE || run->kind == RUN_SPARE) && run->owner == heap, "H3", "the list has a run that is not the heap's", run);
+    expect((run->kind == RUN_LARGE || run->kind == RUN_SPARE) && run->owner == heap, "H3",
+           "the list has a run that is not the heap's", run);
     expect(run->previous == previous, "H3", "the list of large runs does not lead back", run->start);
     size_t held = run_bytes(arena_of(heap->space, run->start), run);
     expect(run->size && run->size <= held, "H3", "a large block is larger than its run", run->start);
@@ -43,7 +48,7 @@ static void add_large_runs(const heap_t *heap, large_t *sum)
   }
 }
 
-/* The spares of all threads are the default heap's. */
+/* Returns how many spares all threads have. They are runs of the default heap. */
 static size_t count_spares(void)
 {
   size_t spares = 0;
@@ -62,13 +67,16 @@ static size_t count_spares(void)
   return spares;
 }
 
+/* The tree and the list of the heap must have the same blocks. None lies in the window, where free() would ask the class map
+ * about it. */
 static void add_huge_blocks(const heap_t *heap, large_t *sum)
 {
   const char *from = NULL;
   size_t blocks = 0, listed = 0;
   for (huge_t *huge; (huge = huge_next(heap, from)) != NULL; from = huge_start(huge) + 1) {
     const char *start = huge_start(huge), *last = start + huge_size(huge) - 1;
-    expect(window_slot_of(start) >= window_slots_open() && window_slot_of(last) >= window_slots_open(), "H3", "a huge block lies in the window", start);
+    expect(window_slot_of(start) >= window_slots_open() && window_slot_of(last) >= window_slots_open(), "H3",
+           "a huge block lies in the window", start);
     expect(start > from || !from, "H3", "huge blocks are not in order", start);
     sum->blocks++;
     sum->usable += huge_size(huge);
@@ -81,17 +89,17 @@ static void add_huge_blocks(const heap_t *heap, large_t *sum)
   expect_count(listed, blocks, "H3", "huge blocks in the list of their heap");
 }
 
-/* Mappings that are kept belong to nobody. */
+/* Mappings that are kept have no owner, and clean ones hold no memory, so they do not count. */
 void check_kept(void)
 {
   size_t bytes = 0;
   const char *from = NULL;
   for (huge_t *huge; (huge = huge_next(NULL, from)) != NULL; from = huge_start(huge) + 1)
     bytes += huge->clean ? 0 : huge_size(huge);
-  expect_count(huge_kept_bytes(), bytes, "H3", "bytes of mappings that are kept");
+  expect_count(kept_bytes(), bytes, "H3", "bytes of mappings that are kept");
 }
 
-/* What a heap's children hold counts in the heap too. */
+/* Returns what the heap's children hold, which counts in the heap too (H2). */
 static size_t held_by_children(const heap_t *heap)
 {
   size_t bytes = 0;
@@ -101,7 +109,7 @@ static size_t held_by_children(const heap_t *heap)
   return bytes;
 }
 
-/* Runs that hold records of a guest. */
+/* Returns the bytes of the runs that hold records of a guest. */
 static size_t record_runs(const heap_t *heap)
 {
   const arena_t *arena = heap->region.space.fixed;
@@ -111,16 +119,20 @@ static size_t record_runs(const heap_t *heap)
   return bytes;
 }
 
+/* The region is a run or a mapping that no other heap may have. */
 static void check_region(const heap_t *heap)
 {
   const run_t *run = heap->region.run;
   if (run) {
     census_run(&space_of_process, run, "A2", "two heaps in one region");
-    expect(run->kind == RUN_REGION && run->owner == heap && heap->region.start == run->start, "A2", "the region of a heap is not its own", heap);
+    expect(run->kind == RUN_REGION && run->owner == heap && heap->region.start == run->start, "A2",
+           "the region of a heap is not its own", heap);
   }
-  expect(!heap->region.huge || (heap->region.huge->is_region && heap->region.huge->owner == heap), "A2", "the region of a heap is not its own", heap);
+  expect(!heap->region.huge || (heap->region.huge->is_region && heap->region.huge->owner == heap), "A2",
+         "the region of a heap is not its own", heap);
 }
 
+/* H2. What was counted has come from lists, and the rest is added here. */
 static void check_budget(const heap_t *heap, size_t counted)
 {
   const budget_t *budget = &heap->budget;
@@ -131,6 +143,7 @@ static void check_budget(const heap_t *heap, size_t counted)
   expect(budget->held <= budget->peak, "H2", "more is held than the most that ever was", heap);
 }
 
+/* H1 to H3. What the lists say is counted first, and then compared with what the heap counts. */
 void check_heap_lists(const heap_t *heap)
 {
   large_t large = {0};

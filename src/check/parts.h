@@ -6,7 +6,8 @@
 
 #include "check/census.h"
 
-/* The run at `unit` or the next one above; NULL: no more. Written anew, not arena.c's own. */
+/* Returns the run at `unit` or the next one above; NULL: there are no more. It is written anew, so that an error of arena.c is
+ * not believed. */
 static inline run_t *run_from(const arena_t *arena, size_t unit)
 {
   while (unit < arena->used_end && !bit_test(arena->start, unit))
@@ -16,12 +17,12 @@ static inline run_t *run_from(const arena_t *arena, size_t unit)
 
 static inline size_t unit_behind(const arena_t *arena, const run_t *run) { return (size_t)(run - arena->runs) + run->units; }
 
-/* During a census. */
+/* These are called during a census. */
 void check_bin_lists(bin_t *bin);
 void check_magazines_of_heap(const heap_t *heap);
 void check_heap_lists(const heap_t *heap);
 
-/* Without one: all threads; all mappings that are kept. */
+/* These need none. They check all threads, and all mappings that are kept. */
 void check_threads(void);
 void check_kept(void);
 

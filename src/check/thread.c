@@ -4,6 +4,7 @@
 #include "heap/heap.h"
 #include <stddef.h>
 
+/* C2, of one class: as many full magazines as counted. The count bounds the walk. */
 static void check_stock(const bin_t *bin, const stock_t *stock)
 {
   size_t count = 0;
@@ -14,6 +15,7 @@ static void check_stock(const bin_t *bin, const stock_t *stock)
   expect_count(stock->count, count, "C2", "magazines in the stock");
 }
 
+/* C1, of the loaded magazine. Its top entry stands beside it. */
 static void check_loaded(const bin_t *bin, const loaded_t *loaded)
 {
   void **slot = loaded->below;
@@ -29,6 +31,7 @@ static void check_loaded(const bin_t *bin, const loaded_t *loaded)
   census_entries(bin, slot, "C1");
 }
 
+/* A class without magazines must have none loaded either, or the fast path would serve blocks that no bin knows of. */
 static void check_magazines(const heap_t *heap, const magazines_t *magazines)
 {
   for (unsigned c = 0; c <= CLASS_CACHED; c++) {
@@ -43,6 +46,7 @@ static void check_magazines(const heap_t *heap, const magazines_t *magazines)
   }
 }
 
+/* Magazines of lost threads are left out: their threads may have had a block in their hands. */
 void check_magazines_of_heap(const heap_t *heap)
 {
   for (thread_t *thread = threads_first(); thread; thread = thread->next) {
@@ -54,6 +58,7 @@ void check_magazines_of_heap(const heap_t *heap)
   }
 }
 
+/* The list of heaps is walked instead of reading the mark: a wrong pointer could lead anywhere. */
 static bool is_heap(const heap_t *wanted)
 {
   heap_t *heap = heaps_first();
@@ -73,34 +78,43 @@ static const heap_cache_t *cache_at(const cache_t *cache)
   return (const heap_cache_t *)((const char *)cache - offsetof(heap_cache_t, cache));
 }
 
+/* What a thread has of other heaps is found in four ways, which must agree: by its chains, by its list of due caches, by the
+ * heap's list of caches within reach, and by its slots. */
 static void check_caches(const thread_t *thread)
 {
   size_t caches = 0, due = 0;
   for (const heap_cache_t *cache = NULL; (cache = thread_next_cache(thread, cache)) != NULL; caches++) {
     expect(is_heap(cache->heap), "thread.chains", "a cache of a heap that is gone", cache->heap);
-    expect(thread_magazines_if_any(thread, cache->heap) == &cache->magazines, "thread.chains", "two caches of one heap, or one in a wrong chain", cache->heap);
+    expect(thread_magazines_if_any(thread, cache->heap) == &cache->magazines, "thread.chains",
+           "two caches of one heap, or one in a wrong chain", cache->heap);
     expect(!cache->reach_link || *cache->reach_link == cache, "heap.reach", "the list does not lead back", cache);
     expect(cache->reach_link || !cache->heap->reached || !magazines_any(&cache->magazines), "heap.reach",
            "what nobody will reach for", cache->heap);
-    expect(cache->due || !magazines_any(&cache->magazines), "thread.due_first", "a cache that no census will look at", cache->heap);
+    expect(cache->due || !magazines_any(&cache->magazines), "thread.due_first", "a cache that no census will look at",
+           cache->heap);
   }
   expect_count(thread->cache_count, caches, "thread.chains", "caches of heaps");
   for (const heap_cache_t *cache = thread->due_first; cache; cache = cache->due_next, due++) {
-    expect(cache->due && (cache->due_next ? cache->due_next->due_previous : thread->due_last) == cache, "thread.due_first", "the list does not lead back", cache);
-    expect(thread_magazines_if_any(thread, cache->heap) == &cache->magazines, "thread.due_first", "a cache that the thread has not", cache);
+    expect(cache->due && (cache->due_next ? cache->due_next->due_previous : thread->due_last) == cache, "thread.due_first",
+           "the list does not lead back", cache);
+    expect(thread_magazines_if_any(thread, cache->heap) == &cache->magazines, "thread.due_first",
+           "a cache that the thread has not", cache);
   }
   expect_count(thread->due_count, due, "thread.due_first", "caches that are due");
   for (size_t i = 0; i < CACHE_SLOTS; i++) {
     uintptr_t at = (uintptr_t)thread->heap_at[i];
     heap_t *heap = (heap_t *)(at & ~(uintptr_t)1);
     if (heap && thread->heap_at[i] != NOT_A_HEAP) {
-      expect(cache_slot_of(heap) == i && has_cache(thread, heap, thread->cache_at[i]), "thread.heap_at", "a place without its cache", heap);
+      expect(cache_slot_of(heap) == i && has_cache(thread, heap, thread->cache_at[i]), "thread.heap_at",
+             "a place without its cache", heap);
       expect(heap->reached == (at & 1), "thread.heap_at", "a place that others may or may not reach into", heap);
-      expect(!heap->reached || cache_at(thread->cache_at[i])->reach_link, "heap.reach", "a place that nobody will reach into", heap);
+      expect(!heap->reached || cache_at(thread->cache_at[i])->reach_link, "heap.reach", "a place that nobody will reach into",
+             heap);
     }
   }
 }
 
+/* T1. The sentinel must still be empty: every class without a magazine pops from it. */
 void check_threads(void)
 {
   size_t threads = 0;

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * The plain way is take(): a magazine, a bin, or a large block. serve_hard() comes after it has failed. It tries what the heap
+ * has (take_own()), then its callback and the heaps it overflows to, in the order that heap_next_resort() has. */
 #include "heap/allocate.h"
 #include "heap/dying.h"
 #include "heap/guard.h"
@@ -11,22 +14,24 @@
 #include <string.h>
 
 enum {
-  ATTEMPTS = 64,        /* of on_exhausted for one request */
-  BORROW_FACTOR = 4,    /* a class that is exhausted borrows blocks of up to so many times the size */
-  THRIFT_LEAST = 64     /* where memory is short, larger blocks first come in two sizes to a doubling */
+  ATTEMPTS = 64,     /* of on_exhausted for one request */
+  BORROW_FACTOR = 4, /* a class that is exhausted borrows blocks of up to so many times the size */
+  THRIFT_LEAST = 64  /* where memory is short, larger blocks first come in two sizes to a doubling */
 };
 
 typedef struct request {
   size_t size, alignment;
-  size_t usable;        /* answer: bytes of the block */
-  block_past_t past;    /* answer: what they hold */
-  bool grown;           /* answer: that from has become the block */
-  heap_t *heap;         /* answer: whose block it is */
-  located_t *from;      /* NULL, or a block that may become it where it is, or by moving its pages */
+  size_t usable;     /* answer: bytes of the block */
+  block_past_t past; /* answer: what they hold */
+  bool grown;        /* answer: that from has become the block */
+  heap_t *heap;      /* answer: whose block it is */
+  located_t *from;   /* NULL, or a block that may become it where it is, or by moving its pages */
 } request_t;
 
 static size_t size_with_guard(const heap_t *heap, const request_t *r) { return r->size + (heap->checked ? GUARD_BYTES : 0); }
 
+/* The slow path is counted after the thread has left its magazines: it may tick, which takes threads_lock, and a thread must
+ * not wait for that lock while it is busy. */
 static void *take_cached(heap_t *heap, bin_t *bin)
 {
   thread_t *thread = thread_current();
@@ -43,12 +48,14 @@ static void *take_cached(heap_t *heap, bin_t *bin)
   return block;
 }
 
-/* A block of a larger class, free in a slab that is there already: of class `from` or above, of up to `most` bytes. */
+/* Takes a block of a larger class, from `from` on and of up to `most` bytes, if one is free in a slab that is there already. A
+ * class whose blocks are not aligned enough is passed over. */
 static void *borrow(heap_t *heap, unsigned from, size_t most, request_t *r)
 {
   void *block = NULL;
   size_t alignment = max_size(r->alignment, BLOCK_ALIGNMENT);
-  for (bin_t *bin = heap_bin_from(heap, from); bin && !block && bin->block_size <= most; bin = heap_bin_from(heap, bin->size_class + 1u)) {
+  for (bin_t *bin = heap_bin_from(heap, from); bin && !block && bin->block_size <= most;
+       bin = heap_bin_from(heap, bin->size_class + 1u)) {
     if (bin->block_size & (alignment - 1))
       continue;
     r->usable = bin->block_size;
@@ -59,16 +66,17 @@ static void *borrow(heap_t *heap, unsigned from, size_t most, request_t *r)
 
 static void *take_block(heap_t *heap, unsigned size_class, request_t *r);
 
-/* The class that stands for its neighbours below: one of two to a doubling. */
+/* Returns the class that serves its smaller neighbours too, if memory is short: one of two to a doubling. */
 static unsigned coarse_class(const heap_t *heap, unsigned c)
 {
   size_t size = heap_block_size(heap, c), step = size > THRIFT_LEAST ? ((size_t)1 << log2_floor(size - 1)) / 2 : 1;
   return heap_class_for(heap, round_up(size, step), 1);
 }
 
-/* Where memory is short, few slabs have to serve many classes: a class gets slabs of its own when half a slab of its blocks have been
- * asked for, and until then takes those of a class of at most half as much again. (Python in 30 MB: 0.84 of the blocks that it has
- * with glibc when a class only borrowed what was free, 0.91 so. With still larger classes for the first few: 0.90.) */
+/* If memory is short, few slabs have to serve many classes. So a class gets slabs of its own only when half a slab of its
+ * blocks have been asked for. Until then it takes blocks of a class that is at most half as large again. (Python in 30 MB had
+ * 0.84 of the blocks that it has with glibc when a class only borrowed what was free, and has 0.91 so. With still larger
+ * classes for the first few it had 0.90.) */
 static void *take_coarse(heap_t *heap, unsigned c, request_t *r)
 {
   static uint32_t asked[CLASS_COUNT];
@@ -79,11 +87,14 @@ static void *take_coarse(heap_t *heap, unsigned c, request_t *r)
   return block ? block : take_block(heap, coarse, r);
 }
 
+/* A class without a bin is asked for the first time, which is when memory can be saved. A thread without a record, and a class
+ * without magazines, go to the bin for a single block. */
 static void *take_block(heap_t *heap, unsigned size_class, request_t *r)
 {
   bin_t *bin = published_bin(heap, size_class);
   if (unlikely(!bin)) {
-    void *block = space_is_short && !heap->region.kind && r->alignment <= BLOCK_ALIGNMENT ? take_coarse(heap, size_class, r) : NULL;
+    void *block =
+      space_is_short && !heap->region.kind && r->alignment <= BLOCK_ALIGNMENT ? take_coarse(heap, size_class, r) : NULL;
     if (block || !(bin = heap_bin(heap, size_class)))
       return block;
   }
@@ -103,6 +114,7 @@ static void *take(heap_t *heap, request_t *r)
   return c ? take_block(heap, c, r) : large_take(heap, size, r->alignment, &r->past, &r->usable);
 }
 
+/* A block of a slab cannot grow: its neighbours are other blocks. */
 bool heap_lengthen(located_t *at, size_t size, bool may_move)
 {
   if (at->huge)
@@ -110,7 +122,8 @@ bool heap_lengthen(located_t *at, size_t size, bool may_move)
   return !at->bin && large_resize_run(at->heap, at->run, size);
 }
 
-/* What made room for a block may have made it where a growing one can have it alone: without another beside it. */
+/* Tries again after something was given back. That may have made room just behind a block that grows, or enough for the block
+ * to move its pages, where a second block beside it would still not fit. */
 static void *take_again(heap_t *heap, request_t *r)
 {
   if (r->from && heap_lengthen(r->from, r->size, true)) {
@@ -120,45 +133,50 @@ static void *take_again(heap_t *heap, request_t *r)
   return take(heap, r);
 }
 
-/* What a block needs that it does not have yet: a mapping may be one that grows. */
+/* Returns how many bytes the request still lacks. A mapping that grows has some of them already. */
 static size_t bytes_lacking(const request_t *r)
 {
   size_t has = r->from && r->from->huge ? r->from->size : 0;
   return r->size > has ? r->size - has : 0;
 }
 
-/* It is the system that has nothing left, of memory or of addresses, but the process has: freed mappings and units, and what the default
- * heap has cached. */
+/* Gives back what the process has kept: freed mappings and units, and what the default heap has cached. That helps only if it
+ * was the system that refused, memory or addresses, and not the budget. */
 static bool trim_process(heap_t *heap, const request_t *r)
 {
-  if (heap_is_bounded(heap) || !budget_allows(&heap->budget, bytes_lacking(r)))
+  if (heap_is_guest(heap) || !budget_allows(&heap->budget, bytes_lacking(r)))
     return false;
   if (heap != &default_heap)
     heap_drain(&default_heap);
-  huge_trim(0);
+  kept_trim(0);
   space_purge(&space_of_process, 0);
   return true;
 }
 
-/* No mapping of that size will be had. */
+/* Says that no mapping of that size will be had, whatever is given back for it. */
 static bool is_hopeless(const heap_t *heap, const request_t *r)
 {
   return !heap->region.kind && large_is_huge(heap, r->size, r->alignment) && huge_is_hopeless(bytes_lacking(r));
 }
 
-/* What the heap has cached and idle itself. */
+/* Tries what is there already, the nearest first: what the heap has cached and idle, what the process has kept, and last a
+ * block of a larger class, which wastes a part of it. For a hopeless request nobody gives up anything. */
 static void *take_own(heap_t *heap, request_t *r)
 {
+  /* Draining would cost every thread its magazines, and could not help. */
   if (is_hopeless(heap, r))
     return NULL;
   heap_drain(heap);
   void *block = take_again(heap, r);
   if (!block && trim_process(heap, r))
     block = take_again(heap, r);
+  /* A large block has no class, so there is nothing that it could borrow. */
   unsigned c = block ? 0 : heap_class_for(heap, size_with_guard(heap, r), r->alignment);
   return c ? borrow(heap, c + 1, heap_block_size(heap, c) * BORROW_FACTOR, r) : block;
 }
 
+/* A request that a heap cannot serve ends here. A program that cannot go on without memory may ask to end with it, while the
+ * stack still shows which request it was. */
 void *heap_exhausted(heap_t *heap)
 {
   __atomic_fetch_add(&heap->exhausted_count, 1, __ATOMIC_RELAXED);
@@ -168,41 +186,55 @@ void *heap_exhausted(heap_t *heap)
   return NULL;
 }
 
-/* The order when a heap is exhausted: what it has cached and idle itself, its callback as long as that helps, the heap it
- * overflows to. */
-static void *take_of_one(heap_t *heap, request_t *r)
+resort_t heap_first_resort(heap_t *heap) { return (resort_t){.first = heap, .heap = heap}; }
+
+/* The order is the same for a single request (take_hard()) and for a caller that goes on by itself (heap_probe()): the heap's
+ * callback for as long as that says "again", then the heap it overflows to, whose own callback is asked anew. A callback that
+ * says so for ever ends at ATTEMPTS. */
+bool heap_next_resort(resort_t *from, size_t size, bool may_ask)
 {
-  void *block = take_own(heap, r);
-  for (unsigned attempt = 0; !block && heap->on_exhausted && attempt < ATTEMPTS; attempt++) {
-    if (!heap->on_exhausted(heap, r->size, attempt, heap->context))
-      break;
+  heap_t *heap = from->heap;
+  if (may_ask && heap->on_exhausted && from->attempt < ATTEMPTS &&
+      heap->on_exhausted(heap, size, from->attempt, heap->context)) {
+    from->attempt++;
     __atomic_fetch_add(&heap->retried_count, 1, __ATOMIC_RELAXED);
-    block = take_again(heap, r);
-    if (!block)
-      block = take_own(heap, r);
+    return true;
   }
-  return block;
+  from->heap = heap->overflow;
+  from->attempt = 0;
+  return from->heap != NULL;
 }
 
-/* A chain may be long, and the stack short. */
+/* Tries the heap whose turn it is: the plain way, then what it has to give up. */
+static void *take_at(const resort_t *from, request_t *r)
+{
+  void *block = take_again(from->heap, r);
+  return block ? block : take_own(from->heap, r);
+}
+
+/* Every heap of the chain that did not serve the request itself counts it as overflowed. */
+static void count_overflowed(const resort_t *from)
+{
+  for (heap_t *heap = from->first; heap != from->heap; heap = heap->overflow)
+    __atomic_fetch_add(&heap->overflowed_count, 1, __ATOMIC_RELAXED);
+}
+
+/* Comes after the plain way has failed. It is a loop because a chain of overflows may be long and the stack short. */
 COLD static void *take_hard(heap_t *heap, request_t *r)
 {
-  heap_t *server = heap;
-  void *block = take_of_one(server, r);
-  while (!block && server->overflow) {
-    server = server->overflow;
-    block = take_again(server, r);
-    if (!block)
-      block = take_of_one(server, r);
-  }
-  for (; block && !r->grown && heap != server; heap = heap->overflow)
-    __atomic_fetch_add(&heap->overflowed_count, 1, __ATOMIC_RELAXED);
+  resort_t from = heap_first_resort(heap);
+  void *block = take_own(heap, r);
+  while (!block && heap_next_resort(&from, r->size, true))
+    block = take_at(&from, r);
+  if (block && !r->grown)
+    count_overflowed(&from);
   return block;
 }
 
 static bool is_sane(const request_t *r) { return r->size <= PTRDIFF_MAX - 2 * UNIT && r->alignment <= PTRDIFF_MAX / 2; }
 
-/* A block that was taken, as the caller gets it. */
+/* Makes a block that was taken what the caller gets: guarded in a checked heap, and zeroed if asked for and not known to be
+ * zero. */
 static void *hand_out(void *block, request_t *r, bool zero)
 {
   if (r->heap->checked) {
@@ -214,10 +246,10 @@ static void *hand_out(void *block, request_t *r, bool zero)
   return block;
 }
 
-/* Whoever serves has tried once. */
+/* Comes after the heap has tried once, the plain way. */
 COLD static void *serve_hard(heap_t *heap, request_t *r)
 {
-  int saved = errno;   /* the callback may have failed at something on its way to success */
+  int saved = errno; /* the callback may have failed at something on its way to success */
   void *block = take_hard(heap, r);
   if (!block)
     return heap_exhausted(heap);
@@ -225,7 +257,7 @@ COLD static void *serve_hard(heap_t *heap, request_t *r)
   return block;
 }
 
-/* Inline: it is the way of every allocation that the magazines do not serve. */
+/* This is inline, because every allocation comes here that the magazines do not serve. */
 static inline __attribute__((always_inline)) void *serve(heap_t *heap, request_t *r)
 {
   if (!is_sane(r) || !manager_ready())
@@ -245,8 +277,8 @@ void *heap_allocate(heap_t *heap, size_t size, size_t alignment, bool zero)
 
 /* ---- what may be given up for less, or asked for again with nothing in hand ---- */
 
-resort_t heap_first_resort(heap_t *heap) { return (resort_t){.first = heap, .heap = heap}; }
-
+/* A caller that can do with less asks for much first, so a failure here is no exhaustion: neither errno nor a counter tells of
+ * it. */
 void *heap_probe(const resort_t *from, size_t size, size_t alignment)
 {
   request_t r = {.size = size, .alignment = alignment};
@@ -255,26 +287,11 @@ void *heap_probe(const resort_t *from, size_t size, size_t alignment)
   if (!is_sane(&r) || !manager_ready())
     return NULL;
   int saved = errno;
-  void *block = take(from->heap, &r);
-  if (!block)
-    block = take_own(from->heap, &r);
-  for (heap_t *heap = from->first; block && heap != from->heap; heap = heap->overflow)
-    __atomic_fetch_add(&heap->overflowed_count, 1, __ATOMIC_RELAXED);
+  void *block = take_at(from, &r);
+  if (block)
+    count_overflowed(from);
   errno = saved;
   return block ? hand_out(block, &r, false) : NULL;
-}
-
-bool heap_next_resort(resort_t *from, size_t size, bool may_ask)
-{
-  heap_t *heap = from->heap;
-  if (may_ask && heap->on_exhausted && from->attempt < ATTEMPTS && heap->on_exhausted(heap, size, from->attempt, heap->context)) {
-    from->attempt++;
-    __atomic_fetch_add(&heap->retried_count, 1, __ATOMIC_RELAXED);
-    return true;
-  }
-  from->heap = heap->overflow;
-  from->attempt = 0;
-  return from->heap != NULL;
 }
 
 void *heap_allocate_if_easy(heap_t *heap, size_t size)

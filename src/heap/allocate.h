@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A request becomes a block. */
+ * A request becomes a block; and what is tried, in which order, when a heap is exhausted. */
 #ifndef ALLOCATE_H
 #define ALLOCATE_H
 
@@ -9,26 +9,30 @@
 /* A block of at least `size` bytes at a multiple of `alignment` (a power of two; 1: any), zeroed if asked. NULL + ENOMEM. */
 void *heap_allocate(heap_t *heap, size_t size, size_t alignment, bool zero);
 
-/* For whoever needs several blocks at once, or may do with less: the same order of resorts as that of one allocation (the heap itself,
- * its callback as long as that helps, the heap it overflows to), a step at a time. A callback may leave, or reset the heap: it is called
- * by heap_next_resort() alone, with nothing of the caller's in hand. */
+/* What is tried when a heap is exhausted: the heap itself, its callback for as long as that says "again", then the same of the
+ * heap it overflows to. heap_allocate() goes through all of it. A caller that needs several blocks at once, or may do with
+ * less, goes a step at a time. A callback may leave by longjmp(), or reset the heap. So heap_next_resort() alone calls it,
+ * when the caller has nothing in hand. */
 typedef struct resort {
-  heap_t  *first, *heap;        /* the heap that was asked; where it is the turn of one that it overflows to, that one */
-  unsigned attempt;             /* of its callback */
+  heap_t *first, *heap; /* the heap that was asked; the one of its chain of overflows whose turn it is */
+  unsigned attempt;     /* of its callback */
 } resort_t;
 resort_t heap_first_resort(heap_t *heap);
 
-/* What the heap whose turn it is has itself; calls nobody. NULL: nothing, which does not count as exhausted; errno stays. */
+/* Takes a block from the heap whose turn it is, without a callback. NULL: it has none, which does not count as exhausted; errno
+ * stays. */
 void *heap_probe(const resort_t *from, size_t size, size_t alignment);
 
-/* True: probe again. Without `may_ask` no callback is called. False: nothing is left to try; heap_exhausted() is for the caller to say. */
+/* Goes on to the next resort. True: probe again. False: nothing is left to try, and the caller says heap_exhausted(). Without
+ * `may_ask` no callback is called. */
 bool heap_next_resort(resort_t *from, size_t size, bool may_ask);
 
-/* For a block that changes its size: one of at least `size` bytes for it to move to, only if that costs nobody anything (no callback,
- * no overflow, nothing given back for it; errno stays). */
+/* Takes a block of at least `size` bytes for another to move to, but only if that is easy: no callback is called, no overflow
+ * asked, and nothing is given back for it. NULL leaves errno as it was. */
 void *heap_allocate_if_easy(heap_t *heap, size_t size);
 
-/* Or with all resorts; what makes room for another block may make it behind `from`, which then has grown and is the answer. */
+/* The same with all resorts. What makes room for another block may make it behind `from`, which then has grown and is the
+ * answer. */
 void *heap_allocate_from(heap_t *heap, size_t size, located_t *from, bool *grown);
 
 /* A large block grows where it is, or by moving its pages. False: nothing changed. */

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * A heap is made in the order in which its parts need each other: options, record, charge, region, classes, list. What fails is
+ * undone in reverse (failed()), and nothing is found before the last step, except a region by its address. */
 #include "heap/create.h"
 #include "base/text.h"
 #include "heap/locate.h"
@@ -11,12 +14,15 @@
 #include <errno.h>
 
 enum {
-  UNCACHED_BUDGET = 1 << 20,       /* up to here no thread keeps blocks back from the others */
-  FLAGS_KNOWN = POOL_HEAP_SINGLE_THREAD | POOL_HEAP_PREFAULT | POOL_HEAP_LOCK_MEMORY | POOL_HEAP_ZERO_ON_FREE | POOL_HEAP_CHECKED
+  UNCACHED_BUDGET = 1 << 20, /* up to here no thread keeps blocks back from the others */
+  FLAGS_KNOWN =
+    POOL_HEAP_SINGLE_THREAD | POOL_HEAP_PREFAULT | POOL_HEAP_LOCK_MEMORY | POOL_HEAP_ZERO_ON_FREE | POOL_HEAP_CHECKED
 };
 
 /* ---- options ---- */
 
+/* A table of classes ascends strictly: the search for a class halves it (own_class_of()), and block sizes keep blocks
+ * aligned. */
 static bool classes_are_valid(const size_t *sizes, size_t count)
 {
   if (!sizes)
@@ -29,12 +35,15 @@ static bool classes_are_valid(const size_t *sizes, size_t count)
   return true;
 }
 
-/* What is idle elsewhere is the process's, and goes back as its own option says; a caller's memory never does. */
+/* Only a region of the system's memory has a purge delay of its own. What is idle elsewhere is the process's and goes back as
+ * its option says; a caller's memory never goes back. */
 static bool can_have_purge_delay(const pool_heap_options_t *o)
 {
   return !o->purge_delay_ms || (o->memory ? o->purge_delay_ms == POOL_PURGE_NEVER : region_is_wanted(o));
 }
 
+/* Options that contradict each other are refused, not interpreted: a caller's memory with a reserve, a reserve beyond the
+ * budget, memory that is to be locked of a heap that has none of its own. */
 static bool options_are_valid(const pool_heap_options_t *o)
 {
   if (o->flags & ~(unsigned)FLAGS_KNOWN)
@@ -61,6 +70,7 @@ static void set_name(heap_t *heap, const char *name)
   text_finish(&text);
 }
 
+/* Whether a budget counts is settled here, by the heap or any ancestor: it decides how threads may cache blocks. */
 static void set_common(heap_t *heap, const pool_heap_options_t *o)
 {
   heap->mark = HEAP_LIVE_MARK;
@@ -78,9 +88,9 @@ static void set_common(heap_t *heap, const pool_heap_options_t *o)
   set_name(heap, o->name);
 }
 
-/* Threads may keep magazines unless every call must see the block, a new magazine would be a page fault, or nobody could take what
- * they hold of a budget back from them. They find them without asking further only where the class follows from the size alone
- * and every block is the heap's own. */
+/* Threads may keep magazines, with three exceptions: every call must see the block, a new magazine would be a page fault, or
+ * what threads hold of a budget could not be taken back from them. The fast path finds the magazines only if the class follows
+ * from the size alone and every block is the heap's own. */
 static void set_cached(heap_t *heap, const pool_heap_options_t *o)
 {
   heap->reached = heap->budgeted && !heap->lock.solo;
@@ -89,9 +99,13 @@ static void set_cached(heap_t *heap, const pool_heap_options_t *o)
   heap->plane = heap->cached && heap->space->unit_log2 == UNIT_LOG2 ? BIN_PLANE_HEAP : BIN_PLANE_NONE;
 }
 
-/* As it is charged. */
-static size_t class_table_bytes(const heap_t *heap) { return round_up((heap->class_count + 1u) * sizeof(uint32_t), METADATA_ALIGNMENT); }
+/* Returns the size of the table of classes as it is charged. */
+static size_t class_table_bytes(const heap_t *heap)
+{
+  return round_up((heap->class_count + 1u) * sizeof(uint32_t), METADATA_ALIGNMENT);
+}
 
+/* Own classes stand at 1 and on, because class 0 is no class. */
 static bool set_classes(heap_t *heap, const pool_heap_options_t *o)
 {
   if (!o->size_classes)
@@ -109,14 +123,15 @@ static bool set_classes(heap_t *heap, const pool_heap_options_t *o)
 
 /* ---- the record of a heap ---- */
 
-/* The records of heaps are used again, for heaps alone. So a pointer to a heap that was destroyed leads to a record that says so. One
- * that is to be locked has its own page, since whole pages are locked and unlocked. */
-static heap_t *unused_heaps[2];                  /* under heaps_lock */
+/* The records of heaps are used again, for heaps alone. So a pointer to a heap that was destroyed leads to a record that says
+ * so. A record that is to be locked has its own page, since whole pages are locked and unlocked. */
+static heap_t *unused_heaps[2]; /* under heaps_lock */
 
-static metadata_kind_t heap_records = {.size = sizeof(heap_t), .alignment = (size_t)1 << HEAP_ALIGNMENT_LOG2};   /* with them */
+static metadata_kind_t heap_records = {.size = sizeof(heap_t), .alignment = (size_t)1 << HEAP_ALIGNMENT_LOG2}; /* with them */
 
 static heap_t *record_of_own_page(void) { return metadata_take(round_up(sizeof(heap_t), os_page_size()), os_page_size()); }
 
+/* A record that was used keeps its kind: one with its own page serves only heaps that need one. */
 static heap_t *heap_record_take(bool own_page)
 {
   lock_acquire(&heaps_lock);
@@ -149,6 +164,8 @@ static void count_users(const heap_t *heap, size_t by)
     heap->overflow->users += by;
 }
 
+/* The newest heap stands right behind the default one, which is always first. A child is newer than its parent, so it stands in
+ * front of it; for_each_budget_lock() relies on that. */
 static void enter_list(heap_t *heap)
 {
   lock_acquire(&heaps_lock);
@@ -164,7 +181,7 @@ static void enter_list(heap_t *heap)
     guests_enter(heap);
 }
 
-/* Under the lock. */
+/* Takes the heap out of the list. Under heaps_lock. */
 static void leave_list(heap_t *heap)
 {
   heap->previous->next = heap->next;
@@ -173,9 +190,9 @@ static void leave_list(heap_t *heap)
   count_users(heap, -(size_t)1);
 }
 
-/* The heap is out of everybody's reach, whether it was ever in the list or its creation has failed: a region is found by its address
- * from the moment it is there. Somebody may still be looking at what is about to go, a question about an address, a tick; they hold
- * the lock of the list. */
+/* Makes sure that nothing leads to the heap any more. That is needed even if its creation has failed, because a region is found
+ * by its address from the moment it is there. A question about an address, or a tick, may still look at what is about to go; it
+ * holds the lock of the list, which is therefore taken in any case. */
 static void vanish(heap_t *heap, bool was_listed)
 {
   if (heap->region.kind == REGION_GUEST && was_listed)
@@ -189,7 +206,7 @@ static void vanish(heap_t *heap, bool was_listed)
 
 /* ---- making one ---- */
 
-/* Nobody finds it any more. */
+/* Gives back the memory of a heap that nothing leads to any more. A guest's is its caller's. */
 static void give_memory(heap_t *heap)
 {
   bool guest = heap->region.kind == REGION_GUEST;
@@ -199,7 +216,7 @@ static void give_memory(heap_t *heap)
     heap_record_give(heap);
 }
 
-/* What was charged goes back before the record that says so. */
+/* Undoes a creation that failed. What was charged is discharged before the record goes that says to whom. */
 static heap_t *failed(heap_t *heap, size_t charged, int error)
 {
   vanish(heap, false);
@@ -209,6 +226,8 @@ static heap_t *failed(heap_t *heap, size_t charged, int error)
   return NULL;
 }
 
+/* A budget too small for what the heap needs from the start is a wrong option (EINVAL); one that a parent cannot pay just now
+ * is a lack of memory (ENOMEM). Up to UNCACHED_BUDGET threads keep no magazines: a few of them could hold all of it. */
 static heap_t *create_of_system(const pool_heap_options_t *o)
 {
   region_plan_t plan = region_is_wanted(o) ? region_plan(o) : region_no_plan(o);
@@ -224,12 +243,14 @@ static heap_t *create_of_system(const pool_heap_options_t *o)
   heap->head_bytes = region_plan_bytes(&plan, o->reserve != 0);
   heap->metadata_bytes = heap->head_bytes - (o->reserve ? plan.units << plan.unit_log2 : 0);
   heap->metadata_shared = heap->metadata_bytes - (plan.unit_log2 == UNIT_LOG2 ? plan.arena_records : 0);
+  /* No budget of a parent could change that, so the options are at fault. */
   if ((region_is_wanted(o) && !plan.units) || (o->budget && heap->head_bytes > o->budget))
     return failed(heap, 0, EINVAL);
   if (!budget_charge(&heap->budget, heap->head_bytes))
     return failed(heap, 0, ENOMEM);
   if (region_is_wanted(o) && !region_make(heap, o, &plan))
     return failed(heap, heap->head_bytes, ENOMEM);
+  /* Threads could hold all of a small budget in their magazines. */
   if (!region_is_wanted(o) || !region_is_small(o) || !o->budget || o->budget > UNCACHED_BUDGET)
     set_cached(heap, o);
   return heap;
@@ -243,6 +264,7 @@ static heap_t *create_guest(const pool_heap_options_t *o)
   return heap;
 }
 
+/* From here on everything that fails is undone in reverse. The heap enters the list last, when it is whole. */
 static heap_t *create(const pool_heap_options_t *o)
 {
   heap_t *heap = o->memory ? create_guest(o) : create_of_system(o);
@@ -263,6 +285,7 @@ static heap_t *create(const pool_heap_options_t *o)
   return heap;
 }
 
+/* The gate makes the creation whole to a fork: the child finds the heap in the list, or nothing of it. */
 heap_t *heap_create(const pool_heap_options_t *options)
 {
   static const pool_heap_options_t defaults;
@@ -284,6 +307,7 @@ heap_t *heap_create(const pool_heap_options_t *options)
 
 /* ---- ending one ---- */
 
+/* Comes after the heap has vanished: a question could still look at the records of its bins. */
 static void give_records(heap_t *heap)
 {
   for (unsigned c = 1; c < heap->bins_end; c++) {
@@ -294,7 +318,7 @@ static void give_records(heap_t *heap)
   heap_give_record(heap, (void *)(uintptr_t)heap->class_sizes, class_table_bytes(heap));
 }
 
-/* Whoever counts on the heap would go on with a record that is gone. */
+/* A heap whose parent or overflow this is would go on with a record that is gone. */
 static void refuse_if_used(const heap_t *heap)
 {
   lock_acquire(&heaps_lock);
@@ -304,8 +328,8 @@ static void refuse_if_used(const heap_t *heap)
     fatal_misuse("pool_heap_destroy", heap, "still the parent or the overflow of a live heap");
 }
 
-/* A fork takes the locks of the heaps in the list, so the heap stays there until no bin of it is due for a tick and no thread has
- * magazines of it. */
+/* The heap leaves the list only when no bin of it is due for a tick and no thread has magazines of it: a fork takes the locks
+ * of the heaps in the list alone. */
 void heap_destroy(heap_t *heap)
 {
   refuse_if_used(heap);

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * No lock of the manager is taken here, and none of its lists is followed: the thread may have been interrupted in the middle
+ * of changing any of them. */
 #include "heap/dying.h"
 #include "size_class.h"
 #include "space/space.h"
@@ -6,11 +9,15 @@
 
 THREAD_LOCAL bool heap_is_dying;
 
-/* The last blocks that were had in this way, so that one of them can grow. */
+/* The last blocks that were taken in this way, with their sizes: realloc() has to know how much to copy. */
 enum { DYING_BLOCKS = 256 };
-static struct { const void *block; size_t size; } dying_blocks[DYING_BLOCKS];
+static struct {
+  const void *block;
+  size_t size;
+} dying_blocks[DYING_BLOCKS];
 static unsigned dying_count;
 
+/* Whole pages of the system's: this thread may hold any lock of the manager. A size that cannot be rounded is refused. */
 void *dying_allocate(size_t size, size_t alignment)
 {
   size_t bytes = size <= PTRDIFF_MAX ? round_up(size + !size, os_page_size()) : 0;
@@ -23,7 +30,8 @@ void *dying_allocate(size_t size, size_t alignment)
   return block;
 }
 
-/* Of a block of a class as the map says, of a run as its unit says; no lock is taken. 0: not known. */
+/* Returns what the class map says of a block of a class, and its descriptor of a run, because no lock may be taken. 0: it is
+ * not known. */
 size_t dying_usable_size(const void *block)
 {
   const arena_t *arena = space_arena_at(window_slot_of(block));

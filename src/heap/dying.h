@@ -10,7 +10,7 @@
 /* The calling thread is about to end the process, maybe in the middle of a call that holds locks. What it still allocates comes
  * straight from the system, and what it frees is left. */
 extern INTERNAL THREAD_LOCAL bool heap_is_dying;
-void  *dying_allocate(size_t size, size_t alignment);
+void *dying_allocate(size_t size, size_t alignment);
 size_t dying_usable_size(const void *block);
 
 #endif

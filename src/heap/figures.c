@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * Nothing is counted twice: a block is live or cached, and what a slab or a run holds beyond those is idle. What no heap has is
+ * put down to the default heap. */
 #include "heap/figures.h"
 #include "space/metadata.h"
 
@@ -13,6 +16,7 @@ static size_t cached_in(const thread_t *thread, const bin_t *bin)
   return blocks;
 }
 
+/* What a fork has lost is with no caller, so it counts as cached. */
 bin_figures_t heap_bin_figures(bin_t *bin)
 {
   size_t in_threads = 0;
@@ -24,7 +28,7 @@ bin_figures_t heap_bin_figures(bin_t *bin)
   return bin_figures(bin, in_threads);
 }
 
-/* The default heap's are in part with the threads that keep spare runs. */
+/* Threads that keep spares have a part of the default heap's figures in their records. */
 static void add_spares(large_figures_t *f)
 {
   lock_acquire(&threads_lock);
@@ -35,6 +39,7 @@ static void add_spares(large_figures_t *f)
   lock_release(&threads_lock);
 }
 
+/* Read one after the other while threads go on, so the figures are close. */
 large_figures_t heap_large_figures(const heap_t *heap)
 {
   large_figures_t f = {.live_blocks = __atomic_load_n(&heap->large_blocks, __ATOMIC_RELAXED),
@@ -45,7 +50,7 @@ large_figures_t heap_large_figures(const heap_t *heap)
   return f;
 }
 
-/* Of the process's metadata, what heaps were charged. */
+/* Returns how much of the process's metadata heaps were charged for. Under heaps_lock. */
 static size_t charged_metadata(void)
 {
   size_t bytes = 0;
@@ -54,7 +59,8 @@ static size_t charged_metadata(void)
   return bytes;
 }
 
-/* The most that this was told since the process began, this time included. */
+/* Returns the largest figure that this was ever called with. Nobody counts the process's peak, so it is the highest that was
+ * seen. */
 static size_t most_of_all_times(size_t bytes)
 {
   static size_t most;
@@ -64,14 +70,14 @@ static size_t most_of_all_times(size_t bytes)
   return max_size(seen, bytes);
 }
 
-/* What the space holds beyond blocks is put down to the default heap: nobody else has it. */
+/* What the process's space holds beyond blocks belongs to no heap, so it is put down to the default heap. */
 static void add_process_figures(pool_stats_t *stats)
 {
   /* A record is charged before it is touched, and counts until it has gone: in between more is charged than there is. */
   size_t all = metadata_touched() + space_record_bytes(), records = all - min_size(charged_metadata(), all);
   space_figures_t f = space_figures(&space_of_process);
-  size_t dirty = f.dirty_bytes + huge_kept_bytes() + space_left_bytes() + space_unpaid_bytes();
-  stats->purged_bytes = f.purged_bytes + huge_given_bytes() + space_ended_bytes() + metadata_given_bytes();
+  size_t dirty = f.dirty_bytes + kept_bytes() + space_left_bytes() + space_unpaid_bytes();
+  stats->purged_bytes = f.purged_bytes + kept_purged_bytes() + space_ended_bytes() + metadata_purged_bytes();
   stats->idle_bytes += dirty;
   stats->held_bytes += dirty + records;
   stats->metadata_bytes += records;
@@ -97,6 +103,8 @@ static void add_bins(pool_stats_t *stats, heap_t *heap)
   }
 }
 
+/* What large blocks hold beyond their usable bytes, and spares, is idle. The figures are read one after the other, so the
+ * difference is kept from being negative. */
 static void add_large(pool_stats_t *stats, const heap_t *heap)
 {
   large_figures_t f = heap_large_figures(heap);
@@ -113,7 +121,7 @@ void heap_figures(heap_t *heap, pool_stats_t *stats)
   stats->metadata_bytes = heap->metadata_bytes + __atomic_load_n(&heap->record_bytes, __ATOMIC_RELAXED) +
                           __atomic_load_n(&heap->record_run_bytes, __ATOMIC_RELAXED);
   stats->children_bytes = budget_below(&heap->budget);
-  stats->peak_held_bytes = max_size(budget_peak(&heap->budget), stats->held_bytes);   /* noted later than what is held */
+  stats->peak_held_bytes = max_size(budget_peak(&heap->budget), stats->held_bytes); /* noted later than what is held */
   stats->exhausted_count = __atomic_load_n(&heap->exhausted_count, __ATOMIC_RELAXED);
   stats->retried_count = __atomic_load_n(&heap->retried_count, __ATOMIC_RELAXED);
   stats->overflowed_count = __atomic_load_n(&heap->overflowed_count, __ATOMIC_RELAXED);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a heap holds, and for what. The layers below count; here it is added up. Threads may go on meanwhile: then the figures are close. */
+ * What a heap holds, and for what. The layers below count; here it is added up. Threads may go on meanwhile: then the figures
+ * are close. */
 #ifndef FIGURES_H
 #define FIGURES_H
 
@@ -13,8 +14,10 @@ void heap_figures(heap_t *heap, pool_stats_t *stats);
 
 bin_figures_t heap_bin_figures(bin_t *bin);
 
-/* Large blocks, spares among what is held. */
-typedef struct large_figures { size_t live_blocks, live_bytes, held_bytes; } large_figures_t;
+/* The figures of large blocks. Spares are held, but not live. */
+typedef struct large_figures {
+  size_t live_blocks, live_bytes, held_bytes;
+} large_figures_t;
 large_figures_t heap_large_figures(const heap_t *heap);
 
 #endif

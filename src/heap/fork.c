@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * A fork in a process with threads takes every lock and closes every gate, so that the child finds nothing half done. The order
+ * is that of docs/DESIGN.md (The order of locks), and a new lock belongs in both. */
 #include "heap/fork.h"
 #include "bin/due.h"
 #include "heap/large.h"
@@ -18,7 +21,8 @@ static void for_each_bin_lock(const heap_t *heap, void (*act)(lock_t *))
     act(&bin->lock);
 }
 
-/* The newest come first in the list, so children before their parents, all before the default heap. */
+/* The newest heaps come first in the list, so children come before their parents. The default heap, which is first in the list,
+ * may be the parent of any, so it is last. */
 static void for_each_budget_lock(void (*act)(lock_t *))
 {
   for (heap_t *heap = heaps_first()->next; heap; heap = heap->next)
@@ -32,6 +36,7 @@ static void for_each_region_lock(void (*act)(lock_t *))
     act(&heap->region.space.lock);
 }
 
+/* Heaps of one thread have no locks. One that the forking thread itself is using must stay as it is. */
 static void acquire_heaps(void)
 {
   for (heap_t *heap = heaps_first(); heap; heap = heaps_shared_from(heap->next)) {
@@ -51,7 +56,7 @@ static void open_heaps(void (*open)(lock_t *))
 static lock_t *const leaves[] = {&bin_magazines_lock, &space_of_process.lock, &space_slots_lock, &guests_lock, &metadata_lock};
 enum { LEAVES = sizeof leaves / sizeof *leaves };
 
-/* In the order in which they nest. */
+/* Takes everything in the order in which it nests, so that no thread waits for the fork while the fork waits for it. */
 static void lock_everything(void)
 {
   gate_close(GATE_LIFE);
@@ -72,8 +77,9 @@ static void lock_everything(void)
     lock_acquire(leaves[i]);
 }
 
-/* The other way round, and so the bins before their heap, which makes none as long as it is locked: a heap or a bin that is made once
- * a list is open was never locked here, and may be locked by others. */
+/* Opens everything that lock_everything() took, but the object pools, which are open already. In which order is of no matter to
+ * those who wait, with one exception. The bins of a heap are opened before the heap, and heaps before the list of them: a bin
+ * or a heap that is made once its list is open was never locked here, and must not be opened. */
 static void open_everything(void (*open)(lock_t *))
 {
   for (size_t i = LEAVES; i--;)
@@ -99,6 +105,8 @@ static void fork_prepare(void)
     lock_everything();
 }
 
+/* Nothing was locked in a process with one thread (fork_locked). Object pools come first, while nobody can enter one into their
+ * list: that is under heaps_lock. */
 static void fork_parent(void)
 {
   if (!fork_locked)
@@ -108,6 +116,7 @@ static void fork_parent(void)
   open_everything(lock_release);
 }
 
+/* The locks are reset first, because giving back the spares of lost threads takes some of them. */
 static void fork_child(void)
 {
   if (!fork_locked)
@@ -115,9 +124,10 @@ static void fork_child(void)
   if (heap_dependents)
     heap_dependents->fork_child();
   open_everything(lock_reset);
-  threads_forget_others(large_forget_spares);
+  threads_forget_others(large_give_lost_spares);
 }
 
+/* The exchange decides which thread registers. Registering may allocate, and so come here again. */
 void fork_watch(void)
 {
   static uint32_t watched;

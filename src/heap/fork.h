@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A fork finds nothing half done: the one place that knows all locks and gates, and the order in which they nest. */
+ * A fork finds nothing half done. fork.c takes all locks and closes all gates, in the order in which they nest: docs/DESIGN.md,
+ * The order of locks. */
 #ifndef FORK_H
 #define FORK_H
 
@@ -9,7 +10,8 @@
 /* Held while the process-wide state comes up. */
 extern lock_t startup_lock;
 
-/* As early as can be: handlers that were registered later run before ours, and may allocate. May allocate itself, once. */
+/* Registers the fork handlers, once. Called as early as can be: handlers that are registered later run before these in the
+ * parent, and may allocate. May allocate itself. */
 void fork_watch(void);
 
 #endif

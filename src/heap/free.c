@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * A block is looked up once (heap_locate_block()). Where it goes back to follows from what it is: a mapping, a run, or a block
+ * of a bin, with or without magazines. */
 #include "heap/free.h"
 #include "heap/dying.h"
 #include "heap/guard.h"
@@ -7,6 +10,8 @@
 #include "misuse.h"
 #include <string.h>
 
+/* The program ends only after the thread has left its magazines, because a handler of SIGABRT may allocate. The slow path is
+ * counted after that too, as in take_cached(). */
 static void give_cached(heap_t *heap, bin_t *bin, void *block, const char *call)
 {
   thread_t *thread = thread_current_to_free();
@@ -16,6 +21,7 @@ static void give_cached(heap_t *heap, bin_t *bin, void *block, const char *call)
     return;
   }
   loaded_t *loaded = &magazines->cache->of[bin->size_class];
+  /* The block that was freed last is `top`, so a second free of it is seen at once. */
   bool twice = loaded->top == block, slow = !twice && !MAGAZINE_PUSH(loaded, block);
   if (slow)
     magazines_overflow(magazines, bin, block);
@@ -26,6 +32,7 @@ static void give_cached(heap_t *heap, bin_t *bin, void *block, const char *call)
     heap_after_slow_path(thread);
 }
 
+/* A large block may be wiped by giving its pages back; a block of a slab shares them with others. */
 void heap_wipe(const located_t *at, size_t offset)
 {
   if (at->bin)
@@ -34,6 +41,7 @@ void heap_wipe(const located_t *at, size_t offset)
     large_wipe(at->heap, at->start + offset, at->size - offset);
 }
 
+/* The guard, or the wipe, comes first: once the block is put, another thread may have it. */
 void heap_give_back(located_t at, const char *call)
 {
   void *block = at.start;
@@ -51,6 +59,7 @@ void heap_give_back(located_t at, const char *call)
     bin_put(at.bin, &block, 1);
 }
 
+/* A thread that ends the process leaves what it frees: its locks may be in any state. */
 void heap_free(heap_t *heap, void *block, const char *call)
 {
   if (likely(!heap_is_dying))

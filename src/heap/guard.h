@@ -11,7 +11,7 @@
 
 #include "base/bits.h"
 
-enum { GUARD_BYTES = 16 };   /* more than the caller asked for */
+enum { GUARD_BYTES = 16 }; /* more than the caller asked for */
 
 /* The size of a block for a request of `size`; one that is too large for any stays so. */
 static inline size_t guarded_size(size_t size) { return size < SIZE_MAX - GUARD_BYTES ? size + GUARD_BYTES : SIZE_MAX; }

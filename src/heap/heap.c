@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * A bin is made by the first request of its class and stays as long as the heap (H1). So its address is read without a lock,
+ * and only its making takes one. */
 #include "heap/heap.h"
 #include "heap/guard.h"
 #include "option.h"
@@ -8,7 +11,9 @@ lock_t heaps_lock;
 bool manager_came_up;
 const heap_dependents_t *heap_dependents;
 
-static struct { _Alignas(64) bin_record_t record; } default_bins[CLASS_COUNT];
+static struct {
+  _Alignas(64) bin_record_t record;
+} default_bins[CLASS_COUNT];
 
 heap_t *heaps_first(void) { return &default_heap; }
 
@@ -21,16 +26,25 @@ heap_t *heaps_shared_from(heap_t *heap)
 
 /* ---- bins ---- */
 
-uint32_t heap_block_size(const heap_t *heap, unsigned c) { return heap->class_count ? heap->class_sizes[c] : size_class_size(c); }
+uint32_t heap_block_size(const heap_t *heap, unsigned c)
+{
+  return heap->class_count ? heap->class_sizes[c] : size_class_size(c);
+}
 
+/* Depots come with the record only where threads may keep magazines; without them a record is much smaller. The bins of the
+ * default heap are static, so it never lacks memory for one. */
 static bin_t *take_bin_record(heap_t *heap, unsigned c, depot_t **depots)
 {
   bool is_cached = heap->cached && c <= CLASS_CACHED && heap_block_size(heap, c) <= SIZE_CACHED;
-  bin_record_t *record = heap == &default_heap ? &default_bins[c].record : heap_take_record(heap, is_cached ? sizeof *record : sizeof record->bin);
+  bin_record_t *record =
+    heap == &default_heap ? &default_bins[c].record : heap_take_record(heap, is_cached ? sizeof *record : sizeof record->bin);
   *depots = record && is_cached ? record->depots : NULL;
   return record ? &record->bin : NULL;
 }
 
+/* Another thread may have made the bin before this one had the lock. It is published when it is complete (H1), and the end of
+ * the bins after it. Memory of blocks is not purged in a region, which gives back by units alone, nor in a checked heap, whose
+ * free blocks hold a pattern. */
 COLD static bin_t *make_bin(heap_t *heap, unsigned c)
 {
   lock_acquire(&heap->lock);
@@ -39,10 +53,16 @@ COLD static bin_t *make_bin(heap_t *heap, unsigned c)
     depot_t *depots;
     bin = take_bin_record(heap, c, &depots);
     if (bin) {
-      bin_init(bin, &(bin_make_t){.size_class = c, .block_size = heap_block_size(heap, c), .heap = heap, .space = heap->space,
-                                     .budget = &heap->budget, .plane = heap->plane, .depots = depots,
-                                     .purges = !heap->region.kind && !heap->checked && settings.purge_delay_ms != PURGE_NEVER,
-                                     .single_thread = heap->lock.solo, .tight = heap->budgeted || heap->region.space.prepaid});
+      bin_init(bin, &(bin_make_t){.size_class = c,
+                                  .block_size = heap_block_size(heap, c),
+                                  .heap = heap,
+                                  .space = heap->space,
+                                  .budget = &heap->budget,
+                                  .plane = heap->plane,
+                                  .depots = depots,
+                                  .purges = !heap->region.kind && !heap->checked && settings.purge_delay_ms != PURGE_NEVER,
+                                  .single_thread = heap->lock.solo,
+                                  .tight = heap->budgeted || heap->region.space.prepaid});
       __atomic_store_n(&heap->bins[c], bin, __ATOMIC_RELEASE);
       if (c >= heap->bins_end)
         __atomic_store_n(&heap->bins_end, c + 1, __ATOMIC_RELEASE);
@@ -58,6 +78,7 @@ bin_t *heap_bin(heap_t *heap, unsigned size_class)
   return likely(bin) ? bin : make_bin(heap, size_class);
 }
 
+/* bins_end saves a look at the classes that no request has reached: a heap has few bins. */
 bin_t *heap_bin_from(const heap_t *heap, unsigned from)
 {
   bin_t *bin = NULL;
@@ -67,6 +88,7 @@ bin_t *heap_bin_from(const heap_t *heap, unsigned from)
   return bin;
 }
 
+/* Bins without magazines are passed over: no thread has anything of them. */
 void heap_each_cached_bin(magazines_t *magazines, heap_t *heap, void (*act)(magazines_t *, bin_t *))
 {
   FOR_EACH_BIN(bin, heap)
@@ -74,16 +96,18 @@ void heap_each_cached_bin(magazines_t *magazines, heap_t *heap, void (*act)(maga
       act(magazines, bin);
 }
 
+/* A thread without a record works on the bins directly. Only a heap with a cache slot is found by the fast path. */
 magazines_t *heap_enter(heap_t *heap, thread_t *thread)
 {
   if (!thread || !heap->cached)
     return NULL;
-  return heap == &default_heap ? &thread->default_magazines : thread_enter(thread, heap, heap->has_cache_slot, heap->reached ? &heap->reach : NULL);
+  return heap == &default_heap ? &thread->default_magazines
+                               : thread_enter(thread, heap, heap->has_cache_slot, heap->reached ? &heap->reach : NULL);
 }
 
 /* ---- which class ---- */
 
-/* The first class of the heap's own table that is large enough. */
+/* Returns the first class of the heap's own table that is large enough; 0: none is. */
 static unsigned own_class_of(const heap_t *heap, size_t size)
 {
   unsigned low = 1, high = heap->class_count + 1u;
@@ -104,6 +128,7 @@ static unsigned class_of(const heap_t *heap, size_t size)
   return heap->class_count ? own_class_of(heap, size) : size_class_of(size);
 }
 
+/* No slab begins at a multiple of more than its space's alignment, so a stricter request takes a run or a mapping. */
 unsigned heap_class_for(const heap_t *heap, size_t size, size_t alignment)
 {
   if (size > heap->class_most || alignment > heap->space->alignment)
@@ -118,6 +143,7 @@ unsigned heap_class_for(const heap_t *heap, size_t size, size_t alignment)
   return c;
 }
 
+/* A size that is too large to be rounded is returned as it is: no heap can serve it. */
 size_t heap_good_size(const heap_t *heap, size_t size)
 {
   size_t asked = size;

@@ -6,18 +6,19 @@
 
 #include "heap/records.h"
 
-extern INTERNAL heap_t default_heap;      /* the one behind pool_alloc */
+extern INTERNAL heap_t default_heap; /* the one behind pool_alloc */
 
-/* The process-wide state is up (startup.h). Before, no block is anybody's. Stored with release once everything else is set. */
+/* The process-wide state is up (startup.h). Before that there is no block. Stored with release once everything else is set. */
 extern INTERNAL bool manager_came_up;
 static inline bool manager_is_up(void) { return likely(__atomic_load_n(&manager_came_up, __ATOMIC_ACQUIRE)); }
 
-/* Every heap, under heaps_lock. While it is held no heap's records go: who finds a run by its address may look at the bin and
- * the heap it belongs to. */
+/* Every heap, under heaps_lock. While it is held no heap's records go: a thread that finds a run by its address may look at the
+ * bin and the heap it belongs to. */
 extern lock_t heaps_lock;
 heap_t *heaps_first(void);
 
-/* The next one behind `heap`, itself included, that has locks: one that one thread uses is nobody else's business. */
+/* Returns the first heap from `heap` on, itself included, that has locks. A heap of one thread has none, and no other thread
+ * may touch it. */
 heap_t *heaps_shared_from(heap_t *heap);
 
 /* What the layer of object pools has to do with heaps, called under heaps_lock: a heap with object pools is about to end all
@@ -26,27 +27,29 @@ struct object_pool_figures;
 typedef void heap_dependent_visit_fn(const struct object_pool_figures *figures, void *context);
 typedef struct heap_dependents {
   void (*drop)(heap_t *heap);
-  void (*visit)(heap_dependent_visit_fn *visit, void *context);   /* not under the lock */
+  void (*visit)(heap_dependent_visit_fn *visit, void *context); /* not under the lock */
   void (*fork_prepare)(void), (*fork_parent)(void), (*fork_child)(void);
 } heap_dependents_t;
-extern const heap_dependents_t *heap_dependents;   /* NULL: no object pool yet. Under heaps_lock */
+extern const heap_dependents_t *heap_dependents; /* NULL: no object pool yet. Under heaps_lock */
 
 static inline bin_t *published_bin(const heap_t *heap, unsigned size_class)
 {
   return __atomic_load_n(&heap->bins[size_class], __ATOMIC_ACQUIRE);
 }
-bin_t *heap_bin(heap_t *heap, unsigned size_class);   /* made if need be; NULL: no memory */
+bin_t *heap_bin(heap_t *heap, unsigned size_class); /* made if need be; NULL: no memory */
 
 /* The bin of class `from` or the next one that exists; NULL: none. */
 bin_t *heap_bin_from(const heap_t *heap, unsigned from);
-#define FOR_EACH_BIN(bin, heap)                                                                                       \
-  for (bin_t *bin = heap_bin_from(heap, 1); bin; bin = heap_bin_from(heap, bin->size_class + 1u))
+#define FOR_EACH_BIN(bin, heap) for (bin_t *bin = heap_bin_from(heap, 1); bin; bin = heap_bin_from(heap, bin->size_class + 1u))
 
 /* Calls `act` with the magazines and each bin of the heap that threads keep magazines of. */
 void heap_each_cached_bin(magazines_t *magazines, heap_t *heap, void (*act)(magazines_t *magazines, bin_t *bin));
 
-/* What the magazines hold goes back to the heap's bins. */
-static inline void heap_flush_magazines(magazines_t *magazines, heap_t *heap) { heap_each_cached_bin(magazines, heap, magazines_flush); }
+/* Gives what the magazines hold back to the heap's bins. */
+static inline void heap_flush_magazines(magazines_t *magazines, heap_t *heap)
+{
+  heap_each_cached_bin(magazines, heap, magazines_flush);
+}
 
 /* The magazines of the heap that any thread has; NULL: none. Under threads_lock. */
 static inline const magazines_t *heap_magazines_in(const thread_t *thread, const heap_t *heap)
@@ -63,9 +66,9 @@ static inline void heap_leave(heap_t *heap, thread_t *thread)
 }
 
 uint32_t heap_block_size(const heap_t *heap, unsigned size_class);
-size_t   heap_good_size(const heap_t *heap, size_t size);
+size_t heap_good_size(const heap_t *heap, size_t size);
 
-/* Which class serves a size at an alignment; 0: none, it takes a run of its own. */
+/* Returns which class serves a size at an alignment; 0: none does, and the block is a run or a mapping. */
 unsigned heap_class_for(const heap_t *heap, size_t size, size_t alignment);
 
 #endif

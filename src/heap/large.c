@@ -1,12 +1,15 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * A run or a mapping, its charge, its place in the heap's list and the figures have no lock in common. So each call that
+ * changes them is inside GATE_LARGE, and a fork finds them in agreement. */
 #include "heap/large.h"
 #include "misuse.h"
 #include "space/gate.h"
 #include <string.h>
 
-enum { TICK_GIVES = 16 };   /* a region's idle memory is looked at once in so many large blocks given back */
+enum { TICK_GIVES = 16 }; /* every TICK_GIVES-th large free ticks the heap's region */
 
-/* Figures: others read them without the lock. */
+/* Figures are changed by threads that share no lock, and read by others without one. */
 static void add_figure(size_t *to, ptrdiff_t by) { __atomic_fetch_add(to, (size_t)by, __ATOMIC_RELAXED); }
 
 static void count(heap_t *heap, ptrdiff_t blocks, ptrdiff_t bytes)
@@ -17,6 +20,7 @@ static void count(heap_t *heap, ptrdiff_t blocks, ptrdiff_t bytes)
 
 static void set_size(run_t *run, size_t size) { __atomic_store_n(&run->size, size, __ATOMIC_RELAXED); }
 
+/* The caller gets whole pages, but never more than the run has: units may be less than a page. */
 static size_t usable_of(const heap_t *heap, const run_t *run, size_t size)
 {
   return min_size(round_up(size + !size, os_page_size()), run_bytes(arena_of(heap->space, run->start), run));
@@ -24,6 +28,7 @@ static size_t usable_of(const heap_t *heap, const run_t *run, size_t size)
 
 /* ---- runs ---- */
 
+/* The heap's lock is for the list alone. The run is the caller's until it hands it out. */
 static void link_run(heap_t *heap, run_t *run)
 {
   lock_acquire(&heap->lock);
@@ -44,6 +49,7 @@ static void unlink_run(heap_t *heap, run_t *run)
   lock_release(&heap->lock);
 }
 
+/* The kind is set last, so that a question which finds the run by its address finds it complete. */
 static run_t *take_run_inside(heap_t *heap, size_t size, size_t alignment)
 {
   run_t *run = space_take_charged(heap->space, &heap->budget, size, alignment);
@@ -65,7 +71,8 @@ static run_t *take_run(heap_t *heap, size_t size, size_t alignment)
   return run;
 }
 
-/* A region is ticked with its bins; one that has only large blocks has none. */
+/* A region is ticked when its bins are. A heap with only large blocks has no bins, so its frees tick the region now and
+ * then. */
 static void tick_region(heap_t *heap)
 {
   static uint32_t gives;
@@ -73,7 +80,7 @@ static void tick_region(heap_t *heap)
     space_tick(&heap->region.space, os_now_ms());
 }
 
-/* A spare is not among what is live. */
+/* Gives a run back. A spare was not counted as live. */
 static void give_run(heap_t *heap, run_t *run, bool is_live)
 {
   lock_t *gate = gate_enter(GATE_LARGE);
@@ -92,6 +99,8 @@ void large_give_run(heap_t *heap, run_t *run)
     tick_region(heap);
 }
 
+/* More units are charged before they are taken, fewer are discharged after they are given: what is held is never above the
+ * limit. If there is no room behind the run, nothing has changed. */
 static bool resize_run(heap_t *heap, run_t *run, size_t size)
 {
   space_t *space = arena_of(heap->space, run->start)->space;
@@ -126,13 +135,14 @@ bool large_resize_run(heap_t *heap, run_t *run, size_t size)
 
 /* ---- mappings ---- */
 
-/* A region serves what fits into it. */
+/* A heap in the caller's memory has no other, so none of its blocks is a mapping. */
 bool large_is_huge(const heap_t *heap, size_t size, size_t alignment)
 {
   size_t longest = space_longest_run() << UNIT_LOG2;
-  return !heap_is_bounded(heap) && (size > longest || alignment > longest);
+  return !heap_is_guest(heap) && (size > longest || alignment > longest);
 }
 
+/* The budget is charged before the system is asked, so that no mapping is made only to be refused. */
 static void *take_huge_inside(heap_t *heap, size_t size, size_t alignment, block_past_t *past)
 {
   bool zeroed;
@@ -171,7 +181,8 @@ void large_give_huge(heap_t *heap, huge_t *huge)
   gate_leave(gate);
 }
 
-/* What the system would not take back is still held. */
+/* More bytes are charged beforehand. Afterwards the block's real size counts: what the system would not take back is still
+ * held. */
 static bool resize_huge(heap_t *heap, huge_t *huge, size_t size, bool may_move)
 {
   size_t had = huge_size(huge), bytes = huge_bytes(size);
@@ -197,6 +208,7 @@ bool large_resize_huge(heap_t *heap, huge_t *huge, size_t size, bool may_move)
 
 /* ---- both ---- */
 
+/* A heap with a region tries it first, however large the block. A mapping serves what the region has no room for. */
 void *large_take(heap_t *heap, size_t size, size_t alignment, block_past_t *past, size_t *usable)
 {
   size += !size;
@@ -212,18 +224,19 @@ void *large_take(heap_t *heap, size_t size, size_t alignment, block_past_t *past
   return run->start;
 }
 
-/* Not in a caller's memory, and not what was touched or locked beforehand: that must not be touched for the first time again. */
+/* A caller's memory is not the system's to take. What was touched or locked beforehand must not be a page fault again. */
 static bool may_purge(const heap_t *heap, const char *start)
 {
   bool in_region = heap->region.space.fixed && (size_t)(start - heap->region.start) < heap->region.size;
   return !in_region || heap->region.space.purgeable;
 }
 
-/* The system takes the pages and has zeroes for whoever touches them next; so what was never touched does not become memory for this.
- * What is no whole page is written to, and all of it where the system refuses. */
+/* The system takes the whole pages, which read as zero at the next touch; so pages that were never touched do not become memory
+ * for this. The rest is written to, and all of it if the system refuses. No gate is needed: the block stays its caller's. */
 void large_wipe(const heap_t *heap, char *start, size_t size)
 {
-  char *from = (char *)round_up((uintptr_t)start, os_page_size()), *to = (char *)round_down((uintptr_t)start + size, os_page_size());
+  char *from = (char *)round_up((uintptr_t)start, os_page_size()),
+       *to = (char *)round_down((uintptr_t)start + size, os_page_size());
   if (from >= to || !may_purge(heap, start) || !os_purge(from, (size_t)(to - from))) {
     memset(start, 0, size);
     return;
@@ -232,6 +245,7 @@ void large_wipe(const heap_t *heap, char *start, size_t size)
   memset(to, 0, (size_t)(start + size - to));
 }
 
+/* Only heaps that end or are reset come here, which the default heap never does. So no run in the list is a thread's spare. */
 void large_free_all(heap_t *heap)
 {
   while (heap->large)
@@ -242,29 +256,31 @@ void large_free_all(heap_t *heap)
 
 /* ---- spares: runs of the default heap that stay with the thread that freed them ----
  *
- * Most large blocks come in few sizes and go soon. A run that is taken again by the thread that freed it costs no lock: it stays
- * in the heap's list, and its kind says whose turn it is. */
+ * Most large blocks come in few sizes and go soon. A run that is taken again by the thread that freed it costs no lock: it
+ * stays in the heap's list, and its kind says whose turn it is. */
 
-/* In the thread's own figures: an atomic addition for each would cost more than all the rest. */
+/* Counts in the thread's own figures: an atomic addition to the heap's would cost more than all the rest. */
 static void count_spare(spares_t *spares, size_t blocks, size_t bytes)
 {
   __atomic_store_n(&spares->live_blocks, spares->live_blocks + blocks, __ATOMIC_RELAXED);
   __atomic_store_n(&spares->live_bytes, spares->live_bytes + bytes, __ATOMIC_RELAXED);
 }
 
+/* The thread's share of the figures joins the heap's, because the record may end. */
 static void fold_figures(spares_t *spares)
 {
   count(&default_heap, (ptrdiff_t)spares->live_blocks, (ptrdiff_t)spares->live_bytes);
   count_spare(spares, -spares->live_blocks, -spares->live_bytes);
 }
 
+/* More threads keep less each, so that all of them together stay below the bound. */
 static uint32_t spare_units_most(void)
 {
   size_t threads = __atomic_load_n(&bin_threads, __ATOMIC_RELAXED);
   return (uint32_t)(min_size(SPARE_BYTES, SPARE_BYTES_ALL / threads) >> UNIT_LOG2);
 }
 
-/* From live to spare, by one thread at most: a block that is freed twice is not live the second time. */
+/* Makes a live run a spare. Only one thread can do that, so of two frees of one block the second finds that it is not live. */
 static bool claim_run(run_t *run)
 {
   uint8_t live = RUN_LARGE;
@@ -276,20 +292,23 @@ static bool claim_run(run_t *run)
   return __atomic_compare_exchange_n(&run->kind, &live, RUN_SPARE, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
-/* The run of the default heap that starts at this address, live or spare. No lock: a live block's own bits do not change. */
+/* Returns the run of the default heap that starts at this address, live or spare; NULL: none does. Takes no lock, because a
+ * live block's own bits do not change. Descriptors beyond used_end may not be mapped, so they are not read. */
 static run_t *run_at(const void *block)
 {
   const arena_t *arena = space_arena_at(window_slot_of(block));
   if (!arena || arena->space != &space_of_process || (uintptr_t)block & (UNIT - 1))
     return NULL;
   size_t unit = unit_of(arena, block);
-  if (unit >= arena_used_end(arena) || !(__atomic_load_n(&arena->start[unit / WORD_BITS], __ATOMIC_RELAXED) >> unit % WORD_BITS & 1))
+  if (unit >= arena_used_end(arena) ||
+      !(__atomic_load_n(&arena->start[unit / WORD_BITS], __ATOMIC_RELAXED) >> unit % WORD_BITS & 1))
     return NULL;
   run_t *run = &arena->runs[unit];
   run_kind_t kind = run_kind(run);
   return (kind == RUN_LARGE || kind == RUN_SPARE) && run_owner(run) == &default_heap ? run : NULL;
 }
 
+/* If the thread has enough spares, the block goes the long way, where a second free is found too. */
 bool large_give_spare(thread_t *thread, void *block, const char *call)
 {
   spares_t *spares = &thread->spares;
@@ -297,6 +316,7 @@ bool large_give_spare(thread_t *thread, void *block, const char *call)
   if (!run || run->units > SPARE_UNITS_MOST)
     return false;
   unsigned i = run->units - 1;
+  /* The limits are looked at before the run is claimed: a claimed run could not be given back as a live one. */
   if (spares->count[i] == SPARE_DEPTH || spares->units + run->units > spare_units_most())
     return false;
   if (!claim_run(run))
@@ -307,6 +327,7 @@ bool large_give_spare(thread_t *thread, void *block, const char *call)
   return true;
 }
 
+/* The place is emptied, so that a fork which loses this thread finds each spare once (large_give_lost_spares()). */
 static run_t *pop_spare(spares_t *spares, unsigned i)
 {
   run_t **place = &spares->of[i][--spares->count[i]], *run = *place;
@@ -316,6 +337,7 @@ static run_t *pop_spare(spares_t *spares, unsigned i)
   return run;
 }
 
+/* The kind is stored last and with release: a question that finds the run live reads the new size. */
 void *large_take_spare(thread_t *thread, size_t size)
 {
   spares_t *spares = &thread->spares;
@@ -337,6 +359,7 @@ static void shrink_spares(spares_t *spares, unsigned i, unsigned by)
     give_run(&default_heap, pop_spare(spares, i), false);
 }
 
+/* The figures are folded even if no spare is left: those that ticks gave back have left their part in them. */
 void large_flush_spares(thread_t *thread)
 {
   spares_t *spares = &thread->spares;
@@ -345,7 +368,7 @@ void large_flush_spares(thread_t *thread)
   fold_figures(spares);
 }
 
-/* What was not needed since the last tick. */
+/* Gives back as many spares of each length as were never needed since the last tick. */
 void large_tick_spares(thread_t *thread)
 {
   spares_t *spares = &thread->spares;
@@ -355,8 +378,9 @@ void large_tick_spares(thread_t *thread)
   }
 }
 
-/* The thread may have been in the middle of a call: only what says itself that it is spare is nobody's. */
-void large_forget_spares(thread_t *thread)
+/* The thread may have been in the middle of a call when the process forked. So only a run whose own kind says that it is a
+ * spare is given back: any other may be with a caller. */
+void large_give_lost_spares(thread_t *thread)
 {
   fold_figures(&thread->spares);
   for (unsigned i = 0; i < SPARE_UNITS_MOST; i++)

@@ -8,24 +8,25 @@
 
 /* NULL: no memory. *past is what is known of what they hold, *usable their size. */
 void *large_take(heap_t *heap, size_t size, size_t alignment, block_past_t *past, size_t *usable);
-void  large_give_run(heap_t *heap, run_t *run);
-void  large_give_huge(heap_t *heap, huge_t *huge);
+void large_give_run(heap_t *heap, run_t *run);
+void large_give_huge(heap_t *heap, huge_t *huge);
 
-/* False: nothing changed. A huge block may move, if it may. */
+/* False: nothing changed. A huge block moves only if `may_move`. */
 bool large_resize_run(heap_t *heap, run_t *run, size_t size);
 bool large_resize_huge(heap_t *heap, huge_t *huge, size_t size, bool may_move);
 
-/* Is a block of this size and alignment a mapping of its own? */
+/* Says whether a block of this size and alignment is a mapping of its own. */
 bool large_is_huge(const heap_t *heap, size_t size, size_t alignment);
 
-/* A block of the default heap that a thread frees and takes again, without a lock. False, NULL: not this one. */
-bool  large_give_spare(thread_t *thread, void *block, const char *call);
-void *large_take_spare(thread_t *thread, size_t size);   /* size > 0 */
-void  large_flush_spares(thread_t *thread);
-void  large_tick_spares(thread_t *thread);
+/* Keeps a block of the default heap that the thread frees as a spare, and takes one again, without a lock. False: it is not
+ * kept. NULL: there is no spare of that length. */
+bool large_give_spare(thread_t *thread, void *block, const char *call);
+void *large_take_spare(thread_t *thread, size_t size); /* size > 0 */
+void large_flush_spares(thread_t *thread);
+void large_tick_spares(thread_t *thread);
 
-/* In the child of a fork, of a thread that is not there. */
-void large_forget_spares(thread_t *thread);
+/* In the child of a fork: gives back the spares of a thread that is not in this process. */
+void large_give_lost_spares(thread_t *thread);
 
 /* Zeroes a large block, or the end of one. */
 void large_wipe(const heap_t *heap, char *start, size_t size);

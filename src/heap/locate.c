@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * A question goes down through the layers: is the address in a guest, in a run, in a mapping, in a reserve? Each layer calls
+ * back under its own lock (ask_run(), ask_huge()), so that what it found stays as it is while it is looked at. */
 #include "heap/locate.h"
 #include "heap/guard.h"
 #include "misuse.h"
@@ -12,7 +15,7 @@ static size_t guest_count;
 
 static heap_t *heap_of_guest(range_t *range) { return (heap_t *)((char *)range - offsetof(heap_t, region.guest)); }
 
-/* The innermost: of those around an address, the one that begins last. */
+/* Returns the innermost guest around an address: of those around it, the one that begins last. */
 static heap_t *guest_around(uintptr_t address)
 {
   range_t *range = range_at_or_below(guests, address);
@@ -33,21 +36,23 @@ void guests_enter(heap_t *heap)
   lock_release(&guests_lock);
 }
 
-/* Guests in its memory belong to whoever that was a block of. */
+/* Guests inside its memory are now inside what that memory was a block of. */
 void guests_leave(heap_t *heap)
 {
   heap_region_t *region = &heap->region;
   uintptr_t end = region->guest.start + region->guest.size;
   lock_acquire(&guests_lock);
   range_remove(&guests, &region->guest);
-  for (range_t *at = range_at_or_above(guests, region->guest.start); at && at->start < end; at = range_at_or_above(guests, at->start + 1))
+  for (range_t *at = range_at_or_above(guests, region->guest.start); at && at->start < end;
+       at = range_at_or_above(guests, at->start + 1))
     if (heap_of_guest(at)->region.around == heap)
       heap_of_guest(at)->region.around = region->around;
   __atomic_fetch_sub(&guest_count, 1, __ATOMIC_RELAXED);
   lock_release(&guests_lock);
 }
 
-/* *outer: whose memory the guest's is, if the address is where that begins; else the guest itself. */
+/* Returns the guest around an address. *outer is the guest itself, or, if its memory begins at just this address, what is
+ * around the guest: the address may then be of a block there. */
 static heap_t *find_guest(const void *address, heap_t **outer)
 {
   *outer = NULL;
@@ -64,13 +69,13 @@ static heap_t *find_guest(const void *address, heap_t **outer)
 
 typedef struct question {
   const void *address;
-  bool        measured;    /* what was asked for is wanted too, of a checked heap's block. Under heaps_lock */
-  located_t   at;
-  heap_t     *region;      /* the address is in the units of its region, or in nothing that it has taken of it */
-  size_t      requested;   /* what was asked for */
+  bool measured; /* what was asked for is wanted too, of a checked heap's block. Under heaps_lock */
+  located_t at;
+  heap_t *region;   /* the address is in the units of its region, or in nothing that it has taken of it */
+  size_t requested; /* what was asked for */
 } question_t;
 
-/* In a slab, "live" is not yet sure: the block may be in a magazine. */
+/* Asks the bin about a block of a slab. "Live" is not yet sure here: the block may be in a magazine. */
 static void ask_slab(question_t *q)
 {
   located_t *at = &q->at;
@@ -81,14 +86,15 @@ static void ask_slab(question_t *q)
   at->heap = at->bin->heap;
 }
 
-/* That stands in the block's own memory, which another thread may be about to give back: so it is read while the lock that keeps the
- * memory is held. */
+/* Reads the requested size of a checked heap's block. It stands in the block's own memory, which another thread may be about to
+ * give back, so it is read while the lock that keeps the memory is held. */
 static void measure(question_t *q, const heap_t *heap, const char *start, size_t size)
 {
   if (q->measured && heap->checked)
     q->requested = guard_size(start, size);
 }
 
+/* The end of a slab may be too short for a block, and then there is nothing to read. */
 static void measure_in_slab(question_t *q, const bin_t *bin, const run_t *slab)
 {
   size_t index = bin_block_index(bin, slab, q->address);
@@ -96,8 +102,8 @@ static void measure_in_slab(question_t *q, const bin_t *bin, const run_t *slab)
     measure(q, bin->heap, slab->start + index * bin->block_size, bin->block_size);
 }
 
-/* Under the lock of the run's space. A slab's block is looked at under that of its bin; where that is for one thread alone and has
- * none, here, so that the slab stays. */
+/* Called under the lock of the run's space. A slab's block is looked at later, under its bin's lock. A bin of one thread has no
+ * lock, so its block is looked at here, where the slab cannot go. */
 static void ask_run(const arena_t *arena, const run_t *run, void *context)
 {
   question_t *q = context;
@@ -110,7 +116,10 @@ static void ask_run(const arena_t *arena, const run_t *run, void *context)
     if (at->bin->lock.solo)
       ask_slab(q);
   } else if (kind == RUN_LARGE || kind == RUN_SPARE)
-    *at = (located_t){.heap = run_owner(run), .run = (run_t *)(uintptr_t)run, .start = run->start, .size = __atomic_load_n(&run->size, __ATOMIC_RELAXED)};
+    *at = (located_t){.heap = run_owner(run),
+                      .run = (run_t *)(uintptr_t)run,
+                      .start = run->start,
+                      .size = __atomic_load_n(&run->size, __ATOMIC_RELAXED)};
   else if (kind == RUN_REGION)
     q->region = run_owner(run);
   if (!at->bin && at->start)
@@ -119,6 +128,7 @@ static void ask_run(const arena_t *arena, const run_t *run, void *context)
     measure(q, at->heap, at->start, at->size);
 }
 
+/* A mapping that is a region is no block: the heap in it knows what is there. */
 static void ask_huge(huge_t *huge, void *context)
 {
   question_t *q = context;
@@ -132,7 +142,7 @@ static void ask_huge(huge_t *huge, void *context)
 
 static heap_t *heap_of_space(const space_t *space) { return (heap_t *)((uintptr_t)space - offsetof(heap_t, region.space)); }
 
-/* The address is in a slot that a heap's reserve fills. */
+/* Returns the heap whose reserve fills the slot of the address; NULL: none does. */
 static heap_t *reserve_around(const void *address)
 {
   const arena_t *arena = space_arena_at(window_slot_of(address));
@@ -140,6 +150,8 @@ static heap_t *reserve_around(const void *address)
   return inside ? heap_of_space(arena->space) : NULL;
 }
 
+/* Without a guest the runs are asked, then the mappings, then the slots of reserves. If the answer is a region, the region's
+ * own arena is asked too, because its blocks are runs there. */
 static inline void look(question_t *q, heap_t *guest)
 {
   q->region = guest;
@@ -154,8 +166,8 @@ static inline void look(question_t *q, heap_t *guest)
     q->at.heap = region;
 }
 
-/* A guest first: its memory may be a block of another heap. Nothing of a guest's begins where its memory does, but that block may, and
- * its owner frees it by that address. */
+/* A guest is looked for first, because its memory may be a block of another heap. One address is special: where a guest's
+ * memory begins no block of the guest can begin, but the block that the guest lives in may, and is freed by that address. */
 static void locate(question_t *q)
 {
   heap_t *outer, *guest = find_guest(q->address, &outer);
@@ -168,6 +180,7 @@ static void locate(question_t *q)
 
 /* ---- questions ---- */
 
+/* Looks through the magazines of a list of threads. Under threads_lock. */
 static bool is_cached_in(const thread_t *thread, const bin_t *bin, const void *block)
 {
   bool found = false;
@@ -190,8 +203,8 @@ static bool is_cached(const bin_t *bin, const void *block)
 
 typedef struct mark {
   const bin_t *bin;
-  const char  *start, *end;
-  uint64_t    *lost;
+  const char *start, *end;
+  uint64_t *lost;
 } mark_t;
 
 static void mark_lost(const void *block, void *mark)
@@ -202,6 +215,7 @@ static void mark_lost(const void *block, void *mark)
     bit_set(m->lost, offset * m->bin->inverse >> INVERSE_SHIFT);
 }
 
+/* Only a process that is the child of a fork has lost threads. */
 void heap_mark_lost(const bin_t *bin, const char *start, const char *end, uint64_t *lost)
 {
   mark_t mark = {bin, start, end, lost};
@@ -216,7 +230,8 @@ void heap_mark_lost(const bin_t *bin, const char *start, const char *end, uint64
   lock_release(&threads_lock);
 }
 
-/* The lock keeps the records of all heaps where they are while it looks at them. */
+/* The lock keeps the records of all heaps where they are. A block that is out of its slab is live only if no depot and no
+ * magazine has it. That costs a walk, so it is asked last. In a checked heap an address in the guard is not the caller's. */
 located_t heap_locate(const void *address)
 {
   if (!manager_is_up())
@@ -235,8 +250,9 @@ located_t heap_locate(const void *address)
   return at;
 }
 
-/* ---- blocks that somebody claims to have ---- */
+/* ---- blocks that a caller claims to have ---- */
 
+/* A block of a heap's overflow was given out by that heap, so it may come back to it. */
 static bool overflows_to(const heap_t *heap, const heap_t *other)
 {
   while (heap && heap != other)
@@ -244,6 +260,8 @@ static bool overflows_to(const heap_t *heap, const heap_t *other)
   return heap != NULL;
 }
 
+/* Chooses between the words "freed twice" and "not a block". A slab's block that is free, and a spare, tell by themselves; a
+ * run that was given back has left traces in its descriptor. */
 static bool was_freed(const located_t *at, const void *block)
 {
   if (at->start == block)
@@ -251,6 +269,8 @@ static bool was_freed(const located_t *at, const void *block)
   return at->heap && at->heap->region.space.fixed ? space_had_run_fixed(&at->heap->region.space, block) : space_had_run(block);
 }
 
+/* No lock of the heaps is taken: a caller that has a block of a heap keeps that heap alive. If there is no live block, the
+ * message says so; that it is of another heap is said only of a live one. */
 located_t heap_locate_block(const heap_t *heap, const void *block, const char *call)
 {
   question_t q = {.address = block};

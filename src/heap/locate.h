@@ -6,24 +6,25 @@
 
 #include "heap/heap.h"
 
-/* What a block is, whoever's it is. `heap` NULL: none of ours. */
+/* What a block is, of whatever heap. `heap` NULL: it is none of the manager's. */
 typedef struct located {
   heap_t *heap;
-  bin_t *bin;         /* of a slab's block */
-  run_t  *run;          /* of a slab's block, or a large one */
+  bin_t *bin; /* of a slab's block */
+  run_t *run; /* of a slab's block, or a large one */
   huge_t *huge;
-  char   *start;        /* the block, free or not; NULL: none */
-  size_t  size;         /* its usable bytes */
-  bool    live;         /* with the caller; false for a block free in its slab */
+  char *start; /* the block, free or not; NULL: none */
+  size_t size; /* its usable bytes */
+  bool live;   /* with the caller; false for a block free in its slab */
 } located_t;
 
-/* Any address at all. */
+/* Says what is at any address at all. */
 located_t heap_locate(const void *address);
 
 /* Sets a bit for each block of the slab [start, end) that is in a magazine which a fork has lost. */
 void heap_mark_lost(const bin_t *bin, const char *start, const char *end, uint64_t *lost);
 
-/* The block that starts at `block`, or the end of the program. With a heap: a block of it, or of one that it overflows to. */
+/* Returns the live block that starts at `block`, or ends the program. With a heap it must be a block of it, or of one that it
+ * overflows to. */
 located_t heap_locate_block(const heap_t *heap, const void *block, const char *call);
 
 /* Memory of a caller in which a heap lives. */

@@ -1,4 +1,6 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * A block changes its size in the cheapest way that there is: where it is, by moving its pages, and last by a copy. */
 #include "heap/reallocate.h"
 #include "heap/dying.h"
 #include "heap/guard.h"
@@ -6,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
+/* In a checked heap the bytes behind the requested size are the canary, and not the caller's. */
 size_t heap_usable_size(const void *block, const char *call)
 {
   if (unlikely(heap_is_dying))
@@ -14,14 +17,14 @@ size_t heap_usable_size(const void *block, const char *call)
   return at.heap->checked ? guard_size(block, at.size) : at.size;
 }
 
-/* What a block that becomes smaller held behind its new end. */
+/* Clears what a block that becomes smaller held behind its new end, if the heap zeroes what is freed. */
 static void wipe_tail(const located_t *at, size_t size)
 {
   if (at->heap->zero_on_free && size < at->size)
     heap_wipe(at, size);
 }
 
-/* A block never fails to become smaller where it is. */
+/* A block never fails to become smaller where it is. A block of a slab just keeps its size. */
 static void shrink_in_place(located_t *at, size_t size)
 {
   wipe_tail(at, size);
@@ -31,7 +34,8 @@ static void shrink_in_place(located_t *at, size_t size)
     large_resize_run(at->heap, at->run, size);
 }
 
-/* A block half as large as what it was is better off elsewhere, if that is a smaller kind of block. */
+/* A block that becomes half as large or less should move if that is another kind of block, or another class: in place it would
+ * hold what nobody needs. */
 static bool is_worth_moving(const located_t *at, size_t size)
 {
   if (size > at->size / 2)
@@ -42,6 +46,8 @@ static bool is_worth_moving(const located_t *at, size_t size)
   return at->bin ? c != at->bin->size_class : c != 0;
 }
 
+/* A checked heap refuses: its blocks move when their size changes, so that a use of the old address is found
+ * (reallocate_checked()). */
 bool heap_resize_in_place(void *block, size_t size, const char *call)
 {
   if (unlikely(heap_is_dying))
@@ -55,6 +61,7 @@ bool heap_resize_in_place(void *block, size_t size, const char *call)
   return true;
 }
 
+/* The old block is given back only if there is a new one: without it the caller still has the old one. */
 static void *copy_to(void *to, const located_t *at, size_t had, size_t size, const char *call)
 {
   if (to) {
@@ -64,10 +71,12 @@ static void *copy_to(void *to, const located_t *at, size_t had, size_t size, con
   return to;
 }
 
-/* It moves, so that whoever still uses the old address is found; one that becomes smaller stays where there is no room for another. */
+/* A checked block moves, so that a later use of its old address is found. One that becomes smaller stays if there is no room
+ * for another, because that must not fail. */
 static void *reallocate_checked(heap_t *heap, const located_t *at, size_t size, const char *call)
 {
   size_t had = guard_size(at->start, at->size);
+  /* The same size keeps its address: nothing has changed for the caller. */
   if (had == size)
     return at->start;
   if (size > had)
@@ -79,6 +88,7 @@ static void *reallocate_checked(heap_t *heap, const located_t *at, size_t size, 
   return at->start;
 }
 
+/* Moving is only worth it if it is easy. Otherwise the block stays and gives its end back, if it has one. */
 static void *reallocate_smaller(heap_t *heap, located_t *at, size_t size, const char *call)
 {
   void *to = is_worth_moving(at, size) ? heap_allocate_if_easy(heap, size) : NULL;
@@ -88,6 +98,7 @@ static void *reallocate_smaller(heap_t *heap, located_t *at, size_t size, const 
   return at->start;
 }
 
+/* A block whose size is not known cannot be copied, and may not move. */
 static void *reallocate_dying(const void *block, size_t size)
 {
   size_t had = dying_usable_size(block);
@@ -98,6 +109,7 @@ static void *reallocate_dying(const void *block, size_t size)
   return NULL;
 }
 
+/* Growing where it is, or by moving its pages, comes before a copy. */
 void *heap_reallocate(heap_t *heap, void *block, size_t size, const char *call)
 {
   if (unlikely(heap_is_dying))
@@ -108,6 +120,7 @@ void *heap_reallocate(heap_t *heap, void *block, size_t size, const char *call)
     return reallocate_checked(to_heap, &at, size, call);
   if (size <= at.size)
     return reallocate_smaller(to_heap, &at, size, call);
+  /* A size that could overflow when it is rounded goes on to the allocation, which refuses it. */
   if (size <= PTRDIFF_MAX - 2 * UNIT && heap_lengthen(&at, size, true))
     return at.huge ? huge_start(at.huge) : block;
   bool grown;

@@ -1,9 +1,13 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * A record comes from one of three places: the memory of a guest; room that was paid for when the heap was made; or the
+ * process's metadata, which the heap is then charged for. Only what comes from the last is ever given back. */
 #include "heap/records.h"
 #include "space/metadata.h"
 #include <string.h>
 
-/* Behind the records there are, or in a new run of the region. A guest's lock is held, or nobody else has it yet. */
+/* Takes a record behind those that there are, or in a new run of the region. The guest's lock is held, or no other thread knows
+ * of the heap yet. */
 static void *guest_take_record(heap_t *heap, size_t size)
 {
   if (size > (size_t)(heap->records_end - heap->records)) {
@@ -25,6 +29,7 @@ static bool is_paid_for(const heap_t *heap, const void *record)
   return (uintptr_t)record - (uintptr_t)heap->records_start < heap->reserve_records;
 }
 
+/* The size is rounded as the metadata rounds it, so that what is charged is what is taken. */
 bool heap_charge_record(heap_t *heap, size_t size)
 {
   size = round_up(size, METADATA_ALIGNMENT);
@@ -42,6 +47,7 @@ void heap_discharge_record(heap_t *heap, size_t size)
   budget_discharge(&heap->budget, size);
 }
 
+/* Charged first, so that a heap at the end of its budget takes nothing. */
 void *heap_take_record_apart(heap_t *heap, size_t size)
 {
   if (!heap_charge_record(heap, size))
@@ -52,6 +58,7 @@ void *heap_take_record_apart(heap_t *heap, size_t size)
   return record;
 }
 
+/* Room that was paid for at creation is used first. When it has ended, growth may fail. */
 void *heap_take_record(heap_t *heap, size_t size)
 {
   size = round_up(size, METADATA_ALIGNMENT);
@@ -63,7 +70,7 @@ void *heap_take_record(heap_t *heap, size_t size)
   return heap->records - size;
 }
 
-/* Those of a guest, and those paid for at creation, last as long as the heap. */
+/* Records of a guest, and those that were paid for at creation, last as long as the heap. */
 void heap_give_record(heap_t *heap, void *record, size_t size)
 {
   if (!record || heap->region.kind == REGION_GUEST || is_paid_for(heap, record))

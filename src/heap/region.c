@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * A region is planned before it is made (region_plan()), because its records and its units share one budget: how many units
+ * there is room for depends on the records, and these on the units. */
 #include "heap/region.h"
 #include "bin/slabs.h"
 #include "option.h"
@@ -6,13 +9,13 @@
 #include <string.h>
 
 enum {
-  SMALL_REGION = 8 << 20,          /* up to here a whole budget, or a reserve, is one region of small units */
-  REGION_UNITS = 16,               /* a region is cut into so many units at least, within: */
-  REGION_UNIT_LEAST_LOG2 = 10,
-  REGION_UNIT_MOST_LOG2 = 12,
-  REGION_UNIT_LARGE_LOG2 = 13,     /* from 1 MiB on: the records of a unit are 128 bytes */
+  SMALL_REGION = 8 << 20,      /* up to here a whole budget, or a reserve, is one region of small units */
+  REGION_UNITS = 16,           /* a region is cut into so many units, if their length lies between the next two */
+  REGION_UNIT_LEAST_LOG2 = 10, /* 1 KiB */
+  REGION_UNIT_MOST_LOG2 = 12,  /* 4 KiB */
+  REGION_UNIT_LARGE_LOG2 = 13, /* from 1 MiB on: the records of a unit are 128 bytes */
   REGION_LARGE = 1 << 20,
-  CLASS_MOST_UNITS = 8             /* of a region of small units: a larger block is a run */
+  CLASS_MOST_UNITS = 8 /* of a region of small units: a larger block is a run */
 };
 
 bool region_is_wanted(const pool_heap_options_t *o) { return o->reserve || (o->budget && o->budget <= SMALL_REGION); }
@@ -22,6 +25,7 @@ bool region_is_real_time(const pool_heap_options_t *o) { return o->flags & (POOL
 
 /* ---- its units ---- */
 
+/* Small units let few bytes serve many classes; but each unit costs a record, so large regions have larger units. */
 static unsigned region_unit_log2(size_t size)
 {
   unsigned log2 = log2_floor(max_size(size / REGION_UNITS, 1));
@@ -30,11 +34,15 @@ static unsigned region_unit_log2(size_t size)
   return log2 < REGION_UNIT_LEAST_LOG2 ? REGION_UNIT_LEAST_LOG2 : log2 > REGION_UNIT_MOST_LOG2 ? REGION_UNIT_MOST_LOG2 : log2;
 }
 
-static uint32_t class_most_of(unsigned unit_log2) { return unit_log2 == UNIT_LOG2 ? SIZE_MAX_CLASS : CLASS_MOST_UNITS << unit_log2; }
+static uint32_t class_most_of(unsigned unit_log2)
+{
+  return unit_log2 == UNIT_LOG2 ? SIZE_MAX_CLASS : CLASS_MOST_UNITS << unit_log2;
+}
 
 /* ---- in the caller's memory ---- */
 
-/* A record is put behind the others, or in units of its own. Returns how many units are left; 0: it does not fit. */
+/* Places a record behind the others, or in units of its own, without writing it. Returns how many units are left; 0: it does
+ * not fit. */
 static size_t place_record(size_t size, size_t *room, size_t units, unsigned unit_log2)
 {
   size = round_up(size, METADATA_ALIGNMENT);
@@ -49,8 +57,8 @@ static size_t place_record(size_t size, size_t *room, size_t units, unsigned uni
   return units;
 }
 
-/* Something must be left for a slab of the smallest class, behind the records that come first: the table of the heap's own classes, the
- * record of a bin. */
+/* A heap that could never serve a block is not made. Behind the records that come first (the table of the heap's own classes,
+ * the record of a bin) there must be room for a slab of the smallest class. */
 static bool can_serve(const pool_heap_options_t *o, size_t units, unsigned unit_log2, const char *base, const char *records)
 {
   const char *at = (const char *)round_up((uintptr_t)records, sizeof(void *));
@@ -61,7 +69,8 @@ static bool can_serve(const pool_heap_options_t *o, size_t units, unsigned unit_
   return slabs_least_bytes(smallest, unit_log2) <= units << unit_log2;
 }
 
-/* Everything lives in the caller's memory: the heap, the records of its arena, those of its bins, and the units. */
+/* Everything lives in the caller's memory: the heap, the records of its arena, those of its bins, and the units. Memory that
+ * ends beyond the last address is refused. */
 heap_t *region_create_guest(const pool_heap_options_t *o)
 {
   char *memory = o->memory, *at = (char *)round_up((uintptr_t)memory, 64), *end = memory + o->memory_size;
@@ -87,15 +96,20 @@ heap_t *region_create_guest(const pool_heap_options_t *o)
 
 /* ---- in the system's: the plan ---- */
 
-/* Each bin has a unit at least. */
+/* Returns the most that the records of bins can take. A bin takes a unit at least, so there are no more bins than units. */
 static size_t bin_records_for(const pool_heap_options_t *o, size_t units)
 {
   size_t classes = o->size_classes ? o->size_class_count : CLASS_LAST;
-  return min_size(classes, units) * round_up(sizeof(bin_record_t), METADATA_ALIGNMENT) + round_up((classes + 1) * sizeof(uint32_t), METADATA_ALIGNMENT);
+  return min_size(classes, units) * round_up(sizeof(bin_record_t), METADATA_ALIGNMENT) +
+         round_up((classes + 1) * sizeof(uint32_t), METADATA_ALIGNMENT);
 }
 
-region_plan_t region_no_plan(const pool_heap_options_t *o) { return (region_plan_t){.heap_record = heap_record_bytes(region_is_real_time(o))}; }
+region_plan_t region_no_plan(const pool_heap_options_t *o)
+{
+  return (region_plan_t){.heap_record = heap_record_bytes(region_is_real_time(o))};
+}
 
+/* Everything that the region costs is reckoned beforehand, so that the budget is charged once. */
 static region_plan_t plan_for(const pool_heap_options_t *o, size_t size, size_t units)
 {
   region_plan_t plan = region_no_plan(o);
@@ -103,18 +117,18 @@ static region_plan_t plan_for(const pool_heap_options_t *o, size_t size, size_t 
   plan.units = units;
   plan.arena_records = space_region_records(units, plan.unit_log2);
   if (region_is_real_time(o))
-    plan.arena_records = round_up(plan.arena_records, os_page_size());   /* in pages of their own, which are locked as a whole */
-  plan.pool_records = o->reserve ? round_up(bin_records_for(o, units), os_page_size()) : 0;
+    plan.arena_records = round_up(plan.arena_records, os_page_size()); /* whole pages, which can be locked */
+  plan.bin_records = o->reserve ? round_up(bin_records_for(o, units), os_page_size()) : 0;
   return plan;
 }
 
 size_t region_plan_bytes(const region_plan_t *plan, bool units_too)
 {
-  return plan->heap_record + plan->arena_records + plan->pool_records + (units_too ? plan->units << plan->unit_log2 : 0);
+  return plan->heap_record + plan->arena_records + plan->bin_records + (units_too ? plan->units << plan->unit_log2 : 0);
 }
 
-/* So many units that the reserve is served in blocks of whichever class alone: slabs may end in less than a block, and so may what
- * large blocks are rounded up to, which is not counted here. */
+/* Returns how many units it takes to fill the reserve with blocks of any one class: slabs may end in less than a block, so some
+ * classes need more. What large blocks lose by rounding is not counted. */
 static size_t reserve_units(const pool_heap_options_t *o, unsigned unit_log2)
 {
   size_t units = units_for(o->reserve, unit_log2), most = class_most_of(unit_log2);
@@ -127,8 +141,8 @@ static size_t reserve_units(const pool_heap_options_t *o, unsigned unit_log2)
   return units;
 }
 
-/* A reserve is the blocks' alone, and what serves them comes on top; where the budget has no room for that, it comes out of the reserve.
- * A small budget is as many units as there could be. */
+/* A reserve is for blocks alone, and the records that serve them come on top. If the budget has no room for both, the records
+ * come out of the reserve: units are left out until it fits. A small budget is as many units as it could pay for. */
 region_plan_t region_plan(const pool_heap_options_t *o)
 {
   size_t size = o->reserve ? o->reserve : o->budget;
@@ -144,7 +158,8 @@ region_plan_t region_plan(const pool_heap_options_t *o)
 
 /* ---- and its making ---- */
 
-/* The units of a small region: a run, or a mapping where they are too many. A unit may be more than a page, and is aligned as such. */
+/* Takes the units of a small region: a run, or a mapping if they are too many for one. A unit may be more than a page, so a
+ * mapping is aligned to it. */
 static char *take_small_region(heap_t *heap, size_t bytes, size_t alignment, bool *dirty)
 {
   heap_region_t *region = &heap->region;
@@ -161,6 +176,7 @@ static char *take_small_region(heap_t *heap, size_t bytes, size_t alignment, boo
   return region->run->start;
 }
 
+/* The kind is set first: an end in the middle then knows what to give back. */
 static bool take_slots(heap_region_t *region, const region_plan_t *plan)
 {
   region->kind = REGION_SLOTS;
@@ -170,6 +186,7 @@ static bool take_slots(heap_region_t *region, const region_plan_t *plan)
   return true;
 }
 
+/* The region is found by its address from the moment at which its run or mapping says so, so that comes last. */
 static bool take_small_units(heap_t *heap, const region_plan_t *plan)
 {
   heap_region_t *region = &heap->region;
@@ -182,7 +199,7 @@ static bool take_small_units(heap_t *heap, const region_plan_t *plan)
     return false;
   space_init_region(&region->space, &region->arena, region->arena_records, region->start, plan->units, plan->unit_log2, dirty);
   if (region->run)
-    run_become(region->run, RUN_REGION, heap);   /* last: from now on it is asked about */
+    run_become(region->run, RUN_REGION, heap); /* last: from now on it is asked about */
   else
     huge_hide(region->huge, false);
   return true;
@@ -196,18 +213,19 @@ static bool take_region(heap_t *heap, const region_plan_t *plan)
   return true;
 }
 
+/* The records of a reserve's bins are taken at once, so that a class that is asked for later cannot fail for want of one. */
 static bool take_bin_records(heap_t *heap, const region_plan_t *plan)
 {
-  if (!plan->pool_records)
+  if (!plan->bin_records)
     return true;
-  heap->records_start = metadata_take(plan->pool_records, os_page_size());
+  heap->records_start = metadata_take(plan->bin_records, os_page_size());
   heap->records = heap->records_start;
-  heap->records_end = heap->records ? heap->records + plan->pool_records : NULL;
-  heap->reserve_records = heap->records ? plan->pool_records : 0;
+  heap->records_end = heap->records ? heap->records + plan->bin_records : NULL;
+  heap->reserve_records = heap->records ? plan->bin_records : 0;
   return heap->records != NULL;
 }
 
-/* What a reserve has, or a small budget for the day it is raised, ends in the process's space. */
+/* When a reserve is full, or a small budget has been raised, the heap goes on in the process's space. */
 bool region_make(heap_t *heap, const pool_heap_options_t *o, const region_plan_t *plan)
 {
   space_t *space = &heap->region.space;
@@ -227,6 +245,7 @@ bool region_make(heap_t *heap, const pool_heap_options_t *o, const region_plan_t
 
 typedef bool piece_fn(void *start, size_t size);
 
+/* The system touches and locks whole pages, so the piece is widened to them. Each piece has its pages for itself. */
 static bool each_page(void *start, size_t size, piece_fn *act)
 {
   uintptr_t from = round_down((uintptr_t)start, os_page_size()), to = round_up((uintptr_t)start + size, os_page_size());
@@ -246,6 +265,7 @@ static bool each_piece(heap_t *heap, piece_fn *act)
            each_page(arena->long_bitmaps, (size_t)(arena->long_bitmaps_end - (char *)arena->long_bitmaps), act)));
 }
 
+/* Not purgeable from here on: a page that went back would be a fault at its next touch. */
 bool region_prepare(heap_t *heap, const pool_heap_options_t *o)
 {
   if (!region_is_real_time(o))
@@ -262,6 +282,7 @@ bool region_prepare(heap_t *heap, const pool_heap_options_t *o)
 
 /* ---- its end ---- */
 
+/* Each kind of region is found in its own way, and is hidden before any of its memory goes. */
 void region_hide(heap_t *heap)
 {
   heap_region_t *region = &heap->region;
@@ -273,7 +294,8 @@ void region_hide(heap_t *heap)
     space_hide_slots(&region->space);
 }
 
-/* What is not there is passed over. */
+/* The creation of the heap may have failed in the middle, so what is not there is passed over. Locked pages are unlocked first,
+ * because others will have them next. */
 void region_give(heap_t *heap)
 {
   heap_region_t *region = &heap->region;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * The region of a heap: memory that is the heap's alone, cut into units, with the records that describe them. A reserve has one, a
- * small budget, and a heap in the caller's memory, which is all inside of it. */
+ * The region of a heap: memory that is the heap's alone, cut into units, with the records that describe them. A reserve has
+ * one, a small budget, and a heap in the caller's memory, which is all inside of it. */
 #ifndef REGION_H
 #define REGION_H
 
 #include "heap/heap.h"
 #include <tidepool/heap.h>
 
-/* Whether a heap with these options has one in the system's memory; a caller's is one as well. A small one is of small units. */
+/* Whether a heap with these options has one in the system's memory; a caller's is one as well. A small one is of small
+ * units. */
 bool region_is_wanted(const pool_heap_options_t *options);
 bool region_is_small(const pool_heap_options_t *options);
 
@@ -21,10 +22,10 @@ heap_t *region_create_guest(const pool_heap_options_t *options);
 /* How a region of the system's memory is made. */
 typedef struct region_plan {
   unsigned unit_log2;
-  size_t   units;
-  size_t   heap_record;     /* bytes */
-  size_t   arena_records;   /* bytes */
-  size_t   pool_records;    /* paid for at once, so that a reserve serves any mixture of classes */
+  size_t units;
+  size_t heap_record;   /* bytes */
+  size_t arena_records; /* bytes */
+  size_t bin_records;   /* paid for at once, so that a reserve serves any mixture of classes */
 } region_plan_t;
 
 /* No units: the budget has no room for one. */
@@ -33,7 +34,8 @@ region_plan_t region_plan(const pool_heap_options_t *options);
 /* The same for a heap without a region. */
 region_plan_t region_no_plan(const pool_heap_options_t *options);
 
-/* What the heap is charged for the plan: its record, those of the region, and the units if they are paid for at once. */
+/* Returns what the heap is charged for the plan: its record, those of the region, and the units if they are paid for at
+ * once. */
 size_t region_plan_bytes(const region_plan_t *plan, bool units_too);
 
 /* Makes it the heap's space. False: no memory; what is there already goes with region_give(). */
@@ -42,11 +44,12 @@ bool region_make(heap_t *heap, const pool_heap_options_t *options, const region_
 /* Touches and locks what the options say. */
 bool region_prepare(heap_t *heap, const pool_heap_options_t *options);
 
-/* Nobody finds the heap by an address any more; and then, its memory goes. A guest's is the caller's. */
+/* After region_hide() no address leads to the heap any more. region_give() then gives its memory back, unless it is the
+ * caller's. */
 void region_hide(heap_t *heap);
 void region_give(heap_t *heap);
 
-/* What the record of a heap takes: a page of its own where it is to be locked. */
+/* Returns what the record of a heap takes: a page of its own if it is to be locked. */
 static inline size_t heap_record_bytes(bool own_page)
 {
   return own_page ? round_up(sizeof(heap_t), os_page_size()) : sizeof(heap_t);

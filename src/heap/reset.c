@@ -4,6 +4,7 @@
 #include "heap/walk.h"
 #include <string.h>
 
+/* Object pools end without their hooks: their objects are blocks of the heap. */
 static void drop_dependents(heap_t *heap)
 {
   if (!heap->object_pools)
@@ -15,6 +16,7 @@ static void drop_dependents(heap_t *heap)
 
 static void drop_magazines(magazines_t *magazines, heap_t *heap) { heap_each_cached_bin(magazines, heap, magazines_drop); }
 
+/* What a fork has lost of the heap does not count any more either. */
 static void drop_caches(heap_t *heap, bool forget)
 {
   threads_visit(heap, forget, drop_magazines);
@@ -22,16 +24,19 @@ static void drop_caches(heap_t *heap, bool forget)
     threads_drop_lost(heap, forget);
 }
 
+/* Only large blocks are of whole pages that the system could take. */
 static bool wipe_visited(const pool_block_t *block, void *context)
 {
   const heap_t *heap = context;
-  if (block->size > heap->class_most)   /* of no class */
+  if (block->size > heap->class_most) /* of no class */
     large_wipe(heap, block->start, block->size);
   else
     memset(block->start, 0, block->size);
   return true;
 }
 
+/* The order matters. Object pools have records in blocks of the heap, so they end first. The wipe needs to know which blocks
+ * are live. Magazines go to their bins, so these end after them. */
 void heap_end_blocks(heap_t *heap, bool for_good)
 {
   drop_dependents(heap);

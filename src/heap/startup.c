@@ -13,6 +13,8 @@ static void before_abort(void)
   thread_forget_own();
 }
 
+/* The options are read first: the space depends on them. Should the window be refused, the next call tries again. Nothing under
+ * the lock allocates. Everything is set before manager_came_up says so. */
 COLD static bool bring_up(void)
 {
   lock_acquire(&startup_lock);
@@ -31,20 +33,13 @@ COLD static bool bring_up(void)
     __atomic_store_n(&manager_came_up, true, __ATOMIC_RELEASE);
   }
   lock_release(&startup_lock);
-  fork_watch();   /* may allocate */
+  fork_watch(); /* may allocate */
   return up;
 }
 
 bool manager_ready(void) { return manager_is_up() || bring_up(); }
 
-/* Nothing else: options stay open until the first use. As early as a library may in a program that it is linked into, and so before
- * constructors of the program that watch forks themselves. */
+/* The fork handlers alone are registered here, because options can be set until the first use. A library may have no earlier
+ * priority. So in a program that it is linked into this runs before constructors that register fork handlers themselves. */
 enum { FIRST_CONSTRUCTOR = 101 };
 __attribute__((constructor(FIRST_CONSTRUCTOR))) static void start(void) { fork_watch(); }
-
-/* Here, since every program of the static library has this file, and not each has the figures'. */
-__attribute__((destructor)) static void finish(void)
-{
-  if (settings.stats_at_exit)
-    heap_print_figures();
-}

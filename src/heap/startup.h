@@ -9,7 +9,4 @@
 /* Brings it up at the first call. False: the system refuses even the least address space. Any thread, at any time. */
 bool manager_ready(void);
 
-/* The figures of the default heap, as one line on standard error: api/stats.c has them. */
-void heap_print_figures(void);
-
 #endif

@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * A free gives back as it goes what is beyond a bound: of a magazine, the depots, a space, the kept ranges of huge blocks.
+ * What stays below the bounds goes back in three ways. A tick comes by the clock, and does a little at a time. A drain empties
+ * what a heap has cached and idle into its space, when the heap is exhausted. A trim, when the program asks for it, drains and
+ * then gives the memory to the system. */
 #include "heap/tick.h"
 #include "bin/due.h"
 #include "heap/large.h"
@@ -6,10 +11,11 @@
 #include "space/metadata.h"
 
 enum {
-  BINS_PER_LOOK = 32,     /* so many bins are ticked by one caller, however many are due, */
-  CACHES_PER_LOOK = 32    /* and so many of its own caches of heaps */
+  BINS_PER_LOOK = 32,  /* one caller ticks at most so many bins, however many are due */
+  CACHES_PER_LOOK = 32 /* one caller ticks at most so many of its own caches of heaps */
 };
 
+/* Called under threads_lock at the thread's end. Its record and its magazines are the next thread's then. */
 void heap_flush_thread(thread_t *thread)
 {
   large_flush_spares(thread);
@@ -20,7 +26,7 @@ void heap_flush_thread(thread_t *thread)
 
 static void tick_magazines(magazines_t *magazines, heap_t *heap) { heap_each_cached_bin(magazines, heap, magazines_tick); }
 
-/* The caches of other heaps follow, some at each look. */
+/* Ticks what the thread has of the default heap. The caches of other heaps follow, some at each look. */
 static void tick_thread(thread_t *thread)
 {
   large_tick_spares(thread);
@@ -28,7 +34,7 @@ static void tick_thread(thread_t *thread)
   thread_begin_tick(thread);
 }
 
-/* Some at a time. Who looks at all heaps just now need not be waited for. */
+/* Ticks some of the bins that are due. If another thread looks at all heaps just now, the next look at the clock will do. */
 static void tick_bins(uint64_t now_ms)
 {
   if (!lock_attempt(&heaps_lock))
@@ -37,6 +43,8 @@ static void tick_bins(uint64_t now_ms)
   lock_release(&heaps_lock);
 }
 
+/* The ticks of the process follow that of its space: it comes once in an epoch, by whichever thread is first. What it begins is
+ * spread over later calls of any thread, so that no call is long. */
 COLD void heap_look_at_clock(thread_t *thread)
 {
   if (settings.purge_delay_ms == PURGE_NEVER)
@@ -46,17 +54,20 @@ COLD void heap_look_at_clock(thread_t *thread)
     thread->looked_ms = now;
     tick_thread(thread);
   }
+  /* A thread with caches of many heaps is never done at one look, so the rest is left to the next. */
   if (thread_tick_is_under_way(thread))
     thread_tick_caches(thread, CACHES_PER_LOOK, tick_magazines);
   if (space_tick(&space_of_process, now)) {
-    huge_tick();
-    space_give_left();
+    kept_tick();
+    space_destroy_left();
     bins_begin_tick();
   }
   if (bins_tick_is_under_way())
     tick_bins(now);
 }
 
+/* The order is that of the way back: what threads hold goes to the bins, then the bins empty their depots and close their
+ * slabs. */
 void heap_drain(heap_t *heap)
 {
   thread_t *thread = thread_current();
@@ -71,8 +82,8 @@ void heap_drain(heap_t *heap)
     threads_reach(heap, &heap->reach, heap_flush_magazines);
   FOR_EACH_BIN(bin, heap)
     bin_drain(bin);
-  if (!heap_is_bounded(heap))
-    space_give_left();
+  if (!heap_is_guest(heap))
+    space_destroy_left();
 }
 
 static size_t purge_slabs(heap_t *heap)
@@ -83,19 +94,21 @@ static size_t purge_slabs(heap_t *heap)
   return bytes;
 }
 
-/* A heap without a region answers for what its own slabs left in the process's space, not for what was there before. */
+/* A heap without a region answers for what its own slabs left in the process's space, not for what was there before. Draining
+ * may give memory back by itself: a space that has more than it keeps does so at once. That counts too. */
 size_t heap_trim(heap_t *heap, size_t keep)
 {
   if (!manager_is_up())
     return 0;
   bool all = heap == &default_heap;
   size_t before = all || heap->region.kind ? 0 : space_figures(heap->space).dirty_bytes;
-  size_t purged = all ? space_give_left() : 0;
+  size_t purged = all ? space_destroy_left() : 0;
   uint64_t purged_before = space_figures(heap->space).purged_bytes;
   heap_drain(heap);
-  purged += (size_t)(space_figures(heap->space).purged_bytes - purged_before);   /* a space that has more than it keeps gives it back at once */
-  purged += all ? huge_trim(keep) + metadata_trim() : 0;
-  size_t kept = all ? min_size(huge_kept_bytes(), keep) : 0;
+  purged += (size_t)(space_figures(heap->space).purged_bytes - purged_before);
+  /* Mappings and records are the process's, so only a trim of the default heap gives them back. */
+  purged += all ? kept_trim(keep) + metadata_trim() : 0;
+  size_t kept = all ? min_size(kept_bytes(), keep) : 0;
   purged += space_purge(heap->space, before + keep - kept);
   if (!keep)
     purged += purge_slabs(heap);
@@ -114,8 +127,8 @@ static bool is_below(const heap_t *heap, const heap_t *ancestor)
   return heap != NULL;
 }
 
-/* What descendants have idle in their bins, but not those of one thread, which may be in one. The lock keeps their records from going.
- * No magazines: one that ends has none any more, and must not get new ones. */
+/* Drains the bins of descendants, except those of one thread, which may be in one of its bins just now. The lock keeps their
+ * records where they are. Magazines are left alone: a heap that is ending has none any more, and must not get new ones. */
 static void drain_descendants(const heap_t *heap)
 {
   lock_acquire(&heaps_lock);
@@ -126,7 +139,8 @@ static void drain_descendants(const heap_t *heap)
   lock_release(&heaps_lock);
 }
 
-/* Lower than what is held only after a trim, and never for a moment. */
+/* A limit below what is held is set only after enough has gone back, because held <= limit at every instant. First the heap
+ * gives up what it has idle itself, and then its descendants do. */
 bool heap_set_budget(heap_t *heap, size_t budget)
 {
   if (budget_set_limit(&heap->budget, budget))

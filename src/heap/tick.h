@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Giving back what is not needed: now and then by the clock, all of it when a heap is exhausted or trimmed. */
+ * Giving back what is not needed: some of it now and then by the clock, all of it when a heap is exhausted or trimmed. */
 #ifndef TICK_H
 #define TICK_H
 
@@ -15,13 +15,14 @@ static inline void heap_after_slow_path(thread_t *thread)
     heap_look_at_clock(thread);
 }
 
-/* What the heap has cached and idle goes back to its space: of all threads where they can be reached, else of the calling one. */
+/* What the heap has cached and idle goes back to its space: of all threads where they can be reached, else of the calling
+ * one. */
 void heap_drain(heap_t *heap);
 
 /* Gives idle memory beyond `keep` bytes back, the calling thread's magazines first. */
 size_t heap_trim(heap_t *heap, size_t keep);
 
-/* Everything a thread holds goes back. */
+/* Everything that a thread holds goes back, of all heaps. */
 void heap_flush_thread(thread_t *thread);
 
 /* 0: none. False: more than that is held, also after a trim. */

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: MIT
  *
  * A heap is a manager: one bin for each size class, large blocks, a budget, counters. In this folder a request becomes a block
- * when the calling thread's magazines cannot serve it, and a pointer is looked up that the class map does not know. The fast path
- * (api/fast_path.h) never comes here.
+ * when the fast path cannot serve it, and a pointer is looked up that the class map does not know. The fast paths (in api/) pop
+ * and push without this folder. Heaps that have none, and requests they pass on, have their magazines popped here.
  *
  * A heap takes its slabs and runs from the process's space, or from a region of its own: the caller's memory, what was
  * reserved at creation, or, for a small budget, as much as the budget allows, cut into smaller units so that few bytes
  * serve many size classes.
  *
  *   H1 a bin exists from the first request of its class on and stays as long as the heap
- *   H2 budget.held == head_bytes, the records, the slabs of all bins, and the large and huge blocks, as far as they are not in a
- *      prepaid region, and what the heaps hold whose parent this is
- *   H3 the list of large runs holds exactly the heap's runs of the kinds RUN_LARGE and RUN_SPARE */
+ *   H2 budget.held == head_bytes, the records, the slabs of all bins, and the large and huge blocks, as far as they are not in
+ *      a prepaid region, and what the heaps hold whose parent this is
+ *   H3 the list of large runs holds exactly the heap's runs of the kinds RUN_LARGE and RUN_SPARE
+ *
+ * H2 does not hold inside calls that take memory or give it back: a charge comes before its memory, a discharge after it. H3
+ * does not hold inside the gate of large blocks, where a run is linked before its kind is set. */
 #ifndef HEAP_TYPES_H
 #define HEAP_TYPES_H
 
@@ -19,87 +22,87 @@
 #include "thread/thread.h"
 
 enum { HEAP_NAME_SIZE = 32 };
-#define HEAP_LIVE_MARK ((uint64_t)0x6c6f6f7065646974)   /* "tidepool" in memory */
+#define HEAP_LIVE_MARK ((uint64_t)0x6c6f6f7065646974) /* "tidepool" in memory */
 
 typedef struct pool_heap heap_t;
 typedef bool heap_exhausted_fn(heap_t *heap, size_t bytes_needed, unsigned attempt, void *context);
 
 /* Where a heap's memory is. */
 typedef enum region_kind {
-  REGION_NONE,                          /* in the process's space */
-  REGION_GUEST,                         /* in the caller's memory, the heap itself and all records too */
-  REGION_SMALL,                         /* in a run or a huge block, in small units */
-  REGION_SLOTS                          /* in slots of the window */
+  REGION_NONE,  /* in the process's space */
+  REGION_GUEST, /* in the caller's memory, the heap itself and all records too */
+  REGION_SMALL, /* in a run or a huge block, in small units */
+  REGION_SLOTS  /* in slots of the window */
 } region_kind_t;
 
 typedef struct heap_region {
-  uint8_t  kind;                        /* region_kind_t; the rest is for a heap that has one */
-  bool     locked;                      /* its pages stay in memory */
-  char    *start;                       /* its units, or the caller's memory */
-  size_t   size;
-  run_t   *run;                         /* REGION_SMALL: one of the two */
-  huge_t  *huge;
-  void    *arena_records;               /* REGION_SMALL */
-  size_t   arena_record_bytes;
-  range_t  guest;                       /* REGION_GUEST: the caller's memory among others' */
-  heap_t  *around;                      /* in whose memory it is */
-  space_t  space;                       /* the region as a space */
-  arena_t  arena;                       /* REGION_GUEST, REGION_SMALL */
+  uint8_t kind; /* region_kind_t; the rest is for a heap that has one */
+  bool locked;  /* its pages stay in memory */
+  char *start;  /* its units, or the caller's memory */
+  size_t size;
+  run_t *run; /* REGION_SMALL: one of the two */
+  huge_t *huge;
+  void *arena_records; /* REGION_SMALL */
+  size_t arena_record_bytes;
+  range_t guest;  /* REGION_GUEST: the caller's memory among others' */
+  heap_t *around; /* in whose memory it is */
+  space_t space;  /* the region as a space */
+  arena_t arena;  /* REGION_GUEST, REGION_SMALL */
 } heap_region_t;
 
 struct pool_heap {
-  uint64_t  mark;                       /* HEAP_LIVE_MARK until it is destroyed */
-  lock_t    lock;                       /* the making of bins, the list of large runs, records */
-  bool      checked, zero_on_free;
-  bool      cached;                     /* threads may keep magazines of its blocks */
-  bool      has_cache_slot;             /* and find them by the heap's address */
-  bool      budgeted;                   /* it or an ancestor had a budget when it was made */
-  bool      reached;                    /* what threads have cached of it is within reach of the others */
-  bool      own_page;                   /* its record has one, which may be locked */
-  uint8_t   plane;                      /* POOL_PLANE_*, of its bins */
-  uint8_t   class_count;                /* classes of its own, 1 to class_count; 0: the built-in table */
-  uint32_t  class_most;                 /* larger requests take runs of their own: small units leave little slack */
-  const uint32_t *class_sizes;          /* with class 0 */
-  space_t  *space;
-  budget_t  budget;
-  huge_t   *huge;                       /* the newest of its mappings; under huge_lock */
-  run_t    *large;                      /* and of its runs */
-  size_t    large_blocks, large_bytes;  /* live: how many, and their usable bytes; with huge ones */
-  size_t    large_held;                 /* what they take, and spares */
-  uint64_t  exhausted_count, retried_count, overflowed_count;
-  uint64_t  purged_bytes;               /* by its own trims, where it has no region to count them */
+  uint64_t mark; /* HEAP_LIVE_MARK until it is destroyed */
+  lock_t lock;   /* the making of bins, the list of large runs, records */
+  bool checked, zero_on_free;
+  bool cached;                 /* threads may keep magazines of its blocks */
+  bool has_cache_slot;         /* and find them by the heap's address */
+  bool budgeted;               /* it or an ancestor had a budget when it was made */
+  bool reached;                /* what threads have cached of it is within reach of the others */
+  bool own_page;               /* its record has one, which may be locked */
+  uint8_t plane;               /* BIN_PLANE_*, of its bins */
+  uint8_t class_count;         /* classes of its own, 1 to class_count; 0: the built-in table */
+  uint32_t class_most;         /* larger requests take runs of their own: small units leave little slack */
+  const uint32_t *class_sizes; /* with class 0 */
+  space_t *space;
+  budget_t budget;
+  huge_t *huge;                     /* the newest of its mappings; under huge_lock */
+  run_t *large;                     /* the newest of its large runs and spares */
+  size_t large_blocks, large_bytes; /* live: how many, and their usable bytes; with huge ones */
+  size_t large_held;                /* what these take, and what spares take */
+  uint64_t exhausted_count, retried_count, overflowed_count;
+  uint64_t purged_bytes; /* by its own trims, where it has no region to count them */
   heap_exhausted_fn *on_exhausted;
-  void     *context;
-  reach_list_t reach;                   /* if so, what they have */
-  heap_t   *parent, *overflow;
-  heap_t   *next, *previous;            /* in the list of all heaps */
-  struct object_pool *object_pools;     /* in it, the newest first; under heaps_lock */
-  size_t    users;                      /* heaps whose parent or overflow it is; under heaps_lock */
+  void *context;
+  reach_list_t reach; /* if it is within reach, the caches that may have something in them */
+  heap_t *parent, *overflow;
+  heap_t *next, *previous;          /* in the list of all heaps */
+  struct object_pool *object_pools; /* in it, the newest first; under heaps_lock */
+  size_t users;                     /* heaps whose parent or overflow it is; under heaps_lock */
 
-  size_t    head_bytes;                 /* held by the heap's own records from the start */
-  size_t    metadata_bytes;             /* of those bytes: what is no block's */
-  size_t    metadata_shared;            /* and what of that is the process's metadata; fixed */
-  size_t    record_bytes;               /* charged for records since */
-  size_t    record_run_bytes;           /* a guest's, in runs of its region */
-  char     *records, *records_end;      /* room for more of them, paid for; then, of a guest in runs of its region */
-  void     *records_start;              /* of those of a reserve, of reserve_records bytes */
-  size_t    reserve_records;
+  size_t head_bytes;           /* held by the heap's own records from the start */
+  size_t metadata_bytes;       /* of head_bytes: what is no block's */
+  size_t metadata_shared;      /* of metadata_bytes: what is the process's metadata; fixed */
+  size_t record_bytes;         /* charged for records since */
+  size_t record_run_bytes;     /* a guest's, in runs of its region */
+  char *records, *records_end; /* room for more records, paid for; a guest goes on in runs of its region */
+  void *records_start;         /* the records of a reserve, reserve_records bytes of them */
+  size_t reserve_records;
   heap_region_t region;
-  char      name[HEAP_NAME_SIZE];
-  bin_t   *bins[CLASS_COUNT];         /* NULL: no request of the class yet. Published with release, read with acquire */
-  unsigned  bins_end;                  /* beyond the highest class that has one; published after it */
+  char name[HEAP_NAME_SIZE];
+  bin_t *bins[CLASS_COUNT]; /* NULL: no request of the class yet. Published with release, read with acquire */
+  unsigned bins_end;        /* beyond the highest class that has one; published after it */
 };
 
 /* A bin's record. */
 typedef struct bin_record {
-  bin_t  bin;
-  depot_t depots[DEPOT_SHARDS];         /* of cached classes alone */
+  bin_t bin;
+  depot_t depots[DEPOT_SHARDS]; /* of cached classes alone */
 } bin_record_t;
 
 /* False of NULL, and of a heap that was destroyed: its record is used again for heaps alone. */
 static inline bool heap_is_live(const heap_t *heap) { return heap && heap->mark == HEAP_LIVE_MARK; }
 
-/* A heap that has no memory but its region. */
-static inline bool heap_is_bounded(const heap_t *heap) { return heap->region.kind == REGION_GUEST; }
+/* A heap in the caller's memory has no other memory. */
+static inline bool heap_is_guest(const heap_t *heap) { return heap->region.kind == REGION_GUEST; }
 
 #endif

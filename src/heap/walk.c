@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Walks over the live blocks of a heap. Nothing is believed from one block to the next: the visitor may free the one it is given,
- * and with it the slab or the run, and allocate elsewhere. */
+ * Walks over the live blocks of a heap. Nothing is believed from one block to the next: the visitor may free the one it is
+ * given, and with it the slab or the run, and allocate elsewhere. */
 #include "heap/walk.h"
 #include "heap/guard.h"
 #include "heap/large.h"
@@ -8,17 +8,18 @@
 #include <string.h>
 
 typedef struct walk {
-  heap_t        *heap;
+  heap_t *heap;
   pool_visit_fn *visit;
-  void          *context;
+  void *context;
   /* The run that the walk is at, as it was when its space was locked. */
-  const run_t   *run;
-  run_kind_t     kind;
-  bin_t         *bin;
-  char          *start, *end;
-  size_t         size;
+  const run_t *run;
+  run_kind_t kind;
+  bin_t *bin;
+  char *start, *end;
+  size_t size;
 } walk_t;
 
+/* The visitor is told what the caller of a checked heap asked for, not the guard behind it. */
 static bool visit_block(const walk_t *walk, char *start, size_t size)
 {
   pool_block_t block = {start, walk->heap->checked ? guard_size(start, size) : size};
@@ -27,7 +28,7 @@ static bool visit_block(const walk_t *walk, char *start, size_t size)
 
 /* ---- slabs ---- */
 
-/* What the calling thread has cached of a class would look live. */
+/* Flushes what the calling thread has cached of the slab's class, which would look live: the visitor may have freed blocks. */
 static void flush_own(const walk_t *walk)
 {
   if (!walk->bin->cached)
@@ -40,14 +41,15 @@ static void flush_own(const walk_t *walk)
   heap_leave(walk->heap, thread);
 }
 
-/* What a fork has lost of a slab's blocks looks live too. It stays lost, so it is looked for once in each slab, unless the visitor
- * forks and goes on in the child. */
+/* What a fork has lost of a slab's blocks looks live too. It stays lost, so it is looked for once in each slab, unless the
+ * visitor forks and goes on in the child. */
 enum { SLAB_WORDS_MOST = (1 << (UNIT_LOG2 - ALIGNMENT_LOG2)) / WORD_BITS };
 typedef struct lost {
   const thread_t *newest;
-  uint64_t        blocks[SLAB_WORDS_MOST];
+  uint64_t blocks[SLAB_WORDS_MOST];
 } lost_t;
 
+/* The newest lost thread tells whether a fork has lost more since the last look. */
 static void look_for_lost(const walk_t *walk, lost_t *lost)
 {
   if (likely(lost->newest == threads_first_lost()))
@@ -57,7 +59,8 @@ static void look_for_lost(const walk_t *walk, lost_t *lost)
   heap_mark_lost(walk->bin, walk->start, walk->end, lost->blocks);
 }
 
-/* 64 blocks at a time: those that are live then. While one of them is, the slab stays. */
+/* Takes the blocks 64 at a time, as they are live at that moment. The slab may go while the visitor runs, so it is asked for
+ * anew for each 64. */
 static bool walk_slab(const walk_t *walk)
 {
   uint64_t live;
@@ -78,6 +81,8 @@ static bool walk_slab(const walk_t *walk)
 
 /* ---- runs ---- */
 
+/* Called under the lock of the space, and notes everything that the walk will need of the run: it may be gone when the lock is
+ * open. */
 static bool is_of_heap(const arena_t *arena, const run_t *run, void *context)
 {
   walk_t *walk = context;
@@ -96,6 +101,7 @@ static bool is_of_heap(const arena_t *arena, const run_t *run, void *context)
   return true;
 }
 
+/* Goes on behind the run that was visited, by address: no pointer into a list would be safe. */
 static bool walk_space(walk_t *walk, space_t *space)
 {
   for (const char *from = NULL; space_next_run(space, from, is_of_heap, walk); from = walk->end)
@@ -104,11 +110,12 @@ static bool walk_space(walk_t *walk, space_t *space)
   return true;
 }
 
+/* Goes on by address, as above. */
 static bool walk_huge(const walk_t *walk)
 {
   huge_t *huge;
   if (!walk->heap->huge)
-    return true;   /* nobody else's have to be looked at */
+    return true; /* nobody else's have to be looked at */
   for (const char *from = NULL; (huge = huge_next(walk->heap, from)) != NULL;) {
     char *start = huge_start(huge);
     if (!visit_block(walk, start, huge_size(huge)))
@@ -120,6 +127,7 @@ static bool walk_huge(const walk_t *walk)
 
 /* ---- the whole heap ---- */
 
+/* What is cached would look live. No thread is in a call with the heap during a walk, so their magazines can be flushed. */
 static void flush_all_threads(heap_t *heap)
 {
   threads_visit(heap, false, heap_flush_magazines);
@@ -141,5 +149,6 @@ bool heap_walk(heap_t *heap, pool_visit_fn *visit, void *context)
   flush_all_threads(heap);
   if (heap->region.space.fixed && !walk_space(&walk, &heap->region.space))
     return false;
-  return heap_is_bounded(heap) || (walk_space(&walk, &space_of_process) && walk_huge(&walk));
+  /* A heap with a region may have gone on in the process's space; one in a caller's memory cannot. */
+  return heap_is_guest(heap) || (walk_space(&walk, &space_of_process) && walk_huge(&walk));
 }

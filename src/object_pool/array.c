@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * An array takes memory from the heap with no lock of the pool held, and is then entered under it. Its objects have indices for
+ * handles, which no other array of the pool has. */
 #include "object_pool/array.h"
 #include "heap/allocate.h"
 #include "heap/free.h"
@@ -6,9 +9,11 @@
 #include "object_pool/object_misuse.h"
 #include <string.h>
 
-/* Of those of 32 bits, so that pools that stand in front later find room for theirs. */
+/* A lap is a quarter of the indices of 32 bits. The rest is left free, so that pools which later overflow to this one find room
+ * for theirs. */
 enum { INDICES_OF_A_LAP = 1 << 30 };
 
+/* Pools without hooks need no maps of busy and constructed objects, and only pools that evict need those of batches. */
 size_t array_record_bytes(bool hooked, unsigned when_full, size_t capacity)
 {
   size_t maps = (hooked ? 2 : 0) + (when_full == OBJECT_POOL_EVICT ? BATCH_MAPS : 0);
@@ -31,6 +36,7 @@ size_t array_bytes(const object_pool_t *pool, size_t capacity)
   return objects_bytes(pool, capacity) + record_bytes(pool, capacity);
 }
 
+/* The order is that of the picture in types.h. Maps that the pool does not need are left out. */
 static void array_lay_out(const object_pool_t *pool, object_array_t *array, size_t capacity)
 {
   uint64_t *at = bit_tree_init(&array->free, (uint64_t *)(array + 1), capacity);
@@ -55,7 +61,7 @@ void array_destroy(const object_pool_t *pool, object_array_t *array, const char 
   heap_free(pool->heap, block, call);
 }
 
-/* In one block with the objects. */
+/* Takes records and objects in one block. Only the records are zeroed: the objects are touched by their users. */
 static object_array_t *take_in_one_block(const resort_t *from, size_t bytes, size_t records, size_t alignment)
 {
   size_t front = round_up(records, alignment);
@@ -68,8 +74,8 @@ static object_array_t *take_in_one_block(const resort_t *from, size_t bytes, siz
   return array;
 }
 
-/* Apart, in zeroed memory: counts of objects that are never used then cost no page. Where the records cannot be apart, or there
- * is no room for them in the budget, they are in one block with the objects. */
+/* Takes the records apart, in memory that is zero already, so that the counts of objects that are never used cost no page. If
+ * the heap cannot have records apart, or the budget has no room for them, they share a block with the objects. */
 static object_array_t *take_memory(object_pool_t *pool, const resort_t *from, size_t bytes, size_t records)
 {
   size_t alignment = max_size(pool->alignment, NATURAL_ALIGNMENT);
@@ -88,6 +94,7 @@ static object_array_t *take_memory(object_pool_t *pool, const resort_t *from, si
   return array;
 }
 
+/* A checked pool expects every free object to be full of dead bytes, new ones too. */
 object_array_t *array_create(object_pool_t *pool, const resort_t *from, size_t capacity)
 {
   size_t bytes = objects_bytes(pool, capacity), records = record_bytes(pool, capacity);
@@ -102,7 +109,8 @@ object_array_t *array_create(object_pool_t *pool, const resort_t *from, size_t c
   return array;
 }
 
-/* O6: the lowest range of indices from `at` on that no array has, and that ends at `end`, or before; UINT32_MAX: none. */
+/* O6: returns the lowest range of indices from `at` on that no array has, and that ends at `end` or before; UINT32_MAX: there
+ * is none. Arrays are in order of address, not of index, so after each that is in the way all are looked at again. */
 static uint32_t free_index(const object_pool_t *pool, uint64_t at, uint32_t capacity, uint64_t end)
 {
   for (uint32_t k = 0; k < pool->array_count;) {
@@ -115,6 +123,7 @@ static uint32_t free_index(const object_pool_t *pool, uint64_t at, uint32_t capa
   return at + capacity <= end ? (uint32_t)at : UINT32_MAX;
 }
 
+/* A free range can only begin at 0 or behind an array. */
 size_t array_free_indices(const object_pool_t *pool)
 {
   uint64_t end = UINT32_MAX - pool->indices_before, longest = 0;
@@ -128,7 +137,8 @@ size_t array_free_indices(const object_pool_t *pool)
   return longest;
 }
 
-/* A new array has none of the indices that earlier ones had until a quarter of all are through. */
+/* A new array has no index that an earlier one had until a quarter of all are used up. So a handle of an array that is gone
+ * stays without an object for long. */
 static uint32_t new_index(const object_pool_t *pool, uint32_t capacity)
 {
   uint64_t end = UINT32_MAX - pool->indices_before;
@@ -136,6 +146,8 @@ static uint32_t new_index(const object_pool_t *pool, uint32_t capacity)
   return index != UINT32_MAX ? index : free_index(pool, 0, capacity, end);
 }
 
+/* Arrays stand in order of address, so that the array of an object is found by halving. `only` lets a walk do without the lock,
+ * so it is set only where the one array stays. */
 bool array_enter(object_pool_t *pool, object_array_t *array)
 {
   uint32_t k = pool->array_count;
@@ -151,10 +163,12 @@ bool array_enter(object_pool_t *pool, object_array_t *array)
   array->age = pool->arrays_made++;
   array->first_generation = pool->next_generation;
   pool->next_index = array->first_index + array->capacity;
+  /* A pool that grows may let its only array go while another thread walks, so such a walk takes the lock. */
   STORE(pool->only, pool->array_count == 1 && (pool->single_thread || pool->when_full != OBJECT_POOL_GROW) ? array : NULL);
   return true;
 }
 
+/* The most used object says how far the generations of this array have come. */
 static uint32_t most_uses(const object_array_t *array)
 {
   uint32_t most = 0;
@@ -163,6 +177,7 @@ static uint32_t most_uses(const object_array_t *array)
   return most;
 }
 
+/* The generations of later arrays begin beyond every use of this one, so that its handles resolve to nothing. */
 void array_leave(object_pool_t *pool, object_array_t *array)
 {
   uint32_t k = array_behind(pool, array->objects);

@@ -83,17 +83,17 @@ static inline void array_become_used(object_pool_t *pool, object_array_t *array)
 size_t array_bytes(const object_pool_t *pool, size_t capacity);
 size_t array_record_bytes(bool hooked, unsigned when_full, size_t capacity);
 
-/* From what the heap whose turn it is has. NULL: it has not so much. */
+/* Makes an array from what the heap whose turn it is has itself. NULL: it has not so much. */
 object_array_t *array_create(object_pool_t *pool, const resort_t *from, size_t capacity);
 void array_destroy(const object_pool_t *pool, object_array_t *array, const char *call);
 
-/* How many consecutive indices no array has: none has more objects. Under the lock. */
+/* Returns how many consecutive indices no array has. A new array cannot have more objects. Under the lock. */
 size_t array_free_indices(const object_pool_t *pool);
 
-/* False: there are as many arrays, or objects, as there can be. */
+/* Puts the array into the pool. False: there are as many arrays, or objects, as there can be. */
 bool array_enter(object_pool_t *pool, object_array_t *array);
 
-/* Without an object taken. */
+/* Takes an array out of the pool that has no object taken. */
 void array_leave(object_pool_t *pool, object_array_t *array);
 
 #endif

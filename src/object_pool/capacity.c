@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * A thread decides under the pool's lock whether there is anything to gain, makes an array with the lock open, and enters it
+ * under the lock again, if that is still wanted. Arrays go the same way back. */
 #include "object_pool/capacity.h"
 #include "heap/allocate.h"
 #include "object_pool/object_misuse.h"
@@ -6,25 +9,27 @@
 #include "space/gate.h"
 
 enum {
-  GROW_LEAST_BYTES = 4096,     /* a first growth step of less is not worth an array */
-  GROW_SHORT = 16              /* where memory is short: at least this part of the capacity */
+  GROW_LEAST_BYTES = 4096, /* a first step of less is not worth an array */
+  GROW_SHORT = 16          /* the least step, if memory is short, is this part of the capacity */
 };
 
 static size_t most_of(const object_pool_t *pool) { return pool->max_capacity ? pool->max_capacity : UINT32_MAX - 1; }
 
+/* A whole step doubles the pool, so the number of steps grows with the logarithm of the objects. */
 static size_t step_most(const object_pool_t *pool, size_t capacity, size_t room)
 {
   return min_size(max_size(max_size(capacity, GROW_LEAST_BYTES / pool->stride), 1), room);
 }
 
-/* There may be so many arrays and no more: the later ones are large, or there are none. */
+/* A pool has at most OBJECT_ARRAYS arrays. The more there are, the larger the next one must be, or the places would be used up
+ * by small ones. */
 static size_t step_least(size_t capacity, size_t room, uint32_t arrays)
 {
   size_t part = arrays < OBJECT_ARRAYS / 3 ? GROW_SHORT : arrays < OBJECT_ARRAYS / 3 * 2 ? GROW_SHORT / 2 : 2;
   return min_size(max_size(capacity / part, 1), room);
 }
 
-/* Tries a whole step, then less. */
+/* Tries a whole step, then half of it again and again, down to the least. */
 static object_array_t *array_create_step(object_pool_t *pool, const resort_t *from, size_t capacity, size_t room, size_t least)
 {
   size_t step = step_most(pool, capacity, room);
@@ -36,26 +41,31 @@ static object_array_t *array_create_step(object_pool_t *pool, const resort_t *fr
   }
 }
 
-typedef enum growth { GROWN, AT_MOST, REFUSED } growth_t;
+typedef enum growth { GREW, AT_LIMIT, OUT_OF_MEMORY } growth_t;
 
-/* Several may be here at once. Whoever finds that another has made room drops its own array; it tries again, and so it does
- * where the others have taken that room already, since the pool has grown meanwhile. *least: the bytes of the least step. */
-static growth_t grow_beside_others(object_pool_t *pool, const resort_t *from, size_t *least)
+/* Makes an array and enters it. Several threads may be here at once, and another may have made room meanwhile: then this one
+ * gives its own array back. It has to try again even if that room is taken already, since the pool has grown and may not be at
+ * its limit. *least: the bytes of the least step. */
+static growth_t grow_once(object_pool_t *pool, const resort_t *from, size_t *least)
 {
   lock_acquire(&pool->lock);
-  size_t capacity = pool->capacity, indices = array_free_indices(pool), left = most_of(pool) - min_size(capacity, most_of(pool));
+  size_t capacity = pool->capacity, indices = array_free_indices(pool),
+         left = most_of(pool) - min_size(capacity, most_of(pool));
   uint32_t arrays = pool->array_count;
   bool room = array_with_room(pool) != NULL;
   bool at_most = !left || pool->array_count == OBJECT_ARRAYS || pool->ending;
   lock_release(&pool->lock);
   if (room || at_most)
-    return room ? GROWN : AT_MOST;
+    return room ? GREW : AT_LIMIT;
+  /* Pools that overflowed to this one may be gone, and their indices are free then. Looking for that takes heaps_lock, so it is
+   * done only if indices are short. */
   if (indices < step_most(pool, capacity, left) && registry_recount_indices(pool))
-    return GROWN;
+    return GREW;
   if (!indices)
-    return AT_MOST;
+    return AT_LIMIT;
   left = min_size(left, indices);
 
+  /* Between the decision above and the entry below the lock is open: another thread may make room, or the pool may end. */
   lock_t *gate = gate_enter(GATE_LIFE);
   size_t step = step_least(capacity, left, arrays);
   *least = array_bytes(pool, step);
@@ -68,10 +78,10 @@ static growth_t grow_beside_others(object_pool_t *pool, const resort_t *from, si
   if (array && !entered)
     array_destroy(pool, array, "object_pool_get");
   gate_leave(gate);
-  return grew ? GROWN : array ? AT_MOST : REFUSED;
+  return grew ? GREW : array ? AT_LIMIT : OUT_OF_MEMORY;
 }
 
-/* Whether memory from this heap may run what is the program's own, and may never come back from it. */
+/* Says whether memory from this heap may call the program, which may never come back. */
 static bool calls_back(const heap_t *heap)
 {
   while (heap && !heap->on_exhausted)
@@ -81,9 +91,8 @@ static bool calls_back(const heap_t *heap)
 
 /* The callback may get in turn, from a pool that has to grow, whose heap calls back. So that this ends, each thread knows where
  * on its stack the outermost such callback was called. If the stack is no longer that deep, the callback has left by longjmp(),
- * and is over. If it has left and the stack is as deep again nobody can tell; so it is not the first callback within another
- * that is not called, but those after so many in a row that were of no use, and not all of them. Growth without a callback goes
- * on. */
+ * and is over. If it has left and the stack is as deep again, nobody can tell. So nested callbacks are allowed. After
+ * USELESS_WITHIN in a row that were of no use, only each 2^n-th is called. Growth without a callback goes on. */
 enum { USELESS_WITHIN = 16 };
 static bool may_ask_within(void)
 {
@@ -92,7 +101,7 @@ static bool may_ask_within(void)
   return before <= USELESS_WITHIN || is_power_of_two(before);
 }
 
-/* Nothing is in hand. False: nothing is left to try. */
+/* Goes on to the next resort, with nothing in hand. False: nothing is left to try. */
 static bool next_resort(const object_pool_t *pool, resort_t *from, size_t bytes)
 {
   uintptr_t here = (uintptr_t)__builtin_frame_address(0);
@@ -104,26 +113,28 @@ static bool next_resort(const object_pool_t *pool, resort_t *from, size_t bytes)
   bool again = heap_next_resort(from, bytes, outermost || may_ask_within());
   if (outermost)
     object_thread.growth_frame = 0;
-  must_be_live(pool, "object_pool_get");   /* the callback may have reset the heap, and that drops its pools */
+  must_be_live(pool, "object_pool_get"); /* the callback may have reset the heap, and that drops its pools */
   return again;
 }
 
+/* Only a heap that is out of memory is asked for its next resort. A pool at its limit, and one that has grown, need none. errno
+ * tells of a failure alone. */
 static bool grow_by_any_resort(object_pool_t *pool)
 {
   int error = errno;
   size_t least = 0;
   resort_t from = heap_first_resort(pool->heap);
   growth_t growth;
-  while ((growth = grow_beside_others(pool, &from, &least)) == REFUSED && next_resort(pool, &from, least)) {
-  }
+  while ((growth = grow_once(pool, &from, &least)) == OUT_OF_MEMORY && next_resort(pool, &from, least)) {}
   errno = error;
-  if (growth == REFUSED)
+  if (growth == OUT_OF_MEMORY)
     heap_exhausted(pool->heap);
-  if (growth == GROWN)
+  if (growth == GREW)
     object_thread.useless_growths = 0;
-  return growth == GROWN;
+  return growth == GREW;
 }
 
+/* The clock of an array begins when it becomes unused, also if that is when it is made. */
 void capacity_note_unused(object_pool_t *pool)
 {
   lock_acquire(&pool->lock);
@@ -133,6 +144,7 @@ void capacity_note_unused(object_pool_t *pool)
   lock_release(&pool->lock);
 }
 
+/* The lock of growth is not held around a callback (capacity.h). */
 bool capacity_grow(object_pool_t *pool)
 {
   if (calls_back(pool->heap))
@@ -145,13 +157,15 @@ bool capacity_grow(object_pool_t *pool)
 
 /* ---- arrays go ---- */
 
+/* A pool that ends keeps all its arrays. */
 static bool leaves_enough(const object_pool_t *pool, const object_array_t *array, size_t keep)
 {
   return !pool->ending && pool->capacity - array->capacity >= keep;
 }
 
-/* The newest array before `age` that may go: without a taken object, due (or there is no clock to ask), and `keep` objects are
- * left. A pool that ends keeps its arrays: it goes through their objects, and its hooks come by here. */
+/* Returns the newest array before `age` that may go: no object of it is taken, it is due (or no clock is asked), and room for
+ * `keep` objects is left. A pool that ends keeps its arrays, because it goes through their objects while its hooks may come by
+ * here. */
 static object_array_t *newest_to_go(const object_pool_t *pool, uint32_t age, size_t keep, const uint64_t *now_ms)
 {
   object_array_t *newest = NULL;
@@ -165,12 +179,9 @@ static object_array_t *newest_to_go(const object_pool_t *pool, uint32_t age, siz
   return newest;
 }
 
-static bool has_made(const object_array_t *array)
-{
-  return bits_next_set(array->made, 0, array->capacity) < array->capacity;
-}
+static bool has_made(const object_array_t *array) { return bits_next_set(array->made, 0, array->capacity) < array->capacity; }
 
-/* A free object is taken, as busy, to be ended. */
+/* A free object that is about to be ended is taken and busy meanwhile, so that no thread gets it. */
 static void free_to_busy(object_pool_t *pool, object_array_t *array, size_t i)
 {
   bit_tree_clear(&array->free, i);
@@ -188,8 +199,8 @@ static void busy_to_free(object_pool_t *pool, object_array_t *array, size_t i)
 }
 
 /* Ends the free objects of an array one after the other, each as busy, so that a hook that leaves loses that one alone, and the
- * others may be got meanwhile. The next is taken before the last goes back: only then is the array unused again. The lock is held
- * on entry and on return, but not while a hook runs. True: there is nothing left to end, and nobody has taken one. */
+ * others may be got meanwhile. The next is taken before the last goes back: only then is the array unused again. The lock is
+ * held on entry and on return, but not while a hook runs. True: there is nothing left to end, and nobody has taken one. */
 static bool end_free_objects(object_pool_t *pool, object_array_t *array, const char *call)
 {
   size_t capacity = array->capacity, last = capacity;
@@ -211,6 +222,8 @@ static bool end_free_objects(object_pool_t *pool, object_array_t *array, const c
   return !array->taken && !has_made(array);
 }
 
+/* While hooks run the lock is open, and another thread may take an object of the array, which then stays. Each age is tried
+ * once, so that this ends. */
 static void shrink_arrays(object_pool_t *pool, size_t keep, const uint64_t *now_ms, const char *call)
 {
   object_array_t *array;
@@ -218,6 +231,7 @@ static void shrink_arrays(object_pool_t *pool, size_t keep, const uint64_t *now_
   lock_acquire(&pool->lock);
   while ((array = newest_to_go(pool, age, keep, now_ms)) != NULL) {
     age = array->age;
+    /* While hooks ran, an object of the array may have been got, or the pool may have begun to end. */
     if (has_work_on_end(pool) && !(end_free_objects(pool, array, call) && leaves_enough(pool, array, keep)))
       continue;
     lock_t *gate = gate_enter(GATE_ARRAYS);
@@ -244,6 +258,7 @@ size_t object_pool_capacity(const object_pool_t *pool)
   return LOAD(pool->capacity);
 }
 
+/* The hot object counts as taken in its array, so it goes back first. */
 size_t object_pool_shrink(object_pool_t *pool, size_t capacity)
 {
   if (!is_given(pool, "object_pool_shrink"))

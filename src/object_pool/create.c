@@ -2,6 +2,7 @@
  *
  * A pool from its options, and its end. Options are looked at before anything is taken. A pool that ends stays among the others
  * until its hooks are through, since any of them may leave. */
+#include "base/grown.h"
 #include "base/text.h"
 #include "heap/allocate.h"
 #include "heap/heap.h"
@@ -15,6 +16,7 @@
 
 enum { FLAGS_KNOWN = OBJECT_POOL_SINGLE_THREAD | OBJECT_POOL_CHECKED };
 
+/* Without a wish small objects are aligned to the largest power of two in their size, so that no object is padded. */
 static size_t alignment_of(const object_pool_options_t *o)
 {
   if (o->alignment)
@@ -22,7 +24,8 @@ static size_t alignment_of(const object_pool_options_t *o)
   return o->object_size < NATURAL_ALIGNMENT ? o->object_size & -o->object_size : NATURAL_ALIGNMENT;
 }
 
-/* The chain ends, and without meeting a pool twice: Brent's turtle stays at each power of two. */
+/* Says whether the chain ends without meeting a pool twice: Brent's turtle stays at each power of two. A pool in it that is
+ * gone, or ending, makes it no chain. */
 static bool chain_ends(const object_pool_t *pool)
 {
   const object_pool_t *turtle = pool;
@@ -40,9 +43,11 @@ static bool chain_ends(const object_pool_t *pool)
   return true;
 }
 
-/* All threads would come to what has no lock. */
+/* A pool for several threads must not lead them to something that has no lock: neither a pool nor a heap of one thread. */
 static bool is_for_one_thread(const object_pool_options_t *o) { return o->flags & OBJECT_POOL_SINGLE_THREAD; }
 
+/* Objects of the other pool stand in for this one's, so they must be as large, and aligned as strictly. The chain must have
+ * room for the indices of all. */
 static bool overflow_is_valid(const object_pool_options_t *o)
 {
   const object_pool_t *to = o->overflow;
@@ -50,6 +55,7 @@ static bool overflow_is_valid(const object_pool_options_t *o)
          (is_for_one_thread(o) || !to->single_thread) && handles_stand_behind(o->overflow, o->capacity, false);
 }
 
+/* Growth takes memory from the heap in the thread that gets, which must be allowed to call the heap and its overflows. */
 static bool heap_is_valid_to_grow(const object_pool_options_t *o)
 {
   const heap_t *heap = o->heap;
@@ -58,6 +64,8 @@ static bool heap_is_valid_to_grow(const object_pool_options_t *o)
   return !heap || is_for_one_thread(o);
 }
 
+/* Sizes are checked before anything is multiplied: an index has 32 bits, and the bytes of all objects must fit into half the
+ * address space. */
 static bool sizes_are_valid(const object_pool_options_t *o)
 {
   if (!o->object_size || o->object_size > PTRDIFF_MAX || (o->alignment && !is_power_of_two(o->alignment)) ||
@@ -67,6 +75,7 @@ static bool sizes_are_valid(const object_pool_options_t *o)
   return o->capacity < UINT32_MAX && stride <= PTRDIFF_MAX / max_size(o->capacity, 1);
 }
 
+/* Each policy says what it needs. Only a pool that grows may begin with nothing. */
 static bool policy_is_valid(const object_pool_options_t *o)
 {
   switch (o->when_full) {
@@ -81,6 +90,7 @@ static bool policy_is_valid(const object_pool_options_t *o)
   }
 }
 
+/* Options that are unknown are refused, so that a later version may give them a meaning. */
 static bool object_options_are_valid(const object_pool_options_t *o)
 {
   return o && sizes_are_valid(o) && !(o->flags & ~(unsigned)FLAGS_KNOWN) &&
@@ -100,7 +110,7 @@ static void set_pool_name(object_pool_t *pool, const char *name)
   text_finish(&text);
 }
 
-/* Newton's iteration: an odd number is its own inverse modulo 8, and each step doubles the bits that are right. */
+/* Newton's iteration: an odd number is its own inverse modulo 8, and each step doubles the number of bits that are right. */
 static uint64_t inverse_of_odd(uint64_t odd)
 {
   uint64_t inverse = odd;
@@ -109,6 +119,7 @@ static uint64_t inverse_of_odd(uint64_t odd)
   return inverse;
 }
 
+/* A division by the stride becomes a multiplication and a rotation (object_position()). */
 static void set_geometry(object_pool_t *pool, const object_pool_options_t *o)
 {
   pool->object_size = o->object_size;
@@ -118,20 +129,31 @@ static void set_geometry(object_pool_t *pool, const object_pool_options_t *o)
   pool->inverse = inverse_of_odd(pool->stride >> pool->shift);
 }
 
+/* A checked pool counts as hooked even without hooks: every get and put looks at the object. */
 static bool is_hooked(const object_pool_options_t *o)
 {
   return (o->flags & OBJECT_POOL_CHECKED) || o->construct || o->reset || o->destruct;
 }
 
+/* Sets every field, because the record may have been another pool's. Only is_apart is the record's own. */
 static void pool_set_up(object_pool_t *pool, heap_t *heap, const object_pool_options_t *o)
 {
-  *pool = (object_pool_t){
-    .is_apart = pool->is_apart, .checked = o->flags & OBJECT_POOL_CHECKED, .single_thread = o->flags & OBJECT_POOL_SINGLE_THREAD,
-    .resets_on_put = o->reset_time == OBJECT_POOL_RESET_ON_PUT, .when_full = (uint8_t)o->when_full,
-    .max_capacity = o->max_capacity, .purge_delay_ms = heap->space->purge_delay_ms, .construct = o->construct, .reset = o->reset,
-    .destruct = o->destruct, .choose_victim = o->choose_victim, .context = o->context,
-    .overflow = o->when_full == OBJECT_POOL_OVERFLOW ? o->overflow : NULL,
-    .overflow_is_apart = o->when_full == OBJECT_POOL_OVERFLOW && o->overflow->is_apart, .heap = heap, .mark = OBJECT_POOL_MARK};
+  *pool = (object_pool_t){.is_apart = pool->is_apart,
+                          .checked = o->flags & OBJECT_POOL_CHECKED,
+                          .single_thread = o->flags & OBJECT_POOL_SINGLE_THREAD,
+                          .resets_on_put = o->reset_time == OBJECT_POOL_RESET_ON_PUT,
+                          .when_full = (uint8_t)o->when_full,
+                          .max_capacity = o->max_capacity,
+                          .purge_delay_ms = heap->space->purge_delay_ms,
+                          .construct = o->construct,
+                          .reset = o->reset,
+                          .destruct = o->destruct,
+                          .choose_victim = o->choose_victim,
+                          .context = o->context,
+                          .overflow = o->when_full == OBJECT_POOL_OVERFLOW ? o->overflow : NULL,
+                          .overflow_is_apart = o->when_full == OBJECT_POOL_OVERFLOW && o->overflow->is_apart,
+                          .heap = heap,
+                          .mark = OBJECT_POOL_MARK};
   pool->hot = pool->single_thread ? &pool->hot_single : &pool->hot_shared;
   pool->lock.solo = pool->growth.solo = pool->single_thread;
   pool->hooked = is_hooked(o);
@@ -140,6 +162,7 @@ static void pool_set_up(object_pool_t *pool, heap_t *heap, const object_pool_opt
   set_pool_name(pool, o->name);
 }
 
+/* A pool that grows may begin without an array. The one that it begins with stays as long as the pool. */
 static bool make_first_array(object_pool_t *pool, const resort_t *from, size_t capacity)
 {
   if (!capacity)
@@ -152,7 +175,7 @@ static bool make_first_array(object_pool_t *pool, const resort_t *from, size_t c
   return array_enter(pool, array);
 }
 
-/* From what the heap whose turn it is has: all of it, or nothing. */
+/* Makes a pool from what the heap whose turn it is has itself: all of it, or nothing. */
 static object_pool_t *create_from(const resort_t *from, const object_pool_options_t *o)
 {
   heap_t *heap = from->first;
@@ -172,13 +195,14 @@ static size_t bytes_of_options(const object_pool_options_t *o)
   return sizeof(object_pool_t) + objects + array_record_bytes(is_hooked(o), o->when_full, o->capacity);
 }
 
-/* For a fork beside it, too, it is there or it is not. *refused: the chain has grown meanwhile. */
+/* Makes a pool that is there whole or not at all, for a fork at the same moment too. *refused: the chain has grown since its
+ * options were looked at, and has no room for the indices any more. */
 static object_pool_t *create_whole(const resort_t *from, const object_pool_options_t *o, bool *refused)
 {
   lock_t *gate = gate_enter(GATE_LIFE);
   object_pool_t *pool = create_from(from, o);
   if (pool)
-    registry_enter(pool);   /* first: indices are left to those who are there */
+    registry_enter(pool); /* before the indices: a recount leaves them to pools in the list alone */
   *refused = pool && !handles_stand_behind(pool->overflow, o->capacity, true);
   if (*refused) {
     registry_leave(pool);
@@ -190,23 +214,25 @@ static object_pool_t *create_whole(const resort_t *from, const object_pool_optio
   return pool;
 }
 
-object_pool_t *object_pool_create(const object_pool_options_t *options)
+/* The heap may call the program between two tries, with nothing of the pool made. Success leaves errno as it was. */
+static object_pool_t *create_from_options(const object_pool_options_t *options)
 {
-  heap_t *heap = options && options->heap ? options->heap : &default_heap;
-  if (heap->mark != HEAP_LIVE_MARK)
-    fatal_misuse("object_pool_create", heap, "not a live heap");
+  heap_t *heap = options->heap ? options->heap : &default_heap;
+  if (!heap_is_live(heap))
+    fatal_misuse("object_pool_create", heap, NOT_A_HEAP_TEXT);
   if (!object_options_are_valid(options)) {
     errno = EINVAL;
     return NULL;
   }
+  /* Any other heap has brought the manager up when it was made, or did not need it. */
   if (heap == &default_heap && !manager_ready())
     return full();
   int error = errno;
   resort_t from = heap_first_resort(heap);
   object_pool_t *pool;
   bool refused;
-  while (!(pool = create_whole(&from, options, &refused)) && !refused && heap_next_resort(&from, bytes_of_options(options), true)) {
-  }
+  while (!(pool = create_whole(&from, options, &refused)) && !refused &&
+         heap_next_resort(&from, bytes_of_options(options), true)) {}
   if (refused) {
     errno = EINVAL;
     return NULL;
@@ -217,8 +243,21 @@ object_pool_t *object_pool_create(const object_pool_options_t *options)
   return pool;
 }
 
-/* Of a pool that ends. What is live now has come too late to be put: the figures are told. A hook that was run on a busy one
- * never came back, and how far it had come nobody knows. */
+/* What the options were before they first grew. */
+enum { POOL_OPTIONS_LEAST = offsetof(object_pool_options_t, flags) + sizeof(unsigned) };
+
+object_pool_t *object_pool_create_sized(const object_pool_options_t *options, size_t size)
+{
+  object_pool_options_t own;
+  if (options && grown_take(&own, sizeof own, POOL_OPTIONS_LEAST, options, size))
+    return create_from_options(&own);
+  errno = EINVAL;
+  return NULL;
+}
+
+/* Ends the objects of a pool that ends. What is still live can no longer be put, and counts as busy in the figures. If an
+ * object is busy already, a hook on it never came back. How far that had come is unknown, so no other hook is run on it unless
+ * it was constructed. */
 static void end_objects(object_pool_t *pool, object_array_t *array, const char *call)
 {
   for (size_t i = 0; i < array->capacity; i++) {
@@ -227,20 +266,20 @@ static void end_objects(object_pool_t *pool, object_array_t *array, const char *
       ADD(pool->busy, 1);
     store_bit(array->busy, i, true);
     bit_clear(array->made, i);
-    STORE(pool->walked_bytes, 0);   /* the hook before may have walked */
+    STORE(pool->walked_bytes, 0); /* the hook before may have walked */
     if (made || (pool->checked && !busy))
       hooks_end(pool, object_at(pool, array, i), made, call);
   }
 }
 
-/* An earlier call of this thread, from here or deeper on its stack, was left by a hook. */
+/* Says whether an earlier call of this thread, from here or deeper on its stack, was left by a hook. */
 static bool was_left(const object_pool_t *pool, uintptr_t here)
 {
   return pool->ender == (const void *)&object_thread && here >= pool->ender_frame;
 }
 
-/* The pool stays among the others until its hooks are through: should one leave, what there is goes with the heap, or with the
- * next call of this, which goes on behind that hook's object. */
+/* The pool stays in the list until its hooks are through. If one leaves by longjmp(), what is there goes with the heap, or with
+ * the next call of this function, which goes on behind that hook's object. */
 void object_pool_destroy(object_pool_t *pool)
 {
   if (!pool)

@@ -1,12 +1,15 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * A batch must not take an object from itself. Its map answers that with one bit, and is brought up to date only when it is
+ * asked. */
 #include "object_pool/eviction.h"
 #include "object_pool/object_misuse.h"
 #include <string.h>
 
-enum { EVICT_ATTEMPTS = 64 };   /* victims that others put before they could be taken */
+enum { EVICT_ATTEMPTS = 64 }; /* victims that others put before they could be taken */
 
-/* One that is nobody's, or that of any other batch: whoever never came back, since its chooser left, is not waited for, and of
- * too many at once each loses its map only now and then. */
+/* Returns a map that no batch has, or takes that of another one. A batch whose chooser has left by longjmp() never comes back,
+ * so it is not waited for. If too many batches run at once, each loses its map only now and then. */
 static uint32_t choose_map(object_pool_t *pool)
 {
   enum { GOLDEN_RATIO = 0x9e3779b1u, BATCH_MAPS_LOG2 = 3 };
@@ -22,7 +25,7 @@ static uint64_t *map_of(const object_array_t *array, uint32_t map)
   return array->in_batch + map * bits_words(array->capacity);
 }
 
-/* A map that is nobody's has no bit set. */
+/* Gives the batch a map without a bit set. A map that no batch had is so already. The batch marks all its objects anew. */
 static void batch_take_map(object_pool_t *pool, const object_array_t *array, batch_t *batch)
 {
   batch->number = batch->number ? batch->number : ++pool->batches;
@@ -34,7 +37,8 @@ static void batch_take_map(object_pool_t *pool, const object_array_t *array, bat
   pool->batch_at[batch->map] = batch->number;
 }
 
-/* The lock is held. */
+/* Says whether the batch has the object. It marks what it got since the last time first, so each object is looked at once. The
+ * lock is held. */
 static bool batch_has(object_pool_t *pool, object_array_t *array, size_t i, batch_t *batch)
 {
   size_t k;
@@ -48,6 +52,8 @@ static bool batch_has(object_pool_t *pool, object_array_t *array, size_t i, batc
   return bit_test(map_of(array, batch->map), i);
 }
 
+/* If another batch has taken the map, there is nothing to leave. An object that is no longer where it was leaves its bit
+ * behind, so then all words are cleared. */
 void batch_end(const batch_t *batch)
 {
   size_t i, left = batch->bits;
@@ -79,14 +85,15 @@ static void *choose_victim(object_pool_t *pool)
 
 typedef enum evicted { EVICTED, EVICTED_NOT_LIVE, EVICTED_OWN } evicted_t;
 
-/* A live object starts a new use, its handles end; but not one that the batch has. Takes the lock itself; *object as in
- * hooks_take. */
+/* Gives a live object to a new user, which ends its handles; but not one that the batch itself has got. Takes the lock itself;
+ * *object is as in hooks_take(). */
 static evicted_t evict(object_pool_t *pool, void *victim, batch_t *batch, void **object)
 {
   size_t i;
   lock_acquire(&pool->lock);
   object_array_t *array = array_of(pool, victim, &i);
   bool live = array && is_live(pool, array, i), own = live && batch && batch_has(pool, array, i, batch);
+  /* A put and a get at once: the count of the hot object goes up, and it stays live. */
   if (live && !own && victim == pool->hot->object) {
     STORE(pool->hot->state, pool->hot->state + HOT_PUT + HOT_GET);
   } else if (live && !own) {
@@ -105,7 +112,8 @@ static evicted_t evict(object_pool_t *pool, void *victim, batch_t *batch, void *
   return EVICTED;
 }
 
-/* Somebody has put an object that the batch has, and so it was got again. It is live, once, as what the batch has should be. */
+/* Says whether the object that was just got is one that the batch has already: another thread has put it meanwhile. It stays
+ * with the batch, once. */
 static bool is_in_batch(object_pool_t *pool, const void *object, batch_t *batch)
 {
   size_t i;
@@ -116,6 +124,8 @@ static bool is_in_batch(object_pool_t *pool, const void *object, batch_t *batch)
   return has;
 }
 
+/* A victim that is no longer live was put by its user just now, so there may be a free object. A victim that the batch itself
+ * has got ends the batch: the chooser has nothing better. */
 void *eviction_get(object_pool_t *pool, batch_t *batch)
 {
   void *object, *victim;

@@ -10,20 +10,22 @@
 
 #include "object_pool/hooks.h"
 
-/* The objects that a batch has so far. */
+/* The objects that a batch has so far, and what it has marked in the pool that evicts. */
 typedef struct batch {
-  void   **objects;
-  size_t   got, marked;     /* how many of them have been looked at for its map in the pool that evicts, */
-  size_t   bits;            /* how many bits are set there, */
-  uint64_t number;          /* if that map is the batch's still: it has this number there. 0: it has not come so far */
-  object_pool_t *evicts;    /* that pool */
+  void **objects;
+  size_t got, marked;    /* how many there are, and how many of them were looked at for its map */
+  size_t bits;           /* how many bits are set in its map */
+  uint64_t number;       /* the map is still the batch's while it has this number there. 0: the batch has had no map */
+  object_pool_t *evicts; /* the pool of the map */
   uint32_t map;
 } batch_t;
 
-/* NULL, with ENOMEM: nothing was chosen, or nothing that could be had. `batch` is NULL for one object, which has none yet. */
+/* Takes a live object from its user. NULL, with ENOMEM: nothing was chosen, or nothing that could be had. `batch` is NULL for a
+ * get of a single object. */
 COLD void *eviction_get(object_pool_t *pool, batch_t *batch);
 
-/* Leaves its map without a bit set, in as many steps as it set; in more where a hook has changed what the batch had. */
+/* Leaves the batch's map without a bit set, in as many steps as it has set; in more if a hook has changed what the batch
+ * had. */
 void batch_end(const batch_t *batch);
 
 #endif

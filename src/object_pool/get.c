@@ -6,7 +6,8 @@
 #include "object_pool/eviction.h"
 #include "object_pool/object_misuse.h"
 
-/* Not of a pool that overflows. With NULL for the batch: of one object, which has none yet. */
+/* Does what the policy of a full pool says. Pools that overflow do not come here. `batch` is NULL for a get of a single
+ * object. */
 COLD static void *get_when_full(object_pool_t *pool, batch_t *batch)
 {
   void *object;
@@ -21,7 +22,8 @@ COLD static void *get_when_full(object_pool_t *pool, batch_t *batch)
   return full();
 }
 
-/* From the pool or, along the chain, from those it overflows to. */
+/* Gets an object from the pool or, along the chain, from one that it overflows to. The clock is looked at first, because a hook
+ * may leave there. */
 static void *get_along(object_pool_t *pool, batch_t *batch)
 {
   void *object;
@@ -35,7 +37,7 @@ static void *get_along(object_pool_t *pool, batch_t *batch)
   }
 }
 
-/* Of a pool without hooks. NULL: there is none yet. */
+/* Comes here if the pool without hooks has no free object (`object` is NULL), or has an unused array. */
 COLD static void *get_rare(object_pool_t *pool, void *object)
 {
   if (!object)
@@ -44,7 +46,7 @@ COLD static void *get_rare(object_pool_t *pool, void *object)
   return object;
 }
 
-/* The lock is held on entry, not on return. */
+/* The lock is held on entry, and open on return. */
 NOINLINE static void *get_locked(object_pool_t *pool)
 {
   void *object = take_plain(pool);
@@ -52,7 +54,7 @@ NOINLINE static void *get_locked(object_pool_t *pool)
   return likely(object && !LOAD(pool->unused_count)) ? object : get_rare(pool, object);
 }
 
-/* No other thread can be here: neither lock nor hot object, which has been looked at. */
+/* No other thread can be here, so there is no lock to take. The hot object has been looked at already. */
 NOINLINE static void *get_alone(object_pool_t *pool)
 {
   size_t i;
@@ -62,27 +64,29 @@ NOINLINE static void *get_alone(object_pool_t *pool)
   return object_at(pool, array, i);
 }
 
-/* Neither a plain shared pool in a process with threads nor a hot object; or a pool that is gone. */
+/* Serves every pool that is not a plain shared one in a process with threads, if it has no hot object that is free. A pool that
+ * is gone comes here too, because it has none. */
 NOINLINE static void *get_other(object_pool_t *pool)
 {
   must_be_live(pool, "object_pool_get");
   return pool->hooked ? get_along(pool, NULL) : get_alone(pool);
 }
 
-/* Locks in two halves, whose rare ends are tail calls: so no register has to be saved for the hot object. */
+/* The lock is taken in two halves, whose rare ends are tail calls, so that no register has to be saved for the hot object. */
 COLD static void *get_waiting(object_pool_t *pool)
 {
   lock_wait(&pool->lock);
   return get_locked(pool);
 }
 
+/* The object goes through, so that the call can be the last of its caller. */
 COLD static void *wake_with(lock_t *lock, void *object)
 {
   os_wake(&lock->word);
   return object;
 }
 
-/* Whoever has no hot object that is free, or has it elsewhere, goes on. */
+/* Gets the hot object of a pool that is not single-threaded. Without a second thread it needs no lock. */
 static inline void *get_shared(object_pool_t *pool)
 {
   hot_t *hot = &pool->hot_shared;
@@ -92,6 +96,7 @@ static inline void *get_shared(object_pool_t *pool)
     hot->state += HOT_GET;
     return hot->object;
   }
+  /* Hooked and single-threaded pools have no such mark, and neither has a pool that is gone. */
   if (unlikely(pool->shared_mark != OBJECT_POOL_MARK))
     return get_other(pool);
   if (!lock_try(&pool->lock))
@@ -113,6 +118,7 @@ void *object_pool_get(object_pool_t *pool)
   return pool->hot_single.object;
 }
 
+/* Without hooks nothing can happen in between, so one lock serves the whole batch. */
 static size_t get_plain_batch(object_pool_t *pool, void **objects, size_t count)
 {
   size_t got = 0;
@@ -124,6 +130,7 @@ static size_t get_plain_batch(object_pool_t *pool, void **objects, size_t count)
   return got;
 }
 
+/* As many as there are come under one lock. The others are got one by one, as the policy says. */
 size_t object_pool_get_batch(object_pool_t *pool, void **objects, size_t count)
 {
   if (!is_given(pool, "object_pool_get_batch"))
@@ -133,7 +140,7 @@ size_t object_pool_get_batch(object_pool_t *pool, void **objects, size_t count)
   void *object;
   while (batch.got < count && (object = get_along(pool, &batch)) != NULL) {
     objects[batch.got++] = object;
-    if (!pool->hooked && pool->when_full == OBJECT_POOL_GROW)   /* it has grown by more than one */
+    if (!pool->hooked && pool->when_full == OBJECT_POOL_GROW) /* it has grown by more than one */
       batch.got += get_plain_batch(pool, objects + batch.got, count - batch.got);
   }
   batch_end(&batch);

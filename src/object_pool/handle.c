@@ -1,14 +1,18 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * A handle is checked by what it says: an array has the index, the object there is live, and its generation is the handle's.
+ * There is no table of handles. */
 #include "object_pool/handle.h"
 #include "object_pool/hot.h"
 #include "object_pool/object_misuse.h"
 
+/* Generations of an array begin beyond those of earlier arrays, which may have had the same indices. */
 static uint32_t generation_of(const object_pool_t *pool, const object_array_t *array, size_t i)
 {
   return (uint32_t)(array->first_generation + uses_of(pool, array, i));
 }
 
-/* With the index in this pool alone; 0 is none. */
+/* Returns a handle with the index in this pool alone. An index of 0 is no handle. */
 static object_pool_handle_t handle_in(const object_pool_t *pool, const void *object)
 {
   object_pool_handle_t handle = {0, 0};
@@ -22,6 +26,7 @@ static object_pool_handle_t handle_in(const object_pool_t *pool, const void *obj
   return handle;
 }
 
+/* Indices count on through the chain: the capacity of each pool but the last is fixed. */
 object_pool_handle_t object_pool_handle(const object_pool_t *pool, const void *object)
 {
   size_t before = 0;
@@ -35,6 +40,7 @@ object_pool_handle_t object_pool_handle(const object_pool_t *pool, const void *o
   return (object_pool_handle_t){0, 0};
 }
 
+/* The generation differs if the object was got again since, so an old handle resolves to nothing. */
 static void *resolve_in(const object_pool_t *pool, object_pool_handle_t handle)
 {
   void *object = NULL;
@@ -49,6 +55,7 @@ static void *resolve_in(const object_pool_t *pool, object_pool_handle_t handle)
   return object;
 }
 
+/* Each pool of the chain has the indices up to its capacity; what is beyond belongs to the next. */
 void *object_pool_resolve(const object_pool_t *pool, object_pool_handle_t handle)
 {
   if (!is_given(pool, "object_pool_resolve") || !handle.index)
@@ -61,7 +68,7 @@ void *object_pool_resolve(const object_pool_t *pool, object_pool_handle_t handle
   return resolve_in(pool, handle);
 }
 
-/* One pool of them. */
+/* Does that for one pool of the chain. */
 static bool stand_behind(object_pool_t *pool, size_t objects, bool stays)
 {
   uint64_t end = 0;
@@ -75,6 +82,7 @@ static bool stand_behind(object_pool_t *pool, size_t objects, bool stays)
   return fits;
 }
 
+/* Each pool further on has one capacity more in front of it. */
 bool handles_stand_behind(object_pool_t *pool, size_t objects, bool stays)
 {
   bool fits = true;

@@ -8,8 +8,8 @@
 
 #include "object_pool/types.h"
 
-/* Whether there is room for the indices of so many more objects in front of those of this pool, and of all that it overflows
- * to; `stays`: it is left for them. */
+/* Says whether there is room for the indices of so many more objects in front of those of this pool, and of all that it
+ * overflows to. With `stays` that room is left for them. */
 bool handles_stand_behind(object_pool_t *pool, size_t objects, bool stays);
 
 #endif

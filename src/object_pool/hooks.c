@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * A hook runs with the lock open, so the object is made busy under it first, and free or live under it afterwards. What happens
+ * in between, no other thread can see. */
 #include "object_pool/hooks.h"
 #include "object_pool/object_misuse.h"
 #include <string.h>
@@ -18,6 +21,7 @@ static void touch(const object_pool_t *pool, void (*hook)(void *object, void *co
 static void reset(const object_pool_t *pool, void *object) { touch(pool, pool->reset, object); }
 static void destruct(const object_pool_t *pool, void *object) { touch(pool, pool->destruct, object); }
 
+/* A constructor that fails leaves its errno to the caller of get. */
 static bool construct(const object_pool_t *pool, void *object)
 {
   int error = errno;
@@ -27,15 +31,16 @@ static bool construct(const object_pool_t *pool, void *object)
   return done;
 }
 
-/* No object is in two hooks: one that it is in already was left. */
+/* No object is in two hooks at once. So if the thread already runs a hook on this object, that hook was left by longjmp(). */
 static void hook_enter(const void *object)
 {
   if (!object_thread.hook_on || object_thread.hook_on == object)
     object_thread.hook_on = object;
-  else if (object_thread.more_hooks < UINT16_MAX)   /* then so many were left that nobody counts any more */
+  else if (object_thread.more_hooks < UINT16_MAX) /* at the end of the count so many were left that it stays there */
     object_thread.more_hooks++;
 }
 
+/* Only the hook that was noted clears the note. Others are counted. */
 static void hook_leave(const void *object)
 {
   if (object_thread.hook_on == object)
@@ -44,6 +49,7 @@ static void hook_leave(const void *object)
     object_thread.more_hooks--;
 }
 
+/* A checked object is constructed anew for each user, out of bytes that no one can take for an object. */
 static bool make_ready_checked(const object_pool_t *pool, void *object)
 {
   misuse_verify_dead(pool, object, "object_pool_get");
@@ -54,7 +60,8 @@ static bool make_ready_checked(const object_pool_t *pool, void *object)
   return false;
 }
 
-/* `used`: it was used before, and has come back by put. */
+/* An object that was used is only reset, because it is still constructed. `used`: it was used before, and has come back by
+ * put. */
 static bool make_ready(const object_pool_t *pool, void *object, bool used)
 {
   if (pool->checked)
@@ -66,6 +73,7 @@ static bool make_ready(const object_pool_t *pool, void *object, bool used)
   return true;
 }
 
+/* A checked object is destructed at each put, and filled, so that a later use of it shows. */
 void hooks_on_put(const object_pool_t *pool, void *object)
 {
   hook_enter(object);
@@ -78,6 +86,7 @@ void hooks_on_put(const object_pool_t *pool, void *object)
   hook_leave(object);
 }
 
+/* `made` is noted only after the hook has come back: of an object whose constructor was left nothing is known. */
 void *hooks_hand_out(object_pool_t *pool, object_array_t *array, size_t i, bool used)
 {
   void *object = object_at(pool, array, i);
@@ -94,6 +103,8 @@ void *hooks_hand_out(object_pool_t *pool, object_array_t *array, size_t i, bool 
   return ready ? object : NULL;
 }
 
+/* An object on which no hook has anything to do is never busy, which saves the second lock. A pool that ends gives no more
+ * out. */
 bool hooks_take(object_pool_t *pool, void **object)
 {
   size_t i;
@@ -104,6 +115,7 @@ bool hooks_take(object_pool_t *pool, void **object)
     return false;
   }
   bool used = bit_test(array->made, i);
+  /* An object that is still constructed, and has been reset or needs none, can go to its user as it is. */
   bool ready = used && !pool->checked && (pool->resets_on_put || !pool->reset);
   if (!ready)
     set_busy(pool, array, i, true);
@@ -112,13 +124,14 @@ bool hooks_take(object_pool_t *pool, void **object)
   return true;
 }
 
+/* The object is busy while its hook runs, so that no other thread can get or put it. */
 bool hooks_give(object_pool_t *pool, void *object)
 {
   size_t i;
   lock_acquire(&pool->lock);
   object_array_t *array = array_of(pool, object, &i);
   if (!array || pool->ending || !is_live(pool, array, i)) {
-    bool comes_too_late = array && pool->ending;   /* it is destructed in its turn, or was already */
+    bool comes_too_late = array && pool->ending; /* it is destructed in its turn, or was already */
     lock_release(&pool->lock);
     return comes_too_late;
   }
@@ -134,6 +147,7 @@ bool hooks_give(object_pool_t *pool, void *object)
   return true;
 }
 
+/* An object of a checked pool that was not constructed is free, so it must still be full of dead bytes. */
 void hooks_end(const object_pool_t *pool, void *object, bool made, const char *call)
 {
   hook_enter(object);

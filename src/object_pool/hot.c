@@ -1,8 +1,11 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * The rare end of the hot object: it cools when it would hide something from its array. */
 #include "object_pool/hot.h"
 #include "option.h"
 
-/* False: the array stays all the same, and nobody asks since when. */
+/* Notes since when the array is unused. False: it stays in any case, because it was made with the pool or nothing ever goes
+ * back. */
 static bool become_unused(object_pool_t *pool, object_array_t *array)
 {
   if (array->permanent || pool->purge_delay_ms == PURGE_NEVER)
@@ -13,6 +16,7 @@ static bool become_unused(object_pool_t *pool, object_array_t *array)
   return true;
 }
 
+/* A hot object that is free counts as taken until here. Its bit may be the last of its array. */
 void hot_cool(object_pool_t *pool)
 {
   hot_t was = *pool->hot;

@@ -19,13 +19,7 @@
  * no hot object both bits are clear, so that no get and no put of any address matches. An address that stood for "none" would
  * not do, whichever it were: a program could put it. Zeroed memory, and the bytes that checked heaps and pools fill with
  * (0x1deadb0b, 0xcd), have both bits clear too. */
-enum {
-  HOT_FREE = 1 << 4,
-  HOT_LIVE = 1 << 5,
-  HOT_GET = HOT_LIVE - HOT_FREE,
-  HOT_PUT = HOT_LIVE + HOT_FREE,
-  HOT_PUTS_SHIFT = 6
-};
+enum { HOT_FREE = 1 << 4, HOT_LIVE = 1 << 5, HOT_GET = HOT_LIVE - HOT_FREE, HOT_PUT = HOT_LIVE + HOT_FREE, HOT_PUTS_SHIFT = 6 };
 
 static inline uint64_t hot_state(const hot_t *hot) { return __atomic_load_n(&hot->state, __ATOMIC_RELAXED); }
 static inline bool hot_is_free(const hot_t *hot) { return hot_state(hot) & HOT_FREE; }
@@ -35,11 +29,11 @@ static inline uint32_t hot_uses(const hot_t *hot) { return (uint32_t)(hot_state(
 /* Tested and then added to where it is, in two instructions; gcc alone would make it a load and a store more. The figures of
  * the pool are asked for by any thread, so the word is stored to at once. A sanitizer sees the other form. */
 #if defined __x86_64__ && defined __GCC_ASM_FLAG_OUTPUTS__ && !defined UNDER_SANITIZER
-#define HOT_HAS(hot, bit)                                                                                                    \
-  (__extension__({                                                                                                           \
-    bool has_;                                                                                                               \
-    __asm__("testb %2, %1" : "=@ccnz"(has_), "+m"((hot)->state) : "i"(bit));                                                 \
-    has_;                                                                                                                    \
+#define HOT_HAS(hot, bit) \
+  (__extension__({ \
+    bool has_; \
+    __asm__("testb %2, %1" : "=@ccnz"(has_), "+m"((hot)->state) : "i"(bit)); \
+    has_; \
   }))
 #define HOT_MOVE(hot, by) __asm__("addq %1, %0" : "+m"((hot)->state) : "i"(by) : "cc")
 #else
@@ -59,20 +53,21 @@ static inline uint32_t uses_of(const object_pool_t *pool, const object_array_t *
   return object_at(pool, array, i) == pool->hot->object ? hot_uses(pool->hot) : array->uses[i];
 }
 
-/* Needs no lock. Close while others get and put, exact otherwise; never less than none. */
+/* Needs no lock. The figure is close while others get and put, and exact otherwise. It is never negative. */
 static inline size_t live_count(const object_pool_t *pool)
 {
   size_t taken = LOAD(pool->taken), not_live = LOAD(pool->busy) + hot_is_free(pool->hot);
   return taken > not_live ? taken - not_live : 0;
 }
 
-/* The hot object goes back to where all others are. */
+/* The hot object goes back to its array, and there is none afterwards. */
 COLD void hot_cool(object_pool_t *pool);
 
-/* The array has no object taken any more. The hot object cools: from now on every call must come by and look at the clock. */
+/* Called when the array has no object taken any more. The hot object cools, because from now on every call must look at the
+ * clock, and a get of the hot object does not. */
 COLD void hot_array_to_unused(object_pool_t *pool, object_array_t *array);
 
-/* True: the array has no object taken any more. */
+/* Sets the bit of an object that is free again. True: the array has no object taken any more. */
 static inline bool put_bit(object_pool_t *pool, object_array_t *array, size_t i)
 {
   STORE(pool->walked_bytes, 0);
@@ -89,7 +84,8 @@ static inline void object_to_free(object_pool_t *pool, object_array_t *array, si
     hot_array_to_unused(pool, array);
 }
 
-/* NULL: there is no free object. */
+/* Takes the lowest free object of the oldest array that has one, so that newer arrays become unused and can go. NULL: there is
+ * no free object. */
 __attribute__((always_inline)) static inline object_array_t *take(object_pool_t *pool, size_t *position)
 {
   object_array_t *array = pool->current;
@@ -108,7 +104,7 @@ __attribute__((always_inline)) static inline object_array_t *take(object_pool_t 
   return array;
 }
 
-/* An object that is put becomes the hot one, free. */
+/* An object that is put becomes the hot one. The one before it was live, and gives its count back to its array. */
 static inline void warm(object_pool_t *pool, object_array_t *array, size_t i)
 {
   hot_t *hot = pool->hot;
@@ -120,7 +116,7 @@ static inline void warm(object_pool_t *pool, object_array_t *array, size_t i)
   STORE(hot->object, object_at(pool, array, i));
 }
 
-/* From a pool without hooks. NULL: there is no free object. */
+/* Takes an object from a pool without hooks: the hot one if it is free. NULL: there is no free object. */
 static inline void *take_plain(object_pool_t *pool)
 {
   hot_t *hot = pool->hot;
@@ -133,13 +129,14 @@ static inline void *take_plain(object_pool_t *pool)
   return likely(array) ? object_at(pool, array, i) : NULL;
 }
 
-/* An array that grew is to be seen empty, so its last taken object is not kept hot. */
+/* Says whether an object that is put may become the hot one. The hot one counts as taken in its array. So the last taken object
+ * of an array that may go does not: that array would never be unused. */
 static inline bool may_be_hot(const object_pool_t *pool, const object_array_t *array)
 {
   return !hot_is_free(pool->hot) && !pool->unused_count && (array->permanent || array->taken > 1);
 }
 
-/* Back to it. False: not a live object of this pool. */
+/* Puts an object into a pool without hooks. False: it is not a live object of this pool. */
 __attribute__((always_inline)) static inline bool give_plain(object_pool_t *pool, void *object)
 {
   size_t i;

@@ -1,9 +1,11 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * A message names the pool, because an address says little to its reader. The name is the program's, so it is quoted. */
 #include "object_pool/object_misuse.h"
 #include "base/text.h"
 #include "misuse.h"
 
-#define DEAD_BYTES "\x0b\xdb\xea\x1d"   /* 0x1deadb0b as it lies in memory, as in checked heaps */
+#define DEAD_BYTES "\x0b\xdb\xea\x1d" /* 0x1deadb0b as it lies in memory, as in checked heaps */
 
 static void say_pool(text_t *text, const object_pool_t *pool)
 {
@@ -21,10 +23,7 @@ void misuse_not_live(const object_pool_t *pool, const void *object, const char *
   fatal_misuse(call, object, buffer);
 }
 
-void misuse_no_live_pool(const object_pool_t *pool, const char *call)
-{
-  fatal_misuse(call, pool, "not a live object pool");
-}
+void misuse_no_live_pool(const object_pool_t *pool, const char *call) { fatal_misuse(call, pool, "not a live object pool"); }
 
 void *misuse_no_pool(void)
 {
@@ -51,6 +50,7 @@ COLD static _Noreturn void written_after_put(const object_pool_t *pool, const vo
   fatal_misuse(call, object, buffer);
 }
 
+/* The first wrong byte ends the program: its offset is what leads to the culprit. */
 void misuse_verify_dead(const object_pool_t *pool, const void *object, const char *call)
 {
   const unsigned char *bytes = object;

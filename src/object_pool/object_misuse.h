@@ -9,13 +9,13 @@
 #include "object_pool/types.h"
 #include <errno.h>
 
-/* What each call but destroy does without a pool. */
+/* Sets EINVAL, as each call except destroy does without a pool. */
 COLD void *misuse_no_pool(void);
 
 COLD _Noreturn void misuse_no_live_pool(const object_pool_t *pool, const char *call);
 COLD _Noreturn void misuse_not_live(const object_pool_t *pool, const void *object, const char *call);
 
-/* Fills an object with dead bytes; and makes sure that it is still full of them, or ends the program. */
+/* The first fills an object with dead bytes. The second makes sure that it is still full of them, or ends the program. */
 void misuse_fill_dead(const object_pool_t *pool, void *object);
 void misuse_verify_dead(const object_pool_t *pool, const void *object, const char *call);
 
@@ -25,8 +25,8 @@ static inline void *full(void)
   return NULL;
 }
 
-/* Comes before anything else in the pool is believed. The record of one that is gone is memory of the heap like any other: as
- * long as nobody has got it, or it was cleared or filled since, the mark is not there. */
+/* Comes before anything else in the pool is believed. The record of a pool that is gone may be memory of the heap like any
+ * other. The mark is not there as long as that memory is free, or was cleared or filled since. */
 static inline void must_be_live(const object_pool_t *pool, const char *call)
 {
   if (unlikely(pool->mark != OBJECT_POOL_MARK))

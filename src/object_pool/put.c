@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Objects are put: one becomes the hot one, or its bit is set; all of them are words filled with ones. Whoever puts what is no
- * live object of the pool, nor of one that it overflows to, ends the program. */
+ * Objects are put: one becomes the hot one, or its bit is set; all of them are words filled with ones. To put what is no live
+ * object of the pool, nor of one that it overflows to, ends the program. */
 #include "object_pool/capacity.h"
 #include "object_pool/object_misuse.h"
 #include "object_pool/walk.h"
 
+/* Puts an object that may be of this pool. False: it is not. */
 static bool put_own(object_pool_t *pool, void *object)
 {
   bool done;
@@ -20,7 +21,7 @@ static bool put_own(object_pool_t *pool, void *object)
   return done;
 }
 
-/* In the pool `at`, or where it overflows to; `pool` is the one that was asked. */
+/* Puts an object into the pool `at`, or one that it overflows to. A message names `pool`, the one that was called with it. */
 COLD static void put_anywhere(object_pool_t *at, const object_pool_t *pool, void *object, const char *call)
 {
   for (; at; at = at->overflow) {
@@ -31,6 +32,7 @@ COLD static void put_anywhere(object_pool_t *at, const object_pool_t *pool, void
   misuse_not_live(pool, object, call);
 }
 
+/* Comes here if the object is not the pool's own, or an array is unused. */
 COLD static void put_rare(object_pool_t *pool, void *object, bool done)
 {
   look_at_clock(pool);
@@ -38,6 +40,7 @@ COLD static void put_rare(object_pool_t *pool, void *object, bool done)
     put_anywhere(pool->overflow, pool, object, "object_pool_put");
 }
 
+/* The lock is held on entry, and open on return. */
 NOINLINE static void put_locked(object_pool_t *pool, void *object)
 {
   bool done = give_plain(pool, object);
@@ -46,6 +49,7 @@ NOINLINE static void put_locked(object_pool_t *pool, void *object)
     put_rare(pool, object, done);
 }
 
+/* Only one thread can be here, so there is no lock to take. */
 NOINLINE static void put_alone(object_pool_t *pool, void *object)
 {
   bool done = give_plain(pool, object);
@@ -53,6 +57,7 @@ NOINLINE static void put_alone(object_pool_t *pool, void *object)
     put_rare(pool, object, done);
 }
 
+/* Serves every pool that is not a plain shared one in a process with threads. */
 NOINLINE static void put_other(object_pool_t *pool, void *object)
 {
   must_be_live(pool, "object_pool_put");
@@ -68,6 +73,7 @@ COLD static void put_waiting(object_pool_t *pool, void *object)
   put_locked(pool, object);
 }
 
+/* Puts the hot object back, if it is that, with nothing but its state. The two halves of the lock are as in get.c. */
 static inline void put_shared(object_pool_t *pool, void *object)
 {
   hot_t *hot = &pool->hot_shared;
@@ -78,6 +84,7 @@ static inline void put_shared(object_pool_t *pool, void *object)
       hot->state += HOT_PUT;
     return;
   }
+  /* The same mark as in get.c: a plain shared pool that is live. */
   if (unlikely(pool->shared_mark != OBJECT_POOL_MARK)) {
     put_other(pool, object);
     return;
@@ -95,6 +102,7 @@ static inline void put_shared(object_pool_t *pool, void *object)
     os_wake(&pool->lock.word);
 }
 
+/* The hot object of a single-threaded pool comes first: its put is a test and an addition. */
 void object_pool_put(object_pool_t *pool, void *object)
 {
   if (unlikely(!pool))
@@ -105,6 +113,8 @@ void object_pool_put(object_pool_t *pool, void *object)
     put_shared(pool, object);
 }
 
+/* As many as are the pool's own are put under one lock. From the first one on that is not, each is looked for along the
+ * chain. */
 void object_pool_put_batch(object_pool_t *pool, void **objects, size_t count)
 {
   if (!is_given(pool, "object_pool_put_batch"))
@@ -121,7 +131,7 @@ void object_pool_put_batch(object_pool_t *pool, void **objects, size_t count)
   look_at_clock(pool);
 }
 
-/* Busy objects are in a hook and come out of it by themselves. */
+/* Frees all objects of an array at once, except busy ones: those are in a hook, and come out of it by themselves. */
 static void put_all_of(object_pool_t *pool, object_array_t *array)
 {
   if (!array->taken)
@@ -138,6 +148,7 @@ static void put_all_of(object_pool_t *pool, object_array_t *array)
     hot_array_to_unused(pool, array);
 }
 
+/* If putting is more than a bit, each object is put by itself, found by a walk: hooks may get and put meanwhile. */
 void object_pool_put_all(object_pool_t *pool)
 {
   if (!is_given(pool, "object_pool_put_all") || pool->ending)

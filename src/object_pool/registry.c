@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * All pools are in one list, by age, and those of a heap in a list of that heap. Ends of heaps and forks come here from
+ * below. */
 #include "object_pool/registry.h"
 #include "heap/allocate.h"
 #include "heap/free.h"
@@ -10,9 +13,10 @@
 #include "space/metadata.h"
 #include <string.h>
 
-static object_pool_t *all_pools, *newest_pool;   /* under heaps_lock, oldest first */
-static uint32_t overflowing_ended;               /* pools that overflowed to others, and are gone; likewise */
+static object_pool_t *all_pools, *newest_pool; /* under heaps_lock, oldest first */
+static uint32_t overflowing_ended;             /* pools that overflowed to others, and are gone; likewise */
 
+/* Takes a pool out of both lists. The pools that it overflowed to may have indices to gain, which they learn by the count. */
 static void leave_all(object_pool_t *pool)
 {
   overflowing_ended += pool->overflow != NULL;
@@ -38,7 +42,8 @@ static bool is_in_list(const object_pool_t *wanted)
   return pool != NULL;
 }
 
-/* The one that `pool` overflows to may be gone. Then its record may have ended with a heap, unless it was apart. */
+/* The pool that `pool` overflows to may be gone. Then its record may be gone with a heap, unless it was apart; so it is looked
+ * for in the list first. */
 static void count_before_overflow(const object_pool_t *pool)
 {
   object_pool_t *to = pool->overflow;
@@ -46,8 +51,8 @@ static void count_before_overflow(const object_pool_t *pool)
     to->counted_before = max_size(to->counted_before, pool->counted_before + LOAD(pool->capacity));
 }
 
-/* How many objects the pools that overflow to each have, one behind the other. A pool is older than those that overflow to it, so each
- * has its sum when its own turn comes. */
+/* Counts for each pool how many objects the pools that overflow to it have, one behind the other. A pool is older than those
+ * that overflow to it, so with the newest first each has its sum when its own turn comes. */
 static void count_all_before(void)
 {
   for (object_pool_t *pool = all_pools; pool; pool = pool->next)
@@ -56,6 +61,7 @@ static void count_all_before(void)
     count_before_overflow(pool);
 }
 
+/* Nothing can be gained before another pool that overflows has ended, so the count is not repeated until then. */
 bool registry_recount_indices(object_pool_t *pool)
 {
   bool any = false;
@@ -73,7 +79,7 @@ bool registry_recount_indices(object_pool_t *pool)
   return any;
 }
 
-/* Leaves a record in which no fast path finds what it looks for, so that whoever still uses it comes to must_be_live(). */
+/* Leaves a record in which no fast path finds what it looks for, so that a caller who still uses it comes to must_be_live(). */
 static void end_record(object_pool_t *pool)
 {
   pool->hot_single.state = pool->hot_shared.state = 0;
@@ -81,10 +87,10 @@ static void end_record(object_pool_t *pool)
   pool->mark = pool->shared_mark = 0;
 }
 
-/* The records of pools, apart from any heap's blocks. They are used again for pools alone, so that a pointer to one that is
+/* The records of pools that are no blocks of a heap. They are used again for pools alone, so that a pointer to a pool that is
  * gone leads to a record that says so. */
-static object_pool_t *unused_pools;   /* under heaps_lock */
-static metadata_kind_t pool_records = {.size = sizeof(object_pool_t), .alignment = METADATA_ALIGNMENT};   /* with them */
+static object_pool_t *unused_pools;                                                                     /* under heaps_lock */
+static metadata_kind_t pool_records = {.size = sizeof(object_pool_t), .alignment = METADATA_ALIGNMENT}; /* with them */
 
 static object_pool_t *record_take_in_heap(const resort_t *from)
 {
@@ -94,6 +100,7 @@ static object_pool_t *record_take_in_heap(const resort_t *from)
   return pool;
 }
 
+/* If the heap cannot have records apart, or its budget refuses, the record is a block of the heap. */
 object_pool_t *registry_take_record(heap_t *heap, const resort_t *from)
 {
   if (!heap_has_records_apart(heap) || !heap_charge_record(heap, sizeof(object_pool_t)))
@@ -112,7 +119,7 @@ object_pool_t *registry_take_record(heap_t *heap, const resort_t *from)
   return pool;
 }
 
-/* Under heaps_lock. */
+/* Keeps the record for the next pool, without any charge for it. Under heaps_lock. */
 static void record_keep(heap_t *heap, object_pool_t *pool)
 {
   pool->next = unused_pools;
@@ -120,6 +127,7 @@ static void record_keep(heap_t *heap, object_pool_t *pool)
   heap_discharge_record(heap, sizeof *pool);
 }
 
+/* The record stops being a pool before anything else can have it. */
 void registry_give_record(heap_t *heap, object_pool_t *pool, const char *call)
 {
   end_record(pool);
@@ -132,15 +140,15 @@ void registry_give_record(heap_t *heap, object_pool_t *pool, const char *call)
   lock_release(&heaps_lock);
 }
 
-/* A block that the heap's overflow served does not end with the heap. */
+/* A block that the heap's overflow served does not end with the heap, so it is freed here. */
 static void give_overflowed(const heap_t *heap, void *block, const char *call)
 {
   if (heap->overflow && heap_locate_block(heap, block, call).heap != heap)
     heap_free(NULL, block, call);
 }
 
-/* A heap that ends takes its pools along without a word. What they have apart from it, or from where it overflows to, goes
- * back. */
+/* A heap that ends takes its pools along, and no hook runs. What a pool has apart from the heap, or out of the heap's overflow,
+ * goes back. */
 static void drop_pool(heap_t *heap, object_pool_t *pool)
 {
   static const char call[] = "pool_heap_destroy";
@@ -167,6 +175,7 @@ static void drop_pools_of(heap_t *heap)
     drop_pool(heap, heap->object_pools);
 }
 
+/* No call holds the locks of two pools, so any order will do. Pools of one thread have no lock. */
 static void for_each_shared(void (*act)(lock_t *))
 {
   for (object_pool_t *pool = all_pools; pool; pool = pool->next)
@@ -177,7 +186,8 @@ static void for_each_shared(void (*act)(lock_t *))
 static void acquire_pools(void) { for_each_shared(lock_acquire); }
 static void release_pools(void) { for_each_shared(lock_release); }
 
-/* What a hook of a thread that is not here was half through with counts as never used: no other hook may be run on it. */
+/* In the child of a fork: an object on which a lost thread was running a hook is free again, and counts as never used. How far
+ * the hook had come is unknown, so no other hook may be run on it. */
 static void free_if_deserted(object_pool_t *pool, object_array_t *array, size_t i)
 {
   void *object = object_at(pool, array, i);
@@ -190,6 +200,7 @@ static void free_if_deserted(object_pool_t *pool, object_array_t *array, size_t 
   object_to_free(pool, array, i);
 }
 
+/* In pools without hooks no object is ever busy, so their arrays have no such map. */
 static void free_deserted(object_pool_t *pool)
 {
   for (uint32_t k = 0; k < pool->array_count && pool->busy; k++) {
@@ -199,7 +210,8 @@ static void free_deserted(object_pool_t *pool)
   }
 }
 
-/* The thread that was making an array is not in this process either: in that of its fork no thread makes one. */
+/* In the child of a fork no thread is making an array either, so the locks of growth are free. A pool of one thread, or one
+ * that is ending, is left as it is: its thread may be the one that forked. */
 static void reset_pools(void)
 {
   for_each_shared(lock_reset);
@@ -210,11 +222,15 @@ static void reset_pools(void)
   }
 }
 
-/* Of a pool that one thread uses there is no lock, and its arrays may go at any moment: only its own words are looked at. */
+/* Reads the words of the pool itself and none of its arrays: a pool of one thread has no lock, so those may go at any
+ * moment. */
 static void object_pool_figures_of(const object_pool_t *pool, object_pool_figures_t *f)
 {
-  *f = (object_pool_figures_t){.object_size = pool->object_size, .capacity = LOAD(pool->capacity), .live = live_count(pool),
-                               .arrays = LOAD(pool->array_count), .held_bytes = sizeof *pool + LOAD(pool->held_bytes)};
+  *f = (object_pool_figures_t){.object_size = pool->object_size,
+                               .capacity = LOAD(pool->capacity),
+                               .live = live_count(pool),
+                               .arrays = LOAD(pool->array_count),
+                               .held_bytes = sizeof *pool + LOAD(pool->held_bytes)};
   memcpy(f->name, pool->name, sizeof f->name);
   memcpy(f->heap, pool->heap->name, sizeof f->heap);
 }
@@ -232,6 +248,7 @@ void object_pools_visit(object_pool_visit_fn *visit, void *context)
 
 static const heap_dependents_t object_pools = {drop_pools_of, object_pools_visit, acquire_pools, release_pools, reset_pools};
 
+/* The first pool tells the heaps that there are pools. */
 void registry_enter(object_pool_t *pool)
 {
   lock_acquire(&heaps_lock);

@@ -9,21 +9,21 @@
 #include "heap/allocate.h"
 #include "object_pool/types.h"
 
-/* Among all pools, and those of its heap. */
+/* Enters a pool into the list of all and that of its heap, or takes it out. */
 void registry_enter(object_pool_t *pool);
 void registry_leave(object_pool_t *pool);
 
-/* Indices that were left to pools which are gone are the pool's own again. False: there are none. */
+/* Lets the pool have indices again that were left to pools which are gone. False: there are none. */
 bool registry_recount_indices(object_pool_t *pool);
 
-/* The record of a pool to come, of which is_apart alone is set; NULL: no memory. One that is given back looks like no pool to
- * whoever still has its address. */
+/* Takes the record of a pool to come, in which is_apart alone is set; NULL: no memory. A record that is given back looks like
+ * no pool to a caller who still has its address. */
 object_pool_t *registry_take_record(heap_t *heap, const resort_t *from);
 void registry_give_record(heap_t *heap, object_pool_t *pool, const char *call);
 
 typedef struct object_pool_figures {
-  char   name[OBJECT_POOL_NAME_SIZE];
-  char   heap[HEAP_NAME_SIZE];
+  char name[OBJECT_POOL_NAME_SIZE];
+  char heap[HEAP_NAME_SIZE];
   size_t object_size, capacity, live, arrays, held_bytes;
 } object_pool_figures_t;
 

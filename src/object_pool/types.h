@@ -5,23 +5,29 @@
  * An array is a block of the heap, the objects, and elsewhere a record of what is known of them. A bit says that an object is
  * free, and the lowest free object is found in few steps (base/bit_tree.h). There is no list: the bits are the free list.
  *
- *     | object | object | ... | array_t | level 0 | level 1 | ... | busy, made: hooked | in_batch: evicts | uses[capacity] |
+ *     | object | object | ... | record | level 0 | level 1 | ... | busy, made: hooked | in_batch: evicts | uses[capacity] |
  *
- * An object is free (its bit is set), live (with a user) or busy (a hook is running on it: neither free nor live, so that no
- * one else sees it and no one can put it). get: free, busy while it is constructed or reset, live. put: live, busy while it is
- * reset or destructed, free. Where no hook has anything to do, busy is left out.
+ * An object is free (its bit is set), live (with a user) or busy (a hook is running on it). A busy object is neither free nor
+ * live, so no other thread sees it and none can put it. A get takes an object from free to busy, while it is constructed or
+ * reset, and on to live. A put takes it from live to busy, while it is reset or destructed, and on to free. If no hook has
+ * anything to do, busy is left out.
  *
  * The hot object is the one that was put last. Its state is in the pool, not in its array, so that a get and a put of it are
  * a test and an addition. Only pools without hooks that are not checked have one.
  *
  *   O1 a bit of level 0 is set exactly for a free object, one of a higher level exactly for a word below that is not 0
  *   O2 taken == capacity - set bits of level 0; words of level 0 below `lowest` are 0
- *   O3 current is the oldest array that has a free object, if there is one
+ *   O3 current, if it has a free object, is the oldest array that has one
  *   O4 the hot object is taken, as its array sees it; its state has the bit HOT_FREE or HOT_LIVE. With neither there is none
  *   O5 busy objects, those with a hook running, are taken; they are not live
  *   O6 arrays are in ascending order of address; their ranges of indices do not overlap, and end below 2^32 - indices_before
- *   O7 every object of the run is taken and not busy
- *   O8 pool.capacity, taken and busy == the sums of the arrays'; unused_count == the arrays that are unused, which have no object taken
+ *   O7 every object from `walked` on, up to walked_bytes behind it, is taken and not busy
+ *   O8 pool.capacity, taken and busy == the sums of the arrays'; unused_count == the arrays that are unused, which have no
+ *      object taken
+ *
+ * All of them hold whenever the pool's lock is free; in a pool of one thread, which has no lock, between its calls, and while
+ * its hooks run. O2, O5 and O8 hold no more once a pool with hooks is being destroyed: each object then becomes busy as its
+ * turn comes.
  *
  * Order: everything an array knows is written under the pool's lock; the walk of a pool that cannot grow reads bits without
  * it, relaxed, and promises no more than that each object it returns was live at some moment of the call. The content of an
@@ -35,98 +41,98 @@
 #include <tidepool/object_pool.h>
 
 enum {
-  OBJECT_ARRAYS = 48,           /* each growth step doubles the capacity, or adds a sixteenth where memory is short */
-  BATCH_MAPS = 8,               /* so many batches may evict in one pool at once before they are in each other's way */
+  OBJECT_ARRAYS = 48, /* each growth step doubles the capacity, or adds a sixteenth where memory is short */
+  BATCH_MAPS = 8,     /* so many batches may evict in one pool at once before they are in each other's way */
   OBJECT_POOL_NAME_SIZE = 32
 };
 
-/* What others may read without the lock. */
-#define LOAD(place) __atomic_load_n(&(place), __ATOMIC_RELAXED)
+/* For words that other threads may read without the lock. */
+#define LOAD(place)         __atomic_load_n(&(place), __ATOMIC_RELAXED)
 #define STORE(place, value) __atomic_store_n(&(place), value, __ATOMIC_RELAXED)
-#define ADD(place, by) STORE(place, (place) + (by))
+#define ADD(place, by)      STORE(place, (place) + (by))
 
-/* Where the array_t and what follows it are: out of reach of a write past an object, where the heap can have that; in front of
- * the objects, in their block. */
+/* Says where the record of an array (object_array_t) and what follows it are: apart, out of reach of a write past an object, if
+ * the heap can have that; else in front of the objects, in their block. */
 typedef enum array_place { ARRAY_APART, ARRAY_IN_FRONT } array_place_t;
 
 typedef struct object_array {
-  char     *objects;
-  uint32_t  capacity;
-  uint32_t  taken;              /* not free: live, hot or busy */
-  uint32_t *uses;               /* how often each was got; in a handle with first_generation on top */
-  uint32_t  first_index;
-  uint64_t  first_generation;   /* beyond those of earlier arrays: a handle of one that is gone resolves to nothing */
-  uint32_t  age;                /* arrays made before it */
-  bool      permanent;          /* made with the pool */
-  uint8_t   place;              /* array_place_t */
-  bool      unused;             /* without an object taken, since: */
-  uint64_t  unused_since_ms;
-  size_t    bytes;              /* of objects and records */
-  size_t    record_bytes;
-  bit_tree_t free;              /* a bit for each object */
-  uint64_t *busy, *made;        /* NULL without hooks. made: constructed, or used before */
-  uint64_t *in_batch;           /* BATCH_MAPS, for the batches of the pool's batch_at. NULL in a pool that does not evict */
+  char *objects;
+  uint32_t capacity;
+  uint32_t taken; /* not free: live, hot or busy */
+  uint32_t *uses; /* how often each was got; a handle has first_generation on top of it */
+  uint32_t first_index;
+  uint64_t first_generation; /* beyond those of earlier arrays: a handle of one that is gone resolves to nothing */
+  uint32_t age;              /* arrays made before it */
+  bool permanent;            /* made with the pool */
+  uint8_t place;             /* array_place_t */
+  bool unused;               /* no object is taken, and the array may go for that */
+  uint64_t unused_since_ms;  /* valid while it is unused */
+  size_t bytes;              /* of objects and records */
+  size_t record_bytes;
+  bit_tree_t free;       /* a bit for each object */
+  uint64_t *busy, *made; /* NULL without hooks. made: constructed, or used before */
+  uint64_t *in_batch;    /* BATCH_MAPS, for the batches of the pool's batch_at. NULL in a pool that does not evict */
 } object_array_t;
 
 typedef struct hot {
-  void           *object;       /* NULL: none */
-  uint64_t        state;        /* its puts, and what can be done with it: hot.h */
+  void *object;   /* NULL: none */
+  uint64_t state; /* its puts, and what can be done with it: hot.h */
   object_array_t *array;
-  uint32_t        position;     /* in its array */
+  uint32_t position; /* in its array */
 } hot_t;
 
 struct object_pool {
-  hot_t    hot_single;          /* the hot object of a single-threaded pool */
-  const char *walked;           /* where consecutive live objects were last walked to, in a single-threaded pool, */
-  size_t   walked_bytes;        /* and how far the last of them is from there; 0: nothing is known */
-  size_t   stride;
-  object_array_t *only;         /* an array that can be walked without the lock; NULL: take the lock */
-  hot_t    hot_shared;          /* the hot object of a pool that is not single-threaded */
-  uint32_t mark;                /* OBJECT_POOL_MARK while it is live */
-  uint32_t shared_mark;         /* the same, but only in a pool that is neither hooked nor single_thread */
-  hot_t   *hot;                 /* the one of the two that may be other than none */
-  uint64_t inverse;             /* of the odd part of the stride, modulo 2^64 */
-  uint32_t shift;               /* and its power of two */
-  bool     hooked;              /* an object needs more than a bit when it is got or put */
-  bool     checked;
-  bool     resets_on_put;
-  bool     single_thread;
-  bool     ending;              /* being destroyed: hooks may still get and put */
-  uint8_t  when_full;
-  lock_t   lock;
+  hot_t hot_single;    /* the hot object of a single-threaded pool */
+  const char *walked;  /* of a single-threaded pool: where consecutive live objects begin that a walk has found */
+  size_t walked_bytes; /* how far from there such objects are followed by another; 0: nothing is known */
+  size_t stride;
+  object_array_t *only; /* an array that can be walked without the lock; NULL: take the lock */
+  hot_t hot_shared;     /* the hot object of a pool that is not single-threaded */
+  uint32_t mark;        /* OBJECT_POOL_MARK while it is live */
+  uint32_t shared_mark; /* the same, but only in a pool that is neither hooked nor single_thread */
+  hot_t *hot;           /* the one of the two that may be other than none */
+  uint64_t inverse;     /* of the odd part of the stride, modulo 2^64 */
+  uint32_t shift;       /* the power of two in the stride */
+  bool hooked;          /* an object needs more than a bit when it is got or put */
+  bool checked;
+  bool resets_on_put;
+  bool single_thread;
+  bool ending; /* being destroyed: hooks may still get and put */
+  uint8_t when_full;
+  lock_t lock;
   object_array_t *current;
   uint32_t array_count;
   uint32_t unused_count;
   object_array_t *arrays[OBJECT_ARRAYS];
-  size_t   capacity, max_capacity;
-  size_t   taken, busy;         /* objects of all arrays */
-  size_t   held_bytes;          /* by arrays */
-  lock_t   growth;              /* held while an array is made, where no code of the program runs meanwhile; outside of all others */
+  size_t capacity, max_capacity;
+  size_t taken, busy; /* objects of all arrays */
+  size_t held_bytes;  /* by arrays */
+  lock_t growth;      /* held while a get makes an array, unless that may call the program. Before all other locks */
   uint32_t arrays_made;
-  uint32_t next_index;          /* behind the array that came last: those of arrays that went are used again as late as can be */
-  uint32_t indices_before;      /* at most so many objects are in the pools that overflow to this one, and have the lower indices */
+  uint32_t next_index;     /* behind those of the newest array: indices are used again as late as possible */
+  uint32_t indices_before; /* how many indices are left to the pools that overflow to this one: theirs are the lower */
   uint64_t next_generation;
   uint32_t purge_delay_ms;
-  size_t   object_size, alignment;
-  bool   (*construct)(void *object, void *context);
-  void   (*reset)(void *object, void *context);
-  void   (*destruct)(void *object, void *context);
-  void  *(*choose_victim)(object_pool_t *pool, void *context);
-  void    *context;
+  size_t object_size, alignment;
+  bool (*construct)(void *object, void *context);
+  void (*reset)(void *object, void *context);
+  void (*destruct)(void *object, void *context);
+  void *(*choose_victim)(object_pool_t *pool, void *context);
+  void *context;
   object_pool_t *overflow;
-  bool     overflow_is_apart;   /* the record of that one is, and can be read for ever */
-  uint32_t recounted_at;        /* how many pools that overflow had ended when indices were last recounted. Under heaps_lock, as */
-  size_t   counted_before;      /* what that counts of each pool: the objects of those that overflow to it */
-  heap_t  *heap;
-  object_pool_t *next, *previous;   /* among all pools */
+  bool overflow_is_apart; /* the record of `overflow` is no block of a heap, and can be read for ever */
+  uint32_t recounted_at;  /* how many overflowing pools had ended at the last recount of indices. Under heaps_lock */
+  size_t counted_before;  /* of that recount: the objects of the pools that overflow to this one. Under heaps_lock */
+  heap_t *heap;
+  object_pool_t *next, *previous; /* among all pools */
   object_pool_t *next_in_heap, *previous_in_heap;
-  uint64_t batches;             /* that ever evicted here */
-  uint64_t batch_at[BATCH_MAPS];    /* the number of the one whose objects have their bits in this map of in_batch; 0: none */
-  uint32_t batch_maps_taken;    /* so often was one taken from another batch */
-  const void *ender;            /* the thread that destroys it, */
-  uintptr_t ender_frame;        /* and where on its stack */
-  bool     is_apart;            /* this record is, and is used again for object pools alone */
-  char     name[OBJECT_POOL_NAME_SIZE];
+  uint64_t batches;              /* that ever evicted here */
+  uint64_t batch_at[BATCH_MAPS]; /* the number of the batch whose objects have their bits in this map of in_batch; 0: none */
+  uint32_t batch_maps_taken;     /* how often a map was taken from another batch */
+  const void *ender;             /* the thread that destroys the pool */
+  uintptr_t ender_frame;         /* where on that thread's stack the destruction began */
+  bool is_apart;                 /* this record is no block of the heap, and is used again for object pools alone */
+  char name[OBJECT_POOL_NAME_SIZE];
 };
 #define OBJECT_POOL_MARK 0x6c6f6f70u
 

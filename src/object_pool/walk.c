@@ -1,16 +1,19 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * A walk has no state but the object before. It goes on by address, so objects and arrays may come and go between two calls. */
 #include "object_pool/walk.h"
 #include "object_pool/object_misuse.h"
 
-enum { RUN_WORDS = 16 };   /* how far a walk looks ahead */
+enum { RUN_WORDS = 16 }; /* how far a walk looks ahead */
 
-/* Word `w` of the live objects, the hot one among them whether live or not. */
+/* Returns word `w` of the live objects. The hot object is among them whether it is live or not. */
 static inline uint64_t live_word(const object_array_t *array, size_t w)
 {
   uint64_t not_live = bit_tree_word(&array->free, w) | (array->busy ? LOAD(array->busy[w]) : 0);
   return ~not_live & bits_of_word(array->capacity, w);
 }
 
+/* The lock is taken, because the array of the object may go at any moment. */
 bool object_pool_in_use(const object_pool_t *pool, const void *object)
 {
   if (!is_given(pool, "object_pool_in_use"))
@@ -29,7 +32,8 @@ static inline bool is_hot_and_free(const object_pool_t *pool, const void *object
   return unlikely(object == LOAD(pool->hot->object)) && hot_is_free(pool->hot);
 }
 
-/* Word `w` of a single-threaded pool is all live: notes how far that goes on, so that the walk needs no bits so far. */
+/* All objects of word `w` of a single-threaded pool are live. Notes how far that goes on, so that the walk needs no bits so far
+ * (O7). */
 static void note_walked(object_pool_t *pool, const object_array_t *array, size_t w)
 {
   size_t whole = array->capacity / WORD_BITS, end = w;
@@ -39,7 +43,7 @@ static void note_walked(object_pool_t *pool, const object_array_t *array, size_t
   pool->walked_bytes = ((end - w) * WORD_BITS - 1) * pool->stride;
 }
 
-/* The first live object at or behind position `i`. */
+/* Returns the first live object at or behind position `i`; NULL: there is none. */
 static void *next_in_array(const object_pool_t *pool, const object_array_t *array, size_t i)
 {
   while (i < array->capacity) {
@@ -60,7 +64,8 @@ static void *next_in_array(const object_pool_t *pool, const object_array_t *arra
   return NULL;
 }
 
-/* Where the walk goes on in an array that ends behind `previous`. */
+/* Returns where the walk goes on in an array that ends behind `previous`. That need not be an object: its array may have
+ * gone. */
 static size_t position_behind(const object_pool_t *pool, const object_array_t *array, const void *previous)
 {
   size_t i = object_position(pool, array, previous);
@@ -70,6 +75,7 @@ static size_t position_behind(const object_pool_t *pool, const object_array_t *a
   return inside ? (size_t)((const char *)previous - array->objects) / pool->stride + 1 : 0;
 }
 
+/* Goes on by address, so arrays may come and go between two calls. */
 static void *next_in_arrays(const object_pool_t *pool, const void *previous)
 {
   void *object = NULL;
@@ -78,6 +84,7 @@ static void *next_in_arrays(const object_pool_t *pool, const void *previous)
   return object;
 }
 
+/* A pool with one array that stays needs no lock (walk.h). */
 NOINLINE static void *next_slow(const object_pool_t *pool, const void *previous)
 {
   if (LOAD(pool->only))
@@ -88,8 +95,8 @@ NOINLINE static void *next_slow(const object_pool_t *pool, const void *previous)
   return object;
 }
 
-/* Within a word of 64. Where all of them are live the next address does not wait for any bit; elsewhere no branch depends on
- * a single bit, since those of a half full pool cannot be foretold. */
+/* The fast path, within a word of 64 objects. If all of them are live, the next address does not wait for any bit. Otherwise no
+ * branch depends on a single bit, since those of a half full pool cannot be predicted. */
 void *walk_next(const object_pool_t *pool, const void *previous)
 {
   must_be_live(pool, "object_pool_next");
@@ -98,6 +105,7 @@ void *walk_next(const object_pool_t *pool, const void *previous)
   if (unlikely(!only || i >= only->capacity))
     return next_slow(pool, previous);
   uint64_t not_live = bit_tree_word(&only->free, i / WORD_BITS) | (only->busy ? LOAD(only->busy[i / WORD_BITS]) : 0);
+  /* Two shifts, because a single one by 64 is undefined. */
   uint64_t rest = ~not_live >> i % WORD_BITS >> 1;
   size_t steps = likely(!not_live) ? 1 : rest ? 1 + (size_t)__builtin_ctzll(rest) : 1;
   void *next = (void *)((uintptr_t)previous + steps * pool->stride);
@@ -106,6 +114,7 @@ void *walk_next(const object_pool_t *pool, const void *previous)
   return next;
 }
 
+/* Within `walked` every object is live (O7), except that the hot one may be free. */
 void *object_pool_next(const object_pool_t *pool, const void *previous)
 {
   if (unlikely(!pool))
@@ -116,6 +125,7 @@ void *object_pool_next(const object_pool_t *pool, const void *previous)
   return walk_next(pool, previous);
 }
 
+/* No lock is taken: the figure may be old by the time the caller has it in any case. */
 size_t object_pool_live(const object_pool_t *pool)
 {
   if (!is_given(pool, "object_pool_live"))

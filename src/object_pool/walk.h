@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which objects are live: one after the other, this one, how many. A walk takes the lock, but where the pool has one array that
- * stays: there it reads the bits beside those who get and put. */
+ * Which objects are live: one after the other, a given one, how many. A walk takes the lock, except in a pool with one array
+ * that stays: there it reads the bits while other threads get and put. */
 #ifndef WALK_H
 #define WALK_H
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Linux with glibc or another libc that has pthread_atfork().
  *
- * A small program pays for every part of the C library that start-up wakes, 64 KiB a page fault: so what runs then keeps to
- * getauxval(), mmap() and syscall(), which lie together, instead of sysconf(), getrlimit() and secure_getenv(). */
+ * A small program pays for each part of the C library that start-up touches: a page fault makes 64 KiB of it resident. So what
+ * runs at start-up keeps to getauxval(), mmap() and syscall(), which lie together, instead of sysconf(), getrlimit() and
+ * secure_getenv(). */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -10,13 +11,8 @@
 #include "os/os.h"
 #include "os/thread_local.h"
 #include <errno.h>
-#ifdef __GLIBC__
-#include <gnu/libc-version.h>
-#endif
 #include <linux/futex.h>
-#include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -41,7 +37,7 @@ size_t os_page_size(void)
 {
   static size_t size;
   if (!size)
-    size = getauxval(AT_PAGESZ);   /* always there, so that errno is left alone */
+    size = getauxval(AT_PAGESZ); /* always there, so that errno is left alone */
   return size;
 }
 
@@ -57,6 +53,8 @@ bool os_forbid(bool forbid)
 
 uint64_t os_forbidden_count(void) { return __atomic_load_n(&forbidden_count, __ATOMIC_RELAXED); }
 
+/* Says whether a call must fail because this thread may not make it (os_forbid()), and counts it then. The count shows a
+ * program how often it would have entered the system. */
 static bool refused(void)
 {
   if (unlikely(forbidden))
@@ -64,6 +62,8 @@ static bool refused(void)
   return forbidden;
 }
 
+/* malloc() and free() must not change errno when they succeed. So every function here that makes a call of the system saves it
+ * before and restores it after. */
 static void *map_with(size_t size, int protection)
 {
   if (refused())
@@ -76,7 +76,8 @@ static void *map_with(size_t size, int protection)
 
 static void *map(size_t size) { return map_with(size, PROT_READ | PROT_WRITE); }
 
-/* Not refused: what was mapped a moment ago has to go. */
+/* Does not ask refused(): this file unmaps with it what it has mapped a moment ago, which would leak otherwise. munmap() fails
+ * for a size of 0. */
 static bool unmap(void *address, size_t size)
 {
   int saved = errno;
@@ -95,8 +96,9 @@ static bool make_writable(void *address, size_t size)
   return done;
 }
 
-/* The slack counts as memory, at first: where that is too much, it is mapped as addresses alone. Slack that cannot be unmapped, at the
- * limit of mappings, was never touched: it costs addresses. */
+/* To align a mapping, this maps more and unmaps the slack. The slack counts against a limit on memory for a moment; if that is
+ * too much, the whole is first mapped without access, which counts as addresses alone. At the limit of mappings the slack
+ * cannot be unmapped. It was never touched, so it costs addresses alone. */
 void *os_map(size_t size, size_t alignment)
 {
   if (alignment <= os_page_size())
@@ -117,6 +119,7 @@ void *os_map(size_t size, size_t alignment)
   return NULL;
 }
 
+/* The two failures differ for the caller: at OS_OCCUPIED it may try another address, at OS_NO_MEMORY that is useless. */
 os_mapped_t os_map_at(void *address, size_t size)
 {
   if (refused())
@@ -124,7 +127,7 @@ os_mapped_t os_map_at(void *address, size_t size)
   int saved = errno;
   char *p = mmap(address, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
   os_mapped_t mapped = p == address ? OS_MAPPED : p == MAP_FAILED && errno != EEXIST ? OS_NO_MEMORY : OS_OCCUPIED;
-  if (mapped == OS_OCCUPIED && p != MAP_FAILED)   /* a kernel before 4.17 takes the address as a hint */
+  if (mapped == OS_OCCUPIED && p != MAP_FAILED) /* a kernel before 4.17 takes the address as a hint */
     munmap(p, size);
   errno = saved;
   return mapped;
@@ -151,18 +154,19 @@ void os_guard(void *address, size_t size)
 
 /* The kernel maps from the top downwards, close to what is mapped already, so the stretch lies far below one of its mappings.
  * Programs and their break are in the middle, at two thirds of the address space. The thread sanitizer has shadows everywhere
- * but in the topmost one and a half TiB. Where the kernel maps upwards from a low address (valgrind, some emulators) the stretch lies above. */
+ * but in the topmost one and a half TiB. Where the kernel maps upwards from a low address (valgrind, some emulators), the
+ * stretch lies above its mappings. */
 enum {
   WINDOW_ATTEMPTS = 16,
 #ifdef UNDER_SANITIZER
-  WINDOW_SHARE = 1024,   /* with the first TiB, where the kernel chooses at random, it ends within the topmost one and a half */
+  WINDOW_SHARE = 1024, /* with the first TiB, where the kernel chooses at random, it ends within the topmost one and a half */
 #else
-  WINDOW_SHARE = 8       /* this part of the address space is the stretch, and as much is where it may begin */
+  WINDOW_SHARE = 8 /* this part of the address space is the stretch, and as much is where it may begin */
 #endif
 };
 #define ADDRESSES_LOW (64 * GIB)
 
-/* Another one for each `turn`, also where the kernel has none and the clock has not gone on. */
+/* Returns another number for each `turn`, even if the kernel has no random numbers yet and the clock has not moved. */
 static uint64_t random_number(unsigned turn)
 {
   uint64_t number = (uintptr_t)&number;
@@ -173,6 +177,8 @@ static uint64_t random_number(unsigned turn)
   return (number + turn) * 0x9e3779b97f4a7c15u;
 }
 
+/* A page is mapped to see where the kernel maps by itself, and unmapped again. The stretch begins at random, so that a program
+ * cannot tell where blocks will be. */
 char *os_window(unsigned attempt, size_t *size)
 {
   char *probe = attempt < WINDOW_ATTEMPTS ? map(os_page_size()) : NULL;
@@ -180,15 +186,16 @@ char *os_window(unsigned attempt, size_t *size)
     return NULL;
   unmap(probe, os_page_size());
   bool upwards = (uintptr_t)probe < ADDRESSES_LOW;
-  size_t space = upwards ? 32 * ADDRESSES_LOW : (uintptr_t)probe, share = round_down(space / WINDOW_SHARE, OS_WINDOW_ALIGNMENT);
-  if (!share)
-    return NULL;   /* less than the sanitizer leaves of so few addresses */
-  size_t away = space / (4 * WINDOW_SHARE) + (size_t)(random_number(attempt) % share);
-  *size = share;
-  return (char *)round_down(upwards ? 2 * ADDRESSES_LOW + away : space - away - share, OS_WINDOW_ALIGNMENT);
+  size_t addresses = upwards ? 32 * ADDRESSES_LOW : (uintptr_t)probe;
+  size_t length = round_down(addresses / WINDOW_SHARE, OS_WINDOW_ALIGNMENT);
+  if (!length)
+    return NULL; /* so small an address space has no aligned stretch to spare */
+  size_t distance = addresses / (4 * WINDOW_SHARE) + (size_t)(random_number(attempt) % length);
+  *size = length;
+  return (char *)round_down(upwards ? 2 * ADDRESSES_LOW + distance : addresses - distance - length, OS_WINDOW_ALIGNMENT);
 }
 
-/* 0 or the error. */
+/* Returns 0 or the error. */
 static int advise(void *address, size_t size, int advice)
 {
   int saved = errno;
@@ -197,8 +204,8 @@ static int advise(void *address, size_t size, int advice)
   return error;
 }
 
-/* Never MADV_FREE: such pages stay in the resident figure, and users read that as a leak. Locked pages go back too, since nobody
- * has them any more, where the kernel can do that (5.18). */
+/* MADV_FREE is never used: such pages stay in the resident figure, and users read that as a leak. From Linux 5.18 on locked
+ * pages go back too, since no caller has a block in them. */
 bool os_purge(void *address, size_t size)
 {
   if (refused())
@@ -213,14 +220,16 @@ void os_wish_huge_pages(void *address, size_t size, bool wanted)
     advise(address, size, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 }
 
+/* A kernel that knows the advice says whether there is memory. Touching pages, as older ones need it, cannot fail: it ends the
+ * program. */
 bool os_prefault(void *address, size_t size)
 {
   if (refused())
     return false;
   int error = advise(address, size, MADV_POPULATE_WRITE);
   if (error != EINVAL)
-    return !error;   /* there is no memory: touching it would end the program */
-  for (size_t i = 0; i < size; i += os_page_size()) {   /* before Linux 5.14 */
+    return !error;                                    /* there is no memory: touching it would end the program */
+  for (size_t i = 0; i < size; i += os_page_size()) { /* before Linux 5.14 */
     volatile char *p = (char *)address + i;
     *p = *p;
   }
@@ -243,6 +252,7 @@ bool os_unlock_memory(void *address, size_t size)
   return done;
 }
 
+/* A limit that cannot be read counts as none: the manager then asks the system, which knows. */
 static size_t limit_of(int resource)
 {
   struct rlimit limit;
@@ -258,6 +268,7 @@ size_t os_memory_limit(void)
   return limit;
 }
 
+/* If not even the figures of the machine can be read, the answer is SIZE_MAX: then no request counts as hopeless. */
 size_t os_memory_most(void)
 {
   struct sysinfo info;
@@ -285,6 +296,7 @@ void os_yield(void)
   errno = saved;
 }
 
+/* Interrupted waits and early returns need no loop here: the caller looks at the word again. */
 void os_wait(uint32_t *word, uint32_t value, bool briefly)
 {
   const struct timespec limit = {.tv_nsec = 10000000};
@@ -314,96 +326,8 @@ static bool membarrier(int command)
 bool os_can_fence_others(void) { return membarrier(REGISTER_FENCE_EXPEDITED); }
 bool os_fence_others(void) { return membarrier(FENCE_EXPEDITED); }
 
-/* ---- the end of a thread, and forks ---- */
-
-static pthread_key_t exit_key;
-static bool exit_key_exists;
-
-enum { KEYS_OF_A_THREAD = 32 };   /* of glibc: values of the first keys stand in a thread's own memory, for any other it allocates */
-
-/* Destructors run in the order of the keys, in four rounds. With the last of the first keys that are free ours runs behind those of most
- * other keys in each round, also behind one that allocates in the last round for the first time. */
-bool os_on_thread_exit(void (*at_exit)(void *))
-{
-  pthread_key_t keys[KEYS_OF_A_THREAD];
-  int saved = errno, count = 0, best;
-  while (count < KEYS_OF_A_THREAD && pthread_key_create(&keys[count], at_exit) == 0)
-    count++;
-  for (best = count - 1; best > 0 && keys[best] >= KEYS_OF_A_THREAD;)
-    best--;
-  exit_key_exists = count > 0;
-  for (int i = 0; i < count; i++)
-    if (i == best)
-      exit_key = keys[i];
-    else
-      pthread_key_delete(keys[i]);
-  errno = saved;
-  return exit_key_exists;
-}
-
-bool os_thread_on_exit(void *argument)
-{
-  int saved = errno;
-  bool done = exit_key_exists && pthread_setspecific(exit_key, argument) == 0;
-  errno = saved;
-  return done;
-}
-
-#ifdef __GLIBC__
-/* From 2.35 on glibc blocks all signals before it frees what it has for threads that have ended. */
-static bool signals_are_blocked_at_the_end(void)
-{
-  const char *version = gnu_get_libc_version();
-  return version[0] == '2' && version[1] == '.' && strtol(version + 2, NULL, 10) >= 35;
-}
-#else
-static bool signals_are_blocked_at_the_end(void) { return false; }
-#endif
-
-bool os_thread_may_be_over(void)
-{
-  sigset_t blocked;
-  if (!signals_are_blocked_at_the_end() || pthread_sigmask(SIG_BLOCK, NULL, &blocked) != 0)
-    return true;
-  return sigismember(&blocked, SIGTERM) && sigismember(&blocked, SIGINT) && sigismember(&blocked, SIGUSR1) && sigismember(&blocked, SIGSEGV) &&
-         sigismember(&blocked, SIGCHLD) && sigismember(&blocked, SIGALRM);
-}
-
-/* fork() of glibc takes the lock of all streams after the handlers have run, and a thread that opens or closes a stream
- * allocates under it; so it is taken first here. It is recursive, and glibc resets it in the child. */
-extern void _IO_list_lock(void) __attribute__((weak));
-extern void _IO_list_unlock(void) __attribute__((weak));
-
-static void (*fork_prepare)(void), (*fork_parent)(void);
-static THREAD_LOCAL bool streams_locked;   /* several threads may fork at once */
-
-static void lock_streams(void)
-{
-  bool lock = !os_single_threaded() && _IO_list_lock && _IO_list_unlock;
-  if (lock)
-    _IO_list_lock();
-  streams_locked = lock;
-  fork_prepare();
-}
-
-static void unlock_streams(void)
-{
-  bool locked = streams_locked;
-  fork_parent();
-  if (locked)
-    _IO_list_unlock();
-}
-
-bool os_on_fork(void (*prepare)(void), void (*parent)(void), void (*child)(void))
-{
-  int saved = errno;
-  fork_prepare = prepare;
-  fork_parent = parent;
-  bool done = pthread_atfork(lock_streams, unlock_streams, child) == 0;
-  errno = saved;
-  return done;
-}
-
+/* Reads `environ` itself, for the reason at the head of this file. In a set-user-ID program (AT_SECURE) the user who started it
+ * must not choose its options. */
 const char *os_environment(const char *name)
 {
   size_t length = strlen(name);
@@ -415,21 +339,3 @@ const char *os_environment(const char *name)
       return *entry + length + 1;
   return NULL;
 }
-
-/* Not by write(): a thread that somebody has cancelled would end there, with the locks it holds, and abort() would not be called. */
-void os_write_error(const char *text, size_t length)
-{
-  int saved = errno;
-  while (length) {
-    ssize_t n = syscall(SYS_write, STDERR_FILENO, text, length);
-    if (n < 0 && errno == EINTR)
-      continue;
-    if (n <= 0)
-      break;
-    text += n;
-    length -= (size_t)n;
-  }
-  errno = saved;
-}
-
-void os_abort(void) { abort(); }

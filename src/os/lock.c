@@ -1,24 +1,29 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * The rare half of a lock: what a thread does that finds it held. */
 #include "os/lock.h"
 
 enum {
-  SPINS = 40,             /* some 2 us: a slow path under a bin's lock takes less than one */
-  LAST_WAITS = 3          /* of up to 10 ms, of a thread that is about to end the process */
+  SPINS = 40,    /* some 2 us: a slow path under a bin's lock takes less than one */
+  LAST_WAITS = 3 /* waits of up to 10 ms by a thread that is about to end the process */
 };
 
 THREAD_LOCAL bool lock_may_be_own;
 
-/* Nobody else opens what the thread itself holds. True: the wait is over, with the lock or without it. */
+/* Says whether a thread that is about to end the process goes on without the lock. It may hold the lock itself, further up, and
+ * nobody else would open it. */
 static bool stop_waiting(unsigned waits)
 {
-  static bool given_up;   /* once it has, it does so at once: it may meet the same lock many times */
+  static bool given_up; /* after the first time it gives up at once: it may meet the same lock many times */
   if (!lock_may_be_own || (waits < LAST_WAITS && !__atomic_load_n(&given_up, __ATOMIC_RELAXED)))
     return false;
   __atomic_store_n(&given_up, true, __ATOMIC_RELAXED);
   return true;
 }
 
-/* Nobody else wakes up by the clock: of thousands of sleepers so many would at any moment that the one who has the lock hardly ran. */
+/* A sleeper waits until it is woken; only a thread that ends the process wakes up by the clock. If all did, so many of
+ * thousands of sleepers would be awake at any moment that the holder hardly ran. The lock is then taken as 2, not 1: there may
+ * be other sleepers, and the word does not say how many. */
 COLD void lock_wait(lock_t *lock)
 {
   for (int i = 0; i < SPINS; i++) {

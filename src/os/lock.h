@@ -15,17 +15,17 @@
 
 typedef struct lock {
   uint32_t word;
-  bool     solo;     /* of a heap that only one thread uses */
+  bool solo; /* of a heap that only one thread uses */
 } lock_t;
 
 void lock_wait(lock_t *lock);
 
-/* The calling thread is about to end the process, maybe in the middle of what it holds locks for. From now on it waits for none longer
- * than a moment, and then goes on without. */
+/* Set by a thread that is about to end the process, maybe in the middle of what it holds locks for. From then on it waits for a
+ * lock only a moment, and then goes on without it. */
 extern INTERNAL THREAD_LOCAL bool lock_may_be_own;
 
-/* The halves of what follows, for a caller that knows that the process has threads and the lock is not solo: false: it must
- * lock_wait(); true: it must os_wake(). */
+/* Halves of lock_acquire() and lock_release(), for a caller that knows that the process has threads and the lock is not solo.
+ * If lock_try() returns false, the caller must call lock_wait(). If lock_open() returns true, it must call os_wake(). */
 static inline bool lock_try(lock_t *lock)
 {
   uint32_t free = 0;
@@ -49,7 +49,7 @@ static inline void lock_release(lock_t *lock)
     os_wake(&lock->word);
 }
 
-/* Takes the lock if it is free. */
+/* Takes the lock if it is free. Without other threads it may be held too: by a caller further up. */
 static inline bool lock_attempt(lock_t *lock)
 {
   if (!os_single_threaded() && !lock->solo)
@@ -59,7 +59,7 @@ static inline bool lock_attempt(lock_t *lock)
   return free;
 }
 
-/* In the child of a fork: whoever slept there is not in this process. */
+/* Opens a lock in the child of a fork. The threads that slept at it are not in this process, so nobody is woken. */
 static inline void lock_reset(lock_t *lock) { lock->word = 0; }
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the manager asks of an operating system. One file of this folder implements it for each system (linux.c); the tests
- * link os_fake.c instead, which fails the n-th call.
+ * What the manager asks of an operating system. Each system has its own files in this folder (linux.c and linux_threads.c),
+ * which src/meson.build chooses. The tests link os_fake.c instead, which fails the n-th call.
  *
  * Every function leaves errno as it was. Addresses and sizes are multiples of os_page_size() unless said otherwise. */
 #ifndef OS_OS_H
@@ -18,30 +18,31 @@
 #define OS_SINGLE_THREADED false
 #endif
 
-/* Found at run time: 4, 16 and 64 KiB all exist. */
+/* The page size is known at run time alone: systems of 4, 16 and 64 KiB all exist. */
 size_t os_page_size(void);
 
 /* Writable memory that reads as zero, at a multiple of `alignment`, a power of two. NULL: the system has none. */
 void *os_map(size_t size, size_t alignment);
 
-/* The same at exactly this address, and never where something is mapped already. */
+/* Maps the same at exactly this address, but never where something is mapped already. */
 typedef enum os_mapped { OS_MAPPED, OS_OCCUPIED, OS_NO_MEMORY } os_mapped_t;
 os_mapped_t os_map_at(void *address, size_t size);
 
-/* Memory and addresses go back. False: nothing happened (where the range is the middle of a mapping, the system may have no
- * room for one mapping more). */
+/* Gives back memory and addresses. False: nothing happened. (If the range is the middle of a mapping, the system may have no
+ * room for one mapping more.) */
 bool os_unmap(void *address, size_t size);
 
-/* The memory goes back, the addresses stay, and read as zero afterwards. False: a part of it may have gone back, the rest holds
+/* Gives back the memory; the addresses stay and read as zero afterwards. False: a part may have gone back, and the rest holds
  * what it held. */
 bool os_purge(void *address, size_t size);
 
-/* The same in some steps, between which others get their turn: while the system takes gigabytes back at once, nobody maps or unmaps
- * anything. */
+/* The same in several steps. While the system takes gigabytes back in one call, no thread of the process can map or unmap
+ * anything; between the steps others get their turn. */
 enum { OS_PURGE_STEP = 64 << 20, OS_PURGE_STEPS_MOST = 256 };
 static inline bool os_purge_in_steps(void *address, size_t size)
 {
-  size_t step = size / OS_PURGE_STEPS_MOST > OS_PURGE_STEP ? size / OS_PURGE_STEPS_MOST & ~(size_t)(OS_PURGE_STEP - 1) : OS_PURGE_STEP;
+  size_t step =
+    size / OS_PURGE_STEPS_MOST > OS_PURGE_STEP ? size / OS_PURGE_STEPS_MOST & ~(size_t)(OS_PURGE_STEP - 1) : OS_PURGE_STEP;
   bool purged = true;
   for (size_t at = 0; purged && at < size; at += step)
     purged = os_purge((char *)address + at, size - at < step ? size - at : step);
@@ -52,7 +53,7 @@ static inline bool os_purge_in_steps(void *address, size_t size)
  * Returns where it is; NULL: nothing happened. */
 void *os_remap(void *address, size_t size, size_t new_size, bool may_move);
 
-/* From now on any access to these pages is a fault. A wish. */
+/* From now on any access to these pages is a fault. If the system refuses, the pages just stay as they are. */
 void os_guard(void *address, size_t size);
 
 /* A long stretch of address space that nobody else is likely to use, at random, a multiple of OS_WINDOW_ALIGNMENT; nothing is
@@ -60,60 +61,73 @@ void os_guard(void *address, size_t size);
 #define OS_WINDOW_ALIGNMENT ((size_t)1 << 30)
 char *os_window(unsigned attempt, size_t *size);
 
-/* Asks for (or against) huge pages there; a wish. */
+/* Asks for (or against) huge pages there. The system may ignore it. */
 void os_wish_huge_pages(void *address, size_t size, bool wanted);
 
-/* Touches pages, locks them in memory. */
+/* These touch pages, lock them in memory, and unlock them. */
 bool os_prefault(void *address, size_t size);
 bool os_lock_memory(void *address, size_t size);
 bool os_unlock_memory(void *address, size_t size);
 
-/* How much memory or address space the process may have, where a limit is set on either; else SIZE_MAX. */
+/* Returns how much memory or address space the process may have, if a limit is set on either; else SIZE_MAX. */
 size_t os_memory_limit(void);
 
-/* A request for more can never be served, whatever the process gives back: it is beyond that limit, or where there is none beyond all
- * memory and swap that the machine has. */
+/* A request for more than this can never be served, whatever the process gives back. It is that limit; if there is none, all
+ * memory and swap of the machine. */
 size_t os_memory_most(void);
 
-/* Milliseconds of a clock that never goes back, exact to some milliseconds, cheap to ask. */
+/* Returns the milliseconds of a clock that never goes back. It is exact to some milliseconds, and cheap to ask. */
 uint64_t os_now_ms(void);
 
 /* True as long as the process has never had a second thread. False is always a safe answer. */
 static inline bool os_single_threaded(void) { return OS_SINGLE_THREADED; }
 
-/* From now on, for the calling thread: what would ask the system for memory, or give it any, fails instead and is counted.
+/* From now on each call of this thread that would ask the system for memory, or give it any, fails instead and is counted.
  * Returns what held before. */
-bool     os_forbid(bool forbid);
-uint64_t os_forbidden_count(void);   /* of all threads */
+bool os_forbid(bool forbid);
+uint64_t os_forbidden_count(void); /* of all threads */
 
 void os_yield(void);
 
-/* Sleep while *word == value, `briefly`: at most some milliseconds (spurious returns are fine); wake one sleeper. */
+/* os_wait() sleeps while *word == value, `briefly` for at most some milliseconds; it may return early. os_wake() wakes one
+ * sleeper. */
 void os_wait(uint32_t *word, uint32_t value, bool briefly);
 void os_wake(uint32_t *word);
 
-/* Every other thread of the process passes a full memory barrier before it returns. False: the system cannot do that. The first
- * says whether the second will work, and is asked once before. */
+/* Every other thread of the process passes a full memory barrier before os_fence_others() returns. False: the system cannot do
+ * that. os_can_fence_others() says whether it will work, and must be asked once before. */
 bool os_can_fence_others(void);
 bool os_fence_others(void);
 
-/* Once, and before os_thread_on_exit(): `at_exit` is what ends a thread. False: the system cannot do that. */
+/* Called once, before os_thread_on_exit(). `at_exit` is what will be called when a thread ends. False: the system cannot do
+ * that. */
 bool os_on_thread_exit(void (*at_exit)(void *));
 
-/* at_exit(argument) is called when the calling thread ends. May allocate. False: it could not be arranged. */
+/* Arranges that at_exit(argument) is called when the calling thread ends. It may allocate. False: it could not be arranged. */
 bool os_thread_on_exit(void *argument);
 
-/* The three run around every fork(), in the order of pthread_atfork(). False: they do not. */
-/* Whether the calling thread may be past its destructors, in what the C library does at its very end; or nobody can tell. */
+/* True: the calling thread may be past its destructors, in what the C library does at its very end, or that cannot be known. */
 bool os_thread_may_be_over(void);
 
+/* The three are called around every fork(), in the order of pthread_atfork(). False: they are not. */
 bool os_on_fork(void (*prepare)(void), void (*parent)(void), void (*child)(void));
 
-/* The environment variable, or NULL; always NULL in set-user-ID programs. */
+/* Returns the environment variable, or NULL; always NULL in set-user-ID programs. */
 const char *os_environment(const char *name);
 
-/* To standard error, as far as it can be written. */
+/* Writes to standard error, as far as that can be done. */
 void os_write_error(const char *text, size_t length);
+
+/* Keeps standard error as it is now for os_write_kept_error(): programs close theirs before they end. False: there is none. */
+bool os_keep_error(void);
+
+/* Writes to what os_keep_error() kept, as long as it is there. */
+void os_write_kept_error(const char *text, size_t length);
+
+/* Adds to the end of a file, which is made if need be. False: that cannot be done. */
+bool os_append(const char *path, const char *text, size_t length);
+
+uint32_t os_process(void); /* the number of this process */
 
 _Noreturn void os_abort(void);
 

@@ -12,6 +12,14 @@
 
 #define THREAD_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))
 
+/* On the definition of a variable that THREAD_POINTER names: an optimizer at link time sees no use there, and would drop the
+ * variable or its name. */
+#ifdef __clang__
+#define NAMED_IN_ASSEMBLY __attribute__((used))
+#else
+#define NAMED_IN_ASSEMBLY __attribute__((used, externally_visible))
+#endif
+
 #if defined __has_feature
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define UNDER_SANITIZER 1
@@ -22,17 +30,17 @@
 
 #if defined __x86_64__ && defined __SEG_FS && !defined UNDER_SANITIZER
 #define THREAD_SPACE __seg_fs
-#define THREAD_POINTER(type, variable, bytes)                                                                           \
-  (__extension__({                                                                                                      \
-    uintptr_t offset_ = (bytes);                                                                                        \
-    __asm__("addq " #variable "@gottpoff(%%rip), %0" : "+r"(offset_) : : "cc");                                         \
-    (type __seg_fs *)offset_;                                                                                           \
+#define THREAD_POINTER(type, variable, bytes) \
+  (__extension__({ \
+    uintptr_t offset_ = (bytes); \
+    __asm__("addq " #variable "@gottpoff(%%rip), %0" : "+r"(offset_) : : "cc"); \
+    (type __seg_fs *)offset_; \
   }))
 /* Loaded into the register it is returned in, or gcc copies it there at the end. */
 #define RESULT_REGISTER(value) __asm__("" : "+a"(value))
 #else
 #define THREAD_SPACE
-#define RESULT_REGISTER(value) ((void)0)
+#define RESULT_REGISTER(value)                ((void)0)
 #define THREAD_POINTER(type, variable, bytes) ((type *)((char *)&(variable) + (bytes)))
 #endif
 

@@ -1,21 +1,25 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * A unit has a bit in each of three bitmaps (free, dirty, start), and a run has a descriptor at the number of its first unit.
+ * The bitmaps and the tree over the free units are mapped whole; descriptors and long bitmaps are mapped with the units they
+ * describe. */
 #include "space/arena.h"
 #include "os/os.h"
 #include <string.h>
 
 enum {
-  RECORDS_STEP = 32 << 10,         /* bytes of runs or bitmaps that are mapped at a time */
-  COMMIT_LEAST_UNITS = 4,          /* units beyond those needed: an eighth of those there are, within 256 KiB */
-  COMMIT_MOST_UNITS = 64,          /* and 4 MiB; */
-  COMMIT_SHARE = 8,
-  COMMIT_LIMIT_SHARE = 256,        /* and this part of a limit on memory, if there is one */
-  CONTRACT_LEAST_UNITS = 16,       /* what is unmapped at the high end is at least so much, and an eighth of what is mapped */
-  FIRST_UNIT_ALIGNMENT = 2 << 20   /* a huge page */
+  RECORDS_STEP = 32 << 10,       /* bytes of runs or bitmaps that are mapped at a time */
+  COMMIT_LEAST_UNITS = 4,        /* 256 KiB: the least that is mapped beyond what is needed */
+  COMMIT_MOST_UNITS = 64,        /* 4 MiB: the most of it */
+  COMMIT_SHARE = 8,              /* in between it is this part of what is mapped */
+  COMMIT_LIMIT_SHARE = 256,      /* it is never more than this part of a limit on memory */
+  CONTRACT_LEAST_UNITS = 16,     /* 1 MiB: less is not unmapped at the high end, nor less than an eighth of what is mapped */
+  FIRST_UNIT_ALIGNMENT = 2 << 20 /* a huge page */
 };
 
 /* ---- records ---- */
 
-/* Integers: what is only measured begins at address 0, where no pointer has an offset. */
+/* Reckons with integers: a layout that is only measured begins at address 0, where no pointer may have an offset. */
 static char *place(char **at, size_t bytes, size_t alignment)
 {
   uintptr_t start = round_up((uintptr_t)*at, alignment);
@@ -25,7 +29,7 @@ static char *place(char **at, size_t bytes, size_t alignment)
 
 static size_t map_words(size_t units) { return (units + WORD_BITS - 1) / WORD_BITS; }
 
-/* The bitmaps of the units lie behind each other, so that they can be cleared at once. */
+/* The three bitmaps lie behind each other, so that arena_begin() can clear them at once. */
 static char *lay_out(arena_t *arena, char *records, size_t units)
 {
   size_t words = map_words(units);
@@ -38,7 +42,10 @@ static char *lay_out(arena_t *arena, char *records, size_t units)
   return records;
 }
 
-static size_t long_bitmap_bytes(size_t units, unsigned unit_log2) { return units * long_bitmap_words(unit_log2) * sizeof(uint64_t); }
+static size_t long_bitmap_bytes(size_t units, unsigned unit_log2)
+{
+  return units * long_bitmap_words(unit_log2) * sizeof(uint64_t);
+}
 
 char *arena_lay_out(arena_t *arena, char *records, size_t units, unsigned unit_log2)
 {
@@ -48,6 +55,7 @@ char *arena_lay_out(arena_t *arena, char *records, size_t units, unsigned unit_l
   return records;
 }
 
+/* The records may lie in memory that was used, so the bitmaps are cleared before they are believed. */
 void arena_begin(arena_t *arena, char *base, size_t units, unsigned unit_log2, bool dirty)
 {
   arena->base = base;
@@ -63,7 +71,8 @@ void arena_begin(arena_t *arena, char *base, size_t units, unsigned unit_log2, b
 
 /* ---- arenas of the window: records and units are mapped as far as they are used ---- */
 
-/* The long bitmaps are far enough behind the runs that a step of either ends before the next begins. */
+/* Behind the runs and behind the long bitmaps there is room for one step each: map_more() maps a whole step, which must not
+ * reach what follows. */
 static size_t lay_out_slot(arena_t *arena, char *slot, size_t units)
 {
   char *end = slot;
@@ -84,6 +93,7 @@ static size_t units_of_slot(void) { return (SLOT - first_unit_offset(SLOT >> UNI
 
 size_t arena_slots_for(size_t units) { return (first_unit_offset(units) + (units << UNIT_LOG2) + SLOT - 1) >> SLOT_LOG2; }
 
+/* Maps a whole step if it can, so that there are few calls; else only what is needed. */
 static os_mapped_t map_more(char **end, const void *needed)
 {
   if (*end >= (const char *)needed)
@@ -103,8 +113,12 @@ static os_mapped_t map_records(arena_t *arena, size_t units)
   return mapped == OS_MAPPED ? map_more(&arena->long_bitmaps_end, arena_long_bitmap(arena, units)) : mapped;
 }
 
-static taken_t taken_of(os_mapped_t mapped) { return mapped == OS_MAPPED ? TAKEN : mapped == OS_OCCUPIED ? NO_ROOM : NO_MEMORY; }
+static taken_t taken_of(os_mapped_t mapped)
+{
+  return mapped == OS_MAPPED ? TAKEN : mapped == OS_OCCUPIED ? NO_ROOM : NO_MEMORY;
+}
 
+/* The arena is laid out in a draft first, because its own memory is not mapped yet. */
 taken_t arena_create(struct space *space, size_t slot, size_t units, arena_t **arena)
 {
   units = units ? units : units_of_slot();
@@ -124,13 +138,15 @@ taken_t arena_create(struct space *space, size_t slot, size_t units, arena_t **a
 static size_t unit_bytes(const arena_t *arena) { return (size_t)arena->committed << arena->unit_log2; }
 static size_t bitmap_bytes(const arena_t *arena) { return (size_t)(arena->long_bitmaps_end - (char *)arena->long_bitmaps); }
 
+/* Up to one step is left to the unmapping itself, which then does not take long. */
 void arena_purge_to_end(arena_t *arena)
 {
   if (unit_bytes(arena) > OS_PURGE_STEP)
     os_purge_in_steps(arena->base, unit_bytes(arena));
 }
 
-/* The record itself last. */
+/* The record itself goes last, and notes what has gone before, so that the next try goes on from there. If the system refuses
+ * to unmap the units, it may still take their memory. */
 bool arena_destroy(arena_t *arena)
 {
   if (arena->committed && !os_unmap(arena->base, unit_bytes(arena))) {
@@ -145,14 +161,19 @@ bool arena_destroy(arena_t *arena)
   return os_unmap(arena, (size_t)(arena->runs_end - (char *)arena));
 }
 
-size_t arena_record_bytes(const arena_t *arena) { return bitmap_bytes(arena) + (size_t)(arena->runs_end - (const char *)arena); }
+size_t arena_record_bytes(const arena_t *arena)
+{
+  return bitmap_bytes(arena) + (size_t)(arena->runs_end - (const char *)arena);
+}
 
+/* If the system took the memory of the units but not their addresses, they count for nothing any more. */
 size_t arena_left(const arena_t *arena)
 {
   size_t units = arena->dirty_count ? unit_bytes(arena) : 0;
   return units + arena_record_bytes(arena);
 }
 
+/* The records come first: a unit is mapped only when its descriptor is there. */
 static os_mapped_t commit(arena_t *arena, size_t end)
 {
   os_mapped_t mapped = map_records(arena, end);
@@ -168,14 +189,15 @@ static os_mapped_t commit(arena_t *arena, size_t end)
   return OS_MAPPED;
 }
 
-/* Somebody else has mapped something behind the units that are mapped: the arena ends here. */
+/* Ends the arena behind the units that are mapped, because somebody else has mapped something there. */
 static void cut(arena_t *arena)
 {
   span_clear(&arena->room, arena->committed, arena->unit_count);
   arena->unit_count = arena->committed;
 }
 
-/* With some units more, or no more than needed where those are refused. */
+/* Maps some units more than needed, so that there are few calls; if that is refused, only those needed. What is mapped counts
+ * against a limit on memory, so under one the extra is small. */
 static taken_t commit_step(arena_t *arena, size_t end)
 {
   if (end <= arena->committed)
@@ -196,7 +218,8 @@ taken_t arena_commit_all(arena_t *arena) { return taken_of(commit(arena, arena->
 
 /* ---- taking and giving units ---- */
 
-/* A stretch long enough to have an aligned run in it for certain, or else any that happens to. */
+/* Looks first for a stretch that is long enough to have an aligned run in any case, which the tree finds quickly. If there is
+ * none, each stretch is tried. Units that do not begin at a multiple of their size cannot be aligned to several units. */
 static size_t find_room(const arena_t *arena, size_t units, size_t alignment)
 {
   if (alignment <= 1)
@@ -207,6 +230,7 @@ static size_t find_room(const arena_t *arena, size_t units, size_t alignment)
   size_t at = span_find(&arena->room, units + alignment - 1);
   if (at != SPAN_NONE)
     return round_up(base + at, alignment) - base;
+  /* No stretch is long enough for certain. One that is just long enough may be aligned by chance. */
   for (at = span_find(&arena->room, units); at < end;) {
     size_t aligned = round_up(base + at, alignment) - base;
     if (aligned + units > end)
@@ -219,7 +243,8 @@ static size_t find_room(const arena_t *arena, size_t units, size_t alignment)
   return SPAN_NONE;
 }
 
-/* Units [from, to), all free, are in use from now on. */
+/* Units [from, to), all free, are in use from now on. Those below used_end were in use before: they count as taken again, and
+ * as many are retained (purge.c). */
 static past_t occupy(arena_t *arena, size_t from, size_t to)
 {
   past_t past = {bits_count(arena->dirty, from, to), from < arena->used_end ? min_size(to, arena->used_end) - from : 0};
@@ -232,6 +257,8 @@ static past_t occupy(arena_t *arena, size_t from, size_t to)
   return past;
 }
 
+/* A step that meets somebody else's mapping has cut the arena, so the search begins again in what is left. The start bit is set
+ * last: it leads others to the descriptor. A size of 0 says that no large block has begun here (arena_had_run()). */
 taken_t arena_take(arena_t *arena, size_t units, size_t alignment, run_t **taken, past_t *past)
 {
   size_t at;
@@ -255,6 +282,7 @@ taken_t arena_take(arena_t *arena, size_t units, size_t alignment, run_t **taken
   return TAKEN;
 }
 
+/* The run keeps its start, so the units that are needed must be those right behind it. */
 bool arena_lengthen(arena_t *arena, run_t *run, size_t units, past_t *past)
 {
   size_t at = (size_t)(run - arena->runs), end = at + run->units, to = at + units;
@@ -279,7 +307,7 @@ void arena_give(arena_t *arena, size_t from, size_t to)
   set_dirty(arena, from, to);
 }
 
-/* Relaxed: who frees a block looks for its run's bit in a word whose other bits change. */
+/* The store is atomic, because a thread that frees a block reads its run's bit in a word whose other bits change (run_of()). */
 void arena_set_start(arena_t *arena, size_t unit, bool is_start)
 {
   uint64_t *word = &arena->start[unit / WORD_BITS], bit = (uint64_t)1 << unit % WORD_BITS;
@@ -288,6 +316,7 @@ void arena_set_start(arena_t *arena, size_t unit, bool is_start)
 
 /* ---- giving memory back ---- */
 
+/* A search over the whole arena also brings dirty_end down to what it found, so that the next one begins there. */
 bool arena_highest_dirty(arena_t *arena, size_t below, size_t *from, size_t *to)
 {
   bool all = below >= arena->dirty_end;
@@ -297,7 +326,7 @@ bool arena_highest_dirty(arena_t *arena, size_t below, size_t *from, size_t *to)
     if (!word)
       continue;
     unsigned high = log2_floor(word);
-    uint64_t clean = ~word & ~(uint64_t)0 >> (WORD_BITS - 1 - high);   /* those below it in the word */
+    uint64_t clean = ~word & ~(uint64_t)0 >> (WORD_BITS - 1 - high); /* those below it in the word */
     *to = w * WORD_BITS + high + 1;
     *from = w * WORD_BITS + (clean ? log2_floor(clean) + 1 : 0);
     if (all)
@@ -323,7 +352,7 @@ void arena_end_purge(arena_t *arena, size_t from, size_t to, bool purged)
     set_dirty(arena, from, to);
 }
 
-/* Behind the last unit that is in use or dirty. */
+/* Returns the unit behind the last that is in use or dirty. */
 static size_t end_of_use(const arena_t *arena)
 {
   size_t end = arena->committed;
@@ -337,9 +366,10 @@ static size_t end_of_use(const arena_t *arena)
   return 0;
 }
 
-/* The records of units that are not there any more. A run stays readable, as one of no kind: a question about an address and a walk
- * look at the run of a slab that may have ended since they found it. A bitmap is nobody's but its slab's: it is looked at under the
- * pool's lock, and where the pool is of one thread and has none under that of the space, which is held here, too. */
+/* Gives back the records of units that are not there any more. The runs are purged, not unmapped: a question or a walk may
+ * still look at the run of a slab that has ended since it was found, and reads a run of no kind. The bitmaps are unmapped. A
+ * bitmap is read under its bin's lock alone, or, if the bin is of one thread and has no lock, under the space's, which is held
+ * here too. */
 static void give_rest(arena_t *arena, size_t units)
 {
   char *runs = (char *)round_up((uintptr_t)(arena->runs + units), os_page_size());
@@ -350,6 +380,8 @@ static void give_rest(arena_t *arena, size_t units)
     arena->long_bitmaps_end = bitmaps;
 }
 
+/* Little is not unmapped, or a program that goes back and forth across the end would map and unmap the same units again and
+ * again. */
 void arena_contract(arena_t *arena, bool all)
 {
   size_t page_units = max_size(os_page_size() >> arena->unit_log2, 1), end = round_up(end_of_use(arena), page_units);
@@ -362,19 +394,22 @@ void arena_contract(arena_t *arena, bool all)
 
 /* ---- questions ---- */
 
+/* Beyond used_end a descriptor may not even be mapped. A free unit has none that counts. */
 run_t *arena_find(const arena_t *arena, const void *address)
 {
   size_t unit = unit_of(arena, address);
   if (unit >= arena->used_end || bit_test(arena->room.map, unit))
     return NULL;
   run_t *run = run_of(arena, address);
-  bool starts = bit_test(arena->start, (size_t)(run - arena->runs));   /* units that are being purged belong to no run */
+  bool starts = bit_test(arena->start, (size_t)(run - arena->runs)); /* units that are being purged belong to no run */
   return starts && (size_t)((const char *)address - run->start) < run_bytes(arena, run) ? run : NULL;
 }
 
+/* A free unit whose descriptor still has a start and a size was a large block. Beyond `committed` descriptors may have been
+ * purged. */
 bool arena_had_run(const arena_t *arena, const void *address)
 {
   size_t unit = unit_of(arena, address);
-  return unit < min_size(arena->committed, arena->used_end) && bit_test(arena->room.map, unit) && arena->runs[unit].start == address &&
-         arena->runs[unit].size;
+  return unit < min_size(arena->committed, arena->used_end) && bit_test(arena->room.map, unit) &&
+         arena->runs[unit].start == address && arena->runs[unit].size;
 }

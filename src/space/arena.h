@@ -18,7 +18,10 @@
  *   A2 a unit that is not free belongs to the run of the last start bit at or below it, and that run reaches it
  *   A4 dirty_count is the number of dirty units, all of them below dirty_end
  *
- * Called under the lock of the space that the arena belongs to, but for what says otherwise. */
+ * The three hold whenever the lock of the arena's space is free, with one exception: between arena_begin_purge() and
+ * arena_end_purge() the lock is open, and units that are being purged are neither free nor of any run (A2).
+ *
+ * Functions are called under the lock of the space that the arena belongs to, unless they say otherwise. */
 #ifndef ARENA_H
 #define ARENA_H
 
@@ -27,55 +30,58 @@
 
 struct space;
 
-/* What units were that have been taken: how many hold old data, and how many were in use before. */
-typedef struct past { size_t dirty, again; } past_t;
+/* What is known of units that were just taken: how many hold old data, and how many were in use before. */
+typedef struct past {
+  size_t dirty, again;
+} past_t;
 
 typedef struct arena {
   struct space *space;
-  char        *base;         /* unit 0 */
-  uint32_t     unit_log2;
-  uint32_t     unit_count;
-  uint32_t     committed;    /* units below it are mapped */
-  uint32_t     used_end;     /* no unit at or beyond it was ever taken */
-  uint32_t     dirty_count, dirty_end;
-  run_t       *runs;
-  uint64_t    *long_bitmaps; /* long_bitmap_words() of each unit, for the slab that begins there; NULL: blocks are never that many */
-  uint64_t    *dirty, *start;
-  span_tree_t  room;         /* its map: the free units */
-  size_t       slot, slots;  /* of the window; 0 slots: it is in none */
-  bool         wants_huge_pages;
-  char        *runs_end, *long_bitmaps_end;   /* how far those are mapped */
-  struct arena *next_left;   /* of those that have ended and could not be destroyed */
+  char *base; /* unit 0 */
+  uint32_t unit_log2;
+  uint32_t unit_count;
+  uint32_t committed; /* units below it are mapped */
+  uint32_t used_end;  /* no unit at or beyond it was ever taken */
+  uint32_t dirty_count, dirty_end;
+  run_t *runs;
+  uint64_t *long_bitmaps; /* long_bitmap_words() for the slab of each unit; NULL: no slab has that many blocks */
+  uint64_t *dirty, *start;
+  span_tree_t room;   /* its map: the free units */
+  size_t slot, slots; /* of the window; 0 slots: it is in none */
+  bool wants_huge_pages;
+  char *runs_end, *long_bitmaps_end; /* how far those are mapped */
+  struct arena *next_left;           /* of those that have ended and could not be destroyed */
 } arena_t;
 
-enum { ARENA_GAP = 64 << 10 };   /* from a slot's first address to the arena there */
+enum { ARENA_GAP = 64 << 10 }; /* from a slot's first address to the arena there */
 
 typedef enum taken { TAKEN, NO_ROOM, NO_MEMORY } taken_t;
 
-/* Maps the records of an arena in open slots of the window, which the caller has for itself. `units` 0: as many as one slot has room
- * for. NO_ROOM: something else is mapped there. */
+/* Maps the records of an arena in open slots of the window, which the caller has for itself. `units` 0: as many as one slot has
+ * room for. NO_ROOM: something else is mapped there. */
 taken_t arena_create(struct space *space, size_t slot, size_t units, arena_t **arena);
 
 /* Maps all units. */
 taken_t arena_commit_all(arena_t *arena);
 
-/* How many slots an arena of so many units needs. */
+/* Returns how many slots an arena of so many units needs. */
 size_t arena_slots_for(size_t units);
 
-/* It ends, and nobody uses its units any more: much memory goes back in steps, which arena_destroy() counts. */
+/* For an arena that is about to end, whose units nobody uses any more: much memory goes back in steps. arena_destroy() counts
+ * it. */
 void arena_purge_to_end(arena_t *arena);
 
 /* Unmaps it all. False: the system refuses some of it, which is as it was but for its contents, and may be asked again. */
 bool arena_destroy(arena_t *arena);
 
-/* What is mapped for the records of one in the window. */
+/* Returns how many bytes are mapped for the records of an arena of the window. */
 size_t arena_record_bytes(const arena_t *arena);
 
-/* How much memory an arena that could not be destroyed may still hold. */
+/* Returns how much memory an arena that could not be destroyed may still hold. */
 size_t arena_left(const arena_t *arena);
 
-/* Lays the records of an arena of at most `units` units of that length out from `records` on; returns the first byte behind them.
- * Touches none of them. */
+/* Lays the records of an arena of at most `units` units of that length out from `records` on; returns the first byte behind
+ * them. Touches none of them. */
 char *arena_lay_out(arena_t *arena, char *records, size_t units, unsigned unit_log2);
 
 /* All units of [base, base + units) are free; `dirty`: they hold old data. The records have been laid out. */
@@ -97,14 +103,15 @@ bool arena_highest_dirty(arena_t *arena, size_t below, size_t *from, size_t *to)
 void arena_begin_purge(arena_t *arena, size_t from, size_t to);
 void arena_end_purge(arena_t *arena, size_t from, size_t to, bool purged);
 
-/* Unmaps the units behind the last that is in use or dirty, if they are many, or any at `all`; their records go with them. Touches
- * no memory. */
+/* Unmaps the units behind the last that is in use or dirty, if they are many, or any at `all`; their records go with them.
+ * Touches no memory. */
 void arena_contract(arena_t *arena, bool all);
 
 /* The run that `address` is in; NULL: none. */
 run_t *arena_find(const arena_t *arena, const void *address);
 
-/* Did a large block start at `address` that has been given back? For the words of a message. */
+/* Says whether a large block started at `address` that has been given back. It may err, and only chooses the words of a
+ * message. */
 bool arena_had_run(const arena_t *arena, const void *address);
 
 void arena_set_start(arena_t *arena, size_t unit, bool is_start);
@@ -112,7 +119,7 @@ static inline size_t unit_of(const arena_t *arena, const void *address)
 {
   return (uintptr_t)((const char *)address - arena->base) >> arena->unit_log2;
 }
-/* Without the lock. */
+/* May be asked without the lock. */
 static inline size_t arena_used_end(const arena_t *arena) { return __atomic_load_n(&arena->used_end, __ATOMIC_RELAXED); }
 static inline uint64_t *arena_long_bitmap(const arena_t *arena, size_t unit)
 {
@@ -126,7 +133,8 @@ static inline size_t run_bytes(const arena_t *arena, const run_t *run) { return 
 static inline run_t *run_of(const arena_t *arena, const void *block)
 {
   size_t unit = unit_of(arena, block);
-  uint64_t starts = __atomic_load_n(&arena->start[unit / WORD_BITS], __ATOMIC_RELAXED) & ~(uint64_t)0 >> (WORD_BITS - 1 - unit % WORD_BITS);
+  uint64_t starts =
+    __atomic_load_n(&arena->start[unit / WORD_BITS], __ATOMIC_RELAXED) & ~(uint64_t)0 >> (WORD_BITS - 1 - unit % WORD_BITS);
   if (unlikely(!starts))
     return &arena->runs[bits_previous_set(arena->start, unit)];
   return &arena->runs[round_down(unit, WORD_BITS) + log2_floor(starts)];

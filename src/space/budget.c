@@ -1,6 +1,9 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * A change is made under the locks of all levels at once; a figure is read without any. */
 #include "space/budget.h"
 
+/* The innermost lock comes first. All charges go the same way, so no two of them wait for each other. */
 static void acquire_all(budget_t *budget)
 {
   for (; budget; budget = budget->parent)
@@ -13,12 +16,14 @@ static void release_all(budget_t *budget)
     lock_release(&budget->lock);
 }
 
+/* Compares without an overflow: what is held and asked for together may be more than a word can say. */
 static bool has_room(const budget_t *budget, size_t bytes)
 {
   size_t held = budget_held(budget), limit = budget_limit(budget);
   return bytes <= SIZE_MAX - held && (!limit || held + bytes <= limit);
 }
 
+/* `bytes` counts modulo 2^64, so a discharge adds a negative number. The locks of all levels are held. */
 static void add_held(budget_t *budget, size_t bytes)
 {
   __atomic_store_n(&budget->held, budget->held + bytes, __ATOMIC_RELAXED);
@@ -28,6 +33,7 @@ static void add_held(budget_t *budget, size_t bytes)
   }
 }
 
+/* A single level without room refuses the whole charge before anything is counted. So nobody else is refused for its sake. */
 static bool have_room(const budget_t *budget, size_t bytes)
 {
   while (budget && has_room(budget, bytes))
@@ -35,6 +41,7 @@ static bool have_room(const budget_t *budget, size_t bytes)
   return !budget;
 }
 
+/* The innermost level knows the others: a charge of a heap is one of all its ancestors. */
 bool budget_charge(budget_t *budget, size_t bytes)
 {
   acquire_all(budget);
@@ -53,6 +60,7 @@ bool budget_allows(budget_t *budget, size_t bytes)
   return room;
 }
 
+/* No subtraction is below 0, because held <= limit at every level while its lock is held. */
 size_t budget_room(budget_t *budget)
 {
   size_t room = SIZE_MAX;
@@ -72,6 +80,8 @@ void budget_discharge(budget_t *budget, size_t bytes)
   release_all(budget);
 }
 
+/* A charge alone does not raise the peak, since the memory may still be refused. The look without the lock saves the lock in
+ * most calls: the peak seldom rises. */
 void budget_note_peak(budget_t *budget)
 {
   for (; budget; budget = budget->parent) {
@@ -83,6 +93,7 @@ void budget_note_peak(budget_t *budget)
   }
 }
 
+/* The comparison and the new limit are under one lock, so that no charge comes between them. */
 bool budget_set_limit(budget_t *budget, size_t limit)
 {
   lock_acquire(&budget->lock);

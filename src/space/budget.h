@@ -14,24 +14,24 @@
 #include "os/lock.h"
 
 typedef struct budget {
-  lock_t         lock;
-  size_t         limit;       /* bytes; 0: none */
-  size_t         held, peak;
-  size_t         below;       /* of what is held: on the account of budgets whose parent this is */
+  lock_t lock;
+  size_t limit; /* bytes; 0: none */
+  size_t held, peak;
+  size_t below; /* of what is held: on the account of budgets whose parent this is */
   struct budget *parent;
 } budget_t;
 
 bool budget_charge(budget_t *budget, size_t bytes);
-/* Would it be charged now? */
+/* Says whether it would be charged now. The answer may be out of date the next moment. */
 bool budget_allows(budget_t *budget, size_t bytes);
-/* The most that would be. */
+/* Returns the most that would be charged now. */
 size_t budget_room(budget_t *budget);
 void budget_discharge(budget_t *budget, size_t bytes);
 
-/* What was charged has become memory: it counts for the peak, here and upward. */
+/* Called when what was charged has become memory, which counts for the peak, here and upward. */
 void budget_note_peak(budget_t *budget);
 
-/* False: more than that is held, and nothing has changed for anybody. 0: no limit. */
+/* False: more than that is held, and nothing has changed. 0: no limit. */
 bool budget_set_limit(budget_t *budget, size_t limit);
 
 static inline size_t budget_held(const budget_t *budget) { return __atomic_load_n(&budget->held, __ATOMIC_RELAXED); }

@@ -4,7 +4,7 @@
 
 window_t class_window;
 
-/* Of the window, in this order; the map lies where the first slot would be without it. */
+/* The window begins with the map, which lies where the first slot would be without it. Its slots follow behind the metadata. */
 static char *window_base;
 static size_t slots_most;
 
@@ -16,6 +16,8 @@ static size_t map_bytes(size_t slots) { return round_up(slots << (SLOT_LOG2 - UN
 /* How far each plane is mapped, in slots. The default plane is ahead where there was no memory for the other. */
 static size_t default_slots, heap_slots;
 
+/* Each plane notes for itself how far it is mapped. If memory ends between the two, the next try goes on where this one
+ * stopped, since os_map_at() would refuse to map the same addresses again. */
 static bool map_plane(char *plane, size_t *slots, size_t end)
 {
   size_t from = map_bytes(*slots), to = map_bytes(max_size(end, *slots));
@@ -25,12 +27,14 @@ static bool map_plane(char *plane, size_t *slots, size_t end)
   return mapped;
 }
 
+/* The default plane comes first, which unmap_planes() relies on. */
 static bool map_planes(char *base, size_t end)
 {
   return map_plane(base + MAP_PLANE, &default_slots, end) && map_plane(base, &heap_slots, end);
 }
 
-/* Nothing is mapped where the window will not be. */
+/* Unmaps what a failed attempt has mapped, so that nothing is left where the window will not be. That can only be a part of the
+ * default plane: it is mapped first, and once both are there the attempt has succeeded. */
 static void unmap_planes(char *base)
 {
   if (default_slots)
@@ -38,7 +42,8 @@ static void unmap_planes(char *base)
   default_slots = 0;
 }
 
-/* A stretch where the first piece of the map can be had. */
+/* The window is the first stretch in which the map of one slot can be mapped. Somebody else may have mapped something in a
+ * stretch, so several are tried. */
 bool window_init(void)
 {
   size_t size;
@@ -72,7 +77,8 @@ char *window_metadata(size_t *size)
   return window_base ? window_base + MAP_SLOTS * SLOT : NULL;
 }
 
-/* The first piece of the map has been there since window_init(). Released, so that whoever reads the extent reads the map. */
+/* The extent is stored last and with release: a thread that reads it finds the map there as far as the extent says. The part
+ * for the first slot has been there since window_init(). */
 bool window_open(size_t end)
 {
   size_t open = window_slots_open();
@@ -84,7 +90,8 @@ bool window_open(size_t end)
   return true;
 }
 
-/* Relaxed: who frees a block has its pointer, and with it, through the bin's lock or the program's own hand-over, the byte. */
+/* Relaxed order is enough. A thread that frees a block got its pointer through the bin's lock or through the program's own
+ * hand-over, and with the pointer the byte. */
 void class_map_set(const void *start, size_t units, bool of_default, unsigned size_class)
 {
   uint8_t *byte = class_window.map + ((uintptr_t)start - class_window.start) / UNIT - (of_default ? 0 : MAP_PLANE);

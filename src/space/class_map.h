@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: MIT
  *
- * The window: the one stretch of address space in which slabs are; and the class map, which says with a byte for each 64 KiB of it
- * which size class the blocks there are of. So free() finds the class of a block with a subtraction, a comparison and a load,
- * and reads nothing near the block.
+ * The window: the one stretch of address space in which slabs are; and the class map, which says with a byte for each 64 KiB of
+ * it which size class the blocks there are of. So free() finds the class of a block with a subtraction, a comparison and a
+ * load, and reads nothing near the block.
  *
- * The window is only addresses, chosen at random; nothing is mapped in it but what is used. It is cut into slots of 1 GiB, which are
- * opened one after the other; the map is mapped as far as the slots are open. An address outside the open slots is no block of
- * a cached class, so free() asks the slow path, which knows of everything else.
+ * The window is only addresses, chosen at random; nothing is mapped in it but what is used. It is cut into slots of 1 GiB,
+ * which are opened one after the other; the map is mapped as far as the slots are open. An address outside the open slots is no
+ * block of a cached class, so free() asks the slow path, which knows of everything else.
  *
  *     | heap plane | default plane | metadata      | slot 0 | slot 1 | ... | slots that are not open yet ... |
  *       16 KiB of bytes each for a slot            start             ^ extent
  *
- * 0 in the map means "ask the slow path": a large block, no memory of ours. Of the two planes, the default plane holds the cached
- * classes of the default heap, the heap plane those of every other heap, so that a block of another heap is 0 to pool_free()
- * and the default path pays nothing for heaps.
+ * 0 in the map means "ask the slow path": a large block, no memory of ours. Of the two planes, the default plane holds the
+ * cached classes of the default heap, the heap plane those of every other heap, so that a block of another heap is 0 to
+ * pool_free() and the default path pays nothing for heaps.
  *
- *   M1 a byte is a slab's class from before its first block leaves the bin until after its last one is back, else 0 */
+ *   M1 a byte is a slab's class from before its first block leaves the bin until after its last one is back, else 0. Slabs of
+ *      bins without a plane have no bytes. The bytes of a slab change one after the other, under the bin's lock, while all of
+ *      its blocks are in the bin */
 #ifndef CLASS_MAP_H
 #define CLASS_MAP_H
 
@@ -23,31 +25,34 @@
 #include "os/thread_local.h"
 
 enum {
-  UNIT_LOG2 = 16,                               /* the map's grain, and the unit of an arena */
+  UNIT_LOG2 = 16, /* the map's grain, and the unit of an arena */
   SLOT_LOG2 = 30,
-  ALIGNMENT_LOG2 = 4,                           /* of every block */
-  SLOTS_MOST = 1 << 12                          /* 4 TiB */
+  ALIGNMENT_LOG2 = 4,  /* of every block */
+  SLOTS_MOST = 1 << 12 /* 4 TiB */
 };
-#define UNIT ((size_t)1 << UNIT_LOG2)
-#define SLOT ((size_t)1 << SLOT_LOG2)
-#define MAP_PLANE ((ptrdiff_t)SLOTS_MOST << (SLOT_LOG2 - UNIT_LOG2))   /* the heap plane is this far below the default plane */
+#define UNIT      ((size_t)1 << UNIT_LOG2)
+#define SLOT      ((size_t)1 << SLOT_LOG2)
+#define MAP_PLANE ((ptrdiff_t)SLOTS_MOST << (SLOT_LOG2 - UNIT_LOG2)) /* the heap plane is this far below the default plane */
 
 typedef struct window {
-  uintptr_t start;       /* of slot 0 */
-  size_t    extent;      /* of the open slots, in steps of 16 bytes; 0 until the first is open */
-  uint8_t  *map;         /* the default plane */
+  uintptr_t start; /* of slot 0 */
+  size_t extent;   /* of the open slots, in steps of 16 bytes; 0 until the first is open */
+  uint8_t *map;    /* the default plane */
 } window_t;
 extern INTERNAL window_t class_window;
 
 /* Chooses the window, once. False: the system has no room for it. */
 bool window_init(void);
 
-/* What the class map takes for the slots that are open. */
+/* Returns how many bytes of the class map are mapped for the slots that are open. */
 size_t window_map_bytes(void);
 
-/* The slots there may be, and how many are open. */
+/* How many slots there may be, how many are open, and where one begins. */
 size_t window_slots_most(void);
-static inline size_t window_slots_open(void) { return __atomic_load_n(&class_window.extent, __ATOMIC_ACQUIRE) >> (SLOT_LOG2 - ALIGNMENT_LOG2); }
+static inline size_t window_slots_open(void)
+{
+  return __atomic_load_n(&class_window.extent, __ATOMIC_ACQUIRE) >> (SLOT_LOG2 - ALIGNMENT_LOG2);
+}
 static inline char *window_slot(size_t slot) { return (char *)(class_window.start + (slot << SLOT_LOG2)); }
 
 /* Opens all slots below `end`: the map has zeroes for them. False: no memory. The caller sees to it that one thread does. */
@@ -56,19 +61,19 @@ bool window_open(size_t end);
 /* The slot of an address, whose number is beyond the open ones if it is in none. */
 static inline size_t window_slot_of(const void *address) { return ((uintptr_t)address - class_window.start) >> SLOT_LOG2; }
 
-/* Where the metadata is: addresses of its own, between the map and the slots, with nothing mapped next to it. */
+/* Returns where the metadata is: addresses of its own, between the map and the slots, with nothing mapped next to it. */
 char *window_metadata(size_t *size);
 
-/* How far a block is from the start, in steps of 16 bytes. An address that is no multiple of 16 leaves its low bits at the top of the
- * number, so that one comparison with the extent finds those too. */
+/* Returns how far a block is from the start, in steps of 16 bytes. An address that is no multiple of 16 leaves its low bits at
+ * the top of the number, so that one comparison with the extent rejects it too. */
 static inline size_t window_offset(const void *block)
 {
   uintptr_t offset = (uintptr_t)block - class_window.start;
   return offset >> ALIGNMENT_LOG2 | offset << (WORD_BITS - ALIGNMENT_LOG2);
 }
 
-/* Plain but under a sanitizer, so that it is one instruction. An extent that is read too early is too small, and leads to the slow
- * path. */
+/* The load is plain, so that the comparison is one instruction; under a sanitizer it is atomic. An extent that is read too
+ * early is too small, which leads to the slow path. */
 static inline bool window_holds(size_t offset)
 {
 #ifdef UNDER_SANITIZER
@@ -78,14 +83,14 @@ static inline bool window_holds(size_t offset)
 #endif
 }
 
-/* Of an offset that the window holds. */
+/* These return the class at an offset that the window holds. */
 static inline size_t class_map_at(size_t offset) { return class_window.map[offset >> (UNIT_LOG2 - ALIGNMENT_LOG2)]; }
 static inline size_t class_map_heap_at(size_t offset)
 {
   return class_window.map[(ptrdiff_t)(offset >> (UNIT_LOG2 - ALIGNMENT_LOG2)) - MAP_PLANE];
 }
 
-/* Of any address at all: 0 outside the window. */
+/* These take any address at all, and return 0 outside the window. */
 static inline size_t class_map_of(const void *block)
 {
   size_t offset = window_offset(block);
@@ -97,7 +102,7 @@ static inline size_t class_map_of_heap_block(const void *block)
   return likely(window_holds(offset)) ? class_map_heap_at(offset) : 0;
 }
 
-/* Of units in open slots. */
+/* Writes the class of units in open slots; 0 takes it away. */
 void class_map_set(const void *start, size_t units, bool of_default, unsigned size_class);
 
 #endif

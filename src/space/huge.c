@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * A call of the system may take long, so it is made with huge_lock open. A block that is being taken, given or resized is in no
+ * tree then, and the gate keeps a fork away. */
 #include "space/huge.h"
 #include "option.h"
 #include "os/os.h"
@@ -23,6 +26,7 @@ static void leave_live(huge_t *huge)
 
 /* ---- the lists of owners ---- */
 
+/* `link` leads to the pointer that leads here, so that a block can leave without its owner's head. A region is in no list. */
 static void list_enter(huge_t *huge, huge_t **list)
 {
   huge->older = list ? *list : NULL;
@@ -43,9 +47,10 @@ static void list_leave(huge_t *huge)
 
 /* ---- giving ---- */
 
+/* The lock is open while the system is asked. The gate keeps a fork away, because the range is in no list then. */
 void huge_give(huge_t *huge)
 {
-  size_t taken;
+  size_t purged;
   lock_t *gate = gate_enter(GATE_SYSTEM);
   lock_acquire(&huge_lock);
   leave_live(huge);
@@ -54,7 +59,7 @@ void huge_give(huge_t *huge)
   bool over, kept = kept_give(huge, &over);
   lock_release(&huge_lock);
   if (!kept)
-    kept_trim(huge, &taken);
+    kept_unmap(huge, &purged);
   if (over)
     kept_trim_over();
   gate_leave(gate);
@@ -62,6 +67,7 @@ void huge_give(huge_t *huge)
 
 /* ---- taking ---- */
 
+/* The system may move the pages, so the range gets its new address only if that succeeds. */
 static bool grow_kept(huge_t *huge, size_t size)
 {
   void *start = os_remap(huge_start(huge), huge_size(huge), size, true);
@@ -71,6 +77,7 @@ static bool grow_kept(huge_t *huge, size_t size)
   return true;
 }
 
+/* A range that is too short grows by moving its pages. If the system refuses that, it is kept as before. */
 static huge_t *take_kept(size_t size, size_t alignment)
 {
   lock_acquire(&huge_lock);
@@ -86,7 +93,8 @@ static huge_t *take_kept(size_t size, size_t alignment)
 
 bool huge_is_hopeless(size_t size) { return size > os_memory_most(); }
 
-/* Gives back what is kept, memory or addresses that are clean. False: that would not help. */
+/* Unmaps everything that is kept, so that a mapping can be tried again. False: nothing is kept, or even all of it would not be
+ * enough. */
 static bool make_room(size_t size)
 {
   lock_acquire(&huge_lock);
@@ -105,6 +113,7 @@ static bool map_new(huge_t *huge, size_t size, size_t alignment)
   return start != NULL;
 }
 
+/* The record is taken first: a mapping without one could be neither found nor given back. */
 static huge_t *map_block(size_t size, size_t alignment)
 {
   lock_acquire(&huge_lock);
@@ -120,6 +129,8 @@ static huge_t *map_block(size_t size, size_t alignment)
   return NULL;
 }
 
+/* A new mapping reads as zero, and so does a kept range that holds no memory. A region stays hidden until its owner has made it
+ * one. */
 huge_t *huge_take(size_t size, size_t alignment, void *owner, huge_t **list, bool *zeroed)
 {
   size = huge_bytes(size);
@@ -145,7 +156,7 @@ huge_t *huge_take(size_t size, size_t alignment, void *owner, huge_t **list, boo
 
 /* ---- changing the size ---- */
 
-/* With a delay that never ends nothing goes back: what a block leaves is kept. */
+/* With a purge delay that never ends nothing goes back to the system, so what a block leaves is kept. */
 static bool keep_always(huge_t *rest)
 {
   if (!rest || !kept_is_all())
@@ -156,6 +167,7 @@ static bool keep_always(huge_t *rest)
   return true;
 }
 
+/* The end is cut off before the lock is open, so that nobody sees it as part of the block. It holds data, so it is dirty. */
 static bool keep_end(huge_t *huge, size_t size)
 {
   huge->clean = false;
@@ -165,11 +177,12 @@ static bool keep_end(huge_t *huge, size_t size)
   return keep_always(rest);
 }
 
-/* A block that was put together from several mappings cannot move as a whole. In its new place it can. */
+/* A block that was put together from kept ranges may be several mappings, which the system does not move at once. The copy is a
+ * single one, so the next move is cheap again. */
 static bool move_by_copy(huge_t *huge, size_t size)
 {
   huge_t moved = {0};
-  size_t taken;
+  size_t purged;
   lock_acquire(&huge_lock);
   huge_t *old = huge_record_take();
   lock_release(&huge_lock);
@@ -183,7 +196,7 @@ static bool move_by_copy(huge_t *huge, size_t size)
     *old = (huge_t){.range = huge->range};
     huge->range = moved.range;
     if (!keep_always(old))
-      kept_trim(old, &taken);
+      kept_unmap(old, &purged);
   } else {
     lock_acquire(&huge_lock);
     huge_record_give(old);
@@ -192,6 +205,7 @@ static bool move_by_copy(huge_t *huge, size_t size)
   return done;
 }
 
+/* Only a block that grows is worth a copy: one that becomes smaller can stay. */
 static bool move(huge_t *huge, size_t size, bool may_move)
 {
   void *start = os_remap(huge_start(huge), huge_size(huge), size, may_move);
@@ -201,18 +215,18 @@ static bool move(huge_t *huge, size_t size, bool may_move)
   return true;
 }
 
-/* The kept range behind the block, if all of the growth is there: it goes, so that the block can have its addresses. */
+/* Unmaps the kept range behind the block, if all of the growth is in it, so that the block can have its addresses. */
 static bool make_way(huge_t *huge, size_t more)
 {
-  size_t taken;
+  size_t purged;
   lock_acquire(&huge_lock);
   huge_t *behind = kept_take_behind(huge, more);
   lock_release(&huge_lock);
-  return behind && kept_trim(behind, &taken);
+  return behind && kept_unmap(behind, &purged);
 }
 
-/* What is kept may be all that is in the way of a larger block: behind it, or anywhere if it may move. The block is in no tree: whoever
- * maps something meanwhile may get the addresses that it leaves. */
+/* What is kept may be all that is in the way of a larger block: behind it, or anywhere if it may move. So there is a second try
+ * without it. */
 static bool resize(huge_t *huge, size_t size, bool may_move)
 {
   size_t had = huge_size(huge);
@@ -223,6 +237,8 @@ static bool resize(huge_t *huge, size_t size, bool may_move)
   return move(huge, size, may_move);
 }
 
+/* The block is out of the tree meanwhile, because another thread may be given the addresses that it leaves. A block never fails
+ * to become smaller: if the system cannot unmap its end, the block keeps the addresses, and the end gives back its memory. */
 bool huge_resize(huge_t *huge, size_t size, bool may_move)
 {
   size = huge_bytes(size);
@@ -234,6 +250,8 @@ bool huge_resize(huge_t *huge, size_t size, bool may_move)
   lock_acquire(&huge_lock);
   leave_live(huge);
   lock_release(&huge_lock);
+  /* Only one of three things happens to the end of a block that becomes smaller: it is kept, or unmapped, or gives back its
+   * memory. */
   bool kept = size < had && keep_end(huge, size);
   if (size < had && !kept && had - size > OS_PURGE_STEP)
     purged = os_purge_in_steps(huge_start(huge) + size, had - size);
@@ -243,7 +261,7 @@ bool huge_resize(huge_t *huge, size_t size, bool may_move)
   lock_release(&huge_lock);
   gate_leave(gate);
   if (size < had && !kept && (done || purged || os_purge(huge_start(huge) + size, had - size)))
-    kept_count_given(had - size);
+    kept_count_purged(had - size);
   return done || size < had;
 }
 
@@ -256,12 +274,14 @@ void huge_hide(huge_t *huge, bool hide)
   lock_release(&huge_lock);
 }
 
+/* The tree has kept ranges too, so the caller looks at the owner. */
 static huge_t *find_live(const void *address)
 {
   range_t *range = range_at_or_below(huge_ranges, (uintptr_t)address);
   return range && (uintptr_t)address - range->start < range->size ? huge_of(range) : NULL;
 }
 
+/* A range that is kept has no owner, and a hidden one is a region that is not ready: neither is a live block. */
 bool huge_ask(const void *address, huge_ask_fn *ask, void *context)
 {
   lock_acquire(&huge_lock);
@@ -273,6 +293,7 @@ bool huge_ask(const void *address, huge_ask_fn *ask, void *context)
   return live;
 }
 
+/* Blocks of all heaps are in one tree, so those of others are passed over. */
 huge_t *huge_next(const void *owner, const void *from)
 {
   lock_acquire(&huge_lock);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Huge blocks: those too large, or aligned too strictly, for an arena. Each is a mapping of its own, which grows and shrinks as a
- * whole: its pages change place without being read, and when it ends its memory, its addresses and what it was charged go
+ * Huge blocks: those too large, or aligned too strictly, for an arena. Each is a mapping of its own, which grows and shrinks as
+ * a whole: its pages change place without being read, and when it ends its memory, its addresses and what it was charged go
  * back. They stand in a tree by address. What they leave behind may be kept (kept.h). */
 #ifndef HUGE_H
 #define HUGE_H
@@ -11,13 +11,13 @@
 /* It becomes the first of the list of its owner's blocks, which changes under huge_lock; without a list it is a region.
  * *zeroed: it holds no old data. NULL: no memory. */
 huge_t *huge_take(size_t size, size_t alignment, void *owner, huge_t **list, bool *zeroed);
-void    huge_give(huge_t *huge);
+void huge_give(huge_t *huge);
 
-/* From now on nobody finds it, or everybody does. A region is hidden until its owner has made it one. */
-void    huge_hide(huge_t *huge, bool hide);
+/* From now on no question finds it, or every one does. A region is hidden until its owner has made it one. */
+void huge_hide(huge_t *huge, bool hide);
 
-/* Changes the size, moving the pages if need be. False: nothing changed. True: it has that size, or a larger one that the system
- * would not take anything of. */
+/* Changes the size, moving the pages if need be. False: nothing changed. True: it has that size, or a larger one that the
+ * system would not take anything of. */
 bool huge_resize(huge_t *huge, size_t size, bool may_move);
 
 /* Calls `ask` with the one that `address` is in, under the lock. False: it is in none. */
@@ -27,10 +27,10 @@ bool huge_ask(const void *address, huge_ask_fn *ask, void *context);
 /* The block of an owner with the lowest address at or above `from`. NULL: none. It is the owner's to say how long it lives. */
 huge_t *huge_next(const void *owner, const void *from);
 
-/* What a block of this size will hold. */
+/* Returns how many bytes a block of this size will hold. */
 size_t huge_bytes(size_t size);
 
-/* The system has refused so many bytes, and would whatever it got back: nothing is given up for them. */
+/* Says that the system would refuse so many bytes whatever it got back, so that nothing is given up for them. */
 bool huge_is_hopeless(size_t size);
 
 #endif

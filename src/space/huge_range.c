@@ -1,11 +1,16 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * Records come from the metadata and are used again for ranges alone, so they are never more than the most ranges that there
+ * were at once. */
 #include "space/huge_range.h"
 #include "space/metadata.h"
 
 lock_t huge_lock;
 range_t *huge_ranges;
+huge_live_t huge_live;
 static huge_t *unused;
 
+/* Records of ranges that ended wait on a list, so that huge_give() never needs memory. */
 huge_t *huge_record_take(void)
 {
   huge_t *huge = unused;
@@ -21,6 +26,7 @@ void huge_record_give(huge_t *huge)
   unused = huge;
 }
 
+/* The rest is as clean as the whole was. It is in no tree and on no shelf yet: its caller says what it becomes. */
 huge_t *huge_cut(huge_t *huge, size_t size)
 {
   huge_t *rest = huge_record_take();

@@ -9,18 +9,18 @@
 #include <stddef.h>
 
 typedef struct huge {
-  range_t      range;              /* start and size: whole pages, all of them the block's */
-  void        *owner;              /* its heap; NULL: it is kept */
-  bool         is_region;          /* the heap lives in it */
-  bool         hidden;
-  bool         is_wiped;           /* its owner's to say: what it leaves behind where it moves is cleared */
-  bool         clean;              /* kept: it reads as zero and holds no memory */
-  uint32_t     age;                /* kept: the higher, the newer */
+  range_t range;  /* start and size: whole pages, all of them the block's */
+  void *owner;    /* its heap; NULL: it is kept */
+  bool is_region; /* the heap lives in it */
+  bool hidden;
+  bool is_wiped; /* its owner's to say: what it leaves behind where it moves is cleared */
+  bool clean;    /* kept: it reads as zero and holds no memory */
+  uint32_t age;  /* kept: the higher, the newer */
   union {
-    struct huge  *newer;           /* kept: of about its size, by age */
-    struct huge **link;            /* live: what leads to it in its owner's list */
+    struct huge *newer; /* kept: of about its size, by age */
+    struct huge **link; /* live: what leads to it in its owner's list */
   };
-  struct huge *older;              /* there too; of unused records alone */
+  struct huge *older; /* there too; of unused records alone */
 } huge_t;
 
 extern lock_t huge_lock;
@@ -38,11 +38,18 @@ static inline bool range_touches(const range_t *range, uintptr_t border)
 /* All that are live or kept. What follows is under huge_lock. */
 extern range_t *huge_ranges;
 
+/* Of those that are live: how many, and their bytes. They bound how much is kept. */
+typedef struct huge_live {
+  size_t count, bytes;
+} huge_live_t;
+extern INTERNAL huge_live_t huge_live;
+
 /* Records. NULL: no memory. */
 huge_t *huge_record_take(void);
-void    huge_record_give(huge_t *huge);
+void huge_record_give(huge_t *huge);
 
-/* Cuts the range behind `size` bytes; the rest is a range of its own. NULL: no memory for another record, and nothing is done. */
+/* Cuts the range behind `size` bytes; the rest is a range of its own. NULL: no memory for another record, and nothing is
+ * done. */
 huge_t *huge_cut(huge_t *huge, size_t size);
 
 #endif

@@ -1,39 +1,45 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * Kept ranges are in two stores, those that hold memory and those that only hold addresses. In each they stand on shelves by
+ * size, and all of them are in the tree by address too. What is about to go leaves both before the system is asked with the
+ * lock open; if the system refuses, it comes back. */
 #include "space/kept.h"
 #include "option.h"
 #include "os/os.h"
 #include "space/gate.h"
 
 enum {
-  KEPT_MOST = 64,                /* dirty ranges, and clean ones */
-  LOOKS_MOST = 4 * KEPT_MOST,    /* at ranges of a shelf for a block, and for what can go in a tick */
-  REFUSALS_MOST = 16,            /* in a row: the system takes none of the other clean ranges either */
-  RANGES_MOST = 32 << 10,        /* half of the mappings that Linux allows a process */
+  KEPT_MOST = 64,             /* dirty ranges, and clean ones */
+  LOOKS_MOST = 4 * KEPT_MOST, /* at ranges of a shelf for a block, and for what can go in a tick */
+  REFUSALS_MOST = 16,         /* in a row: the system takes none of the other clean ranges either */
+  RANGES_MOST = 32 << 10,     /* half of the mappings that Linux allows a process */
   RETAINED_LEAST_BYTES = 32 << 20,
   LITTLE_BYTES = 1 << 20,
-  STEPS_LOG2 = 2,                /* shelves to a doubling of the size */
+  STEPS_LOG2 = 2, /* shelves to a doubling of the size */
   SHELVES = 64 << STEPS_LOG2
 };
 
 /* Kept ranges of about one size, by age. */
-typedef struct shelf { huge_t *newest, *oldest; } shelf_t;
+typedef struct shelf {
+  huge_t *newest, *oldest;
+} shelf_t;
 
 /* All that are dirty, or all that are clean. */
 typedef struct store {
-  shelf_t  shelves[SHELVES];
-  uint64_t filled[SHELVES / WORD_BITS];   /* a bit for each shelf with ranges */
-  size_t   count, bytes;
-  bool     stuck;   /* since the last tick: the system took neither the addresses nor the memory of one of them */
+  shelf_t shelves[SHELVES];
+  uint64_t filled[SHELVES / WORD_BITS]; /* a bit for each shelf with ranges */
+  size_t count, bytes;
+  bool stuck; /* since the last tick: the system took neither the addresses nor the memory of one of them */
 } store_t;
 
 static store_t dirty, clean;
-static size_t freed_lately, taken_again;   /* bytes; the latter are those of the former that were asked for again */
-static size_t low_kept;          /* the fewest kept bytes since the last tick of a whole purge delay */
-static uint64_t given_bytes;     /* to the system, in total */
-huge_live_t huge_live;
+static size_t freed_lately;   /* bytes that were freed and not asked for again since; halved at each purge delay */
+static size_t taken_again;    /* bytes that were asked for again after that; halved likewise */
+static size_t low_kept;       /* the fewest kept bytes since the last tick of a whole purge delay */
+static uint64_t purged_total; /* bytes of memory that went back to the system */
 
-size_t huge_kept_bytes(void) { return __atomic_load_n(&dirty.bytes, __ATOMIC_RELAXED); }
-uint64_t huge_given_bytes(void) { return __atomic_load_n(&given_bytes, __ATOMIC_RELAXED); }
+size_t kept_bytes(void) { return __atomic_load_n(&dirty.bytes, __ATOMIC_RELAXED); }
+uint64_t kept_purged_bytes(void) { return __atomic_load_n(&purged_total, __ATOMIC_RELAXED); }
 
 /* ---- shelves, under the lock: by size, and by age where that is about the same ---- */
 
@@ -51,6 +57,7 @@ static void count_kept(store_t *store, size_t ranges, size_t bytes)
   __atomic_store_n(&store->bytes, store->bytes + bytes, __ATOMIC_RELAXED);
 }
 
+/* The newest range stands first on its shelf, so the oldest is at the end, where oldest() looks. */
 static void shelve_kept(huge_t *huge)
 {
   static uint32_t age;
@@ -66,6 +73,7 @@ static void shelve_kept(huge_t *huge)
   count_kept(store, 1, huge_size(huge));
 }
 
+/* The size still says on which shelf the range is, so it changes only afterwards. */
 static void unshelve_kept(huge_t *huge)
 {
   store_t *store = store_of(huge);
@@ -78,6 +86,8 @@ static void unshelve_kept(huge_t *huge)
   count_kept(store, -(size_t)1, -huge_size(huge));
 }
 
+/* The oldest of each shelf is at its end, so only these are compared. Ages are compared by their difference, because the
+ * counter wraps. */
 static huge_t *oldest(const store_t *store)
 {
   huge_t *huge = NULL;
@@ -90,7 +100,8 @@ static huge_t *oldest(const store_t *store)
 
 /* ---- what is kept, under the lock ---- */
 
-/* A range leaves its shelf whole to be cut or to be joined with another: only what is left in the end was not needed. */
+/* Called when all parts of a range are back on their shelves. A range leaves whole to be cut or joined, and only what is
+ * missing in the end was needed. */
 static void note_low(void) { low_kept = min_size(low_kept, dirty.bytes); }
 
 static void kept_leave(huge_t *huge)
@@ -99,7 +110,8 @@ static void kept_leave(huge_t *huge)
   range_remove(&huge_ranges, &huge->range);
 }
 
-/* The kept range that ends or begins at an address and is as clean. */
+/* Returns the kept range that ends or begins at `border`, if it is as clean. A live one is in the same tree, but has an
+ * owner. */
 static huge_t *neighbour(range_t *range, uintptr_t border, bool is_clean)
 {
   huge_t *huge = range_touches(range, border) ? huge_of(range) : NULL;
@@ -131,13 +143,15 @@ bool kept_any(void) { return dirty.count || clean.count; }
 
 bool kept_is_all(void) { return settings.purge_delay_ms == PURGE_NEVER; }
 
-static size_t most_kept(void)
+/* As many bytes are retained as were freed and asked for again lately, at most as many as are live or 32 MiB. */
+static size_t most_retained(void)
 {
   if (kept_is_all())
     return SIZE_MAX;
   return settings.purge_delay_ms ? min_size(taken_again, max_size(huge_live.bytes, RETAINED_LEAST_BYTES)) : 0;
 }
 
+/* Clean ranges cost addresses alone, so only their number is bounded. */
 static bool is_over(const store_t *store, size_t keep)
 {
   if (store == &clean)
@@ -145,10 +159,12 @@ static bool is_over(const store_t *store, size_t keep)
   return store->bytes > keep || (store->count > KEPT_MOST && !kept_is_all());
 }
 
+/* A block that is longer than all that may be kept goes at once. A store that is stuck is not tried again before the next
+ * tick. */
 bool kept_give(huge_t *huge, bool *over)
 {
   freed_lately += huge_size(huge);
-  size_t most = most_kept();
+  size_t most = most_retained();
   bool keep = huge_size(huge) <= most;
   if (keep)
     kept_enter(huge);
@@ -156,22 +172,24 @@ bool kept_give(huge_t *huge, bool *over)
   return keep;
 }
 
-/* ---- unmapping: inside the gate, without the lock; the mapping is in no list ---- */
+/* ---- unmapping: inside the gate, without the lock; the range is in no list ---- */
 
-/* Neighbours are one mapping to the system, and what goes from between them makes two of it. A process may have so many; at the limit
- * nobody can map anything, the first arena and a thread's stack included. Each mapping that was split off holds a range, so it is
- * their number that is bounded. */
+/* To the system neighbours are one mapping, and unmapping a range from between two others makes two of it. A process may have
+ * only so many; at the limit nothing can be mapped, neither an arena nor the stack of a thread. Each mapping that was split off
+ * holds a range, so the number of ranges is what is bounded. */
 static bool may_unmap(const huge_t *huge)
 {
   uintptr_t start = huge->range.start, end = start + huge->range.size;
   lock_acquire(&huge_lock);
   bool few = huge_live.count + dirty.count + clean.count <= RANGES_MOST;
-  bool may = few || !range_touches(range_at_or_below(huge_ranges, start - 1), start) || !range_touches(range_at_or_above(huge_ranges, end), end);
+  bool may = few || !range_touches(range_at_or_below(huge_ranges, start - 1), start) ||
+             !range_touches(range_at_or_above(huge_ranges, end), end);
   lock_release(&huge_lock);
   return may;
 }
 
-/* Without its pages a mapping goes in no time, however long it is. */
+/* The memory of a long range goes back in steps first, between which others get their turn. A mapping without pages is then
+ * unmapped in no time. A range that stays gives back its memory at least. */
 static bool unmap_range(huge_t *huge)
 {
   if (!huge->clean && huge_size(huge) > OS_PURGE_STEP)
@@ -182,15 +200,15 @@ static bool unmap_range(huge_t *huge)
   return false;
 }
 
-void kept_count_given(size_t bytes) { __atomic_fetch_add(&given_bytes, bytes, __ATOMIC_RELAXED); }
+void kept_count_purged(size_t bytes) { __atomic_fetch_add(&purged_total, bytes, __ATOMIC_RELAXED); }
 
-/* Takes the record's place: either it is unused, or the mapping is kept after all. *taken: the bytes the system took. False: it took
- * nothing at all. */
-bool kept_trim(huge_t *huge, size_t *taken)
+/* A range that cannot be unmapped is kept after all, or its addresses would be lost. The store is stuck then: the next call
+ * would be refused too. */
+bool kept_unmap(huge_t *huge, size_t *purged)
 {
   bool was_clean = huge->clean, gone = unmap_range(huge), some = gone || huge->clean != was_clean;
-  *taken = !was_clean && some ? huge_size(huge) : 0;
-  kept_count_given(*taken);
+  *purged = !was_clean && some ? huge_size(huge) : 0;
+  kept_count_purged(*purged);
   lock_acquire(&huge_lock);
   if (gone) {
     huge_record_give(huge);
@@ -202,13 +220,14 @@ bool kept_trim(huge_t *huge, size_t *taken)
   return some;
 }
 
-/* The oldest beyond `keep` bytes and KEPT_MOST ranges, or its high end, out of its store. NULL: none. Clean ranges cost addresses
- * alone: they go where there are too many, or nothing is to be kept. */
-static huge_t *next_to_trim(const store_t *store, size_t keep)
+/* Takes the oldest range out of its store, if the store is over `keep` bytes or KEPT_MOST ranges; only the high end of it, if
+ * less is over. NULL: nothing is to go. Clean ranges go if they are too many, or if nothing is to be kept. */
+static huge_t *take_next_over(store_t *store, size_t keep)
 {
   lock_acquire(&huge_lock);
   huge_t *huge = is_over(store, keep) || !keep ? oldest(store) : NULL;
   if (huge) {
+    /* Of a dirty range only what is over goes, from its high end: the low end is what the next block takes. */
     size_t beyond = store == &dirty && store->bytes > keep ? round_up(store->bytes - keep, os_page_size()) : huge_size(huge);
     kept_leave(huge);
     huge_t *rest = beyond < huge_size(huge) ? huge_cut(huge, huge_size(huge) - beyond) : NULL;
@@ -222,31 +241,33 @@ static huge_t *next_to_trim(const store_t *store, size_t keep)
   return huge;
 }
 
-/* Each range once: one that cannot be unmapped comes back as the newest. A clean one that stays cost a call for nothing. */
-static size_t trim_store(const store_t *store, size_t keep, size_t most_tries)
+/* Tries each range once: one that cannot be unmapped comes back as the newest. A clean range that is refused has cost a call
+ * for nothing, so after several in a row the rest is not tried. */
+static size_t trim_store(store_t *store, size_t keep, size_t most_tries)
 {
-  size_t all = 0, taken;
+  size_t all = 0, purged;
   unsigned refusals = 0, most_refusals = store == &clean ? REFUSALS_MOST : UINT32_MAX;
   lock_acquire(&huge_lock);
   size_t tries = min_size(store->count + 1, most_tries);
   lock_release(&huge_lock);
-  for (huge_t *huge; tries && refusals < most_refusals && (huge = next_to_trim(store, keep)) != NULL; tries--) {
-    refusals = kept_trim(huge, &taken) ? 0 : refusals + 1;
-    all += taken;
+  for (huge_t *huge; tries && refusals < most_refusals && (huge = take_next_over(store, keep)) != NULL; tries--) {
+    refusals = kept_unmap(huge, &purged) ? 0 : refusals + 1;
+    all += purged;
   }
   return all;
 }
 
 size_t kept_trim_beyond(size_t keep, size_t most_tries)
 {
-  size_t taken = trim_store(&dirty, keep, most_tries);
-  return taken + trim_store(&clean, keep, most_tries);
+  size_t purged = trim_store(&dirty, keep, most_tries);
+  return purged + trim_store(&clean, keep, most_tries);
 }
 
+/* The two stores are asked about together, and emptied with the lock open. */
 void kept_trim_over(void)
 {
   lock_acquire(&huge_lock);
-  size_t most = most_kept();
+  size_t most = most_retained();
   bool dirty_over = !dirty.stuck && is_over(&dirty, most), clean_over = !clean.stuck && is_over(&clean, most);
   lock_release(&huge_lock);
   if (dirty_over)
@@ -255,26 +276,28 @@ void kept_trim_over(void)
     trim_store(&clean, most, LOOKS_MOST);
 }
 
-static size_t give_kept(size_t keep, size_t most_tries)
+static size_t trim_in_gate(size_t keep, size_t most_tries)
 {
   lock_t *gate = gate_enter(GATE_SYSTEM);
-  size_t taken = kept_trim_beyond(keep, most_tries);
+  size_t purged = kept_trim_beyond(keep, most_tries);
   gate_leave(gate);
-  return taken;
+  return purged;
 }
 
-size_t huge_trim(size_t keep) { return give_kept(keep, SIZE_MAX); }
+size_t kept_trim(size_t keep) { return trim_in_gate(keep, SIZE_MAX); }
 
-/* Half of what nobody needed for a whole purge delay, or all of it where that is little. */
+/* Returns half of what nobody needed for a whole purge delay, or all of it if that is little: half of little, again and again,
+ * would never end. */
 static size_t unneeded(void)
 {
   size_t low = min_size(low_kept, dirty.bytes);
   return low > LITTLE_BYTES ? low / 2 : low;
 }
 
-void huge_tick(void)
+/* Every tick lets stuck stores be tried again. Only every fourth ends a purge delay. */
+void kept_tick(void)
 {
-  static unsigned ticks;   /* under the lock */
+  static unsigned ticks; /* under the lock */
   size_t keep = SIZE_MAX;
   lock_acquire(&huge_lock);
   dirty.stuck = clean.stuck = false;
@@ -286,11 +309,12 @@ void huge_tick(void)
   bool none = !dirty.count && !clean.count;
   lock_release(&huge_lock);
   if (!none)
-    give_kept(keep, LOOKS_MOST);
+    trim_in_gate(keep, LOOKS_MOST);
 }
 
 /* ---- taking what is kept, under the lock ---- */
 
+/* The block begins at the first aligned address of the range. */
 static bool fits(const huge_t *huge, size_t size, size_t alignment)
 {
   size_t has = huge_size(huge), gap = -huge->range.start & (alignment - 1);
@@ -324,7 +348,8 @@ static size_t next_filled(size_t from)
   return min_size(bits_next_set(dirty.filled, from, SHELVES), bits_next_set(clean.filled, from, SHELVES));
 }
 
-/* The shortest kept range that has room for the block; without one, the longest that can grow to it and has at least half of it. */
+/* Returns the shortest kept range that has room for the block; without one, the longest that can grow to it and has at least
+ * half of it. A range may move when it grows, so it cannot serve a strict alignment. */
 static huge_t *choose_kept(size_t size, size_t alignment)
 {
   huge_t *best = NULL;
@@ -336,7 +361,8 @@ static huge_t *choose_kept(size_t size, size_t alignment)
   return best;
 }
 
-/* The block's part of a kept range that has left the list; the rest stays. NULL: no memory for a record. */
+/* Cuts the block out of a kept range that has left its shelf; the rest is kept. NULL: there is no memory for a record, and all
+ * of it is kept. */
 static huge_t *carve(huge_t *huge, size_t size, size_t alignment)
 {
   size_t gap = -huge->range.start & (alignment - 1);
@@ -353,6 +379,8 @@ static huge_t *carve(huge_t *huge, size_t size, size_t alignment)
   return huge;
 }
 
+/* A request counts as taken again whether a range can serve it or not: it is the rhythm of the program that says how much to
+ * keep. */
 huge_t *kept_take(size_t size, size_t alignment)
 {
   size_t again = min_size(size, freed_lately);
@@ -368,6 +396,7 @@ huge_t *kept_take(size_t size, size_t alignment)
   return huge;
 }
 
+/* Without memory for another record the range goes along whole, which is more than was asked for, but never less. */
 huge_t *kept_take_behind(const huge_t *huge, size_t more)
 {
   uintptr_t end = huge->range.start + huge->range.size;

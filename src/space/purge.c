@@ -6,33 +6,36 @@
 #include "space/space.h"
 
 enum {
-  KEEP_LEAST_UNITS = 16,          /* 1 MiB */
-  RETAINED_LEAST_UNITS = 512      /* 32 MiB: mstress .54 s when 4 MiB, .43 when 32 */
+  KEEP_LEAST_UNITS = 16,     /* 1 MiB */
+  RETAINED_LEAST_UNITS = 512 /* 32 MiB: mstress .54 s when 4 MiB, .43 when 32 */
 };
 
-static size_t kept_units(const space_t *space)
+/* As many dirty units are retained as were taken again lately, within the bounds that space.h gives reasons for. */
+static size_t units_retained(const space_t *space)
 {
-  size_t breath = min_size(space->taken_again, max_size(space->used_units, RETAINED_LEAST_UNITS));
-  return max_size(max_size(KEEP_LEAST_UNITS, space->used_units / 8), breath);
+  if (!space->purge_delay_ms)
+    return 0;
+  size_t again = min_size(space->taken_again, max_size(space->used_units, RETAINED_LEAST_UNITS));
+  return max_size(max_size(KEEP_LEAST_UNITS, space->used_units / 8), again);
 }
 
-static size_t units_to_keep(const space_t *space) { return space->purge_delay_ms ? kept_units(space) : 0; }
-
-/* Where the system has refused something lately it is not asked again at every turn. */
+/* Regions are purged by ticks alone. A system that has refused something lately is not asked again before the next tick: it
+ * would cost a call each time. */
 bool space_is_over(const space_t *space)
 {
   if (space->fixed || space->purge_delay_ms == PURGE_NEVER || space->purge_failed)
     return false;
-  size_t keep = units_to_keep(space);
-  return space->dirty_units > keep + keep / 4;
+  size_t retained = units_retained(space);
+  return space->dirty_units > retained + retained / 4;
 }
 
-/* The lock is held, and opened for the call. */
+/* The caller holds the lock, which is open while the system is asked: that may take long. Until the answer the units are
+ * neither free nor dirty, so nobody takes them. */
 static bool purge_units(arena_t *arena, size_t from, size_t to)
 {
   space_t *space = arena->space;
   arena_begin_purge(arena, from, to);
-  space_add_dirty(space, from - to);
+  space_sub_dirty(space, to - from);
   space_note_longest(arena);
   lock_release(&space->lock);
   bool purged = os_purge(arena->base + (from << arena->unit_log2), (to - from) << arena->unit_log2);
@@ -49,7 +52,8 @@ static bool purge_units(arena_t *arena, size_t from, size_t to)
   return purged;
 }
 
-/* One by one, so that a locked page keeps no more than its own unit. Units that somebody has taken meanwhile are left out. */
+/* Asks for units one by one, so that a locked page keeps no more than its own unit. The lock was open, so units that were taken
+ * meanwhile are left out. */
 static size_t purge_each(arena_t *arena, size_t from, size_t to)
 {
   size_t purged = 0;
@@ -58,7 +62,8 @@ static size_t purge_each(arena_t *arena, size_t from, size_t to)
   return purged;
 }
 
-/* From the high end down until `keep` dirty units are left in the space. Returns how many it purged. */
+/* Purges from the high end down until `keep` dirty units are left in the space, and returns how many it purged. Low units are
+ * the next to be taken. `below` only falls, so nothing that is refused is asked for twice. */
 static size_t purge_arena(arena_t *arena, size_t keep)
 {
   space_t *space = arena->space;
@@ -77,6 +82,8 @@ static size_t purge_arena(arena_t *arena, size_t keep)
   return purged;
 }
 
+/* The highest arena is purged first, since the lowest serves the next runs. If nothing is to be kept, arenas without dirty
+ * units are visited too: their high end may go. */
 static size_t purge_slots(space_t *space, size_t keep)
 {
   size_t purged = 0;
@@ -88,6 +95,7 @@ static size_t purge_slots(space_t *space, size_t keep)
   return purged;
 }
 
+/* A fork in the middle would leave the child units that are neither free nor of a run, so the gate is entered first. */
 static size_t purge_until(space_t *space, size_t keep)
 {
   lock_t *gate = gate_enter(GATE_SYSTEM);
@@ -101,13 +109,15 @@ static size_t purge_until(space_t *space, size_t keep)
 void space_purge_if_over(space_t *space)
 {
   lock_acquire(&space->lock);
-  size_t keep = units_to_keep(space);
+  size_t retained = units_retained(space);
   lock_release(&space->lock);
-  purge_until(space, keep);
+  purge_until(space, retained);
 }
 
 size_t space_purge(space_t *space, size_t keep) { return space->purgeable ? purge_until(space, keep >> space->unit_log2) : 0; }
 
+/* The range has a whole page, because only blocks of two pages and more are purged. No gate is entered: the blocks stay in
+ * their slab's bitmap, under the bin's lock, which a fork takes too. */
 size_t space_purge_inside(space_t *space, char *from, char *to)
 {
   char *first = (char *)round_up((uintptr_t)from, os_page_size());
@@ -120,6 +130,8 @@ size_t space_purge_inside(space_t *space, char *from, char *to)
   return bytes;
 }
 
+/* The first comparison is without the lock, since nearly every call is too early. What stayed dirty for a whole epoch is purged
+ * whatever was taken again, except 1 MiB. */
 bool space_tick(space_t *space, uint64_t now_ms)
 {
   uint32_t delay = space->purge_delay_ms / TICKS_PER_DELAY;
@@ -132,6 +144,7 @@ bool space_tick(space_t *space, uint64_t now_ms)
     __atomic_store_n(&space->epoch_ms, now_ms, __ATOMIC_RELAXED);
     space->taken_again /= 2;
     space->purge_failed = false;
+    /* So many units were dirty at every moment of the epoch: nothing would have been missed without them. */
     size_t unneeded = min_size(space->low_dirty, space->dirty_units);
     if (unneeded > KEEP_LEAST_UNITS)
       keep = space->dirty_units - (unneeded - KEEP_LEAST_UNITS);

@@ -12,38 +12,36 @@
 /* A spare is a large run that its owner has freed and a thread keeps for its next block of that length. */
 typedef enum run_kind { RUN_NONE, RUN_SLAB, RUN_LARGE, RUN_SPARE, RUN_REGION } run_kind_t;
 
-enum {
-  SHORT_BITMAP_WORDS = 7
-};
+enum { SHORT_BITMAP_WORDS = 7 };
 
 /* So many for each unit, where a slab of one unit may have more blocks than the short bitmap has bits. */
 static inline size_t long_bitmap_words(unsigned unit_log2) { return ((size_t)1 << unit_log2 >> ALIGNMENT_LOG2) / WORD_BITS; }
-static inline bool   needs_long_bitmaps(unsigned unit_log2) { return long_bitmap_words(unit_log2) > SHORT_BITMAP_WORDS; }
+static inline bool needs_long_bitmaps(unsigned unit_log2) { return long_bitmap_words(unit_log2) > SHORT_BITMAP_WORDS; }
 
 typedef struct run {
-  uint8_t       kind;         /* run_kind_t */
-  uint8_t       size_class;   /* slab */
-  uint8_t       list;         /* slab: the list of its bin it is in */
-  uint8_t       zeroed;       /* every byte beyond the fresh mark reads as zero */
-  uint32_t      units;
-  uint32_t      capacity;     /* slab: blocks it is cut into */
-  uint32_t      free_count;   /* slab: set bits of its bitmap */
-  uint32_t      fresh;        /* slab: blocks from this one on were never handed out */
-  uint16_t      quarter;      /* slab: capacity / 4, for the list it belongs in */
-  uint8_t       shard;        /* slab: of the threads that gave blocks back last */
-  char         *start;
-  void         *owner;        /* slab: its bin; large or spare: its heap */
-  struct run   *next, *previous;
-  uint64_t     *bitmap;       /* slab: bit i set: block i is free and here */
+  uint8_t kind;       /* run_kind_t */
+  uint8_t size_class; /* slab */
+  uint8_t list;       /* slab: the list of its bin it is in */
+  uint8_t zeroed;     /* every byte beyond the fresh mark reads as zero */
+  uint32_t units;
+  uint32_t capacity;   /* slab: blocks it is cut into */
+  uint32_t free_count; /* slab: set bits of its bitmap */
+  uint32_t fresh;      /* slab: blocks from this one on were never handed out */
+  uint16_t quarter;    /* slab: capacity / 4, for the list it belongs in */
+  uint8_t shard;       /* slab: of the threads that gave blocks back last */
+  char *start;
+  void *owner; /* slab: its bin; large or spare: its heap */
+  struct run *next, *previous;
+  uint64_t *bitmap; /* slab: bit i set: block i is free and here */
   union {
-    size_t      size;         /* large: usable bytes */
-    uint64_t    purged;       /* slab of up to 64 blocks: bit i set: block i is free, and its inner pages hold no memory */
+    size_t size;     /* large: usable bytes */
+    uint64_t purged; /* slab of up to 64 blocks: bit i set: block i is free, and its inner pages hold no memory */
   };
-  uint64_t      short_bitmap[SHORT_BITMAP_WORDS];
+  uint64_t short_bitmap[SHORT_BITMAP_WORDS];
 } run_t;
 _Static_assert(sizeof(run_t) == 128, "two cache lines");
 
-/* The kind is set last and with release: who finds a run by its address and is not its owner (a walk, a question) reads it
+/* The kind is set last and with release. A walk or a question finds runs of other owners by their address, and reads the kind
  * with acquire before the rest. */
 static inline void run_become(run_t *run, run_kind_t kind, void *owner)
 {

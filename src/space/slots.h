@@ -7,31 +7,33 @@
 #include "os/lock.h"
 #include "space/arena.h"
 
-enum { SLOT_TRIES = 64 };   /* in which somebody else has mapped something */
+enum { SLOT_TRIES = 64 }; /* so many slots in which somebody else has mapped something are passed over by one call */
 
-/* Of somebody who is about to map an arena there, or of somebody else's mapping. */
+/* Stands for a slot in which an arena is about to be mapped, or in which somebody else's mapping was found. */
 #define SLOT_RESERVED ((arena_t *)-1)
 
-/* Under the locks of all spaces: which slots are taken. Stored with release once the arena is whole. */
+/* The lock decides which slots are taken. It is taken inside the lock of any space. An arena is stored with release once it is
+ * whole. */
 extern lock_t space_slots_lock;
 extern INTERNAL arena_t *space_slots[SLOTS_MOST];
 
 /* The arena in a slot of the window, whosever; NULL: none. Those of the process's space stay for ever. */
 arena_t *space_arena_at(size_t slot);
 
-/* An arena of the space in so many free slots in a row, which nobody finds before slots_set(): with as many units as there is room for,
- * or with `units`, which are mapped at once. */
+/* An arena of the space in so many free slots in a row, which nobody finds before slots_set(): with as many units as there is
+ * room for, or with `units`, which are mapped at once. */
 taken_t slots_create_arena(struct space *space, size_t units, size_t count, arena_t **arena);
-void    slots_set(size_t first, size_t count, arena_t *arena);
+void slots_set(size_t first, size_t count, arena_t *arena);
 
-/* Unmaps it, or keeps it for a later try, where the system refuses. Under the lock. */
+/* Unmaps it. If the system refuses, it is left for a later try. Under the lock. */
 void slots_destroy_arena(arena_t *arena);
 
-/* How much memory waits for such a try, about; and one for all of it, which returns what the system took. */
+/* space_left_bytes() says about how much memory waits for such a try. space_destroy_left() tries all of it, and returns what
+ * the system took. */
 size_t space_left_bytes(void);
-size_t space_give_left(void);
+size_t space_destroy_left(void);
 
-/* What the system was given by arenas of the window that have ended, in total. */
+/* Returns how many bytes of arenas that have ended went back to the system, in total. */
 uint64_t space_ended_bytes(void);
 
 #endif

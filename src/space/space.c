@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * A space with a fixed arena is a region; the one without is the process's, and searches the slots. Taking, giving and asking
+ * are the same for both. */
 #include "space/space.h"
 #include "option.h"
 #include "os/os.h"
@@ -6,10 +9,10 @@
 
 enum {
   HUGE_PAGE_UNITS = 32,
-  LONGEST_RUN_UNITS = 64,         /* 4 MiB: what is longer is a mapping of its own; */
-  LONGEST_RUN_UNITS_SHORT = 2,    /* 128 KiB where memory is short: a mapping has no unit's end to waste, and grows without a copy */
+  LONGEST_RUN_UNITS = 64,      /* 4 MiB: a longer block is a mapping of its own */
+  LONGEST_RUN_UNITS_SHORT = 2, /* 128 KiB if memory is short: a mapping wastes no end of a unit, and grows without a copy */
   SHORT_LIMIT = 256 << 20,
-  GUEST_ALIGNMENT = 64            /* of the units of a region that is too small to lose more */
+  GUEST_ALIGNMENT = 64 /* of the units of a region that is too small to lose more */
 };
 
 space_t space_of_process;
@@ -17,6 +20,7 @@ bool space_is_short;
 
 size_t space_longest_run(void) { return space_is_short ? LONGEST_RUN_UNITS_SHORT : LONGEST_RUN_UNITS; }
 
+/* Called at bring-up, when the options are known. A limit that is set later changes nothing here. */
 bool space_init(void)
 {
   space_t *space = &space_of_process;
@@ -38,6 +42,8 @@ size_t space_longest_in(size_t slot) { return longest[slot]; }
 
 /* ---- regions ---- */
 
+/* A small guest has units that begin at any multiple of 64: aligning them to their size could cost one of few. The caller's
+ * memory holds old data, so every unit is dirty at first. */
 char *space_init_guest(space_t *space, arena_t *arena, void *memory, size_t size, unsigned unit_log2)
 {
   size_t unit = (size_t)1 << unit_log2, alignment = size < 64 * KIB ? GUEST_ALIGNMENT : unit;
@@ -64,10 +70,14 @@ size_t space_region_records(size_t units, unsigned unit_log2)
   return (uintptr_t)arena_lay_out(&scratch, NULL, units, unit_log2);
 }
 
-void space_init_region(space_t *space, arena_t *arena, void *records, void *memory, size_t units, unsigned unit_log2, bool dirty)
+void space_init_region(space_t *space, arena_t *arena, void *records, void *memory, size_t units, unsigned unit_log2,
+                       bool dirty)
 {
   size_t unit = (size_t)1 << unit_log2;
-  *space = (space_t){.fixed = arena, .unit_log2 = unit_log2, .alignment = (uint32_t)unit, .purgeable = unit >= os_page_size(),
+  *space = (space_t){.fixed = arena,
+                     .unit_log2 = unit_log2,
+                     .alignment = (uint32_t)unit,
+                     .purgeable = unit >= os_page_size(),
                      .purge_delay_ms = PURGE_NEVER};
   *arena = (arena_t){.space = space};
   arena_lay_out(arena, records, units, unit_log2);
@@ -76,18 +86,19 @@ void space_init_region(space_t *space, arena_t *arena, void *records, void *memo
   space->dirty_units = dirty ? units : 0;
 }
 
-
+/* What reserves that have ended still hold may be just what is missing, so there is a second try without them. */
 bool space_init_slots(space_t *space, size_t units)
 {
   arena_t *arena;
   if (units > SPAN_BITS_MOST)
     return false;
   taken_t taken = slots_create_arena(space, units, arena_slots_for(units), &arena);
-  if (taken == NO_MEMORY && space_give_left())
+  if (taken == NO_MEMORY && space_destroy_left())
     taken = slots_create_arena(space, units, arena_slots_for(units), &arena);
   if (taken != TAKEN)
     return false;
-  *space = (space_t){.fixed = arena, .unit_log2 = UNIT_LOG2, .alignment = UNIT, .purgeable = true, .purge_delay_ms = PURGE_NEVER};
+  *space =
+    (space_t){.fixed = arena, .unit_log2 = UNIT_LOG2, .alignment = UNIT, .purgeable = true, .purge_delay_ms = PURGE_NEVER};
   slots_set(arena->slot, arena->slots, arena);
   return true;
 }
@@ -97,8 +108,8 @@ void space_hide_slots(space_t *space) { slots_set(space->fixed->slot, space->fix
 void space_destroy_slots(space_t *space)
 {
   space_hide_slots(space);
-  space->fixed->dirty_count = space->fixed->committed;   /* it may have been touched beforehand */
-  arena_purge_to_end(space->fixed);   /* nobody waits for the lock meanwhile */
+  space->fixed->dirty_count = space->fixed->committed; /* it may have been touched beforehand */
+  arena_purge_to_end(space->fixed);                    /* nobody waits for the lock meanwhile */
   lock_acquire(&space_slots_lock);
   slots_destroy_arena(space->fixed);
   lock_release(&space_slots_lock);
@@ -106,6 +117,7 @@ void space_destroy_slots(space_t *space)
 
 /* ---- taking runs ---- */
 
+/* A space with a fixed arena has no other one to pass over, so there is nothing to note for it. */
 void space_note_longest(const arena_t *arena)
 {
   if (!arena->space->fixed)
@@ -114,35 +126,38 @@ void space_note_longest(const arena_t *arena)
 
 /* ---- dirty units ---- */
 
-static size_t unpaid_bytes;   /* of all regions: a figure */
+static size_t unpaid_bytes; /* of all regions: a figure */
 
 size_t space_unpaid_bytes(void) { return __atomic_load_n(&unpaid_bytes, __ATOMIC_RELAXED); }
 
-COLD void space_add_unpaid(const space_t *space, size_t units)
+COLD void space_add_unpaid(const space_t *space, ptrdiff_t units)
 {
-  __atomic_fetch_add(&unpaid_bytes, units << space->unit_log2, __ATOMIC_RELAXED);
+  __atomic_fetch_add(&unpaid_bytes, (size_t)units << space->unit_log2, __ATOMIC_RELAXED);
 }
 
+/* The region of a small budget is charged by the units that are taken. Its free units may still hold memory, which no budget
+ * counts: it is put down to the process. */
 void space_count_unpaid(space_t *space)
 {
   space->unpaid = true;
-  space_add_unpaid(space, space->dirty_units);
+  space_add_unpaid(space, (ptrdiff_t)space->dirty_units);
 }
 
 void space_forget_unpaid(space_t *space)
 {
-  space_add_unpaid(space, -space->dirty_units);
+  space_add_unpaid(space, -(ptrdiff_t)space->dirty_units);
   space->unpaid = false;
 }
 
 static void count_taken(space_t *space, size_t units, past_t past)
 {
   space->used_units += units;
-  space_add_dirty(space, -past.dirty);
+  space_sub_dirty(space, past.dirty);
   space->low_dirty = min_size(space->low_dirty, space->dirty_units);
   space->taken_again += past.again;
 }
 
+/* The longest stretch is noted after a refusal too: the arena may have been cut. */
 static taken_t take_from(arena_t *arena, size_t units, size_t alignment, run_t **run)
 {
   past_t past;
@@ -153,6 +168,7 @@ static taken_t take_from(arena_t *arena, size_t units, size_t alignment, run_t *
   return taken;
 }
 
+/* The slot is set last, when questions about any address may find the arena. */
 static arena_t *new_arena(space_t *space)
 {
   arena_t *arena;
@@ -164,8 +180,8 @@ static arena_t *new_arena(space_t *space)
   return arena;
 }
 
-/* A new arena helps where there was no room, not where the system has no memory left; and the one after it where somebody else is
- * in the way of the first. */
+/* A new arena helps if there was no room, not if the system has no memory left. Several are tried, because somebody else's
+ * mapping may be in the way of the first. */
 static run_t *search(space_t *space, size_t units, size_t alignment)
 {
   run_t *run = NULL;
@@ -178,6 +194,7 @@ static run_t *search(space_t *space, size_t units, size_t alignment)
       return run;
     no_memory |= taken == NO_MEMORY;
   }
+  /* Unless the system has no memory, no arena that is there has room, so a new one is made. */
   for (int tries = 0; tries < SLOT_TRIES && !no_memory && !run; tries++) {
     arena_t *arena = new_arena(space);
     no_memory = !arena || take_from(arena, units, alignment, &run) == NO_MEMORY;
@@ -185,6 +202,7 @@ static run_t *search(space_t *space, size_t units, size_t alignment)
   return run;
 }
 
+/* The wish for huge pages waits until the lock is open, since it is a call of the system. */
 run_t *space_take(space_t *space, size_t units, size_t alignment)
 {
   if (units > (space->fixed ? space->fixed->unit_count : LONGEST_RUN_UNITS) || alignment > LONGEST_RUN_UNITS)
@@ -197,11 +215,14 @@ run_t *space_take(space_t *space, size_t units, size_t alignment)
   return run;
 }
 
+/* The charge comes before the memory, so that what is held is never above the limit; it is undone if there is no memory. A
+ * region whose units are aligned to less than their size cannot serve every alignment, so the next space is asked. */
 run_t *space_take_charged(space_t *space, budget_t *budget, size_t bytes, size_t alignment)
 {
   for (; space; space = space->fallback) {
     size_t units = space_units(space, bytes), price = space_price(space, units);
     bool skewed = space->alignment >> space->unit_log2 == 0;
+    /* A refused charge does not end the search: the next space may ask another price, since its units have another length. */
     if ((skewed && alignment > space->alignment) || !budget_charge(budget, price))
       continue;
     run_t *run = space_take(space, units, space_units(space, alignment));
@@ -214,6 +235,7 @@ run_t *space_take_charged(space_t *space, budget_t *budget, size_t bytes, size_t
   return NULL;
 }
 
+/* A prepaid region was charged whole, so only its room counts and not the budget's. */
 size_t space_room_left(space_t *space, budget_t *budget)
 {
   size_t room = SIZE_MAX;
@@ -226,6 +248,7 @@ size_t space_room_left(space_t *space, budget_t *budget)
   return min_size(room, round_down(allowed, (size_t)1 << space->unit_log2));
 }
 
+/* A run of the process's space does not grow beyond the longest one: a block of that size is better off as a mapping. */
 bool space_lengthen(space_t *space, run_t *run, size_t units)
 {
   arena_t *arena = arena_of(space, run->start);
@@ -243,7 +266,8 @@ bool space_lengthen(space_t *space, run_t *run, size_t units)
 
 /* ---- giving them back ---- */
 
-/* Units [from, to) are free again; takes the lock's place in the hands of its caller, which holds it, and opens it. */
+/* Makes units [from, to) free. The caller holds the lock of the space, and this function opens it, because the purge that may
+ * follow takes it itself. */
 static void give_units(arena_t *arena, size_t from, size_t to)
 {
   space_t *space = arena->space;
@@ -257,6 +281,7 @@ static void give_units(arena_t *arena, size_t from, size_t to)
     space_purge_if_over(space);
 }
 
+/* The run is no run any more before its units are free: they can be taken the next moment. */
 void space_give(space_t *space, run_t *run)
 {
   arena_t *arena = arena_of(space, run->start);
@@ -267,6 +292,7 @@ void space_give(space_t *space, run_t *run)
   give_units(arena, at, at + run->units);
 }
 
+/* The discharge comes last, so that what is held is never more than what the budget says. */
 void space_give_charged(space_t *space, budget_t *budget, run_t *run)
 {
   size_t price = space_price(arena_of(space, run->start)->space, run->units);
@@ -285,16 +311,19 @@ void space_shorten(space_t *space, run_t *run, size_t units)
 
 /* ---- questions ---- */
 
+/* A prepaid region is held whole from its creation, so its free units count whether they hold memory or not. */
 space_figures_t space_figures(space_t *space)
 {
   lock_acquire(&space->lock);
   size_t unused_units = space->prepaid ? space->fixed->unit_count - space->used_units : 0;
-  space_figures_t f = {.dirty_bytes = space->dirty_units << space->unit_log2, .unused_bytes = unused_units << space->unit_log2,
+  space_figures_t f = {.dirty_bytes = space->dirty_units << space->unit_log2,
+                       .unused_bytes = unused_units << space->unit_log2,
                        .purged_bytes = space->purged_bytes};
   lock_release(&space->lock);
   return f;
 }
 
+/* Arenas of regions are left out: their heaps have been charged for these records. */
 size_t space_record_bytes(void)
 {
   size_t bytes = window_map_bytes();
@@ -310,6 +339,7 @@ size_t space_record_bytes(void)
 
 static arena_t *arena_around(const void *address) { return space_arena_at(window_slot_of(address)); }
 
+/* The lock keeps the run as it is while `ask` looks at it. */
 static bool ask_arena(arena_t *arena, const void *address, run_ask_fn *ask, void *context)
 {
   lock_acquire(&arena->space->lock);
@@ -320,6 +350,7 @@ static bool ask_arena(arena_t *arena, const void *address, run_ask_fn *ask, void
   return run != NULL;
 }
 
+/* An address in no slot, or in one without an arena, is in no run. */
 bool space_ask(const void *address, run_ask_fn *ask, void *context)
 {
   arena_t *arena = arena_around(address);
@@ -344,6 +375,7 @@ run_t *space_find(const void *address)
   return run;
 }
 
+/* The record of a run that has ended changes when its units are taken again, so it is read under the lock too. */
 static bool had_run(const arena_t *arena, const void *address)
 {
   lock_acquire(&arena->space->lock);
@@ -360,7 +392,7 @@ bool space_had_run(const void *address)
 
 bool space_had_run_fixed(space_t *space, const void *address) { return had_run(space->fixed, address); }
 
-/* A run that begins before `from` in the same unit is not meant. */
+/* Begins at the first unit that starts at or above `from`: the unit around `from` is of a run that the walk has passed. */
 static bool next_in(const arena_t *arena, const char *from, run_wanted_fn *wanted, void *context)
 {
   size_t at = from > arena->base ? unit_of(arena, from - 1) + 1 : 0, end = arena->used_end;
@@ -370,6 +402,7 @@ static bool next_in(const arena_t *arena, const char *from, run_wanted_fn *wante
   return false;
 }
 
+/* Other slots are filled by the reserves of heaps, which are spaces of their own. */
 static bool next_in_slots(const char *from, run_wanted_fn *wanted, void *context)
 {
   size_t slot = from > (char *)class_window.start ? window_slot_of(from) : 0;

@@ -7,7 +7,8 @@
  * Runs are taken from the lowest arena that has room. How long the longest free stretch of each arena is stands in an array, so
  * that full arenas are passed over without a look at them.
  *
- *   A3 used_units and dirty_units are the sums over the arenas of the units that are not free, and of the dirty ones */
+ *   A3 used_units and dirty_units are the sums over the arenas of the units that are not free, and of the dirty ones. It holds
+ *      whenever the lock is free, except that units which are being purged are in neither count */
 #ifndef SPACE_H
 #define SPACE_H
 
@@ -16,22 +17,22 @@
 #include "space/slots.h"
 
 typedef struct space {
-  lock_t   lock;
-  arena_t *fixed;             /* NULL, or the arena of a region: all this space has */
-  struct space *fallback;     /* where a region's heap goes on when the region is full, or NULL */
+  lock_t lock;
+  arena_t *fixed;         /* NULL, or the arena of a region: all this space has */
+  struct space *fallback; /* where a region's heap goes on when the region is full, or NULL */
   uint32_t unit_log2;
-  uint32_t alignment;         /* of a run's first address; a unit, or less in a small region */
-  bool     prepaid;           /* a region that was charged whole at its creation */
-  bool     purgeable;         /* its memory is the system's, not a caller's */
-  bool     purge_failed;      /* since the last tick: the system refuses to take some of it */
-  uint8_t  huge_pages;        /* option.h */
-  uint32_t purge_delay_ms;    /* 0: at once; PURGE_NEVER */
-  size_t   used_units, dirty_units;
-  size_t   taken_again;       /* units taken lately that had been used before */
-  size_t   low_dirty;         /* the fewest dirty units since the last tick */
-  bool     unpaid;            /* a region of the system's memory whose dirty units nobody was charged for */
+  uint32_t alignment;      /* of a run's first address; a unit, or less in a small region */
+  bool prepaid;            /* a region that was charged whole at its creation */
+  bool purgeable;          /* its memory is the system's, not a caller's */
+  bool purge_failed;       /* since the last tick: the system refuses to take some of it */
+  uint8_t huge_pages;      /* option.h */
+  uint32_t purge_delay_ms; /* 0: at once; PURGE_NEVER */
+  size_t used_units, dirty_units;
+  size_t taken_again; /* units taken lately that had been used before */
+  size_t low_dirty;   /* the fewest dirty units since the last tick */
+  bool unpaid;        /* a region of the system's memory whose dirty units nobody was charged for */
   uint64_t purged_bytes;
-  uint64_t epoch_ms;          /* when taken_again was last halved */
+  uint64_t epoch_ms; /* when taken_again was last halved */
 } space_t;
 
 /* The process's own. */
@@ -48,17 +49,16 @@ extern INTERNAL bool space_is_short;
  * arena->base there is room for the owner's; NULL: too small for a single unit. */
 char *space_init_guest(space_t *space, arena_t *arena, void *memory, size_t size, unsigned unit_log2);
 
-/* A region in memory of the system's, of `units` units; the records are elsewhere, space_region_records() bytes of them. `dirty`: it
- * holds old data. */
-void   space_init_region(space_t *space, arena_t *arena, void *records, void *memory, size_t units, unsigned unit_log2, bool dirty);
+/* A region in memory of the system's, of `units` units; the records are elsewhere, space_region_records() bytes of them.
+ * `dirty`: it holds old data. */
+void space_init_region(space_t *space, arena_t *arena, void *records, void *memory, size_t units, unsigned unit_log2,
+                       bool dirty);
 size_t space_region_records(size_t units, unsigned unit_log2);
 
 /* A region of `units` units of 64 KiB in slots of the window, mapped whole. False: no memory or no slots. */
 bool space_init_slots(space_t *space, size_t units);
-void space_hide_slots(space_t *space);      /* nobody finds it any more, */
-void space_destroy_slots(space_t *space);    /* and then it goes, */
-
-/* or, where the system refuses to take it, at a later try (space_give_left()). */
+void space_hide_slots(space_t *space);    /* from then on no address leads to it */
+void space_destroy_slots(space_t *space); /* unmaps it; what the system refuses is left to space_destroy_left() */
 
 /* ---- runs ---- */
 
@@ -68,80 +68,93 @@ run_t *space_take(space_t *space, size_t units, size_t alignment);
 /* Takes a run back, to wherever it came from. */
 void space_give(space_t *space, run_t *run);
 
-/* The same on a budget's account, from the region or from beyond it. NULL: no memory, or over the budget. */
+/* The same on a budget's account, from the space or its fallback. NULL: no memory, or over the budget. */
 run_t *space_take_charged(space_t *space, budget_t *budget, size_t bytes, size_t alignment);
-void   space_give_charged(space_t *space, budget_t *budget, run_t *run);
+void space_give_charged(space_t *space, budget_t *budget, run_t *run);
 
-/* A shorter run than was refused may still be had: this much, where the region or the budget is about to end. A hint. */
+/* Returns how many bytes a run could have if the region or the budget is about to end: a shorter run than was refused may still
+ * be had. It is a hint. */
 size_t space_room_left(space_t *space, budget_t *budget);
 
-/* What so many units of the space are charged. */
+/* Returns what a budget is charged for so many units of the space. */
 static inline size_t space_price(const space_t *space, size_t units) { return space->prepaid ? 0 : units << space->unit_log2; }
 
-/* The run's last units go back, or free units behind it are added; false: they are not free. */
+/* The first gives back the run's last units, the second adds free units behind it. False: they are not free, or there is no
+ * memory. */
 void space_shorten(space_t *space, run_t *run, size_t units);
 bool space_lengthen(space_t *space, run_t *run, size_t units);
 
-/* The most units one run of the process's space can have. */
+/* Returns the most units that one run of the process's space can have. */
 size_t space_longest_run(void);
 
 /* ---- giving memory back: purge.c ----
  *
- * A unit that is taken again after it was used is a fault saved. So a space keeps as many dirty units as were taken again lately,
- * at least an eighth of what is in use and 1 MiB, at most what is in use or 32 MiB; "lately" halves with each quarter of the
- * purge delay. A program that frees a peak once gives it back at once; one that comes and goes in size keeps what it needs again. (A bound of live/2
- * made malloc-large 40 % slower; one of live left a long soak at 12 times its live memory.)
+ * A unit that is taken again after it was used is a fault saved. So a space retains as many dirty units as were taken again
+ * lately, at least an eighth of what is in use and 1 MiB, at most what is in use or 32 MiB; "lately" halves with each quarter
+ * of the purge delay. A program that frees a peak once gives it back at once; one that comes and goes in size keeps what it
+ * needs again. (A bound of live/2 made malloc-large 40 % slower; one of live left a long soak at 12 times its live memory.)
  *
- * The system is asked with the lock open, inside the gate. What it refuses to take is passed over and tried again later. */
+ * The system is asked for units with the lock open, inside the gate. What it refuses to take is passed over and tried again
+ * later. */
 
-/* More is dirty than is kept, by a quarter, so that one call of the system serves many gives. Under the lock. */
+/* Says whether more is dirty than is retained, by a quarter, so that one call of the system serves many gives. Under the lock.
+ */
 bool space_is_over(const space_t *space);
 
-/* So many units more, or modulo 2^64 fewer, are dirty. Under the lock. */
-void space_add_unpaid(const space_t *space, size_t units);
+/* These count units more as dirty, or fewer. Under the lock. */
+void space_add_unpaid(const space_t *space, ptrdiff_t units);
 static inline void space_add_dirty(space_t *space, size_t units)
 {
   space->dirty_units += units;
   if (unlikely(space->unpaid))
-    space_add_unpaid(space, units);
+    space_add_unpaid(space, (ptrdiff_t)units);
+}
+static inline void space_sub_dirty(space_t *space, size_t units)
+{
+  space->dirty_units -= units;
+  if (unlikely(space->unpaid))
+    space_add_unpaid(space, -(ptrdiff_t)units);
 }
 
 /* The free units of the arena have changed. Under the lock. */
 void space_note_longest(const arena_t *arena);
 
-/* Purges down to what is kept. Without the lock. */
+/* Purges down to what is retained. Without the lock. */
 void space_purge_if_over(space_t *space);
 
-/* Gives dirty units back to the system until at most `keep` bytes are left, and addresses with them; returns the bytes given. */
+/* Gives dirty units back to the system until at most `keep` bytes are left, and addresses with them; returns the bytes
+ * given. */
 size_t space_purge(space_t *space, size_t keep);
 
 /* The whole pages of [from, to), inside a live run, go back to the system and read as zero; returns their bytes. 0: the
  * system refuses. */
 size_t space_purge_inside(space_t *space, char *from, char *to);
 
-/* Once in a quarter of the purge delay: what counts as lately halves, and what was not needed for so long is purged. True then. */
+/* Once in a quarter of the purge delay: what counts as lately halves, and what was not needed for so long is purged. True
+ * then. */
 bool space_tick(space_t *space, uint64_t now_ms);
 
 /* ---- questions ---- */
 
-/* What a space has that no block has. */
+/* What a space holds beyond its runs. */
 typedef struct space_figures {
-  size_t   dirty_bytes;     /* free, and held since it was used */
-  size_t   unused_bytes;    /* of a prepaid region: free, and held whether it was used or not */
+  size_t dirty_bytes;  /* free, and held since it was used */
+  size_t unused_bytes; /* of a prepaid region: free, and held whether it was used or not */
   uint64_t purged_bytes;
 } space_figures_t;
 space_figures_t space_figures(space_t *space);
 
-/* From here on, and as long as it is there, the region's dirty units count as nobody's; and how much all such hold. */
-void   space_count_unpaid(space_t *space);
-void   space_forget_unpaid(space_t *space);
+/* From the first call to the second, the dirty units of a region count as held without a charge. space_unpaid_bytes() says how
+ * much all such units hold. */
+void space_count_unpaid(space_t *space);
+void space_forget_unpaid(space_t *space);
 size_t space_unpaid_bytes(void);
 
-/* The records of the process's arenas and the class map. */
+/* Returns the bytes of the records of the process's arenas, and of the class map. */
 size_t space_record_bytes(void);
 
-/* The run that `address` is in, in whichever arena of the window; NULL: none. Any address will do. It may be gone the next moment,
- * unless the caller has a block there. */
+/* The run that `address` is in, in whichever arena of the window; NULL: none. Any address will do. It may be gone the next
+ * moment, unless the caller has a block there. */
 run_t *space_find(const void *address);
 
 /* Calls `ask` with the run and its arena, while the lock of their space keeps them as they are. False: there is none. */
@@ -149,23 +162,24 @@ typedef void run_ask_fn(const arena_t *arena, const run_t *run, void *context);
 bool space_ask(const void *address, run_ask_fn *ask, void *context);
 bool space_ask_fixed(space_t *space, const void *address, run_ask_fn *ask, void *context);
 
-/* Did a large block start at `address` that has been given back? For the words of a message. */
+/* Says whether a large block started at `address` that has been given back. It may err, and only chooses the words of a
+ * message. */
 bool space_had_run(const void *address);
 bool space_had_run_fixed(space_t *space, const void *address);
 
-/* The run with the lowest address at or above `from` that is `wanted`, and no longer than the lock is held: `wanted` is called under
- * it and may note what it needs. False: none. For walks. */
+/* The run with the lowest address at or above `from` that is `wanted`, and no longer than the lock is held: `wanted` is called
+ * under it and may note what it needs. False: none. For walks. */
 typedef bool run_wanted_fn(const arena_t *arena, const run_t *run, void *context);
 bool space_next_run(space_t *space, const void *from, run_wanted_fn *wanted, void *context);
 
 /* The longest free stretch, as noted, of the arena in a slot; one of the process's. */
 size_t space_longest_in(size_t slot);
 
-/* How many units of a length have room for so many bytes. */
+/* Returns how many units of a length have room for so many bytes. */
 static inline size_t units_for(size_t bytes, unsigned unit_log2) { return (bytes + ((size_t)1 << unit_log2) - 1) >> unit_log2; }
 static inline size_t space_units(const space_t *space, size_t bytes) { return units_for(bytes, space->unit_log2); }
 
-/* `block` is inside an arena of the space or of the one beyond it. */
+/* Returns the arena of a block, which is inside an arena of the space or of its fallback. */
 static inline arena_t *arena_of(const space_t *space, const void *block)
 {
   const arena_t *fixed = space->fixed;

@@ -1,10 +1,14 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * A cache of a heap is found in four ways: by the fast path in its slot, by the slow path in its chain, by a tick in the list
+ * of those that are due, and by other threads in the heap's list of those within reach. All but the slot are under
+ * threads_lock. */
 #include "thread/caches.h"
 #include "space/metadata.h"
 #include <stddef.h>
 
 enum {
-  REACH_TRIES = 200,      /* looks at a busy thread; after the first few, each lets others run */
+  REACH_TRIES = 200, /* looks at a busy thread; after the first few, each lets others run */
   CHAINS_LEAST_LOG2 = 4
 };
 
@@ -14,8 +18,12 @@ static heap_cache_t *unused_caches;
 
 /* ---- slots ---- */
 
-static void store_slot(thread_t *thread, size_t i, struct pool_heap *heap) { __atomic_store_n(&thread->heap_at[i], heap, BUSY_ORDER); }
+static void store_slot(thread_t *thread, size_t i, struct pool_heap *heap)
+{
+  __atomic_store_n(&thread->heap_at[i], heap, BUSY_ORDER);
+}
 
+/* The slot may have been taken over by another heap with the same byte, whose cache stays in it. */
 static void empty_slot(thread_t *thread, const struct pool_heap *heap)
 {
   if (thread_has_in_slot(thread, heap) || thread_has_within_reach(thread, heap))
@@ -29,6 +37,7 @@ static heap_cache_t **chain_of(const thread_t *thread, const struct pool_heap *h
   return &thread->chains[(uintptr_t)heap * 0x9e3779b97f4a7c15u >> (WORD_BITS - thread->chains_log2)];
 }
 
+/* Returns the first cache of `chain` or of a chain behind it. */
 static heap_cache_t *first_from(const thread_t *thread, heap_cache_t *const *chain)
 {
   heap_cache_t *const *end = thread->chains + ((size_t)1 << thread->chains_log2);
@@ -46,6 +55,7 @@ heap_cache_t *thread_next_cache(const thread_t *thread, const heap_cache_t *cach
   return cache->next ? cache->next : first_from(thread, chain_of(thread, cache->heap) + 1);
 }
 
+/* A thread that has used no heap but the default one has no chains. */
 static heap_cache_t *find_cache(const thread_t *thread, const struct pool_heap *heap)
 {
   heap_cache_t *cache = thread->chains ? *chain_of(thread, heap) : NULL;
@@ -61,8 +71,8 @@ static void chain_enter(thread_t *thread, heap_cache_t *cache)
   *chain = cache;
 }
 
-/* As many heads as caches, so that a chain is one or two long. Where there is no memory for more, chains become longer. False: there
- * are none at all. */
+/* Sees to it that there are as many heads as caches, so that a chain is one or two long. Without memory for more heads the
+ * chains become longer. False: there are none at all. */
 static bool widen_chains(thread_t *thread)
 {
   uint32_t log2 = thread->chains_log2, more = thread->chains ? log2 + 1 : CHAINS_LEAST_LOG2;
@@ -82,6 +92,7 @@ static bool widen_chains(thread_t *thread)
   return true;
 }
 
+/* A cache enters at the end, so that a tick visits those first which have waited longest. */
 static void due_enter(thread_t *thread, heap_cache_t *cache)
 {
   cache->due = true;
@@ -100,7 +111,7 @@ static void due_leave(thread_t *thread, heap_cache_t *cache)
   thread->due_count--;
 }
 
-/* Its owner looks without the lock whether there is one. */
+/* The owner reads the link without the lock, to see whether the cache is in the list (may_be_used()). */
 static void set_link(heap_cache_t *cache, heap_cache_t **link) { __atomic_store_n(&cache->reach_link, link, __ATOMIC_RELAXED); }
 
 static void reach_enter(reach_list_t *reach, heap_cache_t *cache)
@@ -114,6 +125,7 @@ static void reach_enter(reach_list_t *reach, heap_cache_t *cache)
   __atomic_store_n(&reach->first, cache, __ATOMIC_RELAXED);
 }
 
+/* A cache that has been flushed has nothing to reach for, so it leaves the list until its owner enters it again. */
 static void reach_leave(heap_cache_t *cache)
 {
   if (!cache->reach_link)
@@ -124,6 +136,7 @@ static void reach_leave(heap_cache_t *cache)
   set_link(cache, NULL);
 }
 
+/* The cache leaves everything that leads to it before it is unused: another heap may get it the next moment. */
 static void forget_cache(thread_t *thread, heap_cache_t *cache)
 {
   reach_leave(cache);
@@ -154,6 +167,8 @@ void thread_visit_cache(thread_t *thread, struct pool_heap *heap, bool forget, t
     forget_cache(thread, cache);
 }
 
+/* The thread is lost to this process, and may have had a magazine in its hands. So its magazines are forgotten, and not given
+ * to the bin. */
 void thread_drop_cache(thread_t *thread, struct pool_heap *heap, bool forget)
 {
   heap_cache_t *cache = find_cache(thread, heap);
@@ -178,7 +193,8 @@ void thread_begin_tick(thread_t *thread)
   lock_release(&threads_lock);
 }
 
-/* Heaps may have been destroyed since the tick began. */
+/* Heaps that were destroyed since the tick began took their caches out of the list, so the list may be shorter than what is
+ * left. A cache in which something remains is due again, behind all others. */
 void thread_tick_caches(thread_t *thread, unsigned most, threads_visit_fn *tick)
 {
   lock_acquire(&threads_lock);
@@ -195,6 +211,7 @@ void thread_tick_caches(thread_t *thread, unsigned most, threads_visit_fn *tick)
 
 /* ---- entering one ---- */
 
+/* Caches that are unused serve any heap and any thread, so they are kept in one list. */
 static heap_cache_t *cache_take(void)
 {
   lock_acquire(&threads_lock);
@@ -205,8 +222,13 @@ static heap_cache_t *cache_take(void)
   return cache ? cache : metadata_take(sizeof *cache, METADATA_ALIGNMENT);
 }
 
-static heap_cache_t *cache_of(magazines_t *magazines) { return (heap_cache_t *)((char *)magazines - offsetof(heap_cache_t, magazines)); }
+static heap_cache_t *cache_of(magazines_t *magazines)
+{
+  return (heap_cache_t *)((char *)magazines - offsetof(heap_cache_t, magazines));
+}
 
+/* The cache is complete before it enters a chain, where others find it. If there is no memory for the chains, it is unused
+ * again. */
 static bool make_magazines(thread_t *thread, struct pool_heap *heap)
 {
   heap_cache_t *cache = cache_take();
@@ -229,6 +251,7 @@ static bool make_magazines(thread_t *thread, struct pool_heap *heap)
   return room;
 }
 
+/* The cache in a slot is the heap's only if the slot says so: another heap may have taken it over. */
 static magazines_t *magazines_in_slot(const thread_t *thread, const struct pool_heap *heap)
 {
   if (!thread_has_in_slot(thread, heap) && !thread_has_within_reach(thread, heap))
@@ -236,7 +259,7 @@ static magazines_t *magazines_in_slot(const thread_t *thread, const struct pool_
   return &((heap_cache_t *)((char *)thread->cache_at[cache_slot_of(heap)] - offsetof(heap_cache_t, cache)))->magazines;
 }
 
-/* Under the lock the cache is in nobody's hands but the thread's. */
+/* The slow way to the thread's cache. The lock keeps other threads from claiming it while it enters its slot and the list. */
 static magazines_t *find_magazines(thread_t *thread, struct pool_heap *heap, bool in_slot, reach_list_t *reach)
 {
   lock_acquire(&threads_lock);
@@ -251,7 +274,8 @@ static magazines_t *find_magazines(thread_t *thread, struct pool_heap *heap, boo
   return magazines;
 }
 
-/* Before it is busy: who reaches for it holds the lock and waits for that. */
+/* Comes before the thread is busy. A thread that reaches for the cache holds the lock and waits until its owner is not busy. If
+ * the owner waited for the lock while busy, each would wait for the other. */
 static void note_use(thread_t *thread, heap_cache_t *cache)
 {
   if (likely(cache->due))
@@ -261,13 +285,15 @@ static void note_use(thread_t *thread, heap_cache_t *cache)
   lock_release(&threads_lock);
 }
 
-/* Not so one that is claimed, which its claimer has until it opens the lock; nor one that was emptied and taken out of the list since
- * it was found. */
+/* Asked when the owner is busy. A cache that is claimed is in another thread's hands until that opens the lock. One that was
+ * flushed and has left the list since it was found must enter it again first, or nobody could reach for what comes into it. */
 static bool may_be_used(const heap_cache_t *cache, const reach_list_t *reach)
 {
-  return !__atomic_load_n(&cache->claimed, __ATOMIC_SEQ_CST) && (!reach || __atomic_load_n(&cache->reach_link, __ATOMIC_RELAXED));
+  return !__atomic_load_n(&cache->claimed, __ATOMIC_SEQ_CST) &&
+         (!reach || __atomic_load_n(&cache->reach_link, __ATOMIC_RELAXED));
 }
 
+/* If the cache was claimed just now, the lock is taken to wait until its claimer is through, and the search begins again. */
 magazines_t *thread_enter(thread_t *thread, struct pool_heap *heap, bool in_slot, reach_list_t *reach)
 {
   for (;;) {
@@ -290,11 +316,14 @@ magazines_t *thread_enter(thread_t *thread, struct pool_heap *heap, bool in_slot
 
 /* ---- reaching into other threads ---- */
 
+/* The caller has flushed its own cache. A lost thread cannot be waited for, so its caches leave the list. Each slot is emptied,
+ * so that its owner comes to the slow path. True: there is a cache to flush. */
 static bool claim_others(const reach_list_t *reach)
 {
   bool any = false;
   for (heap_cache_t *cache = reach->first, *next; cache; cache = next) {
     next = cache->reach_next;
+    /* Its magazines may have been in that thread's hands when it was lost, so they are not flushed, now or later. */
     if (cache->owner->is_lost)
       reach_leave(cache);
     if (cache->owner->is_lost || cache->owner == thread_self)
@@ -306,8 +335,9 @@ static bool claim_others(const reach_list_t *reach)
   return any;
 }
 
-/* It is a few instructions, or waits for the lock of a bin, which nobody holds who waits here. But it may have been interrupted by
- * a signal whose handler waits for this very thread. */
+/* Waits until the owner is not busy. That takes a few instructions, or the time of a bin's lock, which no thread holds that
+ * waits here. But the owner may have been interrupted by a signal whose handler waits for this very thread; so the wait
+ * ends. */
 static bool comes_out(const thread_t *thread)
 {
   for (int i = 0; i < REACH_TRIES; i++) {
@@ -319,6 +349,7 @@ static bool comes_out(const thread_t *thread)
   return false;
 }
 
+/* A thread that stays busy keeps its magazines, and the cache stays in the list for the next time. */
 static void flush_claimed(struct pool_heap *heap, heap_cache_t *cache, threads_visit_fn *flush)
 {
   if (!comes_out(cache->owner))
@@ -327,6 +358,7 @@ static void flush_claimed(struct pool_heap *heap, heap_cache_t *cache, threads_v
   reach_leave(cache);
 }
 
+/* Without the fence a thread that does not look busy may still be, so nothing is flushed then. The claims end in any case. */
 void threads_reach(struct pool_heap *heap, reach_list_t *reach, threads_visit_fn *flush)
 {
   if (os_single_threaded() || !threads_can_be_reached || !__atomic_load_n(&reach->first, __ATOMIC_RELAXED))

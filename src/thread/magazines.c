@@ -1,10 +1,14 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * What happens when the loaded magazine is empty or full: it changes places with one of the stock, which is the thread's alone.
+ * Only if the stock has none does the bin exchange one, under its lock. */
 #include "thread/magazines.h"
 
 __attribute__((aligned(MAGAZINE_BYTES))) void *magazine_sentinel[MAGAZINE_WORDS];
 
-THREAD_LOCAL cache_t default_cache = {.of = {[0 ... CLASS_CACHED] = {.below = MAGAZINE_SENTINEL}}};
+NAMED_IN_ASSEMBLY THREAD_LOCAL cache_t default_cache = {.of = {[0 ... CLASS_CACHED] = {.below = MAGAZINE_SENTINEL}}};
 
+/* Every class begins with the sentinel, so that its first pop and its first push find the slow path. */
 void magazines_init(magazines_t *magazines, cache_t *cache, unsigned shard)
 {
   *magazines = (magazines_t){.cache = cache, .shard = (uint8_t)(shard % DEPOT_SHARDS)};
@@ -13,6 +17,7 @@ void magazines_init(magazines_t *magazines, cache_t *cache, unsigned shard)
     magazines->of[c].seen = MAGAZINE_SENTINEL;
 }
 
+/* What was in the cache is lost: this is for a new one, and for a thread that must not use its own any more. */
 void magazines_forget(cache_t *cache)
 {
   for (unsigned c = 0; c <= CLASS_CACHED; c++) {
@@ -23,10 +28,11 @@ void magazines_forget(cache_t *cache)
 
 /* ---- the stock ---- */
 
-/* Settled under the bin's lock, read without: any of its values will do. */
+/* These two are settled under the bin's lock and read without it: any value that they ever had will do. */
 static unsigned magazine_capacity(const bin_t *bin) { return __atomic_load_n(&bin->magazine_capacity, __ATOMIC_RELAXED); }
 static unsigned stock_most(const bin_t *bin) { return __atomic_load_n(&bin->stock_most, __ATOMIC_RELAXED); }
 
+/* Only full magazines come here, so word 0 need not say how far the entries reach (C2). */
 static void stock_push(stock_t *stock, void **magazine)
 {
   magazine_link(magazine, stock->full, 0);
@@ -34,6 +40,7 @@ static void stock_push(stock_t *stock, void **magazine)
   stock->count++;
 }
 
+/* The low mark tells the next tick how many magazines were never reached. */
 static void **stock_pop(stock_t *stock)
 {
   void **magazine = stock->full;
@@ -49,7 +56,7 @@ static void stock_keep_empty(stock_t *stock, void **magazine)
   stock->empties = magazine;
 }
 
-/* The floor of an empty magazine, or NULL: no memory. */
+/* Returns the floor of an empty magazine: one of the stock, which costs no lock, else one of the bin. NULL: no memory. */
 static void **stock_empty(stock_t *stock, bin_t *bin, unsigned shard)
 {
   void **magazine = stock->empties;
@@ -61,13 +68,15 @@ static void **stock_empty(stock_t *stock, bin_t *bin, unsigned shard)
 
 static void **last_word(void **magazine) { return magazine + MAGAZINE_WORDS - 1; }
 
-/* Makes the entries up to `top` the loaded magazine; `top` at the floor is an empty one. */
+/* Loads the magazine whose entries reach up to `top`. With `top` at its floor it is an empty one. */
 static void load(loaded_t *loaded, void **top)
 {
   OWNER_STORE(loaded->top, *top);
   OWNER_STORE(loaded->below, top - 1);
 }
 
+/* A magazine of the stock costs no lock, so it comes before the bin. The one that was used up stays with the thread then, for
+ * its next overflow; otherwise it goes to the bin in exchange. */
 void *magazines_refill(magazines_t *magazines, bin_t *bin)
 {
   unsigned c = bin->size_class;
@@ -81,7 +90,7 @@ void *magazines_refill(magazines_t *magazines, bin_t *bin)
   } else {
     top = bin_exchange_empty(bin, empty, magazine_capacity(bin), magazines->shard);
     if (!top) {
-      OWNER_STORE(loaded->below, MAGAZINE_SENTINEL);   /* the empty one has gone to the bin */
+      OWNER_STORE(loaded->below, MAGAZINE_SENTINEL); /* the empty one has gone to the bin */
       return NULL;
     }
   }
@@ -90,7 +99,7 @@ void *magazines_refill(magazines_t *magazines, bin_t *bin)
   return block;
 }
 
-/* Loads an empty magazine with two blocks, as two pushes would; every magazine has room for them. */
+/* Loads an empty magazine with two blocks, as two pushes would. Every magazine has room for them. */
 static void load_two(loaded_t *loaded, void **floor, void *first, void *second)
 {
   *floor = NULL;
@@ -100,8 +109,9 @@ static void load_two(loaded_t *loaded, void **floor, void *first, void *second)
   OWNER_STORE(loaded->below, floor);
 }
 
-/* The stock is full, or has no empty magazine to offer, or nothing is loaded. Where there is no memory for an empty one, the
- * entries of a full one go to the bin: the system refuses once for a magazine, and not once for a block. */
+/* Comes here if the stock is full, if it has no empty magazine, or if none is loaded. Without memory for an empty magazine a
+ * full one goes to the bin and is empty afterwards, so that the system refuses once for each magazine, not for each block. If
+ * there is not even a full one, the block goes to the bin alone. */
 NOINLINE static void overflow_to_bin(magazines_t *magazines, bin_t *bin, void *block)
 {
   loaded_t *loaded = &magazines->cache->of[bin->size_class];
@@ -121,11 +131,12 @@ NOINLINE static void overflow_to_bin(magazines_t *magazines, bin_t *bin, void *b
   if (full != MAGAZINE_SENTINEL)
     stock_push(stock, magazine_of(full));
   load_two(loaded, floor, top, block);
-  /* The class has shrunk, and with it what may be kept of it: one more each time, until that is so. */
+  /* The class has shrunk since, and with it the stock that it may have. One magazine goes each time, until that is so. */
   if (stock->count > stock_most(bin))
     bin_give_magazine(bin, last_word(stock_pop(stock)), magazines->shard);
 }
 
+/* The common case needs nothing of the bin: the stock has room, and an empty magazine. */
 void magazines_overflow(magazines_t *magazines, bin_t *bin, void *block)
 {
   loaded_t *loaded = &magazines->cache->of[bin->size_class];
@@ -140,6 +151,7 @@ void magazines_overflow(magazines_t *magazines, bin_t *bin, void *block)
   load_two(loaded, magazine_floor(empty, magazine_capacity(bin)), loaded->top, block);
 }
 
+/* The empty magazines go back too: another thread may need one just now. */
 static void stock_shrink(magazines_t *magazines, bin_t *bin, unsigned keep)
 {
   stock_t *stock = &magazines->of[bin->size_class];
@@ -152,6 +164,7 @@ static void stock_shrink(magazines_t *magazines, bin_t *bin, unsigned keep)
   }
 }
 
+/* The top entry stands beside the magazine, which may have no word left for it, so it goes back by itself. */
 void magazines_flush(magazines_t *magazines, bin_t *bin)
 {
   unsigned c = bin->size_class;
@@ -169,6 +182,7 @@ void magazines_flush(magazines_t *magazines, bin_t *bin)
   bin_give_magazine(bin, below, magazines->shard);
 }
 
+/* The entries are of blocks that have ended, so none of them goes back to a slab. */
 void magazines_drop(magazines_t *magazines, bin_t *bin)
 {
   unsigned c = bin->size_class;
@@ -183,6 +197,8 @@ void magazines_drop(magazines_t *magazines, bin_t *bin)
   OWNER_STORE(loaded->below, MAGAZINE_SENTINEL);
 }
 
+/* A class whose magazine is just where it was at the last tick was not used, and is flushed. Of one that was used go the full
+ * magazines that were never reached. */
 void magazines_tick(magazines_t *magazines, bin_t *bin)
 {
   stock_t *stock = &magazines->of[bin->size_class];
@@ -198,13 +214,13 @@ void magazines_tick(magazines_t *magazines, bin_t *bin)
 
 /* ---- for others ---- */
 
-/* Readers beside the owner see words that change under them, whole ones; what they find is exact when the owner is quiet. So the
- * loads are volatile, and the thread sanitizer is not asked about them. The links are the owner's too: a reader may be led
- * astray, but only into other magazines, and not for ever. */
+/* Readers beside the owner read whole words, which may change at any moment; what they find is exact when the owner is quiet.
+ * So the loads are volatile, and the thread sanitizer is not asked about them. The links change too. They may lead a reader
+ * into other magazines, but nowhere else, and not for ever. */
 
 typedef void visit_fn(const void *block, void *context);
 
-/* From `top` down; the floor of a magazine is never its word 0. */
+/* Visits entries from `top` down. Word 0 ends the visit if the NULL below the entries was missed. */
 READS_BESIDE_OWNER static size_t each_entry(void *volatile *top, visit_fn *visit, void *context)
 {
   size_t n = 0;
@@ -214,7 +230,7 @@ READS_BESIDE_OWNER static size_t each_entry(void *volatile *top, visit_fn *visit
   return n;
 }
 
-/* Returns how many there are. */
+/* Visits all entries of a class, and returns how many there are. */
 READS_BESIDE_OWNER static size_t each(const magazines_t *magazines, unsigned c, visit_fn *visit, void *context)
 {
   const volatile loaded_t *loaded = &magazines->cache->of[c];
@@ -232,6 +248,7 @@ READS_BESIDE_OWNER static size_t each(const magazines_t *magazines, unsigned c, 
   return n + 1 + each_entry(below, visit, context);
 }
 
+/* A loaded magazine counts even if it is empty: only a flush gives it back. */
 READS_BESIDE_OWNER bool magazines_any(const magazines_t *magazines)
 {
   for (unsigned c = 1; c <= CLASS_CACHED; c++) {
@@ -256,7 +273,7 @@ size_t magazines_count(const magazines_t *magazines, unsigned size_class)
 
 typedef struct search {
   const void *block;
-  bool        found;
+  bool found;
 } search_t;
 
 static void compare(const void *block, void *search)

@@ -17,7 +17,8 @@
  *   C1 every entry is a block of the class, and in no other place (S2)
  *   C2 a magazine in a stock is full to its last word; there are stock.count of them
  *
- * Only the owner writes; figures are read by others with relaxed loads and are exact when the owner is quiet. */
+ * Only the owner writes, or a thread that has claimed the cache (caches.h). No lock says when C1 and C2 hold: they do while the
+ * owner is in no call. Others read figures with relaxed loads, which are exact then. */
 #ifndef MAGAZINES_H
 #define MAGAZINES_H
 
@@ -25,13 +26,15 @@
 #include "os/thread_local.h"
 
 typedef struct loaded {
-  void  *top;
+  void *top;
   void **below;
 } loaded_t;
 
-typedef struct cache { loaded_t of[CLASS_CACHED + 1]; } cache_t;
+typedef struct cache {
+  loaded_t of[CLASS_CACHED + 1];
+} cache_t;
 
-/* The word from which a push finds no room and below which a pop finds nothing. */
+/* The static magazine that is empty and full: above its last word a push finds no room, and in it a pop finds nothing. */
 extern INTERNAL void *magazine_sentinel[MAGAZINE_WORDS];
 #define MAGAZINE_SENTINEL (&magazine_sentinel[MAGAZINE_WORDS - 1])
 
@@ -46,62 +49,62 @@ static inline default_loaded_t default_loaded(size_t size_class)
 /* Pop and push are written once for both kinds of pointer. The owner's stores are relaxed atomics where the compiler can
  * say so (others read them for figures); in the thread's own address space a plain store is the same instruction. */
 #ifdef UNDER_SANITIZER
-#define OWNER_LOAD(place) __atomic_load_n(&(place), __ATOMIC_RELAXED)
+#define OWNER_LOAD(place)         __atomic_load_n(&(place), __ATOMIC_RELAXED)
 #define OWNER_STORE(place, value) __atomic_store_n(&(place), (value), __ATOMIC_RELAXED)
-#define OWNER_STEP(place, words) OWNER_STORE(place, (place) + (words))
+#define OWNER_STEP(place, words)  OWNER_STORE(place, (place) + (words))
 /* clang 14 would lose the address space of the operand. */
 #elif defined __x86_64__ && !defined __clang__
-#define OWNER_LOAD(place) (place)
+#define OWNER_LOAD(place)         (place)
 #define OWNER_STORE(place, value) ((place) = (value))
-#define OWNER_STEP(place, words) __asm__("addq %1, %0" : "+m"(place) : "i"((words) * 8) : "cc")
+#define OWNER_STEP(place, words)  __asm__("addq %1, %0" : "+m"(place) : "i"((words)*8) : "cc")
 #else
-#define OWNER_LOAD(place) (place)
+#define OWNER_LOAD(place)         (place)
 #define OWNER_STORE(place, value) ((place) = (value))
-#define OWNER_STEP(place, words) OWNER_STORE(place, (place) + (words))
+#define OWNER_STEP(place, words)  OWNER_STORE(place, (place) + (words))
 #endif
 
-#define MAGAZINE_POP(loaded)                                                                                            \
-  (__extension__({                                                                                                      \
-    __auto_type loaded_ = (loaded);                                                                                     \
-    void *block_ = loaded_->top;                                                                                        \
-    RESULT_REGISTER(block_);                                                                                            \
-    if (likely(block_)) {                                                                                               \
-      void **below_ = loaded_->below;                                                                                   \
-      void *next_ = *below_;                                                                                            \
-      __builtin_prefetch(next_, 1);                                                                                     \
-      OWNER_STORE(loaded_->top, next_);                                                                                 \
-      OWNER_STEP(loaded_->below, -1);                                                                                   \
-    }                                                                                                                   \
-    block_;                                                                                                             \
+#define MAGAZINE_POP(loaded) \
+  (__extension__({ \
+    __auto_type loaded_ = (loaded); \
+    void *block_ = loaded_->top; \
+    RESULT_REGISTER(block_); \
+    if (likely(block_)) { \
+      void **below_ = loaded_->below; \
+      void *next_ = *below_; \
+      __builtin_prefetch(next_, 1); \
+      OWNER_STORE(loaded_->top, next_); \
+      OWNER_STEP(loaded_->below, -1); \
+    } \
+    block_; \
   }))
 
-#define MAGAZINE_PUSH(loaded, block)                                                                                    \
-  (__extension__({                                                                                                      \
-    __auto_type loaded_ = (loaded);                                                                                     \
-    void **entry_ = loaded_->below + 1;                                                                                 \
-    bool room_ = likely(!magazine_is_full_at(entry_));                                                                  \
-    if (room_) {                                                                                                        \
-      OWNER_STORE(*entry_, loaded_->top);                                                                               \
-      OWNER_STORE(loaded_->top, (block));                                                                               \
-      OWNER_STORE(loaded_->below, entry_);                                                                              \
-    }                                                                                                                   \
-    room_;                                                                                                              \
+#define MAGAZINE_PUSH(loaded, block) \
+  (__extension__({ \
+    __auto_type loaded_ = (loaded); \
+    void **entry_ = loaded_->below + 1; \
+    bool room_ = likely(!magazine_is_full_at(entry_)); \
+    if (room_) { \
+      OWNER_STORE(*entry_, loaded_->top); \
+      OWNER_STORE(loaded_->top, (block)); \
+      OWNER_STORE(loaded_->below, entry_); \
+    } \
+    room_; \
   }))
 
 /* The magazines of one class that are not loaded, each list linked through word 0. */
 typedef struct stock {
-  void  **full;
-  void  **empties;    /* that were full and have been used up */
-  void  **seen;       /* loaded.below at the last tick */
-  uint8_t count;      /* of full ones */
-  uint8_t low;        /* the fewest since the last tick */
+  void **full;
+  void **empties; /* that were full and have been used up */
+  void **seen;    /* loaded.below at the last tick */
+  uint8_t count;  /* of full ones */
+  uint8_t low;    /* the fewest since the last tick */
 } stock_t;
 
 /* Everything a thread holds of one heap. */
 typedef struct magazines {
   cache_t *cache;
-  uint8_t  shard;     /* of the depots, the thread's */
-  stock_t  of[CLASS_CACHED + 1];
+  uint8_t shard; /* of the depots, the thread's */
+  stock_t of[CLASS_CACHED + 1];
 } magazines_t;
 
 void magazines_init(magazines_t *magazines, cache_t *cache, unsigned shard);
@@ -112,29 +115,30 @@ void *magazines_refill(magazines_t *magazines, bin_t *bin);
 /* The loaded magazine is full (or there is none): the block goes to another one or, without memory for one, to the slabs. */
 void magazines_overflow(magazines_t *magazines, bin_t *bin, void *block);
 
-/* Everything of one class goes back to its bin. */
+/* Gives everything of one class back to its bin. */
 void magazines_flush(magazines_t *magazines, bin_t *bin);
 
-/* All entries are forgotten, their blocks are gone; the magazines themselves go to the bin. */
+/* Forgets all entries of one class, whose blocks have ended. The magazines themselves go to the bin. */
 void magazines_drop(magazines_t *magazines, bin_t *bin);
 
 /* What was not needed since the last call goes back to the bin: the whole of a class that was not used, the full magazines
  * that were never reached of one that was. */
 void magazines_tick(magazines_t *magazines, bin_t *bin);
 
-/* Has any class a magazine? Any thread may ask. */
+/* Says whether any class has a magazine. Any thread may ask. */
 bool magazines_any(const magazines_t *magazines);
 
-/* Every magazine is out of reach, as before the thread's first. */
+/* Forgets all loaded magazines: the cache is as before the thread's first one. */
 void magazines_forget(cache_t *cache);
 
-/* Blocks of one class in them. Any thread may ask. */
+/* Returns how many blocks of one class are in them. Any thread may ask. */
 size_t magazines_count(const magazines_t *magazines, unsigned size_class);
 
-/* Is `block` in them? Any thread may ask; exact when the owner is quiet. */
+/* Says whether `block` is in them. Any thread may ask; the answer is exact when the owner is quiet. */
 bool magazines_hold(const magazines_t *magazines, unsigned size_class, const void *block);
 
-/* All of one class. For those whose owner is not there any more. */
-void magazines_each(const magazines_t *magazines, unsigned size_class, void (*visit)(const void *block, void *context), void *context);
+/* Visits all blocks of one class. For magazines whose owner is not there any more. */
+void magazines_each(const magazines_t *magazines, unsigned size_class, void (*visit)(const void *block, void *context),
+                    void *context);
 
 #endif

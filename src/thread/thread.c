@@ -1,24 +1,31 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * A thread's record begins at its first slow path (thread_start()) and ends in the destructor of a key (thread_end()). In
+ * between it is in the list of live ones; after a fork, in the child, in that of lost ones. */
 #include "thread/thread.h"
 #include "space/metadata.h"
 #include <string.h>
 
-enum { FREES_ALONE = 16384 };    /* looks for a record, two for each block: with 2,000 stacks, which glibc keeps in 40 MiB, go four blocks each */
+/* A thread that only frees looks for a record twice for each block. At its end glibc frees up to 40 MiB of stacks: 2,000 of
+ * them, with four blocks each. */
+enum { FREES_ALONE = 16384 };
 
 static thread_t no_thread = {.heap_at = {NOT_A_HEAP}};
 THREAD_LOCAL thread_t *thread_self = &no_thread;
 static THREAD_LOCAL bool without;         /* a record: the thread is ending, or its end could not be arranged */
-static THREAD_LOCAL uint16_t frees_alone;   /* of a thread without a record, beside others */
+static THREAD_LOCAL uint16_t frees_alone; /* of a thread without a record, beside others */
 
 static void (*flush_thread)(thread_t *thread);
 static thread_t *live, *lost, *unused;
 static uint8_t next_shard;
 static uint32_t count;
 
+/* A division by the count follows, so without a thread it is 1. */
 static void count_threads(void) { __atomic_store_n(&bin_threads, count ? count : 1, __ATOMIC_RELAXED); }
 
 /* ---- records ---- */
 
+/* Records of threads that have ended are used first. They are never given back (T1). */
 static thread_t *thread_record_take(void)
 {
   lock_acquire(&threads_lock);
@@ -29,6 +36,7 @@ static thread_t *thread_record_take(void)
   return thread ? thread : metadata_take(sizeof *thread, METADATA_ALIGNMENT);
 }
 
+/* The list has the record before the thread uses it (T1). */
 static void live_enter(thread_t *thread)
 {
   lock_acquire(&threads_lock);
@@ -42,6 +50,7 @@ static void live_enter(thread_t *thread)
   lock_release(&threads_lock);
 }
 
+/* The record is used again for the next thread that begins, and is never unmapped. */
 static void live_leave(thread_t *thread)
 {
   thread_forget_caches(thread);
@@ -61,7 +70,7 @@ static void thread_end(void *argument)
   thread_t *thread = argument;
   thread_self = &no_thread;
   without = true;
-  lock_acquire(&threads_lock);   /* a heap that is being destroyed meanwhile takes its caches first, or finds them flushed */
+  lock_acquire(&threads_lock); /* a heap that is being destroyed meanwhile takes its caches first, or finds them flushed */
   flush_thread(thread);
   live_leave(thread);
   lock_release(&threads_lock);
@@ -74,6 +83,7 @@ void threads_init(void (*flush)(thread_t *thread))
   threads_can_be_reached = os_can_fence_others();
 }
 
+/* Makes the calling thread's record. NULL: there is no memory, or nobody would flush its magazines at its end. */
 COLD static thread_t *thread_start(void)
 {
   thread_t *thread = thread_record_take();
@@ -85,7 +95,7 @@ COLD static thread_t *thread_start(void)
   thread->heap_at[0] = NOT_A_HEAP;
   live_enter(thread);
   bool alone = os_single_threaded();
-  thread_self = thread;                     /* first: arranging the end may allocate */
+  thread_self = thread; /* first: arranging the end may allocate */
   /* The memory of the thread that was there alone lasts as long as the process, so that one may go on where its end cannot be
    * arranged. Nobody else may: the system takes a thread's memory when it ends, with what the manager has there. */
   if (!os_thread_on_exit(thread) && !alone)
@@ -93,6 +103,7 @@ COLD static thread_t *thread_start(void)
   return without ? NULL : thread;
 }
 
+/* A thread that has ended, or whose end cannot be arranged, gets no record again: nobody would flush it. */
 thread_t *thread_current(void)
 {
   thread_t *thread = thread_self;
@@ -101,6 +112,8 @@ thread_t *thread_current(void)
   return without ? NULL : thread_start();
 }
 
+/* A thread that has only freed so far waits for its record if it may be at its end. The system is asked once: after that the
+ * frees are counted. A process with one thread has no thread that has ended. */
 COLD static thread_t *start_to_free(void)
 {
   bool waits = !os_single_threaded() && !without && frees_alone < FREES_ALONE && (frees_alone || os_thread_may_be_over());
@@ -142,8 +155,8 @@ void threads_drop_lost(struct pool_heap *heap, bool forget)
 thread_t *threads_first(void) { return live; }
 thread_t *threads_first_lost(void) { return lost; }
 
-/* What the thread had at hand stands in its own memory, which the next thread may be given. Where there is none for a copy it is not
- * counted. */
+/* The thread's loaded magazines stand in its own thread-local memory, which the next thread may be given. So they are copied;
+ * without memory for the copy they are not counted. */
 static void lose(thread_t *thread)
 {
   static cache_t nothing;
@@ -159,13 +172,14 @@ static void lose(thread_t *thread)
   lost = thread;
 }
 
-void threads_forget_others(void (*forget)(thread_t *thread))
+/* The calling thread may have no record, and then no thread is live. */
+void threads_forget_others(void (*give)(thread_t *thread))
 {
   for (thread_t *thread = live, *next; thread; thread = next) {
     next = thread->next;
     if (thread == thread_self)
       continue;
-    forget(thread);
+    give(thread);
     lose(thread);
   }
   live = thread_self == &no_thread ? NULL : thread_self;

@@ -4,44 +4,47 @@
  * after its magazines have been flushed; a thread that goes on allocating in later destructors has no record and works on
  * the bins directly. So does a thread whose end cannot be arranged, and one that only frees and may be at its end.
  *
- *   T1 a record is in the list of live ones from its creation to the thread's end, and its cache can be read meanwhile */
+ *   T1 a record is in the list of live ones from its creation to the thread's end, and its cache can be read meanwhile. The
+ *      list is under threads_lock; in the child of a fork T1 holds again after threads_forget_others() */
 #ifndef THREAD_H
 #define THREAD_H
 
 #include "thread/caches.h"
 
-/* Once, before any thread has a record: `flush` is called with the record of a thread that ends, before the record goes. */
+/* Called once, before any thread has a record. `flush` will be called with the record of a thread that ends, before the record
+ * goes. */
 void threads_init(void (*flush)(thread_t *thread));
 
-/* The calling thread's record, made if there is none yet. NULL: the thread is ending, its end cannot be arranged, or there is no
- * memory. */
+/* The calling thread's record, made if there is none yet. NULL: the thread is ending, its end cannot be arranged, or there is
+ * no memory. */
 thread_t *thread_current(void);
 
-/* The same for a call that frees. A thread that has only freed so far may be past its end: the C library frees what it had for threads
- * after all destructors have run, where a record would stay for ever, with a cache in memory that goes. If it may be there it gets none
- * before it has freed more than can be freed there. */
+/* The same for a call that frees. A thread that has only freed so far may be past its end: the C library frees what it had for
+ * threads after all destructors have run, where a record would stay for ever, with a cache in memory that goes. If it may be
+ * there it gets none before it has freed more than can be freed there. */
 thread_t *thread_current_to_free(void);
 
-/* From now on the calling thread has no record, and its magazines are out of reach; what is in them is lost. For a thread that is
- * about to end the process, at any point of any call. */
+/* For a thread that is about to end the process, at any point of any call. From now on it has no record and no magazines; what
+ * is in them is lost. */
 void thread_forget_own(void);
 
-/* Calls `visit` with a heap's magazines in every thread, and takes them away if `forget`. The threads are not in a call with the
- * heap meanwhile: its end, a reset, a walk. */
+/* Calls `visit` with a heap's magazines in every thread, and takes them away if `forget`. The threads are not in a call with
+ * the heap meanwhile: its end, a reset, a walk. */
 void threads_visit(struct pool_heap *heap, bool forget, threads_visit_fn *visit);
 
-/* All live records, under threads_lock. */
+/* Returns the first of all live records, under threads_lock. */
 thread_t *threads_first(void);
 
-/* In the child of a fork: the others are not in this process. What they had cached is lost to it, since one of them may have had it in
- * its hands; but it is with no caller, and so their records stay, to be asked. `forget` is called with each for the rest. */
-void threads_forget_others(void (*forget)(thread_t *thread));
+/* In the child of a fork: the others are not in this process. What they had cached is lost to it, since one of them may have
+ * had it in its hands; but it is with no caller, and so their records stay, to be asked. `give` is called with each, for
+ * the rest that they held. */
+void threads_forget_others(void (*give)(thread_t *thread));
 
-/* Those, under threads_lock. */
+/* Returns the first of the threads that a fork has lost, under threads_lock. */
 thread_t *threads_first_lost(void);
 
-/* What they had cached of a heap does not count any more: its blocks have all come back. The magazines may have been in somebody's
- * hands and are not used again. */
+/* What lost threads had cached of a heap does not count any more, because its blocks have all come back. The magazines may have
+ * been in the hands of such a thread, and are not used again. */
 void threads_drop_lost(struct pool_heap *heap, bool forget);
 
 #endif

@@ -10,38 +10,40 @@ struct pool_heap;
 
 /* The magazines of a heap other than the default one. */
 typedef struct heap_cache {
-  struct pool_heap  *heap;
-  struct heap_cache *next;      /* of the same chain, or unused */
+  struct pool_heap *heap;
+  struct heap_cache *next; /* of the same chain, or unused */
   struct heap_cache *due_next, *due_previous;
-  bool               due;       /* for a tick of its thread: something may be in it. Its owner's and, with the heap's end, its ender's */
-  bool               claimed;   /* by another thread that flushes it */
-  struct thread     *owner;
-  struct heap_cache *reach_next, **reach_link;   /* of a heap whose magazines others may reach for; link NULL: it is in no list */
-  magazines_t        magazines;
-  cache_t            cache;
+  bool due;     /* for a tick of its thread: something may be in it. Changed by its owner and the heap's end */
+  bool claimed; /* by another thread that flushes it */
+  struct thread *owner;
+  struct heap_cache *reach_next, **reach_link; /* in the heap's list of caches within reach; link NULL: it is in no list */
+  magazines_t magazines;
+  cache_t cache;
 } heap_cache_t;
 
 /* A heap's caches that may have something in them: those that were entered since they were last emptied. Under threads_lock. */
-typedef struct reach_list { heap_cache_t *first; } reach_list_t;
+typedef struct reach_list {
+  heap_cache_t *first;
+} reach_list_t;
 
 /* Large runs of the default heap that the thread has freed and keeps for its next blocks of the same length. */
 enum {
-  SPARE_UNITS_MOST = 16,        /* runs of up to 1 MiB, */
-  SPARE_DEPTH = 4,              /* so many of a length, */
-  SPARE_BYTES = 2 << 20,        /* and so much in all, */
-  SPARE_BYTES_ALL = 4 << 20     /* or this divided among the threads */
+  SPARE_UNITS_MOST = 16,    /* the length of the longest: 1 MiB */
+  SPARE_DEPTH = 4,          /* how many of one length */
+  SPARE_BYTES = 2 << 20,    /* the most of a thread */
+  SPARE_BYTES_ALL = 4 << 20 /* the most of all threads, divided among them */
 };
 typedef struct spares {
-  run_t   *of[SPARE_UNITS_MOST][SPARE_DEPTH];
-  uint8_t  count[SPARE_UNITS_MOST];
-  uint8_t  low[SPARE_UNITS_MOST];   /* the fewest since the last tick */
-  uint32_t units;               /* in all of them */
-  size_t   live_blocks, live_bytes;   /* what is to be added to the default heap's figures, modulo 2^64. The owner's to write */
+  run_t *of[SPARE_UNITS_MOST][SPARE_DEPTH];
+  uint8_t count[SPARE_UNITS_MOST];
+  uint8_t low[SPARE_UNITS_MOST];  /* the fewest since the last tick */
+  uint32_t units;                 /* in all of them */
+  size_t live_blocks, live_bytes; /* what is to be added to the default heap's figures, modulo 2^64. The owner's to write */
 } spares_t;
 
 /* Where pool_heap_alloc() finds the cache of a heap: by a byte of the heap's address. Another heap with the same byte takes the
- * slot over; the chains below have them all. No heap has the address NOT_A_HEAP, which keeps NULL out of its slot, 0. A heap whose
- * magazines others may reach for has its address and one in its slot. */
+ * slot over; the chains below have them all. No heap has the address NOT_A_HEAP, which keeps NULL out of its slot, 0. A heap
+ * whose magazines others may reach for has its address and one in its slot. */
 enum { CACHE_SLOTS = 256, HEAP_ALIGNMENT_LOG2 = 8 };
 #define NOT_A_HEAP ((struct pool_heap *)-1)
 static inline size_t cache_slot_of(const struct pool_heap *heap) { return (uint8_t)((uintptr_t)heap >> HEAP_ALIGNMENT_LOG2); }
@@ -49,24 +51,24 @@ static inline struct pool_heap *within_reach(const struct pool_heap *heap) { ret
 
 typedef struct thread {
   struct pool_heap *heap_at[CACHE_SLOTS];
-  cache_t          *cache_at[CACHE_SLOTS];
-  bool           busy;          /* with the magazines of a heap in `chains` */
-  uint8_t        shard;         /* of the bins' depots */
-  bool           is_lost;       /* to this process, the child of a fork */
-  uint32_t       slow_paths;    /* taken so far */
-  uint64_t       looked_ms;     /* when it last let go of idle magazines */
+  cache_t *cache_at[CACHE_SLOTS];
+  bool busy;           /* with the magazines of a heap in `chains` */
+  uint8_t shard;       /* of the bins' depots */
+  bool is_lost;        /* to this process, the child of a fork */
+  uint32_t slow_paths; /* taken so far */
+  uint64_t looked_ms;  /* when it last let go of idle magazines */
   struct thread *next, *previous;
-  magazines_t    default_magazines;
-  spares_t       spares;
-  heap_cache_t **chains;        /* its caches of heaps, by the heap's address: as many heads as caches, or more. Under threads_lock */
-  uint32_t       chains_log2;   /* how many heads */
-  uint32_t       cache_count;
-  heap_cache_t  *due_first, *due_last;   /* those with something in them, the next to be ticked first. Under threads_lock */
-  uint32_t       due_count;
-  uint32_t       due_left;      /* of those that were there when the tick began. The owner's alone */
+  magazines_t default_magazines;
+  spares_t spares;
+  heap_cache_t **chains; /* its caches, by the heap's address: as many heads as caches, or more. Under threads_lock */
+  uint32_t chains_log2;  /* how many heads */
+  uint32_t cache_count;
+  heap_cache_t *due_first, *due_last; /* those with something in them, the next to be ticked first. Under threads_lock */
+  uint32_t due_count;
+  uint32_t due_left; /* of those that were there when the tick began. The owner's alone */
 } thread_t;
 
-/* The calling thread's record; one without anything in it before the first and after the last of the thread's. */
+/* The calling thread's record. Before the thread has one, and after its end, this is a record with nothing in it. */
 extern INTERNAL THREAD_LOCAL thread_t *thread_self;
 
 static inline bool thread_is_usable(const thread_t *thread) { return thread->default_magazines.cache != NULL; }

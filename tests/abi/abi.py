@@ -24,7 +24,8 @@ breaks programs needs another tidepool_soversion, too."""
 
 
 def run(*command):
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          check=False)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -36,7 +37,7 @@ def renew(baseline, library, headers):
 
 
 def difference(baseline, library, headers):
-    """What abidiff says of a library that differs, or None. It ends with another status than 0 for every change of the interface.
+    """What abidiff says of a library that differs, or None. It does not end with 0 for a change of the interface.
     It reads two files: of the library itself it could tell what is public, but not of the baseline, which has no locations, and
     would pass over a member that moved."""
     with tempfile.TemporaryDirectory() as folder:
@@ -78,7 +79,8 @@ def build(folder, compiler, before="", after=""):
     for file, text in (headers / "public.h", HEADER), (folder / "record.h", RECORD), (folder / "library.c", LIBRARY):
         file.write_text(text.replace(before, after) if before else text)
     library = folder / "library.so"
-    status, _, complaint = run(*compiler, "-g", "-O0", "-w", "-shared", "-fPIC", "-I", headers, "-o", library, folder / "library.c")
+    status, _, complaint = run(*compiler, "-g", "-O0", "-w", "-shared", "-fPIC", "-I", headers, "-o", library,
+                               folder / "library.c")
     if status != 0:
         sys.exit(f"{before!r}, {after!r}: {complaint}")
     return library, headers

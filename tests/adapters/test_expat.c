@@ -9,7 +9,8 @@ static void write_document(void)
 {
   size_t length = (size_t)snprintf(document, sizeof document, "<?xml version='1.0'?><!DOCTYPE r [<!ENTITY e 'some text'>]><r>");
   for (unsigned i = 0; length < sizeof document - 200; i++)
-    length += (size_t)snprintf(document + length, sizeof document - length, "<n%u a='%u' b='x%u'>&e; and more</n%u>", i % 900, i, i * i, i % 900);
+    length += (size_t)snprintf(document + length, sizeof document - length, "<n%u a='%u' b='x%u'>&e; and more</n%u>", i % 900,
+                               i, i * i, i % 900);
   snprintf(document + length, sizeof document - length, "</r>");
 }
 
@@ -35,8 +36,8 @@ static unsigned parse(XML_Parser parser, enum XML_Error *error)
   return count;
 }
 
-static unsigned elements;   /* as expat counts them with malloc */
-static size_t plenty;       /* of memory for several parsers at once, whatever this version of expat takes for one */
+static unsigned elements; /* as expat counts them with malloc */
+static size_t plenty;     /* of memory for several parsers at once, whatever this version of expat takes for one */
 
 static int count_with_malloc(void **state)
 {
@@ -59,7 +60,7 @@ static void parse_on(pool_heap_t *heap, bool free_it)
   must(parse(parser, &error) == elements && error == XML_ERROR_NONE);
   must(pool_expat_use(before) == heap);
   if (free_it)
-    XML_ParserFree(parser);                    /* from no heap: blocks know theirs */
+    XML_ParserFree(parser); /* from no heap: blocks know theirs */
 }
 
 static int count_and_measure(void **state)
@@ -76,7 +77,8 @@ static int count_and_measure(void **state)
 static void parses(void **state)
 {
   (void)state;
-  const pool_heap_options_t kinds[] = {{.budget = 0}, {.budget = plenty}, {.flags = POOL_HEAP_SINGLE_THREAD}, {.flags = POOL_HEAP_CHECKED}};
+  const pool_heap_options_t kinds[] = {
+    {.budget = 0}, {.budget = plenty}, {.flags = POOL_HEAP_SINGLE_THREAD}, {.flags = POOL_HEAP_CHECKED}};
   for (size_t i = 0; i < COUNT_OF(kinds); i++) {
     pool_heap_t *heap = heap_with(kinds[i]);
     parse_on(heap, true);
@@ -143,7 +145,9 @@ static void without_a_heap(void **state)
 
 /* ---- too little memory: an answer or an error, at every point; how much a parser takes is the library's affair ---- */
 
-typedef struct outcomes { unsigned refused, errors, done; } outcomes_t;
+typedef struct outcomes {
+  unsigned refused, errors, done;
+} outcomes_t;
 
 static void try_to_parse(pool_heap_t *heap, const XML_Memory_Handling_Suite *suite, outcomes_t *outcomes)
 {
@@ -182,7 +186,7 @@ static void each_request_fails_once(void **state)
     fail_at = n;
     try_to_parse(heap, &suite, &outcomes);
   }
-  assert_true(requests < fail_at);            /* the last run, and only that one, was over before its turn came */
+  assert_true(requests < fail_at); /* the last run, and only that one, was over before its turn came */
   assert_true(outcomes.refused && outcomes.errors);
   pool_heap_destroy(heap);
 }
@@ -203,12 +207,8 @@ static void any_budget(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(parses),
-    cmocka_unit_test(threads_keep_apart),
-    cmocka_unit_test(blocks_stay_in_their_heap),
-    cmocka_unit_test(without_a_heap),
-    cmocka_unit_test(each_request_fails_once),
-    cmocka_unit_test(any_budget),
+    cmocka_unit_test(parses),         cmocka_unit_test(threads_keep_apart),      cmocka_unit_test(blocks_stay_in_their_heap),
+    cmocka_unit_test(without_a_heap), cmocka_unit_test(each_request_fails_once), cmocka_unit_test(any_budget),
   };
   return cmocka_run_group_tests_name("expat", tests, count_and_measure, NULL);
 }

@@ -42,8 +42,8 @@ static void figures_agree(lua_State *lua, pool_heap_t *heap)
 static void runs_and_closes(void **state)
 {
   (void)state;
-  static const pool_heap_options_t kinds[] = {{.budget = 0}, {.budget = 64 << 20}, {.flags = POOL_HEAP_SINGLE_THREAD},
-    {.flags = POOL_HEAP_CHECKED}};
+  static const pool_heap_options_t kinds[] = {
+    {.budget = 0}, {.budget = 64 << 20}, {.flags = POOL_HEAP_SINGLE_THREAD}, {.flags = POOL_HEAP_CHECKED}};
   for (size_t i = 0; i < COUNT_OF(kinds); i++) {
     pool_heap_t *heap = heap_with(kinds[i]);
     lua_State *lua = lua_newstate(pool_lua_alloc, heap);
@@ -71,12 +71,12 @@ static void a_budget_ends_in_a_memory_error(void **state)
     assert_string_equal(lua_tostring(lua, -1), "not enough memory");
     lua_settop(lua, 0);
     lua_gc(lua, LUA_GCCOLLECT);
-    assert_int_equal(run(lua, "return 6 * 7"), LUA_OK);   /* it goes on */
+    assert_int_equal(run(lua, "return 6 * 7"), LUA_OK); /* it goes on */
     assert_int_equal(lua_tointeger(lua, -1), 42);
   }
   pool_stats_t s = stats_of(heap);
   assert_true(s.peak_held_bytes <= s.budget && s.exhausted_count >= 3 && s.live_blocks > 0);
-  pool_heap_destroy(heap);                                /* instead of lua_close */
+  pool_heap_destroy(heap); /* instead of lua_close */
   assert_int_equal(stats_of(parent).held_bytes, before);
   pool_heap_destroy(parent);
 }
@@ -106,7 +106,10 @@ static void any_budget(void **state)
 
 /* ---- every n-th allocation fails ---- */
 
-typedef struct failing { pool_heap_t *heap; size_t calls, fail_at; } failing_t;
+typedef struct failing {
+  pool_heap_t *heap;
+  size_t calls, fail_at;
+} failing_t;
 
 static void *alloc_or_fail(void *context, void *block, size_t had, size_t size)
 {
@@ -135,7 +138,7 @@ static void each_allocation_fails_once(void **state)
     }
     assert_int_equal(stats_of(heap).live_blocks, 0);
   }
-  assert_true(refused && last > 3000);       /* the work makes as many tables */
+  assert_true(refused && last > 3000); /* the work makes as many tables */
   pool_heap_destroy(heap);
 }
 

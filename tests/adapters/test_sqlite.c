@@ -4,12 +4,11 @@
 #include "../heap/heaps.h"
 #include <tidepool/sqlite.h>
 
-static const char work[] =
-  "CREATE TABLE t (a INTEGER PRIMARY KEY, b TEXT, c BLOB); CREATE INDEX i ON t (b);"
-  "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 400)"
-  "  INSERT INTO t SELECT x, 'row ' || (x * 7919 % 1000), zeroblob(x % 300) FROM n;"
-  "UPDATE t SET b = b || b WHERE a % 3 = 0; DELETE FROM t WHERE a % 5 = 0;"
-  "SELECT b, count(*), group_concat(hex(c)) FROM t GROUP BY b ORDER BY 3 DESC;";
+static const char work[] = "CREATE TABLE t (a INTEGER PRIMARY KEY, b TEXT, c BLOB); CREATE INDEX i ON t (b);"
+                           "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 400)"
+                           "  INSERT INTO t SELECT x, 'row ' || (x * 7919 % 1000), zeroblob(x % 300) FROM n;"
+                           "UPDATE t SET b = b || b WHERE a % 3 = 0; DELETE FROM t WHERE a % 5 = 0;"
+                           "SELECT b, count(*), group_concat(hex(c)) FROM t GROUP BY b ORDER BY 3 DESC;";
 
 /* Counts calls, and fails one. */
 static sqlite3_mem_methods through;
@@ -25,7 +24,7 @@ static void *alloc_or_fail(int size) { return fails() ? NULL : through.xMalloc(s
 static void *realloc_or_fail(void *block, int size) { return fails() ? NULL : through.xRealloc(block, size); }
 
 static pool_heap_t *heap;
-static size_t plenty;       /* for the work, whatever this version of SQLite takes for it */
+static size_t plenty; /* for the work, whatever this version of SQLite takes for it */
 
 static void start(pool_heap_options_t options)
 {
@@ -36,7 +35,7 @@ static void start(pool_heap_options_t options)
   methods.xMalloc = alloc_or_fail;
   methods.xRealloc = realloc_or_fail;
   assert_int_equal(sqlite3_config(SQLITE_CONFIG_MALLOC, &methods), SQLITE_OK);
-  assert_int_equal(sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 1), SQLITE_OK);   /* some builds do not count by themselves */
+  assert_int_equal(sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 1), SQLITE_OK); /* some builds do not count by themselves */
   assert_int_equal(sqlite3_initialize(), SQLITE_OK);
 }
 
@@ -144,7 +143,8 @@ static void a_budget_ends_in_nomem(void **state)
   start((pool_heap_options_t){.budget = plenty});
   assert_int_equal(sqlite3_open(":memory:", &db), SQLITE_OK);
   assert_int_equal(sqlite3_exec(db, work, NULL, NULL, NULL), SQLITE_OK);
-  snprintf(insert, sizeof insert, "INSERT INTO t SELECT a + (SELECT max(a) FROM t), b, zeroblob(%d) FROM t LIMIT %d;", BLOB, ROWS);
+  snprintf(insert, sizeof insert, "INSERT INTO t SELECT a + (SELECT max(a) FROM t), b, zeroblob(%d) FROM t LIMIT %d;", BLOB,
+           ROWS);
   for (unsigned i = 0; i < 3; i++) {
     size_t stored = 0;
     int status = sqlite3_exec(db, "BEGIN;", NULL, NULL, NULL);

@@ -81,7 +81,7 @@ static bool unsqueeze(pool_heap_t *heap, size_t size)
   memset(back, 0, TEXT);
   stream.next_in = packed;
   stream.next_out = back;
-  for (size_t at = 0; at < size;) {           /* in pieces: the window is made only then */
+  for (size_t at = 0; at < size;) { /* in pieces: the window is made only then */
     uInt piece = (uInt)min_size(5000, size - at);
     stream.avail_in = piece;
     stream.avail_out = (uInt)(TEXT - stream.total_out);
@@ -107,14 +107,15 @@ static void every_setting_fits(void **state)
         size_t size = squeeze(out, level, window, memory);
         assert_true(size > 0);
         pool_heap_reset(out);
-        pool_heap_trim(out, 0);             /* the next one has blocks of other sizes */
+        pool_heap_trim(out, 0); /* the next one has blocks of other sizes */
         assert_true(unsqueeze(in, size));
         pool_heap_reset(in);
         assert_int_equal(stats_of(in).live_blocks + stats_of(out).live_blocks, 0);
       }
   assert_int_equal(stats_of(in).exhausted_count + stats_of(out).exhausted_count, 0);
   assert_true(check_heap(in) && check_heap(out));
-  print_message("held at most: %zu bytes to deflate, %zu to inflate\n", stats_of(out).peak_held_bytes, stats_of(in).peak_held_bytes);
+  print_message("held at most: %zu bytes to deflate, %zu to inflate\n", stats_of(out).peak_held_bytes,
+                stats_of(in).peak_held_bytes);
   pool_heap_destroy(in);
   pool_heap_destroy(out);
 }
@@ -197,12 +198,9 @@ static void never_asks_the_system(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(every_setting_fits),
-    cmocka_unit_test(a_reset_is_enough_between_equals),
-    cmocka_unit_test(the_ordinary_end_works_too),
-    cmocka_unit_test(too_small_a_buffer),
-    cmocka_unit_test(products_that_overflow),
-    cmocka_unit_test(never_asks_the_system),
+    cmocka_unit_test(every_setting_fits),         cmocka_unit_test(a_reset_is_enough_between_equals),
+    cmocka_unit_test(the_ordinary_end_works_too), cmocka_unit_test(too_small_a_buffer),
+    cmocka_unit_test(products_that_overflow),     cmocka_unit_test(never_asks_the_system),
   };
   if (!asks_for_what_is_documented()) {
     print_message("skipped: that is more than zconf.h says\n");

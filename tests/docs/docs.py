@@ -6,6 +6,7 @@ usage: docs.py links ROOT       relative links and their headings
        docs.py prose ROOT       lines and paragraphs are short
        docs.py manual ROOT      every public function and option is in the manual pages
        docs.py example ROOT     prints the first C program of README.md
+       docs.py example-cpp ROOT prints its first C++ program
        docs.py self-test"""
 
 import pathlib
@@ -18,7 +19,7 @@ CODE_BLOCK = re.compile(r"^```.*?^```", re.M | re.S)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 SPAN = re.compile(r"`([^`\n]+)`")
 IDENTIFIER = re.compile(r"[A-Za-z_]\w{2,}")
-FILE = re.compile(r"[\w./-]+\.(?:c|h|cc|cpp|py|inc|map|golden|build|md)$")
+FILE = re.compile(r"[\w./-]+\.(?:c|h|hpp|cc|cpp|py|inc|map|golden|build|md)$")
 INVARIANT = re.compile(r"\b[A-Z][0-9]\b")
 STATED = re.compile(r"^(?: \*\s+|/\* )([A-Z][0-9]) ", re.M)
 # docs/experiments.md is not among them: what it names may be gone.
@@ -31,6 +32,11 @@ GENERATED = re.compile(r"<!-- bench begin -->.*?<!-- bench end -->", re.S)   # b
 NO_PROSE = re.compile(r"[|#]|<!--")
 ITEM = re.compile(r"\s*(?:[-*]|\d+\.)\s")
 INDENTED = re.compile(r" {4}|\t")
+CPP_HEADER = "include/tidepool/tidepool.hpp"
+CPP_MANUAL = "tidepool-cpp.3"
+CPP_CLASS = re.compile(r"^(?:template <[^{;]*> )?class (?:POOL_API )?(\w+)[^;]*\{$")
+CPP_FUNCTION = re.compile(r"^  [\w\[].*? [*&]?(\w+)\(.*\)(?: const)?(?: noexcept\b.*)?(?: \{.*|;)?$")
+CPP_WITHIN = ("carrier", "carrying", "unused_place")   # classes of the namespace detail of which no public one inherits
 MANUALS = {"tidepool.3": ["pool.h", "heap.h", "stats.h", "version.h"], "tidepool-object-pool.3": ["object_pool.h"]}
 
 
@@ -149,6 +155,30 @@ def missing_from_page(root, page, header):
             yield f"docs/{page}: {name} of {header} is not there"
 
 
+def public_names_of_cpp(text):
+    """Classes outside of the namespace detail, and public functions of all classes but constructors and operators."""
+    of, public, detail = "", False, False
+    for line in text.splitlines():
+        of_class, of_function = CPP_CLASS.match(line), CPP_FUNCTION.match(line)
+        if line in ("namespace detail {", "}  // namespace detail"):
+            detail = not line.startswith("}")
+        elif of_class:
+            of, public = of_class[1], False
+            if not detail:
+                yield of
+        elif re.match(r" (public|private|protected):", line):
+            public = "public" in line
+        elif public and of_function and of not in CPP_WITHIN and not re.search(rf"friend|operator|^  (explicit )?{of}\(", line):
+            yield of_function[1]
+
+
+def missing_from_cpp_manual(root):
+    manual = (root / "docs" / CPP_MANUAL).read_text()
+    for name in sorted(set(public_names_of_cpp((root / CPP_HEADER).read_text()))):
+        if not re.search(rf"\b{name}\b", manual):
+            yield f"docs/{CPP_MANUAL}: {name} of {CPP_HEADER} is not there"
+
+
 def missing_from_manual(root):
     for page, headers in MANUALS.items():
         for header in headers:
@@ -198,21 +228,22 @@ def long_prose(root):
 
 
 def wide_headers(root):
-    for path in sorted((root / "include").rglob("*.h")):
+    for path in sorted((root / "include").rglob("*.h*")):
         for number, line in enumerate(path.read_text().splitlines(), 1):
             if len(line) > SOURCE_MOST:
                 yield f"{path.relative_to(root)}:{number}: {len(line)} columns, more than {SOURCE_MOST}"
 
 
-def example(root):
-    return re.search(r"^```c\n(.*?)^```", (root / "README.md").read_text(), re.M | re.S)[1]
+def example(root, language):
+    return re.search(rf"^```{language}\n(.*?)^```", (root / "README.md").read_text(), re.M | re.S)[1]
 
 
 GOOD = {
     "README.md": "# A\n[b](docs/DESIGN.md#the-b)\n`bin_take` `slab.h`\n",
     # Code, a table, what is generated, a word that is too long, a list of many lines, a paragraph before it.
-    "docs/prose.md": "```\n" + "code " * 30 + "\n```\n| " + "cell " * 30 + "|\n\n    " + "code " * 30 + "\n\n<!-- bench begin -->\n"
-                     + "word " * 30 + "\n<!-- bench end -->\n\n" + "w" * 120 + "\n\n" + "a line\n" * 6 + "- an item\n" + "  of it\n" * 9,
+    "docs/prose.md": "```\n" + "code " * 30 + "\n```\n| " + "cell " * 30 + "|\n\n    " + "code " * 30
+                     + "\n\n<!-- bench begin -->\n" + "word " * 30 + "\n<!-- bench end -->\n\n" + "w" * 120 + "\n\n"
+                     + "a line\n" * 6 + "- an item\n" + "  of it\n" * 9,
     "docs/DESIGN.md": "# D\n## The `b`\n## Invariants\n| A1 | x | `slab.h` | `check_a` |\n[e](experiments.md#depots)\n",
     "docs/experiments.md": "# E\n## Depots\n`gone_name`\n[d](DESIGN.md#the-b)\n",
     "CONTRIBUTING.md": "`bin_take`\n```c\nvoid bin_take(void);\n```\n",
@@ -220,6 +251,8 @@ GOOD = {
     "src/bin/slab.h": "/*\n *   A1 holds\n */\nvoid bin_take(void); int missing_c;\n",
     "src/bin/slab.c": "",
     "src/check/check.c": 'void check_a(void) { say("A1"); }\n',
+    "docs/tidepool-cpp.3": "pail fill",
+    CPP_HEADER: "class pail {\n public:\n  pail(int size);\n  void fill(int water);\n private:\n  void leak();\n};\n",
 }
 WORDS = "words " * 16   # 96 columns
 PARAGRAPH = "a line\n" * PARAGRAPH_MOST
@@ -242,6 +275,11 @@ BAD = [
     ("src/check/check.c", "void check_a(void) {}", wrong_invariants, "does not assert A1"),
     ("src/check/check.c", 'void check_b(void) { say("A1"); }', wrong_invariants, "no check_a"),
     ("src/more.c", "", unlisted_sources, "more.c has no line"),
+    (CPP_HEADER, "class jug {\n};\n", missing_from_cpp_manual, "jug of include/tidepool/tidepool.hpp is not there"),
+    (CPP_HEADER, "class pail {\n public:\n  [[nodiscard]] int *pour() const noexcept { return w(); }\n",
+     missing_from_cpp_manual,
+     "pour of"),
+    (CPP_HEADER, f"// {WORDS}{WORDS}\n", wide_headers, "tidepool.hpp:1: 195 columns"),
     ("CONTRIBUTING.md", "```c\nvoid bin_take(int);\n```\n", stale_code, "no source has this: void bin_take(int);"),
 ]
 
@@ -250,13 +288,14 @@ def problems_of(files, check):
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder)
         for name, text in files.items():
-            (root / name).parent.mkdir(exist_ok=True)
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
             (root / name).write_text(text)
         return list(check(root))
 
 
 def self_test():
-    for check in (broken_links, unknown_names, wrong_invariants, unlisted_sources, stale_code, long_prose, wide_headers):
+    for check in (broken_links, unknown_names, wrong_invariants, unlisted_sources, stale_code, long_prose, wide_headers,
+                  missing_from_cpp_manual):
         found = problems_of(GOOD, check)
         if found:
             sys.exit(f"good texts: {found}")
@@ -266,10 +305,11 @@ def self_test():
             sys.exit(f"{name} with {text!r}: expected {expected!r}, found {found}")
 
 
+EXAMPLES = {"example": "c", "example-cpp": "cpp"}
 CHECKS = {
     "links": [broken_links],
     "names": [unknown_names, wrong_invariants, unlisted_sources, stale_code],
-    "manual": [missing_from_manual],
+    "manual": [missing_from_manual, missing_from_cpp_manual],
     "prose": [long_prose, wide_headers],
 }
 
@@ -279,8 +319,8 @@ def main():
         self_test()
         return
     root = pathlib.Path(sys.argv[2])
-    if sys.argv[1] == "example":
-        print(example(root), end="")
+    if sys.argv[1] in EXAMPLES:
+        print(example(root, EXAMPLES[sys.argv[1]]), end="")
         return
     found = [problem for check in CHECKS[sys.argv[1]] for problem in check(root)]
     print("\n".join(found))

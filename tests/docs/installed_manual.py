@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Installs the manual into a folder of its own and reads it there, as a user does: every public function has a page, and the page
-is the one that tells of it.
+"""Installs the manual into a folder of its own and reads it there, as a user does: every public function has a page, and the
+page is the one that tells of it.
 
 usage: installed_manual.py SOURCE BUILD PREFIX MANUAL-FOLDER MANDOC
 
-MANUAL-FOLDER is where the build installs manual pages, below PREFIX or absolute. Exit status 77: there is no meson to be called."""
+MANUAL-FOLDER is where the build installs manual pages, below PREFIX or absolute. Exit status 77: there is no meson."""
 
 import os
 import pathlib

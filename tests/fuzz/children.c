@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Children of a fork, which go on with what there was. */
-#include "operations.h"
 #include "check/check.h"
+#include "operations.h"
 #include <errno.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 enum {
-  PAGE = 4096,                         /* a stride: nothing rests on its being the machine's */
-  DENSE_MOST = 64 << 10,               /* every byte of a block has a pattern up to here */
-  SPARSE_LEAST = 64 << 20              /* and from here on 64 bytes between its ends */
+  PAGE = 4096,            /* a stride: nothing rests on its being the machine's */
+  DENSE_MOST = 64 << 10,  /* every byte of a block has a pattern up to here */
+  SPARSE_LEAST = 64 << 20 /* and from here on 64 bytes between its ends */
 };
 
 /* In a large block whole pages at both ends, and of each page in between its first and last bytes and some in the middle. */

@@ -3,7 +3,10 @@
  * What a heap says of all its blocks: a walk of them, and figures. */
 #include "operations.h"
 
-typedef struct visits { unsigned heap; size_t count; } visits_t;
+typedef struct visits {
+  unsigned heap;
+  size_t count;
+} visits_t;
 
 static bool visit(const pool_block_t *block, void *context)
 {

@@ -21,25 +21,47 @@ uint64_t fuzz_seed;
 typedef struct op {
   const char *name;
   void (*run)(void);
-  unsigned    weight;
+  unsigned weight;
 } op_t;
 
 static const op_t ops[] = {
-  {"alloc", op_alloc, 12},           {"zeroed", op_zeroed, 4},         {"aligned", op_aligned, 3},
-  {"realloc", op_realloc, 6},        {"resize", op_resize, 3},         {"free", op_free, 8},
-  {"free_many", op_free_many, 1},    {"batch", op_batch, 2},           {"verify", op_verify, 2},
-  {"trim", op_trim, 1},              {"ask_inside", op_ask_inside, 2}, {"ask_freed", op_ask_freed, 2},
-  {"ask_anything", op_ask_anything, 1}, {"good_size", op_good_size, 1}, {"impossible", op_impossible, 1},
-  {"heap_create", op_heap_create, 3}, {"heap_destroy", op_heap_destroy, 1}, {"heap_reset", op_heap_reset, 1},
-  {"heap_set_budget", op_heap_set_budget, 1}, {"heap_walk", op_heap_walk, 1}, {"figures", op_figures, 1},
+  {"alloc", op_alloc, 12},
+  {"zeroed", op_zeroed, 4},
+  {"aligned", op_aligned, 3},
+  {"realloc", op_realloc, 6},
+  {"resize", op_resize, 3},
+  {"free", op_free, 8},
+  {"free_many", op_free_many, 1},
+  {"batch", op_batch, 2},
+  {"verify", op_verify, 2},
+  {"trim", op_trim, 1},
+  {"ask_inside", op_ask_inside, 2},
+  {"ask_freed", op_ask_freed, 2},
+  {"ask_anything", op_ask_anything, 1},
+  {"good_size", op_good_size, 1},
+  {"impossible", op_impossible, 1},
+  {"heap_create", op_heap_create, 3},
+  {"heap_destroy", op_heap_destroy, 1},
+  {"heap_reset", op_heap_reset, 1},
+  {"heap_set_budget", op_heap_set_budget, 1},
+  {"heap_walk", op_heap_walk, 1},
+  {"figures", op_figures, 1},
 };
 
 /* Of the bytes from MORE_FROM on. */
 static const op_t more_ops[] = {
-  {"large", op_large, 8},            {"large_zeroed", op_large_zeroed, 8}, {"large_aligned", op_large_aligned, 2},
-  {"large_realloc", op_large_realloc, 8}, {"large_resize", op_large_resize, 8}, {"large_free", op_large_free, 8},
-  {"huge", op_huge, 1},              {"huge_zeroed", op_huge_zeroed, 1}, {"ask_near", op_ask_near, 3},
-  {"walk_all", op_walk_all, 1},      {"fork", op_fork, 1},             {"thread_end", op_thread_end, 1},
+  {"large", op_large, 8},
+  {"large_zeroed", op_large_zeroed, 8},
+  {"large_aligned", op_large_aligned, 2},
+  {"large_realloc", op_large_realloc, 8},
+  {"large_resize", op_large_resize, 8},
+  {"large_free", op_large_free, 8},
+  {"huge", op_huge, 1},
+  {"huge_zeroed", op_huge_zeroed, 1},
+  {"ask_near", op_ask_near, 3},
+  {"walk_all", op_walk_all, 1},
+  {"fork", op_fork, 1},
+  {"thread_end", op_thread_end, 1},
   {"elsewhere", op_elsewhere, 14},
 };
 enum { MORE_FROM = 192 };

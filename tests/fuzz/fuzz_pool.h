@@ -9,7 +9,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-extern bool     fuzz_alone;   /* no second thread */
-extern uint64_t fuzz_seed;    /* of the input that is made up, for messages; 0: it is none */
+extern bool fuzz_alone;    /* no second thread */
+extern uint64_t fuzz_seed; /* of the input that is made up, for messages; 0: it is none */
 
 #endif

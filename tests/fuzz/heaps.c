@@ -6,7 +6,7 @@
 
 enum {
   MEMORY_BYTES = 96 << 10,
-  LARGE_MEMORY_BYTES = 9 << 20         /* units of 64 KiB */
+  LARGE_MEMORY_BYTES = 9 << 20 /* units of 64 KiB */
 };
 
 static char memories[HEAPS][MEMORY_BYTES], large_memory[LARGE_MEMORY_BYTES];
@@ -28,15 +28,37 @@ static bool give_something(pool_heap_t *heap, size_t bytes, unsigned attempt, vo
 static void choose_place(pool_heap_options_t *options, unsigned n, unsigned kind)
 {
   switch (kind) {
-  case 0: case 1: break;
-  case 2: options->budget = (64 + (size_t)byte() * 16) << 10; break;
-  case 3: options->budget = (size_t)(1 + byte() % 32) << 20; break;
-  case 4: options->reserve = (size_t)(1 + byte() % 8) << 19; break;
-  case 5: options->reserve = (size_t)(9 + byte() % 8) << 20; break;
-  case 6: options->memory = memories[n] + byte() % 64; options->memory_size = MEMORY_BYTES - 64 - byte() * 256; break;
-  case 7: options->memory = large_memory; options->memory_size = LARGE_MEMORY_BYTES - number(); break;
-  case 8: options->reserve = (size_t)1 << 20; options->budget = (size_t)3 << 20; break;
-  default: options->size_classes = own_classes; options->size_class_count = 6; break;
+  case 0:
+  case 1:
+    break;
+  case 2:
+    options->budget = (64 + (size_t)byte() * 16) << 10;
+    break;
+  case 3:
+    options->budget = (size_t)(1 + byte() % 32) << 20;
+    break;
+  case 4:
+    options->reserve = (size_t)(1 + byte() % 8) << 19;
+    break;
+  case 5:
+    options->reserve = (size_t)(9 + byte() % 8) << 20;
+    break;
+  case 6:
+    options->memory = memories[n] + byte() % 64;
+    options->memory_size = MEMORY_BYTES - 64 - byte() * 256;
+    break;
+  case 7:
+    options->memory = large_memory;
+    options->memory_size = LARGE_MEMORY_BYTES - number();
+    break;
+  case 8:
+    options->reserve = (size_t)1 << 20;
+    options->budget = (size_t)3 << 20;
+    break;
+  default:
+    options->size_classes = own_classes;
+    options->size_class_count = 6;
+    break;
   }
 }
 
@@ -83,7 +105,10 @@ void op_heap_create(void)
     };
 }
 
-typedef struct ended { const char *block; size_t usable; } ended_t;
+typedef struct ended {
+  const char *block;
+  size_t usable;
+} ended_t;
 static ended_t ended[SLOTS];
 
 static size_t forget_blocks_of(unsigned heap)
@@ -149,4 +174,3 @@ void op_heap_set_budget(void)
   must(done ? stats.budget == budget : stats.held_bytes > budget);
   model.heaps[n].limited = true;
 }
-

@@ -64,10 +64,7 @@ static void no_overlap(const slot_t *slot)
          slot->block + slot->usable <= other->block);
 }
 
-bool may_fail(unsigned heap, size_t size)
-{
-  return model.heaps[heap].limited || size > (size_t)1 << 28;
-}
+bool may_fail(unsigned heap, size_t size) { return model.heaps[heap].limited || size > (size_t)1 << 28; }
 
 /* A heap that others overflow to may overflow itself, and outlives them, so there is an end. */
 bool overflows_to(unsigned from, unsigned to)

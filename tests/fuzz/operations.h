@@ -5,7 +5,7 @@
 
 #include "model.h"
 
-void one_op(void);                                         /* that the input names */
+void one_op(void); /* that the input names */
 
 /* Blocks. */
 void take(size_t size);
@@ -38,7 +38,7 @@ void op_good_size(void);
 void op_impossible(void);
 
 /* Heaps. */
-void destroy(unsigned n);                                  /* if there is one, and those that lean on it */
+void destroy(unsigned n); /* if there is one, and those that lean on it */
 void op_heap_create(void);
 void op_heap_destroy(void);
 void op_heap_reset(void);

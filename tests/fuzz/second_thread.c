@@ -6,10 +6,10 @@
 #include <semaphore.h>
 
 static struct {
-  pthread_t   thread;
-  bool        runs;
-  sem_t       asked, done;
-  void      (*act)(void);              /* NULL: end */
+  pthread_t thread;
+  bool runs;
+  sem_t asked, done;
+  void (*act)(void); /* NULL: end */
 } other;
 
 static void *obey(void *unused)
@@ -41,8 +41,7 @@ static void do_elsewhere(void (*act)(void))
   model.elsewhere = true;
   other.act = act;
   sem_post(&other.asked);
-  while (sem_wait(&other.done) != 0) {
-  }
+  while (sem_wait(&other.done) != 0) {}
   model.elsewhere = false;
 }
 

@@ -9,8 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* What a heap holds depends on when idle memory was last looked for. These tests are about other things, so that is to be in seven
- * weeks; those that are about it say so themselves, and the unit tests move the clock. */
+/* What a heap holds depends on when idle memory was last looked for. These tests are about other things, so that is to be in
+ * seven weeks; those that are about it say so themselves, and the unit tests move the clock. */
 __attribute__((constructor)) static void leave_time_out(void) { must(pool_option_set("purge_delay_ms", "4000000000")); }
 
 pool_heap_t *heap_with(pool_heap_options_t options)
@@ -58,8 +58,7 @@ bool list_take(list_t *list, pool_heap_t *heap, size_t size)
 size_t list_exhaust(list_t *list, pool_heap_t *heap, size_t size)
 {
   size_t before = list->count;
-  while (list_take(list, heap, size)) {
-  }
+  while (list_take(list, heap, size)) {}
   return list->count - before;
 }
 
@@ -90,8 +89,8 @@ enum { THREADS_MOST = 64 };
 
 typedef struct started {
   thread_body_fn *body;
-  void           *context;
-  size_t          index;
+  void *context;
+  size_t index;
 } started_t;
 
 static void *thread_main(void *argument)
@@ -135,7 +134,7 @@ void no_more_system_calls(void)
 
 typedef struct sealed {
   void (*run)(void *);
-  void  *argument;
+  void *argument;
 } sealed_t;
 
 /* Not through _exit(): where coverage is counted it writes files first. */

@@ -8,12 +8,12 @@
 enum { SMALL = 256 << 10, LARGE = 16 << 20, ATTEMPTS = 64 };
 
 typedef struct helper {
-  unsigned calls, give_up_at, help_at;     /* at this attempt; ~0: never */
-  bool     in_order, inside;
-  size_t   bytes_needed;
+  unsigned calls, give_up_at, help_at; /* at this attempt; ~0: never */
+  bool in_order, inside;
+  size_t bytes_needed;
   pool_heap_t *heap;
-  void   (*help)(struct helper *helper, pool_heap_t *heap);
-  list_t   list;
+  void (*help)(struct helper *helper, pool_heap_t *heap);
+  list_t list;
   object_pool_t *pool;
 } helper_t;
 

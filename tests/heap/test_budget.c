@@ -9,9 +9,9 @@ enum { HEAPS_MOST = 4, WORKERS = 3, SLOTS = 400, STEPS_EACH = 100000, SAMPLES = 
 
 typedef struct watched {
   pool_heap_t *heaps[HEAPS_MOST];
-  size_t       budgets[HEAPS_MOST];
-  size_t       count, workers_begin;     /* heaps from this one on are allocated from */
-  atomic_bool  stop;
+  size_t budgets[HEAPS_MOST];
+  size_t count, workers_begin; /* heaps from this one on are allocated from */
+  atomic_bool stop;
   atomic_size_t steps[WORKERS], failures;
 } watched_t;
 
@@ -94,7 +94,8 @@ static void exact_up_through_parents(void **state)
   (void)state;
   watched_t watched = {.budgets = {40 << 20, 12 << 20, 10 << 20, 4 << 20}, .count = 4, .workers_begin = 1};
   for (size_t i = 0; i < watched.count; i++)
-    watched.heaps[i] = heap_with((pool_heap_options_t){.budget = watched.budgets[i], .parent = i ? watched.heaps[i > 1] : NULL});
+    watched.heaps[i] =
+      heap_with((pool_heap_options_t){.budget = watched.budgets[i], .parent = i ? watched.heaps[i > 1] : NULL});
   watched.budgets[0] = 14 << 20;
   assert_true(pool_heap_set_budget(watched.heaps[0], watched.budgets[0]));
   watch_all(&watched);
@@ -117,7 +118,8 @@ static void counts_upward(void **state)
   size_t alone = stats_of(top).held_bytes;
   pool_heap_t *middle = heap_with((pool_heap_options_t){.parent = top});
   pool_heap_t *leaves[] = {
-    heap_with((pool_heap_options_t){.parent = middle}), heap_with((pool_heap_options_t){.parent = middle, .budget = 1 << 20}),
+    heap_with((pool_heap_options_t){.parent = middle}),
+    heap_with((pool_heap_options_t){.parent = middle, .budget = 1 << 20}),
     heap_with((pool_heap_options_t){.parent = middle, .reserve = 1 << 20}),
     heap_with((pool_heap_options_t){.parent = middle, .memory = buffer, .memory_size = sizeof buffer}),
   };
@@ -151,9 +153,9 @@ static void counts_upward(void **state)
 enum { TABLE_THREADS = 4 };
 
 typedef struct fill {
-  pool_heap_t      *heap;
+  pool_heap_t *heap;
   pthread_barrier_t full, measured;
-  size_t            live;
+  size_t live;
 } fill_t;
 
 static void fill_it(size_t index, void *context)
@@ -187,11 +189,14 @@ static double part_live(size_t budget, unsigned threads)
 static void use_of_a_budget(void **state)
 {
   (void)state;
-  static const struct { size_t budget; double alone, together; } table[] =
-    {{256 << 10, 0.85, 0.70}, {4 << 20, 0.92, 0.88}, {64 << 20, 0.96, 0.95}};
+  static const struct {
+    size_t budget;
+    double alone, together;
+  } table[] = {{256 << 10, 0.85, 0.70}, {4 << 20, 0.92, 0.88}, {64 << 20, 0.96, 0.95}};
   for (size_t i = 0; i < COUNT_OF(table); i++) {
     double alone = part_live(table[i].budget, 1), together = part_live(table[i].budget, TABLE_THREADS);
-    print_message("%6zu KiB: %.1f %% live with one thread, %.1f %% with four\n", table[i].budget >> 10, alone * 100, together * 100);
+    print_message("%6zu KiB: %.1f %% live with one thread, %.1f %% with four\n", table[i].budget >> 10, alone * 100,
+                  together * 100);
     assert_true(alone >= table[i].alone);
     assert_true(together >= table[i].together);
   }

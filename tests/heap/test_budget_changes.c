@@ -63,13 +63,14 @@ static void lowered_beside_idle_children(void **state)
   static const pool_heap_options_t kinds[] = {{0}, {.budget = 4 << 20}, {.budget = 40 << 20}, {.flags = POOL_HEAP_CHECKED}};
   for (size_t i = 0; i < COUNT_OF(kinds); i++) {
     pool_heap_options_t options = kinds[i];
-    pool_heap_t *top = heap_with((pool_heap_options_t){.budget = 64 << 20}), *middle = heap_with((pool_heap_options_t){.parent = top});
+    pool_heap_t *top = heap_with((pool_heap_options_t){.budget = 64 << 20}),
+                *middle = heap_with((pool_heap_options_t){.parent = top});
     options.parent = middle;
     pool_heap_t *leaf = heap_with(options);
     list_t list = {0};
     list_take_many(&list, leaf, 30000, 100);
     size_t held = stats_of(top).held_bytes;
-    pool_heap_reset(leaf);   /* slabs stay held */
+    pool_heap_reset(leaf); /* slabs stay held */
     assert_true(stats_of(top).held_bytes >= held / 4 * 3);
     assert_true(pool_heap_set_budget(top, held / 4));
     assert_true(stats_of(top).held_bytes <= held / 4);
@@ -96,7 +97,7 @@ static void trim_gives_back(void **state)
     list_take_many(&kept, heap, 500, 10);
     list_free(&kept, heap);
     pool_heap_trim(heap, 0);
-    size_t empty = stats_of(heap).held_bytes;   /* with the record of the one class */
+    size_t empty = stats_of(heap).held_bytes; /* with the record of the one class */
     list_take_many(&kept, heap, 500, 10);
     list_take_many(&list, heap, 500, 20000);
     size_t held = stats_of(heap).held_bytes;
@@ -120,7 +121,7 @@ static void trim_gives_back(void **state)
 /* Each change is there for everybody or for nobody: what one thread is refused no other can have been granted meanwhile. */
 typedef struct changers {
   pool_heap_t *heap;
-  size_t       budgets[2];
+  size_t budgets[2];
 } changers_t;
 
 static void change_again_and_again(size_t index, void *context)

@@ -89,7 +89,8 @@ static void object_pools_that_overflow(void **state)
 {
   (void)state;
   for (size_t i = 0; i < POOLS; i++) {
-    object_pool_options_t options = {.object_size = 32, .capacity = 1, .when_full = i ? OBJECT_POOL_OVERFLOW : OBJECT_POOL_FAIL};
+    object_pool_options_t options = {
+      .object_size = 32, .capacity = 1, .when_full = i ? OBJECT_POOL_OVERFLOW : OBJECT_POOL_FAIL};
     options.overflow = i ? pools[i - 1] : NULL;
     assert_non_null(pools[i] = object_pool_create(&options));
   }

@@ -40,7 +40,7 @@ static void try_own_classes(pool_heap_options_t options)
   options.size_classes = sizes;
   options.size_class_count = COUNT_OF(sizes);
   pool_heap_t *heap = heap_with(options);
-  memset(sizes, 0, sizeof sizes);           /* they were copied */
+  memset(sizes, 0, sizeof sizes); /* they were copied */
   expect_size(heap, 0, 48);
   expect_size(heap, 48, 48);
   expect_size(heap, 49, 1024);

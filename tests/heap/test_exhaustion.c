@@ -78,7 +78,9 @@ static void memory_of_threads_that_ended(void **state)
 
 /* ---- many threads at the limit ---- */
 
-typedef struct shared { pool_heap_t *heap; } shared_t;
+typedef struct shared {
+  pool_heap_t *heap;
+} shared_t;
 
 static bool yield_and_retry(pool_heap_t *heap, size_t bytes_needed, unsigned attempt, void *context)
 {
@@ -137,7 +139,7 @@ static void smaller_when_nothing_is_left(void **state)
         assert_non_null(block);
         assert_true(pattern_kept(block, less, size, i));
       }
-      assert_int_equal(stats_of(heap).exhausted_count, exhausted);   /* and nobody was asked for anything */
+      assert_int_equal(stats_of(heap).exhausted_count, exhausted); /* and nobody was asked for anything */
       list_free(&list, heap);
       pool_heap_free(heap, block);
       pool_heap_destroy(heap);
@@ -164,7 +166,8 @@ static void grows_when_the_callback_has_helped(void **state)
 {
   (void)state;
   size_t calls = 0;
-  pool_heap_t *heap = heap_with((pool_heap_options_t){.budget = 64 << 20, .on_exhausted = free_what_is_in_the_way, .context = &calls});
+  pool_heap_t *heap =
+    heap_with((pool_heap_options_t){.budget = 64 << 20, .on_exhausted = free_what_is_in_the_way, .context = &calls});
   char *block = pool_heap_alloc(heap, 40 << 20);
   in_the_way = pool_heap_alloc(heap, 10 << 20);
   assert_true(block && in_the_way);
@@ -185,11 +188,11 @@ static void grows_into_what_is_cached(void **state)
   assert_non_null(block);
   list_t list = {0};
   list_exhaust(&list, heap, 1000);
-  list_free(&list, heap);   /* into magazines and depots, as far as they go */
+  list_free(&list, heap); /* into magazines and depots, as far as they go */
   size_t room = (16 << 20) - stats_of(heap).held_bytes, had = (12 << 20) + room;
   block = pool_heap_realloc(heap, block, had + (200 << 10));
   assert_non_null(block);
-  assert_int_equal(stats_of(heap).exhausted_count, 1);   /* by the list */
+  assert_int_equal(stats_of(heap).exhausted_count, 1); /* by the list */
   pool_heap_destroy(heap);
 }
 

@@ -2,11 +2,11 @@
  * The whole family of functions, in every kind of heap. */
 #include "heaps.h"
 
-#define NO_MEMORY(call)                \
-  do {                                 \
-    errno = UNTOUCHED;                 \
-    assert_null(call);                 \
-    assert_int_equal(errno, ENOMEM);   \
+#define NO_MEMORY(call) \
+  do { \
+    errno = UNTOUCHED; \
+    assert_null(call); \
+    assert_int_equal(errno, ENOMEM); \
   } while (0)
 
 static void try_family(pool_heap_t *heap)
@@ -60,11 +60,19 @@ static void family_in_every_heap(void **state)
   (void)state;
   static char buffer[4 << 20];
   const pool_heap_options_t kinds[] = {
-    {.budget = 0}, {.budget = 4 << 20}, {.budget = 32 << 20}, {.reserve = 1 << 20}, {.reserve = 16 << 20, .budget = 32 << 20},
+    {.budget = 0},
+    {.budget = 4 << 20},
+    {.budget = 32 << 20},
+    {.reserve = 1 << 20},
+    {.reserve = 16 << 20, .budget = 32 << 20},
     {.memory = buffer, .memory_size = sizeof buffer},
   };
-  static const unsigned flags[] = {0, POOL_HEAP_SINGLE_THREAD, POOL_HEAP_CHECKED, POOL_HEAP_ZERO_ON_FREE,
-    POOL_HEAP_SINGLE_THREAD | POOL_HEAP_CHECKED, POOL_HEAP_CHECKED | POOL_HEAP_ZERO_ON_FREE};
+  static const unsigned flags[] = {0,
+                                   POOL_HEAP_SINGLE_THREAD,
+                                   POOL_HEAP_CHECKED,
+                                   POOL_HEAP_ZERO_ON_FREE,
+                                   POOL_HEAP_SINGLE_THREAD | POOL_HEAP_CHECKED,
+                                   POOL_HEAP_CHECKED | POOL_HEAP_ZERO_ON_FREE};
   for (size_t i = 0; i < COUNT_OF(kinds); i++)
     for (size_t j = 0; j < COUNT_OF(flags); j++) {
       pool_heap_options_t options = kinds[i];

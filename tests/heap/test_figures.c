@@ -8,9 +8,10 @@ static void adds_up(pool_heap_t *heap, size_t region)
 {
   pool_stats_t s = stats_of(heap), all = stats_of(pool_heap_default());
   assert_int_equal(s.held_bytes, s.live_bytes + s.cached_bytes + s.idle_bytes + s.metadata_bytes + s.children_bytes);
-  assert_int_equal(all.held_bytes, all.live_bytes + all.cached_bytes + all.idle_bytes + all.metadata_bytes + all.children_bytes);
+  assert_int_equal(all.held_bytes,
+                   all.live_bytes + all.cached_bytes + all.idle_bytes + all.metadata_bytes + all.children_bytes);
   assert_true(s.metadata_bytes <= 8192 + s.held_bytes / 8 + region / 16);
-  assert_true(all.metadata_bytes < 64 << 20);   /* it is the rest of a difference */
+  assert_true(all.metadata_bytes < 64 << 20); /* it is the rest of a difference */
   assert_true(s.peak_held_bytes >= s.held_bytes);
   assert_true(!s.budget || s.peak_held_bytes <= s.budget);
 }
@@ -66,13 +67,18 @@ static void exact_with_a_reserve(void **state)
   try_figures(heap_with((pool_heap_options_t){.reserve = 1 << 20}), 0);
 }
 
-/* Blocks of no class, whose units end beyond them; a family; object pools, whose records are on the heap's account; and what comes and
- * goes leaves the process's figure as it was. */
+/* Blocks of no class, whose units end beyond them; a family; object pools, whose records are on the heap's account; and what
+ * comes and goes leaves the process's figure as it was. */
 static void exact_for_all_that_is_held(void **state)
 {
   (void)state;
-  static const pool_heap_options_t kinds[] = {{0}, {.budget = 4 << 20}, {.budget = 256 << 20}, {.reserve = 3 << 20}, {.reserve = 12 << 20},
-    {.flags = POOL_HEAP_CHECKED}, {.flags = POOL_HEAP_SINGLE_THREAD, .budget = 1 << 20}};
+  static const pool_heap_options_t kinds[] = {{0},
+                                              {.budget = 4 << 20},
+                                              {.budget = 256 << 20},
+                                              {.reserve = 3 << 20},
+                                              {.reserve = 12 << 20},
+                                              {.flags = POOL_HEAP_CHECKED},
+                                              {.flags = POOL_HEAP_SINGLE_THREAD, .budget = 1 << 20}};
   for (size_t round = 0; round < 2; round++)
     for (size_t i = 0; i < COUNT_OF(kinds); i++) {
       pool_heap_options_t options = kinds[i];
@@ -80,12 +86,11 @@ static void exact_for_all_that_is_held(void **state)
       options.parent = top;
       heap = heap_with(options);
       list_t list = {0};
-      for (size_t n = 0; n < 100 && list_take(&list, heap, 266241); n++) {
-      }
+      for (size_t n = 0; n < 100 && list_take(&list, heap, 266241); n++) {}
       adds_up(heap, options.budget + options.reserve);
-      object_pool_t *pool = object_pool_create(&(object_pool_options_t){.object_size = 100, .capacity = 20, .when_full = OBJECT_POOL_GROW, .heap = heap});
-      for (size_t n = 0; pool && n < 3000 && object_pool_get(pool); n++) {
-      }
+      object_pool_t *pool = object_pool_create(
+        &(object_pool_options_t){.object_size = 100, .capacity = 20, .when_full = OBJECT_POOL_GROW, .heap = heap});
+      for (size_t n = 0; pool && n < 3000 && object_pool_get(pool); n++) {}
       void *huge = pool_heap_alloc(heap, 9 << 20);
       assert_non_null(pool_heap_alloc(top, 9000));
       adds_up(heap, options.budget + options.reserve);
@@ -152,9 +157,14 @@ static void json_says_the_same(void **state)
 {
   (void)state;
   static char buffer[24 << 20];
-  static const pool_heap_options_t kinds[] = {{0}, {.budget = 24 << 20}, {.budget = 64 << 20}, {.flags = POOL_HEAP_SINGLE_THREAD},
-    {.flags = POOL_HEAP_ZERO_ON_FREE}, {.memory = buffer, .memory_size = sizeof buffer}, {.reserve = 24 << 20},
-    {.reserve = 1 << 20}};
+  static const pool_heap_options_t kinds[] = {{0},
+                                              {.budget = 24 << 20},
+                                              {.budget = 64 << 20},
+                                              {.flags = POOL_HEAP_SINGLE_THREAD},
+                                              {.flags = POOL_HEAP_ZERO_ON_FREE},
+                                              {.memory = buffer, .memory_size = sizeof buffer},
+                                              {.reserve = 24 << 20},
+                                              {.reserve = 1 << 20}};
   json_needed();
   for (size_t i = 0; i < COUNT_OF(kinds); i++)
     say_the_same(heap_with(kinds[i]));

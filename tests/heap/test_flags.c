@@ -49,7 +49,10 @@ static void new_and_returned_blocks(void **state)
   pool_heap_destroy(heap);
 }
 
-typedef struct bug { size_t size, offset; bool by_pool_free; } bug_t;
+typedef struct bug {
+  size_t size, offset;
+  bool by_pool_free;
+} bug_t;
 
 static unsigned char *new_block(pool_heap_t **heap, size_t size)
 {
@@ -142,7 +145,8 @@ static void zero_on_free(void **state)
 {
   (void)state;
   static unsigned char buffer[2 << 20];
-  pool_heap_t *heap = heap_with((pool_heap_options_t){.memory = buffer, .memory_size = sizeof buffer, .flags = POOL_HEAP_ZERO_ON_FREE});
+  pool_heap_t *heap =
+    heap_with((pool_heap_options_t){.memory = buffer, .memory_size = sizeof buffer, .flags = POOL_HEAP_ZERO_ON_FREE});
   for (size_t size = 32; size < 600000; size = size * 5 + 8) {
     char *block = pool_heap_alloc(heap, size);
     memcpy(block + size - 8, "a secret", 8);
@@ -165,7 +169,8 @@ static void zero_on_shrink(void **state)
 {
   (void)state;
   static unsigned char buffer[4 << 20];
-  pool_heap_t *heap = heap_with((pool_heap_options_t){.memory = buffer, .memory_size = sizeof buffer, .flags = POOL_HEAP_ZERO_ON_FREE});
+  pool_heap_t *heap =
+    heap_with((pool_heap_options_t){.memory = buffer, .memory_size = sizeof buffer, .flags = POOL_HEAP_ZERO_ON_FREE});
   char *block = pool_heap_alloc(heap, 1 << 20);
   memcpy(block + (1 << 20) - 8, "a secret", 8);
   block = pool_heap_realloc(heap, block, 600 << 10);
@@ -225,8 +230,10 @@ static void reserve_is_there(void **state)
 {
   (void)state;
   static const size_t sizes[] = {100, 5000, 200000};
-  static const pool_heap_options_t kinds[] = {{.reserve = RESERVE}, {.reserve = RESERVE, .budget = 64 << 20},
-    {.reserve = RESERVE / 2, .budget = RESERVE}, {.reserve = RESERVE, .flags = POOL_HEAP_CHECKED}};
+  static const pool_heap_options_t kinds[] = {{.reserve = RESERVE},
+                                              {.reserve = RESERVE, .budget = 64 << 20},
+                                              {.reserve = RESERVE / 2, .budget = RESERVE},
+                                              {.reserve = RESERVE, .flags = POOL_HEAP_CHECKED}};
   for (size_t k = 0; k < COUNT_OF(kinds); k++)
     for (size_t i = 0; i < COUNT_OF(sizes); i++) {
       pool_heap_t *heap = heap_with(kinds[k]);
@@ -262,8 +269,10 @@ static void prefaulted(void **state)
   (void)state;
   if (SANITIZED)
     skip();
-  static const pool_heap_options_t kinds[] = {{.reserve = RESERVE}, {.reserve = RESERVE, .budget = RESERVE},
-    {.reserve = RESERVE / 2, .budget = RESERVE}, {.reserve = RESERVE, .budget = 64 << 20}};
+  static const pool_heap_options_t kinds[] = {{.reserve = RESERVE},
+                                              {.reserve = RESERVE, .budget = RESERVE},
+                                              {.reserve = RESERVE / 2, .budget = RESERVE},
+                                              {.reserve = RESERVE, .budget = 64 << 20}};
   for (size_t k = 0; k < COUNT_OF(kinds); k++) {
     pool_heap_options_t options = kinds[k];
     options.flags = POOL_HEAP_PREFAULT;
@@ -342,7 +351,7 @@ static void without_a_right_to_lock(void *unused)
 static void may_not_lock(void **state)
 {
   (void)state;
-  if (SANITIZED)      /* which make mlock() do nothing */
+  if (SANITIZED) /* which make mlock() do nothing */
     skip();
   in_child(without_a_right_to_lock, NULL);
 }

@@ -38,7 +38,7 @@ static void *use_a_little(void *unused)
 static void after_the_handlers(void *unused)
 {
   (void)unused;
-  must(handled == 2);   /* before the fork and in the child */
+  must(handled == 2); /* before the fork and in the child */
   use_in_a_handler();
 }
 
@@ -160,7 +160,7 @@ static void cancel_at_the_first_use(void *unused)
   (void)unused;
   pthread_t thread;
   void *block;
-  setenv("TIDEPOOL_OPTIONS", "there_is_no_such_option=1", 1);   /* which it is told, under the lock of the beginning */
+  setenv("TIDEPOOL_OPTIONS", "there_is_no_such_option=1", 1); /* which it is told, under the lock of the beginning */
   alarm(STUCK_SECONDS);
   must(pthread_create(&thread, NULL, first_use_although_cancelled, NULL) == 0);
   pthread_join(thread, &block);
@@ -177,7 +177,10 @@ static void tell_an_option_although_cancelled(void **state)
 /* ---- beside a call that changes a block and what is held for it ---- */
 
 enum { FORKS = 40, PAUSE_MOST_US = 300 };
-typedef struct in_a_loop { size_t size, other; pool_heap_options_t options; } in_a_loop_t;
+typedef struct in_a_loop {
+  size_t size, other;
+  pool_heap_options_t options;
+} in_a_loop_t;
 static pool_heap_t *parent;
 static in_a_loop_t looping;
 static int loop_ends;
@@ -251,10 +254,15 @@ static void beside_large_blocks(void *argument)
 static void forks_beside_large_blocks(void **state)
 {
   (void)state;
-  static const in_a_loop_t loops[] = {
-    {.size = 300000}, {.size = 8 << 20}, {.size = 64 << 20}, {.size = 300000, .other = 900000}, {.size = 8 << 20, .other = 20 << 20},
-    {.size = 20 << 20, .other = 6 << 20}, {.size = 300000, .options = {.budget = 2 << 20}}, {.size = 300000, .options = {.reserve = 10 << 20}},
-    {.size = 300000, .other = 8 << 20}};
+  static const in_a_loop_t loops[] = {{.size = 300000},
+                                      {.size = 8 << 20},
+                                      {.size = 64 << 20},
+                                      {.size = 300000, .other = 900000},
+                                      {.size = 8 << 20, .other = 20 << 20},
+                                      {.size = 20 << 20, .other = 6 << 20},
+                                      {.size = 300000, .options = {.budget = 2 << 20}},
+                                      {.size = 300000, .options = {.reserve = 10 << 20}},
+                                      {.size = 300000, .other = 8 << 20}};
   for (size_t i = 0; i < COUNT_OF(loops); i++)
     in_child(beside_large_blocks, (void *)(uintptr_t)&loops[i]);
 }
@@ -284,9 +292,12 @@ static void forks_beside_heaps(void **state)
 {
   (void)state;
   static const size_t sizes[] = {32, 128};
-  static const in_a_loop_t loops[] = {
-    {.options = {0}}, {.options = {.budget = 1 << 20}}, {.options = {.budget = 20 << 20}}, {.options = {.reserve = 1 << 20}},
-    {.options = {.reserve = 16 << 20}}, {.options = {.size_classes = sizes, .size_class_count = 2}}};
+  static const in_a_loop_t loops[] = {{.options = {0}},
+                                      {.options = {.budget = 1 << 20}},
+                                      {.options = {.budget = 20 << 20}},
+                                      {.options = {.reserve = 1 << 20}},
+                                      {.options = {.reserve = 16 << 20}},
+                                      {.options = {.size_classes = sizes, .size_class_count = 2}}};
   for (size_t i = 0; i < COUNT_OF(loops); i++)
     in_child(beside_heaps, (void *)(uintptr_t)&loops[i]);
 }
@@ -296,7 +307,8 @@ static object_pool_t *growing;
 static void *object_pools_that_come_and_go(void *unused)
 {
   while (!__atomic_load_n(&loop_ends, __ATOMIC_RELAXED)) {
-    object_pool_t *pool = object_pool_create(&(object_pool_options_t){.object_size = looping.size, .capacity = looping.other, .heap = heap});
+    object_pool_t *pool =
+      object_pool_create(&(object_pool_options_t){.object_size = looping.size, .capacity = looping.other, .heap = heap});
     must(pool);
     object_pool_destroy(pool);
   }
@@ -348,7 +360,10 @@ static void beside_object_pools(void *argument)
   heap = heap_with(looping.options);
   once_before();
   size_t held_before = stats_of(heap).held_bytes;
-  growing = looping.other ? NULL : object_pool_create(&(object_pool_options_t){.object_size = looping.size, .when_full = OBJECT_POOL_GROW, .heap = heap});
+  growing =
+    looping.other
+      ? NULL
+      : object_pool_create(&(object_pool_options_t){.object_size = looping.size, .when_full = OBJECT_POOL_GROW, .heap = heap});
   fork_beside(growing ? an_object_pool_that_grows_and_shrinks : object_pools_that_come_and_go, no_array_is_lost, &held_before);
 }
 
@@ -356,8 +371,9 @@ static void forks_beside_object_pools(void **state)
 {
   (void)state;
   static const in_a_loop_t loops[] = {
-    {.size = 64, .other = 2000}, {.size = 64, .other = 10}, {.size = 1000, .other = 9000}, {.size = 64, .other = 2000, .options = {.budget = 8 << 20}},
-    {.size = 20000, .other = 0}, {.size = 300000, .other = 0}};
+    {.size = 64, .other = 2000},   {.size = 64, .other = 10},
+    {.size = 1000, .other = 9000}, {.size = 64, .other = 2000, .options = {.budget = 8 << 20}},
+    {.size = 20000, .other = 0},   {.size = 300000, .other = 0}};
   for (size_t i = 0; i < COUNT_OF(loops); i++)
     in_child(beside_object_pools, (void *)(uintptr_t)&loops[i]);
 }
@@ -365,11 +381,9 @@ static void forks_beside_object_pools(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(tell_an_option_although_cancelled),   /* first: nobody has used the library yet */
-    cmocka_unit_test(fork_beside_handlers_test),
-    cmocka_unit_test(cached_by_others_is_not_live),
-    cmocka_unit_test(forks_beside_large_blocks),
-    cmocka_unit_test(forks_beside_heaps),
+    cmocka_unit_test(tell_an_option_although_cancelled), /* first: nobody has used the library yet */
+    cmocka_unit_test(fork_beside_handlers_test),         cmocka_unit_test(cached_by_others_is_not_live),
+    cmocka_unit_test(forks_beside_large_blocks),         cmocka_unit_test(forks_beside_heaps),
     cmocka_unit_test(forks_beside_object_pools),
   };
   return cmocka_run_group_tests_name("forks", tests, NULL, NULL);

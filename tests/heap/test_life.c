@@ -6,9 +6,9 @@ enum { THREADS = 4, BLOCKS = 3000 };
 
 /* Threads that keep magazines of the heaps they used, and wait between steps. */
 typedef struct crew {
-  pool_heap_t      *heap, *other;
+  pool_heap_t *heap, *other;
   pthread_barrier_t step;
-  list_t            lists[THREADS];
+  list_t lists[THREADS];
 } crew_t;
 
 static crew_t crew_of(pool_heap_t *heap, pool_heap_t *other) { return (crew_t){.heap = heap, .other = other}; }
@@ -66,8 +66,13 @@ static void run_crew(crew_t *crew, thread_body_fn *body)
   pthread_barrier_destroy(&crew->step);
 }
 
-static const pool_heap_options_t kinds[] = {{.budget = 0}, {.budget = 4 << 20}, {.budget = 8 << 20}, {.budget = 64 << 20},
-  {.reserve = 4 << 20}, {.flags = POOL_HEAP_CHECKED}, {.flags = POOL_HEAP_ZERO_ON_FREE}};
+static const pool_heap_options_t kinds[] = {{.budget = 0},
+                                            {.budget = 4 << 20},
+                                            {.budget = 8 << 20},
+                                            {.budget = 64 << 20},
+                                            {.reserve = 4 << 20},
+                                            {.flags = POOL_HEAP_CHECKED},
+                                            {.flags = POOL_HEAP_ZERO_ON_FREE}};
 
 static void reset_by_another_thread(void **state)
 {
@@ -127,7 +132,7 @@ static void work_through_destroy(size_t index, void *context)
     must(pool_alloc(100) != NULL);
     next_step(crew);
     if (index == round % THREADS)
-      crew->heap = pool_heap_create(NULL);     /* where the last one was, most likely */
+      crew->heap = pool_heap_create(NULL); /* where the last one was, most likely */
     next_step(crew);
     must(crew->heap && stats_of(crew->heap).live_blocks == 0);
     next_step(crew);
@@ -173,7 +178,7 @@ static void destroy_leaves_nothing(void **state)
 
 /* ---- threads that end ---- */
 
-enum { MANY = 400 };     /* more than a thread has places for */
+enum { MANY = 400 }; /* more than a thread has places for */
 static pool_heap_t *many[MANY];
 
 /* Both are there until the other is done: what they hold at once would differ from round to round otherwise. */
@@ -200,7 +205,7 @@ static void a_thread_that_touched_many_heaps(void **state)
   }
   for (unsigned round = 0; round < 12; round++) {
     run_threads(2, touch_many, &both_done);
-    for (size_t i = 0; i < MANY && round == 0; i++) {   /* with the records of the classes */
+    for (size_t i = 0; i < MANY && round == 0; i++) { /* with the records of the classes */
       pool_heap_trim(many[i], 0);
       empty[i] = stats_of(many[i]).held_bytes;
     }

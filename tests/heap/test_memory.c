@@ -86,7 +86,9 @@ static void any_size(void **state)
 static void the_table(void **state)
 {
   (void)state;
-  static const struct { size_t size, blocks; } table[] = {{16 << 10, 180}, {64 << 10, 900}, {1 << 20, 15500}};
+  static const struct {
+    size_t size, blocks;
+  } table[] = {{16 << 10, 180}, {64 << 10, 900}, {1 << 20, 15500}};
   for (size_t i = 0; i < COUNT_OF(table); i++)
     for (size_t offset = 0; offset < 64; offset += 31) {
       pool_heap_t *heap = heap_in(buffer_at(offset, table[i].size), table[i].size);
@@ -129,8 +131,8 @@ static void large_blocks_of_small_units(void **state)
   static const unsigned flags[] = {0, POOL_HEAP_CHECKED, POOL_HEAP_ZERO_ON_FREE};
   for (size_t i = 0; i < COUNT_OF(flags); i++) {
     unsigned char *memory = buffer_at(0, 16 << 10);
-    pool_heap_t *heap = heap_with((pool_heap_options_t){.memory = memory, .memory_size = 16 << 10, .size_classes = classes,
-                                                        .size_class_count = 1, .flags = flags[i]});
+    pool_heap_t *heap = heap_with((pool_heap_options_t){
+      .memory = memory, .memory_size = 16 << 10, .size_classes = classes, .size_class_count = 1, .flags = flags[i]});
     unsigned char *blocks[8];
     for (size_t j = 0; j < COUNT_OF(blocks); j++) {
       assert_non_null(blocks[j] = pool_heap_zalloc(heap, 1000));
@@ -154,7 +156,8 @@ static void try_alignments(size_t offset, size_t size, unsigned flags)
   unsigned char *memory = buffer_at(offset, size);
   pool_heap_t *heap = heap_with((pool_heap_options_t){.memory = memory, .memory_size = size, .flags = flags});
   for (size_t alignment = 16; alignment <= 64 << 10; alignment *= 2) {
-    unsigned char *first = pool_heap_aligned_alloc(heap, alignment, 100), *second = pool_heap_aligned_alloc(heap, alignment, 100);
+    unsigned char *first = pool_heap_aligned_alloc(heap, alignment, 100),
+                  *second = pool_heap_aligned_alloc(heap, alignment, 100);
     assert_true(first || alignment > 64);
     assert_true(first || offset || alignment > 1024);
     assert_int_equal((uintptr_t)first % alignment, 0);
@@ -221,8 +224,8 @@ static void live_a_life(unsigned char *memory, size_t size, unsigned flags)
 {
   list_t list = {0};
   size_t visited = 0;
-  pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.memory = memory, .memory_size = size, .flags = flags,
-                                                              .on_exhausted = free_some, .context = &list});
+  pool_heap_t *heap = pool_heap_create(
+    &(pool_heap_options_t){.memory = memory, .memory_size = size, .flags = flags, .on_exhausted = free_some, .context = &list});
   must(heap);
   list_take_many(&list, heap, 64, 20);
   for (size_t i = 0; i < 20000; i++)
@@ -302,12 +305,14 @@ static void records_are_out_of_reach(void **state)
   list_t lists[RECORDS] = {{0}};
   for (size_t i = 0; i < RECORDS; i++) {
     heaps[i] = heap_with(kinds[i % COUNT_OF(kinds)]);
-    pools[i] = object_pool_create(&(object_pool_options_t){.object_size = 48, .capacity = 100, .heap = i % 2 ? heaps[i] : NULL,
-                                                           .flags = kinds[i % COUNT_OF(kinds)].flags & POOL_HEAP_SINGLE_THREAD
-                                                                      ? OBJECT_POOL_SINGLE_THREAD : 0});
+    pools[i] = object_pool_create(&(object_pool_options_t){
+      .object_size = 48,
+      .capacity = 100,
+      .heap = i % 2 ? heaps[i] : NULL,
+      .flags = kinds[i % COUNT_OF(kinds)].flags & POOL_HEAP_SINGLE_THREAD ? OBJECT_POOL_SINGLE_THREAD : 0});
     assert_non_null(pools[i]);
     list_take_many(&lists[i], heaps[i], 16 + i * 300, 20);
-    assert_non_null(pool_alloc(i * 5000 + 1));   /* in the default heap, and these stay */
+    assert_non_null(pool_alloc(i * 5000 + 1)); /* in the default heap, and these stay */
   }
   for (size_t i = 0; i < RECORDS; i++) {
     is_out_of_reach(heaps[i]);

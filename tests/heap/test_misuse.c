@@ -28,16 +28,33 @@ static void do_object_pool(pool_heap_t *heap)
 static void do_parent(pool_heap_t *heap) { heap_with((pool_heap_options_t){.parent = heap}); }
 static void do_overflow(pool_heap_t *heap) { heap_with((pool_heap_options_t){.overflow = heap}); }
 
-static const struct { const char *call; void (*act)(pool_heap_t *); } calls[] = {
-  {"pool_heap_alloc", do_alloc}, {"pool_heap_alloc", do_alloc_medium}, {"pool_heap_zalloc", do_zalloc}, {"pool_heap_calloc", do_calloc},
-  {"pool_heap_realloc", do_realloc}, {"pool_heap_aligned_alloc", do_aligned_alloc}, {"pool_heap_free", do_free}, {"pool_heap_trim", do_trim},
-  {"pool_heap_reset", do_reset}, {"pool_heap_destroy", do_destroy}, {"pool_heap_set_budget", do_set_budget}, {"pool_heap_walk", do_walk},
-  {"pool_heap_stats", do_stats}, {"pool_heap_name", do_name}, {"pool_heap_stats_json", do_json}, {"pool_heap_create", do_parent},
-  {"pool_heap_create", do_overflow}, {"pool_heap_good_size", do_good_size}, {"object_pool_create", do_object_pool},
+static const struct {
+  const char *call;
+  void (*act)(pool_heap_t *);
+} calls[] = {
+  {"pool_heap_alloc", do_alloc},
+  {"pool_heap_alloc", do_alloc_medium},
+  {"pool_heap_zalloc", do_zalloc},
+  {"pool_heap_calloc", do_calloc},
+  {"pool_heap_realloc", do_realloc},
+  {"pool_heap_aligned_alloc", do_aligned_alloc},
+  {"pool_heap_free", do_free},
+  {"pool_heap_trim", do_trim},
+  {"pool_heap_reset", do_reset},
+  {"pool_heap_destroy", do_destroy},
+  {"pool_heap_set_budget", do_set_budget},
+  {"pool_heap_walk", do_walk},
+  {"pool_heap_stats", do_stats},
+  {"pool_heap_name", do_name},
+  {"pool_heap_stats_json", do_json},
+  {"pool_heap_create", do_parent},
+  {"pool_heap_create", do_overflow},
+  {"pool_heap_good_size", do_good_size},
+  {"object_pool_create", do_object_pool},
 };
 
 typedef struct destroyed {
-  void               (*act)(pool_heap_t *);
+  void (*act)(pool_heap_t *);
   pool_heap_options_t options;
 } destroyed_t;
 
@@ -54,7 +71,8 @@ static void destroyed_heap(void **state)
 {
   (void)state;
   static char buffer[64 << 10];
-  static const pool_heap_options_t kinds[] = {{.budget = 0}, {.memory = buffer, .memory_size = sizeof buffer}, {.budget = 1 << 20}};
+  static const pool_heap_options_t kinds[] = {
+    {.budget = 0}, {.memory = buffer, .memory_size = sizeof buffer}, {.budget = 1 << 20}};
   char words[80];
   for (size_t i = 0; i < COUNT_OF(calls); i++)
     for (size_t kind = 0; kind < COUNT_OF(kinds); kind++) {
@@ -90,7 +108,7 @@ static void the_default_heap_has_no_end(void **state)
 
 typedef struct mistake {
   pool_heap_options_t options, of_other;
-  size_t              size;
+  size_t size;
 } mistake_t;
 
 /* Seen at the latest when the magazine it went to is emptied. */
@@ -121,7 +139,8 @@ static void free_a_block_of_the_default_heap(void *argument)
 static void block_of_another_heap(void **state)
 {
   (void)state;
-  static const pool_heap_options_t kinds[] = {{.budget = 0}, {.budget = 1 << 20}, {.flags = POOL_HEAP_CHECKED}, {.flags = POOL_HEAP_ZERO_ON_FREE}};
+  static const pool_heap_options_t kinds[] = {
+    {.budget = 0}, {.budget = 1 << 20}, {.flags = POOL_HEAP_CHECKED}, {.flags = POOL_HEAP_ZERO_ON_FREE}};
   static const size_t sizes[] = {40, 3000, 100000, 500000};
   for (size_t i = 0; i < COUNT_OF(kinds); i++)
     for (size_t j = 0; j < COUNT_OF(kinds); j++)
@@ -131,7 +150,8 @@ static void block_of_another_heap(void **state)
         aborts_with(realloc_in_another_heap, &m, "): a block of another heap\n");
       }
   for (size_t i = 0; i < COUNT_OF(kinds); i++)
-    aborts_with(free_a_block_of_the_default_heap, &(mistake_t){.options = kinds[i], .size = 40}, "): a block of another heap\n");
+    aborts_with(free_a_block_of_the_default_heap, &(mistake_t){.options = kinds[i], .size = 40},
+                "): a block of another heap\n");
 }
 
 /* ---- no blocks ---- */
@@ -175,7 +195,8 @@ static void free_after_destroy(void *argument)
 static void not_a_block(void **state)
 {
   (void)state;
-  static const pool_heap_options_t kinds[] = {{.budget = 0}, {.budget = 1 << 20}, {.budget = 64 << 20}, {.flags = POOL_HEAP_CHECKED}};
+  static const pool_heap_options_t kinds[] = {
+    {.budget = 0}, {.budget = 1 << 20}, {.budget = 64 << 20}, {.flags = POOL_HEAP_CHECKED}};
   for (size_t i = 0; i < COUNT_OF(kinds); i++) {
     mistake_t m = {.options = kinds[i]};
     aborts_with(free_what_is_none, &m, "): not a block of any heap\n");
@@ -184,7 +205,7 @@ static void not_a_block(void **state)
     m.size = 40;
     aborts_with(free_twice, &m, "): freed twice\n");
     aborts_with(free_after_destroy, &m, "): not a block of any heap\n");
-    m.size = 100000;                  /* its memory may be nobody's by then */
+    m.size = 100000; /* its memory may be nobody's by then */
     aborts_with(free_twice, &m, "tidepool: pool_heap_free(0x");
   }
 }
@@ -212,7 +233,8 @@ static void used_by_others(void **state)
   (void)state;
   aborts_with(destroy_parent, NULL, "still the parent or the overflow of a live heap");
   aborts_with(destroy_overflow, NULL, "still the parent or the overflow of a live heap");
-  pool_heap_t *parent = heap_with_budget(4 << 20), *child = heap_with((pool_heap_options_t){.parent = parent, .overflow = parent});
+  pool_heap_t *parent = heap_with_budget(4 << 20),
+              *child = heap_with((pool_heap_options_t){.parent = parent, .overflow = parent});
   pool_heap_destroy(child);
   pool_heap_destroy(parent);
 }
@@ -220,12 +242,8 @@ static void used_by_others(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(destroyed_heap),
-    cmocka_unit_test(no_heap_at_all),
-    cmocka_unit_test(the_default_heap_has_no_end),
-    cmocka_unit_test(block_of_another_heap),
-    cmocka_unit_test(not_a_block),
-    cmocka_unit_test(used_by_others),
+    cmocka_unit_test(destroyed_heap),        cmocka_unit_test(no_heap_at_all), cmocka_unit_test(the_default_heap_has_no_end),
+    cmocka_unit_test(block_of_another_heap), cmocka_unit_test(not_a_block),    cmocka_unit_test(used_by_others),
   };
   return cmocka_run_group_tests_name("misuse", tests, NULL, NULL);
 }

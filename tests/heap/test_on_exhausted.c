@@ -23,7 +23,7 @@ static void sixty_four_attempts(void **state)
     assert_int_equal(after.retried_count - before.retried_count, ATTEMPTS);
     assert_int_equal(after.exhausted_count - before.exhausted_count, 1);
     helper.calls = 0;
-    assert_null(pool_heap_zalloc(heap, 5000));   /* another request counts from 0 again */
+    assert_null(pool_heap_zalloc(heap, 5000)); /* another request counts from 0 again */
     assert_true(helper.in_order && helper.calls == ATTEMPTS);
     finish(heap, &helper);
   }

@@ -50,7 +50,10 @@ static void contradictions(void **state)
 {
   (void)state;
   static char buffer[64 << 10];
-  enum { ALL_FLAGS = POOL_HEAP_SINGLE_THREAD | POOL_HEAP_PREFAULT | POOL_HEAP_LOCK_MEMORY | POOL_HEAP_ZERO_ON_FREE | POOL_HEAP_CHECKED };
+  enum {
+    ALL_FLAGS =
+      POOL_HEAP_SINGLE_THREAD | POOL_HEAP_PREFAULT | POOL_HEAP_LOCK_MEMORY | POOL_HEAP_ZERO_ON_FREE | POOL_HEAP_CHECKED
+  };
   refuses((pool_heap_options_t){.flags = ~(unsigned)ALL_FLAGS}, EINVAL);
   refuses((pool_heap_options_t){.flags = ALL_FLAGS + 1}, EINVAL);
   refuses((pool_heap_options_t){.memory = buffer}, EINVAL);
@@ -68,7 +71,8 @@ static void purge_delays(void **state)
   (void)state;
   static _Alignas(64) char buffer[64 << 10];
   static const unsigned delays[] = {1, 1000, POOL_PURGE_NEVER};
-  static const pool_heap_options_t with[] = {{.reserve = 100000}, {.reserve = 20 << 20}, {.budget = 8 << 20}, {.reserve = 1 << 20, .budget = 64 << 20}};
+  static const pool_heap_options_t with[] = {
+    {.reserve = 100000}, {.reserve = 20 << 20}, {.budget = 8 << 20}, {.reserve = 1 << 20, .budget = 64 << 20}};
   for (size_t d = 0; d < COUNT_OF(delays); d++) {
     refuses((pool_heap_options_t){.purge_delay_ms = delays[d]}, EINVAL);
     refuses((pool_heap_options_t){.budget = (8 << 20) + 1, .purge_delay_ms = delays[d]}, EINVAL);
@@ -80,7 +84,8 @@ static void purge_delays(void **state)
     }
   }
   refuses((pool_heap_options_t){.memory = buffer, .memory_size = sizeof buffer, .purge_delay_ms = 1}, EINVAL);
-  pool_heap_destroy(heap_with((pool_heap_options_t){.memory = buffer, .memory_size = sizeof buffer, .purge_delay_ms = POOL_PURGE_NEVER}));
+  pool_heap_destroy(
+    heap_with((pool_heap_options_t){.memory = buffer, .memory_size = sizeof buffer, .purge_delay_ms = POOL_PURGE_NEVER}));
 }
 
 static void too_small(void **state)
@@ -97,14 +102,16 @@ static void too_small(void **state)
     classes[i] = 16 * (i + 1);
   for (size_t budget = 1, made = 0; budget < 8192 || !made; budget++) {
     errno = 0;
-    pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.budget = budget, .size_classes = classes, .size_class_count = COUNT_OF(classes)});
+    pool_heap_t *heap = pool_heap_create(
+      &(pool_heap_options_t){.budget = budget, .size_classes = classes, .size_class_count = COUNT_OF(classes)});
     assert_true(heap ? ++made : errno == EINVAL && !made);
     pool_heap_destroy(heap);
   }
   assert_true(check_everything());
 }
 
-/* Whatever the two are, there is a heap that serves, or it is said that there cannot be one; and with a larger budget there is one again. */
+/* Whatever the two are, there is a heap that serves, or it is said that there cannot be one; and with a larger budget there is
+ * one again. */
 static void small_reserves_and_budgets(void **state)
 {
   (void)state;
@@ -154,11 +161,11 @@ static void nothing_fits(void **state)
 
 /* ---- no heap ---- */
 
-#define REFUSES_NULL(call)             \
-  do {                                 \
-    errno = UNTOUCHED;                 \
-    assert_true(!(call));              \
-    assert_int_equal(errno, EINVAL);   \
+#define REFUSES_NULL(call) \
+  do { \
+    errno = UNTOUCHED; \
+    assert_true(!(call)); \
+    assert_int_equal(errno, EINVAL); \
   } while (0)
 
 static void no_heap(void **state)
@@ -195,15 +202,9 @@ static void no_heap(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(defaults),
-    cmocka_unit_test(names),
-    cmocka_unit_test(contradictions),
-    cmocka_unit_test(purge_delays),
-    cmocka_unit_test(too_small),
-    cmocka_unit_test(small_reserves_and_budgets),
-    cmocka_unit_test(parent_is_full),
-    cmocka_unit_test(nothing_fits),
-    cmocka_unit_test(no_heap),
+    cmocka_unit_test(defaults),       cmocka_unit_test(names),        cmocka_unit_test(contradictions),
+    cmocka_unit_test(purge_delays),   cmocka_unit_test(too_small),    cmocka_unit_test(small_reserves_and_budgets),
+    cmocka_unit_test(parent_is_full), cmocka_unit_test(nothing_fits), cmocka_unit_test(no_heap),
   };
   return cmocka_run_group_tests_name("options", tests, NULL, NULL);
 }

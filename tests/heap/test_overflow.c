@@ -8,7 +8,8 @@ static void overflow_serves(void **state)
   pool_heap_t *last = heap_with_budget(1 << 20), *second = heap_with((pool_heap_options_t){.budget = SMALL, .overflow = last});
   helper_t helper = helper_that(NULL, ~0u);
   helper.give_up_at = 1;
-  pool_heap_t *heap = heap_with((pool_heap_options_t){.budget = SMALL, .overflow = second, .on_exhausted = on_exhausted, .context = &helper});
+  pool_heap_t *heap =
+    heap_with((pool_heap_options_t){.budget = SMALL, .overflow = second, .on_exhausted = on_exhausted, .context = &helper});
   list_t list = {0};
   list_exhaust(&list, heap, 100);
   pool_stats_t first_stats = stats_of(heap), second_stats = stats_of(second), last_stats = stats_of(last);
@@ -30,7 +31,8 @@ static void overflow_serves(void **state)
 static void realloc_takes_it_back(void **state)
 {
   (void)state;
-  pool_heap_t *other = heap_with((pool_heap_options_t){0}), *heap = heap_with((pool_heap_options_t){.budget = SMALL, .overflow = other});
+  pool_heap_t *other = heap_with((pool_heap_options_t){0}),
+              *heap = heap_with((pool_heap_options_t){.budget = SMALL, .overflow = other});
   list_t list = {0};
   while (!stats_of(heap).overflowed_count)
     assert_true(list_take(&list, heap, 1000));
@@ -87,7 +89,7 @@ static void overflow_of_another_kind(void **state)
 {
   (void)state;
   pool_heap_options_t plain = {0}, checked = {.flags = POOL_HEAP_CHECKED}, zeroing = {.flags = POOL_HEAP_ZERO_ON_FREE},
-    own_classes = {.size_class_count = 1};
+                      own_classes = {.size_class_count = 1};
   try_overflow(plain, zeroing);
   try_overflow(plain, own_classes);
   try_overflow(zeroing, plain);

@@ -87,7 +87,7 @@ static void make_and_destroy(dice_t *dice)
 }
 
 typedef struct handed {
-  pool_heap_t      *heap;
+  pool_heap_t *heap;
   pthread_barrier_t used;
 } handed_t;
 

@@ -54,7 +54,7 @@ static void steps_of_many_epochs(pool_heap_t *heap)
 
 typedef struct plan {
   pool_heap_options_t options;
-  bool                forbid;
+  bool forbid;
 } plan_t;
 
 /* Memory that others have freed and that is due to be given back: not by this thread. */
@@ -95,12 +95,13 @@ static long faults(void)
   return usage.ru_minflt + usage.ru_majflt;
 }
 
-static long *least_faults;   /* shared with the children */
+static long *least_faults; /* shared with the children */
 
 /* The code itself is mapped by its first use, which is in another heap. */
 static void count_faults(void *argument)
 {
-  const plan_t *plan = argument, before_it = {.options = {.reserve = RESERVE, .flags = plan->options.flags & POOL_HEAP_SINGLE_THREAD}};
+  const plan_t *plan = argument,
+               before_it = {.options = {.reserve = RESERVE, .flags = plan->options.flags & POOL_HEAP_SINGLE_THREAD}};
   steps(new_heap(&before_it), 1);
   pool_heap_t *heap = new_heap(plan);
   long before = faults();
@@ -109,12 +110,12 @@ static void count_faults(void *argument)
   *least_faults = count < *least_faults ? count : *least_faults;
 }
 
-/* The kernel takes pages away to move them, or to make huge ones of them, and their next use is a fault that is not the heap's. What
- * is the heap's comes every time. */
+/* The kernel takes pages away to move them, or to make huge ones of them, and their next use is a fault that is not the heap's.
+ * What is the heap's comes every time. */
 static void try_faults(plan_t *plan)
 {
   *least_faults = LONG_MAX;
-  for (unsigned i = 0; i < TRIES && *least_faults > 0; i++)
+  for (unsigned i = 0; i<TRIES && * least_faults> 0; i++)
     in_child(count_faults, plan);
   assert_int_equal(*least_faults, 0);
 }
@@ -151,8 +152,7 @@ static void forbidden_growth_fails(void **state)
   assert_false(pool_forbid_system_calls(true));
   assert_true(pool_forbid_system_calls(true));
   list_t list = {0};
-  while (list.count < 1000000 && list_take(&list, heap, 4000)) {
-  }
+  while (list.count < 1000000 && list_take(&list, heap, 4000)) {}
   void *huge = pool_heap_alloc(heap, opaque(HUGE));
   assert_true(pool_forbid_system_calls(false));
   assert_false(pool_forbid_system_calls(false));
@@ -252,7 +252,7 @@ static void forbidden_free_is_made_up_for(void **state)
   pool_trim(0);
   for (size_t i = 0; i < BLOCKS; i++)
     assert_true(is_unmapped(blocks[i]));
-  assert_in_range(stats_of(pool_heap_default()).held_bytes, 0, held + (64 << 10));   /* records stay */
+  assert_in_range(stats_of(pool_heap_default()).held_bytes, 0, held + (64 << 10)); /* records stay */
   assert_true(check_everything());
 }
 
@@ -261,12 +261,9 @@ int main(void)
   least_faults = mmap(NULL, sizeof *least_faults, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   must(least_faults != MAP_FAILED && pool_option_set("purge_delay_ms", "20"));
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(no_call_and_no_fault),
-    cmocka_unit_test(forbidden_growth_fails),
-    cmocka_unit_test(refusals_are_counted),
-    cmocka_unit_test(only_the_calling_thread),
-    cmocka_unit_test(forbidden_trim_gives_nothing),
-    cmocka_unit_test(forbidden_free_is_made_up_for),
+    cmocka_unit_test(no_call_and_no_fault),         cmocka_unit_test(forbidden_growth_fails),
+    cmocka_unit_test(refusals_are_counted),         cmocka_unit_test(only_the_calling_thread),
+    cmocka_unit_test(forbidden_trim_gives_nothing), cmocka_unit_test(forbidden_free_is_made_up_for),
   };
   return cmocka_run_group_tests_name("real_time", tests, NULL, NULL);
 }

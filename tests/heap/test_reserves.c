@@ -9,10 +9,10 @@ static void reserves_of_any_length(void **state)
   for (size_t i = 0; i < COUNT_OF(mib); i++) {
     size_t reserve = mib[i] << 20;
     if (SANITIZED && mib[i] > 300)
-      break;   /* shadows of that would be too much */
+      break; /* shadows of that would be too much */
     pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.reserve = reserve});
     if (!heap && mib[i] > 512)
-      break;   /* there is not so much memory */
+      break; /* there is not so much memory */
     assert_non_null(heap);
     assert_true(stats_of(heap).held_bytes >= reserve);
     char *block = pool_heap_alloc(heap, reserve - reserve / 4), *last = block + reserve - reserve / 4 - 1;
@@ -30,8 +30,8 @@ static void reserves_of_any_length(void **state)
   }
 }
 
-/* Whatever the one size is that a reserve is used for: as many blocks of it as there is room for, although the parent is full. What is
- * no size class takes whole units. */
+/* Whatever the one size is that a reserve is used for: as many blocks of it as there is room for, although the parent is full.
+ * What is no size class takes whole units. */
 static void serves(pool_heap_options_t options, size_t size)
 {
   pool_heap_t *parent = heap_with_budget(2 * options.reserve + (1 << 20));
@@ -54,7 +54,8 @@ static void a_reserve_serves_any_size_class(void **state)
 {
   (void)state;
   static const size_t own[] = {48, 208, 1040, 5008, 33344, 262144};
-  static const size_t reserves[] = {2 << 10, 10 << 10, 100000, 128 << 10, 300 << 10, 1000000, 1 << 20, 5000000, 9000000, 31 << 20};
+  static const size_t reserves[] = {2 << 10, 10 << 10, 100000,  128 << 10, 300 << 10,
+                                    1000000, 1 << 20,  5000000, 9000000,   31 << 20};
   for (size_t r = 0; r < COUNT_OF(reserves); r++) {
     size_t reserve = reserves[r], most = reserve <= 1 << 20 ? 32 << 10 : reserve <= 8 << 20 ? 64 << 10 : 256 << 10;
     for (size_t size = 16; size <= most && size <= reserve; size += size < 512 ? 48 : size / 5)

@@ -3,7 +3,7 @@
 #include "heaps.h"
 
 typedef struct sleepers {
-  pool_heap_t      *heap;
+  pool_heap_t *heap;
   pthread_barrier_t asleep, awake;
 } sleepers_t;
 
@@ -33,7 +33,7 @@ static void use_and_sleep(size_t index, void *context)
 
 static void *run_sleepers(void *context)
 {
-  run_threads(2, use_up, context);   /* that end */
+  run_threads(2, use_up, context); /* that end */
   run_threads(SLEEPERS, use_and_sleep, context);
   return NULL;
 }
@@ -51,12 +51,15 @@ static size_t live_share(pool_heap_t *heap, size_t budget, size_t size)
 static void sleeping_threads_keep_nothing_back(void **state)
 {
   (void)state;
-  static const struct { size_t budget, share; } cases[] = {{256 << 10, 85}, {512 << 10, 90}, {1 << 20, 95}, {2 << 20, 95}, {4 << 20, 95}, {16 << 20, 95}};
+  static const struct {
+    size_t budget, share;
+  } cases[] = {{256 << 10, 85}, {512 << 10, 90}, {1 << 20, 95}, {2 << 20, 95}, {4 << 20, 95}, {16 << 20, 95}};
   static const size_t block_sizes[] = {64, 100, 1000, 5000};
   for (size_t i = 0; i < COUNT_OF(cases); i++) {
     /* With a parent whose budget is the one that binds, too. */
     pool_heap_t *parent = heap_with_budget(cases[i].budget);
-    pool_heap_t *heaps[] = {heap_with_budget(cases[i].budget), i >= 2 ? heap_with((pool_heap_options_t){.parent = parent}) : NULL};
+    pool_heap_t *heaps[] = {heap_with_budget(cases[i].budget),
+                            i >= 2 ? heap_with((pool_heap_options_t){.parent = parent}) : NULL};
     for (size_t k = 0; k < COUNT_OF(heaps) && heaps[k]; k++) {
       sleepers_t sleepers = {.heap = heaps[k]};
       pthread_t runner;

@@ -5,9 +5,9 @@
 enum { BLOCKS = 1500, SLAB_UNIT = 64 << 10 };
 
 typedef struct known {
-  void  *at[BLOCKS];
+  void *at[BLOCKS];
   size_t size[BLOCKS];
-  bool   seen[BLOCKS];
+  bool seen[BLOCKS];
   size_t count;
 } known_t;
 
@@ -38,10 +38,10 @@ static size_t index_of(const void *block)
 }
 
 typedef struct visits {
-  size_t      count, stop_at, strangers, again, out_of_order, wrong_sizes;
+  size_t count, stop_at, strangers, again, out_of_order, wrong_sizes;
   const char *last;
-  size_t      last_size;
-  pool_heap_t *free_in;      /* frees each block it is given */
+  size_t last_size;
+  pool_heap_t *free_in; /* frees each block it is given */
 } visits_t;
 
 static bool visit(const pool_block_t *block, void *context)
@@ -99,10 +99,10 @@ static void try_walk(pool_heap_t *heap, size_t kinds, bool threads)
   expect_all(heap, count);
   expect_all(heap, count);
   if (threads)
-    run_threads(2, free_in_another_thread, heap);     /* 0 and 1 of 6: they end, others stay */
+    run_threads(2, free_in_another_thread, heap); /* 0 and 1 of 6: they end, others stay */
   else
     free_in_another_thread(0, heap), free_in_another_thread(1, heap);
-  free_in_another_thread(2, heap);                    /* these are in this thread's magazines */
+  free_in_another_thread(2, heap); /* these are in this thread's magazines */
   size_t left = 0, kept = 0;
   for (size_t i = 0; i < count; i++)
     left += i % 6 > 2;
@@ -195,8 +195,8 @@ static void the_default_heap(void **state)
 
 typedef struct mover {
   pool_heap_t *from, *to;
-  size_t       visits, strangers, kept;
-  void        *moved[BLOCKS];
+  size_t visits, strangers, kept;
+  void *moved[BLOCKS];
 } mover_t;
 
 static bool move_away(const pool_block_t *block, void *context)
@@ -206,7 +206,7 @@ static bool move_away(const pool_block_t *block, void *context)
   size_t size = block->size;
   pool_heap_free(m->from, block->start);
   if (m->visits % 64 == 0)
-    pool_heap_trim(m->from, 0);   /* slabs that are empty now go, and others take their place */
+    pool_heap_trim(m->from, 0); /* slabs that are empty now go, and others take their place */
   if (m->kept < BLOCKS)
     m->moved[m->kept++] = pool_heap_alloc(m->to, size);
   m->visits++;
@@ -240,9 +240,9 @@ static void visitors_move_blocks(void **state)
 /* New blocks of the same heap may be visited or not; each old one is, once, and nothing that is cached is. */
 typedef struct grower {
   pool_heap_t *heap;
-  size_t       known_visits, dead;
-  void        *fresh[3000];
-  size_t       count;
+  size_t known_visits, dead;
+  void *fresh[3000];
+  size_t count;
 } grower_t;
 
 static bool grow_heap(const pool_block_t *block, void *context)
@@ -256,7 +256,7 @@ static bool grow_heap(const pool_block_t *block, void *context)
     size_t k = 0;
     while (k < g->count && g->fresh[k] != block->start)
       k++;
-    g->dead += k == g->count;   /* neither old nor new: a block that is free */
+    g->dead += k == g->count; /* neither old nor new: a block that is free */
   }
   if (g->count < COUNT_OF(g->fresh) && g->count < 2000)
     g->fresh[g->count++] = pool_heap_alloc(g->heap, block->size);
@@ -269,7 +269,7 @@ static void visitors_allocate_in_the_heap(void **state)
   static grower_t g;
   g = (grower_t){.heap = heap_with((pool_heap_options_t){0})};
   take_blocks(g.heap, 600, 5);
-  for (size_t i = 0; i < known.count; i += 3) {   /* holes, from which magazines are filled */
+  for (size_t i = 0; i < known.count; i += 3) { /* holes, from which magazines are filled */
     pool_heap_free(g.heap, known.at[i]);
     known.at[i] = known.at[i + 1];
   }
@@ -284,12 +284,9 @@ static void visitors_allocate_in_the_heap(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(every_kind_of_heap),
-    cmocka_unit_test(huge_blocks),
-    cmocka_unit_test(what_overflowed_is_elsewhere),
-    cmocka_unit_test(the_default_heap),
-    cmocka_unit_test(visitors_move_blocks),
-    cmocka_unit_test(visitors_allocate_in_the_heap),
+    cmocka_unit_test(every_kind_of_heap),           cmocka_unit_test(huge_blocks),
+    cmocka_unit_test(what_overflowed_is_elsewhere), cmocka_unit_test(the_default_heap),
+    cmocka_unit_test(visitors_move_blocks),         cmocka_unit_test(visitors_allocate_in_the_heap),
   };
   return cmocka_run_group_tests_name("walk", tests, NULL, NULL);
 }

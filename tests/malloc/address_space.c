@@ -134,7 +134,7 @@ static void test_too_large_a_block_is_refused_and_a_smaller_one_served(void **st
 static void fill_and_free_small_blocks(size_t bytes)
 {
   enum { SMALL = 100 };
-  void **first = malloc(SMALL), **last = first;   /* the first to come is the first to go */
+  void **first = malloc(SMALL), **last = first; /* the first to come is the first to go */
   assert_non_null(first);
   for (size_t total = 0; total < bytes; total += SMALL) {
     *last = malloc(SMALL);

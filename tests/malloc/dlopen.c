@@ -20,8 +20,8 @@ static void *load(void)
   void *handle = dlopen(library_file, RTLD_NOW | RTLD_LOCAL);
   if (!handle)
     fail_msg("%s", dlerror());
-  library.alloc = (void *(*)(size_t))dlsym(handle, "pool_alloc");
-  library.free = (void (*)(void *))dlsym(handle, "pool_free");
+  library.alloc = (void *(*)(size_t))dlsym(handle, "tidepool_alloc");
+  library.free = (void (*)(void *))dlsym(handle, "tidepool_free");
   assert_non_null(library.alloc);
   assert_non_null(library.free);
   return handle;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A library with handlers for forks, registered when it is loaded, which is before the program and, for a preloaded library, may be
- * before that. Its lock is held around a fork and around its own work, which allocates: as many libraries do it. */
+ * A library with handlers for forks, registered when it is loaded, which is before the program and, for a preloaded library,
+ * may be before that. Its lock is held around a fork and around its own work, which allocates: as many libraries do it. */
 #include <pthread.h>
 #include <stdlib.h>
 

@@ -73,12 +73,11 @@ extern "C" const char *late_runtime_run();
 const char *late_runtime_run()
 {
   const char *failure = nullptr;
-  try {   // The runtime's thread-local data, without which the loader would end the program.
+  try { // The runtime's thread-local data, without which the loader would end the program.
     throw_bad_alloc();
-  } catch (const std::bad_alloc &) {
-  }
+  } catch (const std::bad_alloc &) {}
   std::set_new_handler(throw_bad_alloc);
-  for (std::size_t size = 1 << 16; size >= 16; size /= 4)   // first whole units, so that no small block finds room
+  for (std::size_t size = 1 << 16; size >= 16; size /= 4) // first whole units, so that no small block finds room
     if (!take_all(size))
       failure = "a form did not ask the handler, or asked it again";
   if (!throwing_form_throws(16))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the C library has beside the family: figures, malloc_trim, mallopt, and names that only it uses. All come from one library. */
+ * What the C library has beside the family: figures, malloc_trim, mallopt, and names that only it uses. All come from one
+ * library. */
 #include "ours.h"
 #include "testing.h"
 
@@ -70,8 +71,7 @@ static void test_mallopt_accepts_what_glibc_knows(void **state)
 {
   (void)state;
   static const int parameters[] = {
-    M_MXFAST,       M_TRIM_THRESHOLD, M_TOP_PAD,    M_MMAP_THRESHOLD, M_MMAP_MAX,
-    M_CHECK_ACTION, M_PERTURB,        M_ARENA_TEST, M_ARENA_MAX,
+    M_MXFAST, M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD, M_MMAP_MAX, M_CHECK_ACTION, M_PERTURB, M_ARENA_TEST, M_ARENA_MAX,
   };
   for (size_t i = 0; i < COUNT_OF(parameters); i++)
     KEEPS_ERRNO(assert_int_equal(mallopt(parameters[i], 8), 1));
@@ -106,9 +106,27 @@ static void test_all_names_come_from_one_library(void **state)
 {
   (void)state;
   static const char *const names[] = {
-    "calloc", "realloc", "free", "aligned_alloc", "posix_memalign", "memalign", "valloc", "pvalloc", "malloc_trim",
-    "mallinfo", "malloc_usable_size", "mallinfo2", "mallopt", "malloc_stats", "__libc_malloc", "__libc_calloc",
-    "__libc_realloc", "__libc_free", "__libc_valloc", "__libc_pvalloc", "__libc_memalign",
+    "calloc",
+    "realloc",
+    "free",
+    "aligned_alloc",
+    "posix_memalign",
+    "memalign",
+    "valloc",
+    "pvalloc",
+    "malloc_trim",
+    "mallinfo",
+    "malloc_usable_size",
+    "mallinfo2",
+    "mallopt",
+    "malloc_stats",
+    "__libc_malloc",
+    "__libc_calloc",
+    "__libc_realloc",
+    "__libc_free",
+    "__libc_valloc",
+    "__libc_pvalloc",
+    "__libc_memalign",
   };
   const char *library = library_of(dlsym(RTLD_DEFAULT, "malloc"));
   for (size_t i = 0; i < COUNT_OF(names); i++) {

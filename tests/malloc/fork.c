@@ -15,8 +15,8 @@ enum { STUCK_SECONDS = 300, INTERRUPTED_FORKS = 10000 };
 
 extern char **environ;
 
-/* Where the system promises no more than it has, each fork takes all of its parent's memory once more. A refusal is no failure of the
- * allocator then: a child says so, and a fork is tried again. */
+/* Where the system promises no more than it has, each fork takes all of its parent's memory once more. A refusal is no failure
+ * of the allocator then: a child says so, and a fork is tried again. */
 enum { SHORT = 9, SHORT_BYTES = 8 << 20, TRIES = 1000 };
 
 static bool system_is_short(void)
@@ -88,7 +88,7 @@ static void fork_in_handler(int signal)
   if (forks_done >= INTERRUPTED_FORKS)
     return;
   int saved = errno;
-  alarm(STUCK_SECONDS);           /* for each anew: how long all of them take is up to the machine */
+  alarm(STUCK_SECONDS); /* for each anew: how long all of them take is up to the machine */
   pid_t child = fork();
   if (child == 0)
     _exit(0);
@@ -164,7 +164,10 @@ static size_t mostly_small(uint32_t number) { return number % 128 == 0 ? number 
 static size_t always_large(uint32_t number) { return number % 64 == 0 ? 5 * MIB + number % MIB : 40000 + number % 700000; }
 
 static void *allocate_until_stopped(void *seed) { return allocate(5 + (uint32_t)(uintptr_t)seed, mostly_small, SMALL_SLOTS); }
-static void *allocate_large_until_stopped(void *seed) { return allocate(5 + (uint32_t)(uintptr_t)seed, always_large, LARGE_SLOTS); }
+static void *allocate_large_until_stopped(void *seed)
+{
+  return allocate(5 + (uint32_t)(uintptr_t)seed, always_large, LARGE_SLOTS);
+}
 
 static void *allocate_in_a_thread(void *unused)
 {
@@ -225,7 +228,8 @@ static void test_four_threads_fork_while_eight_allocate(void **state)
   fork_beside(8, allocate_until_stopped, 5000);
 }
 
-/* These never come to where a thread that uses small blocks is noticed. In a process of its own, which has not seen any other. */
+/* These never come to where a thread that uses small blocks is noticed. In a process of its own, which has not seen any other.
+ */
 static void test_fork_while_others_use_large_blocks_alone(void **state)
 {
   (void)state;
@@ -253,7 +257,8 @@ static void handler_before(void) { allocate_in_handler(0); }
 static void handler_in_parent(void) { allocate_in_handler(1); }
 static void handler_in_child(void) { allocate_in_handler(2); }
 
-/* Forks in several threads at once would run the handlers at once, which is for their library to guard: here one thread forks. */
+/* Forks in several threads at once would run the handlers at once, which is for their library to guard: here one thread forks.
+ */
 static void fork_with_handlers(void)
 {
   pthread_t allocating[4];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Forks beside a library whose handlers may have been registered before anybody else's, and so run last: see early_handlers.c. */
+ * Forks beside a library whose handlers may have been registered before anybody else's, and so run last: see early_handlers.c.
+ */
 #include "ours.h"
 #include "testing.h"
 
@@ -23,7 +24,7 @@ static void test_forks(void **state)
   pthread_t thread;
   start_thread(&thread, work_for_ever, NULL);
   for (size_t i = 0; i < FORKS; i++) {
-    alarm(STUCK_SECONDS);   /* for each anew: how long all of them take is up to the machine */
+    alarm(STUCK_SECONDS); /* for each anew: how long all of them take is up to the machine */
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {

@@ -8,27 +8,27 @@ import sys
 import threading
 
 library = ctypes.CDLL(sys.argv[1])
-library.pool_alloc.restype = ctypes.c_void_p
-library.pool_alloc.argtypes = [ctypes.c_size_t]
-library.pool_free.argtypes = [ctypes.c_void_p]
-library.pool_usable_size.restype = ctypes.c_size_t
-library.pool_usable_size.argtypes = [ctypes.c_void_p]
-library.pool_in_use.restype = ctypes.c_bool
-library.pool_in_use.argtypes = [ctypes.c_void_p]
+library.tidepool_alloc.restype = ctypes.c_void_p
+library.tidepool_alloc.argtypes = [ctypes.c_size_t]
+library.tidepool_free.argtypes = [ctypes.c_void_p]
+library.tidepool_usable_size.restype = ctypes.c_size_t
+library.tidepool_usable_size.argtypes = [ctypes.c_void_p]
+library.tidepool_in_use.restype = ctypes.c_bool
+library.tidepool_in_use.argtypes = [ctypes.c_void_p]
 
 failures = []
 
 
 def use():
     for size in list(range(0, 5000, 37)) + [1 << 20, 5 << 20]:
-        block = library.pool_alloc(size)
-        if not block or library.pool_usable_size(block) < size:
+        block = library.tidepool_alloc(size)
+        if not block or library.tidepool_usable_size(block) < size:
             failures.append(f"pool_alloc({size}) gave {block}")
             return
         ctypes.memset(block, 0x5A, size)
-        if not library.pool_in_use(block):
+        if not library.tidepool_in_use(block):
             failures.append(f"pool_in_use is false for a live block of {size} bytes")
-        library.pool_free(block)
+        library.tidepool_free(block)
 
 
 threads = [threading.Thread(target=use) for _ in range(4)]

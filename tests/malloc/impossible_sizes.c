@@ -5,9 +5,18 @@
 #include "testing.h"
 
 static const size_t impossible[] = {
-  PTRDIFF_MAX, (size_t)PTRDIFF_MAX + 1, (size_t)PTRDIFF_MAX + 2, (size_t)PTRDIFF_MAX + 16, (size_t)PTRDIFF_MAX + 4096,
-  (size_t)PTRDIFF_MAX - 1, (size_t)PTRDIFF_MAX - 15, (size_t)PTRDIFF_MAX - 4096, (size_t)PTRDIFF_MAX - 65536,
-  (size_t)1 << 62, (size_t)1 << 48, SIZE_MAX / 3 * 2,
+  PTRDIFF_MAX,
+  (size_t)PTRDIFF_MAX + 1,
+  (size_t)PTRDIFF_MAX + 2,
+  (size_t)PTRDIFF_MAX + 16,
+  (size_t)PTRDIFF_MAX + 4096,
+  (size_t)PTRDIFF_MAX - 1,
+  (size_t)PTRDIFF_MAX - 15,
+  (size_t)PTRDIFF_MAX - 4096,
+  (size_t)PTRDIFF_MAX - 65536,
+  (size_t)1 << 62,
+  (size_t)1 << 48,
+  SIZE_MAX / 3 * 2,
 };
 
 typedef void *allocate_fn(size_t size);

@@ -5,12 +5,12 @@
 #include "ours.h"
 #include "testing.h"
 
-#define OURS(name)                                                    \
-  void name(void);                                                    \
-  void name(void)                                                     \
-  {                                                                   \
+#define OURS(name) \
+  void name(void); \
+  void name(void) \
+  { \
     fprintf(stderr, "the library called %s of the program\n", #name); \
-    abort();                                                          \
+    abort(); \
   }
 
 OURS(pool_alloc)

@@ -10,18 +10,21 @@
 
 /* ---- contents ---- */
 
-enum { SLOTS = 48, STEPS = 4000, GRAIN = 509 };   /* a prime: no page is passed over for ever */
+enum { SLOTS = 48, STEPS = 4000, GRAIN = 509 }; /* a prime: no page is passed over for ever */
 
 typedef struct slot {
   unsigned char *block;
-  size_t         size;
-  uint32_t       key;
+  size_t size;
+  uint32_t key;
 } slot_t;
 
 static unsigned char byte_of(uint32_t key, size_t i) { return (unsigned char)((key ^ (uint32_t)i) * 2654435761u >> 24); }
 
 /* The first and the last bytes, and one here and there. */
-static size_t step_at(size_t i, size_t size) { return i < 64 || i + 64 >= size ? 1 : size - 64 - i < GRAIN ? size - 64 - i : GRAIN; }
+static size_t step_at(size_t i, size_t size)
+{
+  return i < 64 || i + 64 >= size ? 1 : size - 64 - i < GRAIN ? size - 64 - i : GRAIN;
+}
 
 static void write_pattern(slot_t *slot)
 {
@@ -38,8 +41,8 @@ static void verify(const slot_t *slot, size_t size, size_t written)
 
 static size_t any_size(uint32_t *random)
 {
-  size_t scale = (size_t)64 * KIB << next_random(random) % 8;   /* up to 8 MiB, */
-  return scale + next_random(random) % scale;                   /* and twice that */
+  size_t scale = (size_t)64 * KIB << next_random(random) % 8; /* up to 8 MiB, */
+  return scale + next_random(random) % scale;                 /* and twice that */
 }
 
 static void renew(slot_t *slot, uint32_t *random)
@@ -61,9 +64,14 @@ static void resize(slot_t *slot, uint32_t *random)
 {
   size_t had = slot->size, by = next_random(random) % (had / 4) + 1;
   switch (next_random(random) % 3) {
-  case 0: slot->size += by; break;
-  case 1: slot->size -= by; break;
-  default: slot->size = any_size(random);
+  case 0:
+    slot->size += by;
+    break;
+  case 1:
+    slot->size -= by;
+    break;
+  default:
+    slot->size = any_size(random);
   }
   slot->block = realloc(slot->block, slot->size);
   assert_non_null(slot->block);
@@ -258,7 +266,7 @@ static void test_idle_memory_goes_beside_large_blocks(void **state)
   (void)state;
   enum { COUNT = 600, SIZE = 100000, STUCK_SECONDS = 100 };
   static char *blocks[COUNT];
-  for (size_t i = 0; i < 20; i++) {   /* as often as makes it worth keeping */
+  for (size_t i = 0; i < 20; i++) { /* as often as makes it worth keeping */
     fill(blocks, COUNT, SIZE);
     for (size_t k = 0; k < COUNT; k++)
       free(blocks[k]);
@@ -288,7 +296,7 @@ static double time_to_free(size_t count)
     for (size_t i = 0; i < count; i++) {
       blocks[i] = malloc(40 * MIB);
       if (!blocks[i])
-        return -1;   /* and not touched: a page may be a huge one */
+        return -1; /* and not touched: a page may be a huge one */
     }
     double start = seconds();
     for (size_t i = 0; i < count; i++)
@@ -305,7 +313,7 @@ static void test_freed_in_linear_time(void **state)
   (void)state;
   double few = time_to_free(400), many = few < 0 ? -1 : time_to_free(6400);
   if (many < 0)
-    skip();   /* 250 GiB of addresses are not to be had here */
+    skip(); /* 250 GiB of addresses are not to be had here */
   assert_true(many < few * 80);
 }
 

@@ -59,7 +59,7 @@ static void test_new_without_a_runtime(void **state)
   if (child == 0) {
     dup2(ends[1], STDERR_FILENO);
     signal(SIGABRT, SIG_DFL);
-    new(impossible);
+    new (impossible);
     _exit(0);
   }
   close(ends[1]);

@@ -38,17 +38,16 @@ static bool throws_own(void *(*form)())
     seen(form());
   } catch (const OwnBadAlloc &) {
     return true;
-  } catch (...) {
-  }
+  } catch (...) {}
   return false;
 }
 
-#define CHECK(condition)                      \
-  do {                                        \
-    if (!(condition)) {                       \
-      std::set_new_handler(nullptr);          \
+#define CHECK(condition) \
+  do { \
+    if (!(condition)) { \
+      std::set_new_handler(nullptr); \
       return "failed in a plug-in: " #condition; \
-    }                                         \
+    } \
   } while (0)
 
 const char *late_runtime_run()

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Every other of very many large blocks is freed. A hole in the address space for each would take all the mappings that the system
- * allows a process, so that nobody could map anything: not the first small block, not a thread's stack. */
+ * Every other of very many large blocks is freed. A hole in the address space for each would take all the mappings that the
+ * system allows a process, so that nobody could map anything: not the first small block, not a thread's stack. */
 #include "ours.h"
 #include "testing.h"
 #include <sys/mman.h>

@@ -23,12 +23,12 @@
 
 static int failures = 0;
 
-#define CHECK(condition)                                                           \
-  do {                                                                             \
-    if (!(condition)) {                                                            \
+#define CHECK(condition) \
+  do { \
+    if (!(condition)) { \
       std::fprintf(stderr, "%s:%d: failed: %s\n", __FILE__, __LINE__, #condition); \
-      failures++;                                                                  \
-    }                                                                              \
+      failures++; \
+    } \
   } while (0)
 
 static const std::size_t sizes[] = {0, 1, 8, 16, 17, 100, 1000, 5000, 40000, 1 << 20};
@@ -147,8 +147,7 @@ static void test_new_handler_is_called()
     std::set_new_handler(give_up_at_the_third_call);
     try {
       CHECK(!seen(form()));
-    } catch (const std::bad_alloc &) {
-    }
+    } catch (const std::bad_alloc &) {}
     CHECK(handler_calls == 3);
   }
   handler_calls = 0;
@@ -228,8 +227,8 @@ static void test_nothrow_forms_inside_the_handler()
   std::set_new_handler(nullptr);
 }
 
-// A handler that makes room: the system gives no address space until it is called. So far apart no blocks are at hand, as long as
-// none is given back.
+// A handler that makes room: the system gives no address space until it is called. So far apart no blocks are at hand, as long
+// as none is given back.
 static const auto far_apart = static_cast<std::align_val_t>(std::size_t(512) << 20);
 static rlimit address_space;
 
@@ -299,8 +298,7 @@ static void test_expressions()
     try {
       delete new Throwing;
       CHECK(false);
-    } catch (int) {
-    }
+    } catch (int) {}
   }
 }
 

@@ -14,7 +14,8 @@ static inline void *seen(void *block)
   return block;
 }
 
-template <typename Allocate> static inline bool throws_bad_alloc(Allocate allocate)
+template <typename Allocate>
+static inline bool throws_bad_alloc(Allocate allocate)
 {
   try {
     seen(allocate());
@@ -33,8 +34,7 @@ static inline void give_up_at_the_third_call()
     std::set_new_handler(nullptr);
 }
 
-struct OwnBadAlloc : std::bad_alloc {
-};
+struct OwnBadAlloc : std::bad_alloc {};
 
 static inline void throw_at_the_third_call()
 {

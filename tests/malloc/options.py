@@ -3,11 +3,13 @@
 
 usage: options.py LIBRARY PROBE   (PROBE: the program built from probe.c)"""
 
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import tempfile
 import unittest
 
 sys.dont_write_bytecode = True   # the source tree stays as it is
@@ -21,13 +23,13 @@ STUCK_SECONDS = 600
 WARNING = re.compile(r"tidepool: .+\n")
 
 
-def run(options, action="work"):
+def run(options, action="work", *arguments):
     """The probe under these options; None: the variable is not set at all."""
     environment = {k: v for k, v in os.environ.items() if k != "TIDEPOOL_OPTIONS"}
     environment["LD_PRELOAD"] = LIBRARY
     if options is not None:
         environment["TIDEPOOL_OPTIONS"] = options
-    return subprocess.run([PROBE, action], env=environment, capture_output=True, text=True, timeout=STUCK_SECONDS)
+    return subprocess.run([PROBE, action, *arguments], env=environment, capture_output=True, text=True, timeout=STUCK_SECONDS)
 
 
 class Options(unittest.TestCase):
@@ -86,6 +88,44 @@ class Options(unittest.TestCase):
         for figure in ("held", "live"):
             self.assertIn(figure, result.stderr)
         self.assertRegex(result.stderr, r"\d")
+
+    def stats_of(self, text):
+        lines = text.splitlines()
+        self.assertEqual(len(lines), 1, text)
+        stats = json.loads(lines[0])
+        self.assertIn("default", [heap["name"] for heap in stats["heaps"]])
+        return stats
+
+    def test_stats_of_a_program_that_closes_standard_error(self):
+        """As coreutils do at exit. The figures go to what standard error was, and nowhere else."""
+        result = run("stats=exit", "close-error")
+        self.assertEqual((result.returncode, result.stdout), (0, "ok\n"))
+        self.assertGreater(self.stats_of(result.stderr)["pid"], 0)
+
+    def test_stats_go_into_no_other_file(self):
+        """The program closes all files, and the number of the kept one is another file's."""
+        with tempfile.TemporaryDirectory() as folder:
+            other = os.path.join(folder, "other")
+            result = run("stats=exit", "reuse-files", other)
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            with open(other, encoding="ascii") as file:
+                self.assertEqual(file.read(), "")
+
+    def test_stats_in_a_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for _ in range(2):
+                result = run(f"stats=exit:{folder}/%p.json")
+                self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "ok\n", ""))
+            names = sorted(os.listdir(folder))
+            self.assertEqual(len(names), 2)
+            for name in names:
+                with open(os.path.join(folder, name), encoding="utf-8") as file:
+                    self.assertEqual(f"{self.stats_of(file.read())['pid']}.json", name)
+
+    def test_a_file_that_cannot_be_written_is_said(self):
+        result = run("stats=exit:/nowhere/at/all")
+        self.assertEqual((result.returncode, result.stdout), (0, "ok\n"))
+        self.assertRegex(result.stderr, r"\Atidepool: /nowhere/at/all: cannot be written[^\n]*\n\Z")
 
     def test_exhaustion_ends_the_program_if_asked(self):
         self.assert_quiet("abort_on_exhausted=0", "exhaust")

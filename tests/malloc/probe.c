@@ -2,11 +2,14 @@
  *
  * What options.py runs under different options. It prints "ok", or a figure.
  *
- * usage: probe work|exhaust|huge-pages|purge|keep */
+ * usage: probe work|exhaust|huge-pages|purge|keep|close-error
+ *        probe reuse-files FILE */
 #include "ours.h"
 #include "testing.h"
 
+#include <fcntl.h>
 #include <time.h>
+#include <unistd.h>
 
 static int complain(const char *what)
 {
@@ -39,8 +42,8 @@ static int work(void)
 
 static int exhaust(void) { return malloc(opaque((size_t)1 << 55)) ? complain("a block of 32 PiB") : 0; }
 
-/* Of the address space in which blocks are, the bytes for which huge pages were asked; whether there are any is up to the kernel.
- * SIZE_MAX: it does not tell. */
+/* Of the address space in which blocks are, the bytes for which huge pages were asked; whether there are any is up to the
+ * kernel. SIZE_MAX: it does not tell. */
 static size_t advised_bytes(void)
 {
   size_t kib = 0, advised = 0;
@@ -103,10 +106,33 @@ static int keep(void)
   return held_after_a_peak() > 150 * MIB ? 0 : complain("memory went back although purge_delay_ms is never");
 }
 
-static int run(const char *action)
+/* As the programs of coreutils do at exit. */
+static int close_error(void)
+{
+  int status = work();
+  return fclose(stderr) == 0 ? status : 1;
+}
+
+/* Closes all files that it does not know, and has every number that there is stand for one file. */
+static int reuse_files(const char *path)
+{
+  enum { FILES = 1024 };
+  int status = work();
+  for (int file = STDERR_FILENO; file < FILES; file++)
+    close(file);
+  for (int file = STDERR_FILENO; file >= 0 && file < FILES;)
+    file = open(path, O_WRONLY | O_CREAT | O_APPEND, 0600);
+  return status;
+}
+
+static int run(const char *action, const char *path)
 {
   if (strcmp(action, "work") == 0)
     return work();
+  if (strcmp(action, "close-error") == 0)
+    return close_error();
+  if (strcmp(action, "reuse-files") == 0 && path)
+    return reuse_files(path);
   if (strcmp(action, "exhaust") == 0)
     return exhaust();
   if (strcmp(action, "purge") == 0)
@@ -118,13 +144,13 @@ static int run(const char *action)
 
 int main(int argc, char **argv)
 {
-  if (argc != 2)
+  if (argc != 2 && argc != 3)
     return complain("usage: probe ACTION");
   if (strcmp(argv[1], "huge-pages") == 0) {
     printf("%zu\n", huge_page_bytes());
     return 0;
   }
-  int status = run(argv[1]);
+  int status = run(argv[1], argv[2]);
   if (status == 0)
     puts("ok");
   return status;

@@ -13,8 +13,8 @@
 #endif
 
 enum { NOBODY = 65534 };
-#define LOCK_LIMIT (64 * MIB)
-#define LOCK_LEAST (3 * MIB)   /* for anything at all to be seen */
+#define LOCK_LIMIT     (64 * MIB)
+#define LOCK_LEAST     (3 * MIB) /* for anything at all to be seen */
 #define ADDRESSES_MOST (256 * MIB)
 
 static size_t address_bytes(void) { return figure_of("/proc/self/status", "\nVmSize:"); }
@@ -59,8 +59,8 @@ static void test_few_addresses(void **state)
     fail_msg("%zu MiB of addresses, %zu without the library", with / MIB, without / MIB);
 }
 
-/* Locks all memory, now and later, within LOCK_LIMIT or what the process may have, and not as root, who has no limit. Returns what
- * is left of it; 0: the system does not let it. */
+/* Locks all memory, now and later, within LOCK_LIMIT or what the process may have, and not as root, who has no limit. Returns
+ * what is left of it; 0: the system does not let it. */
 static size_t lock_all(void)
 {
   struct rlimit lock;

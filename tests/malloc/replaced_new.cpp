@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// A program may replace some of operator new and delete; each of the others then is one of those, as [new.delete] says. Which are
-// replaced here says REPLACED: bits of base_t. The expectations hold for the C++ runtime alone as well.
+// A program may replace some of operator new and delete; each of the others then is one of those, as [new.delete] says. Which
+// are replaced here says REPLACED: bits of base_t. The expectations hold for the C++ runtime alone as well.
 #include "ours.h"
 
 #include <cstddef>
@@ -15,7 +15,10 @@ static unsigned made[NONE + 1], ended[NONE + 1];
 static bool failing;
 
 // In front of each block of a replaced form, which the block's own form of delete must get.
-struct header { size_t base; void *start; };
+struct header {
+  size_t base;
+  void *start;
+};
 
 static void check(bool condition, const char *what, int form)
 {
@@ -87,14 +90,22 @@ static const std::align_val_t ALIGNMENT{64};
 static void *get(bool array, bool aligned, bool nothrow)
 {
   switch (array | aligned << 1 | nothrow << 2) {
-  case 0: return operator new(SIZE);
-  case 1: return operator new[](SIZE);
-  case 2: return operator new(SIZE, ALIGNMENT);
-  case 3: return operator new[](SIZE, ALIGNMENT);
-  case 4: return operator new(SIZE, std::nothrow);
-  case 5: return operator new[](SIZE, std::nothrow);
-  case 6: return operator new(SIZE, ALIGNMENT, std::nothrow);
-  default: return operator new[](SIZE, ALIGNMENT, std::nothrow);
+  case 0:
+    return operator new(SIZE);
+  case 1:
+    return operator new[](SIZE);
+  case 2:
+    return operator new(SIZE, ALIGNMENT);
+  case 3:
+    return operator new[](SIZE, ALIGNMENT);
+  case 4:
+    return operator new(SIZE, std::nothrow);
+  case 5:
+    return operator new[](SIZE, std::nothrow);
+  case 6:
+    return operator new(SIZE, ALIGNMENT, std::nothrow);
+  default:
+    return operator new[](SIZE, ALIGNMENT, std::nothrow);
   }
 }
 
@@ -103,18 +114,42 @@ enum { PLAIN, SIZED, NOTHROW, WAYS };
 static void put(bool array, bool aligned, int way, void *block)
 {
   switch (array | aligned << 1 | way << 2) {
-  case 0: operator delete(block); break;
-  case 1: operator delete[](block); break;
-  case 2: operator delete(block, ALIGNMENT); break;
-  case 3: operator delete[](block, ALIGNMENT); break;
-  case 4: operator delete(block, SIZE); break;
-  case 5: operator delete[](block, SIZE); break;
-  case 6: operator delete(block, SIZE, ALIGNMENT); break;
-  case 7: operator delete[](block, SIZE, ALIGNMENT); break;
-  case 8: operator delete(block, std::nothrow); break;
-  case 9: operator delete[](block, std::nothrow); break;
-  case 10: operator delete(block, ALIGNMENT, std::nothrow); break;
-  default: operator delete[](block, ALIGNMENT, std::nothrow); break;
+  case 0:
+    operator delete(block);
+    break;
+  case 1:
+    operator delete[](block);
+    break;
+  case 2:
+    operator delete(block, ALIGNMENT);
+    break;
+  case 3:
+    operator delete[](block, ALIGNMENT);
+    break;
+  case 4:
+    operator delete(block, SIZE);
+    break;
+  case 5:
+    operator delete[](block, SIZE);
+    break;
+  case 6:
+    operator delete(block, SIZE, ALIGNMENT);
+    break;
+  case 7:
+    operator delete[](block, SIZE, ALIGNMENT);
+    break;
+  case 8:
+    operator delete(block, std::nothrow);
+    break;
+  case 9:
+    operator delete[](block, std::nothrow);
+    break;
+  case 10:
+    operator delete(block, ALIGNMENT, std::nothrow);
+    break;
+  default:
+    operator delete[](block, ALIGNMENT, std::nothrow);
+    break;
   }
 }
 

@@ -16,8 +16,8 @@ static bool survives(survivors_t which, size_t i, size_t count)
   return which == SCATTERED ? i % ONE_OF == 0 : i >= count - count / ONE_OF;
 }
 
-/* What was free a moment ago may wait to be used again, until a call finds that it was not for a while: how much that is depends on how
- * long the phase took. So it is looked at until it is little enough, or has had time. */
+/* What was free a moment ago may wait to be used again, until a call finds that it was not for a while: how much that is
+ * depends on how long the phase took. So it is looked at until it is little enough, or has had time. */
 static size_t held_in_the_end(size_t before, size_t most)
 {
   enum { LOOKS = 100, LOOK_US = 100000 };
@@ -51,7 +51,7 @@ static size_t held_to_live(size_t size, survivors_t which, size_t most)
   for (size_t i = 0; i < count; i++)
     if (survives(which, i, count))
       assert_true(is_filled(blocks[i], (int)(unsigned char)(i | 1), size));
-  return ratio;   /* and nothing is freed: the process ends */
+  return ratio; /* and nothing is freed: the process ends */
 }
 
 /* In a process of its own: what an earlier phase used again would be kept for the next. */

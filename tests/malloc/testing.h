@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * What the tests of the allocation family share. They are ordinary programs: which allocator serves them is decided by
- * LD_PRELOAD or by what was linked first, so each of them can be run against any other allocator too, with ANY_MALLOC=1 (ours.h). */
+ * LD_PRELOAD or by what was linked first, so each of them can be run against any other allocator too, with ANY_MALLOC=1
+ * (ours.h). */
 #ifndef TESTING_H
 #define TESTING_H
 
@@ -25,18 +26,18 @@
 
 #include <cmocka.h>
 
-#define KIB ((size_t)1 << 10)
-#define MIB ((size_t)1 << 20)
+#define KIB             ((size_t)1 << 10)
+#define MIB             ((size_t)1 << 20)
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 
 /* No call of the library leaves this in errno by accident. */
 enum { UNTOUCHED = 0x5a5a };
 
 /* Runs `call` and demands that it leaves errno alone. */
-#define KEEPS_ERRNO(call)               \
-  do {                                  \
-    errno = UNTOUCHED;                  \
-    call;                               \
+#define KEEPS_ERRNO(call) \
+  do { \
+    errno = UNTOUCHED; \
+    call; \
     assert_int_equal(errno, UNTOUCHED); \
   } while (0)
 
@@ -82,8 +83,8 @@ static inline size_t figure_of(const char *path, const char *name)
 /* Those in status and statm may be off by hundreds of KiB: the kernel keeps them in counters of each processor. */
 static inline size_t memory_figure(const char *name) { return figure_of("/proc/self/smaps_rollup", name); }
 
-/* What is the process's own. Pages of programs and libraries come and go as the page cache has room for them, and where there is a
- * swap, pages go there and come back. */
+/* What is the process's own. Pages of programs and libraries come and go as the page cache has room for them, and where there
+ * is a swap, pages go there and come back. */
 static inline size_t held_bytes(void) { return memory_figure("\nAnonymous:") + memory_figure("\nSwap:"); }
 
 /* And without what waits to be used again, which depends on what was done before, and when. */
@@ -93,8 +94,8 @@ static inline size_t held_after_trim(void)
   return held_bytes();
 }
 
-/* A page that is touched is not 2 MiB of memory, whatever this system makes of it by itself; only where the library is to ask for
- * huge pages, what is held is up to the kernel. */
+/* A page that is touched is not 2 MiB of memory, whatever this system makes of it by itself; only where the library is to ask
+ * for huge pages, what is held is up to the kernel. */
 static bool figures_count;
 
 __attribute__((constructor)) static void make_figures_count(void)
@@ -103,10 +104,10 @@ __attribute__((constructor)) static void make_figures_count(void)
   figures_count = !(options && strstr(options, "huge_pages")) && prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) == 0;
 }
 
-#define HOLDS_AT_MOST(bytes)                                            \
-  do {                                                                  \
-    size_t held_ = held_bytes(), most_ = (bytes);                       \
-    if (figures_count && held_ > most_)                                 \
+#define HOLDS_AT_MOST(bytes) \
+  do { \
+    size_t held_ = held_bytes(), most_ = (bytes); \
+    if (figures_count && held_ > most_) \
       fail_msg("%zu KiB are held, more than %zu", held_ >> 10, most_ >> 10); \
   } while (0)
 

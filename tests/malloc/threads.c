@@ -46,8 +46,8 @@ static void test_blocks_outlive_the_thread_that_allocated_them(void **state)
   HOLDS_AT_MOST(100 * MIB);
 }
 
-/* When a thread ends that nobody waits for, the C library may free what it has for threads that ended before it: after the end of all
- * that can be arranged. */
+/* When a thread ends that nobody waits for, the C library may free what it has for threads that ended before it: after the end
+ * of all that can be arranged. */
 static void *no_call_of_its_own(void *go)
 {
   pthread_barrier_wait(go);
@@ -57,7 +57,7 @@ static void *no_call_of_its_own(void *go)
 static void test_threads_that_never_allocate_leave_nothing(void **state)
 {
   (void)state;
-  enum { ROUNDS = 40, LIVE = 20 };   /* more stacks than it keeps */
+  enum { ROUNDS = 40, LIVE = 20 }; /* more stacks than it keeps */
   for (size_t round = 0; round < ROUNDS; round++) {
     pthread_barrier_t go;
     pthread_barrier_init(&go, NULL, LIVE + 1);
@@ -156,7 +156,7 @@ static void test_thousands_of_threads_at_once(void **state)
   size_t count = 0;
   while (count < MANY && pthread_create(&threads[count], &small, begin_and_end, NULL) == 0)
     count++;
-  if (count < MANY) {   /* the system has a limit below that: the process ends with those that wait */
+  if (count < MANY) { /* the system has a limit below that: the process ends with those that wait */
     print_message("only %zu threads: not tried\n", count);
     skip();
   }
@@ -373,7 +373,7 @@ int main(int argc, char **argv)
   };
   const struct CMUnitTest slow_tests[] = {
     cmocka_unit_test(test_a_hundred_thousand_threads_leave_nothing),
-    cmocka_unit_test(test_thousands_of_threads_at_once),   /* last: where there may not be so many those that wait stay */
+    cmocka_unit_test(test_thousands_of_threads_at_once), /* last: where there may not be so many those that wait stay */
   };
   if (argc > 1 && strcmp(argv[1], "slow") == 0)
     return cmocka_run_group_tests(slow_tests, NULL, NULL);

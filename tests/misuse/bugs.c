@@ -126,7 +126,7 @@ static void *release_in_thread(void *block)
 
 static void free_twice_in_two_threads(void)
 {
-  char     *block = block_of(SMALL);
+  char *block = block_of(SMALL);
   pthread_t thread;
   if (pthread_create(&thread, NULL, release_in_thread, block) != 0)
     _exit(3);

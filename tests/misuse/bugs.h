@@ -9,17 +9,17 @@
 #include "../malloc/ours.h"
 #include <malloc.h>
 #define ALLOCATE malloc
-#define RELEASE free
-#define RESIZE realloc
-#define TRIM (void)malloc_trim
-#define USABLE malloc_usable_size
+#define RELEASE  free
+#define RESIZE   realloc
+#define TRIM     (void)malloc_trim
+#define USABLE   malloc_usable_size
 #else
 #include <tidepool.h>
 #define ALLOCATE pool_alloc
-#define RELEASE pool_free
-#define RESIZE pool_realloc
-#define TRIM (void)pool_trim
-#define USABLE pool_usable_size
+#define RELEASE  pool_free
+#define RESIZE   pool_realloc
+#define TRIM     (void)pool_trim
+#define USABLE   pool_usable_size
 #endif
 
 enum { SMALL = 100, LARGE = 4 << 20 };

@@ -72,7 +72,10 @@ static void twice_at_once_in(pool_heap_t *heap)
 }
 
 static void heap_at_once_twice(void) { twice_at_once_in(heap_with(0)); }
-static void heap_at_once_twice_with_a_budget(void) { twice_at_once_in(pool_heap_create(&(pool_heap_options_t){.budget = 4 << 20})); }
+static void heap_at_once_twice_with_a_budget(void)
+{
+  twice_at_once_in(pool_heap_create(&(pool_heap_options_t){.budget = 4 << 20}));
+}
 static void heap_at_once_twice_uncached(void) { twice_at_once_in(pool_heap_create(&(pool_heap_options_t){.budget = 1 << 19})); }
 
 static void heap_at_once_odd(void)

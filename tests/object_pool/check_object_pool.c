@@ -8,20 +8,21 @@ static size_t words_of(size_t bits) { return (bits + WORD_BITS - 1) / WORD_BITS;
 static void check_bits(const object_array_t *array)
 {
   size_t bits = array->capacity, l = 0, free = bits_count(array->free.level[0], 0, bits);
-  must(array->taken == array->capacity - free);                              /* O2 */
-  must(bits_next_set(array->free.level[0], 0, array->free.lowest * (size_t)WORD_BITS) == array->free.lowest * (size_t)WORD_BITS);
+  must(array->taken == array->capacity - free); /* O2 */
+  must(bits_next_set(array->free.level[0], 0, array->free.lowest * (size_t)WORD_BITS) ==
+       array->free.lowest * (size_t)WORD_BITS);
   for (;; l++) {
     size_t words = words_of(bits);
     must(bits_next_set(array->free.level[l], bits, words * WORD_BITS) == words * WORD_BITS);
     if (words == 1)
       break;
     for (size_t w = 0; w < words; w++)
-      must(bit_test(array->free.level[l + 1], w) == (array->free.level[l][w] != 0));   /* O1 */
+      must(bit_test(array->free.level[l + 1], w) == (array->free.level[l][w] != 0)); /* O1 */
     bits = words;
   }
   must(l + 1 == array->free.levels);
   for (size_t w = 0; array->busy && w < words_of(array->capacity); w++)
-    must(!(array->busy[w] & array->free.level[0][w]));                            /* O5 */
+    must(!(array->busy[w] & array->free.level[0][w])); /* O5 */
 }
 
 static void check_hot(const object_pool_t *pool)
@@ -29,7 +30,7 @@ static void check_hot(const object_pool_t *pool)
   const hot_t *hot = pool->hot, *other = hot == &pool->hot_single ? &pool->hot_shared : &pool->hot_single;
   must(!other->object && !other->state);
   if (!hot->object) {
-    must(!hot->state);                                                       /* O4 */
+    must(!hot->state); /* O4 */
     return;
   }
   must(hot_is_free(hot) != hot_is_live(hot));
@@ -45,7 +46,7 @@ static void check_current(const object_pool_t *pool)
     if (array->taken < array->capacity && (!oldest || array->age < oldest->age))
       oldest = array;
   }
-  must(!oldest || !pool->current || pool->current == oldest || pool->current->taken == pool->current->capacity);   /* O3 */
+  must(!oldest || !pool->current || pool->current == oldest || pool->current->taken == pool->current->capacity); /* O3 */
 }
 
 static void check_run(const object_pool_t *pool)
@@ -56,7 +57,7 @@ static void check_run(const object_pool_t *pool)
       const object_array_t *array = pool->arrays[k];
       size_t i = object_position(pool, array, pool->walked + at);
       found = i < array->capacity;
-      must(!found || (!bit_test(array->free.level[0], i) && !(array->busy && bit_test(array->busy, i))));   /* O7 */
+      must(!found || (!bit_test(array->free.level[0], i) && !(array->busy && bit_test(array->busy, i)))); /* O7 */
     }
     must(found && pool->single_thread);
   }
@@ -73,14 +74,15 @@ static void check_arrays(const object_pool_t *pool)
     idle += array->unused;
     must(!array->unused || !array->taken);
     must(array->unused || array->taken || array->permanent || pool->purge_delay_ms == POOL_PURGE_NEVER);
-    must(k == 0 || pool->arrays[k - 1]->objects + pool->arrays[k - 1]->capacity * pool->stride <= array->objects);   /* O6 */
+    must(k == 0 || pool->arrays[k - 1]->objects + pool->arrays[k - 1]->capacity * pool->stride <= array->objects); /* O6 */
     for (uint32_t j = 0; j < k; j++) {
       const object_array_t *other = pool->arrays[j];
-      must(other->first_index + other->capacity <= array->first_index || array->first_index + array->capacity <= other->first_index);
+      must(other->first_index + other->capacity <= array->first_index ||
+           array->first_index + array->capacity <= other->first_index);
     }
     check_bits(array);
   }
-  must(capacity == pool->capacity && idle == pool->unused_count);              /* O8 */
+  must(capacity == pool->capacity && idle == pool->unused_count); /* O8 */
   must(taken == pool->taken && busy == pool->busy);
 }
 

@@ -10,15 +10,17 @@
 /* The objects of the pool under test. */
 enum { MOST = 5000 };
 extern void *objects[MOST];
-size_t get_all(object_pool_t *pool, size_t count);         /* into objects[]; fails the test if one is refused */
+size_t get_all(object_pool_t *pool, size_t count); /* into objects[]; fails the test if one is refused */
 
 extern const unsigned both_kinds[2];
-#define FOR_BOTH(flags) for (size_t kind_ = 0; kind_ < 2; kind_++) for (unsigned flags = both_kinds[kind_], once_ = 1; once_; once_ = 0)
+#define FOR_BOTH(flags) \
+  for (size_t kind_ = 0; kind_ < 2; kind_++) \
+    for (unsigned flags = both_kinds[kind_], once_ = 1; once_; once_ = 0)
 
-object_pool_t *create(object_pool_options_t options);      /* never NULL */
+object_pool_t *create(object_pool_options_t options); /* never NULL */
 object_pool_options_t good_options(void);
-void is_refused(object_pool_options_t options);            /* with EINVAL */
-void agrees(const object_pool_t *pool, size_t live);       /* the figures, a walk and the invariants */
+void is_refused(object_pool_options_t options);      /* with EINVAL */
+void agrees(const object_pool_t *pool, size_t live); /* the figures, a walk and the invariants */
 
 /* The object that was put last is kept apart from the others: there is none yet, it is free, it is live, or it went back. */
 typedef enum hot_case { HOT_NOT_YET, HOT_FREE_NOW, HOT_LIVE_NOW, HOT_NO_LONGER, HOT_CASES } hot_case_t;
@@ -29,7 +31,7 @@ object_pool_t *create_in_case(object_pool_options_t options, hot_case_t hot);
 /* For a child: from now on every lock is taken. */
 void start_second_thread(void);
 
-bool  make_object(void *object, void *context);            /* constructs nothing, and succeeds */
-void *choose_next(object_pool_t *pool, void *context);     /* victims one after the other, by address, and begins again */
+bool make_object(void *object, void *context);         /* constructs nothing, and succeeds */
+void *choose_next(object_pool_t *pool, void *context); /* victims one after the other, by address, and begins again */
 
 #endif

@@ -8,7 +8,9 @@
 
 enum { THREADS = 4, HELD = 40 };
 
-typedef struct slot { uint64_t owner, pad[3]; } slot_t;
+typedef struct slot {
+  uint64_t owner, pad[3];
+} slot_t;
 
 /* Leave an object without an owner. */
 bool construct(void *object, void *context);

@@ -14,7 +14,14 @@
 #include <tidepool.h>
 
 enum {
-  BUDGET = 8 << 20, SMALL_BUDGET = 1 << 20, PURGE_MS = 20, MOST = 30000, VOICES = 64, BLOCKS = 1500, WARM_UP_WAVES = 20, SHAPES = 5,
+  BUDGET = 8 << 20,
+  SMALL_BUDGET = 1 << 20,
+  PURGE_MS = 20,
+  MOST = 30000,
+  VOICES = 64,
+  BLOCKS = 1500,
+  WARM_UP_WAVES = 20,
+  SHAPES = 5,
   STEPS_A_MS = 1000
 };
 
@@ -25,7 +32,9 @@ static _Noreturn void fail(int line, const char *condition)
   exit(EXIT_FAILURE);
 }
 
-typedef struct random { uint64_t state; } random_t;
+typedef struct random {
+  uint64_t state;
+} random_t;
 static size_t below(random_t *random, size_t bound)
 {
   random->state = random->state * 6364136223846793005u + 1442695040888963407u;
@@ -42,7 +51,7 @@ static size_t held(pool_heap_t *heap)
 
 typedef struct world {
   random_t random;
-  pool_heap_t *heap, *mixed;              /* of the pools, and of blocks of all sizes */
+  pool_heap_t *heap, *mixed; /* of the pools, and of blocks of all sizes */
   object_pool_t *enemies, *parts, *voices, *spare, *jobs;
   void *enemy[MOST], *block[BLOCKS];
   size_t enemies_live;
@@ -156,7 +165,9 @@ static void trough(world_t *w)
   pool_heap_trim(w->mixed, 0);
 }
 
-typedef struct extremes { size_t least, most; } extremes_t;
+typedef struct extremes {
+  size_t least, most;
+} extremes_t;
 static void note(extremes_t *e, size_t value)
 {
   e->least = !e->most || value < e->least ? value : e->least;
@@ -179,11 +190,13 @@ int main(int argc, char **argv)
     size_t peak = wave(&world, number), at_peak = held(world.heap), mixed_peak = held(world.mixed);
     trough(&world);
     size_t in_trough = held(world.heap), mixed_trough = held(world.mixed);
-    printf("%.2f,%u,%zu,%zu,%zu,%zu,%zu\n", clock_seconds() - start, number, peak, at_peak, in_trough, mixed_peak, mixed_trough);
+    printf("%.2f,%u,%zu,%zu,%zu,%zu,%zu\n", clock_seconds() - start, number, peak, at_peak, in_trough, mixed_peak,
+           mixed_trough);
     note(number < WARM_UP_WAVES ? &warm : &late, in_trough + mixed_trough);
     note(number < WARM_UP_WAVES ? &warm_peak[number % SHAPES] : &late_peak[number % SHAPES], at_peak);
   }
-  fprintf(stderr, "soak: %u waves; held in the trough %zu to %zu bytes in the warm-up, %zu to %zu after it\n", number, warm.least, warm.most, late.least, late.most);
+  fprintf(stderr, "soak: %u waves; held in the trough %zu to %zu bytes in the warm-up, %zu to %zu after it\n", number,
+          warm.least, warm.most, late.least, late.most);
   require(late.most <= warm.most);
   for (int shape = 0; shape < SHAPES; shape++)
     require(late_peak[shape].most <= warm_peak[shape].most);

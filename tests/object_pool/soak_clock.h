@@ -5,7 +5,7 @@
 #define SOAK_CLOCK_H
 
 double clock_seconds(void);
-void   clock_pause(unsigned ms);
-void   clock_work(unsigned ms);   /* what was done since the last call took about that long, and the system's clock knows */
+void clock_pause(unsigned ms);
+void clock_work(unsigned ms); /* what was done since the last call took about that long, and the system's clock knows */
 
 #endif

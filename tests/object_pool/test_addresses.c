@@ -3,9 +3,19 @@
 #include "pools.h"
 
 /* What stands for "nothing" in somebody's memory: in dumps, in filled blocks, in this library's own records. */
-static const uintptr_t well_known[] = {
-  0, 1, 0x0b0b0b0b0b0b0b0b, 0x1deadb0b1deadb0b, 0x5a5a5a5a5a5a5a5a, 0x8badf00d8badf00d, 0xa5a5a5a5a5a5a5a5, 0xbaadf00dbaadf00d,
-  0xcdcdcdcdcdcdcdcd, 0xdeadbeefdeadbeef, 0xdeadbeef, 0xfeeefeeefeeefeee, UINTPTR_MAX};
+static const uintptr_t well_known[] = {0,
+                                       1,
+                                       0x0b0b0b0b0b0b0b0b,
+                                       0x1deadb0b1deadb0b,
+                                       0x5a5a5a5a5a5a5a5a,
+                                       0x8badf00d8badf00d,
+                                       0xa5a5a5a5a5a5a5a5,
+                                       0xbaadf00dbaadf00d,
+                                       0xcdcdcdcdcdcdcdcd,
+                                       0xdeadbeefdeadbeef,
+                                       0xdeadbeef,
+                                       0xfeeefeeefeeefeee,
+                                       UINTPTR_MAX};
 enum { WELL_KNOWN = sizeof well_known / sizeof *well_known };
 
 static void is_no_object_of(object_pool_t *pool, const void *address)
@@ -23,7 +33,8 @@ static void well_known_addresses(void **state)
 {
   (void)state;
   for (hot_case_t hot = 0; hot < HOT_CASES; hot++)
-    FOR_BOTH(flags) {
+    FOR_BOTH(flags)
+    {
       object_pool_t *pool = create_in_case((object_pool_options_t){.object_size = 1, .capacity = 200, .flags = flags}, hot);
       size_t live = object_pool_live(pool);
       for (size_t i = 0; i < WELL_KNOWN; i++)
@@ -39,25 +50,39 @@ static void any_address(void **state)
 {
   (void)state;
   int here = 0;
-  FOR_BOTH(flags) {
+  FOR_BOTH(flags)
+  {
     object_pool_t *pool = create((object_pool_options_t){.object_size = 40, .capacity = 50, .flags = flags});
     object_pool_t *other = create((object_pool_options_t){.object_size = 40, .capacity = 50, .flags = flags});
     get_all(pool, 50);
     object_pool_put(pool, objects[20]);
     void *foreign = object_pool_get(other);
-    const void *none[] = {NULL, &here, pool, foreign, objects[20], (char *)objects[0] + 8, (char *)objects[0] - 48,
-                          (char *)objects[49] + 48, (char *)objects[5] + 1, (void *)UINTPTR_MAX, (void *)(uintptr_t)agrees};
+    const void *none[] = {NULL,
+                          &here,
+                          pool,
+                          foreign,
+                          objects[20],
+                          (char *)objects[0] + 8,
+                          (char *)objects[0] - 48,
+                          (char *)objects[49] + 48,
+                          (char *)objects[5] + 1,
+                          (void *)UINTPTR_MAX,
+                          (void *)(uintptr_t)agrees};
     for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
       assert_false(object_pool_in_use(pool, none[i]));
       assert_null(object_pool_resolve(pool, object_pool_handle(pool, none[i])));
     }
-    assert_true(object_pool_in_use(pool, objects[0]) && object_pool_in_use(pool, objects[49]) && object_pool_in_use(other, foreign));
+    assert_true(object_pool_in_use(pool, objects[0]) && object_pool_in_use(pool, objects[49]) &&
+                object_pool_in_use(other, foreign));
     object_pool_destroy(other);
     object_pool_destroy(pool);
   }
 }
 
-typedef struct misuse { object_pool_t *pool; void *object; } misuse_t;
+typedef struct misuse {
+  object_pool_t *pool;
+  void *object;
+} misuse_t;
 static void do_put(void *argument)
 {
   const misuse_t *m = argument;
@@ -72,7 +97,8 @@ static void do_put_batch(void *argument)
 static void put_ends_the_program(object_pool_t *pool, void *object)
 {
   char words[128];
-  snprintf(words, sizeof words, "tidepool: object_pool_put(0x%lx): not a live object of pool \"mine\"\n", (unsigned long)(uintptr_t)object);
+  snprintf(words, sizeof words, "tidepool: object_pool_put(0x%lx): not a live object of pool \"mine\"\n",
+           (unsigned long)(uintptr_t)object);
   aborts_with(do_put, &(misuse_t){pool, object}, words);
   aborts_with(do_put_batch, &(misuse_t){pool, object}, "tidepool: object_pool_put_batch(0x");
 }
@@ -81,7 +107,10 @@ static void bad_puts(void **state)
 {
   (void)state;
   for (unsigned kind = 0; kind < 8; kind++) {
-    object_pool_options_t o = {.name = "mine", .object_size = 32, .capacity = 50, .construct = kind & 4 ? make_object : NULL,
+    object_pool_options_t o = {.name = "mine",
+                               .object_size = 32,
+                               .capacity = 50,
+                               .construct = kind & 4 ? make_object : NULL,
                                .flags = (kind & 1 ? OBJECT_POOL_SINGLE_THREAD : 0) | (kind & 2 ? OBJECT_POOL_CHECKED : 0)};
     object_pool_t *pool = create(o), *other = create(o);
     get_all(pool, 50);
@@ -109,7 +138,8 @@ static void bad_puts_of_well_known_addresses(void **state)
 {
   (void)state;
   for (hot_case_t hot = 0; hot < HOT_CASES; hot++)
-    FOR_BOTH(flags) {
+    FOR_BOTH(flags)
+    {
       object_pool_t *last = create_in_case((object_pool_options_t){.object_size = 1, .capacity = 5, .flags = flags}, hot);
       object_pool_options_t o = {.name = "mine", .object_size = 1, .capacity = 5, .flags = flags};
       o.when_full = OBJECT_POOL_OVERFLOW, o.overflow = last;
@@ -133,7 +163,8 @@ static void bad_puts_with_threads(void **state)
 {
   (void)state;
   for (hot_case_t hot = 0; hot < HOT_CASES; hot++)
-    FOR_BOTH(flags) {
+    FOR_BOTH(flags)
+    {
       object_pool_t *pool = create_in_case((object_pool_options_t){.object_size = 16, .capacity = 10, .flags = flags}, hot);
       for (size_t i = 0; i < WELL_KNOWN; i++)
         aborts_with(put_with_threads, &(misuse_t){pool, (void *)well_known[i]}, "not a live object of pool");

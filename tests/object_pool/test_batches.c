@@ -14,16 +14,26 @@ static bool are_different(void **of, size_t count)
   return true;
 }
 
-/* The pool that evicts is the one asked, or the end of a chain; it has `free` objects left, the chooser has come to some place. */
+/* The pool that evicts is the one asked, or the end of a chain; it has `free` objects left, the chooser has come to some place.
+ */
 static void batch_by_eviction(unsigned flags, bool hooked, size_t in_front, size_t free)
 {
   void *last = NULL, *batch[40], *old[10];
-  object_pool_options_t o = {.object_size = 32, .capacity = 10, .when_full = OBJECT_POOL_EVICT, .choose_victim = choose_next,
-                             .context = &last, .flags = flags, .construct = hooked ? make_object : NULL};
+  object_pool_options_t o = {.object_size = 32,
+                             .capacity = 10,
+                             .when_full = OBJECT_POOL_EVICT,
+                             .choose_victim = choose_next,
+                             .context = &last,
+                             .flags = flags,
+                             .construct = hooked ? make_object : NULL};
   object_pool_t *evicts = create(o), *pools[3] = {evicts};
   for (size_t i = 0; i < in_front; i++)
-    pools[i + 1] = create((object_pool_options_t){.object_size = 32, .capacity = 5, .when_full = OBJECT_POOL_OVERFLOW,
-                                                  .overflow = pools[i], .flags = flags, .construct = o.construct});
+    pools[i + 1] = create((object_pool_options_t){.object_size = 32,
+                                                  .capacity = 5,
+                                                  .when_full = OBJECT_POOL_OVERFLOW,
+                                                  .overflow = pools[i],
+                                                  .flags = flags,
+                                                  .construct = o.construct});
   assert_int_equal(object_pool_get_batch(evicts, old, 10 - free), 10 - free);
   for (size_t place = 0; place < 10; place += 3) {
     errno = 0;
@@ -48,7 +58,8 @@ static void batches_by_eviction(void **state)
   for (unsigned kind = 0; kind < 8; kind++)
     for (size_t in_front = 0; in_front < 3; in_front++)
       for (size_t free = 0; free <= 10; free += 5)
-        batch_by_eviction((kind & 1 ? OBJECT_POOL_SINGLE_THREAD : 0) | (kind & 2 ? OBJECT_POOL_CHECKED : 0), kind & 4, in_front, free);
+        batch_by_eviction((kind & 1 ? OBJECT_POOL_SINGLE_THREAD : 0) | (kind & 2 ? OBJECT_POOL_CHECKED : 0), kind & 4, in_front,
+                          free);
 }
 
 /* Where a batch is offered its own object it ends, and its object is not touched: by no hook, and not by a new use. */
@@ -59,11 +70,18 @@ static void count_end(void *object, void *context) { (void)object, (void)context
 static void batch_keeps_what_it_has(void **state)
 {
   (void)state;
-  FOR_BOTH(flags) {
+  FOR_BOTH(flags)
+  {
     void *last = NULL, *batch[8];
     made = ended = 0;
-    object_pool_t *pool = create((object_pool_options_t){.object_size = 32, .capacity = 4, .when_full = OBJECT_POOL_EVICT, .context = &last,
-      .choose_victim = choose_next, .construct = make_few, .destruct = count_end, .flags = flags | OBJECT_POOL_CHECKED});
+    object_pool_t *pool = create((object_pool_options_t){.object_size = 32,
+                                                         .capacity = 4,
+                                                         .when_full = OBJECT_POOL_EVICT,
+                                                         .context = &last,
+                                                         .choose_victim = choose_next,
+                                                         .construct = make_few,
+                                                         .destruct = count_end,
+                                                         .flags = flags | OBJECT_POOL_CHECKED});
     assert_int_equal(object_pool_get_batch(pool, batch, 8), 4);
     assert_int_equal(errno, ENOMEM);
     assert_true(made == 4 && ended == 0);
@@ -87,10 +105,15 @@ static void batch_has_nothing_twice(void **state)
   (void)state;
   static const unsigned more[] = {0, OBJECT_POOL_CHECKED};
   for (size_t m = 0; m < 2; m++)
-    FOR_BOTH(flags) {
+    FOR_BOTH(flags)
+    {
       void *last = NULL, *batch[8];
-      object_pool_t *pool = create((object_pool_options_t){.object_size = 32, .capacity = 4, .when_full = OBJECT_POOL_EVICT, .context = &last,
-        .choose_victim = put_and_choose, .flags = flags | more[m]});
+      object_pool_t *pool = create((object_pool_options_t){.object_size = 32,
+                                                           .capacity = 4,
+                                                           .when_full = OBJECT_POOL_EVICT,
+                                                           .context = &last,
+                                                           .choose_victim = put_and_choose,
+                                                           .flags = flags | more[m]});
       size_t got = object_pool_get_batch(pool, batch, 8);
       assert_int_equal(got, 4);
       for (size_t i = 0; i < got; i++)
@@ -102,7 +125,11 @@ static void batch_has_nothing_twice(void **state)
 }
 
 /* Two batches at once: the second begins, and ends, in the chooser of the first. */
-typedef struct nested { void *last, *inner[6]; size_t got; bool begun; } nested_t;
+typedef struct nested {
+  void *last, *inner[6];
+  size_t got;
+  bool begun;
+} nested_t;
 static void *choose_in_a_batch(object_pool_t *pool, void *context)
 {
   nested_t *nested = context;
@@ -116,11 +143,16 @@ static void *choose_in_a_batch(object_pool_t *pool, void *context)
 static void batches_within_batches(void **state)
 {
   (void)state;
-  FOR_BOTH(flags) {
+  FOR_BOTH(flags)
+  {
     nested_t nested = {0};
     void *batch[20];
-    object_pool_t *pool = create((object_pool_options_t){.object_size = 32, .capacity = 10, .when_full = OBJECT_POOL_EVICT,
-                                                         .choose_victim = choose_in_a_batch, .context = &nested, .flags = flags});
+    object_pool_t *pool = create((object_pool_options_t){.object_size = 32,
+                                                         .capacity = 10,
+                                                         .when_full = OBJECT_POOL_EVICT,
+                                                         .choose_victim = choose_in_a_batch,
+                                                         .context = &nested,
+                                                         .flags = flags});
     get_all(pool, 7);
     size_t got = object_pool_get_batch(pool, batch, 20);
     assert_int_equal(nested.got, 6);
@@ -132,7 +164,8 @@ static void batches_within_batches(void **state)
   }
 }
 
-/* As many batches as a batch has evictions, each at its end before the next begins: none of them costs the one outside its map. */
+/* As many batches as a batch has evictions, each at its end before the next begins: none of them costs the one outside its map.
+ */
 static void *choose_within_a_batch(object_pool_t *pool, void *context)
 {
   nested_t *nested = context;
@@ -150,8 +183,11 @@ static void many_batches_within_a_batch(void **state)
   enum { MANY = 1000000 };
   nested_t nested = {0};
   void **batch = pool_alloc(MANY * sizeof *batch);
-  object_pool_t *pool = create((object_pool_options_t){.object_size = 8, .capacity = MANY, .when_full = OBJECT_POOL_EVICT,
-                                                       .choose_victim = choose_within_a_batch, .context = &nested});
+  object_pool_t *pool = create((object_pool_options_t){.object_size = 8,
+                                                       .capacity = MANY,
+                                                       .when_full = OBJECT_POOL_EVICT,
+                                                       .choose_victim = choose_within_a_batch,
+                                                       .context = &nested});
   assert_int_equal(object_pool_get_batch(pool, batch, MANY), MANY);
   assert_int_equal(object_pool_get_batch(pool, batch, MANY / 2), MANY / 2);
   assert_int_equal(nested.got, MANY / 2);
@@ -160,7 +196,10 @@ static void many_batches_within_a_batch(void **state)
 }
 
 /* A chooser that changes what the batch has so far: nothing of that is left for the next batch. */
-typedef struct changing { void **batch, *first, *victim; unsigned calls; } changing_t;
+typedef struct changing {
+  void **batch, *first, *victim;
+  unsigned calls;
+} changing_t;
 static void *choose_and_change(object_pool_t *pool, void *context)
 {
   changing_t *c = context;
@@ -177,8 +216,11 @@ static void a_batch_that_is_changed(void **state)
   (void)state;
   void *batch[4];
   changing_t change = {.batch = batch};
-  object_pool_t *pool = create((object_pool_options_t){.object_size = 16, .capacity = 200, .when_full = OBJECT_POOL_EVICT,
-                                                       .choose_victim = choose_and_change, .context = &change});
+  object_pool_t *pool = create((object_pool_options_t){.object_size = 16,
+                                                       .capacity = 200,
+                                                       .when_full = OBJECT_POOL_EVICT,
+                                                       .choose_victim = choose_and_change,
+                                                       .context = &change});
   get_all(pool, 200);
   change.first = objects[70], change.victim = objects[71];
   assert_int_equal(object_pool_get_batch(pool, batch, 3), 2);
@@ -197,8 +239,10 @@ static void a_batch_that_is_changed(void **state)
 static void batches_look_at_the_clock(void **state)
 {
   (void)state;
-  FOR_BOTH(flags) {
-    object_pool_t *pool = create((object_pool_options_t){.object_size = 100, .capacity = 10, .when_full = OBJECT_POOL_GROW, .flags = flags});
+  FOR_BOTH(flags)
+  {
+    object_pool_t *pool =
+      create((object_pool_options_t){.object_size = 100, .capacity = 10, .when_full = OBJECT_POOL_GROW, .flags = flags});
     pool_stats_t before, after;
     get_all(pool, 1000);
     object_pool_put_all(pool);
@@ -219,13 +263,18 @@ static void large_batches(void **state)
   enum { MANY = 2000000 };
   void **batch = pool_alloc(MANY * sizeof *batch), *last = NULL;
   for (unsigned kind = 0; kind < 4; kind++, last = NULL) {
-    object_pool_options_t o = {.object_size = 8, .capacity = MANY, .when_full = OBJECT_POOL_EVICT, .choose_victim = choose_next,
-                               .context = &last, .construct = kind & 1 ? make_object : NULL};
+    object_pool_options_t o = {.object_size = 8,
+                               .capacity = MANY,
+                               .when_full = OBJECT_POOL_EVICT,
+                               .choose_victim = choose_next,
+                               .context = &last,
+                               .construct = kind & 1 ? make_object : NULL};
     object_pool_t *evicts = create(o), *pool = evicts;
     if (kind & 2)
-      pool = create((object_pool_options_t){.object_size = 8, .capacity = 1, .when_full = OBJECT_POOL_OVERFLOW, .overflow = evicts});
+      pool =
+        create((object_pool_options_t){.object_size = 8, .capacity = 1, .when_full = OBJECT_POOL_OVERFLOW, .overflow = evicts});
     assert_int_equal(object_pool_get_batch(pool, batch, MANY), MANY);
-    assert_int_equal(object_pool_get_batch(pool, batch, MANY), MANY);   /* evicts each */
+    assert_int_equal(object_pool_get_batch(pool, batch, MANY), MANY); /* evicts each */
     if (pool != evicts)
       object_pool_destroy(pool);
     object_pool_destroy(evicts);
@@ -236,14 +285,10 @@ static void large_batches(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(batches_by_eviction),
-    cmocka_unit_test(batch_keeps_what_it_has),
-    cmocka_unit_test(batch_has_nothing_twice),
-    cmocka_unit_test(batches_within_batches),
-    cmocka_unit_test(many_batches_within_a_batch),
-    cmocka_unit_test(large_batches),
-    cmocka_unit_test(a_batch_that_is_changed),
-    cmocka_unit_test(batches_look_at_the_clock),
+    cmocka_unit_test(batches_by_eviction),         cmocka_unit_test(batch_keeps_what_it_has),
+    cmocka_unit_test(batch_has_nothing_twice),     cmocka_unit_test(batches_within_batches),
+    cmocka_unit_test(many_batches_within_a_batch), cmocka_unit_test(large_batches),
+    cmocka_unit_test(a_batch_that_is_changed),     cmocka_unit_test(batches_look_at_the_clock),
   };
   return cmocka_run_group_tests_name("object_pool batches", tests, time_stands_still, NULL);
 }

@@ -27,7 +27,7 @@ __attribute__((noinline)) static void *get_from(object_pool_t *pool, int frames)
 /* Returns with what it got until the callback had left so many times. */
 static size_t get_until_it_was_left(object_pool_t *pool, int frames, unsigned times)
 {
-  static size_t got;   /* longjmp() keeps it */
+  static size_t got; /* longjmp() keeps it */
   got = 0;
   leaves = times;
   (void)!setjmp(before_growth);
@@ -48,7 +48,10 @@ static void grows_after_a_callback_left(void **state)
     if (kind & 2)
       options.memory = memory, options.memory_size = sizeof memory;
     pool_heap_t *heap = pool_heap_create(&options);
-    object_pool_t *pool = create((object_pool_options_t){.object_size = 1000, .capacity = 20, .when_full = OBJECT_POOL_GROW, .heap = heap,
+    object_pool_t *pool = create((object_pool_options_t){.object_size = 1000,
+                                                         .capacity = 20,
+                                                         .when_full = OBJECT_POOL_GROW,
+                                                         .heap = heap,
                                                          .flags = kind & 1 ? OBJECT_POOL_SINGLE_THREAD : 0});
     pool_stats_t before, after;
     size_t got = get_until_it_was_left(pool, 0, 1);
@@ -64,8 +67,8 @@ static void grows_after_a_callback_left(void **state)
   }
 }
 
-/* Nobody can tell a callback that was left from one that this get is deeper within; after however many gets in vain, memory that is there
- * again is found at once. */
+/* Nobody can tell a callback that was left from one that this get is deeper within; after however many gets in vain, memory
+ * that is there again is found at once. */
 static bool leave_or_refuse(pool_heap_t *heap, size_t needed, unsigned attempt, void *context)
 {
   (void)heap, (void)needed, (void)attempt, (void)context;
@@ -80,7 +83,8 @@ static void grows_after_many_in_vain(void **state)
   (void)state;
   for (size_t vain = 1; vain < 300000; vain = vain * 3 + 1) {
     pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.budget = 64 << 10, .on_exhausted = leave_or_refuse});
-    object_pool_t *pool = create((object_pool_options_t){.object_size = 1000, .capacity = 20, .when_full = OBJECT_POOL_GROW, .heap = heap});
+    object_pool_t *pool =
+      create((object_pool_options_t){.object_size = 1000, .capacity = 20, .when_full = OBJECT_POOL_GROW, .heap = heap});
     size_t got = get_until_it_was_left(pool, 0, 1);
     while (get_from(pool, 8))
       got++;
@@ -122,7 +126,8 @@ static void no_block_is_lost_when_a_callback_leaves(void **state)
       if (guest)
         options.memory = memory, options.memory_size = sizeof memory;
       pool_heap_t *heap = pool_heap_create(&options);
-      object_pool_t *pool = create((object_pool_options_t){.object_size = 4, .capacity = 130000, .when_full = OBJECT_POOL_GROW, .heap = heap});
+      object_pool_t *pool =
+        create((object_pool_options_t){.object_size = 4, .capacity = 130000, .when_full = OBJECT_POOL_GROW, .heap = heap});
       void **batch = pool_alloc(130000 * sizeof *batch);
       assert_int_equal(object_pool_get_batch(pool, batch, 130000), 130000);
       void *beside = block_or_be_left(heap, block);
@@ -163,7 +168,8 @@ static void a_create_that_is_left(void **state)
   }
 }
 
-/* A callback that resets the heap, as one may: no pool is made of what that has taken away, whether there is room then or not. */
+/* A callback that resets the heap, as one may: no pool is made of what that has taken away, whether there is room then or not.
+ */
 static bool reset_all(pool_heap_t *heap, size_t needed, unsigned attempt, void *context)
 {
   (void)needed;
@@ -183,10 +189,8 @@ static void a_create_whose_callback_resets(void **state)
       options.memory = memory, options.memory_size = sizeof memory;
     pool_heap_t *heap = pool_heap_create(&options);
     size_t capacity = kind & 2 ? 8000 : 3000;
-    while (!asked && pool_heap_alloc(heap, 900)) {
-    }
-    for (int i = 0; i < 4000 && pool_heap_alloc(heap, 900); i++) {
-    }
+    while (!asked && pool_heap_alloc(heap, 900)) {}
+    for (int i = 0; i < 4000 && pool_heap_alloc(heap, 900); i++) {}
     asked = 0;
     object_pool_t *pool = object_pool_create(&(object_pool_options_t){.object_size = 1000, .capacity = capacity, .heap = heap});
     object_pool_t *other = create((object_pool_options_t){.object_size = 64, .capacity = 10});
@@ -210,11 +214,12 @@ static void a_create_whose_callback_resets(void **state)
 static void grow_a_pool_that_is_reset(void *argument)
 {
   unsigned asked = 0;
-  pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.budget = 64 << 10, .on_exhausted = reset_all, .context = &asked});
-  object_pool_t *pool = create((object_pool_options_t){.object_size = 1000, .capacity = 20, .when_full = OBJECT_POOL_GROW, .heap = heap});
+  pool_heap_t *heap =
+    pool_heap_create(&(pool_heap_options_t){.budget = 64 << 10, .on_exhausted = reset_all, .context = &asked});
+  object_pool_t *pool =
+    create((object_pool_options_t){.object_size = 1000, .capacity = 20, .when_full = OBJECT_POOL_GROW, .heap = heap});
   (void)argument;
-  while (object_pool_get(pool)) {
-  }
+  while (object_pool_get(pool)) {}
 }
 
 static void a_growth_whose_callback_resets(void **state)
@@ -226,12 +231,9 @@ static void a_growth_whose_callback_resets(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(grows_after_a_callback_left),
-    cmocka_unit_test(no_block_is_lost_when_a_callback_leaves),
-    cmocka_unit_test(a_create_that_is_left),
-    cmocka_unit_test(a_create_whose_callback_resets),
-    cmocka_unit_test(a_growth_whose_callback_resets),
-    cmocka_unit_test(grows_after_many_in_vain),
+    cmocka_unit_test(grows_after_a_callback_left),    cmocka_unit_test(no_block_is_lost_when_a_callback_leaves),
+    cmocka_unit_test(a_create_that_is_left),          cmocka_unit_test(a_create_whose_callback_resets),
+    cmocka_unit_test(a_growth_whose_callback_resets), cmocka_unit_test(grows_after_many_in_vain),
   };
   return cmocka_run_group_tests_name("object_pool callbacks", tests, time_stands_still, NULL);
 }

@@ -9,8 +9,10 @@
 static void growth(void **state)
 {
   (void)state;
-  FOR_BOTH(flags) {
-    object_pool_t *pool = create((object_pool_options_t){.object_size = 64, .capacity = 10, .max_capacity = 3001, .when_full = OBJECT_POOL_GROW, .flags = flags});
+  FOR_BOTH(flags)
+  {
+    object_pool_t *pool = create((object_pool_options_t){
+      .object_size = 64, .capacity = 10, .max_capacity = 3001, .when_full = OBJECT_POOL_GROW, .flags = flags});
     errno = 0;
     get_all(pool, 3001);
     assert_int_equal(errno, 0);
@@ -54,8 +56,10 @@ static void shrinks_by_itself(void **state)
 {
   (void)state;
   pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.budget = 4 << 20, .purge_delay_ms = 20});
-  FOR_BOTH(flags) {
-    object_pool_t *pool = create((object_pool_options_t){.object_size = 64, .capacity = 100, .when_full = OBJECT_POOL_GROW, .heap = heap, .flags = flags});
+  FOR_BOTH(flags)
+  {
+    object_pool_t *pool = create(
+      (object_pool_options_t){.object_size = 64, .capacity = 100, .when_full = OBJECT_POOL_GROW, .heap = heap, .flags = flags});
     pool_stats_t small, large, again;
     pool_heap_stats(heap, &small);
     get_all(pool, 4000);
@@ -73,7 +77,7 @@ static void shrinks_by_itself(void **state)
     pool_heap_trim(heap, 0);
     pool_heap_stats(heap, &again);
     assert_int_equal(again.live_bytes, small.live_bytes);
-    assert_true(again.held_bytes <= small.held_bytes + 8192);   /* records of the size classes that came into use */
+    assert_true(again.held_bytes <= small.held_bytes + 8192); /* records of the size classes that came into use */
     agrees(pool, 1);
     get_all(pool, 1000);
     object_pool_put_all(pool);
@@ -90,8 +94,10 @@ static void idle_arrays_stay_where_nothing_is_purged(void **state)
 {
   (void)state;
   static char memory[256 << 10];
-  pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.memory = memory, .memory_size = sizeof memory, .purge_delay_ms = POOL_PURGE_NEVER});
-  object_pool_t *pool = create((object_pool_options_t){.object_size = 100, .capacity = 10, .when_full = OBJECT_POOL_GROW, .heap = heap});
+  pool_heap_t *heap = pool_heap_create(
+    &(pool_heap_options_t){.memory = memory, .memory_size = sizeof memory, .purge_delay_ms = POOL_PURGE_NEVER});
+  object_pool_t *pool =
+    create((object_pool_options_t){.object_size = 100, .capacity = 10, .when_full = OBJECT_POOL_GROW, .heap = heap});
   get_all(pool, 200);
   size_t capacity = object_pool_capacity(pool);
   object_pool_put_all(pool);
@@ -107,7 +113,8 @@ static void in_the_callers_memory(void **state)
   static char memory[64 << 10];
   pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.memory = memory + 3, .memory_size = sizeof memory - 3});
   assert_non_null(heap);
-  object_pool_t *pool = create((object_pool_options_t){.object_size = 32, .capacity = 100, .when_full = OBJECT_POOL_GROW, .heap = heap});
+  object_pool_t *pool =
+    create((object_pool_options_t){.object_size = 32, .capacity = 100, .when_full = OBJECT_POOL_GROW, .heap = heap});
   size_t got = 0;
   while ((objects[got] = object_pool_get(pool)) != NULL) {
     assert_true((char *)objects[got] >= memory && (char *)objects[got] + 32 <= memory + sizeof memory);

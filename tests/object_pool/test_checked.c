@@ -33,7 +33,8 @@ static void checked_fills_and_makes_anew(void **state)
 static void checked_without_hooks(void **state)
 {
   (void)state;
-  object_pool_t *pool = object_pool_create(&(object_pool_options_t){.object_size = 33, .capacity = 10, .flags = OBJECT_POOL_CHECKED});
+  object_pool_t *pool =
+    object_pool_create(&(object_pool_options_t){.object_size = 33, .capacity = 10, .flags = OBJECT_POOL_CHECKED});
   for (int i = 0; i < 30; i++) {
     char *object = object_pool_get(pool);
     assert_true(is_filled(object, 33, "\xcd\xcd\xcd\xcd"));
@@ -67,11 +68,15 @@ static void writes_after_put_are_found(void **state)
     for (offset = 0; offset < sizeof(thing_t); offset += 7) {
       counts_t c = {0};
       char words[160];
-      object_pool_t *pool = hooks ? create(&c, (object_pool_options_t){.capacity = 4, .flags = OBJECT_POOL_CHECKED})
-        : object_pool_create(&(object_pool_options_t){.name = "things", .object_size = sizeof(thing_t), .capacity = 4, .flags = OBJECT_POOL_CHECKED});
+      object_pool_t *pool =
+        hooks ? create(&c, (object_pool_options_t){.capacity = 4, .flags = OBJECT_POOL_CHECKED})
+              : object_pool_create(&(object_pool_options_t){
+                  .name = "things", .object_size = sizeof(thing_t), .capacity = 4, .flags = OBJECT_POOL_CHECKED});
       char *first = object_pool_get(pool);
       object_pool_put(pool, first);
-      snprintf(words, sizeof words, "tidepool: object_pool_get(0x%lx): written to after it was put, at offset %zu of an object of %zu bytes of pool \"things\"\n",
+      snprintf(words, sizeof words,
+               "tidepool: object_pool_get(0x%lx): written to after it was put, "
+               "at offset %zu of an object of %zu bytes of pool \"things\"\n",
                (unsigned long)(uintptr_t)first, offset, sizeof(thing_t));
       aborts_with(write_then_get, pool, words);
       aborts_with(write_then_destroy, pool, "tidepool: object_pool_destroy(0x");

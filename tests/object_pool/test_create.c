@@ -43,7 +43,8 @@ static void bad_overflow_is_refused(void **state)
   o.overflow = other, o.alignment = 64, is_refused(o);
   o.alignment = 0;
   /* A chain that leads back can only come from pools that were changed behind the interface; it must end all the same. */
-  object_pool_t *second = create((object_pool_options_t){.object_size = 48, .capacity = 1, .when_full = OBJECT_POOL_OVERFLOW, .overflow = other});
+  object_pool_t *second =
+    create((object_pool_options_t){.object_size = 48, .capacity = 1, .when_full = OBJECT_POOL_OVERFLOW, .overflow = other});
   other->overflow = second;
   is_refused(o);
   other->overflow = other;
@@ -69,7 +70,7 @@ static void shared_upon_one_threads_is_refused(void **state)
   o = good_options(), o.when_full = OBJECT_POOL_GROW, o.heap = own, is_refused(o);
   o.heap = before_own, is_refused(o);
   o.flags = OBJECT_POOL_SINGLE_THREAD, object_pool_destroy(create(o));
-  o = good_options(), o.heap = own, object_pool_destroy(create(o));   /* its memory comes and goes with it */
+  o = good_options(), o.heap = own, object_pool_destroy(create(o)); /* its memory comes and goes with it */
   object_pool_destroy(shared);
   object_pool_destroy(single);
   pool_heap_destroy(before_own);
@@ -83,7 +84,8 @@ static void sizes_and_alignments(void **state)
   static const size_t alignments[] = {0, 1, 2, 16, 64, 4096};
   for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
     for (size_t a = 0; a < sizeof alignments / sizeof *alignments; a++) {
-      object_pool_t *pool = create((object_pool_options_t){.object_size = sizes[s], .alignment = alignments[a], .capacity = 70});
+      object_pool_t *pool =
+        create((object_pool_options_t){.object_size = sizes[s], .alignment = alignments[a], .capacity = 70});
       size_t natural = sizes[s] >= 16 ? 16 : sizes[s] & -sizes[s], alignment = alignments[a] ? alignments[a] : natural;
       get_all(pool, 70);
       for (size_t i = 0; i < 70; i++) {
@@ -127,7 +129,8 @@ static void names(void **state)
 static void names_are_whole_characters(void **state)
 {
   (void)state;
-  static const char name[] = "\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac", cut[] = "\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac";
+  static const char name[] = "\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac",
+                    cut[] = "\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac";
   json_needed();
   pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.name = name});
   object_pool_t *pool = create((object_pool_options_t){.name = name, .object_size = 8, .capacity = 10, .heap = heap});
@@ -149,9 +152,10 @@ static void six_bytes_an_object(void **state)
 {
   (void)state;
   for (int hooks = 0; hooks < 2; hooks++) {
-    object_pool_t *pool = create((object_pool_options_t){.object_size = 16, .capacity = 100000, .construct = hooks ? make_object : NULL});
+    object_pool_t *pool =
+      create((object_pool_options_t){.object_size = 16, .capacity = 100000, .construct = hooks ? make_object : NULL});
     object_pool_figures_t f;
-    object_pools_visit(keep_figures, &f);   /* there is no other */
+    object_pools_visit(keep_figures, &f); /* there is no other */
     assert_true(f.held_bytes < 100000 * (16 + 4.5));
     object_pool_destroy(pool);
   }
@@ -159,7 +163,7 @@ static void six_bytes_an_object(void **state)
 
 /* ---- no pool ---- */
 
-#define REFUSED(nothing) (errno = 0, must(nothing), must(errno == EINVAL))
+#define REFUSED(nothing)   (errno = 0, must(nothing), must(errno == EINVAL))
 #define REFUSED_VOID(call) (errno = 0, call, must(errno == EINVAL))
 
 /* NULL, false, 0 or a handle of nothing, and EINVAL, whatever the other arguments are. */
@@ -216,8 +220,8 @@ static void a_chain_that_was_refused(void **state)
   pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.budget = 1 << 20});
   object_pool_t *tail = create((object_pool_options_t){.object_size = 64, .capacity = 16, .when_full = OBJECT_POOL_GROW});
   for (size_t less = 200; less < 100000; less *= 3)
-    assert_null(object_pool_create(&(object_pool_options_t){.object_size = 64, .capacity = UINT32_MAX - less, .heap = heap,
-                                                            .when_full = OBJECT_POOL_OVERFLOW, .overflow = tail}));
+    assert_null(object_pool_create(&(object_pool_options_t){
+      .object_size = 64, .capacity = UINT32_MAX - less, .heap = heap, .when_full = OBJECT_POOL_OVERFLOW, .overflow = tail}));
   get_all(tail, MOST);
   agrees(tail, MOST);
   object_pool_destroy(tail);

@@ -24,13 +24,18 @@ static const struct {
   const char *name;
   void (*call)(object_pool_t *pool, void *object);
 } calls[] = {
-  {"get", call_get}, {"put", call_put}, {"get_batch", call_get_batch}, {"put_batch", call_put_batch}, {"put_all", call_put_all},
-  {"in_use", call_in_use}, {"next", call_next}, {"live", call_live}, {"capacity", call_capacity}, {"shrink", call_shrink},
-  {"handle", call_handle}, {"resolve", call_resolve}, {"destroy", call_destroy},
+  {"get", call_get},           {"put", call_put},       {"get_batch", call_get_batch}, {"put_batch", call_put_batch},
+  {"put_all", call_put_all},   {"in_use", call_in_use}, {"next", call_next},           {"live", call_live},
+  {"capacity", call_capacity}, {"shrink", call_shrink}, {"handle", call_handle},       {"resolve", call_resolve},
+  {"destroy", call_destroy},
 };
 enum { CALLS = sizeof calls / sizeof *calls };
 
-typedef struct use { object_pool_t *pool; void *object; size_t call; } use_t;
+typedef struct use {
+  object_pool_t *pool;
+  void *object;
+  size_t call;
+} use_t;
 
 static void do_use(void *argument)
 {
@@ -69,7 +74,8 @@ static void destroyed_with_something_hot(void **state)
 {
   (void)state;
   for (hot_case_t hot = 0; hot < HOT_CASES; hot++)
-    FOR_BOTH(flags) {
+    FOR_BOTH(flags)
+    {
       object_pool_t *pool = create_in_case((object_pool_options_t){.object_size = 32, .capacity = 200, .flags = flags}, hot);
       kept = object_pool_handle(pool, objects[1]);
       object_pool_destroy(pool);
@@ -81,7 +87,8 @@ static void destroyed_with_something_hot(void **state)
 static void destroyed_while_walked(void **state)
 {
   (void)state;
-  FOR_BOTH(flags) {
+  FOR_BOTH(flags)
+  {
     object_pool_t *pool = create((object_pool_options_t){.object_size = 32, .capacity = 1000, .flags = flags});
     get_all(pool, 1000);
     for (size_t i = 0; i < 500; i++)
@@ -94,8 +101,11 @@ static void destroyed_while_walked(void **state)
 /* Bits: for one thread, checked, with a hook. */
 static object_pool_options_t options_of_kind(unsigned kind, pool_heap_t *heap)
 {
-  return (object_pool_options_t){.object_size = 32, .capacity = 200, .heap = heap, .construct = kind & 4 ? make_object : NULL,
-    .flags = (kind & 1 ? OBJECT_POOL_SINGLE_THREAD : 0) | (kind & 2 ? OBJECT_POOL_CHECKED : 0)};
+  return (object_pool_options_t){.object_size = 32,
+                                 .capacity = 200,
+                                 .heap = heap,
+                                 .construct = kind & 4 ? make_object : NULL,
+                                 .flags = (kind & 1 ? OBJECT_POOL_SINGLE_THREAD : 0) | (kind & 2 ? OBJECT_POOL_CHECKED : 0)};
 }
 
 static void destroyed_with_hooks(void **state)
@@ -115,9 +125,11 @@ enum { HEAP_KINDS = 5 };
 static pool_heap_t *heap_of_kind(int kind)
 {
   static char memory[256 << 10];
-  pool_heap_options_t options[HEAP_KINDS] = {
-    {.name = "plain"}, {.flags = POOL_HEAP_ZERO_ON_FREE}, {.flags = POOL_HEAP_CHECKED}, {.budget = 256 << 10},
-    {.memory = memory, .memory_size = sizeof memory}};
+  pool_heap_options_t options[HEAP_KINDS] = {{.name = "plain"},
+                                             {.flags = POOL_HEAP_ZERO_ON_FREE},
+                                             {.flags = POOL_HEAP_CHECKED},
+                                             {.budget = 256 << 10},
+                                             {.memory = memory, .memory_size = sizeof memory}};
   pool_heap_t *heap = pool_heap_create(&options[kind]);
   assert_non_null(heap);
   return heap;
@@ -135,7 +147,8 @@ static void destroyed_in_each_heap(void **state)
 {
   (void)state;
   for (int kind = 0; kind < HEAP_KINDS; kind++)
-    FOR_BOTH(flags) {
+    FOR_BOTH(flags)
+    {
       pool_heap_t *heap = heap_of_kind(kind);
       object_pool_t *pool = create_in_heap(heap, flags);
       object_pool_destroy(pool);
@@ -150,7 +163,8 @@ static void gone_with_each_heap(void **state)
   (void)state;
   for (int kind = 0; kind < HEAP_KINDS; kind++)
     for (int resets = 0; resets < 2; resets++)
-      FOR_BOTH(flags) {
+      FOR_BOTH(flags)
+      {
         pool_heap_t *heap = heap_of_kind(kind);
         object_pool_t *pool = create_in_heap(heap, flags);
         resets ? pool_heap_reset(heap) : pool_heap_destroy(heap);
@@ -166,7 +180,7 @@ static void gone_with_a_heap(void **state)
   (void)state;
   for (int resets = 0; resets < 2; resets++)
     for (unsigned kind = 0; kind < 8; kind++)
-      for (hot_case_t hot = 0; hot < (kind < 2 ? HOT_CASES : 1); hot++) {   /* with hooks nothing is hot */
+      for (hot_case_t hot = 0; hot < (kind < 2 ? HOT_CASES : 1); hot++) { /* with hooks nothing is hot */
         pool_heap_t *heap = heap_of_kind(0);
         object_pool_t *pool = create_in_case(options_of_kind(kind, heap), hot);
         kept = object_pool_handle(pool, objects[1]);
@@ -183,7 +197,8 @@ static void gone_with_a_heap(void **state)
 /* A pool in front of one that is gone notices as soon as it has to ask it. */
 static void overflow_gone_first(bool with_heap)
 {
-  FOR_BOTH(flags) {
+  FOR_BOTH(flags)
+  {
     pool_heap_t *heap = heap_of_kind(0);
     object_pool_t *last = create((object_pool_options_t){.object_size = 40, .capacity = 5, .heap = heap, .flags = flags});
     object_pool_options_t o = {.object_size = 40, .capacity = 5, .flags = flags};
@@ -223,7 +238,11 @@ static void overflow_gone_with_its_heap(void **state)
   overflow_gone_first(true);
 }
 
-static void destroy_twice(void *pool) { object_pool_destroy(pool); object_pool_destroy(pool); }
+static void destroy_twice(void *pool)
+{
+  object_pool_destroy(pool);
+  object_pool_destroy(pool);
+}
 
 static void destroyed_twice(void **state)
 {

@@ -22,15 +22,15 @@ static void destruct_and_use(void *object, void *context)
   object_pool_put(pool, object);
   object_pool_put_batch(pool, batch, 2);
   errno = 0;
-  object_pool_t *behind = object_pool_create(&(object_pool_options_t){.object_size = sizeof(thing_t), .capacity = 1,
-                                                                      .when_full = OBJECT_POOL_OVERFLOW, .overflow = pool});
+  object_pool_t *behind = object_pool_create(&(object_pool_options_t){
+    .object_size = sizeof(thing_t), .capacity = 1, .when_full = OBJECT_POOL_OVERFLOW, .overflow = pool});
   must(!behind && errno == EINVAL);
 }
 
 static object_pool_t *create_to_end(void (*destruct_)(void *, void *), object_pool_t **pool, unsigned flags)
 {
-  *pool = object_pool_create(&(object_pool_options_t){.object_size = sizeof(thing_t), .capacity = 70, .destruct = destruct_,
-                                                      .context = pool, .flags = flags});
+  *pool = object_pool_create(&(object_pool_options_t){
+    .object_size = sizeof(thing_t), .capacity = 70, .destruct = destruct_, .context = pool, .flags = flags});
   assert_non_null(*pool);
   for (int i = 0; i < 70; i++)
     assert_non_null(things[i] = object_pool_get(*pool));
@@ -97,9 +97,16 @@ static void end_and_act(void *object, void *context)
 static void destroy_with(act_fn *act, unsigned flags)
 {
   ending_t e = {0};
-  object_pool_t *pool = e.pool = object_pool_create(&(object_pool_options_t){
-    .object_size = sizeof(thing_t), .capacity = 10, .max_capacity = 500, .when_full = OBJECT_POOL_GROW, .construct = make_and_count,
-    .reset = reset_and_count, .destruct = end_and_act, .reset_time = OBJECT_POOL_RESET_ON_PUT, .context = &e, .flags = flags});
+  object_pool_t *pool = e.pool = object_pool_create(&(object_pool_options_t){.object_size = sizeof(thing_t),
+                                                                             .capacity = 10,
+                                                                             .max_capacity = 500,
+                                                                             .when_full = OBJECT_POOL_GROW,
+                                                                             .construct = make_and_count,
+                                                                             .reset = reset_and_count,
+                                                                             .destruct = end_and_act,
+                                                                             .reset_time = OBJECT_POOL_RESET_ON_PUT,
+                                                                             .context = &e,
+                                                                             .flags = flags});
   assert_non_null(pool);
   for (int i = 0; i < 500; i++)
     assert_non_null(things[i] = object_pool_get(pool));
@@ -129,7 +136,7 @@ static void walk_within(void *object, void *context)
   object_pool_t *pool = *(object_pool_t **)context;
   for (void *live = object_pool_next(pool, things[walk_from]); live; live = object_pool_next(pool, live))
     must(object_pool_in_use(pool, live) && live > object);
-  for (void *live = NULL; (live = object_pool_next(pool, live)) != NULL;)   /* which the next walk must not rely on */
+  for (void *live = NULL; (live = object_pool_next(pool, live)) != NULL;) /* which the next walk must not rely on */
     must(live > object);
 }
 
@@ -138,8 +145,8 @@ static void walks_in_a_pool_that_ends(void **state)
   (void)state;
   for (unsigned flags = 0; flags < 4; flags++)
     for (walk_from = 0; walk_from < 300; walk_from += 37) {
-      object_pool_t *pool = object_pool_create(&(object_pool_options_t){.object_size = sizeof(thing_t), .capacity = 300,
-                                                                        .destruct = walk_within, .context = &pool, .flags = flags});
+      object_pool_t *pool = object_pool_create(&(object_pool_options_t){
+        .object_size = sizeof(thing_t), .capacity = 300, .destruct = walk_within, .context = &pool, .flags = flags});
       for (int i = 0; i < 300; i++)
         assert_non_null(things[i] = object_pool_get(pool));
       object_pool_destroy(pool);

@@ -14,9 +14,14 @@ static void eviction(void **state)
 {
   (void)state;
   void *victim = NULL;
-  FOR_BOTH(flags) {
-    object_pool_t *pool = create((object_pool_options_t){.object_size = 32, .capacity = 8, .when_full = OBJECT_POOL_EVICT, .choose_victim = choose_context,
-                                                         .context = &victim, .flags = flags});
+  FOR_BOTH(flags)
+  {
+    object_pool_t *pool = create((object_pool_options_t){.object_size = 32,
+                                                         .capacity = 8,
+                                                         .when_full = OBJECT_POOL_EVICT,
+                                                         .choose_victim = choose_context,
+                                                         .context = &victim,
+                                                         .flags = flags});
     get_all(pool, 8);
     object_pool_put(pool, objects[2]);
     assert_ptr_equal(object_pool_get(pool), objects[2]);
@@ -24,7 +29,8 @@ static void eviction(void **state)
     assert_null(object_pool_get(pool));
     assert_int_equal(errno, ENOMEM);
     for (int i = 0; i < 8; i++) {
-      object_pool_handle_t handle = object_pool_handle(pool, objects[i]), neighbour = object_pool_handle(pool, objects[(i + 1) % 8]);
+      object_pool_handle_t handle = object_pool_handle(pool, objects[i]),
+                           neighbour = object_pool_handle(pool, objects[(i + 1) % 8]);
       victim = objects[i];
       assert_ptr_equal(object_pool_get(pool), victim);
       assert_null(object_pool_resolve(pool, handle));
@@ -33,7 +39,7 @@ static void eviction(void **state)
     }
     void *batch[12];
     object_pool_put(pool, objects[0]);
-    assert_int_equal(object_pool_get_batch(pool, batch, 12), 2);   /* the victim once, not again and again */
+    assert_int_equal(object_pool_get_batch(pool, batch, 12), 2); /* the victim once, not again and again */
     agrees(pool, 8);
     object_pool_destroy(pool);
   }
@@ -53,8 +59,11 @@ static void chooser_that_gets_and_puts(void **state)
 {
   (void)state;
   bool names_free_one = true;
-  object_pool_t *pool = create((object_pool_options_t){.object_size = 32, .capacity = 8, .when_full = OBJECT_POOL_EVICT,
-                                                       .choose_victim = choose_by_putting, .context = &names_free_one});
+  object_pool_t *pool = create((object_pool_options_t){.object_size = 32,
+                                                       .capacity = 8,
+                                                       .when_full = OBJECT_POOL_EVICT,
+                                                       .choose_victim = choose_by_putting,
+                                                       .context = &names_free_one});
   get_all(pool, 8);
   assert_ptr_equal(object_pool_get(pool), objects[6]);
   names_free_one = false;
@@ -70,8 +79,12 @@ static void chooser_names_a_foreign_one(void **state)
 {
   (void)state;
   int foreign;
-  object_pool_t *pool = create((object_pool_options_t){.name = "mine", .object_size = 32, .capacity = 1, .when_full = OBJECT_POOL_EVICT,
-                                                       .choose_victim = choose_foreign, .context = &foreign});
+  object_pool_t *pool = create((object_pool_options_t){.name = "mine",
+                                                       .object_size = 32,
+                                                       .capacity = 1,
+                                                       .when_full = OBJECT_POOL_EVICT,
+                                                       .choose_victim = choose_foreign,
+                                                       .context = &foreign});
   get_all(pool, 1);
   aborts_with(get_one, pool, "not a live object of pool \"mine\"");
   object_pool_destroy(pool);

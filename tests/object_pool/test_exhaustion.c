@@ -14,7 +14,8 @@ static void exhausted_budget(void **state)
   object_pool_t *too_large = object_pool_create(&(object_pool_options_t){.object_size = 1024, .capacity = 400, .heap = heap});
   assert_null(too_large);
   assert_int_equal(errno, ENOMEM);
-  object_pool_t *pool = create((object_pool_options_t){.object_size = 256, .capacity = 100, .when_full = OBJECT_POOL_GROW, .heap = heap});
+  object_pool_t *pool =
+    create((object_pool_options_t){.object_size = 256, .capacity = 100, .when_full = OBJECT_POOL_GROW, .heap = heap});
   size_t most = 0;
   for (int round = 0; round < 3; round++) {
     size_t got = 0;
@@ -39,7 +40,8 @@ static void exhausted_budget(void **state)
 /* Steps that are too large are only tried: the request is exhausted when the least is refused, once. */
 static void grow_by_smaller_steps(void *heap)
 {
-  object_pool_t *pool = create((object_pool_options_t){.object_size = 256, .capacity = 500, .when_full = OBJECT_POOL_GROW, .heap = heap});
+  object_pool_t *pool =
+    create((object_pool_options_t){.object_size = 256, .capacity = 500, .when_full = OBJECT_POOL_GROW, .heap = heap});
   pool_stats_t s;
   size_t got = 0;
   while (got < 600 && object_pool_get(pool))
@@ -55,9 +57,9 @@ static void grow_by_smaller_steps(void *heap)
 static void grow_to_the_end(void *heap)
 {
   grow_by_smaller_steps(heap);
-  object_pool_t *pool = create((object_pool_options_t){.object_size = 16, .capacity = 1, .when_full = OBJECT_POOL_GROW, .heap = heap});
-  while (object_pool_get(pool)) {
-  }
+  object_pool_t *pool =
+    create((object_pool_options_t){.object_size = 16, .capacity = 1, .when_full = OBJECT_POOL_GROW, .heap = heap});
+  while (object_pool_get(pool)) {}
 }
 
 static void probing_is_quiet(void **state)
@@ -85,8 +87,10 @@ static void exhausted_heap_calls_back(void **state)
 {
   (void)state;
   object_pool_t *pools[2];
-  pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.budget = 640 << 10, .on_exhausted = give_another_pool_up, .context = pools});
-  object_pool_options_t o = {.object_size = 512, .capacity = 100, .when_full = OBJECT_POOL_GROW, .max_capacity = 700, .heap = heap};
+  pool_heap_t *heap =
+    pool_heap_create(&(pool_heap_options_t){.budget = 640 << 10, .on_exhausted = give_another_pool_up, .context = pools});
+  object_pool_options_t o = {
+    .object_size = 512, .capacity = 100, .when_full = OBJECT_POOL_GROW, .max_capacity = 700, .heap = heap};
   pools[0] = create(o);
   pools[1] = create(o);
   get_all(pools[1], 500);
@@ -99,7 +103,11 @@ static void exhausted_heap_calls_back(void **state)
 }
 
 /* A callback that gets from the pool whose growth has called it: it is called for that in turn, but not without end. */
-typedef struct asks { object_pool_t *pool; bool filling; unsigned calls, deep, deepest; } asks_t;
+typedef struct asks {
+  object_pool_t *pool;
+  bool filling;
+  unsigned calls, deep, deepest;
+} asks_t;
 
 static bool get_and_try_again(pool_heap_t *heap, size_t needed, unsigned attempt, void *context)
 {
@@ -117,14 +125,16 @@ static bool get_and_try_again(pool_heap_t *heap, size_t needed, unsigned attempt
 static void growth_within_growth_ends(void **state)
 {
   (void)state;
-  FOR_BOTH(flags) {
+  FOR_BOTH(flags)
+  {
     asks_t asks = {0};
-    pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.budget = 64 << 10, .on_exhausted = get_and_try_again, .context = &asks});
-    asks.pool = create((object_pool_options_t){.object_size = 1000, .capacity = 50, .when_full = OBJECT_POOL_GROW, .heap = heap, .flags = flags});
+    pool_heap_t *heap =
+      pool_heap_create(&(pool_heap_options_t){.budget = 64 << 10, .on_exhausted = get_and_try_again, .context = &asks});
+    asks.pool = create((object_pool_options_t){
+      .object_size = 1000, .capacity = 50, .when_full = OBJECT_POOL_GROW, .heap = heap, .flags = flags});
     asks.filling = true;
     for (size_t size = 1024; size >= 16; size /= 8)
-      while (pool_heap_alloc(heap, size)) {
-      }
+      while (pool_heap_alloc(heap, size)) {}
     asks.filling = false;
     size_t got = object_pool_get_batch(asks.pool, objects, 60);
     assert_in_range(got, 50, 59);
@@ -148,9 +158,9 @@ static void a_callback_is_asked_as_for_a_block(void **state)
   (void)state;
   unsigned asked = 0;
   pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.budget = 200 << 10, .on_exhausted = always, .context = &asked});
-  object_pool_t *pool = create((object_pool_options_t){.object_size = 100, .capacity = 100, .when_full = OBJECT_POOL_GROW, .heap = heap});
-  while (object_pool_get(pool)) {
-  }
+  object_pool_t *pool =
+    create((object_pool_options_t){.object_size = 100, .capacity = 100, .when_full = OBJECT_POOL_GROW, .heap = heap});
+  while (object_pool_get(pool)) {}
   assert_int_equal(asked, 64);
   asked = 0;
   assert_null(object_pool_create(&(object_pool_options_t){.object_size = 100, .capacity = 10000, .heap = heap}));
@@ -195,10 +205,15 @@ static void pools_tell_what_they_need(void **state)
   (void)state;
   for (unsigned kind = 0; kind < 6; kind++) {
     size_t room = 1 << 20;
-    pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.budget = room, .on_exhausted = raise_by_what_is_told, .context = &room});
-    object_pool_t *pool = object_pool_create(&(object_pool_options_t){
-      .object_size = kind & 1 ? 16 : 1, .capacity = 1500000, .heap = heap, .when_full = kind & 2 ? OBJECT_POOL_EVICT : OBJECT_POOL_FAIL,
-      .choose_victim = kind & 2 ? choose_next : NULL, .reset = kind & 4 ? reset_nothing : NULL});
+    pool_heap_t *heap =
+      pool_heap_create(&(pool_heap_options_t){.budget = room, .on_exhausted = raise_by_what_is_told, .context = &room});
+    object_pool_t *pool =
+      object_pool_create(&(object_pool_options_t){.object_size = kind & 1 ? 16 : 1,
+                                                  .capacity = 1500000,
+                                                  .heap = heap,
+                                                  .when_full = kind & 2 ? OBJECT_POOL_EVICT : OBJECT_POOL_FAIL,
+                                                  .choose_victim = kind & 2 ? choose_next : NULL,
+                                                  .reset = kind & 4 ? reset_nothing : NULL});
     assert_non_null(pool);
     assert_true(was_told > 1500000 * (size_t)(kind & 1 ? 20 : 5));
     object_pool_destroy(pool);

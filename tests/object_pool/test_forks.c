@@ -193,8 +193,8 @@ static void leave_once(void *object, void *context)
 static void be_left_by_a_hook(void)
 {
   int calls = 0;
-  object_pool_t *pool = object_pool_create(&(object_pool_options_t){.object_size = 64, .capacity = 1, .reset = leave_once,
-                                                                    .destruct = leave_once, .context = &calls});
+  object_pool_t *pool = object_pool_create(
+    &(object_pool_options_t){.object_size = 64, .capacity = 1, .reset = leave_once, .destruct = leave_once, .context = &calls});
   void *object = object_pool_get(pool);
   object_pool_put(pool, object);
   if (setjmp(outside) == 0)
@@ -230,7 +230,8 @@ static void fork_after_many_hooks_left(void **state)
   pthread_t thread;
   atomic_bool end = false;
   must(pthread_create(&thread, NULL, pause_until_the_end, &end) == 0);
-  object_pool_t *pool = object_pool_create(&(object_pool_options_t){.object_size = 16, .capacity = HOOKS_LEFT + 100, .construct = leave_or_fork});
+  object_pool_t *pool =
+    object_pool_create(&(object_pool_options_t){.object_size = 16, .capacity = HOOKS_LEFT + 100, .construct = leave_or_fork});
   leaves_hooks = true;
   for (volatile int i = 0; i < HOOKS_LEFT; i++)
     if (setjmp(outside) == 0)
@@ -258,9 +259,14 @@ static void fork_beside_a_hook(void **state)
   (void)state;
   be_left_by_a_hook();
   for (unsigned kind = 0; kind < 4; kind++) {
-    static const struct { hook_of_t stops; object_pool_reset_time_t time; unsigned flags; } kinds[] = {
-      {OF_RESET, OBJECT_POOL_RESET_ON_GET, 0}, {OF_RESET, OBJECT_POOL_RESET_ON_PUT, 0},
-      {OF_CONSTRUCT, OBJECT_POOL_RESET_ON_GET, OBJECT_POOL_CHECKED}, {OF_DESTRUCT, OBJECT_POOL_RESET_ON_GET, OBJECT_POOL_CHECKED}};
+    static const struct {
+      hook_of_t stops;
+      object_pool_reset_time_t time;
+      unsigned flags;
+    } kinds[] = {{OF_RESET, OBJECT_POOL_RESET_ON_GET, 0},
+                 {OF_RESET, OBJECT_POOL_RESET_ON_PUT, 0},
+                 {OF_CONSTRUCT, OBJECT_POOL_RESET_ON_GET, OBJECT_POOL_CHECKED},
+                 {OF_DESTRUCT, OBJECT_POOL_RESET_ON_GET, OBJECT_POOL_CHECKED}};
     halfway_t h = {.stops = kinds[kind].stops};
     fork_beside_a_hook_of(&h, (object_pool_options_t){.reset_time = kinds[kind].time, .flags = kinds[kind].flags});
   }

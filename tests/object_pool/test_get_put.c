@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT
- * Objects are got and put, one by one, in batches and all at once, and walked over; what is too many comes from the next pool. */
+ * Objects are got and put, one by one, in batches and all at once, and walked over; what is too many comes from the next pool.
+ */
 #include "pools.h"
 #include <errno.h>
 
 static void fixed_pool(void **state)
 {
   (void)state;
-  FOR_BOTH(flags) {
+  FOR_BOTH(flags)
+  {
     object_pool_t *pool = create((object_pool_options_t){.object_size = 48, .capacity = MOST, .flags = flags});
     assert_int_equal(object_pool_capacity(pool), MOST);
     errno = 77;
@@ -31,9 +33,11 @@ static void fixed_pool(void **state)
 static void random_life(void **state)
 {
   (void)state;
-  FOR_BOTH(flags) {
+  FOR_BOTH(flags)
+  {
     dice_t dice = {flags + 1};
-    object_pool_t *pool = create((object_pool_options_t){.object_size = 24, .capacity = 300, .when_full = OBJECT_POOL_GROW, .max_capacity = 2000, .flags = flags});
+    object_pool_t *pool = create((object_pool_options_t){
+      .object_size = 24, .capacity = 300, .when_full = OBJECT_POOL_GROW, .max_capacity = 2000, .flags = flags});
     size_t live = 0;
     for (int step = 0; step < 60000; step++) {
       size_t phase = (size_t)step / 5000 % 4, most = phase == 0 ? 250 : phase == 1 ? 2000 : phase == 2 ? 1200 : 50;
@@ -64,7 +68,8 @@ static void random_life(void **state)
 static void batches(void **state)
 {
   (void)state;
-  FOR_BOTH(flags) {
+  FOR_BOTH(flags)
+  {
     object_pool_t *pool = create((object_pool_options_t){.object_size = 32, .capacity = 1000, .flags = flags});
     assert_int_equal(object_pool_get_batch(pool, objects, 0), 0);
     assert_int_equal(object_pool_get_batch(pool, objects, 400), 400);
@@ -86,7 +91,8 @@ static void batches(void **state)
 static void put_all(void **state)
 {
   (void)state;
-  FOR_BOTH(flags) {
+  FOR_BOTH(flags)
+  {
     object_pool_t *pool = create((object_pool_options_t){.object_size = 32, .capacity = 1000, .flags = flags});
     object_pool_put_all(pool);
     agrees(pool, 0);
@@ -110,7 +116,8 @@ static void put_all(void **state)
 static void walk_while_changing(void **state)
 {
   (void)state;
-  FOR_BOTH(flags) {
+  FOR_BOTH(flags)
+  {
     object_pool_t *pool = create((object_pool_options_t){.object_size = 16, .capacity = 500, .flags = flags});
     get_all(pool, 500);
     size_t seen = 0;
@@ -136,7 +143,8 @@ static void walk_while_changing(void **state)
 static void walk_with_changes_ahead(void **state)
 {
   (void)state;
-  FOR_BOTH(flags) {
+  FOR_BOTH(flags)
+  {
     object_pool_t *pool = create((object_pool_options_t){.object_size = 16, .capacity = 3000, .flags = flags});
     for (int round = 0; round < 2; round++) {
       get_all(pool, 3000);
@@ -163,10 +171,14 @@ static void walk_with_changes_ahead(void **state)
 static void overflow(void **state)
 {
   (void)state;
-  FOR_BOTH(flags) {
-    object_pool_t *last = create((object_pool_options_t){.object_size = 40, .capacity = 5, .when_full = OBJECT_POOL_GROW, .max_capacity = 20, .flags = flags});
-    object_pool_t *middle = create((object_pool_options_t){.object_size = 40, .capacity = 10, .when_full = OBJECT_POOL_OVERFLOW, .overflow = last, .flags = flags});
-    object_pool_t *pool = create((object_pool_options_t){.object_size = 40, .capacity = 10, .when_full = OBJECT_POOL_OVERFLOW, .overflow = middle, .flags = flags});
+  FOR_BOTH(flags)
+  {
+    object_pool_t *last = create((object_pool_options_t){
+      .object_size = 40, .capacity = 5, .when_full = OBJECT_POOL_GROW, .max_capacity = 20, .flags = flags});
+    object_pool_t *middle = create((object_pool_options_t){
+      .object_size = 40, .capacity = 10, .when_full = OBJECT_POOL_OVERFLOW, .overflow = last, .flags = flags});
+    object_pool_t *pool = create((object_pool_options_t){
+      .object_size = 40, .capacity = 10, .when_full = OBJECT_POOL_OVERFLOW, .overflow = middle, .flags = flags});
     object_pool_handle_t handle[40];
     get_all(pool, 40);
     assert_null(object_pool_get(pool));
@@ -195,12 +207,8 @@ static void overflow(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(fixed_pool),
-    cmocka_unit_test(random_life),
-    cmocka_unit_test(batches),
-    cmocka_unit_test(put_all),
-    cmocka_unit_test(walk_while_changing),
-    cmocka_unit_test(walk_with_changes_ahead),
+    cmocka_unit_test(fixed_pool), cmocka_unit_test(random_life),         cmocka_unit_test(batches),
+    cmocka_unit_test(put_all),    cmocka_unit_test(walk_while_changing), cmocka_unit_test(walk_with_changes_ahead),
     cmocka_unit_test(overflow),
   };
   return cmocka_run_group_tests_name("object_pool get and put", tests, time_stands_still, NULL);

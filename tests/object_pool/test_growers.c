@@ -8,9 +8,10 @@
 
 enum { FEW = 10 };
 
-/* The first thread that comes into the callback stays there until it is let go; what the others have there is said each time. */
+/* The first thread that comes into the callback stays there until it is let go; what the others have there is said each time.
+ */
 typedef struct exhausted {
-  pthread_mutex_t lock;      /* the program's own */
+  pthread_mutex_t lock; /* the program's own */
   atomic_bool first_is_in, let_first_go;
   pthread_t first;
   pool_heap_t *heap;
@@ -47,12 +48,12 @@ static void set_up(exhausted_t *e)
 {
   pthread_mutex_init(&e->lock, NULL);
   e->heap = pool_heap_create(&(pool_heap_options_t){.budget = TIGHT, .on_exhausted = hold_the_first, .context = e});
-  e->pool = object_pool_create(&(object_pool_options_t){.object_size = 1000, .capacity = FEW, .max_capacity = 10 * FEW,
-                                                        .when_full = OBJECT_POOL_GROW, .heap = e->heap});
+  e->pool = object_pool_create(&(object_pool_options_t){
+    .object_size = 1000, .capacity = FEW, .max_capacity = 10 * FEW, .when_full = OBJECT_POOL_GROW, .heap = e->heap});
   must(e->pool);
   e->first = pthread_self();
   atomic_store(&e->let_first_go, true);
-  while (object_pool_get(e->pool))   /* as far as the budget goes */
+  while (object_pool_get(e->pool)) /* as far as the budget goes */
     ;
   atomic_store(&e->let_first_go, false);
   atomic_store(&e->first_is_in, false);
@@ -133,9 +134,11 @@ static void growers_at_once(void **state)
     pthread_t threads[THREADS];
     size_t got = 0;
     pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.on_exhausted = round % 2 ? never : NULL});
-    object_pool_t *pool = object_pool_create(&(object_pool_options_t){
-      .object_size = 64, .max_capacity = 1001, .when_full = OBJECT_POOL_GROW, .heap = heap,
-      .flags = round % 4 / 2 ? OBJECT_POOL_CHECKED : 0});
+    object_pool_t *pool = object_pool_create(&(object_pool_options_t){.object_size = 64,
+                                                                      .max_capacity = 1001,
+                                                                      .when_full = OBJECT_POOL_GROW,
+                                                                      .heap = heap,
+                                                                      .flags = round % 4 / 2 ? OBJECT_POOL_CHECKED : 0});
     for (int t = 0; t < THREADS; t++)
       must(pthread_create(&threads[t], NULL, get_many, pool) == 0);
     for (int t = 0; t < THREADS; t++) {

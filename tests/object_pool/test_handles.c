@@ -5,7 +5,8 @@
 static void handles(void **state)
 {
   (void)state;
-  FOR_BOTH(flags) {
+  FOR_BOTH(flags)
+  {
     object_pool_t *pool = create((object_pool_options_t){.object_size = 32, .capacity = 4, .flags = flags});
     assert_null(object_pool_resolve(pool, (object_pool_handle_t){0, 0}));
     get_all(pool, 4);
@@ -40,7 +41,8 @@ static void handles_outlast_four_thousand_million_uses(void **state)
   (void)state;
   static const uint64_t many[] = {(uint64_t)1 << 30, ((uint64_t)1 << 31) - 1, (uint64_t)1 << 31, 3000000000, UINT32_MAX - 1};
   for (size_t n = 0; n < sizeof many / sizeof *many; n++)
-    FOR_BOTH(flags) {
+    FOR_BOTH(flags)
+    {
       object_pool_t *pool = create((object_pool_options_t){.object_size = 32, .capacity = 4, .flags = flags});
       get_all(pool, 2);
       object_pool_handle_t hot = object_pool_handle(pool, objects[1]), cold = object_pool_handle(pool, objects[0]);
@@ -58,14 +60,16 @@ static void handles_outlast_four_thousand_million_uses(void **state)
     }
 }
 
-/* One object of an array was used 4,000,000,000 times, its neighbour once. The array went, and that of another is used as often as the
- * generations of 32 bits leave room for, and a little more. */
+/* One object of an array was used 4,000,000,000 times, its neighbour once. The array went, and that of another is used as often
+ * as the generations of 32 bits leave room for, and a little more. */
 static void handles_outlast_arrays(void **state)
 {
   (void)state;
   for (int lap = 0; lap < 2; lap++)
-    FOR_BOTH(flags) {
-      object_pool_t *pool = create((object_pool_options_t){.object_size = 32, .capacity = 4, .when_full = OBJECT_POOL_GROW, .flags = flags});
+    FOR_BOTH(flags)
+    {
+      object_pool_t *pool =
+        create((object_pool_options_t){.object_size = 32, .capacity = 4, .when_full = OBJECT_POOL_GROW, .flags = flags});
       object_pool_handle_t old[8];
       get_all(pool, 12);
       for (int i = 0; i < 8; i++)
@@ -97,9 +101,12 @@ static void handles_outlast_arrays(void **state)
 static void indices_of_a_chain(void **state)
 {
   (void)state;
-  FOR_BOTH(flags) {
-    object_pool_t *last = create((object_pool_options_t){.object_size = 32, .capacity = 4, .when_full = OBJECT_POOL_GROW, .flags = flags});
-    object_pool_options_t o = {.object_size = 32, .capacity = 100, .when_full = OBJECT_POOL_OVERFLOW, .overflow = last, .flags = flags};
+  FOR_BOTH(flags)
+  {
+    object_pool_t *last =
+      create((object_pool_options_t){.object_size = 32, .capacity = 4, .when_full = OBJECT_POOL_GROW, .flags = flags});
+    object_pool_options_t o = {
+      .object_size = 32, .capacity = 100, .when_full = OBJECT_POOL_OVERFLOW, .overflow = last, .flags = flags};
     uint32_t first = last->arrays[0]->first_index;
     last->arrays[0]->first_index = UINT32_MAX - 100 - 4 + 1;
     is_refused(o);

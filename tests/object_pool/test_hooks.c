@@ -30,7 +30,8 @@ static void eagerly(void **state)
 {
   (void)state;
   counts_t c = {0};
-  object_pool_t *pool = create(&c, (object_pool_options_t){.capacity = 100, .reset_time = OBJECT_POOL_RESET_ON_PUT, .flags = OBJECT_POOL_SINGLE_THREAD});
+  object_pool_t *pool = create(
+    &c, (object_pool_options_t){.capacity = 100, .reset_time = OBJECT_POOL_RESET_ON_PUT, .flags = OBJECT_POOL_SINGLE_THREAD});
   get_all(pool, 50);
   agrees(&c, 50, 0, 0);
   for (int i = 0; i < 50; i++)
@@ -93,8 +94,12 @@ static void evicted_ones_are_reset_once(void **state)
   (void)state;
   for (int kind = 0; kind < 3; kind++) {
     counts_t c = {0};
-    object_pool_t *pool = create(&c, (object_pool_options_t){.capacity = 5, .when_full = OBJECT_POOL_EVICT, .choose_victim = choose_last,
-      .reset_time = kind == 1 ? OBJECT_POOL_RESET_ON_PUT : OBJECT_POOL_RESET_ON_GET, .flags = kind == 2 ? OBJECT_POOL_CHECKED : 0});
+    object_pool_t *pool =
+      create(&c, (object_pool_options_t){.capacity = 5,
+                                         .when_full = OBJECT_POOL_EVICT,
+                                         .choose_victim = choose_last,
+                                         .reset_time = kind == 1 ? OBJECT_POOL_RESET_ON_PUT : OBJECT_POOL_RESET_ON_GET,
+                                         .flags = kind == 2 ? OBJECT_POOL_CHECKED : 0});
     get_all(pool, 5);
     for (int i = 0; i < 5; i++) {
       c.last = things[i];
@@ -116,9 +121,11 @@ static void hooks_get_and_put(void **state)
   (void)state;
   for (unsigned kind = 0; kind < 8; kind++) {
     counts_t c = {.with_child = true};
-    object_pool_t *pool = create(&c, (object_pool_options_t){.capacity = 20, .when_full = OBJECT_POOL_GROW,
-      .reset_time = kind & 1 ? OBJECT_POOL_RESET_ON_PUT : OBJECT_POOL_RESET_ON_GET,
-      .flags = (kind & 2 ? OBJECT_POOL_CHECKED : 0) | (kind & 4 ? OBJECT_POOL_SINGLE_THREAD : 0)});
+    object_pool_t *pool = create(
+      &c, (object_pool_options_t){.capacity = 20,
+                                  .when_full = OBJECT_POOL_GROW,
+                                  .reset_time = kind & 1 ? OBJECT_POOL_RESET_ON_PUT : OBJECT_POOL_RESET_ON_GET,
+                                  .flags = (kind & 2 ? OBJECT_POOL_CHECKED : 0) | (kind & 4 ? OBJECT_POOL_SINGLE_THREAD : 0)});
     for (int round = 0; round < 3; round++) {
       get_all(pool, 100);
       assert_true(check_object_pool(pool));
@@ -144,7 +151,8 @@ static void only_a_reset(void **state)
 {
   (void)state;
   counts_t c = {0};
-  object_pool_t *pool = c.pool = object_pool_create(&(object_pool_options_t){.object_size = sizeof(thing_t), .capacity = 3, .reset = reset, .context = &c});
+  object_pool_t *pool = c.pool =
+    object_pool_create(&(object_pool_options_t){.object_size = sizeof(thing_t), .capacity = 3, .reset = reset, .context = &c});
   thing_t *thing = object_pool_get(pool);
   assert_int_equal(c.reset, 0);
   thing->made = MADE;
@@ -204,9 +212,11 @@ static void hooks_leave_errno_alone(void **state)
   (void)state;
   static const object_pool_policy_t policies[] = {OBJECT_POOL_FAIL, OBJECT_POOL_GROW, OBJECT_POOL_EVICT};
   for (unsigned kind = 0; kind < 24; kind++)
-    success_keeps_errno((object_pool_options_t){.capacity = 10, .when_full = policies[kind / 8],
-      .reset_time = kind & 1 ? OBJECT_POOL_RESET_ON_PUT : OBJECT_POOL_RESET_ON_GET,
-      .flags = (kind & 2 ? OBJECT_POOL_CHECKED : 0) | (kind & 4 ? OBJECT_POOL_SINGLE_THREAD : 0)});
+    success_keeps_errno(
+      (object_pool_options_t){.capacity = 10,
+                              .when_full = policies[kind / 8],
+                              .reset_time = kind & 1 ? OBJECT_POOL_RESET_ON_PUT : OBJECT_POOL_RESET_ON_GET,
+                              .flags = (kind & 2 ? OBJECT_POOL_CHECKED : 0) | (kind & 4 ? OBJECT_POOL_SINGLE_THREAD : 0)});
 }
 
 int main(void)

@@ -15,7 +15,10 @@ static void leave_if(int who)
   }
 }
 
-static bool construct_or_leave(void *object, void *context) { return (void)object, (void)context, leave_if(CONSTRUCT_LEAVES), true; }
+static bool construct_or_leave(void *object, void *context)
+{
+  return (void)object, (void)context, leave_if(CONSTRUCT_LEAVES), true;
+}
 static void reset_or_leave(void *object, void *context) { (void)object, (void)context, leave_if(RESET_LEAVES); }
 static void destruct_or_leave(void *object, void *context) { (void)object, ++*(int *)context, leave_if(DESTRUCT_LEAVES); }
 static void *choose_or_leave(object_pool_t *pool, void *context)
@@ -41,11 +44,17 @@ static void hooks_that_leave(void **state)
   for (int who = CONSTRUCT_LEAVES; who < LEAVERS; who++)
     for (unsigned kind = 0; kind < 8; kind++) {
       int destructed = 0;
-      object_pool_t *pool = object_pool_create(&(object_pool_options_t){
-        .object_size = sizeof(thing_t), .capacity = 5, .when_full = OBJECT_POOL_EVICT, .construct = construct_or_leave,
-        .reset = reset_or_leave, .destruct = destruct_or_leave, .choose_victim = choose_or_leave, .context = &destructed,
-        .reset_time = kind & 1 ? OBJECT_POOL_RESET_ON_PUT : OBJECT_POOL_RESET_ON_GET,
-        .flags = (kind & 2 ? OBJECT_POOL_CHECKED : 0) | (kind & 4 ? OBJECT_POOL_SINGLE_THREAD : 0)});
+      object_pool_t *pool = object_pool_create(
+        &(object_pool_options_t){.object_size = sizeof(thing_t),
+                                 .capacity = 5,
+                                 .when_full = OBJECT_POOL_EVICT,
+                                 .construct = construct_or_leave,
+                                 .reset = reset_or_leave,
+                                 .destruct = destruct_or_leave,
+                                 .choose_victim = choose_or_leave,
+                                 .context = &destructed,
+                                 .reset_time = kind & 1 ? OBJECT_POOL_RESET_ON_PUT : OBJECT_POOL_RESET_ON_GET,
+                                 .flags = (kind & 2 ? OBJECT_POOL_CHECKED : 0) | (kind & 4 ? OBJECT_POOL_SINGLE_THREAD : 0)});
       for (int i = 0; i < 5; i++)
         assert_non_null(things[i] = object_pool_get(pool));
       leaver = who;
@@ -64,8 +73,8 @@ static void hooks_that_leave(void **state)
     }
 }
 
-/* Where a pool shrinks, at once or by the clock, each hook that leaves loses its own object, whose array stays with the pool: what all
- * lose together is no more than the pool had at its largest. */
+/* Where a pool shrinks, at once or by the clock, each hook that leaves loses its own object, whose array stays with the pool:
+ * what all lose together is no more than the pool had at its largest. */
 static void shrink_until_left(object_pool_t *pool, bool by_clock)
 {
   leaver = DESTRUCT_LEAVES;
@@ -87,10 +96,15 @@ static void a_shrink_that_is_left(void **state)
     pool_stats_t before, after;
     pool_heap_t *heap = pool_heap_create(NULL);
     pool_heap_stats(heap, &before);
-    object_pool_t *pool = object_pool_create(&(object_pool_options_t){
-      .object_size = sizeof(thing_t), .capacity = 10, .when_full = OBJECT_POOL_GROW, .construct = construct_or_leave,
-      .destruct = destruct_or_leave, .context = &destructed, .heap = heap,
-      .flags = (kind & 1 ? OBJECT_POOL_CHECKED : 0) | (kind & 2 ? OBJECT_POOL_SINGLE_THREAD : 0)});
+    object_pool_t *pool = object_pool_create(
+      &(object_pool_options_t){.object_size = sizeof(thing_t),
+                               .capacity = 10,
+                               .when_full = OBJECT_POOL_GROW,
+                               .construct = construct_or_leave,
+                               .destruct = destruct_or_leave,
+                               .context = &destructed,
+                               .heap = heap,
+                               .flags = (kind & 1 ? OBJECT_POOL_CHECKED : 0) | (kind & 2 ? OBJECT_POOL_SINGLE_THREAD : 0)});
     for (int round = 0; round < ROUNDS; round++) {
       leaver = NONE_LEAVES;
       for (int i = 0; i < OBJECTS; i++)
@@ -123,9 +137,12 @@ static void get_or_be_left(object_pool_t *pool)
 /* It has grown to 500 objects, of which the first so many are live. */
 static object_pool_t *with_arrays_due(unsigned flags, int *destructed, int live)
 {
-  object_pool_t *pool = object_pool_create(&(object_pool_options_t){
-    .object_size = sizeof(thing_t), .capacity = 10, .when_full = OBJECT_POOL_GROW, .destruct = destruct_or_leave,
-    .context = destructed, .flags = flags});
+  object_pool_t *pool = object_pool_create(&(object_pool_options_t){.object_size = sizeof(thing_t),
+                                                                    .capacity = 10,
+                                                                    .when_full = OBJECT_POOL_GROW,
+                                                                    .destruct = destruct_or_leave,
+                                                                    .context = destructed,
+                                                                    .flags = flags});
   for (int i = 0; i < 500; i++)
     assert_non_null(things[i] = object_pool_get(pool));
   for (int i = live; i < 500; i++)
@@ -137,7 +154,7 @@ static object_pool_t *with_arrays_due(unsigned flags, int *destructed, int live)
 static void a_get_that_is_left_by_what_is_due(void **state)
 {
   (void)state;
-  for (unsigned flags = 0; flags <= OBJECT_POOL_SINGLE_THREAD; flags++) {   /* a checked pool has destructed at each put */
+  for (unsigned flags = 0; flags <= OBJECT_POOL_SINGLE_THREAD; flags++) { /* a checked pool has destructed at each put */
     int destructed = 0;
     object_pool_t *pool = with_arrays_due(flags, &destructed, 0);
     get_or_be_left(pool);
@@ -175,8 +192,12 @@ static void shrinks_leave_what_they_should(void **state)
   (void)state;
   for (unsigned flags = 0; flags < 4; flags++) {
     object_pool_t *pool = NULL;
-    pool = object_pool_create(&(object_pool_options_t){.object_size = sizeof(thing_t), .capacity = 10, .when_full = OBJECT_POOL_GROW,
-                                                       .destruct = shrink_within, .context = &pool, .flags = flags});
+    pool = object_pool_create(&(object_pool_options_t){.object_size = sizeof(thing_t),
+                                                       .capacity = 10,
+                                                       .when_full = OBJECT_POOL_GROW,
+                                                       .destruct = shrink_within,
+                                                       .context = &pool,
+                                                       .flags = flags});
     for (int i = 0; i < 500; i++)
       assert_non_null(things[i] = object_pool_get(pool));
     object_pool_put_all(pool);
@@ -189,7 +210,8 @@ static void shrinks_leave_what_they_should(void **state)
   }
 }
 
-/* The end of a pool goes on behind the object whose hook left; each is destructed once. Or its heap takes along what is left. */
+/* The end of a pool goes on behind the object whose hook left; each is destructed once. Or its heap takes along what is left.
+ */
 static void destroy_until_left(object_pool_t *pool)
 {
   if (setjmp(outside) == 0)
@@ -202,13 +224,18 @@ static void an_end_that_is_left(void **state)
   for (unsigned kind = 0; kind < 8; kind++) {
     int destructed = 0;
     pool_stats_t before, after;
-    pool_heap_t *parent = pool_heap_create(NULL), *heap = pool_heap_create(&(pool_heap_options_t){.parent = parent, .budget = 1 << 20});
+    pool_heap_t *parent = pool_heap_create(NULL),
+                *heap = pool_heap_create(&(pool_heap_options_t){.parent = parent, .budget = 1 << 20});
     pool_heap_stats(parent, &before);
     pool_heap_destroy(heap);
     heap = pool_heap_create(&(pool_heap_options_t){.parent = parent, .budget = 1 << 20});
-    object_pool_t *pool = object_pool_create(&(object_pool_options_t){
-      .object_size = sizeof(thing_t), .capacity = 10, .destruct = destruct_or_leave, .context = &destructed, .heap = heap,
-      .flags = (kind & 1 ? OBJECT_POOL_CHECKED : 0) | (kind & 2 ? OBJECT_POOL_SINGLE_THREAD : 0)});
+    object_pool_t *pool = object_pool_create(
+      &(object_pool_options_t){.object_size = sizeof(thing_t),
+                               .capacity = 10,
+                               .destruct = destruct_or_leave,
+                               .context = &destructed,
+                               .heap = heap,
+                               .flags = (kind & 1 ? OBJECT_POOL_CHECKED : 0) | (kind & 2 ? OBJECT_POOL_SINGLE_THREAD : 0)});
     for (int i = 0; i < 7; i++)
       assert_non_null(things[i] = object_pool_get(pool));
     for (int times = 1; times <= 3; times++) {
@@ -235,12 +262,9 @@ static void an_end_that_is_left(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(hooks_that_leave),
-    cmocka_unit_test(a_shrink_that_is_left),
-    cmocka_unit_test(an_end_that_is_left),
-    cmocka_unit_test(a_get_that_is_left_by_what_is_due),
-    cmocka_unit_test(a_get_keeps_what_it_takes),
-    cmocka_unit_test(shrinks_leave_what_they_should),
+    cmocka_unit_test(hooks_that_leave),          cmocka_unit_test(a_shrink_that_is_left),
+    cmocka_unit_test(an_end_that_is_left),       cmocka_unit_test(a_get_that_is_left_by_what_is_due),
+    cmocka_unit_test(a_get_keeps_what_it_takes), cmocka_unit_test(shrinks_leave_what_they_should),
   };
   return cmocka_run_group_tests_name("object_pool left_hooks", tests, time_stands_still, NULL);
 }

@@ -87,8 +87,13 @@ static void with_hooks(void **state)
 {
   (void)state;
   for (unsigned kind = 0; kind < 4; kind++)
-    all_together((object_pool_options_t){.capacity = 10, .when_full = OBJECT_POOL_GROW, .construct = construct, .reset = reset,
-      .reset_time = kind & 1 ? OBJECT_POOL_RESET_ON_PUT : OBJECT_POOL_RESET_ON_GET, .flags = kind & 2 ? OBJECT_POOL_CHECKED : 0}, 0);
+    all_together((object_pool_options_t){.capacity = 10,
+                                         .when_full = OBJECT_POOL_GROW,
+                                         .construct = construct,
+                                         .reset = reset,
+                                         .reset_time = kind & 1 ? OBJECT_POOL_RESET_ON_PUT : OBJECT_POOL_RESET_ON_GET,
+                                         .flags = kind & 2 ? OBJECT_POOL_CHECKED : 0},
+                 0);
 }
 
 static void overflowing(void **state)
@@ -124,7 +129,8 @@ static void growing_and_shrinking(void **state)
   pthread_t threads[THREADS];
   player_t players[THREADS];
   pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.budget = 2 << 20, .purge_delay_ms = 1});
-  object_pool_t *pool = object_pool_create(&(object_pool_options_t){.object_size = 64, .capacity = 10, .when_full = OBJECT_POOL_GROW, .heap = heap});
+  object_pool_t *pool = object_pool_create(
+    &(object_pool_options_t){.object_size = 64, .capacity = 10, .when_full = OBJECT_POOL_GROW, .heap = heap});
   for (uint64_t t = 0; t < THREADS; t++) {
     players[t] = (player_t){.pool = pool, .id = t + 1};
     assert_int_equal(pthread_create(&threads[t], NULL, in_waves, &players[t]), 0);
@@ -140,19 +146,21 @@ static void growing_and_shrinking(void **state)
 
 /* Just as a thread makes an array another puts: then the one or the other serves it, and what serves nobody is idle. */
 static atomic_int turn_of, turn_done;
-typedef struct put_beside { object_pool_t *pool; void *object; uint64_t waits; } put_beside_t;
+typedef struct put_beside {
+  object_pool_t *pool;
+  void *object;
+  uint64_t waits;
+} put_beside_t;
 
 static void *put_in_each_turn(void *argument)
 {
   put_beside_t *put = argument;
   for (int turn = 1; turn > 0; turn++) {
     int now;
-    while ((now = atomic_load(&turn_of)) != turn && now >= 0) {
-    }
+    while ((now = atomic_load(&turn_of)) != turn && now >= 0) {}
     if (now < 0)
       return NULL;
-    for (volatile uint64_t wait = put->waits; wait; wait--) {
-    }
+    for (volatile uint64_t wait = put->waits; wait; wait--) {}
     object_pool_put(put->pool, put->object);
     atomic_store(&turn_done, turn);
   }
@@ -169,7 +177,8 @@ static void growing_beside_a_put(void **state)
   atomic_store(&turn_of, 0);
   must(pthread_create(&thread, NULL, put_in_each_turn, &put) == 0);
   for (int turn = 1; turn <= TURNS; turn++) {
-    object_pool_t *pool = object_pool_create(&(object_pool_options_t){.object_size = 4096, .capacity = CAPACITY, .when_full = OBJECT_POOL_GROW});
+    object_pool_t *pool =
+      object_pool_create(&(object_pool_options_t){.object_size = 4096, .capacity = CAPACITY, .when_full = OBJECT_POOL_GROW});
     for (int i = 0; i < CAPACITY; i++)
       must((put.object = object_pool_get(pool)) != NULL);
     put.pool = pool;
@@ -193,7 +202,8 @@ static void *come_and_go(void *argument)
   (void)argument;
   for (size_t round = 0; !atomic_load(&figures_end); round++) {
     pool_heap_t *heap = pool_heap_create(NULL);
-    object_pool_t *pool = object_pool_create(&(object_pool_options_t){.object_size = 16, .capacity = 20000 + round % 7, .heap = heap});
+    object_pool_t *pool =
+      object_pool_create(&(object_pool_options_t){.object_size = 16, .capacity = 20000 + round % 7, .heap = heap});
     must(pool);
     object_pool_destroy(pool);
     pool_heap_destroy(heap);
@@ -219,7 +229,10 @@ static void figures_beside_pools(void **state)
 
 /* ---- figures of what another thread is using without a lock ---- */
 
-typedef struct own { object_pool_options_t options; atomic_bool done; } own_t;
+typedef struct own {
+  object_pool_options_t options;
+  atomic_bool done;
+} own_t;
 
 static void *live_alone(void *argument)
 {
@@ -252,8 +265,11 @@ static void figures_beside_a_thread_alone(void **state)
   for (unsigned kind = 0; kind < 12; kind++) {
     static char text[64 << 10];
     pthread_t thread;
-    own_t own = {.options = {.object_size = sizeof(slot_t), .capacity = 100, .when_full = policies[kind & 1],
-                             .construct = kind & 2 ? construct : NULL, .reset = kind & 2 ? reset : NULL,
+    own_t own = {.options = {.object_size = sizeof(slot_t),
+                             .capacity = 100,
+                             .when_full = policies[kind & 1],
+                             .construct = kind & 2 ? construct : NULL,
+                             .reset = kind & 2 ? reset : NULL,
                              .flags = (kind < 8 ? OBJECT_POOL_SINGLE_THREAD : 0) | (kind & 4 ? OBJECT_POOL_CHECKED : 0)}};
     must(pthread_create(&thread, NULL, live_alone, &own) == 0);
     while (!atomic_load(&own.done))
@@ -297,8 +313,10 @@ static void questions_beside_changes(void **state)
   pthread_t threads[THREADS];
   for (int kind = 0; kind < 3; kind++) {
     player_t player = {.id = 1};
-    player.pool = object_pool_create(&(object_pool_options_t){.object_size = 64, .capacity = kind == 2 ? 1600 : 10,
-      .when_full = kind == 2 ? OBJECT_POOL_FAIL : OBJECT_POOL_GROW, .construct = kind ? construct : NULL});
+    player.pool = object_pool_create(&(object_pool_options_t){.object_size = 64,
+                                                              .capacity = kind == 2 ? 1600 : 10,
+                                                              .when_full = kind == 2 ? OBJECT_POOL_FAIL : OBJECT_POOL_GROW,
+                                                              .construct = kind ? construct : NULL});
     for (int t = 0; t < THREADS; t++)
       must(pthread_create(&threads[t], NULL, t % 2 ? ask : in_turns, &player) == 0);
     for (int t = 0; t < THREADS; t++)

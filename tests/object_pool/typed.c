@@ -5,8 +5,12 @@
 #include <stdlib.h>
 #include <tidepool/object_pool.h>
 
-struct particle { float x, y; };
-struct enemy { int health; };
+struct particle {
+  float x, y;
+};
+struct enemy {
+  int health;
+};
 
 OBJECT_POOL_DEFINE(particles, struct particle);
 OBJECT_POOL_DEFINE(enemies, struct enemy);

@@ -4,7 +4,9 @@
 #include <cstdlib>
 #include <tidepool.h>
 
-struct alignas(64) voice { float gain; };
+struct alignas(64) voice {
+  float gain;
+};
 
 OBJECT_POOL_DEFINE(voices, voice);
 

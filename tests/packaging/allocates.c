@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * A program that allocates: itself, in a thread, in the C library, and in the child of a fork. It has functions of its own with
- * names that the library uses inside, and asks for the rarer names of malloc, each of which the C library may have only together
- * with a malloc. */
+ * names that the library uses inside, and asks for the rarer names of malloc, each of which the C library may have only
+ * together with a malloc. */
 #include <errno.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -19,12 +19,12 @@ int lock_acquire(void) { return settings + default_heap; }
 const char *pool_version(void);
 const char *pool_version(void) { return "mine"; }
 
-#define MUST(condition)                                                   \
-  do {                                                                    \
-    if (!(condition)) {                                                   \
-      fprintf(stderr, "allocates.c:%d: not %s\n", __LINE__, #condition);  \
-      exit(1);                                                            \
-    }                                                                     \
+#define MUST(condition) \
+  do { \
+    if (!(condition)) { \
+      fprintf(stderr, "allocates.c:%d: not %s\n", __LINE__, #condition); \
+      exit(1); \
+    } \
   } while (0)
 
 static void *in_a_thread(void *size)

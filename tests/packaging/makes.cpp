@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
-struct alignas(256) wide { char bytes[256]; };
+struct alignas(256) wide {
+  char bytes[256];
+};
 
 static int handled;
 
@@ -41,9 +43,9 @@ int main()
   try {
     lines.at(too_much);
     refused = false;
-  } catch (const std::out_of_range &) {
-  }
-  bool aligned = reinterpret_cast<std::uintptr_t>(one.get()) % 256 == 0 && reinterpret_cast<std::uintptr_t>(many.get()) % 256 == 0;
+  } catch (const std::out_of_range &) {}
+  bool aligned =
+    reinterpret_cast<std::uintptr_t>(one.get()) % 256 == 0 && reinterpret_cast<std::uintptr_t>(many.get()) % 256 == 0;
   std::puts(refused && aligned ? "made" : "wrong");
   return refused && aligned ? 0 : 1;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The version that the header gives to a program, and that the library tells, are the one of meson.build: the first argument. */
+ * The version that the header gives to a program, and that the library tells, are the one of meson.build: the first argument.
+ */
 #include <stdio.h>
 #include <string.h>
 #include <tidepool.h>
@@ -24,6 +25,6 @@ int main(int argc, char **argv)
   snprintf(numbers, sizeof numbers, "%d.%d.%d", TIDEPOOL_VERSION_MAJOR, TIDEPOOL_VERSION_MINOR, TIDEPOOL_VERSION_PATCH);
   snprintf(number, sizeof number, "%d.%d.%d", TIDEPOOL_VERSION_NUMBER / 1000000, TIDEPOOL_VERSION_NUMBER / 1000 % 1000,
            TIDEPOOL_VERSION_NUMBER % 1000);
-  return differs("TIDEPOOL_VERSION", TIDEPOOL_VERSION, argv[1]) | differs("TIDEPOOL_VERSION_MAJOR ...", numbers, argv[1])
-         | differs("TIDEPOOL_VERSION_NUMBER", number, argv[1]) | differs("pool_version()", pool_version(), argv[1]);
+  return differs("TIDEPOOL_VERSION", TIDEPOOL_VERSION, argv[1]) | differs("TIDEPOOL_VERSION_MAJOR ...", numbers, argv[1]) |
+         differs("TIDEPOOL_VERSION_NUMBER", number, argv[1]) | differs("pool_version()", pool_version(), argv[1]);
 }

@@ -33,7 +33,7 @@ void live_on(racer_t *racer)
   alarm(STUCK_SECONDS);
   racer->forbidden = false;
   pool_forbid_system_calls(false);
-  setrlimit(RLIMIT_AS, &all_addresses);   /* a fork copies the limits before the memory that says whether there is one */
+  setrlimit(RLIMIT_AS, &all_addresses); /* a fork copies the limits before the memory that says whether there is one */
   if (atomic_load(&starving) % 2)
     atomic_fetch_add(&starving, 1);
   for (size_t i = 0; i < PLACES; i++)
@@ -42,8 +42,8 @@ void live_on(racer_t *racer)
       ask_own(racer, &racer->kept[i]);
     }
   static void (*const steps[])(racer_t *, kept_t *) = {
-    step_allocate, step_free, step_reallocate, step_resize, step_ask,
-    step_figures, step_trim, step_budget, step_objects, step_heap,
+    step_allocate, step_free, step_reallocate, step_resize,  step_ask,
+    step_figures,  step_trim, step_budget,     step_objects, step_heap,
   };
   for (size_t i = 0; i < 60; i++)
     steps[below(&racer->dice, sizeof steps / sizeof *steps)](racer, &racer->kept[below(&racer->dice, PLACES)]);

@@ -33,7 +33,7 @@ _Noreturn void must_failed(const char *file, int line, const char *condition)
   char text[300];
   snprintf(text, sizeof text, "%s:%d: not so: %s", file, line, condition);
   say(text);
-  abort();                     /* on_signal() says the rest */
+  abort(); /* on_signal() says the rest */
 }
 
 static void on_signal(int signal_number)

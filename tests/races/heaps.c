@@ -37,13 +37,10 @@ void create_shared_heaps(void)
   }
   must(sparks_heap = pool_heap_create(&(pool_heap_options_t){.name = "sparks"}));
   must(sparks = object_pool_create(&(object_pool_options_t){
-    .name = "sparks", .object_size = OBJECT_BYTES, .capacity = 20, .when_full = OBJECT_POOL_GROW, .heap = sparks_heap}));
+         .name = "sparks", .object_size = OBJECT_BYTES, .capacity = 20, .when_full = OBJECT_POOL_GROW, .heap = sparks_heap}));
 }
 
-bool is_limited(const pool_heap_t *heap)
-{
-  return heap == shared[TIGHT] || heap == shared[ABOVE] || heap == shared[BELOW];
-}
+bool is_limited(const pool_heap_t *heap) { return heap == shared[TIGHT] || heap == shared[ABOVE] || heap == shared[BELOW]; }
 
 pool_heap_t *some_heap(racer_t *racer)
 {
@@ -62,20 +59,48 @@ static pool_heap_t *create_heap(racer_t *racer, void **block, bool *mine)
   *mine = true;
   *block = NULL;
   switch (kind) {
-  case 0: options.memory = memories[racer->number]; options.memory_size = MEMORY_BYTES; break;
-  case 1: options.memory = *block = pool_alloc(MEMORY_BYTES); options.memory_size = *block ? MEMORY_BYTES : 0; break;
-  case 2: options.flags = POOL_HEAP_SINGLE_THREAD; options.budget = one_in(&racer->dice, 2) ? 2 << 20 : 0; break;
-  default: *mine = false;
+  case 0:
+    options.memory = memories[racer->number];
+    options.memory_size = MEMORY_BYTES;
+    break;
+  case 1:
+    options.memory = *block = pool_alloc(MEMORY_BYTES);
+    options.memory_size = *block ? MEMORY_BYTES : 0;
+    break;
+  case 2:
+    options.flags = POOL_HEAP_SINGLE_THREAD;
+    options.budget = one_in(&racer->dice, 2) ? 2 << 20 : 0;
+    break;
+  default:
+    *mine = false;
   }
   switch (kind) {
-  case 3: options.budget = (100 + below(&racer->dice, 4000)) << 10; break;
-  case 4: options.reserve = (1 + below(&racer->dice, 20)) << 18; break;
-  case 5: options.reserve = (9 + below(&racer->dice, 4)) << 20; break;
-  case 6: options.flags = POOL_HEAP_CHECKED; break;
-  case 7: options.flags = POOL_HEAP_ZERO_ON_FREE; options.budget = (size_t)16 << 20; break;
-  case 8: options.size_classes = own_classes; options.size_class_count = 6; break;
-  case 9: options.budget = (size_t)1 << 20; options.overflow = shared[BEYOND]; break;
-  default: break;
+  case 3:
+    options.budget = (100 + below(&racer->dice, 4000)) << 10;
+    break;
+  case 4:
+    options.reserve = (1 + below(&racer->dice, 20)) << 18;
+    break;
+  case 5:
+    options.reserve = (9 + below(&racer->dice, 4)) << 20;
+    break;
+  case 6:
+    options.flags = POOL_HEAP_CHECKED;
+    break;
+  case 7:
+    options.flags = POOL_HEAP_ZERO_ON_FREE;
+    options.budget = (size_t)16 << 20;
+    break;
+  case 8:
+    options.size_classes = own_classes;
+    options.size_class_count = 6;
+    break;
+  case 9:
+    options.budget = (size_t)1 << 20;
+    options.overflow = shared[BEYOND];
+    break;
+  default:
+    break;
   }
   if (one_in(&racer->dice, 3))
     options.parent = shared[ABOVE];
@@ -90,9 +115,11 @@ static pool_heap_t *create_heap(racer_t *racer, void **block, bool *mine)
 /* Some objects of a pool stay, with the pool, until the heap drops them. */
 static void use_objects(racer_t *racer, pool_heap_t *heap, bool mine)
 {
-  object_pool_t *pool = object_pool_create(&(object_pool_options_t){
-    .object_size = 1 + below(&racer->dice, 300), .capacity = 10, .when_full = OBJECT_POOL_GROW, .heap = heap,
-    .flags = mine ? OBJECT_POOL_SINGLE_THREAD : 0});
+  object_pool_t *pool = object_pool_create(&(object_pool_options_t){.object_size = 1 + below(&racer->dice, 300),
+                                                                    .capacity = 10,
+                                                                    .when_full = OBJECT_POOL_GROW,
+                                                                    .heap = heap,
+                                                                    .flags = mine ? OBJECT_POOL_SINGLE_THREAD : 0});
   void *objects[40];
   if (!pool)
     return;

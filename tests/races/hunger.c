@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Memory that runs out: while the process may have no more addresses, or a thread may not ask the system, anything may fail. */
-#include "races.h"
 #include "../rounds.h"
+#include "races.h"
 #include <stdio.h>
 #include <unistd.h>
 

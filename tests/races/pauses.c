@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * What stands between any two atomic operations of the library (pauses.h): mostly nothing, now and then a pause. */
-#include "races.h"
 #include "../rounds.h"
+#include "races.h"
 #include <sched.h>
 
 enum { PAUSES_ONE_IN = 256 };

@@ -12,18 +12,24 @@
 
 void race_pause(void);
 
-#define __atomic_load_n(...) (race_pause(), __atomic_load_n(__VA_ARGS__))
-#define __atomic_store_n(...) (race_pause(), __atomic_store_n(__VA_ARGS__))
-#define __atomic_exchange_n(...) (race_pause(), __atomic_exchange_n(__VA_ARGS__))
+#define __atomic_load_n(...)             (race_pause(), __atomic_load_n(__VA_ARGS__))
+#define __atomic_store_n(...)            (race_pause(), __atomic_store_n(__VA_ARGS__))
+#define __atomic_exchange_n(...)         (race_pause(), __atomic_exchange_n(__VA_ARGS__))
 #define __atomic_compare_exchange_n(...) (race_pause(), __atomic_compare_exchange_n(__VA_ARGS__))
-#define __atomic_fetch_add(...) (race_pause(), __atomic_fetch_add(__VA_ARGS__))
-#define __atomic_fetch_sub(...) (race_pause(), __atomic_fetch_sub(__VA_ARGS__))
-#define __atomic_add_fetch(...) (race_pause(), __atomic_add_fetch(__VA_ARGS__))
+#define __atomic_fetch_add(...)          (race_pause(), __atomic_fetch_add(__VA_ARGS__))
+#define __atomic_fetch_sub(...)          (race_pause(), __atomic_fetch_sub(__VA_ARGS__))
+#define __atomic_add_fetch(...)          (race_pause(), __atomic_add_fetch(__VA_ARGS__))
 
-#define PAUSE_AROUND(call) (__extension__({ race_pause(); __auto_type result_ = (call); race_pause(); result_; }))
-#define mmap(...) PAUSE_AROUND(mmap(__VA_ARGS__))
-#define munmap(...) PAUSE_AROUND(munmap(__VA_ARGS__))
-#define mremap(...) PAUSE_AROUND(mremap(__VA_ARGS__))
+#define PAUSE_AROUND(call) \
+  (__extension__({ \
+    race_pause(); \
+    __auto_type result_ = (call); \
+    race_pause(); \
+    result_; \
+  }))
+#define mmap(...)    PAUSE_AROUND(mmap(__VA_ARGS__))
+#define munmap(...)  PAUSE_AROUND(munmap(__VA_ARGS__))
+#define mremap(...)  PAUSE_AROUND(mremap(__VA_ARGS__))
 #define madvise(...) PAUSE_AROUND(madvise(__VA_ARGS__))
 #define syscall(...) PAUSE_AROUND(syscall(__VA_ARGS__))
 

@@ -28,13 +28,13 @@ enum { SANITIZED = 0 };
 
 enum {
   THREADS_MOST = 64,
-  PLACES = 96,                       /* blocks one thread keeps */
-  OBJECTS = 16,                      /* of the shared object pool */
-  SEEN = 256,                        /* addresses that anybody asks about */
-  BOARD = 32,                        /* blocks, and heaps, for whoever comes by */
+  PLACES = 96,  /* blocks one thread keeps */
+  OBJECTS = 16, /* of the shared object pool */
+  SEEN = 256,   /* addresses that anybody asks about */
+  BOARD = 32,   /* blocks, and heaps, for whoever comes by */
   HEAP_BOARD = 4,
-  BYTES_EACH = 24 << 20,             /* a thread keeps no more than that */
-  STUCK_SECONDS = 300,               /* without a round, or in a child */
+  BYTES_EACH = 24 << 20, /* a thread keeps no more than that */
+  STUCK_SECONDS = 300,   /* without a round, or in a child */
   MEMORY_BYTES = 160 << 10,
   FIXED_BUDGET = 6 << 20,
   OBJECT_BYTES = 200
@@ -43,15 +43,15 @@ enum {
 /* What one thread after the other goes on with. */
 typedef struct racer {
   pthread_t thread, before;
-  bool      succeeds;            /* `before` is to be joined */
-  unsigned  number;
-  uint64_t  dice;
-  kept_t    kept[PLACES];
-  size_t    bytes;
-  void     *objects[OBJECTS];
-  bool      forbidden;           /* from asking the system */
-  uint64_t  steps, forks, ends, refused, heaps;
-  unsigned  restarts_left;       /* for one round */
+  bool succeeds; /* `before` is to be joined */
+  unsigned number;
+  uint64_t dice;
+  kept_t kept[PLACES];
+  size_t bytes;
+  void *objects[OBJECTS];
+  bool forbidden; /* from asking the system */
+  uint64_t steps, forks, ends, refused, heaps;
+  unsigned restarts_left; /* for one round */
   _Atomic(const char *) doing;
 } racer_t;
 
@@ -61,14 +61,14 @@ extern unsigned racer_count;
 
 /* Pauses. 0: the thread does not pause. Its own, so that the threads meet nowhere for it. */
 extern _Thread_local uint64_t pause_dice;
-extern uint64_t sleeps_share;                  /* of the pauses; the others let somebody run who can */
+extern uint64_t sleeps_share; /* of the pauses; the others let somebody run who can */
 
 /* Failures. */
 void say(const char *what);
 void watch(int signal_number);
 
 /* Hunger. */
-extern atomic_uint starving;                   /* odd: now */
+extern atomic_uint starving; /* odd: now */
 extern struct rlimit all_addresses;
 bool excused(const racer_t *racer, unsigned at_first);
 
@@ -91,7 +91,7 @@ pool_heap_t *some_heap(racer_t *racer);
 extern atomic_bool is_child;
 extern _Thread_local const racer_t *self;
 bool start_thread(pthread_t *thread, racer_t *racer);
-void around_forks(void);                       /* another library's handler */
+void around_forks(void); /* another library's handler */
 void live_on(racer_t *racer);
 void wait_for(pid_t child);
 

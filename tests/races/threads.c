@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * What a thread does: one step after the other, until another takes over or all stand still. */
-#include "races.h"
 #include "../rounds.h"
+#include "races.h"
 
 _Thread_local const racer_t *self;
 
@@ -10,16 +10,18 @@ _Thread_local const racer_t *self;
 
 typedef struct choice {
   const char *name;
-  unsigned    weight;
-  void      (*step)(racer_t *, kept_t *);
+  unsigned weight;
+  void (*step)(racer_t *, kept_t *);
 } choice_t;
 
 static const choice_t choices[] = {
-  {"allocates", 2800, step_allocate}, {"frees", 2400, step_free},         {"reallocates", 800, step_reallocate},
-  {"resizes", 400, step_resize},      {"hands over", 800, step_hand_over}, {"asks", 700, step_ask},
-  {"prints figures", 60, step_figures}, {"trims", 100, step_trim},        {"sets budgets", 60, step_budget},
-  {"starves", 8, step_starve},        {"forbids", 30, step_forbid},       {"uses objects", 600, step_objects},
-  {"uses a heap", 120, step_heap},    {"forks", 10, step_fork},
+  {"allocates", 2800, step_allocate},    {"frees", 2400, step_free},
+  {"reallocates", 800, step_reallocate}, {"resizes", 400, step_resize},
+  {"hands over", 800, step_hand_over},   {"asks", 700, step_ask},
+  {"prints figures", 60, step_figures},  {"trims", 100, step_trim},
+  {"sets budgets", 60, step_budget},     {"starves", 8, step_starve},
+  {"forbids", 30, step_forbid},          {"uses objects", 600, step_objects},
+  {"uses a heap", 120, step_heap},       {"forks", 10, step_fork},
 };
 
 static void one_step(racer_t *racer)

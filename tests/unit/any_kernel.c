@@ -63,8 +63,14 @@ int kernel_madvise(void *address, size_t size, int advice)
   return 0;
 }
 
-int kernel_mlock(const void *address, size_t size) { return (void)address, (void)size, kernel.mlock ? failed(kernel.mlock) : 0; }
-int kernel_munlock(const void *address, size_t size) { return (void)address, (void)size, kernel.munlock ? failed(kernel.munlock) : 0; }
+int kernel_mlock(const void *address, size_t size)
+{
+  return (void)address, (void)size, kernel.mlock ? failed(kernel.mlock) : 0;
+}
+int kernel_munlock(const void *address, size_t size)
+{
+  return (void)address, (void)size, kernel.munlock ? failed(kernel.munlock) : 0;
+}
 static long prlimit_answer(int resource, struct rlimit *limit)
 {
   if (kernel.prlimit)
@@ -93,8 +99,11 @@ long kernel_syscall(long number, ...)
   for (size_t i = 0; i < 6; i++)
     a[i] = va_arg(list, long);
   va_end(list);
-  int error = number == SYS_getrandom ? kernel.getrandom : number == SYS_membarrier ? kernel.membarrier : number == SYS_futex ? kernel.futex :
-              number == SYS_sysinfo ? kernel.sysinfo : 0;
+  int error = number == SYS_getrandom    ? kernel.getrandom
+              : number == SYS_membarrier ? kernel.membarrier
+              : number == SYS_futex      ? kernel.futex
+              : number == SYS_sysinfo    ? kernel.sysinfo
+                                         : 0;
   if (number == SYS_write)
     return write_some((int)a[0], (const void *)a[1], (size_t)a[2]);
   if (number == SYS_prlimit64)
@@ -122,8 +131,14 @@ unsigned long kernel_getauxval(unsigned long type)
   return getauxval(type);
 }
 
-int kernel_pthread_key_create(pthread_key_t *key, void (*at_exit)(void *)) { return kernel.key ? kernel.key : pthread_key_create(key, at_exit); }
-int kernel_pthread_setspecific(pthread_key_t key, const void *value) { return kernel.setspecific ? kernel.setspecific : pthread_setspecific(key, value); }
+int kernel_pthread_key_create(pthread_key_t *key, void (*at_exit)(void *))
+{
+  return kernel.key ? kernel.key : pthread_key_create(key, at_exit);
+}
+int kernel_pthread_setspecific(pthread_key_t key, const void *value)
+{
+  return kernel.setspecific ? kernel.setspecific : pthread_setspecific(key, value);
+}
 int kernel_pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void))
 {
   return kernel.atfork ? kernel.atfork : pthread_atfork(prepare, parent, child);

@@ -27,26 +27,26 @@ enum { ERRNO_BEFORE = 4711, SOME_PAGES = 16 };
 
 /* Error numbers; 0: this kernel's own answer. */
 typedef struct kernel {
-  int  mmap, munmap, mremap, mprotect, mlock, munlock, clock, key, setspecific, atfork, write;
-  int  dontneed, dontneed_locked, populate, huge_pages;   /* of madvise() */
-  int  getrandom, sysinfo, membarrier, prlimit, futex;
-  bool address_is_a_hint;       /* a kernel that does not know MAP_FIXED_NOREPLACE */
+  int mmap, munmap, mremap, mprotect, mlock, munlock, clock, key, setspecific, atfork, write;
+  int dontneed, dontneed_locked, populate, huge_pages; /* of madvise() */
+  int getrandom, sysinfo, membarrier, prlimit, futex;
+  bool address_is_a_hint; /* a kernel that does not know MAP_FIXED_NOREPLACE */
   bool no_auxiliary_vector;
-  char *next_mapping;           /* where the next mapping is said to be; nothing is mapped */
-  size_t write_most;            /* of one call; 0: any */
-  size_t writable_most;         /* bytes of a mapping that can be written; 0: any */
-  uint64_t random;              /* what getrandom() gives; 0: this kernel's own number */
-  time_t later;                 /* seconds that the clock is ahead */
-  int  interruptions;           /* of writing, still to come */
+  char *next_mapping;   /* where the next mapping is said to be; nothing is mapped */
+  size_t write_most;    /* of one call; 0: any */
+  size_t writable_most; /* bytes of a mapping that can be written; 0: any */
+  uint64_t random;      /* what getrandom() gives; 0: this kernel's own number */
+  time_t later;         /* seconds that the clock is ahead */
+  int interruptions;    /* of writing, still to come */
   rlim_t address_space, data;
   /* What was seen. */
   size_t mmaps, munmaps, mremaps, advices, writes, timed_waits;
-  int  remap_flags;
+  int remap_flags;
 } kernel_t;
 
 extern kernel_t kernel;
 
-void all_new(void);                                        /* a kernel that knows and grants everything */
+void all_new(void); /* a kernel that knows and grants everything */
 bool errno_is_kept(void);
 
 /* The page can be read, as far as the system is concerned. */
@@ -57,6 +57,6 @@ char *some_pages(void);
 /* Addresses between two others that are free. */
 char *free_addresses(void);
 
-extern char order[20];                                     /* p P c, and l u for the streams, as a fork comes by */
+extern char order[20]; /* p P c, and l u for the streams, as a fork comes by */
 
 #endif

@@ -3,7 +3,7 @@
 #include "levels.h"
 #include "space/class_map.h"
 
-struct space *const some_space = (struct space *)4096;   /* nobody looks into it */
+struct space *const some_space = (struct space *)4096; /* nobody looks into it */
 
 void *memory_for(size_t bytes)
 {

@@ -3,11 +3,11 @@
 #ifndef ARENAS_H
 #define ARENAS_H
 
-#include "unit.h"
 #include "space/arena.h"
+#include "unit.h"
 
 enum { RUNS = 80 };
-extern struct space *const some_space;   /* nobody looks into it */
+extern struct space *const some_space; /* nobody looks into it */
 
 void *memory_for(size_t bytes);
 void bring_up(size_t slots);

@@ -13,8 +13,13 @@ void pool_new(unsigned c, unsigned unit_log2, size_t bytes)
   os_fake_heal();
   budget = (budget_t){0};
   memset(depots, 0, sizeof depots);
-  bin_init(&bin, &(bin_make_t){.size_class = c, .block_size = size_class_size(c), .space = &region->space, .budget = &budget,
-                                  .plane = BIN_PLANE_NONE, .depots = depots, .purges = true});
+  bin_init(&bin, &(bin_make_t){.size_class = c,
+                               .block_size = size_class_size(c),
+                               .space = &region->space,
+                               .budget = &budget,
+                               .plane = BIN_PLANE_NONE,
+                               .depots = depots,
+                               .purges = true});
 }
 
 void class_new(unsigned c) { pool_new(c, UNIT_LOG2, REGION_BYTES); }

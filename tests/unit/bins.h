@@ -3,8 +3,8 @@
 #ifndef BINS_H
 #define BINS_H
 
-#include "unit.h"
 #include "bin/bin.h"
+#include "unit.h"
 
 enum { BLOCKS = 4000 };
 enum { MY_SHARD = 1, YOUR_SHARD = 2 };
@@ -14,9 +14,9 @@ extern depot_t depots[DEPOT_SHARDS];
 extern budget_t budget;
 
 void pool_new(unsigned c, unsigned unit_log2, size_t bytes); /* anew in `bin` */
-void class_new(unsigned c);                                /* in a region of the usual size */
+void class_new(unsigned c);                                  /* in a region of the usual size */
 
 void **fill(void **floor, void *const *blocks, size_t count); /* a magazine from its floor up */
-void take_all(void **blocks, size_t count);                /* so many of them */
+void take_all(void **blocks, size_t count);                   /* so many of them */
 
 #endif

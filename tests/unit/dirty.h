@@ -4,10 +4,10 @@
 #define DIRTY_H
 
 #include "levels.h"
-#include "unit.h"
 #include "space/space.h"
+#include "unit.h"
 
-enum { KEPT_LEAST = 16, BREATH = 512 };   /* units; purge.c */
+enum { KEPT_LEAST = 16, BREATH = 512 }; /* units; purge.c */
 
 /* A run stands for a large block in these tests. */
 run_t *take(space_t *space, size_t units);
@@ -15,7 +15,7 @@ run_t *take(space_t *space, size_t units);
 /* The memory of free units, in runs of the longest there are. */
 void make_dirty(space_t *space, size_t units);
 size_t committed(size_t slot);
-size_t records(size_t slot);                               /* bytes, of the arena in a slot */
-uint64_t purges(void);                                     /* calls so far */
+size_t records(size_t slot); /* bytes, of the arena in a slot */
+uint64_t purges(void);       /* calls so far */
 
 #endif

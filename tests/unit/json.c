@@ -50,10 +50,10 @@ static const json_t *value_at(const char *format, va_list arguments)
   return value;
 }
 
-#define VALUE_AT(value, path)                                                  \
-  va_list arguments_;                                                          \
-  va_start(arguments_, path);                                                  \
-  const json_t *value = value_at(path, arguments_);                            \
+#define VALUE_AT(value, path) \
+  va_list arguments_; \
+  va_start(arguments_, path); \
+  const json_t *value = value_at(path, arguments_); \
   va_end(arguments_)
 
 uint64_t json_number(const char *path, ...)

@@ -15,9 +15,9 @@ void json_read(const char *text);
 
 /* Fail the test if there is nothing of that kind. */
 #define JSON_PATH __attribute__((format(printf, 1, 2)))
-JSON_PATH uint64_t    json_number(const char *path, ...);
+JSON_PATH uint64_t json_number(const char *path, ...);
 JSON_PATH const char *json_text(const char *path, ...);
-JSON_PATH size_t      json_length(const char *path, ...);   /* of an array */
+JSON_PATH size_t json_length(const char *path, ...); /* of an array */
 
 /* The figures of a heap, or of the whole process, are read. The text must be as long as was said. */
 void json_read_heap(pool_heap_t *heap);

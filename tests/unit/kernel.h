@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Included before all else when os/linux.c is compiled for the tests of it: what it asks of the C library and the kernel goes to
- * functions of any_kernel.c, which do as old kernels do, or as ones that refuse. */
+ * Included before all else when os/linux.c is compiled for the tests of it: what it asks of the C library and the kernel goes
+ * to functions of any_kernel.c, which do as old kernels do, or as ones that refuse. */
 #ifndef UNIT_KERNEL_H
 #define UNIT_KERNEL_H
 
@@ -22,37 +22,37 @@
 #include <unistd.h>
 
 void *kernel_mmap(void *address, size_t size, int protection, int flags, int file, off_t offset);
-int   kernel_munmap(void *address, size_t size);
+int kernel_munmap(void *address, size_t size);
 void *kernel_mremap(void *address, size_t size, size_t new_size, int flags, ...);
-int   kernel_mprotect(void *address, size_t size, int protection);
-int   kernel_madvise(void *address, size_t size, int advice);
-int   kernel_mlock(const void *address, size_t size);
-int   kernel_munlock(const void *address, size_t size);
-long  kernel_syscall(long number, ...);
-int   kernel_clock_gettime(clockid_t clock, struct timespec *time);
+int kernel_mprotect(void *address, size_t size, int protection);
+int kernel_madvise(void *address, size_t size, int advice);
+int kernel_mlock(const void *address, size_t size);
+int kernel_munlock(const void *address, size_t size);
+long kernel_syscall(long number, ...);
+int kernel_clock_gettime(clockid_t clock, struct timespec *time);
 unsigned long kernel_getauxval(unsigned long type);
-int   kernel_pthread_key_create(pthread_key_t *key, void (*at_exit)(void *));
-int   kernel_pthread_setspecific(pthread_key_t key, const void *value);
-int   kernel_pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void));
-void  kernel_IO_list_lock(void);
-void  kernel_IO_list_unlock(void);
+int kernel_pthread_key_create(pthread_key_t *key, void (*at_exit)(void *));
+int kernel_pthread_setspecific(pthread_key_t key, const void *value);
+int kernel_pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void));
+void kernel_IO_list_lock(void);
+void kernel_IO_list_unlock(void);
 
 #ifndef KERNEL_ITSELF
-#define mmap kernel_mmap
-#define munmap kernel_munmap
-#define mremap kernel_mremap
-#define mprotect kernel_mprotect
-#define madvise kernel_madvise
-#define mlock kernel_mlock
-#define munlock kernel_munlock
-#define syscall kernel_syscall
-#define clock_gettime kernel_clock_gettime
-#define getauxval kernel_getauxval
-#define pthread_key_create kernel_pthread_key_create
+#define mmap                kernel_mmap
+#define munmap              kernel_munmap
+#define mremap              kernel_mremap
+#define mprotect            kernel_mprotect
+#define madvise             kernel_madvise
+#define mlock               kernel_mlock
+#define munlock             kernel_munlock
+#define syscall             kernel_syscall
+#define clock_gettime       kernel_clock_gettime
+#define getauxval           kernel_getauxval
+#define pthread_key_create  kernel_pthread_key_create
 #define pthread_setspecific kernel_pthread_setspecific
-#define pthread_atfork kernel_pthread_atfork
-#define _IO_list_lock kernel_IO_list_lock
-#define _IO_list_unlock kernel_IO_list_unlock
+#define pthread_atfork      kernel_pthread_atfork
+#define _IO_list_lock       kernel_IO_list_lock
+#define _IO_list_unlock     kernel_IO_list_unlock
 #endif
 
 #endif

@@ -7,7 +7,7 @@ _Alignas(4096) char buffer[12 << 20];
 void *blocks[BLOCKS];
 static const size_t some_classes[] = {16, 48, 1024, 1040, 65536, 262144};
 typedef struct kind {
-  const char         *name;
+  const char *name;
   pool_heap_options_t options;
 } kind_t;
 

@@ -4,7 +4,7 @@
 #include "os_fake.h"
 
 int owner, other_owner;
-huge_t *owned, *others;   /* their lists */
+huge_t *owned, *others; /* their lists */
 
 size_t bytes_of(const void *of)
 {
@@ -40,7 +40,7 @@ bool all_is_known(void) { return os_fake.mapped_bytes == others_bytes + bytes_of
 void pass_delays(size_t count)
 {
   for (size_t i = 0; i < count * TICKS_PER_DELAY; i++)
-    huge_tick();
+    kept_tick();
 }
 
 void have_records(void)
@@ -52,7 +52,7 @@ void have_records(void)
   for (size_t i = 0; i < BLOCKS * 4; i++)
     huge_give(blocks[i]);
   pass_delays(60);
-  must(huge_trim(0) == 0 && ranges_kept() == 0);
+  must(kept_trim(0) == 0 && ranges_kept() == 0);
   note_others();
 }
 
@@ -73,10 +73,13 @@ void breathe(size_t bytes)
   huge = take(bytes);
   memset(huge_start(huge), 7, bytes);
   huge_give(huge);
-  must(huge_kept_bytes() == bytes && ranges_kept() == 1);
+  must(kept_bytes() == bytes && ranges_kept() == 1);
 }
 
-uint64_t calls_for_memory(void) { return os_fake.count[OS_MAP] + os_fake.count[OS_UNMAP] + os_fake.count[OS_REMAP] + os_fake.count[OS_PURGE]; }
+uint64_t calls_for_memory(void)
+{
+  return os_fake.count[OS_MAP] + os_fake.count[OS_UNMAP] + os_fake.count[OS_REMAP] + os_fake.count[OS_PURGE];
+}
 
 void take_row(huge_t **row, size_t count, size_t size)
 {

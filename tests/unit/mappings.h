@@ -5,15 +5,15 @@
 #define MAPPINGS_H
 
 #include "levels.h"
-#include "unit.h"
 #include "space/huge.h"
+#include "unit.h"
 
 enum { BLOCKS = 40, KEPT_RANGES = 64, PAGE = 4096 };
 #define BREATH (32 * MIB)
 extern int owner, other_owner;
-extern huge_t *owned, *others;   /* their lists */
+extern huge_t *owned, *others; /* their lists */
 
-size_t bytes_of(const void *of);                           /* live ones; of NULL: those that are kept */
+size_t bytes_of(const void *of); /* live ones; of NULL: those that are kept */
 size_t ranges_kept(void);
 
 /* Metadata but for that, which is known by what is mapped while there is neither. */

@@ -6,6 +6,7 @@
 #include "os/os.h"
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -135,7 +136,9 @@ bool os_purge(void *address, size_t size)
 void *os_remap(void *address, size_t size, size_t new_size, bool may_move)
 {
   int saved = errno;
-  void *p = fails(OS_REMAP) || (new_size > size && is_too_much(new_size - size)) ? MAP_FAILED : mremap(address, size, new_size, may_move ? MREMAP_MAYMOVE : 0);
+  void *p = fails(OS_REMAP) || (new_size > size && is_too_much(new_size - size))
+              ? MAP_FAILED
+              : mremap(address, size, new_size, may_move ? MREMAP_MAYMOVE : 0);
   errno = saved;
   if (p == MAP_FAILED)
     return NULL;
@@ -244,5 +247,17 @@ void os_write_error(const char *text, size_t length)
   if (write(STDERR_FILENO, text, length) < 0)
     return;
 }
+
+bool os_keep_error(void) { return true; }
+void os_write_kept_error(const char *text, size_t length) { os_write_error(text, length); }
+
+bool os_append(const char *path, const char *text, size_t length)
+{
+  FILE *file = fopen(path, "a");
+  bool done = file && fwrite(text, 1, length, file) == length;
+  return file && fclose(file) == 0 && done;
+}
+
+uint32_t os_process(void) { return 1; }
 
 void os_abort(void) { abort(); }

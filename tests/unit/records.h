@@ -4,12 +4,12 @@
 #define RECORDS_H
 
 #include "levels.h"
-#include "unit.h"
 #include "space/metadata.h"
+#include "unit.h"
 
 typedef struct record {
-  char    *at;
-  size_t   size;
+  char *at;
+  size_t size;
   uint64_t key;
 } record_t;
 

@@ -10,7 +10,7 @@ region_t *region_new(unsigned unit_log2, size_t bytes)
   static region_t region;
   os_fake_heal();
   must(manager_ready());
-  memset(memory, 0x5a, bytes);   /* nothing may count on zeroes */
+  memset(memory, 0x5a, bytes); /* nothing may count on zeroes */
   must(bytes <= sizeof memory);
   must(space_init_guest(&region.space, &region.arena, memory, bytes, unit_log2));
   return &region;

@@ -14,7 +14,8 @@ run_t *take(space_t *space, size_t units, size_t alignment)
 
 char *map_somebody(char *at, size_t size)
 {
-  char *there = mmap(at, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE | MAP_NORESERVE, -1, 0);
+  char *there =
+    mmap(at, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE | MAP_NORESERVE, -1, 0);
   must(there == at);
   *there = 5;
   return there;

@@ -4,8 +4,8 @@
 #define RUNS_H
 
 #include "levels.h"
-#include "unit.h"
 #include "space/space.h"
+#include "unit.h"
 
 /* A run stands for a large block in these tests. */
 extern int owner;

@@ -27,7 +27,6 @@ void *sleep_for_ever(void *argument)
   (void)argument;
   use_and_end(NULL);
   pthread_barrier_wait(&all_there);
-  while (pause() != 0) {
-  }
+  while (pause() != 0) {}
   return NULL;
 }

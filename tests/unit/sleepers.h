@@ -11,8 +11,8 @@
 extern _Alignas(4096) char buffer[4 << 20];
 extern pthread_barrier_t all_there;
 
-bool see_block(const pool_block_t *block, void *context);  /* for a walk that goes on */
-void *use_and_end(void *argument);                         /* some blocks of the default heap */
-void *sleep_for_ever(void *argument);                      /* after that, when all are there */
+bool see_block(const pool_block_t *block, void *context); /* for a walk that goes on */
+void *use_and_end(void *argument);                        /* some blocks of the default heap */
+void *sleep_for_ever(void *argument);                     /* after that, when all are there */
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * The end of a misused program: a handler of SIGABRT that goes on allocating, whatever the thread held. */
-#include "os_fake.h"
 #include "heap/heap.h"
+#include "os_fake.h"
 #include "sleepers.h"
 #include <errno.h>
 #include <signal.h>
@@ -15,7 +15,8 @@ static pool_heap_t *a_heap, *mine;
 static void allocate_in_the_handler(void)
 {
   for (size_t size = 0; size < 20 * MIB; size = size * 3 + 1) {
-    char *block = pool_alloc(size), *zeroed = pool_calloc(1, size), *aligned = pool_aligned_alloc(256 * KIB, size), *other = pool_heap_alloc(a_heap, size);
+    char *block = pool_alloc(size), *zeroed = pool_calloc(1, size), *aligned = pool_aligned_alloc(256 * KIB, size),
+         *other = pool_heap_alloc(a_heap, size);
     must(block && zeroed && aligned && other && all_zero(zeroed, size) && (uintptr_t)aligned % (256 * KIB) == 0);
     must(pool_usable_size(block) >= size && pool_usable_size(aligned) >= size);
     pattern_write(block, size, 1);
@@ -30,7 +31,8 @@ static void allocate_in_the_handler(void)
   must(!pool_alloc(too_much) && errno == ENOMEM);
 }
 
-/* What it had from before: that of a class, and a run, can be had larger; what is not known without a lock cannot, and stays. */
+/* What it had from before: that of a class, and a run, can be had larger; what is not known without a lock cannot, and stays.
+ */
 static void reallocate_in_the_handler(void)
 {
   small_one = pool_realloc(small_one, 5000);
@@ -95,7 +97,8 @@ static void get_ready(void)
   signal(SIGABRT, handle_abort);
   os_fake_heal();
   must((a_heap = pool_heap_create(NULL)) && (mine = pool_heap_create(&(pool_heap_options_t){.budget = 8 << 20})));
-  must((small_one = pool_alloc(100)) && (large_one = pool_alloc(100000)) && (huge_one = pool_alloc(8 * MIB)) && (of_heap = pool_heap_alloc(a_heap, 200)));
+  must((small_one = pool_alloc(100)) && (large_one = pool_alloc(100000)) && (huge_one = pool_alloc(8 * MIB)) &&
+       (of_heap = pool_heap_alloc(a_heap, 200)));
   pattern_write(small_one, 100, 5);
   pattern_write(large_one, 100000, 6);
   pattern_write(huge_one, 8 * MIB, 7);
@@ -105,7 +108,8 @@ static void get_ready(void)
   pthread_barrier_wait(&all_there);
 }
 
-/* Twice in the magazines of the thread, one apart so that it is not seen at once; and none of them is full, or it would go as it is. */
+/* Twice in the magazines of the thread, one apart so that it is not seen at once; and none of them is full, or it would go as
+ * it is. */
 static void free_twice(pool_heap_t *heap)
 {
   for (size_t i = 0; i < 8; i++)
@@ -154,8 +158,7 @@ static void *hold_and_sleep(void *heap)
 {
   free_twice(*(pool_heap_t **)heap);
   pthread_barrier_wait(&all_there);
-  while (pause() != 0) {
-  }
+  while (pause() != 0) {}
   return NULL;
 }
 
@@ -196,7 +199,10 @@ static void found_in_use(void *heap)
   pool_heap_destroy(*(pool_heap_t **)heap);
 }
 
-typedef struct ending { void (*find)(void *); pool_heap_t **heap; } ending_t;
+typedef struct ending {
+  void (*find)(void *);
+  pool_heap_t **heap;
+} ending_t;
 
 static void end(void *argument)
 {
@@ -209,11 +215,25 @@ static void the_end(void **state)
 {
   static pool_heap_t *front = &default_heap;
   static const ending_t endings[] = {
-    {found_in_a_tick, &front}, {found_in_a_tick, &a_heap}, {found_in_a_tick, &mine}, {found_at_the_end_of_a_thread, &front},
-    {found_at_the_end_of_a_thread, &a_heap}, {found_at_the_end_of_a_thread, &mine}, {found_in_a_trim, &front}, {found_in_a_trim, &a_heap},
-    {found_in_a_walk, &front}, {found_in_a_walk, &a_heap}, {found_when_reached_for, &mine}, {found_in_the_call, &front},
-    {found_in_the_call, &a_heap}, {found_in_the_call, &mine}, {found_beside_another, &front}, {found_beside_another, &a_heap}, {found_beside_another, &mine},
-    {found_destroyed, &mine}, {found_in_use, &mine},
+    {found_in_a_tick, &front},
+    {found_in_a_tick, &a_heap},
+    {found_in_a_tick, &mine},
+    {found_at_the_end_of_a_thread, &front},
+    {found_at_the_end_of_a_thread, &a_heap},
+    {found_at_the_end_of_a_thread, &mine},
+    {found_in_a_trim, &front},
+    {found_in_a_trim, &a_heap},
+    {found_in_a_walk, &front},
+    {found_in_a_walk, &a_heap},
+    {found_when_reached_for, &mine},
+    {found_in_the_call, &front},
+    {found_in_the_call, &a_heap},
+    {found_in_the_call, &mine},
+    {found_beside_another, &front},
+    {found_beside_another, &a_heap},
+    {found_beside_another, &mine},
+    {found_destroyed, &mine},
+    {found_in_use, &mine},
   };
   (void)state;
   for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)

@@ -15,11 +15,14 @@ static void laid_out(void **state)
       arena_t arena;
       size_t units = sizes[i], words = (units + 63) / 64;
       char *records = (char *)(1 << 20) + 8 * i, *end = arena_lay_out(&arena, records, units, bitmaps ? UNIT_LOG2 : 12);
-      assert_true((char *)arena.room.map >= records && arena.dirty == arena.room.map + words && arena.start == arena.dirty + words);
-      assert_true(arena.room.node >= arena.start + words && (char *)arena.runs >= (char *)(arena.room.node + span_tree_words(units)));
+      assert_true((char *)arena.room.map >= records && arena.dirty == arena.room.map + words &&
+                  arena.start == arena.dirty + words);
+      assert_true(arena.room.node >= arena.start + words &&
+                  (char *)arena.runs >= (char *)(arena.room.node + span_tree_words(units)));
       assert_int_equal((uintptr_t)arena.runs % 64, 0);
       assert_int_equal(arena.long_bitmaps != NULL, bitmaps);
-      const char *last = bitmaps ? (char *)(arena.long_bitmaps + units * long_bitmap_words(UNIT_LOG2)) : (char *)(arena.runs + units);
+      const char *last =
+        bitmaps ? (char *)(arena.long_bitmaps + units * long_bitmap_words(UNIT_LOG2)) : (char *)(arena.runs + units);
       assert_true(!bitmaps || (char *)arena.long_bitmaps >= (char *)(arena.runs + units));
       assert_ptr_equal(end, last);
     }
@@ -40,7 +43,8 @@ static void in_its_slots(void *argument)
     must((sizes[i] ? arena->unit_count == sizes[i] : arena->unit_count > 16000) && arena->committed == 0);
     must(slots == arena_slots_for(arena->unit_count) && arena_end(arena) <= window_slot(i + slots));
     must(slots == 1 || arena_end(arena) > window_slot(i + slots - 1));
-    const char *runs_end = (char *)(arena->runs + arena->unit_count), *bitmaps_end = (char *)(arena->long_bitmaps + arena->unit_count * long_bitmap_words(UNIT_LOG2));
+    const char *runs_end = (char *)(arena->runs + arena->unit_count),
+               *bitmaps_end = (char *)(arena->long_bitmaps + arena->unit_count * long_bitmap_words(UNIT_LOG2));
     must((char *)arena->long_bitmaps >= runs_end + 32 * KIB && (uintptr_t)arena->long_bitmaps % (64 * KIB) == 0);
     must(arena->base >= bitmaps_end + 64 * KIB && (uintptr_t)arena->base % (2 * MIB) == 0);
     must(arena_commit_all(arena) == TAKEN && arena->committed == arena->unit_count);
@@ -118,7 +122,8 @@ static void mapped_in_steps(void *argument)
     must(arena->committed >= taken && arena->committed <= taken + max_size(4, min_size(64, taken / 8 + 1)));
     steps += arena->committed != committed;
     committed = arena->committed;
-    must((char *)(arena->runs + committed) <= arena->runs_end && arena->runs_end <= (char *)(arena->runs + committed) + 32 * KIB + os_fake.page_size);
+    must((char *)(arena->runs + committed) <= arena->runs_end &&
+         arena->runs_end <= (char *)(arena->runs + committed) + 32 * KIB + os_fake.page_size);
     must(arena->long_bitmaps_end >= (char *)(arena->long_bitmaps + committed * long_bitmap_words(UNIT_LOG2)));
   }
   must(taken == arena->unit_count && committed == taken && steps < taken / 30);
@@ -148,7 +153,8 @@ static void no_more_than_needed(void *argument)
     size_t committed = arena->committed;
     os_fake.fail_from = os_fake.calls + 1;
     os_fake.fail_to = os_fake.fail_from + 1;
-    must(arena_take(arena, 3, 1, &run, &past) == TAKEN && arena->committed == committed + 3 && os_fake.fail_to <= os_fake.calls + 1);
+    must(arena_take(arena, 3, 1, &run, &past) == TAKEN && arena->committed == committed + 3 &&
+         os_fake.fail_to <= os_fake.calls + 1);
     run->start[3 * UNIT - 1] = 1;
   }
   os_fake.fail_from = os_fake.calls + 1;
@@ -163,14 +169,16 @@ static void no_more_than_needed(void *argument)
 /* Somebody's mapping among the units, or among the records: the arena ends in front of it. */
 static void cut_by_a_mapping(void *argument)
 {
-  const size_t *where = argument;   /* 0: at the unit, 1: at its run, 2: at its long bitmap */
+  const size_t *where = argument; /* 0: at the unit, 1: at its run, 2: at its long bitmap */
   enum { AT = 1000 };
   past_t past;
   run_t *run, *last = NULL;
   bring_up(1);
   arena_t *arena = create(0, 0);
-  char *places[] = {arena->base + AT * UNIT, (char *)(arena->runs + AT), (char *)(arena->long_bitmaps + AT * long_bitmap_words(UNIT_LOG2))};
-  char *at = (char *)round_down((uintptr_t)places[*where], 4096), *there = mmap(at, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  char *places[] = {arena->base + AT * UNIT, (char *)(arena->runs + AT),
+                    (char *)(arena->long_bitmaps + AT * long_bitmap_words(UNIT_LOG2))};
+  char *at = (char *)round_down((uintptr_t)places[*where], 4096),
+       *there = mmap(at, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
   must(there == at);
   *there = 5;
   size_t taken = 0;
@@ -179,7 +187,8 @@ static void cut_by_a_mapping(void *argument)
     run->start[3 * UNIT - 1] = 1;
     taken += 3;
   }
-  must(*there == 5 && taken <= AT + 32 && taken > AT - 64 && taken > 0 && arena->unit_count >= taken && arena->unit_count < taken + 64);
+  must(*there == 5 && taken <= AT + 32 && taken > AT - 64 && taken > 0 && arena->unit_count >= taken &&
+       arena->unit_count < taken + 64);
   while (arena_take(arena, 1, 1, &run, &past) == TAKEN)
     taken++;
   must(taken == arena->unit_count && arena->committed == taken && span_longest(&arena->room) == 0);

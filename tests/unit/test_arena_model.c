@@ -15,8 +15,8 @@ static size_t naive_end_of_use(const arena_t *arena)
 
 typedef struct model {
   arena_t *arena;
-  dice_t   dice;
-  run_t   *runs[RUNS];
+  dice_t dice;
+  run_t *runs[RUNS];
   uint64_t keys[RUNS];
 } model_t;
 
@@ -36,7 +36,8 @@ static void holds(const model_t *model, size_t i)
 {
   const run_t *run = model->runs[i];
   for (size_t unit = 0; unit < run->units; unit++)
-    must(run->start[unit * UNIT] == (char)(model->keys[i] + 2 * unit) && run->start[unit * UNIT + UNIT - 1] == run->start[unit * UNIT]);
+    must(run->start[unit * UNIT] == (char)(model->keys[i] + 2 * unit) &&
+         run->start[unit * UNIT + UNIT - 1] == run->start[unit * UNIT]);
 }
 
 static void model_take(model_t *model, size_t i)
@@ -49,7 +50,8 @@ static void model_take(model_t *model, size_t i)
   if (taken != TAKEN)
     return;
   size_t at = (size_t)(run - model->arena->runs);
-  must(past.dirty <= past.again && past.again == (at < used_end ? min_size(units, used_end - at) : 0) && run->zeroed == !past.dirty);
+  must(past.dirty <= past.again && past.again == (at < used_end ? min_size(units, used_end - at) : 0) &&
+       run->zeroed == !past.dirty);
   model->runs[i] = run;
   claim(model, i, 0);
 }
@@ -70,7 +72,8 @@ static void model_give(model_t *model, size_t i)
 static void model_purge(model_t *model)
 {
   size_t from, to, below = dice_below(&model->dice, 2) ? SIZE_MAX : dice_below(&model->dice, model->arena->committed + 1);
-  for (size_t turns = dice_below(&model->dice, 8); turns-- && arena_highest_dirty(model->arena, below, &from, &to); below = from) {
+  for (size_t turns = dice_below(&model->dice, 8); turns-- && arena_highest_dirty(model->arena, below, &from, &to);
+       below = from) {
     arena_begin_purge(model->arena, from, to);
     arena_end_purge(model->arena, from, to, os_purge(model->arena->base + from * UNIT, (to - from) * UNIT));
   }
@@ -87,14 +90,17 @@ static size_t record_bytes(const arena_t *arena)
 static void model_contract(model_t *model)
 {
   arena_t *arena = model->arena;
-  size_t end = naive_end_of_use(arena), committed = arena->committed, mapped = os_fake.mapped_bytes, records = record_bytes(arena);
+  size_t end = naive_end_of_use(arena), committed = arena->committed, mapped = os_fake.mapped_bytes,
+         records = record_bytes(arena);
   bool all = dice_below(&model->dice, 2), refuses = os_fake.fail_kinds >> OS_UNMAP & 1;
   arena_contract(arena, all);
   bool contracted = arena->committed < committed;
   must(contracted == (!refuses && committed - end >= (all ? 1 : max_size(16, committed / 8))));
-  must(arena->committed == (contracted ? end : committed) && os_fake.mapped_bytes == mapped - (committed - arena->committed) * UNIT - (records - record_bytes(arena)));
-  must(!contracted || arena->long_bitmaps_end <= (char *)(arena->long_bitmaps + end * long_bitmap_words(UNIT_LOG2)) + 32 * KIB + 4 * KIB);
-  for (size_t at = round_up(end, 64); contracted && at < committed; at++)   /* of no kind, or as it was */
+  must(arena->committed == (contracted ? end : committed) &&
+       os_fake.mapped_bytes == mapped - (committed - arena->committed) * UNIT - (records - record_bytes(arena)));
+  must(!contracted ||
+       arena->long_bitmaps_end <= (char *)(arena->long_bitmaps + end * long_bitmap_words(UNIT_LOG2)) + 32 * KIB + 4 * KIB);
+  for (size_t at = round_up(end, 64); contracted && at < committed; at++) /* of no kind, or as it was */
     must(arena->runs[at].kind == RUN_NONE);
 }
 
@@ -103,7 +109,8 @@ static void model_ask(model_t *model)
   for (size_t i = 0; i < RUNS; i++) {
     const run_t *run = model->runs[i];
     const char *end = run ? run->start + run_bytes(model->arena, run) : NULL;
-    must(!run || (arena_find(model->arena, run->start) == run && arena_find(model->arena, end - 1) == run && arena_find(model->arena, end) != run));
+    must(!run || (arena_find(model->arena, run->start) == run && arena_find(model->arena, end - 1) == run &&
+                  arena_find(model->arena, end) != run));
     must(!run || (run_of(model->arena, end - 1) == run && !arena_had_run(model->arena, run->start)));
   }
   for (size_t i = 0; i < 50; i++) {
@@ -111,7 +118,8 @@ static void model_ask(model_t *model)
     const run_t *run = arena_find(model->arena, any);
     must((run == NULL) == (any >= arena_end(model->arena) || bit_test(model->arena->room.map, unit_of(model->arena, any))));
   }
-  must(!arena_find(model->arena, model->arena->base - 1) && !arena_find(model->arena, NULL) && !arena_had_run(model->arena, NULL));
+  must(!arena_find(model->arena, model->arena->base - 1) && !arena_find(model->arena, NULL) &&
+       !arena_had_run(model->arena, NULL));
 }
 
 static void against_the_model(void *argument)

@@ -9,7 +9,7 @@ enum { UNITS_MOST = 700 };
 
 typedef struct drawn {
   arena_t arena;
-  bool    used[UNITS_MOST];
+  bool used[UNITS_MOST];
 } drawn_t;
 
 /* An arena of records alone, whose units are nowhere. */
@@ -221,11 +221,8 @@ static void highest_dirty_units(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(the_lowest_that_fits),
-    cmocka_unit_test(aligned_where_it_can_be),
-    cmocka_unit_test(skewed),
-    cmocka_unit_test(lengthened),
-    cmocka_unit_test(highest_dirty_units),
+    cmocka_unit_test(the_lowest_that_fits), cmocka_unit_test(aligned_where_it_can_be), cmocka_unit_test(skewed),
+    cmocka_unit_test(lengthened),           cmocka_unit_test(highest_dirty_units),
   };
   return cmocka_run_group_tests_name("arena_units", tests, NULL, NULL);
 }

@@ -75,8 +75,8 @@ static void fullest_first(void **state)
   while (got < 3 * each)
     got += bin_take(&bin, blocks + got, 3 * each - got, NULL);
   qsort(blocks, got, sizeof *blocks, by_address);
-  bin_put(&bin, blocks, each - 2);               /* the first slab is nearly empty */
-  bin_put(&bin, blocks + each, 5);               /* the second nearly full */
+  bin_put(&bin, blocks, each - 2); /* the first slab is nearly empty */
+  bin_put(&bin, blocks + each, 5); /* the second nearly full */
   void *next[5];
   assert_int_equal(bin_take(&bin, next, 5, NULL), 5);
   for (size_t i = 0; i < 5; i++)
@@ -92,7 +92,7 @@ static void what_is_known_of_the_past(void **state)
   block_past_t past;
   class_new(5);
   assert_int_equal(bin_take(&bin, blocks, 1, &past), 1);
-  assert_int_equal(past, BLOCK_FRESH);              /* the region is not zero */
+  assert_int_equal(past, BLOCK_FRESH); /* the region is not zero */
   assert_int_equal(bin_take(&bin, blocks + 1, 1, &past), 1);
   bin_put(&bin, blocks, 2);
   assert_int_equal(bin_take(&bin, blocks, 2, &past), 2);
@@ -176,7 +176,7 @@ static void questions(void **state)
     assert_true(bin_ask(&bin, slab, (char *)blocks[0] + i, &start));
     assert_ptr_equal(start, blocks[0]);
     assert_false(bin_ask(&bin, slab, (char *)blocks[1] + i, &start));
-    assert_ptr_equal(start, blocks[1]);            /* free, but it was one */
+    assert_ptr_equal(start, blocks[1]); /* free, but it was one */
     assert_false(bin_ask(&bin, slab, slab->start + 3 * bin.block_size + i, &start));
     assert_null(start);
   }
@@ -184,7 +184,7 @@ static void questions(void **state)
   bin_put(&bin, blocks + 2, 1);
   bin_drain(&bin);
   assert_false(bin_ask(&bin, slab, blocks[0], &start));
-  assert_null(start);                              /* the slab is gone */
+  assert_null(start); /* the slab is gone */
 }
 
 /* 64 at a time: those that are out, and none once the slab is gone or another's. */
@@ -249,16 +249,11 @@ static void misuse(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(each_block_once),
-    cmocka_unit_test(random_batches),
-    cmocka_unit_test(fullest_first),
-    cmocka_unit_test(what_is_known_of_the_past),
-    cmocka_unit_test(over_budget),
-    cmocka_unit_test(small_units),
-    cmocka_unit_test(reset_and_finish),
-    cmocka_unit_test(questions),
-    cmocka_unit_test(words_of_live_blocks),
-    cmocka_unit_test(misuse),
+    cmocka_unit_test(each_block_once),      cmocka_unit_test(random_batches),
+    cmocka_unit_test(fullest_first),        cmocka_unit_test(what_is_known_of_the_past),
+    cmocka_unit_test(over_budget),          cmocka_unit_test(small_units),
+    cmocka_unit_test(reset_and_finish),     cmocka_unit_test(questions),
+    cmocka_unit_test(words_of_live_blocks), cmocka_unit_test(misuse),
   };
   return cmocka_run_group_tests_name("bin", tests, NULL, NULL);
 }

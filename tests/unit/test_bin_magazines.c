@@ -39,7 +39,7 @@ static void a_refill_is_in_address_order(void **state)
 /* What a thread may keep beside the loaded magazine is its part of what one thread alone may. */
 static void stocks_are_divided(void **state)
 {
-  enum { FEW = 7 };   /* threads: their magazines are as large as those of one */
+  enum { FEW = 7 }; /* threads: their magazines are as large as those of one */
   size_t alone = 0, most = 0;
   (void)state;
   for (unsigned c = 1; c < CLASS_COUNT; c++)
@@ -219,8 +219,7 @@ static void no_memory_for_magazines(void *argument)
   floor = bin_new_magazine(&bin, 40, MY_SHARD);
   must(floor && bin_take(&bin, blocks, 40, NULL) == 40);
   os_fake.refuse = true;
-  while (bin_new_magazine(&bin, 40, MY_SHARD)) {
-  }
+  while (bin_new_magazine(&bin, 40, MY_SHARD)) {}
   void **same = bin_exchange_full(&bin, fill(floor, blocks, 40), 40, MY_SHARD);
   must(same == floor && bin.outstanding == 0 && bin.depots.count == 0);
   os_fake_heal();
@@ -236,7 +235,7 @@ static void no_memory(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(no_memory),                   /* first: nothing has taken a magazine yet */
+    cmocka_unit_test(no_memory), /* first: nothing has taken a magazine yet */
     cmocka_unit_test(a_refill_is_in_address_order),
     cmocka_unit_test(stocks_are_divided),
     cmocka_unit_test(the_depot),

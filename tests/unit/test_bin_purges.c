@@ -9,10 +9,7 @@ static void write_blocks(void *const *blocks, size_t count)
     memset(blocks[i], 1, bin.block_size);
 }
 
-static bool is_written(const char *block)
-{
-  return block[0] == 1 && memcmp(block, block + 1, bin.block_size - 1) == 0;
-}
+static bool is_written(const char *block) { return block[0] == 1 && memcmp(block, block + 1, bin.block_size - 1) == 0; }
 
 /* Purged memory reads as zero. */
 static bool was_purged(const void *block)

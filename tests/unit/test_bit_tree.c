@@ -5,9 +5,9 @@
 
 typedef struct modelled {
   bit_tree_t tree;
-  size_t     bits, words, count;
-  uint64_t  *storage;
-  bool      *model;
+  size_t bits, words, count;
+  uint64_t *storage;
+  bool *model;
 } modelled_t;
 
 static void modelled_new(modelled_t *m, size_t bits)
@@ -17,7 +17,7 @@ static void modelled_new(modelled_t *m, size_t bits)
   m->storage = malloc((m->words + 1) * sizeof *m->storage);
   m->model = malloc(bits);
   assert_true(m->storage && m->model);
-  memset(m->storage, 0xee, (m->words + 1) * sizeof *m->storage);   /* nothing may count on zeroes */
+  memset(m->storage, 0xee, (m->words + 1) * sizeof *m->storage); /* nothing may count on zeroes */
   memset(m->model, true, bits);
   assert_ptr_equal(bit_tree_init(&m->tree, m->storage, bits), m->storage + m->words);
 }
@@ -177,11 +177,8 @@ static void words(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(in_order),
-    cmocka_unit_test(random_changes),
-    cmocka_unit_test(taken_and_given),
-    cmocka_unit_test(filled_again),
-    cmocka_unit_test(words),
+    cmocka_unit_test(in_order),     cmocka_unit_test(random_changes), cmocka_unit_test(taken_and_given),
+    cmocka_unit_test(filled_again), cmocka_unit_test(words),
   };
   return cmocka_run_group_tests_name("bit tree", tests, NULL, NULL);
 }

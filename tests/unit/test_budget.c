@@ -11,7 +11,7 @@ static void without_a_limit(void **state)
   assert_true(budget_charge(&budget, (size_t)1 << 60));
   assert_true(budget_charge(&budget, 5));
   assert_int_equal(budget_held(&budget), ((size_t)1 << 60) + 5);
-  assert_int_equal(budget.peak, 0);                /* until there is memory for it */
+  assert_int_equal(budget.peak, 0); /* until there is memory for it */
   budget_note_peak(&budget);
   budget_discharge(&budget, 5);
   assert_int_equal(budget_held(&budget), (size_t)1 << 60);
@@ -31,7 +31,7 @@ static void up_to_the_limit_and_no_further(void **state)
   assert_false(budget_charge(&budget, 1));
   assert_true(budget_charge(&budget, 0));
   budget_note_peak(&budget);
-  budget.limit = 50;   /* lowered below what is held */
+  budget.limit = 50; /* lowered below what is held */
   assert_false(budget_charge(&budget, 0));
   budget_discharge(&budget, 100);
   assert_true(budget_charge(&budget, 50));
@@ -120,15 +120,17 @@ static pthread_barrier_t all_there;
 static void see(size_t held)
 {
   size_t most = __atomic_load_n(&most_seen, __ATOMIC_RELAXED);
-  while (held > most && !__atomic_compare_exchange_n(&most_seen, &most, held, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
-  }
+  while (held > most && !__atomic_compare_exchange_n(&most_seen, &most, held, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}
 }
 
 static void *charge_and_discharge(void *argument)
 {
   static budget_t *const places[] = {&lowest[0], &lowest[1], &middles[0], &middles[1], &top};
   dice_t dice = {(uintptr_t)argument};
-  struct { budget_t *budget; size_t bytes; } mine[4] = {{0}};
+  struct {
+    budget_t *budget;
+    size_t bytes;
+  } mine[4] = {{0}};
   pthread_barrier_wait(&all_there);
   while (!__atomic_load_n(&ending, __ATOMIC_RELAXED)) {
     size_t at = dice_below(&dice, 4);
@@ -160,7 +162,7 @@ static void *lower_and_raise(void *argument)
   dice_t dice = {5};
   (void)argument;
   pthread_barrier_wait(&all_there);
-  for (size_t turn = 0; turn < ROUNDS || !set_count || !budget_peak(&top); turn++) {   /* however late the others come to run */
+  for (size_t turn = 0; turn < ROUNDS || !set_count || !budget_peak(&top); turn++) { /* however late the others come to run */
     if (turn >= ROUNDS)
       sched_yield();
     budget_t *budget = &middles[dice_below(&dice, 2)];
@@ -197,7 +199,8 @@ static void many_threads_never_exceed_it(void **state)
     assert_true(budget_peak(&middles[i]) <= MIDDLE && budget_peak(&lowest[i]) <= MIDDLE / 2);
     assert_true(budget_held(&middles[i]) == 0 && budget_held(&lowest[i]) == 0);
   }
-  print_message("most held %zu of %d, %zu refusals, %zu limits set, %zu not\n", most_seen, LIMIT, refusals, set_count, never_set);
+  print_message("most held %zu of %d, %zu refusals, %zu limits set, %zu not\n", most_seen, LIMIT, refusals, set_count,
+                never_set);
 }
 
 /* Charges that together fit are all had: nobody is refused for the sake of one that another level refuses. */

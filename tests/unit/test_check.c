@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * A check that never fails proves nothing: each invariant is damaged once, in a process that is sound before, and check.c must
  * end that process with the invariant's name. */
-#include "unit.h"
 #include "heap/heap.h"
+#include "unit.h"
 #include <tidepool/heap.h>
 #include <tidepool/pool.h>
 #include <unistd.h>
@@ -90,7 +90,7 @@ static void fill_the_magazine_beyond_its_floor(void)
   while ((uintptr_t)floor & (MAGAZINE_BYTES - 1) && *floor)
     floor--;
   for (; (uintptr_t)floor & (MAGAZINE_BYTES - 1); floor--, next += 2)
-    *floor = small[next];   /* a block in use, so it is in no other place */
+    *floor = small[next]; /* a block in use, so it is in no other place */
 }
 static void write_into_the_magazine_of_all(void) { magazine_sentinel[5] = small; }
 static void count_a_full_magazine(void) { stock()->count++; }
@@ -126,36 +126,71 @@ static void count_a_spare(void) { thread_self->spares.units++; }
 static void count_a_user(void) { parent->users++; }
 static void lead_back_to_no_heap(void) { parent->previous = parent; }
 
-#define DAMAGE(name, damage) {name, #damage, damage}
-static const struct damage { const char *name, *how; void (*damage)(void); } damages[] = {
-  DAMAGE("A1", start_at_a_free_unit), DAMAGE("A1", make_a_unit_in_use_dirty), DAMAGE("A1", forget_what_is_committed),
+#define DAMAGE(name, damage) \
+  { \
+    name, #damage, damage \
+  }
+static const struct damage {
+  const char *name, *how;
+  void (*damage)(void);
+} damages[] = {
+  DAMAGE("A1", start_at_a_free_unit),
+  DAMAGE("A1", make_a_unit_in_use_dirty),
+  DAMAGE("A1", forget_what_is_committed),
   DAMAGE("arena.used_end", forget_what_is_used),
-  DAMAGE("A2", move_a_run), DAMAGE("A2", lengthen_a_run), DAMAGE("A2", forget_a_start), DAMAGE("A2", forget_the_kind),
+  DAMAGE("A2", move_a_run),
+  DAMAGE("A2", lengthen_a_run),
+  DAMAGE("A2", forget_a_start),
+  DAMAGE("A2", forget_the_kind),
   DAMAGE("A2", forget_the_owner),
   DAMAGE("A3", count_a_unit),
   DAMAGE("A4", count_a_dirty_unit),
-  DAMAGE("F1", shorten_a_stretch), DAMAGE("F1", change_a_word),
-  DAMAGE("S1", free_a_block_more), DAMAGE("S1", free_beyond_the_fresh_mark),
+  DAMAGE("F1", shorten_a_stretch),
+  DAMAGE("F1", change_a_word),
+  DAMAGE("S1", free_a_block_more),
+  DAMAGE("S1", free_beyond_the_fresh_mark),
   DAMAGE("S3", purge_a_block_in_use),
-  DAMAGE("M1", write_the_default_plane), DAMAGE("M1", write_the_heap_plane),
+  DAMAGE("M1", write_the_default_plane),
+  DAMAGE("M1", write_the_heap_plane),
   DAMAGE("B1", have_a_block_out),
-  DAMAGE("B2", count_a_slab), DAMAGE("B2", put_into_another_list), DAMAGE("B2", lose_a_slab),
-  DAMAGE("D1", count_a_magazine), DAMAGE("D1", shrink_the_magazines), DAMAGE("D1", lift_the_low_mark),
+  DAMAGE("B2", count_a_slab),
+  DAMAGE("B2", put_into_another_list),
+  DAMAGE("B2", lose_a_slab),
+  DAMAGE("D1", count_a_magazine),
+  DAMAGE("D1", shrink_the_magazines),
+  DAMAGE("D1", lift_the_low_mark),
   DAMAGE("B3", have_an_idle_block),
-  DAMAGE("C1", point_inside_a_block), DAMAGE("C1", point_nowhere), DAMAGE("C1", point_at_another_class),
-  DAMAGE("C1", fill_the_magazine_beyond_its_floor), DAMAGE("C1", write_into_the_magazine_of_all),
+  DAMAGE("C1", point_inside_a_block),
+  DAMAGE("C1", point_nowhere),
+  DAMAGE("C1", point_at_another_class),
+  DAMAGE("C1", fill_the_magazine_beyond_its_floor),
+  DAMAGE("C1", write_into_the_magazine_of_all),
   DAMAGE("C1", have_a_magazine_without_a_bin),
-  DAMAGE("S2", hold_a_block_twice), DAMAGE("S2", hold_a_fresh_block),
+  DAMAGE("S2", hold_a_block_twice),
+  DAMAGE("S2", hold_a_fresh_block),
   DAMAGE("C2", count_a_full_magazine),
-  DAMAGE("T1", count_a_thread), DAMAGE("T1", lead_back_to_nobody), DAMAGE("T1", be_no_thread_of_the_list),
-  DAMAGE("thread.chains", cache_a_heap_that_is_gone), DAMAGE("thread.chains", cache_a_heap_twice), DAMAGE("thread.chains", count_a_cache),
-  DAMAGE("thread.due_first", be_due_in_no_list), DAMAGE("thread.due_first", count_a_cache_that_is_due), DAMAGE("thread.due_first", not_lead_back_from_the_end),
+  DAMAGE("T1", count_a_thread),
+  DAMAGE("T1", lead_back_to_nobody),
+  DAMAGE("T1", be_no_thread_of_the_list),
+  DAMAGE("thread.chains", cache_a_heap_that_is_gone),
+  DAMAGE("thread.chains", cache_a_heap_twice),
+  DAMAGE("thread.chains", count_a_cache),
+  DAMAGE("thread.due_first", be_due_in_no_list),
+  DAMAGE("thread.due_first", count_a_cache_that_is_due),
+  DAMAGE("thread.due_first", not_lead_back_from_the_end),
   DAMAGE("thread.heap_at", put_a_heap_into_a_wrong_slot),
-  DAMAGE("H1", charge_another), DAMAGE("H1", destroy_in_the_list),
-  DAMAGE("H2", hold_a_byte), DAMAGE("H2", hold_more_than_ever), DAMAGE("H2", hold_more_than_allowed),
-  DAMAGE("H3", count_a_large_block), DAMAGE("H3", count_large_bytes), DAMAGE("H3", lose_the_large_blocks),
-  DAMAGE("H3", overfill_a_large_block), DAMAGE("H3", count_a_spare),
-  DAMAGE("heap.users", count_a_user), DAMAGE("heap.next", lead_back_to_no_heap),
+  DAMAGE("H1", charge_another),
+  DAMAGE("H1", destroy_in_the_list),
+  DAMAGE("H2", hold_a_byte),
+  DAMAGE("H2", hold_more_than_ever),
+  DAMAGE("H2", hold_more_than_allowed),
+  DAMAGE("H3", count_a_large_block),
+  DAMAGE("H3", count_large_bytes),
+  DAMAGE("H3", lose_the_large_blocks),
+  DAMAGE("H3", overfill_a_large_block),
+  DAMAGE("H3", count_a_spare),
+  DAMAGE("heap.users", count_a_user),
+  DAMAGE("heap.next", lead_back_to_no_heap),
 };
 
 static void break_one(void *argument)

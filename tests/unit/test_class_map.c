@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: MIT
- * The window comes up or does not, its slots are opened one after the other, and the map says of every address there is what was
- * written for it. */
-#include "space/class_map.h"
+ * The window comes up or does not, its slots are opened one after the other, and the map says of every address there is what
+ * was written for it. */
 #include "os/os.h"
 #include "os_fake.h"
+#include "space/class_map.h"
 #include "unit.h"
 #include <sys/mman.h>
 
-enum { A_CLASS = 77, BYTES_OF_SLOT = 2 * (1 << (SLOT_LOG2 - UNIT_LOG2)) };   /* of both planes */
+enum { A_CLASS = 77, BYTES_OF_SLOT = 2 * (1 << (SLOT_LOG2 - UNIT_LOG2)) }; /* of both planes */
 
-static bool knows_nothing_of(const void *address) { return class_map_of(address) == 0 && class_map_of_heap_block(address) == 0; }
+static bool knows_nothing_of(const void *address)
+{
+  return class_map_of(address) == 0 && class_map_of_heap_block(address) == 0;
+}
 
 static void knows_nothing(void)
 {
@@ -113,7 +116,7 @@ static void set_and_ask(char *from)
       must(class_map_of(from + i) == (front ? inside : 0));
       must(class_map_of_heap_block(from + i) == (front ? 0 : inside));
     }
-    for (size_t i = FIRST * UNIT - 20; i < FIRST * UNIT + 40; i++)   /* no block is there */
+    for (size_t i = FIRST * UNIT - 20; i < FIRST * UNIT + 40; i++) /* no block is there */
       must(i % 16 == 0 || knows_nothing_of(from + i));
     class_map_set(from + FIRST * UNIT, END - FIRST, front, 0);
     must(knows_nothing_of(from + FIRST * UNIT));
@@ -130,14 +133,12 @@ static void extent_is(size_t slots)
   must(!window_holds(window_offset(window_slot(slots))) && !window_holds(window_offset(window_slot(0) - 16)));
   must(!slots || window_holds(window_offset(window_slot(slots) - 16)));
   for (size_t odd = 1; odd < 16; odd++)
-    must(!window_holds(window_offset(window_slot(0) + odd)) && (!slots || !window_holds(window_offset(window_slot(slots) - odd))));
+    must(!window_holds(window_offset(window_slot(0) + odd)) &&
+         (!slots || !window_holds(window_offset(window_slot(slots) - odd))));
 }
 
 /* The last unit of each slot has the slot's number for a class, in one plane or the other. */
-static void mark(size_t slot)
-{
-  class_map_set(window_slot(slot + 1) - UNIT, 1, slot % 2, (unsigned)(slot % 100 + 1));
-}
+static void mark(size_t slot) { class_map_set(window_slot(slot + 1) - UNIT, 1, slot % 2, (unsigned)(slot % 100 + 1)); }
 
 static void marks_are_there(size_t slots)
 {
@@ -165,7 +166,7 @@ static void opened_in_steps(void *argument)
       set_and_ask(window_slot(open));
       mark(open);
     }
-    must(window_open(end / 2 + 1) && window_slots_open() == end);   /* those are open */
+    must(window_open(end / 2 + 1) && window_slots_open() == end); /* those are open */
     marks_are_there(open);
   }
   must(!window_open(window_slots_most() + 1) && !window_open(SIZE_MAX));

@@ -23,17 +23,17 @@ static int find_sizes(void **state)
   return 0;
 }
 
-#define kept_errno()                      \
-  do {                                    \
+#define kept_errno() \
+  do { \
     assert_int_equal(errno, ERRNO_BEFORE); \
-    errno = ERRNO_BEFORE;                 \
+    errno = ERRNO_BEFORE; \
   } while (0)
 
-#define refused(request)                   \
-  do {                                     \
-    errno = ERRNO_BEFORE;                  \
-    assert_null(request);                  \
-    assert_int_equal(errno, ENOMEM);       \
+#define refused(request) \
+  do { \
+    errno = ERRNO_BEFORE; \
+    assert_null(request); \
+    assert_int_equal(errno, ENOMEM); \
   } while (0)
 
 static void sizes_and_alignment(void **state)
@@ -319,8 +319,14 @@ static void questions_about_anything(void **state)
   (void)state;
   int on_stack;
   void *of_libc = malloc(10);
-  const void *strange[] = {&on_stack, &in_data, of_libc, (void *)(uintptr_t)&find_sizes, (void *)1, (void *)UINTPTR_MAX,
-                           (void *)((uintptr_t)1 << 47), (void *)((uintptr_t)1 << 63)};
+  const void *strange[] = {&on_stack,
+                           &in_data,
+                           of_libc,
+                           (void *)(uintptr_t)&find_sizes,
+                           (void *)1,
+                           (void *)UINTPTR_MAX,
+                           (void *)((uintptr_t)1 << 47),
+                           (void *)((uintptr_t)1 << 63)};
   errno = ERRNO_BEFORE;
   for (size_t i = 0; i < sizeof strange / sizeof *strange; i++) {
     assert_false(pool_in_use(strange[i]));
@@ -378,7 +384,7 @@ static void names(void **state)
   assert_non_null(pool_heap_default());
   assert_string_equal(pool_heap_name(pool_heap_default()), "default");
   assert_null(pool_heap_name(NULL));
-  assert_false(pool_option_set("checked", "1"));   /* too late */
+  assert_false(pool_option_set("checked", "1")); /* too late */
 }
 
 int main(void)

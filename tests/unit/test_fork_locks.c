@@ -12,14 +12,26 @@
 
 /* A lock may be held with those of lower places. */
 typedef enum place {
-  PLACE_LIFE, PLACE_HEAPS, PLACE_ARRAYS, PLACE_THREADS, PLACE_LARGE, PLACE_HEAP, PLACE_DUE, PLACE_BUDGET_BELOW, PLACE_BUDGET, PLACE_BUDGET_FRONT, PLACE_GATE, PLACE_HUGE,
-  PLACE_REGION, PLACE_LEAVES
+  PLACE_LIFE,
+  PLACE_HEAPS,
+  PLACE_ARRAYS,
+  PLACE_THREADS,
+  PLACE_LARGE,
+  PLACE_HEAP,
+  PLACE_DUE,
+  PLACE_BUDGET_BELOW,
+  PLACE_BUDGET,
+  PLACE_BUDGET_FRONT,
+  PLACE_GATE,
+  PLACE_HUGE,
+  PLACE_REGION,
+  PLACE_LEAVES
 } place_t;
 typedef struct fork_lock {
-  const char   *name;
-  unsigned      place;
-  lock_t       *lock;
-  const lock_t *outer;   /* under which that is made whose lock it is */
+  const char *name;
+  unsigned place;
+  lock_t *lock;
+  const lock_t *outer; /* under which that is made whose lock it is */
 } fork_lock_t;
 
 enum { FORK_LOCKS_MOST = 400 };
@@ -99,7 +111,10 @@ static void fork_waits_for(const fork_lock_t *held)
 
 /* Whoever is woken makes bins and takes their locks: a fork that opens those afterwards opens what it never had. */
 static size_t opened;
-static bool is_budget(const fork_lock_t *at) { return at->place >= PLACE_BUDGET_BELOW && at->place <= PLACE_BUDGET_FRONT; }   /* in any order */
+static bool is_budget(const fork_lock_t *at)
+{
+  return at->place >= PLACE_BUDGET_BELOW && at->place <= PLACE_BUDGET_FRONT;
+} /* in any order */
 static bool is_inside(const fork_lock_t *other, const fork_lock_t *at)
 {
   return other->outer == at->lock || (other->place > at->place && !(is_budget(other) && is_budget(at)));
@@ -137,8 +152,8 @@ static void fork_opens_the_other_way_round(void)
 
 static void fork_takes_all_locks(void *argument)
 {
-  static const pool_heap_options_t kinds[] = {{0}, {.budget = 200 << 10}, {.budget = 20 << 20}, {.reserve = 10 << 20},
-                                              {.memory = buffer, .memory_size = 1 << 20}};
+  static const pool_heap_options_t kinds[] = {
+    {0}, {.budget = 200 << 10}, {.budget = 20 << 20}, {.reserve = 10 << 20}, {.memory = buffer, .memory_size = 1 << 20}};
   enum { KINDS = sizeof kinds / sizeof *kinds };
   static const fork_lock_t leaves[] = {
     {"bin_magazines_lock", PLACE_LEAVES, &bin_magazines_lock, NULL},
@@ -155,7 +170,7 @@ static void fork_takes_all_locks(void *argument)
     must((heaps[i] = pool_heap_create(&kinds[i])) != NULL);
   must((heaps[KINDS] = pool_heap_create(&(pool_heap_options_t){.parent = heaps[2], .budget = 4 << 20})) != NULL);
   pthread_barrier_init(&all_there, NULL, 2);
-  must(pthread_create(&thread, NULL, sleep_for_ever, NULL) == 0);   /* so that the process has threads throughout */
+  must(pthread_create(&thread, NULL, sleep_for_ever, NULL) == 0); /* so that the process has threads throughout */
   pthread_barrier_wait(&all_there);
   add_fork_lock("heaps_lock", PLACE_HEAPS, &heaps_lock);
   add_fork_lock("threads_lock", PLACE_THREADS, &threads_lock);

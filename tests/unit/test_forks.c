@@ -29,9 +29,11 @@ static void some_work(void)
   void *blocks[FEW] = {0};
   pool_heap_t *heaps[3];
   for (size_t i = 0; i < 3; i++)
-    must((heaps[i] = pool_heap_create(&(pool_heap_options_t){.budget = i == 1 ? 3 << 20 : 0, .reserve = i == 2 ? 10 << 20 : 0})) != NULL);
+    must((heaps[i] = pool_heap_create(
+            &(pool_heap_options_t){.budget = i == 1 ? 3 << 20 : 0, .reserve = i == 2 ? 10 << 20 : 0})) != NULL);
   for (size_t i = 0; i < 600; i++) {
-    size_t at = dice_below(&dice, FEW), size = 1 + dice_below(&dice, (size_t)16 << dice_below(&dice, 20)), n = dice_below(&dice, 6);
+    size_t at = dice_below(&dice, FEW), size = 1 + dice_below(&dice, (size_t)16 << dice_below(&dice, 20)),
+           n = dice_below(&dice, 6);
     os_fake.now_ms += 10;
     if (blocks[at]) {
       must(*(char *)blocks[at] == (char)at);
@@ -92,14 +94,27 @@ static void heaps_come_and_go(dice_t *dice, size_t number)
 {
   pool_heap_options_t options = {0};
   switch (dice_below(dice, 6)) {
-  case 0: options.budget = 200 << 10; break;
-  case 1: options.budget = 4 << 20; break;
-  case 2: options.reserve = 10 << 20; break;
-  case 3: options.memory = buffer + number * MIB; options.memory_size = MIB; break;
-  case 4: options.flags = POOL_HEAP_SINGLE_THREAD; break;
-  default: break;
+  case 0:
+    options.budget = 200 << 10;
+    break;
+  case 1:
+    options.budget = 4 << 20;
+    break;
+  case 2:
+    options.reserve = 10 << 20;
+    break;
+  case 3:
+    options.memory = buffer + number * MIB;
+    options.memory_size = MIB;
+    break;
+  case 4:
+    options.flags = POOL_HEAP_SINGLE_THREAD;
+    break;
+  default:
+    break;
   }
-  pool_heap_t *heap = pool_heap_create(&options), *below = heap ? pool_heap_create(&(pool_heap_options_t){.parent = heap, .budget = 100 << 10}) : NULL;
+  pool_heap_t *heap = pool_heap_create(&options),
+              *below = heap ? pool_heap_create(&(pool_heap_options_t){.parent = heap, .budget = 100 << 10}) : NULL;
   must(heap);
   for (size_t i = 0; i < 30; i++) {
     void *block = pool_heap_alloc(heap, dice_below(dice, (size_t)16 << dice_below(dice, 16)));
@@ -131,13 +146,26 @@ static void *do_everything(void *argument)
     pool_stats_t stats;
     char text[200];
     switch (dice_below(&dice, 8)) {
-    case 0: heaps_come_and_go(&dice, number); break;
-    case 1: pool_trim(dice_below(&dice, 2) * MIB); break;
-    case 2: must(pool_heap_stats(pool_heap_default(), &stats)); break;
-    case 3: pool_stats_json(text, sizeof text); break;
-    case 4: must(pthread_create(&thread, NULL, use_and_end, NULL) == 0 && pthread_join(thread, NULL) == 0); break;
-    case 5: pool_free(pool_alloc(5 * MIB + dice_below(&dice, MIB))); break;
-    default: use_and_end(NULL);
+    case 0:
+      heaps_come_and_go(&dice, number);
+      break;
+    case 1:
+      pool_trim(dice_below(&dice, 2) * MIB);
+      break;
+    case 2:
+      must(pool_heap_stats(pool_heap_default(), &stats));
+      break;
+    case 3:
+      pool_stats_json(text, sizeof text);
+      break;
+    case 4:
+      must(pthread_create(&thread, NULL, use_and_end, NULL) == 0 && pthread_join(thread, NULL) == 0);
+      break;
+    case 5:
+      pool_free(pool_alloc(5 * MIB + dice_below(&dice, MIB)));
+      break;
+    default:
+      use_and_end(NULL);
     }
     __atomic_add_fetch(&os_fake.now_ms, 7, __ATOMIC_RELAXED);
   }
@@ -203,7 +231,7 @@ static void fork_while_heaps_end(void *argument)
   (void)argument;
   os_fake_heal();
   pool_free(pool_alloc(1));
-  space_of_process.purge_delay_ms = 0;   /* much is purged meanwhile, which is where a fork gets a word in */
+  space_of_process.purge_delay_ms = 0; /* much is purged meanwhile, which is where a fork gets a word in */
   for (size_t i = 0; i < 2; i++)
     must(pthread_create(&threads[i], NULL, end_heaps, NULL) == 0);
   for (size_t turn = 0; turn < 60; turn++)

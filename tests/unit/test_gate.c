@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Who is inside the gate keeps a fork waiting, and who comes while it is closed waits for the fork. */
-#include "space/gate.h"
 #include "heap/heap.h"
 #include "heap/startup.h"
 #include "os_fake.h"
+#include "space/gate.h"
 #include "unit.h"
 #include <pthread.h>
 #include <tidepool/pool.h>
@@ -89,8 +89,8 @@ static size_t sum_of_begun(void)
   return sum;
 }
 
-/* It waits for the one who stays. Of those who come again and again each comes in once more at most; where they all came in, a fork
- * met them at each of its gates and took seconds. */
+/* It waits for the one who stays. Of those who come again and again each comes in once more at most; where they all came in, a
+ * fork met them at each of its gates and took seconds. */
 static void nobody_overtakes_a_fork(void *argument)
 {
   pthread_t threads[THREADS], stays, forks;
@@ -263,7 +263,8 @@ static size_t known_bytes(void)
   for (size_t slot = 0; slot < window_slots_open(); slot++) {
     const arena_t *arena = space_arena_at(slot);
     if (arena)
-      bytes += arena->committed * UNIT + (size_t)(arena->runs_end - (const char *)arena) + (size_t)(arena->long_bitmaps_end - (char *)arena->long_bitmaps);
+      bytes += arena->committed * UNIT + (size_t)(arena->runs_end - (const char *)arena) +
+               (size_t)(arena->long_bitmaps_end - (char *)arena->long_bitmaps);
   }
   return bytes;
 }
@@ -279,7 +280,7 @@ static void everything_is_there(void *argument)
   for (size_t i = 0; i < 10; i++)
     pool_free(blocks[i]);
   pool_trim(0);
-  must(huge_kept_bytes() == 0 && space_of_process.dirty_units == 0);
+  must(kept_bytes() == 0 && space_of_process.dirty_units == 0);
   must(known_bytes() <= os_fake.mapped_bytes && os_fake.mapped_bytes - known_bytes() <= MIB);
 }
 

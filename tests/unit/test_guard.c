@@ -36,7 +36,9 @@ static void shorten(void **state)
   }
 }
 
-typedef struct damage { size_t size, at; } damage_t;
+typedef struct damage {
+  size_t size, at;
+} damage_t;
 
 static void write_past_the_end(void *argument)
 {
@@ -78,7 +80,8 @@ static void past_the_end(void **state)
   for (size_t at = 100; at < USABLE; at += at == 100 ? 1 : 37) {
     damage_t damage = {100, at};
     char words[80];
-    snprintf(words, sizeof words, at < ROOM ? "written past its end at offset %zu of a block of 100 bytes" : "past its end", at);
+    snprintf(words, sizeof words, at < ROOM ? "written past its end at offset %zu of a block of 100 bytes" : "past its end",
+             at);
     aborts_with(write_past_the_end, &damage, words);
     aborts_with(write_past_the_end, &damage, "tidepool: some_call(0x");
     aborts_with(write_past_the_end_and_shorten, &damage, words);

@@ -13,8 +13,9 @@ static void blocks_of_all_sizes(void *options)
     size_t count = fill(heap, size, min_size(300, 12 * MIB / size + 1));
     must(count == 300 || errno == ENOMEM || errno == 77);
     for (size_t i = 0; i < count; i++)
-      must((uintptr_t)blocks[i] % BLOCK_ALIGNMENT == 0 && pool_usable_size(blocks[i]) >= size && pool_heap_of(blocks[i]) == heap &&
-           pool_in_use((char *)blocks[i] + size - 1) && pool_block_start((char *)blocks[i] + size / 2, NULL) == blocks[i]);
+      must((uintptr_t)blocks[i] % BLOCK_ALIGNMENT == 0 && pool_usable_size(blocks[i]) >= size &&
+           pool_heap_of(blocks[i]) == heap && pool_in_use((char *)blocks[i] + size - 1) &&
+           pool_block_start((char *)blocks[i] + size / 2, NULL) == blocks[i]);
     verify(size, count);
     must(figures(heap).live_blocks == count);
     check_everything();
@@ -84,7 +85,8 @@ static void resets(void *options)
     fill(heap, 300 * KIB, 3);
     uint64_t calls = os_fake.calls;
     pool_heap_reset(heap);
-    must(os_fake.calls == calls + (heap->zero_on_free ? 3 : 0));   /* the memory is kept for the next round; the large blocks are wiped */
+    must(os_fake.calls ==
+         calls + (heap->zero_on_free ? 3 : 0)); /* the memory is kept for the next round; the large blocks are wiped */
     must(figures(heap).live_blocks == 0 && figures(heap).cached_bytes == 0);
     must(!pool_in_use(blocks[0]) && check_everything());
   }
@@ -133,11 +135,31 @@ static void come_and_go(void *options)
   must(os_fake.mapped_bytes == mapped);
 }
 
-static void blocks_of_all_sizes_test(void **state) { (void)state; for_each_kind(blocks_of_all_sizes); }
-static void random_traffic_test(void **state) { (void)state; for_each_kind(random_traffic); }
-static void resets_test(void **state) { (void)state; for_each_kind(resets); }
-static void walks_test(void **state) { (void)state; for_each_kind(walks); }
-static void come_and_go_test(void **state) { (void)state; for_each_kind(come_and_go); }
+static void blocks_of_all_sizes_test(void **state)
+{
+  (void)state;
+  for_each_kind(blocks_of_all_sizes);
+}
+static void random_traffic_test(void **state)
+{
+  (void)state;
+  for_each_kind(random_traffic);
+}
+static void resets_test(void **state)
+{
+  (void)state;
+  for_each_kind(resets);
+}
+static void walks_test(void **state)
+{
+  (void)state;
+  for_each_kind(walks);
+}
+static void come_and_go_test(void **state)
+{
+  (void)state;
+  for_each_kind(come_and_go);
+}
 
 int main(void)
 {

@@ -7,7 +7,10 @@
 
 static void what_a_budget_is_good_for(void **state)
 {
-  static const struct { size_t budget; unsigned percent; } promised[] = {{256 << 10, 85}, {4 << 20, 92}};
+  static const struct {
+    size_t budget;
+    unsigned percent;
+  } promised[] = {{256 << 10, 85}, {4 << 20, 92}};
   (void)state;
   os_fake_heal();
   for (size_t i = 0; i < 2; i++) {
@@ -24,7 +27,9 @@ static void what_a_budget_is_good_for(void **state)
 
 static void what_memory_is_good_for(void **state)
 {
-  static const struct { size_t size, served; } promised[] = {{16 << 10, 180}, {64 << 10, 900}, {1 << 20, 15500}};
+  static const struct {
+    size_t size, served;
+  } promised[] = {{16 << 10, 180}, {64 << 10, 900}, {1 << 20, 15500}};
   (void)state;
   os_fake_heal();
   for (size_t i = 0; i < 3; i++)
@@ -36,7 +41,7 @@ static void what_memory_is_good_for(void **state)
       for (size_t j = 0; j < count; j++)
         assert_true((char *)blocks[j] >= buffer + skew && (char *)blocks[j] + 64 <= buffer + skew + promised[i].size);
       free_all(heap, count);
-      assert_int_equal(os_fake.calls, calls);           /* the system was never asked */
+      assert_int_equal(os_fake.calls, calls); /* the system was never asked */
       check_everything();
       pool_heap_destroy(heap);
     }
@@ -65,7 +70,8 @@ static void parents(void **state)
   pool_heap_destroy(top);
 }
 
-/* A heap whose budget was raised when its region was full has records of new classes in the process's space: they end with it. */
+/* A heap whose budget was raised when its region was full has records of new classes in the process's space: they end with it.
+ */
 static void records_beyond_the_region(void **state)
 {
   (void)state;
@@ -74,8 +80,7 @@ static void records_beyond_the_region(void **state)
   size_t before = space_of_process.used_units;
   for (size_t i = 0; i < 20; i++) {
     pool_heap_t *heap = heap_new(&(pool_heap_options_t){.budget = 256 << 10});
-    while (pool_heap_alloc(heap, 64)) {
-    }
+    while (pool_heap_alloc(heap, 64)) {}
     assert_true(pool_heap_set_budget(heap, 16 << 20));
     for (size_t size = 16; size <= 8192; size += size / 16 + 16)
       assert_non_null(pool_heap_alloc(heap, size));
@@ -128,7 +133,8 @@ static void trims_inside_slabs(void **state)
   }
 }
 
-/* What is idle in a heap's own region goes back with time, as it does in the process's space, while the heap is used a little. */
+/* What is idle in a heap's own region goes back with time, as it does in the process's space, while the heap is used a little.
+ */
 static void regions_are_ticked(void *options)
 {
   enum { KEPT_UNITS = 16, LITTLE = 400 };
@@ -147,8 +153,8 @@ static void regions_are_ticked(void *options)
 }
 WITH(regions_are_ticked, pool_heap_options_t, {.budget = 3 << 20}, {.budget = 8 << 20}, {.reserve = 30 << 20})
 
-/* Whoever lowers a budget, or asks for more than there is, gets no magazines of heaps that it did not ask: one of these may be ending in
- * another thread, which has taken all threads' magazines of it back already. */
+/* Whoever lowers a budget, or asks for more than there is, gets no magazines of heaps that it did not ask: one of these may be
+ * ending in another thread, which has taken all threads' magazines of it back already. */
 static void *fill_and_free(void *heap)
 {
   free_all(heap, fill(heap, 1000, 3000));
@@ -162,7 +168,8 @@ static void no_magazines_of_children(void **state)
   os_fake_heal();
   for (size_t i = 0; i < sizeof kinds_of_child / sizeof *kinds_of_child; i++) {
     pthread_t thread;
-    pool_heap_t *parent = heap_new(&(pool_heap_options_t){.budget = 16 << 20}), *middle = heap_new(&(pool_heap_options_t){.parent = parent});
+    pool_heap_t *parent = heap_new(&(pool_heap_options_t){.budget = 16 << 20}),
+                *middle = heap_new(&(pool_heap_options_t){.parent = parent});
     pool_heap_options_t options = kinds_of_child[i];
     options.parent = middle;
     pool_heap_t *child = heap_new(&options);
@@ -170,8 +177,7 @@ static void no_magazines_of_children(void **state)
     pthread_join(thread, NULL);
     pool_free(pool_alloc(100));
     assert_false(pool_heap_set_budget(parent, 1000));
-    while (pool_heap_alloc(parent, 1000)) {
-    }
+    while (pool_heap_alloc(parent, 1000)) {}
     pool_heap_trim(parent, 0);
     assert_non_null(thread_current());
     assert_null(thread_magazines_if_any(thread_current(), child));
@@ -224,20 +230,28 @@ static void aligned_in_any_region(void *options)
   }
 }
 
-static void aligned_in_any_region_test(void **state) { (void)state; for_each_kind(aligned_in_any_region); }
+static void aligned_in_any_region_test(void **state)
+{
+  (void)state;
+  for_each_kind(aligned_in_any_region);
+}
 
 /* A buffer is refused, or it serves at least one block, whatever the classes. */
 static void just_enough_memory(void **state)
 {
   static size_t sizes[104];
-  static const struct { size_t first, count; } tables[] = {{0, 0}, {16, 1}, {16, 10}, {16, 104}, {512, 1}, {4096, 60}, {16384, 1}, {65536, 2}};
+  static const struct {
+    size_t first, count;
+  } tables[] = {{0, 0}, {16, 1}, {16, 10}, {16, 104}, {512, 1}, {4096, 60}, {16384, 1}, {65536, 2}};
   (void)state;
   os_fake_heal();
   for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
     for (size_t size = 2000, good = 0; size < 200000; size += size < 12000 ? 16 : 1000) {
       for (size_t i = 0; i < tables[t].count; i++)
         sizes[i] = tables[t].first + 16 * i;
-      pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.memory = buffer, .memory_size = size, .size_classes = tables[t].count ? sizes : NULL,
+      pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.memory = buffer,
+                                                                  .memory_size = size,
+                                                                  .size_classes = tables[t].count ? sizes : NULL,
                                                                   .size_class_count = tables[t].count});
       assert_true(heap || errno == EINVAL);
       if (heap) {

@@ -6,8 +6,8 @@
 
 typedef struct helper {
   unsigned calls, last_attempt, yes;
-  size_t   bytes;
-  size_t   frees;
+  size_t bytes;
+  size_t frees;
 } helper_t;
 
 static bool help(pool_heap_t *heap, size_t bytes_needed, unsigned attempt, void *context)
@@ -19,7 +19,7 @@ static bool help(pool_heap_t *heap, size_t bytes_needed, unsigned attempt, void 
   for (size_t i = 0; i < helper->frees; i++)
     pool_heap_free(heap, blocks[i]);
   helper->frees = 0;
-  errno = EIO;   /* of something it has tried on its way */
+  errno = EIO; /* of something it has tried on its way */
   return helper->calls <= helper->yes;
 }
 
@@ -86,13 +86,18 @@ static void overflowing(void *options)
     blocks[i] = moved ? moved : blocks[i];
   }
   free_all(heap, count);
-  must(figures(heap).live_blocks == 0 && figures(next).live_blocks == 0 && figures(last).live_blocks == 0 && check_everything());
+  must(figures(heap).live_blocks == 0 && figures(next).live_blocks == 0 && figures(last).live_blocks == 0 &&
+       check_everything());
   pool_heap_destroy(heap);
   pool_heap_destroy(next);
   pool_heap_destroy(last);
 }
 
-static void overflowing_test(void **state) { (void)state; for_each_kind(overflowing); }
+static void overflowing_test(void **state)
+{
+  (void)state;
+  for_each_kind(overflowing);
+}
 
 /* The buffer may itself be a block of another heap, and then what is in it is the inner heap's. */
 static void memory_from_a_block(void *argument)
@@ -126,7 +131,7 @@ static void huge_in_vain(void **state)
   pool_heap_t *heap = heap_new(NULL);
   void *block = pool_heap_alloc(heap, 300 * MIB);
   assert_non_null(block);
-  pool_trim(0);   /* which is tried first */
+  pool_trim(0); /* which is tried first */
   size_t mapped = os_fake.mapped_bytes, held = figures(heap).held_bytes;
   os_fake.fail_kinds = 1 << OS_MAP | 1 << OS_REMAP;
   assert_null(pool_heap_alloc(heap, 300 * MIB));
@@ -141,11 +146,8 @@ static void huge_in_vain(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(asked_for_help),
-    cmocka_unit_test(success_keeps_errno),
-    cmocka_unit_test(overflowing_test),
-    cmocka_unit_test(memory_from_a_block_test),
-    cmocka_unit_test(huge_in_vain),
+    cmocka_unit_test(asked_for_help),           cmocka_unit_test(success_keeps_errno), cmocka_unit_test(overflowing_test),
+    cmocka_unit_test(memory_from_a_block_test), cmocka_unit_test(huge_in_vain),
   };
   return cmocka_run_group_tests_name("heap_exhaustion", tests, NULL, NULL);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * As test_os_failure.c does with the default heap, for heaps of each kind and object pools in them: one life of a heap, again and
- * again, each time with another call to the system failing, then with all that follow failing too. What was asked for is had or
- * answered with NULL and ENOMEM, the invariants hold, and at the end nothing is held. */
-#include "os_fake.h"
+ * As test_os_failure.c does with the default heap, for heaps of each kind and object pools in them: one life of a heap, again
+ * and again, each time with another call to the system failing, then with all that follow failing too. What was asked for is
+ * had or answered with NULL and ENOMEM, the invariants hold, and at the end nothing is held. */
 #include "heap/heap.h"
 #include "option.h"
+#include "os_fake.h"
 #include "unit.h"
 #include <errno.h>
 #include <pthread.h>
@@ -19,7 +19,10 @@ enum { BLOCKS = 200, OBJECTS = 1000 };
 static const size_t some_classes[] = {16, 48, 1024, 65536, 262144};
 static _Alignas(4096) char buffer[4 << 20];
 
-static const struct kind { const char *name; pool_heap_options_t options; } kinds[] = {
+static const struct kind {
+  const char *name;
+  pool_heap_options_t options;
+} kinds[] = {
   {"of the system", {0}},
   {"of a small budget", {.budget = 2 << 20}},
   {"of a budget", {.budget = 32 << 20}},
@@ -35,8 +38,10 @@ static const struct kind { const char *name; pool_heap_options_t options; } kind
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-typedef struct report { uint64_t calls, refused; } report_t;
-static report_t *report;   /* shared with the children */
+typedef struct report {
+  uint64_t calls, refused;
+} report_t;
+static report_t *report; /* shared with the children */
 
 /* True: it was had. */
 static bool had(const void *what)
@@ -118,11 +123,15 @@ static void live(const struct kind *kind)
   if (!had(heap))
     return;
   unsigned flags = kind->options.flags & POOL_HEAP_SINGLE_THREAD ? OBJECT_POOL_SINGLE_THREAD : 0;
-  use_objects(&(object_pool_options_t){.object_size = 24, .capacity = 8, .when_full = OBJECT_POOL_GROW, .heap = heap, .flags = flags});
-  use_objects(&(object_pool_options_t){.object_size = 200, .when_full = OBJECT_POOL_GROW, .heap = heap,
-                                       .flags = OBJECT_POOL_CHECKED | flags, .construct = construct});
-  use_objects(&(object_pool_options_t){.object_size = 3000, .capacity = 50, .when_full = OBJECT_POOL_GROW, .heap = heap,
-                                       .flags = OBJECT_POOL_SINGLE_THREAD});
+  use_objects(
+    &(object_pool_options_t){.object_size = 24, .capacity = 8, .when_full = OBJECT_POOL_GROW, .heap = heap, .flags = flags});
+  use_objects(&(object_pool_options_t){.object_size = 200,
+                                       .when_full = OBJECT_POOL_GROW,
+                                       .heap = heap,
+                                       .flags = OBJECT_POOL_CHECKED | flags,
+                                       .construct = construct});
+  use_objects(&(object_pool_options_t){
+    .object_size = 3000, .capacity = 50, .when_full = OBJECT_POOL_GROW, .heap = heap, .flags = OBJECT_POOL_SINGLE_THREAD});
   use_blocks(heap);
   if (!(kind->options.flags & POOL_HEAP_SINGLE_THREAD)) {
     pthread_t thread;
@@ -130,7 +139,7 @@ static void live(const struct kind *kind)
     must(pthread_join(thread, NULL) == 0);
   }
   uint64_t fail_to = os_fake.fail_to;
-  os_fake.fail_to = 0;   /* the checks need memory of their own */
+  os_fake.fail_to = 0; /* the checks need memory of their own */
   must(check_everything());
   os_fake.fail_to = fail_to;
   pool_heap_destroy(heap);
@@ -143,7 +152,10 @@ static void nothing_is_held(void)
   must(default_heap.budget.held == 0 && space_of_process.used_units == 0 && space_of_process.dirty_units == 0);
 }
 
-typedef struct failures { const struct kind *kind; uint64_t from, to; } failures_t;
+typedef struct failures {
+  const struct kind *kind;
+  uint64_t from, to;
+} failures_t;
 
 /* What it is asked for here is more than it has. */
 static bool is_bounded(const struct kind *kind)
@@ -200,7 +212,7 @@ static void all_calls_fail_from_here(void **state)
 static void without_a_manager(void *none)
 {
   (void)none;
-  errno = 0;   /* nothing was to be had so far */
+  errno = 0; /* nothing was to be had so far */
   must(!object_pool_create(&(object_pool_options_t){.object_size = 24, .capacity = 8}) && errno == ENOMEM);
   os_fake_heal();
   use_objects(&(object_pool_options_t){.object_size = 24, .when_full = OBJECT_POOL_GROW});
@@ -212,11 +224,13 @@ static void memory_over_a_budget(void *none)
   (void)none;
   os_fake_heal();
   errno = 0;
-  must(!pool_heap_create(&(pool_heap_options_t){.memory = buffer, .memory_size = sizeof buffer, .budget = 1}) && errno == EINVAL);
+  must(!pool_heap_create(&(pool_heap_options_t){.memory = buffer, .memory_size = sizeof buffer, .budget = 1}) &&
+       errno == EINVAL);
   pool_heap_t *parent = pool_heap_create(&(pool_heap_options_t){.budget = 64 << 20});
   must(parent && pool_heap_set_budget(parent, budget_held(&parent->budget)));
   errno = 0;
-  must(!pool_heap_create(&(pool_heap_options_t){.memory = buffer, .memory_size = sizeof buffer, .parent = parent}) && errno == ENOMEM);
+  must(!pool_heap_create(&(pool_heap_options_t){.memory = buffer, .memory_size = sizeof buffer, .parent = parent}) &&
+       errno == ENOMEM);
   must(check_everything());
   pool_heap_destroy(parent);
   nothing_is_held();
@@ -238,9 +252,11 @@ static void walk_that_stops(void *none)
   pool_heap_destroy(heap);
 }
 
-/* The system has nothing left, but the process has: units that were freed, and what the default heap has cached. A block that grows
- * needs only what it does not have yet, of its budget too. */
-typedef struct grown { size_t budget, freed_size; } grown_t;
+/* The system has nothing left, but the process has: units that were freed, and what the default heap has cached. A block that
+ * grows needs only what it does not have yet, of its budget too. */
+typedef struct grown {
+  size_t budget, freed_size;
+} grown_t;
 
 static void grow_where_the_system_has_nothing_left(void *argument)
 {
@@ -280,11 +296,11 @@ static void refused_by_a_budget(void *argument)
   pool_heap_free(heap, blocks[6]);
   pool_stats_t before, after;
   pool_heap_stats(pool_heap_default(), &before);
-  must(huge_kept_bytes() == 24 * MIB && before.idle_bytes >= 24 * MIB);
+  must(kept_bytes() == 24 * MIB && before.idle_bytes >= 24 * MIB);
   for (int i = 0; i < 3; i++)
     must(!pool_heap_realloc(heap, blocks[0], 3 * MIB + 1) && !pool_heap_alloc(heap, 3 * MIB + 1));
   pool_heap_stats(pool_heap_default(), &after);
-  must(after.purged_bytes == before.purged_bytes && after.idle_bytes == before.idle_bytes && huge_kept_bytes() == 24 * MIB);
+  must(after.purged_bytes == before.purged_bytes && after.idle_bytes == before.idle_bytes && kept_bytes() == 24 * MIB);
   pool_heap_destroy(heap);
 }
 
@@ -295,7 +311,8 @@ static void in_children(void **state)
   in_child_named("memory over a budget", memory_over_a_budget, NULL);
   in_child_named("a walk that stops", walk_that_stops, NULL);
   in_child_named("refused by a budget", refused_by_a_budget, NULL);
-  static const grown_t grown[] = {{0, 2 << 20}, {100 << 20, 2 << 20}, {139 << 20, 2 << 20}, {0, 500}, {100 << 20, 500}, {100 << 20, 20000}};
+  static const grown_t grown[] = {{0, 2 << 20}, {100 << 20, 2 << 20}, {139 << 20, 2 << 20},
+                                  {0, 500},     {100 << 20, 500},     {100 << 20, 20000}};
   for (size_t i = 0; i < sizeof grown / sizeof *grown; i++)
     in_child_named("growth", grow_where_the_system_has_nothing_left, (void *)(uintptr_t)&grown[i]);
 }

@@ -52,8 +52,9 @@ static void zero_large_on_free(void *argument)
   must((os_fake.count[OS_PURGE] == purges) == in_the_way);
   pool_heap_destroy(heap);
 }
-WITH(zero_large_on_free, pool_heap_options_t, {0}, {.budget = 60 << 20}, {.reserve = 30 << 20}, {.reserve = 6 << 20}, {.reserve = 3 << 20, .budget = 3 << 20},
-     {.reserve = 30 << 20, .flags = POOL_HEAP_PREFAULT}, {.memory = buffer, .memory_size = sizeof buffer})
+WITH(zero_large_on_free, pool_heap_options_t, {0}, {.budget = 60 << 20}, {.reserve = 30 << 20}, {.reserve = 6 << 20},
+     {.reserve = 3 << 20, .budget = 3 << 20}, {.reserve = 30 << 20, .flags = POOL_HEAP_PREFAULT},
+     {.memory = buffer, .memory_size = sizeof buffer})
 
 /* Of 64 MiB one byte was written to: no more than some pages become memory. */
 static void zero_untouched_on_free(void *argument)
@@ -73,7 +74,7 @@ static void zero_untouched_on_free(void *argument)
   for (size_t i = 0; i < PAGES / 2; i++)
     resident += there[i] & 1;
   must(resident < PAGES / 8);
-  os_fake.fail_kinds = 1 << OS_UNMAP;   /* to look at it when it is gone */
+  os_fake.fail_kinds = 1 << OS_UNMAP; /* to look at it when it is gone */
   pool_heap_reset(heap);
   must(mincore(block, 32 << 20, there) == 0);
   for (size_t i = resident = 0; i < PAGES / 2; i++)
@@ -125,7 +126,8 @@ static void forbidden_calls(void **state)
 {
   (void)state;
   os_fake_heal();
-  pool_heap_t *heap = heap_new(&(pool_heap_options_t){.reserve = 1 << 20, .flags = POOL_HEAP_PREFAULT | POOL_HEAP_SINGLE_THREAD});
+  pool_heap_t *heap =
+    heap_new(&(pool_heap_options_t){.reserve = 1 << 20, .flags = POOL_HEAP_PREFAULT | POOL_HEAP_SINGLE_THREAD});
   uint64_t calls = os_fake.calls;
   assert_false(pool_forbid_system_calls(true));
   size_t count = fill(heap, 3000, BLOCKS);

@@ -65,7 +65,11 @@ static void names(void **state)
   pool_heap_destroy(other);
 }
 
-static void use_destroyed(void *heap) { if (pool_heap_alloc(heap, 10)) return; }
+static void use_destroyed(void *heap)
+{
+  if (pool_heap_alloc(heap, 10))
+    return;
+}
 static void reset_default(void *heap) { pool_heap_reset(heap); }
 static void destroy_default(void *heap) { pool_heap_destroy(heap); }
 

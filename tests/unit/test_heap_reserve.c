@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Memory of a reserve that the system would not take when its heap ended is given later, and counted until then. And memory of a
- * reserve whose heap could not be made. */
-#include "kinds.h"
+ * Memory of a reserve that the system would not take when its heap ended is given later, and counted until then. And memory of
+ * a reserve whose heap could not be made. */
 #include "heap/heap.h"
 #include "heap/tick.h"
+#include "kinds.h"
 #include "os_fake.h"
 #include <errno.h>
 #include <pthread.h>
@@ -25,7 +25,7 @@ static void destroy_refused(pool_heap_t *heap)
   os_fake_heal();
 }
 
-static void destroy_at_limit(pool_heap_t *heap)   /* of mappings */
+static void destroy_at_limit(pool_heap_t *heap) /* of mappings */
 {
   os_fake.fail_kinds = 1 << OS_UNMAP;
   pool_heap_destroy(heap);
@@ -43,7 +43,7 @@ static void give_by_tick(void)
 
 static void give_to_a_new_heap(void)
 {
-  os_fake.fail_from = os_fake.calls + 1;   /* the records, as a step and as no more than needed */
+  os_fake.fail_from = os_fake.calls + 1; /* the records, as a step and as no more than needed */
   os_fake.fail_to = os_fake.fail_from + 2;
   pool_heap_destroy(heap_new(&(pool_heap_options_t){.reserve = 20 << 20}));
   must(os_fake.failed > 0);
@@ -61,9 +61,10 @@ static void taken_later(void *argument)
   const late_end_t *end = argument;
   os_fake_heal();
   shared = heap_new(NULL);
-  pool_heap_destroy(heap_new(&(pool_heap_options_t){.reserve = 200 << 20}));   /* the map of so many slots */
+  pool_heap_destroy(heap_new(&(pool_heap_options_t){.reserve = 200 << 20})); /* the map of so many slots */
   pool_trim(0);
-  size_t mapped = os_fake.mapped_bytes, idle = figures(pool_heap_default()).idle_bytes, held = figures(pool_heap_default()).held_bytes;
+  size_t mapped = os_fake.mapped_bytes, idle = figures(pool_heap_default()).idle_bytes,
+         held = figures(pool_heap_default()).held_bytes;
   size_t more = 0;
   for (size_t turn = 0; turn < 3; turn++) {
     heap_t *ended = heap_new(&(pool_heap_options_t){.reserve = 20 << 20, .flags = turn ? POOL_HEAP_PREFAULT : 0});
@@ -81,8 +82,9 @@ static void taken_later(void *argument)
   must(figures(pool_heap_default()).idle_bytes <= idle + MIB && figures(pool_heap_default()).held_bytes <= held + MIB);
   pool_heap_destroy(heap_new(&(pool_heap_options_t){.reserve = 20 << 20}));
 }
-WITH(taken_later, late_end_t, {destroy_forbidden, give_by_trim, false}, {destroy_refused, give_by_trim, false}, {destroy_at_limit, give_by_trim, true},
-     {destroy_forbidden, give_by_trim_of_another, false}, {destroy_refused, give_by_tick, false}, {destroy_at_limit, give_by_tick, true},
+WITH(taken_later, late_end_t, {destroy_forbidden, give_by_trim, false}, {destroy_refused, give_by_trim, false},
+     {destroy_at_limit, give_by_trim, true}, {destroy_forbidden, give_by_trim_of_another, false},
+     {destroy_refused, give_by_tick, false}, {destroy_at_limit, give_by_tick, true},
      {destroy_refused, give_to_a_new_heap, false})
 
 /* ---- a creation that fails beside somebody who looks at the region already ---- */

@@ -15,20 +15,23 @@ static void sizes_and_alignments(void *argument)
     for (size_t size = 0; size < 100 * MIB; size = size * 3 + 5000) {
       bool zeroed = false;
       huge_t *huge = huge_take(size, alignment, &owner, &owned, &zeroed);
-      must(huge && zeroed && huge_size(huge) == huge_bytes(size) && (uintptr_t)huge_start(huge) % max_size(alignment, PAGE) == 0);
+      must(huge && zeroed && huge_size(huge) == huge_bytes(size) &&
+           (uintptr_t)huge_start(huge) % max_size(alignment, PAGE) == 0);
       must(all_is_known());
       huge_start(huge)[0] = huge_start(huge)[huge_size(huge) - 1] = 1;
       huge_give(huge);
-      must(all_is_known() && bytes_of(&owner) == 0 && huge_kept_bytes() == 0);   /* nothing is asked for again in these sizes */
+      must(all_is_known() && bytes_of(&owner) == 0 && kept_bytes() == 0); /* nothing is asked for again in these sizes */
       pass_delays(40);
     }
 }
 
-/* The memory of a long one goes before its addresses, in steps, of which there are not very many however long it is. One mapping is
- * unmapped at once where little is in it. */
+/* The memory of a long one goes before its addresses, in steps, of which there are not very many however long it is. One
+ * mapping is unmapped at once where little is in it. */
 static void given_back_in_steps(void *argument)
 {
-  static const struct { size_t size, steps; } sizes[] = {{MIB, 0}, {OS_PURGE_STEP, 0}, {(size_t)OS_PURGE_STEP * 3 + MIB, 4}, {(size_t)1 << 40, OS_PURGE_STEPS_MOST}};
+  static const struct {
+    size_t size, steps;
+  } sizes[] = {{MIB, 0}, {OS_PURGE_STEP, 0}, {(size_t)OS_PURGE_STEP * 3 + MIB, 4}, {(size_t)1 << 40, OS_PURGE_STEPS_MOST}};
   (void)argument;
   window_up();
   have_records();
@@ -125,7 +128,7 @@ static void questions(void *argument)
   huge_t *a = huge_take(3 * MIB, 1, &owner, &owned, &zeroed), *b = huge_take(MIB, 1, &other_owner, &others, &zeroed);
   huge_t *region = huge_take(2 * MIB, 1, &owner, NULL, &zeroed);
   must(!ask(NULL) && !ask((char *)UINTPTR_MAX) && !ask((char *)&owner));
-  must(!ask(huge_start(region)));   /* until it is one */
+  must(!ask(huge_start(region))); /* until it is one */
   huge_hide(region, false);
   huge_t *all[] = {a, b, region};
   for (size_t i = 0; i < 3; i++)
@@ -141,7 +144,7 @@ static void questions(void *argument)
   must(!ask(was) && !ask(was + MIB) && !huge_next(&owner, NULL));
   huge_give(region);
   huge_t *again = take(2 * MIB);
-  must(ask(huge_start(again)) == again && huge_next(&owner, NULL) == again);   /* not hidden any more, and no region */
+  must(ask(huge_start(again)) == again && huge_next(&owner, NULL) == again); /* not hidden any more, and no region */
 }
 
 /* A try to grow in place costs nobody what is kept elsewhere, and of what is kept behind the block what the block has then. */
@@ -153,14 +156,15 @@ static void in_place(void *argument)
   breathe(16 * MIB);
   huge_t *low = take(2 * MIB), *block = take(4 * MIB), *high;
   huge_give(low);
-  must(huge_kept_bytes() == 12 * MIB && ranges_kept() == 2);
+  must(kept_bytes() == 12 * MIB && ranges_kept() == 2);
   for (size_t i = 0; i < 3; i++)
-    must(!huge_resize(block, 15 * MIB, false) && !huge_resize(block, GIB, false) && huge_kept_bytes() == 12 * MIB && ranges_kept() == 2);
+    must(!huge_resize(block, 15 * MIB, false) && !huge_resize(block, GIB, false) && kept_bytes() == 12 * MIB &&
+         ranges_kept() == 2);
   pattern_write(huge_start(block), 4 * MIB, 1);
-  must(huge_resize(block, 7 * MIB, false) && huge_kept_bytes() == 9 * MIB && pattern_kept(huge_start(block), 4 * MIB, 4 * MIB, 1));
+  must(huge_resize(block, 7 * MIB, false) && kept_bytes() == 9 * MIB && pattern_kept(huge_start(block), 4 * MIB, 4 * MIB, 1));
   high = take(7 * MIB);
   must(huge_start(high) == huge_start(block) + huge_size(block));
-  must(!huge_resize(block, 8 * MIB, false) && huge_kept_bytes() == 2 * MIB && all_is_known());
+  must(!huge_resize(block, 8 * MIB, false) && kept_bytes() == 2 * MIB && all_is_known());
   huge_give(high);
   os_fake.fail_kinds = 1 << OS_UNMAP;
   must(!huge_resize(block, 8 * MIB, false) && huge_size(block) == 7 * MIB && all_is_known());
@@ -172,24 +176,24 @@ static void given(void *argument)
   (void)argument;
   window_up();
   have_records();
-  uint64_t before = huge_given_bytes();
+  uint64_t before = kept_purged_bytes();
   huge_t *huge = take(8 * MIB);
-  must(huge_resize(huge, 6 * MIB, false) && huge_given_bytes() == before + 2 * MIB);
+  must(huge_resize(huge, 6 * MIB, false) && kept_purged_bytes() == before + 2 * MIB);
   os_fake.fail_kinds = 1 << OS_REMAP;
-  must(huge_resize(huge, 5 * MIB, false) && huge_given_bytes() == before + 3 * MIB);
+  must(huge_resize(huge, 5 * MIB, false) && kept_purged_bytes() == before + 3 * MIB);
   os_fake_heal();
   settings.purge_delay_ms = 0;
   huge_give(huge);
-  must(huge_given_bytes() == before + 9 * MIB);
+  must(kept_purged_bytes() == before + 9 * MIB);
   breathe(8 * MIB);
-  before = huge_given_bytes();
-  must(huge_trim(5 * MIB) == 3 * MIB && huge_given_bytes() == before + 3 * MIB);
+  before = kept_purged_bytes();
+  must(kept_trim(5 * MIB) == 3 * MIB && kept_purged_bytes() == before + 3 * MIB);
   os_fake.fail_kinds = 1 << OS_UNMAP | 1 << OS_PURGE;
-  must(huge_trim(0) == 0 && huge_given_bytes() == before + 3 * MIB);
+  must(kept_trim(0) == 0 && kept_purged_bytes() == before + 3 * MIB);
   os_fake.fail_kinds = 1 << OS_UNMAP;
-  must(huge_trim(0) == 5 * MIB && huge_given_bytes() == before + 8 * MIB);
+  must(kept_trim(0) == 5 * MIB && kept_purged_bytes() == before + 8 * MIB);
   os_fake_heal();
-  must(huge_trim(0) == 0 && huge_given_bytes() == before + 8 * MIB && ranges_kept() == 0);
+  must(kept_trim(0) == 0 && kept_purged_bytes() == before + 8 * MIB && ranges_kept() == 0);
 }
 
 IN_CHILD(sizes_and_alignments)

@@ -12,12 +12,12 @@ static void kept_for_the_next(void *argument)
   have_records();
   huge_t *huge = take(8 * MIB);
   huge_give(huge);
-  must(huge_kept_bytes() == 0 && all_is_known());
+  must(kept_bytes() == 0 && all_is_known());
   huge = take(8 * MIB);
   char *start = huge_start(huge);
   memset(start, 7, 8 * MIB);
   huge_give(huge);
-  must(huge_kept_bytes() == 8 * MIB && ranges_kept() == 1 && all_is_known());
+  must(kept_bytes() == 8 * MIB && ranges_kept() == 1 && all_is_known());
   uint64_t calls = calls_for_memory();
   for (size_t i = 0; i < 100; i++) {
     bool zeroed;
@@ -25,7 +25,7 @@ static void kept_for_the_next(void *argument)
     must(huge && huge_start(huge) == start && !zeroed && start[5 * MIB] == 7);
     huge_give(huge);
   }
-  must(calls_for_memory() == calls && huge_kept_bytes() == 8 * MIB);
+  must(calls_for_memory() == calls && kept_bytes() == 8 * MIB);
 }
 
 /* A smaller block has the low end, and when it is back they are one again. */
@@ -43,10 +43,10 @@ static void cut_and_joined(void *argument)
       parts[i] = take((i + 1) * MIB);
       must(huge_start(parts[i]) == start + i * (i + 1) / 2 * MIB && huge_start(parts[i])[100] == 7);
     }
-    must(huge_kept_bytes() == MIB && ranges_kept() == 1);
+    must(kept_bytes() == MIB && ranges_kept() == 1);
     for (size_t i = 0; i < 5; i++)
       huge_give(parts[(i * (turn % 4 + 1) + turn) % 5]);
-    must(huge_kept_bytes() == 16 * MIB && ranges_kept() == 1 && huge_start(huge_next(NULL, NULL)) == start);
+    must(kept_bytes() == 16 * MIB && ranges_kept() == 1 && huge_start(huge_next(NULL, NULL)) == start);
   }
   must(calls_for_memory() == calls);
 }
@@ -61,14 +61,14 @@ static void the_one_that_suits(void *argument)
   huge_t *blocks[3];
   for (size_t i = 0; i < 3; i++) {
     blocks[i] = take((3 + 2 * i) * MIB);
-    take(PAGE);   /* between them */
+    take(PAGE); /* between them */
   }
   char *starts[] = {huge_start(blocks[0]), huge_start(blocks[1]), huge_start(blocks[2])};
   huge_give(blocks[1]);
   huge_give(blocks[2]);
   huge_give(blocks[0]);
   if (ranges_kept() < 3)
-    return;   /* the system has put them next to each other */
+    return; /* the system has put them next to each other */
   huge_t *huge = take(2 * MIB), *more = take(4 * MIB);
   must(huge_start(huge) == starts[0] && huge_start(more) == starts[1]);
   bool zeroed;
@@ -78,7 +78,7 @@ static void the_one_that_suits(void *argument)
   huge_give(aligned);
   huge_give(huge);
   huge_give(more);
-  must(ranges_kept() == 3 && huge_kept_bytes() == 15 * MIB);
+  must(ranges_kept() == 3 && kept_bytes() == 15 * MIB);
   for (size_t i = 0; i < 3; i++)
     must(huge_start(huge_next(NULL, starts[i])) == starts[i]);
 }
@@ -96,9 +96,9 @@ static void grown_from_what_is_kept(void *argument)
   huge_t *huge = huge_take(12 * MIB, 1, &owner, &owned, &zeroed);
   must(huge && huge_size(huge) == 12 * MIB && zeroed == !*remaps && os_fake.count[OS_MAP] == maps + !*remaps);
   must(huge_start(huge)[0] == (*remaps ? 7 : 0) && huge_start(huge)[12 * MIB - 1] == 0);
-  must(huge_kept_bytes() == (*remaps ? 0 : 8 * MIB) && all_is_known());
+  must(kept_bytes() == (*remaps ? 0 : 8 * MIB) && all_is_known());
   os_fake_heal();
-  huge_t *long_one = huge_take(17 * MIB, 1, &owner, &owned, &zeroed);   /* less than half of it is there */
+  huge_t *long_one = huge_take(17 * MIB, 1, &owner, &owned, &zeroed); /* less than half of it is there */
   must(long_one && zeroed);
 }
 
@@ -114,7 +114,7 @@ static void how_much(void *argument)
       blocks[i] = take(4 * MIB);
     for (size_t i = 0; i < 20; i++)
       huge_give(blocks[i]);
-    must(huge_kept_bytes() <= (turn ? BREATH : 0) && (!turn || huge_kept_bytes() > BREATH - 4 * MIB));
+    must(kept_bytes() <= (turn ? BREATH : 0) && (!turn || kept_bytes() > BREATH - 4 * MIB));
     must(all_is_known());
   }
   huge_t *large = take(60 * MIB);
@@ -122,19 +122,19 @@ static void how_much(void *argument)
     blocks[i] = take(4 * MIB);
   for (size_t i = 0; i < 20; i++)
     huge_give(blocks[i]);
-  must(huge_kept_bytes() > BREATH && huge_kept_bytes() <= 60 * MIB + 4 * MIB);
+  must(kept_bytes() > BREATH && kept_bytes() <= 60 * MIB + 4 * MIB);
   settings.purge_delay_ms = 0;
   huge_give(large);
-  must(huge_kept_bytes() == 0 && ranges_kept() == 0 && all_is_known());
+  must(kept_bytes() == 0 && ranges_kept() == 0 && all_is_known());
   settings.purge_delay_ms = PURGE_NEVER;
   for (size_t i = 0; i < 20; i++)
     blocks[i] = take(4 * MIB);
   for (size_t i = 0; i < 20; i++)
     huge_give(blocks[i]);
-  must(huge_kept_bytes() == 80 * MIB);
-  must(huge_trim(30 * MIB) == 50 * MIB && huge_kept_bytes() == 30 * MIB && all_is_known());
-  must(huge_trim(31 * MIB) == 0 && huge_trim(30 * MIB - 1) == PAGE && huge_trim(0) == 30 * MIB - PAGE);
-  must(huge_kept_bytes() == 0 && ranges_kept() == 0 && all_is_known());
+  must(kept_bytes() == 80 * MIB);
+  must(kept_trim(30 * MIB) == 50 * MIB && kept_bytes() == 30 * MIB && all_is_known());
+  must(kept_trim(31 * MIB) == 0 && kept_trim(30 * MIB - 1) == PAGE && kept_trim(0) == 30 * MIB - PAGE);
+  must(kept_bytes() == 0 && ranges_kept() == 0 && all_is_known());
 }
 
 /* With a delay, no more ranges than a few. */
@@ -171,7 +171,7 @@ static void never_given_back(void *argument)
     huge_give(longer[i]);
   for (size_t i = 0; i < MANY; i += 2)
     huge_give(pages[i]);
-  must(ranges_kept() == MANY && huge_kept_bytes() == MANY / 2 * 4 * PAGE);
+  must(ranges_kept() == MANY && kept_bytes() == MANY / 2 * 4 * PAGE);
   for (size_t i = 0; i < MANY; i += 2)
     longer[i] = take(3 * PAGE);
   for (size_t i = 0; i < MANY; i += 2)
@@ -181,18 +181,18 @@ static void never_given_back(void *argument)
     huge_give(pages[i]);
     huge_give(longer[i]);
   }
-  must(huge_kept_bytes() == MANY * 4 * PAGE && calls_for_memory() == calls);
+  must(kept_bytes() == MANY * 4 * PAGE && calls_for_memory() == calls);
   huge_t *huge = take(MIB);
   pattern_write(huge_start(huge), MIB, 1);
-  size_t kept = huge_kept_bytes();
-  must(huge_resize(huge, MIB / 2, true) && huge_size(huge) == MIB / 2 && huge_kept_bytes() == kept + MIB / 2);
+  size_t kept = kept_bytes();
+  must(huge_resize(huge, MIB / 2, true) && huge_size(huge) == MIB / 2 && kept_bytes() == kept + MIB / 2);
   must(pattern_kept(huge_start(huge), MIB / 2, MIB, 1) && huge_next(NULL, huge_start(huge)) != NULL);
   os_fake.fail_kinds = 1 << OS_REMAP;
-  must(huge_resize(huge, 64 * MIB, true) && huge_kept_bytes() == kept + MIB);   /* moved as a copy */
+  must(huge_resize(huge, 64 * MIB, true) && kept_bytes() == kept + MIB); /* moved as a copy */
   must(pattern_kept(huge_start(huge), MIB / 2, MIB, 1));
   os_fake_heal();
   huge_give(huge);
-  must(huge_kept_bytes() == kept + 65 * MIB);
+  must(kept_bytes() == kept + 65 * MIB);
 }
 
 /* Half of what a whole delay did not need goes, and so does the last of it; what it needed stays for the next. */
@@ -203,22 +203,22 @@ static void ticked(void *argument)
   have_records();
   breathe(16 * MIB);
   pass_delays(1);
-  must(huge_kept_bytes() == 16 * MIB);   /* it was taken in this one */
+  must(kept_bytes() == 16 * MIB); /* it was taken in this one */
   for (size_t turn = 0; turn < 8; turn++) {
-    size_t kept = huge_kept_bytes();
+    size_t kept = kept_bytes();
     for (size_t i = 0; i < 3; i++)
       huge_give(take(10 * MIB));
-    huge_tick();
-    must(huge_kept_bytes() == kept);     /* too early */
+    kept_tick();
+    must(kept_bytes() == kept); /* too early */
     for (size_t i = 1; i < TICKS_PER_DELAY; i++)
-      huge_tick();
-    must(huge_kept_bytes() >= 10 * MIB && huge_kept_bytes() <= 10 * MIB + (kept - 10 * MIB) / 2 && all_is_known());
+      kept_tick();
+    must(kept_bytes() >= 10 * MIB && kept_bytes() <= 10 * MIB + (kept - 10 * MIB) / 2 && all_is_known());
   }
-  must(huge_kept_bytes() == 10 * MIB);
+  must(kept_bytes() == 10 * MIB);
   pass_delays(1);
-  must(huge_kept_bytes() == 5 * MIB);
+  must(kept_bytes() == 5 * MIB);
   pass_delays(8);
-  must(huge_kept_bytes() == 0 && all_is_known());
+  must(kept_bytes() == 0 && all_is_known());
 }
 
 /* What was asked for again is forgotten with time: half of it with each delay. */
@@ -229,12 +229,12 @@ static void forgotten(void *argument)
   have_records();
   breathe(16 * MIB);
   pass_delays(8);
-  must(huge_kept_bytes() == 0);
+  must(kept_bytes() == 0);
   huge_give(take(16 * MIB));
-  must(huge_kept_bytes() == 0 || huge_kept_bytes() == 16 * MIB);
+  must(kept_bytes() == 0 || kept_bytes() == 16 * MIB);
   pass_delays(40);
   huge_give(take(16 * MIB));
-  must(huge_kept_bytes() == 0 && all_is_known());
+  must(kept_bytes() == 0 && all_is_known());
 }
 
 /* The range that has been kept for longest goes first, whichever shelf it is on. */
@@ -249,19 +249,19 @@ static void the_oldest_first(void *argument)
   for (size_t n = 0; n < sizeof orders / sizeof *orders; n++) {
     huge_t *blocks[3];
     char *starts[3];
-    huge_give(take(16 * MIB));   /* one range, for the blocks and walls between them */
+    huge_give(take(16 * MIB)); /* one range, for the blocks and walls between them */
     for (size_t i = 0; i < 3; i++) {
       blocks[i] = take(sizes[i]);
       starts[i] = huge_start(blocks[i]);
       take(PAGE);
     }
-    huge_trim(0);
+    kept_trim(0);
     for (size_t i = 0; i < 3; i++)
       huge_give(blocks[orders[n][i]]);
-    must(ranges_kept() == 3 && huge_kept_bytes() == 15 * MIB);
+    must(ranges_kept() == 3 && kept_bytes() == 15 * MIB);
     for (size_t i = 0; i < 3; i++) {
       size_t size = sizes[orders[n][i]];
-      must(huge_trim(huge_kept_bytes() - size) == size && ranges_kept() == 2 - i && all_is_known());
+      must(kept_trim(kept_bytes() - size) == size && ranges_kept() == 2 - i && all_is_known());
       for (size_t k = i + 1; k < 3; k++) {
         huge_t *kept = huge_next(NULL, starts[orders[n][k]]);
         must(kept && huge_start(kept) == starts[orders[n][k]]);
@@ -279,15 +279,15 @@ static void grows_into_what_is_kept(void *argument)
   huge_t *block = huge_take(20 * MIB, 1, &owner, &owned, &zeroed);
   must(block);
   pattern_write(huge_start(block), 20 * MIB, 1);
-  for (size_t i = 0; i < 4; i++) {   /* more than once, so that it is kept */
+  for (size_t i = 0; i < 4; i++) { /* more than once, so that it is kept */
     huge_t *other = huge_take(16 * MIB, 1, &owner, &owned, &zeroed);
     must(other);
     huge_give(other);
   }
-  must(huge_kept_bytes() == 16 * MIB);
+  must(kept_bytes() == 16 * MIB);
   os_fake.mapped_most = os_fake.mapped_bytes + 4 * MIB;
   must(huge_resize(block, 30 * MIB, true) && huge_size(block) == 30 * MIB);
-  must(pattern_kept(huge_start(block), 20 * MIB, 20 * MIB, 1) && huge_kept_bytes() == 0);
+  must(pattern_kept(huge_start(block), 20 * MIB, 20 * MIB, 1) && kept_bytes() == 0);
   os_fake.mapped_most = 0;
 }
 

@@ -7,11 +7,11 @@
 #include <pthread.h>
 
 typedef struct model {
-  dice_t   dice;
-  huge_t  *blocks[BLOCKS];
-  size_t   sizes[BLOCKS];
+  dice_t dice;
+  huge_t *blocks[BLOCKS];
+  size_t sizes[BLOCKS];
   uint64_t keys[BLOCKS];
-  bool     alone;
+  bool alone;
 } model_t;
 
 static void apart(const model_t *model, size_t with)
@@ -19,7 +19,8 @@ static void apart(const model_t *model, size_t with)
   const huge_t *block = model->blocks[with];
   for (size_t i = 0; i < BLOCKS; i++) {
     const huge_t *other = model->blocks[i];
-    must(i == with || !other || huge_start(other) + huge_size(other) <= huge_start(block) || huge_start(block) + huge_size(block) <= huge_start(other));
+    must(i == with || !other || huge_start(other) + huge_size(other) <= huge_start(block) ||
+         huge_start(block) + huge_size(block) <= huge_start(other));
   }
 }
 
@@ -51,7 +52,8 @@ static void model_resize(model_t *model, size_t i)
   char *start = huge_start(model->blocks[i]);
   bool done = huge_resize(model->blocks[i], size, may_move);
   must(done || huge_start(model->blocks[i]) == start);
-  must(pattern_kept(huge_start(model->blocks[i]), done ? min_size(size, model->sizes[i]) : model->sizes[i], model->sizes[i], model->keys[i]));
+  must(pattern_kept(huge_start(model->blocks[i]), done ? min_size(size, model->sizes[i]) : model->sizes[i], model->sizes[i],
+                    model->keys[i]));
   if (done)
     claim(model, i, size);
 }
@@ -67,9 +69,9 @@ static void model_step(model_t *model)
 {
   size_t i = dice_below(&model->dice, BLOCKS), n = dice_below(&model->dice, 100);
   if (n < 2)
-    huge_tick();
+    kept_tick();
   else if (n < 4)
-    huge_trim(dice_below(&model->dice, 4 * MIB));
+    kept_trim(dice_below(&model->dice, 4 * MIB));
   else if (!model->blocks[i])
     model_take(model, i);
   else if (n < 40)
@@ -110,8 +112,8 @@ static void model(void *argument)
   model_end(&model);
   settings.purge_delay_ms = 0;
   huge_give(take(PAGE));
-  huge_trim(0);
-  must(huge_kept_bytes() == 0 && bytes_of(&owner) == 0 && all_is_known());
+  kept_trim(0);
+  must(kept_bytes() == 0 && bytes_of(&owner) == 0 && all_is_known());
 }
 
 static void *work(void *argument)
@@ -132,7 +134,7 @@ static void threads(void *argument)
     must(pthread_create(&workers[i], NULL, work, (void *)(i + 1 + 10 * *(const uint64_t *)argument)) == 0);
   for (size_t i = 0; i < 4; i++)
     pthread_join(workers[i], NULL);
-  huge_trim(0);
+  kept_trim(0);
   must(bytes_of(&owner) == 0 && all_is_known());
 }
 

@@ -17,19 +17,19 @@ static void not_unmapped(void *argument)
   char *start = huge_start(huge);
   memset(start, 7, 4 * MIB);
   huge_give(huge);
-  must(all_is_known() && ranges_kept() == 1 && huge_kept_bytes() == (*purged ? 0 : 4 * MIB));
+  must(all_is_known() && ranges_kept() == 1 && kept_bytes() == (*purged ? 0 : 4 * MIB));
   for (size_t i = 0; i < 3; i++) {
     bool zeroed;
     huge = huge_take(MIB, 1, &owner, &owned, &zeroed);
     must(huge && huge_start(huge) == start && zeroed == *purged && (!zeroed || all_zero(start, MIB)));
-    must(huge_kept_bytes() == (*purged ? 0 : 3 * MIB));
+    must(kept_bytes() == (*purged ? 0 : 3 * MIB));
     memset(start, 7, MIB);
     huge_give(huge);
-    must(all_is_known() && huge_kept_bytes() == (*purged ? 0 : 4 * MIB));
+    must(all_is_known() && kept_bytes() == (*purged ? 0 : 4 * MIB));
   }
   os_fake_heal();
-  must(huge_trim(PAGE) == (*purged ? 0 : 4 * MIB - PAGE) && ranges_kept() == 1 && all_is_known());
-  must(huge_trim(0) == (*purged ? 0 : PAGE) && huge_kept_bytes() == 0 && ranges_kept() == 0 && all_is_known());
+  must(kept_trim(PAGE) == (*purged ? 0 : 4 * MIB - PAGE) && ranges_kept() == 1 && all_is_known());
+  must(kept_trim(0) == (*purged ? 0 : PAGE) && kept_bytes() == 0 && ranges_kept() == 0 && all_is_known());
 }
 
 /* While system calls are forbidden blocks come from what is kept and go there; afterwards it goes to the system. */
@@ -52,10 +52,10 @@ static void forbidden(void *argument)
   }
   huge_give(live);
   huge_give(take(6 * MIB));
-  must(huge_trim(0) == 0 && ranges_kept() == 1 && huge_kept_bytes() == 16 * MIB && os_fake.calls == calls);
+  must(kept_trim(0) == 0 && ranges_kept() == 1 && kept_bytes() == 16 * MIB && os_fake.calls == calls);
   os_forbid(false);
   pass_delays(8);
-  must(huge_kept_bytes() == 0 && all_is_known());
+  must(kept_bytes() == 0 && all_is_known());
 }
 
 /* No memory for a record: nothing is taken, and nothing is lost. */
@@ -80,7 +80,7 @@ static void no_records(void *argument)
   for (size_t i = 0; i < count; i++)
     huge_give(blocks[i]);
   os_fake_heal();
-  must(all_is_known() && huge_trim(0) > 0 && ranges_kept() == 0 && all_is_known());
+  must(all_is_known() && kept_trim(0) > 0 && ranges_kept() == 0 && all_is_known());
 }
 
 /* A system that has no memory left gets what is kept first. */
@@ -93,7 +93,7 @@ static void kept_makes_room(void *argument)
     os_fake.fail_kinds = 1 << OS_UNMAP;
     huge_give(take(8 * MIB));
     os_fake_heal();
-    must(ranges_kept() == 1 && huge_kept_bytes() == 0);
+    must(ranges_kept() == 1 && kept_bytes() == 0);
   } else {
     breathe(8 * MIB);
   }
@@ -127,8 +127,8 @@ static void refused_in_constant_time(void *argument)
   }
   must(calls_for_memory() - calls <= 400);
   os_fake.fail_kinds = 0;
-  huge_tick();
-  huge_trim(0);
+  kept_tick();
+  kept_trim(0);
   must(ranges_kept() == 0);
 }
 
@@ -142,14 +142,14 @@ static void asked_again_after_a_tick(void *argument)
   have_records();
   take_row(row, MANY, PAGE);
   breathe(4 * MIB);
-  huge_trim(0);
+  kept_trim(0);
   os_fake.fail_kinds = 1 << OS_UNMAP | (*clean ? 0 : 1 << OS_PURGE);
   for (size_t i = 0; i < MANY / 2; i += 2)
     huge_give(row[i]);
   must(ranges_kept() > KEPT_RANGES);
   os_fake_heal();
-  for (size_t i = 0; i < 4; i++)   /* each looks at so many ranges at most */
-    huge_tick();
+  for (size_t i = 0; i < 4; i++) /* each looks at so many ranges at most */
+    kept_tick();
   for (size_t i = MANY / 2; i < MANY; i += 2) {
     huge_give(row[i]);
     must(ranges_kept() <= 2 * KEPT_RANGES && all_is_known());
@@ -169,16 +169,16 @@ static void no_more_mappings_than_half(void *argument)
     huge_start(row[i])[0] = 7;
     huge_give(row[i]);
   }
-  huge_trim(0);
-  must(huge_kept_bytes() == 0 && MANY / 2 - ranges_kept() <= SPLITS_MOST);
+  kept_trim(0);
+  must(kept_bytes() == 0 && MANY / 2 - ranges_kept() <= SPLITS_MOST);
   bool zeroed;
   huge_t *again = huge_take(PAGE, 1, &owner, &owned, &zeroed);
   must(again && zeroed && all_zero(huge_start(again), PAGE));
   huge_give(again);
   for (size_t i = 1; i < MANY; i += 2)
     huge_give(row[i]);
-  huge_trim(0);
-  must(ranges_kept() == 0 && huge_kept_bytes() == 0);
+  kept_trim(0);
+  must(ranges_kept() == 0 && kept_bytes() == 0);
 }
 
 /* A request that the system refuses costs some calls, however much it refused to unmap. */
@@ -193,15 +193,15 @@ static void refusals_are_cheap(void *argument)
   os_fake.fail_kinds = 1 << OS_UNMAP | 1 << OS_MAP | 1 << OS_REMAP;
   for (size_t i = 0; i < MANY; i += 2)
     huge_give(row[i]);
-  huge_trim(0);
-  must(ranges_kept() == MANY / 2 && huge_kept_bytes() == 0);
+  kept_trim(0);
+  must(ranges_kept() == MANY / 2 && kept_bytes() == 0);
   for (size_t i = 0; i < 20; i++) {
     uint64_t calls = os_fake.calls;
-    must(!huge_take(MIB, 1, &owner, &owned, &zeroed) && !huge_resize(row[1], 2 * MIB, true) && huge_trim(0) == 0);
+    must(!huge_take(MIB, 1, &owner, &owned, &zeroed) && !huge_resize(row[1], 2 * MIB, true) && kept_trim(0) == 0);
     must(os_fake.calls - calls <= 100);
   }
   os_fake_heal();
-  huge_trim(0);
+  kept_trim(0);
   must(ranges_kept() == 0);
 }
 
@@ -218,9 +218,9 @@ static void hopeless(void *argument)
   for (size_t i = 0; i < 3; i++) {
     must(!huge_take(GIB, 1, &owner, &owned, &zeroed) && !huge_take(os_memory_most() + 1, 1, &owner, &owned, &zeroed));
     must(!huge_resize(block, GIB, true) && !huge_resize(block, 5 * MIB + os_memory_most(), true));
-    must(huge_kept_bytes() == 8 * MIB && all_is_known());
+    must(kept_bytes() == 8 * MIB && all_is_known());
   }
-  must(huge_take(21 * MIB, 1, &owner, &owned, &zeroed) && huge_kept_bytes() == 0 && all_is_known());
+  must(huge_take(21 * MIB, 1, &owner, &owned, &zeroed) && kept_bytes() == 0 && all_is_known());
 }
 
 IN_CHILD(no_more_mappings_than_half)

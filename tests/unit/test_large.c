@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Blocks that are a run or a mapping of their own: the spares that a thread keeps of them, and what they are charged, resized
  * and refused. */
-#include "large_blocks.h"
 #include "heap/large.h"
 #include "heap/tick.h"
+#include "large_blocks.h"
 #include "option.h"
 #include "os_fake.h"
 #include <errno.h>
@@ -50,7 +50,7 @@ static void hopeless(void *argument)
 static void wiped_to_the_byte(void *argument)
 {
   enum { PAGES = 6 };
-  static heap_t heap;   /* without a region */
+  static heap_t heap; /* without a region */
   const bool *refused = argument;
   os_fake_heal();
   size_t page = os_page_size(), size = PAGES * page;
@@ -151,7 +151,7 @@ static pthread_barrier_t all_there, all_seen;
 static void *free_many(void *argument)
 {
   void *blocks[20];
-  pool_free(pool_alloc(1));   /* a thread has spares when it has a record */
+  pool_free(pool_alloc(1)); /* a thread has spares when it has a record */
   for (size_t i = 0; i < 20; i++)
     must((blocks[i] = pool_alloc((1 + i % SPARE_UNITS_MOST) * UNIT)) != NULL);
   pthread_barrier_wait(&all_there);
@@ -287,7 +287,8 @@ static void free_inside_odd(void *block) { pool_free((char *)block + 16); }
 
 static void freed_twice(void *argument)
 {
-  static void (*const ways[])(void *) = {free_again, free_in_a_thread, free_after_a_flush, free_when_there_are_many, resize_freed, ask_size_of_freed};
+  static void (*const ways[])(void *) = {free_again,   free_in_a_thread, free_after_a_flush, free_when_there_are_many,
+                                         resize_freed, ask_size_of_freed};
   (void)argument;
   manager_up();
   void *block = pool_alloc(A_SIZE), *behind = pool_alloc(A_SIZE), *huge = pool_alloc(20 * MIB);
@@ -299,7 +300,7 @@ static void freed_twice(void *argument)
   for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
     aborts_with(ways[i], block, "freed twice");
   must(pool_in_use(behind));
-  aborts_with(free_again, huge, "not a block of any heap");   /* its addresses may be anybody's by now */
+  aborts_with(free_again, huge, "not a block of any heap"); /* its addresses may be anybody's by now */
 }
 
 /* ---- any heap, against a model ---- */

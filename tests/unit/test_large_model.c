@@ -7,7 +7,7 @@
 enum { BLOCKS = 48, MODEL_STEPS = 2500 };
 
 typedef struct kind {
-  const char         *name;
+  const char *name;
   pool_heap_options_t options;
 } kind_t;
 
@@ -24,20 +24,24 @@ static const kind_t kinds[] = {
 
 typedef struct model {
   pool_heap_t *heap;
-  dice_t   dice;
-  char    *blocks[BLOCKS];
-  size_t   sizes[BLOCKS];
+  dice_t dice;
+  char *blocks[BLOCKS];
+  size_t sizes[BLOCKS];
   uint64_t keys[BLOCKS];
-  bool     checked;
+  bool checked;
 } model_t;
 
 static size_t some_size(dice_t *dice)
 {
   switch (dice_below(dice, 8)) {
-  case 0: return 1 + dice_below(dice, 40 * KIB);
-  case 1: return 4 * MIB - 8192 + dice_below(dice, 16384);
-  case 2: return 4 * MIB + dice_below(dice, 8 * MIB);
-  default: return 30 * KIB + dice_below(dice, (size_t)1 << (15 + dice_below(dice, 7)));
+  case 0:
+    return 1 + dice_below(dice, 40 * KIB);
+  case 1:
+    return 4 * MIB - 8192 + dice_below(dice, 16384);
+  case 2:
+    return 4 * MIB + dice_below(dice, 8 * MIB);
+  default:
+    return 30 * KIB + dice_below(dice, (size_t)1 << (15 + dice_below(dice, 7)));
   }
 }
 
@@ -70,13 +74,15 @@ static void model_take(model_t *model, size_t i)
     claim(model, i, block, size);
     break;
   }
-  default: claim(model, i, pool_heap_alloc(model->heap, size), size);
+  default:
+    claim(model, i, pool_heap_alloc(model->heap, size), size);
   }
 }
 
 static void model_resize(model_t *model, size_t i)
 {
-  size_t had = model->sizes[i], size = dice_below(&model->dice, 2) ? some_size(&model->dice) : 1 + dice_below(&model->dice, 2 * had);
+  size_t had = model->sizes[i],
+         size = dice_below(&model->dice, 2) ? some_size(&model->dice) : 1 + dice_below(&model->dice, 2 * had);
   char *was = model->blocks[i];
   bool in_place = dice_below(&model->dice, 3) == 0;
   errno = 77;
@@ -121,7 +127,8 @@ static void model(void *argument)
   static model_t model;
   const kind_t *kind = argument;
   os_fake_heal();
-  model = (model_t){.heap = kind->options.name ? pool_heap_default() : pool_heap_create(&kind->options), .dice = {(uint64_t)(kind - kinds)},
+  model = (model_t){.heap = kind->options.name ? pool_heap_default() : pool_heap_create(&kind->options),
+                    .dice = {(uint64_t)(kind - kinds)},
                     .checked = kind->options.flags & POOL_HEAP_CHECKED};
   must(model.heap);
   for (size_t step = 0; step < MODEL_STEPS; step++) {
@@ -152,7 +159,7 @@ static void model(void *argument)
   if (!kind->options.name)
     pool_heap_destroy(model.heap);
   pool_trim(0);
-  must(check_everything() && space_of_process.used_units == 0 && huge_kept_bytes() == 0);
+  must(check_everything() && space_of_process.used_units == 0 && kept_bytes() == 0);
 }
 
 static void model_test(void **state)
@@ -167,14 +174,16 @@ static void all_at_once(void *argument)
 {
   (void)argument;
   manager_up();
-  pool_heap_t *above = pool_heap_create(&(pool_heap_options_t){.budget = 200 << 20}), *heap = pool_heap_create(&(pool_heap_options_t){.parent = above});
+  pool_heap_t *above = pool_heap_create(&(pool_heap_options_t){.budget = 200 << 20}),
+              *heap = pool_heap_create(&(pool_heap_options_t){.parent = above});
   for (size_t turn = 0; turn < 10; turn++) {
     size_t held = figures(above).held_bytes;
     for (size_t size = 300 * KIB; size < 20 * MIB; size = size * 3 / 2)
       must(pool_heap_alloc(heap, size));
     must(figures(heap).live_blocks == 11 && figures(above).held_bytes > held + 50 * MIB && check_everything());
     pool_heap_reset(heap);
-    must(figures(heap).live_blocks == 0 && figures(heap).live_bytes == 0 && figures(above).held_bytes == held && check_everything());
+    must(figures(heap).live_blocks == 0 && figures(heap).live_bytes == 0 && figures(above).held_bytes == held &&
+         check_everything());
   }
   pool_heap_destroy(heap);
   pool_heap_destroy(above);

@@ -32,7 +32,7 @@ static void limits(void **state)
   (void)state;
   all_new();
   assert_true(os_memory_limit() == SIZE_MAX && errno_is_kept());
-  assert_true(os_memory_most() >= 64 * MIB && os_memory_most() < (size_t)1 << 50 && errno_is_kept());   /* the machine's */
+  assert_true(os_memory_most() >= 64 * MIB && os_memory_most() < (size_t)1 << 50 && errno_is_kept()); /* the machine's */
   kernel.sysinfo = ENOSYS;
   assert_true(os_memory_most() == SIZE_MAX && errno_is_kept());
   kernel.sysinfo = 0;
@@ -105,7 +105,7 @@ static void forks(void *argument)
   pthread_barrier_wait(&forked);
   pthread_join(thread, NULL);
   FILE *file = fopen("/dev/null", "w");
-  must(file && fclose(file) == 0);   /* which is open again */
+  must(file && fclose(file) == 0); /* which is open again */
 }
 
 static void forks_test(void **state)
@@ -152,12 +152,8 @@ static void last_words(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(forbidden),
-    cmocka_unit_test(limits),
-    cmocka_unit_test(time_goes_on),
-    cmocka_unit_test(forks_test),
-    cmocka_unit_test(environment),
-    cmocka_unit_test(last_words),
+    cmocka_unit_test(forbidden),  cmocka_unit_test(limits),      cmocka_unit_test(time_goes_on),
+    cmocka_unit_test(forks_test), cmocka_unit_test(environment), cmocka_unit_test(last_words),
   };
   return cmocka_run_group_tests_name("Linux", tests, NULL, NULL);
 }

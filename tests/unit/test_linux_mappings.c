@@ -77,7 +77,7 @@ static void mapped_at(void **state)
       assert_int_equal(os_map_at(at + (from - 1) * 8 * PAGE, SOME), OS_OCCUPIED);
       assert_true(errno_is_kept());
     }
-    assert_int_equal(kernel.munmaps, old ? 3 : 0);   /* what it got elsewhere is given back */
+    assert_int_equal(kernel.munmaps, old ? 3 : 0); /* what it got elsewhere is given back */
     assert_true(pattern_kept("", 0, 1, 0) && at[0] == 7 && memcmp(at, at + 1, SOME - 1) == 0);
     assert_true(os_unmap(at, SOME));
     assert_int_equal(os_map_at(at, SOME), OS_MAPPED);
@@ -147,10 +147,10 @@ static void remapped(void **state)
     char *at = free_addresses(), *p = at;
     assert_int_equal(os_map_at(at, 2 * PAGE), OS_MAPPED);
     pattern_write(p, 2 * PAGE, 5);
-    p = os_remap(p, 2 * PAGE, SOME, may_move);                /* there is room behind it */
+    p = os_remap(p, 2 * PAGE, SOME, may_move); /* there is room behind it */
     assert_true(p == at && kernel.remap_flags == (may_move ? MREMAP_MAYMOVE : 0) && pattern_holds(p, 2 * PAGE, 5));
     assert_true(all_zero(p + 2 * PAGE, SOME - 2 * PAGE) && errno_is_kept());
-    char *further = os_remap(p, SOME, 2 * SOME, may_move);    /* and now there is none */
+    char *further = os_remap(p, SOME, 2 * SOME, may_move); /* and now there is none */
     assert_true((further != NULL) == may_move && further != p && errno_is_kept());
     assert_true(pattern_holds(may_move ? further : p, 2 * PAGE, 5) && is_mapped(p) == !may_move);
     p = may_move ? further : p;
@@ -259,18 +259,10 @@ static void wishes(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(mapped),
-    cmocka_unit_test(mapped_with_slack),
-    cmocka_unit_test(mapped_with_little_memory),
-    cmocka_unit_test(mapped_at),
-    cmocka_unit_test(not_mapped_at),
-    cmocka_unit_test(not_unmapped),
-    cmocka_unit_test(purged),
-    cmocka_unit_test(remapped),
-    cmocka_unit_test(not_remapped),
-    cmocka_unit_test(guarded),
-    cmocka_unit_test(prefaulted),
-    cmocka_unit_test(locked),
+    cmocka_unit_test(mapped),    cmocka_unit_test(mapped_with_slack), cmocka_unit_test(mapped_with_little_memory),
+    cmocka_unit_test(mapped_at), cmocka_unit_test(not_mapped_at),     cmocka_unit_test(not_unmapped),
+    cmocka_unit_test(purged),    cmocka_unit_test(remapped),          cmocka_unit_test(not_remapped),
+    cmocka_unit_test(guarded),   cmocka_unit_test(prefaulted),        cmocka_unit_test(locked),
     cmocka_unit_test(wishes),
   };
   return cmocka_run_group_tests_name("Linux, mappings", tests, NULL, NULL);

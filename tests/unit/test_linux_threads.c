@@ -30,13 +30,13 @@ static void sleepers(void **state)
   pthread_t thread;
   (void)state;
   all_new();
-  os_wait(&word, 5, false);   /* it is not that: no sleep */
+  os_wait(&word, 5, false); /* it is not that: no sleep */
   assert_int_equal(pthread_create(&thread, NULL, wake_up, NULL), 0);
   while (__atomic_load_n(&word, __ATOMIC_ACQUIRE) == 0)
     os_wait(&word, 0, false);
   pthread_join(thread, NULL);
-  assert_int_equal(kernel.timed_waits, 0);   /* thousands that sleep wake up when they are woken */
-  os_wait(&word, 1, true);   /* nobody wakes it, and it ends */
+  assert_int_equal(kernel.timed_waits, 0); /* thousands that sleep wake up when they are woken */
+  os_wait(&word, 1, true);                 /* nobody wakes it, and it ends */
   assert_int_equal(kernel.timed_waits, 1);
   os_wake(&word);
   os_yield();
@@ -68,8 +68,8 @@ static void ends_of_threads(void *argument)
   static int here;
   (void)argument;
   all_new();
-  must(!os_thread_on_exit(&here));   /* not arranged yet */
-  kernel.key = EAGAIN;               /* all keys are taken */
+  must(!os_thread_on_exit(&here)); /* not arranged yet */
+  kernel.key = EAGAIN;             /* all keys are taken */
   must(!os_on_thread_exit(note_end) && errno_is_kept());
   in_thread(end_not_noted, &here);
   must(!ended_with);
@@ -108,7 +108,7 @@ static void arranged_late(void *argument)
   (void)argument;
   all_new();
   must(pthread_key_create(&before, NULL) == 0 && os_on_thread_exit(note_end));
-  for (size_t i = 0; i < 20; i++) {   /* whichever other keys there are */
+  for (size_t i = 0; i < 20; i++) { /* whichever other keys there are */
     must(pthread_key_create(&behind[i], arrange_in_the_last_round) == 0);
     last_key = behind[i];
     ended_with = NULL;

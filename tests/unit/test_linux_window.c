@@ -19,7 +19,7 @@ static void windows_below(char *top, bool upwards)
     uintptr_t from = (uintptr_t)base;
     assert_true(from && from % OS_WINDOW_ALIGNMENT == 0 && size % OS_WINDOW_ALIGNMENT == 0 && size > 0 && from + size > from);
     assert_true(upwards ? base > top : base + size < top);
-    assert_true(upwards || (uintptr_t)(top - (base + size)) >= (uintptr_t)top / 4096);   /* not next to anything */
+    assert_true(upwards || (uintptr_t)(top - (base + size)) >= (uintptr_t)top / 4096); /* not next to anything */
     seen[count] = base;
     size_t same = 0;
     while (seen[same] != base)
@@ -71,7 +71,7 @@ static void a_window_elsewhere(void **state)
         same++;
       others += same == i;
     }
-    assert_true(others >= min_size(PROCESSES, size / OS_WINDOW_ALIGNMENT) / 2);   /* two may meet */
+    assert_true(others >= min_size(PROCESSES, size / OS_WINDOW_ALIGNMENT) / 2); /* two may meet */
   }
 }
 

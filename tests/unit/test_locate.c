@@ -28,8 +28,15 @@ static void of_every_kind(void *argument)
   (void)argument;
   manager_up();
   of_the_heap(pool_heap_default(), false);
-  pool_heap_options_t kinds[] = {{0}, {.budget = 300 << 10}, {.budget = 7 << 20}, {.budget = 40 << 20}, {.reserve = 5 << 20}, {.reserve = 30 << 20},
-                                 {.flags = POOL_HEAP_SINGLE_THREAD}, {.flags = POOL_HEAP_ZERO_ON_FREE}, {.memory = buffer + 5, .memory_size = 4 << 20},
+  pool_heap_options_t kinds[] = {{0},
+                                 {.budget = 300 << 10},
+                                 {.budget = 7 << 20},
+                                 {.budget = 40 << 20},
+                                 {.reserve = 5 << 20},
+                                 {.reserve = 30 << 20},
+                                 {.flags = POOL_HEAP_SINGLE_THREAD},
+                                 {.flags = POOL_HEAP_ZERO_ON_FREE},
+                                 {.memory = buffer + 5, .memory_size = 4 << 20},
                                  {.memory = buffer + 64, .memory_size = 100000}};
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
     pool_heap_t *heap = new_heap(kinds[i]);
@@ -63,7 +70,7 @@ static void around_a_region(void *argument)
   manager_up();
   pool_heap_t *heap = new_heap(*options);
   char *block = pool_heap_alloc(heap, 100), *region = heap->region.start, *end = region + heap->region.size;
-  end = heap->region.run ? (char *)round_up((uintptr_t)end, UNIT) : end;   /* the last unit is its own to the end */
+  end = heap->region.run ? (char *)round_up((uintptr_t)end, UNIT) : end; /* the last unit is its own to the end */
   for (char *at = region; at < end; at += 997)
     must((at >= block && at < block + 112) || (!pool_in_use(at) && pool_heap_of(at) == heap));
   must(pool_heap_of(end - 1) == heap && pool_heap_of(region) == heap);
@@ -75,8 +82,14 @@ static void around_a_region(void *argument)
 
 static void around_a_region_test(void **state)
 {
-  static const pool_heap_options_t kinds[] = {{.budget = 100 << 10}, {.budget = 3 << 20}, {.budget = 8 << 20}, {.reserve = 4 << 20}, {.reserve = 6 << 20},
-                                              {.reserve = 50 << 20}, {.memory = buffer + 7, .memory_size = 50000}, {.memory = buffer, .memory_size = 6 << 20}};
+  static const pool_heap_options_t kinds[] = {{.budget = 100 << 10},
+                                              {.budget = 3 << 20},
+                                              {.budget = 8 << 20},
+                                              {.reserve = 4 << 20},
+                                              {.reserve = 6 << 20},
+                                              {.reserve = 50 << 20},
+                                              {.memory = buffer + 7, .memory_size = 50000},
+                                              {.memory = buffer, .memory_size = 6 << 20}};
   (void)state;
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
     in_child(around_a_region, (void *)(uintptr_t)&kinds[i]);
@@ -113,19 +126,25 @@ static void anything_at_all(void *argument)
   dice_t dice = {4};
   manager_up();
   pool_heap_t *guest = new_guest(buffer, sizeof buffer), *slots = new_heap((pool_heap_options_t){.reserve = 20 << 20});
-  struct { char *block; size_t size; } live[BLOCKS];
+  struct {
+    char *block;
+    size_t size;
+  } live[BLOCKS];
   for (size_t i = 0; i < BLOCKS; i++) {
     live[i].size = 1 + dice_below(&dice, (size_t)16 << dice_below(&dice, 14));
     pool_heap_t *heap = i % 3 == 0 ? guest : i % 3 == 1 ? slots : pool_heap_default();
     if ((live[i].block = pool_heap_alloc(heap, live[i].size)) != NULL)
       live[i].size = pool_usable_size(live[i].block);
   }
-  must(!pool_in_use(argument) && !pool_heap_of(NULL) && !pool_heap_of((void *)UINTPTR_MAX) && !pool_heap_of(&dice) && !pool_heap_of((void *)(uintptr_t)new_guest));
+  must(!pool_in_use(argument) && !pool_heap_of(NULL) && !pool_heap_of((void *)UINTPTR_MAX) && !pool_heap_of(&dice) &&
+       !pool_heap_of((void *)(uintptr_t)new_guest));
   must(!pool_in_use(class_window.map) && !pool_in_use(guest) && pool_heap_of(guest) == guest && !pool_heap_of(slots));
   for (size_t i = 0; i < 200000; i++) {
     const char *near = live[dice_below(&dice, BLOCKS)].block;
     uintptr_t any = dice_roll(&dice) >> dice_below(&dice, 64);
-    const char *address = (const char *)(any + (dice_below(&dice, 4) ? (uintptr_t)near : dice_below(&dice, 2) ? class_window.start : 0));
+    const char *address = (const char *)(any + (dice_below(&dice, 4)   ? (uintptr_t)near
+                                                : dice_below(&dice, 2) ? class_window.start
+                                                                       : 0));
     char *start = NULL;
     for (size_t j = 0; j < BLOCKS; j++)
       if (live[j].block && (size_t)(address - live[j].block) < live[j].size)
@@ -172,12 +191,9 @@ IN_CHILD(told_apart)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(of_every_kind_test),
-    cmocka_unit_test(of_a_checked_heap_test),
-    cmocka_unit_test(around_a_region_test),
-    cmocka_unit_test(in_magazines_and_spares_test),
-    cmocka_unit_test(anything_at_all_test),
-    cmocka_unit_test(told_apart_test),
+    cmocka_unit_test(of_every_kind_test),   cmocka_unit_test(of_a_checked_heap_test),
+    cmocka_unit_test(around_a_region_test), cmocka_unit_test(in_magazines_and_spares_test),
+    cmocka_unit_test(anything_at_all_test), cmocka_unit_test(told_apart_test),
   };
   return cmocka_run_group_tests_name("locate", tests, NULL, NULL);
 }

@@ -2,13 +2,14 @@
  * What an address is in heaps that live in each other's memory. */
 #include "addresses.h"
 
-/* A guest in a block of another heap, with a part of the block on either side that is not its own. (In one of up to 32 KiB its blocks
- * would be taken for the other heap's by pool_free(), says heap.h.) */
+/* A guest in a block of another heap, with a part of the block on either side that is not its own. (In one of up to 32 KiB its
+ * blocks would be taken for the other heap's by pool_free(), says heap.h.) */
 static void in_a_block(void *argument)
 {
   (void)argument;
   manager_up();
-  pool_heap_t *heaps[] = {pool_heap_default(), new_heap((pool_heap_options_t){0}), new_heap((pool_heap_options_t){.budget = 4 << 20}),
+  pool_heap_t *heaps[] = {pool_heap_default(), new_heap((pool_heap_options_t){0}),
+                          new_heap((pool_heap_options_t){.budget = 4 << 20}),
                           new_heap((pool_heap_options_t){.reserve = 20 << 20}), new_guest(buffer, sizeof buffer)};
   for (size_t h = 0; h < 5; h++)
     for (size_t size = 40000; size < 3 * MIB; size *= 4) {
@@ -34,7 +35,8 @@ static void in_a_block(void *argument)
 static bool is_the_block(const pool_block_t *block, void *context)
 {
   if (block->start == context)
-    must(pool_in_use(block->start) && pool_block_start(block->start, NULL) == block->start && pool_usable_size(block->start) == block->size);
+    must(pool_in_use(block->start) && pool_block_start(block->start, NULL) == block->start &&
+         pool_usable_size(block->start) == block->size);
   return true;
 }
 
@@ -104,7 +106,7 @@ static void in_each_other(void *argument)
   }
   for (size_t ended = 0; ended <= DEEP; ended++) {
     for (size_t i = 0; i < DEEP; i++) {
-      size_t around = i + 1;   /* whose the block of guest i's own memory is: the guest, or who is around it */
+      size_t around = i + 1; /* whose the block of guest i's own memory is: the guest, or who is around it */
       while (around && gone[around - 1])
         around--;
       pool_heap_t *expected = around ? guests[around - 1] : pool_heap_default();
@@ -124,7 +126,8 @@ static void in_each_other(void *argument)
 
 static void in_each_other_test(void **state)
 {
-  static const size_t orders[][6] = {{5, 4, 3, 2, 1, 0}, {0, 1, 2, 3, 4, 5}, {2, 4, 0, 5, 1, 3}, {3, 1, 5, 0, 4, 2}, {1, 0, 3, 2, 5, 4}};
+  static const size_t orders[][6] = {
+    {5, 4, 3, 2, 1, 0}, {0, 1, 2, 3, 4, 5}, {2, 4, 0, 5, 1, 3}, {3, 1, 5, 0, 4, 2}, {1, 0, 3, 2, 5, 4}};
   (void)state;
   for (size_t i = 0; i < sizeof orders / sizeof *orders; i++)
     in_child(in_each_other, (void *)(uintptr_t)orders[i]);
@@ -134,13 +137,16 @@ static void in_each_other_test(void **state)
 static void many_guests(void *argument)
 {
   enum { GUESTS = 60, LEAST = 12000 };
-  struct { pool_heap_t *heap; size_t from, to; } guests[GUESTS] = {{0}};
+  struct {
+    pool_heap_t *heap;
+    size_t from, to;
+  } guests[GUESTS] = {{0}};
   dice_t dice = {*(const uint64_t *)argument};
   manager_up();
   for (size_t step = 0; step < 400; step++) {
     size_t i = dice_below(&dice, GUESTS);
     if (guests[i].heap) {
-      bool around = false;   /* one that has another in it cannot be asked to write its own records any more */
+      bool around = false; /* one that has another in it cannot be asked to write its own records any more */
       for (size_t j = 0; j < GUESTS; j++)
         around |= j != i && guests[j].heap && guests[j].from >= guests[i].from && guests[j].to <= guests[i].to;
       if (!around) {
@@ -149,7 +155,8 @@ static void many_guests(void *argument)
       }
     } else {
       /* In the free units of one that is there, or somewhere else altogether. */
-      size_t in = dice_below(&dice, GUESTS), size = LEAST + dice_below(&dice, 300000), from = dice_below(&dice, sizeof buffer - size);
+      size_t in = dice_below(&dice, GUESTS), size = LEAST + dice_below(&dice, 300000),
+             from = dice_below(&dice, sizeof buffer - size);
       if (guests[in].heap) {
         char *block = pool_heap_alloc(guests[in].heap, size = LEAST + dice_below(&dice, 60000));
         if (!block)
@@ -158,7 +165,8 @@ static void many_guests(void *argument)
       }
       bool apart = true;
       for (size_t j = 0; j < GUESTS; j++)
-        apart &= !guests[j].heap || (guests[in].heap && guests[j].from <= from && guests[j].to >= from + size) || guests[j].to <= from || from + size <= guests[j].from;
+        apart &= !guests[j].heap || (guests[in].heap && guests[j].from <= from && guests[j].to >= from + size) ||
+                 guests[j].to <= from || from + size <= guests[j].from;
       if (!apart || !(guests[i].heap = pool_heap_create(&(pool_heap_options_t){.memory = buffer + from, .memory_size = size})))
         continue;
       guests[i].from = from;
@@ -191,11 +199,8 @@ IN_CHILD(fills_no_block)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(in_a_block_test),
-    cmocka_unit_test(fills_a_block_test),
-    cmocka_unit_test(fills_no_block_test),
-    cmocka_unit_test(in_each_other_test),
-    cmocka_unit_test(many_guests_test),
+    cmocka_unit_test(in_a_block_test),    cmocka_unit_test(fills_a_block_test), cmocka_unit_test(fills_no_block_test),
+    cmocka_unit_test(in_each_other_test), cmocka_unit_test(many_guests_test),
   };
   return cmocka_run_group_tests_name("locate_guests", tests, NULL, NULL);
 }

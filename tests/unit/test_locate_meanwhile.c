@@ -5,7 +5,9 @@
 
 /* ---- while what it is about goes ---- */
 
-typedef struct freeing { size_t visited, count; } freeing_t;
+typedef struct freeing {
+  size_t visited, count;
+} freeing_t;
 
 /* The blocks of the highest slabs are freed last, and their addresses and records go with them. */
 static bool free_all_but_the_first(const pool_block_t *block, void *context)
@@ -119,18 +121,29 @@ static void *come_and_go(void *argument)
   while (!__atomic_load_n(&ending, __ATOMIC_RELAXED)) {
     pool_heap_options_t options = {0};
     switch (dice_below(&dice, 5)) {
-    case 0: options.budget = 500 << 10; break;
-    case 1: options.reserve = 10 << 20; break;
-    case 2: options.reserve = 5 << 20; break;
-    case 3: options.memory = memory; options.memory_size = MIB; break;
-    default: break;
+    case 0:
+      options.budget = 500 << 10;
+      break;
+    case 1:
+      options.reserve = 10 << 20;
+      break;
+    case 2:
+      options.reserve = 5 << 20;
+      break;
+    case 3:
+      options.memory = memory;
+      options.memory_size = MIB;
+      break;
+    default:
+      break;
     }
     pool_heap_t *heap = pool_heap_create(&options);
     must(heap);
     for (size_t i = 0; i < 20; i++) {
       size_t size = 1 + dice_below(&dice, (size_t)16 << dice_below(&dice, 15));
       char *block = pool_heap_alloc(heap, size);
-      must(!block || (pool_in_use(block + size - 1) && pool_heap_of(block) == heap && pool_block_start(block + size / 2, NULL) == block));
+      must(!block ||
+           (pool_in_use(block + size - 1) && pool_heap_of(block) == heap && pool_block_start(block + size / 2, NULL) == block));
       if (i % 2)
         pool_free(block);
     }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * One thread's magazines before a bin of its own: random pops and pushes against a model of what is live. */
-#include "thread/magazines.h"
-#include "space/metadata.h"
 #include "os_fake.h"
 #include "region.h"
+#include "space/metadata.h"
+#include "thread/magazines.h"
 #include "unit.h"
 
 enum { LIVE = 3000 };
@@ -20,8 +20,12 @@ static void all_new(unsigned c)
   os_fake_heal();
   budget = (budget_t){0};
   memset(depots, 0, sizeof depots);
-  bin_init(&bin, &(bin_make_t){.size_class = c, .block_size = size_class_size(c), .space = &region->space, .budget = &budget,
-                                  .plane = BIN_PLANE_NONE, .depots = depots});
+  bin_init(&bin, &(bin_make_t){.size_class = c,
+                               .block_size = size_class_size(c),
+                               .space = &region->space,
+                               .budget = &budget,
+                               .plane = BIN_PLANE_NONE,
+                               .depots = depots});
   magazines_init(&magazines, &cache, 1);
 }
 
@@ -233,7 +237,7 @@ static void no_more_memory(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(no_memory),                   /* first: nothing has taken a magazine yet */
+    cmocka_unit_test(no_memory), /* first: nothing has taken a magazine yet */
     cmocka_unit_test(no_more_memory),
     cmocka_unit_test(empty_from_the_start),
     cmocka_unit_test(last_in_first_out),

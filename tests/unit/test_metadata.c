@@ -119,8 +119,8 @@ static void memory_of_large_ones(void *argument)
   must(os_fake.count[OS_PURGE] == purges);
 }
 
-/* Pages serve records of any size, also of those that were smaller before: whatever the order of sizes, no more is mapped than the most
- * that was taken at once, in whole pages of sizes that are rounded up, and what was given back holds little. */
+/* Pages serve records of any size, also of those that were smaller before: whatever the order of sizes, no more is mapped than
+ * the most that was taken at once, in whole pages of sizes that are rounded up, and what was given back holds little. */
 static void of_other_sizes(void *argument)
 {
   enum { MOST = 8 << 20, ROUNDS = 40 };
@@ -140,9 +140,10 @@ static void of_other_sizes(void *argument)
   }
   must(os_fake.mapped_bytes - mapped_before <= most + MOST / 32 && metadata_bytes() == 0);
   size_t touched = metadata_touched();
-  uint64_t given = metadata_given_bytes(), purged = metadata_trim();
-  must(purged == touched - metadata_touched() && metadata_given_bytes() - given == purged && metadata_touched() - touched_before <= 4096);
-  must(given >= most);   /* each round by itself */
+  uint64_t given = metadata_purged_bytes(), purged = metadata_trim();
+  must(purged == touched - metadata_touched() && metadata_purged_bytes() - given == purged &&
+       metadata_touched() - touched_before <= 4096);
+  must(given >= most); /* each round by itself */
 }
 
 /* Also those below a page: of one size in each round, and others in between that stay until the next. */
@@ -155,7 +156,8 @@ static void small_ones_of_other_sizes(void *argument)
   window_up();
   size_t mapped_before = os_fake.mapped_bytes, stay_size = 0, touched_before = metadata_touched();
   for (size_t round = 0; round < ROUNDS; round++) {
-    size_t size = 1 + dice_below(&dice, (size_t)64 << dice_below(&dice, 7)), count = MOST / (size + size / 4 + 64), stay = 0, new_size = 1 + dice_below(&dice, 4000);
+    size_t size = 1 + dice_below(&dice, (size_t)64 << dice_below(&dice, 7)), count = MOST / (size + size / 4 + 64), stay = 0,
+           new_size = 1 + dice_below(&dice, 4000);
     char *new_stays[STAY_MOST];
     for (size_t i = 0; i < count; i++) {
       must((records[i] = metadata_take(size, METADATA_ALIGNMENT)) && all_zero(records[i], size));
@@ -175,7 +177,8 @@ static void small_ones_of_other_sizes(void *argument)
       stays[i] = i < stay ? new_stays[i] : NULL;
     }
     stay_size = new_size;
-    must(os_fake.mapped_bytes - mapped_before <= MOST + MOST / 2);   /* each size for itself would take more than twenty times as much */
+    must(os_fake.mapped_bytes - mapped_before <=
+         MOST + MOST / 2); /* each size for itself would take more than twenty times as much */
   }
   for (size_t i = 0; i < STAY_MOST; i++)
     metadata_give(stays[i], stay_size);
@@ -209,12 +212,13 @@ static void of_one_kind(void *argument)
   size_t more = 0;
   while (metadata_take_kind(&kind))
     more++;
-  must(more >= (MANY * (size_t)2500 - 200 * KIB) / 1024 && more < 10 * MANY);   /* pages that are few in a row serve, too */
+  must(more >= (MANY * (size_t)2500 - 200 * KIB) / 1024 && more < 10 * MANY); /* pages that are few in a row serve, too */
   os_fake_heal();
   must(metadata_take_kind(&kind));
 }
 
-/* What the system refuses to take stays what it was and is counted once, however often; trims end, however rows become one meanwhile. */
+/* What the system refuses to take stays what it was and is counted once, however often; trims end, however rows become one
+ * meanwhile. */
 static void cleaning_refused(void *argument)
 {
   enum { ROWS = 60, ROUNDS = 300 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Records of the manager's own, at random and beside forks. */
-#include "os_fake.h"
 #include "heap/startup.h"
+#include "os_fake.h"
 #include "records.h"
 #include <pthread.h>
 
@@ -12,7 +12,8 @@ enum { RECORDS = 120, MODEL_STEPS = 6000 };
 static void no_overlap(const record_t *records, const record_t *with)
 {
   for (size_t i = 0; i < RECORDS; i++)
-    must(&records[i] == with || !records[i].at || records[i].at + records[i].size <= with->at || with->at + with->size <= records[i].at);
+    must(&records[i] == with || !records[i].at || records[i].at + records[i].size <= with->at ||
+         with->at + with->size <= records[i].at);
 }
 
 static void model_step(record_t *records, dice_t *dice)

@@ -15,7 +15,7 @@ static void read_from(void *text)
 /* A child that must end well; what it found is in its exit. */
 typedef struct reading {
   const char *text;
-  options_t   expected;
+  options_t expected;
 } reading_t;
 
 static void read_and_compare(void *argument)
@@ -30,10 +30,10 @@ static void read_and_compare(void *argument)
   must(settings.abort_on_exhausted == reading->expected.abort_on_exhausted);
 }
 
-#define READS(words, ...)                                                                  \
-  do {                                                                                     \
-    reading_t reading = {words, {.purge_delay_ms = PURGE_DELAY_DEFAULT_MS, __VA_ARGS__}};  \
-    in_child(read_and_compare, &reading);                                                  \
+#define READS(words, ...) \
+  do { \
+    reading_t reading = {words, {.purge_delay_ms = PURGE_DELAY_DEFAULT_MS, __VA_ARGS__}}; \
+    in_child(read_and_compare, &reading); \
   } while (0)
 
 #pragma GCC diagnostic push
@@ -60,9 +60,25 @@ static void bad_values(void **state)
 {
   (void)state;
   static const char *const bad[] = {
-    "purge_delay_ms=", "purge_delay_ms=-1", "purge_delay_ms=1x", "purge_delay_ms=99999999999", "purge_delay_ms=429496729600",
-    "huge_pages=", "huge_pages=yes", "huge_pages", "stats=1", "checked=2", "checked=", "checked", "abort_on_exhausted=10",
-    "Checked=1", "unknown=1", "=1", "=", "ckecked=1", "version=1",
+    "purge_delay_ms=",
+    "purge_delay_ms=-1",
+    "purge_delay_ms=1x",
+    "purge_delay_ms=99999999999",
+    "purge_delay_ms=429496729600",
+    "huge_pages=",
+    "huge_pages=yes",
+    "huge_pages",
+    "stats=1",
+    "checked=2",
+    "checked=",
+    "checked",
+    "abort_on_exhausted=10",
+    "Checked=1",
+    "unknown=1",
+    "=1",
+    "=",
+    "ckecked=1",
+    "version=1",
     "a_key_that_is_much_longer_than_any_key_that_there_could_ever_be_here=1",
   };
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -84,9 +100,13 @@ static void read_then_abort(void *text)
 static void warnings(void **state)
 {
   (void)state;
-  char unknown[] = "nonsense=1", value[] = "checked=7", help[] = "help", version[] = "version";
-  aborts_with(read_then_abort, unknown, "tidepool: nonsense: unknown option or bad value in TIDEPOOL_OPTIONS, ignored\n");
-  aborts_with(read_then_abort, value, "tidepool: checked: unknown option or bad value in TIDEPOOL_OPTIONS, ignored\n");
+  char unknown[] = "nonsense=1", value[] = "checked=7", help[] = "help", misspelt[] = "ckecked=1", plural[] = "huge_page=auto",
+       bare[] = "stats", version[] = "version";
+  aborts_with(read_then_abort, unknown, "tidepool: nonsense: no option; there are purge_delay_ms, huge_pages, stats");
+  aborts_with(read_then_abort, value, "tidepool: checked: bad value; the values are 0, 1; ignored\n");
+  aborts_with(read_then_abort, misspelt, "tidepool: ckecked: no option, checked is nearest; ignored\n");
+  aborts_with(read_then_abort, plural, "tidepool: huge_page: no option, huge_pages is nearest; ignored\n");
+  aborts_with(read_then_abort, bare, "tidepool: stats: no value; the values are none, exit, exit:FILE; ignored\n");
   aborts_with(read_then_abort, help, "purge_delay_ms=milliseconds, never");
   aborts_with(read_then_abort, help, "abort_on_exhausted=0, 1");
   aborts_with(read_then_abort, version, "tidepool " TIDEPOOL_VERSION "\n");
@@ -103,7 +123,7 @@ static void set_before_and_after(void *argument)
   must(!option_set("checked", NULL));
   setenv(VARIABLE, "checked=0", 1);
   option_read();
-  must(settings.purge_delay_ms == 7 && !settings.checked);   /* the environment has the last word */
+  must(settings.purge_delay_ms == 7 && !settings.checked); /* the environment has the last word */
   must(!option_set("checked", "1"));
   setenv(VARIABLE, "checked=1", 1);
   option_read();

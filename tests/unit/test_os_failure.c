@@ -5,8 +5,8 @@
  * blocks keep what is in them, the invariants hold, and with the system well again everything can be had and given back.
  *
  * Each run is a child of its own, so that the manager comes up in it under failures too. */
-#include "os_fake.h"
 #include "heap/heap.h"
+#include "os_fake.h"
 #include "unit.h"
 #include <errno.h>
 #include <pthread.h>
@@ -21,33 +21,39 @@
 enum { SLOTS = 96, STEPS_OF_TRACE = 1000, ERRNO_BEFORE = 77 };
 
 typedef struct slot {
-  void    *block;
-  size_t   size;
+  void *block;
+  size_t size;
   uint64_t key;
 } slot_t;
 
 typedef struct trace {
-  dice_t   dice;
-  slot_t   slots[SLOTS];
+  dice_t dice;
+  slot_t slots[SLOTS];
   uint64_t refused;
 } trace_t;
 
 typedef struct report {
-  uint64_t failed;        /* calls of the system */
-  uint64_t refused;       /* requests */
+  uint64_t failed;  /* calls of the system */
+  uint64_t refused; /* requests */
 } report_t;
 
-static report_t *report;   /* shared with the children */
+static report_t *report; /* shared with the children */
 
 static size_t some_size(dice_t *dice)
 {
   switch (dice_below(dice, 24)) {
-  case 0: return 0;
-  case 1: return dice_below(dice, SIZE_CACHED);
-  case 2: return SIZE_CACHED + dice_below(dice, SIZE_MAX_CLASS - SIZE_CACHED);
-  case 3: return SIZE_MAX_CLASS + dice_below(dice, 8 * MIB);
-  case 4: return dice_below(dice, 40) ? dice_below(dice, 64 * KIB) : 300 * MIB + dice_below(dice, 8 * MIB);
-  default: return dice_below(dice, 2 * KIB);
+  case 0:
+    return 0;
+  case 1:
+    return dice_below(dice, SIZE_CACHED);
+  case 2:
+    return SIZE_CACHED + dice_below(dice, SIZE_MAX_CLASS - SIZE_CACHED);
+  case 3:
+    return SIZE_MAX_CLASS + dice_below(dice, 8 * MIB);
+  case 4:
+    return dice_below(dice, 40) ? dice_below(dice, 64 * KIB) : 300 * MIB + dice_below(dice, 8 * MIB);
+  default:
+    return dice_below(dice, 2 * KIB);
   }
 }
 
@@ -91,7 +97,8 @@ static void step_zeroed(trace_t *trace, slot_t *slot)
 
 static void step_aligned(trace_t *trace, slot_t *slot)
 {
-  size_t size = some_size(&trace->dice), alignment = (size_t)1 << dice_below(&trace->dice, dice_below(&trace->dice, 30) ? 18 : 31);
+  size_t size = some_size(&trace->dice),
+         alignment = (size_t)1 << dice_below(&trace->dice, dice_below(&trace->dice, 30) ? 18 : 31);
   let_go(slot);
   errno = ERRNO_BEFORE;
   void *block = pool_aligned_alloc(alignment, size);
@@ -251,7 +258,9 @@ static void run_with_failures(uint64_t from, uint64_t to)
   settle_up(&trace);
 }
 
-typedef struct failures { uint64_t from, to; } failures_t;
+typedef struct failures {
+  uint64_t from, to;
+} failures_t;
 
 static void run_in_child(void *argument)
 {
@@ -274,7 +283,7 @@ static void fail_everywhere(uint64_t length, uint64_t step)
   }
   print_message("%lu calls in a row, %lu calls in all: %lu requests refused\n", length, n - 1, refused);
   assert_true(n > 20);
-  assert_true(refused > 0 || length <= A_FEW);   /* a few are made up for: memory is looked for in more than one place */
+  assert_true(refused > 0 || length <= A_FEW); /* a few are made up for: memory is looked for in more than one place */
 }
 
 static void one_call_fails(void **state)
@@ -356,7 +365,7 @@ static void zeroed_though_borrowed(void *argument)
     pool_free(blocks[i]);
   pool_trim(SIZE_MAX);
   os_fake.refuse = true;
-  while (pool_alloc(UNIT)) {   /* what is mapped already */
+  while (pool_alloc(UNIT)) { /* what is mapped already */
   }
   for (size_t size = 700; size < 1000; size += 100) {
     char *block = pool_zalloc(size);

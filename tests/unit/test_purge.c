@@ -66,8 +66,8 @@ static void contracted(void *argument)
   must(os_fake.mapped_bytes == mapped + committed(0) * UNIT + many && committed(0) >= 410);
   must(space_purge(space, 390 * UNIT) == 10 * UNIT && committed(0) >= 400);
   must(space_purge(space, 100 * UNIT) == 290 * UNIT && committed(0) == 110);
-  must(space_purge(space, 99 * UNIT) == UNIT && committed(0) == 110);      /* one unit is not worth a call, */
-  must(space_purge(space, 0) == 99 * UNIT && committed(0) == 10);          /* but when all is asked for */
+  must(space_purge(space, 99 * UNIT) == UNIT && committed(0) == 110); /* one unit is not worth a call, */
+  must(space_purge(space, 0) == 99 * UNIT && committed(0) == 10);     /* but when all is asked for */
   must(os_fake.mapped_bytes == mapped + 10 * UNIT + records(0) && records(0) + 64 * KIB < many);
   run_t *run = take(space, 60);
   must(run->start == first->start + 10 * UNIT && run->zeroed);
@@ -105,7 +105,8 @@ static void taken_by_somebody(void *argument)
   run_t *first = take(space, 20);
   make_dirty(space, 300);
   must(space_purge(space, 0) > 0 && committed(0) == 20);
-  char *at = first->start + 100 * UNIT, *there = mmap(at, UNIT, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  char *at = first->start + 100 * UNIT,
+       *there = mmap(at, UNIT, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
   must(there == at);
   *there = 5;
   make_dirty(space, 300);
@@ -244,14 +245,10 @@ static void around_a_locked_page_test(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(down_to_what_is_kept_test),
-    cmocka_unit_test(from_the_high_end_test),
-    cmocka_unit_test(contracted_test),
-    cmocka_unit_test(contracted_in_vain_test),
-    cmocka_unit_test(taken_by_somebody_test),
-    cmocka_unit_test(in_vain_test),
-    cmocka_unit_test(around_a_locked_page_test),
-    cmocka_unit_test(asked_again_after_a_tick_test),
+    cmocka_unit_test(down_to_what_is_kept_test), cmocka_unit_test(from_the_high_end_test),
+    cmocka_unit_test(contracted_test),           cmocka_unit_test(contracted_in_vain_test),
+    cmocka_unit_test(taken_by_somebody_test),    cmocka_unit_test(in_vain_test),
+    cmocka_unit_test(around_a_locked_page_test), cmocka_unit_test(asked_again_after_a_tick_test),
     cmocka_unit_test(beside_others_test),
   };
   return cmocka_run_group_tests_name("purge", tests, NULL, NULL);

@@ -181,12 +181,9 @@ IN_CHILD(inside)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(at_once_test),
-    cmocka_unit_test(after_a_peak_test),
-    cmocka_unit_test(a_breath_test),
-    cmocka_unit_test(what_an_epoch_did_not_need_test),
-    cmocka_unit_test(slots_test),
-    cmocka_unit_test(small_units_test),
+    cmocka_unit_test(at_once_test),  cmocka_unit_test(after_a_peak_test),
+    cmocka_unit_test(a_breath_test), cmocka_unit_test(what_an_epoch_did_not_need_test),
+    cmocka_unit_test(slots_test),    cmocka_unit_test(small_units_test),
     cmocka_unit_test(inside_test),
   };
   return cmocka_run_group_tests_name("purge_kept", tests, NULL, NULL);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * Against a sorted array: which range begins last before an address, which first behind it, whatever the order in which they came; and
- * never deeper than a tree that was filled at random. */
+ * Against a sorted array: which range begins last before an address, which first behind it, whatever the order in which they
+ * came; and never deeper than a tree that was filled at random. */
 #include "base/range_tree.h"
 #include "unit.h"
 
-enum { MANY = 60000, FEW = 300, DEPTH_MOST = 60 };   /* 60,000 ranges: some 40 at most; one more is rarer than 1 in 10^6 */
+enum { MANY = 60000, FEW = 300, DEPTH_MOST = 60 }; /* 60,000 ranges: some 40 at most; one more is rarer than 1 in 10^6 */
 
 static range_t ranges[MANY];
 static bool present[MANY];
@@ -32,10 +32,14 @@ static void drop(size_t i)
   present[i] = false;
 }
 
-/* Returns how many there are; every one between its neighbours. `stack` stands for recursion, which a bad tree would overflow. */
+/* Returns how many there are; every one between its neighbours. `stack` stands for recursion, which a bad tree would overflow.
+ */
 static size_t walk(size_t *depth)
 {
-  struct { const range_t *at; size_t depth; } stack[2 * DEPTH_MOST];
+  struct {
+    const range_t *at;
+    size_t depth;
+  } stack[2 * DEPTH_MOST];
   size_t count = 0, top = 0;
   uintptr_t last = 0;
   *depth = 0;

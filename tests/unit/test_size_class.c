@@ -25,7 +25,7 @@ static void table_is_generated(void **state)
   FILE *file = fopen(table, "r");
   const char *is = read_all(file, &length);
   fclose(file);
-  setenv("GENERATOR", generator, 1);   /* its path may have anything in it */
+  setenv("GENERATOR", generator, 1); /* its path may have anything in it */
   file = popen("exec \"$GENERATOR\"", "r");
   const char *expected = read_all(file, &expected_length);
   assert_int_equal(pclose(file), 0);

@@ -39,7 +39,7 @@ static void fresh_blocks(void **state)
     assert_true(slab->capacity >= 8 && (size_t)slab->capacity * size <= (size_t)slab->units << UNIT_LOG2);
     assert_true(slab_is_unused(slab));
     char *next = slab->start;
-    for (size_t want = 1; !slab_is_exhausted(slab); want = want * 2 + 1) {
+    for (size_t want = 1; slab_has_fresh(slab); want = want * 2 + 1) {
       size_t got = slab_take_fresh(slab, size, blocks, want);
       assert_int_equal(got, min_size(want, slab->capacity - (size_t)(next - slab->start) / size));
       for (size_t i = 0; i < got; i++, next += size)
@@ -92,7 +92,7 @@ static void free_blocks_in_address_order(void **state)
         assert_int_equal(got, min_size(want, free_before));
         assert_int_equal(slab->free_count, free_before - got);
         for (size_t i = 0; i < got; i++) {
-          size_t at = (size_t)((char *)blocks[want - 1 - i] - slab->start) + size;   /* + size: 0 is before the first */
+          size_t at = (size_t)((char *)blocks[want - 1 - i] - slab->start) + size; /* + size: 0 is before the first */
           assert_true(at > last && !bit_test(slab->bitmap, at / size - 1));
           last = at;
         }
@@ -120,10 +120,8 @@ static void emptied(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(index_by_inverse),
-    cmocka_unit_test(fresh_blocks),
-    cmocka_unit_test(answers),
-    cmocka_unit_test(free_blocks_in_address_order),
+    cmocka_unit_test(index_by_inverse), cmocka_unit_test(fresh_blocks),
+    cmocka_unit_test(answers),          cmocka_unit_test(free_blocks_in_address_order),
     cmocka_unit_test(emptied),
   };
   return cmocka_run_group_tests_name("slab", tests, NULL, NULL);

@@ -118,7 +118,11 @@ static void finding(void *argument)
 
 /* ---- walks ---- */
 
-typedef struct steps { const run_t *run; const run_t *unwanted; size_t asked; } steps_t;
+typedef struct steps {
+  const run_t *run;
+  const run_t *unwanted;
+  size_t asked;
+} steps_t;
 
 static bool want(const arena_t *arena, const run_t *run, void *context)
 {
@@ -164,7 +168,8 @@ static void charged(void *argument)
   must(run && run->units == 10 && budget_held(&budget) == 10 * UNIT && budget_peak(&above) == 10 * UNIT);
   must(!space_take_charged(&space_of_process, &budget, 31 * UNIT, 16) && budget_held(&above) == 10 * UNIT);
   os_fake.fail_kinds = 1 << OS_MAP_AT;
-  must(!space_take_charged(&space_of_process, &budget, 30 * UNIT, 16) && budget_held(&above) == 10 * UNIT && budget_held(&budget) == 10 * UNIT);
+  must(!space_take_charged(&space_of_process, &budget, 30 * UNIT, 16) && budget_held(&above) == 10 * UNIT &&
+       budget_held(&budget) == 10 * UNIT);
   os_fake_heal();
   must(budget_peak(&budget) == 10 * UNIT);
   run_t *more = space_take_charged(&space_of_process, &budget, 30 * UNIT, 8 * UNIT);
@@ -216,14 +221,10 @@ WITH(charged_beyond, bool, false, true)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(lowest_first_test),
-    cmocka_unit_test(aligned_test),
-    cmocka_unit_test(more_arenas_test),
-    cmocka_unit_test(longer_and_shorter_test),
-    cmocka_unit_test(finding_test),
-    cmocka_unit_test(one_after_the_other_test),
-    cmocka_unit_test(charged_test),
-    cmocka_unit_test(charged_beyond_test),
+    cmocka_unit_test(lowest_first_test), cmocka_unit_test(aligned_test),
+    cmocka_unit_test(more_arenas_test),  cmocka_unit_test(longer_and_shorter_test),
+    cmocka_unit_test(finding_test),      cmocka_unit_test(one_after_the_other_test),
+    cmocka_unit_test(charged_test),      cmocka_unit_test(charged_beyond_test),
   };
   return cmocka_run_group_tests_name("space", tests, NULL, NULL);
 }

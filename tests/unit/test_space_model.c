@@ -11,11 +11,11 @@ enum { RUNS = 60, MODEL_STEPS = 3000 };
 
 typedef struct model {
   space_t *space;
-  dice_t   dice;
-  run_t   *runs[RUNS];
+  dice_t dice;
+  run_t *runs[RUNS];
   uint64_t keys[RUNS];
-  size_t   used;
-  bool     failures;
+  size_t used;
+  bool failures;
 } model_t;
 
 static size_t bytes_of(const model_t *model, const run_t *run) { return (size_t)run->units << model->space->unit_log2; }

@@ -45,7 +45,7 @@ static void in_the_next_slot(void *argument)
     check_space(&space_of_process);
   } while (window_slot_of(run->start) == 0);
   must(*there == 5 && window_slot_of(run->start) == 1 && arena->unit_count == arena->committed);
-  while (take(&space_of_process, 1, 1)->start < there) {   /* what is left of the first */
+  while (take(&space_of_process, 1, 1)->start < there) { /* what is left of the first */
   }
   must(space_longest_in(0) == 0);
   check_space(&space_of_process);
@@ -149,7 +149,7 @@ static void come_and_go(void *argument)
   for (size_t i = 0; i < 4; i++)
     if (spaces[i].fixed)
       space_destroy_slots(&spaces[i]);
-  must(os_fake.mapped_bytes == before + (most - 1) * 2 * (SLOT / UNIT));   /* the map stays */
+  must(os_fake.mapped_bytes == before + (most - 1) * 2 * (SLOT / UNIT)); /* the map stays */
   check_space(&space_of_process);
 }
 
@@ -221,7 +221,8 @@ static void init_elsewhere(void *argument)
   must(space_init_slots(&space, UNITS));
   const char *base = window_slot(0);
   size_t places[] = {ARENA_GAP, (size_t)((char *)(space.fixed->runs + 5000) - base), (size_t)(space.fixed->base - base),
-                     (size_t)(space.fixed->base + UNITS / 2 * UNIT - base), (size_t)(space.fixed->base + UNITS * UNIT - 4096 - base)};
+                     (size_t)(space.fixed->base + UNITS / 2 * UNIT - base),
+                     (size_t)(space.fixed->base + UNITS * UNIT - 4096 - base)};
   size_t slots = space.fixed->slots;
   space_destroy_slots(&space);
   size_t before = os_fake.mapped_bytes;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Against a model that looks at every bit: which stretch is the lowest, how long the longest is, and whether every node says so. */
+ * Against a model that looks at every bit: which stretch is the lowest, how long the longest is, and whether every node says
+ * so. */
 #include "base/span_tree.h"
 #include "unit.h"
 
@@ -7,8 +8,8 @@ enum { SMALL_MOST = 4096 };
 
 typedef struct modelled {
   span_tree_t tree;
-  size_t      bits, words, nodes;
-  bool       *model;
+  size_t bits, words, nodes;
+  bool *model;
 } modelled_t;
 
 static void modelled_new(modelled_t *m, size_t bits)
@@ -19,7 +20,7 @@ static void modelled_new(modelled_t *m, size_t bits)
   m->model = calloc(bits + 1, sizeof *m->model);
   uint64_t *map = calloc(m->words + 1, sizeof *map), *node = malloc((m->nodes + 1) * sizeof *node);
   assert_true(m->model && map && node);
-  memset(node, 0xee, (m->nodes + 1) * sizeof *node);   /* nothing may count on zeroes */
+  memset(node, 0xee, (m->nodes + 1) * sizeof *node); /* nothing may count on zeroes */
   span_tree_init(&m->tree, map, node, bits);
 }
 
@@ -127,7 +128,8 @@ static void every_stretch(void **state)
 
 /* ---- many words ---- */
 
-static const size_t sizes[] = {1, 2, 63, 64, 65, 100, 127, 128, 129, 191, 193, 256, 500, 511, 513, 1000, 1024, 1025, 2047, 3333, 4095, 4096};
+static const size_t sizes[] = {1,   2,   63,  64,  65,   100,  127,  128,  129,  191,  193,
+                               256, 500, 511, 513, 1000, 1024, 1025, 2047, 3333, 4095, 4096};
 
 static void random_changes(void **state)
 {
@@ -179,7 +181,9 @@ static void taken_and_given(void **state)
   enum { RUNS = 200 };
   (void)state;
   for (uint64_t seed = 1; seed <= 6; seed++) {
-    struct { size_t from, to; } runs[RUNS] = {{0}};
+    struct {
+      size_t from, to;
+    } runs[RUNS] = {{0}};
     dice_t dice = {seed};
     modelled_t m;
     modelled_new(&m, 1500 + dice_below(&dice, 500));
@@ -254,12 +258,8 @@ static void across_borders(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(every_pattern),
-    cmocka_unit_test(every_stretch),
-    cmocka_unit_test(random_changes),
-    cmocka_unit_test(from_a_map),
-    cmocka_unit_test(taken_and_given),
-    cmocka_unit_test(as_large_as_can_be),
+    cmocka_unit_test(every_pattern),  cmocka_unit_test(every_stretch),   cmocka_unit_test(random_changes),
+    cmocka_unit_test(from_a_map),     cmocka_unit_test(taken_and_given), cmocka_unit_test(as_large_as_can_be),
     cmocka_unit_test(across_borders),
   };
   return cmocka_run_group_tests_name("span tree", tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * The manager comes up: with nothing to be had at first, and in all threads at once. */
-#include "os_fake.h"
 #include "heap/startup.h"
+#include "os_fake.h"
 #include "sleepers.h"
 #include <errno.h>
 

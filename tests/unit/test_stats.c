@@ -212,14 +212,15 @@ static void peaks_never_fall(void **state)
   assert_true(s.peak_held_bytes >= held && s.held_bytes < held);
 }
 
-/* Figures are read one after the other while threads change them: each pair here is seen with one of the two noted and the other not
- * yet. None falls below nothing for that, and the peak is never below what is held. */
+/* Figures are read one after the other while threads change them: each pair here is seen with one of the two noted and the
+ * other not yet. None falls below nothing for that, and the peak is never below what is held. */
 static void sane_figures(pool_heap_t *heap)
 {
   pool_stats_t s;
   const size_t much = (size_t)1 << 40;
   assert_true(pool_heap_stats(heap, &s));
-  assert_true(s.held_bytes < much && s.live_bytes < much && s.live_blocks < much && s.cached_bytes < much && s.idle_bytes < much);
+  assert_true(s.held_bytes < much && s.live_bytes < much && s.live_blocks < much && s.cached_bytes < much &&
+              s.idle_bytes < much);
   assert_true(s.metadata_bytes < much && s.children_bytes < much && s.peak_held_bytes >= s.held_bytes);
 }
 
@@ -245,28 +246,23 @@ static void half_noted_figures(void **state)
   for (int i = 0; i < SOME; i += 2)
     pool_free(blocks[i]);
   FOR_EACH_BIN(bin, heap) {
-    sane_with(heap, &bin->outstanding, 0);           /* what is cached, but not what came out of slabs */
-    sane_with(heap, &bin->held_bytes, 0);    /* blocks of a slab that has gone */
+    sane_with(heap, &bin->outstanding, 0); /* what is cached, but not what came out of slabs */
+    sane_with(heap, &bin->held_bytes, 0);  /* blocks of a slab that has gone */
   }
   sane_with(heap, &heap->large_bytes, heap->large_held + ((size_t)1 << 30));
   sane_with(heap, &heap->budget.held, heap->budget.peak + 1);
-  sane_with(heap, &heap->record_bytes, (size_t)1 << 30);   /* charged, but not touched */
+  sane_with(heap, &heap->record_bytes, (size_t)1 << 30); /* charged, but not touched */
   pool_heap_destroy(heap);
 }
 
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(figures_are_exact),
-    cmocka_unit_test(json_says_the_same),
-    cmocka_unit_test(what_went_back_is_counted),
-    cmocka_unit_test(regions_count_when_they_go),
-    cmocka_unit_test(exhaustion_is_counted),
-    cmocka_unit_test(json_into_any_buffer),
-    cmocka_unit_test(the_whole_process),
-    cmocka_unit_test(nothing_to_tell),
-    cmocka_unit_test(peaks_never_fall),
-    cmocka_unit_test(half_noted_figures),
+    cmocka_unit_test(figures_are_exact),         cmocka_unit_test(json_says_the_same),
+    cmocka_unit_test(what_went_back_is_counted), cmocka_unit_test(regions_count_when_they_go),
+    cmocka_unit_test(exhaustion_is_counted),     cmocka_unit_test(json_into_any_buffer),
+    cmocka_unit_test(the_whole_process),         cmocka_unit_test(nothing_to_tell),
+    cmocka_unit_test(peaks_never_fall),          cmocka_unit_test(half_noted_figures),
   };
   return cmocka_run_group_tests_name("stats", tests, NULL, NULL);
 }

@@ -64,7 +64,7 @@ static void cut_between_characters(void **state)
 {
   (void)state;
   static const char string[] = "a\u00e9\u20ac\U0001f30a!";
-  static const size_t whole[] = {0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10, 11};   /* bytes that n leave */
+  static const size_t whole[] = {0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10, 11}; /* bytes that n leave */
   for (size_t size = 1; size <= sizeof string; size++) {
     char buffer[16];
     memset(buffer, '#', sizeof buffer);
@@ -102,11 +102,11 @@ static void quoted_is_utf8(void **state)
   (void)state;
   quotes("\u00e9\u20ac\U0001f30a\x7f", "\"\u00e9\u20ac\U0001f30a\x7f\"");
   quotes("\xf4\x8f\xbf\xbf\xed\x9f\xbf", "\"\xf4\x8f\xbf\xbf\xed\x9f\xbf\"");
-  quotes("gr\xfcn", "\"gr\\ufffdn\"");                                    /* Latin-1 */
-  quotes("\x80|\xc3|\xe2\x82|\xf0\x9f\x8c", "\"\\ufffd|\\ufffd|\\ufffd\\ufffd|\\ufffd\\ufffd\\ufffd\"");   /* cut off */
-  quotes("\xc0\x80 \xe0\x80\x80", "\"\\ufffd\\ufffd \\ufffd\\ufffd\\ufffd\"");   /* longer than need be */
-  quotes("\xed\xa0\x80", "\"\\ufffd\\ufffd\\ufffd\"");                   /* half of a pair */
-  quotes("\xf4\x90\x80\x80\xff", "\"\\ufffd\\ufffd\\ufffd\\ufffd\\ufffd\"");    /* beyond the last character */
+  quotes("gr\xfcn", "\"gr\\ufffdn\"");                                                                   /* Latin-1 */
+  quotes("\x80|\xc3|\xe2\x82|\xf0\x9f\x8c", "\"\\ufffd|\\ufffd|\\ufffd\\ufffd|\\ufffd\\ufffd\\ufffd\""); /* cut off */
+  quotes("\xc0\x80 \xe0\x80\x80", "\"\\ufffd\\ufffd \\ufffd\\ufffd\\ufffd\""); /* longer than need be */
+  quotes("\xed\xa0\x80", "\"\\ufffd\\ufffd\\ufffd\"");                         /* half of a pair */
+  quotes("\xf4\x90\x80\x80\xff", "\"\\ufffd\\ufffd\\ufffd\\ufffd\\ufffd\"");   /* beyond the last character */
 }
 
 int main(void)

@@ -199,7 +199,7 @@ static void no_call_at_the_end(void *argument)
     in_thread(use_without_a_record, NULL);
     must(live_blocks() == 0 && check_everything());
   }
-  for (size_t i = 0; i < 1000; i++)               /* the first thread is told of the others while it works */
+  for (size_t i = 0; i < 1000; i++) /* the first thread is told of the others while it works */
     use_after_the_end(NULL);
   must(live_blocks() == 0 && check_everything());
 }
@@ -209,7 +209,7 @@ static void no_key(void *argument)
 {
   os_fake_heal();
   os_fake.fail_kinds = 1 << OS_THREAD_ON_EXIT;
-  size_t alone = os_single_threaded();   /* a sanitizer has a thread of its own */
+  size_t alone = os_single_threaded(); /* a sanitizer has a thread of its own */
   (alone ? use : use_without_a_record)(NULL);
   must(records() == alone && os_fake.count[OS_THREAD_ON_EXIT] == 1);
   os_fake_heal();
@@ -240,9 +240,8 @@ static void no_memory_for_a_record(void *argument)
 {
   os_fake_heal();
   use(argument);
-  os_fake.refuse = true;   /* metadata is used up to its last bytes, or a record would be had there */
-  while (metadata_take(METADATA_ALIGNMENT, METADATA_ALIGNMENT)) {
-  }
+  os_fake.refuse = true; /* metadata is used up to its last bytes, or a record would be had there */
+  while (metadata_take(METADATA_ALIGNMENT, METADATA_ALIGNMENT)) {}
   os_fake_heal();
   in_thread(use_without_memory, NULL);
   must(records() == 1 && live_blocks() == 0 && check_everything());

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * What a thread caches of many heaps: it finds each, looks at some in a tick, and does without when there is no memory. */
-#include "option.h"
 #include "heap/tick.h"
+#include "option.h"
 #include "os_fake.h"
 #include "space/metadata.h"
 #include "threads.h"
@@ -87,14 +87,15 @@ static void many_idle_heaps(void *argument)
     pool_heap_free(many[i], pool_heap_alloc(many[i], 50));
   }
   must(thread_self->cache_count == MANY && thread_self->due_count == MANY && longest_chain(thread_self) <= 16);
-  must(looks_of_a_tick() >= MANY / 32 && thread_self->due_count == MANY);   /* in use at the first, */
-  must(looks_of_a_tick() >= MANY / 32 && thread_self->due_count == 0);      /* idle since */
+  must(looks_of_a_tick() >= MANY / 32 && thread_self->due_count == MANY); /* in use at the first, */
+  must(looks_of_a_tick() >= MANY / 32 && thread_self->due_count == 0);    /* idle since */
   must(looks_of_a_tick() == 1);
   for (size_t i = 0; i < MANY; i += 1000)
     pool_heap_free(many[i], pool_heap_alloc(many[i], 50));
   must(thread_self->due_count == MANY / 1000);
   pool_heap_destroy(many[1000]);
-  must(thread_self->due_count == MANY / 1000 - 1 && looks_of_a_tick() == 1 && looks_of_a_tick() == 1 && thread_self->due_count == 0);
+  must(thread_self->due_count == MANY / 1000 - 1 && looks_of_a_tick() == 1 && looks_of_a_tick() == 1 &&
+       thread_self->due_count == 0);
   for (size_t i = 0; i < MANY; i++)
     if (i != 1000)
       pool_heap_destroy(many[i]);
@@ -108,11 +109,9 @@ static void no_memory_for_chains(void *argument)
   os_fake_heal();
   for (size_t i = 0; i < 300; i++)
     must((heaps[i] = pool_heap_create(NULL)) != NULL);
-  while (metadata_take(64, 64) && metadata_bytes() < MIB) {
-  }
+  while (metadata_take(64, 64) && metadata_bytes() < MIB) {}
   os_fake.refuse = true;
-  while (metadata_take(64, 64)) {
-  }
+  while (metadata_take(64, 64)) {}
   for (size_t i = 0; i < 300; i++)
     pool_heap_free(heaps[i], pool_heap_alloc(heaps[i], 50));
   os_fake_heal();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * What sleeping threads hold of a heap is there for the others, and nobody reaches into a busy one. */
-#include "os_fake.h"
 #include "heap/heap.h"
+#include "os_fake.h"
 #include "threads.h"
 #include <tidepool/heap.h>
 #include <tidepool/stats.h>
@@ -37,7 +37,7 @@ static size_t cached_bytes(void)
 /* Frees blocks of the heap into its magazines, and sleeps with them; with *busy as if in the middle of a call. */
 static void *hold_magazines(void *busy)
 {
-  use(NULL);   /* so that it has a record */
+  use(NULL); /* so that it has a record */
   free_limited(limited_count / 2, limited_count);
   if (*(bool *)busy)
     thread_set_busy(thread_self);
@@ -49,9 +49,11 @@ static void *hold_magazines(void *busy)
   return NULL;
 }
 
-/* What a sleeping thread has of a heap with a budget is there for the others; a busy one's is left alone, and so is everybody's where
- * there is no fence. */
-typedef struct way { bool busy, no_fence, fence_fails; } way_t;
+/* What a sleeping thread has of a heap with a budget is there for the others; a busy one's is left alone, and so is everybody's
+ * where there is no fence. */
+typedef struct way {
+  bool busy, no_fence, fence_fails;
+} way_t;
 
 static void reached(void *argument)
 {
@@ -80,7 +82,7 @@ static void reached(void *argument)
   os_fake_heal();
   pthread_barrier_wait(&all_seen);
   pthread_barrier_wait(&all_there);
-  while ((block = pool_heap_alloc(limited, REACHED_SIZE)) != NULL)   /* it is not busy any more */
+  while ((block = pool_heap_alloc(limited, REACHED_SIZE)) != NULL) /* it is not busy any more */
     limited_blocks[half + got++] = block;
   must(got >= limited_count - half - 4);
   pthread_barrier_wait(&all_seen);
@@ -143,8 +145,8 @@ static void only_those_of_others(void *argument)
   must(check_everything());
 }
 
-/* Who has found its magazines, and is not busy with them yet, when somebody else empties them and takes them off the list of what can be
- * reached: what it puts into them is on the list again. */
+/* Who has found its magazines, and is not busy with them yet, when somebody else empties them and takes them off the list of
+ * what can be reached: what it puts into them is on the list again. */
 static pthread_t finder;
 static bool reach_is_over;
 
@@ -196,7 +198,7 @@ static void emptied_when_found(void *argument)
     usleep(100);
   os_fake.woken = wait_for_the_other;
   must(pthread_create(&reacher, NULL, reach, NULL) == 0);
-  usleep(20000);   /* both sleep now, the finder at the head; if not, this shows nothing, but does not fail */
+  usleep(20000); /* both sleep now, the finder at the head; if not, this shows nothing, but does not fail */
   lock_release(&threads_lock);
   must(pthread_join(reacher, NULL) == 0);
   pthread_barrier_wait(&all_there);
@@ -209,8 +211,8 @@ static void emptied_when_found(void *argument)
   must(check_everything());
 }
 
-/* All at it at once: blocks go through magazines that are emptied at any moment, and each is with one thread. One alone asks for more
- * than there is: others may have ended, or not begun. */
+/* All at it at once: blocks go through magazines that are emptied at any moment, and each is with one thread. One alone asks
+ * for more than there is: others may have ended, or not begun. */
 static void *fight(void *argument)
 {
   enum { MINE = 4500 };
@@ -255,7 +257,8 @@ static void fought_over(void *argument)
     for (size_t i = 0; i < 5; i++)
       pthread_join(threads[i], NULL);
     pool_stats_t stats;
-    must(pool_heap_stats(limited, &stats) && stats.live_blocks == 0 && stats.peak_held_bytes <= stats.budget && stats.exhausted_count > 0);
+    must(pool_heap_stats(limited, &stats) && stats.live_blocks == 0 && stats.peak_held_bytes <= stats.budget &&
+         stats.exhausted_count > 0);
     must(check_everything());
     pool_heap_destroy(limited);
   }

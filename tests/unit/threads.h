@@ -7,7 +7,7 @@
 #include <pthread.h>
 
 size_t records(void);
-void *use(void *argument);                                 /* the default heap; gives all back */
+void *use(void *argument); /* the default heap; gives all back */
 
 extern pthread_barrier_t all_there, all_seen;
 

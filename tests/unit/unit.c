@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { STUCK_SECONDS = 600 };   /* how long a child takes is up to the machine */
+enum { STUCK_SECONDS = 600 }; /* how long a child takes is up to the machine */
 
 /* Its handlers would go on with the next test in the child. */
 static const int of_cmocka[] = {SIGABRT, SIGSEGV, SIGFPE, SIGILL, SIGBUS};
@@ -83,7 +83,10 @@ void in_thread(void *(*work)(void *), void *argument)
 enum { DENSE = 4096, PAGE_LEAST = 4096 };
 
 /* Odd in pages, so that no page is passed over for ever. */
-static size_t stride_of(size_t size) { return size <= MIB ? PAGE_LEAST : size <= 64 * MIB ? 65536 + PAGE_LEAST : MIB + PAGE_LEAST; }
+static size_t stride_of(size_t size)
+{
+  return size <= MIB ? PAGE_LEAST : size <= 64 * MIB ? 65536 + PAGE_LEAST : MIB + PAGE_LEAST;
+}
 
 static size_t step_at(size_t i, size_t size)
 {

@@ -31,22 +31,22 @@ _Noreturn void must_failed(const char *file, int line, const char *condition);
 
 /* Runs it in a child of its own; fails the test unless the child returns from it. */
 void in_child(void (*run)(void *), void *argument);
-void in_child_named(const char *name, void (*run)(void *), void *argument);   /* for one of many */
+void in_child_named(const char *name, void (*run)(void *), void *argument); /* for one of many */
 
 /* The test name_test, which does so; and one that does it for each of some arguments, in a child of its own. */
-#define IN_CHILD(name)                                                         \
-  static void name##_test(void **state)                                        \
-  {                                                                            \
-    (void)state;                                                               \
-    in_child(name, NULL);                                                      \
+#define IN_CHILD(name) \
+  static void name##_test(void **state) \
+  { \
+    (void)state; \
+    in_child(name, NULL); \
   }
-#define WITH(name, type, ...)                                                  \
-  static void name##_test(void **state)                                        \
-  {                                                                            \
-    static const type arguments[] = {__VA_ARGS__};                             \
-    (void)state;                                                               \
-    for (size_t i = 0; i < sizeof arguments / sizeof *arguments; i++)          \
-      in_child(name, (void *)(uintptr_t)&arguments[i]);                        \
+#define WITH(name, type, ...) \
+  static void name##_test(void **state) \
+  { \
+    static const type arguments[] = {__VA_ARGS__}; \
+    (void)state; \
+    for (size_t i = 0; i < sizeof arguments / sizeof *arguments; i++) \
+      in_child(name, (void *)(uintptr_t)&arguments[i]); \
   }
 
 /* Runs it in a child that must end with abort(), its last words on standard error containing `words`. */
@@ -65,11 +65,13 @@ static inline size_t opaque(size_t size)
 /* Contents that say whose they are. Of large blocks only the ends and a byte here and there are written and looked at. */
 void pattern_write(void *block, size_t size, uint64_t key);
 bool pattern_holds(const void *block, size_t size, uint64_t key);
-bool pattern_kept(const void *block, size_t size, size_t written, uint64_t key);   /* the first `size` bytes of it */
+bool pattern_kept(const void *block, size_t size, size_t written, uint64_t key); /* the first `size` bytes of it */
 bool all_zero(const void *block, size_t size);
 
 /* A generator of numbers that are the same everywhere. */
-typedef struct dice { uint64_t state; } dice_t;
+typedef struct dice {
+  uint64_t state;
+} dice_t;
 uint64_t dice_roll(dice_t *dice);
 static inline size_t dice_below(dice_t *dice, size_t n) { return (size_t)(dice_roll(dice) % n); }
 

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT
+ * What the manager says, and the end of the process, on Linux. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "os/os.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { KEPT_LEAST = 512 }; /* above the numbers that a program's own files have, where that many may be open */
+
+static int kept = -1;
+static dev_t kept_device;
+static ino_t kept_file;
+
+/* Asks the system directly, because write() is a cancellation point: a cancelled thread would end there with the locks it
+ * holds, and abort() would not be called. */
+static void write_all(int file, const char *text, size_t length)
+{
+  int saved = errno;
+  while (length) {
+    ssize_t n = syscall(SYS_write, file, text, length);
+    if (n < 0 && errno == EINTR)
+      continue;
+    if (n <= 0)
+      break;
+    text += n;
+    length -= (size_t)n;
+  }
+  errno = saved;
+}
+
+void os_write_error(const char *text, size_t length) { write_all(STDERR_FILENO, text, length); }
+
+bool os_keep_error(void)
+{
+  int saved = errno;
+  struct stat status;
+  kept = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, KEPT_LEAST);
+  if (kept < 0)
+    kept = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  if (kept >= 0 && fstat(kept, &status) == 0) {
+    kept_device = status.st_dev;
+    kept_file = status.st_ino;
+  }
+  errno = saved;
+  return kept >= 0;
+}
+
+/* A program may have closed files that it does not know, and the number may be that of another file since, in which nothing may
+ * be written. */
+void os_write_kept_error(const char *text, size_t length)
+{
+  int saved = errno;
+  struct stat status;
+  if (kept >= 0 && fstat(kept, &status) == 0 && status.st_dev == kept_device && status.st_ino == kept_file)
+    write_all(kept, text, length);
+  errno = saved;
+}
+
+bool os_append(const char *path, const char *text, size_t length)
+{
+  int saved = errno, file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0666);
+  if (file >= 0) {
+    write_all(file, text, length);
+    close(file);
+  }
+  errno = saved;
+  return file >= 0;
+}
+
+uint32_t os_process(void) { return (uint32_t)getpid(); }
+
+void os_abort(void) { abort(); }

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT
+ * The end of a thread, and forks, on Linux with glibc or another libc that has pthread_atfork(). */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "base/bits.h"
+#include "os/os.h"
+#include "os/thread_local.h"
+#include <errno.h>
+#ifdef __GLIBC__
+#include <gnu/libc-version.h>
+#endif
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+
+static pthread_key_t exit_key;
+static bool exit_key_exists;
+
+enum { KEYS_OF_A_THREAD = 32 }; /* glibc allocates for the values of other keys; these are in the thread's own memory */
+
+/* Destructors run in the order of their keys, in four rounds. So the key is the last that is free among the first 32: its
+ * destructor runs behind most others in each round, even behind one that allocates for the first time in the last round. All
+ * keys that were created to find it are deleted again. */
+bool os_on_thread_exit(void (*at_exit)(void *))
+{
+  pthread_key_t keys[KEYS_OF_A_THREAD];
+  int saved = errno, count = 0, best;
+  while (count < KEYS_OF_A_THREAD && pthread_key_create(&keys[count], at_exit) == 0)
+    count++;
+  for (best = count - 1; best > 0 && keys[best] >= KEYS_OF_A_THREAD;)
+    best--;
+  exit_key_exists = count > 0;
+  for (int i = 0; i < count; i++)
+    if (i == best)
+      exit_key = keys[i];
+    else
+      pthread_key_delete(keys[i]);
+  errno = saved;
+  return exit_key_exists;
+}
+
+bool os_thread_on_exit(void *argument)
+{
+  int saved = errno;
+  bool done = exit_key_exists && pthread_setspecific(exit_key, argument) == 0;
+  errno = saved;
+  return done;
+}
+
+#ifdef __GLIBC__
+/* From version 2.35 on glibc blocks all signals before it frees what it has for threads that have ended. */
+static bool signals_are_blocked_at_the_end(void)
+{
+  const char *version = gnu_get_libc_version();
+  return version[0] == '2' && version[1] == '.' && strtol(version + 2, NULL, 10) >= 35;
+}
+#else
+static bool signals_are_blocked_at_the_end(void) { return false; }
+#endif
+
+/* A single signal that is not blocked proves that the thread is not at its end. Six signals are looked at, since few programs
+ * block all of these. If nothing can be known, the answer is yes, which is always safe. */
+bool os_thread_may_be_over(void)
+{
+  sigset_t blocked;
+  if (!signals_are_blocked_at_the_end() || pthread_sigmask(SIG_BLOCK, NULL, &blocked) != 0)
+    return true;
+  return sigismember(&blocked, SIGTERM) && sigismember(&blocked, SIGINT) && sigismember(&blocked, SIGUSR1) &&
+         sigismember(&blocked, SIGSEGV) && sigismember(&blocked, SIGCHLD) && sigismember(&blocked, SIGALRM);
+}
+
+/* fork() of glibc takes the lock of all streams after the handlers have run, and a thread that opens or closes a stream
+ * allocates under it. Taken in that order, the locks of the manager and of the streams would wait for each other; so the
+ * streams' lock is taken first. It is recursive, and glibc resets it in the child. Other C libraries do not have it. */
+extern void _IO_list_lock(void) __attribute__((weak));
+extern void _IO_list_unlock(void) __attribute__((weak));
+
+static void (*fork_prepare)(void), (*fork_parent)(void);
+static THREAD_LOCAL bool streams_locked; /* several threads may fork at once */
+
+/* In a process with one thread nobody else can hold the lock, so it is not taken. */
+static void lock_streams(void)
+{
+  bool lock = !os_single_threaded() && _IO_list_lock && _IO_list_unlock;
+  if (lock)
+    _IO_list_lock();
+  streams_locked = lock;
+  fork_prepare();
+}
+
+/* Opens the locks in reverse order. */
+static void unlock_streams(void)
+{
+  bool locked = streams_locked;
+  fork_parent();
+  if (locked)
+    _IO_list_unlock();
+}
+
+bool os_on_fork(void (*prepare)(void), void (*parent)(void), void (*child)(void))
+{
+  int saved = errno;
+  fork_prepare = prepare;
+  fork_parent = parent;
+  bool done = pthread_atfork(lock_streams, unlock_streams, child) == 0;
+  errno = saved;
+  return done;
+}
