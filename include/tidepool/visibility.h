@@ -7,9 +7,9 @@
 
 /* A function that the header defines, so that the size of a struct is what the caller was compiled with. */
 #ifdef __cplusplus
-#define POOL_INLINE static inline __attribute__((unused))
+#define POOL_INLINE static inline
 #else
-#define POOL_INLINE static __inline__ __attribute__((unused))
+#define POOL_INLINE static __inline__
 #endif
 
 /* What linkers know a function as: pool_alloc() is tidepool_alloc, pool_heap_create() tidepool_heap_create, object_pool_get()

@@ -2,7 +2,7 @@
 """Builds the library as packagers and users build things, and a program with it, and runs that: optimizers at link time,
 other levels of optimization, with and without position-independent code.
 
-usage: builds.py SOURCE-ROOT GCC CLANG BUILD...     BUILD: a name of the table, or all of them with `all`"""
+usage: toolchains.py SOURCE-ROOT GCC CLANG BUILD...     BUILD: a name of the table, or all of them with `all`"""
 
 import concurrent.futures
 import os
@@ -61,7 +61,7 @@ def compile_all(root, compiler, flags, folder):
 
 def programs_of(root, compiler, flags, link, folder, objects):
     """The program with the archive, position-independent and not, and with the shared library."""
-    program = root / "tests/builds/program.c"
+    program = root / "tests/toolchains/program.c"
     common = [*compiler, "-std=gnu17", *flags, "-I", root / "include", program]
     run("ar", "rcs", folder / "libobjects.a", *objects)
     run("sh", root / "tools/archive", folder / "libtidepool.a", folder / "libobjects.a", "objcopy", "ar", *compiler, *link)
