@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Checks that files are as .clang-format and .editorconfig say: the C and C++ sources as clang-format 14 writes them, the width
-of lines, no blank at the end of a line, a newline at the end of a file.
+of lines, no blank at the end of a line, a newline at the end of a file; and that no source is longer than 450 lines.
 
 usage: format.py ROOT [--write]    --write formats the sources"""
 
@@ -15,6 +15,7 @@ FOLDERS = ("src", "include", "tests", "bench", "examples", "bindings", "tools", 
 SOURCES = {".c", ".h", ".cc", ".cpp", ".hpp"}
 WIDTHS = {suffix: 128 for suffix in SOURCES | {".py"}}
 TEXTS = SOURCES | {".inc", ".py", ".md", ".build", ".sh", ".map", ".golden", ".txt"}
+LINES_MOST = 450        # of a source; a header of the interface may be longer
 NOT_AVAILABLE = 77
 
 
@@ -40,6 +41,8 @@ def problems_of_text(path, text):
             yield f"{path}:{number}: {len(line)} columns, more than {width}"
         if line != line.rstrip():
             yield f"{path}:{number}: a blank at the end of the line"
+    if path.suffix in SOURCES | {".py"} and "include" not in path.parts and text.count("\n") > LINES_MOST:
+        yield f"{path}: {text.count(chr(10))} lines, more than {LINES_MOST}"
     if text and not text.endswith("\n"):
         yield f"{path}: no newline at the end"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * The locks of a fork, each held by somebody else in turn. */
 #include "bin/due.h"
+#include "heap/fork.h"
 #include "heap/heap.h"
 #include "heap/locate.h"
 #include "os_fake.h"
@@ -13,6 +14,7 @@
 /* A lock may be held with those of lower places. */
 typedef enum place {
   PLACE_LIFE,
+  PLACE_STARTUP,
   PLACE_HEAPS,
   PLACE_ARRAYS,
   PLACE_THREADS,
@@ -172,6 +174,7 @@ static void fork_takes_all_locks(void *argument)
   pthread_barrier_init(&all_there, NULL, 2);
   must(pthread_create(&thread, NULL, sleep_for_ever, NULL) == 0); /* so that the process has threads throughout */
   pthread_barrier_wait(&all_there);
+  add_fork_lock("the lock of startup", PLACE_STARTUP, &startup_lock);
   add_fork_lock("heaps_lock", PLACE_HEAPS, &heaps_lock);
   add_fork_lock("threads_lock", PLACE_THREADS, &threads_lock);
   add_fork_lock("bins_due_lock", PLACE_DUE, &bins_due_lock);
