@@ -64,7 +64,8 @@ def programs_of(root, compiler, flags, link, folder, objects):
     program = root / "tests/toolchains/program.c"
     common = [*compiler, "-std=gnu17", *flags, "-I", root / "include", program]
     run("ar", "rcs", folder / "libobjects.a", *objects)
-    run("sh", root / "tools/archive", folder / "libtidepool.a", folder / "libobjects.a", "objcopy", "ar", *compiler, *link)
+    run("sh", root / "tools/archive", folder / "libtidepool.a", folder / "libobjects.a", root / "src/tidepool.map",
+        "objcopy", "ar", *compiler, *link)
     run(*compiler, "-shared", *link, "-o", folder / "libtidepool.so", *objects, "-Wl,-z,nodelete", "-pthread",
         f"-Wl,--version-script={root / 'src/tidepool.map'}")
     for name, extra in (("pie", ["-fPIE", "-pie"]), ("no-pie", ["-fno-pie", "-no-pie"])):
