@@ -61,6 +61,7 @@
 #include <tidepool/object_pool.h>
 #include <tidepool/pool.h>
 #include <tidepool/stats.h>
+#include <tidepool/version.h>
 #pragma GCC diagnostic pop
 
 namespace tidepool {

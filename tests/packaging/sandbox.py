@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """How the tests of packages build, install and run: with a compiler's own ways, and nothing of the build that they are in."""
 
+import atexit
 import functools
 import os
 import pathlib
@@ -21,6 +22,7 @@ ENVIRONMENT = {name: value for name, value in os.environ.items() if not NOT_KEPT
 VERSION = re.search(r"version: '([0-9.]+)'", (SOURCE / "meson.build").read_text())[1]
 LIBRARIES_ALONE = ["-Dtests=false", "-Dbench=disabled", "-Dexamples=false", "-Doptimization=0"]
 TOLD_VERSION = f"tidepool {VERSION}\n"
+WORKS = f"{VERSION} {VERSION}\n"   # program.c and uses.cpp
 
 
 def run(*command, folder, status=0, **environment):
@@ -80,7 +82,7 @@ def install(folder, *options, prefix="/usr/local", destdir=None):
 def moved_prefix():
     """An installation that was made for /opt/elsewhere, and lies in a folder whose name has a space."""
     root = pathlib.Path(tempfile.mkdtemp(prefix="tidepool "))
-    unittest.addModuleCleanup(shutil.rmtree, root)
+    atexit.register(shutil.rmtree, root)   # several modules have it
     staged = install(root, "--libdir=lib/deep", prefix="/opt/elsewhere", destdir=root / "staged")
     return staged.rename(root / "moved here")
 

@@ -1,18 +1,27 @@
 # SPDX-License-Identifier: MIT
 """CMake: find_package() of an installation that was moved, and builds of the sources by CMake itself."""
 
+import functools
 import json
 import os
 import pathlib
 import re
 import shlex
 import shutil
+import sys
 import unittest
 
-import building
-from building import HERE, SOURCE, TOLD_VERSION, VERSION, needs, run
+import sandbox
+from sandbox import HERE, SOURCE, TOLD_VERSION, VERSION, WORKS, needs, run
 
-WORKS = f"{VERSION} {VERSION}\n"
+
+@functools.cache
+def cmake_is_from(*version):
+    told = shutil.which("cmake") and run("cmake", "--version", folder="/")
+    return bool(told) and tuple(map(int, re.search(r"(\d+)\.(\d+)", told).groups())) >= version
+
+
+needs_cmake = unittest.skipUnless(cmake_is_from(3, 16) and shutil.which("ninja"), "there is no ninja, or no CMake since 3.16")
 
 
 def config_of(prefix):
@@ -20,7 +29,7 @@ def config_of(prefix):
     return f"-Dtidepool_DIR={next(prefix.rglob('tidepoolConfig.cmake')).parent}"
 
 
-class Parent(building.Folder):
+class Parent(sandbox.Folder):
     def build(self, name, *options, source=None):
         parent, build = self.folder / name, self.folder / f"{name} build"
         shutil.copytree(HERE / "parents" / name, parent)
@@ -34,13 +43,14 @@ class Parent(building.Folder):
         return build
 
     def tidepool_libraries(self, program):
-        return {name for name in building.needed_by(program) if "tidepool" in name}
+        return {name for name in sandbox.needed_by(program) if "tidepool" in name}
 
 
-@needs("cmake", "meson", "ninja")
+@needs_cmake
+@needs("meson")
 class FindPackage(Parent):
     def test_c(self):
-        build = self.build("find_package", config_of(building.moved_prefix()))
+        build = self.build("find_package", config_of(sandbox.moved_prefix()))
         for name, libraries in {"program": {"libtidepool.so.0"}, "program_static": set(),
                                 "both": {"libtidepool.so.0", "libtidepool-malloc.so.0"}, "both_static": set()}.items():
             with self.subTest(name):
@@ -50,16 +60,52 @@ class FindPackage(Parent):
             with self.subTest(name):
                 self.assert_malloc_is_ours(build / name)
 
-    @building.needs_cpp
+    @sandbox.needs_cpp
     def test_cpp(self):
-        build = self.build("find_package_cpp", config_of(building.moved_prefix()))
+        build = self.build("find_package_cpp", config_of(sandbox.moved_prefix()))
         self.assertEqual(self.assert_malloc_is_ours(build / "makes"), "made\n")
         self.assertEqual(self.assert_malloc_is_ours(build / "makes_static"), "made\n")
         self.assertEqual(run(build / "uses", folder=self.folder), WORKS)
 
+    def found(self, *arguments, expected=0):
+        """What find_package() says, with the targets of what it found."""
+        script = self.folder / "CMakeLists.txt"
+        script.write_text("cmake_minimum_required(VERSION 3.16)\nproject(parent C)\n"
+                          f"find_package(tidepool {' '.join(arguments)})\n"
+                          "message(STATUS \"found ${tidepool_FOUND} ${tidepool_VERSION}\")\n")
+        shutil.rmtree(self.folder / "build", ignore_errors=True)
+        return run("cmake", "-S", self.folder, "-B", self.folder / "build", config_of(sandbox.moved_prefix()),
+                   folder=self.folder, status=expected)
+
+    def check_versions(self, found, refused):
+        for version in found:
+            with self.subTest(version):
+                self.assertRegex(self.found(version), f"found (1|TRUE) {re.escape(VERSION)}\n")
+        for version in refused:
+            with self.subTest(version):
+                self.assertRegex(self.found(version), "found (0|FALSE)")
+
+    def test_versions(self):
+        major, minor, patch = map(int, VERSION.split("."))
+        self.check_versions([f"{major}.{minor}", f"{major}.{minor}.{patch} EXACT"],
+                            [f"{major}.{minor + 1}", f"{major + 1}", f"{major}.{minor}.{patch + 1}"])
+
+    @unittest.skipUnless(cmake_is_from(3, 19), "CMake had no ranges before 3.19")
+    def test_ranges_of_versions(self):
+        major, minor, patch = map(int, VERSION.split("."))
+        self.check_versions([f"{major}.{minor}.0...{major + 1}"], [f"{major}.{minor}.{patch + 1}...{major + 2}"])
+
+    def test_components(self):
+        self.assertRegex(self.found("REQUIRED COMPONENTS malloc OPTIONAL_COMPONENTS nothing"), "found (1|TRUE)")
+        self.assertIn("no target tidepool::nothing", self.found("REQUIRED COMPONENTS nothing", expected=1))
+
+
+@needs_cmake
+@needs("meson")
+class FindPackageElsewhere(Parent):
     def test_static_alone(self):
         """The targets are there, and are the static libraries. CMake finds them where it looks itself."""
-        prefix = building.install(self.folder, "-Ddefault_library=static", "--libdir=lib", prefix=self.folder / "prefix")
+        prefix = sandbox.install(self.folder, "-Ddefault_library=static", "--libdir=lib", prefix=self.folder / "prefix")
         build = self.build("find_package", f"-DCMAKE_PREFIX_PATH={prefix}")
         self.assertEqual(self.tidepool_libraries(build / "both"), set())
         self.assertEqual(run(build / "program", folder=self.folder), WORKS)
@@ -69,65 +115,52 @@ class FindPackage(Parent):
         """A folder of libraries with dots, and one of headers elsewhere."""
         for libdir in "a/../lib", "../libraries":
             with self.subTest(libdir):
-                building.install(self.folder, f"--libdir={libdir}", "--includedir=include/versions/../0",
+                sandbox.install(self.folder, f"--libdir={libdir}", "--includedir=include/versions/../0",
                                  prefix=self.folder / "a prefix")
                 build = self.build("find_package", config_of(self.folder / ("libraries" if "raries" in libdir else "a prefix")))
                 self.assertEqual(run(build / "program", folder=self.folder), WORKS)
             for folder in [*self.folder.glob("*")]:
                 shutil.rmtree(folder)
 
-    def found(self, *arguments, expected=0):
-        """What find_package() says, with the targets of what it found."""
-        script = self.folder / "CMakeLists.txt"
-        script.write_text("cmake_minimum_required(VERSION 3.16)\nproject(parent C)\n"
-                          f"find_package(tidepool {' '.join(arguments)})\n"
-                          "message(STATUS \"found ${tidepool_FOUND} ${tidepool_VERSION}\")\n")
-        shutil.rmtree(self.folder / "build", ignore_errors=True)
-        return run("cmake", "-S", self.folder, "-B", self.folder / "build", config_of(building.moved_prefix()),
-                   folder=self.folder, status=expected)
 
-    def test_versions(self):
-        major, minor, patch = map(int, VERSION.split("."))
-        for version in f"{major}.{minor}", f"{major}.{minor}.{patch} EXACT", f"{major}.{minor}.0...{major + 1}":
-            with self.subTest(version):
-                self.assertRegex(self.found(version), f"found (1|TRUE) {re.escape(VERSION)}\n")
-        later = f"{major}.{minor}.{patch + 1}"
-        for version in f"{major}.{minor + 1}", f"{major + 1}", later, f"{later}...{major + 2}":
-            with self.subTest(version):
-                self.assertRegex(self.found(version), "found (0|FALSE)")
-
-    def test_components(self):
-        self.assertRegex(self.found("REQUIRED COMPONENTS malloc OPTIONAL_COMPONENTS nothing"), "found (1|TRUE)")
-        self.assertIn("no target tidepool::nothing", self.found("REQUIRED COMPONENTS nothing", expected=1))
-
-
-@needs("cmake", "ninja")
+@needs_cmake
 class Sources(Parent):
-    def test_add_subdirectory(self):
-        for shared in "OFF", "ON":
-            with self.subTest(shared=shared):
-                build = self.build("add_subdirectory", f"-DBUILD_SHARED_LIBS={shared}", source="tidepool")
-                self.assertEqual(self.tidepool_libraries(build / "program"), {"libtidepool.so.0"} if shared == "ON" else set())
-                self.assertEqual(self.tidepool_libraries(build / "program_static"), set())
-                self.assertEqual(run(build / "program", folder=self.folder), WORKS)
-                self.assertEqual(run(build / "program_static", folder=self.folder), WORKS)
-                self.assertEqual(run(build / "silent", folder=self.folder, TIDEPOOL_OPTIONS="version"), TOLD_VERSION)
-            shutil.rmtree(build)
-            shutil.rmtree(self.folder / "add_subdirectory")
+    def test_shared(self):
+        build = self.build("add_subdirectory", "-DBUILD_SHARED_LIBS=ON", source="tidepool")
+        for name, libraries in ("program", {"libtidepool.so.0"}), ("program_static", set()):
+            self.assertEqual(self.tidepool_libraries(build / name), libraries)
+            self.assertEqual(run(build / name, folder=self.folder), WORKS)
+        self.assertEqual(run(build / "silent", folder=self.folder, TIDEPOOL_OPTIONS="version"), TOLD_VERSION)
 
-    @building.needs_cpp
+    @needs("nm")
+    def test_static(self):
+        """Archives have the names of the interface alone, also where all is optimized when it is linked, and where the compiler
+        has arguments."""
+        headers = list((SOURCE / "include/tidepool").glob("*.h"))
+        build = self.build("add_subdirectory", f"-DCMAKE_C_COMPILER={';'.join(['env', *sandbox.compiler()])}",
+                           "-DCMAKE_INTERPROCEDURAL_OPTIMIZATION=ON", "-DCMAKE_C_FLAGS=-O0 -g", "-DTIDEPOOL_MALLOC=OFF",
+                           source="tidepool")
+        self.assertFalse((build / "silent").exists())
+        for name in "program", "program_static":
+            self.assertEqual(self.tidepool_libraries(build / name), set())
+            self.assertEqual(run(build / name, folder=self.folder), WORKS)
+        for name in "libtidepool.a", "libtidepool_static.a":
+            run(sys.executable, SOURCE / "tests/symbols.py", "archive", build / "tidepool" / name, *headers, folder=self.folder)
+
+    @sandbox.needs_cpp
     def test_fetch_content(self):
         build = self.build("fetch_content", f"-DFETCHCONTENT_SOURCE_DIR_TIDEPOOL={SOURCE}")
         self.assertEqual(run(build / "uses", folder=self.folder), WORKS)
 
 
 # What meson or CMake says in words of its own, and what only warns.
-OF_A_BUILD = re.compile(r"-(I|W|o$|c$|MD|MQ|MF|fdiagnostics|fPIC|fpic|pthread|O\d|g$|std"
+OF_A_BUILD = re.compile(r"-(I|W|o$|c$|MD|MQ|MF|f(diagnostics|color-diagnostics)|fPIC|fpic|pthread|O\d|g$|std"
                         r"|D(NDEBUG|_FILE_OFFSET_BITS|tidepool\w*_EXPORTS))")
 
 
-@needs("cmake", "meson", "ninja")
-class SameAsMeson(building.Folder):
+@needs_cmake
+@needs("meson")
+class SameAsMeson(sandbox.Folder):
     """Both compile the same files for each library, with the same options, and link them with the same ones."""
 
     def compiled(self, build, libraries):
@@ -155,7 +188,7 @@ class SameAsMeson(building.Folder):
         run("meson", "setup", meson, SOURCE, "-Dtests=false", "-Dbench=disabled", "-Dexamples=false", folder=self.folder)
         run("cmake", "-G", "Ninja", "-S", SOURCE, "-B", cmake, "-DCMAKE_BUILD_TYPE=Release", "-DBUILD_SHARED_LIBS=ON",
             "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON", folder=self.folder)
-        of_meson = self.compiled(meson, [(r"libtidepool\.so", "tidepool"), (r"libtidepool-malloc\.so", "malloc")])
+        of_meson = self.compiled(meson, [(r"libtidepool-objects\.a", "tidepool"), (r"libtidepool-malloc\.so", "malloc")])
         of_cmake = self.compiled(cmake, [(r"tidepool_objects\.dir", "tidepool"), (r"tidepool_malloc\.dir", "malloc")])
         self.assertGreater(min(len(of_meson["tidepool"]), len(of_meson["malloc"])), 50)
         self.assertEqual(of_meson, of_cmake)

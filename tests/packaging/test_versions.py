@@ -9,8 +9,8 @@ import re
 import sys
 import unittest
 
-import building
-from building import SOURCE, VERSION, needs, run
+import sandbox
+from sandbox import SOURCE, VERSION, needs, run
 
 BUILD = pathlib.Path(sys.argv.pop(1)).resolve()
 RECIPES = SOURCE / "tools/packaging"
@@ -66,7 +66,7 @@ class Versions(unittest.TestCase):
         self.assertEqual(names, declared)
 
 
-class Recipes(building.Folder):
+class Recipes(sandbox.Folder):
     def test_options_are_meson_options(self):
         known = set(re.findall(r"^option\('(\w+)'", (SOURCE / "meson_options.txt").read_text(), re.M)) | {"default_library"}
         for path in SOURCE / "debian/rules", RECIPES / "tidepool.spec", PORT / "portfile.cmake":

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
 // A program of a user, in C++.
 #include <cstdio>
-#include <tidepool.h>
+#include <tidepool/tidepool.hpp>
 
 int main()
 {
-  void *block = pool_alloc(1000);
-  pool_free(block);
+  tidepool::heap heap(tidepool::heap_options().name("packages"));
   std::printf("%s %s\n", TIDEPOOL_VERSION, pool_version());
-  return block == nullptr;
+  return heap.try_allocate(1000) == nullptr;
 }
