@@ -53,8 +53,8 @@ class ToolsTest(unittest.TestCase):
             (self.stubs / name).write_text(text)
             (self.stubs / name).chmod(0o755)
         text = (SOURCE / "tools/test").read_text()
-        lists = re.findall(r"^(?:required|useful)=\((.*?)\)", text, re.M | re.S)
-        self.assertEqual(len(lists), 2)
+        lists = re.findall(r"^(?:required|useful|of_long)=\((.*?)\)", text, re.M | re.S)
+        self.assertEqual(len(lists), 3)
         self.packages = " ".join(lists).split()
         self.install(self.packages)
         self.write_log(line("unit / arena", **CMOCKA) + line("docs / links") + line("malloc+slow / long one"))
@@ -98,6 +98,14 @@ class Configuring(ToolsTest):
         status, output, configured = self.run_it("--quick")
         self.assertIn("\n2 passed, 0 failed, 0 skipped\n", output)
         self.assertEqual((status, configured), (0, 1))
+
+    def test_some_packages_are_installed_for_long_tests_alone(self):
+        """And configure nothing again."""
+        self.run_it()
+        self.without("lintian", "rpm")
+        for length, installing, configured in ((), False, 0), (("--long",), True, 0):
+            status, output, configurations = self.run_it(*length)
+            self.assertEqual(("installing: lintian rpm\n" in output, configurations), (installing, configured), output)
 
     def test_it_is_configured_again_where_a_package_went(self):
         self.run_it("--quick")
