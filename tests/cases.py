@@ -33,7 +33,7 @@ PYTEST_CASES = ("passed", "failed", "error", "errors", "xfailed", "xpassed", "sk
 # there.
 ALL = sys.maxsize
 GO_WITH = (
-    ({"g++"}, {"malloc": 27, "layout": 7, "unit": 66, "adapters": 1, "cpp": 97, "docs": 1, "examples": 1}),
+    ({"g++"}, {"malloc": 27, "layout": 8, "unit": 66, "adapters": 1, "cpp": 97, "docs": 1, "examples": 1}),
     ({"g++", "clang", "libc++-dev", "libc++abi-dev"}, {"malloc": 10, "cpp": 50}),
     ({"g++", "libbenchmark-dev"}, {"bench": 2}),
     ({"clang"}, {"build-clang": ALL}),

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Checks what the libraries show to the world: the names that the headers declare and no others.
 
-usage: symbols.py tidepool LIBRARY HEADER...
-       symbols.py archive LIBRARY HEADER...
-       symbols.py malloc LIBRARY
-       symbols.py malloc-archive LIBRARY"""
+usage: symbols.py LIBRARY FILE [HEADER...]
+
+LIBRARY is tidepool, whose headers follow, or malloc, and tells of a shared library. With -archive behind it FILE is a static
+library, and with -package the list that Debian's package has of a shared one."""
 
 import os
 import pathlib
@@ -56,6 +56,10 @@ def archive_symbols(library):
     return {line.split()[-1] for line in lines if len(line.split()) == 3}
 
 
+def package_symbols(path):
+    return set(re.findall(r"^ (\w+)@", pathlib.Path(path).read_text(), re.M))
+
+
 def wrong_exports(exported, expected):
     for name in sorted(exported - expected):
         yield f"exports {name}, which it should not"
@@ -101,15 +105,18 @@ def wrong_in_shared(kind, library, expected):
 
 def main():
     kind, library, *headers = sys.argv[1:]
-    of_malloc = set(FAMILY + ALIASES)
-    # In static programs C++ has its operators from its runtime.
-    expected = {"malloc": of_malloc | set(NEW + DELETE), "malloc-archive": of_malloc}.get(kind) or declared(headers)
+    name, _, form = kind.partition("-")
+    expected = declared(headers) if name == "tidepool" else set(FAMILY + ALIASES)
     if not expected:
         sys.exit("no declaration found in the headers")
-    if kind.endswith("archive"):
-        found = [*wrong_exports(archive_symbols(library), expected)]
+    # In static programs C++ has its operators from its runtime.
+    if name == "malloc" and form != "archive":
+        expected.update(NEW + DELETE)
+    if form:
+        exported = {"archive": archive_symbols, "package": package_symbols}[form](library)
+        found = [*wrong_exports(exported, expected)]
     else:
-        found = [*wrong_in_shared(kind, library, expected)]
+        found = [*wrong_in_shared(name, library, expected)]
     for problem in found:
         print(f"{library} {problem}")
     sys.exit(1 if found else 0)

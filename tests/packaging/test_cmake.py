@@ -145,7 +145,8 @@ class Sources(Parent):
             self.assertEqual(self.tidepool_libraries(build / name), set())
             self.assertEqual(run(build / name, folder=self.folder), WORKS)
         for name in "libtidepool.a", "libtidepool_static.a":
-            run(sys.executable, SOURCE / "tests/symbols.py", "archive", build / "tidepool" / name, *headers, folder=self.folder)
+            run(sys.executable, SOURCE / "tests/symbols.py", "tidepool-archive", build / "tidepool" / name, *headers,
+                folder=self.folder)
 
     @sandbox.needs_cpp
     def test_fetch_content(self):
