@@ -7,6 +7,7 @@ usage: toolchains.py SOURCE-ROOT GCC CLANG BUILD...     BUILD: a name of the tab
 import concurrent.futures
 import os
 import pathlib
+import platform
 import re
 import shutil
 import subprocess
@@ -20,7 +21,8 @@ BUILDS = {
     "gcc -O0": ("gcc", ["-O0"], []),
     "gcc -Os": ("gcc", ["-Os"], []),
     "gcc -O3 -march=native": ("gcc", ["-O3", "-march=native"], []),
-    "gcc hardened": ("gcc", ["-O2", "-D_FORTIFY_SOURCE=2", "-fstack-protector-strong", "-fcf-protection"],
+    "gcc hardened": ("gcc", ["-O2", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2", "-fstack-protector-strong",
+                             *(["-fcf-protection"] if platform.machine() in ("x86_64", "i686") else [])],
                      ["-Wl,-z,relro,-z,now"]),
     "clang -flto": ("clang", ["-O2", "-flto", "-fuse-ld=lld"], ["-flto", "-fuse-ld=lld"]),
     "clang -flto=thin": ("clang", ["-O2", "-flto=thin", "-fuse-ld=lld"], ["-flto=thin", "-fuse-ld=lld"]),
