@@ -86,6 +86,18 @@ static void resized(size_t size, long count)
   }
 }
 
+/* Grows through six classes, as a buffer does that is filled; each call moves the block. */
+static void regrown(size_t size, long count)
+{
+  while (count-- > 0) {
+    void *block = NULL;
+    for (size_t now = size; now <= 64 * size; now *= 2)
+      block = realloc(block, now);
+    use(block);
+    free(block);
+  }
+}
+
 static void *free_remote_batch(void *unused)
 {
   for (long i = 0; i < REMOTE_BATCH; i++)
@@ -125,19 +137,13 @@ static const struct {
   void (*run)(size_t size, long count);
   size_t size;
 } patterns[] = {
-  {"pair16", pairs, 16},
-  {"pair200", pairs, 200},
-  {"pair2000", pairs, 2000},
-  {"pair20000", pairs, 20000},
-  {"fifo64", fifo, 64},
-  {"lifo64", lifo, 64},
-  {"mixed256", mixed, 256},
-  {"mixed8k", mixed, 8192},
-  {"calloc64", zeroed, 64},
-  {"realloc", resized, 100},
-  {"remote64", remote, 64},
-  {"pair100k", pairs, 100000},
-  {"holes100k", over_holes, 100000},
+  {"pair16", pairs, 16},       {"pair200", pairs, 200},
+  {"pair2000", pairs, 2000},   {"pair20000", pairs, 20000},
+  {"fifo64", fifo, 64},        {"lifo64", lifo, 64},
+  {"mixed256", mixed, 256},    {"mixed8k", mixed, 8192},
+  {"calloc64", zeroed, 64},    {"realloc", resized, 100},
+  {"regrow16", regrown, 16},   {"remote64", remote, 64},
+  {"pair100k", pairs, 100000}, {"holes100k", over_holes, 100000},
 };
 
 int main(int argc, char **argv)

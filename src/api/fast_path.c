@@ -13,19 +13,29 @@
 #include "misuse.h"
 #include <string.h>
 
-/* A thread that has a record, and a class whose bin exists: this is the one slow path that matters. Everything else goes to
- * heap_allocate(), which brings up what is missing. */
+/* A thread that has a record, and a class whose bin exists: the one slow path that matters. NULL: something is missing. */
+static inline void *refill(thread_t *thread, size_t size_class)
+{
+  bin_t *bin = published_bin(&default_heap, (unsigned)size_class);
+  void *block = NULL;
+  if (likely(bin && bin->cached)) {
+    block = magazines_refill(&thread->default_magazines, bin);
+    heap_after_slow_path(thread);
+  }
+  return block;
+}
+
+static inline size_t cached_class(size_t size)
+{
+  return size <= SIZE_LINEAR ? size_class_linear(size) : size_class_medium(size);
+}
+
+/* heap_allocate() brings up what is missing. */
 NOINLINE void *default_alloc_slow(size_t size)
 {
   thread_t *thread = thread_self;
   if (likely(size - 1 < SIZE_CACHED && thread_is_usable(thread))) {
-    size_t c = size <= SIZE_LINEAR ? size_class_linear(size) : size_class_medium(size);
-    bin_t *bin = published_bin(&default_heap, (unsigned)c);
-    void *block = NULL;
-    if (likely(bin && bin->cached)) {
-      block = magazines_refill(&thread->default_magazines, bin);
-      heap_after_slow_path(thread);
-    }
+    void *block = refill(thread, cached_class(size));
     if (likely(block))
       return block;
   }
@@ -84,15 +94,35 @@ NOINLINE void default_free_slow(void *block, const char *call)
   }
 }
 
-/* As in the C library, a size of 0 frees the block. */
+/* From one cached class to another, larger or smaller. The map says what there is to copy, and so nothing is looked up and no
+ * lock taken: most blocks that grow are of this kind. NULL: there is no other block at hand. */
+static void *move_cached(void *block, size_t had_class, size_t size, const char *call)
+{
+  thread_t *thread = thread_self;
+  size_t size_class = cached_class(size);
+  void *to = MAGAZINE_POP(default_loaded(size_class));
+  if (!to && thread_is_usable(thread))
+    to = refill(thread, size_class);
+  if (to) {
+    memcpy(to, block, min_size(size_class_size(had_class), size));
+    default_free(block, call);
+  }
+  return to;
+}
+
+/* As in the C library, a size of 0 frees the block. What is not at hand may be had by more effort, or the block may grow or
+ * shrink where it is: heap_reallocate() knows. */
 NOINLINE void *default_realloc_slow(void *block, size_t size, const char *call)
 {
   if (!block)
     return default_alloc(size);
-  if (size)
-    return heap_reallocate(NULL, block, size, call);
-  default_free(block, call);
-  return NULL;
+  if (!size) {
+    default_free(block, call);
+    return NULL;
+  }
+  size_t had_class = class_map_of(block);
+  void *to = had_class && size <= SIZE_CACHED ? move_cached(block, had_class, size, call) : NULL;
+  return to ? to : heap_reallocate(NULL, block, size, call);
 }
 
 NOINLINE size_t default_usable_size_slow(const void *block, const char *call)

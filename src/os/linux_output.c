@@ -17,9 +17,9 @@ static int kept = -1;
 static dev_t kept_device;
 static ino_t kept_file;
 
-/* Asks the system directly, because write() is a cancellation point: a cancelled thread would end there with the locks it
- * holds, and abort() would not be called. */
-static void write_all(int file, const char *text, size_t length)
+/* True: all of it was written. Asks the system directly, because write() is a cancellation point: a cancelled thread would end
+ * there with the locks it holds, and abort() would not be called. */
+static bool write_all(int file, const char *text, size_t length)
 {
   int saved = errno;
   while (length) {
@@ -32,9 +32,10 @@ static void write_all(int file, const char *text, size_t length)
     length -= (size_t)n;
   }
   errno = saved;
+  return !length;
 }
 
-void os_write_error(const char *text, size_t length) { write_all(STDERR_FILENO, text, length); }
+void os_write_error(const char *text, size_t length) { (void)write_all(STDERR_FILENO, text, length); }
 
 bool os_keep_error(void)
 {
@@ -58,19 +59,18 @@ void os_write_kept_error(const char *text, size_t length)
   int saved = errno;
   struct stat status;
   if (kept >= 0 && fstat(kept, &status) == 0 && status.st_dev == kept_device && status.st_ino == kept_file)
-    write_all(kept, text, length);
+    (void)write_all(kept, text, length);
   errno = saved;
 }
 
 bool os_append(const char *path, const char *text, size_t length)
 {
   int saved = errno, file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0666);
-  if (file >= 0) {
-    write_all(file, text, length);
+  bool written = file >= 0 && write_all(file, text, length);
+  if (file >= 0)
     close(file);
-  }
   errno = saved;
-  return file >= 0;
+  return written;
 }
 
 uint32_t os_process(void) { return (uint32_t)getpid(); }

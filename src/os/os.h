@@ -124,7 +124,7 @@ bool os_keep_error(void);
 /* Writes to what os_keep_error() kept, as long as it is there. */
 void os_write_kept_error(const char *text, size_t length);
 
-/* Adds to the end of a file, which is made if need be. False: that cannot be done. */
+/* Adds to the end of a file, which is made if need be. False: not all of it was written. */
 bool os_append(const char *path, const char *text, size_t length);
 
 uint32_t os_process(void); /* the number of this process */

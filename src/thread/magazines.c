@@ -6,8 +6,6 @@
 
 __attribute__((aligned(MAGAZINE_BYTES))) void *magazine_sentinel[MAGAZINE_WORDS];
 
-NAMED_IN_ASSEMBLY THREAD_LOCAL cache_t default_cache = {.of = {[0 ... CLASS_CACHED] = {.below = MAGAZINE_SENTINEL}}};
-
 /* Every class begins with the sentinel, so that its first pop and its first push find the slow path. */
 void magazines_init(magazines_t *magazines, cache_t *cache, unsigned shard)
 {

@@ -38,13 +38,21 @@ typedef struct cache {
 extern INTERNAL void *magazine_sentinel[MAGAZINE_WORDS];
 #define MAGAZINE_SENTINEL (&magazine_sentinel[MAGAZINE_WORDS - 1])
 
-/* The default heap's cache of the calling thread. */
+/* The default heap's cache of the calling thread. In place of malloc it is in the thread's own block, which is a load less. A
+ * library that is opened at run time finds some 1.6 KiB there for itself and all others, so it has a pointer there instead, to
+ * the cache in the thread's record or, where there is no record, to one that is empty and full. */
+#ifdef TIDEPOOL_CACHE_IN_TLS
 extern INTERNAL THREAD_LOCAL cache_t default_cache;
 typedef loaded_t THREAD_SPACE *default_loaded_t;
 static inline default_loaded_t default_loaded(size_t size_class)
 {
   return THREAD_POINTER(loaded_t, default_cache, size_class * sizeof(loaded_t));
 }
+#else
+extern INTERNAL THREAD_LOCAL cache_t *default_cache;
+typedef loaded_t *default_loaded_t;
+static inline default_loaded_t default_loaded(size_t size_class) { return &default_cache->of[size_class]; }
+#endif
 
 /* Pop and push are written once for both kinds of pointer. The owner's stores are relaxed atomics where the compiler can
  * say so (others read them for figures); in the thread's own address space a plain store is the same instruction. */

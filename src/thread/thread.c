@@ -10,6 +10,24 @@
  * them, with four blocks each. */
 enum { FREES_ALONE = 16384 };
 
+#define NO_MAGAZINES [0 ... CLASS_CACHED] = {.below = MAGAZINE_SENTINEL}
+
+/* Where a thread has the default heap's cache (magazines.h): in its own block, or in its record. */
+#ifdef TIDEPOOL_CACHE_IN_TLS
+NAMED_IN_ASSEMBLY THREAD_LOCAL cache_t default_cache = {.of = {NO_MAGAZINES}};
+enum { RECORD_BYTES = sizeof(thread_t) };
+static cache_t *own_cache(thread_t *thread) { return (void)thread, &default_cache; }
+static void use_cache(cache_t *cache) { (void)cache; }
+static void leave_cache(void) { magazines_forget(&default_cache); }
+#else
+static cache_t no_cache = {.of = {NO_MAGAZINES}};
+THREAD_LOCAL cache_t *default_cache = &no_cache;
+enum { RECORD_BYTES = sizeof(thread_t) + sizeof(cache_t) };
+static cache_t *own_cache(thread_t *thread) { return (cache_t *)(thread + 1); }
+static void use_cache(cache_t *cache) { default_cache = cache; }
+static void leave_cache(void) { default_cache = &no_cache; }
+#endif
+
 static thread_t no_thread = {.heap_at = {NOT_A_HEAP}};
 THREAD_LOCAL thread_t *thread_self = &no_thread;
 static THREAD_LOCAL bool without;         /* a record: the thread is ending, or its end could not be arranged */
@@ -33,7 +51,7 @@ static thread_t *thread_record_take(void)
   if (thread)
     unused = thread->next;
   lock_release(&threads_lock);
-  return thread ? thread : metadata_take(sizeof *thread, METADATA_ALIGNMENT);
+  return thread ? thread : metadata_take(RECORD_BYTES, METADATA_ALIGNMENT);
 }
 
 /* The list has the record before the thread uses it (T1). */
@@ -72,6 +90,7 @@ static void thread_end(void *argument)
   without = true;
   lock_acquire(&threads_lock); /* a heap that is being destroyed meanwhile takes its caches first, or finds them flushed */
   flush_thread(thread);
+  leave_cache();
   live_leave(thread);
   lock_release(&threads_lock);
 }
@@ -90,11 +109,12 @@ COLD static thread_t *thread_start(void)
   if (!thread)
     return NULL;
   thread->shard = __atomic_fetch_add(&next_shard, 1, __ATOMIC_RELAXED);
-  magazines_init(&thread->default_magazines, &default_cache, thread->shard);
+  magazines_init(&thread->default_magazines, own_cache(thread), thread->shard);
   memset(&thread->spares, 0, sizeof thread->spares);
   thread->heap_at[0] = NOT_A_HEAP;
   live_enter(thread);
   bool alone = os_single_threaded();
+  use_cache(thread->default_magazines.cache);
   thread_self = thread; /* first: arranging the end may allocate */
   /* The memory of the thread that was there alone lasts as long as the process, so that one may go on where its end cannot be
    * arranged. Nobody else may: the system takes a thread's memory when it ends, with what the manager has there. */
@@ -131,7 +151,7 @@ void thread_forget_own(void)
 {
   thread_self = &no_thread;
   without = true;
-  magazines_forget(&default_cache);
+  leave_cache();
 }
 
 /* ---- all threads ---- */

@@ -78,17 +78,8 @@ static void works(void **state)
   assert_int_equal(pool_freetype_init(NULL, &(FT_Library){NULL}), FT_Err_Out_Of_Memory);
 }
 
-static void any_budget(void **state)
-{
-  (void)state;
-  works_or_says_no(work);
-}
-
-static void each_request_fails(void **state)
-{
-  (void)state;
-  each_request_fails_in_turn(work);
-}
+ANY_BUDGET(work)
+EACH_REQUEST_FAILS(work)
 
 static void render_on_a_heap(size_t index, void *unused)
 {

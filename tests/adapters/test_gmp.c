@@ -34,11 +34,7 @@ static bool work(pool_heap_t *heap)
   return true;
 }
 
-static void works(void **state)
-{
-  (void)state;
-  assert_int_equal(works_on_any_heap(work), 0);
-}
+WORKS_ON_ANY_HEAP(work)
 
 static void runs_out(void *unused)
 {

@@ -38,23 +38,9 @@ static bool work(pool_heap_t *heap)
   return round_trip();
 }
 
-static void works(void **state)
-{
-  (void)state;
-  assert_int_equal(works_on_any_heap(work), 0);
-}
-
-static void any_budget(void **state)
-{
-  (void)state;
-  works_or_says_no(work);
-}
-
-static void each_request_fails(void **state)
-{
-  (void)state;
-  each_request_fails_in_turn(work);
-}
+WORKS_ON_ANY_HEAP(work)
+ANY_BUDGET(work)
+EACH_REQUEST_FAILS(work)
 
 static void a_reset_ends_all_values(void *unused)
 {

@@ -53,11 +53,7 @@ static bool work(pool_heap_t *heap)
   return done;
 }
 
-static void works(void **state)
-{
-  (void)state;
-  assert_int_equal(works_on_any_heap(work), 0);
-}
+WORKS_ON_ANY_HEAP(work)
 
 /* While it starts, OpenSSL has places that do not look whether there was memory. */
 static bool work_once_it_is_up(pool_heap_t *heap)
@@ -72,11 +68,7 @@ static bool work_once_it_is_up(pool_heap_t *heap)
   return done;
 }
 
-static void each_request_fails(void **state)
-{
-  (void)state;
-  each_request_fails_in_turn(work_once_it_is_up);
-}
+EACH_REQUEST_FAILS(work_once_it_is_up)
 
 /* Once it is up, OpenSSL goes on when there is memory again. */
 static void exhaustion_passes(void *unused)

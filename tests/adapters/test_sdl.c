@@ -91,11 +91,7 @@ static void works(void **state)
   print_message("SDL keeps %zu blocks\n", kept);
 }
 
-static void each_request_fails(void **state)
-{
-  (void)state;
-  each_request_fails_in_turn(draw_once_it_is_up);
-}
+EACH_REQUEST_FAILS(draw_once_it_is_up)
 
 static void exhaustion_is_an_error(void *unused)
 {

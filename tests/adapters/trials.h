@@ -129,4 +129,15 @@ static inline void each_request_fails_in_turn(work_fn *work)
   assert_true(refused);
 }
 
+/* The tests of a library that keeps nothing once it has ended. Who has more to say writes that test out. */
+#define TEST_OF(name, ...) \
+  static void name(void **state) \
+  { \
+    (void)state; \
+    __VA_ARGS__; \
+  }
+#define WORKS_ON_ANY_HEAP(work)  TEST_OF(works, assert_int_equal(works_on_any_heap(work), 0))
+#define ANY_BUDGET(work)         TEST_OF(any_budget, works_or_says_no(work))
+#define EACH_REQUEST_FAILS(work) TEST_OF(each_request_fails, each_request_fails_in_turn(work))
+
 #endif

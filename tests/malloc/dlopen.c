@@ -3,12 +3,14 @@
  * The library itself as something that a program loads late: its thread-local data must fit into what the loader keeps
  * spare for such libraries, and threads that used it may outlive the handle.
  *
- * usage: dlopen libtidepool.so */
+ * usage: dlopen libtidepool.so greedy.so */
 #include "testing.h"
 
 #include <dlfcn.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-static const char *library_file;
+static const char *library_file, *greedy_file;
 
 static struct {
   void *(*alloc)(size_t size);
@@ -94,6 +96,29 @@ static void test_loading_again_and_again_leaves_nothing(void **state)
   HOLDS_AT_MOST(held + MIB);
 }
 
+/* 0: both can be opened, in this order. Each try is a process of its own, since what the loader has given to a library stays
+ * given. */
+static int open_both(const char *first, const char *second)
+{
+  pid_t child = fork();
+  assert_true(child >= 0);
+  if (!child)
+    _exit((first && !dlopen(first, RTLD_NOW)) || !dlopen(second, RTLD_NOW));
+  int status;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  return status;
+}
+
+/* One that needs most of what the loader has for all libraries that are opened late, 1 KiB. */
+static void test_a_greedy_library_finds_room_beside_it(void **state)
+{
+  (void)state;
+  if (open_both(NULL, greedy_file) != 0)
+    skip(); /* this loader has not even that */
+  assert_int_equal(open_both(library_file, greedy_file), 0);
+  assert_int_equal(open_both(greedy_file, library_file), 0);
+}
+
 /* Its malloc stays the C library's: linking or loading libtidepool never replaces it. */
 static void test_malloc_is_not_replaced(void **state)
 {
@@ -108,9 +133,11 @@ static void test_malloc_is_not_replaced(void **state)
 
 int main(int argc, char **argv)
 {
-  assert_true(argc > 1);
+  assert_true(argc > 2);
   library_file = argv[1];
+  greedy_file = argv[2];
   const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_a_greedy_library_finds_room_beside_it), /* first: the library stays loaded */
     cmocka_unit_test(test_threads_older_than_the_library_use_and_outlive_it),
     cmocka_unit_test(test_loading_again_and_again_leaves_nothing),
     cmocka_unit_test(test_malloc_is_not_replaced),

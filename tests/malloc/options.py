@@ -123,9 +123,11 @@ class Options(unittest.TestCase):
                     self.assertEqual(f"{self.stats_of(file.read())['pid']}.json", name)
 
     def test_a_file_that_cannot_be_written_is_said(self):
-        result = run("stats=exit:/nowhere/at/all")
-        self.assertEqual((result.returncode, result.stdout), (0, "ok\n"))
-        self.assertRegex(result.stderr, r"\Atidepool: /nowhere/at/all: cannot be written[^\n]*\n\Z")
+        for path in ["/nowhere/at/all", "/dev/full"]:
+            with self.subTest(path):
+                result = run(f"stats=exit:{path}")
+                self.assertEqual((result.returncode, result.stdout), (0, "ok\n"))
+                self.assertRegex(result.stderr, rf"\Atidepool: {path}: cannot be written[^\n]*\n\Z")
 
     def test_exhaustion_ends_the_program_if_asked(self):
         self.assert_quiet("abort_on_exhausted=0", "exhaust")

@@ -11,4 +11,4 @@ import commands, compilers, luas, perls, pythons, servers, stressors   # each re
 from sandbox import CASES
 
 if __name__ == "__main__":
-    print("\n".join(name for name, (_, length, _) in CASES.items() if length == sys.argv[1]))
+    print("\n".join(name for name, case in CASES.items() if case.length == sys.argv[1]))

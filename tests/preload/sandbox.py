@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""A case: what a program does in a folder of its own, with and without the library preloaded. Both must print the same and end
-the same way."""
+"""A case: what a program does in a folder of its own with the library preloaded, and without it unless its result says itself
+that all went well. Both must print the same and end the same way."""
 
 import hashlib
 import os
 import pathlib
 import subprocess
+import typing
 
 STUCK_SECONDS = 1200   # how long anything takes is up to the machine
 CASES = {}
@@ -17,12 +18,20 @@ class Failure(Exception):
     pass
 
 
-def case(*programs, length="quick", name=None):
+class Case(typing.NamedTuple):
+    programs: tuple
+    length: str
+    function: typing.Callable
+    is_fine: typing.Callable
+
+
+def case(*programs, length="quick", name=None, is_fine=lambda result: False):
     """Registers a function of a Sandbox as a case that needs these programs; its result is what must be the same.
 
-    A slow case takes more than some seconds, a long one minutes."""
+    A slow case takes more than some seconds, a long one minutes. A program that checks itself need not run without the library
+    where is_fine(result)."""
     def register(function):
-        CASES[name or function.__name__.replace("_", "-")] = (programs, length, function)
+        CASES[name or function.__name__.replace("_", "-")] = Case(programs, length, function, is_fine)
         return function
     return register
 

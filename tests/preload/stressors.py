@@ -29,7 +29,8 @@ STRESSORS = {
 def register_stressor(name, options, operations, length):
     stressor = name.split("-")[0]
 
-    @case("stress-ng", length=length, name=f"stress-ng-{name}" + (", long" if length == "long" else ""))
+    @case("stress-ng", length=length, name=f"stress-ng-{name}" + (", long" if length == "long" else ""),
+          is_fine=lambda result: result == "survived")
     def stress(sandbox):
         sandbox.run("stress-ng", f"--{stressor}", "2", *options, f"--{stressor}-ops", str(operations), "--verify", "--oomable",
                     "--temp-path", sandbox.folder)

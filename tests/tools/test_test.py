@@ -286,6 +286,16 @@ class Counting(ToolsTest):
         self.assertIn("  build-test: tidepool:unit / arena (fail)\n", output)
         self.assertEqual((status, output.splitlines()[-1]), (1, "0 passed, 2 failed, 0 skipped"))
 
+    def test_a_failure_on_a_full_disk_says_so(self):
+        """Only where it is full: the space may be there again when somebody looks."""
+        for free, said in (99, True), (100, False):
+            with self.subTest(free=free):
+                (self.stubs / "df").write_text(f"#!/bin/sh\necho header\necho disk 9 9 {free} 9% /\n")
+                (self.stubs / "df").chmod(0o755)
+                (self.stubs / "no-log").touch()
+                output = self.run_it("--quick")[1]
+                self.assertEqual("meson test wrote no log; only 99 MB were free in ." in output, said, output)
+
     def test_the_floor_is_raised_when_asked_and_never_lowered(self):
         self.run_it("--quick")
         self.golden("build-test docs 8\nbuild-test unit 2\nbuild-clang unit 4\n")
