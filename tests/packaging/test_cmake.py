@@ -148,6 +148,9 @@ class Sources(Parent):
             run(sys.executable, SOURCE / "tests/symbols.py", "tidepool-archive", build / "tidepool" / name, *headers,
                 folder=self.folder)
 
+
+@needs_cmake
+class Fetched(Parent):
     @sandbox.needs_cpp
     def test_fetch_content(self):
         build = self.build("fetch_content", f"-DFETCHCONTENT_SOURCE_DIR_TIDEPOOL={SOURCE}")
