@@ -75,27 +75,29 @@ unsafe fn has(block: *const u8, size: usize, byte: u8) -> bool {
     first.iter().chain(last).all(|&at| at == byte)
 }
 
+/// Several of each, since one may be aligned by chance.
 #[test]
 fn every_layout_is_served() {
     for alignment in (0..16).map(|log2| 1usize << log2) {
-        for size in [1, 7, 16, 100, 4096, 70_000, 5_000_000] {
-            let layout = Layout::from_size_align(size, alignment).unwrap();
+        let layout = |size| Layout::from_size_align(size, alignment).unwrap();
+        for size in [1, 7, 16, 40, 100, 4096, 70_000, 2_000_000] {
             unsafe {
-                let dirty = alloc(layout);
+                let dirty = alloc(layout(size));
                 assert!(!dirty.is_null() && dirty as usize % alignment == 0);
                 dirty.write_bytes(0xa5, size);
-                dealloc(dirty, layout);
-                let block = alloc_zeroed(layout);
-                assert!(block as usize % alignment == 0 && GLOBAL.owns(block));
-                assert!(has(block, size, 0));
-                block.write_bytes(7, size);
-                let grown = realloc(block, layout, size * 3);
-                assert!(grown as usize % alignment == 0);
-                assert!(has(grown, size, 7));
-                let shrunk = realloc(grown, Layout::from_size_align(size * 3, alignment).unwrap(), size.min(16));
-                assert!(shrunk as usize % alignment == 0);
-                assert!(has(shrunk, size.min(16), 7));
-                dealloc(shrunk, Layout::from_size_align(size.min(16), alignment).unwrap());
+                dealloc(dirty, layout(size));
+                let mut blocks: Vec<_> = (0..5).map(|_| alloc_zeroed(layout(size))).collect();
+                for block in &mut blocks {
+                    assert!(*block as usize % alignment == 0 && GLOBAL.owns(*block) && has(*block, size, 0));
+                    block.write_bytes(7, size);
+                    *block = realloc(*block, layout(size), size * 3);
+                    assert!(*block as usize % alignment == 0 && has(*block, size, 7));
+                }
+                for block in blocks {
+                    let shrunk = realloc(block, layout(size * 3), size.min(16));
+                    assert!(shrunk as usize % alignment == 0 && has(shrunk, size.min(16), 7));
+                    dealloc(shrunk, layout(size.min(16)));
+                }
             }
         }
     }

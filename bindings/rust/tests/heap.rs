@@ -84,24 +84,29 @@ fn slices_and_texts_are_copied() {
     assert!(empty.is_empty() && heap.alloc_str("").unwrap().is_empty());
 }
 
+/// Several of each, since one may be aligned by chance.
 #[test]
 fn blocks_keep_what_is_in_them() {
     for alignment in [1, 16, 64, 4096] {
         let heap = Heap::builder().checked().build().unwrap();
         let mut layout = Layout::from_size_align(24, alignment).unwrap();
-        let mut block = heap.alloc_zeroed(layout).unwrap();
+        let mut blocks: Vec<_> = (0..9).map(|_| heap.alloc_zeroed(layout).unwrap()).collect();
         unsafe {
-            assert!(std::slice::from_raw_parts(block.as_ptr(), 24).iter().all(|&byte| byte == 0));
-            block.as_ptr().write_bytes(7, 24);
-            for size in [100, 70_000, 3_000_000, 17, 1, 0] {
-                block = heap.realloc(block, layout, size).unwrap();
-                layout = Layout::from_size_align(size, alignment).unwrap();
-                assert_eq!(block.as_ptr() as usize % alignment, 0);
-                assert!(std::slice::from_raw_parts(block.as_ptr(), size.min(17))
-                    .iter()
-                    .all(|&byte| byte == 7));
+            for block in &blocks {
+                assert!(std::slice::from_raw_parts(block.as_ptr(), 24).iter().all(|&byte| byte == 0));
+                block.as_ptr().write_bytes(7, 24);
             }
-            heap.dealloc(block, layout);
+            for size in [40, 100, 1100, 70_000, 300_000, 17, 1, 0] {
+                for block in &mut blocks {
+                    *block = heap.realloc(*block, layout, size).unwrap();
+                    assert_eq!(block.as_ptr() as usize % alignment, 0);
+                    assert!(std::slice::from_raw_parts(block.as_ptr(), size.min(17))
+                        .iter()
+                        .all(|&byte| byte == 7));
+                }
+                layout = Layout::from_size_align(size, alignment).unwrap();
+            }
+            blocks.into_iter().for_each(|block| heap.dealloc(block, layout));
         }
         assert_eq!(heap.stats().live_blocks, 0);
     }
