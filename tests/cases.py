@@ -40,6 +40,7 @@ GO_WITH = (
     ({"clang", "libclang-rt-14-dev"}, {"build-clang long": 1}),
     ({"mandoc"}, {"docs": 2}),
     ({"abigail-tools"}, {"build-test layout": 2, "build-checked layout": 2}),
+    ({"cargo", "rustc"}, {"build-test rust": 113}),   # the one that is left says that it is skipped
     ({"python3-pytest"}, {"misuse": 99}),
     ({"clang-format"}, {"layout": 1}),
     ({"liblua5.4-dev"}, {"adapters": 5, "unit": 5, "layout": 1, "examples": 1}),

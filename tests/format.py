@@ -13,8 +13,8 @@ import sys
 VERSION = "14."         # another one writes the same style in another way
 FOLDERS = ("src", "include", "tests", "bench", "examples", "bindings", "tools", "docs", "debian")
 SOURCES = {".c", ".h", ".cc", ".cpp", ".hpp"}
-WIDTHS = {suffix: 128 for suffix in SOURCES | {".py"}}
-TEXTS = SOURCES | {".inc", ".py", ".md", ".build", ".sh", ".map", ".golden", ".txt"}
+WIDTHS = {suffix: 128 for suffix in SOURCES | {".py", ".rs"}}
+TEXTS = SOURCES | {".inc", ".py", ".rs", ".toml", ".md", ".build", ".sh", ".map", ".golden", ".txt"}
 LINES_MOST = 450        # of a source; a header of the interface may be longer
 NOT_AVAILABLE = 77
 
@@ -41,7 +41,7 @@ def problems_of_text(path, text):
             yield f"{path}:{number}: {len(line)} columns, more than {width}"
         if line != line.rstrip():
             yield f"{path}:{number}: a blank at the end of the line"
-    if path.suffix in SOURCES | {".py"} and "include" not in path.parts and text.count("\n") > LINES_MOST:
+    if path.suffix in SOURCES | {".py", ".rs"} and "include" not in path.parts and text.count("\n") > LINES_MOST:
         yield f"{path}: {text.count(chr(10))} lines, more than {LINES_MOST}"
     if text and not text.endswith("\n"):
         yield f"{path}: no newline at the end"

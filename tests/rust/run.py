@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: MIT
+"""Tests the crate in bindings/rust with a library that was just built: its tests and the examples of its documentation with the
+shared library, a program with the archive, and what a build without a library says. Warnings are errors.
+
+usage: run.py SOURCE FOLDER CARGO SHARED-LIBRARY ARCHIVE
+
+FOLDER keeps what cargo has compiled; nothing is written elsewhere, and nothing is fetched. The last line has the number of
+tests in the words of unittest, for tests/cases.py. Exit status 77: there is no rustc that is new enough."""
+
+import atexit
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+SKIPPED = 77
+STUCK_SECONDS = 900
+LEAST_RUST = (1, 63)
+CRATE = "bindings/rust"
+PASSED = re.compile(r"^test result: ok\. (\d+) passed; 0 failed", re.M)
+# Of the caller's own Rust and cargo; cargo sets some of them itself.
+NOT_OURS = re.compile("CARGO_|RUSTFLAGS|RUSTDOCFLAGS|RUST_TEST_|RUST_BACKTRACE|PKG_CONFIG|LD_LIBRARY_PATH|LD_PRELOAD|TIDEPOOL_")
+
+
+def call(command, environment, must_fail=False):
+    done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, errors="replace", timeout=STUCK_SECONDS, check=False)
+    if (done.returncode != 0) != must_fail:
+        sys.exit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}")
+    return done.stdout
+
+
+def with_its_own_rustc(cargo, environment):
+    """A cargo and a rustc of different age do not always get on: the ones beside this cargo, if it has any."""
+    for name, variable in (("rustc", "RUSTC"), ("rustdoc", "RUSTDOC")):
+        beside = pathlib.Path(cargo).with_name(name)
+        if variable not in environment and os.access(beside, os.X_OK):
+            environment = {**environment, variable: str(beside)}
+    return environment
+
+
+def rust_version(environment):
+    """(0, 0) if there is no rustc, or none that works."""
+    try:
+        said = subprocess.run([environment.get("RUSTC", "rustc"), "--version"], env=environment, capture_output=True, text=True,
+                              timeout=STUCK_SECONDS, check=False).stdout
+    except FileNotFoundError:
+        said = ""
+    found = re.match(r"rustc (\d+)\.(\d+)", said)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
+def plain_folder(folder):
+    """A folder for cargo, which ends LD_LIBRARY_PATH at a colon: this one, or one that is removed at the end."""
+    if ":" not in str(folder):
+        return folder
+    other = tempfile.mkdtemp(prefix="rust-")
+    atexit.register(shutil.rmtree, other, ignore_errors=True)
+    return pathlib.Path(other)
+
+
+def link_library(folder, shared, archive):
+    """A folder that has the library alone, under the names by which linkers and loaders ask for it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, file in (("libtidepool.so", shared), (shared.name, shared), ("libtidepool.a", archive)):
+        (folder / name).unlink(missing_ok=True)
+        (folder / name).symlink_to(file)
+    return folder
+
+
+def main():
+    source, folder, cargo, shared, archive = sys.argv[1:]
+    environment = with_its_own_rustc(cargo, {name: value for name, value in os.environ.items() if not NOT_OURS.match(name)})
+    if rust_version(environment) < LEAST_RUST:
+        print(f"skipped: rustc is older than {LEAST_RUST[0]}.{LEAST_RUST[1]}, or not there")
+        return SKIPPED
+    folder = plain_folder(pathlib.Path(folder).resolve())
+    library = link_library(folder / "library", pathlib.Path(shared).resolve(), pathlib.Path(archive).resolve())
+    environment.update({
+        "CARGO_HOME": str(folder / "home"), "CARGO_TARGET_DIR": str(folder / "target"), "CARGO_TERM_COLOR": "never",
+        "CARGO_INCREMENTAL": "0", "CARGO_PROFILE_DEV_DEBUG": "0", "CARGO_PROFILE_TEST_DEBUG": "0",   # half the time
+        "RUSTFLAGS": "-D warnings", "RUSTDOCFLAGS": "-D warnings", "LD_LIBRARY_PATH": str(library),
+        "TIDEPOOL_LIB_DIR": str(library), "TIDEPOOL_INCLUDE_DIR": str(pathlib.Path(source, "include"))})
+    ways = ["--offline", "--locked", "--manifest-path", str(pathlib.Path(source, CRATE, "Cargo.toml"))]
+    begun = time.monotonic()
+
+    said = call([cargo, "test", *ways], environment)
+    print(said)
+    # The program of the archive finds no shared library.
+    alone = {**environment, "LD_LIBRARY_PATH": ""}
+    print(call([cargo, "run", *ways, "--example", "requests", "--features", "static"], alone))
+    said_without = call([cargo, "check", *ways], {**environment, "TIDEPOOL_LIB_DIR": "/no/such/folder"}, must_fail=True)
+    if said_without.count("tidepool: TIDEPOOL_LIB_DIR=/no/such/folder has no libtidepool.so\n") != 1:
+        sys.exit(f"a build without a library says:\n{said_without}")
+    tests = sum(map(int, PASSED.findall(said))) + 2
+    print(f"Ran {tests} tests in {time.monotonic() - begun:.1f} s")
+    return 0
+
+
+sys.exit(main())
