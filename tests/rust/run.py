@@ -66,7 +66,9 @@ def plain_folder(folder):
 def link_library(folder, shared, archive):
     """A folder that has the library alone, under the names by which linkers and loaders ask for it."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name, file in (("libtidepool.so", shared), (shared.name, shared), ("libtidepool.a", archive)):
+    parts = shared.name.split(".")
+    names = {".".join(parts[:count]): shared for count in range(2, len(parts) + 1)}   # libtidepool.so, .so.0, .so.0.1, ...
+    for name, file in {**names, "libtidepool.a": archive}.items():
         (folder / name).unlink(missing_ok=True)
         (folder / name).symlink_to(file)
     return folder

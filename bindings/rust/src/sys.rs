@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-//! The C interface: `pool.h`, `heap.h`, `object_pool.h` and `stats.h` under the names that they have there.
+//! The C interface: `version.h`, `pool.h`, `heap.h`, `object_pool.h` and `stats.h` under the names that they have there.
 //!
 //! The headers say what each function promises. This is for what the rest of the crate does not have, together with
 //! [`Heap::as_raw`](crate::Heap::as_raw) and [`Pool::as_raw`](crate::Pool::as_raw). A test compares all of it with the headers.
@@ -144,6 +144,8 @@ pub struct object_pool_handle_t {
 
 #[allow(missing_docs)] // the headers describe each
 extern "C" {
+    #[link_name = "tidepool_version"]
+    pub fn pool_version() -> *const c_char;
     #[link_name = "tidepool_alloc"]
     pub fn pool_alloc(size: usize) -> *mut c_void;
     #[link_name = "tidepool_zalloc"]

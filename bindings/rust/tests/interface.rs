@@ -12,7 +12,7 @@ use std::{env, fs};
 use tidepool::sys::*;
 
 const SYS: &str = include_str!("../src/sys.rs");
-const HEADERS: [&str; 4] = ["pool.h", "heap.h", "object_pool.h", "stats.h"];
+const HEADERS: [&str; 5] = ["version.h", "pool.h", "heap.h", "object_pool.h", "stats.h"];
 
 /// The headers of the library that is tested: of the source tree that this is in, if it is not said otherwise.
 fn include_dir() -> PathBuf {
@@ -212,7 +212,7 @@ macro_rules! addresses {
 #[test]
 fn every_function_is_linked() {
     let functions: Vec<*const ()> = addresses! {
-        pool_alloc pool_zalloc pool_calloc pool_realloc pool_aligned_alloc pool_free pool_free_sized
+        pool_version pool_alloc pool_zalloc pool_calloc pool_realloc pool_aligned_alloc pool_free pool_free_sized
         pool_alloc_batch pool_free_batch pool_resize_in_place pool_usable_size pool_good_size pool_trim
         pool_in_use pool_block_start pool_heap_of pool_option_set pool_heap_create_sized pool_heap_destroy
         pool_heap_reset pool_heap_trim pool_heap_set_budget pool_heap_alloc pool_heap_zalloc pool_heap_calloc
