@@ -88,7 +88,7 @@ def names_of(library, *options):
 
 
 def check_names(*names_of_each):
-    """The C library's own malloc is __libc_malloc() to the parts of it that must not meet a program's, as pthread_atfork()."""
+    """The C library's own malloc is __libc_malloc() to the parts of it that must not meet a program's, as atexit()."""
     for names in names_of_each:
         taken = {name for name in names if name.startswith("__libc_")}
         if taken or "malloc" not in names:
