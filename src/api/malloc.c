@@ -106,8 +106,8 @@ EXPORT int mallopt(int parameter, int value)
 }
 
 /* The names under which glibc offers its own; a program that calls them must get the same heap. In musl they are the allocator
- * of atexit() and others that must not meet a program's malloc, since they call it under locks of their own. In a static program
- * they would have ours. */
+ * of atexit() and others that must not meet a program's malloc, since they call it under locks of their own. In a static
+ * program they would have ours. */
 EXPORT_ALIAS(malloc) void *__libc_malloc(size_t size);
 EXPORT_ALIAS(free) void __libc_free(void *block);
 EXPORT_ALIAS(calloc) void *__libc_calloc(size_t count, size_t size);
