@@ -68,22 +68,7 @@ EXPORT int posix_memalign(void **to, size_t alignment, size_t size)
 
 EXPORT void *valloc(size_t size) { return default_aligned_alloc(os_page_size(), size); }
 
-/* A size that wraps when it is rounded asks for everything, which no heap has. */
-EXPORT void *pvalloc(size_t size)
-{
-  size_t page = os_page_size(), whole = round_up(size + !size, page);
-  return default_aligned_alloc(page, whole < size ? SIZE_MAX : whole);
-}
-
 EXPORT size_t malloc_usable_size(void *block) { return default_usable_size(block, "malloc_usable_size"); }
-EXPORT int malloc_trim(size_t keep) { return default_trim(keep) != 0; }
-
-/* glibc's dials are accepted and have no effect. */
-EXPORT int mallopt(int parameter, int value)
-{
-  (void)value;
-  return parameter == M_MXFAST || (parameter <= M_TRIM_THRESHOLD && parameter >= M_ARENA_MAX);
-}
 
 EXPORT void free_sized(void *block, size_t size);
 void free_sized(void *block, size_t size)
@@ -99,7 +84,30 @@ void free_aligned_sized(void *block, size_t alignment, size_t size)
   default_free(block, "free_aligned_sized");
 }
 
-/* The names under which glibc offers its own; a program that calls them must get the same heap. */
+/* ---- what glibc has beside the family ---- */
+
+/* No other C library declares these, so nobody would call them. */
+#ifdef __GLIBC__
+
+/* A size that wraps when it is rounded asks for everything, which no heap has. */
+EXPORT void *pvalloc(size_t size)
+{
+  size_t page = os_page_size(), whole = round_up(size + !size, page);
+  return default_aligned_alloc(page, whole < size ? SIZE_MAX : whole);
+}
+
+EXPORT int malloc_trim(size_t keep) { return default_trim(keep) != 0; }
+
+/* glibc's dials are accepted and have no effect. */
+EXPORT int mallopt(int parameter, int value)
+{
+  (void)value;
+  return parameter == M_MXFAST || (parameter <= M_TRIM_THRESHOLD && parameter >= M_ARENA_MAX);
+}
+
+/* The names under which glibc offers its own; a program that calls them must get the same heap. In musl they are the allocator
+ * of atexit() and others that must not meet a program's malloc, since they call it under locks of their own. In a static
+ * program they would have ours. */
 EXPORT_ALIAS(malloc) void *__libc_malloc(size_t size);
 EXPORT_ALIAS(free) void __libc_free(void *block);
 EXPORT_ALIAS(calloc) void *__libc_calloc(size_t count, size_t size);
@@ -107,3 +115,5 @@ EXPORT_ALIAS(realloc) void *__libc_realloc(void *block, size_t size);
 EXPORT_ALIAS(memalign) void *__libc_memalign(size_t alignment, size_t size);
 EXPORT_ALIAS(valloc) void *__libc_valloc(size_t size);
 EXPORT_ALIAS(pvalloc) void *__libc_pvalloc(size_t size);
+
+#endif

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT
- * mallinfo(), mallinfo2() and malloc_stats(): figures in glibc's form. Fields that have no meaning here are 0. */
+ * mallinfo(), mallinfo2() and malloc_stats(): figures in glibc's form. Fields that have no meaning here are 0. No other C
+ * library declares these. */
 #include "os/os.h"
 #include <malloc.h>
 #include <tidepool/heap.h>
 #include <tidepool/stats.h>
 
 #define EXPORT __attribute__((visibility("default")))
+
+#ifdef __GLIBC__
 
 EXPORT struct mallinfo2 mallinfo2(void)
 {
@@ -52,3 +55,5 @@ EXPORT void malloc_stats(void)
   if (mapped)
     os_unmap(mapped, LINE);
 }
+
+#endif

@@ -2,6 +2,7 @@
  * Walks over the live blocks of a heap. Nothing is believed from one block to the next: the visitor may free the one it is
  * given, and with it the slab or the run, and allocate elsewhere. */
 #include "heap/walk.h"
+#include "heap/dying.h"
 #include "heap/guard.h"
 #include "heap/large.h"
 #include "heap/locate.h"
@@ -127,9 +128,12 @@ static bool walk_huge(const walk_t *walk)
 
 /* ---- the whole heap ---- */
 
-/* What is cached would look live. No thread is in a call with the heap during a walk, so their magazines can be flushed. */
+/* What is cached would look live. No thread is in a call with the heap during a walk, so their magazines can be flushed. Where
+ * the process ends because one of them holds a block twice, that would be found again, in the handler of SIGABRT. */
 static void flush_all_threads(heap_t *heap)
 {
+  if (unlikely(heap_is_dying))
+    return;
   threads_visit(heap, false, heap_flush_magazines);
   if (heap == &default_heap) {
     lock_acquire(&threads_lock);

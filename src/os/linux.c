@@ -11,7 +11,6 @@
 #include "os/os.h"
 #include "os/thread_local.h"
 #include <errno.h>
-#include <linux/futex.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -296,19 +295,22 @@ void os_yield(void)
   errno = saved;
 }
 
+/* What the numbers are in <linux/futex.h>: a C library may come without the headers of the kernel. */
+enum { WAIT_PRIVATE = 0 | 1 << 7, WAKE_PRIVATE = 1 | 1 << 7 };
+
 /* Interrupted waits and early returns need no loop here: the caller looks at the word again. */
 void os_wait(uint32_t *word, uint32_t value, bool briefly)
 {
   const struct timespec limit = {.tv_nsec = 10000000};
   int saved = errno;
-  syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, briefly ? &limit : NULL, NULL, 0);
+  syscall(SYS_futex, word, WAIT_PRIVATE, value, briefly ? &limit : NULL, NULL, 0);
   errno = saved;
 }
 
 void os_wake(uint32_t *word)
 {
   int saved = errno;
-  syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+  syscall(SYS_futex, word, WAKE_PRIVATE, 1, NULL, NULL, 0);
   errno = saved;
 }
 

@@ -17,11 +17,16 @@
 static pthread_key_t exit_key;
 static bool exit_key_exists;
 
-enum { KEYS_OF_A_THREAD = 32 }; /* glibc allocates for the values of other keys; these are in the thread's own memory */
+/* The values of these keys are in the thread's own memory. */
+#ifdef __GLIBC__
+enum { KEYS_OF_A_THREAD = 32 }; /* for those of others glibc allocates */
+#else
+enum { KEYS_OF_A_THREAD = 128 }; /* musl has no more, and the next key is not the lowest that is free */
+#endif
 
-/* Destructors run in the order of their keys, in four rounds. So the key is the last that is free among the first 32: its
- * destructor runs behind most others in each round, even behind one that allocates for the first time in the last round. All
- * keys that were created to find it are deleted again. */
+/* Destructors run in the order of their keys, in four rounds. So the key is the last that is free among these: its destructor
+ * runs behind most others in each round, even behind one that allocates for the first time in the last round. All keys that
+ * were created to find it are deleted again. */
 bool os_on_thread_exit(void (*at_exit)(void *))
 {
   pthread_key_t keys[KEYS_OF_A_THREAD];

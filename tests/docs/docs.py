@@ -14,6 +14,9 @@ import re
 import sys
 import tempfile
 
+sys.dont_write_bytecode = True   # the source tree stays as it is
+import pages
+
 SKIPPED = re.compile(r"(^|/)(\.|build|bench-results|subprojects)")
 CODE_BLOCK = re.compile(r"^```.*?^```", re.M | re.S)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -37,7 +40,6 @@ CPP_MANUAL = "tidepool-cpp.3"
 CPP_CLASS = re.compile(r"^(?:template <[^{;]*> )?class (?:POOL_API )?(\w+)[^;]*\{$")
 CPP_FUNCTION = re.compile(r"^  [\w\[].*? [*&]?(\w+)\(.*\)(?: const)?(?: noexcept\b.*)?(?: \{.*|;)?$")
 CPP_WITHIN = ("carrier", "carrying", "unused_place")   # classes of the namespace detail of which no public one inherits
-MANUALS = {"tidepool.3": ["pool.h", "heap.h", "stats.h", "version.h"], "tidepool-object-pool.3": ["object_pool.h"]}
 
 
 def texts(root):
@@ -141,20 +143,6 @@ def unlisted_sources(root):
             yield f"src/README.md: {name} has no line"
 
 
-def missing_from_page(root, page, header):
-    manual = (root / "docs" / page).read_text()
-    text = (root / "include/tidepool" / header).read_text()
-    for name in re.findall(r"^POOL_API [^;(]*?(\w+)\(", text, re.M):
-        if f".Fn {name} " not in manual:
-            yield f"docs/{page}: {name} of {header} is not there"
-    for name in re.findall(r"^ {2}\w[^;(/}]*?[ *](\w+);", text, re.M) + re.findall(r"^ {2}\w[^;/]*\(\*(\w+)\)\(", text, re.M):
-        if not re.search(rf"\b{name}\b", manual):
-            yield f"docs/{page}: the field {name} of {header} is not there"
-    for name in re.findall(r"^(?:  |#define )((?:POOL_(?:HEAP|PURGE)|OBJECT_POOL)_\w*[A-Z])(?=[ ,(])", text, re.M):
-        if name not in manual:
-            yield f"docs/{page}: {name} of {header} is not there"
-
-
 def public_names_of_cpp(text):
     """Classes outside of the namespace detail, and public functions of all classes but constructors and operators."""
     of, public, detail = "", False, False
@@ -180,9 +168,6 @@ def missing_from_cpp_manual(root):
 
 
 def missing_from_manual(root):
-    for page, headers in MANUALS.items():
-        for header in headers:
-            yield from missing_from_page(root, page, header)
     options = (root / "docs/tidepool-malloc.1").read_text()
     table = re.search(r"table\[\] = \{(.*?)^\};", (root / "src/option.c").read_text(), re.M | re.S)[1]
     for key in re.findall(r'^\s*\{"(\w+)"', table, re.M):
@@ -238,6 +223,34 @@ def example(root, language):
     return re.search(rf"^```{language}\n(.*?)^```", (root / "README.md").read_text(), re.M | re.S)[1]
 
 
+JUG_HEADER = "include/tidepool/jug.h"
+JUG = '''typedef struct jug {
+  int water;
+} jug_t;
+POOL_API void jug_fill(jug_t *jug) POOL_NAME(jug_fill);
+/* static inline int jug_in_a_comment(void) */
+static inline int jug_pour(jug_t *jug) { return jug_inner(jug); }
+static inline int jug_inner(jug_t *jug) { return jug->water; }
+#define JUG_HOOKS(NAME) \\
+#define POOL_HEAP_JUG 1
+'''
+JUG_PAGE = '''.Sh NAME
+.Nm tidepool-jug ,
+.Nm jug_fill ,
+.Nm jug_pour ,
+.Nm JUG_HOOKS
+.Sh SYNOPSIS
+.In tidepool/jug.h
+.Fn jug_fill "jug_t *jug"
+.Fn jug_pour "jug_t *jug"
+.Fn JUG_HOOKS NAME
+.Sh DESCRIPTION
+water POOL_HEAP_JUG
+.It Fn jug_fill , Fn jug_pour
+.It Fn JUG_HOOKS
+.Sh SEE ALSO
+.Xr tidepool 3
+'''
 GOOD = {
     "README.md": "# A\n[b](docs/DESIGN.md#the-b)\n`bin_take` `slab.h`\n",
     # Code, a table, what is generated, a word that is too long, a list of many lines, a paragraph before it.
@@ -251,7 +264,11 @@ GOOD = {
     "src/bin/slab.h": "/*\n *   A1 holds\n */\nvoid bin_take(void); int missing_c;\n",
     "src/bin/slab.c": "",
     "src/check/check.c": 'void check_a(void) { say("A1"); }\n',
-    "docs/tidepool-cpp.3": "pail fill",
+    "docs/tidepool-cpp.3": ".Sh NAME\n.Nm tidepool-cpp\n.Sh SYNOPSIS\n.In tidepool/tidepool.hpp\npail fill\n.Xr tidepool 3\n",
+    "docs/tidepool.3": ".Sh NAME\n.Nm tidepool\n.Sh SEE ALSO\n.It Xr tidepool-cpp 3\n.Xr tidepool-jug 3 ,\n",
+    "docs/tidepool-jug.3": JUG_PAGE,
+    JUG_HEADER: JUG,
+    "include/tidepool/visibility.h": "",
     CPP_HEADER: "class pail {\n public:\n  pail(int size);\n  void fill(int water);\n private:\n  void leak();\n};\n",
 }
 WORDS = "words " * 16   # 96 columns
@@ -279,6 +296,21 @@ BAD = [
     (CPP_HEADER, "class pail {\n public:\n  [[nodiscard]] int *pour() const noexcept { return w(); }\n",
      missing_from_cpp_manual,
      "pour of"),
+    ("include/tidepool/cup.h", "", pages.wrong_pages, "cup.h is in the synopsis of no manual page"),
+    ("docs/tidepool-cpp.3", ".Sh SYNOPSIS\n.In tidepool/jug.h\n.Xr tidepool 3\n", pages.wrong_pages,
+     "jug.h is in the synopsis of tidepool-cpp.3 and tidepool-jug.3"),
+    (JUG_HEADER, JUG + "POOL_API int jug_level(jug_t *jug);\n", pages.wrong_pages, "jug_level of jug.h is not there"),
+    (JUG_HEADER, JUG + "static inline int jug_level(jug_t *jug)\n", pages.wrong_pages, "jug_level of jug.h is not there"),
+    (JUG_HEADER, JUG + "#define MORE_HOOKS(NAME)\n", pages.wrong_pages, "MORE_HOOKS of jug.h is not there"),
+    (JUG_HEADER, JUG + "struct more {\n  int handles;\n};\n", pages.wrong_pages, "the field handles of jug.h is not there"),
+    (JUG_HEADER, JUG + "  POOL_HEAP_MUG = 1,\n", pages.wrong_pages, "POOL_HEAP_MUG of jug.h is not there"),
+    ("docs/tidepool-jug.3", JUG_PAGE.replace(".Nm jug_pour ,\n", ""), pages.wrong_pages, "its NAME is not its title and"),
+    ("docs/tidepool-jug.3", JUG_PAGE.replace(" , Fn jug_pour", ""), pages.wrong_pages, "jug_pour is not described"),
+    ("docs/tidepool-jug.3", JUG_PAGE + ".It Fn jug_pour\n", pages.wrong_pages, "jug_pour is described 2 times"),
+    ("docs/tidepool-jug.3", JUG_PAGE + ".Xr tidepool-mug 3\n", pages.wrong_pages, "there is no page tidepool-mug.3"),
+    ("docs/tidepool-jug.3", JUG_PAGE.replace(".Xr tidepool 3\n", ""), pages.wrong_pages, "has no reference to tidepool.3"),
+    ("docs/tidepool-mug.3", ".Sh NAME\n.Nm tidepool-mug\n.Xr tidepool 3\n", pages.wrong_pages,
+     "tidepool.3: has no reference to tidepool-mug.3"),
     (CPP_HEADER, f"// {WORDS}{WORDS}\n", wide_headers, "tidepool.hpp:1: 195 columns"),
     ("CONTRIBUTING.md", "```c\nvoid bin_take(int);\n```\n", stale_code, "no source has this: void bin_take(int);"),
 ]
@@ -295,7 +327,7 @@ def problems_of(files, check):
 
 def self_test():
     for check in (broken_links, unknown_names, wrong_invariants, unlisted_sources, stale_code, long_prose, wide_headers,
-                  missing_from_cpp_manual):
+                  missing_from_cpp_manual, pages.wrong_pages):
         found = problems_of(GOOD, check)
         if found:
             sys.exit(f"good texts: {found}")
@@ -309,7 +341,7 @@ EXAMPLES = {"example": "c", "example-cpp": "cpp"}
 CHECKS = {
     "links": [broken_links],
     "names": [unknown_names, wrong_invariants, unlisted_sources, stale_code],
-    "manual": [missing_from_manual, missing_from_cpp_manual],
+    "manual": [pages.wrong_pages, missing_from_manual, missing_from_cpp_manual],
     "prose": [long_prose, wide_headers],
 }
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Installs the manual into a folder of its own and reads it there, as a user does: every public function has a page, and the
-page is the one that tells of it.
+"""Installs the manual into a folder of its own and reads it there, as a user does: every public function has a page, the page
+is the one that tells of it, and apropos finds both.
 
 usage: installed_manual.py SOURCE BUILD PREFIX MANUAL-FOLDER MANDOC
 
@@ -14,8 +14,13 @@ import subprocess
 import sys
 import tempfile
 
+sys.dont_write_bytecode = True   # the source tree stays as it is
+import pages
+
 SKIPPED = 77
-PUBLIC = re.compile(r"^POOL_API [^;(]*?(\w+)\(", re.M)
+# What makes the index of a manual, in a system's folder or not, and what looks into it: mandoc's, and man-db's.
+INDEXES = ((["makewhatis"], ["mapropos", "apropos"]), (["mandb", "--create", "--quiet"], ["apropos"]))
+PLACES = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
 
 
 def output_of(*command, folder, environment=None):
@@ -27,13 +32,8 @@ def output_of(*command, folder, environment=None):
 
 
 def public_functions(source):
-    """Those that a header declares, and the inline ones of the adapters that the adapter itself does not call."""
     for header in sorted((source / "include/tidepool").glob("*.h")):
-        text = re.sub(r"/\*.*?\*/", "", header.read_text(), flags=re.S)
-        yield from PUBLIC.findall(text)
-        for name in re.findall(r"^static inline [^;(]*?(\w+)\(", text, re.M):
-            if len(re.findall(rf"\b{name}\b", text)) == 1:
-                yield name
+        yield from pages.public_functions(header.read_text())
 
 
 def plain(text):
@@ -49,6 +49,35 @@ def unread_pages(manual, names, read):
             yield f"{name} has no manual page"
         elif not re.search(rf"\b{name}\(", plain(read(page))):
             yield f"{page.name} does not tell of {name}"
+
+
+def found_by(apropos, manual, word):
+    """The names of all pages that apropos tells of."""
+    said = subprocess.run([apropos, "-M", manual, word], capture_output=True, text=True, check=False,
+                          env={**os.environ, "LC_ALL": "C"}).stdout
+    return {name for line in said.splitlines() for name in re.findall(r"[\w-]+", line.partition(" - ")[0])}
+
+
+def indexes_of(manual):
+    """Each index that can be made here, with what looks into it. One apropos does not know the other's."""
+    for maker, searchers in INDEXES:
+        program = shutil.which(maker[0], path=PLACES)
+        searcher = next(filter(None, map(shutil.which, searchers)), None)
+        is_other = searcher and searchers[0] not in searcher and shutil.which("mandb")
+        if program and searcher and not is_other:
+            output_of(program, *maker[1:], manual, folder=manual)
+            yield searcher
+
+
+def not_found(manual, source, names):
+    """Of each index: the pages by the name of the project, and the functions by theirs. The page of the malloc library may have
+    been left out with it."""
+    titles = {pathlib.PurePath(name).stem for name in pages.pages_of(source)
+              if name.endswith(".3") or (manual / "man1" / name).exists()}
+    for apropos in indexes_of(manual):
+        missing = sorted(titles - found_by(apropos, manual, "tidepool"))
+        yield from (f"{apropos} tidepool does not find {title}" for title in missing)
+        yield from (f"{apropos} {name} finds nothing" for name in names if name not in found_by(apropos, manual, name))
 
 
 def main():
@@ -69,6 +98,7 @@ def main():
             readers.append(lambda page: output_of(man, "-M", manual, "3", page.stem, folder=manual,
                                                   environment={"MANPAGER": "cat", "PAGER": "cat"}))
         problems = [problem for read in readers for problem in unread_pages(manual, names, read)]
+        problems += not_found(manual, source, names)
         # It warns of every .so: a link would be better, which meson 1.0 makes at installation alone.
         output_of(mandoc, "-T", "lint", "-W", "error", *sorted(manual.glob("man?/*")), folder=manual)
     print("\n".join(problems) or f"{len(names)} functions, {len(readers)} ways to read of each")

@@ -108,6 +108,8 @@ long kernel_syscall(long number, ...)
     return write_some((int)a[0], (const void *)a[1], (size_t)a[2]);
   if (number == SYS_prlimit64)
     return prlimit_answer((int)a[1], (struct rlimit *)a[3]);
+  if (number == SYS_futex)
+    __atomic_store_n(&kernel.futex_operation, (int)a[1], __ATOMIC_RELAXED);
   if (number == SYS_futex && a[3])
     kernel.timed_waits++;
   if (number == SYS_getrandom && kernel.random && !error && (size_t)a[1] <= sizeof kernel.random)

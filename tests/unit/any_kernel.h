@@ -41,7 +41,7 @@ typedef struct kernel {
   rlim_t address_space, data;
   /* What was seen. */
   size_t mmaps, munmaps, mremaps, advices, writes, timed_waits;
-  int remap_flags;
+  int remap_flags, futex_operation;
 } kernel_t;
 
 extern kernel_t kernel;

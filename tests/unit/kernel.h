@@ -6,7 +6,6 @@
 #define UNIT_KERNEL_H
 
 #include <errno.h>
-#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>

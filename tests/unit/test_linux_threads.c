@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * What os/linux.c does for threads: fences, sleep, and the end of each, however late it is arranged. */
 #include "any_kernel.h"
+#include <linux/futex.h>
 #include <signal.h>
 
 static void fences(void **state)
@@ -31,6 +32,7 @@ static void sleepers(void **state)
   (void)state;
   all_new();
   os_wait(&word, 5, false); /* it is not that: no sleep */
+  assert_int_equal(kernel.futex_operation, FUTEX_WAIT_PRIVATE);
   assert_int_equal(pthread_create(&thread, NULL, wake_up, NULL), 0);
   while (__atomic_load_n(&word, __ATOMIC_ACQUIRE) == 0)
     os_wait(&word, 0, false);
@@ -39,6 +41,7 @@ static void sleepers(void **state)
   os_wait(&word, 1, true);                 /* nobody wakes it, and it ends */
   assert_int_equal(kernel.timed_waits, 1);
   os_wake(&word);
+  assert_int_equal(kernel.futex_operation, FUTEX_WAKE_PRIVATE);
   os_yield();
   assert_true(errno_is_kept());
   kernel.futex = ENOSYS;

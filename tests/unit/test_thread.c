@@ -297,11 +297,18 @@ IN_CHILD(no_memory_for_a_record)
 IN_CHILD(fork_alone)
 IN_CHILD(fork_among_threads)
 
-/* The thread sanitizer cannot join the first thread. */
+/* The thread sanitizer cannot join the first thread. Neither can musl in the child of a fork, with or without the library: a
+ * lock of its own stays closed when that thread ends. */
+#ifdef __GLIBC__
+enum { FIRST_CAN_BE_JOINED = !SANITIZED };
+#else
+enum { FIRST_CAN_BE_JOINED = false };
+#endif
+
 static void first_thread_ends_test(void **state)
 {
   (void)state;
-  if (SANITIZED)
+  if (!FIRST_CAN_BE_JOINED)
     skip();
   in_child(first_thread_ends, NULL);
 }

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: MIT
+"""Builds the library for another C library, musl, and runs programs and unit tests with it. Debian's musl comes without cmocka
+and without the headers of the kernel: a small cmocka is in the folder musl, and tests that need such headers get the system's.
+
+usage: musl.py SOURCE-ROOT programs | tests
+
+`programs` links a program with each of the libraries, static and shared, and runs the unit tests of os/linux.c. `tests` runs
+the whole suite unit. All unit tests are linked statically. Exit status 77: something that is needed is not installed."""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+SKIPPED = 77
+STUCK_SECONDS = 3000
+NEEDED = ("musl-gcc", "meson", "ninja", "pkg-config", "ar", "objcopy", "nm", "readelf")
+HERE = pathlib.Path(__file__).resolve().parent
+# Nothing of glibc's may be found: no package of its, and no C++.
+NATIVE_FILE = """[binaries]
+c = 'musl-gcc'
+cpp = 'false'
+cmake = 'false'
+"""
+CMOCKA = """Name: cmocka
+Description: what the unit tests use of it
+Version: 1
+Cflags: -I{shim} -isystem {kernel}
+Libs: -static {folder}/libcmocka.a
+"""
+SYSTEM_TESTS = ["linux", "linux_mappings", "linux_threads", "linux_window"]
+LIBRARIES = ["tidepool:shared_library", "libtidepool.a", "tidepool-malloc:shared_library"]
+# What the tests, or whoever runs them, may have set for their own build.
+NOT_KEPT = re.compile(r"LD_.*|TIDEPOOL_OPTIONS|MALLOC_PERTURB_|MESON_.*|PKG_CONFIG.*|CC|CXX|(C|CPP|CXX|LD)FLAGS")
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not NOT_KEPT.fullmatch(name)} | {"LC_ALL": "C.UTF-8"}
+COUNTS = re.compile(r"^(Ok|Skipped): +(\d+)", re.M)
+
+
+def run(*command, folder, **environment):
+    done = subprocess.run([str(word) for word in command], cwd=folder, env=ENVIRONMENT | environment, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", timeout=STUCK_SECONDS,
+                          check=False)
+    if done.returncode:
+        sys.exit(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{done.stdout[-6000:]}")
+    return done.stdout
+
+
+def headers_of_the_kernel(folder):
+    """Linux's, which every C library can do with, without the C library's that lie beside them. None: not installed."""
+    machine = subprocess.run(["gcc", "-print-multiarch"], capture_output=True, text=True, check=False).stdout.strip()
+    kernel = folder / "kernel"
+    kernel.mkdir()
+    for name, places in (("linux", [""]), ("asm-generic", [""]), ("asm", ["", machine])):
+        found = [path for path in (pathlib.Path("/usr/include", place, name) for place in places) if path.is_dir()]
+        if not found:
+            return None
+        (kernel / name).symlink_to(found[-1])
+    return kernel
+
+
+def configure(root, folder, kernel):
+    """A build directory in which the one package is the small cmocka."""
+    shim, packages, build = HERE / "musl", folder / "packages", folder / "build"
+    run("musl-gcc", "-std=gnu17", "-O1", "-Wall", "-Wextra", "-Werror", "-I", shim, "-c", shim / "cmocka.c", folder=folder)
+    run("ar", "rcs", "libcmocka.a", "cmocka.o", folder=folder)
+    packages.mkdir()
+    (packages / "cmocka.pc").write_text(CMOCKA.format(shim=shim, kernel=kernel, folder=folder))
+    (folder / "musl.ini").write_text(NATIVE_FILE)
+    options = ["-Dbench=disabled", "-Dexamples=false", "-Dwerror=true"]
+    run("meson", "setup", build, root, "--native-file", "musl.ini", *options, folder=folder, PKG_CONFIG_LIBDIR=packages)
+    return build
+
+
+def static_malloc(root, build):
+    """The objects of the shared library as an archive that shows the names of malloc alone."""
+    objects = sorted(build.glob("src/libtidepool-malloc.so*.p/*.o"))
+    run("ar", "rcs", "objects.a", *objects, folder=build)
+    run("sh", root / "tools/archive", "libtidepool-malloc.a", "objects.a", "objcopy", "ar", "musl-gcc", folder=build)
+    return build / "libtidepool-malloc.a"
+
+
+def names_of(library, *options):
+    lines = run("nm", "--defined-only", "--extern-only", *options, library, folder="/").splitlines()
+    return {line.split()[-1] for line in lines if len(line.split()) == 3}
+
+
+def check_names(*names_of_each):
+    """The C library's own malloc is __libc_malloc() to the parts of it that must not meet a program's, as atexit()."""
+    for names in names_of_each:
+        taken = {name for name in names if name.startswith("__libc_")}
+        if taken or "malloc" not in names:
+            sys.exit(f"the malloc library has names of musl's own, or has no malloc: {sorted(taken)}")
+
+
+def check_is_static(program):
+    if "INTERP" in run("readelf", "-lW", program, folder="/"):
+        sys.exit(f"{program} is not static")
+
+
+def run_with_our_malloc(program, **environment):
+    """The library's figures at the end tell whose malloc the program had."""
+    said = run(program, folder="/", TIDEPOOL_OPTIONS="stats=exit", **environment)
+    if '"name":"default"' not in said:
+        sys.exit(f"{program} had another malloc than tidepool's; it said: {said}")
+
+
+def run_programs(root, build):
+    run("meson", "compile", *LIBRARIES, folder=build)
+    source, compiler = build / "src", ["musl-gcc", "-std=gnu17", "-Wall", "-Wextra", "-Werror", "-pthread"]
+    archive = static_malloc(root, build)
+    check_names(names_of(archive), names_of(source / "libtidepool-malloc.so", "-D"))
+    program = [*compiler, "-I", root / "include", HERE / "program.c"]
+    run(*program, "-static", "-o", "static", source / "libtidepool.a", folder=build)
+    run(*program, "-o", "shared", source / "libtidepool.so", f"-Wl,-rpath,{source}", folder=build)
+    allocates = [*compiler, "-fno-builtin", HERE / "musl/malloc.c"]
+    run(*allocates, "-static", "-o", "malloc-static", archive, folder=build)
+    run(*allocates, "-o", "malloc-of-musl", folder=build)
+    run(build / "shared", folder=build)
+    run(build / "static", folder=build)
+    run_with_our_malloc(build / "malloc-of-musl", LD_PRELOAD=source / "libtidepool-malloc.so")
+    run_with_our_malloc(build / "malloc-static")
+    check_is_static(build / "static")
+    check_is_static(build / "malloc-static")
+    return f"4 programs, {run_units(build, *SYSTEM_TESTS)}"
+
+
+def run_tests(_, build):
+    """All units but the adapters, whose libraries are glibc's."""
+    return run_units(build, "--suite", "unit", "--no-suite", "adapters")
+
+
+def run_units(build, *which):
+    """Meson builds what it runs. Each program is static, because its cmocka asks for that."""
+    said = run("meson", "test", "--print-errorlogs", "--timeout-multiplier", "10", *which, folder=build)
+    check_is_static(build / "tests/unit/test_linux")
+    counts = dict(COUNTS.findall(said))
+    return f"{counts['Ok']} programs of unit tests, {counts['Skipped']} skipped"
+
+
+def main():
+    if len(sys.argv) != 3 or sys.argv[2] not in ("programs", "tests"):
+        sys.exit(__doc__)
+    missing = [program for program in NEEDED if not shutil.which(program)]
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        kernel = headers_of_the_kernel(folder)
+        if missing or not kernel:
+            print(f"skipped: not installed: {', '.join(missing) or 'the headers of the kernel'}")
+            return SKIPPED
+        root = pathlib.Path(sys.argv[1]).resolve()
+        build = configure(root, folder, kernel)
+        print({"programs": run_programs, "tests": run_tests}[sys.argv[2]](root, build))
+    return 0
+
+
+sys.exit(main())
