@@ -43,7 +43,7 @@ NARROW = {
 }
 # Where a lower layer calls a higher one: a pointer that the higher one sets.
 CALLS_UP = {
-    "misuse.h": {"fatal_before_abort"},          # set by heap/startup
+    "misuse.h": {"fatal_before_abort", "fatal_heap_name"},   # set by heap/startup
     "heap/heap.h": {"heap_dependents"},          # set by object_pool
 }
 PUBLIC = {"heap/figures", "heap/walk", "heap/region", "heap/create"}         # and all of object_pool, api and check

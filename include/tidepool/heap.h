@@ -38,8 +38,9 @@ enum {
 
   /* The heap fills a returned block with the bytes of 0x1deadb0b and a new one with 0xcd. It verifies the fill when the block
    * is given out again, verifies a canary behind the requested size at free, and finds a second free at once. Each finding ends
-   * the program with one line that names the block and the offset. pool_usable_size() is the requested size, and
-   * pool_heap_realloc() to another size moves the block, so that a use of its old address is found. */
+   * the program with one line: the call, the block with the size that was asked for, the offset, the heap's name.
+   * pool_usable_size() is the requested size, and pool_heap_realloc() to another size moves the block, so that a use of its old
+   * address is found. */
   POOL_HEAP_CHECKED = 1 << 4
 };
 

@@ -13,8 +13,10 @@
  *
  * Misuse (a pointer that is no block, a block freed twice) ends the program with one line on standard error and abort():
  *     tidepool: pool_free(0x7f0123456789): not a block of any heap
- * It is seen at once for an address that is not aligned or not of the library, for a large block, and for the block of its size
- * that the thread freed last. Otherwise it is seen when the magazine that holds the block is emptied. */
+ *     tidepool: pool_free(0x7f0123456790): freed twice: a block of 112 bytes
+ * The line names the call that was made, and the block's heap unless that is the default one. It is seen at once for an address
+ * that is not aligned or not of the library, for a large block, and for the block of its size that the thread freed last.
+ * Otherwise it is seen when the magazine that holds the block is emptied; the line says "seen late", and the call is over. */
 #ifndef TIDEPOOL_POOL_H
 #define TIDEPOOL_POOL_H
 

@@ -29,7 +29,7 @@ NOINLINE void *default_alloc_slow(size_t size)
     if (likely(block))
       return block;
   }
-  return heap_allocate(&default_heap, size, 1, false);
+  return heap_allocate(&default_heap, size, 1, false, fatal_alloc_call);
 }
 
 /* Most large blocks are of few sizes and freed soon, so the thread's spares come first: they cost no lock. */
@@ -37,7 +37,7 @@ NOINLINE static void *alloc_large(size_t size)
 {
   thread_t *thread = thread_self;
   void *block = thread_is_usable(thread) ? large_take_spare(thread, size) : NULL;
-  return block ? block : heap_allocate(&default_heap, size, 1, false);
+  return block ? block : heap_allocate(&default_heap, size, 1, false, fatal_alloc_call);
 }
 
 NOINLINE void *default_alloc_medium(size_t size)
@@ -49,13 +49,16 @@ NOINLINE void *default_alloc_medium(size_t size)
 }
 
 /* A cached block is zeroed here; anything else may come from the system as zeroes, which heap_allocate() knows. */
-NOINLINE void *default_zalloc_slow(size_t size)
+static inline __attribute__((always_inline)) void *zalloc_slow(size_t size, const char *call)
 {
   if (size > SIZE_CACHED || !manager_ready() || default_heap.checked)
-    return heap_allocate(&default_heap, size, 1, true);
+    return heap_allocate(&default_heap, size, 1, true, call);
   void *block = default_alloc(size);
   return block ? memset(block, 0, size_class_size(class_map_of(block))) : NULL; /* it may be of a larger class */
 }
+
+NOINLINE void *default_zalloc_slow(size_t size) { return zalloc_slow(size, "pool_zalloc"); }
+NOINLINE void *default_calloc_slow(size_t size) { return zalloc_slow(size, fatal_calloc_call); }
 
 /* A block of class 0 for this map: a large one, or one of another heap. A thread that uses only large blocks gets its record
  * here. */
@@ -76,7 +79,7 @@ NOINLINE void default_free_slow(void *block, const char *call)
   thread_t *thread = thread_self;
   if (likely(c && thread_is_usable(thread))) {
     if (unlikely(thread->default_magazines.cache->of[c].top == block))
-      fatal_misuse(call, block, FREED_TWICE);
+      fatal_misuse_of_block(call, block, FREED_TWICE, &default_heap, size_class_size(c), NULL);
     magazines_overflow(&thread->default_magazines, default_heap.bins[c], block);
     heap_after_slow_path(thread);
   } else if (block) {
@@ -88,7 +91,7 @@ NOINLINE void default_free_slow(void *block, const char *call)
 NOINLINE void *default_realloc_slow(void *block, size_t size, const char *call)
 {
   if (!block)
-    return default_alloc(size);
+    return default_heap.checked ? heap_allocate(&default_heap, size, 1, false, call) : default_alloc(size);
   if (size)
     return heap_reallocate(NULL, block, size, call);
   default_free(block, call);
@@ -101,9 +104,9 @@ NOINLINE size_t default_usable_size_slow(const void *block, const char *call)
 }
 
 /* A class whose blocks are all aligned as asked for may have one in the magazine. */
-void *default_aligned_alloc(size_t alignment, size_t size)
+void *default_aligned_alloc(size_t alignment, size_t size, const char *call)
 {
-  if (alignment <= BLOCK_ALIGNMENT)
+  if (alignment <= BLOCK_ALIGNMENT && !default_heap.checked)
     return default_alloc(size);
   unsigned c = manager_ready() ? heap_class_for(&default_heap, size, alignment) : 0;
   if (c && c <= CLASS_CACHED) {
@@ -111,7 +114,7 @@ void *default_aligned_alloc(size_t alignment, size_t size)
     if (likely(block))
       return block;
   }
-  return heap_allocate(&default_heap, size, alignment, false);
+  return heap_allocate(&default_heap, size, alignment, false, call);
 }
 
 size_t default_trim(size_t keep) { return heap_trim(&default_heap, keep); }

@@ -56,14 +56,15 @@ static bool push_within_reach(thread_t *thread, const heap_t *heap, void *block)
   return done;
 }
 
-/* The default heap has no cache slot, so a call that names it comes as far as this. */
+/* The default heap has no cache slot, so a call that names it comes as far as this. Where it is checked it has no fast path,
+ * and the call has a name that a message may say. */
 NOINLINE static void *alloc_slower(heap_t *heap, size_t size, bool zero, const char *call)
 {
   if (unlikely(!heap_is_live(heap)))
     return no_heap(heap, call);
-  if (heap == &default_heap)
+  if (heap == &default_heap && !heap->checked)
     return zero ? default_zalloc(size) : default_alloc(size);
-  return heap_allocate(heap, size, 1, zero);
+  return heap_allocate(heap, size, 1, zero, call);
 }
 
 /* The slot of a heap within reach holds another word than that of others, so the fast path does not find it. */
@@ -78,16 +79,18 @@ NOINLINE static void *alloc_slow(heap_t *heap, size_t size)
 
 /* A heap that is given may have ended, which only its mark says. The mark is read here, and not on the fast path: no slot holds
  * a heap that has ended. */
-NOINLINE static void free_slow(heap_t *heap, void *block)
+static inline __attribute__((always_inline)) void free_slower(heap_t *heap, void *block, const char *call)
 {
   thread_t *thread = thread_self;
   if (likely(thread_has_within_reach(thread, heap) && push_within_reach(thread, heap, block)))
     return;
   if (unlikely(!heap_is_live(heap)))
-    no_heap(heap, "pool_heap_free");
+    no_heap(heap, call);
   else if (block)
-    heap_free(heap, block, "pool_heap_free");
+    heap_free(heap, block, call);
 }
+
+NOINLINE static void free_slow(heap_t *heap, void *block) { free_slower(heap, block, "pool_heap_free"); }
 
 /* The same as pool_heap_alloc() for classes that need the table. */
 NOINLINE static void *alloc_medium(heap_t *heap, size_t size)
@@ -112,15 +115,18 @@ void *pool_heap_alloc(pool_heap_t *heap, size_t size)
 
 /* A block that is in no magazine of this plane has class 0, whose magazine is always full, so it takes the slow path without a
  * test of its own. */
-void pool_heap_free(pool_heap_t *heap, void *block)
+static inline __attribute__((always_inline)) bool push_in_slot(heap_t *heap, void *block)
 {
   const thread_t *thread = thread_self;
-  if (unlikely(!thread_has_in_slot(thread, heap))) {
-    free_slow(heap, block);
-    return;
-  }
+  if (unlikely(!thread_has_in_slot(thread, heap)))
+    return false;
   loaded_t *loaded = loaded_of(thread, heap, class_map_of_heap_block(block));
-  if (unlikely(loaded->top == block || !MAGAZINE_PUSH(loaded, block)))
+  return likely(loaded->top != block) && MAGAZINE_PUSH(loaded, block);
+}
+
+void pool_heap_free(pool_heap_t *heap, void *block)
+{
+  if (unlikely(!push_in_slot(heap, block)))
     free_slow(heap, block);
 }
 
@@ -145,10 +151,11 @@ void *pool_heap_realloc(pool_heap_t *heap, void *block, size_t size)
   if (unlikely(!heap_is_live(heap)))
     return no_heap(heap, "pool_heap_realloc");
   if (!block)
-    return pool_heap_alloc(heap, size);
+    return heap->checked ? alloc_slower(heap, size, false, "pool_heap_realloc") : pool_heap_alloc(heap, size);
   if (size)
     return heap_reallocate(heap, block, size, "pool_heap_realloc");
-  pool_heap_free(heap, block);
+  if (!push_in_slot(heap, block))
+    free_slower(heap, block, "pool_heap_realloc");
   return NULL;
 }
 
@@ -158,7 +165,7 @@ void *pool_heap_aligned_alloc(pool_heap_t *heap, size_t alignment, size_t size)
   if (unlikely(!heap_is_live(heap)))
     return no_heap(heap, "pool_heap_aligned_alloc");
   if (likely(is_power_of_two(alignment)))
-    return heap_allocate(heap, size, alignment, false);
+    return heap_allocate(heap, size, alignment, false, "pool_heap_aligned_alloc");
   errno = EINVAL;
   return NULL;
 }

@@ -20,7 +20,7 @@ void *pool_calloc(size_t count, size_t size)
   size_t bytes;
   if (unlikely(__builtin_mul_overflow(count, size, &bytes)))
     return heap_exhausted(&default_heap);
-  return default_zalloc(bytes);
+  return default_calloc(bytes);
 }
 
 void *pool_realloc(void *block, size_t size) { return default_realloc(block, size, "pool_realloc"); }
@@ -29,7 +29,7 @@ void *pool_realloc(void *block, size_t size) { return default_realloc(block, siz
 void *pool_aligned_alloc(size_t alignment, size_t size)
 {
   if (likely(is_power_of_two(alignment)))
-    return default_aligned_alloc(alignment, size);
+    return default_aligned_alloc(alignment, size, "pool_aligned_alloc");
   errno = EINVAL;
   return NULL;
 }
@@ -43,10 +43,21 @@ void pool_free_sized(void *block, size_t size)
   default_free(block, "pool_free_sized");
 }
 
+/* A checked heap has no fast path, and the call has a name that a message may say. */
+COLD static size_t alloc_batch_checked(size_t size, void **blocks, size_t count)
+{
+  size_t got = 0;
+  while (got < count && (blocks[got] = heap_allocate(&default_heap, size, 1, false, "pool_alloc_batch")) != NULL)
+    got++;
+  return got;
+}
+
 /* The blocks that were had are returned even if there are fewer than asked for. The failing call has set errno. */
 size_t pool_alloc_batch(size_t size, void **blocks, size_t count)
 {
   size_t got = 0;
+  if (unlikely(default_heap.checked))
+    return alloc_batch_checked(size, blocks, count);
   while (got < count && (blocks[got] = default_alloc(size)) != NULL)
     got++;
   return got;

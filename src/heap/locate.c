@@ -269,6 +269,27 @@ static bool was_freed(const located_t *at, const void *block)
   return at->heap && at->heap->region.space.fixed ? space_had_run_fixed(&at->heap->region.space, block) : space_had_run(block);
 }
 
+/* What was asked for where the heap is checked; else what the block holds. */
+static size_t size_to_say(const located_t *at)
+{
+  if (!at->heap->checked)
+    return at->size;
+  return at->live ? guard_size(at->start, at->size) : guard_size_before(at->start, at->size);
+}
+
+/* Of a block whose memory went back nothing is known but that it was one. */
+COLD static _Noreturn void not_live(const located_t *at, const heap_t *given_to, const void *block, const char *call)
+{
+  bool freed = was_freed(at, block), known = freed && at->start == block;
+  fatal_misuse_of_block(call, block, freed ? FREED_TWICE : NOT_A_BLOCK, known ? at->heap : NULL, known ? size_to_say(at) : 0,
+                        given_to);
+}
+
+COLD static _Noreturn void not_of_heap(const located_t *at, const heap_t *given_to, const char *call)
+{
+  fatal_misuse_of_block(call, at->start, NOT_OF_HEAP, at->heap, size_to_say(at), given_to);
+}
+
 /* No lock of the heaps is taken: a caller that has a block of a heap keeps that heap alive. If there is no live block, the
  * message says so; that it is of another heap is said only of a live one. */
 located_t heap_locate_block(const heap_t *heap, const void *block, const char *call)
@@ -278,8 +299,8 @@ located_t heap_locate_block(const heap_t *heap, const void *block, const char *c
     locate(&q);
   located_t at = q.at;
   if (unlikely(at.start != block || !at.live))
-    fatal_misuse(call, block, was_freed(&at, block) ? FREED_TWICE : NOT_A_BLOCK);
+    not_live(&at, heap, block, call);
   if (unlikely(heap && !overflows_to(heap, at.heap)))
-    fatal_misuse(call, block, NOT_OF_HEAP);
+    not_of_heap(&at, heap, call);
   return at;
 }

@@ -228,7 +228,7 @@ static object_pool_t *create_from_options(const object_pool_options_t *options)
   if (heap == &default_heap && !manager_ready())
     return full();
   int error = errno;
-  resort_t from = heap_first_resort(heap);
+  resort_t from = heap_first_resort(heap, "object_pool_create");
   object_pool_t *pool;
   bool refused;
   while (!(pool = create_whole(&from, options, &refused)) && !refused &&
