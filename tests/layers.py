@@ -22,7 +22,7 @@ LAYERS = [
                "purge", "huge_range", "kept", "huge"]),
     ("bin", ["slab", "magazine", "depot", "types", "due", "slabs", "bin"]),
     ("thread", ["magazines", "types", "caches", "thread"]),
-    ("heap", ["guard", "dying", "types", "records", "heap", "large", "locate", "figures", "tick", "fork", "startup",
+    ("heap", ["guard", "dying", "types", "records", "heap", "invalid", "large", "locate", "figures", "tick", "fork", "startup",
               "allocate", "free", "reallocate", "walk", "reset", "region", "create"]),
     ("object_pool", ["types", "object_misuse", "array", "hot", "hooks", "registry", "capacity", "eviction", "walk", "get",
                      "put", "handle", "create"]),

@@ -6,6 +6,7 @@
 #include "heap/allocate.h"
 #include "heap/create.h"
 #include "heap/free.h"
+#include "heap/invalid.h"
 #include "heap/reallocate.h"
 #include "heap/reset.h"
 #include "heap/startup.h"
@@ -13,7 +14,6 @@
 #include "heap/walk.h"
 #include "misuse.h"
 #include "space/class_map.h"
-#include <errno.h>
 #include <tidepool/heap.h>
 
 /* ---- the fast path: the calling thread's cache of the heap, if the heap's slot in its record holds it ---- */
@@ -28,8 +28,7 @@ static void *no_heap(const heap_t *heap, const char *call)
 {
   if (heap)
     fatal_misuse(call, heap, NOT_A_HEAP_TEXT);
-  errno = EINVAL;
-  return NULL;
+  return invalid(INVALID_HEAP_IS_NULL, (uintptr_t)call);
 }
 
 /* These two are for a heap whose magazines others may reach for. The thread is busy before it looks at the slot, and until it
@@ -166,8 +165,7 @@ void *pool_heap_aligned_alloc(pool_heap_t *heap, size_t alignment, size_t size)
     return no_heap(heap, "pool_heap_aligned_alloc");
   if (likely(is_power_of_two(alignment)))
     return heap_allocate(heap, size, alignment, false, "pool_heap_aligned_alloc");
-  errno = EINVAL;
-  return NULL;
+  return invalid(INVALID_ALIGNMENT, alignment);
 }
 
 /* ---- heaps ---- */
@@ -193,10 +191,10 @@ pool_heap_t *pool_heap_create_sized(const pool_heap_options_t *options, size_t s
   pool_heap_options_t own;
   if (!options)
     return heap_create(NULL);
-  if (!grown_take(&own, sizeof own, HEAP_OPTIONS_LEAST, options, size)) {
-    errno = EINVAL;
-    return NULL;
-  }
+  if (size < HEAP_OPTIONS_LEAST)
+    return invalid(INVALID_OPTIONS_ARE_CUT, size, HEAP_OPTIONS_LEAST, (uintptr_t) "pool_heap_options_t");
+  if (!grown_take(&own, sizeof own, options, size))
+    return invalid(INVALID_OPTIONS_ARE_NEWER, sizeof own, size, (uintptr_t) "pool_heap_options_t");
   const heap_t *parent = own.parent, *overflow = own.overflow;
   if ((parent && !heap_is_live(parent)) || (overflow && !heap_is_live(overflow)))
     return no_heap(parent && !heap_is_live(parent) ? parent : overflow, "pool_heap_create");
@@ -227,7 +225,7 @@ void pool_heap_reset(pool_heap_t *heap)
   if (may_end(heap, "pool_heap_reset"))
     heap_reset(heap);
   else
-    errno = EINVAL;
+    no_heap(NULL, "pool_heap_reset");
 }
 
 size_t pool_heap_good_size(const pool_heap_t *heap, size_t size)
@@ -259,7 +257,10 @@ bool pool_heap_walk(pool_heap_t *heap, pool_visit_fn *visit, void *context)
 {
   if (heap_is_live(heap) && visit)
     return heap_walk(heap, visit, context);
-  no_heap(visit ? heap : NULL, "pool_heap_walk");
+  if (!heap_is_live(heap))
+    no_heap(heap, "pool_heap_walk");
+  else
+    invalid(INVALID_VISIT_IS_NULL, (uintptr_t) "pool_heap_walk");
   return false;
 }
 

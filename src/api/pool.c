@@ -3,12 +3,12 @@
 #include "api/fast_path.h"
 #include "heap/allocate.h"
 #include "heap/heap.h"
+#include "heap/invalid.h"
 #include "heap/locate.h"
 #include "heap/reallocate.h"
 #include "heap/tick.h"
 #include "misuse.h"
 #include "option.h"
-#include <errno.h>
 #include <tidepool/pool.h>
 
 void *pool_alloc(size_t size) { return default_alloc(size); }
@@ -30,8 +30,7 @@ void *pool_aligned_alloc(size_t alignment, size_t size)
 {
   if (likely(is_power_of_two(alignment)))
     return default_aligned_alloc(alignment, size, "pool_aligned_alloc");
-  errno = EINVAL;
-  return NULL;
+  return invalid(INVALID_ALIGNMENT, alignment);
 }
 
 void pool_free(void *block) { default_free(block, fatal_free_call); }
@@ -94,4 +93,29 @@ void *pool_block_start(const void *address, size_t *size)
 
 pool_heap_t *pool_heap_of(const void *address) { return heap_locate(address).heap; }
 
-bool pool_option_set(const char *key, const char *value) { return option_set(key, value); }
+static void refuse_option(const char *key, const char *value)
+{
+  const char *values, *known = key ? option_known(key, &values) : NULL, *nearest = key && !known ? option_nearest(key) : NULL;
+  if (!key)
+    invalid(INVALID_KEY_IS_NULL, (uintptr_t) "pool_option_set");
+  else if (!value)
+    invalid(INVALID_VALUE_IS_NULL, (uintptr_t) "pool_option_set");
+  else if (nearest)
+    invalid(INVALID_KEY, (uintptr_t)nearest);
+  else if (!known)
+    invalid(INVALID_KEY_IS_UNKNOWN);
+  else if (option_are_settled())
+    invalid(INVALID_TOO_LATE, (uintptr_t)known);
+  else
+    invalid(INVALID_VALUE, (uintptr_t)known, (uintptr_t)values);
+}
+
+bool pool_option_set(const char *key, const char *value)
+{
+  bool set = option_set(key, value);
+  if (!set)
+    refuse_option(key, value);
+  return set;
+}
+
+const char *pool_error(void) { return invalid_text(); }
