@@ -18,6 +18,7 @@ struct pool_heap;
 #define NOT_A_BLOCK     "not a block of any heap"
 #define NOT_OF_HEAP     "a block of another heap"
 #define FREED_TWICE     "freed twice"
+#define FREED_BEFORE    "freed before"
 #define NOT_A_HEAP_TEXT "not a live heap"
 
 /* Called before abort(), whose signal may have a handler. */

@@ -63,5 +63,5 @@ void heap_give_back(located_t at, const char *call)
 void heap_free(heap_t *heap, void *block, const char *call)
 {
   if (likely(!heap_is_dying))
-    heap_give_back(heap_locate_block(heap, block, call), call);
+    heap_give_back(heap_locate_block(heap, block, call, FREED_TWICE), call);
 }

@@ -5,6 +5,7 @@
 #include "heap/dying.h"
 #include "heap/guard.h"
 #include "heap/large.h"
+#include "misuse.h"
 #include <errno.h>
 #include <string.h>
 
@@ -13,7 +14,7 @@ size_t heap_usable_size(const void *block, const char *call)
 {
   if (unlikely(heap_is_dying))
     return dying_usable_size(block);
-  located_t at = heap_locate_block(NULL, block, call);
+  located_t at = heap_locate_block(NULL, block, call, FREED_BEFORE);
   return at.heap->checked ? guard_size(block, at.size) : at.size;
 }
 
@@ -52,7 +53,7 @@ bool heap_resize_in_place(void *block, size_t size, const char *call)
 {
   if (unlikely(heap_is_dying))
     return false;
-  located_t at = heap_locate_block(NULL, block, call);
+  located_t at = heap_locate_block(NULL, block, call, FREED_BEFORE);
   if (at.heap->checked || size > PTRDIFF_MAX - 2 * UNIT)
     return false;
   if (size > at.size)
@@ -114,7 +115,7 @@ void *heap_reallocate(heap_t *heap, void *block, size_t size, const char *call)
 {
   if (unlikely(heap_is_dying))
     return reallocate_dying(block, size);
-  located_t at = heap_locate_block(heap, block, call);
+  located_t at = heap_locate_block(heap, block, call, FREED_BEFORE);
   heap_t *to_heap = heap ? heap : at.heap;
   if (at.heap->checked)
     return reallocate_checked(to_heap, &at, size, call);

@@ -17,6 +17,7 @@ BLOCK = r": a block of \d+ bytes( of heap \"heap-\d+\")?"
 TWICE = f"freed twice(, seen late)?({BLOCK})?"
 # Its memory may already belong to something else, or to nobody.
 EITHER = f"({NOT_A_BLOCK}(, seen late)?|{TWICE})"
+EITHER_BEFORE = f"({NOT_A_BLOCK}|freed before({BLOCK})?)"
 NOT_AN_OBJECT = 'not a live object of pool "mine"'
 NOT_AN_OBJECT_POOL = "not a live object pool"
 
@@ -60,7 +61,7 @@ BUGS = {
     "realloc-static": ("realloc", NOT_A_BLOCK),
     "realloc-wild": ("realloc", NOT_A_BLOCK),
     "realloc-inside-large": ("realloc", NOT_A_BLOCK),
-    "realloc-freed-large": ("realloc", EITHER),
+    "realloc-freed-large": ("realloc", EITHER_BEFORE),
 }
 # Of the library's own calls.
 POOL_BUGS = {
@@ -111,6 +112,7 @@ TAKING = {
     "heap-realloc-to-nothing": "pool_heap_realloc",
 }
 ASKING = {"resize-in-place", "usable-size"}   # they leave the block as it is
+FREED_BEFORE = ASKING | {"realloc", "heap-realloc"}   # no second free
 ALLOCATING = {
     "heap-alloc": "pool_heap_alloc",
     "heap-zalloc": "pool_heap_zalloc",
@@ -144,11 +146,12 @@ def misused_calls():
         of_heap = call.startswith("heap-")
         changes = call not in ASKING
         given = GIVEN if of_heap else ""
+        freed = "freed before" if call in FREED_BEFORE else "freed twice"
         yield call, "stranger", name, NOT_A_BLOCK + given, ""
         yield call, "inside", name, NOT_A_BLOCK + given, ""
-        yield call, "twice", name, f"freed twice: a block of 100 bytes of {HEAP}", ""
-        yield call, "twice-in-zeroing", name, f"freed twice: a block of 112 bytes of {HEAP}", ""
-        yield call, "twice-in-default", name, "freed twice: a block of 100 bytes", "checked=1"
+        yield call, "twice", name, f"{freed}: a block of 100 bytes of {HEAP}", ""
+        yield call, "twice-in-zeroing", name, f"{freed}: a block of 112 bytes of {HEAP}", ""
+        yield call, "twice-in-default", name, f"{freed}: a block of 100 bytes", "checked=1"
         if of_heap:
             yield call, "of-another-heap", name, f'{OF_ANOTHER}: a block of 100 bytes of heap "other"{GIVEN}', ""
             yield call, "of-another-zeroing-heap", name, f'{OF_ANOTHER}: a block of 112 bytes of heap "other"{GIVEN}', ""
