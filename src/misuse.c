@@ -9,8 +9,10 @@
 /* Weak, so that the malloc library can put its own names here. */
 __attribute__((weak)) const char fatal_free_call[FATAL_CALL_SIZE] = "pool_free";
 __attribute__((weak)) const char fatal_alloc_call[FATAL_CALL_SIZE] = "pool_alloc";
+__attribute__((weak)) const char fatal_calloc_call[FATAL_CALL_SIZE] = "pool_calloc";
 
 void (*fatal_before_abort)(void);
+const char *(*fatal_heap_name)(const struct pool_heap *heap);
 
 /* The hook comes first: a handler of SIGABRT may allocate, while this thread holds any lock. */
 static _Noreturn void end(void)
@@ -22,7 +24,7 @@ static _Noreturn void end(void)
 
 typedef struct line {
   text_t text;
-  char buffer[256];
+  char buffer[512]; /* two names of 31 bytes, each of which may be quoted as six */
 } line_t;
 
 static text_t *line_begin(line_t *line)
@@ -58,16 +60,73 @@ void fatal_misuse(const char *call, const void *address, const char *what)
   end();
 }
 
-void fatal_damage(const char *call, const void *address, const char *what, size_t offset, size_t size)
+static const char *name_of(const struct pool_heap *heap) { return heap && fatal_heap_name ? fatal_heap_name(heap) : NULL; }
+
+static void say_heap(text_t *text, const struct pool_heap *heap)
+{
+  const char *name = name_of(heap);
+  text_string(text, name ? "heap " : "the default heap");
+  if (name)
+    text_quoted(text, name);
+}
+
+/* The default heap is named only beside another. */
+static void say_block(text_t *text, const struct pool_heap *heap, size_t size, const struct pool_heap *given_to)
+{
+  text_string(text, "a block of ");
+  text_number(text, size);
+  text_string(text, " bytes");
+  if (name_of(heap) || (given_to && given_to != heap)) {
+    text_string(text, " of ");
+    say_heap(text, heap);
+  }
+}
+
+static void say_what_is_known(text_t *text, const struct pool_heap *heap, size_t size, const struct pool_heap *given_to)
+{
+  if (heap) {
+    text_string(text, ": ");
+    say_block(text, heap, size, given_to);
+  }
+  if (given_to && given_to != heap && (heap || name_of(given_to))) {
+    text_string(text, ", given to ");
+    say_heap(text, given_to);
+  }
+}
+
+void fatal_misuse_of_block(const char *call, const void *address, const char *what, const struct pool_heap *heap, size_t size,
+                           const struct pool_heap *given_to)
+{
+  line_t line;
+  text_t *text = line_begin(&line);
+  say_call(text, call, address, what);
+  say_what_is_known(text, heap, size, given_to);
+  line_end(&line);
+  end();
+}
+
+void fatal_late_misuse(const void *address, const char *what, const struct pool_heap *heap, size_t size,
+                       const struct pool_heap *given_to)
+{
+  line_t line;
+  text_t *text = line_begin(&line);
+  say_call(text, name_of(given_to) ? "pool_heap_free" : fatal_free_call, address, what);
+  text_string(text, ", seen late");
+  say_what_is_known(text, heap, size, given_to);
+  line_end(&line);
+  end();
+}
+
+void fatal_damage(const char *call, const void *address, const char *what, size_t offset, const struct pool_heap *heap,
+                  size_t size)
 {
   line_t line;
   text_t *text = line_begin(&line);
   say_call(text, call, address, what);
   text_string(text, " at offset ");
   text_number(text, offset);
-  text_string(text, " of a block of ");
-  text_number(text, size);
-  text_string(text, " bytes");
+  text_string(text, " of ");
+  say_block(text, heap, size, NULL);
   line_end(&line);
   end();
 }

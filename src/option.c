@@ -190,6 +190,21 @@ static void warn_of(const char *key, const char *value)
 /* Options are constant once they have been read: the manager has made decisions by them. */
 bool option_set(const char *key, const char *value) { return !settled && key && value && set(key, value); }
 
+const char *option_known(const char *key, const char **values)
+{
+  const entry_t *entry = find_entry(key);
+  *values = entry ? entry->values : NULL;
+  return entry ? entry->key : NULL;
+}
+
+const char *option_nearest(const char *key)
+{
+  const entry_t *nearest = nearest_entry(key);
+  return nearest ? nearest->key : NULL;
+}
+
+bool option_are_settled(void) { return settled; }
+
 /* Sets one "key=value" of `length` bytes. A wrong option is reported and skipped: it must not keep a program from running. The
  * same goes for an empty one, as a trailing comma leaves it, but without a report. */
 static void read_one(const char *text, size_t length)

@@ -27,4 +27,10 @@ void option_read(void);
 /* False: unknown key, bad value, or the options have been read already. */
 bool option_set(const char *key, const char *value);
 
+/* Why that was. The first returns the key and its values in texts of its own, NULL for an unknown one; the second the key that
+ * an unknown one is likely to mean, or NULL. */
+const char *option_known(const char *key, const char **values);
+const char *option_nearest(const char *key);
+bool option_are_settled(void);
+
 #endif

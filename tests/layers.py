@@ -22,7 +22,7 @@ LAYERS = [
                "purge", "huge_range", "kept", "huge"]),
     ("bin", ["slab", "magazine", "depot", "types", "due", "slabs", "bin"]),
     ("thread", ["magazines", "types", "caches", "thread"]),
-    ("heap", ["guard", "dying", "types", "records", "heap", "large", "locate", "figures", "tick", "fork", "startup",
+    ("heap", ["guard", "dying", "types", "records", "heap", "invalid", "large", "locate", "figures", "tick", "fork", "startup",
               "allocate", "free", "reallocate", "walk", "reset", "region", "create"]),
     ("object_pool", ["types", "object_misuse", "array", "hot", "hooks", "registry", "capacity", "eviction", "walk", "get",
                      "put", "handle", "create"]),
@@ -43,7 +43,7 @@ NARROW = {
 }
 # Where a lower layer calls a higher one: a pointer that the higher one sets.
 CALLS_UP = {
-    "misuse.h": {"fatal_before_abort"},          # set by heap/startup
+    "misuse.h": {"fatal_before_abort", "fatal_heap_name"},   # set by heap/startup
     "heap/heap.h": {"heap_dependents"},          # set by object_pool
 }
 PUBLIC = {"heap/figures", "heap/walk", "heap/region", "heap/create"}         # and all of object_pool, api and check

@@ -4,7 +4,8 @@
  *
  * All threads may use one heap at once unless it is POOL_HEAP_SINGLE_THREAD. Destroy, reset and walk need the other threads to
  * stay out of that heap meanwhile, and nothing else: no flush and no registration. Any thread may call them. Sizes are bytes.
- * Success keeps errno. With NULL for the heap a call returns NULL, false or 0 and sets EINVAL.
+ * Success keeps errno. With NULL for the heap a call returns NULL, false or 0 and sets EINVAL. For each EINVAL
+ * pool_error() says what was wrong.
  *
  * A call with a heap that was destroyed, or with anything else that is no heap, ends the program with one line and abort(),
  * where this is seen. So does destroying a heap that is still the parent or the overflow of a live one. */
@@ -38,8 +39,9 @@ enum {
 
   /* The heap fills a returned block with the bytes of 0x1deadb0b and a new one with 0xcd. It verifies the fill when the block
    * is given out again, verifies a canary behind the requested size at free, and finds a second free at once. Each finding ends
-   * the program with one line that names the block and the offset. pool_usable_size() is the requested size, and
-   * pool_heap_realloc() to another size moves the block, so that a use of its old address is found. */
+   * the program with one line: the call, the block with the size that was asked for, the offset, the heap's name.
+   * pool_usable_size() is the requested size, and pool_heap_realloc() to another size moves the block, so that a use of its old
+   * address is found. */
   POOL_HEAP_CHECKED = 1 << 4
 };
 
@@ -86,8 +88,8 @@ typedef struct pool_heap_options {
   size_t size_class_count;
 
   /* Idle memory of a reserve, or of a budget of up to 8 MiB, is kept for so many milliseconds; 0 is the default of the process.
-   * `memory` may have POOL_PURGE_NEVER only. Other heaps get EINVAL, because what they have idle is the process's. Object pools
-   * keep their idle arrays as long. */
+   * `memory` may have POOL_PURGE_NEVER only. Other heaps get EINVAL (pool_error() says so), because what they have idle is the
+   * process's. Object pools keep their idle arrays as long. */
   unsigned purge_delay_ms;
 
   /* POOL_HEAP_SINGLE_THREAD and the like. */
@@ -96,15 +98,15 @@ typedef struct pool_heap_options {
 
 /* Returns a new heap. With NULL for the options all are defaults. The parent and the overflow heap must outlive it.
  *
- * NULL and EINVAL: the options contradict each other, or a buffer or budget is too small for the heap's own records. NULL and
- * ENOMEM: there is no memory, or an ancestor's budget has no room.
+ * NULL and EINVAL: the options contradict each other, or a buffer or budget is too small for the heap's own records;
+ * pool_error() says which, and what would do. NULL and ENOMEM: there is no memory, or an ancestor's budget has no room.
  *
  * It takes some microseconds, and with a reserve as long as mapping that takes. A fork() meanwhile waits for it. */
 POOL_INLINE pool_heap_t *pool_heap_create(const pool_heap_options_t *options);
 
 /* What pool_heap_create calls, for those who cannot call an inline function. `size` is sizeof(pool_heap_options_t) as the
- * caller knows it: programs of an older header go on when the struct grows, and one of a newer header gets EINVAL if it sets a
- * field that the library does not know. */
+ * caller knows it: programs of an older header go on when the struct grows, and one of a newer header gets EINVAL, with
+ * pool_error(), if it sets a field that the library does not know. */
 POOL_API pool_heap_t *pool_heap_create_sized(const pool_heap_options_t *options, size_t size) POOL_NAME(heap_create);
 
 POOL_INLINE pool_heap_t *pool_heap_create(const pool_heap_options_t *options)

@@ -32,8 +32,8 @@
  * call looks at the clock, which takes some 30 ns. The call that gives the array back takes the system's time, and a pass over
  * the array's counts of uses.
  *
- * No pool: with NULL for the pool every call does nothing and returns NULL, false, 0 or the handle {0, 0}, and errno is EINVAL.
- * Only object_pool_destroy(NULL) is no error.
+ * No pool: with NULL for the pool every call does nothing and returns NULL, false, 0 or the handle {0, 0}, and errno is EINVAL,
+ * of which pool_error() says more. Only object_pool_destroy(NULL) is no error.
  *
  * Misuse (a put of anything but a live object of this pool or of one it overflows to) ends the program, always:
  *     tidepool: object_pool_put(0x7f0123456789): not a live object of pool "sparks"
@@ -130,7 +130,7 @@ typedef struct object_pool_options {
 /* Returns a pool with the memory of all its objects. The heap must outlive the pool, or take it along: pool_heap_reset() and
  * pool_heap_destroy() drop the pools of a heap as they drop blocks, without destructing their objects.
  *
- * NULL and ENOMEM: the heap has not the memory. NULL and EINVAL:
+ * NULL and ENOMEM: the heap has not the memory. NULL and EINVAL, with pool_error():
  *
  *   - there are no options, or unknown flags or policies
  *   - the object size is 0, or the alignment is no power of two

@@ -13,8 +13,10 @@
  *
  * Misuse (a pointer that is no block, a block freed twice) ends the program with one line on standard error and abort():
  *     tidepool: pool_free(0x7f0123456789): not a block of any heap
- * It is seen at once for an address that is not aligned or not of the library, for a large block, and for the block of its size
- * that the thread freed last. Otherwise it is seen when the magazine that holds the block is emptied. */
+ *     tidepool: pool_free(0x7f0123456790): freed twice: a block of 112 bytes
+ * The line names the call that was made, and the block's heap unless that is the default one. It is seen at once for an address
+ * that is not aligned or not of the library, for a large block, and for the block of its size that the thread freed last.
+ * Otherwise it is seen when the magazine that holds the block is emptied; the line says "seen late", and the call is over. */
 #ifndef TIDEPOOL_POOL_H
 #define TIDEPOOL_POOL_H
 
@@ -44,7 +46,8 @@ POOL_API void *pool_calloc(size_t count, size_t size) POOL_NAME(calloc) POOL_RET
  * NULL and ENOMEM: the old block is untouched and still the caller's. */
 POOL_API void *pool_realloc(void *block, size_t size) POOL_NAME(realloc) __attribute__((warn_unused_result, alloc_size(2)));
 
-/* Returns a block whose address is a multiple of `alignment`. NULL and EINVAL: the alignment is not a power of two. */
+/* Returns a block whose address is a multiple of `alignment`. NULL and EINVAL, with pool_error(): the alignment is not a power
+ * of two. */
 POOL_API void *pool_aligned_alloc(size_t alignment, size_t size) POOL_NAME(aligned_alloc) POOL_RETURNS_ALIGNED_BLOCK(1, 2);
 
 /* Takes back a block of any heap, from any thread. NULL is no error. */
@@ -97,8 +100,20 @@ POOL_API pool_heap_t *pool_heap_of(const void *address) POOL_NAME(heap_of);
  *   checked             0, 1: fill and check every block of the default heap (see heap.h, POOL_HEAP_CHECKED)
  *   abort_on_exhausted  0, 1: end the program, with one line, where an allocation would return NULL
  *
- * It returns false if the key is unknown, the value is bad, or the manager is in use already. */
+ * false and EINVAL, with pool_error(): the key is unknown, the value is bad, or the manager is in use already. */
 POOL_API bool pool_option_set(const char *key, const char *value) POOL_NAME(option_set);
+
+/* Says what was wrong with the argument for which a call of this thread last set EINVAL: which argument or field it was, what
+ * it is, and what it may be.
+ *
+ *     pool_heap_t *heap = pool_heap_create(&options);
+ *     if (!heap && errno == EINVAL)
+ *       fprintf(stderr, "no heap: %s\n", pool_error());     no heap: reserve is 2097152, more than budget, 1048576
+ *
+ * Never NULL: before the first it is "no argument was wrong so far". The text stays as it is until the thread's next EINVAL, or
+ * its end. It is without the numbers where there is no memory for them, and in a thread that is ending. It is for people, and
+ * may be another one in the next version. It keeps errno and allocates nothing; in a child after fork() it is what it was. */
+POOL_API const char *pool_error(void) POOL_NAME(error);
 
 POOL_END_DECLS
 

@@ -39,7 +39,7 @@ typedef struct pool_stats {
 } pool_stats_t;
 
 /* Fills in the figures. They are exact if no thread uses the heap meanwhile, and otherwise close. It takes one lock of the heap
- * at a time, for microseconds. It returns false if heap or stats is NULL. */
+ * at a time, for microseconds. It returns false, with EINVAL and pool_error(), if heap or stats is NULL. */
 POOL_INLINE bool pool_heap_stats(pool_heap_t *heap, pool_stats_t *stats);
 
 /* What pool_heap_stats calls. `size` is sizeof(pool_stats_t) as the caller knows it: so many bytes are filled, with 0 where the

@@ -21,10 +21,11 @@
 // Threads: as in C, all threads may use one heap or pool at once, unless it is single_thread(). Moving, swapping and ending
 // these objects need the other threads to stay out, as every object of C++ does.
 //
-// Exceptions: what cannot be served throws std::bad_alloc, options that contradict each other std::invalid_argument, an array
-// that is longer than memory std::bad_array_new_length. Each call that throws one of these has a form that does not: try_...,
-// or std::nothrow for creation, with the reason in errno. No exception passes through the C library: callbacks say below what
-// becomes of theirs. Destructors and resets must not throw; if one does, std::terminate() is called.
+// Exceptions: what cannot be served throws std::bad_alloc, options that contradict each other std::invalid_argument, whose
+// what() has the text of pool_error(), an array that is longer than memory std::bad_array_new_length. Each call that throws one
+// of these has a form that does not: try_..., or std::nothrow for creation, with the reason in errno. No exception passes
+// through the C library: callbacks say below what becomes of theirs. Destructors and resets must not throw; if one does,
+// std::terminate() is called.
 //
 // With -fno-exceptions what would throw calls std::abort(). With -fno-rtti two heap_resources are equal only if they are the
 // same object. Without <memory_resource> (libc++ before 16) there is no heap_resource. All sources of a program that share
@@ -95,12 +96,12 @@ inline constexpr std::size_t block_alignment = 16;
 #endif
 }
 
-// For a creation that has set errno.
-[[noreturn, gnu::cold, gnu::noinline]] inline void fail_creation([[maybe_unused]] const char *text)
+// For a creation that has set errno. `what` could not be made; the library says why.
+[[noreturn, gnu::cold, gnu::noinline]] inline void fail_creation([[maybe_unused]] const char *what)
 {
 #ifdef __cpp_exceptions
   if (errno == EINVAL)
-    throw std::invalid_argument(text);
+    throw std::invalid_argument(std::string(what) + ": " + pool_error());
 #endif
   fail_bad_alloc();
 }
@@ -357,7 +358,7 @@ public:
   explicit heap(const pool_heap_options_t &options) : heap(std::nothrow, options)
   {
     if (!heap_)
-      detail::fail_creation("tidepool::heap: options that contradict each other, or a budget or buffer that is too small");
+      detail::fail_creation("tidepool::heap");
   }
 
   // Empty on failure, with EINVAL or ENOMEM.
@@ -549,11 +550,21 @@ object_pool_options_t options_for(const pool_options &given, object_pool_t *over
   options.object_size = sizeof(T) ? sizeof(T) : alignof(T);
   options.alignment = alignof(T);
   if (overflow) {
-    // A pool that is to grow as well contradicts itself: it is given a policy that there is not.
+    // A pool that is to grow as well contradicts itself: it is given a policy that needs more, and the library says what is
+    // wrong.
     options.when_full = options.when_full == OBJECT_POOL_FAIL ? OBJECT_POOL_OVERFLOW : OBJECT_POOL_EVICT;
     options.overflow = overflow;
   }
   return options;
+}
+
+// What there is of a pool whose policy lacks what it needs: null, with EINVAL and the library's text.
+inline object_pool_t *lacking_pool(object_pool_policy_t policy) noexcept
+{
+  object_pool_options_t options = {};
+  options.object_size = options.capacity = 1;
+  options.when_full = policy;
+  return object_pool_create(&options);
 }
 
 template <typename T>
@@ -888,7 +899,7 @@ public:
   // Empty on failure, with EINVAL or ENOMEM.
   object_pool(const std::nothrow_t &, const pool_options &options) noexcept : base(create(options, nullptr)) {}
   object_pool(const std::nothrow_t &, const pool_options &options, object_pool &overflow) noexcept
-      : base(overflow ? create(options, overflow.pool_) : no_overflow())
+      : base(overflow ? create(options, overflow.pool_) : detail::lacking_pool(OBJECT_POOL_OVERFLOW))
   {}
 
   // Gives up the pool without ending it.
@@ -989,16 +1000,10 @@ private:
     return object_pool_create(&options);
   }
 
-  static object_pool_t *no_overflow() noexcept
-  {
-    errno = EINVAL;
-    return nullptr;
-  }
-
   void must_be_made() const
   {
     if (!*this)
-      detail::fail_creation("tidepool::object_pool: options that contradict each other");
+      detail::fail_creation("tidepool::object_pool");
   }
 };
 
@@ -1024,7 +1029,7 @@ public:
   evicting_pool(const pool_options &options, chooser choose) : evicting_pool(std::nothrow, options, std::move(choose))
   {
     if (!*this)
-      detail::fail_creation("tidepool::evicting_pool: options that contradict each other, or no chooser");
+      detail::fail_creation("tidepool::evicting_pool");
   }
 
   // Empty on failure, with EINVAL or ENOMEM.
@@ -1096,10 +1101,8 @@ private:
 
   static object_pool_t *create(const pool_options &given, const chooser &choose) noexcept
   {
-    if (!choose) {
-      errno = EINVAL;
-      return nullptr;
-    }
+    if (!choose)
+      return detail::lacking_pool(OBJECT_POOL_EVICT);
     const object_pool_options_t options = detail::options_for<T>(given.single_thread(), nullptr);
     return object_pool_create(&options);
   }
@@ -1285,7 +1288,7 @@ public:
       : reuse_pool(std::nothrow, options, std::forward<More>(more)...)
   {
     if (!*this)
-      detail::fail_creation("tidepool::reuse_pool: options that contradict each other");
+      detail::fail_creation("tidepool::reuse_pool");
   }
 
   reuse_pool(reuse_pool &&) noexcept = default;
@@ -1388,7 +1391,7 @@ private:
     if (overflow)
       create(given, overflow.pool_, std::move(make), std::move(reset), time);
     else
-      errno = EINVAL;
+      this->pool_ = detail::lacking_pool(OBJECT_POOL_OVERFLOW);
   }
 
   template <typename Make, typename Reset>

@@ -39,7 +39,7 @@ NOINLINE void *default_alloc_slow(size_t size)
     if (likely(block))
       return block;
   }
-  return heap_allocate(&default_heap, size, 1, false);
+  return heap_allocate(&default_heap, size, 1, false, fatal_alloc_call);
 }
 
 /* Most large blocks are of few sizes and freed soon, so the thread's spares come first: they cost no lock. */
@@ -47,7 +47,7 @@ NOINLINE static void *alloc_large(size_t size)
 {
   thread_t *thread = thread_self;
   void *block = thread_is_usable(thread) ? large_take_spare(thread, size) : NULL;
-  return block ? block : heap_allocate(&default_heap, size, 1, false);
+  return block ? block : heap_allocate(&default_heap, size, 1, false, fatal_alloc_call);
 }
 
 NOINLINE void *default_alloc_medium(size_t size)
@@ -59,13 +59,16 @@ NOINLINE void *default_alloc_medium(size_t size)
 }
 
 /* A cached block is zeroed here; anything else may come from the system as zeroes, which heap_allocate() knows. */
-NOINLINE void *default_zalloc_slow(size_t size)
+static inline __attribute__((always_inline)) void *zalloc_slow(size_t size, const char *call)
 {
   if (size > SIZE_CACHED || !manager_ready() || default_heap.checked)
-    return heap_allocate(&default_heap, size, 1, true);
+    return heap_allocate(&default_heap, size, 1, true, call);
   void *block = default_alloc(size);
   return block ? memset(block, 0, size_class_size(class_map_of(block))) : NULL; /* it may be of a larger class */
 }
+
+NOINLINE void *default_zalloc_slow(size_t size) { return zalloc_slow(size, "pool_zalloc"); }
+NOINLINE void *default_calloc_slow(size_t size) { return zalloc_slow(size, fatal_calloc_call); }
 
 /* A block of class 0 for this map: a large one, or one of another heap. A thread that uses only large blocks gets its record
  * here. */
@@ -86,7 +89,7 @@ NOINLINE void default_free_slow(void *block, const char *call)
   thread_t *thread = thread_self;
   if (likely(c && thread_is_usable(thread))) {
     if (unlikely(thread->default_magazines.cache->of[c].top == block))
-      fatal_misuse(call, block, FREED_TWICE);
+      fatal_misuse_of_block(call, block, FREED_TWICE, &default_heap, size_class_size(c), NULL);
     magazines_overflow(&thread->default_magazines, default_heap.bins[c], block);
     heap_after_slow_path(thread);
   } else if (block) {
@@ -115,7 +118,7 @@ static void *move_cached(void *block, size_t had_class, size_t size, const char 
 NOINLINE void *default_realloc_slow(void *block, size_t size, const char *call)
 {
   if (!block)
-    return default_alloc(size);
+    return default_heap.checked ? heap_allocate(&default_heap, size, 1, false, call) : default_alloc(size);
   if (!size) {
     default_free(block, call);
     return NULL;
@@ -131,9 +134,9 @@ NOINLINE size_t default_usable_size_slow(const void *block, const char *call)
 }
 
 /* A class whose blocks are all aligned as asked for may have one in the magazine. */
-void *default_aligned_alloc(size_t alignment, size_t size)
+void *default_aligned_alloc(size_t alignment, size_t size, const char *call)
 {
-  if (alignment <= BLOCK_ALIGNMENT)
+  if (alignment <= BLOCK_ALIGNMENT && !default_heap.checked)
     return default_alloc(size);
   unsigned c = manager_ready() ? heap_class_for(&default_heap, size, alignment) : 0;
   if (c && c <= CLASS_CACHED) {
@@ -141,7 +144,7 @@ void *default_aligned_alloc(size_t alignment, size_t size)
     if (likely(block))
       return block;
   }
-  return heap_allocate(&default_heap, size, alignment, false);
+  return heap_allocate(&default_heap, size, alignment, false, call);
 }
 
 size_t default_trim(size_t keep) { return heap_trim(&default_heap, keep); }

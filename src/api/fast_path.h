@@ -13,10 +13,11 @@
 void *default_alloc_slow(size_t size);
 void *default_alloc_medium(size_t size); /* size > SIZE_LINEAR */
 void *default_zalloc_slow(size_t size);
+void *default_calloc_slow(size_t size);
 void default_free_slow(void *block, const char *call);
 void *default_realloc_slow(void *block, size_t size, const char *call);
 size_t default_usable_size_slow(const void *block, const char *call);
-void *default_aligned_alloc(size_t alignment, size_t size); /* a power of two */
+void *default_aligned_alloc(size_t alignment, size_t size, const char *call); /* a power of two */
 size_t default_trim(size_t keep);
 
 static inline __attribute__((always_inline)) void *default_alloc(size_t size)
@@ -51,16 +52,27 @@ static inline __attribute__((always_inline)) void zero_block(void *block, size_t
   }
 }
 
-static inline __attribute__((always_inline)) void *default_zalloc(size_t size)
+/* `slow` is a slow path for each call that has its own name in messages: passing the name would cost an instruction. */
+static inline __attribute__((always_inline)) void *default_zalloc_or(size_t size, void *(*slow)(size_t size))
 {
   if (unlikely(size > SIZE_LINEAR))
-    return default_zalloc_slow(size);
+    return slow(size);
   size_t c = size_class_linear(size);
   void *block = MAGAZINE_POP(default_loaded(c));
   if (unlikely(!block))
-    return default_zalloc_slow(size);
+    return slow(size);
   zero_block(block, c * BLOCK_ALIGNMENT);
   return block;
+}
+
+static inline __attribute__((always_inline)) void *default_zalloc(size_t size)
+{
+  return default_zalloc_or(size, default_zalloc_slow);
+}
+
+static inline __attribute__((always_inline)) void *default_calloc(size_t size)
+{
+  return default_zalloc_or(size, default_calloc_slow);
 }
 
 static inline __attribute__((always_inline)) void *default_realloc(void *block, size_t size, const char *call)

@@ -6,6 +6,7 @@
 #include "heap/allocate.h"
 #include "heap/create.h"
 #include "heap/free.h"
+#include "heap/invalid.h"
 #include "heap/reallocate.h"
 #include "heap/reset.h"
 #include "heap/startup.h"
@@ -13,7 +14,6 @@
 #include "heap/walk.h"
 #include "misuse.h"
 #include "space/class_map.h"
-#include <errno.h>
 #include <tidepool/heap.h>
 
 /* ---- the fast path: the calling thread's cache of the heap, if the heap's slot in its record holds it ---- */
@@ -28,8 +28,7 @@ static void *no_heap(const heap_t *heap, const char *call)
 {
   if (heap)
     fatal_misuse(call, heap, NOT_A_HEAP_TEXT);
-  errno = EINVAL;
-  return NULL;
+  return invalid(INVALID_HEAP_IS_NULL, (uintptr_t)call);
 }
 
 /* These two are for a heap whose magazines others may reach for. The thread is busy before it looks at the slot, and until it
@@ -56,14 +55,15 @@ static bool push_within_reach(thread_t *thread, const heap_t *heap, void *block)
   return done;
 }
 
-/* The default heap has no cache slot, so a call that names it comes as far as this. */
+/* The default heap has no cache slot, so a call that names it comes as far as this. Where it is checked it has no fast path,
+ * and the call has a name that a message may say. */
 NOINLINE static void *alloc_slower(heap_t *heap, size_t size, bool zero, const char *call)
 {
   if (unlikely(!heap_is_live(heap)))
     return no_heap(heap, call);
-  if (heap == &default_heap)
+  if (heap == &default_heap && !heap->checked)
     return zero ? default_zalloc(size) : default_alloc(size);
-  return heap_allocate(heap, size, 1, zero);
+  return heap_allocate(heap, size, 1, zero, call);
 }
 
 /* The slot of a heap within reach holds another word than that of others, so the fast path does not find it. */
@@ -78,16 +78,18 @@ NOINLINE static void *alloc_slow(heap_t *heap, size_t size)
 
 /* A heap that is given may have ended, which only its mark says. The mark is read here, and not on the fast path: no slot holds
  * a heap that has ended. */
-NOINLINE static void free_slow(heap_t *heap, void *block)
+static inline __attribute__((always_inline)) void free_slower(heap_t *heap, void *block, const char *call)
 {
   thread_t *thread = thread_self;
   if (likely(thread_has_within_reach(thread, heap) && push_within_reach(thread, heap, block)))
     return;
   if (unlikely(!heap_is_live(heap)))
-    no_heap(heap, "pool_heap_free");
+    no_heap(heap, call);
   else if (block)
-    heap_free(heap, block, "pool_heap_free");
+    heap_free(heap, block, call);
 }
+
+NOINLINE static void free_slow(heap_t *heap, void *block) { free_slower(heap, block, "pool_heap_free"); }
 
 /* The same as pool_heap_alloc() for classes that need the table. */
 NOINLINE static void *alloc_medium(heap_t *heap, size_t size)
@@ -112,15 +114,18 @@ void *pool_heap_alloc(pool_heap_t *heap, size_t size)
 
 /* A block that is in no magazine of this plane has class 0, whose magazine is always full, so it takes the slow path without a
  * test of its own. */
-void pool_heap_free(pool_heap_t *heap, void *block)
+static inline __attribute__((always_inline)) bool push_in_slot(heap_t *heap, void *block)
 {
   const thread_t *thread = thread_self;
-  if (unlikely(!thread_has_in_slot(thread, heap))) {
-    free_slow(heap, block);
-    return;
-  }
+  if (unlikely(!thread_has_in_slot(thread, heap)))
+    return false;
   loaded_t *loaded = loaded_of(thread, heap, class_map_of_heap_block(block));
-  if (unlikely(loaded->top == block || !MAGAZINE_PUSH(loaded, block)))
+  return likely(loaded->top != block) && MAGAZINE_PUSH(loaded, block);
+}
+
+void pool_heap_free(pool_heap_t *heap, void *block)
+{
+  if (unlikely(!push_in_slot(heap, block)))
     free_slow(heap, block);
 }
 
@@ -145,10 +150,11 @@ void *pool_heap_realloc(pool_heap_t *heap, void *block, size_t size)
   if (unlikely(!heap_is_live(heap)))
     return no_heap(heap, "pool_heap_realloc");
   if (!block)
-    return pool_heap_alloc(heap, size);
+    return heap->checked ? alloc_slower(heap, size, false, "pool_heap_realloc") : pool_heap_alloc(heap, size);
   if (size)
     return heap_reallocate(heap, block, size, "pool_heap_realloc");
-  pool_heap_free(heap, block);
+  if (!push_in_slot(heap, block))
+    free_slower(heap, block, "pool_heap_realloc");
   return NULL;
 }
 
@@ -158,9 +164,8 @@ void *pool_heap_aligned_alloc(pool_heap_t *heap, size_t alignment, size_t size)
   if (unlikely(!heap_is_live(heap)))
     return no_heap(heap, "pool_heap_aligned_alloc");
   if (likely(is_power_of_two(alignment)))
-    return heap_allocate(heap, size, alignment, false);
-  errno = EINVAL;
-  return NULL;
+    return heap_allocate(heap, size, alignment, false, "pool_heap_aligned_alloc");
+  return invalid(INVALID_ALIGNMENT, alignment);
 }
 
 /* ---- heaps ---- */
@@ -186,10 +191,10 @@ pool_heap_t *pool_heap_create_sized(const pool_heap_options_t *options, size_t s
   pool_heap_options_t own;
   if (!options)
     return heap_create(NULL);
-  if (!grown_take(&own, sizeof own, HEAP_OPTIONS_LEAST, options, size)) {
-    errno = EINVAL;
-    return NULL;
-  }
+  if (size < HEAP_OPTIONS_LEAST)
+    return invalid(INVALID_OPTIONS_ARE_CUT, size, HEAP_OPTIONS_LEAST, (uintptr_t) "pool_heap_options_t");
+  if (!grown_take(&own, sizeof own, options, size))
+    return invalid(INVALID_OPTIONS_ARE_NEWER, sizeof own, size, (uintptr_t) "pool_heap_options_t");
   const heap_t *parent = own.parent, *overflow = own.overflow;
   if ((parent && !heap_is_live(parent)) || (overflow && !heap_is_live(overflow)))
     return no_heap(parent && !heap_is_live(parent) ? parent : overflow, "pool_heap_create");
@@ -220,7 +225,7 @@ void pool_heap_reset(pool_heap_t *heap)
   if (may_end(heap, "pool_heap_reset"))
     heap_reset(heap);
   else
-    errno = EINVAL;
+    no_heap(NULL, "pool_heap_reset");
 }
 
 size_t pool_heap_good_size(const pool_heap_t *heap, size_t size)
@@ -252,7 +257,10 @@ bool pool_heap_walk(pool_heap_t *heap, pool_visit_fn *visit, void *context)
 {
   if (heap_is_live(heap) && visit)
     return heap_walk(heap, visit, context);
-  no_heap(visit ? heap : NULL, "pool_heap_walk");
+  if (!heap_is_live(heap))
+    no_heap(heap, "pool_heap_walk");
+  else
+    invalid(INVALID_VISIT_IS_NULL, (uintptr_t) "pool_heap_walk");
   return false;
 }
 

@@ -11,7 +11,8 @@
 #define EXPORT_ALIAS(name) __attribute__((visibility("default"), alias(#name), copy(name)))
 
 /* The call that a message names if a misuse is found late. These stand in place of the weak ones in misuse.c. */
-const char fatal_free_call[FATAL_CALL_SIZE] = "free", fatal_alloc_call[FATAL_CALL_SIZE] = "malloc";
+const char fatal_free_call[FATAL_CALL_SIZE] = "free", fatal_alloc_call[FATAL_CALL_SIZE] = "malloc",
+           fatal_calloc_call[FATAL_CALL_SIZE] = "calloc";
 
 static void *fail(int error)
 {
@@ -28,7 +29,7 @@ EXPORT void *calloc(size_t count, size_t size)
   size_t bytes;
   if (unlikely(__builtin_mul_overflow(count, size, &bytes)))
     return default_alloc_medium(SIZE_MAX);
-  return default_zalloc(bytes);
+  return default_calloc(bytes);
 }
 
 EXPORT void *realloc(void *block, size_t size) { return default_realloc(block, size, "realloc"); }
@@ -36,7 +37,7 @@ EXPORT void *realloc(void *block, size_t size) { return default_realloc(block, s
 /* An alignment that is no power of two fails, as C17 asks. */
 EXPORT void *aligned_alloc(size_t alignment, size_t size)
 {
-  return is_power_of_two(alignment) ? default_aligned_alloc(alignment, size) : fail(EINVAL);
+  return is_power_of_two(alignment) ? default_aligned_alloc(alignment, size, "aligned_alloc") : fail(EINVAL);
 }
 
 /* Returns the least power of two that is not below `n`; 0: there is none. glibc's memalign() rounds up in the same way. */
@@ -51,7 +52,7 @@ static size_t power_of_two_above(size_t n)
 EXPORT void *memalign(size_t alignment, size_t size)
 {
   size_t power = power_of_two_above(alignment);
-  return power ? default_aligned_alloc(power, size) : fail(EINVAL);
+  return power ? default_aligned_alloc(power, size, "memalign") : fail(EINVAL);
 }
 
 /* On failure *to is left alone, as POSIX asks. */
@@ -59,14 +60,14 @@ EXPORT int posix_memalign(void **to, size_t alignment, size_t size)
 {
   if (!is_power_of_two(alignment) || alignment % sizeof(void *))
     return EINVAL;
-  void *block = default_aligned_alloc(alignment, size);
+  void *block = default_aligned_alloc(alignment, size, "posix_memalign");
   if (!block)
     return ENOMEM;
   *to = block;
   return 0;
 }
 
-EXPORT void *valloc(size_t size) { return default_aligned_alloc(os_page_size(), size); }
+EXPORT void *valloc(size_t size) { return default_aligned_alloc(os_page_size(), size, "valloc"); }
 
 EXPORT size_t malloc_usable_size(void *block) { return default_usable_size(block, "malloc_usable_size"); }
 
@@ -93,7 +94,7 @@ void free_aligned_sized(void *block, size_t alignment, size_t size)
 EXPORT void *pvalloc(size_t size)
 {
   size_t page = os_page_size(), whole = round_up(size + !size, page);
-  return default_aligned_alloc(page, whole < size ? SIZE_MAX : whole);
+  return default_aligned_alloc(page, whole < size ? SIZE_MAX : whole, "pvalloc");
 }
 
 EXPORT int malloc_trim(size_t keep) { return default_trim(keep) != 0; }

@@ -114,7 +114,7 @@ COLD static _Noreturn void throw_bad_alloc(const void *caller)
 
 static void *allocate(size_t size, size_t alignment)
 {
-  return alignment ? default_aligned_alloc(alignment, size) : default_alloc(size);
+  return alignment ? default_aligned_alloc(alignment, size, "operator new") : default_alloc(size);
 }
 
 /* The forms that do not throw, as bits. */

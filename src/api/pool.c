@@ -3,12 +3,12 @@
 #include "api/fast_path.h"
 #include "heap/allocate.h"
 #include "heap/heap.h"
+#include "heap/invalid.h"
 #include "heap/locate.h"
 #include "heap/reallocate.h"
 #include "heap/tick.h"
 #include "misuse.h"
 #include "option.h"
-#include <errno.h>
 #include <tidepool/pool.h>
 #include <tidepool/version.h>
 
@@ -23,7 +23,7 @@ void *pool_calloc(size_t count, size_t size)
   size_t bytes;
   if (unlikely(__builtin_mul_overflow(count, size, &bytes)))
     return heap_exhausted(&default_heap);
-  return default_zalloc(bytes);
+  return default_calloc(bytes);
 }
 
 void *pool_realloc(void *block, size_t size) { return default_realloc(block, size, "pool_realloc"); }
@@ -32,9 +32,8 @@ void *pool_realloc(void *block, size_t size) { return default_realloc(block, siz
 void *pool_aligned_alloc(size_t alignment, size_t size)
 {
   if (likely(is_power_of_two(alignment)))
-    return default_aligned_alloc(alignment, size);
-  errno = EINVAL;
-  return NULL;
+    return default_aligned_alloc(alignment, size, "pool_aligned_alloc");
+  return invalid(INVALID_ALIGNMENT, alignment);
 }
 
 void pool_free(void *block) { default_free(block, fatal_free_call); }
@@ -46,10 +45,21 @@ void pool_free_sized(void *block, size_t size)
   default_free(block, "pool_free_sized");
 }
 
+/* A checked heap has no fast path, and the call has a name that a message may say. */
+COLD static size_t alloc_batch_checked(size_t size, void **blocks, size_t count)
+{
+  size_t got = 0;
+  while (got < count && (blocks[got] = heap_allocate(&default_heap, size, 1, false, "pool_alloc_batch")) != NULL)
+    got++;
+  return got;
+}
+
 /* The blocks that were had are returned even if there are fewer than asked for. The failing call has set errno. */
 size_t pool_alloc_batch(size_t size, void **blocks, size_t count)
 {
   size_t got = 0;
+  if (unlikely(default_heap.checked))
+    return alloc_batch_checked(size, blocks, count);
   while (got < count && (blocks[got] = default_alloc(size)) != NULL)
     got++;
   return got;
@@ -86,4 +96,29 @@ void *pool_block_start(const void *address, size_t *size)
 
 pool_heap_t *pool_heap_of(const void *address) { return heap_locate(address).heap; }
 
-bool pool_option_set(const char *key, const char *value) { return option_set(key, value); }
+static void refuse_option(const char *key, const char *value)
+{
+  const char *values, *known = key ? option_known(key, &values) : NULL, *nearest = key && !known ? option_nearest(key) : NULL;
+  if (!key)
+    invalid(INVALID_KEY_IS_NULL, (uintptr_t) "pool_option_set");
+  else if (!value)
+    invalid(INVALID_VALUE_IS_NULL, (uintptr_t) "pool_option_set");
+  else if (nearest)
+    invalid(INVALID_KEY, (uintptr_t)nearest);
+  else if (!known)
+    invalid(INVALID_KEY_IS_UNKNOWN);
+  else if (option_are_settled())
+    invalid(INVALID_TOO_LATE, (uintptr_t)known);
+  else
+    invalid(INVALID_VALUE, (uintptr_t)known, (uintptr_t)values);
+}
+
+bool pool_option_set(const char *key, const char *value)
+{
+  bool set = option_set(key, value);
+  if (!set)
+    refuse_option(key, value);
+  return set;
+}
+
+const char *pool_error(void) { return invalid_text(); }

@@ -6,10 +6,10 @@
 #include "base/text.h"
 #include "heap/figures.h"
 #include "heap/heap.h"
+#include "heap/invalid.h"
 #include "misuse.h"
 #include "object_pool/registry.h"
 #include "option.h"
-#include <errno.h>
 #include <tidepool/heap.h>
 #include <tidepool/stats.h>
 
@@ -18,7 +18,7 @@ bool pool_heap_stats_sized(pool_heap_t *heap, pool_stats_t *stats, size_t size)
 {
   pool_stats_t own;
   if (!heap || !stats) {
-    errno = EINVAL;
+    invalid(heap ? INVALID_STATS_IS_NULL : INVALID_HEAP_IS_NULL, (uintptr_t) "pool_heap_stats");
     return false;
   }
   if (!heap_is_live(heap))

@@ -8,13 +8,11 @@
 #include "base/bits.h"
 #include <string.h>
 
-/* Copies options of `size` bytes, of which there never were fewer than `least`. Fields that the caller does not know are 0,
- * which means the default. False: the caller sets a field that is not known here, and would count on it. */
-static inline bool grown_take(void *own, size_t own_size, size_t least, const void *given, size_t size)
+/* Copies options of `size` bytes. Fields that the caller does not know are 0, which means the default. False: the caller sets a
+ * field that is not known here, and would count on it. */
+static inline bool grown_take(void *own, size_t own_size, const void *given, size_t size)
 {
   const char *bytes = given;
-  if (size < least)
-    return false;
   for (size_t i = own_size; i < size; i++)
     if (bytes[i])
       return false;

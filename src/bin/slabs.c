@@ -259,11 +259,12 @@ static void note_idle(bin_t *bin, run_t *slab, size_t count, bool purge)
     purge_slab(bin, slab);
 }
 
-/* The lock is opened first, because a handler of SIGABRT may allocate. */
-static _Noreturn void put_failed(bin_t *bin, const void *block, const char *what)
+/* The lock is opened first, because a handler of SIGABRT may allocate. A block that is free in its slab is one of the bin;
+ * anything else was only given to its heap. */
+static _Noreturn void put_failed(bin_t *bin, const void *block, const char *what, bool is_own)
 {
   lock_release(&bin->lock);
-  fatal_misuse(fatal_free_call, block, what);
+  fatal_late_misuse(block, what, is_own ? bin->heap : NULL, bin->block_size, bin->heap);
 }
 
 /* Ends the program where the block is not one of the bin. The fast path cannot tell blocks of two heaps with the same class
@@ -273,7 +274,7 @@ static run_t *slab_of(bin_t *bin, const void *block)
   arena_t *arena = arena_of(bin->space, block);
   run_t *slab = run_of(arena, block);
   if (unlikely(slab->owner != bin || run_kind(slab) != RUN_SLAB))
-    put_failed(bin, block, NOT_A_BLOCK);
+    put_failed(bin, block, NOT_A_BLOCK, false);
   return slab;
 }
 
@@ -293,7 +294,7 @@ void slabs_put(bin_t *bin, void *const *blocks, size_t count, unsigned shard, bo
       size_t index;
       slab_answer_t answer = slab_ask(slab, size, inverse, offset, &index);
       if (unlikely(answer != SLAB_LIVE_OR_CACHED))
-        put_failed(bin, blocks[i], answer == SLAB_FREE ? FREED_TWICE : NOT_A_BLOCK);
+        put_failed(bin, blocks[i], answer == SLAB_FREE ? FREED_TWICE : NOT_A_BLOCK, answer == SLAB_FREE);
       slab_put(slab, index);
     } while (++i < count && (offset = (size_t)((char *)blocks[i] - slab->start)) < slab_bytes);
     if (bin->purges)

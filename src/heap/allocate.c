@@ -26,6 +26,7 @@ typedef struct request {
   bool grown;        /* answer: that from has become the block */
   heap_t *heap;      /* answer: whose block it is */
   located_t *from;   /* NULL, or a block that may become it where it is, or by moving its pages */
+  const char *call;
 } request_t;
 
 static size_t size_with_guard(const heap_t *heap, const request_t *r) { return r->size + (heap->checked ? GUARD_BYTES : 0); }
@@ -186,7 +187,7 @@ void *heap_exhausted(heap_t *heap)
   return NULL;
 }
 
-resort_t heap_first_resort(heap_t *heap) { return (resort_t){.first = heap, .heap = heap}; }
+resort_t heap_first_resort(heap_t *heap, const char *call) { return (resort_t){.first = heap, .heap = heap, .call = call}; }
 
 /* The order is the same for a single request (take_hard()) and for a caller that goes on by itself (heap_probe()): the heap's
  * callback for as long as that says "again", then the heap it overflows to, whose own callback is asked anew. A callback that
@@ -222,7 +223,7 @@ static void count_overflowed(const resort_t *from)
 /* Comes after the plain way has failed. It is a loop because a chain of overflows may be long and the stack short. */
 COLD static void *take_hard(heap_t *heap, request_t *r)
 {
-  resort_t from = heap_first_resort(heap);
+  resort_t from = heap_first_resort(heap, r->call);
   void *block = take_own(heap, r);
   while (!block && heap_next_resort(&from, r->size, true))
     block = take_at(&from, r);
@@ -238,7 +239,7 @@ static bool is_sane(const request_t *r) { return r->size <= PTRDIFF_MAX - 2 * UN
 static void *hand_out(void *block, request_t *r, bool zero)
 {
   if (r->heap->checked) {
-    guard_open(block, r->usable, r->size, r->past == BLOCK_USED, fatal_alloc_call);
+    guard_open((guarded_t){block, r->usable, r->heap, r->call}, r->size, r->past == BLOCK_USED);
     r->usable = r->size;
   }
   if (zero && (r->past != BLOCK_ZEROED || r->heap->checked))
@@ -266,9 +267,9 @@ static inline __attribute__((always_inline)) void *serve(heap_t *heap, request_t
   return likely(block) ? block : serve_hard(heap, r);
 }
 
-void *heap_allocate(heap_t *heap, size_t size, size_t alignment, bool zero)
+void *heap_allocate(heap_t *heap, size_t size, size_t alignment, bool zero, const char *call)
 {
-  request_t r = {.size = size, .alignment = alignment};
+  request_t r = {.size = size, .alignment = alignment, .call = call};
   if (unlikely(heap_is_dying))
     return dying_allocate(size, alignment);
   void *block = serve(heap, &r);
@@ -281,7 +282,7 @@ void *heap_allocate(heap_t *heap, size_t size, size_t alignment, bool zero)
  * it. */
 void *heap_probe(const resort_t *from, size_t size, size_t alignment)
 {
-  request_t r = {.size = size, .alignment = alignment};
+  request_t r = {.size = size, .alignment = alignment, .call = from->call};
   if (unlikely(heap_is_dying))
     return dying_allocate(size, alignment);
   if (!is_sane(&r) || !manager_ready())
@@ -294,16 +295,16 @@ void *heap_probe(const resort_t *from, size_t size, size_t alignment)
   return block ? hand_out(block, &r, false) : NULL;
 }
 
-void *heap_allocate_if_easy(heap_t *heap, size_t size)
+void *heap_allocate_if_easy(heap_t *heap, size_t size, const char *call)
 {
-  request_t r = {.size = size, .alignment = 1};
+  request_t r = {.size = size, .alignment = 1, .call = call};
   void *block = take(heap, &r);
   return block ? hand_out(block, &r, false) : NULL;
 }
 
-void *heap_allocate_from(heap_t *heap, size_t size, located_t *from, bool *grown)
+void *heap_allocate_from(heap_t *heap, size_t size, located_t *from, bool *grown, const char *call)
 {
-  request_t r = {.size = size, .alignment = 1, .from = from};
+  request_t r = {.size = size, .alignment = 1, .from = from, .call = call};
   void *block = serve(heap, &r);
   *grown = r.grown;
   return block && !r.grown ? hand_out(block, &r, false) : block;

@@ -6,8 +6,9 @@
 
 #include "heap/locate.h"
 
-/* A block of at least `size` bytes at a multiple of `alignment` (a power of two; 1: any), zeroed if asked. NULL + ENOMEM. */
-void *heap_allocate(heap_t *heap, size_t size, size_t alignment, bool zero);
+/* A block of at least `size` bytes at a multiple of `alignment` (a power of two; 1: any), zeroed if asked. NULL + ENOMEM. In a
+ * checked heap the block may turn out to have been written to while it was free: `call` is what finds that, here and below. */
+void *heap_allocate(heap_t *heap, size_t size, size_t alignment, bool zero, const char *call);
 
 /* What is tried when a heap is exhausted: the heap itself, its callback for as long as that says "again", then the same of the
  * heap it overflows to. heap_allocate() goes through all of it. A caller that needs several blocks at once, or may do with
@@ -16,8 +17,9 @@ void *heap_allocate(heap_t *heap, size_t size, size_t alignment, bool zero);
 typedef struct resort {
   heap_t *first, *heap; /* the heap that was asked; the one of its chain of overflows whose turn it is */
   unsigned attempt;     /* of its callback */
+  const char *call;
 } resort_t;
-resort_t heap_first_resort(heap_t *heap);
+resort_t heap_first_resort(heap_t *heap, const char *call);
 
 /* Takes a block from the heap whose turn it is, without a callback. NULL: it has none, which does not count as exhausted; errno
  * stays. */
@@ -29,11 +31,11 @@ bool heap_next_resort(resort_t *from, size_t size, bool may_ask);
 
 /* Takes a block of at least `size` bytes for another to move to, but only if that is easy: no callback is called, no overflow
  * asked, and nothing is given back for it. NULL leaves errno as it was. */
-void *heap_allocate_if_easy(heap_t *heap, size_t size);
+void *heap_allocate_if_easy(heap_t *heap, size_t size, const char *call);
 
 /* The same with all resorts. What makes room for another block may make it behind `from`, which then has grown and is the
  * answer. */
-void *heap_allocate_from(heap_t *heap, size_t size, located_t *from, bool *grown);
+void *heap_allocate_from(heap_t *heap, size_t size, located_t *from, bool *grown, const char *call);
 
 /* A large block grows where it is, or by moving its pages. False: nothing changed. */
 bool heap_lengthen(located_t *at, size_t size, bool may_move);

@@ -4,6 +4,7 @@
  * undone in reverse (failed()), and nothing is found before the last step, except a region by its address. */
 #include "heap/create.h"
 #include "base/text.h"
+#include "heap/invalid.h"
 #include "heap/locate.h"
 #include "heap/region.h"
 #include "heap/reset.h"
@@ -26,35 +27,60 @@ enum {
 static bool classes_are_valid(const size_t *sizes, size_t count)
 {
   if (!sizes)
-    return count == 0;
+    return count == 0 || invalid(INVALID_CLASSES_ARE_NULL, count);
   if (count == 0 || count > CLASS_LAST)
-    return false;
-  for (size_t i = 0; i < count; i++)
-    if (sizes[i] == 0 || sizes[i] % BLOCK_ALIGNMENT || sizes[i] > SIZE_MAX_CLASS || (i && sizes[i] <= sizes[i - 1]))
-      return false;
+    return invalid(INVALID_CLASS_COUNT, count, CLASS_LAST);
+  for (size_t i = 0; i < count; i++) {
+    if (sizes[i] == 0 || sizes[i] % BLOCK_ALIGNMENT || sizes[i] > SIZE_MAX_CLASS)
+      return invalid(INVALID_CLASS_SIZE, i, sizes[i], SIZE_MAX_CLASS);
+    if (i && sizes[i] <= sizes[i - 1])
+      return invalid(INVALID_CLASS_ORDER, i, sizes[i], sizes[i - 1]);
+  }
   return true;
 }
 
 /* Only a region of the system's memory has a purge delay of its own. What is idle elsewhere is the process's and goes back as
  * its option says; a caller's memory never goes back. */
-static bool can_have_purge_delay(const pool_heap_options_t *o)
+static bool purge_delay_is_valid(const pool_heap_options_t *o)
 {
-  return !o->purge_delay_ms || (o->memory ? o->purge_delay_ms == POOL_PURGE_NEVER : region_is_wanted(o));
+  if (o->memory)
+    return !o->purge_delay_ms || o->purge_delay_ms == POOL_PURGE_NEVER ||
+           invalid(INVALID_PURGE_DELAY_OF_MEMORY, o->purge_delay_ms);
+  return !o->purge_delay_ms || region_is_wanted(o) || invalid(INVALID_PURGE_DELAY, o->purge_delay_ms, SMALL_REGION);
+}
+
+/* Nothing is reserved in a caller's memory, and it is for the caller to touch it. */
+static bool memory_is_valid(const pool_heap_options_t *o)
+{
+  if (!o->memory)
+    return !o->memory_size || invalid(INVALID_MEMORY_IS_NULL, o->memory_size);
+  if (!o->memory_size)
+    return invalid(INVALID_MEMORY_SIZE_IS_0);
+  if (o->reserve)
+    return invalid(INVALID_MEMORY_WITH_RESERVE, o->reserve);
+  return !(o->flags & POOL_HEAP_PREFAULT) || invalid(INVALID_MEMORY_WITH_PREFAULT, o->flags);
+}
+
+static bool reserve_is_valid(const pool_heap_options_t *o)
+{
+  if (o->budget && o->reserve > o->budget)
+    return invalid(INVALID_RESERVE_OF_BUDGET, o->reserve, o->budget);
+  if (!o->reserve && !o->memory && o->flags & POOL_HEAP_PREFAULT)
+    return invalid(INVALID_PREFAULT, o->flags);
+  if (!o->reserve && !o->memory && o->flags & POOL_HEAP_LOCK_MEMORY)
+    return invalid(INVALID_LOCK_MEMORY, o->flags);
+  return o->reserve <= PTRDIFF_MAX || invalid(INVALID_RESERVE, o->reserve);
 }
 
 /* Options that contradict each other are refused, not interpreted: a caller's memory with a reserve, a reserve beyond the
  * budget, memory that is to be locked of a heap that has none of its own. */
 static bool options_are_valid(const pool_heap_options_t *o)
 {
-  if (o->flags & ~(unsigned)FLAGS_KNOWN)
-    return false;
-  if (!o->memory != !o->memory_size || (o->memory && (o->reserve || o->flags & POOL_HEAP_PREFAULT)))
-    return false;
-  if (o->budget && o->reserve > o->budget)
-    return false;
-  if (!o->reserve && !o->memory && o->flags & (POOL_HEAP_PREFAULT | POOL_HEAP_LOCK_MEMORY))
-    return false;
-  return o->reserve <= PTRDIFF_MAX && can_have_purge_delay(o) && classes_are_valid(o->size_classes, o->size_class_count);
+  unsigned unknown = o->flags & ~(unsigned)FLAGS_KNOWN;
+  if (unknown)
+    return invalid(INVALID_FLAGS, o->flags, unknown);
+  return memory_is_valid(o) && reserve_is_valid(o) && purge_delay_is_valid(o) &&
+         classes_are_valid(o->size_classes, o->size_class_count);
 }
 
 static void set_name(heap_t *heap, const char *name)
@@ -216,14 +242,26 @@ static void give_memory(heap_t *heap)
     heap_record_give(heap);
 }
 
+static heap_t *no_memory(void)
+{
+  errno = ENOMEM;
+  return NULL;
+}
+
 /* Undoes a creation that failed. What was charged is discharged before the record goes that says to whom. */
-static heap_t *failed(heap_t *heap, size_t charged, int error)
+static heap_t *failed(heap_t *heap, size_t charged)
 {
   vanish(heap, false);
   budget_discharge(&heap->budget, charged);
   give_memory(heap);
-  errno = error;
-  return NULL;
+  return no_memory();
+}
+
+/* The same if no other moment and no other parent could change that: the budget itself is too small for the records. */
+static heap_t *failed_for_budget(heap_t *heap, size_t charged, size_t budget, size_t records)
+{
+  failed(heap, charged);
+  return invalid(records > budget ? INVALID_BUDGET : INVALID_BUDGET_OF_RESERVE, budget, records);
 }
 
 /* A budget too small for what the heap needs from the start is a wrong option (EINVAL); one that a parent cannot pay just now
@@ -232,10 +270,8 @@ static heap_t *create_of_system(const pool_heap_options_t *o)
 {
   region_plan_t plan = region_is_wanted(o) ? region_plan(o) : region_no_plan(o);
   heap_t *heap = heap_record_take(region_is_real_time(o));
-  if (!heap) {
-    errno = ENOMEM;
-    return NULL;
-  }
+  if (!heap)
+    return no_memory();
   heap->space = &space_of_process;
   heap->class_most = SIZE_MAX_CLASS;
   set_common(heap, o);
@@ -243,13 +279,12 @@ static heap_t *create_of_system(const pool_heap_options_t *o)
   heap->head_bytes = region_plan_bytes(&plan, o->reserve != 0);
   heap->metadata_bytes = heap->head_bytes - (o->reserve ? plan.units << plan.unit_log2 : 0);
   heap->metadata_shared = heap->metadata_bytes - (plan.unit_log2 == UNIT_LOG2 ? plan.arena_records : 0);
-  /* No budget of a parent could change that, so the options are at fault. */
   if ((region_is_wanted(o) && !plan.units) || (o->budget && heap->head_bytes > o->budget))
-    return failed(heap, 0, EINVAL);
+    return failed_for_budget(heap, 0, o->budget, heap->head_bytes);
   if (!budget_charge(&heap->budget, heap->head_bytes))
-    return failed(heap, 0, ENOMEM);
+    return failed(heap, 0);
   if (region_is_wanted(o) && !region_make(heap, o, &plan))
-    return failed(heap, heap->head_bytes, ENOMEM);
+    return failed(heap, heap->head_bytes);
   /* Threads could hold all of a small budget in their magazines. */
   if (!region_is_wanted(o) || !region_is_small(o) || !o->budget || o->budget > UNCACHED_BUDGET)
     set_cached(heap, o);
@@ -268,17 +303,19 @@ static heap_t *create_guest(const pool_heap_options_t *o)
 static heap_t *create(const pool_heap_options_t *o)
 {
   heap_t *heap = o->memory ? create_guest(o) : create_of_system(o);
-  if (!heap) {
-    errno = o->memory ? EINVAL : errno;
+  if (!heap)
     return NULL;
-  }
-  if (o->memory && !budget_charge(&heap->budget, heap->head_bytes))
-    return failed(heap, 0, o->budget && heap->head_bytes > o->budget ? EINVAL : ENOMEM);
+  size_t head = heap->head_bytes;
+  if (o->memory && o->budget && head > o->budget)
+    return failed_for_budget(heap, 0, o->budget, head);
+  if (o->memory && !budget_charge(&heap->budget, head))
+    return failed(heap, 0);
   bool has_classes = set_classes(heap, o);
   if (!has_classes || !region_prepare(heap, o)) {
-    bool too_small = !has_classes && o->budget && heap->head_bytes + class_table_bytes(heap) > o->budget;
-    heap_give_record(heap, (void *)(uintptr_t)heap->class_sizes, class_table_bytes(heap));
-    return failed(heap, heap->head_bytes, too_small ? EINVAL : ENOMEM);
+    size_t table = class_table_bytes(heap);
+    heap_give_record(heap, (void *)(uintptr_t)heap->class_sizes, table);
+    return !has_classes && o->budget && head + table > o->budget ? failed_for_budget(heap, head, o->budget, head + table)
+                                                                 : failed(heap, head);
   }
   budget_note_peak(&heap->budget);
   enter_list(heap);
@@ -290,15 +327,11 @@ heap_t *heap_create(const pool_heap_options_t *options)
 {
   static const pool_heap_options_t defaults;
   const pool_heap_options_t *o = options ? options : &defaults;
-  if (!options_are_valid(o)) {
-    errno = EINVAL;
+  if (!options_are_valid(o))
     return NULL;
-  }
   /* Now, also for a heap in the caller's memory, which makes no system call later. */
-  if (!manager_ready() && !o->memory) {
-    errno = ENOMEM;
-    return NULL;
-  }
+  if (!manager_ready() && !o->memory)
+    return no_memory();
   lock_t *gate = gate_enter(GATE_LIFE);
   heap_t *heap = create(o);
   gate_leave(gate);

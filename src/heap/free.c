@@ -27,7 +27,7 @@ static void give_cached(heap_t *heap, bin_t *bin, void *block, const char *call)
     magazines_overflow(magazines, bin, block);
   heap_leave(heap, thread);
   if (twice)
-    fatal_misuse(call, block, FREED_TWICE);
+    fatal_misuse_of_block(call, block, FREED_TWICE, heap, bin->block_size, heap);
   if (slow)
     heap_after_slow_path(thread);
 }
@@ -46,7 +46,7 @@ void heap_give_back(located_t at, const char *call)
 {
   void *block = at.start;
   if (at.heap->checked)
-    guard_close(block, at.size, call);
+    guard_close((guarded_t){block, at.size, at.heap, call});
   else if (at.heap->zero_on_free)
     heap_wipe(&at, 0);
   if (at.huge)
@@ -63,5 +63,5 @@ void heap_give_back(located_t at, const char *call)
 void heap_free(heap_t *heap, void *block, const char *call)
 {
   if (likely(!heap_is_dying))
-    heap_give_back(heap_locate_block(heap, block, call), call);
+    heap_give_back(heap_locate_block(heap, block, call, FREED_TWICE), call);
 }

@@ -22,27 +22,41 @@ static trailer_t *trailer_of(const void *block, size_t usable)
   return (trailer_t *)((uintptr_t)block + usable - GUARD_BYTES);
 }
 
-/* The first wrong byte ends the program: its offset is what leads to the culprit. */
-static void verify_dead(const unsigned char *bytes, size_t size, const char *call)
+static _Noreturn void damaged(const guarded_t *at, const char *what, size_t offset, size_t size)
 {
-  for (size_t i = 0; i < size; i++)
+  fatal_damage(at->call, at->block, what, offset, at->heap, size);
+}
+
+/* The size stands in both words, so that a change of either is seen. */
+size_t guard_size_before(const void *block, size_t usable)
+{
+  const trailer_t *trailer = trailer_of(block, usable);
+  size_t size = trailer->size ^ DEAD_MARK;
+  return trailer->mark == (size ^ ~DEAD_MARK) && size <= usable - GUARD_BYTES ? size : usable;
+}
+
+/* The first wrong byte ends the program: its offset is what leads to the culprit. */
+static void verify_dead(const guarded_t *at, size_t room)
+{
+  static const char what[] = "written to after it was freed";
+  const unsigned char *bytes = at->block;
+  size_t size = guard_size_before(at->block, at->usable);
+  for (size_t i = 0; i < room; i++)
     if (unlikely(bytes[i] != (unsigned char)DEAD_BYTES[i % 4]))
-      fatal_damage(call, bytes, "written to after it was freed", i, size + GUARD_BYTES);
+      damaged(at, what, i, size);
+  if (size > room)
+    damaged(at, what, room, size);
 }
 
 /* A block that went through guard_close() must still be as that left it. Otherwise it was written to while it was free. */
-void guard_open(void *block, size_t usable, size_t size, bool was_returned, const char *call)
+void guard_open(guarded_t at, size_t size, bool was_returned)
 {
-  trailer_t *trailer = trailer_of(block, usable);
-  size_t room = usable - GUARD_BYTES;
-  if (was_returned) {
-    verify_dead(block, room, call);
-    if (trailer->mark != DEAD_MARK)
-      fatal_damage(call, block, "written to after it was freed", room, usable);
-  }
-  memset(block, NEW_BYTE, size);
-  memset((char *)block + size, CANARY_BYTE, room - size);
-  *trailer = (trailer_t){size ^ LIVE_MARK, LIVE_MARK};
+  size_t room = at.usable - GUARD_BYTES;
+  if (was_returned)
+    verify_dead(&at, room);
+  memset(at.block, NEW_BYTE, size);
+  memset((char *)at.block + size, CANARY_BYTE, room - size);
+  *trailer_of(at.block, at.usable) = (trailer_t){size ^ LIVE_MARK, LIVE_MARK};
 }
 
 /* A question reads it beside the owner, who writes it without a lock: any whole words will do, and the thread sanitizer is not
@@ -54,33 +68,33 @@ READS_BESIDE_OWNER size_t guard_size(const void *block, size_t usable)
   return trailer->mark == LIVE_MARK && size <= usable - GUARD_BYTES ? size : 0;
 }
 
-/* The trailer is looked at first: if it is damaged, the size in it cannot be believed. */
-static void verify_end(const void *block, size_t usable, const char *call)
+/* The trailer is looked at first: if it is damaged, the size in it cannot be believed. Returns the size. */
+static size_t verify_end(const guarded_t *at)
 {
-  const trailer_t *trailer = trailer_of(block, usable);
-  size_t room = usable - GUARD_BYTES, size = trailer->size ^ LIVE_MARK;
+  static const char what[] = "written past its end";
+  const trailer_t *trailer = trailer_of(at->block, at->usable);
+  size_t room = at->usable - GUARD_BYTES, size = trailer->size ^ LIVE_MARK;
   if (trailer->mark != LIVE_MARK || size > room)
-    fatal_damage(call, block, "written past its end", room, usable);
-  const unsigned char *bytes = block;
+    damaged(at, what, room, at->usable);
+  const unsigned char *bytes = at->block;
   for (size_t i = size; i < room; i++)
     if (bytes[i] != CANARY_BYTE)
-      fatal_damage(call, block, "written past its end", i, size);
+      damaged(at, what, i, size);
+  return size;
 }
 
-void guard_shorten(void *block, size_t usable, size_t size, const char *call)
+void guard_shorten(guarded_t at, size_t size)
 {
-  verify_end(block, usable, call);
-  memset((char *)block + size, CANARY_BYTE, usable - GUARD_BYTES - size);
-  trailer_of(block, usable)->size = size ^ LIVE_MARK;
+  verify_end(&at);
+  memset((char *)at.block + size, CANARY_BYTE, at.usable - GUARD_BYTES - size);
+  trailer_of(at.block, at.usable)->size = size ^ LIVE_MARK;
 }
 
 /* The canary is checked before it is overwritten: this is the last moment at which a write past the block can be seen. */
-void guard_close(void *block, size_t usable, const char *call)
+void guard_close(guarded_t at)
 {
-  trailer_t *trailer = trailer_of(block, usable);
-  size_t room = usable - GUARD_BYTES;
-  verify_end(block, usable, call);
+  size_t room = at.usable - GUARD_BYTES, size = verify_end(&at);
   for (size_t i = 0; i < room; i++)
-    ((unsigned char *)block)[i] = (unsigned char)DEAD_BYTES[i % 4];
-  *trailer = (trailer_t){DEAD_MARK, DEAD_MARK};
+    ((unsigned char *)at.block)[i] = (unsigned char)DEAD_BYTES[i % 4];
+  *trailer_of(at.block, at.usable) = (trailer_t){size ^ DEAD_MARK, size ^ ~DEAD_MARK};
 }

@@ -320,7 +320,7 @@ bool large_give_spare(thread_t *thread, void *block, const char *call)
   if (spares->count[i] == SPARE_DEPTH || spares->units + run->units > spare_units_most())
     return false;
   if (!claim_run(run))
-    fatal_misuse(call, block, FREED_TWICE);
+    fatal_misuse_of_block(call, block, FREED_TWICE, &default_heap, run->size, NULL);
   count_spare(spares, -(size_t)1, -run->size);
   spares->of[i][spares->count[i]++] = run;
   spares->units += run->units;

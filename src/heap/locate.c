@@ -260,7 +260,7 @@ static bool overflows_to(const heap_t *heap, const heap_t *other)
   return heap != NULL;
 }
 
-/* Chooses between the words "freed twice" and "not a block". A slab's block that is free, and a spare, tell by themselves; a
+/* Chooses between the words "freed" and "not a block". A slab's block that is free, and a spare, tell by themselves; a
  * run that was given back has left traces in its descriptor. */
 static bool was_freed(const located_t *at, const void *block)
 {
@@ -269,17 +269,39 @@ static bool was_freed(const located_t *at, const void *block)
   return at->heap && at->heap->region.space.fixed ? space_had_run_fixed(&at->heap->region.space, block) : space_had_run(block);
 }
 
+/* What was asked for where the heap is checked; else what the block holds. */
+static size_t size_to_say(const located_t *at)
+{
+  if (!at->heap->checked)
+    return at->size;
+  return at->live ? guard_size(at->start, at->size) : guard_size_before(at->start, at->size);
+}
+
+/* Of a block whose memory went back nothing is known but that it was one. */
+COLD static _Noreturn void not_live(const located_t *at, const heap_t *given_to, const void *block, const char *call,
+                                    const char *if_freed)
+{
+  bool freed = was_freed(at, block), known = freed && at->start == block;
+  fatal_misuse_of_block(call, block, freed ? if_freed : NOT_A_BLOCK, known ? at->heap : NULL, known ? size_to_say(at) : 0,
+                        given_to);
+}
+
+COLD static _Noreturn void not_of_heap(const located_t *at, const heap_t *given_to, const char *call)
+{
+  fatal_misuse_of_block(call, at->start, NOT_OF_HEAP, at->heap, size_to_say(at), given_to);
+}
+
 /* No lock of the heaps is taken: a caller that has a block of a heap keeps that heap alive. If there is no live block, the
  * message says so; that it is of another heap is said only of a live one. */
-located_t heap_locate_block(const heap_t *heap, const void *block, const char *call)
+located_t heap_locate_block(const heap_t *heap, const void *block, const char *call, const char *if_freed)
 {
   question_t q = {.address = block};
   if (manager_is_up())
     locate(&q);
   located_t at = q.at;
   if (unlikely(at.start != block || !at.live))
-    fatal_misuse(call, block, was_freed(&at, block) ? FREED_TWICE : NOT_A_BLOCK);
+    not_live(&at, heap, block, call, if_freed);
   if (unlikely(heap && !overflows_to(heap, at.heap)))
-    fatal_misuse(call, block, NOT_OF_HEAP);
+    not_of_heap(&at, heap, call);
   return at;
 }

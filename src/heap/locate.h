@@ -23,9 +23,9 @@ located_t heap_locate(const void *address);
 /* Sets a bit for each block of the slab [start, end) that is in a magazine which a fork has lost. */
 void heap_mark_lost(const bin_t *bin, const char *start, const char *end, uint64_t *lost);
 
-/* Returns the live block that starts at `block`, or ends the program. With a heap it must be a block of it, or of one that it
- * overflows to. */
-located_t heap_locate_block(const heap_t *heap, const void *block, const char *call);
+/* Returns the live block that starts at `block`, or ends the program: `if_freed` is what is said of one that was freed. With a
+ * heap it must be a block of it, or of one that it overflows to. */
+located_t heap_locate_block(const heap_t *heap, const void *block, const char *call, const char *if_freed);
 
 /* Memory of a caller in which a heap lives. */
 void guests_enter(heap_t *heap);

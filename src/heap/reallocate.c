@@ -5,6 +5,7 @@
 #include "heap/dying.h"
 #include "heap/guard.h"
 #include "heap/large.h"
+#include "misuse.h"
 #include <errno.h>
 #include <string.h>
 
@@ -13,7 +14,7 @@ size_t heap_usable_size(const void *block, const char *call)
 {
   if (unlikely(heap_is_dying))
     return dying_usable_size(block);
-  located_t at = heap_locate_block(NULL, block, call);
+  located_t at = heap_locate_block(NULL, block, call, FREED_BEFORE);
   return at.heap->checked ? guard_size(block, at.size) : at.size;
 }
 
@@ -52,7 +53,7 @@ bool heap_resize_in_place(void *block, size_t size, const char *call)
 {
   if (unlikely(heap_is_dying))
     return false;
-  located_t at = heap_locate_block(NULL, block, call);
+  located_t at = heap_locate_block(NULL, block, call, FREED_BEFORE);
   if (at.heap->checked || size > PTRDIFF_MAX - 2 * UNIT)
     return false;
   if (size > at.size)
@@ -80,18 +81,18 @@ static void *reallocate_checked(heap_t *heap, const located_t *at, size_t size, 
   if (had == size)
     return at->start;
   if (size > had)
-    return copy_to(heap_allocate(heap, size, 1, false), at, had, size, call);
-  void *to = heap_allocate_if_easy(heap, size);
+    return copy_to(heap_allocate(heap, size, 1, false, call), at, had, size, call);
+  void *to = heap_allocate_if_easy(heap, size, call);
   if (to)
     return copy_to(to, at, had, size, call);
-  guard_shorten(at->start, at->size, size, call);
+  guard_shorten((guarded_t){at->start, at->size, at->heap, call}, size);
   return at->start;
 }
 
 /* Moving is only worth it if it is easy. Otherwise the block stays and gives its end back, if it has one. */
 static void *reallocate_smaller(heap_t *heap, located_t *at, size_t size, const char *call)
 {
-  void *to = is_worth_moving(at, size) ? heap_allocate_if_easy(heap, size) : NULL;
+  void *to = is_worth_moving(at, size) ? heap_allocate_if_easy(heap, size, call) : NULL;
   if (to)
     return copy_to(to, at, at->size, size, call);
   shrink_in_place(at, size);
@@ -114,7 +115,7 @@ void *heap_reallocate(heap_t *heap, void *block, size_t size, const char *call)
 {
   if (unlikely(heap_is_dying))
     return reallocate_dying(block, size);
-  located_t at = heap_locate_block(heap, block, call);
+  located_t at = heap_locate_block(heap, block, call, FREED_BEFORE);
   heap_t *to_heap = heap ? heap : at.heap;
   if (at.heap->checked)
     return reallocate_checked(to_heap, &at, size, call);
@@ -124,6 +125,6 @@ void *heap_reallocate(heap_t *heap, void *block, size_t size, const char *call)
   if (size <= PTRDIFF_MAX - 2 * UNIT && heap_lengthen(&at, size, true))
     return at.huge ? huge_start(at.huge) : block;
   bool grown;
-  void *to = heap_allocate_from(to_heap, size, &at, &grown);
+  void *to = heap_allocate_from(to_heap, size, &at, &grown, call);
   return grown ? to : copy_to(to, &at, at.size, size, call);
 }

@@ -4,12 +4,12 @@
  * there is room for depends on the records, and these on the units. */
 #include "heap/region.h"
 #include "bin/slabs.h"
+#include "heap/invalid.h"
 #include "option.h"
 #include "space/metadata.h"
 #include <string.h>
 
 enum {
-  SMALL_REGION = 8 << 20,      /* up to here a whole budget, or a reserve, is one region of small units */
   REGION_UNITS = 16,           /* a region is cut into so many units, if their length lies between the next two */
   REGION_UNIT_LEAST_LOG2 = 10, /* 1 KiB */
   REGION_UNIT_MOST_LOG2 = 12,  /* 4 KiB */
@@ -69,19 +69,36 @@ static bool can_serve(const pool_heap_options_t *o, size_t units, unsigned unit_
   return slabs_least_bytes(smallest, unit_log2) <= units << unit_log2;
 }
 
+/* Returns a size that is enough for these options wherever the buffer is: both its ends may lose what they are not aligned by.
+ * Units are reckoned as if each record took some of its own. */
+static size_t guest_enough(const pool_heap_options_t *o)
+{
+  for (size_t size = KIB;; size = round_up(size + size / 8, KIB)) {
+    unsigned unit_log2 = size > SMALL_REGION ? UNIT_LOG2 : region_unit_log2(size);
+    size_t unit = (size_t)1 << unit_log2, lost = METADATA_ALIGNMENT + sizeof(heap_t) + unit;
+    size_t units = size > lost ? (size - lost) >> unit_log2 : 0;
+    while (units && lost + space_region_records(units, unit_log2) + (units << unit_log2) > size)
+      units--;
+    if (units && can_serve(o, units, unit_log2, NULL, NULL))
+      return size;
+  }
+}
+
 /* Everything lives in the caller's memory: the heap, the records of its arena, those of its bins, and the units. Memory that
  * ends beyond the last address is refused. */
 heap_t *region_create_guest(const pool_heap_options_t *o)
 {
   char *memory = o->memory, *at = (char *)round_up((uintptr_t)memory, 64), *end = memory + o->memory_size;
-  if ((uintptr_t)end < (uintptr_t)memory || end < at + sizeof(heap_t))
-    return NULL;
+  if ((uintptr_t)end < (uintptr_t)memory)
+    return invalid(INVALID_MEMORY_WRAPS, o->memory_size);
+  if (end < at + sizeof(heap_t))
+    return invalid(INVALID_MEMORY_IS_SMALL, o->memory_size, guest_enough(o));
   heap_t *heap = memset(at, 0, sizeof *heap);
   heap_region_t *region = &heap->region;
   unsigned unit_log2 = o->memory_size > SMALL_REGION ? UNIT_LOG2 : region_unit_log2(o->memory_size);
   char *records = space_init_guest(&region->space, &region->arena, heap + 1, (size_t)(end - (char *)(heap + 1)), unit_log2);
   if (!records || !can_serve(o, region->arena.unit_count, unit_log2, region->arena.base, records))
-    return NULL;
+    return invalid(INVALID_MEMORY_IS_SMALL, o->memory_size, guest_enough(o));
   region->kind = REGION_GUEST;
   region->start = memory;
   region->size = o->memory_size;

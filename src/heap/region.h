@@ -8,6 +8,8 @@
 #include "heap/heap.h"
 #include <tidepool/heap.h>
 
+enum { SMALL_REGION = 8 << 20 }; /* up to here a whole budget, or a reserve, is one region of small units */
+
 /* Whether a heap with these options has one in the system's memory; a caller's is one as well. A small one is of small
  * units. */
 bool region_is_wanted(const pool_heap_options_t *options);

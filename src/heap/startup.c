@@ -13,6 +13,8 @@ static void before_abort(void)
   thread_forget_own();
 }
 
+static const char *name_to_say(const heap_t *heap) { return heap == &default_heap ? NULL : heap->name; }
+
 /* The options are read first: the space depends on them. Should the window be refused, the next call tries again. Nothing under
  * the lock allocates. Everything is set before manager_came_up says so. */
 COLD static bool bring_up(void)
@@ -29,6 +31,7 @@ COLD static bool bring_up(void)
     default_heap.cached = !settings.checked;
     default_heap.plane = settings.checked ? BIN_PLANE_NONE : BIN_PLANE_DEFAULT;
     fatal_before_abort = before_abort;
+    fatal_heap_name = name_to_say;
     threads_init(heap_flush_thread);
     __atomic_store_n(&manager_came_up, true, __ATOMIC_RELEASE);
   }

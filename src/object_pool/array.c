@@ -86,7 +86,7 @@ static object_array_t *take_memory(object_pool_t *pool, const resort_t *from, si
     return NULL;
   object_array_t *array = heap_take_record_apart(pool->heap, records);
   if (!array) {
-    heap_free(pool->heap, objects, "object_pool_get");
+    heap_free(pool->heap, objects, from->call);
     return take_in_one_block(from, bytes, records, alignment);
   }
   array->place = ARRAY_APART;

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "heap/allocate.h"
 #include "heap/heap.h"
+#include "heap/invalid.h"
 #include "heap/startup.h"
 #include "misuse.h"
 #include "object_pool/capacity.h"
@@ -51,8 +52,17 @@ static bool is_for_one_thread(const object_pool_options_t *o) { return o->flags 
 static bool overflow_is_valid(const object_pool_options_t *o)
 {
   const object_pool_t *to = o->overflow;
-  return to && chain_ends(to) && to->object_size == o->object_size && to->alignment >= alignment_of(o) &&
-         (is_for_one_thread(o) || !to->single_thread) && handles_stand_behind(o->overflow, o->capacity, false);
+  if (!to)
+    return invalid(INVALID_NO_OVERFLOW);
+  if (!chain_ends(to))
+    return invalid(INVALID_OVERFLOW_CHAIN);
+  if (to->object_size != o->object_size)
+    return invalid(INVALID_OVERFLOW_SIZE, to->object_size, o->object_size);
+  if (to->alignment < alignment_of(o))
+    return invalid(INVALID_OVERFLOW_ALIGNMENT, to->alignment, alignment_of(o));
+  if (to->single_thread && !is_for_one_thread(o))
+    return invalid(INVALID_OVERFLOW_OF_ONE_THREAD, o->flags);
+  return handles_stand_behind(o->overflow, o->capacity, false) || invalid(INVALID_OVERFLOW_INDICES, o->capacity);
 }
 
 /* Growth takes memory from the heap in the thread that gets, which must be allowed to call the heap and its overflows. */
@@ -61,40 +71,59 @@ static bool heap_is_valid_to_grow(const object_pool_options_t *o)
   const heap_t *heap = o->heap;
   while (heap && !heap->lock.solo)
     heap = heap->overflow;
-  return !heap || is_for_one_thread(o);
+  return !heap || is_for_one_thread(o) || invalid(INVALID_HEAP_OF_ONE_THREAD, o->flags);
 }
 
 /* Sizes are checked before anything is multiplied: an index has 32 bits, and the bytes of all objects must fit into half the
  * address space. */
 static bool sizes_are_valid(const object_pool_options_t *o)
 {
-  if (!o->object_size || o->object_size > PTRDIFF_MAX || (o->alignment && !is_power_of_two(o->alignment)) ||
-      o->alignment > PTRDIFF_MAX / 2)
-    return false;
-  size_t stride = round_up(o->object_size, alignment_of(o));
-  return o->capacity < UINT32_MAX && stride <= PTRDIFF_MAX / max_size(o->capacity, 1);
+  if (!o->object_size)
+    return invalid(INVALID_OBJECT_SIZE_IS_0);
+  if (o->object_size > PTRDIFF_MAX)
+    return invalid(INVALID_OBJECT_SIZE, o->object_size);
+  if (o->alignment && !is_power_of_two(o->alignment))
+    return invalid(INVALID_ALIGNMENT, o->alignment);
+  if (o->alignment > PTRDIFF_MAX / 2)
+    return invalid(INVALID_ALIGNMENT_IS_LARGE, o->alignment, PTRDIFF_MAX / 2);
+  size_t stride = round_up(o->object_size, alignment_of(o)), most = min_size(UINT32_MAX - 1, PTRDIFF_MAX / stride);
+  if (stride > PTRDIFF_MAX)
+    return invalid(INVALID_OBJECT_SIZE, o->object_size);
+  return o->capacity <= most || invalid(INVALID_CAPACITY, o->capacity, most, stride);
 }
+
+static bool has_capacity(const object_pool_options_t *o) { return o->capacity || invalid(INVALID_CAPACITY_IS_0); }
 
 /* Each policy says what it needs. Only a pool that grows may begin with nothing. */
 static bool policy_is_valid(const object_pool_options_t *o)
 {
   switch (o->when_full) {
   case OBJECT_POOL_GROW:
-    return (!o->max_capacity || o->max_capacity >= o->capacity) && heap_is_valid_to_grow(o);
+    if (o->max_capacity && o->max_capacity < o->capacity)
+      return invalid(INVALID_MAX_CAPACITY, o->max_capacity, o->capacity);
+    return heap_is_valid_to_grow(o);
   case OBJECT_POOL_EVICT:
-    return o->capacity && o->choose_victim;
+    return has_capacity(o) && (o->choose_victim || invalid(o->overflow ? INVALID_OVERFLOW_IS_UNUSED : INVALID_NO_VICTIM));
   case OBJECT_POOL_OVERFLOW:
-    return o->capacity && overflow_is_valid(o);
+    return has_capacity(o) && overflow_is_valid(o);
+  case OBJECT_POOL_FAIL:
+    return has_capacity(o);
   default:
-    return o->capacity && o->when_full == OBJECT_POOL_FAIL;
+    return invalid(INVALID_WHEN_FULL, o->when_full);
   }
 }
 
 /* Options that are unknown are refused, so that a later version may give them a meaning. */
 static bool object_options_are_valid(const object_pool_options_t *o)
 {
-  return o && sizes_are_valid(o) && !(o->flags & ~(unsigned)FLAGS_KNOWN) &&
-         (o->reset_time == OBJECT_POOL_RESET_ON_GET || o->reset_time == OBJECT_POOL_RESET_ON_PUT) && policy_is_valid(o);
+  unsigned unknown = o->flags & ~(unsigned)FLAGS_KNOWN;
+  if (!sizes_are_valid(o))
+    return false;
+  if (unknown)
+    return invalid(INVALID_FLAGS, o->flags, unknown);
+  if (o->reset_time != OBJECT_POOL_RESET_ON_GET && o->reset_time != OBJECT_POOL_RESET_ON_PUT)
+    return invalid(INVALID_RESET_TIME, o->reset_time);
+  return policy_is_valid(o);
 }
 
 static void set_pool_name(object_pool_t *pool, const char *name)
@@ -220,23 +249,19 @@ static object_pool_t *create_from_options(const object_pool_options_t *options)
   heap_t *heap = options->heap ? options->heap : &default_heap;
   if (!heap_is_live(heap))
     fatal_misuse("object_pool_create", heap, NOT_A_HEAP_TEXT);
-  if (!object_options_are_valid(options)) {
-    errno = EINVAL;
+  if (!object_options_are_valid(options))
     return NULL;
-  }
   /* Any other heap has brought the manager up when it was made, or did not need it. */
   if (heap == &default_heap && !manager_ready())
     return full();
   int error = errno;
-  resort_t from = heap_first_resort(heap);
+  resort_t from = heap_first_resort(heap, "object_pool_create");
   object_pool_t *pool;
   bool refused;
   while (!(pool = create_whole(&from, options, &refused)) && !refused &&
          heap_next_resort(&from, bytes_of_options(options), true)) {}
-  if (refused) {
-    errno = EINVAL;
-    return NULL;
-  }
+  if (refused)
+    return invalid(INVALID_OVERFLOW_INDICES, options->capacity);
   if (!pool)
     return heap_exhausted(heap);
   errno = error;
@@ -249,10 +274,13 @@ enum { POOL_OPTIONS_LEAST = offsetof(object_pool_options_t, flags) + sizeof(unsi
 object_pool_t *object_pool_create_sized(const object_pool_options_t *options, size_t size)
 {
   object_pool_options_t own;
-  if (options && grown_take(&own, sizeof own, POOL_OPTIONS_LEAST, options, size))
-    return create_from_options(&own);
-  errno = EINVAL;
-  return NULL;
+  if (!options)
+    return invalid(INVALID_OPTIONS_ARE_NULL, (uintptr_t) "object_pool_create");
+  if (size < POOL_OPTIONS_LEAST)
+    return invalid(INVALID_OPTIONS_ARE_CUT, size, POOL_OPTIONS_LEAST, (uintptr_t) "object_pool_options_t");
+  if (!grown_take(&own, sizeof own, options, size))
+    return invalid(INVALID_OPTIONS_ARE_NEWER, sizeof own, size, (uintptr_t) "object_pool_options_t");
+  return create_from_options(&own);
 }
 
 /* Ends the objects of a pool that ends. What is still live can no longer be put, and counts as busy in the figures. If an

@@ -111,7 +111,7 @@ static inline void *get_shared(object_pool_t *pool)
 void *object_pool_get(object_pool_t *pool)
 {
   if (unlikely(!pool))
-    return misuse_no_pool();
+    return misuse_no_pool("object_pool_get");
   if (unlikely(!HOT_HAS(&pool->hot_single, HOT_FREE)))
     return get_shared(pool);
   HOT_MOVE(&pool->hot_single, HOT_GET);

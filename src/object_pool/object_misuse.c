@@ -3,6 +3,7 @@
  * A message names the pool, because an address says little to its reader. The name is the program's, so it is quoted. */
 #include "object_pool/object_misuse.h"
 #include "base/text.h"
+#include "heap/invalid.h"
 #include "misuse.h"
 
 #define DEAD_BYTES "\x0b\xdb\xea\x1d" /* 0x1deadb0b as it lies in memory, as in checked heaps */
@@ -25,11 +26,7 @@ void misuse_not_live(const object_pool_t *pool, const void *object, const char *
 
 void misuse_no_live_pool(const object_pool_t *pool, const char *call) { fatal_misuse(call, pool, "not a live object pool"); }
 
-void *misuse_no_pool(void)
-{
-  errno = EINVAL;
-  return NULL;
-}
+void *misuse_no_pool(const char *call) { return invalid(INVALID_POOL_IS_NULL, (uintptr_t)call); }
 
 void misuse_fill_dead(const object_pool_t *pool, void *object)
 {

@@ -10,7 +10,7 @@
 #include <errno.h>
 
 /* Sets EINVAL, as each call except destroy does without a pool. */
-COLD void *misuse_no_pool(void);
+COLD void *misuse_no_pool(const char *call);
 
 COLD _Noreturn void misuse_no_live_pool(const object_pool_t *pool, const char *call);
 COLD _Noreturn void misuse_not_live(const object_pool_t *pool, const void *object, const char *call);
@@ -37,7 +37,7 @@ static inline void must_be_live(const object_pool_t *pool, const char *call)
 static inline bool is_given(const object_pool_t *pool, const char *call)
 {
   if (unlikely(!pool)) {
-    misuse_no_pool();
+    misuse_no_pool(call);
     return false;
   }
   must_be_live(pool, call);

@@ -106,7 +106,7 @@ static inline void put_shared(object_pool_t *pool, void *object)
 void object_pool_put(object_pool_t *pool, void *object)
 {
   if (unlikely(!pool))
-    misuse_no_pool();
+    misuse_no_pool("object_pool_put");
   else if (likely(object == pool->hot_single.object && HOT_HAS(&pool->hot_single, HOT_LIVE)))
     HOT_MOVE(&pool->hot_single, HOT_PUT);
   else

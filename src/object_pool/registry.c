@@ -8,6 +8,7 @@
 #include "heap/heap.h"
 #include "heap/locate.h"
 #include "heap/records.h"
+#include "misuse.h"
 #include "object_pool/hooks.h"
 #include "object_pool/object_misuse.h"
 #include "space/metadata.h"
@@ -143,7 +144,7 @@ void registry_give_record(heap_t *heap, object_pool_t *pool, const char *call)
 /* A block that the heap's overflow served does not end with the heap, so it is freed here. */
 static void give_overflowed(const heap_t *heap, void *block, const char *call)
 {
-  if (heap->overflow && heap_locate_block(heap, block, call).heap != heap)
+  if (heap->overflow && heap_locate_block(heap, block, call, FREED_TWICE).heap != heap)
     heap_free(NULL, block, call);
 }
 

@@ -118,7 +118,7 @@ void *walk_next(const object_pool_t *pool, const void *previous)
 void *object_pool_next(const object_pool_t *pool, const void *previous)
 {
   if (unlikely(!pool))
-    return misuse_no_pool();
+    return misuse_no_pool("object_pool_next");
   void *next = (void *)((uintptr_t)previous + pool->stride);
   if (likely((uintptr_t)previous - (uintptr_t)pool->walked < LOAD(pool->walked_bytes) && next != pool->hot_single.object))
     return next;

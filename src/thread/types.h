@@ -49,6 +49,14 @@ enum { CACHE_SLOTS = 256, HEAP_ALIGNMENT_LOG2 = 8 };
 static inline size_t cache_slot_of(const struct pool_heap *heap) { return (uint8_t)((uintptr_t)heap >> HEAP_ALIGNMENT_LOG2); }
 static inline struct pool_heap *within_reach(const struct pool_heap *heap) { return (struct pool_heap *)((uintptr_t)heap + 1); }
 
+/* What was wrong with the thread's last wrong argument (heap/invalid.h): the numbers, and the text once it was asked for. It
+ * lies where the record has room that is not touched else. */
+enum { INVALID_TEXT_SIZE = 256 };
+typedef struct thread_invalid {
+  uintptr_t numbers[3];
+  char text[INVALID_TEXT_SIZE];
+} thread_invalid_t;
+
 typedef struct thread {
   struct pool_heap *heap_at[CACHE_SLOTS];
   cache_t *cache_at[CACHE_SLOTS];
@@ -66,6 +74,7 @@ typedef struct thread {
   heap_cache_t *due_first, *due_last; /* those with something in them, the next to be ticked first. Under threads_lock */
   uint32_t due_count;
   uint32_t due_left; /* of those that were there when the tick began. The owner's alone */
+  thread_invalid_t invalid;
 } thread_t;
 
 /* The calling thread's record. Before the thread has one, and after its end, this is a record with nothing in it. */

@@ -45,7 +45,8 @@ void test_a_heap_ends_with_its_scope()
 
 void test_creation_that_fails()
 {
-  CHECK(throws<std::invalid_argument>([] { heap bad(heap_options().budget(1)); }));
+  CHECK(said_by<std::invalid_argument>([] { heap bad(heap_options().budget(1)); }).find("tidepool::heap: budget is 1, less") ==
+        0);
   CHECK(throws<std::bad_alloc>([] {
     heap parent(heap_options().budget(64 << 10));
     heap child(heap_options().parent(parent).reserve(1 << 20));

@@ -35,10 +35,15 @@ void test_a_full_pool()
 
 void test_creation_that_fails()
 {
-  CHECK(throws<std::invalid_argument>([] { object_pool<int> bad{pool_options()}; }));
-  CHECK(throws<std::invalid_argument>([] { object_pool<int> bad(pool_options().capacity(10).grow(5)); }));
-  CHECK(throws<std::invalid_argument>([] { reuse_pool<int> bad{pool_options()}; }));
-  CHECK(throws<std::invalid_argument>([] { evicting_pool<int> bad(four, nullptr); }));
+  using wrong = std::invalid_argument;
+  const std::string no_capacity = ": capacity is 0, which needs when_full to be OBJECT_POOL_GROW";
+  const std::string no_overflow = ": overflow is NULL, with OBJECT_POOL_OVERFLOW";
+  CHECK(said_by<wrong>([] { object_pool<int> bad{pool_options()}; }) == "tidepool::object_pool" + no_capacity);
+  CHECK(said_by<wrong>([] { object_pool<int> bad(pool_options().capacity(10).grow(5)); }) ==
+        "tidepool::object_pool: max_capacity is 5, less than capacity, 10");
+  CHECK(said_by<wrong>([] { reuse_pool<int> bad{pool_options()}; }) == "tidepool::reuse_pool" + no_capacity);
+  CHECK(said_by<wrong>([] { evicting_pool<int> bad(four, nullptr); }) ==
+        "tidepool::evicting_pool: choose_victim is NULL, with OBJECT_POOL_EVICT");
   CHECK(throws<std::bad_alloc>([] {
     heap memory(heap_options().budget(64 << 10));
     object_pool<int> bad(pool_options().capacity(1 << 20).heap(memory));
@@ -50,9 +55,12 @@ void test_creation_that_fails()
   CHECK(!none && errno == ENOMEM && memory.stats().live_blocks == 0);
   object_pool<int> empty(std::nothrow, pool_options());
   CHECK(!empty && errno == EINVAL);
-  CHECK(throws<std::invalid_argument>([&] { object_pool<int> bad(four, empty); }));
+  CHECK(said_by<wrong>([&] { object_pool<int> bad(four, empty); }) == "tidepool::object_pool" + no_overflow);
+  reuse_pool<int> empty_too(std::nothrow, pool_options());
+  CHECK(said_by<wrong>([&] { reuse_pool<int> bad(four, empty_too); }) == "tidepool::reuse_pool" + no_overflow);
   object_pool<int> behind(four);
-  CHECK(throws<std::invalid_argument>([&] { object_pool<int> bad(pool_options().grow(), behind); }));
+  CHECK(said_by<wrong>([&] { object_pool<int> bad(pool_options().capacity(4).grow(), behind); }) ==
+        "tidepool::object_pool: overflow is given, and when_full is not OBJECT_POOL_OVERFLOW");
 }
 
 void test_an_empty_pool()

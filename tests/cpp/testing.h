@@ -57,6 +57,18 @@ bool throws(Function &&function)
   return false;
 }
 
+// What the exception says; "" if there is none of that type.
+template <typename Exception, typename Function>
+std::string said_by(Function &&function)
+{
+  try {
+    function();
+  } catch (const Exception &exception) {
+    return exception.what();
+  }
+  return "";
+}
+
 // Whether the function ends the program by SIGABRT, with a line that has the text.
 template <typename Function>
 bool ends_with(const char *text, Function &&function)

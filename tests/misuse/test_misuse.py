@@ -12,15 +12,18 @@ import pytest
 
 STUCK_SECONDS = 600
 NOT_A_BLOCK = "not a block of any heap"
-TWICE = "freed twice"
+# Its size is not known where its memory has gone back.
+BLOCK = r": a block of \d+ bytes( of heap \"heap-\d+\")?"
+TWICE = f"freed twice(, seen late)?({BLOCK})?"
 # Its memory may already belong to something else, or to nobody.
-EITHER = f"({NOT_A_BLOCK}|{TWICE})"
+EITHER = f"({NOT_A_BLOCK}(, seen late)?|{TWICE})"
+EITHER_BEFORE = f"({NOT_A_BLOCK}|freed before({BLOCK})?)"
 NOT_AN_OBJECT = 'not a live object of pool "mine"'
 NOT_AN_OBJECT_POOL = "not a live object pool"
 
 
 def offset(number):
-    return rf".*\boffset {number}\b.*"
+    return rf".*\boffset {number} of a block of (100|4194296) bytes( of heap \"heap-\d+\")?"
 
 
 # By name: the call that the line must name, and what it says. Those of malloc's family, whose names the library has with pool_.
@@ -33,21 +36,21 @@ BUGS = {
     "free-noncanonical": ("free", NOT_A_BLOCK),
     "free-highest": ("free", NOT_A_BLOCK),
     "free-mapping": ("free", NOT_A_BLOCK),
-    "free-inside-small": ("free", NOT_A_BLOCK),
+    "free-inside-small": ("free", f"{NOT_A_BLOCK}, seen late"),
     "free-odd-address": ("free", NOT_A_BLOCK),
     "at-once-odd": ("free", NOT_A_BLOCK),
     "at-once-off-by-eight": ("free", NOT_A_BLOCK),
     "at-once-realloc-odd": ("realloc", NOT_A_BLOCK),
-    "at-once-twice-small": ("free", TWICE),
-    "at-once-twice-medium": ("free", TWICE),
+    "at-once-twice-small": ("free", "freed twice: a block of 112 bytes"),
+    "at-once-twice-medium": ("free", "freed twice: a block of 5120 bytes"),
     "at-once-twice-large": ("free", TWICE),
     "at-once-twice-huge": ("free", NOT_A_BLOCK),
-    "free-inside-medium": ("free", NOT_A_BLOCK),
+    "free-inside-medium": ("free", f"{NOT_A_BLOCK}, seen late"),
     "free-inside-large": ("free", NOT_A_BLOCK),
     "free-large-off-by-16": ("free", NOT_A_BLOCK),
     "free-never-allocated": ("free", EITHER),
-    "free-twice-in-a-row": ("free", TWICE),
-    "free-twice-with-others-between": ("free", TWICE),
+    "free-twice-in-a-row": ("free", "freed twice: a block of 112 bytes"),
+    "free-twice-with-others-between": ("free", "freed twice, seen late: a block of 112 bytes"),
     "free-twice-among-thousands": ("free", EITHER),   # by then the whole slab may have gone back
     "free-twice-in-two-threads": ("free", TWICE),
     "free-twice-in-a-cancelled-thread": ("free", TWICE),
@@ -58,26 +61,26 @@ BUGS = {
     "realloc-static": ("realloc", NOT_A_BLOCK),
     "realloc-wild": ("realloc", NOT_A_BLOCK),
     "realloc-inside-large": ("realloc", NOT_A_BLOCK),
-    "realloc-freed-large": ("realloc", EITHER),
+    "realloc-freed-large": ("realloc", EITHER_BEFORE),
 }
 # Of the library's own calls.
 POOL_BUGS = {
     "free-block-of-malloc": ("pool_free", NOT_A_BLOCK),
     "realloc-block-of-malloc": ("pool_realloc", NOT_A_BLOCK),
-    "free-sized-of-static": ("pool_free(_sized)?", NOT_A_BLOCK),
-    "free-batch-with-a-stranger": ("pool_free(_batch)?", NOT_A_BLOCK),
+    "free-sized-of-static": ("pool_free_sized", NOT_A_BLOCK),
+    "free-batch-with-a-stranger": ("pool_free_batch", NOT_A_BLOCK),
     "free-batch-with-a-block-twice": ("pool_free(_batch)?", TWICE),
-    "heap-free-static": ("pool(_heap)?_free", NOT_A_BLOCK),
-    "heap-at-once-twice": ("pool(_heap)?_free", TWICE),
-    "heap-at-once-twice-with-a-budget": ("pool(_heap)?_free", TWICE),
-    "heap-at-once-twice-uncached": ("pool(_heap)?_free", TWICE),
-    "heap-at-once-odd": ("pool(_heap)?_free", NOT_A_BLOCK),
-    "heap-free-twice": ("pool(_heap)?_free", TWICE),
+    "heap-free-static": ("pool_heap_free", rf'{NOT_A_BLOCK}, given to heap "heap-\d+"'),
+    "heap-at-once-twice": ("pool_heap_free", TWICE),
+    "heap-at-once-twice-with-a-budget": ("pool_heap_free", TWICE),
+    "heap-at-once-twice-uncached": ("pool_heap_free", TWICE),
+    "heap-at-once-odd": ("pool_heap_free", rf'{NOT_A_BLOCK}, given to heap "heap-\d+"'),
+    "heap-free-twice": ("pool_heap_free", TWICE),
     "heap-free-after-destroy": ("pool_free", NOT_A_BLOCK),
-    "heap-free-after-reset": ("pool(_heap)?_free", EITHER),
-    "heap-checked-free-twice": ("pool(_heap)?_free", TWICE),
-    "heap-checked-write-after-free": (r"pool\w*_alloc", offset(10)),
-    "heap-checked-overrun": ("pool(_heap)?_free", offset(100)),
+    "heap-free-after-reset": ("pool_heap_free", rf'({EITHER})(, given to heap "heap-\d+")?'),
+    "heap-checked-free-twice": ("pool_heap_free", TWICE),
+    "heap-checked-write-after-free": ("pool_heap_alloc", offset(10)),
+    "heap-checked-overrun": ("pool_heap_free", offset(100)),
     "heap-checked-overrun-seen-by-pool-free": ("pool_free", offset(100)),
     "object-pool-put-static": ("object_pool_put", NOT_AN_OBJECT),
     "object-pool-put-twice": ("object_pool_put", NOT_AN_OBJECT),
@@ -89,11 +92,79 @@ POOL_BUGS = {
 # Seen at once, under TIDEPOOL_OPTIONS=checked=1.
 CHECKED_BUGS = {
     "checked-free-twice": ("(pool_)?free", TWICE),
-    "write-after-free": (r"(pool_)?\w+", offset(10)),
+    "write-after-free": ("(pool_al|mal)loc", offset(10)),
     "overrun": ("(pool_)?free", offset(100)),
     "overrun-large": ("(pool_)?free", offset(4194296)),
     "overrun-seen-by-realloc": ("(pool_)?realloc", offset(100)),
 }
+
+# Calls that take a block: the name of each in calls.c, and what a line says that it was.
+TAKING = {
+    "free": "pool_free",
+    "free-sized": "pool_free_sized",
+    "free-batch": "pool_free_batch",
+    "realloc": "pool_realloc",
+    "realloc-to-nothing": "pool_realloc",
+    "resize-in-place": "pool_resize_in_place",
+    "usable-size": "pool_usable_size",
+    "heap-free": "pool_heap_free",
+    "heap-realloc": "pool_heap_realloc",
+    "heap-realloc-to-nothing": "pool_heap_realloc",
+}
+ASKING = {"resize-in-place", "usable-size"}   # they leave the block as it is
+FREED_BEFORE = ASKING | {"realloc", "heap-realloc"}   # no second free
+ALLOCATING = {
+    "heap-alloc": "pool_heap_alloc",
+    "heap-zalloc": "pool_heap_zalloc",
+    "heap-calloc": "pool_heap_calloc",
+    "heap-realloc-of-nothing": "pool_heap_realloc",
+    "heap-realloc-that-moves": "pool_heap_realloc",
+    "heap-aligned-alloc": "pool_heap_aligned_alloc",
+    "object-pool-create": "object_pool_create",
+    "object-pool-get": "object_pool_get",
+}
+ALLOCATING_IN_DEFAULT = {
+    "alloc": "pool_alloc",
+    "zalloc": "pool_zalloc",
+    "calloc": "pool_calloc",
+    "realloc-of-nothing": "pool_realloc",
+    "aligned-alloc": "pool_aligned_alloc",
+    "alloc-batch": "pool_alloc_batch",
+    "heap-alloc": "pool_heap_alloc",
+    "heap-zalloc": "pool_heap_zalloc",
+}
+HEAP = 'heap "texture cache"'
+OF_ANOTHER = "a block of another heap"
+GIVEN = f", given to {HEAP}"
+PAST = "written past its end at offset 100 of a block of 100 bytes"
+AFTER = "written to after it was freed at offset 10 of a block of 100 bytes"
+
+
+def misused_calls():
+    """(call, kind of misuse, what the line names, what it says, options)."""
+    for call, name in TAKING.items():
+        of_heap = call.startswith("heap-")
+        changes = call not in ASKING
+        given = GIVEN if of_heap else ""
+        freed = "freed before" if call in FREED_BEFORE else "freed twice"
+        yield call, "stranger", name, NOT_A_BLOCK + given, ""
+        yield call, "inside", name, NOT_A_BLOCK + given, ""
+        yield call, "twice", name, f"{freed}: a block of 100 bytes of {HEAP}", ""
+        yield call, "twice-in-zeroing", name, f"{freed}: a block of 112 bytes of {HEAP}", ""
+        yield call, "twice-in-default", name, f"{freed}: a block of 100 bytes", "checked=1"
+        if of_heap:
+            yield call, "of-another-heap", name, f'{OF_ANOTHER}: a block of 100 bytes of heap "other"{GIVEN}', ""
+            yield call, "of-another-zeroing-heap", name, f'{OF_ANOTHER}: a block of 112 bytes of heap "other"{GIVEN}', ""
+            yield call, "of-the-default-heap", name, f"{OF_ANOTHER}: a block of 112 bytes of the default heap{GIVEN}", ""
+        if changes:
+            yield call, "twice-in-plain", name, f"freed twice: a block of 112 bytes of {HEAP}", ""
+            yield call, "late", "pool_heap_free", f"freed twice, seen late: a block of 112 bytes of {HEAP}", ""
+            yield call, "past-the-end", name, f"{PAST} of {HEAP}", ""
+            yield call, "past-the-end-in-default", name, PAST, "checked=1"
+    for call, name in ALLOCATING.items():
+        yield call, "written-after-free", name, f"{AFTER} of {HEAP}", ""
+    for call, name in ALLOCATING_IN_DEFAULT.items():
+        yield call, "written-after-free-in-default", name, AFTER, "checked=1"
 
 
 def without_core_file():
@@ -102,7 +173,7 @@ def without_core_file():
 
 def check(program, bug, call, what, options, **environment):
     environment = {**os.environ, "TIDEPOOL_OPTIONS": options, **environment}
-    done = subprocess.run([program, bug], stderr=subprocess.PIPE, text=True, errors="replace", timeout=STUCK_SECONDS,
+    done = subprocess.run([program, *bug.split()], stderr=subprocess.PIPE, text=True, errors="replace", timeout=STUCK_SECONDS,
                           check=False, env=environment, preexec_fn=without_core_file)
     assert done.returncode == -signal.SIGABRT, f"standard error: {done.stderr!r}"
     assert re.fullmatch(rf"tidepool: {call}\(0x[0-9a-f]+\): {what}\n", done.stderr)
@@ -124,3 +195,8 @@ def test_pool(pytestconfig, bug, call, what, options):
 @pytest.mark.parametrize("bug, call, what, options", cases(BUGS) + CHECKED)
 def test_malloc(pytestconfig, bug, call, what, options):
     check(pytestconfig.getoption("--malloc-bugs"), bug, call, what, options, LD_PRELOAD=pytestconfig.getoption("--library"))
+
+
+@pytest.mark.parametrize("call, kind, name, what, options", misused_calls())
+def test_calls(pytestconfig, call, kind, name, what, options):
+    check(pytestconfig.getoption("--misused-calls"), f"{call} {kind}", name, what, options)

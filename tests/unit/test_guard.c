@@ -6,17 +6,20 @@ enum { USABLE = 256, ROOM = USABLE - GUARD_BYTES };
 
 static _Alignas(16) unsigned char block[USABLE];
 
+static guarded_t by(const char *call) { return (guarded_t){block, USABLE, NULL, call}; }
+
 static void open_and_close(void **state)
 {
   (void)state;
   for (size_t size = 0; size <= ROOM; size++) {
-    guard_open(block, USABLE, size, size > 0, "call");
+    guard_open(by("call"), size, size > 0);
     assert_int_equal(guard_size(block, USABLE), size);
     for (size_t i = 0; i < size; i++)
       assert_int_equal(block[i], 0xcd);
     memset(block, 0xee, size);
-    guard_close(block, USABLE, "call");
+    guard_close(by("call"));
     assert_int_equal(guard_size(block, USABLE), 0);
+    assert_int_equal(guard_size_before(block, USABLE), size);
     for (size_t i = 0; i < ROOM; i++)
       assert_int_equal(block[i], (0x1deadb0bu >> i % 4 * 8) & 0xff);
   }
@@ -26,13 +29,13 @@ static void shorten(void **state)
 {
   (void)state;
   for (size_t size = ROOM; size; size--) {
-    guard_open(block, USABLE, ROOM, false, "call");
+    guard_open(by("call"), ROOM, false);
     memset(block, 0xee, ROOM);
-    guard_shorten(block, USABLE, size, "call");
+    guard_shorten(by("call"), size);
     assert_int_equal(guard_size(block, USABLE), size);
     for (size_t i = 0; i < size; i++)
       assert_int_equal(block[i], 0xee);
-    guard_close(block, USABLE, "call");
+    guard_close(by("call"));
   }
 }
 
@@ -43,35 +46,35 @@ typedef struct damage {
 static void write_past_the_end(void *argument)
 {
   const damage_t *damage = argument;
-  guard_open(block, USABLE, damage->size, false, "some_call");
+  guard_open(by("some_call"), damage->size, false);
   block[damage->at] ^= 1;
-  guard_close(block, USABLE, "some_call");
+  guard_close(by("some_call"));
 }
 
 static void write_past_the_end_and_shorten(void *argument)
 {
   const damage_t *damage = argument;
-  guard_open(block, USABLE, damage->size, false, "some_call");
+  guard_open(by("some_call"), damage->size, false);
   block[damage->at] ^= 1;
-  guard_shorten(block, USABLE, damage->size - 1, "some_call");
+  guard_shorten(by("some_call"), damage->size - 1);
 }
 
 static void write_past_what_was_shortened(void *argument)
 {
   const damage_t *damage = argument;
-  guard_open(block, USABLE, damage->size + 1, false, "first_call");
-  guard_shorten(block, USABLE, damage->size, "first_call");
+  guard_open(by("first_call"), damage->size + 1, false);
+  guard_shorten(by("first_call"), damage->size);
   block[damage->at] ^= 1;
-  guard_close(block, USABLE, "some_call");
+  guard_close(by("some_call"));
 }
 
 static void write_after_return(void *argument)
 {
   const damage_t *damage = argument;
-  guard_open(block, USABLE, damage->size, false, "some_call");
-  guard_close(block, USABLE, "some_call");
+  guard_open(by("some_call"), damage->size, false);
+  guard_close(by("some_call"));
   block[damage->at] ^= 1;
-  guard_open(block, USABLE, damage->size, true, "other_call");
+  guard_open(by("other_call"), damage->size, true);
 }
 
 static void past_the_end(void **state)
@@ -92,10 +95,13 @@ static void past_the_end(void **state)
 static void after_it_was_returned(void **state)
 {
   (void)state;
-  for (size_t at = 0; at < USABLE; at += 51) {
+  for (size_t at = 0; at < USABLE; at += at < ROOM - 51 ? 51 : 1) {
     damage_t damage = {100, at};
-    char words[80];
-    snprintf(words, sizeof words, at < ROOM ? "written to after it was freed at offset %zu of" : "after it was freed", at);
+    char words[160];
+    snprintf(words, sizeof words,
+             at < ROOM ? "other_call(0x%llx): written to after it was freed at offset %zu of a block of 100 bytes\n"
+                       : "other_call(0x%llx): written to after it was freed at offset ",
+             (unsigned long long)(uintptr_t)block, at);
     aborts_with(write_after_return, &damage, words);
   }
 }

@@ -287,8 +287,7 @@ static void free_inside_odd(void *block) { pool_free((char *)block + 16); }
 
 static void freed_twice(void *argument)
 {
-  static void (*const ways[])(void *) = {free_again,   free_in_a_thread, free_after_a_flush, free_when_there_are_many,
-                                         resize_freed, ask_size_of_freed};
+  static void (*const ways[])(void *) = {free_again, free_in_a_thread, free_after_a_flush, free_when_there_are_many};
   (void)argument;
   manager_up();
   void *block = pool_alloc(A_SIZE), *behind = pool_alloc(A_SIZE), *huge = pool_alloc(20 * MIB);
@@ -299,6 +298,8 @@ static void freed_twice(void *argument)
   pool_free(huge);
   for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
     aborts_with(ways[i], block, "freed twice");
+  aborts_with(resize_freed, block, "freed before");
+  aborts_with(ask_size_of_freed, block, "freed before");
   must(pool_in_use(behind));
   aborts_with(free_again, huge, "not a block of any heap"); /* its addresses may be anybody's by now */
 }

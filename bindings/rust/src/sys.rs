@@ -146,6 +146,8 @@ pub struct object_pool_handle_t {
 extern "C" {
     #[link_name = "tidepool_version"]
     pub fn pool_version() -> *const c_char;
+    #[link_name = "tidepool_error"]
+    pub fn pool_error() -> *const c_char;
     #[link_name = "tidepool_alloc"]
     pub fn pool_alloc(size: usize) -> *mut c_void;
     #[link_name = "tidepool_zalloc"]

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The byte says whether the numbers are there, too: a thread may have found no place for them, or have lost its record, at its
+ * end. */
+#include "heap/invalid.h"
+#include "base/text.h"
+#include "heap/heap.h"
+#include <errno.h>
+
+enum { WITHOUT_NUMBERS = 0x80 };
+
+static const char *const texts[][2] = {{"no argument was wrong so far", "no argument was wrong so far"},
+#define INVALID_PAIR(name, without, with) {without, with},
+                                       INVALID_TEXTS(INVALID_PAIR)
+#undef INVALID_PAIR
+};
+_Static_assert(sizeof texts / sizeof *texts <= WITHOUT_NUMBERS, "a byte has room for all");
+
+static THREAD_LOCAL uint8_t last;
+
+/* A thread is named by the address of its thread-local data. Once a thread has this place it keeps it, and one that gets the
+ * same address later has it, too. */
+static struct {
+  const uint8_t *owner;
+  thread_invalid_t place;
+} without_record;
+
+static bool claim_place(void)
+{
+  const uint8_t *nobody = NULL;
+  return __atomic_compare_exchange_n(&without_record.owner, &nobody, &last, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED) ||
+         nobody == &last;
+}
+
+/* Where the thread has its numbers already; NULL: nowhere. */
+static thread_invalid_t *own_place(void)
+{
+  if (__atomic_load_n(&without_record.owner, __ATOMIC_RELAXED) == &last)
+    return &without_record.place;
+  return thread_is_usable(thread_self) ? &thread_self->invalid : NULL;
+}
+
+/* The manager is not brought up for this: from then on no option can be set. */
+static thread_invalid_t *find_place(void)
+{
+  thread_invalid_t *place = own_place();
+  thread_t *thread = !place && manager_is_up() ? thread_current() : NULL;
+  if (thread)
+    place = &thread->invalid;
+  return place || !claim_place() ? place : &without_record.place;
+}
+
+COLD void *invalid_note(invalid_t what, const uintptr_t numbers[3])
+{
+  thread_invalid_t *place = find_place();
+  last = (uint8_t)(place ? what : what | WITHOUT_NUMBERS);
+  for (int i = 0; place && i < 3; i++)
+    place->numbers[i] = numbers[i];
+  errno = EINVAL;
+  return NULL;
+}
+
+static void say_number(text_t *text, char form, uintptr_t number)
+{
+  if (form == 's')
+    text_string(text, (const char *)number);
+  else if (form == 'x')
+    text_pointer(text, (const void *)number);
+  else
+    text_number(text, number);
+}
+
+/* The text is put together each time it is asked for, which gives the same again. */
+const char *invalid_text(void)
+{
+  thread_invalid_t *place = own_place();
+  const char *const *of = texts[last & ~WITHOUT_NUMBERS];
+  if (!place || !last || last & WITHOUT_NUMBERS)
+    return of[0];
+  text_t text = {place->text, sizeof place->text, 0};
+  const uintptr_t *number = place->numbers;
+  for (const char *c = of[1]; *c; c++)
+    if (*c == '%')
+      say_number(&text, *++c, *number++);
+    else
+      text_char(&text, *c);
+  text_finish(&text);
+  return place->text;
+}
