@@ -99,7 +99,8 @@ typedef struct pool_heap_options {
 /* Returns a new heap. With NULL for the options all are defaults. The parent and the overflow heap must outlive it.
  *
  * NULL and EINVAL: the options contradict each other, or a buffer or budget is too small for the heap's own records;
- * pool_error() says which, and what would do. NULL and ENOMEM: there is no memory, or an ancestor's budget has no room.
+ * pool_error() says which, and how much the records take. NULL and ENOMEM: there is no memory, or an ancestor's budget has no
+ * room.
  *
  * It takes some microseconds, and with a reserve as long as mapping that takes. A fork() meanwhile waits for it. */
 POOL_INLINE pool_heap_t *pool_heap_create(const pool_heap_options_t *options);

@@ -96,8 +96,8 @@ POOL_API pool_heap_t *pool_heap_of(const void *address) POOL_NAME(heap_of);
  *
  *   purge_delay_ms      how long idle memory is kept before it goes back to the system; a number of milliseconds, or never
  *   huge_pages          never, auto, always: whether to ask for transparent huge pages
- *   stats               none, exit: print the figures of the default heap at exit, to standard error
- *   checked             0, 1: fill and check every block of the default heap (see heap.h, POOL_HEAP_CHECKED)
+ *   stats               none, exit, exit:FILE: print the figures of all heaps at exit, to standard error or to the end of a
+ * file checked             0, 1: fill and check every block of the default heap (see heap.h, POOL_HEAP_CHECKED)
  *   abort_on_exhausted  0, 1: end the program, with one line, where an allocation would return NULL
  *
  * false and EINVAL, with pool_error(): the key is unknown, the value is bad, or the manager is in use already. */
@@ -111,8 +111,9 @@ POOL_API bool pool_option_set(const char *key, const char *value) POOL_NAME(opti
  *       fprintf(stderr, "no heap: %s\n", pool_error());     no heap: reserve is 2097152, more than budget, 1048576
  *
  * Never NULL: before the first it is "no argument was wrong so far". The text stays as it is until the thread's next EINVAL, or
- * its end. It is without the numbers where there is no memory for them, and in a thread that is ending. It is for people, and
- * may be another one in the next version. It keeps errno and allocates nothing; in a child after fork() it is what it was. */
+ * its end. It is without the numbers where there is no memory for them, in a thread that is ending and, before the first block,
+ * in all threads but one. It is for people, and may be another one in the next version. It keeps errno and allocates nothing;
+ * in a child after fork() it is what it was. */
 POOL_API const char *pool_error(void) POOL_NAME(error);
 
 POOL_END_DECLS

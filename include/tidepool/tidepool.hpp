@@ -38,6 +38,10 @@
 #ifndef TIDEPOOL_HPP
 #define TIDEPOOL_HPP
 
+#if __cplusplus < 201703L
+#error "tidepool.hpp needs C++17: -std=c++17"
+#endif
+
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>

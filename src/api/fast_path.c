@@ -103,6 +103,8 @@ static void *move_cached(void *block, size_t had_class, size_t size, const char 
 {
   thread_t *thread = thread_self;
   size_t size_class = cached_class(size);
+  if (size_class == had_class) /* the smallest class, of which half is another size too */
+    return block;
   void *to = MAGAZINE_POP(default_loaded(size_class));
   if (!to && thread_is_usable(thread))
     to = refill(thread, size_class);

@@ -7,8 +7,12 @@
 #include <malloc.h>
 #include <stdlib.h>
 
-#define EXPORT             __attribute__((visibility("default")))
+#define EXPORT __attribute__((visibility("default")))
+#if __has_attribute(copy) /* of gcc: the alias promises what the function does, or gcc warns */
 #define EXPORT_ALIAS(name) __attribute__((visibility("default"), alias(#name), copy(name)))
+#else
+#define EXPORT_ALIAS(name) __attribute__((visibility("default"), alias(#name)))
+#endif
 
 /* The call that a message names if a misuse is found late. These stand in place of the weak ones in misuse.c. */
 const char fatal_free_call[FATAL_CALL_SIZE] = "free", fatal_alloc_call[FATAL_CALL_SIZE] = "malloc",

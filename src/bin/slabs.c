@@ -273,8 +273,9 @@ static run_t *slab_of(bin_t *bin, const void *block)
 {
   arena_t *arena = arena_of(bin->space, block);
   run_t *slab = run_of(arena, block);
-  if (unlikely(slab->owner != bin || run_kind(slab) != RUN_SLAB))
-    put_failed(bin, block, NOT_A_BLOCK, false);
+  bool is_slab = run_kind(slab) == RUN_SLAB;
+  if (unlikely(slab->owner != bin || !is_slab))
+    put_failed(bin, block, is_slab && ((const bin_t *)slab->owner)->heap != bin->heap ? NOT_OF_HEAP : NOT_A_BLOCK, false);
   return slab;
 }
 

@@ -312,9 +312,9 @@ static heap_t *create(const pool_heap_options_t *o)
     return failed(heap, 0);
   bool has_classes = set_classes(heap, o);
   if (!has_classes || !region_prepare(heap, o)) {
-    size_t table = class_table_bytes(heap);
+    size_t table = class_table_bytes(heap), price = o->memory ? round_up(table, (size_t)1 << heap->space->unit_log2) : table;
     heap_give_record(heap, (void *)(uintptr_t)heap->class_sizes, table);
-    return !has_classes && o->budget && head + table > o->budget ? failed_for_budget(heap, head, o->budget, head + table)
+    return !has_classes && o->budget && head + price > o->budget ? failed_for_budget(heap, head, o->budget, head + price)
                                                                  : failed(heap, head);
   }
   budget_note_peak(&heap->budget);

@@ -65,10 +65,11 @@ void os_write_kept_error(const char *text, size_t length)
 
 bool os_append(const char *path, const char *text, size_t length)
 {
-  int saved = errno, file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0666);
+  int saved = errno, flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY;
+  int file = (int)syscall(SYS_openat, AT_FDCWD, path, flags, 0666); /* open() and close() are cancellation points, too */
   bool written = file >= 0 && write_all(file, text, length);
   if (file >= 0)
-    close(file);
+    syscall(SYS_close, file);
   errno = saved;
   return written;
 }

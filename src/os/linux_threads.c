@@ -17,30 +17,51 @@
 static pthread_key_t exit_key;
 static bool exit_key_exists;
 
-/* The values of these keys are in the thread's own memory. */
+/* Destructors run in the order of their keys, in four rounds. So the key is a late one: its destructor runs behind most others
+ * in each round, even behind one that allocates for the first time in the last round. */
 #ifdef __GLIBC__
-enum { KEYS_OF_A_THREAD = 32 }; /* for those of others glibc allocates */
-#else
-enum { KEYS_OF_A_THREAD = 128 }; /* musl has no more, and the next key is not the lowest that is free */
-#endif
-
-/* Destructors run in the order of their keys, in four rounds. So the key is the last that is free among these: its destructor
- * runs behind most others in each round, even behind one that allocates for the first time in the last round. All keys that
- * were created to find it are deleted again. */
-bool os_on_thread_exit(void (*at_exit)(void *))
+/* A new key is the lowest that is free. The values of the first 32 are in the thread's own memory, and for those of others
+ * glibc allocates; so the key is the last that is free among these, and all that were created to find it are deleted again. */
+static bool create_late_key(pthread_key_t *late, void (*at_exit)(void *))
 {
+  enum { KEYS_OF_A_THREAD = 32 };
   pthread_key_t keys[KEYS_OF_A_THREAD];
-  int saved = errno, count = 0, best;
+  int count = 0, best;
   while (count < KEYS_OF_A_THREAD && pthread_key_create(&keys[count], at_exit) == 0)
     count++;
   for (best = count - 1; best > 0 && keys[best] >= KEYS_OF_A_THREAD;)
     best--;
-  exit_key_exists = count > 0;
   for (int i = 0; i < count; i++)
     if (i == best)
-      exit_key = keys[i];
+      *late = keys[i];
     else
       pthread_key_delete(keys[i]);
+  return count > 0;
+}
+#else
+/* musl has 128, and a new key is the next one that is free behind the one before. Two are held at a time, so that other threads
+ * find one, up to the last. */
+static bool create_late_key(pthread_key_t *late, void (*at_exit)(void *))
+{
+  pthread_key_t next;
+  if (pthread_key_create(late, at_exit) != 0)
+    return false;
+  while (pthread_key_create(&next, at_exit) == 0) {
+    pthread_key_t other = next > *late ? *late : next;
+    bool is_last = other == next;
+    pthread_key_delete(other);
+    if (is_last)
+      break;
+    *late = next;
+  }
+  return true;
+}
+#endif
+
+bool os_on_thread_exit(void (*at_exit)(void *))
+{
+  int saved = errno;
+  exit_key_exists = create_late_key(&exit_key, at_exit);
   errno = saved;
   return exit_key_exists;
 }

@@ -122,6 +122,13 @@ class Options(unittest.TestCase):
                 with open(os.path.join(folder, name), encoding="utf-8") as file:
                     self.assertEqual(f"{self.stats_of(file.read())['pid']}.json", name)
 
+    def test_stats_of_a_thread_that_is_to_be_cancelled(self):
+        with tempfile.TemporaryDirectory() as folder:
+            result = run(f"stats=exit:{folder}/figures", "cancelled")
+            self.assertEqual((result.returncode, result.stdout, result.stderr), (7, "", ""))
+            with open(f"{folder}/figures", encoding="utf-8") as file:
+                self.stats_of(file.read())
+
     def test_a_file_that_cannot_be_written_is_said(self):
         for path in ["/nowhere/at/all", "/dev/full"]:
             with self.subTest(path):

@@ -2,7 +2,7 @@
  *
  * What options.py runs under different options. It prints "ok", or a figure.
  *
- * usage: probe work|exhaust|huge-pages|purge|keep|close-error
+ * usage: probe work|exhaust|huge-pages|purge|keep|close-error|cancelled
  *        probe reuse-files FILE */
 #include "ours.h"
 #include "testing.h"
@@ -125,12 +125,30 @@ static int reuse_files(const char *path)
   return status;
 }
 
+static void *sleep_on(void *unused)
+{
+  for (;;)
+    pause();
+  return unused;
+}
+
+/* A thread that is to be cancelled ends the process: what it calls then must be no cancellation point. */
+static int exit_cancelled(void)
+{
+  pthread_t other;
+  if (work() || pthread_create(&other, NULL, sleep_on, NULL) != 0 || pthread_cancel(pthread_self()) != 0)
+    return complain("no second thread");
+  exit(7);
+}
+
 static int run(const char *action, const char *path)
 {
   if (strcmp(action, "work") == 0)
     return work();
   if (strcmp(action, "close-error") == 0)
     return close_error();
+  if (strcmp(action, "cancelled") == 0)
+    return exit_cancelled();
   if (strcmp(action, "reuse-files") == 0 && path)
     return reuse_files(path);
   if (strcmp(action, "exhaust") == 0)

@@ -78,7 +78,8 @@ def static_malloc(root, build):
     """The objects of the shared library as an archive that shows the names of malloc alone."""
     objects = sorted(build.glob("src/libtidepool-malloc.so*.p/*.o"))
     run("ar", "rcs", "objects.a", *objects, folder=build)
-    run("sh", root / "tools/archive", "libtidepool-malloc.a", "objects.a", "objcopy", "ar", "musl-gcc", folder=build)
+    names = root / "src/tidepool-malloc.map"
+    run("sh", root / "tools/archive", "libtidepool-malloc.a", "objects.a", names, "objcopy", "ar", "musl-gcc", folder=build)
     return build / "libtidepool-malloc.a"
 
 
