@@ -27,6 +27,10 @@ COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 
 # What a manager may not lean on: the allocator it may stand in for, and printing, which allocates.
 FORBIDDEN_IMPORTS = set(FAMILY) | {"strdup", "reallocarray", "fopen", "printf", "fprintf", "puts", "fputs", "perror"}
+# Nor on a cancellation point: a thread that is to be cancelled would end there, holding locks, or in exit().
+FORBIDDEN_IMPORTS |= set("""open open64 openat openat64 creat creat64 close read write pread pread64 pwrite pwrite64 readv
+writev fsync fdatasync msync poll ppoll select pselect nanosleep clock_nanosleep usleep sleep pause wait waitpid wait4
+getrandom sem_wait pthread_join pthread_cond_wait pthread_cond_timedwait pthread_testcancel system""".split())
 # What the loader keeps spare for libraries that are opened late is 1664 bytes in glibc, for all of them. The malloc library is
 # there from the start: it has a pair of pointers for each cached size class.
 MOST_THREAD_LOCAL_BYTES = {"tidepool": 512, "malloc": 1344}

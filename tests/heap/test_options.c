@@ -100,13 +100,18 @@ static void too_small(void **state)
   static size_t classes[104];
   for (size_t i = 0; i < COUNT_OF(classes); i++)
     classes[i] = 16 * (i + 1);
-  for (size_t budget = 1, made = 0; budget < 8192 || !made; budget++) {
-    errno = 0;
-    pool_heap_t *heap = pool_heap_create(
-      &(pool_heap_options_t){.budget = budget, .size_classes = classes, .size_class_count = COUNT_OF(classes)});
-    assert_true(heap ? ++made : errno == EINVAL && !made);
-    pool_heap_destroy(heap);
-  }
+  static char memory[58368]; /* in which the table of classes takes a unit of its own */
+  for (size_t size = 0; size <= sizeof memory; size += sizeof memory)
+    for (size_t budget = 1, made = 0; budget < 8192 || !made; budget++) {
+      errno = 0;
+      pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.memory = size ? memory : NULL,
+                                                                  .memory_size = size,
+                                                                  .budget = budget,
+                                                                  .size_classes = classes,
+                                                                  .size_class_count = COUNT_OF(classes)});
+      assert_true(heap ? ++made : errno == EINVAL && !made);
+      pool_heap_destroy(heap);
+    }
   assert_true(check_everything());
 }
 

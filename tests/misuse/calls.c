@@ -157,6 +157,13 @@ static void late(const struct call *call)
   pool_heap_trim(heap, 0);
 }
 
+static void late_of_another_heap(const struct call *call)
+{
+  call->take(block_of(heap)); /* has the thread's cache in place, whose fast path cannot tell */
+  call->take(block_of(heap_called("other")));
+  pool_heap_trim(heap, 0);
+}
+
 static const struct kind {
   const char *name;
   void (*run)(const struct call *call);
@@ -174,6 +181,7 @@ static const struct kind {
   {"past-the-end", past_the_end, POOL_HEAP_CHECKED, false},
   {"written-after-free", written_after_free, POOL_HEAP_CHECKED, false},
   {"late", late, 0, false},
+  {"late-of-another-heap", late_of_another_heap, 0, false},
   {"twice-in-default", twice, 0, true},
   {"past-the-end-in-default", past_the_end, 0, true},
   {"written-after-free-in-default", written_after_free, 0, true},

@@ -161,6 +161,7 @@ def misused_calls():
             yield call, "late", "pool_heap_free", f"freed twice, seen late: a block of 112 bytes of {HEAP}", ""
             yield call, "past-the-end", name, f"{PAST} of {HEAP}", ""
             yield call, "past-the-end-in-default", name, PAST, "checked=1"
+    yield "heap-free", "late-of-another-heap", "pool_heap_free", f"{OF_ANOTHER}, seen late{GIVEN}", ""
     for call, name in ALLOCATING.items():
         yield call, "written-after-free", name, f"{AFTER} of {HEAP}", ""
     for call, name in ALLOCATING_IN_DEFAULT.items():

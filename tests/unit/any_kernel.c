@@ -135,7 +135,15 @@ unsigned long kernel_getauxval(unsigned long type)
 
 int kernel_pthread_key_create(pthread_key_t *key, void (*at_exit)(void *))
 {
-  return kernel.key ? kernel.key : pthread_key_create(key, at_exit);
+  int error = kernel.key ? kernel.key : pthread_key_create(key, at_exit);
+  if (!error && ++kernel.keys > kernel.keys_most)
+    kernel.keys_most = kernel.keys;
+  return error;
+}
+int kernel_pthread_key_delete(pthread_key_t key)
+{
+  kernel.keys--;
+  return pthread_key_delete(key);
 }
 int kernel_pthread_setspecific(pthread_key_t key, const void *value)
 {

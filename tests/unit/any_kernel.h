@@ -40,7 +40,7 @@ typedef struct kernel {
   int interruptions;    /* of writing, still to come */
   rlim_t address_space, data;
   /* What was seen. */
-  size_t mmaps, munmaps, mremaps, advices, writes, timed_waits;
+  size_t mmaps, munmaps, mremaps, advices, writes, timed_waits, keys, keys_most;
   int remap_flags, futex_operation;
 } kernel_t;
 

@@ -31,6 +31,7 @@ long kernel_syscall(long number, ...);
 int kernel_clock_gettime(clockid_t clock, struct timespec *time);
 unsigned long kernel_getauxval(unsigned long type);
 int kernel_pthread_key_create(pthread_key_t *key, void (*at_exit)(void *));
+int kernel_pthread_key_delete(pthread_key_t key);
 int kernel_pthread_setspecific(pthread_key_t key, const void *value);
 int kernel_pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void));
 void kernel_IO_list_lock(void);
@@ -48,6 +49,7 @@ void kernel_IO_list_unlock(void);
 #define clock_gettime       kernel_clock_gettime
 #define getauxval           kernel_getauxval
 #define pthread_key_create  kernel_pthread_key_create
+#define pthread_key_delete  kernel_pthread_key_delete
 #define pthread_setspecific kernel_pthread_setspecific
 #define pthread_atfork      kernel_pthread_atfork
 #define _IO_list_lock       kernel_IO_list_lock

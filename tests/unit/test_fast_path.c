@@ -180,6 +180,8 @@ static void reallocation_in_place(void **state)
     size_t usable = pool_usable_size(block);
     assert_ptr_equal(pool_realloc(block, usable), block);
     assert_ptr_equal(pool_realloc(block, usable / 2 + 1), block);
+    for (size_t size = 1; usable == BLOCK_ALIGNMENT && size <= usable; size++) /* no class is smaller */
+      assert_ptr_equal(pool_realloc(block, size), block);
     pool_free(block);
   }
 }

@@ -78,6 +78,7 @@ static void ends_of_threads(void *argument)
   must(!ended_with);
   kernel.key = 0;
   must(os_on_thread_exit(note_end) && errno_is_kept());
+  must(kernel.keys == 1 && kernel.keys_most <= 32); /* other threads want some meanwhile, and the least system has 128 */
   in_thread(end_noted, &here);
   must(__atomic_load_n(&ended_with, __ATOMIC_ACQUIRE) == &here);
   ended_with = NULL;
