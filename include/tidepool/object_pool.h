@@ -196,8 +196,9 @@ POOL_API size_t object_pool_capacity(const object_pool_t *pool) POOL_NAME(object
  * left. The array made up front stays. Returns the new capacity. */
 POOL_API size_t object_pool_shrink(object_pool_t *pool, size_t capacity) POOL_NAME(object_pool_shrink);
 
-/* This is a name for one use of an object. An index of 0 never resolves. */
-typedef struct object_pool_handle {
+/* This is a name for one use of an object. An index of 0 never resolves. The struct has no tag: a function has that name, and
+ * g++ -Wshadow would warn. */
+typedef struct {
   uint32_t index, generation;
 } object_pool_handle_t;
 

@@ -60,14 +60,11 @@
 #include <memory_resource>
 #endif
 
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wshadow" // in C a struct and a function share the name object_pool_handle
 #include <tidepool/heap.h>
 #include <tidepool/object_pool.h>
 #include <tidepool/pool.h>
 #include <tidepool/stats.h>
 #include <tidepool/version.h>
-#pragma GCC diagnostic pop
 
 namespace tidepool {
 

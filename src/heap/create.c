@@ -126,10 +126,7 @@ static void set_cached(heap_t *heap, const pool_heap_options_t *o)
 }
 
 /* Returns the size of the table of classes as it is charged. */
-static size_t class_table_bytes(const heap_t *heap)
-{
-  return round_up((heap->class_count + 1u) * sizeof(uint32_t), METADATA_ALIGNMENT);
-}
+static size_t class_table_bytes(size_t classes) { return round_up((classes + 1) * sizeof(uint32_t), METADATA_ALIGNMENT); }
 
 /* Own classes stand at 1 and on, because class 0 is no class. */
 static bool set_classes(heap_t *heap, const pool_heap_options_t *o)
@@ -137,7 +134,7 @@ static bool set_classes(heap_t *heap, const pool_heap_options_t *o)
   if (!o->size_classes)
     return true;
   heap->class_count = (uint8_t)o->size_class_count;
-  uint32_t *sizes = heap_take_record(heap, class_table_bytes(heap));
+  uint32_t *sizes = heap_take_record(heap, class_table_bytes(heap->class_count));
   if (!sizes)
     return false;
   for (size_t i = 0; i < o->size_class_count; i++)
@@ -257,11 +254,29 @@ static heap_t *failed(heap_t *heap, size_t charged)
   return no_memory();
 }
 
+/* A small budget is cut into units whose records are paid from it, so a larger one needs more for them. Returns the least that
+ * has room for its own records. */
+static size_t least_budget(const pool_heap_options_t *o, size_t table)
+{
+  pool_heap_options_t larger = *o;
+  for (;;) {
+    region_plan_t plan = region_plan(&larger);
+    size_t records = region_plan_bytes(&plan, false) + table;
+    if (records <= larger.budget || !region_is_wanted(&larger))
+      return larger.budget;
+    larger.budget = records;
+  }
+}
+
 /* The same if no other moment and no other parent could change that: the budget itself is too small for the records. */
-static heap_t *failed_for_budget(heap_t *heap, size_t charged, size_t budget, size_t records)
+static heap_t *failed_for_budget(heap_t *heap, const pool_heap_options_t *o, size_t charged, size_t records)
 {
   failed(heap, charged);
-  return invalid(records > budget ? INVALID_BUDGET : INVALID_BUDGET_OF_RESERVE, budget, records);
+  if (records <= o->budget)
+    return invalid(INVALID_BUDGET_OF_RESERVE, o->budget, records);
+  if (!o->memory && !o->reserve)
+    records = least_budget(o, o->size_classes ? class_table_bytes(o->size_class_count) : 0);
+  return invalid(INVALID_BUDGET, o->budget, records);
 }
 
 /* A budget too small for what the heap needs from the start is a wrong option (EINVAL); one that a parent cannot pay just now
@@ -280,7 +295,7 @@ static heap_t *create_of_system(const pool_heap_options_t *o)
   heap->metadata_bytes = heap->head_bytes - (o->reserve ? plan.units << plan.unit_log2 : 0);
   heap->metadata_shared = heap->metadata_bytes - (plan.unit_log2 == UNIT_LOG2 ? plan.arena_records : 0);
   if ((region_is_wanted(o) && !plan.units) || (o->budget && heap->head_bytes > o->budget))
-    return failed_for_budget(heap, 0, o->budget, heap->head_bytes);
+    return failed_for_budget(heap, o, 0, heap->head_bytes);
   if (!budget_charge(&heap->budget, heap->head_bytes))
     return failed(heap, 0);
   if (region_is_wanted(o) && !region_make(heap, o, &plan))
@@ -307,14 +322,15 @@ static heap_t *create(const pool_heap_options_t *o)
     return NULL;
   size_t head = heap->head_bytes;
   if (o->memory && o->budget && head > o->budget)
-    return failed_for_budget(heap, 0, o->budget, head);
+    return failed_for_budget(heap, o, 0, head);
   if (o->memory && !budget_charge(&heap->budget, head))
     return failed(heap, 0);
   bool has_classes = set_classes(heap, o);
   if (!has_classes || !region_prepare(heap, o)) {
-    size_t table = class_table_bytes(heap), price = o->memory ? round_up(table, (size_t)1 << heap->space->unit_log2) : table;
+    size_t table = class_table_bytes(heap->class_count);
+    size_t price = o->memory ? round_up(table, (size_t)1 << heap->space->unit_log2) : table;
     heap_give_record(heap, (void *)(uintptr_t)heap->class_sizes, table);
-    return !has_classes && o->budget && head + price > o->budget ? failed_for_budget(heap, head, o->budget, head + price)
+    return !has_classes && o->budget && head + price > o->budget ? failed_for_budget(heap, o, head, head + price)
                                                                  : failed(heap, head);
   }
   budget_note_peak(&heap->budget);
@@ -348,7 +364,7 @@ static void give_records(heap_t *heap)
     if (bin)
       heap_give_record(heap, bin, bin->depots.of ? sizeof(bin_record_t) : sizeof(bin_t));
   }
-  heap_give_record(heap, (void *)(uintptr_t)heap->class_sizes, class_table_bytes(heap));
+  heap_give_record(heap, (void *)(uintptr_t)heap->class_sizes, class_table_bytes(heap->class_count));
 }
 
 /* A heap whose parent or overflow this is would go on with a record that is gone. */

@@ -42,7 +42,14 @@ COLD static bool bring_up(void)
 
 bool manager_ready(void) { return manager_is_up() || bring_up(); }
 
-/* The fork handlers alone are registered here, because options can be set until the first use. A library may have no earlier
- * priority. So in a program that it is linked into this runs before constructors that register fork handlers themselves. */
+/* What must come before the program's own is registered here, and no more, because options can be set until the first use: the
+ * fork handlers, and the key that tells of the end of a thread. A library may have no earlier priority. So in a program that it
+ * is linked into this runs before constructors that register fork handlers themselves. */
 enum { FIRST_CONSTRUCTOR = 101 };
-__attribute__((constructor(FIRST_CONSTRUCTOR))) static void start(void) { fork_watch(); }
+__attribute__((constructor(FIRST_CONSTRUCTOR))) static void start(void)
+{
+  lock_acquire(&startup_lock);
+  threads_watch_ends();
+  lock_release(&startup_lock);
+  fork_watch();
+}

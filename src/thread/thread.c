@@ -95,10 +95,17 @@ static void thread_end(void *argument)
   lock_release(&threads_lock);
 }
 
+void threads_watch_ends(void)
+{
+  static bool watched;
+  if (!watched)
+    watched = os_on_thread_exit(thread_end);
+}
+
 void threads_init(void (*flush)(thread_t *thread))
 {
   flush_thread = flush;
-  os_on_thread_exit(thread_end);
+  threads_watch_ends();
   threads_can_be_reached = os_can_fence_others();
 }
 

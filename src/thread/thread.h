@@ -11,6 +11,12 @@
 
 #include "thread/caches.h"
 
+/* Registers what is called when a thread ends, unless that is done; under the lock of the start-up. As early as can be: while
+ * there are keys for which a thread has room of its own. For another the C library allocates at a thread's first value. Where
+ * that is the program's own value, and this is its malloc, the thread's record would be registered within that call, and lost
+ * at the end of it. */
+void threads_watch_ends(void);
+
 /* Called once, before any thread has a record. `flush` will be called with the record of a thread that ends, before the record
  * goes. */
 void threads_init(void (*flush)(thread_t *thread));

@@ -74,6 +74,34 @@ static void enough_memory(void **state)
     }
 }
 
+/* What the records take according to the text is the least budget that there can be, whatever was asked for. */
+static void enough_budget(void **state)
+{
+  (void)state;
+  static size_t classes[104];
+  for (size_t i = 0; i < COUNT_OF(classes); i++)
+    classes[i] = 16 * (i + 1);
+  static const size_t counts[] = {0, 1, 2, 30, COUNT_OF(classes)};
+  for (size_t c = 0; c < COUNT_OF(counts); c++)
+    for (unsigned flags = 0; flags <= POOL_HEAP_PREFAULT; flags += POOL_HEAP_PREFAULT)
+      for (size_t budget = 1; budget < 2000; budget += 97) {
+        pool_heap_options_t options = {
+          .budget = budget, .flags = flags, .size_classes = counts[c] ? classes : NULL, .size_class_count = counts[c]};
+        pool_heap_t *heap = pool_heap_create(&options);
+        pool_heap_destroy(heap);
+        const char *number = heap ? NULL : strstr(pool_error(), "than the ");
+        if (!number)
+          continue;
+        options.budget = strtoull(number + strlen("than the "), NULL, 10) - 1;
+        assert_null(pool_heap_create(&options));
+        options.budget++;
+        heap = pool_heap_create(&options);
+        if (!heap)
+          fail_msg("%zu bytes are not enough: %s", options.budget, pool_error());
+        pool_heap_destroy(heap);
+      }
+}
+
 /* A budget that leaves no unit to a reserve. */
 static void budgets_of_reserves(void **state)
 {
@@ -202,6 +230,7 @@ int main(void)
     cmocka_unit_test(before_the_manager_test), /* first: the others bring it up */
     cmocka_unit_test(every_way),
     cmocka_unit_test(enough_memory),
+    cmocka_unit_test(enough_budget),
     cmocka_unit_test(budgets_of_reserves),
     cmocka_unit_test(threads_have_their_own),
     cmocka_unit_test(forks),
