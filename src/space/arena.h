@@ -26,14 +26,10 @@
 #define ARENA_H
 
 #include "base/span_tree.h"
+#include "os/os.h"
 #include "space/run.h"
 
 struct space;
-
-/* What is known of units that were just taken: how many hold old data, and how many were in use before. */
-typedef struct past {
-  size_t dirty, again;
-} past_t;
 
 typedef struct arena {
   struct space *space;
@@ -57,12 +53,18 @@ enum { ARENA_GAP = 64 << 10 }; /* from a slot's first address to the arena there
 
 typedef enum taken { TAKEN, NO_ROOM, NO_MEMORY } taken_t;
 
+static inline taken_t taken_of(os_mapped_t mapped)
+{
+  return mapped == OS_MAPPED ? TAKEN : mapped == OS_OCCUPIED ? NO_ROOM : NO_MEMORY;
+}
+
 /* Maps the records of an arena in open slots of the window, which the caller has for itself. `units` 0: as many as one slot has
  * room for. NO_ROOM: something else is mapped there. */
 taken_t arena_create(struct space *space, size_t slot, size_t units, arena_t **arena);
 
-/* Maps all units. */
-taken_t arena_commit_all(arena_t *arena);
+/* Maps the records of so many units; and gives back those of the units behind, which are not there any more. */
+os_mapped_t arena_map_records(arena_t *arena, size_t units);
+void arena_give_records(arena_t *arena, size_t units);
 
 /* Returns how many slots an arena of so many units needs. */
 size_t arena_slots_for(size_t units);
@@ -87,26 +89,6 @@ char *arena_lay_out(arena_t *arena, char *records, size_t units, unsigned unit_l
 /* All units of [base, base + units) are free; `dirty`: they hold old data. The records have been laid out. */
 void arena_begin(arena_t *arena, char *base, size_t units, unsigned unit_log2, bool dirty);
 
-/* A run of `units`, its first address a multiple of `alignment` units. */
-taken_t arena_take(arena_t *arena, size_t units, size_t alignment, run_t **run, past_t *past);
-
-/* Units behind a run are added to it. False: they are not free, or there is no memory. */
-bool arena_lengthen(arena_t *arena, run_t *run, size_t units, past_t *past);
-
-/* Units [from, to) of a run that is no more, or only shorter, are free and dirty. */
-void arena_give(arena_t *arena, size_t from, size_t to);
-
-/* The highest dirty units below `below`, at most one word of them: [*from, *to). False: there are none. */
-bool arena_highest_dirty(arena_t *arena, size_t below, size_t *from, size_t *to);
-
-/* While the system is asked to take the memory of free units they are neither free nor dirty, so that nobody takes them. */
-void arena_begin_purge(arena_t *arena, size_t from, size_t to);
-void arena_end_purge(arena_t *arena, size_t from, size_t to, bool purged);
-
-/* Unmaps the units behind the last that is in use or dirty, if they are many, or any at `all`; their records go with them.
- * Touches no memory. */
-void arena_contract(arena_t *arena, bool all);
-
 /* The run that `address` is in; NULL: none. */
 run_t *arena_find(const arena_t *arena, const void *address);
 
@@ -114,7 +96,6 @@ run_t *arena_find(const arena_t *arena, const void *address);
  * message. */
 bool arena_had_run(const arena_t *arena, const void *address);
 
-void arena_set_start(arena_t *arena, size_t unit, bool is_start);
 static inline size_t unit_of(const arena_t *arena, const void *address)
 {
   return (uintptr_t)((const char *)address - arena->base) >> arena->unit_log2;

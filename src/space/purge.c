@@ -4,6 +4,7 @@
 #include "os/os.h"
 #include "space/gate.h"
 #include "space/space.h"
+#include "space/units.h"
 
 enum {
   KEEP_LEAST_UNITS = 16,     /* 1 MiB */

@@ -3,6 +3,7 @@
  * A slot goes from free to reserved under space_slots_lock, and then to its arena when that is whole. The slot of a region that
  * ends is reserved again first, so that nothing finds it, and free when the system has taken its memory. */
 #include "space/slots.h"
+#include "space/units.h"
 
 enum { PROCESS_SLOTS_SHARE = 4 }; /* this part of the slots is for the process's own arenas */
 

@@ -5,6 +5,7 @@
 #include "space/space.h"
 #include "option.h"
 #include "os/os.h"
+#include "space/units.h"
 #include <string.h>
 
 enum {

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The units of an arena: they are mapped in steps, taken as runs, given, and go back to the system.
+ *
+ * Functions are called under the lock of the space that the arena belongs to. */
+#ifndef UNITS_H
+#define UNITS_H
+
+#include "space/arena.h"
+
+/* What is known of units that were just taken: how many hold old data, and how many were in use before. */
+typedef struct past {
+  size_t dirty, again;
+} past_t;
+
+/* Maps all units. */
+taken_t arena_commit_all(arena_t *arena);
+
+/* A run of `units`, its first address a multiple of `alignment` units. */
+taken_t arena_take(arena_t *arena, size_t units, size_t alignment, run_t **run, past_t *past);
+
+/* Units behind a run are added to it. False: they are not free, or there is no memory. */
+bool arena_lengthen(arena_t *arena, run_t *run, size_t units, past_t *past);
+
+/* Units [from, to) of a run that is no more, or only shorter, are free and dirty. */
+void arena_give(arena_t *arena, size_t from, size_t to);
+
+/* The highest dirty units below `below`, at most one word of them: [*from, *to). False: there are none. */
+bool arena_highest_dirty(arena_t *arena, size_t below, size_t *from, size_t *to);
+
+/* While the system is asked to take the memory of free units they are neither free nor dirty, so that nobody takes them. */
+void arena_begin_purge(arena_t *arena, size_t from, size_t to);
+void arena_end_purge(arena_t *arena, size_t from, size_t to, bool purged);
+
+/* Unmaps the units behind the last that is in use or dirty, if they are many, or any at `all`; their records go with them.
+ * Touches no memory. */
+void arena_contract(arena_t *arena, bool all);
+
+/* Says that a run starts there, or none any more. */
+void arena_set_start(arena_t *arena, size_t unit, bool is_start);
+
+#endif
