@@ -61,9 +61,10 @@ static void chosen_again(void *argument)
   const uint64_t *failing = argument;
   os_fake_heal();
   os_fake.occupied = *failing % 2;
-  os_fake.fail_from = 1;
-  os_fake.fail_to = *failing;
-  must(window_init() && os_fake.failed == *failing - 1);
+  uint64_t failed = os_fake.failed;
+  os_fake.fail_from = os_fake.calls + 1;
+  os_fake.fail_to = os_fake.calls + *failing;
+  must(window_init() && os_fake.failed - failed == *failing - 1);
   must(os_fake.mapped_bytes == BYTES_OF_SLOT);
   must(window_open(1) && knows_nothing_of(window_slot(0)));
   knows_nothing();
@@ -74,8 +75,8 @@ static void second_plane_refused(void *argument)
   const bool *occupied = argument;
   os_fake_heal();
   os_fake.occupied = *occupied;
-  os_fake.fail_from = 2;
-  os_fake.fail_to = 3;
+  os_fake.fail_from = os_fake.calls + 2;
+  os_fake.fail_to = os_fake.calls + 3;
   must(window_init() && os_fake.count[OS_UNMAP] == 1 && os_fake.mapped_bytes == BYTES_OF_SLOT);
 }
 

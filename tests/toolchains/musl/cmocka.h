@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 struct CMUnitTest {
   const char *name;
@@ -43,6 +44,12 @@ int cmocka_run(const char *group, const struct CMUnitTest *tests, size_t count, 
 #define assert_string_not_equal(a, b)   cmocka_compare_text(a, b, false, HERE, #a " is not " #b)
 #define assert_memory_equal(a, b, size) cmocka_compare_bytes(a, b, size, HERE, #a " is " #b)
 #define fail()                          cmocka_check(false, HERE, "fail()")
+#define fail_msg(...) \
+  do { \
+    char cmocka_words[1000]; \
+    snprintf(cmocka_words, sizeof cmocka_words, __VA_ARGS__); \
+    cmocka_check(false, HERE, cmocka_words); \
+  } while (0)
 #define skip()                          cmocka_skip()
 
 void cmocka_check(bool holds, const char *file, int line, const char *what);
