@@ -9,7 +9,7 @@
 #include <string.h>
 #include <tidepool/version.h>
 
-options_t settings = {.purge_delay_ms = PURGE_DELAY_DEFAULT_MS};
+options_t settings = {.purge_delay_ms = PURGE_DELAY_DEFAULT_MS, .huge_pages = HUGE_PAGES_AUTO};
 static bool settled;
 
 typedef struct entry {
@@ -35,9 +35,11 @@ static bool parse_purge_delay(const char *value)
     ms = PURGE_NEVER;
   else
     for (const char *c = value; *c || c == value; c++) {
-      if (*c < '0' || *c > '9' || ms >= PURGE_NEVER / 10)
+      if (*c < '0' || *c > '9')
         return false;
       ms = ms * 10 + (uint64_t)(*c - '0');
+      if (ms >= PURGE_NEVER)
+        return false;
     }
   settings.purge_delay_ms = (uint32_t)ms;
   return true;
@@ -78,8 +80,8 @@ static bool parse_abort_on_exhausted(const char *value) { return parse_bool(valu
 static const entry_t table[] = {
   {"purge_delay_ms", "milliseconds, never", "how long idle memory is kept before it goes back to the system (100)",
    parse_purge_delay},
-  {"huge_pages", "never, auto, always", "whether to ask for transparent huge pages (never)", parse_huge_pages},
-  {"stats", "none, exit, exit:FILE", "print the figures of all heaps at exit (none)", parse_stats},
+  {"huge_pages", "never, auto, always", "whether to ask for transparent huge pages (auto)", parse_huge_pages},
+  {"stats", "none, exit, exit:FILE (up to 255 bytes)", "print the figures of all heaps at exit (none)", parse_stats},
   {"checked", "0, 1", "fill and check every block of the default heap (0)", parse_checked},
   {"abort_on_exhausted", "0, 1", "end the program where an allocation would return NULL (0)", parse_abort_on_exhausted},
 };

@@ -70,7 +70,9 @@ POOL_API bool pool_resize_in_place(void *block, size_t size) POOL_NAME(resize_in
  * instructions. */
 POOL_API size_t pool_usable_size(const void *block) POOL_NAME(usable_size);
 
-/* Returns the size of the block that pool_alloc(size) would return, or `size` itself if no block can be that large. */
+/* Returns the size of the block that pool_alloc(size) would return, or `size` itself if no block can be that large. Where the
+ * default heap is checked, it is what the block would take, and only `size` of it may be used. Where the process has a limit
+ * below 256 MiB on its memory, the block may be larger: fewer classes are in use. */
 POOL_API size_t pool_good_size(size_t size) POOL_NAME(good_size) __attribute__((const));
 
 /* Gives idle memory of the process-wide manager beyond `keep` bytes back to the system, and returns the bytes given. It first
@@ -95,9 +97,9 @@ POOL_API pool_heap_t *pool_heap_of(const void *address) POOL_NAME(heap_of);
  * TIDEPOOL_OPTIONS="key=value,key=value", which is not read in set-user-ID programs:
  *
  *   purge_delay_ms      how long idle memory is kept before it goes back to the system; a number of milliseconds, or never
- *   huge_pages          never, auto, always: whether to ask for transparent huge pages
- *   stats               none, exit, exit:FILE: print the figures of all heaps at exit, to standard error or to the end of a
- * file checked             0, 1: fill and check every block of the default heap (see heap.h, POOL_HEAP_CHECKED)
+ *   huge_pages          never, auto, always: whether to ask for transparent huge pages; auto does where memory grows densely
+ *   stats               none, exit, exit:FILE: print all heaps' figures at exit, or add them to FILE (up to 255 bytes long)
+ *   checked             0, 1: fill and check every block of the default heap (see heap.h, POOL_HEAP_CHECKED)
  *   abort_on_exhausted  0, 1: end the program, with one line, where an allocation would return NULL
  *
  * false and EINVAL, with pool_error(): the key is unknown, the value is bad, or the manager is in use already. */

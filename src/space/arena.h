@@ -42,9 +42,10 @@ typedef struct arena {
   run_t *runs;
   uint64_t *long_bitmaps; /* long_bitmap_words() for the slab of each unit; NULL: no slab has that many blocks */
   uint64_t *dirty, *start;
-  span_tree_t room;   /* its map: the free units */
-  size_t slot, slots; /* of the window; 0 slots: it is in none */
-  bool wants_huge_pages;
+  span_tree_t room;                  /* its map: the free units */
+  size_t slot, slots;                /* of the window; 0 slots: it is in none */
+  uint8_t huge_pages;                /* option.h */
+  uint32_t huge_from;                /* units from here to `committed` are its edge (huge_edge.h); 0: it had none yet */
   char *runs_end, *long_bitmaps_end; /* how far those are mapped */
   struct arena *next_left;           /* of those that have ended and could not be destroyed */
 } arena_t;

@@ -149,7 +149,7 @@ huge_t *huge_take(size_t size, size_t alignment, void *owner, huge_t **list, boo
     lock_release(&huge_lock);
   }
   gate_leave(gate);
-  if (huge && settings.huge_pages != HUGE_PAGES_NEVER)
+  if (huge && settings.huge_pages == HUGE_PAGES_ALWAYS)
     os_wish_huge_pages(huge_start(huge), size, true);
   return huge;
 }

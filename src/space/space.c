@@ -175,7 +175,7 @@ static arena_t *new_arena(space_t *space)
   arena_t *arena;
   if (slots_create_arena(space, 0, 1, &arena) != TAKEN)
     return NULL;
-  arena->wants_huge_pages = space->huge_pages == HUGE_PAGES_ALWAYS;
+  arena->huge_pages = space->huge_pages;
   space_note_longest(arena);
   slots_set(arena->slot, 1, arena);
   return arena;
@@ -203,7 +203,6 @@ static run_t *search(space_t *space, size_t units, size_t alignment)
   return run;
 }
 
-/* The wish for huge pages waits until the lock is open, since it is a call of the system. */
 run_t *space_take(space_t *space, size_t units, size_t alignment)
 {
   if (units > (space->fixed ? space->fixed->unit_count : LONGEST_RUN_UNITS) || alignment > LONGEST_RUN_UNITS)
@@ -211,8 +210,6 @@ run_t *space_take(space_t *space, size_t units, size_t alignment)
   lock_acquire(&space->lock);
   run_t *run = search(space, units, max_size(alignment, 1));
   lock_release(&space->lock);
-  if (run && space->huge_pages == HUGE_PAGES_AUTO && units >= 2 * HUGE_PAGE_UNITS)
-    os_wish_huge_pages(run->start, units << UNIT_LOG2, true);
   return run;
 }
 

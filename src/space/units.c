@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "space/units.h"
 #include "os/os.h"
+#include "space/huge_edge.h"
 
 enum {
   COMMIT_LEAST_UNITS = 4,   /* 256 KiB: the least that is mapped beyond what is needed */
@@ -22,8 +23,7 @@ static os_mapped_t commit(arena_t *arena, size_t end)
     mapped = os_map_at(start, bytes);
   if (mapped != OS_MAPPED)
     return mapped;
-  if (arena->wants_huge_pages)
-    os_wish_huge_pages(start, bytes, true);
+  huge_edge_move(arena, end);
   arena->committed = (uint32_t)end;
   return OS_MAPPED;
 }
@@ -36,7 +36,7 @@ static void cut(arena_t *arena)
 }
 
 /* Maps some units more than needed, so that there are few calls; if that is refused, only those needed. What is mapped counts
- * against a limit on memory, so under one the extra is small. */
+ * against a limit on memory, so under one the extra is small; otherwise it may end with a huge page. */
 static taken_t commit_step(arena_t *arena, size_t end)
 {
   if (end <= arena->committed)
@@ -45,6 +45,8 @@ static taken_t commit_step(arena_t *arena, size_t end)
   more = min_size(max_size(more, COMMIT_LEAST_UNITS), COMMIT_MOST_UNITS);
   if (limit != SIZE_MAX)
     more = min_size(more, limit / COMMIT_LIMIT_SHARE >> arena->unit_log2);
+  else if (huge_edge_is_wanted(arena, end + more))
+    more = round_up(end + more, HUGE_PAGE_UNITS) - end;
   os_mapped_t mapped = commit(arena, min_size(end + more, arena->unit_count));
   if (mapped != OS_MAPPED)
     mapped = commit(arena, end);
@@ -214,5 +216,6 @@ void arena_contract(arena_t *arena, bool all)
   if (units < least || !os_unmap(arena->base + (end << arena->unit_log2), units << arena->unit_log2))
     return;
   arena->committed = (uint32_t)end;
+  arena->huge_from = (uint32_t)min_size(arena->huge_from, end);
   arena_give_records(arena, end);
 }

@@ -162,7 +162,11 @@ char *os_window(unsigned attempt, size_t *size)
   return (char *)round_down((uintptr_t)probe - (SLOTS + AWAY + turn++ % 8) * OS_WINDOW_ALIGNMENT, OS_WINDOW_ALIGNMENT);
 }
 
-void os_wish_huge_pages(void *address, size_t size, bool wanted) { (void)address, (void)size, (void)wanted; }
+void os_wish_huge_pages(void *address, size_t size, bool wanted)
+{
+  if (os_fake.wished)
+    os_fake.wished(address, size, wanted);
+}
 
 bool os_prefault(void *address, size_t size)
 {

@@ -34,13 +34,14 @@ typedef struct os_fake {
   void (*during)(os_call_t kind);  /* called in each call that may fail, as another thread might come by */
   void (*forking)(void);           /* called when a fork has all that it waits for */
   void (*woken)(const uint32_t *word);
-  bool no_fence;       /* the system has none */
-  bool may_be_over;    /* every thread */
-  size_t page_size;    /* 4 KiB; a multiple of the real one */
-  size_t memory_limit; /* SIZE_MAX: none */
-  uint64_t now_ms;     /* the clock stands still until it is moved */
-  size_t mapped_bytes; /* taken and not given back, */
-  size_t mapped_most;  /* of which there can be no more; 0: any */
+  void (*wished)(const char *address, size_t size, bool wanted); /* huge pages */
+  bool no_fence;                                                 /* the system has none */
+  bool may_be_over;                                              /* every thread */
+  size_t page_size;                                              /* 4 KiB; a multiple of the real one */
+  size_t memory_limit;                                           /* SIZE_MAX: none */
+  uint64_t now_ms;                                               /* the clock stands still until it is moved */
+  size_t mapped_bytes;                                           /* taken and not given back, */
+  size_t mapped_most;                                            /* of which there can be no more; 0: any */
 } os_fake_t;
 
 extern os_fake_t os_fake;

@@ -32,7 +32,7 @@ static void read_and_compare(void *argument)
 
 #define READS(words, ...) \
   do { \
-    reading_t reading = {words, {.purge_delay_ms = PURGE_DELAY_DEFAULT_MS, __VA_ARGS__}}; \
+    reading_t reading = {words, {.purge_delay_ms = PURGE_DELAY_DEFAULT_MS, .huge_pages = HUGE_PAGES_AUTO, __VA_ARGS__}}; \
     in_child(read_and_compare, &reading); \
   } while (0)
 
@@ -44,6 +44,7 @@ static void good_values(void **state)
   READS("", .checked = false);
   READS("checked=1", .checked = true);
   READS("checked=1,checked=0", .checked = false);
+  READS("purge_delay_ms=4294967294", .purge_delay_ms = PURGE_NEVER - 1);
   READS("huge_pages=never", .huge_pages = HUGE_PAGES_NEVER);
   READS("huge_pages=auto", .huge_pages = HUGE_PAGES_AUTO);
   READS("huge_pages=always", .huge_pages = HUGE_PAGES_ALWAYS);
@@ -64,6 +65,7 @@ static void bad_values(void **state)
     "purge_delay_ms=-1",
     "purge_delay_ms=1x",
     "purge_delay_ms=99999999999",
+    "purge_delay_ms=4294967295",
     "purge_delay_ms=429496729600",
     "huge_pages=",
     "huge_pages=yes",
@@ -106,7 +108,8 @@ static void warnings(void **state)
   aborts_with(read_then_abort, value, "tidepool: checked: bad value; the values are 0, 1; ignored\n");
   aborts_with(read_then_abort, misspelt, "tidepool: ckecked: no option, checked is nearest; ignored\n");
   aborts_with(read_then_abort, plural, "tidepool: huge_page: no option, huge_pages is nearest; ignored\n");
-  aborts_with(read_then_abort, bare, "tidepool: stats: no value; the values are none, exit, exit:FILE; ignored\n");
+  aborts_with(read_then_abort, bare,
+              "tidepool: stats: no value; the values are none, exit, exit:FILE (up to 255 bytes); ignored\n");
   aborts_with(read_then_abort, help, "purge_delay_ms=milliseconds, never");
   aborts_with(read_then_abort, help, "abort_on_exhausted=0, 1");
   aborts_with(read_then_abort, version, "tidepool " TIDEPOOL_VERSION "\n");

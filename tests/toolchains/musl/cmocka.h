@@ -50,7 +50,7 @@ int cmocka_run(const char *group, const struct CMUnitTest *tests, size_t count, 
     snprintf(cmocka_words, sizeof cmocka_words, __VA_ARGS__); \
     cmocka_check(false, HERE, cmocka_words); \
   } while (0)
-#define skip()                          cmocka_skip()
+#define skip() cmocka_skip()
 
 void cmocka_check(bool holds, const char *file, int line, const char *what);
 void cmocka_check_range(uintmax_t value, uintmax_t least, uintmax_t most, const char *file, int line, const char *what);

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Huge pages where memory is about to be filled: at the end of a large arena.
+ *
+ * Units are taken from the low end, so those that were mapped last are filled one after another. There a huge page saves 511
+ * faults, and it costs no memory for long. Behind the edge the wish is taken back. Pages that are huge stay so, but the system
+ * puts others together where a single page is in use, and would fill what a purge has emptied.
+ *
+ * Under the lock of the arena's space. */
+#ifndef HUGE_EDGE_H
+#define HUGE_EDGE_H
+
+#include "space/arena.h"
+
+enum {
+  HUGE_PAGE_UNITS = (2 << 20) >> UNIT_LOG2,
+  HUGE_EDGE_FROM = 8 * HUGE_PAGE_UNITS, /* 16 MiB: in a smaller arena a huge page that is hardly used would show */
+  HUGE_EDGE_UNITS = 4 * HUGE_PAGE_UNITS /* 8 MiB: two of the longest steps in which units are mapped */
+};
+
+/* Says whether an arena of so many mapped units has an edge. Then units are mapped up to the end of a huge page: what is mapped
+ * in two steps may not become one. */
+bool huge_edge_is_wanted(const arena_t *arena, size_t committed);
+
+/* Units [committed, end) have been mapped behind the others. */
+void huge_edge_move(arena_t *arena, size_t end);
+
+#endif
