@@ -4,9 +4,6 @@
 #include "bin/slab.h"
 #include <string.h>
 
-/* run_fresh_bytes() reads it without the lock. */
-static void set_fresh(run_t *slab, size_t fresh) { __atomic_store_n(&slab->fresh, (uint32_t)fresh, __ATOMIC_RELAXED); }
-
 /* In a region of small units there are no long bitmaps, so a slab has no more blocks than the short bitmap has bits. */
 void slab_init(run_t *slab, arena_t *arena, void *owner, unsigned size_class, size_t block_size)
 {
@@ -14,10 +11,9 @@ void slab_init(run_t *slab, arena_t *arena, void *owner, unsigned size_class, si
   if (!arena->long_bitmaps)
     capacity = min_size(capacity, SHORT_BITMAP_WORDS * WORD_BITS);
   slab->size_class = (uint8_t)size_class;
-  __atomic_store_n(&slab->capacity, (uint32_t)capacity, __ATOMIC_RELAXED);
+  slab->capacity = (uint32_t)capacity;
   slab->quarter = (uint16_t)(capacity / 4);
-  set_fresh(slab, 0);
-  slab->free_count = 0;
+  slab->free_count = slab->fresh = 0;
   slab->purged = 0;
   bool is_short = capacity <= SHORT_BITMAP_WORDS * WORD_BITS;
   slab->bitmap = is_short ? slab->short_bitmap : arena_long_bitmap(arena, (size_t)(slab - arena->runs));
@@ -30,8 +26,7 @@ void slab_empty(run_t *slab)
 {
   if (slab->free_count)
     memset(slab->bitmap, 0, (slab->fresh + WORD_BITS - 1) / WORD_BITS * sizeof(uint64_t));
-  set_fresh(slab, 0);
-  slab->free_count = 0;
+  slab->free_count = slab->fresh = 0;
   slab->purged = 0;
   slab->zeroed = false;
 }
@@ -79,7 +74,7 @@ size_t slab_take_fresh(run_t *slab, size_t block_size, void **blocks, size_t wan
 {
   size_t got = min_size(want, slab->capacity - slab->fresh);
   char *block = slab->start + (size_t)slab->fresh * block_size;
-  set_fresh(slab, slab->fresh + got);
+  slab->fresh += (uint32_t)got;
   for (size_t i = 0; i < got; i++, block += block_size)
     blocks[want - 1 - i] = block;
   return got;

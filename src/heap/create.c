@@ -128,6 +128,15 @@ static void set_cached(heap_t *heap, const pool_heap_options_t *o)
 /* Returns the size of the table of classes as it is charged. */
 static size_t class_table_bytes(size_t classes) { return round_up((classes + 1) * sizeof(uint32_t), METADATA_ALIGNMENT); }
 
+/* In the caller's memory what does not fit behind the first records is in units. */
+static size_t table_price(const heap_t *heap, const pool_heap_options_t *o)
+{
+  size_t table = class_table_bytes(o->size_class_count);
+  if (!o->memory)
+    return table;
+  return (size_t)(heap->records_end - heap->records) >= table ? 0 : round_up(table, (size_t)1 << heap->space->unit_log2);
+}
+
 /* Own classes stand at 1 and on, because class 0 is no class. */
 static bool set_classes(heap_t *heap, const pool_heap_options_t *o)
 {
@@ -322,16 +331,14 @@ static heap_t *create(const pool_heap_options_t *o)
     return NULL;
   size_t head = heap->head_bytes;
   if (o->memory && o->budget && head > o->budget)
-    return failed_for_budget(heap, o, 0, head);
+    return failed_for_budget(heap, o, 0, head + (o->size_classes ? table_price(heap, o) : 0));
   if (o->memory && !budget_charge(&heap->budget, head))
     return failed(heap, 0);
   bool has_classes = set_classes(heap, o);
   if (!has_classes || !region_prepare(heap, o)) {
-    size_t table = class_table_bytes(heap->class_count);
-    size_t price = o->memory ? round_up(table, (size_t)1 << heap->space->unit_log2) : table;
-    heap_give_record(heap, (void *)(uintptr_t)heap->class_sizes, table);
-    return !has_classes && o->budget && head + price > o->budget ? failed_for_budget(heap, o, head, head + price)
-                                                                 : failed(heap, head);
+    size_t records = head + table_price(heap, o);
+    heap_give_record(heap, (void *)(uintptr_t)heap->class_sizes, class_table_bytes(heap->class_count));
+    return !has_classes && o->budget && records > o->budget ? failed_for_budget(heap, o, head, records) : failed(heap, head);
   }
   budget_note_peak(&heap->budget);
   enter_list(heap);

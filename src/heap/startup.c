@@ -48,8 +48,8 @@ bool manager_ready(void) { return manager_is_up() || bring_up(); }
 enum { FIRST_CONSTRUCTOR = 101 };
 __attribute__((constructor(FIRST_CONSTRUCTOR))) static void start(void)
 {
+  fork_watch(); /* first: a fork while the lock is held must know of it */
   lock_acquire(&startup_lock);
   threads_watch_ends();
   lock_release(&startup_lock);
-  fork_watch();
 }

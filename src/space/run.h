@@ -51,12 +51,4 @@ static inline void run_become(run_t *run, run_kind_t kind, void *owner)
 static inline run_kind_t run_kind(const run_t *run) { return __atomic_load_n(&run->kind, __ATOMIC_ACQUIRE); }
 static inline void *run_owner(const run_t *run) { return __atomic_load_n(&run->owner, __ATOMIC_RELAXED); }
 
-/* How many bytes of a slab were never handed out, about. No lock: its bin may be handing them out. */
-static inline size_t run_fresh_bytes(const run_t *run, unsigned unit_log2)
-{
-  size_t capacity = __atomic_load_n(&run->capacity, __ATOMIC_RELAXED), fresh = __atomic_load_n(&run->fresh, __ATOMIC_RELAXED);
-  bool is_slab = run_kind(run) == RUN_SLAB && fresh < capacity;
-  return is_slab ? ((size_t)run->units << unit_log2) * (capacity - fresh) / capacity : 0;
-}
-
 #endif

@@ -82,11 +82,17 @@ static void enough_budget(void **state)
   for (size_t i = 0; i < COUNT_OF(classes); i++)
     classes[i] = 16 * (i + 1);
   static const size_t counts[] = {0, 1, 2, 30, COUNT_OF(classes)};
-  for (size_t c = 0; c < COUNT_OF(counts); c++)
+  static char memory[65536];
+  for (size_t c = 0; c < 2 * COUNT_OF(counts); c++)
     for (unsigned flags = 0; flags <= POOL_HEAP_PREFAULT; flags += POOL_HEAP_PREFAULT)
       for (size_t budget = 1; budget < 2000; budget += 97) {
+        size_t count = counts[c / 2];
         pool_heap_options_t options = {
-          .budget = budget, .flags = flags, .size_classes = counts[c] ? classes : NULL, .size_class_count = counts[c]};
+          .budget = budget, .flags = flags, .size_classes = count ? classes : NULL, .size_class_count = count};
+        if (c % 2) {
+          options.memory = memory;
+          options.memory_size = 4096 + (budget % 60) * KIB;
+        }
         pool_heap_t *heap = pool_heap_create(&options);
         pool_heap_destroy(heap);
         const char *number = heap ? NULL : strstr(pool_error(), "than the ");
