@@ -11,6 +11,7 @@
 #include "os/os.h"
 #include "os/thread_local.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#ifndef MADV_COLD
+#define MADV_COLD 20
+#endif
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
@@ -219,6 +223,57 @@ void os_wish_huge_pages(void *address, size_t size, bool wanted)
     advise(address, size, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 }
 
+/* Asks the system directly: open(), read() and close() are cancellation points. */
+static size_t read_head(const char *path, char *text, size_t most)
+{
+  int saved = errno, file = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+  ssize_t length = file >= 0 ? syscall(SYS_read, file, text, most - 1) : 0;
+  if (file >= 0)
+    syscall(SYS_close, file);
+  errno = saved;
+  text[length > 0 ? length : 0] = '\0';
+  return length > 0 ? (size_t)length : 0;
+}
+
+/* The word in brackets is the one that is set. Asked once: most programs do not even grow so far. */
+bool os_grants_huge_pages(void)
+{
+  enum { UNKNOWN, NO, YES };
+  static uint8_t known;
+  uint8_t answer = __atomic_load_n(&known, __ATOMIC_RELAXED);
+  if (answer == UNKNOWN) {
+    char text[64];
+    read_head("/sys/kernel/mm/transparent_hugepage/enabled", text, sizeof text);
+    answer = strstr(text, "[madvise]") ? YES : NO;
+    __atomic_store_n(&known, answer, __ATOMIC_RELAXED);
+  }
+  return answer == YES;
+}
+
+/* There is no call for it. Linux splits a huge page when it is told of a part of it that it will not be used soon. */
+void os_split_huge_page(void *address)
+{
+  if (!refused())
+    advise(address, os_page_size(), MADV_COLD);
+}
+
+size_t os_resident_bytes(void *address, size_t size)
+{
+  enum { PAGES = 512 };
+  unsigned char in_memory[PAGES];
+  size_t page = os_page_size(), resident = 0;
+  int saved = errno;
+  for (size_t at = 0, step; at < size && !refused(); at += step) {
+    step = min_size(size - at, PAGES * page);
+    if (mincore((char *)address + at, step, in_memory) != 0)
+      break;
+    for (size_t i = 0; i < step / page; i++)
+      resident += (in_memory[i] & 1) * page;
+  }
+  errno = saved;
+  return resident;
+}
+
 /* A kernel that knows the advice says whether there is memory. Touching pages, as older ones need it, cannot fail: it ends the
  * program. */
 bool os_prefault(void *address, size_t size)
@@ -279,13 +334,25 @@ size_t os_memory_most(void)
   return most;
 }
 
-uint64_t os_now_ms(void)
+static struct timespec now_of(clockid_t clock)
 {
   struct timespec t = {0};
   int saved = errno;
-  clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+  clock_gettime(clock, &t);
   errno = saved;
+  return t;
+}
+
+uint64_t os_now_ms(void)
+{
+  struct timespec t = now_of(CLOCK_MONOTONIC_COARSE);
   return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+uint64_t os_now_ns(void)
+{
+  struct timespec t = now_of(CLOCK_MONOTONIC);
+  return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
 void os_yield(void)

@@ -64,6 +64,15 @@ char *os_window(unsigned attempt, size_t *size);
 /* Asks for (or against) huge pages there. The system may ignore it. */
 void os_wish_huge_pages(void *address, size_t size, bool wanted);
 
+/* Says whether wishes count: where the system gives huge pages to everybody or to nobody, they do not. */
+bool os_grants_huge_pages(void);
+
+/* Makes pages of usual length of the huge page that the address is in, if it is in one. */
+void os_split_huge_page(void *address);
+
+/* Returns how much of whole pages is in memory; 0 if that cannot be known. */
+size_t os_resident_bytes(void *address, size_t size);
+
 /* These touch pages, lock them in memory, and unlock them. */
 bool os_prefault(void *address, size_t size);
 bool os_lock_memory(void *address, size_t size);
@@ -78,6 +87,9 @@ size_t os_memory_most(void);
 
 /* Returns the milliseconds of a clock that never goes back. It is exact to some milliseconds, and cheap to ask. */
 uint64_t os_now_ms(void);
+
+/* The same in nanoseconds, exact, and dearer. */
+uint64_t os_now_ns(void);
 
 /* True as long as the process has never had a second thread. False is always a safe answer. */
 static inline bool os_single_threaded(void) { return OS_SINGLE_THREADED; }

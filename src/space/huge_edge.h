@@ -3,8 +3,12 @@
  * Huge pages where memory is about to be filled: at the end of a large arena.
  *
  * Units are taken from the low end, so those that were mapped last are filled one after another. There a huge page saves 511
- * faults, and it costs no memory for long. Behind the edge the wish is taken back. Pages that are huge stay so, but the system
- * puts others together where a single page is in use, and would fill what a purge has emptied.
+ * faults, and it costs no memory for long. That holds where memory is touched as it is handed out. Where blocks are hardly
+ * touched, each first touch would cost a whole huge page. So some stretches, the probes, never are huge pages, and the others
+ * are only as long as the last probes hold what was handed out there.
+ *
+ * Behind the edge the wish is taken back: pages that are huge stay so, but the system puts others together where a single page
+ * is in use, and would fill what a purge has emptied.
  *
  * Under the lock of the arena's space. */
 #ifndef HUGE_EDGE_H
@@ -24,5 +28,9 @@ bool huge_edge_is_wanted(const arena_t *arena, size_t committed);
 
 /* Units [committed, end) have been mapped behind the others. */
 void huge_edge_move(arena_t *arena, size_t end);
+
+/* Memory is about to go back. The system keeps a huge page whole of which a part is purged, until it runs short; so those at
+ * both ends are split. No lock. */
+void huge_edge_split(const arena_t *arena, const char *from, const char *to);
 
 #endif

@@ -160,9 +160,9 @@ class Options(unittest.TestCase):
         if never == 2**64 - 1:
             self.skipTest("this system does not tell what it was asked for")
         self.assertEqual(never, 0)
-        self.assertGreaterEqual(auto, 8 << 20, "the end of what small blocks lie in")
+        # How many there are is for the system, and for how long a page takes.
         self.assertLess(auto, 16 << 20)
-        self.assertEqual(default, auto)
+        self.assertLess(default, 16 << 20)
         self.assertGreaterEqual(always, 96 << 20)
 
     def test_purged_memory_leaves_the_process(self):

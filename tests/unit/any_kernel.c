@@ -104,6 +104,8 @@ long kernel_syscall(long number, ...)
               : number == SYS_futex      ? kernel.futex
               : number == SYS_sysinfo    ? kernel.sysinfo
                                          : 0;
+  if (number == SYS_openat && kernel.file)
+    a[1] = (long)kernel.file;
   if (number == SYS_write)
     return write_some((int)a[0], (const void *)a[1], (size_t)a[2]);
   if (number == SYS_prlimit64)

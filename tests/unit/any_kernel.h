@@ -32,6 +32,7 @@ typedef struct kernel {
   int getrandom, sysinfo, membarrier, prlimit, futex;
   bool address_is_a_hint; /* a kernel that does not know MAP_FIXED_NOREPLACE */
   bool no_auxiliary_vector;
+  const char *file;     /* what is opened instead of a file of the system's */
   char *next_mapping;   /* where the next mapping is said to be; nothing is mapped */
   size_t write_most;    /* of one call; 0: any */
   size_t writable_most; /* bytes of a mapping that can be written; 0: any */

@@ -168,10 +168,15 @@ void os_wish_huge_pages(void *address, size_t size, bool wanted)
     os_fake.wished(address, size, wanted);
 }
 
+bool os_grants_huge_pages(void) { return !os_fake.grants_nothing; }
+void os_split_huge_page(void *address) { os_fake.split_last = address, os_fake.splits++; }
+size_t os_resident_bytes(void *address, size_t size) { return os_fake.resident ? os_fake.resident(address, size) : size; }
+
 bool os_prefault(void *address, size_t size)
 {
   if (fails(OS_PREFAULT))
     return false;
+  os_fake.now_ns += os_fake.prefault_ns;
   for (size_t i = 0; i < size; i += 4096) {
     volatile char *p = (char *)address + i;
     *p = *p;
@@ -193,6 +198,7 @@ bool os_unlock_memory(void *address, size_t size)
 
 size_t os_memory_limit(void) { return os_fake.memory_limit; }
 size_t os_memory_most(void) { return os_fake.mapped_most ? os_fake.mapped_most : os_fake.memory_limit; }
+uint64_t os_now_ns(void) { return os_fake.now_ns; }
 uint64_t os_now_ms(void) { return __atomic_load_n(&os_fake.now_ms, __ATOMIC_RELAXED); }
 
 void os_yield(void) { usleep(0); }

@@ -35,6 +35,12 @@ typedef struct os_fake {
   void (*forking)(void);           /* called when a fork has all that it waits for */
   void (*woken)(const uint32_t *word);
   void (*wished)(const char *address, size_t size, bool wanted); /* huge pages */
+  size_t (*resident)(const char *address, size_t size);          /* all of it, if there is no answer here */
+  uint64_t now_ns;                                               /* another clock, which goes on while pages are touched: */
+  uint64_t prefault_ns;                                          /* so much in a call */
+  bool grants_nothing;                                           /* no huge pages */
+  const char *split_last;                                        /* the huge page that was split last, */
+  size_t splits;                                                 /* of so many */
   bool no_fence;                                                 /* the system has none */
   bool may_be_over;                                              /* every thread */
   size_t page_size;                                              /* 4 KiB; a multiple of the real one */

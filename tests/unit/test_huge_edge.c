@@ -3,8 +3,10 @@
 #include "arenas.h"
 #include "option.h"
 #include "os_fake.h"
+#include "space/huge_edge.h"
+#include <string.h>
 
-enum { UNITS = 4096, PAGE_UNITS = 32, LEAST = 256, EDGE = 128 };
+enum { UNITS = 4096, PAGE_UNITS = 32, LEAST = 256, EDGE = 128, TURN = 1024 };
 
 /* Of each unit: the last wish since it was mapped. */
 static enum { NONE, HUGE, SMALL } wishes[UNITS];
@@ -20,9 +22,22 @@ static void note(const char *address, size_t size, bool wanted)
     wishes[i] = wanted ? HUGE : SMALL;
 }
 
+static size_t nothing_resident(const char *address, size_t size)
+{
+  (void)address, (void)size;
+  return 0;
+}
+
+static bool is_sparse(size_t unit) { return unit / TURN % 2; }
+static size_t touched_in_turn(const char *address, size_t size)
+{
+  must(size == PAGE_UNITS * UNIT && (size_t)(address - arena->base) % size == 0);
+  return is_sparse((size_t)(address - arena->base) / UNIT) ? size - size / 15 : size;
+}
+
 static void begin(uint8_t huge_pages)
 {
-  bring_up(1);
+  bring_up(2);
   os_fake.wished = note;
   arena = create(0, UNITS);
   arena->huge_pages = huge_pages;
@@ -51,13 +66,20 @@ static size_t count(int wish, size_t from, size_t to)
   return found;
 }
 
-/* Nothing is wished below the first edge, nothing behind the end, small pages alone between the edges. */
-static void check_edge(size_t first)
+/* A page that is a probe is never wished; the others of the edge are, and none behind it or behind the end. Returns how many
+ * pages of the edge are. */
+static size_t check_edge(size_t first)
 {
-  size_t end = arena->committed, edge = arena->huge_from;
-  must(edge >= first && edge <= end && end - edge < EDGE + PAGE_UNITS);
-  must(count(NONE, 0, first) == first && count(HUGE, edge, end) == end - edge);
-  must(count(HUGE, first, edge) == 0 && count(NONE, end, UNITS) == UNITS - end);
+  size_t end = arena->committed, wished = 0;
+  must(arena->huge_from <= end && end - arena->huge_from < EDGE + 2 * PAGE_UNITS);
+  must(count(HUGE, 0, max_size(first, arena->huge_from / PAGE_UNITS * PAGE_UNITS)) == 0 &&
+       count(NONE, end, UNITS) == UNITS - end);
+  for (size_t page = arena->huge_from / PAGE_UNITS + 1; (page + 1) * PAGE_UNITS <= end; page++) {
+    size_t huge = count(HUGE, page * PAGE_UNITS, (page + 1) * PAGE_UNITS);
+    must(huge == 0 || huge == PAGE_UNITS);
+    wished += huge != 0;
+  }
+  return wished;
 }
 
 /* ---- growth ---- */
@@ -65,7 +87,7 @@ static void check_edge(size_t first)
 static void grows(void *argument)
 {
   (void)argument;
-  size_t taken = 0, first = 0, most = 0;
+  size_t taken = 0, most = 0, pages = 0, probes = 0;
   begin(HUGE_PAGES_AUTO);
   for (size_t units = 1; taken + units <= UNITS; units = units % 7 + 1, taken += units) {
     size_t had = arena->committed;
@@ -74,12 +96,25 @@ static void grows(void *argument)
       must(wish_count == 0);
       continue;
     }
-    first = first ? first : had; /* what was mapped before is as the system has it */
-    check_edge(first);
     must(arena->committed % PAGE_UNITS == 0);
-    most = max_size(most, arena->committed - arena->huge_from);
+    most = max_size(most, check_edge(LEAST));
+    for (size_t page = had / PAGE_UNITS; had != arena->committed && page < arena->committed / PAGE_UNITS; page++, pages++)
+      probes += count(HUGE, page * PAGE_UNITS, (page + 1) * PAGE_UNITS) == 0;
   }
-  must(arena->committed == UNITS && most >= EDGE && count(SMALL, first, UNITS) > UNITS / 2);
+  must(arena->committed == UNITS && most >= 3);
+  must(probes > pages / 16 && probes < pages / 4); /* every fourth at first, every eighth later */
+}
+
+/* Where the system decides by itself nothing is asked of it, nor where it cannot be known what is in use. */
+static void not_asked(void *argument)
+{
+  const bool *grants = argument;
+  begin(HUGE_PAGES_AUTO);
+  os_fake.grants_nothing = !*grants;
+  os_fake.resident = *grants ? nothing_resident : NULL;
+  for (size_t i = 0; i < UNITS; i++)
+    take(1);
+  must(count(HUGE, 0, UNITS) == 0 && (*grants || wish_count == 0));
 }
 
 static void never(void *argument)
@@ -102,21 +137,56 @@ static void always(void *argument)
   }
 }
 
-/* Slabs of which little is handed out: no huge page for them, nor for what comes next; and again one when units are filled. */
+/* Sixteen MiB that are hardly touched, and as many that are full, in turn: the probes tell, after a while. */
 static void sparse(void *argument)
 {
   (void)argument;
   begin(HUGE_PAGES_AUTO);
+  os_fake.resident = touched_in_turn;
   for (size_t i = 0; i < UNITS; i++) {
-    bool is_sparse = (i / 512) % 2;
-    run_t *run = take(1);
-    run->capacity = 16;
-    run->fresh = is_sparse ? 16 - 3 : 16;
-    run_become(run, RUN_SLAB, NULL);
-    size_t since = i % 512, edge = arena->committed - arena->huge_from;
-    if (i > LEAST && since > EDGE + LEAST) /* units ahead and behind are of one kind */
-      must(is_sparse ? edge == 0 && count(HUGE, 0, UNITS) == 0 : edge >= EDGE && count(HUGE, 0, UNITS) == edge);
+    take(1);
+    size_t since = i % TURN;
+    if (i < LEAST || since < TURN * 3 / 4)
+      continue;
+    size_t wished = check_edge(LEAST);
+    must(is_sparse(i) ? wished == 0 : wished > 0);
   }
+}
+
+/* Where a huge page takes long, one is tried now and then, and later less often; where it does not, the others follow. */
+static void slow(void *argument)
+{
+  (void)argument;
+  size_t half = 0, huge = 0;
+  begin(HUGE_PAGES_AUTO);
+  os_fake.prefault_ns = 2000000;
+  for (size_t i = 0; i < UNITS; i++) {
+    take(1);
+    if (i == UNITS / 2)
+      half = os_fake.count[OS_PREFAULT];
+    must(arena->committed < LEAST || check_edge(LEAST) <= 1);
+  }
+  must(half > 1 && half < 5 && os_fake.count[OS_PREFAULT] < 2 * half);
+  os_fake.prefault_ns = 0;
+  arena = create(1, UNITS);
+  arena->huge_pages = HUGE_PAGES_AUTO;
+  memset(wishes, 0, sizeof wishes);
+  for (size_t i = 0; i < UNITS; i++) {
+    take(1);
+    huge = max_size(huge, arena->committed < LEAST ? 0 : check_edge(LEAST));
+  }
+  must(huge >= 3);
+}
+
+/* A page that cannot be had at once is as good as a slow one. */
+static void refused(void *argument)
+{
+  (void)argument;
+  begin(HUGE_PAGES_AUTO);
+  os_fake.fail_kinds = 1 << OS_PREFAULT;
+  for (size_t i = 0; i < UNITS; i++)
+    take(1);
+  must(os_fake.count[OS_PREFAULT] > 1 && os_fake.count[OS_PREFAULT] < 8);
 }
 
 /* ---- what is in the way ---- */
@@ -147,7 +217,7 @@ static void shrinks(void *argument)
     take(1);
     must(arena->committed >= LEAST || wish_count == 0);
   }
-  must(count(HUGE, arena->huge_from, arena->committed) >= EDGE);
+  must(check_edge(LEAST) > 0);
 }
 
 /* A step that is refused is made as short as it can be, and ends anywhere. */
@@ -163,10 +233,32 @@ static void short_steps(void *argument)
   for (size_t i = 0; i < 1000; i++) {
     os_fake.mapped_most = os_fake.mapped_bytes + UNIT + 64 * KIB; /* records may want some too */
     take(1);
-    must(arena->committed <= first + i + 2 && count(HUGE, max_size(arena->huge_from, first), arena->committed) ==
-                                                arena->committed - max_size(arena->huge_from, first));
+    must(arena->committed <= first + i + 2 && count(HUGE, first, UNITS) == 0); /* no step has a whole huge page */
   }
-  must(arena->huge_from > edge && arena->committed - arena->huge_from < EDGE + PAGE_UNITS);
+  must(arena->huge_from > edge && count(HUGE, 0, UNITS) == 0);
+}
+
+/* ---- memory that goes back ---- */
+
+/* Only the huge pages at both ends of it may be others' too. */
+static void split(void *argument)
+{
+  (void)argument;
+  begin(HUGE_PAGES_AUTO);
+  char *base = arena->base;
+  huge_edge_split(arena, base + UNIT, base + 3 * UNIT);
+  must(os_fake.splits == 0); /* there are none yet */
+  for (int i = 0; i < UNITS; i++)
+    take(1);
+  size_t page = PAGE_UNITS * UNIT;
+  huge_edge_split(arena, base + page, base + 3 * page);
+  must(os_fake.splits == 0);
+  huge_edge_split(arena, base + page, base + 3 * page + 8192);
+  must(os_fake.splits == 1 && os_fake.split_last == base + 3 * page + 8192);
+  huge_edge_split(arena, base + 4096, base + 3 * page);
+  must(os_fake.splits == 2 && os_fake.split_last == base + 4096);
+  huge_edge_split(arena, base + UNIT, base + 2 * UNIT);
+  must(os_fake.splits == 4);
 }
 
 /* Under a limit on memory what is mapped beyond what is needed stays small. */
@@ -188,13 +280,18 @@ IN_CHILD(sparse)
 IN_CHILD(shrinks)
 IN_CHILD(short_steps)
 IN_CHILD(limited)
+IN_CHILD(slow)
+IN_CHILD(refused)
+IN_CHILD(split)
+WITH(not_asked, bool, false, true)
 
 int main(void)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(grows_test),   cmocka_unit_test(never_test),       cmocka_unit_test(always_test),
     cmocka_unit_test(shrinks_test), cmocka_unit_test(short_steps_test), cmocka_unit_test(limited_test),
-    cmocka_unit_test(sparse_test),
+    cmocka_unit_test(slow_test),    cmocka_unit_test(refused_test),     cmocka_unit_test(sparse_test),
+    cmocka_unit_test(split_test),   cmocka_unit_test(not_asked_test),
   };
   return cmocka_run_group_tests_name("huge_edge", tests, NULL, NULL);
 }

@@ -256,6 +256,75 @@ static void wishes(void **state)
   munmap(p, SOME);
 }
 
+/* ---- huge pages ---- */
+
+/* The wish counts where the system waits for it. The answer is kept, so each is asked in a child. */
+typedef struct setting {
+  const char *text; /* NULL: there is no such file */
+  bool grants;
+} setting_t;
+
+static void granted(void *argument)
+{
+  const setting_t *setting = argument;
+  char path[] = "/tmp/tidepool-XXXXXX";
+  all_new();
+  int file = mkstemp(path);
+  must(file >= 0);
+  if (setting->text)
+    must(write(file, setting->text, strlen(setting->text)) >= 0);
+  else
+    must(unlink(path) == 0);
+  kernel.file = path;
+  errno = ERRNO_BEFORE;
+  bool grants = os_grants_huge_pages(), again = os_grants_huge_pages(), kept = errno_is_kept();
+  unlink(path);
+  close(file);
+  must(kept && grants == setting->grants && again == grants);
+}
+WITH(granted, setting_t, {"always [madvise] never\n", true}, {"[always] madvise never\n", false},
+     {"always madvise [never]\n", false}, {"", false}, {NULL, false})
+
+/* More pages than are asked about at a time. */
+static void resident(void **state)
+{
+  (void)state;
+  enum { PAGES = 1200, TOUCHED = 7 };
+  all_new();
+  char *p = os_map(PAGES * PAGE, 1);
+  assert_non_null(p);
+  os_wish_huge_pages(p, PAGES * PAGE, false);
+  assert_int_equal(os_resident_bytes(p, PAGES * PAGE), 0);
+  for (size_t i = 0; i < TOUCHED; i++)
+    p[i * 171 * PAGE] = 1;
+  assert_int_equal(os_resident_bytes(p, PAGES * PAGE), TOUCHED * PAGE);
+  assert_int_equal(os_resident_bytes(p, PAGE), PAGE);
+  assert_true(errno_is_kept());
+  os_unmap(p, PAGES * PAGE);
+  assert_int_equal(os_resident_bytes(p, PAGES * PAGE), 0);
+  assert_true(errno_is_kept());
+}
+
+/* What is in a huge page stays; and what is in none. */
+static void split(void **state)
+{
+  (void)state;
+  all_new();
+  char *p = os_map(2 * MIB, 2 * MIB);
+  assert_non_null(p);
+  os_wish_huge_pages(p, 2 * MIB, true);
+  for (size_t i = 0; i < 2 * MIB; i++)
+    p[i] = (char)(i % 251);
+  for (int refused = 0; refused < 2; refused++) {
+    kernel.huge_pages = refused ? EINVAL : 0;
+    os_split_huge_page(p + 17 * PAGE);
+    assert_true(errno_is_kept());
+  }
+  for (size_t i = 0; i < 2 * MIB; i++)
+    assert_true(p[i] == (char)(i % 251));
+  os_unmap(p, 2 * MIB);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -263,7 +332,8 @@ int main(void)
     cmocka_unit_test(mapped_at), cmocka_unit_test(not_mapped_at),     cmocka_unit_test(not_unmapped),
     cmocka_unit_test(purged),    cmocka_unit_test(remapped),          cmocka_unit_test(not_remapped),
     cmocka_unit_test(guarded),   cmocka_unit_test(prefaulted),        cmocka_unit_test(locked),
-    cmocka_unit_test(wishes),
+    cmocka_unit_test(wishes),    cmocka_unit_test(granted_test),      cmocka_unit_test(resident),
+    cmocka_unit_test(split),
   };
   return cmocka_run_group_tests_name("Linux, mappings", tests, NULL, NULL);
 }
