@@ -1,0 +1,197 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Runs real programs with each allocator preloaded, and says what they took.
+
+Inside each repetition a program is run allocator by allocator, a different one first each time. Time is that of the processor,
+of the program and of all that it starts; the clock's is in the raw figures.
+"""
+import argparse
+import datetime
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True   # the source tree stays as it is
+
+import progress
+import real_programs
+import real_tables
+import results
+from machine import describe_machine, describe_version
+from programs import Failure, last_line, settle_environment
+from run import make_directory
+
+PEERS = {"jemalloc": "libjemalloc.so.2", "mimalloc": "libmimalloc.so.2", "tcmalloc": "libtcmalloc_minimal.so.4"}
+FIGURES = ("clock", "user", "system", "faults", "peak", "mean")
+TIME_OVER = 1.1
+
+
+class Session:
+    def __init__(self, measure, libraries, programs, seconds, folder):
+        self.measure, self.libraries, self.programs, self.folder = measure, libraries, programs, folder
+        self.seconds, self.progress = seconds, progress.Progress(seconds)
+        self.runs, self.failures, self.repetitions = [], [], 0
+
+    def run_once(self, program, library):
+        """The figures of one run."""
+        command, environment = program.command(self.folder)
+        figures = os.path.join(self.folder, "figures")
+        process = subprocess.Popen([self.measure, figures, library, *command], cwd=self.folder, stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                                   env={"PATH": real_programs.PATH, "LC_ALL": "C.UTF-8", **environment})
+        try:
+            if program.client:
+                program.client(self.folder, process)
+            _, said = process.communicate(timeout=real_programs.STUCK_SECONDS)
+        except (subprocess.SubprocessError, OSError) as error:
+            process.kill()
+            process.communicate()
+            raise Failure(f"{program.name}: {error}") from None
+        if process.returncode != 0 or "cannot be preloaded" in said:
+            raise Failure(f"{program.name}: {last_line(said) or f'exit status {process.returncode}'}")
+        with open(figures, encoding="utf-8") as file:
+            return dict(zip(FIGURES, map(float, file.read().split())))
+
+    def attempt(self, program, allocator):
+        self.progress.step(f"repetition {self.repetitions + 1}", program.name, allocator)
+        try:
+            found = self.run_once(program, self.libraries[allocator])
+        except Failure as failure:
+            self.failures.append({"program": program.name, "allocator": allocator, "what": str(failure)})
+            self.progress.say(f"{allocator}: {failure}")
+            return []
+        return [{"program": program.name, "allocator": allocator, "repetition": self.repetitions, **found,
+                 "time": found["user"] + found["system"]}]
+
+    def repeat(self):
+        allocators = list(self.libraries)
+        first = self.repetitions % len(allocators)
+        for program in self.programs:
+            for allocator in allocators[first:] + allocators[:first]:
+                self.runs += self.attempt(program, allocator)
+        self.repetitions += 1
+
+    def run(self, least=results.LEAST_REPETITIONS):
+        """What is run first is not counted: it finds files that nobody has read yet."""
+        self.progress.stage("first runs")
+        try:
+            self.repeat()
+            self.runs, self.repetitions, took = [], 0, 0
+            while self.repetitions < least or self.progress.elapsed() + took < TIME_OVER * self.seconds:
+                before = self.progress.elapsed()
+                self.progress.stage(f"repetition {self.repetitions + 1}")
+                self.repeat()
+                took = self.progress.elapsed() - before
+        except KeyboardInterrupt:
+            complete = [run for run in self.runs if run["repetition"] < self.repetitions]
+            if self.repetitions < least:
+                raise Failure(f"interrupted after {self.repetitions} of at least {least} repetitions") from None
+            self.runs = complete
+        finally:
+            self.progress.finish()
+
+
+def usable(measure, libraries, folder):
+    """Those that the loader finds, and a line for each other."""
+    absent = []
+    for name, library in list(libraries.items()):
+        done = subprocess.run([measure, os.path.join(folder, "figures"), library, "/bin/true"], capture_output=True, text=True,
+                              check=False)
+        if done.returncode != 0 or done.stderr:
+            absent.append(f"{name}: {last_line(done.stderr)}")
+            del libraries[name]
+    return absent
+
+
+def named_library(text):
+    name, _, path = text.partition("=")
+    if not name or not os.path.isfile(path):
+        raise argparse.ArgumentTypeError(f"{text}: not NAME=PATH of a library")
+    return name, os.path.abspath(path)
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description="Runs real programs with each allocator preloaded.")
+    parser.add_argument("--measure", metavar="PROGRAM", help="the program that measures one run")
+    parser.add_argument("--tidepool", metavar="LIBRARY", help="libtidepool-malloc.so")
+    parser.add_argument("--lib", action="append", default=[], type=named_library, metavar="NAME=PATH", help="one more library")
+    parser.add_argument("--minutes", type=float, default=10, metavar="N", help="how long to run, about (default: 10)")
+    parser.add_argument("--only", metavar="NAMES", help="some of the programs, with commas between them")
+    parser.add_argument("--out", default="bench-results", metavar="DIR", help="where results go (default: bench-results)")
+    parser.add_argument("--command", help="the command to show with the figures")
+    parser.add_argument("--smoke", action="store_true", help="only try every program once, with tidepool")
+    parser.add_argument("--markdown", metavar="RAW", help="print the tables of earlier results again")
+    return parser.parse_args()
+
+
+def chosen(only):
+    names = [program.name for program in real_programs.REAL_PROGRAMS]
+    wanted = only.split(",") if only else names
+    unknown = [name for name in wanted if name not in names]
+    if unknown:
+        raise Failure(f"--only: no program {unknown[0]}; there are {', '.join(names)}")
+    found = [program for program in real_programs.REAL_PROGRAMS if program.name in wanted]
+    return ([program for program in found if real_programs.installed(program)],
+            [f"{program.name}: {program.binary} is not installed (Debian package {program.package})"
+             for program in found if not real_programs.installed(program)])
+
+
+def measured(options, folder):
+    libraries = {results.HERO: os.path.abspath(options.tidepool), results.BASELINE: "", **PEERS, **dict(options.lib)}
+    programs, missing = chosen(options.only)
+    measure = os.path.abspath(options.measure)
+    absent = usable(measure, libraries, folder) + missing
+    for line in absent:
+        print(f"bench: {line}", file=sys.stderr)
+    if results.HERO not in libraries or not programs:
+        raise Failure("nothing can be measured")
+    real_programs.make_data(folder)
+    machine = describe_machine([])
+    session = Session(measure, libraries, programs, options.minutes * 60, folder)
+    if options.smoke:
+        session.libraries = {results.HERO: libraries[results.HERO]}
+        session.repeat()
+        if session.failures:
+            raise Failure("some programs failed")
+        return None
+    session.run()
+    given = dict(options.lib)
+    return {"format": 1, "date": datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
+            "command": options.command or shlex.join(["bench/real.py", *sys.argv[1:]]), "machine": machine,
+            "allocators": list(libraries),
+            "versions": {name: "given by --lib" if name in given else describe_version(name) for name in libraries},
+            "programs": [{"name": program.name, "what": program.what} for program in programs],
+            "absent": absent, "failures": session.failures, "runs": session.runs}
+
+
+def main():
+    options = arguments()
+    if options.markdown:
+        with open(options.markdown, encoding="utf-8") as file:
+            return print(real_tables.markdown(real_tables.RealResults(json.load(file))))
+    if not options.measure or not options.tidepool:
+        raise Failure("--measure and --tidepool are needed (tools/bench --programs gives them)")
+    if not 0 < options.minutes <= 24 * 60:
+        raise Failure("--minutes: more than 0 and at most a day")
+    settle_environment(False)
+    with tempfile.TemporaryDirectory(prefix="tidepool-bench-") as folder:
+        raw = measured(options, folder)
+    if raw:
+        directory = make_directory(options.out)
+        with open(os.path.join(directory, "programs.json"), "w", encoding="utf-8") as file:
+            json.dump(raw, file, indent=1)
+        print(real_tables.markdown(real_tables.RealResults(raw)))
+        print(f"\n{os.path.join(directory, 'programs.json')}")
+    return None
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except (Failure, results.Unusable, OSError) as error:
+        sys.exit(f"bench: {error}")
+    except KeyboardInterrupt:
+        sys.exit("bench: interrupted")
