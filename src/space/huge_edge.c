@@ -84,6 +84,12 @@ static void wish_between_probes(const arena_t *arena, size_t page, size_t end)
   }
 }
 
+/* Atomic, because huge_edge_split() reads it without the lock. */
+static void set_huge_from(arena_t *arena, size_t unit)
+{
+  __atomic_store_n(&arena->huge_from, (uint32_t)unit, __ATOMIC_RELAXED);
+}
+
 void huge_edge_move(arena_t *arena, size_t end)
 {
   size_t from = arena->committed, had = arena->huge_from;
@@ -96,8 +102,10 @@ void huge_edge_move(arena_t *arena, size_t end)
     wish(arena, had, min_size(edge, from), false);
   if (is_dense(arena))
     wish_between_probes(arena, round_up(from, HUGE_PAGE_UNITS) / HUGE_PAGE_UNITS, end / HUGE_PAGE_UNITS);
-  __atomic_store_n(&arena->huge_from, (uint32_t)max_size(had ? had : from, edge), __ATOMIC_RELAXED);
+  set_huge_from(arena, max_size(had ? had : from, edge));
 }
+
+void huge_edge_contract(arena_t *arena, size_t end) { set_huge_from(arena, min_size(arena->huge_from, end)); }
 
 static void split_around(const arena_t *arena, const char *address)
 {

@@ -29,6 +29,9 @@ bool huge_edge_is_wanted(const arena_t *arena, size_t committed);
 /* Units [committed, end) have been mapped behind the others. */
 void huge_edge_move(arena_t *arena, size_t end);
 
+/* Units at and beyond `end` have been unmapped. */
+void huge_edge_contract(arena_t *arena, size_t end);
+
 /* Memory is about to go back. The system keeps a huge page whole of which a part is purged, until it runs short; so those at
  * both ends are split. No lock. */
 void huge_edge_split(const arena_t *arena, const char *from, const char *to);

@@ -216,6 +216,6 @@ void arena_contract(arena_t *arena, bool all)
   if (units < least || !os_unmap(arena->base + (end << arena->unit_log2), units << arena->unit_log2))
     return;
   arena->committed = (uint32_t)end;
-  arena->huge_from = (uint32_t)min_size(arena->huge_from, end);
+  huge_edge_contract(arena, end);
   arena_give_records(arena, end);
 }
