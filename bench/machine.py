@@ -53,7 +53,10 @@ def describe_machine(programs):
     }
 
 
-def describe_version(allocator):
+def describe_version(allocator, library=None):
+    """Of a library of --lib, the file's own name is all that is known."""
+    if library:
+        return os.path.basename(os.path.realpath(library))
     if allocator == results.HERO:
         version = read(os.path.join(ROOT, "meson.build"), r"version:\s*'([^']*)'")
         commit = output("git", "-C", ROOT, "describe", "--always", "--dirty")

@@ -24,16 +24,18 @@ def last_line(text):
 
 
 class Program:
-    """The benchmark program of one allocator."""
+    """The benchmark program of one allocator; or bench-given, with the name and the library that it is given."""
 
-    def __init__(self, path):
-        self.path = path
-        self.allocator = os.path.basename(path).removeprefix("bench-")
+    def __init__(self, path, allocator=None, library=None):
+        self.path, self.library = path, library
+        self.allocator = allocator or os.path.basename(path).removeprefix("bench-")
+        self.given = {"BENCH_GIVEN_NAME": allocator, "BENCH_GIVEN_LIBRARY": library} if library else {}
         self.cases, self.compiler = [], ""
 
     def call(self, *arguments):
         try:
-            done = subprocess.run([self.path, *arguments], capture_output=True, text=True, timeout=STUCK_SECONDS, check=False)
+            done = subprocess.run([self.path, *arguments], capture_output=True, text=True, timeout=STUCK_SECONDS, check=False,
+                                  env={**os.environ, **self.given})
         except subprocess.TimeoutExpired:
             raise Failure(f"bench-{self.allocator}: no end after {STUCK_SECONDS} s") from None
         except OSError as error:
@@ -69,30 +71,30 @@ class Program:
         return measured[0]
 
 
-def settle_environment(keep):
+def settle_environment(keep=None):
     """Takes settings out of the environment of all programs that run from here, and says so; or has them, where they are
-    wanted."""
+    wanted. None: nobody can ask for them."""
+    hint = " (--keep-environment leaves it there)" if keep is not None else ""
     found = {name: value for name, value in sorted(os.environ.items()) if SETTINGS.fullmatch(name)}
     if keep:
         return found
     for name, value in found.items():
         del os.environ[name]
-        print(f"bench: {name}={value} is taken out of the environment (--keep-environment leaves it there)", file=sys.stderr)
+        print(f"bench: {name}={value} is taken out of the environment{hint}", file=sys.stderr)
     return {}
 
 
-def available(paths):
-    """The programs that can run here, and a line for each that cannot."""
-    programs, absent = [], []
-    for path in paths:
-        program = Program(path)
+def available(programs):
+    """Those that can run here, and a line for each that cannot."""
+    able, absent = [], []
+    for program in programs:
         try:
             program.describe()
-            programs.append(program)
+            able.append(program)
         except Failure as failure:
             print(failure, file=sys.stderr)
             absent.append(str(failure))
-    return programs, absent
+    return able, absent
 
 
 def chosen_cases(programs, only):

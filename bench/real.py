@@ -5,8 +5,6 @@
 Inside each repetition a program is run allocator by allocator, a different one first each time. Time is that of the processor,
 of the program and of all that it starts; the clock's is in the raw figures.
 """
-import argparse
-import datetime
 import json
 import os
 import shlex
@@ -16,13 +14,13 @@ import tempfile
 
 sys.dont_write_bytecode = True   # the source tree stays as it is
 
+import command
 import progress
 import real_programs
 import real_tables
 import results
 from machine import describe_machine, describe_version
 from programs import Failure, last_line, settle_environment
-from run import make_directory
 
 PEERS = {"jemalloc": "libjemalloc.so.2", "mimalloc": "libmimalloc.so.2", "tcmalloc": "libtcmalloc_minimal.so.4"}
 FIGURES = ("clock", "user", "system", "faults", "peak", "mean")
@@ -106,24 +104,14 @@ def usable(measure, libraries, folder):
     return absent
 
 
-def named_library(text):
-    name, _, path = text.partition("=")
-    if not name or not os.path.isfile(path):
-        raise argparse.ArgumentTypeError(f"{text}: not NAME=PATH of a library")
-    return name, os.path.abspath(path)
-
-
 def arguments():
-    parser = argparse.ArgumentParser(description="Runs real programs with each allocator preloaded.")
+    parser = command.parser("Runs real programs with each allocator preloaded.", 10)
     parser.add_argument("--measure", metavar="PROGRAM", help="the program that measures one run")
     parser.add_argument("--tidepool", metavar="LIBRARY", help="libtidepool-malloc.so")
-    parser.add_argument("--lib", action="append", default=[], type=named_library, metavar="NAME=PATH", help="one more library")
-    parser.add_argument("--minutes", type=float, default=10, metavar="N", help="how long to run, about (default: 10)")
     parser.add_argument("--only", metavar="NAMES", help="some of the programs, with commas between them")
-    parser.add_argument("--out", default="bench-results", metavar="DIR", help="where results go (default: bench-results)")
-    parser.add_argument("--command", help="the command to show with the figures")
     parser.add_argument("--smoke", action="store_true", help="only try every program once, with tidepool")
     parser.add_argument("--markdown", metavar="RAW", help="print the tables of earlier results again")
+    parser.add_argument("--missing-packages", action="store_true", help="print the Debian packages that are not installed")
     return parser.parse_args()
 
 
@@ -140,7 +128,8 @@ def chosen(only):
 
 
 def measured(options, folder):
-    libraries = {results.HERO: os.path.abspath(options.tidepool), results.BASELINE: "", **PEERS, **dict(options.lib)}
+    given = command.given_libraries(options)
+    libraries = {results.HERO: os.path.abspath(options.tidepool), results.BASELINE: "", **PEERS, **given}
     programs, missing = chosen(options.only)
     measure = os.path.abspath(options.measure)
     absent = usable(measure, libraries, folder) + missing
@@ -158,11 +147,10 @@ def measured(options, folder):
             raise Failure("some programs failed")
         return None
     session.run()
-    given = dict(options.lib)
-    return {"format": 1, "date": datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
+    return {"format": 1, "date": command.timestamp(),
             "command": options.command or shlex.join(["bench/real.py", *sys.argv[1:]]), "machine": machine,
             "allocators": list(libraries),
-            "versions": {name: "given by --lib" if name in given else describe_version(name) for name in libraries},
+            "versions": {name: describe_version(name, given.get(name)) for name in libraries},
             "programs": [{"name": program.name, "what": program.what} for program in programs],
             "absent": absent, "failures": session.failures, "runs": session.runs}
 
@@ -172,15 +160,15 @@ def main():
     if options.markdown:
         with open(options.markdown, encoding="utf-8") as file:
             return print(real_tables.markdown(real_tables.RealResults(json.load(file))))
+    if options.missing_packages:
+        return print(*(program.package for program in real_programs.REAL_PROGRAMS if not real_programs.installed(program)))
     if not options.measure or not options.tidepool:
         raise Failure("--measure and --tidepool are needed (tools/bench --programs gives them)")
-    if not 0 < options.minutes <= 24 * 60:
-        raise Failure("--minutes: more than 0 and at most a day")
-    settle_environment(False)
+    settle_environment()
     with tempfile.TemporaryDirectory(prefix="tidepool-bench-") as folder:
         raw = measured(options, folder)
     if raw:
-        directory = make_directory(options.out)
+        directory = command.make_directory(options.out)
         with open(os.path.join(directory, "programs.json"), "w", encoding="utf-8") as file:
             json.dump(raw, file, indent=1)
         print(real_tables.markdown(real_tables.RealResults(raw)))
@@ -189,9 +177,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except (Failure, results.Unusable, OSError) as error:
-        sys.exit(f"bench: {error}")
-    except KeyboardInterrupt:
-        sys.exit("bench: interrupted")
+    command.run_command(main)

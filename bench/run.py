@@ -6,8 +6,6 @@ Every case of every allocator runs in a process of its own, so that memory is me
 same number of iterations of a case. Inside each repetition a case is run allocator by allocator, a different one first
 each time, so that what else happens on the machine falls on all of them alike.
 """
-import argparse
-import datetime
 import json
 import math
 import os
@@ -16,36 +14,25 @@ import sys
 
 sys.dont_write_bytecode = True   # the source tree stays as it is
 
+import command
 import report
 import results
 from machine import describe_machine, describe_version
-from programs import Failure, available, chosen_cases, settle_environment
+from programs import Failure, Program, available, chosen_cases, settle_environment
 from session import Session
 
 SOAK_SHARE, SOAK_SECONDS_MOST = 0.1, 30   # of the time, for the long life of object pools
 
 
-def raw_results(session, programs, absent, command, soak, machine, environment):
+def raw_results(session, programs, absent, shown, soak, machine, environment):
     return {
-        "format": 2, "date": datetime.datetime.now().astimezone().isoformat(timespec="seconds"), "command": command,
+        "format": 2, "date": command.timestamp(), "command": shown,
         "machine": machine, "environment": environment, "allocators": [p.allocator for p in programs],
-        "versions": {p.allocator: describe_version(p.allocator) for p in programs},
+        "versions": {p.allocator: describe_version(p.allocator, p.library) for p in programs},
         "seconds_a_run": session.run_seconds(), "cases": session.cases, "iterations": session.iterations,
         "offered": session.offered(), "absent": absent, "dropped": session.dropped, "failures": session.failures,
         "runs": session.runs, "soak": soak,
     }
-
-
-def make_directory(parent):
-    """A new directory named by the time, and `latest` beside it pointing there."""
-    name = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
-    directory, latest = os.path.join(parent, name), os.path.join(parent, "latest")
-    os.makedirs(directory, exist_ok=True)
-    if os.path.islink(latest):
-        os.remove(latest)
-    if not os.path.lexists(latest):
-        os.symlink(name, latest)
-    return directory
 
 
 def smoke(programs):
@@ -60,25 +47,29 @@ def smoke(programs):
 
 
 def arguments():
-    parser = argparse.ArgumentParser(description="Runs the benchmarks, allocators in turn, and reports.")
+    parser = command.parser("Runs the benchmarks, allocators in turn, and reports.", 5)
     parser.add_argument("programs", nargs="+", metavar="PROGRAM", help="bench-tidepool, bench-malloc, ...")
-    parser.add_argument("--minutes", type=float, default=5, metavar="N", help="how long to run, about (default: 5)")
+    parser.add_argument("--given", metavar="PROGRAM", help="bench-given, which runs the libraries of --lib")
     parser.add_argument("--soak", metavar="PROGRAM", help="the soak of object pools, whose series is in the report")
     parser.add_argument("--only", metavar="SUBJECT", help="all cases of one subject instead of the selection")
-    parser.add_argument("--out", default="bench-results", metavar="DIR", help="where results go (default: bench-results)")
-    parser.add_argument("--command", help="the command to show in the report")
     parser.add_argument("--keep-environment", action="store_true",
                         help="leave settings of allocators in the environment, and name them in the report")
     parser.add_argument("--smoke", action="store_true", help="only try every case once")
     return parser.parse_args()
 
 
+def all_programs(options):
+    libraries = command.given_libraries(options)
+    if libraries and not options.given:
+        raise Failure("--lib: --given is needed with it (tools/bench gives it)")
+    return [Program(path) for path in options.programs] + [Program(options.given, *named) for named in libraries.items()]
+
+
 def main():
     options = arguments()
-    if not 0 < options.minutes <= 24 * 60:
-        raise Failure("--minutes: more than 0 and at most a day")
+    programs = all_programs(options)
     environment = settle_environment(options.keep_environment)
-    programs, absent = available(options.programs)
+    programs, absent = available(programs)
     if not programs:
         raise Failure("no benchmark program can run")
     if options.smoke:
@@ -98,9 +89,9 @@ def main():
     soak = session.soak(options.soak, soak_seconds) if soak_seconds else None
     if not session.runs:
         raise Failure("nothing was measured")
-    directory = make_directory(options.out)
-    command = options.command or shlex.join(["bench/run.py", *sys.argv[1:]])
-    raw = raw_results(session, programs, absent, command, soak, machine, environment)
+    directory = command.make_directory(options.out)
+    shown = options.command or shlex.join(["bench/run.py", *sys.argv[1:]])
+    raw = raw_results(session, programs, absent, shown, soak, machine, environment)
     with open(os.path.join(directory, "raw.json"), "w", encoding="utf-8") as file:
         json.dump(raw, file, indent=1)
     report.write(results.Results(raw), directory)
@@ -108,9 +99,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except (Failure, results.Unusable, OSError) as error:
-        sys.exit(f"bench: {error}")
-    except KeyboardInterrupt:
-        sys.exit("bench: interrupted")
+    command.run_command(main)

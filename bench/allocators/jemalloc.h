@@ -8,7 +8,7 @@
 #define ALLOCATOR_NAME    "jemalloc"
 #define OWN_SUBJECTS(X)   X(heaps) X(object_pools)
 #define ALLOCATOR_LIBRARY "libjemalloc.so.2"
-#define ALLOCATOR_PACKAGE "libjemalloc2"
+#define ALLOCATOR_SOURCE  " (Debian package libjemalloc2)"
 #define ALLOCATOR_SYMBOLS \
   { \
     "malloc", "calloc", "realloc", "aligned_alloc", "free" \

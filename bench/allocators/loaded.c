@@ -13,9 +13,9 @@ enum { EXIT_SKIPPED = 77 };
 
 loaded_functions_t loaded;
 
-static void skip(const char *why)
+static _Noreturn void skip(const char *what, const char *why)
 {
-  fprintf(stderr, "bench-%s: skipped: %s\n", ALLOCATOR_NAME, why);
+  fprintf(stderr, "bench-%s: skipped: %s%s\n", ALLOCATOR_NAME, what, why);
   exit(EXIT_SKIPPED);
 }
 
@@ -40,7 +40,9 @@ void *loaded_symbol(const char *name)
 {
   void *address = dlsym(library, name);
   if (!address)
-    skip(dlerror());
+    skip(dlerror(), "");
+  if (address == dlsym(RTLD_DEFAULT, name))
+    skip(name, " is the C library's: it has none of its own");
   return address;
 }
 
@@ -48,10 +50,11 @@ void allocator_load(char **argv)
 {
   static const char *const names[] = ALLOCATOR_SYMBOLS;
   library = dlopen(ALLOCATOR_LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
-  if (!library && strstr(dlerror(), "static TLS"))
+  const char *error = library ? "" : dlerror();
+  if (strstr(error, "static TLS"))
     restart_with_static_tls(argv);
   if (!library)
-    skip(ALLOCATOR_LIBRARY " cannot be loaded (Debian package " ALLOCATOR_PACKAGE ")");
+    skip(error, ALLOCATOR_SOURCE);
   *(void **)&loaded.alloc = loaded_symbol(names[0]);
   *(void **)&loaded.calloc = loaded_symbol(names[1]);
   *(void **)&loaded.realloc = loaded_symbol(names[2]);

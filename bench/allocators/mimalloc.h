@@ -6,7 +6,7 @@
 
 #define ALLOCATOR_NAME    "mimalloc"
 #define ALLOCATOR_LIBRARY "libmimalloc.so.2"
-#define ALLOCATOR_PACKAGE "libmimalloc2.0"
+#define ALLOCATOR_SOURCE  " (Debian package libmimalloc2.0)"
 #define ALLOCATOR_SYMBOLS \
   { \
     "mi_malloc", "mi_calloc", "mi_realloc", "mi_memalign", "mi_free" \

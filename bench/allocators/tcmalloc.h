@@ -6,7 +6,7 @@
 
 #define ALLOCATOR_NAME    "tcmalloc"
 #define ALLOCATOR_LIBRARY "libtcmalloc_minimal.so.4"
-#define ALLOCATOR_PACKAGE "libtcmalloc-minimal4"
+#define ALLOCATOR_SOURCE  " (Debian package libtcmalloc-minimal4)"
 #define ALLOCATOR_SYMBOLS \
   { \
     "tc_malloc", "tc_calloc", "tc_realloc", "tc_memalign", "tc_free" \

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: MIT
+"""What runs real programs, with a program in place of `measure` that takes no time, and figures with known answers: which
+libraries and programs are left out and named, which repetitions count, what the tables say."""
+import argparse
+import contextlib
+import io
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import types
+import unittest
+import unittest.mock
+
+import made_up   # finds bench/
+
+import command
+import real
+import real_programs
+import real_tables
+import results
+from programs import Failure
+
+TIMES = {"tidepool": 1.0, "malloc": 2.0, "jemalloc": 4.0, "mimalloc": 0.5}
+MEASURE = """#!/bin/sh
+case "$2" in
+*absent*) echo "ERROR: ld.so: object '$2' from LD_PRELOAD cannot be preloaded" >&2; exit 0 ;;
+*mimalloc*) time=.5 ;;
+*jemalloc*) time=4 ;;
+*tidepool*) time=1 ;;
+*) time=2 ;;
+esac
+case "$3$2" in
+fails*jemalloc*) echo 'fails: no memory' >&2; exit 1 ;;
+esac
+echo "9 $time .25 1000 2097152 1048576" >"$1"
+"""
+
+
+def program(name, binary="true"):
+    return real_programs.RealProgram(name, binary, "package-of-" + name, "does it",
+                                     real_programs.plain(name, "DATA/x", OWN="1"))
+
+
+def raw(times=None, names=("lua", "git"), repetitions=8, **more):
+    def run(name, allocator, repetition):
+        time = (times or {}).get((name, allocator), TIMES[allocator]) * (1 + repetition / 10)
+        return {"program": name, "allocator": allocator, "repetition": repetition, "time": time, "clock": time, "user": time,
+                "system": 0.0, "faults": 10.0, "peak": 4e6 * TIMES[allocator], "mean": 1e6}
+    return {"programs": [{"name": name, "what": "x"} for name in names], "allocators": list(TIMES), "versions": {},
+            "runs": [run(n, a, r) for r in range(repetitions) for n in names for a in TIMES], "absent": [], "failures": [],
+            "machine": {"processor": "p", "processors": 2, "system": "s", "huge pages": "h"}, **more}
+
+
+class Tables(unittest.TestCase):
+    def test_a_mean_is_over_the_programs_that_all_allocators_ran(self):
+        found = raw({("git", "tidepool"): 100.0})
+        self.assertAlmostEqual(real_tables.RealResults(found).mean("tidepool", "malloc", "time").middle, 25 ** 0.5)
+        found["runs"] = [run for run in found["runs"] if (run["program"], run["allocator"]) != ("git", "jemalloc")]
+        less = real_tables.RealResults(found)
+        self.assertEqual(less.common(), ["lua"])
+        self.assertAlmostEqual(less.mean("tidepool", "malloc", "time").middle, 0.5)
+
+    def test_the_best_other_is_chosen_program_by_program(self):
+        found = real_tables.RealResults(raw({("git", "mimalloc"): 9.0}))
+        self.assertEqual([found.best_other(name, "tidepool", "time") for name in ("lua", "git")], ["mimalloc", "malloc"])
+        self.assertAlmostEqual(found.mean_of_best("tidepool", "time").middle, (2 * 0.5) ** 0.5)
+        self.assertEqual(found.best_other("lua", "mimalloc", "time"), "tidepool")
+
+    def test_too_few_repetitions_are_no_result(self):
+        self.assertEqual(real_tables.RealResults(raw(repetitions=results.LEAST_REPETITIONS - 1)).programs, [])
+
+    def test_where_it_is_slower_stands_first(self):
+        rows = real_tables.markdown(real_tables.RealResults(raw({("git", "tidepool"): 30.0}))).splitlines()
+        self.assertIn(f"60.0 (60.0-60.0) mimalloc, {results.SLOWER}", rows[2])
+        self.assertTrue(rows[2].startswith("| git |") and rows[3].startswith("| lua |"), rows)
+
+    def test_what_is_missing_stands_below(self):
+        failures = [{"program": "git", "allocator": "jemalloc", "what": "git: no memory"}] * 3
+        text = real_tables.markdown(real_tables.RealResults(raw(absent=["tcmalloc: not here"], failures=failures)))
+        self.assertIn("Not measured: tcmalloc: not here.", text)
+        self.assertEqual(text.count("Failed: jemalloc: git: no memory."), 1)
+
+
+class Sessions(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.measure = pathlib.Path(self.folder.name, "measure")
+        self.measure.write_text(MEASURE)
+        self.measure.chmod(0o755)
+
+    def session(self, names=("one", "two"), seconds=0, libraries=tuple(TIMES)):
+        return real.Session(str(self.measure), {name: name for name in libraries}, [program(name) for name in names], seconds,
+                            self.folder.name)
+
+    def run_quietly(self, session, **more):
+        with contextlib.redirect_stderr(io.StringIO()) as said:
+            session.run(**more)
+        return said.getvalue()
+
+    def test_six_repetitions_are_always_done_and_the_first_runs_do_not_count(self):
+        session = self.session()
+        self.run_quietly(session)
+        self.assertEqual(session.repetitions, results.LEAST_REPETITIONS)
+        self.assertEqual(len(session.runs), results.LEAST_REPETITIONS * 2 * len(TIMES))
+        self.assertEqual({run["allocator"]: run["time"] for run in session.runs}, {a: t + 0.25 for a, t in TIMES.items()})
+
+    def test_each_repetition_begins_with_another_allocator(self):
+        session = self.session()
+        self.run_quietly(session)
+        first = [next(run["allocator"] for run in session.runs if run["repetition"] == n) for n in range(len(TIMES))]
+        self.assertEqual(first, list(TIMES))
+
+    def test_a_program_that_fails_is_named_and_the_others_count(self):
+        session = self.session(names=("fails", "two"))
+        self.assertIn("jemalloc: fails: fails: no memory", self.run_quietly(session))
+        self.assertEqual({failure["allocator"] for failure in session.failures}, {"jemalloc"})
+        self.assertEqual({run["allocator"] for run in session.runs if run["program"] == "fails"}, set(TIMES) - {"jemalloc"})
+
+    def test_an_interrupt_counts_what_is_complete_or_is_an_error(self):
+        for at, enough in (2, False), (results.LEAST_REPETITIONS + 2, True):
+            session, repeat = self.session(seconds=1000), real.Session.repeat
+            def interrupted(self, at=at, repeat=repeat):
+                if self.repetitions + 1 == at and self.runs:
+                    raise KeyboardInterrupt
+                repeat(self)
+            with unittest.mock.patch.object(real.Session, "repeat", interrupted):
+                if enough:
+                    self.run_quietly(session)
+                    self.assertEqual({run["repetition"] for run in session.runs}, set(range(at - 1)))
+                else:
+                    self.assertRaisesRegex(Failure, "interrupted after 1 of at least 6", self.run_quietly, session)
+
+    def test_a_library_that_the_loader_does_not_find_is_named(self):
+        libraries = {"tidepool": "tidepool", "x": "absent.so", "malloc": ""}
+        absent = real.usable(str(self.measure), libraries, self.folder.name)
+        self.assertEqual(list(libraries), ["tidepool", "malloc"])
+        self.assertRegex(absent[0], "^x: .*absent.so.* cannot be preloaded$")
+
+    def whole(self, *arguments, programs=("one", "two")):
+        """What real.py prints, and its complaints."""
+        listed = [program(name, "true" if name != "gone" else "no-such-binary") for name in programs]
+        given = ["real.py", "--out", self.folder.name, "--measure", str(self.measure), "--tidepool", "tidepool", "--minutes",
+                 "0.001", *arguments]
+        printed, said = io.StringIO(), io.StringIO()
+        with unittest.mock.patch.multiple(real_programs, DATA=(), REAL_PROGRAMS=listed), \
+                unittest.mock.patch.object(sys, "argv", given), unittest.mock.patch.dict(os.environ), \
+                contextlib.redirect_stdout(printed), contextlib.redirect_stderr(said):
+            os.environ.pop("MALLOC_PERTURB_", None)   # meson's
+            try:
+                real.main()
+            except Failure as failure:
+                return printed.getvalue(), str(failure)
+        return printed.getvalue(), said.getvalue()
+
+    def test_a_whole_run_prints_tables_and_writes_all_figures(self):
+        library = pathlib.Path(self.folder.name, "jemalloc5.so")
+        library.touch()
+        printed, said = self.whole("--lib", f"newest={library}", programs=("one", "gone"))
+        self.assertIn("| newest |", printed)
+        self.assertIn("newest: jemalloc5.so", printed)
+        self.assertIn("gone: no-such-binary is not installed (Debian package package-of-gone)", said)
+        found = json.loads(pathlib.Path(self.folder.name, "latest/programs.json").read_text())
+        self.assertEqual(found["allocators"], ["tidepool", "malloc", "jemalloc", "mimalloc", "tcmalloc", "newest"])
+        self.assertEqual(len(found["runs"]), results.LEAST_REPETITIONS * len(found["allocators"]))
+        again, _ = self.whole("--markdown", os.path.join(self.folder.name, "latest/programs.json"))
+        self.assertTrue(printed.startswith(again.rstrip("\n")))
+
+    def test_programs_and_settings_that_cannot_be_are_told_in_a_line(self):
+        self.assertEqual(self.whole("--only", "three")[1], "--only: no program three; there are one, two")
+        self.assertEqual(self.whole("--only", "gone", programs=("one", "gone"))[1], "nothing can be measured")
+        with unittest.mock.patch.dict(os.environ, {"MALLOC_CONF": "x"}):
+            self.assertIn("bench: MALLOC_CONF=x is taken out of the environment\n", self.whole("--smoke")[1])
+        self.assertEqual(self.whole("--smoke", programs=("one", "fails"))[1], "")   # that fails with jemalloc alone
+
+    def test_packages_that_are_missing_are_listed(self):
+        self.assertEqual(self.whole("--missing-packages", programs=("one", "gone"))[0], "package-of-gone\n")
+
+
+class Commands(unittest.TestCase):
+    def test_minutes_are_more_than_none_and_at_most_a_day(self):
+        self.assertEqual(command.minutes("0.5"), 0.5)
+        for text in "0", "-1", "nan", "inf", "1441", "x", "":
+            self.assertRaisesRegex(argparse.ArgumentTypeError, f"^{text}: more than 0", command.minutes, text)
+
+    def test_a_library_has_a_name_of_its_own_and_a_path(self):
+        self.assertEqual(command.named_library(f"mi3={__file__}"), ("mi3", os.path.abspath(__file__)))
+        for text in "mi3", "mi3=", f"={__file__}", f"a b={__file__}", "mi3=/no/such/file", "mi3=/":
+            self.assertRaisesRegex(argparse.ArgumentTypeError, "not NAME=PATH", command.named_library, text)
+        for name in "tidepool", "malloc", "jemalloc":
+            self.assertRaisesRegex(argparse.ArgumentTypeError, "always here", command.named_library, f"{name}={__file__}")
+        twice = types.SimpleNamespace(lib=[("a", "x"), ("a", "y")])
+        self.assertRaisesRegex(Failure, "^--lib: a is given twice$", command.given_libraries, twice)
+
+    def test_a_failure_of_either_command_is_one_line(self):
+        for arguments in ["real.py", "--minutes", "0"], ["run.py", "--minutes", "0", "x"], ["run.py", "--lib", "x", "y"]:
+            done = subprocess.run([sys.executable, pathlib.Path(real.__file__).with_name(arguments[0]), *arguments[1:]],
+                                  capture_output=True, text=True, timeout=60, check=False)
+            self.assertEqual(done.returncode, 1)
+            self.assertRegex(done.stderr, r"\Abench: argument --\w+: .*\n\Z")
+
+
+unittest.main()
