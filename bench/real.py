@@ -14,6 +14,7 @@ import tempfile
 
 sys.dont_write_bytecode = True   # the source tree stays as it is
 
+import caches
 import command
 import progress
 import real_programs
@@ -110,6 +111,7 @@ def arguments():
     parser.add_argument("--tidepool", metavar="LIBRARY", help="libtidepool-malloc.so")
     parser.add_argument("--only", metavar="NAMES", help="some of the programs, with commas between them")
     parser.add_argument("--smoke", action="store_true", help="only try every program once, with tidepool")
+    parser.add_argument("--caches", action="store_true", help="count instructions and misses under cachegrind, not times")
     parser.add_argument("--markdown", metavar="RAW", help="print the tables of earlier results again")
     parser.add_argument("--missing-packages", action="store_true", help="print the Debian packages that are not installed")
     return parser.parse_args()
@@ -127,7 +129,8 @@ def chosen(only):
              for program in found if not real_programs.installed(program)])
 
 
-def measured(options, folder):
+def prepared(options, folder):
+    """A session of what can run here, its libraries that were given, and a line for each that cannot run."""
     given = command.given_libraries(options)
     libraries = {results.HERO: os.path.abspath(options.tidepool), results.BASELINE: "", **PEERS, **given}
     programs, missing = chosen(options.only)
@@ -138,42 +141,55 @@ def measured(options, folder):
     if results.HERO not in libraries or not programs:
         raise Failure("nothing can be measured")
     real_programs.make_data(folder)
+    return Session(measure, libraries, programs, options.minutes * 60, folder), given, absent
+
+
+def smoke(session):
+    """Each program runs to its end with tidepool."""
+    session.libraries = {results.HERO: session.libraries[results.HERO]}
+    session.repeat()
+    if session.failures:
+        raise Failure("some programs failed")
+
+
+def measured(options, session, given, absent):
     machine = describe_machine([])
-    session = Session(measure, libraries, programs, options.minutes * 60, folder)
-    if options.smoke:
-        session.libraries = {results.HERO: libraries[results.HERO]}
-        session.repeat()
-        if session.failures:
-            raise Failure("some programs failed")
-        return None
-    session.run()
-    return {"format": 1, "date": command.timestamp(),
+    if options.caches:
+        session.runs = list(caches.run(session))
+    else:
+        session.run()
+    return {"format": 1, "date": command.timestamp(), "kind": "caches" if options.caches else "times",
             "command": options.command or shlex.join(["bench/real.py", *sys.argv[1:]]), "machine": machine,
-            "allocators": list(libraries),
-            "versions": {name: describe_version(name, given.get(name)) for name in libraries},
-            "programs": [{"name": program.name, "what": program.what} for program in programs],
+            "allocators": list(session.libraries),
+            "versions": {name: describe_version(name, given.get(name)) for name in session.libraries},
+            "programs": [{"name": program.name, "what": program.what} for program in session.programs],
             "absent": absent, "failures": session.failures, "runs": session.runs}
+
+
+def shown(raw):
+    return caches.markdown(raw) if raw.get("kind") == "caches" else real_tables.markdown(real_tables.RealResults(raw))
 
 
 def main():
     options = arguments()
     if options.markdown:
         with open(options.markdown, encoding="utf-8") as file:
-            return print(real_tables.markdown(real_tables.RealResults(json.load(file))))
+            return print(shown(json.load(file)))
     if options.missing_packages:
         return print(*(program.package for program in real_programs.REAL_PROGRAMS if not real_programs.installed(program)))
     if not options.measure or not options.tidepool:
         raise Failure("--measure and --tidepool are needed (tools/bench --programs gives them)")
     settle_environment()
     with tempfile.TemporaryDirectory(prefix="tidepool-bench-") as folder:
-        raw = measured(options, folder)
-    if raw:
-        directory = command.make_directory(options.out)
-        with open(os.path.join(directory, "programs.json"), "w", encoding="utf-8") as file:
-            json.dump(raw, file, indent=1)
-        print(real_tables.markdown(real_tables.RealResults(raw)))
-        print(f"\n{os.path.join(directory, 'programs.json')}")
-    return None
+        session, given, absent = prepared(options, folder)
+        if options.smoke:
+            return smoke(session)
+        raw = measured(options, session, given, absent)
+    directory = command.make_directory(options.out)
+    name = os.path.join(directory, "caches.json" if options.caches else "programs.json")
+    with open(name, "w", encoding="utf-8") as file:
+        json.dump(raw, file, indent=1)
+    return print(f"{shown(raw)}\n\n{name}")
 
 
 if __name__ == "__main__":

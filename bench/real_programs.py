@@ -23,7 +23,7 @@ class RealProgram(NamedTuple):
     package: str
     what: str
     command: Callable   # of the directory of the data: the arguments, and what else the environment has
-    client: Callable = None   # of a server: sends it what it has to do, and ends it
+    client: Callable = None   # of a server: sends it what it has to do, and ends it; both may take some times longer
 
 
 def write(path, text):
@@ -192,16 +192,16 @@ def make_data(folder):
 
 # ---- programs ----
 
-def load_redis(folder, process):
+def load_redis(folder, process, slower=1):
     """Changes of strings and lists; the server is ended by its own command."""
     socket = os.path.join(folder, "redis.socket")
-    deadline = time.monotonic() + STUCK_SECONDS
+    deadline = time.monotonic() + STUCK_SECONDS * slower
     while not os.path.exists(socket) and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.01)
     load = ["redis-benchmark", "-s", socket, "-q", "-P", "16", "-r", "100000", "-n", "150000"]
     try:
         for job in (["-d", "100", "-t", "set,incr"], ["-d", "700", "-t", "set,lpush"]):
-            subprocess.run(load + job, check=True, stdout=subprocess.DEVNULL, env={"PATH": PATH}, timeout=STUCK_SECONDS)
+            subprocess.run(load + job, check=True, stdout=subprocess.DEVNULL, env={"PATH": PATH}, timeout=STUCK_SECONDS * slower)
     finally:
         subprocess.run(["redis-cli", "-s", socket, "shutdown", "nosave"], check=False, stdout=subprocess.DEVNULL,
                        stderr=subprocess.DEVNULL, env={"PATH": PATH}, timeout=STUCK_SECONDS)

@@ -77,9 +77,19 @@ def mean_row(results, allocator):
     return [allocator, *cells, number(results.mean_of_best(allocator, "time")), number(results.mean_of_best(allocator, "peak"))]
 
 
+def surroundings(raw):
+    """On what it was measured, and what could not be."""
+    machine = raw["machine"]
+    return [f"{machine['processor']}, {machine['processors']} usable, {machine['system']}, "
+            f"huge pages {machine['huge pages']}; "
+            + "; ".join(f"{a}: {raw['versions'].get(a) or 'version unknown'}" for a in raw["allocators"]) + ".",
+            *(f"Not measured: {line}." for line in raw["absent"]),
+            *sorted({f"Failed: {failure['allocator']}: {failure['what']}." for failure in raw["failures"]})]
+
+
 def markdown(results):
     """All of it."""
-    raw, machine = results.raw, results.raw["machine"]
+    raw = results.raw
     head = [HERO, "time", "/ malloc", "/ best other", "peak", "/ least other", "mean", "faults", "best other's"]
     means = ["", "time / malloc", "peak / malloc", "mean memory / malloc", "time / best other", "peak / least other"]
     repetitions = len({run["repetition"] for run in raw["runs"]})
@@ -88,10 +98,5 @@ def markdown(results):
              f"Processor time. Below 1 is faster, or less memory. Medians of {repetitions} repetitions; in brackets an "
              f"interval that holds such a ratio at least 95 times of 100; {UNDECIDED}: 1 is in it. The best other is the "
              "fastest at that program, chosen by the same figures, which favours it. Means are geometric, over "
-             f"{len(results.common())} programs.",
-             f"{machine['processor']}, {machine['processors']} usable, {machine['system']}, "
-             f"huge pages {machine['huge pages']}; "
-             + "; ".join(f"{a}: {raw['versions'].get(a) or 'version unknown'}" for a in results.allocators) + "."]
-    parts += [f"Not measured: {line}." for line in raw["absent"]]
-    parts += sorted({f"Failed: {failure['allocator']}: {failure['what']}." for failure in raw["failures"]})
-    return "\n\n".join(parts)
+             f"{len(results.common())} programs."]
+    return "\n\n".join(parts + surroundings(raw))

@@ -235,19 +235,12 @@ static size_t read_head(const char *path, char *text, size_t most)
   return length > 0 ? (size_t)length : 0;
 }
 
-/* The word in brackets is the one that is set. Asked once: most programs do not even grow so far. */
+/* The word in brackets is the one that is set. */
 bool os_grants_huge_pages(void)
 {
-  enum { UNKNOWN, NO, YES };
-  static uint8_t known;
-  uint8_t answer = __atomic_load_n(&known, __ATOMIC_RELAXED);
-  if (answer == UNKNOWN) {
-    char text[64];
-    read_head("/sys/kernel/mm/transparent_hugepage/enabled", text, sizeof text);
-    answer = strstr(text, "[madvise]") ? YES : NO;
-    __atomic_store_n(&known, answer, __ATOMIC_RELAXED);
-  }
-  return answer == YES;
+  char text[64];
+  read_head("/sys/kernel/mm/transparent_hugepage/enabled", text, sizeof text);
+  return strstr(text, "[madvise]") != NULL;
 }
 
 /* There is no call for it. Linux splits a huge page when it is told of a part of it that it will not be used soon. */
@@ -257,21 +250,10 @@ void os_split_huge_page(void *address)
     advise(address, os_page_size(), MADV_COLD);
 }
 
-size_t os_resident_bytes(void *address, size_t size)
+void os_touch(void *address)
 {
-  enum { PAGES = 512 };
-  unsigned char in_memory[PAGES];
-  size_t page = os_page_size(), resident = 0;
-  int saved = errno;
-  for (size_t at = 0, step; at < size && !refused(); at += step) {
-    step = min_size(size - at, PAGES * page);
-    if (mincore((char *)address + at, step, in_memory) != 0)
-      break;
-    for (size_t i = 0; i < step / page; i++)
-      resident += (in_memory[i] & 1) * page;
-  }
-  errno = saved;
-  return resident;
+  volatile char *p = address;
+  *p = *p;
 }
 
 /* A kernel that knows the advice says whether there is memory. Touching pages, as older ones need it, cannot fail: it ends the
@@ -282,11 +264,9 @@ bool os_prefault(void *address, size_t size)
     return false;
   int error = advise(address, size, MADV_POPULATE_WRITE);
   if (error != EINVAL)
-    return !error;                                    /* there is no memory: touching it would end the program */
-  for (size_t i = 0; i < size; i += os_page_size()) { /* before Linux 5.14 */
-    volatile char *p = (char *)address + i;
-    *p = *p;
-  }
+    return !error;                                  /* there is no memory: touching it would end the program */
+  for (size_t i = 0; i < size; i += os_page_size()) /* before Linux 5.14 */
+    os_touch((char *)address + i);
   return true;
 }
 

@@ -64,14 +64,14 @@ char *os_window(unsigned attempt, size_t *size);
 /* Asks for (or against) huge pages there. The system may ignore it. */
 void os_wish_huge_pages(void *address, size_t size, bool wanted);
 
-/* Says whether wishes count: where the system gives huge pages to everybody or to nobody, they do not. */
+/* Says whether wishes count: where the system gives huge pages to everybody or to nobody, they do not. It reads a file. */
 bool os_grants_huge_pages(void);
 
 /* Makes pages of usual length of the huge page that the address is in, if it is in one. */
 void os_split_huge_page(void *address);
 
-/* Returns how much of whole pages is in memory; 0 if that cannot be known. */
-size_t os_resident_bytes(void *address, size_t size);
+/* Has the system find memory for the page that the address is in, as the first write to it would. */
+void os_touch(void *address);
 
 /* These touch pages, lock them in memory, and unlock them. */
 bool os_prefault(void *address, size_t size);

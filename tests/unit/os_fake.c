@@ -170,13 +170,19 @@ void os_wish_huge_pages(void *address, size_t size, bool wanted)
 
 bool os_grants_huge_pages(void) { return !os_fake.grants_nothing; }
 void os_split_huge_page(void *address) { os_fake.split_last = address, os_fake.splits++; }
-size_t os_resident_bytes(void *address, size_t size) { return os_fake.resident ? os_fake.resident(address, size) : size; }
+
+void os_touch(void *address)
+{
+  volatile char *p = address;
+  *p = *p;
+  os_fake.now_ns += os_fake.touch_ns;
+  os_fake.touches++;
+}
 
 bool os_prefault(void *address, size_t size)
 {
   if (fails(OS_PREFAULT))
     return false;
-  os_fake.now_ns += os_fake.prefault_ns;
   for (size_t i = 0; i < size; i += 4096) {
     volatile char *p = (char *)address + i;
     *p = *p;

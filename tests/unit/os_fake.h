@@ -35,9 +35,9 @@ typedef struct os_fake {
   void (*forking)(void);           /* called when a fork has all that it waits for */
   void (*woken)(const uint32_t *word);
   void (*wished)(const char *address, size_t size, bool wanted); /* huge pages */
-  size_t (*resident)(const char *address, size_t size);          /* all of it, if there is no answer here */
   uint64_t now_ns;                                               /* another clock, which goes on while pages are touched: */
-  uint64_t prefault_ns;                                          /* so much in a call */
+  uint64_t touch_ns;                                             /* so much in a call */
+  size_t touches;                                                /* of so many */
   bool grants_nothing;                                           /* no huge pages */
   const char *split_last;                                        /* the huge page that was split last, */
   size_t splits;                                                 /* of so many */

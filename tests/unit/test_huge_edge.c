@@ -6,7 +6,7 @@
 #include "space/huge_edge.h"
 #include <string.h>
 
-enum { UNITS = 4096, PAGE_UNITS = 32, LEAST = 256, EDGE = 128, TURN = 1024 };
+enum { UNITS = 4096, PAGE_UNITS = 32, LEAST = 256, EDGE = 128, TURN = 1024, BLOCK = 4096 };
 
 /* Of each unit: the last wish since it was mapped. */
 static enum { NONE, HUGE, SMALL } wishes[UNITS];
@@ -20,19 +20,6 @@ static void note(const char *address, size_t size, bool wanted)
   wish_count++;
   for (size_t i = from; i < from + size / UNIT; i++)
     wishes[i] = wanted ? HUGE : SMALL;
-}
-
-static size_t nothing_resident(const char *address, size_t size)
-{
-  (void)address, (void)size;
-  return 0;
-}
-
-static bool is_sparse(size_t unit) { return unit / TURN % 2; }
-static size_t touched_in_turn(const char *address, size_t size)
-{
-  must(size == PAGE_UNITS * UNIT && (size_t)(address - arena->base) % size == 0);
-  return is_sparse((size_t)(address - arena->base) / UNIT) ? size - size / 15 : size;
 }
 
 static void begin(uint8_t huge_pages)
@@ -51,6 +38,22 @@ static run_t *take(size_t units)
   return run;
 }
 
+/* What stands in the run, of which so many blocks of that size were handed out at some time. */
+static void become(run_t *run, run_kind_t kind, size_t block_size, double handed_out)
+{
+  run->capacity = (uint32_t)(run->units * UNIT / block_size);
+  run->fresh = (uint32_t)(run->capacity * handed_out);
+  run_become(run, kind, NULL);
+}
+
+/* A slab of small blocks, full. */
+static run_t *take_full(size_t units)
+{
+  run_t *run = take(units);
+  become(run, RUN_SLAB, BLOCK, 1);
+  return run;
+}
+
 static void give(run_t *run)
 {
   size_t at = (size_t)(run - arena->runs);
@@ -66,14 +69,12 @@ static size_t count(int wish, size_t from, size_t to)
   return found;
 }
 
-/* A page that is a probe is never wished; the others of the edge are, and none behind it or behind the end. Returns how many
- * pages of the edge are. */
-static size_t check_edge(size_t first)
+/* A page is huge or not as a whole, none is behind the edge or behind the end. Returns how many pages of the edge are. */
+static size_t check_edge(void)
 {
   size_t end = arena->committed, wished = 0;
   must(arena->huge_from <= end && end - arena->huge_from < EDGE + 2 * PAGE_UNITS);
-  must(count(HUGE, 0, max_size(first, arena->huge_from / PAGE_UNITS * PAGE_UNITS)) == 0 &&
-       count(NONE, end, UNITS) == UNITS - end);
+  must(count(HUGE, 0, max_size(LEAST, arena->huge_from / PAGE_UNITS * PAGE_UNITS)) == 0 && count(NONE, end, UNITS) == UNITS - end);
   for (size_t page = arena->huge_from / PAGE_UNITS + 1; (page + 1) * PAGE_UNITS <= end; page++) {
     size_t huge = count(HUGE, page * PAGE_UNITS, (page + 1) * PAGE_UNITS);
     must(huge == 0 || huge == PAGE_UNITS);
@@ -87,35 +88,87 @@ static size_t check_edge(size_t first)
 static void grows(void *argument)
 {
   (void)argument;
-  size_t taken = 0, most = 0, pages = 0, probes = 0;
+  size_t taken = 0, pages = 0, huge = 0;
   begin(HUGE_PAGES_AUTO);
   for (size_t units = 1; taken + units <= UNITS; units = units % 7 + 1, taken += units) {
     size_t had = arena->committed;
-    take(units);
-    if (arena->committed < LEAST) {
-      must(wish_count == 0);
+    take_full(units);
+    must(arena->committed < LEAST ? wish_count == 0 : arena->committed % PAGE_UNITS == 0);
+    if (had < LEAST || had == arena->committed)
       continue;
-    }
-    must(arena->committed % PAGE_UNITS == 0);
-    most = max_size(most, check_edge(LEAST));
-    for (size_t page = had / PAGE_UNITS; had != arena->committed && page < arena->committed / PAGE_UNITS; page++, pages++)
-      probes += count(HUGE, page * PAGE_UNITS, (page + 1) * PAGE_UNITS) == 0;
+    pages += (arena->committed - had) / PAGE_UNITS;
+    huge += count(HUGE, had, arena->committed) / PAGE_UNITS;
+    must(check_edge() >= 2);
   }
-  must(arena->committed == UNITS && most >= 3);
-  must(probes > pages / 16 && probes < pages / 4); /* every fourth at first, every eighth later */
+  must(arena->committed == UNITS && huge == pages && pages > (UNITS - LEAST) / PAGE_UNITS - 5 && os_fake.touches < pages);
 }
 
-/* Where the system decides by itself nothing is asked of it, nor where it cannot be known what is in use. */
-static void not_asked(void *argument)
+/* ---- what is not known to be touched ---- */
+
+typedef struct filling {
+  run_kind_t kind;
+  size_t block_size;
+  double handed_out;
+  bool is_dense;
+} filling_t;
+
+static void filled(void *argument)
 {
-  const bool *grants = argument;
+  const filling_t *filling = argument;
   begin(HUGE_PAGES_AUTO);
-  os_fake.grants_nothing = !*grants;
-  os_fake.resident = *grants ? nothing_resident : NULL;
   for (size_t i = 0; i < UNITS; i++)
-    take(1);
-  must(count(HUGE, 0, UNITS) == 0 && (*grants || wish_count == 0));
+    become(take(1), filling->kind, filling->block_size, filling->handed_out);
+  must((count(HUGE, 0, UNITS) > 0) == filling->is_dense);
 }
+WITH(filled, filling_t, {RUN_SLAB, BLOCK, 1, true}, {RUN_SLAB, 16, 1, true}, {RUN_SLAB, 512, .95, true},
+     {RUN_SLAB, 512, .9, false}, {RUN_SLAB, BLOCK, .01, false}, {RUN_SLAB, 5120, 1, false}, {RUN_LARGE, BLOCK, 1, false},
+     {RUN_SPARE, BLOCK, 1, false}, {RUN_REGION, BLOCK, 1, false}, {RUN_NONE, BLOCK, 1, false})
+
+/* Some of it may be large blocks, or free. Each pattern begins at another place of the window. */
+static void partly(void *argument)
+{
+  const size_t *others = argument; /* of each eight units */
+  static run_t *runs[UNITS];
+  begin(HUGE_PAGES_AUTO);
+  for (size_t i = 0; i < UNITS; i++) {
+    runs[i] = take(1);
+    become(runs[i], i % 8 < *others && i % 3 ? RUN_LARGE : RUN_SLAB, BLOCK, i % 8 < *others ? 0 : 1);
+  }
+  must((count(HUGE, 0, UNITS) > 0) == (*others <= 2));
+}
+WITH(partly, size_t, 0, 1, 2, 3, 8)
+
+/* Slabs that have been given back are no slabs. */
+static void holes(void *argument)
+{
+  (void)argument;
+  static run_t *runs[LEAST];
+  begin(HUGE_PAGES_AUTO);
+  for (size_t i = 0; i < LEAST; i++)
+    runs[i] = take_full(1);
+  for (size_t i = 0; i < LEAST; i += 2)
+    give(runs[i]);
+  take(UNITS / 2);
+  must(count(HUGE, 0, UNITS) == 0);
+}
+
+/* Sixteen MiB that are hardly touched, and as many that are full, in turn. */
+static void sparse(void *argument)
+{
+  (void)argument;
+  begin(HUGE_PAGES_AUTO);
+  for (size_t i = 0; i < UNITS; i++) {
+    bool is_sparse = i / TURN % 2;
+    become(take(1), RUN_SLAB, BLOCK, is_sparse ? .1 : 1);
+    size_t since = i % TURN;
+    if (i < LEAST || since < TURN * 3 / 4)
+      continue;
+    size_t wished = check_edge();
+    must(is_sparse ? wished == 0 : wished > 0);
+  }
+}
+
+/* ---- the other settings ---- */
 
 static void never(void *argument)
 {
@@ -132,25 +185,12 @@ static void always(void *argument)
   begin(HUGE_PAGES_ALWAYS);
   for (size_t i = 0; i < UNITS; i++) {
     take(1);
-    must(count(HUGE, 0, arena->committed) == arena->committed &&
+    must(count(HUGE, 0, arena->committed) == arena->committed && arena->committed % PAGE_UNITS == 0 &&
          count(NONE, arena->committed, UNITS) == UNITS - arena->committed);
   }
-}
-
-/* Sixteen MiB that are hardly touched, and as many that are full, in turn: the probes tell, after a while. */
-static void sparse(void *argument)
-{
-  (void)argument;
-  begin(HUGE_PAGES_AUTO);
-  os_fake.resident = touched_in_turn;
-  for (size_t i = 0; i < UNITS; i++) {
-    take(1);
-    size_t since = i % TURN;
-    if (i < LEAST || since < TURN * 3 / 4)
-      continue;
-    size_t wished = check_edge(LEAST);
-    must(is_sparse(i) ? wished == 0 : wished > 0);
-  }
+  must(os_fake.touches == 0);
+  huge_edge_split(arena, arena->base + UNIT, arena->base + PAGE_UNITS * UNIT);
+  must(os_fake.splits == 1);
 }
 
 /* Where a huge page takes long, one is tried now and then, and later less often; where it does not, the others follow. */
@@ -159,34 +199,23 @@ static void slow(void *argument)
   (void)argument;
   size_t half = 0, huge = 0;
   begin(HUGE_PAGES_AUTO);
-  os_fake.prefault_ns = 2000000;
+  os_fake.touch_ns = 2000000;
   for (size_t i = 0; i < UNITS; i++) {
-    take(1);
+    take_full(1);
     if (i == UNITS / 2)
-      half = os_fake.count[OS_PREFAULT];
-    must(arena->committed < LEAST || check_edge(LEAST) <= 1);
+      half = os_fake.touches;
+    must(arena->committed < LEAST || check_edge() <= 1);
   }
-  must(half > 1 && half < 5 && os_fake.count[OS_PREFAULT] < 2 * half);
-  os_fake.prefault_ns = 0;
+  must(half > 1 && half < 5 && os_fake.touches < 2 * half);
+  os_fake.touch_ns = 0;
   arena = create(1, UNITS);
   arena->huge_pages = HUGE_PAGES_AUTO;
   memset(wishes, 0, sizeof wishes);
   for (size_t i = 0; i < UNITS; i++) {
-    take(1);
-    huge = max_size(huge, arena->committed < LEAST ? 0 : check_edge(LEAST));
+    take_full(1);
+    huge = max_size(huge, arena->committed < LEAST ? 0 : check_edge());
   }
   must(huge >= 3);
-}
-
-/* A page that cannot be had at once is as good as a slow one. */
-static void refused(void *argument)
-{
-  (void)argument;
-  begin(HUGE_PAGES_AUTO);
-  os_fake.fail_kinds = 1 << OS_PREFAULT;
-  for (size_t i = 0; i < UNITS; i++)
-    take(1);
-  must(os_fake.count[OS_PREFAULT] > 1 && os_fake.count[OS_PREFAULT] < 8);
 }
 
 /* ---- what is in the way ---- */
@@ -200,7 +229,7 @@ static void shrinks(void *argument)
   for (size_t least = UNITS / 2; least != 0; least = least / 3 * 2) {
     size_t from = SIZE_MAX;
     for (size_t i = 0; i < UNITS - PAGE_UNITS; i++)
-      runs[i] = runs[i] ? runs[i] : take(1);
+      runs[i] = runs[i] ? runs[i] : take_full(1);
     for (size_t i = least; i < UNITS - PAGE_UNITS; i++, runs[i - 1] = NULL)
       give(runs[i]);
     for (size_t below = SIZE_MAX, to; arena_highest_dirty(arena, below, &from, &to); below = from) {
@@ -214,10 +243,10 @@ static void shrinks(void *argument)
   }
   wish_count = 0;
   for (size_t i = arena->committed; i < UNITS / 2; i++) {
-    take(1);
+    take_full(1);
     must(arena->committed >= LEAST || wish_count == 0);
   }
-  must(check_edge(LEAST) > 0);
+  must(check_edge() > 0);
 }
 
 /* A step that is refused is made as short as it can be, and ends anywhere. */
@@ -226,13 +255,13 @@ static void short_steps(void *argument)
   (void)argument;
   begin(HUGE_PAGES_AUTO);
   for (int i = 0; i < LEAST; i++)
-    take(1);
+    take_full(1);
   size_t first = arena->committed, edge = arena->huge_from;
   for (size_t i = LEAST; i < first; i++)
-    take(1);
+    take_full(1);
   for (size_t i = 0; i < 1000; i++) {
     os_fake.mapped_most = os_fake.mapped_bytes + UNIT + 64 * KIB; /* records may want some too */
-    take(1);
+    take_full(1);
     must(arena->committed <= first + i + 2 && count(HUGE, first, UNITS) == 0); /* no step has a whole huge page */
   }
   must(arena->huge_from > edge && count(HUGE, 0, UNITS) == 0);
@@ -249,7 +278,7 @@ static void split(void *argument)
   huge_edge_split(arena, base + UNIT, base + 3 * UNIT);
   must(os_fake.splits == 0); /* there are none yet */
   for (int i = 0; i < UNITS; i++)
-    take(1);
+    take_full(1);
   size_t page = PAGE_UNITS * UNIT;
   huge_edge_split(arena, base + page, base + 3 * page);
   must(os_fake.splits == 0);
@@ -268,12 +297,13 @@ static void limited(void *argument)
   begin(HUGE_PAGES_AUTO);
   os_fake.memory_limit = 512 * MIB;
   for (size_t i = 0; i < UNITS; i++) {
-    take(1);
+    take_full(1);
     must(arena->committed <= i + 1 + (512 * MIB / 256 >> UNIT_LOG2));
   }
 }
 
 IN_CHILD(grows)
+IN_CHILD(holes)
 IN_CHILD(never)
 IN_CHILD(always)
 IN_CHILD(sparse)
@@ -281,17 +311,15 @@ IN_CHILD(shrinks)
 IN_CHILD(short_steps)
 IN_CHILD(limited)
 IN_CHILD(slow)
-IN_CHILD(refused)
 IN_CHILD(split)
-WITH(not_asked, bool, false, true)
 
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(grows_test),   cmocka_unit_test(never_test),       cmocka_unit_test(always_test),
+    cmocka_unit_test(grows_test),   cmocka_unit_test(filled_test),      cmocka_unit_test(partly_test),
+    cmocka_unit_test(holes_test),   cmocka_unit_test(never_test),       cmocka_unit_test(always_test),
     cmocka_unit_test(shrinks_test), cmocka_unit_test(short_steps_test), cmocka_unit_test(limited_test),
-    cmocka_unit_test(slow_test),    cmocka_unit_test(refused_test),     cmocka_unit_test(sparse_test),
-    cmocka_unit_test(split_test),   cmocka_unit_test(not_asked_test),
+    cmocka_unit_test(slow_test),    cmocka_unit_test(sparse_test),      cmocka_unit_test(split_test),
   };
   return cmocka_run_group_tests_name("huge_edge", tests, NULL, NULL);
 }
