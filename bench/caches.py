@@ -4,11 +4,10 @@ two levels of caches. The figures hold on any machine, whatever else it does, an
 import glob
 import os
 import shutil
-import subprocess
 
 import real_programs
 import results
-from programs import Failure, last_line
+from programs import Failure, last_line, run_group
 from real_tables import surroundings, table
 
 # Of a usual core: a first level of 32 KiB and a second of its own. What misses that is slow on any machine.
@@ -33,24 +32,15 @@ def counted(folder):
 
 def simulate(program, library, folder):
     command, environment = program.command(folder)
-    preload = {"LD_PRELOAD": library} if library else {}
     levels = [f"--{level}={shape}" for level, shape in LEVELS.items()]
-    process = subprocess.Popen(
+    status, said = run_group(
         ["valgrind", "--tool=cachegrind", "--cache-sim=yes", "--trace-children=yes", *levels,
-         f"--cachegrind-out-file={folder}/cachegrind.%p", *command],
-        cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-        env={"PATH": real_programs.PATH, "LC_ALL": "C.UTF-8", **environment, **preload})
-    try:
-        if program.client:
-            program.client(folder, process, SLOWER)
-        _, said = process.communicate(timeout=real_programs.STUCK_SECONDS * SLOWER)
-    except (subprocess.SubprocessError, OSError) as error:
-        process.kill()
-        process.communicate()
-        raise Failure(f"{program.name}: {error}") from None
+         f"--cachegrind-out-file={folder}/cachegrind.%p", *command], real_programs.STUCK_SECONDS * SLOWER,
+        program.client and (lambda process: program.client(folder, process, SLOWER)), cwd=folder,
+        env={"PATH": real_programs.PATH, "LC_ALL": "C.UTF-8", **environment, "LD_PRELOAD": library})
     sums = counted(folder)
-    if process.returncode != 0 or not sums["instructions"]:
-        raise Failure(f"{program.name}: {last_line(said) or f'exit status {process.returncode}'}")
+    if status != 0 or not sums["instructions"]:
+        raise Failure(last_line(said) or f"exit status {status}")
     return sums
 
 
@@ -65,8 +55,7 @@ def run(session):
             try:
                 yield {"program": program.name, "allocator": allocator, **simulate(program, library, session.folder)}
             except Failure as failure:
-                session.failures.append({"program": program.name, "allocator": allocator, "what": str(failure)})
-                session.progress.say(f"{allocator}: {failure}")
+                session.fail(program, allocator, failure)
 
 
 def shown(ours, others, key):
@@ -90,5 +79,5 @@ def markdown(raw):
     if any(ratios.values()):
         rows.append(["mean", *(cell for key in COUNTS for cell in ("", results.digits(results.geometric_mean(ratios[key]))))])
     levels = "; ".join(f"{level} {shape}" for level, shape in LEVELS.items())
-    return "\n\n".join([table(head, rows), f"Simulated, one run each ({levels}: bytes, ways, bytes of a line). Below 1 is fewer. "
-                        "Means are geometric.", *surroundings(raw)])
+    return "\n\n".join([table(head, rows), f"Simulated, one run each ({levels}: bytes, ways, bytes of a line). Below 1 is "
+                        "fewer. Means are geometric.", *surroundings(raw)])

@@ -3,6 +3,7 @@
 import argparse
 import os
 import re
+import signal
 import sys
 from datetime import datetime
 
@@ -59,6 +60,13 @@ def timestamp():
     return datetime.now().astimezone().isoformat(timespec="seconds")
 
 
+def make_place(parent):
+    """Results that cannot be written are refused before they are measured."""
+    os.makedirs(parent, exist_ok=True)
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise Failure(f"--out: {parent} cannot be written to")
+
+
 def make_directory(parent):
     """A new directory named by the time, and `latest` beside it pointing there."""
     name = datetime.now().strftime("%Y%m%d-%H%M%S")
@@ -72,7 +80,8 @@ def make_directory(parent):
 
 
 def run_command(main):
-    """A failure is a line, and status 1."""
+    """A failure is a line, and status 1. A signal that ends the command lets it clear up."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("bench: terminated"))
     try:
         main()
     except (Failure, results.Unusable, OSError, argparse.ArgumentError) as error:

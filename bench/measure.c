@@ -8,18 +8,20 @@
  * FILE gets one line: seconds by the clock, of user and system time, page faults, bytes at the peak of one process, and mean
  * bytes of all of them together, sampled each 5 ms. */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { SAMPLE_NS = 5000000, MOST_CHILDREN = 64, CANNOT_RUN = 127 };
+enum { SAMPLE_NS = 5000000, CANNOT_RUN = 127 };
 
 static double now(void)
 {
@@ -30,41 +32,57 @@ static double now(void)
 
 static double seconds(struct timeval t) { return (double)t.tv_sec + (double)t.tv_usec / 1e6; }
 
-/* Reads the head of a file of /proc; an empty text where the process has ended meanwhile. */
-static const char *read_proc(const char *format, long pid)
+/* Reads the head of a file; an empty text where the process has ended meanwhile. */
+static void read_head(const char *path, char *text, size_t most)
 {
-  static char text[4096];
-  char path[64];
-  snprintf(path, sizeof path, format, pid, pid);
   int file = open(path, O_RDONLY | O_CLOEXEC);
-  ssize_t length = file < 0 ? 0 : read(file, text, sizeof text - 1);
+  ssize_t length = file < 0 ? 0 : read(file, text, most - 1);
   if (file >= 0)
     close(file);
   text[length > 0 ? length : 0] = '\0';
-  return text;
+}
+
+static double resident_bytes(long pid);
+
+/* Of those that one thread has started, and of all that those have. */
+static double resident_below(const char *task)
+{
+  char path[400], text[4096], *end;
+  double bytes = 0;
+  snprintf(path, sizeof path, "%s/children", task);
+  read_head(path, text, sizeof text);
+  for (const char *at = text;; at = end) {
+    long child = strtol(at, &end, 10);
+    if (end == at)
+      return bytes;
+    bytes += resident_bytes(child);
+  }
 }
 
 /* Of a process and all that it has started. */
 static double resident_bytes(long pid)
 {
-  const char *second = strchr(read_proc("/proc/%ld/statm", pid), ' ');
+  char path[64], task[sizeof path + sizeof((struct dirent *)0)->d_name], text[256];
+  snprintf(path, sizeof path, "/proc/%ld/statm", pid);
+  read_head(path, text, sizeof text);
+  const char *second = strchr(text, ' ');
   double bytes = second ? (double)strtol(second, NULL, 10) * (double)sysconf(_SC_PAGESIZE) : 0;
-  long children[MOST_CHILDREN];
-  size_t count = 0;
-  char *end;
-  for (const char *at = read_proc("/proc/%ld/task/%ld/children", pid); count < MOST_CHILDREN; at = end) {
-    long child = strtol(at, &end, 10);
-    if (end == at)
-      break;
-    children[count++] = child;
-  }
-  for (size_t i = 0; i < count; i++)
-    bytes += resident_bytes(children[i]);
+  snprintf(path, sizeof path, "/proc/%ld/task", pid);
+  DIR *tasks = opendir(path);
+  for (const struct dirent *entry; tasks && (entry = readdir(tasks)) != NULL;)
+    if (entry->d_name[0] != '.') {
+      snprintf(task, sizeof task, "%s/%s", path, entry->d_name);
+      bytes += resident_below(task);
+    }
+  if (tasks)
+    closedir(tasks);
   return bytes;
 }
 
+/* The program ends with whoever measures it. */
 static _Noreturn void become(const char *library, char **command)
 {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, NULL);
@@ -81,29 +99,35 @@ int main(int argc, char **argv)
     fprintf(stderr, "usage: measure FILE LIBRARY COMMAND...\n");
     return 2;
   }
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  signal(SIGCHLD, SIG_DFL); /* whoever ignores it gets no figures of a child */
   const struct timespec pause = {.tv_nsec = SAMPLE_NS};
   sigset_t child_ends;
   sigemptyset(&child_ends);
   sigaddset(&child_ends, SIGCHLD);
   sigprocmask(SIG_BLOCK, &child_ends, NULL); /* so that it is waited for together with the time */
   double start = now(), sum = 0, samples = 0;
-  pid_t pid = fork();
+  pid_t pid = fork(), ended = 0;
   if (pid == 0)
     become(argv[2], argv + 3);
   struct rusage used;
   int status = 0;
-  while (pid > 0 && wait4(pid, &status, WNOHANG, &used) == 0) {
+  while (pid > 0 && (ended = wait4(pid, &status, WNOHANG, &used)) == 0) {
     sum += resident_bytes(pid);
     samples++;
     sigtimedwait(&child_ends, NULL, &pause);
   }
-  double took = now() - start;
-  FILE *file = pid > 0 ? fopen(argv[1], "w") : NULL;
+  if (ended != pid || pid < 0) {
+    fprintf(stderr, "measure: %s\n", strerror(errno));
+    return 1;
+  }
+  double took = now() - start, peak = (double)used.ru_maxrss * 1024, mean = samples > 0 ? sum / samples : peak;
+  FILE *file = fopen(argv[1], "w");
   if (!file ||
       fprintf(file, "%.6f %.6f %.6f %ld %.0f %.0f\n", took, seconds(used.ru_utime), seconds(used.ru_stime), used.ru_minflt,
-              (double)used.ru_maxrss * 1024, sum / samples) < 0 ||
+              peak, mean) < 0 ||
       fclose(file) != 0) {
-    fprintf(stderr, "measure: %s: %s\n", pid > 0 ? argv[1] : "fork", strerror(errno));
+    fprintf(stderr, "measure: %s: %s\n", argv[1], strerror(errno));
     return 1;
   }
   if (WIFSIGNALED(status))

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 
@@ -21,6 +22,23 @@ class Failure(Exception):
 def last_line(text):
     lines = [line for line in text.splitlines() if line.strip()]
     return lines[-1] if lines else ""
+
+
+def run_group(arguments, timeout, during=None, **options):
+    """Runs a program in a session of its own, `during` beside it, and returns its exit status and what it complained of. If
+    anything is wrong, it ends with all that it has started: what hangs would keep its pipe open for ever."""
+    with subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                          start_new_session=True, **options) as process:
+        try:
+            if during:
+                during(process)
+            _, said = process.communicate(timeout=timeout)
+            return process.returncode, said
+        except (subprocess.SubprocessError, OSError) as error:
+            raise Failure(str(error)) from None
+        finally:
+            if process.returncode is None:
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 class Program:

@@ -7,6 +7,7 @@ of the program and of all that it starts; the clock's is in the raw figures.
 """
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -21,9 +22,11 @@ import real_programs
 import real_tables
 import results
 from machine import describe_machine, describe_version
-from programs import Failure, last_line, settle_environment
+from programs import Failure, last_line, run_group, settle_environment
 
-PEERS = {"jemalloc": "libjemalloc.so.2", "mimalloc": "libmimalloc.so.2", "tcmalloc": "libtcmalloc_minimal.so.4"}
+# A program may be linked with another malloc, as redis is with jemalloc: the C library's is preloaded like all others.
+PEERS = {results.BASELINE: "libc.so.6", "jemalloc": "libjemalloc.so.2", "mimalloc": "libmimalloc.so.2",
+         "tcmalloc": "libtcmalloc_minimal.so.4"}
 FIGURES = ("clock", "user", "system", "faults", "peak", "mean")
 TIME_OVER = 1.1
 
@@ -38,19 +41,12 @@ class Session:
         """The figures of one run."""
         command, environment = program.command(self.folder)
         figures = os.path.join(self.folder, "figures")
-        process = subprocess.Popen([self.measure, figures, library, *command], cwd=self.folder, stdin=subprocess.DEVNULL,
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                                   env={"PATH": real_programs.PATH, "LC_ALL": "C.UTF-8", **environment})
-        try:
-            if program.client:
-                program.client(self.folder, process)
-            _, said = process.communicate(timeout=real_programs.STUCK_SECONDS)
-        except (subprocess.SubprocessError, OSError) as error:
-            process.kill()
-            process.communicate()
-            raise Failure(f"{program.name}: {error}") from None
-        if process.returncode != 0 or "cannot be preloaded" in said:
-            raise Failure(f"{program.name}: {last_line(said) or f'exit status {process.returncode}'}")
+        status, said = run_group(
+            [self.measure, figures, library, *command], real_programs.STUCK_SECONDS,
+            program.client and (lambda process: program.client(self.folder, process)), cwd=self.folder,
+            env={"PATH": real_programs.PATH, "LC_ALL": "C.UTF-8", **environment})
+        if status != 0 or "cannot be preloaded" in said:
+            raise Failure(last_line(said) or f"exit status {status}")
         with open(figures, encoding="utf-8") as file:
             return dict(zip(FIGURES, map(float, file.read().split())))
 
@@ -59,11 +55,14 @@ class Session:
         try:
             found = self.run_once(program, self.libraries[allocator])
         except Failure as failure:
-            self.failures.append({"program": program.name, "allocator": allocator, "what": str(failure)})
-            self.progress.say(f"{allocator}: {failure}")
+            self.fail(program, allocator, failure)
             return []
         return [{"program": program.name, "allocator": allocator, "repetition": self.repetitions, **found,
                  "time": found["user"] + found["system"]}]
+
+    def fail(self, program, allocator, failure):
+        self.failures.append({"program": program.name, "allocator": allocator, "what": f"{program.name}: {failure}"})
+        self.progress.say(f"{allocator}: {program.name}: {failure}")
 
     def repeat(self):
         allocators = list(self.libraries)
@@ -129,10 +128,21 @@ def chosen(only):
              for program in found if not real_programs.installed(program)])
 
 
+def preloadable(path, folder):
+    """LD_PRELOAD is a list with blanks and colons between, so a path that has some gets another name."""
+    path = os.path.abspath(path)
+    if not re.search(r"[\s:]", path):
+        return path
+    link = os.path.join(folder, f"library{len(os.listdir(folder))}.so")
+    os.symlink(path, link)
+    return link
+
+
 def prepared(options, folder):
     """A session of what can run here, its libraries that were given, and a line for each that cannot run."""
     given = command.given_libraries(options)
-    libraries = {results.HERO: os.path.abspath(options.tidepool), results.BASELINE: "", **PEERS, **given}
+    libraries = {results.HERO: preloadable(options.tidepool, folder), **PEERS,
+                 **{name: preloadable(path, folder) for name, path in given.items()}}
     programs, missing = chosen(options.only)
     measure = os.path.abspath(options.measure)
     absent = usable(measure, libraries, folder) + missing
@@ -150,6 +160,16 @@ def smoke(session):
     session.repeat()
     if session.failures:
         raise Failure("some programs failed")
+
+
+def read_results(path):
+    """Figures of an earlier run."""
+    with open(path, encoding="utf-8") as file:
+        try:
+            raw = json.load(file)
+            return {**raw, "programs": raw["programs"], "runs": raw["runs"]}
+        except (ValueError, KeyError, TypeError):
+            raise Failure(f"{path}: no figures of real programs") from None
 
 
 def measured(options, session, given, absent):
@@ -173,13 +193,13 @@ def shown(raw):
 def main():
     options = arguments()
     if options.markdown:
-        with open(options.markdown, encoding="utf-8") as file:
-            return print(shown(json.load(file)))
+        return print(shown(read_results(options.markdown)))
     if options.missing_packages:
         return print(*(program.package for program in real_programs.REAL_PROGRAMS if not real_programs.installed(program)))
     if not options.measure or not options.tidepool:
         raise Failure("--measure and --tidepool are needed (tools/bench --programs gives them)")
     settle_environment()
+    command.make_place(options.out)
     with tempfile.TemporaryDirectory(prefix="tidepool-bench-") as folder:
         session, given, absent = prepared(options, folder)
         if options.smoke:
@@ -189,7 +209,10 @@ def main():
     name = os.path.join(directory, "caches.json" if options.caches else "programs.json")
     with open(name, "w", encoding="utf-8") as file:
         json.dump(raw, file, indent=1)
-    return print(f"{shown(raw)}\n\n{name}")
+    print(f"{shown(raw)}\n\n{name}")
+    if not any(run["allocator"] == results.HERO for run in raw["runs"]):
+        raise Failure(f"no program ran with {results.HERO}")
+    return None
 
 
 if __name__ == "__main__":

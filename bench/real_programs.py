@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Real programs, unchanged, as Debian has them, and the data that they work on, which is made here and is the same each time.
+"""Real programs, unchanged, as Debian has them, and the data that they work on, which is made here and is the same each time;
+but for the keys that redis is sent, which its own tool draws.
 
 They were chosen before anybody looked at a figure, and none was left out since: two compilers, six interpreters and tools of
 scripts, two databases, two parsers, a tool for versions, and two for pictures and documents. Each does what it is used for, for
@@ -23,7 +24,7 @@ class RealProgram(NamedTuple):
     package: str
     what: str
     command: Callable   # of the directory of the data: the arguments, and what else the environment has
-    client: Callable = None   # of a server: sends it what it has to do, and ends it; both may take some times longer
+    client: Callable = None   # of a server: sends it what it has to do, and ends it; all may take some times longer
 
 
 def write(path, text):
@@ -201,7 +202,8 @@ def load_redis(folder, process, slower=1):
     load = ["redis-benchmark", "-s", socket, "-q", "-P", "16", "-r", "100000", "-n", "150000"]
     try:
         for job in (["-d", "100", "-t", "set,incr"], ["-d", "700", "-t", "set,lpush"]):
-            subprocess.run(load + job, check=True, stdout=subprocess.DEVNULL, env={"PATH": PATH}, timeout=STUCK_SECONDS * slower)
+            subprocess.run(load + job, check=True, stdout=subprocess.DEVNULL, env={"PATH": PATH},
+                           timeout=STUCK_SECONDS * slower)
     finally:
         subprocess.run(["redis-cli", "-s", socket, "shutdown", "nosave"], check=False, stdout=subprocess.DEVNULL,
                        stderr=subprocess.DEVNULL, env={"PATH": PATH}, timeout=STUCK_SECONDS)

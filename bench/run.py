@@ -84,6 +84,7 @@ def main():
         least = math.ceil(session.least_seconds() / (1 - SOAK_SHARE) / 6) / 10
         raise Failure(f"--minutes {options.minutes:g}: too short for {results.LEAST_REPETITIONS} repetitions of "
                       f"{session.runs_each()} runs; give {least:g} or more")
+    command.make_place(options.out)
     machine = describe_machine(programs)   # before the session: the load of its own runs is not what it started with
     session.run()
     soak = session.soak(options.soak, soak_seconds) if soak_seconds else None

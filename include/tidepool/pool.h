@@ -97,7 +97,7 @@ POOL_API pool_heap_t *pool_heap_of(const void *address) POOL_NAME(heap_of);
  * TIDEPOOL_OPTIONS="key=value,key=value", which is not read in set-user-ID programs:
  *
  *   purge_delay_ms      how long idle memory is kept before it goes back to the system; a number of milliseconds, or never
- *   huge_pages          never, auto, always: whether to ask for transparent huge pages; auto does where it grows and is touched
+ *   huge_pages          never, auto, always: whether to ask for transparent huge pages; auto does where small blocks need more
  *   stats               none, exit, exit:FILE: print all heaps' figures at exit, or add them to FILE (up to 255 bytes long)
  *   checked             0, 1: fill and check every block of the default heap (see heap.h, POOL_HEAP_CHECKED)
  *   abort_on_exhausted  0, 1: end the program, with one line, where an allocation would return NULL

@@ -78,7 +78,7 @@ static void set_huge_from(arena_t *arena, size_t unit)
   __atomic_store_n(&arena->huge_from, (uint32_t)unit, __ATOMIC_RELAXED);
 }
 
-static void move(arena_t *arena, size_t end)
+static void move_edge(arena_t *arena, size_t end)
 {
   size_t from = arena->committed, had = arena->huge_from, edge = round_down(end, HUGE_PAGE_UNITS) - HUGE_EDGE_UNITS;
   if (had && had < edge)
@@ -95,7 +95,7 @@ void huge_edge_move(arena_t *arena, size_t end)
     wish(arena, arena->committed, end, true);
     set_huge_from(arena, 1); /* any may be huge */
   } else if (huge_edge_is_wanted(arena, end)) {
-    move(arena, end);
+    move_edge(arena, end);
   }
 }
 

@@ -3,9 +3,9 @@
  * Huge pages where memory is about to be filled: at the end of a large arena.
  *
  * Units are taken from the low end, so those that were mapped last are filled one after another. There a huge page saves 511
- * faults, and it costs no memory for long. That holds where memory is touched as it is handed out: where blocks are of a
- * page at most. So what is mapped next is wished to be huge where what was mapped last is mostly slabs of such blocks, all handed
- * out. What is asked of the system is only what a purge asks too: a program may have forbidden itself other calls.
+ * faults, and it costs no memory for long. That holds where memory is touched as it is handed out: where blocks
+ * are of a page at most. So what is mapped next is wished to be huge where what was mapped last is mostly slabs of such blocks,
+ * all handed out. What is asked of the system is only what a purge asks too: a program may have forbidden itself other calls.
  *
  * Behind the edge the wish is taken back: pages that are huge stay so, but the system puts others together where a single page
  * is in use, and would fill what a purge has emptied.
@@ -22,8 +22,8 @@ enum {
   HUGE_EDGE_UNITS = 4 * HUGE_PAGE_UNITS /* 8 MiB: two of the longest steps in which units are mapped */
 };
 
-/* Says whether an arena of so many mapped units has an edge, or is huge pages as a whole. Then units are mapped up to the end of a huge page: what is mapped
- * in two steps may not become one. */
+/* Says whether an arena of so many mapped units has an edge, or is of huge pages as a whole. Then units are mapped up to the
+ * end of a huge page: what is mapped in two steps may not become one. */
 bool huge_edge_is_wanted(const arena_t *arena, size_t committed);
 
 /* Units [committed, end) have been mapped behind the others. */

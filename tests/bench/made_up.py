@@ -2,6 +2,7 @@
 """Results that nobody measured, with known answers, for the tests of bench/."""
 import pathlib
 import sys
+import time
 import unittest
 
 sys.dont_write_bytecode = True   # the source tree stays as it is
@@ -14,6 +15,21 @@ try:
     needs_page = unittest.skipIf(False, "")
 except ImportError as error:
     page, needs_page = None, unittest.skip(f"this Python has no {error.name}")
+
+
+
+def ends(process, seconds=10):
+    """Says whether a process ends. Nobody may wait for it."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        try:
+            if pathlib.Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] in "ZX":
+                return True
+        except OSError:
+            return True
+        time.sleep(0.01)
+    return False
+
 
 REPETITIONS = 8
 SPEEDS = {"tidepool": 10.0, "malloc": 20.0, "jemalloc": 40.0, "tcmalloc": 5.0}

@@ -140,6 +140,23 @@ class Sessions(unittest.TestCase):
         self.assertEqual(list(libraries), ["tidepool", "malloc"])
         self.assertRegex(absent[0], "^x: .*absent.so.* cannot be preloaded$")
 
+    def test_a_program_that_hangs_ends_with_all_that_it_has_started(self):
+        started = os.path.join(self.folder.name, "started")
+        self.measure.write_text(f"#!/bin/sh\n(sh -c 'echo $PPID'; exec sleep 1000) >{started} &\nwait\n")
+        session = self.session(names=("one",), libraries=("tidepool",))
+        with unittest.mock.patch.object(real_programs, "STUCK_SECONDS", 1), contextlib.redirect_stderr(io.StringIO()):
+            session.repeat()
+        self.assertRegex(session.failures[0]["what"], "^one: .*timed out after 1 seconds$")
+        self.assertTrue(made_up.ends(int(pathlib.Path(started).read_text())))
+
+    def test_a_library_may_have_blanks_in_its_path(self):
+        path = pathlib.Path(self.folder.name, "a b:c.so")
+        path.touch()
+        given = real.preloadable(str(path), self.folder.name)
+        self.assertNotRegex(given, r"[\s:]")
+        self.assertTrue(os.path.samefile(given, path))
+        self.assertEqual(real.preloadable("/x/y.so", self.folder.name), "/x/y.so")
+
     def whole(self, *arguments, programs=("one", "two")):
         """What real.py prints, and its complaints."""
         listed = [program(name, "true" if name != "gone" else "no-such-binary") for name in programs]
@@ -175,6 +192,16 @@ class Sessions(unittest.TestCase):
         with unittest.mock.patch.dict(os.environ, {"MALLOC_CONF": "x"}):
             self.assertIn("bench: MALLOC_CONF=x is taken out of the environment\n", self.whole("--smoke")[1])
         self.assertEqual(self.whole("--smoke", programs=("one", "fails"))[1], "")   # that fails with jemalloc alone
+
+    def test_results_are_not_lost_at_the_end(self):
+        with unittest.mock.patch.object(real, "measured", self.fail):
+            file = os.path.join(self.folder.name, "file")
+            pathlib.Path(file).touch()
+            for place in file, file + "/below":
+                self.assertRaises(OSError, self.whole, "--out", place)
+            self.assertIn("no figures of real programs", self.whole("--markdown", file)[1])
+        self.measure.write_text(MEASURE.replace('case "$3$2" in', 'case "$3$2" in\n*/true*) ;; *tidepool*) exit 1 ;;'))
+        self.assertEqual(self.whole()[1].splitlines()[-1], "no program ran with tidepool")
 
     def test_packages_that_are_missing_are_listed(self):
         self.assertEqual(self.whole("--missing-packages", programs=("one", "gone"))[0], "package-of-gone\n")

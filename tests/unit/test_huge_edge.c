@@ -74,7 +74,8 @@ static size_t check_edge(void)
 {
   size_t end = arena->committed, wished = 0;
   must(arena->huge_from <= end && end - arena->huge_from < EDGE + 2 * PAGE_UNITS);
-  must(count(HUGE, 0, max_size(LEAST, arena->huge_from / PAGE_UNITS * PAGE_UNITS)) == 0 && count(NONE, end, UNITS) == UNITS - end);
+  must(count(HUGE, 0, max_size(LEAST, arena->huge_from / PAGE_UNITS * PAGE_UNITS)) == 0 &&
+       count(NONE, end, UNITS) == UNITS - end);
   for (size_t page = arena->huge_from / PAGE_UNITS + 1; (page + 1) * PAGE_UNITS <= end; page++) {
     size_t huge = count(HUGE, page * PAGE_UNITS, (page + 1) * PAGE_UNITS);
     must(huge == 0 || huge == PAGE_UNITS);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Slots of the window: whatever else is mapped there, and however often regions come and go, runs and regions find theirs. */
+#include "option.h"
 #include "os_fake.h"
 #include "region.h"
 #include "runs.h"
@@ -304,6 +305,24 @@ IN_CHILD(init_in_vain)
 WITH(init_elsewhere, size_t, 0, 1, 2, 3, 4)
 IN_CHILD(whole_region)
 
+/* Whether the system gives huge pages to those that ask is read at bring-up, and where it does not, none are asked for. */
+typedef struct wish {
+  option_huge_pages_t set;
+  bool grants;
+  option_huge_pages_t expected;
+} wish_t;
+
+static void huge_pages(void *argument)
+{
+  const wish_t *wish = argument;
+  os_fake_heal();
+  os_fake.grants_nothing = !wish->grants;
+  settings.huge_pages = wish->set;
+  must(space_init() && space_of_process.huge_pages == wish->expected);
+}
+WITH(huge_pages, wish_t, {HUGE_PAGES_AUTO, true, HUGE_PAGES_AUTO}, {HUGE_PAGES_AUTO, false, HUGE_PAGES_NEVER},
+     {HUGE_PAGES_ALWAYS, false, HUGE_PAGES_ALWAYS}, {HUGE_PAGES_NEVER, true, HUGE_PAGES_NEVER})
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -312,6 +331,7 @@ int main(void)
     cmocka_unit_test(in_the_slot_after_next_test),
     cmocka_unit_test(under_a_limit_test),
     cmocka_unit_test(short_of_memory_test),
+    cmocka_unit_test(huge_pages_test),
     cmocka_unit_test(come_and_go_test),
     cmocka_unit_test(hidden_test),
     cmocka_unit_test(init_in_vain_test),

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: MIT
+"""What the program says that measures one run of another."""
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import made_up
+
+MEASURE = sys.argv.pop()
+MIB = 1 << 20
+HOLD = "block = bytearray(64 << 20); import time; time.sleep(.3)"
+
+
+class Measure(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.file = pathlib.Path(self.folder.name, "figures")
+
+    def figures(self, *command, status=0, **options):
+        done = subprocess.run([MEASURE, self.file, "", *command], capture_output=True, text=True, timeout=60, check=False,
+                              **options)
+        self.assertEqual(done.returncode, status, done.stderr)
+        return [float(word) for word in self.file.read_text().split()]
+
+    def test_time_faults_and_memory(self):
+        clock, user, system, faults, peak, mean = self.figures(sys.executable, "-c", HOLD)
+        self.assertTrue(0.3 <= clock < 60 and 0 < user + system <= 2 * clock and faults > 100)
+        self.assertTrue(64 * MIB < peak < 1024 * MIB and 0 < mean <= peak, (peak, mean))
+
+    def test_memory_of_what_it_starts_counts_whichever_thread_started_it(self):
+        child = f"import subprocess, sys; run = lambda: subprocess.run([sys.executable, '-c', {HOLD!r}])\n"
+        thread = child + "import threading; t = threading.Thread(target=run); t.start(); t.join()"
+        for text in child + "run()", thread:
+            mean, peak = self.figures(sys.executable, "-c", text)[:3:-1]
+            self.assertGreater(mean, 30 * MIB)
+            self.assertGreater(peak, 64 * MIB)
+
+    def test_a_program_that_ends_at_once_has_figures_too(self):
+        for _ in range(20):
+            mean, peak = self.figures("/bin/true")[:3:-1]
+            self.assertTrue(0 <= mean <= 2 * peak, (mean, peak))   # not NaN
+
+    def test_the_status_is_the_program_s(self):
+        self.figures("/bin/sh", "-c", "exit 3", status=3)
+        self.figures("/bin/sh", "-c", "exit 3", status=3,
+                     preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+        self.figures("/bin/sh", "-c", "kill -9 $$", status=1)
+        self.figures("/no/such/program", status=127)
+
+    def test_the_program_ends_with_it(self):
+        started = self.file.with_name("started")
+        script = f"echo $$ >{started}.new; mv {started}.new {started}; exec sleep 1000"
+        command = [MEASURE, self.file, "", "/bin/sh", "-c", script]
+        with subprocess.Popen(command) as process:
+            while not started.exists():
+                time.sleep(0.01)
+            process.kill()
+        self.assertTrue(made_up.ends(int(started.read_text())))
+
+
+unittest.main()
