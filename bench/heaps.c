@@ -96,8 +96,9 @@ static void fill_and_free(bench_state_t *state) { fill_and_end(state, end_by_fre
 static void fill_and_reset(bench_state_t *state) { fill_and_end(state, end_by_reset); }
 static void fill_and_destroy(bench_state_t *state) { fill_and_end(state, end_by_destroy); }
 
-/* ---- many heaps ---- */
+/* ---- many heaps: without heaps it would be malloc(1) ---- */
 
+#ifndef BENCH_BY_HAND
 typedef struct one {
   bench_heap_t heap;
   void *block;
@@ -119,6 +120,7 @@ static void many(bench_state_t *state)
   bench_end(state, rounds * count);
   bench_live(state, count * size);
 }
+#endif
 
 /* ---- what only tidepool has ---- */
 
@@ -219,8 +221,10 @@ static const bench_case_t cases[] = {
   {"heaps/free", "fill a heap with 100,000 blocks of 48 bytes and free each: a block", fill_and_free, .size = 48},
   {"heaps/reset", "the same, and all are gone at once by a reset", fill_and_reset, .size = 48, .brief = true},
   {"heaps/destroy", "the same, with the heap", fill_and_destroy, .size = 48},
+#ifndef BENCH_BY_HAND
   {"heaps/many", "make 1,000 heaps with a block of 64 bytes each, and end them: a heap", many, .size = 64, .count = MANY,
    .brief = true},
+#endif
 #ifdef BENCH_HEAPS_HAVE_BUDGETS
   {"heaps/exhausted", "an allocation that a full heap refuses", exhausted, .size = 64},
   {"heaps/real_time", "replace one of 2,000 blocks of a prefaulted, locked heap, up to 4 KiB, each call timed", real_time,

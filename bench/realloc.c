@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Growth. A string that gets longer by a little, a vector that doubles, and many vectors at once, where none can simply
- * extend into what lies behind it; and a change of size that fits the block. One operation is one call of realloc. */
-#include "bench.h"
+ * extend into what lies behind it; a change of size that fits the block; and what an interpreter does that has no other call.
+ * One operation is one call of realloc. */
+#include "slots.h"
 
 enum { VECTORS = 64, VECTOR_LIMIT = 64 * KIB };
 
@@ -83,6 +84,25 @@ static void vectors(bench_state_t *state)
   bench_live(state, (size_t)VECTORS * VECTOR_LIMIT / 4);
 }
 
+/* Two of three steps make a new block in place of an old one, by realloc(NULL, size); the third changes the size of one. */
+static void interpreter(bench_state_t *state)
+{
+  random_t random = random_for(state);
+  slots_t *slots = slots_fill(state, bench_case_of(state)->count, SIZES_PROGRAM, &random);
+  const uint64_t rounds = bench_begin(state);
+  for (uint64_t i = 0; i < rounds; i++) {
+    size_t at = random_below(&random, slots->count);
+    if (i % 3) {
+      bench_free(slots->block[at]);
+      slots->block[at] = NULL;
+    }
+    slots->block[at] = grown(slots->block[at], slots_size(slots, &random));
+  }
+  bench_end(state, rounds);
+  slots_empty(slots);
+  bench_live(state, slots_live(slots));
+}
+
 static void within(bench_state_t *state)
 {
   const size_t size = bench_case_of(state)->size;
@@ -100,6 +120,8 @@ static const bench_case_t cases[] = {
   {"realloc/append", "16 bytes more, up to 16 KiB", append, .size = 16, .count = 16 * KIB, .brief = true},
   {"realloc/doubling", "doubled, 16 bytes up to 4 MiB", doubling, .size = 16, .count = 4 * MIB},
   {"realloc/vectors", "one of 64 vectors by half, 16 bytes up to 64 KiB", vectors, .brief = true},
+  {"realloc/interpreter", "make or change one of 10,000 blocks, half up to 64 bytes, tail to 32 KiB", interpreter,
+   .count = 10000, .brief = true},
 };
 
 BENCH_SUBJECT(realloc, cases);
