@@ -76,6 +76,26 @@ static void zeroed(size_t size, long count)
   }
 }
 
+/* As containers of vectors and of what threads share ask for. */
+static void aligned(size_t size, long count)
+{
+  while (count-- > 0) {
+    void *block = aligned_alloc(64, size);
+    use(block);
+    free(block);
+  }
+}
+
+/* As programs do that know no other call. */
+static void by_realloc(size_t size, long count)
+{
+  while (count-- > 0) {
+    void *block = realloc(NULL, size);
+    use(block);
+    free(block);
+  }
+}
+
 /* Grows within the block. */
 static void resized(size_t size, long count)
 {
@@ -137,13 +157,10 @@ static const struct {
   void (*run)(size_t size, long count);
   size_t size;
 } patterns[] = {
-  {"pair16", pairs, 16},       {"pair200", pairs, 200},
-  {"pair2000", pairs, 2000},   {"pair20000", pairs, 20000},
-  {"fifo64", fifo, 64},        {"lifo64", lifo, 64},
-  {"mixed256", mixed, 256},    {"mixed8k", mixed, 8192},
-  {"calloc64", zeroed, 64},    {"realloc", resized, 100},
-  {"regrow16", regrown, 16},   {"remote64", remote, 64},
-  {"pair100k", pairs, 100000}, {"holes100k", over_holes, 100000},
+  {"pair16", pairs, 16},        {"pair200", pairs, 200},    {"pair2000", pairs, 2000},   {"pair20000", pairs, 20000},
+  {"fifo64", fifo, 64},         {"lifo64", lifo, 64},       {"mixed256", mixed, 256},    {"mixed8k", mixed, 8192},
+  {"calloc64", zeroed, 64},     {"realloc", resized, 100},  {"regrow16", regrown, 16},   {"remote64", remote, 64},
+  {"aligned192", aligned, 192}, {"null40", by_realloc, 40}, {"pair100k", pairs, 100000}, {"holes100k", over_holes, 100000},
 };
 
 int main(int argc, char **argv)

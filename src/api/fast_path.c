@@ -115,19 +115,24 @@ static void *move_cached(void *block, size_t had_class, size_t size, const char 
   return to;
 }
 
-/* As in the C library, a size of 0 frees the block. What is not at hand may be had by more effort, or the block may grow or
- * shrink where it is: heap_reallocate() knows. */
+/* What is not at hand may be had by more effort, or the block may grow or shrink where it is: heap_reallocate() knows. */
+NOINLINE static void *reallocate(void *block, size_t size, const char *call)
+{
+  size_t had_class = class_map_of(block);
+  void *to = had_class && size <= SIZE_CACHED ? move_cached(block, had_class, size, call) : NULL;
+  return to ? to : heap_reallocate(NULL, block, size, call);
+}
+
+/* As in the C library, a size of 0 frees the block. Each way is a tail call, so that no registers are saved for the shortest:
+ * to some programs realloc() is malloc() too. */
 NOINLINE void *default_realloc_slow(void *block, size_t size, const char *call)
 {
   if (!block)
     return default_heap.checked ? heap_allocate(&default_heap, size, 1, false, call) : default_alloc(size);
-  if (!size) {
-    default_free(block, call);
-    return NULL;
-  }
-  size_t had_class = class_map_of(block);
-  void *to = had_class && size <= SIZE_CACHED ? move_cached(block, had_class, size, call) : NULL;
-  return to ? to : heap_reallocate(NULL, block, size, call);
+  if (size)
+    return reallocate(block, size, call);
+  default_free(block, call);
+  return NULL;
 }
 
 NOINLINE size_t default_usable_size_slow(const void *block, const char *call)
@@ -135,17 +140,10 @@ NOINLINE size_t default_usable_size_slow(const void *block, const char *call)
   return block ? heap_usable_size(block, call) : 0;
 }
 
-/* A class whose blocks are all aligned as asked for may have one in the magazine. */
-void *default_aligned_alloc(size_t alignment, size_t size, const char *call)
+NOINLINE void *default_aligned_alloc_slow(size_t alignment, size_t size, const char *call)
 {
   if (alignment <= BLOCK_ALIGNMENT && !default_heap.checked)
     return default_alloc(size);
-  unsigned c = manager_ready() ? heap_class_for(&default_heap, size, alignment) : 0;
-  if (c && c <= CLASS_CACHED) {
-    void *block = MAGAZINE_POP(default_loaded(c));
-    if (likely(block))
-      return block;
-  }
   return heap_allocate(&default_heap, size, alignment, false, call);
 }
 

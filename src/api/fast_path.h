@@ -17,7 +17,7 @@ void *default_calloc_slow(size_t size);
 void default_free_slow(void *block, const char *call);
 void *default_realloc_slow(void *block, size_t size, const char *call);
 size_t default_usable_size_slow(const void *block, const char *call);
-void *default_aligned_alloc(size_t alignment, size_t size, const char *call); /* a power of two */
+void *default_aligned_alloc_slow(size_t alignment, size_t size, const char *call); /* a power of two */
 size_t default_trim(size_t keep);
 
 static inline __attribute__((always_inline)) void *default_alloc(size_t size)
@@ -73,6 +73,18 @@ static inline __attribute__((always_inline)) void *default_zalloc(size_t size)
 static inline __attribute__((always_inline)) void *default_calloc(size_t size)
 {
   return default_zalloc_or(size, default_calloc_slow);
+}
+
+/* The class of a size that is a multiple of the alignment has blocks of such a size too: its own where the alignment is longer
+ * than the steps of classes there, else any. So every block is aligned. A size that is too large to be padded is no size of a
+ * class then. */
+static inline __attribute__((always_inline)) void *default_aligned_alloc(size_t alignment, size_t size, const char *call)
+{
+  size_t padded = (size + alignment - 1) & -alignment;
+  void *block = NULL;
+  if (likely(padded - 1 < SIZE_CACHED && padded >= size))
+    block = MAGAZINE_POP(default_loaded(padded <= SIZE_LINEAR ? size_class_linear(padded) : size_class_medium(padded)));
+  return likely(block) ? block : default_aligned_alloc_slow(alignment, size, call);
 }
 
 static inline __attribute__((always_inline)) void *default_realloc(void *block, size_t size, const char *call)

@@ -71,6 +71,15 @@ static void waste_is_at_most_an_eighth(void **state)
     assert_true((size_class_size(size_class_of(size)) - size) * 8 <= size);
 }
 
+/* What default_aligned_alloc() rests on. */
+static void a_padded_size_gets_a_class_that_is_aligned(void **state)
+{
+  (void)state;
+  for (size_t alignment = 1; alignment <= SIZE_CACHED; alignment *= 2)
+    for (size_t padded = alignment; padded <= SIZE_CACHED; padded += alignment)
+      assert_int_equal(size_class_size(size_class_of(padded)) % alignment, 0);
+}
+
 int main(int count, char **words)
 {
   const struct CMUnitTest tests[] = {
@@ -78,6 +87,7 @@ int main(int count, char **words)
     cmocka_unit_test(sizes_ascend),
     cmocka_unit_test(every_size_gets_the_least_class),
     cmocka_unit_test(waste_is_at_most_an_eighth),
+    cmocka_unit_test(a_padded_size_gets_a_class_that_is_aligned),
   };
   generator = count > 2 ? words[1] : NULL;
   table = count > 2 ? words[2] : NULL;
