@@ -12,20 +12,16 @@ static void zeroed(bench_state_t *state)
   fifo_run(state, of->size, of->count, take);
 }
 
-static void program(bench_state_t *state)
+static void replace_zeroed(slots_t *slots, random_t *random, uint64_t rounds)
 {
-  random_t random = random_for(state);
-  slots_t *slots = slots_fill(state, bench_case_of(state)->count, SIZES_PROGRAM, &random);
-  const uint64_t rounds = bench_begin(state);
   for (uint64_t i = 0; i < rounds; i++) {
-    size_t at = random_below(&random, slots->count);
+    size_t at = random_below(random, slots->count);
     bench_free(slots->block[at]);
-    slots->block[at] = taken(take(slots_size(slots, &random)));
+    slots->block[at] = taken(take(slots_size(slots, random)));
   }
-  bench_end(state, rounds);
-  slots_empty(slots);
-  bench_live(state, slots_live(slots));
 }
+
+static void program(bench_state_t *state) { slots_change(state, SIZES_PROGRAM, replace_zeroed); }
 
 static const bench_case_t cases[] = {
   {"calloc/64", "replace the oldest of 100 zeroed blocks of 64 bytes", zeroed, .size = 64, .count = 100, .brief = true},

@@ -85,23 +85,19 @@ static void vectors(bench_state_t *state)
 }
 
 /* Two of three steps make a new block in place of an old one, by realloc(NULL, size); the third changes the size of one. */
-static void interpreter(bench_state_t *state)
+static void make_or_change(slots_t *slots, random_t *random, uint64_t rounds)
 {
-  random_t random = random_for(state);
-  slots_t *slots = slots_fill(state, bench_case_of(state)->count, SIZES_PROGRAM, &random);
-  const uint64_t rounds = bench_begin(state);
   for (uint64_t i = 0; i < rounds; i++) {
-    size_t at = random_below(&random, slots->count);
+    size_t at = random_below(random, slots->count);
     if (i % 3) {
       bench_free(slots->block[at]);
       slots->block[at] = NULL;
     }
-    slots->block[at] = grown(slots->block[at], slots_size(slots, &random));
+    slots->block[at] = grown(slots->block[at], slots_size(slots, random));
   }
-  bench_end(state, rounds);
-  slots_empty(slots);
-  bench_live(state, slots_live(slots));
 }
+
+static void interpreter(bench_state_t *state) { slots_change(state, SIZES_PROGRAM, make_or_change); }
 
 static void within(bench_state_t *state)
 {

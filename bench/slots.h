@@ -54,16 +54,24 @@ static inline void slots_empty(slots_t *slots)
 
 static inline size_t slots_live(const slots_t *slots) { return slots->count * slots->sizes.mean; }
 
-/* A case: fills the slots, replaces one after the other, and empties them. */
-static inline void slots_run(bench_state_t *state, distribution_t distribution)
+typedef void slots_step_fn(slots_t *slots, random_t *random, uint64_t rounds);
+
+/* A case: fills the slots, lets `step` change so many of them one after the other, and empties them. */
+static inline __attribute__((always_inline)) void slots_change(bench_state_t *state, distribution_t distribution,
+                                                               slots_step_fn *step)
 {
   random_t random = random_for(state);
   slots_t *slots = slots_fill(state, bench_case_of(state)->count, distribution, &random);
   const uint64_t rounds = bench_begin(state);
-  slots_replace(slots, &random, rounds);
+  step(slots, &random, rounds);
   bench_end(state, rounds);
   slots_empty(slots);
   bench_live(state, slots_live(slots));
+}
+
+static inline void slots_run(bench_state_t *state, distribution_t distribution)
+{
+  slots_change(state, distribution, slots_replace);
 }
 
 #endif
