@@ -8,6 +8,8 @@
 #include <string.h>
 
 enum {
+  FIRST_BLOCKS =
+    8, /* for a thread that has none of the class yet: many take a few, and then the pages of the rest are others' */
   DEPOT_GROWTH = 32,           /* magazines more for one that changed shards */
   PURGE_LEAST_PAGES = 2,       /* of blocks whose memory may go back while others of the slab are in use */
   CLOSE_LEAST_BYTES = 16 << 10 /* a slab of which less was ever touched may stay: its unit would be taken for something that
@@ -73,14 +75,14 @@ void bin_put(bin_t *bin, void *const *blocks, size_t count)
 /* ---- magazines ---- */
 
 /* If no block can be had, the empty magazine goes back to the depot: it may be the only one. */
-static void **refill_from_slabs(bin_t *bin, unsigned capacity, unsigned shard)
+static void **refill_from_slabs(bin_t *bin, unsigned capacity, unsigned want, unsigned shard)
 {
   void **magazine = depots_take_empty(&bin->depots, shard);
   if (!magazine)
     return NULL;
   void **floor = magazine_floor(magazine, capacity);
   *floor = NULL;
-  size_t got = slabs_take(bin, floor + 1, capacity, shard, NULL);
+  size_t got = slabs_take(bin, floor + 1, want, shard, NULL);
   if (got)
     return floor + got;
   depot_put_empty(&bin->depots.of[shard], magazine);
@@ -110,7 +112,7 @@ void **bin_exchange_empty(bin_t *bin, void **empty, unsigned capacity, unsigned 
   if (!top && bin->depots.count)
     top = steal(bin, shard, false);
   if (!top)
-    top = refill_from_slabs(bin, capacity, shard);
+    top = refill_from_slabs(bin, capacity, empty ? capacity : (unsigned)min_size(capacity, FIRST_BLOCKS), shard);
   if (!top)
     top = steal(bin, shard, true);
   lock_release(&bin->lock);

@@ -115,7 +115,7 @@ static void get_ready(void)
  * it is. */
 static void free_twice(pool_heap_t *heap)
 {
-  for (size_t i = 0; i < 8; i++)
+  for (size_t i = 0; i < 16; i++)
     must(pool_heap_alloc(heap, TWICE_SIZE));
   void *a = pool_heap_alloc(heap, TWICE_SIZE), *b = pool_heap_alloc(heap, TWICE_SIZE);
   pool_heap_free(heap, a);

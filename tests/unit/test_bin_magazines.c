@@ -19,12 +19,35 @@ static void **empty_out(void **top, void **blocks, size_t *count)
   return top;
 }
 
+/* As for a thread that has had blocks of the class before. */
+static void **refill(unsigned k, unsigned shard)
+{
+  return bin_exchange_empty(&bin, bin_new_magazine(&bin, k, shard), k, shard);
+}
+
+/* Many threads take a few of a class and no more. What the first refill brings is next to what others get. */
+static void the_first_refill_is_small(void **state)
+{
+  (void)state;
+  char *end = NULL;
+  class_new(4);
+  for (unsigned k = 2; k <= MAGAZINE_CAPACITY_MOST; k++) {
+    void **top = bin_exchange_empty(&bin, NULL, k, MY_SHARD);
+    size_t count = count_down(top), expected = min_size(k, 8);
+    assert_int_equal(count, expected);
+    assert_true(!end || top[0] == end);
+    end = (char *)top[1 - (ptrdiff_t)count] + bin.block_size;
+    bin_drop_magazine(&bin, top - count, MY_SHARD);
+    check_bin(&bin);
+  }
+}
+
 static void a_refill_is_in_address_order(void **state)
 {
   (void)state;
   class_new(4);
   for (unsigned k = 2; k <= MAGAZINE_CAPACITY_MOST; k++) {
-    void **top = bin_exchange_empty(&bin, NULL, k, MY_SHARD);
+    void **top = refill(k, MY_SHARD);
     assert_non_null(top);
     assert_int_equal(count_down(top), k);
     assert_true(magazine_is_full_at(top + 1));
@@ -117,11 +140,11 @@ static void my_depot(unsigned k, unsigned need)
 {
   void **tops[4];
   for (size_t i = 0; i < 4; i++)
-    tops[i] = bin_exchange_empty(&bin, NULL, k, MY_SHARD);
+    tops[i] = refill(k, MY_SHARD);
   for (size_t i = 0; i < 4; i++)
     bin_give_magazine(&bin, tops[i], MY_SHARD);
   for (size_t i = 0; i < need; i++)
-    tops[i] = bin_exchange_empty(&bin, NULL, k, MY_SHARD);
+    tops[i] = refill(k, MY_SHARD);
   for (size_t i = 0; i < need; i++)
     bin_give_magazine(&bin, tops[i], MY_SHARD);
   assert_int_equal(bin.depots.count, 4);
@@ -192,7 +215,7 @@ static void ticks_give_back_what_was_not_needed(void **state)
   unsigned k = bin.magazine_capacity;
   void **tops[4];
   for (size_t i = 0; i < 4; i++)
-    tops[i] = bin_exchange_empty(&bin, NULL, k, MY_SHARD);
+    tops[i] = refill(k, MY_SHARD);
   for (size_t i = 0; i < 4; i++)
     bin_give_magazine(&bin, tops[i], MY_SHARD);
   uint32_t deep = bin.depots.count;
@@ -236,6 +259,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(no_memory), /* first: nothing has taken a magazine yet */
+    cmocka_unit_test(the_first_refill_is_small),
     cmocka_unit_test(a_refill_is_in_address_order),
     cmocka_unit_test(stocks_are_divided),
     cmocka_unit_test(the_depot),
