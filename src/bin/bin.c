@@ -8,8 +8,7 @@
 #include <string.h>
 
 enum {
-  FIRST_BLOCKS =
-    8, /* for a thread that has none of the class yet: many take a few, and then the pages of the rest are others' */
+  FIRST_BLOCKS = 8,            /* for a thread that has none of the class: most take few, and share pages with others then */
   DEPOT_GROWTH = 32,           /* magazines more for one that changed shards */
   PURGE_LEAST_PAGES = 2,       /* of blocks whose memory may go back while others of the slab are in use */
   CLOSE_LEAST_BYTES = 16 << 10 /* a slab of which less was ever touched may stay: its unit would be taken for something that
