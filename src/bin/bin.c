@@ -8,7 +8,8 @@
 #include <string.h>
 
 enum {
-  FIRST_BLOCKS = 8,            /* for a thread that has none of the class: most take few, and share pages with others then */
+  FIRST_BLOCKS = 8,            /* for one of many threads that has none of the class: most take few, and share pages then */
+  MANY_THREADS = 5,            /* with fewer a second refill costs more than the pages */
   DEPOT_GROWTH = 32,           /* magazines more for one that changed shards */
   PURGE_LEAST_PAGES = 2,       /* of blocks whose memory may go back while others of the slab are in use */
   CLOSE_LEAST_BYTES = 16 << 10 /* a slab of which less was ever touched may stay: its unit would be taken for something that
@@ -97,6 +98,12 @@ static void **steal(bin_t *bin, unsigned shard, bool needed_too)
   return top;
 }
 
+static unsigned first_refill(unsigned capacity)
+{
+  bool many = __atomic_load_n(&bin_threads, __ATOMIC_RELAXED) >= MANY_THREADS;
+  return many && capacity > FIRST_BLOCKS ? FIRST_BLOCKS : capacity;
+}
+
 /* The order decides how far blocks wander. The shard's own depot has blocks that are likely to be in this core's cache. What
  * another shard can spare comes before the slabs, which cost more; what it needs comes last, if no memory can be had. */
 void **bin_exchange_empty(bin_t *bin, void **empty, unsigned capacity, unsigned shard)
@@ -111,7 +118,7 @@ void **bin_exchange_empty(bin_t *bin, void **empty, unsigned capacity, unsigned 
   if (!top && bin->depots.count)
     top = steal(bin, shard, false);
   if (!top)
-    top = refill_from_slabs(bin, capacity, empty ? capacity : (unsigned)min_size(capacity, FIRST_BLOCKS), shard);
+    top = refill_from_slabs(bin, capacity, empty ? capacity : first_refill(capacity), shard);
   if (!top)
     top = steal(bin, shard, true);
   lock_release(&bin->lock);
