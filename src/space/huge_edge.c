@@ -7,6 +7,7 @@ enum {
   SMALL_BLOCK = 4096, /* a page */
   WINDOW_UNITS = HUGE_EDGE_FROM,
   FILLED_LEAST = WINDOW_UNITS - WINDOW_UNITS / 4, /* slabs that are being filled, a few of each class, take some of the rest */
+  OTHERS_MOST = WINDOW_UNITS / 16,                /* of which nothing is known; huge pages would hold them whole */
   UNTOUCHED_SHARE = 16,                           /* of a filled slab: what threads have not asked for yet */
   QUICK_NS = 1000000,
   PAUSE_LEAST = 16 /* steps of mapping, of 4 MiB and more */
@@ -26,22 +27,24 @@ static void wish(const arena_t *arena, size_t from, size_t to, bool wanted)
 /* Where blocks of at most a page were handed out, the first write to each touches every page. glibc touches as many, since it
  * writes beside each block. Of larger ones nothing is known. The slab is of a bin whose lock is not held; its figures may be
  * some blocks behind. */
-READS_BESIDE_OWNER static bool is_filled(const arena_t *arena, const run_t *run)
+READS_BESIDE_OWNER static void count_run(const arena_t *arena, const run_t *run, size_t *filled, size_t *others)
 {
-  return run_kind(run) == RUN_SLAB && run->capacity >= run_bytes(arena, run) / SMALL_BLOCK &&
-         run->fresh >= run->capacity - run->capacity / UNTOUCHED_SHARE;
+  if (run_kind(run) != RUN_SLAB || run->capacity < run_bytes(arena, run) / SMALL_BLOCK)
+    *others += run->units;
+  else if (run->fresh >= run->capacity - run->capacity / UNTOUCHED_SHARE)
+    *filled += run->units;
 }
 
 /* What is mapped next is taken for as dense as what was mapped last. */
 static bool is_dense(const arena_t *arena)
 {
-  size_t end = arena->committed, filled = 0;
+  size_t end = arena->committed, filled = 0, others = 0;
   if (end < WINDOW_UNITS)
     return false;
   for (size_t unit = end - WINDOW_UNITS; unit < end; unit++)
-    if (!bit_test(arena->room.map, unit) && bit_test(arena->start, unit) && is_filled(arena, &arena->runs[unit]))
-      filled += arena->runs[unit].units;
-  return filled >= FILLED_LEAST;
+    if (!bit_test(arena->room.map, unit) && bit_test(arena->start, unit))
+      count_run(arena, &arena->runs[unit], &filled, &others);
+  return filled >= FILLED_LEAST && others <= OTHERS_MOST;
 }
 
 /* A virtual machine may hand free memory back to its host, and Linux does so with huge pages alone. Then each costs what 512

@@ -125,19 +125,25 @@ WITH(filled, filling_t, {RUN_SLAB, BLOCK, 1, true}, {RUN_SLAB, 16, 1, true}, {RU
      {RUN_SLAB, 512, .9, false}, {RUN_SLAB, BLOCK, .01, false}, {RUN_SLAB, 5120, 1, false}, {RUN_LARGE, BLOCK, 1, false},
      {RUN_SPARE, BLOCK, 1, false}, {RUN_REGION, BLOCK, 1, false}, {RUN_NONE, BLOCK, 1, false})
 
-/* Some of it may be large blocks, or free. Each pattern begins at another place of the window. */
+/* A quarter may be slabs that are being filled, and a sixteenth large blocks. */
+typedef struct share {
+  size_t open, large; /* of each 64 units */
+  bool is_dense;
+} share_t;
+
 static void partly(void *argument)
 {
-  const size_t *others = argument; /* of each eight units */
-  static run_t *runs[UNITS];
+  const share_t *share = argument;
   begin(HUGE_PAGES_AUTO);
   for (size_t i = 0; i < UNITS; i++) {
-    runs[i] = take(1);
-    become(runs[i], i % 8 < *others && i % 3 ? RUN_LARGE : RUN_SLAB, BLOCK, i % 8 < *others ? 0 : 1);
+    size_t at = i * 29 % 64;
+    bool is_large = at < share->large, is_open = !is_large && at < share->large + share->open;
+    become(take(1), is_large ? RUN_LARGE : RUN_SLAB, BLOCK, is_open ? .2 : 1);
   }
-  must((count(HUGE, 0, UNITS) > 0) == (*others <= 2));
+  must((count(HUGE, 0, UNITS) > 0) == share->is_dense);
 }
-WITH(partly, size_t, 0, 1, 2, 3, 8)
+WITH(partly, share_t, {0, 0, true}, {16, 0, true}, {17, 0, false}, {64, 0, false}, {0, 4, true}, {0, 5, false}, {12, 4, true},
+     {13, 4, false})
 
 /* Slabs that have been given back are no slabs. */
 static void holes(void *argument)
