@@ -10,6 +10,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import time
 import types
 import unittest
 import unittest.mock
@@ -141,13 +142,18 @@ class Sessions(unittest.TestCase):
         self.assertRegex(absent[0], "^x: .*absent.so.* cannot be preloaded$")
 
     def test_a_program_that_hangs_ends_with_all_that_it_has_started(self):
-        started = os.path.join(self.folder.name, "started")
+        started = pathlib.Path(self.folder.name, "started")
+        started.touch()
+        def wait_for_it(*_):   # however slow the machine is
+            while not started.read_text():
+                time.sleep(0.01)
         self.measure.write_text(f"#!/bin/sh\n(sh -c 'echo $PPID'; exec sleep 1000) >{started} &\nwait\n")
         session = self.session(names=("one",), libraries=("tidepool",))
+        session.programs = [session.programs[0]._replace(client=wait_for_it)]
         with unittest.mock.patch.object(real_programs, "STUCK_SECONDS", 1), contextlib.redirect_stderr(io.StringIO()):
             session.repeat()
         self.assertRegex(session.failures[0]["what"], "^one: .*timed out after 1 seconds$")
-        self.assertTrue(made_up.ends(int(pathlib.Path(started).read_text())))
+        self.assertTrue(made_up.ends(int(started.read_text())))
 
     def test_a_library_may_have_blanks_in_its_path(self):
         path = pathlib.Path(self.folder.name, "a b:c.so")
