@@ -21,6 +21,7 @@ setup)
   ;;
 test)
   [ -e "$STUBS/no-log" ] || cp "$3/tests" "$3/meson-logs/testlog.json"
+  cat "$STUBS/complaint" >&2
   exit "$(cat "$STUBS/status")"
   ;;
 esac
@@ -49,6 +50,7 @@ class ToolsTest(unittest.TestCase):
             shutil.copy(SOURCE / name, self.root / name)
         self.stubs.mkdir()
         (self.stubs / "status").write_text("0")
+        (self.stubs / "complaint").write_text("")
         for name, text in STUBS.items():
             (self.stubs / name).write_text(text)
             (self.stubs / name).chmod(0o755)
@@ -251,6 +253,17 @@ class Counting(ToolsTest):
                     self.assertEqual(status, 1, output)
                     said = "ended with status 139" if log else "wrote no log"
                     self.assertIn(f"  build-test: meson test {said}\n", output)
+
+    def test_what_meson_complained_of_is_said_at_the_end(self):
+        """A run that failed is often kept by its last lines alone."""
+        (self.stubs / "complaint").write_text("OSError: [Errno 28] No space left on device\n")
+        self.assertNotIn("meson said", self.run_it("--quick")[1])
+        self.golden("build-test docs 1\nbuild-test unit 400\n")
+        (self.stubs / "status").write_text("2")
+        status, output, _ = self.run_it("--quick")
+        said = output.partition("failed:\n")[2]
+        self.assertIn("  build-test: meson said: OSError: [Errno 28] No space left on device\n", said)
+        self.assertEqual((status, output.splitlines()[-1]), (1, "3 passed, 1 failed, 0 skipped"))
 
     def test_no_log_is_a_failure_though_no_case_is_wanted(self):
         self.golden("")
