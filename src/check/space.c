@@ -43,6 +43,16 @@ static void check_tree(const arena_t *arena)
   }
 }
 
+/* A5. Regions have no marks. */
+static void check_huge(const arena_t *arena)
+{
+  if (!arena->slots || arena->space->fixed)
+    return;
+  size_t page = round_up(arena->committed, HUGE_PAGE_UNITS) / HUGE_PAGE_UNITS;
+  expect(bits_next_set(arena->huge, page, HUGE_PAGES_MOST) == HUGE_PAGES_MOST, "A5", "a page that is not mapped is marked huge",
+         arena);
+}
+
 /* A1 and A4, by whole words of the bitmaps. */
 static void check_sets(const arena_t *arena)
 {
@@ -58,6 +68,7 @@ static void check_sets(const arena_t *arena)
          "a unit beyond it is dirty", arena);
   expect_count(arena->dirty_count, bits_count(arena->dirty, 0, end), "A4", "dirty units of an arena");
   expect(bits_next_set(arena->dirty, arena->dirty_end, end) == end, "A4", "a unit beyond dirty_end is dirty", arena);
+  check_huge(arena);
   check_tree(arena);
 }
 

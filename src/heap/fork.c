@@ -103,6 +103,7 @@ static void fork_prepare(void)
   fork_locked = !os_single_threaded();
   if (fork_locked)
     lock_everything();
+  space_note_fork();
 }
 
 /* Nothing was locked in a process with one thread (fork_locked). Object pools come first, while nobody can enter one into their

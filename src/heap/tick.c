@@ -43,6 +43,15 @@ static void tick_bins(uint64_t now_ms)
   lock_release(&heaps_lock);
 }
 
+/* At most one step, so that no call is long. */
+static void go_on_purging(void)
+{
+  if (space_purge_is_under_way(&space_of_process))
+    space_purge_step(&space_of_process);
+  else if (kept_tick_is_under_way())
+    kept_step();
+}
+
 /* The ticks of the process follow that of its space: it comes once in an epoch, by whichever thread is first. What it begins is
  * spread over later calls of any thread, so that no call is long. */
 COLD void heap_look_at_clock(thread_t *thread)
@@ -61,6 +70,8 @@ COLD void heap_look_at_clock(thread_t *thread)
     kept_tick();
     space_destroy_left();
     bins_begin_tick();
+  } else {
+    go_on_purging();
   }
   if (bins_tick_is_under_way())
     tick_bins(now);

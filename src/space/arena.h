@@ -7,7 +7,7 @@
  * that describe them, and the high end is unmapped again; so what the process has mapped is what it uses, give or take an
  * eighth. Between the arenas, and between records and units, there are always addresses with nothing mapped:
  *
- *     slot -> | gap | arena | bitmaps | tree | runs[units] | long bitmaps[units] | gap | unit 0 | unit 1 | ... committed |
+ *     slot -> | gap | arena | huge | bitmaps | tree | runs[units] | long bitmaps[units] | gap | unit 0 | ... committed |
  *
  * The arena of a small region has all its units from the start. Its records are in front of them in the caller's memory, or
  * elsewhere, out of reach of a write past a block, where the memory is the system's.
@@ -17,8 +17,9 @@
  *   A1 start <= ~free and dirty <= free, as sets of units; a free unit at or beyond `committed` is clean
  *   A2 a unit that is not free belongs to the run of the last start bit at or below it, and that run reaches it
  *   A4 dirty_count is the number of dirty units, all of them below dirty_end
+ *   A5 `huge` marks no page that is beyond `committed` as a whole
  *
- * The three hold whenever the lock of the arena's space is free, with one exception: between arena_begin_purge() and
+ * The four hold whenever the lock of the arena's space is free, with one exception: between arena_begin_purge() and
  * arena_end_purge() the lock is open, and units that are being purged are neither free nor of any run (A2).
  *
  * Functions are called under the lock of the space that the arena belongs to, unless they say otherwise. */
@@ -30,6 +31,12 @@
 #include "space/run.h"
 
 struct space;
+
+enum {
+  ARENA_GAP = 64 << 10, /* from a slot's first address to the arena there */
+  HUGE_PAGE_UNITS = (2 << 20) >> UNIT_LOG2,
+  HUGE_PAGES_MOST = (int)(SLOT >> UNIT_LOG2) / HUGE_PAGE_UNITS /* of an arena of one slot; others have none */
+};
 
 typedef struct arena {
   struct space *space;
@@ -45,12 +52,12 @@ typedef struct arena {
   span_tree_t room;                  /* its map: the free units */
   size_t slot, slots;                /* of the window; 0 slots: it is in none */
   uint8_t huge_pages;                /* option.h */
+  bool forked;                       /* since it was made: its huge pages may be a child's too */
   uint32_t huge_from;                /* units from here to `committed` are its edge (huge_edge.h); 0: it had none yet */
+  uint64_t *huge;                    /* of an arena of the window: a bit for each 2 MiB that may be a huge page */
   char *runs_end, *long_bitmaps_end; /* how far those are mapped */
   struct arena *next_left;           /* of those that have ended and could not be destroyed */
 } arena_t;
-
-enum { ARENA_GAP = 64 << 10 }; /* from a slot's first address to the arena there */
 
 typedef enum taken { TAKEN, NO_ROOM, NO_MEMORY } taken_t;
 

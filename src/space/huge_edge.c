@@ -18,10 +18,32 @@ bool huge_edge_is_wanted(const arena_t *arena, size_t committed)
   return arena->huge_pages == HUGE_PAGES_ALWAYS || (arena->huge_pages == HUGE_PAGES_AUTO && committed >= HUGE_EDGE_FROM);
 }
 
-static void wish(const arena_t *arena, size_t from, size_t to, bool wanted)
+/* Says of the pages that the units are in whether they may be huge. Atomic, because huge_edge_split() has no lock. */
+static void mark_huge(arena_t *arena, size_t from, size_t to, bool huge)
 {
-  if (from < to)
-    os_wish_huge_pages(arena->base + (from << arena->unit_log2), (to - from) << arena->unit_log2, wanted);
+  for (size_t page = from / HUGE_PAGE_UNITS; page * HUGE_PAGE_UNITS < to; page++) {
+    uint64_t *word = &arena->huge[page / WORD_BITS], bit = (uint64_t)1 << page % WORD_BITS;
+    if (huge)
+      __atomic_fetch_or(word, bit, __ATOMIC_RELAXED);
+    else
+      __atomic_fetch_and(word, ~bit, __ATOMIC_RELAXED);
+  }
+}
+
+static bool may_be_huge(const arena_t *arena, size_t unit)
+{
+  size_t page = unit / HUGE_PAGE_UNITS;
+  return __atomic_load_n(&arena->huge[page / WORD_BITS], __ATOMIC_RELAXED) >> page % WORD_BITS & 1;
+}
+
+/* Pages that are huge stay so when they are not wished to be any more. */
+static void wish(arena_t *arena, size_t from, size_t to, bool wanted)
+{
+  if (from >= to)
+    return;
+  os_wish_huge_pages(arena->base + (from << arena->unit_log2), (to - from) << arena->unit_log2, wanted);
+  if (wanted)
+    mark_huge(arena, from, to, true);
 }
 
 /* Where blocks of at most a page were handed out, the first write to each touches every page. glibc touches as many, since it
@@ -56,7 +78,7 @@ static struct {
   uint32_t left;  /* of them */
 } trials;         /* under the lock of the process's space, the only one whose arenas have an edge */
 
-static bool page_is_quick(const arena_t *arena, size_t unit)
+static bool page_is_quick(arena_t *arena, size_t unit)
 {
   wish(arena, unit, unit + HUGE_PAGE_UNITS, true);
   uint64_t before = os_now_ns();
@@ -64,7 +86,7 @@ static bool page_is_quick(const arena_t *arena, size_t unit)
   return os_now_ns() - before < QUICK_NS;
 }
 
-static bool pages_are_quick(const arena_t *arena, size_t unit)
+static bool pages_are_quick(arena_t *arena, size_t unit)
 {
   if (trials.left) {
     trials.left--;
@@ -102,16 +124,30 @@ void huge_edge_move(arena_t *arena, size_t end)
   }
 }
 
-void huge_edge_contract(arena_t *arena, size_t end) { set_huge_from(arena, min_size(arena->huge_from, end)); }
-
-static void split_around(const arena_t *arena, const char *address)
+void huge_edge_contract(arena_t *arena, size_t end)
 {
-  size_t bytes = (size_t)HUGE_PAGE_UNITS << arena->unit_log2;
-  if ((size_t)(address - arena->base) % bytes)
-    os_split_huge_page((char *)(uintptr_t)round_down((uintptr_t)address, os_page_size()));
+  if (!arena->huge_from)
+    return;
+  set_huge_from(arena, min_size(arena->huge_from, end));
+  mark_huge(arena, round_up(end, HUGE_PAGE_UNITS), HUGE_PAGES_MOST * HUGE_PAGE_UNITS, false);
 }
 
-void huge_edge_split(const arena_t *arena, const char *from, const char *to)
+void huge_edge_note_fork(arena_t *arena) { __atomic_store_n(&arena->forked, true, __ATOMIC_RELAXED); }
+
+/* The mark goes when the page has been split, so that others who purge in it meanwhile do not do so while it is whole. In the
+ * edge a page may become huge again. */
+static void split_around(arena_t *arena, const char *address)
+{
+  size_t bytes = (size_t)HUGE_PAGE_UNITS << arena->unit_log2, unit = unit_of(arena, address);
+  if ((size_t)(address - arena->base) % bytes == 0 || !may_be_huge(arena, unit))
+    return;
+  os_split_huge_page((char *)(uintptr_t)round_down((uintptr_t)address, os_page_size()));
+  if (unit / HUGE_PAGE_UNITS * HUGE_PAGE_UNITS + HUGE_PAGE_UNITS <= __atomic_load_n(&arena->huge_from, __ATOMIC_RELAXED) &&
+      !__atomic_load_n(&arena->forked, __ATOMIC_RELAXED))
+    mark_huge(arena, unit, unit + 1, false);
+}
+
+void huge_edge_split(arena_t *arena, const char *from, const char *to)
 {
   if (!__atomic_load_n(&arena->huge_from, __ATOMIC_RELAXED))
     return;

@@ -17,7 +17,6 @@
 #include "space/arena.h"
 
 enum {
-  HUGE_PAGE_UNITS = (2 << 20) >> UNIT_LOG2,
   HUGE_EDGE_FROM = 8 * HUGE_PAGE_UNITS, /* 16 MiB: in a smaller arena a huge page that is hardly used would show */
   HUGE_EDGE_UNITS = 4 * HUGE_PAGE_UNITS /* 8 MiB: two of the longest steps in which units are mapped */
 };
@@ -33,7 +32,10 @@ void huge_edge_move(arena_t *arena, size_t end);
 void huge_edge_contract(arena_t *arena, size_t end);
 
 /* Memory is about to go back. The system keeps a huge page whole of which a part is purged, until it runs short; so those at
- * both ends are split. No lock. */
-void huge_edge_split(const arena_t *arena, const char *from, const char *to);
+ * both ends are split. Behind the edge each is split once, since none is made there again. No lock. */
+void huge_edge_split(arena_t *arena, const char *from, const char *to);
+
+/* The process forks: the system does not split a page that the child has too, so another purge has to try again. No lock. */
+void huge_edge_note_fork(arena_t *arena);
 
 #endif

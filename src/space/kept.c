@@ -15,7 +15,9 @@ enum {
   RANGES_MOST = 32 << 10,     /* half of the mappings that Linux allows a process */
   RETAINED_LEAST_BYTES = 32 << 20,
   LITTLE_BYTES = 1 << 20,
-  STEPS_LOG2 = 2, /* shelves to a doubling of the size */
+  STEP_BYTES = 4 << 20, /* of what a tick wants to go one caller gives so many back, */
+  STEP_TRIES = 16,      /* of so many ranges */
+  STEPS_LOG2 = 2,       /* shelves to a doubling of the size */
   SHELVES = 64 << STEPS_LOG2
 };
 
@@ -37,6 +39,11 @@ static size_t freed_lately;   /* bytes that were freed and not asked for again s
 static size_t taken_again;    /* bytes that were asked for again after that; halved likewise */
 static size_t low_kept;       /* the fewest kept bytes since the last tick of a whole purge delay */
 static uint64_t purged_total; /* bytes of memory that went back to the system */
+
+/* What the last tick began: down to so many kept bytes, with so many more ranges to be tried. */
+static struct {
+  size_t keep, tries;
+} pass = {.keep = SIZE_MAX};
 
 size_t kept_bytes(void) { return __atomic_load_n(&dirty.bytes, __ATOMIC_RELAXED); }
 uint64_t kept_purged_bytes(void) { return __atomic_load_n(&purged_total, __ATOMIC_RELAXED); }
@@ -294,22 +301,40 @@ static size_t unneeded(void)
   return low > LITTLE_BYTES ? low / 2 : low;
 }
 
+/* Atomic, because kept_tick_is_under_way() reads it without the lock. */
+static void set_tries(size_t tries) { __atomic_store_n(&pass.tries, tries, __ATOMIC_RELAXED); }
+bool kept_tick_is_under_way(void) { return __atomic_load_n(&pass.tries, __ATOMIC_RELAXED) != 0; }
+
 /* Every tick lets stuck stores be tried again. Only every fourth ends a purge delay. */
 void kept_tick(void)
 {
   static unsigned ticks; /* under the lock */
-  size_t keep = SIZE_MAX;
   lock_acquire(&huge_lock);
   dirty.stuck = clean.stuck = false;
+  pass.keep = SIZE_MAX;
   if (++ticks % TICKS_PER_DELAY == 0) {
     freed_lately /= 2;
     taken_again /= 2;
-    low_kept = keep = dirty.bytes - unneeded();
+    low_kept = pass.keep = dirty.bytes - unneeded();
   }
-  bool none = !dirty.count && !clean.count;
+  set_tries(kept_any() ? LOOKS_MOST : 0);
   lock_release(&huge_lock);
-  if (!none)
-    trim_in_gate(keep, LOOKS_MOST);
+  if (kept_tick_is_under_way())
+    kept_step();
+}
+
+static bool anything_over(void) { return is_over(&dirty, pass.keep) || is_over(&clean, 0) || (!pass.keep && kept_any()); }
+
+/* Another caller may do the next step meanwhile. */
+void kept_step(void)
+{
+  lock_acquire(&huge_lock);
+  size_t tries = min_size(pass.tries, STEP_TRIES), keep = pass.keep;
+  if (dirty.bytes > STEP_BYTES)
+    keep = max_size(keep, dirty.bytes - STEP_BYTES);
+  set_tries(anything_over() ? pass.tries - tries : 0);
+  lock_release(&huge_lock);
+  trim_in_gate(keep, tries);
 }
 
 /* ---- taking what is kept, under the lock ---- */

@@ -58,8 +58,11 @@ uint64_t kept_purged_bytes(void);
  * memory the system took. */
 size_t kept_trim(size_t keep);
 
-/* Once in a quarter of the purge delay. At every fourth, half of what was not needed since the last is unmapped, and what
- * counts as lately halves. */
+/* Once in a quarter of the purge delay. At every fourth, half of what was not needed since the last begins to be unmapped, and
+ * what counts as lately halves. It goes in steps, so that no caller waits for long: one at once, others at later looks at the
+ * clock. */
 void kept_tick(void);
+void kept_step(void);
+bool kept_tick_is_under_way(void);
 
 #endif

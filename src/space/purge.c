@@ -8,8 +8,10 @@
 #include "space/units.h"
 
 enum {
-  KEEP_LEAST_UNITS = 16,     /* 1 MiB */
-  RETAINED_LEAST_UNITS = 512 /* 32 MiB: mstress .54 s when 4 MiB, .43 when 32 */
+  KEEP_LEAST_UNITS = 16,      /* 1 MiB */
+  RETAINED_LEAST_UNITS = 512, /* 32 MiB: mstress .54 s when 4 MiB, .43 when 32 */
+  STEP_RANGES = 8,            /* one caller asks the system so often, at some 50 us, */
+  STEP_UNITS = 32             /* and for 2 MiB */
 };
 
 /* As many dirty units are retained as were taken again lately, within the bounds that space.h gives reasons for. */
@@ -66,35 +68,63 @@ static size_t purge_each(arena_t *arena, size_t from, size_t to)
   return purged;
 }
 
-/* Purges from the high end down until `keep` dirty units are left in the space, and returns how many it purged. Low units are
- * the next to be taken. `below` only falls, so nothing that is refused is asked for twice. */
-static size_t purge_arena(arena_t *arena, size_t keep)
+/* Purges the highest dirty range of the arena below where the pass is, at most `most` units of it. The pass moves on before the
+ * lock is opened: it only falls, so nothing that is refused is asked for twice, and another caller goes on behind it. False:
+ * the arena has none left. */
+static bool purge_range(arena_t *arena, purge_pass_t *pass, size_t most, size_t *purged)
 {
-  space_t *space = arena->space;
-  size_t purged = 0, from, to, below = SIZE_MAX;
-  while (space->dirty_units > keep && arena_highest_dirty(arena, below, &from, &to)) {
-    size_t most = space->dirty_units - keep;
-    from = to - min_size(to - from, most);
-    if (purge_units(arena, from, to))
-      purged += to - from;
-    else if (to - from > 1)
-      purged += purge_each(arena, from, to);
-    below = from;
-  }
-  if (!space->fixed)
-    arena_contract(arena, keep == 0);
-  return purged;
+  size_t from, to;
+  if (!arena_highest_dirty(arena, pass->below, &from, &to))
+    return false;
+  from = to - min_size(to - from, most);
+  pass->below = from;
+  if (purge_units(arena, from, to))
+    *purged += to - from;
+  else if (to - from > 1)
+    *purged += purge_each(arena, from, to);
+  return true;
 }
 
-/* The highest arena is purged first, since the lowest serves the next runs. If nothing is to be kept, arenas without dirty
- * units are visited too: their high end may go. */
-static size_t purge_slots(space_t *space, size_t keep)
+/* Atomic, because space_purge_is_under_way() reads it without the lock. */
+static void set_arenas_left(purge_pass_t *pass, size_t left) { __atomic_store_n(&pass->arenas_left, left, __ATOMIC_RELAXED); }
+
+/* The highest arena is purged first, since the lowest serves the next runs; in each, low units are the next to be taken. */
+static void begin_pass(const space_t *space, purge_pass_t *pass, size_t keep)
+{
+  pass->keep = keep;
+  pass->below = SIZE_MAX;
+  set_arenas_left(pass, space->fixed ? 1 : window_slots_open());
+}
+
+/* The arena that the pass is at; NULL: the slot is not the space's. */
+static arena_t *arena_of_pass(const space_t *space, const purge_pass_t *pass)
+{
+  arena_t *arena = space->fixed ? space->fixed : space_arena_at(pass->arenas_left - 1);
+  return arena && arena->space == space ? arena : NULL;
+}
+
+/* If nothing is to be kept, arenas without dirty units are visited too: their high end may go. */
+static void leave_arena(const space_t *space, purge_pass_t *pass, arena_t *arena)
+{
+  if (arena && !space->fixed)
+    arena_contract(arena, pass->keep == 0);
+  bool done = pass->keep && space->dirty_units <= pass->keep;
+  pass->below = SIZE_MAX;
+  set_arenas_left(pass, done ? 0 : pass->arenas_left - 1);
+}
+
+/* Goes on with a pass, until so many ranges, or about so many units, were asked for or it is done. Returns the units that have
+ * gone. */
+static size_t go_on(space_t *space, purge_pass_t *pass, size_t ranges, size_t units)
 {
   size_t purged = 0;
-  for (size_t slot = window_slots_open(); slot-- && (space->dirty_units > keep || !keep);) {
-    arena_t *arena = space_arena_at(slot);
-    if (arena && arena->space == space)
-      purged += purge_arena(arena, keep);
+  while (pass->arenas_left && ranges && purged < units) {
+    arena_t *arena = arena_of_pass(space, pass);
+    size_t over = space->dirty_units - min_size(space->dirty_units, pass->keep);
+    if (arena && over && purge_range(arena, pass, min_size(over, units - purged), &purged))
+      ranges--;
+    else
+      leave_arena(space, pass, arena);
   }
   return purged;
 }
@@ -102,20 +132,38 @@ static size_t purge_slots(space_t *space, size_t keep)
 /* A fork in the middle would leave the child units that are neither free nor of a run, so the gate is entered first. */
 static size_t purge_until(space_t *space, size_t keep)
 {
+  purge_pass_t pass;
   lock_t *gate = gate_enter(GATE_SYSTEM);
   lock_acquire(&space->lock);
-  size_t purged = space->fixed ? purge_arena(space->fixed, keep) : purge_slots(space, keep);
+  begin_pass(space, &pass, keep);
+  size_t purged = go_on(space, &pass, SIZE_MAX, SIZE_MAX);
   lock_release(&space->lock);
   gate_leave(gate);
   return purged << space->unit_log2;
 }
 
-void space_purge_if_over(space_t *space)
+static void purge_step(space_t *space, size_t ranges, size_t units)
+{
+  lock_t *gate = gate_enter(GATE_SYSTEM);
+  lock_acquire(&space->lock);
+  go_on(space, &space->pass, ranges, units);
+  lock_release(&space->lock);
+  gate_leave(gate);
+}
+
+void space_purge_step(space_t *space) { purge_step(space, STEP_RANGES, STEP_UNITS); }
+
+/* A pass that is under way and goes as far goes on, or it would begin at the high end again each time. With each unit that is
+ * given, one and a quarter less may be retained. More than that, one unit to a range if it must be, goes back; much more would
+ * add up, since a call may give many runs. */
+void space_purge_if_over(space_t *space, size_t units)
 {
   lock_acquire(&space->lock);
   size_t retained = units_retained(space);
+  if (!space->pass.arenas_left || space->pass.keep > retained)
+    begin_pass(space, &space->pass, retained);
   lock_release(&space->lock);
-  purge_until(space, retained);
+  purge_step(space, min_size(3 * units, 2 * STEP_RANGES), 3 * units + STEP_UNITS);
 }
 
 size_t space_purge(space_t *space, size_t keep) { return space->purgeable ? purge_until(space, keep >> space->unit_log2) : 0; }
@@ -136,7 +184,7 @@ size_t space_purge_inside(space_t *space, char *from, char *to)
 }
 
 /* The first comparison is without the lock, since nearly every call is too early. What stayed dirty for a whole epoch is purged
- * whatever was taken again, except 1 MiB. */
+ * whatever was taken again, except 1 MiB: of the process's space in steps, of a region, which is ticked seldom, at once. */
 bool space_tick(space_t *space, uint64_t now_ms)
 {
   uint32_t delay = space->purge_delay_ms / TICKS_PER_DELAY;
@@ -155,8 +203,13 @@ bool space_tick(space_t *space, uint64_t now_ms)
       keep = space->dirty_units - (unneeded - KEEP_LEAST_UNITS);
     space->low_dirty = min_size(space->dirty_units, keep);
   }
+  bool begins = keep != SIZE_MAX && !space->fixed;
+  if (begins)
+    begin_pass(space, &space->pass, keep);
   lock_release(&space->lock);
-  if (keep != SIZE_MAX)
+  if (begins)
+    space_purge_step(space);
+  else if (keep != SIZE_MAX)
     purge_until(space, keep);
   return due;
 }

@@ -5,11 +5,11 @@
 #include "space/space.h"
 #include "option.h"
 #include "os/os.h"
+#include "space/huge_edge.h"
 #include "space/units.h"
 #include <string.h>
 
 enum {
-  HUGE_PAGE_UNITS = 32,
   LONGEST_RUN_UNITS = 64,      /* 4 MiB: a longer block is a mapping of its own */
   LONGEST_RUN_UNITS_SHORT = 2, /* 128 KiB if memory is short: a mapping wastes no end of a unit, and grows without a copy */
   SHORT_LIMIT = 256 << 20,
@@ -278,7 +278,7 @@ static void give_units(arena_t *arena, size_t from, size_t to)
   bool over = space_is_over(space);
   lock_release(&space->lock);
   if (over)
-    space_purge_if_over(space);
+    space_purge_if_over(space, to - from);
 }
 
 /* The run is no run any more before its units are free: they can be taken the next moment. */
@@ -307,6 +307,15 @@ void space_shorten(space_t *space, run_t *run, size_t units)
   lock_acquire(&arena->space->lock);
   run->units = (uint32_t)units;
   give_units(arena, at + units, at + had);
+}
+
+void space_note_fork(void)
+{
+  for (size_t slot = 0; slot < window_slots_open(); slot++) {
+    arena_t *arena = space_arena_at(slot);
+    if (arena && arena->space == &space_of_process)
+      huge_edge_note_fork(arena);
+  }
 }
 
 /* ---- questions ---- */

@@ -16,6 +16,13 @@
 #include "space/budget.h"
 #include "space/slots.h"
 
+/* A purge goes from the high end of the highest arena down. */
+typedef struct purge_pass {
+  size_t keep;        /* dirty units that it leaves in the space */
+  size_t arenas_left; /* slots up to the one that it is at; 0: it is done */
+  size_t below;       /* it has passed the units from here on in that one */
+} purge_pass_t;
+
 typedef struct space {
   lock_t lock;
   arena_t *fixed;         /* NULL, or the arena of a region: all this space has */
@@ -33,6 +40,7 @@ typedef struct space {
   bool unpaid;        /* a region of the system's memory whose dirty units nobody was charged for */
   uint64_t purged_bytes;
   uint64_t epoch_ms; /* when taken_again was last halved */
+  purge_pass_t pass; /* of the process's space: what is purged in steps */
 } space_t;
 
 /* The process's own. */
@@ -119,8 +127,15 @@ static inline void space_sub_dirty(space_t *space, size_t units)
 /* The free units of the arena have changed. Under the lock. */
 void space_note_longest(const arena_t *arena);
 
-/* Purges down to what is retained. Without the lock. */
-void space_purge_if_over(space_t *space);
+/* So many units were given, and more is dirty than is retained. Begins to purge down to that, in steps: one now, of at least as
+ * many units, and one at each look at the clock. So no caller waits for long, and what is dirty does not grow. Without the
+ * lock. */
+void space_purge_if_over(space_t *space, size_t units);
+void space_purge_step(space_t *space);
+static inline bool space_purge_is_under_way(const space_t *space)
+{
+  return __atomic_load_n(&space->pass.arenas_left, __ATOMIC_RELAXED) != 0;
+}
 
 /* Gives dirty units back to the system until at most `keep` bytes are left, and addresses with them; returns the bytes
  * given. */
@@ -130,9 +145,12 @@ size_t space_purge(space_t *space, size_t keep);
  * system refuses. */
 size_t space_purge_inside(space_t *space, char *from, char *to);
 
-/* Once in a quarter of the purge delay: what counts as lately halves, and what was not needed for so long is purged. True
- * then. */
+/* Once in a quarter of the purge delay: what counts as lately halves, and what was not needed for so long begins to be purged.
+ * True then. */
 bool space_tick(space_t *space, uint64_t now_ms);
+
+/* The process is about to fork. Under all locks, or by the only thread. */
+void space_note_fork(void);
 
 /* ---- questions ---- */
 

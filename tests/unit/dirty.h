@@ -7,7 +7,7 @@
 #include "space/space.h"
 #include "unit.h"
 
-enum { KEPT_LEAST = 16, BREATH = 512 }; /* units; purge.c */
+enum { KEPT_LEAST = 16, BREATH = 512, STEP = 32, STEP_CALLS = 8 }; /* units, and calls; purge.c */
 
 /* A run stands for a large block in these tests. */
 run_t *take(space_t *space, size_t units);

@@ -10,6 +10,7 @@
 
 enum { BLOCKS = 40, KEPT_RANGES = 64, PAGE = 4096 };
 #define BREATH (32 * MIB)
+#define STEP   (4 * MIB + PAGE) /* kept.c */
 extern int owner, other_owner;
 extern huge_t *owned, *others; /* their lists */
 
@@ -21,6 +22,7 @@ extern size_t others_bytes;
 
 void note_others(void);
 bool all_is_known(void);
+void tick_whole(void); /* with all its steps, none of them long */
 void pass_delays(size_t count);
 
 /* Records for what follows, so that metadata does not grow meanwhile. */

@@ -41,6 +41,7 @@ static void make_a_unit_in_use_dirty(void) { bit_set(arena()->dirty, unit_of_sla
 static void forget_what_is_committed(void) { arena()->committed = 0; }
 static void forget_what_is_used(void) { arena()->used_end = 1; }
 static void count_a_dirty_unit(void) { arena()->dirty_count++; }
+static void mark_a_page_huge(void) { bit_set(arena()->huge, HUGE_PAGES_MOST - 1); }
 static void move_a_run(void) { slab_of(SMALL)->start += UNIT; }
 static void lengthen_a_run(void) { slab_of(SMALL)->units = arena()->unit_count; }
 static void forget_a_start(void) { bit_clear(arena()->start, unit_of_slab()); }
@@ -145,6 +146,7 @@ static const struct damage {
   DAMAGE("A2", forget_the_owner),
   DAMAGE("A3", count_a_unit),
   DAMAGE("A4", count_a_dirty_unit),
+  DAMAGE("A5", mark_a_page_huge),
   DAMAGE("F1", shorten_a_stretch),
   DAMAGE("F1", change_a_word),
   DAMAGE("S1", free_a_block_more),

@@ -276,25 +276,50 @@ static void short_steps(void *argument)
 
 /* ---- memory that goes back ---- */
 
-/* Only the huge pages at both ends of it may be others' too. */
+/* Only the huge pages at both ends of it may be others' too. Behind the edge, one that has been split stays so. */
 static void split(void *argument)
 {
   (void)argument;
   begin(HUGE_PAGES_AUTO);
-  char *base = arena->base;
-  huge_edge_split(arena, base + UNIT, base + 3 * UNIT);
-  must(os_fake.splits == 0); /* there are none yet */
   for (int i = 0; i < UNITS; i++)
     take_full(1);
-  size_t page = PAGE_UNITS * UNIT;
-  huge_edge_split(arena, base + page, base + 3 * page);
+  char *base = arena->base;
+  size_t page = PAGE_UNITS * UNIT, edge = arena->huge_from / PAGE_UNITS + 1, behind = edge - 6;
+  must(behind > 2 * LEAST / PAGE_UNITS && count(HUGE, edge * PAGE_UNITS, UNITS) > 0);
+  huge_edge_split(arena, base + 4096, base + 2 * page + 8192);
+  must(os_fake.splits == 0); /* never wished for */
+  huge_edge_split(arena, base + behind * page, base + (behind + 2) * page);
   must(os_fake.splits == 0);
-  huge_edge_split(arena, base + page, base + 3 * page + 8192);
-  must(os_fake.splits == 1 && os_fake.split_last == base + 3 * page + 8192);
-  huge_edge_split(arena, base + 4096, base + 3 * page);
-  must(os_fake.splits == 2 && os_fake.split_last == base + 4096);
-  huge_edge_split(arena, base + UNIT, base + 2 * UNIT);
-  must(os_fake.splits == 4);
+  huge_edge_split(arena, base + behind * page, base + (behind + 2) * page + 8192);
+  must(os_fake.splits == 1 && os_fake.split_last == base + (behind + 2) * page + 8192);
+  huge_edge_split(arena, base + behind * page + 4096, base + (behind + 2) * page + UNIT);
+  must(os_fake.splits == 2 && os_fake.split_last == base + behind * page + 4096);
+  huge_edge_split(arena, base + behind * page + UNIT, base + behind * page + 2 * UNIT);
+  must(os_fake.splits == 2);
+  for (size_t i = 1; i <= 3; i++) {
+    huge_edge_split(arena, base + edge * page + UNIT, base + (edge + 1) * page);
+    must(os_fake.splits == 2 + i); /* it may be huge again */
+  }
+}
+
+/* While a child has it too, the system does not split a huge page. */
+static void split_after_a_fork(void *argument)
+{
+  (void)argument;
+  begin(HUGE_PAGES_AUTO);
+  for (int i = 0; i < UNITS; i++)
+    take_full(1);
+  size_t page = arena->huge_from / PAGE_UNITS - 2;
+  char *start = arena->base + page * PAGE_UNITS * UNIT;
+  must(page > 2 * LEAST / PAGE_UNITS);
+  huge_edge_note_fork(arena);
+  for (size_t i = 1; i <= 3; i++) {
+    huge_edge_split(arena, start + UNIT, start + PAGE_UNITS * UNIT);
+    must(os_fake.splits == i);
+  }
+  huge_edge_contract(arena, (page - 1) * PAGE_UNITS); /* what is mapped there next is new */
+  huge_edge_split(arena, start + UNIT, start + PAGE_UNITS * UNIT);
+  must(os_fake.splits == 3);
 }
 
 /* Under a limit on memory what is mapped beyond what is needed stays small. */
@@ -319,14 +344,24 @@ IN_CHILD(short_steps)
 IN_CHILD(limited)
 IN_CHILD(slow)
 IN_CHILD(split)
+IN_CHILD(split_after_a_fork)
 
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(grows_test),   cmocka_unit_test(filled_test),      cmocka_unit_test(partly_test),
-    cmocka_unit_test(holes_test),   cmocka_unit_test(never_test),       cmocka_unit_test(always_test),
-    cmocka_unit_test(shrinks_test), cmocka_unit_test(short_steps_test), cmocka_unit_test(limited_test),
-    cmocka_unit_test(slow_test),    cmocka_unit_test(sparse_test),      cmocka_unit_test(split_test),
+    cmocka_unit_test(grows_test),
+    cmocka_unit_test(filled_test),
+    cmocka_unit_test(partly_test),
+    cmocka_unit_test(holes_test),
+    cmocka_unit_test(never_test),
+    cmocka_unit_test(always_test),
+    cmocka_unit_test(shrinks_test),
+    cmocka_unit_test(short_steps_test),
+    cmocka_unit_test(limited_test),
+    cmocka_unit_test(slow_test),
+    cmocka_unit_test(sparse_test),
+    cmocka_unit_test(split_test),
+    cmocka_unit_test(split_after_a_fork_test),
   };
   return cmocka_run_group_tests_name("huge_edge", tests, NULL, NULL);
 }

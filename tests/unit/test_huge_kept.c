@@ -208,16 +208,42 @@ static void ticked(void *argument)
     size_t kept = kept_bytes();
     for (size_t i = 0; i < 3; i++)
       huge_give(take(10 * MIB));
-    kept_tick();
+    tick_whole();
     must(kept_bytes() == kept); /* too early */
     for (size_t i = 1; i < TICKS_PER_DELAY; i++)
-      kept_tick();
+      tick_whole();
     must(kept_bytes() >= 10 * MIB && kept_bytes() <= 10 * MIB + (kept - 10 * MIB) / 2 && all_is_known());
   }
   must(kept_bytes() == 10 * MIB);
   pass_delays(1);
   must(kept_bytes() == 5 * MIB);
   pass_delays(8);
+  must(kept_bytes() == 0 && all_is_known());
+}
+
+/* Very many ranges are tried some at a time. What is taken between two steps is not in their way. */
+static void ticked_in_steps(void *argument)
+{
+  static huge_t *row[4 * KEPT_RANGES];
+  (void)argument;
+  window_up();
+  have_records();
+  breathe(32 * MIB);
+  pass_delays(1);
+  size_t kept = kept_bytes(), steps = 0;
+  must(kept == 32 * MIB);
+  for (size_t i = 0; i < TICKS_PER_DELAY; i++)
+    kept_tick();
+  must(kept_tick_is_under_way() && kept_bytes() >= kept - STEP);
+  huge_t *huge = take(5 * MIB);
+  for (; kept_tick_is_under_way(); steps++)
+    kept_step();
+  must(steps >= 1 && kept_bytes() >= kept / 2 - 5 * MIB && kept_bytes() <= kept / 2);
+  huge_give(huge);
+  take_row(row, 4 * KEPT_RANGES, PAGE);
+  for (size_t i = 0; i < 4 * KEPT_RANGES; i += 2)
+    huge_give(row[i]);
+  pass_delays(40);
   must(kept_bytes() == 0 && all_is_known());
 }
 
@@ -302,6 +328,7 @@ WITH(grown_from_what_is_kept, bool, false, true)
 IN_CHILD(how_much)
 IN_CHILD(how_many)
 IN_CHILD(ticked)
+IN_CHILD(ticked_in_steps)
 IN_CHILD(the_oldest_first)
 
 IN_CHILD(forgotten)
@@ -318,6 +345,7 @@ int main(void)
     cmocka_unit_test(how_much_test),
     cmocka_unit_test(how_many_test),
     cmocka_unit_test(ticked_test),
+    cmocka_unit_test(ticked_in_steps_test),
     cmocka_unit_test(the_oldest_first_test),
     cmocka_unit_test(forgotten_test),
   };

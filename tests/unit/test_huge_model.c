@@ -68,7 +68,9 @@ static void model_give(model_t *model, size_t i)
 static void model_step(model_t *model)
 {
   size_t i = dice_below(&model->dice, BLOCKS), n = dice_below(&model->dice, 100);
-  if (n < 2)
+  if (n < 2 && kept_tick_is_under_way())
+    kept_step();
+  else if (n < 2)
     kept_tick();
   else if (n < 4)
     kept_trim(dice_below(&model->dice, 4 * MIB));

@@ -149,7 +149,7 @@ static void asked_again_after_a_tick(void *argument)
   must(ranges_kept() > KEPT_RANGES);
   os_fake_heal();
   for (size_t i = 0; i < 4; i++) /* each looks at so many ranges at most */
-    kept_tick();
+    tick_whole();
   for (size_t i = MANY / 2; i < MANY; i += 2) {
     huge_give(row[i]);
     must(ranges_kept() <= 2 * KEPT_RANGES && all_is_known());

@@ -5,6 +5,18 @@
 #include "os_fake.h"
 #include "region.h"
 
+/* With all the steps that it begins. */
+static bool tick_whole(space_t *space, uint64_t now_ms)
+{
+  bool due = space_tick(space, now_ms);
+  for (size_t dirty = space->dirty_units; space_purge_is_under_way(space); dirty = space->dirty_units) {
+    space_purge_step(space);
+    must(dirty - space->dirty_units <= STEP);
+    check_space(space);
+  }
+  return due;
+}
+
 /* ---- as much as is kept ---- */
 
 /* With a delay of 0 nothing stays. */
@@ -68,7 +80,7 @@ static void a_breath(void *argument)
   must(space->dirty_units <= before);
   size_t ticks = 0;
   while (space->dirty_units > KEPT_LEAST)
-    must(space_tick(space, os_fake.now_ms + 50 + 25 * ticks) && ++ticks < 4);
+    must(tick_whole(space, os_fake.now_ms + 50 + 25 * ticks) && ++ticks < 4);
   check_space(space);
 }
 
@@ -83,15 +95,124 @@ static void what_an_epoch_did_not_need(void *argument)
   for (size_t i = 0; i < 10; i++)
     make_dirty(space, 400);
   must(space->dirty_units == 400);
-  must(space_tick(space, os_fake.now_ms += 30) && space_tick(space, os_fake.now_ms += 30));
+  must(tick_whole(space, os_fake.now_ms += 30) && tick_whole(space, os_fake.now_ms += 30));
   size_t dirty = space->dirty_units;
   must(dirty <= 400);
   for (size_t i = 0; i < 10; i++) {
     make_dirty(space, 300);
-    must(space_tick(space, os_fake.now_ms += 30));
+    must(tick_whole(space, os_fake.now_ms += 30));
     must(space->dirty_units >= 300 && space->dirty_units <= 300 + KEPT_LEAST);
   }
-  must(space_tick(space, os_fake.now_ms += 30) && space->dirty_units <= KEPT_LEAST);
+  must(tick_whole(space, os_fake.now_ms += 30) && space->dirty_units <= KEPT_LEAST);
+  check_space(space);
+}
+
+/* ---- in steps ---- */
+
+/* So many runs of one unit, every other of them free. A tick finds that nobody needed them. */
+static void make_scattered(space_t *space, size_t units)
+{
+  static run_t *runs[4096];
+  space->purge_delay_ms = PURGE_NEVER;
+  for (size_t i = 0; i < units; i++)
+    runs[i] = take(space, 1);
+  for (size_t i = 0; i < units; i += 2)
+    space_give(space, runs[i]);
+  space->purge_delay_ms = 100;
+  space->epoch_ms = os_fake.now_ms;
+  space->low_dirty = space->dirty_units;
+}
+
+/* No caller asks the system for much, or often. What is given meanwhile waits for the next tick, or until it is too much. */
+static void a_tick_in_steps(void *argument)
+{
+  enum { MANY = 1000 };
+  size_t steps = 0;
+  (void)argument;
+  space_up();
+  space_t *space = &space_of_process;
+  make_scattered(space, MANY);
+  must(space->dirty_units == MANY / 2 && !space_purge_is_under_way(space));
+  uint64_t before = purges();
+  must(space_tick(space, os_fake.now_ms += 30) && space_purge_is_under_way(space));
+  for (; space_purge_is_under_way(space); steps++) {
+    must(purges() > before && purges() <= before + STEP_CALLS);
+    before = purges();
+    space_purge_step(space);
+    must(!space_tick(space, os_fake.now_ms));
+    check_space(space);
+  }
+  must(steps >= MANY / 2 / STEP_CALLS - 2 && space->dirty_units == KEPT_LEAST);
+  make_dirty(space, MANY);
+  must(!space_purge_is_under_way(space) || space->dirty_units <= BREATH * 2);
+}
+
+/* A pass ends where the system takes nothing, and begins again with the next tick. */
+static void steps_in_vain(void *argument)
+{
+  enum { MANY = 200 };
+  (void)argument;
+  space_up();
+  space_t *space = &space_of_process;
+  make_scattered(space, MANY);
+  os_fake.fail_kinds = 1 << OS_PURGE;
+  uint64_t before = purges();
+  must(tick_whole(space, os_fake.now_ms += 30));
+  must(purges() - before == MANY / 2 && space->dirty_units == MANY / 2 && space->purge_failed);
+  os_fake_heal();
+  must(tick_whole(space, os_fake.now_ms += 30) && tick_whole(space, os_fake.now_ms += 30));
+  must(space->dirty_units == KEPT_LEAST);
+}
+
+/* Each give that finds too much gives back at least as much as came, in few calls. */
+static void keeping_pace(void *argument)
+{
+  enum { MANY = 4000 };
+  static run_t *runs[MANY];
+  (void)argument;
+  space_up();
+  space_t *space = &space_of_process;
+  space->purge_delay_ms = 100;
+  for (size_t i = 0; i < MANY; i++)
+    runs[i] = take(space, 1);
+  for (size_t n = 0; n < MANY; n++) {
+    size_t i = n * 1237 % MANY; /* no neighbours */
+    uint64_t before = purges();
+    space_give(space, runs[i]);
+    must(purges() - before <= 3);
+    must(space->dirty_units <= max_size(space->used_units / 8, KEPT_LEAST) * 5 / 4 + 2);
+  }
+  must(space->used_units == 0);
+  check_space(space);
+}
+
+static size_t nested;
+
+/* Another thread comes while the lock is open. */
+static void step_too(os_call_t kind)
+{
+  if (kind != OS_PURGE || space_of_process.lock.word || nested == 3)
+    return;
+  nested++;
+  space_purge_step(&space_of_process);
+  nested--;
+}
+
+static void by_several(void *argument)
+{
+  enum { MANY = 2000 };
+  (void)argument;
+  space_up();
+  space_t *space = &space_of_process;
+  make_scattered(space, MANY);
+  uint64_t before = purges();
+  os_fake.during = step_too;
+  must(space_tick(space, os_fake.now_ms += 30));
+  while (space_purge_is_under_way(space))
+    space_purge_step(space);
+  os_fake.during = NULL;
+  must(purges() - before == MANY / 2 - space->dirty_units && space->dirty_units <= KEPT_LEAST);
+  must(space->purged_bytes == (MANY / 2 - space->dirty_units) * UNIT);
   check_space(space);
 }
 
@@ -174,6 +295,10 @@ IN_CHILD(at_once)
 IN_CHILD(after_a_peak)
 IN_CHILD(a_breath)
 IN_CHILD(what_an_epoch_did_not_need)
+IN_CHILD(a_tick_in_steps)
+IN_CHILD(steps_in_vain)
+IN_CHILD(keeping_pace)
+IN_CHILD(by_several)
 IN_CHILD(slots)
 IN_CHILD(small_units)
 IN_CHILD(inside)
@@ -181,9 +306,11 @@ IN_CHILD(inside)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(at_once_test),  cmocka_unit_test(after_a_peak_test),
-    cmocka_unit_test(a_breath_test), cmocka_unit_test(what_an_epoch_did_not_need_test),
-    cmocka_unit_test(slots_test),    cmocka_unit_test(small_units_test),
+    cmocka_unit_test(at_once_test),         cmocka_unit_test(after_a_peak_test),
+    cmocka_unit_test(a_breath_test),        cmocka_unit_test(what_an_epoch_did_not_need_test),
+    cmocka_unit_test(a_tick_in_steps_test), cmocka_unit_test(steps_in_vain_test),
+    cmocka_unit_test(keeping_pace_test),    cmocka_unit_test(by_several_test),
+    cmocka_unit_test(slots_test),           cmocka_unit_test(small_units_test),
     cmocka_unit_test(inside_test),
   };
   return cmocka_run_group_tests_name("purge_kept", tests, NULL, NULL);
