@@ -74,7 +74,9 @@ NOINLINE void *default_calloc_slow(size_t size) { return zalloc_slow(size, fatal
  * here. */
 static void free_large(void *block, const char *call)
 {
-  thread_t *thread = manager_ready() ? thread_current_to_free() : NULL;
+  thread_t *thread = thread_self;
+  if (unlikely(!thread_is_usable(thread)))
+    thread = manager_ready() ? thread_current_to_free() : NULL;
   if (!thread || default_heap.checked || !large_give_spare(thread, block, call))
     heap_free(NULL, block, call);
   if (thread)

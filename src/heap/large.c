@@ -208,11 +208,17 @@ bool large_resize_huge(heap_t *heap, huge_t *huge, size_t size, bool may_move)
 
 /* ---- both ---- */
 
-/* A heap with a region tries it first, however large the block. A mapping serves what the region has no room for. */
+/* A heap with a region tries it first, however large the block. A mapping serves what the region has no room for. What the
+ * thread itself has to spare comes before all: nobody else could have it. */
 void *large_take(heap_t *heap, size_t size, size_t alignment, block_past_t *past, size_t *usable)
 {
   size += !size;
   *usable = round_up(size, os_page_size());
+  *past = BLOCK_USED;
+  bool may_spare = heap == &default_heap && alignment <= UNIT && thread_is_usable(thread_self);
+  void *spare = may_spare ? large_take_spare(thread_self, size) : NULL;
+  if (spare)
+    return spare;
   bool huge = large_is_huge(heap, size, alignment);
   if (huge && !heap->region.kind)
     return take_huge(heap, size, alignment, past);
@@ -274,10 +280,10 @@ static void fold_figures(spares_t *spares)
 }
 
 /* More threads keep less each, so that all of them together stay below the bound. */
-static uint32_t spare_units_most(void)
+static bool may_keep(size_t units)
 {
   size_t threads = __atomic_load_n(&bin_threads, __ATOMIC_RELAXED);
-  return (uint32_t)(min_size(SPARE_BYTES, SPARE_BYTES_ALL / threads) >> UNIT_LOG2);
+  return units <= SPARE_BYTES >> UNIT_LOG2 && units * threads <= SPARE_BYTES_ALL >> UNIT_LOG2;
 }
 
 /* Makes a live run a spare. Only one thread can do that, so of two frees of one block the second finds that it is not live. */
@@ -317,7 +323,7 @@ bool large_give_spare(thread_t *thread, void *block, const char *call)
     return false;
   unsigned i = run->units - 1;
   /* The limits are looked at before the run is claimed: a claimed run could not be given back as a live one. */
-  if (spares->count[i] == SPARE_DEPTH || spares->units + run->units > spare_units_most())
+  if (spares->count[i] == SPARE_DEPTH || !may_keep(spares->units + run->units))
     return false;
   if (!claim_run(run))
     fatal_misuse_of_block(call, block, FREED_TWICE, &default_heap, run->size, NULL);

@@ -70,6 +70,32 @@ static void wiped_to_the_byte(void *argument)
 
 /* ---- spares ---- */
 
+/* Zeroed, aligned, or grown to: each call takes what the thread has just freed. */
+static void taken_by_every_call(void *argument)
+{
+  (void)argument;
+  manager_up();
+  char *block = pool_alloc(A_SIZE);
+  for (size_t i = 0; i < 3; i++) {
+    memset(block, 7, A_SIZE);
+    pool_free(block);
+    must(pool_zalloc(A_SIZE - 100) == block && all_zero(block, pool_usable_size(block)) && spares()->units == 0);
+    memset(block, 7, A_SIZE);
+    pool_free(block);
+    must(pool_aligned_alloc((size_t)4096 << i, A_SIZE) == block && spares()->units == 0 && check_everything());
+    char *small = pool_alloc(100);
+    memset(small, 5, 100);
+    pool_free(block);
+    must(pool_realloc(small, A_SIZE) == block && block[99] == 5 && spares()->units == 0);
+    pool_free(block);
+    char *aligned = pool_aligned_alloc(2 * UNIT, A_SIZE); /* more than the first address of any run is known to have */
+    must((uintptr_t)aligned % (2 * UNIT) == 0 && check_everything());
+    pool_free(aligned);
+    must((block = pool_alloc(A_SIZE)) == aligned);
+    pool_trim(0);
+  }
+}
+
 /* The thread that freed it has it next, whatever size makes as many units. */
 static void taken_by_who_freed_it(void *argument)
 {
@@ -308,6 +334,7 @@ static void freed_twice(void *argument)
 
 IN_CHILD(hopeless)
 WITH(wiped_to_the_byte, bool, false, true)
+IN_CHILD(taken_by_every_call)
 IN_CHILD(taken_by_who_freed_it)
 IN_CHILD(zeroed_all_the_same)
 IN_CHILD(counted)
@@ -322,6 +349,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(hopeless_test),
     cmocka_unit_test(wiped_to_the_byte_test),
+    cmocka_unit_test(taken_by_every_call_test),
     cmocka_unit_test(taken_by_who_freed_it_test),
     cmocka_unit_test(zeroed_all_the_same_test),
     cmocka_unit_test(counted_test),
