@@ -40,9 +40,9 @@ static size_t taken_again;    /* bytes that were asked for again after that; hal
 static size_t low_kept;       /* the fewest kept bytes since the last tick of a whole purge delay */
 static uint64_t purged_total; /* bytes of memory that went back to the system */
 
-/* What the last tick began: down to so many kept bytes, with so many more ranges to be tried. */
+/* What ticks began: down to so many kept bytes, in so many more steps at most. */
 static struct {
-  size_t keep, tries;
+  size_t keep, steps;
 } pass = {.keep = SIZE_MAX};
 
 size_t kept_bytes(void) { return __atomic_load_n(&dirty.bytes, __ATOMIC_RELAXED); }
@@ -302,39 +302,50 @@ static size_t unneeded(void)
 }
 
 /* Atomic, because kept_tick_is_under_way() reads it without the lock. */
-static void set_tries(size_t tries) { __atomic_store_n(&pass.tries, tries, __ATOMIC_RELAXED); }
-bool kept_tick_is_under_way(void) { return __atomic_load_n(&pass.tries, __ATOMIC_RELAXED) != 0; }
+static void set_steps(size_t steps) { __atomic_store_n(&pass.steps, steps, __ATOMIC_RELAXED); }
+bool kept_tick_is_under_way(void) { return __atomic_load_n(&pass.steps, __ATOMIC_RELAXED) != 0; }
 
-/* Every tick lets stuck stores be tried again. Only every fourth ends a purge delay. */
+static bool anything_over(void) { return is_over(&dirty, pass.keep) || is_over(&clean, 0) || (!pass.keep && kept_any()); }
+
+/* As many as have to be, and some more: the system may refuse some ranges, and others are tried then. */
+static size_t steps_needed(void)
+{
+  size_t bytes = dirty.bytes - min_size(dirty.bytes, pass.keep);
+  return bytes / STEP_BYTES + LOOKS_MOST / STEP_TRIES;
+}
+
+/* Every tick lets stuck stores be tried again. Only every fourth ends a purge delay. What the last of those began may be under
+ * way still. */
 void kept_tick(void)
 {
   static unsigned ticks; /* under the lock */
   lock_acquire(&huge_lock);
   dirty.stuck = clean.stuck = false;
-  pass.keep = SIZE_MAX;
   if (++ticks % TICKS_PER_DELAY == 0) {
     freed_lately /= 2;
     taken_again /= 2;
     low_kept = pass.keep = dirty.bytes - unneeded();
+  } else if (!pass.steps) {
+    pass.keep = SIZE_MAX;
   }
-  set_tries(kept_any() ? LOOKS_MOST : 0);
+  set_steps(anything_over() ? steps_needed() : 0);
   lock_release(&huge_lock);
   if (kept_tick_is_under_way())
     kept_step();
 }
 
-static bool anything_over(void) { return is_over(&dirty, pass.keep) || is_over(&clean, 0) || (!pass.keep && kept_any()); }
-
 /* Another caller may do the next step meanwhile. */
 void kept_step(void)
 {
   lock_acquire(&huge_lock);
-  size_t tries = min_size(pass.tries, STEP_TRIES), keep = pass.keep;
+  size_t keep = pass.keep;
   if (dirty.bytes > STEP_BYTES)
     keep = max_size(keep, dirty.bytes - STEP_BYTES);
-  set_tries(anything_over() ? pass.tries - tries : 0);
+  bool goes_on = pass.steps && anything_over();
+  set_steps(goes_on ? pass.steps - 1 : 0);
   lock_release(&huge_lock);
-  trim_in_gate(keep, tries);
+  if (goes_on)
+    trim_in_gate(keep, STEP_TRIES);
 }
 
 /* ---- taking what is kept, under the lock ---- */

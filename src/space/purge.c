@@ -155,9 +155,13 @@ void space_purge_step(space_t *space) { purge_step(space, STEP_RANGES, STEP_UNIT
 
 /* A pass that is under way and goes as far goes on, or it would begin at the high end again each time. With each unit that is
  * given, one and a quarter less may be retained. More than that, one unit to a range if it must be, goes back; much more would
- * add up, since a call may give many runs. */
+ * add up, since a call may give many runs. With a delay of 0 nothing may stay, so there are no steps. */
 void space_purge_if_over(space_t *space, size_t units)
 {
+  if (!space->purge_delay_ms) {
+    purge_until(space, 0);
+    return;
+  }
   lock_acquire(&space->lock);
   size_t retained = units_retained(space);
   if (!space->pass.arenas_left || space->pass.keep > retained)

@@ -247,6 +247,24 @@ static void ticked_in_steps(void *argument)
   must(kept_bytes() == 0 && all_is_known());
 }
 
+/* The ticks that follow go on with what one of them began. */
+static void ticked_on(void *argument)
+{
+  (void)argument;
+  window_up();
+  have_records();
+  breathe(32 * MIB);
+  pass_delays(1);
+  must(kept_bytes() == 32 * MIB);
+  for (size_t i = 1; i < 2 * TICKS_PER_DELAY; i++) {
+    kept_tick();
+    size_t steps = i < TICKS_PER_DELAY ? 0 : i + 1 - TICKS_PER_DELAY;
+    must(kept_bytes() == 32 * MIB - steps * 4 * MIB && all_is_known());
+  }
+  kept_step();
+  must(kept_bytes() == 16 * MIB && !kept_tick_is_under_way());
+}
+
 /* What was asked for again is forgotten with time: half of it with each delay. */
 static void forgotten(void *argument)
 {
@@ -329,6 +347,7 @@ IN_CHILD(how_much)
 IN_CHILD(how_many)
 IN_CHILD(ticked)
 IN_CHILD(ticked_in_steps)
+IN_CHILD(ticked_on)
 IN_CHILD(the_oldest_first)
 
 IN_CHILD(forgotten)
@@ -346,6 +365,7 @@ int main(void)
     cmocka_unit_test(how_many_test),
     cmocka_unit_test(ticked_test),
     cmocka_unit_test(ticked_in_steps_test),
+    cmocka_unit_test(ticked_on_test),
     cmocka_unit_test(the_oldest_first_test),
     cmocka_unit_test(forgotten_test),
   };
