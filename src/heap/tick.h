@@ -6,12 +6,13 @@
 
 #include "heap/heap.h"
 
-/* Called whenever a thread has been at its bins: now and then it lets go of what was not needed lately. */
+/* Called whenever a thread has been at its bins: now and then it lets go of what was not needed lately, and each time it goes
+ * on with a purge that is under way. */
 enum { SLOW_PATHS_PER_LOOK = 8 };
 void heap_look_at_clock(thread_t *thread);
 static inline void heap_after_slow_path(thread_t *thread)
 {
-  if (unlikely(++thread->slow_paths % SLOW_PATHS_PER_LOOK == 0))
+  if (unlikely(++thread->slow_paths % SLOW_PATHS_PER_LOOK == 0 || space_purge_is_under_way(&space_of_process)))
     heap_look_at_clock(thread);
 }
 

@@ -153,9 +153,9 @@ static void purge_step(space_t *space, size_t ranges, size_t units)
 
 void space_purge_step(space_t *space) { purge_step(space, STEP_RANGES, STEP_UNITS); }
 
-/* A pass that is under way and goes as far goes on, or it would begin at the high end again each time. With each unit that is
- * given, one and a quarter less may be retained. More than that, one unit to a range if it must be, goes back; much more would
- * add up, since a call may give many runs. With a delay of 0 nothing may stay, so there are no steps. */
+/* A pass that is under way and goes as far goes on, or it would begin at the high end again each time. Most of it is left to
+ * looks at the clock, since one call may give many runs. But where the bound is passed by half, more goes back than has come:
+ * with each unit that is given, one and a quarter less may be retained. With a delay of 0 nothing may stay. */
 void space_purge_if_over(space_t *space, size_t units)
 {
   if (!space->purge_delay_ms) {
@@ -164,10 +164,11 @@ void space_purge_if_over(space_t *space, size_t units)
   }
   lock_acquire(&space->lock);
   size_t retained = units_retained(space);
+  bool far = space->dirty_units > retained + retained / 2;
   if (!space->pass.arenas_left || space->pass.keep > retained)
     begin_pass(space, &space->pass, retained);
   lock_release(&space->lock);
-  purge_step(space, min_size(3 * units, 2 * STEP_RANGES), 3 * units + STEP_UNITS);
+  purge_step(space, far ? min_size(3 * units, 2 * STEP_RANGES) : 1, 3 * units + STEP_UNITS);
 }
 
 size_t space_purge(space_t *space, size_t keep) { return space->purgeable ? purge_until(space, keep >> space->unit_log2) : 0; }

@@ -127,9 +127,9 @@ static inline void space_sub_dirty(space_t *space, size_t units)
 /* The free units of the arena have changed. Under the lock. */
 void space_note_longest(const arena_t *arena);
 
-/* So many units were given, and more is dirty than is retained. Begins to purge down to that, in steps: one now, of at least as
- * many units, and one at each look at the clock. So no caller waits for long, and what is dirty does not grow. Without the
- * lock. */
+/* So many units were given, and more is dirty than is retained. Begins to purge down to that, in steps: a short one now, and
+ * one at each slow path. So no caller waits for long; where more is dirty by half, the short one is long enough that it does
+ * not become still more. Without the lock. */
 void space_purge_if_over(space_t *space, size_t units);
 void space_purge_step(space_t *space);
 static inline bool space_purge_is_under_way(const space_t *space)
