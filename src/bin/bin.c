@@ -323,11 +323,14 @@ static void tick_due(bin_t *bin)
   lock_release(&bin->lock);
 }
 
+/* While a purge is under way it is one bin at a time, since each may give the space many slabs to purge. */
+static bool may_go_on(unsigned done, unsigned most) { return done < (space_purge_is_under_way(&space_of_process) ? 1 : most); }
+
 /* A region has no tick of its own: it is ticked with its bins. */
 unsigned bins_tick(unsigned most, uint64_t now_ms)
 {
   unsigned done = 0;
-  for (bin_t *bin; done < most && (bin = due_next()) != NULL; done++) {
+  for (bin_t *bin; may_go_on(done, most) && (bin = due_next()) != NULL; done++) {
     space_t *space = bin->space;
     tick_due(bin);
     if (space->fixed && space->purgeable)
