@@ -18,7 +18,7 @@ LAYERS = [
     ("base", ["bits", "grown", "bit_tree", "text", "span_tree", "range_tree"]),
     ("os", ["os", "thread_local", "lock", "linux", "linux_output", "linux_threads"]),
     ("", ["misuse", "option", "size_class"]),
-    ("space", ["class_map", "budget", "gate", "pieces", "rows", "metadata", "run", "arena", "huge_edge", "units",
+    ("space", ["class_map", "budget", "gate", "pace", "pieces", "rows", "metadata", "run", "arena", "huge_edge", "units",
                "slots", "space", "purge", "huge_range", "kept", "huge"]),
     ("bin", ["slab", "magazine", "depot", "types", "due", "slabs", "bin"]),
     ("thread", ["magazines", "types", "caches", "thread"]),

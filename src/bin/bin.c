@@ -309,13 +309,13 @@ void bin_tick(bin_t *bin)
   lock_release(&bin->lock);
 }
 
-/* A bin may have ended between the list and this lock. */
+/* A bin may have ended between the list and this lock. It stays due as long as its region has something to purge. */
 static void tick_due(bin_t *bin)
 {
   lock_acquire(&bin->lock);
   if (!bin->ended) {
     tick(bin);
-    if (is_quiet(bin))
+    if (is_quiet(bin) && !(bin->space->fixed && space_purge_is_under_way(bin->space)))
       bin->due = false;
     else
       due_enter(bin);
@@ -331,10 +331,9 @@ unsigned bins_tick(unsigned most, uint64_t now_ms)
 {
   unsigned done = 0;
   for (bin_t *bin; may_go_on(done, most) && (bin = due_next()) != NULL; done++) {
-    space_t *space = bin->space;
+    if (bin->space->fixed && bin->space->purgeable)
+      space_tick_region(bin->space, now_ms);
     tick_due(bin);
-    if (space->fixed && space->purgeable)
-      space_tick(space, now_ms);
   }
   return done;
 }

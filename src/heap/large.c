@@ -77,7 +77,7 @@ static void tick_region(heap_t *heap)
 {
   static uint32_t gives;
   if (heap->region.space.purgeable && __atomic_add_fetch(&gives, 1, __ATOMIC_RELAXED) % TICK_GIVES == 0)
-    space_tick(&heap->region.space, os_now_ms());
+    space_tick_region(&heap->region.space, os_now_ms());
 }
 
 /* Gives a run back. A spare was not counted as live. */

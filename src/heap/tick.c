@@ -43,13 +43,13 @@ static void tick_bins(uint64_t now_ms)
   lock_release(&heaps_lock);
 }
 
-/* At most one step, so that no call is long. */
-static void go_on_purging(void)
+/* A step of each that is under way, so that no call is long. */
+static void go_on_purging(uint64_t now_ms)
 {
   if (space_purge_is_under_way(&space_of_process))
-    space_purge_step(&space_of_process);
-  else if (kept_tick_is_under_way())
-    kept_step();
+    space_purge_step(&space_of_process, now_ms);
+  if (kept_tick_is_under_way())
+    kept_step(now_ms);
 }
 
 /* The ticks of the process follow that of its space: it comes once in an epoch, by whichever thread is first. What it begins is
@@ -70,9 +70,8 @@ COLD void heap_look_at_clock(thread_t *thread)
     kept_tick();
     space_destroy_left();
     bins_begin_tick();
-  } else {
-    go_on_purging();
   }
+  go_on_purging(now);
   if (bins_tick_is_under_way())
     tick_bins(now);
 }

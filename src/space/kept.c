@@ -7,6 +7,7 @@
 #include "option.h"
 #include "os/os.h"
 #include "space/gate.h"
+#include "space/pace.h"
 
 enum {
   KEPT_MOST = 64,             /* dirty ranges, and clean ones */
@@ -43,6 +44,7 @@ static uint64_t purged_total; /* bytes of memory that went back to the system */
 /* What ticks began: down to so many kept bytes, in so many more steps at most. */
 static struct {
   size_t keep, steps;
+  pace_t pace;
 } pass = {.keep = SIZE_MAX};
 
 size_t kept_bytes(void) { return __atomic_load_n(&dirty.bytes, __ATOMIC_RELAXED); }
@@ -321,31 +323,29 @@ void kept_tick(void)
   static unsigned ticks; /* under the lock */
   lock_acquire(&huge_lock);
   dirty.stuck = clean.stuck = false;
+  if (!pass.steps) {
+    pass.keep = SIZE_MAX;
+    pass.pace = 0;
+  }
   if (++ticks % TICKS_PER_DELAY == 0) {
     freed_lately /= 2;
     taken_again /= 2;
     low_kept = pass.keep = dirty.bytes - unneeded();
-  } else if (!pass.steps) {
-    pass.keep = SIZE_MAX;
   }
   set_steps(anything_over() ? steps_needed() : 0);
   lock_release(&huge_lock);
-  if (kept_tick_is_under_way())
-    kept_step();
 }
 
 /* Another caller may do the next step meanwhile. */
-void kept_step(void)
+void kept_step(uint64_t now_ms)
 {
   lock_acquire(&huge_lock);
-  size_t keep = pass.keep;
-  if (dirty.bytes > STEP_BYTES)
-    keep = max_size(keep, dirty.bytes - STEP_BYTES);
-  bool goes_on = pass.steps && anything_over();
-  set_steps(goes_on ? pass.steps - 1 : 0);
+  size_t steps = anything_over() ? min_size(pace_steps(&pass.pace, now_ms), pass.steps) : 0;
+  size_t keep = max_size(pass.keep, dirty.bytes - min_size(dirty.bytes, steps * STEP_BYTES));
+  set_steps(steps ? pass.steps - steps : 0);
   lock_release(&huge_lock);
-  if (goes_on)
-    trim_in_gate(keep, STEP_TRIES);
+  if (steps)
+    trim_in_gate(keep, steps * STEP_TRIES);
 }
 
 /* ---- taking what is kept, under the lock ---- */

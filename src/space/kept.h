@@ -59,10 +59,9 @@ uint64_t kept_purged_bytes(void);
 size_t kept_trim(size_t keep);
 
 /* Once in a quarter of the purge delay. At every fourth, half of what was not needed since the last begins to be unmapped, and
- * what counts as lately halves. It goes in steps, so that no caller waits for long: one at once, others at later looks at the
- * clock. */
+ * what counts as lately halves. It goes in steps, so that no caller waits for long. */
 void kept_tick(void);
-void kept_step(void);
+void kept_step(uint64_t now_ms);
 bool kept_tick_is_under_way(void);
 
 #endif

@@ -10,8 +10,9 @@
 enum {
   KEEP_LEAST_UNITS = 16,      /* 1 MiB */
   RETAINED_LEAST_UNITS = 512, /* 32 MiB: mstress .54 s when 4 MiB, .43 when 32 */
-  STEP_RANGES = 8,            /* one caller asks the system so often, at some 50 us, */
-  STEP_UNITS = 32             /* and for 2 MiB */
+  STEP_RANGES = 8,            /* one caller asks the system so often, at some 20 us, */
+  STEP_UNITS = 32,            /* and for 2 MiB, in one step */
+  FAR_RANGES_MOST = 32        /* at a give of many units where far too much is dirty */
 };
 
 /* As many dirty units are retained as were taken again lately, within the bounds that space.h gives reasons for. */
@@ -93,6 +94,7 @@ static void begin_pass(const space_t *space, purge_pass_t *pass, size_t keep)
 {
   pass->keep = keep;
   pass->below = SIZE_MAX;
+  pass->pace = 0;
   set_arenas_left(pass, space->fixed ? 1 : window_slots_open());
 }
 
@@ -142,33 +144,46 @@ static size_t purge_until(space_t *space, size_t keep)
   return purged << space->unit_log2;
 }
 
-static void purge_step(space_t *space, size_t ranges, size_t units)
+void space_purge_step(space_t *space, uint64_t now_ms)
 {
   lock_t *gate = gate_enter(GATE_SYSTEM);
   lock_acquire(&space->lock);
-  go_on(space, &space->pass, ranges, units);
+  size_t steps = pace_steps(&space->pass.pace, now_ms);
+  go_on(space, &space->pass, steps * STEP_RANGES, steps * STEP_UNITS);
   lock_release(&space->lock);
   gate_leave(gate);
 }
 
-void space_purge_step(space_t *space) { purge_step(space, STEP_RANGES, STEP_UNITS); }
+/* The high end of what was given, at most `most` units. Somebody may have taken some since. */
+static void purge_given(arena_t *arena, size_t from, size_t to, size_t most)
+{
+  from = to - min_size(to - from, most);
+  if (bits_next_clear(arena->dirty, from, to) == to)
+    purge_units(arena, from, to);
+}
 
 /* A pass that is under way and goes as far goes on, or it would begin at the high end again each time. Most of it is left to
- * looks at the clock, since one call may give many runs. But where the bound is passed by half, more goes back than has come:
- * with each unit that is given, one and a quarter less may be retained. With a delay of 0 nothing may stay. */
-void space_purge_if_over(space_t *space, size_t units)
+ * slow paths, since one call may give many runs. But where the bound is passed by half, what was given goes back itself, and
+ * more with it: the bound falls with what is in use. With a delay of 0 nothing may stay. */
+void space_purge_if_over(arena_t *arena, size_t from, size_t to)
 {
+  space_t *space = arena->space;
   if (!space->purge_delay_ms) {
     purge_until(space, 0);
     return;
   }
+  lock_t *gate = gate_enter(GATE_SYSTEM);
   lock_acquire(&space->lock);
-  size_t retained = units_retained(space);
-  bool far = space->dirty_units > retained + retained / 2;
+  size_t retained = units_retained(space), ranges = 1;
   if (!space->pass.arenas_left || space->pass.keep > retained)
     begin_pass(space, &space->pass, retained);
+  if (space->dirty_units > retained + retained / 2) {
+    purge_given(arena, from, to, space->dirty_units - retained);
+    ranges = min_size(2 * (to - from), FAR_RANGES_MOST);
+  }
+  go_on(space, &space->pass, ranges, 2 * (to - from) + STEP_UNITS);
   lock_release(&space->lock);
-  purge_step(space, far ? min_size(3 * units, 2 * STEP_RANGES) : 1, 3 * units + STEP_UNITS);
+  gate_leave(gate);
 }
 
 size_t space_purge(space_t *space, size_t keep) { return space->purgeable ? purge_until(space, keep >> space->unit_log2) : 0; }
@@ -188,8 +203,8 @@ size_t space_purge_inside(space_t *space, char *from, char *to)
   return bytes;
 }
 
-/* The first comparison is without the lock, since nearly every call is too early. What stayed dirty for a whole epoch is purged
- * whatever was taken again, except 1 MiB: of the process's space in steps, of a region, which is ticked seldom, at once. */
+/* The first comparison is without the lock, since nearly every call is too early. What stayed dirty for a whole epoch is to go
+ * whatever was taken again, except 1 MiB. */
 bool space_tick(space_t *space, uint64_t now_ms)
 {
   uint32_t delay = space->purge_delay_ms / TICKS_PER_DELAY;
@@ -197,24 +212,25 @@ bool space_tick(space_t *space, uint64_t now_ms)
     return false;
   lock_acquire(&space->lock);
   bool due = now_ms - space->epoch_ms >= delay;
-  size_t keep = SIZE_MAX;
   if (due) {
     __atomic_store_n(&space->epoch_ms, now_ms, __ATOMIC_RELAXED);
     space->taken_again /= 2;
     space->purge_failed = false;
     /* So many units were dirty at every moment of the epoch: nothing would have been missed without them. */
-    size_t unneeded = min_size(space->low_dirty, space->dirty_units);
-    if (unneeded > KEEP_LEAST_UNITS)
+    size_t unneeded = min_size(space->low_dirty, space->dirty_units), keep = SIZE_MAX;
+    if (unneeded > KEEP_LEAST_UNITS) {
       keep = space->dirty_units - (unneeded - KEEP_LEAST_UNITS);
+      begin_pass(space, &space->pass, keep);
+    }
     space->low_dirty = min_size(space->dirty_units, keep);
   }
-  bool begins = keep != SIZE_MAX && !space->fixed;
-  if (begins)
-    begin_pass(space, &space->pass, keep);
   lock_release(&space->lock);
-  if (begins)
-    space_purge_step(space);
-  else if (keep != SIZE_MAX)
-    purge_until(space, keep);
   return due;
+}
+
+void space_tick_region(space_t *space, uint64_t now_ms)
+{
+  space_tick(space, now_ms);
+  if (space_purge_is_under_way(space))
+    space_purge_step(space, now_ms);
 }

@@ -278,7 +278,7 @@ static void give_units(arena_t *arena, size_t from, size_t to)
   bool over = space_is_over(space);
   lock_release(&space->lock);
   if (over)
-    space_purge_if_over(space, to - from);
+    space_purge_if_over(arena, from, to);
 }
 
 /* The run is no run any more before its units are free: they can be taken the next moment. */

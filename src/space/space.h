@@ -14,6 +14,7 @@
 
 #include "os/lock.h"
 #include "space/budget.h"
+#include "space/pace.h"
 #include "space/slots.h"
 
 /* A purge goes from the high end of the highest arena down. */
@@ -21,6 +22,7 @@ typedef struct purge_pass {
   size_t keep;        /* dirty units that it leaves in the space */
   size_t arenas_left; /* slots up to the one that it is at; 0: it is done */
   size_t below;       /* it has passed the units from here on in that one */
+  pace_t pace;
 } purge_pass_t;
 
 typedef struct space {
@@ -40,7 +42,7 @@ typedef struct space {
   bool unpaid;        /* a region of the system's memory whose dirty units nobody was charged for */
   uint64_t purged_bytes;
   uint64_t epoch_ms; /* when taken_again was last halved */
-  purge_pass_t pass; /* of the process's space: what is purged in steps */
+  purge_pass_t pass; /* what is purged in steps */
 } space_t;
 
 /* The process's own. */
@@ -127,11 +129,11 @@ static inline void space_sub_dirty(space_t *space, size_t units)
 /* The free units of the arena have changed. Under the lock. */
 void space_note_longest(const arena_t *arena);
 
-/* So many units were given, and more is dirty than is retained. Begins to purge down to that, in steps: a short one now, and
- * one at each slow path. So no caller waits for long; where more is dirty by half, the short one is long enough that it does
- * not become still more. Without the lock. */
-void space_purge_if_over(space_t *space, size_t units);
-void space_purge_step(space_t *space);
+/* The units were given, and more is dirty than is retained. Begins to purge down to that, in steps: a short one now, and one at
+ * each slow path, longer ones where those are rare. So no caller waits for long. Where more is dirty by half, as much goes back
+ * at once as has come, and more. Without the lock. */
+void space_purge_if_over(arena_t *arena, size_t from, size_t to);
+void space_purge_step(space_t *space, uint64_t now_ms);
 static inline bool space_purge_is_under_way(const space_t *space)
 {
   return __atomic_load_n(&space->pass.arenas_left, __ATOMIC_RELAXED) != 0;
@@ -146,8 +148,9 @@ size_t space_purge(space_t *space, size_t keep);
 size_t space_purge_inside(space_t *space, char *from, char *to);
 
 /* Once in a quarter of the purge delay: what counts as lately halves, and what was not needed for so long begins to be purged.
- * True then. */
+ * True then. A region is ticked seldom, so each time it goes on with a step. */
 bool space_tick(space_t *space, uint64_t now_ms);
+void space_tick_region(space_t *space, uint64_t now_ms);
 
 /* The process is about to fork. Under all locks, or by the only thread. */
 void space_note_fork(void);

@@ -32,3 +32,15 @@ size_t records(size_t slot)
 }
 
 uint64_t purges(void) { return os_fake.count[OS_PURGE]; }
+
+bool tick_whole(space_t *space, uint64_t now_ms)
+{
+  bool due = space_tick(space, now_ms);
+  while (space_purge_is_under_way(space)) {
+    size_t dirty = space->dirty_units;
+    space_purge_step(space, now_ms);
+    must(dirty - space->dirty_units <= STEP);
+    check_space(space);
+  }
+  return due;
+}

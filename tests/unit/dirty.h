@@ -18,4 +18,7 @@ size_t committed(size_t slot);
 size_t records(size_t slot); /* bytes, of the arena in a slot */
 uint64_t purges(void);       /* calls so far */
 
+/* With all the steps that it begins, none of which is long. */
+bool tick_whole(space_t *space, uint64_t now_ms);
+
 #endif

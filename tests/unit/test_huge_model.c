@@ -69,7 +69,7 @@ static void model_step(model_t *model)
 {
   size_t i = dice_below(&model->dice, BLOCKS), n = dice_below(&model->dice, 100);
   if (n < 2 && kept_tick_is_under_way())
-    kept_step();
+    kept_step(os_fake.now_ms);
   else if (n < 2)
     kept_tick();
   else if (n < 4)

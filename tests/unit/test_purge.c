@@ -175,12 +175,12 @@ static void asked_again_after_a_tick(void *argument)
   must(purges() == before);
   os_fake_heal();
   os_fake.now_ms += 30;
-  must(space_tick(space, os_fake.now_ms));
+  must(tick_whole(space, os_fake.now_ms));
   for (size_t i = 0; i < 10; i++)
     space_give(space, take(space, 5));
   must(purges() > before && space->dirty_units <= 100 * 5 / 4);
   for (size_t i = 0; i < 20; i++)
-    must(space_tick(space, os_fake.now_ms += 30));
+    must(tick_whole(space, os_fake.now_ms += 30));
   must(space->dirty_units <= KEPT_LEAST);
   check_space(space);
 }

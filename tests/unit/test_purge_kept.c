@@ -5,18 +5,6 @@
 #include "os_fake.h"
 #include "region.h"
 
-/* With all the steps that it begins. */
-static bool tick_whole(space_t *space, uint64_t now_ms)
-{
-  bool due = space_tick(space, now_ms);
-  for (size_t dirty = space->dirty_units; space_purge_is_under_way(space); dirty = space->dirty_units) {
-    space_purge_step(space);
-    must(dirty - space->dirty_units <= STEP);
-    check_space(space);
-  }
-  return due;
-}
-
 /* ---- as much as is kept ---- */
 
 /* With a delay of 0 nothing stays. */
@@ -75,7 +63,7 @@ static void a_breath(void *argument)
   make_dirty(space, 2000);
   must(space->dirty_units <= BREATH * 3 / 2);
   while (space_purge_is_under_way(space))
-    space_purge_step(space);
+    space_purge_step(space, os_fake.now_ms);
   must(space->dirty_units <= BREATH);
   before = space->dirty_units;
   must(!space_tick(space, os_fake.now_ms + 24));
@@ -139,15 +127,48 @@ static void a_tick_in_steps(void *argument)
   uint64_t before = purges();
   must(space_tick(space, os_fake.now_ms += 30) && space_purge_is_under_way(space));
   for (; space_purge_is_under_way(space); steps++) {
-    must(purges() > before && purges() <= before + STEP_CALLS);
-    before = purges();
-    space_purge_step(space);
+    space_purge_step(space, os_fake.now_ms);
+    must(purges() <= before + STEP_CALLS && (purges() > before || !space_purge_is_under_way(space)));
     must(!space_tick(space, os_fake.now_ms));
+    before = purges();
     check_space(space);
   }
   must(steps >= MANY / 2 / STEP_CALLS - 2 && space->dirty_units == KEPT_LEAST);
   make_dirty(space, MANY);
   must(!space_purge_is_under_way(space) || space->dirty_units <= BREATH * 2);
+}
+
+/* Where callers are rare, each gives back for the time since the last one did, but for half a second at most. */
+static void rare_callers(void *argument)
+{
+  enum { MANY = 4000 };
+  (void)argument;
+  space_up();
+  space_t *space = &space_of_process;
+  make_scattered(space, MANY);
+  must(space_tick(space, os_fake.now_ms += 30));
+  size_t expected[] = {1, 1, 1, 2, 10, 128};
+  unsigned since[] = {100, 0, 7, 8, 43, 100000};
+  for (size_t i = 0; i < sizeof since / sizeof *since; i++) {
+    uint64_t before = purges();
+    space_purge_step(space, os_fake.now_ms += since[i]);
+    must(purges() - before == expected[i] * STEP_CALLS);
+  }
+  check_space(space);
+}
+
+/* Also the callers that tick, and where the next tick finds nothing new. */
+static void a_tick_at_each_look(void *argument)
+{
+  enum { MANY = 400 };
+  (void)argument;
+  space_up();
+  make_scattered(&space_of_process, MANY);
+  for (size_t look = 0; look < 30; look++) {
+    os_fake.now_ms += 30;
+    space_tick_region(&space_of_process, os_fake.now_ms); /* as one for the process's space would be */
+  }
+  must(space_of_process.dirty_units == KEPT_LEAST);
 }
 
 /* A pass ends where the system takes nothing, and begins again with the next tick. */
@@ -167,7 +188,7 @@ static void steps_in_vain(void *argument)
   must(space->dirty_units == KEPT_LEAST);
 }
 
-/* Each give that finds too much gives back at least as much as came, in few calls. */
+/* Each give that finds far too much gives back at least as much as came, in few calls. */
 static void keeping_pace(void *argument)
 {
   enum { MANY = 4000 };
@@ -186,8 +207,36 @@ static void keeping_pace(void *argument)
     must(space->dirty_units <= max_size(space->used_units / 8, KEPT_LEAST) * 3 / 2 + 2);
   }
   while (space_purge_is_under_way(space))
-    space_purge_step(space);
+    space_purge_step(space, os_fake.now_ms);
   must(space->used_units == 0 && space->dirty_units <= KEPT_LEAST * 5 / 4);
+  check_space(space);
+}
+
+/* Also where long runs come, and what is highest are single units. */
+static void keeping_pace_with_long_runs(void *argument)
+{
+  enum { SINGLE = 4000, LONG = 200, LENGTH = 64 };
+  static run_t *single[SINGLE], *runs[LONG];
+  (void)argument;
+  space_up();
+  space_t *space = &space_of_process;
+  space->purge_delay_ms = 100;
+  for (size_t i = 0; i < LONG; i++)
+    runs[i] = take(space, LENGTH);
+  for (size_t i = 0; i < SINGLE; i++)
+    single[i] = take(space, 1);
+  space->taken_again = 0;
+  for (size_t i = 0; i < SINGLE; i += 2)
+    space_give(space, single[i]);
+  size_t most = space->dirty_units;
+  for (size_t i = 0; i < LONG; i++) {
+    uint64_t before = purges();
+    space_give(space, runs[i]);
+    most = max_size(most, space->used_units / 8 * 3 / 2 + LENGTH);
+    must(purges() - before <= 33 && space->dirty_units <= most);
+    most = space->dirty_units;
+  }
+  must(space->dirty_units <= (SINGLE / 2 / 8) * 3 / 2);
   check_space(space);
 }
 
@@ -199,7 +248,7 @@ static void step_too(os_call_t kind)
   if (kind != OS_PURGE || space_of_process.lock.word || nested == 3)
     return;
   nested++;
-  space_purge_step(&space_of_process);
+  space_purge_step(&space_of_process, os_fake.now_ms);
   nested--;
 }
 
@@ -214,7 +263,7 @@ static void by_several(void *argument)
   os_fake.during = step_too;
   must(space_tick(space, os_fake.now_ms += 30));
   while (space_purge_is_under_way(space))
-    space_purge_step(space);
+    space_purge_step(space, os_fake.now_ms);
   os_fake.during = NULL;
   must(purges() - before == MANY / 2 - space->dirty_units && space->dirty_units <= KEPT_LEAST);
   must(space->purged_bytes == (MANY / 2 - space->dirty_units) * UNIT);
@@ -238,7 +287,7 @@ static void slots(void *argument)
   must(space.dirty_units == 200 && purges() == before);
   must(space_purge(&space, 100 * UNIT) == 100 * UNIT && space.dirty_units == 100);
   for (size_t i = 1; i <= 3; i++)
-    space_tick(&space, os_fake.now_ms + 30 * i);
+    tick_whole(&space, os_fake.now_ms + 30 * i);
   must(space.dirty_units == KEPT_LEAST && os_fake.mapped_bytes == mapped);
   check_space(&space);
   must(space_purge(&space, 0) == KEPT_LEAST * UNIT && space.fixed->committed == 200);
@@ -301,7 +350,10 @@ IN_CHILD(after_a_peak)
 IN_CHILD(a_breath)
 IN_CHILD(what_an_epoch_did_not_need)
 IN_CHILD(a_tick_in_steps)
+IN_CHILD(rare_callers)
+IN_CHILD(a_tick_at_each_look)
 IN_CHILD(steps_in_vain)
+IN_CHILD(keeping_pace_with_long_runs)
 IN_CHILD(keeping_pace)
 IN_CHILD(by_several)
 IN_CHILD(slots)
@@ -311,11 +363,19 @@ IN_CHILD(inside)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(at_once_test),         cmocka_unit_test(after_a_peak_test),
-    cmocka_unit_test(a_breath_test),        cmocka_unit_test(what_an_epoch_did_not_need_test),
-    cmocka_unit_test(a_tick_in_steps_test), cmocka_unit_test(steps_in_vain_test),
-    cmocka_unit_test(keeping_pace_test),    cmocka_unit_test(by_several_test),
-    cmocka_unit_test(slots_test),           cmocka_unit_test(small_units_test),
+    cmocka_unit_test(at_once_test),
+    cmocka_unit_test(after_a_peak_test),
+    cmocka_unit_test(a_breath_test),
+    cmocka_unit_test(what_an_epoch_did_not_need_test),
+    cmocka_unit_test(a_tick_in_steps_test),
+    cmocka_unit_test(rare_callers_test),
+    cmocka_unit_test(a_tick_at_each_look_test),
+    cmocka_unit_test(keeping_pace_with_long_runs_test),
+    cmocka_unit_test(steps_in_vain_test),
+    cmocka_unit_test(keeping_pace_test),
+    cmocka_unit_test(by_several_test),
+    cmocka_unit_test(slots_test),
+    cmocka_unit_test(small_units_test),
     cmocka_unit_test(inside_test),
   };
   return cmocka_run_group_tests_name("purge_kept", tests, NULL, NULL);

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * How much of what is to go back one caller gives back. A program that comes by often pays a little each time. One that seldom
+ * does would keep its memory for long: it pays for the time that has passed. */
+#ifndef PACE_H
+#define PACE_H
+
+#include "base/bits.h"
+
+enum { STEP_MS = 4, STEPS_MOST = 128 };
+
+/* When the last step was; 0: there was none yet. */
+typedef uint64_t pace_t;
+
+/* Returns how many steps the caller makes at once. */
+static inline size_t pace_steps(pace_t *pace, uint64_t now_ms)
+{
+  uint64_t since = *pace ? now_ms - *pace : 0;
+  *pace = now_ms;
+  return max_size(min_size(since / STEP_MS, STEPS_MOST), 1);
+}
+
+#endif
