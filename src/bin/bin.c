@@ -11,6 +11,7 @@ enum {
   FIRST_BLOCKS = 8,            /* for one of many threads that has none of the class: most take few, and share pages then */
   MANY_THREADS = 5,            /* with fewer a second refill costs more than the pages */
   DEPOT_GROWTH = 32,           /* magazines more for one that changed shards */
+  STEPS_PER_BIN = 8,           /* where a purge is under way: of pace.h */
   PURGE_LEAST_PAGES = 2,       /* of blocks whose memory may go back while others of the slab are in use */
   CLOSE_LEAST_BYTES = 16 << 10 /* a slab of which less was ever touched may stay: its unit would be taken for something that
                                 * touches more (espresso: 5.0 MiB where every unused slab was closed, 3.3 where none) */
@@ -309,13 +310,13 @@ void bin_tick(bin_t *bin)
   lock_release(&bin->lock);
 }
 
-/* A bin may have ended between the list and this lock. It stays due as long as its region has something to purge. */
+/* A bin may have ended between the list and this lock. It stays due as long as its region has something for a tick. */
 static void tick_due(bin_t *bin)
 {
   lock_acquire(&bin->lock);
   if (!bin->ended) {
     tick(bin);
-    if (is_quiet(bin) && !(bin->space->fixed && space_purge_is_under_way(bin->space)))
+    if (is_quiet(bin) && !space_wants_ticks(bin->space))
       bin->due = false;
     else
       due_enter(bin);
@@ -323,14 +324,20 @@ static void tick_due(bin_t *bin)
   lock_release(&bin->lock);
 }
 
-/* While a purge is under way it is one bin at a time, since each may give the space many slabs to purge. */
-static bool may_go_on(unsigned done, unsigned most) { return done < (space_purge_is_under_way(&space_of_process) ? 1 : most); }
+/* While a purge is under way it is one bin at a time where callers come often, since each bin may give the space many slabs to
+ * purge. */
+static bool may_go_on(size_t done, size_t most, size_t most_purging)
+{
+  return done < (space_purge_is_under_way(&space_of_process) ? min_size(most_purging, most) : most);
+}
 
 /* A region has no tick of its own: it is ticked with its bins. */
 unsigned bins_tick(unsigned most, uint64_t now_ms)
 {
+  static pace_t pace; /* under the lock of the caller's */
+  size_t most_purging = max_size(pace_steps(&pace, now_ms) / STEPS_PER_BIN, 1);
   unsigned done = 0;
-  for (bin_t *bin; may_go_on(done, most) && (bin = due_next()) != NULL; done++) {
+  for (bin_t *bin; may_go_on(done, most, most_purging) && (bin = due_next()) != NULL; done++) {
     if (bin->space->fixed && bin->space->purgeable)
       space_tick_region(bin->space, now_ms);
     tick_due(bin);
@@ -359,6 +366,7 @@ size_t bin_purge(bin_t *bin)
 void bin_reset(bin_t *bin)
 {
   lock_acquire(&bin->lock);
+  due_note_use(bin); /* what is left is for a tick */
   depots_forget_entries(&bin->depots);
   slabs_reset(bin);
   lock_release(&bin->lock);

@@ -75,8 +75,7 @@ static run_t *take_run(heap_t *heap, size_t size, size_t alignment)
  * then. */
 static void tick_region(heap_t *heap)
 {
-  static uint32_t gives;
-  if (heap->region.space.purgeable && __atomic_add_fetch(&gives, 1, __ATOMIC_RELAXED) % TICK_GIVES == 0)
+  if (heap->region.space.purgeable && __atomic_add_fetch(&heap->region.gives, 1, __ATOMIC_RELAXED) % TICK_GIVES == 0)
     space_tick_region(&heap->region.space, os_now_ms());
 }
 

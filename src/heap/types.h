@@ -36,9 +36,10 @@ typedef enum region_kind {
 } region_kind_t;
 
 typedef struct heap_region {
-  uint8_t kind; /* region_kind_t; the rest is for a heap that has one */
-  bool locked;  /* its pages stay in memory */
-  char *start;  /* its units, or the caller's memory */
+  uint8_t kind;   /* region_kind_t; the rest is for a heap that has one */
+  bool locked;    /* its pages stay in memory */
+  uint32_t gives; /* large frees so far */
+  char *start;    /* its units, or the caller's memory */
   size_t size;
   run_t *run; /* REGION_SMALL: one of the two */
   huge_t *huge;

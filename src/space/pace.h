@@ -12,10 +12,10 @@ enum { STEP_MS = 4, STEPS_MOST = 128 };
 /* When the last step was; 0: there was none yet. */
 typedef uint64_t pace_t;
 
-/* Returns how many steps the caller makes at once. */
+/* Returns how many steps the caller makes at once. It may have read the clock before another did, who came first. */
 static inline size_t pace_steps(pace_t *pace, uint64_t now_ms)
 {
-  uint64_t since = *pace ? now_ms - *pace : 0;
+  uint64_t since = *pace && now_ms > *pace ? now_ms - *pace : 0;
   *pace = now_ms;
   return max_size(min_size(since / STEP_MS, STEPS_MOST), 1);
 }

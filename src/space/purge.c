@@ -203,26 +203,42 @@ size_t space_purge_inside(space_t *space, char *from, char *to)
   return bytes;
 }
 
-/* The first comparison is without the lock, since nearly every call is too early. What stayed dirty for a whole epoch is to go
- * whatever was taken again, except 1 MiB. */
+/* What stayed dirty for a whole epoch is to go whatever was taken again, except 1 MiB. A pass that is under way is not begun
+ * again, or it would forget how far it was to go. What has become dirty behind it stays in low_dirty, for a later tick. */
+static void begin_tick(space_t *space)
+{
+  /* So many units were dirty at every moment of the epoch: nothing would have been missed without them. */
+  size_t unneeded = min_size(space->low_dirty, space->dirty_units), keep = SIZE_MAX;
+  if (unneeded > KEEP_LEAST_UNITS)
+    keep = space->dirty_units - (unneeded - KEEP_LEAST_UNITS);
+  space->low_dirty = space->dirty_units;
+  if (space->pass.arenas_left) {
+    space->pass.keep = min_size(space->pass.keep, keep);
+  } else if (keep != SIZE_MAX) {
+    begin_pass(space, &space->pass, keep);
+    space->low_dirty = keep;
+  }
+}
+
+/* Another thread may have ticked since this one has read the clock. */
+static bool epoch_has_passed(const space_t *space, uint64_t now_ms)
+{
+  uint64_t began = __atomic_load_n(&space->epoch_ms, __ATOMIC_RELAXED);
+  return now_ms >= began && now_ms - began >= space->purge_delay_ms / TICKS_PER_DELAY;
+}
+
+/* The first question is without the lock, since nearly every call is too early. */
 bool space_tick(space_t *space, uint64_t now_ms)
 {
-  uint32_t delay = space->purge_delay_ms / TICKS_PER_DELAY;
-  if (space->purge_delay_ms == PURGE_NEVER || now_ms - __atomic_load_n(&space->epoch_ms, __ATOMIC_RELAXED) < delay)
+  if (space->purge_delay_ms == PURGE_NEVER || !epoch_has_passed(space, now_ms))
     return false;
   lock_acquire(&space->lock);
-  bool due = now_ms - space->epoch_ms >= delay;
+  bool due = epoch_has_passed(space, now_ms);
   if (due) {
     __atomic_store_n(&space->epoch_ms, now_ms, __ATOMIC_RELAXED);
     space->taken_again /= 2;
     space->purge_failed = false;
-    /* So many units were dirty at every moment of the epoch: nothing would have been missed without them. */
-    size_t unneeded = min_size(space->low_dirty, space->dirty_units), keep = SIZE_MAX;
-    if (unneeded > KEEP_LEAST_UNITS) {
-      keep = space->dirty_units - (unneeded - KEEP_LEAST_UNITS);
-      begin_pass(space, &space->pass, keep);
-    }
-    space->low_dirty = min_size(space->dirty_units, keep);
+    begin_tick(space);
   }
   lock_release(&space->lock);
   return due;
@@ -230,7 +246,21 @@ bool space_tick(space_t *space, uint64_t now_ms)
 
 void space_tick_region(space_t *space, uint64_t now_ms)
 {
-  space_tick(space, now_ms);
-  if (space_purge_is_under_way(space))
-    space_purge_step(space, now_ms);
+  if (!space_tick(space, now_ms) || !space_purge_is_under_way(space))
+    return;
+  lock_t *gate = gate_enter(GATE_SYSTEM);
+  lock_acquire(&space->lock);
+  go_on(space, &space->pass, SIZE_MAX, SIZE_MAX);
+  lock_release(&space->lock);
+  gate_leave(gate);
+}
+
+bool space_wants_ticks(space_t *space)
+{
+  if (!space->fixed || !space->purgeable || space->purge_delay_ms == PURGE_NEVER)
+    return false;
+  lock_acquire(&space->lock);
+  bool wants = space->dirty_units > KEEP_LEAST_UNITS;
+  lock_release(&space->lock);
+  return wants;
 }

@@ -148,9 +148,10 @@ size_t space_purge(space_t *space, size_t keep);
 size_t space_purge_inside(space_t *space, char *from, char *to);
 
 /* Once in a quarter of the purge delay: what counts as lately halves, and what was not needed for so long begins to be purged.
- * True then. A region is ticked seldom, so each time it goes on with a step. */
+ * True then. A region is ticked seldom, and purged at once. The last says whether it has something left for a tick. */
 bool space_tick(space_t *space, uint64_t now_ms);
 void space_tick_region(space_t *space, uint64_t now_ms);
+bool space_wants_ticks(space_t *space);
 
 /* The process is about to fork. Under all locks, or by the only thread. */
 void space_note_fork(void);

@@ -49,18 +49,19 @@ print(sum(i * i for i in range(100000)))
 PYTHON_TIMINGS = ["test_search_anchor_at_beginning", "test_regression_gh94675", "test_timeout"]
 PYTHON_TESTS = {
     "quick": "test_json test_dict test_list test_re",
-    "slow": """test_tuple test_unicode test_bytes test_itertools test_deque test_collections test_heapq test_sort test_string
-test_struct test_array test_memoryview test_copy test_gc test_thread test_threading_local test_ctypes test_sqlite3
-test_xml_etree test_zlib test_bz2 test_lzma test_decimal test_descr test_exceptions test_generators test_set test_long
-test_codecs test_functools test_marshal test_ordered_dict test_coroutines test_buffer test_io test_fork1""",
-    "long": """test_float test_csv test_datetime test_difflib test_enum test_inspect test_pickle test_pickletools test_plistlib
-test_range test_textwrap test_tokenize test_typing test_weakref test_tarfile test_zipfile test_configparser
-test_argparse test_ast test_compile test_dataclasses test_capi test_email test_unicodedata test_hashlib test_minidom
-test_pyexpat test_xml_etree_c test_mmap test_random test_fractions test_traceback test_types test_iter test_import
-test_doctest test_unittest test_optparse test_shlex test_sax test_contextlib test_math test_builtin test_class
-test_grammar test_patma test_syntax test_fstring test_format test_bisect test_binascii test_base64 test_gzip
-test_codeccallbacks test_multibytecodec test_codecencodings_jp test_charmapcodec test_pprint test_dis test_peepholer
-test_sys_settrace test_tracemalloc test_queue test_fileio test_bufio""",
+    "slow": """test_tuple test_unicode test_bytes test_collections test_array test_gc test_thread test_threading_local
+test_ctypes test_xml_etree test_decimal test_descr test_exceptions test_long test_io test_fork1""",
+    "long": """test_itertools test_deque test_heapq test_sort test_string test_struct test_memoryview test_copy test_sqlite3
+test_zlib test_bz2 test_lzma test_generators test_set test_codecs test_functools test_marshal test_ordered_dict
+test_coroutines test_buffer test_float test_csv test_datetime test_difflib test_enum test_inspect test_pickle
+test_pickletools test_plistlib test_range test_textwrap test_tokenize test_typing test_weakref test_tarfile
+test_zipfile test_configparser test_argparse test_ast test_compile test_dataclasses test_capi test_email
+test_unicodedata test_hashlib test_minidom test_pyexpat test_xml_etree_c test_mmap test_random test_fractions
+test_traceback test_types test_iter test_import test_doctest test_unittest test_optparse test_shlex test_sax
+test_contextlib test_math test_builtin test_class test_grammar test_patma test_syntax test_fstring test_format
+test_bisect test_binascii test_base64 test_gzip test_codeccallbacks test_multibytecodec test_codecencodings_jp
+test_charmapcodec test_pprint test_dis test_peepholer test_sys_settrace test_tracemalloc test_queue test_fileio
+test_bufio""",
 }
 
 

@@ -157,18 +157,38 @@ static void rare_callers(void *argument)
   check_space(space);
 }
 
-/* Also the callers that tick, and where the next tick finds nothing new. */
+/* Also where each look is a tick, and the program goes on: a pass keeps to how far it was to go. */
 static void a_tick_at_each_look(void *argument)
 {
-  enum { MANY = 400 };
+  enum { MANY = 2000 };
+  const size_t *busy = argument;
   (void)argument;
   space_up();
-  make_scattered(&space_of_process, MANY);
-  for (size_t look = 0; look < 30; look++) {
-    os_fake.now_ms += 30;
-    space_tick_region(&space_of_process, os_fake.now_ms); /* as one for the process's space would be */
+  space_t *space = &space_of_process;
+  make_scattered(space, MANY);
+  for (size_t look = 0; look < 60; look++) {
+    run_t *run = *busy ? take(space, *busy) : NULL;
+    if (run)
+      space_give(space, run);
+    space_tick(space, os_fake.now_ms += 30);
+    if (space_purge_is_under_way(space))
+      space_purge_step(space, os_fake.now_ms);
   }
-  must(space_of_process.dirty_units == KEPT_LEAST);
+  must(space->dirty_units <= KEPT_LEAST + *busy);
+}
+
+/* A thread that has read the clock before another did is not an age behind it. */
+static void late_callers(void *argument)
+{
+  pace_t pace = 0;
+  (void)argument;
+  must(pace_steps(&pace, 1000) == 1 && pace_steps(&pace, 1040) == 10 && pace_steps(&pace, 1000) == 1);
+  space_up();
+  space_t *space = &space_of_process;
+  make_scattered(space, 1000);
+  must(space_tick(space, os_fake.now_ms += 30) && !space_tick(space, os_fake.now_ms - 10));
+  size_t keep = space->pass.keep;
+  must(space_tick(space, os_fake.now_ms + 30) && space->pass.keep == keep);
 }
 
 /* A pass ends where the system takes nothing, and begins again with the next tick. */
@@ -351,7 +371,8 @@ IN_CHILD(a_breath)
 IN_CHILD(what_an_epoch_did_not_need)
 IN_CHILD(a_tick_in_steps)
 IN_CHILD(rare_callers)
-IN_CHILD(a_tick_at_each_look)
+WITH(a_tick_at_each_look, size_t, 0, 5, 60)
+IN_CHILD(late_callers)
 IN_CHILD(steps_in_vain)
 IN_CHILD(keeping_pace_with_long_runs)
 IN_CHILD(keeping_pace)
@@ -370,6 +391,7 @@ int main(void)
     cmocka_unit_test(a_tick_in_steps_test),
     cmocka_unit_test(rare_callers_test),
     cmocka_unit_test(a_tick_at_each_look_test),
+    cmocka_unit_test(late_callers_test),
     cmocka_unit_test(keeping_pace_with_long_runs_test),
     cmocka_unit_test(steps_in_vain_test),
     cmocka_unit_test(keeping_pace_test),

@@ -61,7 +61,7 @@ static void model_step(model_t *model)
     space_purge(model->space, dice_below(&model->dice, 64) << model->space->unit_log2);
   } else if (n < 3) {
     os_fake.now_ms += 40;
-    space_tick_region(model->space, os_fake.now_ms); /* with a step, as others have it elsewhere */
+    space_tick_region(model->space, os_fake.now_ms); /* to its end, also of the process's space */
   } else if (!model->runs[i]) {
     size_t most = dice_below(&model->dice, 4) ? 4 : 64;
     model->runs[i] = take(model->space, 1 + dice_below(&model->dice, most), dice_below(&model->dice, 8) ? 1 : 4);

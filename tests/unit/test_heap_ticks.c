@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT
+ * What a heap does not need goes back while the program is busy elsewhere: by the clock, at the slow paths of others. */
+#include "heap/heap.h"
+#include "levels.h"
+#include "os_fake.h"
+#include "unit.h"
+#include <tidepool/heap.h>
+#include <tidepool/pool.h>
+#include <tidepool/stats.h>
+
+enum { MOST = 30000, KEPT_LEAST = 16, EPOCHS = 20 };
+
+static void *blocks[MOST];
+
+static size_t fill(pool_heap_t *heap, size_t size, size_t bytes)
+{
+  size_t count = 0;
+  for (; count * size < bytes; count++) {
+    must(count < MOST && (blocks[count] = pool_heap_alloc(heap, size)) != NULL);
+    memset(blocks[count], 7, size);
+  }
+  return count;
+}
+
+/* The program goes on in its default heap. */
+static void be_busy(size_t epochs)
+{
+  for (size_t i = 0; i < epochs; i++) {
+    os_fake.now_ms += 30;
+    for (size_t k = 0; k < 64; k++)
+      pool_free(pool_alloc(70000));
+  }
+}
+
+/* Of blocks of which threads keep magazines, and of others. */
+static void reserve_goes_back(void *argument)
+{
+  const size_t *size = argument;
+  manager_up();
+  pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.reserve = 32 << 20});
+  must(heap);
+  size_t count = fill(heap, *size, 24 << 20);
+  be_busy(1);
+  while (count--)
+    pool_heap_free(heap, blocks[count]);
+  must(heap->region.space.dirty_units > KEPT_LEAST);
+  be_busy(EPOCHS);
+  must(heap->region.space.dirty_units <= KEPT_LEAST && check_everything());
+}
+
+/* Large blocks, freed in turn from two reserves: each is ticked by its own frees. */
+static void reserves_in_turn(void *argument)
+{
+  enum { LARGE = 300000, PAIRS = 40 };
+  pool_heap_t *heaps[2];
+  (void)argument;
+  manager_up();
+  for (size_t i = 0; i < 2; i++)
+    must((heaps[i] = pool_heap_create(&(pool_heap_options_t){.reserve = 32 << 20})) != NULL);
+  for (size_t i = 0; i < 2 * PAIRS; i++)
+    must((blocks[i] = pool_heap_alloc(heaps[i % 2], LARGE)) != NULL);
+  for (size_t i = 0; i < 2 * PAIRS; i++) {
+    os_fake.now_ms += 10;
+    pool_heap_free(heaps[i % 2], blocks[i]);
+  }
+  must(heaps[0]->region.space.purged_bytes > 0 && heaps[1]->region.space.purged_bytes > 0 && check_everything());
+}
+
+/* What a reset leaves, also of a heap that nobody had used for long. */
+static void reset_goes_back(void *argument)
+{
+  const size_t *quiet = argument;
+  pool_stats_t stats;
+  manager_up();
+  pool_heap_t *heap = pool_heap_create(NULL);
+  must(heap);
+  fill(heap, 1000, 10 << 20);
+  be_busy(*quiet);
+  pool_heap_reset(heap);
+  be_busy(EPOCHS);
+  pool_heap_stats(heap, &stats);
+  must(stats.held_bytes <= 1 << 20 && check_everything());
+}
+
+WITH(reserve_goes_back, size_t, 1000, 20000, 100000)
+IN_CHILD(reserves_in_turn)
+WITH(reset_goes_back, size_t, 0, 1, EPOCHS)
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(reserve_goes_back_test),
+    cmocka_unit_test(reserves_in_turn_test),
+    cmocka_unit_test(reset_goes_back_test),
+  };
+  return cmocka_run_group_tests_name("heap_ticks", tests, time_stands_still, NULL);
+}
