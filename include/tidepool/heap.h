@@ -87,7 +87,8 @@ typedef struct pool_heap_options {
   const size_t *size_classes;
   size_t size_class_count;
 
-  /* Idle memory of a reserve, or of a budget of up to 8 MiB, is kept for so many milliseconds; 0 is the default of the process.
+  /* Idle memory of a reserve, or of a budget of up to 8 MiB, is kept for so many milliseconds; 0 is the default of the process,
+   * which says, too, how often that is looked at: it stays longer where the process keeps its own longer.
    * `memory` may have POOL_PURGE_NEVER only. Other heaps get EINVAL (pool_error() says so), because what they have idle is the
    * process's. Object pools keep their idle arrays as long. */
   unsigned purge_delay_ms;

@@ -310,6 +310,13 @@ void bin_tick(bin_t *bin)
   lock_release(&bin->lock);
 }
 
+void bin_become_due(bin_t *bin)
+{
+  lock_acquire(&bin->lock);
+  due_note_use(bin);
+  lock_release(&bin->lock);
+}
+
 /* A bin may have ended between the list and this lock. It stays due as long as its region has something for a tick. */
 static void tick_due(bin_t *bin)
 {

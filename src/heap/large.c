@@ -71,12 +71,18 @@ static run_t *take_run(heap_t *heap, size_t size, size_t alignment)
   return run;
 }
 
-/* A region is ticked when its bins are. A heap with only large blocks has no bins, so its frees tick the region now and
- * then. */
+/* A region is ticked when its bins are, so one of them is due now. A heap with only large blocks has no bins, so its frees tick
+ * the region now and then. */
 static void tick_region(heap_t *heap)
 {
-  if (heap->region.space.purgeable && __atomic_add_fetch(&heap->region.gives, 1, __ATOMIC_RELAXED) % TICK_GIVES == 0)
-    space_tick_region(&heap->region.space, os_now_ms());
+  space_t *space = &heap->region.space;
+  if (space->purgeable && __atomic_add_fetch(&heap->region.gives, 1, __ATOMIC_RELAXED) % TICK_GIVES == 0)
+    space_tick_region(space, os_now_ms());
+  if (space_wants_ticks(space))
+    FOR_EACH_BIN(bin, heap) {
+      bin_become_due(bin);
+      return;
+    }
 }
 
 /* Gives a run back. A spare was not counted as live. */

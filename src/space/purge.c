@@ -260,7 +260,7 @@ bool space_wants_ticks(space_t *space)
   if (!space->fixed || !space->purgeable || space->purge_delay_ms == PURGE_NEVER)
     return false;
   lock_acquire(&space->lock);
-  bool wants = space->dirty_units > KEEP_LEAST_UNITS;
+  bool wants = space->dirty_units > KEEP_LEAST_UNITS && !space->purge_failed;
   lock_release(&space->lock);
   return wants;
 }

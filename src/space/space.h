@@ -148,7 +148,8 @@ size_t space_purge(space_t *space, size_t keep);
 size_t space_purge_inside(space_t *space, char *from, char *to);
 
 /* Once in a quarter of the purge delay: what counts as lately halves, and what was not needed for so long begins to be purged.
- * True then. A region is ticked seldom, and purged at once. The last says whether it has something left for a tick. */
+ * True then. A region is ticked seldom, and purged at once. The last says whether it has something left for
+ * a tick; what the system has just refused is not asked for again before the region is used. */
 bool space_tick(space_t *space, uint64_t now_ms);
 void space_tick_region(space_t *space, uint64_t now_ms);
 bool space_wants_ticks(space_t *space);

@@ -66,6 +66,48 @@ static void reserves_in_turn(void *argument)
   must(heaps[0]->region.space.purged_bytes > 0 && heaps[1]->region.space.purged_bytes > 0 && check_everything());
 }
 
+/* A few large blocks, where the small ones beside them are quiet and stay. */
+static void large_beside_quiet_small(void *argument)
+{
+  enum { LARGE = 4 << 20, MANY = 6 };
+  (void)argument;
+  manager_up();
+  pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.reserve = 64 << 20});
+  must(heap);
+  fill(heap, 1000, 100000);
+  for (size_t i = 0; i < MANY; i++) {
+    must((blocks[i] = pool_heap_alloc(heap, LARGE)) != NULL);
+    memset(blocks[i], 7, LARGE);
+  }
+  be_busy(EPOCHS);
+  for (size_t i = 0; i < MANY; i++)
+    pool_heap_free(heap, blocks[i]);
+  be_busy(EPOCHS);
+  must(heap->region.space.dirty_units <= KEPT_LEAST && check_everything());
+}
+
+/* What the system does not take is not asked for at every tick of a region that nobody uses. */
+static void refused_and_left_alone(void *argument)
+{
+  (void)argument;
+  manager_up();
+  pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.reserve = 32 << 20});
+  must(heap);
+  size_t count = fill(heap, 20000, 24 << 20);
+  be_busy(1);
+  while (count--)
+    pool_heap_free(heap, blocks[count]);
+  os_fake.fail_kinds = 1 << OS_PURGE;
+  be_busy(EPOCHS);
+  uint64_t before = os_fake.count[OS_PURGE];
+  be_busy(EPOCHS);
+  must(heap->region.space.dirty_units > KEPT_LEAST && os_fake.count[OS_PURGE] - before < EPOCHS);
+  os_fake_heal();
+  pool_heap_free(heap, pool_heap_alloc(heap, 20000));
+  be_busy(EPOCHS);
+  must(heap->region.space.dirty_units <= KEPT_LEAST && check_everything());
+}
+
 /* What a reset leaves, also of a heap that nobody had used for long. */
 static void reset_goes_back(void *argument)
 {
@@ -84,13 +126,15 @@ static void reset_goes_back(void *argument)
 
 WITH(reserve_goes_back, size_t, 1000, 20000, 100000)
 IN_CHILD(reserves_in_turn)
+IN_CHILD(large_beside_quiet_small)
+IN_CHILD(refused_and_left_alone)
 WITH(reset_goes_back, size_t, 0, 1, EPOCHS)
 
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(reserve_goes_back_test),
-    cmocka_unit_test(reserves_in_turn_test),
+    cmocka_unit_test(reserve_goes_back_test),        cmocka_unit_test(reserves_in_turn_test),
+    cmocka_unit_test(large_beside_quiet_small_test), cmocka_unit_test(refused_and_left_alone_test),
     cmocka_unit_test(reset_goes_back_test),
   };
   return cmocka_run_group_tests_name("heap_ticks", tests, time_stands_still, NULL);
