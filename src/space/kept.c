@@ -330,7 +330,7 @@ void kept_tick(void)
   if (++ticks % TICKS_PER_DELAY == 0) {
     freed_lately /= 2;
     taken_again /= 2;
-    low_kept = pass.keep = dirty.bytes - unneeded();
+    low_kept = pass.keep = min_size(pass.keep, dirty.bytes - unneeded());
   }
   set_steps(anything_over() ? steps_needed() : 0);
   lock_release(&huge_lock);

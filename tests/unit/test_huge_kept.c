@@ -266,6 +266,28 @@ static void ticked_on(void *argument)
   must(kept_bytes() == 16 * MIB && !kept_tick_is_under_way());
 }
 
+/* The next purge delay's may want less to go, since something was needed meanwhile. What was to go goes all the same. */
+static void ticked_less_far(void *argument)
+{
+  (void)argument;
+  window_up();
+  have_records();
+  for (size_t i = 0; i < 40; i++)
+    breathe(32 * MIB);
+  pass_delays(1);
+  must(kept_bytes() == 32 * MIB);
+  for (size_t i = 0; i < TICKS_PER_DELAY; i++)
+    kept_tick();
+  must(kept_tick_is_under_way());
+  huge_give(take(20 * MIB));
+  must(kept_bytes() == 32 * MIB);
+  for (size_t i = 0; i < TICKS_PER_DELAY; i++)
+    kept_tick();
+  while (kept_tick_is_under_way())
+    kept_step(os_fake.now_ms);
+  must(kept_bytes() <= 16 * MIB && all_is_known());
+}
+
 /* What was asked for again is forgotten with time: half of it with each delay. */
 static void forgotten(void *argument)
 {
@@ -349,6 +371,7 @@ IN_CHILD(how_many)
 IN_CHILD(ticked)
 IN_CHILD(ticked_in_steps)
 IN_CHILD(ticked_on)
+IN_CHILD(ticked_less_far)
 IN_CHILD(the_oldest_first)
 
 IN_CHILD(forgotten)
@@ -367,6 +390,7 @@ int main(void)
     cmocka_unit_test(ticked_test),
     cmocka_unit_test(ticked_in_steps_test),
     cmocka_unit_test(ticked_on_test),
+    cmocka_unit_test(ticked_less_far_test),
     cmocka_unit_test(the_oldest_first_test),
     cmocka_unit_test(forgotten_test),
   };
