@@ -24,8 +24,8 @@ LAYERS = [
     ("thread", ["magazines", "types", "caches", "thread"]),
     ("heap", ["guard", "dying", "types", "records", "heap", "invalid", "large", "locate", "figures", "tick", "fork", "startup",
               "allocate", "free", "reallocate", "walk", "reset", "region", "create"]),
-    ("object_pool", ["types", "object_misuse", "array", "hot", "hooks", "registry", "capacity", "eviction", "walk", "get",
-                     "put", "handle", "create"]),
+    ("object_pool", ["types", "object_misuse", "array", "hot", "cache", "hooks", "registry", "capacity", "eviction", "walk",
+                     "get", "put", "handle", "create"]),
     ("api", ["fast_path", "pool", "heap", "malloc", "malloc_info", "new_delete", "stats"]),
     ("check", ["check", "expect", "census", "parts", "space", "bin", "thread", "heap", "everything"]),
 ]

@@ -39,34 +39,36 @@ static inline uint64_t bit_tree_word(const bit_tree_t *tree, size_t w) { return 
 
 static inline bool bit_tree_test(const bit_tree_t *tree, size_t i) { return bit_test(tree->level[0], i); }
 
-/* The level above changes only if the word was empty. Where bits are set in order that is one call in 64, so the loop seldom
- * runs. */
-static inline void bit_tree_set(bit_tree_t *tree, size_t i)
+/* Both set bits that are not set, of word `w` of level 0 or one by its number. The level above changes only if the word was
+ * empty. Where bits are set in order that is one call in 64, so the loop seldom runs. */
+static inline void bit_tree_set_bits(bit_tree_t *tree, size_t w, uint64_t bits)
 {
-  uint64_t *word = tree->level[0] + i / WORD_BITS, had = word_load(word);
-  word_store(word, had | bit_of(i));
-  tree->lowest = (uint32_t)min_size(tree->lowest, i / WORD_BITS);
+  uint64_t *word = tree->level[0] + w, had = word_load(word);
+  word_store(word, had | bits);
+  tree->lowest = (uint32_t)min_size(tree->lowest, w);
   for (uint32_t l = 1; unlikely(!had) && l < tree->levels; l++) {
-    i /= WORD_BITS;
-    word = tree->level[l] + i / WORD_BITS;
+    word = tree->level[l] + w / WORD_BITS;
     had = word_load(word);
-    word_store(word, had | bit_of(i));
+    word_store(word, had | bit_of(w));
+    w /= WORD_BITS;
   }
 }
+static inline void bit_tree_set(bit_tree_t *tree, size_t i) { bit_tree_set_bits(tree, i / WORD_BITS, bit_of(i)); }
 
-/* The level above changes only when the word becomes empty. `lowest` may be too low afterwards, which is harmless:
- * bit_tree_lowest() finds an empty word there and searches. It must never be too high. */
-static inline void bit_tree_clear(bit_tree_t *tree, size_t i)
+/* Both clear bits that are set. The level above changes only when the word becomes empty. `lowest` may be too low afterwards,
+ * which is harmless: bit_tree_lowest() finds an empty word there and searches. It must never be too high. */
+static inline void bit_tree_clear_bits(bit_tree_t *tree, size_t w, uint64_t bits)
 {
-  uint64_t *word = tree->level[0] + i / WORD_BITS, left = word_load(word) & ~bit_of(i);
+  uint64_t *word = tree->level[0] + w, left = word_load(word) & ~bits;
   word_store(word, left);
   for (uint32_t l = 1; unlikely(!left) && l < tree->levels; l++) {
-    i /= WORD_BITS;
-    word = tree->level[l] + i / WORD_BITS;
-    left = word_load(word) & ~bit_of(i);
+    word = tree->level[l] + w / WORD_BITS;
+    left = word_load(word) & ~bit_of(w);
     word_store(word, left);
+    w /= WORD_BITS;
   }
 }
+static inline void bit_tree_clear(bit_tree_t *tree, size_t i) { bit_tree_clear_bits(tree, i / WORD_BITS, bit_of(i)); }
 
 /* Moves `lowest` up to the first word that is not 0. The caller knows that a bit is set. */
 OWN_COPY NOINLINE void bit_tree_find_lowest(bit_tree_t *tree)

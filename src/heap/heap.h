@@ -22,15 +22,21 @@ heap_t *heaps_first(void);
 heap_t *heaps_shared_from(heap_t *heap);
 
 /* What the layer of object pools has to do with heaps, called under heaps_lock: a heap with object pools is about to end all
- * its blocks; a process with threads is about to fork or has forked. */
+ * its blocks; a process with threads is about to fork or has forked. Without the lock: a thread ends, and calls that itself. */
 struct object_pool_figures;
 typedef void heap_dependent_visit_fn(const struct object_pool_figures *figures, void *context);
 typedef struct heap_dependents {
   void (*drop)(heap_t *heap);
   void (*visit)(heap_dependent_visit_fn *visit, void *context); /* not under the lock */
+  void (*thread_ends)(void);
   void (*fork_prepare)(void), (*fork_parent)(void), (*fork_child)(void);
 } heap_dependents_t;
-extern const heap_dependents_t *heap_dependents; /* NULL: no object pool yet. Under heaps_lock */
+extern const heap_dependents_t *heap_dependents; /* NULL: no object pool yet. Set under heaps_lock, once */
+
+/* What object pools may have in threads: whether one can be waited for until it is in no call (os_fence_others), and whether
+ * the calling thread will say when it ends. */
+static inline bool heap_reaches_threads(void) { return threads_can_be_reached; }
+static inline bool heap_watches_thread(void) { return thread_current() != NULL; }
 
 static inline bin_t *published_bin(const heap_t *heap, unsigned size_class)
 {

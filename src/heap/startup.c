@@ -32,7 +32,7 @@ COLD static bool bring_up(void)
     default_heap.plane = settings.checked ? BIN_PLANE_NONE : BIN_PLANE_DEFAULT;
     fatal_before_abort = before_abort;
     fatal_heap_name = name_to_say;
-    threads_init(heap_flush_thread);
+    threads_init(heap_end_of_thread, heap_flush_thread);
     __atomic_store_n(&manager_came_up, true, __ATOMIC_RELEASE);
   }
   lock_release(&startup_lock);

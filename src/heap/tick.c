@@ -15,6 +15,13 @@ enum {
   CACHES_PER_LOOK = 32 /* one caller ticks at most so many of its own caches of heaps */
 };
 
+void heap_end_of_thread(void)
+{
+  const heap_dependents_t *dependents = __atomic_load_n(&heap_dependents, __ATOMIC_ACQUIRE);
+  if (dependents)
+    dependents->thread_ends();
+}
+
 /* Called under threads_lock at the thread's end. Its record and its magazines are the next thread's then. */
 void heap_flush_thread(thread_t *thread)
 {

@@ -26,6 +26,9 @@ size_t heap_trim(heap_t *heap, size_t keep);
 /* Everything that a thread holds goes back, of all heaps. */
 void heap_flush_thread(thread_t *thread);
 
+/* Comes before that, with no lock held. */
+void heap_end_of_thread(void);
+
 /* 0: none. False: more than that is held, also after a trim. */
 bool heap_set_budget(heap_t *heap, size_t budget);
 

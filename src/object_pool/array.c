@@ -13,17 +13,23 @@
  * for theirs. */
 enum { INDICES_OF_A_LAP = 1 << 30 };
 
-/* Pools without hooks need no maps of busy and constructed objects, and only pools that evict need those of batches. */
-size_t array_record_bytes(bool hooked, unsigned when_full, size_t capacity)
+static bool may_have_laps(bool hooked, bool single_thread, unsigned when_full)
 {
-  size_t maps = (hooked ? 2 : 0) + (when_full == OBJECT_POOL_EVICT ? BATCH_MAPS : 0);
+  return !hooked && !single_thread && when_full != OBJECT_POOL_EVICT;
+}
+
+/* Each kind of pool has the maps that it needs, and no others. */
+size_t array_record_bytes(bool hooked, bool single_thread, unsigned when_full, size_t capacity)
+{
+  size_t maps =
+    (hooked ? 2 : may_have_laps(hooked, single_thread, when_full)) + (when_full == OBJECT_POOL_EVICT ? BATCH_MAPS : 0);
   size_t words = bit_tree_words(capacity) + maps * bits_words(capacity);
   return sizeof(object_array_t) + words * sizeof(uint64_t) + capacity * sizeof(uint32_t);
 }
 
 static size_t record_bytes(const object_pool_t *pool, size_t capacity)
 {
-  return array_record_bytes(pool->hooked, pool->when_full, capacity);
+  return array_record_bytes(pool->hooked, pool->single_thread, pool->when_full, capacity);
 }
 
 static size_t objects_bytes(const object_pool_t *pool, size_t capacity)
@@ -41,6 +47,10 @@ static void array_lay_out(const object_pool_t *pool, object_array_t *array, size
 {
   uint64_t *at = bit_tree_init(&array->free, (uint64_t *)(array + 1), capacity);
   array->capacity = (uint32_t)capacity;
+  if (may_have_laps(pool->hooked, pool->single_thread, pool->when_full)) {
+    array->laps = at;
+    at += bits_words(capacity);
+  }
   if (pool->hooked) {
     array->busy = at;
     array->made = at + bits_words(capacity);
@@ -152,6 +162,8 @@ bool array_enter(object_pool_t *pool, object_array_t *array)
 {
   uint32_t k = pool->array_count;
   array->first_index = new_index(pool, array->capacity);
+  if (!array->permanent)
+    array->laps = NULL;
   if (k == OBJECT_ARRAYS || array->first_index == UINT32_MAX)
     return false;
   for (; k > 0 && pool->arrays[k - 1]->objects > array->objects; k--)
@@ -173,7 +185,7 @@ static uint32_t most_uses(const object_array_t *array)
 {
   uint32_t most = 0;
   for (size_t i = 0; i < array->capacity; i++)
-    most = array->uses[i] > most ? array->uses[i] : most;
+    most = gets_of(array, i) > most ? gets_of(array, i) : most;
   return most;
 }
 

@@ -23,6 +23,61 @@ static inline void *object_at(const object_pool_t *pool, const object_array_t *a
   return array->objects + i * pool->stride;
 }
 
+/* How often an object was got, modulo 2^32. A handle has first_generation on top of it. Where there are laps the uses are twice
+ * that, without the highest bit, which is in the lap, and less one while the object is live. Under the lock, as the next
+ * three. */
+static inline uint32_t gets_of(const object_array_t *array, size_t i)
+{
+  uint32_t uses = LOAD(array->uses[i]);
+  if (!array->laps)
+    return uses;
+  return (uses >> 1) + (uses & 1) + ((uint32_t)bit_test(array->laps, i) << 31);
+}
+
+static inline void set_gets(object_array_t *array, size_t i, uint32_t gets)
+{
+  STORE(array->uses[i], array->laps ? 2 * gets - 1 : gets);
+  if (array->laps)
+    (gets - 1) >> 31 ? bit_set(array->laps, i) : bit_clear(array->laps, i);
+}
+
+/* The uses of the object have become 0 again, or 1. */
+OWN_COPY COLD void begin_lap(object_array_t *array, size_t i)
+{
+  bit_test(array->laps, i) ? bit_clear(array->laps, i) : bit_set(array->laps, i);
+}
+
+/* The object is got. */
+static inline void step_gets(object_array_t *array, size_t i)
+{
+  uint32_t uses = array->uses[i];
+  STORE(array->uses[i], array->laps ? (uses + 1) | 1 : uses + 1);
+  if (unlikely(uses == UINT32_MAX) && array->laps)
+    begin_lap(array, i);
+}
+
+/* Whoever gets or puts an object steps its uses, in one instruction where the compilers would make three; they would also load
+ * them for a test. No other thread writes them meanwhile, but some may read. After a put they may be 0, and a lap begins. */
+#if defined __x86_64__ && defined __GCC_ASM_FLAG_OUTPUTS__ && !defined UNDER_SANITIZER
+#define USES_ARE_ODD(uses) \
+  (__extension__({ \
+    bool odd_; \
+    __asm__("testb $1, %1" : "=@ccnz"(odd_) : "m"(*(uses))); \
+    odd_; \
+  }))
+#define USES_STEP(uses) __asm__("incl %0" : "+m"(*(uses)) : : "cc")
+#define USES_STEP_TO_0(uses) \
+  (__extension__({ \
+    bool zero_; \
+    __asm__("incl %1" : "=@ccz"(zero_), "+m"(*(uses))); \
+    zero_; \
+  }))
+#else
+#define USES_ARE_ODD(uses)   ((LOAD(*(uses)) & 1) != 0)
+#define USES_STEP(uses)      ADD(*(uses), 1)
+#define USES_STEP_TO_0(uses) (ADD(*(uses), 1), LOAD(*(uses)) == 0)
+#endif
+
 /* The first array, in order of address, that ends behind `address`; array_count: none does. */
 OWN_COPY NOINLINE uint32_t array_behind(const object_pool_t *pool, const void *address)
 {
@@ -73,15 +128,23 @@ static inline void set_busy(object_pool_t *pool, object_array_t *array, size_t i
   ADD(pool->busy, busy ? 1 : -(size_t)1);
 }
 
+/* Caches are used, or used again, if nothing speaks against it (cache.h). */
+static inline void resume_caches(object_pool_t *pool)
+{
+  if (!pool->unused_count && !pool->gets_without_cache)
+    STORE(pool->slot, pool->own_slot);
+}
+
 static inline void array_become_used(object_pool_t *pool, object_array_t *array)
 {
   array->unused = false;
   STORE(pool->unused_count, pool->unused_count - 1);
+  resume_caches(pool);
 }
 
 /* How many bytes an array takes, of objects and records; and the records alone, of a pool that is not made yet. */
 size_t array_bytes(const object_pool_t *pool, size_t capacity);
-size_t array_record_bytes(bool hooked, unsigned when_full, size_t capacity);
+size_t array_record_bytes(bool hooked, bool single_thread, unsigned when_full, size_t capacity);
 
 /* Makes an array from what the heap whose turn it is has itself. NULL: it has not so much. */
 object_array_t *array_create(object_pool_t *pool, const resort_t *from, size_t capacity);

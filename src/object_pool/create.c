@@ -186,7 +186,7 @@ static void pool_set_up(object_pool_t *pool, heap_t *heap, const object_pool_opt
   pool->hot = pool->single_thread ? &pool->hot_single : &pool->hot_shared;
   pool->lock.solo = pool->growth.solo = pool->single_thread;
   pool->hooked = is_hooked(o);
-  pool->shared_mark = !pool->hooked && !pool->single_thread ? OBJECT_POOL_MARK : 0;
+  pool->path = pool->hooked ? PATH_HOOKED : pool->single_thread ? PATH_SINGLE : PATH_SHARED;
   set_geometry(pool, o);
   set_pool_name(pool, o->name);
 }
@@ -221,7 +221,7 @@ static object_pool_t *create_from(const resort_t *from, const object_pool_option
 static size_t bytes_of_options(const object_pool_options_t *o)
 {
   size_t objects = round_up(o->capacity * round_up(o->object_size, alignment_of(o)), NATURAL_ALIGNMENT);
-  return sizeof(object_pool_t) + objects + array_record_bytes(is_hooked(o), o->when_full, o->capacity);
+  return sizeof(object_pool_t) + objects + array_record_bytes(is_hooked(o), is_for_one_thread(o), o->when_full, o->capacity);
 }
 
 /* Makes a pool that is there whole or not at all, for a fork at the same moment too. *refused: the chain has grown since its

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * An object is got: the hot one, which is a test and an addition; the lowest free one; and where there is none, what the pool's
- * policy says. Every way on from the hot object is a tail call, so no register is saved for it. */
+ * An object is got: the hot one, which is a test and an addition; one of the thread's cache; the lowest free one; and where
+ * there is none, what the pool's policy says. Every way on from a hot object is a tail call, so no register is saved for it. */
+#include "object_pool/cache.h"
 #include "object_pool/capacity.h"
 #include "object_pool/eviction.h"
 #include "object_pool/object_misuse.h"
@@ -22,6 +23,12 @@ COLD static void *get_when_full(object_pool_t *pool, batch_t *batch)
   return full();
 }
 
+/* Only if no thread has a free object in its cache either is the pool exhausted. */
+static bool get_from_caches(object_pool_t *pool, void **object)
+{
+  return pool->home && caches_count(pool) && caches_reach(pool) && try_get(pool, object);
+}
+
 /* Gets an object from the pool or, along the chain, from one that it overflows to. The clock is looked at first, because a hook
  * may leave there. */
 static void *get_along(object_pool_t *pool, batch_t *batch)
@@ -30,7 +37,7 @@ static void *get_along(object_pool_t *pool, batch_t *batch)
   for (;; pool = pool->overflow) {
     must_be_live(pool, "object_pool_get");
     look_at_clock_first(pool, 1);
-    if (try_get(pool, &object))
+    if (try_get(pool, &object) || get_from_caches(pool, &object))
       return object;
     if (pool->when_full != OBJECT_POOL_OVERFLOW || pool->ending)
       return get_when_full(pool, batch);
@@ -86,10 +93,12 @@ COLD static void *wake_with(lock_t *lock, void *object)
   return object;
 }
 
-/* Gets the hot object of a pool that is not single-threaded. Without a second thread it needs no lock. */
-static inline void *get_shared(object_pool_t *pool)
+/* Gets the hot object of a pool that is not single-threaded, and has no caches now. Without a second thread it needs no
+ * lock. */
+NOINLINE static void *get_shared(object_pool_t *pool)
 {
   hot_t *hot = &pool->hot_shared;
+  caches_be_apart();
   if (os_single_threaded()) {
     if (unlikely(!HOT_HAS(hot, HOT_FREE)))
       return get_other(pool);
@@ -97,7 +106,7 @@ static inline void *get_shared(object_pool_t *pool)
     return hot->object;
   }
   /* Hooked and single-threaded pools have no such mark, and neither has a pool that is gone. */
-  if (unlikely(pool->shared_mark != OBJECT_POOL_MARK))
+  if (unlikely(pool->path != PATH_SHARED))
     return get_other(pool);
   if (!lock_try(&pool->lock))
     return get_waiting(pool);
@@ -108,12 +117,57 @@ static inline void *get_shared(object_pool_t *pool)
   return lock_open(&pool->lock) ? wake_with(&pool->lock, object) : object;
 }
 
+/* No other thread can be here either. */
+NOINLINE static void *get_single(object_pool_t *pool)
+{
+  size_t i;
+  object_array_t *array = take_known(pool, &i, true);
+  if (unlikely(!array || pool->unused_count))
+    return get_rare(pool, array ? object_at(pool, array, i) : NULL);
+  return object_at(pool, array, i);
+}
+
+/* A pool that is gone has no path. */
+NOINLINE static void *get_without_cache(object_pool_t *pool, const object_cache_t *cache)
+{
+  if (likely(pool->path == PATH_SINGLE && cache_is_apart(cache)))
+    return get_single(pool);
+  return pool->path == PATH_HOOKED && cache_is_apart(cache) ? get_along(pool, NULL) : get_shared(pool);
+}
+
+NOINLINE static void *get_refilled(object_pool_t *pool)
+{
+  void *object = cache_refill(pool);
+  return likely(object && !LOAD(pool->unused_count)) ? object : get_rare(pool, object);
+}
+
+NOINLINE static void *get_cached(object_pool_t *pool, object_cache_t *cache)
+{
+  if (unlikely(!LOAD(pool->slot)))
+    return get_without_cache(pool, cache);
+  void *object = cache_get(pool, cache);
+  return likely(object) ? object : get_refilled(pool);
+}
+
+/* Gets the thread's hot object. A pool without caches has a slot where none is found, whatever pool it is. */
+static inline void *get_own_hot(object_pool_t *pool)
+{
+  object_cache_t *cache = cache_of_pool(pool);
+  cache_become_busy(cache);
+  if (unlikely(!cache_has_hot(cache)))
+    return get_cached(pool, cache);
+  USES_STEP(cache->uses);
+  void *object = cache->hot;
+  cache_leave(cache, CACHE_NONE);
+  return object;
+}
+
 void *object_pool_get(object_pool_t *pool)
 {
   if (unlikely(!pool))
     return misuse_no_pool("object_pool_get");
   if (unlikely(!HOT_HAS(&pool->hot_single, HOT_FREE)))
-    return get_shared(pool);
+    return get_own_hot(pool);
   HOT_MOVE(&pool->hot_single, HOT_GET);
   return pool->hot_single.object;
 }

@@ -9,7 +9,7 @@
 /* Generations of an array begin beyond those of earlier arrays, which may have had the same indices. */
 static uint32_t generation_of(const object_pool_t *pool, const object_array_t *array, size_t i)
 {
-  return (uint32_t)(array->first_generation + uses_of(pool, array, i));
+  return (uint32_t)(array->first_generation + live_gets(pool, array, i));
 }
 
 /* Returns a handle with the index in this pool alone. An index of 0 is no handle. */

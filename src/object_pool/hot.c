@@ -13,6 +13,7 @@ static bool become_unused(object_pool_t *pool, object_array_t *array)
   array->unused = true;
   array->unused_since_ms = os_now_ms();
   STORE(pool->unused_count, pool->unused_count + 1);
+  STORE(pool->slot, 0);
   return true;
 }
 

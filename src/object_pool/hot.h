@@ -41,22 +41,29 @@ static inline uint32_t hot_uses(const hot_t *hot) { return (uint32_t)(hot_state(
 #define HOT_MOVE(hot, by) STORE((hot)->state, (hot)->state + (by))
 #endif
 
+/* Of an object that is not free by its bit. */
+static inline bool is_in_cache(const object_array_t *array, size_t i) { return array->laps && !USES_ARE_ODD(array->uses + i); }
+
+/* How many free objects are in caches of threads. Needs no lock; exact while no thread gets or puts. */
+size_t caches_count(const object_pool_t *pool);
+
 static inline bool is_live(const object_pool_t *pool, const object_array_t *array, size_t i)
 {
-  if (bit_tree_test(&array->free, i) || (array->busy && bit_test(array->busy, i)))
+  if (bit_tree_test(&array->free, i) || (array->busy && bit_test(array->busy, i)) || is_in_cache(array, i))
     return false;
   return object_at(pool, array, i) != pool->hot->object || hot_is_live(pool->hot);
 }
 
-static inline uint32_t uses_of(const object_pool_t *pool, const object_array_t *array, size_t i)
+/* How often a live object was got, modulo 2^32. */
+static inline uint32_t live_gets(const object_pool_t *pool, const object_array_t *array, size_t i)
 {
-  return object_at(pool, array, i) == pool->hot->object ? hot_uses(pool->hot) : array->uses[i];
+  return object_at(pool, array, i) == pool->hot->object ? hot_uses(pool->hot) : gets_of(array, i);
 }
 
 /* Needs no lock. The figure is close while others get and put, and exact otherwise. It is never negative. */
 static inline size_t live_count(const object_pool_t *pool)
 {
-  size_t taken = LOAD(pool->taken), not_live = LOAD(pool->busy) + hot_is_free(pool->hot);
+  size_t taken = LOAD(pool->taken), not_live = LOAD(pool->busy) + hot_is_free(pool->hot) + caches_count(pool);
   return taken > not_live ? taken - not_live : 0;
 }
 
@@ -85,8 +92,8 @@ static inline void object_to_free(object_pool_t *pool, object_array_t *array, si
 }
 
 /* Takes the lowest free object of the oldest array that has one, so that newer arrays become unused and can go. NULL: there is
- * no free object. */
-__attribute__((always_inline)) static inline object_array_t *take(object_pool_t *pool, size_t *position)
+ * no free object. `single`: the pool is known to be one of PATH_SINGLE. */
+__attribute__((always_inline)) static inline object_array_t *take_known(object_pool_t *pool, size_t *position, bool single)
 {
   object_array_t *array = pool->current;
   if (unlikely(!array || array->taken == array->capacity)) {
@@ -98,10 +105,17 @@ __attribute__((always_inline)) static inline object_array_t *take(object_pool_t 
   bit_tree_clear(&array->free, i);
   ADD(pool->taken, 1);
   array->taken++;
-  array->uses[i]++;
+  if (single)
+    array->uses[i]++;
+  else
+    step_gets(array, i);
   if (unlikely(array->unused))
     array_become_used(pool, array);
   return array;
+}
+__attribute__((always_inline)) static inline object_array_t *take(object_pool_t *pool, size_t *position)
+{
+  return take_known(pool, position, false);
 }
 
 /* An object that is put becomes the hot one. The one before it was live, and gives its count back to its array. */
@@ -126,18 +140,20 @@ static inline void *take_plain(object_pool_t *pool)
   }
   size_t i;
   object_array_t *array = take(pool, &i);
+  if (unlikely(pool->gets_without_cache) && array && !--pool->gets_without_cache)
+    resume_caches(pool);
   return likely(array) ? object_at(pool, array, i) : NULL;
 }
 
 /* Says whether an object that is put may become the hot one. The hot one counts as taken in its array. So the last taken object
- * of an array that may go does not: that array would never be unused. */
+ * of an array that may go does not: that array would never be unused. A pool with caches has its hot objects there. */
 static inline bool may_be_hot(const object_pool_t *pool, const object_array_t *array)
 {
-  return !hot_is_free(pool->hot) && !pool->unused_count && (array->permanent || array->taken > 1);
+  return !hot_is_free(pool->hot) && !pool->unused_count && (array->permanent || array->taken > 1) && !pool->home;
 }
 
-/* Puts an object into a pool without hooks. False: it is not a live object of this pool. */
-__attribute__((always_inline)) static inline bool give_plain(object_pool_t *pool, void *object)
+/* Puts an object into a pool without hooks. False: it is not a live object of this pool. `single` as for take_known(). */
+__attribute__((always_inline)) static inline bool give_known(object_pool_t *pool, void *object, bool single)
 {
   size_t i;
   hot_t *hot = pool->hot;
@@ -148,16 +164,22 @@ __attribute__((always_inline)) static inline bool give_plain(object_pool_t *pool
     return true;
   }
   object_array_t *array = array_of(pool, object, &i);
-  if (unlikely(!array || bit_tree_test(&array->free, i)))
+  if (unlikely(!array || bit_tree_test(&array->free, i) || (!single && is_in_cache(array, i))))
     return false;
   if (may_be_hot(pool, array)) {
     warm(pool, array, i);
     return true;
   }
+  if (!single && array->laps && USES_STEP_TO_0(array->uses + i))
+    begin_lap(array, i);
   object_to_free(pool, array, i);
   if (unlikely(array->taken == 1 && !array->permanent && hot->object && hot->array == array))
     hot_cool(pool);
   return true;
+}
+__attribute__((always_inline)) static inline bool give_plain(object_pool_t *pool, void *object)
+{
+  return give_known(pool, object, false);
 }
 
 #endif

@@ -2,6 +2,7 @@
  *
  * Objects are put: one becomes the hot one, or its bit is set; all of them are words filled with ones. To put what is no live
  * object of the pool, nor of one that it overflows to, ends the program. */
+#include "object_pool/cache.h"
 #include "object_pool/capacity.h"
 #include "object_pool/object_misuse.h"
 #include "object_pool/walk.h"
@@ -74,9 +75,10 @@ COLD static void put_waiting(object_pool_t *pool, void *object)
 }
 
 /* Puts the hot object back, if it is that, with nothing but its state. The two halves of the lock are as in get.c. */
-static inline void put_shared(object_pool_t *pool, void *object)
+NOINLINE static void put_shared(object_pool_t *pool, void *object)
 {
   hot_t *hot = &pool->hot_shared;
+  caches_be_apart();
   if (os_single_threaded()) {
     if (unlikely(object != hot->object || !HOT_HAS(hot, HOT_LIVE)))
       put_other(pool, object);
@@ -85,7 +87,7 @@ static inline void put_shared(object_pool_t *pool, void *object)
     return;
   }
   /* The same mark as in get.c: a plain shared pool that is live. */
-  if (unlikely(pool->shared_mark != OBJECT_POOL_MARK)) {
+  if (unlikely(pool->path != PATH_SHARED)) {
     put_other(pool, object);
     return;
   }
@@ -102,6 +104,57 @@ static inline void put_shared(object_pool_t *pool, void *object)
     os_wake(&pool->lock.word);
 }
 
+/* An object that is not of the home array, or not live, is left to those who take the lock. */
+NOINLINE static void put_uncached(object_pool_t *pool, void *object)
+{
+  size_t i = object_position(pool, pool->home, object);
+  if (i >= pool->home->capacity || !cache_put_rare(pool, i))
+    put_shared(pool, object);
+}
+
+/* No other thread can be here either. */
+NOINLINE static void put_single(object_pool_t *pool, void *object)
+{
+  bool done = give_known(pool, object, true);
+  if (unlikely(!done || pool->unused_count))
+    put_rare(pool, object, done);
+}
+
+/* A pool that is gone has no path. */
+NOINLINE static void put_without_cache(object_pool_t *pool, void *object)
+{
+  if (likely(pool->path == PATH_SINGLE))
+    put_single(pool, object);
+  else if (pool->path == PATH_HOOKED)
+    put_anywhere(pool, pool, object, "object_pool_put");
+  else
+    put_shared(pool, object);
+}
+
+NOINLINE static void put_cached(object_pool_t *pool, void *object, object_cache_t *cache)
+{
+  if (unlikely(!LOAD(pool->slot))) {
+    put_without_cache(pool, object);
+    return;
+  }
+  size_t i = object_position(pool, pool->home, object);
+  if (unlikely(i >= pool->home->capacity || !cache_put(pool, cache, i)))
+    put_uncached(pool, object);
+}
+
+/* Puts the object that is hot in the thread's cache. Whatever its address is, it is live there: no other pool has the slot. */
+static inline void put_own_hot(object_pool_t *pool, void *object)
+{
+  object_cache_t *cache = cache_of_pool(pool);
+  if (unlikely(object != cache->hot || !USES_ARE_ODD(cache->uses))) {
+    put_cached(pool, object, cache);
+    return;
+  }
+  if (unlikely(USES_STEP_TO_0(cache->uses)))
+    cache_begin_lap(pool, cache->uses);
+  cache_hot_is_free(cache);
+}
+
 /* The hot object of a single-threaded pool comes first: its put is a test and an addition. */
 void object_pool_put(object_pool_t *pool, void *object)
 {
@@ -110,7 +163,7 @@ void object_pool_put(object_pool_t *pool, void *object)
   else if (likely(object == pool->hot_single.object && HOT_HAS(&pool->hot_single, HOT_LIVE)))
     HOT_MOVE(&pool->hot_single, HOT_PUT);
   else
-    put_shared(pool, object);
+    put_own_hot(pool, object);
 }
 
 /* As many as are the pool's own are put under one lock. From the first one on that is not, each is looked for along the
@@ -129,6 +182,29 @@ void object_pool_put_batch(object_pool_t *pool, void **objects, size_t count)
   for (; put < count; put++)
     put_anywhere(pool, pool, objects[put], "object_pool_put_batch");
   look_at_clock(pool);
+}
+
+/* Frees all live objects of the home array, and leaves what is in caches there. */
+static void put_all_of_home(object_pool_t *pool)
+{
+  object_array_t *home = pool->home;
+  uint32_t taken = home->taken;
+  for (size_t w = 0; w < bits_words(home->capacity); w++) {
+    uint64_t live = 0;
+    for (uint64_t rest = ~bit_tree_word(&home->free, w) & bits_of_word(home->capacity, w); rest; rest &= rest - 1) {
+      uint32_t *uses = home->uses + w * WORD_BITS + (size_t)__builtin_ctzll(rest);
+      if (!USES_ARE_ODD(uses))
+        continue;
+      if (USES_STEP_TO_0(uses))
+        begin_lap(home, (size_t)(uses - home->uses));
+      live |= rest & -rest;
+      home->taken--;
+    }
+    if (live)
+      bit_tree_set_bits(&home->free, w, live);
+  }
+  STORE(pool->walked_bytes, 0);
+  ADD(pool->taken, -(size_t)(taken - home->taken));
 }
 
 /* Frees all objects of an array at once, except busy ones: those are in a hook, and come out of it by themselves. */
@@ -161,7 +237,10 @@ void object_pool_put_all(object_pool_t *pool)
   lock_acquire(&pool->lock);
   hot_cool(pool);
   for (uint32_t k = 0; k < pool->array_count; k++)
-    put_all_of(pool, pool->arrays[k]);
+    if (pool->arrays[k] == pool->home)
+      put_all_of_home(pool);
+    else
+      put_all_of(pool, pool->arrays[k]);
   pool->current = array_with_room(pool);
   lock_release(&pool->lock);
   look_at_clock(pool);

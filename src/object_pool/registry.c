@@ -9,6 +9,7 @@
 #include "heap/locate.h"
 #include "heap/records.h"
 #include "misuse.h"
+#include "object_pool/cache.h"
 #include "object_pool/hooks.h"
 #include "object_pool/object_misuse.h"
 #include "space/metadata.h"
@@ -20,6 +21,7 @@ static uint32_t overflowing_ended;             /* pools that overflowed to other
 /* Takes a pool out of both lists. The pools that it overflowed to may have indices to gain, which they learn by the count. */
 static void leave_all(object_pool_t *pool)
 {
+  caches_leave_pool(pool);
   overflowing_ended += pool->overflow != NULL;
   *(pool->previous ? &pool->previous->next : &all_pools) = pool->next;
   *(pool->next ? &pool->next->previous : &newest_pool) = pool->previous;
@@ -85,7 +87,7 @@ static void end_record(object_pool_t *pool)
 {
   pool->hot_single.state = pool->hot_shared.state = 0;
   pool->walked_bytes = 0;
-  pool->mark = pool->shared_mark = 0;
+  pool->mark = pool->path = 0;
 }
 
 /* The records of pools that are no blocks of a heap. They are used again for pools alone, so that a pointer to a pool that is
@@ -184,8 +186,17 @@ static void for_each_shared(void (*act)(lock_t *))
       act(&pool->lock);
 }
 
-static void acquire_pools(void) { for_each_shared(lock_acquire); }
-static void release_pools(void) { for_each_shared(lock_release); }
+static void acquire_pools(void)
+{
+  lock_acquire(&object_caches_lock);
+  for_each_shared(lock_acquire);
+}
+
+static void release_pools(void)
+{
+  for_each_shared(lock_release);
+  lock_release(&object_caches_lock);
+}
 
 /* In the child of a fork: an object on which a lost thread was running a hook is free again, and counts as never used. How far
  * the hook had come is unknown, so no other hook may be run on it. */
@@ -216,8 +227,10 @@ static void free_deserted(object_pool_t *pool)
 static void reset_pools(void)
 {
   for_each_shared(lock_reset);
+  lock_reset(&object_caches_lock);
   for (object_pool_t *pool = all_pools; pool; pool = pool->next) {
     lock_reset(&pool->growth);
+    caches_forget_others(pool);
     if (!pool->single_thread && !pool->ending)
       free_deserted(pool);
   }
@@ -247,13 +260,15 @@ void object_pools_visit(object_pool_visit_fn *visit, void *context)
   lock_release(&heaps_lock);
 }
 
-static const heap_dependents_t object_pools = {drop_pools_of, object_pools_visit, acquire_pools, release_pools, reset_pools};
+static const heap_dependents_t object_pools = {drop_pools_of, object_pools_visit, caches_end_of_thread,
+                                               acquire_pools, release_pools,      reset_pools};
 
 /* The first pool tells the heaps that there are pools. */
 void registry_enter(object_pool_t *pool)
 {
   lock_acquire(&heaps_lock);
-  heap_dependents = &object_pools;
+  __atomic_store_n(&heap_dependents, &object_pools, __ATOMIC_RELEASE);
+  caches_enter_pool(pool);
   pool->previous = newest_pool;
   *(newest_pool ? &newest_pool->next : &all_pools) = pool;
   newest_pool = pool;

@@ -5,7 +5,7 @@
  * An array is a block of the heap, the objects, and elsewhere a record of what is known of them. A bit says that an object is
  * free, and the lowest free object is found in few steps (base/bit_tree.h). There is no list: the bits are the free list.
  *
- *     | object | object | ... | record | level 0 | level 1 | ... | busy, made: hooked | in_batch: evicts | uses[capacity] |
+ *     | object | object | ... | record | level 0 | level 1 | ... | laps or busy, made | in_batch: evicts | uses[capacity] |
  *
  * An object is free (its bit is set), live (with a user) or busy (a hook is running on it). A busy object is neither free nor
  * live, so no other thread sees it and none can put it. A get takes an object from free to busy, while it is constructed or
@@ -24,6 +24,8 @@
  *   O7 every object from `walked` on, up to walked_bytes behind it, is taken and not busy
  *   O8 pool.capacity, taken and busy == the sums of the arrays'; unused_count == the arrays that are unused, which have no
  *      object taken
+ *   O9 in a pool with a home array an object of that is live exactly while its uses are odd. One that is taken and not live is
+ *      in a thread's cache (cache.h), once
  *
  * All of them hold whenever the pool's lock is free; in a pool of one thread, which has no lock, between its calls, and while
  * its hooks run. O2, O5 and O8 hold no more once a pool with hooks is being destroyed: each object then becomes busy as its
@@ -31,8 +33,8 @@
  *
  * Order: everything an array knows is written under the pool's lock; the walk of a pool that cannot grow reads bits without
  * it, relaxed, and promises no more than that each object it returns was live at some moment of the call. The content of an
- * object goes from the thread that put it to the one that gets it by the lock's release and acquire; what is done with the
- * hot object without the lock is done while the process has one thread. */
+ * object goes from the thread that put it to the one that gets it by the lock's release and acquire, or stays with the thread
+ * in its cache; what is done with the pool's hot object without the lock is done while the process has one thread. */
 #ifndef OBJECT_POOL_TYPES_H
 #define OBJECT_POOL_TYPES_H
 
@@ -43,6 +45,8 @@
 enum {
   OBJECT_ARRAYS = 48, /* each growth step doubles the capacity, or adds a sixteenth where memory is short */
   BATCH_MAPS = 8,     /* so many batches may evict in one pool at once before they are in each other's way */
+  OBJECT_SLOTS = 128, /* so many pools have caches in threads */
+  OBJECT_STOCK = 56,  /* free objects in a thread's stock */
   OBJECT_POOL_NAME_SIZE = 32
 };
 
@@ -59,7 +63,7 @@ typedef struct object_array {
   char *objects;
   uint32_t capacity;
   uint32_t taken; /* not free: live, hot or busy */
-  uint32_t *uses; /* how often each was got; a handle has first_generation on top of it */
+  uint32_t *uses; /* how often each was got: gets_of() */
   uint32_t first_index;
   uint64_t first_generation; /* beyond those of earlier arrays: a handle of one that is gone resolves to nothing */
   uint32_t age;              /* arrays made before it */
@@ -70,9 +74,33 @@ typedef struct object_array {
   size_t bytes;              /* of objects and records */
   size_t record_bytes;
   bit_tree_t free;       /* a bit for each object */
+  uint64_t *laps;        /* likewise, in a home array, else NULL: whether its uses have gone through all values once more */
   uint64_t *busy, *made; /* NULL without hooks. made: constructed, or used before */
   uint64_t *in_batch;    /* BATCH_MAPS, for the batches of the pool's batch_at. NULL in a pool that does not evict */
 } object_array_t;
+
+/* What a thread has of one pool (cache.h): its hot object, and a stock. */
+typedef struct object_cache {
+  void *hot;
+  uint32_t *uses; /* of the hot object */
+  union {
+    struct {
+      bool busy; /* its owner is at work on it */
+      uint8_t hot_is;
+    };
+    uint16_t busy_and_hot;
+  };
+  bool claimed; /* by another thread that reaches for it */
+  struct object_stock *stock;
+} object_cache_t;
+
+typedef struct object_stock {
+  object_cache_t *cache; /* NULL: its thread has ended */
+  object_pool_t *pool;
+  struct object_stock *next; /* of the same pool, or unused */
+  uint32_t count, most;
+  uint32_t positions[OBJECT_STOCK]; /* in the home array */
+} object_stock_t;
 
 typedef struct hot {
   void *object;   /* NULL: none */
@@ -87,12 +115,16 @@ struct object_pool {
   size_t walked_bytes; /* how far from there such objects are followed by another; 0: nothing is known */
   size_t stride;
   object_array_t *only; /* an array that can be walked without the lock; NULL: take the lock */
-  hot_t hot_shared;     /* the hot object of a pool that is not single-threaded */
+  hot_t hot_shared;     /* the hot object of a pool that is not single-threaded. From here to `home` is what is read without the
+                         * lock, and is not where the lock is: no thread that reads takes that from its holder */
+  uint16_t slot;        /* where each thread's block has the pool's cache, in bytes; 0: caches are not used, now or ever */
+  uint16_t own_slot;    /* what it is when they are */
   uint32_t mark;        /* OBJECT_POOL_MARK while it is live */
-  uint32_t shared_mark; /* the same, but only in a pool that is neither hooked nor single_thread */
-  hot_t *hot;           /* the one of the two that may be other than none */
-  uint64_t inverse;     /* of the odd part of the stride, modulo 2^64 */
+  uint32_t path;        /* which one gets and puts take, while it is live: PATH_... */
   uint32_t shift;       /* the power of two in the stride */
+  uint64_t inverse;     /* of the odd part of the stride, modulo 2^64 */
+  object_array_t *home; /* whose free objects threads may have in caches; NULL: none's */
+  hot_t *hot;           /* the one of the two that may be other than none */
   bool hooked;          /* an object needs more than a bit when it is got or put */
   bool checked;
   bool resets_on_put;
@@ -100,6 +132,8 @@ struct object_pool {
   bool ending; /* being destroyed: hooks may still get and put */
   uint8_t when_full;
   lock_t lock;
+  object_stock_t *stocks;
+  uint32_t gets_without_cache; /* still to come before caches are used again */
   object_array_t *current;
   uint32_t array_count;
   uint32_t unused_count;
@@ -135,6 +169,9 @@ struct object_pool {
   char name[OBJECT_POOL_NAME_SIZE];
 };
 #define OBJECT_POOL_MARK 0x6c6f6f70u
+#define PATH_SINGLE      (OBJECT_POOL_MARK + 1)
+#define PATH_SHARED      (OBJECT_POOL_MARK + 2)
+#define PATH_HOOKED      (OBJECT_POOL_MARK + 3)
 
 /* A question changes nothing but the lock, and what is due by the clock. */
 static inline object_pool_t *asked(const object_pool_t *pool) { return (object_pool_t *)(uintptr_t)pool; }

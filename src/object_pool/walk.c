@@ -27,9 +27,11 @@ bool object_pool_in_use(const object_pool_t *pool, const void *object)
   return live;
 }
 
-static inline bool is_hot_and_free(const object_pool_t *pool, const void *object)
+/* Of an object that is not free by its bit. */
+static inline bool is_free_though_taken(const object_pool_t *pool, const object_array_t *array, size_t i)
 {
-  return unlikely(object == LOAD(pool->hot->object)) && hot_is_free(pool->hot);
+  bool hot = unlikely(object_at(pool, array, i) == LOAD(pool->hot->object)) && hot_is_free(pool->hot);
+  return hot || is_in_cache(array, i);
 }
 
 /* All objects of word `w` of a single-threaded pool are live. Notes how far that goes on, so that the walk needs no bits so far
@@ -54,7 +56,7 @@ static void *next_in_array(const object_pool_t *pool, const object_array_t *arra
     if (!word)
       return NULL;
     i = w * WORD_BITS + (size_t)__builtin_ctzll(word);
-    if (!is_hot_and_free(pool, object_at(pool, array, i))) {
+    if (!is_free_though_taken(pool, array, i)) {
       if (pool->single_thread && word == ~(uint64_t)0)
         note_walked(asked(pool), array, w);
       return object_at(pool, array, i);
@@ -109,7 +111,7 @@ void *walk_next(const object_pool_t *pool, const void *previous)
   uint64_t rest = ~not_live >> i % WORD_BITS >> 1;
   size_t steps = likely(!not_live) ? 1 : rest ? 1 + (size_t)__builtin_ctzll(rest) : 1;
   void *next = (void *)((uintptr_t)previous + steps * pool->stride);
-  if (unlikely(!rest || i + steps >= only->capacity || next == LOAD(pool->hot->object)))
+  if (unlikely(!rest || i + steps >= only->capacity || next == LOAD(pool->hot->object) || is_in_cache(only, i + steps)))
     return next_slow(pool, previous);
   return next;
 }

@@ -4,8 +4,9 @@
 #include "os/lock.h"
 
 enum {
-  SPINS = 40,    /* some 2 us: a slow path under a bin's lock takes less than one */
-  LAST_WAITS = 3 /* waits of up to 10 ms by a thread that is about to end the process */
+  SPINS = 40,      /* some 2 us: a slow path under a bin's lock takes less than one */
+  LAST_WAITS = 3,  /* waits of up to 10 ms by a thread that is about to end the process */
+  FLAG_LOOKS = 200 /* at a flag; after the first few, each look lets others run */
 };
 
 THREAD_LOCAL bool lock_may_be_own;
@@ -36,4 +37,15 @@ COLD void lock_wait(lock_t *lock)
   os_yield();
   for (unsigned waits = 0; __atomic_exchange_n(&lock->word, 2, __ATOMIC_ACQUIRE) != 0 && !stop_waiting(waits); waits++)
     os_wait(&lock->word, 2, lock_may_be_own);
+}
+
+bool lock_flag_clears(const bool *flag)
+{
+  for (int i = 0; i < FLAG_LOOKS; i++) {
+    if (!__atomic_load_n(flag, __ATOMIC_ACQUIRE))
+      return true;
+    if (i >= FLAG_LOOKS / 10)
+      os_yield();
+  }
+  return false;
 }

@@ -59,6 +59,10 @@ static inline bool lock_attempt(lock_t *lock)
   return free;
 }
 
+/* Waits a moment until a flag that another thread sets around a few instructions, or while it waits for a lock, is clear.
+ * False: it stays set. */
+bool lock_flag_clears(const bool *flag);
+
 /* Opens a lock in the child of a fork. The threads that slept at it are not in this process, so nobody is woken. */
 static inline void lock_reset(lock_t *lock) { lock->word = 0; }
 

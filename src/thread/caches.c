@@ -7,10 +7,7 @@
 #include "space/metadata.h"
 #include <stddef.h>
 
-enum {
-  REACH_TRIES = 200, /* looks at a busy thread; after the first few, each lets others run */
-  CHAINS_LEAST_LOG2 = 4
-};
+enum { CHAINS_LEAST_LOG2 = 4 };
 
 lock_t threads_lock;
 bool threads_can_be_reached;
@@ -335,24 +332,12 @@ static bool claim_others(const reach_list_t *reach)
   return any;
 }
 
-/* Waits until the owner is not busy. That takes a few instructions, or the time of a bin's lock, which no thread holds that
- * waits here. But the owner may have been interrupted by a signal whose handler waits for this very thread; so the wait
- * ends. */
-static bool comes_out(const thread_t *thread)
-{
-  for (int i = 0; i < REACH_TRIES; i++) {
-    if (!__atomic_load_n(&thread->busy, __ATOMIC_ACQUIRE))
-      return true;
-    if (i >= REACH_TRIES / 10)
-      os_yield();
-  }
-  return false;
-}
-
-/* A thread that stays busy keeps its magazines, and the cache stays in the list for the next time. */
+/* The owner may be busy for the time of a bin's lock, which no thread holds that waits here. Or it was interrupted by a signal
+ * whose handler waits for this very thread; so the wait ends. A thread that stays busy keeps its magazines, and the cache stays
+ * in the list for the next time. */
 static void flush_claimed(struct pool_heap *heap, heap_cache_t *cache, threads_visit_fn *flush)
 {
-  if (!comes_out(cache->owner))
+  if (!lock_flag_clears(&cache->owner->busy))
     return;
   flush(&cache->magazines, heap);
   reach_leave(cache);

@@ -33,6 +33,7 @@ THREAD_LOCAL thread_t *thread_self = &no_thread;
 static THREAD_LOCAL bool without;         /* a record: the thread is ending, or its end could not be arranged */
 static THREAD_LOCAL uint16_t frees_alone; /* of a thread without a record, beside others */
 
+static void (*end_thread)(void);
 static void (*flush_thread)(thread_t *thread);
 static thread_t *live, *lost, *unused;
 static uint8_t next_shard;
@@ -88,6 +89,7 @@ static void thread_end(void *argument)
   thread_t *thread = argument;
   thread_self = &no_thread;
   without = true;
+  end_thread();
   lock_acquire(&threads_lock); /* a heap that is being destroyed meanwhile takes its caches first, or finds them flushed */
   flush_thread(thread);
   leave_cache();
@@ -102,8 +104,9 @@ void threads_watch_ends(void)
     watched = os_on_thread_exit(thread_end);
 }
 
-void threads_init(void (*flush)(thread_t *thread))
+void threads_init(void (*end)(void), void (*flush)(thread_t *thread))
 {
+  end_thread = end;
   flush_thread = flush;
   threads_watch_ends();
   threads_can_be_reached = os_can_fence_others();

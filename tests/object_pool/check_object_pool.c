@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Counts anew what the pool keeps a count of. */
 #include "check_object_pool.h"
+#include "object_pool/cache.h"
 #include "unit.h"
 
 static size_t words_of(size_t bits) { return (bits + WORD_BITS - 1) / WORD_BITS; }
@@ -86,6 +87,42 @@ static void check_arrays(const object_pool_t *pool)
   must(taken == pool->taken && busy == pool->busy);
 }
 
+/* O9. Each object of a cache is counted off in a bitmap of those that are taken and not live. */
+static void check_caches(const object_pool_t *pool)
+{
+  const object_array_t *home = pool->home;
+  must(home ? pool->own_slot != 0 : !pool->slot && !pool->stocks);
+  must(pool->slot == (pool->gets_without_cache || pool->unused_count ? 0 : pool->own_slot));
+  if (!home)
+    return;
+  size_t words = words_of(home->capacity), cached = 0;
+  uint64_t *left = calloc(words, sizeof *left);
+  for (size_t i = 0; i < home->capacity; i++) {
+    bool odd = home->uses[i] & 1, free = bit_test(home->free.level[0], i);
+    must(!(free && odd));
+    if (!free && !odd)
+      bit_set(left, i);
+  }
+  for (const object_stock_t *stock = pool->stocks; stock; stock = stock->next) {
+    const object_cache_t *cache = stock->cache;
+    must(stock->pool == pool && stock->count <= stock->most && stock->most <= OBJECT_STOCK);
+    must(cache || !stock->count);
+    must(!cache || (cache->stock == stock && !cache->busy && !cache->claimed && cache->hot_is <= CACHE_FREE));
+    for (uint32_t k = 0; k <= stock->count; k++) {
+      if (k == stock->count && !(cache && cache->hot_is))
+        break;
+      size_t i = k < stock->count ? stock->positions[k] : (size_t)(cache->uses - home->uses);
+      must(i < home->capacity && bit_test(left, i));
+      must(k < stock->count || cache->hot == home->objects + i * pool->stride);
+      bit_clear(left, i);
+      cached++;
+    }
+  }
+  must(bits_next_set(left, 0, words * WORD_BITS) == words * WORD_BITS);
+  must(cached == caches_count(pool));
+  free(left);
+}
+
 bool check_object_pool(const object_pool_t *pool)
 {
   must(pool->mark == OBJECT_POOL_MARK);
@@ -93,5 +130,6 @@ bool check_object_pool(const object_pool_t *pool)
   check_hot(pool);
   check_run(pool);
   check_current(pool);
+  check_caches(pool);
   return true;
 }

@@ -24,12 +24,25 @@ void is_refused(object_pool_options_t options)
   assert_int_equal(errno, EINVAL);
 }
 
+static int by_address(const void *left, const void *right)
+{
+  void *const *a = left, *const *b = right;
+  return ((uintptr_t)*a > (uintptr_t)*b) - ((uintptr_t)*a < (uintptr_t)*b);
+}
+
 size_t get_all(object_pool_t *pool, size_t count)
 {
   for (size_t i = 0; i < count; i++) {
     objects[i] = object_pool_get(pool);
     assert_non_null(objects[i]);
   }
+  return count;
+}
+
+size_t get_all_by_address(object_pool_t *pool, size_t count)
+{
+  get_all(pool, count);
+  qsort(objects, count, sizeof *objects, by_address);
   return count;
 }
 

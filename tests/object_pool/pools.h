@@ -10,7 +10,10 @@
 /* The objects of the pool under test. */
 enum { MOST = 5000 };
 extern void *objects[MOST];
-size_t get_all(object_pool_t *pool, size_t count); /* into objects[]; fails the test if one is refused */
+
+/* Into objects[]; fails the test if one is refused. In the order of the gets, or sorted. */
+size_t get_all(object_pool_t *pool, size_t count);
+size_t get_all_by_address(object_pool_t *pool, size_t count);
 
 extern const unsigned both_kinds[2];
 #define FOR_BOTH(flags) \

@@ -16,4 +16,10 @@ typedef struct slot {
 bool construct(void *object, void *context);
 void reset(void *object, void *context);
 
+/* A shared pool of slots; how many a walk meets; all figures say that so many are live; so many and no more can be got. */
+object_pool_t *slots_pool(size_t capacity, object_pool_policy_t when_full);
+size_t slots_walked(const object_pool_t *pool);
+void slots_agree(object_pool_t *pool, size_t live);
+void slots_can_be_had(object_pool_t *pool, size_t count);
+
 #endif

@@ -119,13 +119,13 @@ static void walk_while_changing(void **state)
   FOR_BOTH(flags)
   {
     object_pool_t *pool = create((object_pool_options_t){.object_size = 16, .capacity = 500, .flags = flags});
-    get_all(pool, 500);
+    get_all_by_address(pool, 500);
     size_t seen = 0;
     for (void *object = NULL; (object = object_pool_next(pool, object)) != NULL; seen++)
       object_pool_put(pool, object);
     assert_int_equal(seen, 500);
     agrees(pool, 0);
-    get_all(pool, 500);
+    get_all_by_address(pool, 500);
     for (size_t i = 0; i < 500; i++)
       if (i % 10)
         object_pool_put(pool, objects[i]);
@@ -147,7 +147,7 @@ static void walk_with_changes_ahead(void **state)
   {
     object_pool_t *pool = create((object_pool_options_t){.object_size = 16, .capacity = 3000, .flags = flags});
     for (int round = 0; round < 2; round++) {
-      get_all(pool, 3000);
+      get_all_by_address(pool, 3000);
       size_t seen = 0, ahead = 0;
       for (void *object = NULL; (object = object_pool_next(pool, object)) != NULL; seen++) {
         assert_true(object_pool_in_use(pool, object));

@@ -33,13 +33,25 @@ static void handles(void **state)
   }
 }
 
-/* Many uses pass at once, behind the interface: of the hot object, and of one that is not. */
+/* Many uses pass at once, behind the interface: of a hot object, and of one that is not. */
 enum { ONE_USE = HOT_GET + HOT_PUT };
+
+static void be_used_often(object_pool_t *pool, size_t i, uint64_t times)
+{
+  object_array_t *array = pool->arrays[0];
+  bool in_cache = is_in_cache(array, i);
+  if (pool->hot->object && pool->hot->position == i)
+    pool->hot->state += times * ONE_USE;
+  else
+    set_gets(array, i, gets_of(array, i) + (uint32_t)times);
+  if (in_cache && USES_STEP_TO_0(array->uses + i))
+    begin_lap(array, i);
+}
 
 static void handles_outlast_four_thousand_million_uses(void **state)
 {
   (void)state;
-  static const uint64_t many[] = {(uint64_t)1 << 30, ((uint64_t)1 << 31) - 1, (uint64_t)1 << 31, 3000000000, UINT32_MAX - 1};
+  static const uint64_t many[] = {1, (uint64_t)1 << 30, ((uint64_t)1 << 31) - 1, (uint64_t)1 << 31, 3000000000, UINT32_MAX - 1};
   for (size_t n = 0; n < sizeof many / sizeof *many; n++)
     FOR_BOTH(flags)
     {
@@ -47,8 +59,8 @@ static void handles_outlast_four_thousand_million_uses(void **state)
       get_all(pool, 2);
       object_pool_handle_t hot = object_pool_handle(pool, objects[1]), cold = object_pool_handle(pool, objects[0]);
       object_pool_put(pool, objects[1]);
-      pool->hot->state += many[n] * ONE_USE;
-      pool->arrays[0]->uses[0] += (uint32_t)many[n];
+      be_used_often(pool, 1, many[n]);
+      be_used_often(pool, 0, many[n]);
       assert_ptr_equal(object_pool_get(pool), objects[1]);
       assert_null(object_pool_resolve(pool, hot));
       assert_null(object_pool_resolve(pool, cold));
@@ -56,6 +68,58 @@ static void handles_outlast_four_thousand_million_uses(void **state)
       assert_ptr_equal(object_pool_resolve(pool, hot), objects[1]);
       assert_ptr_equal(object_pool_resolve(pool, cold), objects[0]);
       agrees(pool, 2);
+      object_pool_destroy(pool);
+    }
+}
+
+/* The count of uses goes through all its values, and the handles through theirs: each get makes the next one, however the
+ * object comes back. */
+static void handles_of_each_lap(void **state)
+{
+  (void)state;
+  enum { WAYS = 5, GETS = 12 };
+  static const uint32_t laps[] = {UINT32_MAX / 2 - 4, UINT32_MAX - 4};
+  for (unsigned n = 0; n < 2 * WAYS; n++)
+    FOR_BOTH(flags)
+    {
+      object_pool_t *pool = create((object_pool_options_t){.object_size = 32, .capacity = 64, .flags = flags});
+      object_pool_handle_t old[GETS];
+      get_all(pool, 3);
+      void *object = objects[0];
+      object_pool_put(pool, objects[2]);
+      set_gets(pool->arrays[0], 0, laps[n % 2]);
+      for (unsigned k = 0; k < GETS; k++) {
+        old[k] = object_pool_handle(pool, object);
+        assert_int_equal(old[k].generation, laps[n % 2] + k);
+        for (unsigned j = 0; j <= k; j++)
+          assert_ptr_equal(object_pool_resolve(pool, old[j]), j == k ? object : NULL);
+        switch (n / 2) {
+        case 0:
+          object_pool_put(pool, object);
+          break;
+        case 1:
+          object_pool_put(pool, object), object_pool_put(pool, objects[1]);
+          break; /* into a stock */
+        case 2:
+          object_pool_put_batch(pool, &object, 1);
+          break;
+        case 3:
+          object_pool_put_all(pool);
+          break;
+        default:
+          object_pool_put(pool, object), object_pool_put(pool, objects[1]), object_pool_shrink(pool, 0);
+        }
+        agrees(pool, n / 2 == 0 || n / 2 == 2);
+        void *others[64];
+        size_t count = 0;
+        while ((others[count] = object_pool_get(pool)) != object)
+          assert_non_null(others[count++]);
+        for (size_t j = 0; j < count; j++)
+          if (others[j] != objects[1])
+            object_pool_put(pool, others[j]);
+        if (!object_pool_in_use(pool, objects[1]))
+          while ((objects[1] = object_pool_get(pool)) == object) {}
+      }
       object_pool_destroy(pool);
     }
 }
@@ -76,7 +140,7 @@ static void handles_outlast_arrays(void **state)
         old[i] = object_pool_handle(pool, objects[4 + i]);
       for (int gone = 0; gone < 3; gone++) {
         object_array_t *array = pool->arrays[pool->arrays[0]->permanent];
-        array->uses[7] += 4000000000;
+        set_gets(array, 7, gets_of(array, 7) + 4000000000u);
         object_pool_put_all(pool);
         assert_int_equal(object_pool_shrink(pool, 0), 4);
         if (lap)
@@ -85,11 +149,11 @@ static void handles_outlast_arrays(void **state)
         array = pool->arrays[pool->arrays[0]->permanent];
         for (int i = 0; i < 8; i++)
           for (int k = 0; k < 8; k++) {
-            uint32_t uses = array->uses[i];
+            uint32_t gets = gets_of(array, i);
             assert_null(object_pool_resolve(pool, old[k]));
-            array->uses[i] = lap ? uses : 294967295u + (uint32_t)k;
+            set_gets(array, i, lap ? gets : 294967295u + (uint32_t)k);
             assert_null(object_pool_resolve(pool, old[k]));
-            array->uses[i] = uses;
+            set_gets(array, i, gets);
           }
         agrees(pool, 12);
       }
@@ -147,6 +211,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(handles),
     cmocka_unit_test(handles_outlast_four_thousand_million_uses),
+    cmocka_unit_test(handles_of_each_lap),
     cmocka_unit_test(handles_outlast_arrays),
     cmocka_unit_test(indices_of_a_chain),
   };
