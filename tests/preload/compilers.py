@@ -105,7 +105,7 @@ int main() {
 """
 
 
-@case("g++", length="slow")
+@case("g++", length="long")
 def gxx_templates(sandbox):
     sandbox.write("templates.cpp", TEMPLATES)
     sandbox.run("g++", "-O2", "-std=c++17", "-c", "templates.cpp", "-o", "templates.o")
