@@ -172,14 +172,37 @@ void *object_pool_get(object_pool_t *pool)
   return pool->hot_single.object;
 }
 
-/* Without hooks nothing can happen in between, so one lock serves the whole batch. */
+/* Takes what a word of bits has, up to `count`. 0: there is no free object. */
+static size_t take_word(object_pool_t *pool, void **objects, size_t count)
+{
+  object_array_t *array = array_to_take_from(pool);
+  if (!array)
+    return 0;
+  size_t got = 0, w = bit_tree_lowest(&array->free) / WORD_BITS;
+  uint64_t word = bit_tree_word(&array->free, w), rest = word;
+  for (; rest && got < count; rest &= rest - 1) {
+    size_t i = w * WORD_BITS + (size_t)__builtin_ctzll(rest);
+    step_gets(array, i);
+    objects[got++] = object_at(pool, array, i);
+  }
+  bit_tree_clear_bits(&array->free, w, word ^ rest);
+  array->taken += (uint32_t)got;
+  ADD(pool->taken, got);
+  if (unlikely(array->unused))
+    array_become_used(pool, array);
+  return got;
+}
+
+/* Without hooks nothing can happen in between, so one lock serves the whole batch. The hot object comes first. */
 static size_t get_plain_batch(object_pool_t *pool, void **objects, size_t count)
 {
-  size_t got = 0;
-  void *object;
+  size_t got = 0, more;
   lock_acquire(&pool->lock);
-  while (got < count && (object = take_plain(pool)) != NULL)
-    objects[got++] = object;
+  if (count && hot_is_free(pool->hot))
+    objects[got++] = take_plain(pool);
+  while (got < count && (more = take_word(pool, objects + got, count - got)) > 0)
+    got += more;
+  count_gets_without_cache(pool, got);
   lock_release(&pool->lock);
   return got;
 }

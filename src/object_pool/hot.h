@@ -91,16 +91,21 @@ static inline void object_to_free(object_pool_t *pool, object_array_t *array, si
     hot_array_to_unused(pool, array);
 }
 
-/* Takes the lowest free object of the oldest array that has one, so that newer arrays become unused and can go. NULL: there is
- * no free object. `single`: the pool is known to be one of PATH_SINGLE. */
-__attribute__((always_inline)) static inline object_array_t *take_known(object_pool_t *pool, size_t *position, bool single)
+/* The oldest array that has a free object, so that newer ones become unused and can go. NULL: there is no free object. */
+static inline object_array_t *array_to_take_from(object_pool_t *pool)
 {
   object_array_t *array = pool->current;
-  if (unlikely(!array || array->taken == array->capacity)) {
+  if (unlikely(!array || array->taken == array->capacity))
     array = pool->current = array_with_room(pool);
-    if (!array)
-      return NULL;
-  }
+  return array;
+}
+
+/* Takes the lowest free object of that array. `single`: the pool is known to be one of PATH_SINGLE. */
+__attribute__((always_inline)) static inline object_array_t *take_known(object_pool_t *pool, size_t *position, bool single)
+{
+  object_array_t *array = array_to_take_from(pool);
+  if (unlikely(!array))
+    return NULL;
   size_t i = *position = bit_tree_lowest(&array->free);
   bit_tree_clear(&array->free, i);
   ADD(pool->taken, 1);
@@ -130,6 +135,15 @@ static inline void warm(object_pool_t *pool, object_array_t *array, size_t i)
   STORE(hot->object, object_at(pool, array, i));
 }
 
+/* So many objects were got from the lock. */
+static inline void count_gets_without_cache(object_pool_t *pool, size_t gets)
+{
+  if (likely(!pool->gets_without_cache))
+    return;
+  pool->gets_without_cache -= (uint32_t)min_size(gets, pool->gets_without_cache);
+  resume_caches(pool);
+}
+
 /* Takes an object from a pool without hooks: the hot one if it is free. NULL: there is no free object. */
 static inline void *take_plain(object_pool_t *pool)
 {
@@ -140,8 +154,7 @@ static inline void *take_plain(object_pool_t *pool)
   }
   size_t i;
   object_array_t *array = take(pool, &i);
-  if (unlikely(pool->gets_without_cache) && array && !--pool->gets_without_cache)
-    resume_caches(pool);
+  count_gets_without_cache(pool, array != NULL);
   return likely(array) ? object_at(pool, array, i) : NULL;
 }
 
