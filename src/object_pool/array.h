@@ -23,60 +23,74 @@ static inline void *object_at(const object_pool_t *pool, const object_array_t *a
   return array->objects + i * pool->stride;
 }
 
-/* How often an object was got, modulo 2^32. A handle has first_generation on top of it. Where there are laps the uses are twice
- * that, without the highest bit, which is in the lap, and less one while the object is live. Under the lock, as the next
- * three. */
+/* Without laps the uses of an object are its gets. With laps their highest bit says whether the object is live, and the others
+ * count how often it was put; the bit above those is in the lap. */
+#define USES_LIVE 0x80000000u
+
+/* How often an object was got, modulo 2^32. A handle has first_generation on top of it. Under the lock, as the next four. */
 static inline uint32_t gets_of(const object_array_t *array, size_t i)
 {
   uint32_t uses = LOAD(array->uses[i]);
   if (!array->laps)
     return uses;
-  return (uses >> 1) + (uses & 1) + ((uint32_t)bit_test(array->laps, i) << 31);
+  return (uses & ~USES_LIVE) + (uses / USES_LIVE) + ((uint32_t)bit_test(array->laps, i) << 31);
 }
 
+/* The object is live. */
 static inline void set_gets(object_array_t *array, size_t i, uint32_t gets)
 {
-  STORE(array->uses[i], array->laps ? 2 * gets - 1 : gets);
+  STORE(array->uses[i], array->laps ? (gets - 1) | USES_LIVE : gets);
   if (array->laps)
-    (gets - 1) >> 31 ? bit_set(array->laps, i) : bit_clear(array->laps, i);
+    (gets - 1) & USES_LIVE ? bit_set(array->laps, i) : bit_clear(array->laps, i);
 }
 
-/* The uses of the object have become 0 again, or 1. */
-OWN_COPY COLD void begin_lap(object_array_t *array, size_t i)
+static inline bool is_in_use(const uint32_t *uses) { return LOAD(*uses) & USES_LIVE; }
+
+/* Whoever gets or puts an object changes its uses, in one instruction where the compilers would make three. No other thread
+ * writes them meanwhile, but some may read. end_use() is false, and has changed nothing, if the object is not live or a lap
+ * ends. The sum of two negative numbers overflows unless one of them is too small for that. */
+#if defined __x86_64__ && defined __GCC_ASM_FLAG_OUTPUTS__ && !defined UNDER_SANITIZER
+static inline void start_use(uint32_t *uses) { __asm__("addl %1, %0" : "+m"(*uses) : "i"(USES_LIVE) : "cc"); }
+static inline bool end_use(uint32_t *uses)
 {
+  bool ended;
+  __asm__("addl %2, %1" : "=@cco"(ended), "+m"(*uses) : "i"(USES_LIVE + 1));
+  if (unlikely(!ended))
+    ADD(*uses, USES_LIVE - 1);
+  return ended;
+}
+#else
+static inline void start_use(uint32_t *uses) { ADD(*uses, USES_LIVE); }
+static inline bool end_use(uint32_t *uses)
+{
+  uint32_t now = LOAD(*uses);
+  if (!(now & USES_LIVE) || now == UINT32_MAX)
+    return false;
+  STORE(*uses, now + USES_LIVE + 1);
+  return true;
+}
+#endif
+
+/* The same for an object that is known to be live, with the end of a lap. */
+OWN_COPY COLD void end_lap(object_array_t *array, size_t i)
+{
+  STORE(array->uses[i], 0);
   bit_test(array->laps, i) ? bit_clear(array->laps, i) : bit_set(array->laps, i);
+}
+static inline void end_use_locked(object_array_t *array, size_t i)
+{
+  if (unlikely(!end_use(array->uses + i)))
+    end_lap(array, i);
 }
 
 /* The object is got. */
-static inline void step_gets(object_array_t *array, size_t i)
+static inline void count_get(object_array_t *array, size_t i)
 {
-  uint32_t uses = array->uses[i];
-  STORE(array->uses[i], array->laps ? (uses + 1) | 1 : uses + 1);
-  if (unlikely(uses == UINT32_MAX) && array->laps)
-    begin_lap(array, i);
+  if (array->laps)
+    start_use(array->uses + i);
+  else
+    STORE(array->uses[i], array->uses[i] + 1);
 }
-
-/* Whoever gets or puts an object steps its uses, in one instruction where the compilers would make three; they would also load
- * them for a test. No other thread writes them meanwhile, but some may read. After a put they may be 0, and a lap begins. */
-#if defined __x86_64__ && defined __GCC_ASM_FLAG_OUTPUTS__ && !defined UNDER_SANITIZER
-#define USES_ARE_ODD(uses) \
-  (__extension__({ \
-    bool odd_; \
-    __asm__("testb $1, %1" : "=@ccnz"(odd_) : "m"(*(uses))); \
-    odd_; \
-  }))
-#define USES_STEP(uses) __asm__("incl %0" : "+m"(*(uses)) : : "cc")
-#define USES_STEP_TO_0(uses) \
-  (__extension__({ \
-    bool zero_; \
-    __asm__("incl %1" : "=@ccz"(zero_), "+m"(*(uses))); \
-    zero_; \
-  }))
-#else
-#define USES_ARE_ODD(uses)   ((LOAD(*(uses)) & 1) != 0)
-#define USES_STEP(uses)      ADD(*(uses), 1)
-#define USES_STEP_TO_0(uses) (ADD(*(uses), 1), LOAD(*(uses)) == 0)
-#endif
 
 /* The first array, in order of address, that ends behind `address`; array_count: none does. */
 OWN_COPY NOINLINE uint32_t array_behind(const object_pool_t *pool, const void *address)

@@ -8,9 +8,10 @@
 #include <string.h>
 
 enum {
-  STOCK_PART = 16,          /* a stock is at most this part of the home array */
-  REFILL_PART = 4,          /* a refill takes at most this part of what is free */
-  GETS_WITHOUT_CACHE = 1000 /* after a reach, so that its cost is shared by many */
+  STOCK_PART = 16,           /* a stock is at most this part of the home array */
+  REFILL_PART = 4,           /* a refill takes at most this part of what is free */
+  GETS_WITHOUT_CACHE = 1000, /* after a reach, so that its cost is shared by many */
+  PATIENCE = 100             /* sleeps, for a thread that is at work on its cache and has no processor: a second */
 };
 
 object_cache_t no_caches[OBJECT_SLOTS];
@@ -19,8 +20,10 @@ lock_t object_caches_lock;
 
 static uint32_t never_used; /* the uses of a hot object that is none: a put of it is no put of a live object */
 static uint64_t slots_taken[OBJECT_SLOTS / WORD_BITS];
-static object_stock_t *unused_stocks; /* under object_caches_lock, as the next two */
-static object_cache_t *unused_blocks; /* linked by `hot` of their first cache */
+static object_stock_t *unused_stocks; /* under object_caches_lock, as the blocks below */
+/* Blocks are never given back. What their first cache has room for links all of them, by `hot`, and those that no thread has,
+ * by `stock`; is_out says that a block is one of these. */
+static object_cache_t *all_blocks, *unused_blocks;
 static metadata_kind_t stock_records = {.size = sizeof(object_stock_t), .alignment = METADATA_ALIGNMENT};
 
 static void cache_reset(object_cache_t *cache) { *cache = (object_cache_t){.uses = &never_used}; }
@@ -28,98 +31,46 @@ static void cache_reset(object_cache_t *cache) { *cache = (object_cache_t){.uses
 /* Says whether the cache is in the calling thread's block. */
 static bool is_own(const object_cache_t *cache) { return (uintptr_t)cache - (uintptr_t)object_caches < sizeof no_caches; }
 
+/* All but its place among all. */
 static void block_reset(object_cache_t *block)
 {
+  void *next = block->hot;
   for (size_t i = 0; i < OBJECT_SLOTS; i++)
     cache_reset(&block[i]);
+  block->hot = next;
+}
+
+/* Both under object_caches_lock. */
+static object_cache_t *block_take(void)
+{
+  object_cache_t *block = unused_blocks;
+  if (block) {
+    unused_blocks = (object_cache_t *)block->stock;
+  } else {
+    block = metadata_take(sizeof no_caches, METADATA_ALIGNMENT);
+    if (!block)
+      return NULL;
+    block->hot = all_blocks;
+    all_blocks = block;
+  }
+  block_reset(block);
+  return block;
+}
+
+static void block_give(object_cache_t *block)
+{
+  block->stock = (object_stock_t *)unused_blocks;
+  block->is_out = true;
+  unused_blocks = block;
 }
 
 /* ---- what the owner does ---- */
-
-void cache_begin_lap(object_pool_t *pool, const uint32_t *uses)
-{
-  lock_acquire(&pool->lock);
-  begin_lap(pool->home, (size_t)(uses - pool->home->uses));
-  lock_release(&pool->lock);
-}
 
 /* Gives free objects back to the home array, under the pool's lock. */
 static void give_positions(object_pool_t *pool, const uint32_t *positions, size_t count)
 {
   for (size_t k = 0; k < count; k++)
     put_bit(pool, pool->home, positions[k]);
-}
-
-static void give_positions_locked(object_pool_t *pool, const uint32_t *positions, size_t count)
-{
-  lock_acquire(&pool->lock);
-  give_positions(pool, positions, count);
-  lock_release(&pool->lock);
-}
-
-/* Half of the stock goes back, the half that has been in it for longer. The owner is not busy while it waits for the lock,
- * since another may wait for it meanwhile. */
-static void spill(object_pool_t *pool, object_cache_t *cache)
-{
-  object_stock_t *stock = cache->stock;
-  uint32_t positions[OBJECT_STOCK], half = 0;
-  cache_become_busy(cache);
-  if (!cache_is_claimed(cache)) {
-    half = (stock->count + 1) / 2;
-    memcpy(positions, stock->positions, half * sizeof *positions);
-    STORE(stock->count, stock->count - half);
-    memmove(stock->positions, stock->positions + half, stock->count * sizeof *positions);
-  }
-  cache_leave_hot(cache);
-  give_positions_locked(pool, positions, half);
-}
-
-/* The thread's cache of the pool as one that can hold something. NULL: the thread ends, or there is no memory, or the pool has
- * no slot just now. */
-static object_cache_t *cache_with_stock(object_pool_t *pool);
-
-bool cache_put_rare(object_pool_t *pool, size_t i)
-{
-  object_cache_t *cache = cache_with_stock(pool);
-  if (!cache || !USES_ARE_ODD(pool->home->uses + i))
-    return false;
-  if (cache->stock->count && cache->stock->count == cache->stock->most)
-    spill(pool, cache);
-  return cache_put(pool, cache, i);
-}
-
-/* Takes more free objects of the home array, from the lowest on. Under the lock. */
-static size_t take_positions(object_pool_t *pool, uint32_t *positions, size_t most)
-{
-  object_array_t *home = pool->home;
-  size_t count = min_size(most, (home->capacity - home->taken) / REFILL_PART);
-  for (size_t k = 0; k < count;) {
-    size_t w = bit_tree_lowest(&home->free) / WORD_BITS;
-    uint64_t word = bit_tree_word(&home->free, w), rest = word;
-    for (; rest && k < count; rest &= rest - 1)
-      positions[k++] = (uint32_t)(w * WORD_BITS + (size_t)__builtin_ctzll(rest));
-    bit_tree_clear_bits(&home->free, w, word ^ rest);
-  }
-  home->taken += (uint32_t)count;
-  ADD(pool->taken, count);
-  return count;
-}
-
-/* The lowest is got first. If another thread reaches for the cache, or a signal handler has filled it meanwhile, they go
- * back. */
-static void stock_up(object_pool_t *pool, object_cache_t *cache, const uint32_t *positions, size_t count)
-{
-  cache_become_busy(cache);
-  object_stock_t *stock = cache->stock;
-  bool fits = !cache_is_claimed(cache) && !stock->count;
-  if (fits) {
-    for (size_t k = 0; k < count; k++)
-      stock->positions[k] = positions[count - 1 - k];
-    STORE(stock->count, (uint32_t)count);
-  }
-  cache_leave_hot(cache);
-  if (!fits)
-    give_positions_locked(pool, positions, count);
 }
 
 /* The lock of a shared pool, without a look at it first: that would fetch its line twice from the processor that has it. */
@@ -131,18 +82,70 @@ static void acquire_contended(lock_t *lock)
     lock_wait(lock);
 }
 
+/* Half of the stock goes back, the half that has been in it for longer. All of it is under the lock, and the owner is busy no
+ * longer than it moves positions: so at each moment an object is in the cache or in the array. */
+static void spill(object_pool_t *pool, object_cache_t *cache)
+{
+  object_stock_t *stock = cache->stock;
+  acquire_contended(&pool->lock);
+  cache_become_busy(cache);
+  if (!cache_is_claimed(cache)) {
+    uint32_t half = (stock->count + 1) / 2;
+    give_positions(pool, stock->positions, half);
+    STORE(stock->count, stock->count - half);
+    memmove(stock->positions, stock->positions + half, stock->count * sizeof *stock->positions);
+  }
+  cache_leave_hot(cache);
+  lock_release(&pool->lock);
+}
+
+/* The thread's cache of the pool as one that can hold something. NULL: the thread ends, or there is no memory, or the pool has
+ * no slot just now. */
+static object_cache_t *cache_with_stock(object_pool_t *pool);
+
+bool cache_put_rare(object_pool_t *pool, size_t i)
+{
+  object_cache_t *cache = cache_with_stock(pool);
+  if (!cache || !is_in_use(pool->home->uses + i))
+    return false;
+  if (LOAD(cache->stock->count) && LOAD(cache->stock->count) == cache->stock->most)
+    spill(pool, cache);
+  return cache_put(pool, cache, i);
+}
+
+/* Moves free objects of the home array into the stock, the lowest on top. Under the lock, as a spill. */
+static void stock_up(object_pool_t *pool, object_cache_t *cache)
+{
+  object_array_t *home = pool->home;
+  object_stock_t *stock = cache->stock;
+  cache_become_busy(cache);
+  size_t count = min_size((stock->most + 1) / 2, (home->capacity - home->taken) / REFILL_PART);
+  if (!count || cache_is_claimed(cache) || LOAD(stock->count)) {
+    cache_leave_hot(cache);
+    return;
+  }
+  for (size_t k = count; k > 0;) {
+    size_t w = bit_tree_lowest(&home->free) / WORD_BITS;
+    uint64_t word = bit_tree_word(&home->free, w), rest = word;
+    for (; rest && k > 0; rest &= rest - 1)
+      stock->positions[--k] = (uint32_t)(w * WORD_BITS + (size_t)__builtin_ctzll(rest));
+    bit_tree_clear_bits(&home->free, w, word ^ rest);
+  }
+  home->taken += (uint32_t)count;
+  ADD(pool->taken, count);
+  STORE(stock->count, (uint32_t)count);
+  cache_leave_hot(cache);
+}
+
 void *cache_refill(object_pool_t *pool)
 {
-  size_t i = 0, count = 0;
-  uint32_t positions[OBJECT_STOCK];
+  size_t i = 0;
   object_cache_t *cache = cache_with_stock(pool);
   acquire_contended(&pool->lock);
   object_array_t *array = take(pool, &i);
   if (cache && array == pool->home)
-    count = take_positions(pool, positions, (cache->stock->most + 1) / 2);
+    stock_up(pool, cache);
   lock_release(&pool->lock);
-  if (count)
-    stock_up(pool, cache, positions, count);
   return likely(array) ? object_at(pool, array, i) : NULL;
 }
 
@@ -154,16 +157,10 @@ void caches_take_block(void)
   if (!heap_reaches_threads() || !heap_watches_thread())
     return;
   lock_acquire(&object_caches_lock);
-  object_cache_t *block = unused_blocks;
-  if (block)
-    unused_blocks = block->hot;
-  else
-    block = metadata_take(sizeof no_caches, METADATA_ALIGNMENT);
+  object_cache_t *block = block_take();
   lock_release(&object_caches_lock);
-  if (!block)
-    return;
-  block_reset(block);
-  object_caches = block;
+  if (block)
+    object_caches = block;
 }
 
 /* A stock that waits in the pool's list comes before a new one. It is complete before it enters the list. */
@@ -256,80 +253,89 @@ size_t caches_count(const object_pool_t *pool)
   size_t count = 0;
   for (const object_stock_t *stock = __atomic_load_n(&pool->stocks, __ATOMIC_ACQUIRE); stock; stock = stock->next) {
     const object_cache_t *cache = LOAD(stock->cache);
-    count += LOAD(stock->count) + (cache && LOAD(cache->hot_is) != CACHE_NONE);
+    count += LOAD(stock->count) + (cache && LOAD(cache->hot_is_free));
   }
   return count;
 }
 
-/* Gives back what is in a cache whose owner is out of it; of the hot object, only if that is `hot_is`. */
-static void flush(object_pool_t *pool, object_stock_t *stock, unsigned hot_is)
+/* Gives back what is in a cache whose owner is out of it. Under the pool's lock. */
+static void flush(object_pool_t *pool, object_stock_t *stock)
 {
   object_cache_t *cache = stock->cache;
-  lock_acquire(&pool->lock);
   give_positions(pool, stock->positions, stock->count);
-  if (LOAD(cache->hot_is) == hot_is) {
-    put_bit(pool, pool->home, (size_t)(cache->uses - pool->home->uses));
-    STORE(cache->hot_is, CACHE_NONE);
-  }
   STORE(stock->count, 0);
-  lock_release(&pool->lock);
+  if (!__atomic_load_n(&cache->hot_is_free, __ATOMIC_ACQUIRE))
+    return;
+  put_bit(pool, pool->home, (size_t)(cache->uses - pool->home->uses));
+  STORE(cache->hot_is_free, false);
 }
 
-static bool has_any(const object_stock_t *stock)
-{
-  return stock->cache && (LOAD(stock->count) || LOAD(stock->cache->hot_is) == CACHE_FREE);
-}
-
-/* The exchange finds the hot object free at one moment. If its owner was taking it just then, the owner's last store says so
- * (cache.h). */
-static bool claim(const object_stock_t *stock)
-{
-  uint8_t is_free = CACHE_FREE;
-  if (!has_any(stock))
-    return false;
-  __atomic_store_n(&stock->cache->claimed, true, __ATOMIC_SEQ_CST);
-  __atomic_compare_exchange_n(&stock->cache->hot_is, &is_free, CACHE_CLAIMED, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-  return true;
-}
-
-/* The hot object that could not be taken is its owner's again, unless the owner has taken it meanwhile. */
-static void unclaim(object_cache_t *cache)
-{
-  uint8_t claimed = CACHE_CLAIMED;
-  __atomic_compare_exchange_n(&cache->hot_is, &claimed, CACHE_FREE, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-  __atomic_store_n(&cache->claimed, false, __ATOMIC_RELEASE);
-}
-
-/* The slot is taken away first, so that little comes into the caches while they are emptied, and nothing soon after. */
-static void suspend(object_pool_t *pool)
+static void flush_with_lock(object_pool_t *pool, object_stock_t *stock)
 {
   lock_acquire(&pool->lock);
-  pool->gets_without_cache = GETS_WITHOUT_CACHE;
-  STORE(pool->slot, 0);
+  flush(pool, stock);
   lock_release(&pool->lock);
 }
 
-bool caches_reach(object_pool_t *pool)
+/* After a reach no cache is looked at for a while: what comes into them then is what calls put that had begun before, and
+ * nobody takes it out. Then a count says whether the pool is exhausted. */
+static bool is_known_to_be_full(object_pool_t *pool)
 {
-  bool any = false, others = false;
-  lock_acquire(&object_caches_lock);
-  for (const object_stock_t *stock = pool->stocks; stock; stock = stock->next)
-    if (claim(stock)) {
-      any = true;
-      others |= !is_own(stock->cache);
-    }
-  if (others)
-    suspend(pool);
-  bool fenced = any && (!others || os_fence_others());
-  for (object_stock_t *stock = pool->stocks; stock; stock = stock->next) {
-    if (!stock->cache || !cache_is_claimed(stock->cache))
+  lock_acquire(&pool->lock);
+  bool full = pool->gets_without_cache && !array_to_take_from(pool) && !caches_count(pool);
+  lock_release(&pool->lock);
+  return full;
+}
+
+/* True: other threads have caches of the pool. */
+static bool claim_all(const object_pool_t *pool, bool claim)
+{
+  bool others = false;
+  for (const object_stock_t *stock = pool->stocks; stock; stock = stock->next) {
+    if (!stock->cache)
       continue;
-    if (fenced && lock_flag_clears(&stock->cache->busy))
-      flush(pool, stock, CACHE_CLAIMED);
-    unclaim(stock->cache);
+    __atomic_store_n(&stock->cache->claimed, claim, __ATOMIC_SEQ_CST);
+    others |= !is_own(stock->cache);
   }
+  return others;
+}
+
+/* Without the fence a thread that does not look busy may still be. */
+static void wait_for_owners(const object_pool_t *pool, bool others)
+{
+  bool fenced = !others || os_fence_others();
+  for (object_stock_t *stock = pool->stocks; stock; stock = stock->next)
+    if (stock->cache)
+      stock->cache->is_out = fenced && lock_flag_clears(&stock->cache->busy, PATIENCE);
+}
+
+static void *flush_all_and_take(object_pool_t *pool, bool others)
+{
+  size_t i = 0;
+  lock_acquire(&pool->lock);
+  for (object_stock_t *stock = pool->stocks; stock; stock = stock->next)
+    if (stock->cache && stock->cache->is_out)
+      flush(pool, stock);
+  object_array_t *array = take(pool, &i);
+  if (others) {
+    pool->gets_without_cache = GETS_WITHOUT_CACHE;
+    STORE(pool->slot, 0);
+  }
+  lock_release(&pool->lock);
+  return array ? object_at(pool, array, i) : NULL;
+}
+
+void *caches_reach(object_pool_t *pool)
+{
+  if (is_known_to_be_full(pool))
+    return NULL;
+  lock_acquire(&object_caches_lock);
+  bool others = claim_all(pool, true);
+  wait_for_owners(pool, others);
+  void *object = flush_all_and_take(pool, others);
+  claim_all(pool, false);
   lock_release(&object_caches_lock);
-  return fenced;
+  return object;
 }
 
 void caches_end_of_thread(void)
@@ -343,12 +349,19 @@ void caches_end_of_thread(void)
     object_stock_t *stock = block[i].stock;
     if (!stock)
       continue;
-    flush(stock->pool, stock, CACHE_FREE);
+    flush_with_lock(stock->pool, stock);
     STORE(stock->cache, NULL);
   }
-  block->hot = unused_blocks;
-  unused_blocks = block;
+  block_give(block);
   lock_release(&object_caches_lock);
+}
+
+/* What lost threads had in their blocks has been given back pool by pool. */
+void caches_forget_blocks(void)
+{
+  for (object_cache_t *block = all_blocks; block; block = block->hot)
+    if (block != object_caches && !block->is_out)
+      block_give(block);
 }
 
 /* One of the lost threads may have had an object in its hands, in no cache and not live. So all objects are looked at, once the
@@ -373,9 +386,9 @@ void caches_forget_others(object_pool_t *pool)
   if (!lost || (own && own->cache->busy))
     return;
   if (own)
-    flush(pool, own, CACHE_FREE);
+    flush_with_lock(pool, own);
   object_array_t *home = pool->home;
   for (size_t i = 0; i < home->capacity; i++)
-    if (!bit_tree_test(&home->free, i) && !USES_ARE_ODD(home->uses + i))
+    if (!bit_tree_test(&home->free, i) && !is_in_use(home->uses + i))
       put_bit(pool, home, i);
 }

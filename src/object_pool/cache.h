@@ -5,31 +5,31 @@
  *
  * A pool has a slot, and each thread a block with a cache for each slot. All objects in a cache are the pool's home array's,
  * the one that was made with it and stays with it. They count as taken in their array. Whether a taken object is live is said
- * by its uses, which are odd while it is; whoever gets or puts it changes them, and nobody else has it then.
+ * by its uses; whoever gets or puts it changes them, and nobody else has it then.
  *
- * A pool that is exhausted looks for its objects in the caches of others (caches_reach()). The owner pays no fence for that:
+ * A pool without a free object looks for some in the caches of all threads (caches_reach()). Their owners pay no fence for
+ * that:
  *
- *     owner, in a get                              another thread, under object_caches_lock
- *     busy = 1                                     claimed = true, hot_is: CACHE_FREE becomes CACHE_CLAIMED
- *     is there a hot object that is free?          a fence in every thread (os_fence_others)
- *       it is taken                                wait until the owner is not busy
- *     busy = 0 and hot_is = CACHE_NONE             flush the stock, and the hot object if it is CACHE_CLAIMED still
- *                                                  claimed = false
+ *     owner, who gets                              another thread, under object_caches_lock
+ *     busy = true                                  all caches of the pool are claimed
+ *     is the cache claimed?                        a fence in every thread (os_fence_others)
+ *       no: an object is taken from it             wait until no owner is busy
+ *     busy = false                                 under the pool's lock: flush all, take one for itself
+ *                                                  no cache is claimed any more
  *
- * Either the owner's look comes after the fence and finds no hot object that is free, or its `busy` came before it and is seen;
- * then what it stores at its end tells that it took the object. A put of the object that is hot already needs no `busy`: it
- * finds it live, so no other thread wants it, and one that claims the stock does not touch it. What else an owner does with its
- * cache it does while it is busy, and not if the cache is claimed.
+ * Either the owner's look comes after the fence and finds its cache claimed, or its `busy` came before it and is seen. So from
+ * the end of the wait on nobody can take a free object but under the pool's lock, and while that is held nobody can at all. An
+ * object that is free when it is taken is therefore found, and where none is, none was free at that moment.
  *
- * While the pool's slot is 0 nobody finds a cache, and each call takes the lock: after a reach for some gets, since the pool
+ * A put of the object that is hot needs neither `busy` nor a look: it makes an object free where there was none, and that is
+ * not touched by others before. All else an owner does to its cache it does as a get.
+ *
+ * While the pool's slot is 0 no cache is looked at, and each call takes the lock: after a reach for some gets, since the pool
  * may well be exhausted again, and while an array is unused, because then every call has to look at the clock. */
 #ifndef CACHE_H
 #define CACHE_H
 
 #include "object_pool/hot.h"
-
-/* What object_cache_t.hot_is says of the hot object. */
-enum { CACHE_NONE = 0, CACHE_FREE = 1, CACHE_CLAIMED = 2 };
 
 /* The thread's block of caches. Threads without one find no_caches, in which nothing ever is. */
 extern INTERNAL THREAD_LOCAL object_cache_t *object_caches;
@@ -53,33 +53,29 @@ static inline void cache_become_busy(object_cache_t *cache)
 }
 
 /* One instruction less than what the compilers make of an atomic load. */
-static inline bool cache_has_hot(const object_cache_t *cache)
-{
 #if defined __x86_64__ && defined __GCC_ASM_FLAG_OUTPUTS__ && !defined UNDER_SANITIZER
-  bool has;
-  __asm__ volatile("cmpb %2, %1" : "=@cce"(has) : "m"(cache->hot_is), "i"(CACHE_FREE));
-  return has;
+#define CACHE_FLAG(flag) \
+  (__extension__({ \
+    bool set_; \
+    __asm__ volatile("cmpb $0, %1" : "=@ccne"(set_) : "m"(flag) : "memory"); \
+    set_; \
+  }))
 #else
-  return __atomic_load_n(&cache->hot_is, BUSY_ORDER) == CACHE_FREE;
+#define CACHE_FLAG(flag) __atomic_load_n(&(flag), __ATOMIC_SEQ_CST)
 #endif
-}
+static inline bool cache_is_claimed(const object_cache_t *cache) { return CACHE_FLAG(cache->claimed); }
+static inline bool cache_has_hot(const object_cache_t *cache) { return CACHE_FLAG(cache->hot_is_free); }
 
 /* The owner is not busy any more. The first says what has become of the hot object, the second leaves it as it is. */
-static inline void cache_leave(object_cache_t *cache, unsigned hot_is)
+static inline void cache_leave(object_cache_t *cache, bool hot_is_free)
 {
-  object_cache_t left = {.busy = false, .hot_is = (uint8_t)hot_is};
+  object_cache_t left = {.busy = false, .hot_is_free = hot_is_free};
   __atomic_store_n(&cache->busy_and_hot, left.busy_and_hot, __ATOMIC_RELEASE);
 }
 static inline void cache_leave_hot(object_cache_t *cache) { __atomic_store_n(&cache->busy, false, __ATOMIC_RELEASE); }
 
-/* The uses of an object of the home array are 0 again: begin_lap() under the pool's lock. */
-COLD void cache_begin_lap(object_pool_t *pool, const uint32_t *uses);
-
 /* A put of the hot object. */
-static inline void cache_hot_is_free(object_cache_t *cache) { __atomic_store_n(&cache->hot_is, CACHE_FREE, __ATOMIC_RELEASE); }
-
-static inline bool cache_is_claimed(const object_cache_t *cache) { return __atomic_load_n(&cache->claimed, __ATOMIC_SEQ_CST); }
-static inline unsigned cache_hot_is(const object_cache_t *cache) { return __atomic_load_n(&cache->hot_is, __ATOMIC_SEQ_CST); }
+static inline void cache_hot_is_free(object_cache_t *cache) { __atomic_store_n(&cache->hot_is_free, true, __ATOMIC_RELEASE); }
 
 static inline void cache_set_hot(const object_pool_t *pool, object_cache_t *cache, size_t i)
 {
@@ -88,33 +84,32 @@ static inline void cache_set_hot(const object_pool_t *pool, object_cache_t *cach
 }
 
 /* A get that has found no hot object: one of the stock, which becomes the hot one, but live. The owner is busy on entry, and no
- * more on return. NULL: the stock is empty, or another thread reaches for it. A claim may have come to nothing, and the hot
- * object be free again; so what was not CACHE_FREE need not be CACHE_NONE. */
+ * more on return. NULL: the stock is empty, or another thread reaches for it. What is in the cache is looked at last. */
 static inline void *cache_get(const object_pool_t *pool, object_cache_t *cache)
 {
   object_stock_t *stock = cache->stock;
-  if (unlikely(!stock || !stock->count || cache_hot_is(cache) != CACHE_NONE || cache_is_claimed(cache))) {
+  uint32_t count;
+  if (unlikely(cache_is_claimed(cache) || cache_has_hot(cache) || !(count = LOAD(stock->count)))) {
     cache_leave_hot(cache);
     return NULL;
   }
-  STORE(stock->count, stock->count - 1);
-  cache_set_hot(pool, cache, stock->positions[stock->count]);
-  USES_STEP(cache->uses);
+  STORE(stock->count, count - 1);
+  cache_set_hot(pool, cache, stock->positions[count - 1]);
+  start_use(cache->uses);
   void *object = cache->hot;
-  cache_leave(cache, CACHE_NONE);
+  cache_leave(cache, false);
   return object;
 }
 
 /* A put of an object at position `i` of the home array, which becomes the hot one; the one before goes to the stock. False:
- * nothing has changed, because the object is not live, or there is no room. */
+ * nothing has changed, because the object is not live, there is no room, or another thread reaches for the cache. */
 static inline bool cache_put(object_pool_t *pool, object_cache_t *cache, size_t i)
 {
   cache_become_busy(cache);
   object_stock_t *stock = cache->stock;
-  unsigned hot_is = cache_hot_is(cache);
-  bool pushes = hot_is == CACHE_FREE;
-  if (unlikely(!stock || hot_is == CACHE_CLAIMED || cache_is_claimed(cache) || !USES_ARE_ODD(pool->home->uses + i) ||
-               (pushes && stock->count == stock->most))) {
+  bool pushes = cache_has_hot(cache);
+  if (unlikely(!stock || cache_is_claimed(cache) || (pushes && LOAD(stock->count) == stock->most) ||
+               !end_use(pool->home->uses + i))) {
     cache_leave_hot(cache);
     return false;
   }
@@ -123,10 +118,7 @@ static inline bool cache_put(object_pool_t *pool, object_cache_t *cache, size_t 
     STORE(stock->count, stock->count + 1);
   }
   cache_set_hot(pool, cache, i);
-  bool lap = USES_STEP_TO_0(cache->uses);
-  cache_leave(cache, CACHE_FREE);
-  if (unlikely(lap))
-    cache_begin_lap(pool, pool->home->uses + i);
+  cache_leave(cache, true);
   return true;
 }
 
@@ -137,9 +129,10 @@ bool cache_put_rare(object_pool_t *pool, size_t i);
 /* Gets an object from the pool, and some more for the cache. NULL: there is no free one. */
 void *cache_refill(object_pool_t *pool);
 
-/* Gives all that threads have in caches back to the pool. False: that was nothing. A thread that stays busy, because a signal
- * handler has interrupted it and waits, keeps what it has. Called with no lock held. */
-COLD bool caches_reach(object_pool_t *pool);
+/* Gives all that threads have in caches back to the pool, and takes an object of it. NULL: none was free. A thread that does
+ * not come out of its cache for a second, because a signal handler has interrupted it there and waits, keeps what it has.
+ * Called with no lock held. */
+COLD void *caches_reach(object_pool_t *pool);
 
 /* Gives the pool a slot, if it can have one, before another thread knows of it; and takes the slot away, with what is in
  * caches. Under heaps_lock. */
@@ -158,7 +151,9 @@ static inline bool cache_is_apart(const object_cache_t *first) { return !first->
 /* Called at the end of each thread, by itself, with no lock held. */
 void caches_end_of_thread(void);
 
-/* In the child of a fork: what other threads had in caches is free again. The locks are held, or reset. */
+/* In the child of a fork: what other threads had in caches is free again, and then their blocks are unused. The locks are
+ * reset. */
 void caches_forget_others(object_pool_t *pool);
+void caches_forget_blocks(void);
 
 #endif

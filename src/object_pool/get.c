@@ -23,12 +23,6 @@ COLD static void *get_when_full(object_pool_t *pool, batch_t *batch)
   return full();
 }
 
-/* Only if no thread has a free object in its cache either is the pool exhausted. */
-static bool get_from_caches(object_pool_t *pool, void **object)
-{
-  return pool->home && caches_count(pool) && caches_reach(pool) && try_get(pool, object);
-}
-
 /* Gets an object from the pool or, along the chain, from one that it overflows to. The clock is looked at first, because a hook
  * may leave there. */
 static void *get_along(object_pool_t *pool, batch_t *batch)
@@ -37,7 +31,7 @@ static void *get_along(object_pool_t *pool, batch_t *batch)
   for (;; pool = pool->overflow) {
     must_be_live(pool, "object_pool_get");
     look_at_clock_first(pool, 1);
-    if (try_get(pool, &object) || get_from_caches(pool, &object))
+    if (try_get(pool, &object) || (pool->home && (object = caches_reach(pool)) != NULL))
       return object;
     if (pool->when_full != OBJECT_POOL_OVERFLOW || pool->ending)
       return get_when_full(pool, batch);
@@ -66,6 +60,7 @@ NOINLINE static void *get_alone(object_pool_t *pool)
 {
   size_t i;
   object_array_t *array = take(pool, &i);
+  count_gets_without_cache(pool, array != NULL);
   if (unlikely(!array || pool->unused_count))
     return get_rare(pool, array ? object_at(pool, array, i) : NULL);
   return object_at(pool, array, i);
@@ -141,10 +136,13 @@ NOINLINE static void *get_refilled(object_pool_t *pool)
   return likely(object && !LOAD(pool->unused_count)) ? object : get_rare(pool, object);
 }
 
+/* The cache that stands for none has no stock, whatever the slot is by now. */
 NOINLINE static void *get_cached(object_pool_t *pool, object_cache_t *cache)
 {
-  if (unlikely(!LOAD(pool->slot)))
-    return get_without_cache(pool, cache);
+  if (unlikely(!cache->stock)) {
+    cache_leave_hot(cache);
+    return LOAD(pool->slot) ? get_refilled(pool) : get_without_cache(pool, cache);
+  }
   void *object = cache_get(pool, cache);
   return likely(object) ? object : get_refilled(pool);
 }
@@ -154,11 +152,11 @@ static inline void *get_own_hot(object_pool_t *pool)
 {
   object_cache_t *cache = cache_of_pool(pool);
   cache_become_busy(cache);
-  if (unlikely(!cache_has_hot(cache)))
+  if (unlikely(cache_is_claimed(cache) || !cache_has_hot(cache)))
     return get_cached(pool, cache);
-  USES_STEP(cache->uses);
+  start_use(cache->uses);
   void *object = cache->hot;
-  cache_leave(cache, CACHE_NONE);
+  cache_leave(cache, false);
   return object;
 }
 
@@ -182,7 +180,7 @@ static size_t take_word(object_pool_t *pool, void **objects, size_t count)
   uint64_t word = bit_tree_word(&array->free, w), rest = word;
   for (; rest && got < count; rest &= rest - 1) {
     size_t i = w * WORD_BITS + (size_t)__builtin_ctzll(rest);
-    step_gets(array, i);
+    count_get(array, i);
     objects[got++] = object_at(pool, array, i);
   }
   bit_tree_clear_bits(&array->free, w, word ^ rest);

@@ -42,7 +42,7 @@ static inline uint32_t hot_uses(const hot_t *hot) { return (uint32_t)(hot_state(
 #endif
 
 /* Of an object that is not free by its bit. */
-static inline bool is_in_cache(const object_array_t *array, size_t i) { return array->laps && !USES_ARE_ODD(array->uses + i); }
+static inline bool is_in_cache(const object_array_t *array, size_t i) { return array->laps && !is_in_use(array->uses + i); }
 
 /* How many free objects are in caches of threads. Needs no lock; exact while no thread gets or puts. */
 size_t caches_count(const object_pool_t *pool);
@@ -113,7 +113,7 @@ __attribute__((always_inline)) static inline object_array_t *take_known(object_p
   if (single)
     array->uses[i]++;
   else
-    step_gets(array, i);
+    count_get(array, i);
   if (unlikely(array->unused))
     array_become_used(pool, array);
   return array;
@@ -183,8 +183,8 @@ __attribute__((always_inline)) static inline bool give_known(object_pool_t *pool
     warm(pool, array, i);
     return true;
   }
-  if (!single && array->laps && USES_STEP_TO_0(array->uses + i))
-    begin_lap(array, i);
+  if (!single && array->laps)
+    end_use_locked(array, i);
   object_to_free(pool, array, i);
   if (unlikely(array->taken == 1 && !array->permanent && hot->object && hot->array == array))
     hot_cool(pool);

@@ -146,13 +146,10 @@ NOINLINE static void put_cached(object_pool_t *pool, void *object, object_cache_
 static inline void put_own_hot(object_pool_t *pool, void *object)
 {
   object_cache_t *cache = cache_of_pool(pool);
-  if (unlikely(object != cache->hot || !USES_ARE_ODD(cache->uses))) {
+  if (unlikely(object != cache->hot || !end_use(cache->uses)))
     put_cached(pool, object, cache);
-    return;
-  }
-  if (unlikely(USES_STEP_TO_0(cache->uses)))
-    cache_begin_lap(pool, cache->uses);
-  cache_hot_is_free(cache);
+  else
+    cache_hot_is_free(cache);
 }
 
 /* The hot object of a single-threaded pool comes first: its put is a test and an addition. */
@@ -193,10 +190,9 @@ static void put_all_of_home(object_pool_t *pool)
     uint64_t live = 0;
     for (uint64_t rest = ~bit_tree_word(&home->free, w) & bits_of_word(home->capacity, w); rest; rest &= rest - 1) {
       uint32_t *uses = home->uses + w * WORD_BITS + (size_t)__builtin_ctzll(rest);
-      if (!USES_ARE_ODD(uses))
+      if (!is_in_use(uses))
         continue;
-      if (USES_STEP_TO_0(uses))
-        begin_lap(home, (size_t)(uses - home->uses));
+      end_use_locked(home, (size_t)(uses - home->uses));
       live |= rest & -rest;
       home->taken--;
     }

@@ -234,6 +234,7 @@ static void reset_pools(void)
     if (!pool->single_thread && !pool->ending)
       free_deserted(pool);
   }
+  caches_forget_blocks();
 }
 
 /* Reads the words of the pool itself and none of its arrays: a pool of one thread has no lock, so those may go at any

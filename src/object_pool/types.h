@@ -24,8 +24,8 @@
  *   O7 every object from `walked` on, up to walked_bytes behind it, is taken and not busy
  *   O8 pool.capacity, taken and busy == the sums of the arrays'; unused_count == the arrays that are unused, which have no
  *      object taken
- *   O9 in a pool with a home array an object of that is live exactly while its uses are odd. One that is taken and not live is
- *      in a thread's cache (cache.h), once
+ *   O9 in a pool with a home array an object of that is live exactly while its uses say so (array.h). One that is taken and
+ *      not live is in a thread's cache (cache.h), once
  *
  * All of them hold whenever the pool's lock is free; in a pool of one thread, which has no lock, between its calls, and while
  * its hooks run. O2, O5 and O8 hold no more once a pool with hooks is being destroyed: each object then becomes busy as its
@@ -85,12 +85,13 @@ typedef struct object_cache {
   uint32_t *uses; /* of the hot object */
   union {
     struct {
-      bool busy; /* its owner is at work on it */
-      uint8_t hot_is;
+      bool busy;        /* its owner is at work on it */
+      bool hot_is_free; /* else it is live, or there is none */
     };
     uint16_t busy_and_hot;
   };
   bool claimed; /* by another thread that reaches for it */
+  bool is_out;  /* that thread has seen the owner out of it */
   struct object_stock *stock;
 } object_cache_t;
 

@@ -39,12 +39,15 @@ COLD void lock_wait(lock_t *lock)
     os_wait(&lock->word, 2, lock_may_be_own);
 }
 
-bool lock_flag_clears(const bool *flag)
+bool lock_flag_clears(const bool *flag, unsigned sleeps)
 {
-  for (int i = 0; i < FLAG_LOOKS; i++) {
+  uint32_t nothing = 0;
+  for (unsigned i = 0; i < FLAG_LOOKS + sleeps; i++) {
     if (!__atomic_load_n(flag, __ATOMIC_ACQUIRE))
       return true;
-    if (i >= FLAG_LOOKS / 10)
+    if (i >= FLAG_LOOKS)
+      os_wait(&nothing, 0, true);
+    else if (i >= FLAG_LOOKS / 10)
       os_yield();
   }
   return false;

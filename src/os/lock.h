@@ -59,9 +59,9 @@ static inline bool lock_attempt(lock_t *lock)
   return free;
 }
 
-/* Waits a moment until a flag that another thread sets around a few instructions, or while it waits for a lock, is clear.
- * False: it stays set. */
-bool lock_flag_clears(const bool *flag);
+/* Waits until a flag is clear that another thread sets around some instructions, or while it waits for a lock: for a moment,
+ * and then for so many sleeps of some milliseconds. False: it stays set. */
+bool lock_flag_clears(const bool *flag, unsigned sleeps);
 
 /* Opens a lock in the child of a fork. The threads that slept at it are not in this process, so nobody is woken. */
 static inline void lock_reset(lock_t *lock) { lock->word = 0; }

@@ -337,7 +337,7 @@ static bool claim_others(const reach_list_t *reach)
  * in the list for the next time. */
 static void flush_claimed(struct pool_heap *heap, heap_cache_t *cache, threads_visit_fn *flush)
 {
-  if (!lock_flag_clears(&cache->owner->busy))
+  if (!lock_flag_clears(&cache->owner->busy, 0))
     return;
   flush(&cache->magazines, heap);
   reach_leave(cache);

@@ -98,18 +98,18 @@ static void check_caches(const object_pool_t *pool)
   size_t words = words_of(home->capacity), cached = 0;
   uint64_t *left = calloc(words, sizeof *left);
   for (size_t i = 0; i < home->capacity; i++) {
-    bool odd = home->uses[i] & 1, free = bit_test(home->free.level[0], i);
-    must(!(free && odd));
-    if (!free && !odd)
+    bool live = is_in_use(home->uses + i), free = bit_test(home->free.level[0], i);
+    must(!(free && live));
+    if (!free && !live)
       bit_set(left, i);
   }
   for (const object_stock_t *stock = pool->stocks; stock; stock = stock->next) {
     const object_cache_t *cache = stock->cache;
     must(stock->pool == pool && stock->count <= stock->most && stock->most <= OBJECT_STOCK);
     must(cache || !stock->count);
-    must(!cache || (cache->stock == stock && !cache->busy && !cache->claimed && cache->hot_is <= CACHE_FREE));
+    must(!cache || (cache->stock == stock && !cache->busy && !cache->claimed));
     for (uint32_t k = 0; k <= stock->count; k++) {
-      if (k == stock->count && !(cache && cache->hot_is))
+      if (k == stock->count && !(cache && cache->hot_is_free))
         break;
       size_t i = k < stock->count ? stock->positions[k] : (size_t)(cache->uses - home->uses);
       must(i < home->capacity && bit_test(left, i));

@@ -137,11 +137,67 @@ static void hand_around(void **state)
   }
 }
 
+/* Threads that together never hold more than there is are never refused, however they are interrupted: with many on few
+ * processors most are, and somewhere in the middle. */
+enum { GUESTS = 24, ROUNDS_OF_A_GUEST = 100000 };
+typedef struct guest {
+  object_pool_t *pool;
+  size_t most;
+  uint64_t seed;
+} guest_t;
+
+static void *stay_within(void *argument)
+{
+  const guest_t *guest = argument;
+  slot_t *mine[40] = {NULL};
+  dice_t dice = {guest->seed};
+  for (int round = 0; round < ROUNDS_OF_A_GUEST; round++) {
+    slot_t **own = &mine[dice_below(&dice, guest->most)];
+    if (*own) {
+      must((*own)->owner == guest->seed);
+      object_pool_put(guest->pool, *own);
+      *own = NULL;
+    } else {
+      must((*own = object_pool_get(guest->pool)) != NULL);
+      (*own)->owner = guest->seed;
+    }
+  }
+  for (size_t i = 0; i < guest->most; i++)
+    if (mine[i])
+      object_pool_put(guest->pool, mine[i]);
+  return NULL;
+}
+
+static void never_refused_within_the_capacity(void **state)
+{
+  (void)state;
+  static const struct {
+    size_t threads, most;
+  } kinds[] = {{2, 1}, {3, 3}, {8, 1}, {GUESTS, 2}, {GUESTS, 5}, {8, 40}};
+  for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+    pthread_t threads[GUESTS];
+    guest_t guests[GUESTS];
+    object_pool_t *pool = slots_pool(kinds[k].threads * kinds[k].most, k % 2 ? OBJECT_POOL_GROW : OBJECT_POOL_FAIL);
+    for (size_t t = 0; t < kinds[k].threads; t++) {
+      guests[t] = (guest_t){pool, kinds[k].most, t + 1};
+      must(pthread_create(&threads[t], NULL, stay_within, &guests[t]) == 0);
+    }
+    for (size_t t = 0; t < kinds[k].threads; t++)
+      pthread_join(threads[t], NULL);
+    assert_int_equal(object_pool_capacity(pool), kinds[k].threads * kinds[k].most);
+    slots_agree(pool, 0);
+    if (k % 2 == 0)
+      slots_can_be_had(pool, kinds[k].threads * kinds[k].most);
+    object_pool_destroy(pool);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(fork_at_any_moment),
     cmocka_unit_test(hand_around),
+    cmocka_unit_test(never_refused_within_the_capacity),
   };
   return cmocka_run_group_tests_name("object_pool cache_races", tests, NULL, NULL);
 }

@@ -44,8 +44,8 @@ static void be_used_often(object_pool_t *pool, size_t i, uint64_t times)
     pool->hot->state += times * ONE_USE;
   else
     set_gets(array, i, gets_of(array, i) + (uint32_t)times);
-  if (in_cache && USES_STEP_TO_0(array->uses + i))
-    begin_lap(array, i);
+  if (in_cache)
+    end_use_locked(array, i);
 }
 
 static void handles_outlast_four_thousand_million_uses(void **state)
