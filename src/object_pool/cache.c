@@ -207,10 +207,10 @@ static object_cache_t *cache_with_stock(object_pool_t *pool)
 /* Slot 0 is that of all pools without one. */
 void caches_enter_pool(object_pool_t *pool)
 {
-  static bool ready;
-  if (!ready)
+  if (!no_caches[0].claimed) {
     block_reset(no_caches);
-  no_caches[0].claimed = ready = true;
+    no_caches[0].claimed = true;
+  }
   bool fits =
     pool->path == PATH_SHARED && pool->array_count && pool->arrays[0]->permanent && pool->when_full != OBJECT_POOL_EVICT;
   size_t slot = 1;
@@ -300,13 +300,16 @@ static bool claim_all(const object_pool_t *pool, bool claim)
   return others;
 }
 
-/* Without the fence a thread that does not look busy may still be. */
+/* Without the fence a thread that does not look busy may still be. The calling thread itself is, if it is a signal handler that
+ * has interrupted its own call. */
 static void wait_for_owners(const object_pool_t *pool, bool others)
 {
-  bool fenced = !others || os_fence_others();
-  for (object_stock_t *stock = pool->stocks; stock; stock = stock->next)
-    if (stock->cache)
-      stock->cache->is_out = fenced && lock_flag_clears(&stock->cache->busy, PATIENCE);
+  bool fenced = others && os_fence_others();
+  for (object_stock_t *stock = pool->stocks; stock; stock = stock->next) {
+    object_cache_t *cache = stock->cache;
+    if (cache)
+      cache->is_out = is_own(cache) ? !cache->busy : fenced && lock_flag_clears(&cache->busy, PATIENCE);
+  }
 }
 
 static void *flush_all_and_take(object_pool_t *pool, bool others)

@@ -102,13 +102,14 @@ static inline void *cache_get(const object_pool_t *pool, object_cache_t *cache)
 }
 
 /* A put of an object at position `i` of the home array, which becomes the hot one; the one before goes to the stock. False:
- * nothing has changed, because the object is not live, there is no room, or another thread reaches for the cache. */
+ * nothing has changed, because the object is not live, there is no room, or another thread reaches for the cache. That is
+ * asked first, as in a get: what was seen before may be gone. */
 static inline bool cache_put(object_pool_t *pool, object_cache_t *cache, size_t i)
 {
   cache_become_busy(cache);
   object_stock_t *stock = cache->stock;
-  bool pushes = cache_has_hot(cache);
-  if (unlikely(!stock || cache_is_claimed(cache) || (pushes && LOAD(stock->count) == stock->most) ||
+  bool pushes = false;
+  if (unlikely(!stock || cache_is_claimed(cache) || ((pushes = cache_has_hot(cache)) && LOAD(stock->count) == stock->most) ||
                !end_use(pool->home->uses + i))) {
     cache_leave_hot(cache);
     return false;

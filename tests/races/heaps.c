@@ -38,6 +38,8 @@ void create_shared_heaps(void)
   must(sparks_heap = pool_heap_create(&(pool_heap_options_t){.name = "sparks"}));
   must(sparks = object_pool_create(&(object_pool_options_t){
          .name = "sparks", .object_size = OBJECT_BYTES, .capacity = 20, .when_full = OBJECT_POOL_GROW, .heap = sparks_heap}));
+  must(embers = object_pool_create(&(object_pool_options_t){
+         .name = "embers", .object_size = sizeof(uint64_t), .capacity = (size_t)racer_count * EMBERS, .heap = sparks_heap}));
 }
 
 bool is_limited(const pool_heap_t *heap) { return heap == shared[TIGHT] || heap == shared[ABOVE] || heap == shared[BELOW]; }

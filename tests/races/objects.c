@@ -1,9 +1,30 @@
 /* SPDX-License-Identifier: MIT
  *
- * The object pool that all use. */
+ * The object pools that all use. */
 #include "races.h"
 
-object_pool_t *sparks;
+object_pool_t *sparks, *embers;
+
+/* A get is never refused, since no thread holds more than its share; and what it has is its own. Some hold all of theirs. */
+void step_embers(racer_t *racer, kept_t *kept)
+{
+  bool all = one_in(&racer->dice, 4);
+  (void)kept;
+  for (size_t n = 0; n < EMBERS; n++) {
+    size_t i = all ? n : below(&racer->dice, EMBERS);
+    uint64_t **ember = &racer->embers[i];
+    if (!*ember) {
+      must((*ember = object_pool_get(embers)) != NULL);
+      **ember = racer->number * EMBERS + i;
+    } else {
+      must(**ember == racer->number * EMBERS + i);
+      if (!all)
+        object_pool_put(embers, *ember);
+      if (!all)
+        *ember = NULL;
+    }
+  }
+}
 
 void step_objects(racer_t *racer, kept_t *kept)
 {

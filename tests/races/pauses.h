@@ -12,6 +12,9 @@
 
 void race_pause(void);
 
+/* What is written in assembly where that macro is, is written with atomic operations elsewhere. */
+#undef __GCC_ASM_FLAG_OUTPUTS__
+
 #define __atomic_load_n(...)             (race_pause(), __atomic_load_n(__VA_ARGS__))
 #define __atomic_store_n(...)            (race_pause(), __atomic_store_n(__VA_ARGS__))
 #define __atomic_exchange_n(...)         (race_pause(), __atomic_exchange_n(__VA_ARGS__))

@@ -29,7 +29,8 @@ enum { SANITIZED = 0 };
 enum {
   THREADS_MOST = 64,
   PLACES = 96,  /* blocks one thread keeps */
-  OBJECTS = 16, /* of the shared object pool */
+  OBJECTS = 16, /* of the shared object pool that grows */
+  EMBERS = 40,  /* of the one that has as many as all threads want together */
   SEEN = 256,   /* addresses that anybody asks about */
   BOARD = 32,   /* blocks, and heaps, for whoever comes by */
   HEAP_BOARD = 4,
@@ -49,6 +50,7 @@ typedef struct racer {
   kept_t kept[PLACES];
   size_t bytes;
   void *objects[OBJECTS];
+  uint64_t *embers[EMBERS];
   bool forbidden; /* from asking the system */
   uint64_t steps, forks, ends, refused, heaps;
   unsigned restarts_left; /* for one round */
@@ -81,7 +83,7 @@ extern _Atomic(pool_heap_t *) heap_board[HEAP_BOARD];
 enum { TIGHT, ABOVE, BELOW, CHECKED, ZEROING, RESERVED, FREE, SHARED, BEYOND = SHARED, SHARED_AND_BEYOND };
 extern pool_heap_t *shared[SHARED_AND_BEYOND];
 extern char memories[THREADS_MOST][MEMORY_BYTES];
-extern object_pool_t *sparks;
+extern object_pool_t *sparks, *embers;
 extern pool_heap_t *sparks_heap;
 void create_shared_heaps(void);
 bool is_limited(const pool_heap_t *heap);
@@ -112,6 +114,7 @@ void step_free(racer_t *racer, kept_t *kept);
 void step_hand_over(racer_t *racer, kept_t *kept);
 void step_heap(racer_t *racer, kept_t *kept);
 void step_objects(racer_t *racer, kept_t *kept);
+void step_embers(racer_t *racer, kept_t *kept);
 void step_reallocate(racer_t *racer, kept_t *kept);
 void step_resize(racer_t *racer, kept_t *kept);
 void step_starve(racer_t *racer, kept_t *kept);

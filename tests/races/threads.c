@@ -22,6 +22,7 @@ static const choice_t choices[] = {
   {"sets budgets", 60, step_budget},     {"starves", 8, step_starve},
   {"forbids", 30, step_forbid},          {"uses objects", 600, step_objects},
   {"uses a heap", 120, step_heap},       {"forks", 10, step_fork},
+  {"uses embers", 300, step_embers},
 };
 
 static void one_step(racer_t *racer)
