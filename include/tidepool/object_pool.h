@@ -177,8 +177,9 @@ POOL_API size_t object_pool_get_batch(object_pool_t *pool, void **objects, size_
 /* Takes back `count` objects, as object_pool_put() does. */
 POOL_API void object_pool_put_batch(object_pool_t *pool, void **objects, size_t count) POOL_NAME(object_pool_put_batch);
 
-/* Takes back all live objects of this pool at once; what an overflow pool served stays out. It takes O(capacity / 64), without
- * touching an object, unless there is work for each (reset on put, a checked pool). */
+/* Takes back all live objects of this pool at once; what an overflow pool served stays out. It touches no object unless there
+ * is work for each (reset on put, a checked pool). It takes O(capacity / 64), and where threads keep objects (above) some 2 ns
+ * more for each live object, whose count of uses goes up. */
 POOL_API void object_pool_put_all(object_pool_t *pool) POOL_NAME(object_pool_put_all);
 
 /* Tells whether this is the address of a live object of this pool; an address inside an object is not. It takes any address at

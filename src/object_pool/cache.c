@@ -312,14 +312,14 @@ static void wait_for_owners(const object_pool_t *pool, bool others)
   }
 }
 
-static void *flush_all_and_take(object_pool_t *pool, bool others)
+static void *flush_all(object_pool_t *pool, bool others, bool takes)
 {
   size_t i = 0;
   lock_acquire(&pool->lock);
   for (object_stock_t *stock = pool->stocks; stock; stock = stock->next)
     if (stock->cache && stock->cache->is_out)
       flush(pool, stock);
-  object_array_t *array = take(pool, &i);
+  object_array_t *array = takes ? take(pool, &i) : NULL;
   if (others) {
     pool->gets_without_cache = GETS_WITHOUT_CACHE;
     STORE(pool->slot, 0);
@@ -328,17 +328,23 @@ static void *flush_all_and_take(object_pool_t *pool, bool others)
   return array ? object_at(pool, array, i) : NULL;
 }
 
-void *caches_reach(object_pool_t *pool)
+static void *reach(object_pool_t *pool, bool takes)
 {
-  if (is_known_to_be_full(pool))
-    return NULL;
   lock_acquire(&object_caches_lock);
   bool others = claim_all(pool, true);
   wait_for_owners(pool, others);
-  void *object = flush_all_and_take(pool, others);
+  void *object = flush_all(pool, others, takes);
   claim_all(pool, false);
   lock_release(&object_caches_lock);
   return object;
+}
+
+void *caches_reach(object_pool_t *pool) { return is_known_to_be_full(pool) ? NULL : reach(pool, true); }
+
+void caches_empty(object_pool_t *pool)
+{
+  if (pool->home && caches_count(pool))
+    reach(pool, false);
 }
 
 void caches_end_of_thread(void)

@@ -135,6 +135,10 @@ void *cache_refill(object_pool_t *pool);
  * Called with no lock held. */
 COLD void *caches_reach(object_pool_t *pool);
 
+/* The same without taking an object. While an array is unused: else gets would go to that, with free objects of the home array
+ * in caches, and it would not stay unused. */
+COLD void caches_empty(object_pool_t *pool);
+
 /* Gives the pool a slot, if it can have one, before another thread knows of it; and takes the slot away, with what is in
  * caches. Under heaps_lock. */
 void caches_enter_pool(object_pool_t *pool);

@@ -4,6 +4,7 @@
  * under the lock again, if that is still wanted. Arrays go the same way back. */
 #include "object_pool/capacity.h"
 #include "heap/allocate.h"
+#include "object_pool/cache.h"
 #include "object_pool/object_misuse.h"
 #include "object_pool/registry.h"
 #include "space/gate.h"
@@ -247,6 +248,7 @@ static void shrink_arrays(object_pool_t *pool, size_t keep, const uint64_t *now_
 void capacity_shrink_if_due(object_pool_t *pool, size_t keep)
 {
   uint64_t now = os_now_ms();
+  caches_empty(pool);
   shrink_arrays(pool, keep, &now, "object_pool_shrink");
 }
 

@@ -21,6 +21,7 @@ byte without;                                    /* gets left before they are ag
 bool lock, caches_lock;
 byte live[OBJECTS];                              /* gets, less those puts that have left the buffer */
 bool was_full;                                       /* all objects were in use since the third's get began */
+bool started;
 byte finished;
 
 typedef cache_t {
@@ -181,6 +182,7 @@ inline claim(c, value) { cache[c].claimed = value }
 active proctype other()
 {
   byte turn, o;
+  started;
   do
   :: turn == REACHES -> break
   :: turn < REACHES ->
@@ -213,7 +215,8 @@ active proctype other()
 init {
   atomic {
     if :: is_free[1] -> is_free[1] = false; cache[0].in_stock[1] = true :: true fi;
-    run owner(0); run owner(1)
+    run owner(0); run owner(1);
+    started = true
   }
 }
 

@@ -129,6 +129,39 @@ static void grows_when_it_must(void **state)
   object_pool_destroy(pool);
 }
 
+/* An array that nobody needs goes back, though the objects that are to be used instead are in caches of threads that sleep. */
+static void idle_arrays_go_back(void **state)
+{
+  (void)state;
+  enum { SLEEPERS = 13, EACH = 5, FEW = 64 };
+  other_t others[SLEEPERS];
+  pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.purge_delay_ms = 20});
+  object_pool_t *pool = object_pool_create(
+    &(object_pool_options_t){.object_size = sizeof(slot_t), .capacity = FEW, .when_full = OBJECT_POOL_GROW, .heap = heap});
+  void *mine[FEW + 1];
+  for (size_t i = 0; i <= FEW; i++)
+    must((mine[i] = object_pool_get(pool)) != NULL);
+  assert_true(object_pool_capacity(pool) > FEW);
+  for (size_t t = 0; t < SLEEPERS; t++) {
+    begin(&others[t], pool);
+    for (size_t i = t * EACH; i < (t + 1) * EACH && i < FEW; i++) {
+      others[t].object = mine[i];
+      let(&others[t], put_one);
+    }
+  }
+  object_pool_put(pool, mine[FEW]);
+  for (int i = 0; i < 10000 && object_pool_capacity(pool) > FEW; i++) {
+    usleep(1000);
+    object_pool_put(pool, object_pool_get(pool));
+  }
+  assert_int_equal(object_pool_capacity(pool), FEW);
+  slots_agree(pool, 0);
+  for (size_t t = 0; t < SLEEPERS; t++)
+    end(&others[t]);
+  object_pool_destroy(pool);
+  pool_heap_destroy(heap);
+}
+
 static void overflows_when_it_must(void **state)
 {
   (void)state;
@@ -340,6 +373,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(exhausted),
     cmocka_unit_test(grows_when_it_must),
+    cmocka_unit_test(idle_arrays_go_back),
     cmocka_unit_test(overflows_when_it_must),
     cmocka_unit_test(used_again),
     cmocka_unit_test(put_all_beside_caches),
