@@ -322,23 +322,58 @@ static void hand_frames(bench_state_t *state)
 }
 #endif
 
-/* One pool for all threads, made by the first that comes; who comes last drops it. */
+/* One pool for all threads, made by the first that comes; who leaves last drops it. */
+static int shared_lock, shared_users;
+static ours_t *shared_pool;
+static ours_t *shared_enter(size_t count)
+{
+  while (__atomic_exchange_n(&shared_lock, 1, __ATOMIC_ACQUIRE))
+    ;
+  if (shared_users++ == 0)
+    shared_pool = make(count, true);
+  ours_t *pool = shared_pool;
+  __atomic_store_n(&shared_lock, 0, __ATOMIC_RELEASE);
+  return pool;
+}
+static void shared_leave(void)
+{
+  while (__atomic_exchange_n(&shared_lock, 1, __ATOMIC_ACQUIRE))
+    ;
+  if (--shared_users == 0)
+    drop(shared_pool);
+  __atomic_store_n(&shared_lock, 0, __ATOMIC_RELEASE);
+}
+
 static void threads(bench_state_t *state)
 {
-  static int lock, users;
-  static ours_t *pool;
-  while (__atomic_exchange_n(&lock, 1, __ATOMIC_ACQUIRE))
-    ;
-  if (users++ == 0)
-    pool = make(1000, true);
-  __atomic_store_n(&lock, 0, __ATOMIC_RELEASE);
+  ours_t *pool = shared_enter(1000);
   const uint64_t rounds = bench_begin(state);
   for (uint64_t i = 0; i < rounds; i++)
     put(pool, get(pool, i));
   bench_end(state, rounds);
   bench_live(state, sizeof(object_t));
-  if (__atomic_sub_fetch(&users, 1, __ATOMIC_ACQ_REL) == 0)
-    drop(pool);
+  shared_leave();
+}
+
+static void shared_slots(bench_state_t *state)
+{
+  const size_t count = bench_case_of(state)->count;
+  object_t **live = object_list(state);
+  random_t random = random_for(state);
+  ours_t *pool = shared_enter(4 * count);
+  for (size_t i = 0; i < count; i++)
+    live[i] = get(pool, i);
+  const uint64_t rounds = bench_begin(state);
+  for (uint64_t i = 0; i < rounds; i++) {
+    object_t **slot = &live[random_below(&random, count)];
+    put(pool, *slot);
+    *slot = get(pool, i);
+  }
+  bench_end(state, rounds);
+  for (size_t i = 0; i < count; i++)
+    put(pool, live[i]);
+  shared_leave();
+  bench_live(state, count * sizeof(object_t));
 }
 
 #define PAIRS         "get an object and put it"
@@ -354,7 +389,10 @@ static const bench_case_t cases[] = {
   {"object_pools/walk_50", WALK("50 %"), walk, .size = 50},
   {"object_pools/walk_100", WALK("100 %"), walk, .size = 100, .brief = true},
   {"object_pools/frames", FRAMES, frames, .count = 1000, .brief = true},
-  {"object_pools/threads", PAIRS ", in a pool that all threads share", threads, .threads = RUN_THREADS(1) | RUN_THREADS(2)},
+  {"object_pools/threads", PAIRS ", in a pool that all threads share", threads, .threads = RUN_THREADS(1) | RUN_THREADS(2),
+   .brief = true},
+  {"object_pools/shared_slots", "replace one of 4,000 live objects of a thread, chosen at random, in a pool that all threads share",
+   shared_slots, .count = 4000, .threads = RUN_THREADS(1) | RUN_THREADS(2), .brief = true},
 #ifdef BENCH_BY_HAND
   {"object_pools/pairs_by_hand", PAIRS BY_HAND, hand_pairs, .count = 1, .brief = true},
   {"object_pools/slots_by_hand", SLOTS BY_HAND, hand_slots, .count = 10000, .brief = true},
