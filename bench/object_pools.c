@@ -391,7 +391,7 @@ static const bench_case_t cases[] = {
   {"object_pools/frames", FRAMES, frames, .count = 1000, .brief = true},
   {"object_pools/threads", PAIRS ", in a pool that all threads share", threads, .threads = RUN_THREADS(1) | RUN_THREADS(2),
    .brief = true},
-  {"object_pools/shared_slots", "replace one of 4,000 live objects of a thread, chosen at random, in a pool that all threads share",
+  {"object_pools/shared_slots", "replace one of a thread's 4,000 live objects at random, in a pool that all share",
    shared_slots, .count = 4000, .threads = RUN_THREADS(1) | RUN_THREADS(2), .brief = true},
 #ifdef BENCH_BY_HAND
   {"object_pools/pairs_by_hand", PAIRS BY_HAND, hand_pairs, .count = 1, .brief = true},
