@@ -186,12 +186,10 @@ static void hand_pairs(bench_state_t *state)
 }
 #endif
 
-static void slots(bench_state_t *state)
+/* `count` objects, and then again and again one of them. */
+static inline void replace_at_random(bench_state_t *state, ours_t *pool, object_t **live, size_t count)
 {
-  const size_t count = bench_case_of(state)->count;
-  object_t **live = object_list(state);
   random_t random = random_for(state);
-  ours_t *pool = make(2 * count, false);
   for (size_t i = 0; i < count; i++)
     live[i] = get(pool, i);
   const uint64_t rounds = bench_begin(state);
@@ -201,6 +199,14 @@ static void slots(bench_state_t *state)
     *slot = get(pool, i);
   }
   bench_end(state, rounds);
+}
+
+static void slots(bench_state_t *state)
+{
+  const size_t count = bench_case_of(state)->count;
+  object_t **live = object_list(state);
+  ours_t *pool = make(2 * count, false);
+  replace_at_random(state, pool, live, count);
   put_all(pool, live, count);
   drop(pool);
   bench_live(state, count * sizeof(object_t));
@@ -359,17 +365,8 @@ static void shared_slots(bench_state_t *state)
 {
   const size_t count = bench_case_of(state)->count;
   object_t **live = object_list(state);
-  random_t random = random_for(state);
   ours_t *pool = shared_enter(4 * count);
-  for (size_t i = 0; i < count; i++)
-    live[i] = get(pool, i);
-  const uint64_t rounds = bench_begin(state);
-  for (uint64_t i = 0; i < rounds; i++) {
-    object_t **slot = &live[random_below(&random, count)];
-    put(pool, *slot);
-    *slot = get(pool, i);
-  }
-  bench_end(state, rounds);
+  replace_at_random(state, pool, live, count);
   for (size_t i = 0; i < count; i++)
     put(pool, live[i]);
   shared_leave();

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "slots.h"
+#include <sys/wait.h>
+#include <unistd.h>
 
 bool construct(void *object, void *context) { return (void)context, ((slot_t *)object)->owner = 0, true; }
 void reset(void *object, void *context) { (void)context, ((slot_t *)object)->owner = 0; }
@@ -37,4 +39,15 @@ void slots_can_be_had(object_pool_t *pool, size_t count)
   while (got)
     object_pool_put(pool, all[--got]);
   free(all);
+}
+
+void slots_fork(object_pool_t *pool, int (*use_in_child)(object_pool_t *pool))
+{
+  pid_t child = fork();
+  must(child >= 0);
+  if (!child)
+    _exit(use_in_child(pool));
+  int status;
+  must(waitpid(child, &status, 0) == child);
+  assert_int_equal(status, 0);
 }

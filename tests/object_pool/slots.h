@@ -22,4 +22,7 @@ size_t slots_walked(const object_pool_t *pool);
 void slots_agree(object_pool_t *pool, size_t live);
 void slots_can_be_had(object_pool_t *pool, size_t count);
 
+/* A child of a fork uses the pool, and ends with 0. */
+void slots_fork(object_pool_t *pool, int (*use_in_child)(object_pool_t *pool));
+
 #endif

@@ -52,13 +52,7 @@ static void fork_at_any_moment(void **state)
     must(pthread_create(&threads[t], NULL, get_and_put, pool) == 0);
   for (int i = 0; i < 300; i++) {
     object_pool_put(pool, object_pool_get(pool));
-    pid_t child = fork();
-    must(child >= 0);
-    if (!child)
-      _exit(use_in_child(pool));
-    int status;
-    must(waitpid(child, &status, 0) == child);
-    assert_int_equal(status, 0);
+    slots_fork(pool, use_in_child);
   }
   atomic_store(&stop, true);
   for (int t = 0; t < 3; t++)
