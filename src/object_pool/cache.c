@@ -277,16 +277,6 @@ static void flush_with_lock(object_pool_t *pool, object_stock_t *stock)
   lock_release(&pool->lock);
 }
 
-/* After a reach no cache is looked at for a while: what comes into them then is what calls put that had begun before, and
- * nobody takes it out. Then a count says whether the pool is exhausted. */
-static bool is_known_to_be_full(object_pool_t *pool)
-{
-  lock_acquire(&pool->lock);
-  bool full = pool->gets_without_cache && !array_to_take_from(pool) && !caches_count(pool);
-  lock_release(&pool->lock);
-  return full;
-}
-
 /* True: other threads have caches of the pool. */
 static bool claim_all(const object_pool_t *pool, bool claim)
 {
@@ -339,7 +329,16 @@ static void *reach(object_pool_t *pool, bool takes)
   return object;
 }
 
-void *caches_reach(object_pool_t *pool) { return is_known_to_be_full(pool) ? NULL : reach(pool, true); }
+/* After a reach no cache is looked at for a while: what comes into them then is what calls put that had begun before, and
+ * nobody takes it out. Then a count says whether the pool is exhausted. */
+void *caches_get(object_pool_t *pool)
+{
+  lock_acquire(&pool->lock);
+  void *object = take_plain(pool);
+  bool full = !object && pool->gets_without_cache && !caches_count(pool);
+  lock_release(&pool->lock);
+  return object || full ? object : reach(pool, true);
+}
 
 void caches_empty(object_pool_t *pool)
 {

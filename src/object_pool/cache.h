@@ -7,7 +7,7 @@
  * the one that was made with it and stays with it. They count as taken in their array. Whether a taken object is live is said
  * by its uses; whoever gets or puts it changes them, and nobody else has it then.
  *
- * A pool without a free object looks for some in the caches of all threads (caches_reach()). Their owners pay no fence for
+ * A pool without a free object looks for some in the caches of all threads (caches_get()). Their owners pay no fence for
  * that:
  *
  *     owner, who gets                              another thread, under object_caches_lock
@@ -130,12 +130,12 @@ bool cache_put_rare(object_pool_t *pool, size_t i);
 /* Gets an object from the pool, and some more for the cache. NULL: there is no free one. */
 void *cache_refill(object_pool_t *pool);
 
-/* Gives all that threads have in caches back to the pool, and takes an object of it. NULL: none was free. A thread that does
- * not come out of its cache for a second, because a signal handler has interrupted it there and waits, keeps what it has.
- * Called with no lock held. */
-COLD void *caches_reach(object_pool_t *pool);
+/* Takes an object of a pool with a home; if no array has a free one, all that threads have in caches comes back first. NULL:
+ * none was free. A thread that does not come out of its cache for a second, because a signal handler has interrupted it there
+ * and waits, keeps what it has. Called with no lock held. */
+COLD void *caches_get(object_pool_t *pool);
 
-/* The same without taking an object. While an array is unused: else gets would go to that, with free objects of the home array
+/* Gives back what is in caches. While an array is unused: else gets would go to that, with free objects of the home array
  * in caches, and it would not stay unused. */
 COLD void caches_empty(object_pool_t *pool);
 

@@ -31,7 +31,7 @@ static void *get_along(object_pool_t *pool, batch_t *batch)
   for (;; pool = pool->overflow) {
     must_be_live(pool, "object_pool_get");
     look_at_clock_first(pool, 1);
-    if (try_get(pool, &object) || (pool->home && (object = caches_reach(pool)) != NULL))
+    if (pool->home ? (object = caches_get(pool)) != NULL : try_get(pool, &object))
       return object;
     if (pool->when_full != OBJECT_POOL_OVERFLOW || pool->ending)
       return get_when_full(pool, batch);
