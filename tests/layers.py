@@ -19,7 +19,7 @@ LAYERS = [
     ("os", ["os", "thread_local", "lock", "linux", "linux_output", "linux_threads"]),
     ("", ["misuse", "option", "size_class"]),
     ("space", ["class_map", "budget", "gate", "pace", "pieces", "rows", "metadata", "run", "arena", "huge_edge", "units",
-               "slots", "space", "purge", "huge_range", "kept", "huge"]),
+               "slots", "space", "search", "purge", "huge_range", "kept", "huge"]),
     ("bin", ["slab", "magazine", "depot", "types", "due", "slabs", "bin"]),
     ("thread", ["magazines", "types", "caches", "thread"]),
     ("heap", ["guard", "dying", "types", "records", "heap", "invalid", "large", "locate", "figures", "tick", "fork", "startup",

@@ -5,6 +5,7 @@
  * leaves it in a list of its own, from which it is opened again. */
 #include "bin/slabs.h"
 #include "misuse.h"
+#include "space/huge_edge.h"
 #include <string.h>
 
 enum {
@@ -113,16 +114,23 @@ static void slab_set_class(const bin_t *bin, const run_t *slab, unsigned size_cl
     class_map_set(slab->start, slab->units, bin->plane == BIN_PLANE_DEFAULT, size_class);
 }
 
+static run_t *take_slab_of(const bin_t *bin, space_t *space, size_t bytes)
+{
+  if (bin->block_size <= HUGE_EDGE_BLOCK)
+    return space_take_filled(space, bin->budget, bytes);
+  return space_take_charged(space, bin->budget, bytes, 1);
+}
+
 /* If a slab of the wanted length is refused, a shorter one may be had. The last part of a region or a budget serves as many
  * blocks as fit into it. If it is the system that has no memory, the shortest slab is tried. */
 static run_t *take_slab(bin_t *bin)
 {
-  run_t *slab = space_take_charged(bin->space, bin->budget, bin->slab_bytes, 1);
+  run_t *slab = take_slab_of(bin, bin->space, bin->slab_bytes);
   for (space_t *space = bin->space; space && !slab; space = space->fallback) {
     size_t room = space_room_left(space, bin->budget), most = bin->slab_bytes;
     size_t bytes = room < most ? room : slabs_least_bytes(bin->block_size, space->unit_log2);
     if (bytes >= bin->block_size && bytes < most)
-      slab = space_take_charged(space, bin->budget, bytes, 1);
+      slab = take_slab_of(bin, space, bytes);
   }
   return slab;
 }

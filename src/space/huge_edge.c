@@ -4,18 +4,19 @@
 #include "os/os.h"
 
 enum {
-  SMALL_BLOCK = 4096, /* a page */
   WINDOW_UNITS = HUGE_EDGE_FROM,
   FILLED_LEAST = WINDOW_UNITS - WINDOW_UNITS / 4, /* slabs that are being filled, a few of each class, take some of the rest */
   OTHERS_MOST = WINDOW_UNITS / 16,                /* of which nothing is known; huge pages would hold them whole */
   UNTOUCHED_SHARE = 16,                           /* of a filled slab: what threads have not asked for yet */
   QUICK_NS = 1000000,
+  SLOW_IN_A_ROW = 2,
   PAUSE_LEAST = 16 /* steps of mapping, of 4 MiB and more */
 };
 
 bool huge_edge_is_wanted(const arena_t *arena, size_t committed)
 {
-  return arena->huge_pages == HUGE_PAGES_ALWAYS || (arena->huge_pages == HUGE_PAGES_AUTO && committed >= HUGE_EDGE_FROM);
+  return arena->huge_pages == HUGE_PAGES_ALWAYS ||
+         (arena->huge_pages == HUGE_PAGES_AUTO && committed >= HUGE_EDGE_FROM && !arena->sparse);
 }
 
 /* Says of the pages that the units are in whether they may be huge. Atomic, because huge_edge_split() has no lock. */
@@ -46,12 +47,12 @@ static void wish(arena_t *arena, size_t from, size_t to, bool wanted)
     mark_huge(arena, from, to, true);
 }
 
-/* Where blocks of at most a page were handed out, the first write to each touches every page. glibc touches as many, since it
- * writes beside each block. Of larger ones nothing is known. The slab is of a bin whose lock is not held; its figures may be
- * some blocks behind. */
+/* Where blocks of at most a page were handed out, the first write to each touches every page. Those of a few pages are mostly
+ * filled too: tables that were asked for because they were needed, pages of a database. Of larger ones nothing is known. The
+ * slab is of a bin whose lock is not held; its figures may be some blocks behind. */
 READS_BESIDE_OWNER static void count_run(const arena_t *arena, const run_t *run, size_t *filled, size_t *others)
 {
-  if (run_kind(run) != RUN_SLAB || run->capacity < run_bytes(arena, run) / SMALL_BLOCK)
+  if (run_kind(run) != RUN_SLAB || run->capacity < run_bytes(arena, run) / HUGE_EDGE_BLOCK)
     *others += run->units;
   else if (run->fresh >= run->capacity - run->capacity / UNTOUCHED_SHARE)
     *filled += run->units;
@@ -70,11 +71,13 @@ static bool is_dense(const arena_t *arena)
 }
 
 /* A virtual machine may hand free memory back to its host, and Linux does so with huge pages alone. Then each costs what 512
- * faults of the host do: 4 to 7 ms where it is .1 to .3 elsewhere, and small pages, which the system uses again, cost less. So
- * in each step the first is touched at once, as it would be soon, and timed. Where it is slow, so many steps go without as
- * double with each trial. */
+ * faults of the host do: 4 to 7 ms where it is .2 elsewhere, and small pages, which the system uses again, cost less. So in
+ * each step the first is touched at once, as it would be soon, and timed. The system hands out what the host still has before
+ * what it has not, with a page of the other kind here and there. So a single slow one says nothing; after two in a row so many
+ * steps go without as double with each slow one from then on. */
 static struct {
-  uint32_t pause; /* steps without after the last trial; 0: it was quick */
+  uint32_t slow;  /* trials in a row that were slow */
+  uint32_t pause; /* steps without after the last of them; 0: none */
   uint32_t left;  /* of them */
 } trials;         /* under the lock of the process's space, the only one whose arenas have an edge */
 
@@ -93,7 +96,8 @@ static bool pages_are_quick(arena_t *arena, size_t unit)
     return false;
   }
   bool quick = page_is_quick(arena, unit);
-  trials.left = trials.pause = quick ? 0 : (uint32_t)max_size(2 * trials.pause, PAUSE_LEAST);
+  trials.slow = quick ? 0 : trials.slow + 1;
+  trials.left = trials.pause = trials.slow < SLOW_IN_A_ROW ? 0 : (uint32_t)max_size(2 * trials.pause, PAUSE_LEAST);
   return quick;
 }
 

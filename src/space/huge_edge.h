@@ -3,9 +3,9 @@
  * Huge pages where memory is about to be filled: at the end of a large arena.
  *
  * Units are taken from the low end, so those that were mapped last are filled one after another. There a huge page saves 511
- * faults, and it costs no memory for long. That holds where memory is touched as it is handed out: where blocks
- * are of a page at most. So what is mapped next is wished to be huge where what was mapped last is mostly slabs of such blocks,
- * all handed out. What is asked of the system is only what a purge asks too: a program may have forbidden itself other calls.
+ * faults, and it costs no memory for long. That holds where memory is filled as it is handed out: where blocks are of a few
+ * pages at most. So what is mapped next is wished to be huge where what was mapped last is mostly slabs of such blocks, all
+ * handed out. What is asked of the system is only what a purge asks too: a program may have forbidden itself other calls.
  *
  * Behind the edge the wish is taken back: pages that are huge stay so, but the system puts others together where a single page
  * is in use, and would fill what a purge has emptied.
@@ -17,6 +17,7 @@
 #include "space/arena.h"
 
 enum {
+  HUGE_EDGE_BLOCK = 16 << 10,           /* blocks up to here are taken to be filled */
   HUGE_EDGE_FROM = 8 * HUGE_PAGE_UNITS, /* 16 MiB: in a smaller arena a huge page that is hardly used would show */
   HUGE_EDGE_UNITS = 4 * HUGE_PAGE_UNITS /* 8 MiB: two of the longest steps in which units are mapped */
 };

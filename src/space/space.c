@@ -6,7 +6,6 @@
 #include "option.h"
 #include "os/os.h"
 #include "space/huge_edge.h"
-#include "space/units.h"
 #include <string.h>
 
 enum {
@@ -37,11 +36,6 @@ bool space_init(void)
   space_is_short = os_memory_limit() < SHORT_LIMIT;
   return true;
 }
-
-/* The longest free stretch of each arena of the process's space; 0 in any other slot. Under that space's lock. */
-static uint32_t longest[SLOTS_MOST];
-
-size_t space_longest_in(size_t slot) { return longest[slot]; }
 
 /* ---- regions ---- */
 
@@ -118,15 +112,6 @@ void space_destroy_slots(space_t *space)
   lock_release(&space_slots_lock);
 }
 
-/* ---- taking runs ---- */
-
-/* A space with a fixed arena has no other one to pass over, so there is nothing to note for it. */
-void space_note_longest(const arena_t *arena)
-{
-  if (!arena->space->fixed)
-    longest[arena->slot] = (uint32_t)span_longest(&arena->room);
-}
-
 /* ---- dirty units ---- */
 
 static size_t unpaid_bytes; /* of all regions: a figure */
@@ -152,72 +137,23 @@ void space_forget_unpaid(space_t *space)
   space->unpaid = false;
 }
 
-static void count_taken(space_t *space, size_t units, past_t past)
-{
-  space->used_units += units;
-  space_sub_dirty(space, past.dirty);
-  space->low_dirty = min_size(space->low_dirty, space->dirty_units);
-  space->taken_again += past.again;
-}
+/* ---- taking runs ---- */
 
-/* The longest stretch is noted after a refusal too: the arena may have been cut. */
-static taken_t take_from(arena_t *arena, size_t units, size_t alignment, run_t **run)
-{
-  past_t past;
-  taken_t taken = arena_take(arena, units, alignment, run, &past);
-  if (taken == TAKEN)
-    count_taken(arena->space, units, past);
-  space_note_longest(arena);
-  return taken;
-}
-
-/* The slot is set last, when questions about any address may find the arena. */
-static arena_t *new_arena(space_t *space)
-{
-  arena_t *arena;
-  if (slots_create_arena(space, 0, 1, &arena) != TAKEN)
-    return NULL;
-  arena->huge_pages = space->huge_pages;
-  space_note_longest(arena);
-  slots_set(arena->slot, 1, arena);
-  return arena;
-}
-
-/* A new arena helps if there was no room, not if the system has no memory left. Several are tried, because somebody else's
- * mapping may be in the way of the first. */
-static run_t *search(space_t *space, size_t units, size_t alignment)
-{
-  run_t *run = NULL;
-  bool no_memory = false;
-  if (space->fixed)
-    return take_from(space->fixed, units, alignment, &run) == TAKEN ? run : NULL;
-  for (size_t slot = 0, open = window_slots_open(); slot < open; slot++) {
-    taken_t taken = longest[slot] >= units ? take_from(space_slots[slot], units, alignment, &run) : NO_ROOM;
-    if (taken == TAKEN)
-      return run;
-    no_memory |= taken == NO_MEMORY;
-  }
-  /* Unless the system has no memory, no arena that is there has room, so a new one is made. */
-  for (int tries = 0; tries < SLOT_TRIES && !no_memory && !run; tries++) {
-    arena_t *arena = new_arena(space);
-    no_memory = !arena || take_from(arena, units, alignment, &run) == NO_MEMORY;
-  }
-  return run;
-}
-
-run_t *space_take(space_t *space, size_t units, size_t alignment)
+static run_t *take_units(space_t *space, size_t units, size_t alignment, bool filled)
 {
   if (units > (space->fixed ? space->fixed->unit_count : LONGEST_RUN_UNITS) || alignment > LONGEST_RUN_UNITS)
     return NULL;
   lock_acquire(&space->lock);
-  run_t *run = search(space, units, max_size(alignment, 1));
+  run_t *run = space_search(space, units, max_size(alignment, 1), filled);
   lock_release(&space->lock);
   return run;
 }
 
+run_t *space_take(space_t *space, size_t units, size_t alignment) { return take_units(space, units, alignment, false); }
+
 /* The charge comes before the memory, so that what is held is never above the limit; it is undone if there is no memory. A
  * region whose units are aligned to less than their size cannot serve every alignment, so the next space is asked. */
-run_t *space_take_charged(space_t *space, budget_t *budget, size_t bytes, size_t alignment)
+static run_t *take_charged(space_t *space, budget_t *budget, size_t bytes, size_t alignment, bool filled)
 {
   for (; space; space = space->fallback) {
     size_t units = space_units(space, bytes), price = space_price(space, units);
@@ -225,7 +161,7 @@ run_t *space_take_charged(space_t *space, budget_t *budget, size_t bytes, size_t
     /* A refused charge does not end the search: the next space may ask another price, since its units have another length. */
     if ((skewed && alignment > space->alignment) || !budget_charge(budget, price))
       continue;
-    run_t *run = space_take(space, units, space_units(space, alignment));
+    run_t *run = take_units(space, units, space_units(space, alignment), filled);
     if (run) {
       budget_note_peak(budget);
       return run;
@@ -234,6 +170,13 @@ run_t *space_take_charged(space_t *space, budget_t *budget, size_t bytes, size_t
   }
   return NULL;
 }
+
+run_t *space_take_charged(space_t *space, budget_t *budget, size_t bytes, size_t alignment)
+{
+  return take_charged(space, budget, bytes, alignment, false);
+}
+
+run_t *space_take_filled(space_t *space, budget_t *budget, size_t bytes) { return take_charged(space, budget, bytes, 1, true); }
 
 /* A prepaid region was charged whole, so only its room counts and not the budget's. */
 size_t space_room_left(space_t *space, budget_t *budget)
@@ -258,7 +201,7 @@ bool space_lengthen(space_t *space, run_t *run, size_t units)
   lock_acquire(&space->lock);
   bool longer = (space->fixed || units <= space_longest_run()) && arena_lengthen(arena, run, units, &past);
   if (longer)
-    count_taken(space, units - had, past);
+    space_count_taken(space, units - had, past);
   space_note_longest(arena);
   lock_release(&space->lock);
   return longer;

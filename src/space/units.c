@@ -98,8 +98,22 @@ static past_t occupy(arena_t *arena, size_t from, size_t to)
   return past;
 }
 
-/* A step that meets somebody else's mapping has cut the arena, so the search begins again in what is left. The start bit is set
- * last: it leads others to the descriptor. A size of 0 says that no large block has begun here (arena_had_run()). */
+/* The start bit is set last: it leads others to the descriptor. A size of 0 says that no large block has begun here
+ * (arena_had_run()). */
+static taken_t begin_run(arena_t *arena, size_t at, size_t units, run_t **taken, past_t *past)
+{
+  run_t *run = *taken = &arena->runs[at];
+  *past = occupy(arena, at, at + units);
+  run->units = (uint32_t)units;
+  run->size = 0;
+  run->start = arena->base + (at << arena->unit_log2);
+  run->zeroed = past->dirty == 0;
+  run_become(run, RUN_NONE, NULL);
+  arena_set_start(arena, at, true);
+  return TAKEN;
+}
+
+/* A step that meets somebody else's mapping has cut the arena, so the search begins again in what is left. */
 taken_t arena_take(arena_t *arena, size_t units, size_t alignment, run_t **taken, past_t *past)
 {
   size_t at;
@@ -110,17 +124,15 @@ taken_t arena_take(arena_t *arena, size_t units, size_t alignment, run_t **taken
       return NO_ROOM;
     committed = commit_step(arena, at + units);
   } while (committed == NO_ROOM);
-  if (committed == NO_MEMORY)
-    return NO_MEMORY;
-  run_t *run = *taken = &arena->runs[at];
-  *past = occupy(arena, at, at + units);
-  run->units = (uint32_t)units;
-  run->size = 0;
-  run->start = arena->base + (at << arena->unit_log2);
-  run->zeroed = past->dirty == 0;
-  run_become(run, RUN_NONE, NULL);
-  arena_set_start(arena, at, true);
-  return TAKEN;
+  return committed == NO_MEMORY ? NO_MEMORY : begin_run(arena, at, units, taken, past);
+}
+
+taken_t arena_take_again(arena_t *arena, size_t units, size_t alignment, run_t **taken, past_t *past)
+{
+  size_t at = find_room(arena, units, alignment);
+  if (at == SPAN_NONE || at + units > min_size(arena->used_end, arena->committed))
+    return NO_ROOM;
+  return begin_run(arena, at, units, taken, past);
 }
 
 /* The run keeps its start, so the units that are needed must be those right behind it. */

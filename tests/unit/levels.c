@@ -18,6 +18,7 @@ void space_up(void)
   os_fake_heal();
   must(space_init());
   space_of_process.purge_delay_ms = PURGE_NEVER;
+  space_of_process.huge_pages = HUGE_PAGES_NEVER;
 }
 
 void manager_up(void)

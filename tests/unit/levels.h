@@ -4,7 +4,7 @@
 #define UNIT_LEVELS_H
 
 void window_up(void);
-void space_up(void); /* which gives nothing back by itself */
+void space_up(void); /* which gives nothing back by itself, and has one arena for runs of all kinds */
 void manager_up(void);
 
 #endif

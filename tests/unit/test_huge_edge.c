@@ -122,8 +122,9 @@ static void filled(void *argument)
   must((count(HUGE, 0, UNITS) > 0) == filling->is_dense);
 }
 WITH(filled, filling_t, {RUN_SLAB, BLOCK, 1, true}, {RUN_SLAB, 16, 1, true}, {RUN_SLAB, 512, .95, true},
-     {RUN_SLAB, 512, .9, false}, {RUN_SLAB, BLOCK, .01, false}, {RUN_SLAB, 5120, 1, false}, {RUN_LARGE, BLOCK, 1, false},
-     {RUN_SPARE, BLOCK, 1, false}, {RUN_REGION, BLOCK, 1, false}, {RUN_NONE, BLOCK, 1, false})
+     {RUN_SLAB, 512, .9, false}, {RUN_SLAB, BLOCK, .01, false}, {RUN_SLAB, HUGE_EDGE_BLOCK, 1, true},
+     {RUN_SLAB, 20480, 1, false}, {RUN_LARGE, BLOCK, 1, false}, {RUN_SPARE, BLOCK, 1, false}, {RUN_REGION, BLOCK, 1, false},
+     {RUN_NONE, BLOCK, 1, false})
 
 /* A quarter may be slabs that are being filled, and a sixteenth large blocks. */
 typedef struct share {
@@ -223,6 +224,26 @@ static void slow(void *argument)
     huge = max_size(huge, arena->committed < LEAST ? 0 : check_edge());
   }
   must(huge >= 3);
+}
+
+/* What the host still has is handed out with a page here and there that it has not. */
+static void slow_now_and_then(void *argument)
+{
+  (void)argument;
+  size_t steps = 0, huge = 0;
+  bool tried = false;
+  begin(HUGE_PAGES_AUTO);
+  for (size_t i = 0; i < UNITS; i++) {
+    size_t had = arena->committed;
+    os_fake.touch_ns = steps % 3 == 0 ? 2000000 : 0;
+    take_full(1);
+    if (had < LEAST || had == arena->committed)
+      continue;
+    huge += count(HUGE, had, arena->committed) > PAGE_UNITS;
+    tried |= os_fake.touches > 0;
+    steps += tried;
+  }
+  must(steps > 20 && os_fake.touches == steps && huge >= steps / 3 * 2 - 1);
 }
 
 /* ---- what is in the way ---- */
@@ -343,6 +364,7 @@ IN_CHILD(shrinks)
 IN_CHILD(short_steps)
 IN_CHILD(limited)
 IN_CHILD(slow)
+IN_CHILD(slow_now_and_then)
 IN_CHILD(split)
 IN_CHILD(split_after_a_fork)
 
@@ -359,6 +381,7 @@ int main(void)
     cmocka_unit_test(short_steps_test),
     cmocka_unit_test(limited_test),
     cmocka_unit_test(slow_test),
+    cmocka_unit_test(slow_now_and_then_test),
     cmocka_unit_test(sparse_test),
     cmocka_unit_test(split_test),
     cmocka_unit_test(split_after_a_fork_test),

@@ -20,6 +20,18 @@ typedef struct model {
 
 static size_t bytes_of(const model_t *model, const run_t *run) { return (size_t)run->units << model->space->unit_log2; }
 
+/* For blocks that are filled, or for what may be touched here and there. */
+static run_t *take_either(model_t *model, size_t units, size_t alignment)
+{
+  static budget_t budget;
+  if (alignment > 1 || dice_below(&model->dice, 2))
+    return take(model->space, units, alignment);
+  run_t *run = space_take_filled(model->space, &budget, units << model->space->unit_log2);
+  if (run)
+    run_become(run, RUN_LARGE, &owner);
+  return run;
+}
+
 static void claim(model_t *model, size_t i)
 {
   run_t *run = model->runs[i];
@@ -64,7 +76,7 @@ static void model_step(model_t *model)
     space_tick_region(model->space, os_fake.now_ms); /* to its end, also of the process's space */
   } else if (!model->runs[i]) {
     size_t most = dice_below(&model->dice, 4) ? 4 : 64;
-    model->runs[i] = take(model->space, 1 + dice_below(&model->dice, most), dice_below(&model->dice, 8) ? 1 : 4);
+    model->runs[i] = take_either(model, 1 + dice_below(&model->dice, most), dice_below(&model->dice, 8) ? 1 : 4);
     if (model->runs[i])
       claim(model, i);
   } else if (dice_below(&model->dice, 3) == 0) {
@@ -99,6 +111,7 @@ static void process_model(void *argument)
 {
   const uint64_t *seed = argument;
   space_up();
+  space_of_process.huge_pages = HUGE_PAGES_AUTO;
   space_of_process.purge_delay_ms = *seed % 3 ? *seed % 3 == 1 ? PURGE_NEVER : 0 : 100;
   against_the_model(&space_of_process, *seed, *seed > 3);
 }
@@ -133,7 +146,7 @@ static void *work(void *argument)
       space_purge(model.space, dice_below(&model.dice, 200) * UNIT);
     else if (model.runs[at])
       release(&model, at);
-    else if ((model.runs[at] = take(model.space, 1 + dice_below(&model.dice, 8), 1)) != NULL)
+    else if ((model.runs[at] = take_either(&model, 1 + dice_below(&model.dice, 8), 1)) != NULL)
       claim(&model, at);
   }
   for (size_t i = 0; i < RUNS; i++)
@@ -146,6 +159,7 @@ static void threads(void *argument)
 {
   pthread_t workers[THREADS];
   space_up();
+  space_of_process.huge_pages = HUGE_PAGES_AUTO;
   space_of_process.purge_delay_ms = *(const uint64_t *)argument % 2 ? 100 : 0;
   for (uintptr_t i = 0; i < THREADS; i++)
     must(pthread_create(&workers[i], NULL, work, (void *)(i + 1 + *(const uint64_t *)argument * THREADS)) == 0);
