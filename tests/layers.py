@@ -16,7 +16,7 @@ import tempfile
 # include itself and what stands before it.
 LAYERS = [
     ("base", ["bits", "grown", "bit_tree", "text", "span_tree", "range_tree"]),
-    ("os", ["os", "thread_local", "lock", "linux", "linux_output", "linux_threads"]),
+    ("os", ["os", "thread_local", "lock", "closure", "linux", "linux_output", "linux_threads"]),
     ("", ["misuse", "option", "size_class"]),
     ("space", ["class_map", "budget", "gate", "pace", "pieces", "rows", "metadata", "run", "arena", "huge_edge", "units",
                "slots", "space", "search", "purge", "huge_range", "kept", "huge"]),

@@ -5,6 +5,7 @@
 #include "bin/bin.h"
 #include "bin/due.h"
 #include "bin/slabs.h"
+#include "os/closure.h"
 #include <string.h>
 
 enum {
@@ -48,7 +49,7 @@ size_t bin_units_for(size_t block_size, size_t bytes, unsigned unit_log2)
 
 size_t bin_take(bin_t *bin, void **blocks, size_t want, block_past_t *past)
 {
-  lock_acquire(&bin->lock);
+  closure_acquire(LOCKS_OF_BINS, &bin->lock);
   due_note_use(bin);
   size_t got = slabs_take(bin, blocks, want, 0, past);
   lock_release(&bin->lock);
@@ -58,7 +59,7 @@ size_t bin_take(bin_t *bin, void **blocks, size_t want, block_past_t *past)
 /* Asks first whether there is a block, so that no slab is opened for it. */
 bool bin_take_free(bin_t *bin, void **block, block_past_t *past)
 {
-  lock_acquire(&bin->lock);
+  closure_acquire(LOCKS_OF_BINS, &bin->lock);
   due_note_use(bin);
   bool got = slabs_have_free(bin) && slabs_take(bin, block, 1, 0, past) == 1;
   lock_release(&bin->lock);
@@ -67,7 +68,7 @@ bool bin_take_free(bin_t *bin, void **block, block_past_t *past)
 
 void bin_put(bin_t *bin, void *const *blocks, size_t count)
 {
-  lock_acquire(&bin->lock);
+  closure_acquire(LOCKS_OF_BINS, &bin->lock);
   due_note_use(bin);
   slabs_put(bin, blocks, count, 0, true);
   lock_release(&bin->lock);
@@ -110,7 +111,7 @@ static unsigned first_refill(unsigned capacity)
 void **bin_exchange_empty(bin_t *bin, void **empty, unsigned capacity, unsigned shard)
 {
   depot_t *depot = &bin->depots.of[shard];
-  lock_acquire(&bin->lock);
+  closure_acquire(LOCKS_OF_BINS, &bin->lock);
   due_note_use(bin);
   if (empty)
     depot_put_empty(depot, magazine_of(empty));
@@ -138,7 +139,7 @@ static void put_entries(bin_t *bin, void **top, unsigned shard, bool purge)
 void **bin_exchange_full(bin_t *bin, void **top, unsigned capacity, unsigned shard)
 {
   void **magazine = magazine_of(top), **empty = NULL;
-  lock_acquire(&bin->lock);
+  closure_acquire(LOCKS_OF_BINS, &bin->lock);
   due_note_use(bin);
   if (depots_have_room(&bin->depots) && (empty = depots_take_empty(&bin->depots, shard)) != NULL) {
     depot_push(&bin->depots, &bin->depots.of[shard], top);
@@ -153,7 +154,7 @@ void **bin_exchange_full(bin_t *bin, void **top, unsigned capacity, unsigned sha
 /* For a thread that has no magazine to give in exchange. */
 void **bin_new_magazine(bin_t *bin, unsigned capacity, unsigned shard)
 {
-  lock_acquire(&bin->lock);
+  closure_acquire(LOCKS_OF_BINS, &bin->lock);
   void **magazine = depots_take_empty(&bin->depots, shard);
   lock_release(&bin->lock);
   return magazine ? magazine_floor(magazine, capacity) : NULL;
@@ -162,7 +163,7 @@ void **bin_new_magazine(bin_t *bin, unsigned capacity, unsigned shard)
 /* Only a full magazine goes into the depot: an exchange should bring as many blocks as one can hold. */
 void bin_give_magazine(bin_t *bin, void **top, unsigned shard)
 {
-  lock_acquire(&bin->lock);
+  closure_acquire(LOCKS_OF_BINS, &bin->lock);
   due_note_use(bin);
   if (magazine_is_full_at(top + 1) && *top && depots_have_room(&bin->depots)) {
     depot_push(&bin->depots, &bin->depots.of[shard], top);
@@ -175,7 +176,7 @@ void bin_give_magazine(bin_t *bin, void **top, unsigned shard)
 
 void bin_drop_magazine(bin_t *bin, void **top, unsigned shard)
 {
-  lock_acquire(&bin->lock);
+  closure_acquire(LOCKS_OF_BINS, &bin->lock);
   depot_put_empty(&bin->depots.of[shard], magazine_of(top));
   lock_release(&bin->lock);
 }
@@ -186,7 +187,7 @@ void bin_drop_magazine(bin_t *bin, void **top, unsigned shard)
 static void ask_begin(bin_t *bin)
 {
   if (!bin->lock.solo)
-    lock_acquire(&bin->lock);
+    closure_acquire(LOCKS_OF_BINS, &bin->lock);
 }
 
 static void ask_end(bin_t *bin)
@@ -211,7 +212,7 @@ bool bin_ask(bin_t *bin, const run_t *slab, const void *address, char **block)
 {
   if (bin->lock.solo)
     return ask_beside_owner(bin, slab, address, block);
-  lock_acquire(&bin->lock);
+  closure_acquire(LOCKS_OF_BINS, &bin->lock);
   bool ours = run_kind(slab) == RUN_SLAB && run_owner(slab) == bin;
   size_t index = ours ? bin_block_index(bin, slab, address) : 0;
   ours = ours && index < slab->fresh;
@@ -224,7 +225,7 @@ bool bin_ask(bin_t *bin, const run_t *slab, const void *address, char **block)
 /* The walk found the slab some visits ago. It may have been closed since, or even opened again elsewhere. */
 bool bin_live_word(bin_t *bin, const run_t *slab, const char *start, size_t w, uint64_t *live)
 {
-  lock_acquire(&bin->lock);
+  closure_acquire(LOCKS_OF_BINS, &bin->lock);
   bool there = run_kind(slab) == RUN_SLAB && run_owner(slab) == bin && slab->start == start && w * WORD_BITS < slab->fresh;
   if (there) {
     size_t left = slab->fresh - w * WORD_BITS;
@@ -305,14 +306,14 @@ static void tick(bin_t *bin)
 
 void bin_tick(bin_t *bin)
 {
-  lock_acquire(&bin->lock);
+  closure_acquire(LOCKS_OF_BINS, &bin->lock);
   tick(bin);
   lock_release(&bin->lock);
 }
 
 void bin_become_due(bin_t *bin)
 {
-  lock_acquire(&bin->lock);
+  closure_acquire(LOCKS_OF_BINS, &bin->lock);
   due_note_use(bin);
   lock_release(&bin->lock);
 }
@@ -320,7 +321,7 @@ void bin_become_due(bin_t *bin)
 /* A bin may have ended between the list and this lock. It stays due as long as its region has something for a tick. */
 static void tick_due(bin_t *bin)
 {
-  lock_acquire(&bin->lock);
+  closure_acquire(LOCKS_OF_BINS, &bin->lock);
   if (!bin->ended) {
     tick(bin);
     if (is_quiet(bin) && !space_wants_ticks(bin->space))
@@ -355,7 +356,7 @@ unsigned bins_tick(unsigned most, uint64_t now_ms)
 /* The depots go first: their blocks may be all that keeps slabs in use. */
 void bin_drain(bin_t *bin)
 {
-  lock_acquire(&bin->lock);
+  closure_acquire(LOCKS_OF_BINS, &bin->lock);
   for (depot_t *depot = bin->depots.of; depot < depots_end(&bin->depots); depot++)
     depot_shrink(bin, depot, 0, true);
   slabs_close_unused(bin, 0);
@@ -364,7 +365,7 @@ void bin_drain(bin_t *bin)
 
 size_t bin_purge(bin_t *bin)
 {
-  lock_acquire(&bin->lock);
+  closure_acquire(LOCKS_OF_BINS, &bin->lock);
   size_t bytes = bin->purges ? slabs_purge(bin) : 0;
   lock_release(&bin->lock);
   return bytes;
@@ -372,7 +373,7 @@ size_t bin_purge(bin_t *bin)
 
 void bin_reset(bin_t *bin)
 {
-  lock_acquire(&bin->lock);
+  closure_acquire(LOCKS_OF_BINS, &bin->lock);
   due_note_use(bin); /* what is left is for a tick */
   depots_forget_entries(&bin->depots);
   slabs_reset(bin);
@@ -382,7 +383,7 @@ void bin_reset(bin_t *bin)
 /* `ended` is set first, so that nothing enters the bin into the list of due ones again. */
 void bin_destroy(bin_t *bin)
 {
-  lock_acquire(&bin->lock);
+  closure_acquire(LOCKS_OF_BINS, &bin->lock);
   bin->ended = true;
   due_leave(bin);
   depots_destroy(&bin->depots);

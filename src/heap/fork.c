@@ -6,6 +6,7 @@
 #include "bin/due.h"
 #include "heap/large.h"
 #include "heap/locate.h"
+#include "os/closure.h"
 #include "space/gate.h"
 #include "space/metadata.h"
 
@@ -15,41 +16,53 @@ lock_t startup_lock;
  * holds one, and that call goes on in the child and opens it. Several threads may fork at once, so each knows for itself. */
 static THREAD_LOCAL bool fork_locked;
 
-static void for_each_bin_lock(const heap_t *heap, void (*act)(lock_t *))
+static void pass_heaps(void)
 {
-  FOR_EACH_BIN(bin, heap)
-    act(&bin->lock);
+  for (heap_t *heap = heaps_first(); heap; heap = heaps_shared_from(heap->next))
+    closure_pass(&heap->lock);
 }
+
+static void pass_bins(void)
+{
+  for (heap_t *heap = heaps_first(); heap; heap = heaps_shared_from(heap->next))
+    FOR_EACH_BIN(bin, heap)
+      closure_pass(&bin->lock);
+}
+
+/* The heaps that have a region, which are linked on the way: few do, and the others need not be looked at again. */
+static heap_t *with_region;
 
 /* The newest heaps come first in the list, so children come before their parents. The default heap, which is first in the list,
  * may be the parent of any, so it is last. */
-static void for_each_budget_lock(void (*act)(lock_t *))
+static void pass_budgets(void)
 {
-  for (heap_t *heap = heaps_first()->next; heap; heap = heap->next)
-    act(&heap->budget.lock);
-  act(&heaps_first()->budget.lock);
+  with_region = NULL;
+  for (heap_t *heap = heaps_first()->next; heap; heap = heap->next) {
+    closure_pass(&heap->budget.lock);
+    if (heap->space == &space_of_process)
+      continue;
+    heap->region.next = with_region;
+    with_region = heap;
+  }
+  closure_pass(&heaps_first()->budget.lock);
 }
 
 static void for_each_region_lock(void (*act)(lock_t *))
 {
-  for (heap_t *heap = heaps_first()->next; heap; heap = heap->next)
+  for (heap_t *heap = with_region; heap; heap = heap->region.next)
     act(&heap->region.space.lock);
 }
 
-/* Heaps of one thread have no locks. One that the forking thread itself is using must stay as it is. */
-static void acquire_heaps(void)
+/* In the child a lock may be as another thread had it, that was about to see that its kind is closed. */
+static void reset_heaps(void)
 {
-  for (heap_t *heap = heaps_first(); heap; heap = heaps_shared_from(heap->next)) {
-    lock_acquire(&heap->lock);
-    for_each_bin_lock(heap, lock_acquire);
-  }
-}
-
-static void open_heaps(void (*open)(lock_t *))
-{
-  for (heap_t *heap = heaps_first(); heap; heap = heaps_shared_from(heap->next)) {
-    for_each_bin_lock(heap, open);
-    open(&heap->lock);
+  for (heap_t *heap = heaps_first(); heap; heap = heap->next) {
+    lock_reset(&heap->budget.lock);
+    if (heap->lock.solo)
+      continue;
+    lock_reset(&heap->lock);
+    FOR_EACH_BIN(bin, heap)
+      lock_reset(&bin->lock);
   }
 }
 
@@ -67,9 +80,13 @@ static void lock_everything(void)
   gate_close(GATE_ARRAYS);
   lock_acquire(&threads_lock);
   gate_close(GATE_LARGE);
-  acquire_heaps();
+  closure_close(LOCKS_OF_HEAPS);
+  pass_heaps();
+  closure_close(LOCKS_OF_BINS);
+  pass_bins();
   lock_acquire(&bins_due_lock);
-  for_each_budget_lock(lock_acquire);
+  closure_close(LOCKS_OF_BUDGETS);
+  pass_budgets();
   gate_close(GATE_SYSTEM);
   lock_acquire(&huge_lock);
   for_each_region_lock(lock_acquire);
@@ -78,8 +95,8 @@ static void lock_everything(void)
 }
 
 /* Opens everything that lock_everything() took, but the object pools, which are open already. In which order is of no matter to
- * those who wait, with one exception. The bins of a heap are opened before the heap, and heaps before the list of them: a bin
- * or a heap that is made once its list is open was never locked here, and must not be opened. */
+ * those who wait, with one exception. Regions are opened before the list of heaps: a heap that is made once the list is open
+ * was never locked here, and must not be opened. */
 static void open_everything(void (*open)(lock_t *))
 {
   for (size_t i = LEAVES; i--;)
@@ -87,9 +104,10 @@ static void open_everything(void (*open)(lock_t *))
   for_each_region_lock(open);
   open(&huge_lock);
   gate_open(GATE_SYSTEM, open);
-  for_each_budget_lock(open);
+  closure_open(LOCKS_OF_BUDGETS, open);
   open(&bins_due_lock);
-  open_heaps(open);
+  closure_open(LOCKS_OF_BINS, open);
+  closure_open(LOCKS_OF_HEAPS, open);
   gate_open(GATE_LARGE, open);
   open(&threads_lock);
   gate_open(GATE_ARRAYS, open);
@@ -125,6 +143,7 @@ static void fork_child(void)
   if (heap_dependents)
     heap_dependents->fork_child();
   open_everything(lock_reset);
+  reset_heaps();
   threads_forget_others(large_give_lost_spares);
 }
 

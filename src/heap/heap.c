@@ -5,6 +5,7 @@
 #include "heap/heap.h"
 #include "heap/guard.h"
 #include "option.h"
+#include "os/closure.h"
 
 heap_t default_heap = {.mark = HEAP_LIVE_MARK, .class_most = SIZE_CACHED, .name = "default"};
 lock_t heaps_lock;
@@ -47,7 +48,7 @@ static bin_t *take_bin_record(heap_t *heap, unsigned c, depot_t **depots)
  * free blocks hold a pattern. */
 COLD static bin_t *make_bin(heap_t *heap, unsigned c)
 {
-  lock_acquire(&heap->lock);
+  closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
   bin_t *bin = heap->bins[c];
   if (!bin) {
     depot_t *depots;

@@ -4,6 +4,7 @@
  * changes them is inside GATE_LARGE, and a fork finds them in agreement. */
 #include "heap/large.h"
 #include "misuse.h"
+#include "os/closure.h"
 #include "space/gate.h"
 #include <string.h>
 
@@ -31,7 +32,7 @@ static size_t usable_of(const heap_t *heap, const run_t *run, size_t size)
 /* The heap's lock is for the list alone. The run is the caller's until it hands it out. */
 static void link_run(heap_t *heap, run_t *run)
 {
-  lock_acquire(&heap->lock);
+  closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
   run->previous = NULL;
   run->next = heap->large;
   if (run->next)
@@ -42,7 +43,7 @@ static void link_run(heap_t *heap, run_t *run)
 
 static void unlink_run(heap_t *heap, run_t *run)
 {
-  lock_acquire(&heap->lock);
+  closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
   *(run->previous ? &run->previous->next : &heap->large) = run->next;
   if (run->next)
     run->next->previous = run->previous;

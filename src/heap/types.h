@@ -45,27 +45,31 @@ typedef struct heap_region {
   huge_t *huge;
   void *arena_records; /* REGION_SMALL */
   size_t arena_record_bytes;
-  range_t guest;  /* REGION_GUEST: the caller's memory among others' */
-  heap_t *around; /* in whose memory it is */
-  space_t space;  /* the region as a space */
-  arena_t arena;  /* REGION_GUEST, REGION_SMALL */
+  range_t guest;          /* REGION_GUEST: the caller's memory among others' */
+  heap_t *around;         /* in whose memory it is */
+  space_t space;          /* the region as a space */
+  arena_t arena;          /* REGION_GUEST, REGION_SMALL */
+  struct pool_heap *next; /* that has a region: for a fork, from its beginning to its end */
 } heap_region_t;
 
 struct pool_heap {
-  uint64_t mark; /* HEAP_LIVE_MARK until it is destroyed */
-  lock_t lock;   /* the making of bins, the list of large runs, records */
+  /* What a fork looks at in each of thousands stands together. */
+  uint64_t mark;       /* HEAP_LIVE_MARK until it is destroyed */
+  lock_t lock;         /* the making of bins, the list of large runs, records */
+  heap_t *next;        /* in the list of all heaps */
+  unsigned bins_end;   /* beyond the highest class that has a bin; published after it */
+  uint8_t class_count; /* classes of its own, 1 to class_count; 0: the built-in table */
   bool checked, zero_on_free;
-  bool cached;                 /* threads may keep magazines of its blocks */
-  bool has_cache_slot;         /* and find them by the heap's address */
-  bool budgeted;               /* it or an ancestor had a budget when it was made */
-  bool reached;                /* what threads have cached of it is within reach of the others */
-  bool own_page;               /* its record has one, which may be locked */
-  uint8_t plane;               /* BIN_PLANE_*, of its bins */
-  uint8_t class_count;         /* classes of its own, 1 to class_count; 0: the built-in table */
-  uint32_t class_most;         /* larger requests take runs of their own: small units leave little slack */
-  const uint32_t *class_sizes; /* with class 0 */
-  space_t *space;
+  bool own_page; /* its record has one, which may be locked */
   budget_t budget;
+  space_t *space;                   /* the process's, or its region's */
+  bool cached;                      /* threads may keep magazines of its blocks */
+  bool has_cache_slot;              /* and find them by the heap's address */
+  bool budgeted;                    /* it or an ancestor had a budget when it was made */
+  bool reached;                     /* what threads have cached of it is within reach of the others */
+  uint8_t plane;                    /* BIN_PLANE_*, of its bins */
+  uint32_t class_most;              /* larger requests take runs of their own: small units leave little slack */
+  const uint32_t *class_sizes;      /* with class 0 */
   huge_t *huge;                     /* the newest of its mappings; under huge_lock */
   run_t *large;                     /* the newest of its large runs and spares */
   size_t large_blocks, large_bytes; /* live: how many, and their usable bytes; with huge ones */
@@ -76,7 +80,7 @@ struct pool_heap {
   void *context;
   reach_list_t reach; /* if it is within reach, the caches that may have something in them */
   heap_t *parent, *overflow;
-  heap_t *next, *previous;          /* in the list of all heaps */
+  heap_t *previous;                 /* in the list of all heaps */
   struct object_pool *object_pools; /* in it, the newest first; under heaps_lock */
   size_t users;                     /* heaps whose parent or overflow it is; under heaps_lock */
 
@@ -91,7 +95,6 @@ struct pool_heap {
   heap_region_t region;
   char name[HEAP_NAME_SIZE];
   bin_t *bins[CLASS_COUNT]; /* NULL: no request of the class yet. Published with release, read with acquire */
-  unsigned bins_end;        /* beyond the highest class that has one; published after it */
 };
 
 /* A bin's record. */

@@ -35,7 +35,7 @@ COLD void lock_wait(lock_t *lock)
 #endif
   }
   os_yield();
-  for (unsigned waits = 0; __atomic_exchange_n(&lock->word, 2, __ATOMIC_ACQUIRE) != 0 && !stop_waiting(waits); waits++)
+  for (unsigned waits = 0; __atomic_exchange_n(&lock->word, 2, __ATOMIC_SEQ_CST) != 0 && !stop_waiting(waits); waits++)
     os_wait(&lock->word, 2, lock_may_be_own);
 }
 

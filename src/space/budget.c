@@ -2,11 +2,16 @@
  *
  * A change is made under the locks of all levels at once; a figure is read without any. */
 #include "space/budget.h"
+#include "os/closure.h"
 
-/* The innermost lock comes first. All charges go the same way, so no two of them wait for each other. */
+/* The innermost lock comes first. All charges go the same way, so no two of them wait for each other. A fork waits at the
+ * innermost one (closure.h), so the others are not asked whether they are closed. */
 static void acquire_all(budget_t *budget)
 {
-  for (; budget; budget = budget->parent)
+  if (!budget)
+    return;
+  closure_acquire(LOCKS_OF_BUDGETS, &budget->lock);
+  while ((budget = budget->parent) != NULL)
     lock_acquire(&budget->lock);
 }
 
@@ -87,7 +92,7 @@ void budget_note_peak(budget_t *budget)
   for (; budget; budget = budget->parent) {
     if (budget_held(budget) <= budget_peak(budget))
       continue;
-    lock_acquire(&budget->lock);
+    closure_acquire(LOCKS_OF_BUDGETS, &budget->lock);
     __atomic_store_n(&budget->peak, max_size(budget->peak, budget->held), __ATOMIC_RELAXED);
     lock_release(&budget->lock);
   }
@@ -96,7 +101,7 @@ void budget_note_peak(budget_t *budget)
 /* The comparison and the new limit are under one lock, so that no charge comes between them. */
 bool budget_set_limit(budget_t *budget, size_t limit)
 {
-  lock_acquire(&budget->lock);
+  closure_acquire(LOCKS_OF_BUDGETS, &budget->lock);
   bool fits = !limit || budget->held <= limit;
   if (fits)
     __atomic_store_n(&budget->limit, limit, __ATOMIC_RELAXED);

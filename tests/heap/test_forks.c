@@ -2,6 +2,8 @@
  * Forks beside threads that have something cached, handlers of others, and threads that somebody cancels. */
 #include "check/check.h"
 #include "heaps.h"
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { BLOCKS = 200, SIZE = 100, STUCK_SECONDS = 300 };
@@ -378,13 +380,61 @@ static void forks_beside_object_pools(void **state)
     in_child(beside_object_pools, (void *)(uintptr_t)&loops[i]);
 }
 
+/* ---- what a fork costs beside many heaps ---- */
+
+/* A page that the process writes to after a fork is a fault. There are some 15, and were one for two heaps when a fork took
+ * each lock. */
+enum { MANY = 2000, FAULTS_MOST = MANY / 8 };
+
+static void *wait_for_ever(void *barrier)
+{
+  pthread_barrier_wait(barrier);
+  while (true)
+    pause();
+  return barrier;
+}
+
+static long faults_so_far(void)
+{
+  struct rusage usage;
+  must(getrusage(RUSAGE_SELF, &usage) == 0);
+  return usage.ru_minflt;
+}
+
+/* The child must find every lock open. */
+static void beside_many_heaps(void *unused)
+{
+  static pool_heap_t *heaps[MANY];
+  pthread_barrier_t there;
+  pthread_t thread;
+  int status = -1;
+  (void)unused;
+  pthread_barrier_init(&there, NULL, 2);
+  must(pthread_create(&thread, NULL, wait_for_ever, &there) == 0);
+  pthread_barrier_wait(&there);
+  for (size_t i = 0; i < MANY; i++)
+    must((heaps[i] = pool_heap_create(NULL)) && pool_heap_alloc(heaps[i], SIZE));
+  long before = faults_so_far();
+  pid_t child = fork();
+  long faults = faults_so_far() - before;
+  if (child == 0) {
+    alarm(STUCK_SECONDS);
+    for (size_t i = 0; i < MANY; i++)
+      pool_heap_reset(heaps[i]), must(pool_heap_alloc(heaps[i], 10 * SIZE) != NULL);
+    _exit(0);
+  }
+  must(waitpid(child, &status, 0) == child && status == 0);
+  must(faults < FAULTS_MOST);
+}
+IN_CHILD(beside_many_heaps)
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(tell_an_option_although_cancelled), /* first: nobody has used the library yet */
     cmocka_unit_test(fork_beside_handlers_test),         cmocka_unit_test(cached_by_others_is_not_live),
     cmocka_unit_test(forks_beside_large_blocks),         cmocka_unit_test(forks_beside_heaps),
-    cmocka_unit_test(forks_beside_object_pools),
+    cmocka_unit_test(forks_beside_object_pools),         cmocka_unit_test(beside_many_heaps_test),
   };
   return cmocka_run_group_tests_name("forks", tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
 #include "heap/fork.h"
 #include "heap/heap.h"
 #include "heap/locate.h"
+#include "os/closure.h"
 #include "os_fake.h"
 #include "sleepers.h"
 #include "space/gate.h"
@@ -20,6 +21,7 @@ typedef enum place {
   PLACE_THREADS,
   PLACE_LARGE,
   PLACE_HEAP,
+  PLACE_BIN,
   PLACE_DUE,
   PLACE_BUDGET_BELOW,
   PLACE_BUDGET,
@@ -33,7 +35,7 @@ typedef struct fork_lock {
   const char *name;
   unsigned place;
   lock_t *lock;
-  const lock_t *outer; /* under which that is made whose lock it is */
+  lock_kind_t kind; /* of those that a fork closes and does not take; LOCK_KINDS: it takes this one */
 } fork_lock_t;
 
 enum { FORK_LOCKS_MOST = 400 };
@@ -41,11 +43,13 @@ static fork_lock_t fork_locks[FORK_LOCKS_MOST];
 static size_t fork_locks_count;
 static bool fork_is_over;
 
-static void add_fork_lock(const char *name, unsigned place, lock_t *lock)
+static void add_lock_of_kind(const char *name, unsigned place, lock_t *lock, lock_kind_t kind)
 {
   must(fork_locks_count < FORK_LOCKS_MOST);
-  fork_locks[fork_locks_count++] = (fork_lock_t){.name = name, .place = place, .lock = lock};
+  fork_locks[fork_locks_count++] = (fork_lock_t){.name = name, .place = place, .lock = lock, .kind = kind};
 }
+
+static void add_fork_lock(const char *name, unsigned place, lock_t *lock) { add_lock_of_kind(name, place, lock, LOCK_KINDS); }
 
 static void add_gate_of_heaps(lock_t *gate) { add_fork_lock("a gate of heaps", PLACE_LIFE, gate); }
 static void add_gate_of_arrays(lock_t *gate) { add_fork_lock("a gate of arrays", PLACE_ARRAYS, gate); }
@@ -54,15 +58,19 @@ static void add_gate(lock_t *gate) { add_fork_lock("a gate", PLACE_GATE, gate); 
 
 static void add_locks_of(heap_t *heap, place_t budget)
 {
-  add_fork_lock("the lock of a heap", PLACE_HEAP, &heap->lock);
+  add_lock_of_kind("the lock of a heap", PLACE_HEAP, &heap->lock, LOCKS_OF_HEAPS);
   FOR_EACH_BIN(bin, heap)
-    add_fork_lock("the lock of a bin", PLACE_HEAP, &bin->lock), fork_locks[fork_locks_count - 1].outer = &heap->lock;
-  add_fork_lock("the lock of a budget", budget, &heap->budget.lock);
-  if (heap != &default_heap)
+    add_lock_of_kind("the lock of a bin", PLACE_BIN, &bin->lock, LOCKS_OF_BINS);
+  add_lock_of_kind("the lock of a budget", budget, &heap->budget.lock, LOCKS_OF_BUDGETS);
+  if (heap->space != &space_of_process)
     add_fork_lock("the lock of a heap's own space", PLACE_REGION, &heap->region.space.lock);
 }
 
 static bool lock_is_held(const fork_lock_t *at) { return __atomic_load_n(&at->lock->word, __ATOMIC_ACQUIRE) != 0; }
+static bool is_shut(const fork_lock_t *at)
+{
+  return at->kind == LOCK_KINDS ? lock_is_held(at) : __atomic_load_n(&closure_closed[at->kind], __ATOMIC_ACQUIRE);
+}
 
 static void lock_must(const fork_lock_t *at, bool what, int line)
 {
@@ -105,28 +113,22 @@ static void fork_waits_for(const fork_lock_t *held)
   lock_must(held, !__atomic_load_n(&fork_is_over, __ATOMIC_ACQUIRE), __LINE__);
   for (const fork_lock_t *at = fork_locks; at < fork_locks + fork_locks_count; at++)
     if (at->place != held->place)
-      lock_must(at, lock_is_held(at) == (at->place < held->place), __LINE__);
+      lock_must(at, is_shut(at) == (at->place < held->place || (at->kind != LOCK_KINDS && at->kind == held->kind)), __LINE__);
   lock_release(held->lock);
   must(pthread_join(thread, NULL) == 0);
   all_are_open();
 }
 
-/* Whoever is woken makes bins and takes their locks: a fork that opens those afterwards opens what it never had. */
-static size_t opened;
-static bool is_budget(const fork_lock_t *at)
-{
-  return at->place >= PLACE_BUDGET_BELOW && at->place <= PLACE_BUDGET_FRONT;
-} /* in any order */
-static bool is_inside(const fork_lock_t *other, const fork_lock_t *at)
-{
-  return other->outer == at->lock || (other->place > at->place && !(is_budget(other) && is_budget(at)));
-}
+/* What a fork has closed is free at its moment. Of each kind the queue is held. */
+static size_t opened, taken;
 
 static void all_have_sleepers(void)
 {
   for (const fork_lock_t *at = fork_locks; at < fork_locks + fork_locks_count; at++) {
-    lock_must(at, lock_is_held(at), __LINE__);
-    at->lock->word = WITH_SLEEPERS;
+    lock_must(at, is_shut(at) && lock_is_held(at) == (at->kind == LOCK_KINDS), __LINE__);
+    taken += at->kind == LOCK_KINDS;
+    if (at->kind == LOCK_KINDS)
+      at->lock->word = WITH_SLEEPERS;
   }
 }
 
@@ -137,7 +139,7 @@ static void opened_from_the_inside(const uint32_t *word)
     at++;
   must(at < fork_locks + fork_locks_count);
   for (const fork_lock_t *other = fork_locks; other < fork_locks + fork_locks_count; other++)
-    lock_must(other, !lock_is_held(other) || !is_inside(other, at), __LINE__);
+    lock_must(other, !lock_is_held(other) || other->place <= at->place, __LINE__);
   opened++;
 }
 
@@ -149,7 +151,7 @@ static void fork_opens_the_other_way_round(void)
   must(pthread_create(&thread, NULL, fork_once, NULL) == 0 && pthread_join(thread, NULL) == 0);
   os_fake.forking = NULL;
   os_fake.woken = NULL;
-  must(opened == fork_locks_count);
+  must(opened == taken);
 }
 
 static void fork_takes_all_locks(void *argument)
@@ -158,11 +160,11 @@ static void fork_takes_all_locks(void *argument)
     {0}, {.budget = 200 << 10}, {.budget = 20 << 20}, {.reserve = 10 << 20}, {.memory = buffer, .memory_size = 1 << 20}};
   enum { KINDS = sizeof kinds / sizeof *kinds };
   static const fork_lock_t leaves[] = {
-    {"bin_magazines_lock", PLACE_LEAVES, &bin_magazines_lock, NULL},
-    {"the process's space", PLACE_LEAVES + 1, &space_of_process.lock, NULL},
-    {"space_slots_lock", PLACE_LEAVES + 2, &space_slots_lock, NULL},
-    {"guests_lock", PLACE_LEAVES + 3, &guests_lock, NULL},
-    {"metadata_lock", PLACE_LEAVES + 4, &metadata_lock, NULL},
+    {"bin_magazines_lock", PLACE_LEAVES, &bin_magazines_lock, LOCK_KINDS},
+    {"the process's space", PLACE_LEAVES + 1, &space_of_process.lock, LOCK_KINDS},
+    {"space_slots_lock", PLACE_LEAVES + 2, &space_slots_lock, LOCK_KINDS},
+    {"guests_lock", PLACE_LEAVES + 3, &guests_lock, LOCK_KINDS},
+    {"metadata_lock", PLACE_LEAVES + 4, &metadata_lock, LOCK_KINDS},
   };
   pool_heap_t *heaps[KINDS + 1];
   pthread_t thread;
@@ -184,6 +186,9 @@ static void fork_takes_all_locks(void *argument)
   gate_each(GATE_LARGE, add_large_gate);
   gate_each(GATE_SYSTEM, add_gate);
   must(fork_locks[fork_locks_count - 1].place == PLACE_GATE);
+  add_fork_lock("the queue of heaps", PLACE_HEAP, closure_queue(LOCKS_OF_HEAPS));
+  add_fork_lock("the queue of bins", PLACE_BIN, closure_queue(LOCKS_OF_BINS));
+  add_fork_lock("the queue of budgets", PLACE_BUDGET_BELOW, closure_queue(LOCKS_OF_BUDGETS));
   add_locks_of(&default_heap, PLACE_BUDGET_FRONT);
   for (size_t i = 0; i <= KINDS; i++) {
     must(pool_heap_alloc(heaps[i], 100) && pool_heap_alloc(heaps[i], 3000));
