@@ -13,9 +13,13 @@ enum {
 
 /* ---- empty magazines ---- */
 
-/* The lock of the magazines of bins that ended. */
+/* The lock of the magazines of bins that ended, and of new ones. */
 lock_t bin_magazines_lock;
 static void **ownerless;
+
+/* Eight to a page. Taken one by one, between records of whole pages, each kept a page of its own: no record that was given back
+ * has their alignment. */
+static metadata_kind_t fresh_magazines = {.size = MAGAZINE_BYTES, .alignment = MAGAZINE_BYTES};
 
 static void **magazine_take(void)
 {
@@ -23,8 +27,10 @@ static void **magazine_take(void)
   void **magazine = ownerless;
   if (magazine)
     ownerless = magazine_below(magazine);
+  else
+    magazine = metadata_take_kind(&fresh_magazines);
   lock_release(&bin_magazines_lock);
-  return magazine ? magazine : metadata_take(MAGAZINE_BYTES, MAGAZINE_BYTES);
+  return magazine;
 }
 
 /* A whole list is handed over at once, so the lock is taken once for each depot. */
