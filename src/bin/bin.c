@@ -9,8 +9,6 @@
 #include <string.h>
 
 enum {
-  FIRST_BLOCKS = 8,            /* for one of many threads that has none of the class: most take few, and share pages then */
-  MANY_THREADS = 5,            /* with fewer a second refill costs more than the pages */
   DEPOT_GROWTH = 32,           /* magazines more for one that changed shards */
   STEPS_PER_BIN = 8,           /* where a purge is under way: of pace.h */
   PURGE_LEAST_PAGES = 2,       /* of blocks whose memory may go back while others of the slab are in use */
@@ -77,14 +75,14 @@ void bin_put(bin_t *bin, void *const *blocks, size_t count)
 /* ---- magazines ---- */
 
 /* If no block can be had, the empty magazine goes back to the depot: it may be the only one. */
-static void **refill_from_slabs(bin_t *bin, unsigned capacity, unsigned want, unsigned shard)
+static void **refill_from_slabs(bin_t *bin, unsigned capacity, unsigned shard)
 {
   void **magazine = depots_take_empty(&bin->depots, shard);
   if (!magazine)
     return NULL;
   void **floor = magazine_floor(magazine, capacity);
   *floor = NULL;
-  size_t got = slabs_take(bin, floor + 1, want, shard, NULL);
+  size_t got = slabs_take(bin, floor + 1, capacity, shard, NULL);
   if (got)
     return floor + got;
   depot_put_empty(&bin->depots.of[shard], magazine);
@@ -100,18 +98,12 @@ static void **steal(bin_t *bin, unsigned shard, bool needed_too)
   return top;
 }
 
-static unsigned first_refill(unsigned capacity)
-{
-  bool many = __atomic_load_n(&bin_threads, __ATOMIC_RELAXED) >= MANY_THREADS;
-  return many && capacity > FIRST_BLOCKS ? FIRST_BLOCKS : capacity;
-}
-
 /* The order decides how far blocks wander. The shard's own depot has blocks that are likely to be in this core's cache. What
  * another shard can spare comes before the slabs, which cost more; what it needs comes last, if no memory can be had. */
 void **bin_exchange_empty(bin_t *bin, void **empty, unsigned capacity, unsigned shard)
 {
   depot_t *depot = &bin->depots.of[shard];
-  closure_acquire(LOCKS_OF_BINS, &bin->lock);
+  bool shared = closure_acquire(LOCKS_OF_BINS, &bin->lock);
   due_note_use(bin);
   if (empty)
     depot_put_empty(depot, magazine_of(empty));
@@ -120,10 +112,10 @@ void **bin_exchange_empty(bin_t *bin, void **empty, unsigned capacity, unsigned 
   if (!top && bin->depots.count)
     top = steal(bin, shard, false);
   if (!top)
-    top = refill_from_slabs(bin, capacity, empty ? capacity : first_refill(capacity), shard);
+    top = refill_from_slabs(bin, capacity, shard);
   if (!top)
     top = steal(bin, shard, true);
-  lock_release(&bin->lock);
+  closure_release(&bin->lock, shared);
   return top;
 }
 
@@ -139,7 +131,7 @@ static void put_entries(bin_t *bin, void **top, unsigned shard, bool purge)
 void **bin_exchange_full(bin_t *bin, void **top, unsigned capacity, unsigned shard)
 {
   void **magazine = magazine_of(top), **empty = NULL;
-  closure_acquire(LOCKS_OF_BINS, &bin->lock);
+  bool shared = closure_acquire(LOCKS_OF_BINS, &bin->lock);
   due_note_use(bin);
   if (depots_have_room(&bin->depots) && (empty = depots_take_empty(&bin->depots, shard)) != NULL) {
     depot_push(&bin->depots, &bin->depots.of[shard], top);
@@ -147,7 +139,7 @@ void **bin_exchange_full(bin_t *bin, void **top, unsigned capacity, unsigned sha
     put_entries(bin, top, shard, true);
     empty = magazine;
   }
-  lock_release(&bin->lock);
+  closure_release(&bin->lock, shared);
   return magazine_floor(empty, capacity);
 }
 

@@ -33,8 +33,7 @@ bin_figures_t bin_figures(bin_t *bin, size_t in_threads);
 bool bin_depot_holds(bin_t *bin, const void *block);
 
 /* An empty magazine (or NULL) for one with entries; returns its top entry. NULL: no memory, and the empty one is the
- * bin's. `capacity` is how many blocks are wanted if they come from slabs, or few where there are many threads and no empty
- * one: that is the thread's first refill. `shard` is the calling thread's. */
+ * bin's. `capacity` is how many blocks are wanted if they come from slabs. `shard` is the calling thread's. */
 void **bin_exchange_empty(bin_t *bin, void **empty, unsigned capacity, unsigned shard);
 
 /* A magazine with entries up to `top` for an empty one of that capacity, whose floor is returned. Needs no memory: where there

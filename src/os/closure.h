@@ -26,17 +26,27 @@ extern INTERNAL bool closure_closed[LOCK_KINDS];
 /* Releases the lock until its kind is open, and has it again. */
 void closure_wait(lock_kind_t kind, lock_t *lock);
 
-/* As lock_acquire(), for the locks of a kind. A lock of one thread is in no closure. */
-static inline void closure_acquire(lock_kind_t kind, lock_t *lock)
+/* As lock_acquire(), for the locks of a kind. A lock of one thread is in no closure. Returns whether others may want the lock,
+ * for closure_release(): lock_release() would find it out again. */
+static inline bool closure_acquire(lock_kind_t kind, lock_t *lock)
 {
   if (os_single_threaded() || lock->solo) {
     lock->word = 1;
-    return;
+    return false;
   }
   if (!lock_try(lock))
     lock_wait(lock);
   if (unlikely(__atomic_load_n(&closure_closed[kind], __ATOMIC_SEQ_CST)))
     closure_wait(kind, lock);
+  return true;
+}
+
+static inline void closure_release(lock_t *lock, bool shared)
+{
+  if (!shared)
+    lock->word = 0;
+  else if (lock_open(lock))
+    os_wake(&lock->word);
 }
 
 /* These are for fork(), which closes a kind and then passes each of its locks. A lock that is passed stays free, but for

@@ -6,13 +6,30 @@
 
 __attribute__((aligned(MAGAZINE_BYTES))) void *magazine_sentinel[MAGAZINE_WORDS];
 
+/* Of many threads most use a class little, and what each keeps of it adds up. So beside many threads a thread begins with
+ * magazines of two blocks and no stock. They double after each eight exchanges with the bin: a thread that goes on has full
+ * ones some five hundred blocks later. */
+enum {
+  MANY_THREADS = 5, /* with fewer, more exchanges cost more than the memory */
+  SMALL_STEP_LOG2 = 3,
+  SMALL_EXCHANGES = 5 << SMALL_STEP_LOG2
+};
+
+static uint8_t small_at_first(void)
+{
+  return __atomic_load_n(&bin_threads, __ATOMIC_RELAXED) >= MANY_THREADS ? SMALL_EXCHANGES : 0;
+}
+
 /* Every class begins with the sentinel, so that its first pop and its first push find the slow path. */
 void magazines_init(magazines_t *magazines, cache_t *cache, unsigned shard)
 {
+  uint8_t small = small_at_first();
   *magazines = (magazines_t){.cache = cache, .shard = (uint8_t)(shard % DEPOT_SHARDS)};
   magazines_forget(cache);
   for (unsigned c = 0; c <= CLASS_CACHED; c++)
     magazines->of[c].seen = MAGAZINE_SENTINEL;
+  for (unsigned c = 0; small && c <= CLASS_CACHED; c++)
+    magazines->of[c].small = small;
 }
 
 /* What was in the cache is lost: this is for a new one, and for a thread that must not use its own any more. */
@@ -29,6 +46,14 @@ void magazines_forget(cache_t *cache)
 /* These two are settled under the bin's lock and read without it: any value that they ever had will do. */
 static unsigned magazine_capacity(const bin_t *bin) { return __atomic_load_n(&bin->magazine_capacity, __ATOMIC_RELAXED); }
 static unsigned stock_most(const bin_t *bin) { return __atomic_load_n(&bin->stock_most, __ATOMIC_RELAXED); }
+
+/* Returns the capacity of the next magazine, for an exchange with the bin. */
+COLD static unsigned small_capacity(stock_t *stock, unsigned most)
+{
+  unsigned capacity = 2u << ((SMALL_EXCHANGES - stock->small) >> SMALL_STEP_LOG2);
+  stock->small--;
+  return capacity < most ? capacity : most;
+}
 
 /* Only full magazines come here, so word 0 need not say how far the entries reach (C2). */
 static void stock_push(stock_t *stock, void **magazine)
@@ -55,13 +80,13 @@ static void stock_keep_empty(stock_t *stock, void **magazine)
 }
 
 /* Returns the floor of an empty magazine: one of the stock, which costs no lock, else one of the bin. NULL: no memory. */
-static void **stock_empty(stock_t *stock, bin_t *bin, unsigned shard)
+static void **stock_empty(stock_t *stock, bin_t *bin, unsigned capacity, unsigned shard)
 {
   void **magazine = stock->empties;
   if (!magazine)
-    return bin_new_magazine(bin, magazine_capacity(bin), shard);
+    return bin_new_magazine(bin, capacity, shard);
   stock->empties = magazine_below(magazine);
-  return magazine_floor(magazine, magazine_capacity(bin));
+  return magazine_floor(magazine, capacity);
 }
 
 static void **last_word(void **magazine) { return magazine + MAGAZINE_WORDS - 1; }
@@ -86,7 +111,10 @@ void *magazines_refill(magazines_t *magazines, bin_t *bin)
     if (empty)
       stock_keep_empty(stock, empty);
   } else {
-    top = bin_exchange_empty(bin, empty, magazine_capacity(bin), magazines->shard);
+    unsigned capacity = magazine_capacity(bin);
+    if (unlikely(stock->small))
+      capacity = small_capacity(stock, capacity);
+    top = bin_exchange_empty(bin, empty, capacity, magazines->shard);
     if (!top) {
       OWNER_STORE(loaded->below, MAGAZINE_SENTINEL); /* the empty one has gone to the bin */
       return NULL;
@@ -115,11 +143,16 @@ NOINLINE static void overflow_to_bin(magazines_t *magazines, bin_t *bin, void *b
   loaded_t *loaded = &magazines->cache->of[bin->size_class];
   stock_t *stock = &magazines->of[bin->size_class];
   void **full = loaded->below, **floor = NULL, *top = loaded->top;
-  if (full == MAGAZINE_SENTINEL || stock->count < stock_most(bin))
-    floor = stock_empty(stock, bin, magazines->shard);
+  unsigned capacity = magazine_capacity(bin), most = stock_most(bin);
+  if (unlikely(stock->small)) {
+    capacity = small_capacity(stock, capacity);
+    most = 0;
+  }
+  if (full == MAGAZINE_SENTINEL || stock->count < most)
+    floor = stock_empty(stock, bin, capacity, magazines->shard);
   if (!floor && (stock->count || full != MAGAZINE_SENTINEL)) {
     void **given = stock->count ? last_word(stock_pop(stock)) : full;
-    floor = bin_exchange_full(bin, given, magazine_capacity(bin), magazines->shard);
+    floor = bin_exchange_full(bin, given, capacity, magazines->shard);
     full = given == full ? MAGAZINE_SENTINEL : full;
   }
   if (unlikely(!floor)) {
@@ -130,7 +163,7 @@ NOINLINE static void overflow_to_bin(magazines_t *magazines, bin_t *bin, void *b
     stock_push(stock, magazine_of(full));
   load_two(loaded, floor, top, block);
   /* The class has shrunk since, and with it the stock that it may have. One magazine goes each time, until that is so. */
-  if (stock->count > stock_most(bin))
+  if (stock->count > most)
     bin_give_magazine(bin, last_word(stock_pop(stock)), magazines->shard);
 }
 
@@ -202,9 +235,10 @@ void magazines_tick(magazines_t *magazines, bin_t *bin)
   stock_t *stock = &magazines->of[bin->size_class];
   void **below = magazines->cache->of[bin->size_class].below;
   bool idle = below != MAGAZINE_SENTINEL && below == stock->seen;
-  if (idle)
+  if (idle) {
     magazines_flush(magazines, bin);
-  else if (stock->low)
+    stock->small = small_at_first();
+  } else if (stock->low)
     stock_shrink(magazines, bin, stock->count - stock->low);
   stock->seen = below;
   stock->low = stock->count;

@@ -106,6 +106,7 @@ typedef struct stock {
   void **seen;    /* loaded.below at the last tick */
   uint8_t count;  /* of full ones */
   uint8_t low;    /* the fewest since the last tick */
+  uint8_t small;  /* exchanges with the bin until magazines are full: beside many threads they begin small */
 } stock_t;
 
 /* Everything a thread holds of one heap. */

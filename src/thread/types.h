@@ -57,9 +57,8 @@ typedef struct thread_invalid {
   char text[INVALID_TEXT_SIZE];
 } thread_invalid_t;
 
+/* What every thread uses stands first, in one page. Of the rest a thread that has no heap touches nothing. */
 typedef struct thread {
-  struct pool_heap *heap_at[CACHE_SLOTS];
-  cache_t *cache_at[CACHE_SLOTS];
   bool busy;           /* with the magazines of a heap in `chains` */
   uint8_t shard;       /* of the bins' depots */
   bool is_lost;        /* to this process, the child of a fork */
@@ -73,7 +72,9 @@ typedef struct thread {
   uint32_t cache_count;
   heap_cache_t *due_first, *due_last; /* those with something in them, the next to be ticked first. Under threads_lock */
   uint32_t due_count;
-  uint32_t due_left; /* of those that were there when the tick began. The owner's alone */
+  uint32_t due_left;                      /* of those that were there when the tick began. The owner's alone */
+  struct pool_heap *heap_at[CACHE_SLOTS]; /* the first is written to when the record is made */
+  cache_t *cache_at[CACHE_SLOTS];
   thread_invalid_t invalid;
 } thread_t;
 

@@ -25,27 +25,6 @@ static void **refill(unsigned k, unsigned shard)
   return bin_exchange_empty(&bin, bin_new_magazine(&bin, k, shard), k, shard);
 }
 
-/* Many threads take a few of a class and no more. What the first refill brings is next to what others get. */
-static void the_first_refill_is_small(void **state)
-{
-  (void)state;
-  for (unsigned k = 2; k <= MAGAZINE_CAPACITY_MOST; k++) {
-    class_new(4);
-    bin_threads = 1 + k % 8;
-    char *end = NULL;
-    for (int turn = 0; turn < 3; turn++) {
-      void **top = bin_exchange_empty(&bin, NULL, k, MY_SHARD);
-      size_t count = count_down(top);
-      assert_int_equal(count, bin_threads < 5 ? k : min_size(k, 8));
-      assert_true(!end || top[0] == end);
-      end = (char *)top[1 - (ptrdiff_t)count] + bin.block_size;
-      bin_drop_magazine(&bin, top - count, MY_SHARD);
-      check_bin(&bin);
-    }
-  }
-  bin_threads = 1;
-}
-
 static void a_refill_is_in_address_order(void **state)
 {
   (void)state;
@@ -263,7 +242,6 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(no_memory), /* first: nothing has taken a magazine yet */
-    cmocka_unit_test(the_first_refill_is_small),
     cmocka_unit_test(a_refill_is_in_address_order),
     cmocka_unit_test(stocks_are_divided),
     cmocka_unit_test(the_depot),

@@ -81,12 +81,54 @@ static void last_in_first_out(void **state)
   agrees(10);
 }
 
+/* Takes so many blocks and gives them back; returns the most that were in the magazines after a refill. */
+static size_t use(size_t count)
+{
+  static void *blocks[LIVE];
+  size_t most = 0;
+  for (size_t i = 0; i < count; i++) {
+    size_t before = magazines_count(&magazines, bin.size_class);
+    blocks[i] = allocate();
+    size_t now = magazines_count(&magazines, bin.size_class);
+    most = now > before ? max_size(most, now + 1) : most;
+  }
+  while (count)
+    give(blocks[--count]);
+  agrees(0);
+  return most;
+}
+
+/* A thread that uses a class little keeps little of it, if there are many such threads. One that goes on has full magazines
+ * soon, and small ones again when it has not used the class for a while. */
+static void many_threads_begin_small(void **state)
+{
+  enum { FEW = 6, MANY = 1000, THREADS = 5, GROWN_BLOCKS = 16 };
+  (void)state;
+  for (bin_threads = THREADS - 1; bin_threads <= THREADS; bin_threads++) {
+    bool small = bin_threads == THREADS;
+    all_new(4);
+    assert_int_equal(use(FEW), small ? 2 : bin.magazine_capacity);
+    assert_true(!small || magazines_count(&magazines, bin.size_class) <= 4);
+    for (int turn = 0; turn < 3; turn++) {
+      assert_true(use(MANY) >= min_size(bin.magazine_capacity, GROWN_BLOCKS));
+      for (int tick = 0; tick < 2; tick++)
+        magazines_tick(&magazines, &bin);
+      assert_int_equal(magazines_count(&magazines, bin.size_class), 0);
+      bin_drain(&bin); /* or there is a full one in the depot */
+      if (turn == 1)
+        assert_int_equal(use(FEW), small ? 2 : bin.magazine_capacity);
+    }
+  }
+  bin_threads = 1;
+}
+
 static void random_traffic(void **state)
 {
   (void)state;
   static void *live[LIVE];
   dice_t dice = {6};
   for (unsigned c = 1; c <= CLASS_CACHED; c += 6) {
+    bin_threads = c % 4 == 3 ? 100 : 1; /* beside many threads magazines begin small */
     all_new(c);
     size_t count = 0, most = min_size(LIVE, 12 * MIB / bin.block_size);
     for (size_t i = 0; i < 20000; i++) {
@@ -115,6 +157,7 @@ static void random_traffic(void **state)
     agrees(0);
     assert_int_equal(bin.slab_count, 0);
   }
+  bin_threads = 1;
 }
 
 static void held(void **state)
@@ -241,6 +284,7 @@ int main(void)
     cmocka_unit_test(no_more_memory),
     cmocka_unit_test(empty_from_the_start),
     cmocka_unit_test(last_in_first_out),
+    cmocka_unit_test(many_threads_begin_small),
     cmocka_unit_test(random_traffic),
     cmocka_unit_test(held),
     cmocka_unit_test(ticks),
