@@ -163,7 +163,7 @@ NOINLINE static void overflow_to_bin(magazines_t *magazines, bin_t *bin, void *b
     stock_push(stock, magazine_of(full));
   load_two(loaded, floor, top, block);
   /* The class has shrunk since, and with it the stock that it may have. One magazine goes each time, until that is so. */
-  if (stock->count > most)
+  if (stock->count > stock_most(bin))
     bin_give_magazine(bin, last_word(stock_pop(stock)), magazines->shard);
 }
 
