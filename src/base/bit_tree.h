@@ -75,7 +75,7 @@ OWN_COPY NOINLINE void bit_tree_find_lowest(bit_tree_t *tree)
 {
   size_t i = 0;
   for (uint32_t l = tree->levels - 1; l > 0; l--)
-    i = i * WORD_BITS + (size_t)__builtin_ctzll(tree->level[l][i]);
+    i = i * WORD_BITS + lowest_bit(tree->level[l][i]);
   tree->lowest = (uint32_t)i;
 }
 
@@ -84,7 +84,7 @@ static inline size_t bit_tree_lowest(bit_tree_t *tree)
 {
   if (unlikely(!bit_tree_word(tree, tree->lowest)))
     bit_tree_find_lowest(tree);
-  return tree->lowest * (size_t)WORD_BITS + (size_t)__builtin_ctzll(bit_tree_word(tree, tree->lowest));
+  return tree->lowest * (size_t)WORD_BITS + lowest_bit(bit_tree_word(tree, tree->lowest));
 }
 
 #endif

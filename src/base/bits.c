@@ -31,7 +31,7 @@ size_t bits_count(const uint64_t *map, size_t from, size_t to)
 {
   size_t count = 0;
   for (size_t w = from / WORD_BITS; from < to && w <= (to - 1) / WORD_BITS; w++)
-    count += (size_t)__builtin_popcountl(map[w] & range_mask(w, from, to));
+    count += (size_t)__builtin_popcountll(map[w] & range_mask(w, from, to));
   return count;
 }
 
@@ -44,7 +44,7 @@ static size_t next_bit(const uint64_t *map, size_t from, size_t to, uint64_t fli
   uint64_t word = (map[from / WORD_BITS] ^ flip) & ~(uint64_t)0 << (from % WORD_BITS);
   for (size_t w = from / WORD_BITS;;) {
     if (word)
-      return min_size(w * WORD_BITS + (size_t)__builtin_ctzl(word), to);
+      return min_size(w * WORD_BITS + lowest_bit(word), to);
     if (++w * WORD_BITS >= to)
       return to;
     word = map[w] ^ flip;
@@ -61,5 +61,5 @@ size_t bits_previous_set(const uint64_t *map, size_t from)
   uint64_t word = __atomic_load_n(&map[w], __ATOMIC_RELAXED) & ~(uint64_t)0 >> (WORD_BITS - 1 - from % WORD_BITS);
   while (!word && w)
     word = __atomic_load_n(&map[--w], __ATOMIC_RELAXED);
-  return word ? w * WORD_BITS + log2_floor(word) : 0;
+  return word ? w * WORD_BITS + highest_bit(word) : 0;
 }

@@ -3,9 +3,8 @@
 #ifndef BASE_BITS_H
 #define BASE_BITS_H
 
+#include "base/machine.h"
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
@@ -33,12 +32,22 @@ static inline size_t round_up(size_t n, size_t to) { return (n + to - 1) & ~(to 
 static inline size_t round_down(size_t n, size_t to) { return n & ~(to - 1); }
 
 /* The position of the highest set bit; n is not 0. */
-static inline unsigned log2_floor(size_t n) { return 63 - (unsigned)__builtin_clzl(n); }
+static inline unsigned log2_floor(size_t n) { return ADDRESS_BITS - 1 - (unsigned)__builtin_clzl(n); }
 
 static inline size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
 static inline size_t max_size(size_t a, size_t b) { return a > b ? a : b; }
 
 enum { WORD_BITS = 64 };
+
+/* The positions of the highest and of the lowest set bit of a word, which is not 0. Of half a word a machine of 32 bits finds the
+ * lowest by itself; for a whole one gcc would call its library. */
+static inline unsigned highest_bit(uint64_t word) { return WORD_BITS - 1 - (unsigned)__builtin_clzll(word); }
+static inline unsigned lowest_bit(uint64_t word)
+{
+  if (ADDRESS_BITS > 32)
+    return (unsigned)__builtin_ctzll(word);
+  return (uint32_t)word ? (unsigned)__builtin_ctz((uint32_t)word) : 32 + (unsigned)__builtin_ctz((uint32_t)(word >> 32));
+}
 
 static inline uint64_t bit_of(size_t i) { return (uint64_t)1 << i % WORD_BITS; } /* in its word */
 static inline bool bit_test(const uint64_t *map, size_t i) { return map[i / WORD_BITS] >> (i % WORD_BITS) & 1; }

@@ -50,7 +50,7 @@ static uint64_t leaf_of(uint64_t word)
     return 0;
   if (!~word)
     return node_of(WORD_BITS, WORD_BITS, WORD_BITS);
-  return node_of((size_t)__builtin_ctzll(~word), (size_t)__builtin_clzll(~word), longest_in(word));
+  return node_of(lowest_bit(~word), (size_t)__builtin_clzll(~word), longest_in(word));
 }
 
 /* Sums up two neighbours, each of which stands for `half` bits. A stretch that fills its half goes on into the other one. */
@@ -126,7 +126,7 @@ size_t span_find(const span_tree_t *tree, size_t n)
       return at - high_of(left);
     i++;
   }
-  return at + (size_t)__builtin_ctzll(starts_of(tree->map[i - tree->leaves], n));
+  return at + lowest_bit(starts_of(tree->map[i - tree->leaves], n));
 }
 
 size_t span_longest(const span_tree_t *tree) { return longest_of(tree->node[1]); }

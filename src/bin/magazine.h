@@ -13,7 +13,11 @@
 
 #include "os/lock.h"
 
-enum { MAGAZINE_WORDS = 64, MAGAZINE_BYTES = MAGAZINE_WORDS * 8, MAGAZINE_CAPACITY_MOST = MAGAZINE_WORDS - 2 };
+enum {
+  MAGAZINE_WORDS = 64,
+  MAGAZINE_BYTES = MAGAZINE_WORDS * (int)sizeof(void *),
+  MAGAZINE_CAPACITY_MOST = MAGAZINE_WORDS - 2
+};
 
 /* The word for the NULL of an empty magazine, below its first entry. */
 static inline void **magazine_floor(void **magazine, unsigned capacity) { return magazine + (MAGAZINE_WORDS - 1 - capacity); }

@@ -42,7 +42,7 @@ size_t slab_take_free(run_t *slab, size_t block_size, void **blocks, size_t want
       continue;
     char *first = slab->start + w * WORD_BITS * block_size;
     for (; word && got < want; word &= word - 1)
-      blocks[want - ++got] = first + (size_t)__builtin_ctzl(word) * block_size;
+      blocks[want - ++got] = first + lowest_bit(word) * block_size;
     slab->bitmap[w] = word;
   }
   slab->free_count -= (uint32_t)got;
@@ -56,7 +56,7 @@ size_t slab_purge(run_t *slab, space_t *space, size_t block_size)
 {
   size_t bytes = 0;
   for (uint64_t idle; (idle = slab->bitmap[0] & ~slab->purged) != 0;) {
-    unsigned from = (unsigned)__builtin_ctzl(idle), to = from;
+    unsigned from = lowest_bit(idle), to = from;
     uint64_t group = 0;
     while (to < slab->capacity && idle >> to & 1)
       group |= (uint64_t)1 << to++;

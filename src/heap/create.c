@@ -270,10 +270,10 @@ static size_t least_budget(const pool_heap_options_t *o, size_t table)
   pool_heap_options_t larger = *o;
   for (;;) {
     region_plan_t plan = region_plan(&larger);
-    size_t records = region_plan_bytes(&plan, false) + table;
-    if (records <= larger.budget || !region_is_wanted(&larger))
+    size_t records = region_plan_bytes(&plan, false) + table, unit = plan.units ? 0 : (size_t)1 << plan.unit_log2;
+    if (!region_is_wanted(&larger) || max_size(records, unit) <= larger.budget)
       return larger.budget;
-    larger.budget = records;
+    larger.budget = max_size(records, unit);
   }
 }
 

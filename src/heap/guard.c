@@ -31,8 +31,8 @@ static _Noreturn void damaged(const guarded_t *at, const char *what, size_t offs
 size_t guard_size_before(const void *block, size_t usable)
 {
   const trailer_t *trailer = trailer_of(block, usable);
-  size_t size = trailer->size ^ DEAD_MARK;
-  return trailer->mark == (size ^ ~DEAD_MARK) && size <= usable - GUARD_BYTES ? size : usable;
+  uint64_t size = trailer->size ^ DEAD_MARK;
+  return trailer->mark == (size ^ ~DEAD_MARK) && size <= usable - GUARD_BYTES ? (size_t)size : usable;
 }
 
 /* The first wrong byte ends the program: its offset is what leads to the culprit. */
@@ -64,8 +64,8 @@ void guard_open(guarded_t at, size_t size, bool was_returned)
 READS_BESIDE_OWNER size_t guard_size(const void *block, size_t usable)
 {
   const volatile trailer_t *trailer = trailer_of(block, usable);
-  size_t size = trailer->size ^ LIVE_MARK;
-  return trailer->mark == LIVE_MARK && size <= usable - GUARD_BYTES ? size : 0;
+  uint64_t size = trailer->size ^ LIVE_MARK;
+  return trailer->mark == LIVE_MARK && size <= usable - GUARD_BYTES ? (size_t)size : 0;
 }
 
 /* The trailer is looked at first: if it is damaged, the size in it cannot be believed. Returns the size. */
@@ -73,14 +73,15 @@ static size_t verify_end(const guarded_t *at)
 {
   static const char what[] = "written past its end";
   const trailer_t *trailer = trailer_of(at->block, at->usable);
-  size_t room = at->usable - GUARD_BYTES, size = trailer->size ^ LIVE_MARK;
+  size_t room = at->usable - GUARD_BYTES;
+  uint64_t size = trailer->size ^ LIVE_MARK;
   if (trailer->mark != LIVE_MARK || size > room)
     damaged(at, what, room, at->usable);
   const unsigned char *bytes = at->block;
-  for (size_t i = size; i < room; i++)
+  for (size_t i = (size_t)size; i < room; i++)
     if (bytes[i] != CANARY_BYTE)
-      damaged(at, what, i, size);
-  return size;
+      damaged(at, what, i, (size_t)size);
+  return (size_t)size;
 }
 
 void guard_shorten(guarded_t at, size_t size)

@@ -61,7 +61,7 @@ static size_t place_record(size_t size, size_t *room, size_t units, unsigned uni
  * the record of a bin) there must be room for a slab of the smallest class. */
 static bool can_serve(const pool_heap_options_t *o, size_t units, unsigned unit_log2, const char *base, const char *records)
 {
-  const char *at = (const char *)round_up((uintptr_t)records, sizeof(void *));
+  const char *at = (const char *)round_up((uintptr_t)records, sizeof(uint64_t));
   size_t room = at < base ? (size_t)(base - at) : 0, smallest = o->size_classes ? o->size_classes[0] : BLOCK_ALIGNMENT;
   if (o->size_classes)
     units = place_record((o->size_class_count + 1) * sizeof(uint32_t), &room, units, unit_log2);
@@ -105,7 +105,7 @@ heap_t *region_create_guest(const pool_heap_options_t *o)
   region->space.purge_delay_ms = o->purge_delay_ms ? o->purge_delay_ms : settings.purge_delay_ms;
   heap->space = &region->space;
   heap->class_most = class_most_of(unit_log2);
-  heap->records = (char *)round_up((uintptr_t)records, sizeof(void *));
+  heap->records = (char *)round_up((uintptr_t)records, sizeof(uint64_t));
   heap->records_end = region->arena.base;
   heap->head_bytes = heap->metadata_bytes = o->memory_size - ((size_t)region->arena.unit_count << unit_log2);
   return heap;

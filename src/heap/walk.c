@@ -71,7 +71,7 @@ static bool walk_slab(const walk_t *walk)
     if (!bin_live_word(walk->bin, walk->run, walk->start, w, &live))
       return true;
     for (; live; live &= live - 1) {
-      size_t i = w * WORD_BITS + (size_t)__builtin_ctzll(live);
+      size_t i = w * WORD_BITS + lowest_bit(live);
       char *block = walk->start + i * walk->bin->block_size;
       look_for_lost(walk, &lost);
       if (!bit_test(lost.blocks, i) && !visit_block(walk, block, walk->bin->block_size))

@@ -14,8 +14,8 @@ enum { NATURAL_ALIGNMENT = 16 };
  * multiplying by the inverse and rotating maps the multiples of the stride, and only them, to their quotients. */
 static inline size_t object_position(const object_pool_t *pool, const object_array_t *array, const void *object)
 {
-  uint64_t product = (uint64_t)((uintptr_t)object - (uintptr_t)array->objects) * pool->inverse;
-  return product >> pool->shift | product << (-pool->shift & 63);
+  uintptr_t product = ((uintptr_t)object - (uintptr_t)array->objects) * pool->inverse;
+  return product >> pool->shift | product << (-pool->shift & (ADDRESS_BITS - 1));
 }
 
 static inline void *object_at(const object_pool_t *pool, const object_array_t *array, size_t i)

@@ -128,7 +128,7 @@ static void stock_up(object_pool_t *pool, object_cache_t *cache)
     size_t w = bit_tree_lowest(&home->free) / WORD_BITS;
     uint64_t word = bit_tree_word(&home->free, w), rest = word;
     for (; rest && k > 0; rest &= rest - 1)
-      stock->positions[--k] = (uint32_t)(w * WORD_BITS + (size_t)__builtin_ctzll(rest));
+      stock->positions[--k] = (uint32_t)(w * WORD_BITS + lowest_bit(rest));
     bit_tree_clear_bits(&home->free, w, word ^ rest);
   }
   home->taken += (uint32_t)count;

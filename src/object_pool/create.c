@@ -140,10 +140,10 @@ static void set_pool_name(object_pool_t *pool, const char *name)
 }
 
 /* Newton's iteration: an odd number is its own inverse modulo 8, and each step doubles the number of bits that are right. */
-static uint64_t inverse_of_odd(uint64_t odd)
+static uintptr_t inverse_of_odd(uintptr_t odd)
 {
-  uint64_t inverse = odd;
-  for (int bits = 3; bits < 64; bits *= 2)
+  uintptr_t inverse = odd;
+  for (int bits = 3; bits < ADDRESS_BITS; bits *= 2)
     inverse *= 2 - odd * inverse;
   return inverse;
 }

@@ -123,7 +123,7 @@ struct object_pool {
   uint32_t mark;        /* OBJECT_POOL_MARK while it is live */
   uint32_t path;        /* which one gets and puts take, while it is live: PATH_... */
   uint32_t shift;       /* the power of two in the stride */
-  uint64_t inverse;     /* of the odd part of the stride, modulo 2^64 */
+  uintptr_t inverse;    /* of the odd part of the stride, modulo 2^ADDRESS_BITS */
   object_array_t *home; /* whose free objects threads may have in caches; NULL: none's */
   hot_t *hot;           /* the one of the two that may be other than none */
   bool hooked;          /* an object needs more than a bit when it is got or put */

@@ -55,7 +55,7 @@ static void *next_in_array(const object_pool_t *pool, const object_array_t *arra
       word = live_word(array, w);
     if (!word)
       return NULL;
-    i = w * WORD_BITS + (size_t)__builtin_ctzll(word);
+    i = w * WORD_BITS + lowest_bit(word);
     if (!is_free_though_taken(pool, array, i)) {
       if (pool->single_thread && word == ~(uint64_t)0)
         note_walked(asked(pool), array, w);
@@ -109,7 +109,7 @@ void *walk_next(const object_pool_t *pool, const void *previous)
   uint64_t not_live = bit_tree_word(&only->free, i / WORD_BITS) | (only->busy ? LOAD(only->busy[i / WORD_BITS]) : 0);
   /* Two shifts, because a single one by 64 is undefined. */
   uint64_t rest = ~not_live >> i % WORD_BITS >> 1;
-  size_t steps = likely(!not_live) ? 1 : rest ? 1 + (size_t)__builtin_ctzll(rest) : 1;
+  size_t steps = likely(!not_live) ? 1 : rest ? 1 + lowest_bit(rest) : 1;
   void *next = (void *)((uintptr_t)previous + steps * pool->stride);
   if (unlikely(!rest || i + steps >= only->capacity || next == LOAD(pool->hot->object) || is_in_cache(only, i + steps)))
     return next_slow(pool, previous);

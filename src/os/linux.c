@@ -155,19 +155,7 @@ void os_guard(void *address, size_t size)
 
 /* ---- the window ---- */
 
-/* The kernel maps from the top downwards, close to what is mapped already, so the stretch lies far below one of its mappings.
- * Programs and their break are in the middle, at two thirds of the address space. The thread sanitizer has shadows everywhere
- * but in the topmost one and a half TiB. Where the kernel maps upwards from a low address (valgrind, some emulators), the
- * stretch lies above its mappings. */
-enum {
-  WINDOW_ATTEMPTS = 16,
-#ifdef UNDER_SANITIZER
-  WINDOW_SHARE = 1024, /* with the first TiB, where the kernel chooses at random, it ends within the topmost one and a half */
-#else
-  WINDOW_SHARE = 8 /* this part of the address space is the stretch, and as much is where it may begin */
-#endif
-};
-#define ADDRESSES_LOW (64 * GIB)
+enum { WINDOW_ATTEMPTS = 16 };
 
 /* Returns another number for each `turn`, even if the kernel has no random numbers yet and the clock has not moved. */
 static uint64_t random_number(unsigned turn)
@@ -180,6 +168,48 @@ static uint64_t random_number(unsigned turn)
   return (number + turn) * 0x9e3779b97f4a7c15u;
 }
 
+/* Where a stretch may be, by an address that the kernel has chosen. */
+#if UINTPTR_MAX > UINT32_MAX
+/* The kernel maps from the top downwards, close to what is mapped already, so the stretch lies far below one of its mappings.
+ * Programs and their break are in the middle, at two thirds of the address space. The thread sanitizer has shadows everywhere
+ * but in the topmost one and a half TiB. Where the kernel maps upwards from a low address (valgrind, some emulators), the
+ * stretch lies above its mappings. */
+enum {
+#ifdef UNDER_SANITIZER
+  WINDOW_SHARE = 1024 /* with the first TiB, where the kernel chooses at random, it ends within the topmost one and a half */
+#else
+  WINDOW_SHARE = 8 /* this part of the address space is the stretch, and as much is where it may begin */
+#endif
+};
+#define ADDRESSES_LOW (64 * GIB)
+
+static uintptr_t stretch_near(uintptr_t chosen, unsigned attempt, size_t *length)
+{
+  bool upwards = chosen < ADDRESSES_LOW;
+  size_t addresses = upwards ? 32 * ADDRESSES_LOW : chosen;
+  *length = round_down(addresses / WINDOW_SHARE, OS_WINDOW_ALIGNMENT);
+  if (!*length)
+    return 0; /* so small an address space has no aligned stretch to spare */
+  size_t distance = addresses / (4 * WINDOW_SHARE) + (size_t)(random_number(attempt) % *length);
+  return upwards ? 2 * ADDRESSES_LOW + distance : addresses - distance - *length;
+}
+#else
+/* A process has 2 to 4 GiB of addresses. Below the stretch is the program with its break, in the lowest third; an eighth above
+ * it, and more between, is left to the kernel's own mappings. Where these begin low they go upwards (qemu, a stack without a
+ * limit), or there are no more addresses than that: a later attempt supposes so. */
+enum { WINDOW_PARTS = 6, WINDOW_OF = 16 }; /* the stretch is so many parts of the addresses, and begins anywhere in one more */
+#define ADDRESSES_LOW (2 * GIB)
+
+static uintptr_t stretch_near(uintptr_t chosen, unsigned attempt, size_t *length)
+{
+  bool upwards = chosen < ADDRESSES_LOW && attempt < WINDOW_ATTEMPTS / 2;
+  size_t part = (upwards ? 3 * GIB : chosen) / WINDOW_OF;
+  *length = round_down(part * WINDOW_PARTS, OS_WINDOW_ALIGNMENT);
+  size_t distance = (size_t)(random_number(attempt) % (part + 1));
+  return upwards ? ADDRESSES_LOW - 2 * part + distance : chosen - 2 * part - distance - *length;
+}
+#endif
+
 /* A page is mapped to see where the kernel maps by itself, and unmapped again. The stretch begins at random, so that a program
  * cannot tell where blocks will be. */
 char *os_window(unsigned attempt, size_t *size)
@@ -188,14 +218,8 @@ char *os_window(unsigned attempt, size_t *size)
   if (!probe)
     return NULL;
   unmap(probe, os_page_size());
-  bool upwards = (uintptr_t)probe < ADDRESSES_LOW;
-  size_t addresses = upwards ? 32 * ADDRESSES_LOW : (uintptr_t)probe;
-  size_t length = round_down(addresses / WINDOW_SHARE, OS_WINDOW_ALIGNMENT);
-  if (!length)
-    return NULL; /* so small an address space has no aligned stretch to spare */
-  size_t distance = addresses / (4 * WINDOW_SHARE) + (size_t)(random_number(attempt) % length);
-  *size = length;
-  return (char *)round_down(upwards ? 2 * ADDRESSES_LOW + distance : addresses - distance - length, OS_WINDOW_ALIGNMENT);
+  uintptr_t start = stretch_near((uintptr_t)probe, attempt, size);
+  return (char *)round_down(start, OS_WINDOW_ALIGNMENT);
 }
 
 /* Returns 0 or the error. */
@@ -286,12 +310,20 @@ bool os_unlock_memory(void *address, size_t size)
   return done;
 }
 
+/* Limits and machines may have more than a process has addresses. */
+static size_t size_of(uint64_t bytes) { return bytes < SIZE_MAX ? (size_t)bytes : SIZE_MAX; }
+
+/* What the call fills in, on machines of 32 bits too. */
+typedef struct limit {
+  uint64_t now, most;
+} limit_t;
+
 /* A limit that cannot be read counts as none: the manager then asks the system, which knows. */
 static size_t limit_of(int resource)
 {
-  struct rlimit limit;
-  bool limited = syscall(SYS_prlimit64, 0, resource, NULL, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
-  return limited ? (size_t)limit.rlim_cur : SIZE_MAX;
+  limit_t limit;
+  bool limited = syscall(SYS_prlimit64, 0, resource, NULL, &limit) == 0;
+  return limited ? size_of(limit.now) : SIZE_MAX;
 }
 
 size_t os_memory_limit(void)
@@ -309,7 +341,7 @@ size_t os_memory_most(void)
   int saved = errno;
   size_t most = os_memory_limit();
   if (most == SIZE_MAX && syscall(SYS_sysinfo, &info) == 0)
-    most = (info.totalram + info.totalswap) * info.mem_unit;
+    most = size_of(((uint64_t)info.totalram + info.totalswap) * info.mem_unit);
   errno = saved;
   return most;
 }
@@ -345,10 +377,15 @@ void os_yield(void)
 /* What the numbers are in <linux/futex.h>: a C library may come without the headers of the kernel. */
 enum { WAIT_PRIVATE = 0 | 1 << 7, WAKE_PRIVATE = 1 | 1 << 7 };
 
+/* How long the call takes a wait to be. A C library for machines of 32 bits may have given its own timespec 64. */
+typedef struct wait_time {
+  long seconds, nanoseconds;
+} wait_time_t;
+
 /* Interrupted waits and early returns need no loop here: the caller looks at the word again. */
 void os_wait(uint32_t *word, uint32_t value, bool briefly)
 {
-  const struct timespec limit = {.tv_nsec = 10000000};
+  const wait_time_t limit = {.nanoseconds = 10000000};
   int saved = errno;
   syscall(SYS_futex, word, WAIT_PRIVATE, value, briefly ? &limit : NULL, NULL, 0);
   errno = saved;

@@ -3,6 +3,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#define _FILE_OFFSET_BITS 64 /* with 32 bits, files of more than 2 GiB could not be asked for otherwise */
 #include "os/os.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -65,7 +66,7 @@ void os_write_kept_error(const char *text, size_t length)
 
 bool os_append(const char *path, const char *text, size_t length)
 {
-  int saved = errno, flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY;
+  int saved = errno, flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_LARGEFILE;
   int file = (int)syscall(SYS_openat, AT_FDCWD, path, flags, 0666); /* open() and close() are cancellation points, too */
   bool written = file >= 0 && write_all(file, text, length);
   if (file >= 0)

@@ -7,9 +7,8 @@
 #ifndef OS_OS_H
 #define OS_OS_H
 
+#include "base/machine.h"
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #if __has_include(<sys/single_threaded.h>)
 #include <sys/single_threaded.h>
@@ -58,7 +57,7 @@ void os_guard(void *address, size_t size);
 
 /* A long stretch of address space that nobody else is likely to use, at random, a multiple of OS_WINDOW_ALIGNMENT; nothing is
  * mapped there. *size: how long it is, a multiple too. Each attempt, from 0 on, gives another one. NULL: no more. */
-#define OS_WINDOW_ALIGNMENT ((size_t)1 << 30)
+#define OS_WINDOW_ALIGNMENT ((size_t)1 << SLOT_LOG2)
 char *os_window(unsigned attempt, size_t *size);
 
 /* Asks for (or against) huge pages there. The system may ignore it. */

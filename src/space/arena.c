@@ -71,7 +71,7 @@ static size_t lay_out_slot(arena_t *arena, char *slot, size_t units)
 {
   char *end = slot;
   place(&end, ARENA_GAP + sizeof *arena, 1);
-  arena->huge = (uint64_t *)place(&end, HUGE_PAGES_MOST / 8, sizeof(uint64_t));
+  arena->huge = (uint64_t *)place(&end, bits_words(HUGE_PAGES_MOST) * sizeof(uint64_t), sizeof(uint64_t));
   end = lay_out(arena, end, units);
   place(&end, RECORDS_STEP, 1);
   arena->long_bitmaps = (uint64_t *)place(&end, long_bitmap_bytes(units, UNIT_LOG2), ARENA_GAP);

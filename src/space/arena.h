@@ -127,7 +127,7 @@ static inline run_t *run_of(const arena_t *arena, const void *block)
     __atomic_load_n(&arena->start[unit / WORD_BITS], __ATOMIC_RELAXED) & ~(uint64_t)0 >> (WORD_BITS - 1 - unit % WORD_BITS);
   if (unlikely(!starts))
     return &arena->runs[bits_previous_set(arena->start, unit)];
-  return &arena->runs[round_down(unit, WORD_BITS) + log2_floor(starts)];
+  return &arena->runs[round_down(unit, WORD_BITS) + highest_bit(starts)];
 }
 
 #endif

@@ -9,7 +9,7 @@ _Alignas(64) window_t class_window;
 static char *window_base;
 static size_t slots_most;
 
-enum { MAP_SLOTS = 1, METADATA_SLOTS = 15 };
+enum { MAP_SLOTS = 1 };
 _Static_assert(2 * (size_t)MAP_PLANE <= MAP_SLOTS * SLOT && OS_WINDOW_ALIGNMENT % SLOT == 0, "room for both planes");
 
 static size_t map_bytes(size_t slots) { return round_up(slots << (SLOT_LOG2 - UNIT_LOG2), os_page_size()); }

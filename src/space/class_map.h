@@ -4,9 +4,10 @@
  * it which size class the blocks there are of. So free() finds the class of a block with a subtraction, a comparison and a
  * load, and reads nothing near the block.
  *
- * The window is only addresses, chosen at random; nothing is mapped in it but what is used. It is cut into slots of 1 GiB,
- * which are opened one after the other; the map is mapped as far as the slots are open. An address outside the open slots is no
- * block of a cached class, so free() asks the slow path, which knows of everything else.
+ * The window is only addresses, chosen at random; nothing is mapped in it but what is used. It is cut into slots of 1 GiB (of
+ * 32 MiB where addresses have 32 bits), which are opened one after the other; the map is mapped as far as the slots are open.
+ * An address outside the open slots is no block of a cached class, so free() asks the slow path, which knows of everything
+ * else.
  *
  *     | heap plane | default plane | metadata      | slot 0 | slot 1 | ... | slots that are not open yet ... |
  *       16 KiB of bytes each for a slot            start             ^ extent
@@ -25,10 +26,8 @@
 #include "os/thread_local.h"
 
 enum {
-  UNIT_LOG2 = 16, /* the map's grain, and the unit of an arena */
-  SLOT_LOG2 = 30,
-  ALIGNMENT_LOG2 = 4,  /* of every block */
-  SLOTS_MOST = 1 << 12 /* 4 TiB */
+  UNIT_LOG2 = 16,    /* the map's grain, and the unit of an arena */
+  ALIGNMENT_LOG2 = 4 /* of every block */
 };
 #define UNIT      ((size_t)1 << UNIT_LOG2)
 #define SLOT      ((size_t)1 << SLOT_LOG2)
@@ -69,7 +68,7 @@ char *window_metadata(size_t *size);
 static inline size_t window_offset(const void *block)
 {
   uintptr_t offset = (uintptr_t)block - class_window.start;
-  return offset >> ALIGNMENT_LOG2 | offset << (WORD_BITS - ALIGNMENT_LOG2);
+  return offset >> ALIGNMENT_LOG2 | offset << (ADDRESS_BITS - ALIGNMENT_LOG2);
 }
 
 /* The load is plain, so that the comparison is one instruction; under a sanitizer it is atomic. An extent that is read too

@@ -178,10 +178,10 @@ bool arena_highest_dirty(arena_t *arena, size_t below, size_t *from, size_t *to)
     uint64_t word = arena->dirty[w] & ~(uint64_t)0 >> (WORD_BITS - 1 - (end - 1) % WORD_BITS);
     if (!word)
       continue;
-    unsigned high = log2_floor(word);
+    unsigned high = highest_bit(word);
     uint64_t clean = ~word & ~(uint64_t)0 >> (WORD_BITS - 1 - high); /* those below it in the word */
     *to = w * WORD_BITS + high + 1;
-    *from = w * WORD_BITS + (clean ? log2_floor(clean) + 1 : 0);
+    *from = w * WORD_BITS + (clean ? highest_bit(clean) + 1 : 0);
     if (all)
       arena->dirty_end = (uint32_t)*to;
     return true;
@@ -213,7 +213,7 @@ static size_t end_of_use(const arena_t *arena)
     size_t w = (end - 1) / WORD_BITS;
     uint64_t word = (~arena->room.map[w] | arena->dirty[w]) & ~(uint64_t)0 >> (WORD_BITS - 1 - (end - 1) % WORD_BITS);
     if (word)
-      return w * WORD_BITS + log2_floor(word) + 1;
+      return w * WORD_BITS + highest_bit(word) + 1;
     end = w * WORD_BITS;
   }
   return 0;

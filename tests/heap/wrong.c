@@ -168,9 +168,9 @@ POOL(object_size_0, .capacity = 8)
 POOL(object_size, .object_size = SIZE_MAX, .capacity = 8)
 POOL(object_size_aligned, .object_size = PTRDIFF_MAX, .when_full = OBJECT_POOL_GROW)
 POOL(alignment, .object_size = 8, .alignment = 12, .capacity = 8)
-POOL(alignment_large, .object_size = 8, .alignment = (size_t)1 << 63, .capacity = 8)
+POOL(alignment_large, .object_size = 8, .alignment = (size_t)1 << (sizeof(size_t) * 8 - 1), .capacity = 8)
 POOL(capacity, .object_size = 8, .capacity = UINT32_MAX)
-POOL(capacity_bytes, .object_size = (size_t)1 << 62, .capacity = 2)
+POOL(capacity_bytes, .object_size = (size_t)1 << (sizeof(size_t) * 8 - 2), .capacity = 2)
 POOL(capacity_0, .object_size = 8)
 POOL(capacity_0_evicts, .object_size = 8, .when_full = OBJECT_POOL_EVICT)
 POOL(max_capacity, .object_size = 8, .capacity = 20, .max_capacity = 10, .when_full = OBJECT_POOL_GROW)
@@ -218,7 +218,7 @@ const way_t ways[] = {
   {"pool_heap_create", heap_flags, "flags is 0x210, of which 0x200 is no flag"},
   {"pool_heap_create", heap_memory_without_size, "memory_size is 0, with memory"},
   {"pool_heap_create", heap_size_without_memory, "memory is NULL, with a memory_size of 4096"},
-  {"pool_heap_create", heap_memory_wraps, "memory_size is 18446744073709551615, which goes beyond the last address"},
+  {"pool_heap_create", heap_memory_wraps, "memory_size is #, which goes beyond the last address"},
   {"pool_heap_create", heap_memory_small, "memory_size is 100, too small for the heap's own records and a block; # is enough"},
   {"pool_heap_create", heap_memory_smaller_than_a_block,
    "memory_size is 3000, too small for the heap's own records and a block; # is enough"},
@@ -228,7 +228,7 @@ const way_t ways[] = {
   {"pool_heap_create", heap_prefault, "flags is 0x2, with POOL_HEAP_PREFAULT, which needs a reserve"},
   {"pool_heap_create", heap_lock_memory, "flags is 0x4, with POOL_HEAP_LOCK_MEMORY, which needs a reserve or memory"},
   {"pool_heap_create", heap_reserve_of_budget, "reserve is 2097152, more than budget, 1048576"},
-  {"pool_heap_create", heap_reserve, "reserve is 18446744073709551615, more than PTRDIFF_MAX"},
+  {"pool_heap_create", heap_reserve, "reserve is #, more than PTRDIFF_MAX"},
   {"pool_heap_create", heap_budget, "budget is 1, less than the # bytes of the heap's own records"},
   {"pool_heap_create", heap_purge_delay_of_memory, "purge_delay_ms is 5, which with memory is 0 or POOL_PURGE_NEVER"},
   {"pool_heap_create", heap_purge_delay, "purge_delay_ms is 7, which needs a reserve or a budget of up to 8388608"},
@@ -256,7 +256,7 @@ const way_t ways[] = {
   {"object_pool_create_sized", newer_pool,
    "options have a field beyond the first # of # bytes, which are the object_pool_options_t that this library knows"},
   {"object_pool_create", object_size_0, "object_size is 0"},
-  {"object_pool_create", object_size, "object_size is 18446744073709551615, with its alignment more than PTRDIFF_MAX"},
+  {"object_pool_create", object_size, "object_size is #, with its alignment more than PTRDIFF_MAX"},
   {"object_pool_create", object_size_aligned, "object_size is 9223372036854775807, with its alignment more than PTRDIFF_MAX"},
   {"object_pool_create", alignment, "alignment is 12, not a power of two"},
   {"object_pool_create", alignment_large, "alignment is 9223372036854775808, more than 4611686018427387903"},

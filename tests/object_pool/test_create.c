@@ -19,11 +19,11 @@ static void bad_options_are_refused(void **state)
   o = good_options(), o.object_size = SIZE_MAX, is_refused(o);
   o = good_options(), o.object_size = PTRDIFF_MAX, is_refused(o);
   o = good_options(), o.alignment = 24, is_refused(o);
-  o = good_options(), o.alignment = (size_t)1 << 63, is_refused(o);
+  o = good_options(), o.alignment = (size_t)1 << (ADDRESS_BITS - 1), is_refused(o);
   o = good_options(), o.capacity = 0, is_refused(o);
   o = good_options(), o.capacity = SIZE_MAX, is_refused(o);
   o = good_options(), o.capacity = UINT32_MAX, is_refused(o);
-  o = good_options(), o.object_size = (size_t)1 << 40, o.capacity = (size_t)1 << 30, is_refused(o);
+  o = good_options(), o.object_size = (size_t)1 << (ADDRESS_BITS - 24), o.capacity = (size_t)1 << 24, is_refused(o);
   o = good_options(), o.when_full = OBJECT_POOL_GROW, o.max_capacity = 99, is_refused(o);
   o = good_options(), o.when_full = OBJECT_POOL_EVICT, is_refused(o);
   o = good_options(), o.when_full = OBJECT_POOL_OVERFLOW, is_refused(o);

@@ -217,7 +217,7 @@ static void figures_beside_pools(void **state)
   (void)state;
   pthread_t thread;
   pool_stats_t stats;
-  const size_t much = (size_t)1 << 40;
+  const size_t much = SIZE_MAX / 2;
   must(pthread_create(&thread, NULL, come_and_go, NULL) == 0);
   for (int i = 0; i < 200000; i++) {
     must(pool_heap_stats(pool_heap_default(), &stats));

@@ -152,7 +152,7 @@ void os_guard(void *address, size_t size) { mprotect(address, size, PROT_NONE); 
 /* Close enough to what is mapped for the thread sanitizer, as in linux.c. */
 char *os_window(unsigned attempt, size_t *size)
 {
-  enum { SLOTS = 256, AWAY = 40 };
+  enum { SLOTS = ADDRESS_BITS == 64 ? 256 : 40, AWAY = ADDRESS_BITS == 64 ? 40 : 4 };
   static uint64_t turn;
   char *probe = attempt < 4 ? mmap(NULL, os_fake.page_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : NULL;
   if (!probe)

@@ -64,7 +64,7 @@ static void powers_of_two(void **state)
 {
   (void)state;
   assert_false(is_power_of_two(0));
-  for (unsigned n = 0; n < 64; n++) {
+  for (unsigned n = 0; n < ADDRESS_BITS; n++) {
     size_t power = (size_t)1 << n;
     assert_true(is_power_of_two(power));
     assert_int_equal(log2_floor(power), n);

@@ -8,6 +8,7 @@
 #include "os_fake.h"
 #include "unit.h"
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <tidepool/heap.h>
@@ -190,7 +191,8 @@ static void fail_everywhere(const struct kind *kind, uint64_t length, uint64_t s
     in_child_named(kind->name, live_with_failures, &failures);
     refused += report->refused;
   } while (report->calls >= n);
-  print_message("%s: %lu calls, %lu in a row: %lu requests refused\n", kind->name, report->calls, length, refused);
+  print_message("%s: %" PRIu64 " calls, %" PRIu64 " in a row: %" PRIu64 " requests refused\n", kind->name, report->calls,
+                length, refused);
 }
 
 static void one_call_fails(void **state)

@@ -27,11 +27,13 @@ static void sizes_and_alignments(void *argument)
 
 /* The memory of a long one goes before its addresses, in steps, of which there are not very many however long it is. One
  * mapping is unmapped at once where little is in it. */
+enum { LONGEST_STEPS = ADDRESS_BITS == 64 ? OS_PURGE_STEPS_MOST : 12 };
+#define LONGEST ((size_t)LONGEST_STEPS * OS_PURGE_STEP * (ADDRESS_BITS == 64 ? 64 : 1))
 static void given_back_in_steps(void *argument)
 {
   static const struct {
     size_t size, steps;
-  } sizes[] = {{MIB, 0}, {OS_PURGE_STEP, 0}, {(size_t)OS_PURGE_STEP * 3 + MIB, 4}, {(size_t)1 << 40, OS_PURGE_STEPS_MOST}};
+  } sizes[] = {{MIB, 0}, {OS_PURGE_STEP, 0}, {(size_t)OS_PURGE_STEP * 3 + MIB, 4}, {LONGEST, LONGEST_STEPS}};
   (void)argument;
   window_up();
   have_records();
@@ -93,13 +95,14 @@ static void resized_in_vain(void *argument)
   pattern_write(huge_start(huge), 2 * MIB, 1);
   os_fake.fail_kinds = 1 << OS_REMAP | 1 << OS_MAP;
   char *start = huge_start(huge);
-  must(!huge_resize(huge, 3 * MIB, true) && !huge_resize(huge, 3 * MIB, false) && !huge_resize(huge, (size_t)1 << 50, true));
+  must(!huge_resize(huge, 3 * MIB, true) && !huge_resize(huge, 3 * MIB, false) &&
+       !huge_resize(huge, (size_t)15 << (ADDRESS_BITS - 5), true));
   must(huge_start(huge) == start && huge_size(huge) == 2 * MIB && pattern_holds(start, 2 * MIB, 1) && all_is_known());
   must(huge_resize(huge, 2 * MIB - 1, true) && huge_size(huge) == 2 * MIB && pattern_holds(start, 2 * MIB, 1));
   must(huge_resize(huge, MIB, true) && huge_start(huge) == start && huge_size(huge) == 2 * MIB);
   must(pattern_kept(start, MIB, 2 * MIB, 1) && all_zero(start + MIB, MIB) && all_is_known());
   os_fake_heal();
-  must(!huge_resize(huge, (size_t)1 << 50, true) && pattern_kept(huge_start(huge), MIB, 2 * MIB, 1));
+  must(!huge_resize(huge, (size_t)15 << (ADDRESS_BITS - 5), true) && pattern_kept(huge_start(huge), MIB, 2 * MIB, 1));
   must(huge_resize(huge, MIB, false) && huge_size(huge) == MIB && all_is_known());
   huge_give(huge);
 }

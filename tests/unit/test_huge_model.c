@@ -133,7 +133,7 @@ static void threads(void *argument)
   window_up();
   have_records();
   for (uintptr_t i = 0; i < 4; i++)
-    must(pthread_create(&workers[i], NULL, work, (void *)(i + 1 + 10 * *(const uint64_t *)argument)) == 0);
+    must(pthread_create(&workers[i], NULL, work, (void *)(uintptr_t)(i + 1 + 10 * *(const uint64_t *)argument)) == 0);
   for (size_t i = 0; i < 4; i++)
     pthread_join(workers[i], NULL);
   kept_trim(0);

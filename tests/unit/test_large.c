@@ -261,7 +261,7 @@ static void impossible_sizes(void *argument)
   (void)argument;
   manager_up();
   for (size_t units = 1; units <= SPARE_UNITS_MOST; units++) {
-    for (unsigned log2 = 40; log2 < 64; log2++)
+    for (unsigned log2 = ADDRESS_BITS == 64 ? 40 : 31; log2 < ADDRESS_BITS; log2++)
       for (ptrdiff_t off = -2; off <= 2; off++) {
         size_t size = ((size_t)1 << log2) + (size_t)off + (units - 1) * UNIT;
         pool_free(pool_alloc(units * UNIT));

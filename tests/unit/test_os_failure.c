@@ -9,6 +9,7 @@
 #include "os_fake.h"
 #include "unit.h"
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -281,7 +282,7 @@ static void fail_everywhere(uint64_t length, uint64_t step)
     touched = report->failed > 0;
     refused += report->refused;
   }
-  print_message("%lu calls in a row, %lu calls in all: %lu requests refused\n", length, n - 1, refused);
+  print_message("%" PRIu64 " calls in a row, %" PRIu64 " calls in all: %" PRIu64 " requests refused\n", length, n - 1, refused);
   assert_true(n > 20);
   assert_true(refused > 0 || length <= A_FEW); /* a few are made up for: memory is looked for in more than one place */
 }

@@ -162,7 +162,7 @@ static void threads(void *argument)
   space_of_process.huge_pages = HUGE_PAGES_AUTO;
   space_of_process.purge_delay_ms = *(const uint64_t *)argument % 2 ? 100 : 0;
   for (uintptr_t i = 0; i < THREADS; i++)
-    must(pthread_create(&workers[i], NULL, work, (void *)(i + 1 + *(const uint64_t *)argument * THREADS)) == 0);
+    must(pthread_create(&workers[i], NULL, work, (void *)(uintptr_t)(i + 1 + *(const uint64_t *)argument * THREADS)) == 0);
   for (size_t i = 0; i < THREADS; i++)
     pthread_join(workers[i], NULL);
   must(space_of_process.used_units == 0);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/text.h"
 #include "unit.h"
+#include <inttypes.h>
 
 static void write_sample(text_t *text)
 {
@@ -49,12 +50,12 @@ static void numbers(void **state)
     text_t text = {buffer, sizeof buffer, 0};
     text_number(&text, some[i]);
     text_finish(&text);
-    snprintf(expected, sizeof expected, "%lu", some[i]);
+    snprintf(expected, sizeof expected, "%" PRIu64, some[i]);
     assert_string_equal(buffer, expected);
     text = (text_t){buffer, sizeof buffer, 0};
-    text_pointer(&text, (const void *)some[i]);
+    text_pointer(&text, (const void *)(uintptr_t)some[i]);
     text_finish(&text);
-    snprintf(expected, sizeof expected, "0x%lx", some[i]);
+    snprintf(expected, sizeof expected, "0x%" PRIxPTR, (uintptr_t)some[i]);
     assert_string_equal(buffer, expected);
   }
 }
