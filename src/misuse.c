@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * A message is put together on the stack and leaves by one write. Memory may be what is damaged, and the thread may hold any
- * lock, so nothing here allocates or locks. */
+ * lock, so nothing here allocates or locks. Without a system there is nowhere to say it, and its parts go to the firmware. */
 #include "misuse.h"
 #include "base/text.h"
 #include "os/os.h"
@@ -54,6 +54,8 @@ static void say_call(text_t *text, const char *call, const void *address, const 
 
 void fatal_misuse(const char *call, const void *address, const char *what)
 {
+  if (!HAS_SYSTEM)
+    os_end(call, address, what);
   line_t line;
   say_call(line_begin(&line), call, address, what);
   line_end(&line);
@@ -97,6 +99,8 @@ static void say_what_is_known(text_t *text, const struct pool_heap *heap, size_t
 void fatal_misuse_of_block(const char *call, const void *address, const char *what, const struct pool_heap *heap, size_t size,
                            const struct pool_heap *given_to)
 {
+  if (!HAS_SYSTEM)
+    os_end(call, address, what);
   line_t line;
   text_t *text = line_begin(&line);
   say_call(text, call, address, what);
@@ -108,6 +112,8 @@ void fatal_misuse_of_block(const char *call, const void *address, const char *wh
 void fatal_late_misuse(const void *address, const char *what, const struct pool_heap *heap, size_t size,
                        const struct pool_heap *given_to)
 {
+  if (!HAS_SYSTEM)
+    os_end("pool_heap_free", address, what);
   line_t line;
   text_t *text = line_begin(&line);
   say_call(text, name_of(given_to) ? "pool_heap_free" : fatal_free_call, address, what);
@@ -120,6 +126,8 @@ void fatal_late_misuse(const void *address, const char *what, const struct pool_
 void fatal_damage(const char *call, const void *address, const char *what, size_t offset, const struct pool_heap *heap,
                   size_t size)
 {
+  if (!HAS_SYSTEM)
+    os_end(call, (const char *)address + offset, what);
   line_t line;
   text_t *text = line_begin(&line);
   say_call(text, call, address, what);
@@ -133,6 +141,8 @@ void fatal_damage(const char *call, const void *address, const char *what, size_
 
 void fatal(const char *what)
 {
+  if (!HAS_SYSTEM)
+    os_end("tidepool", NULL, what);
   line_t line;
   text_string(line_begin(&line), what);
   line_end(&line);

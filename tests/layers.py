@@ -15,8 +15,9 @@ import tempfile
 # Bottom up: a folder of src ("" is src itself) and its units, which are pairs of .c and .h or one of the two. A unit may
 # include itself and what stands before it.
 LAYERS = [
-    ("base", ["bits", "grown", "bit_tree", "text", "span_tree", "range_tree"]),
-    ("os", ["os", "thread_local", "lock", "closure", "linux", "linux_output", "linux_threads"]),
+    ("base", ["machine", "profile", "bits", "grown", "bit_tree", "text", "span_tree", "range_tree"]),
+    ("os", ["embedded/atomics", "embedded/errno", "embedded/string", "os", "thread_local", "lock", "closure", "linux",
+             "linux_output", "linux_threads", "embedded"]),
     ("", ["misuse", "option", "size_class"]),
     ("space", ["class_map", "budget", "gate", "pace", "pieces", "rows", "metadata", "run", "arena", "huge_edge", "units",
                "slots", "space", "search", "purge", "huge_range", "kept", "huge"]),
@@ -26,7 +27,7 @@ LAYERS = [
               "allocate", "free", "reallocate", "walk", "reset", "region", "create"]),
     ("object_pool", ["types", "object_misuse", "array", "hot", "cache", "hooks", "registry", "capacity", "eviction", "walk",
                      "get", "put", "handle", "create"]),
-    ("api", ["fast_path", "pool", "heap", "malloc", "malloc_info", "new_delete", "stats"]),
+    ("api", ["fast_path", "pool", "questions", "heap", "malloc", "malloc_info", "new_delete", "stats"]),
     ("check", ["check", "expect", "census", "parts", "space", "bin", "thread", "heap", "everything"]),
 ]
 UNITS = [f"{folder}/{unit}".lstrip("/") for folder, units in LAYERS for unit in units]
@@ -37,7 +38,7 @@ UNITS = [f"{folder}/{unit}".lstrip("/") for folder, units in LAYERS for unit in 
 LOW = {"base", "os", "misuse", "option", "size_class"}
 NARROW = {
     **{f"api/{unit}": {"base", "os", "misuse", "api/fast_path"} for unit in ("malloc", "malloc_info", "new_delete")},
-    **{f"api/{unit}": LOW | {"heap", "object_pool", "api/fast_path"} for unit in ("pool", "stats")},
+    **{f"api/{unit}": LOW | {"heap", "object_pool", "api/fast_path"} for unit in ("pool", "questions", "stats")},
     **{f"object_pool/{unit}": LOW | {"heap", "object_pool", "space/gate", "space/metadata"}
        for unit in dict(LAYERS)["object_pool"]},
 }
@@ -46,7 +47,7 @@ CALLS_UP = {
     "misuse.h": {"fatal_before_abort", "fatal_heap_name"},   # set by heap/startup
     "heap/heap.h": {"heap_dependents"},          # set by object_pool
 }
-PUBLIC = {"heap/figures", "heap/walk", "heap/region", "heap/create"}         # and all of object_pool, api and check
+PUBLIC = {"os/embedded", "heap/figures", "heap/walk", "heap/region", "heap/create"}   # and all of object_pool, api and check
 PUBLIC_FOLDERS = ("object_pool/", "api/", "check/")
 PUBLIC_EVERYWHERE = {"tidepool/version.h"}   # numbers, and no type
 

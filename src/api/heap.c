@@ -61,7 +61,7 @@ NOINLINE static void *alloc_slower(heap_t *heap, size_t size, bool zero, const c
 {
   if (unlikely(!heap_is_live(heap)))
     return no_heap(heap, call);
-  if (heap == &default_heap && !heap->checked)
+  if (heap_is_default(heap) && !heap->checked)
     return zero ? default_zalloc(size) : default_alloc(size);
   return heap_allocate(heap, size, 1, zero, call);
 }
@@ -80,8 +80,8 @@ NOINLINE static void *alloc_slow(heap_t *heap, size_t size)
  * a heap that has ended. */
 static inline __attribute__((always_inline)) void free_slower(heap_t *heap, void *block, const char *call)
 {
-  thread_t *thread = thread_self;
-  if (likely(thread_has_within_reach(thread, heap) && push_within_reach(thread, heap, block)))
+  thread_t *thread = HAS_SYSTEM ? thread_self : NULL;
+  if (HAS_SYSTEM && likely(thread_has_within_reach(thread, heap) && push_within_reach(thread, heap, block)))
     return;
   if (unlikely(!heap_is_live(heap)))
     no_heap(heap, call);
@@ -103,6 +103,8 @@ NOINLINE static void *alloc_medium(heap_t *heap, size_t size)
 
 void *pool_heap_alloc(pool_heap_t *heap, size_t size)
 {
+  if (!HAS_SYSTEM)
+    return alloc_slower(heap, size, false, "pool_heap_alloc");
   if (unlikely(size > SIZE_LINEAR))
     return alloc_medium(heap, size);
   const thread_t *thread = thread_self;
@@ -116,8 +118,8 @@ void *pool_heap_alloc(pool_heap_t *heap, size_t size)
  * test of its own. */
 static inline __attribute__((always_inline)) bool push_in_slot(heap_t *heap, void *block)
 {
-  const thread_t *thread = thread_self;
-  if (unlikely(!thread_has_in_slot(thread, heap)))
+  const thread_t *thread = HAS_SYSTEM ? thread_self : NULL;
+  if (!HAS_SYSTEM || unlikely(!thread_has_in_slot(thread, heap)))
     return false;
   loaded_t *loaded = loaded_of(thread, heap, class_map_of_heap_block(block));
   return likely(loaded->top != block) && MAGAZINE_PUSH(loaded, block);
@@ -173,6 +175,8 @@ void *pool_heap_aligned_alloc(pool_heap_t *heap, size_t alignment, size_t size)
 /* The manager is brought up here, so that every call that takes a heap finds the default one ready. */
 pool_heap_t *pool_heap_default(void)
 {
+  if (!HAS_SYSTEM)
+    return NULL;
   manager_ready();
   return &default_heap;
 }
@@ -208,7 +212,7 @@ static bool may_end(const heap_t *heap, const char *call)
     return false;
   if (!heap_is_live(heap))
     no_heap(heap, call);
-  if (heap == &default_heap)
+  if (heap_is_default(heap))
     fatal_misuse(call, heap, "the default heap");
   return true;
 }
@@ -264,4 +268,4 @@ bool pool_heap_walk(pool_heap_t *heap, pool_visit_fn *visit, void *context)
   return false;
 }
 
-bool pool_forbid_system_calls(bool forbid) { return os_forbid(forbid); }
+bool pool_forbid_system_calls(bool forbid) { return HAS_SYSTEM && os_forbid(forbid); }

@@ -10,9 +10,6 @@
 #include "misuse.h"
 #include "option.h"
 #include <tidepool/pool.h>
-#include <tidepool/version.h>
-
-const char *pool_version(void) { return TIDEPOOL_VERSION; }
 
 void *pool_alloc(size_t size) { return default_alloc(size); }
 void *pool_zalloc(size_t size) { return default_zalloc(size); }
@@ -71,30 +68,8 @@ void pool_free_batch(void **blocks, size_t count)
     default_free(blocks[i], "pool_free_batch");
 }
 
-/* No block cannot be resized, which is no misuse. */
-bool pool_resize_in_place(void *block, size_t size)
-{
-  return block && heap_resize_in_place(block, size, "pool_resize_in_place");
-}
-
-size_t pool_usable_size(const void *block) { return default_usable_size(block, "pool_usable_size"); }
 size_t pool_good_size(size_t size) { return heap_good_size(&default_heap, size); }
 size_t pool_trim(size_t keep) { return heap_trim(&default_heap, keep); }
-
-bool pool_in_use(const void *address) { return heap_locate(address).live; }
-
-/* A block that is free or cached is not live, and the answer is NULL then. */
-void *pool_block_start(const void *address, size_t *size)
-{
-  located_t at = heap_locate(address);
-  if (!at.live)
-    return NULL;
-  if (size)
-    *size = at.size;
-  return at.start;
-}
-
-pool_heap_t *pool_heap_of(const void *address) { return heap_locate(address).heap; }
 
 static void refuse_option(const char *key, const char *value)
 {
@@ -120,5 +95,3 @@ bool pool_option_set(const char *key, const char *value)
     refuse_option(key, value);
   return set;
 }
-
-const char *pool_error(void) { return invalid_text(); }

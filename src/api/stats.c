@@ -23,7 +23,7 @@ bool pool_heap_stats_sized(pool_heap_t *heap, pool_stats_t *stats, size_t size)
   }
   if (!heap_is_live(heap))
     fatal_misuse("pool_heap_stats", heap, NOT_A_HEAP_TEXT);
-  bool all = heap == &default_heap;
+  bool all = heap_is_default(heap);
   if (all)
     lock_acquire(&heaps_lock);
   heap_figures(heap, &own);
@@ -216,6 +216,6 @@ static void print_figures(void)
 
 __attribute__((destructor)) static void finish(void)
 {
-  if (settings.stats_at_exit)
+  if (HAS_SYSTEM && settings.stats_at_exit)
     print_figures();
 }

@@ -39,8 +39,8 @@ static inline size_t max_size(size_t a, size_t b) { return a > b ? a : b; }
 
 enum { WORD_BITS = 64 };
 
-/* The positions of the highest and of the lowest set bit of a word, which is not 0. Of half a word a machine of 32 bits finds the
- * lowest by itself; for a whole one gcc would call its library. */
+/* The positions of the highest and of the lowest set bit of a word, which is not 0. Of half a word a machine of 32 bits finds
+ * the lowest by itself; for a whole one gcc would call its library. */
 static inline unsigned highest_bit(uint64_t word) { return WORD_BITS - 1 - (unsigned)__builtin_clzll(word); }
 static inline unsigned lowest_bit(uint64_t word)
 {

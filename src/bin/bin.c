@@ -358,7 +358,7 @@ void bin_drain(bin_t *bin)
 size_t bin_purge(bin_t *bin)
 {
   closure_acquire(LOCKS_OF_BINS, &bin->lock);
-  size_t bytes = bin->purges ? slabs_purge(bin) : 0;
+  size_t bytes = bin_purges(bin) ? slabs_purge(bin) : 0;
   lock_release(&bin->lock);
   return bytes;
 }
@@ -377,7 +377,8 @@ void bin_destroy(bin_t *bin)
 {
   closure_acquire(LOCKS_OF_BINS, &bin->lock);
   bin->ended = true;
-  due_leave(bin);
+  if (HAS_SYSTEM)
+    due_leave(bin);
   depots_destroy(&bin->depots);
   slabs_close_all(bin);
   lock_release(&bin->lock);

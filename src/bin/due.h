@@ -17,7 +17,7 @@ void due_leave(bin_t *bin);
 /* Called by whatever changes the bin, under its lock. */
 static inline void due_note_use(bin_t *bin)
 {
-  if (unlikely(!bin->due) && !bin->ended && !bin->lock.solo)
+  if (HAS_SYSTEM && unlikely(!bin->due) && !bin->ended && !bin->lock.solo)
     due_enter(bin);
 }
 

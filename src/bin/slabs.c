@@ -110,7 +110,7 @@ static void slab_relist(bin_t *bin, run_t *slab)
 /* Writes a slab's class into the class map before its first block leaves the bin, and 0 after the last one is back (M1). */
 static void slab_set_class(const bin_t *bin, const run_t *slab, unsigned size_class)
 {
-  if (bin->plane != BIN_PLANE_NONE)
+  if (HAS_SYSTEM && bin->plane != BIN_PLANE_NONE)
     class_map_set(slab->start, slab->units, bin->plane == BIN_PLANE_DEFAULT, size_class);
 }
 
@@ -166,7 +166,7 @@ static run_t *reopen_slab(bin_t *bin)
 static void close_slab(bin_t *bin, run_t *slab)
 {
   slab_leave_list(bin, slab);
-  if (bin->purges)
+  if (bin_purges(bin))
     bin->idle -= slab_idle(slab);
   bin->capacity -= slab->capacity;
   set_figure(&bin->slab_count, bin->slab_count - 1);
@@ -211,9 +211,9 @@ size_t slabs_take(bin_t *bin, void **blocks, size_t want, unsigned shard, block_
     /* These blocks were given back by threads of another shard, so they change threads: the depots may grow. */
     if (slab->shard != shard)
       slabs_note_change(bin, DEPOT_GROWTH_SLAB);
-    size_t idle = bin->purges ? slab_idle(slab) : 0;
+    size_t idle = bin_purges(bin) ? slab_idle(slab) : 0;
     got += slab_take_free(slab, bin->block_size, blocks, want - got);
-    if (bin->purges)
+    if (bin_purges(bin))
       bin->idle -= idle - slab_idle(slab);
     slab_relist(bin, slab);
   }
@@ -306,7 +306,7 @@ void slabs_put(bin_t *bin, void *const *blocks, size_t count, unsigned shard, bo
         put_failed(bin, blocks[i], answer == SLAB_FREE ? FREED_TWICE : NOT_A_BLOCK, answer == SLAB_FREE);
       slab_put(slab, index);
     } while (++i < count && (offset = (size_t)((char *)blocks[i] - slab->start)) < slab_bytes);
-    if (bin->purges)
+    if (bin_purges(bin))
       note_idle(bin, slab, i - first, purge);
     slab_after_put(bin, slab);
   }
@@ -344,7 +344,7 @@ size_t slabs_purge(bin_t *bin)
 static void slab_reset(bin_t *bin, run_t *slab)
 {
   slab_leave_list(bin, slab);
-  if (bin->purges)
+  if (bin_purges(bin))
     bin->idle -= slab_idle(slab);
   slab_empty(slab);
   slab_enter_list(bin, slab, SLAB_RESET);

@@ -57,6 +57,10 @@ typedef struct bin {
   struct bin *due_next, *due_previous;
 } bin_t;
 
+/* Whether memory of single blocks goes back, and whether threads keep magazines. */
+static inline bool bin_purges(const bin_t *bin) { return HAS_SYSTEM && bin->purges; }
+static inline bool bin_has_magazines(const bin_t *bin) { return HAS_SYSTEM && bin->cached; }
+
 enum { BIN_PLANE_NONE, BIN_PLANE_DEFAULT, BIN_PLANE_HEAP };
 
 _Static_assert(BLOCK_ALIGNMENT == 1 << ALIGNMENT_LOG2, "the class map counts in steps of the alignment");

@@ -94,14 +94,15 @@ static void *take_block(heap_t *heap, unsigned size_class, request_t *r)
 {
   bin_t *bin = published_bin(heap, size_class);
   if (unlikely(!bin)) {
-    void *block =
-      space_is_short && !heap->region.kind && r->alignment <= BLOCK_ALIGNMENT ? take_coarse(heap, size_class, r) : NULL;
+    void *block = HAS_SYSTEM && space_is_short && !heap->region.kind && r->alignment <= BLOCK_ALIGNMENT
+                    ? take_coarse(heap, size_class, r)
+                    : NULL;
     if (block || !(bin = heap_bin(heap, size_class)))
       return block;
   }
   r->usable = bin->block_size;
   r->past = BLOCK_USED;
-  void *block = bin->cached ? take_cached(heap, bin) : NULL;
+  void *block = bin_has_magazines(bin) ? take_cached(heap, bin) : NULL;
   if (!block && !bin_take(bin, &block, 1, &r->past))
     return NULL;
   return block;
@@ -118,7 +119,7 @@ static void *take(heap_t *heap, request_t *r)
 /* A block of a slab cannot grow: its neighbours are other blocks. */
 bool heap_lengthen(located_t *at, size_t size, bool may_move)
 {
-  if (at->huge)
+  if (HAS_SYSTEM && at->huge)
     return large_resize_huge(at->heap, at->huge, size, may_move);
   return !at->bin && large_resize_run(at->heap, at->run, size);
 }
@@ -129,7 +130,7 @@ static void *take_again(heap_t *heap, request_t *r)
 {
   if (r->from && heap_lengthen(r->from, r->size, true)) {
     r->grown = true;
-    return r->from->huge ? huge_start(r->from->huge) : r->from->start;
+    return HAS_SYSTEM && r->from->huge ? huge_start(r->from->huge) : r->from->start;
   }
   return take(heap, r);
 }
@@ -137,7 +138,7 @@ static void *take_again(heap_t *heap, request_t *r)
 /* Returns how many bytes the request still lacks. A mapping that grows has some of them already. */
 static size_t bytes_lacking(const request_t *r)
 {
-  size_t has = r->from && r->from->huge ? r->from->size : 0;
+  size_t has = HAS_SYSTEM && r->from && r->from->huge ? r->from->size : 0;
   return r->size > has ? r->size - has : 0;
 }
 
@@ -145,9 +146,9 @@ static size_t bytes_lacking(const request_t *r)
  * was the system that refused, memory or addresses, and not the budget. */
 static bool trim_process(heap_t *heap, const request_t *r)
 {
-  if (heap_is_guest(heap) || !budget_allows(&heap->budget, bytes_lacking(r)))
+  if (!HAS_SYSTEM || heap_is_guest(heap) || !budget_allows(&heap->budget, bytes_lacking(r)))
     return false;
-  if (heap != &default_heap)
+  if (!heap_is_default(heap))
     heap_drain(&default_heap);
   kept_trim(0);
   space_purge(&space_of_process, 0);
@@ -157,7 +158,7 @@ static bool trim_process(heap_t *heap, const request_t *r)
 /* Says that no mapping of that size will be had, whatever is given back for it. */
 static bool is_hopeless(const heap_t *heap, const request_t *r)
 {
-  return !heap->region.kind && large_is_huge(heap, r->size, r->alignment) && huge_is_hopeless(bytes_lacking(r));
+  return HAS_SYSTEM && !heap->region.kind && large_is_huge(heap, r->size, r->alignment) && huge_is_hopeless(bytes_lacking(r));
 }
 
 /* Tries what is there already, the nearest first: what the heap has cached and idle, what the process has kept, and last a
@@ -181,7 +182,7 @@ static void *take_own(heap_t *heap, request_t *r)
 void *heap_exhausted(heap_t *heap)
 {
   __atomic_fetch_add(&heap->exhausted_count, 1, __ATOMIC_RELAXED);
-  if (settings.abort_on_exhausted)
+  if (HAS_SYSTEM && settings.abort_on_exhausted)
     fatal("memory exhausted");
   errno = ENOMEM;
   return NULL;
@@ -270,7 +271,7 @@ static inline __attribute__((always_inline)) void *serve(heap_t *heap, request_t
 void *heap_allocate(heap_t *heap, size_t size, size_t alignment, bool zero, const char *call)
 {
   request_t r = {.size = size, .alignment = alignment, .call = call};
-  if (unlikely(heap_is_dying))
+  if (process_is_ending())
     return dying_allocate(size, alignment);
   void *block = serve(heap, &r);
   return block ? hand_out(block, &r, zero) : NULL;
@@ -283,7 +284,7 @@ void *heap_allocate(heap_t *heap, size_t size, size_t alignment, bool zero, cons
 void *heap_probe(const resort_t *from, size_t size, size_t alignment)
 {
   request_t r = {.size = size, .alignment = alignment, .call = from->call};
-  if (unlikely(heap_is_dying))
+  if (process_is_ending())
     return dying_allocate(size, alignment);
   if (!is_sane(&r) || !manager_ready())
     return NULL;

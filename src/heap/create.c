@@ -53,7 +53,7 @@ static bool purge_delay_is_valid(const pool_heap_options_t *o)
 static bool memory_is_valid(const pool_heap_options_t *o)
 {
   if (!o->memory)
-    return !o->memory_size || invalid(INVALID_MEMORY_IS_NULL, o->memory_size);
+    return (HAS_SYSTEM && !o->memory_size) || invalid(INVALID_MEMORY_IS_NULL, o->memory_size);
   if (!o->memory_size)
     return invalid(INVALID_MEMORY_SIZE_IS_0);
   if (o->reserve)
@@ -201,22 +201,25 @@ static void count_users(const heap_t *heap, size_t by)
 static void enter_list(heap_t *heap)
 {
   lock_acquire(&heaps_lock);
-  heap_t *first = heaps_first();
-  heap->previous = first;
-  heap->next = first->next;
-  if (heap->next)
-    heap->next->previous = heap;
-  first->next = heap;
   count_users(heap, 1);
+  heap_t *first = heaps_first();
+  if (first) {
+    heap->previous = first;
+    heap->next = first->next;
+    if (heap->next)
+      heap->next->previous = heap;
+    first->next = heap;
+  }
   lock_release(&heaps_lock);
-  if (heap->region.kind == REGION_GUEST)
+  if (heap_is_guest(heap))
     guests_enter(heap);
 }
 
 /* Takes the heap out of the list. Under heaps_lock. */
 static void leave_list(heap_t *heap)
 {
-  heap->previous->next = heap->next;
+  if (heap->previous)
+    heap->previous->next = heap->next;
   if (heap->next)
     heap->next->previous = heap->previous;
   count_users(heap, -(size_t)1);
@@ -227,9 +230,10 @@ static void leave_list(heap_t *heap)
  * holds the lock of the list, which is therefore taken in any case. */
 static void vanish(heap_t *heap, bool was_listed)
 {
-  if (heap->region.kind == REGION_GUEST && was_listed)
+  if (heap_is_guest(heap) && was_listed)
     guests_leave(heap);
-  region_hide(heap);
+  if (HAS_SYSTEM)
+    region_hide(heap);
   lock_acquire(&heaps_lock);
   if (was_listed)
     leave_list(heap);
@@ -241,8 +245,9 @@ static void vanish(heap_t *heap, bool was_listed)
 /* Gives back the memory of a heap that nothing leads to any more. A guest's is its caller's. */
 static void give_memory(heap_t *heap)
 {
-  bool guest = heap->region.kind == REGION_GUEST;
-  region_give(heap);
+  bool guest = heap_is_guest(heap);
+  if (HAS_SYSTEM)
+    region_give(heap);
   heap->mark = 0;
   if (!guest)
     heap_record_give(heap);
@@ -283,7 +288,7 @@ static heap_t *failed_for_budget(heap_t *heap, const pool_heap_options_t *o, siz
   failed(heap, charged);
   if (records <= o->budget)
     return invalid(INVALID_BUDGET_OF_RESERVE, o->budget, records);
-  if (!o->memory && !o->reserve)
+  if (HAS_SYSTEM && !o->memory && !o->reserve)
     records = least_budget(o, o->size_classes ? class_table_bytes(o->size_class_count) : 0);
   return invalid(INVALID_BUDGET, o->budget, records);
 }
@@ -326,7 +331,7 @@ static heap_t *create_guest(const pool_heap_options_t *o)
 /* From here on everything that fails is undone in reverse. The heap enters the list last, when it is whole. */
 static heap_t *create(const pool_heap_options_t *o)
 {
-  heap_t *heap = o->memory ? create_guest(o) : create_of_system(o);
+  heap_t *heap = !HAS_SYSTEM || o->memory ? create_guest(o) : create_of_system(o);
   if (!heap)
     return NULL;
   size_t head = heap->head_bytes;
@@ -335,7 +340,7 @@ static heap_t *create(const pool_heap_options_t *o)
   if (o->memory && !budget_charge(&heap->budget, head))
     return failed(heap, 0);
   bool has_classes = set_classes(heap, o);
-  if (!has_classes || !region_prepare(heap, o)) {
+  if (!has_classes || (HAS_SYSTEM && !region_prepare(heap, o))) {
     size_t records = head + table_price(heap, o);
     heap_give_record(heap, (void *)(uintptr_t)heap->class_sizes, class_table_bytes(heap->class_count));
     return !has_classes && o->budget && records > o->budget ? failed_for_budget(heap, o, head, records) : failed(heap, head);

@@ -20,7 +20,7 @@ static size_t cached_in(const thread_t *thread, const bin_t *bin)
 bin_figures_t heap_bin_figures(bin_t *bin)
 {
   size_t in_threads = 0;
-  if (bin->cached) {
+  if (bin_has_magazines(bin)) {
     lock_acquire(&threads_lock);
     in_threads = cached_in(threads_first(), bin) + cached_in(threads_first_lost(), bin);
     lock_release(&threads_lock);
@@ -45,7 +45,7 @@ large_figures_t heap_large_figures(const heap_t *heap)
   large_figures_t f = {.live_blocks = __atomic_load_n(&heap->large_blocks, __ATOMIC_RELAXED),
                        .live_bytes = __atomic_load_n(&heap->large_bytes, __ATOMIC_RELAXED),
                        .held_bytes = __atomic_load_n(&heap->large_held, __ATOMIC_RELAXED)};
-  if (heap == &default_heap)
+  if (heap_is_default(heap))
     add_spares(&f);
   return f;
 }
@@ -126,7 +126,7 @@ void heap_figures(heap_t *heap, pool_stats_t *stats)
   stats->retried_count = __atomic_load_n(&heap->retried_count, __ATOMIC_RELAXED);
   stats->overflowed_count = __atomic_load_n(&heap->overflowed_count, __ATOMIC_RELAXED);
   stats->purged_bytes = __atomic_load_n(&heap->purged_bytes, __ATOMIC_RELAXED);
-  if (heap == &default_heap)
+  if (heap_is_default(heap))
     add_process_figures(stats);
   else if (heap->region.kind)
     add_region_figures(stats, heap);

@@ -49,11 +49,11 @@ void heap_give_back(located_t at, const char *call)
     guard_close((guarded_t){block, at.size, at.heap, call});
   else if (at.heap->zero_on_free)
     heap_wipe(&at, 0);
-  if (at.huge)
+  if (HAS_SYSTEM && at.huge)
     large_give_huge(at.heap, at.huge);
   else if (!at.bin)
     large_give_run(at.heap, at.run);
-  else if (at.bin->cached)
+  else if (bin_has_magazines(at.bin))
     give_cached(at.heap, at.bin, block, call);
   else
     bin_put(at.bin, &block, 1);
@@ -62,6 +62,6 @@ void heap_give_back(located_t at, const char *call)
 /* A thread that ends the process leaves what it frees: its locks may be in any state. */
 void heap_free(heap_t *heap, void *block, const char *call)
 {
-  if (likely(!heap_is_dying))
+  if (!process_is_ending())
     heap_give_back(heap_locate_block(heap, block, call, FREED_TWICE), call);
 }

@@ -7,7 +7,6 @@
 #include "option.h"
 #include "os/closure.h"
 
-heap_t default_heap = {.mark = HEAP_LIVE_MARK, .class_most = SIZE_CACHED, .name = "default"};
 lock_t heaps_lock;
 bool manager_came_up;
 const heap_dependents_t *heap_dependents;
@@ -16,7 +15,7 @@ static struct {
   _Alignas(64) bin_record_t record;
 } default_bins[CLASS_COUNT];
 
-heap_t *heaps_first(void) { return &default_heap; }
+heap_t *heaps_first(void) { return HAS_SYSTEM ? &default_heap : NULL; }
 
 heap_t *heaps_shared_from(heap_t *heap)
 {
@@ -38,7 +37,7 @@ static bin_t *take_bin_record(heap_t *heap, unsigned c, depot_t **depots)
 {
   bool is_cached = heap->cached && c <= CLASS_CACHED && heap_block_size(heap, c) <= SIZE_CACHED;
   bin_record_t *record =
-    heap == &default_heap ? &default_bins[c].record : heap_take_record(heap, is_cached ? sizeof *record : sizeof record->bin);
+    heap_is_default(heap) ? &default_bins[c].record : heap_take_record(heap, is_cached ? sizeof *record : sizeof record->bin);
   *depots = record && is_cached ? record->depots : NULL;
   return record ? &record->bin : NULL;
 }
@@ -61,7 +60,8 @@ COLD static bin_t *make_bin(heap_t *heap, unsigned c)
                                   .budget = &heap->budget,
                                   .plane = heap->plane,
                                   .depots = depots,
-                                  .purges = !heap->region.kind && !heap->checked && settings.purge_delay_ms != PURGE_NEVER,
+                                  .purges = HAS_SYSTEM && !heap->region.kind && !heap->checked &&
+                                            settings.purge_delay_ms != PURGE_NEVER,
                                   .single_thread = heap->lock.solo,
                                   .tight = heap->budgeted || heap->region.space.prepaid});
       __atomic_store_n(&heap->bins[c], bin, __ATOMIC_RELEASE);
@@ -93,16 +93,16 @@ bin_t *heap_bin_from(const heap_t *heap, unsigned from)
 void heap_each_cached_bin(magazines_t *magazines, heap_t *heap, void (*act)(magazines_t *, bin_t *))
 {
   FOR_EACH_BIN(bin, heap)
-    if (bin->cached)
+    if (bin_has_magazines(bin))
       act(magazines, bin);
 }
 
 /* A thread without a record works on the bins directly. Only a heap with a cache slot is found by the fast path. */
 magazines_t *heap_enter(heap_t *heap, thread_t *thread)
 {
-  if (!thread || !heap->cached)
+  if (!HAS_SYSTEM || !thread || !heap->cached)
     return NULL;
-  return heap == &default_heap ? &thread->default_magazines
+  return heap_is_default(heap) ? &thread->default_magazines
                                : thread_enter(thread, heap, heap->has_cache_slot, heap->reached ? &heap->reach : NULL);
 }
 

@@ -7,10 +7,11 @@
 #include "heap/records.h"
 
 extern INTERNAL heap_t default_heap; /* the one behind pool_alloc */
+static inline bool heap_is_default(const heap_t *heap) { return HAS_SYSTEM && heap == &default_heap; }
 
 /* The process-wide state is up (startup.h). Before that there is no block. Stored with release once everything else is set. */
 extern INTERNAL bool manager_came_up;
-static inline bool manager_is_up(void) { return likely(__atomic_load_n(&manager_came_up, __ATOMIC_ACQUIRE)); }
+static inline bool manager_is_up(void) { return !HAS_SYSTEM || likely(__atomic_load_n(&manager_came_up, __ATOMIC_ACQUIRE)); }
 
 /* Every heap, under heaps_lock. While it is held no heap's records go: a thread that finds a run by its address may look at the
  * bin and the heap it belongs to. */
@@ -60,14 +61,14 @@ static inline void heap_flush_magazines(magazines_t *magazines, heap_t *heap)
 /* The magazines of the heap that any thread has; NULL: none. Under threads_lock. */
 static inline const magazines_t *heap_magazines_in(const thread_t *thread, const heap_t *heap)
 {
-  return heap == &default_heap ? &thread->default_magazines : thread_magazines_if_any(thread, heap);
+  return heap_is_default(heap) ? &thread->default_magazines : thread_magazines_if_any(thread, heap);
 }
 
 /* The calling thread's magazines of the heap, which it is busy with until it leaves; NULL: it has none. */
 magazines_t *heap_enter(heap_t *heap, thread_t *thread);
 static inline void heap_leave(heap_t *heap, thread_t *thread)
 {
-  if (heap != &default_heap)
+  if (!heap_is_default(heap))
     thread_leave(thread);
 }
 

@@ -27,6 +27,8 @@ static struct {
 
 static bool claim_place(void)
 {
+  if (!HAS_SYSTEM)
+    return true;
   const uint8_t *nobody = NULL;
   return __atomic_compare_exchange_n(&without_record.owner, &nobody, &last, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED) ||
          nobody == &last;
@@ -35,16 +37,18 @@ static bool claim_place(void)
 /* Where the thread has its numbers already; NULL: nowhere. */
 static thread_invalid_t *own_place(void)
 {
+  if (!HAS_SYSTEM)
+    return &without_record.place;
   if (__atomic_load_n(&without_record.owner, __ATOMIC_RELAXED) == &last)
     return &without_record.place;
-  return thread_is_usable(thread_self) ? &thread_self->invalid : NULL;
+  return HAS_SYSTEM && thread_is_usable(thread_self) ? &thread_self->invalid : NULL;
 }
 
 /* The manager is not brought up for this: from then on no option can be set. */
 static thread_invalid_t *find_place(void)
 {
   thread_invalid_t *place = own_place();
-  thread_t *thread = !place && manager_is_up() ? thread_current() : NULL;
+  thread_t *thread = HAS_SYSTEM && !place && manager_is_up() ? thread_current() : NULL;
   if (thread)
     place = &thread->invalid;
   return place || !claim_place() ? place : &without_record.place;

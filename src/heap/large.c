@@ -77,6 +77,8 @@ static run_t *take_run(heap_t *heap, size_t size, size_t alignment)
 static void tick_region(heap_t *heap)
 {
   space_t *space = &heap->region.space;
+  if (!HAS_SYSTEM)
+    return;
   if (space->purgeable && __atomic_add_fetch(&heap->region.gives, 1, __ATOMIC_RELAXED) % TICK_GIVES == 0)
     space_tick_region(space, os_now_ms());
   if (space_wants_ticks(space))
@@ -221,11 +223,11 @@ void *large_take(heap_t *heap, size_t size, size_t alignment, block_past_t *past
   size += !size;
   *usable = round_up(size, os_page_size());
   *past = BLOCK_USED;
-  bool may_spare = heap == &default_heap && alignment <= UNIT && thread_is_usable(thread_self);
+  bool may_spare = heap_is_default(heap) && alignment <= UNIT && thread_is_usable(thread_self);
   void *spare = may_spare ? large_take_spare(thread_self, size) : NULL;
   if (spare)
     return spare;
-  bool huge = large_is_huge(heap, size, alignment);
+  bool huge = HAS_SYSTEM && large_is_huge(heap, size, alignment);
   if (huge && !heap->region.kind)
     return take_huge(heap, size, alignment, past);
   run_t *run = take_run(heap, size, alignment);
@@ -249,7 +251,7 @@ void large_wipe(const heap_t *heap, char *start, size_t size)
 {
   char *from = (char *)round_up((uintptr_t)start, os_page_size()),
        *to = (char *)round_down((uintptr_t)start + size, os_page_size());
-  if (from >= to || !may_purge(heap, start) || !os_purge(from, (size_t)(to - from))) {
+  if (!HAS_SYSTEM || from >= to || !may_purge(heap, start) || !os_purge(from, (size_t)(to - from))) {
     memset(start, 0, size);
     return;
   }
@@ -262,7 +264,7 @@ void large_free_all(heap_t *heap)
 {
   while (heap->large)
     large_give_run(heap, heap->large);
-  while (heap->huge)
+  while (HAS_SYSTEM && heap->huge)
     large_give_huge(heap, heap->huge);
 }
 

@@ -155,7 +155,7 @@ static heap_t *reserve_around(const void *address)
 static inline void look(question_t *q, heap_t *guest)
 {
   q->region = guest;
-  if (!q->region && !space_ask(q->address, ask_run, q) && !huge_ask(q->address, ask_huge, q))
+  if (HAS_SYSTEM && !q->region && !space_ask(q->address, ask_run, q) && !huge_ask(q->address, ask_huge, q))
     q->region = reserve_around(q->address);
   heap_t *region = q->region;
   if (region && region->region.space.fixed)
@@ -193,7 +193,7 @@ static bool is_cached_in(const thread_t *thread, const bin_t *bin, const void *b
 
 static bool is_cached(const bin_t *bin, const void *block)
 {
-  if (!bin->cached)
+  if (!bin_has_magazines(bin))
     return false;
   lock_acquire(&threads_lock);
   bool found = is_cached_in(threads_first(), bin, block) || is_cached_in(threads_first_lost(), bin, block);
@@ -219,7 +219,7 @@ static void mark_lost(const void *block, void *mark)
 void heap_mark_lost(const bin_t *bin, const char *start, const char *end, uint64_t *lost)
 {
   mark_t mark = {bin, start, end, lost};
-  if (!bin->cached || !threads_first_lost())
+  if (!bin_has_magazines(bin) || !threads_first_lost())
     return;
   lock_acquire(&threads_lock);
   for (const thread_t *thread = threads_first_lost(); thread; thread = thread->next) {
@@ -266,7 +266,8 @@ static bool was_freed(const located_t *at, const void *block)
 {
   if (at->start == block)
     return at->bin || (at->run && run_kind(at->run) == RUN_SPARE);
-  return at->heap && at->heap->region.space.fixed ? space_had_run_fixed(&at->heap->region.space, block) : space_had_run(block);
+  return at->heap && at->heap->region.space.fixed ? space_had_run_fixed(&at->heap->region.space, block)
+                                                  : HAS_SYSTEM && space_had_run(block);
 }
 
 /* What was asked for where the heap is checked; else what the block holds. */

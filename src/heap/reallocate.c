@@ -12,7 +12,7 @@
 /* In a checked heap the bytes behind the requested size are the canary, and not the caller's. */
 size_t heap_usable_size(const void *block, const char *call)
 {
-  if (unlikely(heap_is_dying))
+  if (process_is_ending())
     return dying_usable_size(block);
   located_t at = heap_locate_block(NULL, block, call, FREED_BEFORE);
   return at.heap->checked ? guard_size(block, at.size) : at.size;
@@ -29,7 +29,7 @@ static void wipe_tail(const located_t *at, size_t size)
 static void shrink_in_place(located_t *at, size_t size)
 {
   wipe_tail(at, size);
-  if (at->huge)
+  if (HAS_SYSTEM && at->huge)
     large_resize_huge(at->heap, at->huge, size, false);
   else if (!at->bin)
     large_resize_run(at->heap, at->run, size);
@@ -42,7 +42,7 @@ static bool is_worth_moving(const located_t *at, size_t size)
   if (size > at->size / 2)
     return false;
   unsigned c = heap_class_for(at->heap, size, 1);
-  if (at->huge)
+  if (HAS_SYSTEM && at->huge)
     return c || !large_is_huge(at->heap, size, 1);
   return at->bin ? c != at->bin->size_class : c != 0;
 }
@@ -51,7 +51,7 @@ static bool is_worth_moving(const located_t *at, size_t size)
  * (reallocate_checked()). */
 bool heap_resize_in_place(void *block, size_t size, const char *call)
 {
-  if (unlikely(heap_is_dying))
+  if (process_is_ending())
     return false;
   located_t at = heap_locate_block(NULL, block, call, FREED_BEFORE);
   if (at.heap->checked || size > PTRDIFF_MAX - 2 * UNIT)
@@ -113,7 +113,7 @@ static void *reallocate_dying(const void *block, size_t size)
 /* Growing where it is, or by moving its pages, comes before a copy. */
 void *heap_reallocate(heap_t *heap, void *block, size_t size, const char *call)
 {
-  if (unlikely(heap_is_dying))
+  if (process_is_ending())
     return reallocate_dying(block, size);
   located_t at = heap_locate_block(heap, block, call, FREED_BEFORE);
   heap_t *to_heap = heap ? heap : at.heap;
@@ -123,7 +123,7 @@ void *heap_reallocate(heap_t *heap, void *block, size_t size, const char *call)
     return reallocate_smaller(to_heap, &at, size, call);
   /* A size that could overflow when it is rounded goes on to the allocation, which refuses it. */
   if (size <= PTRDIFF_MAX - 2 * UNIT && heap_lengthen(&at, size, true))
-    return at.huge ? huge_start(at.huge) : block;
+    return HAS_SYSTEM && at.huge ? huge_start(at.huge) : block;
   bool grown;
   void *to = heap_allocate_from(to_heap, size, &at, &grown, call);
   return grown ? to : copy_to(to, &at, at.size, size, call);

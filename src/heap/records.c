@@ -62,7 +62,7 @@ void *heap_take_record_apart(heap_t *heap, size_t size)
 void *heap_take_record(heap_t *heap, size_t size)
 {
   size = round_up(size, METADATA_ALIGNMENT);
-  if (heap->region.kind == REGION_GUEST)
+  if (heap_is_guest(heap))
     return guest_take_record(heap, size);
   if (size > (size_t)(heap->records_end - heap->records))
     return heap_take_record_apart(heap, size);
@@ -73,7 +73,7 @@ void *heap_take_record(heap_t *heap, size_t size)
 /* Records of a guest, and those that were paid for at creation, last as long as the heap. */
 void heap_give_record(heap_t *heap, void *record, size_t size)
 {
-  if (!record || heap->region.kind == REGION_GUEST || is_paid_for(heap, record))
+  if (!record || heap_is_guest(heap) || is_paid_for(heap, record))
     return;
   metadata_give(record, round_up(size, METADATA_ALIGNMENT));
   heap_discharge_record(heap, size);

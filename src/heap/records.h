@@ -3,8 +3,8 @@
  * Memory for what a heap has to know of itself: its bins, its table of classes, the records of the object pools in it. It is
  * paid for at creation where growth must not fail; it is in the caller's memory where the heap is; else it is the process's
  * metadata. */
-#ifndef RECORDS_H
-#define RECORDS_H
+#ifndef HEAP_RECORDS_H
+#define HEAP_RECORDS_H
 
 #include "heap/types.h"
 
@@ -18,7 +18,7 @@ void heap_give_record(heap_t *heap, void *record, size_t size);
  * for the first time. */
 static inline bool heap_has_records_apart(const heap_t *heap)
 {
-  return heap->region.kind != REGION_GUEST && (!heap->region.kind || heap->region.space.purgeable);
+  return !heap_is_guest(heap) && (!heap->region.kind || heap->region.space.purgeable);
 }
 
 /* The account of a record that is kept elsewhere. False: over the budget. */

@@ -102,7 +102,7 @@ heap_t *region_create_guest(const pool_heap_options_t *o)
   region->kind = REGION_GUEST;
   region->start = memory;
   region->size = o->memory_size;
-  region->space.purge_delay_ms = o->purge_delay_ms ? o->purge_delay_ms : settings.purge_delay_ms;
+  region->space.purge_delay_ms = !HAS_SYSTEM ? PURGE_NEVER : o->purge_delay_ms ? o->purge_delay_ms : settings.purge_delay_ms;
   heap->space = &region->space;
   heap->class_most = class_most_of(unit_log2);
   heap->records = (char *)round_up((uintptr_t)records, sizeof(uint64_t));

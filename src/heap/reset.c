@@ -42,7 +42,7 @@ void heap_end_blocks(heap_t *heap, bool for_good)
   drop_dependents(heap);
   if (heap->zero_on_free)
     heap_walk(heap, wipe_visited, heap);
-  if (heap->cached)
+  if (HAS_SYSTEM && heap->cached)
     drop_caches(heap, for_good);
   FOR_EACH_BIN(bin, heap)
     (for_good ? bin_destroy : bin_reset)(bin);

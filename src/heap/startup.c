@@ -6,6 +6,8 @@
 #include "misuse.h"
 #include "option.h"
 
+heap_t default_heap = {.mark = HEAP_LIVE_MARK, .class_most = SIZE_CACHED, .name = "default"};
+
 /* A handler of SIGABRT that allocates, or asks for figures, must not wait for what this very thread holds. */
 static void before_abort(void)
 {
@@ -17,7 +19,7 @@ static const char *name_to_say(const heap_t *heap) { return heap == &default_hea
 
 /* The options are read first: the space depends on them. Should the window be refused, the next call tries again. Nothing under
  * the lock allocates. Everything is set before manager_came_up says so. */
-COLD static bool bring_up(void)
+COLD bool manager_bring_up(void)
 {
   lock_acquire(&startup_lock);
   bool up = manager_came_up;
@@ -39,8 +41,6 @@ COLD static bool bring_up(void)
   fork_watch(); /* may allocate */
   return up;
 }
-
-bool manager_ready(void) { return manager_is_up() || bring_up(); }
 
 /* What must come before the program's own is registered here, and no more, because options can be set until the first use: the
  * fork handlers, and the key that tells of the end of a thread. A library may have no earlier priority. So in a program that it

@@ -87,15 +87,15 @@ COLD void heap_look_at_clock(thread_t *thread)
  * slabs. */
 void heap_drain(heap_t *heap)
 {
-  thread_t *thread = thread_current();
-  magazines_t *magazines = heap_enter(heap, thread);
+  thread_t *thread = HAS_SYSTEM ? thread_current() : NULL;
+  magazines_t *magazines = HAS_SYSTEM ? heap_enter(heap, thread) : NULL;
   if (magazines) {
     heap_flush_magazines(magazines, heap);
     heap_leave(heap, thread);
   }
-  if (heap == &default_heap && thread)
+  if (heap_is_default(heap) && thread)
     large_flush_spares(thread);
-  if (heap->cached && heap->reached)
+  if (HAS_SYSTEM && heap->cached && heap->reached)
     threads_reach(heap, &heap->reach, heap_flush_magazines);
   FOR_EACH_BIN(bin, heap)
     bin_drain(bin);
@@ -115,9 +115,11 @@ static size_t purge_slabs(heap_t *heap)
  * may give memory back by itself: a space that has more than it keeps does so at once. That counts too. */
 size_t heap_trim(heap_t *heap, size_t keep)
 {
-  if (!manager_is_up())
+  if (!HAS_SYSTEM)
+    heap_drain(heap);
+  if (!HAS_SYSTEM || !manager_is_up())
     return 0;
-  bool all = heap == &default_heap;
+  bool all = heap_is_default(heap);
   size_t before = all || heap->region.kind ? 0 : space_figures(heap->space).dirty_bytes;
   size_t purged = all ? space_destroy_left() : 0;
   uint64_t purged_before = space_figures(heap->space).purged_bytes;

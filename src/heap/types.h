@@ -107,6 +107,6 @@ typedef struct bin_record {
 static inline bool heap_is_live(const heap_t *heap) { return heap && heap->mark == HEAP_LIVE_MARK; }
 
 /* A heap in the caller's memory has no other memory. */
-static inline bool heap_is_guest(const heap_t *heap) { return heap->region.kind == REGION_GUEST; }
+static inline bool heap_is_guest(const heap_t *heap) { return !HAS_SYSTEM || heap->region.kind == REGION_GUEST; }
 
 #endif

@@ -32,7 +32,7 @@ static bool visit_block(const walk_t *walk, char *start, size_t size)
 /* Flushes what the calling thread has cached of the slab's class, which would look live: the visitor may have freed blocks. */
 static void flush_own(const walk_t *walk)
 {
-  if (!walk->bin->cached)
+  if (!bin_has_magazines(walk->bin))
     return;
   thread_t *thread = thread_current_to_free();
   magazines_t *magazines = heap_enter(walk->heap, thread);
@@ -53,7 +53,7 @@ typedef struct lost {
 /* The newest lost thread tells whether a fork has lost more since the last look. */
 static void look_for_lost(const walk_t *walk, lost_t *lost)
 {
-  if (likely(lost->newest == threads_first_lost()))
+  if (!HAS_SYSTEM || likely(lost->newest == threads_first_lost()))
     return;
   lost->newest = threads_first_lost();
   memset(lost->blocks, 0, sizeof lost->blocks);
@@ -65,7 +65,9 @@ static void look_for_lost(const walk_t *walk, lost_t *lost)
 static bool walk_slab(const walk_t *walk)
 {
   uint64_t live;
-  lost_t lost = {0};
+  lost_t lost;
+  if (HAS_SYSTEM)
+    memset(&lost, 0, sizeof lost);
   for (size_t w = 0;; w++) {
     flush_own(walk);
     if (!bin_live_word(walk->bin, walk->run, walk->start, w, &live))
@@ -74,7 +76,7 @@ static bool walk_slab(const walk_t *walk)
       size_t i = w * WORD_BITS + lowest_bit(live);
       char *block = walk->start + i * walk->bin->block_size;
       look_for_lost(walk, &lost);
-      if (!bit_test(lost.blocks, i) && !visit_block(walk, block, walk->bin->block_size))
+      if ((!HAS_SYSTEM || !bit_test(lost.blocks, i)) && !visit_block(walk, block, walk->bin->block_size))
         return false;
     }
   }
@@ -132,10 +134,11 @@ static bool walk_huge(const walk_t *walk)
  * the process ends because one of them holds a block twice, that would be found again, in the handler of SIGABRT. */
 static void flush_all_threads(heap_t *heap)
 {
-  if (unlikely(heap_is_dying))
+  if (process_is_ending())
     return;
-  threads_visit(heap, false, heap_flush_magazines);
-  if (heap == &default_heap) {
+  if (HAS_SYSTEM)
+    threads_visit(heap, false, heap_flush_magazines);
+  if (heap_is_default(heap)) {
     lock_acquire(&threads_lock);
     for (thread_t *thread = threads_first(); thread; thread = thread->next) {
       heap_flush_magazines(&thread->default_magazines, heap);

@@ -15,7 +15,7 @@ enum { INDICES_OF_A_LAP = 1 << 30 };
 
 static bool may_have_laps(bool hooked, bool single_thread, unsigned when_full)
 {
-  return !hooked && !single_thread && when_full != OBJECT_POOL_EVICT;
+  return HAS_SYSTEM && !hooked && !single_thread && when_full != OBJECT_POOL_EVICT;
 }
 
 /* Each kind of pool has the maps that it needs, and no others. */

@@ -23,6 +23,9 @@ static inline void *object_at(const object_pool_t *pool, const object_array_t *a
   return array->objects + i * pool->stride;
 }
 
+/* Threads alone have caches, and what is in them counts in laps. */
+static inline bool has_laps(const object_array_t *array) { return HAS_SYSTEM && array->laps; }
+
 /* Without laps the uses of an object are its gets. With laps their highest bit says whether the object is live, and the others
  * count how often it was put; the bit above those is in the lap. */
 #define USES_LIVE 0x80000000u
@@ -31,7 +34,7 @@ static inline void *object_at(const object_pool_t *pool, const object_array_t *a
 static inline uint32_t gets_of(const object_array_t *array, size_t i)
 {
   uint32_t uses = LOAD(array->uses[i]);
-  if (!array->laps)
+  if (!has_laps(array))
     return uses;
   return (uses & ~USES_LIVE) + (uses / USES_LIVE) + ((uint32_t)bit_test(array->laps, i) << 31);
 }
@@ -39,8 +42,8 @@ static inline uint32_t gets_of(const object_array_t *array, size_t i)
 /* The object is live. */
 static inline void set_gets(object_array_t *array, size_t i, uint32_t gets)
 {
-  STORE(array->uses[i], array->laps ? (gets - 1) | USES_LIVE : gets);
-  if (array->laps)
+  STORE(array->uses[i], has_laps(array) ? (gets - 1) | USES_LIVE : gets);
+  if (has_laps(array))
     (gets - 1) & USES_LIVE ? bit_set(array->laps, i) : bit_clear(array->laps, i);
 }
 
@@ -86,7 +89,7 @@ static inline void end_use_locked(object_array_t *array, size_t i)
 /* The object is got. */
 static inline void count_get(object_array_t *array, size_t i)
 {
-  if (array->laps)
+  if (has_laps(array))
     start_use(array->uses + i);
   else
     STORE(array->uses[i], array->uses[i] + 1);
@@ -145,7 +148,7 @@ static inline void set_busy(object_pool_t *pool, object_array_t *array, size_t i
 /* Caches are used, or used again, if nothing speaks against it (cache.h). */
 static inline void resume_caches(object_pool_t *pool)
 {
-  if (!pool->unused_count && !pool->gets_without_cache)
+  if (HAS_SYSTEM && !pool->unused_count && !pool->gets_without_cache)
     STORE(pool->slot, pool->own_slot);
 }
 

@@ -248,7 +248,8 @@ static void shrink_arrays(object_pool_t *pool, size_t keep, const uint64_t *now_
 void capacity_shrink_if_due(object_pool_t *pool, size_t keep)
 {
   uint64_t now = os_now_ms();
-  caches_empty(pool);
+  if (HAS_SYSTEM)
+    caches_empty(pool);
   shrink_arrays(pool, keep, &now, "object_pool_shrink");
 }
 

@@ -246,13 +246,16 @@ static object_pool_t *create_whole(const resort_t *from, const object_pool_optio
 /* The heap may call the program between two tries, with nothing of the pool made. Success leaves errno as it was. */
 static object_pool_t *create_from_options(const object_pool_options_t *options)
 {
-  heap_t *heap = options->heap ? options->heap : &default_heap;
+  heap_t *heap = options->heap;
+  if (!HAS_SYSTEM && !heap)
+    return invalid(INVALID_HEAP_IS_NULL, (uintptr_t) "object_pool_create");
+  heap = heap ? heap : &default_heap;
   if (!heap_is_live(heap))
     fatal_misuse("object_pool_create", heap, NOT_A_HEAP_TEXT);
   if (!object_options_are_valid(options))
     return NULL;
   /* Any other heap has brought the manager up when it was made, or did not need it. */
-  if (heap == &default_heap && !manager_ready())
+  if (heap_is_default(heap) && !manager_ready())
     return full();
   int error = errno;
   resort_t from = heap_first_resort(heap, "object_pool_create");

@@ -31,7 +31,7 @@ static void *get_along(object_pool_t *pool, batch_t *batch)
   for (;; pool = pool->overflow) {
     must_be_live(pool, "object_pool_get");
     look_at_clock_first(pool, 1);
-    if (pool->home ? (object = caches_get(pool)) != NULL : try_get(pool, &object))
+    if (HAS_SYSTEM && pool->home ? (object = caches_get(pool)) != NULL : try_get(pool, &object))
       return object;
     if (pool->when_full != OBJECT_POOL_OVERFLOW || pool->ending)
       return get_when_full(pool, batch);
@@ -160,10 +160,22 @@ static inline void *get_own_hot(object_pool_t *pool)
   return object;
 }
 
+/* Without threads of its own the library has no caches, and small code counts for more than each instruction. */
+static void *get_without_system(object_pool_t *pool)
+{
+  must_be_live(pool, "object_pool_get");
+  if (pool->hooked)
+    return get_along(pool, NULL);
+  lock_acquire(&pool->lock);
+  return get_locked(pool);
+}
+
 void *object_pool_get(object_pool_t *pool)
 {
   if (unlikely(!pool))
     return misuse_no_pool("object_pool_get");
+  if (!HAS_SYSTEM)
+    return get_without_system(pool);
   if (unlikely(!HOT_HAS(&pool->hot_single, HOT_FREE)))
     return get_own_hot(pool);
   HOT_MOVE(&pool->hot_single, HOT_GET);

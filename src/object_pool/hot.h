@@ -42,7 +42,7 @@ static inline uint32_t hot_uses(const hot_t *hot) { return (uint32_t)(hot_state(
 #endif
 
 /* Of an object that is not free by its bit. */
-static inline bool is_in_cache(const object_array_t *array, size_t i) { return array->laps && !is_in_use(array->uses + i); }
+static inline bool is_in_cache(const object_array_t *array, size_t i) { return has_laps(array) && !is_in_use(array->uses + i); }
 
 /* How many free objects are in caches of threads. Needs no lock; exact while no thread gets or puts. */
 size_t caches_count(const object_pool_t *pool);
@@ -63,7 +63,8 @@ static inline uint32_t live_gets(const object_pool_t *pool, const object_array_t
 /* Needs no lock. The figure is close while others get and put, and exact otherwise. It is never negative. */
 static inline size_t live_count(const object_pool_t *pool)
 {
-  size_t taken = LOAD(pool->taken), not_live = LOAD(pool->busy) + hot_is_free(pool->hot) + caches_count(pool);
+  size_t taken = LOAD(pool->taken),
+         not_live = LOAD(pool->busy) + hot_is_free(pool->hot) + (HAS_SYSTEM ? caches_count(pool) : 0);
   return taken > not_live ? taken - not_live : 0;
 }
 
@@ -138,7 +139,7 @@ static inline void warm(object_pool_t *pool, object_array_t *array, size_t i)
 /* So many objects were got from the lock. */
 static inline void count_gets_without_cache(object_pool_t *pool, size_t gets)
 {
-  if (likely(!pool->gets_without_cache))
+  if (!HAS_SYSTEM || likely(!pool->gets_without_cache))
     return;
   pool->gets_without_cache -= (uint32_t)min_size(gets, pool->gets_without_cache);
   resume_caches(pool);
@@ -162,7 +163,8 @@ static inline void *take_plain(object_pool_t *pool)
  * of an array that may go does not: that array would never be unused. A pool with caches has its hot objects there. */
 static inline bool may_be_hot(const object_pool_t *pool, const object_array_t *array)
 {
-  return !hot_is_free(pool->hot) && !pool->unused_count && (array->permanent || array->taken > 1) && !pool->home;
+  return !hot_is_free(pool->hot) && !pool->unused_count && (array->permanent || array->taken > 1) &&
+         !(HAS_SYSTEM && pool->home);
 }
 
 /* Puts an object into a pool without hooks. False: it is not a live object of this pool. `single` as for take_known(). */
@@ -183,7 +185,7 @@ __attribute__((always_inline)) static inline bool give_known(object_pool_t *pool
     warm(pool, array, i);
     return true;
   }
-  if (!single && array->laps)
+  if (!single && has_laps(array))
     end_use_locked(array, i);
   object_to_free(pool, array, i);
   if (unlikely(array->taken == 1 && !array->permanent && hot->object && hot->array == array))

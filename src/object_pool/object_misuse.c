@@ -19,6 +19,8 @@ void misuse_not_live(const object_pool_t *pool, const void *object, const char *
 {
   char buffer[160];
   text_t what = {buffer, sizeof buffer, 0};
+  if (!HAS_SYSTEM)
+    fatal_misuse(call, object, "not a live object of the pool");
   text_string(&what, "not a live object of");
   say_pool(&what, pool);
   fatal_misuse(call, object, buffer);
@@ -38,6 +40,8 @@ COLD static _Noreturn void written_after_put(const object_pool_t *pool, const vo
 {
   char buffer[160];
   text_t what = {buffer, sizeof buffer, 0};
+  if (!HAS_SYSTEM)
+    fatal_misuse(call, (const char *)object + offset, "written to after it was put");
   text_string(&what, "written to after it was put, at offset ");
   text_number(&what, offset);
   text_string(&what, " of an object of ");

@@ -157,6 +157,8 @@ void object_pool_put(object_pool_t *pool, void *object)
 {
   if (unlikely(!pool))
     misuse_no_pool("object_pool_put");
+  else if (!HAS_SYSTEM)
+    put_anywhere(pool, pool, object, "object_pool_put");
   else if (likely(object == pool->hot_single.object && HOT_HAS(&pool->hot_single, HOT_LIVE)))
     HOT_MOVE(&pool->hot_single, HOT_PUT);
   else
@@ -233,7 +235,7 @@ void object_pool_put_all(object_pool_t *pool)
   lock_acquire(&pool->lock);
   hot_cool(pool);
   for (uint32_t k = 0; k < pool->array_count; k++)
-    if (pool->arrays[k] == pool->home)
+    if (HAS_SYSTEM && pool->arrays[k] == pool->home)
       put_all_of_home(pool);
     else
       put_all_of(pool, pool->arrays[k]);

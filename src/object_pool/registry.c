@@ -21,7 +21,8 @@ static uint32_t overflowing_ended;             /* pools that overflowed to other
 /* Takes a pool out of both lists. The pools that it overflowed to may have indices to gain, which they learn by the count. */
 static void leave_all(object_pool_t *pool)
 {
-  caches_leave_pool(pool);
+  if (HAS_SYSTEM)
+    caches_leave_pool(pool);
   overflowing_ended += pool->overflow != NULL;
   *(pool->previous ? &pool->previous->next : &all_pools) = pool->next;
   *(pool->next ? &pool->next->previous : &newest_pool) = pool->previous;
@@ -261,15 +262,21 @@ void object_pools_visit(object_pool_visit_fn *visit, void *context)
   lock_release(&heaps_lock);
 }
 
-static const heap_dependents_t object_pools = {drop_pools_of, object_pools_visit, caches_end_of_thread,
-                                               acquire_pools, release_pools,      reset_pools};
+/* Nothing forks, and no thread ends, where there is no system. */
+static const heap_dependents_t object_pools = {.drop = drop_pools_of,
+                                               .visit = HAS_SYSTEM ? object_pools_visit : NULL,
+                                               .thread_ends = HAS_SYSTEM ? caches_end_of_thread : NULL,
+                                               .fork_prepare = HAS_SYSTEM ? acquire_pools : NULL,
+                                               .fork_parent = HAS_SYSTEM ? release_pools : NULL,
+                                               .fork_child = HAS_SYSTEM ? reset_pools : NULL};
 
 /* The first pool tells the heaps that there are pools. */
 void registry_enter(object_pool_t *pool)
 {
   lock_acquire(&heaps_lock);
   __atomic_store_n(&heap_dependents, &object_pools, __ATOMIC_RELEASE);
-  caches_enter_pool(pool);
+  if (HAS_SYSTEM)
+    caches_enter_pool(pool);
   pool->previous = newest_pool;
   *(newest_pool ? &newest_pool->next : &all_pools) = pool;
   newest_pool = pool;

@@ -30,6 +30,10 @@ void closure_wait(lock_kind_t kind, lock_t *lock);
  * for closure_release(): lock_release() would find it out again. */
 static inline bool closure_acquire(lock_kind_t kind, lock_t *lock)
 {
+  if (!HAS_SYSTEM) { /* and no forks */
+    lock_acquire(lock);
+    return true;
+  }
   if (os_single_threaded() || lock->solo) {
     lock->word = 1;
     return false;

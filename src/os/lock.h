@@ -5,7 +5,9 @@
  * a locked instruction; no second thread can start in between, because the only one is here.
  *
  * Order: lock_release stores with release, lock_acquire loads with acquire; everything a lock protects, and the contents
- * of blocks handed from thread to thread under it, is carried by that pair. */
+ * of blocks handed from thread to thread under it, is carried by that pair.
+ *
+ * A firmware has two functions of its own in place of all this (<tidepool/embedded.h>). */
 #ifndef OS_LOCK_H
 #define OS_LOCK_H
 
@@ -23,6 +25,25 @@ void lock_wait(lock_t *lock);
 /* Set by a thread that is about to end the process, maybe in the middle of what it holds locks for. From then on it waits for a
  * lock only a moment, and then goes on without it. */
 extern INTERNAL THREAD_LOCAL bool lock_may_be_own;
+
+#ifdef TIDEPOOL_EMBEDDED
+/* One lock stands for all, the firmware's, which nests; so none of them has a place in an order. */
+static inline bool lock_try(lock_t *lock)
+{
+  if (!lock->solo)
+    pool_embedded_lock();
+  return true;
+}
+static inline bool lock_open(lock_t *lock)
+{
+  if (!lock->solo)
+    pool_embedded_unlock();
+  return false;
+}
+static inline void lock_acquire(lock_t *lock) { lock_try(lock); }
+static inline void lock_release(lock_t *lock) { lock_open(lock); }
+static inline bool lock_attempt(lock_t *lock) { return lock_try(lock); }
+#else
 
 /* Halves of lock_acquire() and lock_release(), for a caller that knows that the process has threads and the lock is not solo.
  * If lock_try() returns false, the caller must call lock_wait(). If lock_open() returns true, it must call os_wake(). The order
@@ -59,6 +80,8 @@ static inline bool lock_attempt(lock_t *lock)
   lock->word = 1;
   return free;
 }
+
+#endif
 
 /* Waits until a flag is clear that another thread sets around some instructions, or while it waits for a lock: for a moment,
  * and then for so many sleeps of some milliseconds. False: it stays set. */

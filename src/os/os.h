@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
  * What the manager asks of an operating system. Each system has its own files in this folder (linux.c and linux_threads.c),
- * which src/meson.build chooses. The tests link os_fake.c instead, which fails the n-th call.
+ * which src/meson.build chooses. The tests link os_fake.c instead, which fails the n-th call. Where there is no system
+ * (HAS_SYSTEM), embedded.c answers the few questions that are left.
  *
  * Every function leaves errno as it was. Addresses and sizes are multiples of os_page_size() unless said otherwise. */
 #ifndef OS_OS_H
 #define OS_OS_H
 
 #include "base/machine.h"
+#include "base/profile.h"
 #include <stdbool.h>
 
 #if __has_include(<sys/single_threaded.h>)
@@ -91,7 +93,7 @@ uint64_t os_now_ms(void);
 uint64_t os_now_ns(void);
 
 /* True as long as the process has never had a second thread. False is always a safe answer. */
-static inline bool os_single_threaded(void) { return OS_SINGLE_THREADED; }
+static inline bool os_single_threaded(void) { return HAS_SYSTEM && OS_SINGLE_THREADED; }
 
 /* From now on each call of this thread that would ask the system for memory, or give it any, fails instead and is counted.
  * Returns what held before. */
@@ -141,5 +143,8 @@ bool os_append(const char *path, const char *text, size_t length);
 uint32_t os_process(void); /* the number of this process */
 
 _Noreturn void os_abort(void);
+
+/* Without a system this is called in place of the last two and os_write_error(), with the parts of the message. */
+_Noreturn void os_end(const char *call, const void *address, const char *what);
 
 #endif

@@ -10,7 +10,11 @@
 
 #include <stdint.h>
 
+#ifdef TIDEPOOL_EMBEDDED
+#define THREAD_LOCAL /* of all contexts of a firmware together */
+#else
 #define THREAD_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))
+#endif
 
 /* On the definition of a variable that THREAD_POINTER names: an optimizer at link time sees no use there, and would drop the
  * variable or its name. */

@@ -22,10 +22,13 @@ typedef enum gate_kind {
 
 /* Returns the gate that the thread is in. NULL: the process has one thread, and no other begins while it is inside. */
 lock_t *gate_enter_beside_others(gate_kind_t kind);
-static inline lock_t *gate_enter(gate_kind_t kind) { return os_single_threaded() ? NULL : gate_enter_beside_others(kind); }
+static inline lock_t *gate_enter(gate_kind_t kind)
+{
+  return !HAS_SYSTEM || os_single_threaded() ? NULL : gate_enter_beside_others(kind);
+}
 static inline void gate_leave(lock_t *gate)
 {
-  if (gate)
+  if (HAS_SYSTEM && gate)
     lock_release(gate);
 }
 

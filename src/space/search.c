@@ -13,7 +13,7 @@ size_t space_longest_in(size_t slot) { return longest[slot]; }
 /* A space with a fixed arena has no other one to pass over, so there is nothing to note for it. */
 void space_note_longest(const arena_t *arena)
 {
-  if (!arena->space->fixed)
+  if (HAS_SYSTEM && !arena->space->fixed)
     longest[arena->slot] = (uint32_t)span_longest(&arena->room);
 }
 
@@ -104,7 +104,7 @@ static bool filled_are_apart(void)
 run_t *space_search(space_t *space, size_t units, size_t alignment, bool filled)
 {
   run_t *run = NULL;
-  if (space->fixed)
+  if (!HAS_SYSTEM || space->fixed)
     return take_from(space->fixed, units, alignment, true, &run) == TAKEN ? run : NULL;
   if (window_slots_open() > 1 && search_arenas(units, alignment, GROWS_NONE, &run) == TAKEN)
     return run;

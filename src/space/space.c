@@ -218,7 +218,7 @@ static void give_units(arena_t *arena, size_t from, size_t to)
   space_note_longest(arena);
   space->used_units -= to - from;
   space_add_dirty(space, to - from);
-  bool over = space_is_over(space);
+  bool over = HAS_SYSTEM && space_is_over(space);
   lock_release(&space->lock);
   if (over)
     space_purge_if_over(arena, from, to);
@@ -357,7 +357,7 @@ static bool next_in(const arena_t *arena, const char *from, run_wanted_fn *wante
 /* Other slots are filled by the reserves of heaps, which are spaces of their own. */
 static bool next_in_slots(const char *from, run_wanted_fn *wanted, void *context)
 {
-  size_t slot = from > (char *)class_window.start ? window_slot_of(from) : 0;
+  size_t slot = HAS_SYSTEM && from > (char *)class_window.start ? window_slot_of(from) : 0;
   for (; slot < window_slots_open(); slot++) {
     const arena_t *arena = space_arena_at(slot);
     if (arena && arena->space == &space_of_process && next_in(arena, from, wanted, context))
@@ -369,7 +369,8 @@ static bool next_in_slots(const char *from, run_wanted_fn *wanted, void *context
 bool space_next_run(space_t *space, const void *from, run_wanted_fn *wanted, void *context)
 {
   lock_acquire(&space->lock);
-  bool found = space->fixed ? next_in(space->fixed, from, wanted, context) : next_in_slots(from, wanted, context);
+  bool found =
+    !HAS_SYSTEM || space->fixed ? next_in(space->fixed, from, wanted, context) : next_in_slots(from, wanted, context);
   lock_release(&space->lock);
   return found;
 }

@@ -217,7 +217,7 @@ static inline size_t space_units(const space_t *space, size_t bytes) { return un
 static inline arena_t *arena_of(const space_t *space, const void *block)
 {
   const arena_t *fixed = space->fixed;
-  if (fixed && (uintptr_t)block - (uintptr_t)fixed->base < (uintptr_t)fixed->unit_count << fixed->unit_log2)
+  if (!HAS_SYSTEM || (fixed && (uintptr_t)block - (uintptr_t)fixed->base < (uintptr_t)fixed->unit_count << fixed->unit_log2))
     return space->fixed;
   return (arena_t *)(round_down((uintptr_t)block, SLOT) + ARENA_GAP);
 }

@@ -39,7 +39,7 @@ static void cut(arena_t *arena)
  * against a limit on memory, so under one the extra is small; otherwise it may end with a huge page. */
 static taken_t commit_step(arena_t *arena, size_t end)
 {
-  if (end <= arena->committed)
+  if (!HAS_SYSTEM || end <= arena->committed)
     return TAKEN;
   size_t more = arena->committed / COMMIT_SHARE, limit = os_memory_limit();
   more = min_size(max_size(more, COMMIT_LEAST_UNITS), COMMIT_MOST_UNITS);

@@ -33,6 +33,8 @@ def output_of(*command, folder, environment=None):
 
 def public_functions(source):
     for header in sorted((source / "include/tidepool").glob("*.h")):
+        if header.name in pages.NOT_FOR_USERS:
+            continue
         yield from pages.public_functions(header.read_text())
 
 

@@ -4,7 +4,7 @@
 import collections
 import re
 
-NOT_FOR_USERS = {"visibility.h"}
+NOT_FOR_USERS = {"embedded.h", "visibility.h"}   # docs/embedded.md has the first: a board has no manual
 OVERVIEW = "tidepool.3"
 DECLARED = re.compile(r"^POOL_API [^;(]*?(\w+)\(", re.M)
 INLINE = re.compile(r"^static inline [^;(]*?(\w+)\(", re.M)

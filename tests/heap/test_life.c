@@ -53,8 +53,8 @@ static void work_through_reset(size_t index, void *context)
       must(s.live_blocks == 0 && s.live_bytes == 0 && s.cached_bytes == 0 && s.held_bytes > 0);
     }
     next_step(crew);
-    use(crew->heap, index << 32);
-    use(crew->other, index << 32);
+    use(crew->heap, index << sizeof index * 4);
+    use(crew->other, index << sizeof index * 4);
     next_step(crew);
   }
 }
@@ -123,12 +123,12 @@ static void work_through_destroy(size_t index, void *context)
   for (unsigned round = 0; round < 6; round++) {
     list_t live = {0};
     leave_blocks_in_magazines(crew, &live);
-    use(crew->other, index << 32);
+    use(crew->other, index << sizeof index * 4);
     next_step(crew);
     if (index == round % THREADS)
       pool_heap_destroy(crew->heap);
     next_step(crew);
-    use(crew->other, index << 32);
+    use(crew->other, index << sizeof index * 4);
     must(pool_alloc(100) != NULL);
     next_step(crew);
     if (index == round % THREADS)

@@ -96,13 +96,13 @@ static void resized_in_vain(void *argument)
   os_fake.fail_kinds = 1 << OS_REMAP | 1 << OS_MAP;
   char *start = huge_start(huge);
   must(!huge_resize(huge, 3 * MIB, true) && !huge_resize(huge, 3 * MIB, false) &&
-       !huge_resize(huge, (size_t)15 << (ADDRESS_BITS - 5), true));
+       !huge_resize(huge, (size_t)15 << (ADDRESS_BITS - 4), true));
   must(huge_start(huge) == start && huge_size(huge) == 2 * MIB && pattern_holds(start, 2 * MIB, 1) && all_is_known());
   must(huge_resize(huge, 2 * MIB - 1, true) && huge_size(huge) == 2 * MIB && pattern_holds(start, 2 * MIB, 1));
   must(huge_resize(huge, MIB, true) && huge_start(huge) == start && huge_size(huge) == 2 * MIB);
   must(pattern_kept(start, MIB, 2 * MIB, 1) && all_zero(start + MIB, MIB) && all_is_known());
   os_fake_heal();
-  must(!huge_resize(huge, (size_t)15 << (ADDRESS_BITS - 5), true) && pattern_kept(huge_start(huge), MIB, 2 * MIB, 1));
+  must(!huge_resize(huge, (size_t)15 << (ADDRESS_BITS - 4), true) && pattern_kept(huge_start(huge), MIB, 2 * MIB, 1));
   must(huge_resize(huge, MIB, false) && huge_size(huge) == MIB && all_is_known());
   huge_give(huge);
 }

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * No operating system: what is left of os.h is answered here, and the hooks of the firmware stand for the rest. */
+#include "os/os.h"
+#include <errno.h>
+#include <tidepool/embedded.h>
+
+int pool_embedded_errno;
+
+__attribute__((weak)) void pool_embedded_lock(void) {}
+__attribute__((weak)) void pool_embedded_unlock(void) {}
+
+__attribute__((weak)) void pool_embedded_abort(const char *call, const void *address, const char *what)
+{
+  (void)call, (void)address, (void)what;
+  __builtin_trap();
+}
+
+void os_end(const char *call, const void *address, const char *what) { pool_embedded_abort(call, address, what); }
+
+/* Large blocks are rounded to pages: without any, to the alignment of a block. */
+size_t os_page_size(void) { return 16; }
+
+/* Idle arrays of object pools go when they are asked to, and never by the clock. */
+uint64_t os_now_ms(void) { return 0; }

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Atomic operations of the profile `embedded`, which every file of it includes first. A small processor has no instruction for
+ * many of them, and its compiler would call a library. What changes a word here is done under the firmware's lock. A word of 64
+ * bits that is read without it may be read in halves: those are bitmaps, of which each half is right by itself, and counters,
+ * which are right but for the moment at which one reaches 2^32. */
+#ifndef OS_EMBEDDED_ATOMICS_H
+#define OS_EMBEDDED_ATOMICS_H
+
+#include <stdint.h>
+
+__attribute__((visibility("default"))) void pool_embedded_lock(void);
+__attribute__((visibility("default"))) void pool_embedded_unlock(void);
+
+#define EMBEDDED_IS_WIDE(place) (sizeof *(place) > sizeof(void *))
+#define EMBEDDED_PLAIN(place)   (*(volatile __typeof__(*(place)) *)(uintptr_t)(place))
+
+#define __atomic_load_n(place, order) (EMBEDDED_IS_WIDE(place) ? EMBEDDED_PLAIN(place) : __atomic_load_n(place, order))
+#define __atomic_store_n(place, value, order) \
+  (EMBEDDED_IS_WIDE(place) ? (void)(EMBEDDED_PLAIN(place) = (value)) : __atomic_store_n(place, value, order))
+
+/* `had` is what was there before, `has` what is there now. */
+#define EMBEDDED_CHANGE(place, operation, by, answer) \
+  (__extension__({ \
+    pool_embedded_lock(); \
+    __auto_type place_ = (place); \
+    __typeof__(*(place) + 0) had = *place_, has = had operation(by); \
+    *place_ = has; \
+    pool_embedded_unlock(); \
+    (void)had, (void)has; \
+    answer; \
+  }))
+#define __atomic_fetch_add(place, by, order) EMBEDDED_CHANGE(place, +, by, had)
+#define __atomic_fetch_sub(place, by, order) EMBEDDED_CHANGE(place, -, by, had)
+#define __atomic_add_fetch(place, by, order) EMBEDDED_CHANGE(place, +, by, has)
+
+#endif

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: MIT
+ * In place of the C library's, of which the profile `embedded` needs nothing: <tidepool/embedded.h> has the variable. */
+#ifndef OS_EMBEDDED_ERRNO_H
+#define OS_EMBEDDED_ERRNO_H
+
+extern int pool_embedded_errno;
+#define errno pool_embedded_errno
+
+enum { ENOMEM = 12, EINVAL = 22 };
+
+#endif
