@@ -26,6 +26,7 @@ static void *use_a_little(void *seed)
   sem_post(&done);
   for (;;)
     pause();
+  return NULL;
 }
 
 /* One begins when the one before has done its work. */

@@ -153,9 +153,9 @@ static void exhaustion_is_counted(void **state)
   (void)state;
   pool_stats_t before, after;
   pool_heap_stats(pool_heap_default(), &before);
-  assert_null(pool_alloc((size_t)1 << (ADDRESS_BITS - 1)));
-  assert_null(pool_calloc((size_t)1 << (ADDRESS_BITS - 8), (size_t)1 << 7));
-  assert_null(pool_aligned_alloc(16, (size_t)3 << (ADDRESS_BITS - 2)));
+  assert_null(pool_alloc(opaque((size_t)1 << (ADDRESS_BITS - 1))));
+  assert_null(pool_calloc(opaque((size_t)1 << (ADDRESS_BITS - 8)), (size_t)1 << 7));
+  assert_null(pool_aligned_alloc(16, opaque((size_t)3 << (ADDRESS_BITS - 2))));
   pool_heap_stats(pool_heap_default(), &after);
   assert_int_equal(after.exhausted_count - before.exhausted_count, 3);
 }
