@@ -25,16 +25,7 @@ void space_count_taken(space_t *space, size_t units, past_t past)
   space->taken_again += past.again;
 }
 
-/* The longest stretch is noted after a refusal too: the arena may have been cut. */
-static taken_t take_from(arena_t *arena, size_t units, size_t alignment, bool grows, run_t **run)
-{
-  past_t past;
-  taken_t taken = (grows ? arena_take : arena_take_again)(arena, units, alignment, run, &past);
-  if (taken == TAKEN)
-    space_count_taken(arena->space, units, past);
-  space_note_longest(arena);
-  return taken;
-}
+static bool is_ours[SLOTS_MOST]; /* the slot has an arena of the process's space, which stays */
 
 /* The slot is set last, when questions about any address may find the arena. */
 static arena_t *new_arena(space_t *space, bool sparse)
@@ -44,44 +35,64 @@ static arena_t *new_arena(space_t *space, bool sparse)
     return NULL;
   arena->huge_pages = space->huge_pages;
   arena->sparse = sparse;
+  is_ours[arena->slot] = true;
   space_note_longest(arena);
   slots_set(arena->slot, 1, arena);
   return arena;
 }
 
-/* Which arenas may grow in a search. */
-typedef enum growth { GROWS_NONE, GROWS_FOR_SPARSE, GROWS_FOR_FILLED, GROWS_ANY } growth_t;
-
 /* From where an arena has an edge of huge pages, sparse runs have another: between filled ones they would hold huge pages
- * whole, or keep them from being wished. Under a limit on memory, which another arena would come nearer to, they share it. */
+ * whole, or keep them from being wished. Under a limit on memory, which another arena would come nearer to, they share it. That
+ * is asked last, and only of an arena that has to grow: it is a call of the system, which a program may have forbidden itself.
+ */
 static bool grows_for_sparse(const arena_t *arena)
 {
   return arena->sparse || arena->huge_pages != HUGE_PAGES_AUTO || !huge_edge_is_wanted(arena, arena->committed) ||
          os_memory_limit() != SIZE_MAX;
 }
 
-static bool may_grow(const arena_t *arena, growth_t growth)
+static bool filled_are_apart(void)
 {
-  switch (growth) {
-  case GROWS_NONE:
-    return false;
-  case GROWS_FOR_SPARSE:
-    return grows_for_sparse(arena);
-  case GROWS_FOR_FILLED:
-    return !arena->sparse;
-  default:
-    return true;
-  }
+  size_t slot = 0, open = window_slots_open();
+  while (slot < open && (!is_ours[slot] || grows_for_sparse(space_slots[slot])))
+    slot++;
+  return slot < open;
 }
 
-/* The lowest arena that has room, without the others if they would have to grow. */
-static taken_t search_arenas(size_t units, size_t alignment, growth_t growth, run_t **run)
+/* The steps of a search: what is mapped in the arenas of the kind, what was in use before in the others, growth of those that
+ * grow for the kind, and then of any. */
+typedef enum step { OWN_MAPPED, OTHERS_USED, OWN_GROW, ANY_GROW } step_t;
+
+/* The longest stretch is noted after a refusal too: the arena may have been cut. */
+__attribute__((always_inline)) static inline taken_t take_from(arena_t *arena, size_t units, size_t alignment, bool filled,
+                                                               step_t step, run_t **run)
+{
+  past_t past;
+  taken_t taken = NO_ROOM;
+  bool own = arena->sparse != filled;
+  if (step == OWN_MAPPED && own)
+    taken = arena_take_below(arena, arena->committed, units, alignment, run, &past);
+  else if (step == OTHERS_USED && !own)
+    taken = arena_take_below(arena, min_size(arena->used_end, arena->committed), units, alignment, run, &past);
+  else if (step == ANY_GROW || (step == OWN_GROW && (filled ? own : grows_for_sparse(arena))))
+    taken = arena_take(arena, units, alignment, run, &past);
+  else
+    return NO_ROOM;
+  if (taken == TAKEN)
+    space_count_taken(arena->space, units, past);
+  space_note_longest(arena);
+  return taken;
+}
+
+/* The lowest arena that has room. */
+__attribute__((always_inline)) static inline taken_t search_arenas(size_t units, size_t alignment, bool filled, step_t step,
+                                                                   run_t **run)
 {
   taken_t result = NO_ROOM;
   for (size_t slot = 0, open = window_slots_open(); slot < open; slot++) {
     if (longest[slot] < units)
       continue;
-    taken_t taken = take_from(space_slots[slot], units, alignment, may_grow(space_slots[slot], growth), run);
+    taken_t taken = take_from(space_slots[slot], units, alignment, filled, step, run);
     if (taken == TAKEN)
       return TAKEN;
     result = taken == NO_MEMORY ? NO_MEMORY : result;
@@ -89,29 +100,27 @@ static taken_t search_arenas(size_t units, size_t alignment, growth_t growth, ru
   return result;
 }
 
-/* Says whether there is an arena with an edge. */
-static bool filled_are_apart(void)
+/* A new arena helps if there was no room, not if the system has no memory left. Several are tried, because somebody else's
+ * mapping may be in the way of the first. Where there can be no other, all are as good. */
+NOINLINE static run_t *search_further(space_t *space, size_t units, size_t alignment, bool filled)
 {
-  size_t slot = 0, open = window_slots_open();
-  while (slot < open && (!longest[slot] || grows_for_sparse(space_slots[slot])))
-    slot++;
-  return slot < open;
+  run_t *run = NULL;
+  taken_t taken = search_arenas(units, alignment, filled, OTHERS_USED, &run);
+  if (taken == NO_ROOM)
+    taken = search_arenas(units, alignment, filled, OWN_GROW, &run);
+  for (int tries = 0; tries < SLOT_TRIES && taken == NO_ROOM; tries++) {
+    arena_t *arena = new_arena(space, !filled && filled_are_apart());
+    taken = arena ? take_from(arena, units, alignment, filled, ANY_GROW, &run) : NO_MEMORY;
+  }
+  return taken == TAKEN || search_arenas(units, alignment, filled, ANY_GROW, &run) == TAKEN ? run : NULL;
 }
 
-/* What was in use before comes first, wherever it is. A new arena helps if there was no room, not if the system has no memory
- * left. Several are tried, because somebody else's mapping may be in the way of the first. Where there can be no other, all are
- * as good. */
 run_t *space_search(space_t *space, size_t units, size_t alignment, bool filled)
 {
   run_t *run = NULL;
   if (!HAS_SYSTEM || space->fixed)
-    return take_from(space->fixed, units, alignment, true, &run) == TAKEN ? run : NULL;
-  if (window_slots_open() > 1 && search_arenas(units, alignment, GROWS_NONE, &run) == TAKEN)
+    return take_from(space->fixed, units, alignment, filled, ANY_GROW, &run) == TAKEN ? run : NULL;
+  if (search_arenas(units, alignment, filled, OWN_MAPPED, &run) == TAKEN)
     return run;
-  taken_t taken = search_arenas(units, alignment, filled ? GROWS_FOR_FILLED : GROWS_FOR_SPARSE, &run);
-  for (int tries = 0; tries < SLOT_TRIES && taken == NO_ROOM; tries++) {
-    arena_t *arena = new_arena(space, !filled && filled_are_apart());
-    taken = arena ? take_from(arena, units, alignment, true, &run) : NO_MEMORY;
-  }
-  return taken == TAKEN || search_arenas(units, alignment, GROWS_ANY, &run) == TAKEN ? run : NULL;
+  return search_further(space, units, alignment, filled);
 }

@@ -100,7 +100,7 @@ static past_t occupy(arena_t *arena, size_t from, size_t to)
 
 /* The start bit is set last: it leads others to the descriptor. A size of 0 says that no large block has begun here
  * (arena_had_run()). */
-static taken_t begin_run(arena_t *arena, size_t at, size_t units, run_t **taken, past_t *past)
+static inline taken_t begin_run(arena_t *arena, size_t at, size_t units, run_t **taken, past_t *past)
 {
   run_t *run = *taken = &arena->runs[at];
   *past = occupy(arena, at, at + units);
@@ -127,10 +127,10 @@ taken_t arena_take(arena_t *arena, size_t units, size_t alignment, run_t **taken
   return committed == NO_MEMORY ? NO_MEMORY : begin_run(arena, at, units, taken, past);
 }
 
-taken_t arena_take_again(arena_t *arena, size_t units, size_t alignment, run_t **taken, past_t *past)
+taken_t arena_take_below(arena_t *arena, size_t end, size_t units, size_t alignment, run_t **taken, past_t *past)
 {
   size_t at = find_room(arena, units, alignment);
-  if (at == SPAN_NONE || at + units > min_size(arena->used_end, arena->committed))
+  if (at == SPAN_NONE || at + units > end)
     return NO_ROOM;
   return begin_run(arena, at, units, taken, past);
 }

@@ -19,8 +19,8 @@ taken_t arena_commit_all(arena_t *arena);
 /* A run of `units`, its first address a multiple of `alignment` units. */
 taken_t arena_take(arena_t *arena, size_t units, size_t alignment, run_t **run, past_t *past);
 
-/* The same of units that were all in use before: the arena does not grow. */
-taken_t arena_take_again(arena_t *arena, size_t units, size_t alignment, run_t **run, past_t *past);
+/* The same below unit `end`, which is not beyond those that are mapped: the arena does not grow. Asks nothing of the system. */
+taken_t arena_take_below(arena_t *arena, size_t end, size_t units, size_t alignment, run_t **run, past_t *past);
 
 /* Units behind a run are added to it. False: they are not free, or there is no memory. */
 bool arena_lengthen(arena_t *arena, run_t *run, size_t units, past_t *past);

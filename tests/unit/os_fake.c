@@ -202,7 +202,11 @@ bool os_unlock_memory(void *address, size_t size)
   return !fails(OS_UNLOCK_MEMORY);
 }
 
-size_t os_memory_limit(void) { return os_fake.memory_limit; }
+size_t os_memory_limit(void)
+{
+  __atomic_fetch_add(&os_fake.limit_asked, 1, __ATOMIC_RELAXED);
+  return os_fake.memory_limit;
+}
 size_t os_memory_most(void) { return os_fake.mapped_most ? os_fake.mapped_most : os_fake.memory_limit; }
 uint64_t os_now_ns(void) { return os_fake.now_ns; }
 uint64_t os_now_ms(void) { return __atomic_load_n(&os_fake.now_ms, __ATOMIC_RELAXED); }

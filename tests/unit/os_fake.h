@@ -45,6 +45,7 @@ typedef struct os_fake {
   bool may_be_over;                                              /* every thread */
   size_t page_size;                                              /* 4 KiB; a multiple of the real one */
   size_t memory_limit;                                           /* SIZE_MAX: none */
+  size_t limit_asked;                                            /* how often that was */
   uint64_t now_ms;                                               /* the clock stands still until it is moved */
   size_t mapped_bytes;                                           /* taken and not given back, */
   size_t mapped_most;                                            /* of which there can be no more; 0: any */

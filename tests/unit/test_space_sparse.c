@@ -55,22 +55,49 @@ static void apart(void *argument)
   check_space(&space_of_process);
 }
 
-/* What was in use before serves either kind, the lowest first. */
+/* What was in use before serves either kind, before an arena grows. */
 static void holes_serve_both(void *argument)
 {
   (void)argument;
   begin(HUGE_PAGES_AUTO);
-  run_t *low = take_sparse(8);
+  run_t *low = take_sparse(8), *run;
   fill_up_to(HUGE_EDGE_FROM);
   run_t *first = take_sparse(8), *second = take_sparse(8);
   must(slot_of(low) == 0 && slot_of(first) == 1 && slot_of(second) == 1);
   char *start = first->start;
+  size_t committed = space_arena_at(0)->committed;
   space_give(&space_of_process, first);
-  must(take_filled(8)->start == start && slot_of(take_filled(SLAB_UNITS)) == 0);
+  while (slot_of(run = take_filled(8)) == 0) { /* what is mapped */
+  }
+  must(run->start == start && space_arena_at(0)->committed == committed && slot_of(take_filled(8)) == 0);
+  must(space_arena_at(0)->committed > committed);
   start = low->start;
+  committed = space_arena_at(1)->committed;
   space_give(&space_of_process, low);
-  must(take_sparse(8)->start == start && slot_of(take_sparse(8)) == 1);
+  while (slot_of(run = take_sparse(8)) == 1) {}
+  must(run->start == start && space_arena_at(1)->committed == committed && slot_of(take_sparse(8)) == 1);
   check_space(&space_of_process);
+}
+
+/* The limit on memory is asked for by a call of the system, which a program may have forbidden itself. */
+static void nothing_is_asked(void *argument)
+{
+  static run_t *runs[40];
+  (void)argument;
+  begin(HUGE_PAGES_AUTO);
+  for (size_t i = 0; i < 40; i++)
+    runs[i] = take_sparse(1 + i % 5);
+  fill_up_to(HUGE_EDGE_FROM);
+  for (size_t i = 0; i < 40; i++)
+    space_give(&space_of_process, runs[i]);
+  size_t asked = os_fake.limit_asked;
+  for (size_t i = 0; i < 40; i++)
+    runs[i] = take_sparse(1 + i % 5);
+  for (size_t i = 0; i < 40; i++)
+    space_give(&space_of_process, runs[i]);
+  while (space_arena_at(0)->committed - space_arena_at(0)->used_end >= SLAB_UNITS)
+    take_filled(SLAB_UNITS);
+  must(os_fake.limit_asked == asked && window_slots_open() == 1);
 }
 
 /* Where huge pages are not wished for the end of an arena, there is nothing to keep apart. */
@@ -104,15 +131,14 @@ static void without_another_slot(void *argument)
 
 IN_CHILD(apart)
 IN_CHILD(holes_serve_both)
+IN_CHILD(nothing_is_asked)
 IN_CHILD(without_another_slot)
 
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(apart_test),
-    cmocka_unit_test(holes_serve_both_test),
-    cmocka_unit_test(together_test),
-    cmocka_unit_test(without_another_slot_test),
+    cmocka_unit_test(apart_test),    cmocka_unit_test(holes_serve_both_test),     cmocka_unit_test(nothing_is_asked_test),
+    cmocka_unit_test(together_test), cmocka_unit_test(without_another_slot_test),
   };
   return cmocka_run_group_tests_name("space_sparse", tests, NULL, NULL);
 }
