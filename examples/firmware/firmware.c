@@ -20,22 +20,24 @@ OBJECT_POOL_DEFINE(messages, message_t);
 
 static _Alignas(64) unsigned char memory[HEAP_BYTES];
 
-/* Interrupts stay out while the heap is at work. A count lets the calls nest. On a board with an RTOS: its critical sections.
- */
-static unsigned locks;
+/* Interrupts stay out while the heap is at work. A count lets the calls nest, and the last one leaves interrupts as the first
+ * found them. On a board with an RTOS: its critical sections. */
+static unsigned locks, masked_before;
 void pool_embedded_lock(void)
 {
+  unsigned masked = 0;
 #ifdef __arm__
-  __asm__ volatile("cpsid i" : : : "memory");
+  __asm__ volatile("mrs %0, primask; cpsid i" : "=r"(masked) : : "memory");
 #endif
-  locks++;
+  if (!locks++)
+    masked_before = masked;
 }
 void pool_embedded_unlock(void)
 {
   if (--locks)
     return;
 #ifdef __arm__
-  __asm__ volatile("cpsie i" : : : "memory");
+  __asm__ volatile("msr primask, %0" : : "r"(masked_before) : "memory");
 #endif
 }
 

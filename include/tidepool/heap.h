@@ -59,7 +59,8 @@ typedef struct pool_heap_options {
   /* Bytes for blocks, of any number, are taken at creation, so that growth up to them in blocks of one size class cannot fail,
    * as pool_heap_good_size() counts them. Each further class in use may keep up to a slab from the others, and what is of no
    * class takes whole units. Records come on top, or out of the reserve where the budget has no room for both. A reserve above
-   * 8 MiB takes whole GiB of 3 TiB of addresses, so a process has at most 3072 heaps with such a reserve. */
+   * 8 MiB takes whole GiB of 3 TiB of addresses, so a process has at most 3072 heaps with such a reserve; where addresses have
+   * 32 bits, 32 MiB at a time of 1.5 GiB. */
   size_t reserve;
 
   /* What this heap holds counts against the parent's budget too, and so upward. */

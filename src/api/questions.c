@@ -17,7 +17,9 @@ bool pool_resize_in_place(void *block, size_t size)
 
 size_t pool_usable_size(const void *block)
 {
-  return HAS_SYSTEM ? default_usable_size(block, "pool_usable_size") : heap_usable_size(block, "pool_usable_size");
+  if (HAS_SYSTEM)
+    return default_usable_size(block, "pool_usable_size");
+  return block ? heap_usable_size(block, "pool_usable_size") : 0;
 }
 
 bool pool_in_use(const void *address) { return heap_locate(address).live; }
