@@ -190,7 +190,10 @@ static void test_heaps(void)
   must(heap && pool_heap_name(heap)[0] == 't' && !pool_heap_default());
   size_t count = fill(heap);
   say("filled", count);
-  must(pool_usable_size(NULL) == 0 && pool_usable_size(blocks[3]) >= sizes[3]);
+  must(pool_usable_size(NULL) == 0 && !pool_in_use(NULL) && !pool_block_start(NULL, NULL) && !pool_heap_of(NULL));
+  must(!pool_resize_in_place(NULL, 10));
+  pool_heap_free(heap, NULL);
+  must(pool_usable_size(blocks[3]) >= sizes[3]);
   must(pool_in_use(blocks[3]) && pool_block_start(blocks[3] + 1, NULL) == blocks[3] && pool_heap_of(blocks[3]) == heap);
   must(!pool_in_use(&options) && !pool_heap_of(&options));
   replace(heap, count);

@@ -100,6 +100,20 @@ static void nothing_is_asked(void *argument)
   must(os_fake.limit_asked == asked && window_slots_open() == 1);
 }
 
+/* An arena that has no room left still has its edge: the next one is for the kind that asks for it. */
+static void a_full_arena_counts(void *argument)
+{
+  (void)argument;
+  begin(HUGE_PAGES_AUTO);
+  for (size_t room = SLOT >> UNIT_LOG2; room; room = space_longest_in(0))
+    must(slot_of(take_filled(min_size(room, space_longest_run()))) == 0);
+  must(window_slots_open() == 1 && slot_of(take_sparse(8)) == 1 && space_arena_at(1)->sparse);
+  must(slot_of(take_filled(SLAB_UNITS)) == 2 && !space_arena_at(2)->sparse);
+  for (size_t i = 0; i < 500; i++)
+    must(slot_of(take_sparse(8)) == 1 && slot_of(take_filled(SLAB_UNITS)) == 2);
+  check_space(&space_of_process);
+}
+
 /* Where huge pages are not wished for the end of an arena, there is nothing to keep apart. */
 static void together(void *argument)
 {
@@ -131,14 +145,15 @@ static void without_another_slot(void *argument)
 
 IN_CHILD(apart)
 IN_CHILD(holes_serve_both)
+IN_CHILD(a_full_arena_counts)
 IN_CHILD(nothing_is_asked)
 IN_CHILD(without_another_slot)
 
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(apart_test),    cmocka_unit_test(holes_serve_both_test),     cmocka_unit_test(nothing_is_asked_test),
-    cmocka_unit_test(together_test), cmocka_unit_test(without_another_slot_test),
+    cmocka_unit_test(a_full_arena_counts_test), cmocka_unit_test(apart_test),    cmocka_unit_test(holes_serve_both_test),
+    cmocka_unit_test(nothing_is_asked_test),    cmocka_unit_test(together_test), cmocka_unit_test(without_another_slot_test),
   };
   return cmocka_run_group_tests_name("space_sparse", tests, NULL, NULL);
 }
