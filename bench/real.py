@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Runs real programs with each allocator preloaded, and says what they took.
 
-Inside each repetition a program is run allocator by allocator, a different one first each time. Time is that of the processor,
-of the program and of all that it starts; the clock's is in the raw figures.
+Inside each repetition a program is run allocator by allocator, each time in another order. Time is that of the processor, of
+the program and of all that it starts; the clock's is in the raw figures.
 """
 import json
 import os
@@ -21,6 +21,7 @@ import progress
 import real_programs
 import real_tables
 import results
+import turns
 from machine import describe_machine, describe_version
 from programs import Failure, last_line, run_group, settle_environment
 
@@ -65,10 +66,8 @@ class Session:
         self.progress.say(f"{allocator}: {program.name}: {failure}")
 
     def repeat(self):
-        allocators = list(self.libraries)
-        first = self.repetitions % len(allocators)
         for program in self.programs:
-            for allocator in allocators[first:] + allocators[:first]:
+            for allocator in turns.shuffled(self.libraries, self.repetitions, program.name):
                 self.runs += self.attempt(program, allocator)
         self.repetitions += 1
 

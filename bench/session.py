@@ -5,6 +5,7 @@ import subprocess
 
 import progress
 import results
+import turns
 from programs import STUCK_SECONDS, Failure, last_line
 
 CALIBRATION_SECONDS = 0.02
@@ -77,8 +78,7 @@ class Session:
         for case, programs in self.pairs:
             if case not in self.iterations:
                 continue
-            first = repetition % len(programs)
-            for program in programs[first:] + programs[:first]:
+            for program in turns.shuffled(programs, repetition, case):
                 self.end_if_hopeless()
                 if self.is_enough() and self.progress.elapsed() > TIME_OVER * self.seconds:
                     self.dropped = f"repetition {repetition + 1}, which time cut"

@@ -22,6 +22,7 @@ import real
 import real_programs
 import real_tables
 import results
+import turns
 from programs import Failure
 
 TIMES = {"tidepool": 1.0, "malloc": 2.0, "jemalloc": 4.0, "mimalloc": 0.5}
@@ -109,11 +110,14 @@ class Sessions(unittest.TestCase):
         self.assertEqual(len(session.runs), results.LEAST_REPETITIONS * 2 * len(TIMES))
         self.assertEqual({run["allocator"]: run["time"] for run in session.runs}, {a: t + 0.25 for a, t in TIMES.items()})
 
-    def test_each_repetition_begins_with_another_allocator(self):
-        session = self.session()
+    def test_each_repetition_of_each_program_has_an_order_of_its_own(self):
+        session = self.session(names=("one", "two", "three"))
         self.run_quietly(session)
-        first = [next(run["allocator"] for run in session.runs if run["repetition"] == n) for n in range(len(TIMES))]
-        self.assertEqual(first, list(TIMES))
+        orders = {}
+        for run in session.runs:
+            orders.setdefault((run["repetition"], run["program"]), []).append(run["allocator"])
+        self.assertTrue(all(sorted(order) == sorted(TIMES) for order in orders.values()))
+        self.assertEqual(orders, {of: turns.shuffled(TIMES, *of) for of in orders})
 
     def test_a_program_that_fails_is_named_and_the_others_count(self):
         session = self.session(names=("fails", "two"))

@@ -6,6 +6,7 @@ import contextlib
 import html
 import importlib.util
 import io
+import itertools
 import json
 import math
 import os
@@ -27,6 +28,7 @@ import progress
 import report
 import results
 import run
+import turns
 from programs import SETTINGS, Failure
 from session import Session
 
@@ -104,10 +106,12 @@ class Repetitions(unittest.TestCase):
             with self.assertRaisesRegex(Failure, "interrupted after .* of at least 6 repetitions: nothing to report"):
                 session_of(seconds=800, interrupt=at)
 
-    def test_each_repetition_begins_with_another_allocator(self):
+    def test_each_repetition_of_each_case_has_an_order_of_its_own(self):
         session = session_of(seconds=80)
-        first = [next(r["allocator"] for r in session.runs if r["repetition"] == n) for n in range(3)]
-        self.assertEqual(sorted(first), ["malloc", "tcmalloc", "tidepool"])
+        for repetition in range(session.repetitions):
+            for case in CASES[:2]:
+                order = [r["allocator"] for r in session.runs if (r["repetition"], r["case"]) == (repetition, case)]
+                self.assertEqual(order, turns.shuffled(["tidepool", "malloc", "tcmalloc"], repetition, case))
 
     def test_what_each_allocator_has_is_known(self):
         self.assertEqual(session_of(seconds=80).offered(), {"tidepool": CASES, "malloc": CASES, "tcmalloc": CASES[:2]})
@@ -119,6 +123,20 @@ class Repetitions(unittest.TestCase):
         with unittest.mock.patch.object(progress, "time", clock):
             five = [Program(clock, str(n), cases) for n in range(5)]
             self.assertLess(Session(five, five[0].cases, 270).least_seconds(), 120)
+
+
+class Turns(unittest.TestCase):
+    def test_nobody_runs_behind_the_same_other_again_and_again(self):
+        """Of 840 orders of eight each pair is a neighbour in 105, more or less."""
+        behind = collections.Counter(
+            pair for repetition in range(60) for case in range(14)
+            for pair in itertools.pairwise(turns.shuffled(range(8), repetition, f"case {case}")))
+        self.assertEqual(len(behind), 8 * 7)
+        self.assertTrue(all(60 < count < 150 for count in behind.values()), behind)
+
+    def test_an_order_is_the_same_in_the_next_session(self):
+        self.assertEqual(turns.shuffled("abcdef", 3, "slots/wide"), turns.shuffled("abcdef", 3, "slots/wide"))
+        self.assertEqual("".join(turns.shuffled("abcdef", 3, "slots/wide")), "acedbf")
 
 
 class Compiler(unittest.TestCase):
