@@ -26,10 +26,10 @@ void magazines_init(magazines_t *magazines, cache_t *cache, unsigned shard)
   uint8_t small = small_at_first();
   *magazines = (magazines_t){.cache = cache, .shard = (uint8_t)(shard % DEPOT_SHARDS)};
   magazines_forget(cache);
-  for (unsigned c = 0; c <= CLASS_CACHED; c++) {
+  for (unsigned c = 0; c <= CLASS_CACHED; c++)
     magazines->of[c].seen = MAGAZINE_SENTINEL;
+  for (unsigned c = 0; small && c <= CLASS_CACHED; c++) /* seldom: a loop of its own costs others nothing */
     magazines->of[c].small = small;
-  }
 }
 
 /* What was in the cache is lost: this is for a new one, and for a thread that must not use its own any more. */
