@@ -135,8 +135,12 @@ class Turns(unittest.TestCase):
         self.assertTrue(all(60 < count < 150 for count in behind.values()), behind)
 
     def test_an_order_is_the_same_in_the_next_session(self):
-        self.assertEqual(turns.shuffled("abcdef", 3, "slots/wide"), turns.shuffled("abcdef", 3, "slots/wide"))
-        self.assertEqual("".join(turns.shuffled("abcdef", 3, "slots/wide")), "acedbf")
+        """In another process, whose strings have other hashes."""
+        ask = "import turns; print(''.join(turns.shuffled('abcdefgh', 3, 'slots/wide')), end='')"
+        for seed in "1", "2":
+            done = subprocess.run([sys.executable, "-B", "-c", ask], cwd=os.path.dirname(turns.__file__), text=True,
+                                  capture_output=True, check=True, env={**os.environ, "PYTHONHASHSEED": seed})
+            self.assertEqual(done.stdout, "".join(turns.shuffled("abcdefgh", 3, "slots/wide")))
 
 
 class Compiler(unittest.TestCase):
