@@ -3,8 +3,8 @@
 
 A run finds what the one before left: huge pages of the machine, which a host has not taken back yet; caches; the processor's
 clock. Were the order the same each time, but for where it begins, one allocator would always follow the same other. So mimalloc
-2.4.1 found the huge pages for which mimalloc 3 had paid, and took .69 of tidepool's time at xmllint, gawk and jq. In orders of
-chance it took 1.03.
+2.4.1 found the huge pages for which mimalloc 3 had paid, and took .81 of malloc's time over fourteen programs. In orders of
+chance it took 1.05.
 """
 import random
 
