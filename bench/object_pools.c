@@ -352,7 +352,7 @@ static void shared_leave(void)
 
 static void threads(bench_state_t *state)
 {
-  ours_t *pool = shared_enter(1000);
+  ours_t *pool = shared_enter(250 * larger(4, bench_threads(state)));
   const uint64_t rounds = bench_begin(state);
   for (uint64_t i = 0; i < rounds; i++)
     put(pool, get(pool, i));
@@ -365,7 +365,7 @@ static void shared_slots(bench_state_t *state)
 {
   const size_t count = bench_case_of(state)->count;
   object_t **live = object_list(state);
-  ours_t *pool = shared_enter(4 * count);
+  ours_t *pool = shared_enter(2 * larger(2, bench_threads(state)) * count);
   replace_at_random(state, pool, live, count);
   for (size_t i = 0; i < count; i++)
     put(pool, live[i]);

@@ -30,7 +30,10 @@ typedef struct bench_case {
 #define RUN_THREADS(n)     (1u << (n))
 #define RUN_THREADS_1_TO_4 (RUN_THREADS(1) | RUN_THREADS(2) | RUN_THREADS(3) | RUN_THREADS(4))
 
-enum { BENCH_MAX_THREADS = 4 };
+#ifndef BENCH_THREADS
+#define BENCH_THREADS 4
+#endif
+enum { BENCH_MAX_THREADS = BENCH_THREADS };
 
 typedef struct bench_subject {
   const bench_case_t *cases;
