@@ -7,6 +7,7 @@
 #ifndef RECORD_H
 #define RECORD_H
 
+#include "os/closure.h"
 #include "os/lock.h"
 
 /* A place in the source that takes a lock. */
@@ -57,6 +58,10 @@ static inline void record_wait(lock_t *lock, const record_site_t *site)
 #define lock_attempt(lock) record_try(lock, RECORD_SITE(#lock), lock_attempt)
 #define lock_wait(lock)    record_wait(lock, RECORD_SITE(#lock))
 #define lock_open(lock)    (record_opens(lock), lock_open(lock))
+
+/* Of the locks that a fork closes. Nothing forks here. */
+#define closure_acquire(kind, lock)   (record_acquire(lock, RECORD_SITE(#lock)), true)
+#define closure_release(lock, shared) ((void)(shared), lock_release(lock))
 
 /* The machine that is counted for: each thread has a processor of its own, however few there are here. */
 unsigned record_processor(void);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Each call takes the bin's lock once, however many blocks move. Which of magazine, depot and slab gives or takes is decided
- * here; depot.c and slabs.c do it. */
+ * A call takes the lock of a depot or, for the slabs, that of the bin, mostly once, however many blocks move. Which of
+ * magazine, depot and slab gives or takes is decided here; depot.c and slabs.c do it. */
 #include "bin/bin.h"
 #include "bin/due.h"
 #include "bin/slabs.h"
@@ -29,10 +29,13 @@ void bin_init(bin_t *bin, const bin_make_t *make)
   bin->budget = make->budget;
   bin->heap = make->heap;
   bin->depots.of = make->depots;
+  bin->depots.shards = make->shards ? make->shards : DEPOT_SHARDS;
   bin->cached = make->depots != NULL;
   bin->plane = bin->cached ? make->plane : BIN_PLANE_NONE;
   bin->purges = make->purges && size >= PURGE_LEAST_PAGES * os_page_size();
   bin->lock.solo = make->single_thread;
+  for (depot_t *depot = bin->depots.of; make->single_thread && depot < depots_end(&bin->depots); depot++)
+    depot->lock.solo = true;
   slabs_size_magazines(bin);
 }
 
@@ -74,103 +77,137 @@ void bin_put(bin_t *bin, void *const *blocks, size_t count)
 
 /* ---- magazines ---- */
 
-/* If no block can be had, the empty magazine goes back to the depot: it may be the only one. */
-static void **refill_from_slabs(bin_t *bin, unsigned capacity, unsigned shard)
+/* A depot is used without the bin's lock. A tick that finds nothing left in the bin takes it out of the list of due ones, and
+ * only then looks once more, under the lock of each depot. So who comes to a depot before that look is seen by it; who comes
+ * later sees here that the bin is not due. */
+static void note_exchange(bin_t *bin)
 {
-  void **magazine = depots_take_empty(&bin->depots, shard);
+  if (unlikely(!__atomic_load_n(&bin->due, __ATOMIC_RELAXED)) && !bin->lock.solo)
+    bin_become_due(bin);
+}
+
+/* The magazine in hand is filled, else one is taken. If no block can be had, it goes to the depot: it may be the only one. */
+static void **refill_from_slabs(bin_t *bin, void **empty, unsigned capacity, unsigned shard)
+{
+  void **magazine = empty ? magazine_of(empty) : depots_take_empty(&bin->depots, shard);
   if (!magazine)
     return NULL;
   void **floor = magazine_floor(magazine, capacity);
   *floor = NULL;
+  bool shared = closure_acquire(LOCKS_OF_BINS, &bin->lock);
+  due_note_use(bin);
   size_t got = slabs_take(bin, floor + 1, capacity, shard, NULL);
+  closure_release(&bin->lock, shared);
   if (got)
     return floor + got;
-  depot_put_empty(&bin->depots.of[shard], magazine);
+  depots_put_empty(&bin->depots, shard, magazine);
   return NULL;
 }
 
 /* Each magazine that is stolen shows that blocks change shards, so the depots may hold more. */
-static void **steal(bin_t *bin, unsigned shard, bool needed_too)
+static void **steal(bin_t *bin, void **empty, unsigned shard, bool needed_too)
 {
-  void **top = depots_steal(&bin->depots, shard, needed_too);
+  void **top = depots_steal(&bin->depots, shard, empty, needed_too);
   if (top)
     slabs_note_change(bin, DEPOT_GROWTH);
   return top;
 }
 
-/* The order decides how far blocks wander. The shard's own depot has blocks that are likely to be in this core's cache. What
- * another shard can spare comes before the slabs, which cost more; what it needs comes last, if no memory can be had. */
-void **bin_exchange_empty(bin_t *bin, void **empty, unsigned capacity, unsigned shard)
+/* For a thread whose shard has none, and no other has one to spare. */
+NOINLINE static void **refill_or_steal(bin_t *bin, void **empty, unsigned capacity, unsigned shard)
 {
-  depot_t *depot = &bin->depots.of[shard];
-  bool shared = closure_acquire(LOCKS_OF_BINS, &bin->lock);
-  due_note_use(bin);
-  if (empty)
-    depot_put_empty(depot, magazine_of(empty));
-  void **top = depot->count ? depot_pop_own(&bin->depots, depot) : NULL;
-  /* What another shard can spare is taken before a slab is touched: whole magazines cost less than single blocks. */
-  if (!top && bin->depots.count)
-    top = steal(bin, shard, false);
-  if (!top)
-    top = refill_from_slabs(bin, capacity, shard);
-  if (!top)
-    top = steal(bin, shard, true);
-  closure_release(&bin->lock, shared);
+  void **top = refill_from_slabs(bin, empty, capacity, shard);
+  return top ? top : steal(bin, NULL, shard, true);
+}
+
+/* The order decides how far blocks wander. The shard's own depot has blocks that are likely to be in this core's cache. What
+ * another shard can spare comes before the slabs: whole magazines cost less than single blocks. What it needs comes last, if no
+ * memory can be had. */
+void **bin_exchange_empty(bin_t *bin, void **empty, unsigned capacity, unsigned place)
+{
+  unsigned shard = depots_shard_of(&bin->depots, place);
+  void **top = NULL;
+  if (depots_seem_filled(&bin->depots)) {
+    if (depot_seems_filled(&bin->depots.of[shard]))
+      top = depots_pop_own(&bin->depots, shard, empty);
+    if (!top)
+      top = steal(bin, empty, shard, false);
+  }
+  if (unlikely(!top))
+    return refill_or_steal(bin, empty, capacity, shard);
+  note_exchange(bin);
   return top;
 }
 
-/* The entries of a magazine go back to the slabs; nothing but word 0 is written to it. */
+/* The entries of a magazine go back to the slabs; nothing but word 0 is written to it. Under the bin's lock. */
 static void put_entries(bin_t *bin, void **top, unsigned shard, bool purge)
 {
   size_t n = magazine_entries(top);
   slabs_put(bin, top - n + 1, n, shard, purge);
 }
 
-/* The magazine goes into the depot only if there is an empty one to return for it. Otherwise its own entries are put back, and
- * it is the empty one itself: so a free never needs memory. */
-void **bin_exchange_full(bin_t *bin, void **top, unsigned capacity, unsigned shard)
+static void put_all(bin_t *bin, void **top, unsigned shard)
 {
-  void **magazine = magazine_of(top), **empty = NULL;
   bool shared = closure_acquire(LOCKS_OF_BINS, &bin->lock);
   due_note_use(bin);
-  if (depots_have_room(&bin->depots) && (empty = depots_take_empty(&bin->depots, shard)) != NULL) {
-    depot_push(&bin->depots, &bin->depots.of[shard], top);
-  } else {
-    put_entries(bin, top, shard, true);
+  put_entries(bin, top, shard, true);
+  closure_release(&bin->lock, shared);
+}
+
+static void put_in_depot(bin_t *bin, void **top, unsigned shard)
+{
+  depots_push(&bin->depots, shard, top);
+  note_exchange(bin);
+}
+
+/* The magazine goes into the depot only if there is an empty one to return for it. NULL: there is no room, or none. */
+static void **put_away(bin_t *bin, void **top, unsigned shard)
+{
+  if (!depots_have_room(&bin->depots))
+    return NULL;
+  void **empty;
+  if (depot_has_empties(&bin->depots.of[shard]) && (empty = depots_exchange_full(&bin->depots, shard, top)) != NULL)
+    note_exchange(bin);
+  else if ((empty = depots_take_empty(&bin->depots, shard + 1)) != NULL)
+    put_in_depot(bin, top, shard);
+  return empty;
+}
+
+/* Where the magazine cannot be put away its own entries are put back, and it is the empty one itself: so a free never needs
+ * memory. */
+void **bin_exchange_full(bin_t *bin, void **top, unsigned capacity, unsigned place)
+{
+  unsigned shard = depots_shard_of(&bin->depots, place);
+  void **magazine = magazine_of(top), **empty = put_away(bin, top, shard);
+  if (!empty) {
+    put_all(bin, top, shard);
     empty = magazine;
   }
-  closure_release(&bin->lock, shared);
   return magazine_floor(empty, capacity);
 }
 
 /* For a thread that has no magazine to give in exchange. */
-void **bin_new_magazine(bin_t *bin, unsigned capacity, unsigned shard)
+void **bin_new_magazine(bin_t *bin, unsigned capacity, unsigned place)
 {
-  closure_acquire(LOCKS_OF_BINS, &bin->lock);
-  void **magazine = depots_take_empty(&bin->depots, shard);
-  lock_release(&bin->lock);
+  void **magazine = depots_take_empty(&bin->depots, depots_shard_of(&bin->depots, place));
   return magazine ? magazine_floor(magazine, capacity) : NULL;
 }
 
 /* Only a full magazine goes into the depot: an exchange should bring as many blocks as one can hold. */
-void bin_give_magazine(bin_t *bin, void **top, unsigned shard)
+void bin_give_magazine(bin_t *bin, void **top, unsigned place)
 {
-  closure_acquire(LOCKS_OF_BINS, &bin->lock);
-  due_note_use(bin);
+  unsigned shard = depots_shard_of(&bin->depots, place);
   if (magazine_is_full_at(top + 1) && *top && depots_have_room(&bin->depots)) {
-    depot_push(&bin->depots, &bin->depots.of[shard], top);
+    put_in_depot(bin, top, shard);
   } else {
-    put_entries(bin, top, shard, true);
-    depot_put_empty(&bin->depots.of[shard], magazine_of(top));
+    put_all(bin, top, shard);
+    depots_put_empty(&bin->depots, shard, magazine_of(top));
   }
-  lock_release(&bin->lock);
 }
 
-void bin_drop_magazine(bin_t *bin, void **top, unsigned shard)
+void bin_drop_magazine(bin_t *bin, void **top, unsigned place)
 {
-  closure_acquire(LOCKS_OF_BINS, &bin->lock);
-  depot_put_empty(&bin->depots.of[shard], magazine_of(top));
-  lock_release(&bin->lock);
+  depots_put_empty(&bin->depots, depots_shard_of(&bin->depots, place), magazine_of(top));
 }
 
 /* ---- questions ---- */
@@ -265,21 +302,16 @@ bool bin_depot_holds(bin_t *bin, const void *block)
 
 /* ---- giving back ---- */
 
-/* What left was not drawn by the shard's threads, so the high mark follows the count. */
-static void depot_shrink(bin_t *bin, depot_t *depot, size_t keep, bool purge)
+/* Takes up to `most` magazines out of a depot. Under the bin's lock, so that a block on the way is in nobody's eyes live; but
+ * not under the depot's, so that threads may go on with it. */
+static void depot_shrink(bin_t *bin, depot_t *depot, size_t most, bool purge)
 {
-  while (depot->count > keep) {
-    void **top = depot_pop(&bin->depots, depot);
-    put_entries(bin, top, (unsigned)(depot - bin->depots.of), purge);
-    depot_put_empty(depot, magazine_of(top));
+  unsigned shard = (unsigned)(depot - bin->depots.of);
+  void **top;
+  for (size_t i = 0; i < most && (top = depot_shed(&bin->depots, depot)) != NULL; i++) {
+    put_entries(bin, top, shard, purge);
+    depots_put_empty(&bin->depots, shard, magazine_of(top));
   }
-  depot->high = depot->count;
-}
-
-/* Says whether nothing is left that time alone would change. Such a bin needs no ticks until it is used again. */
-static bool is_quiet(const bin_t *bin)
-{
-  return !bin->depots.count && !bin->depots.bound && !bin->taken_again && !depots_need(&bin->depots);
 }
 
 /* What stayed in a depot for the whole epoch was not needed. While blocks are out, an unused slab may stay
@@ -287,10 +319,10 @@ static bool is_quiet(const bin_t *bin)
 static void tick(bin_t *bin)
 {
   for (depot_t *depot = bin->depots.of; depot < depots_end(&bin->depots); depot++) {
-    depot_shrink(bin, depot, depot->count - depot->low, false); /* many: their system calls would keep one caller for long */
+    depot_shrink(bin, depot, depot_low(depot), false); /* many: their system calls would keep one caller for long */
     depot_begin_epoch(depot);
   }
-  bin->depots.bound /= 2;
+  depots_halve_bound(&bin->depots);
   bin->taken_again /= 2;
   if (!bin->outstanding)
     slabs_close_unused(bin, CLOSE_LEAST_BYTES);
@@ -310,15 +342,23 @@ void bin_become_due(bin_t *bin)
   lock_release(&bin->lock);
 }
 
+/* Says whether nothing is left that time alone would change. Such a bin is not due until it is used again. Of its depots that
+ * is looked at once the bin is not due any more (note_exchange()). */
+static bool due_ends(bin_t *bin)
+{
+  if (bin->taken_again || space_wants_ticks(bin->space) || !depots_seem_quiet(&bin->depots))
+    return false;
+  __atomic_store_n(&bin->due, false, __ATOMIC_RELAXED);
+  return depots_are_quiet(&bin->depots);
+}
+
 /* A bin may have ended between the list and this lock. It stays due as long as its region has something for a tick. */
 static void tick_due(bin_t *bin)
 {
   closure_acquire(LOCKS_OF_BINS, &bin->lock);
   if (!bin->ended) {
     tick(bin);
-    if (is_quiet(bin) && !space_wants_ticks(bin->space))
-      bin->due = false;
-    else
+    if (!due_ends(bin))
       due_enter(bin);
   }
   lock_release(&bin->lock);
@@ -350,7 +390,7 @@ void bin_drain(bin_t *bin)
 {
   closure_acquire(LOCKS_OF_BINS, &bin->lock);
   for (depot_t *depot = bin->depots.of; depot < depots_end(&bin->depots); depot++)
-    depot_shrink(bin, depot, 0, true);
+    depot_shrink(bin, depot, SIZE_MAX, true);
   slabs_close_unused(bin, 0);
   lock_release(&bin->lock);
 }

@@ -16,7 +16,8 @@ typedef struct bin_make {
   bool single_thread; /* no lock */
   bool tight;         /* slabs are as long as leaves little over, as bin_units_for() reckons */
   bool purges;        /* may give back the memory of blocks while others of their slab are in use */
-  depot_t *depots;    /* DEPOT_SHARDS of them, zeroed; NULL: no thread may keep magazines of it */
+  depot_t *depots;    /* zeroed; NULL: no thread may keep magazines of it */
+  unsigned shards;    /* how many depots, a power of two; 0: DEPOT_SHARDS */
 } bin_make_t;
 void bin_init(bin_t *bin, const bin_make_t *make);
 
@@ -33,21 +34,22 @@ bin_figures_t bin_figures(bin_t *bin, size_t in_threads);
 bool bin_depot_holds(bin_t *bin, const void *block);
 
 /* An empty magazine (or NULL) for one with entries; returns its top entry. NULL: no memory, and the empty one is the
- * bin's. `capacity` is how many blocks are wanted if they come from slabs. `shard` is the calling thread's. */
-void **bin_exchange_empty(bin_t *bin, void **empty, unsigned capacity, unsigned shard);
+ * bin's. `capacity` is how many blocks are wanted if they come from slabs. `place` chooses the depot: the processor that the
+ * thread is on or the number of the thread. Any will do. */
+void **bin_exchange_empty(bin_t *bin, void **empty, unsigned capacity, unsigned place);
 
 /* A magazine with entries up to `top` for an empty one of that capacity, whose floor is returned. Needs no memory: where there
  * is none for another magazine, the entries go back to the slabs and their own magazine is the empty one. */
-void **bin_exchange_full(bin_t *bin, void **top, unsigned capacity, unsigned shard);
+void **bin_exchange_full(bin_t *bin, void **top, unsigned capacity, unsigned place);
 
 /* Returns the floor of an empty magazine. NULL: no memory. */
-void **bin_new_magazine(bin_t *bin, unsigned capacity, unsigned shard);
+void **bin_new_magazine(bin_t *bin, unsigned capacity, unsigned place);
 
 /* Takes a magazine and its entries for good. It may have none (top at the floor). */
-void bin_give_magazine(bin_t *bin, void **top, unsigned shard);
+void bin_give_magazine(bin_t *bin, void **top, unsigned place);
 
 /* Takes a magazine whose entries do not count any more: they are not put back. */
-void bin_drop_magazine(bin_t *bin, void **top, unsigned shard);
+void bin_drop_magazine(bin_t *bin, void **top, unsigned place);
 
 /* Every block is back at once: the slabs are as if just opened, and stay. */
 void bin_reset(bin_t *bin);

@@ -3,9 +3,11 @@
  * Magazines are linked through their words 0, the newest first: what was put away last is most likely to be in a cache
  * still. */
 #include "bin/depot.h"
+#include "os/closure.h"
 #include "space/metadata.h"
 
 enum {
+  WORDS_OF_LINE = DEPOT_LINE / sizeof(void *),
   DEPOT_LEAST = 4,
   DEPOT_DECAY = 7,     /* a 128th less when the bound is met */
   DEPOT_NEED_DECAY = 4 /* this part of what a shard needs is forgotten in an epoch without need */
@@ -20,6 +22,11 @@ static void **ownerless;
 /* Eight to a page. Taken one by one, between records of whole pages, each kept a page of its own: no record that was given back
  * has their alignment. */
 static metadata_kind_t fresh_magazines = {.size = MAGAZINE_BYTES, .alignment = MAGAZINE_BYTES};
+
+/* Written under the depot's lock, or by several at once, and looked at without it. */
+#define LOAD(place)         __atomic_load_n(&(place), __ATOMIC_RELAXED)
+#define STORE(place, value) __atomic_store_n(&(place), (value), __ATOMIC_RELAXED)
+#define ADD(place, value)   __atomic_fetch_add(&(place), (value), __ATOMIC_RELAXED)
 
 static void **magazine_take(void)
 {
@@ -47,68 +54,144 @@ static void magazines_disown(void **magazine)
   lock_release(&bin_magazines_lock);
 }
 
-/* The shard's own empty magazine comes first: its words are likely to be in this core's cache. */
-void **depots_take_empty(depots_t *depots, unsigned shard)
+static void put_empty(depot_t *depot, void **magazine)
+{
+  magazine_link(magazine, depot->empties, 0);
+  STORE(depot->empties, magazine);
+}
+
+void depots_put_empty(depots_t *depots, unsigned shard, void **magazine)
 {
   depot_t *depot = &depots->of[shard];
-  for (unsigned i = 1; !depot->empties && i < DEPOT_SHARDS; i++)
-    depot = &depots->of[(shard + i) % DEPOT_SHARDS];
+  bool shared = closure_acquire(LOCKS_OF_DEPOTS, &depot->lock);
+  put_empty(depot, magazine);
+  closure_release(&depot->lock, shared);
+}
+
+/* Under the depot's lock. NULL: it has none. */
+static inline void **take_empty(depot_t *depot)
+{
   void **magazine = depot->empties;
-  if (!magazine)
-    return magazine_take();
-  depot->empties = magazine_below(magazine);
-  __builtin_prefetch(depot->empties, 1);
+  if (magazine) {
+    STORE(depot->empties, magazine_below(magazine));
+    __builtin_prefetch(depot->empties, 1);
+  }
   return magazine;
+}
+
+/* The shard's own empty magazine comes first: its words are likely to be in this core's cache. Those of the others are looked
+ * for without their locks, which only one that seems to have some is worth. */
+void **depots_take_empty(depots_t *depots, unsigned shard)
+{
+  unsigned last = depots->shards - 1, at = shard;
+  do {
+    depot_t *depot = &depots->of[at & last];
+    if (LOAD(depot->empties)) {
+      bool shared = closure_acquire(LOCKS_OF_DEPOTS, &depot->lock);
+      void **magazine = take_empty(depot);
+      closure_release(&depot->lock, shared);
+      if (likely(magazine))
+        return magazine;
+    }
+  } while (at++ != shard + last);
+  return magazine_take();
 }
 
 /* ---- magazines with entries ---- */
 
-void depot_push(depots_t *depots, depot_t *depot, void **top)
+/* Under the depot's lock. */
+static inline void push(depots_t *depots, depot_t *depot, void **top)
 {
   void **magazine = magazine_of(top);
   magazine_link(magazine, depot->newest, (size_t)(top - magazine));
   depot->newest = magazine;
-  if (++depot->count > depot->high)
+  STORE(depot->count, depot->count + 1);
+  if (depot->count > depot->high)
     depot->high = depot->count;
-  depots->count++;
+  ADD(depots->count, 1);
 }
 
-/* The newest magazine is taken, since its blocks were used last. The one below it is prefetched for the next call. */
-void **depot_pop(depots_t *depots, depot_t *depot)
+/* The newest magazine is taken, since its blocks were used last. The one below it is prefetched for the next call. Under the
+ * depot's lock. */
+static inline __attribute__((always_inline)) void **pop(depots_t *depots, depot_t *depot)
 {
   void **magazine = depot->newest, **top = magazine_top(magazine);
   depot->newest = magazine_below(magazine);
   __builtin_prefetch(depot->newest, 1);
-  depots->count--;
-  if (--depot->count < depot->low)
+  ADD(depots->count, -1);
+  STORE(depot->count, depot->count - 1);
+  if (depot->count < depot->low)
     depot->low = depot->count;
   magazine[0] = NULL;
   return top;
 }
 
-/* What a shard needs is how far its own threads draw the depot below its high-water mark: so many will be asked for again. */
-void **depot_pop_own(depots_t *depots, depot_t *depot)
+void depots_push(depots_t *depots, unsigned shard, void **top)
 {
-  void **top = depot_pop(depots, depot);
-  depot->need = (uint32_t)max_size(depot->need, depot->high - depot->count);
+  depot_t *depot = &depots->of[shard];
+  bool shared = closure_acquire(LOCKS_OF_DEPOTS, &depot->lock);
+  push(depots, depot, top);
+  closure_release(&depot->lock, shared);
+}
+
+void **depots_exchange_full(depots_t *depots, unsigned shard, void **top)
+{
+  depot_t *depot = &depots->of[shard];
+  bool shared = closure_acquire(LOCKS_OF_DEPOTS, &depot->lock);
+  void **empty = take_empty(depot);
+  if (empty)
+    push(depots, depot, top);
+  closure_release(&depot->lock, shared);
+  return empty;
+}
+
+/* What a shard needs is how far its own threads draw the depot below its high-water mark: so many will be asked for again. */
+void **depots_pop_own(depots_t *depots, unsigned shard, void **empty)
+{
+  depot_t *depot = &depots->of[shard];
+  void **top = NULL;
+  bool shared = closure_acquire(LOCKS_OF_DEPOTS, &depot->lock);
+  if (depot->count) {
+    top = pop(depots, depot);
+    STORE(depot->need, (uint32_t)max_size(depot->need, depot->high - depot->count));
+    if (empty)
+      put_empty(depot, magazine_of(empty));
+  }
+  closure_release(&depot->lock, shared);
   return top;
 }
 
-/* A stolen magazine comes out of another core's cache, so its words are prefetched. The other shard keeps what it needs:
- * otherwise its threads would have to steal in their turn, and blocks would wander for ever (sh8bench with four threads takes
- * 4.8 s then, and 3.0 s so). What is stolen lowers the high mark, because the shard's own threads have not drawn it. */
-void **depots_steal(depots_t *depots, unsigned shard, bool needed_too)
+static bool can_spare(const depot_t *depot, bool needed_too)
 {
-  for (unsigned i = 1; i < DEPOT_SHARDS; i++) {
-    depot_t *depot = &depots->of[(shard + i) % DEPOT_SHARDS];
-    /* Only the surplus may be stolen, unless there is no other way to a block. */
-    if (depot->count <= (needed_too ? 0 : depot->need))
+  return LOAD(depot->count) > (needed_too ? 0 : LOAD(depot->need));
+}
+
+/* The other shard keeps what it needs: otherwise its threads would have to steal in their turn, and blocks would wander for
+ * ever (sh8bench with four threads takes 4.8 s then, and 3.0 s so). What is stolen lowers the high mark, because the shard's
+ * own threads have not drawn it. The empty magazine goes where the full one came from: there the next is filled. */
+void **depots_steal(depots_t *depots, unsigned shard, void **empty, bool needed_too)
+{
+  unsigned last = depots->shards - 1;
+  for (unsigned i = shard + 1; i <= shard + last; i++) {
+    depot_t *depot = &depots->of[i & last];
+    if (!can_spare(depot, needed_too))
       continue;
-    void **top = depot_pop(depots, depot);
-    depot->high--;
-    for (char *line = (char *)magazine_of(top); line <= (char *)top; line += 64)
-      __builtin_prefetch(line, 1);
-    return top;
+    void **top = NULL;
+    bool shared = closure_acquire(LOCKS_OF_DEPOTS, &depot->lock);
+    if (likely(can_spare(depot, needed_too))) {
+      top = pop(depots, depot);
+      depot->high--;
+      if (empty)
+        put_empty(depot, magazine_of(empty));
+    }
+    closure_release(&depot->lock, shared);
+    if (likely(top)) {
+      /* They come out of another core's cache, and are read from the top down. */
+      __builtin_prefetch(top - WORDS_OF_LINE, 1);
+      __builtin_prefetch(top - 2 * WORDS_OF_LINE, 1);
+      __builtin_prefetch(top - 3 * WORDS_OF_LINE, 1);
+      return top;
+    }
   }
   return NULL;
 }
@@ -116,17 +199,61 @@ void **depots_steal(depots_t *depots, unsigned shard, bool needed_too)
 /* A bound that is met falls a little: it must be earned again by blocks that change shards (slabs_note_change()). */
 bool depots_have_room(depots_t *depots)
 {
-  if (depots->count < max_size(depots->bound, DEPOT_LEAST))
+  uint32_t bound = LOAD(depots->bound);
+  if (LOAD(depots->count) < max_size(bound, DEPOT_LEAST))
     return true;
-  depots->bound -= depots->bound >> DEPOT_DECAY;
+  STORE(depots->bound, bound - (bound >> DEPOT_DECAY));
   return false;
+}
+
+void depots_grow(depots_t *depots, size_t by, size_t most)
+{
+  STORE(depots->bound, (uint32_t)min_size(LOAD(depots->bound) + by, most));
+}
+
+void depots_halve_bound(depots_t *depots) { STORE(depots->bound, LOAD(depots->bound) / 2); }
+
+/* ---- giving back ---- */
+
+/* What leaves was not drawn by the shard's threads, so the high mark follows the count. */
+void **depot_shed(depots_t *depots, depot_t *depot)
+{
+  bool shared = closure_acquire(LOCKS_OF_DEPOTS, &depot->lock);
+  void **top = depot->count ? pop(depots, depot) : NULL;
+  depot->high = depot->count;
+  closure_release(&depot->lock, shared);
+  return top;
+}
+
+uint32_t depot_low(depot_t *depot)
+{
+  bool shared = closure_acquire(LOCKS_OF_DEPOTS, &depot->lock);
+  uint32_t low = depot->low;
+  closure_release(&depot->lock, shared);
+  return low;
 }
 
 /* The part that is forgotten is rounded up, so that the need ends at 0. */
 void depot_begin_epoch(depot_t *depot)
 {
+  bool shared = closure_acquire(LOCKS_OF_DEPOTS, &depot->lock);
   depot->low = depot->high = depot->count;
-  depot->need -= (depot->need + DEPOT_NEED_DECAY - 1) / DEPOT_NEED_DECAY;
+  STORE(depot->need, depot->need - (depot->need + DEPOT_NEED_DECAY - 1) / DEPOT_NEED_DECAY);
+  closure_release(&depot->lock, shared);
+}
+
+bool depots_seem_quiet(const depots_t *depots) { return !LOAD(depots->count) && !LOAD(depots->bound); }
+
+/* Each lock is taken, even of a depot that seems empty: who comes to it later sees what the caller has done. */
+bool depots_are_quiet(depots_t *depots)
+{
+  bool quiet = true;
+  for (depot_t *depot = depots->of; depot < depots_end(depots); depot++) {
+    bool shared = closure_acquire(LOCKS_OF_DEPOTS, &depot->lock);
+    quiet &= !depot->count && !depot->need;
+    closure_release(&depot->lock, shared);
+  }
+  return quiet;
 }
 
 /* The need was for blocks that are gone. */
@@ -134,7 +261,7 @@ void depots_forget_entries(depots_t *depots)
 {
   for (depot_t *depot = depots->of; depot < depots_end(depots); depot++) {
     while (depot->count)
-      depot_put_empty(depot, magazine_of(depot_pop(depots, depot)));
+      put_empty(depot, magazine_of(pop(depots, depot)));
     depot->high = depot->need = 0;
   }
 }
@@ -148,14 +275,6 @@ void depots_destroy(depots_t *depots)
     magazines_disown(depot->empties);
     depot->empties = NULL;
   }
-}
-
-uint32_t depots_need(const depots_t *depots)
-{
-  uint32_t need = 0;
-  for (const depot_t *depot = depots->of; depot < depots_end(depots); depot++)
-    need += depot->need;
-  return need;
 }
 
 /* ---- questions ---- */
@@ -181,7 +300,13 @@ READS_BESIDE_OWNER static size_t count_depot(const volatile depot_t *depot, cons
 size_t depots_count(const depots_t *depots, const void *wanted, bool *found)
 {
   size_t blocks = 0;
-  for (const depot_t *depot = depots->of; depot < depots_end(depots); depot++)
+  for (depot_t *depot = depots->of; depot < depots_end(depots); depot++) {
+    bool locks = !depot->lock.solo;
+    if (locks)
+      closure_acquire(LOCKS_OF_DEPOTS, &depot->lock);
     blocks += count_depot(depot, wanted, found);
+    if (locks)
+      lock_release(&depot->lock);
+  }
   return blocks;
 }

@@ -1,19 +1,28 @@
 /* SPDX-License-Identifier: MIT
  *
- * The spare magazines of one bin. There is a depot for each shard of threads, so that a thread gets its own magazines back
- * first, with blocks that its core has in its cache, and other threads' only where those have more than they need.
+ * The spare magazines of one bin. There is a depot for each shard of threads, so that a thread gets magazines back first with
+ * blocks that its core has in its cache, and those of other shards only where these have more than they need. Where there are
+ * many processors the shard is that of the one that a thread is on when it comes (magazines_by_processor). It is only a hint:
+ * any thread may use any depot.
  *
  *   D1 depots.count == the magazines of all depots, each with an entry at least; count of one: low <= count <= high
  *
- * Functions are called under the lock of the bin. D1 holds whenever it is free. */
+ * Each depot has a lock of its own, so that cores which exchange magazines wait neither for each other nor for one that is at
+ * the slabs. Whoever has the lock of the bin may take that of a depot, not the other way round. Functions take the locks they
+ * need. D1 holds whenever all of them are free. */
 #ifndef DEPOT_H
 #define DEPOT_H
 
 #include "bin/magazine.h"
 
-enum { DEPOT_SHARDS = 8 };
+enum {
+  DEPOT_SHARDS = 4,       /* of each bin */
+  DEPOT_SHARDS_MOST = 32, /* of those of the default heap, where there are as many processors */
+  DEPOT_LINE = 64         /* bytes: depots share no line of a cache, since each is written to by other cores */
+};
 
 typedef struct depot {
+  _Alignas(DEPOT_LINE) lock_t lock;
   void **newest;      /* magazine with entries, or NULL */
   void **empties;     /* magazines without entries */
   uint32_t count;     /* of those with entries */
@@ -21,45 +30,68 @@ typedef struct depot {
   uint32_t need;      /* the most that the shard's own threads lately took in a row: so many are left to them */
 } depot_t;
 
+/* Without a lock: whoever looks at them takes them as hints. */
 typedef struct depots {
-  depot_t *of;    /* one for each shard; NULL: no thread has magazines of this class */
-  uint32_t count; /* magazines with entries in all of them */
-  uint32_t bound; /* how many they may hold: grows while blocks wander from thread to thread */
+  depot_t *of;     /* one for each shard; NULL: no thread has magazines of this class */
+  uint32_t count;  /* magazines with entries in all of them */
+  uint32_t bound;  /* how many they may hold: grows while blocks wander from thread to thread */
+  uint32_t shards; /* a power of two */
 } depots_t;
 
 /* Magazines of bins that ended. */
 extern lock_t bin_magazines_lock;
 
 /* Returns where the depots end. A bin without magazines has no depots to walk. */
-static inline depot_t *depots_end(const depots_t *depots) { return depots->of ? depots->of + DEPOT_SHARDS : NULL; }
+static inline depot_t *depots_end(const depots_t *depots) { return depots->of ? depots->of + depots->shards : NULL; }
+
+static inline unsigned depots_shard_of(const depots_t *depots, unsigned place) { return place & (depots->shards - 1); }
+
+/* Say whether there is a magazine with entries, as far as that can be seen without a lock. */
+static inline bool depots_seem_filled(const depots_t *depots) { return __atomic_load_n(&depots->count, __ATOMIC_RELAXED) != 0; }
+static inline bool depot_has_empties(const depot_t *depot)
+{
+  return __atomic_load_n(&depot->empties, __ATOMIC_RELAXED) != NULL;
+}
+static inline bool depot_seems_filled(const depot_t *depot) { return __atomic_load_n(&depot->count, __ATOMIC_RELAXED) != 0; }
 
 /* Returns an empty magazine: one of the shard, else of another shard, of a bin that ended, or a new one. NULL: no memory. */
 void **depots_take_empty(depots_t *depots, unsigned shard);
-static inline void depot_put_empty(depot_t *depot, void **magazine)
-{
-  magazine_link(magazine, depot->empties, 0);
-  depot->empties = magazine;
-}
+void depots_put_empty(depots_t *depots, unsigned shard, void **magazine);
 
-/* Puts a magazine with entries up to `top` into the depot. */
-void depot_push(depots_t *depots, depot_t *depot, void **top);
+/* Puts a magazine with entries up to `top` into the shard's depot. The second wants an empty one of that depot in exchange;
+ * NULL: there is none, and nothing was put. */
+void depots_push(depots_t *depots, unsigned shard, void **top);
+void **depots_exchange_full(depots_t *depots, unsigned shard, void **top);
 
-/* Takes the newest magazine, and returns its top entry. The depot is not empty. depot_pop_own() is called for a thread of the
- * depot's shard, and notes what the shard needs. */
-void **depot_pop(depots_t *depots, depot_t *depot);
-void **depot_pop_own(depots_t *depots, depot_t *depot);
+/* Takes the newest magazine of the shard for one of its own threads, notes that the shard needs it, and returns its top entry.
+ * `empty` (or NULL) is put in exchange. NULL: there is none, and nothing was put. */
+void **depots_pop_own(depots_t *depots, unsigned shard, void **empty);
 
-/* Takes a magazine of another shard that has more than it needs; with `needed_too` of any other shard. NULL: there is none. */
-void **depots_steal(depots_t *depots, unsigned shard, bool needed_too);
+/* The same from another shard that has more than it needs; with `needed_too` from any other shard. */
+void **depots_steal(depots_t *depots, unsigned shard, void **empty, bool needed_too);
+
+/* Takes the newest magazine of a depot, whoever needs it. NULL: it has none. */
+void **depot_shed(depots_t *depots, depot_t *depot);
+
+/* Returns the fewest magazines that the depot had in this epoch. */
+uint32_t depot_low(depot_t *depot);
 
 /* Says whether the depots have room for one more magazine. */
 bool depots_have_room(depots_t *depots);
 
+/* Lets them hold `by` more, but not more than `most`; and half as many. */
+void depots_grow(depots_t *depots, size_t by, size_t most);
+void depots_halve_bound(depots_t *depots);
+
 /* Begins an epoch: both marks begin at the present count, and the need fades. */
 void depot_begin_epoch(depot_t *depot);
-uint32_t depots_need(const depots_t *depots);
 
-/* Empties all magazines; their blocks have ended with a reset. */
+/* Says whether all depots are empty and nobody needs anything: whether a tick has nothing to do there. The first takes no lock.
+ * With the second, who comes to a depot after the answer sees all that the caller did before it asked. */
+bool depots_seem_quiet(const depots_t *depots);
+bool depots_are_quiet(depots_t *depots);
+
+/* Empties all magazines; their blocks have ended with a reset. No thread exchanges any meanwhile. */
 void depots_forget_entries(depots_t *depots);
 
 /* For a bin that ends: the magazines are emptied and serve other bins. */

@@ -11,7 +11,7 @@ static uint32_t due_count, due_left; /* left: of those that were in the list whe
 /* A bin enters at the end, so that a tick finds those first which have waited longest. */
 void due_enter(bin_t *bin)
 {
-  bin->due = true;
+  __atomic_store_n(&bin->due, true, __ATOMIC_RELAXED);
   lock_acquire(&bins_due_lock);
   bin->due_next = NULL;
   bin->due_previous = due_last;

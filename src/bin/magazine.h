@@ -31,10 +31,10 @@ static inline void magazine_link(void **magazine, void **below, size_t top) { ma
 
 static inline size_t magazine_entries(void *const *top)
 {
-  size_t n = 0;
-  while (top[-(ptrdiff_t)n])
-    n++;
-  return n;
+  void *const *at = top;
+  while (*at)
+    at--;
+  return (size_t)(top - at);
 }
 
 #endif

@@ -146,7 +146,7 @@ static run_t *open_slab(bin_t *bin)
   slab_init(slab, arena, bin, bin->size_class, bin->block_size);
   slab_set_class(bin, slab, bin->size_class);
   slab_enter_list(bin, slab, SLAB_NONE_FREE);
-  bin->capacity += slab->capacity;
+  set_figure(&bin->capacity, bin->capacity + slab->capacity);
   set_figure(&bin->slab_count, bin->slab_count + 1);
   set_figure(&bin->held_bytes, bin->held_bytes + run_bytes(arena, slab));
   slabs_size_magazines(bin);
@@ -168,7 +168,7 @@ static void close_slab(bin_t *bin, run_t *slab)
   slab_leave_list(bin, slab);
   if (bin_purges(bin))
     bin->idle -= slab_idle(slab);
-  bin->capacity -= slab->capacity;
+  set_figure(&bin->capacity, bin->capacity - slab->capacity);
   set_figure(&bin->slab_count, bin->slab_count - 1);
   set_figure(&bin->held_bytes, bin->held_bytes - run_bytes(arena_of(bin->space, slab->start), slab));
   if (!bin->ended)
@@ -193,11 +193,11 @@ static run_t *fullest_partial(const bin_t *bin)
 }
 
 /* The depots may hold three quarters of a class at most, so that some of it always goes through the bitmaps, which put it in
- * order. */
+ * order. Called without the bin's lock too: any value is a correct bound. */
 void slabs_note_change(bin_t *bin, size_t by)
 {
-  size_t most = bin->capacity * 3 / (4 * bin->magazine_capacity);
-  bin->depots.bound = (uint32_t)min_size(bin->depots.bound + by, most);
+  size_t capacity = __atomic_load_n(&bin->capacity, __ATOMIC_RELAXED);
+  depots_grow(&bin->depots, by, capacity * 3 / (4u * __atomic_load_n(&bin->magazine_capacity, __ATOMIC_RELAXED)));
 }
 
 /* Fresh blocks are taken only if there is no free one, so that memory which nobody asked for is not touched; and never together

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A bin is everything that serves one size class of one heap: its slabs and its depots of spare magazines, under one lock.
+ * A bin is everything that serves one size class of one heap: its slabs, under one lock, and its depots of spare magazines,
+ * each under a lock of its own.
  *
  * A thread keeps a small stock of full magazines to itself. What is over goes back to the bitmaps, since a refill from there
  * is in address order and puts the objects of a user together again (Lua: 3.7 s where half the class could stay in
@@ -12,7 +13,11 @@
  *      the list SLAB_RESET, have fresh blocks
  *   B3 idle == free blocks of all slabs that are not purged, where the bin purges
  *
- * They hold whenever the bin's lock is free; of a bin of one thread, which has no lock, between its calls. */
+ *   D2 a bin with magazines in its depots is due, unless it is one thread's alone: ticks empty what nobody needs
+ *
+ * They hold whenever the bin's lock is free, and D2 while those of its depots are too and no thread is in a call; of a bin of
+ * one thread, which has no lock, between its calls. A magazine on the way from a depot to the bitmaps is in the hands of
+ * whoever has the bin's lock. */
 #ifndef BIN_TYPES_H
 #define BIN_TYPES_H
 
@@ -40,21 +45,23 @@ typedef struct bin {
   budget_t *budget;
   struct pool_heap *heap; /* whose bin it is; nothing here looks into it */
 
-  size_t capacity; /* blocks of all slabs: seldom changed */
+  size_t capacity;      /* blocks of all slabs: seldom changed */
+  struct bin *due_next; /* the same */
 
-  lock_t lock;
-  depots_t depots; /* none: no thread has magazines of this class */
-  run_t *current;  /* the slab with fresh blocks */
+  lock_t lock;    /* of all that follows but the depots, which have their own */
+  run_t *current; /* the slab with fresh blocks */
   run_t *slabs[SLAB_LISTS];
+
   uint32_t partial_count; /* slabs in the partial lists */
+  bool due, ended;        /* in the list of bins that a tick has to look at; never again */
   size_t slab_count;
   size_t outstanding;
   size_t held_bytes;  /* by the slabs */
   size_t idle;        /* where it purges: blocks free in slabs that hold memory */
   size_t taken_again; /* blocks taken lately that had been used before; halved at a tick */
+  struct bin *due_previous;
 
-  bool due, ended; /* in the list of bins that a tick has to look at; never again */
-  struct bin *due_next, *due_previous;
+  _Alignas(DEPOT_LINE) depots_t depots; /* none: no thread has magazines of this class */
 } bin_t;
 
 /* Whether memory of single blocks goes back, and whether threads keep magazines. */

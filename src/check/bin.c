@@ -67,7 +67,7 @@ static void check_depot(const bin_t *bin, const depot_t *depot)
   expect(depot->low <= count && count <= depot->high, "D1", "a depot beyond its own low or high mark", depot);
 }
 
-/* D1, of all depots of a bin. */
+/* D1 and D2, of all depots of a bin. */
 static void check_depots(const bin_t *bin)
 {
   size_t count = 0;
@@ -76,6 +76,7 @@ static void check_depots(const bin_t *bin)
     count += depot->count;
   }
   expect_count(bin->depots.count, count, "D1", "magazines in all depots");
+  expect(!count || bin->due || bin->lock.solo, "D2", "a bin that no tick will look at has magazines in its depots", bin);
 }
 
 void check_bin_lists(bin_t *bin)

@@ -29,6 +29,14 @@ static void pass_bins(void)
       closure_pass(&bin->lock);
 }
 
+static void pass_depots(void)
+{
+  for (heap_t *heap = heaps_first(); heap; heap = heaps_shared_from(heap->next))
+    FOR_EACH_BIN(bin, heap)
+      for (depot_t *depot = bin->depots.of; depot < depots_end(&bin->depots); depot++)
+        closure_pass(&depot->lock);
+}
+
 /* The heaps that have a region, which are linked on the way: few do, and the others need not be looked at again. */
 static heap_t *with_region;
 
@@ -53,7 +61,8 @@ static void for_each_region_lock(void (*act)(lock_t *))
     act(&heap->region.space.lock);
 }
 
-/* In the child a lock may be as another thread had it, that was about to see that its kind is closed. */
+/* In the child a lock may be as another thread had it, that was about to see that its kind is closed; and a depot may have what
+ * a thread had put there that was about to make the bin due (D2). */
 static void reset_heaps(void)
 {
   for (heap_t *heap = heaps_first(); heap; heap = heap->next) {
@@ -61,8 +70,13 @@ static void reset_heaps(void)
     if (heap->lock.solo)
       continue;
     lock_reset(&heap->lock);
-    FOR_EACH_BIN(bin, heap)
+    FOR_EACH_BIN(bin, heap) {
       lock_reset(&bin->lock);
+      for (depot_t *depot = bin->depots.of; depot < depots_end(&bin->depots); depot++)
+        lock_reset(&depot->lock);
+      if (!bin->due && depots_seem_filled(&bin->depots))
+        bin_become_due(bin);
+    }
   }
 }
 
@@ -78,12 +92,15 @@ static void lock_everything(void)
   if (heap_dependents)
     heap_dependents->fork_prepare();
   gate_close(GATE_ARRAYS);
+  gate_close(GATE_ENDS);
   lock_acquire(&threads_lock);
   gate_close(GATE_LARGE);
   closure_close(LOCKS_OF_HEAPS);
   pass_heaps();
   closure_close(LOCKS_OF_BINS);
   pass_bins();
+  closure_close(LOCKS_OF_DEPOTS);
+  pass_depots();
   lock_acquire(&bins_due_lock);
   closure_close(LOCKS_OF_BUDGETS);
   pass_budgets();
@@ -106,10 +123,12 @@ static void open_everything(void (*open)(lock_t *))
   gate_open(GATE_SYSTEM, open);
   closure_open(LOCKS_OF_BUDGETS, open);
   open(&bins_due_lock);
+  closure_open(LOCKS_OF_DEPOTS, open);
   closure_open(LOCKS_OF_BINS, open);
   closure_open(LOCKS_OF_HEAPS, open);
   gate_open(GATE_LARGE, open);
   open(&threads_lock);
+  gate_open(GATE_ENDS, open);
   gate_open(GATE_ARRAYS, open);
   open(&heaps_lock);
   open(&startup_lock);

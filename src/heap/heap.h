@@ -39,6 +39,9 @@ extern const heap_dependents_t *heap_dependents; /* NULL: no object pool yet. Se
 static inline bool heap_reaches_threads(void) { return threads_can_be_reached; }
 static inline bool heap_watches_thread(void) { return thread_current() != NULL; }
 
+/* For so many processors; before the default heap has a bin. */
+void heap_size_depots(unsigned processors);
+
 static inline bin_t *published_bin(const heap_t *heap, unsigned size_class)
 {
   return __atomic_load_n(&heap->bins[size_class], __ATOMIC_ACQUIRE);

@@ -34,7 +34,8 @@ COLD bool manager_bring_up(void)
     default_heap.plane = settings.checked ? BIN_PLANE_NONE : BIN_PLANE_DEFAULT;
     fatal_before_abort = before_abort;
     fatal_heap_name = name_to_say;
-    threads_init(heap_end_of_thread, heap_flush_thread);
+    heap_size_depots(os_processors());
+    threads_init(heap_end_of_thread, heap_flush_own, heap_flush_thread);
     __atomic_store_n(&manager_came_up, true, __ATOMIC_RELEASE);
   }
   lock_release(&startup_lock);

@@ -8,6 +8,7 @@
 #include "bin/due.h"
 #include "heap/large.h"
 #include "option.h"
+#include "space/gate.h"
 #include "space/metadata.h"
 
 enum {
@@ -22,11 +23,19 @@ void heap_end_of_thread(void)
     dependents->thread_ends();
 }
 
+/* What a thread has of the default heap at its end. Without threads_lock, under which threads that come and go would wait for
+ * each other's blocks: the default heap does not end, and the gate keeps away a fork, and a walk that would do the same. */
+void heap_flush_own(thread_t *thread)
+{
+  lock_t *gate = gate_enter(GATE_ENDS);
+  large_flush_spares(thread);
+  heap_flush_magazines(&thread->default_magazines, &default_heap);
+  gate_leave(gate);
+}
+
 /* Called under threads_lock at the thread's end. Its record and its magazines are the next thread's then. */
 void heap_flush_thread(thread_t *thread)
 {
-  large_flush_spares(thread);
-  heap_flush_magazines(&thread->default_magazines, &default_heap);
   for (heap_cache_t *cache = NULL; (cache = thread_next_cache(thread, cache)) != NULL;)
     heap_flush_magazines(&cache->magazines, cache->heap);
 }

@@ -24,6 +24,7 @@ void heap_drain(heap_t *heap);
 size_t heap_trim(heap_t *heap, size_t keep);
 
 /* Everything that a thread holds goes back, of all heaps. */
+void heap_flush_own(thread_t *thread);
 void heap_flush_thread(thread_t *thread);
 
 /* Comes before that, with no lock held. */

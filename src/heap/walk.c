@@ -6,6 +6,7 @@
 #include "heap/guard.h"
 #include "heap/large.h"
 #include "heap/locate.h"
+#include "space/gate.h"
 #include <string.h>
 
 typedef struct walk {
@@ -139,12 +140,14 @@ static void flush_all_threads(heap_t *heap)
   if (HAS_SYSTEM)
     threads_visit(heap, false, heap_flush_magazines);
   if (heap_is_default(heap)) {
+    gate_close(GATE_ENDS);
     lock_acquire(&threads_lock);
     for (thread_t *thread = threads_first(); thread; thread = thread->next) {
       heap_flush_magazines(&thread->default_magazines, heap);
       large_flush_spares(thread);
     }
     lock_release(&threads_lock);
+    gate_open(GATE_ENDS, lock_release);
   }
   FOR_EACH_BIN(bin, heap)
     bin_drain(bin);

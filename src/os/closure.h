@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Locks of which there may be tens of thousands: one for each heap, bin or budget. A fork does not take them. Each page that a
- * fork has written to is copied when the process writes to it again, and ten thousand heaps have thousands of pages with a lock
- * in them. So a fork closes all locks of a kind by one word, and only looks at each:
+ * Locks of which there may be tens of thousands: one for each heap, bin, depot or budget. A fork does not take them. Each page
+ * that a fork has written to is copied when the process writes to it again, and ten thousand heaps have thousands of pages with
+ * a lock in them. So a fork closes all locks of a kind by one word, and only looks at each:
  *
  *     whoever acquires                              the fork
  *     the lock's word: 0 -> 1                       closed = true
@@ -19,7 +19,7 @@
 
 #include "os/lock.h"
 
-typedef enum lock_kind { LOCKS_OF_HEAPS, LOCKS_OF_BINS, LOCKS_OF_BUDGETS, LOCK_KINDS } lock_kind_t;
+typedef enum lock_kind { LOCKS_OF_HEAPS, LOCKS_OF_BINS, LOCKS_OF_DEPOTS, LOCKS_OF_BUDGETS, LOCK_KINDS } lock_kind_t;
 
 extern INTERNAL bool closure_closed[LOCK_KINDS];
 

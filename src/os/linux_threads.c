@@ -11,6 +11,7 @@
 #include <gnu/libc-version.h>
 #endif
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 
@@ -94,6 +95,30 @@ bool os_thread_may_be_over(void)
     return true;
   return sigismember(&blocked, SIGTERM) && sigismember(&blocked, SIGINT) && sigismember(&blocked, SIGUSR1) &&
          sigismember(&blocked, SIGSEGV) && sigismember(&blocked, SIGCHLD) && sigismember(&blocked, SIGALRM);
+}
+
+/* The kernel writes the number of the processor into each thread's memory (restartable sequences), and glibc says where that is
+ * from version 2.35 on. Where it does not, the call is a short one, without the system. */
+extern const ptrdiff_t __rseq_offset __attribute__((weak));
+extern const unsigned int __rseq_size __attribute__((weak));
+
+unsigned os_processor(void)
+{
+#if __has_builtin(__builtin_thread_pointer)
+  if (&__rseq_offset && &__rseq_size && __rseq_size)
+    return *(const volatile uint32_t *)((const char *)__builtin_thread_pointer() + __rseq_offset); /* cpu_id_start */
+#endif
+  int processor = sched_getcpu();
+  return processor < 0 ? 0 : (unsigned)processor;
+}
+
+unsigned os_processors(void)
+{
+  int saved = errno;
+  cpu_set_t usable;
+  bool known = sched_getaffinity(0, sizeof usable, &usable) == 0;
+  errno = saved;
+  return known ? (unsigned)CPU_COUNT(&usable) : 1;
 }
 
 /* fork() of glibc takes the lock of all streams after the handlers have run, and a thread that opens or closes a stream

@@ -100,6 +100,12 @@ static inline bool os_single_threaded(void) { return HAS_SYSTEM && OS_SINGLE_THR
 bool os_forbid(bool forbid);
 uint64_t os_forbidden_count(void); /* of all threads */
 
+/* The number of the processor that the thread is on, from 0. It may be on another by the time that it looks at it. */
+unsigned os_processor(void);
+
+/* How many processors the process may use; 1 if that cannot be known. */
+unsigned os_processors(void);
+
 void os_yield(void);
 
 /* os_wait() sleeps while *word == value, `briefly` for at most some milliseconds; it may return early. os_wake() wakes one

@@ -15,6 +15,7 @@
 typedef enum gate_kind {
   GATE_LIFE,   /* heaps and object pools come and go */
   GATE_ARRAYS, /* an array of an object pool leaves */
+  GATE_ENDS,   /* a thread that ends gives back what it has of the default heap */
   GATE_LARGE,  /* a large block, what it is charged, its place in a list, the figures */
   GATE_SYSTEM, /* units and ranges that are in no list while the system is asked */
   GATE_KINDS
@@ -32,8 +33,8 @@ static inline void gate_leave(lock_t *gate)
     lock_release(gate);
 }
 
-/* These are for fork(). gate_close() waits for the threads inside, and for none that comes later. `open` is lock_release, or
- * lock_reset in the child, where no other thread is. */
+/* These are for fork(), and for a walk, which waits for threads that end. gate_close() waits for the threads inside, and for
+ * none that comes later. `open` is lock_release, or lock_reset in the child, where no other thread is. */
 void gate_close(gate_kind_t kind);
 void gate_open(gate_kind_t kind, void (*open)(lock_t *));
 

@@ -112,11 +112,15 @@ typedef struct stock {
 /* Everything a thread holds of one heap. */
 typedef struct magazines {
   cache_t *cache;
-  uint8_t shard; /* of the depots, the thread's */
+  uint8_t number; /* of the thread, modulo 256; it tells the shard of a depot where there are few processors */
   stock_t of[CLASS_CACHED + 1];
 } magazines_t;
 
-void magazines_init(magazines_t *magazines, cache_t *cache, unsigned shard);
+void magazines_init(magazines_t *magazines, cache_t *cache, unsigned number);
+
+/* Set before any thread has magazines: where there are more processors than a bin has depots for, a thread goes to the depot of
+ * the one that it is on. With fewer it goes to its own, by its number, so that it gets its own blocks back wherever it runs. */
+extern bool magazines_by_processor;
 
 /* The loaded magazine is empty: a block from the stock, the bin's depot or its slabs. NULL: the bin has none. */
 void *magazines_refill(magazines_t *magazines, bin_t *bin);

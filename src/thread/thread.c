@@ -34,9 +34,9 @@ static THREAD_LOCAL bool without;         /* a record: the thread is ending, or 
 static THREAD_LOCAL uint16_t frees_alone; /* of a thread without a record, beside others */
 
 static void (*end_thread)(void);
-static void (*flush_thread)(thread_t *thread);
+static void (*flush_own)(thread_t *thread), (*flush_thread)(thread_t *thread);
 static thread_t *live, *lost, *unused;
-static uint8_t next_shard;
+static uint8_t next_number;
 static uint32_t count;
 
 /* A division by the count follows, so without a thread it is 1. */
@@ -90,6 +90,7 @@ static void thread_end(void *argument)
   thread_self = &no_thread;
   without = true;
   end_thread();
+  flush_own(thread);
   lock_acquire(&threads_lock); /* a heap that is being destroyed meanwhile takes its caches first, or finds them flushed */
   flush_thread(thread);
   leave_cache();
@@ -104,9 +105,10 @@ void threads_watch_ends(void)
     watched = os_on_thread_exit(thread_end);
 }
 
-void threads_init(void (*end)(void), void (*flush)(thread_t *thread))
+void threads_init(void (*end)(void), void (*own)(thread_t *thread), void (*flush)(thread_t *thread))
 {
   end_thread = end;
+  flush_own = own;
   flush_thread = flush;
   threads_watch_ends();
   threads_can_be_reached = os_can_fence_others();
@@ -118,8 +120,8 @@ COLD static thread_t *thread_start(void)
   thread_t *thread = thread_record_take();
   if (!thread)
     return NULL;
-  thread->shard = __atomic_fetch_add(&next_shard, 1, __ATOMIC_RELAXED);
-  magazines_init(&thread->default_magazines, own_cache(thread), thread->shard);
+  thread->number = __atomic_fetch_add(&next_number, 1, __ATOMIC_RELAXED);
+  magazines_init(&thread->default_magazines, own_cache(thread), thread->number);
   memset(&thread->spares, 0, sizeof thread->spares);
   thread->heap_at[0] = NOT_A_HEAP;
   live_enter(thread);
@@ -194,7 +196,7 @@ static void lose(thread_t *thread)
   if (copy)
     *copy = *thread->default_magazines.cache;
   else
-    magazines_init(&thread->default_magazines, &nothing, thread->shard);
+    magazines_init(&thread->default_magazines, &nothing, thread->number);
   thread->default_magazines.cache = copy ? copy : &nothing;
   thread->is_lost = true;
   thread->previous = NULL;

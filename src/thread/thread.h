@@ -17,9 +17,9 @@
  * at the end of it. */
 void threads_watch_ends(void);
 
-/* Called once, before any thread has a record. When a thread ends it calls `end`, and then under threads_lock `flush` with its
- * record, before that goes. */
-void threads_init(void (*end)(void), void (*flush)(thread_t *thread));
+/* Called once, before any thread has a record. When a thread ends it calls `end`, then `flush_own` with its record, and under
+ * threads_lock `flush`, before the record goes. */
+void threads_init(void (*end)(void), void (*flush_own)(thread_t *thread), void (*flush)(thread_t *thread));
 
 /* The calling thread's record, made if there is none yet. NULL: the thread is ending, its end cannot be arranged, or there is
  * no memory. */

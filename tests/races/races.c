@@ -11,6 +11,7 @@
  * a run that hangs. The seed decides what each thread does and where it pauses, not when. */
 #include "races.h"
 #include "../rounds.h"
+#include "heap/heap.h"
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -137,6 +138,8 @@ int main(int count, char **words)
     return 2;
   }
   seed = strtoull(words[1], NULL, 0);
+  if (seed & 1)
+    heap_size_depots(DEPOT_SHARDS_MOST); /* as on many processors */
   racer_count = count > 3 ? (unsigned)strtoul(words[3], NULL, 0) : racer_count;
   if (racer_count < 1 || racer_count > THREADS_MOST) {
     fprintf(stderr, "races: from 1 to %d threads\n", THREADS_MOST);

@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-os_fake_t os_fake = {.refuse = true, .page_size = 4096, .memory_limit = SIZE_MAX, .now_ms = 1000};
+os_fake_t os_fake = {.refuse = true, .page_size = 4096, .memory_limit = SIZE_MAX, .now_ms = 1000, .processors = 2};
 
 void os_fake_heal(void)
 {
@@ -211,6 +211,8 @@ size_t os_memory_most(void) { return os_fake.mapped_most ? os_fake.mapped_most :
 uint64_t os_now_ns(void) { return os_fake.now_ns; }
 uint64_t os_now_ms(void) { return __atomic_load_n(&os_fake.now_ms, __ATOMIC_RELAXED); }
 
+unsigned os_processor(void) { return os_fake.processor; }
+unsigned os_processors(void) { return os_fake.processors; }
 void os_yield(void) { usleep(0); }
 
 /* Any sleep will do: a waiter looks again. */

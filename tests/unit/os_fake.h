@@ -49,6 +49,7 @@ typedef struct os_fake {
   uint64_t now_ms;                                               /* the clock stands still until it is moved */
   size_t mapped_bytes;                                           /* taken and not given back, */
   size_t mapped_most;                                            /* of which there can be no more; 0: any */
+  unsigned processor, processors;                                /* that all threads are on, of how many */
 } os_fake_t;
 
 extern os_fake_t os_fake;

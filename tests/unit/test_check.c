@@ -77,6 +77,17 @@ static void lose_a_slab(void)
 static void count_a_magazine(void) { pool_of(SMALL)->depots.count++; }
 static void shrink_the_magazines(void) { pool_of(SMALL)->magazine_capacity = 1; }
 static void lift_the_low_mark(void) { pool_of(SMALL)->depots.of[0].low = 1000; }
+/* What it put into a depot stays there for ever. */
+static void be_due_no_more(void)
+{
+  bin_t *bin = pool_of(SMALL);
+  unsigned k = bin->magazine_capacity;
+  void **floor = bin_new_magazine(bin, k, 0);
+  *floor = NULL;
+  must(bin_take(bin, floor + 1, k, NULL) == k);
+  bin_give_magazine(bin, floor + k, 0);
+  bin->due = false;
+}
 static void have_an_idle_block(void) { pool_of(MEDIUM)->idle++; }
 
 static void point_inside_a_block(void) { loaded()->top = (char *)loaded()->top + 8; }
@@ -161,6 +172,7 @@ static const struct damage {
   DAMAGE("D1", count_a_magazine),
   DAMAGE("D1", shrink_the_magazines),
   DAMAGE("D1", lift_the_low_mark),
+  DAMAGE("D2", be_due_no_more),
   DAMAGE("B3", have_an_idle_block),
   DAMAGE("C1", point_inside_a_block),
   DAMAGE("C1", point_nowhere),

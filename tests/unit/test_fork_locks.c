@@ -18,10 +18,12 @@ typedef enum place {
   PLACE_STARTUP,
   PLACE_HEAPS,
   PLACE_ARRAYS,
+  PLACE_ENDS,
   PLACE_THREADS,
   PLACE_LARGE,
   PLACE_HEAP,
   PLACE_BIN,
+  PLACE_DEPOT,
   PLACE_DUE,
   PLACE_BUDGET_BELOW,
   PLACE_BUDGET,
@@ -38,7 +40,7 @@ typedef struct fork_lock {
   lock_kind_t kind; /* of those that a fork closes and does not take; LOCK_KINDS: it takes this one */
 } fork_lock_t;
 
-enum { FORK_LOCKS_MOST = 400 };
+enum { FORK_LOCKS_MOST = 2000 };
 static fork_lock_t fork_locks[FORK_LOCKS_MOST];
 static size_t fork_locks_count;
 static bool fork_is_over;
@@ -53,14 +55,18 @@ static void add_fork_lock(const char *name, unsigned place, lock_t *lock) { add_
 
 static void add_gate_of_heaps(lock_t *gate) { add_fork_lock("a gate of heaps", PLACE_LIFE, gate); }
 static void add_gate_of_arrays(lock_t *gate) { add_fork_lock("a gate of arrays", PLACE_ARRAYS, gate); }
+static void add_gate_of_ends(lock_t *gate) { add_fork_lock("a gate of threads that end", PLACE_ENDS, gate); }
 static void add_large_gate(lock_t *gate) { add_fork_lock("a gate of large blocks", PLACE_LARGE, gate); }
 static void add_gate(lock_t *gate) { add_fork_lock("a gate", PLACE_GATE, gate); }
 
 static void add_locks_of(heap_t *heap, place_t budget)
 {
   add_lock_of_kind("the lock of a heap", PLACE_HEAP, &heap->lock, LOCKS_OF_HEAPS);
-  FOR_EACH_BIN(bin, heap)
+  FOR_EACH_BIN(bin, heap) {
     add_lock_of_kind("the lock of a bin", PLACE_BIN, &bin->lock, LOCKS_OF_BINS);
+    for (depot_t *depot = bin->depots.of; depot < depots_end(&bin->depots); depot++)
+      add_lock_of_kind("the lock of a depot", PLACE_DEPOT, &depot->lock, LOCKS_OF_DEPOTS);
+  }
   add_lock_of_kind("the lock of a budget", budget, &heap->budget.lock, LOCKS_OF_BUDGETS);
   if (heap->space != &space_of_process)
     add_fork_lock("the lock of a heap's own space", PLACE_REGION, &heap->region.space.lock);
@@ -183,11 +189,13 @@ static void fork_takes_all_locks(void *argument)
   add_fork_lock("huge_lock", PLACE_HUGE, &huge_lock);
   gate_each(GATE_LIFE, add_gate_of_heaps);
   gate_each(GATE_ARRAYS, add_gate_of_arrays);
+  gate_each(GATE_ENDS, add_gate_of_ends);
   gate_each(GATE_LARGE, add_large_gate);
   gate_each(GATE_SYSTEM, add_gate);
   must(fork_locks[fork_locks_count - 1].place == PLACE_GATE);
   add_fork_lock("the queue of heaps", PLACE_HEAP, closure_queue(LOCKS_OF_HEAPS));
   add_fork_lock("the queue of bins", PLACE_BIN, closure_queue(LOCKS_OF_BINS));
+  add_fork_lock("the queue of depots", PLACE_DEPOT, closure_queue(LOCKS_OF_DEPOTS));
   add_fork_lock("the queue of budgets", PLACE_BUDGET_BELOW, closure_queue(LOCKS_OF_BUDGETS));
   add_locks_of(&default_heap, PLACE_BUDGET_FRONT);
   for (size_t i = 0; i <= KINDS; i++) {

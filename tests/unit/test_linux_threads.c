@@ -50,6 +50,26 @@ static void sleepers(void **state)
   assert_true(errno_is_kept());
 }
 
+/* On each processor in turn that the test may use. */
+static void the_processor(void **state)
+{
+  cpu_set_t all, one;
+  (void)state;
+  all_new();
+  assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
+  assert_int_equal(os_processors(), CPU_COUNT(&all));
+  for (unsigned i = 0; i < CPU_SETSIZE; i++) {
+    CPU_ZERO(&one);
+    CPU_SET(i, &one);
+    if (!CPU_ISSET(i, &all) || sched_setaffinity(0, sizeof one, &one) != 0)
+      continue;
+    assert_int_equal(os_processor(), i);
+    assert_int_equal(os_processors(), 1);
+  }
+  assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
+  errno = 0;
+}
+
 static void *ended_with;
 
 static void note_end(void *argument) { __atomic_store_n(&ended_with, argument, __ATOMIC_RELEASE); }
@@ -167,11 +187,9 @@ static void ends_of_threads_test(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(fences),
-    cmocka_unit_test(sleepers),
-    cmocka_unit_test(ends_of_threads_test),
-    cmocka_unit_test(arranged_late_test),
-    cmocka_unit_test(over_or_not_test),
+    cmocka_unit_test(the_processor),      cmocka_unit_test(fences),
+    cmocka_unit_test(sleepers),           cmocka_unit_test(ends_of_threads_test),
+    cmocka_unit_test(arranged_late_test), cmocka_unit_test(over_or_not_test),
   };
   return cmocka_run_group_tests_name("Linux, threads", tests, NULL, NULL);
 }

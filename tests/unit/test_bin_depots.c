@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT
+ * The locks of depots: who waits for whom, and which bins ticks still have to look at. */
+#include "bin/due.h"
+#include "bins.h"
+#include "check/check.h"
+#include "heap/heap.h"
+#include "os_fake.h"
+#include "thread/thread.h"
+#include <pthread.h>
+#include <tidepool/heap.h>
+#include <tidepool/pool.h>
+#include <unistd.h>
+
+enum { PATIENCE_MS = 20000, LIFE_MS = 20 };
+
+typedef struct visit {
+  unsigned shard;
+  bool done;
+} visit_t;
+
+/* A magazine of the shard's depot is exchanged, and comes back. */
+static void *exchange(void *argument)
+{
+  visit_t *visit = argument;
+  unsigned k = bin.magazine_capacity;
+  void **top = bin_exchange_empty(&bin, NULL, k, visit->shard);
+  must(top);
+  bin_give_magazine(&bin, top, visit->shard);
+  __atomic_store_n(&visit->done, true, __ATOMIC_RELEASE);
+  return NULL;
+}
+
+/* Says whether a thread that exchanges magazines of the shard does not wait for the lock. */
+static bool passes(lock_t *held, unsigned shard, bool expected)
+{
+  pthread_t thread;
+  visit_t visit = {shard, false};
+  lock_acquire(held);
+  must(pthread_create(&thread, NULL, exchange, &visit) == 0);
+  for (int i = 0; i < (expected ? PATIENCE_MS : LIFE_MS) && !__atomic_load_n(&visit.done, __ATOMIC_ACQUIRE); i++)
+    usleep(1000);
+  bool passed = __atomic_load_n(&visit.done, __ATOMIC_ACQUIRE);
+  lock_release(held);
+  pthread_join(thread, NULL);
+  return passed;
+}
+
+static void *nothing(void *argument) { return argument; }
+
+/* A bin with two magazines in each of two depots. */
+static void two_depots(void)
+{
+  pthread_t thread;
+  must(pthread_create(&thread, NULL, nothing, NULL) == 0 && pthread_join(thread, NULL) == 0); /* locks are real from here on */
+  class_new(20);
+  void **tops[4];
+  for (unsigned i = 0; i < 4; i++)
+    tops[i] = bin_exchange_empty(&bin, NULL, bin.magazine_capacity, MY_SHARD);
+  for (unsigned i = 0; i < 4; i++)
+    bin_give_magazine(&bin, tops[i], i < 2 ? MY_SHARD : YOUR_SHARD);
+  must(bin.depots.of[MY_SHARD].count == 2 && bin.depots.of[YOUR_SHARD].count == 2);
+}
+
+static void an_exchange_does_not_wait_for_the_slabs(void **state)
+{
+  (void)state;
+  two_depots();
+  assert_true(passes(&bin.lock, MY_SHARD, true));
+  check_bin(&bin);
+}
+
+static void shards_do_not_wait_for_each_other(void **state)
+{
+  (void)state;
+  two_depots();
+  assert_true(passes(&bin.depots.of[YOUR_SHARD].lock, MY_SHARD, true));
+  assert_false(passes(&bin.depots.of[MY_SHARD].lock, MY_SHARD, false));
+  check_bin(&bin);
+}
+
+static void tick_until_quiet(void)
+{
+  for (int i = 0; i < 100 && bin.due; i++) {
+    bins_begin_tick();
+    bins_tick(1, 0);
+  }
+}
+
+/* A magazine that a depot takes after the last tick would stay there for ever, did it not make the bin due. */
+static void a_depot_that_is_used_makes_its_bin_due(void **state)
+{
+  (void)state;
+  for (int way = 0; way < 2; way++) {
+    class_new(20);
+    unsigned k = bin.magazine_capacity;
+    void **top = bin_exchange_empty(&bin, NULL, k, MY_SHARD), **floor = bin_new_magazine(&bin, k, MY_SHARD);
+    assert_true(bin.due && floor);
+    tick_until_quiet();
+    assert_false(bin.due);
+    if (way == 0)
+      bin_give_magazine(&bin, top, MY_SHARD);
+    else
+      assert_non_null(bin_exchange_full(&bin, top, k, MY_SHARD));
+    assert_true(bin.due && bin.depots.count == 1);
+    check_bin(&bin);
+    tick_until_quiet();
+    assert_true(!bin.due && bin.depots.count == 0 && bin.outstanding == 0);
+  }
+}
+
+/* The empty magazine that is given for a stolen one goes where the next is filled. */
+static void empties_go_back(void **state)
+{
+  (void)state;
+  two_depots();
+  unsigned k = bin.magazine_capacity;
+  void **empty = bin_new_magazine(&bin, k, MY_SHARD);
+  for (int i = 0; i < 3; i++) {
+    void **top = bin_exchange_empty(&bin, empty, k, MY_SHARD);
+    assert_non_null(top);
+    empty = top - k;
+    *empty = NULL;
+  }
+  assert_true(bin.depots.of[YOUR_SHARD].count == 1 && bin.depots.of[YOUR_SHARD].empties != NULL);
+}
+
+/* With many processors the default heap has a depot for each, and with too little memory for them those of the record. */
+static void as_many_as_processors(void **state)
+{
+  (void)state;
+  enum { PROCESSORS = 20, SHARDS = 32 };
+  os_fake_heal();
+  pool_free(pool_alloc(16)); /* the manager is up: with few processors */
+  const bin_t *few = heap_bin(&default_heap, 1);
+  assert_true(few && few->depots.shards == DEPOT_SHARDS && !magazines_by_processor);
+  heap_size_depots(PROCESSORS);
+  assert_true(magazines_by_processor);
+  const bin_t *many = heap_bin(&default_heap, 20);
+  assert_true(many && many->depots.shards == SHARDS);
+  for (os_fake.processor = 0; os_fake.processor < PROCESSORS; os_fake.processor += 7) {
+    void *blocks[BLOCKS];
+    for (size_t i = 0; i < BLOCKS; i++)
+      assert_non_null(blocks[i] = pool_alloc(many->block_size));
+    for (size_t i = 0; i < BLOCKS; i++)
+      pool_free(blocks[i]);
+    assert_true(many->depots.of[os_fake.processor].count > 0);
+    assert_true(check_everything());
+    pool_trim(0);
+  }
+  pool_heap_t *other = pool_heap_create(NULL);
+  assert_true(other && heap_bin(other, 20)->depots.shards == DEPOT_SHARDS);
+  pool_heap_destroy(other);
+  assert_true(check_everything());
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(a_depot_that_is_used_makes_its_bin_due),
+    cmocka_unit_test(empties_go_back),
+    cmocka_unit_test(an_exchange_does_not_wait_for_the_slabs),
+    cmocka_unit_test(shards_do_not_wait_for_each_other),
+    cmocka_unit_test(as_many_as_processors),
+  };
+  return cmocka_run_group_tests_name("bin_depots", tests, NULL, NULL);
+}
