@@ -3,12 +3,12 @@
 """How the library would do on more cores than the machine has.
 
 usage: many_cores.py CORES CORES_RECORDED [--seconds S] [--repetitions N] [--raw FILE]
-       many_cores.py --again FILE
+       many_cores.py --again FILE [--locks CORES]
 
 Both programs are built beside the benchmarks. The first runs cases with the library as it is; the second counts each lock that
 a thread takes, and how long it holds it. From the counts of as many threads as there are cores, a simulation of the cores and
 of their locks predicts the throughput. It prints Markdown: what one and two threads took, the prediction for two beside it,
-and the prediction for up to 128 cores.
+and the prediction for up to 128 cores. With --locks it says instead which locks so many cores would wait for.
 
 What it knows: each core works for a time of its own, then takes a lock as often as a thread did; which lock, for how long, and
 what is taken within it, is as it was counted. A lock whose lines another core had last takes and holds longer, by what that
@@ -37,7 +37,8 @@ NESTED_MOST = 3      # visits within visits
 class Visit:
     """A lock that is taken, what is done under it, and what is taken meanwhile."""
 
-    def __init__(self, rate, locks, took, held, inner=()):
+    def __init__(self, rate, locks, took, held, inner=(), site=""):
+        self.site = site
         self.rate = rate        # times in an operation, or in a visit of what it is within
         self.locks = locks      # {lock: how often}
         self.took = took        # ns to take it if it is free; [1]: another core had it last
@@ -57,7 +58,8 @@ class Visit:
 class Lock:
     def __init__(self):
         self.holder = self.last = None
-        self.waited = 0.0
+        self.since = self.held = self.waited = 0.0
+        self.sites = collections.Counter()    # by which it is held, for how long
         self.waiting = []    # (since, core), asleep after SPIN_NS
 
 
@@ -97,7 +99,7 @@ class Simulation:
         lock = self.locks[name]
         other = lock.last is not None and lock.last != core
         if lock.holder is None:
-            lock.holder = core
+            self.hand(lock, core)
             yield "for", visit.took[other]
         else:
             began = self.now
@@ -108,7 +110,12 @@ class Simulation:
         for inner in visit.inner:
             for _ in range(int(inner.rate) + (self.dice.random() < inner.rate % 1)):
                 yield from self.visit(core, inner)
+        lock.sites[visit.site] += self.now - lock.since
+        lock.held += self.now - lock.since
         yield "open", lock
+
+    def hand(self, lock, core):
+        lock.holder, lock.since = core, self.now
 
     def open(self, lock):
         """Returns what it costs the holder. One that spins has the lock next; else a sleeper is woken, and tries again."""
@@ -116,7 +123,7 @@ class Simulation:
         lock.holder = None
         if spinning:
             _, core, steps = lock.waiting.pop(self.dice.choice(spinning))
-            lock.holder = core
+            self.hand(lock, core)
             self.at(self.now + self.machine["line_ns"] * (1 + len(spinning)), core, steps)
             return self.machine["line_ns"]
         if lock.waiting:
@@ -127,7 +134,7 @@ class Simulation:
 
     def again(self, core, lock, steps):
         if lock.holder is None:
-            lock.holder = core
+            self.hand(lock, core)
         else:
             yield "sleep", (lock, steps)
         yield "become", steps
@@ -206,7 +213,7 @@ def visits_of(run, thread, times, times_of_two, line, within=None, outer=1.0, de
         took, held = (with_other(here, two, line) for here, two in
                       zip(times[key], times_of_two.get(key, (None, None))))
         inner = visits_of(run, thread, times, times_of_two, line, site, count_of[site], depth + 1)
-        visits.append(Visit(count / outer, locks, took, held, inner))
+        visits.append(Visit(count / outer, locks, took, held, inner, site))
     return visits
 
 
@@ -239,6 +246,15 @@ def predict(run, own, two, machine, seed=1):
     """Operations in a ns of as many cores as the run has threads. Where two take part in each the slower side counts."""
     rates = Simulation(works_of(run, own, two, machine["line_ns"]), machine, seed=seed).run()
     return min(sum(rates[side::sides(run)]) for side in range(sides(run)))
+
+
+def busiest(run, own, two, machine, seed=1, most=4):
+    """The locks that cores wait for longest: [(part of the time that it is held, cores that wait for it, by which sites)]."""
+    simulation = Simulation(works_of(run, own, two, machine["line_ns"]), machine, seed=seed)
+    simulation.run()
+    locks = sorted(simulation.locks.values(), key=lambda lock: -lock.waited)[:most]
+    return [(lock.held / simulation.now, lock.waited / simulation.now, [site for site, _ in lock.sites.most_common(2)])
+            for lock in locks]
 
 
 def own_time(plain, counted, two, machine):
@@ -291,13 +307,28 @@ def results(raw):
     for case, of in raw["cases"].items():
         counted, two, machine = of["counted"], of["counted"]["2"], raw["machine"]
         least = min(counted, key=int)
-        own = own_time(middle(of["plain"][least]), counted[least], two, machine)
+        own = own_time_of(of, machine)
         rates = {int(n): predict(run, own, two, machine) for n, run in counted.items()}
         one = rates[int(least)] / int(least)
         table[case] = {"own_ns": own, "least": int(least), "two": ratios(of["plain"]["2"], of["plain"][least], 2),
                        "sixty_four": ratios(of["plain"]["64"], of["plain"]["2"]),
                        "speed_up": {n: value / one for n, value in rates.items()}}
     return table
+
+
+def own_time_of(of, machine):
+    """From the runs of a case."""
+    least = min(of["counted"], key=int)
+    return own_time(middle(of["plain"][least]), of["counted"][least], of["counted"]["2"], machine)
+
+
+def locks_of(raw, cores):
+    lines = ["| case | held | cores that wait | by |", "|---|---|---|---|"]
+    for case, of in raw["cases"].items():
+        run = of["counted"][str(cores)]
+        for held, wait, sites in busiest(run, own_time_of(of, raw["machine"]), of["counted"]["2"], raw["machine"]):
+            lines.append(f"| {case} | {held:.2f} | {wait:.1f} | {', '.join(sites)} |")
+    return "\n".join(lines)
 
 
 def markdown(raw):
@@ -325,6 +356,7 @@ def main(arguments=None):
     parser.add_argument("--case", action="append", help="this one alone; may be given more than once")
     parser.add_argument("--raw", help="write what was measured and counted to this file")
     parser.add_argument("--again", help="predict from such a file")
+    parser.add_argument("--locks", type=int, choices=CORES, metavar="CORES", help="which locks so many cores would wait for")
     chosen = parser.parse_args(arguments)
     if chosen.again:
         with open(chosen.again, encoding="utf-8") as file:
@@ -336,7 +368,7 @@ def main(arguments=None):
                 json.dump(raw, file)
     else:
         parser.error("two programs are wanted, cores and cores-recorded, or --again")
-    print(markdown(raw))
+    print(locks_of(raw, chosen.locks) if chosen.locks else markdown(raw))
 
 
 if __name__ == "__main__":

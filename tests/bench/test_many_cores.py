@@ -93,6 +93,14 @@ class Predicted(unittest.TestCase):
         fast = many_cores.predict(run(4, 0, "handover/small"), 20, run(2, 0), MACHINE)
         self.assertLess(many_cores.predict(works, 20, run(2, 0), MACHINE), .8 * fast)
 
+    def test_the_lock_that_is_waited_for_is_named(self):
+        of = self.raw(1000)["cases"]["slots/small"]["counted"]
+        (held, wait, sites), *_ = many_cores.busiest(of["64"], 20, of["2"], MACHINE)
+        self.assertGreater(held, .5)
+        self.assertGreater(wait, 30)
+        self.assertEqual(sites, ["bin &bin->lock"])
+        self.assertLess(many_cores.busiest(of["1"], 20, of["2"], MACHINE)[0][1], .01)
+
     def test_a_table_of_what_was_kept(self):
         with tempfile.NamedTemporaryFile("w", suffix=".json") as file, io.StringIO() as printed:
             json.dump(self.raw(10), file)
