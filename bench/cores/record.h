@@ -47,6 +47,12 @@ static inline void record_wait(lock_t *lock, const record_site_t *site)
   record_taken(lock, site, begin, true);
 }
 
+static inline bool record_closure(lock_t *lock, const record_site_t *site)
+{
+  record_acquire(lock, site);
+  return true;
+}
+
 #define RECORD_SITE(text) \
   (__extension__({ \
     static const record_site_t site_ = {__func__, text}; \
@@ -60,7 +66,7 @@ static inline void record_wait(lock_t *lock, const record_site_t *site)
 #define lock_open(lock)    (record_opens(lock), lock_open(lock))
 
 /* Of the locks that a fork closes. Nothing forks here. */
-#define closure_acquire(kind, lock)   (record_acquire(lock, RECORD_SITE(#lock)), true)
+#define closure_acquire(kind, lock)   record_closure(lock, RECORD_SITE(#lock))
 #define closure_release(lock, shared) ((void)(shared), lock_release(lock))
 
 /* The machine that is counted for: each thread has a processor of its own, however few there are here. */

@@ -29,13 +29,14 @@ void bin_init(bin_t *bin, const bin_make_t *make)
   bin->budget = make->budget;
   bin->heap = make->heap;
   bin->depots.of = make->depots;
-  bin->depots.shards = make->shards ? make->shards : DEPOT_SHARDS;
+  bin->depots.shards = DEPOT_SHARDS;
+  bin->depots.most = make->shards_most;
   bin->cached = make->depots != NULL;
   bin->plane = bin->cached ? make->plane : BIN_PLANE_NONE;
   bin->purges = make->purges && size >= PURGE_LEAST_PAGES * os_page_size();
   bin->lock.solo = make->single_thread;
-  for (depot_t *depot = bin->depots.of; make->single_thread && depot < depots_end(&bin->depots); depot++)
-    depot->lock.solo = true;
+  for (unsigned i = 0; make->single_thread && i < depots_shards(&bin->depots); i++)
+    depot_at(&bin->depots, i)->lock.solo = true;
   slabs_size_magazines(bin);
 }
 
@@ -86,6 +87,13 @@ static void note_exchange(bin_t *bin)
     bin_become_due(bin);
 }
 
+/* Called under the bin's lock. Only who comes to the slabs looks: that takes long anyway. */
+static void add_depots(bin_t *bin)
+{
+  if (depots_want_more(&bin->depots, __atomic_load_n(&bin_threads, __ATOMIC_RELAXED)))
+    depots_add(&bin->depots);
+}
+
 /* The magazine in hand is filled, else one is taken. If no block can be had, it goes to the depot: it may be the only one. */
 static void **refill_from_slabs(bin_t *bin, void **empty, unsigned capacity, unsigned shard)
 {
@@ -96,6 +104,7 @@ static void **refill_from_slabs(bin_t *bin, void **empty, unsigned capacity, uns
   *floor = NULL;
   bool shared = closure_acquire(LOCKS_OF_BINS, &bin->lock);
   due_note_use(bin);
+  add_depots(bin);
   size_t got = slabs_take(bin, floor + 1, capacity, shard, NULL);
   closure_release(&bin->lock, shared);
   if (got)
@@ -127,12 +136,10 @@ void **bin_exchange_empty(bin_t *bin, void **empty, unsigned capacity, unsigned 
 {
   unsigned shard = depots_shard_of(&bin->depots, place);
   void **top = NULL;
-  if (depots_seem_filled(&bin->depots)) {
-    if (depot_seems_filled(&bin->depots.of[shard]))
-      top = depots_pop_own(&bin->depots, shard, empty);
-    if (!top)
-      top = steal(bin, empty, shard, false);
-  }
+  if (depot_seems_filled(depot_at(&bin->depots, shard)))
+    top = depots_pop_own(&bin->depots, shard, empty);
+  if (!top && depots_seem_filled(&bin->depots))
+    top = steal(bin, empty, shard, false);
   if (unlikely(!top))
     return refill_or_steal(bin, empty, capacity, shard);
   note_exchange(bin);
@@ -150,6 +157,7 @@ static void put_all(bin_t *bin, void **top, unsigned shard)
 {
   bool shared = closure_acquire(LOCKS_OF_BINS, &bin->lock);
   due_note_use(bin);
+  add_depots(bin);
   put_entries(bin, top, shard, true);
   closure_release(&bin->lock, shared);
 }
@@ -166,7 +174,7 @@ static void **put_away(bin_t *bin, void **top, unsigned shard)
   if (!depots_have_room(&bin->depots))
     return NULL;
   void **empty;
-  if (depot_has_empties(&bin->depots.of[shard]) && (empty = depots_exchange_full(&bin->depots, shard, top)) != NULL)
+  if (depot_has_empties(depot_at(&bin->depots, shard)) && (empty = depots_exchange_full(&bin->depots, shard, top)) != NULL)
     note_exchange(bin);
   else if ((empty = depots_take_empty(&bin->depots, shard + 1)) != NULL)
     put_in_depot(bin, top, shard);
@@ -304,9 +312,9 @@ bool bin_depot_holds(bin_t *bin, const void *block)
 
 /* Takes up to `most` magazines out of a depot. Under the bin's lock, so that a block on the way is in nobody's eyes live; but
  * not under the depot's, so that threads may go on with it. */
-static void depot_shrink(bin_t *bin, depot_t *depot, size_t most, bool purge)
+static void depot_shrink(bin_t *bin, unsigned shard, size_t most, bool purge)
 {
-  unsigned shard = (unsigned)(depot - bin->depots.of);
+  depot_t *depot = depot_at(&bin->depots, shard);
   void **top;
   for (size_t i = 0; i < most && (top = depot_shed(&bin->depots, depot)) != NULL; i++) {
     put_entries(bin, top, shard, purge);
@@ -318,8 +326,9 @@ static void depot_shrink(bin_t *bin, depot_t *depot, size_t most, bool purge)
  * (slab_after_put()). */
 static void tick(bin_t *bin)
 {
-  for (depot_t *depot = bin->depots.of; depot < depots_end(&bin->depots); depot++) {
-    depot_shrink(bin, depot, depot_low(depot), false); /* many: their system calls would keep one caller for long */
+  for (unsigned i = 0; i < depots_shards(&bin->depots); i++) {
+    depot_t *depot = depot_at(&bin->depots, i);
+    depot_shrink(bin, i, depot_low(depot), false); /* many: their system calls would keep one caller for long */
     depot_begin_epoch(depot);
   }
   depots_halve_bound(&bin->depots);
@@ -389,8 +398,8 @@ unsigned bins_tick(unsigned most, uint64_t now_ms)
 void bin_drain(bin_t *bin)
 {
   closure_acquire(LOCKS_OF_BINS, &bin->lock);
-  for (depot_t *depot = bin->depots.of; depot < depots_end(&bin->depots); depot++)
-    depot_shrink(bin, depot, SIZE_MAX, true);
+  for (unsigned i = 0; i < depots_shards(&bin->depots); i++)
+    depot_shrink(bin, i, SIZE_MAX, true);
   slabs_close_unused(bin, 0);
   lock_release(&bin->lock);
 }

@@ -13,11 +13,11 @@ typedef struct bin_make {
   space_t *space;
   budget_t *budget;
   uint8_t plane;
-  bool single_thread; /* no lock */
-  bool tight;         /* slabs are as long as leaves little over, as bin_units_for() reckons */
-  bool purges;        /* may give back the memory of blocks while others of their slab are in use */
-  depot_t *depots;    /* zeroed; NULL: no thread may keep magazines of it */
-  unsigned shards;    /* how many depots, a power of two; 0: DEPOT_SHARDS */
+  bool single_thread;   /* no lock */
+  bool tight;           /* slabs are as long as leaves little over, as bin_units_for() reckons */
+  bool purges;          /* may give back the memory of blocks while others of their slab are in use */
+  depot_t *depots;      /* zeroed; NULL: no thread may keep magazines of it */
+  unsigned shards_most; /* how many depots it may have, a power of two; 0: DEPOT_SHARDS */
 } bin_make_t;
 void bin_init(bin_t *bin, const bin_make_t *make);
 
@@ -35,7 +35,7 @@ bool bin_depot_holds(bin_t *bin, const void *block);
 
 /* An empty magazine (or NULL) for one with entries; returns its top entry. NULL: no memory, and the empty one is the
  * bin's. `capacity` is how many blocks are wanted if they come from slabs. `place` chooses the depot: the processor that the
- * thread is on or the number of the thread. Any will do. */
+ * thread is on, if the bin wants it (bin_goes_by_processor()), or the number of the thread. Any will do. */
 void **bin_exchange_empty(bin_t *bin, void **empty, unsigned capacity, unsigned place);
 
 /* A magazine with entries up to `top` for an empty one of that capacity, whose floor is returned. Needs no memory: where there

@@ -62,7 +62,7 @@ static void put_empty(depot_t *depot, void **magazine)
 
 void depots_put_empty(depots_t *depots, unsigned shard, void **magazine)
 {
-  depot_t *depot = &depots->of[shard];
+  depot_t *depot = depot_at(depots, shard);
   bool shared = closure_acquire(LOCKS_OF_DEPOTS, &depot->lock);
   put_empty(depot, magazine);
   closure_release(&depot->lock, shared);
@@ -83,9 +83,9 @@ static inline void **take_empty(depot_t *depot)
  * for without their locks, which only one that seems to have some is worth. */
 void **depots_take_empty(depots_t *depots, unsigned shard)
 {
-  unsigned last = depots->shards - 1, at = shard;
+  unsigned last = depots_shards(depots) - 1, at = shard;
   do {
-    depot_t *depot = &depots->of[at & last];
+    depot_t *depot = depot_at(depots, at & last);
     if (LOAD(depot->empties)) {
       bool shared = closure_acquire(LOCKS_OF_DEPOTS, &depot->lock);
       void **magazine = take_empty(depot);
@@ -97,7 +97,29 @@ void **depots_take_empty(depots_t *depots, unsigned shard)
   return magazine_take();
 }
 
+/* ---- more depots ---- */
+
+/* All at once: a process that has so many threads has little of its memory here. The number is published when they are there.
+ */
+COLD void depots_add(depots_t *depots)
+{
+  depots->more = metadata_take((depots->most - DEPOT_SHARDS) * sizeof(depot_t), DEPOT_LINE);
+  if (depots->more)
+    __atomic_store_n(&depots->shards, depots->most, __ATOMIC_RELEASE);
+}
+
 /* ---- magazines with entries ---- */
+
+/* Under the depot's lock. */
+static inline void count_magazine(depots_t *depots, depot_t *depot, int32_t by)
+{
+  int32_t uncounted = depot->uncounted + by, step = depots_step(depots);
+  if (uncounted >= step || uncounted <= -step) {
+    ADD(depots->count, (uint32_t)uncounted);
+    uncounted = 0;
+  }
+  depot->uncounted = uncounted;
+}
 
 /* Under the depot's lock. */
 static inline void push(depots_t *depots, depot_t *depot, void **top)
@@ -108,7 +130,7 @@ static inline void push(depots_t *depots, depot_t *depot, void **top)
   STORE(depot->count, depot->count + 1);
   if (depot->count > depot->high)
     depot->high = depot->count;
-  ADD(depots->count, 1);
+  count_magazine(depots, depot, 1);
 }
 
 /* The newest magazine is taken, since its blocks were used last. The one below it is prefetched for the next call. Under the
@@ -118,7 +140,7 @@ static inline __attribute__((always_inline)) void **pop(depots_t *depots, depot_
   void **magazine = depot->newest, **top = magazine_top(magazine);
   depot->newest = magazine_below(magazine);
   __builtin_prefetch(depot->newest, 1);
-  ADD(depots->count, -1);
+  count_magazine(depots, depot, -1);
   STORE(depot->count, depot->count - 1);
   if (depot->count < depot->low)
     depot->low = depot->count;
@@ -128,7 +150,7 @@ static inline __attribute__((always_inline)) void **pop(depots_t *depots, depot_
 
 void depots_push(depots_t *depots, unsigned shard, void **top)
 {
-  depot_t *depot = &depots->of[shard];
+  depot_t *depot = depot_at(depots, shard);
   bool shared = closure_acquire(LOCKS_OF_DEPOTS, &depot->lock);
   push(depots, depot, top);
   closure_release(&depot->lock, shared);
@@ -136,7 +158,7 @@ void depots_push(depots_t *depots, unsigned shard, void **top)
 
 void **depots_exchange_full(depots_t *depots, unsigned shard, void **top)
 {
-  depot_t *depot = &depots->of[shard];
+  depot_t *depot = depot_at(depots, shard);
   bool shared = closure_acquire(LOCKS_OF_DEPOTS, &depot->lock);
   void **empty = take_empty(depot);
   if (empty)
@@ -148,7 +170,7 @@ void **depots_exchange_full(depots_t *depots, unsigned shard, void **top)
 /* What a shard needs is how far its own threads draw the depot below its high-water mark: so many will be asked for again. */
 void **depots_pop_own(depots_t *depots, unsigned shard, void **empty)
 {
-  depot_t *depot = &depots->of[shard];
+  depot_t *depot = depot_at(depots, shard);
   void **top = NULL;
   bool shared = closure_acquire(LOCKS_OF_DEPOTS, &depot->lock);
   if (depot->count) {
@@ -171,9 +193,9 @@ static bool can_spare(const depot_t *depot, bool needed_too)
  * own threads have not drawn it. The empty magazine goes where the full one came from: there the next is filled. */
 void **depots_steal(depots_t *depots, unsigned shard, void **empty, bool needed_too)
 {
-  unsigned last = depots->shards - 1;
+  unsigned last = depots_shards(depots) - 1;
   for (unsigned i = shard + 1; i <= shard + last; i++) {
-    depot_t *depot = &depots->of[i & last];
+    depot_t *depot = depot_at(depots, i & last);
     if (!can_spare(depot, needed_too))
       continue;
     void **top = NULL;
@@ -248,7 +270,8 @@ bool depots_seem_quiet(const depots_t *depots) { return !LOAD(depots->count) && 
 bool depots_are_quiet(depots_t *depots)
 {
   bool quiet = true;
-  for (depot_t *depot = depots->of; depot < depots_end(depots); depot++) {
+  for (unsigned i = 0; i < depots_shards(depots); i++) {
+    depot_t *depot = depot_at(depots, i);
     bool shared = closure_acquire(LOCKS_OF_DEPOTS, &depot->lock);
     quiet &= !depot->count && !depot->need;
     closure_release(&depot->lock, shared);
@@ -259,19 +282,22 @@ bool depots_are_quiet(depots_t *depots)
 /* The need was for blocks that are gone. */
 void depots_forget_entries(depots_t *depots)
 {
-  for (depot_t *depot = depots->of; depot < depots_end(depots); depot++) {
+  for (unsigned i = 0; i < depots_shards(depots); i++) {
+    depot_t *depot = depot_at(depots, i);
     while (depot->count)
       put_empty(depot, magazine_of(pop(depots, depot)));
     depot->high = depot->need = 0;
   }
 }
 
-/* The magazines of a bin that ends are never given back as memory: another bin needs some soon. */
+/* The magazines of a bin that ends are never given back as memory: another bin needs some soon. It has few depots, so the count
+ * is exact. */
 void depots_destroy(depots_t *depots)
 {
   if (depots->count)
     depots_forget_entries(depots);
-  for (depot_t *depot = depots->of; depot < depots_end(depots); depot++) {
+  for (unsigned i = 0; i < depots_shards(depots); i++) {
+    depot_t *depot = depot_at(depots, i);
     magazines_disown(depot->empties);
     depot->empties = NULL;
   }
@@ -300,7 +326,8 @@ READS_BESIDE_OWNER static size_t count_depot(const volatile depot_t *depot, cons
 size_t depots_count(const depots_t *depots, const void *wanted, bool *found)
 {
   size_t blocks = 0;
-  for (depot_t *depot = depots->of; depot < depots_end(depots); depot++) {
+  for (unsigned i = 0; i < depots_shards(depots); i++) {
+    depot_t *depot = depot_at(depots, i);
     bool locks = !depot->lock.solo;
     if (locks)
       closure_acquire(LOCKS_OF_DEPOTS, &depot->lock);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
  * The spare magazines of one bin. There is a depot for each shard of threads, so that a thread gets magazines back first with
- * blocks that its core has in its cache, and those of other shards only where these have more than they need. Where there are
- * many processors the shard is that of the one that a thread is on when it comes (magazines_by_processor). It is only a hint:
- * any thread may use any depot.
+ * blocks that its core has in its cache, and those of other shards only where these have more than they need. Once a bin has
+ * more depots than its record, the shard is that of the processor which a thread is on when it comes. It is only a hint: any
+ * thread may use any depot.
  *
- *   D1 depots.count == the magazines of all depots, each with an entry at least; count of one: low <= count <= high
+ *   D1 depots.count + uncounted of all depots == the magazines of all, each with an entry at least; of one, low <= count <=
+ * high
  *
  * Each depot has a lock of its own, so that cores which exchange magazines wait neither for each other nor for one that is at
  * the slabs. Whoever has the lock of the bin may take that of a depot, not the other way round. Functions take the locks they
@@ -17,8 +18,9 @@
 
 enum {
   DEPOT_SHARDS = 4,       /* of each bin */
-  DEPOT_SHARDS_MOST = 32, /* of those of the default heap, where there are as many processors */
-  DEPOT_LINE = 64         /* bytes: depots share no line of a cache, since each is written to by other cores */
+  DEPOT_SHARDS_MOST = 32, /* of those of the default heap, where there are as many processors, and more threads than above */
+  DEPOT_STEP = 4,         /* magazines, that one of so many has more or less until depots.count says so */
+  DEPOT_LINE = HAS_SYSTEM ? 64 : 8 /* bytes: depots share no line of a cache, since each is written to by other cores */
 };
 
 typedef struct depot {
@@ -28,25 +30,56 @@ typedef struct depot {
   uint32_t count;     /* of those with entries */
   uint32_t low, high; /* the fewest since the last tick; the most since then, less those that other shards took */
   uint32_t need;      /* the most that the shard's own threads lately took in a row: so many are left to them */
+  int32_t uncounted;  /* magazines that depots.count does not have yet, or has too many; less than depots_step() */
 } depot_t;
 
 /* Without a lock: whoever looks at them takes them as hints. */
 typedef struct depots {
-  depot_t *of;     /* one for each shard; NULL: no thread has magazines of this class */
-  uint32_t count;  /* magazines with entries in all of them */
+  depot_t *of;     /* one for each of the first shards; NULL: no thread has magazines of this class */
+  depot_t *more;   /* those of the shards from DEPOT_SHARDS on */
+  uint32_t count;  /* magazines with entries in all of them, but for what each has uncounted */
   uint32_t bound;  /* how many they may hold: grows while blocks wander from thread to thread */
-  uint32_t shards; /* a power of two */
+  uint32_t shards; /* a power of two. Grows once, under the bin's lock, from DEPOT_SHARDS to `most` */
+  uint32_t most;
 } depots_t;
 
 /* Magazines of bins that ended. */
 extern lock_t bin_magazines_lock;
 
-/* Returns where the depots end. A bin without magazines has no depots to walk. */
-static inline depot_t *depots_end(const depots_t *depots) { return depots->of ? depots->of + depots->shards : NULL; }
+/* How many there are to walk. A bin without magazines has none. Whoever sees the greater number sees the depots. */
+static inline unsigned depots_shards(const depots_t *depots)
+{
+  return depots->of ? __atomic_load_n(&depots->shards, __ATOMIC_ACQUIRE) : 0;
+}
 
-static inline unsigned depots_shard_of(const depots_t *depots, unsigned place) { return place & (depots->shards - 1); }
+static inline unsigned depots_shard_of(const depots_t *depots, unsigned place)
+{
+  return place & (__atomic_load_n(&depots->shards, __ATOMIC_ACQUIRE) - 1);
+}
 
-/* Say whether there is a magazine with entries, as far as that can be seen without a lock. */
+/* The depot of a shard, which is below the number above. */
+static inline depot_t *depot_at(const depots_t *depots, unsigned shard)
+{
+  return likely(shard < DEPOT_SHARDS) ? &depots->of[shard] : &depots->more[shard - DEPOT_SHARDS];
+}
+
+/* Says whether a process with so many threads, or more, would better have the rest of the depots; and makes them, under the
+ * bin's lock. Without memory for them those that there are have to do. */
+static inline bool depots_want_more(const depots_t *depots, unsigned threads)
+{
+  return unlikely(threads > DEPOT_SHARDS) && __atomic_load_n(&depots->shards, __ATOMIC_RELAXED) < depots->most;
+}
+void depots_add(depots_t *depots);
+
+/* In what steps depots.count is changed. Many cores that changed it with each magazine would wait for its line, not for a lock:
+ * of one depot as many go as come, so that they hardly ever change it. With few it is exact. */
+static inline int32_t depots_step(const depots_t *depots)
+{
+  return __atomic_load_n(&depots->shards, __ATOMIC_RELAXED) > DEPOT_SHARDS ? DEPOT_STEP : 1;
+}
+
+/* Say whether there is a magazine with entries, as far as that can be seen without a lock. With many depots the first says no
+ * where each has a few (DEPOT_STEP) at most. */
 static inline bool depots_seem_filled(const depots_t *depots) { return __atomic_load_n(&depots->count, __ATOMIC_RELAXED) != 0; }
 static inline bool depot_has_empties(const depot_t *depot)
 {

@@ -53,7 +53,6 @@ typedef struct bin {
   run_t *slabs[SLAB_LISTS];
 
   uint32_t partial_count; /* slabs in the partial lists */
-  bool due, ended;        /* in the list of bins that a tick has to look at; never again */
   size_t slab_count;
   size_t outstanding;
   size_t held_bytes;  /* by the slabs */
@@ -62,11 +61,19 @@ typedef struct bin {
   struct bin *due_previous;
 
   _Alignas(DEPOT_LINE) depots_t depots; /* none: no thread has magazines of this class */
+  bool due, ended; /* in the list of bins that a tick has to look at; never again. Each exchange looks, and has this line */
 } bin_t;
 
 /* Whether memory of single blocks goes back, and whether threads keep magazines. */
 static inline bool bin_purges(const bin_t *bin) { return HAS_SYSTEM && bin->purges; }
 static inline bool bin_has_magazines(const bin_t *bin) { return HAS_SYSTEM && bin->cached; }
+
+/* Whether a thread goes to the depot of the processor that it is on. With few depots it goes to its own, by its number, so that
+ * it gets its own blocks back wherever it runs. */
+static inline bool bin_goes_by_processor(const bin_t *bin)
+{
+  return __atomic_load_n(&bin->depots.shards, __ATOMIC_RELAXED) > DEPOT_SHARDS;
+}
 
 enum { BIN_PLANE_NONE, BIN_PLANE_DEFAULT, BIN_PLANE_HEAP };
 

@@ -70,12 +70,16 @@ static void check_depot(const bin_t *bin, const depot_t *depot)
 /* D1 and D2, of all depots of a bin. */
 static void check_depots(const bin_t *bin)
 {
-  size_t count = 0;
-  for (const depot_t *depot = bin->depots.of; depot < depots_end(&bin->depots); depot++) {
+  size_t count = 0, uncounted = 0;
+  int32_t step = depots_step(&bin->depots);
+  for (unsigned i = 0; i < depots_shards(&bin->depots); i++) {
+    const depot_t *depot = depot_at(&bin->depots, i);
     check_depot(bin, depot);
+    expect(-step < depot->uncounted && depot->uncounted < step, "D1", "a depot has more uncounted than it may", depot);
     count += depot->count;
+    uncounted += (size_t)depot->uncounted;
   }
-  expect_count(bin->depots.count, count, "D1", "magazines in all depots");
+  expect_count(bin->depots.count + uncounted, count, "D1", "magazines in all depots");
   expect(!count || bin->due || bin->lock.solo, "D2", "a bin that no tick will look at has magazines in its depots", bin);
 }
 

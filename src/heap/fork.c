@@ -33,8 +33,8 @@ static void pass_depots(void)
 {
   for (heap_t *heap = heaps_first(); heap; heap = heaps_shared_from(heap->next))
     FOR_EACH_BIN(bin, heap)
-      for (depot_t *depot = bin->depots.of; depot < depots_end(&bin->depots); depot++)
-        closure_pass(&depot->lock);
+      for (unsigned i = 0; i < depots_shards(&bin->depots); i++)
+        closure_pass(&depot_at(&bin->depots, i)->lock);
 }
 
 /* The heaps that have a region, which are linked on the way: few do, and the others need not be looked at again. */
@@ -61,6 +61,18 @@ static void for_each_region_lock(void (*act)(lock_t *))
     act(&heap->region.space.lock);
 }
 
+/* Says whether any of them has a magazine. */
+static bool reset_depots(const depots_t *depots)
+{
+  bool filled = false;
+  for (unsigned i = 0; i < depots_shards(depots); i++) {
+    depot_t *depot = depot_at(depots, i);
+    lock_reset(&depot->lock);
+    filled |= depot_seems_filled(depot);
+  }
+  return filled;
+}
+
 /* In the child a lock may be as another thread had it, that was about to see that its kind is closed; and a depot may have what
  * a thread had put there that was about to make the bin due (D2). */
 static void reset_heaps(void)
@@ -72,9 +84,7 @@ static void reset_heaps(void)
     lock_reset(&heap->lock);
     FOR_EACH_BIN(bin, heap) {
       lock_reset(&bin->lock);
-      for (depot_t *depot = bin->depots.of; depot < depots_end(&bin->depots); depot++)
-        lock_reset(&depot->lock);
-      if (!bin->due && depots_seem_filled(&bin->depots))
+      if (reset_depots(&bin->depots) && !bin->due)
         bin_become_due(bin);
     }
   }

@@ -6,7 +6,6 @@
 #include "heap/guard.h"
 #include "option.h"
 #include "os/closure.h"
-#include "space/metadata.h"
 
 lock_t heaps_lock;
 bool manager_came_up;
@@ -32,24 +31,13 @@ uint32_t heap_block_size(const heap_t *heap, unsigned c)
   return heap->class_count ? heap->class_sizes[c] : size_class_size(c);
 }
 
-/* How many depots a bin of the default heap has, a power of two. */
+/* How many depots a bin of the default heap may have, a power of two. */
 static unsigned default_shards = DEPOT_SHARDS;
 
 void heap_size_depots(unsigned processors)
 {
   while (default_shards < processors && default_shards < DEPOT_SHARDS_MOST)
     default_shards *= 2;
-  magazines_by_processor = default_shards > DEPOT_SHARDS;
-}
-
-/* Where there are more processors than the record has depots for, those of the default heap stand apart; without memory for
- * them the record's own have to do. */
-static depot_t *more_depots(const heap_t *heap, unsigned *shards)
-{
-  depot_t *depots =
-    heap == &default_heap && default_shards > DEPOT_SHARDS ? metadata_take(default_shards * sizeof(depot_t), DEPOT_LINE) : NULL;
-  *shards = depots ? default_shards : DEPOT_SHARDS;
-  return depots;
 }
 
 /* Depots come with the record only where threads may keep magazines; without them a record is much smaller. The bins of the
@@ -71,11 +59,8 @@ COLD static bin_t *make_bin(heap_t *heap, unsigned c)
   closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
   bin_t *bin = heap->bins[c];
   if (!bin) {
-    depot_t *depots, *more;
-    unsigned shards = 0;
+    depot_t *depots;
     bin = take_bin_record(heap, c, &depots);
-    if (depots && (more = more_depots(heap, &shards)) != NULL)
-      depots = more;
     if (bin) {
       bin_init(bin, &(bin_make_t){.size_class = c,
                                   .block_size = heap_block_size(heap, c),
@@ -84,7 +69,7 @@ COLD static bin_t *make_bin(heap_t *heap, unsigned c)
                                   .budget = &heap->budget,
                                   .plane = heap->plane,
                                   .depots = depots,
-                                  .shards = shards,
+                                  .shards_most = heap_is_default(heap) ? default_shards : 0,
                                   .purges = HAS_SYSTEM && !heap->region.kind && !heap->checked &&
                                             settings.purge_delay_ms != PURGE_NEVER,
                                   .single_thread = heap->lock.solo,

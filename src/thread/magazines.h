@@ -118,10 +118,6 @@ typedef struct magazines {
 
 void magazines_init(magazines_t *magazines, cache_t *cache, unsigned number);
 
-/* Set before any thread has magazines: where there are more processors than a bin has depots for, a thread goes to the depot of
- * the one that it is on. With fewer it goes to its own, by its number, so that it gets its own blocks back wherever it runs. */
-extern bool magazines_by_processor;
-
 /* The loaded magazine is empty: a block from the stock, the bin's depot or its slabs. NULL: the bin has none. */
 void *magazines_refill(magazines_t *magazines, bin_t *bin);
 

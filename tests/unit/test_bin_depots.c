@@ -3,12 +3,7 @@
 #include "bin/due.h"
 #include "bins.h"
 #include "check/check.h"
-#include "heap/heap.h"
-#include "os_fake.h"
-#include "thread/thread.h"
 #include <pthread.h>
-#include <tidepool/heap.h>
-#include <tidepool/pool.h>
 #include <unistd.h>
 
 enum { PATIENCE_MS = 20000, LIFE_MS = 20 };
@@ -124,35 +119,6 @@ static void empties_go_back(void **state)
   assert_true(bin.depots.of[YOUR_SHARD].count == 1 && bin.depots.of[YOUR_SHARD].empties != NULL);
 }
 
-/* With many processors the default heap has a depot for each, and with too little memory for them those of the record. */
-static void as_many_as_processors(void **state)
-{
-  (void)state;
-  enum { PROCESSORS = 20, SHARDS = 32 };
-  os_fake_heal();
-  pool_free(pool_alloc(16)); /* the manager is up: with few processors */
-  const bin_t *few = heap_bin(&default_heap, 1);
-  assert_true(few && few->depots.shards == DEPOT_SHARDS && !magazines_by_processor);
-  heap_size_depots(PROCESSORS);
-  assert_true(magazines_by_processor);
-  const bin_t *many = heap_bin(&default_heap, 20);
-  assert_true(many && many->depots.shards == SHARDS);
-  for (os_fake.processor = 0; os_fake.processor < PROCESSORS; os_fake.processor += 7) {
-    void *blocks[BLOCKS];
-    for (size_t i = 0; i < BLOCKS; i++)
-      assert_non_null(blocks[i] = pool_alloc(many->block_size));
-    for (size_t i = 0; i < BLOCKS; i++)
-      pool_free(blocks[i]);
-    assert_true(many->depots.of[os_fake.processor].count > 0);
-    assert_true(check_everything());
-    pool_trim(0);
-  }
-  pool_heap_t *other = pool_heap_create(NULL);
-  assert_true(other && heap_bin(other, 20)->depots.shards == DEPOT_SHARDS);
-  pool_heap_destroy(other);
-  assert_true(check_everything());
-}
-
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -160,7 +126,6 @@ int main(void)
     cmocka_unit_test(empties_go_back),
     cmocka_unit_test(an_exchange_does_not_wait_for_the_slabs),
     cmocka_unit_test(shards_do_not_wait_for_each_other),
-    cmocka_unit_test(as_many_as_processors),
   };
   return cmocka_run_group_tests_name("bin_depots", tests, NULL, NULL);
 }

@@ -74,6 +74,11 @@ static void lose_a_slab(void)
   bin->slab_count = bin->partial_count = 0;
   bin->capacity = bin->outstanding = bin->idle = 0;
 }
+static void leave_magazines_uncounted(void)
+{
+  pool_of(SMALL)->depots.of[0].uncounted++;
+  pool_of(SMALL)->depots.count--;
+}
 static void count_a_magazine(void) { pool_of(SMALL)->depots.count++; }
 static void shrink_the_magazines(void) { pool_of(SMALL)->magazine_capacity = 1; }
 static void lift_the_low_mark(void) { pool_of(SMALL)->depots.of[0].low = 1000; }
@@ -170,6 +175,7 @@ static const struct damage {
   DAMAGE("B2", put_into_another_list),
   DAMAGE("B2", lose_a_slab),
   DAMAGE("D1", count_a_magazine),
+  DAMAGE("D1", leave_magazines_uncounted),
   DAMAGE("D1", shrink_the_magazines),
   DAMAGE("D1", lift_the_low_mark),
   DAMAGE("D2", be_due_no_more),

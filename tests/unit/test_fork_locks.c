@@ -64,8 +64,8 @@ static void add_locks_of(heap_t *heap, place_t budget)
   add_lock_of_kind("the lock of a heap", PLACE_HEAP, &heap->lock, LOCKS_OF_HEAPS);
   FOR_EACH_BIN(bin, heap) {
     add_lock_of_kind("the lock of a bin", PLACE_BIN, &bin->lock, LOCKS_OF_BINS);
-    for (depot_t *depot = bin->depots.of; depot < depots_end(&bin->depots); depot++)
-      add_lock_of_kind("the lock of a depot", PLACE_DEPOT, &depot->lock, LOCKS_OF_DEPOTS);
+    for (unsigned i = 0; i < depots_shards(&bin->depots); i++)
+      add_lock_of_kind("the lock of a depot", PLACE_DEPOT, &depot_at(&bin->depots, i)->lock, LOCKS_OF_DEPOTS);
   }
   add_lock_of_kind("the lock of a budget", budget, &heap->budget.lock, LOCKS_OF_BUDGETS);
   if (heap->space != &space_of_process)
