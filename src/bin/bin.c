@@ -136,8 +136,9 @@ void **bin_exchange_empty(bin_t *bin, void **empty, unsigned capacity, unsigned 
 {
   unsigned shard = depots_shard_of(&bin->depots, place);
   void **top = NULL;
-  if (depot_seems_filled(depot_at(&bin->depots, shard)))
-    top = depots_pop_own(&bin->depots, shard, empty);
+  depot_t *own = depot_at(&bin->depots, shard);
+  if (depot_seems_filled(own))
+    top = depots_pop_own(&bin->depots, own, empty);
   if (!top && depots_seem_filled(&bin->depots))
     top = steal(bin, empty, shard, false);
   if (unlikely(!top))
@@ -173,8 +174,9 @@ static void **put_away(bin_t *bin, void **top, unsigned shard)
 {
   if (!depots_have_room(&bin->depots))
     return NULL;
+  depot_t *own = depot_at(&bin->depots, shard);
   void **empty;
-  if (depot_has_empties(depot_at(&bin->depots, shard)) && (empty = depots_exchange_full(&bin->depots, shard, top)) != NULL)
+  if (depot_has_empties(own) && (empty = depots_exchange_full(&bin->depots, own, top)) != NULL)
     note_exchange(bin);
   else if ((empty = depots_take_empty(&bin->depots, shard + 1)) != NULL)
     put_in_depot(bin, top, shard);

@@ -111,14 +111,23 @@ COLD void depots_add(depots_t *depots)
 /* ---- magazines with entries ---- */
 
 /* Under the depot's lock. */
-static inline void count_magazine(depots_t *depots, depot_t *depot, int32_t by)
+NOINLINE static void count_in_steps(depots_t *depots, depot_t *depot, int32_t by)
 {
-  int32_t uncounted = depot->uncounted + by, step = depots_step(depots);
-  if (uncounted >= step || uncounted <= -step) {
+  int32_t uncounted = depot->uncounted + by;
+  if (uncounted >= DEPOT_STEP || uncounted <= -DEPOT_STEP) {
     ADD(depots->count, (uint32_t)uncounted);
     uncounted = 0;
   }
   depot->uncounted = uncounted;
+}
+
+/* The same, by one magazine. */
+static inline void count_magazine(depots_t *depots, depot_t *depot, int32_t by)
+{
+  if (likely(depots_step(depots) == 1))
+    ADD(depots->count, (uint32_t)by);
+  else
+    count_in_steps(depots, depot, by);
 }
 
 /* Under the depot's lock. */
@@ -156,9 +165,8 @@ void depots_push(depots_t *depots, unsigned shard, void **top)
   closure_release(&depot->lock, shared);
 }
 
-void **depots_exchange_full(depots_t *depots, unsigned shard, void **top)
+void **depots_exchange_full(depots_t *depots, depot_t *depot, void **top)
 {
-  depot_t *depot = depot_at(depots, shard);
   bool shared = closure_acquire(LOCKS_OF_DEPOTS, &depot->lock);
   void **empty = take_empty(depot);
   if (empty)
@@ -168,9 +176,8 @@ void **depots_exchange_full(depots_t *depots, unsigned shard, void **top)
 }
 
 /* What a shard needs is how far its own threads draw the depot below its high-water mark: so many will be asked for again. */
-void **depots_pop_own(depots_t *depots, unsigned shard, void **empty)
+void **depots_pop_own(depots_t *depots, depot_t *depot, void **empty)
 {
-  depot_t *depot = depot_at(depots, shard);
   void **top = NULL;
   bool shared = closure_acquire(LOCKS_OF_DEPOTS, &depot->lock);
   if (depot->count) {

@@ -94,11 +94,11 @@ void depots_put_empty(depots_t *depots, unsigned shard, void **magazine);
 /* Puts a magazine with entries up to `top` into the shard's depot. The second wants an empty one of that depot in exchange;
  * NULL: there is none, and nothing was put. */
 void depots_push(depots_t *depots, unsigned shard, void **top);
-void **depots_exchange_full(depots_t *depots, unsigned shard, void **top);
+void **depots_exchange_full(depots_t *depots, depot_t *depot, void **top);
 
 /* Takes the newest magazine of the shard for one of its own threads, notes that the shard needs it, and returns its top entry.
  * `empty` (or NULL) is put in exchange. NULL: there is none, and nothing was put. */
-void **depots_pop_own(depots_t *depots, unsigned shard, void **empty);
+void **depots_pop_own(depots_t *depots, depot_t *depot, void **empty);
 
 /* The same from another shard that has more than it needs; with `needed_too` from any other shard. */
 void **depots_steal(depots_t *depots, unsigned shard, void **empty, bool needed_too);
