@@ -122,7 +122,8 @@ static void **steal(bin_t *bin, void **empty, unsigned shard, bool needed_too)
   return top;
 }
 
-/* For a thread whose shard has none, and no other has one to spare. */
+/* For a thread whose shard has none, and no other has one to spare. What others move to the slabs after the first look and
+ * before the second is found by bin_take(), with which a request goes on (heap/allocate.c). */
 NOINLINE static void **refill_or_steal(bin_t *bin, void **empty, unsigned capacity, unsigned shard)
 {
   void **top = refill_from_slabs(bin, empty, capacity, shard);
@@ -132,9 +133,9 @@ NOINLINE static void **refill_or_steal(bin_t *bin, void **empty, unsigned capaci
 /* The order decides how far blocks wander. The shard's own depot has blocks that are likely to be in this core's cache. What
  * another shard can spare comes before the slabs: whole magazines cost less than single blocks. What it needs comes last, if no
  * memory can be had. */
-void **bin_exchange_empty(bin_t *bin, void **empty, unsigned capacity, unsigned place)
+void **bin_exchange_empty(bin_t *bin, void **empty, unsigned capacity, unsigned number)
 {
-  unsigned shard = depots_shard_of(&bin->depots, place);
+  unsigned shard = depots_shard_of(&bin->depots, number);
   void **top = NULL;
   depot_t *own = depot_at(&bin->depots, shard);
   if (depot_seems_filled(own))
@@ -178,16 +179,16 @@ static void **put_away(bin_t *bin, void **top, unsigned shard)
   void **empty;
   if (depot_has_empties(own) && (empty = depots_exchange_full(&bin->depots, own, top)) != NULL)
     note_exchange(bin);
-  else if ((empty = depots_take_empty(&bin->depots, shard + 1)) != NULL)
+  else if ((empty = depots_take_empty(&bin->depots, shard - 1)) != NULL)
     put_in_depot(bin, top, shard);
   return empty;
 }
 
 /* Where the magazine cannot be put away its own entries are put back, and it is the empty one itself: so a free never needs
  * memory. */
-void **bin_exchange_full(bin_t *bin, void **top, unsigned capacity, unsigned place)
+void **bin_exchange_full(bin_t *bin, void **top, unsigned capacity, unsigned number)
 {
-  unsigned shard = depots_shard_of(&bin->depots, place);
+  unsigned shard = depots_shard_of(&bin->depots, number);
   void **magazine = magazine_of(top), **empty = put_away(bin, top, shard);
   if (!empty) {
     put_all(bin, top, shard);
@@ -197,16 +198,16 @@ void **bin_exchange_full(bin_t *bin, void **top, unsigned capacity, unsigned pla
 }
 
 /* For a thread that has no magazine to give in exchange. */
-void **bin_new_magazine(bin_t *bin, unsigned capacity, unsigned place)
+void **bin_new_magazine(bin_t *bin, unsigned capacity, unsigned number)
 {
-  void **magazine = depots_take_empty(&bin->depots, depots_shard_of(&bin->depots, place));
+  void **magazine = depots_take_empty(&bin->depots, depots_shard_of(&bin->depots, number));
   return magazine ? magazine_floor(magazine, capacity) : NULL;
 }
 
 /* Only a full magazine goes into the depot: an exchange should bring as many blocks as one can hold. */
-void bin_give_magazine(bin_t *bin, void **top, unsigned place)
+void bin_give_magazine(bin_t *bin, void **top, unsigned number)
 {
-  unsigned shard = depots_shard_of(&bin->depots, place);
+  unsigned shard = depots_shard_of(&bin->depots, number);
   if (magazine_is_full_at(top + 1) && *top && depots_have_room(&bin->depots)) {
     put_in_depot(bin, top, shard);
   } else {
@@ -215,9 +216,9 @@ void bin_give_magazine(bin_t *bin, void **top, unsigned place)
   }
 }
 
-void bin_drop_magazine(bin_t *bin, void **top, unsigned place)
+void bin_drop_magazine(bin_t *bin, void **top, unsigned number)
 {
-  depots_put_empty(&bin->depots, depots_shard_of(&bin->depots, place), magazine_of(top));
+  depots_put_empty(&bin->depots, depots_shard_of(&bin->depots, number), magazine_of(top));
 }
 
 /* ---- questions ---- */

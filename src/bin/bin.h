@@ -34,22 +34,22 @@ bin_figures_t bin_figures(bin_t *bin, size_t in_threads);
 bool bin_depot_holds(bin_t *bin, const void *block);
 
 /* An empty magazine (or NULL) for one with entries; returns its top entry. NULL: no memory, and the empty one is the
- * bin's. `capacity` is how many blocks are wanted if they come from slabs. `place` chooses the depot: the processor that the
- * thread is on, if the bin wants it (bin_goes_by_processor()), or the number of the thread. Any will do. */
-void **bin_exchange_empty(bin_t *bin, void **empty, unsigned capacity, unsigned place);
+ * bin's. `capacity` is how many blocks are wanted if they come from slabs. `number` is the thread's, and chooses a depot where
+ * the bin has no more than its record; any will do. */
+void **bin_exchange_empty(bin_t *bin, void **empty, unsigned capacity, unsigned number);
 
 /* A magazine with entries up to `top` for an empty one of that capacity, whose floor is returned. Needs no memory: where there
  * is none for another magazine, the entries go back to the slabs and their own magazine is the empty one. */
-void **bin_exchange_full(bin_t *bin, void **top, unsigned capacity, unsigned place);
+void **bin_exchange_full(bin_t *bin, void **top, unsigned capacity, unsigned number);
 
 /* Returns the floor of an empty magazine. NULL: no memory. */
-void **bin_new_magazine(bin_t *bin, unsigned capacity, unsigned place);
+void **bin_new_magazine(bin_t *bin, unsigned capacity, unsigned number);
 
 /* Takes a magazine and its entries for good. It may have none (top at the floor). */
-void bin_give_magazine(bin_t *bin, void **top, unsigned place);
+void bin_give_magazine(bin_t *bin, void **top, unsigned number);
 
 /* Takes a magazine whose entries do not count any more: they are not put back. */
-void bin_drop_magazine(bin_t *bin, void **top, unsigned place);
+void bin_drop_magazine(bin_t *bin, void **top, unsigned number);
 
 /* Every block is back at once: the slabs are as if just opened, and stay. */
 void bin_reset(bin_t *bin);

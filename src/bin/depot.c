@@ -8,7 +8,6 @@
 
 enum {
   WORDS_OF_LINE = DEPOT_LINE / sizeof(void *),
-  DEPOT_LEAST = 4,
   DEPOT_DECAY = 7,     /* a 128th less when the bound is met */
   DEPOT_NEED_DECAY = 4 /* this part of what a shard needs is forgotten in an epoch without need */
 };
@@ -73,28 +72,39 @@ static inline void **take_empty(depot_t *depot)
 {
   void **magazine = depot->empties;
   if (magazine) {
-    STORE(depot->empties, magazine_below(magazine));
-    __builtin_prefetch(depot->empties, 1);
+    void **below = magazine_below(magazine);
+    STORE(depot->empties, below);
+    __builtin_prefetch(below, 1);
   }
   return magazine;
 }
 
-/* The shard's own empty magazine comes first: its words are likely to be in this core's cache. Those of the others are looked
- * for without their locks, which only one that seems to have some is worth. */
+/* The shard's own comes first: the words of its magazine are likely to be in this core's cache. Then come those of threads that
+ * began before: what they have freed was taken, and their empty magazines have come back. NULL: none seems to have any. */
+static inline depot_t *depot_with_empties(const depots_t *depots, unsigned shard)
+{
+  unsigned last = __atomic_load_n(&depots->shards, __ATOMIC_ACQUIRE) - 1, i = shard;
+  do {
+    depot_t *depot = depot_at(depots, i & last);
+    if (depot_has_empties(depot))
+      return depot;
+  } while (i-- != shard - last);
+  return NULL;
+}
+
+/* For one that came too late. */
+COLD static void **look_again(depots_t *depots, unsigned shard) { return depots_take_empty(depots, shard); }
+
+/* Only a depot that seems to have an empty magazine is worth its lock. */
 void **depots_take_empty(depots_t *depots, unsigned shard)
 {
-  unsigned last = depots_shards(depots) - 1, at = shard;
-  do {
-    depot_t *depot = depot_at(depots, at & last);
-    if (LOAD(depot->empties)) {
-      bool shared = closure_acquire(LOCKS_OF_DEPOTS, &depot->lock);
-      void **magazine = take_empty(depot);
-      closure_release(&depot->lock, shared);
-      if (likely(magazine))
-        return magazine;
-    }
-  } while (at++ != shard + last);
-  return magazine_take();
+  depot_t *depot = depot_with_empties(depots, shard);
+  if (unlikely(!depot))
+    return magazine_take();
+  bool shared = closure_acquire(LOCKS_OF_DEPOTS, &depot->lock);
+  void **magazine = take_empty(depot);
+  closure_release(&depot->lock, shared);
+  return likely(magazine) ? magazine : look_again(depots, shard);
 }
 
 /* ---- more depots ---- */
@@ -110,11 +120,12 @@ COLD void depots_add(depots_t *depots)
 
 /* ---- magazines with entries ---- */
 
-/* Under the depot's lock. */
+/* Under the depot's lock, after depot->count has changed. Of an empty depot nothing stays uncounted: while there were few
+ * depots it may have got a number of magazines that is no multiple of the step, and the count of all would never be 0 again. */
 NOINLINE static void count_in_steps(depots_t *depots, depot_t *depot, int32_t by)
 {
   int32_t uncounted = depot->uncounted + by;
-  if (uncounted >= DEPOT_STEP || uncounted <= -DEPOT_STEP) {
+  if (uncounted >= DEPOT_STEP || uncounted <= -DEPOT_STEP || (uncounted && !depot->count)) {
     ADD(depots->count, (uint32_t)uncounted);
     uncounted = 0;
   }
@@ -149,10 +160,10 @@ static inline __attribute__((always_inline)) void **pop(depots_t *depots, depot_
   void **magazine = depot->newest, **top = magazine_top(magazine);
   depot->newest = magazine_below(magazine);
   __builtin_prefetch(depot->newest, 1);
-  count_magazine(depots, depot, -1);
   STORE(depot->count, depot->count - 1);
   if (depot->count < depot->low)
     depot->low = depot->count;
+  count_magazine(depots, depot, -1);
   magazine[0] = NULL;
   return top;
 }
@@ -225,15 +236,8 @@ void **depots_steal(depots_t *depots, unsigned shard, void **empty, bool needed_
   return NULL;
 }
 
-/* A bound that is met falls a little: it must be earned again by blocks that change shards (slabs_note_change()). */
-bool depots_have_room(depots_t *depots)
-{
-  uint32_t bound = LOAD(depots->bound);
-  if (LOAD(depots->count) < max_size(bound, DEPOT_LEAST))
-    return true;
-  STORE(depots->bound, bound - (bound >> DEPOT_DECAY));
-  return false;
-}
+/* It must be earned again by blocks that change shards (slabs_note_change()). */
+NOINLINE void depots_lower_bound(depots_t *depots, uint32_t bound) { STORE(depots->bound, bound - (bound >> DEPOT_DECAY)); }
 
 void depots_grow(depots_t *depots, size_t by, size_t most)
 {
@@ -330,17 +334,18 @@ READS_BESIDE_OWNER static size_t count_depot(const volatile depot_t *depot, cons
   return blocks;
 }
 
+/* All locks are held at once: a magazine that goes from one depot to another meanwhile would be missed. That cannot meet a fork
+ * halfway, which passes the locks of bins before it closes those of depots. */
 size_t depots_count(const depots_t *depots, const void *wanted, bool *found)
 {
+  unsigned shards = depots_shards(depots);
+  bool locks = shards && !depots->of->lock.solo;
   size_t blocks = 0;
-  for (unsigned i = 0; i < depots_shards(depots); i++) {
-    depot_t *depot = depot_at(depots, i);
-    bool locks = !depot->lock.solo;
-    if (locks)
-      closure_acquire(LOCKS_OF_DEPOTS, &depot->lock);
-    blocks += count_depot(depot, wanted, found);
-    if (locks)
-      lock_release(&depot->lock);
-  }
+  for (unsigned i = 0; locks && i < shards; i++)
+    closure_acquire(LOCKS_OF_DEPOTS, &depot_at(depots, i)->lock);
+  for (unsigned i = 0; i < shards; i++)
+    blocks += count_depot(depot_at(depots, i), wanted, found);
+  for (unsigned i = 0; locks && i < shards; i++)
+    lock_release(&depot_at(depots, i)->lock);
   return blocks;
 }

@@ -5,8 +5,8 @@
  * more depots than its record, the shard is that of the processor which a thread is on when it comes. It is only a hint: any
  * thread may use any depot.
  *
- *   D1 depots.count + uncounted of all depots == the magazines of all, each with an entry at least; of one, low <= count <=
- * high
+ *   D1 depots.count + uncounted of all depots == the magazines of all, each with an entry at least; an empty depot has none
+ *      uncounted; of one, low <= count <= high
  *
  * Each depot has a lock of its own, so that cores which exchange magazines wait neither for each other nor for one that is at
  * the slabs. Whoever has the lock of the bin may take that of a depot, not the other way round. Functions take the locks they
@@ -19,6 +19,7 @@
 enum {
   DEPOT_SHARDS = 4,       /* of each bin */
   DEPOT_SHARDS_MOST = 32, /* of those of the default heap, where there are as many processors, and more threads than above */
+  DEPOT_LEAST = 4,        /* magazines that they may hold whatever the bound is */
   DEPOT_STEP = 4,         /* magazines, that one of so many has more or less until depots.count says so */
   DEPOT_LINE = HAS_SYSTEM ? 64 : 8 /* bytes: depots share no line of a cache, since each is written to by other cores */
 };
@@ -52,15 +53,18 @@ static inline unsigned depots_shards(const depots_t *depots)
   return depots->of ? __atomic_load_n(&depots->shards, __ATOMIC_ACQUIRE) : 0;
 }
 
-static inline unsigned depots_shard_of(const depots_t *depots, unsigned place)
-{
-  return place & (__atomic_load_n(&depots->shards, __ATOMIC_ACQUIRE) - 1);
-}
-
 /* The depot of a shard, which is below the number above. */
 static inline depot_t *depot_at(const depots_t *depots, unsigned shard)
 {
   return likely(shard < DEPOT_SHARDS) ? &depots->of[shard] : &depots->more[shard - DEPOT_SHARDS];
+}
+
+/* The shard that a thread with that number goes to. With few depots it has one of its own, so that it gets its own blocks back
+ * wherever it runs; with more it is that of the processor. */
+static inline unsigned depots_shard_of(const depots_t *depots, unsigned number)
+{
+  unsigned shards = __atomic_load_n(&depots->shards, __ATOMIC_ACQUIRE);
+  return !HAS_SYSTEM || likely(shards == DEPOT_SHARDS) ? number % DEPOT_SHARDS : os_processor() & (shards - 1);
 }
 
 /* Says whether a process with so many threads, or more, would better have the rest of the depots; and makes them, under the
@@ -78,8 +82,8 @@ static inline int32_t depots_step(const depots_t *depots)
   return __atomic_load_n(&depots->shards, __ATOMIC_RELAXED) > DEPOT_SHARDS ? DEPOT_STEP : 1;
 }
 
-/* Say whether there is a magazine with entries, as far as that can be seen without a lock. With many depots the first says no
- * where each has a few (DEPOT_STEP) at most. */
+/* Say whether there is a magazine with entries, as far as that can be seen without a lock. With many depots the first may say
+ * no where each has fewer than DEPOT_STEP, and says no where all are empty. */
 static inline bool depots_seem_filled(const depots_t *depots) { return __atomic_load_n(&depots->count, __ATOMIC_RELAXED) != 0; }
 static inline bool depot_has_empties(const depot_t *depot)
 {
@@ -109,8 +113,16 @@ void **depot_shed(depots_t *depots, depot_t *depot);
 /* Returns the fewest magazines that the depot had in this epoch. */
 uint32_t depot_low(depot_t *depot);
 
-/* Says whether the depots have room for one more magazine. */
-bool depots_have_room(depots_t *depots);
+/* Says whether the depots have room for one more magazine. A bound that is met falls a little. */
+void depots_lower_bound(depots_t *depots, uint32_t bound);
+static inline bool depots_have_room(depots_t *depots)
+{
+  uint32_t bound = __atomic_load_n(&depots->bound, __ATOMIC_RELAXED), count = __atomic_load_n(&depots->count, __ATOMIC_RELAXED);
+  bool room = count < (bound > DEPOT_LEAST ? bound : DEPOT_LEAST);
+  if (unlikely(!room))
+    depots_lower_bound(depots, bound);
+  return room;
+}
 
 /* Lets them hold `by` more, but not more than `most`; and half as many. */
 void depots_grow(depots_t *depots, size_t by, size_t most);
@@ -130,7 +142,8 @@ void depots_forget_entries(depots_t *depots);
 /* For a bin that ends: the magazines are emptied and serve other bins. */
 void depots_destroy(depots_t *depots);
 
-/* Returns how many blocks are in the depots; *found is set if `wanted` is one of them. */
+/* Returns how many blocks are in the depots; *found is set if `wanted` is one of them. Under the bin's lock, if it has one:
+ * only then may a thread have the locks of several depots. */
 size_t depots_count(const depots_t *depots, const void *wanted, bool *found);
 
 #endif

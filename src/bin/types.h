@@ -68,13 +68,6 @@ typedef struct bin {
 static inline bool bin_purges(const bin_t *bin) { return HAS_SYSTEM && bin->purges; }
 static inline bool bin_has_magazines(const bin_t *bin) { return HAS_SYSTEM && bin->cached; }
 
-/* Whether a thread goes to the depot of the processor that it is on. With few depots it goes to its own, by its number, so that
- * it gets its own blocks back wherever it runs. */
-static inline bool bin_goes_by_processor(const bin_t *bin)
-{
-  return __atomic_load_n(&bin->depots.shards, __ATOMIC_RELAXED) > DEPOT_SHARDS;
-}
-
 enum { BIN_PLANE_NONE, BIN_PLANE_DEFAULT, BIN_PLANE_HEAP };
 
 _Static_assert(BLOCK_ALIGNMENT == 1 << ALIGNMENT_LOG2, "the class map counts in steps of the alignment");

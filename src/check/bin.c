@@ -76,6 +76,7 @@ static void check_depots(const bin_t *bin)
     const depot_t *depot = depot_at(&bin->depots, i);
     check_depot(bin, depot);
     expect(-step < depot->uncounted && depot->uncounted < step, "D1", "a depot has more uncounted than it may", depot);
+    expect(depot->count || !depot->uncounted, "D1", "an empty depot has magazines uncounted", depot);
     count += depot->count;
     uncounted += (size_t)depot->uncounted;
   }

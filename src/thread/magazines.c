@@ -20,12 +20,6 @@ static uint8_t small_at_first(void)
   return __atomic_load_n(&bin_threads, __ATOMIC_RELAXED) >= MANY_THREADS ? SMALL_EXCHANGES : 0;
 }
 
-/* What the bin chooses a depot by. */
-static unsigned place_of(const magazines_t *magazines, const bin_t *bin)
-{
-  return unlikely(bin_goes_by_processor(bin)) ? os_processor() : magazines->number;
-}
-
 /* Every class begins with the sentinel, so that its first pop and its first push find the slow path. */
 void magazines_init(magazines_t *magazines, cache_t *cache, unsigned number)
 {
@@ -91,7 +85,7 @@ static void **stock_empty(magazines_t *magazines, bin_t *bin, unsigned capacity)
   stock_t *stock = &magazines->of[bin->size_class];
   void **magazine = stock->empties;
   if (!magazine)
-    return bin_new_magazine(bin, capacity, place_of(magazines, bin));
+    return bin_new_magazine(bin, capacity, magazines->number);
   stock->empties = magazine_below(magazine);
   return magazine_floor(magazine, capacity);
 }
@@ -121,7 +115,7 @@ void *magazines_refill(magazines_t *magazines, bin_t *bin)
     unsigned capacity = magazine_capacity(bin);
     if (unlikely(stock->small))
       capacity = small_capacity(stock, capacity);
-    top = bin_exchange_empty(bin, empty, capacity, place_of(magazines, bin));
+    top = bin_exchange_empty(bin, empty, capacity, magazines->number);
     if (!top) {
       OWNER_STORE(loaded->below, MAGAZINE_SENTINEL); /* the empty one has gone to the bin */
       return NULL;
@@ -159,7 +153,7 @@ NOINLINE static void overflow_to_bin(magazines_t *magazines, bin_t *bin, void *b
     floor = stock_empty(magazines, bin, capacity);
   if (!floor && (stock->count || full != MAGAZINE_SENTINEL)) {
     void **given = stock->count ? last_word(stock_pop(stock)) : full;
-    floor = bin_exchange_full(bin, given, capacity, place_of(magazines, bin));
+    floor = bin_exchange_full(bin, given, capacity, magazines->number);
     full = given == full ? MAGAZINE_SENTINEL : full;
   }
   if (unlikely(!floor)) {
@@ -171,7 +165,7 @@ NOINLINE static void overflow_to_bin(magazines_t *magazines, bin_t *bin, void *b
   load_two(loaded, floor, top, block);
   /* The class has shrunk since, and with it the stock that it may have. One magazine goes each time, until that is so. */
   if (stock->count > stock_most(bin))
-    bin_give_magazine(bin, last_word(stock_pop(stock)), place_of(magazines, bin));
+    bin_give_magazine(bin, last_word(stock_pop(stock)), magazines->number);
 }
 
 /* The common case needs nothing of the bin: the stock has room, and an empty magazine. */
@@ -194,11 +188,11 @@ static void stock_shrink(magazines_t *magazines, bin_t *bin, unsigned keep)
 {
   stock_t *stock = &magazines->of[bin->size_class];
   while (stock->count > keep)
-    bin_give_magazine(bin, last_word(stock_pop(stock)), place_of(magazines, bin));
+    bin_give_magazine(bin, last_word(stock_pop(stock)), magazines->number);
   while (stock->empties) {
     void **magazine = stock->empties;
     stock->empties = magazine_below(magazine);
-    bin_drop_magazine(bin, magazine, place_of(magazines, bin));
+    bin_drop_magazine(bin, magazine, magazines->number);
   }
 }
 
@@ -217,7 +211,7 @@ void magazines_flush(magazines_t *magazines, bin_t *bin)
     bin_put(bin, &top, 1);
   else
     *++below = NULL;
-  bin_give_magazine(bin, below, place_of(magazines, bin));
+  bin_give_magazine(bin, below, magazines->number);
 }
 
 /* The entries are of blocks that have ended, so none of them goes back to a slab. */
@@ -227,10 +221,10 @@ void magazines_drop(magazines_t *magazines, bin_t *bin)
   loaded_t *loaded = &magazines->cache->of[c];
   stock_t *stock = &magazines->of[c];
   while (stock->full)
-    bin_drop_magazine(bin, stock_pop(stock), place_of(magazines, bin));
+    bin_drop_magazine(bin, stock_pop(stock), magazines->number);
   stock_shrink(magazines, bin, 0);
   if (loaded->below != MAGAZINE_SENTINEL)
-    bin_drop_magazine(bin, loaded->below + !loaded->top, place_of(magazines, bin));
+    bin_drop_magazine(bin, loaded->below + !loaded->top, magazines->number);
   OWNER_STORE(loaded->top, NULL);
   OWNER_STORE(loaded->below, MAGAZINE_SENTINEL);
 }

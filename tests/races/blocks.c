@@ -5,6 +5,7 @@
 
 _Atomic(char *) seen[SEEN];
 _Atomic(char *) board[BOARD];
+_Atomic(pile_t *) piles[PILES];
 
 static size_t some_size(uint64_t *dice)
 {
@@ -118,4 +119,32 @@ void step_hand_over(racer_t *racer, kept_t *kept)
   *kept = (kept_t){block, label.size, label.key, pool_heap_of(block)};
   racer->bytes += kept->size;
   verify(kept, kept->size);
+}
+
+/* ---- by the hundred ---- */
+
+void free_pile(pile_t *pile)
+{
+  for (pile_t *next; pile; pile = next) {
+    next = pile->next;
+    must(pile->count == (next ? next->count : 0) + 1);
+    pool_free(pile);
+  }
+}
+
+/* A pile of mine for one of somebody else's, which is freed. So whole magazines travel, and the depots fill. */
+void step_pile(racer_t *racer, kept_t *kept)
+{
+  unsigned at_first = atomic_load(&starving);
+  pile_t *pile = NULL;
+  (void)kept;
+  for (size_t left = below(&racer->dice, PILE_MOST); left--;) {
+    pile_t *top = pool_alloc(PILE_BYTES);
+    must(top || excused(racer, at_first));
+    if (!top)
+      break;
+    *top = (pile_t){pile, (pile ? pile->count : 0) + 1};
+    pile = top;
+  }
+  free_pile(atomic_exchange(&piles[below(&racer->dice, PILES)], pile));
 }

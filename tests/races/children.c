@@ -43,7 +43,7 @@ void live_on(racer_t *racer)
     }
   static void (*const steps[])(racer_t *, kept_t *) = {
     step_allocate, step_free,   step_reallocate, step_resize, step_ask,    step_figures,
-    step_trim,     step_budget, step_objects,    step_heap,   step_embers,
+    step_trim,     step_budget, step_objects,    step_heap,   step_embers, step_pile,
   };
   for (size_t i = 0; i < 60; i++)
     steps[below(&racer->dice, sizeof steps / sizeof *steps)](racer, &racer->kept[below(&racer->dice, PLACES)]);

@@ -31,6 +31,8 @@ static size_t kept_in(const pool_heap_t *heap)
       blocks += racers[i].kept[j].block && racers[i].kept[j].heap == heap;
   for (size_t i = 0; i < BOARD; i++)
     blocks += board[i] && pool_heap_of(board[i]) == heap;
+  for (size_t i = 0; i < PILES; i++)
+    blocks += heap == pool_heap_default() && piles[i] ? atomic_load(&piles[i])->count : 0;
   return blocks;
 }
 
@@ -79,6 +81,17 @@ static void look_around(bool fork_too)
     fork_at_rest();
 }
 
+/* As on many processors. The class of piles has them from the start; in others they come with the fifth thread. */
+static void have_many_depots(void)
+{
+  heap_size_depots(DEPOT_SHARDS_MOST);
+  pool_free(pool_alloc(PILE_BYTES)); /* the manager is up */
+  bin_t *bin = heap_bin(&default_heap, size_class_of(PILE_BYTES));
+  must(bin);
+  depots_add(&bin->depots);
+  must(depots_shards(&bin->depots) == DEPOT_SHARDS_MOST);
+}
+
 static void start_racers(void)
 {
   for (unsigned i = 0; i < racer_count; i++) {
@@ -103,6 +116,8 @@ static void free_everything(void)
       drop(&racers[i], &racers[i].kept[j]);
   for (size_t i = 0; i < BOARD; i++)
     pool_free(board[i]);
+  for (size_t i = 0; i < PILES; i++)
+    free_pile(piles[i]);
   for (size_t i = 0; i < HEAP_BOARD; i++)
     pool_heap_destroy(heap_board[i]);
   pool_heap_destroy(sparks_heap);
@@ -138,8 +153,6 @@ int main(int count, char **words)
     return 2;
   }
   seed = strtoull(words[1], NULL, 0);
-  if (seed & 1)
-    heap_size_depots(DEPOT_SHARDS_MOST); /* as on many processors */
   racer_count = count > 3 ? (unsigned)strtoul(words[3], NULL, 0) : racer_count;
   if (racer_count < 1 || racer_count > THREADS_MOST) {
     fprintf(stderr, "races: from 1 to %d threads\n", THREADS_MOST);
@@ -154,6 +167,8 @@ int main(int count, char **words)
     watch(SIGSEGV);
   if (one_in(&dice, 2))
     must(pool_option_set("purge_delay_ms", one_in(&dice, 2) ? "0" : "4"));
+  if (seed & 1)
+    have_many_depots();
   rounds_begin(racer_count);
   create_shared_heaps();
   must(pthread_atfork(around_forks, around_forks, around_forks) == 0);

@@ -34,6 +34,8 @@ enum {
   SEEN = 256,   /* addresses that anybody asks about */
   BOARD = 32,   /* blocks, and heaps, for whoever comes by */
   HEAP_BOARD = 4,
+  PILES = 8,
+  PILE_MOST = 400,       /* blocks */
   BYTES_EACH = 24 << 20, /* a thread keeps no more than that */
   STUCK_SECONDS = 300,   /* without a round, or in a child */
   MEMORY_BYTES = 160 << 10,
@@ -79,6 +81,15 @@ extern _Atomic(char *) seen[SEEN];
 extern _Atomic(char *) board[BOARD];
 extern _Atomic(pool_heap_t *) heap_board[HEAP_BOARD];
 
+/* Blocks of one class of the default heap. */
+enum { PILE_BYTES = 48 };
+typedef struct pile {
+  struct pile *next;
+  size_t count; /* of this one and those that follow */
+} pile_t;
+extern _Atomic(pile_t *) piles[PILES];
+void free_pile(pile_t *pile);
+
 /* The heaps that all use, and their object pool. The last one only serves what others overflow. */
 enum { TIGHT, ABOVE, BELOW, CHECKED, ZEROING, RESERVED, FREE, SHARED, BEYOND = SHARED, SHARED_AND_BEYOND };
 extern pool_heap_t *shared[SHARED_AND_BEYOND];
@@ -115,6 +126,7 @@ void step_hand_over(racer_t *racer, kept_t *kept);
 void step_heap(racer_t *racer, kept_t *kept);
 void step_objects(racer_t *racer, kept_t *kept);
 void step_embers(racer_t *racer, kept_t *kept);
+void step_pile(racer_t *racer, kept_t *kept);
 void step_reallocate(racer_t *racer, kept_t *kept);
 void step_resize(racer_t *racer, kept_t *kept);
 void step_starve(racer_t *racer, kept_t *kept);

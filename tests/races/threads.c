@@ -22,7 +22,7 @@ static const choice_t choices[] = {
   {"sets budgets", 60, step_budget},     {"starves", 8, step_starve},
   {"forbids", 30, step_forbid},          {"uses objects", 600, step_objects},
   {"uses a heap", 120, step_heap},       {"forks", 10, step_fork},
-  {"uses embers", 300, step_embers},
+  {"uses embers", 300, step_embers},     {"piles up", 100, step_pile},
 };
 
 static void one_step(racer_t *racer)
@@ -44,6 +44,11 @@ static void one_step(racer_t *racer)
   if (racer->bytes > BYTES_EACH)
     drop(racer, kept);
 }
+
+/* Depots are chosen by the processor where the bin has many: a thread is on that of its number or on the next, on any machine.
+ */
+unsigned __wrap_os_processor(void);
+unsigned __wrap_os_processor(void) { return self ? self->number + (unsigned)(pause_dice >> 40) % 2 : 0; }
 
 /* ---- from start to end ---- */
 

@@ -36,9 +36,14 @@ static void counted_in_steps(void)
   must(of->depots.count == 0);
   for (unsigned i = 0; i < FILLED * PER_DEPOT; i++)
     must((tops[i] = bin_exchange_empty(of, NULL, k, THIEF)) != NULL);
-  for (unsigned i = 0; i < FILLED * PER_DEPOT; i++)
+  size_t blocks = 0;
+  for (unsigned i = 0; i < FILLED * PER_DEPOT; i++) {
+    blocks += magazine_entries(tops[i]);
     depots_push(&of->depots, FIRST + i % FILLED, tops[i]);
-  must(of->depots.count == 0);
+  }
+  must(of->depots.count == 0 && bin_figures(of, 0).cached_blocks == blocks);
+  for (unsigned i = 0; i < FILLED * PER_DEPOT; i++)
+    must(bin_depot_holds(of, *tops[i]));
   depots_push(&of->depots, FIRST, bin_exchange_empty(of, NULL, k, THIEF));
   must(of->depots.count == DEPOT_STEP);
   for (unsigned i = 0; i < 2 * DEPOT_STEP; i++) {
@@ -51,6 +56,54 @@ static void counted_in_steps(void)
   must(check_everything());
   pool_trim(0);
   must(of->depots.count == 0 && check_everything());
+}
+
+/* A magazine that was there before the depots were many is counted by itself, not by a step; one that came later, not at all.
+ * Ticks take both away, and then have nothing to do with the bin any more. */
+static void the_count_ends_at_nothing(void *argument)
+{
+  (void)argument;
+  os_fake_heal();
+  pool_free(pool_alloc(16)); /* the manager is up */
+  heap_size_depots(PROCESSORS);
+  bin_t *of = heap_bin(&default_heap, size_class_of(100));
+  must(of);
+  unsigned k = of->magazine_capacity;
+  void **first = bin_exchange_empty(of, NULL, k, SHARD), **top = bin_exchange_empty(of, NULL, k, SHARD);
+  must(top && first && magazine_entries(first) == k);
+  bin_give_magazine(of, first, SHARD);
+  must(of->depots.count == 1);
+  depots_add(&of->depots);
+  must(of->depots.shards == SHARDS);
+  depots_push(&of->depots, SHARDS - 1, top);
+  must(of->depots.count == 1);
+  for (int i = 0; i < 100 && of->due; i++) {
+    bins_begin_tick();
+    bins_tick(UINT_MAX, 0);
+  }
+  must(!of->due && of->depots.count == 0 && of->outstanding == 0 && check_everything());
+}
+
+/* A magazine that the count of all does not have is found where no other block can be had. */
+static void none_is_overlooked(void)
+{
+  enum { FIRST = 8, MOST = 20000 };
+  static void **tops[MOST];
+  bin_t *of = heap_bin(&default_heap, size_class_of(100));
+  unsigned k = of->magazine_capacity, count = 0;
+  void **hidden = bin_exchange_empty(of, NULL, k, 0);
+  bool found = false;
+  must(hidden && os_fake.processor % SHARDS != FIRST);
+  depots_push(&of->depots, FIRST, hidden);
+  must(!depots_seem_filled(&of->depots));
+  os_fake.fail_kinds = UINT32_MAX;
+  for (; count < MOST && (tops[count] = bin_exchange_empty(of, NULL, k, 0)) != NULL; count++)
+    found |= tops[count] == hidden;
+  os_fake_heal();
+  must(found && count < MOST);
+  while (count)
+    bin_give_magazine(of, tops[--count], 0);
+  must(check_everything());
 }
 
 /* With many processors the default heap has a depot for each, once there are more threads than depots; and with too little
@@ -83,6 +136,7 @@ static void as_many_as_processors(void *argument)
     pool_trim(0);
   }
   counted_in_steps();
+  none_is_overlooked();
   pool_heap_t *other = pool_heap_create(NULL);
   must(other && pool_heap_alloc(other, 100));
   must(heap_bin(other, size_class_of(100))->depots.shards == DEPOT_SHARDS);
@@ -121,12 +175,14 @@ static void the_child_makes_it_due(void *argument)
 
 IN_CHILD(as_many_as_processors)
 IN_CHILD(the_child_makes_it_due)
+IN_CHILD(the_count_ends_at_nothing)
 
 int main(void)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(as_many_as_processors_test),
     cmocka_unit_test(the_child_makes_it_due_test),
+    cmocka_unit_test(the_count_ends_at_nothing_test),
   };
   return cmocka_run_group_tests_name("many_depots", tests, NULL, NULL);
 }
