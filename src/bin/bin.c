@@ -88,7 +88,7 @@ static void note_exchange(bin_t *bin)
 }
 
 /* Called under the bin's lock. Only who comes to the slabs looks: that takes long anyway. */
-static void add_depots(bin_t *bin)
+static inline __attribute__((always_inline)) void add_depots(bin_t *bin)
 {
   if (depots_want_more(&bin->depots, __atomic_load_n(&bin_threads, __ATOMIC_RELAXED)))
     depots_add(&bin->depots);

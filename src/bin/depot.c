@@ -301,14 +301,14 @@ void depots_forget_entries(depots_t *depots)
   }
 }
 
-/* The magazines of a bin that ends are never given back as memory: another bin needs some soon. It has few depots, so the count
- * is exact. */
+/* The magazines of a bin that ends are never given back as memory: another bin needs some soon. It has no more depots than its
+ * record, so the count is exact. */
 void depots_destroy(depots_t *depots)
 {
   if (depots->count)
     depots_forget_entries(depots);
-  for (unsigned i = 0; i < depots_shards(depots); i++) {
-    depot_t *depot = depot_at(depots, i);
+  for (unsigned i = 0; depots->of && i < DEPOT_SHARDS; i++) {
+    depot_t *depot = &depots->of[i];
     magazines_disown(depot->empties);
     depot->empties = NULL;
   }
