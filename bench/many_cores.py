@@ -39,6 +39,7 @@ class Visit:
 
     def __init__(self, rate, locks, took, held, inner=(), site=""):
         self.site = site
+        self.attempt = " attempt " in site   # who finds the lock held goes on without it
         self.rate = rate        # times in an operation, or in a visit of what it is within
         self.locks = locks      # {lock: how often}
         self.took = took        # ns to take it if it is free; [1]: another core had it last
@@ -98,6 +99,8 @@ class Simulation:
         name = visit.lock(self.dice)
         lock = self.locks[name]
         other = lock.last is not None and lock.last != core
+        if lock.holder is not None and visit.attempt:
+            return
         if lock.holder is None:
             self.hand(lock, core)
             yield "for", visit.took[other]

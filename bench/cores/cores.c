@@ -6,8 +6,8 @@
  * usage: cores CASE THREADS SECONDS     of processor time; one line of JSON, or more with locks
  *        cores --machine                what the machine takes for a cache line, a sleeper, and two threads at once
  *
- * The body of a case runs with more and more rounds, until it takes at least half of the processor time that is
- * wanted. */
+ * The body of a case runs with more and more rounds, until it takes at least half of the processor time that is wanted, and has
+ * so many rounds that those with which it begins do not count: there each thread touches new memory and fills its magazines. */
 #undef pthread_create
 #include "cores.h"
 #include "bench.h"
@@ -23,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FIRST_ROUNDS = 2000, GROWTH = 8, STACK_BYTES = 256 * KIB };
+enum { FIRST_ROUNDS = 2000, LEAST_ROUNDS = 64000, GROWTH = 8, STACK_BYTES = 256 * KIB };
 
 extern const bench_subject_t slots_subject, churn_subject, handover_subject, object_pools_subject;
 static const bench_subject_t *const subjects[] = {&slots_subject, &churn_subject, &handover_subject, &object_pools_subject};
@@ -192,7 +192,7 @@ static int run_case(const char *name, unsigned threads, double seconds)
   record_init(threads);
   uint64_t rounds = FIRST_ROUNDS, operations = 0;
   double took, processor;
-  while (took = run(of, threads, rounds, &processor), processor < seconds / 2)
+  while (took = run(of, threads, rounds, &processor), processor < seconds / 2 || rounds < LEAST_ROUNDS)
     rounds *= (uint64_t)larger(2, smaller(GROWTH, (size_t)(seconds / processor)));
   for (unsigned i = 0; i < threads; i++)
     operations += states[i].operations;

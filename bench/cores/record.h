@@ -61,7 +61,7 @@ static inline bool record_closure(lock_t *lock, const record_site_t *site)
 #define lock_acquire(lock) record_acquire(lock, RECORD_SITE(#lock))
 #define lock_release(lock) (record_opens(lock), lock_release(lock))
 #define lock_try(lock)     record_try(lock, RECORD_SITE(#lock), lock_try)
-#define lock_attempt(lock) record_try(lock, RECORD_SITE(#lock), lock_attempt)
+#define lock_attempt(lock) record_try(lock, RECORD_SITE("attempt " #lock), lock_attempt)
 #define lock_wait(lock)    record_wait(lock, RECORD_SITE(#lock))
 #define lock_open(lock)    (record_opens(lock), lock_open(lock))
 

@@ -45,6 +45,10 @@ class Simulated(unittest.TestCase):
         self.assertLess(many, 1 / 200)          # two operations while it is held once
         self.assertGreater(many, .1 / 200)
 
+    def test_an_attempt_does_not_wait(self):
+        attempt = many_cores.Visit(.5, {"a": 1}, (0, 0), (400, 400), site="f attempt a")
+        self.about(sum(rates(32, 20, attempt)), 31 / 20, 0.1)
+
     def test_locks_of_their_own_are_no_limit(self):
         works = [(20, [visit(.5, 400, core)]) for core in range(32)]
         self.about(sum(many_cores.Simulation(works, MACHINE).run()), 32 / 220)
