@@ -29,14 +29,13 @@ void bin_init(bin_t *bin, const bin_make_t *make)
   bin->budget = make->budget;
   bin->heap = make->heap;
   bin->depots.of = make->depots;
-  bin->depots.shards = DEPOT_SHARDS;
   bin->depots.most = make->shards_most;
   bin->cached = make->depots != NULL;
   bin->plane = bin->cached ? make->plane : BIN_PLANE_NONE;
   bin->purges = make->purges && size >= PURGE_LEAST_PAGES * os_page_size();
   bin->lock.solo = make->single_thread;
-  for (unsigned i = 0; make->single_thread && i < depots_shards(&bin->depots); i++)
-    depot_at(&bin->depots, i)->lock.solo = true;
+  if (make->single_thread && make->depots)
+    depots_begin_for_one_thread(&bin->depots);
   slabs_size_magazines(bin);
 }
 
@@ -166,6 +165,8 @@ static void put_all(bin_t *bin, void **top, unsigned shard)
 
 static void put_in_depot(bin_t *bin, void **top, unsigned shard)
 {
+  if (unlikely(!depots_shards(&bin->depots)))
+    depots_begin(bin);
   depots_push(&bin->depots, shard, top);
   note_exchange(bin);
 }
@@ -344,13 +345,6 @@ void bin_tick(bin_t *bin)
 {
   closure_acquire(LOCKS_OF_BINS, &bin->lock);
   tick(bin);
-  lock_release(&bin->lock);
-}
-
-void bin_become_due(bin_t *bin)
-{
-  closure_acquire(LOCKS_OF_BINS, &bin->lock);
-  due_note_use(bin);
   lock_release(&bin->lock);
 }
 

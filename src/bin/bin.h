@@ -84,9 +84,6 @@ bool bin_live_word(bin_t *bin, const run_t *slab, const char *start, size_t w, u
 /* Depot magazines that nobody needed since the last call go back to the slabs, unused slabs to the space. */
 void bin_tick(bin_t *bin);
 
-/* The bin is due, though nothing has changed in it: its region has something for a tick. */
-void bin_become_due(bin_t *bin);
-
 /* The same for bins that are due, at most so many; returns how many. The caller holds what keeps bins from ending. */
 unsigned bins_tick(unsigned most, uint64_t now_ms);
 

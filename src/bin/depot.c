@@ -59,8 +59,15 @@ static void put_empty(depot_t *depot, void **magazine)
   STORE(depot->empties, magazine);
 }
 
+/* Depots that are not in use yet get none. A thread that works with one heap after the other leaves magazines in each, which
+ * serve the next one so; and the lock of a depot is taken by no more bins than there must be (due.h). */
 void depots_put_empty(depots_t *depots, unsigned shard, void **magazine)
 {
+  if (unlikely(!depots_shards(depots))) {
+    magazine_link(magazine, NULL, 0);
+    magazines_disown(magazine);
+    return;
+  }
   depot_t *depot = depot_at(depots, shard);
   bool shared = closure_acquire(LOCKS_OF_DEPOTS, &depot->lock);
   put_empty(depot, magazine);
@@ -83,12 +90,12 @@ static inline void **take_empty(depot_t *depot)
  * began before: what they have freed was taken, and their empty magazines have come back. NULL: none seems to have any. */
 static inline depot_t *depot_with_empties(const depots_t *depots, unsigned shard)
 {
-  unsigned last = __atomic_load_n(&depots->shards, __ATOMIC_ACQUIRE) - 1, i = shard;
-  do {
-    depot_t *depot = depot_at(depots, i & last);
+  unsigned shards = depots_shards(depots);
+  for (unsigned i = 0; i < shards; i++) {
+    depot_t *depot = depot_at(depots, (shard - i) & (shards - 1));
     if (depot_has_empties(depot))
       return depot;
-  } while (i-- != shard - last);
+  }
   return NULL;
 }
 
@@ -211,9 +218,9 @@ static bool can_spare(const depot_t *depot, bool needed_too)
  * own threads have not drawn it. The empty magazine goes where the full one came from: there the next is filled. */
 void **depots_steal(depots_t *depots, unsigned shard, void **empty, bool needed_too)
 {
-  unsigned last = depots_shards(depots) - 1;
-  for (unsigned i = shard + 1; i <= shard + last; i++) {
-    depot_t *depot = depot_at(depots, i & last);
+  unsigned shards = depots_shards(depots);
+  for (unsigned i = 1; i < shards; i++) {
+    depot_t *depot = depot_at(depots, (shard + i) & (shards - 1));
     if (!can_spare(depot, needed_too))
       continue;
     void **top = NULL;

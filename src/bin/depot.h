@@ -40,18 +40,16 @@ typedef struct depots {
   depot_t *more;   /* those of the shards from DEPOT_SHARDS on */
   uint32_t count;  /* magazines with entries in all of them, but for what each has uncounted */
   uint32_t bound;  /* how many they may hold: grows while blocks wander from thread to thread */
-  uint32_t shards; /* a power of two. Grows once, under the bin's lock, from DEPOT_SHARDS to `most` */
+  uint32_t shards; /* 0 until one is put into a depot, then a power of two. Grows once more, from DEPOT_SHARDS to `most`,
+                    * both under the bin's lock */
   uint32_t most;
 } depots_t;
 
 /* Magazines of bins that ended. */
 extern lock_t bin_magazines_lock;
 
-/* How many there are to walk. A bin without magazines has none. Whoever sees the greater number sees the depots. */
-static inline unsigned depots_shards(const depots_t *depots)
-{
-  return depots->of ? __atomic_load_n(&depots->shards, __ATOMIC_ACQUIRE) : 0;
-}
+/* How many there are to walk. Whoever sees the greater number sees the depots. */
+static inline unsigned depots_shards(const depots_t *depots) { return __atomic_load_n(&depots->shards, __ATOMIC_ACQUIRE); }
 
 /* The depot of a shard, which is below the number above. */
 static inline depot_t *depot_at(const depots_t *depots, unsigned shard)
@@ -63,17 +61,27 @@ static inline depot_t *depot_at(const depots_t *depots, unsigned shard)
  * wherever it runs; with more it is that of the processor. */
 static inline unsigned depots_shard_of(const depots_t *depots, unsigned number)
 {
-  unsigned shards = __atomic_load_n(&depots->shards, __ATOMIC_ACQUIRE);
-  return !HAS_SYSTEM || likely(shards == DEPOT_SHARDS) ? number % DEPOT_SHARDS : os_processor() & (shards - 1);
+  unsigned shards = depots_shards(depots);
+  bool few = !HAS_SYSTEM || likely(shards == DEPOT_SHARDS) || !shards;
+  return few ? number % DEPOT_SHARDS : os_processor() & (shards - 1);
 }
 
 /* Says whether a process with so many threads, or more, would better have the rest of the depots; and makes them, under the
  * bin's lock. Without memory for them those that there are have to do. */
 static inline bool depots_want_more(const depots_t *depots, unsigned threads)
 {
-  return unlikely(threads > DEPOT_SHARDS) && __atomic_load_n(&depots->shards, __ATOMIC_RELAXED) < depots->most;
+  return unlikely(threads > DEPOT_SHARDS) && depots->most > DEPOT_SHARDS &&
+         __atomic_load_n(&depots->shards, __ATOMIC_RELAXED) == DEPOT_SHARDS;
 }
 void depots_add(depots_t *depots);
+
+/* For a bin of one thread: without locks. Those of others begin as the first magazine is put there (depots_begin()). */
+static inline void depots_begin_for_one_thread(depots_t *depots)
+{
+  for (unsigned i = 0; i < DEPOT_SHARDS; i++)
+    depots->of[i].lock.solo = true;
+  depots->shards = DEPOT_SHARDS;
+}
 
 /* In what steps depots.count is changed. Many cores that changed it with each magazine would wait for its line, not for a lock:
  * of one depot as many go as come, so that they hardly ever change it. With few it is exact. */

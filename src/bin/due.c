@@ -3,6 +3,7 @@
  * The list is first in, first out. A tick looks at as many bins as were in it when the tick began, so one that enters again
  * meanwhile waits for the next. */
 #include "bin/due.h"
+#include "os/closure.h"
 
 lock_t bins_due_lock;
 static bin_t *due_first, *due_last;
@@ -21,6 +22,13 @@ void due_enter(bin_t *bin)
   lock_release(&bins_due_lock);
 }
 
+void bin_become_due(bin_t *bin)
+{
+  closure_acquire(LOCKS_OF_BINS, &bin->lock);
+  due_note_use(bin);
+  lock_release(&bin->lock);
+}
+
 /* Takes a bin out of the list, under the list's lock. */
 static void take_out(bin_t *bin)
 {
@@ -30,12 +38,42 @@ static void take_out(bin_t *bin)
   due_count--;
 }
 
+bin_t *bins_with_depots;
+
+/* Several threads may come at once. */
+COLD void depots_begin(bin_t *bin)
+{
+  closure_acquire(LOCKS_OF_BINS, &bin->lock);
+  if (!bin->depots.shards) {
+    lock_acquire(&bins_due_lock);
+    bin->with_depots_next = bins_with_depots;
+    if (bins_with_depots)
+      bins_with_depots->with_depots_previous = bin;
+    bins_with_depots = bin;
+    lock_release(&bins_due_lock);
+    __atomic_store_n(&bin->depots.shards, DEPOT_SHARDS, __ATOMIC_RELEASE);
+  }
+  lock_release(&bin->lock);
+}
+
+/* A bin that never entered has no neighbour before it, and is not the first. */
+static void leave_those_with_depots(bin_t *bin)
+{
+  bin_t *next = bin->with_depots_next, *previous = bin->with_depots_previous;
+  if (!previous && bins_with_depots != bin)
+    return;
+  *(previous ? &previous->with_depots_next : &bins_with_depots) = next;
+  if (next)
+    next->with_depots_previous = previous;
+}
+
 /* A bin in the hands of a tick is in no list: it has no neighbour before it, and is not the first. */
 void due_leave(bin_t *bin)
 {
   lock_acquire(&bins_due_lock);
   if (bin->due_previous || due_first == bin)
     take_out(bin);
+  leave_those_with_depots(bin);
   lock_release(&bins_due_lock);
 }
 

@@ -14,6 +14,8 @@
  *   B3 idle == free blocks of all slabs that are not purged, where the bin purges
  *
  *   D2 a bin with magazines in its depots is due, unless it is one thread's alone: ticks empty what nobody needs
+ *   D3 a bin whose depots are in use (shards) is in the list for forks (bins_with_depots), unless it is one thread's alone; the
+ *      others have nothing there
  *
  * They hold whenever the bin's lock is free, and D2 while those of its depots are too and no thread is in a call; of a bin of
  * one thread, which has no lock, between its calls. A magazine on the way from a depot to the bitmaps is in the hands of
@@ -62,6 +64,7 @@ typedef struct bin {
 
   _Alignas(DEPOT_LINE) depots_t depots; /* none: no thread has magazines of this class */
   bool due, ended; /* in the list of bins that a tick has to look at; never again. Each exchange looks, and has this line */
+  struct bin *with_depots_next, *with_depots_previous;
 } bin_t;
 
 /* Whether memory of single blocks goes back, and whether threads keep magazines. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * B and D: the slabs and the depots of a bin. */
+#include "bin/due.h"
 #include "check/check.h"
 #include "check/parts.h"
 
@@ -67,6 +68,17 @@ static void check_depot(const bin_t *bin, const depot_t *depot)
   expect(depot->low <= count && count <= depot->high, "D1", "a depot beyond its own low or high mark", depot);
 }
 
+/* D3. */
+static void check_use_of_depots(const bin_t *bin)
+{
+  const bin_t *previous = bin->with_depots_previous;
+  bool listed = previous ? previous->with_depots_next == bin : bins_with_depots == bin;
+  expect(listed == (bin->depots.shards && !bin->lock.solo), "D3", "depots in use and not in the list for forks, or unused",
+         bin);
+  for (unsigned i = 0; bin->depots.of && !bin->depots.shards && i < DEPOT_SHARDS; i++)
+    expect(!bin->depots.of[i].newest && !bin->depots.of[i].empties, "D3", "a magazine in a depot that is not in use", bin);
+}
+
 /* D1 and D2, of all depots of a bin. */
 static void check_depots(const bin_t *bin)
 {
@@ -89,6 +101,7 @@ void check_bin_lists(bin_t *bin)
   expect(bin->magazine_capacity >= 2 && bin->magazine_capacity <= MAGAZINE_CAPACITY_MOST, "D1", "a size no magazine can have",
          bin);
   check_slab_lists(bin);
+  check_use_of_depots(bin);
   check_depots(bin);
 }
 

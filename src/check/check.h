@@ -17,7 +17,7 @@ bool check_everything(void);
 /* Checks one heap, and the spaces. */
 bool check_heap(heap_t *heap);
 
-/* These need less than a heap. check_space() checks A1 to A5, F1, S1, S3 and M1. check_bin() adds B1 to B3, D1, D2, and S2
+/* These need less than a heap. check_space() checks A1 to A5, F1, S1, S3 and M1. check_bin() adds B1 to B3, D1 to D3, and S2
  * between bitmaps and depots. */
 bool check_space(space_t *space);
 bool check_bin(bin_t *bin);

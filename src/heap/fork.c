@@ -31,10 +31,9 @@ static void pass_bins(void)
 
 static void pass_depots(void)
 {
-  for (heap_t *heap = heaps_first(); heap; heap = heaps_shared_from(heap->next))
-    FOR_EACH_BIN(bin, heap)
-      for (unsigned i = 0; i < depots_shards(&bin->depots); i++)
-        closure_pass(&depot_at(&bin->depots, i)->lock);
+  for (bin_t *bin = bins_with_depots; bin; bin = bin->with_depots_next)
+    for (unsigned i = 0; i < depots_shards(&bin->depots); i++)
+      closure_pass(&depot_at(&bin->depots, i)->lock);
 }
 
 /* The heaps that have a region, which are linked on the way: few do, and the others need not be looked at again. */
@@ -61,20 +60,20 @@ static void for_each_region_lock(void (*act)(lock_t *))
     act(&heap->region.space.lock);
 }
 
-/* Says whether any of them has a magazine. */
-static bool reset_depots(const depots_t *depots)
+/* A depot may have what another thread had put there that was about to make the bin due (D2). */
+static void reset_depots(bin_t *bin)
 {
   bool filled = false;
-  for (unsigned i = 0; i < depots_shards(depots); i++) {
-    depot_t *depot = depot_at(depots, i);
+  for (unsigned i = 0; i < depots_shards(&bin->depots); i++) {
+    depot_t *depot = depot_at(&bin->depots, i);
     lock_reset(&depot->lock);
     filled |= depot_seems_filled(depot);
   }
-  return filled;
+  if (filled && !bin->due)
+    bin_become_due(bin);
 }
 
-/* In the child a lock may be as another thread had it, that was about to see that its kind is closed; and a depot may have what
- * a thread had put there that was about to make the bin due (D2). */
+/* In the child a lock may be as another thread had it, that was about to see that its kind is closed. */
 static void reset_heaps(void)
 {
   for (heap_t *heap = heaps_first(); heap; heap = heap->next) {
@@ -82,12 +81,11 @@ static void reset_heaps(void)
     if (heap->lock.solo)
       continue;
     lock_reset(&heap->lock);
-    FOR_EACH_BIN(bin, heap) {
+    FOR_EACH_BIN(bin, heap)
       lock_reset(&bin->lock);
-      if (reset_depots(&bin->depots) && !bin->due)
-        bin_become_due(bin);
-    }
   }
+  for (bin_t *bin = bins_with_depots; bin; bin = bin->with_depots_next)
+    reset_depots(bin);
 }
 
 static lock_t *const leaves[] = {&bin_magazines_lock, &space_of_process.lock, &space_slots_lock, &guests_lock, &metadata_lock};

@@ -3,6 +3,7 @@
  * A run or a mapping, its charge, its place in the heap's list and the figures have no lock in common. So each call that
  * changes them is inside GATE_LARGE, and a fork finds them in agreement. */
 #include "heap/large.h"
+#include "bin/due.h"
 #include "misuse.h"
 #include "os/closure.h"
 #include "space/gate.h"

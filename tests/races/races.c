@@ -11,6 +11,7 @@
  * a run that hangs. The seed decides what each thread does and where it pauses, not when. */
 #include "races.h"
 #include "../rounds.h"
+#include "bin/due.h"
 #include "heap/heap.h"
 #include <signal.h>
 #include <stdio.h>
@@ -88,6 +89,7 @@ static void have_many_depots(void)
   pool_free(pool_alloc(PILE_BYTES)); /* the manager is up */
   bin_t *bin = heap_bin(&default_heap, size_class_of(PILE_BYTES));
   must(bin);
+  depots_begin(bin);
   depots_add(&bin->depots);
   must(depots_shards(&bin->depots) == DEPOT_SHARDS_MOST);
 }

@@ -11,6 +11,7 @@ void pool_new(unsigned c, unsigned unit_log2, size_t bytes)
 {
   region_t *region = region_new(unit_log2, bytes);
   os_fake_heal();
+  due_leave(&bin); /* the one of the test before */
   budget = (budget_t){0};
   memset(depots, 0, sizeof depots);
   bin_init(&bin, &(bin_make_t){.size_class = c,

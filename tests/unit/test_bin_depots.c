@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT
  * The locks of depots: who waits for whom, and which bins ticks still have to look at. */
-#include "bin/due.h"
 #include "bins.h"
 #include "check/check.h"
 #include <pthread.h>
@@ -119,6 +118,30 @@ static void empties_go_back(void **state)
   assert_true(bin.depots.of[YOUR_SHARD].count == 1 && bin.depots.of[YOUR_SHARD].empties != NULL);
 }
 
+/* An empty magazine is no reason to use the depots of a bin, whose locks a fork would have to look at. */
+static void unused_depots_get_no_empties(void **state)
+{
+  (void)state;
+  class_new(20);
+  unsigned k = bin.magazine_capacity;
+  void **floor = bin_new_magazine(&bin, k, MY_SHARD), **top = bin_exchange_empty(&bin, NULL, k, MY_SHARD);
+  assert_true(floor && top);
+  *floor = NULL;
+  bin_drop_magazine(&bin, floor, MY_SHARD);
+  assert_true(bin.depots.shards == 0 && bin.depots.of[MY_SHARD].empties == NULL);
+  assert_ptr_equal(bin_new_magazine(&bin, k, YOUR_SHARD), floor);
+  bin_give_magazine(&bin, top - 1, MY_SHARD); /* it is not full, so its blocks go to their slab */
+  assert_true(bin.depots.shards == 0 && bin.outstanding == 1);
+  bin_put(&bin, top, 1);
+  top = bin_exchange_empty(&bin, floor, k, MY_SHARD);
+  bin_give_magazine(&bin, top, MY_SHARD);
+  assert_true(bin.depots.shards == DEPOT_SHARDS && bins_with_depots == &bin && check_bin(&bin));
+  bin_drop_magazine(&bin, bin_new_magazine(&bin, k, MY_SHARD), MY_SHARD);
+  assert_non_null(bin.depots.of[MY_SHARD].empties);
+  bin_destroy(&bin);
+  assert_null(bins_with_depots);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -126,6 +149,7 @@ int main(void)
     cmocka_unit_test(empties_go_back),
     cmocka_unit_test(an_exchange_does_not_wait_for_the_slabs),
     cmocka_unit_test(shards_do_not_wait_for_each_other),
+    cmocka_unit_test(unused_depots_get_no_empties),
   };
   return cmocka_run_group_tests_name("bin_depots", tests, NULL, NULL);
 }

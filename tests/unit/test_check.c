@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * A check that never fails proves nothing: each invariant is damaged once, in a process that is sound before, and check.c must
  * end that process with the invariant's name. */
+#include "bin/due.h"
 #include "heap/heap.h"
 #include "unit.h"
 #include <tidepool/heap.h>
@@ -76,12 +77,20 @@ static void lose_a_slab(void)
 }
 static void leave_magazines_uncounted(void)
 {
+  depots_begin(pool_of(SMALL));
   pool_of(SMALL)->depots.of[0].uncounted++;
   pool_of(SMALL)->depots.count--;
 }
 static void count_a_magazine(void) { pool_of(SMALL)->depots.count++; }
 static void shrink_the_magazines(void) { pool_of(SMALL)->magazine_capacity = 1; }
-static void lift_the_low_mark(void) { pool_of(SMALL)->depots.of[0].low = 1000; }
+static void lift_the_low_mark(void)
+{
+  depots_begin(pool_of(SMALL));
+  pool_of(SMALL)->depots.of[0].low = 1000;
+}
+/* A fork would not look at these. */
+static void use_depots_that_are_in_no_list(void) { pool_of(SMALL)->depots.shards = DEPOT_SHARDS; }
+static void fill_depots_that_are_not_in_use(void) { pool_of(SMALL)->depots.of[1].empties = (void **)small; }
 /* What it put into a depot stays there for ever. */
 static void be_due_no_more(void)
 {
@@ -179,6 +188,8 @@ static const struct damage {
   DAMAGE("D1", shrink_the_magazines),
   DAMAGE("D1", lift_the_low_mark),
   DAMAGE("D2", be_due_no_more),
+  DAMAGE("D3", use_depots_that_are_in_no_list),
+  DAMAGE("D3", fill_depots_that_are_not_in_use),
   DAMAGE("B3", have_an_idle_block),
   DAMAGE("C1", point_inside_a_block),
   DAMAGE("C1", point_nowhere),

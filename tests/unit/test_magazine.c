@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * One thread's magazines before a bin of its own: random pops and pushes against a model of what is live. */
+#include "bin/due.h"
 #include "os_fake.h"
 #include "region.h"
 #include "space/metadata.h"
@@ -20,6 +21,7 @@ static void all_new(unsigned c)
   os_fake_heal();
   budget = (budget_t){0};
   memset(depots, 0, sizeof depots);
+  due_leave(&bin); /* the one before */
   bin_init(&bin, &(bin_make_t){.size_class = c,
                                .block_size = size_class_size(c),
                                .space = &region->space,

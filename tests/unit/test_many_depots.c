@@ -139,7 +139,10 @@ static void as_many_as_processors(void *argument)
   none_is_overlooked();
   pool_heap_t *other = pool_heap_create(NULL);
   must(other && pool_heap_alloc(other, 100));
-  must(heap_bin(other, size_class_of(100))->depots.shards == DEPOT_SHARDS);
+  bin_t *few = heap_bin(other, size_class_of(100));
+  must(few->depots.shards == 0);
+  bin_give_magazine(few, bin_exchange_empty(few, NULL, few->magazine_capacity, 0), 0);
+  must(few->depots.shards == DEPOT_SHARDS && bins_with_depots == few);
   pool_heap_destroy(other);
   must(check_everything());
 }
@@ -164,6 +167,7 @@ static void the_child_makes_it_due(void *argument)
     bins_tick(UINT_MAX, 0);
   }
   must(!of->due);
+  depots_begin(of);
   depots_push(&of->depots, SHARD, top);
   int status = -1;
   pid_t child = fork();
