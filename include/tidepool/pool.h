@@ -80,8 +80,9 @@ POOL_API size_t pool_good_size(size_t size) POOL_NAME(good_size) __attribute__((
 POOL_API size_t pool_trim(size_t keep) POOL_NAME(trim);
 
 /* The next three functions take any address at all: foreign and interior addresses get an answer, never a crash. The answer is
- * exact if no other thread allocates or frees that block meanwhile. They look through the spare blocks of all threads, which
- * may take microseconds. */
+ * exact if no other thread allocates or frees that block meanwhile, with one exception: a freed block may still seem live for a
+ * moment while other threads end, or allocate or free blocks of its size, since spare blocks wander then. They look through the
+ * spare blocks of all threads, which may take microseconds. */
 
 /* Tells whether the address is inside a live block. */
 POOL_API bool pool_in_use(const void *address) POOL_NAME(in_use);

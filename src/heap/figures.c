@@ -28,26 +28,35 @@ bin_figures_t heap_bin_figures(bin_t *bin)
   return bin_figures(bin, in_threads);
 }
 
+static large_figures_t figures_of(const heap_t *heap)
+{
+  return (large_figures_t){.live_blocks = __atomic_load_n(&heap->large_blocks, __ATOMIC_RELAXED),
+                           .live_bytes = __atomic_load_n(&heap->large_bytes, __ATOMIC_RELAXED),
+                           .held_bytes = __atomic_load_n(&heap->large_held, __ATOMIC_RELAXED)};
+}
+
+/* A block that one thread takes and another frees may be seen at its free alone. */
+static size_t none_if_negative(size_t figure) { return figure > SIZE_MAX / 2 ? 0 : figure; }
+
 /* Threads that keep spares have a part of the default heap's figures in their records. */
-static void add_spares(large_figures_t *f)
+static large_figures_t figures_with_spares(const heap_t *heap)
 {
   lock_acquire(&threads_lock);
+  large_figures_t f = figures_of(heap);
   for (thread_t *thread = threads_first(); thread; thread = thread->next) {
-    f->live_blocks += __atomic_load_n(&thread->spares.live_blocks, __ATOMIC_RELAXED);
-    f->live_bytes += __atomic_load_n(&thread->spares.live_bytes, __ATOMIC_RELAXED);
+    f.live_blocks += __atomic_load_n(&thread->spares.live_blocks, __ATOMIC_RELAXED);
+    f.live_bytes += __atomic_load_n(&thread->spares.live_bytes, __ATOMIC_RELAXED);
   }
   lock_release(&threads_lock);
+  f.live_blocks = none_if_negative(f.live_blocks);
+  f.live_bytes = none_if_negative(f.live_bytes);
+  return f;
 }
 
 /* Read one after the other while threads go on, so the figures are close. */
 large_figures_t heap_large_figures(const heap_t *heap)
 {
-  large_figures_t f = {.live_blocks = __atomic_load_n(&heap->large_blocks, __ATOMIC_RELAXED),
-                       .live_bytes = __atomic_load_n(&heap->large_bytes, __ATOMIC_RELAXED),
-                       .held_bytes = __atomic_load_n(&heap->large_held, __ATOMIC_RELAXED)};
-  if (heap_is_default(heap))
-    add_spares(&f);
-  return f;
+  return heap_is_default(heap) ? figures_with_spares(heap) : figures_of(heap);
 }
 
 /* Returns how much of the process's metadata heaps were charged for. Under heaps_lock. */

@@ -281,9 +281,11 @@ static void count_spare(spares_t *spares, size_t blocks, size_t bytes)
   __atomic_store_n(&spares->live_bytes, spares->live_bytes + bytes, __ATOMIC_RELAXED);
 }
 
-/* The thread's share of the figures joins the heap's, because the record may end. */
-static void fold_figures(spares_t *spares)
+/* The thread's share of the figures joins the heap's, because the record may end. Under threads_lock, so that who adds up the
+ * figures of all finds it either here or there. */
+void large_fold_figures(thread_t *thread)
 {
+  spares_t *spares = &thread->spares;
   count(&default_heap, (ptrdiff_t)spares->live_blocks, (ptrdiff_t)spares->live_bytes);
   count_spare(spares, -spares->live_blocks, -spares->live_bytes);
 }
@@ -374,13 +376,11 @@ static void shrink_spares(spares_t *spares, unsigned i, unsigned by)
     give_run(&default_heap, pop_spare(spares, i), false);
 }
 
-/* The figures are folded even if no spare is left: those that ticks gave back have left their part in them. */
 void large_flush_spares(thread_t *thread)
 {
   spares_t *spares = &thread->spares;
   for (unsigned i = 0; i < SPARE_UNITS_MOST && spares->units; i++)
     shrink_spares(spares, i, spares->count[i]);
-  fold_figures(spares);
 }
 
 /* Gives back as many spares of each length as were never needed since the last tick. */
@@ -397,7 +397,7 @@ void large_tick_spares(thread_t *thread)
  * spare is given back: any other may be with a caller. */
 void large_give_lost_spares(thread_t *thread)
 {
-  fold_figures(&thread->spares);
+  large_fold_figures(thread);
   for (unsigned i = 0; i < SPARE_UNITS_MOST; i++)
     for (unsigned k = 0; k < SPARE_DEPTH; k++) {
       run_t *run = thread->spares.of[i][k];

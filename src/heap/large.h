@@ -23,6 +23,7 @@ bool large_is_huge(const heap_t *heap, size_t size, size_t alignment);
 bool large_give_spare(thread_t *thread, void *block, const char *call);
 void *large_take_spare(thread_t *thread, size_t size); /* size > 0 */
 void large_flush_spares(thread_t *thread);
+void large_fold_figures(thread_t *thread);
 void large_tick_spares(thread_t *thread);
 
 /* In the child of a fork: gives back the spares of a thread that is not in this process. */

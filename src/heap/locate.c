@@ -230,6 +230,15 @@ void heap_mark_lost(const bin_t *bin, const char *start, const char *end, uint64
   lock_release(&threads_lock);
 }
 
+/* Says whether a block that was out of its slab is in no magazine either. Blocks wander meanwhile, from the slab to a thread or
+ * back, and are looked for on both ways. One that is between two places at each look is still missed. */
+static bool is_with_a_caller(const located_t *at)
+{
+  char *block;
+  return !bin_depot_holds(at->bin, at->start) && !is_cached(at->bin, at->start) && !bin_depot_holds(at->bin, at->start) &&
+         bin_ask(at->bin, at->run, at->start, &block);
+}
+
 /* The lock keeps the records of all heaps where they are. A block that is out of its slab is live only if no depot and no
  * magazine has it. That costs a walk, so it is asked last. In a checked heap an address in the guard is not the caller's. */
 located_t heap_locate(const void *address)
@@ -241,7 +250,7 @@ located_t heap_locate(const void *address)
   locate(&q);
   located_t at = q.at;
   if (at.live && at.bin)
-    at.live = !bin_depot_holds(at.bin, at.start) && !is_cached(at.bin, at.start);
+    at.live = is_with_a_caller(&at);
   if (at.live && at.heap->checked) {
     at.size = q.requested;
     at.live = (size_t)((const char *)address - at.start) < max_size(at.size, 1);

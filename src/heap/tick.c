@@ -36,6 +36,7 @@ void heap_flush_own(thread_t *thread)
 /* Called under threads_lock at the thread's end. Its record and its magazines are the next thread's then. */
 void heap_flush_thread(thread_t *thread)
 {
+  large_fold_figures(thread);
   for (heap_cache_t *cache = NULL; (cache = thread_next_cache(thread, cache)) != NULL;)
     heap_flush_magazines(&cache->magazines, cache->heap);
 }

@@ -100,10 +100,11 @@ static inline bool os_single_threaded(void) { return HAS_SYSTEM && OS_SINGLE_THR
 bool os_forbid(bool forbid);
 uint64_t os_forbidden_count(void); /* of all threads */
 
-/* The number of the processor that the thread is on, from 0. It may be on another by the time that it looks at it. */
+/* Which of the processors that the process may use the thread is on, from 0. It may be on another by the time that it looks at
+ * it. Those that were not among them at the last os_processors() have some number that others may have, too. */
 unsigned os_processor(void);
 
-/* How many processors the process may use; 1 if that cannot be known. */
+/* How many processors the process may use, and numbers them; 1 if that cannot be known. Not beside a call of either. */
 unsigned os_processors(void);
 
 void os_yield(void);

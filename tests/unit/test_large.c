@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Blocks that are a run or a mapping of their own: the spares that a thread keeps of them, and what they are charged, resized
  * and refused. */
+#include "heap/figures.h"
 #include "heap/large.h"
 #include "heap/tick.h"
 #include "large_blocks.h"
@@ -8,6 +9,7 @@
 #include "os_fake.h"
 #include <errno.h>
 #include <pthread.h>
+#include <unistd.h>
 
 enum { A_SIZE = 100 << 10 };
 
@@ -224,6 +226,49 @@ static void gone_with_their_thread(void *argument)
   must(space_of_process.used_units == before && check_everything());
 }
 
+static thread_t *ending;
+
+static void *keep_a_spare(void *argument)
+{
+  pool_free(pool_alloc(A_SIZE));
+  ending = thread_self;
+  pthread_barrier_wait(&all_there);
+  pthread_barrier_wait(&all_seen);
+  return argument;
+}
+
+/* A block that one thread took and another freed is in the figures of both until they end, and may be seen in one of them
+ * alone. No figure is below nothing. And an ending thread's share is added to the heap's under the lock of who adds them up. */
+static void figures_of_threads_that_end(void *argument)
+{
+  pthread_t thread;
+  (void)argument;
+  manager_up();
+  pool_free(pool_alloc(A_SIZE));
+  size_t counted = default_heap.large_blocks;
+  must(counted && heap_large_figures(&default_heap).live_blocks == 0);
+  default_heap.large_blocks--;
+  default_heap.large_bytes--;
+  large_figures_t f = heap_large_figures(&default_heap);
+  must(f.live_blocks == 0 && f.live_bytes == 0);
+  default_heap.large_blocks++;
+  default_heap.large_bytes++;
+  pthread_barrier_init(&all_there, NULL, 2);
+  pthread_barrier_init(&all_seen, NULL, 2);
+  must(pthread_create(&thread, NULL, keep_a_spare, NULL) == 0);
+  pthread_barrier_wait(&all_there);
+  lock_acquire(&threads_lock);
+  pthread_barrier_wait(&all_seen);
+  counted = default_heap.large_blocks + ending->spares.live_blocks;
+  while (__atomic_load_n(&ending->spares.units, __ATOMIC_ACQUIRE))
+    usleep(1000);
+  usleep(5000); /* it is at the lock now, or about to be */
+  must(default_heap.large_blocks + ending->spares.live_blocks == counted && ending->spares.live_blocks != 0);
+  lock_release(&threads_lock);
+  pthread_join(thread, NULL);
+  must(heap_large_figures(&default_heap).live_blocks == 0 && check_everything());
+}
+
 /* What was not needed since the last tick goes. */
 static void ticked(void *argument)
 {
@@ -340,6 +385,7 @@ IN_CHILD(zeroed_all_the_same)
 IN_CHILD(counted)
 IN_CHILD(bounded)
 IN_CHILD(gone_with_their_thread)
+IN_CHILD(figures_of_threads_that_end)
 IN_CHILD(ticked)
 IN_CHILD(impossible_sizes)
 IN_CHILD(freed_twice)
@@ -355,6 +401,7 @@ int main(void)
     cmocka_unit_test(counted_test),
     cmocka_unit_test(bounded_test),
     cmocka_unit_test(gone_with_their_thread_test),
+    cmocka_unit_test(figures_of_threads_that_end_test),
     cmocka_unit_test(ticked_test),
     cmocka_unit_test(impossible_sizes_test),
     cmocka_unit_test(freed_twice_test),
