@@ -15,7 +15,7 @@ import tempfile
 # Bottom up: a folder of src ("" is src itself) and its units, which are pairs of .c and .h or one of the two. A unit may
 # include itself and what stands before it.
 LAYERS = [
-    ("base", ["machine", "profile", "bits", "grown", "bit_tree", "text", "span_tree", "range_tree"]),
+    ("base", ["machine", "profile", "bits", "grown", "bit_tree", "text", "span_tree", "range_tree", "granules"]),
     ("os", ["embedded/atomics", "embedded/errno", "embedded/string", "os", "thread_local", "lock", "closure", "linux",
              "linux_output", "linux_threads", "embedded"]),
     ("", ["misuse", "option", "size_class"]),
@@ -28,7 +28,7 @@ LAYERS = [
     ("object_pool", ["types", "object_misuse", "array", "hot", "cache", "hooks", "registry", "capacity", "eviction", "walk",
                      "get", "put", "handle", "create"]),
     ("api", ["fast_path", "pool", "questions", "heap", "malloc", "malloc_info", "new_delete", "stats"]),
-    ("check", ["check", "expect", "census", "parts", "space", "bin", "thread", "heap", "everything"]),
+    ("check", ["check", "expect", "census", "parts", "granules", "space", "bin", "thread", "heap", "everything"]),
 ]
 UNITS = [f"{folder}/{unit}".lstrip("/") for folder, units in LAYERS for unit in units]
 

@@ -9,6 +9,7 @@
 #ifndef CHECK_H
 #define CHECK_H
 
+#include "base/granules.h"
 #include "heap/types.h"
 
 /* Checks every heap, space, thread and the class map. */
@@ -21,5 +22,8 @@ bool check_heap(heap_t *heap);
  * between bitmaps and depots. */
 bool check_space(space_t *space);
 bool check_bin(bin_t *bin);
+
+/* R1 to R4. */
+void check_granules(const granules_t *g);
 
 #endif

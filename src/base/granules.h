@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Granules are small equal parts of a memory out of which blocks of any number are cut, two at least; a heap's have 16 bytes.
+ * One bit for each says all there is to know. A free granule has a 1. A live block is a 1 for its first granule and a 0 for
+ * each further one. Behind the last granule stand a 1 and a 0:
+ *
+ *     granule   0 1 2 3 4 5 6 7 8 9
+ *     block     A A A . . . B B . .           . is free
+ *     bits      1 0 0 1 1 1 1 0 1 1 | 1 0
+ *
+ * So the ones of a free stretch run on into the first bit of the block behind it: a run of r ones is r - 1 free granules and
+ * the beginning of a block, or the end. Nothing is stored in a granule.
+ *
+ * An index finds a place without a look at every bit. Free stretches are of classes by their length, four to a doubling, as in
+ * TLSF (M. Masmano et al., "TLSF: a new dynamic memory allocator for real-time systems", 2004). Each class has a row of bits,
+ * one for each window of the memory, that says whether a stretch of the class begins in that window. Stretches of 64 granules
+ * and more have windows that are no longer than they are. So only one begins in a window, and it holds the window's last
+ * granule, from which it is found. Shorter stretches have windows of one word of bits, and are found by shifts of that word. A
+ * request is served from the smallest class that has a stretch for it, at the lowest address. Every call takes a bounded number
+ * of steps, whatever the blocks are.
+ *
+ *   R1 the bits are as above: no block has a single granule, and the end is where it belongs
+ *   R2 a row has a bit for each window in which a free stretch of its class begins, and no other; `classes` has a bit for each
+ * row that is not empty, and may have one for a row that is R3 `used` has a bit for each page in which a granule is live, a
+ * page being 256 granules R4 `live` is the number of live granules, `blocks` that of blocks
+ *
+ * They hold between calls. The owner has a lock. */
+#ifndef BASE_GRANULES_H
+#define BASE_GRANULES_H
+
+#include "base/bits.h"
+
+enum {
+  GRANULES_LEAST = 2, /* of a block */
+  GRANULE_PAGE = 256
+};
+#define GRANULES_NONE SIZE_MAX
+#define GRANULES_MOST ((size_t)1 << 20)
+
+typedef struct granules {
+  uint64_t *map, *used, *rows;
+  uint64_t classes;
+  uint32_t count, words; /* of the map, but for its end */
+  uint32_t live, blocks;
+} granules_t;
+
+/* How many bytes the index takes for `count` granules. `index` is aligned to 8. All granules are free at first. */
+size_t granules_index_bytes(size_t count);
+void granules_init(granules_t *g, void *index, size_t count);
+
+/* A place for a block, and the free stretch that it is cut from. */
+typedef struct granule_fit {
+  size_t at, count;
+  size_t from, to;
+} granule_fit_t;
+
+/* Finds a place for `count` granules, at least GRANULES_LEAST; false: there is none. Nothing is taken yet. */
+bool granules_find(granules_t *g, size_t count, granule_fit_t *fit);
+
+/* The same at a multiple of `alignment`, a power of two, where granule 0 is `first` behind one. It may err on the side of
+ * refusing. */
+bool granules_find_aligned(granules_t *g, size_t count, size_t alignment, size_t first, granule_fit_t *fit);
+
+/* The longest request that granules_find() finds a place for. */
+size_t granules_longest(granules_t *g);
+
+/* These two are for an owner who can pay for no more than `room` granules of pages that are not used yet. They look at each
+ * free stretch. */
+bool granules_find_within(const granules_t *g, size_t count, size_t room, granule_fit_t *fit);
+size_t granules_longest_within(const granules_t *g, size_t room);
+
+/* Returns how many granules the pages have that would be used from now on. */
+size_t granules_unused(const granules_t *g, size_t from, size_t to);
+
+void granules_take(granules_t *g, const granule_fit_t *fit);
+
+/* These return how many granules the pages have that are not used any more. */
+size_t granules_give(granules_t *g, size_t from, size_t to);
+size_t granules_shorten(granules_t *g, size_t to, size_t new_to);
+
+/* Returns how many free granules there are from `to` on, where a block ends; and lets that block have some of them. */
+size_t granules_behind(const granules_t *g, size_t to);
+void granules_lengthen(granules_t *g, size_t to, size_t new_to);
+
+/* Whether a live block begins at `i`, and where it ends. */
+static inline bool granules_begins(const granules_t *g, size_t i)
+{
+  return i < g->count && bit_test(g->map, i) && !bit_test(g->map, i + 1);
+}
+size_t granules_end(const granules_t *g, size_t from);
+
+/* Returns where the live block begins that granule `i` is in; GRANULES_NONE: it is free. */
+size_t granules_around(const granules_t *g, size_t i);
+
+/* Returns where the first live block at or behind `i` begins; GRANULES_NONE: none does. */
+size_t granules_next(const granules_t *g, size_t i);
+
+/* For checks: which bit of the rows stands for a free stretch; GRANULES_NONE: it is too short for any. And how many bits there
+ * are. */
+size_t granules_row_bit(const granules_t *g, size_t from, size_t to);
+size_t granules_rows_bits(const granules_t *g);
+
+#endif

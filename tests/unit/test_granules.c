@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: MIT
+ * Granules against a model that looks at each of them: what is free, which block is where, how long the longest is. */
+#include "../dice.h"
+#include "base/granules.h"
+#include "unit.h"
+
+typedef struct modelled {
+  granules_t g;
+  size_t count, blocks;
+  uint32_t *block; /* of each granule: where its block begins, and 1; 0: it is free */
+  uint64_t dice;
+} modelled_t;
+
+/* Nothing may count on zeroes, and nothing behind the index may be written to. */
+static void modelled_new(modelled_t *m, size_t count, uint64_t seed)
+{
+  size_t bytes = granules_index_bytes(count);
+  char *index = malloc(bytes + 8);
+  *m = (modelled_t){.count = count, .block = calloc(count + 1, sizeof *m->block), .dice = seed};
+  assert_true(index && m->block);
+  memset(index, 0xee, bytes + 8);
+  granules_init(&m->g, index, count);
+}
+
+static void modelled_end(modelled_t *m)
+{
+  const unsigned char *past = (unsigned char *)m->g.map + granules_index_bytes(m->count);
+  for (size_t i = 0; i < 8; i++)
+    assert_int_equal(past[i], 0xee);
+  free(m->g.map);
+  free(m->block);
+}
+
+static size_t end_of_block(const modelled_t *m, size_t from)
+{
+  size_t end = from;
+  while (end < m->count && m->block[end] == from + 1)
+    end++;
+  return end;
+}
+
+static size_t longest_of(const modelled_t *m)
+{
+  size_t longest = 0, length = 0;
+  for (size_t i = 0; i < m->count; i++) {
+    length = m->block[i] ? 0 : length + 1;
+    longest = max_size(longest, length);
+  }
+  return longest;
+}
+
+static size_t pages_used(const modelled_t *m)
+{
+  size_t granules = 0;
+  for (size_t page = 0; page * GRANULE_PAGE < m->count; page++) {
+    size_t end = min_size((page + 1) * GRANULE_PAGE, m->count), i = page * GRANULE_PAGE;
+    while (i < end && !m->block[i])
+      i++;
+    granules += i < end ? end - page * GRANULE_PAGE : 0;
+  }
+  return granules;
+}
+
+static void mark(modelled_t *m, size_t from, size_t to, size_t block)
+{
+  for (size_t i = from; i < to; i++)
+    m->block[i] = (uint32_t)block;
+}
+
+static void agrees(modelled_t *m)
+{
+  size_t next = 0, blocks = 0;
+  check_granules(&m->g);
+  for (size_t i = 0; i < m->count; i++) {
+    bool begins = m->block[i] == i + 1;
+    assert_int_equal(granules_begins(&m->g, i), begins);
+    assert_int_equal(granules_around(&m->g, i), m->block[i] ? m->block[i] - 1 : GRANULES_NONE);
+    if (begins) {
+      for (; next <= i; next++)
+        assert_int_equal(granules_next(&m->g, next), i);
+      assert_int_equal(granules_end(&m->g, i), end_of_block(m, i));
+      blocks++;
+    }
+  }
+  assert_int_equal(granules_next(&m->g, next), GRANULES_NONE);
+  assert_int_equal(m->g.blocks, blocks);
+}
+
+/* What the longest request is follows from the same search as a request. It is the longest stretch, unless more than the search
+ * looks at are of its class: then it may be a quarter shorter. */
+static void longest_agrees(modelled_t *m)
+{
+  granule_fit_t fit;
+  size_t longest = granules_longest(&m->g), longest_free = longest_of(m);
+  if (longest_free < GRANULES_LEAST)
+    assert_int_equal(longest, 0);
+  assert_true(longest <= longest_free && (longest_free < GRANULES_LEAST || 5 * longest >= 4 * longest_free));
+  if (m->count <= 1024)
+    assert_int_equal(longest, longest_free < GRANULES_LEAST ? 0 : longest_free);
+  if (longest)
+    assert_true(granules_find(&m->g, longest, &fit));
+  assert_false(granules_find(&m->g, longest + 1 + (longest == 0), &fit));
+  assert_int_equal(granules_longest_within(&m->g, SIZE_MAX), longest_free);
+}
+
+/* ---- one step ---- */
+
+static void takes(modelled_t *m, const granule_fit_t *fit)
+{
+  size_t before = pages_used(m);
+  for (size_t i = fit->at; i < fit->at + fit->count; i++)
+    assert_int_equal(m->block[i], 0);
+  assert_true(fit->from <= fit->at && fit->at + fit->count <= fit->to && fit->to <= m->count);
+  size_t opens = granules_unused(&m->g, fit->at, fit->at + fit->count);
+  granules_take(&m->g, fit);
+  mark(m, fit->at, fit->at + fit->count, fit->at + 1);
+  assert_int_equal(pages_used(m), before + opens);
+}
+
+static void take_some(modelled_t *m, size_t most)
+{
+  granule_fit_t fit;
+  size_t count = GRANULES_LEAST + below(&m->dice, most);
+  if (!granules_find(&m->g, count, &fit))
+    assert_true(granules_longest(&m->g) < count);
+  else
+    takes(m, &fit);
+}
+
+static void take_aligned(modelled_t *m, size_t most)
+{
+  granule_fit_t fit;
+  size_t count = GRANULES_LEAST + below(&m->dice, most), alignment = (size_t)1 << below(&m->dice, 8);
+  size_t first = below(&m->dice, 1000);
+  if (!granules_find_aligned(&m->g, count, alignment, first, &fit))
+    return;
+  assert_int_equal((fit.at + first) % alignment, 0);
+  takes(m, &fit);
+}
+
+/* The pages that a block would be the first in may be too dear. */
+static void take_within(modelled_t *m, size_t most)
+{
+  granule_fit_t fit;
+  size_t count = GRANULES_LEAST + below(&m->dice, most), room = below(&m->dice, 3) * GRANULE_PAGE;
+  size_t longest = granules_longest_within(&m->g, room);
+  assert_int_equal(granules_find_within(&m->g, count, room, &fit), count <= longest);
+  if (count > longest)
+    return;
+  assert_true(granules_unused(&m->g, fit.at, fit.at + count) <= room);
+  takes(m, &fit);
+}
+
+/* Returns a block at random; GRANULES_NONE: there is none. */
+static size_t any_block(modelled_t *m)
+{
+  size_t from = granules_next(&m->g, below(&m->dice, m->count));
+  return from != GRANULES_NONE ? from : granules_next(&m->g, 0);
+}
+
+static void give_one(modelled_t *m, size_t most)
+{
+  size_t from = any_block(m), before = pages_used(m);
+  (void)most;
+  if (from == GRANULES_NONE)
+    return;
+  size_t end = end_of_block(m, from);
+  mark(m, from, end, 0);
+  assert_int_equal(granules_give(&m->g, from, end), before - pages_used(m));
+}
+
+static void shorten_one(modelled_t *m, size_t most)
+{
+  size_t from = any_block(m), before = pages_used(m);
+  (void)most;
+  size_t end = from == GRANULES_NONE ? 0 : end_of_block(m, from);
+  if (from == GRANULES_NONE || end - from == GRANULES_LEAST)
+    return;
+  size_t new_end = from + GRANULES_LEAST + below(&m->dice, end - from - GRANULES_LEAST);
+  mark(m, new_end, end, 0);
+  assert_int_equal(granules_shorten(&m->g, end, new_end), before - pages_used(m));
+}
+
+static void lengthen_one(modelled_t *m, size_t most)
+{
+  size_t from = any_block(m), free = 0;
+  (void)most;
+  if (from == GRANULES_NONE)
+    return;
+  size_t end = end_of_block(m, from);
+  while (end + free < m->count && !m->block[end + free])
+    free++;
+  assert_int_equal(granules_behind(&m->g, end), free);
+  if (!free)
+    return;
+  size_t new_end = end + 1 + below(&m->dice, free);
+  granules_lengthen(&m->g, end, new_end);
+  mark(m, end, new_end, from + 1);
+}
+
+/* ---- tests ---- */
+
+/* At few sizes the ends of words and pages are everywhere. */
+static void random_steps(void **state)
+{
+  static void (*const steps[])(modelled_t *, size_t) = {take_some, take_some, take_some, take_aligned, take_within,
+                                                        give_one,  give_one,  give_one,  shorten_one,  lengthen_one};
+  static const size_t counts[] = {2,   3,   5,   62,  63,  64,  65,  126,  127,  128, 200,
+                                  255, 256, 257, 511, 512, 513, 700, 1024, 2049, 5000};
+  (void)state;
+  for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+      modelled_t m;
+      modelled_new(&m, counts[c], seed * 100 + c);
+      size_t most = seed % 3 == 0 ? counts[c] : seed % 3 == 1 ? 4 : 40;
+      for (size_t i = 0; i < 400; i++) {
+        steps[below(&m.dice, sizeof steps / sizeof *steps)](&m, most);
+        if (i % 4 == 0 || counts[c] < 300) {
+          agrees(&m);
+          longest_agrees(&m);
+        }
+      }
+      modelled_end(&m);
+    }
+}
+
+/* All that was taken comes back as one stretch, in whatever order it comes. */
+static void all_of_it_comes_back(void **state)
+{
+  (void)state;
+  for (size_t count = GRANULES_LEAST; count < 1500; count += 1 + count / 7) {
+    modelled_t m;
+    modelled_new(&m, count, count);
+    granule_fit_t fit;
+    while (granules_find(&m.g, GRANULES_LEAST, &fit))
+      takes(&m, &fit);
+    assert_int_equal(m.g.blocks, count / GRANULES_LEAST);
+    agrees(&m);
+    while (m.g.blocks)
+      give_one(&m, 0);
+    agrees(&m);
+    assert_int_equal(granules_longest(&m.g), count);
+    assert_int_equal(m.g.live, 0);
+    modelled_end(&m);
+  }
+}
+
+/* The fit is the best of the memory up to a quarter, and the lowest of its class. */
+static void a_good_fit_is_found(void **state)
+{
+  static const size_t lengths[] = {40, 9, 20, 9, 300, 70, 64, 2};
+  (void)state;
+  modelled_t m;
+  modelled_new(&m, 2000, 1);
+  granule_fit_t fit, all[2 * 8];
+  for (size_t i = 0; i < 16; i++) {
+    assert_true(granules_find(&m.g, i % 2 ? GRANULES_LEAST : lengths[i / 2], &all[i]));
+    takes(&m, &all[i]);
+  }
+  while (granules_find(&m.g, GRANULES_LEAST, &fit))
+    takes(&m, &fit);
+  for (size_t i = 0; i < 16; i += 2) {
+    mark(&m, all[i].at, all[i].at + all[i].count, 0);
+    granules_give(&m.g, all[i].at, all[i].at + all[i].count);
+  }
+  static const size_t wanted[][2] = {{2, 14}, {9, 2}, {8, 2}, {17, 4}, {33, 0}, {60, 10}, {65, 10}, {71, 8}, {300, 8}};
+  for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+    assert_true(granules_find(&m.g, wanted[i][0], &fit));
+    assert_int_equal(fit.at, all[wanted[i][1]].at);
+  }
+  assert_false(granules_find(&m.g, 301, &fit));
+  modelled_end(&m);
+}
+
+/* The index is what a small memory cannot spare much for. */
+static void the_index_is_small(void **state)
+{
+  (void)state;
+  for (size_t count = 4096; count <= GRANULES_MOST; count *= 2)
+    assert_true(granules_index_bytes(count) * 1000 <= 12 * count * 16);
+  assert_true(granules_index_bytes(64) <= 64);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(random_steps),
+    cmocka_unit_test(all_of_it_comes_back),
+    cmocka_unit_test(a_good_fit_is_found),
+    cmocka_unit_test(the_index_is_small),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
