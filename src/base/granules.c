@@ -279,6 +279,7 @@ void granules_take(granules_t *g, const granule_fit_t *fit)
     add_stretch(g, to, fit->to);
   g->live += (uint32_t)fit->count;
   g->blocks++;
+  g->taken_end = (uint32_t)max_size(g->taken_end, to);
 }
 
 /* The bits of [from, to) are ones now. A page that lies in the free stretch as a whole is not used any more. */
@@ -328,6 +329,7 @@ void granules_lengthen(granules_t *g, size_t to, size_t new_to)
   if (new_to != end)
     add_stretch(g, new_to, end);
   g->live += (uint32_t)(new_to - to);
+  g->taken_end = (uint32_t)max_size(g->taken_end, new_to);
 }
 
 /* ---- questions ---- */

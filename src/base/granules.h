@@ -42,6 +42,7 @@ typedef struct granules {
   uint64_t classes;
   uint32_t count, words; /* of the map, but for its end */
   uint32_t live, blocks;
+  uint32_t taken_end; /* no granule at or beyond it was ever taken */
 } granules_t;
 
 /* How many bytes the index takes for `count` granules. `index` is aligned to 8. All granules are free at first. */

@@ -49,7 +49,7 @@ void census_begin(const space_t *another)
   for (size_t slot = 0; slot < window_slots_open(); slot++)
     add_arena(space_arena_at(slot));
   for (heap_t *heap = heaps_first(); heap; heap = heap->next)
-    add_arena(heap->region.space.fixed);
+    add_arena(heap_own_arena(heap));
   add_arena(another->fixed);
 }
 

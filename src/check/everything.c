@@ -34,7 +34,7 @@ static void check_spaces(void)
 {
   check_space(&space_of_process);
   for (heap_t *heap = heaps_first(); heap; heap = heap->next)
-    if (heap->region.space.fixed)
+    if (heap_own_arena(heap))
       check_space(&heap->region.space);
 }
 
@@ -67,7 +67,7 @@ static bool check_heaps(const heap_t *only)
   check_kept();
   census_begin(&space_of_process);
   for (heap_t *heap = heaps_first(); heap; heap = heap->next)
-    if (heap->space && (!only || heap == only))
+    if ((heap->space || heap_has_granules(heap)) && (!only || heap == only))
       check_heap_lists(heap);
   check_all_counted(only);
   census_end();

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * H: heaps, their large blocks and their budgets. */
 #include "heap/heap.h"
+#include "check/check.h"
 #include "check/parts.h"
+#include "heap/granular.h"
 
 static bool is_prepaid(const space_t *space, const run_t *run) { return arena_of(space, run->start)->space->prepaid; }
 
@@ -9,7 +11,7 @@ static bool is_prepaid(const space_t *space, const run_t *run) { return arena_of
 static size_t check_bins(const heap_t *heap)
 {
   size_t charged = 0;
-  for (unsigned c = 1; c < CLASS_COUNT; c++) {
+  for (unsigned c = 1; c < (heap->space ? CLASS_COUNT : 1); c++) {
     bin_t *bin = heap->bins[c];
     if (!bin)
       continue;
@@ -112,7 +114,7 @@ static size_t held_by_children(const heap_t *heap)
 /* Returns the bytes of the runs that hold records of a guest. */
 static size_t record_runs(const heap_t *heap)
 {
-  const arena_t *arena = heap->region.space.fixed;
+  const arena_t *arena = heap_own_arena(heap);
   size_t bytes = 0, unit = 0;
   for (run_t *run; arena && (run = run_from(arena, unit)) != NULL; unit = unit_behind(arena, run))
     bytes += run->kind == RUN_REGION ? run_bytes(arena, run) : 0;
@@ -122,6 +124,8 @@ static size_t record_runs(const heap_t *heap)
 /* The region is a run or a mapping that no other heap may have. */
 static void check_region(const heap_t *heap)
 {
+  if (heap_is_guest(heap))
+    return;
   const run_t *run = heap->region.run;
   if (run) {
     census_run(&space_of_process, run, "A2", "two heaps in one region");
@@ -130,6 +134,25 @@ static void check_region(const heap_t *heap)
   }
   expect(!heap->region.huge || (heap->region.huge->is_region && heap->region.huge->owner == heap), "A2",
          "the region of a heap is not its own", heap);
+}
+
+/* G1, and G2 of what no block has. Returns the bytes of the used pages. */
+static size_t check_granular(heap_t *heap)
+{
+  if (!heap_has_granules(heap))
+    return 0;
+  const granules_t *g = &heap->region.granules;
+  check_granules(g);
+  size_t held = 0;
+  for (size_t i = 0; i < g->count; i++) {
+    bool used = bit_test(g->used, i / GRANULE_PAGE), free = bit_test(g->map, i) && bit_test(g->map, i + 1);
+    const unsigned char *granule = (unsigned char *)heap->region.base + i * GRANULE;
+    held += used ? GRANULE : 0;
+    for (size_t k = 0; k < GRANULE && heap->checked && used && free; k++)
+      expect(granule[k] == (unsigned char)(0x1deadb0bu >> k % 4 * 8), "G2", "a free granule has been written to", granule);
+  }
+  expect_count(granular_figures(heap).held_bytes, held, "G1", "bytes of used pages");
+  return held;
 }
 
 /* H2. What was counted has come from lists, and the rest is added here. */
@@ -144,7 +167,7 @@ static void check_budget(const heap_t *heap, size_t counted)
 }
 
 /* H1 to H3. What the lists say is counted first, and then compared with what the heap counts. */
-void check_heap_lists(const heap_t *heap)
+void check_heap_lists(heap_t *heap)
 {
   large_t large = {0};
   expect(heap->mark == HEAP_LIVE_MARK, "H1", "a heap that was destroyed is in the list", heap);
@@ -161,6 +184,6 @@ void check_heap_lists(const heap_t *heap)
   expect_count(bytes, large.usable, "H3", "bytes of large blocks");
   expect_count(heap->large_held, large.held, "H3", "bytes that large blocks take");
   expect_count(heap == &default_heap ? count_spares() : 0, large.spares, "H3", "spare runs");
-  check_budget(heap, slabs + large.charged);
+  check_budget(heap, slabs + large.charged + check_granular(heap));
   check_magazines_of_heap(heap);
 }

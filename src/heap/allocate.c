@@ -4,6 +4,7 @@
  * has (take_own()), then its callback and the heaps it overflows to, in the order that heap_next_resort() has. */
 #include "heap/allocate.h"
 #include "heap/dying.h"
+#include "heap/granular.h"
 #include "heap/guard.h"
 #include "heap/large.h"
 #include "heap/startup.h"
@@ -24,6 +25,7 @@ typedef struct request {
   size_t usable;     /* answer: bytes of the block */
   block_past_t past; /* answer: what they hold */
   bool grown;        /* answer: that from has become the block */
+  bool in_granules;  /* answer: it was cut from them */
   heap_t *heap;      /* answer: whose block it is */
   located_t *from;   /* NULL, or a block that may become it where it is, or by moving its pages */
   const char *call;
@@ -108,9 +110,24 @@ static void *take_block(heap_t *heap, unsigned size_class, request_t *r)
   return block;
 }
 
+/* A budget that was raised beyond its region goes on in the process's space. */
+static bool may_go_on(const heap_t *heap)
+{
+  size_t limit = budget_limit(&heap->budget);
+  return !heap_is_guest(heap) && (!limit || limit > heap->head_bytes + heap->region.size);
+}
+
 static void *take(heap_t *heap, request_t *r)
 {
   size_t size = size_with_guard(heap, r);
+  if (heap_has_granules(heap)) {
+    r->heap = heap;
+    r->past = BLOCK_USED;
+    void *block = granular_take(heap, size, r->alignment, &r->usable);
+    r->in_granules = block != NULL;
+    if (block || !may_go_on(heap))
+      return block;
+  }
   unsigned c = heap_class_for(heap, size, r->alignment);
   r->heap = heap;
   return c ? take_block(heap, c, r) : large_take(heap, size, r->alignment, &r->past, &r->usable);
@@ -121,6 +138,8 @@ bool heap_lengthen(located_t *at, size_t size, bool may_move)
 {
   if (HAS_SYSTEM && at->huge)
     return large_resize_huge(at->heap, at->huge, size, may_move);
+  if (located_in_granules(at))
+    return granular_resize(at->heap, at->start, size);
   return !at->bin && large_resize_run(at->heap, at->run, size);
 }
 
@@ -146,7 +165,8 @@ static size_t bytes_lacking(const request_t *r)
  * was the system that refused, memory or addresses, and not the budget. */
 static bool trim_process(heap_t *heap, const request_t *r)
 {
-  if (!HAS_SYSTEM || heap_is_guest(heap) || !budget_allows(&heap->budget, bytes_lacking(r)))
+  if (!HAS_SYSTEM || heap_is_guest(heap) || (heap_has_granules(heap) && !may_go_on(heap)) ||
+      !budget_allows(&heap->budget, bytes_lacking(r)))
     return false;
   if (!heap_is_default(heap))
     heap_drain(&default_heap);
@@ -173,7 +193,7 @@ static void *take_own(heap_t *heap, request_t *r)
   if (!block && trim_process(heap, r))
     block = take_again(heap, r);
   /* A large block has no class, so there is nothing that it could borrow. */
-  unsigned c = block ? 0 : heap_class_for(heap, size_with_guard(heap, r), r->alignment);
+  unsigned c = block || !heap->space ? 0 : heap_class_for(heap, size_with_guard(heap, r), r->alignment);
   return c ? borrow(heap, c + 1, heap_block_size(heap, c) * BORROW_FACTOR, r) : block;
 }
 
@@ -240,7 +260,7 @@ static bool is_sane(const request_t *r) { return r->size <= PTRDIFF_MAX - 2 * UN
 static void *hand_out(void *block, request_t *r, bool zero)
 {
   if (r->heap->checked) {
-    guard_open((guarded_t){block, r->usable, r->heap, r->call}, r->size, r->past == BLOCK_USED);
+    guard_open((guarded_t){block, r->usable, r->heap, r->call, r->in_granules}, r->size, r->past == BLOCK_USED);
     r->usable = r->size;
   }
   if (zero && (r->past != BLOCK_ZEROED || r->heap->checked))

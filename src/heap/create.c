@@ -132,7 +132,7 @@ static size_t class_table_bytes(size_t classes) { return round_up((classes + 1) 
 static size_t table_price(const heap_t *heap, const pool_heap_options_t *o)
 {
   size_t table = class_table_bytes(o->size_class_count);
-  if (!o->memory)
+  if (!o->memory || heap_has_granules(heap))
     return table;
   return (size_t)(heap->records_end - heap->records) >= table ? 0 : round_up(table, (size_t)1 << heap->space->unit_log2);
 }

@@ -3,6 +3,7 @@
  * Nothing is counted twice: a block is live or cached, and what a slab or a run holds beyond those is idle. What no heap has is
  * put down to the default heap. */
 #include "heap/figures.h"
+#include "heap/granular.h"
 #include "space/metadata.h"
 
 /* How many blocks of the bin are in magazines of these threads. Under threads_lock. */
@@ -54,9 +55,14 @@ static large_figures_t figures_with_spares(const heap_t *heap)
 }
 
 /* Read one after the other while threads go on, so the figures are close. */
-large_figures_t heap_large_figures(const heap_t *heap)
+large_figures_t heap_large_figures(heap_t *heap)
 {
-  return heap_is_default(heap) ? figures_with_spares(heap) : figures_of(heap);
+  large_figures_t f = heap_is_default(heap) ? figures_with_spares(heap) : figures_of(heap);
+  if (heap_has_granules(heap)) {
+    granular_figures_t g = granular_figures(heap);
+    f = (large_figures_t){f.live_blocks + g.live_blocks, f.live_bytes + g.live_bytes, f.held_bytes + g.held_bytes};
+  }
+  return f;
 }
 
 /* Returns how much of the process's metadata heaps were charged for. Under heaps_lock. */
@@ -96,6 +102,10 @@ static void add_process_figures(pool_stats_t *stats)
 /* The units of a prepaid region that serve nothing are held all the same. */
 static void add_region_figures(pool_stats_t *stats, heap_t *heap)
 {
+  if (heap_has_granules(heap)) {
+    stats->purged_bytes += granular_purged(heap);
+    return;
+  }
   space_figures_t f = space_figures(&heap->region.space);
   stats->idle_bytes += f.unused_bytes;
   stats->purged_bytes = f.purged_bytes;
@@ -114,7 +124,7 @@ static void add_bins(pool_stats_t *stats, heap_t *heap)
 
 /* What large blocks hold beyond their usable bytes, and spares, is idle. The figures are read one after the other, so the
  * difference is kept from being negative. */
-static void add_large(pool_stats_t *stats, const heap_t *heap)
+static void add_large(pool_stats_t *stats, heap_t *heap)
 {
   large_figures_t f = heap_large_figures(heap);
   stats->live_blocks += f.live_blocks;

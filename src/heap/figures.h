@@ -14,10 +14,10 @@ void heap_figures(heap_t *heap, pool_stats_t *stats);
 
 bin_figures_t heap_bin_figures(bin_t *bin);
 
-/* The figures of large blocks. Spares are held, but not live. */
+/* The figures of blocks of no class: of large ones, and of those cut from granules. Spares are held, but not live. */
 typedef struct large_figures {
   size_t live_blocks, live_bytes, held_bytes;
 } large_figures_t;
-large_figures_t heap_large_figures(const heap_t *heap);
+large_figures_t heap_large_figures(heap_t *heap);
 
 #endif

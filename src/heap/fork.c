@@ -36,7 +36,7 @@ static void pass_depots(void)
       closure_pass(&depot_at(&bin->depots, i)->lock);
 }
 
-/* The heaps that have a region, which are linked on the way: few do, and the others need not be looked at again. */
+/* The heaps that have a region of units, which are linked on the way: few do, and the others need not be looked at again. */
 static heap_t *with_region;
 
 /* The newest heaps come first in the list, so children come before their parents. The default heap, which is first in the list,
@@ -46,7 +46,7 @@ static void pass_budgets(void)
   with_region = NULL;
   for (heap_t *heap = heaps_first()->next; heap; heap = heap->next) {
     closure_pass(&heap->budget.lock);
-    if (heap->space == &space_of_process)
+    if (heap->space == &space_of_process || heap_has_granules(heap))
       continue;
     heap->region.next = with_region;
     with_region = heap;

@@ -4,6 +4,7 @@
  * of a bin, with or without magazines. */
 #include "heap/free.h"
 #include "heap/dying.h"
+#include "heap/granular.h"
 #include "heap/guard.h"
 #include "heap/large.h"
 #include "heap/tick.h"
@@ -32,10 +33,17 @@ static void give_cached(heap_t *heap, bin_t *bin, void *block, const char *call)
     heap_after_slow_path(thread);
 }
 
+/* Another thread may have freed it since it was looked up. */
+static void give_granules(heap_t *heap, void *block, const char *call)
+{
+  if (unlikely(!granular_give(heap, block)))
+    heap_locate_block(heap, block, call, FREED_TWICE);
+}
+
 /* A large block may be wiped by giving its pages back; a block of a slab shares them with others. */
 void heap_wipe(const located_t *at, size_t offset)
 {
-  if (at->bin)
+  if (at->bin || located_in_granules(at))
     memset(at->start + offset, 0, at->size - offset);
   else
     large_wipe(at->heap, at->start + offset, at->size - offset);
@@ -46,10 +54,12 @@ void heap_give_back(located_t at, const char *call)
 {
   void *block = at.start;
   if (at.heap->checked)
-    guard_close((guarded_t){block, at.size, at.heap, call});
+    guard_close((guarded_t){block, at.size, at.heap, call, located_in_granules(&at)});
   else if (at.heap->zero_on_free)
     heap_wipe(&at, 0);
-  if (HAS_SYSTEM && at.huge)
+  if (located_in_granules(&at))
+    give_granules(at.heap, block, call);
+  else if (HAS_SYSTEM && at.huge)
     large_give_huge(at.heap, at.huge);
   else if (!at.bin)
     large_give_run(at.heap, at.run);
@@ -59,9 +69,13 @@ void heap_give_back(located_t at, const char *call)
     bin_put(at.bin, &block, 1);
 }
 
-/* A thread that ends the process leaves what it frees: its locks may be in any state. */
+/* A thread that ends the process leaves what it frees: its locks may be in any state. What begins in the granules of the heap
+ * that is given needs no other look: where a live block of it begins is no other block. */
 void heap_free(heap_t *heap, void *block, const char *call)
 {
-  if (!process_is_ending())
+  if (process_is_ending())
+    return;
+  bool plain = heap && heap_has_granules(heap) && !heap->checked && !heap->zero_on_free;
+  if (!plain || !granular_give(heap, block))
     heap_give_back(heap_locate_block(heap, block, call, FREED_TWICE), call);
 }

@@ -40,7 +40,7 @@ static void verify_dead(const guarded_t *at, size_t room)
 {
   static const char what[] = "written to after it was freed";
   const unsigned char *bytes = at->block;
-  size_t size = guard_size_before(at->block, at->usable);
+  size_t size = at->in_granules ? room : guard_size_before(at->block, at->usable);
   for (size_t i = 0; i < room; i++)
     if (unlikely(bytes[i] != (unsigned char)DEAD_BYTES[i % 4]))
       damaged(at, what, i, size);
@@ -53,7 +53,7 @@ void guard_open(guarded_t at, size_t size, bool was_returned)
 {
   size_t room = at.usable - GUARD_BYTES;
   if (was_returned)
-    verify_dead(&at, room);
+    verify_dead(&at, at.in_granules ? at.usable : room);
   memset(at.block, NEW_BYTE, size);
   memset((char *)at.block + size, CANARY_BYTE, room - size);
   *trailer_of(at.block, at.usable) = (trailer_t){size ^ LIVE_MARK, LIVE_MARK};
@@ -91,11 +91,17 @@ void guard_shorten(guarded_t at, size_t size)
   trailer_of(at.block, at.usable)->size = size ^ LIVE_MARK;
 }
 
+void guard_fill(void *start, size_t size)
+{
+  for (size_t i = 0; i < size; i++)
+    ((unsigned char *)start)[i] = (unsigned char)DEAD_BYTES[i % 4];
+}
+
 /* The canary is checked before it is overwritten: this is the last moment at which a write past the block can be seen. */
 void guard_close(guarded_t at)
 {
   size_t room = at.usable - GUARD_BYTES, size = verify_end(&at);
-  for (size_t i = 0; i < room; i++)
-    ((unsigned char *)at.block)[i] = (unsigned char)DEAD_BYTES[i % 4];
-  *trailer_of(at.block, at.usable) = (trailer_t){size ^ DEAD_MARK, size ^ ~DEAD_MARK};
+  guard_fill(at.block, at.in_granules ? at.usable : room);
+  if (!at.in_granules)
+    *trailer_of(at.block, at.usable) = (trailer_t){size ^ DEAD_MARK, size ^ ~DEAD_MARK};
 }

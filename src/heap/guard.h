@@ -5,8 +5,8 @@
  *     | requested bytes: 0xcd at first | canary | trailer |         live
  *     | 0x1deadb0b, again and again             | trailer |         returned, until it is given out again
  *
- * The trailer keeps the requested size, also of a returned block: the canary starts right behind what the caller asked for, and
- * a message says what that was. */
+ * Where blocks are cut from granules there is no trailer in returned memory. Elsewhere the trailer keeps the requested size,
+ * also of a returned block: the canary starts right behind what the caller asked for, and a message says what that was. */
 #ifndef GUARD_H
 #define GUARD_H
 
@@ -25,6 +25,8 @@ typedef struct guarded {
   size_t usable;
   const struct pool_heap *heap;
   const char *call;
+  bool
+    in_granules; /* its memory is of no block once it is returned, so the pattern covers all of it, and there is no trailer */
 } guarded_t;
 
 /* It goes out for a request of `size`. `was_returned`: it went through guard_close before. */
@@ -35,6 +37,9 @@ void guard_shorten(guarded_t at, size_t size);
 
 /* It comes back: checks the canary, fills it. */
 void guard_close(guarded_t at);
+
+/* Writes the pattern of returned memory. */
+void guard_fill(void *start, size_t size);
 
 /* The requested size of a live block. */
 size_t guard_size(const void *block, size_t usable);

@@ -160,6 +160,8 @@ size_t heap_good_size(const heap_t *heap, size_t size)
   size_t asked = size;
   if (heap->checked)
     size = guarded_size(size);
+  if (heap_has_granules(heap))
+    return size <= PTRDIFF_MAX ? granules_for(size) << GRANULE_LOG2 : asked;
   unsigned c = class_of(heap, size);
   if (c)
     return heap_block_size(heap, c);

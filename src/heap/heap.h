@@ -75,6 +75,12 @@ static inline void heap_leave(heap_t *heap, thread_t *thread)
     thread_leave(thread);
 }
 
+/* How long idle memory of the heap is kept. */
+static inline uint32_t heap_purge_delay_ms(const heap_t *heap)
+{
+  return heap_has_granules(heap) ? heap->region.purge_delay_ms : heap->space->purge_delay_ms;
+}
+
 uint32_t heap_block_size(const heap_t *heap, unsigned size_class);
 size_t heap_good_size(const heap_t *heap, size_t size);
 

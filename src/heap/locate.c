@@ -3,6 +3,7 @@
  * A question goes down through the layers: is the address in a guest, in a run, in a mapping, in a reserve? Each layer calls
  * back under its own lock (ask_run(), ask_huge()), so that what it found stays as it is while it is looked at. */
 #include "heap/locate.h"
+#include "heap/granular.h"
 #include "heap/guard.h"
 #include "misuse.h"
 #include <stddef.h>
@@ -150,6 +151,22 @@ static heap_t *reserve_around(const void *address)
   return inside ? heap_of_space(arena->space) : NULL;
 }
 
+/* Asks a region of granules, under its heap's lock. */
+static void ask_granules(question_t *q, heap_t *heap)
+{
+  located_t *at = &q->at;
+  if (!granular_holds(heap, q->address))
+    return;
+  lock_acquire(&heap->lock);
+  at->start = granular_around(heap, q->address, &at->size);
+  if (at->start) {
+    at->heap = heap;
+    at->live = true;
+    measure(q, heap, at->start, at->size);
+  }
+  lock_release(&heap->lock);
+}
+
 /* Without a guest the runs are asked, then the mappings, then the slots of reserves. If the answer is a region, the region's
  * own arena is asked too, because its blocks are runs there. */
 static inline void look(question_t *q, heap_t *guest)
@@ -158,7 +175,9 @@ static inline void look(question_t *q, heap_t *guest)
   if (HAS_SYSTEM && !q->region && !space_ask(q->address, ask_run, q) && !huge_ask(q->address, ask_huge, q))
     q->region = reserve_around(q->address);
   heap_t *region = q->region;
-  if (region && region->region.space.fixed)
+  if (region && heap_has_granules(region))
+    ask_granules(q, region);
+  else if (region && region->region.space.fixed)
     space_ask_fixed(&region->region.space, q->address, ask_run, q);
   if (q->at.bin && !q->at.bin->lock.solo)
     ask_slab(q);
@@ -275,8 +294,10 @@ static bool was_freed(const located_t *at, const void *block)
 {
   if (at->start == block)
     return at->bin || (at->run && run_kind(at->run) == RUN_SPARE);
-  return at->heap && at->heap->region.space.fixed ? space_had_run_fixed(&at->heap->region.space, block)
-                                                  : HAS_SYSTEM && space_had_run(block);
+  if (at->heap && heap_has_granules(at->heap) && granular_holds(at->heap, block))
+    return !at->start && (uintptr_t)block % BLOCK_ALIGNMENT == 0 && granular_was_taken(at->heap, block);
+  return at->heap && heap_own_arena(at->heap) ? space_had_run_fixed(&at->heap->region.space, block)
+                                              : HAS_SYSTEM && space_had_run(block);
 }
 
 /* What was asked for where the heap is checked; else what the block holds. */

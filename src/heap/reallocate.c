@@ -3,6 +3,7 @@
  * A block changes its size in the cheapest way that there is: where it is, by moving its pages, and last by a copy. */
 #include "heap/reallocate.h"
 #include "heap/dying.h"
+#include "heap/granular.h"
 #include "heap/guard.h"
 #include "heap/large.h"
 #include "misuse.h"
@@ -31,6 +32,8 @@ static void shrink_in_place(located_t *at, size_t size)
   wipe_tail(at, size);
   if (HAS_SYSTEM && at->huge)
     large_resize_huge(at->heap, at->huge, size, false);
+  else if (located_in_granules(at))
+    granular_resize(at->heap, at->start, size);
   else if (!at->bin)
     large_resize_run(at->heap, at->run, size);
 }
@@ -39,7 +42,7 @@ static void shrink_in_place(located_t *at, size_t size)
  * hold what nobody needs. */
 static bool is_worth_moving(const located_t *at, size_t size)
 {
-  if (size > at->size / 2)
+  if (size > at->size / 2 || located_in_granules(at))
     return false;
   unsigned c = heap_class_for(at->heap, size, 1);
   if (HAS_SYSTEM && at->huge)
@@ -85,7 +88,7 @@ static void *reallocate_checked(heap_t *heap, const located_t *at, size_t size, 
   void *to = heap_allocate_if_easy(heap, size, call);
   if (to)
     return copy_to(to, at, had, size, call);
-  guard_shorten((guarded_t){at->start, at->size, at->heap, call}, size);
+  guard_shorten((guarded_t){at->start, at->size, at->heap, call, located_in_granules(at)}, size);
   return at->start;
 }
 

@@ -18,7 +18,7 @@ void heap_give_record(heap_t *heap, void *record, size_t size);
  * for the first time. */
 static inline bool heap_has_records_apart(const heap_t *heap)
 {
-  return !heap_is_guest(heap) && (!heap->region.kind || heap->region.space.purgeable);
+  return !heap_is_guest(heap) && (!heap->region.kind || heap_has_granules(heap) || heap->region.space.purgeable);
 }
 
 /* The account of a record that is kept elsewhere. False: over the budget. */

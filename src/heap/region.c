@@ -4,6 +4,7 @@
  * there is room for depends on the records, and these on the units. */
 #include "heap/region.h"
 #include "bin/slabs.h"
+#include "heap/granular.h"
 #include "heap/invalid.h"
 #include "option.h"
 #include "space/metadata.h"
@@ -69,6 +70,36 @@ static bool can_serve(const pool_heap_options_t *o, size_t units, unsigned unit_
   return slabs_least_bytes(smallest, unit_log2) <= units << unit_log2;
 }
 
+/* ---- of granules ---- */
+
+/* The heap's own classes are served by bins. */
+static bool guest_has_granules(const pool_heap_options_t *o) { return !o->size_classes && o->memory_size <= SMALL_REGION; }
+
+/* Returns what a heap with one block takes at an address. A checked one has room for a byte in it. */
+static size_t granular_enough(uintptr_t address)
+{
+  size_t record = HEAP_RECORD_SHORT + granules_index_bytes(GRANULES_LEAST);
+  return round_up(round_up(address, GRANULE) + record, GRANULE) + GRANULES_LEAST * GRANULE - address;
+}
+
+/* The heap and the index are in front, and the granules at the end. */
+static heap_t *create_granular_guest(const pool_heap_options_t *o)
+{
+  uintptr_t memory = (uintptr_t)o->memory, end = round_down(memory + o->memory_size, GRANULE);
+  if (o->memory_size < granular_enough(memory))
+    return invalid(INVALID_MEMORY_IS_SMALL, o->memory_size, granular_enough(memory));
+  heap_t *heap = memset((void *)round_up(memory, GRANULE), 0, HEAP_RECORD_SHORT);
+  char *index = (char *)heap + HEAP_RECORD_SHORT;
+  size_t count = granular_count_for(end - (uintptr_t)index);
+  heap->region.kind = REGION_GUEST;
+  heap->region.start = o->memory;
+  heap->region.size = o->memory_size;
+  heap->region.purge_delay_ms = o->purge_delay_ms ? o->purge_delay_ms : settings.purge_delay_ms;
+  heap->head_bytes = heap->metadata_bytes = o->memory_size - (count << GRANULE_LOG2);
+  granular_init(heap, index, (char *)end - (count << GRANULE_LOG2), count);
+  return heap;
+}
+
 /* Returns a size that is enough for these options wherever the buffer is: both its ends may lose what they are not aligned by.
  * Units are reckoned as if each record took some of its own. */
 static size_t guest_enough(const pool_heap_options_t *o)
@@ -91,6 +122,8 @@ heap_t *region_create_guest(const pool_heap_options_t *o)
   char *memory = o->memory, *at = (char *)round_up((uintptr_t)memory, 64), *end = memory + o->memory_size;
   if ((uintptr_t)end < (uintptr_t)memory)
     return invalid(INVALID_MEMORY_WRAPS, o->memory_size);
+  if (guest_has_granules(o))
+    return create_granular_guest(o);
   if (end < at + sizeof(heap_t))
     return invalid(INVALID_MEMORY_IS_SMALL, o->memory_size, guest_enough(o));
   heap_t *heap = memset(at, 0, sizeof *heap);
@@ -273,7 +306,9 @@ static bool each_page(void *start, size_t size, piece_fn *act)
 static bool each_piece(heap_t *heap, piece_fn *act)
 {
   const heap_region_t *region = &heap->region;
-  const arena_t *arena = region->space.fixed;
+  const arena_t *arena = heap_own_arena(heap);
+  if (heap_is_guest(heap))
+    return each_page(region->start, region->size, act);
   return each_page(heap, heap->own_page ? heap_record_bytes(true) : 0, act) && each_page(region->start, region->size, act) &&
          each_page(heap->records_start, heap->reserve_records, act) &&
          each_page(region->arena_records, region->arena_records ? region->arena_record_bytes : 0, act) &&
@@ -287,7 +322,8 @@ bool region_prepare(heap_t *heap, const pool_heap_options_t *o)
 {
   if (!region_is_real_time(o))
     return true;
-  heap->region.space.purgeable = false;
+  if (!heap_has_granules(heap))
+    heap->region.space.purgeable = false;
   if (o->flags & POOL_HEAP_PREFAULT && !each_piece(heap, os_prefault))
     return false;
   if (o->flags & POOL_HEAP_LOCK_MEMORY) {
@@ -303,6 +339,8 @@ bool region_prepare(heap_t *heap, const pool_heap_options_t *o)
 void region_hide(heap_t *heap)
 {
   heap_region_t *region = &heap->region;
+  if (heap_is_guest(heap))
+    return;
   if (region->run)
     run_become(region->run, RUN_NONE, NULL);
   if (region->huge)
@@ -318,6 +356,8 @@ void region_give(heap_t *heap)
   heap_region_t *region = &heap->region;
   if (region->locked)
     each_piece(heap, os_unlock_memory);
+  if (heap_is_guest(heap))
+    return;
   metadata_give(heap->records_start, heap->reserve_records);
   if (region->space.unpaid)
     space_forget_unpaid(&region->space);

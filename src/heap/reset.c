@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "heap/reset.h"
+#include "heap/granular.h"
 #include "heap/large.h"
 #include "heap/walk.h"
 #include <string.h>
@@ -28,7 +29,7 @@ static void drop_caches(heap_t *heap, bool forget)
 static bool wipe_visited(const pool_block_t *block, void *context)
 {
   const heap_t *heap = context;
-  if (block->size > heap->class_most) /* of no class */
+  if (block->size > heap->class_most && !granular_holds(heap, block->start)) /* of no class */
     large_wipe(heap, block->start, block->size);
   else
     memset(block->start, 0, block->size);
@@ -47,6 +48,8 @@ void heap_end_blocks(heap_t *heap, bool for_good)
   FOR_EACH_BIN(bin, heap)
     (for_good ? bin_destroy : bin_reset)(bin);
   large_free_all(heap);
+  if (heap_has_granules(heap))
+    granular_end_blocks(heap);
 }
 
 void heap_reset(heap_t *heap) { heap_end_blocks(heap, false); }

@@ -6,6 +6,7 @@
  * then gives the memory to the system. */
 #include "heap/tick.h"
 #include "bin/due.h"
+#include "heap/granular.h"
 #include "heap/large.h"
 #include "option.h"
 #include "space/gate.h"
@@ -121,6 +122,16 @@ static size_t purge_slabs(heap_t *heap)
   return bytes;
 }
 
+/* A raised budget may have slabs beside its granules. */
+static size_t trim_granular(heap_t *heap, size_t keep)
+{
+  heap_drain(heap);
+  size_t purged = granular_purge(heap, keep);
+  if (!keep)
+    purged += purge_slabs(heap);
+  return purged;
+}
+
 /* A heap without a region answers for what its own slabs left in the process's space, not for what was there before. Draining
  * may give memory back by itself: a space that has more than it keeps does so at once. That counts too. */
 size_t heap_trim(heap_t *heap, size_t keep)
@@ -129,6 +140,8 @@ size_t heap_trim(heap_t *heap, size_t keep)
     heap_drain(heap);
   if (!HAS_SYSTEM || !manager_is_up())
     return 0;
+  if (heap_has_granules(heap))
+    return trim_granular(heap, keep);
   bool all = heap_is_default(heap);
   size_t before = all || heap->region.kind ? 0 : space_figures(heap->space).dirty_bytes;
   size_t purged = all ? space_destroy_left() : 0;

@@ -5,12 +5,12 @@
  * and push without this folder. Heaps that have none, and requests they pass on, have their magazines popped here.
  *
  * A heap takes its slabs and runs from the process's space, or from a region of its own: the caller's memory, what was
- * reserved at creation, or, for a small budget, as much as the budget allows, cut into smaller units so that few bytes
- * serve many size classes.
+ * reserved at creation, or, for a small budget, as much as the budget allows. A small region has no room for slabs of many
+ * classes. So it is of granules, from which blocks of any size are cut (granular.h), or cut into smaller units.
  *
  *   H1 a bin exists from the first request of its class on and stays as long as the heap
- *   H2 budget.held == head_bytes, the records, the slabs of all bins, and the large and huge blocks, as far as they are not in
- *      a prepaid region, and what the heaps hold whose parent this is
+ *   H2 budget.held == head_bytes, the records, the slabs of all bins, the large and huge blocks and what G1 says, as far as not
+ *      in a prepaid region, and what the heaps hold whose parent this is
  *   H3 the list of large runs holds exactly the heap's runs of the kinds RUN_LARGE and RUN_SPARE
  *
  * H2 does not hold inside calls that take memory or give it back: a charge comes before its memory, a discharge after it. H3
@@ -18,6 +18,7 @@
 #ifndef HEAP_TYPES_H
 #define HEAP_TYPES_H
 
+#include "base/granules.h"
 #include "space/huge.h"
 #include "thread/thread.h"
 
@@ -36,20 +37,27 @@ typedef enum region_kind {
 } region_kind_t;
 
 typedef struct heap_region {
-  uint8_t kind;   /* region_kind_t; the rest is for a heap that has one */
-  bool locked;    /* its pages stay in memory */
-  uint32_t gives; /* large frees so far */
-  char *start;    /* its units, or the caller's memory */
+  uint8_t kind;            /* region_kind_t; the rest is for a heap that has one */
+  bool locked;             /* its pages stay in memory */
+  uint32_t gives;          /* large frees so far; of a region of granules, frees that left a page unused */
+  uint32_t purge_delay_ms; /* of a region of granules */
+  char *start;             /* its units or granules, or the caller's memory */
   size_t size;
+  range_t guest;       /* REGION_GUEST: the caller's memory among others' */
+  heap_t *around;      /* in whose memory it is */
+  granules_t granules; /* no map: it is of units */
+  char *base;          /* granule 0 */
+  uint64_t *dirty;     /* of granules in the system's memory: pages without a block that hold old data */
+  /* A guest of granules ends here. */
+  uint64_t *idle; /* and that did so at the last tick */
+  uint64_t ticked_ms, purged_bytes;
   run_t *run; /* REGION_SMALL: one of the two */
   huge_t *huge;
   void *arena_records; /* REGION_SMALL */
   size_t arena_record_bytes;
-  range_t guest;          /* REGION_GUEST: the caller's memory among others' */
-  heap_t *around;         /* in whose memory it is */
   space_t space;          /* the region as a space */
   arena_t arena;          /* REGION_GUEST, REGION_SMALL */
-  struct pool_heap *next; /* that has a region: for a fork, from its beginning to its end */
+  struct pool_heap *next; /* that has a region of units: for a fork, from its beginning to its end */
 } heap_region_t;
 
 struct pool_heap {
@@ -92,10 +100,13 @@ struct pool_heap {
   char *records, *records_end; /* room for more records, paid for; a guest goes on in runs of its region */
   void *records_start;         /* the records of a reserve, reserve_records bytes of them */
   size_t reserve_records;
-  heap_region_t region;
   char name[HEAP_NAME_SIZE];
+  heap_region_t region;
   bin_t *bins[CLASS_COUNT]; /* NULL: no request of the class yet. Published with release, read with acquire */
 };
+
+/* What the record of a guest of granules takes: it has no bins, and no space of its own. */
+enum { HEAP_RECORD_SHORT = offsetof(heap_t, region) + offsetof(heap_region_t, run) };
 
 /* A bin's record. */
 typedef struct bin_record {
@@ -105,6 +116,18 @@ typedef struct bin_record {
 
 /* False of NULL, and of a heap that was destroyed: its record is used again for heaps alone. */
 static inline bool heap_is_live(const heap_t *heap) { return heap && heap->mark == HEAP_LIVE_MARK; }
+
+enum { GRANULE_LOG2 = 4 };
+#define GRANULE ((size_t)1 << GRANULE_LOG2)
+
+/* How many granules serve a request. */
+static inline size_t granules_for(size_t size) { return max_size((size + GRANULE - 1) >> GRANULE_LOG2, GRANULES_LEAST); }
+
+/* Its region is of granules. */
+static inline bool heap_has_granules(const heap_t *heap) { return heap->region.granules.map != NULL; }
+
+/* The arena of its region; NULL: it has none, or one of granules. */
+static inline arena_t *heap_own_arena(const heap_t *heap) { return heap_has_granules(heap) ? NULL : heap->region.space.fixed; }
 
 /* A heap in the caller's memory has no other memory. */
 static inline bool heap_is_guest(const heap_t *heap) { return !HAS_SYSTEM || heap->region.kind == REGION_GUEST; }

@@ -3,6 +3,7 @@
  * given, and with it the slab or the run, and allocate elsewhere. */
 #include "heap/walk.h"
 #include "heap/dying.h"
+#include "heap/granular.h"
 #include "heap/guard.h"
 #include "heap/large.h"
 #include "heap/locate.h"
@@ -129,6 +130,16 @@ static bool walk_huge(const walk_t *walk)
   return true;
 }
 
+/* Goes on by address, as above. */
+static bool walk_granules(const walk_t *walk)
+{
+  size_t size = 0;
+  for (char *block = NULL; (block = granular_next(walk->heap, block, &size)) != NULL; block += size)
+    if (!visit_block(walk, block, size))
+      return false;
+  return true;
+}
+
 /* ---- the whole heap ---- */
 
 /* What is cached would look live. No thread is in a call with the heap during a walk, so their magazines can be flushed. Where
@@ -157,7 +168,9 @@ bool heap_walk(heap_t *heap, pool_visit_fn *visit, void *context)
 {
   walk_t walk = {.heap = heap, .visit = visit, .context = context};
   flush_all_threads(heap);
-  if (heap->region.space.fixed && !walk_space(&walk, &heap->region.space))
+  if (heap_has_granules(heap) && !walk_granules(&walk))
+    return false;
+  if (heap_own_arena(heap) && !walk_space(&walk, &heap->region.space))
     return false;
   /* A heap with a region may have gone on in the process's space; one in a caller's memory cannot. */
   return heap_is_guest(heap) || (walk_space(&walk, &space_of_process) && walk_huge(&walk));

@@ -173,7 +173,7 @@ static void pool_set_up(object_pool_t *pool, heap_t *heap, const object_pool_opt
                           .resets_on_put = o->reset_time == OBJECT_POOL_RESET_ON_PUT,
                           .when_full = (uint8_t)o->when_full,
                           .max_capacity = o->max_capacity,
-                          .purge_delay_ms = heap->space->purge_delay_ms,
+                          .purge_delay_ms = heap_purge_delay_ms(heap),
                           .construct = o->construct,
                           .reset = o->reset,
                           .destruct = o->destruct,

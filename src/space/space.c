@@ -118,9 +118,11 @@ static size_t unpaid_bytes; /* of all regions: a figure */
 
 size_t space_unpaid_bytes(void) { return __atomic_load_n(&unpaid_bytes, __ATOMIC_RELAXED); }
 
+void space_add_unpaid_bytes(ptrdiff_t bytes) { __atomic_fetch_add(&unpaid_bytes, (size_t)bytes, __ATOMIC_RELAXED); }
+
 COLD void space_add_unpaid(const space_t *space, ptrdiff_t units)
 {
-  __atomic_fetch_add(&unpaid_bytes, (size_t)units << space->unit_log2, __ATOMIC_RELAXED);
+  space_add_unpaid_bytes((ptrdiff_t)((size_t)units << space->unit_log2));
 }
 
 /* The region of a small budget is charged by the units that are taken. Its free units may still hold memory, which no budget

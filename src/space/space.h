@@ -124,6 +124,7 @@ bool space_is_over(const space_t *space);
 
 /* These count units more as dirty, or fewer. Under the lock. */
 void space_add_unpaid(const space_t *space, ptrdiff_t units);
+void space_add_unpaid_bytes(ptrdiff_t bytes); /* of a region without units */
 static inline void space_add_dirty(space_t *space, size_t units)
 {
   space->dirty_units += units;

@@ -92,8 +92,13 @@ static void too_small(void **state)
 {
   (void)state;
   static char buffer[2048];
-  for (size_t size = 1; size < 1024; size += 37)
-    refuses((pool_heap_options_t){.memory = buffer, .memory_size = size}, EINVAL);
+  for (size_t size = 1, made = 0; size <= 1024 || !made; size++) {
+    errno = 0;
+    pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.memory = buffer, .memory_size = size});
+    assert_true(heap ? ++made : errno == EINVAL && !made && size < 1024);
+    assert_true(!heap || pool_heap_alloc(heap, 1));
+    pool_heap_destroy(heap);
+  }
   for (size_t budget = 1; budget < 1024; budget += 37)
     refuses((pool_heap_options_t){.budget = budget}, EINVAL);
   /* With the heap's own classes: too small, or it is enough. */

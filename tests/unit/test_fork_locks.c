@@ -68,7 +68,7 @@ static void add_locks_of(heap_t *heap, place_t budget)
       add_lock_of_kind("the lock of a depot", PLACE_DEPOT, &depot_at(&bin->depots, i)->lock, LOCKS_OF_DEPOTS);
   }
   add_lock_of_kind("the lock of a budget", budget, &heap->budget.lock, LOCKS_OF_BUDGETS);
-  if (heap->space != &space_of_process)
+  if (heap->space != &space_of_process && !heap_has_granules(heap))
     add_fork_lock("the lock of a heap's own space", PLACE_REGION, &heap->region.space.lock);
 }
 

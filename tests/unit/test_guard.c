@@ -6,7 +6,7 @@ enum { USABLE = 256, ROOM = USABLE - GUARD_BYTES };
 
 static _Alignas(16) unsigned char block[USABLE];
 
-static guarded_t by(const char *call) { return (guarded_t){block, USABLE, NULL, call}; }
+static guarded_t by(const char *call) { return (guarded_t){block, USABLE, NULL, call, false}; }
 
 static void open_and_close(void **state)
 {

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Bytes become granules here, and pages become money. */
+#include "heap/granular.h"
+#include "heap/guard.h"
+#include "option.h"
+
+enum { TICK_GIVES = 16 }; /* frees that leave a page without a block, from one look at the clock to the next */
+
+static size_t granule_of(const heap_t *heap, const void *address)
+{
+  return (size_t)((const char *)address - heap->region.base) >> GRANULE_LOG2;
+}
+
+static char *address_of(const heap_t *heap, size_t granule) { return heap->region.base + (granule << GRANULE_LOG2); }
+
+/* The index grows by steps, so the first guess may be too high by a little. */
+size_t granular_count_for(size_t bytes)
+{
+  size_t count = min_size(bytes >> GRANULE_LOG2, GRANULES_MOST);
+  for (size_t takes; count && (takes = granules_index_bytes(count) + (count << GRANULE_LOG2)) > bytes;)
+    count -= min_size(count, max_size((takes - bytes) / (2 * GRANULE), 1));
+  return count;
+}
+
+void granular_init(heap_t *heap, void *index, char *base, size_t count)
+{
+  granules_init(&heap->region.granules, index, count);
+  heap->region.base = base;
+}
+
+/* ---- pages ---- */
+
+static size_t page_start(size_t page) { return page * GRANULE_PAGE; }
+static size_t page_end(const granules_t *g, size_t page) { return min_size(page_start(page) + GRANULE_PAGE, g->count); }
+static size_t page_bytes(const granules_t *g, size_t page) { return (page_end(g, page) - page_start(page)) << GRANULE_LOG2; }
+
+/* What a page of a budget's region holds while no block is in it is put down to the process. */
+static void note_dirty(heap_region_t *region, size_t page, bool dirty)
+{
+  if (!region->dirty || bit_test(region->dirty, page) == dirty)
+    return;
+  region->dirty[page / WORD_BITS] ^= bit_of(page);
+  bit_clear(region->idle, page);
+  ptrdiff_t bytes = (ptrdiff_t)page_bytes(&region->granules, page);
+  space_add_unpaid_bytes(dirty ? bytes : -bytes);
+}
+
+/* A block [from, to) is about to be the first in some pages, which have been charged. */
+static void open_pages(heap_t *heap, size_t from, size_t to)
+{
+  heap_region_t *region = &heap->region;
+  const granules_t *g = &region->granules;
+  for (size_t page = from / GRANULE_PAGE; page <= (to - 1) / GRANULE_PAGE; page++) {
+    if (bit_test(g->used, page))
+      continue;
+    note_dirty(region, page, false);
+    if (heap->checked)
+      guard_fill(address_of(heap, page_start(page)), page_bytes(g, page));
+  }
+}
+
+static size_t purge_page(heap_region_t *region, size_t page)
+{
+  size_t bytes = page_bytes(&region->granules, page);
+  if (!os_purge(region->base + (page_start(page) << GRANULE_LOG2), round_up(bytes, os_page_size())))
+    return 0;
+  note_dirty(region, page, false);
+  return bytes;
+}
+
+/* Gives pages back that have been dirty, and without a block, since the last time but one. So they wait for the delay and at
+ * most once more. */
+static void tick_pages(heap_region_t *region, uint64_t now_ms)
+{
+  if (now_ms - region->ticked_ms < region->purge_delay_ms)
+    return;
+  region->ticked_ms = now_ms;
+  size_t pages = (region->granules.count + GRANULE_PAGE - 1) / GRANULE_PAGE;
+  for (size_t page = 0; (page = bits_next_set(region->dirty, page, pages)) < pages; page++)
+    if (bit_test(region->idle, page))
+      region->purged_bytes += purge_page(region, page);
+    else
+      bit_set(region->idle, page);
+}
+
+size_t granular_purge(heap_t *heap, size_t keep)
+{
+  heap_region_t *region = &heap->region;
+  size_t pages = (region->granules.count + GRANULE_PAGE - 1) / GRANULE_PAGE, purged = 0, left = 0;
+  lock_acquire(&heap->lock);
+  for (size_t page = pages; region->dirty && page--;)
+    if (bit_test(region->dirty, page) && (left += page_bytes(&region->granules, page)) > keep)
+      purged += purge_page(region, page);
+  region->purged_bytes += purged;
+  lock_release(&heap->lock);
+  return purged;
+}
+
+/* A block was in [from, to), and `granules` of its pages have none any more. They are looked at by the clock now and then. */
+static void close_pages(heap_t *heap, size_t from, size_t to, size_t granules)
+{
+  heap_region_t *region = &heap->region;
+  if (!granules)
+    return;
+  for (size_t page = from / GRANULE_PAGE; page <= (to - 1) / GRANULE_PAGE; page++)
+    if (!bit_test(region->granules.used, page))
+      note_dirty(region, page, true);
+  budget_discharge(&heap->budget, granules << GRANULE_LOG2);
+  if (region->dirty && region->purge_delay_ms != PURGE_NEVER && ++region->gives % TICK_GIVES == 0)
+    tick_pages(region, os_now_ms());
+}
+
+/* ---- blocks ---- */
+
+static bool charge(heap_t *heap, size_t granules)
+{
+  return !granules || budget_charge(&heap->budget, granules << GRANULE_LOG2);
+}
+
+/* The best place may be in pages that nobody can pay for. Then one is looked for in what is paid for already. */
+static bool find_paid(heap_t *heap, size_t count, granule_fit_t *fit)
+{
+  granules_t *g = &heap->region.granules;
+  if (charge(heap, granules_unused(g, fit->at, fit->at + fit->count)))
+    return true;
+  return granules_find_within(g, count, budget_room(&heap->budget) >> GRANULE_LOG2, fit) &&
+         charge(heap, granules_unused(g, fit->at, fit->at + fit->count));
+}
+
+static bool find_place(heap_t *heap, size_t count, size_t alignment, granule_fit_t *fit)
+{
+  granules_t *g = &heap->region.granules;
+  if (likely(alignment <= GRANULE))
+    return granules_find(g, count, fit) && find_paid(heap, count, fit);
+  size_t steps = alignment >> GRANULE_LOG2, first = (uintptr_t)heap->region.base >> GRANULE_LOG2;
+  if (!granules_find_aligned(g, count, steps, first, fit) || !find_paid(heap, count + steps - 1, fit))
+    return false;
+  fit->at = round_up(fit->at + first, steps) - first;
+  fit->count = count;
+  return true;
+}
+
+void *granular_take(heap_t *heap, size_t size, size_t alignment, size_t *usable)
+{
+  granules_t *g = &heap->region.granules;
+  granule_fit_t fit;
+  if (size > (size_t)g->count << GRANULE_LOG2 || alignment > (size_t)g->count << GRANULE_LOG2)
+    return NULL;
+  lock_acquire(&heap->lock);
+  bool found = find_place(heap, granules_for(size), alignment, &fit);
+  if (found) {
+    open_pages(heap, fit.at, fit.at + fit.count);
+    granules_take(g, &fit);
+    budget_note_peak(&heap->budget);
+  }
+  lock_release(&heap->lock);
+  *usable = fit.count << GRANULE_LOG2;
+  return found ? address_of(heap, fit.at) : NULL;
+}
+
+/* Whether a live block begins at this address. */
+static bool is_block(const heap_t *heap, const void *block)
+{
+  uintptr_t offset = (uintptr_t)block - (uintptr_t)heap->region.base;
+  return offset % GRANULE == 0 && granules_begins(&heap->region.granules, offset >> GRANULE_LOG2);
+}
+
+bool granular_give(heap_t *heap, void *block)
+{
+  granules_t *g = &heap->region.granules;
+  lock_acquire(&heap->lock);
+  bool live = is_block(heap, block);
+  if (likely(live)) {
+    size_t from = granule_of(heap, block), to = granules_end(g, from);
+    close_pages(heap, from, to, granules_give(g, from, to));
+  }
+  lock_release(&heap->lock);
+  return live;
+}
+
+static bool resize_inside(heap_t *heap, size_t from, size_t count)
+{
+  granules_t *g = &heap->region.granules;
+  size_t to = granules_end(g, from), new_to = from + count;
+  if (new_to < to)
+    close_pages(heap, new_to, to, granules_shorten(g, to, new_to));
+  if (new_to <= to)
+    return true;
+  if (granules_behind(g, to) < new_to - to || !charge(heap, granules_unused(g, to, new_to)))
+    return false;
+  open_pages(heap, to, new_to);
+  granules_lengthen(g, to, new_to);
+  budget_note_peak(&heap->budget);
+  return true;
+}
+
+bool granular_resize(heap_t *heap, const void *block, size_t size)
+{
+  if (size > (size_t)heap->region.granules.count << GRANULE_LOG2)
+    return false;
+  lock_acquire(&heap->lock);
+  bool done = resize_inside(heap, granule_of(heap, block), granules_for(size));
+  lock_release(&heap->lock);
+  return done;
+}
+
+/* The pages are dirty as if each block had been given back. */
+void granular_end_blocks(heap_t *heap)
+{
+  granules_t *g = &heap->region.granules;
+  size_t pages = (g->count + GRANULE_PAGE - 1) / GRANULE_PAGE, held = 0;
+  lock_acquire(&heap->lock);
+  for (size_t page = 0; (page = bits_next_set(g->used, page, pages)) < pages; page++) {
+    held += page_bytes(g, page);
+    note_dirty(&heap->region, page, true);
+  }
+  granules_init(g, g->map, g->count);
+  budget_discharge(&heap->budget, held);
+  lock_release(&heap->lock);
+}
+
+/* ---- questions ---- */
+
+bool granular_holds(const heap_t *heap, const void *address)
+{
+  return (uintptr_t)address - (uintptr_t)heap->region.base < (size_t)heap->region.granules.count << GRANULE_LOG2;
+}
+
+char *granular_around(const heap_t *heap, const void *address, size_t *size)
+{
+  const granules_t *g = &heap->region.granules;
+  size_t from = granules_around(g, granule_of(heap, address));
+  if (from == GRANULES_NONE)
+    return NULL;
+  *size = (granules_end(g, from) - from) << GRANULE_LOG2;
+  return address_of(heap, from);
+}
+
+char *granular_next(heap_t *heap, const char *from, size_t *size)
+{
+  const granules_t *g = &heap->region.granules;
+  lock_acquire(&heap->lock);
+  size_t i = granules_next(g, from ? granule_of(heap, from) : 0);
+  if (i != GRANULES_NONE)
+    *size = (granules_end(g, i) - i) << GRANULE_LOG2;
+  lock_release(&heap->lock);
+  return i != GRANULES_NONE ? address_of(heap, i) : NULL;
+}
+
+size_t granular_largest(heap_t *heap)
+{
+  granules_t *g = &heap->region.granules;
+  lock_acquire(&heap->lock);
+  size_t room = budget_room(&heap->budget) >> GRANULE_LOG2, longest = granules_longest(g);
+  granule_fit_t fit;
+  if (longest && granules_find(g, longest, &fit) && granules_unused(g, fit.at, fit.at + longest) > room)
+    longest = granules_longest_within(g, room);
+  lock_release(&heap->lock);
+  return longest < GRANULES_LEAST ? 0 : longest << GRANULE_LOG2;
+}
+
+granular_figures_t granular_figures(heap_t *heap)
+{
+  const granules_t *g = &heap->region.granules;
+  size_t pages = (g->count + GRANULE_PAGE - 1) / GRANULE_PAGE;
+  lock_acquire(&heap->lock);
+  granular_figures_t f = {.live_blocks = g->blocks, .live_bytes = (size_t)g->live << GRANULE_LOG2};
+  for (size_t page = 0; (page = bits_next_set(g->used, page, pages)) < pages; page++)
+    f.held_bytes += page_bytes(g, page);
+  lock_release(&heap->lock);
+  return f;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A small region as granules of 16 bytes, from which blocks of any size are cut (base/granules.h). Bins and slabs need a slab
+ * for each size class in use, and a small region has no room for many. Here one index serves all sizes, and the heap's record
+ * has no bins.
+ *
+ * The budget is charged for pages of the region that have a live block: when the first block of a page is taken, and until the
+ * last is given back.
+ *
+ *   G1 what the budget was charged for the region is the size of its used pages
+ *   G2 in a checked heap each free granule of a used page has the pattern of freed memory
+ *
+ * Everything is under the heap's lock, and G1 and G2 hold whenever it is free. */
+#ifndef GRANULAR_H
+#define GRANULAR_H
+
+#include "heap/records.h"
+
+/* How many granules with their index fit into so many bytes. */
+size_t granular_count_for(size_t bytes);
+
+/* `base` is granule 0, aligned to one. */
+void granular_init(heap_t *heap, void *index, char *base, size_t count);
+
+/* A block of at least `size` bytes, and how many it has; NULL: there is no room, or the budget has none. */
+void *granular_take(heap_t *heap, size_t size, size_t alignment, size_t *usable);
+
+/* Gives a live block back. False: no live block begins there. */
+bool granular_give(heap_t *heap, void *block);
+
+/* A live block becomes longer or shorter where it is. False: there is no room behind it. */
+bool granular_resize(heap_t *heap, const void *block, size_t size);
+
+/* All blocks end. */
+void granular_end_blocks(heap_t *heap);
+
+/* Whether the address is in the granules; whether it was ever in a block; and the live block around it, with its size, or NULL.
+ * The last under the lock. */
+bool granular_holds(const heap_t *heap, const void *address);
+static inline bool granular_was_taken(const heap_t *heap, const void *address)
+{
+  return (uintptr_t)address - (uintptr_t)heap->region.base < (size_t)heap->region.granules.taken_end << GRANULE_LOG2;
+}
+char *granular_around(const heap_t *heap, const void *address, size_t *size);
+
+/* Returns the first live block at or behind `from`, and its size; NULL: there is none. */
+char *granular_next(heap_t *heap, const char *from, size_t *size);
+
+/* Gives pages without a block back to the system until at most `keep` bytes of them are left; returns the bytes given. */
+size_t granular_purge(heap_t *heap, size_t keep);
+
+/* Returns the largest request that would be served now. */
+size_t granular_largest(heap_t *heap);
+
+/* What live blocks take, and the pages that they are in. */
+typedef struct granular_figures {
+  size_t live_blocks, live_bytes, held_bytes;
+} granular_figures_t;
+granular_figures_t granular_figures(heap_t *heap);
+
+/* Returns the bytes that its purges have given back. A guest's has none, and no record of them. */
+static inline uint64_t granular_purged(const heap_t *heap) { return heap_is_guest(heap) ? 0 : heap->region.purged_bytes; }
+
+#endif
