@@ -74,8 +74,10 @@ typedef struct pool_heap_options {
   /* on_exhausted gets this. */
   void *context;
 
-  /* In the caller's buffer everything lives, the records too, and the system is never asked. The buffer has to last as long as
-   * the heap, also in the child of a fork, where the stacks of other threads do not.
+  /* In the caller's buffer everything lives, the records too, and the system is never asked. One of up to 8 MiB, and without
+   * size_classes, serves blocks of any size out of one piece: a block takes its size rounded up to 16 bytes, and 32 at least.
+   * The heap takes some 450 bytes and 1.1 % of the buffer; pool_heap_least_memory() says from what size on there is a heap. The
+   * buffer has to last as long as the heap, also in the child of a fork, where the stacks of other threads do not.
    *
    * A buffer may be, or begin, a block of another heap. Its first address is then that block; for addresses within, this heap
    * answers. If it is in a block of up to 32 KiB of the default heap, the new heap's blocks must go to pool_heap_free and
@@ -152,6 +154,28 @@ POOL_API void *pool_heap_aligned_alloc(pool_heap_t *heap, size_t alignment, size
 /* Does what pool_good_size does, for this heap's size classes. For a checked heap it returns what a block would take, not what
  * can be used of it. */
 POOL_API size_t pool_heap_good_size(const pool_heap_t *heap, size_t size) POOL_NAME(heap_good_size);
+
+/* Returns the size of the largest request that the heap would serve now. The next of that size is served, and one of a byte
+ * more is not, if no other thread allocates meanwhile, and the heap is in `memory` of up to 8 MiB or has a budget of up to 1
+ * MiB, and no size classes of its own. For another heap it is what its region or its budgets have room for in one piece: blocks
+ * that are free in slabs are not looked at, and nobody knows what the system has. It takes the heap's lock for less than a
+ * microsecond; longer where a budget, and not the region, is what is short. With NULL it returns 0 and sets EINVAL;
+ * pool_error() says so. */
+POOL_API size_t pool_heap_largest(pool_heap_t *heap) POOL_NAME(heap_largest);
+
+/* Returns the least memory_size that pool_heap_create() accepts with the rest of these options, at the address `memory`, or at
+ * any if that is NULL; and where memory_size is 0, too, the least budget. For heaps with size classes of their own or a reserve
+ * it is a size that is enough. With NULL it is the least budget of a plain heap. 0 and EINVAL: `size` is not that of the
+ * options, and pool_error() says why. */
+POOL_INLINE size_t pool_heap_least_memory(const pool_heap_options_t *options);
+
+/* What pool_heap_least_memory calls, as pool_heap_create() calls pool_heap_create_sized(). */
+POOL_API size_t pool_heap_least_memory_sized(const pool_heap_options_t *options, size_t size) POOL_NAME(heap_least_memory);
+
+POOL_INLINE size_t pool_heap_least_memory(const pool_heap_options_t *options)
+{
+  return pool_heap_least_memory_sized(options, sizeof(pool_heap_options_t));
+}
 
 /* Frees a block of this heap, faster than pool_free. It also takes a block that the overflow heap served. */
 POOL_API void pool_heap_free(pool_heap_t *heap, void *block) POOL_NAME(heap_free);

@@ -5,6 +5,7 @@
 #include "base/grown.h"
 #include "heap/allocate.h"
 #include "heap/create.h"
+#include "heap/figures.h"
 #include "heap/free.h"
 #include "heap/invalid.h"
 #include "heap/reallocate.h"
@@ -189,16 +190,29 @@ const char *pool_heap_name(const pool_heap_t *heap)
 /* What the options were before they first grew. */
 enum { HEAP_OPTIONS_LEAST = offsetof(pool_heap_options_t, flags) + sizeof(unsigned) };
 
+/* False: the caller has set a field that is not known here, or its options are none. */
+static bool take_options(pool_heap_options_t *own, const pool_heap_options_t *options, size_t size)
+{
+  if (size < HEAP_OPTIONS_LEAST)
+    return invalid(INVALID_OPTIONS_ARE_CUT, size, HEAP_OPTIONS_LEAST, (uintptr_t) "pool_heap_options_t");
+  return grown_take(own, sizeof *own, options, size) ||
+         invalid(INVALID_OPTIONS_ARE_NEWER, sizeof *own, size, (uintptr_t) "pool_heap_options_t");
+}
+
+size_t pool_heap_least_memory_sized(const pool_heap_options_t *options, size_t size)
+{
+  pool_heap_options_t own = {0};
+  return !options || take_options(&own, options, size) ? heap_least_memory(&own) : 0;
+}
+
 /* A parent or overflow that has ended is a misuse like any other use of it. */
 pool_heap_t *pool_heap_create_sized(const pool_heap_options_t *options, size_t size)
 {
   pool_heap_options_t own;
   if (!options)
     return heap_create(NULL);
-  if (size < HEAP_OPTIONS_LEAST)
-    return invalid(INVALID_OPTIONS_ARE_CUT, size, HEAP_OPTIONS_LEAST, (uintptr_t) "pool_heap_options_t");
-  if (!grown_take(&own, sizeof own, options, size))
-    return invalid(INVALID_OPTIONS_ARE_NEWER, sizeof own, size, (uintptr_t) "pool_heap_options_t");
+  if (!take_options(&own, options, size))
+    return NULL;
   const heap_t *parent = own.parent, *overflow = own.overflow;
   if ((parent && !heap_is_live(parent)) || (overflow && !heap_is_live(overflow)))
     return no_heap(parent && !heap_is_live(parent) ? parent : overflow, "pool_heap_create");
@@ -237,6 +251,14 @@ size_t pool_heap_good_size(const pool_heap_t *heap, size_t size)
   if (heap_is_live(heap))
     return heap_good_size(heap, size);
   no_heap(heap, "pool_heap_good_size");
+  return 0;
+}
+
+size_t pool_heap_largest(pool_heap_t *heap)
+{
+  if (heap_is_live(heap))
+    return heap_largest(heap);
+  no_heap(heap, "pool_heap_largest");
   return 0;
 }
 

@@ -86,6 +86,8 @@ static void write_heap(text_t *text, heap_t *heap)
   number(text, "retried_count", s.retried_count);
   number(text, "overflowed_count", s.overflowed_count);
   number(text, "purged_bytes", s.purged_bytes);
+  number(text, "largest_free", s.largest_free);
+  number(text, "fragmentation", s.fragmentation);
   text_string(text, ",\"pools\":[");
   bool first = true;
   FOR_EACH_BIN(bin, heap) {

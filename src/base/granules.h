@@ -20,11 +20,12 @@
  * of steps, whatever the blocks are.
  *
  *   R1 the bits are as above: no block has a single granule, and the end is where it belongs
- *   R2 a row has a bit for each window in which a free stretch of its class begins, and no other; `classes` has a bit for each
- * row that is not empty, and may have one for a row that is R3 `used` has a bit for each page in which a granule is live, a
- * page being 256 granules R4 `live` is the number of live granules, `blocks` that of blocks
+ *   R2 a row has a bit for each window in which a free stretch of its class begins, and no other
+ *   R3 `used` has a bit for each page in which a granule is live
+ *   R4 `live` is the number of live granules, `blocks` that of blocks
  *
- * They hold between calls. The owner has a lock. */
+ * They hold between calls. `classes` has a bit for each row that is not empty, and may have one for a row that is. The owner
+ * has a lock. */
 #ifndef BASE_GRANULES_H
 #define BASE_GRANULES_H
 
@@ -32,7 +33,7 @@
 
 enum {
   GRANULES_LEAST = 2, /* of a block */
-  GRANULE_PAGE = 256
+  GRANULE_PAGE = 256  /* granules */
 };
 #define GRANULES_NONE SIZE_MAX
 #define GRANULES_MOST ((size_t)1 << 20)

@@ -23,7 +23,7 @@ bool check_heap(heap_t *heap);
 bool check_space(space_t *space);
 bool check_bin(bin_t *bin);
 
-/* R1 to R4. */
+/* What base/granules.h states. */
 void check_granules(const granules_t *g);
 
 #endif

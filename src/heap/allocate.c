@@ -110,13 +110,6 @@ static void *take_block(heap_t *heap, unsigned size_class, request_t *r)
   return block;
 }
 
-/* A budget that was raised beyond its region goes on in the process's space. */
-static bool may_go_on(const heap_t *heap)
-{
-  size_t limit = budget_limit(&heap->budget);
-  return !heap_is_guest(heap) && (!limit || limit > heap->head_bytes + heap->region.size);
-}
-
 static void *take(heap_t *heap, request_t *r)
 {
   size_t size = size_with_guard(heap, r);
@@ -125,7 +118,7 @@ static void *take(heap_t *heap, request_t *r)
     r->past = BLOCK_USED;
     void *block = granular_take(heap, size, r->alignment, &r->usable);
     r->in_granules = block != NULL;
-    if (block || !may_go_on(heap))
+    if (block || !granular_may_leave(heap))
       return block;
   }
   unsigned c = heap_class_for(heap, size, r->alignment);
@@ -165,7 +158,7 @@ static size_t bytes_lacking(const request_t *r)
  * was the system that refused, memory or addresses, and not the budget. */
 static bool trim_process(heap_t *heap, const request_t *r)
 {
-  if (!HAS_SYSTEM || heap_is_guest(heap) || (heap_has_granules(heap) && !may_go_on(heap)) ||
+  if (!HAS_SYSTEM || heap_is_guest(heap) || (heap_has_granules(heap) && !granular_may_leave(heap)) ||
       !budget_allows(&heap->budget, bytes_lacking(r)))
     return false;
   if (!heap_is_default(heap))

@@ -15,7 +15,6 @@
 #include <errno.h>
 
 enum {
-  UNCACHED_BUDGET = 1 << 20, /* up to here no thread keeps blocks back from the others */
   FLAGS_KNOWN =
     POOL_HEAP_SINGLE_THREAD | POOL_HEAP_PREFAULT | POOL_HEAP_LOCK_MEMORY | POOL_HEAP_ZERO_ON_FREE | POOL_HEAP_CHECKED
 };
@@ -273,6 +272,8 @@ static heap_t *failed(heap_t *heap, size_t charged)
 static size_t least_budget(const pool_heap_options_t *o, size_t table)
 {
   pool_heap_options_t larger = *o;
+  if (region_plan(o).granules)
+    return region_least(o);
   for (;;) {
     region_plan_t plan = region_plan(&larger);
     size_t records = region_plan_bytes(&plan, false) + table, unit = plan.units ? 0 : (size_t)1 << plan.unit_log2;
@@ -280,6 +281,19 @@ static size_t least_budget(const pool_heap_options_t *o, size_t table)
       return larger.budget;
     larger.budget = max_size(records, unit);
   }
+}
+
+size_t heap_least_memory(const pool_heap_options_t *options)
+{
+  pool_heap_options_t o = *options;
+  if (o.memory || o.memory_size)
+    return region_least(&o);
+  size_t table = o.size_classes ? class_table_bytes(o.size_class_count) : 0;
+  o.budget = max_size(o.reserve, 1);
+  o.budget = least_budget(&o, table) + table;
+  while (o.budget < PTRDIFF_MAX && !region_plan(&o).units)
+    o.budget += KIB;
+  return o.budget;
 }
 
 /* The same if no other moment and no other parent could change that: the budget itself is too small for the records. */

@@ -4,6 +4,8 @@
  * put down to the default heap. */
 #include "heap/figures.h"
 #include "heap/granular.h"
+#include "heap/guard.h"
+#include "heap/large.h"
 #include "space/metadata.h"
 
 /* How many blocks of the bin are in magazines of these threads. Under threads_lock. */
@@ -132,11 +134,41 @@ static void add_large(pool_stats_t *stats, heap_t *heap)
   stats->idle_bytes += f.held_bytes - min_size(f.live_bytes, f.held_bytes);
 }
 
+/* Outside a region a block takes whole units, or pages where it is a mapping. */
+static size_t largest_in_process(heap_t *heap, size_t room)
+{
+  bool huge = large_is_huge(heap, room, 1);
+  return min_size(round_down(room, huge ? os_page_size() : UNIT), PTRDIFF_MAX - 2 * UNIT);
+}
+
+size_t heap_largest(heap_t *heap)
+{
+  size_t room = budget_room(&heap->budget), largest = 0;
+  if (heap_has_granules(heap))
+    largest = granular_largest(heap);
+  else if (heap_own_arena(heap))
+    largest = space_longest_free(&heap->region.space, room);
+  if (heap->region.kind != REGION_GUEST && (!heap_has_granules(heap) || granular_may_leave(heap)))
+    largest = max_size(largest, largest_in_process(heap, room));
+  return heap->checked ? largest - min_size(largest, GUARD_BYTES) : largest;
+}
+
+/* The longest piece is longer than the largest request by the guard of a checked heap. */
+static void add_fragmentation(pool_stats_t *stats, heap_t *heap)
+{
+  stats->largest_free = heap_largest(heap);
+  if (!heap_has_granules(heap))
+    return;
+  granular_figures_t f = granular_figures(heap);
+  stats->fragmentation = f.free_bytes ? 1000 - min_size(f.longest_bytes, f.free_bytes) * 1000 / f.free_bytes : 0;
+}
+
 void heap_figures(heap_t *heap, pool_stats_t *stats)
 {
   *stats = (pool_stats_t){.budget = budget_limit(&heap->budget), .held_bytes = budget_held(&heap->budget)};
   add_bins(stats, heap);
   add_large(stats, heap);
+  add_fragmentation(stats, heap);
   stats->metadata_bytes = heap->metadata_bytes + __atomic_load_n(&heap->record_bytes, __ATOMIC_RELAXED) +
                           __atomic_load_n(&heap->record_run_bytes, __ATOMIC_RELAXED);
   stats->children_bytes = budget_below(&heap->budget);

@@ -12,6 +12,9 @@
 /* As pool_heap_stats(). For the default heap under heaps_lock. */
 void heap_figures(heap_t *heap, pool_stats_t *stats);
 
+/* As pool_heap_largest(). */
+size_t heap_largest(heap_t *heap);
+
 bin_figures_t heap_bin_figures(bin_t *bin);
 
 /* The figures of blocks of no class: of large ones, and of those cut from granules. Spares are held, but not live. */

@@ -4,6 +4,7 @@
 #include "heap/granular.h"
 #include "heap/guard.h"
 #include "option.h"
+#include <string.h>
 
 enum { TICK_GIVES = 16 }; /* frees that leave a page without a block, from one look at the clock to the next */
 
@@ -60,8 +61,28 @@ static void open_pages(heap_t *heap, size_t from, size_t to)
   }
 }
 
+void granular_count_dirty(heap_t *heap, uint64_t *bitmaps, bool dirty)
+{
+  heap_region_t *region = &heap->region;
+  size_t words = granular_pages(region->granules.count) / WORD_BITS;
+  memset(bitmaps, 0, 2 * words * sizeof *bitmaps);
+  region->dirty = bitmaps;
+  region->idle = bitmaps + words;
+  for (size_t page = 0; dirty && page_start(page) < region->granules.count; page++)
+    note_dirty(region, page, true);
+}
+
+void granular_forget_dirty(heap_t *heap)
+{
+  for (size_t page = 0; heap->region.dirty && page_start(page) < heap->region.granules.count; page++)
+    note_dirty(&heap->region, page, false);
+}
+
+/* Where the system's pages are longer, they go back with the region. */
 static size_t purge_page(heap_region_t *region, size_t page)
 {
+  if (os_page_size() > GRANULE_PAGE << GRANULE_LOG2)
+    return 0;
   size_t bytes = page_bytes(&region->granules, page);
   if (!os_purge(region->base + (page_start(page) << GRANULE_LOG2), round_up(bytes, os_page_size())))
     return 0;
@@ -128,7 +149,7 @@ static bool find_paid(heap_t *heap, size_t count, granule_fit_t *fit)
          charge(heap, granules_unused(g, fit->at, fit->at + fit->count));
 }
 
-static bool find_place(heap_t *heap, size_t count, size_t alignment, granule_fit_t *fit)
+static bool place_for(heap_t *heap, size_t count, size_t alignment, granule_fit_t *fit)
 {
   granules_t *g = &heap->region.granules;
   if (likely(alignment <= GRANULE))
@@ -141,6 +162,14 @@ static bool find_place(heap_t *heap, size_t count, size_t alignment, granule_fit
   return true;
 }
 
+void granular_tick(heap_t *heap, uint64_t now_ms)
+{
+  lock_acquire(&heap->lock);
+  if (heap->region.dirty && heap->region.purge_delay_ms != PURGE_NEVER)
+    tick_pages(&heap->region, now_ms);
+  lock_release(&heap->lock);
+}
+
 void *granular_take(heap_t *heap, size_t size, size_t alignment, size_t *usable)
 {
   granules_t *g = &heap->region.granules;
@@ -148,7 +177,7 @@ void *granular_take(heap_t *heap, size_t size, size_t alignment, size_t *usable)
   if (size > (size_t)g->count << GRANULE_LOG2 || alignment > (size_t)g->count << GRANULE_LOG2)
     return NULL;
   lock_acquire(&heap->lock);
-  bool found = find_place(heap, granules_for(size), alignment, &fit);
+  bool found = place_for(heap, granules_for(size), alignment, &fit);
   if (found) {
     open_pages(heap, fit.at, fit.at + fit.count);
     granules_take(g, &fit);
@@ -157,6 +186,14 @@ void *granular_take(heap_t *heap, size_t size, size_t alignment, size_t *usable)
   lock_release(&heap->lock);
   *usable = fit.count << GRANULE_LOG2;
   return found ? address_of(heap, fit.at) : NULL;
+}
+
+/* A budget that was raised goes on in the process's space, as soon as it has been raised by a unit of that. Sooner a bin would
+ * take what pages of the region need. */
+bool granular_may_leave(const heap_t *heap)
+{
+  size_t limit = budget_limit(&heap->budget);
+  return !heap_is_guest(heap) && (!limit || limit >= heap->head_bytes + heap->region.size + UNIT);
 }
 
 /* Whether a live block begins at this address. */
@@ -262,10 +299,13 @@ size_t granular_largest(heap_t *heap)
 
 granular_figures_t granular_figures(heap_t *heap)
 {
-  const granules_t *g = &heap->region.granules;
+  granules_t *g = &heap->region.granules;
   size_t pages = (g->count + GRANULE_PAGE - 1) / GRANULE_PAGE;
   lock_acquire(&heap->lock);
-  granular_figures_t f = {.live_blocks = g->blocks, .live_bytes = (size_t)g->live << GRANULE_LOG2};
+  granular_figures_t f = {.live_blocks = g->blocks,
+                          .live_bytes = (size_t)g->live << GRANULE_LOG2,
+                          .free_bytes = (size_t)(g->count - g->live) << GRANULE_LOG2,
+                          .longest_bytes = granules_longest(g) << GRANULE_LOG2};
   for (size_t page = 0; (page = bits_next_set(g->used, page, pages)) < pages; page++)
     f.held_bytes += page_bytes(g, page);
   lock_release(&heap->lock);

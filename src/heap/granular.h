@@ -22,8 +22,21 @@ size_t granular_count_for(size_t bytes);
 /* `base` is granule 0, aligned to one. */
 void granular_init(heap_t *heap, void *index, char *base, size_t count);
 
+/* In the system's memory the granules go back to it by pages, for which there are two bitmaps of granular_pages() bits. What a
+ * page holds that is charged to nobody is put down to the process, from the first call to the second. `dirty`: all pages hold
+ * something. */
+void granular_count_dirty(heap_t *heap, uint64_t *bitmaps, bool dirty);
+void granular_forget_dirty(heap_t *heap);
+static inline size_t granular_pages(size_t count) { return round_up((count + GRANULE_PAGE - 1) / GRANULE_PAGE, WORD_BITS); }
+
+/* Gives pages back that have been without a block for the heap's purge delay, and at most for twice as long. */
+void granular_tick(heap_t *heap, uint64_t now_ms);
+
 /* A block of at least `size` bytes, and how many it has; NULL: there is no room, or the budget has none. */
 void *granular_take(heap_t *heap, size_t size, size_t alignment, size_t *usable);
+
+/* Whether the heap may go on in the process's space when its region is full. */
+bool granular_may_leave(const heap_t *heap);
 
 /* Gives a live block back. False: no live block begins there. */
 bool granular_give(heap_t *heap, void *block);
@@ -52,9 +65,9 @@ size_t granular_purge(heap_t *heap, size_t keep);
 /* Returns the largest request that would be served now. */
 size_t granular_largest(heap_t *heap);
 
-/* What live blocks take, and the pages that they are in. */
+/* What live blocks take, and the pages that they are in; what no block has, and the longest piece of it. */
 typedef struct granular_figures {
-  size_t live_blocks, live_bytes, held_bytes;
+  size_t live_blocks, live_bytes, held_bytes, free_bytes, longest_bytes;
 } granular_figures_t;
 granular_figures_t granular_figures(heap_t *heap);
 

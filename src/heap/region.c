@@ -119,11 +119,11 @@ static size_t guest_enough(const pool_heap_options_t *o)
  * ends beyond the last address is refused. */
 heap_t *region_create_guest(const pool_heap_options_t *o)
 {
-  char *memory = o->memory, *at = (char *)round_up((uintptr_t)memory, 64), *end = memory + o->memory_size;
-  if ((uintptr_t)end < (uintptr_t)memory)
+  if ((uintptr_t)o->memory + o->memory_size < (uintptr_t)o->memory)
     return invalid(INVALID_MEMORY_WRAPS, o->memory_size);
   if (guest_has_granules(o))
     return create_granular_guest(o);
+  char *memory = o->memory, *at = (char *)round_up((uintptr_t)memory, 64), *end = memory + o->memory_size;
   if (end < at + sizeof(heap_t))
     return invalid(INVALID_MEMORY_IS_SMALL, o->memory_size, guest_enough(o));
   heap_t *heap = memset(at, 0, sizeof *heap);
@@ -191,10 +191,32 @@ static size_t reserve_units(const pool_heap_options_t *o, unsigned unit_log2)
   return units;
 }
 
+/* The index, and which pages are dirty and idle. */
+static size_t granular_records(size_t count)
+{
+  return round_up(granules_index_bytes(count) + 2 * granular_pages(count) / 8, METADATA_ALIGNMENT);
+}
+
+/* The whole budget: what the records leave of it. */
+static region_plan_t plan_of_granules(const pool_heap_options_t *o)
+{
+  region_plan_t plan = region_no_plan(o);
+  size_t room = o->budget - min_size(plan.heap_record, o->budget), count = granular_count_for(room);
+  while (count && granular_records(count) + (count << GRANULE_LOG2) > room)
+    count--;
+  plan.granules = true;
+  plan.unit_log2 = GRANULE_LOG2;
+  plan.units = count < GRANULES_LEAST ? 0 : count;
+  plan.arena_records = granular_records(max_size(plan.units, GRANULES_LEAST));
+  return plan;
+}
+
 /* A reserve is for blocks alone, and the records that serve them come on top. If the budget has no room for both, the records
  * come out of the reserve: units are left out until it fits. A small budget is as many units as it could pay for. */
 region_plan_t region_plan(const pool_heap_options_t *o)
 {
+  if (!o->reserve && !o->size_classes && o->budget <= UNCACHED_BUDGET)
+    return plan_of_granules(o);
   size_t size = o->reserve ? o->reserve : o->budget;
   unsigned unit_log2 = plan_for(o, size, 1).unit_log2;
   size_t units = o->reserve ? reserve_units(o, unit_log2) : size >> unit_log2;
@@ -255,9 +277,29 @@ static bool take_small_units(heap_t *heap, const region_plan_t *plan)
   return true;
 }
 
+/* The same of granules. */
+static bool take_granules(heap_t *heap, const region_plan_t *plan)
+{
+  heap_region_t *region = &heap->region;
+  bool dirty;
+  region->kind = REGION_SMALL;
+  char *index = region->arena_records = metadata_take(plan->arena_records, METADATA_ALIGNMENT);
+  region->start = index ? take_small_region(heap, plan->units << GRANULE_LOG2, os_page_size(), &dirty) : NULL;
+  if (!region->start)
+    return false;
+  granular_init(heap, index, region->start, plan->units);
+  granular_count_dirty(heap, (uint64_t *)(uintptr_t)(index + granules_index_bytes(plan->units)), dirty);
+  if (region->run)
+    run_become(region->run, RUN_REGION, heap);
+  else
+    huge_hide(region->huge, false);
+  return true;
+}
+
 static bool take_region(heap_t *heap, const region_plan_t *plan)
 {
-  if (!(plan->unit_log2 == UNIT_LOG2 ? take_slots(&heap->region, plan) : take_small_units(heap, plan)))
+  if (plan->granules ? !take_granules(heap, plan)
+                     : !(plan->unit_log2 == UNIT_LOG2 ? take_slots(&heap->region, plan) : take_small_units(heap, plan)))
     return false;
   heap->region.size = plan->units << plan->unit_log2;
   return true;
@@ -281,13 +323,16 @@ bool region_make(heap_t *heap, const pool_heap_options_t *o, const region_plan_t
   space_t *space = &heap->region.space;
   if (!take_region(heap, plan) || !take_bin_records(heap, plan))
     return false;
+  heap->region.purge_delay_ms = o->purge_delay_ms ? o->purge_delay_ms : settings.purge_delay_ms;
+  if (plan->granules)
+    return true;
   heap->space = space;
   heap->class_most = class_most_of(plan->unit_log2);
   space->fallback = &space_of_process;
   space->prepaid = o->reserve != 0;
   if (!space->prepaid)
     space_count_unpaid(space);
-  space->purge_delay_ms = o->purge_delay_ms ? o->purge_delay_ms : settings.purge_delay_ms;
+  space->purge_delay_ms = heap->region.purge_delay_ms;
   return true;
 }
 
@@ -359,6 +404,8 @@ void region_give(heap_t *heap)
   if (heap_is_guest(heap))
     return;
   metadata_give(heap->records_start, heap->reserve_records);
+  if (heap_has_granules(heap))
+    granular_forget_dirty(heap);
   if (region->space.unpaid)
     space_forget_unpaid(&region->space);
   if (region->kind == REGION_SLOTS && region->space.fixed)
@@ -369,4 +416,13 @@ void region_give(heap_t *heap)
     huge_give(region->huge);
   if (region->arena_records)
     metadata_give(region->arena_records, region->arena_record_bytes);
+}
+
+/* ---- what it needs at least ---- */
+
+size_t region_least(const pool_heap_options_t *o)
+{
+  if (o->memory_size || o->memory)
+    return guest_has_granules(o) ? granular_enough(o->memory ? (uintptr_t)o->memory : 1) : guest_enough(o);
+  return heap_record_bytes(false) + granular_records(GRANULES_LEAST) + GRANULES_LEAST * GRANULE;
 }

@@ -8,7 +8,10 @@
 #include "heap/heap.h"
 #include <tidepool/heap.h>
 
-enum { SMALL_REGION = 8 << 20 }; /* up to here a whole budget, or a reserve, is one region of small units */
+enum {
+  SMALL_REGION = 8 << 20,   /* up to here a whole budget, or a reserve, is one region of small units */
+  UNCACHED_BUDGET = 1 << 20 /* up to here no thread keeps blocks back from the others, and the region is of granules */
+};
 
 /* Whether a heap with these options has one in the system's memory; a caller's is one as well. A small one is of small
  * units. */
@@ -28,10 +31,14 @@ typedef struct region_plan {
   size_t heap_record;   /* bytes */
   size_t arena_records; /* bytes */
   size_t bin_records;   /* paid for at once, so that a reserve serves any mixture of classes */
+  bool granules;        /* instead of units */
 } region_plan_t;
 
 /* No units: the budget has no room for one. */
 region_plan_t region_plan(const pool_heap_options_t *options);
+
+/* Returns the least budget, or memory of the caller's, that a heap with these options can be made with. */
+size_t region_least(const pool_heap_options_t *options);
 
 /* The same for a heap without a region. */
 region_plan_t region_no_plan(const pool_heap_options_t *options);

@@ -61,6 +61,17 @@ static void tick_bins(uint64_t now_ms)
   lock_release(&heaps_lock);
 }
 
+/* Regions of granules have no bins that could be due. Those of one thread are looked at by its own frees. */
+static void tick_granules(uint64_t now_ms)
+{
+  if (!space_unpaid_bytes() || !lock_attempt(&heaps_lock))
+    return;
+  for (heap_t *heap = heaps_first(); heap; heap = heap->next)
+    if (heap_has_granules(heap) && !heap_is_guest(heap) && !heap->lock.solo)
+      granular_tick(heap, now_ms);
+  lock_release(&heaps_lock);
+}
+
 /* A step of each that is under way, so that no call is long. */
 static void go_on_purging(uint64_t now_ms)
 {
@@ -88,6 +99,7 @@ COLD void heap_look_at_clock(thread_t *thread)
     kept_tick();
     space_destroy_left();
     bins_begin_tick();
+    tick_granules(now);
   }
   go_on_purging(now);
   if (bins_tick_is_under_way())

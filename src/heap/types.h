@@ -9,8 +9,8 @@
  * classes. So it is of granules, from which blocks of any size are cut (granular.h), or cut into smaller units.
  *
  *   H1 a bin exists from the first request of its class on and stays as long as the heap
- *   H2 budget.held == head_bytes, the records, the slabs of all bins, the large and huge blocks and what G1 says, as far as not
- *      in a prepaid region, and what the heaps hold whose parent this is
+ *   H2 budget.held == head_bytes, the records, the slabs of all bins, the large and huge blocks, as far as they are not in
+ *      a prepaid region, the used pages of granules, and what the heaps hold whose parent this is
  *   H3 the list of large runs holds exactly the heap's runs of the kinds RUN_LARGE and RUN_SPARE
  *
  * H2 does not hold inside calls that take memory or give it back: a charge comes before its memory, a discharge after it. H3

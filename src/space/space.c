@@ -245,6 +245,14 @@ void space_give_charged(space_t *space, budget_t *budget, run_t *run)
   budget_discharge(budget, price);
 }
 
+size_t space_longest_free(space_t *space, size_t room)
+{
+  lock_acquire(&space->lock);
+  size_t bytes = span_longest(&space->fixed->room) << space->unit_log2;
+  lock_release(&space->lock);
+  return space->prepaid ? bytes : min_size(bytes, round_down(room, (size_t)1 << space->unit_log2));
+}
+
 void space_shorten(space_t *space, run_t *run, size_t units)
 {
   arena_t *arena = arena_of(space, run->start);

@@ -93,6 +93,9 @@ run_t *space_take_charged(space_t *space, budget_t *budget, size_t bytes, size_t
 run_t *space_take_filled(space_t *space, budget_t *budget, size_t bytes);
 void space_give_charged(space_t *space, budget_t *budget, run_t *run);
 
+/* Returns the bytes of the longest run that a region could give now, if a budget has room for `room` bytes. */
+size_t space_longest_free(space_t *space, size_t room);
+
 /* Returns how many bytes a run could have if the region or the budget is about to end: a shorter run than was refused may still
  * be had. It is a hint. */
 size_t space_room_left(space_t *space, budget_t *budget);

@@ -108,7 +108,7 @@ static inline size_t works_on_any_heap(work_fn *work)
 static inline void works_or_says_no(work_fn *work)
 {
   unsigned refused = 0, done = 0;
-  for (size_t budget = 4 << 10; done < 2; budget += budget / 3) {
+  for (size_t budget = 1 << 10; done < 2; budget += budget / 3) {
     outcome_t outcome = try_to(work, (pool_heap_options_t){.budget = budget}, 0, 0);
     assert_true(budget < (size_t)1 << 30);
     refused += !outcome.done;

@@ -88,7 +88,7 @@ static void exhausted_heap_calls_back(void **state)
   (void)state;
   object_pool_t *pools[2];
   pool_heap_t *heap =
-    pool_heap_create(&(pool_heap_options_t){.budget = 640 << 10, .on_exhausted = give_another_pool_up, .context = pools});
+    pool_heap_create(&(pool_heap_options_t){.budget = 560 << 10, .on_exhausted = give_another_pool_up, .context = pools});
   object_pool_options_t o = {
     .object_size = 512, .capacity = 100, .when_full = OBJECT_POOL_GROW, .max_capacity = 700, .heap = heap};
   pools[0] = create(o);

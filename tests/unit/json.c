@@ -107,6 +107,8 @@ void json_agrees(pool_heap_t *heap)
   assert_int_equal(json_number("retried_count"), s.retried_count);
   assert_int_equal(json_number("overflowed_count"), s.overflowed_count);
   assert_int_equal(json_number("purged_bytes"), s.purged_bytes);
+  assert_int_equal(json_number("largest_free"), s.largest_free);
+  assert_int_equal(json_number("fragmentation"), s.fragmentation);
   assert_int_equal(json_number("metadata_bytes"), s.metadata_bytes);
   assert_int_equal(json_number("children_bytes"), s.children_bytes);
 }

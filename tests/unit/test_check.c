@@ -11,12 +11,13 @@
 enum { SMALL = 16, MEDIUM = 9000, LARGE = 300 << 10, HUGE = 200 << 20, SOME = 400 };
 
 static void *small[SOME];
-static pool_heap_t *parent, *child;
+static pool_heap_t *parent, *child, *guest;
 
 /* Something of everything: magazines and a stock, a partial slab, a slab that purges, a large block, a spare, a huge block, a
- * cache of another heap's, and a heap with a child. */
+ * cache of another heap's, a heap with a child, and a checked one of granules. */
 static void set_up(void)
 {
+  static char memory[20000];
   must(parent = pool_heap_create(NULL));
   must(child = pool_heap_create(&(pool_heap_options_t){.parent = parent, .budget = 64 << 20}));
   for (size_t i = 0; i < SOME; i++)
@@ -26,6 +27,9 @@ static void set_up(void)
   must(pool_alloc(MEDIUM) && pool_alloc(LARGE) && pool_alloc(HUGE));
   pool_free(pool_alloc(2 * LARGE));
   must(pool_heap_alloc(parent, SMALL) && pool_heap_alloc(child, SMALL));
+  must(guest =
+         pool_heap_create(&(pool_heap_options_t){.memory = memory, .memory_size = sizeof memory, .flags = POOL_HEAP_CHECKED}));
+  must(pool_heap_alloc(guest, SMALL) && pool_heap_alloc(guest, MEDIUM));
   must(check_everything());
 }
 
@@ -139,6 +143,18 @@ static void count_a_cache_that_is_due(void) { thread_self->due_count++; }
 static void not_lead_back_from_the_end(void) { thread_self->due_last = NULL; }
 static void put_a_heap_into_a_wrong_slot(void) { thread_self->heap_at[(cache_slot_of(parent) + 1) % CACHE_SLOTS] = parent; }
 
+static granules_t *granules(void) { return &guest->region.granules; }
+static void lose_a_beginning(void) { bit_clear(granules()->map, 0); }
+static void lose_the_end(void) { bit_clear(granules()->map, granules()->count); }
+static void forget_a_free_stretch(void) { memset(granules()->rows, 0, granules_rows_bits(granules()) / 8); }
+static void invent_a_free_stretch(void) { bit_set(granules()->rows, granules_rows_bits(granules()) - 1); }
+static void use_an_empty_page(void) { bit_set(granules()->used, granules()->count / GRANULE_PAGE); }
+static void not_use_a_page(void) { bit_clear(granules()->used, 0); }
+static void count_a_live_granule(void) { granules()->live++; }
+static void count_a_block(void) { granules()->blocks++; }
+static void pay_for_no_page(void) { guest->budget.held = 0; }
+static void write_to_a_free_granule(void) { guest->region.base[(granules_next(granules(), 2) + 600) * GRANULE] ^= 1; }
+
 static void charge_another(void) { pool_of(SMALL)->budget = NULL; }
 static void destroy_in_the_list(void) { child->mark = 0; }
 static void hold_a_byte(void) { default_heap.budget.held++; }
@@ -174,6 +190,16 @@ static const struct damage {
   DAMAGE("A5", mark_a_page_huge),
   DAMAGE("F1", shorten_a_stretch),
   DAMAGE("F1", change_a_word),
+  DAMAGE("R1", lose_a_beginning),
+  DAMAGE("R1", lose_the_end),
+  DAMAGE("R2", forget_a_free_stretch),
+  DAMAGE("R2", invent_a_free_stretch),
+  DAMAGE("R3", use_an_empty_page),
+  DAMAGE("R3", not_use_a_page),
+  DAMAGE("R4", count_a_live_granule),
+  DAMAGE("R4", count_a_block),
+  DAMAGE("G1", pay_for_no_page),
+  DAMAGE("G2", write_to_a_free_granule),
   DAMAGE("S1", free_a_block_more),
   DAMAGE("S1", free_beyond_the_fresh_mark),
   DAMAGE("S3", purge_a_block_in_use),

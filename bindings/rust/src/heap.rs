@@ -316,6 +316,11 @@ impl<M: Threads> Heap<M> {
         unsafe { sys::pool_heap_good_size(self.as_raw(), size) }
     }
 
+    /// The size of the largest request that the heap would serve now; exact for heaps in small memories.
+    pub fn largest(&self) -> usize {
+        unsafe { sys::pool_heap_largest(self.as_raw()) }
+    }
+
     /// Sets the budget; 0 is no limit. False, and nothing has changed, if more is held even after a trim.
     #[must_use = "the budget is unchanged if this is false"]
     pub fn set_budget(&self, bytes: usize) -> bool {

@@ -36,6 +36,10 @@ pub struct Stats {
     pub overflowed_count: u64,
     /// Given back to the system, in total.
     pub purged_bytes: u64,
+    /// The largest request that would be served now; exact for heaps in small memories.
+    pub largest_free: usize,
+    /// How many thousandths of the free bytes of a small memory are in other pieces than the longest.
+    pub fragmentation: usize,
 }
 
 impl Stats {
@@ -58,6 +62,8 @@ impl Stats {
             retried_count: s.retried_count,
             overflowed_count: s.overflowed_count,
             purged_bytes: s.purged_bytes,
+            largest_free: s.largest_free,
+            fragmentation: s.fragmentation,
         }
     }
 }

@@ -109,6 +109,8 @@ pub struct pool_stats_t {
     pub retried_count: u64,
     pub overflowed_count: u64,
     pub purged_bytes: u64,
+    pub largest_free: usize,
+    pub fragmentation: usize,
 }
 
 /// The options of an object pool. A field that is 0 or null is the default.
@@ -205,6 +207,10 @@ extern "C" {
     pub fn pool_heap_aligned_alloc(heap: *mut pool_heap_t, alignment: usize, size: usize) -> *mut c_void;
     #[link_name = "tidepool_heap_good_size"]
     pub fn pool_heap_good_size(heap: *const pool_heap_t, size: usize) -> usize;
+    #[link_name = "tidepool_heap_largest"]
+    pub fn pool_heap_largest(heap: *mut pool_heap_t) -> usize;
+    #[link_name = "tidepool_heap_least_memory"]
+    pub fn pool_heap_least_memory_sized(options: *const pool_heap_options_t, size: usize) -> usize;
     #[link_name = "tidepool_heap_free"]
     pub fn pool_heap_free(heap: *mut pool_heap_t, block: *mut c_void);
     #[link_name = "tidepool_heap_default"]

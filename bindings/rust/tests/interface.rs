@@ -68,7 +68,8 @@ fn figures_here() -> Vec<Figure> {
         pool_block_t { start, size }
         pool_stats_t {
             budget, held_bytes, peak_held_bytes, live_bytes, live_blocks, cached_bytes, idle_bytes, metadata_bytes,
-            children_bytes, exhausted_count, retried_count, overflowed_count, purged_bytes,
+            children_bytes, exhausted_count, retried_count, overflowed_count, purged_bytes, largest_free,
+            fragmentation,
         }
         object_pool_options_t {
             name, object_size, alignment, capacity, max_capacity, when_full, construct, reset, destruct, reset_time,
@@ -216,7 +217,8 @@ fn every_function_is_linked() {
         pool_alloc_batch pool_free_batch pool_resize_in_place pool_usable_size pool_good_size pool_trim
         pool_in_use pool_block_start pool_heap_of pool_option_set pool_heap_create_sized pool_heap_destroy
         pool_heap_reset pool_heap_trim pool_heap_set_budget pool_heap_alloc pool_heap_zalloc pool_heap_calloc
-        pool_heap_realloc pool_heap_aligned_alloc pool_heap_good_size pool_heap_free pool_heap_default
+        pool_heap_realloc pool_heap_aligned_alloc pool_heap_good_size pool_heap_largest pool_heap_free pool_heap_default
+        pool_heap_least_memory_sized
         pool_heap_name pool_heap_walk pool_forbid_system_calls pool_heap_stats_sized pool_heap_stats_json
         pool_stats_json object_pool_create_sized object_pool_destroy object_pool_get object_pool_put
         object_pool_get_batch object_pool_put_batch object_pool_put_all object_pool_in_use object_pool_next
