@@ -8,6 +8,7 @@
 #include "../heap/heaps.h"
 #include <stdatomic.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 
 /* ---- requests that fail: `fail_count` of them from the n-th on ---- */
 
@@ -20,18 +21,29 @@ static bool fails(void)
   return n >= fail_from && n - fail_from < fail_count;
 }
 
-static inline void *alloc_or_fail(pool_heap_t *heap, size_t size) { return fails() ? NULL : pool_heap_alloc(heap, size); }
+/* Which requests a trial was refused is kept where its parent sees it. */
+enum { NOTED_REQUESTS = 1 << 16 };
+static bool *refused_requests;
+
+static void *note(void *block)
+{
+  if (!block && refused_requests && requests <= NOTED_REQUESTS)
+    refused_requests[requests - 1] = true;
+  return block;
+}
+
+static inline void *alloc_or_fail(pool_heap_t *heap, size_t size) { return fails() ? NULL : note(pool_heap_alloc(heap, size)); }
 
 static inline void *calloc_or_fail(pool_heap_t *heap, size_t count, size_t size)
 {
-  return fails() ? NULL : pool_heap_calloc(heap, count, size);
+  return fails() ? NULL : note(pool_heap_calloc(heap, count, size));
 }
 
 static inline void *realloc_or_fail(void *block, size_t size) { return size && fails() ? NULL : pool_realloc(block, size); }
 
 static inline void *heap_realloc_or_fail(pool_heap_t *heap, void *block, size_t size)
 {
-  return size && fails() ? NULL : pool_heap_realloc(heap, block, size);
+  return size && fails() ? NULL : note(pool_heap_realloc(heap, block, size));
 }
 
 #define pool_heap_alloc   alloc_or_fail
@@ -104,12 +116,42 @@ static inline size_t works_on_any_heap(work_fn *work)
   return first.kept;
 }
 
-/* From far too small, even for a heap, to enough: it is done, or the library says no. How much it takes is its own affair. */
-static inline void works_or_says_no(work_fn *work)
+/* For a library that crashes when certain requests are refused, whoever refuses them. `plainly` does the same work without a
+ * heap, on the C library's functions, where is_refused_again() says which request is refused. A trial that crashes is left out
+ * if this one does too, by the same signal, with the same requests refused. What the heap did wrong this one does not do. */
+static inline bool is_refused_again(void)
+{
+  size_t n = ++requests;
+  return n <= NOTED_REQUESTS && refused_requests[n - 1];
+}
+
+static void run_plainly(void *plainly) { (*(work_fn **)plainly)(NULL); }
+
+static inline outcome_t try_or_crash_alike(work_fn *work, work_fn *plainly, pool_heap_options_t options)
+{
+  outcome_t *shared = mmap(NULL, sizeof *shared + NOTED_REQUESTS, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  must(shared != MAP_FAILED);
+  refused_requests = (bool *)(shared + 1);
+  int end = end_of_child(run_trial, &(trial_t){.work = work, .options = options, .outcome = shared});
+  if (WIFSIGNALED(end)) {
+    int plain_end = end_of_child(run_plainly, &plainly);
+    assert_true(WIFSIGNALED(plain_end) && WTERMSIG(plain_end) == WTERMSIG(end));
+  } else
+    assert_int_equal(end, 0);
+  outcome_t outcome = *shared;
+  munmap(shared, sizeof *shared + NOTED_REQUESTS);
+  refused_requests = NULL;
+  return outcome;
+}
+
+/* From far too small, even for a heap, to enough: it is done, or the library says no. How much it takes is its own affair.
+ * `plainly`: NULL, or as above. */
+static inline void works_or_says_no(work_fn *work, work_fn *plainly)
 {
   unsigned refused = 0, done = 0;
   for (size_t budget = 1 << 10; done < 2; budget += budget / 3) {
-    outcome_t outcome = try_to(work, (pool_heap_options_t){.budget = budget}, 0, 0);
+    pool_heap_options_t options = {.budget = budget};
+    outcome_t outcome = plainly ? try_or_crash_alike(work, plainly, options) : try_to(work, options, 0, 0);
     assert_true(budget < (size_t)1 << 30);
     refused += !outcome.done;
     done += outcome.done;
@@ -137,7 +179,7 @@ static inline void each_request_fails_in_turn(work_fn *work)
     __VA_ARGS__; \
   }
 #define WORKS_ON_ANY_HEAP(work)  TEST_OF(works, assert_int_equal(works_on_any_heap(work), 0))
-#define ANY_BUDGET(work)         TEST_OF(any_budget, works_or_says_no(work))
+#define ANY_BUDGET(work)         TEST_OF(any_budget, works_or_says_no(work, NULL))
 #define EACH_REQUEST_FAILS(work) TEST_OF(each_request_fails, each_request_fails_in_turn(work))
 
 #endif

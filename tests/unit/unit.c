@@ -42,11 +42,13 @@ static int wait_for(pid_t child)
   return status;
 }
 
+int end_of_child(void (*run)(void *), void *argument) { return wait_for(start(run, argument, -1)); }
+
 void in_child(void (*run)(void *), void *argument) { in_child_named("", run, argument); }
 
 void in_child_named(const char *name, void (*run)(void *), void *argument)
 {
-  int status = wait_for(start(run, argument, -1));
+  int status = end_of_child(run, argument);
   if (status)
     print_error("%s: the child ended with signal %d, code %d\n", name, WTERMSIG(status), WEXITSTATUS(status));
   assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);

@@ -33,6 +33,9 @@ _Noreturn void must_failed(const char *file, int line, const char *condition);
 void in_child(void (*run)(void *), void *argument);
 void in_child_named(const char *name, void (*run)(void *), void *argument); /* for one of many */
 
+/* The same for one that may crash: returns its status, as wait() has it. */
+int end_of_child(void (*run)(void *), void *argument);
+
 /* The test name_test, which does so; and one that does it for each of some arguments, in a child of its own. */
 #define IN_CHILD(name) \
   static void name##_test(void **state) \
