@@ -15,7 +15,8 @@ import tempfile
 # Bottom up: a folder of src ("" is src itself) and its units, which are pairs of .c and .h or one of the two. A unit may
 # include itself and what stands before it.
 LAYERS = [
-    ("base", ["machine", "profile", "bits", "grown", "bit_tree", "text", "span_tree", "range_tree", "granules"]),
+    ("base", ["machine", "profile", "bits", "grown", "bit_tree", "text", "span_tree", "range_tree", "granules", "granules_kept",
+             "granule_rows", "granules_cut"]),
     ("os", ["embedded/atomics", "embedded/errno", "embedded/string", "os", "thread_local", "lock", "closure", "linux",
              "linux_output", "linux_threads", "embedded"]),
     ("", ["misuse", "option", "size_class"]),

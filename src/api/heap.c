@@ -5,8 +5,10 @@
 #include "base/grown.h"
 #include "heap/allocate.h"
 #include "heap/create.h"
+#include "heap/dying.h"
 #include "heap/figures.h"
 #include "heap/free.h"
+#include "heap/granular.h"
 #include "heap/invalid.h"
 #include "heap/reallocate.h"
 #include "heap/reset.h"
@@ -67,6 +69,12 @@ NOINLINE static void *alloc_slower(heap_t *heap, size_t size, bool zero, const c
   return heap_allocate(heap, size, 1, zero, call);
 }
 
+/* A small heap has no magazines, and a way of its own. A thread that ends the process leaves the heap's lock alone. */
+static inline bool has_plain_granules(const heap_t *heap)
+{
+  return heap_is_live(heap) && heap->plain_granules && !process_is_ending();
+}
+
 /* The slot of a heap within reach holds another word than that of others, so the fast path does not find it. */
 NOINLINE static void *alloc_slow(heap_t *heap, size_t size)
 {
@@ -74,6 +82,8 @@ NOINLINE static void *alloc_slow(heap_t *heap, size_t size)
   void *block = NULL;
   if (likely(size <= SIZE_CACHED && thread_has_within_reach(thread, heap)))
     block = pop_within_reach(thread, heap, size <= SIZE_LINEAR ? size_class_linear(size) : size_class_medium(size));
+  else if (has_plain_granules(heap))
+    block = granular_take_plain(heap, size);
   return likely(block) ? block : alloc_slower(heap, size, false, "pool_heap_alloc");
 }
 
@@ -83,6 +93,8 @@ static inline __attribute__((always_inline)) void free_slower(heap_t *heap, void
 {
   thread_t *thread = HAS_SYSTEM ? thread_self : NULL;
   if (HAS_SYSTEM && likely(thread_has_within_reach(thread, heap) && push_within_reach(thread, heap, block)))
+    return;
+  if (has_plain_granules(heap) && likely(granular_give(heap, block)))
     return;
   if (unlikely(!heap_is_live(heap)))
     no_heap(heap, call);

@@ -20,12 +20,13 @@
  * of steps, whatever the blocks are.
  *
  *   R1 the bits are as above: no block has a single granule, and the end is where it belongs
- *   R2 a row has a bit for each window in which a free stretch of its class begins, and no other
+ *   R2 a row has a bit for each window in which a free stretch of its class begins, and no other; `classes` has one for each
+ *      row that is not empty
  *   R3 `used` has a bit for each page in which a granule is live
- *   R4 `live` is the number of live granules, `blocks` that of blocks
+ *   R4 `live` is the number of live granules, `blocks` that of live blocks
+ *   R5 a kept block is a block of the length that it is kept for, and is not live; the lengths that are noted have one
  *
- * They hold between calls. `classes` has a bit for each row that is not empty, and may have one for a row that is. The owner
- * has a lock. */
+ * They hold between calls. The owner has a lock. */
 #ifndef BASE_GRANULES_H
 #define BASE_GRANULES_H
 
@@ -36,14 +37,16 @@ enum {
   GRANULE_PAGE = 256  /* granules */
 };
 #define GRANULES_NONE SIZE_MAX
-#define GRANULES_MOST ((size_t)1 << 20)
+#define GRANULES_MOST ((size_t)1 << 19)
 
 typedef struct granules {
   uint64_t *map, *used, *rows;
   uint64_t classes;
   uint32_t count, words; /* of the map, but for its end */
   uint32_t live, blocks;
-  uint32_t taken_end; /* no granule at or beyond it was ever taken */
+  uint32_t taken_end;       /* no granule at or beyond it was ever taken */
+  uint16_t row_bytes;       /* of the classes of short stretches */
+  uint16_t longer_rows_end; /* the first class whose row is a word at most */
 } granules_t;
 
 /* How many bytes the index takes for `count` granules. `index` is aligned to 8. All granules are free at first. */
@@ -54,17 +57,30 @@ void granules_init(granules_t *g, void *index, size_t count);
 typedef struct granule_fit {
   size_t at, count;
   size_t from, to;
+  unsigned size_class; /* of the stretch */
+  bool alone;          /* no other one of the class begins in its word */
 } granule_fit_t;
 
+/* Pages: which one a granule is in, where it ends, and how many granules would be used from now on if it were. */
+static inline size_t granules_page(size_t i) { return i / GRANULE_PAGE; }
+static inline size_t granules_page_end(const granules_t *g, size_t page)
+{
+  return min_size((page + 1) * GRANULE_PAGE, g->count);
+}
+static inline size_t granules_page_price(const granules_t *g, size_t page)
+{
+  return bit_test(g->used, page) ? 0 : granules_page_end(g, page) - page * GRANULE_PAGE;
+}
+
 /* Finds a place for `count` granules, at least GRANULES_LEAST; false: there is none. Nothing is taken yet. */
-bool granules_find(granules_t *g, size_t count, granule_fit_t *fit);
+bool granules_find(const granules_t *g, size_t count, granule_fit_t *fit);
 
 /* The same at a multiple of `alignment`, a power of two, where granule 0 is `first` behind one. It may err on the side of
  * refusing. */
-bool granules_find_aligned(granules_t *g, size_t count, size_t alignment, size_t first, granule_fit_t *fit);
+bool granules_find_aligned(const granules_t *g, size_t count, size_t alignment, size_t first, granule_fit_t *fit);
 
 /* The longest request that granules_find() finds a place for. */
-size_t granules_longest(granules_t *g);
+size_t granules_longest(const granules_t *g);
 
 /* These two are for an owner who can pay for no more than `room` granules of pages that are not used yet. They look at each
  * free stretch. */
@@ -75,6 +91,11 @@ size_t granules_longest_within(const granules_t *g, size_t room);
 size_t granules_unused(const granules_t *g, size_t from, size_t to);
 
 void granules_take(granules_t *g, const granule_fit_t *fit);
+
+/* Finds a place and takes it; GRANULES_NONE: there is none, or not for its owner. The owner is asked before pages are used that
+ * were not. */
+typedef bool granules_open_fn(void *context, size_t from, size_t to);
+size_t granules_cut(granules_t *g, size_t count, granules_open_fn *open, void *context);
 
 /* These return how many granules the pages have that are not used any more. */
 size_t granules_give(granules_t *g, size_t from, size_t to);
@@ -89,7 +110,22 @@ static inline bool granules_begins(const granules_t *g, size_t i)
 {
   return i < g->count && bit_test(g->map, i) && !bit_test(g->map, i + 1);
 }
-size_t granules_end(const granules_t *g, size_t from);
+
+/* The first 0 at or behind `i`. */
+size_t granules_next_zero(const granules_t *g, size_t i);
+
+/* The bits from `i` on: a word of them, out of two. */
+static inline uint64_t granules_bits(const granules_t *g, size_t i)
+{
+  const uint64_t *word = g->map + i / WORD_BITS;
+  return word[0] >> i % WORD_BITS | word[1] << 1 << (WORD_BITS - 1 - i % WORD_BITS);
+}
+
+static inline size_t granules_end(const granules_t *g, size_t from)
+{
+  uint64_t bits = granules_bits(g, from + 1);
+  return likely(bits) ? from + 1 + lowest_bit(bits) : bits_next_set(g->map, from + 1 + WORD_BITS, g->count + 1);
+}
 
 /* Returns where the live block begins that granule `i` is in; GRANULES_NONE: it is free. */
 size_t granules_around(const granules_t *g, size_t i);
@@ -97,9 +133,16 @@ size_t granules_around(const granules_t *g, size_t i);
 /* Returns where the first live block at or behind `i` begins; GRANULES_NONE: none does. */
 size_t granules_next(const granules_t *g, size_t i);
 
-/* For checks: which bit of the rows stands for a free stretch; GRANULES_NONE: it is too short for any. And how many bits there
- * are. */
-size_t granules_row_bit(const granules_t *g, size_t from, size_t to);
-size_t granules_rows_bits(const granules_t *g);
+/* For checks: the row of a class, and in which class and window a free stretch is; GRANULES_NONE: it is too short for any. */
+typedef struct granule_row {
+  const char *bits;      /* words, maybe not aligned; NULL: there is no such class */
+  const uint64_t *parts; /* NULL: the row is a word at most */
+  size_t windows;
+  unsigned part_log2;
+} granule_row_t;
+enum { GRANULE_CLASSES = 64 };
+granule_row_t granules_row(const granules_t *g, unsigned c);
+uint64_t granules_row_word(const granule_row_t *row, size_t w);
+size_t granules_window(size_t from, size_t to, unsigned *c);
 
 #endif

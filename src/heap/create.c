@@ -359,6 +359,7 @@ static heap_t *create(const pool_heap_options_t *o)
     heap_give_record(heap, (void *)(uintptr_t)heap->class_sizes, class_table_bytes(heap->class_count));
     return !has_classes && o->budget && records > o->budget ? failed_for_budget(heap, o, head, records) : failed(heap, head);
   }
+  heap->plain_granules = heap_has_granules(heap) && !heap->checked && !heap->zero_on_free;
   budget_note_peak(&heap->budget);
   enter_list(heap);
   return heap;

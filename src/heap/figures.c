@@ -165,6 +165,8 @@ static void add_fragmentation(pool_stats_t *stats, heap_t *heap)
 
 void heap_figures(heap_t *heap, pool_stats_t *stats)
 {
+  if (heap_has_granules(heap))
+    granular_drain(heap);
   *stats = (pool_stats_t){.budget = budget_limit(&heap->budget), .held_bytes = budget_held(&heap->budget)};
   add_bins(stats, heap);
   add_large(stats, heap);

@@ -75,7 +75,6 @@ void heap_free(heap_t *heap, void *block, const char *call)
 {
   if (process_is_ending())
     return;
-  bool plain = heap && heap_has_granules(heap) && !heap->checked && !heap->zero_on_free;
-  if (!plain || !granular_give(heap, block))
+  if (!heap || !heap->plain_granules || !granular_give(heap, block))
     heap_give_back(heap_locate_block(heap, block, call, FREED_TWICE), call);
 }

@@ -2,6 +2,7 @@
  *
  * Bytes become granules here, and pages become money. */
 #include "heap/granular.h"
+#include "base/granules_kept.h"
 #include "heap/guard.h"
 #include "option.h"
 #include <string.h>
@@ -36,10 +37,13 @@ static size_t page_start(size_t page) { return page * GRANULE_PAGE; }
 static size_t page_end(const granules_t *g, size_t page) { return min_size(page_start(page) + GRANULE_PAGE, g->count); }
 static size_t page_bytes(const granules_t *g, size_t page) { return (page_end(g, page) - page_start(page)) << GRANULE_LOG2; }
 
+/* A guest's memory is the caller's. */
+static bool has_dirty_pages(const heap_region_t *region) { return HAS_SYSTEM && region->kind == REGION_SMALL && region->dirty; }
+
 /* What a page of a budget's region holds while no block is in it is put down to the process. */
 static void note_dirty(heap_region_t *region, size_t page, bool dirty)
 {
-  if (!region->dirty || bit_test(region->dirty, page) == dirty)
+  if (!has_dirty_pages(region) || bit_test(region->dirty, page) == dirty)
     return;
   region->dirty[page / WORD_BITS] ^= bit_of(page);
   bit_clear(region->idle, page);
@@ -48,7 +52,7 @@ static void note_dirty(heap_region_t *region, size_t page, bool dirty)
 }
 
 /* A block [from, to) is about to be the first in some pages, which have been charged. */
-static void open_pages(heap_t *heap, size_t from, size_t to)
+COLD static void open_pages(heap_t *heap, size_t from, size_t to)
 {
   heap_region_t *region = &heap->region;
   const granules_t *g = &region->granules;
@@ -74,7 +78,7 @@ void granular_count_dirty(heap_t *heap, uint64_t *bitmaps, bool dirty)
 
 void granular_forget_dirty(heap_t *heap)
 {
-  for (size_t page = 0; heap->region.dirty && page_start(page) < heap->region.granules.count; page++)
+  for (size_t page = 0; has_dirty_pages(&heap->region) && page_start(page) < heap->region.granules.count; page++)
     note_dirty(&heap->region, page, false);
 }
 
@@ -105,12 +109,98 @@ static void tick_pages(heap_region_t *region, uint64_t now_ms)
       bit_set(region->idle, page);
 }
 
+/* A block was in [from, to), and `granules` of its pages have none any more. They are looked at by the clock now and then. */
+COLD static void close_pages(heap_t *heap, size_t from, size_t to, size_t granules)
+{
+  heap_region_t *region = &heap->region;
+  for (size_t page = from / GRANULE_PAGE; page <= (to - 1) / GRANULE_PAGE; page++)
+    if (!bit_test(region->granules.used, page))
+      note_dirty(region, page, true);
+  budget_discharge(&heap->budget, granules << GRANULE_LOG2);
+  if (has_dirty_pages(region) && region->purge_delay_ms != PURGE_NEVER && ++region->gives % TICK_GIVES == 0)
+    tick_pages(region, os_now_ms());
+}
+
+/* ---- blocks ---- */
+
+/* Gives the block back that begins at a granule. */
+static inline void give(heap_t *heap, size_t from, size_t to)
+{
+  size_t emptied = granules_give(&heap->region.granules, from, to);
+  if (unlikely(emptied))
+    close_pages(heap, from, to, emptied);
+}
+
+/* Gives the kept blocks back, which only granular_take_plain() and granular_give() know of. Under the lock. */
+static void give_kept(heap_t *heap)
+{
+  granules_t *g = &heap->region.granules;
+  for (size_t from; (from = granules_take_any_kept(g)) != GRANULES_NONE;)
+    give(heap, from, granules_end(g, from));
+}
+
+void granular_drain(heap_t *heap)
+{
+  lock_acquire(&heap->lock);
+  give_kept(heap);
+  lock_release(&heap->lock);
+}
+
+static bool charge(heap_t *heap, size_t granules)
+{
+  return !granules || budget_charge(&heap->budget, granules << GRANULE_LOG2);
+}
+
+/* A block [from, to) is to be the first in some pages. */
+static bool pay_for(void *context, size_t from, size_t to)
+{
+  heap_t *heap = context;
+  if (!charge(heap, granules_unused(&heap->region.granules, from, to)))
+    return false;
+  open_pages(heap, from, to);
+  budget_note_peak(&heap->budget);
+  return true;
+}
+
+/* The best place may be in pages that nobody can pay for. Then one is looked for in what is paid for already. */
+COLD static size_t cut_within(heap_t *heap, size_t count)
+{
+  granules_t *g = &heap->region.granules;
+  granule_fit_t fit;
+  if (!granules_find_within(g, count, budget_room(&heap->budget) >> GRANULE_LOG2, &fit) ||
+      !pay_for(heap, fit.at, fit.at + count))
+    return GRANULES_NONE;
+  granules_take(g, &fit);
+  return fit.at;
+}
+
+static size_t cut_aligned(heap_t *heap, size_t count, size_t alignment)
+{
+  granules_t *g = &heap->region.granules;
+  granule_fit_t fit;
+  size_t steps = alignment >> GRANULE_LOG2, first = (uintptr_t)heap->region.base >> GRANULE_LOG2;
+  size_t room = budget_room(&heap->budget) >> GRANULE_LOG2;
+  if (!granules_find_aligned(g, count, steps, first, &fit))
+    return GRANULES_NONE;
+  if (granules_unused(g, fit.at, fit.at + count) > room) {
+    if (!granules_find_within(g, count + steps - 1, room, &fit))
+      return GRANULES_NONE;
+    fit.at = round_up(fit.at + first, steps) - first;
+    fit.count = count;
+  }
+  if (!pay_for(heap, fit.at, fit.at + count))
+    return GRANULES_NONE;
+  granules_take(g, &fit);
+  return fit.at;
+}
+
 size_t granular_purge(heap_t *heap, size_t keep)
 {
   heap_region_t *region = &heap->region;
   size_t pages = (region->granules.count + GRANULE_PAGE - 1) / GRANULE_PAGE, purged = 0, left = 0;
   lock_acquire(&heap->lock);
-  for (size_t page = pages; region->dirty && page--;)
+  give_kept(heap);
+  for (size_t page = pages; has_dirty_pages(region) && page--;)
     if (bit_test(region->dirty, page) && (left += page_bytes(&region->granules, page)) > keep)
       purged += purge_page(region, page);
   region->purged_bytes += purged;
@@ -118,74 +208,47 @@ size_t granular_purge(heap_t *heap, size_t keep)
   return purged;
 }
 
-/* A block was in [from, to), and `granules` of its pages have none any more. They are looked at by the clock now and then. */
-static void close_pages(heap_t *heap, size_t from, size_t to, size_t granules)
-{
-  heap_region_t *region = &heap->region;
-  if (!granules)
-    return;
-  for (size_t page = from / GRANULE_PAGE; page <= (to - 1) / GRANULE_PAGE; page++)
-    if (!bit_test(region->granules.used, page))
-      note_dirty(region, page, true);
-  budget_discharge(&heap->budget, granules << GRANULE_LOG2);
-  if (region->dirty && region->purge_delay_ms != PURGE_NEVER && ++region->gives % TICK_GIVES == 0)
-    tick_pages(region, os_now_ms());
-}
-
-/* ---- blocks ---- */
-
-static bool charge(heap_t *heap, size_t granules)
-{
-  return !granules || budget_charge(&heap->budget, granules << GRANULE_LOG2);
-}
-
-/* The best place may be in pages that nobody can pay for. Then one is looked for in what is paid for already. */
-static bool find_paid(heap_t *heap, size_t count, granule_fit_t *fit)
-{
-  granules_t *g = &heap->region.granules;
-  if (charge(heap, granules_unused(g, fit->at, fit->at + fit->count)))
-    return true;
-  return granules_find_within(g, count, budget_room(&heap->budget) >> GRANULE_LOG2, fit) &&
-         charge(heap, granules_unused(g, fit->at, fit->at + fit->count));
-}
-
-static bool place_for(heap_t *heap, size_t count, size_t alignment, granule_fit_t *fit)
-{
-  granules_t *g = &heap->region.granules;
-  if (likely(alignment <= GRANULE))
-    return granules_find(g, count, fit) && find_paid(heap, count, fit);
-  size_t steps = alignment >> GRANULE_LOG2, first = (uintptr_t)heap->region.base >> GRANULE_LOG2;
-  if (!granules_find_aligned(g, count, steps, first, fit) || !find_paid(heap, count + steps - 1, fit))
-    return false;
-  fit->at = round_up(fit->at + first, steps) - first;
-  fit->count = count;
-  return true;
-}
-
 void granular_tick(heap_t *heap, uint64_t now_ms)
 {
   lock_acquire(&heap->lock);
-  if (heap->region.dirty && heap->region.purge_delay_ms != PURGE_NEVER)
+  give_kept(heap);
+  if (has_dirty_pages(&heap->region) && heap->region.purge_delay_ms != PURGE_NEVER)
     tick_pages(&heap->region, now_ms);
   lock_release(&heap->lock);
 }
 
-void *granular_take(heap_t *heap, size_t size, size_t alignment, size_t *usable)
+void *granular_take_plain(heap_t *heap, size_t size)
 {
   granules_t *g = &heap->region.granules;
-  granule_fit_t fit;
-  if (size > (size_t)g->count << GRANULE_LOG2 || alignment > (size_t)g->count << GRANULE_LOG2)
+  if (unlikely(size > (size_t)g->count << GRANULE_LOG2))
+    return NULL;
+  size_t count = granules_for(size);
+  lock_acquire(&heap->lock);
+  size_t at = granules_take_kept(g, count);
+  if (at == GRANULES_NONE)
+    at = granules_cut(g, count, pay_for, heap);
+  lock_release(&heap->lock);
+  return likely(at != GRANULES_NONE) ? address_of(heap, at) : NULL;
+}
+
+void *granular_take(heap_t *heap, size_t size, size_t alignment, size_t *usable)
+{
+  size_t count = granules_for(size), at;
+  if (size > (size_t)heap->region.granules.count << GRANULE_LOG2 || alignment > (size_t)heap->region.granules.count
+                                                                                  << GRANULE_LOG2)
     return NULL;
   lock_acquire(&heap->lock);
-  bool found = place_for(heap, granules_for(size), alignment, &fit);
-  if (found) {
-    open_pages(heap, fit.at, fit.at + fit.count);
-    granules_take(g, &fit);
-    budget_note_peak(&heap->budget);
+  give_kept(heap);
+  if (alignment > GRANULE)
+    at = cut_aligned(heap, count, alignment);
+  else {
+    at = granules_cut(&heap->region.granules, count, pay_for, heap);
+    if (at == GRANULES_NONE)
+      at = cut_within(heap, count);
   }
   lock_release(&heap->lock);
-  *usable = fit.count << GRANULE_LOG2;
-  return found ? address_of(heap, fit.at) : NULL;
+  *usable = count << GRANULE_LOG2;
+  return at != GRANULES_NONE ? address_of(heap, at) : NULL;
 }
 
 /* A budget that was raised goes on in the process's space, as soon as it has been raised by a unit of that. Sooner a bin would
@@ -210,7 +273,9 @@ bool granular_give(heap_t *heap, void *block)
   bool live = is_block(heap, block);
   if (likely(live)) {
     size_t from = granule_of(heap, block), to = granules_end(g, from);
-    close_pages(heap, from, to, granules_give(g, from, to));
+    live = !granules_is_kept(g, from, to);
+    if (likely(live) && !(heap->plain_granules && granules_keep(g, from, to)))
+      give(heap, from, to);
   }
   lock_release(&heap->lock);
   return live;
@@ -220,10 +285,14 @@ static bool resize_inside(heap_t *heap, size_t from, size_t count)
 {
   granules_t *g = &heap->region.granules;
   size_t to = granules_end(g, from), new_to = from + count;
-  if (new_to < to)
-    close_pages(heap, new_to, to, granules_shorten(g, to, new_to));
+  if (new_to < to) {
+    size_t emptied = granules_shorten(g, to, new_to);
+    if (emptied)
+      close_pages(heap, new_to, to, emptied);
+  }
   if (new_to <= to)
     return true;
+  give_kept(heap);
   if (granules_behind(g, to) < new_to - to || !charge(heap, granules_unused(g, to, new_to)))
     return false;
   open_pages(heap, to, new_to);
@@ -252,7 +321,7 @@ void granular_end_blocks(heap_t *heap)
     held += page_bytes(g, page);
     note_dirty(&heap->region, page, true);
   }
-  granules_init(g, g->map, g->count);
+  granules_init(g, granules_index(g), g->count);
   budget_discharge(&heap->budget, held);
   lock_release(&heap->lock);
 }
@@ -267,10 +336,10 @@ bool granular_holds(const heap_t *heap, const void *address)
 char *granular_around(const heap_t *heap, const void *address, size_t *size)
 {
   const granules_t *g = &heap->region.granules;
-  size_t from = granules_around(g, granule_of(heap, address));
-  if (from == GRANULES_NONE)
+  size_t from = granules_around(g, granule_of(heap, address)), to = from == GRANULES_NONE ? 0 : granules_end(g, from);
+  if (from == GRANULES_NONE || granules_is_kept(g, from, to))
     return NULL;
-  *size = (granules_end(g, from) - from) << GRANULE_LOG2;
+  *size = (to - from) << GRANULE_LOG2;
   return address_of(heap, from);
 }
 
@@ -278,6 +347,7 @@ char *granular_next(heap_t *heap, const char *from, size_t *size)
 {
   const granules_t *g = &heap->region.granules;
   lock_acquire(&heap->lock);
+  give_kept(heap);
   size_t i = granules_next(g, from ? granule_of(heap, from) : 0);
   if (i != GRANULES_NONE)
     *size = (granules_end(g, i) - i) << GRANULE_LOG2;
@@ -289,6 +359,7 @@ size_t granular_largest(heap_t *heap)
 {
   granules_t *g = &heap->region.granules;
   lock_acquire(&heap->lock);
+  give_kept(heap);
   size_t room = budget_room(&heap->budget) >> GRANULE_LOG2, longest = granules_longest(g);
   granule_fit_t fit;
   if (longest && granules_find(g, longest, &fit) && granules_unused(g, fit.at, fit.at + longest) > room)
@@ -302,6 +373,7 @@ granular_figures_t granular_figures(heap_t *heap)
   granules_t *g = &heap->region.granules;
   size_t pages = (g->count + GRANULE_PAGE - 1) / GRANULE_PAGE;
   lock_acquire(&heap->lock);
+  give_kept(heap);
   granular_figures_t f = {.live_blocks = g->blocks,
                           .live_bytes = (size_t)g->live << GRANULE_LOG2,
                           .free_bytes = (size_t)(g->count - g->live) << GRANULE_LOG2,

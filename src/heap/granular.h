@@ -35,11 +35,18 @@ void granular_tick(heap_t *heap, uint64_t now_ms);
 /* A block of at least `size` bytes, and how many it has; NULL: there is no room, or the budget has none. */
 void *granular_take(heap_t *heap, size_t size, size_t alignment, size_t *usable);
 
+/* The same for a heap whose blocks need no more (heap_t.plain_granules), at the first try. */
+void *granular_take_plain(heap_t *heap, size_t size);
+
 /* Whether the heap may go on in the process's space when its region is full. */
 bool granular_may_leave(const heap_t *heap);
 
 /* Gives a live block back. False: no live block begins there. */
 bool granular_give(heap_t *heap, void *block);
+
+/* Gives back what was freed and is kept for the next request of its length. Every other call does so too that is about more
+ * than one block. */
+void granular_drain(heap_t *heap);
 
 /* A live block becomes longer or shorter where it is. False: there is no room behind it. */
 bool granular_resize(heap_t *heap, const void *block, size_t size);

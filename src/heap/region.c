@@ -40,6 +40,13 @@ static uint32_t class_most_of(unsigned unit_log2)
   return unit_log2 == UNIT_LOG2 ? SIZE_MAX_CLASS : CLASS_MOST_UNITS << unit_log2;
 }
 
+static uint32_t purge_delay_of(const pool_heap_options_t *o)
+{
+  if (!HAS_SYSTEM)
+    return PURGE_NEVER;
+  return o->purge_delay_ms ? o->purge_delay_ms : settings.purge_delay_ms;
+}
+
 /* ---- in the caller's memory ---- */
 
 /* Places a record behind the others, or in units of its own, without writing it. Returns how many units are left; 0: it does
@@ -94,7 +101,7 @@ static heap_t *create_granular_guest(const pool_heap_options_t *o)
   heap->region.kind = REGION_GUEST;
   heap->region.start = o->memory;
   heap->region.size = o->memory_size;
-  heap->region.purge_delay_ms = o->purge_delay_ms ? o->purge_delay_ms : settings.purge_delay_ms;
+  heap->region.purge_delay_ms = purge_delay_of(o);
   heap->head_bytes = heap->metadata_bytes = o->memory_size - (count << GRANULE_LOG2);
   granular_init(heap, index, (char *)end - (count << GRANULE_LOG2), count);
   return heap;
@@ -135,7 +142,7 @@ heap_t *region_create_guest(const pool_heap_options_t *o)
   region->kind = REGION_GUEST;
   region->start = memory;
   region->size = o->memory_size;
-  region->space.purge_delay_ms = !HAS_SYSTEM ? PURGE_NEVER : o->purge_delay_ms ? o->purge_delay_ms : settings.purge_delay_ms;
+  region->space.purge_delay_ms = purge_delay_of(o);
   heap->space = &region->space;
   heap->class_most = class_most_of(unit_log2);
   heap->records = (char *)round_up((uintptr_t)records, sizeof(uint64_t));
@@ -323,7 +330,7 @@ bool region_make(heap_t *heap, const pool_heap_options_t *o, const region_plan_t
   space_t *space = &heap->region.space;
   if (!take_region(heap, plan) || !take_bin_records(heap, plan))
     return false;
-  heap->region.purge_delay_ms = o->purge_delay_ms ? o->purge_delay_ms : settings.purge_delay_ms;
+  heap->region.purge_delay_ms = purge_delay_of(o);
   if (plan->granules)
     return true;
   heap->space = space;

@@ -120,6 +120,8 @@ void heap_drain(heap_t *heap)
     large_flush_spares(thread);
   if (HAS_SYSTEM && heap->cached && heap->reached)
     threads_reach(heap, &heap->reach, heap_flush_magazines);
+  if (heap_has_granules(heap))
+    granular_drain(heap);
   FOR_EACH_BIN(bin, heap)
     bin_drain(bin);
   if (!heap_is_guest(heap))
@@ -187,9 +189,12 @@ static void drain_descendants(const heap_t *heap)
 {
   lock_acquire(&heaps_lock);
   for (heap_t *other = heaps_first(); other; other = other->next)
-    if (!other->lock.solo && is_below(other, heap))
+    if (!other->lock.solo && is_below(other, heap)) {
+      if (heap_has_granules(other))
+        granular_drain(other);
       FOR_EACH_BIN(bin, other)
         bin_drain(bin);
+    }
   lock_release(&heaps_lock);
 }
 

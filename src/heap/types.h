@@ -47,9 +47,9 @@ typedef struct heap_region {
   heap_t *around;      /* in whose memory it is */
   granules_t granules; /* no map: it is of units */
   char *base;          /* granule 0 */
-  uint64_t *dirty;     /* of granules in the system's memory: pages without a block that hold old data */
   /* A guest of granules ends here. */
-  uint64_t *idle; /* and that did so at the last tick */
+  uint64_t *dirty,
+    *idle; /* of granules in the system's memory: pages without a block that hold old data, and did so at the last tick */
   uint64_t ticked_ms, purged_bytes;
   run_t *run; /* REGION_SMALL: one of the two */
   huge_t *huge;
@@ -76,6 +76,7 @@ struct pool_heap {
   bool budgeted;                    /* it or an ancestor had a budget when it was made */
   bool reached;                     /* what threads have cached of it is within reach of the others */
   uint8_t plane;                    /* BIN_PLANE_*, of its bins */
+  bool plain_granules;              /* its region is of granules, whose blocks need neither guard nor wipe */
   uint32_t class_most;              /* larger requests take runs of their own: small units leave little slack */
   const uint32_t *class_sizes;      /* with class 0 */
   huge_t *huge;                     /* the newest of its mappings; under huge_lock */
@@ -106,7 +107,8 @@ struct pool_heap {
 };
 
 /* What the record of a guest of granules takes: it has no bins, and no space of its own. */
-enum { HEAP_RECORD_SHORT = offsetof(heap_t, region) + offsetof(heap_region_t, run) };
+enum { HEAP_RECORD_SHORT = offsetof(heap_t, region) + offsetof(heap_region_t, dirty), HEAP_RECORD_SHORT_MOST = 512 };
+_Static_assert(HEAP_RECORD_SHORT <= HEAP_RECORD_SHORT_MOST, "a heap in a small memory leaves it to the blocks");
 
 /* A bin's record. */
 typedef struct bin_record {

@@ -289,6 +289,53 @@ static void blocks_change_where_they_are(void **state)
   pool_heap_destroy(heap);
 }
 
+/* ---- a freed block that is kept for the next request is free for everybody ---- */
+
+static bool count_blocks(const pool_block_t *block, void *context)
+{
+  (void)block;
+  ++*(size_t *)context;
+  return true;
+}
+
+static void free_again(void *block) { pool_heap_free(program.heap, block); }
+static void free_again_without_heap(void *block) { pool_free(block); }
+
+static void freed_blocks_are_free(void **state)
+{
+  (void)state;
+  for (size_t budget = 0; budget < 2; budget++) {
+    pool_heap_t *heap =
+      budget ? heap_with_budget(700 << 10) : heap_with((pool_heap_options_t){.memory = buffer, .memory_size = 700 << 10});
+    size_t all = pool_heap_largest(heap), walked = 0, held = stats_of(heap).held_bytes;
+    program.heap = heap;
+    for (size_t size = 1; size <= 600; size += 40) {
+      char *block = pool_heap_alloc(heap, size), *other = pool_heap_alloc(heap, size);
+      pool_heap_free(heap, block);
+      assert_false(pool_in_use(block));
+      aborts_with(free_again, block, "freed twice");
+      aborts_with(free_again_without_heap, block, "freed twice");
+      assert_true(check_heap(heap));
+      assert_ptr_equal(pool_heap_alloc(heap, size), block);
+      assert_true(pool_in_use(block) && stats_of(heap).live_blocks == 2);
+      pool_heap_free(heap, other);
+      pool_heap_free(heap, block);
+      assert_true(pool_heap_walk(heap, count_blocks, &walked) && walked == 0);
+      assert_int_equal(stats_of(heap).live_blocks, 0);
+      assert_int_equal(stats_of(heap).held_bytes, held);
+      other = pool_heap_alloc(heap, size);
+      pool_heap_free(heap, other);
+      assert_int_equal(pool_heap_largest(heap), all);
+      block = pool_heap_alloc(heap, size);
+      other = pool_heap_alloc(heap, 100);
+      pool_heap_free(heap, other);
+      assert_non_null(block = pool_heap_realloc(heap, block, all - 1000)); /* over what is kept */
+      pool_heap_free(heap, block);
+    }
+    pool_heap_destroy(heap);
+  }
+}
+
 /* ---- the budget is kept ---- */
 
 enum { THREADS = 4, ROUNDS = 3000 };
@@ -301,9 +348,10 @@ static void take_and_give(size_t index, void *context)
   for (size_t i = 0; i < ROUNDS; i++) {
     size_t at = below(&dice, COUNT_OF(blocks));
     pool_heap_free(heap, blocks[at]);
-    blocks[at] = pool_heap_alloc(heap, below(&dice, 6000));
+    blocks[at] = pool_heap_alloc(heap, below(&dice, one_in(&dice, 9) ? 40000 : 600));
     pool_stats_t s;
-    must(pool_heap_stats(heap, &s) && s.held_bytes <= s.budget && s.peak_held_bytes <= s.budget);
+    if (i % 8 == 0)
+      must(pool_heap_stats(heap, &s) && s.held_bytes <= s.budget && s.peak_held_bytes <= s.budget);
   }
   for (size_t i = 0; i < COUNT_OF(blocks); i++)
     pool_heap_free(heap, blocks[i]);
@@ -312,7 +360,7 @@ static void take_and_give(size_t index, void *context)
 static void the_budget_is_kept_at_every_instant(void **state)
 {
   (void)state;
-  pool_heap_t *heap = heap_with_budget(128 << 10);
+  pool_heap_t *heap = heap_with_budget(700 << 10);
   run_threads(THREADS, take_and_give, heap);
   assert_int_equal(stats_of(heap).live_blocks, 0);
   assert_true(check_heap(heap));
@@ -322,9 +370,13 @@ static void the_budget_is_kept_at_every_instant(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(small_memories_serve_mixed_sizes),    cmocka_unit_test(the_largest_request_is_known),
-    cmocka_unit_test(the_least_memory_is_known),           cmocka_unit_test(any_input_at_all),
-    cmocka_unit_test(exhausted_at_each_request),           cmocka_unit_test(blocks_change_where_they_are),
+    cmocka_unit_test(small_memories_serve_mixed_sizes),
+    cmocka_unit_test(the_largest_request_is_known),
+    cmocka_unit_test(the_least_memory_is_known),
+    cmocka_unit_test(any_input_at_all),
+    cmocka_unit_test(exhausted_at_each_request),
+    cmocka_unit_test(blocks_change_where_they_are),
+    cmocka_unit_test(freed_blocks_are_free),
     cmocka_unit_test(the_budget_is_kept_at_every_instant),
   };
   return cmocka_run_group_tests_name("small", tests, NULL, NULL);

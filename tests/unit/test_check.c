@@ -146,8 +146,15 @@ static void put_a_heap_into_a_wrong_slot(void) { thread_self->heap_at[(cache_slo
 static granules_t *granules(void) { return &guest->region.granules; }
 static void lose_a_beginning(void) { bit_clear(granules()->map, 0); }
 static void lose_the_end(void) { bit_clear(granules()->map, granules()->count); }
-static void forget_a_free_stretch(void) { memset(granules()->rows, 0, granules_rows_bits(granules()) / 8); }
-static void invent_a_free_stretch(void) { bit_set(granules()->rows, granules_rows_bits(granules()) - 1); }
+static char *row_of_class(unsigned c) { return (char *)(uintptr_t)granules_row(granules(), c).bits; }
+static void forget_a_free_stretch(void)
+{
+  for (unsigned c = 0; c < GRANULE_CLASSES; c++)
+    if (granules()->classes & bit_of(c))
+      *row_of_class(c) = 0;
+}
+static void invent_a_free_stretch(void) { *row_of_class(GRANULES_LEAST) ^= 1; }
+static void forget_a_class(void) { granules()->classes = 0; }
 static void use_an_empty_page(void) { bit_set(granules()->used, granules()->count / GRANULE_PAGE); }
 static void not_use_a_page(void) { bit_clear(granules()->used, 0); }
 static void count_a_live_granule(void) { granules()->live++; }
@@ -194,6 +201,7 @@ static const struct damage {
   DAMAGE("R1", lose_the_end),
   DAMAGE("R2", forget_a_free_stretch),
   DAMAGE("R2", invent_a_free_stretch),
+  DAMAGE("R2", forget_a_class),
   DAMAGE("R3", use_an_empty_page),
   DAMAGE("R3", not_use_a_page),
   DAMAGE("R4", count_a_live_granule),

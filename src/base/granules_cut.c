@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What is read from the bits is runs of ones, by whole words. A run that is longer than a page passes over pages that are not
+ * used, 64 at a time. */
+#include "base/granule_rows.h"
+#include "base/granules_kept.h"
+
+enum {
+  PAGE_WORDS = GRANULE_PAGE / WORD_BITS,
+  TRIES = 2,      /* windows of the request's own class that are looked at: what they have may be too short */
+  LAST_TRIES = 32 /* the same where there is no longer one */
+};
+
+/* ---- runs of ones ---- */
+
+/* Returns where the free stretch begins that granule `i` is in: behind the last 0 below, or at the beginning of all. */
+static size_t first_of_stretch(const granules_t *g, size_t i)
+{
+  size_t w = i / WORD_BITS;
+  uint64_t zeros = ~g->map[w] & ~(uint64_t)0 >> (WORD_BITS - 1 - i % WORD_BITS);
+  while (!zeros && w) {
+    if (w % PAGE_WORDS == 0) {
+      size_t page = bits_previous_set(g->used, w / PAGE_WORDS - 1);
+      if (!bit_test(g->used, page))
+        return 0;
+      w = (page + 1) * PAGE_WORDS;
+    }
+    zeros = ~g->map[--w];
+  }
+  return zeros ? w * WORD_BITS + highest_bit(zeros) + 1 : 0;
+}
+
+/* Returns where the free stretch ends that begins at `i`, or with the granule before; `i`: there is none. */
+static inline size_t free_behind(const granules_t *g, size_t i)
+{
+  uint64_t zeros = ~granules_bits(g, i);
+  return (likely(zeros) ? i + lowest_bit(zeros) : granules_next_zero(g, i)) - 1;
+}
+
+/* How many ones there are from `i` on; of more than a word of them, one more than a word has. */
+static inline size_t ones_at(const granules_t *g, size_t i)
+{
+  uint64_t zeros = ~granules_bits(g, i);
+  return likely(zeros) ? lowest_bit(zeros) : (size_t)WORD_BITS + bit_test(g->map, i + WORD_BITS);
+}
+
+/* A one behind a zero and before another one begins a free stretch. Few begin in a word. */
+static inline uint64_t stretches_of_word(const granules_t *g, size_t w)
+{
+  uint64_t word = g->map[w], before = g->map[(ptrdiff_t)w - 1], next = g->map[w + 1];
+  return word & ~(word << 1 | before >> (WORD_BITS - 1)) & (word >> 1 | next << (WORD_BITS - 1));
+}
+
+/* Finds the lowest free stretch of at least `least` and fewer than `end` granules, `end` at most a word of them, among those
+ * that begin in a word. */
+static ALWAYS_INLINE bool find_in_word(const granules_t *g, size_t w, size_t least, size_t end, uint64_t left,
+                                       granule_fit_t *fit)
+{
+  for (; left; left &= left - 1) {
+    size_t at = lowest_bit(left), length = ones_at(g, w * WORD_BITS + at) - 1;
+    if (length - least < end - least) {
+      fit->from = w * WORD_BITS + at;
+      fit->to = fit->from + length;
+      return true;
+    }
+  }
+  return false;
+}
+
+/* ---- which stretches are in the rows ---- */
+
+static ALWAYS_INLINE void add_stretch(granules_t *g, unsigned c, size_t from)
+{
+  if (c >= CLASS_FIRST)
+    row_add(g, c, window_of(c, from));
+}
+
+static inline bool has_in_word(const granules_t *g, size_t w, unsigned c)
+{
+  granule_fit_t fit;
+  return find_in_word(g, w, least_of[c], least_of[c + 1], stretches_of_word(g, w), &fit);
+}
+
+/* Called when the bits say already that the stretch has gone. Another one of its class may begin in the same word. */
+static ALWAYS_INLINE void remove_stretch(granules_t *g, unsigned c, size_t from)
+{
+  if (c >= CLASS_FIRST && (c >= CLASS_LONG || !has_in_word(g, from / WORD_BITS, c)))
+    row_remove(g, c, window_of(c, from));
+}
+
+/* The words before the first and behind the last are read with them. */
+static size_t granule_map_words(size_t count) { return 1 + bits_words(count + 2) + 1; }
+
+/* A word that begins with the last row ends behind it. */
+static size_t rows_words(size_t words)
+{
+  size_t bytes = SHORT_ROWS * row_bytes(words, 0);
+  for (unsigned k = 0; k < doublings(words); k++)
+    bytes += CLASS_STEPS * row_bytes(words, k);
+  return bits_words(8 * bytes) + 1;
+}
+
+static size_t front_words(size_t words)
+{
+  size_t longer = longer_rows_end(words) - CLASS_FIRST;
+  return longer ? STARTS_WORDS + longer : 1 + (doublings(words) + 1u) / 2;
+}
+
+size_t granules_index_bytes(size_t count)
+{
+  size_t words = bits_words(count), pages = (count + GRANULE_PAGE - 1) / GRANULE_PAGE;
+  return ((granules_count_can_keep(count) ? KEPT_WORDS : 0) + granule_map_words(count) + front_words(words) +
+          rows_words(words) + bits_words(pages)) *
+         sizeof(uint64_t);
+}
+
+void granules_init(granules_t *g, void *index, size_t count)
+{
+  uint64_t *words = memset(index, 0, granules_index_bytes(count));
+  words += granules_count_can_keep(count) ? KEPT_WORDS : 0;
+  *g = (granules_t){.map = words + 1, .count = (uint32_t)count, .words = (uint32_t)bits_words(count)};
+  g->row_bytes = (uint16_t)row_bytes(g->words, 0);
+  g->longer_rows_end = (uint16_t)longer_rows_end(g->words);
+  g->rows = words + granule_map_words(count) + front_words(g->words);
+  g->used = g->rows + rows_words(g->words);
+  g->rows[-1] = bits_of_word(g->words, 0);
+  uint32_t start = SHORT_ROWS * g->row_bytes;
+  for (unsigned k = 0; k < doublings(g->words); k++) {
+    *row_start(g, k) = start;
+    start += CLASS_STEPS * (uint32_t)row_bytes(g->words, k);
+  }
+  bits_set(g->map, 0, count + 1);
+  add_stretch(g, length_class(count), 0);
+}
+
+granule_row_t granules_row(const granules_t *g, unsigned c)
+{
+  granule_row_t row = {.windows = c < CLASS_FIRST ? 0 : windows_of(g->words, doubling_of(c))};
+  if (row.windows && (c < CLASS_LONG || doubling_of(c) < doublings(g->words))) {
+    row.bits = row_of(g, c);
+    row.parts = has_longer_row(g, c) ? parts_of(g, c) : NULL;
+    row.part_log2 = part_log2(g);
+  }
+  return row;
+}
+
+uint64_t granules_row_word(const granule_row_t *row, size_t w)
+{
+  return row_load(row->bits + w * sizeof(uint64_t)) & bits_of_word(row->windows, w);
+}
+
+size_t granules_window(size_t from, size_t to, unsigned *c)
+{
+  *c = length_class(to - from);
+  return *c < CLASS_FIRST ? GRANULES_NONE : window_of(*c, from);
+}
+
+/* ---- finding a place ---- */
+
+/* The stretch of a long class that begins in a window; false: it is too short. */
+NOINLINE static bool find_long(const granules_t *g, unsigned c, size_t window, size_t count, granule_fit_t *fit)
+{
+  fit->from = first_of_stretch(g, ((window + 1) << (WORD_LOG2 + doubling_of(c))) - 1);
+  fit->to = free_behind(g, fit->from + 1);
+  fit->alone = true;
+  return fit->to - fit->from >= count;
+}
+
+/* Looks at the stretch, or at the short ones, of a window that has some of the class; false: none is long enough. Short ones
+ * that were too short and those that come later may be of the class too. */
+static ALWAYS_INLINE bool find_in_window(const granules_t *g, unsigned c, size_t window, size_t count, granule_fit_t *fit)
+{
+  if (unlikely(c >= CLASS_LONG))
+    return find_long(g, c, window, count, fit);
+  uint64_t stretches = stretches_of_word(g, window);
+  fit->alone = !(stretches & (stretches - 1));
+  return find_in_word(g, window, max_size(least_of[c], count), least_of[c + 1], stretches, fit);
+}
+
+/* Looks at `tries` windows of a class, by address. */
+static bool find_in_class(const granules_t *g, unsigned c, size_t count, unsigned tries, granule_fit_t *fit)
+{
+  uint64_t bits;
+  size_t first = row_first(g, c, &bits);
+  do
+    for (; bits && tries; bits &= bits - 1, tries--)
+      if (find_in_window(g, c, first + lowest_bit(bits), count, fit))
+        return true;
+  while (tries && row_next(g, c, &first, &bits));
+  return false;
+}
+
+COLD static bool find_harder(const granules_t *g, unsigned c, size_t count, granule_fit_t *fit)
+{
+  return find_in_class(g, c, count, LAST_TRIES, fit);
+}
+
+/* The request's own class has the best fit, but what is tried there may be too short. A stretch of a higher class never is. If
+ * there is none, more is tried. */
+static ALWAYS_INLINE bool find(const granules_t *g, size_t count, granule_fit_t *fit)
+{
+  unsigned own = length_class(count), c;
+  uint64_t classes = g->classes >> own << own, bits;
+  if (unlikely(!classes))
+    return false;
+  fit->count = count;
+  fit->size_class = c = lowest_bit(classes);
+  size_t first = row_first(g, c, &bits);
+  if (c == own) {
+    unsigned tries = TRIES;
+    do {
+      if (find_in_window(g, c, first + lowest_bit(bits), count, fit))
+        return true;
+      bits &= bits - 1;
+    } while (bits && --tries);
+    classes &= classes - 1;
+    if (unlikely(!classes))
+      return find_harder(g, own, count, fit);
+    fit->size_class = c = lowest_bit(classes);
+    first = row_first(g, c, &bits);
+  }
+  return find_in_window(g, c, first + lowest_bit(bits), count, fit);
+}
+
+bool granules_find(const granules_t *g, size_t count, granule_fit_t *fit)
+{
+  bool found = find(g, count, fit);
+  fit->at = fit->from;
+  return found;
+}
+
+/* What begins at no multiple of the alignment is cut from a stretch that has room for it wherever it begins. */
+bool granules_find_aligned(const granules_t *g, size_t count, size_t alignment, size_t first, granule_fit_t *fit)
+{
+  if (count > g->count || alignment > g->count || !granules_find(g, count + alignment - 1, fit))
+    return false;
+  fit->at = round_up(fit->from + first, alignment) - first;
+  fit->count = count;
+  return true;
+}
+
+/* As granules_find() does: in the highest class it looks at as many stretches, so it finds no longer one. */
+size_t granules_longest(const granules_t *g)
+{
+  size_t longest = 0;
+  granule_fit_t fit;
+  while (g->classes && find_in_class(g, highest_bit(g->classes), longest + 1, LAST_TRIES, &fit))
+    longest = fit.to - fit.from;
+  return longest;
+}
+
+/* ---- taking and giving ---- */
+
+size_t granules_unused(const granules_t *g, size_t from, size_t to)
+{
+  size_t sum = 0;
+  for (size_t page = granules_page(from); page <= granules_page(to - 1); page++)
+    sum += granules_page_price(g, page);
+  return sum;
+}
+
+/* A word of them is nearly always enough. It may be in two words, which are written without asking. */
+static inline uint64_t ones(size_t count) { return ~(uint64_t)0 >> (WORD_BITS - count); }
+
+static inline void clear_bits(uint64_t *map, size_t from, size_t to)
+{
+  if (unlikely(to - from > WORD_BITS)) {
+    bits_clear(map, from, to);
+    return;
+  }
+  uint64_t *word = map + from / WORD_BITS, mask = ones(to - from);
+  word[0] &= ~(mask << from % WORD_BITS);
+  word[1] &= ~(mask >> 1 >> (WORD_BITS - 1 - from % WORD_BITS));
+}
+
+static inline void set_bits(uint64_t *map, size_t from, size_t to)
+{
+  if (unlikely(to - from > WORD_BITS)) {
+    bits_set(map, from, to);
+    return;
+  }
+  uint64_t *word = map + from / WORD_BITS, mask = ones(to - from);
+  word[0] |= mask << from % WORD_BITS;
+  word[1] |= mask >> 1 >> (WORD_BITS - 1 - from % WORD_BITS);
+}
+
+/* Blocks that are longer than a page are rare. */
+static inline bool pages_are_used(const granules_t *g, size_t from, size_t to)
+{
+  size_t page = granules_page(from), last = granules_page(to - 1);
+  while (page != last)
+    if (!bit_test(g->used, page++))
+      return false;
+  return bit_test(g->used, last);
+}
+
+static inline void note_used(granules_t *g, size_t from, size_t to)
+{
+  size_t page = granules_page(from), last = granules_page(to - 1);
+  do
+    bit_set(g->used, page);
+  while (page++ != last);
+}
+
+/* What is left of a stretch is often of the same class, and in the same window. `alone`: no other of its class is known to
+ * begin in its word. */
+static ALWAYS_INLINE void shorten_stretch(granules_t *g, unsigned c, size_t from, size_t to, size_t new_from, bool alone)
+{
+  unsigned is = length_class(to - new_from);
+  size_t window = window_of(c, from);
+  if (c == is && c >= CLASS_LONG && window == window_of(is, new_from))
+    return;
+  if (likely(alone || c >= CLASS_LONG || !has_in_word(g, from / WORD_BITS, c)))
+    row_remove(g, c, window);
+  add_stretch(g, is, new_from);
+}
+
+static inline void count_taken(granules_t *g, size_t count, size_t to)
+{
+  g->live += (uint32_t)count;
+  g->blocks++;
+  if (unlikely(g->taken_end < to))
+    g->taken_end = (uint32_t)to;
+}
+
+void granules_take(granules_t *g, const granule_fit_t *fit)
+{
+  size_t at = fit->at, to = at + fit->count;
+  clear_bits(g->map, at + 1, to);
+  note_used(g, at, to);
+  shorten_stretch(g, length_class(fit->to - fit->from), fit->from, fit->to, to, false);
+  if (at != fit->from)
+    add_stretch(g, length_class(at - fit->from), fit->from);
+  count_taken(g, fit->count, to);
+}
+
+size_t granules_cut(granules_t *g, size_t count, granules_open_fn *open, void *context)
+{
+  granule_fit_t fit;
+  if (unlikely(!find(g, count, &fit)))
+    return GRANULES_NONE;
+  size_t at = fit.from, to = at + count;
+  if (unlikely(!pages_are_used(g, at, to))) {
+    if (!open(context, at, to))
+      return GRANULES_NONE;
+    note_used(g, at, to);
+  }
+  clear_bits(g->map, at + 1, to);
+  shorten_stretch(g, fit.size_class, at, fit.to, to, fit.alone);
+  count_taken(g, count, to);
+  return at;
+}
+
+/* A page that lies in the free stretch [low, high) as a whole is not used any more. */
+NOINLINE static size_t note_unused(granules_t *g, size_t from, size_t to, size_t low, size_t high)
+{
+  size_t emptied = 0;
+  for (size_t page = granules_page(from); page <= granules_page(to - 1); page++)
+    if (low <= page * GRANULE_PAGE && high >= granules_page_end(g, page)) {
+      bit_clear(g->used, page);
+      emptied += granules_page_end(g, page) - page * GRANULE_PAGE;
+    }
+  return emptied;
+}
+
+/* Returns where the free stretch begins that ends at `i`; `i`: there is none. A word is nearly always enough. */
+static inline size_t free_below(const granules_t *g, size_t i)
+{
+  const uint64_t *word = g->map + i / WORD_BITS;
+  uint64_t zeros = ~(word[0] << 1 << (WORD_BITS - 1 - i % WORD_BITS) | word[-1] >> i % WORD_BITS);
+  return likely(zeros) ? i - (WORD_BITS - 1 - highest_bit(zeros)) : first_of_stretch(g, i - 1);
+}
+
+/* The bits of [from, to) are ones now. */
+static ALWAYS_INLINE size_t join_free(granules_t *g, size_t from, size_t to)
+{
+  size_t low = free_below(g, from), high = free_behind(g, to);
+  unsigned c = length_class(high - low), lower = length_class(from - low);
+  size_t emptied = high - low >= GRANULE_PAGE || high == g->count ? note_unused(g, from, to, low, high) : 0;
+  if (high != to)
+    remove_stretch(g, length_class(high - to), to);
+  if (lower == c)
+    return emptied;
+  if (low != from)
+    remove_stretch(g, lower, low);
+  add_stretch(g, c, low);
+  return emptied;
+}
+
+size_t granules_give(granules_t *g, size_t from, size_t to)
+{
+  set_bits(g->map, from + 1, to);
+  g->live -= (uint32_t)(to - from);
+  g->blocks--;
+  return join_free(g, from, to);
+}
+
+size_t granules_shorten(granules_t *g, size_t to, size_t new_to)
+{
+  set_bits(g->map, new_to, to);
+  g->live -= (uint32_t)(to - new_to);
+  return join_free(g, new_to, to);
+}
+
+size_t granules_behind(const granules_t *g, size_t to) { return free_behind(g, to) - to; }
+
+void granules_lengthen(granules_t *g, size_t to, size_t new_to)
+{
+  size_t end = to + granules_behind(g, to);
+  clear_bits(g->map, to, new_to);
+  note_used(g, to, new_to);
+  remove_stretch(g, length_class(end - to), to);
+  add_stretch(g, length_class(end - new_to), new_to);
+  g->live += (uint32_t)(new_to - to);
+  g->taken_end = (uint32_t)max_size(g->taken_end, new_to);
+}
