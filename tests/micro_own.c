@@ -85,6 +85,27 @@ static void heap_life(long count)
   }
 }
 
+/* Blocks of 8 to 512 bytes at random, in a buffer that they fill to three quarters. */
+static void small_heap(long count, size_t bytes)
+{
+  enum { MOST = 512, LEAST = 8, MEAN = 260 };
+  size_t slots = bytes / 4 * 3 / MEAN;
+  void **slot = calloc(slots, sizeof *slot);
+  pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.memory = malloc(bytes), .memory_size = bytes});
+  unsigned long long random = 88172645463325252u;
+  for (; count > 0; count--) {
+    random ^= random << 13;
+    random ^= random >> 7;
+    random ^= random << 17;
+    void **of = &slot[(unsigned)random % slots];
+    pool_heap_free(heap, *of);
+    *of = pool_heap_alloc(heap, LEAST + (size_t)(random >> 32) % (MOST - LEAST + 1));
+  }
+}
+
+static void small_64k(long count) { small_heap(count, 64 << 10); }
+static void small_1m(long count) { small_heap(count, 1 << 20); }
+
 /* Large blocks, which are looked up by address, beside many heaps in memory of the caller. */
 static void beside_guests(long count)
 {
@@ -120,6 +141,8 @@ static const struct {
   {"heap64_of_another", heap_of_another},
   {"heap_reset", heap_reset},
   {"heap_life", heap_life},
+  {"small_64k", small_64k},
+  {"small_1m", small_1m},
   {"beside_guests", beside_guests},
   {"beside_huge", beside_huge},
   {"object_single", object_single},

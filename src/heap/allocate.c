@@ -118,7 +118,7 @@ static void *take(heap_t *heap, request_t *r)
     r->past = BLOCK_USED;
     void *block = granular_take(heap, size, r->alignment, &r->usable);
     r->in_granules = block != NULL;
-    if (block || !granular_may_leave(heap))
+    if (block || !HAS_SYSTEM || !granular_may_leave(heap))
       return block;
   }
   unsigned c = heap_class_for(heap, size, r->alignment);
@@ -186,7 +186,7 @@ static void *take_own(heap_t *heap, request_t *r)
   if (!block && trim_process(heap, r))
     block = take_again(heap, r);
   /* A large block has no class, so there is nothing that it could borrow. */
-  unsigned c = block || !heap->space ? 0 : heap_class_for(heap, size_with_guard(heap, r), r->alignment);
+  unsigned c = !HAS_SYSTEM || block || !heap->space ? 0 : heap_class_for(heap, size_with_guard(heap, r), r->alignment);
   return c ? borrow(heap, c + 1, heap_block_size(heap, c) * BORROW_FACTOR, r) : block;
 }
 

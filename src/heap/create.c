@@ -27,8 +27,9 @@ static bool classes_are_valid(const size_t *sizes, size_t count)
 {
   if (!sizes)
     return count == 0 || invalid(INVALID_CLASSES_ARE_NULL, count);
-  if (count == 0 || count > CLASS_LAST)
-    return invalid(INVALID_CLASS_COUNT, count, CLASS_LAST);
+  size_t most = HAS_SYSTEM ? CLASS_LAST : 0; /* firmware has heaps of granules alone */
+  if (count == 0 || count > most)
+    return invalid(INVALID_CLASS_COUNT, count, most);
   for (size_t i = 0; i < count; i++) {
     if (sizes[i] == 0 || sizes[i] % BLOCK_ALIGNMENT || sizes[i] > SIZE_MAX_CLASS)
       return invalid(INVALID_CLASS_SIZE, i, sizes[i], SIZE_MAX_CLASS);
@@ -139,7 +140,7 @@ static size_t table_price(const heap_t *heap, const pool_heap_options_t *o)
 /* Own classes stand at 1 and on, because class 0 is no class. */
 static bool set_classes(heap_t *heap, const pool_heap_options_t *o)
 {
-  if (!o->size_classes)
+  if (!HAS_SYSTEM || !o->size_classes)
     return true;
   heap->class_count = (uint8_t)o->size_class_count;
   uint32_t *sizes = heap_take_record(heap, class_table_bytes(heap->class_count));

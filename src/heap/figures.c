@@ -148,7 +148,7 @@ size_t heap_largest(heap_t *heap)
     largest = granular_largest(heap);
   else if (heap_own_arena(heap))
     largest = space_longest_free(&heap->region.space, room);
-  if (heap->region.kind != REGION_GUEST && (!heap_has_granules(heap) || granular_may_leave(heap)))
+  if (!heap_is_guest(heap) && (!heap_has_granules(heap) || granular_may_leave(heap)))
     largest = max_size(largest, largest_in_process(heap, room));
   return heap->checked ? largest - min_size(largest, GUARD_BYTES) : largest;
 }

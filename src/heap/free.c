@@ -43,7 +43,7 @@ static void give_granules(heap_t *heap, void *block, const char *call)
 /* A large block may be wiped by giving its pages back; a block of a slab shares them with others. */
 void heap_wipe(const located_t *at, size_t offset)
 {
-  if (at->bin || located_in_granules(at))
+  if (located_in_granules(at) || at->bin)
     memset(at->start + offset, 0, at->size - offset);
   else
     large_wipe(at->heap, at->start + offset, at->size - offset);

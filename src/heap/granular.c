@@ -162,12 +162,13 @@ static bool pay_for(void *context, size_t from, size_t to)
   return true;
 }
 
-/* The best place may be in pages that nobody can pay for. Then one is looked for in what is paid for already. */
+/* The best place may be in pages that nobody can pay for. Then one is looked for in what is paid for already, with a look at
+ * each free stretch. Where there is no place at all, that is known without. */
 COLD static size_t cut_within(heap_t *heap, size_t count)
 {
   granules_t *g = &heap->region.granules;
   granule_fit_t fit;
-  if (!granules_find_within(g, count, budget_room(&heap->budget) >> GRANULE_LOG2, &fit) ||
+  if (!granules_find(g, count, &fit) || !granules_find_within(g, count, budget_room(&heap->budget) >> GRANULE_LOG2, &fit) ||
       !pay_for(heap, fit.at, fit.at + count))
     return GRANULES_NONE;
   granules_take(g, &fit);
@@ -363,7 +364,7 @@ size_t granular_largest(heap_t *heap)
   size_t room = budget_room(&heap->budget) >> GRANULE_LOG2, longest = granules_longest(g);
   granule_fit_t fit;
   if (longest && granules_find(g, longest, &fit) && granules_unused(g, fit.at, fit.at + longest) > room)
-    longest = granules_longest_within(g, room);
+    longest = min_size(longest, granules_longest_within(g, room));
   lock_release(&heap->lock);
   return longest < GRANULES_LEAST ? 0 : longest << GRANULE_LOG2;
 }

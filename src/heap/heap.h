@@ -48,9 +48,10 @@ static inline bin_t *published_bin(const heap_t *heap, unsigned size_class)
 }
 bin_t *heap_bin(heap_t *heap, unsigned size_class); /* made if need be; NULL: no memory */
 
-/* The bin of class `from` or the next one that exists; NULL: none. */
+/* The bin of class `from` or the next one that exists; NULL: none. Heaps of granules have none. */
 bin_t *heap_bin_from(const heap_t *heap, unsigned from);
-#define FOR_EACH_BIN(bin, heap) for (bin_t *bin = heap_bin_from(heap, 1); bin; bin = heap_bin_from(heap, bin->size_class + 1u))
+#define FOR_EACH_BIN(bin, heap) \
+  for (bin_t *bin = HAS_SYSTEM ? heap_bin_from(heap, 1) : NULL; bin; bin = heap_bin_from(heap, bin->size_class + 1u))
 
 /* Calls `act` with the magazines and each bin of the heap that threads keep magazines of. */
 void heap_each_cached_bin(magazines_t *magazines, heap_t *heap, void (*act)(magazines_t *magazines, bin_t *bin));

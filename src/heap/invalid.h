@@ -31,6 +31,7 @@
   TEXT(MEMORY_WRAPS, "memory_size goes beyond the last address", "memory_size is %u, which goes beyond the last address") \
   TEXT(MEMORY_IS_SMALL, "memory_size is too small for the heap's own records and a block", \
        "memory_size is %u, too small for the heap's own records and a block; %u is enough") \
+  TEXT(MEMORY_IS_LESS, "memory_size is less than a heap needs", "memory_size is %u, at least %u is needed") \
   TEXT(MEMORY_WITH_RESERVE, "reserve is not 0, with memory", "reserve is %u, not 0, with memory") \
   TEXT(MEMORY_WITH_PREFAULT, "flags has POOL_HEAP_PREFAULT, with memory", "flags is %x, with POOL_HEAP_PREFAULT, with memory") \
   TEXT(PREFAULT, "flags has POOL_HEAP_PREFAULT, without a reserve", \

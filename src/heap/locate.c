@@ -179,7 +179,7 @@ static inline void look(question_t *q, heap_t *guest)
     ask_granules(q, region);
   else if (region && region->region.space.fixed)
     space_ask_fixed(&region->region.space, q->address, ask_run, q);
-  if (q->at.bin && !q->at.bin->lock.solo)
+  if (HAS_SYSTEM && q->at.bin && !q->at.bin->lock.solo)
     ask_slab(q);
   if (!q->at.heap)
     q->at.heap = region;

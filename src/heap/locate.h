@@ -18,7 +18,7 @@ typedef struct located {
 } located_t;
 
 /* It was cut from granules: it is neither of a slab nor a run nor a mapping. */
-static inline bool located_in_granules(const located_t *at) { return !at->run && !at->huge && at->heap; }
+static inline bool located_in_granules(const located_t *at) { return !HAS_SYSTEM || (!at->run && !at->huge && at->heap); }
 
 /* Says what is at any address at all. */
 located_t heap_locate(const void *address);

@@ -80,7 +80,10 @@ static bool can_serve(const pool_heap_options_t *o, size_t units, unsigned unit_
 /* ---- of granules ---- */
 
 /* The heap's own classes are served by bins. */
-static bool guest_has_granules(const pool_heap_options_t *o) { return !o->size_classes && o->memory_size <= SMALL_REGION; }
+static bool guest_has_granules(const pool_heap_options_t *o)
+{
+  return !HAS_SYSTEM || (!o->size_classes && o->memory_size <= SMALL_REGION);
+}
 
 /* Returns what a heap with one block takes at an address. A checked one has room for a byte in it. */
 static size_t granular_enough(uintptr_t address)
@@ -94,7 +97,7 @@ static heap_t *create_granular_guest(const pool_heap_options_t *o)
 {
   uintptr_t memory = (uintptr_t)o->memory, end = round_down(memory + o->memory_size, GRANULE);
   if (o->memory_size < granular_enough(memory))
-    return invalid(INVALID_MEMORY_IS_SMALL, o->memory_size, granular_enough(memory));
+    return invalid(INVALID_MEMORY_IS_LESS, o->memory_size, granular_enough(memory));
   heap_t *heap = memset((void *)round_up(memory, GRANULE), 0, HEAP_RECORD_SHORT);
   char *index = (char *)heap + HEAP_RECORD_SHORT;
   size_t count = granular_count_for(end - (uintptr_t)index);

@@ -29,7 +29,7 @@ static void drop_caches(heap_t *heap, bool forget)
 static bool wipe_visited(const pool_block_t *block, void *context)
 {
   const heap_t *heap = context;
-  if (block->size > heap->class_most && !granular_holds(heap, block->start)) /* of no class */
+  if (HAS_SYSTEM && block->size > heap->class_most && !granular_holds(heap, block->start)) /* of no class */
     large_wipe(heap, block->start, block->size);
   else
     memset(block->start, 0, block->size);
@@ -47,7 +47,8 @@ void heap_end_blocks(heap_t *heap, bool for_good)
     drop_caches(heap, for_good);
   FOR_EACH_BIN(bin, heap)
     (for_good ? bin_destroy : bin_reset)(bin);
-  large_free_all(heap);
+  if (HAS_SYSTEM)
+    large_free_all(heap);
   if (heap_has_granules(heap))
     granular_end_blocks(heap);
 }

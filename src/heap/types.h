@@ -125,8 +125,8 @@ enum { GRANULE_LOG2 = 4 };
 /* How many granules serve a request. */
 static inline size_t granules_for(size_t size) { return max_size((size + GRANULE - 1) >> GRANULE_LOG2, GRANULES_LEAST); }
 
-/* Its region is of granules. */
-static inline bool heap_has_granules(const heap_t *heap) { return heap->region.granules.map != NULL; }
+/* Its region is of granules. Firmware has no other heaps. */
+static inline bool heap_has_granules(const heap_t *heap) { return !HAS_SYSTEM || heap->region.granules.map != NULL; }
 
 /* The arena of its region; NULL: it has none, or one of granules. */
 static inline arena_t *heap_own_arena(const heap_t *heap) { return heap_has_granules(heap) ? NULL : heap->region.space.fixed; }

@@ -226,7 +226,7 @@ const way_t ways[] = {
   {"pool_heap_create", heap_memory_without_size, "memory_size is 0, with memory"},
   {"pool_heap_create", heap_size_without_memory, "memory is NULL, with a memory_size of 4096"},
   {"pool_heap_create", heap_memory_wraps, "memory_size is #, which goes beyond the last address"},
-  {"pool_heap_create", heap_memory_small, "memory_size is 100, too small for the heap's own records and a block; # is enough"},
+  {"pool_heap_create", heap_memory_small, "memory_size is 100, at least # is needed"},
   {"pool_heap_create", heap_memory_smaller_than_a_block,
    "memory_size is 3000, too small for the heap's own records and a block; # is enough"},
   {"pool_heap_create", heap_memory_with_reserve, "reserve is 4096, not 0, with memory"},
