@@ -10,7 +10,6 @@
 #define unlikely(x)   __builtin_expect(!!(x), 0)
 #define NOINLINE      __attribute__((noinline))
 #define INTERNAL      __attribute__((visibility("hidden"))) /* on variables of hot paths: no detour through the GOT */
-#define ALWAYS_INLINE inline __attribute__((always_inline))
 #define COLD          __attribute__((noinline, cold))
 
 /* Marks a rare step of a fast path in a header, together with NOINLINE or COLD. Each file that takes the step has its own copy,

@@ -6,6 +6,7 @@
 #define BASE_GRANULE_ROWS_H
 
 #include "base/granules.h"
+#include "base/profile.h"
 #include <string.h>
 
 enum {

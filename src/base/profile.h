@@ -8,8 +8,10 @@
 
 #ifdef TIDEPOOL_EMBEDDED
 enum { HAS_SYSTEM = 0 };
+#define ALWAYS_INLINE inline /* firmware counts bytes of text */
 #else
 enum { HAS_SYSTEM = 1 };
+#define ALWAYS_INLINE inline __attribute__((always_inline))
 #endif
 
 #endif
