@@ -59,20 +59,19 @@ static bool push_within_reach(thread_t *thread, const heap_t *heap, void *block)
 }
 
 /* The default heap has no cache slot, so a call that names it comes as far as this. Where it is checked it has no fast path,
- * and the call has a name that a message may say. */
+ * and the call has a name that a message may say. A small heap has no magazines, and a short way of its own. */
 NOINLINE static void *alloc_slower(heap_t *heap, size_t size, bool zero, const char *call)
 {
   if (unlikely(!heap_is_live(heap)))
     return no_heap(heap, call);
   if (heap_is_default(heap) && !heap->checked)
     return zero ? default_zalloc(size) : default_alloc(size);
+  if (heap->plain_granules && !zero && !process_is_ending()) {
+    void *block = granular_take_plain(heap, size);
+    if (likely(block))
+      return block;
+  }
   return heap_allocate(heap, size, 1, zero, call);
-}
-
-/* A small heap has no magazines, and a way of its own. A thread that ends the process leaves the heap's lock alone. */
-static inline bool has_plain_granules(const heap_t *heap)
-{
-  return heap_is_live(heap) && heap->plain_granules && !process_is_ending();
 }
 
 /* The slot of a heap within reach holds another word than that of others, so the fast path does not find it. */
@@ -82,8 +81,6 @@ NOINLINE static void *alloc_slow(heap_t *heap, size_t size)
   void *block = NULL;
   if (likely(size <= SIZE_CACHED && thread_has_within_reach(thread, heap)))
     block = pop_within_reach(thread, heap, size <= SIZE_LINEAR ? size_class_linear(size) : size_class_medium(size));
-  else if (has_plain_granules(heap))
-    block = granular_take_plain(heap, size);
   return likely(block) ? block : alloc_slower(heap, size, false, "pool_heap_alloc");
 }
 
@@ -93,8 +90,6 @@ static inline __attribute__((always_inline)) void free_slower(heap_t *heap, void
 {
   thread_t *thread = HAS_SYSTEM ? thread_self : NULL;
   if (HAS_SYSTEM && likely(thread_has_within_reach(thread, heap) && push_within_reach(thread, heap, block)))
-    return;
-  if (has_plain_granules(heap) && likely(granular_give(heap, block)))
     return;
   if (unlikely(!heap_is_live(heap)))
     no_heap(heap, call);
@@ -203,7 +198,8 @@ const char *pool_heap_name(const pool_heap_t *heap)
 enum { HEAP_OPTIONS_LEAST = offsetof(pool_heap_options_t, flags) + sizeof(unsigned) };
 
 /* False: the caller has set a field that is not known here, or its options are none. */
-static bool take_options(pool_heap_options_t *own, const pool_heap_options_t *options, size_t size)
+static inline __attribute__((always_inline)) bool take_options(pool_heap_options_t *own, const pool_heap_options_t *options,
+                                                               size_t size)
 {
   if (size < HEAP_OPTIONS_LEAST)
     return invalid(INVALID_OPTIONS_ARE_CUT, size, HEAP_OPTIONS_LEAST, (uintptr_t) "pool_heap_options_t");

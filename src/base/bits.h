@@ -6,11 +6,11 @@
 #include "base/machine.h"
 #include <stdbool.h>
 
-#define likely(x)     __builtin_expect(!!(x), 1)
-#define unlikely(x)   __builtin_expect(!!(x), 0)
-#define NOINLINE      __attribute__((noinline))
-#define INTERNAL      __attribute__((visibility("hidden"))) /* on variables of hot paths: no detour through the GOT */
-#define COLD          __attribute__((noinline, cold))
+#define likely(x)   __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+#define NOINLINE    __attribute__((noinline))
+#define INTERNAL    __attribute__((visibility("hidden"))) /* on variables of hot paths: no detour through the GOT */
+#define COLD        __attribute__((noinline, cold))
 
 /* Marks a rare step of a fast path in a header, together with NOINLINE or COLD. Each file that takes the step has its own copy,
  * so the compiler sees which registers the step leaves alone, and the fast path saves none. That is worth two to four

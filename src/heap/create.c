@@ -312,7 +312,8 @@ static heap_t *failed_for_budget(heap_t *heap, const pool_heap_options_t *o, siz
  * is a lack of memory (ENOMEM). Up to UNCACHED_BUDGET threads keep no magazines: a few of them could hold all of it. */
 static heap_t *create_of_system(const pool_heap_options_t *o)
 {
-  region_plan_t plan = region_is_wanted(o) ? region_plan(o) : region_no_plan(o);
+  bool has_region = region_is_wanted(o);
+  region_plan_t plan = has_region ? region_plan(o) : region_no_plan(o);
   heap_t *heap = heap_record_take(region_is_real_time(o));
   if (!heap)
     return no_memory();
@@ -323,14 +324,14 @@ static heap_t *create_of_system(const pool_heap_options_t *o)
   heap->head_bytes = region_plan_bytes(&plan, o->reserve != 0);
   heap->metadata_bytes = heap->head_bytes - (o->reserve ? plan.units << plan.unit_log2 : 0);
   heap->metadata_shared = heap->metadata_bytes - (plan.unit_log2 == UNIT_LOG2 ? plan.arena_records : 0);
-  if ((region_is_wanted(o) && !plan.units) || (o->budget && heap->head_bytes > o->budget))
+  if ((has_region && !plan.units) || (o->budget && heap->head_bytes > o->budget))
     return failed_for_budget(heap, o, 0, heap->head_bytes);
   if (!budget_charge(&heap->budget, heap->head_bytes))
     return failed(heap, 0);
-  if (region_is_wanted(o) && !region_make(heap, o, &plan))
+  if (has_region && !region_make(heap, o, &plan))
     return failed(heap, heap->head_bytes);
   /* Threads could hold all of a small budget in their magazines. */
-  if (!region_is_wanted(o) || !region_is_small(o) || !o->budget || o->budget > UNCACHED_BUDGET)
+  if (!has_region || !region_is_small(o) || !o->budget || o->budget > UNCACHED_BUDGET)
     set_cached(heap, o);
   return heap;
 }
@@ -338,8 +339,10 @@ static heap_t *create_of_system(const pool_heap_options_t *o)
 static heap_t *create_guest(const pool_heap_options_t *o)
 {
   heap_t *heap = region_create_guest(o);
-  if (heap)
+  if (heap) {
     set_common(heap, o);
+    heap->plain_granules = heap_is_plain_granular(heap);
+  }
   return heap;
 }
 
@@ -360,7 +363,6 @@ static heap_t *create(const pool_heap_options_t *o)
     heap_give_record(heap, (void *)(uintptr_t)heap->class_sizes, class_table_bytes(heap->class_count));
     return !has_classes && o->budget && records > o->budget ? failed_for_budget(heap, o, head, records) : failed(heap, head);
   }
-  heap->plain_granules = heap_has_granules(heap) && !heap->checked && !heap->zero_on_free;
   budget_note_peak(&heap->budget);
   enter_list(heap);
   return heap;

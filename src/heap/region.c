@@ -334,8 +334,10 @@ bool region_make(heap_t *heap, const pool_heap_options_t *o, const region_plan_t
   if (!take_region(heap, plan) || !take_bin_records(heap, plan))
     return false;
   heap->region.purge_delay_ms = purge_delay_of(o);
-  if (plan->granules)
+  if (plan->granules) {
+    heap->plain_granules = heap_is_plain_granular(heap);
     return true;
+  }
   heap->space = space;
   heap->class_most = class_most_of(plan->unit_log2);
   space->fallback = &space_of_process;
@@ -409,6 +411,8 @@ void region_hide(heap_t *heap)
 void region_give(heap_t *heap)
 {
   heap_region_t *region = &heap->region;
+  if (!region->kind)
+    return;
   if (region->locked)
     each_piece(heap, os_unlock_memory);
   if (heap_is_guest(heap))

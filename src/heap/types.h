@@ -128,6 +128,12 @@ static inline size_t granules_for(size_t size) { return max_size((size + GRANULE
 /* Its region is of granules. Firmware has no other heaps. */
 static inline bool heap_has_granules(const heap_t *heap) { return !HAS_SYSTEM || heap->region.granules.map != NULL; }
 
+/* What a heap's plain_granules says, once that is known. */
+static inline bool heap_is_plain_granular(const heap_t *heap)
+{
+  return heap_has_granules(heap) && !heap->checked && !heap->zero_on_free;
+}
+
 /* The arena of its region; NULL: it has none, or one of granules. */
 static inline arena_t *heap_own_arena(const heap_t *heap) { return heap_has_granules(heap) ? NULL : heap->region.space.fixed; }
 
