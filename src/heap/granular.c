@@ -5,6 +5,7 @@
 #include "base/granules_kept.h"
 #include "heap/guard.h"
 #include "option.h"
+#include "os/closure.h"
 #include <string.h>
 
 enum { TICK_GIVES = 16 }; /* frees that leave a page without a block, from one look at the clock to the next */
@@ -141,7 +142,7 @@ static void give_kept(heap_t *heap)
 
 void granular_drain(heap_t *heap)
 {
-  lock_acquire(&heap->lock);
+  closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
   give_kept(heap);
   lock_release(&heap->lock);
 }
@@ -199,7 +200,7 @@ size_t granular_purge(heap_t *heap, size_t keep)
 {
   heap_region_t *region = &heap->region;
   size_t pages = (region->granules.count + GRANULE_PAGE - 1) / GRANULE_PAGE, purged = 0, left = 0;
-  lock_acquire(&heap->lock);
+  closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
   give_kept(heap);
   for (size_t page = pages; has_dirty_pages(region) && page--;)
     if (bit_test(region->dirty, page) && (left += page_bytes(&region->granules, page)) > keep)
@@ -211,7 +212,7 @@ size_t granular_purge(heap_t *heap, size_t keep)
 
 void granular_tick(heap_t *heap, uint64_t now_ms)
 {
-  lock_acquire(&heap->lock);
+  closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
   give_kept(heap);
   if (has_dirty_pages(&heap->region) && heap->region.purge_delay_ms != PURGE_NEVER)
     tick_pages(&heap->region, now_ms);
@@ -224,11 +225,11 @@ void *granular_take_plain(heap_t *heap, size_t size)
   if (unlikely(size > (size_t)g->count << GRANULE_LOG2))
     return NULL;
   size_t count = granules_for(size);
-  lock_acquire(&heap->lock);
+  bool shared = closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
   size_t at = granules_take_kept(g, count);
   if (at == GRANULES_NONE)
     at = granules_cut(g, count, pay_for, heap);
-  lock_release(&heap->lock);
+  closure_release(&heap->lock, shared);
   return likely(at != GRANULES_NONE) ? address_of(heap, at) : NULL;
 }
 
@@ -238,7 +239,7 @@ void *granular_take(heap_t *heap, size_t size, size_t alignment, size_t *usable)
   if (size > (size_t)heap->region.granules.count << GRANULE_LOG2 || alignment > (size_t)heap->region.granules.count
                                                                                   << GRANULE_LOG2)
     return NULL;
-  lock_acquire(&heap->lock);
+  closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
   give_kept(heap);
   if (alignment > GRANULE)
     at = cut_aligned(heap, count, alignment);
@@ -270,7 +271,7 @@ static bool is_block(const heap_t *heap, const void *block)
 bool granular_give(heap_t *heap, void *block)
 {
   granules_t *g = &heap->region.granules;
-  lock_acquire(&heap->lock);
+  bool shared = closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
   bool live = is_block(heap, block);
   if (likely(live)) {
     size_t from = granule_of(heap, block), to = granules_end(g, from);
@@ -278,7 +279,7 @@ bool granular_give(heap_t *heap, void *block)
     if (likely(live) && !(heap->plain_granules && granules_keep(g, from, to)))
       give(heap, from, to);
   }
-  lock_release(&heap->lock);
+  closure_release(&heap->lock, shared);
   return live;
 }
 
@@ -306,7 +307,7 @@ bool granular_resize(heap_t *heap, const void *block, size_t size)
 {
   if (size > (size_t)heap->region.granules.count << GRANULE_LOG2)
     return false;
-  lock_acquire(&heap->lock);
+  closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
   bool done = resize_inside(heap, granule_of(heap, block), granules_for(size));
   lock_release(&heap->lock);
   return done;
@@ -317,7 +318,7 @@ void granular_end_blocks(heap_t *heap)
 {
   granules_t *g = &heap->region.granules;
   size_t pages = (g->count + GRANULE_PAGE - 1) / GRANULE_PAGE, held = 0;
-  lock_acquire(&heap->lock);
+  closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
   for (size_t page = 0; (page = bits_next_set(g->used, page, pages)) < pages; page++) {
     held += page_bytes(g, page);
     note_dirty(&heap->region, page, true);
@@ -347,7 +348,7 @@ char *granular_around(const heap_t *heap, const void *address, size_t *size)
 char *granular_next(heap_t *heap, const char *from, size_t *size)
 {
   const granules_t *g = &heap->region.granules;
-  lock_acquire(&heap->lock);
+  closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
   give_kept(heap);
   size_t i = granules_next(g, from ? granule_of(heap, from) : 0);
   if (i != GRANULES_NONE)
@@ -359,7 +360,7 @@ char *granular_next(heap_t *heap, const char *from, size_t *size)
 size_t granular_largest(heap_t *heap)
 {
   granules_t *g = &heap->region.granules;
-  lock_acquire(&heap->lock);
+  closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
   give_kept(heap);
   size_t room = budget_room(&heap->budget) >> GRANULE_LOG2, longest = granules_longest(g);
   granule_fit_t fit;
@@ -373,7 +374,7 @@ granular_figures_t granular_figures(heap_t *heap)
 {
   granules_t *g = &heap->region.granules;
   size_t pages = (g->count + GRANULE_PAGE - 1) / GRANULE_PAGE;
-  lock_acquire(&heap->lock);
+  closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
   give_kept(heap);
   granular_figures_t f = {.live_blocks = g->blocks,
                           .live_bytes = (size_t)g->live << GRANULE_LOG2,

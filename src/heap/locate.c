@@ -6,6 +6,7 @@
 #include "heap/granular.h"
 #include "heap/guard.h"
 #include "misuse.h"
+#include "os/closure.h"
 #include <stddef.h>
 
 /* ---- guests: heaps in memory of a caller, which may be a block of any other heap, another guest's too ---- */
@@ -157,7 +158,7 @@ static void ask_granules(question_t *q, heap_t *heap)
   located_t *at = &q->at;
   if (!granular_holds(heap, q->address))
     return;
-  lock_acquire(&heap->lock);
+  closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
   at->start = granular_around(heap, q->address, &at->size);
   if (at->start) {
     at->heap = heap;
