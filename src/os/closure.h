@@ -47,7 +47,9 @@ static inline bool closure_acquire(lock_kind_t kind, lock_t *lock)
 
 static inline void closure_release(lock_t *lock, bool shared)
 {
-  if (!shared)
+  if (!HAS_SYSTEM)
+    lock_release(lock);
+  else if (!shared)
     lock->word = 0;
   else if (lock_open(lock))
     os_wake(&lock->word);
