@@ -53,7 +53,7 @@ static void sleeping_threads_keep_nothing_back(void **state)
   (void)state;
   static const struct {
     size_t budget, share;
-  } cases[] = {{256 << 10, 85}, {512 << 10, 90}, {1 << 20, 95}, {2 << 20, 95}, {4 << 20, 95}, {16 << 20, 95}};
+  } cases[] = {{256 << 10, 95}, {512 << 10, 95}, {1 << 20, 95}, {2 << 20, 95}, {4 << 20, 95}, {16 << 20, 95}};
   static const size_t block_sizes[] = {64, 100, 1000, 5000};
   for (size_t i = 0; i < COUNT_OF(cases); i++) {
     /* With a parent whose budget is the one that binds, too. */
