@@ -2,6 +2,7 @@
  *
  * Ranges of bits are handled by whole words. Only the first and the last word of a range need a mask (range_mask()). */
 #include "base/bits.h"
+#include <string.h>
 
 /* Returns the bits of word `w` that lie in [from, to), which is not empty. */
 static uint64_t range_mask(size_t w, size_t from, size_t to)
@@ -14,17 +15,28 @@ static uint64_t range_mask(size_t w, size_t from, size_t to)
   return mask;
 }
 
-/* An empty range has no last word, so it is left out before the word is computed; here and in the next two. */
+/* An empty range has no last word, so it is left out before the word is computed; here and in the next two. Words between the
+ * first and the last are whole. */
 void bits_set(uint64_t *map, size_t from, size_t to)
 {
-  for (size_t w = from / WORD_BITS; from < to && w <= (to - 1) / WORD_BITS; w++)
-    map[w] |= range_mask(w, from, to);
+  if (from >= to)
+    return;
+  size_t w = from / WORD_BITS, last = (to - 1) / WORD_BITS;
+  map[w] |= range_mask(w, from, to);
+  map[last] |= range_mask(last, from, to);
+  if (last - w > 1)
+    memset(map + w + 1, 0xff, (last - w - 1) * sizeof *map);
 }
 
 void bits_clear(uint64_t *map, size_t from, size_t to)
 {
-  for (size_t w = from / WORD_BITS; from < to && w <= (to - 1) / WORD_BITS; w++)
-    map[w] &= ~range_mask(w, from, to);
+  if (from >= to)
+    return;
+  size_t w = from / WORD_BITS, last = (to - 1) / WORD_BITS;
+  map[w] &= ~range_mask(w, from, to);
+  map[last] &= ~range_mask(last, from, to);
+  if (last - w > 1)
+    memset(map + w + 1, 0, (last - w - 1) * sizeof *map);
 }
 
 size_t bits_count(const uint64_t *map, size_t from, size_t to)
