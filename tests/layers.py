@@ -16,7 +16,7 @@ import tempfile
 # include itself and what stands before it.
 LAYERS = [
     ("base", ["machine", "profile", "bits", "grown", "bit_tree", "text", "span_tree", "range_tree", "granules", "granules_kept",
-             "granule_rows", "granules_cut"]),
+             "granules_beside", "granule_rows", "granules_index", "granules_cut"]),
     ("os", ["embedded/atomics", "embedded/errno", "embedded/string", "os", "thread_local", "lock", "closure", "linux",
              "linux_output", "linux_threads", "embedded"]),
     ("", ["misuse", "option", "size_class"]),

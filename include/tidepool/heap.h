@@ -76,8 +76,8 @@ typedef struct pool_heap_options {
 
   /* In the caller's buffer everything lives, the records too, and the system is never asked. One of up to 8 MiB, and without
    * size_classes, serves blocks of any size out of one piece: a block takes its size rounded up to 16 bytes, and 32 at least.
-   * The heap takes some 450 bytes and 1.1 % of the buffer; pool_heap_least_memory() says from what size on there is a heap. The
-   * buffer has to last as long as the heap, also in the child of a fork, where the stacks of other threads do not.
+   * The heap takes at most 640 bytes and 1.2 % of the buffer; pool_heap_least_memory() says from what size on there is a heap.
+   * The buffer has to last as long as the heap, also in the child of a fork, where the stacks of other threads do not.
    *
    * A buffer may be, or begin, a block of another heap. Its first address is then that block; for addresses within, this heap
    * answers. If it is in a block of up to 32 KiB of the default heap, the new heap's blocks must go to pool_heap_free and

@@ -60,7 +60,10 @@ POOL_INLINE bool pool_heap_stats(pool_heap_t *heap, pool_stats_t *stats)
 POOL_API size_t pool_heap_stats_json(pool_heap_t *heap, char *buffer, size_t size) POOL_NAME(heap_stats_json);
 
 /* Writes {"heaps":[...], "object_pools":[...], "refused_system_calls":n} in the same way: everything in the process, and how
- * often pool_forbid_system_calls() made a call fail that needed the system. */
+ * often pool_forbid_system_calls() made a call fail that needed the system. It changes no heap, and may come while the one
+ * thread of a POOL_HEAP_SINGLE_THREAD heap is at work in it. Of a heap in a small memory this and pool_heap_stats_json() read
+ * without its lock: a figure may be of a moment ago, largest_free is the longest free piece as far as the budget has room, and
+ * freed blocks that the heap keeps for the next request count as free, but their pages as held. */
 POOL_API size_t pool_stats_json(char *buffer, size_t size) POOL_NAME(stats_json);
 
 POOL_END_DECLS

@@ -70,7 +70,7 @@ static void write_large(text_t *text, heap_t *heap)
 static void write_heap(text_t *text, heap_t *heap)
 {
   pool_stats_t s;
-  heap_figures(heap, &s);
+  heap_figures_beside(heap, &s);
   text_string(text, "{\"name\":");
   text_quoted(text, heap->name);
   number(text, "budget", s.budget);

@@ -57,13 +57,15 @@ static size_t next_stretch(const granules_t *g, size_t i, size_t *end)
 }
 
 /* Only the pages at the two ends of a stretch may be used already, so a block costs the least at one of its ends. */
-bool granules_find_within(const granules_t *g, size_t count, size_t room, granule_fit_t *fit)
+bool granules_find_within(const granules_t *g, size_t count, size_t alignment, size_t first, size_t room, granule_fit_t *fit)
 {
   size_t end = 0;
   for (size_t from = 0; (from = next_stretch(g, from, &end)) != GRANULES_NONE; from = end) {
-    if (end - from < count)
+    size_t at = round_up(from + first, alignment) - first;
+    if (at + count > end)
       continue;
-    size_t at = granules_unused(g, from, from + count) <= room ? from : end - count;
+    if (granules_unused(g, at, at + count) > room)
+      at = round_down(end - count + first, alignment) - first;
     if (granules_unused(g, at, at + count) > room)
       continue;
     *fit = (granule_fit_t){.at = at, .count = count, .from = from, .to = end};

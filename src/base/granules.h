@@ -53,6 +53,9 @@ typedef struct granules {
 size_t granules_index_bytes(size_t count);
 void granules_init(granules_t *g, void *index, size_t count);
 
+/* All granules are free again. Where the index is does not change, so it can be read meanwhile. */
+void granules_clear(granules_t *g);
+
 /* A place for a block, and the free stretch that it is cut from. */
 typedef struct granule_fit {
   size_t at, count;
@@ -75,25 +78,30 @@ static inline size_t granules_page_price(const granules_t *g, size_t page)
 /* Finds a place for `count` granules, at least GRANULES_LEAST; false: there is none. Nothing is taken yet. */
 bool granules_find(const granules_t *g, size_t count, granule_fit_t *fit);
 
-/* The same at a multiple of `alignment`, a power of two, where granule 0 is `first` behind one. It may err on the side of
- * refusing. */
+/* The same at a multiple of `alignment`, a power of two, where granule 0 is `first` behind one. A stretch of `count` +
+ * `alignment` - 1 is always found. Of shorter ones 8 windows of the request's own class are looked at, and 32 of those above,
+ * so an aligned hole may be missed among many that are not. */
 bool granules_find_aligned(const granules_t *g, size_t count, size_t alignment, size_t first, granule_fit_t *fit);
 
 /* The longest request that granules_find() finds a place for. */
 size_t granules_longest(const granules_t *g);
 
 /* These two are for an owner who can pay for no more than `room` granules of pages that are not used yet. They look at each
- * free stretch. */
-bool granules_find_within(const granules_t *g, size_t count, size_t room, granule_fit_t *fit);
+ * free stretch, and the first at its lowest and its highest place. */
+bool granules_find_within(const granules_t *g, size_t count, size_t alignment, size_t first, size_t room, granule_fit_t *fit);
 size_t granules_longest_within(const granules_t *g, size_t room);
+
+/* Returns the longest free stretch, for a reader who has no lock: it reads each word of bits once. Kept blocks are blocks here,
+ * and while the owner goes on the answer is close. */
+size_t granules_longest_beside(const granules_t *g);
 
 /* Returns how many granules the pages have that would be used from now on. */
 size_t granules_unused(const granules_t *g, size_t from, size_t to);
 
 void granules_take(granules_t *g, const granule_fit_t *fit);
 
-/* Finds a place and takes it; GRANULES_NONE: there is none, or not for its owner. The owner is asked before pages are used that
- * were not. */
+/* Finds a place and takes it; GRANULES_NONE: none was found at the first look, or not for its owner. Then granules_find() may
+ * find one. The owner is asked before pages are used that were not. */
 typedef bool granules_open_fn(void *context, size_t from, size_t to);
 size_t granules_cut(granules_t *g, size_t count, granules_open_fn *open, void *context);
 
@@ -129,6 +137,10 @@ static inline size_t granules_end(const granules_t *g, size_t from)
 
 /* Returns where the live block begins that granule `i` is in; GRANULES_NONE: it is free. */
 size_t granules_around(const granules_t *g, size_t i);
+
+/* The same, and where the block ends, for a reader who has no lock. It is right about a block that is live all the time. A kept
+ * block is none. */
+size_t granules_around_beside(const granules_t *g, size_t i, size_t *end);
 
 /* Returns where the first live block at or behind `i` begins; GRANULES_NONE: none does. */
 size_t granules_next(const granules_t *g, size_t i);

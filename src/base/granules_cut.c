@@ -7,8 +7,10 @@
 
 enum {
   PAGE_WORDS = GRANULE_PAGE / WORD_BITS,
-  TRIES = 2,      /* windows of the request's own class that are looked at: what they have may be too short */
-  LAST_TRIES = 32 /* the same where there is no longer one */
+  TRIES = 2,              /* windows of the request's own class that are looked at: what they have may be too short */
+  LAST_TRIES = 32,        /* the same where there is no longer one */
+  ALIGNED_TRIES = 8,      /* the same for an aligned request: what they have may begin in the wrong place */
+  ALIGNED_LAST_TRIES = 32 /* of longer classes, where no stretch is long enough wherever it begins */
 };
 
 /* ---- runs of ones ---- */
@@ -88,73 +90,6 @@ static ALWAYS_INLINE void remove_stretch(granules_t *g, unsigned c, size_t from)
     row_remove(g, c, window_of(c, from));
 }
 
-/* The words before the first and behind the last are read with them. */
-static size_t granule_map_words(size_t count) { return 1 + bits_words(count + 2) + 1; }
-
-/* A word that begins with the last row ends behind it. */
-static size_t rows_words(size_t words)
-{
-  size_t bytes = SHORT_ROWS * row_bytes(words, 0);
-  for (unsigned k = 0; k < doublings(words); k++)
-    bytes += CLASS_STEPS * row_bytes(words, k);
-  return bits_words(8 * bytes) + 1;
-}
-
-static size_t front_words(size_t words)
-{
-  size_t longer = longer_rows_end(words) - CLASS_FIRST;
-  return longer ? STARTS_WORDS + longer : 1 + (doublings(words) + 1u) / 2;
-}
-
-size_t granules_index_bytes(size_t count)
-{
-  size_t words = bits_words(count), pages = (count + GRANULE_PAGE - 1) / GRANULE_PAGE;
-  return ((granules_count_can_keep(count) ? KEPT_WORDS : 0) + granule_map_words(count) + front_words(words) +
-          rows_words(words) + bits_words(pages)) *
-         sizeof(uint64_t);
-}
-
-void granules_init(granules_t *g, void *index, size_t count)
-{
-  uint64_t *words = memset(index, 0, granules_index_bytes(count));
-  words += granules_count_can_keep(count) ? KEPT_WORDS : 0;
-  *g = (granules_t){.map = words + 1, .count = (uint32_t)count, .words = (uint32_t)bits_words(count)};
-  g->row_bytes = (uint16_t)row_bytes(g->words, 0);
-  g->longer_rows_end = (uint16_t)longer_rows_end(g->words);
-  g->rows = words + granule_map_words(count) + front_words(g->words);
-  g->used = g->rows + rows_words(g->words);
-  g->rows[-1] = bits_of_word(g->words, 0);
-  uint32_t start = SHORT_ROWS * g->row_bytes;
-  for (unsigned k = 0; k < doublings(g->words); k++) {
-    *row_start(g, k) = start;
-    start += CLASS_STEPS * (uint32_t)row_bytes(g->words, k);
-  }
-  bits_set(g->map, 0, count + 1);
-  add_stretch(g, length_class(count), 0);
-}
-
-granule_row_t granules_row(const granules_t *g, unsigned c)
-{
-  granule_row_t row = {.windows = c < CLASS_FIRST ? 0 : windows_of(g->words, doubling_of(c))};
-  if (row.windows && (c < CLASS_LONG || doubling_of(c) < doublings(g->words))) {
-    row.bits = row_of(g, c);
-    row.parts = has_longer_row(g, c) ? parts_of(g, c) : NULL;
-    row.part_log2 = part_log2(g);
-  }
-  return row;
-}
-
-uint64_t granules_row_word(const granule_row_t *row, size_t w)
-{
-  return row_load(row->bits + w * sizeof(uint64_t)) & bits_of_word(row->windows, w);
-}
-
-size_t granules_window(size_t from, size_t to, unsigned *c)
-{
-  *c = length_class(to - from);
-  return *c < CLASS_FIRST ? GRANULES_NONE : window_of(*c, from);
-}
-
 /* ---- finding a place ---- */
 
 /* The stretch of a long class that begins in a window; false: it is too short. */
@@ -190,13 +125,7 @@ static bool find_in_class(const granules_t *g, unsigned c, size_t count, unsigne
   return false;
 }
 
-COLD static bool find_harder(const granules_t *g, unsigned c, size_t count, granule_fit_t *fit)
-{
-  return find_in_class(g, c, count, LAST_TRIES, fit);
-}
-
-/* The request's own class has the best fit, but what is tried there may be too short. A stretch of a higher class never is. If
- * there is none, more is tried. */
+/* The request's own class has the best fit, but what is tried there may be too short. A stretch of a higher class never is. */
 static ALWAYS_INLINE bool find(const granules_t *g, size_t count, granule_fit_t *fit)
 {
   unsigned own = length_class(count), c;
@@ -215,37 +144,110 @@ static ALWAYS_INLINE bool find(const granules_t *g, size_t count, granule_fit_t 
     } while (bits && --tries);
     classes &= classes - 1;
     if (unlikely(!classes))
-      return find_harder(g, own, count, fit);
+      return false;
     fit->size_class = c = lowest_bit(classes);
     first = row_first(g, c, &bits);
   }
   return find_in_window(g, c, first + lowest_bit(bits), count, fit);
 }
 
+/* Where no class above the request's own has a stretch, more of its own are tried. */
 bool granules_find(const granules_t *g, size_t count, granule_fit_t *fit)
 {
-  bool found = find(g, count, fit);
+  unsigned own = length_class(count);
+  bool found = find(g, count, fit) || (g->classes >> own == 1 && find_in_class(g, own, count, LAST_TRIES, fit));
+  fit->count = count;
   fit->at = fit->from;
   return found;
 }
 
-/* What begins at no multiple of the alignment is cut from a stretch that has room for it wherever it begins. */
-bool granules_find_aligned(const granules_t *g, size_t count, size_t alignment, size_t first, granule_fit_t *fit)
+/* ---- aligned ---- */
+
+typedef struct aligned {
+  size_t count, alignment, first;
+} aligned_t;
+
+/* The lowest place in a stretch; false: it has none. */
+static bool place_aligned(const aligned_t *a, granule_fit_t *fit)
 {
-  if (count > g->count || alignment > g->count || !granules_find(g, count + alignment - 1, fit))
-    return false;
-  fit->at = round_up(fit->from + first, alignment) - first;
-  fit->count = count;
-  return true;
+  fit->at = round_up(fit->from + a->first, a->alignment) - a->first;
+  fit->count = a->count;
+  return fit->at + a->count <= fit->to;
 }
 
-/* As granules_find() does: in the highest class it looks at as many stretches, so it finds no longer one. */
-size_t granules_longest(const granules_t *g)
+static bool find_aligned_in_window(const granules_t *g, unsigned c, size_t window, const aligned_t *a, granule_fit_t *fit)
+{
+  if (c >= CLASS_LONG)
+    return find_long(g, c, window, a->count, fit) && place_aligned(a, fit);
+  size_t least = max_size(least_of[c], a->count);
+  for (uint64_t left = stretches_of_word(g, window); left; left &= left - 1)
+    if (find_in_word(g, window, least, least_of[c + 1], left & -left, fit) && place_aligned(a, fit))
+      return true;
+  return false;
+}
+
+/* Returns how many of the tries are left when nothing was found. */
+static unsigned find_aligned_in_class(const granules_t *g, unsigned c, unsigned tries, const aligned_t *a, granule_fit_t *fit,
+                                      bool *found)
+{
+  uint64_t bits;
+  if (!(g->classes >> c & 1))
+    return tries;
+  size_t first = row_first(g, c, &bits);
+  do
+    for (; bits && tries; bits &= bits - 1, tries--)
+      if ((*found = find_aligned_in_window(g, c, first + lowest_bit(bits), a, fit)))
+        return tries;
+  while (tries && row_next(g, c, &first, &bits));
+  return tries;
+}
+
+/* Holes that aligned blocks have left are aligned, so the request's own class is tried first. Then comes a stretch that has
+ * room wherever it begins. Where there is none, shorter ones are tried, the longest first: these are the likeliest to have an
+ * aligned place. */
+bool granules_find_aligned(const granules_t *g, size_t count, size_t alignment, size_t first, granule_fit_t *fit)
+{
+  aligned_t a = {count, alignment, first};
+  bool found = false;
+  if (count > g->count)
+    return false;
+  unsigned own = length_class(count), c = length_class(count + alignment - 1) + 1, tries = ALIGNED_LAST_TRIES;
+  find_aligned_in_class(g, own, ALIGNED_TRIES, &a, fit, &found);
+  if (!found)
+    found = granules_find(g, count + alignment - 1, fit) && place_aligned(&a, fit);
+  while (!found && tries && c-- > own)
+    tries = find_aligned_in_class(g, c, tries, &a, fit, &found);
+  return found;
+}
+
+/* ---- the longest ---- */
+
+static size_t longest_in_window(const granules_t *g, unsigned c, size_t window)
 {
   size_t longest = 0;
   granule_fit_t fit;
-  while (g->classes && find_in_class(g, highest_bit(g->classes), longest + 1, LAST_TRIES, &fit))
-    longest = fit.to - fit.from;
+  if (c >= CLASS_LONG)
+    return find_long(g, c, window, 0, &fit) ? fit.to - fit.from : 0;
+  for (uint64_t left = stretches_of_word(g, window); left; left &= left - 1) {
+    size_t length = ones_at(g, window * WORD_BITS + lowest_bit(left)) - 1;
+    longest = length < least_of[c + 1] ? max_size(longest, length) : longest;
+  }
+  return longest;
+}
+
+/* As granules_find() does: in the highest class it looks at as many windows, so it finds no longer one. */
+size_t granules_longest(const granules_t *g)
+{
+  size_t longest = 0;
+  uint64_t bits;
+  if (!g->classes)
+    return 0;
+  unsigned c = highest_bit(g->classes), tries = LAST_TRIES;
+  size_t first = row_first(g, c, &bits);
+  do
+    for (; bits && tries; bits &= bits - 1, tries--)
+      longest = max_size(longest, longest_in_window(g, c, first + lowest_bit(bits)));
+  while (tries && row_next(g, c, &first, &bits));
   return longest;
 }
 
@@ -253,10 +255,11 @@ size_t granules_longest(const granules_t *g)
 
 size_t granules_unused(const granules_t *g, size_t from, size_t to)
 {
-  size_t sum = 0;
-  for (size_t page = granules_page(from); page <= granules_page(to - 1); page++)
-    sum += granules_page_price(g, page);
-  return sum;
+  size_t page = granules_page(from), end = granules_page(to - 1) + 1;
+  if (likely(end - page == 1))
+    return granules_page_price(g, page);
+  size_t sum = (end - page - bits_count(g->used, page, end)) * GRANULE_PAGE;
+  return bit_test(g->used, end - 1) ? sum : sum - (end * GRANULE_PAGE - granules_page_end(g, end - 1));
 }
 
 /* A word of them is nearly always enough. It may be in two words, which are written without asking. */
@@ -288,18 +291,16 @@ static inline void set_bits(uint64_t *map, size_t from, size_t to)
 static inline bool pages_are_used(const granules_t *g, size_t from, size_t to)
 {
   size_t page = granules_page(from), last = granules_page(to - 1);
-  while (page != last)
-    if (!bit_test(g->used, page++))
-      return false;
-  return bit_test(g->used, last);
+  return likely(page == last) ? bit_test(g->used, page) : bits_next_clear(g->used, page, last + 1) > last;
 }
 
 static inline void note_used(granules_t *g, size_t from, size_t to)
 {
   size_t page = granules_page(from), last = granules_page(to - 1);
-  do
+  if (likely(page == last))
     bit_set(g->used, page);
-  while (page++ != last);
+  else
+    bits_set(g->used, page, last + 1);
 }
 
 /* What is left of a stretch is often of the same class, and in the same window. `alone`: no other of its class is known to
@@ -354,13 +355,13 @@ size_t granules_cut(granules_t *g, size_t count, granules_open_fn *open, void *c
 /* A page that lies in the free stretch [low, high) as a whole is not used any more. */
 NOINLINE static size_t note_unused(granules_t *g, size_t from, size_t to, size_t low, size_t high)
 {
-  size_t emptied = 0;
-  for (size_t page = granules_page(from); page <= granules_page(to - 1); page++)
-    if (low <= page * GRANULE_PAGE && high >= granules_page_end(g, page)) {
-      bit_clear(g->used, page);
-      emptied += granules_page_end(g, page) - page * GRANULE_PAGE;
-    }
-  return emptied;
+  size_t last = granules_page(to - 1);
+  size_t first = max_size(granules_page(from), granules_page(low + GRANULE_PAGE - 1));
+  size_t end = high >= granules_page_end(g, last) ? last + 1 : granules_page(high);
+  if (first >= end)
+    return 0;
+  bits_clear(g->used, first, end);
+  return granules_page_end(g, end - 1) - first * GRANULE_PAGE;
 }
 
 /* Returns where the free stretch begins that ends at `i`; `i`: there is none. A word is nearly always enough. */

@@ -178,8 +178,8 @@ static bool is_hopeless(const heap_t *heap, const request_t *r)
  * block of a larger class, which wastes a part of it. For a hopeless request nobody gives up anything. */
 static void *take_own(heap_t *heap, request_t *r)
 {
-  /* Draining would cost every thread its magazines, and could not help. */
-  if (is_hopeless(heap, r))
+  /* Draining would cost every thread its magazines, and could not help. Granules gave back what they keep at the first try. */
+  if (is_hopeless(heap, r) || (heap_has_granules(heap) && (!HAS_SYSTEM || !granular_may_leave(heap))))
     return NULL;
   heap_drain(heap);
   void *block = take_again(heap, r);

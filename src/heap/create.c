@@ -4,6 +4,7 @@
  * undone in reverse (failed()), and nothing is found before the last step, except a region by its address. */
 #include "heap/create.h"
 #include "base/text.h"
+#include "heap/granular.h"
 #include "heap/invalid.h"
 #include "heap/locate.h"
 #include "heap/region.h"
@@ -341,7 +342,7 @@ static heap_t *create_guest(const pool_heap_options_t *o)
   heap_t *heap = region_create_guest(o);
   if (heap) {
     set_common(heap, o);
-    heap->plain_granules = heap_is_plain_granular(heap);
+    granular_begin(heap);
   }
   return heap;
 }

@@ -153,24 +153,25 @@ size_t heap_largest(heap_t *heap)
   return heap->checked ? largest - min_size(largest, GUARD_BYTES) : largest;
 }
 
+static void set_fragmentation(pool_stats_t *stats, const heap_t *heap, size_t longest)
+{
+  size_t free = granular_figures(heap).free_bytes;
+  stats->fragmentation = free ? 1000 - min_size(longest, free) * 1000 / free : 0;
+}
+
 /* The longest piece is longer than the largest request by the guard of a checked heap. */
 static void add_fragmentation(pool_stats_t *stats, heap_t *heap)
 {
   stats->largest_free = heap_largest(heap);
-  if (!heap_has_granules(heap))
-    return;
-  granular_figures_t f = granular_figures(heap);
-  stats->fragmentation = f.free_bytes ? 1000 - min_size(f.longest_bytes, f.free_bytes) * 1000 / f.free_bytes : 0;
+  if (heap_has_granules(heap))
+    set_fragmentation(stats, heap, granular_longest_free(heap));
 }
 
-void heap_figures(heap_t *heap, pool_stats_t *stats)
+static void add_all(pool_stats_t *stats, heap_t *heap)
 {
-  if (heap_has_granules(heap))
-    granular_drain(heap);
   *stats = (pool_stats_t){.budget = budget_limit(&heap->budget), .held_bytes = budget_held(&heap->budget)};
   add_bins(stats, heap);
   add_large(stats, heap);
-  add_fragmentation(stats, heap);
   stats->metadata_bytes = heap->metadata_bytes + __atomic_load_n(&heap->record_bytes, __ATOMIC_RELAXED) +
                           __atomic_load_n(&heap->record_run_bytes, __ATOMIC_RELAXED);
   stats->children_bytes = budget_below(&heap->budget);
@@ -183,4 +184,26 @@ void heap_figures(heap_t *heap, pool_stats_t *stats)
     add_process_figures(stats);
   else if (heap->region.kind)
     add_region_figures(stats, heap);
+}
+
+void heap_figures(heap_t *heap, pool_stats_t *stats)
+{
+  if (heap_has_granules(heap))
+    granular_drain(heap);
+  add_all(stats, heap);
+  add_fragmentation(stats, heap);
+}
+
+void heap_figures_beside(heap_t *heap, pool_stats_t *stats)
+{
+  add_all(stats, heap);
+  if (!heap_has_granules(heap)) {
+    add_fragmentation(stats, heap);
+    return;
+  }
+  size_t largest = granular_largest_beside(heap);
+  stats->largest_free = heap->checked ? largest - min_size(largest, GUARD_BYTES) : largest;
+  if (granular_may_leave(heap))
+    stats->largest_free = max_size(stats->largest_free, largest_in_process(heap, budget_room(&heap->budget)));
+  set_fragmentation(stats, heap, granules_longest_beside(&heap->region.granules) << GRANULE_LOG2);
 }

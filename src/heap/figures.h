@@ -12,6 +12,11 @@
 /* As pool_heap_stats(). For the default heap under heaps_lock. */
 void heap_figures(heap_t *heap, pool_stats_t *stats);
 
+/* The same for a question about all heaps, under heaps_lock. It changes nothing, and may come beside the owner of a heap of one
+ * thread: then the figures are close. What a small heap keeps for the next request is held here, and its largest request is
+ * the longest free piece. */
+void heap_figures_beside(heap_t *heap, pool_stats_t *stats);
+
 /* As pool_heap_largest(). */
 size_t heap_largest(heap_t *heap);
 

@@ -8,7 +8,10 @@
 #include "os/closure.h"
 #include <string.h>
 
-enum { TICK_GIVES = 16 }; /* frees that leave a page without a block, from one look at the clock to the next */
+enum {
+  TICK_GIVES = 16, /* frees that leave a page without a block, from one look at the clock to the next */
+  STEP_PAGES = 32  /* that a step of a tick gives back, in one call of the system */
+};
 
 static size_t granule_of(const heap_t *heap, const void *address)
 {
@@ -52,18 +55,39 @@ static void note_dirty(heap_region_t *region, size_t page, bool dirty)
   space_add_unpaid_bytes(dirty ? bytes : -bytes);
 }
 
-/* A block [from, to) is about to be the first in some pages, which have been charged. */
+static void fill_page(heap_t *heap, size_t page)
+{
+  guard_fill(address_of(heap, page_start(page)), page_bytes(&heap->region.granules, page));
+}
+
+/* A block [from, to) is about to be the first in some pages, which have been charged. In a checked heap such a page has the
+ * pattern since its blocks were given back, and so shows who has written to one of them since. What is not dirty was never
+ * used, or went back to the system. */
 COLD static void open_pages(heap_t *heap, size_t from, size_t to)
 {
   heap_region_t *region = &heap->region;
   const granules_t *g = &region->granules;
+  if (!has_dirty_pages(region))
+    return;
   for (size_t page = from / GRANULE_PAGE; page <= (to - 1) / GRANULE_PAGE; page++) {
     if (bit_test(g->used, page))
       continue;
+    if (heap->checked && !bit_test(region->dirty, page))
+      fill_page(heap, page);
     note_dirty(region, page, false);
-    if (heap->checked)
-      guard_fill(address_of(heap, page_start(page)), page_bytes(g, page));
   }
+}
+
+/* A caller's memory, and what the system's held before, has the pattern from the start. */
+void granular_begin(heap_t *heap)
+{
+  const heap_region_t *region = &heap->region;
+  heap->plain_granules = heap_is_plain_granular(heap);
+  if (!heap_has_granules(heap) || !heap->checked)
+    return;
+  for (size_t page = 0; page_start(page) < region->granules.count; page++)
+    if (!has_dirty_pages(region) || bit_test(region->dirty, page))
+      fill_page(heap, page);
 }
 
 void granular_count_dirty(heap_t *heap, uint64_t *bitmaps, bool dirty)
@@ -83,38 +107,49 @@ void granular_forget_dirty(heap_t *heap)
     note_dirty(&heap->region, page, false);
 }
 
-/* Where the system's pages are longer, they go back with the region. */
-static size_t purge_page(heap_region_t *region, size_t page)
+/* Gives the dirty pages [page, end) back. Where the system's pages are longer, they go back with the region. */
+static size_t purge_pages(heap_region_t *region, size_t page, size_t end)
 {
   if (os_page_size() > GRANULE_PAGE << GRANULE_LOG2)
     return 0;
-  size_t bytes = page_bytes(&region->granules, page);
+  size_t bytes = (page_end(&region->granules, end - 1) - page_start(page)) << GRANULE_LOG2;
   if (!os_purge(region->base + (page_start(page) << GRANULE_LOG2), round_up(bytes, os_page_size())))
     return 0;
-  note_dirty(region, page, false);
+  while (page < end)
+    note_dirty(region, page++, false);
+  __atomic_store_n(&region->purged_bytes, region->purged_bytes + bytes, __ATOMIC_RELAXED); /* read without the lock */
   return bytes;
 }
 
-/* Gives pages back that have been dirty, and without a block, since the last time but one. So they wait for the delay and at
- * most once more. */
-static void tick_pages(heap_region_t *region, uint64_t now_ms)
+/* Gives pages back that have been dirty, and without a block, since the last round but one. So they wait for the delay and at
+ * most once more, and then for the round to come to them. A step ends with a call of the system; true: the round goes on. */
+static bool tick_pages(heap_region_t *region, uint64_t now_ms)
 {
-  if (now_ms - region->ticked_ms < region->purge_delay_ms)
-    return;
-  region->ticked_ms = now_ms;
+  if (!region->ticked_page && now_ms - region->ticked_ms < region->purge_delay_ms)
+    return false;
+  if (!region->ticked_page)
+    region->ticked_ms = now_ms;
   size_t pages = (region->granules.count + GRANULE_PAGE - 1) / GRANULE_PAGE;
-  for (size_t page = 0; (page = bits_next_set(region->dirty, page, pages)) < pages; page++)
-    if (bit_test(region->idle, page))
-      region->purged_bytes += purge_page(region, page);
-    else
+  for (size_t page = region->ticked_page; (page = bits_next_set(region->dirty, page, pages)) < pages; page++) {
+    size_t end = min_size(bits_next_clear(region->dirty, page, pages), page + STEP_PAGES);
+    end = min_size(bits_next_clear(region->idle, page, pages), end);
+    if (end == page) {
       bit_set(region->idle, page);
+      continue;
+    }
+    purge_pages(region, page, end);
+    region->ticked_page = (uint32_t)end % (uint32_t)pages;
+    return region->ticked_page != 0;
+  }
+  region->ticked_page = 0;
+  return false;
 }
 
 /* A block was in [from, to), and `granules` of its pages have none any more. They are looked at by the clock now and then. */
 COLD static void close_pages(heap_t *heap, size_t from, size_t to, size_t granules)
 {
   heap_region_t *region = &heap->region;
-  for (size_t page = from / GRANULE_PAGE; page <= (to - 1) / GRANULE_PAGE; page++)
+  for (size_t page = from / GRANULE_PAGE; has_dirty_pages(region) && page <= (to - 1) / GRANULE_PAGE; page++)
     if (!bit_test(region->granules.used, page))
       note_dirty(region, page, true);
   budget_discharge(&heap->budget, granules << GRANULE_LOG2);
@@ -163,34 +198,19 @@ static bool pay_for(void *context, size_t from, size_t to)
   return true;
 }
 
-/* The best place may be in pages that nobody can pay for. Then one is looked for in what is paid for already, with a look at
- * each free stretch. Where there is no place at all, that is known without. */
-COLD static size_t cut_within(heap_t *heap, size_t count)
+/* Cuts at an alignment of so many granules, or where more tries are needed than one look. The best place may be in pages that
+ * nobody can pay for. Then one is looked for in what is paid for already, with a look at each free stretch. Where there is no
+ * place at all, that is known without. */
+COLD static size_t cut_harder(heap_t *heap, size_t count, size_t steps)
 {
   granules_t *g = &heap->region.granules;
   granule_fit_t fit;
-  if (!granules_find(g, count, &fit) || !granules_find_within(g, count, budget_room(&heap->budget) >> GRANULE_LOG2, &fit) ||
-      !pay_for(heap, fit.at, fit.at + count))
+  size_t first = ((uintptr_t)heap->region.base >> GRANULE_LOG2) & (steps - 1);
+  if (!(steps > 1 ? granules_find_aligned(g, count, steps, first, &fit) : granules_find(g, count, &fit)))
     return GRANULES_NONE;
-  granules_take(g, &fit);
-  return fit.at;
-}
-
-static size_t cut_aligned(heap_t *heap, size_t count, size_t alignment)
-{
-  granules_t *g = &heap->region.granules;
-  granule_fit_t fit;
-  size_t steps = alignment >> GRANULE_LOG2, first = (uintptr_t)heap->region.base >> GRANULE_LOG2;
-  size_t room = budget_room(&heap->budget) >> GRANULE_LOG2;
-  if (!granules_find_aligned(g, count, steps, first, &fit))
-    return GRANULES_NONE;
-  if (granules_unused(g, fit.at, fit.at + count) > room) {
-    if (!granules_find_within(g, count + steps - 1, room, &fit))
-      return GRANULES_NONE;
-    fit.at = round_up(fit.at + first, steps) - first;
-    fit.count = count;
-  }
-  if (!pay_for(heap, fit.at, fit.at + count))
+  if (!pay_for(heap, fit.at, fit.at + count) &&
+      (!granules_find_within(g, count, steps, first, budget_room(&heap->budget) >> GRANULE_LOG2, &fit) ||
+       !pay_for(heap, fit.at, fit.at + count)))
     return GRANULES_NONE;
   granules_take(g, &fit);
   return fit.at;
@@ -204,19 +224,20 @@ size_t granular_purge(heap_t *heap, size_t keep)
   give_kept(heap);
   for (size_t page = pages; has_dirty_pages(region) && page--;)
     if (bit_test(region->dirty, page) && (left += page_bytes(&region->granules, page)) > keep)
-      purged += purge_page(region, page);
-  region->purged_bytes += purged;
+      purged += purge_pages(region, page, page + 1);
   lock_release(&heap->lock);
   return purged;
 }
 
 void granular_tick(heap_t *heap, uint64_t now_ms)
 {
-  closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
-  give_kept(heap);
-  if (has_dirty_pages(&heap->region) && heap->region.purge_delay_ms != PURGE_NEVER)
-    tick_pages(&heap->region, now_ms);
-  lock_release(&heap->lock);
+  bool goes_on = true;
+  while (goes_on) {
+    closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
+    give_kept(heap);
+    goes_on = has_dirty_pages(&heap->region) && heap->region.purge_delay_ms != PURGE_NEVER && tick_pages(&heap->region, now_ms);
+    lock_release(&heap->lock);
+  }
 }
 
 void *granular_take_plain(heap_t *heap, size_t size)
@@ -236,18 +257,13 @@ void *granular_take_plain(heap_t *heap, size_t size)
 void *granular_take(heap_t *heap, size_t size, size_t alignment, size_t *usable)
 {
   size_t count = granules_for(size), at;
-  if (size > (size_t)heap->region.granules.count << GRANULE_LOG2 || alignment > (size_t)heap->region.granules.count
-                                                                                  << GRANULE_LOG2)
+  if (size > (size_t)heap->region.granules.count << GRANULE_LOG2)
     return NULL;
   closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
   give_kept(heap);
-  if (alignment > GRANULE)
-    at = cut_aligned(heap, count, alignment);
-  else {
-    at = granules_cut(&heap->region.granules, count, pay_for, heap);
-    if (at == GRANULES_NONE)
-      at = cut_within(heap, count);
-  }
+  at = alignment > GRANULE ? GRANULES_NONE : granules_cut(&heap->region.granules, count, pay_for, heap);
+  if (at == GRANULES_NONE)
+    at = cut_harder(heap, count, max_size(alignment >> GRANULE_LOG2, 1));
   lock_release(&heap->lock);
   *usable = count << GRANULE_LOG2;
   return at != GRANULES_NONE ? address_of(heap, at) : NULL;
@@ -313,17 +329,30 @@ bool granular_resize(heap_t *heap, const void *block, size_t size)
   return done;
 }
 
+/* What is free in a checked heap keeps its pattern, and the blocks have it from now on. */
+static void fill_blocks(heap_t *heap)
+{
+  const granules_t *g = &heap->region.granules;
+  for (size_t i = 0; (i = granules_next(g, i)) != GRANULES_NONE;) {
+    size_t end = granules_end(g, i);
+    guard_fill(address_of(heap, i), (end - i) << GRANULE_LOG2);
+    i = end;
+  }
+}
+
 /* The pages are dirty as if each block had been given back. */
 void granular_end_blocks(heap_t *heap)
 {
   granules_t *g = &heap->region.granules;
   size_t pages = (g->count + GRANULE_PAGE - 1) / GRANULE_PAGE, held = 0;
   closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
+  if (heap->checked)
+    fill_blocks(heap);
   for (size_t page = 0; (page = bits_next_set(g->used, page, pages)) < pages; page++) {
     held += page_bytes(g, page);
     note_dirty(&heap->region, page, true);
   }
-  granules_init(g, granules_index(g), g->count);
+  granules_clear(g);
   budget_discharge(&heap->budget, held);
   lock_release(&heap->lock);
 }
@@ -338,8 +367,11 @@ bool granular_holds(const heap_t *heap, const void *address)
 char *granular_around(const heap_t *heap, const void *address, size_t *size)
 {
   const granules_t *g = &heap->region.granules;
-  size_t from = granules_around(g, granule_of(heap, address)), to = from == GRANULES_NONE ? 0 : granules_end(g, from);
-  if (from == GRANULES_NONE || granules_is_kept(g, from, to))
+  size_t i = granule_of(heap, address), to = 0;
+  size_t from = heap->lock.solo ? granules_around_beside(g, i, &to) : granules_around(g, i);
+  if (from == GRANULES_NONE)
+    return NULL;
+  if (!heap->lock.solo && granules_is_kept(g, from, to = granules_end(g, from)))
     return NULL;
   *size = (to - from) << GRANULE_LOG2;
   return address_of(heap, from);
@@ -364,24 +396,41 @@ size_t granular_largest(heap_t *heap)
   give_kept(heap);
   size_t room = budget_room(&heap->budget) >> GRANULE_LOG2, longest = granules_longest(g);
   granule_fit_t fit;
-  if (longest && granules_find(g, longest, &fit) && granules_unused(g, fit.at, fit.at + longest) > room)
+  if (longest && longest + 2 * GRANULE_PAGE > room && granules_find(g, longest, &fit) &&
+      granules_unused(g, fit.at, fit.at + longest) > room)
     longest = min_size(longest, granules_longest_within(g, room));
   lock_release(&heap->lock);
   return longest < GRANULES_LEAST ? 0 : longest << GRANULE_LOG2;
 }
 
-granular_figures_t granular_figures(heap_t *heap)
+/* The pages at both ends of a stretch may be paid for, those between are not. */
+size_t granular_largest_beside(heap_t *heap)
 {
-  granules_t *g = &heap->region.granules;
-  size_t pages = (g->count + GRANULE_PAGE - 1) / GRANULE_PAGE;
+  const size_t ends = (size_t)2 * GRANULE_PAGE << GRANULE_LOG2;
+  size_t longest = granules_longest_beside(&heap->region.granules), room = budget_room(&heap->budget);
+  room = room < SIZE_MAX - ends ? room + ends : room;
+  return longest < GRANULES_LEAST ? 0 : min_size(longest << GRANULE_LOG2, room);
+}
+
+size_t granular_longest_free(heap_t *heap)
+{
   closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
-  give_kept(heap);
-  granular_figures_t f = {.live_blocks = g->blocks,
-                          .live_bytes = (size_t)g->live << GRANULE_LOG2,
-                          .free_bytes = (size_t)(g->count - g->live) << GRANULE_LOG2,
-                          .longest_bytes = granules_longest(g) << GRANULE_LOG2};
-  for (size_t page = 0; (page = bits_next_set(g->used, page, pages)) < pages; page++)
-    f.held_bytes += page_bytes(g, page);
+  size_t longest = granules_longest(&heap->region.granules);
   lock_release(&heap->lock);
-  return f;
+  return longest << GRANULE_LOG2;
+}
+
+READS_BESIDE_OWNER granular_figures_t granular_figures(const heap_t *heap)
+{
+  const volatile granules_t *g = &heap->region.granules;
+  const volatile uint64_t *used = g->used;
+  size_t count = g->count, live = min_size(g->live, count), pages = (count + GRANULE_PAGE - 1) / GRANULE_PAGE, held = 0;
+  for (size_t w = 0; w * WORD_BITS < pages; w++)
+    held += (size_t)__builtin_popcountll(used[w]) * GRANULE_PAGE;
+  if (used[(pages - 1) / WORD_BITS] & bit_of(pages - 1))
+    held -= pages * GRANULE_PAGE - count;
+  return (granular_figures_t){.live_blocks = g->blocks,
+                              .live_bytes = live << GRANULE_LOG2,
+                              .held_bytes = held << GRANULE_LOG2,
+                              .free_bytes = (count - live) << GRANULE_LOG2};
 }

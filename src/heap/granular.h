@@ -8,13 +8,17 @@
  * last is given back.
  *
  *   G1 what the budget was charged for the region is the size of its used pages
- *   G2 in a checked heap each free granule of a used page has the pattern of freed memory
+ *   G2 in a checked heap each free granule has what a returned block leaves (guard.h), unless the system has its page, or it
+ *      was never used
  *
  * Everything is under the heap's lock, and G1 and G2 hold whenever it is free. */
 #ifndef GRANULAR_H
 #define GRANULAR_H
 
 #include "heap/records.h"
+
+/* Once it is known what the heap is to be: checked, or plain. */
+void granular_begin(heap_t *heap);
 
 /* How many granules with their index fit into so many bytes. */
 size_t granular_count_for(size_t bytes);
@@ -29,7 +33,8 @@ void granular_count_dirty(heap_t *heap, uint64_t *bitmaps, bool dirty);
 void granular_forget_dirty(heap_t *heap);
 static inline size_t granular_pages(size_t count) { return round_up((count + GRANULE_PAGE - 1) / GRANULE_PAGE, WORD_BITS); }
 
-/* Gives pages back that have been without a block for the heap's purge delay, and at most for twice as long. */
+/* Gives pages back that have been without a block for the heap's purge delay, and at most for twice as long. The lock is free
+ * between steps. */
 void granular_tick(heap_t *heap, uint64_t now_ms);
 
 /* A block of at least `size` bytes, and how many it has; NULL: there is no room, or the budget has none. */
@@ -44,8 +49,9 @@ bool granular_may_leave(const heap_t *heap);
 /* Gives a live block back. False: no live block begins there. */
 bool granular_give(heap_t *heap, void *block);
 
-/* Gives back what was freed and is kept for the next request of its length. Every other call does so too that is about more
- * than one block. */
+/* Gives back what was freed and is kept for the next request of its length. Other calls of the heap do so too that are about
+ * more than one block. Questions about all heaps do not: they change nothing, and may come beside the owner of a heap that has
+ * no lock. */
 void granular_drain(heap_t *heap);
 
 /* A live block becomes longer or shorter where it is. False: there is no room behind it. */
@@ -55,7 +61,7 @@ bool granular_resize(heap_t *heap, const void *block, size_t size);
 void granular_end_blocks(heap_t *heap);
 
 /* Whether the address is in the granules; whether it was ever in a block; and the live block around it, with its size, or NULL.
- * The last under the lock. */
+ * The last under the lock, which a heap of one thread does not have: it may be asked beside its owner. */
 bool granular_holds(const heap_t *heap, const void *address);
 static inline bool granular_was_taken(const heap_t *heap, const void *address)
 {
@@ -69,16 +75,24 @@ char *granular_next(heap_t *heap, const char *from, size_t *size);
 /* Gives pages without a block back to the system until at most `keep` bytes of them are left; returns the bytes given. */
 size_t granular_purge(heap_t *heap, size_t keep);
 
-/* Returns the largest request that would be served now. */
+/* Returns the largest request that would be served now; and, for a question about all heaps, about as much. */
 size_t granular_largest(heap_t *heap);
+size_t granular_largest_beside(heap_t *heap);
 
-/* What live blocks take, and the pages that they are in; what no block has, and the longest piece of it. */
+/* Returns the longest piece that no block has. */
+size_t granular_longest_free(heap_t *heap);
+
+/* What live blocks take, and the pages that they are in; what no block has. Kept blocks are free, and their pages are held. It
+ * is read without the lock, one word after the other, so while the heap is at work it is close. */
 typedef struct granular_figures {
-  size_t live_blocks, live_bytes, held_bytes, free_bytes, longest_bytes;
+  size_t live_blocks, live_bytes, held_bytes, free_bytes;
 } granular_figures_t;
-granular_figures_t granular_figures(heap_t *heap);
+granular_figures_t granular_figures(const heap_t *heap);
 
 /* Returns the bytes that its purges have given back. A guest's has none, and no record of them. */
-static inline uint64_t granular_purged(const heap_t *heap) { return heap_is_guest(heap) ? 0 : heap->region.purged_bytes; }
+static inline uint64_t granular_purged(const heap_t *heap)
+{
+  return heap_is_guest(heap) ? 0 : __atomic_load_n(&heap->region.purged_bytes, __ATOMIC_RELAXED);
+}
 
 #endif

@@ -35,25 +35,67 @@ size_t guard_size_before(const void *block, size_t usable)
   return trailer->mark == (size ^ ~DEAD_MARK) && size <= usable - GUARD_BYTES ? (size_t)size : usable;
 }
 
+/* What was asked for of a block that came back, says its trailer. */
+static bool is_dead_trailer(const trailer_t *trailer, uint64_t *size)
+{
+  *size = trailer->size ^ DEAD_MARK;
+  return trailer->mark == (*size ^ ~DEAD_MARK) && *size <= PTRDIFF_MAX;
+}
+
+bool guard_is_dead(const void *bytes)
+{
+  const unsigned char *at = bytes;
+  uint64_t size;
+  size_t i = 0;
+  while (i < GUARD_BYTES && at[i] == (unsigned char)DEAD_BYTES[i % 4])
+    i++;
+  return i == GUARD_BYTES || is_dead_trailer(bytes, &size);
+}
+
+/* Returns what was asked for of the block that began here before, if the first trailer is of such a one; else all of it. */
+static size_t first_size(const guarded_t *at)
+{
+  uint64_t size;
+  for (size_t i = 0; i < at->usable; i += GUARD_BYTES)
+    if (is_dead_trailer((const trailer_t *)((uintptr_t)at->block + i), &size))
+      return i && round_up((size_t)size, GUARD_BYTES) == i ? (size_t)size : at->usable;
+  return at->usable;
+}
+
+static const char WRITTEN_AFTER_FREE[] = "written to after it was freed";
+
+/* Memory of granules may have been of several blocks, or of parts of them, and has the trailers of each. */
+static void verify_dead_granules(const guarded_t *at)
+{
+  const unsigned char *bytes = at->block;
+  for (size_t i = 0; i < at->usable; i += GUARD_BYTES)
+    if (unlikely(!guard_is_dead(bytes + i))) {
+      while (bytes[i] == (unsigned char)DEAD_BYTES[i % 4])
+        i++;
+      damaged(at, WRITTEN_AFTER_FREE, i, first_size(at));
+    }
+}
+
 /* The first wrong byte ends the program: its offset is what leads to the culprit. */
 static void verify_dead(const guarded_t *at, size_t room)
 {
-  static const char what[] = "written to after it was freed";
   const unsigned char *bytes = at->block;
-  size_t size = at->in_granules ? room : guard_size_before(at->block, at->usable);
+  size_t size = guard_size_before(at->block, at->usable);
   for (size_t i = 0; i < room; i++)
     if (unlikely(bytes[i] != (unsigned char)DEAD_BYTES[i % 4]))
-      damaged(at, what, i, size);
+      damaged(at, WRITTEN_AFTER_FREE, i, size);
   if (size > room)
-    damaged(at, what, room, size);
+    damaged(at, WRITTEN_AFTER_FREE, room, size);
 }
 
 /* A block that went through guard_close() must still be as that left it. Otherwise it was written to while it was free. */
 void guard_open(guarded_t at, size_t size, bool was_returned)
 {
   size_t room = at.usable - GUARD_BYTES;
-  if (was_returned)
-    verify_dead(&at, at.in_granules ? at.usable : room);
+  if (was_returned && at.in_granules)
+    verify_dead_granules(&at);
+  else if (was_returned)
+    verify_dead(&at, room);
   memset(at.block, NEW_BYTE, size);
   memset((char *)at.block + size, CANARY_BYTE, room - size);
   *trailer_of(at.block, at.usable) = (trailer_t){size ^ LIVE_MARK, LIVE_MARK};
@@ -101,7 +143,6 @@ void guard_fill(void *start, size_t size)
 void guard_close(guarded_t at)
 {
   size_t room = at.usable - GUARD_BYTES, size = verify_end(&at);
-  guard_fill(at.block, at.in_granules ? at.usable : room);
-  if (!at.in_granules)
-    *trailer_of(at.block, at.usable) = (trailer_t){size ^ DEAD_MARK, size ^ ~DEAD_MARK};
+  guard_fill(at.block, room);
+  *trailer_of(at.block, at.usable) = (trailer_t){size ^ DEAD_MARK, size ^ ~DEAD_MARK};
 }

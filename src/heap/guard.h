@@ -5,8 +5,9 @@
  *     | requested bytes: 0xcd at first | canary | trailer |         live
  *     | 0x1deadb0b, again and again             | trailer |         returned, until it is given out again
  *
- * Where blocks are cut from granules there is no trailer in returned memory. Elsewhere the trailer keeps the requested size,
- * also of a returned block: the canary starts right behind what the caller asked for, and a message says what that was. */
+ * The trailer keeps the requested size, also of a returned block: the canary starts right behind what the caller asked for, and
+ * a message says what that was. Where blocks are cut from granules the next one may begin anywhere in returned memory, so there
+ * a trailer is looked for in each 16 bytes. */
 #ifndef GUARD_H
 #define GUARD_H
 
@@ -25,8 +26,7 @@ typedef struct guarded {
   size_t usable;
   const struct pool_heap *heap;
   const char *call;
-  bool
-    in_granules; /* its memory is of no block once it is returned, so the pattern covers all of it, and there is no trailer */
+  bool in_granules; /* once it is returned its memory is of no block: the next may begin and end anywhere in it */
 } guarded_t;
 
 /* It goes out for a request of `size`. `was_returned`: it went through guard_close before. */
@@ -37,6 +37,10 @@ void guard_shorten(guarded_t at, size_t size);
 
 /* It comes back: checks the canary, fills it. */
 void guard_close(guarded_t at);
+
+/* Whether GUARD_BYTES of returned memory of granules, at a multiple of them, are what a block leaves: the pattern, or a
+ * trailer. */
+bool guard_is_dead(const void *bytes);
 
 /* Writes the pattern of returned memory. */
 void guard_fill(void *start, size_t size);

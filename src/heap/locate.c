@@ -158,14 +158,17 @@ static void ask_granules(question_t *q, heap_t *heap)
   located_t *at = &q->at;
   if (!granular_holds(heap, q->address))
     return;
-  closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
+  bool solo = heap->lock.solo; /* then nobody waits for the lock, and it is not written to beside the owner */
+  if (!solo)
+    closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
   at->start = granular_around(heap, q->address, &at->size);
   if (at->start) {
     at->heap = heap;
     at->live = true;
     measure(q, heap, at->start, at->size);
   }
-  lock_release(&heap->lock);
+  if (!solo)
+    lock_release(&heap->lock);
 }
 
 /* Without a guest the runs are asked, then the mappings, then the slots of reserves. If the answer is a region, the region's

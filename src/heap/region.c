@@ -335,7 +335,7 @@ bool region_make(heap_t *heap, const pool_heap_options_t *o, const region_plan_t
     return false;
   heap->region.purge_delay_ms = purge_delay_of(o);
   if (plan->granules) {
-    heap->plain_granules = heap_is_plain_granular(heap);
+    granular_begin(heap);
     return true;
   }
   heap->space = space;

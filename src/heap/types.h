@@ -51,7 +51,8 @@ typedef struct heap_region {
   uint64_t *dirty,
     *idle; /* of granules in the system's memory: pages without a block that hold old data, and did so at the last tick */
   uint64_t ticked_ms, purged_bytes;
-  run_t *run; /* REGION_SMALL: one of the two */
+  uint32_t ticked_page; /* where a round over the idle pages goes on; 0: none is under way */
+  run_t *run;           /* REGION_SMALL: one of the two */
   huge_t *huge;
   void *arena_records; /* REGION_SMALL */
   size_t arena_record_bytes;

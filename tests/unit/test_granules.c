@@ -74,7 +74,10 @@ static void agrees(modelled_t *m)
   for (size_t i = 0; i < m->count; i++) {
     bool begins = m->block[i] == i + 1;
     assert_int_equal(granules_begins(&m->g, i), begins);
-    assert_int_equal(granules_around(&m->g, i), m->block[i] ? m->block[i] - 1 : GRANULES_NONE);
+    size_t end = 0, from = m->block[i] ? m->block[i] - 1 : GRANULES_NONE;
+    assert_int_equal(granules_around(&m->g, i), from);
+    assert_int_equal(granules_around_beside(&m->g, i, &end), from);
+    assert_true(from == GRANULES_NONE || end == end_of_block(m, from));
     if (begins) {
       for (; next <= i; next++)
         assert_int_equal(granules_next(&m->g, next), i);
@@ -101,6 +104,7 @@ static void longest_agrees(modelled_t *m)
     assert_true(granules_find(&m->g, longest, &fit));
   assert_false(granules_find(&m->g, longest + 1 + (longest == 0), &fit));
   assert_int_equal(granules_longest_within(&m->g, SIZE_MAX), longest_free);
+  assert_int_equal(granules_longest_beside(&m->g), longest_free);
 }
 
 /* ---- one step ---- */
@@ -127,13 +131,26 @@ static void take_some(modelled_t *m, size_t most)
     takes(m, &fit);
 }
 
+static bool has_aligned(const modelled_t *m, size_t count, size_t alignment, size_t first)
+{
+  for (size_t i = 0, length = 0; i < m->count; i++) {
+    length = m->block[i] ? 0 : length + 1;
+    if (length >= count && (i + 1 - count + first) % alignment == 0)
+      return true;
+  }
+  return false;
+}
+
 static void take_aligned(modelled_t *m, size_t most)
 {
   granule_fit_t fit;
   size_t count = GRANULES_LEAST + below(&m->dice, most), alignment = (size_t)1 << below(&m->dice, 8);
   size_t first = below(&m->dice, 1000);
-  if (!granules_find_aligned(&m->g, count, alignment, first, &fit))
+  if (!granules_find_aligned(&m->g, count, alignment, first, &fit)) {
+    assert_true(longest_of(m) < count + alignment - 1 || m->count > 1024);
+    assert_true(m->count > 128 || !has_aligned(m, count, alignment, first)); /* all of so few windows are looked at */
     return;
+  }
   assert_int_equal((fit.at + first) % alignment, 0);
   takes(m, &fit);
 }
@@ -144,7 +161,7 @@ static void take_within(modelled_t *m, size_t most)
   granule_fit_t fit;
   size_t count = GRANULES_LEAST + below(&m->dice, most), room = below(&m->dice, 3) * GRANULE_PAGE;
   size_t longest = granules_longest_within(&m->g, room);
-  assert_int_equal(granules_find_within(&m->g, count, room, &fit), count <= longest);
+  assert_int_equal(granules_find_within(&m->g, count, 1, 0, room, &fit), count <= longest);
   if (count > longest)
     return;
   assert_true(granules_unused(&m->g, fit.at, fit.at + count) <= room);
@@ -316,6 +333,31 @@ static void freed_blocks_are_kept(void **state)
   modelled_end(&m);
 }
 
+/* In the largest memories two words of a row have one bit of its parts. The second word is found when the first has none. */
+static void two_words_are_one_part(void **state)
+{
+  enum { PAIRS = WORD_BITS * WORD_BITS, LOW = 10, HIGH = PAIRS - 10 }; /* two words of a row are so many blocks of 2 granules */
+  (void)state;
+  modelled_t m;
+  modelled_new(&m, GRANULES_MOST, 1);
+  granule_fit_t fit;
+  for (size_t i = 0; i < PAIRS; i++) {
+    assert_true(granules_find(&m.g, 2, &fit) && fit.at == 2 * i);
+    granules_take(&m.g, &fit);
+  }
+  granules_give(&m.g, 2 * LOW, 2 * LOW + 2);
+  granules_give(&m.g, 2 * HIGH, 2 * HIGH + 2);
+  for (size_t i = 0; i < 2; i++) {
+    assert_true(granules_find(&m.g, 2, &fit));
+    assert_int_equal(fit.at, i ? 2 * HIGH : 2 * LOW);
+    granules_take(&m.g, &fit);
+    check_granules(&m.g);
+  }
+  assert_true(granules_find(&m.g, 2, &fit));
+  assert_int_equal(fit.at, 2 * PAIRS);
+  modelled_end(&m);
+}
+
 /* The index is what a small memory cannot spare much for. */
 static void the_index_is_small(void **state)
 {
@@ -328,8 +370,8 @@ static void the_index_is_small(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(random_steps),          cmocka_unit_test(all_of_it_comes_back), cmocka_unit_test(a_good_fit_is_found),
-    cmocka_unit_test(freed_blocks_are_kept), cmocka_unit_test(the_index_is_small),
+    cmocka_unit_test(random_steps),          cmocka_unit_test(all_of_it_comes_back),   cmocka_unit_test(a_good_fit_is_found),
+    cmocka_unit_test(freed_blocks_are_kept), cmocka_unit_test(two_words_are_one_part), cmocka_unit_test(the_index_is_small),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
