@@ -104,6 +104,21 @@ static void small_heap(long count, size_t bytes)
 }
 
 static void small_64k(long count) { small_heap(count, 64 << 10); }
+/* Each hundredth is a request that no hole is long enough for, though many are of its class. */
+static void small_refused(long count)
+{
+  enum { MEMORY = 256 << 10, HOLE = 128, ASKED = 144 };
+  static void *holes[MEMORY / HOLE];
+  size_t found = 0;
+  pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.memory = malloc(MEMORY), .memory_size = MEMORY});
+  while ((holes[found] = pool_heap_alloc(heap, HOLE)) != NULL && pool_heap_alloc(heap, 1))
+    found++;
+  while (pool_heap_alloc(heap, 1)) {}
+  while (found)
+    pool_heap_free(heap, holes[--found]);
+  for (; count > 0; count -= 100)
+    use(pool_heap_alloc(heap, ASKED));
+}
 static void small_1m(long count) { small_heap(count, 1 << 20); }
 
 /* Large blocks, which are looked up by address, beside many heaps in memory of the caller. */
@@ -143,6 +158,7 @@ static const struct {
   {"heap_life", heap_life},
   {"small_64k", small_64k},
   {"small_1m", small_1m},
+  {"small_refused", small_refused},
   {"beside_guests", beside_guests},
   {"beside_huge", beside_huge},
   {"object_single", object_single},
