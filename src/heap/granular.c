@@ -121,14 +121,21 @@ static size_t purge_pages(heap_region_t *region, size_t page, size_t end)
   return bytes;
 }
 
+/* Whether no round over the pages is under way, and the next is due. */
+static bool round_begins(const heap_region_t *region, uint64_t now_ms)
+{
+  return !region->ticked_page && now_ms - region->ticked_ms >= region->purge_delay_ms;
+}
+
 /* Gives pages back that have been dirty, and without a block, since the last round but one. So they wait for the delay and at
- * most once more, and then for the round to come to them. A step ends with a call of the system; true: the round goes on. */
+ * most once more, and then for the round to come to them. A step ends with a call of the system; true: that gave
+ * some back. */
 static bool tick_pages(heap_region_t *region, uint64_t now_ms)
 {
-  if (!region->ticked_page && now_ms - region->ticked_ms < region->purge_delay_ms)
-    return false;
-  if (!region->ticked_page)
+  if (round_begins(region, now_ms))
     region->ticked_ms = now_ms;
+  else if (!region->ticked_page)
+    return false;
   size_t pages = (region->granules.count + GRANULE_PAGE - 1) / GRANULE_PAGE;
   for (size_t page = region->ticked_page; (page = bits_next_set(region->dirty, page, pages)) < pages; page++) {
     size_t end = min_size(bits_next_clear(region->dirty, page, pages), page + STEP_PAGES);
@@ -137,9 +144,8 @@ static bool tick_pages(heap_region_t *region, uint64_t now_ms)
       bit_set(region->idle, page);
       continue;
     }
-    purge_pages(region, page, end);
     region->ticked_page = (uint32_t)end % (uint32_t)pages;
-    return region->ticked_page != 0;
+    return purge_pages(region, page, end) > 0;
   }
   region->ticked_page = 0;
   return false;
@@ -229,15 +235,17 @@ size_t granular_purge(heap_t *heap, size_t keep)
   return purged;
 }
 
-void granular_tick(heap_t *heap, uint64_t now_ms)
+bool granular_tick(heap_t *heap, uint64_t now_ms)
 {
-  bool goes_on = true;
-  while (goes_on) {
-    closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
+  heap_region_t *region = &heap->region;
+  if (!has_dirty_pages(region) || region->purge_delay_ms == PURGE_NEVER)
+    return false;
+  closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
+  if (round_begins(region, now_ms))
     give_kept(heap);
-    goes_on = has_dirty_pages(&heap->region) && heap->region.purge_delay_ms != PURGE_NEVER && tick_pages(&heap->region, now_ms);
-    lock_release(&heap->lock);
-  }
+  bool purged = tick_pages(region, now_ms);
+  lock_release(&heap->lock);
+  return purged;
 }
 
 void *granular_take_plain(heap_t *heap, size_t size)

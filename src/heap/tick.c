@@ -13,8 +13,9 @@
 #include "space/metadata.h"
 
 enum {
-  BINS_PER_LOOK = 32,  /* one caller ticks at most so many bins, however many are due */
-  CACHES_PER_LOOK = 32 /* one caller ticks at most so many of its own caches of heaps */
+  BINS_PER_LOOK = 32,   /* one caller ticks at most so many bins, however many are due */
+  CACHES_PER_LOOK = 32, /* one caller ticks at most so many of its own caches of heaps, */
+  HEAPS_PER_LOOK = 32   /* and looks at so many regions of granules */
 };
 
 void heap_end_of_thread(void)
@@ -61,14 +62,36 @@ static void tick_bins(uint64_t now_ms)
   lock_release(&heaps_lock);
 }
 
-/* Regions of granules have no bins that could be due. Those of one thread are looked at by its own frees. */
+/* Regions of granules have no bins that could be due. Those of one thread are looked at by its own frees. Of the others each
+ * look at the clock goes through some, and does one step for the first that has something to give back. So a round is over when
+ * it has come to the last of them. */
+static bool granules_are_due;
+static size_t heaps_passed; /* in this round; under heaps_lock */
+
+static bool is_ticked_here(const heap_t *heap) { return heap_has_granules(heap) && !heap_is_guest(heap) && !heap->lock.solo; }
+
+/* Returns whether the round goes on. */
+static bool tick_granules_of_some(uint64_t now_ms)
+{
+  size_t passed = 0, left = HEAPS_PER_LOOK;
+  for (heap_t *heap = heaps_first(); heap; heap = heap->next, passed++) {
+    if (passed < heaps_passed || !is_ticked_here(heap))
+      continue;
+    bool has_more = granular_tick(heap, now_ms);
+    if (!has_more && --left)
+      continue;
+    heaps_passed = has_more ? passed : passed + 1;
+    return true;
+  }
+  heaps_passed = 0;
+  return false;
+}
+
 static void tick_granules(uint64_t now_ms)
 {
   if (!space_unpaid_bytes() || !lock_attempt(&heaps_lock))
     return;
-  for (heap_t *heap = heaps_first(); heap; heap = heap->next)
-    if (heap_has_granules(heap) && !heap_is_guest(heap) && !heap->lock.solo)
-      granular_tick(heap, now_ms);
+  __atomic_store_n(&granules_are_due, tick_granules_of_some(now_ms), __ATOMIC_RELAXED);
   lock_release(&heaps_lock);
 }
 
@@ -79,6 +102,8 @@ static void go_on_purging(uint64_t now_ms)
     space_purge_step(&space_of_process, now_ms);
   if (kept_tick_is_under_way())
     kept_step(now_ms);
+  if (__atomic_load_n(&granules_are_due, __ATOMIC_RELAXED))
+    tick_granules(now_ms);
 }
 
 /* The ticks of the process follow that of its space: it comes once in an epoch, by whichever thread is first. What it begins is
@@ -99,7 +124,7 @@ COLD void heap_look_at_clock(thread_t *thread)
     kept_tick();
     space_destroy_left();
     bins_begin_tick();
-    tick_granules(now);
+    __atomic_store_n(&granules_are_due, true, __ATOMIC_RELAXED);
   }
   go_on_purging(now);
   if (bins_tick_is_under_way())

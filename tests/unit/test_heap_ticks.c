@@ -124,10 +124,42 @@ static void reset_goes_back(void *argument)
   must(stats.held_bytes <= 1 << 20 && check_everything());
 }
 
+/* Pages of small budgets, which their own heaps do not use any more: all of them go, and no call has more than a step. One look
+ * does not come to all of the heaps. */
+static void granules_go_back_by_steps(void *argument)
+{
+  enum { HEAPS = 70, PAGES = 40, PAGE = 4096, CALLS_MOST = 2 };
+  pool_heap_t *heaps[HEAPS];
+  (void)argument;
+  manager_up();
+  for (size_t i = 0; i < HEAPS; i++) {
+    must((heaps[i] = pool_heap_create(&(pool_heap_options_t){.budget = 1 << 20})) != NULL);
+    size_t count = fill(heaps[i], PAGE, PAGES * PAGE);
+    while (count--)
+      pool_heap_free(heaps[i], blocks[count]);
+  }
+  for (size_t i = 0; i < 4 * EPOCHS * 64; i++) {
+    uint64_t before = os_fake.count[OS_PURGE];
+    os_fake.now_ms += i % 64 == 0 ? 30 : 0;
+    void *block = pool_alloc(70000);
+    must(os_fake.count[OS_PURGE] - before <= CALLS_MOST);
+    before = os_fake.count[OS_PURGE];
+    pool_free(block);
+    must(os_fake.count[OS_PURGE] - before <= CALLS_MOST);
+  }
+  for (size_t i = 0; i < HEAPS; i++) {
+    pool_stats_t stats;
+    pool_heap_stats(heaps[i], &stats);
+    must(stats.purged_bytes == PAGES * PAGE);
+  }
+  must(check_everything());
+}
+
 WITH(reserve_goes_back, size_t, 1000, 20000, 100000)
 IN_CHILD(reserves_in_turn)
 IN_CHILD(large_beside_quiet_small)
 IN_CHILD(refused_and_left_alone)
+IN_CHILD(granules_go_back_by_steps)
 WITH(reset_goes_back, size_t, 0, 1, EPOCHS)
 
 int main(void)
@@ -135,7 +167,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(reserve_goes_back_test),        cmocka_unit_test(reserves_in_turn_test),
     cmocka_unit_test(large_beside_quiet_small_test), cmocka_unit_test(refused_and_left_alone_test),
-    cmocka_unit_test(reset_goes_back_test),
+    cmocka_unit_test(reset_goes_back_test),          cmocka_unit_test(granules_go_back_by_steps_test),
   };
   return cmocka_run_group_tests_name("heap_ticks", tests, time_stands_still, NULL);
 }
