@@ -107,35 +107,35 @@ void granular_forget_dirty(heap_t *heap)
     note_dirty(&heap->region, page, false);
 }
 
-/* Gives the dirty pages [page, end) back. Where the system's pages are longer, they go back with the region. */
+/* Gives the dirty pages [page, end) back. Where the system's pages are longer, they go back with the region. A call that is
+ * refused, because a page is locked, may have taken others: the halves are asked for, so that none of those counts as dirty. */
 static size_t purge_pages(heap_region_t *region, size_t page, size_t end)
 {
   if (os_page_size() > GRANULE_PAGE << GRANULE_LOG2)
     return 0;
-  size_t bytes = (page_end(&region->granules, end - 1) - page_start(page)) << GRANULE_LOG2;
+  size_t bytes = (page_end(&region->granules, end - 1) - page_start(page)) << GRANULE_LOG2, half = page + (end - page) / 2;
   if (!os_purge(region->base + (page_start(page) << GRANULE_LOG2), round_up(bytes, os_page_size())))
-    return 0;
+    return half > page ? purge_pages(region, page, half) + purge_pages(region, half, end) : 0;
   while (page < end)
     note_dirty(region, page++, false);
   __atomic_store_n(&region->purged_bytes, region->purged_bytes + bytes, __ATOMIC_RELAXED); /* read without the lock */
   return bytes;
 }
 
-/* Whether no round over the pages is under way, and the next is due. */
+/* Whether no round over the pages is under way, and the next is due. Another thread may have a later time. */
 static bool round_begins(const heap_region_t *region, uint64_t now_ms)
 {
-  return !region->ticked_page && now_ms - region->ticked_ms >= region->purge_delay_ms;
+  return !region->ticked_page && now_ms >= region->ticked_ms + region->purge_delay_ms;
 }
 
 /* Gives pages back that have been dirty, and without a block, since the last round but one. So they wait for the delay and at
- * most once more, and then for the round to come to them. A step ends with a call of the system; true: that gave
- * some back. */
+ * most once more, and then for the round to come to them: the delay counts from the last step of a round. A step ends with a
+ * call of the system; true: that gave some back. */
 static bool tick_pages(heap_region_t *region, uint64_t now_ms)
 {
-  if (round_begins(region, now_ms))
-    region->ticked_ms = now_ms;
-  else if (!region->ticked_page)
+  if (!region->ticked_page && !round_begins(region, now_ms))
     return false;
+  region->ticked_ms = now_ms;
   size_t pages = (region->granules.count + GRANULE_PAGE - 1) / GRANULE_PAGE;
   for (size_t page = region->ticked_page; (page = bits_next_set(region->dirty, page, pages)) < pages; page++) {
     size_t end = min_size(bits_next_clear(region->dirty, page, pages), page + STEP_PAGES);
@@ -228,9 +228,12 @@ size_t granular_purge(heap_t *heap, size_t keep)
   size_t pages = (region->granules.count + GRANULE_PAGE - 1) / GRANULE_PAGE, purged = 0, left = 0;
   closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
   give_kept(heap);
-  for (size_t page = pages; has_dirty_pages(region) && page--;)
-    if (bit_test(region->dirty, page) && (left += page_bytes(&region->granules, page)) > keep)
-      purged += purge_pages(region, page, page + 1);
+  for (size_t page = 0, end; has_dirty_pages(region) && (page = bits_next_set(region->dirty, page, pages)) < pages;
+       page = end) {
+    bool goes = (left += page_bytes(&region->granules, page)) > keep;
+    end = goes ? bits_next_clear(region->dirty, page, pages) : page + 1;
+    purged += goes ? purge_pages(region, page, end) : 0;
+  }
   lock_release(&heap->lock);
   return purged;
 }

@@ -125,8 +125,9 @@ bool os_purge(void *address, size_t size)
   int saved = errno;
   bool locked = os_fake.locked_end > (char *)address && os_fake.locked < (char *)address + size;
   bool fail = fails(OS_PURGE) || locked;
+  size_t before = locked && os_fake.locked > (char *)address ? (size_t)(os_fake.locked - (char *)address) : 0;
   if (fail && os_fake.fail_halfway)
-    size = round_down(size / 2, os_fake.page_size);
+    size = round_down(locked ? before : size / 2, os_fake.page_size);
   if (!fail || os_fake.fail_halfway)
     fail |= size && madvise(address, size, MADV_DONTNEED) != 0;
   errno = saved;

@@ -155,19 +155,102 @@ static void granules_go_back_by_steps(void *argument)
   must(check_everything());
 }
 
+enum { PAGE = 4096, PAGES = 200, DELAY_MS = 1000 };
+
+static size_t purged_of(pool_heap_t *heap)
+{
+  pool_stats_t stats;
+  pool_heap_stats(heap, &stats);
+  return stats.purged_bytes;
+}
+
+/* A round over the pages that went on for long is not the one before for what was freed behind it. */
+static void granules_stay_for_the_delay(void *argument)
+{
+  enum { FIRST = 34, LATER = 16, LONG = 600 << 10 };
+  (void)argument;
+  manager_up();
+  os_fake.now_ms += DELAY_MS;
+  pool_heap_t *heap =
+    pool_heap_create(&(pool_heap_options_t){.budget = 1 << 20, .purge_delay_ms = DELAY_MS, .flags = POOL_HEAP_SINGLE_THREAD});
+  must(heap);
+  fill(heap, PAGE, (FIRST + LATER) * PAGE);
+  void *last = pool_heap_alloc(heap, LONG);
+  for (size_t i = 0; i < FIRST + LATER; i++) {
+    os_fake.now_ms += i == FIRST ? DELAY_MS + 100 : 0;
+    pool_heap_free(heap, blocks[i]);
+  }
+  os_fake.now_ms += DELAY_MS + 100;
+  size_t before = purged_of(heap);
+  must(before > 0);
+  pool_heap_free(heap, last);
+  for (size_t i = 0; i < PAGES; i++)
+    pool_heap_free(heap, pool_heap_alloc(heap, PAGE));
+  must(purged_of(heap) - before <= (FIRST + LATER) * PAGE && check_everything());
+  os_fake.now_ms += 2 * DELAY_MS;
+  for (size_t i = 0; i < PAGES; i++)
+    pool_heap_free(heap, pool_heap_alloc(heap, PAGE));
+  must(purged_of(heap) > LONG && check_everything());
+}
+
+/* A trim asks the system once for pages that lie side by side, and keeps as much as it was told to. */
+static void a_trim_gives_back_runs(void *argument)
+{
+  enum { STAYS = 100, KEPT = 10 };
+  (void)argument;
+  manager_up();
+  pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.budget = 1 << 20});
+  must(heap);
+  fill(heap, PAGE, PAGES * PAGE);
+  for (size_t i = 0; i < PAGES; i++)
+    if (i != STAYS)
+      pool_heap_free(heap, blocks[i]);
+  uint64_t before = os_fake.count[OS_PURGE];
+  must(pool_heap_trim(heap, KEPT * PAGE) == (PAGES - 1 - KEPT) * PAGE && os_fake.count[OS_PURGE] - before == 2);
+  must(pool_heap_trim(heap, 0) == KEPT * PAGE && os_fake.count[OS_PURGE] - before == 3 && check_everything());
+}
+
+/* A locked page stays, and what a refused call has taken of the others does not look like a write to free memory. */
+static void a_locked_page_stays(void *argument)
+{
+  enum { LOCKED = 100 };
+  (void)argument;
+  manager_up();
+  pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.budget = 1 << 20, .flags = POOL_HEAP_CHECKED});
+  must(heap);
+  size_t count = fill(heap, PAGE - 16, PAGES * (PAGE - 16));
+  os_fake.locked = blocks[LOCKED];
+  os_fake.locked_end = os_fake.locked + 1;
+  os_fake.fail_halfway = true;
+  while (count--)
+    pool_heap_free(heap, blocks[count]);
+  must(pool_heap_trim(heap, 0) == (PAGES - 1) * PAGE);
+  fill(heap, PAGE - 16, PAGES * (PAGE - 16));
+  must(check_everything());
+}
+
 WITH(reserve_goes_back, size_t, 1000, 20000, 100000)
 IN_CHILD(reserves_in_turn)
 IN_CHILD(large_beside_quiet_small)
 IN_CHILD(refused_and_left_alone)
 IN_CHILD(granules_go_back_by_steps)
+IN_CHILD(granules_stay_for_the_delay)
+IN_CHILD(a_trim_gives_back_runs)
+IN_CHILD(a_locked_page_stays)
 WITH(reset_goes_back, size_t, 0, 1, EPOCHS)
 
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(reserve_goes_back_test),        cmocka_unit_test(reserves_in_turn_test),
-    cmocka_unit_test(large_beside_quiet_small_test), cmocka_unit_test(refused_and_left_alone_test),
-    cmocka_unit_test(reset_goes_back_test),          cmocka_unit_test(granules_go_back_by_steps_test),
+    cmocka_unit_test(reserve_goes_back_test),
+    cmocka_unit_test(reserves_in_turn_test),
+    cmocka_unit_test(large_beside_quiet_small_test),
+    cmocka_unit_test(refused_and_left_alone_test),
+    cmocka_unit_test(reset_goes_back_test),
+    cmocka_unit_test(granules_go_back_by_steps_test),
+    cmocka_unit_test(granules_stay_for_the_delay_test),
+    cmocka_unit_test(a_trim_gives_back_runs_test),
+    cmocka_unit_test(a_locked_page_stays_test),
   };
   return cmocka_run_group_tests_name("heap_ticks", tests, time_stands_still, NULL);
 }
