@@ -88,6 +88,15 @@ static void verify_dead(const guarded_t *at, size_t room)
     damaged(at, WRITTEN_AFTER_FREE, room, size);
 }
 
+/* It may be asked beside the owner, who writes without a lock: any whole words will do. */
+READS_BESIDE_OWNER static bool is_live_trailer(const volatile trailer_t *trailer, size_t room, uint64_t *size)
+{
+  *size = trailer->size ^ LIVE_MARK;
+  return trailer->mark == (*size ^ ~LIVE_MARK) && *size <= room;
+}
+
+static trailer_t live_trailer(size_t size) { return (trailer_t){size ^ LIVE_MARK, size ^ ~LIVE_MARK}; }
+
 /* A block that went through guard_close() must still be as that left it. Otherwise it was written to while it was free. */
 void guard_open(guarded_t at, size_t size, bool was_returned)
 {
@@ -98,26 +107,22 @@ void guard_open(guarded_t at, size_t size, bool was_returned)
     verify_dead(&at, room);
   memset(at.block, NEW_BYTE, size);
   memset((char *)at.block + size, CANARY_BYTE, room - size);
-  *trailer_of(at.block, at.usable) = (trailer_t){size ^ LIVE_MARK, LIVE_MARK};
+  *trailer_of(at.block, at.usable) = live_trailer(size);
 }
 
-/* A question reads it beside the owner, who writes it without a lock: any whole words will do, and the thread sanitizer is not
- * asked. */
-READS_BESIDE_OWNER size_t guard_size(const void *block, size_t usable)
+size_t guard_size(const void *block, size_t usable)
 {
-  const volatile trailer_t *trailer = trailer_of(block, usable);
-  uint64_t size = trailer->size ^ LIVE_MARK;
-  return trailer->mark == LIVE_MARK && size <= usable - GUARD_BYTES ? (size_t)size : 0;
+  uint64_t size;
+  return is_live_trailer(trailer_of(block, usable), usable - GUARD_BYTES, &size) ? (size_t)size : 0;
 }
 
 /* The trailer is looked at first: if it is damaged, the size in it cannot be believed. Returns the size. */
 static size_t verify_end(const guarded_t *at)
 {
   static const char what[] = "written past its end";
-  const trailer_t *trailer = trailer_of(at->block, at->usable);
   size_t room = at->usable - GUARD_BYTES;
-  uint64_t size = trailer->size ^ LIVE_MARK;
-  if (trailer->mark != LIVE_MARK || size > room)
+  uint64_t size;
+  if (!is_live_trailer(trailer_of(at->block, at->usable), room, &size))
     damaged(at, what, room, at->usable);
   const unsigned char *bytes = at->block;
   for (size_t i = (size_t)size; i < room; i++)
@@ -130,7 +135,7 @@ void guard_shorten(guarded_t at, size_t size)
 {
   verify_end(&at);
   memset((char *)at.block + size, CANARY_BYTE, at.usable - GUARD_BYTES - size);
-  trailer_of(at.block, at.usable)->size = size ^ LIVE_MARK;
+  *trailer_of(at.block, at.usable) = live_trailer(size);
 }
 
 void guard_fill(void *start, size_t size)

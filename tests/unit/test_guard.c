@@ -92,6 +92,16 @@ static void past_the_end(void **state)
   }
 }
 
+/* A trailer with any byte changed is not believed. */
+static void into_the_trailer(void **state)
+{
+  (void)state;
+  for (size_t at = ROOM; at < USABLE; at++) {
+    damage_t damage = {100, at};
+    aborts_with(write_past_the_end, &damage, "written past its end at offset 240 of a block of 256 bytes");
+  }
+}
+
 static void after_it_was_returned(void **state)
 {
   (void)state;
@@ -109,9 +119,8 @@ static void after_it_was_returned(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(open_and_close),
-    cmocka_unit_test(shorten),
-    cmocka_unit_test(past_the_end),
+    cmocka_unit_test(open_and_close),        cmocka_unit_test(shorten),
+    cmocka_unit_test(past_the_end),          cmocka_unit_test(into_the_trailer),
     cmocka_unit_test(after_it_was_returned),
   };
   return cmocka_run_group_tests_name("guard", tests, NULL, NULL);
