@@ -76,7 +76,7 @@ typedef struct pool_heap_options {
 
   /* In the caller's buffer everything lives, the records too, and the system is never asked. One of up to 8 MiB, and without
    * size_classes, serves blocks of any size out of one piece: a block takes its size rounded up to 16 bytes, and 32 at least.
-   * The heap takes at most 640 bytes and 1.2 % of the buffer; pool_heap_least_memory() says from what size on there is a heap.
+   * The heap takes at most 640 bytes and 1.6 % of the buffer; pool_heap_least_memory() says from what size on there is a heap.
    * The buffer has to last as long as the heap, also in the child of a fork, where the stacks of other threads do not.
    *
    * A buffer may be, or begin, a block of another heap. Its first address is then that block; for addresses within, this heap
@@ -91,7 +91,9 @@ typedef struct pool_heap_options {
   size_t size_class_count;
 
   /* Idle memory of a reserve, or of a budget of up to 8 MiB, is kept for so many milliseconds; 0 is the default of the process,
-   * which says, too, how often that is looked at: it stays longer where the process keeps its own longer.
+   * which says, too, how often that is looked at: it stays longer where the process keeps its own longer. What a heap with
+   * POOL_HEAP_SINGLE_THREAD and a budget of up to 1 MiB has idle goes back only at its own frees that leave a page without a
+   * block; pool_heap_trim() gives it back at once.
    * `memory` may have POOL_PURGE_NEVER only. Other heaps get EINVAL (pool_error() says so), because what they have idle is the
    * process's. Object pools keep their idle arrays as long. */
   unsigned purge_delay_ms;
@@ -157,16 +159,16 @@ POOL_API size_t pool_heap_good_size(const pool_heap_t *heap, size_t size) POOL_N
 
 /* Returns the size of the largest request that the heap would serve now. The next of that size is served, and one of a byte
  * more is not, if no other thread allocates meanwhile, and the heap is in `memory` of up to 8 MiB or has a budget of up to 1
- * MiB, and no size classes of its own. For another heap it is what its region or its budgets have room for in one piece: blocks
- * that are free in slabs are not looked at, and nobody knows what the system has. It takes the heap's lock for less than a
- * microsecond; longer where a budget, and not the region, is what is short. With NULL it returns 0 and sets EINVAL;
- * pool_error() says so. */
+ * MiB that was never raised, and no size classes of its own. For another heap it is what its region or its budgets have room
+ * for in one piece: blocks that are free in slabs are not looked at, and nobody knows what the system has. It holds the heap's
+ * lock for a bounded number of steps, which take a few microseconds at most; where a budget, and not the region, is what is
+ * short, it looks at each free piece. With NULL it returns 0 and sets EINVAL; pool_error() says so. */
 POOL_API size_t pool_heap_largest(pool_heap_t *heap) POOL_NAME(heap_largest);
 
 /* Returns the least memory_size that pool_heap_create() accepts with the rest of these options, at the address `memory`, or at
  * any if that is NULL; and where memory_size is 0, too, the least budget. For heaps with size classes of their own or a reserve
- * it is a size that is enough. With NULL it is the least budget of a plain heap. 0 and EINVAL: `size` is not that of the
- * options, and pool_error() says why. */
+ * it is a size that is enough. With NULL it is the least budget of a plain heap. 0 and EINVAL: pool_heap_create() would
+ * refuse the other options whatever the size, or `size` is not that of the options; pool_error() says why. */
 POOL_INLINE size_t pool_heap_least_memory(const pool_heap_options_t *options);
 
 /* What pool_heap_least_memory calls, as pool_heap_create() calls pool_heap_create_sized(). */

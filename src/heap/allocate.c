@@ -174,12 +174,19 @@ static bool is_hopeless(const heap_t *heap, const request_t *r)
   return HAS_SYSTEM && !heap->region.kind && large_is_huge(heap, r->size, r->alignment) && huge_is_hopeless(bytes_lacking(r));
 }
 
+/* Granules have given back what they keep at the first try. A heap that may leave them, or did so while its budget was higher,
+ * may have slabs in the process's space as well. */
+static bool may_drain(const heap_t *heap)
+{
+  return !heap_has_granules(heap) || (HAS_SYSTEM && (heap->bins_end || granular_may_leave(heap)));
+}
+
 /* Tries what is there already, the nearest first: what the heap has cached and idle, what the process has kept, and last a
  * block of a larger class, which wastes a part of it. For a hopeless request nobody gives up anything. */
 static void *take_own(heap_t *heap, request_t *r)
 {
-  /* Draining would cost every thread its magazines, and could not help. Granules gave back what they keep at the first try. */
-  if (is_hopeless(heap, r) || (heap_has_granules(heap) && (!HAS_SYSTEM || !granular_may_leave(heap))))
+  /* Draining would cost every thread its magazines, and could not help. */
+  if (is_hopeless(heap, r) || !may_drain(heap))
     return NULL;
   heap_drain(heap);
   void *block = take_again(heap, r);

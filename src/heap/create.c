@@ -285,13 +285,29 @@ static size_t least_budget(const pool_heap_options_t *o, size_t table)
   }
 }
 
+/* Memory that is not there yet is taken to be anywhere. */
+static size_t least_of_memory(const pool_heap_options_t *o)
+{
+  static char anywhere;
+  pool_heap_options_t whole = *o;
+  whole.memory = o->memory ? o->memory : &anywhere;
+  whole.memory_size = max_size(o->memory_size, 1);
+  if (!options_are_valid(&whole))
+    return 0;
+  size_t least = region_least(o);
+  return (uintptr_t)o->memory + least >= (uintptr_t)o->memory || invalid(INVALID_MEMORY_WRAPS, least) ? least : 0;
+}
+
+/* 0: no size will do, because the other options are invalid. */
 size_t heap_least_memory(const pool_heap_options_t *options)
 {
   pool_heap_options_t o = *options;
   if (o.memory || o.memory_size)
-    return region_least(&o);
-  size_t table = o.size_classes ? class_table_bytes(o.size_class_count) : 0;
+    return least_of_memory(&o);
   o.budget = max_size(o.reserve, 1);
+  if (!options_are_valid(&o))
+    return 0;
+  size_t table = o.size_classes ? class_table_bytes(o.size_class_count) : 0;
   o.budget = least_budget(&o, table) + table;
   while (o.budget < PTRDIFF_MAX && !region_plan(&o).units)
     o.budget += KIB;

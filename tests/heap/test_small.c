@@ -222,6 +222,34 @@ static void the_least_memory_is_known(void **state)
   assert_int_equal(pool_heap_least_memory(NULL), pool_heap_least_memory(&(pool_heap_options_t){0}));
 }
 
+static void has_no_least(pool_heap_options_t options, const char *why)
+{
+  errno = UNTOUCHED;
+  assert_int_equal(pool_heap_least_memory(&options), 0);
+  assert_int_equal(errno, EINVAL);
+  assert_non_null(strstr(pool_error(), why));
+}
+
+static void invalid_options_have_no_least_memory(void **state)
+{
+  static const size_t sizes[] = {17, 0, (size_t)1 << 30, SIZE_MAX};
+  (void)state;
+  for (size_t memory_size = 0; memory_size < 2; memory_size++) {
+    for (size_t i = 0; i < COUNT_OF(sizes); i++)
+      has_no_least((pool_heap_options_t){.memory_size = memory_size, .size_classes = &sizes[i], .size_class_count = 1},
+                   "size_classes[0] is ");
+    has_no_least((pool_heap_options_t){.memory_size = memory_size, .size_classes = sizes}, "size_class_count is 0");
+    has_no_least((pool_heap_options_t){.memory_size = memory_size, .size_class_count = 2}, "size_classes is NULL");
+    has_no_least((pool_heap_options_t){.memory_size = memory_size, .flags = 1u << 31}, "is no flag");
+    has_no_least((pool_heap_options_t){.memory_size = memory_size, .flags = POOL_HEAP_PREFAULT}, "POOL_HEAP_PREFAULT");
+  }
+  has_no_least((pool_heap_options_t){.reserve = SIZE_MAX}, "reserve is ");
+  has_no_least((pool_heap_options_t){.memory = buffer, .reserve = 4096}, "reserve is 4096, not 0, with memory");
+  has_no_least((pool_heap_options_t){.memory = (void *)(UINTPTR_MAX - 100)}, "beyond the last address");
+  has_no_least((pool_heap_options_t){.memory_size = 1, .purge_delay_ms = 1}, "purge_delay_ms is 1");
+  assert_true(pool_heap_least_memory(&(pool_heap_options_t){.purge_delay_ms = 1}) > 0);
+}
+
 /* ---- bad input ---- */
 
 static void any_input_at_all(void **state)
@@ -373,6 +401,7 @@ int main(void)
     cmocka_unit_test(small_memories_serve_mixed_sizes),
     cmocka_unit_test(the_largest_request_is_known),
     cmocka_unit_test(the_least_memory_is_known),
+    cmocka_unit_test(invalid_options_have_no_least_memory),
     cmocka_unit_test(any_input_at_all),
     cmocka_unit_test(exhausted_at_each_request),
     cmocka_unit_test(blocks_change_where_they_are),

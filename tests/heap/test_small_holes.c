@@ -277,6 +277,35 @@ static void a_free_gives_back_a_step(void **state)
   pool_heap_destroy(heap);
 }
 
+/* ---- a budget that was raised and lowered again ---- */
+
+/* What is idle in slabs beside the region goes back when the heap has no room. */
+static void slabs_beside_go_back(void **state)
+{
+  enum { CLASSES = 12 };
+  static const size_t budgets[] = {256 << 10, 1 << 20};
+  (void)state;
+  for (size_t i = 0; i < COUNT_OF(budgets); i++) {
+    pool_heap_t *heap = heap_with_budget(budgets[i]);
+    size_t largest = pool_heap_largest(heap), classes = i ? CLASSES : 3;
+    assert_true(pool_heap_set_budget(heap, 4 << 20));
+    void *all = pool_heap_alloc(heap, largest);
+    assert_non_null(all);
+    for (size_t k = 0; k < classes; k++)
+      assert_non_null(holes[k] = pool_heap_alloc(heap, 100 + 200 * k));
+    for (size_t k = 0; k < classes; k++)
+      pool_heap_free(heap, holes[k]);
+    pool_heap_free(heap, all);
+    assert_true(pool_heap_set_budget(heap, budgets[i]));
+    assert_true(stats_of(heap).held_bytes > budgets[i] / 2);
+    assert_non_null(all = pool_heap_alloc(heap, largest / 2));
+    pool_heap_free(heap, all);
+    assert_int_equal(stats_of(heap).exhausted_count, 0);
+    assert_true(check_heap(heap));
+    pool_heap_destroy(heap);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -288,6 +317,7 @@ int main(void)
     cmocka_unit_test(late_writes_are_seen),
     cmocka_unit_test(nothing_else_is_seen),
     cmocka_unit_test(a_free_gives_back_a_step),
+    cmocka_unit_test(slabs_beside_go_back),
   };
   return cmocka_run_group_tests_name("small_holes", tests, NULL, NULL);
 }
