@@ -58,19 +58,23 @@ static bool push_within_reach(thread_t *thread, const heap_t *heap, void *block)
   return done;
 }
 
+/* A small heap has no magazines, and a short way of its own. */
+NOINLINE static void *alloc_granules(heap_t *heap, size_t size, const char *call)
+{
+  void *block = likely(!process_is_ending()) ? granular_take_plain(heap, size) : NULL;
+  return likely(block) ? block : heap_allocate(heap, size, 1, false, call);
+}
+
 /* The default heap has no cache slot, so a call that names it comes as far as this. Where it is checked it has no fast path,
- * and the call has a name that a message may say. A small heap has no magazines, and a short way of its own. */
+ * and the call has a name that a message may say. */
 NOINLINE static void *alloc_slower(heap_t *heap, size_t size, bool zero, const char *call)
 {
   if (unlikely(!heap_is_live(heap)))
     return no_heap(heap, call);
   if (heap_is_default(heap) && !heap->checked)
     return zero ? default_zalloc(size) : default_alloc(size);
-  if (heap->plain_granules && !zero && !process_is_ending()) {
-    void *block = granular_take_plain(heap, size);
-    if (likely(block))
-      return block;
-  }
+  if (heap->plain_granules && !zero)
+    return alloc_granules(heap, size, call);
   return heap_allocate(heap, size, 1, zero, call);
 }
 

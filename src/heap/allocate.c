@@ -110,20 +110,26 @@ static void *take_block(heap_t *heap, unsigned size_class, request_t *r)
   return block;
 }
 
-static void *take(heap_t *heap, request_t *r)
+static void *take_of_class(heap_t *heap, request_t *r)
 {
   size_t size = size_with_guard(heap, r);
-  if (heap_has_granules(heap)) {
-    r->heap = heap;
-    r->past = BLOCK_USED;
-    void *block = granular_take(heap, size, r->alignment, &r->usable);
-    r->in_granules = block != NULL;
-    if (block || !HAS_SYSTEM || !granular_may_leave(heap))
-      return block;
-  }
   unsigned c = heap_class_for(heap, size, r->alignment);
   r->heap = heap;
   return c ? take_block(heap, c, r) : large_take(heap, size, r->alignment, &r->past, &r->usable);
+}
+
+NOINLINE static void *take_of_granules(heap_t *heap, request_t *r)
+{
+  r->heap = heap;
+  r->past = BLOCK_USED;
+  void *block = granular_take(heap, size_with_guard(heap, r), r->alignment, &r->usable);
+  r->in_granules = block != NULL;
+  return block || !HAS_SYSTEM || !granular_may_leave(heap) ? block : take_of_class(heap, r);
+}
+
+static void *take(heap_t *heap, request_t *r)
+{
+  return unlikely(heap_has_granules(heap)) ? take_of_granules(heap, r) : take_of_class(heap, r);
 }
 
 /* A block of a slab cannot grow: its neighbours are other blocks. */
