@@ -76,7 +76,15 @@ static void heap_at_once_twice_with_a_budget(void)
 {
   twice_at_once_in(pool_heap_create(&(pool_heap_options_t){.budget = 4 << 20}));
 }
-static void heap_at_once_twice_uncached(void) { twice_at_once_in(pool_heap_create(&(pool_heap_options_t){.budget = 1 << 19})); }
+static void heap_at_once_twice_uncached(void)
+{
+  static const size_t sizes[] = {112, 224};
+  twice_at_once_in(pool_heap_create(&(pool_heap_options_t){.budget = 1 << 19, .size_classes = sizes, .size_class_count = 2}));
+}
+static void heap_at_once_twice_in_granules(void)
+{
+  twice_at_once_in(pool_heap_create(&(pool_heap_options_t){.budget = 1 << 19}));
+}
 
 static void heap_at_once_odd(void)
 {
@@ -211,6 +219,7 @@ const bug_t pool_bugs[] = {
   {"heap-at-once-twice", heap_at_once_twice},
   {"heap-at-once-twice-with-a-budget", heap_at_once_twice_with_a_budget},
   {"heap-at-once-twice-uncached", heap_at_once_twice_uncached},
+  {"heap-at-once-twice-in-granules", heap_at_once_twice_in_granules},
   {"heap-at-once-odd", heap_at_once_odd},
   {"heap-free-after-destroy", heap_free_after_destroy},
   {"heap-free-after-reset", heap_free_after_reset},

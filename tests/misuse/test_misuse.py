@@ -74,6 +74,7 @@ POOL_BUGS = {
     "heap-at-once-twice": ("pool_heap_free", TWICE),
     "heap-at-once-twice-with-a-budget": ("pool_heap_free", TWICE),
     "heap-at-once-twice-uncached": ("pool_heap_free", TWICE),
+    "heap-at-once-twice-in-granules": ("pool_heap_free", r'freed twice, given to heap "heap-\d+"'),
     "heap-at-once-odd": ("pool_heap_free", rf'{NOT_A_BLOCK}, given to heap "heap-\d+"'),
     "heap-free-twice": ("pool_heap_free", TWICE),
     "heap-free-after-destroy": ("pool_free", NOT_A_BLOCK),
