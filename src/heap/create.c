@@ -10,6 +10,7 @@
 #include "heap/region.h"
 #include "heap/reset.h"
 #include "heap/startup.h"
+#include "heap/tick.h"
 #include "misuse.h"
 #include "space/gate.h"
 #include "space/metadata.h"
@@ -219,6 +220,7 @@ static void enter_list(heap_t *heap)
 /* Takes the heap out of the list. Under heaps_lock. */
 static void leave_list(heap_t *heap)
 {
+  heap_leave_ticks(heap);
   if (heap->previous)
     heap->previous->next = heap->next;
   if (heap->next)

@@ -15,7 +15,7 @@
 enum {
   BINS_PER_LOOK = 32,   /* one caller ticks at most so many bins, however many are due */
   CACHES_PER_LOOK = 32, /* one caller ticks at most so many of its own caches of heaps, */
-  HEAPS_PER_LOOK = 32   /* and looks at so many regions of granules */
+  HEAPS_PER_LOOK = 32   /* and looks whether so many heaps have granules */
 };
 
 void heap_end_of_thread(void)
@@ -62,29 +62,29 @@ static void tick_bins(uint64_t now_ms)
   lock_release(&heaps_lock);
 }
 
-/* Regions of granules have no bins that could be due. Those of one thread are looked at by its own frees. Of the others each
- * look at the clock goes through some, and does one step for the first that has something to give back. So a round is over when
- * it has come to the last of them. */
+/* Regions of granules have no bins that could be due. Those of one thread are looked at by its own frees. For the others each
+ * look at the clock goes through some heaps, of whatever kind, and does one step for the first that has something to give
+ * back. So a round is over when it has come to the last of all. */
 static bool granules_are_due;
-static size_t heaps_passed; /* in this round; under heaps_lock */
+heap_t *heaps_round_at;
 
 static bool is_ticked_here(const heap_t *heap) { return heap_has_granules(heap) && !heap_is_guest(heap) && !heap->lock.solo; }
 
 /* Returns whether the round goes on. */
 static bool tick_granules_of_some(uint64_t now_ms)
 {
-  size_t passed = 0, left = HEAPS_PER_LOOK;
-  for (heap_t *heap = heaps_first(); heap; heap = heap->next, passed++) {
-    if (passed < heaps_passed || !is_ticked_here(heap))
-      continue;
-    bool has_more = granular_tick(heap, now_ms);
-    if (!has_more && --left)
-      continue;
-    heaps_passed = has_more ? passed : passed + 1;
-    return true;
-  }
-  heaps_passed = 0;
-  return false;
+  size_t left = HEAPS_PER_LOOK;
+  heap_t *heap = heaps_round_at ? heaps_round_at : heaps_first();
+  while (heap && left-- && !(is_ticked_here(heap) && granular_tick(heap, now_ms)))
+    heap = heap->next;
+  heaps_round_at = heap;
+  return heap != NULL;
+}
+
+void heap_leave_ticks(const heap_t *heap)
+{
+  if (heaps_round_at == heap)
+    heaps_round_at = heap->next;
 }
 
 static void tick_granules(uint64_t now_ms)

@@ -16,6 +16,11 @@ static inline void heap_after_slow_path(thread_t *thread)
     heap_look_at_clock(thread);
 }
 
+/* Where the round over heaps that may have granules goes on; NULL: at the first heap. Under heaps_lock, under which a heap that
+ * leaves the list is passed. */
+extern heap_t *heaps_round_at;
+void heap_leave_ticks(const heap_t *heap);
+
 /* What the heap has cached and idle goes back to its space: of all threads where they can be reached, else of the calling
  * one. */
 void heap_drain(heap_t *heap);

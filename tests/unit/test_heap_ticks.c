@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * What a heap does not need goes back while the program is busy elsewhere: by the clock, at the slow paths of others. */
 #include "heap/heap.h"
+#include "heap/tick.h"
 #include "levels.h"
 #include "os_fake.h"
 #include "unit.h"
@@ -155,6 +156,48 @@ static void granules_go_back_by_steps(void *argument)
   must(check_everything());
 }
 
+/* A look at the clock that comes to a small budget among many heaps goes through some of them; and a round goes on where the
+ * heap that it had come to has ended. */
+static void rounds_among_many_heaps(void *argument)
+{
+  enum { SMALL = 20, EACH = 100, PAGES = 20, PAGE = 4096 };
+  pool_heap_t *heaps[SMALL], *others[SMALL][EACH];
+  (void)argument;
+  manager_up();
+  for (size_t i = 0; i < SMALL; i++) {
+    must((heaps[i] = pool_heap_create(&(pool_heap_options_t){.budget = 256 << 10})) != NULL);
+    size_t count = fill(heaps[i], PAGE, PAGES * PAGE);
+    while (count--)
+      pool_heap_free(heaps[i], blocks[count]);
+    for (size_t k = 0; k < EACH; k++)
+      must((others[i][k] = pool_heap_create(NULL)) != NULL);
+  }
+  size_t left = SMALL * EACH, most = 0;
+  for (size_t i = 0; i < 40 * EPOCHS * 64; i++) {
+    const heap_t *before = heaps_round_at;
+    os_fake.now_ms += i % 64 == 0 ? 30 : 0;
+    pool_free(pool_alloc(70000));
+    size_t steps = 0;
+    for (const heap_t *heap = before; heap && heap != heaps_round_at; heap = heap->next)
+      steps++;
+    most = max_size(most, steps);
+    if (left && heaps_round_at && heaps_round_at != before)
+      for (size_t k = 0; k < SMALL * EACH; k++)
+        if (others[k / EACH][k % EACH] == heaps_round_at) {
+          pool_heap_destroy(others[k / EACH][k % EACH]);
+          others[k / EACH][k % EACH] = NULL;
+          left--;
+        }
+  }
+  must(most == 32 && left < SMALL * EACH);
+  for (size_t i = 0; i < SMALL; i++) {
+    pool_stats_t stats;
+    pool_heap_stats(heaps[i], &stats);
+    must(stats.purged_bytes == PAGES * PAGE);
+  }
+  must(check_everything());
+}
+
 enum { PAGE = 4096, PAGES = 200, DELAY_MS = 1000 };
 
 static size_t purged_of(pool_heap_t *heap)
@@ -234,6 +277,7 @@ IN_CHILD(reserves_in_turn)
 IN_CHILD(large_beside_quiet_small)
 IN_CHILD(refused_and_left_alone)
 IN_CHILD(granules_go_back_by_steps)
+IN_CHILD(rounds_among_many_heaps)
 IN_CHILD(granules_stay_for_the_delay)
 IN_CHILD(a_trim_gives_back_runs)
 IN_CHILD(a_locked_page_stays)
@@ -242,15 +286,11 @@ WITH(reset_goes_back, size_t, 0, 1, EPOCHS)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(reserve_goes_back_test),
-    cmocka_unit_test(reserves_in_turn_test),
-    cmocka_unit_test(large_beside_quiet_small_test),
-    cmocka_unit_test(refused_and_left_alone_test),
-    cmocka_unit_test(reset_goes_back_test),
-    cmocka_unit_test(granules_go_back_by_steps_test),
-    cmocka_unit_test(granules_stay_for_the_delay_test),
-    cmocka_unit_test(a_trim_gives_back_runs_test),
-    cmocka_unit_test(a_locked_page_stays_test),
+    cmocka_unit_test(reserve_goes_back_test),        cmocka_unit_test(reserves_in_turn_test),
+    cmocka_unit_test(large_beside_quiet_small_test), cmocka_unit_test(refused_and_left_alone_test),
+    cmocka_unit_test(reset_goes_back_test),          cmocka_unit_test(granules_go_back_by_steps_test),
+    cmocka_unit_test(rounds_among_many_heaps_test),  cmocka_unit_test(granules_stay_for_the_delay_test),
+    cmocka_unit_test(a_trim_gives_back_runs_test),   cmocka_unit_test(a_locked_page_stays_test),
   };
   return cmocka_run_group_tests_name("heap_ticks", tests, time_stands_still, NULL);
 }
