@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * What an address is: any address, in blocks of every kind, beside them, after they were freed. */
 #include "addresses.h"
+#include "heap/heap.h"
+#include <pthread.h>
+#include <unistd.h>
 
 /* ---- blocks of one heap ---- */
 
@@ -182,10 +185,38 @@ static void told_apart(void *argument)
 
 /* ---- beside threads ---- */
 
+static void *is_in_use(void *block) { return pool_in_use(block) ? block : NULL; }
+
+/* A free block that goes from a thread into a depot, or into its slab, behind the first look there is found by the second. */
+static void on_its_way(void *argument)
+{
+  const size_t *into_slab = argument;
+  pthread_t thread;
+  void *answer;
+  manager_up();
+  must(pthread_create(&thread, NULL, is_in_use, NULL) == 0 && pthread_join(thread, NULL) == 0); /* locks are real now */
+  bin_t *bin = heap_bin(&default_heap, size_class_of(100));
+  must(bin);
+  void **top = bin_exchange_empty(bin, NULL, bin->magazine_capacity, 0), *block = *top;
+  must(top && pool_in_use(block)); /* nobody has the magazine, so its blocks seem to be with callers */
+  lock_acquire(&threads_lock);
+  must(pthread_create(&thread, NULL, is_in_use, block) == 0);
+  while (__atomic_load_n(&threads_lock.word, __ATOMIC_RELAXED) != 2) /* the question has come as far as the threads */
+    usleep(1000);
+  if (*into_slab) {
+    bin_put(bin, top - magazine_entries(top) + 1, magazine_entries(top));
+    bin_drop_magazine(bin, top, 0);
+  } else
+    bin_give_magazine(bin, top, 0);
+  lock_release(&threads_lock);
+  must(pthread_join(thread, &answer) == 0 && !answer && check_everything());
+}
+
 IN_CHILD(of_every_kind)
 IN_CHILD(of_a_checked_heap)
 IN_CHILD(in_magazines_and_spares)
 IN_CHILD(anything_at_all)
+WITH(on_its_way, size_t, false, true)
 
 IN_CHILD(told_apart)
 
@@ -194,7 +225,8 @@ int main(void)
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(of_every_kind_test),   cmocka_unit_test(of_a_checked_heap_test),
     cmocka_unit_test(around_a_region_test), cmocka_unit_test(in_magazines_and_spares_test),
-    cmocka_unit_test(anything_at_all_test), cmocka_unit_test(told_apart_test),
+    cmocka_unit_test(anything_at_all_test), cmocka_unit_test(on_its_way_test),
+    cmocka_unit_test(told_apart_test),
   };
   return cmocka_run_group_tests_name("locate", tests, NULL, NULL);
 }
