@@ -102,10 +102,10 @@ class Configuring(ToolsTest):
         self.assertEqual((status, configured), (0, 1))
 
     def test_some_packages_are_installed_for_long_tests_alone(self):
-        """And configure nothing again."""
+        """And configure nothing again; but long tests have a build that no other run has."""
         self.run_it()
         self.without("lintian", "rpm")
-        for length, installing, configured in ((), False, 0), (("--long",), True, 0):
+        for length, installing, configured in ((), False, 0), (("--long",), True, 1), (("--long",), True, 0):
             status, output, configurations = self.run_it(*length)
             self.assertEqual(("installing: lintian rpm\n" in output, configurations), (installing, configured), output)
 

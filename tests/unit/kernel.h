@@ -45,7 +45,7 @@ void kernel_IO_list_unlock(void);
 #define madvise             kernel_madvise
 #define mlock               kernel_mlock
 #define munlock             kernel_munlock
-#define syscall             kernel_syscall
+#define syscall(...)        kernel_syscall(__VA_ARGS__, 0L, 0L, 0L, 0L, 0L, 0L) /* six are read, however many are given */
 #define clock_gettime       kernel_clock_gettime
 #define getauxval           kernel_getauxval
 #define pthread_key_create  kernel_pthread_key_create
