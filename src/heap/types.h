@@ -107,8 +107,13 @@ struct pool_heap {
   bin_t *bins[CLASS_COUNT]; /* NULL: no request of the class yet. Published with release, read with acquire */
 };
 
-/* What the record of a guest of granules takes: it has no bins, and no space of its own. */
-enum { HEAP_RECORD_SHORT = offsetof(heap_t, region) + offsetof(heap_region_t, dirty), HEAP_RECORD_SHORT_MOST = 512 };
+/* What the record of a guest of granules takes: it has no bins, and no space of its own. The words of its index stand behind
+ * it, and on machines of 32 bits they are longer than what it ends with. */
+enum {
+  HEAP_RECORD_END = offsetof(heap_t, region) + offsetof(heap_region_t, dirty),
+  HEAP_RECORD_SHORT = (HEAP_RECORD_END + sizeof(uint64_t) - 1) / sizeof(uint64_t) * sizeof(uint64_t),
+  HEAP_RECORD_SHORT_MOST = 512
+};
 _Static_assert(HEAP_RECORD_SHORT <= HEAP_RECORD_SHORT_MOST, "a heap in a small memory leaves it to the blocks");
 
 /* A bin's record. */
