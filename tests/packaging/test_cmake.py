@@ -185,7 +185,7 @@ class SameAsMeson(sandbox.Folder):
         text = (build / "build.ninja").read_text()
         file = re.escape(f"{name}.so.{VERSION}")
         block = re.search(rf"^build [^\n]*{file}[ :].*?(?=^build |\Z)", text, re.M | re.S)[0]
-        return {word for word in re.findall(r"-Wl,[\w,=-]+", block) if re.match(r"-Wl,(--gc|-z|--version-script)", word)}
+        return {word for word in re.findall(r"-Wl,[\w,=-]+", block) if re.match(r"-Wl,(--gc|--sort|-z|--version-script)", word)}
 
     def test_sources_and_options(self):
         meson, cmake = self.folder / "meson", self.folder / "cmake"
