@@ -9,6 +9,8 @@ import turns
 from programs import STUCK_SECONDS, Failure, last_line
 
 CALIBRATION_SECONDS = 0.02
+SLOW_AT_FIRST, MORE_OFTEN = 8, 16   # times the fastest; and times as many iterations, for another look at it
+LONG_LOOK_SECONDS = 0.1
 LEAST_RUN_SECONDS = 0.02
 PROCESS_SECONDS = 0.02     # what starting and ending a process costs, about
 USUAL_REPETITIONS = 9      # the least with which the interval of a ratio leaves out an outlier on each side
@@ -60,14 +62,31 @@ class Session:
         """So many iterations that the allocator in the middle takes the time of a run, and none more than twice that."""
         self.progress.stage("calibration")
         for case, programs in self.pairs:
-            times = []
+            found = {}
             for program in programs:
                 self.end_if_hopeless()
-                result = self.attempt("calibration", case, program, f"--benchmark_min_time={CALIBRATION_SECONDS}")
-                if result:
-                    times.append(result["real_time"] * thread_share(result))
+                found[program] = self.attempt("calibration", case, program, f"--benchmark_min_time={CALIBRATION_SECONDS}")
+            times = self.times_without_first_calls(case, {program: result for program, result in found.items() if result})
             if times:
                 self.iterations[case] = max(1, round(self.run_seconds() * 1e9 / max(statistics.median(times), max(times) / 2)))
+
+    def times_without_first_calls(self, case, found):
+        """google-benchmark ends when its time is over. All of that may have gone to what an allocator does once, at its first
+        call, and would pass for the time of a few iterations. So one that is much slower than the fastest runs again, longer,
+        until it is not, or has taken a time that no first call takes."""
+        fastest = min(map(time_of, found.values()), default=0)
+        most = max((result.get("iterations", 1) for result in found.values()), default=1)
+        return [self.time_without_first_call(case, program, result, SLOW_AT_FIRST * fastest, most)
+                for program, result in found.items()]
+
+    def time_without_first_call(self, case, program, result, suspect, most):
+        while (time_of(result) > suspect and (count := result.get("iterations", 1)) < most
+               and time_of(result) * count < LONG_LOOK_SECONDS * 1e9):
+            again = self.attempt("calibration", case, program, f"--iterations={min(most, MORE_OFTEN * count)}")
+            if not again:
+                break
+            result = again
+        return time_of(result)
 
     def repeat(self):
         """One repetition of all cases. What it measured counts if it came to its end: time that is up is up for the last cases
@@ -147,6 +166,10 @@ def run_soak(path, seconds):
 def thread_share(result):
     """google-benchmark gives the time for one iteration of all threads together; a thread takes this many times longer."""
     return result.get("threads", 1)
+
+
+def time_of(result):
+    return result["real_time"] * thread_share(result)
 
 
 def entry(case, allocator, repetition, result):

@@ -48,6 +48,7 @@ class Program:
 
     def __init__(self, clock, allocator, cases=CASES, takes=None, interrupt=None):
         self.clock, self.allocator, self.takes, self.interrupt, self.count = clock, allocator, takes, interrupt, 0
+        self.first_call_ns, self.iteration_ns, self.asked = 0, 10.0, []
         self.cases = [{"name": case, "what": "", "brief": True} for case in cases]
         self.compiler = "gcc 1.2.3"
 
@@ -56,7 +57,19 @@ class Program:
         if self.count == self.interrupt:
             raise KeyboardInterrupt
         self.clock.now += self.takes(case, self.count) if self.takes else 1
+        self.asked.append((case, *arguments))
+        if self.first_call_ns:
+            return self.beside_first_call(*arguments)
         return {"items_per_second": 1e8, "real_time": 10.0, "peak_growth": 1, "end_growth": 0, "live": 1}
+
+
+    def beside_first_call(self, argument):
+        """10 ns an iteration, and what the first call of each process takes. Without a count they are so many that either fills
+        20 ms."""
+        count = int(argument.removeprefix("--iterations=")) if argument.startswith("--iterations=") else \
+            max(16, round((20e6 - self.first_call_ns) / self.iteration_ns))
+        each = self.iteration_ns + self.first_call_ns / count
+        return {"items_per_second": 1e8, "real_time": each, "iterations": count, "peak_growth": 1, "end_growth": 0, "live": 1}
 
 
 def session_of(seconds, **differences):
@@ -70,6 +83,36 @@ def session_of(seconds, **differences):
 
 def counts(session):
     return set(collections.Counter((run["case"], run["allocator"]) for run in session.runs).values())
+
+
+class Calibration(unittest.TestCase):
+    def iterations_with(self, first_calls_ns, slower=()):
+        clock = Clock()
+        given = [Program(clock, str(i), CASES[:1]) for i in range(len(first_calls_ns))]
+        for program, first_call_ns in zip(given, first_calls_ns):
+            program.first_call_ns = first_call_ns
+        for i in slower:
+            given[i].iteration_ns *= slower[i]
+        with unittest.mock.patch.object(progress, "time", clock), contextlib.redirect_stderr(io.StringIO()):
+            session = Session(given, given[0].cases, 80)
+            session.calibrate()
+        return session.iterations[CASES[0]], given
+
+    def test_a_slow_first_call_is_not_the_time_of_an_iteration(self):
+        """Of 40 ms that one allocator waits at its first call, 16 iterations would each seem to take 2.5 ms."""
+        usual, _ = self.iterations_with([1, 1, 1])
+        beside_one, given = self.iterations_with([1, 1, 40e6])
+        self.assertGreater(beside_one, usual / 5)
+        self.assertEqual([len(program.asked) for program in given], [1, 1, 5])
+
+    def test_one_that_is_slow_at_each_iteration_runs_once_more(self):
+        """A hundred times slower, it is not looked at for longer than it takes to know that."""
+        _, given = self.iterations_with([1, 1, 1], slower={2: 100})
+        self.assertEqual([len(program.asked) for program in given], [1, 1, 2])
+
+    def test_with_none_that_is_slow_nobody_runs_twice(self):
+        _, given = self.iterations_with([1, 1, 1e6])
+        self.assertEqual([len(program.asked) for program in given], [1, 1, 1])
 
 
 class Repetitions(unittest.TestCase):
