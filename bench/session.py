@@ -75,15 +75,16 @@ class Session:
         call, and would pass for the time of a few iterations. So one that is much slower than the fastest runs again, longer,
         until it is not, or has taken a time that no first call takes."""
         fastest = min(map(time_of, found.values()), default=0)
-        most = max((result.get("iterations", 1) for result in found.values()), default=1)
+        most = max(map(iterations_of, found.values()), default=0)
         return [self.time_without_first_call(case, program, result, SLOW_AT_FIRST * fastest, most)
                 for program, result in found.items()]
 
     def time_without_first_call(self, case, program, result, suspect, most):
-        while (time_of(result) > suspect and (count := result.get("iterations", 1)) < most
-               and time_of(result) * count < LONG_LOOK_SECONDS * 1e9):
-            again = self.attempt("calibration", case, program, f"--iterations={min(most, MORE_OFTEN * count)}")
-            if not again:
+        while (time_of(result) > suspect and iterations_of(result) < most
+               and time_of(result) * iterations_of(result) < LONG_LOOK_SECONDS * 1e9):
+            iterations = min(most, MORE_OFTEN * max(1, iterations_of(result)))
+            again = self.attempt("calibration", case, program, f"--iterations={iterations}")
+            if not again or iterations_of(again) <= iterations_of(result):
                 break
             result = again
         return time_of(result)
@@ -170,6 +171,11 @@ def thread_share(result):
 
 def time_of(result):
     return result["real_time"] * thread_share(result)
+
+
+def iterations_of(result):
+    """How many each thread made, which is what --iterations asks for; google-benchmark adds those of all threads."""
+    return result.get("iterations", 0) // thread_share(result)
 
 
 def entry(case, allocator, repetition, result):

@@ -47,10 +47,10 @@ COLD bool manager_bring_up(void)
  * fork handlers, and the key that tells of the end of a thread. A library may have no earlier priority. So in a program that it
  * is linked into this runs before constructors that register fork handlers themselves.
  *
- * The system is told here too that threads will be fenced. While there is one thread that takes less than a microsecond. Once
- * there are more the call waits until each processor has passed through the scheduler, which took the first allocation of a
- * program 6 to 40 ms. manager_bring_up() asks again, which costs nothing then, and has to wait only where the library was
- * loaded beside threads. */
+ * The system is told here too that threads will be fenced. While there is one thread that takes a microsecond. Once there are
+ * more the call waits until each processor has passed through the scheduler, which took the first allocation of a program 4 to
+ * 40 ms. manager_bring_up() asks again, which costs nothing then. It has to wait only where the library was loaded beside
+ * threads, or the C library does not say whether there are any. */
 enum { FIRST_CONSTRUCTOR = 101 };
 __attribute__((constructor(FIRST_CONSTRUCTOR))) static void start(void)
 {

@@ -48,7 +48,7 @@ class Program:
 
     def __init__(self, clock, allocator, cases=CASES, takes=None, interrupt=None):
         self.clock, self.allocator, self.takes, self.interrupt, self.count = clock, allocator, takes, interrupt, 0
-        self.first_call_ns, self.iteration_ns, self.asked = 0, 10.0, []
+        self.first_call_ns, self.iteration_ns, self.threads, self.asked = 0, 10.0, 1, []
         self.cases = [{"name": case, "what": "", "brief": True} for case in cases]
         self.compiler = "gcc 1.2.3"
 
@@ -68,8 +68,9 @@ class Program:
         20 ms."""
         count = int(argument.removeprefix("--iterations=")) if argument.startswith("--iterations=") else \
             max(16, round((20e6 - self.first_call_ns) / self.iteration_ns))
-        each = self.iteration_ns + self.first_call_ns / count
-        return {"items_per_second": 1e8, "real_time": each, "iterations": count, "peak_growth": 1, "end_growth": 0, "live": 1}
+        each = (self.iteration_ns + self.first_call_ns / count) / self.threads   # as google-benchmark gives it
+        return {"items_per_second": 1e8, "real_time": each, "iterations": count * self.threads, "threads": self.threads,
+                "peak_growth": 1, "end_growth": 0, "live": 1}
 
 
 def session_of(seconds, **differences):
@@ -86,11 +87,11 @@ def counts(session):
 
 
 class Calibration(unittest.TestCase):
-    def iterations_with(self, first_calls_ns, slower=()):
+    def iterations_with(self, first_calls_ns, slower=(), threads=1):
         clock = Clock()
         given = [Program(clock, str(i), CASES[:1]) for i in range(len(first_calls_ns))]
         for program, first_call_ns in zip(given, first_calls_ns):
-            program.first_call_ns = first_call_ns
+            program.first_call_ns, program.threads = first_call_ns, threads
         for i in slower:
             given[i].iteration_ns *= slower[i]
         with unittest.mock.patch.object(progress, "time", clock), contextlib.redirect_stderr(io.StringIO()):
@@ -100,15 +101,21 @@ class Calibration(unittest.TestCase):
 
     def test_a_slow_first_call_is_not_the_time_of_an_iteration(self):
         """Of 40 ms that one allocator waits at its first call, 16 iterations would each seem to take 2.5 ms."""
-        usual, _ = self.iterations_with([1, 1, 1])
-        beside_one, given = self.iterations_with([1, 1, 40e6])
-        self.assertGreater(beside_one, usual / 5)
-        self.assertEqual([len(program.asked) for program in given], [1, 1, 5])
+        for threads in 1, 2, 4:
+            usual, _ = self.iterations_with([1, 1, 1], threads=threads)
+            beside_one, given = self.iterations_with([1, 1, 40e6], threads=threads)
+            self.assertGreater(beside_one, usual / 5)
+            self.assertEqual([program.asked[1:] for program in given], [[], [], [
+                (CASES[0], f"--iterations={count}") for count in (256, 4096, 65536, 1048576)]])
 
     def test_one_that_is_slow_at_each_iteration_runs_once_more(self):
         """A hundred times slower, it is not looked at for longer than it takes to know that."""
         _, given = self.iterations_with([1, 1, 1], slower={2: 100})
         self.assertEqual([len(program.asked) for program in given], [1, 1, 2])
+
+    def test_a_result_that_does_not_say_how_many_ends_it(self):
+        _, given = self.iterations_with([1, 1, 0], slower={2: 100})   # 0: results as everywhere else in this file
+        self.assertLessEqual(len(given[2].asked), 2)
 
     def test_with_none_that_is_slow_nobody_runs_twice(self):
         _, given = self.iterations_with([1, 1, 1e6])
