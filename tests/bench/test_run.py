@@ -62,7 +62,6 @@ class Program:
             return self.beside_first_call(*arguments)
         return {"items_per_second": 1e8, "real_time": 10.0, "peak_growth": 1, "end_growth": 0, "live": 1}
 
-
     def beside_first_call(self, argument):
         """10 ns an iteration, and what the first call of each process takes. Without a count they are so many that either fills
         20 ms."""
