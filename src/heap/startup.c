@@ -49,8 +49,8 @@ COLD bool manager_bring_up(void)
  *
  * The system is told here too that threads will be fenced. While there is one thread that takes a microsecond. Once there are
  * more the call waits until each processor has passed through the scheduler, which took the first allocation of a program 4 to
- * 40 ms. manager_bring_up() asks again, which costs nothing then. It has to wait only where the library was loaded beside
- * threads, or the C library does not say whether there are any. */
+ * 40 ms. A library that is loaded beside threads waits here, where loading takes time anyway. manager_bring_up() asks again,
+ * which costs nothing then. */
 enum { FIRST_CONSTRUCTOR = 101 };
 __attribute__((constructor(FIRST_CONSTRUCTOR))) static void start(void)
 {
@@ -58,6 +58,5 @@ __attribute__((constructor(FIRST_CONSTRUCTOR))) static void start(void)
   lock_acquire(&startup_lock);
   threads_watch_ends();
   lock_release(&startup_lock);
-  if (os_single_threaded())
-    os_can_fence_others();
+  os_can_fence_others();
 }
