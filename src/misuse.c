@@ -123,7 +123,7 @@ void fatal_late_misuse(const void *address, const char *what, const struct pool_
   end();
 }
 
-void fatal_damage(const char *call, const void *address, const char *what, size_t offset, const struct pool_heap *heap,
+void fatal_damage(const char *call, const void *address, const char *what, ptrdiff_t offset, const struct pool_heap *heap,
                   size_t size)
 {
   if (!HAS_SYSTEM)
@@ -131,8 +131,8 @@ void fatal_damage(const char *call, const void *address, const char *what, size_
   line_t line;
   text_t *text = line_begin(&line);
   say_call(text, call, address, what);
-  text_string(text, " at offset ");
-  text_number(text, offset);
+  text_string(text, offset < 0 ? " at offset -" : " at offset ");
+  text_number(text, offset < 0 ? -(size_t)offset : (size_t)offset);
   text_string(text, " of ");
   say_block(text, heap, size, NULL);
   line_end(&line);

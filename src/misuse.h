@@ -43,8 +43,8 @@ _Noreturn void fatal_misuse_of_block(const char *call, const void *address, cons
 _Noreturn void fatal_late_misuse(const void *address, const char *what, const struct pool_heap *heap, size_t size,
                                  const struct pool_heap *given_to);
 
-/* tidepool: call(0xaddress): what at offset N of a block of M bytes of heap "name" */
-_Noreturn void fatal_damage(const char *call, const void *address, const char *what, size_t offset,
+/* tidepool: call(0xaddress): what at offset N of a block of M bytes of heap "name"; N is negative in front of the block */
+_Noreturn void fatal_damage(const char *call, const void *address, const char *what, ptrdiff_t offset,
                             const struct pool_heap *heap, size_t size);
 
 /* tidepool: what */

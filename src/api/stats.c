@@ -7,6 +7,7 @@
 #include "heap/figures.h"
 #include "heap/heap.h"
 #include "heap/invalid.h"
+#include "heap/quarantine.h"
 #include "misuse.h"
 #include "object_pool/registry.h"
 #include "option.h"
@@ -216,8 +217,21 @@ static void print_figures(void)
     os_unmap(mapped, size);
 }
 
+/* Blocks that were freed and whose memory was not used again: this is the last moment at which a write to one is seen. Other
+ * threads may still be at work; one that has a heap to itself takes no lock. */
+static void look_into_quarantines(void)
+{
+  lock_acquire(&heaps_lock);
+  for (heap_t *heap = heaps_first(); heap; heap = heap->next)
+    if (heap->checked && (!heap->lock.solo || os_single_threaded()))
+      quarantine_verify(heap, "exit");
+  lock_release(&heaps_lock);
+}
+
 __attribute__((destructor)) static void finish(void)
 {
+  if (HAS_SYSTEM && manager_is_up())
+    look_into_quarantines();
   if (HAS_SYSTEM && settings.stats_at_exit)
     print_figures();
 }

@@ -55,6 +55,7 @@ typedef struct bin {
   run_t *slabs[SLAB_LISTS];
 
   uint32_t partial_count; /* slabs in the partial lists */
+  uint32_t withheld;      /* outstanding blocks that are with no caller, of a checked heap (heap/quarantine.h); not under it */
   size_t slab_count;
   size_t outstanding;
   size_t held_bytes;  /* by the slabs */

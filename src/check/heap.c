@@ -4,7 +4,7 @@
 #include "check/check.h"
 #include "check/parts.h"
 #include "heap/granular.h"
-#include "heap/guard.h"
+#include "heap/quarantine.h"
 
 static bool is_prepaid(const space_t *space, const run_t *run) { return arena_of(space, run->start)->space->prepaid; }
 
@@ -150,7 +150,8 @@ static size_t check_granular(heap_t *heap)
     const char *granule = heap->region.base + i * GRANULE;
     bool filled = used || heap_is_guest(heap) || bit_test(heap->region.dirty, i / GRANULE_PAGE);
     held += used ? GRANULE : 0;
-    expect(!heap->checked || !filled || !free || guard_is_dead(granule), "G2", "a free granule has been written to", granule);
+    expect(!heap->checked || !filled || !free || guard_is_dead(granule, GRANULE), "G2", "a free granule has been written to",
+           granule);
   }
   expect(budget_held(&heap->budget) >= held, "G1", "less is charged than the used pages have", heap);
   return held;
@@ -173,6 +174,8 @@ void check_heap_lists(heap_t *heap)
   large_t large = {0};
   expect(heap->mark == HEAP_LIVE_MARK, "H1", "a heap that was destroyed is in the list", heap);
   size_t slabs = check_bins(heap);
+  if (heap->checked)
+    expect_count(heap->quarantine.bytes, quarantine_verify(heap, "check"), "H4", "bytes in quarantine");
   add_large_runs(heap, &large);
   add_huge_blocks(heap, &large);
   check_region(heap);

@@ -31,7 +31,15 @@ typedef struct request {
   const char *call;
 } request_t;
 
-static size_t size_with_guard(const heap_t *heap, const request_t *r) { return r->size + (heap->checked ? GUARD_BYTES : 0); }
+/* A checked heap's guard has the alignment in it. */
+static size_t size_with_guard(const heap_t *heap, const request_t *r)
+{
+  return heap->checked ? guarded_size(r->size, r->alignment) : r->size;
+}
+
+enum {
+  ROUNDED_AWAY = 2 * UNIT
+}; /* no size is so near to the end of what can be counted that it overflows when it is rounded */
 
 /* The slow path is counted after the thread has left its magazines: it may tick, which takes threads_lock, and a thread must
  * not wait for that lock while it is busy. */
@@ -129,6 +137,8 @@ NOINLINE static void *take_of_granules(heap_t *heap, request_t *r)
 
 static void *take(heap_t *heap, request_t *r)
 {
+  if (unlikely(heap->checked) && size_with_guard(heap, r) > PTRDIFF_MAX - ROUNDED_AWAY)
+    return NULL;
   return unlikely(heap_has_granules(heap)) ? take_of_granules(heap, r) : take_of_class(heap, r);
 }
 
@@ -168,7 +178,7 @@ static bool trim_process(heap_t *heap, const request_t *r)
       !budget_allows(&heap->budget, bytes_lacking(r)))
     return false;
   if (!heap_is_default(heap))
-    heap_drain(&default_heap);
+    heap_drain(&default_heap, r->call);
   kept_trim(0);
   space_purge(&space_of_process, 0);
   return true;
@@ -181,10 +191,10 @@ static bool is_hopeless(const heap_t *heap, const request_t *r)
 }
 
 /* Granules have given back what they keep at the first try. A heap that may leave them, or did so while its budget was higher,
- * may have slabs in the process's space as well. */
+ * may have slabs in the process's space as well, and a checked one keeps blocks for longer. */
 static bool may_drain(const heap_t *heap)
 {
-  return !heap_has_granules(heap) || (HAS_SYSTEM && (heap->bins_end || granular_may_leave(heap)));
+  return !heap_has_granules(heap) || heap->checked || (HAS_SYSTEM && (heap->bins_end || granular_may_leave(heap)));
 }
 
 /* Tries what is there already, the nearest first: what the heap has cached and idle, what the process has kept, and last a
@@ -194,7 +204,7 @@ static void *take_own(heap_t *heap, request_t *r)
   /* Draining would cost every thread its magazines, and could not help. */
   if (is_hopeless(heap, r) || !may_drain(heap))
     return NULL;
-  heap_drain(heap);
+  heap_drain(heap, r->call);
   void *block = take_again(heap, r);
   if (!block && trim_process(heap, r))
     block = take_again(heap, r);
@@ -259,14 +269,15 @@ COLD static void *take_hard(heap_t *heap, request_t *r)
   return block;
 }
 
-static bool is_sane(const request_t *r) { return r->size <= PTRDIFF_MAX - 2 * UNIT && r->alignment <= PTRDIFF_MAX / 2; }
+static bool is_sane(const request_t *r) { return r->size <= PTRDIFF_MAX - ROUNDED_AWAY && r->alignment <= PTRDIFF_MAX / 2; }
 
 /* Makes a block that was taken what the caller gets: guarded in a checked heap, and zeroed if asked for and not known to be
  * zero. */
 static void *hand_out(void *block, request_t *r, bool zero)
 {
   if (r->heap->checked) {
-    guard_open((guarded_t){block, r->usable, r->heap, r->call, r->in_granules}, r->size, r->past == BLOCK_USED);
+    guarded_t at = {block, r->usable, r->heap, r->call, r->in_granules};
+    block = guard_open(at, r->size, r->alignment, r->past == BLOCK_USED);
     r->usable = r->size;
   }
   if (zero && (r->past != BLOCK_ZEROED || r->heap->checked))

@@ -121,7 +121,7 @@ static void set_common(heap_t *heap, const pool_heap_options_t *o)
  * from the size alone and every block is the heap's own. */
 static void set_cached(heap_t *heap, const pool_heap_options_t *o)
 {
-  heap->reached = heap->budgeted && !heap->lock.solo;
+  heap->reached = heap->budgeted && !heap->lock.solo && !heap->checked;
   heap->cached = !heap->checked && !heap->zero_on_free && !region_is_real_time(o) && (!heap->reached || threads_can_be_reached);
   heap->has_cache_slot = heap->cached && !o->overflow && !o->size_classes;
   heap->plane = heap->cached && heap->space->unit_log2 == UNIT_LOG2 ? BIN_PLANE_HEAP : BIN_PLANE_NONE;

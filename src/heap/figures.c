@@ -4,8 +4,8 @@
  * put down to the default heap. */
 #include "heap/figures.h"
 #include "heap/granular.h"
-#include "heap/guard.h"
 #include "heap/large.h"
+#include "heap/quarantine.h"
 #include "space/metadata.h"
 
 /* How many blocks of the bin are in magazines of these threads. Under threads_lock. */
@@ -19,10 +19,10 @@ static size_t cached_in(const thread_t *thread, const bin_t *bin)
   return blocks;
 }
 
-/* What a fork has lost is with no caller, so it counts as cached. */
+/* What a fork has lost is with no caller, and neither is what is in quarantine, so it counts as cached. */
 bin_figures_t heap_bin_figures(bin_t *bin)
 {
-  size_t in_threads = 0;
+  size_t in_threads = __atomic_load_n(&bin->withheld, __ATOMIC_RELAXED);
   if (bin_has_magazines(bin)) {
     lock_acquire(&threads_lock);
     in_threads = cached_in(threads_first(), bin) + cached_in(threads_first_lost(), bin);
@@ -62,8 +62,12 @@ large_figures_t heap_large_figures(heap_t *heap)
   large_figures_t f = heap_is_default(heap) ? figures_with_spares(heap) : figures_of(heap);
   if (heap_has_granules(heap)) {
     granular_figures_t g = granular_figures(heap);
-    f = (large_figures_t){f.live_blocks + g.live_blocks, f.live_bytes + g.live_bytes, f.held_bytes + g.held_bytes};
+    f = (large_figures_t){f.live_blocks + g.live_blocks, f.live_bytes + g.live_bytes, f.held_bytes + g.held_bytes, 0};
   }
+  quarantine_figures_t q = quarantine_figures(heap);
+  f.cached_bytes = min_size(q.bytes, f.live_bytes);
+  f.live_blocks -= min_size(q.blocks, f.live_blocks);
+  f.live_bytes -= f.cached_bytes;
   return f;
 }
 
@@ -131,7 +135,8 @@ static void add_large(pool_stats_t *stats, heap_t *heap)
   large_figures_t f = heap_large_figures(heap);
   stats->live_blocks += f.live_blocks;
   stats->live_bytes += f.live_bytes;
-  stats->idle_bytes += f.held_bytes - min_size(f.live_bytes, f.held_bytes);
+  stats->cached_bytes += f.cached_bytes;
+  stats->idle_bytes += f.held_bytes - min_size(f.live_bytes + f.cached_bytes, f.held_bytes);
 }
 
 /* Outside a region a block takes whole units, or pages where it is a mapping. */
@@ -141,7 +146,7 @@ static size_t largest_in_process(heap_t *heap, size_t room)
   return min_size(round_down(room, huge ? os_page_size() : UNIT), PTRDIFF_MAX - 2 * UNIT);
 }
 
-size_t heap_largest(heap_t *heap)
+static size_t largest_now(heap_t *heap)
 {
   size_t room = budget_room(&heap->budget), largest = 0;
   if (heap_has_granules(heap))
@@ -153,16 +158,22 @@ size_t heap_largest(heap_t *heap)
   return heap->checked ? largest - min_size(largest, GUARD_BYTES) : largest;
 }
 
+size_t heap_largest(heap_t *heap)
+{
+  quarantine_empty(heap, "pool_heap_largest");
+  return largest_now(heap);
+}
+
 static void set_fragmentation(pool_stats_t *stats, const heap_t *heap, size_t longest)
 {
   size_t free = granular_figures(heap).free_bytes;
   stats->fragmentation = free ? 1000 - min_size(longest, free) * 1000 / free : 0;
 }
 
-/* The longest piece is longer than the largest request by the guard of a checked heap. */
+/* The longest piece is longer than the largest request by the guard of a checked heap. What is in quarantine stays there. */
 static void add_fragmentation(pool_stats_t *stats, heap_t *heap)
 {
-  stats->largest_free = heap_largest(heap);
+  stats->largest_free = largest_now(heap);
   if (heap_has_granules(heap))
     set_fragmentation(stats, heap, granular_longest_free(heap));
 }

@@ -22,9 +22,10 @@ size_t heap_largest(heap_t *heap);
 
 bin_figures_t heap_bin_figures(bin_t *bin);
 
-/* The figures of blocks of no class: of large ones, and of those cut from granules. Spares are held, but not live. */
+/* The figures of blocks of no class: of large ones, and of those cut from granules. Spares are held, but not live; what is
+ * in quarantine is cached. */
 typedef struct large_figures {
-  size_t live_blocks, live_bytes, held_bytes;
+  size_t live_blocks, live_bytes, held_bytes, cached_bytes;
 } large_figures_t;
 large_figures_t heap_large_figures(heap_t *heap);
 

@@ -5,8 +5,8 @@
 #include "heap/free.h"
 #include "heap/dying.h"
 #include "heap/granular.h"
-#include "heap/guard.h"
 #include "heap/large.h"
+#include "heap/quarantine.h"
 #include "heap/tick.h"
 #include "misuse.h"
 #include <string.h>
@@ -33,13 +33,6 @@ static void give_cached(heap_t *heap, bin_t *bin, void *block, const char *call)
     heap_after_slow_path(thread);
 }
 
-/* Another thread may have freed it since it was looked up. */
-static void give_granules(heap_t *heap, void *block, const char *call)
-{
-  if (unlikely(!granular_give(heap, block)))
-    heap_locate_block(heap, block, call, FREED_TWICE);
-}
-
 /* A large block may be wiped by giving its pages back; a block of a slab shares them with others. */
 void heap_wipe(const located_t *at, size_t offset)
 {
@@ -49,24 +42,34 @@ void heap_wipe(const located_t *at, size_t offset)
     large_wipe(at->heap, at->start + offset, at->size - offset);
 }
 
-/* The guard, or the wipe, comes first: once the block is put, another thread may have it. */
-void heap_give_back(located_t at, const char *call)
+/* Another thread may have freed it since it was looked up. */
+static void give_checked(const located_t *at, const char *call)
 {
-  void *block = at.start;
-  if (at.heap->checked)
-    guard_close((guarded_t){block, at.size, at.heap, call, located_in_granules(&at)});
-  else if (at.heap->zero_on_free)
-    heap_wipe(&at, 0);
-  if (located_in_granules(&at))
-    give_granules(at.heap, block, call);
-  else if (HAS_SYSTEM && at.huge)
-    large_give_huge(at.heap, at.huge);
-  else if (!at.bin)
-    large_give_run(at.heap, at.run);
-  else if (bin_has_magazines(at.bin))
-    give_cached(at.heap, at.bin, block, call);
+  if (unlikely(!guard_close((guarded_t){at->start, at->size, at->heap, call, located_in_granules(at)})))
+    fatal_misuse_of_block(call, at->guard.block, FREED_TWICE, at->heap, at->guard.size, NULL);
+  quarantine_keep(at, call);
+}
+
+/* The wipe comes first: once the block is put, another thread may have it. */
+void heap_give_back(const located_t *at, const char *call)
+{
+  heap_t *heap = at->heap;
+  if (heap->checked) {
+    give_checked(at, call);
+    return;
+  }
+  if (heap->zero_on_free)
+    heap_wipe(at, 0);
+  if (at->bin && bin_has_magazines(at->bin))
+    give_cached(heap, at->bin, at->start, call);
   else
-    bin_put(at.bin, &block, 1);
+    heap_give_uncached(at, call);
+}
+
+static void give_located(heap_t *heap, void *block, const char *call)
+{
+  located_t at = heap_locate_block(heap, block, call, FREED_TWICE);
+  heap_give_back(&at, call);
 }
 
 /* A thread that ends the process leaves what it frees: its locks may be in any state. What begins in the granules of the heap
@@ -76,5 +79,5 @@ void heap_free(heap_t *heap, void *block, const char *call)
   if (process_is_ending())
     return;
   if (!heap || !heap->plain_granules || !granular_give(heap, block))
-    heap_give_back(heap_locate_block(heap, block, call, FREED_TWICE), call);
+    give_located(heap, block, call);
 }

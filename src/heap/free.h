@@ -11,7 +11,7 @@
 void heap_free(heap_t *heap, void *block, const char *call);
 
 /* The same of a block that was looked up. */
-void heap_give_back(located_t at, const char *call);
+void heap_give_back(const located_t *at, const char *call);
 
 /* Zeroes a block from `offset` on. */
 void heap_wipe(const located_t *at, size_t offset);

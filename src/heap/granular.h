@@ -8,7 +8,7 @@
  * last is given back.
  *
  *   G1 what the budget was charged for the region is the size of its used pages
- *   G2 in a checked heap each free granule has what a returned block leaves (guard.h), unless the system has its page, or it
+ *   G2 in a checked heap each free granule has the pattern of returned memory (guard.h), unless the system has its page, or it
  *      was never used
  *
  * Everything is under the heap's lock, and G1 and G2 hold whenever it is free. */

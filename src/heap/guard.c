@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Every byte of a block has a known value, except those that the caller has asked for, and these only while the block is live.
- * So a write past the end, or after the free, changes a byte whose value is known. */
+ * So a write before its beginning, past its end, or after the free, changes a byte whose value is known. */
 #include "heap/guard.h"
 #include "misuse.h"
 #include <string.h>
@@ -9,145 +9,195 @@
 #define DEAD_BYTES "\x0b\xdb\xea\x1d" /* 0x1deadb0b as it lies in memory */
 enum { NEW_BYTE = 0xcd, CANARY_BYTE = 0xfb };
 
-#define LIVE_MARK ((uint64_t)0x9e3779b97f4a7c15)
-#define DEAD_MARK ((uint64_t)0x1deadb0b1deadb0b)
+/* A change of the first words is seen by the sum, which has the address in it too: a head that was copied is none. The link has
+ * one of its own, so that it can be changed beside a reader. */
+typedef struct head {
+  uintptr_t size, front, usable; /* what was asked for; from the head to the block; what there is from the head on */
+  uintptr_t sum;
+  uintptr_t next, next_sum; /* once it came back */
+} head_t;
+_Static_assert(sizeof(head_t) < GUARD_FRONT, "room for the head and a canary");
 
-typedef struct trailer {
-  uint64_t size, mark;
-} trailer_t;
-_Static_assert(sizeof(trailer_t) == GUARD_BYTES, "room for the trailer");
+#define LIVE_MARK ((uintptr_t)0x9e3779b97f4a7c15)
+#define DEAD_MARK ((uintptr_t)0xd6e8feb86659fd93)
 
-static trailer_t *trailer_of(const void *block, size_t usable)
+static head_t *head_of(const char *start) { return (head_t *)(uintptr_t)start; }
+
+static uintptr_t mixed(uintptr_t sum, uintptr_t word)
 {
-  return (trailer_t *)((uintptr_t)block + usable - GUARD_BYTES);
+  sum = (sum ^ word) * (uintptr_t)0xff51afd7ed558ccd;
+  return sum ^ sum >> sizeof sum * 4;
 }
 
-static _Noreturn void damaged(const guarded_t *at, const char *what, size_t offset, size_t size)
+static uintptr_t sum_of(const head_t *at, const head_t *head, uintptr_t mark)
 {
-  fatal_damage(at->call, at->block, what, offset, at->heap, size);
+  return mixed(mixed(mixed(mark ^ (uintptr_t)at, head->size), head->front), head->usable);
 }
 
-/* The size stands in both words, so that a change of either is seen. */
-size_t guard_size_before(const void *block, size_t usable)
-{
-  const trailer_t *trailer = trailer_of(block, usable);
-  uint64_t size = trailer->size ^ DEAD_MARK;
-  return trailer->mark == (size ^ ~DEAD_MARK) && size <= usable - GUARD_BYTES ? (size_t)size : usable;
-}
-
-/* What was asked for of a block that came back, says its trailer. */
-static bool is_dead_trailer(const trailer_t *trailer, uint64_t *size)
-{
-  *size = trailer->size ^ DEAD_MARK;
-  return trailer->mark == (*size ^ ~DEAD_MARK) && *size <= PTRDIFF_MAX;
-}
-
-bool guard_is_dead(const void *bytes)
-{
-  const unsigned char *at = bytes;
-  uint64_t size;
-  size_t i = 0;
-  while (i < GUARD_BYTES && at[i] == (unsigned char)DEAD_BYTES[i % 4])
-    i++;
-  return i == GUARD_BYTES || is_dead_trailer(bytes, &size);
-}
-
-/* Returns what was asked for of the block that began here before, if the first trailer is of such a one; else all of it. */
-static size_t first_size(const guarded_t *at)
-{
-  uint64_t size;
-  for (size_t i = 0; i < at->usable; i += GUARD_BYTES)
-    if (is_dead_trailer((const trailer_t *)((uintptr_t)at->block + i), &size))
-      return i && round_up((size_t)size, GUARD_BYTES) == i ? (size_t)size : at->usable;
-  return at->usable;
-}
-
-static const char WRITTEN_AFTER_FREE[] = "written to after it was freed";
-
-/* Memory of granules may have been of several blocks, or of parts of them, and has the trailers of each. */
-static void verify_dead_granules(const guarded_t *at)
-{
-  const unsigned char *bytes = at->block;
-  for (size_t i = 0; i < at->usable; i += GUARD_BYTES)
-    if (unlikely(!guard_is_dead(bytes + i))) {
-      while (bytes[i] == (unsigned char)DEAD_BYTES[i % 4])
-        i++;
-      damaged(at, WRITTEN_AFTER_FREE, i, first_size(at));
-    }
-}
-
-/* The first wrong byte ends the program: its offset is what leads to the culprit. */
-static void verify_dead(const guarded_t *at, size_t room)
-{
-  const unsigned char *bytes = at->block;
-  size_t size = guard_size_before(at->block, at->usable);
-  for (size_t i = 0; i < room; i++)
-    if (unlikely(bytes[i] != (unsigned char)DEAD_BYTES[i % 4]))
-      damaged(at, WRITTEN_AFTER_FREE, i, size);
-  if (size > room)
-    damaged(at, WRITTEN_AFTER_FREE, room, size);
-}
+static uintptr_t link_sum(const head_t *at, uintptr_t next) { return mixed(DEAD_MARK ^ (uintptr_t)at, next); }
 
 /* It may be asked beside the owner, who writes without a lock: any whole words will do. */
-READS_BESIDE_OWNER static bool is_live_trailer(const volatile trailer_t *trailer, size_t room, uint64_t *size)
+READS_BESIDE_OWNER static guard_state_t head_says(const char *start, size_t usable, head_t *head)
 {
-  *size = trailer->size ^ LIVE_MARK;
-  return trailer->mark == (*size ^ ~LIVE_MARK) && *size <= room;
+  const volatile head_t *at = head_of(start);
+  *head = (head_t){at->size, at->front, at->usable, __atomic_load_n(&at->sum, __ATOMIC_ACQUIRE), 0, 0};
+  if (head->usable != usable || usable < GUARD_BYTES || head->front < GUARD_FRONT || head->front > usable - GUARD_BEHIND ||
+      head->size > usable - GUARD_BEHIND - head->front)
+    return GUARD_NONE;
+  return head->sum == sum_of(head_of(start), head, LIVE_MARK)   ? GUARD_LIVE
+         : head->sum == sum_of(head_of(start), head, DEAD_MARK) ? GUARD_RETURNED
+                                                                : GUARD_NONE;
 }
 
-static trailer_t live_trailer(size_t size) { return (trailer_t){size ^ LIVE_MARK, size ^ ~LIVE_MARK}; }
-
-/* A block that went through guard_close() must still be as that left it. Otherwise it was written to while it was free. */
-void guard_open(guarded_t at, size_t size, bool was_returned)
+guard_look_t guard_look(const char *start, size_t usable)
 {
-  size_t room = at.usable - GUARD_BYTES;
-  if (was_returned && at.in_granules)
-    verify_dead_granules(&at);
-  else if (was_returned)
-    verify_dead(&at, room);
-  memset(at.block, NEW_BYTE, size);
-  memset((char *)at.block + size, CANARY_BYTE, room - size);
-  *trailer_of(at.block, at.usable) = live_trailer(size);
+  head_t head;
+  guard_state_t state = head_says(start, usable, &head);
+  if (!state && guard_is_dead(&head, offsetof(head_t, next)))
+    return (guard_look_t){.state = GUARD_RETURNED};
+  return state ? (guard_look_t){state, (char *)(uintptr_t)start + head.front, head.size} : (guard_look_t){0};
 }
 
-size_t guard_size(const void *block, size_t usable)
+/* ---- damage ---- */
+
+static const char BEFORE_ITS_BEGINNING[] = "written before its beginning", PAST_ITS_END[] = "written past its end",
+                  AFTER_FREE[] = "written to after it was freed";
+
+static _Noreturn void damaged(const guarded_t *at, const char *block, const char *what, const char *where, size_t size)
 {
-  uint64_t size;
-  return is_live_trailer(trailer_of(block, usable), usable - GUARD_BYTES, &size) ? (size_t)size : 0;
+  fatal_damage(at->call, block, what, where - block, at->heap, size);
 }
 
-/* The trailer is looked at first: if it is damaged, the size in it cannot be believed. Returns the size. */
-static size_t verify_end(const guarded_t *at)
+/* The nearest wrong byte in front of a block is what leads to the culprit: NULL, if the canary is whole. */
+static const char *wrong_in_front(const char *start, const char *block)
 {
-  static const char what[] = "written past its end";
-  size_t room = at->usable - GUARD_BYTES;
-  uint64_t size;
-  if (!is_live_trailer(trailer_of(at->block, at->usable), room, &size))
-    damaged(at, what, room, at->usable);
-  const unsigned char *bytes = at->block;
-  for (size_t i = (size_t)size; i < room; i++)
-    if (bytes[i] != CANARY_BYTE)
-      damaged(at, what, i, (size_t)size);
-  return (size_t)size;
+  const char *at = block;
+  while (at > start + sizeof(head_t) && (unsigned char)at[-1] == CANARY_BYTE)
+    at--;
+  return at > start + sizeof(head_t) ? at - 1 : NULL;
 }
 
-void guard_shorten(guarded_t at, size_t size)
+/* Which byte of the head was changed is not known, so the last is named. Nor is what was asked for: at most what there is room
+ * for. */
+void guard_damaged(guarded_t at, const char *block)
 {
-  verify_end(&at);
-  memset((char *)at.block + size, CANARY_BYTE, at.usable - GUARD_BYTES - size);
-  *trailer_of(at.block, at.usable) = live_trailer(size);
+  const char *where = wrong_in_front(at.start, block), *end = at.start + at.usable - GUARD_BEHIND;
+  damaged(&at, block, BEFORE_ITS_BEGINNING, where ? where : at.start + sizeof(head_t) - 1,
+          block < end ? (size_t)(end - block) : 0);
 }
+
+static void verify_canaries(const guarded_t *at, const head_t *head)
+{
+  const char *block = at->start + head->front, *end = at->start + at->usable, *wrong = wrong_in_front(at->start, block);
+  if (wrong)
+    damaged(at, block, BEFORE_ITS_BEGINNING, wrong, head->size);
+  for (const char *behind = block + head->size; behind < end; behind++)
+    if ((unsigned char)*behind != CANARY_BYTE)
+      damaged(at, block, PAST_ITS_END, behind, head->size);
+}
+
+static const char *wrong_in_pattern(const char *from, const char *to)
+{
+  for (size_t i = 0; from + i < to; i++)
+    if (unlikely(from[i] != DEAD_BYTES[i % 4]))
+      return from + i;
+  return NULL;
+}
+
+bool guard_is_dead(const void *bytes, size_t size) { return !wrong_in_pattern(bytes, (const char *)bytes + size); }
 
 void guard_fill(void *start, size_t size)
 {
   for (size_t i = 0; i < size; i++)
-    ((unsigned char *)start)[i] = (unsigned char)DEAD_BYTES[i % 4];
+    ((char *)start)[i] = DEAD_BYTES[i % 4];
 }
 
-/* The canary is checked before it is overwritten: this is the last moment at which a write past the block can be seen. */
-void guard_close(guarded_t at)
+/* Of memory of granules nothing is known but that it had blocks. That of a slab keeps the head of its last one. The first wrong
+ * byte ends the program: its offset is what leads to the culprit. */
+static void verify_pattern(const guarded_t *at)
 {
-  size_t room = at.usable - GUARD_BYTES, size = verify_end(&at);
-  guard_fill(at.block, room);
-  *trailer_of(at.block, at.usable) = (trailer_t){size ^ DEAD_MARK, size ^ ~DEAD_MARK};
+  head_t head;
+  bool known = head_says(at->start, at->usable, &head) == GUARD_RETURNED;
+  const char *block = known ? at->start + head.front : at->start;
+  const char *wrong = wrong_in_pattern(at->start + (known ? sizeof head : 0), at->start + at->usable);
+  if (unlikely(wrong != NULL))
+    damaged(at, block, AFTER_FREE, wrong, known ? head.size : at->usable);
+}
+
+/* ---- from one state to the next ---- */
+
+static void *be_live(const guarded_t *at, size_t size, size_t front)
+{
+  char *block = at->start + front;
+  memset(block + size, CANARY_BYTE, at->usable - front - size);
+  head_t head = {.size = size, .front = front, .usable = at->usable}, *place = head_of(at->start);
+  head.sum = sum_of(place, &head, LIVE_MARK);
+  head.next_sum = link_sum(place, 0);
+  *place = head;
+  return block;
+}
+
+/* A block that went through guard_close() must still be as that left it. Otherwise it was written to while it was free. */
+void *guard_open(guarded_t at, size_t size, size_t alignment, bool was_returned)
+{
+  size_t front = max_size(GUARD_FRONT, alignment);
+  if (was_returned)
+    verify_pattern(&at);
+  memset(at.start + sizeof(head_t), CANARY_BYTE, front - sizeof(head_t));
+  memset(at.start + front, NEW_BYTE, size);
+  return be_live(&at, size, front);
+}
+
+void guard_shorten(guarded_t at, size_t size)
+{
+  head_t head = *head_of(at.start);
+  verify_canaries(&at, &head);
+  be_live(&at, size, head.front);
+}
+
+/* Of two threads that free the same block one changes the sum, and goes on. The canaries are checked before they are
+ * overwritten: this is the last moment at which a write past the block can be seen. */
+bool guard_close(guarded_t at)
+{
+  head_t head, *place = head_of(at.start);
+  bool is_live = head_says(at.start, at.usable, &head) == GUARD_LIVE;
+  uintptr_t live = head.sum, dead = sum_of(place, &head, DEAD_MARK);
+  if (!is_live || !__atomic_compare_exchange_n(&place->sum, &live, dead, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+    return false;
+  verify_canaries(&at, &head);
+  guard_fill(place + 1, at.usable - sizeof head);
+  return true;
+}
+
+/* ---- between the two ---- */
+
+size_t guard_usable(const char *start) { return head_of(start)->usable; }
+char *guard_next(const char *start) { return (char *)head_of(start)->next; }
+
+void guard_link(char *start, char *next)
+{
+  head_t *head = head_of(start);
+  head->next = (uintptr_t)next;
+  head->next_sum = link_sum(head, head->next);
+}
+
+/* How long the block was is not known, if it was not the link that was changed. */
+void guard_verify_head(guarded_t at)
+{
+  head_t head, *place = head_of(at.start);
+  if (head_says(at.start, place->usable, &head) != GUARD_RETURNED || place->next_sum != link_sum(place, place->next))
+    damaged(&at, at.start + GUARD_FRONT, AFTER_FREE, at.start + sizeof head - 1, 0);
+}
+
+void guard_verify_returned(guarded_t at)
+{
+  guard_verify_head(at);
+  verify_pattern(&at);
+}
+
+void guard_settle(guarded_t at)
+{
+  guard_verify_returned(at);
+  if (at.in_granules)
+    guard_fill(at.start, sizeof(head_t));
 }

@@ -2,12 +2,15 @@
  *
  * What a checked heap writes around and into blocks to find misuse:
  *
- *     | requested bytes: 0xcd at first | canary | trailer |         live
- *     | 0x1deadb0b, again and again             | trailer |         returned, until it is given out again
+ *     | head | canary | requested bytes: 0xcd at first | canary |        live
+ *     | head | 0x1deadb0b, again and again                      |        returned, until it is given out again
+ *     ^      ^        ^ the block, as its caller knows it
+ *     start  a head   GUARD_FRONT, or the block's alignment if that is more
  *
- * The trailer keeps the requested size, also of a returned block: the canary starts right behind what the caller asked for, and
- * a message says what that was. Where blocks are cut from granules the next one may begin anywhere in returned memory, so there
- * a trailer is looked for in each 16 bytes. */
+ * The head keeps what was asked for, also of a block that came back, and whether it is with its caller. So the canary behind
+ * starts with the first byte that was not asked for, and a block that is freed twice is known by what it says itself. A sum
+ * over the head tells whether it can be believed. The canary in front of the block is what a write before its beginning meets
+ * first. */
 #ifndef GUARD_H
 #define GUARD_H
 
@@ -15,40 +18,69 @@
 
 struct pool_heap;
 
-enum { GUARD_BYTES = 16 }; /* more than the caller asked for */
+enum {
+  GUARD_FRONT = 64,                        /* in front of the block, at least: the alignment of a cache line is kept */
+  GUARD_BEHIND = 16,                       /* and behind it */
+  GUARD_BYTES = GUARD_FRONT + GUARD_BEHIND /* more than the caller asked for, with an alignment of up to GUARD_FRONT */
+};
 
-/* The size of a block for a request of `size`; one that is too large for any stays so. */
-static inline size_t guarded_size(size_t size) { return size < SIZE_MAX - GUARD_BYTES ? size + GUARD_BYTES : SIZE_MAX; }
+/* The size of what holds a block for a request; one that is too large for any stays so. It begins at a multiple of the
+ * alignment, and so does the block then. */
+static inline size_t guarded_size(size_t size, size_t alignment)
+{
+  size_t more = max_size(GUARD_FRONT, alignment) + GUARD_BEHIND;
+  return size < SIZE_MAX - more ? size + more : SIZE_MAX;
+}
 
-/* A block, what holds it, and whose: a message names the call that found the damage, and the heap. */
+/* What holds a block, and whose: a message names the call that found the damage, and the heap. */
 typedef struct guarded {
-  void *block;
+  char *start;
   size_t usable;
   const struct pool_heap *heap;
   const char *call;
   bool in_granules; /* once it is returned its memory is of no block: the next may begin and end anywhere in it */
 } guarded_t;
 
-/* It goes out for a request of `size`. `was_returned`: it went through guard_close before. */
-void guard_open(guarded_t at, size_t size, bool was_returned);
+/* A block goes out for a request. `was_returned`: its memory went through guard_close before. Returns the block. */
+void *guard_open(guarded_t at, size_t size, size_t alignment, bool was_returned);
 
-/* It has only `size` bytes from now on, fewer than before: checks the canary, and puts one there. */
+/* A live block has only `size` bytes from now on, fewer than before: checks the canaries, and puts one there. */
 void guard_shorten(guarded_t at, size_t size);
 
-/* It comes back: checks the canary, fills it. */
-void guard_close(guarded_t at);
+/* The block comes back: checks the canaries, fills it. False: it came back before, and nothing was changed. */
+bool guard_close(guarded_t at);
 
-/* Whether GUARD_BYTES of returned memory of granules, at a multiple of them, are what a block leaves: the pattern, or a
- * trailer. */
-bool guard_is_dead(const void *bytes);
+/* Between the two nobody may have written to it, and the head has room for a link: whoever keeps such blocks needs no memory
+ * for that. guard_usable() and guard_next() believe a head that guard_verify_head() has looked at. */
+void guard_verify_head(guarded_t at);
+void guard_verify_returned(guarded_t at);
+void guard_link(char *start, char *next);
+char *guard_next(const char *start);
+size_t guard_usable(const char *start);
 
-/* Writes the pattern of returned memory. */
+/* Its memory is about to be of no block: checks that it is as it was closed. In granules the head goes, too. */
+void guard_settle(guarded_t at);
+
+/* What a head says. It may be asked beside the thread that writes it. */
+typedef enum guard_state {
+  GUARD_NONE, /* there is no head that can be believed */
+  GUARD_LIVE,
+  GUARD_RETURNED
+} guard_state_t;
+
+typedef struct guard_look {
+  guard_state_t state;
+  char *block; /* as its caller knew it; NULL: not known, with GUARD_NONE or in what granules leave */
+  size_t size; /* what was asked for */
+} guard_look_t;
+guard_look_t guard_look(const char *start, size_t usable);
+
+/* What holds a live block, as something else than guard_close found it, has a head that cannot be believed: ends the program.
+ * `block` is what the caller knows. */
+_Noreturn void guard_damaged(guarded_t at, const char *block);
+
+/* Writes the pattern of returned memory, and says whether memory has it. Both at a multiple of 4 bytes. */
 void guard_fill(void *start, size_t size);
-
-/* The requested size of a live block. */
-size_t guard_size(const void *block, size_t usable);
-
-/* What was requested of a block that came back; `usable` if its trailer does not tell. */
-size_t guard_size_before(const void *block, size_t usable);
+bool guard_is_dead(const void *bytes, size_t size);
 
 #endif

@@ -159,7 +159,7 @@ size_t heap_good_size(const heap_t *heap, size_t size)
 {
   size_t asked = size;
   if (heap->checked)
-    size = guarded_size(size);
+    size = guarded_size(size, 1);
   if (heap_has_granules(heap))
     return size <= PTRDIFF_MAX ? granules_for(size) << GRANULE_LOG2 : asked;
   unsigned c = class_of(heap, size);

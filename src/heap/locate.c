@@ -4,7 +4,6 @@
  * back under its own lock (ask_run(), ask_huge()), so that what it found stays as it is while it is looked at. */
 #include "heap/locate.h"
 #include "heap/granular.h"
-#include "heap/guard.h"
 #include "misuse.h"
 #include "os/closure.h"
 #include <stddef.h>
@@ -71,10 +70,8 @@ static heap_t *find_guest(const void *address, heap_t **outer)
 
 typedef struct question {
   const void *address;
-  bool measured; /* what was asked for is wanted too, of a checked heap's block. Under heaps_lock */
   located_t at;
-  heap_t *region;   /* the address is in the units of its region, or in nothing that it has taken of it */
-  size_t requested; /* what was asked for */
+  heap_t *region; /* the address is in the units of its region, or in nothing that it has taken of it */
 } question_t;
 
 /* Asks the bin about a block of a slab. "Live" is not yet sure here: the block may be in a magazine. */
@@ -88,20 +85,20 @@ static void ask_slab(question_t *q)
   at->heap = at->bin->heap;
 }
 
-/* Reads the requested size of a checked heap's block. It stands in the block's own memory, which another thread may be about to
- * give back, so it is read while the lock that keeps the memory is held. */
-static void measure(question_t *q, const heap_t *heap, const char *start, size_t size)
+/* Reads the guard of a checked heap's block. It stands in the block's own memory, which another thread may be about to give
+ * back, so it is read while the lock that keeps the memory is held. */
+static void look_at_guard(question_t *q, const heap_t *heap, const char *start, size_t size)
 {
-  if (q->measured && heap->checked)
-    q->requested = guard_size(start, size);
+  if (unlikely(heap->checked))
+    q->at.guard = guard_look(start, size);
 }
 
 /* The end of a slab may be too short for a block, and then there is nothing to read. */
-static void measure_in_slab(question_t *q, const bin_t *bin, const run_t *slab)
+static void look_in_slab(question_t *q, const bin_t *bin, const run_t *slab)
 {
   size_t index = bin_block_index(bin, slab, q->address);
   if (index < slab->capacity)
-    measure(q, bin->heap, slab->start + index * bin->block_size, bin->block_size);
+    look_at_guard(q, bin->heap, slab->start + index * bin->block_size, bin->block_size);
 }
 
 /* Called under the lock of the run's space. A slab's block is looked at later, under its bin's lock. A bin of one thread has no
@@ -114,7 +111,7 @@ static void ask_run(const arena_t *arena, const run_t *run, void *context)
   (void)arena;
   if (kind == RUN_SLAB) {
     *at = (located_t){.bin = run_owner(run), .run = (run_t *)(uintptr_t)run};
-    measure_in_slab(q, at->bin, run);
+    look_in_slab(q, at->bin, run);
     if (at->bin->lock.solo)
       ask_slab(q);
   } else if (kind == RUN_LARGE || kind == RUN_SPARE)
@@ -127,7 +124,7 @@ static void ask_run(const arena_t *arena, const run_t *run, void *context)
   if (!at->bin && at->start)
     at->live = kind == RUN_LARGE && (size_t)((const char *)q->address - at->start) < at->size;
   if (!at->bin && at->live)
-    measure(q, at->heap, at->start, at->size);
+    look_at_guard(q, at->heap, at->start, at->size);
 }
 
 /* A mapping that is a region is no block: the heap in it knows what is there. */
@@ -139,7 +136,7 @@ static void ask_huge(huge_t *huge, void *context)
     return;
   }
   q->at = (located_t){.heap = huge->owner, .huge = huge, .start = huge_start(huge), .size = huge_size(huge), .live = true};
-  measure(q, q->at.heap, q->at.start, q->at.size);
+  look_at_guard(q, q->at.heap, q->at.start, q->at.size);
 }
 
 static heap_t *heap_of_space(const space_t *space) { return (heap_t *)((uintptr_t)space - offsetof(heap_t, region.space)); }
@@ -165,7 +162,7 @@ static void ask_granules(question_t *q, heap_t *heap)
   if (at->start) {
     at->heap = heap;
     at->live = true;
-    measure(q, heap, at->start, at->size);
+    look_at_guard(q, heap, at->start, at->size);
   }
   if (!solo)
     lock_release(&heap->lock);
@@ -195,7 +192,7 @@ static void locate(question_t *q)
 {
   heap_t *outer, *guest = find_guest(q->address, &outer);
   look(q, outer);
-  if (unlikely(guest != outer && q->at.start != q->address)) {
+  if (unlikely(guest != outer && located_block(&q->at) != q->address)) {
     q->at = (located_t){0};
     look(q, guest);
   }
@@ -262,22 +259,28 @@ static bool is_with_a_caller(const located_t *at)
          bin_ask(at->bin, at->run, at->start, &block);
 }
 
+/* What lies in a guard is not the caller's, and what has no guard, or that of a block that came back, is with no caller. */
+static void be_without_guard(located_t *at, const void *address)
+{
+  at->live = at->guard.state == GUARD_LIVE && (size_t)((const char *)address - at->guard.block) < max_size(at->guard.size, 1);
+  at->start = at->guard.block;
+  at->size = at->guard.size;
+}
+
 /* The lock keeps the records of all heaps where they are. A block that is out of its slab is live only if no depot and no
- * magazine has it. That costs a walk, so it is asked last. In a checked heap an address in the guard is not the caller's. */
+ * magazine has it. That costs a walk, so it is asked last. */
 located_t heap_locate(const void *address)
 {
   if (!manager_is_up())
     return (located_t){0};
   lock_acquire(&heaps_lock);
-  question_t q = {.address = address, .measured = true};
+  question_t q = {.address = address};
   locate(&q);
   located_t at = q.at;
   if (at.live && at.bin)
     at.live = is_with_a_caller(&at);
-  if (at.live && at.heap->checked) {
-    at.size = q.requested;
-    at.live = (size_t)((const char *)address - at.start) < max_size(at.size, 1);
-  }
+  if (at.live && at.heap->checked)
+    be_without_guard(&at, address);
   lock_release(&heaps_lock);
   return at;
 }
@@ -292,38 +295,54 @@ static bool overflows_to(const heap_t *heap, const heap_t *other)
   return heap != NULL;
 }
 
-/* Chooses between the words "freed" and "not a block". A slab's block that is free, and a spare, tell by themselves; a
+/* Says whether a run began at the address whose memory went back, or the block of a checked heap in one, behind its guard. */
+static bool had_run_at(const heap_t *heap, const char *block)
+{
+  const char *guarded = (uintptr_t)block > GUARD_FRONT ? block - GUARD_FRONT : block;
+  if (heap && heap_own_arena(heap))
+    return space_had_run_fixed(&((heap_t *)(uintptr_t)heap)->region.space, heap->checked ? guarded : block);
+  return HAS_SYSTEM && (space_had_run(block) || space_had_run(guarded));
+}
+
+/* Chooses between the words "freed" and "not a block". A guard, a slab's block that is free, and a spare, tell by themselves; a
  * run that was given back has left traces in its descriptor. */
 static bool was_freed(const located_t *at, const void *block)
 {
-  if (at->start == block)
+  if (at->guard.state == GUARD_RETURNED)
+    return !at->guard.block || at->guard.block == block;
+  if (at->start == block && !at->heap->checked)
     return at->bin || (at->run && run_kind(at->run) == RUN_SPARE);
   if (at->heap && heap_has_granules(at->heap) && granular_holds(at->heap, block))
     return !at->start && (uintptr_t)block % BLOCK_ALIGNMENT == 0 && granular_was_taken(at->heap, block);
-  return at->heap && heap_own_arena(at->heap) ? space_had_run_fixed(&at->heap->region.space, block)
-                                              : HAS_SYSTEM && space_had_run(block);
-}
-
-/* What was asked for where the heap is checked; else what the block holds. */
-static size_t size_to_say(const located_t *at)
-{
-  if (!at->heap->checked)
-    return at->size;
-  return at->live ? guard_size(at->start, at->size) : guard_size_before(at->start, at->size);
+  return had_run_at(at->heap, block);
 }
 
 /* Of a block whose memory went back nothing is known but that it was one. */
 COLD static _Noreturn void not_live(const located_t *at, const heap_t *given_to, const void *block, const char *call,
                                     const char *if_freed)
 {
-  bool freed = was_freed(at, block), known = freed && at->start == block;
-  fatal_misuse_of_block(call, block, freed ? if_freed : NOT_A_BLOCK, known ? at->heap : NULL, known ? size_to_say(at) : 0,
+  bool freed = was_freed(at, block), known = freed && located_block(at) == block;
+  fatal_misuse_of_block(call, block, freed ? if_freed : NOT_A_BLOCK, known ? at->heap : NULL, known ? located_size(at) : 0,
                         given_to);
 }
 
 COLD static _Noreturn void not_of_heap(const located_t *at, const heap_t *given_to, const char *call)
 {
-  fatal_misuse_of_block(call, at->start, NOT_OF_HEAP, at->heap, size_to_say(at), given_to);
+  fatal_misuse_of_block(call, located_block(at), NOT_OF_HEAP, at->heap, located_size(at), given_to);
+}
+
+/* What is no live block, or one of a checked heap, whose guard has the last word: its place in the heap may be in use while the
+ * block is with nobody. A head that cannot be believed was written to, if the address may be a block's. */
+COLD static void look_closer(const located_t *at, const heap_t *given_to, const char *block, const char *call,
+                             const char *if_freed)
+{
+  if (!at->live || (!at->heap->checked && at->start != block))
+    not_live(at, given_to, block, call, if_freed);
+  if (at->heap->checked && !at->guard.state && (size_t)(block - at->start) >= GUARD_FRONT &&
+      (uintptr_t)block % BLOCK_ALIGNMENT == 0)
+    guard_damaged((guarded_t){at->start, at->size, at->heap, call, false}, block);
+  if (at->heap->checked && (at->guard.state != GUARD_LIVE || at->guard.block != block))
+    not_live(at, given_to, block, call, if_freed);
 }
 
 /* No lock of the heaps is taken: a caller that has a block of a heap keeps that heap alive. If there is no live block, the
@@ -334,9 +353,16 @@ located_t heap_locate_block(const heap_t *heap, const void *block, const char *c
   if (manager_is_up())
     locate(&q);
   located_t at = q.at;
-  if (unlikely(at.start != block || !at.live))
-    not_live(&at, heap, block, call, if_freed);
+  if (unlikely(at.start != block || !at.live || at.heap->checked))
+    look_closer(&at, heap, block, call, if_freed);
   if (unlikely(heap && !overflows_to(heap, at.heap)))
     not_of_heap(&at, heap, call);
   return at;
+}
+
+located_t heap_locate_returned(const char *start)
+{
+  question_t q = {.address = start};
+  locate(&q);
+  return q.at;
 }

@@ -4,6 +4,7 @@
 #ifndef LOCATE_H
 #define LOCATE_H
 
+#include "heap/guard.h"
 #include "heap/heap.h"
 
 /* What a block is, of whatever heap. `heap` NULL: it is none of the manager's. */
@@ -12,15 +13,20 @@ typedef struct located {
   bin_t *bin; /* of a slab's block */
   run_t *run; /* of a slab's block, or a large one */
   huge_t *huge;
-  char *start; /* the block, free or not; NULL: none */
-  size_t size; /* its usable bytes */
-  bool live;   /* with the caller; false for a block free in its slab */
+  char *start;        /* the block, free or not, with its guard in a checked heap; NULL: none */
+  size_t size;        /* its usable bytes, or those that hold it and its guard */
+  bool live;          /* with the caller; false for a block free in its slab */
+  guard_look_t guard; /* what that says in a checked heap */
 } located_t;
+
+/* The block as its caller knows it, and what may be used of it. */
+static inline char *located_block(const located_t *at) { return at->guard.state ? at->guard.block : at->start; }
+static inline size_t located_size(const located_t *at) { return at->guard.state ? at->guard.size : at->size; }
 
 /* It was cut from granules: it is neither of a slab nor a run nor a mapping. */
 static inline bool located_in_granules(const located_t *at) { return !HAS_SYSTEM || (!at->run && !at->huge && at->heap); }
 
-/* Says what is at any address at all. */
+/* Says what is at any address at all; of a checked heap's block without its guard. */
 located_t heap_locate(const void *address);
 
 /* Sets a bit for each block of the slab [start, end) that is in a magazine which a fork has lost. */
@@ -29,6 +35,9 @@ void heap_mark_lost(const bin_t *bin, const char *start, const char *end, uint64
 /* Returns the live block that starts at `block`, or ends the program: `if_freed` is what is said of one that was freed. With a
  * heap it must be a block of it, or of one that it overflows to. */
 located_t heap_locate_block(const heap_t *heap, const void *block, const char *call, const char *if_freed);
+
+/* The same of what holds a checked heap's block that came back. */
+located_t heap_locate_returned(const char *start);
 
 /* Memory of a caller in which a heap lives. */
 void guests_enter(heap_t *heap);

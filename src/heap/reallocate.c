@@ -10,13 +10,12 @@
 #include <errno.h>
 #include <string.h>
 
-/* In a checked heap the bytes behind the requested size are the canary, and not the caller's. */
 size_t heap_usable_size(const void *block, const char *call)
 {
   if (process_is_ending())
     return dying_usable_size(block);
   located_t at = heap_locate_block(NULL, block, call, FREED_BEFORE);
-  return at.heap->checked ? guard_size(block, at.size) : at.size;
+  return located_size(&at);
 }
 
 /* Clears what a block that becomes smaller held behind its new end, if the heap zeroes what is freed. */
@@ -66,11 +65,11 @@ bool heap_resize_in_place(void *block, size_t size, const char *call)
 }
 
 /* The old block is given back only if there is a new one: without it the caller still has the old one. */
-static void *copy_to(void *to, const located_t *at, size_t had, size_t size, const char *call)
+static void *copy_to(void *to, const located_t *at, size_t size, const char *call)
 {
   if (to) {
-    memcpy(to, at->start, min_size(had, size));
-    heap_give_back(*at, call);
+    memcpy(to, located_block(at), min_size(located_size(at), size));
+    heap_give_back(at, call);
   }
   return to;
 }
@@ -79,17 +78,16 @@ static void *copy_to(void *to, const located_t *at, size_t had, size_t size, con
  * for another, because that must not fail. */
 static void *reallocate_checked(heap_t *heap, const located_t *at, size_t size, const char *call)
 {
-  size_t had = guard_size(at->start, at->size);
   /* The same size keeps its address: nothing has changed for the caller. */
-  if (had == size)
-    return at->start;
-  if (size > had)
-    return copy_to(heap_allocate(heap, size, 1, false, call), at, had, size, call);
+  if (size == at->guard.size)
+    return at->guard.block;
+  if (size > at->guard.size)
+    return copy_to(heap_allocate(heap, size, 1, false, call), at, size, call);
   void *to = heap_allocate_if_easy(heap, size, call);
   if (to)
-    return copy_to(to, at, had, size, call);
+    return copy_to(to, at, size, call);
   guard_shorten((guarded_t){at->start, at->size, at->heap, call, located_in_granules(at)}, size);
-  return at->start;
+  return at->guard.block;
 }
 
 /* Moving is only worth it if it is easy. Otherwise the block stays and gives its end back, if it has one. */
@@ -97,7 +95,7 @@ static void *reallocate_smaller(heap_t *heap, located_t *at, size_t size, const 
 {
   void *to = is_worth_moving(at, size) ? heap_allocate_if_easy(heap, size, call) : NULL;
   if (to)
-    return copy_to(to, at, at->size, size, call);
+    return copy_to(to, at, size, call);
   shrink_in_place(at, size);
   return at->start;
 }
@@ -129,5 +127,5 @@ void *heap_reallocate(heap_t *heap, void *block, size_t size, const char *call)
     return HAS_SYSTEM && at.huge ? huge_start(at.huge) : block;
   bool grown;
   void *to = heap_allocate_from(to_heap, size, &at, &grown, call);
-  return grown ? to : copy_to(to, &at, at.size, size, call);
+  return grown ? to : copy_to(to, &at, size, call);
 }

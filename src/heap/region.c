@@ -5,6 +5,7 @@
 #include "heap/region.h"
 #include "bin/slabs.h"
 #include "heap/granular.h"
+#include "heap/guard.h"
 #include "heap/invalid.h"
 #include "option.h"
 #include "space/metadata.h"
@@ -85,19 +86,25 @@ static bool guest_has_granules(const pool_heap_options_t *o)
   return !HAS_SYSTEM || (!o->size_classes && o->memory_size <= SMALL_REGION);
 }
 
-/* Returns what a heap with one block takes at an address. A checked one has room for a byte in it. */
-static size_t granular_enough(uintptr_t address)
+/* How many granules the least block takes. A checked one has room for a byte in it. */
+static size_t least_granules(const pool_heap_options_t *o)
 {
-  size_t record = HEAP_RECORD_SHORT + granules_index_bytes(GRANULES_LEAST);
-  return round_up(round_up(address, GRANULE) + record, GRANULE) + GRANULES_LEAST * GRANULE - address;
+  return o->flags & POOL_HEAP_CHECKED ? granules_for(guarded_size(1, 1)) : GRANULES_LEAST;
+}
+
+/* Returns what a heap with one block takes at an address. */
+static size_t granular_enough(const pool_heap_options_t *o, uintptr_t address)
+{
+  size_t least = least_granules(o), record = HEAP_RECORD_SHORT + granules_index_bytes(least);
+  return round_up(round_up(address, GRANULE) + record, GRANULE) + least * GRANULE - address;
 }
 
 /* The heap and the index are in front, and the granules at the end. */
 static heap_t *create_granular_guest(const pool_heap_options_t *o)
 {
   uintptr_t memory = (uintptr_t)o->memory, end = round_down(memory + o->memory_size, GRANULE);
-  if (o->memory_size < granular_enough(memory))
-    return invalid(INVALID_MEMORY_IS_LESS, o->memory_size, granular_enough(memory));
+  if (o->memory_size < granular_enough(o, memory))
+    return invalid(INVALID_MEMORY_IS_LESS, o->memory_size, granular_enough(o, memory));
   heap_t *heap = memset((void *)round_up(memory, GRANULE), 0, HEAP_RECORD_SHORT);
   char *index = (char *)heap + HEAP_RECORD_SHORT;
   size_t count = granular_count_for(end - (uintptr_t)index);
@@ -216,8 +223,8 @@ static region_plan_t plan_of_granules(const pool_heap_options_t *o)
     count--;
   plan.granules = true;
   plan.unit_log2 = GRANULE_LOG2;
-  plan.units = count < GRANULES_LEAST ? 0 : count;
-  plan.arena_records = granular_records(max_size(plan.units, GRANULES_LEAST));
+  plan.units = count < least_granules(o) ? 0 : count;
+  plan.arena_records = granular_records(max_size(plan.units, least_granules(o)));
   return plan;
 }
 
@@ -437,6 +444,6 @@ void region_give(heap_t *heap)
 size_t region_least(const pool_heap_options_t *o)
 {
   if (o->memory_size || o->memory)
-    return guest_has_granules(o) ? granular_enough(o->memory ? (uintptr_t)o->memory : 1) : guest_enough(o);
-  return heap_record_bytes(false) + granular_records(GRANULES_LEAST) + GRANULES_LEAST * GRANULE;
+    return guest_has_granules(o) ? granular_enough(o, o->memory ? (uintptr_t)o->memory : 1) : guest_enough(o);
+  return heap_record_bytes(false) + granular_records(least_granules(o)) + least_granules(o) * GRANULE;
 }

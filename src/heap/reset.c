@@ -2,6 +2,7 @@
 #include "heap/reset.h"
 #include "heap/granular.h"
 #include "heap/large.h"
+#include "heap/quarantine.h"
 #include "heap/walk.h"
 #include <string.h>
 
@@ -36,11 +37,20 @@ static bool wipe_visited(const pool_block_t *block, void *context)
   return true;
 }
 
+/* The last moment at which a write to one of them is seen. */
+static void end_quarantine(heap_t *heap, const char *call)
+{
+  quarantine_verify(heap, call);
+  quarantine_forget(heap);
+}
+
 /* The order matters. Object pools have records in blocks of the heap, so they end first. The wipe needs to know which blocks
  * are live. Magazines go to their bins, so these end after them. */
 void heap_end_blocks(heap_t *heap, bool for_good)
 {
   drop_dependents(heap);
+  if (HAS_SYSTEM && heap->checked)
+    end_quarantine(heap, for_good ? "pool_heap_destroy" : "pool_heap_reset");
   if (heap->zero_on_free)
     heap_walk(heap, wipe_visited, heap);
   if (HAS_SYSTEM && heap->cached)

@@ -8,6 +8,7 @@
 #include "bin/due.h"
 #include "heap/granular.h"
 #include "heap/large.h"
+#include "heap/quarantine.h"
 #include "option.h"
 #include "space/gate.h"
 #include "space/metadata.h"
@@ -133,8 +134,9 @@ COLD void heap_look_at_clock(thread_t *thread)
 
 /* The order is that of the way back: what threads hold goes to the bins, then the bins empty their depots and close their
  * slabs. */
-void heap_drain(heap_t *heap)
+void heap_drain(heap_t *heap, const char *call)
 {
+  quarantine_empty(heap, call);
   thread_t *thread = HAS_SYSTEM ? thread_current() : NULL;
   magazines_t *magazines = HAS_SYSTEM ? heap_enter(heap, thread) : NULL;
   if (magazines) {
@@ -164,7 +166,7 @@ static size_t purge_slabs(heap_t *heap)
 /* A raised budget may have slabs beside its granules. */
 static size_t trim_granular(heap_t *heap, size_t keep)
 {
-  heap_drain(heap);
+  heap_drain(heap, "pool_heap_trim");
   size_t purged = granular_purge(heap, keep);
   if (!keep)
     purged += purge_slabs(heap);
@@ -176,7 +178,7 @@ static size_t trim_granular(heap_t *heap, size_t keep)
 size_t heap_trim(heap_t *heap, size_t keep)
 {
   if (!HAS_SYSTEM)
-    heap_drain(heap);
+    heap_drain(heap, "pool_heap_trim");
   if (!HAS_SYSTEM || !manager_is_up())
     return 0;
   if (heap_has_granules(heap))
@@ -185,7 +187,7 @@ size_t heap_trim(heap_t *heap, size_t keep)
   size_t before = all || heap->region.kind ? 0 : space_figures(heap->space).dirty_bytes;
   size_t purged = all ? space_destroy_left() : 0;
   uint64_t purged_before = space_figures(heap->space).purged_bytes;
-  heap_drain(heap);
+  heap_drain(heap, "pool_heap_trim");
   purged += (size_t)(space_figures(heap->space).purged_bytes - purged_before);
   /* Mappings and records are the process's, so only a trim of the default heap gives them back. */
   purged += all ? kept_trim(keep) + metadata_trim() : 0;

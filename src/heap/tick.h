@@ -22,8 +22,8 @@ extern heap_t *heaps_round_at;
 void heap_leave_ticks(const heap_t *heap);
 
 /* What the heap has cached and idle goes back to its space: of all threads where they can be reached, else of the calling
- * one. */
-void heap_drain(heap_t *heap);
+ * one. What was kept of a checked heap goes too, and `call` is what finds that it was written to. */
+void heap_drain(heap_t *heap, const char *call);
 
 /* Gives idle memory beyond `keep` bytes back, the calling thread's magazines first. */
 size_t heap_trim(heap_t *heap, size_t keep);

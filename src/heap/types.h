@@ -36,6 +36,13 @@ typedef enum region_kind {
   REGION_SLOTS  /* in slots of the window */
 } region_kind_t;
 
+/* Blocks that came back and are kept for a while (heap/quarantine.h). */
+typedef struct quarantine {
+  char *last; /* of a ring */
+  size_t bytes;
+  size_t blocks_apart; /* those that are of no bin */
+} quarantine_t;
+
 typedef struct heap_region {
   uint8_t kind;            /* region_kind_t; the rest is for a heap that has one */
   bool locked;             /* its pages stay in memory */
@@ -88,7 +95,10 @@ struct pool_heap {
   uint64_t purged_bytes; /* by its own trims, where it has no region to count them */
   heap_exhausted_fn *on_exhausted;
   void *context;
-  reach_list_t reach; /* if it is within reach, the caches that may have something in them */
+  union {
+    reach_list_t reach;      /* if it is within reach, the caches that may have something in them */
+    quarantine_t quarantine; /* if it is checked: then nobody has caches of it */
+  };
   heap_t *parent, *overflow;
   heap_t *previous;                 /* in the list of all heaps */
   struct object_pool *object_pools; /* in it, the newest first; under heaps_lock */

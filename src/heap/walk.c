@@ -22,11 +22,14 @@ typedef struct walk {
   size_t size;
 } walk_t;
 
-/* The visitor is told what the caller of a checked heap asked for, not the guard behind it. */
+/* The visitor is told of what the caller of a checked heap asked for, without its guard. A block whose guard cannot be believed
+ * has its turn when it is freed. */
 static bool visit_block(const walk_t *walk, char *start, size_t size)
 {
-  pool_block_t block = {start, walk->heap->checked ? guard_size(start, size) : size};
-  return walk->visit(&block, walk->context);
+  if (!walk->heap->checked)
+    return walk->visit(&(pool_block_t){start, size}, walk->context);
+  guard_look_t guard = guard_look(start, size);
+  return guard.state != GUARD_LIVE || walk->visit(&(pool_block_t){guard.block, guard.size}, walk->context);
 }
 
 /* ---- slabs ---- */

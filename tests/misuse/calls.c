@@ -137,11 +137,35 @@ static void past_the_end(const struct call *call)
   call->take(block);
 }
 
-/* Which of the free blocks is given out next is the heap's affair. */
+static void in_front(const struct call *call)
+{
+  char *block = block_of(heap);
+  block[-1] = 'x';
+  call->take(block);
+}
+
+static void far_in_front(const struct call *call)
+{
+  char *block = block_of(heap);
+  memset(block - 64, 0, 16);
+  call->take(block);
+}
+
+static void written_while_kept(const struct call *call)
+{
+  char *block = block_of(heap);
+  call->take(block);
+  block[10] = 'x';
+}
+
+/* Which of the free blocks is given out next is the heap's affair. The trim ends the time that it is kept, and the page stays.
+ */
 static void written_after_free(const struct call *call)
 {
   char *block = block_of(heap);
+  block_of(heap);
   pool_heap_free(heap, block);
+  pool_heap_trim(heap, 0);
   block[10] = 'x';
   for (int i = 0; i < TRIES; i++)
     call->allocate();
@@ -179,11 +203,17 @@ static const struct kind {
   {"of-another-zeroing-heap", of_another_heap, POOL_HEAP_ZERO_ON_FREE, false},
   {"of-the-default-heap", of_the_default_heap, POOL_HEAP_CHECKED, false},
   {"past-the-end", past_the_end, POOL_HEAP_CHECKED, false},
+  {"in-front", in_front, POOL_HEAP_CHECKED, false},
+  {"far-in-front", far_in_front, POOL_HEAP_CHECKED, false},
+  {"written-while-kept", written_while_kept, POOL_HEAP_CHECKED, false},
   {"written-after-free", written_after_free, POOL_HEAP_CHECKED, false},
   {"late", late, 0, false},
   {"late-of-another-heap", late_of_another_heap, 0, false},
   {"twice-in-default", twice, 0, true},
   {"past-the-end-in-default", past_the_end, 0, true},
+  {"in-front-in-default", in_front, 0, true},
+  {"far-in-front-in-default", far_in_front, 0, true},
+  {"written-while-kept-in-default", written_while_kept, 0, true},
   {"written-after-free-in-default", written_after_free, 0, true},
 };
 

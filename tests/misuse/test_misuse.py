@@ -80,7 +80,7 @@ POOL_BUGS = {
     "heap-free-after-destroy": ("pool_free", NOT_A_BLOCK),
     "heap-free-after-reset": ("pool_heap_free", rf'({EITHER})(, given to heap "heap-\d+")?'),
     "heap-checked-free-twice": ("pool_heap_free", TWICE),
-    "heap-checked-write-after-free": ("pool_heap_alloc", offset(10)),
+    "heap-checked-write-after-free": ("exit", offset(10)),
     "heap-checked-overrun": ("pool_heap_free", offset(100)),
     "heap-checked-overrun-seen-by-pool-free": ("pool_free", offset(100)),
     "object-pool-put-static": ("object_pool_put", NOT_AN_OBJECT),
@@ -93,7 +93,7 @@ POOL_BUGS = {
 # Seen at once, under TIDEPOOL_OPTIONS=checked=1.
 CHECKED_BUGS = {
     "checked-free-twice": ("(pool_)?free", TWICE),
-    "write-after-free": ("(pool_al|mal)loc", offset(10)),
+    "write-after-free": ("exit", offset(10)),
     "overrun": ("(pool_)?free", offset(100)),
     "overrun-large": ("(pool_)?free", offset(4194296)),
     "overrun-seen-by-realloc": ("(pool_)?realloc", offset(100)),
@@ -138,6 +138,8 @@ HEAP = 'heap "texture cache"'
 OF_ANOTHER = "a block of another heap"
 GIVEN = f", given to {HEAP}"
 PAST = "written past its end at offset 100 of a block of 100 bytes"
+FRONT = "written before its beginning at offset -1 of a block of 100 bytes"
+FAR_FRONT = r"written before its beginning at offset -\d+ of a block of \d+ bytes"
 AFTER = "written to after it was freed at offset 10 of a block of 100 bytes"
 
 
@@ -161,7 +163,13 @@ def misused_calls():
             yield call, "twice-in-plain", name, f"freed twice: a block of 112 bytes of {HEAP}", ""
             yield call, "late", "pool_heap_free", f"freed twice, seen late: a block of 112 bytes of {HEAP}", ""
             yield call, "past-the-end", name, f"{PAST} of {HEAP}", ""
+            yield call, "in-front", name, f"{FRONT} of {HEAP}", ""
+            yield call, "far-in-front", name, f"{FAR_FRONT} of {HEAP}", ""
+            yield call, "written-while-kept", "exit", f"{AFTER} of {HEAP}", ""
             yield call, "past-the-end-in-default", name, PAST, "checked=1"
+            yield call, "in-front-in-default", name, FRONT, "checked=1"
+            yield call, "far-in-front-in-default", name, FAR_FRONT, "checked=1"
+            yield call, "written-while-kept-in-default", "exit", AFTER, "checked=1"
     yield "heap-free", "late-of-another-heap", "pool_heap_free", f"{OF_ANOTHER}, seen late{GIVEN}", ""
     for call, name in ALLOCATING.items():
         yield call, "written-after-free", name, f"{AFTER} of {HEAP}", ""

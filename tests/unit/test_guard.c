@@ -2,125 +2,242 @@
 #include "heap/guard.h"
 #include "unit.h"
 
-enum { USABLE = 256, ROOM = USABLE - GUARD_BYTES };
+enum { USABLE = 512, ROOM = USABLE - GUARD_BYTES, SUMMED = 4 * sizeof(uintptr_t), HEAD = 6 * sizeof(uintptr_t) };
 
-static _Alignas(16) unsigned char block[USABLE];
+static _Alignas(256) char memory[USABLE];
+static char *const block = memory + GUARD_FRONT;
 
-static guarded_t by(const char *call) { return (guarded_t){block, USABLE, NULL, call, false}; }
+static guarded_t by(const char *call) { return (guarded_t){memory, USABLE, NULL, call, false}; }
+
+static guarded_t in_granules(const char *call) { return (guarded_t){memory, USABLE, NULL, call, true}; }
+
+static guard_look_t look(void) { return guard_look(memory, USABLE); }
 
 static void open_and_close(void **state)
 {
   (void)state;
+  memset(memory, 0, USABLE);
+  assert_int_equal(look().state, GUARD_NONE);
   for (size_t size = 0; size <= ROOM; size++) {
-    guard_open(by("call"), size, size > 0);
-    assert_int_equal(guard_size(block, USABLE), size);
+    assert_ptr_equal(guard_open(by("call"), size, 1, size > 0), block);
+    assert_int_equal(look().state, GUARD_LIVE);
+    assert_ptr_equal(look().block, block);
+    assert_int_equal(look().size, size);
     for (size_t i = 0; i < size; i++)
-      assert_int_equal(block[i], 0xcd);
+      assert_int_equal((unsigned char)block[i], 0xcd);
     memset(block, 0xee, size);
-    guard_close(by("call"));
-    assert_int_equal(guard_size(block, USABLE), 0);
-    assert_int_equal(guard_size_before(block, USABLE), size);
-    for (size_t i = 0; i < ROOM; i++)
-      assert_int_equal(block[i], (0x1deadb0bu >> i % 4 * 8) & 0xff);
+    assert_true(guard_close(by("call")));
+    assert_int_equal(look().state, GUARD_RETURNED);
+    assert_ptr_equal(look().block, block);
+    assert_int_equal(look().size, size);
+    assert_true(guard_is_dead(memory + HEAD, USABLE - HEAD));
+    assert_false(guard_close(by("call")));
   }
+}
+
+/* Whatever the alignment, the block has it if what holds it does. */
+static void alignments(void **state)
+{
+  (void)state;
+  memset(memory, 0, USABLE);
+  for (size_t alignment = 1; alignment <= 256; alignment *= 2) {
+    size_t front = max_size(alignment, GUARD_FRONT);
+    assert_int_equal(guarded_size(100, alignment), 100 + front + GUARD_BEHIND);
+    char *at = guard_open(by("call"), 100, alignment, alignment > 1);
+    assert_ptr_equal(at, memory + front);
+    assert_int_equal((uintptr_t)at % alignment, 0);
+    assert_ptr_equal(look().block, at);
+    assert_true(guard_close(by("call")));
+  }
+  assert_true(guarded_size(SIZE_MAX, 1) == SIZE_MAX && guarded_size(SIZE_MAX / 2 + 1, SIZE_MAX / 2 + 1) == SIZE_MAX);
+}
+
+/* What granules leave says nothing but that it was returned. */
+static void granules(void **state)
+{
+  (void)state;
+  memset(memory, 0, USABLE);
+  guard_open(in_granules("call"), 100, 1, false);
+  assert_true(guard_close(in_granules("call")));
+  assert_ptr_equal(look().block, block);
+  guard_settle(in_granules("call"));
+  assert_true(guard_is_dead(memory, USABLE));
+  assert_int_equal(look().state, GUARD_RETURNED);
+  assert_null(look().block);
+  assert_non_null(guard_open(in_granules("call"), 200, 1, true));
 }
 
 static void shorten(void **state)
 {
   (void)state;
   for (size_t size = ROOM; size; size--) {
-    guard_open(by("call"), ROOM, false);
+    guard_open(by("call"), ROOM, 1, false);
     memset(block, 0xee, ROOM);
     guard_shorten(by("call"), size);
-    assert_int_equal(guard_size(block, USABLE), size);
+    assert_int_equal(look().size, size);
     for (size_t i = 0; i < size; i++)
-      assert_int_equal(block[i], 0xee);
-    guard_close(by("call"));
+      assert_int_equal((unsigned char)block[i], 0xee);
+    assert_true(guard_close(by("call")));
+  }
+}
+
+/* A head that was changed in any bit but those of the link, or lies elsewhere, is not believed. */
+static void any_bit_of_the_head(void **state)
+{
+  static _Alignas(256) char elsewhere[USABLE];
+  (void)state;
+  for (int returned = 0; returned < 2; returned++) {
+    guard_open(by("call"), 100, 1, false);
+    if (returned)
+      guard_close(by("call"));
+    for (size_t bit = 0; bit < SUMMED * 8; bit++) {
+      memory[bit / 8] = (char)(memory[bit / 8] ^ 1 << bit % 8);
+      assert_int_equal(look().state, GUARD_NONE);
+      memory[bit / 8] = (char)(memory[bit / 8] ^ 1 << bit % 8);
+    }
+    memcpy(elsewhere, memory, USABLE);
+    assert_int_equal(guard_look(elsewhere, USABLE).state, GUARD_NONE);
+    for (size_t usable = 0; usable < GUARD_BYTES + 100; usable++)
+      assert_int_equal(guard_look(memory, usable).state, GUARD_NONE);
   }
 }
 
 typedef struct damage {
-  size_t size, at;
+  size_t size;
+  ptrdiff_t at; /* from the block */
 } damage_t;
 
-static void write_past_the_end(void *argument)
+static void flip(ptrdiff_t at) { block[at] = (char)(block[at] ^ 1); }
+
+static void write_and_close(void *argument)
 {
   const damage_t *damage = argument;
-  guard_open(by("some_call"), damage->size, false);
-  block[damage->at] ^= 1;
+  guard_open(by("some_call"), damage->size, 1, false);
+  flip(damage->at);
   guard_close(by("some_call"));
 }
 
-static void write_past_the_end_and_shorten(void *argument)
+static void write_and_shorten(void *argument)
 {
   const damage_t *damage = argument;
-  guard_open(by("some_call"), damage->size, false);
-  block[damage->at] ^= 1;
+  guard_open(by("some_call"), damage->size, 1, false);
+  flip(damage->at);
   guard_shorten(by("some_call"), damage->size - 1);
 }
 
-static void write_past_what_was_shortened(void *argument)
+static void write_to_what_was_shortened(void *argument)
 {
   const damage_t *damage = argument;
-  guard_open(by("first_call"), damage->size + 1, false);
+  guard_open(by("first_call"), damage->size + 1, 1, false);
   guard_shorten(by("first_call"), damage->size);
-  block[damage->at] ^= 1;
+  flip(damage->at);
   guard_close(by("some_call"));
 }
 
 static void write_after_return(void *argument)
 {
   const damage_t *damage = argument;
-  guard_open(by("some_call"), damage->size, false);
+  guard_open(by("some_call"), damage->size, 1, false);
   guard_close(by("some_call"));
-  block[damage->at] ^= 1;
-  guard_open(by("other_call"), damage->size, true);
+  flip(damage->at);
+  guard_open(by("other_call"), damage->size, 1, true);
+}
+
+static void write_to_granules(void *argument)
+{
+  const damage_t *damage = argument;
+  guard_open(in_granules("some_call"), damage->size, 1, false);
+  guard_close(in_granules("some_call"));
+  guard_settle(in_granules("some_call"));
+  flip(damage->at);
+  guard_open(in_granules("other_call"), damage->size, 1, true);
+}
+
+static void in_every_way(damage_t damage, const char *what)
+{
+  char words[120];
+  snprintf(words, sizeof words, "tidepool: some_call(0x%llx): %s at offset %td of a block of 100 bytes\n",
+           (unsigned long long)(uintptr_t)block, what, damage.at);
+  aborts_with(write_and_close, &damage, words);
+  aborts_with(write_and_shorten, &damage, words);
+  aborts_with(write_to_what_was_shortened, &damage, words);
 }
 
 static void past_the_end(void **state)
 {
   (void)state;
-  for (size_t at = 100; at < USABLE; at += at == 100 ? 1 : 37) {
-    damage_t damage = {100, at};
-    char words[80];
-    snprintf(words, sizeof words, at < ROOM ? "written past its end at offset %zu of a block of 100 bytes" : "past its end",
-             at);
-    aborts_with(write_past_the_end, &damage, words);
-    aborts_with(write_past_the_end, &damage, "tidepool: some_call(0x");
-    aborts_with(write_past_the_end_and_shorten, &damage, words);
-    aborts_with(write_past_what_was_shortened, &damage, words);
-  }
+  for (ptrdiff_t at = 100; at < USABLE - GUARD_FRONT; at += at == 100 ? 1 : 37)
+    in_every_way((damage_t){100, at}, "written past its end");
+  in_every_way((damage_t){100, USABLE - GUARD_FRONT - 1}, "written past its end");
 }
 
-/* A trailer with any byte changed is not believed. */
-static void into_the_trailer(void **state)
+static void before_the_beginning(void **state)
 {
   (void)state;
-  for (size_t at = ROOM; at < USABLE; at++) {
-    damage_t damage = {100, at};
-    aborts_with(write_past_the_end, &damage, "written past its end at offset 240 of a block of 256 bytes");
-  }
+  for (ptrdiff_t at = -1; at >= (ptrdiff_t)HEAD - GUARD_FRONT; at--)
+    in_every_way((damage_t){100, at}, "written before its beginning");
+}
+
+static void nearest_in_front(void *argument)
+{
+  (void)argument;
+  guard_open(by("some_call"), 100, 1, false);
+  memset(block - 8, 0, 4);
+  guard_close(by("some_call"));
+}
+
+static void damaged_head(void *argument)
+{
+  guard_open(by("some_call"), 100, 1, false);
+  memset(memory, 0, *(size_t *)argument);
+  guard_damaged(by("some_call"), block);
+}
+
+/* Of several wrong bytes the nearest is named. Of a head it is not known which, nor how long the block was. */
+static void nearest(void **state)
+{
+  (void)state;
+  aborts_with(nearest_in_front, NULL, "written before its beginning at offset -5 of a block of 100 bytes\n");
+  size_t head = HEAD, more = HEAD + 10;
+  char words[120];
+  snprintf(words, sizeof words, "written before its beginning at offset %td of a block of %d bytes\n",
+           (ptrdiff_t)HEAD - 1 - GUARD_FRONT, ROOM);
+  aborts_with(damaged_head, &head, words);
+  snprintf(words, sizeof words, "written before its beginning at offset %td of a block of %d bytes\n",
+           (ptrdiff_t)HEAD + 9 - GUARD_FRONT, ROOM);
+  aborts_with(damaged_head, &more, words);
 }
 
 static void after_it_was_returned(void **state)
 {
   (void)state;
-  for (size_t at = 0; at < USABLE; at += at < ROOM - 51 ? 51 : 1) {
+  for (ptrdiff_t at = (ptrdiff_t)HEAD - GUARD_FRONT; at < USABLE - GUARD_FRONT; at += 17) {
     damage_t damage = {100, at};
     char words[160];
-    snprintf(words, sizeof words,
-             at < ROOM ? "other_call(0x%llx): written to after it was freed at offset %zu of a block of 100 bytes\n"
-                       : "other_call(0x%llx): written to after it was freed at offset ",
+    snprintf(words, sizeof words, "other_call(0x%llx): written to after it was freed at offset %td of a block of 100 bytes\n",
              (unsigned long long)(uintptr_t)block, at);
     aborts_with(write_after_return, &damage, words);
+  }
+  for (ptrdiff_t at = -GUARD_FRONT; at < USABLE - GUARD_FRONT; at += 17) {
+    damage_t damage = {100, at};
+    char words[160];
+    snprintf(words, sizeof words, "other_call(0x%llx): written to after it was freed at offset %td of a block of 512 bytes\n",
+             (unsigned long long)(uintptr_t)memory, at + GUARD_FRONT);
+    aborts_with(write_to_granules, &damage, words);
   }
 }
 
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(open_and_close),        cmocka_unit_test(shorten),
-    cmocka_unit_test(past_the_end),          cmocka_unit_test(into_the_trailer),
+    cmocka_unit_test(open_and_close),
+    cmocka_unit_test(alignments),
+    cmocka_unit_test(granules),
+    cmocka_unit_test(shorten),
+    cmocka_unit_test(any_bit_of_the_head),
+    cmocka_unit_test(past_the_end),
+    cmocka_unit_test(before_the_beginning),
+    cmocka_unit_test(nearest),
     cmocka_unit_test(after_it_was_returned),
   };
   return cmocka_run_group_tests_name("guard", tests, NULL, NULL);

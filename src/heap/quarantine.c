@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+#include "heap/quarantine.h"
+#include "heap/granular.h"
+#include "heap/large.h"
+#include "misuse.h"
+#include "os/closure.h"
+
+enum {
+  QUARANTINE_MOST = 4 << 20,
+  PART_OF_LIMIT = 16, /* of a budget, or of a region */
+  PART_OF_ALL = 8     /* a block that takes more than this part of the quarantine does not stay */
+};
+
+/* What a heap may have is what the tightest of its ancestors lets it have. */
+static size_t quarantine_most(const heap_t *heap)
+{
+  size_t limit = SIZE_MAX;
+  if (heap->region.kind)
+    limit = min_size(limit, heap->region.size);
+  for (const heap_t *h = heap; h; h = h->parent)
+    if (budget_limit(&h->budget))
+      limit = min_size(limit, budget_limit(&h->budget));
+  return min_size(limit / PART_OF_LIMIT, QUARANTINE_MOST);
+}
+
+/* ---- the list: a ring, of which the heap knows the last ---- */
+
+/* What stands apart from bins is counted here; bins count their own, which a question about a class wants. */
+static void note_kept(heap_t *heap, const located_t *at, int by)
+{
+  if (at->bin)
+    __atomic_fetch_add(&at->bin->withheld, (uint32_t)by, __ATOMIC_RELAXED);
+  else
+    __atomic_fetch_add(&heap->quarantine.blocks_apart, (size_t)by, __ATOMIC_RELAXED);
+}
+
+static guarded_t guarded(const heap_t *heap, char *start, const char *call)
+{
+  return (guarded_t){.start = start, .usable = guard_usable(start), .heap = heap, .call = call};
+}
+
+/* Looks at a link before it is followed: whoever wrote to a block that was freed may have changed it. */
+static char *next_of(const heap_t *heap, char *start, const char *call)
+{
+  guarded_t at = guarded(heap, start, call);
+  guard_verify_head(at);
+  return guard_next(start);
+}
+
+static void keep(heap_t *heap, char *start, size_t size, const char *call)
+{
+  quarantine_t *q = &heap->quarantine;
+  guard_link(start, q->last ? next_of(heap, q->last, call) : start);
+  if (q->last)
+    guard_link(q->last, start);
+  q->last = start;
+  __atomic_store_n(&q->bytes, q->bytes + size, __ATOMIC_RELAXED); /* read without the lock */
+}
+
+/* Takes the oldest out while there are more than `most` bytes; NULL: there are not. */
+static char *take_oldest(heap_t *heap, size_t most, const char *call)
+{
+  quarantine_t *q = &heap->quarantine;
+  char *oldest = q->bytes > most ? next_of(heap, q->last, call) : NULL;
+  if (!oldest)
+    return NULL;
+  char *next = next_of(heap, oldest, call);
+  if (oldest == q->last)
+    q->last = NULL;
+  else
+    guard_link(q->last, next);
+  __atomic_store_n(&q->bytes, q->bytes - guard_usable(oldest), __ATOMIC_RELAXED);
+  return oldest;
+}
+
+/* ---- a block goes back ---- */
+
+/* Another thread may have freed it since it was looked up. */
+static void give_granules(heap_t *heap, void *block, const char *call)
+{
+  if (unlikely(!granular_give(heap, block)))
+    heap_locate_block(heap, block, call, FREED_TWICE);
+}
+
+void heap_give_uncached(const located_t *at, const char *call)
+{
+  void *start = at->start;
+  if (located_in_granules(at))
+    give_granules(at->heap, start, call);
+  else if (HAS_SYSTEM && at->huge)
+    large_give_huge(at->heap, at->huge);
+  else if (!at->bin)
+    large_give_run(at->heap, at->run);
+  else
+    bin_put(at->bin, &start, 1);
+}
+
+static void settle(const located_t *at, const char *call)
+{
+  guard_settle((guarded_t){at->start, at->size, at->heap, call, located_in_granules(at)});
+  heap_give_uncached(at, call);
+}
+
+static void shrink(heap_t *heap, size_t most, const char *call)
+{
+  for (;;) {
+    closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
+    char *start = take_oldest(heap, most, call);
+    lock_release(&heap->lock);
+    if (!start)
+      return;
+    located_t at = heap_locate_returned(start);
+    note_kept(heap, &at, -1);
+    settle(&at, call);
+  }
+}
+
+void quarantine_keep(const located_t *at, const char *call)
+{
+  heap_t *heap = at->heap;
+  size_t most = HAS_SYSTEM ? quarantine_most(heap) : 0; /* firmware has none to spare */
+  if (!HAS_SYSTEM || at->size > most / PART_OF_ALL) {
+    settle(at, call);
+    return;
+  }
+  closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
+  note_kept(heap, at, 1);
+  keep(heap, at->start, at->size, call);
+  bool full = heap->quarantine.bytes > most;
+  lock_release(&heap->lock);
+  if (full)
+    shrink(heap, most, call);
+}
+
+void quarantine_empty(heap_t *heap, const char *call)
+{
+  if (HAS_SYSTEM && heap->checked)
+    shrink(heap, 0, call);
+}
+
+/* ---- all of it ---- */
+
+size_t quarantine_verify(heap_t *heap, const char *call)
+{
+  size_t bytes = 0;
+  closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
+  char *last = heap->quarantine.last, *start = last;
+  while (start) {
+    next_of(heap, start, call);
+    guard_verify_returned(guarded(heap, start, call));
+    bytes += guard_usable(start);
+    start = guard_next(start);
+    if (start == last)
+      break;
+  }
+  lock_release(&heap->lock);
+  return bytes;
+}
+
+quarantine_figures_t quarantine_figures(heap_t *heap)
+{
+  if (!HAS_SYSTEM || !heap->checked)
+    return (quarantine_figures_t){0};
+  quarantine_figures_t f = {.blocks = __atomic_load_n(&heap->quarantine.blocks_apart, __ATOMIC_RELAXED),
+                            .bytes = __atomic_load_n(&heap->quarantine.bytes, __ATOMIC_RELAXED)};
+  FOR_EACH_BIN(bin, heap)
+    f.bytes -= min_size(f.bytes, (size_t)__atomic_load_n(&bin->withheld, __ATOMIC_RELAXED) * bin->block_size);
+  return f;
+}
+
+void quarantine_forget(heap_t *heap)
+{
+  quarantine_t *q = &heap->quarantine;
+  closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
+  q->last = NULL;
+  __atomic_store_n(&q->bytes, 0, __ATOMIC_RELAXED);
+  __atomic_store_n(&q->blocks_apart, 0, __ATOMIC_RELAXED);
+  lock_release(&heap->lock);
+  FOR_EACH_BIN(bin, heap)
+    __atomic_store_n(&bin->withheld, 0, __ATOMIC_RELAXED);
+}

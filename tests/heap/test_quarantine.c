@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: MIT
+ * Blocks of a checked heap that came back are kept for a while: what is written to them is found, at the latest at the end. */
+#include "../dice.h"
+#include "heaps.h"
+#include <stdlib.h>
+
+enum { SIZES = 6, MOST = 4 << 20, PART = 16, GUARD = 80 };
+static const size_t sizes[SIZES] = {0, 1, 100, 1000, 3000, 20000};
+
+static _Alignas(16) unsigned char buffer[1 << 20];
+
+/* Heaps in all kinds of memory. The last two hold few blocks back. */
+static const pool_heap_options_t kinds[] = {
+  {.flags = POOL_HEAP_CHECKED},
+  {.flags = POOL_HEAP_CHECKED | POOL_HEAP_SINGLE_THREAD},
+  {.flags = POOL_HEAP_CHECKED | POOL_HEAP_ZERO_ON_FREE},
+  {.flags = POOL_HEAP_CHECKED, .budget = 64 << 20},
+  {.flags = POOL_HEAP_CHECKED, .budget = 6 << 20},
+  {.flags = POOL_HEAP_CHECKED, .budget = 7 << 20, .reserve = 6 << 20},
+  {.flags = POOL_HEAP_CHECKED, .memory = buffer, .memory_size = sizeof buffer},
+  {.flags = POOL_HEAP_CHECKED, .budget = 1 << 20},
+  {.flags = POOL_HEAP_CHECKED, .memory = buffer, .memory_size = 64 << 10},
+  {.flags = POOL_HEAP_CHECKED, .budget = 64 << 10},
+};
+enum { ROOMY = 8 };
+
+/* What is in a checked heap's hands at most. */
+static size_t most_kept(size_t k)
+{
+  size_t limit = kinds[k].budget ? kinds[k].budget : kinds[k].memory_size;
+  return limit && limit / PART < MOST ? limit / PART : MOST;
+}
+
+static bool keeps(size_t k, size_t size) { return size + GUARD + 500 + size / 8 <= most_kept(k) / 8; }
+
+/* ---- it is kept ---- */
+
+static void not_used_again_soon(void **state)
+{
+  (void)state;
+  for (size_t k = 0; k < ROOMY; k++)
+    for (size_t s = 0; s < SIZES; s++) {
+      pool_heap_t *heap = heap_with(kinds[k]);
+      void *first = pool_heap_alloc(heap, sizes[s]);
+      bool kept = keeps(k, sizes[s]);
+      pool_heap_free(heap, first);
+      pool_stats_t stats = stats_of(heap);
+      assert_int_equal(stats.live_blocks, 0);
+      assert_int_equal(stats.live_bytes, 0);
+      assert_int_equal(stats.cached_bytes != 0, kept);
+      assert_false(pool_in_use(first));
+      assert_true(pool_heap_walk(heap, visit_nothing, NULL));
+      for (size_t i = 0; i < 7 && kept; i++) {
+        void *block = pool_heap_alloc(heap, sizes[s]);
+        assert_true(block && block != first);
+        pool_heap_free(heap, block);
+      }
+      assert_true(check_heap(heap));
+      pool_heap_trim(heap, 0);
+      assert_int_equal(stats_of(heap).cached_bytes, 0);
+      pool_heap_destroy(heap);
+    }
+}
+
+static void bounded(void **state)
+{
+  (void)state;
+  for (size_t k = 0; k < COUNT_OF(kinds); k++) {
+    pool_heap_t *heap = heap_with(kinds[k]);
+    uint64_t dice = k;
+    size_t most = 0;
+    for (size_t i = 0; i < 20000; i++) {
+      void *block = pool_heap_alloc(heap, below(&dice, 400));
+      assert_non_null(block);
+      pool_heap_free(heap, block);
+      if (i % 16 == 0)
+        most = max_size(most, stats_of(heap).cached_bytes);
+    }
+    assert_true(most <= most_kept(k) && most > most_kept(k) / 5 * 4);
+    assert_true(check_heap(heap));
+    pool_heap_destroy(heap);
+  }
+}
+
+/* The tightest of the ancestors' budgets counts. */
+static void bounded_by_a_parent(void **state)
+{
+  (void)state;
+  pool_heap_t *parent = heap_with_budget(4 << 20);
+  pool_heap_t *heap = heap_with((pool_heap_options_t){.parent = parent, .flags = POOL_HEAP_CHECKED});
+  for (size_t i = 0; i < 20000; i++)
+    pool_heap_free(heap, pool_heap_alloc(heap, 100));
+  size_t cached = stats_of(heap).cached_bytes;
+  assert_true(cached <= (4 << 20) / PART && cached > (4 << 20) / PART - 1000);
+  pool_heap_destroy(heap);
+  pool_heap_destroy(parent);
+}
+
+/* ---- a heap that needs it has it ---- */
+
+static void exhausted_heaps_give_it_up(void **state)
+{
+  static const size_t of[] = {16, 100, 1000};
+  (void)state;
+  for (size_t k = 3; k < COUNT_OF(kinds); k++)
+    for (size_t s = 0; s < COUNT_OF(of); s++) {
+      pool_heap_t *heap = heap_with(kinds[k]);
+      list_t list = {0};
+      size_t count = list_exhaust(&list, heap, of[s]);
+      assert_true(count > 5);
+      for (int round = 0; round < 3; round++) {
+        list_free(&list, heap);
+        assert_int_equal(list_exhaust(&list, heap, of[s]), count);
+      }
+      list_free(&list, heap);
+      size_t largest = pool_heap_largest(heap);
+      assert_int_equal(stats_of(heap).cached_bytes, 0);
+      void *block = pool_heap_alloc(heap, largest);
+      assert_non_null(block);
+      assert_null(pool_heap_alloc(heap, largest + 4096));
+      pool_heap_free(heap, block);
+      assert_true(check_heap(heap));
+      pool_heap_destroy(heap);
+    }
+}
+
+static void sizes_that_overflow(void **state)
+{
+  static const size_t too_many[] = {PTRDIFF_MAX, PTRDIFF_MAX - (3 << 16), PTRDIFF_MAX - (2 << 16), SIZE_MAX, SIZE_MAX - 100};
+  (void)state;
+  for (size_t k = 0; k < COUNT_OF(kinds); k++) {
+    pool_heap_t *heap = heap_with(kinds[k]);
+    for (size_t i = 0; i < COUNT_OF(too_many); i++) {
+      assert_null(pool_heap_alloc(heap, opaque(too_many[i])));
+      for (size_t alignment = 16; alignment; alignment *= 2)
+        assert_null(pool_heap_aligned_alloc(heap, alignment, opaque(too_many[i])));
+    }
+    assert_null(pool_heap_aligned_alloc(heap, opaque(((size_t)PTRDIFF_MAX >> 1) + 1), 100));
+    pool_heap_destroy(heap);
+  }
+}
+
+static void alignments(void **state)
+{
+  (void)state;
+  for (size_t k = 0; k < COUNT_OF(kinds); k++) {
+    pool_heap_t *heap = heap_with(kinds[k]);
+    for (size_t alignment = 16; alignment <= 8192; alignment *= 2)
+      for (size_t s = 0; s < 4; s++) {
+        char *block = pool_heap_aligned_alloc(heap, alignment, sizes[s]);
+        assert_non_null(block);
+        assert_int_equal((uintptr_t)block % alignment, 0);
+        assert_int_equal(pool_usable_size(block), sizes[s]);
+        pattern_write(block, sizes[s], s);
+        char *moved = pool_heap_realloc(heap, block, sizes[s] + 7);
+        assert_true(moved && moved != block && pattern_kept(moved, sizes[s], sizes[s], s));
+        pool_heap_free(heap, moved);
+      }
+    assert_true(check_heap(heap));
+    pool_heap_destroy(heap);
+  }
+}
+
+/* ---- a late write is found, whatever comes next ---- */
+
+typedef enum next { TRIM, RESET, DESTROY, EXHAUST, OTHERS, LARGEST, CHECK, EXIT, NEXTS } next_t;
+
+typedef struct late {
+  size_t kind, size;
+  ptrdiff_t at;
+  next_t next;
+} late_t;
+
+static void exhaust(pool_heap_t *heap)
+{
+  list_t list = {0};
+  list_exhaust(&list, heap, 64);
+}
+
+static void free_others(pool_heap_t *heap)
+{
+  for (size_t i = 0; i < 50000; i++)
+    pool_heap_free(heap, pool_heap_alloc(heap, 100));
+}
+
+static void go_on(pool_heap_t *heap, next_t next)
+{
+  if (next == TRIM)
+    pool_heap_trim(heap, 0);
+  else if (next == RESET)
+    pool_heap_reset(heap);
+  else if (next == DESTROY)
+    pool_heap_destroy(heap);
+  else if (next == EXHAUST)
+    exhaust(heap);
+  else if (next == OTHERS)
+    free_others(heap);
+  else if (next == LARGEST)
+    pool_heap_largest(heap);
+  else if (next == CHECK)
+    check_heap(heap);
+  else
+    exit(0);
+}
+
+static void write_late(void *argument)
+{
+  const late_t *late = argument;
+  pool_heap_t *heap = heap_with(kinds[late->kind]);
+  pool_heap_free(heap, pool_heap_alloc(heap, 10));
+  char *block = pool_heap_alloc(heap, late->size);
+  pool_heap_free(heap, block);
+  pool_heap_free(heap, pool_heap_alloc(heap, 10));
+  block[late->at] ^= 1;
+  go_on(heap, late->next);
+}
+
+static void late_writes_are_found(void **state)
+{
+  static const char *const calls[NEXTS] = {"pool_heap_trim",
+                                           "pool_heap_reset",
+                                           "pool_heap_destroy",
+                                           "pool_heap_alloc",
+                                           "pool_heap_free",
+                                           "pool_heap_largest",
+                                           "check",
+                                           "exit"};
+  (void)state;
+  for (size_t k = 0; k < COUNT_OF(kinds); k++)
+    for (unsigned next = 0; next < NEXTS; next++) {
+      late_t late = {k, 100, (ptrdiff_t)(next * 14), next};
+      if (next == EXIT && kinds[k].flags & POOL_HEAP_SINGLE_THREAD)
+        continue; /* nobody else looks into it, and a sanitizer has a thread of its own */
+      if (next == EXHAUST && !kinds[k].budget && !kinds[k].memory)
+        continue; /* nothing exhausts it */
+      char words[160];
+      snprintf(words, sizeof words, "written to after it was freed at offset %td of a block of 100 bytes", late.at);
+      aborts_with(write_late, &late, words);
+      snprintf(words, sizeof words, "tidepool: %s(0x", calls[next]);
+      aborts_with(write_late, &late, words);
+    }
+}
+
+/* In front of it there is what leads to the next of those that are kept. It is not followed. */
+static void so_are_those_in_front(void **state)
+{
+  (void)state;
+  for (ptrdiff_t at = -64; at < 0; at++) {
+    late_t late = {0, 100, at, at % 2 ? TRIM : EXIT};
+    aborts_with(write_late, &late, "written to after it was freed at offset -");
+  }
+}
+
+/* ---- freed twice ---- */
+
+static void free_again(void *argument)
+{
+  const late_t *late = argument;
+  pool_heap_t *heap = heap_with(kinds[late->kind]);
+  void *volatile block = pool_heap_alloc(heap, 100);
+  pool_heap_free(heap, block);
+  for (ptrdiff_t i = 0; i < late->at; i++)
+    pool_heap_free(heap, pool_heap_alloc(heap, 100));
+  pool_heap_free(heap, block);
+}
+
+/* Also after others of its size, for as long as it is kept. */
+static void known_for_what_it_was(void **state)
+{
+  (void)state;
+  for (size_t k = 0; k < COUNT_OF(kinds); k++)
+    for (ptrdiff_t others = 0; others < (ptrdiff_t)most_kept(k) / 256 && others < 3000; others = others * 4 + 1) {
+      late_t late = {.kind = k, .at = others};
+      aborts_with(free_again, &late, "freed twice: a block of 100 bytes of heap \"heap-");
+    }
+}
+
+enum { RACERS = 4 };
+
+typedef struct race {
+  pool_heap_t *heap;
+  pthread_barrier_t start;
+  void *block;
+} race_t;
+
+static void free_at_once(size_t index, void *context)
+{
+  race_t *race = context;
+  for (size_t round = 0;; round++) {
+    if (index == 0)
+      must(race->block = pool_heap_alloc(race->heap, 100));
+    pthread_barrier_wait(&race->start);
+    if (index == round % RACERS || index == (round + 1) % RACERS)
+      pool_heap_free(race->heap, race->block);
+    pthread_barrier_wait(&race->start);
+  }
+}
+
+static void all_at_once(void *argument)
+{
+  race_t race = {.heap = heap_with(*(const pool_heap_options_t *)argument)};
+  pthread_barrier_init(&race.start, NULL, RACERS);
+  run_threads(RACERS, free_at_once, &race);
+}
+
+static void by_two_threads(void **state)
+{
+  (void)state;
+  for (size_t k = 0; k < COUNT_OF(kinds); k++)
+    for (size_t i = 0; i < 10; i++)
+      if (!(kinds[k].flags & POOL_HEAP_SINGLE_THREAD))
+        aborts_with(all_at_once, (void *)(uintptr_t)&kinds[k], "freed twice");
+}
+
+/* ---- threads and forks ---- */
+
+static void work(size_t index, void *context)
+{
+  pool_heap_t *heap = context;
+  uint64_t dice = index;
+  void *blocks[40] = {0};
+  size_t length[40] = {0};
+  for (size_t i = 0; i < 6000; i++) {
+    size_t at = below(&dice, COUNT_OF(blocks));
+    must(!blocks[at] || pattern_holds(blocks[at], length[at], index << 16 | at));
+    pool_heap_free(heap, blocks[at]);
+    length[at] = below(&dice, one_in(&dice, 50) ? 40000 : 300);
+    if ((blocks[at] = pool_heap_alloc(heap, length[at])))
+      pattern_write(blocks[at], length[at], index << 16 | at);
+    if (one_in(&dice, 500))
+      pool_heap_trim(heap, 0);
+  }
+  for (size_t at = 0; at < COUNT_OF(blocks); at++)
+    pool_heap_free(heap, blocks[at]);
+}
+
+static void threads_share_it(void **state)
+{
+  (void)state;
+  for (size_t k = 0; k < COUNT_OF(kinds); k++) {
+    pool_heap_t *heap = heap_with(kinds[k]);
+    run_threads(kinds[k].flags & POOL_HEAP_SINGLE_THREAD ? 1 : 4, work, heap);
+    assert_int_equal(stats_of(heap).live_blocks, 0);
+    assert_true(check_heap(heap));
+    pool_heap_destroy(heap);
+  }
+}
+
+static void in_the_child(void *argument)
+{
+  pool_heap_t *heap = argument;
+  must(stats_of(heap).cached_bytes > 0 && check_heap(heap));
+  run_threads(2, work, heap);
+  pool_heap_trim(heap, 0);
+  must(stats_of(heap).cached_bytes == 0 && check_heap(heap));
+}
+
+static void a_fork_has_it_too(void **state)
+{
+  (void)state;
+  for (size_t k = 0; k < ROOMY; k++)
+    if (!(kinds[k].flags & POOL_HEAP_SINGLE_THREAD)) {
+      pool_heap_t *heap = heap_with(kinds[k]);
+      run_threads(2, work, heap);
+      pool_heap_free(heap, pool_heap_alloc(heap, 10));
+      in_child(in_the_child, heap);
+      assert_true(check_heap(heap));
+      pool_heap_destroy(heap);
+    }
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(not_used_again_soon),   cmocka_unit_test(bounded),
+    cmocka_unit_test(bounded_by_a_parent),   cmocka_unit_test(exhausted_heaps_give_it_up),
+    cmocka_unit_test(sizes_that_overflow),   cmocka_unit_test(alignments),
+    cmocka_unit_test(late_writes_are_found), cmocka_unit_test(so_are_those_in_front),
+    cmocka_unit_test(known_for_what_it_was), cmocka_unit_test(by_two_threads),
+    cmocka_unit_test(threads_share_it),      cmocka_unit_test(a_fork_has_it_too),
+  };
+  return cmocka_run_group_tests_name("quarantine", tests, NULL, NULL);
+}
