@@ -7,7 +7,7 @@
 #include "heap/figures.h"
 #include "heap/heap.h"
 #include "heap/invalid.h"
-#include "heap/quarantine.h"
+#include "heap/walk.h"
 #include "misuse.h"
 #include "object_pool/registry.h"
 #include "option.h"
@@ -217,21 +217,22 @@ static void print_figures(void)
     os_unmap(mapped, size);
 }
 
-/* Blocks that were freed and whose memory was not used again: this is the last moment at which a write to one is seen. Other
- * threads may still be at work; one that has a heap to itself takes no lock. */
-static void look_into_quarantines(void)
+/* The last moment at which a write outside of a block, or to one that was freed, is seen. Other threads may still be at work;
+ * one that has a heap to itself takes no lock. */
+static void verify_heaps(void)
 {
+  bool alone = os_single_threaded();
   lock_acquire(&heaps_lock);
   for (heap_t *heap = heaps_first(); heap; heap = heap->next)
-    if (heap->checked && (!heap->lock.solo || os_single_threaded()))
-      quarantine_verify(heap, "exit");
+    if (!heap->lock.solo || alone)
+      heap_verify(heap, alone, "exit");
   lock_release(&heaps_lock);
 }
 
 __attribute__((destructor)) static void finish(void)
 {
   if (HAS_SYSTEM && manager_is_up())
-    look_into_quarantines();
+    verify_heaps();
   if (HAS_SYSTEM && settings.stats_at_exit)
     print_figures();
 }

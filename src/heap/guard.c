@@ -68,13 +68,16 @@ static _Noreturn void damaged(const guarded_t *at, const char *block, const char
   fatal_damage(at->call, block, what, where - block, at->heap, size);
 }
 
-/* The nearest wrong byte in front of a block is what leads to the culprit: NULL, if the canary is whole. */
-static const char *wrong_in_front(const char *start, const char *block)
+/* The nearest wrong byte in front of a block is what leads to the culprit: NULL, if canary and link are whole. */
+READS_BESIDE_OWNER static const char *wrong_in_front(const char *start, const char *block)
 {
   const char *at = block;
   while (at > start + sizeof(head_t) && (unsigned char)at[-1] == CANARY_BYTE)
     at--;
-  return at > start + sizeof(head_t) ? at - 1 : NULL;
+  if (at > start + sizeof(head_t))
+    return at - 1;
+  const head_t *head = head_of(start);
+  return head->next == 0 && head->next_sum == link_sum(head, 0) ? NULL : start + sizeof(head_t) - 1;
 }
 
 /* Which byte of the head was changed is not known, so the last is named. Nor is what was asked for: at most what there is room
@@ -82,18 +85,40 @@ static const char *wrong_in_front(const char *start, const char *block)
 void guard_damaged(guarded_t at, const char *block)
 {
   const char *where = wrong_in_front(at.start, block), *end = at.start + at.usable - GUARD_BEHIND;
-  damaged(&at, block, BEFORE_ITS_BEGINNING, where ? where : at.start + sizeof(head_t) - 1,
+  damaged(&at, block, BEFORE_ITS_BEGINNING, where ? where : at.start + offsetof(head_t, next) - 1,
           block < end ? (size_t)(end - block) : 0);
+}
+
+READS_BESIDE_OWNER static const char *wrong_behind(const guarded_t *at, const head_t *head)
+{
+  const char *behind = at->start + head->front + head->size, *end = at->start + at->usable;
+  while (behind < end && (unsigned char)*behind == CANARY_BYTE)
+    behind++;
+  return behind < end ? behind : NULL;
 }
 
 static void verify_canaries(const guarded_t *at, const head_t *head)
 {
-  const char *block = at->start + head->front, *end = at->start + at->usable, *wrong = wrong_in_front(at->start, block);
-  if (wrong)
-    damaged(at, block, BEFORE_ITS_BEGINNING, wrong, head->size);
-  for (const char *behind = block + head->size; behind < end; behind++)
-    if ((unsigned char)*behind != CANARY_BYTE)
-      damaged(at, block, PAST_ITS_END, behind, head->size);
+  const char *block = at->start + head->front, *front = wrong_in_front(at->start, block), *behind = wrong_behind(at, head);
+  if (front)
+    damaged(at, block, BEFORE_ITS_BEGINNING, front, head->size);
+  if (behind)
+    damaged(at, block, PAST_ITS_END, behind, head->size);
+}
+
+/* Another thread that gives the block back changes the head first. So where a canary is wrong, and the head is the same after
+ * that was seen, it is not that thread who wrote it. */
+void guard_verify_live(guarded_t at, bool alone)
+{
+  head_t head, again;
+  guard_state_t state = head_says(at.start, at.usable, &head);
+  if (state == GUARD_NONE && alone)
+    guard_damaged(at, at.start + GUARD_FRONT);
+  if (state != GUARD_LIVE || (!wrong_in_front(at.start, at.start + head.front) && !wrong_behind(&at, &head)))
+    return;
+  __atomic_thread_fence(__ATOMIC_ACQUIRE);
+  if (head_says(at.start, at.usable, &again) == GUARD_LIVE && again.sum == head.sum)
+    verify_canaries(&at, &head);
 }
 
 static const char *wrong_in_pattern(const char *from, const char *to)

@@ -20,7 +20,7 @@ struct pool_heap;
 
 enum {
   GUARD_FRONT = 64,                        /* in front of the block, at least: the alignment of a cache line is kept */
-  GUARD_BEHIND = 16,                       /* and behind it */
+  GUARD_BEHIND = 32,                       /* and behind it */
   GUARD_BYTES = GUARD_FRONT + GUARD_BEHIND /* more than the caller asked for, with an alignment of up to GUARD_FRONT */
 };
 
@@ -78,6 +78,10 @@ guard_look_t guard_look(const char *start, size_t usable);
 /* What holds a live block, as something else than guard_close found it, has a head that cannot be believed: ends the program.
  * `block` is what the caller knows. */
 _Noreturn void guard_damaged(guarded_t at, const char *block);
+
+/* A block that is live is looked at where it is: ends the program if it was written to outside. `alone`: nobody else takes
+ * blocks or gives them back meanwhile, so that what has no head lost it. */
+void guard_verify_live(guarded_t at, bool alone);
 
 /* Writes the pattern of returned memory, and says whether memory has it. Both at a multiple of 4 bytes. */
 void guard_fill(void *start, size_t size);

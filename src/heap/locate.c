@@ -71,6 +71,8 @@ static heap_t *find_guest(const void *address, heap_t **outer)
 typedef struct question {
   const void *address;
   located_t at;
+  const char *verifies; /* the call that wants the guard verified; NULL: none */
+  bool alone;
   heap_t *region; /* the address is in the units of its region, or in nothing that it has taken of it */
 } question_t;
 
@@ -89,8 +91,11 @@ static void ask_slab(question_t *q)
  * back, so it is read while the lock that keeps the memory is held. */
 static void look_at_guard(question_t *q, const heap_t *heap, const char *start, size_t size)
 {
-  if (unlikely(heap->checked))
-    q->at.guard = guard_look(start, size);
+  if (likely(!heap->checked))
+    return;
+  q->at.guard = guard_look(start, size);
+  if (q->verifies)
+    guard_verify_live((guarded_t){(char *)(uintptr_t)start, size, heap, q->verifies, false}, q->alone);
 }
 
 /* The end of a slab may be too short for a block, and then there is nothing to read. */
@@ -358,6 +363,12 @@ located_t heap_locate_block(const heap_t *heap, const void *block, const char *c
   if (unlikely(heap && !overflows_to(heap, at.heap)))
     not_of_heap(&at, heap, call);
   return at;
+}
+
+void heap_verify_around(const char *address, bool alone, const char *call)
+{
+  question_t q = {.address = address, .verifies = call, .alone = alone};
+  locate(&q);
 }
 
 located_t heap_locate_returned(const char *start)

@@ -39,6 +39,9 @@ located_t heap_locate_block(const heap_t *heap, const void *block, const char *c
 /* The same of what holds a checked heap's block that came back. */
 located_t heap_locate_returned(const char *start);
 
+/* Ends the program if the checked heap's block around an address is live and was written to outside (guard_verify_live). */
+void heap_verify_around(const char *address, bool alone, const char *call);
+
 /* Memory of a caller in which a heap lives. */
 void guests_enter(heap_t *heap);
 void guests_leave(heap_t *heap);

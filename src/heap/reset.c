@@ -37,10 +37,10 @@ static bool wipe_visited(const pool_block_t *block, void *context)
   return true;
 }
 
-/* The last moment at which a write to one of them is seen. */
-static void end_quarantine(heap_t *heap, const char *call)
+/* The last moment at which a write outside of a block, or to one that was freed, is seen. */
+static void end_checks(heap_t *heap, const char *call)
 {
-  quarantine_verify(heap, call);
+  heap_verify(heap, true, call);
   quarantine_forget(heap);
 }
 
@@ -50,7 +50,7 @@ void heap_end_blocks(heap_t *heap, bool for_good)
 {
   drop_dependents(heap);
   if (HAS_SYSTEM && heap->checked)
-    end_quarantine(heap, for_good ? "pool_heap_destroy" : "pool_heap_reset");
+    end_checks(heap, for_good ? "pool_heap_destroy" : "pool_heap_reset");
   if (heap->zero_on_free)
     heap_walk(heap, wipe_visited, heap);
   if (HAS_SYSTEM && heap->cached)

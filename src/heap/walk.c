@@ -6,7 +6,7 @@
 #include "heap/granular.h"
 #include "heap/guard.h"
 #include "heap/large.h"
-#include "heap/locate.h"
+#include "heap/quarantine.h"
 #include "space/gate.h"
 #include <string.h>
 
@@ -20,12 +20,19 @@ typedef struct walk {
   bin_t *bin;
   char *start, *end;
   size_t size;
+  /* Of heap_verify(): instead of visits */
+  const char *verifies;
+  bool alone;
 } walk_t;
 
 /* The visitor is told of what the caller of a checked heap asked for, without its guard. A block whose guard cannot be believed
  * has its turn when it is freed. */
 static bool visit_block(const walk_t *walk, char *start, size_t size)
 {
+  if (walk->verifies) {
+    heap_verify_around(start, walk->alone, walk->verifies);
+    return true;
+  }
   if (!walk->heap->checked)
     return walk->visit(&(pool_block_t){start, size}, walk->context);
   guard_look_t guard = guard_look(start, size);
@@ -167,14 +174,29 @@ static void flush_all_threads(heap_t *heap)
     bin_drain(bin);
 }
 
+static bool walk_all(walk_t *walk, heap_t *heap)
+{
+  if (heap_has_granules(heap) && !walk_granules(walk))
+    return false;
+  if (heap_own_arena(heap) && !walk_space(walk, &heap->region.space))
+    return false;
+  /* A heap with a region may have gone on in the process's space; one in a caller's memory cannot. */
+  return heap_is_guest(heap) || (walk_space(walk, &space_of_process) && walk_huge(walk));
+}
+
 bool heap_walk(heap_t *heap, pool_visit_fn *visit, void *context)
 {
   walk_t walk = {.heap = heap, .visit = visit, .context = context};
   flush_all_threads(heap);
-  if (heap_has_granules(heap) && !walk_granules(&walk))
-    return false;
-  if (heap_own_arena(heap) && !walk_space(&walk, &heap->region.space))
-    return false;
-  /* A heap with a region may have gone on in the process's space; one in a caller's memory cannot. */
-  return heap_is_guest(heap) || (walk_space(&walk, &space_of_process) && walk_huge(&walk));
+  return walk_all(&walk, heap);
+}
+
+/* Nothing has to be flushed: no thread caches blocks of such a heap. */
+void heap_verify(heap_t *heap, bool alone, const char *call)
+{
+  if (!heap->checked)
+    return;
+  walk_t walk = {.heap = heap, .verifies = call, .alone = alone};
+  quarantine_verify(heap, call);
+  walk_all(&walk, heap);
 }

@@ -10,4 +10,8 @@
 /* Calls `visit` with each block that is live, until it returns false. As pool_heap_walk(). */
 bool heap_walk(heap_t *heap, pool_visit_fn *visit, void *context);
 
+/* Looks at all live blocks of a checked heap, and at those in quarantine: ends the program if one was written to where nobody
+ * may write. `alone`: as for guard_verify_live(). */
+void heap_verify(heap_t *heap, bool alone, const char *call);
+
 #endif

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * Blocks of a checked heap that came back are kept for a while: what is written to them is found, at the latest at the end. */
+ * Blocks of a checked heap that came back are kept for a while: what is written to them is found, at the latest at the end. So
+ * is what is written outside of blocks that were never freed. */
 #include "../dice.h"
 #include "heaps.h"
 #include <stdlib.h>
 
-enum { SIZES = 6, MOST = 4 << 20, PART = 16, GUARD = 80 };
+enum { SIZES = 6, MOST = 4 << 20, PART = 16, GUARD = 96 };
 static const size_t sizes[SIZES] = {0, 1, 100, 1000, 3000, 20000};
 
 static _Alignas(16) unsigned char buffer[1 << 20];
@@ -251,6 +252,62 @@ static void so_are_those_in_front(void **state)
   }
 }
 
+/* ---- so is a write outside of a block that is not freed ---- */
+
+static void write_outside(void *argument)
+{
+  const late_t *late = argument;
+  pool_heap_t *heap = heap_with(kinds[late->kind]);
+  must(pool_heap_alloc(heap, 10));
+  volatile char *block = pool_heap_alloc(heap, late->size); /* or a compiler sees that nobody reads it */
+  must(block && pool_heap_alloc(heap, 10));
+  pool_heap_free(heap, pool_heap_alloc(heap, 10));
+  block[late->at] ^= 1;
+  go_on(heap, late->next);
+}
+
+static void writes_outside_live_blocks(void **state)
+{
+  static const next_t nexts[] = {RESET, DESTROY, EXIT};
+  static const char *const calls[] = {"pool_heap_reset", "pool_heap_destroy", "exit"};
+  (void)state;
+  for (size_t k = 0; k < COUNT_OF(kinds); k++)
+    for (size_t s = 0; s < SIZES; s++)
+      for (size_t n = 0; n < COUNT_OF(nexts); n++) {
+        if (nexts[n] == EXIT && kinds[k].flags & POOL_HEAP_SINGLE_THREAD)
+          continue;
+        char words[160];
+        late_t late = {k, sizes[s], -1, nexts[n]};
+        snprintf(words, sizeof words, "): written before its beginning at offset -1 of a block of %zu bytes of heap", sizes[s]);
+        aborts_with(write_outside, &late, words);
+        late.at = (ptrdiff_t)sizes[s];
+        snprintf(words, sizeof words, "): written past its end at offset %zu of a block of %zu bytes of heap", sizes[s],
+                 sizes[s]);
+        aborts_with(write_outside, &late, words);
+        snprintf(words, sizeof words, "tidepool: %s(0x", calls[n]);
+        aborts_with(write_outside, &late, words);
+      }
+}
+
+/* Where nobody is in a call with the heap, one that has no head that can be believed has lost it. */
+static void lose_the_head(void *argument)
+{
+  late_t late = *(const late_t *)argument;
+  pool_heap_t *heap = heap_with(kinds[late.kind]);
+  volatile char *block = pool_heap_alloc(heap, 100);
+  for (int at = -64; at < -40; at++)
+    block[at] = 0;
+  go_on(heap, late.next);
+}
+
+static void lost_heads(void **state)
+{
+  (void)state;
+  for (size_t k = 0; k < COUNT_OF(kinds); k++)
+    for (int reset = 0; reset < 2; reset++)
+      aborts_with(lose_the_head, &(late_t){.kind = k, .next = reset ? RESET : DESTROY}, "written before its beginning");
+}
+
 /* ---- freed twice ---- */
 
 static void free_again(void *argument)
@@ -372,12 +429,13 @@ static void a_fork_has_it_too(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(not_used_again_soon),   cmocka_unit_test(bounded),
-    cmocka_unit_test(bounded_by_a_parent),   cmocka_unit_test(exhausted_heaps_give_it_up),
-    cmocka_unit_test(sizes_that_overflow),   cmocka_unit_test(alignments),
-    cmocka_unit_test(late_writes_are_found), cmocka_unit_test(so_are_those_in_front),
-    cmocka_unit_test(known_for_what_it_was), cmocka_unit_test(by_two_threads),
-    cmocka_unit_test(threads_share_it),      cmocka_unit_test(a_fork_has_it_too),
+    cmocka_unit_test(not_used_again_soon),        cmocka_unit_test(bounded),
+    cmocka_unit_test(bounded_by_a_parent),        cmocka_unit_test(exhausted_heaps_give_it_up),
+    cmocka_unit_test(sizes_that_overflow),        cmocka_unit_test(alignments),
+    cmocka_unit_test(late_writes_are_found),      cmocka_unit_test(so_are_those_in_front),
+    cmocka_unit_test(writes_outside_live_blocks), cmocka_unit_test(lost_heads),
+    cmocka_unit_test(known_for_what_it_was),      cmocka_unit_test(by_two_threads),
+    cmocka_unit_test(threads_share_it),           cmocka_unit_test(a_fork_has_it_too),
   };
   return cmocka_run_group_tests_name("quarantine", tests, NULL, NULL);
 }

@@ -206,7 +206,7 @@ static void write_late(void *argument)
 /* Small blocks are seen while they are kept, and so for what they were. Memory of others is of no block by then. */
 static void say_late_write(char *words, size_t size, const late_write_t *w)
 {
-  size_t whole = (w->next + 80 + 15) / 16 * 16; /* with its guard */
+  size_t whole = (w->next + 96 + 15) / 16 * 16; /* with its guard */
   bool kept = is_kept(w);
   snprintf(words, size, "written to after it was freed at offset %zu of a block of %zu bytes", kept ? w->at : w->at + 64,
            kept ? w->size : whole);

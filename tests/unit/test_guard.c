@@ -176,6 +176,13 @@ static void before_the_beginning(void **state)
   (void)state;
   for (ptrdiff_t at = -1; at >= (ptrdiff_t)HEAD - GUARD_FRONT; at--)
     in_every_way((damage_t){100, at}, "written before its beginning");
+  for (ptrdiff_t at = (ptrdiff_t)SUMMED - GUARD_FRONT; at < (ptrdiff_t)HEAD - GUARD_FRONT; at++) {
+    damage_t damage = {100, at}; /* to the link, of which the last byte is named */
+    char words[120];
+    snprintf(words, sizeof words, "written before its beginning at offset %td of a block of 100 bytes\n",
+             (ptrdiff_t)HEAD - GUARD_FRONT - 1);
+    aborts_with(write_and_close, &damage, words);
+  }
 }
 
 static void nearest_in_front(void *argument)
@@ -198,10 +205,10 @@ static void nearest(void **state)
 {
   (void)state;
   aborts_with(nearest_in_front, NULL, "written before its beginning at offset -5 of a block of 100 bytes\n");
-  size_t head = HEAD, more = HEAD + 10;
+  size_t head = SUMMED, more = HEAD + 10;
   char words[120];
   snprintf(words, sizeof words, "written before its beginning at offset %td of a block of %d bytes\n",
-           (ptrdiff_t)HEAD - 1 - GUARD_FRONT, ROOM);
+           (ptrdiff_t)SUMMED - 1 - GUARD_FRONT, ROOM);
   aborts_with(damaged_head, &head, words);
   snprintf(words, sizeof words, "written before its beginning at offset %td of a block of %d bytes\n",
            (ptrdiff_t)HEAD + 9 - GUARD_FRONT, ROOM);
