@@ -62,15 +62,32 @@ static uint64_t join(uint64_t left, uint64_t right, size_t half)
   return node_of(low, high, max_size(across, max_size(longest_of(left), longest_of(right))));
 }
 
-/* Brings the nodes over the words [first, last] up to date, each level after the one below it. */
+/* Returns the bits in which the node was another one before. */
+static uint64_t set_node(uint64_t *node, uint64_t value)
+{
+  uint64_t changed = *node ^ value;
+  *node = value;
+  return changed;
+}
+
+/* Brings the nodes over the words [first, last] up to date, each level after the one below it, and ends at a level that comes
+ * out as it was: those above it have nothing new to say. Most changes end low, since a stretch that is not the longest of its
+ * part is seen only there. */
 static void renew(span_tree_t *tree, size_t first, size_t last)
 {
+  uint64_t *node = tree->node, changed = 0;
+  size_t from = tree->leaves + first, to = tree->leaves + last, half = WORD_BITS;
   for (size_t w = first; w <= last; w++)
-    tree->node[tree->leaves + w] = leaf_of(tree->map[w]);
-  size_t from = tree->leaves + first, to = tree->leaves + last;
-  for (size_t half = WORD_BITS; (from /= 2, to /= 2, from) != 0; half *= 2)
+    changed |= set_node(node + tree->leaves + w, leaf_of(tree->map[w]));
+  for (; changed && from != to; half *= 2) {
+    changed = 0;
+    from /= 2;
+    to /= 2;
     for (size_t i = from; i <= to; i++)
-      tree->node[i] = join(tree->node[2 * i], tree->node[2 * i + 1], half);
+      changed |= set_node(node + i, join(node[2 * i], node[2 * i + 1], half));
+  }
+  for (; changed && (from /= 2) != 0; half *= 2)
+    changed = set_node(node + from, join(node[2 * from], node[2 * from + 1], half));
 }
 
 /* The number of leaves is a power of two, so that every inner node has two children. */

@@ -26,7 +26,15 @@ static object_stock_t *unused_stocks; /* under object_caches_lock, as the blocks
 static object_cache_t *all_blocks, *unused_blocks;
 static metadata_kind_t stock_records = {.size = sizeof(object_stock_t), .alignment = METADATA_ALIGNMENT};
 
-static void cache_reset(object_cache_t *cache) { *cache = (object_cache_t){.uses = &never_used}; }
+/* caches_count() may be looking at it, for the pool that had it before. */
+static void cache_reset(object_cache_t *cache)
+{
+  cache_leave(cache, false);
+  cache->hot = NULL;
+  cache->uses = &never_used;
+  cache->claimed = cache->is_out = false;
+  cache->stock = NULL;
+}
 
 /* Says whether the cache is in the calling thread's block. */
 static bool is_own(const object_cache_t *cache) { return (uintptr_t)cache - (uintptr_t)object_caches < sizeof no_caches; }
