@@ -39,13 +39,14 @@ enum {
 
   /* The heap fills a new block with 0xcd and a returned one with the bytes of 0x1deadb0b, and keeps that in quarantine until
    * there are 4 MiB of them, or a 16th of the tightest budget above it or of its own memory. A block of more than an eighth of
-   * that is not kept. The fill is verified when a block leaves the quarantine and when its memory is given out again; the bytes
-   * in front of a block, and behind what was asked for, when it is freed; and all of them at reset and destroy, and when the
-   * program ends by exit(). A second free is found at once. Each finding ends the program with one line: the call that found
-   * it, the block with the size that was asked for, the offset (negative in front), the heap's name. A block takes 96 bytes
-   * more, or its alignment and 32 if that is more than 64. pool_usable_size() is the requested size, and pool_heap_realloc() to
-   * another size moves the block, so that a use of its old address is found. What is in quarantine counts as cached; a request
-   * that would fail without it, a trim and pool_heap_largest() empty it. */
+   * that is not kept. The fill is verified when a block leaves the quarantine and when its memory is given out again, unless
+   * that was of a large block; 64 bytes in front of a block, and 32 behind what was asked for, when it is freed; and all of
+   * them at reset and destroy, and when the program ends by exit(). A second free is found at once. Each finding ends the
+   * program with one line: the call that found it, the block with the size that was asked for, the offset (negative in front),
+   * the heap's name. A write to the head in front destroys what it says: of the block the size is then what there is room for,
+   * or 0. A block takes 96 bytes more, or its alignment and 32 if that is more than 64. pool_usable_size() is the requested
+   * size, and pool_heap_realloc() to another size moves the block, so that a use of its old address is found. What is in
+   * quarantine counts as cached; a request that would fail without it, a trim and pool_heap_largest() empty it. */
   POOL_HEAP_CHECKED = 1 << 4
 };
 

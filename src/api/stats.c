@@ -5,6 +5,7 @@
 #include "base/grown.h"
 #include "base/text.h"
 #include "heap/figures.h"
+#include "heap/fork.h"
 #include "heap/heap.h"
 #include "heap/invalid.h"
 #include "heap/walk.h"
@@ -217,11 +218,11 @@ static void print_figures(void)
     os_unmap(mapped, size);
 }
 
-/* The last moment at which a write outside of a block, or to one that was freed, is seen. Other threads may still be at work;
- * one that has a heap to itself takes no lock. */
+/* The last moment at which a write outside of a block, or to one that was freed, is seen. Other threads may still be at work,
+ * or were when the process was forked; one that has a heap to itself takes no lock. */
 static void verify_heaps(void)
 {
-  bool alone = os_single_threaded();
+  bool alone = os_single_threaded() && !fork_lost_threads;
   lock_acquire(&heaps_lock);
   for (heap_t *heap = heaps_first(); heap; heap = heap->next)
     if (!heap->lock.solo || alone)

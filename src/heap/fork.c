@@ -16,6 +16,8 @@ lock_t startup_lock;
  * holds one, and that call goes on in the child and opens it. Several threads may fork at once, so each knows for itself. */
 static THREAD_LOCAL bool fork_locked;
 
+bool fork_lost_threads;
+
 static void pass_heaps(void)
 {
   for (heap_t *heap = heaps_first(); heap; heap = heaps_shared_from(heap->next))
@@ -167,6 +169,7 @@ static void fork_child(void)
 {
   if (!fork_locked)
     return;
+  fork_lost_threads = true;
   if (heap_dependents)
     heap_dependents->fork_child();
   open_everything(lock_reset);

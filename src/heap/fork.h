@@ -14,4 +14,7 @@ extern lock_t startup_lock;
  * parent, and may allocate. May allocate itself. */
 void fork_watch(void);
 
+/* The process is a child of one that had other threads at the fork: it has what they had in their hands, half done. */
+extern INTERNAL bool fork_lost_threads;
+
 #endif

@@ -9,8 +9,9 @@
 #define DEAD_BYTES "\x0b\xdb\xea\x1d" /* 0x1deadb0b as it lies in memory */
 enum { NEW_BYTE = 0xcd, CANARY_BYTE = 0xfb };
 
-/* A change of the first words is seen by the sum, which has the address in it too: a head that was copied is none. The link has
- * one of its own, so that it can be changed beside a reader. */
+/* A change of the first words is seen by the sum, which has the address in it too: a head that was copied is none. Its low
+ * bits are a number by which one time of a block is told from another. The link has a sum of its own, so that it can be changed
+ * beside a reader. */
 typedef struct head {
   uintptr_t size, front, usable; /* what was asked for; from the head to the block; what there is from the head on */
   uintptr_t sum;
@@ -18,8 +19,9 @@ typedef struct head {
 } head_t;
 _Static_assert(sizeof(head_t) < GUARD_FRONT, "room for the head and a canary");
 
-#define LIVE_MARK ((uintptr_t)0x9e3779b97f4a7c15)
-#define DEAD_MARK ((uintptr_t)0xd6e8feb86659fd93)
+#define LIVE_MARK   ((uintptr_t)0x9e3779b97f4a7c15)
+#define DEAD_MARK   ((uintptr_t)0xd6e8feb86659fd93)
+#define NUMBER_MASK (((uintptr_t)1 << 2 * sizeof(uintptr_t)) - 1) /* a quarter of a word */
 
 static head_t *head_of(const char *start) { return (head_t *)(uintptr_t)start; }
 
@@ -29,9 +31,11 @@ static uintptr_t mixed(uintptr_t sum, uintptr_t word)
   return sum ^ sum >> sizeof sum * 4;
 }
 
+/* With the number that the head has. */
 static uintptr_t sum_of(const head_t *at, const head_t *head, uintptr_t mark)
 {
-  return mixed(mixed(mixed(mark ^ (uintptr_t)at, head->size), head->front), head->usable);
+  uintptr_t number = head->sum & NUMBER_MASK;
+  return (mixed(mixed(mixed(mark ^ (uintptr_t)at ^ number, head->size), head->front), head->usable) & ~NUMBER_MASK) | number;
 }
 
 static uintptr_t link_sum(const head_t *at, uintptr_t next) { return mixed(DEAD_MARK ^ (uintptr_t)at, next); }
@@ -97,28 +101,36 @@ READS_BESIDE_OWNER static const char *wrong_behind(const guarded_t *at, const he
   return behind < end ? behind : NULL;
 }
 
-static void verify_canaries(const guarded_t *at, const head_t *head)
+/* What was found wrong of a live block. */
+static void report_canaries(const guarded_t *at, const head_t *head, const char *front, const char *behind)
 {
-  const char *block = at->start + head->front, *front = wrong_in_front(at->start, block), *behind = wrong_behind(at, head);
+  const char *block = at->start + head->front;
   if (front)
     damaged(at, block, BEFORE_ITS_BEGINNING, front, head->size);
   if (behind)
     damaged(at, block, PAST_ITS_END, behind, head->size);
 }
 
-/* Another thread that gives the block back changes the head first. So where a canary is wrong, and the head is the same after
- * that was seen, it is not that thread who wrote it. */
+static void verify_canaries(const guarded_t *at, const head_t *head)
+{
+  report_canaries(at, head, wrong_in_front(at->start, at->start + head->front), wrong_behind(at, head));
+}
+
+/* The sum says that a block is live after its canaries are written (guard_open), and no more before they are overwritten
+ * (guard_close). So a canary that was wrong between two looks at the head was written to from outside if both find the block
+ * live, for the same time. */
 void guard_verify_live(guarded_t at, bool alone)
 {
   head_t head, again;
   guard_state_t state = head_says(at.start, at.usable, &head);
   if (state == GUARD_NONE && alone)
     guard_damaged(at, at.start + GUARD_FRONT);
-  if (state != GUARD_LIVE || (!wrong_in_front(at.start, at.start + head.front) && !wrong_behind(&at, &head)))
+  if (state != GUARD_LIVE)
     return;
+  const char *front = wrong_in_front(at.start, at.start + head.front), *behind = wrong_behind(&at, &head);
   __atomic_thread_fence(__ATOMIC_ACQUIRE);
   if (head_says(at.start, at.usable, &again) == GUARD_LIVE && again.sum == head.sum)
-    verify_canaries(&at, &head);
+    report_canaries(&at, &head, front, behind);
 }
 
 static const char *wrong_in_pattern(const char *from, const char *to)
@@ -151,15 +163,16 @@ static void verify_pattern(const guarded_t *at)
 
 /* ---- from one state to the next ---- */
 
-static void *be_live(const guarded_t *at, size_t size, size_t front)
+/* From here on the block is live, and all around it as it must be. */
+static void publish(head_t *head, size_t size, size_t front, size_t usable)
 {
-  char *block = at->start + front;
-  memset(block + size, CANARY_BYTE, at->usable - front - size);
-  head_t head = {.size = size, .front = front, .usable = at->usable}, *place = head_of(at->start);
-  head.sum = sum_of(place, &head, LIVE_MARK);
-  head.next_sum = link_sum(place, 0);
-  *place = head;
-  return block;
+  static uintptr_t last_number;
+  uintptr_t number = __atomic_add_fetch(&last_number, 1, __ATOMIC_RELAXED) & NUMBER_MASK;
+  head->size = size;
+  head->front = front;
+  head->usable = usable;
+  head_t live = {.size = size, .front = front, .usable = usable, .sum = number};
+  __atomic_store_n(&head->sum, sum_of(head, &live, LIVE_MARK), __ATOMIC_RELEASE);
 }
 
 /* A block that went through guard_close() must still be as that left it. Otherwise it was written to while it was free. */
@@ -168,16 +181,23 @@ void *guard_open(guarded_t at, size_t size, size_t alignment, bool was_returned)
   size_t front = max_size(GUARD_FRONT, alignment);
   if (was_returned)
     verify_pattern(&at);
+  char *block = at.start + front;
   memset(at.start + sizeof(head_t), CANARY_BYTE, front - sizeof(head_t));
-  memset(at.start + front, NEW_BYTE, size);
-  return be_live(&at, size, front);
+  memset(block, NEW_BYTE, size);
+  memset(block + size, CANARY_BYTE, at.usable - front - size);
+  head_t *head = head_of(at.start);
+  head->next = 0;
+  head->next_sum = link_sum(head, 0);
+  publish(head, size, front, at.usable);
+  return block;
 }
 
 void guard_shorten(guarded_t at, size_t size)
 {
-  head_t head = *head_of(at.start);
-  verify_canaries(&at, &head);
-  be_live(&at, size, head.front);
+  head_t *head = head_of(at.start);
+  verify_canaries(&at, head);
+  memset(at.start + head->front + size, CANARY_BYTE, head->size - size);
+  publish(head, size, head->front, at.usable);
 }
 
 /* Of two threads that free the same block one changes the sum, and goes on. The canaries are checked before they are
@@ -189,6 +209,7 @@ bool guard_close(guarded_t at)
   uintptr_t live = head.sum, dead = sum_of(place, &head, DEAD_MARK);
   if (!is_live || !__atomic_compare_exchange_n(&place->sum, &live, dead, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
     return false;
+  __atomic_thread_fence(__ATOMIC_RELEASE); /* whoever sees what is written from here on sees the sum */
   verify_canaries(&at, &head);
   guard_fill(place + 1, at.usable - sizeof head);
   return true;

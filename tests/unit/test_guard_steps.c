@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A live block may be looked at while its thread is anywhere in taking it, shrinking it or giving it back: another thread ends
+ * the process, or the process is the child of a fork. Here a tracer stops one side at each of its instructions in turn, and the
+ * other side goes on. Skipped where the system lets nobody trace, or cannot stop after an instruction. */
+#include "heap/guard.h"
+#include "unit.h"
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { USABLE = 256, SIZE = 100, LESS = 40, CYCLES = 3, LOOKS = 200 };
+
+static char *memory; /* of both sides */
+
+static guarded_t by(const char *call) { return (guarded_t){memory, USABLE, NULL, call, false}; }
+
+static void be_live(size_t size) { must(guard_open(by("open"), size, 1, true) == memory + GUARD_FRONT); }
+
+/* With a link, as the quarantine leaves it. */
+static void be_returned(void)
+{
+  must(guard_close(by("close")));
+  guard_link(memory, memory);
+}
+
+static void owner(void)
+{
+  for (int i = 0; i < CYCLES; i++) {
+    be_live(SIZE);
+    guard_shorten(by("shorten"), LESS);
+    be_returned();
+  }
+}
+
+static void verifier(void)
+{
+  for (int i = 0; i < LOOKS; i++)
+    guard_verify_live(by("look"), false);
+}
+
+/* Starts a child that stops before `run`. 0: it cannot be traced. */
+static pid_t stopped(void (*run)(void))
+{
+  pid_t child = fork();
+  must(child >= 0);
+  if (!child) {
+    if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) == 0) {
+      raise(SIGSTOP);
+      run();
+    }
+    _exit(0);
+  }
+  int status;
+  must(waitpid(child, &status, 0) == child);
+  return WIFSTOPPED(status) ? child : 0;
+}
+
+/* One instruction. False: the child has ended, as it should. */
+static bool step(pid_t child, bool *is_traced)
+{
+  int status;
+  *is_traced = ptrace(PTRACE_SINGLESTEP, child, NULL, NULL) == 0;
+  if (!*is_traced) {
+    kill(child, SIGKILL);
+    waitpid(child, &status, 0);
+    return false;
+  }
+  must(waitpid(child, &status, 0) == child);
+  if (WIFSTOPPED(status)) {
+    must(WSTOPSIG(status) == SIGTRAP);
+    return true;
+  }
+  must(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  return false;
+}
+
+static void setup(void)
+{
+  memory = mmap(NULL, USABLE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  must(memory != MAP_FAILED);
+  guard_open(by("open"), SIZE, 1, false);
+  be_returned();
+}
+
+static void owner_stops(void *unused)
+{
+  (void)unused;
+  setup();
+  bool is_traced;
+  size_t seen[GUARD_RETURNED + 1] = {0};
+  pid_t child = stopped(owner);
+  if (!child)
+    return;
+  while (step(child, &is_traced)) {
+    seen[guard_look(memory, USABLE).state]++;
+    guard_verify_live(by("look"), false);
+  }
+  must(!is_traced || (seen[GUARD_NONE] && seen[GUARD_LIVE] && seen[GUARD_RETURNED]));
+}
+
+/* The block is taken and given back so often that a look finds it live, given back, and live again. */
+static void verifier_stops(void *unused)
+{
+  (void)unused;
+  setup();
+  bool is_traced;
+  pid_t child = stopped(verifier);
+  if (!child)
+    return;
+  for (size_t steps = 0; step(child, &is_traced); steps++) {
+    size_t every = 1 + steps / 1000 % 100;
+    if (steps % every)
+      continue;
+    if (guard_look(memory, USABLE).state == GUARD_LIVE)
+      be_returned();
+    else
+      be_live(SIZE);
+  }
+}
+
+IN_CHILD(owner_stops)
+IN_CHILD(verifier_stops)
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(owner_stops_test),
+    cmocka_unit_test(verifier_stops_test),
+  };
+  return cmocka_run_group_tests_name("guard_steps", tests, NULL, NULL);
+}
