@@ -67,7 +67,7 @@ static const char *name_of(const struct pool_heap *heap) { return heap && fatal_
 static void say_heap(text_t *text, const struct pool_heap *heap)
 {
   const char *name = name_of(heap);
-  text_string(text, name ? "heap " : "the default heap");
+  text_string(text, name ? "heap " : THE_DEFAULT_HEAP);
   if (name)
     text_quoted(text, name);
 }
@@ -117,7 +117,7 @@ void fatal_late_misuse(const void *address, const char *what, const struct pool_
   line_t line;
   text_t *text = line_begin(&line);
   say_call(text, name_of(given_to) ? "pool_heap_free" : fatal_free_call, address, what);
-  text_string(text, ", seen late");
+  text_string(text, ", " SEEN_LATE);
   say_what_is_known(text, heap, size, given_to);
   line_end(&line);
   end();

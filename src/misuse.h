@@ -15,11 +15,101 @@ extern const char fatal_free_call[FATAL_CALL_SIZE], fatal_alloc_call[FATAL_CALL_
 
 struct pool_heap;
 
-#define NOT_A_BLOCK     "not a block of any heap"
-#define NOT_OF_HEAP     "a block of another heap"
-#define FREED_TWICE     "freed twice"
-#define FREED_BEFORE    "freed before"
+/* ---- the texts ----
+ *
+ * docs/messages.md is made of them by tools/messages: behind each stands when it is said and, after "Do:", what to do. Nothing
+ * else may be said: a test looks for other texts in the sources, and for a test that expects each. */
+
+#define NOT_A_BLOCK "not a block of any heap"
+/* The address was given to a call that takes a block, and no live block begins there: it is of the stack, of static data, of
+ * another allocator, inside of a block, or of a block whose memory went back since.
+ * Do: Look where the pointer comes from; free with the library that allocated. checked=1 tells more of a block that was
+ * freed. */
+
+#define NOT_OF_HEAP "a block of another heap"
+/* The call names a heap, and the block is of one that it does not overflow to.
+ * Do: Free it with its own heap, or with pool_free(), which takes blocks of all heaps. */
+
+#define FREED_TWICE "freed twice"
+/* The block was freed before this call.
+ * Do: Find who else frees it: checked=1 sees a second free at once. */
+
+#define FREED_BEFORE "freed before"
+/* A call that does not free was given a block that had been freed.
+ * Do: Find who frees it; set pointers to NULL where their block ends. */
+
+#define SEEN_LATE "seen late"
+/* Behind one of the texts above: the wrong free came some time ago and was found when a magazine was emptied. The call that is
+ * named is the free such blocks are meant for.
+ * Do: Run the program with checked=1, which finds it at the call. */
+
 #define NOT_A_HEAP_TEXT "not a live heap"
+/* The heap was destroyed, or the address never was a heap's.
+ * Do: Destroy a heap after its last user; look where the pointer comes from. */
+
+#define THE_DEFAULT_HEAP "the default heap"
+/* It was to be destroyed or reset, which would end all blocks of the process.
+ * Do: Make a heap of your own for what is to end together. */
+
+#define HEAP_IS_NEEDED "still the parent or the overflow of a live heap"
+/* A heap was to be destroyed that others need.
+ * Do: Destroy those first. */
+
+#define BEFORE_ITS_BEGINNING "written before its beginning"
+/* The bytes in front of a block of a checked heap have changed; the offset is that of the changed byte that is nearest to the
+ * block.
+ * Do: Look for an index below 0, or a pointer that was moved down, in what writes to this block or to the one in front of it.
+ */
+
+#define PAST_ITS_END "written past its end"
+/* The bytes behind what was asked for have changed in a checked heap; the offset is that of the first.
+ * Do: Look for a size that was counted too small, often by the byte that ends a string. */
+
+#define AFTER_FREE "written to after it was freed"
+/* A block of a checked heap has changed while nobody had it; the offset is that of the first byte.
+ * Do: Find the pointer that outlived the block: what writes a field at that offset? */
+
+#define NOT_AN_OBJECT "not a live object"
+/* The object was put before, is of another pool, or the address is none of an object. The pool's name follows.
+ * Do: Put each object once, to its own pool. */
+
+#define NOT_AN_OBJECT_POOL "not a live object pool"
+/* The pool was destroyed, its heap was destroyed or reset, or the address never was a pool's.
+ * Do: End the pool's users before its heap ends. */
+
+#define AFTER_PUT "written to after it was put"
+/* An object of a checked pool has changed while nobody had it; the offset is that of the first byte.
+ * Do: Find the pointer that was kept beyond the put. */
+
+#define EXHAUSTED "memory exhausted"
+/* A request failed, and abort_on_exhausted=1 asks for an end.
+ * Do: Look at the request in the core file; without the option it returns NULL and sets ENOMEM. */
+
+#define NEW_EXHAUSTED "operator new: memory exhausted"
+/* A request of new failed in a program that has no C++ runtime to throw std::bad_alloc.
+ * Do: Link the C++ runtime, or use the forms of new that take std::nothrow. */
+
+#define STATS_ARE_LOST "cannot be written; the figures of stats=exit are lost"
+/* The file of stats=exit:FILE could not be made, or the disk is full. The program goes on.
+ * Do: Name a file that the process may write. */
+
+#define OPTION_TOO_LONG "an option is too long, ignored"
+/* A part of TIDEPOOL_OPTIONS between two commas is longer than any option can be.
+ * Do: Look for a comma that is missing. */
+
+#define OPTION_UNKNOWN "no option"
+/* TIDEPOOL_OPTIONS has a key that is none: the nearest is named, or all are. It is ignored.
+ * Do: Correct it; TIDEPOOL_OPTIONS=help prints all. */
+
+#define OPTION_BAD_VALUE "bad value; the values are "
+/* The option has no such value. It is ignored.
+ * Do: Take one of the values that are named. */
+
+#define OPTION_NO_VALUE "no value; the values are "
+/* The option stands without "=" and a value. It is ignored.
+ * Do: Write KEY=VALUE, with one of the values that are named. */
+
+/* ---- */
 
 /* Called before abort(), whose signal may have a handler. */
 extern void (*fatal_before_abort)(void);

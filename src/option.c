@@ -164,7 +164,7 @@ static const entry_t *nearest_entry(const char *key)
 static void say_known(text_t *text, const char *key)
 {
   const entry_t *nearest = nearest_entry(key);
-  text_string(text, nearest ? "no option, " : "no option; there are ");
+  text_string(text, nearest ? OPTION_UNKNOWN ", " : OPTION_UNKNOWN "; there are ");
   for (const entry_t *entry = table; !nearest && entry < table + ENTRIES; entry++) {
     text_string(text, entry->key);
     text_string(text, entry + 1 < table + ENTRIES ? ", " : "");
@@ -181,7 +181,7 @@ static void warn_of(const char *key, const char *value)
   if (!entry)
     say_known(&text, key);
   else {
-    text_string(&text, value ? "bad value; the values are " : "no value; the values are ");
+    text_string(&text, value ? OPTION_BAD_VALUE : OPTION_NO_VALUE);
     text_string(&text, entry->values);
   }
   text_string(&text, "; ignored");
@@ -215,7 +215,7 @@ static void read_one(const char *text, size_t length)
   if (length == 0)
     return;
   if (length >= sizeof key) {
-    warn("TIDEPOOL_OPTIONS", "an option is too long, ignored");
+    warn("TIDEPOOL_OPTIONS", OPTION_TOO_LONG);
     return;
   }
   memcpy(key, text, length);

@@ -239,7 +239,7 @@ static bool may_end(const heap_t *heap, const char *call)
   if (!heap_is_live(heap))
     no_heap(heap, call);
   if (heap_is_default(heap))
-    fatal_misuse(call, heap, "the default heap");
+    fatal_misuse(call, heap, THE_DEFAULT_HEAP);
   return true;
 }
 

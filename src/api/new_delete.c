@@ -107,7 +107,7 @@ COLD static _Noreturn void throw_bad_alloc(const void *caller)
   if (throw)
     throw();
   throw_by_hand(caller);
-  fatal("operator new: memory exhausted");
+  fatal(NEW_EXHAUSTED);
 }
 
 /* ---- new and delete ---- */

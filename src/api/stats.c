@@ -193,7 +193,7 @@ static void print_line(const char *line, size_t length)
   }
   stats_path(path, sizeof path);
   if (!os_append(path, line, length))
-    warn(path, "cannot be written; the figures of stats=exit are lost");
+    warn(path, STATS_ARE_LOST);
 }
 
 /* One line, with the number of the process first: children of a program print theirs to the same place. It is as long as it is,

@@ -219,7 +219,7 @@ void *heap_exhausted(heap_t *heap)
 {
   __atomic_fetch_add(&heap->exhausted_count, 1, __ATOMIC_RELAXED);
   if (HAS_SYSTEM && settings.abort_on_exhausted)
-    fatal("memory exhausted");
+    fatal(EXHAUSTED);
   errno = ENOMEM;
   return NULL;
 }

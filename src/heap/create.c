@@ -423,7 +423,7 @@ static void refuse_if_used(const heap_t *heap)
   bool used = heap->users != 0;
   lock_release(&heaps_lock);
   if (used)
-    fatal_misuse("pool_heap_destroy", heap, "still the parent or the overflow of a live heap");
+    fatal_misuse("pool_heap_destroy", heap, HEAP_IS_NEEDED);
 }
 
 /* The heap leaves the list only when no bin of it is due for a tick and no thread has magazines of it: a fork takes the locks

@@ -64,9 +64,6 @@ guard_look_t guard_look(const char *start, size_t usable)
 
 /* ---- damage ---- */
 
-static const char BEFORE_ITS_BEGINNING[] = "written before its beginning", PAST_ITS_END[] = "written past its end",
-                  AFTER_FREE[] = "written to after it was freed";
-
 static _Noreturn void damaged(const guarded_t *at, const char *block, const char *what, const char *where, size_t size)
 {
   fatal_damage(at->call, block, what, where - block, at->heap, size);

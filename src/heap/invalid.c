@@ -10,7 +10,7 @@
 enum { WITHOUT_NUMBERS = 0x80 };
 
 static const char *const texts[][2] = {{"no argument was wrong so far", "no argument was wrong so far"},
-#define INVALID_PAIR(name, without, with) {without, with},
+#define INVALID_PAIR(name, without, with, remedy) {without, with},
                                        INVALID_TEXTS(INVALID_PAIR)
 #undef INVALID_PAIR
 };

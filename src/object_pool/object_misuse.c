@@ -20,13 +20,13 @@ void misuse_not_live(const object_pool_t *pool, const void *object, const char *
   char buffer[160];
   text_t what = {buffer, sizeof buffer, 0};
   if (!HAS_SYSTEM)
-    fatal_misuse(call, object, "not a live object of the pool");
-  text_string(&what, "not a live object of");
+    fatal_misuse(call, object, NOT_AN_OBJECT);
+  text_string(&what, NOT_AN_OBJECT " of");
   say_pool(&what, pool);
   fatal_misuse(call, object, buffer);
 }
 
-void misuse_no_live_pool(const object_pool_t *pool, const char *call) { fatal_misuse(call, pool, "not a live object pool"); }
+void misuse_no_live_pool(const object_pool_t *pool, const char *call) { fatal_misuse(call, pool, NOT_AN_OBJECT_POOL); }
 
 void *misuse_no_pool(const char *call) { return invalid(INVALID_POOL_IS_NULL, (uintptr_t)call); }
 
@@ -41,8 +41,8 @@ COLD static _Noreturn void written_after_put(const object_pool_t *pool, const vo
   char buffer[160];
   text_t what = {buffer, sizeof buffer, 0};
   if (!HAS_SYSTEM)
-    fatal_misuse(call, (const char *)object + offset, "written to after it was put");
-  text_string(&what, "written to after it was put, at offset ");
+    fatal_misuse(call, (const char *)object + offset, AFTER_PUT);
+  text_string(&what, AFTER_PUT ", at offset ");
   text_number(&what, offset);
   text_string(&what, " of an object of ");
   text_number(&what, pool->object_size);

@@ -21,7 +21,7 @@ ERRNO_ALONE = {"src/heap/invalid.c", "src/api/malloc.c"}
 COMMENT = re.compile(r"/\*.*?\*/", re.S)
 DECLARED = re.compile(r"(?P<comment>/\*(?:(?!\*/).)*\*/)?\s*"
                       r"(?:POOL_API|POOL_INLINE) [^;{]*?\b(?P<name>\w+)\((?P<arguments>[^)]*)\)", re.S)
-TEXT = re.compile(r'TEXT\((\w+), "([^"]*)",[\s\\]*"([^"]*)"\)')
+TEXT = re.compile(r'TEXT\((\w+), "([^"]*)",[\s\\]*"([^"]*)",')
 SETS = re.compile(r"errno\s*=\s*(?:[^;]*\W)?EINVAL|\bfail\(EINVAL\)")
 FORMS = {"%u": r"(?:\d+|#|%zu)", "%x": r"0x[0-9a-f]+", "%s": r".+"}
 

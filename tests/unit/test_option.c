@@ -104,6 +104,9 @@ static void warnings(void **state)
   (void)state;
   char unknown[] = "nonsense=1", value[] = "checked=7", help[] = "help", misspelt[] = "ckecked=1", plural[] = "huge_page=auto",
        bare[] = "stats", version[] = "version";
+  char long_one[512] = "stats=exit:";
+  memset(long_one + strlen(long_one), 'x', 400);
+  aborts_with(read_then_abort, long_one, "tidepool: TIDEPOOL_OPTIONS: an option is too long, ignored\n");
   aborts_with(read_then_abort, unknown, "tidepool: nonsense: no option; there are purge_delay_ms, huge_pages, stats");
   aborts_with(read_then_abort, value, "tidepool: checked: bad value; the values are 0, 1; ignored\n");
   aborts_with(read_then_abort, misspelt, "tidepool: ckecked: no option, checked is nearest; ignored\n");
