@@ -7,7 +7,7 @@ static pool_heap_t *small_heap;
 static bool small_heap_make(void *memory, size_t size, bool budget)
 {
   pool_heap_options_t in_memory = {.name = "small", .memory = memory, .memory_size = size};
-  pool_heap_options_t with_budget = {.name = "small", .budget = size};
+  pool_heap_options_t with_budget = {.name = "small", .budget = size, .flags = POOL_HEAP_DENSE};
   small_heap = pool_heap_create(budget ? &with_budget : &in_memory);
   return small_heap != NULL;
 }

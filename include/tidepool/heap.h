@@ -47,7 +47,13 @@ enum {
    * or 0. A block takes 96 bytes more, or its alignment and 32 if that is more than 64. pool_usable_size() is the requested
    * size, and pool_heap_realloc() to another size moves the block, so that a use of its old address is found. What is in
    * quarantine counts as cached; a request that would fail without it, a trim and pool_heap_largest() empty it. */
-  POOL_HEAP_CHECKED = 1 << 4
+  POOL_HEAP_CHECKED = 1 << 4,
+
+  /* Blocks of any size are cut out of one piece, as in a buffer, with a budget of up to 8 MiB too, and not up to 1 MiB alone.
+   * More of the budget can be live then, in blocks of mixed sizes: 98 % instead of 80 % of 4 MiB in blocks of 8 to 4096 bytes.
+   * No thread keeps blocks of it, so an allocation and its free take some times as long, under one lock for all threads. It
+   * needs such a budget, or `memory`, and goes without reserve and size_classes. */
+  POOL_HEAP_DENSE = 1 << 7
 };
 
 #define POOL_PURGE_NEVER 0xffffffffu
@@ -97,8 +103,8 @@ typedef struct pool_heap_options {
 
   /* Idle memory of a reserve, or of a budget of up to 8 MiB, is kept for so many milliseconds; 0 is the default of the process,
    * which says, too, how often that is looked at: it stays longer where the process keeps its own longer. What a heap with
-   * POOL_HEAP_SINGLE_THREAD and a budget of up to 1 MiB has idle goes back only at its own frees that leave a page without a
-   * block; pool_heap_trim() gives it back at once.
+   * POOL_HEAP_SINGLE_THREAD has idle of a budget of up to 1 MiB, or as POOL_HEAP_DENSE, goes back only at its own frees that
+   * leave a page without a block; pool_heap_trim() gives it back at once.
    * `memory` may have POOL_PURGE_NEVER only. Other heaps get EINVAL (pool_error() says so), because what they have idle is the
    * process's. Object pools keep their idle arrays as long. */
   unsigned purge_delay_ms;
@@ -164,10 +170,10 @@ POOL_API size_t pool_heap_good_size(const pool_heap_t *heap, size_t size) POOL_N
 
 /* Returns the size of the largest request that the heap would serve now. The next of that size is served, and one of a byte
  * more is not, if no other thread allocates meanwhile, and the heap is in `memory` of up to 8 MiB or has a budget of up to 1
- * MiB that was never raised, and no size classes of its own. For another heap it is what its region or its budgets have room
- * for in one piece: blocks that are free in slabs are not looked at, and nobody knows what the system has. It holds the heap's
- * lock for a bounded number of steps, which take a few microseconds at most; where a budget, and not the region, is what is
- * short, it looks at each free piece. With NULL it returns 0 and sets EINVAL; pool_error() says so. */
+ * MiB that was never raised, or is POOL_HEAP_DENSE, and no size classes of its own. For another heap it is what its region or
+ * its budgets have room for in one piece: blocks that are free in slabs are not looked at, and nobody knows what the system
+ * has. It holds the heap's lock for a bounded number of steps, which take a few microseconds at most; where a budget, and not
+ * the region, is what is short, it looks at each free piece. With NULL it returns 0 and sets EINVAL; pool_error() says so. */
 POOL_API size_t pool_heap_largest(pool_heap_t *heap) POOL_NAME(heap_largest);
 
 /* Returns the least memory_size that pool_heap_create() accepts with the rest of these options, at the address `memory`, or at

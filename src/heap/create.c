@@ -17,8 +17,8 @@
 #include <errno.h>
 
 enum {
-  FLAGS_KNOWN =
-    POOL_HEAP_SINGLE_THREAD | POOL_HEAP_PREFAULT | POOL_HEAP_LOCK_MEMORY | POOL_HEAP_ZERO_ON_FREE | POOL_HEAP_CHECKED
+  FLAGS_KNOWN = POOL_HEAP_SINGLE_THREAD | POOL_HEAP_PREFAULT | POOL_HEAP_LOCK_MEMORY | POOL_HEAP_ZERO_ON_FREE |
+                POOL_HEAP_CHECKED | POOL_HEAP_DENSE
 };
 
 /* ---- options ---- */
@@ -74,6 +74,14 @@ static bool reserve_is_valid(const pool_heap_options_t *o)
   return o->reserve <= PTRDIFF_MAX || invalid(INVALID_RESERVE, o->reserve);
 }
 
+/* A heap that cannot be of granules is not made instead of a dense one. */
+static bool dense_is_valid(const pool_heap_options_t *o)
+{
+  size_t size = o->memory ? o->memory_size : o->budget;
+  return !(o->flags & POOL_HEAP_DENSE) || (size && size <= SMALL_REGION && !o->reserve && !o->size_classes) ||
+         invalid(INVALID_DENSE, o->flags, SMALL_REGION);
+}
+
 /* Options that contradict each other are refused, not interpreted: a caller's memory with a reserve, a reserve beyond the
  * budget, memory that is to be locked of a heap that has none of its own. */
 static bool options_are_valid(const pool_heap_options_t *o)
@@ -81,7 +89,7 @@ static bool options_are_valid(const pool_heap_options_t *o)
   unsigned unknown = o->flags & ~(unsigned)FLAGS_KNOWN;
   if (unknown)
     return invalid(INVALID_FLAGS, o->flags, unknown);
-  return memory_is_valid(o) && reserve_is_valid(o) && purge_delay_is_valid(o) &&
+  return memory_is_valid(o) && reserve_is_valid(o) && dense_is_valid(o) && purge_delay_is_valid(o) &&
          classes_are_valid(o->size_classes, o->size_class_count);
 }
 
@@ -350,7 +358,7 @@ static heap_t *create_of_system(const pool_heap_options_t *o)
   if (has_region && !region_make(heap, o, &plan))
     return failed(heap, heap->head_bytes);
   /* Threads could hold all of a small budget in their magazines. */
-  if (!has_region || !region_is_small(o) || !o->budget || o->budget > UNCACHED_BUDGET)
+  if (!has_region || !region_is_small(o) || !o->budget || !(region_is_of_granules(o) || o->budget <= UNCACHED_BUDGET))
     set_cached(heap, o);
   return heap;
 }

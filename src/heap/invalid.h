@@ -49,6 +49,9 @@
        "flags is %x, with POOL_HEAP_PREFAULT, which needs a reserve", "Give a reserve.") \
   TEXT(LOCK_MEMORY, "flags has POOL_HEAP_LOCK_MEMORY, without a reserve or memory", \
        "flags is %x, with POOL_HEAP_LOCK_MEMORY, which needs a reserve or memory", "Give a reserve or a buffer.") \
+  TEXT(DENSE, "flags has POOL_HEAP_DENSE, without a small budget or memory", \
+       "flags is %x, with POOL_HEAP_DENSE, which needs a budget or memory of up to %u, no reserve and no size_classes", \
+       "Lower the budget, or leave the flag away.") \
   TEXT(RESERVE_OF_BUDGET, "reserve is more than budget", "reserve is %u, more than budget, %u", \
        "Lower reserve, or raise budget.") \
   TEXT(RESERVE, "reserve is more than PTRDIFF_MAX", "reserve is %u, more than PTRDIFF_MAX", "Lower reserve.") \

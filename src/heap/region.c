@@ -232,7 +232,7 @@ static region_plan_t plan_of_granules(const pool_heap_options_t *o)
  * come out of the reserve: units are left out until it fits. A small budget is as many units as it could pay for. */
 region_plan_t region_plan(const pool_heap_options_t *o)
 {
-  if (!o->reserve && !o->size_classes && o->budget <= UNCACHED_BUDGET)
+  if (region_is_of_granules(o))
     return plan_of_granules(o);
   size_t size = o->reserve ? o->reserve : o->budget;
   unsigned unit_log2 = plan_for(o, size, 1).unit_log2;

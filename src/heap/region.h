@@ -9,14 +9,21 @@
 #include <tidepool/heap.h>
 
 enum {
-  SMALL_REGION = 8 << 20,   /* up to here a whole budget, or a reserve, is one region of small units */
-  UNCACHED_BUDGET = 1 << 20 /* up to here no thread keeps blocks back from the others, and the region is of granules */
+  SMALL_REGION = 8 << 20, /* up to here a whole budget, or a reserve, is one region of small units */
+  UNCACHED_BUDGET =
+    1 << 20 /* up to here no thread keeps blocks back from the others, and the region is of granules, as a dense one */
 };
 
 /* Whether a heap with these options has one in the system's memory; a caller's is one as well. A small one is of small
  * units. */
 bool region_is_wanted(const pool_heap_options_t *options);
 bool region_is_small(const pool_heap_options_t *options);
+
+/* Whether that is of granules: a small budget's, or that of a dense heap. */
+static inline bool region_is_of_granules(const pool_heap_options_t *o)
+{
+  return !o->reserve && !o->size_classes && (o->budget <= UNCACHED_BUDGET || o->flags & POOL_HEAP_DENSE);
+}
 
 /* Its pages are there before the first block, or stay in memory. */
 bool region_is_real_time(const pool_heap_options_t *options);

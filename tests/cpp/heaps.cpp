@@ -219,13 +219,13 @@ void test_overflow_and_parent()
 void test_every_option_is_passed_on()
 {
   static const std::size_t sizes[] = {16, 48};
-  const heap_options flags = heap_options().single_thread().prefault().lock_memory().zero_on_free().checked();
+  const heap_options flags = heap_options().single_thread().prefault().lock_memory().zero_on_free().checked().dense();
   const pool_heap_options_t &options = // a copy: no reference into what has ended
     flags.name("n").budget(1).reserve(2).purge_delay_ms(3).size_classes(sizes, 2).memory(&failures, 4);
   const pool_heap_options_t got = heap_options(options);
   CHECK(got.budget == 1 && got.reserve == 2 && got.purge_delay_ms == 3 && std::string(got.name) == "n");
   CHECK(got.size_classes == sizes && got.size_class_count == 2);
-  CHECK(got.memory == &failures && got.memory_size == 4 && got.flags == 31);
+  CHECK(got.memory == &failures && got.memory_size == 4 && got.flags == (31 | POOL_HEAP_DENSE));
 }
 
 void test_misuse_ends_the_program()

@@ -50,9 +50,10 @@ static void contradictions(void **state)
 {
   (void)state;
   static char buffer[64 << 10];
+  static const size_t one_class = 64;
   enum {
-    ALL_FLAGS =
-      POOL_HEAP_SINGLE_THREAD | POOL_HEAP_PREFAULT | POOL_HEAP_LOCK_MEMORY | POOL_HEAP_ZERO_ON_FREE | POOL_HEAP_CHECKED
+    ALL_FLAGS = POOL_HEAP_SINGLE_THREAD | POOL_HEAP_PREFAULT | POOL_HEAP_LOCK_MEMORY | POOL_HEAP_ZERO_ON_FREE |
+                POOL_HEAP_CHECKED | POOL_HEAP_DENSE
   };
   refuses((pool_heap_options_t){.flags = ~(unsigned)ALL_FLAGS}, EINVAL);
   refuses((pool_heap_options_t){.flags = ALL_FLAGS + 1}, EINVAL);
@@ -63,6 +64,11 @@ static void contradictions(void **state)
   refuses((pool_heap_options_t){.budget = 1 << 20, .reserve = 2 << 20}, EINVAL);
   refuses((pool_heap_options_t){.flags = POOL_HEAP_PREFAULT}, EINVAL);
   refuses((pool_heap_options_t){.flags = POOL_HEAP_LOCK_MEMORY}, EINVAL);
+  refuses((pool_heap_options_t){.flags = POOL_HEAP_DENSE}, EINVAL);
+  refuses((pool_heap_options_t){.budget = (8 << 20) + 1, .flags = POOL_HEAP_DENSE}, EINVAL);
+  refuses((pool_heap_options_t){.budget = 4 << 20, .reserve = 1 << 20, .flags = POOL_HEAP_DENSE}, EINVAL);
+  refuses((pool_heap_options_t){.budget = 4 << 20, .size_classes = &one_class, .size_class_count = 1, .flags = POOL_HEAP_DENSE},
+          EINVAL);
 }
 
 /* Only what has idle memory of its own can keep it for as long as it likes. */

@@ -132,6 +132,31 @@ static void small_memories_serve_mixed_sizes(void **state)
   }
 }
 
+static void dense_budgets_serve_mixed_sizes(void **state)
+{
+  (void)state;
+  static const measured_t dense[] = {{8, 4096, 4 << 20, 970, 0}, {8, 512, 3 << 20, 940, 0}, {8, 4096, 8 << 20, 970, 0}};
+  for (size_t i = 0; i < COUNT_OF(dense); i++)
+    for (unsigned flags = 0; flags <= POOL_HEAP_SINGLE_THREAD; flags += POOL_HEAP_SINGLE_THREAD)
+      serves(heap_with((pool_heap_options_t){.budget = dense[i].memory, .flags = POOL_HEAP_DENSE | flags}), &dense[i], 0);
+}
+
+/* It goes on outside of the region. */
+static void a_dense_budget_is_raised(void **state)
+{
+  (void)state;
+  pool_heap_options_t options = {.budget = 8 << 20, .flags = POOL_HEAP_DENSE};
+  assert_true(pool_heap_least_memory(&options) < 4 << 10);
+  pool_heap_t *heap = heap_with(options);
+  void *large = pool_heap_alloc(heap, pool_heap_largest(heap)), *small = pool_heap_alloc(heap, 4 << 20);
+  assert_true(large && !small && pool_heap_set_budget(heap, 16 << 20));
+  small = pool_heap_alloc(heap, 4 << 20);
+  assert_true(small && check_heap(heap) && stats_of(heap).held_bytes <= 16 << 20);
+  pool_heap_free(heap, small);
+  pool_heap_free(heap, large);
+  pool_heap_destroy(heap);
+}
+
 /* ---- the largest request ---- */
 
 static void largest_is_exact(void)
@@ -399,6 +424,8 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(small_memories_serve_mixed_sizes),
+    cmocka_unit_test(dense_budgets_serve_mixed_sizes),
+    cmocka_unit_test(a_dense_budget_is_raised),
     cmocka_unit_test(the_largest_request_is_known),
     cmocka_unit_test(the_least_memory_is_known),
     cmocka_unit_test(invalid_options_have_no_least_memory),

@@ -141,6 +141,7 @@ HEAP(heap_memory_smaller_than_a_block, .memory = buffer, .memory_size = 3000, .s
 HEAP(heap_memory_with_reserve, .memory = buffer, .memory_size = sizeof buffer, .reserve = 4096)
 HEAP(heap_memory_with_prefault, .memory = buffer, .memory_size = sizeof buffer, .flags = POOL_HEAP_PREFAULT)
 HEAP(heap_memory_with_budget, .memory = buffer, .memory_size = sizeof buffer, .budget = 16)
+HEAP(heap_dense, .budget = 9 << 20, .flags = POOL_HEAP_DENSE)
 HEAP(heap_prefault, .flags = POOL_HEAP_PREFAULT)
 HEAP(heap_lock_memory, .flags = POOL_HEAP_LOCK_MEMORY)
 HEAP(heap_reserve_of_budget, .reserve = 2 << 20, .budget = 1 << 20)
@@ -232,6 +233,8 @@ const way_t ways[] = {
   {"pool_heap_create", heap_memory_with_reserve, "reserve is 4096, not 0, with memory"},
   {"pool_heap_create", heap_memory_with_prefault, "flags is 0x2, with POOL_HEAP_PREFAULT, with memory"},
   {"pool_heap_create", heap_memory_with_budget, "budget is 16, less than the # bytes of the heap's own records"},
+  {"pool_heap_create", heap_dense,
+   "flags is 0x80, with POOL_HEAP_DENSE, which needs a budget or memory of up to 8388608, no reserve and no size_classes"},
   {"pool_heap_create", heap_prefault, "flags is 0x2, with POOL_HEAP_PREFAULT, which needs a reserve"},
   {"pool_heap_create", heap_lock_memory, "flags is 0x4, with POOL_HEAP_LOCK_MEMORY, which needs a reserve or memory"},
   {"pool_heap_create", heap_reserve_of_budget, "reserve is 2097152, more than budget, 1048576"},

@@ -220,6 +220,11 @@ impl<M: Threads> HeapBuilder<M> {
         self.with(sys::POOL_HEAP_CHECKED)
     }
 
+    /// Blocks of any size are cut out of one piece, with a budget of up to 8 MiB: more of it can be live.
+    pub fn dense(self) -> Self {
+        self.with(sys::POOL_HEAP_DENSE)
+    }
+
     fn with(mut self, flag: c_uint) -> Self {
         self.options.flags |= flag;
         self

@@ -42,6 +42,7 @@ pub const POOL_HEAP_LOCK_MEMORY: c_uint = 1 << 2;
 pub const POOL_HEAP_ZERO_ON_FREE: c_uint = 1 << 3;
 /// Blocks are filled and checked.
 pub const POOL_HEAP_CHECKED: c_uint = 1 << 4;
+pub const POOL_HEAP_DENSE: c_uint = 1 << 7;
 /// Idle memory is kept for ever.
 pub const POOL_PURGE_NEVER: c_uint = 0xffff_ffff;
 
