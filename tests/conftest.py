@@ -8,6 +8,8 @@ def pytest_addoption(parser):
     parser.addoption("--pool-bugs", metavar="PROGRAM", help="tests/misuse: the program of bugs that call the library")
     parser.addoption("--malloc-bugs", metavar="PROGRAM", help="tests/misuse: the program of bugs that call malloc")
     parser.addoption("--misused-calls", metavar="PROGRAM", help="tests/misuse: the program that makes each call with each bug")
+    parser.addoption("--debugged", metavar="PROGRAM", help="tests/gdb: the program that is looked at")
+    parser.addoption("--gdb-script", metavar="FILE", help="tests/gdb: the commands of gdb")
     parser.addoption("--library", metavar="LIBRARY", help="what is preloaded")
 
 
