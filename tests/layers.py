@@ -17,8 +17,8 @@ import tempfile
 LAYERS = [
     ("base", ["machine", "profile", "bits", "grown", "bit_tree", "text", "span_tree", "range_tree", "granules", "granules_kept",
              "granules_beside", "granule_rows", "granules_index", "granules_cut"]),
-    ("os", ["embedded/atomics", "embedded/errno", "embedded/string", "os", "thread_local", "lock", "closure", "linux",
-             "linux_output", "linux_threads", "embedded"]),
+    ("os", ["embedded/atomics", "embedded/errno", "embedded/string", "os", "places", "thread_local", "lock", "closure",
+             "linux", "linux_output", "linux_threads", "linux_stack", "linux_places", "embedded"]),
     ("", ["misuse", "option", "size_class"]),
     ("space", ["class_map", "budget", "gate", "pace", "pieces", "rows", "metadata", "run", "arena", "huge_edge", "units",
                "slots", "space", "search", "purge", "huge_range", "kept", "huge"]),

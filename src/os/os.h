@@ -149,6 +149,20 @@ bool os_append(const char *path, const char *text, size_t length);
 
 uint32_t os_process(void); /* the number of this process */
 
+/* Opens what os_take_stack() needs. It may allocate and takes the loader's locks, so it is for the start of a program. False:
+ * stacks will be of one address. */
+bool os_load_stacks(void);
+
+/* Stores the addresses that the calls on this thread's stack return to, the innermost first, from `from` on: the return address
+ * of a function that is on the stack. It is the only one where no more is known. Nothing is allocated, and no lock is needed
+ * that an allocation might wait for. */
+enum { OS_STACK_MOST = 16 };
+typedef struct os_stack {
+  const void *frames[OS_STACK_MOST];
+  size_t most, count; /* how many are wanted; the answer */
+} os_stack_t;
+void os_take_stack(const void *from, os_stack_t *stack);
+
 _Noreturn void os_abort(void);
 
 /* Without a system this is called in place of the last two and os_write_error(), with the parts of the message. */

@@ -4,6 +4,7 @@
 #include "os_fake.h"
 #include "base/bits.h"
 #include "os/os.h"
+#include "os/places.h"
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -284,3 +285,22 @@ bool os_append(const char *path, const char *text, size_t length)
 uint32_t os_process(void) { return 1; }
 
 void os_abort(void) { abort(); }
+
+/* Stacks are of one address, and places have no names. */
+bool os_load_stacks(void) { return false; }
+
+void os_take_stack(const void *from, os_stack_t *stack)
+{
+  stack->count = from && stack->most;
+  if (stack->count)
+    stack->frames[0] = from;
+}
+
+void places_find(place_t *places, size_t count)
+{
+  for (size_t i = 0; i < count; i++)
+    places[i] = (place_t){.address = places[i].address};
+}
+
+void places_find_lines(place_t *places, size_t count) { (void)places, (void)count; }
+void place_say(text_t *text, const place_t *place) { text_pointer(text, place->address); }

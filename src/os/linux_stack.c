@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The stack of a thread, as the unwinder of gcc and clang sees it. That is in a library which a program in C does not have. It
+ * is opened when stacks are asked for, and before: opening takes memory and the loader's locks, which an allocation must not.
+ * Both the unwinder and the loader are weak names here, so that a static program goes without. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "base/bits.h"
+#include "os/os.h"
+#include "os/thread_local.h"
+#include <dlfcn.h>
+#include <errno.h>
+#include <unwind.h>
+
+enum { PASSED_MOST = 64 }; /* frames between the one that is asked about and this file: the manager nests by some twenty */
+
+#ifdef __ARM_EABI_UNWINDER__
+
+/* There it has other names, and tables only where a compiler was asked for them. */
+bool os_load_stacks(void) { return false; }
+static void take_frames(const void *from, os_stack_t *stack) { (void)from, (void)stack; }
+
+#else
+
+#pragma weak _Unwind_Backtrace
+#pragma weak _Unwind_GetIP
+#pragma weak dlopen
+#pragma weak dlsym
+
+typedef _Unwind_Reason_Code unwind_t(_Unwind_Trace_Fn visit, void *context);
+typedef __typeof__(_Unwind_GetIP) get_address_t;
+
+/* The second is set first. */
+static unwind_t *unwind;
+static get_address_t *get_address;
+
+static void *find_in_unwinder(void *library, const char *name) { return library && dlsym ? dlsym(library, name) : NULL; }
+
+bool os_load_stacks(void)
+{
+  int saved = errno;
+  unwind_t *found = _Unwind_Backtrace;
+  get_address_t *address = _Unwind_GetIP;
+  if (!found || !address) {
+    void *library = dlopen ? dlopen("libgcc_s.so.1", RTLD_NOW | RTLD_LOCAL) : NULL;
+    found = (unwind_t *)find_in_unwinder(library, "_Unwind_Backtrace");
+    address = (get_address_t *)find_in_unwinder(library, "_Unwind_GetIP");
+  }
+  if (found && address) {
+    get_address = address;
+    __atomic_store_n(&unwind, found, __ATOMIC_RELEASE);
+  }
+  errno = saved;
+  return found && address;
+}
+
+typedef struct frames {
+  const void *from;
+  os_stack_t *stack;
+  unsigned passed;
+} frames_t;
+
+static _Unwind_Reason_Code take_frame(struct _Unwind_Context *context, void *argument)
+{
+  frames_t *f = argument;
+  os_stack_t *stack = f->stack;
+  const void *address = (const void *)get_address(context);
+  if (!stack->count && address != f->from)
+    return ++f->passed < PASSED_MOST ? _URC_NO_REASON : _URC_END_OF_STACK;
+  if (address)
+    stack->frames[stack->count++] = address;
+  return address && stack->count < stack->most ? _URC_NO_REASON : _URC_END_OF_STACK;
+}
+
+/* Should the unwinder allocate, that block's stack is not taken. */
+static void take_frames(const void *from, os_stack_t *stack)
+{
+  static THREAD_LOCAL bool taking;
+  unwind_t *by = __atomic_load_n(&unwind, __ATOMIC_ACQUIRE);
+  if (!by || taking || stack->most < 2)
+    return;
+  int saved = errno;
+  taking = true;
+  by(take_frame, &(frames_t){from, stack, 0});
+  taking = false;
+  errno = saved;
+}
+
+#endif
+
+/* Where the unwinder does not come by `from` (code without tables, or a frame that was left by a tail call) the address alone
+ * is known. */
+void os_take_stack(const void *from, os_stack_t *stack)
+{
+  stack->count = 0;
+  take_frames(from, stack);
+  if (!stack->count && from && stack->most)
+    stack->frames[stack->count++] = from;
+}
