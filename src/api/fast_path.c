@@ -61,7 +61,7 @@ NOINLINE void *default_alloc_medium(size_t size)
 /* A cached block is zeroed here; anything else may come from the system as zeroes, which heap_allocate() knows. */
 static inline __attribute__((always_inline)) void *zalloc_slow(size_t size, const char *call)
 {
-  if (size > SIZE_CACHED || !manager_ready() || default_heap.checked)
+  if (size > SIZE_CACHED || !manager_ready() || !default_heap.cached)
     return heap_allocate(&default_heap, size, 1, true, call);
   void *block = default_alloc(size);
   return block ? memset(block, 0, size_class_size(class_map_of(block))) : NULL; /* it may be of a larger class */
@@ -77,7 +77,7 @@ static void free_large(void *block, const char *call)
   thread_t *thread = thread_self;
   if (unlikely(!thread_is_usable(thread)))
     thread = manager_ready() ? thread_current_to_free() : NULL;
-  if (!thread || default_heap.checked || !large_give_spare(thread, block, call))
+  if (!thread || !default_heap.cached || !large_give_spare(thread, block, call))
     heap_free(NULL, block, call);
   if (thread)
     heap_after_slow_path(thread); /* a program that frees only large blocks has no other slow path to look at the clock */
@@ -130,7 +130,7 @@ NOINLINE static void *reallocate(void *block, size_t size, const char *call)
 NOINLINE void *default_realloc_slow(void *block, size_t size, const char *call)
 {
   if (!block)
-    return default_heap.checked ? heap_allocate(&default_heap, size, 1, false, call) : default_alloc(size);
+    return default_heap.cached ? default_alloc(size) : heap_allocate(&default_heap, size, 1, false, call);
   if (size)
     return reallocate(block, size, call);
   default_free(block, call);
@@ -144,7 +144,7 @@ NOINLINE size_t default_usable_size_slow(const void *block, const char *call)
 
 NOINLINE void *default_aligned_alloc_slow(size_t alignment, size_t size, const char *call)
 {
-  if (alignment <= BLOCK_ALIGNMENT && !default_heap.checked)
+  if (alignment <= BLOCK_ALIGNMENT && default_heap.cached)
     return default_alloc(size);
   return heap_allocate(&default_heap, size, alignment, false, call);
 }

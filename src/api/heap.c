@@ -65,13 +65,13 @@ NOINLINE static void *alloc_granules(heap_t *heap, size_t size, const char *call
   return likely(block) ? block : heap_allocate(heap, size, 1, false, call);
 }
 
-/* The default heap has no cache slot, so a call that names it comes as far as this. Where it is checked it has no fast path,
- * and the call has a name that a message may say. */
+/* The default heap has no cache slot, so a call that names it comes as far as this. Where it has no magazines it has no fast
+ * path, and the call has a name that a message may say. */
 NOINLINE static void *alloc_slower(heap_t *heap, size_t size, bool zero, const char *call)
 {
   if (unlikely(!heap_is_live(heap)))
     return no_heap(heap, call);
-  if (heap_is_default(heap) && !heap->checked)
+  if (heap_is_default(heap) && heap->cached)
     return zero ? default_zalloc(size) : default_alloc(size);
   if (heap->plain_granules && !zero)
     return alloc_granules(heap, size, call);

@@ -42,8 +42,8 @@ void pool_free_sized(void *block, size_t size)
   default_free(block, "pool_free_sized");
 }
 
-/* A checked heap has no fast path, and the call has a name that a message may say. */
-COLD static size_t alloc_batch_checked(size_t size, void **blocks, size_t count)
+/* A heap without magazines has no fast path, and the call has a name that a message may say. */
+COLD static size_t alloc_batch_uncached(size_t size, void **blocks, size_t count)
 {
   size_t got = 0;
   while (got < count && (blocks[got] = heap_allocate(&default_heap, size, 1, false, "pool_alloc_batch")) != NULL)
@@ -55,8 +55,8 @@ COLD static size_t alloc_batch_checked(size_t size, void **blocks, size_t count)
 size_t pool_alloc_batch(size_t size, void **blocks, size_t count)
 {
   size_t got = 0;
-  if (unlikely(default_heap.checked))
-    return alloc_batch_checked(size, blocks, count);
+  if (unlikely(!default_heap.cached))
+    return alloc_batch_uncached(size, blocks, count);
   while (got < count && (blocks[got] = default_alloc(size)) != NULL)
     got++;
   return got;

@@ -82,7 +82,7 @@ static void add_huge_blocks(const heap_t *heap, large_t *sum)
            "a huge block lies in the window", start);
     expect(start > from || !from, "H3", "huge blocks are not in order", start);
     sum->blocks++;
-    sum->usable += huge_size(huge);
+    sum->usable += huge_usable(huge);
     sum->charged += huge_size(huge);
     sum->held += huge_size(huge);
     blocks++;

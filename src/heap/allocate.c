@@ -3,6 +3,7 @@
  * The plain way is take(): a magazine, a bin, or a large block. serve_hard() comes after it has failed. It tries what the heap
  * has (take_own()), then its callback and the heaps it overflows to, in the order that heap_next_resort() has. */
 #include "heap/allocate.h"
+#include "heap/apart.h"
 #include "heap/dying.h"
 #include "heap/granular.h"
 #include "heap/guard.h"
@@ -26,6 +27,7 @@ typedef struct request {
   block_past_t past; /* answer: what they hold */
   bool grown;        /* answer: that from has become the block */
   bool in_granules;  /* answer: it was cut from them */
+  bool apart;        /* answer: it is a block apart */
   heap_t *heap;      /* answer: whose block it is */
   located_t *from;   /* NULL, or a block that may become it where it is, or by moving its pages */
   const char *call;
@@ -135,8 +137,23 @@ NOINLINE static void *take_of_granules(heap_t *heap, request_t *r)
   return block || !HAS_SYSTEM || !granular_may_leave(heap) ? block : take_of_class(heap, r);
 }
 
+NOINLINE static void *take_apart(heap_t *heap, request_t *r)
+{
+  r->heap = heap;
+  r->usable = r->size;
+  void *block = apart_take(heap, heap->apart_source, r->size, r->alignment, &r->past);
+  r->apart = block != NULL;
+  return block;
+}
+
+/* What cannot be had apart is served as in any other heap. */
 static void *take(heap_t *heap, request_t *r)
 {
+  if (HAS_SYSTEM && unlikely(heap->apart)) {
+    void *block = take_apart(heap, r);
+    if (block)
+      return block;
+  }
   if (unlikely(heap->checked) && size_with_guard(heap, r) > PTRDIFF_MAX - ROUNDED_AWAY)
     return NULL;
   return unlikely(heap_has_granules(heap)) ? take_of_granules(heap, r) : take_of_class(heap, r);
@@ -271,16 +288,17 @@ COLD static void *take_hard(heap_t *heap, request_t *r)
 
 static bool is_sane(const request_t *r) { return r->size <= PTRDIFF_MAX - ROUNDED_AWAY && r->alignment <= PTRDIFF_MAX / 2; }
 
-/* Makes a block that was taken what the caller gets: guarded in a checked heap, and zeroed if asked for and not known to be
- * zero. */
+/* Makes a block that was taken what the caller gets: guarded in a checked heap unless it is apart, and zeroed if asked for and
+ * not known to be zero. */
 static void *hand_out(void *block, request_t *r, bool zero)
 {
-  if (r->heap->checked) {
+  bool guarded = r->heap->checked && !r->apart;
+  if (guarded) {
     guarded_t at = {block, r->usable, r->heap, r->call, r->in_granules};
     block = guard_open(at, r->size, r->alignment, r->past == BLOCK_USED);
     r->usable = r->size;
   }
-  if (zero && (r->past != BLOCK_ZEROED || r->heap->checked))
+  if (zero && (r->past != BLOCK_ZEROED || guarded))
     memset(block, 0, r->usable);
   return block;
 }

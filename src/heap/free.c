@@ -3,6 +3,7 @@
  * A block is looked up once (heap_locate_block()). Where it goes back to follows from what it is: a mapping, a run, or a block
  * of a bin, with or without magazines. */
 #include "heap/free.h"
+#include "heap/apart.h"
 #include "heap/dying.h"
 #include "heap/granular.h"
 #include "heap/large.h"
@@ -33,10 +34,11 @@ static void give_cached(heap_t *heap, bin_t *bin, void *block, const char *call)
     heap_after_slow_path(thread);
 }
 
-/* A large block may be wiped by giving its pages back; a block of a slab shares them with others. */
+/* A large block may be wiped by giving its pages back. A block of a slab shares them with others, and those of a block apart
+ * are not the manager's. */
 void heap_wipe(const located_t *at, size_t offset)
 {
-  if (located_in_granules(at) || at->bin)
+  if (located_in_granules(at) || at->bin || at->apart)
     memset(at->start + offset, 0, at->size - offset);
   else
     large_wipe(at->heap, at->start + offset, at->size - offset);
@@ -50,10 +52,23 @@ static void give_checked(const located_t *at, const char *call)
   quarantine_keep(at, call);
 }
 
+/* Another thread may have freed it since it was looked up. */
+static void give_apart(const located_t *at, const char *call)
+{
+  if (at->heap->zero_on_free)
+    heap_wipe(at, 0);
+  if (unlikely(!apart_give(at->heap, at->start, call)))
+    fatal_misuse_of_block(call, at->start, FREED_TWICE, at->heap, at->size, NULL);
+}
+
 /* The wipe comes first: once the block is put, another thread may have it. */
 void heap_give_back(const located_t *at, const char *call)
 {
   heap_t *heap = at->heap;
+  if (HAS_SYSTEM && at->apart) {
+    give_apart(at, call);
+    return;
+  }
   if (heap->checked) {
     give_checked(at, call);
     return;

@@ -20,6 +20,12 @@ static void count(heap_t *heap, ptrdiff_t blocks, ptrdiff_t bytes)
   add_figure(&heap->large_bytes, bytes);
 }
 
+void large_count(heap_t *heap, ptrdiff_t blocks, ptrdiff_t bytes, ptrdiff_t held)
+{
+  count(heap, blocks, bytes);
+  add_figure(&heap->large_held, held);
+}
+
 static void set_size(run_t *run, size_t size) { __atomic_store_n(&run->size, size, __ATOMIC_RELAXED); }
 
 /* The caller gets whole pages, but never more than the run has: units may be less than a page. */
@@ -209,6 +215,8 @@ static bool resize_huge(heap_t *heap, huge_t *huge, size_t size, bool may_move)
 
 bool large_resize_huge(heap_t *heap, huge_t *huge, size_t size, bool may_move)
 {
+  if (huge->source)
+    return false;
   lock_t *gate = gate_enter(GATE_LARGE);
   bool done = resize_huge(heap, huge, size, may_move);
   gate_leave(gate);

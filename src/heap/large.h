@@ -11,9 +11,12 @@ void *large_take(heap_t *heap, size_t size, size_t alignment, block_past_t *past
 void large_give_run(heap_t *heap, run_t *run);
 void large_give_huge(heap_t *heap, huge_t *huge);
 
-/* False: nothing changed. A huge block moves only if `may_move`. */
+/* False: nothing changed, as for each block apart. A huge block moves only if `may_move`. */
 bool large_resize_run(heap_t *heap, run_t *run, size_t size);
 bool large_resize_huge(heap_t *heap, huge_t *huge, size_t size, bool may_move);
+
+/* Adds to the figures of a heap: blocks, their usable bytes, and what they take. */
+void large_count(heap_t *heap, ptrdiff_t blocks, ptrdiff_t bytes, ptrdiff_t held);
 
 /* Says whether a block of this size and alignment is a mapping of its own. */
 bool large_is_huge(const heap_t *heap, size_t size, size_t alignment);

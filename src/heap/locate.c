@@ -3,6 +3,7 @@
  * A question goes down through the layers: is the address in a guest, in a run, in a mapping, in a reserve? Each layer calls
  * back under its own lock (ask_run(), ask_huge()), so that what it found stays as it is while it is looked at. */
 #include "heap/locate.h"
+#include "heap/apart.h"
 #include "heap/granular.h"
 #include "misuse.h"
 #include "os/closure.h"
@@ -132,12 +133,29 @@ static void ask_run(const arena_t *arena, const run_t *run, void *context)
     look_at_guard(q, at->heap, at->start, at->size);
 }
 
+/* The record says what the guard of a checked heap's block would. What else is in the range is with no caller. */
+static void ask_apart(question_t *q, const huge_t *huge)
+{
+  char *block = huge_block(huge);
+  size_t size = huge_usable(huge);
+  q->at = (located_t){.heap = huge->owner, .huge = (huge_t *)(uintptr_t)huge, .start = block, .size = size, .apart = true};
+  q->at.live = (size_t)((const char *)q->address - block) < max_size(size, 1);
+  if (q->at.heap->checked)
+    q->at.guard = (guard_look_t){GUARD_LIVE, block, size};
+  if (q->verifies && huge->source->verify)
+    huge->source->verify(huge, q->verifies);
+}
+
 /* A mapping that is a region is no block: the heap in it knows what is there. */
 static void ask_huge(huge_t *huge, void *context)
 {
   question_t *q = context;
   if (huge->is_region) {
     q->region = huge->owner;
+    return;
+  }
+  if (huge->source) {
+    ask_apart(q, huge);
     return;
   }
   q->at = (located_t){.heap = huge->owner, .huge = huge, .start = huge_start(huge), .size = huge_size(huge), .live = true};

@@ -15,6 +15,7 @@ typedef struct located {
   huge_t *huge;
   char *start;        /* the block, free or not, with its guard in a checked heap; NULL: none */
   size_t size;        /* its usable bytes, or those that hold it and its guard */
+  bool apart;         /* a block apart */
   bool live;          /* with the caller; false for a block free in its slab */
   guard_look_t guard; /* what that says in a checked heap */
 } located_t;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "heap/reset.h"
+#include "heap/apart.h"
 #include "heap/granular.h"
 #include "heap/large.h"
 #include "heap/quarantine.h"
@@ -26,11 +27,11 @@ static void drop_caches(heap_t *heap, bool forget)
     threads_drop_lost(heap, forget);
 }
 
-/* Only large blocks are of whole pages that the system could take. */
+/* Only large blocks are of whole pages that the system could take. Of those of blocks apart nothing is known. */
 static bool wipe_visited(const pool_block_t *block, void *context)
 {
   const heap_t *heap = context;
-  if (HAS_SYSTEM && block->size > heap->class_most && !granular_holds(heap, block->start)) /* of no class */
+  if (HAS_SYSTEM && !heap->apart && block->size > heap->class_most && !granular_holds(heap, block->start)) /* of no class */
     large_wipe(heap, block->start, block->size);
   else
     memset(block->start, 0, block->size);
@@ -57,8 +58,10 @@ void heap_end_blocks(heap_t *heap, bool for_good)
     drop_caches(heap, for_good);
   FOR_EACH_BIN(bin, heap)
     (for_good ? bin_destroy : bin_reset)(bin);
-  if (HAS_SYSTEM)
+  if (HAS_SYSTEM) {
+    apart_give_all(heap, for_good ? "pool_heap_destroy" : "pool_heap_reset");
     large_free_all(heap);
+  }
   if (heap_has_granules(heap))
     granular_end_blocks(heap);
 }

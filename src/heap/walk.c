@@ -133,7 +133,10 @@ static bool walk_huge(const walk_t *walk)
     return true; /* nobody else's have to be looked at */
   for (const char *from = NULL; (huge = huge_next(walk->heap, from)) != NULL;) {
     char *start = huge_start(huge);
-    if (!visit_block(walk, start, huge_size(huge)))
+    bool go_on = huge->source && !walk->verifies
+                   ? walk->visit(&(pool_block_t){huge_block(huge), huge_usable(huge)}, walk->context)
+                   : visit_block(walk, start, huge_size(huge));
+    if (!go_on)
       return false;
     from = start + 1;
   }

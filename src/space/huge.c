@@ -142,6 +142,7 @@ huge_t *huge_take(size_t size, size_t alignment, void *owner, huge_t **list, boo
     huge = map_block(size, alignment);
   if (huge) {
     huge->owner = owner;
+    huge->source = NULL;
     huge->is_region = huge->hidden = !list;
     lock_acquire(&huge_lock);
     enter_live(huge);
@@ -265,6 +266,36 @@ bool huge_resize(huge_t *huge, size_t size, bool may_move)
   return done || size < had;
 }
 
+/* ---- blocks apart ---- */
+
+huge_t *huge_apart_record(void)
+{
+  lock_acquire(&huge_lock);
+  huge_t *huge = huge_record_take();
+  lock_release(&huge_lock);
+  if (huge)
+    *huge = (huge_t){0};
+  return huge;
+}
+
+/* They do not count as live here: that bounds what is kept for the next mapping, which none of them will take. */
+void huge_apart_enter(huge_t *huge, void *owner, huge_t **list)
+{
+  huge->owner = owner;
+  lock_acquire(&huge_lock);
+  range_insert(&huge_ranges, &huge->range);
+  list_enter(huge, list);
+  lock_release(&huge_lock);
+}
+
+void huge_apart_end(huge_t *huge)
+{
+  huge->source = NULL;
+  lock_acquire(&huge_lock);
+  huge_record_give(huge);
+  lock_release(&huge_lock);
+}
+
 /* ---- questions ---- */
 
 void huge_hide(huge_t *huge, bool hide)
@@ -279,6 +310,20 @@ static huge_t *find_live(const void *address)
 {
   range_t *range = range_at_or_below(huge_ranges, (uintptr_t)address);
   return range && (uintptr_t)address - range->start < range->size ? huge_of(range) : NULL;
+}
+
+huge_t *huge_apart_leave(const void *block)
+{
+  lock_acquire(&huge_lock);
+  huge_t *huge = find_live(block);
+  if (huge && (!huge->owner || !huge->source || huge->block != block))
+    huge = NULL;
+  if (huge) {
+    range_remove(&huge_ranges, &huge->range);
+    list_leave(huge);
+  }
+  lock_release(&huge_lock);
+  return huge;
 }
 
 /* A range that is kept has no owner, and a hidden one is a region that is not ready: neither is a live block. */

@@ -27,6 +27,15 @@ bool huge_ask(const void *address, huge_ask_fn *ask, void *context);
 /* The block of an owner with the lowest address at or above `from`. NULL: none. It is the owner's to say how long it lives. */
 huge_t *huge_next(const void *owner, const void *from);
 
+/* Blocks apart (heap/apart.h): only their records, their places in the tree and in the lists of owners are kept here. What
+ * becomes of their memory is for their source to say, and nothing of it is kept. */
+huge_t *huge_apart_record(void); /* NULL: no memory. The caller fills in range, source, block and asked */
+void huge_apart_enter(huge_t *huge, void *owner, huge_t **list);
+void huge_apart_end(huge_t *huge); /* a record that did not enter, or has left */
+
+/* Of threads that free one block at once one gets the record, which has left tree and list. NULL: it is no live block apart. */
+huge_t *huge_apart_leave(const void *block);
+
 /* Returns how many bytes a block of this size will hold. */
 size_t huge_bytes(size_t size);
 

@@ -9,7 +9,7 @@
 #include <stddef.h>
 
 typedef struct huge {
-  range_t range;  /* start and size: whole pages, all of them the block's */
+  range_t range;  /* start and size: whole pages, all of them the block's, but of a block apart */
   void *owner;    /* its heap; NULL: it is kept */
   bool is_region; /* the heap lives in it */
   bool hidden;
@@ -20,13 +20,18 @@ typedef struct huge {
     struct huge *newer; /* kept: of about its size, by age */
     struct huge **link; /* live: what leads to it in its owner's list */
   };
-  struct huge *older; /* there too; of unused records alone */
+  struct huge *older;                /* there too; of unused records alone */
+  const struct apart_source *source; /* of a block apart: whose memory it is (heap/apart.h). NULL: the range is the block */
+  char *block;                       /* there: what its caller has, */
+  size_t asked;                      /* and how much of it */
 } huge_t;
 
 extern lock_t huge_lock;
 
 static inline char *huge_start(const huge_t *huge) { return (char *)huge->range.start; }
 static inline size_t huge_size(const huge_t *huge) { return huge->range.size; }
+static inline char *huge_block(const huge_t *huge) { return huge->source ? huge->block : huge_start(huge); }
+static inline size_t huge_usable(const huge_t *huge) { return huge->source ? huge->asked : huge_size(huge); }
 static inline huge_t *huge_of(range_t *range) { return (huge_t *)range; }
 _Static_assert(offsetof(huge_t, range) == 0, "a range is its huge block");
 
