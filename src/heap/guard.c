@@ -22,6 +22,7 @@ _Static_assert(sizeof(head_t) < GUARD_FRONT, "room for the head and a canary");
 #define LIVE_MARK   ((uintptr_t)0x9e3779b97f4a7c15)
 #define DEAD_MARK   ((uintptr_t)0xd6e8feb86659fd93)
 #define NUMBER_MASK (((uintptr_t)1 << 2 * sizeof(uintptr_t)) - 1) /* a quarter of a word */
+#define DEAD_BIT    ((uintptr_t)1)                                /* of the number */
 
 static head_t *head_of(const char *start) { return (head_t *)(uintptr_t)start; }
 
@@ -31,10 +32,11 @@ static uintptr_t mixed(uintptr_t sum, uintptr_t word)
   return sum ^ sum >> sizeof sum * 4;
 }
 
-/* With the number that the head has. */
+/* With the number that the head has. A bit of it tells a block that came back: of two sums one in 2^24 is the same by chance
+ * where words have 32 bits, and then a block that is whole would be misjudged. */
 static uintptr_t sum_of(const head_t *at, const head_t *head, uintptr_t mark)
 {
-  uintptr_t number = head->sum & NUMBER_MASK;
+  uintptr_t number = (head->sum & NUMBER_MASK & ~DEAD_BIT) | (mark == DEAD_MARK ? DEAD_BIT : 0);
   return (mixed(mixed(mixed(mark ^ (uintptr_t)at ^ number, head->size), head->front), head->usable) & ~NUMBER_MASK) | number;
 }
 
@@ -164,7 +166,7 @@ static void verify_pattern(const guarded_t *at)
 static void publish(head_t *head, size_t size, size_t front, size_t usable)
 {
   static uintptr_t last_number;
-  uintptr_t number = __atomic_add_fetch(&last_number, 1, __ATOMIC_RELAXED) & NUMBER_MASK;
+  uintptr_t number = __atomic_add_fetch(&last_number, 2, __ATOMIC_RELAXED) & NUMBER_MASK;
   head->size = size;
   head->front = front;
   head->usable = usable;

@@ -295,6 +295,7 @@ static void lose_the_head(void *argument)
   late_t late = *(const late_t *)argument;
   pool_heap_t *heap = heap_with(kinds[late.kind]);
   volatile char *block = pool_heap_alloc(heap, 100);
+  __asm__("" : "+r"(block)); /* the compiler knows how long it is */
   for (int at = -64; at < -40; at++)
     block[at] = 0;
   go_on(heap, late.next);

@@ -35,6 +35,20 @@ static void open_and_close(void **state)
   }
 }
 
+/* Sums are short where words are, and may be the same by chance. */
+static void never_taken_for_the_other(void **state)
+{
+  (void)state;
+  enum { SUM = 3 };
+  memset(memory, 0, USABLE);
+  for (size_t i = 0; i < 1000; i++) {
+    guard_open(by("call"), i % ROOM, 1, i > 0);
+    uintptr_t live = ((const uintptr_t *)(const void *)memory)[SUM];
+    assert_true(guard_close(by("call")));
+    assert_true((live ^ ((const uintptr_t *)(const void *)memory)[SUM]) & 1);
+  }
+}
+
 /* Whatever the alignment, the block has it if what holds it does. */
 static void alignments(void **state)
 {
@@ -243,6 +257,7 @@ int main(void)
     cmocka_unit_test(shorten),
     cmocka_unit_test(any_bit_of_the_head),
     cmocka_unit_test(past_the_end),
+    cmocka_unit_test(never_taken_for_the_other),
     cmocka_unit_test(before_the_beginning),
     cmocka_unit_test(nearest),
     cmocka_unit_test(after_it_was_returned),

@@ -61,7 +61,8 @@ static void forbidden(void *argument)
 /* No memory for a record: nothing is taken, and nothing is lost. */
 static void no_records(void *argument)
 {
-  huge_t *blocks[700];
+  enum { MANY = 480 };
+  huge_t *blocks[MANY]; /* whose records are in one piece of metadata */
   size_t count = 0;
   bool zeroed;
   (void)argument;
@@ -71,12 +72,12 @@ static void no_records(void *argument)
   os_fake.fail_kinds = 1 << OS_MAP_AT;
   huge_give(kept);
   others_bytes = os_fake.mapped_bytes - bytes_of(NULL);
-  while (count < 700 && (blocks[count] = huge_take(PAGE, 1, &owner, &owned, &zeroed)) != NULL) {
+  while (count < MANY && (blocks[count] = huge_take(PAGE, 1, &owner, &owned, &zeroed)) != NULL) {
     must(all_is_known());
     count++;
   }
   must(all_is_known());
-  must(count == 700 || bytes_of(NULL) > 0);
+  must(count == MANY || bytes_of(NULL) > 0);
   for (size_t i = 0; i < count; i++)
     huge_give(blocks[i]);
   os_fake_heal();
@@ -141,6 +142,7 @@ static void asked_again_after_a_tick(void *argument)
   window_up();
   have_records();
   take_row(row, MANY, PAGE);
+  note_others();
   breathe(4 * MIB);
   kept_trim(0);
   os_fake.fail_kinds = 1 << OS_UNMAP | (*clean ? 0 : 1 << OS_PURGE);
