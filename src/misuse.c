@@ -5,6 +5,7 @@
 #include "misuse.h"
 #include "base/text.h"
 #include "os/os.h"
+#include "os/places.h"
 
 /* Weak, so that the malloc library can put its own names here. */
 __attribute__((weak)) const char fatal_free_call[FATAL_CALL_SIZE] = "pool_free";
@@ -24,7 +25,7 @@ static _Noreturn void end(void)
 
 typedef struct line {
   text_t text;
-  char buffer[512]; /* two names of 31 bytes, each of which may be quoted as six */
+  char buffer[1536]; /* two names of 31 bytes, each of which may be quoted as six; and some places */
 } line_t;
 
 static text_t *line_begin(line_t *line)
@@ -41,6 +42,36 @@ static void line_end(line_t *line)
   size_t length = line->text.length < line->text.size ? line->text.length : line->text.size;
   line->buffer[length++] = '\n';
   os_write_error(line->buffer, length);
+}
+
+typedef struct frames {
+  const void *const *addresses;
+  size_t count;
+} frames_t;
+static frames_t allocated_by, freed_by;
+
+void fatal_say_places(const void *const *allocated, size_t of_allocation, const void *const *freed, size_t of_free)
+{
+  allocated_by = (frames_t){allocated, of_allocation};
+  freed_by = (frames_t){freed, of_free};
+}
+
+static void say_frames(text_t *text, const char *what, const frames_t *frames)
+{
+  for (size_t i = 0; i < frames->count; i++) {
+    place_t place = {.address = frames->addresses[i]};
+    places_find(&place, 1);
+    text_string(text, i ? " < " : what);
+    place_say(text, &place);
+  }
+}
+
+static void say_places(text_t *text)
+{
+  if (!HAS_SYSTEM)
+    return;
+  say_frames(text, ", allocated by ", &allocated_by);
+  say_frames(text, ", freed by ", &freed_by);
 }
 
 static void say_call(text_t *text, const char *call, const void *address, const char *what)
@@ -105,6 +136,7 @@ void fatal_misuse_of_block(const char *call, const void *address, const char *wh
   text_t *text = line_begin(&line);
   say_call(text, call, address, what);
   say_what_is_known(text, heap, size, given_to);
+  say_places(text);
   line_end(&line);
   end();
 }
@@ -119,6 +151,7 @@ void fatal_late_misuse(const void *address, const char *what, const struct pool_
   say_call(text, name_of(given_to) ? "pool_heap_free" : fatal_free_call, address, what);
   text_string(text, ", " SEEN_LATE);
   say_what_is_known(text, heap, size, given_to);
+  say_places(text);
   line_end(&line);
   end();
 }
@@ -135,6 +168,7 @@ void fatal_damage(const char *call, const void *address, const char *what, ptrdi
   text_number(text, offset < 0 ? -(size_t)offset : (size_t)offset);
   text_string(text, " of ");
   say_block(text, heap, size, NULL);
+  say_places(text);
   line_end(&line);
   end();
 }

@@ -117,6 +117,11 @@ extern void (*fatal_before_abort)(void);
 /* Returns a heap's name; NULL for the default heap, whose blocks are just blocks. NULL itself: no heap has a name yet. */
 extern const char *(*fatal_heap_name)(const struct pool_heap *heap);
 
+/* The next message ends with where the block was allocated and freed: return addresses, the innermost first.
+ *
+ *     ..., allocated by f+0x1c (program), freed by g+0x40 (program) < h+0x12 (program) */
+void fatal_say_places(const void *const *allocated, size_t of_allocation, const void *const *freed, size_t of_free);
+
 /* tidepool: call(0xaddress): what */
 _Noreturn void fatal_misuse(const char *call, const void *address, const char *what);
 

@@ -75,6 +75,30 @@ static bool parse_stats(const char *value)
 }
 
 static bool parse_checked(const char *value) { return parse_bool(value, &settings.checked); }
+/* A number of addresses, which is bounded by what a stack that is taken has room for. */
+static bool parse_sites(const char *value)
+{
+  size_t number = 0, digits = 0;
+  for (; value[digits] >= '0' && value[digits] <= '9' && digits < 3; digits++)
+    number = number * 10 + (size_t)(value[digits] - '0');
+  if (!digits || value[digits] || number > OS_STACK_MOST)
+    return false;
+  settings.sites = (uint8_t)number;
+  return true;
+}
+
+/* In the order of the bits of option_leaks_t. */
+static bool parse_leaks(const char *value)
+{
+  static const char *const names[] = {"none", "destroy", "exit", "all"};
+  for (uint8_t i = 0; i < 4; i++)
+    if (!strcmp(value, names[i])) {
+      settings.leaks = i;
+      return true;
+    }
+  return false;
+}
+
 static bool parse_abort_on_exhausted(const char *value) { return parse_bool(value, &settings.abort_on_exhausted); }
 
 static const entry_t table[] = {
@@ -83,6 +107,9 @@ static const entry_t table[] = {
   {"huge_pages", "never, auto, always", "whether to ask for transparent huge pages (auto)", parse_huge_pages},
   {"stats", "none, exit, exit:FILE (up to 255 bytes)", "print the figures of all heaps at exit (none)", parse_stats},
   {"checked", "0, 1", "fill and check every block of the default heap (0)", parse_checked},
+  {"leaks", "none, destroy, exit, all", "say which blocks are live when heaps are destroyed, or lost at exit (none)",
+   parse_leaks},
+  {"sites", "0 to 16", "remember where blocks were allocated, by so many return addresses (0)", parse_sites},
   {"abort_on_exhausted", "0, 1", "end the program where an allocation would return NULL (0)", parse_abort_on_exhausted},
 };
 enum { ENTRIES = sizeof table / sizeof *table };
@@ -207,6 +234,19 @@ const char *option_nearest(const char *key)
 
 bool option_are_settled(void) { return settled; }
 
+/* A constructor asks, before which nothing may be settled. What it is wrong about costs a library that nobody uses. */
+bool option_wants_stacks(void)
+{
+  static const char key[] = "sites=";
+  const char *text = os_environment("TIDEPOOL_OPTIONS");
+  for (; text && *text; text += *text == ',') {
+    if (!strncmp(text, key, sizeof key - 1) && (text[sizeof key - 1] > '1' || text[sizeof key] > ','))
+      return true;
+    text += strcspn(text, ",");
+  }
+  return settings.sites > 1;
+}
+
 /* Sets one "key=value" of `length` bytes. A wrong option is reported and skipped: it must not keep a program from running. The
  * same goes for an empty one, as a trailing comma leaves it, but without a report. */
 static void read_one(const char *text, size_t length)
@@ -247,6 +287,8 @@ void option_read(void)
     read_one(text, length);
     text += length + (text[length] == ',');
   }
-  if (settings.stats_at_exit && !settings.stats_file[0])
+  if (settings.leaks && !settings.sites)
+    settings.sites = 1;
+  if ((settings.stats_at_exit && !settings.stats_file[0]) || settings.leaks & LEAKS_AT_EXIT)
     os_keep_error();
 }

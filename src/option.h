@@ -16,8 +16,12 @@ typedef struct options {
   bool stats_at_exit;
   char stats_file[OPTION_PATH_SIZE]; /* "": to standard error; %p is the number of the process */
   bool checked;
+  uint8_t sites; /* of the default heap; and how many addresses a site has, in any heap: 0 is one there */
   bool abort_on_exhausted;
+  uint8_t leaks; /* bits of option_leaks_t */
 } options_t;
+
+typedef enum option_leaks { LEAKS_AT_DESTROY = 1 << 0, LEAKS_AT_EXIT = 1 << 1 } option_leaks_t;
 
 extern INTERNAL options_t settings;
 
@@ -32,5 +36,8 @@ bool option_set(const char *key, const char *value);
 const char *option_known(const char *key, const char **values);
 const char *option_nearest(const char *key);
 bool option_are_settled(void);
+
+/* Sites of several addresses are asked for, by the environment or so far. It may be asked before the options are read. */
+bool option_wants_stacks(void);
 
 #endif

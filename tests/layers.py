@@ -15,17 +15,19 @@ import tempfile
 # Bottom up: a folder of src ("" is src itself) and its units, which are pairs of .c and .h or one of the two. A unit may
 # include itself and what stands before it.
 LAYERS = [
-    ("base", ["machine", "profile", "bits", "grown", "bit_tree", "text", "span_tree", "range_tree", "granules", "granules_kept",
-             "granules_beside", "granule_rows", "granules_index", "granules_cut"]),
+    ("base", ["machine", "profile", "bits", "grown", "bit_tree", "text", "span_tree", "range_tree", "granules",
+              "granules_kept", "granules_beside", "granule_rows", "granules_index", "granules_cut"]),
     ("os", ["embedded/atomics", "embedded/errno", "embedded/string", "os", "places", "thread_local", "lock", "closure",
-             "linux", "linux_output", "linux_threads", "linux_stack", "linux_places", "embedded"]),
+            "linux", "linux_output", "linux_threads", "linux_stack", "linux_lines", "linux_places",
+            "linux_memory", "embedded"]),
     ("", ["misuse", "option", "size_class"]),
     ("space", ["class_map", "budget", "gate", "pace", "pieces", "rows", "metadata", "run", "arena", "huge_edge", "units",
                "slots", "space", "search", "purge", "huge_range", "kept", "huge"]),
     ("bin", ["slab", "magazine", "depot", "types", "due", "slabs", "bin"]),
     ("thread", ["magazines", "types", "caches", "thread"]),
-    ("heap", ["guard", "dying", "types", "records", "heap", "invalid", "granular", "large", "apart", "locate", "quarantine",
-              "figures", "tick", "fork", "startup", "allocate", "free", "reallocate", "walk", "reset", "region", "create"]),
+    ("heap", ["sites", "guard", "dying", "types", "records", "heap", "invalid", "granular", "large", "apart", "locate",
+              "quarantine", "figures", "tick", "fork", "startup", "allocate", "free", "reallocate", "walk", "report", "leaks",
+              "reset", "region", "create"]),
     ("object_pool", ["types", "object_misuse", "array", "hot", "cache", "hooks", "registry", "capacity", "eviction", "walk",
                      "get", "put", "handle", "create"]),
     ("api", ["fast_path", "pool", "questions", "heap", "malloc", "malloc_info", "new_delete", "stats"]),
@@ -48,7 +50,8 @@ CALLS_UP = {
     "misuse.h": {"fatal_before_abort", "fatal_heap_name"},   # set by heap/startup
     "heap/heap.h": {"heap_dependents"},          # set by object_pool
 }
-PUBLIC = {"os/embedded", "heap/figures", "heap/walk", "heap/region", "heap/create"}   # and all of object_pool, api and check
+# And all of object_pool, api and check.
+PUBLIC = {"os/embedded", "heap/figures", "heap/walk", "heap/report", "heap/leaks", "heap/region", "heap/create"}
 PUBLIC_FOLDERS = ("object_pool/", "api/", "check/")
 PUBLIC_EVERYWHERE = {"tidepool/version.h"}   # numbers, and no type
 

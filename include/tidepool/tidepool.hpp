@@ -206,7 +206,7 @@ public:
   [[nodiscard]] bool is_live(const void *address) const noexcept { return owns(address) && pool_in_use(address); }
   [[nodiscard]] pool_block_t block_of(const void *address) const noexcept
   {
-    pool_block_t block = {nullptr, 0};
+    pool_block_t block = {nullptr, 0, nullptr};
     if (owns(address))
       block.start = pool_block_start(address, &block.size);
     return block;

@@ -58,6 +58,14 @@ NOINLINE void *default_alloc_medium(size_t size)
   return likely(block) ? block : default_alloc_slow(size);
 }
 
+/* For callers that go on when they have a block. Before the manager is up, nobody knows whether there will be a fast path. */
+NOINLINE void *default_alloc_for(size_t size, const char *call, const void *caller)
+{
+  if (manager_ready() && default_heap.cached)
+    return default_alloc(size);
+  return heap_allocate_for(&default_heap, size, 1, false, call, caller);
+}
+
 /* A cached block is zeroed here; anything else may come from the system as zeroes, which heap_allocate() knows. */
 static inline __attribute__((always_inline)) void *zalloc_slow(size_t size, const char *call)
 {
@@ -72,15 +80,24 @@ NOINLINE void *default_calloc_slow(size_t size) { return zalloc_slow(size, fatal
 
 /* A block of class 0 for this map: a large one, or one of another heap. A thread that uses only large blocks gets its record
  * here. */
-static void free_large(void *block, const char *call)
+static void free_large(void *block, const char *call, const void *caller)
 {
   thread_t *thread = thread_self;
   if (unlikely(!thread_is_usable(thread)))
     thread = manager_ready() ? thread_current_to_free() : NULL;
   if (!thread || !default_heap.cached || !large_give_spare(thread, block, call))
-    heap_free(NULL, block, call);
+    heap_free_for(NULL, block, call, caller);
   if (thread)
     heap_after_slow_path(thread); /* a program that frees only large blocks has no other slow path to look at the clock */
+}
+
+/* For callers that go on. */
+NOINLINE void default_free_for(void *block, const char *call, const void *caller)
+{
+  if (class_map_of(block))
+    default_free(block, call);
+  else if (block)
+    free_large(block, call, caller);
 }
 
 /* A class in the map means that the block came out of its bin, so the bin is there. The fast path comes here also for a block
@@ -95,7 +112,7 @@ NOINLINE void default_free_slow(void *block, const char *call)
     magazines_overflow(&thread->default_magazines, default_heap.bins[c], block);
     heap_after_slow_path(thread);
   } else if (block) {
-    free_large(block, call);
+    free_large(block, call, __builtin_return_address(0));
   }
 }
 
@@ -133,7 +150,7 @@ NOINLINE void *default_realloc_slow(void *block, size_t size, const char *call)
     return default_heap.cached ? default_alloc(size) : heap_allocate(&default_heap, size, 1, false, call);
   if (size)
     return reallocate(block, size, call);
-  default_free(block, call);
+  default_free_for(block, call, __builtin_return_address(0));
   return NULL;
 }
 
@@ -147,6 +164,13 @@ NOINLINE void *default_aligned_alloc_slow(size_t alignment, size_t size, const c
   if (alignment <= BLOCK_ALIGNMENT && default_heap.cached)
     return default_alloc(size);
   return heap_allocate(&default_heap, size, alignment, false, call);
+}
+
+NOINLINE void *default_aligned_alloc_for(size_t alignment, size_t size, const char *call, const void *caller)
+{
+  if (alignment <= BLOCK_ALIGNMENT && default_heap.cached)
+    return default_alloc(size);
+  return heap_allocate_for(&default_heap, size, alignment, false, call, caller);
 }
 
 size_t default_trim(size_t keep) { return heap_trim(&default_heap, keep); }

@@ -9,15 +9,20 @@
 #include "space/class_map.h"
 #include "thread/magazines.h"
 
-/* The slow paths. `size` is what the caller asked for, so that they start from nothing. */
+/* The slow paths. `size` is what the caller asked for, so that they start from nothing. A heap that remembers where its blocks
+ * are from has no other path. There the address that these return to is that of the program's call, because a fast path ends
+ * with a tail call; who goes on behind it hands the address over: `caller`. */
 void *default_alloc_slow(size_t size);
 void *default_alloc_medium(size_t size); /* size > SIZE_LINEAR */
 void *default_zalloc_slow(size_t size);
 void *default_calloc_slow(size_t size);
+void *default_alloc_for(size_t size, const char *call, const void *caller);
 void default_free_slow(void *block, const char *call);
+void default_free_for(void *block, const char *call, const void *caller);
 void *default_realloc_slow(void *block, size_t size, const char *call);
 size_t default_usable_size_slow(const void *block, const char *call);
 void *default_aligned_alloc_slow(size_t alignment, size_t size, const char *call); /* a power of two */
+void *default_aligned_alloc_for(size_t alignment, size_t size, const char *call, const void *caller);
 size_t default_trim(size_t keep);
 
 static inline __attribute__((always_inline)) void *default_alloc(size_t size)
@@ -78,12 +83,18 @@ static inline __attribute__((always_inline)) void *default_calloc(size_t size)
 /* The class of a size that is a multiple of the alignment has blocks of such a size too: its own where the alignment is longer
  * than the steps of classes there, else any. So every block is aligned. A size that is too large to be padded is no size of a
  * class then. */
-static inline __attribute__((always_inline)) void *default_aligned_alloc(size_t alignment, size_t size, const char *call)
+static inline __attribute__((always_inline)) void *default_aligned_alloc_at_once(size_t alignment, size_t size)
 {
   size_t padded = (size + alignment - 1) & -alignment;
   void *block = NULL;
   if (likely(padded - 1 < SIZE_CACHED && padded >= size))
     block = MAGAZINE_POP(default_loaded(padded <= SIZE_LINEAR ? size_class_linear(padded) : size_class_medium(padded)));
+  return block;
+}
+
+static inline __attribute__((always_inline)) void *default_aligned_alloc(size_t alignment, size_t size, const char *call)
+{
+  void *block = default_aligned_alloc_at_once(alignment, size);
   return likely(block) ? block : default_aligned_alloc_slow(alignment, size, call);
 }
 

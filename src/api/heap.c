@@ -11,12 +11,14 @@
 #include "heap/granular.h"
 #include "heap/invalid.h"
 #include "heap/reallocate.h"
+#include "heap/report.h"
 #include "heap/reset.h"
 #include "heap/startup.h"
 #include "heap/tick.h"
 #include "heap/walk.h"
 #include "misuse.h"
 #include "space/class_map.h"
+#include <errno.h>
 #include <tidepool/heap.h>
 
 /* ---- the fast path: the calling thread's cache of the heap, if the heap's slot in its record holds it ---- */
@@ -167,7 +169,9 @@ void *pool_heap_realloc(pool_heap_t *heap, void *block, size_t size)
     return heap->checked ? alloc_slower(heap, size, false, "pool_heap_realloc") : pool_heap_alloc(heap, size);
   if (size)
     return heap_reallocate(heap, block, size, "pool_heap_realloc");
-  if (!push_in_slot(heap, block))
+  if (heap->headed)
+    heap_free_for(heap, block, "pool_heap_realloc", __builtin_return_address(0));
+  else if (!push_in_slot(heap, block))
     free_slower(heap, block, "pool_heap_realloc");
   return NULL;
 }
@@ -300,6 +304,18 @@ bool pool_heap_walk(pool_heap_t *heap, pool_visit_fn *visit, void *context)
   else
     invalid(INVALID_VISIT_IS_NULL, (uintptr_t) "pool_heap_walk");
   return false;
+}
+
+bool pool_heap_report(pool_heap_t *heap, int fd)
+{
+  if (!heap_is_live(heap)) {
+    no_heap(heap, "pool_heap_report");
+    return false;
+  }
+  int error = HAS_SYSTEM ? heap_report(heap, fd) : 0;
+  if (error)
+    errno = error;
+  return HAS_SYSTEM && !error;
 }
 
 bool pool_forbid_system_calls(bool forbid) { return HAS_SYSTEM && os_forbid(forbid); }

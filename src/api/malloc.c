@@ -64,7 +64,9 @@ EXPORT int posix_memalign(void **to, size_t alignment, size_t size)
 {
   if (!is_power_of_two(alignment) || alignment % sizeof(void *))
     return EINVAL;
-  void *block = default_aligned_alloc(alignment, size, "posix_memalign");
+  void *block = default_aligned_alloc_at_once(alignment, size);
+  if (unlikely(!block))
+    block = default_aligned_alloc_for(alignment, size, "posix_memalign", __builtin_return_address(0));
   if (!block)
     return ENOMEM;
   *to = block;

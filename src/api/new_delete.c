@@ -112,9 +112,24 @@ COLD static _Noreturn void throw_bad_alloc(const void *caller)
 
 /* ---- new and delete ---- */
 
-static void *allocate(size_t size, size_t alignment)
+/* The first step of each form. What comes behind it is not a tail call, so the caller is handed over, on the slow path. */
+static inline __attribute__((always_inline)) void *allocate_at_once(size_t size, size_t alignment)
 {
-  return alignment ? default_aligned_alloc(alignment, size, "operator new") : default_alloc(size);
+  void *block = alignment ? default_aligned_alloc_at_once(alignment, size) : NULL;
+  if (alignment)
+    return likely(block) ? block : default_aligned_alloc_for(alignment, size, "operator new", __builtin_return_address(0));
+  if (likely(size <= SIZE_LINEAR))
+    block = MAGAZINE_POP(default_loaded(size_class_linear(size)));
+  else if (size <= SIZE_CACHED)
+    block = MAGAZINE_POP(default_loaded(size_class_medium(size)));
+  return likely(block) ? block : default_alloc_for(size, "operator new", __builtin_return_address(0));
+}
+
+NOINLINE static void *allocate(size_t size, size_t alignment, const void *caller)
+{
+  if (alignment)
+    return default_aligned_alloc_for(alignment, size, "operator new", caller);
+  return default_alloc_for(size, "operator new", caller);
 }
 
 /* The forms that do not throw, as bits. */
@@ -135,7 +150,7 @@ static void *retry(size_t size, size_t alignment, const void *caller)
   for (new_handler_t handler; !block && (handler = get_new_handler(caller)) != NULL;) {
     handed_over.forms = 0;
     handler();
-    block = allocate(size, alignment);
+    block = allocate(size, alignment, caller);
   }
   return block;
 }
@@ -261,7 +276,7 @@ COLD static void *call_replaced(size_t size, size_t alignment, nothrow_form_t fo
 #define DEFINE_NEW(name, parameters, alignment) \
   void *name parameters \
   { \
-    void *block = allocate(size, alignment); \
+    void *block = allocate_at_once(size, alignment); \
     return likely(block) ? block : retry_or_throw(size, alignment, __builtin_return_address(0)); \
   }
 
@@ -270,7 +285,7 @@ COLD static void *call_replaced(size_t size, size_t alignment, nothrow_form_t fo
   { \
     if (!IS_OURS(base)) \
       return call; \
-    void *block = allocate(size, alignment); \
+    void *block = allocate_at_once(size, alignment); \
     return likely(block) ? block : retry_or_throw(size, alignment, __builtin_return_address(0)); \
   }
 
@@ -280,7 +295,7 @@ COLD static void *call_replaced(size_t size, size_t alignment, nothrow_form_t fo
   { \
     if (!(are_ours)) \
       return call_replaced(size, alignment, form, #name, __builtin_return_address(0)); \
-    void *block = allocate(size, alignment); \
+    void *block = allocate_at_once(size, alignment); \
     return likely(block) ? block : retry_nothrow(size, alignment, form, #name, __builtin_return_address(0)); \
   }
 

@@ -43,10 +43,10 @@ void pool_free_sized(void *block, size_t size)
 }
 
 /* A heap without magazines has no fast path, and the call has a name that a message may say. */
-COLD static size_t alloc_batch_uncached(size_t size, void **blocks, size_t count)
+COLD static size_t alloc_batch_uncached(size_t size, void **blocks, size_t count, const void *caller)
 {
   size_t got = 0;
-  while (got < count && (blocks[got] = heap_allocate(&default_heap, size, 1, false, "pool_alloc_batch")) != NULL)
+  while (got < count && (blocks[got] = heap_allocate_for(&default_heap, size, 1, false, "pool_alloc_batch", caller)) != NULL)
     got++;
   return got;
 }
@@ -56,7 +56,7 @@ size_t pool_alloc_batch(size_t size, void **blocks, size_t count)
 {
   size_t got = 0;
   if (unlikely(!default_heap.cached))
-    return alloc_batch_uncached(size, blocks, count);
+    return alloc_batch_uncached(size, blocks, count, __builtin_return_address(0));
   while (got < count && (blocks[got] = default_alloc(size)) != NULL)
     got++;
   return got;
@@ -65,7 +65,10 @@ size_t pool_alloc_batch(size_t size, void **blocks, size_t count)
 void pool_free_batch(void **blocks, size_t count)
 {
   for (size_t i = 0; i < count; i++)
-    default_free(blocks[i], "pool_free_batch");
+    if (likely(class_map_of(blocks[i])))
+      default_free(blocks[i], "pool_free_batch");
+    else
+      default_free_for(blocks[i], "pool_free_batch", __builtin_return_address(0));
 }
 
 size_t pool_good_size(size_t size) { return heap_good_size(&default_heap, size); }
@@ -93,5 +96,7 @@ bool pool_option_set(const char *key, const char *value)
   bool set = option_set(key, value);
   if (!set)
     refuse_option(key, value);
+  else if (option_wants_stacks())
+    os_load_stacks();
   return set;
 }

@@ -8,6 +8,7 @@
 #include "heap/fork.h"
 #include "heap/heap.h"
 #include "heap/invalid.h"
+#include "heap/leaks.h"
 #include "heap/walk.h"
 #include "misuse.h"
 #include "object_pool/registry.h"
@@ -234,6 +235,8 @@ __attribute__((destructor)) static void finish(void)
 {
   if (HAS_SYSTEM && manager_is_up())
     verify_heaps();
+  if (HAS_SYSTEM && settings.leaks & LEAKS_AT_EXIT && manager_is_up())
+    leaks_at_exit();
   if (HAS_SYSTEM && settings.stats_at_exit)
     print_figures();
 }

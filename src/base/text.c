@@ -32,6 +32,19 @@ static void text_digits(text_t *text, uint64_t number, unsigned base)
 
 void text_number(text_t *text, uint64_t number) { text_digits(text, number, 10); }
 
+void text_grouped(text_t *text, uint64_t number)
+{
+  if (number >= 1000)
+    text_grouped(text, number / 1000);
+  if (number < 1000) {
+    text_number(text, number);
+    return;
+  }
+  text_char(text, ',');
+  for (unsigned unit = 100; unit; unit /= 10)
+    text_char(text, (char)('0' + number / unit % 10));
+}
+
 void text_pointer(text_t *text, const void *pointer)
 {
   text_string(text, "0x");

@@ -16,6 +16,7 @@ typedef struct text {
 void text_char(text_t *text, char c);
 void text_string(text_t *text, const char *string);
 void text_number(text_t *text, uint64_t number);
+void text_grouped(text_t *text, uint64_t number);     /* 10,080 */
 void text_pointer(text_t *text, const void *pointer); /* 0x and hexadecimal digits */
 void text_quoted(text_t *text, const char *string);   /* as a JSON string; a byte of no UTF-8 character becomes U+FFFD */
 size_t text_finish(text_t *text);                     /* terminates, between characters; returns the length needed */

@@ -33,10 +33,10 @@ typedef struct request {
   const char *call;
 } request_t;
 
-/* A checked heap's guard has the alignment in it. */
+/* The guard of a block that has one has the alignment in it. */
 static size_t size_with_guard(const heap_t *heap, const request_t *r)
 {
-  return heap->checked ? guarded_size(r->size, r->alignment) : r->size;
+  return heap->headed ? guarded_size(r->size, r->alignment) : r->size;
 }
 
 enum {
@@ -154,7 +154,7 @@ static void *take(heap_t *heap, request_t *r)
     if (block)
       return block;
   }
-  if (unlikely(heap->checked) && size_with_guard(heap, r) > PTRDIFF_MAX - ROUNDED_AWAY)
+  if (unlikely(heap->headed) && size_with_guard(heap, r) > PTRDIFF_MAX - ROUNDED_AWAY)
     return NULL;
   return unlikely(heap_has_granules(heap)) ? take_of_granules(heap, r) : take_of_class(heap, r);
 }
@@ -288,13 +288,13 @@ COLD static void *take_hard(heap_t *heap, request_t *r)
 
 static bool is_sane(const request_t *r) { return r->size <= PTRDIFF_MAX - ROUNDED_AWAY && r->alignment <= PTRDIFF_MAX / 2; }
 
-/* Makes a block that was taken what the caller gets: guarded in a checked heap unless it is apart, and zeroed if asked for and
- * not known to be zero. */
-static void *hand_out(void *block, request_t *r, bool zero)
+/* Makes a block that was taken what the caller gets: guarded in a heap with heads unless it is apart, and zeroed if asked for
+ * and not known to be zero. */
+static void *hand_out(void *block, request_t *r, bool zero, const void *caller)
 {
-  bool guarded = r->heap->checked && !r->apart;
+  bool guarded = r->heap->headed && !r->apart;
   if (guarded) {
-    guarded_t at = {block, r->usable, r->heap, r->call, r->in_granules};
+    guarded_t at = {block, r->usable, r->heap, r->call, r->in_granules, !r->heap->checked, site_of(caller)};
     block = guard_open(at, r->size, r->alignment, r->past == BLOCK_USED);
     r->usable = r->size;
   }
@@ -323,13 +323,24 @@ static inline __attribute__((always_inline)) void *serve(heap_t *heap, request_t
   return likely(block) ? block : serve_hard(heap, r);
 }
 
+/* Two functions, because the one that is without a caller costs no instruction for it: it comes by tail calls, and so it has
+ * the return address of the call that the program made. */
+void *heap_allocate_for(heap_t *heap, size_t size, size_t alignment, bool zero, const char *call, const void *caller)
+{
+  request_t r = {.size = size, .alignment = alignment, .call = call};
+  if (process_is_ending())
+    return dying_allocate(size, alignment);
+  void *block = serve(heap, &r);
+  return block ? hand_out(block, &r, zero, caller) : NULL;
+}
+
 void *heap_allocate(heap_t *heap, size_t size, size_t alignment, bool zero, const char *call)
 {
   request_t r = {.size = size, .alignment = alignment, .call = call};
   if (process_is_ending())
     return dying_allocate(size, alignment);
   void *block = serve(heap, &r);
-  return block ? hand_out(block, &r, zero) : NULL;
+  return block ? hand_out(block, &r, zero, __builtin_return_address(0)) : NULL;
 }
 
 /* ---- what may be given up for less, or asked for again with nothing in hand ---- */
@@ -348,14 +359,14 @@ void *heap_probe(const resort_t *from, size_t size, size_t alignment)
   if (block)
     count_overflowed(from);
   errno = saved;
-  return block ? hand_out(block, &r, false) : NULL;
+  return block ? hand_out(block, &r, false, from->caller) : NULL;
 }
 
-void *heap_allocate_if_easy(heap_t *heap, size_t size, const char *call)
+void *heap_allocate_if_easy(heap_t *heap, size_t size, const char *call, const void *caller)
 {
   request_t r = {.size = size, .alignment = 1, .call = call};
   void *block = take(heap, &r);
-  return block ? hand_out(block, &r, false) : NULL;
+  return block ? hand_out(block, &r, false, caller) : NULL;
 }
 
 void *heap_allocate_from(heap_t *heap, size_t size, located_t *from, bool *grown, const char *call)
@@ -363,5 +374,5 @@ void *heap_allocate_from(heap_t *heap, size_t size, located_t *from, bool *grown
   request_t r = {.size = size, .alignment = 1, .from = from, .call = call};
   void *block = serve(heap, &r);
   *grown = r.grown;
-  return block && !r.grown ? hand_out(block, &r, false) : block;
+  return block && !r.grown ? hand_out(block, &r, false, NULL) : block; /* of a heap without heads */
 }

@@ -10,6 +10,9 @@
  * checked heap the block may turn out to have been written to while it was free: `call` is what finds that, here and below. */
 void *heap_allocate(heap_t *heap, size_t size, size_t alignment, bool zero, const char *call);
 
+/* The same where the address that it returns to is not that of the program's call: that is `caller`. */
+void *heap_allocate_for(heap_t *heap, size_t size, size_t alignment, bool zero, const char *call, const void *caller);
+
 /* What is tried when a heap is exhausted: the heap itself, its callback for as long as that says "again", then the same of the
  * heap it overflows to. heap_allocate() goes through all of it. A caller that needs several blocks at once, or may do with
  * less, goes a step at a time. A callback may leave by longjmp(), or reset the heap. So heap_next_resort() alone calls it,
@@ -18,6 +21,7 @@ typedef struct resort {
   heap_t *first, *heap; /* the heap that was asked; the one of its chain of overflows whose turn it is */
   unsigned attempt;     /* of its callback */
   const char *call;
+  const void *caller; /* where that returns to; NULL: not known */
 } resort_t;
 resort_t heap_first_resort(heap_t *heap, const char *call);
 
@@ -31,7 +35,7 @@ bool heap_next_resort(resort_t *from, size_t size, bool may_ask);
 
 /* Takes a block of at least `size` bytes for another to move to, but only if that is easy: no callback is called, no overflow
  * asked, and nothing is given back for it. NULL leaves errno as it was. */
-void *heap_allocate_if_easy(heap_t *heap, size_t size, const char *call);
+void *heap_allocate_if_easy(heap_t *heap, size_t size, const char *call, const void *caller);
 
 /* The same with all resorts. What makes room for another block may make it behind `from`, which then has grown and is the
  * answer. */

@@ -6,19 +6,21 @@
 #include "base/text.h"
 #include "heap/granular.h"
 #include "heap/invalid.h"
+#include "heap/leaks.h"
 #include "heap/locate.h"
 #include "heap/region.h"
 #include "heap/reset.h"
 #include "heap/startup.h"
 #include "heap/tick.h"
 #include "misuse.h"
+#include "option.h"
 #include "space/gate.h"
 #include "space/metadata.h"
 #include <errno.h>
 
 enum {
   FLAGS_KNOWN = POOL_HEAP_SINGLE_THREAD | POOL_HEAP_PREFAULT | POOL_HEAP_LOCK_MEMORY | POOL_HEAP_ZERO_ON_FREE |
-                POOL_HEAP_CHECKED | POOL_HEAP_DENSE
+                POOL_HEAP_CHECKED | POOL_HEAP_DENSE | (HAS_SYSTEM ? POOL_HEAP_SITES : 0)
 };
 
 /* ---- options ---- */
@@ -106,6 +108,9 @@ static void set_name(heap_t *heap, const char *name)
   text_finish(&text);
 }
 
+/* Then every call must see the block. It has a head in the process's memory; a region has no room but for what it asks for. */
+static bool wants_leaks(void) { return HAS_SYSTEM && settings.leaks; }
+
 /* Whether a budget counts is settled here, by the heap or any ancestor: it decides how threads may cache blocks. */
 static void set_common(heap_t *heap, const pool_heap_options_t *o)
 {
@@ -117,6 +122,7 @@ static void set_common(heap_t *heap, const pool_heap_options_t *o)
   heap->overflow = o->overflow;
   heap->context = o->context;
   heap->checked = o->flags & POOL_HEAP_CHECKED;
+  heap->headed = o->flags & (POOL_HEAP_CHECKED | POOL_HEAP_SITES) || (wants_leaks() && !o->memory && !region_is_wanted(o));
   heap->zero_on_free = o->flags & POOL_HEAP_ZERO_ON_FREE;
   heap->lock.solo = o->flags & POOL_HEAP_SINGLE_THREAD;
   for (const heap_t *h = heap; h && !heap->budgeted; h = h->parent)
@@ -129,8 +135,9 @@ static void set_common(heap_t *heap, const pool_heap_options_t *o)
  * from the size alone and every block is the heap's own. */
 static void set_cached(heap_t *heap, const pool_heap_options_t *o)
 {
-  heap->reached = heap->budgeted && !heap->lock.solo && !heap->checked;
-  heap->cached = !heap->checked && !heap->zero_on_free && !region_is_real_time(o) && (!heap->reached || threads_can_be_reached);
+  bool plain = !heap->headed && !wants_leaks();
+  heap->reached = heap->budgeted && !heap->lock.solo && plain;
+  heap->cached = plain && !heap->zero_on_free && !region_is_real_time(o) && (!heap->reached || threads_can_be_reached);
   heap->has_cache_slot = heap->cached && !o->overflow && !o->size_classes;
   heap->plane = heap->cached && heap->space->unit_log2 == UNIT_LOG2 ? BIN_PLANE_HEAP : BIN_PLANE_NONE;
 }
@@ -439,6 +446,8 @@ static void refuse_if_used(const heap_t *heap)
 void heap_destroy(heap_t *heap)
 {
   refuse_if_used(heap);
+  if (HAS_SYSTEM && unlikely(settings.leaks & LEAKS_AT_DESTROY))
+    leaks_at_destroy(heap);
   lock_t *gate = gate_enter(GATE_LIFE);
   heap_end_blocks(heap, true);
   vanish(heap, true);

@@ -90,7 +90,8 @@ static void reset_heaps(void)
     reset_depots(bin);
 }
 
-static lock_t *const leaves[] = {&bin_magazines_lock, &space_of_process.lock, &space_slots_lock, &guests_lock, &metadata_lock};
+static lock_t *const leaves[] = {&bin_magazines_lock, &space_of_process.lock, &space_slots_lock, &guests_lock,
+                                 &sites_lock,         &metadata_lock};
 enum { LEAVES = sizeof leaves / sizeof *leaves };
 
 /* Takes everything in the order in which it nests, so that no thread waits for the fork while the fork waits for it. */

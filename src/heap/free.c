@@ -45,11 +45,20 @@ void heap_wipe(const located_t *at, size_t offset)
 }
 
 /* Another thread may have freed it since it was looked up. */
-static void give_checked(const located_t *at, const char *call)
+static void give_headed(const located_t *at, const char *call, const void *caller)
 {
-  if (unlikely(!guard_close((guarded_t){at->start, at->size, at->heap, call, located_in_granules(at)})))
-    fatal_misuse_of_block(call, at->guard.block, FREED_TWICE, at->heap, at->guard.size, NULL);
-  quarantine_keep(at, call);
+  heap_t *heap = at->heap;
+  if (unlikely(!guard_close(located_guarded(at, call, site_of(caller))))) {
+    guard_say_sites(at->guard.allocated, at->guard.freed);
+    fatal_misuse_of_block(call, at->guard.block, FREED_TWICE, heap, at->guard.size, NULL);
+  }
+  if (heap->checked) {
+    quarantine_keep(at, call);
+    return;
+  }
+  if (heap->zero_on_free)
+    heap_wipe(at, GUARD_FRONT);
+  heap_give_uncached(at, call);
 }
 
 /* Another thread may have freed it since it was looked up. */
@@ -62,15 +71,15 @@ static void give_apart(const located_t *at, const char *call)
 }
 
 /* The wipe comes first: once the block is put, another thread may have it. */
-void heap_give_back(const located_t *at, const char *call)
+static inline __attribute__((always_inline)) void give_back(const located_t *at, const char *call, const void *caller)
 {
   heap_t *heap = at->heap;
   if (HAS_SYSTEM && at->apart) {
     give_apart(at, call);
     return;
   }
-  if (heap->checked) {
-    give_checked(at, call);
+  if (heap->headed) {
+    give_headed(at, call, caller);
     return;
   }
   if (heap->zero_on_free)
@@ -81,10 +90,18 @@ void heap_give_back(const located_t *at, const char *call)
     heap_give_uncached(at, call);
 }
 
-static void give_located(heap_t *heap, void *block, const char *call)
+void heap_give_back(const located_t *at, const char *call, const void *caller) { give_back(at, call, caller); }
+
+static inline __attribute__((always_inline)) void give_found(heap_t *heap, void *block, const char *call, const void *caller)
 {
   located_t at = heap_locate_block(heap, block, call, FREED_TWICE);
-  heap_give_back(&at, call);
+  give_back(&at, call, caller);
+}
+
+void heap_free_for(heap_t *heap, void *block, const char *call, const void *caller)
+{
+  if (!process_is_ending())
+    give_found(heap, block, call, caller);
 }
 
 /* A thread that ends the process leaves what it frees: its locks may be in any state. What begins in the granules of the heap
@@ -94,5 +111,5 @@ void heap_free(heap_t *heap, void *block, const char *call)
   if (process_is_ending())
     return;
   if (!heap || !heap->plain_granules || !granular_give(heap, block))
-    give_located(heap, block, call);
+    give_found(heap, block, call, __builtin_return_address(0));
 }

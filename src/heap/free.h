@@ -10,8 +10,11 @@
  * overflows to. */
 void heap_free(heap_t *heap, void *block, const char *call);
 
+/* The same where the address that it returns to is not that of the program's call: that is `caller`. */
+void heap_free_for(heap_t *heap, void *block, const char *call, const void *caller);
+
 /* The same of a block that was looked up. */
-void heap_give_back(const located_t *at, const char *call);
+void heap_give_back(const located_t *at, const char *call, const void *caller);
 
 /* Zeroes a block from `offset` on. */
 void heap_wipe(const located_t *at, size_t offset);

@@ -13,7 +13,10 @@ enum { NEW_BYTE = 0xcd, CANARY_BYTE = 0xfb };
  * bits are a number by which one time of a block is told from another. The link has a sum of its own, so that it can be changed
  * beside a reader. */
 typedef struct head {
-  uintptr_t size, front, usable; /* what was asked for; from the head to the block; what there is from the head on */
+  uintptr_t size; /* what was asked for */
+  site_t allocated;
+  uint32_t freed_and_front; /* the site, and as a power of two how far it is from the head to the block */
+  uintptr_t usable;         /* what there is from the head on */
   uintptr_t sum;
   uintptr_t next, next_sum; /* once it came back */
 } head_t;
@@ -23,6 +26,18 @@ _Static_assert(sizeof(head_t) < GUARD_FRONT, "room for the head and a canary");
 #define DEAD_MARK   ((uintptr_t)0xd6e8feb86659fd93)
 #define NUMBER_MASK (((uintptr_t)1 << 2 * sizeof(uintptr_t)) - 1) /* a quarter of a word */
 #define DEAD_BIT    ((uintptr_t)1)                                /* of the number */
+
+enum { FRONT_BITS = 32 - SITE_BITS };
+static size_t front_of(const head_t *head)
+{
+  unsigned log2 = head->freed_and_front & ((1u << FRONT_BITS) - 1);
+  return log2 < ADDRESS_BITS ? (size_t)1 << log2 : 0;
+}
+static site_t freed_at(const head_t *head) { return head->freed_and_front >> FRONT_BITS; }
+static void set_freed_at(head_t *head, site_t site)
+{
+  head->freed_and_front = (head->freed_and_front & ((1u << FRONT_BITS) - 1)) | site << FRONT_BITS;
+}
 
 static head_t *head_of(const char *start) { return (head_t *)(uintptr_t)start; }
 
@@ -37,22 +52,33 @@ static uintptr_t mixed(uintptr_t sum, uintptr_t word)
 static uintptr_t sum_of(const head_t *at, const head_t *head, uintptr_t mark)
 {
   uintptr_t number = (head->sum & NUMBER_MASK & ~DEAD_BIT) | (mark == DEAD_MARK ? DEAD_BIT : 0);
-  return (mixed(mixed(mixed(mark ^ (uintptr_t)at ^ number, head->size), head->front), head->usable) & ~NUMBER_MASK) | number;
+  uintptr_t sum = mixed(mark ^ (uintptr_t)at ^ number, head->size);
+  sum = mixed(mixed(mixed(sum, head->allocated), head->freed_and_front), head->usable);
+  return (sum & ~NUMBER_MASK) | number;
 }
 
 static uintptr_t link_sum(const head_t *at, uintptr_t next) { return mixed(DEAD_MARK ^ (uintptr_t)at, next); }
+
+/* For a moment the site is there already, or not yet, and the sum is without it (guard_close). */
+static bool is_sum_of_returned(const head_t *at, const head_t *head)
+{
+  head_t without = *head;
+  set_freed_at(&without, 0);
+  return head->sum == sum_of(at, head, DEAD_MARK) || head->sum == sum_of(at, &without, DEAD_MARK);
+}
 
 /* It may be asked beside the owner, who writes without a lock: any whole words will do. */
 READS_BESIDE_OWNER static guard_state_t head_says(const char *start, size_t usable, head_t *head)
 {
   const volatile head_t *at = head_of(start);
-  *head = (head_t){at->size, at->front, at->usable, __atomic_load_n(&at->sum, __ATOMIC_ACQUIRE), 0, 0};
-  if (head->usable != usable || usable < GUARD_BYTES || head->front < GUARD_FRONT || head->front > usable - GUARD_BEHIND ||
-      head->size > usable - GUARD_BEHIND - head->front)
+  *head = (head_t){at->size, at->allocated, at->freed_and_front, at->usable, __atomic_load_n(&at->sum, __ATOMIC_ACQUIRE), 0, 0};
+  size_t front = front_of(head);
+  if (head->usable != usable || usable < GUARD_BYTES || front < GUARD_FRONT || front > usable - GUARD_BEHIND ||
+      head->size > usable - GUARD_BEHIND - front)
     return GUARD_NONE;
-  return head->sum == sum_of(head_of(start), head, LIVE_MARK)   ? GUARD_LIVE
-         : head->sum == sum_of(head_of(start), head, DEAD_MARK) ? GUARD_RETURNED
-                                                                : GUARD_NONE;
+  if (head->sum == sum_of(head_of(start), head, LIVE_MARK))
+    return GUARD_LIVE;
+  return is_sum_of_returned(head_of(start), head) ? GUARD_RETURNED : GUARD_NONE;
 }
 
 guard_look_t guard_look(const char *start, size_t usable)
@@ -61,13 +87,28 @@ guard_look_t guard_look(const char *start, size_t usable)
   guard_state_t state = head_says(start, usable, &head);
   if (!state && guard_is_dead(&head, offsetof(head_t, next)))
     return (guard_look_t){.state = GUARD_RETURNED};
-  return state ? (guard_look_t){state, (char *)(uintptr_t)start + head.front, head.size} : (guard_look_t){0};
+  if (!state)
+    return (guard_look_t){0};
+  return (guard_look_t){state, (char *)(uintptr_t)start + front_of(&head), head.size, head.allocated, freed_at(&head)};
 }
 
 /* ---- damage ---- */
 
-static _Noreturn void damaged(const guarded_t *at, const char *block, const char *what, const char *where, size_t size)
+void guard_say_sites(site_t allocated, site_t freed)
 {
+  const void *const *of_allocation = NULL, *const *of_free = NULL;
+  if (!HAS_SYSTEM)
+    return;
+  size_t first = site_frames(allocated, &of_allocation), second = site_frames(freed, &of_free);
+  fatal_say_places(of_allocation, first, of_free, second);
+}
+
+/* What the head says of the sites is said, too. NULL: it cannot be believed. */
+static _Noreturn void damaged(const guarded_t *at, const head_t *head, const char *block, const char *what, const char *where,
+                              size_t size)
+{
+  if (head)
+    guard_say_sites(head->allocated, freed_at(head));
   fatal_damage(at->call, block, what, where - block, at->heap, size);
 }
 
@@ -87,14 +128,14 @@ READS_BESIDE_OWNER static const char *wrong_in_front(const char *start, const ch
  * for. */
 void guard_damaged(guarded_t at, const char *block)
 {
-  const char *where = wrong_in_front(at.start, block), *end = at.start + at.usable - GUARD_BEHIND;
-  damaged(&at, block, BEFORE_ITS_BEGINNING, where ? where : at.start + offsetof(head_t, next) - 1,
+  const char *where = at.head_only ? NULL : wrong_in_front(at.start, block), *end = at.start + at.usable - GUARD_BEHIND;
+  damaged(&at, NULL, block, BEFORE_ITS_BEGINNING, where ? where : at.start + offsetof(head_t, next) - 1,
           block < end ? (size_t)(end - block) : 0);
 }
 
 READS_BESIDE_OWNER static const char *wrong_behind(const guarded_t *at, const head_t *head)
 {
-  const char *behind = at->start + head->front + head->size, *end = at->start + at->usable;
+  const char *behind = at->start + front_of(head) + head->size, *end = at->start + at->usable;
   while (behind < end && (unsigned char)*behind == CANARY_BYTE)
     behind++;
   return behind < end ? behind : NULL;
@@ -103,16 +144,16 @@ READS_BESIDE_OWNER static const char *wrong_behind(const guarded_t *at, const he
 /* What was found wrong of a live block. */
 static void report_canaries(const guarded_t *at, const head_t *head, const char *front, const char *behind)
 {
-  const char *block = at->start + head->front;
+  const char *block = at->start + front_of(head);
   if (front)
-    damaged(at, block, BEFORE_ITS_BEGINNING, front, head->size);
+    damaged(at, head, block, BEFORE_ITS_BEGINNING, front, head->size);
   if (behind)
-    damaged(at, block, PAST_ITS_END, behind, head->size);
+    damaged(at, head, block, PAST_ITS_END, behind, head->size);
 }
 
 static void verify_canaries(const guarded_t *at, const head_t *head)
 {
-  report_canaries(at, head, wrong_in_front(at->start, at->start + head->front), wrong_behind(at, head));
+  report_canaries(at, head, wrong_in_front(at->start, at->start + front_of(head)), wrong_behind(at, head));
 }
 
 /* The sum says that a block is live after its canaries are written (guard_open), and no more before they are overwritten
@@ -126,7 +167,7 @@ void guard_verify_live(guarded_t at, bool alone)
     guard_damaged(at, at.start + GUARD_FRONT);
   if (state != GUARD_LIVE)
     return;
-  const char *front = wrong_in_front(at.start, at.start + head.front), *behind = wrong_behind(&at, &head);
+  const char *front = wrong_in_front(at.start, at.start + front_of(&head)), *behind = wrong_behind(&at, &head);
   __atomic_thread_fence(__ATOMIC_ACQUIRE);
   if (head_says(at.start, at.usable, &again) == GUARD_LIVE && again.sum == head.sum)
     report_canaries(&at, &head, front, behind);
@@ -154,23 +195,24 @@ static void verify_pattern(const guarded_t *at)
 {
   head_t head;
   bool known = head_says(at->start, at->usable, &head) == GUARD_RETURNED;
-  const char *block = known ? at->start + head.front : at->start;
+  const char *block = known ? at->start + front_of(&head) : at->start;
   const char *wrong = wrong_in_pattern(at->start + (known ? sizeof head : 0), at->start + at->usable);
   if (unlikely(wrong != NULL))
-    damaged(at, block, AFTER_FREE, wrong, known ? head.size : at->usable);
+    damaged(at, known ? &head : NULL, block, AFTER_FREE, wrong, known ? head.size : at->usable);
 }
 
 /* ---- from one state to the next ---- */
 
 /* From here on the block is live, and all around it as it must be. */
-static void publish(head_t *head, size_t size, size_t front, size_t usable)
+static void publish(head_t *head, size_t size, size_t front, size_t usable, site_t site)
 {
   static uintptr_t last_number;
   uintptr_t number = __atomic_add_fetch(&last_number, 2, __ATOMIC_RELAXED) & NUMBER_MASK;
+  head_t live = {.size = size, .allocated = site, .freed_and_front = log2_floor(front), .usable = usable, .sum = number};
   head->size = size;
-  head->front = front;
+  head->allocated = site;
+  head->freed_and_front = live.freed_and_front;
   head->usable = usable;
-  head_t live = {.size = size, .front = front, .usable = usable, .sum = number};
   __atomic_store_n(&head->sum, sum_of(head, &live, LIVE_MARK), __ATOMIC_RELEASE);
 }
 
@@ -178,29 +220,34 @@ static void publish(head_t *head, size_t size, size_t front, size_t usable)
 void *guard_open(guarded_t at, size_t size, size_t alignment, bool was_returned)
 {
   size_t front = max_size(GUARD_FRONT, alignment);
-  if (was_returned)
-    verify_pattern(&at);
   char *block = at.start + front;
-  memset(at.start + sizeof(head_t), CANARY_BYTE, front - sizeof(head_t));
-  memset(block, NEW_BYTE, size);
-  memset(block + size, CANARY_BYTE, at.usable - front - size);
   head_t *head = head_of(at.start);
+  if (!at.head_only) {
+    if (was_returned)
+      verify_pattern(&at);
+    memset(at.start + sizeof(head_t), CANARY_BYTE, front - sizeof(head_t));
+    memset(block, NEW_BYTE, size);
+    memset(block + size, CANARY_BYTE, at.usable - front - size);
+  }
   head->next = 0;
   head->next_sum = link_sum(head, 0);
-  publish(head, size, front, at.usable);
+  publish(head, size, front, at.usable, at.site);
   return block;
 }
 
 void guard_shorten(guarded_t at, size_t size)
 {
   head_t *head = head_of(at.start);
-  verify_canaries(&at, head);
-  memset(at.start + head->front + size, CANARY_BYTE, head->size - size);
-  publish(head, size, head->front, at.usable);
+  if (!at.head_only) {
+    verify_canaries(&at, head);
+    memset(at.start + front_of(head) + size, CANARY_BYTE, head->size - size);
+  }
+  publish(head, size, front_of(head), at.usable, head->allocated);
 }
 
 /* Of two threads that free the same block one changes the sum, and goes on. The canaries are checked before they are
- * overwritten: this is the last moment at which a write past the block can be seen. */
+ * overwritten: this is the last moment at which a write past the block can be seen. The site comes last, when it is known who
+ * has freed the block: until then the sum is that of a head without it. */
 bool guard_close(guarded_t at)
 {
   head_t head, *place = head_of(at.start);
@@ -209,8 +256,15 @@ bool guard_close(guarded_t at)
   if (!is_live || !__atomic_compare_exchange_n(&place->sum, &live, dead, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
     return false;
   __atomic_thread_fence(__ATOMIC_RELEASE); /* whoever sees what is written from here on sees the sum */
-  verify_canaries(&at, &head);
-  guard_fill(place + 1, at.usable - sizeof head);
+  if (!at.head_only) {
+    verify_canaries(&at, &head);
+    guard_fill(place + 1, at.usable - sizeof head);
+  }
+  if (at.site) {
+    set_freed_at(&head, at.site);
+    place->freed_and_front = head.freed_and_front;
+    __atomic_store_n(&place->sum, sum_of(place, &head, DEAD_MARK), __ATOMIC_RELEASE);
+  }
   return true;
 }
 
@@ -230,8 +284,9 @@ void guard_link(char *start, char *next)
 void guard_verify_head(guarded_t at)
 {
   head_t head, *place = head_of(at.start);
-  if (head_says(at.start, place->usable, &head) != GUARD_RETURNED || place->next_sum != link_sum(place, place->next))
-    damaged(&at, at.start + GUARD_FRONT, AFTER_FREE, at.start + sizeof head - 1, 0);
+  bool known = head_says(at.start, place->usable, &head) == GUARD_RETURNED;
+  if (!known || place->next_sum != link_sum(place, place->next))
+    damaged(&at, known ? &head : NULL, at.start + GUARD_FRONT, AFTER_FREE, at.start + sizeof head - 1, 0);
 }
 
 void guard_verify_returned(guarded_t at)

@@ -9,12 +9,12 @@
  *
  * The head keeps what was asked for, also of a block that came back, and whether it is with its caller. So the canary behind
  * starts with the first byte that was not asked for, and a block that is freed twice is known by what it says itself. A sum
- * over the head tells whether it can be believed. The canary in front of the block is what a write before its beginning meets
- * first. */
+ * over the head tells whether it can be believed. It has the sites, too, at which the block was allocated and freed. The canary
+ * in front of the block is what a write before its beginning meets first. */
 #ifndef GUARD_H
 #define GUARD_H
 
-#include "base/bits.h"
+#include "heap/sites.h"
 
 struct pool_heap;
 
@@ -39,6 +39,9 @@ typedef struct guarded {
   const struct pool_heap *heap;
   const char *call;
   bool in_granules; /* once it is returned its memory is of no block: the next may begin and end anywhere in it */
+  bool
+    head_only; /* the heap is not checked and has heads for its sites: nothing is filled, and nothing but heads is looked at */
+  site_t site; /* of the call; 0: not known */
 } guarded_t;
 
 /* A block goes out for a request. `was_returned`: its memory went through guard_close before. Returns the block. */
@@ -72,8 +75,12 @@ typedef struct guard_look {
   guard_state_t state;
   char *block; /* as its caller knew it; NULL: not known, with GUARD_NONE or in what granules leave */
   size_t size; /* what was asked for */
+  site_t allocated, freed;
 } guard_look_t;
 guard_look_t guard_look(const char *start, size_t usable);
+
+/* The next message says where the block that it is about was allocated and freed. */
+void guard_say_sites(site_t allocated, site_t freed);
 
 /* What holds a live block, as something else than guard_close found it, has a head that cannot be believed: ends the program.
  * `block` is what the caller knows. */

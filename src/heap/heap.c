@@ -52,8 +52,8 @@ static bin_t *take_bin_record(heap_t *heap, unsigned c, depot_t **depots)
 }
 
 /* Another thread may have made the bin before this one had the lock. It is published when it is complete (H1), and the end of
- * the bins after it. Memory of blocks is not purged in a region, which gives back by units alone, nor in a checked heap, whose
- * free blocks hold a pattern. */
+ * the bins after it. Memory of blocks is not purged in a region, which gives back by units alone, nor where blocks have
+ * heads, by which one that is freed again is known. */
 COLD static bin_t *make_bin(heap_t *heap, unsigned c)
 {
   closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
@@ -70,8 +70,8 @@ COLD static bin_t *make_bin(heap_t *heap, unsigned c)
                                   .plane = heap->plane,
                                   .depots = depots,
                                   .shards_most = heap_is_default(heap) ? default_shards : 0,
-                                  .purges = HAS_SYSTEM && !heap->region.kind && !heap->checked &&
-                                            settings.purge_delay_ms != PURGE_NEVER,
+                                  .purges =
+                                    HAS_SYSTEM && !heap->region.kind && !heap->headed && settings.purge_delay_ms != PURGE_NEVER,
                                   .single_thread = heap->lock.solo,
                                   .tight = heap->budgeted || heap->region.space.prepaid});
       __atomic_store_n(&heap->bins[c], bin, __ATOMIC_RELEASE);
@@ -158,7 +158,7 @@ unsigned heap_class_for(const heap_t *heap, size_t size, size_t alignment)
 size_t heap_good_size(const heap_t *heap, size_t size)
 {
   size_t asked = size;
-  if (heap->checked)
+  if (heap->headed)
     size = guarded_size(size, 1);
   if (heap_has_granules(heap))
     return size <= PTRDIFF_MAX ? granules_for(size) << GRANULE_LOG2 : asked;

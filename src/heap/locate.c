@@ -92,11 +92,12 @@ static void ask_slab(question_t *q)
  * back, so it is read while the lock that keeps the memory is held. */
 static void look_at_guard(question_t *q, const heap_t *heap, const char *start, size_t size)
 {
-  if (likely(!heap->checked))
+  if (likely(!heap->headed))
     return;
   q->at.guard = guard_look(start, size);
   if (q->verifies)
-    guard_verify_live((guarded_t){(char *)(uintptr_t)start, size, heap, q->verifies, false}, q->alone);
+    guard_verify_live((guarded_t){.start = (char *)(uintptr_t)start, .usable = size, .heap = heap, .call = q->verifies},
+                      q->alone);
 }
 
 /* The end of a slab may be too short for a block, and then there is nothing to read. */
@@ -140,8 +141,8 @@ static void ask_apart(question_t *q, const huge_t *huge)
   size_t size = huge_usable(huge);
   q->at = (located_t){.heap = huge->owner, .huge = (huge_t *)(uintptr_t)huge, .start = block, .size = size, .apart = true};
   q->at.live = (size_t)((const char *)q->address - block) < max_size(size, 1);
-  if (q->at.heap->checked)
-    q->at.guard = (guard_look_t){GUARD_LIVE, block, size};
+  if (q->at.heap->headed)
+    q->at.guard = (guard_look_t){.state = GUARD_LIVE, .block = block, .size = size};
   if (q->verifies && huge->source->verify)
     huge->source->verify(huge, q->verifies);
 }
@@ -302,7 +303,7 @@ located_t heap_locate(const void *address)
   located_t at = q.at;
   if (at.live && at.bin)
     at.live = is_with_a_caller(&at);
-  if (at.live && at.heap->checked)
+  if (at.live && at.heap->headed)
     be_without_guard(&at, address);
   lock_release(&heaps_lock);
   return at;
@@ -323,7 +324,7 @@ static bool had_run_at(const heap_t *heap, const char *block)
 {
   const char *guarded = (uintptr_t)block > GUARD_FRONT ? block - GUARD_FRONT : block;
   if (heap && heap_own_arena(heap))
-    return space_had_run_fixed(&((heap_t *)(uintptr_t)heap)->region.space, heap->checked ? guarded : block);
+    return space_had_run_fixed(&((heap_t *)(uintptr_t)heap)->region.space, heap->headed ? guarded : block);
   return HAS_SYSTEM && (space_had_run(block) || space_had_run(guarded));
 }
 
@@ -333,7 +334,7 @@ static bool was_freed(const located_t *at, const void *block)
 {
   if (at->guard.state == GUARD_RETURNED)
     return !at->guard.block || at->guard.block == block;
-  if (at->start == block && !at->heap->checked)
+  if (at->start == block && !at->heap->headed)
     return at->bin || (at->run && run_kind(at->run) == RUN_SPARE);
   if (at->heap && heap_has_granules(at->heap) && granular_holds(at->heap, block))
     return !at->start && (uintptr_t)block % BLOCK_ALIGNMENT == 0 && granular_was_taken(at->heap, block);
@@ -345,26 +346,29 @@ COLD static _Noreturn void not_live(const located_t *at, const heap_t *given_to,
                                     const char *if_freed)
 {
   bool freed = was_freed(at, block), known = freed && located_block(at) == block;
+  if (known)
+    guard_say_sites(at->guard.allocated, at->guard.freed);
   fatal_misuse_of_block(call, block, freed ? if_freed : NOT_A_BLOCK, known ? at->heap : NULL, known ? located_size(at) : 0,
                         given_to);
 }
 
 COLD static _Noreturn void not_of_heap(const located_t *at, const heap_t *given_to, const char *call)
 {
+  guard_say_sites(at->guard.allocated, at->guard.freed);
   fatal_misuse_of_block(call, located_block(at), NOT_OF_HEAP, at->heap, located_size(at), given_to);
 }
 
-/* What is no live block, or one of a checked heap, whose guard has the last word: its place in the heap may be in use while the
+/* What is no live block, or one that has a head, which has the last word: its place in the heap may be in use while the
  * block is with nobody. A head that cannot be believed was written to, if the address may be a block's. */
 COLD static void look_closer(const located_t *at, const heap_t *given_to, const char *block, const char *call,
                              const char *if_freed)
 {
-  if (!at->live || (!at->heap->checked && at->start != block))
+  if (!at->live || (!at->heap->headed && at->start != block))
     not_live(at, given_to, block, call, if_freed);
-  if (at->heap->checked && !at->guard.state && (size_t)(block - at->start) >= GUARD_FRONT &&
+  if (at->heap->headed && !at->guard.state && (size_t)(block - at->start) >= GUARD_FRONT &&
       (uintptr_t)block % BLOCK_ALIGNMENT == 0)
-    guard_damaged((guarded_t){at->start, at->size, at->heap, call, false}, block);
-  if (at->heap->checked && (at->guard.state != GUARD_LIVE || at->guard.block != block))
+    guard_damaged(located_guarded(at, call, 0), block);
+  if (at->heap->headed && (at->guard.state != GUARD_LIVE || at->guard.block != block))
     not_live(at, given_to, block, call, if_freed);
 }
 
@@ -376,7 +380,7 @@ located_t heap_locate_block(const heap_t *heap, const void *block, const char *c
   if (manager_is_up())
     locate(&q);
   located_t at = q.at;
-  if (unlikely(at.start != block || !at.live || at.heap->checked))
+  if (unlikely(at.start != block || !at.live || at.heap->headed))
     look_closer(&at, heap, block, call, if_freed);
   if (unlikely(heap && !overflows_to(heap, at.heap)))
     not_of_heap(&at, heap, call);

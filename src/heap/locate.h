@@ -27,6 +27,18 @@ static inline size_t located_size(const located_t *at) { return at->guard.state 
 /* It was cut from granules: it is neither of a slab nor a run nor a mapping. */
 static inline bool located_in_granules(const located_t *at) { return !HAS_SYSTEM || (!at->run && !at->huge && at->heap); }
 
+/* What holds a block with a head, for a call at a site. */
+static inline guarded_t located_guarded(const located_t *at, const char *call, site_t site)
+{
+  return (guarded_t){.start = at->start,
+                     .usable = at->size,
+                     .heap = at->heap,
+                     .call = call,
+                     .in_granules = located_in_granules(at),
+                     .head_only = !at->heap->checked,
+                     .site = site};
+}
+
 /* Says what is at any address at all; of a checked heap's block without its guard. */
 located_t heap_locate(const void *address);
 

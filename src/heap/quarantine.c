@@ -97,7 +97,7 @@ void heap_give_uncached(const located_t *at, const char *call)
 
 static void settle(const located_t *at, const char *call)
 {
-  guard_settle((guarded_t){at->start, at->size, at->heap, call, located_in_granules(at)});
+  guard_settle(located_guarded(at, call, 0));
   heap_give_uncached(at, call);
 }
 

@@ -49,14 +49,14 @@ static bool is_worth_moving(const located_t *at, size_t size)
   return at->bin ? c != at->bin->size_class : c != 0;
 }
 
-/* A checked heap refuses: its blocks move when their size changes, so that a use of the old address is found
- * (reallocate_checked()). */
+/* A heap whose blocks have heads refuses: its blocks move when their size changes, so that a use of the old address is found
+ * (reallocate_headed()). */
 bool heap_resize_in_place(void *block, size_t size, const char *call)
 {
   if (process_is_ending())
     return false;
   located_t at = heap_locate_block(NULL, block, call, FREED_BEFORE);
-  if (at.heap->checked || size > PTRDIFF_MAX - 2 * UNIT)
+  if (at.heap->headed || size > PTRDIFF_MAX - 2 * UNIT)
     return false;
   if (size > at.size)
     return heap_lengthen(&at, size, false);
@@ -65,37 +65,37 @@ bool heap_resize_in_place(void *block, size_t size, const char *call)
 }
 
 /* The old block is given back only if there is a new one: without it the caller still has the old one. */
-static void *copy_to(void *to, const located_t *at, size_t size, const char *call)
+static void *copy_to(void *to, const located_t *at, size_t size, const char *call, const void *caller)
 {
   if (to) {
     memcpy(to, located_block(at), min_size(located_size(at), size));
-    heap_give_back(at, call);
+    heap_give_back(at, call, caller);
   }
   return to;
 }
 
-/* A checked block moves, so that a later use of its old address is found. One that becomes smaller stays if there is no room
- * for another, because that must not fail. */
-static void *reallocate_checked(heap_t *heap, const located_t *at, size_t size, const char *call)
+/* A block with a head moves, so that a later use of its old address is found. One that becomes smaller stays if there is no
+ * room for another, because that must not fail. */
+static void *reallocate_headed(heap_t *heap, const located_t *at, size_t size, const char *call, const void *caller)
 {
   /* The same size keeps its address: nothing has changed for the caller. */
   if (size == at->guard.size)
     return at->guard.block;
   if (size > at->guard.size)
-    return copy_to(heap_allocate(heap, size, 1, false, call), at, size, call);
-  void *to = heap_allocate_if_easy(heap, size, call);
+    return copy_to(heap_allocate_for(heap, size, 1, false, call, caller), at, size, call, caller);
+  void *to = heap_allocate_if_easy(heap, size, call, caller);
   if (to)
-    return copy_to(to, at, size, call);
-  guard_shorten((guarded_t){at->start, at->size, at->heap, call, located_in_granules(at)}, size);
+    return copy_to(to, at, size, call, caller);
+  guard_shorten(located_guarded(at, call, 0), size);
   return at->guard.block;
 }
 
 /* Moving is only worth it if it is easy. Otherwise the block stays and gives its end back, if it has one. */
 static void *reallocate_smaller(heap_t *heap, located_t *at, size_t size, const char *call)
 {
-  void *to = is_worth_moving(at, size) ? heap_allocate_if_easy(heap, size, call) : NULL;
+  void *to = is_worth_moving(at, size) ? heap_allocate_if_easy(heap, size, call, NULL) : NULL;
   if (to)
-    return copy_to(to, at, size, call);
+    return copy_to(to, at, size, call, NULL);
   shrink_in_place(at, size);
   return at->start;
 }
@@ -118,8 +118,8 @@ void *heap_reallocate(heap_t *heap, void *block, size_t size, const char *call)
     return reallocate_dying(block, size);
   located_t at = heap_locate_block(heap, block, call, FREED_BEFORE);
   heap_t *to_heap = heap ? heap : at.heap;
-  if (at.heap->checked)
-    return reallocate_checked(to_heap, &at, size, call);
+  if (at.heap->headed)
+    return reallocate_headed(to_heap, &at, size, call, __builtin_return_address(0));
   if (size <= at.size)
     return reallocate_smaller(to_heap, &at, size, call);
   /* A size that could overflow when it is rounded goes on to the allocation, which refuses it. */
@@ -127,5 +127,5 @@ void *heap_reallocate(heap_t *heap, void *block, size_t size, const char *call)
     return HAS_SYSTEM && at.huge ? huge_start(at.huge) : block;
   bool grown;
   void *to = heap_allocate_from(to_heap, size, &at, &grown, call);
-  return grown ? to : copy_to(to, &at, size, call);
+  return grown ? to : copy_to(to, &at, size, call, NULL);
 }

@@ -30,8 +30,9 @@ COLD bool manager_bring_up(void)
   if (up && !manager_came_up) {
     default_heap.space = &space_of_process;
     default_heap.checked = settings.checked;
-    default_heap.cached = !settings.checked;
-    default_heap.plane = settings.checked ? BIN_PLANE_NONE : BIN_PLANE_DEFAULT;
+    default_heap.headed = settings.checked || settings.sites;
+    default_heap.cached = !default_heap.headed;
+    default_heap.plane = default_heap.headed ? BIN_PLANE_NONE : BIN_PLANE_DEFAULT;
     fatal_before_abort = before_abort;
     fatal_heap_name = name_to_say;
     heap_size_depots(os_processors());
@@ -52,11 +53,15 @@ COLD bool manager_bring_up(void)
  * 40 ms. A library that is loaded beside threads waits here, where loading takes time anyway. manager_bring_up() asks again,
  * which costs nothing then. */
 enum { FIRST_CONSTRUCTOR = 101 };
-__attribute__((constructor(FIRST_CONSTRUCTOR))) static void start(void)
+__attribute__((constructor(FIRST_CONSTRUCTOR))) static void start(int argument_count, char **arguments, char **variables)
 {
+  (void)argument_count, (void)arguments;
   fork_watch(); /* first: a fork while the lock is held must know of it */
   lock_acquire(&startup_lock);
   threads_watch_ends();
   lock_release(&startup_lock);
   os_can_fence_others();
+  os_note_environment(variables);
+  if (option_wants_stacks())
+    os_load_stacks(); /* last: it may allocate */
 }

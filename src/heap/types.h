@@ -85,6 +85,7 @@ struct pool_heap {
   bool reached;                     /* what threads have cached of it is within reach of the others */
   uint8_t plane;                    /* BIN_PLANE_*, of its bins */
   bool apart;                       /* its blocks are apart as far as they can be had so: see apart_source */
+  bool headed;                      /* its blocks have heads (guard.h): it is checked, or has sites */
   bool plain_granules;              /* its region is of granules, whose blocks need neither guard nor wipe */
   uint32_t class_most;              /* larger requests take runs of their own: small units leave little slack */
   const uint32_t *class_sizes;      /* with class 0 */
@@ -149,7 +150,7 @@ static inline bool heap_has_granules(const heap_t *heap) { return !HAS_SYSTEM ||
 /* What a heap's plain_granules says, once that is known. */
 static inline bool heap_is_plain_granular(const heap_t *heap)
 {
-  return heap_has_granules(heap) && !heap->checked && !heap->zero_on_free;
+  return heap_has_granules(heap) && !heap->headed && !heap->zero_on_free;
 }
 
 /* The arena of its region; NULL: it has none, or one of granules. */

@@ -13,6 +13,7 @@
 typedef struct walk {
   heap_t *heap;
   pool_visit_fn *visit;
+  heap_visit_fn *visit_site; /* or this */
   void *context;
   /* The run that the walk is at, as it was when its space was locked. */
   const run_t *run;
@@ -25,18 +26,24 @@ typedef struct walk {
   bool alone;
 } walk_t;
 
-/* The visitor is told of what the caller of a checked heap asked for, without its guard. A block whose guard cannot be believed
- * has its turn when it is freed. */
+static bool tell(const walk_t *walk, char *start, size_t size, site_t site)
+{
+  pool_block_t block = {start, size, site_address(site)};
+  return walk->visit_site ? walk->visit_site(&block, site, walk->context) : walk->visit(&block, walk->context);
+}
+
+/* The visitor is told of what the caller of a heap with heads asked for, without its guard. A block whose guard cannot be
+ * believed has its turn when it is freed. */
 static bool visit_block(const walk_t *walk, char *start, size_t size)
 {
   if (walk->verifies) {
     heap_verify_around(start, walk->alone, walk->verifies);
     return true;
   }
-  if (!walk->heap->checked)
-    return walk->visit(&(pool_block_t){start, size}, walk->context);
+  if (!walk->heap->headed)
+    return tell(walk, start, size, 0);
   guard_look_t guard = guard_look(start, size);
-  return guard.state != GUARD_LIVE || walk->visit(&(pool_block_t){guard.block, guard.size}, walk->context);
+  return guard.state != GUARD_LIVE || tell(walk, guard.block, guard.size, guard.allocated);
 }
 
 /* ---- slabs ---- */
@@ -133,9 +140,8 @@ static bool walk_huge(const walk_t *walk)
     return true; /* nobody else's have to be looked at */
   for (const char *from = NULL; (huge = huge_next(walk->heap, from)) != NULL;) {
     char *start = huge_start(huge);
-    bool go_on = huge->source && !walk->verifies
-                   ? walk->visit(&(pool_block_t){huge_block(huge), huge_usable(huge)}, walk->context)
-                   : visit_block(walk, start, huge_size(huge));
+    bool go_on = huge->source && !walk->verifies ? tell(walk, huge_block(huge), huge_usable(huge), 0)
+                                                 : visit_block(walk, start, huge_size(huge));
     if (!go_on)
       return false;
     from = start + 1;
@@ -191,6 +197,14 @@ bool heap_walk(heap_t *heap, pool_visit_fn *visit, void *context)
 {
   walk_t walk = {.heap = heap, .visit = visit, .context = context};
   flush_all_threads(heap);
+  return walk_all(&walk, heap);
+}
+
+bool heap_walk_sites(heap_t *heap, bool beside, heap_visit_fn *visit, void *context)
+{
+  walk_t walk = {.heap = heap, .visit_site = visit, .context = context};
+  if (!beside)
+    flush_all_threads(heap);
   return walk_all(&walk, heap);
 }
 

@@ -5,10 +5,16 @@
 #define HEAP_WALK_H
 
 #include "heap/heap.h"
+#include "heap/sites.h"
 #include <tidepool/heap.h>
 
 /* Calls `visit` with each block that is live, until it returns false. As pool_heap_walk(). */
 bool heap_walk(heap_t *heap, pool_visit_fn *visit, void *context);
+
+/* The same with the site of each block: 0 where it is not known. `beside`: other threads may be at work in the heap, of which
+ * nothing is cached then. */
+typedef bool heap_visit_fn(const pool_block_t *block, site_t site, void *context);
+bool heap_walk_sites(heap_t *heap, bool beside, heap_visit_fn *visit, void *context);
 
 /* Looks at all live blocks of a checked heap, and at those in quarantine: ends the program if one was written to where nobody
  * may write. `alone`: as for guard_verify_live(). */

@@ -244,7 +244,7 @@ static object_pool_t *create_whole(const resort_t *from, const object_pool_optio
 }
 
 /* The heap may call the program between two tries, with nothing of the pool made. Success leaves errno as it was. */
-static object_pool_t *create_from_options(const object_pool_options_t *options)
+static object_pool_t *create_from_options(const object_pool_options_t *options, const void *caller)
 {
   heap_t *heap = options->heap;
   if (!HAS_SYSTEM && !heap)
@@ -259,6 +259,7 @@ static object_pool_t *create_from_options(const object_pool_options_t *options)
     return full();
   int error = errno;
   resort_t from = heap_first_resort(heap, "object_pool_create");
+  from.caller = caller;
   object_pool_t *pool;
   bool refused;
   while (!(pool = create_whole(&from, options, &refused)) && !refused &&
@@ -267,6 +268,7 @@ static object_pool_t *create_from_options(const object_pool_options_t *options)
     return invalid(INVALID_OVERFLOW_INDICES, options->capacity);
   if (!pool)
     return heap_exhausted(heap);
+  pool->created_by = caller;
   errno = error;
   return pool;
 }
@@ -283,7 +285,7 @@ object_pool_t *object_pool_create_sized(const object_pool_options_t *options, si
     return invalid(INVALID_OPTIONS_ARE_CUT, size, POOL_OPTIONS_LEAST, (uintptr_t) "object_pool_options_t");
   if (!grown_take(&own, sizeof own, options, size))
     return invalid(INVALID_OPTIONS_ARE_NEWER, sizeof own, size, (uintptr_t) "object_pool_options_t");
-  return create_from_options(&own);
+  return create_from_options(&own, __builtin_return_address(0));
 }
 
 /* Ends the objects of a pool that ends. What is still live can no longer be put, and counts as busy in the figures. If an

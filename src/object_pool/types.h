@@ -147,6 +147,7 @@ struct object_pool {
   uint32_t next_index;     /* behind those of the newest array: indices are used again as late as possible */
   uint32_t indices_before; /* how many indices are left to the pools that overflow to this one: theirs are the lower */
   uint64_t next_generation;
+  const void *created_by; /* what the call that made it returned to */
   uint32_t purge_delay_ms;
   size_t object_size, alignment;
   bool (*construct)(void *object, void *context);

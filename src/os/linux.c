@@ -412,6 +412,17 @@ static bool membarrier(int command)
 bool os_can_fence_others(void) { return membarrier(REGISTER_FENCE_EXPEDITED); }
 bool os_fence_others(void) { return membarrier(FENCE_EXPEDITED); }
 
+/* A library that is to be the first of all is started before glibc has set `environ`. It is told, as are all in glibc. */
+static char **first_environment;
+void os_note_environment(char **variables)
+{
+#ifdef __GLIBC__
+  first_environment = variables;
+#else
+  (void)variables;
+#endif
+}
+
 /* Reads `environ` itself, for the reason at the head of this file. In a set-user-ID program (AT_SECURE) the user who started it
  * must not choose its options. */
 const char *os_environment(const char *name)
@@ -420,7 +431,7 @@ const char *os_environment(const char *name)
   int saved = errno;
   bool secure = getauxval(AT_SECURE);
   errno = saved;
-  for (char **entry = secure ? NULL : environ; entry && *entry; entry++)
+  for (char **entry = secure ? NULL : environ ? environ : first_environment; entry && *entry; entry++)
     if (!strncmp(*entry, name, length) && (*entry)[length] == '=')
       return *entry + length + 1;
   return NULL;

@@ -18,23 +18,26 @@ static int kept = -1;
 static dev_t kept_device;
 static ino_t kept_file;
 
-/* True: all of it was written. Asks the system directly, because write() is a cancellation point: a cancelled thread would end
- * there with the locks it holds, and abort() would not be called. */
-static bool write_all(int file, const char *text, size_t length)
+/* Asks the system directly, because write() is a cancellation point: a cancelled thread would end there with the locks it
+ * holds, and abort() would not be called. */
+int os_write(int file, const char *text, size_t length)
 {
-  int saved = errno;
-  while (length) {
+  int saved = errno, error = 0;
+  while (length && !error) {
     ssize_t n = syscall(SYS_write, file, text, length);
     if (n < 0 && errno == EINTR)
       continue;
-    if (n <= 0)
-      break;
-    text += n;
-    length -= (size_t)n;
+    error = n < 0 ? errno : n == 0 ? EIO : 0;
+    if (n > 0) {
+      text += n;
+      length -= (size_t)n;
+    }
   }
   errno = saved;
-  return !length;
+  return error;
 }
+
+static bool write_all(int file, const char *text, size_t length) { return os_write(file, text, length) == 0; }
 
 void os_write_error(const char *text, size_t length) { (void)write_all(STDERR_FILENO, text, length); }
 

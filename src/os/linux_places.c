@@ -8,6 +8,7 @@
 #endif
 #define _FILE_OFFSET_BITS 64
 #include "base/bits.h"
+#include "os/linux_lines.h"
 #include "os/os.h"
 #include "os/places.h"
 #include <errno.h>
@@ -21,51 +22,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { PATH_SIZE = 512, LINE_SIZE = PATH_SIZE + 96, READ_SIZE = 512 };
-
-/* The system is asked directly: open(), read() and close() are cancellation points. */
-static int open_file(const char *path) { return (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_LARGEFILE); }
-static void close_file(int file) { syscall(SYS_close, file); }
-
-static ssize_t read_file(int file, char *buffer, size_t size)
-{
-  ssize_t n;
-  do
-    n = syscall(SYS_read, file, buffer, size);
-  while (n < 0 && errno == EINTR);
-  return n;
-}
-
-/* Lines of a file, without their ends. One that is too long is cut. */
-typedef struct lines {
-  int file;
-  size_t at, end;
-  char buffer[READ_SIZE];
-} lines_t;
-
-static bool next_line(lines_t *lines, char *line, size_t size)
-{
-  size_t length = 0;
-  for (;;) {
-    if (lines->at == lines->end) {
-      ssize_t n = read_file(lines->file, lines->buffer, sizeof lines->buffer);
-      if (n <= 0)
-        break;
-      lines->at = 0;
-      lines->end = (size_t)n;
-    }
-    char c = lines->buffer[lines->at++];
-    if (c == '\n') {
-      line[length] = 0;
-      return true;
-    }
-    if (length + 1 < size)
-      line[length++] = c;
-  }
-  line[length] = 0;
-  return length > 0;
-}
-
 /* ---- the file that is mapped around an address ---- */
 
 typedef struct mapping {
@@ -74,26 +30,6 @@ typedef struct mapping {
   uint64_t module;
   char path[PATH_SIZE];
 } mapping_t;
-
-static uint64_t read_hex(const char **at)
-{
-  uint64_t number = 0;
-  for (;; (*at)++) {
-    unsigned digit = (unsigned)**at - '0', letter = ((unsigned)**at | 0x20) - 'a';
-    if (digit > 9 && letter > 5)
-      return number;
-    number = number << 4 | (digit <= 9 ? digit : letter + 10);
-  }
-}
-
-static const char *skip_word(const char *at)
-{
-  while (*at && *at != ' ')
-    at++;
-  while (*at == ' ')
-    at++;
-  return at;
-}
 
 /* 7f5e0a000000-7f5e0a026000 r-xp 00028000 08:01 1572870    /usr/lib/x86_64-linux-gnu/libc.so.6 */
 static bool parse_mapping(const char *line, uintptr_t address, mapping_t *mapping)
@@ -217,6 +153,15 @@ static const ElfW(Sym) * search_symbols(const image_t *image, const ElfW(Shdr) *
   return found;
 }
 
+/* What the compiler has put behind the name of a function that it made another one of is left out: f.constprop.0 is f. */
+static size_t length_of_function(const char *name, size_t most)
+{
+  size_t length = 0;
+  while (length < most && name[length] && (!length || name[length] != '.'))
+    length++;
+  return length;
+}
+
 static void copy_name(char *to, const char *from, size_t most)
 {
   text_t text = {to, PLACE_NAME_SIZE, 0};
@@ -240,7 +185,8 @@ static void find_function(const image_t *image, place_t *place)
       const char *name = names && symbol->st_name < names->sh_size ? part_of(image, names->sh_offset, names->sh_size) : NULL;
       if (!name)
         continue;
-      copy_name(place->function, name + symbol->st_name, (size_t)(names->sh_size - symbol->st_name));
+      name += symbol->st_name;
+      copy_name(place->function, name, length_of_function(name, (size_t)(names->sh_size - symbol->st_name)));
       place->offset = place->module_address + 1 - (size_t)symbol->st_value;
       return;
     }

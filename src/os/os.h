@@ -132,11 +132,17 @@ bool os_thread_may_be_over(void);
 /* The three are called around every fork(), in the order of pthread_atfork(). False: they are not. */
 bool os_on_fork(void (*prepare)(void), void (*parent)(void), void (*child)(void));
 
+/* What a constructor was given as its third argument, for os_environment() within that constructor. */
+void os_note_environment(char **variables);
+
 /* Returns the environment variable, or NULL; always NULL in set-user-ID programs. */
 const char *os_environment(const char *name);
 
 /* Writes to standard error, as far as that can be done. */
 void os_write_error(const char *text, size_t length);
+
+/* Writes to an open file. 0, or the error that kept it from writing all. */
+int os_write(int file, const char *text, size_t length);
 
 /* Keeps standard error as it is now for os_write_kept_error(): programs close theirs before they end. False: there is none. */
 bool os_keep_error(void);
@@ -152,6 +158,17 @@ uint32_t os_process(void); /* the number of this process */
 /* Opens what os_take_stack() needs. It may allocate and takes the loader's locks, so it is for the start of a program. False:
  * stacks will be of one address. */
 bool os_load_stacks(void);
+
+/* Calls `visit` with each stretch of memory that is the process's own, can be written, and was touched. Other threads may map
+ * and unmap meanwhile. False: the system does not say. */
+typedef void os_visit_memory_fn(uintptr_t start, uintptr_t end, void *context);
+bool os_visit_memory(os_visit_memory_fn *visit, void *context);
+
+/* Copies memory that may not be there. False: some of it is not, or may not be read. */
+bool os_copy_memory(void *to, uintptr_t from, size_t size);
+
+/* How many threads the process has; 0: the system does not say. */
+unsigned os_threads(void);
 
 /* Stores the addresses that the calls on this thread's stack return to, the innermost first, from `from` on: the return address
  * of a function that is on the stack. It is the only one where no more is known. Nothing is allocated, and no lock is needed

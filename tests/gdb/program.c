@@ -14,6 +14,7 @@ static char memory[64 << 10];
 static char outside[64];
 static void *blocks[BLOCKS];
 
+void stopped(void);
 __attribute__((noinline)) void stopped(void) { __asm__ volatile("" ::: "memory"); }
 
 /* `inside`: some bytes behind the beginning. */

@@ -14,6 +14,10 @@ STUCK_SECONDS = 600
 NOT_A_BLOCK = "not a block of any heap"
 # Its size is not known where its memory has gone back.
 BLOCK = r": a block of \d+ bytes( of heap \"heap-\d+\")?"
+# Where a checked heap's block is from, and where it was freed: in the program itself, whose functions have names.
+PLACE = r"\w+\+0x[0-9a-f]+ \([\w-]+\)"
+ALLOCATED = f", allocated by {PLACE}"
+ALLOCATED_AND_FREED = f"{ALLOCATED}, freed by {PLACE}"
 TWICE = f"freed twice(, seen late)?({BLOCK})?"
 # Its memory may already belong to something else, or to nobody.
 EITHER = f"({NOT_A_BLOCK}(, seen late)?|{TWICE})"
@@ -79,10 +83,10 @@ POOL_BUGS = {
     "heap-free-twice": ("pool_heap_free", TWICE),
     "heap-free-after-destroy": ("pool_free", NOT_A_BLOCK),
     "heap-free-after-reset": ("pool_heap_free", rf'({EITHER})(, given to heap "heap-\d+")?'),
-    "heap-checked-free-twice": ("pool_heap_free", TWICE),
-    "heap-checked-write-after-free": ("exit", offset(10)),
-    "heap-checked-overrun": ("pool_heap_free", offset(100)),
-    "heap-checked-overrun-seen-by-pool-free": ("pool_free", offset(100)),
+    "heap-checked-free-twice": ("pool_heap_free", TWICE + ALLOCATED_AND_FREED),
+    "heap-checked-write-after-free": ("exit", offset(10) + ALLOCATED_AND_FREED),
+    "heap-checked-overrun": ("pool_heap_free", offset(100) + ALLOCATED),
+    "heap-checked-overrun-seen-by-pool-free": ("pool_free", offset(100) + ALLOCATED),
     "object-pool-put-static": ("object_pool_put", NOT_AN_OBJECT),
     "object-pool-put-twice": ("object_pool_put", NOT_AN_OBJECT),
     "object-pool-put-after-destroy": ("object_pool_put", NOT_AN_OBJECT_POOL),
@@ -92,11 +96,11 @@ POOL_BUGS = {
 }
 # Seen at once, under TIDEPOOL_OPTIONS=checked=1.
 CHECKED_BUGS = {
-    "checked-free-twice": ("(pool_)?free", TWICE),
-    "write-after-free": ("exit", offset(10)),
-    "overrun": ("(pool_)?free", offset(100)),
-    "overrun-large": ("(pool_)?free", offset(4194296)),
-    "overrun-seen-by-realloc": ("(pool_)?realloc", offset(100)),
+    "checked-free-twice": ("(pool_)?free", TWICE + ALLOCATED_AND_FREED),
+    "write-after-free": ("exit", offset(10) + ALLOCATED_AND_FREED),
+    "overrun": ("(pool_)?free", offset(100) + ALLOCATED),
+    "overrun-large": ("(pool_)?free", offset(4194296) + ALLOCATED),
+    "overrun-seen-by-realloc": ("(pool_)?realloc", offset(100) + ALLOCATED),
 }
 
 # Calls that take a block: the name of each in calls.c, and what a line says that it was.
@@ -152,29 +156,29 @@ def misused_calls():
         freed = "freed before" if call in FREED_BEFORE else "freed twice"
         yield call, "stranger", name, NOT_A_BLOCK + given, ""
         yield call, "inside", name, NOT_A_BLOCK + given, ""
-        yield call, "twice", name, f"{freed}: a block of 100 bytes of {HEAP}", ""
+        yield call, "twice", name, f"{freed}: a block of 100 bytes of {HEAP}{ALLOCATED_AND_FREED}", ""
         yield call, "twice-in-zeroing", name, f"{freed}: a block of 112 bytes of {HEAP}", ""
-        yield call, "twice-in-default", name, f"{freed}: a block of 100 bytes", "checked=1"
+        yield call, "twice-in-default", name, f"{freed}: a block of 100 bytes{ALLOCATED_AND_FREED}", "checked=1"
         if of_heap:
-            yield call, "of-another-heap", name, f'{OF_ANOTHER}: a block of 100 bytes of heap "other"{GIVEN}', ""
+            yield call, "of-another-heap", name, f'{OF_ANOTHER}: a block of 100 bytes of heap "other"{GIVEN}{ALLOCATED}', ""
             yield call, "of-another-zeroing-heap", name, f'{OF_ANOTHER}: a block of 112 bytes of heap "other"{GIVEN}', ""
             yield call, "of-the-default-heap", name, f"{OF_ANOTHER}: a block of 112 bytes of the default heap{GIVEN}", ""
         if changes:
             yield call, "twice-in-plain", name, f"freed twice: a block of 112 bytes of {HEAP}", ""
             yield call, "late", "pool_heap_free", f"freed twice, seen late: a block of 112 bytes of {HEAP}", ""
-            yield call, "past-the-end", name, f"{PAST} of {HEAP}", ""
-            yield call, "in-front", name, f"{FRONT} of {HEAP}", ""
+            yield call, "past-the-end", name, f"{PAST} of {HEAP}{ALLOCATED}", ""
+            yield call, "in-front", name, f"{FRONT} of {HEAP}{ALLOCATED}", ""
             yield call, "far-in-front", name, f"{FAR_FRONT} of {HEAP}", ""
-            yield call, "written-while-kept", "exit", f"{AFTER} of {HEAP}", ""
-            yield call, "past-the-end-in-default", name, PAST, "checked=1"
-            yield call, "in-front-in-default", name, FRONT, "checked=1"
+            yield call, "written-while-kept", "exit", f"{AFTER} of {HEAP}{ALLOCATED_AND_FREED}", ""
+            yield call, "past-the-end-in-default", name, PAST + ALLOCATED, "checked=1"
+            yield call, "in-front-in-default", name, FRONT + ALLOCATED, "checked=1"
             yield call, "far-in-front-in-default", name, FAR_FRONT, "checked=1"
-            yield call, "written-while-kept-in-default", "exit", AFTER, "checked=1"
+            yield call, "written-while-kept-in-default", "exit", AFTER + ALLOCATED_AND_FREED, "checked=1"
     yield "heap-free", "late-of-another-heap", "pool_heap_free", f"{OF_ANOTHER}, seen late{GIVEN}", ""
     for call, name in ALLOCATING.items():
-        yield call, "written-after-free", name, f"{AFTER} of {HEAP}", ""
+        yield call, "written-after-free", name, f"{AFTER} of {HEAP}{ALLOCATED_AND_FREED}", ""
     for call, name in ALLOCATING_IN_DEFAULT.items():
-        yield call, "written-after-free-in-default", name, AFTER, "checked=1"
+        yield call, "written-after-free-in-default", name, AFTER + ALLOCATED_AND_FREED, "checked=1"
 
 
 def without_core_file():
@@ -187,6 +191,8 @@ def check(program, bug, call, what, options, **environment):
                           check=False, env=environment, preexec_fn=without_core_file)
     assert done.returncode == -signal.SIGABRT, f"standard error: {done.stderr!r}"
     assert re.fullmatch(rf"tidepool: {call}\(0x[0-9a-f]+\): {what}\n", done.stderr)
+    # The library's own functions are nowhere that a program allocates or frees.
+    assert "libtidepool" not in done.stderr
 
 
 def cases(bugs, options="", prefix=""):

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -264,6 +265,7 @@ bool os_on_fork(void (*prepare)(void), void (*parent)(void), void (*child)(void)
   return pthread_atfork(prepare_and_tell, parent, child) == 0;
 }
 
+void os_note_environment(char **variables) { (void)variables; }
 const char *os_environment(const char *name) { return getenv(name); }
 
 void os_write_error(const char *text, size_t length)
@@ -286,6 +288,8 @@ uint32_t os_process(void) { return 1; }
 
 void os_abort(void) { abort(); }
 
+int os_write(int file, const char *text, size_t length) { return write(file, text, length) == (ssize_t)length ? 0 : EIO; }
+
 /* Stacks are of one address, and places have no names. */
 bool os_load_stacks(void) { return false; }
 
@@ -304,3 +308,17 @@ void places_find(place_t *places, size_t count)
 
 void places_find_lines(place_t *places, size_t count) { (void)places, (void)count; }
 void place_say(text_t *text, const place_t *place) { text_pointer(text, place->address); }
+
+bool os_visit_memory(os_visit_memory_fn *visit, void *context)
+{
+  (void)visit, (void)context;
+  return false;
+}
+
+bool os_copy_memory(void *to, uintptr_t from, size_t size)
+{
+  memcpy(to, (const void *)from, size);
+  return true;
+}
+
+unsigned os_threads(void) { return 0; }

@@ -2,14 +2,19 @@
 #include "heap/guard.h"
 #include "unit.h"
 
-enum { USABLE = 512, ROOM = USABLE - GUARD_BYTES, SUMMED = 4 * sizeof(uintptr_t), HEAD = 6 * sizeof(uintptr_t) };
+enum {
+  USABLE = 512,
+  ROOM = USABLE - GUARD_BYTES,
+  SUMMED = 3 * sizeof(uintptr_t) + 2 * sizeof(uint32_t),
+  HEAD = SUMMED + 2 * sizeof(uintptr_t)
+};
 
 static _Alignas(256) char memory[USABLE];
 static char *const block = memory + GUARD_FRONT;
 
-static guarded_t by(const char *call) { return (guarded_t){memory, USABLE, NULL, call, false}; }
+static guarded_t by(const char *call) { return (guarded_t){memory, USABLE, NULL, call, false, false, 77}; }
 
-static guarded_t in_granules(const char *call) { return (guarded_t){memory, USABLE, NULL, call, true}; }
+static guarded_t in_granules(const char *call) { return (guarded_t){memory, USABLE, NULL, call, true, false, 0}; }
 
 static guard_look_t look(void) { return guard_look(memory, USABLE); }
 

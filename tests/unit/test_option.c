@@ -28,6 +28,8 @@ static void read_and_compare(void *argument)
   must(settings.stats_at_exit == reading->expected.stats_at_exit);
   must(settings.checked == reading->expected.checked);
   must(settings.abort_on_exhausted == reading->expected.abort_on_exhausted);
+  must(settings.sites == reading->expected.sites);
+  must(settings.leaks == reading->expected.leaks);
 }
 
 #define READS(words, ...) \
@@ -53,6 +55,15 @@ static void good_values(void **state)
   READS("purge_delay_ms=0", .purge_delay_ms = 0);
   READS("purge_delay_ms=12345", .purge_delay_ms = 12345);
   READS("purge_delay_ms=never", .purge_delay_ms = PURGE_NEVER);
+  READS("sites=0", .sites = 0);
+  READS("sites=1", .sites = 1);
+  READS("sites=16", .sites = 16);
+  READS("sites=8,sites=008", .sites = 8);
+  READS("leaks=none", .leaks = 0);
+  READS("leaks=destroy", .leaks = LEAKS_AT_DESTROY, .sites = 1);
+  READS("leaks=exit", .leaks = LEAKS_AT_EXIT, .sites = 1);
+  READS("leaks=all,sites=4", .leaks = LEAKS_AT_DESTROY | LEAKS_AT_EXIT, .sites = 4);
+  READS("sites=4,leaks=all,leaks=none", .sites = 4);
   READS(",,checked=1,,", .checked = true);
 }
 
@@ -75,6 +86,15 @@ static void bad_values(void **state)
     "checked=",
     "checked",
     "abort_on_exhausted=10",
+    "sites=",
+    "sites=17",
+    "sites=-1",
+    "sites=1x",
+    "sites=256",
+    "sites=4294967297",
+    "leaks=",
+    "leaks=1",
+    "leaks=both",
     "Checked=1",
     "unknown=1",
     "=1",

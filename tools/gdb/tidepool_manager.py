@@ -6,7 +6,7 @@ import gdb
 
 WORD_BITS = 64
 SLAB, LARGE, SPARE, REGION = 1, 2, 3, 4  # run_kind_t
-UNIT_LOG2 = 16
+FRONT_BITS = 6  # of head_t.freed_and_front
 NO_SYMBOLS = "tidepool has no debug information here: build it with -g, or install its debug symbols"
 
 
@@ -247,16 +247,16 @@ class Manager:
             yield from self.with_caller(heap, base + at * 16, length * 16)
 
     def head(self, heap, start, usable):
-        """What stands in front of a checked heap's block; None: it is no head."""
+        """What stands in front of a block of a heap that is checked or has sites; None: it is no head."""
         head = of_type("head_t", start)
-        front, size = number(head["front"]), number(head["size"])
+        front, size = 1 << number(head["freed_and_front"]) % (1 << FRONT_BITS), number(head["size"])
         if number(head["usable"]) != usable or front < 64 or front + size > usable:
             return None
         return front, size
 
     def with_caller(self, heap, start, size):
         """The block as its caller knows it; none, if it is in quarantine."""
-        if not heap["checked"]:
+        if not heap["headed"]:
             yield start, size
             return
         if start not in self.quarantined(heap):
@@ -268,6 +268,8 @@ class Manager:
         return (start + head[0], head[1]) if head else (start, size)
 
     def quarantined(self, heap):
+        if not heap["checked"]:
+            return ()
         key = ("quarantine", address_of(heap))
         if key not in self.cached_blocks:
             last = int(heap["quarantine"]["last"])
@@ -386,8 +388,8 @@ class Manager:
             return heap, f"free, {place}", start, size
         if start in self.cached(bin_):
             return heap, f"freed, in a magazine, {place}", start, size
-        state = "freed, in quarantine" if heap["checked"] and start in self.quarantined(heap) else "live"
-        if heap["checked"]:
+        state = "freed, in quarantine" if start in self.quarantined(heap) else "live"
+        if heap["headed"]:
             start, size = self.without_guard(heap, start, size)
         return heap, f"{state}, {place}", start, size
 

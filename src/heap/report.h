@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Live blocks by their sites, as text. What it takes is mapped for the moment, so the manager may be in any state. */
+#ifndef HEAP_REPORT_H
+#define HEAP_REPORT_H
+
+#include "base/text.h"
+#include "heap/sites.h"
+#include "heap/walk.h"
+
+/* How many blocks are of one site, and their bytes. */
+typedef struct tally {
+  site_t site;
+  size_t blocks, bytes;
+} tally_t;
+
+typedef struct tallies {
+  tally_t *of;
+  size_t room, count; /* a power of two; sites */
+  size_t blocks, bytes;
+} tallies_t;
+
+/* Counts a block. Where there is no memory for one site more it is counted in the sum alone. */
+void tallies_add(tallies_t *tallies, site_t site, size_t size);
+void tallies_end(tallies_t *tallies);
+
+/* 10 blocks, 10,080 bytes */
+void say_blocks(text_t *text, size_t blocks, size_t bytes);
+
+/* Begins a line of a heap. */
+void say_heap_name(text_t *text, const heap_t *heap);
+
+/* Says the tallies on one line, those with most bytes first: 7 from session_open+0x2c (server.c:41), 3 from ... No more than
+ * some, and then how many there are of the rest. They are used up by it. */
+void say_tallies(text_t *text, tallies_t *tallies);
+
+/* Text that is mapped for the moment, of whatever length it may have; text.buffer is NULL where there is no memory. */
+text_t report_begin(size_t places);
+void report_end(text_t *text);
+size_t report_places(const tallies_t *tallies, size_t sites);
+enum { SITES_ON_A_LINE = 8, SITES_IN_A_REPORT = 256 };
+
+/* 0, or the error with which it could not be written. */
+int heap_report(heap_t *heap, int file);
+
+#endif

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A table of chains. Records are only ever added, in front of their chain, so the search needs no lock. They lie one behind the
+ * other in chunks, in units of eight bytes, and the number of a site is that of its first unit. */
+#include "heap/sites.h"
+#include "option.h"
+#include "space/metadata.h"
+#include <string.h>
+
+enum {
+  CHAINS_LOG2 = 13,
+  CHUNK_LOG2 = 13, /* units in a chunk of 64 KiB */
+  CHUNK = 1 << CHUNK_LOG2,
+  CHUNKS_MOST = SITES_END / CHUNK, /* 512 MiB */
+  SITE_UNIT = 8
+};
+
+typedef struct record {
+  site_t next; /* in its chain */
+  uint32_t count;
+  const void *frames[];
+} record_t;
+_Static_assert(sizeof(record_t) == SITE_UNIT, "a record begins with one unit");
+
+lock_t sites_lock;
+static site_t chains[1 << CHAINS_LOG2];
+static char *chunks[CHUNKS_MOST];
+static uint32_t taken = 1; /* units; 0 is no site. Under the lock, and read without it */
+
+static record_t *record_of(site_t site)
+{
+  char *chunk = __atomic_load_n(&chunks[site >> CHUNK_LOG2], __ATOMIC_ACQUIRE);
+  return (record_t *)(uintptr_t)(chunk + (size_t)(site & (CHUNK - 1)) * SITE_UNIT);
+}
+
+static size_t chain_for(const os_stack_t *stack)
+{
+  uint64_t sum = stack->count;
+  for (size_t i = 0; i < stack->count; i++)
+    sum = (sum ^ (uintptr_t)stack->frames[i]) * 0x9e3779b97f4a7c15u;
+  return (size_t)(sum >> (64 - CHAINS_LOG2));
+}
+
+static site_t search(site_t *chain, const os_stack_t *stack)
+{
+  for (site_t at = __atomic_load_n(chain, __ATOMIC_ACQUIRE); at;) {
+    const record_t *record = record_of(at);
+    if (record->count == stack->count && !memcmp(record->frames, stack->frames, stack->count * sizeof(void *)))
+      return at;
+    at = record->next;
+  }
+  return 0;
+}
+
+/* A record is in one chunk. What is left of the one before it stays empty. */
+static site_t take_room(uint32_t units)
+{
+  site_t site = (taken & (CHUNK - 1)) + units <= CHUNK ? taken : (site_t)round_up(taken, CHUNK);
+  if (site + units >= SITES_END)
+    return 0;
+  char **chunk = &chunks[site >> CHUNK_LOG2];
+  if (!*chunk) {
+    char *memory = metadata_take((size_t)CHUNK * SITE_UNIT, METADATA_ALIGNMENT);
+    if (!memory)
+      return 0;
+    __atomic_store_n(chunk, memory, __ATOMIC_RELEASE);
+  }
+  __atomic_store_n(&taken, site + units, __ATOMIC_RELAXED);
+  return site;
+}
+
+static site_t add(site_t *chain, const os_stack_t *stack)
+{
+  site_t site = take_room((uint32_t)(1 + (stack->count * sizeof(void *) + SITE_UNIT - 1) / SITE_UNIT));
+  if (!site)
+    return 0;
+  record_t *record = record_of(site);
+  record->next = *chain;
+  record->count = (uint32_t)stack->count;
+  memcpy(record->frames, stack->frames, stack->count * sizeof(void *));
+  __atomic_store_n(chain, site, __ATOMIC_RELEASE);
+  return site;
+}
+
+/* Another thread may have added it since the first search. */
+site_t site_of_caller(const void *caller)
+{
+  os_stack_t stack = {.most = min_size(max_size(settings.sites, 1), SITE_FRAMES_MOST)};
+  if (!caller)
+    return 0;
+  os_take_stack(caller, &stack);
+  site_t *chain = &chains[chain_for(&stack)], site = search(chain, &stack);
+  if (likely(site))
+    return site;
+  lock_acquire(&sites_lock);
+  site = search(chain, &stack);
+  if (!site)
+    site = add(chain, &stack);
+  lock_release(&sites_lock);
+  return site;
+}
+
+/* A number may be out of a head that was written to. */
+size_t site_frames(site_t site, const void *const **frames)
+{
+  if (!site || site >= __atomic_load_n(&taken, __ATOMIC_RELAXED) ||
+      !__atomic_load_n(&chunks[site >> CHUNK_LOG2], __ATOMIC_RELAXED))
+    return 0;
+  const record_t *record = record_of(site);
+  *frames = record->frames;
+  return record->count <= SITE_FRAMES_MOST ? record->count : 0;
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT
+ * Lines of the files in which Linux says what a process is made of. */
+#ifndef OS_LINUX_LINES_H
+#define OS_LINUX_LINES_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { PATH_SIZE = 512, LINE_SIZE = PATH_SIZE + 96, READ_SIZE = 512 };
+
+/* The system is asked directly: open(), read() and close() are cancellation points. */
+static inline int open_file(const char *path)
+{
+  return (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_LARGEFILE);
+}
+static inline void close_file(int file) { syscall(SYS_close, file); }
+
+static inline ssize_t read_file(int file, char *buffer, size_t size)
+{
+  ssize_t n;
+  do
+    n = syscall(SYS_read, file, buffer, size);
+  while (n < 0 && errno == EINTR);
+  return n;
+}
+
+/* Lines of a file, without their ends. One that is too long is cut. */
+typedef struct lines {
+  int file;
+  size_t at, end;
+  char buffer[READ_SIZE];
+} lines_t;
+
+static inline bool next_line(lines_t *lines, char *line, size_t size)
+{
+  size_t length = 0;
+  for (;;) {
+    if (lines->at == lines->end) {
+      ssize_t n = read_file(lines->file, lines->buffer, sizeof lines->buffer);
+      if (n <= 0)
+        break;
+      lines->at = 0;
+      lines->end = (size_t)n;
+    }
+    char c = lines->buffer[lines->at++];
+    if (c == '\n') {
+      line[length] = 0;
+      return true;
+    }
+    if (length + 1 < size)
+      line[length++] = c;
+  }
+  line[length] = 0;
+  return length > 0;
+}
+
+static inline uint64_t read_hex(const char **at)
+{
+  uint64_t number = 0;
+  for (;; (*at)++) {
+    unsigned digit = (unsigned)**at - '0', letter = ((unsigned)**at | 0x20) - 'a';
+    if (digit > 9 && letter > 5)
+      return number;
+    number = number << 4 | (digit <= 9 ? digit : letter + 10);
+  }
+}
+
+static inline const char *skip_word(const char *at)
+{
+  while (*at && *at != ' ')
+    at++;
+  while (*at == ' ')
+    at++;
+  return at;
+}
+
+#endif

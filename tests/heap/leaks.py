@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: MIT
+"""What the options `leaks` and `sites` have the manager say of programs that leak, or seem to (leaking.c).
+
+usage: leaks.py PROGRAM [LIBRARY]   LIBRARY is preloaded, and the program has the names of malloc"""
+
+import os
+import re
+import subprocess
+import sys
+import unittest
+
+PROGRAM, LIBRARY = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else None
+STUCK_SECONDS = 600
+NAME = os.path.basename(PROGRAM)
+# A block that another library has, or a buffer of the C library, may be counted beside those that are lost.
+MORE = r"(; [\d,]+ blocks?, [\d,]+ bytes? more can be reached)?\n"
+OTHER_THREAD = r"tidepool: leaks: 1 other thread was running, whose registers were not searched\n"
+
+
+def has_tool():
+    try:
+        return subprocess.run(["addr2line", "--version"], capture_output=True, check=False).returncode == 0
+    except OSError:
+        return False
+
+
+WHERE = r"leaking\.c:\d+" if has_tool() else re.escape(NAME)
+
+
+def place(function):
+    return rf"{function}\+0x[0-9a-f]+ \({WHERE}\)"
+
+
+def said(case, options):
+    environment = {**os.environ, "TIDEPOOL_OPTIONS": options}
+    if LIBRARY:
+        environment["LD_PRELOAD"] = LIBRARY
+    done = subprocess.run([PROGRAM, case], env=environment, capture_output=True, text=True, timeout=STUCK_SECONDS, check=True)
+    assert done.stdout == "a buffer of the C library\n"
+    return done.stderr
+
+
+class Leaks(unittest.TestCase):
+    def assert_says(self, case, line, options="leaks=exit"):
+        self.assertRegex(said(case, options), rf"\A(?:{line})\Z")
+
+    def assert_quiet(self, case, options="leaks=exit"):
+        self.assertEqual(said(case, options), "", case)
+
+    def test_what_frees_all_says_nothing(self):
+        for options in ("leaks=exit", "leaks=all", "leaks=exit,sites=8", "leaks=exit,checked=1", "leaks=destroy"):
+            self.assert_quiet("nothing", options)
+
+    def test_what_is_reached_says_nothing(self):
+        for case in ("keep", "keep-inside", "keep-in-thread", "keep-in-a-mapping", "keep-in-malloc", "keep-a-list"):
+            self.assert_quiet(case)
+
+    def test_without_the_option(self):
+        for options in ("", "leaks=none", "leaks=destroy", "sites=1", "checked=1"):
+            self.assert_quiet("lose", options)
+
+    LOST = (rf"tidepool: the default heap ended with 4 blocks, 3,100 bytes lost: 3 from {place('take')}, "
+            rf"1 from {place('take_second')}{MORE}")
+
+    def test_lost(self):
+        for options in ("leaks=exit", "leaks=all", "leaks=exit,sites=1", "checked=1,leaks=exit", "sites=0,leaks=exit"):
+            self.assert_says("lose", self.LOST, options)
+
+    def test_lost_large(self):
+        self.assert_says("lose-large", rf"tidepool: the default heap ended with 1 block, 5,242,880 bytes lost: "
+                                       rf"1 from {place('take')}{MORE}")
+
+    def test_what_leads_to_itself_is_lost(self):
+        self.assert_says("lose-a-ring", rf"tidepool: the default heap ended with 2 blocks, 128 bytes lost: "
+                                        rf"2 from {place('take')}{MORE}")
+
+    def test_what_is_not_searched_is_said(self):
+        self.assert_says("lose-beside-a-thread", self.LOST + OTHER_THREAD)
+
+    def test_closed_standard_error(self):
+        self.assert_says("lose-without-standard-error", self.LOST)
+
+    def test_no_more_than_some(self):
+        some = ", ".join(f"1 from {place(f'place_{n}')}" for n in range(9, 1, -1))
+        self.assert_says("lose-in-many-places", rf"tidepool: the default heap ended with 10 blocks, 5,500 bytes lost: {some}, "
+                                                rf"2 from 2 other places{MORE}")
+
+    def test_stacks(self):
+        line = said("lose-large", "leaks=exit,sites=3")
+        if " < " not in line:
+            self.skipTest("no unwinder")
+        self.assertRegex(line, rf"lost: 1 from {place('take')} < {place('lose_large')} < {place('main')}")
+
+
+@unittest.skipIf(LIBRARY, "malloc has one heap")
+class Heaps(Leaks):
+    OPENED = rf"10 from {place('open_session')}"
+
+    def test_destroyed(self):
+        line = f'tidepool: heap "sessions" ended with 10 blocks, 10,080 bytes live: {self.OPENED}\n'
+        for options in ("leaks=destroy", "leaks=all", "leaks=all,checked=1"):
+            self.assert_says("destroy-full", line, options)
+        self.assert_quiet("destroy-full", "leaks=exit")
+        self.assert_quiet("destroy-empty", "leaks=all")
+
+    def test_live_at_exit(self):
+        self.assert_says("lose-of-a-heap", f'tidepool: heap "sessions" ended with 10 blocks, 10,080 bytes lost: {self.OPENED}; '
+                                           "1 block, 24 bytes more can be reached\n")
+        self.assert_says("keep-of-a-heap", 'tidepool: heap "sessions" ended with 1 block, 24 bytes live, '
+                                           "all of which can be reached\n")
+        self.assert_quiet("lose-of-a-heap", "leaks=destroy")
+
+    def test_in_memory_of_a_caller(self):
+        line = f'tidepool: heap "sessions" ended with 10 blocks, 10,080 bytes lost'
+        self.assert_says("lose-of-a-guest", f"{line}: {self.OPENED}\n")
+        self.assert_says("lose-of-a-plain-guest", f"{line}\n")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
