@@ -183,6 +183,65 @@ void fatal(const char *what)
   end();
 }
 
+/* ---- an access that is a fault ---- */
+
+enum { FRAMES_TOLD = 4, FRAMES_TOLD_INSIDE = 8, ACCESS_LINE = 1024 };
+
+static bool is_shared(const char *file)
+{
+  while (*file && !(file[0] == '.' && file[1] == 's' && file[2] == 'o'))
+    file++;
+  return *file != '\0';
+}
+
+/* Frames of the manager itself come first, and say nothing. Where the program has it inside, nothing tells which they are, so
+ * there are more. */
+static void say_told_frames(text_t *text, const char *before, const frames_told_t *told)
+{
+  place_t own = {.address = (const char *)(uintptr_t)say_told_frames + 1};
+  size_t said = 0;
+  places_find(&own, 1);
+  bool apart = is_shared(own.file);
+  for (size_t i = 0; i < told->count && said < (apart ? FRAMES_TOLD : FRAMES_TOLD_INSIDE); i++) {
+    place_t place = {.address = told->frames[i]};
+    places_find(&place, 1);
+    if (apart && !said && place.module == own.module && i + 1 < told->count)
+      continue;
+    text_string(text, said++ ? " < " : before);
+    place_say(text, &place);
+  }
+}
+
+void warn_of_access(const access_told_t *told)
+{
+  if (!HAS_SYSTEM)
+    return;
+  char buffer[ACCESS_LINE];
+  text_t text = {buffer, sizeof buffer - 1, 0};
+  ptrdiff_t offset = (const char *)told->address - (const char *)told->block;
+  text_string(&text, "tidepool: ");
+  text_string(&text, told->access);
+  text_char(&text, ' ');
+  text_pointer(&text, told->address);
+  text_string(&text, offset < 0 ? " at offset -" : " at offset ");
+  text_number(&text, offset < 0 ? -(size_t)offset : (size_t)offset);
+  text_string(&text, " of a block of ");
+  text_number(&text, told->size);
+  text_string(&text, " bytes");
+  if (told->heap) {
+    text_string(&text, " of heap ");
+    text_quoted(&text, told->heap);
+  }
+  say_told_frames(&text, ", allocated by ", &told->allocated_by);
+  if (told->freed && !told->freed_by.count)
+    text_string(&text, ", freed before");
+  if (told->freed)
+    say_told_frames(&text, ", freed by ", &told->freed_by);
+  size_t length = text.length < text.size ? text.length : text.size;
+  buffer[length++] = '\n';
+  os_write_error(buffer, length);
+}
+
 void warn(const char *subject, const char *what)
 {
   line_t line;

@@ -5,6 +5,7 @@
 #ifndef MISUSE_H
 #define MISUSE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 enum { FATAL_CALL_SIZE = 12 }; /* one size in all definitions, or an optimizer at link time warns */
@@ -68,6 +69,29 @@ struct pool_heap;
 #define AFTER_FREE "written to after it was freed"
 /* A block of a checked heap has changed while nobody had it; the offset is that of the first byte.
  * Do: Find the pointer that outlived the block: what writes a field at that offset? */
+
+#define OF_MALLOC    "allocated by malloc"
+#define OF_NEW       "allocated by operator new"
+#define OF_NEW_ARRAY "allocated by operator new[]"
+/* A block of a checked or guarded heap was freed by what frees blocks of another kind: delete for malloc, free for new.
+ * Do: Free it by the counterpart of what allocated it; new[] goes with delete[]. */
+
+#define AS_ONE_OF         "freed as one of "
+#define AS_ONE_ALIGNED_TO "freed as one aligned to "
+/* A sized free of a block of a checked or guarded heap named a size that was not asked for, or an alignment that its address
+ * does not have.
+ * Do: Look at the type through which it is deleted: it is not the one that was made, and has no virtual destructor. */
+
+#define READ_OF  "read of"
+#define WRITE_TO "write to"
+/* An access to an inaccessible page beside a guarded block, or to one that was freed. The offset is from the block's beginning.
+ * The program goes on to SIGSEGV.
+ * Do: Look at the instruction in the core file; the line says where the block was allocated and freed. */
+
+#define ENDED_WITH " ended with "
+/* leaks=destroy: a heap was destroyed while blocks were live; leaks=exit: the program ended, and nothing leads to these blocks
+ * any more. The program goes on.
+ * Do: Free what the named places allocate; sites=8 has more of the callers. */
 
 #define NOT_AN_OBJECT "not a live object"
 /* The object was put before, is of another pool, or the address is none of an object. The pool's name follows.
@@ -141,6 +165,23 @@ _Noreturn void fatal_late_misuse(const void *address, const char *what, const st
 /* tidepool: call(0xaddress): what at offset N of a block of M bytes of heap "name"; N is negative in front of the block */
 _Noreturn void fatal_damage(const char *call, const void *address, const char *what, ptrdiff_t offset,
                             const struct pool_heap *heap, size_t size);
+
+/* tidepool: read of 0xaddress at offset N of a block of M bytes of heap "name", allocated by f+0x1c < g+0x40, freed by h+0x8
+ *
+ * The program goes on to what the access is answered with. May be called by the handler of a signal. */
+typedef struct frames_told {
+  const void *const *frames;
+  size_t count;
+} frames_told_t;
+typedef struct access_told {
+  const char *access; /* "read of" */
+  const void *address, *block;
+  size_t size;
+  const char *heap; /* NULL: the default one */
+  bool freed;
+  frames_told_t allocated_by, freed_by;
+} access_told_t;
+void warn_of_access(const access_told_t *told);
 
 /* tidepool: what */
 _Noreturn void fatal(const char *what);

@@ -101,6 +101,24 @@ static bool parse_leaks(const char *value)
 
 static bool parse_abort_on_exhausted(const char *value) { return parse_bool(value, &settings.abort_on_exhausted); }
 
+static bool parse_check_at_exit(const char *value) { return parse_bool(value, &settings.check_at_exit); }
+static bool parse_guarded(const char *value) { return parse_bool(value, &settings.guarded); }
+
+/* Digits alone; 0 is off. */
+static bool parse_guard_sample(const char *value)
+{
+  uint64_t number = 0;
+  for (const char *c = value; *c || c == value; c++) {
+    if (*c < '0' || *c > '9' || number > UINT32_MAX / 10)
+      return false;
+    number = number * 10 + (uint64_t)(*c - '0');
+  }
+  if (number > UINT32_MAX)
+    return false;
+  settings.guard_sample = (uint32_t)number;
+  return true;
+}
+
 static const entry_t table[] = {
   {"purge_delay_ms", "milliseconds, never", "how long idle memory is kept before it goes back to the system (100)",
    parse_purge_delay},
@@ -110,6 +128,9 @@ static const entry_t table[] = {
   {"leaks", "none, destroy, exit, all", "say which blocks are live when heaps are destroyed, or lost at exit (none)",
    parse_leaks},
   {"sites", "0 to 16", "remember where blocks were allocated, by so many return addresses (0)", parse_sites},
+  {"check_at_exit", "0, 1", "look at exit for what was freed twice (0)", parse_check_at_exit},
+  {"guarded", "0, 1", "end every block of the default heap at an inaccessible page (0)", parse_guarded},
+  {"guard_sample", "0, a number N", "do so with one of N blocks that leave the pools of any heap (0)", parse_guard_sample},
   {"abort_on_exhausted", "0, 1", "end the program where an allocation would return NULL (0)", parse_abort_on_exhausted},
 };
 enum { ENTRIES = sizeof table / sizeof *table };

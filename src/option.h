@@ -19,6 +19,9 @@ typedef struct options {
   uint8_t sites; /* of the default heap; and how many addresses a site has, in any heap: 0 is one there */
   bool abort_on_exhausted;
   uint8_t leaks; /* bits of option_leaks_t */
+  bool check_at_exit;
+  bool guarded;
+  uint32_t guard_sample; /* one block in so many is walled; 0: none */
 } options_t;
 
 typedef enum option_leaks { LEAKS_AT_DESTROY = 1 << 0, LEAKS_AT_EXIT = 1 << 1 } option_leaks_t;

@@ -5,6 +5,7 @@ SKIPPED = 77   # as meson has it
 
 
 def pytest_addoption(parser):
+    parser.addoption("--kinds", metavar="PROGRAM", help="tests/misuse: the program that frees by another call")
     parser.addoption("--pool-bugs", metavar="PROGRAM", help="tests/misuse: the program of bugs that call the library")
     parser.addoption("--malloc-bugs", metavar="PROGRAM", help="tests/misuse: the program of bugs that call malloc")
     parser.addoption("--misused-calls", metavar="PROGRAM", help="tests/misuse: the program that makes each call with each bug")

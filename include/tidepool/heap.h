@@ -57,6 +57,16 @@ enum {
    * the site at which the pool was created. Where there is no system it is refused, as any flag that is not known. */
   POOL_HEAP_SITES = 1 << 5,
 
+  /* Each block has pages of its own and ends at an inaccessible one, as far as the alignment of 16 or its own allows; there is
+   * one in front of its pages, too. The bytes beside it on its pages are verified when it is freed, at reset, destroy and
+   * exit(). A freed block is inaccessible, until 64 GiB of addresses were used (256 MiB where they have 32 bits, an eighth of a
+   * limit on them), and then the oldest serves again. An access outside, a read too, is a fault: a line says which block it
+   * was, where that was allocated and freed, and the program ends by SIGSEGV, or its own handler goes on. A system call that is
+   * given such memory fails with EFAULT. A block takes whole pages of the budget. It has two mappings while it is live: when
+   * blocks have three quarters of those that the system allows a process, or no page of the budget is left, further ones are
+   * those of a checked heap. Blocks read as zero. Such a heap has neither a reserve nor `memory`. */
+  POOL_HEAP_GUARDED = 1 << 6,
+
   /* Blocks of any size are cut out of one piece, as in a buffer, with a budget of up to 8 MiB too, and not up to 1 MiB alone.
    * More of the budget can be live then, in blocks of mixed sizes: 98 % instead of 80 % of 4 MiB in blocks of 8 to 4096 bytes.
    * No thread keeps blocks of it, so an allocation and its free take some times as long, under one lock for all threads. It

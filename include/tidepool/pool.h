@@ -101,6 +101,9 @@ POOL_API pool_heap_t *pool_heap_of(const void *address) POOL_NAME(heap_of);
  *   huge_pages          never, auto, always: whether to ask for transparent huge pages; auto does where small blocks need more
  *   stats               none, exit, exit:FILE: print all heaps' figures at exit, or add them to FILE (up to 255 bytes long)
  *   checked             0, 1: fill and check every block of the default heap (see heap.h, POOL_HEAP_CHECKED)
+ *   guarded             0, 1: end every block of the default heap at an inaccessible page (see heap.h, POOL_HEAP_GUARDED)
+ *   guard_sample        0, or a number N: do so with one of N blocks that leave the pools of any heap
+ *   check_at_exit       0, 1: empty at exit what the thread has cached, so that what it freed twice is seen
  *   abort_on_exhausted  0, 1: end the program, with one line, where an allocation would return NULL
  *
  * false and EINVAL, with pool_error(): the key is unknown, the value is bad, or the manager is in use already. */

@@ -332,6 +332,8 @@ public:
   [[nodiscard]] heap_options lock_memory() const noexcept { return with_flag(POOL_HEAP_LOCK_MEMORY); }
   [[nodiscard]] heap_options zero_on_free() const noexcept { return with_flag(POOL_HEAP_ZERO_ON_FREE); }
   [[nodiscard]] heap_options checked() const noexcept { return with_flag(POOL_HEAP_CHECKED); }
+  [[nodiscard]] heap_options sites() const noexcept { return with_flag(POOL_HEAP_SITES); }
+  [[nodiscard]] heap_options guarded() const noexcept { return with_flag(POOL_HEAP_GUARDED); }
   [[nodiscard]] heap_options dense() const noexcept { return with_flag(POOL_HEAP_DENSE); }
 
   operator pool_heap_options_t() const noexcept { return options_; } // a copy: no reference into what may end before it

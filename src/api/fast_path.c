@@ -10,7 +10,9 @@
 #include "heap/reallocate.h"
 #include "heap/startup.h"
 #include "heap/tick.h"
+#include "heap/walled.h"
 #include "misuse.h"
+#include "option.h"
 #include <string.h>
 
 /* A thread that has a record, and a class whose bin exists: the one slow path that matters. NULL: something is missing. */
@@ -35,7 +37,11 @@ NOINLINE void *default_alloc_slow(size_t size)
 {
   thread_t *thread = thread_self;
   if (likely(size - 1 < SIZE_CACHED && thread_is_usable(thread))) {
-    void *block = refill(thread, cached_class(size));
+    size_t size_class = cached_class(size);
+    if (unlikely(settings.guard_sample) && !thread->default_magazines.of[size_class].full &&
+        sample_is_due(sample_blocks(&default_heap, (unsigned)size_class)))
+      return heap_allocate_sample(&default_heap, size, fatal_alloc_call);
+    void *block = refill(thread, size_class);
     if (likely(block))
       return block;
   }
@@ -58,7 +64,8 @@ NOINLINE void *default_alloc_medium(size_t size)
   return likely(block) ? block : default_alloc_slow(size);
 }
 
-/* For callers that go on when they have a block. Before the manager is up, nobody knows whether there will be a fast path. */
+/* For calls whose names matter, which go on when they have a block. Before the manager is up, nobody knows whether there will
+ * be a fast path. */
 NOINLINE void *default_alloc_for(size_t size, const char *call, const void *caller)
 {
   if (manager_ready() && default_heap.cached)
@@ -80,24 +87,26 @@ NOINLINE void *default_calloc_slow(size_t size) { return zalloc_slow(size, fatal
 
 /* A block of class 0 for this map: a large one, or one of another heap. A thread that uses only large blocks gets its record
  * here. */
-static void free_large(void *block, const char *call, const void *caller)
+static inline __attribute__((always_inline)) void free_large(void *block, const char *call)
 {
   thread_t *thread = thread_self;
   if (unlikely(!thread_is_usable(thread)))
     thread = manager_ready() ? thread_current_to_free() : NULL;
   if (!thread || !default_heap.cached || !large_give_spare(thread, block, call))
-    heap_free_for(NULL, block, call, caller);
+    heap_free_for(NULL, block, call, __builtin_return_address(0));
   if (thread)
     heap_after_slow_path(thread); /* a program that frees only large blocks has no other slow path to look at the clock */
 }
 
-/* For callers that go on. */
+/* For callers that go on. A large block is no spare then. */
 NOINLINE void default_free_for(void *block, const char *call, const void *caller)
 {
   if (class_map_of(block))
     default_free(block, call);
-  else if (block)
-    free_large(block, call, caller);
+  else if (block) {
+    heap_free_for(NULL, block, call, caller);
+    heap_after_slow_path(thread_current());
+  }
 }
 
 /* A class in the map means that the block came out of its bin, so the bin is there. The fast path comes here also for a block
@@ -112,8 +121,22 @@ NOINLINE void default_free_slow(void *block, const char *call)
     magazines_overflow(&thread->default_magazines, default_heap.bins[c], block);
     heap_after_slow_path(thread);
   } else if (block) {
-    free_large(block, call, __builtin_return_address(0));
+    free_large(block, call);
   }
+}
+
+NOINLINE void default_free_aligned_sized_slow(void *block, size_t size, size_t alignment, const char *call)
+{
+  if (block && !class_map_of(block))
+    heap_verify_sized(block, size, alignment, call);
+  default_free_slow(block, call);
+}
+
+NOINLINE void default_free_sized_slow(void *block, size_t size, const char *call)
+{
+  if (block && !class_map_of(block))
+    heap_verify_sized(block, size, 1, call);
+  default_free_slow(block, call);
 }
 
 /* From one cached class to another, larger or smaller. The map says what there is to copy, and so nothing is looked up and no
@@ -142,6 +165,12 @@ NOINLINE static void *reallocate(void *block, size_t size, const char *call)
   return to ? to : heap_reallocate(NULL, block, size, call);
 }
 
+NOINLINE static void *free_by_reallocation(void *block, const char *call)
+{
+  default_free_for(block, call, __builtin_return_address(0));
+  return NULL;
+}
+
 /* As in the C library, a size of 0 frees the block. Each way is a tail call, so that no registers are saved for the shortest:
  * to some programs realloc() is malloc() too. */
 NOINLINE void *default_realloc_slow(void *block, size_t size, const char *call)
@@ -150,8 +179,7 @@ NOINLINE void *default_realloc_slow(void *block, size_t size, const char *call)
     return default_heap.cached ? default_alloc(size) : heap_allocate(&default_heap, size, 1, false, call);
   if (size)
     return reallocate(block, size, call);
-  default_free_for(block, call, __builtin_return_address(0));
-  return NULL;
+  return free_by_reallocation(block, call);
 }
 
 NOINLINE size_t default_usable_size_slow(const void *block, const char *call)

@@ -19,6 +19,8 @@ void *default_calloc_slow(size_t size);
 void *default_alloc_for(size_t size, const char *call, const void *caller);
 void default_free_slow(void *block, const char *call);
 void default_free_for(void *block, const char *call, const void *caller);
+void default_free_sized_slow(void *block, size_t size, const char *call);
+void default_free_aligned_sized_slow(void *block, size_t size, size_t alignment, const char *call);
 void *default_realloc_slow(void *block, size_t size, const char *call);
 size_t default_usable_size_slow(const void *block, const char *call);
 void *default_aligned_alloc_slow(size_t alignment, size_t size, const char *call); /* a power of two */
@@ -34,17 +36,34 @@ static inline __attribute__((always_inline)) void *default_alloc(size_t size)
 }
 
 /* One comparison finds an address that is not aligned or not in the window. Another finds the block that was freed just
- * before. */
-static inline __attribute__((always_inline)) void default_free(void *block, const char *call)
+ * before. False: the slow path has to free it. */
+static inline __attribute__((always_inline)) bool default_free_pushes(void *block)
 {
   size_t offset = window_offset(block);
-  if (unlikely(!window_holds(offset))) {
-    default_free_slow(block, call);
-    return;
-  }
+  if (unlikely(!window_holds(offset)))
+    return false;
   default_loaded_t loaded = default_loaded(class_map_at(offset));
-  if (unlikely(loaded->top == block || !MAGAZINE_PUSH(loaded, block)))
+  return likely(loaded->top != block && MAGAZINE_PUSH(loaded, block));
+}
+
+static inline __attribute__((always_inline)) void default_free(void *block, const char *call)
+{
+  if (unlikely(!default_free_pushes(block)))
     default_free_slow(block, call);
+}
+
+/* The size is looked at where it is known what was asked for. */
+static inline __attribute__((always_inline)) void default_free_sized(void *block, size_t size, const char *call)
+{
+  if (unlikely(!default_free_pushes(block)))
+    default_free_sized_slow(block, size, call);
+}
+
+static inline __attribute__((always_inline)) void default_free_aligned_sized(void *block, size_t size, size_t alignment,
+                                                                             const char *call)
+{
+  if (unlikely(!default_free_pushes(block)))
+    default_free_aligned_sized_slow(block, size, alignment, call);
 }
 
 /* `bytes` is a multiple of BLOCK_ALIGNMENT and small: a call of memset would cost more than the stores. */

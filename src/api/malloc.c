@@ -78,17 +78,12 @@ EXPORT void *valloc(size_t size) { return default_aligned_alloc(os_page_size(), 
 EXPORT size_t malloc_usable_size(void *block) { return default_usable_size(block, "malloc_usable_size"); }
 
 EXPORT void free_sized(void *block, size_t size);
-void free_sized(void *block, size_t size)
-{
-  (void)size;
-  default_free(block, "free_sized");
-}
+void free_sized(void *block, size_t size) { default_free_sized(block, size, "free_sized"); }
 
 EXPORT void free_aligned_sized(void *block, size_t alignment, size_t size);
 void free_aligned_sized(void *block, size_t alignment, size_t size)
 {
-  (void)alignment, (void)size;
-  default_free(block, "free_aligned_sized");
+  default_free_aligned_sized(block, size, alignment + !alignment, "free_aligned_sized");
 }
 
 /* ---- what glibc has beside the family ---- */

@@ -112,24 +112,25 @@ COLD static _Noreturn void throw_bad_alloc(const void *caller)
 
 /* ---- new and delete ---- */
 
+#define NEW       "operator new"
+#define NEW_ARRAY "operator new[]"
+
 /* The first step of each form. What comes behind it is not a tail call, so the caller is handed over, on the slow path. */
-static inline __attribute__((always_inline)) void *allocate_at_once(size_t size, size_t alignment)
+static inline __attribute__((always_inline)) void *allocate_at_once(size_t size, size_t alignment, const char *call)
 {
   void *block = alignment ? default_aligned_alloc_at_once(alignment, size) : NULL;
   if (alignment)
-    return likely(block) ? block : default_aligned_alloc_for(alignment, size, "operator new", __builtin_return_address(0));
+    return likely(block) ? block : default_aligned_alloc_for(alignment, size, call, __builtin_return_address(0));
   if (likely(size <= SIZE_LINEAR))
     block = MAGAZINE_POP(default_loaded(size_class_linear(size)));
   else if (size <= SIZE_CACHED)
     block = MAGAZINE_POP(default_loaded(size_class_medium(size)));
-  return likely(block) ? block : default_alloc_for(size, "operator new", __builtin_return_address(0));
+  return likely(block) ? block : default_alloc_for(size, call, __builtin_return_address(0));
 }
 
-NOINLINE static void *allocate(size_t size, size_t alignment, const void *caller)
+NOINLINE static void *allocate(size_t size, size_t alignment, const char *call, const void *caller)
 {
-  if (alignment)
-    return default_aligned_alloc_for(alignment, size, "operator new", caller);
-  return default_alloc_for(size, "operator new", caller);
+  return alignment ? default_aligned_alloc_for(alignment, size, call, caller) : default_alloc_for(size, call, caller);
 }
 
 /* The forms that do not throw, as bits. */
@@ -144,13 +145,13 @@ static THREAD_LOCAL struct handed_over {
 
 /* As [new.delete.single] has it, the handler is called until there is a block, it throws, it ends the program, or it is gone.
  * Forms that the handler itself uses begin anew. */
-static void *retry(size_t size, size_t alignment, const void *caller)
+static void *retry(size_t size, size_t alignment, const char *call, const void *caller)
 {
   void *block = NULL;
   for (new_handler_t handler; !block && (handler = get_new_handler(caller)) != NULL;) {
     handed_over.forms = 0;
     handler();
-    block = allocate(size, alignment, caller);
+    block = allocate(size, alignment, call, caller);
   }
   return block;
 }
@@ -158,10 +159,10 @@ static void *retry(size_t size, size_t alignment, const void *caller)
 /* Within a call that was handed over the caller is the runtime, so the caller of the first form is asked about. */
 static const void *first_caller(const void *caller) { return handed_over.forms ? handed_over.caller : caller; }
 
-COLD static void *retry_or_throw(size_t size, size_t alignment, const void *caller)
+COLD static void *retry_or_throw(size_t size, size_t alignment, const char *call, const void *caller)
 {
   const void *first = first_caller(caller);
-  void *block = retry(size, alignment, first);
+  void *block = retry(size, alignment, call, first);
   if (!block)
     throw_bad_alloc(first);
   return block;
@@ -207,7 +208,7 @@ COLD static void *retry_nothrow(size_t size, size_t alignment, nothrow_form_t fo
     handed_over.caller = first;
     block = call_runtimes_own(own, size, alignment);
   } else {
-    block = retry(size, alignment, first);
+    block = retry(size, alignment, form & (ARRAY | ALIGNED_ARRAY) ? NEW_ARRAY : NEW, first);
   }
   handed_over.forms &= ~(unsigned)form;
   return block;
@@ -241,14 +242,31 @@ DECLARE_BASE(void, _ZdaPvSt11align_val_t, (void *block, size_t alignment));
 #define REACHED(name) reached##name
 #define IS_OURS(name) likely(REACHED(name) == our##name)
 
-/* What a form does that is defined in terms of others: the same as theirs, unless one of them was replaced. */
-#define FREE(block)          default_free(block, "operator delete")
-#define DELETE_SINGLE(block) (IS_OURS(_ZdlPv) ? FREE(block) : REACHED(_ZdlPv)(block))
-#define DELETE_ARRAY(block)  (IS_OURS(_ZdaPv) ? DELETE_SINGLE(block) : REACHED(_ZdaPv)(block))
-#define DELETE_ALIGNED_SINGLE(block) \
-  (IS_OURS(_ZdlPvSt11align_val_t) ? FREE(block) : REACHED(_ZdlPvSt11align_val_t)(block, alignment))
-#define DELETE_ALIGNED_ARRAY(block) \
-  (IS_OURS(_ZdaPvSt11align_val_t) ? DELETE_ALIGNED_SINGLE(block) : REACHED(_ZdaPvSt11align_val_t)(block, alignment))
+/* What a form does that is defined in terms of others: the same as theirs, unless one of them was replaced. Of an array it is
+ * said that it is one, and of a size that is known, what it is. */
+#define DELETE       "operator delete"
+#define DELETE_ARRAY "operator delete[]"
+
+#define FREE(block)       default_free(block, DELETE)
+#define FREE_ARRAY(block) default_free(block, DELETE_ARRAY)
+
+#define FREE_OR(free, block)       (IS_OURS(_ZdlPv) ? free : REACHED(_ZdlPv)(block))
+#define DELETE_SINGLE(block)       FREE_OR(FREE(block), block)
+#define DELETE_OF_ARRAY(block)     FREE_OR(FREE_ARRAY(block), block)
+#define DELETE_ANY_ARRAY(block)    (IS_OURS(_ZdaPv) ? DELETE_OF_ARRAY(block) : REACHED(_ZdaPv)(block))
+#define DELETE_SINGLE_SIZED(block) FREE_OR(default_free_sized(block, size, DELETE), block)
+#define DELETE_ARRAY_SIZED(block) \
+  (IS_OURS(_ZdaPv) ? FREE_OR(default_free_sized(block, size, DELETE_ARRAY), block) : REACHED(_ZdaPv)(block))
+
+#define OURS_OR(name, act, ...)            (IS_OURS(name) ? act : REACHED(name)(__VA_ARGS__))
+#define ALIGNED_FREE_OR(free, block)       OURS_OR(_ZdlPvSt11align_val_t, free, block, alignment)
+#define ALIGNED_ARRAY_OR(act, block)       OURS_OR(_ZdaPvSt11align_val_t, act, block, alignment)
+#define DELETE_ALIGNED_SINGLE(block)       ALIGNED_FREE_OR(FREE(block), block)
+#define DELETE_ALIGNED_OF_ARRAY(block)     ALIGNED_FREE_OR(FREE_ARRAY(block), block)
+#define DELETE_ALIGNED_ANY_ARRAY(block)    ALIGNED_ARRAY_OR(DELETE_ALIGNED_OF_ARRAY(block), block)
+#define DELETE_ALIGNED_SINGLE_SIZED(block) ALIGNED_FREE_OR(default_free_aligned_sized(block, size, alignment, DELETE), block)
+#define DELETE_ALIGNED_ARRAY_SIZED(block) \
+  ALIGNED_ARRAY_OR(ALIGNED_FREE_OR(default_free_aligned_sized(block, size, alignment, DELETE_ARRAY), block), block)
 
 /* Calls the program's throwing form by way of the runtime's own form of this name, which returns NULL for an exception. If no
  * runtime is to be found, nothing can throw, and the program's form is called at once. So it is if what was found calls this
@@ -276,8 +294,8 @@ COLD static void *call_replaced(size_t size, size_t alignment, nothrow_form_t fo
 #define DEFINE_NEW(name, parameters, alignment) \
   void *name parameters \
   { \
-    void *block = allocate_at_once(size, alignment); \
-    return likely(block) ? block : retry_or_throw(size, alignment, __builtin_return_address(0)); \
+    void *block = allocate_at_once(size, alignment, NEW); \
+    return likely(block) ? block : retry_or_throw(size, alignment, NEW, __builtin_return_address(0)); \
   }
 
 #define DEFINE_ARRAY_NEW(name, parameters, alignment, base, call) \
@@ -285,8 +303,8 @@ COLD static void *call_replaced(size_t size, size_t alignment, nothrow_form_t fo
   { \
     if (!IS_OURS(base)) \
       return call; \
-    void *block = allocate_at_once(size, alignment); \
-    return likely(block) ? block : retry_or_throw(size, alignment, __builtin_return_address(0)); \
+    void *block = allocate_at_once(size, alignment, NEW_ARRAY); \
+    return likely(block) ? block : retry_or_throw(size, alignment, NEW_ARRAY, __builtin_return_address(0)); \
   }
 
 #define DEFINE_NOTHROW_NEW(name, parameters, alignment, form, are_ours) \
@@ -295,7 +313,7 @@ COLD static void *call_replaced(size_t size, size_t alignment, nothrow_form_t fo
   { \
     if (!(are_ours)) \
       return call_replaced(size, alignment, form, #name, __builtin_return_address(0)); \
-    void *block = allocate_at_once(size, alignment); \
+    void *block = allocate_at_once(size, alignment, (form) & (ARRAY | ALIGNED_ARRAY) ? NEW_ARRAY : NEW); \
     return likely(block) ? block : retry_nothrow(size, alignment, form, #name, __builtin_return_address(0)); \
   }
 
@@ -322,16 +340,16 @@ DEFINE_NOTHROW_NEW(_ZnamSt11align_val_tRKSt9nothrow_t, (size_t size, size_t alig
                    IS_OURS(_ZnamSt11align_val_t) && IS_OURS(_ZnwmSt11align_val_t))
 
 DEFINE_DELETE(_ZdlPv, (void *block), FREE)
-DEFINE_DELETE(_ZdaPv, (void *block), DELETE_SINGLE)
-DEFINE_DELETE(_ZdlPvm, (void *block, size_t size), DELETE_SINGLE)
-DEFINE_DELETE(_ZdaPvm, (void *block, size_t size), DELETE_ARRAY)
+DEFINE_DELETE(_ZdaPv, (void *block), DELETE_OF_ARRAY)
+DEFINE_DELETE(_ZdlPvm, (void *block, size_t size), DELETE_SINGLE_SIZED)
+DEFINE_DELETE(_ZdaPvm, (void *block, size_t size), DELETE_ARRAY_SIZED)
 DEFINE_DELETE(_ZdlPvRKSt9nothrow_t, (void *block, nothrow_t tag), DELETE_SINGLE)
-DEFINE_DELETE(_ZdaPvRKSt9nothrow_t, (void *block, nothrow_t tag), DELETE_ARRAY)
+DEFINE_DELETE(_ZdaPvRKSt9nothrow_t, (void *block, nothrow_t tag), DELETE_ANY_ARRAY)
 DEFINE_DELETE(_ZdlPvSt11align_val_t, (void *block, size_t alignment), FREE)
-DEFINE_DELETE(_ZdaPvSt11align_val_t, (void *block, size_t alignment), DELETE_ALIGNED_SINGLE)
-DEFINE_DELETE(_ZdlPvmSt11align_val_t, (void *block, size_t size, size_t alignment), DELETE_ALIGNED_SINGLE)
-DEFINE_DELETE(_ZdaPvmSt11align_val_t, (void *block, size_t size, size_t alignment), DELETE_ALIGNED_ARRAY)
+DEFINE_DELETE(_ZdaPvSt11align_val_t, (void *block, size_t alignment), DELETE_ALIGNED_OF_ARRAY)
+DEFINE_DELETE(_ZdlPvmSt11align_val_t, (void *block, size_t size, size_t alignment), DELETE_ALIGNED_SINGLE_SIZED)
+DEFINE_DELETE(_ZdaPvmSt11align_val_t, (void *block, size_t size, size_t alignment), DELETE_ALIGNED_ARRAY_SIZED)
 DEFINE_DELETE(_ZdlPvSt11align_val_tRKSt9nothrow_t, (void *block, size_t alignment, nothrow_t tag), DELETE_ALIGNED_SINGLE)
-DEFINE_DELETE(_ZdaPvSt11align_val_tRKSt9nothrow_t, (void *block, size_t alignment, nothrow_t tag), DELETE_ALIGNED_ARRAY)
+DEFINE_DELETE(_ZdaPvSt11align_val_tRKSt9nothrow_t, (void *block, size_t alignment, nothrow_t tag), DELETE_ALIGNED_ANY_ARRAY)
 
 #pragma GCC diagnostic pop

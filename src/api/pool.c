@@ -35,12 +35,9 @@ void *pool_aligned_alloc(size_t alignment, size_t size)
 
 void pool_free(void *block) { default_free(block, fatal_free_call); }
 
-/* The size is not trusted: a block that realloc left in place is of another class than its size. */
-void pool_free_sized(void *block, size_t size)
-{
-  (void)size;
-  default_free(block, "pool_free_sized");
-}
+/* The size is not trusted: a block that realloc left in place is of another class than its size. Where it is known what was
+ * asked for, it is verified. */
+void pool_free_sized(void *block, size_t size) { default_free_sized(block, size, "pool_free_sized"); }
 
 /* A heap without magazines has no fast path, and the call has a name that a message may say. */
 COLD static size_t alloc_batch_uncached(size_t size, void **blocks, size_t count, const void *caller)

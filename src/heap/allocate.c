@@ -10,6 +10,7 @@
 #include "heap/large.h"
 #include "heap/startup.h"
 #include "heap/tick.h"
+#include "heap/walled.h"
 #include "misuse.h"
 #include "option.h"
 #include <errno.h>
@@ -28,6 +29,7 @@ typedef struct request {
   bool grown;        /* answer: that from has become the block */
   bool in_granules;  /* answer: it was cut from them */
   bool apart;        /* answer: it is a block apart */
+  bool drawn;        /* it gets a sample, whatever else is drawn */
   heap_t *heap;      /* answer: whose block it is */
   located_t *from;   /* NULL, or a block that may become it where it is, or by moving its pages */
   const char *call;
@@ -137,16 +139,26 @@ NOINLINE static void *take_of_granules(heap_t *heap, request_t *r)
   return block || !HAS_SYSTEM || !granular_may_leave(heap) ? block : take_of_class(heap, r);
 }
 
+static bool is_sample(const heap_t *heap, const request_t *r)
+{
+  unsigned c = heap->cached ? heap_class_for(heap, r->size, r->alignment) : 0;
+  return r->drawn || sample_is_due(sample_blocks(heap, c));
+}
+
 NOINLINE static void *take_apart(heap_t *heap, request_t *r)
 {
+  void *block = NULL;
   r->heap = heap;
   r->usable = r->size;
-  void *block = apart_take(heap, heap->apart_source, r->size, r->alignment, &r->past);
+  if (heap->apart_source)
+    block = apart_take(heap, heap->apart_source, r->size, r->alignment, r->call, &r->past);
+  else if (is_sample(heap, r))
+    block = sample_take(heap, r->size, r->alignment, r->call, &r->past);
   r->apart = block != NULL;
   return block;
 }
 
-/* What cannot be had apart is served as in any other heap. */
+/* What cannot be had apart, and is no sample, is served as in any other heap. */
 static void *take(heap_t *heap, request_t *r)
 {
   if (HAS_SYSTEM && unlikely(heap->apart)) {
@@ -290,14 +302,18 @@ static bool is_sane(const request_t *r) { return r->size <= PTRDIFF_MAX - ROUNDE
 
 /* Makes a block that was taken what the caller gets: guarded in a heap with heads unless it is apart, and zeroed if asked for
  * and not known to be zero. */
-static void *hand_out(void *block, request_t *r, bool zero, const void *caller)
+NOINLINE static void *open_guard(void *block, request_t *r, const void *caller)
 {
-  bool guarded = r->heap->headed && !r->apart;
-  if (guarded) {
-    guarded_t at = {block, r->usable, r->heap, r->call, r->in_granules, !r->heap->checked, site_of(caller)};
-    block = guard_open(at, r->size, r->alignment, r->past == BLOCK_USED);
-    r->usable = r->size;
-  }
+  guarded_t at = {block, r->usable, r->heap, r->call, r->in_granules, !r->heap->checked, site_of(caller)};
+  r->usable = r->size;
+  return guard_open(at, r->size, r->alignment, r->past == BLOCK_USED);
+}
+
+static inline __attribute__((always_inline)) void *hand_out(void *block, request_t *r, bool zero, const void *caller)
+{
+  bool guarded = unlikely(r->heap->headed) && !r->apart;
+  if (guarded)
+    block = open_guard(block, r, caller);
   if (zero && (r->past != BLOCK_ZEROED || guarded))
     memset(block, 0, r->usable);
   return block;
@@ -341,6 +357,13 @@ void *heap_allocate(heap_t *heap, size_t size, size_t alignment, bool zero, cons
     return dying_allocate(size, alignment);
   void *block = serve(heap, &r);
   return block ? hand_out(block, &r, zero, __builtin_return_address(0)) : NULL;
+}
+
+void *heap_allocate_sample(heap_t *heap, size_t size, const char *call)
+{
+  request_t r = {.size = size, .alignment = 1, .call = call, .drawn = true};
+  void *block = serve(heap, &r);
+  return block ? hand_out(block, &r, false, __builtin_return_address(0)) : NULL;
 }
 
 /* ---- what may be given up for less, or asked for again with nothing in hand ---- */

@@ -13,6 +13,9 @@ void *heap_allocate(heap_t *heap, size_t size, size_t alignment, bool zero, cons
 /* The same where the address that it returns to is not that of the program's call: that is `caller`. */
 void *heap_allocate_for(heap_t *heap, size_t size, size_t alignment, bool zero, const char *call, const void *caller);
 
+/* The same as heap_allocate() of a request for which a sample was drawn: the block is walled, if that can be had. */
+void *heap_allocate_sample(heap_t *heap, size_t size, const char *call);
+
 /* What is tried when a heap is exhausted: the heap itself, its callback for as long as that says "again", then the same of the
  * heap it overflows to. heap_allocate() goes through all of it. A caller that needs several blocks at once, or may do with
  * less, goes a step at a time. A callback may leave by longjmp(), or reset the heap. So heap_next_resort() alone calls it,

@@ -2,6 +2,7 @@
  *
  * Record, charge, list and figures have no lock in common, so what changes them is inside GATE_LARGE, as for large blocks. */
 #include "heap/apart.h"
+#include "heap/guard.h"
 #include "heap/large.h"
 #include "space/gate.h"
 
@@ -14,63 +15,86 @@ void apart_begin(heap_t *heap, const apart_source_t *source)
 }
 
 /* The source may take less than it said beforehand, never more: what is held stays within the budget. */
-static huge_t *take_record(heap_t *heap, const apart_source_t *source, size_t size, size_t alignment, bool *zeroed)
+static huge_t *take_record(heap_t *heap, const apart_source_t *source, size_t size, size_t alignment, const os_stack_t *stack,
+                           bool *zeroed)
 {
-  huge_t *huge = huge_apart_record();
-  if (!huge)
+  huge_apart_t *apart = huge_apart_record();
+  if (!apart)
     return NULL;
-  huge->source = source;
+  huge_t *huge = &apart->huge;
   huge->is_wiped = heap->zero_on_free;
-  if (source->take(huge, heap, size, alignment, zeroed))
+  apart->source = source;
+  apart->stack = stack;
+  bool taken = source->take(apart, heap, size, alignment, zeroed);
+  apart->stack = NULL;
+  if (taken)
     return huge;
   huge_apart_end(huge);
   return NULL;
 }
 
-static void *take_inside(heap_t *heap, const apart_source_t *source, size_t size, size_t alignment, block_past_t *past)
+static void *take_inside(heap_t *heap, const apart_source_t *source, size_t size, size_t alignment, const os_stack_t *stack,
+                         block_kind_t kind, block_past_t *past)
 {
   bool zeroed = false;
   size_t bytes = source->bytes(size, alignment);
   if (!budget_charge(&heap->budget, bytes))
     return NULL;
-  huge_t *huge = take_record(heap, source, size, alignment, &zeroed);
+  huge_t *huge = take_record(heap, source, size, alignment, stack, &zeroed);
   size_t held = huge ? huge_size(huge) : 0;
   budget_discharge(&heap->budget, bytes - held);
   if (!huge)
     return NULL;
   budget_note_peak(&heap->budget);
   large_count(heap, 1, (ptrdiff_t)huge_usable(huge), (ptrdiff_t)held);
+  apart_of(huge)->kind = (uint8_t)kind;
   void *block = huge_block(huge);
   huge_apart_enter(huge, heap, &heap->huge);
   *past = zeroed ? BLOCK_ZEROED : BLOCK_FRESH;
   return block;
 }
 
-void *apart_take(heap_t *heap, const apart_source_t *source, size_t size, size_t alignment, block_past_t *past)
+/* The stack comes before the gate: the unwinder may wait for the loader, in which another thread may wait for a fork. */
+static const os_stack_t *look_at_stack(const apart_source_t *source, const void *from, os_stack_t *stack)
 {
+  stack->most = min_size(source->frames_most, OS_STACK_MOST);
+  if (!stack->most)
+    return NULL;
+  os_take_stack(from, stack);
+  return stack;
+}
+
+NOINLINE void *apart_take(heap_t *heap, const apart_source_t *source, size_t size, size_t alignment, const char *call,
+                          block_past_t *past)
+{
+  os_stack_t place;
+  const os_stack_t *stack = look_at_stack(source, __builtin_return_address(0), &place);
   lock_t *gate = gate_enter(GATE_LARGE);
-  void *block = take_inside(heap, source, size, alignment, past);
+  void *block = take_inside(heap, source, size, alignment, stack, kind_allocated_by(call), past);
   gate_leave(gate);
   return block;
 }
 
-static bool give_inside(heap_t *heap, const void *block, const char *call)
+static bool give_inside(heap_t *heap, const void *block, const os_stack_t *stack, const char *call)
 {
   huge_t *huge = huge_apart_leave(block);
   if (!huge)
     return false;
   size_t held = huge_size(huge);
   large_count(heap, -1, -(ptrdiff_t)huge_usable(huge), -(ptrdiff_t)held);
-  huge->source->give(huge, call);
+  apart_of(huge)->stack = stack;
+  apart_of(huge)->source->give(apart_of(huge), call);
   huge_apart_end(huge);
   budget_discharge(&heap->budget, held);
   return true;
 }
 
-bool apart_give(heap_t *heap, const void *block, const char *call)
+NOINLINE bool apart_give(heap_t *heap, const apart_source_t *source, const void *block, const char *call)
 {
+  os_stack_t place;
+  const os_stack_t *stack = look_at_stack(source, __builtin_return_address(0), &place);
   lock_t *gate = gate_enter(GATE_LARGE);
-  bool given = give_inside(heap, block, call);
+  bool given = give_inside(heap, block, stack, call);
   gate_leave(gate);
   return given;
 }
@@ -79,7 +103,7 @@ void apart_give_all(heap_t *heap, const char *call)
 {
   for (huge_t *huge = heap->huge, *older; huge; huge = older) {
     older = huge->older;
-    if (huge->source)
-      apart_give(heap, huge_block(huge), call);
+    if (huge->is_apart)
+      apart_give(heap, apart_of(huge)->source, huge_block(huge), call);
   }
 }

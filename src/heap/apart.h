@@ -12,19 +12,22 @@
 #include "heap/heap.h"
 
 typedef struct apart_source {
-  /* Fills in range, block and asked of a record. The block lies in the range, also one of 0 bytes, and the range holds no more
-   * than bytes() said. *zeroed: it reads as zero. False: it has no memory for it. */
-  bool (*take)(huge_t *huge, const heap_t *heap, size_t size, size_t alignment, bool *zeroed);
+  /* Fills in huge.range, block and asked of a record. The block lies in the range, also one of 0 bytes, and the range holds no
+   * more than bytes() said. *zeroed: it reads as zero. False: it has no memory for it. */
+  bool (*take)(huge_apart_t *apart, const heap_t *heap, size_t size, size_t alignment, bool *zeroed);
 
   /* What a block of this size takes of its heap's budget: at least 1. It may overflow for no size that take() serves. */
   size_t (*bytes)(size_t size, size_t alignment);
 
   /* Takes back what take() gave. The record has left the tree: no question finds it. `call` is what a misuse that is found here
    * is put down to. */
-  void (*give)(const huge_t *huge, const char *call);
+  void (*give)(const huge_apart_t *apart, const char *call);
 
   /* Ends the program if the block was written to outside; under huge_lock. NULL: nothing can be said of it. */
-  void (*verify)(const huge_t *huge, const char *call);
+  void (*verify)(const huge_apart_t *apart, const char *call);
+
+  /* Of so many frames is the stack that a record has while it is taken or given; 0: it has none. */
+  unsigned frames_most;
 } apart_source_t;
 
 /* From now on, and before its first block, the heap's blocks are apart. Not for a guest. */
@@ -32,10 +35,11 @@ void apart_begin(heap_t *heap, const apart_source_t *source);
 
 /* NULL: no memory, or more than the budget has. Returns a block of a heap whose blocks are apart, or, of a source that is
  * given, one of any heap but a guest. */
-void *apart_take(heap_t *heap, const apart_source_t *source, size_t size, size_t alignment, block_past_t *past);
+void *apart_take(heap_t *heap, const apart_source_t *source, size_t size, size_t alignment, const char *call,
+                 block_past_t *past);
 
 /* False: it is no live block apart, since another thread gave it back. */
-bool apart_give(heap_t *heap, const void *block, const char *call);
+bool apart_give(heap_t *heap, const apart_source_t *source, const void *block, const char *call);
 
 /* Gives back all of the heap, which nobody uses any more. */
 void apart_give_all(heap_t *heap, const char *call);

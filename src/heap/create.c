@@ -12,88 +12,13 @@
 #include "heap/reset.h"
 #include "heap/startup.h"
 #include "heap/tick.h"
+#include "heap/valid.h"
+#include "heap/walled.h"
 #include "misuse.h"
 #include "option.h"
 #include "space/gate.h"
 #include "space/metadata.h"
 #include <errno.h>
-
-enum {
-  FLAGS_KNOWN = POOL_HEAP_SINGLE_THREAD | POOL_HEAP_PREFAULT | POOL_HEAP_LOCK_MEMORY | POOL_HEAP_ZERO_ON_FREE |
-                POOL_HEAP_CHECKED | POOL_HEAP_DENSE | (HAS_SYSTEM ? POOL_HEAP_SITES : 0)
-};
-
-/* ---- options ---- */
-
-/* A table of classes ascends strictly: the search for a class halves it (own_class_of()), and block sizes keep blocks
- * aligned. */
-static bool classes_are_valid(const size_t *sizes, size_t count)
-{
-  if (!sizes)
-    return count == 0 || invalid(INVALID_CLASSES_ARE_NULL, count);
-  size_t most = HAS_SYSTEM ? CLASS_LAST : 0; /* firmware has heaps of granules alone */
-  if (count == 0 || count > most)
-    return invalid(INVALID_CLASS_COUNT, count, most);
-  for (size_t i = 0; i < count; i++) {
-    if (sizes[i] == 0 || sizes[i] % BLOCK_ALIGNMENT || sizes[i] > SIZE_MAX_CLASS)
-      return invalid(INVALID_CLASS_SIZE, i, sizes[i], SIZE_MAX_CLASS);
-    if (i && sizes[i] <= sizes[i - 1])
-      return invalid(INVALID_CLASS_ORDER, i, sizes[i], sizes[i - 1]);
-  }
-  return true;
-}
-
-/* Only a region of the system's memory has a purge delay of its own. What is idle elsewhere is the process's and goes back as
- * its option says; a caller's memory never goes back. */
-static bool purge_delay_is_valid(const pool_heap_options_t *o)
-{
-  if (o->memory)
-    return !o->purge_delay_ms || o->purge_delay_ms == POOL_PURGE_NEVER ||
-           invalid(INVALID_PURGE_DELAY_OF_MEMORY, o->purge_delay_ms);
-  return !o->purge_delay_ms || region_is_wanted(o) || invalid(INVALID_PURGE_DELAY, o->purge_delay_ms, SMALL_REGION);
-}
-
-/* Nothing is reserved in a caller's memory, and it is for the caller to touch it. */
-static bool memory_is_valid(const pool_heap_options_t *o)
-{
-  if (!o->memory)
-    return (HAS_SYSTEM && !o->memory_size) || invalid(INVALID_MEMORY_IS_NULL, o->memory_size);
-  if (!o->memory_size)
-    return invalid(INVALID_MEMORY_SIZE_IS_0);
-  if (o->reserve)
-    return invalid(INVALID_MEMORY_WITH_RESERVE, o->reserve);
-  return !(o->flags & POOL_HEAP_PREFAULT) || invalid(INVALID_MEMORY_WITH_PREFAULT, o->flags);
-}
-
-static bool reserve_is_valid(const pool_heap_options_t *o)
-{
-  if (o->budget && o->reserve > o->budget)
-    return invalid(INVALID_RESERVE_OF_BUDGET, o->reserve, o->budget);
-  if (!o->reserve && !o->memory && o->flags & POOL_HEAP_PREFAULT)
-    return invalid(INVALID_PREFAULT, o->flags);
-  if (!o->reserve && !o->memory && o->flags & POOL_HEAP_LOCK_MEMORY)
-    return invalid(INVALID_LOCK_MEMORY, o->flags);
-  return o->reserve <= PTRDIFF_MAX || invalid(INVALID_RESERVE, o->reserve);
-}
-
-/* A heap that cannot be of granules is not made instead of a dense one. */
-static bool dense_is_valid(const pool_heap_options_t *o)
-{
-  size_t size = o->memory ? o->memory_size : o->budget;
-  return !(o->flags & POOL_HEAP_DENSE) || (size && size <= SMALL_REGION && !o->reserve && !o->size_classes) ||
-         invalid(INVALID_DENSE, o->flags, SMALL_REGION);
-}
-
-/* Options that contradict each other are refused, not interpreted: a caller's memory with a reserve, a reserve beyond the
- * budget, memory that is to be locked of a heap that has none of its own. */
-static bool options_are_valid(const pool_heap_options_t *o)
-{
-  unsigned unknown = o->flags & ~(unsigned)FLAGS_KNOWN;
-  if (unknown)
-    return invalid(INVALID_FLAGS, o->flags, unknown);
-  return memory_is_valid(o) && reserve_is_valid(o) && dense_is_valid(o) && purge_delay_is_valid(o) &&
-         classes_are_valid(o->size_classes, o->size_class_count);
-}
 
 static void set_name(heap_t *heap, const char *name)
 {
@@ -121,8 +46,8 @@ static void set_common(heap_t *heap, const pool_heap_options_t *o)
   heap->on_exhausted = o->on_exhausted;
   heap->overflow = o->overflow;
   heap->context = o->context;
-  heap->checked = o->flags & POOL_HEAP_CHECKED;
-  heap->headed = o->flags & (POOL_HEAP_CHECKED | POOL_HEAP_SITES) || (wants_leaks() && !o->memory && !region_is_wanted(o));
+  heap->checked = o->flags & (POOL_HEAP_CHECKED | POOL_HEAP_GUARDED);
+  heap->headed = heap->checked || o->flags & POOL_HEAP_SITES || (wants_leaks() && !o->memory && !region_is_wanted(o));
   heap->zero_on_free = o->flags & POOL_HEAP_ZERO_ON_FREE;
   heap->lock.solo = o->flags & POOL_HEAP_SINGLE_THREAD;
   for (const heap_t *h = heap; h && !heap->budgeted; h = h->parent)
@@ -309,7 +234,7 @@ static size_t least_of_memory(const pool_heap_options_t *o)
   pool_heap_options_t whole = *o;
   whole.memory = o->memory ? o->memory : &anywhere;
   whole.memory_size = max_size(o->memory_size, 1);
-  if (!options_are_valid(&whole))
+  if (!heap_options_are_valid(&whole))
     return 0;
   size_t least = region_least(o);
   return (uintptr_t)o->memory + least >= (uintptr_t)o->memory || invalid(INVALID_MEMORY_WRAPS, least) ? least : 0;
@@ -322,7 +247,7 @@ size_t heap_least_memory(const pool_heap_options_t *options)
   if (o.memory || o.memory_size)
     return least_of_memory(&o);
   o.budget = max_size(o.reserve, 1);
-  if (!options_are_valid(&o))
+  if (!heap_options_are_valid(&o))
     return 0;
   size_t table = o.size_classes ? class_table_bytes(o.size_class_count) : 0;
   o.budget = least_budget(&o, table) + table;
@@ -367,6 +292,8 @@ static heap_t *create_of_system(const pool_heap_options_t *o)
   /* Threads could hold all of a small budget in their magazines. */
   if (!has_region || !region_is_small(o) || !o->budget || !(region_is_of_granules(o) || o->budget <= UNCACHED_BUDGET))
     set_cached(heap, o);
+  if (!has_region)
+    walled_begin_if(heap, o->flags & POOL_HEAP_GUARDED);
   return heap;
 }
 
@@ -407,7 +334,7 @@ heap_t *heap_create(const pool_heap_options_t *options)
 {
   static const pool_heap_options_t defaults;
   const pool_heap_options_t *o = options ? options : &defaults;
-  if (!options_are_valid(o))
+  if (!heap_options_are_valid(o))
     return NULL;
   /* Now, also for a heap in the caller's memory, which makes no system call later. */
   if (!manager_ready() && !o->memory)
@@ -415,6 +342,8 @@ heap_t *heap_create(const pool_heap_options_t *options)
   lock_t *gate = gate_enter(GATE_LIFE);
   heap_t *heap = create(o);
   gate_leave(gate);
+  if (HAS_SYSTEM)
+    walled_load_once_wanted();
   return heap;
 }
 

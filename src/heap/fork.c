@@ -6,6 +6,7 @@
 #include "bin/due.h"
 #include "heap/large.h"
 #include "heap/locate.h"
+#include "heap/walled.h"
 #include "os/closure.h"
 #include "space/gate.h"
 #include "space/metadata.h"
@@ -168,6 +169,7 @@ static void fork_parent(void)
 /* The locks are reset first, because giving back the spares of lost threads takes some of them. */
 static void fork_child(void)
 {
+  sample_forget();
   if (!fork_locked)
     return;
   fork_lost_threads = true;

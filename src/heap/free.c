@@ -3,7 +3,7 @@
  * A block is looked up once (heap_locate_block()). Where it goes back to follows from what it is: a mapping, a run, or a block
  * of a bin, with or without magazines. */
 #include "heap/free.h"
-#include "heap/apart.h"
+#include "base/text.h"
 #include "heap/dying.h"
 #include "heap/granular.h"
 #include "heap/large.h"
@@ -38,16 +38,31 @@ static void give_cached(heap_t *heap, bin_t *bin, void *block, const char *call)
  * are not the manager's. */
 void heap_wipe(const located_t *at, size_t offset)
 {
-  if (located_in_granules(at) || at->bin || at->apart)
+  if (located_in_granules(at) || at->bin || located_is_apart(at))
     memset(at->start + offset, 0, at->size - offset);
   else
     large_wipe(at->heap, at->start + offset, at->size - offset);
+}
+
+/* What malloc() gave is for free(), and so forth. A block of no such call, or freed by none, is anybody's. */
+static void verify_kind(const located_t *at, const char *call)
+{
+  static const char *const allocated_by[] = {"", OF_MALLOC, OF_NEW, OF_NEW_ARRAY};
+  block_kind_t kind = at->guard.kind, frees = kind_freed_by(call);
+  if (unlikely(kind && frees && kind != frees))
+    fatal_misuse_of_block(call, located_block(at), allocated_by[kind], at->heap, located_size(at), NULL);
 }
 
 /* Another thread may have freed it since it was looked up. */
 static void give_headed(const located_t *at, const char *call, const void *caller)
 {
   heap_t *heap = at->heap;
+  if (heap->checked)
+    verify_kind(at, call);
+  if (located_is_apart(at)) {
+    heap_give_uncached(at, call);
+    return;
+  }
   if (unlikely(!guard_close(located_guarded(at, call, site_of(caller))))) {
     guard_say_sites(at->guard.allocated, at->guard.freed);
     fatal_misuse_of_block(call, at->guard.block, FREED_TWICE, heap, at->guard.size, NULL);
@@ -61,23 +76,28 @@ static void give_headed(const located_t *at, const char *call, const void *calle
   heap_give_uncached(at, call);
 }
 
-/* Another thread may have freed it since it was looked up. */
-static void give_apart(const located_t *at, const char *call)
+/* A caller that says another size or alignment frees another block than it thinks. Where neither is known it is believed. */
+void heap_verify_sized(const void *block, size_t size, size_t alignment, const char *call)
 {
-  if (at->heap->zero_on_free)
-    heap_wipe(at, 0);
-  if (unlikely(!apart_give(at->heap, at->start, call)))
-    fatal_misuse_of_block(call, at->start, FREED_TWICE, at->heap, at->size, NULL);
+  if (!HAS_SYSTEM || process_is_ending())
+    return;
+  located_t at = heap_locate_block(NULL, block, call, FREED_TWICE);
+  bool by_size = size != located_size(&at), known = located_is_apart(&at) || at.guard.state;
+  if (!known || (!by_size && (uintptr_t)block % alignment == 0))
+    return;
+  char words[80];
+  text_t text = {words, sizeof words, 0};
+  text_string(&text, by_size ? AS_ONE_OF : AS_ONE_ALIGNED_TO);
+  text_number(&text, by_size ? size : alignment);
+  text_string(&text, by_size ? " bytes" : "");
+  text_finish(&text);
+  fatal_misuse_of_block(call, block, words, at.heap, located_size(&at), NULL);
 }
 
 /* The wipe comes first: once the block is put, another thread may have it. */
 static inline __attribute__((always_inline)) void give_back(const located_t *at, const char *call, const void *caller)
 {
   heap_t *heap = at->heap;
-  if (HAS_SYSTEM && at->apart) {
-    give_apart(at, call);
-    return;
-  }
   if (heap->headed) {
     give_headed(at, call, caller);
     return;

@@ -16,6 +16,10 @@ void heap_free_for(heap_t *heap, void *block, const char *call, const void *call
 /* The same of a block that was looked up. */
 void heap_give_back(const located_t *at, const char *call, const void *caller);
 
+/* Ends the program if the caller takes the block for one of another size or alignment than it asked for, where that is known.
+ */
+void heap_verify_sized(const void *block, size_t size, size_t alignment, const char *call);
+
 /* Zeroes a block from `offset` on. */
 void heap_wipe(const located_t *at, size_t offset);
 

@@ -24,8 +24,9 @@ _Static_assert(sizeof(head_t) < GUARD_FRONT, "room for the head and a canary");
 
 #define LIVE_MARK   ((uintptr_t)0x9e3779b97f4a7c15)
 #define DEAD_MARK   ((uintptr_t)0xd6e8feb86659fd93)
+#define NO_LINK     ((uintptr_t)0xfbfbfbfbfbfbfbfb)               /* of a live block: a write of zeros is seen, too */
 #define NUMBER_MASK (((uintptr_t)1 << 2 * sizeof(uintptr_t)) - 1) /* a quarter of a word */
-#define DEAD_BIT    ((uintptr_t)1)                                /* of the number */
+#define DEAD_BIT    ((uintptr_t)1 << KIND_BITS)                   /* of the number, behind the kind */
 
 enum { FRONT_BITS = 32 - SITE_BITS };
 static size_t front_of(const head_t *head)
@@ -59,6 +60,9 @@ static uintptr_t sum_of(const head_t *at, const head_t *head, uintptr_t mark)
 
 static uintptr_t link_sum(const head_t *at, uintptr_t next) { return mixed(DEAD_MARK ^ (uintptr_t)at, next); }
 
+/* Its lowest bits are the kind. */
+static block_kind_t kind_of_head(const head_t *head) { return head->sum & ((1 << KIND_BITS) - 1); }
+
 /* For a moment the site is there already, or not yet, and the sum is without it (guard_close). */
 static bool is_sum_of_returned(const head_t *at, const head_t *head)
 {
@@ -89,7 +93,54 @@ guard_look_t guard_look(const char *start, size_t usable)
     return (guard_look_t){.state = GUARD_RETURNED};
   if (!state)
     return (guard_look_t){0};
-  return (guard_look_t){state, (char *)(uintptr_t)start + front_of(&head), head.size, head.allocated, freed_at(&head)};
+  return (guard_look_t){state,     kind_of_head(&head), (char *)(uintptr_t)start + front_of(&head),
+                        head.size, head.allocated,      freed_at(&head)};
+}
+
+/* ---- kinds ---- */
+
+static const char NEW_CALL[] = "operator new", DELETE_CALL[] = "operator delete";
+static const char *const malloc_calls[] = {"malloc",   "calloc",         "realloc", "aligned_alloc",
+                                           "memalign", "posix_memalign", "valloc",  "pvalloc"};
+static const char *const free_calls[] = {"free", "free_sized", "free_aligned_sized", "realloc"};
+
+/* Firmware has no functions of strings. Returns how far the call begins with the name; 0: not with all of it. */
+static size_t begins_with(const char *call, const char *name)
+{
+  size_t i = 0;
+  while (name[i] && call[i] == name[i])
+    i++;
+  return name[i] ? 0 : i;
+}
+
+static bool is_among(const char *call, const char *const *calls, size_t count)
+{
+  for (size_t i = 0; i < count; i++) {
+    size_t length = begins_with(call, calls[i]);
+    if (length && !call[length])
+      return true;
+  }
+  return false;
+}
+
+static block_kind_t kind_of_operator(const char *call, const char *name)
+{
+  size_t length = begins_with(call, name);
+  return !length ? KIND_ANY : call[length] == '[' ? KIND_NEW_ARRAY : KIND_NEW;
+}
+
+block_kind_t kind_allocated_by(const char *call)
+{
+  if (is_among(call, malloc_calls, sizeof malloc_calls / sizeof *malloc_calls))
+    return KIND_MALLOC;
+  return kind_of_operator(call, NEW_CALL);
+}
+
+block_kind_t kind_freed_by(const char *call)
+{
+  if (is_among(call, free_calls, sizeof free_calls / sizeof *free_calls))
+    return KIND_MALLOC;
+  return kind_of_operator(call, DELETE_CALL);
 }
 
 /* ---- damage ---- */
@@ -121,7 +172,7 @@ READS_BESIDE_OWNER static const char *wrong_in_front(const char *start, const ch
   if (at > start + sizeof(head_t))
     return at - 1;
   const head_t *head = head_of(start);
-  return head->next == 0 && head->next_sum == link_sum(head, 0) ? NULL : start + sizeof(head_t) - 1;
+  return head->next == NO_LINK && head->next_sum == link_sum(head, NO_LINK) ? NULL : start + sizeof(head_t) - 1;
 }
 
 /* Which byte of the head was changed is not known, so the last is named. Nor is what was asked for: at most what there is room
@@ -204,10 +255,11 @@ static void verify_pattern(const guarded_t *at)
 /* ---- from one state to the next ---- */
 
 /* From here on the block is live, and all around it as it must be. */
-static void publish(head_t *head, size_t size, size_t front, size_t usable, site_t site)
+static void publish(head_t *head, size_t size, size_t front, size_t usable, block_kind_t kind, site_t site)
 {
   static uintptr_t last_number;
-  uintptr_t number = __atomic_add_fetch(&last_number, 2, __ATOMIC_RELAXED) & NUMBER_MASK;
+  uintptr_t number = __atomic_add_fetch(&last_number, 1, __ATOMIC_RELAXED);
+  number = (number << (KIND_BITS + 1) | kind) & NUMBER_MASK;
   head_t live = {.size = size, .allocated = site, .freed_and_front = log2_floor(front), .usable = usable, .sum = number};
   head->size = size;
   head->allocated = site;
@@ -229,9 +281,9 @@ void *guard_open(guarded_t at, size_t size, size_t alignment, bool was_returned)
     memset(block, NEW_BYTE, size);
     memset(block + size, CANARY_BYTE, at.usable - front - size);
   }
-  head->next = 0;
-  head->next_sum = link_sum(head, 0);
-  publish(head, size, front, at.usable, at.site);
+  head->next = NO_LINK;
+  head->next_sum = link_sum(head, NO_LINK);
+  publish(head, size, front, at.usable, kind_allocated_by(at.call), at.site);
   return block;
 }
 
@@ -242,7 +294,7 @@ void guard_shorten(guarded_t at, size_t size)
     verify_canaries(&at, head);
     memset(at.start + front_of(head) + size, CANARY_BYTE, head->size - size);
   }
-  publish(head, size, front_of(head), at.usable, head->allocated);
+  publish(head, size, front_of(head), at.usable, kind_of_head(head), head->allocated);
 }
 
 /* Of two threads that free the same block one changes the sum, and goes on. The canaries are checked before they are

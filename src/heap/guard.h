@@ -32,6 +32,14 @@ static inline size_t guarded_size(size_t size, size_t alignment)
   return size < SIZE_MAX - more ? size + more : SIZE_MAX;
 }
 
+/* What a block was allocated by, as far as it matters by what it is freed. */
+typedef enum block_kind { KIND_ANY, KIND_MALLOC, KIND_NEW, KIND_NEW_ARRAY } block_kind_t;
+enum { KIND_BITS = 2 };
+
+/* By the names of the calls: of the one that allocates, and of the one that frees what is of that kind. */
+block_kind_t kind_allocated_by(const char *call);
+block_kind_t kind_freed_by(const char *call);
+
 /* What holds a block, and whose: a message names the call that found the damage, and the heap. */
 typedef struct guarded {
   char *start;
@@ -73,6 +81,7 @@ typedef enum guard_state {
 
 typedef struct guard_look {
   guard_state_t state;
+  block_kind_t kind;
   char *block; /* as its caller knew it; NULL: not known, with GUARD_NONE or in what granules leave */
   size_t size; /* what was asked for */
   site_t allocated, freed;

@@ -52,6 +52,9 @@
   TEXT(DENSE, "flags has POOL_HEAP_DENSE, without a small budget or memory", \
        "flags is %x, with POOL_HEAP_DENSE, which needs a budget or memory of up to %u, no reserve and no size_classes", \
        "Lower the budget, or leave the flag away.") \
+  TEXT(GUARDED, "flags has POOL_HEAP_GUARDED, with a reserve or memory", \
+       "flags is %x, with POOL_HEAP_GUARDED, which has neither a reserve nor memory", \
+       "Leave reserve and memory away, or take POOL_HEAP_CHECKED.") \
   TEXT(RESERVE_OF_BUDGET, "reserve is more than budget", "reserve is %u, more than budget, %u", \
        "Lower reserve, or raise budget.") \
   TEXT(RESERVE, "reserve is more than PTRDIFF_MAX", "reserve is %u, more than PTRDIFF_MAX", "Lower reserve.") \

@@ -10,6 +10,7 @@
 #include "heap/leaks.h"
 #include "heap/fork.h"
 #include "heap/report.h"
+#include "misuse.h"
 #include "option.h"
 #include "space/class_map.h"
 #include "space/huge.h"
@@ -283,7 +284,7 @@ static void say_leaks(const heap_t *heap, const char *how, tallies_t *tallies, s
   text.size--; /* for the end of the line */
   text_string(&text, "tidepool: ");
   say_heap_name(&text, heap);
-  text_string(&text, " ended with ");
+  text_string(&text, ENDED_WITH);
   if (tallies->blocks) {
     say_blocks(&text, tallies->blocks, tallies->bytes);
     text_string(&text, how);

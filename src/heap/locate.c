@@ -5,6 +5,7 @@
 #include "heap/locate.h"
 #include "heap/apart.h"
 #include "heap/granular.h"
+#include "heap/walled.h"
 #include "misuse.h"
 #include "os/closure.h"
 #include <stddef.h>
@@ -139,12 +140,13 @@ static void ask_apart(question_t *q, const huge_t *huge)
 {
   char *block = huge_block(huge);
   size_t size = huge_usable(huge);
-  q->at = (located_t){.heap = huge->owner, .huge = (huge_t *)(uintptr_t)huge, .start = block, .size = size, .apart = true};
+  q->at = (located_t){.heap = huge->owner, .huge = (huge_t *)(uintptr_t)huge, .start = block, .size = size};
   q->at.live = (size_t)((const char *)q->address - block) < max_size(size, 1);
+  q->at.guard.kind = apart_of(huge)->kind;
   if (q->at.heap->headed)
-    q->at.guard = (guard_look_t){.state = GUARD_LIVE, .block = block, .size = size};
-  if (q->verifies && huge->source->verify)
-    huge->source->verify(huge, q->verifies);
+    q->at.guard = (guard_look_t){.state = GUARD_LIVE, .kind = apart_of(huge)->kind, .block = block, .size = size};
+  if (q->verifies && apart_of(huge)->source->verify)
+    apart_of(huge)->source->verify(apart_of(huge), q->verifies);
 }
 
 /* A mapping that is a region is no block: the heap in it knows what is there. */
@@ -155,7 +157,7 @@ static void ask_huge(huge_t *huge, void *context)
     q->region = huge->owner;
     return;
   }
-  if (huge->source) {
+  if (huge->is_apart) {
     ask_apart(q, huge);
     return;
   }
@@ -345,6 +347,11 @@ static bool was_freed(const located_t *at, const void *block)
 COLD static _Noreturn void not_live(const located_t *at, const heap_t *given_to, const void *block, const char *call,
                                     const char *if_freed)
 {
+  walled_look_t walled;
+  if (HAS_SYSTEM && !at->heap && walled_look(block, &walled)) {
+    bool twice = walled.freed && walled.block == block;
+    fatal_misuse_of_block(call, block, twice ? if_freed : NOT_A_BLOCK, twice ? walled.heap : NULL, walled.size, given_to);
+  }
   bool freed = was_freed(at, block), known = freed && located_block(at) == block;
   if (known)
     guard_say_sites(at->guard.allocated, at->guard.freed);

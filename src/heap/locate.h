@@ -15,7 +15,6 @@ typedef struct located {
   huge_t *huge;
   char *start;        /* the block, free or not, with its guard in a checked heap; NULL: none */
   size_t size;        /* its usable bytes, or those that hold it and its guard */
-  bool apart;         /* a block apart */
   bool live;          /* with the caller; false for a block free in its slab */
   guard_look_t guard; /* what that says in a checked heap */
 } located_t;
@@ -23,6 +22,9 @@ typedef struct located {
 /* The block as its caller knows it, and what may be used of it. */
 static inline char *located_block(const located_t *at) { return at->guard.state ? at->guard.block : at->start; }
 static inline size_t located_size(const located_t *at) { return at->guard.state ? at->guard.size : at->size; }
+
+/* It shares its memory with no other, and is its source's. */
+static inline bool located_is_apart(const located_t *at) { return HAS_SYSTEM && at->huge && at->huge->is_apart; }
 
 /* It was cut from granules: it is neither of a slab nor a run nor a mapping. */
 static inline bool located_in_granules(const located_t *at) { return !HAS_SYSTEM || (!at->run && !at->huge && at->heap); }

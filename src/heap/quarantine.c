@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "heap/quarantine.h"
+#include "heap/apart.h"
 #include "heap/granular.h"
 #include "heap/large.h"
 #include "misuse.h"
@@ -82,13 +83,22 @@ static void give_granules(heap_t *heap, void *block, const char *call)
     heap_locate_block(heap, block, call, FREED_TWICE);
 }
 
+/* Another thread may have freed it since it was looked up. */
+static void give_mapping(const located_t *at, const char *call)
+{
+  if (!located_is_apart(at))
+    large_give_huge(at->heap, at->huge);
+  else if (unlikely(!apart_give(at->heap, apart_of(at->huge)->source, at->start, call)))
+    fatal_misuse_of_block(call, at->start, FREED_TWICE, at->heap, at->size, NULL);
+}
+
 void heap_give_uncached(const located_t *at, const char *call)
 {
   void *start = at->start;
   if (located_in_granules(at))
     give_granules(at->heap, start, call);
   else if (HAS_SYSTEM && at->huge)
-    large_give_huge(at->heap, at->huge);
+    give_mapping(at, call);
   else if (!at->bin)
     large_give_run(at->heap, at->run);
   else

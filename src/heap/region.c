@@ -20,7 +20,6 @@ enum {
   CLASS_MOST_UNITS = 8 /* of a region of small units: a larger block is a run */
 };
 
-bool region_is_wanted(const pool_heap_options_t *o) { return o->reserve || (o->budget && o->budget <= SMALL_REGION); }
 bool region_is_small(const pool_heap_options_t *o) { return o->reserve <= SMALL_REGION; }
 
 bool region_is_real_time(const pool_heap_options_t *o) { return o->flags & (POOL_HEAP_PREFAULT | POOL_HEAP_LOCK_MEMORY); }

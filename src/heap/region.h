@@ -15,8 +15,12 @@ enum {
 };
 
 /* Whether a heap with these options has one in the system's memory; a caller's is one as well. A small one is of small
- * units. */
-bool region_is_wanted(const pool_heap_options_t *options);
+ * units. A guarded heap has its blocks elsewhere, whatever its budget. */
+static inline bool region_is_wanted(const pool_heap_options_t *o)
+{
+  return o->reserve || (o->budget && o->budget <= SMALL_REGION && !(o->flags & POOL_HEAP_GUARDED));
+}
+
 bool region_is_small(const pool_heap_options_t *options);
 
 /* Whether that is of granules: a small budget's, or that of a dense heap. */

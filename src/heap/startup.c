@@ -3,6 +3,7 @@
 #include "heap/dying.h"
 #include "heap/fork.h"
 #include "heap/tick.h"
+#include "heap/walled.h"
 #include "misuse.h"
 #include "option.h"
 
@@ -30,9 +31,10 @@ COLD bool manager_bring_up(void)
   if (up && !manager_came_up) {
     default_heap.space = &space_of_process;
     default_heap.checked = settings.checked;
-    default_heap.headed = settings.checked || settings.sites;
+    default_heap.headed = settings.checked || settings.guarded || settings.sites;
     default_heap.cached = !default_heap.headed;
     default_heap.plane = default_heap.headed ? BIN_PLANE_NONE : BIN_PLANE_DEFAULT;
+    walled_begin_if(&default_heap, settings.guarded);
     fatal_before_abort = before_abort;
     fatal_heap_name = name_to_say;
     heap_size_depots(os_processors());
@@ -40,7 +42,8 @@ COLD bool manager_bring_up(void)
     __atomic_store_n(&manager_came_up, true, __ATOMIC_RELEASE);
   }
   lock_release(&startup_lock);
-  fork_watch(); /* may allocate */
+  fork_watch();              /* may allocate */
+  walled_load_once_wanted(); /* and so may this, which is a block of a manager that has come up */
   return up;
 }
 

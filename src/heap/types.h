@@ -84,7 +84,7 @@ struct pool_heap {
   bool budgeted;                    /* it or an ancestor had a budget when it was made */
   bool reached;                     /* what threads have cached of it is within reach of the others */
   uint8_t plane;                    /* BIN_PLANE_*, of its bins */
-  bool apart;                       /* its blocks are apart as far as they can be had so: see apart_source */
+  bool apart;                       /* its blocks, or samples of them, are apart: see apart_source */
   bool headed;                      /* its blocks have heads (guard.h): it is checked, or has sites */
   bool plain_granules;              /* its region is of granules, whose blocks need neither guard nor wipe */
   uint32_t class_most;              /* larger requests take runs of their own: small units leave little slack */
@@ -116,7 +116,7 @@ struct pool_heap {
   size_t reserve_records;
   char name[HEAP_NAME_SIZE];
   heap_region_t region;
-  const struct apart_source *apart_source; /* where those blocks are from (heap/apart.h); of a heap that is no guest */
+  const struct apart_source *apart_source; /* where those blocks are from (heap/apart.h); NULL: samples are drawn */
   bin_t *bins[CLASS_COUNT];                /* NULL: no request of the class yet. Published with release, read with acquire */
 };
 

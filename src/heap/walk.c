@@ -140,8 +140,8 @@ static bool walk_huge(const walk_t *walk)
     return true; /* nobody else's have to be looked at */
   for (const char *from = NULL; (huge = huge_next(walk->heap, from)) != NULL;) {
     char *start = huge_start(huge);
-    bool go_on = huge->source && !walk->verifies ? tell(walk, huge_block(huge), huge_usable(huge), 0)
-                                                 : visit_block(walk, start, huge_size(huge));
+    bool go_on = huge->is_apart && !walk->verifies ? tell(walk, huge_block(huge), huge_usable(huge), 0)
+                                                   : visit_block(walk, start, huge_size(huge));
     if (!go_on)
       return false;
     from = start + 1;

@@ -12,7 +12,6 @@
 #include "os/thread_local.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -153,6 +152,31 @@ void os_guard(void *address, size_t size)
   errno = saved;
 }
 
+void *os_reserve(size_t size)
+{
+  if (refused())
+    return NULL;
+  int saved = errno;
+  void *p = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  errno = saved;
+  return p == MAP_FAILED ? NULL : p;
+}
+
+bool os_open(void *address, size_t size) { return !refused() && make_writable(address, size); }
+
+/* A new mapping in place of the old one: it becomes one with those around it, which were never touched. Where the system has no
+ * room for it, memory and access go one after the other. */
+bool os_close(void *address, size_t size)
+{
+  if (refused())
+    return false;
+  int saved = errno;
+  bool done = mmap(address, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED ||
+              (mprotect(address, size, PROT_NONE) == 0 && madvise(address, size, MADV_DONTNEED) == 0);
+  errno = saved;
+  return done;
+}
+
 /* ---- the window ---- */
 
 enum { WINDOW_ATTEMPTS = 16 };
@@ -267,6 +291,19 @@ bool os_grants_huge_pages(void)
   return strstr(text, "[madvise]") != NULL;
 }
 
+/* What Linux has unless it was told otherwise, if it does not say. */
+enum { MAPPINGS_USUAL = 65530 };
+
+size_t os_mappings_most(void)
+{
+  char text[32];
+  size_t count = 0;
+  read_head("/proc/sys/vm/max_map_count", text, sizeof text);
+  for (const char *c = text; *c >= '0' && *c <= '9'; c++)
+    count = count * 10 + (size_t)(*c - '0');
+  return count ? count : MAPPINGS_USUAL;
+}
+
 /* There is no call for it. Linux splits a huge page when it is told of a part of it that it will not be used soon. */
 void os_split_huge_page(void *address)
 {
@@ -366,51 +403,6 @@ uint64_t os_now_ns(void)
   struct timespec t = now_of(CLOCK_MONOTONIC);
   return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
-
-void os_yield(void)
-{
-  int saved = errno;
-  sched_yield();
-  errno = saved;
-}
-
-/* What the numbers are in <linux/futex.h>: a C library may come without the headers of the kernel. */
-enum { WAIT_PRIVATE = 0 | 1 << 7, WAKE_PRIVATE = 1 | 1 << 7 };
-
-/* How long the call takes a wait to be. A C library for machines of 32 bits may have given its own timespec 64. */
-typedef struct wait_time {
-  long seconds, nanoseconds;
-} wait_time_t;
-
-/* Interrupted waits and early returns need no loop here: the caller looks at the word again. */
-void os_wait(uint32_t *word, uint32_t value, bool briefly)
-{
-  const wait_time_t limit = {.nanoseconds = 10000000};
-  int saved = errno;
-  syscall(SYS_futex, word, WAIT_PRIVATE, value, briefly ? &limit : NULL, NULL, 0);
-  errno = saved;
-}
-
-void os_wake(uint32_t *word)
-{
-  int saved = errno;
-  syscall(SYS_futex, word, WAKE_PRIVATE, 1, NULL, NULL, 0);
-  errno = saved;
-}
-
-/* What the numbers are in <linux/membarrier.h>, which is not everywhere. */
-enum { FENCE_EXPEDITED = 1 << 3, REGISTER_FENCE_EXPEDITED = 1 << 4 };
-
-static bool membarrier(int command)
-{
-  int saved = errno;
-  bool done = syscall(SYS_membarrier, command, 0, 0) == 0;
-  errno = saved;
-  return done;
-}
-
-bool os_can_fence_others(void) { return membarrier(REGISTER_FENCE_EXPEDITED); }
-bool os_fence_others(void) { return membarrier(FENCE_EXPEDITED); }
 
 /* A library that is to be the first of all is started before glibc has set `environ`. It is told, as are all in glibc. */
 static char **first_environment;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The end of a thread, and forks, on Linux with glibc or another libc that has pthread_atfork(). */
+ * The end of a thread, forks, and how threads wait for each other, on Linux with glibc or another libc that has
+ * pthread_atfork(). */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -14,6 +15,8 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 static pthread_key_t exit_key;
 static bool exit_key_exists;
@@ -181,3 +184,50 @@ bool os_on_fork(void (*prepare)(void), void (*parent)(void), void (*child)(void)
   errno = saved;
   return done;
 }
+
+/* ---- threads wait for each other ---- */
+
+void os_yield(void)
+{
+  int saved = errno;
+  sched_yield();
+  errno = saved;
+}
+
+/* What the numbers are in <linux/futex.h>: a C library may come without the headers of the kernel. */
+enum { WAIT_PRIVATE = 0 | 1 << 7, WAKE_PRIVATE = 1 | 1 << 7 };
+
+/* How long the call takes a wait to be. A C library for machines of 32 bits may have given its own timespec 64. */
+typedef struct wait_time {
+  long seconds, nanoseconds;
+} wait_time_t;
+
+/* Interrupted waits and early returns need no loop here: the caller looks at the word again. */
+void os_wait(uint32_t *word, uint32_t value, bool briefly)
+{
+  const wait_time_t limit = {.nanoseconds = 10000000};
+  int saved = errno;
+  syscall(SYS_futex, word, WAIT_PRIVATE, value, briefly ? &limit : NULL, NULL, 0);
+  errno = saved;
+}
+
+void os_wake(uint32_t *word)
+{
+  int saved = errno;
+  syscall(SYS_futex, word, WAKE_PRIVATE, 1, NULL, NULL, 0);
+  errno = saved;
+}
+
+/* What the numbers are in <linux/membarrier.h>, which is not everywhere. */
+enum { FENCE_EXPEDITED = 1 << 3, REGISTER_FENCE_EXPEDITED = 1 << 4 };
+
+static bool membarrier(int command)
+{
+  int saved = errno;
+  bool done = syscall(SYS_membarrier, command, 0, 0) == 0;
+  errno = saved;
+  return done;
+}
+
+bool os_can_fence_others(void) { return membarrier(REGISTER_FENCE_EXPEDITED); }
+bool os_fence_others(void) { return membarrier(FENCE_EXPEDITED); }

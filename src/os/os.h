@@ -57,6 +57,16 @@ void *os_remap(void *address, size_t size, size_t new_size, bool may_move);
 /* From now on any access to these pages is a fault. If the system refuses, the pages just stay as they are. */
 void os_guard(void *address, size_t size);
 
+/* Addresses without memory: any access is a fault. NULL: the system has none. os_open() makes pages of them writable, which
+ * read as zero; os_close() gives their memory back, and any access is a fault again. False: the system refuses, and nothing
+ * happened. */
+void *os_reserve(size_t size);
+bool os_open(void *address, size_t size);
+bool os_close(void *address, size_t size);
+
+/* Returns how many mappings the process may have. It reads a file. */
+size_t os_mappings_most(void);
+
 /* A long stretch of address space that nobody else is likely to use, at random, a multiple of OS_WINDOW_ALIGNMENT; nothing is
  * mapped there. *size: how long it is, a multiple too. Each attempt, from 0 on, gives another one. NULL: no more. */
 #define OS_WINDOW_ALIGNMENT ((size_t)1 << SLOT_LOG2)
@@ -154,6 +164,13 @@ void os_write_kept_error(const char *text, size_t length);
 bool os_append(const char *path, const char *text, size_t length);
 
 uint32_t os_process(void); /* the number of this process */
+
+/* From now on `say` is called where an access to memory is a fault, in the thread that made it, and must do no more than a
+ * signal handler may. The program's handler, if it had one by now, or the default action follow. Once it has a newer handler,
+ * that decides. A second call does nothing. */
+typedef enum os_access { OS_READS, OS_WRITES, OS_RUNS, OS_ACCESSES } os_access_t; /* the last: it is not known which */
+typedef void os_fault_fn(const void *address, os_access_t access);
+void os_watch_faults(os_fault_fn *say);
 
 /* Opens what os_take_stack() needs. It may allocate and takes the loader's locks, so it is for the start of a program. False:
  * stacks will be of one address. */

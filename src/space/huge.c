@@ -142,7 +142,6 @@ huge_t *huge_take(size_t size, size_t alignment, void *owner, huge_t **list, boo
     huge = map_block(size, alignment);
   if (huge) {
     huge->owner = owner;
-    huge->source = NULL;
     huge->is_region = huge->hidden = !list;
     lock_acquire(&huge_lock);
     enter_live(huge);
@@ -268,14 +267,12 @@ bool huge_resize(huge_t *huge, size_t size, bool may_move)
 
 /* ---- blocks apart ---- */
 
-huge_t *huge_apart_record(void)
+huge_apart_t *huge_apart_record(void)
 {
   lock_acquire(&huge_lock);
-  huge_t *huge = huge_record_take();
+  huge_apart_t *apart = huge_apart_record_take();
   lock_release(&huge_lock);
-  if (huge)
-    *huge = (huge_t){0};
-  return huge;
+  return apart;
 }
 
 /* They do not count as live here: that bounds what is kept for the next mapping, which none of them will take. */
@@ -290,7 +287,6 @@ void huge_apart_enter(huge_t *huge, void *owner, huge_t **list)
 
 void huge_apart_end(huge_t *huge)
 {
-  huge->source = NULL;
   lock_acquire(&huge_lock);
   huge_record_give(huge);
   lock_release(&huge_lock);
@@ -316,7 +312,7 @@ huge_t *huge_apart_leave(const void *block)
 {
   lock_acquire(&huge_lock);
   huge_t *huge = find_live(block);
-  if (huge && (!huge->owner || !huge->source || huge->block != block))
+  if (huge && (!huge->owner || !huge->is_apart || huge_block(huge) != block))
     huge = NULL;
   if (huge) {
     range_remove(&huge_ranges, &huge->range);

@@ -8,22 +8,39 @@
 lock_t huge_lock;
 range_t *huge_ranges;
 huge_live_t huge_live;
-static huge_t *unused;
+static huge_t *unused, *unused_apart;
+
+static huge_t *record_take(huge_t **list, size_t size)
+{
+  huge_t *huge = *list;
+  if (!huge)
+    return metadata_take(size, METADATA_ALIGNMENT);
+  *list = huge->older;
+  return huge;
+}
 
 /* Records of ranges that ended wait on a list, so that huge_give() never needs memory. */
 huge_t *huge_record_take(void)
 {
-  huge_t *huge = unused;
-  if (!huge)
-    return metadata_take(sizeof *huge, METADATA_ALIGNMENT);
-  unused = huge->older;
+  huge_t *huge = record_take(&unused, sizeof *huge);
+  if (huge)
+    huge->is_apart = false;
   return huge;
+}
+
+huge_apart_t *huge_apart_record_take(void)
+{
+  huge_apart_t *apart = apart_of(record_take(&unused_apart, sizeof *apart));
+  if (apart)
+    *apart = (huge_apart_t){.huge.is_apart = true};
+  return apart;
 }
 
 void huge_record_give(huge_t *huge)
 {
-  huge->older = unused;
-  unused = huge;
+  huge_t **list = huge->is_apart ? &unused_apart : &unused;
+  huge->older = *list;
+  *list = huge;
 }
 
 /* The rest is as clean as the whole was. It is in no tree and on no shelf yet: its caller says what it becomes. */

@@ -9,9 +9,10 @@
 #include <stddef.h>
 
 typedef struct huge {
-  range_t range;  /* start and size: whole pages, all of them the block's, but of a block apart */
-  void *owner;    /* its heap; NULL: it is kept */
-  bool is_region; /* the heap lives in it */
+  range_t range;      /* start and size: whole pages, all of them the block's, but of a block apart */
+  void *owner;        /* its heap; NULL: it is kept */
+  bool is_region : 1; /* the heap lives in it */
+  bool is_apart : 1;  /* it is the beginning of a huge_apart_t */
   bool hidden;
   bool is_wiped; /* its owner's to say: what it leaves behind where it moves is cleared */
   bool clean;    /* kept: it reads as zero and holds no memory */
@@ -20,18 +21,26 @@ typedef struct huge {
     struct huge *newer; /* kept: of about its size, by age */
     struct huge **link; /* live: what leads to it in its owner's list */
   };
-  struct huge *older;                /* there too; of unused records alone */
-  const struct apart_source *source; /* of a block apart: whose memory it is (heap/apart.h). NULL: the range is the block */
-  char *block;                       /* there: what its caller has, */
-  size_t asked;                      /* and how much of it */
+  struct huge *older; /* there too; of unused records alone */
 } huge_t;
+
+/* A block apart (heap/apart.h). Its record is of its own kind, so that those of mappings stay short. */
+typedef struct huge_apart {
+  huge_t huge;
+  const struct apart_source *source; /* whose memory it is */
+  char *block;                       /* what its caller has, */
+  size_t asked;                      /* and how much of it */
+  const struct os_stack *stack;      /* while it is taken or given: where, if its source wants to know */
+  uint8_t kind;                      /* its owner's to say */
+} huge_apart_t;
 
 extern lock_t huge_lock;
 
 static inline char *huge_start(const huge_t *huge) { return (char *)huge->range.start; }
 static inline size_t huge_size(const huge_t *huge) { return huge->range.size; }
-static inline char *huge_block(const huge_t *huge) { return huge->source ? huge->block : huge_start(huge); }
-static inline size_t huge_usable(const huge_t *huge) { return huge->source ? huge->asked : huge_size(huge); }
+static inline huge_apart_t *apart_of(const huge_t *huge) { return (huge_apart_t *)(uintptr_t)huge; }
+static inline char *huge_block(const huge_t *huge) { return huge->is_apart ? apart_of(huge)->block : huge_start(huge); }
+static inline size_t huge_usable(const huge_t *huge) { return huge->is_apart ? apart_of(huge)->asked : huge_size(huge); }
 static inline huge_t *huge_of(range_t *range) { return (huge_t *)range; }
 _Static_assert(offsetof(huge_t, range) == 0, "a range is its huge block");
 
@@ -51,6 +60,7 @@ extern INTERNAL huge_live_t huge_live;
 
 /* Records. NULL: no memory. */
 huge_t *huge_record_take(void);
+huge_apart_t *huge_apart_record_take(void);
 void huge_record_give(huge_t *huge);
 
 /* Cuts the range behind `size` bytes; the rest is a range of its own. NULL: no memory for another record, and nothing is

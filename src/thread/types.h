@@ -59,11 +59,12 @@ typedef struct thread_invalid {
 
 /* What every thread uses stands first, in one page. Of the rest a thread that has no heap touches nothing. */
 typedef struct thread {
-  bool busy;           /* with the magazines of a heap in `chains` */
-  uint8_t number;      /* modulo 256 */
-  bool is_lost;        /* to this process, the child of a fork */
-  uint32_t slow_paths; /* taken so far */
-  uint64_t looked_ms;  /* when it last let go of idle magazines */
+  bool busy;            /* with the magazines of a heap in `chains` */
+  uint8_t number;       /* modulo 256 */
+  bool is_lost;         /* to this process, the child of a fork */
+  uint32_t slow_paths;  /* taken so far */
+  uint32_t sample_left; /* blocks up to the next sample, and with it; 0: not drawn yet */
+  uint64_t looked_ms;   /* when it last let go of idle magazines */
   struct thread *next, *previous;
   magazines_t default_magazines;
   spares_t spares;

@@ -159,7 +159,7 @@ static void of_regions(pool_heap_options_t options)
   assert_true(first > 100);
   assert_int_equal(found(heap, NULL).count, first);
   assert_int_equal(stats_of(heap).live_blocks, first);
-  assert_is_from(heap, list.first, 100, "list_take");
+  assert_non_null(found(heap, list.first).site); /* in whose function it is, the compiler has decided */
   list_free(&list, heap);
   assert_true(pool_heap_largest(heap) > 100 * 100);
   assert_int_equal(list_exhaust(&list, heap, 100), first);

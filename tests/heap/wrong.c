@@ -128,11 +128,14 @@ WAY(heap_set_budget, pool_heap_set_budget(NULL, 8))
 WAY(heap_name, pool_heap_name(NULL))
 WAY(heap_walk, pool_heap_walk(NULL, visit_nothing, NULL))
 WAY(heap_walk_of_nobody, pool_heap_walk(pool_heap_default(), NULL, NULL))
+WAY(heap_report, pool_heap_report(NULL, 1))
 WAY(heap_stats, pool_heap_stats(NULL, &(pool_stats_t){0}))
 WAY(heap_stats_to_nowhere, pool_heap_stats(pool_heap_default(), NULL))
 WAY(heap_options_cut, pool_heap_create_sized(&(pool_heap_options_t){0}, 24))
 
 HEAP(heap_flags, .flags = POOL_HEAP_CHECKED | 1 << 9)
+HEAP(heap_guarded_in_memory, .flags = POOL_HEAP_GUARDED, .memory = buffer, .memory_size = sizeof buffer)
+HEAP(heap_guarded_of_reserve, .flags = POOL_HEAP_GUARDED, .reserve = 4096)
 HEAP(heap_memory_without_size, .memory = buffer)
 HEAP(heap_size_without_memory, .memory_size = 4096)
 HEAP(heap_memory_wraps, .memory = buffer, .memory_size = SIZE_MAX)
@@ -217,6 +220,7 @@ const way_t ways[] = {
   {"pool_heap_set_budget", heap_set_budget, "heap is NULL in a call of pool_heap_set_budget"},
   {"pool_heap_name", heap_name, "heap is NULL in a call of pool_heap_name"},
   {"pool_heap_walk", heap_walk, "heap is NULL in a call of pool_heap_walk"},
+  {"pool_heap_report", heap_report, "heap is NULL in a call of pool_heap_report"},
   {"pool_heap_walk", heap_walk_of_nobody, "visit is NULL in a call of pool_heap_walk"},
   {"pool_heap_stats", heap_stats, "heap is NULL in a call of pool_heap_stats"},
   {"pool_heap_stats", heap_stats_to_nowhere, "stats is NULL in a call of pool_heap_stats"},
@@ -224,6 +228,9 @@ const way_t ways[] = {
   {"pool_heap_create_sized", newer_heap,
    "options have a field beyond the first # of # bytes, which are the pool_heap_options_t that this library knows"},
   {"pool_heap_create", heap_flags, "flags is 0x210, of which 0x200 is no flag"},
+  {"pool_heap_create", heap_guarded_in_memory, "flags is 0x40, with POOL_HEAP_GUARDED, which has neither a reserve nor memory"},
+  {"pool_heap_create", heap_guarded_of_reserve,
+   "flags is 0x40, with POOL_HEAP_GUARDED, which has neither a reserve nor memory"},
   {"pool_heap_create", heap_memory_without_size, "memory_size is 0, with memory"},
   {"pool_heap_create", heap_size_without_memory, "memory is NULL, with a memory_size of 4096"},
   {"pool_heap_create", heap_memory_wraps, "memory_size is #, which goes beyond the last address"},

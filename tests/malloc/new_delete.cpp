@@ -246,6 +246,8 @@ static void test_handler_that_makes_room()
     [] { return ::operator new(1000, far_apart, std::nothrow); },
     [] { return ::operator new[](1000, far_apart, std::nothrow); },
   };
+  const char *options = std::getenv("TIDEPOOL_OPTIONS");
+  const bool has_addresses = options && std::strstr(options, "guarded=1"); // from its start on
   getrlimit(RLIMIT_AS, &address_space);
   const rlimit none = {1 << 20, address_space.rlim_max};
   std::set_new_handler(make_room);
@@ -255,11 +257,14 @@ static void test_handler_that_makes_room()
     setrlimit(RLIMIT_AS, &none);
     void *block = seen(form());
     setrlimit(RLIMIT_AS, &address_space);
-    CHECK(block && handler_calls == 1);
+    CHECK(block && handler_calls == !has_addresses);
     blocks.push_back(block);
   }
-  for (void *block : blocks)
-    ::operator delete(block, far_apart);
+  for (std::size_t i = 0; i < blocks.size(); i++)
+    if (i % 2)
+      ::operator delete[](blocks[i], far_apart);
+    else
+      ::operator delete(blocks[i], far_apart);
   std::set_new_handler(nullptr);
 }
 

@@ -18,7 +18,8 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import preloading
 
 LIBRARY, PROBE = preloading.preloadable(sys.argv[1]), sys.argv[2]
-KEYS = ["purge_delay_ms", "huge_pages", "stats", "checked", "leaks", "sites", "abort_on_exhausted"]
+KEYS = ["purge_delay_ms", "huge_pages", "stats", "checked", "guarded", "guard_sample", "check_at_exit", "leaks", "sites",
+        "abort_on_exhausted"]
 STUCK_SECONDS = 600
 WARNING = re.compile(r"tidepool: .+\n")
 
@@ -51,7 +52,9 @@ class Options(unittest.TestCase):
     def test_good_values_are_quiet(self):
         for options in ("purge_delay_ms=0", "purge_delay_ms=1", "purge_delay_ms=100000", "purge_delay_ms=never",
                         "huge_pages=never", "huge_pages=auto", "huge_pages=always", "stats=none",
-                        "checked=0", "checked=1", "abort_on_exhausted=0", "abort_on_exhausted=1",
+                        "checked=0", "checked=1", "guarded=0", "guarded=1", "checked=1,guarded=1", "guard_sample=0",
+                        "guard_sample=1", "guard_sample=5000", "guard_sample=4294967295", "guarded=1,guard_sample=3",
+                        "check_at_exit=0", "check_at_exit=1", "abort_on_exhausted=0", "abort_on_exhausted=1",
                         "sites=0", "sites=1", "sites=16", "leaks=none",
                         "leaks=destroy", "leaks=exit,sites=3", "leaks=all",
                         "checked=1,purge_delay_ms=0,huge_pages=always", "stats=none,checked=0"):

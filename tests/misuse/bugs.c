@@ -227,6 +227,34 @@ static void overrun_seen_by_realloc(void)
   RELEASE(RESIZE(block, 100000));
 }
 
+/* Seen by a look at exit alone. */
+static void exits_with_a_block_twice(void)
+{
+  char *block = block_of(SMALL), *other = block_of(SMALL);
+  RELEASE(block);
+  RELEASE(other);
+  RELEASE(hidden(block));
+}
+
+static void read_after_free(void)
+{
+  char *block = block_of(SMALL);
+  RELEASE(block);
+  exit(((volatile char *)hidden(block))[10]);
+}
+
+static void read_past_the_end(void)
+{
+  volatile char *block = block_of(SMALL);
+  exit(block[112]);
+}
+
+static void write_of_nothing(void)
+{
+  char *block = hidden(ALLOCATE(0));
+  *block = 1;
+}
+
 /* ---- what must be seen at once: the program does not go on ---- */
 
 static void at_once_odd(void) { RELEASE(hidden(block_of(SMALL) + 1)), went_on(); }
@@ -287,6 +315,10 @@ static const bug_t bugs[] = {
   {"overrun", overrun},
   {"overrun-large", overrun_large},
   {"overrun-seen-by-realloc", overrun_seen_by_realloc},
+  {"exits-with-a-block-twice", exits_with_a_block_twice},
+  {"read-after-free", read_after_free},
+  {"read-past-the-end", read_past_the_end},
+  {"write-of-nothing", write_of_nothing},
   {NULL, NULL},
 };
 

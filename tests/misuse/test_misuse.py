@@ -3,6 +3,7 @@
 on with what is said of the bug; both are regular expressions."""
 
 import os
+import platform
 import re
 import resource
 import signal
@@ -103,6 +104,49 @@ CHECKED_BUGS = {
     "overrun-seen-by-realloc": ("(pool_)?realloc", offset(100) + ALLOCATED),
 }
 
+# Under check_at_exit=1; under guarded=1.
+EXIT_BUGS = {"exits-with-a-block-twice": ("(pool_)?free", "freed twice, seen late: a block of 112 bytes")}
+GUARDED_BUGS = {
+    "free-stack": ("(pool_)?free", NOT_A_BLOCK),
+    "free-wild": ("(pool_)?free", NOT_A_BLOCK),
+    "free-inside-small": ("(pool_)?free", NOT_A_BLOCK),
+    "free-inside-large": ("(pool_)?free", NOT_A_BLOCK),
+    "free-odd-address": ("(pool_)?free", NOT_A_BLOCK),
+    "free-twice-in-a-row": ("(pool_)?free", "freed twice: a block of 100 bytes"),
+    "free-twice-with-others-between": ("(pool_)?free", "freed twice: a block of 100 bytes"),
+    "free-twice-in-two-threads": ("(pool_)?free", "freed twice: a block of 100 bytes"),
+    "free-twice-large": ("(pool_)?free", "freed twice: a block of 4194304 bytes"),
+    "realloc-freed-large": ("(pool_)?realloc", "freed before: a block of 4194304 bytes"),
+    "overrun": ("(pool_)?free", offset(100)),
+    "overrun-large": ("(pool_)?free", offset(4194296)),
+    "overrun-seen-by-realloc": ("(pool_)?realloc", offset(100)),
+}
+# What the line says of an access that is a fault: the access, the offset, the size, and whether it says who freed the block.
+FAULTS = {
+    "write-after-free": ("write to", 10, 100, True),
+    "read-after-free": ("read of", 10, 100, True),
+    "read-past-the-end": ("read of", 112, 100, False),
+    "write-of-nothing": ("write to", 0, 0, False),
+}
+# By what a block is allocated and freed in a program in C++ (kinds.cpp), under checked=1 and guarded=1.
+KINDS = {
+    "new-free": ("free", "allocated by operator new: a block of 40 bytes"),
+    "new-array-free": ("free", r"allocated by operator new\[\]: a block of 40 bytes"),
+    "new-realloc": ("realloc", "allocated by operator new: a block of 40 bytes"),
+    "malloc-delete": ("operator delete", "allocated by malloc: a block of 40 bytes"),
+    "realloc-delete-array": (r"operator delete\[\]", "allocated by malloc: a block of 60 bytes"),
+    "new-delete-array": (r"operator delete\[\]", "allocated by operator new: a block of 40 bytes"),
+    "new-array-delete": ("operator delete", r"allocated by operator new\[\]: a block of 40 bytes"),
+    "nothrow-new-array-delete": ("operator delete", r"allocated by operator new\[\]: a block of 40 bytes"),
+    "aligned-new-array-delete": ("operator delete", r"allocated by operator new\[\]: a block of 40 bytes"),
+    "new-delete-of-another-size": ("operator delete", "freed as one of 72 bytes: a block of 40 bytes"),
+    "new-array-delete-of-another-size": (r"operator delete\[\]", "freed as one of 72 bytes: a block of 40 bytes"),
+    "aligned-new-delete-of-another-size": ("operator delete", "freed as one of 72 bytes: a block of 40 bytes"),
+    "aligned-new-delete-of-another-alignment": ("operator delete", r"freed as one aligned to \d+: a block of 40 bytes"),
+    "malloc-free-of-another-size": ("free_sized", "freed as one of 72 bytes: a block of 40 bytes"),
+    "aligned-alloc-free-of-another-size": ("free_aligned_sized", "freed as one of 72 bytes: a block of 64 bytes"),
+}
+
 # Calls that take a block: the name of each in calls.c, and what a line says that it was.
 TAKING = {
     "free": "pool_free",
@@ -200,15 +244,54 @@ def cases(bugs, options="", prefix=""):
     return [pytest.param(bug, prefix + call, what, options, id=bug) for bug, (call, what) in bugs.items()]
 
 
-CHECKED = cases(CHECKED_BUGS, "checked=1")
+CHECKED = cases(CHECKED_BUGS, "checked=1") + cases(EXIT_BUGS, "check_at_exit=1")
+GUARDED = [pytest.param(*case.values, id=f"{case.id} (guarded)") for case in cases(GUARDED_BUGS, "guarded=1")]
 
 
-@pytest.mark.parametrize("bug, call, what, options", cases(BUGS, prefix="pool_") + cases(POOL_BUGS) + CHECKED)
+def check_fault(program, bug, access, offset, size, was_freed, **environment):
+    environment = {**os.environ, "TIDEPOOL_OPTIONS": "guarded=1", **environment}
+    done = subprocess.run([program, bug], stderr=subprocess.PIPE, text=True, errors="replace", timeout=STUCK_SECONDS,
+                          check=False, env=environment, preexec_fn=without_core_file)
+    assert done.returncode == -signal.SIGSEGV, f"standard error: {done.stderr!r}"
+    if platform.machine() not in ("x86_64", "i686"):
+        access = "use of"
+    freed = ", freed (by .+|before)" if was_freed else ""
+    block = f"at offset {offset} of a block of {size} bytes"
+    assert re.fullmatch(rf"tidepool: {access} 0x[0-9a-f]+ {block}(, allocated by .+?)?{freed}\n", done.stderr)
+
+
+@pytest.mark.parametrize("bug", FAULTS)
+def test_pool_faults(pytestconfig, bug):
+    check_fault(pytestconfig.getoption("--pool-bugs"), bug, *FAULTS[bug])
+
+
+@pytest.mark.parametrize("bug", FAULTS)
+def test_malloc_faults(pytestconfig, bug):
+    check_fault(pytestconfig.getoption("--malloc-bugs"), bug, *FAULTS[bug], LD_PRELOAD=pytestconfig.getoption("--library"))
+
+
+@pytest.mark.parametrize("options", ["checked=1", "guarded=1"])
+@pytest.mark.parametrize("bug", KINDS)
+def test_kinds(pytestconfig, bug, options):
+    call, what = KINDS[bug]
+    check(pytestconfig.getoption("--kinds"), bug, call, what, options, LD_PRELOAD=pytestconfig.getoption("--library"))
+
+
+@pytest.mark.parametrize("options", ["", "checked=1", "guarded=1", "guard_sample=1"])
+def test_kinds_that_agree(pytestconfig, options):
+    environment = {**os.environ, "TIDEPOOL_OPTIONS": options, "LD_PRELOAD": pytestconfig.getoption("--library")}
+    done = subprocess.run([pytestconfig.getoption("--kinds"), "none"], stderr=subprocess.PIPE, text=True, timeout=STUCK_SECONDS,
+                          check=False, env=environment)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+
+@pytest.mark.parametrize("bug, call, what, options", cases(BUGS, prefix="pool_") + cases(POOL_BUGS) + CHECKED + GUARDED)
 def test_pool(pytestconfig, bug, call, what, options):
     check(pytestconfig.getoption("--pool-bugs"), bug, call, what, options)
 
 
-@pytest.mark.parametrize("bug, call, what, options", cases(BUGS) + CHECKED)
+@pytest.mark.parametrize("bug, call, what, options", cases(BUGS) + CHECKED + GUARDED)
 def test_malloc(pytestconfig, bug, call, what, options):
     check(pytestconfig.getoption("--malloc-bugs"), bug, call, what, options, LD_PRELOAD=pytestconfig.getoption("--library"))
 

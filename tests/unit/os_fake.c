@@ -289,6 +289,22 @@ uint32_t os_process(void) { return 1; }
 void os_abort(void) { abort(); }
 
 int os_write(int file, const char *text, size_t length) { return write(file, text, length) == (ssize_t)length ? 0 : EIO; }
+void *os_reserve(size_t size)
+{
+  void *p = fails(OS_MAP) ? MAP_FAILED : mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return p == MAP_FAILED ? NULL : p;
+}
+
+bool os_open(void *address, size_t size) { return !fails(OS_OPEN) && mprotect(address, size, PROT_READ | PROT_WRITE) == 0; }
+
+bool os_close(void *address, size_t size)
+{
+  return !fails(OS_CLOSE) &&
+         mmap(address, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == address;
+}
+
+size_t os_mappings_most(void) { return os_fake.mappings_most ? os_fake.mappings_most : 65530; }
+void os_watch_faults(os_fault_fn *say) { os_fake.fault = say; }
 
 /* Stacks are of one address, and places have no names. */
 bool os_load_stacks(void) { return false; }

@@ -3,6 +3,7 @@
 #ifndef UNIT_OS_FAKE_H
 #define UNIT_OS_FAKE_H
 
+#include "os/os.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -18,6 +19,8 @@ typedef enum os_call {
   OS_UNLOCK_MEMORY,
   OS_FENCE,
   OS_THREAD_ON_EXIT,
+  OS_OPEN,
+  OS_CLOSE,
   OS_CALLS
 } os_call_t;
 
@@ -49,6 +52,8 @@ typedef struct os_fake {
   uint64_t now_ms;                                               /* the clock stands still until it is moved */
   size_t mapped_bytes;                                           /* taken and not given back, */
   size_t mapped_most;                                            /* of which there can be no more; 0: any */
+  size_t mappings_most;                                          /* 0: as many as usual */
+  os_fault_fn *fault;                                            /* what would be called */
   unsigned processor, processors;                                /* that all threads are on, of how many */
 } os_fake_t;
 

@@ -14,16 +14,16 @@ static bool has_none;
 
 static size_t bytes_of_source(size_t size, size_t alignment) { return size + TAKES + max_size(alignment, 16); }
 
-static bool take_of_source(huge_t *huge, const heap_t *heap, size_t size, size_t alignment, bool *zeroed)
+static bool take_of_source(huge_apart_t *apart, const heap_t *heap, size_t size, size_t alignment, bool *zeroed)
 {
   (void)heap;
   size_t takes = size + TAKES;
   char *block = (char *)round_up((uintptr_t)place + FRONT, max_size(alignment, 16));
   if (has_none || (size_t)(buffer + sizeof buffer - block) < takes)
     return false;
-  huge->range = (range_t){.start = (uintptr_t)block - FRONT, .size = takes};
-  huge->block = block;
-  huge->asked = size;
+  apart->huge.range = (range_t){.start = (uintptr_t)block - FRONT, .size = takes};
+  apart->block = block;
+  apart->asked = size;
   place = block + size + BEHIND;
   taken++;
   *zeroed = false;
@@ -31,20 +31,21 @@ static bool take_of_source(huge_t *huge, const heap_t *heap, size_t size, size_t
   return true;
 }
 
-static void give_to_source(const huge_t *huge, const char *call)
+static void give_to_source(const huge_apart_t *apart, const char *call)
 {
   (void)call;
-  memset(huge->block, 0x66, huge->asked);
+  memset(apart->block, 0x66, apart->asked);
   given++;
 }
 
-static void verify_of_source(const huge_t *huge, const char *call)
+static void verify_of_source(const huge_apart_t *apart, const char *call)
 {
   (void)call;
-  verified += huge->asked != 0;
+  verified += apart->asked != 0;
 }
 
-static const apart_source_t source = {take_of_source, bytes_of_source, give_to_source, verify_of_source};
+static const apart_source_t source = {
+  .take = take_of_source, .bytes = bytes_of_source, .give = give_to_source, .verify = verify_of_source};
 
 static pool_heap_t *heap_apart(const pool_heap_options_t *options)
 {

@@ -220,6 +220,16 @@ impl<M: Threads> HeapBuilder<M> {
         self.with(sys::POOL_HEAP_CHECKED)
     }
 
+    /// Each block knows where it was allocated: see `pool_heap_report` in `sys`.
+    pub fn sites(self) -> Self {
+        self.with(sys::POOL_HEAP_SITES)
+    }
+
+    /// Blocks end at inaccessible pages, and are inaccessible once they are freed. An access outside ends the program.
+    pub fn guarded(self) -> Self {
+        self.with(sys::POOL_HEAP_GUARDED)
+    }
+
     /// Blocks of any size are cut out of one piece, with a budget of up to 8 MiB: more of it can be live.
     pub fn dense(self) -> Self {
         self.with(sys::POOL_HEAP_DENSE)

@@ -7,7 +7,7 @@
 #![allow(non_camel_case_types)]
 
 use std::marker::{PhantomData, PhantomPinned};
-use std::os::raw::{c_char, c_uint, c_void};
+use std::os::raw::{c_char, c_int, c_uint, c_void};
 
 /// A heap of `heap.h`.
 #[repr(C)]
@@ -42,6 +42,11 @@ pub const POOL_HEAP_LOCK_MEMORY: c_uint = 1 << 2;
 pub const POOL_HEAP_ZERO_ON_FREE: c_uint = 1 << 3;
 /// Blocks are filled and checked.
 pub const POOL_HEAP_CHECKED: c_uint = 1 << 4;
+/// Each block knows where it was allocated.
+pub const POOL_HEAP_SITES: c_uint = 1 << 5;
+/// Blocks end at inaccessible pages.
+pub const POOL_HEAP_GUARDED: c_uint = 1 << 6;
+/// Blocks are cut out of one piece.
 pub const POOL_HEAP_DENSE: c_uint = 1 << 7;
 /// Idle memory is kept for ever.
 pub const POOL_PURGE_NEVER: c_uint = 0xffff_ffff;
@@ -90,6 +95,7 @@ pub struct pool_heap_options_t {
 pub struct pool_block_t {
     pub start: *mut c_void,
     pub size: usize,
+    pub site: *const c_void,
 }
 
 /// The figures of a heap.
@@ -220,6 +226,8 @@ extern "C" {
     pub fn pool_heap_name(heap: *const pool_heap_t) -> *const c_char;
     #[link_name = "tidepool_heap_walk"]
     pub fn pool_heap_walk(heap: *mut pool_heap_t, visit: pool_visit_fn, context: *mut c_void) -> bool;
+    #[link_name = "tidepool_heap_report"]
+    pub fn pool_heap_report(heap: *mut pool_heap_t, fd: c_int) -> bool;
     #[link_name = "tidepool_forbid_system_calls"]
     pub fn pool_forbid_system_calls(forbid: bool) -> bool;
 

@@ -65,7 +65,7 @@ fn figures_here() -> Vec<Figure> {
             name, budget, reserve, parent, on_exhausted, overflow, context, memory, memory_size, size_classes,
             size_class_count, purge_delay_ms, flags,
         }
-        pool_block_t { start, size }
+        pool_block_t { start, size, site }
         pool_stats_t {
             budget, held_bytes, peak_held_bytes, live_bytes, live_blocks, cached_bytes, idle_bytes, metadata_bytes,
             children_bytes, exhausted_count, retried_count, overflowed_count, purged_bytes, largest_free,
@@ -79,7 +79,7 @@ fn figures_here() -> Vec<Figure> {
     };
     figures.extend::<Vec<Figure>>(constants! {
         POOL_HEAP_SINGLE_THREAD POOL_HEAP_PREFAULT POOL_HEAP_LOCK_MEMORY POOL_HEAP_ZERO_ON_FREE POOL_HEAP_CHECKED
-        POOL_HEAP_DENSE
+        POOL_HEAP_SITES POOL_HEAP_GUARDED POOL_HEAP_DENSE
         POOL_PURGE_NEVER OBJECT_POOL_FAIL OBJECT_POOL_GROW OBJECT_POOL_EVICT OBJECT_POOL_OVERFLOW
         OBJECT_POOL_RESET_ON_GET OBJECT_POOL_RESET_ON_PUT OBJECT_POOL_SINGLE_THREAD OBJECT_POOL_CHECKED
     });
@@ -96,6 +96,7 @@ fn c_type(rust: &str) -> String {
     }
     match rust {
         "usize" => "size_t".into(),
+        "c_int" => "int".into(),
         "c_uint" => "unsigned".into(),
         "c_char" => "char".into(),
         "c_void" => "void".into(),
@@ -220,7 +221,7 @@ fn every_function_is_linked() {
         pool_heap_reset pool_heap_trim pool_heap_set_budget pool_heap_alloc pool_heap_zalloc pool_heap_calloc
         pool_heap_realloc pool_heap_aligned_alloc pool_heap_good_size pool_heap_largest pool_heap_free pool_heap_default
         pool_heap_least_memory_sized
-        pool_heap_name pool_heap_walk pool_forbid_system_calls pool_heap_stats_sized pool_heap_stats_json
+        pool_heap_name pool_heap_walk pool_heap_report pool_forbid_system_calls pool_heap_stats_sized pool_heap_stats_json
         pool_stats_json object_pool_create_sized object_pool_destroy object_pool_get object_pool_put
         object_pool_get_batch object_pool_put_batch object_pool_put_all object_pool_in_use object_pool_next
         object_pool_live object_pool_capacity object_pool_shrink object_pool_handle object_pool_resolve

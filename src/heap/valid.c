@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Options that contradict each other are refused, not interpreted: a caller's memory with a reserve, a reserve beyond the
+ * budget, memory that is to be locked of a heap that has none of its own. */
+#include "heap/valid.h"
+#include "heap/invalid.h"
+
+enum {
+  FLAGS_KNOWN = POOL_HEAP_SINGLE_THREAD | POOL_HEAP_PREFAULT | POOL_HEAP_LOCK_MEMORY | POOL_HEAP_ZERO_ON_FREE |
+                POOL_HEAP_CHECKED | POOL_HEAP_DENSE | (HAS_SYSTEM ? POOL_HEAP_SITES | POOL_HEAP_GUARDED : 0)
+};
+
+/* A table of classes ascends strictly: the search for a class halves it (own_class_of()), and block sizes keep blocks
+ * aligned. */
+static bool classes_are_valid(const size_t *sizes, size_t count)
+{
+  if (!sizes)
+    return count == 0 || invalid(INVALID_CLASSES_ARE_NULL, count);
+  size_t most = HAS_SYSTEM ? CLASS_LAST : 0; /* firmware has heaps of granules alone */
+  if (count == 0 || count > most)
+    return invalid(INVALID_CLASS_COUNT, count, most);
+  for (size_t i = 0; i < count; i++) {
+    if (sizes[i] == 0 || sizes[i] % BLOCK_ALIGNMENT || sizes[i] > SIZE_MAX_CLASS)
+      return invalid(INVALID_CLASS_SIZE, i, sizes[i], SIZE_MAX_CLASS);
+    if (i && sizes[i] <= sizes[i - 1])
+      return invalid(INVALID_CLASS_ORDER, i, sizes[i], sizes[i - 1]);
+  }
+  return true;
+}
+
+/* Only a region of the system's memory has a purge delay of its own. What is idle elsewhere is the process's and goes back as
+ * its option says; a caller's memory never goes back. */
+static bool purge_delay_is_valid(const pool_heap_options_t *o)
+{
+  if (o->memory)
+    return !o->purge_delay_ms || o->purge_delay_ms == POOL_PURGE_NEVER ||
+           invalid(INVALID_PURGE_DELAY_OF_MEMORY, o->purge_delay_ms);
+  return !o->purge_delay_ms || region_is_wanted(o) || invalid(INVALID_PURGE_DELAY, o->purge_delay_ms, SMALL_REGION);
+}
+
+/* Nothing is reserved in a caller's memory, and it is for the caller to touch it. */
+static bool memory_is_valid(const pool_heap_options_t *o)
+{
+  if (!o->memory)
+    return (HAS_SYSTEM && !o->memory_size) || invalid(INVALID_MEMORY_IS_NULL, o->memory_size);
+  if (!o->memory_size)
+    return invalid(INVALID_MEMORY_SIZE_IS_0);
+  if (o->reserve)
+    return invalid(INVALID_MEMORY_WITH_RESERVE, o->reserve);
+  return !(o->flags & POOL_HEAP_PREFAULT) || invalid(INVALID_MEMORY_WITH_PREFAULT, o->flags);
+}
+
+/* Blocks with pages of their own cannot be in memory that was had before. */
+static bool reserve_is_valid(const pool_heap_options_t *o)
+{
+  if (o->flags & POOL_HEAP_GUARDED && (o->memory || o->reserve))
+    return invalid(INVALID_GUARDED, o->flags);
+  if (o->budget && o->reserve > o->budget)
+    return invalid(INVALID_RESERVE_OF_BUDGET, o->reserve, o->budget);
+  if (!o->reserve && !o->memory && o->flags & POOL_HEAP_PREFAULT)
+    return invalid(INVALID_PREFAULT, o->flags);
+  if (!o->reserve && !o->memory && o->flags & POOL_HEAP_LOCK_MEMORY)
+    return invalid(INVALID_LOCK_MEMORY, o->flags);
+  return o->reserve <= PTRDIFF_MAX || invalid(INVALID_RESERVE, o->reserve);
+}
+
+/* A heap that cannot be of granules is not made instead of a dense one. */
+static bool dense_is_valid(const pool_heap_options_t *o)
+{
+  size_t size = o->memory ? o->memory_size : o->budget;
+  return !(o->flags & POOL_HEAP_DENSE) || (size && size <= SMALL_REGION && !o->reserve && !o->size_classes) ||
+         invalid(INVALID_DENSE, o->flags, SMALL_REGION);
+}
+
+bool heap_options_are_valid(const pool_heap_options_t *o)
+{
+  unsigned unknown = o->flags & ~(unsigned)FLAGS_KNOWN;
+  if (unknown)
+    return invalid(INVALID_FLAGS, o->flags, unknown);
+  return memory_is_valid(o) && reserve_is_valid(o) && dense_is_valid(o) && purge_delay_is_valid(o) &&
+         classes_are_valid(o->size_classes, o->size_class_count);
+}

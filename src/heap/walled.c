@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * There are two yards. That of guarded heaps is long, and its places are bounded by the mappings that the system allows. That
+ * of samples is so small that a program in production does not notice it. */
+#include "heap/walled.h"
+#include "misuse.h"
+#include "option.h"
+#include "size_class.h"
+#include "space/yard.h"
+#include <string.h>
+
+enum {
+  CANARY = 0xfb,
+  GUARDED_FREED_MOST = 128 << 10, /* so many freed blocks are remembered; all are inaccessible */
+  MAPPINGS_OF = 8,                /* of so many mappings that the system allows */
+  MAPPINGS_PART = 3,              /* so many blocks may be live, each of which takes two */
+  SAMPLED_BYTES = 16 << 20,       /* of addresses, with 32 KiB of page tables */
+  SAMPLED_LIVE_MOST = 64,
+  SAMPLED_FREED_MOST = 1 << 10,    /* some 200 bytes each */
+  SAMPLED_MEMORY_MOST = 512 << 10, /* of live ones */
+  SAMPLED_SIZE_MOST = 128 << 10
+};
+#if UINTPTR_MAX > UINT32_MAX
+#define GUARDED_BYTES ((size_t)64 << 30) /* eight million small blocks before addresses are used again */
+#else
+#define GUARDED_BYTES ((size_t)256 << 20)
+#endif
+
+static yard_t guarded = {.bytes_most = GUARDED_BYTES, .freed_most = GUARDED_FREED_MOST};
+static yard_t sampled = {.bytes_most = SAMPLED_BYTES, .live_most = SAMPLED_LIVE_MOST, .freed_most = SAMPLED_FREED_MOST};
+static size_t sampled_bytes; /* of memory that live samples take */
+
+/* ---- canaries ---- */
+
+static char *pages_end(const huge_apart_t *apart)
+{
+  return huge_start(&apart->huge) + (apart->asked ? huge_size(&apart->huge) : 0);
+}
+
+static void write_canaries(const huge_apart_t *apart)
+{
+  char *end = apart->block + apart->asked;
+  if (!apart->asked)
+    return;
+  memset(huge_start(&apart->huge), CANARY, (size_t)(apart->block - huge_start(&apart->huge)));
+  memset(end, CANARY, (size_t)(pages_end(apart) - end));
+}
+
+/* The wrong byte that is nearest to the block leads to the culprit. */
+READS_BESIDE_OWNER static void verify_canaries_of(const huge_apart_t *apart, const char *call)
+{
+  const char *block = apart->block, *end = block + apart->asked;
+  const heap_t *heap = apart->huge.owner;
+  if (!apart->asked)
+    return;
+  for (const char *at = block; at > huge_start(&apart->huge); at--)
+    if (unlikely((unsigned char)at[-1] != CANARY))
+      fatal_damage(call, block, BEFORE_ITS_BEGINNING, at - 1 - block, heap, apart->asked);
+  for (const char *at = end; at < pages_end(apart); at++)
+    if (unlikely((unsigned char)*at != CANARY))
+      fatal_damage(call, block, PAST_ITS_END, at - block, heap, apart->asked);
+}
+
+/* ---- the source of blocks ---- */
+
+static uint8_t keep_frames(const void **to, const os_stack_t *stack)
+{
+  size_t count = stack ? min_size(stack->count, YARD_FRAMES) : 0;
+  for (size_t i = 0; i < count; i++)
+    to[i] = stack->frames[i];
+  return (uint8_t)count;
+}
+
+static void note_owner(yard_place_t *place, const heap_t *heap)
+{
+  place->owner = heap;
+  memcpy(place->name, heap->name, min_size(YARD_NAME_SIZE, HEAP_NAME_SIZE));
+  place->name[YARD_NAME_SIZE - 1] = '\0';
+}
+
+static bool take_of(yard_t *yard, huge_apart_t *apart, const heap_t *heap, size_t size, size_t alignment, bool *zeroed)
+{
+  yard_place_t *place = yard_begin(yard) ? yard_take(yard, size, alignment) : NULL;
+  if (!place)
+    return false;
+  note_owner(place, heap);
+  place->allocated_count = keep_frames(place->allocated, apart->stack);
+  apart->huge.range = (range_t){.start = (uintptr_t)yard_pages(yard, place), .size = yard_pages_bytes(place)};
+  apart->block = place->block;
+  apart->asked = size;
+  *zeroed = true;
+  write_canaries(apart);
+  return true;
+}
+
+/* No question finds the block any more, and no other thread can free it. */
+static void give_to(yard_t *yard, const huge_apart_t *apart, const char *call)
+{
+  yard_place_t *place = yard_place_at(yard, apart->block, false);
+  verify_canaries_of(apart, call);
+  place->freed_count = keep_frames(place->freed, apart->stack);
+  yard_give(yard, place);
+}
+
+static bool take_guarded(huge_apart_t *apart, const heap_t *heap, size_t size, size_t alignment, bool *zeroed)
+{
+  return take_of(&guarded, apart, heap, size, alignment, zeroed);
+}
+
+static void give_guarded(const huge_apart_t *apart, const char *call) { give_to(&guarded, apart, call); }
+
+static bool take_sampled(huge_apart_t *apart, const heap_t *heap, size_t size, size_t alignment, bool *zeroed)
+{
+  size_t bytes = yard_bytes(size, alignment);
+  bool done = __atomic_add_fetch(&sampled_bytes, bytes, __ATOMIC_RELAXED) <= SAMPLED_MEMORY_MOST &&
+              take_of(&sampled, apart, heap, size, alignment, zeroed);
+  if (!done)
+    __atomic_sub_fetch(&sampled_bytes, bytes, __ATOMIC_RELAXED);
+  return done;
+}
+
+static void give_sampled(const huge_apart_t *apart, const char *call)
+{
+  give_to(&sampled, apart, call);
+  __atomic_sub_fetch(&sampled_bytes, huge_size(&apart->huge), __ATOMIC_RELAXED);
+}
+
+const apart_source_t walled_source = {take_guarded, yard_bytes, give_guarded, verify_canaries_of, YARD_FRAMES},
+                     sampled_source = {take_sampled, yard_bytes, give_sampled, verify_canaries_of, YARD_FRAMES};
+
+/* ---- what an address is, or was ---- */
+
+static yard_t *yard_around(const void *address)
+{
+  return yard_holds(&guarded, address) ? &guarded : yard_holds(&sampled, address) ? &sampled : NULL;
+}
+
+/* The heap may have ended since, and its record may be another's by now. */
+static const heap_t *owner_of(const yard_place_t *place)
+{
+  const heap_t *heap = place->owner;
+  return heap_is_live(heap) && !memcmp(heap->name, place->name, YARD_NAME_SIZE) ? heap : NULL;
+}
+
+bool walled_look(const void *address, walled_look_t *look)
+{
+  const yard_t *yard = yard_around(address);
+  const yard_place_t *place = yard ? yard_place_at(yard, address, false) : NULL;
+  if (!place)
+    return false;
+  *look = (walled_look_t){place->block, place->size, owner_of(place), place->state != YARD_LIVE};
+  return true;
+}
+
+/* ---- faults ---- */
+
+static const char *word_of(os_access_t access)
+{
+  static const char *const words[] = {READ_OF, WRITE_TO, "jump to", "use of"};
+  return words[access];
+}
+
+/* In the handler of a signal. Other faults are none of ours. */
+static void say_fault(const void *address, os_access_t access)
+{
+  const yard_t *yard = yard_around(address);
+  const yard_place_t *place = yard ? yard_place_at(yard, address, true) : NULL;
+  if (!place)
+    return;
+  warn_of_access(&(access_told_t){.access = word_of(access),
+                                  .address = address,
+                                  .block = place->block,
+                                  .size = place->size,
+                                  .heap = place->owner == &default_heap ? NULL : place->name,
+                                  .freed = place->state != YARD_LIVE,
+                                  .allocated_by = {place->allocated, place->allocated_count},
+                                  .freed_by = {place->freed, place->freed_count}});
+}
+
+/* Opening the library allocates, and so comes here again. */
+void walled_load_once_wanted(void)
+{
+  static bool loaded;
+  if ((guarded.live_most || settings.guard_sample) && !__atomic_exchange_n(&loaded, true, __ATOMIC_RELAXED))
+    os_load_stacks();
+}
+
+static void begin_guarded(heap_t *heap)
+{
+  if (!guarded.live_most)
+    guarded.live_most = (uint32_t)min_size(os_mappings_most() / MAPPINGS_OF * MAPPINGS_PART, UINT32_MAX / 2);
+  heap->checked = true;
+  apart_begin(heap, &walled_source);
+  os_watch_faults(say_fault);
+}
+
+void walled_begin_if(heap_t *heap, bool is_guarded)
+{
+  heap->apart = settings.guard_sample != 0;
+  if (is_guarded)
+    begin_guarded(heap);
+}
+
+/* ---- samples ---- */
+
+#define WHOLE ((uint64_t)1 << 32) /* chances are parts of it */
+
+/* A counter, scrambled: no two threads draw the same number, nor do a process and its children (splitmix64, of Steele, Lea and
+ * Flood). */
+static uint32_t draw(void)
+{
+  static uint64_t counter;
+  uint64_t drawn = __atomic_add_fetch(&counter, 0x9e3779b97f4a7c15u, __ATOMIC_RELAXED);
+  uint64_t x = drawn ^ os_now_ns() ^ (uint64_t)os_process() << 32 ^ (uint64_t)(uintptr_t)&counter << 13;
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+  return (uint32_t)((x ^ x >> 31) >> 16);
+}
+
+/* Draws how many blocks go before the next sample. Of each block by itself the chance is one in N, whatever went before: so
+ * none of n is one with the chance of (1 - 1/N)^n, and the answer is the first n at which that is no more than what was drawn.
+ */
+static uint32_t draw_gap(void)
+{
+  enum { POWERS = 31 };
+  uint64_t none[POWERS], left = WHOLE, drawn = draw();
+  uint32_t gap = 0;
+  none[0] = WHOLE - WHOLE / settings.guard_sample;
+  for (unsigned i = 1; i < POWERS; i++)
+    none[i] = none[i - 1] * none[i - 1] >> 32;
+  for (unsigned i = POWERS; i--;)
+    if (left * none[i] >> 32 > drawn) {
+      left = left * none[i] >> 32;
+      gap += (uint32_t)1 << i;
+    }
+  return gap;
+}
+
+/* The next is drawn when it is needed. */
+COLD bool sample_is_among(thread_t *thread, uint32_t blocks)
+{
+  if (!thread->sample_left)
+    thread->sample_left = draw_gap() + 1;
+  bool due = thread->sample_left <= blocks;
+  thread->sample_left -= due ? thread->sample_left : blocks;
+  return due;
+}
+
+/* A thread without a record draws each time. */
+COLD bool sample_is_drawn(uint32_t blocks) { return draw_gap() < blocks; }
+
+void *sample_take(heap_t *heap, size_t size, size_t alignment, const char *call, block_past_t *past)
+{
+  if (size > SAMPLED_SIZE_MOST)
+    return NULL;
+  os_watch_faults(say_fault);
+  return apart_take(heap, &sampled_source, size, alignment, call, past);
+}
