@@ -165,9 +165,9 @@ NOINLINE static void *reallocate(void *block, size_t size, const char *call)
   return to ? to : heap_reallocate(NULL, block, size, call);
 }
 
-NOINLINE static void *free_by_reallocation(void *block, const char *call)
+NOINLINE static void *free_by_reallocation(void *block, const char *call, const void *caller)
 {
-  default_free_for(block, call, __builtin_return_address(0));
+  default_free_for(block, call, caller);
   return NULL;
 }
 
@@ -179,7 +179,7 @@ NOINLINE void *default_realloc_slow(void *block, size_t size, const char *call)
     return default_heap.cached ? default_alloc(size) : heap_allocate(&default_heap, size, 1, false, call);
   if (size)
     return reallocate(block, size, call);
-  return free_by_reallocation(block, call);
+  return free_by_reallocation(block, call, __builtin_return_address(0));
 }
 
 NOINLINE size_t default_usable_size_slow(const void *block, const char *call)

@@ -5,7 +5,8 @@
  * in the head of a block.
  *
  * The library's own functions are no sites. The call that a program made reaches what takes its return address by tail calls
- * alone, or hands the address over. (Compiled without optimization there are no tail calls, and the site may be in here.) */
+ * alone, or hands the address over. So the library is compiled with them whatever a parent project has for itself; built alone
+ * and without optimization it has none, and the site may be in here. */
 #ifndef SITES_H
 #define SITES_H
 

@@ -189,7 +189,8 @@ static uint64_t random_number(unsigned turn)
   if (syscall(SYS_getrandom, &number, sizeof number, 1 /* GRND_NONBLOCK */) < 0)
     number ^= os_now_ms();
   errno = saved;
-  return (number + turn) * 0x9e3779b97f4a7c15u;
+  number = (number + turn * 0x9e3779b97f4a7c15u) * 0xbf58476d1ce4e5b9u; /* the upper half depends on all of it */
+  return (number ^ number >> 32) * 0x94d049bb133111ebu >> 1;
 }
 
 /* Where a stretch may be, by an address that the kernel has chosen. */
@@ -197,7 +198,7 @@ static uint64_t random_number(unsigned turn)
 /* The kernel maps from the top downwards, close to what is mapped already, so the stretch lies far below one of its mappings.
  * Programs and their break are in the middle, at two thirds of the address space. The thread sanitizer has shadows everywhere
  * but in the topmost one and a half TiB. Where the kernel maps upwards from a low address (valgrind, some emulators), the
- * stretch lies above its mappings. */
+ * stretch lies above its mappings. If the program has mapped all that is near, a later attempt looks anywhere. */
 enum {
 #ifdef UNDER_SANITIZER
   WINDOW_SHARE = 1024 /* with the first TiB, where the kernel chooses at random, it ends within the topmost one and a half */
@@ -214,7 +215,9 @@ static uintptr_t stretch_near(uintptr_t chosen, unsigned attempt, size_t *length
   *length = round_down(addresses / WINDOW_SHARE, OS_WINDOW_ALIGNMENT);
   if (!*length)
     return 0; /* so small an address space has no aligned stretch to spare */
-  size_t distance = addresses / (4 * WINDOW_SHARE) + (size_t)(random_number(attempt) % *length);
+  size_t least = addresses / (4 * WINDOW_SHARE),
+         most = attempt < WINDOW_ATTEMPTS / 2 ? least + *length : addresses - *length - least;
+  size_t distance = least + (size_t)(random_number(attempt) % (most - least));
   return upwards ? 2 * ADDRESSES_LOW + distance : addresses - distance - *length;
 }
 #else

@@ -70,6 +70,17 @@ static inline uint64_t read_hex(const char **at)
   }
 }
 
+/* 7f5e0a000000-7f5e0a026000, with which the line of a mapping begins. Returns what is behind it; NULL: the line has none. */
+static inline const char *read_range(const char *at, uintptr_t *start, uintptr_t *end)
+{
+  const char *line = at;
+  *start = (uintptr_t)read_hex(&at);
+  if (at == line || *at++ != '-')
+    return NULL;
+  *end = (uintptr_t)read_hex(&at);
+  return at;
+}
+
 static inline const char *skip_word(const char *at)
 {
   while (*at && *at != ' ')

@@ -2,7 +2,7 @@
  *
  * The memory of the process as the system lists it, for those who look for pointers in all of it. Other threads may unmap what
  * is about to be read, so it is the system that copies. Pages that nobody has touched are passed over: a program may have
- * mapped terabytes. */
+ * mapped terabytes. So are the shadows of sanitizers, of which even the list of touched pages has gigabytes. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -14,6 +14,7 @@
 #include <sys/uio.h>
 
 enum { PAGES_AT_ONCE = 256 };
+#define SHADOW_LEAST    ((uint64_t)64 << 30)
 #define PAGE_IS_TOUCHED ((uint64_t)3 << 62) /* in memory, or swapped out */
 
 static ssize_t read_at(int file, void *buffer, size_t size, uint64_t offset)
@@ -68,22 +69,53 @@ static void visit_pages(stretch_t *stretch, int pages, uintptr_t start, uintptr_
   }
 }
 
-/* 7f5e0a000000-7f5e0a026000 rw-p 00000000 00:00 0 */
+typedef struct mapping {
+  uintptr_t start, end;
+  bool is_own; /* it can be written, and nobody else sees that */
+} mapping_t;
+
+/* 7f5e0a000000-7f5e0a026000 rw-p 00000000 00:00 0. False: the line is of another kind. */
+static bool begins_mapping(const char *line, mapping_t *mapping)
+{
+  const char *access = read_range(line, &mapping->start, &mapping->end);
+  mapping->is_own = access && !strncmp(access, " rw", 3) && access[4] == 'p';
+  return access != NULL;
+}
+
+/* VmFlags: rd wr mr mw me dd nr. Of what no sanitizer's shadow lacks: it is long, is left out of core dumps (dd), and no memory
+ * is reserved for it (nr). */
+static bool is_shadow(const mapping_t *mapping, const char *line)
+{
+  return !strncmp(line, "VmFlags:", 8) && strstr(line, " dd") && strstr(line, " nr") &&
+         (uint64_t)(mapping->end - mapping->start) >= SHADOW_LEAST;
+}
+
+/* The longer list says what each mapping is for; not every system has it. */
+static int open_mappings(void)
+{
+  int file = open_file("/proc/self/smaps");
+  return file >= 0 ? file : open_file("/proc/self/maps");
+}
+
 bool os_visit_memory(os_visit_memory_fn *visit, void *context)
 {
   int saved = errno, pages = open_file("/proc/self/pagemap");
   char line[LINE_SIZE];
-  lines_t lines = {.file = open_file("/proc/self/maps")};
+  lines_t lines = {.file = open_mappings()};
   stretch_t stretch = {.visit = visit, .context = context};
+  mapping_t mapping = {0}, next;
   bool known = lines.file >= 0;
   while (known && next_line(&lines, line, sizeof line)) {
-    const char *at = line;
-    uintptr_t start = (uintptr_t)read_hex(&at);
-    at += *at == '-';
-    uintptr_t end = (uintptr_t)read_hex(&at);
-    if (!strncmp(at, " rw", 3) && at[4] == 'p')
-      visit_pages(&stretch, pages, start, end);
+    if (is_shadow(&mapping, line))
+      mapping.is_own = false;
+    if (!begins_mapping(line, &next))
+      continue;
+    if (mapping.is_own)
+      visit_pages(&stretch, pages, mapping.start, mapping.end);
+    mapping = next;
   }
+  if (mapping.is_own)
+    visit_pages(&stretch, pages, mapping.start, mapping.end);
   end_stretch(&stretch);
   if (lines.file >= 0)
     close_file(lines.file);

@@ -34,10 +34,8 @@ typedef struct mapping {
 /* 7f5e0a000000-7f5e0a026000 r-xp 00028000 08:01 1572870    /usr/lib/x86_64-linux-gnu/libc.so.6 */
 static bool parse_mapping(const char *line, uintptr_t address, mapping_t *mapping)
 {
-  mapping->start = (uintptr_t)read_hex(&line);
-  line += *line == '-';
-  mapping->end = (uintptr_t)read_hex(&line);
-  if (address < mapping->start || address >= mapping->end)
+  line = read_range(line, &mapping->start, &mapping->end);
+  if (!line || address < mapping->start || address >= mapping->end)
     return false;
   line = skip_word(skip_word(line));
   mapping->offset = read_hex(&line);

@@ -24,6 +24,14 @@ def has_tool():
         return False
 
 
+def knows_mappings():
+    try:
+        with open("/proc/self/smaps", encoding="utf-8", errors="replace") as mappings:
+            return any(line.startswith("VmFlags:") for line in mappings)
+    except OSError:
+        return False
+
+
 WHERE = r"leaking\.c:\d+" if has_tool() else re.escape(NAME)
 
 
@@ -69,6 +77,11 @@ class Leaks(unittest.TestCase):
     def test_lost_large(self):
         self.assert_says("lose-large", rf"tidepool: the default heap ended with 1 block, 5,242,880 bytes lost: "
                                        rf"1 from {place('take')}{MORE}")
+
+    @unittest.skipUnless(knows_mappings(), "the system does not say what a mapping is for")
+    def test_what_a_sanitizer_knows_leads_nowhere(self):
+        self.assert_says("keep-in-a-shadow", rf"tidepool: the default heap ended with 1 block, 1,000 bytes lost: "
+                                             rf"1 from {place('take')}{MORE}")
 
     def test_what_leads_to_itself_is_lost(self):
         self.assert_says("lose-a-ring", rf"tidepool: the default heap ended with 2 blocks, 128 bytes lost: "

@@ -2,28 +2,11 @@
  * Blocks of a checked heap that came back are kept for a while: what is written to them is found, at the latest at the end. So
  * is what is written outside of blocks that were never freed. */
 #include "../dice.h"
-#include "heaps.h"
+#include "checked_kinds.h"
 #include <stdlib.h>
 
 enum { SIZES = 6, MOST = 4 << 20, PART = 16, GUARD = 96 };
 static const size_t sizes[SIZES] = {0, 1, 100, 1000, 3000, 20000};
-
-static _Alignas(16) unsigned char buffer[1 << 20];
-
-/* Heaps in all kinds of memory. The last two hold few blocks back. */
-static const pool_heap_options_t kinds[] = {
-  {.flags = POOL_HEAP_CHECKED},
-  {.flags = POOL_HEAP_CHECKED | POOL_HEAP_SINGLE_THREAD},
-  {.flags = POOL_HEAP_CHECKED | POOL_HEAP_ZERO_ON_FREE},
-  {.flags = POOL_HEAP_CHECKED, .budget = 64 << 20},
-  {.flags = POOL_HEAP_CHECKED, .budget = 6 << 20},
-  {.flags = POOL_HEAP_CHECKED, .budget = 7 << 20, .reserve = 6 << 20},
-  {.flags = POOL_HEAP_CHECKED, .memory = buffer, .memory_size = sizeof buffer},
-  {.flags = POOL_HEAP_CHECKED, .budget = 1 << 20},
-  {.flags = POOL_HEAP_CHECKED, .memory = buffer, .memory_size = 64 << 10},
-  {.flags = POOL_HEAP_CHECKED, .budget = 64 << 10},
-};
-enum { ROOMY = 8 };
 
 /* What is in a checked heap's hands at most. */
 static size_t most_kept(size_t k)
@@ -333,100 +316,6 @@ static void known_for_what_it_was(void **state)
     }
 }
 
-enum { RACERS = 4 };
-
-typedef struct race {
-  pool_heap_t *heap;
-  pthread_barrier_t start;
-  void *block;
-} race_t;
-
-static void free_at_once(size_t index, void *context)
-{
-  race_t *race = context;
-  for (size_t round = 0;; round++) {
-    if (index == 0)
-      must(race->block = pool_heap_alloc(race->heap, 100));
-    pthread_barrier_wait(&race->start);
-    if (index == round % RACERS || index == (round + 1) % RACERS)
-      pool_heap_free(race->heap, race->block);
-    pthread_barrier_wait(&race->start);
-  }
-}
-
-static void all_at_once(void *argument)
-{
-  race_t race = {.heap = heap_with(*(const pool_heap_options_t *)argument)};
-  pthread_barrier_init(&race.start, NULL, RACERS);
-  run_threads(RACERS, free_at_once, &race);
-}
-
-static void by_two_threads(void **state)
-{
-  (void)state;
-  for (size_t k = 0; k < COUNT_OF(kinds); k++)
-    for (size_t i = 0; i < 10; i++)
-      if (!(kinds[k].flags & POOL_HEAP_SINGLE_THREAD))
-        aborts_with(all_at_once, (void *)(uintptr_t)&kinds[k], "freed twice");
-}
-
-/* ---- threads and forks ---- */
-
-static void work(size_t index, void *context)
-{
-  pool_heap_t *heap = context;
-  uint64_t dice = index;
-  void *blocks[40] = {0};
-  size_t length[40] = {0};
-  for (size_t i = 0; i < 6000; i++) {
-    size_t at = below(&dice, COUNT_OF(blocks));
-    must(!blocks[at] || pattern_holds(blocks[at], length[at], index << 16 | at));
-    pool_heap_free(heap, blocks[at]);
-    length[at] = below(&dice, one_in(&dice, 50) ? 40000 : 300);
-    if ((blocks[at] = pool_heap_alloc(heap, length[at])))
-      pattern_write(blocks[at], length[at], index << 16 | at);
-    if (one_in(&dice, 500))
-      pool_heap_trim(heap, 0);
-  }
-  for (size_t at = 0; at < COUNT_OF(blocks); at++)
-    pool_heap_free(heap, blocks[at]);
-}
-
-static void threads_share_it(void **state)
-{
-  (void)state;
-  for (size_t k = 0; k < COUNT_OF(kinds); k++) {
-    pool_heap_t *heap = heap_with(kinds[k]);
-    run_threads(kinds[k].flags & POOL_HEAP_SINGLE_THREAD ? 1 : 4, work, heap);
-    assert_int_equal(stats_of(heap).live_blocks, 0);
-    assert_true(check_heap(heap));
-    pool_heap_destroy(heap);
-  }
-}
-
-static void in_the_child(void *argument)
-{
-  pool_heap_t *heap = argument;
-  must(stats_of(heap).cached_bytes > 0 && check_heap(heap));
-  run_threads(2, work, heap);
-  pool_heap_trim(heap, 0);
-  must(stats_of(heap).cached_bytes == 0 && check_heap(heap));
-}
-
-static void a_fork_has_it_too(void **state)
-{
-  (void)state;
-  for (size_t k = 0; k < ROOMY; k++)
-    if (!(kinds[k].flags & POOL_HEAP_SINGLE_THREAD)) {
-      pool_heap_t *heap = heap_with(kinds[k]);
-      run_threads(2, work, heap);
-      pool_heap_free(heap, pool_heap_alloc(heap, 10));
-      in_child(in_the_child, heap);
-      assert_true(check_heap(heap));
-      pool_heap_destroy(heap);
-    }
-}
-
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -435,8 +324,7 @@ int main(void)
     cmocka_unit_test(sizes_that_overflow),        cmocka_unit_test(alignments),
     cmocka_unit_test(late_writes_are_found),      cmocka_unit_test(so_are_those_in_front),
     cmocka_unit_test(writes_outside_live_blocks), cmocka_unit_test(lost_heads),
-    cmocka_unit_test(known_for_what_it_was),      cmocka_unit_test(by_two_threads),
-    cmocka_unit_test(threads_share_it),           cmocka_unit_test(a_fork_has_it_too),
+    cmocka_unit_test(known_for_what_it_was),
   };
   return cmocka_run_group_tests_name("quarantine", tests, NULL, NULL);
 }

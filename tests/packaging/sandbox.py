@@ -35,6 +35,12 @@ def run(*command, folder, status=0, **environment):
     return done.stdout
 
 
+def site_of_leak(program, folder):
+    """Where program.c allocated the block that lives when its heap ends."""
+    said = run(program, folder=folder, TIDEPOOL_OPTIONS="leaks=destroy")
+    return re.search(r"1 block, 1,000 bytes live: 1 from (\w+)\+0x", said)[1]
+
+
 def needs(*programs):
     """Skips a test or a class where one of the programs is missing."""
     missing = [program for program in programs if not shutil.which(program)]

@@ -144,6 +144,7 @@ class Sources(Parent):
         for name in "program", "program_static":
             self.assertEqual(self.tidepool_libraries(build / name), set())
             self.assertEqual(run(build / name, folder=self.folder), WORKS)
+            self.assertEqual(sandbox.site_of_leak(build / name, self.folder), "main")   # not optimized, by its parent
         for name in "libtidepool.a", "libtidepool_static.a":
             run(sys.executable, SOURCE / "tests/symbols.py", "tidepool-archive", build / "tidepool" / name, *headers,
                 folder=self.folder)

@@ -42,6 +42,7 @@ class Subproject(Parent):
         self.assertEqual(self.files(build, "*.so*"), [])
         self.assertEqual(self.files(build, "*.a"), ["libtidepool-objects.a", "libtidepool.a"])
         self.assertEqual(run(build / "program", folder=self.folder), WORKS)
+        self.assertEqual(sandbox.site_of_leak(build / "program", self.folder), "main")   # and no function of the library
 
 
 @needs("meson", "ninja")

@@ -75,6 +75,26 @@ static void a_window_elsewhere(void **state)
   }
 }
 
+/* Whatever third of the addresses a program has mapped before, some attempt begins outside of it. */
+static void a_window_beside_large_mappings(void **state)
+{
+  enum { PROCESSES = 50, PARTS = 3 };
+  (void)state;
+  uintptr_t all = (uintptr_t)1 << 47;
+  for (unsigned i = 0; i < PROCESSES * PARTS; i++) {
+    uintptr_t taken = all / PARTS * (i % PARTS), taken_end = taken + all / PARTS;
+    bool outside = false;
+    size_t size;
+    char *base;
+    all_new();
+    kernel.next_mapping = (char *)(all - PAGE);
+    kernel.random = (i + 1) * 0x123456789abcdefu;
+    for (unsigned attempt = 0; !outside && (base = os_window(attempt, &size)) != NULL; attempt++)
+      outside = (uintptr_t)base < taken || (uintptr_t)base >= taken_end;
+    assert_true(outside);
+  }
+}
+
 /* With this kernel it can be used. */
 static void a_window_of_this_kernel(void **state)
 {
@@ -97,6 +117,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(windows),
     cmocka_unit_test(a_window_elsewhere),
+    cmocka_unit_test(a_window_beside_large_mappings),
     cmocka_unit_test(a_window_of_this_kernel),
   };
   return cmocka_run_group_tests_name("Linux, window", tests, NULL, NULL);
