@@ -173,6 +173,24 @@ void fatal_damage(const char *call, const void *address, const char *what, ptrdi
   end();
 }
 
+void fatal_exhausted(const char *call, const struct pool_heap *heap, size_t size)
+{
+  if (!HAS_SYSTEM)
+    os_end(call, NULL, EXHAUSTED);
+  line_t line;
+  text_t *text = line_begin(&line);
+  text_string(text, call);
+  text_char(text, '(');
+  if (name_of(heap)) {
+    say_heap(text, heap);
+    text_string(text, ", ");
+  }
+  text_number(text, size);
+  text_string(text, "): " EXHAUSTED);
+  line_end(&line);
+  end();
+}
+
 void fatal(const char *what)
 {
   if (!HAS_SYSTEM)

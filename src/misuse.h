@@ -106,8 +106,10 @@ struct pool_heap;
  * Do: Find the pointer that was kept beyond the put. */
 
 #define EXHAUSTED "memory exhausted"
-/* A request failed, and abort_on_exhausted=1 asks for an end.
- * Do: Look at the request in the core file; without the option it returns NULL and sets ENOMEM. */
+/* A request failed, and abort_on_exhausted=1 asks for an end. The call is said with the heap, unless that is the default one,
+ * and the bytes that it asked for.
+ * Do: Raise the budget of the heap or of its parents, or find what holds it (pool_heap_report()). Without the option the call
+ * returns NULL and sets ENOMEM. */
 
 #define NEW_EXHAUSTED "operator new: memory exhausted"
 /* A request of new failed in a program that has no C++ runtime to throw std::bad_alloc.
@@ -182,6 +184,9 @@ typedef struct access_told {
   frames_told_t allocated_by, freed_by;
 } access_told_t;
 void warn_of_access(const access_told_t *told);
+
+/* tidepool: call(heap "name", size): memory exhausted */
+_Noreturn void fatal_exhausted(const char *call, const struct pool_heap *heap, size_t size);
 
 /* tidepool: what */
 _Noreturn void fatal(const char *what);

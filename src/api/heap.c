@@ -156,7 +156,7 @@ void *pool_heap_calloc(pool_heap_t *heap, size_t count, size_t size)
   if (unlikely(!heap_is_live(heap)))
     return no_heap(heap, "pool_heap_calloc");
   if (unlikely(__builtin_mul_overflow(count, size, &bytes)))
-    return heap_exhausted(heap);
+    return heap_exhausted(heap, "pool_heap_calloc", SIZE_MAX);
   return alloc_slower(heap, bytes, true, "pool_heap_calloc");
 }
 

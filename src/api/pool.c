@@ -19,7 +19,7 @@ void *pool_calloc(size_t count, size_t size)
 {
   size_t bytes;
   if (unlikely(__builtin_mul_overflow(count, size, &bytes)))
-    return heap_exhausted(&default_heap);
+    return heap_exhausted(&default_heap, "pool_calloc", SIZE_MAX);
   return default_calloc(bytes);
 }
 

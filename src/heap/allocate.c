@@ -244,11 +244,11 @@ static void *take_own(heap_t *heap, request_t *r)
 
 /* A request that a heap cannot serve ends here. A program that cannot go on without memory may ask to end with it, while the
  * stack still shows which request it was. */
-void *heap_exhausted(heap_t *heap)
+void *heap_exhausted(heap_t *heap, const char *call, size_t size)
 {
   __atomic_fetch_add(&heap->exhausted_count, 1, __ATOMIC_RELAXED);
   if (HAS_SYSTEM && settings.abort_on_exhausted)
-    fatal(EXHAUSTED);
+    fatal_exhausted(call, heap, size);
   errno = ENOMEM;
   return NULL;
 }
@@ -325,7 +325,7 @@ COLD static void *serve_hard(heap_t *heap, request_t *r)
   int saved = errno; /* the callback may have failed at something on its way to success */
   void *block = take_hard(heap, r);
   if (!block)
-    return heap_exhausted(heap);
+    return heap_exhausted(heap, r->call, r->size);
   errno = saved;
   return block;
 }
@@ -334,7 +334,7 @@ COLD static void *serve_hard(heap_t *heap, request_t *r)
 static inline __attribute__((always_inline)) void *serve(heap_t *heap, request_t *r)
 {
   if (!is_sane(r) || !manager_ready())
-    return heap_exhausted(heap);
+    return heap_exhausted(heap, r->call, r->size);
   void *block = take(heap, r);
   return likely(block) ? block : serve_hard(heap, r);
 }

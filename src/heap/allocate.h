@@ -48,6 +48,6 @@ void *heap_allocate_from(heap_t *heap, size_t size, located_t *from, bool *grown
 bool heap_lengthen(located_t *at, size_t size, bool may_move);
 
 /* NULL, with ENOMEM, or the end of the program where abort_on_exhausted says so. */
-void *heap_exhausted(heap_t *heap);
+void *heap_exhausted(heap_t *heap, const char *call, size_t size);
 
 #endif

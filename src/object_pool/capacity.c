@@ -130,7 +130,7 @@ static bool grow_by_any_resort(object_pool_t *pool)
   while ((growth = grow_once(pool, &from, &least)) == OUT_OF_MEMORY && next_resort(pool, &from, least)) {}
   errno = error;
   if (growth == OUT_OF_MEMORY)
-    heap_exhausted(pool->heap);
+    heap_exhausted(pool->heap, from.call, least);
   if (growth == GREW)
     object_thread.useless_growths = 0;
   return growth == GREW;

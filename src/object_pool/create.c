@@ -267,7 +267,7 @@ static object_pool_t *create_from_options(const object_pool_options_t *options, 
   if (refused)
     return invalid(INVALID_OVERFLOW_INDICES, options->capacity);
   if (!pool)
-    return heap_exhausted(heap);
+    return heap_exhausted(heap, from.call, bytes_of_options(options));
   pool->created_by = caller;
   errno = error;
   return pool;

@@ -2,6 +2,7 @@
  * What happens when a heap is exhausted, in this order: its own cached and idle memory, on_exhausted, the overflow heap, NULL.
  * These tests are about the first and the last. */
 #include "helpers.h"
+#include "option.h"
 
 /* ---- without help ---- */
 
@@ -31,6 +32,54 @@ static void nothing_left(void **state)
   list_free(&list, heap);
   assert_non_null(pool_heap_alloc(heap, 100));
   pool_heap_destroy(heap);
+}
+
+/* ---- the end of a program that asked for it ---- */
+
+static pool_heap_t *requests;
+static void *volatile got; /* or a compiler leaves out a call whose block nobody uses */
+
+static void alloc(void) { got = pool_heap_alloc(requests, 1000000000); }
+static void zalloc(void) { got = pool_heap_zalloc(requests, 1000000000); }
+static void calloc_more_than_there_is(void) { got = pool_heap_calloc(requests, opaque(SIZE_MAX / 2), 3); }
+static void aligned_alloc_(void) { got = pool_heap_aligned_alloc(requests, 64, 1000000000); }
+static void realloc_(void) { got = pool_heap_realloc(requests, pool_heap_alloc(requests, 100), 1000000000); }
+static void make_objects(void)
+{
+  object_pool_create(&(object_pool_options_t){.object_size = 1000, .capacity = 1000000, .heap = requests});
+}
+static void default_alloc(void) { got = pool_alloc(opaque((size_t)PTRDIFF_MAX / 2)); }
+static void default_calloc(void) { got = pool_calloc(opaque(SIZE_MAX / 2), 3); }
+
+/* The line has the call, the heap and what was asked for. */
+static const struct last_request {
+  void (*make)(void);
+  const char *words;
+} last_requests[] = {
+  {alloc, "tidepool: pool_heap_alloc(heap \"requests\", 1000000000): memory exhausted\n"},
+  {zalloc, "tidepool: pool_heap_zalloc(heap \"requests\", 1000000000): memory exhausted\n"},
+  {calloc_more_than_there_is, "tidepool: pool_heap_calloc(heap \"requests\", "},
+  {aligned_alloc_, "tidepool: pool_heap_aligned_alloc(heap \"requests\", 1000000000): memory exhausted\n"},
+  {realloc_, "tidepool: pool_heap_realloc(heap \"requests\", 1000000000): memory exhausted\n"},
+  {make_objects, "tidepool: object_pool_create(heap \"requests\", "},
+  {default_alloc, "tidepool: pool_alloc("},
+  {default_calloc, "tidepool: pool_calloc("},
+};
+
+static void request(void *argument)
+{
+  const struct last_request *last = argument;
+  settings.abort_on_exhausted = true;
+  last->make();
+}
+
+static void the_last_request_is_said(void **state)
+{
+  (void)state;
+  requests = heap_with((pool_heap_options_t){.name = "requests", .budget = SMALL});
+  for (size_t i = 0; i < COUNT_OF(last_requests); i++)
+    aborts_with(request, (void *)(uintptr_t)&last_requests[i], last_requests[i].words);
+  pool_heap_destroy(requests);
 }
 
 /* Blocks of one class are freed; another class gets their memory without anybody being asked. */
@@ -200,6 +249,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(nothing_left),
+    cmocka_unit_test(the_last_request_is_said),
     cmocka_unit_test(own_memory_first),
     cmocka_unit_test(memory_of_threads_that_ended),
     cmocka_unit_test(many_threads_at_the_limit),

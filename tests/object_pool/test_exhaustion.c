@@ -69,7 +69,7 @@ static void probing_is_quiet(void **state)
   pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.budget = 224 << 10});
   settings.abort_on_exhausted = true;
   in_child(grow_by_smaller_steps, heap);
-  aborts_with(grow_to_the_end, heap, "memory exhausted");
+  aborts_with(grow_to_the_end, heap, "tidepool: object_pool_get(heap \"heap-");
   settings.abort_on_exhausted = before;
   pool_heap_destroy(heap);
 }
