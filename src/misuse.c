@@ -44,34 +44,50 @@ static void line_end(line_t *line)
   os_write_error(line->buffer, length);
 }
 
-typedef struct frames {
-  const void *const *addresses;
-  size_t count;
-} frames_t;
-static frames_t allocated_by, freed_by;
+/* ---- where it was ---- */
 
-void fatal_say_places(const void *const *allocated, size_t of_allocation, const void *const *freed, size_t of_free)
+enum { FRAMES_TOLD = 4, FRAMES_TOLD_INSIDE = 8, FRAMES_TOLD_MOST = OS_STACK_MOST };
+
+static bool is_shared(const char *file)
 {
-  allocated_by = (frames_t){allocated, of_allocation};
-  freed_by = (frames_t){freed, of_free};
+  while (*file && !(file[0] == '.' && file[1] == 's' && file[2] == 'o'))
+    file++;
+  return *file != '\0';
 }
 
-static void say_frames(text_t *text, const char *what, const frames_t *frames)
+/* Frames of the manager itself may come first, and say nothing. Where the program has it inside, nothing tells which they are,
+ * so there are more. False: nothing was said. */
+static bool say_frames(text_t *text, const char *before, const frames_told_t *told, size_t most, size_t most_inside)
 {
-  for (size_t i = 0; i < frames->count; i++) {
-    place_t place = {.address = frames->addresses[i]};
+  place_t own = {.address = (const char *)(uintptr_t)say_frames + 1};
+  size_t said = 0;
+  places_find(&own, 1);
+  bool apart = is_shared(own.file);
+  for (size_t i = 0; i < told->count && said < (apart ? most : most_inside); i++) {
+    place_t place = {.address = told->frames[i]};
     places_find(&place, 1);
-    text_string(text, i ? " < " : what);
+    if (apart && !said && place.module == own.module)
+      continue;
+    text_string(text, said++ ? " < " : before);
     place_say(text, &place);
   }
+  return said != 0;
+}
+
+static frames_told_t allocated_by, freed_by;
+
+void fatal_say_places(const frames_told_t *allocated, const frames_told_t *freed)
+{
+  allocated_by = *allocated;
+  freed_by = *freed;
 }
 
 static void say_places(text_t *text)
 {
   if (!HAS_SYSTEM)
     return;
-  say_frames(text, ", allocated by ", &allocated_by);
-  say_frames(text, ", freed by ", &freed_by);
+  say_frames(text, ", allocated by ", &allocated_by, FRAMES_TOLD_MOST, FRAMES_TOLD_MOST);
+  say_frames(text, ", freed by ", &freed_by, FRAMES_TOLD_MOST, FRAMES_TOLD_MOST);
 }
 
 static void say_call(text_t *text, const char *call, const void *address, const char *what)
@@ -203,32 +219,7 @@ void fatal(const char *what)
 
 /* ---- an access that is a fault ---- */
 
-enum { FRAMES_TOLD = 4, FRAMES_TOLD_INSIDE = 8, ACCESS_LINE = 1024 };
-
-static bool is_shared(const char *file)
-{
-  while (*file && !(file[0] == '.' && file[1] == 's' && file[2] == 'o'))
-    file++;
-  return *file != '\0';
-}
-
-/* Frames of the manager itself come first, and say nothing. Where the program has it inside, nothing tells which they are, so
- * there are more. */
-static void say_told_frames(text_t *text, const char *before, const frames_told_t *told)
-{
-  place_t own = {.address = (const char *)(uintptr_t)say_told_frames + 1};
-  size_t said = 0;
-  places_find(&own, 1);
-  bool apart = is_shared(own.file);
-  for (size_t i = 0; i < told->count && said < (apart ? FRAMES_TOLD : FRAMES_TOLD_INSIDE); i++) {
-    place_t place = {.address = told->frames[i]};
-    places_find(&place, 1);
-    if (apart && !said && place.module == own.module && i + 1 < told->count)
-      continue;
-    text_string(text, said++ ? " < " : before);
-    place_say(text, &place);
-  }
-}
+enum { ACCESS_LINE = 1024 };
 
 void warn_of_access(const access_told_t *told)
 {
@@ -250,11 +241,9 @@ void warn_of_access(const access_told_t *told)
     text_string(&text, " of heap ");
     text_quoted(&text, told->heap);
   }
-  say_told_frames(&text, ", allocated by ", &told->allocated_by);
-  if (told->freed && !told->freed_by.count)
+  say_frames(&text, ", allocated by ", &told->allocated_by, FRAMES_TOLD, FRAMES_TOLD_INSIDE);
+  if (told->freed && !say_frames(&text, ", freed by ", &told->freed_by, FRAMES_TOLD, FRAMES_TOLD_INSIDE))
     text_string(&text, ", freed before");
-  if (told->freed)
-    say_told_frames(&text, ", freed by ", &told->freed_by);
   size_t length = text.length < text.size ? text.length : text.size;
   buffer[length++] = '\n';
   os_write_error(buffer, length);

@@ -146,7 +146,11 @@ extern const char *(*fatal_heap_name)(const struct pool_heap *heap);
 /* The next message ends with where the block was allocated and freed: return addresses, the innermost first.
  *
  *     ..., allocated by f+0x1c (program), freed by g+0x40 (program) < h+0x12 (program) */
-void fatal_say_places(const void *const *allocated, size_t of_allocation, const void *const *freed, size_t of_free);
+typedef struct frames_told {
+  const void *const *frames;
+  size_t count;
+} frames_told_t;
+void fatal_say_places(const frames_told_t *allocated, const frames_told_t *freed);
 
 /* tidepool: call(0xaddress): what */
 _Noreturn void fatal_misuse(const char *call, const void *address, const char *what);
@@ -171,10 +175,6 @@ _Noreturn void fatal_damage(const char *call, const void *address, const char *w
 /* tidepool: read of 0xaddress at offset N of a block of M bytes of heap "name", allocated by f+0x1c < g+0x40, freed by h+0x8
  *
  * The program goes on to what the access is answered with. May be called by the handler of a signal. */
-typedef struct frames_told {
-  const void *const *frames;
-  size_t count;
-} frames_told_t;
 typedef struct access_told {
   const char *access; /* "read of" */
   const void *address, *block;

@@ -194,6 +194,10 @@ public:
     }
   }
 
+  // Writes where the live blocks of the heap were allocated to a file descriptor, in lines. False: it could not be written, and
+  // errno says why.
+  bool report(int fd) const noexcept { return pool_heap_report(raw(), fd); }
+
   // Gives idle memory beyond `keep` bytes back to the system, and returns the bytes given.
   std::size_t trim(std::size_t keep = 0) const noexcept { return pool_heap_trim(raw(), keep); }
 

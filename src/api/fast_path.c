@@ -165,10 +165,13 @@ NOINLINE static void *reallocate(void *block, size_t size, const char *call)
   return to ? to : heap_reallocate(NULL, block, size, call);
 }
 
-NOINLINE static void *free_by_reallocation(void *block, const char *call, const void *caller)
+/* A compiler that knew the result would make a call of the tail call that leads here. */
+NOINLINE static void *free_by_reallocation(void *block, const char *call)
 {
-  default_free_for(block, call, caller);
-  return NULL;
+  default_free_for(block, call, __builtin_return_address(0));
+  block = NULL;
+  __asm__("" : "+r"(block));
+  return block;
 }
 
 /* As in the C library, a size of 0 frees the block. Each way is a tail call, so that no registers are saved for the shortest:
@@ -179,7 +182,7 @@ NOINLINE void *default_realloc_slow(void *block, size_t size, const char *call)
     return default_heap.cached ? default_alloc(size) : heap_allocate(&default_heap, size, 1, false, call);
   if (size)
     return reallocate(block, size, call);
-  return free_by_reallocation(block, call, __builtin_return_address(0));
+  return free_by_reallocation(block, call);
 }
 
 NOINLINE size_t default_usable_size_slow(const void *block, const char *call)

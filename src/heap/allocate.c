@@ -300,21 +300,27 @@ COLD static void *take_hard(heap_t *heap, request_t *r)
 
 static bool is_sane(const request_t *r) { return r->size <= PTRDIFF_MAX - ROUNDED_AWAY && r->alignment <= PTRDIFF_MAX / 2; }
 
-/* Makes a block that was taken what the caller gets: guarded in a heap with heads unless it is apart, and zeroed if asked for
- * and not known to be zero. */
+/* Makes a block that was taken what the caller gets: with its site and, unless it is apart, guarded in a heap with heads, and
+ * zeroed if asked for and not known to be zero. */
 NOINLINE static void *open_guard(void *block, request_t *r, const void *caller)
 {
-  guarded_t at = {block, r->usable, r->heap, r->call, r->in_granules, !r->heap->checked, site_of(caller)};
+  site_t site = site_of(caller);
+  if (HAS_SYSTEM && r->apart) {
+    huge_apart_note_site(block, site);
+    return block;
+  }
+  guarded_t at = {block, r->usable, r->heap, r->call, r->in_granules, !r->heap->checked, site};
+  bool used = r->past == BLOCK_USED;
   r->usable = r->size;
-  return guard_open(at, r->size, r->alignment, r->past == BLOCK_USED);
+  r->past = BLOCK_USED;
+  return guard_open(at, r->size, r->alignment, used);
 }
 
 static inline __attribute__((always_inline)) void *hand_out(void *block, request_t *r, bool zero, const void *caller)
 {
-  bool guarded = unlikely(r->heap->headed) && !r->apart;
-  if (guarded)
+  if (unlikely(r->heap->headed))
     block = open_guard(block, r, caller);
-  if (zero && (r->past != BLOCK_ZEROED || guarded))
+  if (zero && r->past != BLOCK_ZEROED)
     memset(block, 0, r->usable);
   return block;
 }

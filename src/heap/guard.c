@@ -147,11 +147,12 @@ block_kind_t kind_freed_by(const char *call)
 
 void guard_say_sites(site_t allocated, site_t freed)
 {
-  const void *const *of_allocation = NULL, *const *of_free = NULL;
+  frames_told_t of_allocation = {0}, of_free = {0};
   if (!HAS_SYSTEM)
     return;
-  size_t first = site_frames(allocated, &of_allocation), second = site_frames(freed, &of_free);
-  fatal_say_places(of_allocation, first, of_free, second);
+  of_allocation.count = site_frames(allocated, &of_allocation.frames);
+  of_free.count = site_frames(freed, &of_free.frames);
+  fatal_say_places(&of_allocation, &of_free);
 }
 
 /* What the head says of the sites is said, too. NULL: it cannot be believed. */

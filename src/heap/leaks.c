@@ -10,6 +10,7 @@
 #include "heap/leaks.h"
 #include "heap/fork.h"
 #include "heap/report.h"
+#include "heap/walled.h"
 #include "misuse.h"
 #include "option.h"
 #include "space/class_map.h"
@@ -218,6 +219,8 @@ static size_t count_mappings(void)
   return count;
 }
 
+static void pass_notes(uintptr_t start, size_t size, void *context) { pass(context, start, size); }
+
 /* Everything that was mapped for the search is passed over, and what is the manager's. */
 static void pass_own(search_t *s)
 {
@@ -229,6 +232,7 @@ static void pass_own(search_t *s)
   pass(s, (uintptr_t)s->to_scan, s->room * sizeof *s->to_scan);
   pass(s, (uintptr_t)s->passed, s->passed_room * sizeof *s->passed);
   pass(s, (uintptr_t)s->buffer, BUFFER);
+  walled_visit_notes(pass_notes, s);
   pass_mappings(s);
   sort_spans(s->passed, s->passed_count);
 }

@@ -144,7 +144,8 @@ static void ask_apart(question_t *q, const huge_t *huge)
   q->at.live = (size_t)((const char *)q->address - block) < max_size(size, 1);
   q->at.guard.kind = apart_of(huge)->kind;
   if (q->at.heap->headed)
-    q->at.guard = (guard_look_t){.state = GUARD_LIVE, .kind = apart_of(huge)->kind, .block = block, .size = size};
+    q->at.guard = (guard_look_t){
+      .state = GUARD_LIVE, .kind = apart_of(huge)->kind, .block = block, .size = size, .allocated = apart_of(huge)->site};
   if (q->verifies && apart_of(huge)->source->verify)
     apart_of(huge)->source->verify(apart_of(huge), q->verifies);
 }
@@ -350,6 +351,8 @@ COLD static _Noreturn void not_live(const located_t *at, const heap_t *given_to,
   walled_look_t walled;
   if (HAS_SYSTEM && !at->heap && walled_look(block, &walled)) {
     bool twice = walled.freed && walled.block == block;
+    if (twice)
+      fatal_say_places(&walled.allocated_by, &walled.freed_by);
     fatal_misuse_of_block(call, block, twice ? if_freed : NOT_A_BLOCK, twice ? walled.heap : NULL, walled.size, given_to);
   }
   bool freed = was_freed(at, block), known = freed && located_block(at) == block;

@@ -140,7 +140,7 @@ static bool walk_huge(const walk_t *walk)
     return true; /* nobody else's have to be looked at */
   for (const char *from = NULL; (huge = huge_next(walk->heap, from)) != NULL;) {
     char *start = huge_start(huge);
-    bool go_on = huge->is_apart && !walk->verifies ? tell(walk, huge_block(huge), huge_usable(huge), 0)
+    bool go_on = huge->is_apart && !walk->verifies ? tell(walk, huge_block(huge), huge_usable(huge), apart_of(huge)->site)
                                                    : visit_block(walk, start, huge_size(huge));
     if (!go_on)
       return false;

@@ -3,7 +3,6 @@
  * There are two yards. That of guarded heaps is long, and its places are bounded by the mappings that the system allows. That
  * of samples is so small that a program in production does not notice it. */
 #include "heap/walled.h"
-#include "misuse.h"
 #include "option.h"
 #include "size_class.h"
 #include "space/yard.h"
@@ -30,6 +29,11 @@ static yard_t guarded = {.bytes_most = GUARDED_BYTES, .freed_most = GUARDED_FREE
 static yard_t sampled = {.bytes_most = SAMPLED_BYTES, .live_most = SAMPLED_LIVE_MOST, .freed_most = SAMPLED_FREED_MOST};
 static size_t sampled_bytes; /* of memory that live samples take */
 
+static yard_t *yard_around(const void *address)
+{
+  return yard_holds(&guarded, address) ? &guarded : yard_holds(&sampled, address) ? &sampled : NULL;
+}
+
 /* ---- canaries ---- */
 
 static char *pages_end(const huge_apart_t *apart)
@@ -46,19 +50,25 @@ static void write_canaries(const huge_apart_t *apart)
   memset(end, CANARY, (size_t)(pages_end(apart) - end));
 }
 
+static _Noreturn void say_damage(const huge_apart_t *apart, const char *call, const char *what, ptrdiff_t offset)
+{
+  const yard_place_t *place = yard_place_at(yard_around(apart->block), apart->block, false);
+  fatal_say_places(&(frames_told_t){place->allocated, place->allocated_count}, &(frames_told_t){0});
+  fatal_damage(call, apart->block, what, offset, apart->huge.owner, apart->asked);
+}
+
 /* The wrong byte that is nearest to the block leads to the culprit. */
 READS_BESIDE_OWNER static void verify_canaries_of(const huge_apart_t *apart, const char *call)
 {
   const char *block = apart->block, *end = block + apart->asked;
-  const heap_t *heap = apart->huge.owner;
   if (!apart->asked)
     return;
   for (const char *at = block; at > huge_start(&apart->huge); at--)
     if (unlikely((unsigned char)at[-1] != CANARY))
-      fatal_damage(call, block, BEFORE_ITS_BEGINNING, at - 1 - block, heap, apart->asked);
+      say_damage(apart, call, BEFORE_ITS_BEGINNING, at - 1 - block);
   for (const char *at = end; at < pages_end(apart); at++)
     if (unlikely((unsigned char)*at != CANARY))
-      fatal_damage(call, block, PAST_ITS_END, at - block, heap, apart->asked);
+      say_damage(apart, call, PAST_ITS_END, at - block);
 }
 
 /* ---- the source of blocks ---- */
@@ -130,11 +140,6 @@ const apart_source_t walled_source = {take_guarded, yard_bytes, give_guarded, ve
 
 /* ---- what an address is, or was ---- */
 
-static yard_t *yard_around(const void *address)
-{
-  return yard_holds(&guarded, address) ? &guarded : yard_holds(&sampled, address) ? &sampled : NULL;
-}
-
 /* The heap may have ended since, and its record may be another's by now. */
 static const heap_t *owner_of(const yard_place_t *place)
 {
@@ -148,8 +153,23 @@ bool walled_look(const void *address, walled_look_t *look)
   const yard_place_t *place = yard ? yard_place_at(yard, address, false) : NULL;
   if (!place)
     return false;
-  *look = (walled_look_t){place->block, place->size, owner_of(place), place->state != YARD_LIVE};
+  *look = (walled_look_t){place->block,
+                          place->size,
+                          owner_of(place),
+                          place->state != YARD_LIVE,
+                          {place->allocated, place->allocated_count},
+                          {place->freed, place->freed_count}};
   return true;
+}
+
+void walled_visit_notes(walled_visit_fn *visit, void *context)
+{
+  const yard_t *const yards[] = {&guarded, &sampled};
+  for (size_t i = 0; i < 2; i++) {
+    yard_notes_t notes = yard_notes(yards[i]);
+    visit((uintptr_t)notes.places, notes.places_size, context);
+    visit((uintptr_t)notes.table, notes.table_size, context);
+  }
 }
 
 /* ---- faults ---- */

@@ -11,6 +11,7 @@
 #define WALLED_H
 
 #include "heap/apart.h"
+#include "misuse.h"
 
 extern const apart_source_t walled_source, sampled_source;
 
@@ -28,8 +29,13 @@ typedef struct walled_look {
   size_t size;
   const heap_t *heap; /* NULL: it is gone */
   bool freed;
+  frames_told_t allocated_by, freed_by;
 } walled_look_t;
 bool walled_look(const void *address, walled_look_t *look);
+
+/* Calls `visit` with the memory in which all this is noted. */
+typedef void walled_visit_fn(uintptr_t start, size_t size, void *context);
+void walled_visit_notes(walled_visit_fn *visit, void *context);
 
 /* ---- samples ---- */
 

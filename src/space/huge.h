@@ -33,6 +33,8 @@ huge_apart_t *huge_apart_record(void); /* NULL: no memory. The caller fills in r
 void huge_apart_enter(huge_t *huge, void *owner, huge_t **list);
 void huge_apart_end(huge_t *huge); /* a record that did not enter, or has left */
 
+void huge_apart_note_site(const void *block, uint32_t site); /* of a live one */
+
 /* Of threads that free one block at once one gets the record, which has left tree and list. NULL: it is no live block apart. */
 huge_t *huge_apart_leave(const void *block);
 

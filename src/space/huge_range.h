@@ -31,7 +31,8 @@ typedef struct huge_apart {
   char *block;                       /* what its caller has, */
   size_t asked;                      /* and how much of it */
   const struct os_stack *stack;      /* while it is taken or given: where, if its source wants to know */
-  uint8_t kind;                      /* its owner's to say */
+  uint8_t kind;                      /* its owner's to say, */
+  uint32_t site;                     /* and this: where it was taken */
 } huge_apart_t;
 
 extern lock_t huge_lock;

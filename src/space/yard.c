@@ -45,6 +45,20 @@ static size_t bytes_wanted(const yard_t *yard)
 
 static size_t lead_of(const yard_t *yard) { return min_size(LEAD_PAGES, yard->pages / LEAD_OF); }
 
+static size_t table_size(const yard_t *yard) { return round_up(yard->pages * sizeof *yard->place_of, os_page_size()); }
+
+static size_t places_size(const yard_t *yard)
+{
+  return round_up(((size_t)yard->live_most + yard->freed_most) * sizeof *yard->places, os_page_size());
+}
+
+yard_notes_t yard_notes(const yard_t *yard)
+{
+  if (!__atomic_load_n(&yard->start, __ATOMIC_ACQUIRE))
+    return (yard_notes_t){0};
+  return (yard_notes_t){yard->places, yard->place_of, places_size(yard), table_size(yard)};
+}
+
 /* Nothing of what is mapped here is touched before it is needed. What cannot be had in one piece may be had in half of it. */
 static bool map_all(yard_t *yard, char **start)
 {
@@ -55,14 +69,12 @@ static bool map_all(yard_t *yard, char **start)
     return false;
   yard->pages = bytes / page;
   yard->cursor = lead_of(yard);
-  size_t table = round_up(yard->pages * sizeof *yard->place_of, page),
-         places = round_up(((size_t)yard->live_most + yard->freed_most) * sizeof *yard->places, page);
-  yard->place_of = os_map(table, page);
-  yard->places = yard->place_of ? os_map(places, page) : NULL;
+  yard->place_of = os_map(table_size(yard), page);
+  yard->places = yard->place_of ? os_map(places_size(yard), page) : NULL;
   if (yard->places)
     return true;
   if (yard->place_of)
-    os_unmap(yard->place_of, table);
+    os_unmap(yard->place_of, table_size(yard));
   os_unmap(*start, bytes);
   return false;
 }

@@ -58,6 +58,13 @@ yard_place_t *yard_take(yard_t *yard, size_t size, size_t alignment);
 /* From now on any access to it is a fault. */
 void yard_give(yard_t *yard, yard_place_t *place);
 
+/* Where all this is noted, in memory of its own; of 0 bytes: the yard has not begun. */
+typedef struct yard_notes {
+  const void *places, *table;
+  size_t places_size, table_size;
+} yard_notes_t;
+yard_notes_t yard_notes(const yard_t *yard);
+
 /* The pages of a place. */
 char *yard_pages(const yard_t *yard, const yard_place_t *place);
 size_t yard_pages_bytes(const yard_place_t *place);

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <cstdio>
 #include <memory>
 #include <new>
 #include <set>
@@ -147,6 +148,25 @@ void test_a_walk()
   CHECK(one.walk([&](const pool_block_t &block) { one.deallocate(block.start); }) && one.stats().live_blocks == 0);
 }
 
+void test_a_report()
+{
+  std::FILE *file = std::tmpfile();
+  CHECK(file);
+  heap one(heap_options().name("cpp-reported").sites());
+  for (int i = 0; i < 3; i++)
+    CHECK(one.allocate(1000));
+  CHECK(one.report(fileno(file)) && !one.report(-1));
+  std::rewind(file);
+  std::string text(4096, ' ');
+  text.resize(std::fread(text.data(), 1, text.size(), file));
+  std::fclose(file);
+  CHECK(text.find("heap \"cpp-reported\": 3 blocks, 3,000 bytes live\n") == 0);
+  const std::size_t place = text.find("3,000 bytes in 3 blocks from ");
+  CHECK(place != std::string::npos && text.find("test_a_report", place) != std::string::npos); // and nothing of the library
+  const heap empty(std::nothrow, heap_options().budget(1));
+  CHECK(!empty.report(fileno(stderr)));
+}
+
 void test_an_exception_comes_out_of_a_walk()
 {
   heap one;
@@ -249,7 +269,7 @@ int main()
 {
   return run_tests({CASE(test_a_heap_ends_with_its_scope), CASE(test_creation_that_fails), CASE(test_moves_and_swaps),
                     CASE(test_an_empty_heap), CASE(test_blocks), CASE(test_the_default_heap), CASE(test_a_heap_in_a_buffer),
-                    CASE(test_a_walk), CASE(test_an_exception_comes_out_of_a_walk), CASE(test_on_exhausted),
-                    CASE(test_c_options), CASE(test_overflow_and_parent), CASE(test_every_option_is_passed_on),
-                    CASE(test_misuse_ends_the_program)});
+                    CASE(test_a_walk), CASE(test_a_report), CASE(test_an_exception_comes_out_of_a_walk),
+                    CASE(test_on_exhausted), CASE(test_c_options), CASE(test_overflow_and_parent),
+                    CASE(test_every_option_is_passed_on), CASE(test_misuse_ends_the_program)});
 }

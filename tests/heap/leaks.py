@@ -71,7 +71,8 @@ class Leaks(unittest.TestCase):
             rf"1 from {place('take_second')}{MORE}")
 
     def test_lost(self):
-        for options in ("leaks=exit", "leaks=all", "leaks=exit,sites=1", "checked=1,leaks=exit", "sites=0,leaks=exit"):
+        for options in ("leaks=exit", "leaks=all", "leaks=exit,sites=1", "checked=1,leaks=exit", "sites=0,leaks=exit",
+                        "guarded=1,leaks=exit", "leaks=exit,guard_sample=1"):
             self.assert_says("lose", self.LOST, options)
 
     def test_lost_large(self):

@@ -19,6 +19,10 @@ BLOCK = r": a block of \d+ bytes( of heap \"heap-\d+\")?"
 PLACE = r"\w+\+0x[0-9a-f]+ \([\w-]+\)"
 ALLOCATED = f", allocated by {PLACE}"
 ALLOCATED_AND_FREED = f"{ALLOCATED}, freed by {PLACE}"
+# A guarded block has some of the callers.
+STACK = rf"{PLACE}( < (\w+\+0x[0-9a-f]+ \([\w.+-]+\)|[\w.+-]+\+0x[0-9a-f]+))*"
+GUARD_ALLOCATED = f", allocated by {STACK}"
+GUARD_ALLOCATED_AND_FREED = f"{GUARD_ALLOCATED}, freed by {STACK}"
 TWICE = f"freed twice(, seen late)?({BLOCK})?"
 # Its memory may already belong to something else, or to nobody.
 EITHER = f"({NOT_A_BLOCK}(, seen late)?|{TWICE})"
@@ -112,14 +116,14 @@ GUARDED_BUGS = {
     "free-inside-small": ("(pool_)?free", NOT_A_BLOCK),
     "free-inside-large": ("(pool_)?free", NOT_A_BLOCK),
     "free-odd-address": ("(pool_)?free", NOT_A_BLOCK),
-    "free-twice-in-a-row": ("(pool_)?free", "freed twice: a block of 100 bytes"),
-    "free-twice-with-others-between": ("(pool_)?free", "freed twice: a block of 100 bytes"),
-    "free-twice-in-two-threads": ("(pool_)?free", "freed twice: a block of 100 bytes"),
-    "free-twice-large": ("(pool_)?free", "freed twice: a block of 4194304 bytes"),
-    "realloc-freed-large": ("(pool_)?realloc", "freed before: a block of 4194304 bytes"),
-    "overrun": ("(pool_)?free", offset(100)),
-    "overrun-large": ("(pool_)?free", offset(4194296)),
-    "overrun-seen-by-realloc": ("(pool_)?realloc", offset(100)),
+    "free-twice-in-a-row": ("(pool_)?free", "freed twice: a block of 100 bytes" + GUARD_ALLOCATED_AND_FREED),
+    "free-twice-with-others-between": ("(pool_)?free", "freed twice: a block of 100 bytes" + GUARD_ALLOCATED_AND_FREED),
+    "free-twice-in-two-threads": ("(pool_)?free", "freed twice: a block of 100 bytes" + GUARD_ALLOCATED_AND_FREED),
+    "free-twice-large": ("(pool_)?free", "freed twice: a block of 4194304 bytes" + GUARD_ALLOCATED_AND_FREED),
+    "realloc-freed-large": ("(pool_)?realloc", "freed before: a block of 4194304 bytes" + GUARD_ALLOCATED_AND_FREED),
+    "overrun": ("(pool_)?free", offset(100) + GUARD_ALLOCATED),
+    "overrun-large": ("(pool_)?free", offset(4194296) + GUARD_ALLOCATED),
+    "overrun-seen-by-realloc": ("(pool_)?realloc", offset(100) + GUARD_ALLOCATED),
 }
 # What the line says of an access that is a fault: the access, the offset, the size, and whether it says who freed the block.
 FAULTS = {

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: MIT
+"""Of a block that a form of new made and nothing leads to, the function that called new is named (leaking_new.cpp).
+
+usage: leaks_of_new.py PROGRAM LIBRARY"""
+
+import os
+import re
+import subprocess
+import sys
+import unittest
+
+PROGRAM, LIBRARY = sys.argv[1:]
+STUCK_SECONDS = 600
+SIZES = {"by_new": 100, "by_array_new": 200, "by_nothrow_new": 300, "by_nothrow_array_new": 400, "by_aligned_new": 500,
+         "by_aligned_array_new": 600, "by_aligned_nothrow_new": 700, "by_large_new": 5 << 20}
+
+
+class LeaksOfNew(unittest.TestCase):
+    def test_each_form(self):
+        for options in ("leaks=exit", "leaks=exit,checked=1", "leaks=exit,guarded=1"):
+            with self.subTest(options):
+                said = subprocess.run([PROGRAM], env=os.environ | {"TIDEPOOL_OPTIONS": options, "LD_PRELOAD": LIBRARY},
+                                      capture_output=True, text=True, timeout=STUCK_SECONDS, check=True).stderr
+                self.assertIn(f"{len(SIZES)} blocks, {sum(SIZES.values()):,} bytes lost: ", said)
+                self.assertEqual(sorted(re.findall(r"\b1 from (\w+)\+0x[0-9a-f]+ \(", said)), sorted(SIZES), said)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
