@@ -269,9 +269,27 @@ COLD bool sample_is_among(thread_t *thread, uint32_t blocks)
 /* A thread without a record draws each time. */
 COLD bool sample_is_drawn(uint32_t blocks) { return draw_gap() < blocks; }
 
+/* A sample takes some 20 us, most of it in the system. A program that allocates without a pause would notice, so in production
+ * there are no more than a hundredth of its time allows, but for the first. Small numbers are for tests, which want them all.
+ */
+enum { SPARING_FROM = 1000, APART_NS = 2000000, AT_ONCE = 64 };
+static bool sample_is_affordable(void)
+{
+  static uint64_t due; /* when all that were taken are paid for */
+  if (settings.guard_sample < SPARING_FROM)
+    return true;
+  uint64_t now = os_now_ns(), was = __atomic_load_n(&due, __ATOMIC_RELAXED), next;
+  do {
+    if (was > now + AT_ONCE * (uint64_t)APART_NS)
+      return false;
+    next = (was > now ? was : now) + APART_NS;
+  } while (!__atomic_compare_exchange_n(&due, &was, next, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+  return true;
+}
+
 void *sample_take(heap_t *heap, size_t size, size_t alignment, const char *call, block_past_t *past)
 {
-  if (size > SAMPLED_SIZE_MOST)
+  if (size > SAMPLED_SIZE_MOST || !sample_is_affordable())
     return NULL;
   os_watch_faults(say_fault);
   return apart_take(heap, &sampled_source, size, alignment, call, past);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Heaps whose blocks end at inaccessible pages: where blocks lie, what is a fault, what is said of it, and who goes on. */
+#include "heap/walled.h"
 #include "heaps.h"
+#include "option.h"
 #include "os/os.h"
 #include <sys/wait.h>
 #include <unistd.h>
@@ -266,11 +268,33 @@ static void goes_on_to_an_older_handler(void *argument)
   pool_heap_destroy(heap);
 }
 
+/* However much a program allocates, those of production take some hundredth of its time. */
+static void samples_are_no_burden(void *argument)
+{
+  enum { AT_ONCE = 64, A_SECOND = 500, MS = 300 };
+  (void)argument;
+  settings.guard_sample = 1000;
+  pool_heap_t *heap = heap_with((pool_heap_options_t){.name = "sampled"});
+  uint64_t begin = now_ns(), spent;
+  size_t count = 0;
+  while ((spent = (now_ns() - begin) / 1000000) < MS)
+    for (int i = 0; i < 100; i++) {
+      void *block = pool_heap_alloc(heap, 40000); /* of no magazine: each is drawn for itself */
+      walled_look_t look;
+      must(block != NULL);
+      count += walled_look(block, &look);
+      pool_heap_free(heap, block);
+    }
+  must(count > 0 && count <= AT_ONCE + spent * A_SECOND / 1000 + 2);
+  pool_heap_destroy(heap);
+}
+
 IN_CHILD(ends_at_a_page)
 IN_CHILD(are_not_used_again)
 IN_CHILD(keeps_its_budget)
 IN_CHILD(serves_beyond_the_mappings)
 IN_CHILD(goes_on_to_an_older_handler)
+IN_CHILD(samples_are_no_burden)
 
 /* Sanitizers have handlers of their own, which say something else. */
 int main(void)
@@ -281,6 +305,7 @@ int main(void)
     cmocka_unit_test(keeps_its_budget_test),
     cmocka_unit_test(serves_beyond_the_mappings_test),
     cmocka_unit_test(goes_on_to_an_older_handler_test),
+    cmocka_unit_test(samples_are_no_burden_test),
     cmocka_unit_test(says_what_it_was),
   };
   return cmocka_run_group_tests_name("guarded", tests, NULL, NULL);
