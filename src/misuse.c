@@ -37,12 +37,14 @@ static text_t *line_begin(line_t *line)
 
 /* A line that is too long is cut. One byte of the buffer is always left for the end of the line, and the line is one write, so
  * that lines of several threads do not mix. */
-static void line_end(line_t *line)
+static void line_end_by(line_t *line, void (*write)(const char *text, size_t length))
 {
   size_t length = line->text.length < line->text.size ? line->text.length : line->text.size;
   line->buffer[length++] = '\n';
-  os_write_error(line->buffer, length);
+  write(line->buffer, length);
 }
+
+static void line_end(line_t *line) { line_end_by(line, os_write_error); }
 
 /* ---- where it was ---- */
 
@@ -249,12 +251,18 @@ void warn_of_access(const access_told_t *told)
   os_write_error(buffer, length);
 }
 
-void warn(const char *subject, const char *what)
+static void warn_by(const char *subject, const char *what, void (*write)(const char *text, size_t length))
 {
   line_t line;
   text_t *text = line_begin(&line);
   text_string(text, subject);
   text_string(text, ": ");
   text_string(text, what);
-  line_end(&line);
+  line_end_by(&line, write);
+}
+
+void warn(const char *subject, const char *what) { warn_by(subject, what, os_write_error); }
+void warn_at_exit(const char *subject, const char *what)
+{
+  warn_by(subject, what, HAS_SYSTEM ? os_write_kept_error : os_write_error);
 }

@@ -193,5 +193,6 @@ _Noreturn void fatal(const char *what);
 
 /* tidepool: subject: what    (and the program goes on) */
 void warn(const char *subject, const char *what);
+void warn_at_exit(const char *subject, const char *what); /* the program may have closed standard error */
 
 #endif

@@ -144,8 +144,9 @@ static void print_help(void)
     text_string(&line, table[i].key);
     text_char(&line, '=');
     text_string(&line, table[i].values);
-    while (line.length < 44)
+    do
       text_char(&line, ' ');
+    while (line.length < 44);
     text_string(&line, table[i].meaning);
     text_char(&line, '\n');
     os_write_error(buffer, line.length);
@@ -310,6 +311,6 @@ void option_read(void)
   }
   if (settings.leaks && !settings.sites)
     settings.sites = 1;
-  if ((settings.stats_at_exit && !settings.stats_file[0]) || settings.leaks & LEAKS_AT_EXIT)
+  if (settings.stats_at_exit || settings.leaks & LEAKS_AT_EXIT)
     os_keep_error();
 }

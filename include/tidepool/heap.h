@@ -182,16 +182,17 @@ POOL_API void *pool_heap_realloc(pool_heap_t *heap, void *block, size_t size) PO
 POOL_API void *pool_heap_aligned_alloc(pool_heap_t *heap, size_t alignment, size_t size) POOL_NAME(heap_aligned_alloc)
   POOL_RETURNS_ALIGNED_BLOCK(2, 3);
 
-/* Does what pool_good_size does, for this heap's size classes. For a checked heap it returns what a block would take, not what
- * can be used of it. */
+/* Does what pool_good_size does, for this heap's size classes. For a heap that is checked, guarded or has sites it returns what
+ * a block would take, not what can be used of it. */
 POOL_API size_t pool_heap_good_size(const pool_heap_t *heap, size_t size) POOL_NAME(heap_good_size);
 
 /* Returns the size of the largest request that the heap would serve now. The next of that size is served, and one of a byte
  * more is not, if no other thread allocates meanwhile, and the heap is in `memory` of up to 8 MiB or has a budget of up to 1
- * MiB that was never raised, or is POOL_HEAP_DENSE, and no size classes of its own. For another heap it is what its region or
- * its budgets have room for in one piece: blocks that are free in slabs are not looked at, and nobody knows what the system
- * has. It holds the heap's lock for a bounded number of steps, which take a few microseconds at most; where a budget, and not
- * the region, is what is short, it looks at each free piece. With NULL it returns 0 and sets EINVAL; pool_error() says so. */
+ * MiB, or of up to 8 MiB as POOL_HEAP_DENSE, that was never raised, and no size classes of its own. For another heap it is what
+ * its region or its budgets have room for in one piece: blocks that are free in slabs are not looked at, and nobody knows what
+ * the system has. It holds the heap's lock for a bounded number of steps, which take a few microseconds at most; where a
+ * budget, and not the region, is what is short, it looks at each free piece. With NULL it returns 0 and sets EINVAL;
+ * pool_error() says so. */
 POOL_API size_t pool_heap_largest(pool_heap_t *heap) POOL_NAME(heap_largest);
 
 /* Returns the least memory_size that pool_heap_create() accepts with the rest of these options, at the address `memory`, or at

@@ -70,9 +70,10 @@ POOL_API bool pool_resize_in_place(void *block, size_t size) POOL_NAME(resize_in
  * instructions. */
 POOL_API size_t pool_usable_size(const void *block) POOL_NAME(usable_size);
 
-/* Returns the size of the block that pool_alloc(size) would return, or `size` itself if no block can be that large. Where the
- * default heap is checked, it is what the block would take, and only `size` of it may be used. Where the process has a limit
- * below 256 MiB on its memory, the block may be larger: fewer classes are in use. */
+/* Returns the size of the block that pool_alloc(size) would return, or `size` itself if no block can be that large. A program
+ * that can use it all asks for as much: where the default heap is checked, guarded or has sites, and of a sample, only what was
+ * asked for may be used (pool_usable_size()). Where the process has a limit below 256 MiB on its memory, the block may be
+ * larger: fewer classes are in use. */
 POOL_API size_t pool_good_size(size_t size) POOL_NAME(good_size) __attribute__((const));
 
 /* Gives idle memory of the process-wide manager beyond `keep` bytes back to the system, and returns the bytes given. It first

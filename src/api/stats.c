@@ -195,7 +195,7 @@ static void print_line(const char *line, size_t length)
   }
   stats_path(path, sizeof path);
   if (!os_append(path, line, length))
-    warn(path, STATS_ARE_LOST);
+    warn_at_exit(path, STATS_ARE_LOST);
 }
 
 /* One line, with the number of the process first: children of a program print theirs to the same place. It is as long as it is,

@@ -148,6 +148,7 @@ static bool is_sample(const heap_t *heap, const request_t *r)
 NOINLINE static void *take_apart(heap_t *heap, request_t *r)
 {
   void *block = NULL;
+  walled_load_once_wanted();
   r->heap = heap;
   r->usable = r->size;
   if (heap->apart_source)
@@ -304,6 +305,8 @@ static bool is_sane(const request_t *r) { return r->size <= PTRDIFF_MAX - ROUNDE
  * zeroed if asked for and not known to be zero. */
 NOINLINE static void *open_guard(void *block, request_t *r, const void *caller)
 {
+  if (HAS_SYSTEM && unlikely(settings.sites > 1))
+    os_load_stacks(); /* the start of the program may have been too early */
   site_t site = site_of(caller);
   if (HAS_SYSTEM && r->apart) {
     huge_apart_note_site(block, site);

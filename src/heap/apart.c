@@ -99,6 +99,23 @@ NOINLINE bool apart_give(heap_t *heap, const apart_source_t *source, const void 
   return given;
 }
 
+void apart_shorten(heap_t *heap, huge_t *huge, size_t size, const char *call)
+{
+  huge_apart_t *apart = apart_of(huge);
+  size = max_size(size, 1); /* without a byte it would have no page */
+  if (size >= apart->asked)
+    return;
+  lock_t *gate = gate_enter(GATE_LARGE);
+  ptrdiff_t less = (ptrdiff_t)(apart->asked - size);
+  lock_acquire(&huge_lock);
+  if (apart->source->shorten)
+    apart->source->shorten(apart, size, call);
+  apart->asked = size;
+  lock_release(&huge_lock);
+  large_count(heap, 0, -less, 0);
+  gate_leave(gate);
+}
+
 void apart_give_all(heap_t *heap, const char *call)
 {
   for (huge_t *huge = heap->huge, *older; huge; huge = older) {

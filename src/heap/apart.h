@@ -23,6 +23,10 @@ typedef struct apart_source {
    * is put down to. */
   void (*give)(const huge_apart_t *apart, const char *call);
 
+  /* The block is to have so many bytes from now on, fewer than it has and more than none; what it holds does not change. NULL:
+   * there is nothing to do. */
+  void (*shorten)(const huge_apart_t *apart, size_t size, const char *call);
+
   /* Ends the program if the block was written to outside; under huge_lock. NULL: nothing can be said of it. */
   void (*verify)(const huge_apart_t *apart, const char *call);
 
@@ -40,6 +44,9 @@ void *apart_take(heap_t *heap, const apart_source_t *source, size_t size, size_t
 
 /* False: it is no live block apart, since another thread gave it back. */
 bool apart_give(heap_t *heap, const apart_source_t *source, const void *block, const char *call);
+
+/* The caller's block becomes shorter where it is. */
+void apart_shorten(heap_t *heap, huge_t *huge, size_t size, const char *call);
 
 /* Gives back all of the heap, which nobody uses any more. */
 void apart_give_all(heap_t *heap, const char *call);

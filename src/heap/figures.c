@@ -148,10 +148,11 @@ static size_t largest_in_process(heap_t *heap, size_t room)
 
 static size_t largest_now(heap_t *heap)
 {
-  size_t room = budget_room(&heap->budget), largest = 0;
-  if (heap_has_granules(heap))
-    largest = granular_largest(heap);
-  else if (heap_own_arena(heap))
+  size_t largest = heap_has_granules(heap) ? granular_largest(heap) : 0; /* first: it gives back what is kept */
+  size_t room = budget_room(&heap->budget);
+  if (HAS_SYSTEM && heap->apart && heap->apart_source)
+    return round_down(min_size(room, PTRDIFF_MAX - 2 * UNIT), os_page_size());
+  if (!heap_has_granules(heap) && heap_own_arena(heap))
     largest = space_longest_free(&heap->region.space, room);
   if (!heap_is_guest(heap) && (!heap_has_granules(heap) || granular_may_leave(heap)))
     largest = max_size(largest, largest_in_process(heap, room));

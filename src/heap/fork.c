@@ -106,6 +106,7 @@ static void lock_everything(void)
   gate_close(GATE_ARRAYS);
   gate_close(GATE_ENDS);
   lock_acquire(&threads_lock);
+  gate_close(GATE_HEADED);
   gate_close(GATE_LARGE);
   closure_close(LOCKS_OF_HEAPS);
   pass_heaps();
@@ -139,6 +140,7 @@ static void open_everything(void (*open)(lock_t *))
   closure_open(LOCKS_OF_BINS, open);
   closure_open(LOCKS_OF_HEAPS, open);
   gate_open(GATE_LARGE, open);
+  gate_open(GATE_HEADED, open);
   open(&threads_lock);
   gate_open(GATE_ENDS, open);
   gate_open(GATE_ARRAYS, open);

@@ -10,6 +10,7 @@
 #include "heap/quarantine.h"
 #include "heap/tick.h"
 #include "misuse.h"
+#include "space/gate.h"
 #include <string.h>
 
 /* The program ends only after the thread has left its magazines, because a handler of SIGABRT may allocate. The slow path is
@@ -53,17 +54,12 @@ static void verify_kind(const located_t *at, const char *call)
     fatal_misuse_of_block(call, located_block(at), allocated_by[kind], at->heap, located_size(at), NULL);
 }
 
-/* Another thread may have freed it since it was looked up. */
-static void give_headed(const located_t *at, const char *call, const void *caller)
+/* Between the head that says it and the list, or the bin, that has the block, it is nowhere: a fork waits. Another thread may
+ * have freed it since it was looked up. */
+static void give_closed(const located_t *at, const char *call, site_t site)
 {
   heap_t *heap = at->heap;
-  if (heap->checked)
-    verify_kind(at, call);
-  if (located_is_apart(at)) {
-    heap_give_uncached(at, call);
-    return;
-  }
-  if (unlikely(!guard_close(located_guarded(at, call, site_of(caller))))) {
+  if (unlikely(!guard_close(located_guarded(at, call, site)))) {
     guard_say_sites(at->guard.allocated, at->guard.freed);
     fatal_misuse_of_block(call, at->guard.block, FREED_TWICE, heap, at->guard.size, NULL);
   }
@@ -74,6 +70,20 @@ static void give_headed(const located_t *at, const char *call, const void *calle
   if (heap->zero_on_free)
     heap_wipe(at, GUARD_FRONT);
   heap_give_uncached(at, call);
+}
+
+static void give_headed(const located_t *at, const char *call, const void *caller)
+{
+  if (at->heap->checked)
+    verify_kind(at, call);
+  if (located_is_apart(at)) {
+    heap_give_uncached(at, call);
+    return;
+  }
+  site_t site = site_of(caller); /* outside: the unwinder may wait for the loader */
+  lock_t *gate = gate_enter(GATE_HEADED);
+  give_closed(at, call, site);
+  gate_leave(gate);
 }
 
 /* A caller that says another size or alignment frees another block than it thinks. Where neither is known it is believed. */

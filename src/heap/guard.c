@@ -80,8 +80,8 @@ READS_BESIDE_OWNER static guard_state_t head_says(const char *start, size_t usab
   if (head->usable != usable || usable < GUARD_BYTES || front < GUARD_FRONT || front > usable - GUARD_BEHIND ||
       head->size > usable - GUARD_BEHIND - front)
     return GUARD_NONE;
-  if (head->sum == sum_of(head_of(start), head, LIVE_MARK))
-    return GUARD_LIVE;
+  if (!(head->sum & DEAD_BIT))
+    return head->sum == sum_of(head_of(start), head, LIVE_MARK) ? GUARD_LIVE : GUARD_NONE;
   return is_sum_of_returned(head_of(start), head) ? GUARD_RETURNED : GUARD_NONE;
 }
 
@@ -225,9 +225,30 @@ void guard_verify_live(guarded_t at, bool alone)
     report_canaries(&at, &head, front, behind);
 }
 
+/* A block may have megabytes, so words are compared. Then a byte is looked for. */
+typedef struct words {
+  uint64_t at[4];
+} words_t;
+
+static words_t dead_words(void)
+{
+  words_t words;
+  for (size_t i = 0; i < sizeof words; i++)
+    ((char *)&words)[i] = DEAD_BYTES[i % 4];
+  return words;
+}
+
 static const char *wrong_in_pattern(const char *from, const char *to)
 {
-  for (size_t i = 0; from + i < to; i++)
+  const words_t dead = dead_words();
+  size_t size = (size_t)(to - from), i = 0;
+  for (words_t seen; size - i >= sizeof seen; i += sizeof seen) {
+    memcpy(&seen, from + i, sizeof seen);
+    if (unlikely(
+          ((seen.at[0] ^ dead.at[0]) | (seen.at[1] ^ dead.at[1]) | (seen.at[2] ^ dead.at[2]) | (seen.at[3] ^ dead.at[3])) != 0))
+      break;
+  }
+  for (; i < size; i++)
     if (unlikely(from[i] != DEAD_BYTES[i % 4]))
       return from + i;
   return NULL;
@@ -237,8 +258,11 @@ bool guard_is_dead(const void *bytes, size_t size) { return !wrong_in_pattern(by
 
 void guard_fill(void *start, size_t size)
 {
-  for (size_t i = 0; i < size; i++)
-    ((char *)start)[i] = DEAD_BYTES[i % 4];
+  const words_t dead = dead_words();
+  char *at = start;
+  for (; size >= sizeof dead; size -= sizeof dead, at += sizeof dead)
+    memcpy(at, &dead, sizeof dead);
+  memcpy(at, &dead, size);
 }
 
 /* Of memory of granules nothing is known but that it had blocks. That of a slab keeps the head of its last one. The first wrong

@@ -50,7 +50,7 @@
   TEXT(LOCK_MEMORY, "flags has POOL_HEAP_LOCK_MEMORY, without a reserve or memory", \
        "flags is %x, with POOL_HEAP_LOCK_MEMORY, which needs a reserve or memory", "Give a reserve or a buffer.") \
   TEXT(DENSE, "flags has POOL_HEAP_DENSE, without a small budget or memory", \
-       "flags is %x, with POOL_HEAP_DENSE, which needs a budget or memory of up to %u, no reserve and no size_classes", \
+       "flags is %x: POOL_HEAP_DENSE needs a budget or memory of up to %u, no reserve, size_classes or POOL_HEAP_GUARDED", \
        "Lower the budget, or leave the flag away.") \
   TEXT(GUARDED, "flags has POOL_HEAP_GUARDED, with a reserve or memory", \
        "flags is %x, with POOL_HEAP_GUARDED, which has neither a reserve nor memory", \

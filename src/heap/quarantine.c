@@ -5,6 +5,7 @@
 #include "heap/large.h"
 #include "misuse.h"
 #include "os/closure.h"
+#include "space/gate.h"
 
 enum {
   QUARANTINE_MOST = 4 << 20,
@@ -144,8 +145,11 @@ void quarantine_keep(const located_t *at, const char *call)
 
 void quarantine_empty(heap_t *heap, const char *call)
 {
-  if (HAS_SYSTEM && heap->checked)
-    shrink(heap, 0, call);
+  if (!HAS_SYSTEM || !heap->checked)
+    return;
+  lock_t *gate = gate_enter(GATE_HEADED);
+  shrink(heap, 0, call);
+  gate_leave(gate);
 }
 
 /* ---- all of it ---- */

@@ -2,6 +2,7 @@
  *
  * A block changes its size in the cheapest way that there is: where it is, by moving its pages, and last by a copy. */
 #include "heap/reallocate.h"
+#include "heap/apart.h"
 #include "heap/dying.h"
 #include "heap/granular.h"
 #include "heap/guard.h"
@@ -26,10 +27,12 @@ static void wipe_tail(const located_t *at, size_t size)
 }
 
 /* A block never fails to become smaller where it is. A block of a slab just keeps its size. */
-static void shrink_in_place(located_t *at, size_t size)
+static void shrink_in_place(located_t *at, size_t size, const char *call)
 {
   wipe_tail(at, size);
-  if (HAS_SYSTEM && at->huge)
+  if (located_is_apart(at))
+    apart_shorten(at->heap, at->huge, size, call);
+  else if (HAS_SYSTEM && at->huge)
     large_resize_huge(at->heap, at->huge, size, false);
   else if (located_in_granules(at))
     granular_resize(at->heap, at->start, size);
@@ -60,7 +63,7 @@ bool heap_resize_in_place(void *block, size_t size, const char *call)
     return false;
   if (size > at.size)
     return heap_lengthen(&at, size, false);
-  shrink_in_place(&at, size);
+  shrink_in_place(&at, size, call);
   return true;
 }
 
@@ -86,7 +89,10 @@ static void *reallocate_headed(heap_t *heap, const located_t *at, size_t size, c
   void *to = heap_allocate_if_easy(heap, size, call, caller);
   if (to)
     return copy_to(to, at, size, call, caller);
-  guard_shorten(located_guarded(at, call, 0), size);
+  if (located_is_apart(at))
+    apart_shorten(at->heap, at->huge, size, call);
+  else
+    guard_shorten(located_guarded(at, call, 0), size);
   return at->guard.block;
 }
 
@@ -96,7 +102,7 @@ static void *reallocate_smaller(heap_t *heap, located_t *at, size_t size, const 
   void *to = is_worth_moving(at, size) ? heap_allocate_if_easy(heap, size, call, NULL) : NULL;
   if (to)
     return copy_to(to, at, size, call, NULL);
-  shrink_in_place(at, size);
+  shrink_in_place(at, size, call);
   return at->start;
 }
 

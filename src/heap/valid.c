@@ -68,8 +68,8 @@ static bool reserve_is_valid(const pool_heap_options_t *o)
 static bool dense_is_valid(const pool_heap_options_t *o)
 {
   size_t size = o->memory ? o->memory_size : o->budget;
-  return !(o->flags & POOL_HEAP_DENSE) || (size && size <= SMALL_REGION && !o->reserve && !o->size_classes) ||
-         invalid(INVALID_DENSE, o->flags, SMALL_REGION);
+  bool possible = size && size <= SMALL_REGION && !o->reserve && !o->size_classes && !(o->flags & POOL_HEAP_GUARDED);
+  return !(o->flags & POOL_HEAP_DENSE) || possible || invalid(INVALID_DENSE, o->flags, SMALL_REGION);
 }
 
 bool heap_options_are_valid(const pool_heap_options_t *o)

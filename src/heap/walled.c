@@ -135,8 +135,16 @@ static void give_sampled(const huge_apart_t *apart, const char *call)
   __atomic_sub_fetch(&sampled_bytes, huge_size(&apart->huge), __ATOMIC_RELAXED);
 }
 
-const apart_source_t walled_source = {take_guarded, yard_bytes, give_guarded, verify_canaries_of, YARD_FRAMES},
-                     sampled_source = {take_sampled, yard_bytes, give_sampled, verify_canaries_of, YARD_FRAMES};
+/* The pages stay. What the block had behind its new end becomes canary, which is looked at when it is freed. */
+static void shorten(const huge_apart_t *apart, size_t size, const char *call)
+{
+  verify_canaries_of(apart, call);
+  memset(apart->block + size, CANARY, apart->asked - size);
+  yard_place_at(yard_around(apart->block), apart->block, false)->size = size;
+}
+
+const apart_source_t walled_source = {take_guarded, yard_bytes, give_guarded, shorten, verify_canaries_of, YARD_FRAMES},
+                     sampled_source = {take_sampled, yard_bytes, give_sampled, shorten, verify_canaries_of, YARD_FRAMES};
 
 /* ---- what an address is, or was ---- */
 
@@ -197,18 +205,18 @@ static void say_fault(const void *address, os_access_t access)
                                   .freed_by = {place->freed, place->freed_count}});
 }
 
-/* Opening the library allocates, and so comes here again. */
 void walled_load_once_wanted(void)
 {
-  static bool loaded;
-  if ((guarded.live_most || settings.guard_sample) && !__atomic_exchange_n(&loaded, true, __ATOMIC_RELAXED))
+  if (guarded.live_most || settings.guard_sample)
     os_load_stacks();
 }
 
 static void begin_guarded(heap_t *heap)
 {
-  if (!guarded.live_most)
-    guarded.live_most = (uint32_t)min_size(os_mappings_most() / MAPPINGS_OF * MAPPINGS_PART, UINT32_MAX / 2);
+  size_t most = os_mappings_most();
+  if (!guarded.live_most) /* what the program has mapped by now is not for its blocks */
+    guarded.live_most =
+      (uint32_t)min_size((most - min_size(os_mappings_now(), most)) / MAPPINGS_OF * MAPPINGS_PART + 1, UINT32_MAX / 2);
   heap->checked = true;
   apart_begin(heap, &walled_source);
   os_watch_faults(say_fault);

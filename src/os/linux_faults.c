@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Faults, on Linux. The handler says what is known and steps aside: for the program's handler if there was one before, and else
- * for the default action, which the access meets when it is made again. It runs on the stack that the program has set up for
- * signals, if it did so; else on the thread's own. */
+ * for the default action, which the access meets when it is made again. A handler of the program finds what it asked for: the
+ * stack, the signals that are blocked, and that it is called once. Where there was none, this one runs on the stack that the
+ * program has set up for signals, if it did so; else on the thread's own. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -16,9 +17,20 @@
 #include <unistd.h>
 
 static os_fault_fn *said_by;
-static struct sigaction before_segv, before_bus;
 
-static struct sigaction *before_of(int signal) { return signal == SIGBUS ? &before_bus : &before_segv; }
+/* What a signal did before. */
+typedef struct before {
+  struct sigaction action;
+  uint32_t called; /* it wanted to be called once, and was */
+} before_t;
+static before_t before_segv, before_bus;
+
+static before_t *before_of(int signal) { return signal == SIGBUS ? &before_bus : &before_segv; }
+
+static bool is_function(const struct sigaction *action)
+{
+  return action->sa_flags & SA_SIGINFO || (action->sa_handler != SIG_DFL && action->sa_handler != SIG_IGN);
+}
 
 /* The processor says why the access was a fault, as far as the kernel hands it on. */
 #if defined __x86_64__ || defined __i386__
@@ -36,43 +48,49 @@ static os_access_t access_of(const void *context)
 }
 #endif
 
-/* The kernel ends a process that ignores a fault, and so does this. A signal that was sent does not come again by itself. */
-static void step_aside(int number, const siginfo_t *info)
+/* The kernel drops a signal that is sent to who ignores it, and ends a process that ignores a fault. A signal that was sent
+ * does not come again by itself. */
+static void step_aside(int number, const siginfo_t *info, bool ignored)
 {
+  bool sent = info->si_code <= 0;
+  if (sent && ignored)
+    return;
   struct sigaction fallback = {.sa_handler = SIG_DFL};
-  sigaction(number,
-            before_of(number)->sa_handler == SIG_IGN && !(before_of(number)->sa_flags & SA_SIGINFO) ? &fallback
-                                                                                                    : before_of(number),
-            NULL);
-  if (info->si_code <= 0)
+  sigaction(number, &fallback, NULL);
+  if (sent)
     syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), number);
-}
-
-/* The program's handler finds the signals blocked that it asked for, and is the one who is called next time if it asked to be
- * called once. */
-static void call_before(int number, siginfo_t *info, void *context)
-{
-  const struct sigaction *before = before_of(number);
-  sigset_t mask;
-  sigprocmask(SIG_BLOCK, &before->sa_mask, &mask);
-  if (before->sa_flags & SA_SIGINFO)
-    before->sa_sigaction(number, info, context);
-  else
-    before->sa_handler(number);
-  sigprocmask(SIG_SETMASK, &mask, NULL);
 }
 
 static void on_fault(int number, siginfo_t *info, void *context)
 {
   int saved = errno;
-  const struct sigaction *before = before_of(number);
+  before_t *before = before_of(number);
+  const struct sigaction *action = &before->action;
+  bool once = action->sa_flags & (int)SA_RESETHAND;
   if (info->si_code > 0)
     said_by(info->si_addr, access_of(context));
-  if (before->sa_flags & SA_SIGINFO || (before->sa_handler != SIG_DFL && before->sa_handler != SIG_IGN))
-    call_before(number, info, context);
+  if (!is_function(action) || (once && __atomic_exchange_n(&before->called, 1, __ATOMIC_RELAXED)))
+    step_aside(number, info, !is_function(action) && action->sa_handler == SIG_IGN);
+  else if (action->sa_flags & SA_SIGINFO)
+    action->sa_sigaction(number, info, context);
   else
-    step_aside(number, info);
+    action->sa_handler(number);
   errno = saved;
+}
+
+/* What there was before is known before the handler can be called. */
+static void watch(int number)
+{
+  struct sigaction *before = &before_of(number)->action, action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO};
+  sigaction(number, NULL, before);
+  sigemptyset(&action.sa_mask);
+  if (is_function(before)) {
+    action.sa_mask = before->sa_mask;
+    action.sa_flags |= before->sa_flags & (SA_ONSTACK | SA_NODEFER | SA_RESTART);
+  } else {
+    action.sa_flags |= SA_ONSTACK;
+  }
+  sigaction(number, &action, NULL);
 }
 
 void os_watch_faults(os_fault_fn *say)
@@ -81,13 +99,8 @@ void os_watch_faults(os_fault_fn *say)
   if (__atomic_exchange_n(&watched, 1, __ATOMIC_RELAXED))
     return;
   int saved = errno;
-  struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK};
-  sigemptyset(&action.sa_mask);
   said_by = say;
-  /* What there was before is known before the handler can be called. */
-  sigaction(SIGSEGV, NULL, &before_segv);
-  sigaction(SIGBUS, NULL, &before_bus);
-  sigaction(SIGSEGV, &action, NULL);
-  sigaction(SIGBUS, &action, NULL);
+  watch(SIGSEGV);
+  watch(SIGBUS);
   errno = saved;
 }

@@ -11,6 +11,7 @@
 #include "os/linux_lines.h"
 #include "os/os.h"
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/uio.h>
 
 enum { PAGES_AT_ONCE = 256 };
@@ -148,4 +149,25 @@ unsigned os_threads(void)
     close_file(lines.file);
   errno = saved;
   return threads;
+}
+
+size_t os_mappings_now(void)
+{
+  int saved = errno;
+  char line[LINE_SIZE];
+  lines_t lines = {.file = open_file("/proc/self/maps")};
+  size_t count = 0;
+  while (lines.file >= 0 && next_line(&lines, line, sizeof line))
+    count++;
+  if (lines.file >= 0)
+    close_file(lines.file);
+  errno = saved;
+  return count;
+}
+
+void os_exclude_from_dumps(void *address, size_t size, bool exclude)
+{
+  int saved = errno;
+  madvise(address, size, exclude ? MADV_DONTDUMP : MADV_DODUMP);
+  errno = saved;
 }

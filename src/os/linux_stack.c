@@ -11,6 +11,7 @@
 #include "os/thread_local.h"
 #include <dlfcn.h>
 #include <errno.h>
+#include <unistd.h>
 #include <unwind.h>
 
 enum { PASSED_MOST = 64 }; /* frames between the one that is asked about and this file: the manager nests by some twenty */
@@ -18,7 +19,7 @@ enum { PASSED_MOST = 64 }; /* frames between the one that is asked about and thi
 #ifdef __ARM_EABI_UNWINDER__
 
 /* There it has other names, and tables only where a compiler was asked for them. */
-bool os_load_stacks(void) { return false; }
+void os_load_stacks(void) {}
 static void take_frames(const void *from, os_stack_t *stack) { (void)from, (void)stack; }
 
 #else
@@ -37,8 +38,15 @@ static get_address_t *get_address;
 
 static void *find_in_unwinder(void *library, const char *name) { return library && dlsym ? dlsym(library, name) : NULL; }
 
-bool os_load_stacks(void)
+/* This library may be the first of all that the loader begins. The C library has its variables then, and not yet their values.
+ */
+static bool c_library_has_begun(void) { return environ || (program_invocation_name && *program_invocation_name); }
+
+void os_load_stacks(void)
 {
+  static uint32_t tried;
+  if (__atomic_load_n(&tried, __ATOMIC_RELAXED) || !c_library_has_begun() || __atomic_exchange_n(&tried, 1, __ATOMIC_RELAXED))
+    return;
   int saved = errno;
   unwind_t *found = _Unwind_Backtrace;
   get_address_t *address = _Unwind_GetIP;
@@ -52,7 +60,6 @@ bool os_load_stacks(void)
     __atomic_store_n(&unwind, found, __ATOMIC_RELEASE);
   }
   errno = saved;
-  return found && address;
 }
 
 typedef struct frames {

@@ -63,9 +63,11 @@ void os_guard(void *address, size_t size);
 void *os_reserve(size_t size);
 bool os_open(void *address, size_t size);
 bool os_close(void *address, size_t size);
+void os_exclude_from_dumps(void *address, size_t size, bool exclude);
 
 /* Returns how many mappings the process may have. It reads a file. */
 size_t os_mappings_most(void);
+size_t os_mappings_now(void); /* how many it has; 0: the system does not say */
 
 /* A long stretch of address space that nobody else is likely to use, at random, a multiple of OS_WINDOW_ALIGNMENT; nothing is
  * mapped there. *size: how long it is, a multiple too. Each attempt, from 0 on, gives another one. NULL: no more. */
@@ -172,9 +174,10 @@ typedef enum os_access { OS_READS, OS_WRITES, OS_RUNS, OS_ACCESSES } os_access_t
 typedef void os_fault_fn(const void *address, os_access_t access);
 void os_watch_faults(os_fault_fn *say);
 
-/* Opens what os_take_stack() needs. It may allocate and takes the loader's locks, so it is for the start of a program. False:
- * stacks will be of one address. */
-bool os_load_stacks(void);
+/* Opens what os_take_stack() needs, if the C library has begun and nobody has done so: before that the loader would begin it,
+ * without the program's arguments and environment. It may allocate and takes the loader's locks, so no lock may be held. Until
+ * then, and where there is nothing to open, stacks are of one address. */
+void os_load_stacks(void);
 
 /* Calls `visit` with each stretch of memory that is the process's own, can be written, and was touched. Other threads may map
  * and unmap meanwhile. False: the system does not say. */

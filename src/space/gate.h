@@ -16,6 +16,7 @@ typedef enum gate_kind {
   GATE_LIFE,   /* heaps and object pools come and go */
   GATE_ARRAYS, /* an array of an object pool leaves */
   GATE_ENDS,   /* a thread that ends gives back what it has of the default heap */
+  GATE_HEADED, /* a block with a head comes back, or leaves the quarantine */
   GATE_LARGE,  /* a large block, what it is charged, its place in a list, the figures */
   GATE_SYSTEM, /* units and ranges that are in no list while the system is asked */
   GATE_KINDS

@@ -12,7 +12,8 @@ enum {
   LEAST_PAGES = 64,     /* or it is none */
   LEAD_OF = 16,         /* of a yard this part, at most, */
   LEAD_PAGES = 1 << 10, /* is of nobody at its beginning: what an access far in front of the first block meets */
-  NEAR_PAGES = 1 << 12  /* so far away an address may be from the place that it is put down to */
+  NEAR_PAGES = 1 << 12, /* so far away an address may be from the place that it is put down to */
+  LEFT_AT_ONCE = 8
 };
 
 static uint32_t index_of(const yard_t *yard, const yard_place_t *place) { return (uint32_t)(place - yard->places) + 1; }
@@ -67,6 +68,7 @@ static bool map_all(yard_t *yard, char **start)
     bytes = round_down(bytes / 2, page);
   if (bytes < least)
     return false;
+  os_exclude_from_dumps(*start, bytes, true);
   yard->pages = bytes / page;
   yard->cursor = lead_of(yard);
   yard->place_of = os_map(table_size(yard), page);
@@ -221,12 +223,68 @@ static yard_place_t *take_place(yard_t *yard, size_t size, size_t alignment)
   return place;
 }
 
+/* ---- opening and closing ---- */
+
+/* What has no access is in no dump, or the dump of a debugger would be as long as the yard. */
+static bool open_place(const yard_t *yard, const yard_place_t *place)
+{
+  bool done = os_open(yard_pages(yard, place), yard_pages_bytes(place));
+  if (done)
+    os_exclude_from_dumps(yard_pages(yard, place), yard_pages_bytes(place), false);
+  return done;
+}
+
+static bool close_place(const yard_t *yard, const yard_place_t *place)
+{
+  bool done = os_close(yard_pages(yard, place), yard_pages_bytes(place));
+  if (done)
+    os_exclude_from_dumps(yard_pages(yard, place), yard_pages_bytes(place), true);
+  return done;
+}
+
+static bool has_left(const yard_t *yard) { return __atomic_load_n(&yard->unclosed, __ATOMIC_RELAXED); }
+static void set_left(yard_t *yard, uint32_t first) { __atomic_store_n(&yard->unclosed, first, __ATOMIC_RELAXED); }
+
+/* Nobody may have the addresses again before they are closed: neither accessible memory nor its addresses may serve another
+ * block. */
+static bool give_place(yard_t *yard, yard_place_t *place)
+{
+  bool closed = !has_access(place) || close_place(yard, place);
+  lock_acquire(&huge_lock);
+  if (closed) {
+    yard->live--;
+    set_state(place, YARD_FREED);
+    enter_freed(yard, place);
+  } else {
+    place->next = yard->unclosed;
+    set_left(yard, index_of(yard, place));
+  }
+  lock_release(&huge_lock);
+  return closed;
+}
+
+/* A few for one caller. */
+static void close_left(yard_t *yard)
+{
+  bool closed = true;
+  for (unsigned i = 0; closed && i < LEFT_AT_ONCE; i++) {
+    lock_acquire(&huge_lock);
+    yard_place_t *place = place_of_index(yard, yard->unclosed);
+    if (place)
+      set_left(yard, place->next);
+    lock_release(&huge_lock);
+    closed = place && give_place(yard, place);
+  }
+}
+
 yard_place_t *yard_take(yard_t *yard, size_t size, size_t alignment)
 {
+  if (unlikely(has_left(yard)))
+    close_left(yard);
   lock_acquire(&huge_lock);
   yard_place_t *place = take_place(yard, size, alignment);
   lock_release(&huge_lock);
-  if (!place || !has_access(place) || os_open(yard_pages(yard, place), yard_pages_bytes(place)))
+  if (!place || !has_access(place) || open_place(yard, place))
     return place;
   lock_acquire(&huge_lock);
   yard->live--;
@@ -235,19 +293,11 @@ yard_place_t *yard_take(yard_t *yard, size_t size, size_t alignment)
   return NULL;
 }
 
-/* Nobody may have the addresses again before they are closed. What the system does not close stays as it is, for good:
- * neither accessible memory nor its addresses may serve another block. */
 void yard_give(yard_t *yard, yard_place_t *place)
 {
   set_state(place, YARD_LEAVING);
-  bool closed = !has_access(place) || os_close(yard_pages(yard, place), yard_pages_bytes(place));
-  lock_acquire(&huge_lock);
-  yard->live--;
-  if (closed) {
-    set_state(place, YARD_FREED);
-    enter_freed(yard, place);
-  }
-  lock_release(&huge_lock);
+  if (give_place(yard, place) && unlikely(has_left(yard)))
+    close_left(yard);
 }
 
 /* ---- questions ---- */

@@ -25,7 +25,7 @@ typedef enum yard_state { YARD_UNUSED, YARD_LIVE, YARD_LEAVING, YARD_FREED } yar
 typedef struct yard_place {
   uint32_t state;                       /* yard_state_t */
   uint32_t page, pages;                 /* the first, and how many; one without access if the block has 0 bytes */
-  uint32_t next, previous;              /* among the unused, or the freed in the order in which they were; an index and 1 */
+  uint32_t next, previous;              /* among the unused, the unclosed, or the freed in their order; an index and 1 */
   uint8_t allocated_count, freed_count; /* frames of stacks, the innermost first */
   char *block;
   size_t size;
@@ -43,6 +43,7 @@ typedef struct yard {
   yard_place_t *places;
   uint32_t unused, used; /* the first unused again, and how many were ever used */
   uint32_t oldest, newest, live, freed;
+  uint32_t unclosed; /* the first of those that were given while the system refused, or was not to be asked */
 } yard_t;
 
 /* Has the addresses, and room for what is known. False: the system refuses. Any thread, at any time. */
@@ -55,7 +56,7 @@ size_t yard_bytes(size_t size, size_t alignment);
  * the yard has no room, or the system refuses. */
 yard_place_t *yard_take(yard_t *yard, size_t size, size_t alignment);
 
-/* From now on any access to it is a fault. */
+/* From now on any access to it is a fault; where the system refuses, from a later call on. */
 void yard_give(yard_t *yard, yard_place_t *place);
 
 /* Where all this is noted, in memory of its own; of 0 bytes: the yard has not begun. */

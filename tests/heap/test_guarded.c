@@ -225,6 +225,18 @@ static void overruns_in_a_thread(pool_heap_t *heap)
   pthread_join(thread, NULL);
 }
 
+static void overruns_a_shortened_one(pool_heap_t *heap)
+{
+  (void)heap;
+  pool_heap_t *full = guarded(8000);
+  char *block = pool_heap_alloc(full, 100);
+  must(block && !pool_heap_alloc(full, 100));
+  target = pool_heap_realloc(full, block, 60);
+  must(target == block);
+  ((volatile char *)target)[61] = 1;
+  pool_heap_free(full, block);
+}
+
 static void says_what_it_was(void **state)
 {
   (void)state;
@@ -238,6 +250,7 @@ static void says_what_it_was(void **state)
     {writes_past_a_little, SIGABRT, "written past its end at offset 101 of a block of 100 bytes of heap \"walls\"", ""},
     {writes_in_front, SIGABRT, "written before its beginning at offset -300 of a block of 100 bytes of heap \"walls\"", ""},
     {frees_twice, SIGABRT, "freed twice: a block of 100 bytes of heap \"walls\"", ""},
+    {overruns_a_shortened_one, SIGABRT, "written past its end at offset 61 of a block of 60 bytes of heap \"walls\"", ""},
     {frees_inside, SIGABRT, "not a block of any heap", ""},
     {overruns_in_a_child, SIGSEGV, " at offset 64 of a block of 64 bytes", ""},
     {ignores_faults, SIGSEGV, "", ""},
@@ -268,6 +281,76 @@ static void goes_on_to_an_older_handler(void *argument)
   pool_heap_destroy(heap);
 }
 
+/* With room for no second block, one becomes shorter where it is, as a call that must not fail does. */
+static void becomes_shorter(unsigned flags)
+{
+  enum { PAGES = 4 };
+  size_t page = os_page_size();
+  pool_heap_t *heap = heap_with((pool_heap_options_t){.name = "walls", .budget = 8000 + PAGES * page, .flags = flags});
+  char *blocks[PAGES + 4];
+  size_t count = 0, sizes[] = {3000, 2000, 100, 99, 16, 1};
+  for (char *block; (block = pool_heap_alloc(heap, 3001)) != NULL; count++) {
+    must(count < PAGES + 4);
+    memset(blocks[count] = block, (int)count, 3001);
+  }
+  must(count > 0);
+  for (size_t s = 0; s < COUNT_OF(sizes); s++)
+    for (size_t i = 0; i < count; i++) {
+      char *block = pool_heap_realloc(heap, blocks[i], sizes[s]);
+      must(block == blocks[i] && pool_usable_size(block) == sizes[s] && block[0] == (char)i && block[sizes[s] - 1] == (char)i);
+      must(check_heap(heap));
+    }
+  must(stats_of(heap).live_bytes == count && stats_of(heap).live_blocks == count);
+  for (size_t i = 0; i < count; i++)
+    pool_heap_free(heap, blocks[i]);
+  must(stats_of(heap).live_bytes == 0 && stats_of(heap).live_blocks == 0 && pool_heap_alloc(heap, 3001));
+  pool_heap_destroy(heap);
+}
+
+static void becomes_shorter_at_the_limit(void *argument)
+{
+  (void)argument;
+  becomes_shorter(POOL_HEAP_GUARDED);
+  becomes_shorter(POOL_HEAP_GUARDED | POOL_HEAP_SITES);
+  becomes_shorter(POOL_HEAP_GUARDED | POOL_HEAP_ZERO_ON_FREE);
+  becomes_shorter(POOL_HEAP_GUARDED | POOL_HEAP_SINGLE_THREAD);
+}
+
+static void knows_its_largest(void *argument)
+{
+  (void)argument;
+  for (size_t budget = 6000; budget < 2 << 20; budget = budget * 3 / 2) {
+    pool_heap_t *heap = guarded(budget);
+    size_t largest = pool_heap_largest(heap);
+    void *block = pool_heap_alloc(heap, largest);
+    must(!largest || block);
+    pool_heap_free(heap, block);
+    must(!pool_heap_alloc(heap, largest + 1));
+    pool_heap_destroy(heap);
+  }
+}
+
+/* Where the system may not be asked, blocks that are freed stay accessible until a later call. */
+static void closes_later_what_it_may_not_close(void *argument)
+{
+  enum { COUNT = 20 };
+  (void)argument;
+  pool_heap_t *heap = guarded(0);
+  char *blocks[COUNT];
+  for (size_t i = 0; i < COUNT; i++)
+    blocks[i] = pool_heap_alloc(heap, 100);
+  handle_faults();
+  pool_forbid_system_calls(true);
+  for (size_t i = 0; i < COUNT; i++)
+    pool_heap_free(heap, blocks[i]);
+  pool_forbid_system_calls(false);
+  for (size_t i = 0; i < COUNT; i++)
+    pool_heap_free(heap, pool_heap_alloc(heap, 100));
+  for (size_t i = 0; i < COUNT; i++)
+    must(is_fault(blocks[i], false));
+  pool_heap_destroy(heap);
+}
+
 /* However much a program allocates, those of production take some hundredth of its time. */
 static void samples_are_no_burden(void *argument)
 {
@@ -275,9 +358,9 @@ static void samples_are_no_burden(void *argument)
   (void)argument;
   settings.guard_sample = 1000;
   pool_heap_t *heap = heap_with((pool_heap_options_t){.name = "sampled"});
-  uint64_t begin = now_ns(), spent;
+  uint64_t begin = now_ns();
   size_t count = 0;
-  while ((spent = (now_ns() - begin) / 1000000) < MS)
+  while (now_ns() < begin + (uint64_t)MS * 1000000)
     for (int i = 0; i < 100; i++) {
       void *block = pool_heap_alloc(heap, 40000); /* of no magazine: each is drawn for itself */
       walled_look_t look;
@@ -285,6 +368,7 @@ static void samples_are_no_burden(void *argument)
       count += walled_look(block, &look);
       pool_heap_free(heap, block);
     }
+  uint64_t spent = (now_ns() - begin) / 1000000;
   must(count > 0 && count <= AT_ONCE + spent * A_SECOND / 1000 + 2);
   pool_heap_destroy(heap);
 }
@@ -295,6 +379,9 @@ IN_CHILD(keeps_its_budget)
 IN_CHILD(serves_beyond_the_mappings)
 IN_CHILD(goes_on_to_an_older_handler)
 IN_CHILD(samples_are_no_burden)
+IN_CHILD(becomes_shorter_at_the_limit)
+IN_CHILD(knows_its_largest)
+IN_CHILD(closes_later_what_it_may_not_close)
 
 /* Sanitizers have handlers of their own, which say something else. */
 int main(void)
@@ -306,6 +393,9 @@ int main(void)
     cmocka_unit_test(serves_beyond_the_mappings_test),
     cmocka_unit_test(goes_on_to_an_older_handler_test),
     cmocka_unit_test(samples_are_no_burden_test),
+    cmocka_unit_test(becomes_shorter_at_the_limit_test),
+    cmocka_unit_test(knows_its_largest_test),
+    cmocka_unit_test(closes_later_what_it_may_not_close_test),
     cmocka_unit_test(says_what_it_was),
   };
   return cmocka_run_group_tests_name("guarded", tests, NULL, NULL);

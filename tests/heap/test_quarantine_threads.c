@@ -100,12 +100,82 @@ static void a_fork_has_it_too(void **state)
     }
 }
 
+/* ---- a fork in the middle of another thread's call ---- */
+
+enum { FORKS = 60, BLOCKS = 20 };
+
+typedef struct busy {
+  pool_heap_t *heap;
+  bool trims, stop;
+} busy_t;
+
+static void *be_busy(void *argument)
+{
+  busy_t *busy = argument;
+  while (!__atomic_load_n(&busy->stop, __ATOMIC_RELAXED))
+    if (busy->trims)
+      pool_heap_trim(busy->heap, 0);
+    else
+      pool_heap_free(busy->heap, pool_heap_alloc(busy->heap, 100));
+  return NULL;
+}
+
+/* What a lost thread was about to have is nobody's damage. */
+static void end_in_child(void *argument)
+{
+  pool_heap_t *heap = argument;
+  pool_heap_reset(heap);
+  must(stats_of(heap).live_blocks == 0 && pool_heap_alloc(heap, 100));
+  pool_heap_destroy(heap);
+}
+
+static bool count_visited(const pool_block_t *block, void *context)
+{
+  (void)block;
+  ++*(size_t *)context;
+  return true;
+}
+
+/* A block on its way from the quarantine is either there or gone. */
+static void count_in_child(void *argument)
+{
+  pool_heap_t *heap = argument;
+  size_t visited = 0;
+  must(pool_heap_walk(heap, count_visited, &visited));
+  must(visited == 0 && stats_of(heap).live_blocks == 0 && stats_of(heap).live_bytes == 0);
+}
+
+static void a_fork_meanwhile(void **state)
+{
+  (void)state;
+  for (size_t k = 0; k < COUNT_OF(kinds); k++)
+    for (int trims = 0; trims < 2; trims++) {
+      if (kinds[k].flags & POOL_HEAP_SINGLE_THREAD)
+        continue;
+      busy_t busy = {.heap = heap_with(kinds[k]), .trims = trims};
+      pthread_t thread;
+      assert_int_equal(pthread_create(&thread, NULL, be_busy, &busy), 0);
+      for (size_t i = 0; i < FORKS; i++) {
+        void *blocks[BLOCKS];
+        for (size_t b = 0; b < BLOCKS && trims; b++)
+          blocks[b] = pool_heap_alloc(busy.heap, 100);
+        for (size_t b = 0; b < BLOCKS && trims; b++)
+          pool_heap_free(busy.heap, blocks[b]);
+        in_child(trims ? count_in_child : end_in_child, busy.heap);
+      }
+      __atomic_store_n(&busy.stop, true, __ATOMIC_RELAXED);
+      pthread_join(thread, NULL);
+      pool_heap_destroy(busy.heap);
+    }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(by_two_threads),
     cmocka_unit_test(threads_share_it),
     cmocka_unit_test(a_fork_has_it_too),
+    cmocka_unit_test(a_fork_meanwhile),
   };
   return cmocka_run_group_tests_name("quarantine_threads", tests, NULL, NULL);
 }

@@ -241,7 +241,7 @@ const way_t ways[] = {
   {"pool_heap_create", heap_memory_with_prefault, "flags is 0x2, with POOL_HEAP_PREFAULT, with memory"},
   {"pool_heap_create", heap_memory_with_budget, "budget is 16, less than the # bytes of the heap's own records"},
   {"pool_heap_create", heap_dense,
-   "flags is 0x80, with POOL_HEAP_DENSE, which needs a budget or memory of up to 8388608, no reserve and no size_classes"},
+   "flags is 0x80: POOL_HEAP_DENSE needs a budget or memory of up to 8388608, no reserve, size_classes or POOL_HEAP_GUARDED"},
   {"pool_heap_create", heap_prefault, "flags is 0x2, with POOL_HEAP_PREFAULT, which needs a reserve"},
   {"pool_heap_create", heap_lock_memory, "flags is 0x4, with POOL_HEAP_LOCK_MEMORY, which needs a reserve or memory"},
   {"pool_heap_create", heap_reserve_of_budget, "reserve is 2097152, more than budget, 1048576"},

@@ -4,6 +4,7 @@
 #include "os/os.h"
 #include "os/places.h"
 #include "unit.h"
+#include <dlfcn.h>
 #include <errno.h>
 
 /* The compiler must not see through the calls. */
@@ -184,11 +185,10 @@ static void stack_of_many(void **state)
   (void)state;
   os_stack_t stack = {.most = 3};
   place_t places[3];
-  errno = 77;
-  if (!os_load_stacks()) {
-    assert_int_equal(errno, 77);
+  if (!dlopen("libgcc_s.so.1", RTLD_NOW))
     skip();
-  }
+  errno = 77;
+  os_load_stacks();
   outermost(&stack);
   assert_int_equal(errno, 77);
   assert_int_equal(stack.count, 3);

@@ -104,15 +104,19 @@ static void refused(void *argument)
   for (size_t i = 0; i < 2 * PAGES; i++)
     must(!yard_take(&yard, 100, 1) && yard.live == 1);
   os_fake.fail_kinds = 1 << OS_CLOSE;
-  char *open = kept->block;
   yard_give(&yard, kept);
+  must(yard.live == 1 && yard.freed == 0 && kept->state == YARD_LEAVING); /* and accessible: so it serves nobody */
+  yard_place_t *place = yard_take(&yard, 100, 1);
+  must(place && place != kept && kept->state == YARD_LEAVING);
   os_fake_heal();
-  must(yard.live == 0 && yard.freed == 0);
+  yard_give(&yard, place);
+  must(yard.live == 0 && yard.freed == 2 && kept->state == YARD_FREED);
   for (size_t i = 0; i < 4 * PAGES; i++) {
-    yard_place_t *place = yard_take(&yard, 100, 1);
-    must(place && place->block != open);
+    place = yard_take(&yard, 100, 1);
+    must(place);
     yard_give(&yard, place);
   }
+  must(yard.live == 0);
 }
 
 /* A system that has no addresses has no yard; one that has few has a short one. */
