@@ -119,6 +119,18 @@ static bool parse_guard_sample(const char *value)
   return true;
 }
 
+/* In the order of option_blocks_t. */
+static bool parse_blocks(const char *value)
+{
+  static const char *const names[] = {"auto", "own", "malloc"};
+  for (uint8_t i = 0; i < 3; i++)
+    if (!strcmp(value, names[i])) {
+      settings.blocks = i;
+      return true;
+    }
+  return false;
+}
+
 static const entry_t table[] = {
   {"purge_delay_ms", "milliseconds, never", "how long idle memory is kept before it goes back to the system (100)",
    parse_purge_delay},
@@ -131,6 +143,7 @@ static const entry_t table[] = {
   {"check_at_exit", "0, 1", "look at exit for what was freed twice (0)", parse_check_at_exit},
   {"guarded", "0, 1", "end every block of the default heap at an inaccessible page (0)", parse_guarded},
   {"guard_sample", "0, a number N", "do so with one of N blocks that leave the pools of any heap (0)", parse_guard_sample},
+  {"blocks", "auto, own, malloc", "take all blocks from malloc, so that tools see them (auto)", parse_blocks},
   {"abort_on_exhausted", "0, 1", "end the program where an allocation would return NULL (0)", parse_abort_on_exhausted},
 };
 enum { ENTRIES = sizeof table / sizeof *table };

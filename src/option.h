@@ -22,9 +22,12 @@ typedef struct options {
   bool check_at_exit;
   bool guarded;
   uint32_t guard_sample; /* one block in so many is walled; 0: none */
+  uint8_t blocks;        /* option_blocks_t: where all heaps have them from */
 } options_t;
 
 typedef enum option_leaks { LEAKS_AT_DESTROY = 1 << 0, LEAKS_AT_EXIT = 1 << 1 } option_leaks_t;
+
+typedef enum option_blocks { BLOCKS_BY_TOOL, BLOCKS_OWN, BLOCKS_OF_MALLOC } option_blocks_t;
 
 extern INTERNAL options_t settings;
 

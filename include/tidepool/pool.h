@@ -105,6 +105,7 @@ POOL_API pool_heap_t *pool_heap_of(const void *address) POOL_NAME(heap_of);
  *   guarded             0, 1: end every block of the default heap at an inaccessible page (see heap.h, POOL_HEAP_GUARDED)
  *   guard_sample        0, or a number N: do so with one of N blocks that leave the pools of any heap
  *   check_at_exit       0, 1: empty at exit what the thread has cached, so that what it freed twice is seen
+ *   blocks              auto, own, malloc: take all blocks from malloc, so that tools see them (auto: under a tool)
  *   abort_on_exhausted  0, 1: end the program, with one line, where an allocation would return NULL
  *
  * false and EINVAL, with pool_error(): the key is unknown, the value is bad, or the manager is in use already. */

@@ -13,6 +13,7 @@
 #include "heap/walled.h"
 #include "misuse.h"
 #include "option.h"
+#include "os/tool.h"
 #include <string.h>
 
 /* A thread that has a record, and a class whose bin exists: the one slow path that matters. NULL: something is missing. */
@@ -85,6 +86,18 @@ static inline __attribute__((always_inline)) void *zalloc_slow(size_t size, cons
 NOINLINE void *default_zalloc_slow(size_t size) { return zalloc_slow(size, "pool_zalloc"); }
 NOINLINE void *default_calloc_slow(size_t size) { return zalloc_slow(size, fatal_calloc_call); }
 
+/* Where every call comes by. */
+NOINLINE static void free_watched(void *block, const char *call, const void *caller)
+{
+  KEEPS_FRAME();
+  thread_t *thread = thread_self;
+  if (!thread_is_usable(thread))
+    thread = manager_ready() ? thread_current_to_free() : NULL;
+  heap_free_for(NULL, block, call, caller);
+  if (thread)
+    heap_after_slow_path(thread);
+}
+
 /* A block of class 0 for this map: a large one, or one of another heap. A thread that uses only large blocks gets its record
  * here. */
 static inline __attribute__((always_inline)) void free_large(void *block, const char *call)
@@ -92,7 +105,11 @@ static inline __attribute__((always_inline)) void free_large(void *block, const 
   thread_t *thread = thread_self;
   if (unlikely(!thread_is_usable(thread)))
     thread = manager_ready() ? thread_current_to_free() : NULL;
-  if (!thread || !default_heap.cached || !large_give_spare(thread, block, call))
+  if (unlikely(!default_heap.cached)) {
+    free_watched(block, call, __builtin_return_address(0));
+    return;
+  }
+  if (!thread || !large_give_spare(thread, block, call))
     heap_free_for(NULL, block, call, __builtin_return_address(0));
   if (thread)
     heap_after_slow_path(thread); /* a program that frees only large blocks has no other slow path to look at the clock */
@@ -101,6 +118,7 @@ static inline __attribute__((always_inline)) void free_large(void *block, const 
 /* For callers that go on. A large block is no spare then. */
 NOINLINE void default_free_for(void *block, const char *call, const void *caller)
 {
+  KEEPS_FRAME();
   if (class_map_of(block))
     default_free(block, call);
   else if (block) {
@@ -168,6 +186,7 @@ NOINLINE static void *reallocate(void *block, size_t size, const char *call)
 /* A compiler that knew the result would make a call of the tail call that leads here. */
 NOINLINE static void *free_by_reallocation(void *block, const char *call)
 {
+  KEEPS_FRAME();
   default_free_for(block, call, __builtin_return_address(0));
   block = NULL;
   __asm__("" : "+r"(block));

@@ -13,6 +13,7 @@
 #include "heap/walled.h"
 #include "misuse.h"
 #include "option.h"
+#include "os/tool.h"
 #include <errno.h>
 #include <string.h>
 
@@ -30,6 +31,7 @@ typedef struct request {
   bool in_granules;  /* answer: it was cut from them */
   bool apart;        /* answer: it is a block apart */
   bool drawn;        /* it gets a sample, whatever else is drawn */
+  bool together;     /* it may not be apart */
   heap_t *heap;      /* answer: whose block it is */
   located_t *from;   /* NULL, or a block that may become it where it is, or by moving its pages */
   const char *call;
@@ -147,6 +149,7 @@ static bool is_sample(const heap_t *heap, const request_t *r)
 
 NOINLINE static void *take_apart(heap_t *heap, request_t *r)
 {
+  KEEPS_FRAME();
   void *block = NULL;
   walled_load_once_wanted();
   r->heap = heap;
@@ -159,17 +162,19 @@ NOINLINE static void *take_apart(heap_t *heap, request_t *r)
   return block;
 }
 
-/* What cannot be had apart, and is no sample, is served as in any other heap. */
-static void *take(heap_t *heap, request_t *r)
+static void *take_together(heap_t *heap, request_t *r)
 {
-  if (HAS_SYSTEM && unlikely(heap->apart)) {
-    void *block = take_apart(heap, r);
-    if (block)
-      return block;
-  }
   if (unlikely(heap->headed) && size_with_guard(heap, r) > PTRDIFF_MAX - ROUNDED_AWAY)
     return NULL;
   return unlikely(heap_has_granules(heap)) ? take_of_granules(heap, r) : take_of_class(heap, r);
+}
+
+/* What cannot be had apart, and is no sample, is served as in any other heap. */
+static void *take(heap_t *heap, request_t *r)
+{
+  KEEPS_FRAME();
+  void *block = HAS_SYSTEM && unlikely(heap->apart) && !r->together ? take_apart(heap, r) : NULL;
+  return block ? block : take_together(heap, r);
 }
 
 /* A block of a slab cannot grow: its neighbours are other blocks. */
@@ -276,6 +281,7 @@ bool heap_next_resort(resort_t *from, size_t size, bool may_ask)
 /* Tries the heap whose turn it is: the plain way, then what it has to give up. */
 static void *take_at(const resort_t *from, request_t *r)
 {
+  KEEPS_FRAME();
   void *block = take_again(from->heap, r);
   return block ? block : take_own(from->heap, r);
 }
@@ -312,7 +318,7 @@ NOINLINE static void *open_guard(void *block, request_t *r, const void *caller)
     huge_apart_note_site(block, site);
     return block;
   }
-  guarded_t at = {block, r->usable, r->heap, r->call, r->in_granules, !r->heap->checked, site};
+  guarded_t at = {block, r->usable, r->heap, r->call, r->in_granules, !r->heap->checked, site, r->heap->marked};
   bool used = r->past == BLOCK_USED;
   r->usable = r->size;
   r->past = BLOCK_USED;
@@ -348,10 +354,11 @@ static inline __attribute__((always_inline)) void *serve(heap_t *heap, request_t
   return likely(block) ? block : serve_hard(heap, r);
 }
 
-/* Two functions, because the one that is without a caller costs no instruction for it: it comes by tail calls, and so it has
- * the return address of the call that the program made. */
-void *heap_allocate_for(heap_t *heap, size_t size, size_t alignment, bool zero, const char *call, const void *caller)
+/* Of a heap whose blocks, or samples of them, are apart; and the first request of all, before that is known. */
+NOINLINE static void *allocate_apart(heap_t *heap, size_t size, size_t alignment, bool zero, const char *call,
+                                     const void *caller)
 {
+  KEEPS_FRAME();
   request_t r = {.size = size, .alignment = alignment, .call = call};
   if (process_is_ending())
     return dying_allocate(size, alignment);
@@ -359,12 +366,41 @@ void *heap_allocate_for(heap_t *heap, size_t size, size_t alignment, bool zero, 
   return block ? hand_out(block, &r, zero, caller) : NULL;
 }
 
-void *heap_allocate(heap_t *heap, size_t size, size_t alignment, bool zero, const char *call)
+static inline __attribute__((always_inline)) bool is_together(const heap_t *heap)
 {
+  return !HAS_SYSTEM || (likely(!heap->apart) && manager_is_up());
+}
+
+/* The same for any other heap, with the steps that it does not need left out. */
+static inline __attribute__((always_inline)) void *serve_together(heap_t *heap, request_t *r)
+{
+  if (!is_sane(r))
+    return heap_exhausted(heap);
+  void *block = take_together(heap, r);
+  return likely(block) ? block : serve_hard(heap, r);
+}
+
+/* Two functions, because the one that is without a caller costs no instruction for it: it comes by tail calls, and so it has
+ * the return address of the call that the program made. */
+void *heap_allocate_for(heap_t *heap, size_t size, size_t alignment, bool zero, const char *call, const void *caller)
+{
+  if (!is_together(heap))
+    return allocate_apart(heap, size, alignment, zero, call, caller);
   request_t r = {.size = size, .alignment = alignment, .call = call};
   if (process_is_ending())
     return dying_allocate(size, alignment);
-  void *block = serve(heap, &r);
+  void *block = serve_together(heap, &r);
+  return block ? hand_out(block, &r, zero, caller) : NULL;
+}
+
+void *heap_allocate(heap_t *heap, size_t size, size_t alignment, bool zero, const char *call)
+{
+  if (!is_together(heap))
+    return allocate_apart(heap, size, alignment, zero, call, __builtin_return_address(0));
+  request_t r = {.size = size, .alignment = alignment, .call = call};
+  if (process_is_ending())
+    return dying_allocate(size, alignment);
+  void *block = serve_together(heap, &r);
   return block ? hand_out(block, &r, zero, __builtin_return_address(0)) : NULL;
 }
 
@@ -381,7 +417,8 @@ void *heap_allocate_sample(heap_t *heap, size_t size, const char *call)
  * it. */
 void *heap_probe(const resort_t *from, size_t size, size_t alignment)
 {
-  request_t r = {.size = size, .alignment = alignment, .call = from->call};
+  KEEPS_FRAME();
+  request_t r = {.size = size, .alignment = alignment, .call = from->call, .together = from->together};
   if (process_is_ending())
     return dying_allocate(size, alignment);
   if (!is_sane(&r) || !manager_ready())
@@ -396,6 +433,7 @@ void *heap_probe(const resort_t *from, size_t size, size_t alignment)
 
 void *heap_allocate_if_easy(heap_t *heap, size_t size, const char *call, const void *caller)
 {
+  KEEPS_FRAME();
   request_t r = {.size = size, .alignment = 1, .call = call};
   void *block = take(heap, &r);
   return block ? hand_out(block, &r, false, caller) : NULL;

@@ -25,6 +25,7 @@ typedef struct resort {
   unsigned attempt;     /* of its callback */
   const char *call;
   const void *caller; /* where that returns to; NULL: not known */
+  bool together;      /* no block of its heap that is apart will do */
 } resort_t;
 resort_t heap_first_resort(heap_t *heap, const char *call);
 

@@ -4,6 +4,7 @@
 #include "heap/apart.h"
 #include "heap/guard.h"
 #include "heap/large.h"
+#include "os/tool.h"
 #include "space/gate.h"
 
 void apart_begin(heap_t *heap, const apart_source_t *source)
@@ -18,6 +19,7 @@ void apart_begin(heap_t *heap, const apart_source_t *source)
 static huge_t *take_record(heap_t *heap, const apart_source_t *source, size_t size, size_t alignment, const os_stack_t *stack,
                            bool *zeroed)
 {
+  KEEPS_FRAME();
   huge_apart_t *apart = huge_apart_record();
   if (!apart)
     return NULL;
@@ -36,6 +38,7 @@ static huge_t *take_record(heap_t *heap, const apart_source_t *source, size_t si
 static void *take_inside(heap_t *heap, const apart_source_t *source, size_t size, size_t alignment, const os_stack_t *stack,
                          block_kind_t kind, block_past_t *past)
 {
+  KEEPS_FRAME();
   bool zeroed = false;
   size_t bytes = source->bytes(size, alignment);
   if (!budget_charge(&heap->budget, bytes))
@@ -67,6 +70,7 @@ static const os_stack_t *look_at_stack(const apart_source_t *source, const void 
 NOINLINE void *apart_take(heap_t *heap, const apart_source_t *source, size_t size, size_t alignment, const char *call,
                           block_past_t *past)
 {
+  KEEPS_FRAME();
   os_stack_t place;
   const os_stack_t *stack = look_at_stack(source, __builtin_return_address(0), &place);
   lock_t *gate = gate_enter(GATE_LARGE);
@@ -77,6 +81,7 @@ NOINLINE void *apart_take(heap_t *heap, const apart_source_t *source, size_t siz
 
 static bool give_inside(heap_t *heap, const void *block, const os_stack_t *stack, const char *call)
 {
+  KEEPS_FRAME();
   huge_t *huge = huge_apart_leave(block);
   if (!huge)
     return false;
@@ -91,6 +96,7 @@ static bool give_inside(heap_t *heap, const void *block, const os_stack_t *stack
 
 NOINLINE bool apart_give(heap_t *heap, const apart_source_t *source, const void *block, const char *call)
 {
+  KEEPS_FRAME();
   os_stack_t place;
   const os_stack_t *stack = look_at_stack(source, __builtin_return_address(0), &place);
   lock_t *gate = gate_enter(GATE_LARGE);

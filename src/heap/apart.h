@@ -12,12 +12,15 @@
 #include "heap/heap.h"
 
 typedef struct apart_source {
-  /* Fills in huge.range, block and asked of a record. The block lies in the range, also one of 0 bytes, and the range holds no
+  /* Fills in huge.range, offset and asked of a record. The block lies in the range, also one of 0 bytes, and the range holds no
    * more than bytes() said. *zeroed: it reads as zero. False: it has no memory for it. */
   bool (*take)(huge_apart_t *apart, const heap_t *heap, size_t size, size_t alignment, bool *zeroed);
 
   /* What a block of this size takes of its heap's budget: at least 1. It may overflow for no size that take() serves. */
   size_t (*bytes)(size_t size, size_t alignment);
+
+  /* The largest size that takes no more than so many bytes. */
+  size_t (*largest)(size_t bytes);
 
   /* Takes back what take() gave. The record has left the tree: no question finds it. `call` is what a misuse that is found here
    * is put down to. */

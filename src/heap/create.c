@@ -12,6 +12,7 @@
 #include "heap/reset.h"
 #include "heap/startup.h"
 #include "heap/tick.h"
+#include "heap/tool_source.h"
 #include "heap/valid.h"
 #include "heap/walled.h"
 #include "misuse.h"
@@ -189,8 +190,10 @@ static void vanish(heap_t *heap, bool was_listed)
 static void give_memory(heap_t *heap)
 {
   bool guest = heap_is_guest(heap);
-  if (HAS_SYSTEM)
+  if (HAS_SYSTEM) {
+    tool_end_guest(heap);
     region_give(heap);
+  }
   heap->mark = 0;
   if (!guest)
     heap_record_give(heap);
@@ -271,7 +274,7 @@ static heap_t *failed_for_budget(heap_t *heap, const pool_heap_options_t *o, siz
  * is a lack of memory (ENOMEM). Up to UNCACHED_BUDGET threads keep no magazines: a few of them could hold all of it. */
 static heap_t *create_of_system(const pool_heap_options_t *o)
 {
-  bool has_region = region_is_wanted(o);
+  bool has_region = region_is_wanted(o) && !blocks_are_malloced;
   region_plan_t plan = has_region ? region_plan(o) : region_no_plan(o);
   heap_t *heap = heap_record_take(region_is_real_time(o));
   if (!heap)
@@ -292,7 +295,7 @@ static heap_t *create_of_system(const pool_heap_options_t *o)
   /* Threads could hold all of a small budget in their magazines. */
   if (!has_region || !region_is_small(o) || !o->budget || !(region_is_of_granules(o) || o->budget <= UNCACHED_BUDGET))
     set_cached(heap, o);
-  if (!has_region)
+  if (!has_region && !tool_begin_if(heap))
     walled_begin_if(heap, o->flags & POOL_HEAP_GUARDED);
   return heap;
 }
@@ -302,7 +305,11 @@ static heap_t *create_guest(const pool_heap_options_t *o)
   heap_t *heap = region_create_guest(o);
   if (heap) {
     set_common(heap, o);
+    if (HAS_SYSTEM)
+      tool_begin_guest(heap);
     granular_begin(heap);
+    if (HAS_SYSTEM)
+      tool_close_guest(heap);
   }
   return heap;
 }
@@ -329,6 +336,16 @@ static heap_t *create(const pool_heap_options_t *o)
   return heap;
 }
 
+/* What comes from malloc is in no region, and nobody knows what of its memory is there. */
+static pool_heap_options_t without_region(const pool_heap_options_t *options)
+{
+  pool_heap_options_t o = *options;
+  o.reserve = 0;
+  o.purge_delay_ms = 0;
+  o.flags &= ~(unsigned)(POOL_HEAP_PREFAULT | POOL_HEAP_LOCK_MEMORY | POOL_HEAP_DENSE);
+  return o;
+}
+
 /* The gate makes the creation whole to a fork: the child finds the heap in the list, or nothing of it. */
 heap_t *heap_create(const pool_heap_options_t *options)
 {
@@ -339,6 +356,11 @@ heap_t *heap_create(const pool_heap_options_t *options)
   /* Now, also for a heap in the caller's memory, which makes no system call later. */
   if (!manager_ready() && !o->memory)
     return no_memory();
+  pool_heap_options_t malloced;
+  if (HAS_SYSTEM && blocks_are_malloced && !o->memory) {
+    malloced = without_region(o);
+    o = &malloced;
+  }
   lock_t *gate = gate_enter(GATE_LIFE);
   heap_t *heap = create(o);
   gate_leave(gate);

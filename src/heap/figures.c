@@ -3,6 +3,7 @@
  * Nothing is counted twice: a block is live or cached, and what a slab or a run holds beyond those is idle. What no heap has is
  * put down to the default heap. */
 #include "heap/figures.h"
+#include "heap/apart.h"
 #include "heap/granular.h"
 #include "heap/large.h"
 #include "heap/quarantine.h"
@@ -151,7 +152,7 @@ static size_t largest_now(heap_t *heap)
   size_t largest = heap_has_granules(heap) ? granular_largest(heap) : 0; /* first: it gives back what is kept */
   size_t room = budget_room(&heap->budget);
   if (HAS_SYSTEM && heap->apart && heap->apart_source)
-    return round_down(min_size(room, PTRDIFF_MAX - 2 * UNIT), os_page_size());
+    return heap->apart_source->largest(min_size(room, PTRDIFF_MAX - 2 * UNIT));
   if (!heap_has_granules(heap) && heap_own_arena(heap))
     largest = space_longest_free(&heap->region.space, room);
   if (!heap_is_guest(heap) && (!heap_has_granules(heap) || granular_may_leave(heap)))

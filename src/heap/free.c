@@ -10,6 +10,7 @@
 #include "heap/quarantine.h"
 #include "heap/tick.h"
 #include "misuse.h"
+#include "os/tool.h"
 #include "space/gate.h"
 #include <string.h>
 
@@ -58,6 +59,7 @@ static void verify_kind(const located_t *at, const char *call)
  * have freed it since it was looked up. */
 static void give_closed(const located_t *at, const char *call, site_t site)
 {
+  KEEPS_FRAME();
   heap_t *heap = at->heap;
   if (unlikely(!guard_close(located_guarded(at, call, site)))) {
     guard_say_sites(at->guard.allocated, at->guard.freed);
@@ -128,10 +130,17 @@ static inline __attribute__((always_inline)) void give_found(heap_t *heap, void 
   give_back(&at, call, caller);
 }
 
+/* A function of its own, so that the frame is not there where granules take the block. */
+NOINLINE static void free_found(heap_t *heap, void *block, const char *call, const void *caller)
+{
+  KEEPS_FRAME();
+  give_found(heap, block, call, caller);
+}
+
 void heap_free_for(heap_t *heap, void *block, const char *call, const void *caller)
 {
   if (!process_is_ending())
-    give_found(heap, block, call, caller);
+    free_found(heap, block, call, caller);
 }
 
 /* A thread that ends the process leaves what it frees: its locks may be in any state. What begins in the granules of the heap
@@ -141,5 +150,5 @@ void heap_free(heap_t *heap, void *block, const char *call)
   if (process_is_ending())
     return;
   if (!heap || !heap->plain_granules || !granular_give(heap, block))
-    give_found(heap, block, call, __builtin_return_address(0));
+    free_found(heap, block, call, __builtin_return_address(0));
 }

@@ -4,6 +4,7 @@
  * So a write before its beginning, past its end, or after the free, changes a byte whose value is known. */
 #include "heap/guard.h"
 #include "misuse.h"
+#include "os/tool.h"
 #include <string.h>
 
 #define DEAD_BYTES "\x0b\xdb\xea\x1d" /* 0x1deadb0b as it lies in memory */
@@ -143,6 +144,47 @@ block_kind_t kind_freed_by(const char *call)
   return kind_of_operator(call, DELETE_CALL);
 }
 
+/* ---- what a tool is told ---- */
+
+/* Heads stay open: they are looked at from everywhere. */
+static void be_silent(const guarded_t *at)
+{
+  if (HAS_SYSTEM && unlikely(at->marked))
+    os_tool_begin_silence();
+}
+
+static void be_heard(const guarded_t *at)
+{
+  if (HAS_SYSTEM && unlikely(at->marked))
+    os_tool_end_silence();
+}
+
+static void mark_whole(const guarded_t *at, bool open)
+{
+  if (HAS_SYSTEM && unlikely(at->marked))
+    (open ? os_tool_open : os_tool_close)(at->start + sizeof(head_t), at->usable - sizeof(head_t));
+}
+
+static void mark_live(const guarded_t *at, const char *block, size_t size)
+{
+  KEEPS_FRAME();
+  if (!HAS_SYSTEM || likely(!at->marked))
+    return;
+  mark_whole(at, false);
+  os_tool_begin_block(at->heap, block, size);
+  os_tool_meet_order(at->heap);
+}
+
+static void mark_returned(const guarded_t *at, const char *block, size_t size)
+{
+  KEEPS_FRAME();
+  if (!HAS_SYSTEM || likely(!at->marked))
+    return;
+  os_tool_leave_order(at->heap);
+  os_tool_end_block(at->heap, block, size);
+  mark_whole(at, false);
+}
+
 /* ---- damage ---- */
 
 void guard_say_sites(site_t allocated, site_t freed)
@@ -219,7 +261,9 @@ void guard_verify_live(guarded_t at, bool alone)
     guard_damaged(at, at.start + GUARD_FRONT);
   if (state != GUARD_LIVE)
     return;
+  be_silent(&at);
   const char *front = wrong_in_front(at.start, at.start + front_of(&head)), *behind = wrong_behind(&at, &head);
+  be_heard(&at);
   __atomic_thread_fence(__ATOMIC_ACQUIRE);
   if (head_says(at.start, at.usable, &again) == GUARD_LIVE && again.sum == head.sum)
     report_canaries(&at, &head, front, behind);
@@ -272,7 +316,9 @@ static void verify_pattern(const guarded_t *at)
   head_t head;
   bool known = head_says(at->start, at->usable, &head) == GUARD_RETURNED;
   const char *block = known ? at->start + front_of(&head) : at->start;
+  be_silent(at);
   const char *wrong = wrong_in_pattern(at->start + (known ? sizeof head : 0), at->start + at->usable);
+  be_heard(at);
   if (unlikely(wrong != NULL))
     damaged(at, known ? &head : NULL, block, AFTER_FREE, wrong, known ? head.size : at->usable);
 }
@@ -299,6 +345,8 @@ void *guard_open(guarded_t at, size_t size, size_t alignment, bool was_returned)
   size_t front = max_size(GUARD_FRONT, alignment);
   char *block = at.start + front;
   head_t *head = head_of(at.start);
+  if (HAS_SYSTEM && unlikely(at.marked))
+    os_tool_open(at.start, at.usable);
   if (!at.head_only) {
     if (was_returned)
       verify_pattern(&at);
@@ -309,17 +357,23 @@ void *guard_open(guarded_t at, size_t size, size_t alignment, bool was_returned)
   head->next = NO_LINK;
   head->next_sum = link_sum(head, NO_LINK);
   publish(head, size, front, at.usable, kind_allocated_by(at.call), at.site);
+  mark_live(&at, block, size);
   return block;
 }
 
 void guard_shorten(guarded_t at, size_t size)
 {
   head_t *head = head_of(at.start);
+  mark_whole(&at, true);
   if (!at.head_only) {
     verify_canaries(&at, head);
     memset(at.start + front_of(head) + size, CANARY_BYTE, head->size - size);
   }
   publish(head, size, front_of(head), at.usable, kind_of_head(head), head->allocated);
+  if (HAS_SYSTEM && unlikely(at.marked)) {
+    mark_whole(&at, false);
+    os_tool_open(at.start + front_of(head), size);
+  }
 }
 
 /* Of two threads that free the same block one changes the sum, and goes on. The canaries are checked before they are
@@ -332,6 +386,7 @@ bool guard_close(guarded_t at)
   uintptr_t live = head.sum, dead = sum_of(place, &head, DEAD_MARK);
   if (!is_live || !__atomic_compare_exchange_n(&place->sum, &live, dead, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
     return false;
+  mark_whole(&at, true);
   __atomic_thread_fence(__ATOMIC_RELEASE); /* whoever sees what is written from here on sees the sum */
   if (!at.head_only) {
     verify_canaries(&at, &head);
@@ -342,6 +397,7 @@ bool guard_close(guarded_t at)
     place->freed_and_front = head.freed_and_front;
     __atomic_store_n(&place->sum, sum_of(place, &head, DEAD_MARK), __ATOMIC_RELEASE);
   }
+  mark_returned(&at, at.start + front_of(&head), head.size);
   return true;
 }
 
@@ -375,6 +431,9 @@ void guard_verify_returned(guarded_t at)
 void guard_settle(guarded_t at)
 {
   guard_verify_returned(at);
-  if (at.in_granules)
-    guard_fill(at.start, sizeof(head_t));
+  if (!at.in_granules)
+    return;
+  guard_fill(at.start, sizeof(head_t));
+  if (HAS_SYSTEM && unlikely(at.marked))
+    os_tool_close(at.start, sizeof(head_t));
 }

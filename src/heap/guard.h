@@ -50,6 +50,7 @@ typedef struct guarded {
   bool
     head_only; /* the heap is not checked and has heads for its sites: nothing is filled, and nothing but heads is looked at */
   site_t site; /* of the call; 0: not known */
+  bool marked; /* a tool is told what may be touched: nothing but heads and live blocks */
 } guarded_t;
 
 /* A block goes out for a request. `was_returned`: its memory went through guard_close before. Returns the block. */

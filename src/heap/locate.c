@@ -5,6 +5,7 @@
 #include "heap/locate.h"
 #include "heap/apart.h"
 #include "heap/granular.h"
+#include "heap/tool_source.h"
 #include "heap/walled.h"
 #include "misuse.h"
 #include "os/closure.h"
@@ -97,8 +98,9 @@ static void look_at_guard(question_t *q, const heap_t *heap, const char *start, 
     return;
   q->at.guard = guard_look(start, size);
   if (q->verifies)
-    guard_verify_live((guarded_t){.start = (char *)(uintptr_t)start, .usable = size, .heap = heap, .call = q->verifies},
-                      q->alone);
+    guard_verify_live(
+      (guarded_t){.start = (char *)(uintptr_t)start, .usable = size, .heap = heap, .call = q->verifies, .marked = heap->marked},
+      q->alone);
 }
 
 /* The end of a slab may be too short for a block, and then there is nothing to read. */
@@ -349,6 +351,8 @@ COLD static _Noreturn void not_live(const located_t *at, const heap_t *given_to,
                                     const char *if_freed)
 {
   walled_look_t walled;
+  if (HAS_SYSTEM && blocks_are_malloced)
+    tool_report(at->heap, block);
   if (HAS_SYSTEM && !at->heap && walled_look(block, &walled)) {
     bool twice = walled.freed && walled.block == block;
     if (twice)

@@ -38,7 +38,8 @@ static inline guarded_t located_guarded(const located_t *at, const char *call, s
                      .call = call,
                      .in_granules = located_in_granules(at),
                      .head_only = !at->heap->checked,
-                     .site = site};
+                     .site = site,
+                     .marked = at->heap->marked};
 }
 
 /* Says what is at any address at all; of a checked heap's block without its guard. */

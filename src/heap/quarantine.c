@@ -5,6 +5,7 @@
 #include "heap/large.h"
 #include "misuse.h"
 #include "os/closure.h"
+#include "os/tool.h"
 #include "space/gate.h"
 
 enum {
@@ -38,7 +39,7 @@ static void note_kept(heap_t *heap, const located_t *at, int by)
 
 static guarded_t guarded(const heap_t *heap, char *start, const char *call)
 {
-  return (guarded_t){.start = start, .usable = guard_usable(start), .heap = heap, .call = call};
+  return (guarded_t){.start = start, .usable = guard_usable(start), .heap = heap, .call = call, .marked = heap->marked};
 }
 
 /* Looks at a link before it is followed: whoever wrote to a block that was freed may have changed it. */
@@ -87,6 +88,7 @@ static void give_granules(heap_t *heap, void *block, const char *call)
 /* Another thread may have freed it since it was looked up. */
 static void give_mapping(const located_t *at, const char *call)
 {
+  KEEPS_FRAME();
   if (!located_is_apart(at))
     large_give_huge(at->heap, at->huge);
   else if (unlikely(!apart_give(at->heap, apart_of(at->huge)->source, at->start, call)))
@@ -95,6 +97,7 @@ static void give_mapping(const located_t *at, const char *call)
 
 void heap_give_uncached(const located_t *at, const char *call)
 {
+  KEEPS_FRAME();
   void *start = at->start;
   if (located_in_granules(at))
     give_granules(at->heap, start, call);

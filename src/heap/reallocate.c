@@ -8,6 +8,7 @@
 #include "heap/guard.h"
 #include "heap/large.h"
 #include "misuse.h"
+#include "os/tool.h"
 #include <errno.h>
 #include <string.h>
 
@@ -70,6 +71,7 @@ bool heap_resize_in_place(void *block, size_t size, const char *call)
 /* The old block is given back only if there is a new one: without it the caller still has the old one. */
 static void *copy_to(void *to, const located_t *at, size_t size, const char *call, const void *caller)
 {
+  KEEPS_FRAME();
   if (to) {
     memcpy(to, located_block(at), min_size(located_size(at), size));
     heap_give_back(at, call, caller);
@@ -81,6 +83,7 @@ static void *copy_to(void *to, const located_t *at, size_t size, const char *cal
  * room for another, because that must not fail. */
 static void *reallocate_headed(heap_t *heap, const located_t *at, size_t size, const char *call, const void *caller)
 {
+  KEEPS_FRAME();
   /* The same size keeps its address: nothing has changed for the caller. */
   if (size == at->guard.size)
     return at->guard.block;
@@ -120,6 +123,7 @@ static void *reallocate_dying(const void *block, size_t size)
 /* Growing where it is, or by moving its pages, comes before a copy. */
 void *heap_reallocate(heap_t *heap, void *block, size_t size, const char *call)
 {
+  KEEPS_FRAME();
   if (process_is_ending())
     return reallocate_dying(block, size);
   located_t at = heap_locate_block(heap, block, call, FREED_BEFORE);

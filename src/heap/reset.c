@@ -5,6 +5,7 @@
 #include "heap/granular.h"
 #include "heap/large.h"
 #include "heap/quarantine.h"
+#include "heap/tool_source.h"
 #include "heap/walk.h"
 #include <string.h>
 
@@ -64,8 +65,12 @@ void heap_end_blocks(heap_t *heap, bool for_good)
     apart_give_all(heap, for_good ? "pool_heap_destroy" : "pool_heap_reset");
     large_free_all(heap);
   }
+  if (HAS_SYSTEM)
+    tool_open_guest(heap);
   if (heap_has_granules(heap))
     granular_end_blocks(heap);
+  if (HAS_SYSTEM)
+    tool_reset_guest(heap);
 }
 
 void heap_reset(heap_t *heap) { heap_end_blocks(heap, false); }

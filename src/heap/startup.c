@@ -3,6 +3,7 @@
 #include "heap/dying.h"
 #include "heap/fork.h"
 #include "heap/tick.h"
+#include "heap/tool_source.h"
 #include "heap/walled.h"
 #include "misuse.h"
 #include "option.h"
@@ -26,6 +27,7 @@ COLD bool manager_bring_up(void)
   bool up = manager_came_up;
   if (!up) {
     option_read();
+    tool_settle();
     up = space_init();
   }
   if (up && !manager_came_up) {
@@ -34,7 +36,8 @@ COLD bool manager_bring_up(void)
     default_heap.headed = settings.checked || settings.guarded || settings.sites;
     default_heap.cached = !default_heap.headed;
     default_heap.plane = default_heap.headed ? BIN_PLANE_NONE : BIN_PLANE_DEFAULT;
-    walled_begin_if(&default_heap, settings.guarded);
+    if (!tool_begin_if(&default_heap))
+      walled_begin_if(&default_heap, settings.guarded);
     fatal_before_abort = before_abort;
     fatal_heap_name = name_to_say;
     heap_size_depots(os_processors());
@@ -65,6 +68,7 @@ __attribute__((constructor(FIRST_CONSTRUCTOR))) static void start(int argument_c
   lock_release(&startup_lock);
   os_can_fence_others();
   os_note_environment(variables);
+  tool_look();
   if (option_wants_stacks())
     os_load_stacks(); /* last: it may allocate */
 }

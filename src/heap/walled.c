@@ -43,24 +43,24 @@ static char *pages_end(const huge_apart_t *apart)
 
 static void write_canaries(const huge_apart_t *apart)
 {
-  char *end = apart->block + apart->asked;
+  char *end = apart_block(apart) + apart->asked;
   if (!apart->asked)
     return;
-  memset(huge_start(&apart->huge), CANARY, (size_t)(apart->block - huge_start(&apart->huge)));
+  memset(huge_start(&apart->huge), CANARY, (size_t)(apart_block(apart) - huge_start(&apart->huge)));
   memset(end, CANARY, (size_t)(pages_end(apart) - end));
 }
 
 static _Noreturn void say_damage(const huge_apart_t *apart, const char *call, const char *what, ptrdiff_t offset)
 {
-  const yard_place_t *place = yard_place_at(yard_around(apart->block), apart->block, false);
+  const yard_place_t *place = yard_place_at(yard_around(apart_block(apart)), apart_block(apart), false);
   fatal_say_places(&(frames_told_t){place->allocated, place->allocated_count}, &(frames_told_t){0});
-  fatal_damage(call, apart->block, what, offset, apart->huge.owner, apart->asked);
+  fatal_damage(call, apart_block(apart), what, offset, apart->huge.owner, apart->asked);
 }
 
 /* The wrong byte that is nearest to the block leads to the culprit. */
 READS_BESIDE_OWNER static void verify_canaries_of(const huge_apart_t *apart, const char *call)
 {
-  const char *block = apart->block, *end = block + apart->asked;
+  const char *block = apart_block(apart), *end = block + apart->asked;
   if (!apart->asked)
     return;
   for (const char *at = block; at > huge_start(&apart->huge); at--)
@@ -96,7 +96,7 @@ static bool take_of(yard_t *yard, huge_apart_t *apart, const heap_t *heap, size_
   note_owner(place, heap);
   place->allocated_count = keep_frames(place->allocated, apart->stack);
   apart->huge.range = (range_t){.start = (uintptr_t)yard_pages(yard, place), .size = yard_pages_bytes(place)};
-  apart->block = place->block;
+  apart->offset = (size_t)(place->block - huge_start(&apart->huge));
   apart->asked = size;
   *zeroed = true;
   write_canaries(apart);
@@ -106,7 +106,7 @@ static bool take_of(yard_t *yard, huge_apart_t *apart, const heap_t *heap, size_
 /* No question finds the block any more, and no other thread can free it. */
 static void give_to(yard_t *yard, const huge_apart_t *apart, const char *call)
 {
-  yard_place_t *place = yard_place_at(yard, apart->block, false);
+  yard_place_t *place = yard_place_at(yard, apart_block(apart), false);
   verify_canaries_of(apart, call);
   place->freed_count = keep_frames(place->freed, apart->stack);
   yard_give(yard, place);
@@ -139,12 +139,16 @@ static void give_sampled(const huge_apart_t *apart, const char *call)
 static void shorten(const huge_apart_t *apart, size_t size, const char *call)
 {
   verify_canaries_of(apart, call);
-  memset(apart->block + size, CANARY, apart->asked - size);
-  yard_place_at(yard_around(apart->block), apart->block, false)->size = size;
+  memset(apart_block(apart) + size, CANARY, apart->asked - size);
+  yard_place_at(yard_around(apart_block(apart)), apart_block(apart), false)->size = size;
 }
 
-const apart_source_t walled_source = {take_guarded, yard_bytes, give_guarded, shorten, verify_canaries_of, YARD_FRAMES},
-                     sampled_source = {take_sampled, yard_bytes, give_sampled, shorten, verify_canaries_of, YARD_FRAMES};
+static size_t largest_walled(size_t bytes) { return round_down(bytes, os_page_size()); }
+
+const apart_source_t walled_source = {take_guarded, yard_bytes,         largest_walled, give_guarded,
+                                      shorten,      verify_canaries_of, YARD_FRAMES},
+                     sampled_source = {take_sampled, yard_bytes,         largest_walled, give_sampled,
+                                       shorten,      verify_canaries_of, YARD_FRAMES};
 
 /* ---- what an address is, or was ---- */
 

@@ -7,6 +7,7 @@
 #include "heap/free.h"
 #include "heap/records.h"
 #include "object_pool/object_misuse.h"
+#include "object_pool/watch.h"
 #include <string.h>
 
 /* A lap is a quarter of the indices of 32 bits. The rest is left free, so that pools which later overflow to this one find room
@@ -65,6 +66,8 @@ static void array_lay_out(const object_pool_t *pool, object_array_t *array, size
 
 void array_destroy(const object_pool_t *pool, object_array_t *array, const char *call)
 {
+  if (HAS_SYSTEM)
+    watch_open_array(pool, array);
   void *block = array->place == ARRAY_IN_FRONT ? (void *)array : array->objects;
   if (array->place == ARRAY_APART)
     heap_give_record(pool->heap, array, array->record_bytes);
@@ -74,10 +77,11 @@ void array_destroy(const object_pool_t *pool, object_array_t *array, const char 
 /* Takes records and objects in one block. Only the records are zeroed: the objects are touched by their users. */
 static object_array_t *take_in_one_block(const resort_t *from, size_t bytes, size_t records, size_t alignment)
 {
-  size_t front = round_up(records, alignment);
+  size_t front = round_up(records + watch_zone(), alignment);
   char *block = heap_probe(from, front + bytes, alignment);
   if (!block)
     return NULL;
+  watch_array_block(from->heap, block);
   object_array_t *array = memset(block, 0, front);
   array->place = ARRAY_IN_FRONT;
   array->objects = block + front;
@@ -89,11 +93,12 @@ static object_array_t *take_in_one_block(const resort_t *from, size_t bytes, siz
 static object_array_t *take_memory(object_pool_t *pool, const resort_t *from, size_t bytes, size_t records)
 {
   size_t alignment = max_size(pool->alignment, NATURAL_ALIGNMENT);
-  if (!heap_has_records_apart(pool->heap))
+  if (!heap_has_records_apart(pool->heap) || watch_keeps_records())
     return take_in_one_block(from, bytes, records, alignment);
   char *objects = heap_probe(from, bytes, alignment);
   if (!objects)
     return NULL;
+  watch_array_block(from->heap, objects);
   object_array_t *array = heap_take_record_apart(pool->heap, records);
   if (!array) {
     heap_free(pool->heap, objects, from->call);
@@ -116,6 +121,8 @@ object_array_t *array_create(object_pool_t *pool, const resort_t *from, size_t c
   array_lay_out(pool, array, capacity);
   for (size_t i = 0; pool->checked && i < capacity; i++)
     misuse_fill_dead(pool, object_at(pool, array, i));
+  if (HAS_SYSTEM)
+    watch_close_array(pool, array);
   return array;
 }
 

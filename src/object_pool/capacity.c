@@ -125,6 +125,7 @@ static bool grow_by_any_resort(object_pool_t *pool)
   int error = errno;
   size_t least = 0;
   resort_t from = heap_first_resort(pool->heap, "object_pool_get");
+  from.together = watch_keeps_arrays();
   from.caller = pool->created_by; /* which says more of an array than the get that happened to find no room */
   growth_t growth;
   while ((growth = grow_once(pool, &from, &least)) == OUT_OF_MEMORY && next_resort(pool, &from, least)) {}

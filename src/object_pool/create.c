@@ -13,6 +13,7 @@
 #include "object_pool/handle.h"
 #include "object_pool/object_misuse.h"
 #include "object_pool/registry.h"
+#include "object_pool/watch.h"
 #include "space/gate.h"
 
 enum { FLAGS_KNOWN = OBJECT_POOL_SINGLE_THREAD | OBJECT_POOL_CHECKED };
@@ -74,19 +75,21 @@ static bool heap_is_valid_to_grow(const object_pool_options_t *o)
   return !heap || is_for_one_thread(o) || invalid(INVALID_HEAP_OF_ONE_THREAD, o->flags);
 }
 
+static size_t stride_of(const object_pool_options_t *o) { return round_up(o->object_size + watch_zone(), alignment_of(o)); }
+
 /* Sizes are checked before anything is multiplied: an index has 32 bits, and the bytes of all objects must fit into half the
  * address space. */
 static bool sizes_are_valid(const object_pool_options_t *o)
 {
   if (!o->object_size)
     return invalid(INVALID_OBJECT_SIZE_IS_0);
-  if (o->object_size > PTRDIFF_MAX)
+  if (o->object_size > PTRDIFF_MAX - watch_zone())
     return invalid(INVALID_OBJECT_SIZE, o->object_size);
   if (o->alignment && !is_power_of_two(o->alignment))
     return invalid(INVALID_ALIGNMENT, o->alignment);
   if (o->alignment > PTRDIFF_MAX / 2)
     return invalid(INVALID_ALIGNMENT_IS_LARGE, o->alignment, PTRDIFF_MAX / 2);
-  size_t stride = round_up(o->object_size, alignment_of(o)), most = min_size(UINT32_MAX - 1, PTRDIFF_MAX / stride);
+  size_t stride = stride_of(o), most = min_size(UINT32_MAX - 1, PTRDIFF_MAX / stride);
   if (stride > PTRDIFF_MAX)
     return invalid(INVALID_OBJECT_SIZE, o->object_size);
   return o->capacity <= most || invalid(INVALID_CAPACITY, o->capacity, most, stride);
@@ -153,15 +156,15 @@ static void set_geometry(object_pool_t *pool, const object_pool_options_t *o)
 {
   pool->object_size = o->object_size;
   pool->alignment = alignment_of(o);
-  pool->stride = round_up(o->object_size, pool->alignment);
+  pool->stride = stride_of(o);
   pool->shift = (uint32_t)__builtin_ctzl(pool->stride);
   pool->inverse = inverse_of_odd(pool->stride >> pool->shift);
 }
 
-/* A checked pool counts as hooked even without hooks: every get and put looks at the object. */
+/* A checked or watched pool counts as hooked even without hooks: every get and put looks at the object. */
 static bool is_hooked(const object_pool_options_t *o)
 {
-  return (o->flags & OBJECT_POOL_CHECKED) || o->construct || o->reset || o->destruct;
+  return (o->flags & OBJECT_POOL_CHECKED) || o->construct || o->reset || o->destruct || objects_are_watched();
 }
 
 /* Sets every field, because the record may have been another pool's. Only is_apart is the record's own. */
@@ -169,6 +172,7 @@ static void pool_set_up(object_pool_t *pool, heap_t *heap, const object_pool_opt
 {
   *pool = (object_pool_t){.is_apart = pool->is_apart,
                           .checked = o->flags & OBJECT_POOL_CHECKED,
+                          .watched = objects_are_watched(),
                           .single_thread = o->flags & OBJECT_POOL_SINGLE_THREAD,
                           .resets_on_put = o->reset_time == OBJECT_POOL_RESET_ON_PUT,
                           .when_full = (uint8_t)o->when_full,
@@ -212,15 +216,17 @@ static object_pool_t *create_from(const resort_t *from, const object_pool_option
   if (!pool)
     return NULL;
   pool_set_up(pool, heap, o);
+  watch_begin(pool);
   if (make_first_array(pool, from, o->capacity))
     return pool;
+  watch_end(pool);
   registry_give_record(heap, pool, "object_pool_create");
   return NULL;
 }
 
 static size_t bytes_of_options(const object_pool_options_t *o)
 {
-  size_t objects = round_up(o->capacity * round_up(o->object_size, alignment_of(o)), NATURAL_ALIGNMENT);
+  size_t objects = round_up(o->capacity * stride_of(o), NATURAL_ALIGNMENT);
   return sizeof(object_pool_t) + objects + array_record_bytes(is_hooked(o), is_for_one_thread(o), o->when_full, o->capacity);
 }
 
@@ -235,6 +241,7 @@ static object_pool_t *create_whole(const resort_t *from, const object_pool_optio
   *refused = pool && !handles_stand_behind(pool->overflow, o->capacity, true);
   if (*refused) {
     registry_leave(pool);
+    watch_end(pool);
     array_destroy(pool, pool->arrays[0], "object_pool_create");
     registry_give_record(from->first, pool, "object_pool_create");
     pool = NULL;
@@ -260,6 +267,7 @@ static object_pool_t *create_from_options(const object_pool_options_t *options, 
   int error = errno;
   resort_t from = heap_first_resort(heap, "object_pool_create");
   from.caller = caller;
+  from.together = watch_keeps_arrays();
   object_pool_t *pool;
   bool refused;
   while (!(pool = create_whole(&from, options, &refused)) && !refused &&
@@ -329,6 +337,7 @@ void object_pool_destroy(object_pool_t *pool)
     end_objects(pool, pool->arrays[k], "object_pool_destroy");
   lock_t *gate = gate_enter(GATE_LIFE);
   registry_leave(pool);
+  watch_end(pool);
   for (uint32_t k = 0; k < pool->array_count; k++)
     array_destroy(pool, pool->arrays[k], "object_pool_destroy");
   registry_give_record(pool->heap, pool, "object_pool_destroy");

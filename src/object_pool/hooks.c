@@ -64,6 +64,8 @@ static bool make_ready_checked(const object_pool_t *pool, void *object)
  * put. */
 static bool make_ready(const object_pool_t *pool, void *object, bool used)
 {
+  if (HAS_SYSTEM)
+    watch_take(pool, object, used);
   if (pool->checked)
     return make_ready_checked(pool, object);
   if (!used)
@@ -83,6 +85,8 @@ void hooks_on_put(const object_pool_t *pool, void *object)
   } else if (pool->resets_on_put) {
     reset(pool, object);
   }
+  if (HAS_SYSTEM)
+    watch_give(pool, object);
   hook_leave(object);
 }
 
@@ -92,6 +96,8 @@ void *hooks_hand_out(object_pool_t *pool, object_array_t *array, size_t i, bool 
   void *object = object_at(pool, array, i);
   hook_enter(object);
   bool ready = make_ready(pool, object, used);
+  if (HAS_SYSTEM && !ready)
+    watch_give(pool, object);
   hook_leave(object);
   lock_acquire(&pool->lock);
   if (ready)
@@ -116,7 +122,7 @@ bool hooks_take(object_pool_t *pool, void **object)
   }
   bool used = bit_test(array->made, i);
   /* An object that is still constructed, and has been reset or needs none, can go to its user as it is. */
-  bool ready = used && !pool->checked && (pool->resets_on_put || !pool->reset);
+  bool ready = used && !pool->checked && !is_watched(pool) && (pool->resets_on_put || !pool->reset);
   if (!ready)
     set_busy(pool, array, i, true);
   lock_release(&pool->lock);
@@ -151,9 +157,11 @@ bool hooks_give(object_pool_t *pool, void *object)
 void hooks_end(const object_pool_t *pool, void *object, bool made, const char *call)
 {
   hook_enter(object);
+  watch_open(pool, object);
   if (made)
     destruct(pool, object);
   else
     misuse_verify_dead(pool, object, call);
+  watch_close(pool, object);
   hook_leave(object);
 }

@@ -7,6 +7,7 @@
 #define HOOKS_H
 
 #include "object_pool/hot.h"
+#include "object_pool/watch.h"
 
 /* What a thread notes of its own doing in object pools, in few bytes, because dlopen must find room for them. It is one
  * variable that is not static: clang makes four of a static one, with gaps between them. */
@@ -22,7 +23,10 @@ extern INTERNAL THREAD_LOCAL object_thread_t object_thread;
  * own. A hook that was left by longjmp() still counts. */
 static inline bool is_in_own_hook(const void *object) { return object_thread.more_hooks || object_thread.hook_on == object; }
 
-static inline bool has_work_on_put(const object_pool_t *pool) { return pool->checked || (pool->resets_on_put && pool->reset); }
+static inline bool has_work_on_put(const object_pool_t *pool)
+{
+  return pool->checked || is_watched(pool) || (pool->resets_on_put && pool->reset);
+}
 static inline bool has_work_on_end(const object_pool_t *pool) { return pool->hooked && (pool->destruct || pool->checked); }
 
 /* Makes a live object busy, before a hook runs on it. Under the lock. */

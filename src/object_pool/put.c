@@ -6,6 +6,7 @@
 #include "object_pool/capacity.h"
 #include "object_pool/object_misuse.h"
 #include "object_pool/walk.h"
+#include "object_pool/watch.h"
 
 /* Puts an object that may be of this pool. False: it is not. */
 static bool put_own(object_pool_t *pool, void *object)
@@ -30,6 +31,7 @@ COLD static void put_anywhere(object_pool_t *at, const object_pool_t *pool, void
     if (put_own(at, object))
       return;
   }
+  watch_report(pool, object);
   misuse_not_live(pool, object, call);
 }
 

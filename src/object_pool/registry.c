@@ -12,6 +12,7 @@
 #include "object_pool/cache.h"
 #include "object_pool/hooks.h"
 #include "object_pool/object_misuse.h"
+#include "object_pool/watch.h"
 #include "space/metadata.h"
 #include <string.h>
 
@@ -107,7 +108,7 @@ static object_pool_t *record_take_in_heap(const resort_t *from)
 /* If the heap cannot have records apart, or its budget refuses, the record is a block of the heap. */
 object_pool_t *registry_take_record(heap_t *heap, const resort_t *from)
 {
-  if (!heap_has_records_apart(heap) || !heap_charge_record(heap, sizeof(object_pool_t)))
+  if (!heap_has_records_apart(heap) || watch_keeps_records() || !heap_charge_record(heap, sizeof(object_pool_t)))
     return record_take_in_heap(from);
   lock_acquire(&heaps_lock);
   object_pool_t *pool = unused_pools;
@@ -158,8 +159,11 @@ static void drop_pool(heap_t *heap, object_pool_t *pool)
   static const char call[] = "pool_heap_destroy";
   leave_all(pool);
   end_record(pool);
+  watch_end(pool);
   for (uint32_t k = 0; k < pool->array_count; k++) {
     object_array_t *array = pool->arrays[k];
+    if (HAS_SYSTEM)
+      watch_open_array(pool, array);
     if (array->place != ARRAY_IN_FRONT)
       give_overflowed(heap, array->objects, call);
     if (array->place == ARRAY_APART)
@@ -207,8 +211,10 @@ static void free_if_deserted(object_pool_t *pool, object_array_t *array, size_t 
   if (is_in_own_hook(object))
     return;
   bit_clear(array->made, i);
+  watch_open(pool, object);
   if (pool->checked)
     misuse_fill_dead(pool, object);
+  watch_close(pool, object);
   set_busy(pool, array, i, false);
   object_to_free(pool, array, i);
 }

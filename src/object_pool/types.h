@@ -128,6 +128,7 @@ struct object_pool {
   hot_t *hot;           /* the one of the two that may be other than none */
   bool hooked;          /* an object needs more than a bit when it is got or put */
   bool checked;
+  bool watched; /* by a tool (watch.h) */
   bool resets_on_put;
   bool single_thread;
   bool ending; /* being destroyed: hooks may still get and put */

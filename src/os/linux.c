@@ -10,6 +10,7 @@
 #include "base/bits.h"
 #include "os/os.h"
 #include "os/thread_local.h"
+#include "os/tool.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -200,23 +201,25 @@ static uint64_t random_number(unsigned turn)
  * but in the topmost one and a half TiB. Where the kernel maps upwards from a low address (valgrind, some emulators), the
  * stretch lies above its mappings. If the program has mapped all that is near, a later attempt looks anywhere. */
 enum {
-#ifdef UNDER_SANITIZER
-  WINDOW_SHARE = 1024 /* with the first TiB, where the kernel chooses at random, it ends within the topmost one and a half */
-#else
-  WINDOW_SHARE = 8 /* this part of the address space is the stretch, and as much is where it may begin */
-#endif
+  WINDOW_SHARE = 8, /* this part of the address space is the stretch, and as much is where it may begin */
+  WINDOW_SHARE_OF_SHADOWS =
+    1024 /* with the first TiB, where the kernel chooses at random, it ends within the topmost one and a half */
 };
+#ifdef UNDER_SANITIZER
+static size_t window_share(void) { return WINDOW_SHARE_OF_SHADOWS; }
+#else
+static size_t window_share(void) { return os_tool.has_shadows ? WINDOW_SHARE_OF_SHADOWS : WINDOW_SHARE; }
+#endif
 #define ADDRESSES_LOW (64 * GIB)
 
 static uintptr_t stretch_near(uintptr_t chosen, unsigned attempt, size_t *length)
 {
   bool upwards = chosen < ADDRESSES_LOW;
-  size_t addresses = upwards ? 32 * ADDRESSES_LOW : chosen;
-  *length = round_down(addresses / WINDOW_SHARE, OS_WINDOW_ALIGNMENT);
+  size_t addresses = upwards ? 32 * ADDRESSES_LOW : chosen, share = window_share();
+  *length = round_down(addresses / share, OS_WINDOW_ALIGNMENT);
   if (!*length)
     return 0; /* so small an address space has no aligned stretch to spare */
-  size_t least = addresses / (4 * WINDOW_SHARE),
-         most = attempt < WINDOW_ATTEMPTS / 2 ? least + *length : addresses - *length - least;
+  size_t least = addresses / (4 * share), most = attempt < WINDOW_ATTEMPTS / 2 ? least + *length : addresses - *length - least;
   size_t distance = least + (size_t)(random_number(attempt) % (most - least));
   return upwards ? 2 * ADDRESSES_LOW + distance : addresses - distance - *length;
 }

@@ -29,7 +29,7 @@ huge_t *huge_next(const void *owner, const void *from);
 
 /* Blocks apart (heap/apart.h): only their records, their places in the tree and in the lists of owners are kept here. What
  * becomes of their memory is for their source to say, and nothing of it is kept. */
-huge_apart_t *huge_apart_record(void); /* NULL: no memory. The caller fills in range, source, block and asked */
+huge_apart_t *huge_apart_record(void); /* NULL: no memory. The caller fills in range, source, offset and asked */
 void huge_apart_enter(huge_t *huge, void *owner, huge_t **list);
 void huge_apart_end(huge_t *huge); /* a record that did not enter, or has left */
 

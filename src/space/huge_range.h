@@ -28,11 +28,11 @@ typedef struct huge {
 typedef struct huge_apart {
   huge_t huge;
   const struct apart_source *source; /* whose memory it is */
-  char *block;                       /* what its caller has, */
-  size_t asked;                      /* and how much of it */
-  const struct os_stack *stack;      /* while it is taken or given: where, if its source wants to know */
-  uint8_t kind;                      /* its owner's to say, */
-  uint32_t site;                     /* and this: where it was taken */
+  size_t offset; /* from the start of its range to what its caller has: no address, which a search for leaks would follow, */
+  size_t asked;  /* and how much of it */
+  const struct os_stack *stack; /* while it is taken or given: where, if its source wants to know */
+  uint8_t kind;                 /* its owner's to say, */
+  uint32_t site;                /* and this: where it was taken */
 } huge_apart_t;
 
 extern lock_t huge_lock;
@@ -40,7 +40,8 @@ extern lock_t huge_lock;
 static inline char *huge_start(const huge_t *huge) { return (char *)huge->range.start; }
 static inline size_t huge_size(const huge_t *huge) { return huge->range.size; }
 static inline huge_apart_t *apart_of(const huge_t *huge) { return (huge_apart_t *)(uintptr_t)huge; }
-static inline char *huge_block(const huge_t *huge) { return huge->is_apart ? apart_of(huge)->block : huge_start(huge); }
+static inline char *apart_block(const huge_apart_t *apart) { return huge_start(&apart->huge) + apart->offset; }
+static inline char *huge_block(const huge_t *huge) { return huge->is_apart ? apart_block(apart_of(huge)) : huge_start(huge); }
 static inline size_t huge_usable(const huge_t *huge) { return huge->is_apart ? apart_of(huge)->asked : huge_size(huge); }
 static inline huge_t *huge_of(range_t *range) { return (huge_t *)range; }
 _Static_assert(offsetof(huge_t, range) == 0, "a range is its huge block");

@@ -5,6 +5,7 @@
 #include "base/bits.h"
 #include "os/os.h"
 #include "os/places.h"
+#include "os/tool.h"
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -307,6 +308,30 @@ void os_exclude_from_dumps(void *address, size_t size, bool exclude) { (void)add
 size_t os_mappings_now(void) { return 0; }
 size_t os_mappings_most(void) { return os_fake.mappings_most ? os_fake.mappings_most : 65530; }
 void os_watch_faults(os_fault_fn *say) { os_fake.fault = say; }
+
+/* There is no tool, and no malloc to take from. */
+os_tool_t os_tool;
+void os_look_for_tool(void) {}
+bool os_tool_may_take(void) { return false; }
+void *os_tool_take(size_t size, size_t alignment)
+{
+  (void)size, (void)alignment;
+  return NULL;
+}
+void os_tool_give(void *block) { (void)block; }
+void os_tool_close(const void *start, size_t size) { (void)start, (void)size; }
+void os_tool_open_new(const void *start, size_t size) { (void)start, (void)size; }
+void os_tool_open(const void *start, size_t size) { (void)start, (void)size; }
+void os_tool_begin_silence(void) {}
+void os_tool_end_silence(void) {}
+void os_tool_begin_blocks(const void *owner, bool in_block) { (void)owner, (void)in_block; }
+void os_tool_end_blocks(const void *owner, bool in_block) { (void)owner, (void)in_block; }
+void os_tool_leave_block(const void *owner, const void *block) { (void)owner, (void)block; }
+void os_tool_begin_block(const void *owner, const void *block, size_t size) { (void)owner, (void)block, (void)size; }
+void os_tool_end_block(const void *owner, const void *block, size_t size) { (void)owner, (void)block, (void)size; }
+void os_tool_report_block(const void *owner, const void *block) { (void)owner, (void)block; }
+void os_tool_leave_order(const void *address) { (void)address; }
+void os_tool_meet_order(const void *address) { (void)address; }
 
 /* Stacks are of one address, and places have no names. */
 void os_load_stacks(void) {}

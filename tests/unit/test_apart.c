@@ -22,7 +22,7 @@ static bool take_of_source(huge_apart_t *apart, const heap_t *heap, size_t size,
   if (has_none || (size_t)(buffer + sizeof buffer - block) < takes)
     return false;
   apart->huge.range = (range_t){.start = (uintptr_t)block - FRONT, .size = takes};
-  apart->block = block;
+  apart->offset = (size_t)(block - huge_start(&apart->huge));
   apart->asked = size;
   place = block + size + BEHIND;
   taken++;
@@ -34,7 +34,7 @@ static bool take_of_source(huge_apart_t *apart, const heap_t *heap, size_t size,
 static void give_to_source(const huge_apart_t *apart, const char *call)
 {
   (void)call;
-  memset(apart->block, 0x66, apart->asked);
+  memset(apart_block(apart), 0x66, apart->asked);
   given++;
 }
 

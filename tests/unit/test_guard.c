@@ -12,9 +12,9 @@ enum {
 static _Alignas(256) char memory[USABLE];
 static char *const block = memory + GUARD_FRONT;
 
-static guarded_t by(const char *call) { return (guarded_t){memory, USABLE, NULL, call, false, false, 77}; }
+static guarded_t by(const char *call) { return (guarded_t){memory, USABLE, NULL, call, false, false, 77, false}; }
 
-static guarded_t in_granules(const char *call) { return (guarded_t){memory, USABLE, NULL, call, true, false, 0}; }
+static guarded_t in_granules(const char *call) { return (guarded_t){memory, USABLE, NULL, call, true, false, 0, false}; }
 
 static guard_look_t look(void) { return guard_look(memory, USABLE); }
 

@@ -15,7 +15,7 @@ enum { USABLE = 256, SIZE = 100, LESS = 40, CYCLES = 3, LOOKS = 200 };
 
 static char *memory; /* of both sides */
 
-static guarded_t by(const char *call) { return (guarded_t){memory, USABLE, NULL, call, false, false, 77}; }
+static guarded_t by(const char *call) { return (guarded_t){memory, USABLE, NULL, call, false, false, 77, false}; }
 
 static void be_live(size_t size) { must(guard_open(by("open"), size, 1, true) == memory + GUARD_FRONT); }
 

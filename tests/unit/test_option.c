@@ -30,6 +30,7 @@ static void read_and_compare(void *argument)
   must(settings.abort_on_exhausted == reading->expected.abort_on_exhausted);
   must(settings.sites == reading->expected.sites);
   must(settings.leaks == reading->expected.leaks);
+  must(settings.blocks == reading->expected.blocks);
 }
 
 #define READS(words, ...) \
@@ -58,6 +59,9 @@ static void good_values(void **state)
   READS("sites=0", .sites = 0);
   READS("sites=1", .sites = 1);
   READS("sites=16", .sites = 16);
+  READS("blocks=auto", .blocks = BLOCKS_BY_TOOL);
+  READS("blocks=own", .blocks = BLOCKS_OWN);
+  READS("blocks=own,blocks=malloc", .blocks = BLOCKS_OF_MALLOC);
   READS("sites=8,sites=008", .sites = 8);
   READS("leaks=none", .leaks = 0);
   READS("leaks=destroy", .leaks = LEAKS_AT_DESTROY, .sites = 1);
@@ -86,6 +90,9 @@ static void bad_values(void **state)
     "guarded=2",
     "guarded=",
     "guard_sample=",
+    "blocks=",
+    "blocks=1",
+    "blocks=mallo",
     "guard_sample=-1",
     "guard_sample=1k",
     "guard_sample=4294967296",

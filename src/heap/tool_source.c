@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The record of a block lies in memory that a search for leaks goes through, like any of the program. No address in it may lead
+ * to the block, or none would ever be lost. So the range begins in front of it, in what malloc has there itself: no other
+ * block can be there. */
+#include "heap/tool_source.h"
+#include "heap/granular.h"
+#include "option.h"
+
+enum { LEAD = 8 };
+
+bool blocks_are_malloced;
+
+void tool_look(void)
+{
+  os_look_for_tool();
+  if (os_tool.allocates)
+    os_tool_may_take();
+}
+
+/* A constructor may have come before the library's own. */
+void tool_settle(void)
+{
+  tool_look();
+  if (settings.blocks == BLOCKS_OWN)
+    os_tool = (os_tool_t){0};
+  bool wanted = settings.blocks == BLOCKS_OF_MALLOC || (settings.blocks == BLOCKS_BY_TOOL && os_tool.allocates);
+  blocks_are_malloced = wanted && os_tool_may_take();
+}
+
+static size_t malloced_bytes(size_t size, size_t alignment)
+{
+  (void)alignment;
+  return LEAD + max_size(size, 1);
+}
+
+static size_t largest_malloced(size_t bytes) { return bytes > LEAD ? bytes - LEAD : 0; }
+
+static bool take_malloced(huge_apart_t *apart, const heap_t *heap, size_t size, size_t alignment, bool *zeroed)
+{
+  (void)heap;
+  KEEPS_FRAME();
+  char *block = os_tool_take(size, alignment);
+  if (!block)
+    return false;
+  apart->huge.range = (range_t){.start = (uintptr_t)block - LEAD, .size = malloced_bytes(size, alignment)};
+  apart->offset = LEAD;
+  apart->asked = size;
+  *zeroed = false;
+  return true;
+}
+
+static void give_malloced(const huge_apart_t *apart, const char *call)
+{
+  (void)call;
+  KEEPS_FRAME();
+  os_tool_give(apart_block(apart));
+}
+
+static const apart_source_t malloc_source = {
+  .take = take_malloced, .bytes = malloced_bytes, .largest = largest_malloced, .give = give_malloced};
+
+/* They count as blocks with heads: they move when their size changes, so that a use of the old address is found. */
+bool tool_begin_if(heap_t *heap)
+{
+  if (!blocks_are_malloced)
+    return false;
+  apart_begin(heap, &malloc_source);
+  heap->headed = true;
+  return true;
+}
+
+/* ---- guests ---- */
+
+void tool_begin_guest(heap_t *heap)
+{
+  if (!os_tool.sees_bytes && !os_tool.sees_orders)
+    return;
+  heap->marked = heap->headed = true;
+  heap->checked |= os_tool.sees_bytes;
+  os_tool_open(heap->region.start, heap->region.size);
+  os_tool_begin_blocks(heap, false);
+  os_tool_leave_order(heap);
+}
+
+/* Units have records among blocks, and are left as they are. */
+void tool_close_guest(const heap_t *heap)
+{
+  if (heap->marked && heap_has_granules(heap))
+    os_tool_close(heap->region.base, (size_t)heap->region.granules.count << GRANULE_LOG2);
+}
+
+void tool_open_guest(const heap_t *heap)
+{
+  if (heap->marked)
+    os_tool_open(heap->region.start, heap->region.size);
+}
+
+void tool_reset_guest(const heap_t *heap)
+{
+  if (!heap->marked)
+    return;
+  os_tool_end_blocks(heap, false);
+  os_tool_begin_blocks(heap, false);
+  tool_close_guest(heap);
+}
+
+void tool_end_guest(const heap_t *heap)
+{
+  if (!heap->marked)
+    return;
+  os_tool_end_blocks(heap, false);
+  tool_open_guest(heap);
+}
+
+/* ---- what is no block ---- */
+
+void tool_report(const heap_t *heap, const void *block)
+{
+  KEEPS_FRAME();
+  if (!os_tool.allocates)
+    return;
+  if (heap && heap_is_guest(heap))
+    os_tool_report_block(heap, block);
+  else
+    os_tool_give((void *)(uintptr_t)block);
+}
