@@ -19,7 +19,7 @@ import preloading
 
 LIBRARY, PROBE = preloading.preloadable(sys.argv[1]), sys.argv[2]
 KEYS = ["purge_delay_ms", "huge_pages", "stats", "checked", "guarded", "guard_sample", "check_at_exit", "leaks", "sites",
-        "abort_on_exhausted"]
+        "blocks", "abort_on_exhausted"]
 STUCK_SECONDS = 600
 WARNING = re.compile(r"tidepool: .+\n")
 
@@ -54,7 +54,8 @@ class Options(unittest.TestCase):
                         "huge_pages=never", "huge_pages=auto", "huge_pages=always", "stats=none",
                         "checked=0", "checked=1", "guarded=0", "guarded=1", "checked=1,guarded=1", "guard_sample=0",
                         "guard_sample=1", "guard_sample=5000", "guard_sample=4294967295", "guarded=1,guard_sample=3",
-                        "check_at_exit=0", "check_at_exit=1", "abort_on_exhausted=0", "abort_on_exhausted=1",
+                        "check_at_exit=0", "check_at_exit=1", "blocks=auto", "blocks=own", "blocks=malloc",
+                        "abort_on_exhausted=0", "abort_on_exhausted=1",
                         "sites=0", "sites=1", "sites=16", "leaks=none",
                         "leaks=destroy", "leaks=exit,sites=3", "leaks=all",
                         "checked=1,purge_delay_ms=0,huge_pages=always", "stats=none,checked=0"):
