@@ -155,7 +155,7 @@ static c_library_t c_library;
 #ifdef TIDEPOOL_IS_MALLOC
 bool os_tool_may_take(void) { return false; }
 #else
-static bool find(void *to, const char *name)
+static bool look_up(void *to, const char *name)
 {
   void *found = dlsym(RTLD_DEFAULT, name);
   memcpy(to, &found, sizeof found);
@@ -164,8 +164,9 @@ static bool find(void *to, const char *name)
 
 bool os_tool_may_take(void)
 {
-  if (!c_library.allocate && dlsym && find(&c_library.release, "free") && find(&c_library.allocate_aligned, "posix_memalign"))
-    find(&c_library.allocate, "malloc");
+  if (!c_library.allocate && dlsym && look_up(&c_library.release, "free") &&
+      look_up(&c_library.allocate_aligned, "posix_memalign"))
+    look_up(&c_library.allocate, "malloc");
   return c_library.allocate != NULL;
 }
 #endif
