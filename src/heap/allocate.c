@@ -375,7 +375,7 @@ static inline __attribute__((always_inline)) bool is_together(const heap_t *heap
 static inline __attribute__((always_inline)) void *serve_together(heap_t *heap, request_t *r)
 {
   if (!is_sane(r))
-    return heap_exhausted(heap);
+    return heap_exhausted(heap, r->call, r->size);
   void *block = take_together(heap, r);
   return likely(block) ? block : serve_hard(heap, r);
 }

@@ -191,7 +191,8 @@ static void give_memory(heap_t *heap)
 {
   bool guest = heap_is_guest(heap);
   if (HAS_SYSTEM) {
-    tool_end_guest(heap);
+    if (unlikely(heap->marked))
+      tool_end_guest(heap);
     region_give(heap);
   }
   heap->mark = 0;
@@ -336,14 +337,22 @@ static heap_t *create(const pool_heap_options_t *o)
   return heap;
 }
 
+static heap_t *create_inside(const pool_heap_options_t *o)
+{
+  lock_t *gate = gate_enter(GATE_LIFE);
+  heap_t *heap = create(o);
+  gate_leave(gate);
+  return heap;
+}
+
 /* What comes from malloc is in no region, and nobody knows what of its memory is there. */
-static pool_heap_options_t without_region(const pool_heap_options_t *options)
+NOINLINE static heap_t *create_malloced(const pool_heap_options_t *options)
 {
   pool_heap_options_t o = *options;
   o.reserve = 0;
   o.purge_delay_ms = 0;
   o.flags &= ~(unsigned)(POOL_HEAP_PREFAULT | POOL_HEAP_LOCK_MEMORY | POOL_HEAP_DENSE);
-  return o;
+  return create_inside(&o);
 }
 
 /* The gate makes the creation whole to a fork: the child finds the heap in the list, or nothing of it. */
@@ -356,17 +365,7 @@ heap_t *heap_create(const pool_heap_options_t *options)
   /* Now, also for a heap in the caller's memory, which makes no system call later. */
   if (!manager_ready() && !o->memory)
     return no_memory();
-  pool_heap_options_t malloced;
-  if (HAS_SYSTEM && blocks_are_malloced && !o->memory) {
-    malloced = without_region(o);
-    o = &malloced;
-  }
-  lock_t *gate = gate_enter(GATE_LIFE);
-  heap_t *heap = create(o);
-  gate_leave(gate);
-  if (HAS_SYSTEM)
-    walled_load_once_wanted();
-  return heap;
+  return HAS_SYSTEM && unlikely(blocks_are_malloced) && !o->memory ? create_malloced(o) : create_inside(o);
 }
 
 /* ---- ending one ---- */

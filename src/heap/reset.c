@@ -65,11 +65,11 @@ void heap_end_blocks(heap_t *heap, bool for_good)
     apart_give_all(heap, for_good ? "pool_heap_destroy" : "pool_heap_reset");
     large_free_all(heap);
   }
-  if (HAS_SYSTEM)
+  if (HAS_SYSTEM && unlikely(heap->marked))
     tool_open_guest(heap);
   if (heap_has_granules(heap))
     granular_end_blocks(heap);
-  if (HAS_SYSTEM)
+  if (HAS_SYSTEM && unlikely(heap->marked))
     tool_reset_guest(heap);
 }
 

@@ -15,7 +15,13 @@ void tool_look(void); /* at the start, because it may take the loader's locks */
 void tool_settle(void);
 
 /* The heap's blocks are malloced from the first on. False: they are not to be. */
-bool tool_begin_if(heap_t *heap);
+COLD void tool_begin(heap_t *heap);
+static inline bool tool_begin_if(heap_t *heap)
+{
+  if (unlikely(blocks_are_malloced))
+    tool_begin(heap);
+  return blocks_are_malloced;
+}
 
 /* What a tool is told of a heap in the memory of a caller: blocks begin and end there. It is checked then, for red zones and
  * a time in which freed memory is not used again. Before its granules begin; once they have; before all blocks end, and after

@@ -44,8 +44,13 @@ static void verify_of_source(const huge_apart_t *apart, const char *call)
   verified += apart->asked != 0;
 }
 
-static const apart_source_t source = {
-  .take = take_of_source, .bytes = bytes_of_source, .give = give_to_source, .verify = verify_of_source};
+static size_t largest_of_source(size_t bytes) { return bytes > bytes_of_source(0, 1) ? bytes - bytes_of_source(0, 1) : 0; }
+
+static const apart_source_t source = {.take = take_of_source,
+                                      .bytes = bytes_of_source,
+                                      .largest = largest_of_source,
+                                      .give = give_to_source,
+                                      .verify = verify_of_source};
 
 static pool_heap_t *heap_apart(const pool_heap_options_t *options)
 {
