@@ -18,8 +18,12 @@ import sys
 
 import gdb
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from tidepool_manager import SLAB, Manager, address_of, number, text  # noqa: E402
+# Where this file is: __file__ is another one's if that one sources this.
+sys.path.insert(0, os.path.dirname(os.path.abspath(sys._getframe().f_code.co_filename)))
+from tidepool_library import address_of, has_fields, language_of_library, number, pointed_at, text  # noqa: E402
+from tidepool_manager import SLAB, Manager  # noqa: E402
+from tidepool_objects import live_objects, object_state, times_got  # noqa: E402
+from tidepool_places import say_places  # noqa: E402
 
 # ---- what is printed ----
 
@@ -32,6 +36,20 @@ def grouped(n):
     return f"{n:,}"
 
 
+class Command(gdb.Command):
+    """What gdb itself cannot do, such as to find a name or to read memory, is said in a line, without a trace of Python."""
+
+    def invoke(self, argument, from_tty):
+        try:
+            with language_of_library():
+                self.run(argument.strip())
+        except gdb.error as error:
+            raise gdb.GdbError(str(error)) from error
+
+    def run(self, argument):
+        raise NotImplementedError
+
+
 class Tidepool(gdb.Command):
     """What tidepool's heaps do: `help tidepool` lists the commands."""
 
@@ -39,13 +57,13 @@ class Tidepool(gdb.Command):
         super().__init__("tidepool", gdb.COMMAND_DATA, prefix=True)
 
 
-class Heaps(gdb.Command):
+class Heaps(Command):
     """tidepool heaps: every heap, what it holds, and how much of that is live and cached."""
 
     def __init__(self):
         super().__init__("tidepool heaps", gdb.COMMAND_DATA)
 
-    def invoke(self, argument, from_tty):
+    def run(self, argument):
         manager = Manager()
         print(f"{'':>3} {'heap':<32} {'held':>15} {'budget':>15} {'live bytes':>15} {'blocks':>11} {'cached':>11}")
         for i, heap in enumerate(manager.heaps()):
@@ -59,43 +77,46 @@ class Heaps(gdb.Command):
                   f"{grouped(budget) if budget else '-':>15} {grouped(live):>15} {grouped(blocks):>11} {grouped(cached):>11}")
         for pool in manager.pools():
             print(f'object pool "{text(pool["name"])}" in {say_heap(manager, pool["heap"].dereference())}: '
-                  f"{number(pool['capacity'])} objects of {number(pool['object_size'])} bytes, {number(pool['taken'])} taken")
+                  f"{number(pool['capacity'])} objects of {number(pool['object_size'])} bytes, {live_objects(pool)} live")
 
 
-class Where(gdb.Command):
+class Where(Command):
     """tidepool where ADDRESS: of which heap it is, whether its block is live, and which object of a pool."""
 
     def __init__(self):
         super().__init__("tidepool where", gdb.COMMAND_DATA, gdb.COMPLETE_EXPRESSION)
 
-    def invoke(self, argument, from_tty):
+    def run(self, argument):
         if not argument:
             raise gdb.GdbError("tidepool where: an address is needed")
-        address = int(gdb.parse_and_eval(argument).cast(gdb.lookup_type("void").pointer()))
+        address = pointed_at(argument)
         manager = Manager()
-        heap, what, start, size = manager.where(address)
+        found = manager.where(address)
         line = f"{address:#x}: "
-        if start is not None and address != start:
-            line += f"{address - start:+} of {start:#x}, "
-        line += what
-        if start is not None:
-            line += f", {grouped(size)} bytes"
-        print(line + (f", of {say_heap(manager, heap)}" if heap is not None else ""))
-        found = manager.pool_around(address)
-        if found:
-            pool, array, position = found
-            index = number(array["first_index"]) + position
-            print(f'  object {index} of pool "{text(pool["name"])}": {manager.object_state(pool, array, position)}, '
-                  f"got {number(array['uses'][position]) & 0x7fffffff} times")
+        if found.start is not None and address != found.start:
+            line += f"{address - found.start:+} of {found.start:#x}, "
+        line += found.what
+        if found.start is not None:
+            line += f", {grouped(found.size)} bytes"
+        print(line + (f", of {say_heap(manager, found.heap)}" if found.heap is not None else ""))
+        for what, frames in ("allocated", found.allocated), ("freed", found.freed):
+            if frames:
+                print(f"  {what} by {say_places(manager.library, frames)}")
+        in_pool = manager.pool_around(address)
+        if in_pool:
+            pool, array, position = in_pool
+            print(f'  object {number(array["first_index"]) + position} of pool "{text(pool["name"])}": '
+                  f"{object_state(manager.memory, pool, array, position)}, "
+                  f"got {times_got(manager.memory, pool, array, position)} times")
 
 
-class Blocks(gdb.Command):
+class Blocks(Command):
     """tidepool blocks HEAP [MOST]: its live blocks, at most MOST (200) of them, and the sums by size."""
 
     def __init__(self):
         super().__init__("tidepool blocks", gdb.COMMAND_DATA)
 
-    def invoke(self, argument, from_tty):
+    def run(self, argument):
         words = argument.rsplit(None, 1)
         most = int(words[1]) if len(words) == 2 and words[1].isdigit() else 200
         name = words[0] if len(words) == 2 and words[1].isdigit() else argument
@@ -115,18 +136,20 @@ class Blocks(gdb.Command):
             print(f"  {grouped(count)} of {grouped(size)} bytes: {grouped(total)}")
 
 
-class Check(gdb.Command):
-    """tidepool check: whether bitmaps, counts and magazines agree. A program that was stopped inside the manager may be in the
-    middle of a change: what is said then may be of that."""
+class Check(Command):
+    """tidepool check: whether bitmaps, counts, magazines and granules agree; of these, all but the index of what
+    is free. A program that was stopped inside the manager may be in the middle of a change: what is said may be of that."""
 
     def __init__(self):
         super().__init__("tidepool check", gdb.COMMAND_DATA)
 
-    def invoke(self, argument, from_tty):
+    def run(self, argument):
         manager, problems, slabs = Manager(), [], 0
         for heap in manager.heaps():
             for bin_ in manager.bins(heap):
                 slabs += self.check_bin(manager, heap, bin_, problems)
+            if manager.has_granules(heap):
+                problems += [f"{say_heap(manager, heap)}: {problem}" for problem in manager.granules(heap).problems()]
         problems += manager.magazines.problems
         for problem in problems:
             print(problem)
@@ -197,14 +220,16 @@ class HandlePrinter:
         return f"object {number(self.value['index'])}, generation {number(self.value['generation'])}"
 
 
-PRINTERS = {"pool_heap": HeapPrinter, "object_pool": ObjectPoolPrinter, "object_pool_handle": HandlePrinter}
+# By the tag of a struct, with some of its fields: a program may have its own of that name.
+PRINTERS = {"pool_heap": (HeapPrinter, ("name", "budget", "mark", "bins")),
+            "object_pool": (ObjectPoolPrinter, ("name", "capacity", "object_size", "taken", "busy", "stocks", "hot")),
+            "object_pool_handle": (HandlePrinter, ("index", "generation"))}
 
 
 def printer_of(value):
     kind = value.type.strip_typedefs()
-    if kind.code == gdb.TYPE_CODE_STRUCT and kind.tag in PRINTERS and kind.fields():
-        return PRINTERS[kind.tag](value)
-    return None
+    printer, fields = PRINTERS.get(kind.tag, (None, ())) if kind.code == gdb.TYPE_CODE_STRUCT else (None, ())
+    return printer(value) if printer and has_fields(kind, fields) else None
 
 
 printer_of.__name__ = "tidepool"

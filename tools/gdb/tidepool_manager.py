@@ -2,76 +2,34 @@
 """The manager as gdb reads it in a stopped program or a core file: heaps, slabs, magazines, what an address is. Nothing is
 called in the program. The commands are in tidepool-gdb.py."""
 
+from collections import namedtuple
+
+from tidepool_granules import Granules
+from tidepool_library import WORD_BITS, Library, Memory, address_of, members, number, pointed_at, set_bits, text
+from tidepool_objects import pool_around, pools
+from tidepool_places import site_frames, where_in_yards
+
 import gdb
 
-WORD_BITS = 64
 SLAB, LARGE, SPARE, REGION = 1, 2, 3, 4  # run_kind_t
 FRONT_BITS = 6  # of head_t.freed_and_front
-NO_SYMBOLS = "tidepool has no debug information here: build it with -g, or install its debug symbols"
 
 
-class Memory:
-    """The stopped program: typed reads and words of bits."""
+class Head:
+    """What stands in front of a block of a heap that is checked or has sites. Its fields are read as bytes: of a million blocks
+    that takes a tenth of the time."""
 
-    def __init__(self):
-        self.pointer = gdb.lookup_type("void").pointer()
-        self.word = self.pointer.sizeof
-        self.order = "big" if "big" in gdb.execute("show endian", to_string=True) else "little"
+    def __init__(self, memory, kind):
+        self.memory, self.kind = memory, kind
+        self.at = {field.name: (field.bitpos // 8, field.type.sizeof) for field in kind.fields()}
 
-    def bytes(self, address, size):
-        return bytes(gdb.selected_inferior().read_memory(address, size))
-
-    def address_at(self, address):
-        return int.from_bytes(self.bytes(address, self.word), self.order)
-
-    def bits(self, address, words):
-        """A bitmap as one number."""
-        return int.from_bytes(self.bytes(address, words * 8), self.order) if words else 0
+    def fields(self, start, *names):
+        data = self.memory.bytes(start, self.kind.sizeof)
+        return [int.from_bytes(data[at:at + size], self.memory.order) for at, size in (self.at[name] for name in names)]
 
 
-def variable(name):
-    """A variable of the library, static or not."""
-    symbol = gdb.lookup_global_symbol(name) or gdb.lookup_static_symbol(name)
-    if symbol is None:
-        raise gdb.GdbError(NO_SYMBOLS)
-    return symbol.value()
-
-
-def of_type(name, address):
-    try:
-        return gdb.Value(address).cast(gdb.lookup_type(name).pointer()).dereference()
-    except gdb.error as error:
-        raise gdb.GdbError(NO_SYMBOLS) from error
-
-
-def number(value):
-    return int(value)
-
-
-def address_of(value):
-    return int(value.address)
-
-
-def text(array):
-    return array.string(errors="replace")
-
-
-def members(first, link="next"):
-    """The records of a list, the first of which is a pointer. A list that leads back is damaged: it ends."""
-    seen = set()
-    while int(first) and int(first) not in seen:
-        seen.add(int(first))
-        yield first.dereference()
-        first = first.dereference()[link]
-
-
-def set_bits(bits, end):
-    while bits:
-        i = (bits & -bits).bit_length() - 1
-        if i >= end:
-            return
-        yield i
-        bits &= bits - 1
+# What an address is: of which heap, or None; the start of its block, or None, and its size; where that was allocated and freed.
+Answer = namedtuple("Answer", "heap what start size allocated freed", defaults=(None, 0, (), ()))
 
 
 # ---- magazines: blocks that are with no caller ----
@@ -131,13 +89,24 @@ class Magazines:
 
 class Manager:
     def __init__(self):
-        self.memory = Memory()
+        self.library = Library()
+        self.default = self.library.default
+        self.memory = Memory(self.default["context"].type)
         self.magazines = Magazines(self.memory)
-        self.default = variable("default_heap")
-        self.window = variable("class_window")
-        self.slots = variable("space_slots")
+        self.window = self.library.variable("class_map.c", "class_window")
+        self.slots = self.library.variable("slots.c", "space_slots")
         self.slot_log2 = 30 if self.memory.word == 8 else 25
-        self.cached_blocks = {}
+        self.head_kind = None
+        self.known = {}
+
+    def at(self, kind, address):
+        return gdb.Value(address).cast(kind.pointer()).dereference()
+
+    def heap_at(self, address):
+        return self.at(self.library.heap, address)
+
+    def bin_at(self, address):
+        return self.at(self.default["bins"][0].type.target(), address)
 
     def heaps(self):
         yield from members(self.default.address)
@@ -155,7 +124,10 @@ class Manager:
             return named[0]
         if words.isdigit() and int(words) < len(heaps):
             return heaps[int(words)]
-        address = int(gdb.parse_and_eval(words))
+        try:
+            address = pointed_at(words)
+        except gdb.error as error:
+            raise gdb.GdbError(f"no live heap is called {words}, and as an expression: {error}") from error
         for heap in heaps:
             if address_of(heap) == address:
                 return heap
@@ -176,8 +148,8 @@ class Manager:
                     yield slab
 
     def threads(self):
-        yield from members(variable("live"))
-        yield from members(variable("lost"))
+        yield from members(self.library.variable("thread.c", "live"))
+        yield from members(self.library.variable("thread.c", "lost"))
 
     def magazines_of(self, thread, heap):
         """What a thread has of a heap: none, one, or more while a heap ends."""
@@ -193,7 +165,7 @@ class Manager:
     def cached(self, bin_):
         """The blocks of a bin that are in magazines."""
         key = address_of(bin_)
-        if key not in self.cached_blocks:
+        if key not in self.known:
             blocks = []
             if bin_["cached"]:
                 blocks = self.magazines.of_depots(bin_["depots"])
@@ -201,8 +173,8 @@ class Manager:
                 for thread in self.threads():
                     for magazines in self.magazines_of(thread, heap):
                         blocks += self.magazines.of_class(magazines, number(bin_["size_class"]))
-            self.cached_blocks[key] = blocks
-        return self.cached_blocks[key]
+            self.known[key] = blocks
+        return self.known[key]
 
     def free_in_slab(self, slab):
         words = (number(slab["capacity"]) + WORD_BITS - 1) // WORD_BITS
@@ -211,7 +183,15 @@ class Manager:
     # ---- a heap's blocks ----
 
     def blocks(self, heap):
-        """(start, size) of all that are with a caller."""
+        """(start, size) of all that are with a caller, as that knows them."""
+        yield from self.of_callers(heap, self.blocks_of_heap(heap))
+        for huge in members(heap["huge"], "older"):
+            if huge["is_apart"]:
+                yield self.apart_block(huge)
+
+    def blocks_of_heap(self, heap):
+        """(start, size) of all that no magazine has, with what the heap has in front of and behind each; but not of those
+        apart, which have neither."""
         for bin_ in self.bins(heap):
             cached = set(self.cached(bin_))
             size = number(bin_["block_size"])
@@ -219,66 +199,61 @@ class Manager:
                 free, fresh, start = self.free_in_slab(slab), number(slab["fresh"]), int(slab["start"])
                 for i in set_bits(~free & ((1 << fresh) - 1), fresh):
                     if start + i * size not in cached:
-                        yield from self.with_caller(heap, start + i * size, size)
+                        yield start + i * size, size
         for run in members(heap["large"]):
             if number(run["kind"]) == LARGE:
-                yield from self.with_caller(heap, int(run["start"]), number(run["size"]))
+                yield int(run["start"]), number(run["size"])
         for huge in members(heap["huge"], "older"):
-            yield from self.huge_block(heap, huge)
-        yield from self.granules(heap)
+            if not huge["is_region"] and not huge["is_apart"]:
+                yield number(huge["range"]["start"]), number(huge["range"]["size"])
+        if self.has_granules(heap):
+            yield from self.granules(heap).blocks()
 
-    def huge_block(self, heap, huge):
-        if not huge["is_region"]:
-            yield from self.with_caller(heap, number(huge["range"]["start"]), number(huge["range"]["size"]))
+    def apart_block(self, huge):
+        apart = huge.address.cast(self.library.type("huge.c", "huge_apart_t").pointer()).dereference()
+        return number(apart["huge"]["range"]["start"]) + number(apart["offset"]), number(apart["asked"])
+
+    @staticmethod
+    def has_granules(heap):
+        return bool(int(heap["region"]["granules"]["map"]))
 
     def granules(self, heap):
-        """Blocks that are cut from granules: a 1 is a free one or the first of a block, which zeros follow."""
-        region = heap["region"]
-        g = region["granules"]
-        if not int(g["map"]):
-            return
-        count = number(g["count"])
-        bits = self.memory.bits(int(g["map"]), (count + 2 + WORD_BITS - 1) // WORD_BITS)
-        base, at = int(region["base"]), 0
-        starts = list(set_bits(bits & ~(bits >> 1), count))
-        for at in starts:
-            rest = bits >> (at + 1)
-            length = (rest & -rest).bit_length() if rest else count - at
-            yield from self.with_caller(heap, base + at * 16, length * 16)
+        key = ("granules", address_of(heap))
+        if key not in self.known:
+            self.known[key] = Granules(self.memory, heap)
+        return self.known[key]
 
-    def head(self, heap, start, usable):
-        """What stands in front of a block of a heap that is checked or has sites; None: it is no head."""
-        head = of_type("head_t", start)
-        front, size = 1 << number(head["freed_and_front"]) % (1 << FRONT_BITS), number(head["size"])
-        if number(head["usable"]) != usable or front < 64 or front + size > usable:
-            return None
-        return front, size
+    def head(self):
+        if self.head_kind is None:
+            self.head_kind = Head(self.memory, self.library.type("guard.c", "head_t"))
+        return self.head_kind
 
-    def with_caller(self, heap, start, size):
-        """The block as its caller knows it; none, if it is in quarantine."""
+    def of_callers(self, heap, blocks):
         if not heap["headed"]:
-            yield start, size
+            yield from blocks
             return
-        if start not in self.quarantined(heap):
-            yield self.without_guard(heap, start, size)
+        quarantined = self.quarantined(heap)
+        for start, size in blocks:
+            if start not in quarantined:
+                yield self.without_guard(start, size)
 
-    def without_guard(self, heap, start, size):
-        """A checked heap's block as its caller knew it; as it is, if its head was written to."""
-        head = self.head(heap, start, size)
-        return (start + head[0], head[1]) if head else (start, size)
+    def without_guard(self, start, usable):
+        """A block with a head as its caller knew it; as it is, if its head was written to."""
+        size, front, says = self.head().fields(start, "size", "freed_and_front", "usable")
+        front = 1 << front % (1 << FRONT_BITS)
+        return (start, usable) if says != usable or front < 64 or front + size > usable else (start + front, size)
 
     def quarantined(self, heap):
         if not heap["checked"]:
             return ()
         key = ("quarantine", address_of(heap))
-        if key not in self.cached_blocks:
-            last = int(heap["quarantine"]["last"])
-            starts, at = set(), last
+        if key not in self.known:
+            starts, at = set(), int(heap["quarantine"]["last"])
             while at and at not in starts:
                 starts.add(at)
-                at = number(of_type("head_t", at)["next"])
-            self.cached_blocks[key] = starts
-        return self.cached_blocks[key]
+                at, = self.head().fields(at, "next")
+            self.known[key] = starts
+        return self.known[key]
 
     # ---- an address ----
 
@@ -313,7 +288,7 @@ class Manager:
         return run if inside and number(run["kind"]) else None
 
     def huge_around(self, address):
-        at = variable("huge_ranges")
+        at = self.library.variable("huge_range.c", "huge_ranges")
         found = None
         while int(at):
             below = number(at["start"]) <= address
@@ -321,7 +296,7 @@ class Manager:
             at = at["right"] if below else at["left"]
         if found is None or address - number(found["start"]) >= number(found["size"]):
             return None
-        return found.cast(gdb.lookup_type("huge_t").pointer()).dereference()
+        return found.cast(self.default["huge"].type).dereference()
 
     def region_heap(self, address):
         """The heap of granules around an address: the one that begins last, since one may lie in another's block."""
@@ -335,7 +310,6 @@ class Manager:
         return inner
 
     def where(self, address):
-        """(heap or None, what the address is, start of the block or None, its size)"""
         heap = self.region_heap(address)
         if heap is not None:
             return self.where_in_granules(heap, address)
@@ -344,78 +318,73 @@ class Manager:
             return self.where_in_run(run, address)
         huge = self.huge_around(address)
         if huge is not None:
-            owner = huge["owner"]
-            if not int(owner):
-                return None, "in a mapping that is kept for the next large block", None, 0
-            heap = of_type("heap_t", int(owner))
-            for start, size in self.huge_block(heap, huge):
-                return heap, "live, a mapping of its own", start, size
-            return heap, "in the region of the heap", None, 0
-        return None, "not the manager's memory, or not in use", None, 0
+            return self.where_in_huge(huge, address)
+        found = where_in_yards(self.library, self.heaps(), address)
+        return Answer(*found) if found else Answer(None, "not the manager's memory, or not in use")
+
+    def of_user(self, heap, place, start, size):
+        """A block that no magazine has and no bit says is free: live or in quarantine, as its caller knows or knew it."""
+        if not heap["headed"]:
+            return Answer(heap, f"live, {place}", start, size)
+        block, asked = self.without_guard(start, size)
+        kept = start in self.quarantined(heap)
+        allocated = freed = ()
+        if block != start:
+            site, freed_at = self.head().fields(start, "allocated", "freed_and_front")
+            allocated = site_frames(self.library, self.memory, site)
+            freed = site_frames(self.library, self.memory, freed_at >> FRONT_BITS) if kept else ()
+        return Answer(heap, f"{'freed, in quarantine' if kept else 'live'}, {place}", block, asked, allocated, freed)
 
     def where_in_granules(self, heap, address):
-        for start, size in self.granules(heap):
-            if start <= address < start + size:
-                return heap, "live, cut from granules", start, size
-        return heap, "free granules, or records and guards", None, 0
+        what, start, size = self.granules(heap).around(address)
+        return Answer(heap, what, start, size) if what else self.of_user(heap, "cut from granules", start, size)
+
+    def where_in_huge(self, huge, address):
+        owner = int(huge["owner"])
+        if not owner:
+            return Answer(None, "in a mapping that is kept for the next large block")
+        heap = self.heap_at(owner)
+        if huge["is_region"]:
+            return Answer(heap, "in the region of the heap")
+        if not huge["is_apart"]:
+            return self.of_user(heap, "a mapping of its own", number(huge["range"]["start"]), number(huge["range"]["size"]))
+        start, size = self.apart_block(huge)
+        found = where_in_yards(self.library, self.heaps(), address)
+        return Answer(heap, "live, in pages of its own", start, size, *(found[4:] if found else ()))
 
     def where_in_run(self, run, address):
         kind = number(run["kind"])
         if kind == SLAB:
             return self.where_in_slab(run, address)
-        heap = of_type("heap_t", int(run["owner"]))
+        heap = self.heap_at(int(run["owner"]))
         start, size = int(run["start"]), number(run["size"])
         if kind == LARGE:
-            for start, size in self.with_caller(heap, start, size):
-                return heap, "live, a large block", start, size
-            return heap, "freed, a large block in quarantine", *self.without_guard(heap, start, size)
+            return self.of_user(heap, "a large block", start, size)
         if kind == SPARE:
-            return heap, "freed, a large block that a thread keeps for the next of its length", start, size
-        return heap, "the region or the records of the heap", None, 0
+            return Answer(heap, "freed, a large block that a thread keeps for the next of its length", start, size)
+        return Answer(heap, "the region or the records of the heap")
 
     def where_in_slab(self, slab, address):
-        bin_ = of_type("bin_t", int(slab["owner"]))
+        bin_ = self.bin_at(int(slab["owner"]))
         heap = bin_["heap"].dereference()
         size, begin = number(bin_["block_size"]), int(slab["start"])
         i = (address - begin) // size
         start = begin + i * size
         place = f"block {i} of {number(slab['capacity'])} of a slab at {begin:#x}, class of {size} bytes"
         if i >= number(slab["capacity"]):
-            return heap, f"behind the last block of a slab at {begin:#x}", None, 0
+            return Answer(heap, f"behind the last block of a slab at {begin:#x}")
         if i >= number(slab["fresh"]):
-            return heap, f"never handed out, {place}", start, size
+            return Answer(heap, f"never handed out, {place}", start, size)
         if self.free_in_slab(slab) >> i & 1:
-            return heap, f"free, {place}", start, size
+            return Answer(heap, f"free, {place}", start, size)
         if start in self.cached(bin_):
-            return heap, f"freed, in a magazine, {place}", start, size
-        state = "freed, in quarantine" if start in self.quarantined(heap) else "live"
-        if heap["headed"]:
-            start, size = self.without_guard(heap, start, size)
-        return heap, f"{state}, {place}", start, size
+            return Answer(heap, f"freed, in a magazine, {place}", start, size)
+        return self.of_user(heap, place, start, size)
 
     # ---- object pools ----
 
     def pools(self):
-        yield from members(variable("all_pools"))
+        return pools(self.library)
 
     def pool_around(self, address):
-        """(pool, array, position)"""
-        for pool in self.pools():
-            for a in range(number(pool["array_count"])):
-                array = pool["arrays"][a].dereference()
-                offset = address - int(array["objects"])
-                if 0 <= offset < number(array["capacity"]) * number(pool["stride"]):
-                    return pool, array, offset // number(pool["stride"])
-        return None
-
-    def object_state(self, pool, array, position):
-        if self.memory.bits(int(array["free"]["level"][0]) + position // 64 * 8, 1) >> position % 64 & 1:
-            return "free"
-        if int(array["busy"]) and self.memory.bits(int(array["busy"]) + position // 64 * 8, 1) >> position % 64 & 1:
-            return "busy: a hook runs on it"
-        if int(array["laps"]) and not number(array["uses"][position]) >> 31:
-            return "free, in a thread's cache"
-        hot, start = pool["hot"].dereference(), int(array["objects"]) + position * number(pool["stride"])
-        if int(hot["object"]) == start and not number(hot["state"]) & 32:
-            return "free, the one that was put last"
-        return "live"
+        return pool_around(self.library, address)
