@@ -62,12 +62,14 @@ def freed(function):
     return rf"8 bytes inside {BLOCK} free'd{stack_with(function, 'plant')}{ANY}Block was alloc'd at{stack_with('plant')}"
 
 
+# An address between two objects is near both, and which of them memcheck names is chance.
 MEMCHECK = {
     "late_read": rf"Invalid read of size 1\n +at .*: late_read{ANY}{freed('late_read')}",
     "late_write": rf"Invalid write of size 1\n +at .*: late_write{ANY}{freed('late_write')}",
     "old_address": rf"Invalid write of size 1\n +at .*: old_address{ANY}{freed('old_address')}",
     "twice": rf"Invalid free\(\).*{stack_with('twice', 'plant')}{ANY}0 bytes inside {BLOCK} free'd{stack_with('twice')}",
-    "overrun": rf"Invalid write of size 1\n +at .*: overrun{ANY} 0 bytes after {BLOCK} .*{stack_with('plant')}",
+    "overrun": rf"Invalid write of size 1\n +at .*: overrun{ANY} (0 bytes after|\d+ bytes before) {BLOCK} .*"
+               rf"{stack_with('plant')}",
     "underrun": rf"Invalid write of size 1\n +at .*: underrun{ANY} (1 bytes before|\d+ bytes after) {BLOCK} .*"
                 rf"{stack_with('plant')}",
     "unset": r"Conditional jump or move depends on uninitialised value\(s\)\n +at .*: unset",
