@@ -324,6 +324,6 @@ void option_read(void)
   }
   if (settings.leaks && !settings.sites)
     settings.sites = 1;
-  if (settings.stats_at_exit || settings.leaks & LEAKS_AT_EXIT)
+  if (settings.stats_at_exit || settings.leaks)
     os_keep_error();
 }

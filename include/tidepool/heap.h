@@ -49,12 +49,12 @@ enum {
    * quarantine counts as cached; a request that would fail without it, a trim and pool_heap_largest() empty it. */
   POOL_HEAP_CHECKED = 1 << 4,
 
-  /* Each block knows the site at which it was allocated: the return address of the call, and as many of its callers' as the
-   * option `sites` says. pool_heap_report() and pool_heap_walk() tell of it, and with the option `leaks` so does the end of the
-   * heap or of the program. Nothing is filled or verified, and nothing is kept. As in a checked heap, which has sites anyway,
-   * a block takes 96 bytes more, or its alignment and 32 if that is more than 64; pool_usable_size() is the requested size,
-   * pool_heap_realloc() to another size moves the block, and threads keep no spare blocks. The arrays of an object pool have
-   * the site at which the pool was created. Where there is no system it is refused, as any flag that is not known. */
+  /* Each block knows the site at which it was allocated: the return address of the call, and its callers', as many in all as
+   * the option `sites` says. pool_heap_report() and pool_heap_walk() tell of it, and with the option `leaks` so does the end of
+   * the heap or of the program. Nothing is filled or verified, and nothing is kept. As in a checked heap, which has sites
+   * anyway, a block takes 96 bytes more, or its alignment and 32 if that is more than 64; pool_usable_size() is the requested
+   * size, pool_heap_realloc() to another size moves the block, and threads keep no spare blocks. The arrays of an object pool
+   * have the site at which the pool was created. Where there is no system it is refused, as any flag that is not known. */
   POOL_HEAP_SITES = 1 << 5,
 
   /* Each block has pages of its own and ends at an inaccessible one, as far as the alignment of 16 or its own allows; there is

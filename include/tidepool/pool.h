@@ -105,6 +105,8 @@ POOL_API pool_heap_t *pool_heap_of(const void *address) POOL_NAME(heap_of);
  *   guarded             0, 1: end every block of the default heap at an inaccessible page (see heap.h, POOL_HEAP_GUARDED)
  *   guard_sample        0, or a number N: do so with one of N blocks that leave the pools of any heap
  *   check_at_exit       0, 1: empty at exit what the thread has cached, so that what it freed twice is seen
+ *   sites               0, or how many addresses, the call's and its callers', each block of the default heap knows; up to 16
+ *   leaks               none, destroy, exit, all: say which blocks are live when a heap is destroyed, or lost at exit
  *   blocks              auto, own, malloc: take all blocks from malloc, so that tools see them (auto: under a tool)
  *   abort_on_exhausted  0, 1: end the program, with one line, where an allocation would return NULL
  *

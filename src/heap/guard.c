@@ -95,7 +95,8 @@ guard_look_t guard_look(const char *start, size_t usable)
   if (!state)
     return (guard_look_t){0};
   return (guard_look_t){state,     kind_of_head(&head), (char *)(uintptr_t)start + front_of(&head),
-                        head.size, head.allocated,      freed_at(&head)};
+                        head.size, head.allocated,      freed_at(&head),
+                        head.sum};
 }
 
 /* ---- kinds ---- */

@@ -86,6 +86,7 @@ typedef struct guard_look {
   char *block; /* as its caller knew it; NULL: not known, with GUARD_NONE or in what granules leave */
   size_t size; /* what was asked for */
   site_t allocated, freed;
+  uintptr_t number; /* by which one time of a block is told from another, if there is a head */
 } guard_look_t;
 guard_look_t guard_look(const char *start, size_t usable);
 

@@ -3,8 +3,9 @@
 #include "option.h"
 #include "os/places.h"
 #include <errno.h>
+#include <string.h>
 
-enum { ROOM_LEAST = 512, PLACE_TEXT = 2 * PLACE_NAME_SIZE + 64, LINE_TEXT = 512 };
+enum { ROOM_LEAST = 512, PLACES_LEAST = 64, PLACE_TEXT = 2 * PLACE_NAME_SIZE + 64, LINE_TEXT = 512 };
 
 /* ---- tallies: a table by site ---- */
 
@@ -113,50 +114,105 @@ size_t report_places(const tallies_t *tallies, size_t sites)
   return (min_size(tallies->count, sites) + 1) * max_size(settings.sites, 1);
 }
 
-/* All places of a report are looked up at once: so the tool that knows the lines runs once for each module. */
-typedef struct places {
-  place_t *of;
-  size_t count, bytes;
-  size_t next;
-} places_t;
+static size_t places_bytes(size_t room) { return round_up(room * sizeof(place_t), os_page_size()); }
 
-static places_t find_places(const tally_t *sorted, size_t count)
+static bool places_have_room(places_t *places, size_t more)
 {
-  places_t places = {0};
-  const void *const *frames;
-  for (size_t i = 0; i < count; i++)
-    places.count += site_frames(sorted[i].site, &frames);
-  places.bytes = round_up(max_size(places.count, 1) * sizeof(place_t), os_page_size());
-  places.of = os_map(places.bytes, os_page_size());
-  if (!places.of)
-    return places;
-  for (size_t i = 0, at = 0; i < count; i++) {
-    size_t frame_count = site_frames(sorted[i].site, &frames);
-    for (size_t j = 0; j < frame_count; j++)
-      places.of[at++].address = frames[j];
+  if (places->count + more <= places->room)
+    return true;
+  size_t room = max_size(2 * places->room, max_size(more, PLACES_LEAST));
+  place_t *larger = os_map(places_bytes(room), os_page_size());
+  if (!larger)
+    return false;
+  if (places->of) {
+    memcpy(larger, places->of, places->count * sizeof *larger);
+    os_unmap(places->of, places_bytes(places->room));
   }
-  places_find(places.of, places.count);
-  places_find_lines(places.of, places.count);
-  return places;
+  places->of = larger;
+  places->room = room;
+  return true;
 }
 
-static void end_places(places_t *places)
+static void want_sites(places_t *places, const tally_t *sorted, size_t count)
+{
+  for (size_t i = 0; i < count; i++) {
+    const void *const *frames;
+    size_t frame_count = site_frames(sorted[i].site, &frames);
+    for (size_t j = 0; j < frame_count && places_have_room(places, frame_count); j++)
+      places->of[places->count++] = (place_t){.address = frames[j]};
+  }
+}
+
+static void sink(place_t *of, size_t i, size_t count)
+{
+  for (size_t child; (child = 2 * i + 1) < count; i = child) {
+    if (child + 1 < count && of[child + 1].address > of[child].address)
+      child++;
+    if (of[child].address <= of[i].address)
+      return;
+    const void *address = of[i].address;
+    of[i].address = of[child].address;
+    of[child].address = address;
+  }
+}
+
+/* Nothing but the addresses is known yet. Each stays once. */
+static void sort_places(places_t *places)
+{
+  place_t *of = places->of;
+  size_t kept = 0;
+  for (size_t i = places->count / 2; i--;)
+    sink(of, i, places->count);
+  for (size_t end = places->count; end-- > 1;) {
+    const void *last = of[end].address;
+    of[end].address = of[0].address;
+    of[0].address = last;
+    sink(of, 0, end);
+  }
+  for (size_t i = 0; i < places->count; i++)
+    if (!kept || of[kept - 1].address != of[i].address)
+      of[kept++].address = of[i].address;
+  places->count = kept;
+}
+
+void places_look_up(places_t *places)
+{
+  sort_places(places);
+  places_find(places->of, places->count);
+  places_find_lines(places->of, places->count);
+}
+
+void places_end(places_t *places)
 {
   if (places->of)
-    os_unmap(places->of, places->bytes);
+    os_unmap(places->of, places_bytes(places->room));
+  *places = (places_t){0};
 }
 
-/* In the order in which they were found. Without memory for their names the addresses are said. */
-static void say_site(text_t *text, places_t *places, site_t site)
+static const place_t *place_at(const places_t *places, const void *address)
+{
+  size_t from = 0, to = places->count;
+  while (from < to) {
+    size_t middle = from + (to - from) / 2;
+    if (places->of[middle].address < address)
+      from = middle + 1;
+    else
+      to = middle;
+  }
+  return from < places->count && places->of[from].address == address ? &places->of[from] : NULL;
+}
+
+static void say_site(text_t *text, const places_t *places, site_t site)
 {
   const void *const *frames;
   size_t count = site_frames(site, &frames);
   if (!count)
     text_string(text, "places that are not known");
   for (size_t i = 0; i < count; i++) {
+    const place_t *place = place_at(places, frames[i]);
     text_string(text, i ? " < " : "");
-    if (places->of)
-      place_say(text, &places->of[places->next++]);
+    if (place)
+      place_say(text, place);
     else
       text_pointer(text, frames[i]);
   }
@@ -171,30 +227,34 @@ static void say_rest(text_t *text, const tallies_t *tallies, size_t said_blocks,
   text_string(text, sites == 1 ? " other place" : " other places");
 }
 
-void say_tallies(text_t *text, tallies_t *tallies)
+void places_want(places_t *places, const tallies_t *tallies)
+{
+  tally_t sorted[SITES_ON_A_LINE];
+  want_sites(places, sorted, order(tallies, sorted, SITES_ON_A_LINE));
+}
+
+void say_tallies(text_t *text, const tallies_t *tallies, const places_t *places)
 {
   tally_t sorted[SITES_ON_A_LINE];
   size_t count = order(tallies, sorted, SITES_ON_A_LINE), said = 0;
-  places_t places = find_places(sorted, count);
   for (size_t i = 0; i < count; i++) {
     text_string(text, i ? ", " : "");
     text_grouped(text, sorted[i].blocks);
     text_string(text, " from ");
-    say_site(text, &places, sorted[i].site);
+    say_site(text, places, sorted[i].site);
     said += sorted[i].blocks;
   }
   if (said < tallies->blocks) {
     text_string(text, count ? ", " : "");
     say_rest(text, tallies, said, count);
   }
-  end_places(&places);
 }
 
 /* ---- a report ---- */
 
-static bool add_block(const pool_block_t *block, site_t site, void *context)
+static bool add_block(const walked_t *walked, void *context)
 {
-  tallies_add(context, site, block->size);
+  tallies_add(context, walked->site, walked->block.size);
   return true;
 }
 
@@ -215,8 +275,10 @@ static void say_line(text_t *text, size_t blocks, size_t bytes)
 
 static void say_report(text_t *text, const heap_t *heap, const tallies_t *tallies, const tally_t *sorted, size_t count)
 {
-  places_t places = find_places(sorted, count);
+  places_t places = {0};
   size_t blocks = 0, bytes = 0;
+  want_sites(&places, sorted, count);
+  places_look_up(&places);
   say_heap_name(text, heap);
   text_string(text, ": ");
   say_blocks(text, tallies->blocks, tallies->bytes);
@@ -233,7 +295,7 @@ static void say_report(text_t *text, const heap_t *heap, const tallies_t *tallie
     text_grouped(text, tallies->count - count);
     text_string(text, " other places\n");
   }
-  end_places(&places);
+  places_end(&places);
 }
 
 int heap_report(heap_t *heap, int file)

@@ -30,9 +30,21 @@ void say_blocks(text_t *text, size_t blocks, size_t bytes);
 /* Begins a line of a heap. */
 void say_heap_name(text_t *text, const heap_t *heap);
 
+/* The places that are going to be said, of all lines of a report: they are looked up at once, so that the tool which knows the
+ * lines of the sources runs once for each module. */
+typedef struct places {
+  struct place *of; /* by address, once they were found */
+  size_t count, room;
+} places_t;
+
+/* Those that say_tallies() would say. Where there is no memory for them their addresses are said. */
+void places_want(places_t *places, const tallies_t *tallies);
+void places_look_up(places_t *places);
+void places_end(places_t *places);
+
 /* Says the tallies on one line, those with most bytes first: 7 from session_open+0x2c (server.c:41), 3 from ... No more than
- * some, and then how many there are of the rest. They are used up by it. */
-void say_tallies(text_t *text, tallies_t *tallies);
+ * some, and then how many there are of the rest. */
+void say_tallies(text_t *text, const tallies_t *tallies, const places_t *places);
 
 /* Text that is mapped for the moment, of whatever length it may have; text.buffer is NULL where there is no memory. */
 text_t report_begin(size_t places);

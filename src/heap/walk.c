@@ -26,10 +26,10 @@ typedef struct walk {
   bool alone;
 } walk_t;
 
-static bool tell(const walk_t *walk, char *start, size_t size, site_t site)
+static bool tell(const walk_t *walk, char *start, size_t size, site_t site, uintptr_t number)
 {
-  pool_block_t block = {start, size, site_address(site)};
-  return walk->visit_site ? walk->visit_site(&block, site, walk->context) : walk->visit(&block, walk->context);
+  walked_t walked = {{start, size, site_address(site)}, site, number};
+  return walk->visit_site ? walk->visit_site(&walked, walk->context) : walk->visit(&walked.block, walk->context);
 }
 
 /* The visitor is told of what the caller of a heap with heads asked for, without its guard. A block whose guard cannot be
@@ -41,9 +41,9 @@ static bool visit_block(const walk_t *walk, char *start, size_t size)
     return true;
   }
   if (!walk->heap->headed)
-    return tell(walk, start, size, 0);
+    return tell(walk, start, size, 0, 0);
   guard_look_t guard = guard_look(start, size);
-  return guard.state != GUARD_LIVE || tell(walk, guard.block, guard.size, guard.allocated);
+  return guard.state != GUARD_LIVE || tell(walk, guard.block, guard.size, guard.allocated, guard.number);
 }
 
 /* ---- slabs ---- */
@@ -140,7 +140,7 @@ static bool walk_huge(const walk_t *walk)
     return true; /* nobody else's have to be looked at */
   for (const char *from = NULL; (huge = huge_next(walk->heap, from)) != NULL;) {
     char *start = huge_start(huge);
-    bool go_on = huge->is_apart && !walk->verifies ? tell(walk, huge_block(huge), huge_usable(huge), apart_of(huge)->site)
+    bool go_on = huge->is_apart && !walk->verifies ? tell(walk, huge_block(huge), huge_usable(huge), apart_of(huge)->site, 0)
                                                    : visit_block(walk, start, huge_size(huge));
     if (!go_on)
       return false;

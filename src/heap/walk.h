@@ -11,9 +11,14 @@
 /* Calls `visit` with each block that is live, until it returns false. As pool_heap_walk(). */
 bool heap_walk(heap_t *heap, pool_visit_fn *visit, void *context);
 
-/* The same with the site of each block: 0 where it is not known. `beside`: other threads may be at work in the heap, of which
- * nothing is cached then. */
-typedef bool heap_visit_fn(const pool_block_t *block, site_t site, void *context);
+/* The same with what only the manager knows of each block. `beside`: other threads may be at work in the heap, of which nothing
+ * is cached then. */
+typedef struct walked {
+  pool_block_t block;
+  site_t site;      /* 0: it is not known */
+  uintptr_t number; /* by which one time of a block is told from another; 0: there is none */
+} walked_t;
+typedef bool heap_visit_fn(const walked_t *walked, void *context);
 bool heap_walk_sites(heap_t *heap, bool beside, heap_visit_fn *visit, void *context);
 
 /* Looks at all live blocks of a checked heap, and at those in quarantine: ends the program if one was written to where nobody

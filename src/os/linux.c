@@ -421,15 +421,19 @@ void os_note_environment(char **variables)
 #endif
 }
 
-/* Reads `environ` itself, for the reason at the head of this file. In a set-user-ID program (AT_SECURE) the user who started it
- * must not choose its options. */
-const char *os_environment(const char *name)
+bool os_is_privileged(void)
 {
-  size_t length = strlen(name);
   int saved = errno;
   bool secure = getauxval(AT_SECURE);
   errno = saved;
-  for (char **entry = secure ? NULL : environ ? environ : first_environment; entry && *entry; entry++)
+  return secure;
+}
+
+/* Reads `environ` itself, for the reason at the head of this file. */
+const char *os_environment(const char *name)
+{
+  size_t length = strlen(name);
+  for (char **entry = os_is_privileged() ? NULL : environ ? environ : first_environment; entry && *entry; entry++)
     if (!strncmp(*entry, name, length) && (*entry)[length] == '=')
       return *entry + length + 1;
   return NULL;

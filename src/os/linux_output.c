@@ -41,10 +41,21 @@ static bool write_all(int file, const char *text, size_t length) { return os_wri
 
 void os_write_error(const char *text, size_t length) { (void)write_all(STDERR_FILENO, text, length); }
 
+/* The manager may come up when a program that was started without standard error has another file of that number. */
+static bool was_closed;
+__attribute__((constructor)) static void note_error(void)
+{
+  int saved = errno;
+  was_closed = fcntl(STDERR_FILENO, F_GETFD) < 0;
+  errno = saved;
+}
+
 bool os_keep_error(void)
 {
   int saved = errno;
   struct stat status;
+  if (was_closed)
+    return false;
   kept = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, KEPT_LEAST);
   if (kept < 0)
     kept = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);

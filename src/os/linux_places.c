@@ -316,6 +316,8 @@ static bool wait_for_output(int file, uint64_t until_ms)
 {
   for (;;) {
     uint64_t now = os_now_ms(), left = until_ms > now ? until_ms - now : 0;
+    if (!left)
+      return false; /* a tool may write without end */
     wait_for_t input = {file, 1 /* POLLIN */, 0};
     wait_length_t length = {(long)(left / 1000), (long)(left % 1000) * 1000000};
     long ready = syscall(SYS_ppoll, &input, 1, &length, NULL, 0);
@@ -336,19 +338,15 @@ static void take_line(place_t *place, const char *line)
   copy_name(place->file, name, more ? (size_t)(more - name) : SIZE_MAX);
 }
 
-static void read_answers(int file, place_t **places, size_t count)
+static void read_answers(int file, uint64_t until_ms, place_t **places, size_t count)
 {
   char line[LINE_SIZE];
-  lines_t lines = {.file = file};
-  uint64_t until = os_now_ms() + TOOL_MS_MOST;
-  for (size_t i = 0; i < count; i++) {
-    if ((lines.at == lines.end && !wait_for_output(file, until)) || !next_line(&lines, line, sizeof line))
-      return;
+  lines_t lines = {.file = file, .wait = wait_for_output, .until_ms = until_ms};
+  for (size_t i = 0; i < count && next_line(&lines, line, sizeof line); i++)
     take_line(places[i], line);
-  }
 }
 
-static void ask_tool(const char *path, place_t **places, size_t count)
+static void ask_tool(const char *path, uint64_t until_ms, place_t **places, size_t count)
 {
   char hex[PLACES_AT_ONCE][HEX_SIZE];
   char *arguments[PLACES_AT_ONCE + 4] = {(char *)(uintptr_t) "addr2line", (char *)(uintptr_t) "-e", (char *)(uintptr_t)path};
@@ -365,19 +363,23 @@ static void ask_tool(const char *path, place_t **places, size_t count)
   bool spawned = spawn(&process, arguments, ends[1]);
   close_file(ends[1]);
   if (spawned) {
-    read_answers(ends[0], places, count);
-    kill(process, SIGKILL); /* it has ended, or takes too long */
+    read_answers(ends[0], until_ms, places, count);
+    kill(process, SIGKILL); /* it has ended, or takes too long; a handler of the program's may have waited for it by now */
     while (syscall(SYS_wait4, process, NULL, 0, NULL) < 0 && errno == EINTR)
       continue;
   }
   close_file(ends[0]);
 }
 
-/* A module at a time, which is that of the first place that was not asked about. */
+/* A module at a time, which is that of the first place that was not asked about. The tool is looked for where the user says
+ * (PATH), whom a set-user-ID program must not trust. */
 void places_find_lines(place_t *places, size_t count)
 {
   int saved = errno;
-  for (size_t i = 0; i < count; i++) {
+  uint64_t until_ms = os_now_ms() + TOOL_MS_MOST;
+  if (os_is_privileged())
+    return;
+  for (size_t i = 0; i < count && os_now_ms() < until_ms; i++) {
     place_t *same[PLACES_AT_ONCE];
     size_t found = 0;
     mapping_t mapping;
@@ -388,7 +390,7 @@ void places_find_lines(place_t *places, size_t count)
         same[found++] = &places[j];
     for (size_t j = 0; j < found; j++)
       same[j]->has_lines = false;
-    ask_tool(mapping.path, same, found);
+    ask_tool(mapping.path, until_ms, same, found);
   }
   errno = saved;
 }

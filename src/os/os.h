@@ -147,7 +147,11 @@ bool os_on_fork(void (*prepare)(void), void (*parent)(void), void (*child)(void)
 /* What a constructor was given as its third argument, for os_environment() within that constructor. */
 void os_note_environment(char **variables);
 
-/* Returns the environment variable, or NULL; always NULL in set-user-ID programs. */
+/* The process has rights that the user who started it may not have: it is a set-user-ID program, and that user must neither
+ * choose its options nor what it starts. */
+bool os_is_privileged(void);
+
+/* Returns the environment variable, or NULL; always NULL where os_is_privileged(). */
 const char *os_environment(const char *name);
 
 /* Writes to standard error, as far as that can be done. */
@@ -179,10 +183,14 @@ void os_watch_faults(os_fault_fn *say);
  * then, and where there is nothing to open, stacks are of one address. */
 void os_load_stacks(void);
 
-/* Calls `visit` with each stretch of memory that is the process's own, can be written, and was touched. Other threads may map
- * and unmap meanwhile. False: the system does not say. */
-typedef void os_visit_memory_fn(uintptr_t start, uintptr_t end, void *context);
+/* Calls `visit` with each stretch of memory that was touched and may have words of the process: what is its own, and can be
+ * read, and what it shares with its children or by a name that ends with them. `is_stack`: it is of the first thread's. Other
+ * threads may map and unmap meanwhile. False: the system does not say. */
+typedef void os_visit_memory_fn(uintptr_t start, uintptr_t end, bool is_stack, void *context);
 bool os_visit_memory(os_visit_memory_fn *visit, void *context);
+
+/* The same of what is mapped between two addresses. Where the system does not say what was touched, all is visited. */
+void os_visit_touched(uintptr_t start, uintptr_t end, os_visit_memory_fn *visit, void *context);
 
 /* Copies memory that may not be there. False: some of it is not, or may not be read. */
 bool os_copy_memory(void *to, uintptr_t from, size_t size);

@@ -30,7 +30,8 @@ typedef struct place {
 void places_find(place_t *places, size_t count);
 
 /* Has a tool of the system (addr2line), if it is there, say which lines of the sources they are. It takes a process for each
- * module, and for each 64 places of it; so it is for reports, with no lock held. */
+ * module, and for each 64 places of it, and up to ten seconds for all; so it is for reports, with no lock held. A set-user-ID
+ * program asks no tool. */
 void places_find_lines(place_t *places, size_t count);
 
 void place_say(text_t *text, const place_t *place);

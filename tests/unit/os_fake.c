@@ -267,6 +267,7 @@ bool os_on_fork(void (*prepare)(void), void (*parent)(void), void (*child)(void)
 }
 
 void os_note_environment(char **variables) { (void)variables; }
+bool os_is_privileged(void) { return false; }
 const char *os_environment(const char *name) { return getenv(name); }
 
 void os_write_error(const char *text, size_t length)
@@ -356,6 +357,11 @@ bool os_visit_memory(os_visit_memory_fn *visit, void *context)
 {
   (void)visit, (void)context;
   return false;
+}
+
+void os_visit_touched(uintptr_t start, uintptr_t end, os_visit_memory_fn *visit, void *context)
+{
+  visit(start, end, false, context);
 }
 
 bool os_copy_memory(void *to, uintptr_t from, size_t size)

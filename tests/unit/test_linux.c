@@ -125,6 +125,7 @@ static void environment(void **state)
   assert_string_equal(os_environment("TIDEPOOL_TEST_MORE"), "c");
   assert_null(os_environment("TIDEPOOL_TES"));
   assert_true(errno_is_kept());
+  assert_false(os_is_privileged());
   kernel.no_auxiliary_vector = true;
   assert_string_equal(os_environment("TIDEPOOL_TEST"), "a=b");
   assert_true(errno_is_kept());

@@ -6,6 +6,7 @@
 #include "unit.h"
 #include <dlfcn.h>
 #include <errno.h>
+#include <sys/auxv.h>
 
 /* The compiler must not see through the calls. */
 #define OPAQUE __attribute__((noinline, noclone))
@@ -147,6 +148,29 @@ static void without_the_tool(void **state)
   free(path);
 }
 
+/* The linker puts this in the place of the C library's. */
+static unsigned long has_more_rights;
+unsigned long __wrap_getauxval(unsigned long type);
+unsigned long __real_getauxval(unsigned long type);
+unsigned long __wrap_getauxval(unsigned long type) { return type == AT_SECURE ? has_more_rights : __real_getauxval(type); }
+
+/* In a set-user-ID program the tool would be any program that the user has put there. */
+static void no_tool_of_the_user(void **state)
+{
+  (void)state;
+  place_t place = {.address = a_static_function()};
+  places_find(&place, 1);
+  assert_true(place.has_lines);
+  has_more_rights = 1;
+  errno = 77;
+  assert_true(os_is_privileged());
+  places_find_lines(&place, 1);
+  has_more_rights = 0;
+  assert_int_equal(errno, 77);
+  assert_has(said(&place), " (test_places)");
+  assert_false(os_is_privileged());
+}
+
 /* ---- stacks ---- */
 
 OPAQUE static void innermost(os_stack_t *stack)
@@ -217,10 +241,15 @@ static void from_elsewhere(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(names),          cmocka_unit_test(a_call_is_before_its_return),
-    cmocka_unit_test(of_a_library),   cmocka_unit_test(nowhere),
-    cmocka_unit_test(lines),          cmocka_unit_test(without_the_tool),
-    cmocka_unit_test(stack_of_one),   cmocka_unit_test(stack_of_many),
+    cmocka_unit_test(names),
+    cmocka_unit_test(a_call_is_before_its_return),
+    cmocka_unit_test(of_a_library),
+    cmocka_unit_test(nowhere),
+    cmocka_unit_test(lines),
+    cmocka_unit_test(without_the_tool),
+    cmocka_unit_test(no_tool_of_the_user),
+    cmocka_unit_test(stack_of_one),
+    cmocka_unit_test(stack_of_many),
     cmocka_unit_test(from_elsewhere),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
