@@ -52,7 +52,7 @@ static site_t search(site_t *chain, const os_stack_t *stack)
   return 0;
 }
 
-/* A record is in one chunk. What is left of the one before it stays empty. */
+/* A record is in one chunk. What is left of the one before it stays empty. It is taken once the record is complete. */
 static site_t take_room(uint32_t units)
 {
   site_t site = (taken & (CHUNK - 1)) + units <= CHUNK ? taken : (site_t)round_up(taken, CHUNK);
@@ -65,19 +65,20 @@ static site_t take_room(uint32_t units)
       return 0;
     __atomic_store_n(chunk, memory, __ATOMIC_RELEASE);
   }
-  __atomic_store_n(&taken, site + units, __ATOMIC_RELAXED);
   return site;
 }
 
 static site_t add(site_t *chain, const os_stack_t *stack)
 {
-  site_t site = take_room((uint32_t)(1 + (stack->count * sizeof(void *) + SITE_UNIT - 1) / SITE_UNIT));
+  uint32_t units = (uint32_t)(1 + (stack->count * sizeof(void *) + SITE_UNIT - 1) / SITE_UNIT);
+  site_t site = take_room(units);
   if (!site)
     return 0;
   record_t *record = record_of(site);
   record->next = *chain;
   record->count = (uint32_t)stack->count;
   memcpy(record->frames, stack->frames, stack->count * sizeof(void *));
+  __atomic_store_n(&taken, site + units, __ATOMIC_RELEASE);
   __atomic_store_n(chain, site, __ATOMIC_RELEASE);
   return site;
 }
@@ -100,10 +101,10 @@ site_t site_of_caller(const void *caller)
   return site;
 }
 
-/* A number may be out of a head that was written to. */
+/* A number may be out of a head that was written to, or that another thread writes. */
 size_t site_frames(site_t site, const void *const **frames)
 {
-  if (!site || site >= __atomic_load_n(&taken, __ATOMIC_RELAXED) ||
+  if (!site || site >= __atomic_load_n(&taken, __ATOMIC_ACQUIRE) ||
       !__atomic_load_n(&chunks[site >> CHUNK_LOG2], __ATOMIC_RELAXED))
     return 0;
   const record_t *record = record_of(site);

@@ -11,6 +11,7 @@
 #include "os/thread_local.h"
 #include <dlfcn.h>
 #include <errno.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 #include <unwind.h>
 
@@ -42,10 +43,15 @@ static void *find_in_unwinder(void *library, const char *name) { return library 
  */
 static bool c_library_has_begun(void) { return environ || (program_invocation_name && *program_invocation_name); }
 
+/* The loader of a static program would open another C library beside its own. An unwinder that it has inside frees what it
+ * knows of the program while it holds the lock that a stack needs. */
+static bool is_static(void) { return getauxval(AT_BASE) == 0; }
+
 void os_load_stacks(void)
 {
   static uint32_t tried;
-  if (__atomic_load_n(&tried, __ATOMIC_RELAXED) || !c_library_has_begun() || __atomic_exchange_n(&tried, 1, __ATOMIC_RELAXED))
+  if (__atomic_load_n(&tried, __ATOMIC_RELAXED) || is_static() || !c_library_has_begun() ||
+      __atomic_exchange_n(&tried, 1, __ATOMIC_RELAXED))
     return;
   int saved = errno;
   unwind_t *found = _Unwind_Backtrace;
