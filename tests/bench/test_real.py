@@ -192,7 +192,10 @@ class Sessions(unittest.TestCase):
         self.assertIn("gone: no-such-binary is not installed (Debian package package-of-gone)", said)
         found = json.loads(pathlib.Path(self.folder.name, "latest/programs.json").read_text())
         self.assertEqual(found["allocators"], ["tidepool", "malloc", "jemalloc", "mimalloc", "tcmalloc", "newest"])
-        self.assertEqual(len(found["runs"]), results.LEAST_REPETITIONS * len(found["allocators"]))
+        # Where there is time left, which is the machine's to say, there are more repetitions than the least.
+        repetitions, rest = divmod(len(found["runs"]), len(found["allocators"]))
+        self.assertEqual(rest, 0)
+        self.assertGreaterEqual(repetitions, results.LEAST_REPETITIONS)
         again, _ = self.whole("--markdown", os.path.join(self.folder.name, "latest/programs.json"))
         self.assertTrue(printed.startswith(again.rstrip("\n")))
 
