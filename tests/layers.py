@@ -15,7 +15,7 @@ import tempfile
 # Bottom up: a folder of src ("" is src itself) and its units, which are pairs of .c and .h or one of the two. A unit may
 # include itself and what stands before it.
 LAYERS = [
-    ("base", ["machine", "profile", "bits", "grown", "bit_tree", "text", "span_tree", "range_tree", "granules",
+    ("base", ["machine", "profile", "bits", "grown", "bit_tree", "pattern", "text", "span_tree", "range_tree", "granules",
               "granules_kept", "granules_beside", "granule_rows", "granules_index", "granules_cut"]),
     ("os", ["embedded/atomics", "embedded/errno", "embedded/string", "os", "tool", "places", "thread_local", "lock", "closure",
             "linux", "linux_output", "linux_threads", "linux_faults", "linux_stack", "linux_lines", "linux_places",
@@ -25,7 +25,7 @@ LAYERS = [
                "slots", "space", "search", "purge", "huge_range", "kept", "huge", "yard"]),
     ("bin", ["slab", "magazine", "depot", "types", "due", "slabs", "bin"]),
     ("thread", ["magazines", "types", "caches", "thread"]),
-    ("heap", ["sites", "guard", "dying", "types", "records", "heap", "invalid", "granular", "large", "apart", "walled",
+    ("heap", ["kinds", "sites", "guard", "dying", "types", "records", "heap", "invalid", "granular", "large", "apart", "walled",
               "tool_source", "locate", "quarantine", "figures", "tick", "fork", "startup", "allocate", "free", "reallocate",
               "walk", "report", "lost", "leaks", "reset", "region", "valid", "create"]),
     ("object_pool", ["types", "object_misuse", "watch", "array", "hot", "cache", "hooks", "registry", "capacity", "eviction",

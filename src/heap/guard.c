@@ -3,12 +3,14 @@
  * Every byte of a block has a known value, except those that the caller has asked for, and these only while the block is live.
  * So a write before its beginning, past its end, or after the free, changes a byte whose value is known. */
 #include "heap/guard.h"
+#include "base/pattern.h"
 #include "misuse.h"
 #include "os/tool.h"
 #include <string.h>
 
-#define DEAD_BYTES "\x0b\xdb\xea\x1d" /* 0x1deadb0b as it lies in memory */
+static const pattern_t DEAD_PATTERN = {{0x0b, 0xdb, 0xea, 0x1d}}; /* 0x1deadb0b as it lies in memory */
 enum { NEW_BYTE = 0xcd, CANARY_BYTE = 0xfb };
+static const pattern_t CANARIES = {{CANARY_BYTE, CANARY_BYTE, CANARY_BYTE, CANARY_BYTE}};
 
 /* A change of the first words is seen by the sum, which has the address in it too: a head that was copied is none. Its low
  * bits are a number by which one time of a block is told from another. The link has a sum of its own, so that it can be changed
@@ -43,20 +45,23 @@ static void set_freed_at(head_t *head, site_t site)
 
 static head_t *head_of(const char *start) { return (head_t *)(uintptr_t)start; }
 
+static const uintptr_t ODD = (uintptr_t)0xff51afd7ed558ccd, ALSO_ODD = (uintptr_t)0xc4ceb9fe1a85ec53;
+
 static uintptr_t mixed(uintptr_t sum, uintptr_t word)
 {
-  sum = (sum ^ word) * (uintptr_t)0xff51afd7ed558ccd;
+  sum = (sum ^ word) * ODD;
   return sum ^ sum >> sizeof sum * 4;
 }
 
 /* With the number that the head has. A bit of it tells a block that came back: of two sums one in 2^24 is the same by chance
- * where words have 32 bits, and then a block that is whole would be misjudged. */
-static uintptr_t sum_of(const head_t *at, const head_t *head, uintptr_t mark)
+ * where words have 32 bits, and then a block that is whole would be misjudged. It is computed some six times for each block, so
+ * nothing in it waits for all the rest: a word that changes changes the sum of all, and that is mixed once. */
+__attribute__((always_inline)) static inline uintptr_t sum_of(const head_t *at, const head_t *head, uintptr_t mark)
 {
   uintptr_t number = (head->sum & NUMBER_MASK & ~DEAD_BIT) | (mark == DEAD_MARK ? DEAD_BIT : 0);
-  uintptr_t sum = mixed(mark ^ (uintptr_t)at ^ number, head->size);
-  sum = mixed(mixed(mixed(sum, head->allocated), head->freed_and_front), head->usable);
-  return (sum & ~NUMBER_MASK) | number;
+  uintptr_t sites = head->allocated * ODD + head->freed_and_front * ALSO_ODD;
+  uintptr_t sum = mixed(mark ^ (uintptr_t)at ^ number, (head->size * ALSO_ODD + head->usable) ^ sites);
+  return (mixed(sum, 0) & ~NUMBER_MASK) | number;
 }
 
 static uintptr_t link_sum(const head_t *at, uintptr_t next) { return mixed(DEAD_MARK ^ (uintptr_t)at, next); }
@@ -97,52 +102,6 @@ guard_look_t guard_look(const char *start, size_t usable)
   return (guard_look_t){state,     kind_of_head(&head), (char *)(uintptr_t)start + front_of(&head),
                         head.size, head.allocated,      freed_at(&head),
                         head.sum};
-}
-
-/* ---- kinds ---- */
-
-static const char NEW_CALL[] = "operator new", DELETE_CALL[] = "operator delete";
-static const char *const malloc_calls[] = {"malloc",   "calloc",         "realloc", "aligned_alloc",
-                                           "memalign", "posix_memalign", "valloc",  "pvalloc"};
-static const char *const free_calls[] = {"free", "free_sized", "free_aligned_sized", "realloc"};
-
-/* Firmware has no functions of strings. Returns how far the call begins with the name; 0: not with all of it. */
-static size_t begins_with(const char *call, const char *name)
-{
-  size_t i = 0;
-  while (name[i] && call[i] == name[i])
-    i++;
-  return name[i] ? 0 : i;
-}
-
-static bool is_among(const char *call, const char *const *calls, size_t count)
-{
-  for (size_t i = 0; i < count; i++) {
-    size_t length = begins_with(call, calls[i]);
-    if (length && !call[length])
-      return true;
-  }
-  return false;
-}
-
-static block_kind_t kind_of_operator(const char *call, const char *name)
-{
-  size_t length = begins_with(call, name);
-  return !length ? KIND_ANY : call[length] == '[' ? KIND_NEW_ARRAY : KIND_NEW;
-}
-
-block_kind_t kind_allocated_by(const char *call)
-{
-  if (is_among(call, malloc_calls, sizeof malloc_calls / sizeof *malloc_calls))
-    return KIND_MALLOC;
-  return kind_of_operator(call, NEW_CALL);
-}
-
-block_kind_t kind_freed_by(const char *call)
-{
-  if (is_among(call, free_calls, sizeof free_calls / sizeof *free_calls))
-    return KIND_MALLOC;
-  return kind_of_operator(call, DELETE_CALL);
 }
 
 /* ---- what a tool is told ---- */
@@ -210,11 +169,11 @@ static _Noreturn void damaged(const guarded_t *at, const head_t *head, const cha
 /* The nearest wrong byte in front of a block is what leads to the culprit: NULL, if canary and link are whole. */
 READS_BESIDE_OWNER static const char *wrong_in_front(const char *start, const char *block)
 {
-  const char *at = block;
-  while (at > start + sizeof(head_t) && (unsigned char)at[-1] == CANARY_BYTE)
-    at--;
-  if (at > start + sizeof(head_t))
-    return at - 1;
+  const char *wrong = NULL, *from = start + sizeof(head_t);
+  while ((from = pattern_find_other(from, block, CANARIES)) != NULL)
+    wrong = from++;
+  if (unlikely(wrong != NULL))
+    return wrong;
   const head_t *head = head_of(start);
   return head->next == NO_LINK && head->next_sum == link_sum(head, NO_LINK) ? NULL : start + sizeof(head_t) - 1;
 }
@@ -230,10 +189,7 @@ void guard_damaged(guarded_t at, const char *block)
 
 READS_BESIDE_OWNER static const char *wrong_behind(const guarded_t *at, const head_t *head)
 {
-  const char *behind = at->start + front_of(head) + head->size, *end = at->start + at->usable;
-  while (behind < end && (unsigned char)*behind == CANARY_BYTE)
-    behind++;
-  return behind < end ? behind : NULL;
+  return pattern_find_other(at->start + front_of(head) + head->size, at->start + at->usable, CANARIES);
 }
 
 /* What was found wrong of a live block. */
@@ -270,58 +226,30 @@ void guard_verify_live(guarded_t at, bool alone)
     report_canaries(&at, &head, front, behind);
 }
 
-/* A block may have megabytes, so words are compared. Then a byte is looked for. */
-typedef struct words {
-  uint64_t at[4];
-} words_t;
-
-static words_t dead_words(void)
+bool guard_is_dead(const void *bytes, size_t size)
 {
-  words_t words;
-  for (size_t i = 0; i < sizeof words; i++)
-    ((char *)&words)[i] = DEAD_BYTES[i % 4];
-  return words;
+  return !pattern_find_other(bytes, (const char *)bytes + size, DEAD_PATTERN);
 }
 
-static const char *wrong_in_pattern(const char *from, const char *to)
+void guard_fill(void *start, size_t size) { pattern_fill(start, size, DEAD_PATTERN); }
+
+/* The first wrong byte ends the program: its offset is what leads to the culprit. Memory behind a head is asked about with what
+ * that says. */
+static void verify_pattern(const guarded_t *at, const head_t *head)
 {
-  const words_t dead = dead_words();
-  size_t size = (size_t)(to - from), i = 0;
-  for (words_t seen; size - i >= sizeof seen; i += sizeof seen) {
-    memcpy(&seen, from + i, sizeof seen);
-    if (unlikely(
-          ((seen.at[0] ^ dead.at[0]) | (seen.at[1] ^ dead.at[1]) | (seen.at[2] ^ dead.at[2]) | (seen.at[3] ^ dead.at[3])) != 0))
-      break;
-  }
-  for (; i < size; i++)
-    if (unlikely(from[i] != DEAD_BYTES[i % 4]))
-      return from + i;
-  return NULL;
+  be_silent(at);
+  const char *wrong = pattern_find_other(at->start + (head ? sizeof *head : 0), at->start + at->usable, DEAD_PATTERN);
+  be_heard(at);
+  if (unlikely(wrong != NULL))
+    damaged(at, head, at->start + (head ? front_of(head) : 0), AFTER_FREE, wrong, head ? head->size : at->usable);
 }
 
-bool guard_is_dead(const void *bytes, size_t size) { return !wrong_in_pattern(bytes, (const char *)bytes + size); }
-
-void guard_fill(void *start, size_t size)
-{
-  const words_t dead = dead_words();
-  char *at = start;
-  for (; size >= sizeof dead; size -= sizeof dead, at += sizeof dead)
-    memcpy(at, &dead, sizeof dead);
-  memcpy(at, &dead, size);
-}
-
-/* Of memory of granules nothing is known but that it had blocks. That of a slab keeps the head of its last one. The first wrong
- * byte ends the program: its offset is what leads to the culprit. */
-static void verify_pattern(const guarded_t *at)
+/* Of memory of granules nothing is known but that it had blocks. That of a slab keeps the head of its last one. */
+static void verify_what_was_returned(const guarded_t *at)
 {
   head_t head;
   bool known = head_says(at->start, at->usable, &head) == GUARD_RETURNED;
-  const char *block = known ? at->start + front_of(&head) : at->start;
-  be_silent(at);
-  const char *wrong = wrong_in_pattern(at->start + (known ? sizeof head : 0), at->start + at->usable);
-  be_heard(at);
-  if (unlikely(wrong != NULL))
-    damaged(at, known ? &head : NULL, block, AFTER_FREE, wrong, known ? head.size : at->usable);
+  verify_pattern(at, known ? &head : NULL);
 }
 
 /* ---- from one state to the next ---- */
@@ -350,7 +278,7 @@ void *guard_open(guarded_t at, size_t size, size_t alignment, bool was_returned)
     os_tool_open(at.start, at.usable);
   if (!at.head_only) {
     if (was_returned)
-      verify_pattern(&at);
+      verify_what_was_returned(&at);
     memset(at.start + sizeof(head_t), CANARY_BYTE, front - sizeof(head_t));
     memset(block, NEW_BYTE, size);
     memset(block + size, CANARY_BYTE, at.usable - front - size);
@@ -407,6 +335,12 @@ bool guard_close(guarded_t at)
 size_t guard_usable(const char *start) { return head_of(start)->usable; }
 char *guard_next(const char *start) { return (char *)head_of(start)->next; }
 
+bool guard_is_linked(const char *start, const char *next)
+{
+  const head_t *head = head_of(start);
+  return head->next == (uintptr_t)next && head->next_sum == link_sum(head, head->next);
+}
+
 void guard_link(char *start, char *next)
 {
   head_t *head = head_of(start);
@@ -415,23 +349,27 @@ void guard_link(char *start, char *next)
 }
 
 /* How long the block was is not known, if it was not the link that was changed. */
-void guard_verify_head(guarded_t at)
+static head_t verified_head(const guarded_t *at)
 {
-  head_t head, *place = head_of(at.start);
-  bool known = head_says(at.start, place->usable, &head) == GUARD_RETURNED;
+  head_t head;
+  const head_t *place = head_of(at->start);
+  bool known = head_says(at->start, place->usable, &head) == GUARD_RETURNED;
   if (!known || place->next_sum != link_sum(place, place->next))
-    damaged(&at, known ? &head : NULL, at.start + GUARD_FRONT, AFTER_FREE, at.start + sizeof head - 1, 0);
+    damaged(at, known ? &head : NULL, at->start + GUARD_FRONT, AFTER_FREE, at->start + sizeof head - 1, 0);
+  return head;
 }
+
+void guard_verify_head(guarded_t at) { verified_head(&at); }
 
 void guard_verify_returned(guarded_t at)
 {
-  guard_verify_head(at);
-  verify_pattern(&at);
+  head_t head = verified_head(&at);
+  verify_pattern(&at, &head);
 }
 
 void guard_settle(guarded_t at)
 {
-  guard_verify_returned(at);
+  verify_pattern(&at, head_of(at.start));
   if (!at.in_granules)
     return;
   guard_fill(at.start, sizeof(head_t));

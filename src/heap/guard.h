@@ -14,6 +14,7 @@
 #ifndef GUARD_H
 #define GUARD_H
 
+#include "heap/kinds.h"
 #include "heap/sites.h"
 
 struct pool_heap;
@@ -31,14 +32,6 @@ static inline size_t guarded_size(size_t size, size_t alignment)
   size_t more = max_size(GUARD_FRONT, alignment) + GUARD_BEHIND;
   return size < SIZE_MAX - more ? size + more : SIZE_MAX;
 }
-
-/* What a block was allocated by, as far as it matters by what it is freed. */
-typedef enum block_kind { KIND_ANY, KIND_MALLOC, KIND_NEW, KIND_NEW_ARRAY } block_kind_t;
-enum { KIND_BITS = 2 };
-
-/* By the names of the calls: of the one that allocates, and of the one that frees what is of that kind. */
-block_kind_t kind_allocated_by(const char *call);
-block_kind_t kind_freed_by(const char *call);
 
 /* What holds a block, and whose: a message names the call that found the damage, and the heap. */
 typedef struct guarded {
@@ -68,9 +61,11 @@ void guard_verify_head(guarded_t at);
 void guard_verify_returned(guarded_t at);
 void guard_link(char *start, char *next);
 char *guard_next(const char *start);
+bool guard_is_linked(const char *start, const char *next);
 size_t guard_usable(const char *start);
 
-/* Its memory is about to be of no block: checks that it is as it was closed. In granules the head goes, too. */
+/* Its memory is about to be of no block: checks that it is as it was closed, behind a head that guard_verify_head() has looked
+ * at. In granules the head goes, too. */
 void guard_settle(guarded_t at);
 
 /* What a head says. It may be asked beside the thread that writes it. */

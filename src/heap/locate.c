@@ -76,15 +76,16 @@ typedef struct question {
   located_t at;
   const char *verifies; /* the call that wants the guard verified; NULL: none */
   bool alone;
-  heap_t *region; /* the address is in the units of its region, or in nothing that it has taken of it */
+  bool is_returned; /* what it is of is wanted, and no more: its owner has it */
+  heap_t *region;   /* the address is in the units of its region, or in nothing that it has taken of it */
 } question_t;
 
 /* Asks the bin about a block of a slab. "Live" is not yet sure here: the block may be in a magazine. */
 static void ask_slab(question_t *q)
 {
   located_t *at = &q->at;
-  char *block;
-  at->live = bin_ask(at->bin, at->run, q->address, &block);
+  char *block = (char *)(uintptr_t)q->address;
+  at->live = q->is_returned || bin_ask(at->bin, at->run, q->address, &block);
   at->start = block;
   at->size = at->bin->block_size;
   at->heap = at->bin->heap;
@@ -94,7 +95,7 @@ static void ask_slab(question_t *q)
  * back, so it is read while the lock that keeps the memory is held. */
 static void look_at_guard(question_t *q, const heap_t *heap, const char *start, size_t size)
 {
-  if (likely(!heap->headed))
+  if (likely(!heap->headed) || q->is_returned)
     return;
   q->at.guard = guard_look(start, size);
   if (q->verifies)
@@ -409,7 +410,7 @@ void heap_verify_around(const char *address, bool alone, const char *call)
 
 located_t heap_locate_returned(const char *start)
 {
-  question_t q = {.address = start};
+  question_t q = {.address = start, .is_returned = true};
   locate(&q);
   return q.at;
 }

@@ -33,11 +33,13 @@ static record_t *record_of(site_t site)
   return (record_t *)(uintptr_t)(chunk + (size_t)(site & (CHUNK - 1)) * SITE_UNIT);
 }
 
+static const uint64_t SPREAD = 0x9e3779b97f4a7c15u;
+
 static size_t chain_for(const os_stack_t *stack)
 {
   uint64_t sum = stack->count;
   for (size_t i = 0; i < stack->count; i++)
-    sum = (sum ^ (uintptr_t)stack->frames[i]) * 0x9e3779b97f4a7c15u;
+    sum = (sum ^ (uintptr_t)stack->frames[i]) * SPREAD;
   return (size_t)(sum >> (64 - CHAINS_LOG2));
 }
 
@@ -83,12 +85,20 @@ static site_t add(site_t *chain, const os_stack_t *stack)
   return site;
 }
 
+/* A stack of one address is what most programs want of each block. Others, and the first block of a site, go the long way. */
+static site_t search_for_one(const void *caller)
+{
+  uint64_t sum = (1 ^ (uintptr_t)caller) * SPREAD;
+  for (site_t at = __atomic_load_n(&chains[sum >> (64 - CHAINS_LOG2)], __ATOMIC_ACQUIRE); at; at = record_of(at)->next)
+    if (record_of(at)->count == 1 && record_of(at)->frames[0] == caller)
+      return at;
+  return 0;
+}
+
 /* Another thread may have added it since the first search. */
-site_t site_of_caller(const void *caller)
+NOINLINE static site_t site_of_stack(const void *caller)
 {
   os_stack_t stack = {.most = min_size(max_size(settings.sites, 1), SITE_FRAMES_MOST)};
-  if (!caller)
-    return 0;
   os_take_stack(caller, &stack);
   site_t *chain = &chains[chain_for(&stack)], site = search(chain, &stack);
   if (likely(site))
@@ -99,6 +109,12 @@ site_t site_of_caller(const void *caller)
     site = add(chain, &stack);
   lock_release(&sites_lock);
   return site;
+}
+
+site_t site_of_caller(const void *caller)
+{
+  site_t site = caller && likely(settings.sites <= 1) ? search_for_one(caller) : 0;
+  return likely(site) || !caller ? site : site_of_stack(caller);
 }
 
 /* A number may be out of a head that was written to, or that another thread writes. */

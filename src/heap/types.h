@@ -38,7 +38,7 @@ typedef enum region_kind {
 
 /* Blocks that came back and are kept for a while (heap/quarantine.h). */
 typedef struct quarantine {
-  char *last; /* of a ring */
+  char *first, *last; /* the oldest comes first */
   size_t bytes;
   size_t blocks_apart; /* those that are of no bin */
 } quarantine_t;

@@ -248,7 +248,7 @@ class Manager:
             return ()
         key = ("quarantine", address_of(heap))
         if key not in self.known:
-            starts, at = set(), int(heap["quarantine"]["last"])
+            starts, at = set(), int(heap["quarantine"]["first"])
             while at and at not in starts:
                 starts.add(at)
                 at, = self.head().fields(at, "next")

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Memory may have megabytes of the pattern, so vectors are compared, which compilers make the widest that a machine has for
+ * them. Then a byte is looked for. */
+#include "base/pattern.h"
+#include "base/bits.h"
+#include <string.h>
+
+typedef uint64_t vector_t __attribute__((vector_size(16)));
+typedef vector_t anywhere_t __attribute__((aligned(1), may_alias));
+typedef uint64_t half_t __attribute__((aligned(1), may_alias));
+
+enum { VECTOR = sizeof(vector_t), HALF = VECTOR / 2, AT_A_TIME = 4 * VECTOR };
+
+static vector_t vector_of(pattern_t pattern)
+{
+  uint32_t word;
+  memcpy(&word, &pattern, sizeof word);
+  uint64_t words = (uint64_t)word << 32 | word;
+  return (vector_t){words, words};
+}
+
+__attribute__((always_inline, no_sanitize("thread"))) static inline bool is_other(const char *at, vector_t vector)
+{
+  vector_t other = *(const anywhere_t *)at ^ vector;
+  return (other[0] | other[1]) != 0;
+}
+
+void pattern_fill(void *start, size_t size, pattern_t pattern)
+{
+  vector_t vector = vector_of(pattern);
+  char *at = start;
+  for (; size >= VECTOR; size -= VECTOR, at += VECTOR)
+    *(anywhere_t *)at = vector;
+  memcpy(at, &vector, size);
+}
+
+READS_BESIDE_OWNER const char *pattern_find_other(const char *from, const char *to, pattern_t pattern)
+{
+  vector_t vector = vector_of(pattern);
+  const char *at = from;
+  for (; to - at >= AT_A_TIME; at += AT_A_TIME) {
+    const anywhere_t *seen = (const anywhere_t *)at;
+    vector_t other = (seen[0] ^ vector) | (seen[1] ^ vector) | (seen[2] ^ vector) | (seen[3] ^ vector);
+    if (unlikely((other[0] | other[1]) != 0))
+      break;
+  }
+  while (to - at >= VECTOR && !is_other(at, vector))
+    at += VECTOR;
+  if (to - at >= HALF && *(const half_t *)at == vector[0])
+    at += HALF; /* no vector that ends at `to`: what it would read was written in two parts, and a processor waits for both */
+  for (; at < to; at++)
+    if (unlikely((unsigned char)*at != pattern.bytes[(size_t)(at - from) % PATTERN_BYTES]))
+      return at;
+  return NULL;
+}

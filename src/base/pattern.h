@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT
+ * Memory that has four bytes again and again, so that a byte which somebody else wrote can be found. */
+#ifndef PATTERN_H
+#define PATTERN_H
+
+#include <stddef.h>
+
+enum { PATTERN_BYTES = 4 };
+typedef struct pattern {
+  unsigned char bytes[PATTERN_BYTES];
+} pattern_t;
+
+void pattern_fill(void *start, size_t size, pattern_t pattern);
+
+/* The first byte from `from` to `to` that is not the pattern's, which begins at `from`; NULL: there is none. It may read beside
+ * a thread that writes. */
+const char *pattern_find_other(const char *from, const char *to, pattern_t pattern);
+
+#endif
