@@ -243,6 +243,7 @@ void warn_of_access(const access_told_t *told)
     text_string(&text, " of heap ");
     text_quoted(&text, told->heap);
   }
+  say_frames(&text, " by ", &told->by, 1, 1);
   say_frames(&text, ", allocated by ", &told->allocated_by, FRAMES_TOLD, FRAMES_TOLD_INSIDE);
   if (told->freed && !say_frames(&text, ", freed by ", &told->freed_by, FRAMES_TOLD, FRAMES_TOLD_INSIDE))
     text_string(&text, ", freed before");

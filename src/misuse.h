@@ -24,7 +24,7 @@ struct pool_heap;
 #define NOT_A_BLOCK "not a block of any heap"
 /* The address was given to a call that takes a block, and no live block begins there: it is of the stack, of static data, of
  * another allocator, inside of a block, or of a block whose memory went back since.
- * Do: Look where the pointer comes from; free with the library that allocated. checked=1 tells more of a block that was
+ * Do: Look where the pointer comes from; free with the library that allocated. checked=all tells more of a block that was
  * freed. */
 
 #define NOT_OF_HEAP "a block of another heap"
@@ -33,7 +33,7 @@ struct pool_heap;
 
 #define FREED_TWICE "freed twice"
 /* The block was freed before this call.
- * Do: Find who else frees it: checked=1 sees a second free at once. */
+ * Do: Find who else frees it: checked=all sees a second free at once, and says who was first. */
 
 #define FREED_BEFORE "freed before"
 /* A call that does not free was given a block that had been freed.
@@ -42,7 +42,7 @@ struct pool_heap;
 #define SEEN_LATE "seen late"
 /* Behind one of the texts above: the wrong free came some time ago and was found when a magazine was emptied. The call that is
  * named is the free such blocks are meant for.
- * Do: Run the program with checked=1, which finds it at the call. */
+ * Do: Run the program with checked=all, which finds it at the call. */
 
 #define NOT_A_HEAP_TEXT "not a live heap"
 /* The heap was destroyed, or the address never was a heap's.
@@ -85,12 +85,12 @@ struct pool_heap;
 #define READ_OF  "read of"
 #define WRITE_TO "write to"
 /* An access to an inaccessible page beside a guarded block, or to one that was freed. The offset is from the block's beginning.
- * The program goes on to SIGSEGV.
- * Do: Look at the instruction in the core file; the line says where the block was allocated and freed. */
+ * The line says by which function, and where the block was allocated and freed. The program goes on to SIGSEGV.
+ * Do: Look at the instruction; `gdb -batch -ex run -ex bt --args PROGRAM...` has its line, and who called it. */
 
 #define ENDED_WITH " ended with "
-/* leaks=destroy: a heap was destroyed while blocks were live; leaks=exit: the program ended, and nothing leads to these blocks
- * any more. The program goes on.
+/* leaks=destroy: a heap or an object pool was destroyed while something of it was live; leaks=exit: the program ended, and
+ * nothing leads to these blocks any more. The program goes on.
  * Do: Free what the named places allocate; sites=8 has more of the callers. */
 
 #define NOT_AN_OBJECT "not a live object"
@@ -103,7 +103,7 @@ struct pool_heap;
 
 #define AFTER_PUT "written to after it was put"
 /* An object of a checked pool has changed while nobody had it; the offset is that of the first byte.
- * Do: Find the pointer that was kept beyond the put. */
+ * Do: Find the pointer that was kept beyond the put: what writes a field at that offset? */
 
 #define EXHAUSTED "memory exhausted"
 /* A request failed, and abort_on_exhausted=1 asks for an end. The call is said with the heap, unless that is the default one,
@@ -172,7 +172,7 @@ _Noreturn void fatal_late_misuse(const void *address, const char *what, const st
 _Noreturn void fatal_damage(const char *call, const void *address, const char *what, ptrdiff_t offset,
                             const struct pool_heap *heap, size_t size);
 
-/* tidepool: read of 0xaddress at offset N of a block of M bytes of heap "name", allocated by f+0x1c < g+0x40, freed by h+0x8
+/* tidepool: read of 0xaddress at offset N of a block of M bytes of heap "name" by e+0x3, allocated by f+0x1c, freed by h+0x8
  *
  * The program goes on to what the access is answered with. May be called by the handler of a signal. */
 typedef struct access_told {
@@ -181,7 +181,7 @@ typedef struct access_told {
   size_t size;
   const char *heap; /* NULL: the default one */
   bool freed;
-  frames_told_t allocated_by, freed_by;
+  frames_told_t by, allocated_by, freed_by;
 } access_told_t;
 void warn_of_access(const access_told_t *told);
 

@@ -74,7 +74,16 @@ static bool parse_stats(const char *value)
   return true;
 }
 
-static bool parse_checked(const char *value) { return parse_bool(value, &settings.checked); }
+/* Of the default heap, or of all heaps. */
+static bool parse_reach(const char *value, bool *of_one, bool *of_all)
+{
+  *of_all = !strcmp(value, "all");
+  if (*of_all)
+    *of_one = true;
+  return *of_all || parse_bool(value, of_one);
+}
+
+static bool parse_checked(const char *value) { return parse_reach(value, &settings.checked, &settings.checked_all); }
 /* A number of addresses, which is bounded by what a stack that is taken has room for. */
 static bool parse_sites(const char *value)
 {
@@ -102,7 +111,7 @@ static bool parse_leaks(const char *value)
 static bool parse_abort_on_exhausted(const char *value) { return parse_bool(value, &settings.abort_on_exhausted); }
 
 static bool parse_check_at_exit(const char *value) { return parse_bool(value, &settings.check_at_exit); }
-static bool parse_guarded(const char *value) { return parse_bool(value, &settings.guarded); }
+static bool parse_guarded(const char *value) { return parse_reach(value, &settings.guarded, &settings.guarded_all); }
 
 /* Digits alone; 0 is off. */
 static bool parse_guard_sample(const char *value)
@@ -136,12 +145,13 @@ static const entry_t table[] = {
    parse_purge_delay},
   {"huge_pages", "never, auto, always", "whether to ask for transparent huge pages (auto)", parse_huge_pages},
   {"stats", "none, exit, exit:FILE (up to 255 bytes)", "print the figures of all heaps at exit (none)", parse_stats},
-  {"checked", "0, 1", "fill and check every block of the default heap (0)", parse_checked},
+  {"checked", "0, 1, all", "fill and check every block of the default heap, or of all heaps and object pools (0)",
+   parse_checked},
   {"leaks", "none, destroy, exit, all", "say which blocks are live when heaps are destroyed, or lost at exit (none)",
    parse_leaks},
   {"sites", "0 to 16", "remember where blocks were allocated, by so many return addresses (0)", parse_sites},
   {"check_at_exit", "0, 1", "look at exit for what was freed twice (0)", parse_check_at_exit},
-  {"guarded", "0, 1", "end every block of the default heap at an inaccessible page (0)", parse_guarded},
+  {"guarded", "0, 1, all", "end every block of the default heap, or of all, at an inaccessible page (0)", parse_guarded},
   {"guard_sample", "0, a number N", "do so with one of N blocks that leave the pools of any heap (0)", parse_guard_sample},
   {"blocks", "auto, own, malloc", "take all blocks from malloc, so that tools see them (auto)", parse_blocks},
   {"abort_on_exhausted", "0, 1", "end the program where an allocation would return NULL (0)", parse_abort_on_exhausted},

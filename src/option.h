@@ -15,12 +15,12 @@ typedef struct options {
   uint8_t huge_pages; /* option_huge_pages_t */
   bool stats_at_exit;
   char stats_file[OPTION_PATH_SIZE]; /* "": to standard error; %p is the number of the process */
-  bool checked;
-  uint8_t sites; /* of the default heap; and how many addresses a site has, in any heap: 0 is one there */
+  bool checked, checked_all;         /* the default heap; all heaps and object pools */
+  uint8_t sites;                     /* of the default heap; and how many addresses a site has, in any heap: 0 is one there */
   bool abort_on_exhausted;
   uint8_t leaks; /* bits of option_leaks_t */
   bool check_at_exit;
-  bool guarded;
+  bool guarded, guarded_all;
   uint32_t guard_sample; /* one block in so many is walled; 0: none */
   uint8_t blocks;        /* option_blocks_t: where all heaps have them from */
 } options_t;

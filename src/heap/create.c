@@ -345,6 +345,29 @@ static heap_t *create_inside(const pool_heap_options_t *o)
   return heap;
 }
 
+/* What checked=all and guarded=all make of a heap that the program did not ask it of. Whole pages for each block would soon use
+ * up a budget, and are not to be had in memory that was taken before: such a heap is checked. */
+static unsigned flags_for_all(const pool_heap_options_t *o)
+{
+  bool bounded = o->budget || o->reserve || o->memory || o->flags & POOL_HEAP_DENSE;
+  for (const heap_t *h = o->parent; h && !bounded; h = h->parent)
+    bounded = budget_limit(&h->budget) != 0;
+  return settings.guarded_all && !bounded ? POOL_HEAP_GUARDED : POOL_HEAP_CHECKED;
+}
+
+/* One that has no room for heads is as the program wants it. */
+NOINLINE static heap_t *create_with_all(const pool_heap_options_t *options)
+{
+  pool_heap_options_t o = *options;
+  int saved = errno;
+  o.flags |= flags_for_all(options);
+  heap_t *heap = create_inside(&o);
+  if (heap)
+    return heap;
+  errno = saved;
+  return create_inside(options);
+}
+
 /* What comes from malloc is in no region, and nobody knows what of its memory is there. */
 NOINLINE static heap_t *create_malloced(const pool_heap_options_t *options)
 {
@@ -365,7 +388,9 @@ heap_t *heap_create(const pool_heap_options_t *options)
   /* Now, also for a heap in the caller's memory, which makes no system call later. */
   if (!manager_ready() && !o->memory)
     return no_memory();
-  return HAS_SYSTEM && unlikely(blocks_are_malloced) && !o->memory ? create_malloced(o) : create_inside(o);
+  if (HAS_SYSTEM && unlikely(blocks_are_malloced) && !o->memory)
+    return create_malloced(o);
+  return HAS_SYSTEM && unlikely(settings.checked_all || settings.guarded_all) ? create_with_all(o) : create_inside(o);
 }
 
 /* ---- ending one ---- */
@@ -398,6 +423,8 @@ void heap_destroy(heap_t *heap)
   refuse_if_used(heap);
   if (HAS_SYSTEM && unlikely(settings.leaks & LEAKS_AT_DESTROY))
     leaks_at_destroy(heap);
+  if (HAS_SYSTEM && unlikely(settings.check_at_exit))
+    heap_drain(heap, "pool_heap_destroy");
   lock_t *gate = gate_enter(GATE_LIFE);
   heap_end_blocks(heap, true);
   vanish(heap, true);

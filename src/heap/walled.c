@@ -193,18 +193,20 @@ static const char *word_of(os_access_t access)
 }
 
 /* In the handler of a signal. Other faults are none of ours. */
-static void say_fault(const void *address, os_access_t access)
+static void say_fault(const void *address, os_access_t access, const void *instruction)
 {
   const yard_t *yard = yard_around(address);
   const yard_place_t *place = yard ? yard_place_at(yard, address, true) : NULL;
   if (!place)
     return;
+  const void *behind = instruction ? (const char *)instruction + 1 : NULL; /* as the address of a return is behind a call */
   warn_of_access(&(access_told_t){.access = word_of(access),
                                   .address = address,
                                   .block = place->block,
                                   .size = place->size,
                                   .heap = place->owner == &default_heap ? NULL : place->name,
                                   .freed = place->state != YARD_LIVE,
+                                  .by = {&behind, behind != NULL && access != OS_RUNS},
                                   .allocated_by = {place->allocated, place->allocated_count},
                                   .freed_by = {place->freed, place->freed_count}});
 }

@@ -14,6 +14,7 @@
 #include "object_pool/object_misuse.h"
 #include "object_pool/registry.h"
 #include "object_pool/watch.h"
+#include "option.h"
 #include "space/gate.h"
 
 enum { FLAGS_KNOWN = OBJECT_POOL_SINGLE_THREAD | OBJECT_POOL_CHECKED };
@@ -162,16 +163,21 @@ static void set_geometry(object_pool_t *pool, const object_pool_options_t *o)
 }
 
 /* A checked or watched pool counts as hooked even without hooks: every get and put looks at the object. */
+static bool is_checked(const object_pool_options_t *o)
+{
+  return o->flags & OBJECT_POOL_CHECKED || (HAS_SYSTEM && (settings.checked_all || settings.guarded_all));
+}
+
 static bool is_hooked(const object_pool_options_t *o)
 {
-  return (o->flags & OBJECT_POOL_CHECKED) || o->construct || o->reset || o->destruct || objects_are_watched();
+  return is_checked(o) || o->construct || o->reset || o->destruct || objects_are_watched();
 }
 
 /* Sets every field, because the record may have been another pool's. Only is_apart is the record's own. */
 static void pool_set_up(object_pool_t *pool, heap_t *heap, const object_pool_options_t *o)
 {
   *pool = (object_pool_t){.is_apart = pool->is_apart,
-                          .checked = o->flags & OBJECT_POOL_CHECKED,
+                          .checked = is_checked(o),
                           .watched = objects_are_watched(),
                           .single_thread = o->flags & OBJECT_POOL_SINGLE_THREAD,
                           .resets_on_put = o->reset_time == OBJECT_POOL_RESET_ON_PUT,
@@ -328,6 +334,9 @@ void object_pool_destroy(object_pool_t *pool)
   uintptr_t here = (uintptr_t)__builtin_frame_address(0);
   if (pool->mark != OBJECT_POOL_MARK || (pool->ending && !was_left(pool, here)))
     misuse_no_live_pool(pool, "object_pool_destroy");
+  size_t live = HAS_SYSTEM && unlikely(settings.leaks & LEAKS_AT_DESTROY) && !pool->ending ? object_pool_live(pool) : 0;
+  if (HAS_SYSTEM && unlikely(live))
+    misuse_say_left(pool, live);
   pool->ender = (const void *)&object_thread;
   pool->ender_frame = here;
   hot_cool(pool);

@@ -5,6 +5,8 @@
 #include "base/text.h"
 #include "heap/invalid.h"
 #include "misuse.h"
+#include "os/os.h"
+#include "os/places.h"
 
 #define DEAD_BYTES "\x0b\xdb\xea\x1d" /* 0x1deadb0b as it lies in memory, as in checked heaps */
 
@@ -29,6 +31,29 @@ void misuse_not_live(const object_pool_t *pool, const void *object, const char *
 void misuse_no_live_pool(const object_pool_t *pool, const char *call) { fatal_misuse(call, pool, NOT_AN_OBJECT_POOL); }
 
 void *misuse_no_pool(const char *call) { return invalid(INVALID_POOL_IS_NULL, (uintptr_t)call); }
+
+/* The program goes on. */
+void misuse_say_left(const object_pool_t *pool, size_t live)
+{
+  char buffer[400];
+  text_t text = {buffer, sizeof buffer - 1, 0};
+  place_t place = {.address = pool->created_by};
+  text_string(&text, "tidepool:");
+  say_pool(&text, pool);
+  text_string(&text, ENDED_WITH);
+  text_grouped(&text, live);
+  text_string(&text, live == 1 ? " object of " : " objects of ");
+  text_grouped(&text, pool->object_size);
+  text_string(&text, " bytes live");
+  if (place.address) {
+    places_find(&place, 1);
+    text_string(&text, ", created by ");
+    place_say(&text, &place);
+  }
+  size_t length = min_size(text.length, text.size);
+  buffer[length++] = '\n';
+  os_write_kept_error(buffer, length);
+}
 
 void misuse_fill_dead(const object_pool_t *pool, void *object)
 {

@@ -15,6 +15,9 @@ COLD void *misuse_no_pool(const char *call);
 COLD _Noreturn void misuse_no_live_pool(const object_pool_t *pool, const char *call);
 COLD _Noreturn void misuse_not_live(const object_pool_t *pool, const void *object, const char *call);
 
+/* One line of a pool that is destroyed with live objects. */
+COLD void misuse_say_left(const object_pool_t *pool, size_t live);
+
 /* The first fills an object with dead bytes. The second makes sure that it is still full of them, or ends the program. */
 void misuse_fill_dead(const object_pool_t *pool, void *object);
 void misuse_verify_dead(const object_pool_t *pool, const void *object, const char *call);

@@ -40,11 +40,33 @@ static os_access_t access_of(const void *context)
   unsigned long error = (unsigned long)((const ucontext_t *)context)->uc_mcontext.gregs[REG_ERR];
   return error & FAULT_FETCH ? OS_RUNS : error & FAULT_WRITE ? OS_WRITES : OS_READS;
 }
+
+static const void *instruction_of(const void *context)
+{
+#ifdef __x86_64__
+  enum { PROGRAM_COUNTER = REG_RIP };
+#else
+  enum { PROGRAM_COUNTER = REG_EIP };
+#endif
+  return (const void *)(uintptr_t)((const ucontext_t *)context)->uc_mcontext.gregs[PROGRAM_COUNTER];
+}
 #else
 static os_access_t access_of(const void *context)
 {
   (void)context;
   return OS_ACCESSES;
+}
+
+static const void *instruction_of(const void *context)
+{
+#ifdef __aarch64__
+  return (const void *)(uintptr_t)((const ucontext_t *)context)->uc_mcontext.pc;
+#elif defined __arm__
+  return (const void *)(uintptr_t)((const ucontext_t *)context)->uc_mcontext.arm_pc;
+#else
+  (void)context;
+  return NULL;
+#endif
 }
 #endif
 
@@ -68,7 +90,7 @@ static void on_fault(int number, siginfo_t *info, void *context)
   const struct sigaction *action = &before->action;
   bool once = action->sa_flags & (int)SA_RESETHAND;
   if (info->si_code > 0)
-    said_by(info->si_addr, access_of(context));
+    said_by(info->si_addr, access_of(context), instruction_of(context));
   if (!is_function(action) || (once && __atomic_exchange_n(&before->called, 1, __ATOMIC_RELAXED)))
     step_aside(number, info, !is_function(action) && action->sa_handler == SIG_IGN);
   else if (action->sa_flags & SA_SIGINFO)

@@ -175,7 +175,7 @@ uint32_t os_process(void); /* the number of this process */
  * signal handler may. The program's handler, if it had one by now, or the default action follow. Once it has a newer handler,
  * that decides. A second call does nothing. */
 typedef enum os_access { OS_READS, OS_WRITES, OS_RUNS, OS_ACCESSES } os_access_t; /* the last: it is not known which */
-typedef void os_fault_fn(const void *address, os_access_t access);
+typedef void os_fault_fn(const void *address, os_access_t access, const void *instruction); /* the last: NULL, not known */
 void os_watch_faults(os_fault_fn *say);
 
 /* Opens what os_take_stack() needs, if the C library has begun and nobody has done so: before that the loader would begin it,

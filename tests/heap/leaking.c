@@ -4,6 +4,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include "leaking.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -29,8 +30,6 @@
 #define TAKE_ZEROED(size) pool_zalloc(size)
 #endif
 
-/* The compiler must not see through the calls, nor make jumps of them. */
-#define OPAQUE __attribute__((noinline, noclone))
 static volatile int calls;
 
 static void *kept;
@@ -326,77 +325,7 @@ static void lose_in_many_places(void)
   place_0(), place_1(), place_2(), place_3(), place_4(), place_5(), place_6(), place_7(), place_8(), place_9();
 }
 
-#ifndef MALLOC_NAMES
-static pool_heap_t *heap; /* the heap is not lost */
-
-OPAQUE static void open_session(size_t size, void **to)
-{
-  void *block = pool_heap_alloc(heap, size);
-  calls++;
-  if (to)
-    *to = block;
-}
-
-static void fill_heap(unsigned flags, void *memory, size_t size)
-{
-  pool_heap_options_t options = {.name = "sessions", .flags = flags, .memory = memory, .memory_size = size};
-  heap = pool_heap_create(&options);
-  for (int i = 0; i < 10; i++)
-    open_session(1008, NULL);
-}
-
-static void destroy_full(void)
-{
-  fill_heap(POOL_HEAP_SITES, NULL, 0);
-  pool_heap_destroy(heap);
-}
-
-/* Where standard error was closed at the start, the first file that is opened has its number. */
-static void destroy_beside_a_file(void)
-{
-  int file = memfd_create("data", 0);
-  fill_heap(POOL_HEAP_SITES, NULL, 0);
-  pool_heap_destroy(heap);
-  if (file != STDERR_FILENO || lseek(file, 0, SEEK_END) != 0)
-    abort();
-}
-
-static void destroy_empty(void)
-{
-  void *block;
-  heap = pool_heap_create(NULL);
-  open_session(100, &block);
-  pool_heap_free(heap, block);
-  pool_heap_destroy(heap);
-}
-
-static void lose_of_a_heap(void)
-{
-  fill_heap(0, NULL, 0);
-  open_session(24, &kept);
-}
-
-static void keep_of_a_heap(void)
-{
-  heap = pool_heap_create(&(pool_heap_options_t){.name = "sessions"});
-  open_session(24, &kept);
-}
-
-static void lose_of_many_heaps(void)
-{
-  for (int i = 0; i < 100; i++)
-    fill_heap(POOL_HEAP_SITES, NULL, 0);
-}
-
-static char memory[64 << 10];
-static void lose_of_a_guest(void) { fill_heap(POOL_HEAP_SITES, memory, sizeof memory); }
-static void lose_of_a_plain_guest(void) { fill_heap(0, memory, sizeof memory); }
-#endif
-
-static const struct program {
-  const char *name;
-  void (*run)(void);
-} programs[] = {
+static const program_t programs[] = {
   {"nothing", nothing},
   {"lose", lose},
   {"lose-large", lose_large},
@@ -420,27 +349,27 @@ static const struct program {
   {"lose-beside-a-handler", lose_beside_a_handler},
   {"lose-without-standard-error", lose_without_standard_error},
   {"lose-in-many-places", lose_in_many_places},
-#ifndef MALLOC_NAMES
-  {"destroy-full", destroy_full},
-  {"destroy-beside-a-file", destroy_beside_a_file},
-  {"destroy-empty", destroy_empty},
-  {"lose-of-a-heap", lose_of_a_heap},
-  {"lose-of-many-heaps", lose_of_many_heaps},
-  {"keep-of-a-heap", keep_of_a_heap},
-  {"lose-of-a-guest", lose_of_a_guest},
-  {"lose-of-a-plain-guest", lose_of_a_plain_guest},
-#endif
+  {NULL, NULL},
 };
+
+static const program_t *find(const program_t *program, const char *name)
+{
+  while (program->name && strcmp(program->name, name) != 0)
+    program++;
+  return program->name ? program : NULL;
+}
 
 int main(int count, char **arguments)
 {
   printf("a buffer of the C library\n"); /* which is not given back before the end */
-  for (size_t i = 0; count > 1 && i < sizeof programs / sizeof *programs; i++)
-    if (!strcmp(programs[i].name, arguments[1])) {
-      programs[i].run();
-      nothing(); /* registers hold another block then */
-      wipe_stack();
-      return 0;
-    }
-  return 1;
+  const program_t *program = count > 1 ? find(programs, arguments[1]) : NULL;
+#ifndef MALLOC_NAMES
+  program = program || count < 2 ? program : find(heap_programs, arguments[1]);
+#endif
+  if (!program)
+    return 1;
+  program->run();
+  nothing(); /* registers hold another block then */
+  wipe_stack();
+  return 0;
 }

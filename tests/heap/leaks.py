@@ -41,7 +41,7 @@ def is_sanitized():
     return any(name in program for name in (b"__asan_init", b"__tsan_init", b"__msan_init", b"__hwasan_init"))
 
 
-WHERE = r"leaking\.c:\d+" if has_tool() else re.escape(NAME)
+WHERE = r"leaking(?:_heaps)?\.c:\d+" if has_tool() else re.escape(NAME)
 
 
 def place(function):
@@ -159,6 +159,16 @@ class Heaps(Leaks):
             self.assert_says("destroy-full", line, options)
         self.assert_quiet("destroy-full", "leaks=exit")
         self.assert_quiet("destroy-empty", "leaks=all")
+
+    def test_destroyed_object_pools(self):
+        created = rf", created by pool_with\+0x[0-9a-f]+ \({re.escape(NAME)}\)\n"
+        for options in ("leaks=destroy", "leaks=all", "leaks=all,checked=all"):
+            self.assert_says("destroy-pool-in-use", f'tidepool: pool "jobs" ended with 3 objects of 56 bytes live{created}',
+                             options)
+        self.assert_says("destroy-pool-with-one", f'tidepool: pool "jobs" ended with 1 object of 56 bytes live{created}',
+                         "leaks=destroy")
+        self.assert_quiet("destroy-pool-in-use", "leaks=exit")
+        self.assert_quiet("destroy-pool-unused", "leaks=all")
 
     def test_destroyed_without_standard_error(self):
         environment = {**os.environ, "TIDEPOOL_OPTIONS": "leaks=destroy"}

@@ -52,7 +52,8 @@ class Options(unittest.TestCase):
     def test_good_values_are_quiet(self):
         for options in ("purge_delay_ms=0", "purge_delay_ms=1", "purge_delay_ms=100000", "purge_delay_ms=never",
                         "huge_pages=never", "huge_pages=auto", "huge_pages=always", "stats=none",
-                        "checked=0", "checked=1", "guarded=0", "guarded=1", "checked=1,guarded=1", "guard_sample=0",
+                        "checked=0", "checked=1", "checked=all", "guarded=0", "guarded=1", "guarded=all", "checked=1,guarded=1",
+                        "guard_sample=0",
                         "guard_sample=1", "guard_sample=5000", "guard_sample=4294967295", "guarded=1,guard_sample=3",
                         "check_at_exit=0", "check_at_exit=1", "blocks=auto", "blocks=own", "blocks=malloc",
                         "abort_on_exhausted=0", "abort_on_exhausted=1",

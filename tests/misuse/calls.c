@@ -207,6 +207,8 @@ static const struct kind {
   {"far-in-front", far_in_front, POOL_HEAP_CHECKED, false},
   {"written-while-kept", written_while_kept, POOL_HEAP_CHECKED, false},
   {"written-after-free", written_after_free, POOL_HEAP_CHECKED, false},
+  {"past-the-end-in-plain", past_the_end, 0, false},
+  {"written-while-kept-in-plain", written_while_kept, 0, false},
   {"late", late, 0, false},
   {"late-of-another-heap", late_of_another_heap, 0, false},
   {"twice-in-default", twice, 0, true},

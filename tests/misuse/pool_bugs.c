@@ -208,7 +208,29 @@ static void object_pool_get_after_heap_reset(void)
     _exit(4);
 }
 
+static void object_pool_write_after_put(void)
+{
+  object_pool_t *pool = object_pool_in(NULL);
+  char *object = object_of(pool);
+  object_pool_put(pool, object);
+  object[20] = 'x';
+  for (int i = 0; i < 10; i++)
+    object_of(pool);
+}
+
+static void heap_destroyed_with_a_block_twice(void)
+{
+  pool_heap_t *heap = heap_with(0);
+  char *block = hidden(pool_heap_alloc(heap, SMALL)), *between = hidden(pool_heap_alloc(heap, SMALL));
+  pool_heap_free(heap, block);
+  pool_heap_free(heap, between);
+  pool_heap_free(heap, block);
+  pool_heap_destroy(heap);
+}
+
 const bug_t pool_bugs[] = {
+  {"object-pool-write-after-put", object_pool_write_after_put},
+  {"heap-destroyed-with-a-block-twice", heap_destroyed_with_a_block_twice},
   {"free-block-of-malloc", free_block_of_malloc},
   {"realloc-block-of-malloc", realloc_block_of_malloc},
   {"free-sized-of-static", free_sized_of_static},

@@ -108,6 +108,14 @@ CHECKED_BUGS = {
     "overrun-seen-by-realloc": ("(pool_)?realloc", offset(100) + ALLOCATED),
 }
 
+# Of object pools that do not ask for it, under checked=all and guarded=all; of a heap that ends, under check_at_exit=1.
+ALL_BUGS = {
+    "object-pool-write-after-put": ("object_pool_get", "written to after it was put, at offset 20 of an object of 100 bytes "
+                                    'of pool "mine"'),
+}
+DESTROY_BUGS = {
+    "heap-destroyed-with-a-block-twice": ("pool_heap_free", r'freed twice, seen late: a block of 112 bytes of heap "heap-\d+"'),
+}
 # Under check_at_exit=1; under guarded=1.
 EXIT_BUGS = {"exits-with-a-block-twice": ("(pool_)?free", "freed twice, seen late: a block of 112 bytes")}
 GUARDED_BUGS = {
@@ -187,6 +195,7 @@ ALLOCATING_IN_DEFAULT = {
     "heap-zalloc": "pool_heap_zalloc",
 }
 HEAP = 'heap "texture cache"'
+ANY_SITES = rf", allocated by {STACK}(, freed by {STACK})?"
 OF_ANOTHER = "a block of another heap"
 GIVEN = f", given to {HEAP}"
 PAST = "written past its end at offset 100 of a block of 100 bytes"
@@ -213,6 +222,10 @@ def misused_calls():
             yield call, "of-the-default-heap", name, f"{OF_ANOTHER}: a block of 112 bytes of the default heap{GIVEN}", ""
         if changes:
             yield call, "twice-in-plain", name, f"freed twice: a block of 112 bytes of {HEAP}", ""
+            for option in ("checked=all", "guarded=all"):
+                yield call, "twice-in-plain", name, f"{freed}: a block of 100 bytes of {HEAP}{ANY_SITES}", option
+                yield call, "past-the-end-in-plain", name, f"{PAST} of {HEAP}{ANY_SITES}", option
+            yield call, "written-while-kept-in-plain", "exit", f"{AFTER} of {HEAP}{ALLOCATED_AND_FREED}", "checked=all"
             yield call, "late", "pool_heap_free", f"freed twice, seen late: a block of 112 bytes of {HEAP}", ""
             yield call, "past-the-end", name, f"{PAST} of {HEAP}{ALLOCATED}", ""
             yield call, "in-front", name, f"{FRONT} of {HEAP}{ALLOCATED}", ""
@@ -249,6 +262,8 @@ def cases(bugs, options="", prefix=""):
 
 
 CHECKED = cases(CHECKED_BUGS, "checked=1") + cases(EXIT_BUGS, "check_at_exit=1")
+ALL = [pytest.param(*case.values, id=f"{case.id} ({option})") for option in ("checked=all", "guarded=all")
+       for case in cases(ALL_BUGS, option)]
 GUARDED = [pytest.param(*case.values, id=f"{case.id} (guarded)") for case in cases(GUARDED_BUGS, "guarded=1")]
 
 
@@ -260,8 +275,9 @@ def check_fault(program, bug, access, offset, size, was_freed, **environment):
     if platform.machine() not in ("x86_64", "i686"):
         access = "use of"
     freed = ", freed (by .+|before)" if was_freed else ""
+    by = rf" by {PLACE}" if platform.machine() in ("x86_64", "i686", "aarch64") else "( by .+?)?"
     block = f"at offset {offset} of a block of {size} bytes"
-    assert re.fullmatch(rf"tidepool: {access} 0x[0-9a-f]+ {block}(, allocated by .+?)?{freed}\n", done.stderr)
+    assert re.fullmatch(rf"tidepool: {access} 0x[0-9a-f]+ {block}{by}(, allocated by .+?)?{freed}\n", done.stderr)
 
 
 @pytest.mark.parametrize("bug", FAULTS)
@@ -290,7 +306,8 @@ def test_kinds_that_agree(pytestconfig, options):
 
 
 
-@pytest.mark.parametrize("bug, call, what, options", cases(BUGS, prefix="pool_") + cases(POOL_BUGS) + CHECKED + GUARDED)
+@pytest.mark.parametrize("bug, call, what, options", cases(BUGS, prefix="pool_") + cases(POOL_BUGS) + CHECKED + GUARDED + ALL
+                         + cases(DESTROY_BUGS, "check_at_exit=1"))
 def test_pool(pytestconfig, bug, call, what, options):
     check(pytestconfig.getoption("--pool-bugs"), bug, call, what, options)
 

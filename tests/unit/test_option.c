@@ -69,6 +69,11 @@ static void good_values(void **state)
   READS("leaks=all,sites=4", .leaks = LEAKS_AT_DESTROY | LEAKS_AT_EXIT, .sites = 4);
   READS("sites=4,leaks=all,leaks=none", .sites = 4);
   READS(",,checked=1,,", .checked = true);
+  READS("checked=all", .checked = true, .checked_all = true);
+  READS("checked=all,checked=1", .checked = true);
+  READS("checked=all,checked=0", .checked = false);
+  READS("guarded=all", .guarded = true, .guarded_all = true);
+  READS("guarded=all,guarded=0", .guarded = false);
 }
 
 /* Ignored, and the ones beside them count. */
@@ -142,7 +147,7 @@ static void warnings(void **state)
   memset(long_one + strlen(long_one), 'x', 400);
   aborts_with(read_then_abort, long_one, "tidepool: TIDEPOOL_OPTIONS: an option is too long, ignored\n");
   aborts_with(read_then_abort, unknown, "tidepool: nonsense: no option; there are purge_delay_ms, huge_pages, stats");
-  aborts_with(read_then_abort, value, "tidepool: checked: bad value; the values are 0, 1; ignored\n");
+  aborts_with(read_then_abort, value, "tidepool: checked: bad value; the values are 0, 1, all; ignored\n");
   aborts_with(read_then_abort, misspelt, "tidepool: ckecked: no option, checked is nearest; ignored\n");
   aborts_with(read_then_abort, plural, "tidepool: huge_page: no option, huge_pages is nearest; ignored\n");
   aborts_with(read_then_abort, bare,
