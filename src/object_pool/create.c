@@ -334,7 +334,7 @@ void object_pool_destroy(object_pool_t *pool)
   uintptr_t here = (uintptr_t)__builtin_frame_address(0);
   if (pool->mark != OBJECT_POOL_MARK || (pool->ending && !was_left(pool, here)))
     misuse_no_live_pool(pool, "object_pool_destroy");
-  size_t live = HAS_SYSTEM && unlikely(settings.leaks & LEAKS_AT_DESTROY) && !pool->ending ? object_pool_live(pool) : 0;
+  size_t live = HAS_SYSTEM && unlikely(settings.leaks & LEAKS_AT_DESTROY) && !pool->ending ? live_count(pool) : 0;
   if (HAS_SYSTEM && unlikely(live))
     misuse_say_left(pool, live);
   pool->ender = (const void *)&object_thread;
