@@ -191,6 +191,8 @@ static void give_memory(heap_t *heap)
 {
   bool guest = heap_is_guest(heap);
   if (HAS_SYSTEM) {
+    if (!guest)
+      os_tool_end_root(&heap->context, sizeof heap->context);
     if (unlikely(heap->marked))
       tool_end_guest(heap);
     region_give(heap);
@@ -280,6 +282,7 @@ static heap_t *create_of_system(const pool_heap_options_t *o)
   heap_t *heap = heap_record_take(region_is_real_time(o));
   if (!heap)
     return no_memory();
+  os_tool_begin_root(&heap->context, sizeof heap->context);
   heap->space = &space_of_process;
   heap->class_most = SIZE_MAX_CLASS;
   set_common(heap, o);
@@ -301,13 +304,24 @@ static heap_t *create_of_system(const pool_heap_options_t *o)
   return heap;
 }
 
+/* Of blocks inside of a block the tool wants to know by themselves. */
+static void leave_block_around(heap_t *heap)
+{
+  located_t at = os_tool.sees_all ? heap_locate(heap->region.start) : (located_t){0};
+  heap->marked_inside = at.live && at.heap->marked;
+  if (heap->marked_inside)
+    os_tool_leave_block(at.heap, located_block(&at));
+}
+
 static heap_t *create_guest(const pool_heap_options_t *o)
 {
   heap_t *heap = region_create_guest(o);
   if (heap) {
     set_common(heap, o);
-    if (HAS_SYSTEM)
+    if (HAS_SYSTEM) {
+      leave_block_around(heap);
       tool_begin_guest(heap);
+    }
     granular_begin(heap);
     if (HAS_SYSTEM)
       tool_close_guest(heap);

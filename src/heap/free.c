@@ -79,6 +79,8 @@ static void give_headed(const located_t *at, const char *call, const void *calle
   if (at->heap->checked)
     verify_kind(at, call);
   if (located_is_apart(at)) {
+    if (at->heap->zero_on_free)
+      heap_wipe(at, 0);
     heap_give_uncached(at, call);
     return;
   }

@@ -106,23 +106,32 @@ guard_look_t guard_look(const char *start, size_t usable)
 
 /* ---- what a tool is told ---- */
 
-/* Heads stay open: they are looked at from everywhere. */
+/* Heads stay open: they are looked at from everywhere. Where a heap has no marks, a block of it may still be an array of
+ * objects, and those are closed, with what is in front of the first. */
+static bool may_be_closed(const guarded_t *at) { return HAS_SYSTEM && unlikely(at->marked || os_tool.sees_all); }
+
 static void be_silent(const guarded_t *at)
 {
-  if (HAS_SYSTEM && unlikely(at->marked))
+  if (may_be_closed(at))
     os_tool_begin_silence();
 }
 
 static void be_heard(const guarded_t *at)
 {
-  if (HAS_SYSTEM && unlikely(at->marked))
+  if (may_be_closed(at))
     os_tool_end_silence();
 }
 
-static void mark_whole(const guarded_t *at, bool open)
+static void open_whole(const guarded_t *at)
+{
+  if (may_be_closed(at))
+    os_tool_open(at->start + sizeof(head_t), at->usable - sizeof(head_t));
+}
+
+static void close_whole(const guarded_t *at)
 {
   if (HAS_SYSTEM && unlikely(at->marked))
-    (open ? os_tool_open : os_tool_close)(at->start + sizeof(head_t), at->usable - sizeof(head_t));
+    os_tool_close(at->start + sizeof(head_t), at->usable - sizeof(head_t));
 }
 
 static void mark_live(const guarded_t *at, const char *block, size_t size)
@@ -130,7 +139,7 @@ static void mark_live(const guarded_t *at, const char *block, size_t size)
   KEEPS_FRAME();
   if (!HAS_SYSTEM || likely(!at->marked))
     return;
-  mark_whole(at, false);
+  close_whole(at);
   os_tool_begin_block(at->heap, block, size);
   os_tool_meet_order(at->heap);
 }
@@ -142,7 +151,7 @@ static void mark_returned(const guarded_t *at, const char *block, size_t size)
     return;
   os_tool_leave_order(at->heap);
   os_tool_end_block(at->heap, block, size);
-  mark_whole(at, false);
+  close_whole(at);
 }
 
 /* ---- damage ---- */
@@ -274,7 +283,7 @@ void *guard_open(guarded_t at, size_t size, size_t alignment, bool was_returned)
   size_t front = max_size(GUARD_FRONT, alignment);
   char *block = at.start + front;
   head_t *head = head_of(at.start);
-  if (HAS_SYSTEM && unlikely(at.marked))
+  if (may_be_closed(&at))
     os_tool_open(at.start, at.usable);
   if (!at.head_only) {
     if (was_returned)
@@ -293,14 +302,14 @@ void *guard_open(guarded_t at, size_t size, size_t alignment, bool was_returned)
 void guard_shorten(guarded_t at, size_t size)
 {
   head_t *head = head_of(at.start);
-  mark_whole(&at, true);
+  open_whole(&at);
   if (!at.head_only) {
     verify_canaries(&at, head);
     memset(at.start + front_of(head) + size, CANARY_BYTE, head->size - size);
   }
   publish(head, size, front_of(head), at.usable, kind_of_head(head), head->allocated);
   if (HAS_SYSTEM && unlikely(at.marked)) {
-    mark_whole(&at, false);
+    close_whole(&at);
     os_tool_open(at.start + front_of(head), size);
   }
 }
@@ -315,7 +324,7 @@ bool guard_close(guarded_t at)
   uintptr_t live = head.sum, dead = sum_of(place, &head, DEAD_MARK);
   if (!is_live || !__atomic_compare_exchange_n(&place->sum, &live, dead, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
     return false;
-  mark_whole(&at, true);
+  open_whole(&at);
   __atomic_thread_fence(__ATOMIC_RELEASE); /* whoever sees what is written from here on sees the sum */
   if (!at.head_only) {
     verify_canaries(&at, &head);

@@ -76,7 +76,7 @@ void tool_begin_guest(heap_t *heap)
   heap->marked = heap->headed = true;
   heap->checked |= os_tool.sees_bytes;
   os_tool_open(heap->region.start, heap->region.size);
-  os_tool_begin_blocks(heap, false);
+  os_tool_begin_blocks(heap, heap->marked_inside);
   os_tool_leave_order(heap);
 }
 
@@ -97,8 +97,8 @@ void tool_reset_guest(const heap_t *heap)
 {
   if (!heap->marked)
     return;
-  os_tool_end_blocks(heap, false);
-  os_tool_begin_blocks(heap, false);
+  os_tool_end_blocks(heap, heap->marked_inside);
+  os_tool_begin_blocks(heap, heap->marked_inside);
   tool_close_guest(heap);
 }
 
@@ -106,7 +106,7 @@ void tool_end_guest(const heap_t *heap)
 {
   if (!heap->marked)
     return;
-  os_tool_end_blocks(heap, false);
+  os_tool_end_blocks(heap, heap->marked_inside);
   tool_open_guest(heap);
 }
 

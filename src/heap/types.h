@@ -87,6 +87,7 @@ struct pool_heap {
   bool apart;                       /* its blocks, or samples of them, are apart: see apart_source */
   bool headed;                      /* its blocks have heads (guard.h): it is checked, or has sites */
   bool marked;                      /* a tool is told what may be touched of its memory: a guest that is checked */
+  bool marked_inside;               /* and that memory is in a block of another such guest */
   bool plain_granules;              /* its region is of granules, whose blocks need neither guard nor wipe */
   uint32_t class_most;              /* larger requests take runs of their own: small units leave little slack */
   const uint32_t *class_sizes;      /* with class 0 */

@@ -106,12 +106,16 @@ void __asan_unpoison_memory_region(const volatile void *start, size_t size);
 void __asan_report_error(void *code, void *frame, void *stack, void *address, int writes, size_t size);
 void __tsan_acquire(void *address);
 void __tsan_release(void *address);
+void __lsan_register_root_region(const void *start, size_t size);
+void __lsan_unregister_root_region(const void *start, size_t size);
 void heaptrack_malloc(void *block, size_t size);
 #pragma weak __asan_poison_memory_region
 #pragma weak __asan_unpoison_memory_region
 #pragma weak __asan_report_error
 #pragma weak __tsan_acquire
 #pragma weak __tsan_release
+#pragma weak __lsan_register_root_region
+#pragma weak __lsan_unregister_root_region
 #pragma weak heaptrack_malloc
 
 static bool has_address_sanitizer(void) { return __asan_poison_memory_region && __asan_unpoison_memory_region; }
@@ -275,6 +279,24 @@ void os_tool_report_block(const void *owner, const void *block)
   if (IS_LOOKED_FOR && has_address_sanitizer() && __asan_report_error)
     __asan_report_error(__builtin_return_address(0), __builtin_frame_address(0), (void *)(uintptr_t)&owner,
                         (void *)(uintptr_t)block, true, 1);
+}
+
+/* Memcheck looks for all of the manager's memory. */
+static bool has_roots(void)
+{
+  return IS_LOOKED_FOR && os_tool.allocates && __lsan_register_root_region && __lsan_unregister_root_region;
+}
+
+void os_tool_begin_root(const void *start, size_t size)
+{
+  if (has_roots())
+    __lsan_register_root_region(start, size);
+}
+
+void os_tool_end_root(const void *start, size_t size)
+{
+  if (has_roots())
+    __lsan_unregister_root_region(start, size);
 }
 
 /* ---- orders ---- */

@@ -53,6 +53,10 @@ void os_tool_end_block(const void *owner, const void *block, size_t size);
 void os_tool_leave_block(const void *owner, const void *block); /* what is in it is announced by itself */
 void os_tool_report_block(const void *owner, const void *block);
 
+/* Memory of the manager that leads to what is the program's: a search for leaks begins there, too. */
+void os_tool_begin_root(const void *start, size_t size);
+void os_tool_end_root(const void *start, size_t size);
+
 /* What the thread has done until it leaves an address comes before what another does that has met it there. */
 void os_tool_leave_order(const void *address);
 void os_tool_meet_order(const void *address);

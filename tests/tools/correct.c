@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Programs without a bug, in which memory that a tool knows is inside of other memory that it knows: correct.py has that no
+ * tool says anything, and that blocks of malloc are wiped.
+ *
+ * usage: correct CASE */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tidepool.h>
+#include <unistd.h>
+
+#define NOINLINE __attribute__((noinline))
+
+static void *must(void *it)
+{
+  if (!it)
+    abort();
+  return it;
+}
+
+/* ---- arrays of objects in heaps whose blocks have heads ---- */
+
+static void use_objects(pool_heap_t *heap, size_t size, bool destroy_first)
+{
+  object_pool_t *pool = must(object_pool_create(&(object_pool_options_t){.object_size = size, .capacity = 5, .heap = heap}));
+  void *objects[5];
+  for (int i = 0; i < 5; i++)
+    memset(objects[i] = must(object_pool_get(pool)), i, size);
+  for (int i = 0; i < 5; i++)
+    object_pool_put(pool, objects[i]);
+  if (destroy_first)
+    object_pool_destroy(pool);
+}
+
+static void arrays(void)
+{
+  static const unsigned flags[] = {0, POOL_HEAP_CHECKED, POOL_HEAP_SITES, POOL_HEAP_GUARDED, POOL_HEAP_ZERO_ON_FREE};
+  for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+    for (size_t size = 16; size <= 20000; size *= 5) {
+      pool_heap_t *heap = must(pool_heap_create(&(pool_heap_options_t){.flags = flags[i]}));
+      use_objects(heap, size, true);
+      use_objects(heap, size, true); /* in what the first has left */
+      use_objects(heap, size, false);
+      pool_heap_reset(heap);
+      use_objects(heap, size, false);
+      pool_heap_destroy(heap);
+    }
+  use_objects(NULL, 96, true);
+  use_objects(NULL, 96, true);
+}
+
+/* ---- heaps in blocks of heaps ---- */
+
+enum { OUTER = 1 << 20, INNER = 100000 };
+static char memory[OUTER];
+static pool_heap_t *volatile outer, *volatile inner;
+static void *volatile kept;
+
+static pool_heap_t *heap_in(void *buffer, size_t size)
+{
+  return must(pool_heap_create(&(pool_heap_options_t){.memory = buffer, .memory_size = size}));
+}
+
+static char *use_inner(void)
+{
+  char *block = must(pool_heap_alloc(outer, INNER));
+  inner = heap_in(block, INNER);
+  kept = memset(must(pool_heap_alloc(inner, 100)), 1, 100);
+  use_objects(inner, 40, true);
+  void *other = must(pool_heap_alloc(inner, 200));
+  pool_heap_free(inner, memset(other, 2, 200));
+  return block;
+}
+
+static void nested(void)
+{
+  outer = heap_in(memory, sizeof memory);
+  for (int i = 0; i < 3; i++) {
+    char *block = use_inner();
+    pool_heap_destroy(inner);
+    memset(block, 3, INNER);
+    pool_heap_free(outer, block);
+  }
+  use_inner();
+  pool_heap_reset(inner);
+  kept = must(pool_heap_alloc(inner, 100)); /* and it stays at the end */
+}
+
+/* ---- what only a record of the manager leads to ---- */
+
+static bool no_help(pool_heap_t *heap, size_t size, unsigned attempt, void *context)
+{
+  (void)heap, (void)size, (void)attempt, (void)context;
+  return false;
+}
+
+static pool_heap_t *volatile budgeted;
+NOINLINE static void make_with_context(void)
+{
+  budgeted =
+    must(pool_heap_create(&(pool_heap_options_t){.budget = 1 << 20, .on_exhausted = no_help, .context = must(malloc(100))}));
+}
+
+NOINLINE static void wipe_stack(void)
+{
+  volatile char words[16 << 10];
+  for (size_t i = 0; i < sizeof words; i++)
+    words[i] = 0;
+}
+
+static void contexts(void)
+{
+  make_with_context();
+  wipe_stack();
+  for (int i = 0; i < 10; i++) {
+    void *context = must(malloc(10));
+    pool_heap_destroy(must(pool_heap_create(&(pool_heap_options_t){.context = context})));
+    free(context);
+  }
+}
+
+/* ---- what is left of a block that was wiped ---- */
+
+enum { SECRET = 2000 };
+
+static void expect_wiped(const char *block)
+{
+  static char seen[SECRET];
+  int file = open("/proc/self/mem", O_RDONLY);
+  if (file < 0 || pread(file, seen, sizeof seen, (off_t)(uintptr_t)block) != sizeof seen)
+    return; /* nothing is there any more */
+  close(file);
+  size_t left = 0;
+  for (size_t i = 0; i < sizeof seen; i++)
+    left += seen[i] == 'S';
+  if (left)
+    printf("%zu bytes are left\n", left);
+}
+
+static void wiped(void)
+{
+  pool_heap_t *heap = must(pool_heap_create(&(pool_heap_options_t){.flags = POOL_HEAP_ZERO_ON_FREE}));
+  for (int how = 0; how < 4; how++) {
+    char *block = memset(must(pool_heap_alloc(heap, SECRET)), 'S', SECRET);
+    if (how == 0)
+      pool_heap_free(heap, block);
+    else if (how == 1)
+      block = (char *)((uintptr_t)block + 0 * (uintptr_t)must(pool_heap_realloc(heap, block, 100 * SECRET)));
+    else if (how == 2)
+      pool_heap_reset(heap);
+    else
+      pool_heap_destroy(heap);
+    expect_wiped(block);
+  }
+}
+
+int main(int count, char **arguments)
+{
+  static const struct {
+    const char *name;
+    void (*run)(void);
+  } cases[] = {{"arrays", arrays}, {"nested", nested}, {"contexts", contexts}, {"wiped", wiped}};
+  for (size_t i = 0; count == 2 && i < sizeof cases / sizeof *cases; i++)
+    if (!strcmp(cases[i].name, arguments[1])) {
+      cases[i].run();
+      return 0;
+    }
+  return 2;
+}
