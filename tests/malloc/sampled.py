@@ -7,6 +7,7 @@ usage: sampled.py PROGRAM LIBRARY RUNS"""
 import math
 import os
 import pathlib
+import re
 import resource
 import signal
 import subprocess
@@ -46,7 +47,7 @@ def is_found(program, library, bug, one_in):
     environment = {**os.environ, "LD_PRELOAD": library, "TIDEPOOL_OPTIONS": f"guard_sample={one_in}"}
     done = subprocess.run([program, bug], env=environment, stderr=subprocess.PIPE, text=True, timeout=60, check=False,
                           preexec_fn=without_core_file)
-    found = done.returncode == -signal.SIGSEGV and " of a block of 40000 bytes, allocated by " in done.stderr
+    found = done.returncode == -signal.SIGSEGV and re.search(r" of a block of 40000 bytes( by .+?)?, allocated by ", done.stderr)
     if not found and (done.returncode != 0 or done.stderr):
         sys.exit(f"{bug}: status {done.returncode}: {done.stderr}")
     return found
