@@ -47,7 +47,8 @@ def is_found(program, library, bug, one_in):
     environment = {**os.environ, "LD_PRELOAD": library, "TIDEPOOL_OPTIONS": f"guard_sample={one_in}"}
     done = subprocess.run([program, bug], env=environment, stderr=subprocess.PIPE, text=True, timeout=60, check=False,
                           preexec_fn=without_core_file)
-    found = done.returncode == -signal.SIGSEGV and re.search(r" of a block of 40000 bytes( by .+?)?, allocated by ", done.stderr)
+    said = re.search(r" of a block of 40000 bytes( by .+?)?, allocated by ", done.stderr)
+    found = done.returncode == -signal.SIGSEGV and said is not None
     if not found and (done.returncode != 0 or done.stderr):
         sys.exit(f"{bug}: status {done.returncode}: {done.stderr}")
     return found
