@@ -17,9 +17,9 @@ import tempfile
 LAYERS = [
     ("base", ["machine", "profile", "bits", "grown", "bit_tree", "pattern", "text", "span_tree", "range_tree", "granules",
               "granules_kept", "granules_beside", "granule_rows", "granules_index", "granules_cut"]),
-    ("os", ["embedded/atomics", "embedded/errno", "embedded/string", "os", "tool", "places", "thread_local", "lock", "closure",
-            "linux", "linux_output", "linux_threads", "linux_faults", "linux_stack", "linux_lines", "linux_places",
-            "linux_memory", "linux_tool", "embedded"]),
+    ("os", ["embedded/atomics", "embedded/errno", "embedded/string", "os", "tool", "places", "thread_local", "lock",
+            "closure", "linux", "linux_output", "linux_threads", "linux_faults", "linux_stack", "linux_lines",
+            "linux_processors", "linux_places", "linux_memory", "linux_tool", "embedded"]),
     ("", ["misuse", "option", "size_class"]),
     ("space", ["class_map", "budget", "gate", "pace", "pieces", "rows", "metadata", "run", "arena", "huge_edge", "units",
                "slots", "space", "search", "purge", "huge_range", "kept", "huge", "yard"]),

@@ -100,53 +100,6 @@ bool os_thread_may_be_over(void)
          sigismember(&blocked, SIGSEGV) && sigismember(&blocked, SIGCHLD) && sigismember(&blocked, SIGALRM);
 }
 
-/* The kernel writes the number of the processor into each thread's memory (restartable sequences), and glibc says where that is
- * from version 2.35 on. Where it does not, the call is a short one, without the system. */
-extern const ptrdiff_t __rseq_offset __attribute__((weak));
-extern const unsigned int __rseq_size __attribute__((weak));
-
-enum { PROCESSORS_MOST = 8192 }; /* that Linux knows of on any machine */
-
-/* How many below each processor the process may not use. Where it may use all from the first on, nothing is written there. */
-static uint16_t unusable_below[PROCESSORS_MOST];
-
-static unsigned rank_of(unsigned processor)
-{
-  return processor - (processor < PROCESSORS_MOST ? unusable_below[processor] : 0);
-}
-
-unsigned os_processor(void)
-{
-#if __has_builtin(__builtin_thread_pointer)
-  if (&__rseq_offset && &__rseq_size && __rseq_size)
-    return rank_of(*(const volatile uint32_t *)((const char *)__builtin_thread_pointer() + __rseq_offset)); /* cpu_id_start */
-#endif
-  int saved = errno, processor = sched_getcpu();
-  errno = saved;
-  return processor < 0 ? 0 : rank_of((unsigned)processor);
-}
-
-/* A container, or one node of a large machine, often has every second processor, or the upper half. */
-static unsigned note_ranks(const cpu_set_t *usable, size_t bytes)
-{
-  unsigned count = 0, total = (unsigned)CPU_COUNT_S(bytes, usable);
-  for (unsigned i = 0; i < PROCESSORS_MOST && count < total; i++) {
-    if (unusable_below[i] != i - count)
-      unusable_below[i] = (uint16_t)(i - count);
-    count += CPU_ISSET_S(i, bytes, usable) != 0;
-  }
-  return total;
-}
-
-unsigned os_processors(void)
-{
-  int saved = errno;
-  _Alignas(cpu_set_t) unsigned char usable[PROCESSORS_MOST / 8] = {0};
-  bool known = sched_getaffinity(0, sizeof usable, (cpu_set_t *)usable) == 0;
-  errno = saved;
-  return known ? note_ranks((cpu_set_t *)usable, sizeof usable) : 1;
-}
-
 /* fork() of glibc takes the lock of all streams after the handlers have run, and a thread that opens or closes a stream
  * allocates under it. Taken in that order, the locks of the manager and of the streams would wait for each other; so the
  * streams' lock is taken first. It is recursive, and glibc resets it in the child. Other C libraries do not have it. */

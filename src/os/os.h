@@ -119,6 +119,10 @@ unsigned os_processor(void);
 /* How many processors the process may use, and numbers them; 1 if that cannot be known. Not beside a call of either. */
 unsigned os_processors(void);
 
+/* The node that the thread is on, below 256: some memory is nearer to its processors than other is. A page is of the node that
+ * touches it first. 0 where all is one node, or it is not known. os_processors() comes first. */
+unsigned os_node(void);
+
 void os_yield(void);
 
 /* os_wait() sleeps while *word == value, `briefly` for at most some milliseconds; it may return early. os_wake() wakes one

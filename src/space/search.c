@@ -27,6 +27,13 @@ void space_count_taken(space_t *space, size_t units, past_t past)
 
 static bool is_ours[SLOTS_MOST]; /* the slot has an arena of the process's space, which stays */
 
+/* Where memory is nearer to some processors than to others, an arena is for threads of the node that has made it: they touch
+ * its pages first. What is free in arenas of other nodes is taken when there can be no more of the own. */
+static uint8_t node_of[SLOTS_MOST];
+enum { ANY_NODE = 256 };
+
+static bool is_near(size_t slot, unsigned node) { return node == ANY_NODE || node_of[slot] == node; }
+
 /* The slot is set last, when questions about any address may find the arena. */
 static arena_t *new_arena(space_t *space, bool sparse)
 {
@@ -36,6 +43,7 @@ static arena_t *new_arena(space_t *space, bool sparse)
   arena->huge_pages = space->huge_pages;
   arena->sparse = sparse;
   is_ours[arena->slot] = true;
+  node_of[arena->slot] = (uint8_t)os_node();
   space_note_longest(arena);
   slots_set(arena->slot, 1, arena);
   return arena;
@@ -86,11 +94,11 @@ __attribute__((always_inline)) static inline taken_t take_from(arena_t *arena, s
 
 /* The lowest arena that has room. */
 __attribute__((always_inline)) static inline taken_t search_arenas(size_t units, size_t alignment, bool filled, step_t step,
-                                                                   run_t **run)
+                                                                   unsigned node, run_t **run)
 {
   taken_t result = NO_ROOM;
   for (size_t slot = 0, open = window_slots_open(); slot < open; slot++) {
-    if (longest[slot] < units)
+    if (longest[slot] < units || !is_near(slot, node))
       continue;
     taken_t taken = take_from(space_slots[slot], units, alignment, filled, step, run);
     if (taken == TAKEN)
@@ -105,14 +113,15 @@ __attribute__((always_inline)) static inline taken_t search_arenas(size_t units,
 NOINLINE static run_t *search_further(space_t *space, size_t units, size_t alignment, bool filled)
 {
   run_t *run = NULL;
-  taken_t taken = search_arenas(units, alignment, filled, OTHERS_USED, &run);
+  unsigned node = os_node();
+  taken_t taken = search_arenas(units, alignment, filled, OTHERS_USED, node, &run);
   if (taken == NO_ROOM)
-    taken = search_arenas(units, alignment, filled, OWN_GROW, &run);
+    taken = search_arenas(units, alignment, filled, OWN_GROW, node, &run);
   for (int tries = 0; tries < SLOT_TRIES && taken == NO_ROOM; tries++) {
     arena_t *arena = new_arena(space, !filled && filled_are_apart());
     taken = arena ? take_from(arena, units, alignment, filled, ANY_GROW, &run) : NO_MEMORY;
   }
-  return taken == TAKEN || search_arenas(units, alignment, filled, ANY_GROW, &run) == TAKEN ? run : NULL;
+  return taken == TAKEN || search_arenas(units, alignment, filled, ANY_GROW, ANY_NODE, &run) == TAKEN ? run : NULL;
 }
 
 run_t *space_search(space_t *space, size_t units, size_t alignment, bool filled)
@@ -120,7 +129,7 @@ run_t *space_search(space_t *space, size_t units, size_t alignment, bool filled)
   run_t *run = NULL;
   if (!HAS_SYSTEM || space->fixed)
     return take_from(space->fixed, units, alignment, filled, ANY_GROW, &run) == TAKEN ? run : NULL;
-  if (search_arenas(units, alignment, filled, OWN_MAPPED, &run) == TAKEN)
+  if (search_arenas(units, alignment, filled, OWN_MAPPED, os_node(), &run) == TAKEN)
     return run;
   return search_further(space, units, alignment, filled);
 }

@@ -156,6 +156,24 @@ int kernel_pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*ch
   return kernel.atfork ? kernel.atfork : pthread_atfork(prepare, parent, child);
 }
 
+int kernel_sched_getaffinity(pid_t process, size_t size, cpu_set_t *set)
+{
+  if (!kernel.processors)
+    return sched_getaffinity(process, size, set);
+  CPU_ZERO_S(size, set);
+  for (int i = 0; i < kernel.processors; i++)
+    CPU_SET_S(i, size, set);
+  return 0;
+}
+
+int kernel_getcpu(unsigned *processor, unsigned *node)
+{
+  *processor = 0;
+  *node = kernel.node;
+  errno = kernel.getcpu ? kernel.getcpu : errno;
+  return kernel.getcpu ? -1 : 0;
+}
+
 bool is_readable(const void *page)
 {
   int ends[2], saved = errno;

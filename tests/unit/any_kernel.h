@@ -39,6 +39,9 @@ typedef struct kernel {
   uint64_t random;      /* what getrandom() gives; 0: this kernel's own number */
   time_t later;         /* seconds that the clock is ahead */
   int interruptions;    /* of writing, still to come */
+  int processors;       /* that the process may use, from the first on; 0: this kernel's own answer */
+  int getcpu;           /* an error number */
+  unsigned node;
   rlim_t address_space, data;
   /* What was seen. */
   size_t mmaps, munmaps, mremaps, advices, writes, timed_waits, keys, keys_most;

@@ -55,6 +55,7 @@ typedef struct os_fake {
   size_t mappings_most;                                          /* 0: as many as usual */
   os_fault_fn *fault;                                            /* what would be called */
   unsigned processor, processors;                                /* that all threads are on, of how many */
+  unsigned node;                                                 /* that these are of */
 } os_fake_t;
 
 extern os_fake_t os_fake;

@@ -76,6 +76,49 @@ static void the_processor(void **state)
   errno = 0;
 }
 
+static unsigned node_of(int processors, const char *nodes, unsigned node)
+{
+  char file[] = "/tmp/tidepool-nodes-XXXXXX";
+  all_new();
+  int number = mkstemp(file);
+  assert_true(number >= 0);
+  assert_int_equal(write(number, nodes, strlen(nodes)), strlen(nodes));
+  close(number);
+  kernel.file = file;
+  kernel.processors = processors;
+  kernel.node = node;
+  assert_int_equal(os_processors(), processors);
+  unsigned answer = os_node();
+  assert_true(errno_is_kept());
+  unlink(file);
+  return answer;
+}
+
+/* Memory is nearer to some processors than to others where the kernel lists several nodes. */
+static void the_node(void **state)
+{
+  (void)state;
+  assert_int_equal(node_of(64, "0-1\n", 1), 1);
+  assert_int_equal(node_of(64, "0,2\n", 2), 2);
+  assert_int_equal(node_of(64, "0-300\n", 259), 3); /* nodes beyond 256 have one of their numbers */
+  assert_int_equal(node_of(64, "0\n", 1), 0);
+  assert_int_equal(node_of(64, "", 1), 0);
+  assert_int_equal(node_of(4, "0-1\n", 1), 0); /* nobody looks */
+  all_new();
+  kernel.file = "/no/such/file";
+  kernel.processors = 64;
+  kernel.node = 1;
+  os_processors();
+  assert_int_equal(os_node(), 0);
+  assert_true(errno_is_kept());
+  assert_int_equal(node_of(64, "0-1\n", 1), 1);
+  kernel.getcpu = ENOSYS;
+  assert_int_equal(os_node(), 0);
+  assert_true(errno_is_kept());
+  all_new();
+  os_processors();
+}
+
 static void *ended_with;
 
 static void note_end(void *argument) { __atomic_store_n(&ended_with, argument, __ATOMIC_RELEASE); }
@@ -193,9 +236,13 @@ static void ends_of_threads_test(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(the_processor),      cmocka_unit_test(fences),
-    cmocka_unit_test(sleepers),           cmocka_unit_test(ends_of_threads_test),
-    cmocka_unit_test(arranged_late_test), cmocka_unit_test(over_or_not_test),
+    cmocka_unit_test(the_processor),
+    cmocka_unit_test(the_node),
+    cmocka_unit_test(fences),
+    cmocka_unit_test(sleepers),
+    cmocka_unit_test(ends_of_threads_test),
+    cmocka_unit_test(arranged_late_test),
+    cmocka_unit_test(over_or_not_test),
   };
   return cmocka_run_group_tests_name("Linux, threads", tests, NULL, NULL);
 }

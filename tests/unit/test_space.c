@@ -40,6 +40,36 @@ static void aligned(void *argument)
   check_space(&space_of_process);
 }
 
+/* Threads of a node have arenas of their own, as long as there can be more. */
+static void of_nodes(void *argument)
+{
+  (void)argument;
+  space_up();
+  run_t *first = take(&space_of_process, 8, 1), *hole = take(&space_of_process, 8, 1), *last = take(&space_of_process, 8, 1);
+  must(window_slot_of(last->start) == 0);
+  space_give(&space_of_process, hole);
+  os_fake.node = 3;
+  for (size_t i = 0; i < 100; i++)
+    must(window_slot_of(take(&space_of_process, 8, 1)->start) == 1);
+  os_fake.node = 0;
+  run_t *again = take(&space_of_process, 8, 1);
+  must(again->start == first->start + 8 * UNIT && window_slots_open() == 2);
+  must(window_slot_of(take(&space_of_process, space_longest_run(), 1)->start) == 0);
+  check_space(&space_of_process);
+  /* There are no more: what is left in the arena of the other node serves. */
+  space_give(&space_of_process, again);
+  for (size_t slot = 2; slot < SLOTS_MOST; slot++)
+    slots_set(slot, 1, SLOT_RESERVED);
+  os_fake.node = 7;
+  run_t *far = take(&space_of_process, 8, 1);
+  must(far && far->start == first->start + 8 * UNIT);
+  size_t count = 0;
+  while (take(&space_of_process, space_longest_run(), 1))
+    count++;
+  must(count > 2 * 200 && space_longest_in(0) < space_longest_run() && space_longest_in(1) < space_longest_run());
+  check_space(&space_of_process);
+}
+
 /* More arenas come when one is full, and the lowest that has room is taken from first. */
 static void more_arenas(void *argument)
 {
@@ -210,6 +240,7 @@ static void charged_beyond(void *argument)
 
 IN_CHILD(lowest_first)
 IN_CHILD(aligned)
+IN_CHILD(of_nodes)
 IN_CHILD(more_arenas)
 IN_CHILD(longer_and_shorter)
 IN_CHILD(finding)
@@ -221,10 +252,15 @@ WITH(charged_beyond, bool, false, true)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(lowest_first_test), cmocka_unit_test(aligned_test),
-    cmocka_unit_test(more_arenas_test),  cmocka_unit_test(longer_and_shorter_test),
-    cmocka_unit_test(finding_test),      cmocka_unit_test(one_after_the_other_test),
-    cmocka_unit_test(charged_test),      cmocka_unit_test(charged_beyond_test),
+    cmocka_unit_test(lowest_first_test),
+    cmocka_unit_test(aligned_test),
+    cmocka_unit_test(of_nodes_test),
+    cmocka_unit_test(more_arenas_test),
+    cmocka_unit_test(longer_and_shorter_test),
+    cmocka_unit_test(finding_test),
+    cmocka_unit_test(one_after_the_other_test),
+    cmocka_unit_test(charged_test),
+    cmocka_unit_test(charged_beyond_test),
   };
   return cmocka_run_group_tests_name("space", tests, NULL, NULL);
 }

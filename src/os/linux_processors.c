@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT
+ * On which processor a thread is, and near to which memory. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "base/bits.h"
+#include "os/linux_lines.h"
+#include "os/os.h"
+#include <sched.h>
+
+/* The kernel writes the number of the processor into each thread's memory (restartable sequences), and glibc says where that is
+ * from version 2.35 on. Where it does not, the call is a short one, without the system. */
+extern const ptrdiff_t __rseq_offset __attribute__((weak));
+extern const unsigned int __rseq_size __attribute__((weak));
+
+enum { PROCESSORS_MOST = 8192 }; /* that Linux knows of on any machine */
+
+/* How many below each processor the process may not use. Where it may use all from the first on, nothing is written there. */
+static uint16_t unusable_below[PROCESSORS_MOST];
+
+static unsigned rank_of(unsigned processor)
+{
+  return processor - (processor < PROCESSORS_MOST ? unusable_below[processor] : 0);
+}
+
+unsigned os_processor(void)
+{
+#if __has_builtin(__builtin_thread_pointer)
+  if (&__rseq_offset && &__rseq_size && __rseq_size)
+    return rank_of(*(const volatile uint32_t *)((const char *)__builtin_thread_pointer() + __rseq_offset)); /* cpu_id_start */
+#endif
+  int saved = errno, processor = sched_getcpu();
+  errno = saved;
+  return processor < 0 ? 0 : rank_of((unsigned)processor);
+}
+
+/* A container, or one node of a large machine, often has every second processor, or the upper half. */
+static unsigned note_ranks(const cpu_set_t *usable, size_t bytes)
+{
+  unsigned count = 0, total = (unsigned)CPU_COUNT_S(bytes, usable);
+  for (unsigned i = 0; i < PROCESSORS_MOST && count < total; i++) {
+    if (unusable_below[i] != i - count)
+      unusable_below[i] = (uint16_t)(i - count);
+    count += CPU_ISSET_S(i, bytes, usable) != 0;
+  }
+  return total;
+}
+
+/* ---- nodes ---- */
+
+enum { NODES_FROM = 8, NODES_MOST = 256 }; /* no machine with fewer processors has several */
+static bool several_nodes;
+
+/* The list is as "0-3" or "0,2". Two numbers are two nodes. */
+static bool has_several(const char *path)
+{
+  char list[32];
+  int file = open_file(path);
+  if (file < 0)
+    return false;
+  ssize_t length = read_file(file, list, sizeof list);
+  close_file(file);
+  for (ssize_t i = 0; i < length; i++)
+    if (list[i] == '-' || list[i] == ',')
+      return true;
+  return false;
+}
+
+/* The C library asks the kernel's page in the process, and so makes no call of the system, as far as it has such a page. */
+extern int getcpu(unsigned *processor, unsigned *node) __attribute__((weak));
+
+unsigned os_node(void)
+{
+  unsigned processor, node = 0;
+  if (likely(!several_nodes))
+    return 0;
+  int saved = errno;
+  if (getcpu(&processor, &node) != 0)
+    node = 0;
+  errno = saved;
+  return node % NODES_MOST;
+}
+
+unsigned os_processors(void)
+{
+  int saved = errno;
+  _Alignas(cpu_set_t) unsigned char usable[PROCESSORS_MOST / 8] = {0};
+  bool known = sched_getaffinity(0, sizeof usable, (cpu_set_t *)usable) == 0;
+  errno = saved;
+  unsigned count = known ? note_ranks((cpu_set_t *)usable, sizeof usable) : 1;
+  several_nodes = count >= NODES_FROM && getcpu && has_several("/sys/devices/system/node/has_cpu");
+  errno = saved;
+  return count;
+}
