@@ -49,7 +49,7 @@ static unsigned note_ranks(const cpu_set_t *usable, size_t bytes)
 /* ---- nodes ---- */
 
 enum { NODES_FROM = 8, NODES_MOST = 256 }; /* no machine with fewer processors has several */
-static bool several_nodes;
+bool os_has_nodes;
 
 /* The list is as "0-3" or "0,2". Two numbers are two nodes. */
 static bool has_several(const char *path)
@@ -72,7 +72,7 @@ extern int getcpu(unsigned *processor, unsigned *node) __attribute__((weak));
 unsigned os_node(void)
 {
   unsigned processor, node = 0;
-  if (likely(!several_nodes))
+  if (!os_has_nodes)
     return 0;
   int saved = errno;
   if (getcpu(&processor, &node) != 0)
@@ -88,7 +88,7 @@ unsigned os_processors(void)
   bool known = sched_getaffinity(0, sizeof usable, (cpu_set_t *)usable) == 0;
   errno = saved;
   unsigned count = known ? note_ranks((cpu_set_t *)usable, sizeof usable) : 1;
-  several_nodes = count >= NODES_FROM && getcpu && has_several("/sys/devices/system/node/has_cpu");
+  os_has_nodes = count >= NODES_FROM && getcpu && has_several("/sys/devices/system/node/has_cpu");
   errno = saved;
   return count;
 }

@@ -8,6 +8,7 @@
 #ifndef OS_OS_H
 #define OS_OS_H
 
+#include "base/bits.h"
 #include "base/machine.h"
 #include "base/profile.h"
 #include <stdbool.h>
@@ -119,8 +120,9 @@ unsigned os_processor(void);
 /* How many processors the process may use, and numbers them; 1 if that cannot be known. Not beside a call of either. */
 unsigned os_processors(void);
 
-/* The node that the thread is on, below 256: some memory is nearer to its processors than other is. A page is of the node that
- * touches it first. 0 where all is one node, or it is not known. os_processors() comes first. */
+/* Whether some memory is nearer to some processors than other is, as the kernel has it; os_processors() finds out. And the node
+ * that the thread is on then, below 256: a page is of the node that touches it first. 0: it is not known. */
+extern INTERNAL bool os_has_nodes;
 unsigned os_node(void);
 
 void os_yield(void);

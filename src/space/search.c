@@ -32,6 +32,7 @@ static bool is_ours[SLOTS_MOST]; /* the slot has an arena of the process's space
 static uint8_t node_of[SLOTS_MOST];
 enum { ANY_NODE = 256 };
 
+static unsigned near_node(void) { return likely(!os_has_nodes) ? ANY_NODE : os_node(); }
 static bool is_near(size_t slot, unsigned node) { return node == ANY_NODE || node_of[slot] == node; }
 
 /* The slot is set last, when questions about any address may find the arena. */
@@ -113,7 +114,7 @@ __attribute__((always_inline)) static inline taken_t search_arenas(size_t units,
 NOINLINE static run_t *search_further(space_t *space, size_t units, size_t alignment, bool filled)
 {
   run_t *run = NULL;
-  unsigned node = os_node();
+  unsigned node = near_node();
   taken_t taken = search_arenas(units, alignment, filled, OTHERS_USED, node, &run);
   if (taken == NO_ROOM)
     taken = search_arenas(units, alignment, filled, OWN_GROW, node, &run);
@@ -129,7 +130,7 @@ run_t *space_search(space_t *space, size_t units, size_t alignment, bool filled)
   run_t *run = NULL;
   if (!HAS_SYSTEM || space->fixed)
     return take_from(space->fixed, units, alignment, filled, ANY_GROW, &run) == TAKEN ? run : NULL;
-  if (search_arenas(units, alignment, filled, OWN_MAPPED, os_node(), &run) == TAKEN)
+  if (search_arenas(units, alignment, filled, OWN_MAPPED, near_node(), &run) == TAKEN)
     return run;
   return search_further(space, units, alignment, filled);
 }

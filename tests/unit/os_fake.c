@@ -217,6 +217,7 @@ uint64_t os_now_ms(void) { return __atomic_load_n(&os_fake.now_ms, __ATOMIC_RELA
 
 unsigned os_processor(void) { return os_fake.processor; }
 unsigned os_processors(void) { return os_fake.processors; }
+bool os_has_nodes;
 unsigned os_node(void) { return os_fake.node; }
 void os_yield(void) { usleep(0); }
 

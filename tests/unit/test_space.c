@@ -48,6 +48,7 @@ static void of_nodes(void *argument)
   run_t *first = take(&space_of_process, 8, 1), *hole = take(&space_of_process, 8, 1), *last = take(&space_of_process, 8, 1);
   must(window_slot_of(last->start) == 0);
   space_give(&space_of_process, hole);
+  os_has_nodes = true;
   os_fake.node = 3;
   for (size_t i = 0; i < 100; i++)
     must(window_slot_of(take(&space_of_process, 8, 1)->start) == 1);
