@@ -18,12 +18,13 @@ void tool_look(void)
     os_tool_may_take();
 }
 
-/* A constructor may have come before the library's own. */
+/* A constructor may have come before the library's own. Where the program may map nothing, a heap with its own blocks may not
+ * either. */
 void tool_settle(void)
 {
   tool_look();
   if (settings.blocks == BLOCKS_OWN)
-    os_tool = (os_tool_t){0};
+    os_tool = (os_tool_t){.has_shadows = os_tool.has_shadows};
   bool wanted = settings.blocks == BLOCKS_OF_MALLOC || (settings.blocks == BLOCKS_BY_TOOL && os_tool.allocates);
   blocks_are_malloced = wanted && os_tool_may_take();
 }
