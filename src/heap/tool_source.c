@@ -4,6 +4,7 @@
  * to the block, or none would ever be lost. So the range begins in front of it, in what malloc has there itself: no other
  * block can be there. */
 #include "heap/tool_source.h"
+#include "base/shared.h"
 #include "heap/granular.h"
 #include "option.h"
 
@@ -14,6 +15,7 @@ bool blocks_are_malloced;
 void tool_look(void)
 {
   os_look_for_tool();
+  shared_by_loops = os_tool.sees_calls;
   if (os_tool.allocates)
     os_tool_may_take();
 }
@@ -98,6 +100,7 @@ void tool_reset_guest(const heap_t *heap)
 {
   if (!heap->marked)
     return;
+  os_tool_leave_order(heap);
   os_tool_end_blocks(heap, false);
   os_tool_begin_blocks(heap, false);
   tool_close_guest(heap);

@@ -35,7 +35,8 @@ enum {
   MAKE_MEM_UNDEFINED,
   MAKE_MEM_DEFINED,
   HELGRIND = 'H' << 24 | 'G' << 16,
-  HAPPENS_BEFORE = HELGRIND + 256 + 33, /* drd's too */
+  CLEAN_MEMORY = HELGRIND, /* drd's too, as the next */
+  HAPPENS_BEFORE = HELGRIND + 256 + 33,
   HAPPENS_AFTER
 };
 
@@ -90,16 +91,16 @@ static bool is_preloaded(const char *part, const char *but)
   return false;
 }
 
-static void look_for_valgrind(void)
 /* Valgrind ends at an alignment that is larger. */
 enum { ALIGNMENT_OF_VALGRIND = 16 << 20 };
 static size_t alignment_most = SIZE_MAX;
 
+static void look_for_valgrind(void)
 {
   if (!request(RUNNING_ON_VALGRIND, 0, 0, 0, 0))
     return;
-  os_tool.allocates = is_preloaded("vgpreload_", "vgpreload_core");
   alignment_most = ALIGNMENT_OF_VALGRIND;
+  os_tool.allocates = is_preloaded("vgpreload_", "vgpreload_core");
   os_tool.sees_bytes = os_tool.sees_all = is_preloaded("vgpreload_memcheck", NULL);
   os_tool.sees_orders = is_preloaded("vgpreload_helgrind", NULL) || is_preloaded("vgpreload_drd", NULL);
 }
@@ -112,25 +113,25 @@ void __asan_report_error(void *code, void *frame, void *stack, void *address, in
 void __tsan_acquire(void *address);
 void __tsan_release(void *address);
 void heaptrack_malloc(void *block, size_t size);
-#pragma weak __asan_poison_memory_region
 void __lsan_do_leak_check(void);
+#pragma weak __asan_poison_memory_region
 #pragma weak __asan_unpoison_memory_region
 #pragma weak __asan_report_error
 #pragma weak __tsan_acquire
 #pragma weak __tsan_release
 #pragma weak heaptrack_malloc
-
 #pragma weak __lsan_do_leak_check
+
 static bool has_address_sanitizer(void) { return __asan_poison_memory_region && __asan_unpoison_memory_region; }
 static bool has_thread_sanitizer(void) { return __tsan_acquire && __tsan_release; }
-
 static bool searches_for_leaks(void) { return __lsan_do_leak_check; }
+
 static void look_for_runtimes(void)
 {
   os_tool.allocates |= has_address_sanitizer() || has_thread_sanitizer() || searches_for_leaks() || heaptrack_malloc;
   os_tool.sees_bytes |= has_address_sanitizer();
   os_tool.sees_orders |= has_thread_sanitizer();
-  os_tool.has_shadows = has_thread_sanitizer();
+  os_tool.has_shadows = os_tool.sees_calls = has_thread_sanitizer();
 }
 
 #if defined UNDER_SANITIZER || defined TIDEPOOL_IS_MALLOC
@@ -265,6 +266,8 @@ void os_tool_end_blocks(const void *owner, bool in_block)
 void os_tool_begin_block(const void *owner, const void *block, size_t size)
 {
   announce(MEMPOOL_ALLOC, (uintptr_t)owner, (uintptr_t)block, size);
+  if (os_tool.sees_orders)
+    request(CLEAN_MEMORY, (uintptr_t)block, size, 0, 0);
   unpoison(block, size);
 }
 
