@@ -15,8 +15,8 @@ import tempfile
 # Bottom up: a folder of src ("" is src itself) and its units, which are pairs of .c and .h or one of the two. A unit may
 # include itself and what stands before it.
 LAYERS = [
-    ("base", ["machine", "profile", "bits", "grown", "bit_tree", "pattern", "text", "span_tree", "range_tree", "granules",
-              "granules_kept", "granules_beside", "granule_rows", "granules_index", "granules_cut"]),
+    ("base", ["machine", "profile", "shared", "bits", "grown", "bit_tree", "pattern", "text", "span_tree", "range_tree",
+              "granules", "granules_kept", "granules_beside", "granule_rows", "granules_index", "granules_cut"]),
     ("os", ["embedded/atomics", "embedded/errno", "embedded/string", "os", "tool", "places", "thread_local", "lock",
             "closure", "linux", "linux_output", "linux_threads", "linux_faults", "linux_stack", "linux_lines",
             "linux_processors", "linux_places", "linux_memory", "linux_tool", "embedded"]),

@@ -4,7 +4,8 @@
  *
  * A block is what a caller receives. Several pools of different block sizes stand behind pool_alloc(), which takes each request
  * to the pool of its size class. Any thread may call every function here at any time, in a child after fork() too. A signal
- * handler may do so only if it did not interrupt a call of this library.
+ * handler may do so only if it did not interrupt a call of this library; nor one of malloc, where that is what blocks come from
+ * (under valgrind and sanitizers, and with blocks=malloc).
  *
  * All sizes are bytes. Blocks are aligned to 16. Success, and every kind of free, leave errno as it was.
  *

@@ -2,7 +2,7 @@
  *
  * Ranges of bits are handled by whole words. Only the first and the last word of a range need a mask (range_mask()). */
 #include "base/bits.h"
-#include <string.h>
+#include "base/shared.h"
 
 /* Returns the bits of word `w` that lie in [from, to), which is not empty. */
 static uint64_t range_mask(size_t w, size_t from, size_t to)
@@ -25,7 +25,7 @@ void bits_set(uint64_t *map, size_t from, size_t to)
   map[w] |= range_mask(w, from, to);
   map[last] |= range_mask(last, from, to);
   if (last - w > 1)
-    memset(map + w + 1, 0xff, (last - w - 1) * sizeof *map);
+    shared_fill(map + w + 1, 0xff, (last - w - 1) * sizeof *map);
 }
 
 void bits_clear(uint64_t *map, size_t from, size_t to)
@@ -36,7 +36,7 @@ void bits_clear(uint64_t *map, size_t from, size_t to)
   map[w] &= ~range_mask(w, from, to);
   map[last] &= ~range_mask(last, from, to);
   if (last - w > 1)
-    memset(map + w + 1, 0, (last - w - 1) * sizeof *map);
+    shared_clear(map + w + 1, (last - w - 1) * sizeof *map);
 }
 
 size_t bits_count(const uint64_t *map, size_t from, size_t to)

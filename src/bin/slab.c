@@ -2,6 +2,7 @@
  *
  * Taking goes through the bitmap word by word, from the lowest: blocks that are handed out together lie together. */
 #include "bin/slab.h"
+#include "base/shared.h"
 #include <string.h>
 
 /* In a region of small units there are no long bitmaps, so a slab has no more blocks than the short bitmap has bits. */
@@ -17,7 +18,10 @@ void slab_init(run_t *slab, arena_t *arena, void *owner, unsigned size_class, si
   slab->purged = 0;
   bool is_short = capacity <= SHORT_BITMAP_WORDS * WORD_BITS;
   slab->bitmap = is_short ? slab->short_bitmap : arena_long_bitmap(arena, (size_t)(slab - arena->runs));
-  memset(slab->bitmap, 0, (capacity + WORD_BITS - 1) / WORD_BITS * sizeof(uint64_t));
+  if (is_short)
+    memset(slab->short_bitmap, 0, sizeof slab->short_bitmap); /* of a length that is known, it is no call */
+  else
+    shared_clear(slab->bitmap, round_up(capacity, WORD_BITS) / 8);
   run_become(slab, RUN_SLAB, owner);
 }
 
@@ -25,7 +29,7 @@ void slab_init(run_t *slab, arena_t *arena, void *owner, unsigned size_class, si
 void slab_empty(run_t *slab)
 {
   if (slab->free_count)
-    memset(slab->bitmap, 0, (slab->fresh + WORD_BITS - 1) / WORD_BITS * sizeof(uint64_t));
+    shared_clear(slab->bitmap, (slab->fresh + WORD_BITS - 1) / WORD_BITS * sizeof(uint64_t));
   slab->free_count = slab->fresh = 0;
   slab->purged = 0;
   slab->zeroed = false;

@@ -71,6 +71,8 @@ static void give_closed(const located_t *at, const char *call, site_t site)
   }
   if (heap->zero_on_free)
     heap_wipe(at, GUARD_FRONT);
+  if (HAS_SYSTEM && unlikely(heap->marked))
+    os_tool_leave_order(heap);
   heap_give_uncached(at, call);
 }
 

@@ -91,10 +91,15 @@ READS_BESIDE_OWNER static guard_state_t head_says(const char *start, size_t usab
   return is_sum_of_returned(head_of(start), head) ? GUARD_RETURNED : GUARD_NONE;
 }
 
+/* Of a block that another thread is about to open the head may still be closed. */
 guard_look_t guard_look(const char *start, size_t usable)
 {
   head_t head;
+  if (HAS_SYSTEM && unlikely(os_tool.sees_bytes))
+    os_tool_begin_silence();
   guard_state_t state = head_says(start, usable, &head);
+  if (HAS_SYSTEM && unlikely(os_tool.sees_bytes))
+    os_tool_end_silence();
   if (!state && guard_is_dead(&head, offsetof(head_t, next)))
     return (guard_look_t){.state = GUARD_RETURNED};
   if (!state)
@@ -141,7 +146,6 @@ static void mark_live(const guarded_t *at, const char *block, size_t size)
     return;
   close_whole(at);
   os_tool_begin_block(at->heap, block, size);
-  os_tool_meet_order(at->heap);
 }
 
 static void mark_returned(const guarded_t *at, const char *block, size_t size)
@@ -283,6 +287,8 @@ void *guard_open(guarded_t at, size_t size, size_t alignment, bool was_returned)
   size_t front = max_size(GUARD_FRONT, alignment);
   char *block = at.start + front;
   head_t *head = head_of(at.start);
+  if (HAS_SYSTEM && unlikely(at.marked))
+    os_tool_meet_order(at.heap);
   if (may_be_closed(&at))
     os_tool_open(at.start, at.usable);
   if (!at.head_only) {

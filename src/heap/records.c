@@ -3,8 +3,9 @@
  * A record comes from one of three places: the memory of a guest; room that was paid for when the heap was made; or the
  * process's metadata, which the heap is then charged for. Only what comes from the last is ever given back. */
 #include "heap/records.h"
+#include "base/shared.h"
+#include "os/tool.h"
 #include "space/metadata.h"
-#include <string.h>
 
 /* Takes a record behind those that there are, or in a new run of the region. The guest's lock is held, or no other thread knows
  * of the heap yet. */
@@ -17,11 +18,13 @@ static void *guest_take_record(heap_t *heap, size_t size)
     run_become(run, RUN_REGION, NULL);
     heap->records = run->start;
     heap->records_end = run->start + run_bytes(arena_of(heap->space, run->start), run);
+    if (HAS_SYSTEM && unlikely(heap->marked)) /* it may have had blocks, which are closed */
+      os_tool_open(heap->records, (size_t)(heap->records_end - heap->records));
     __atomic_fetch_add(&heap->record_run_bytes, (size_t)(heap->records_end - heap->records), __ATOMIC_RELAXED);
   }
   void *record = heap->records;
   heap->records += size;
-  return memset(record, 0, size);
+  return shared_clear(record, size);
 }
 
 static bool is_paid_for(const heap_t *heap, const void *record)

@@ -5,7 +5,6 @@
 #include "heap/sites.h"
 #include "option.h"
 #include "space/metadata.h"
-#include <string.h>
 
 enum {
   CHAINS_LOG2 = 13,
@@ -43,11 +42,27 @@ static size_t chain_for(const os_stack_t *stack)
   return (size_t)(sum >> (64 - CHAINS_LOG2));
 }
 
+/* A thread reads what another has published, which tools take for a race where memcmp() and memcpy() do it. Compilers make
+ * calls of these loops again, unless their words are atomic. */
+static bool has_frames(const record_t *record, const os_stack_t *stack)
+{
+  size_t i = 0;
+  while (i < stack->count && __atomic_load_n(&record->frames[i], __ATOMIC_RELAXED) == stack->frames[i])
+    i++;
+  return i == stack->count;
+}
+
+static void set_frames(record_t *record, const os_stack_t *stack)
+{
+  for (size_t i = 0; i < stack->count; i++)
+    __atomic_store_n(&record->frames[i], stack->frames[i], __ATOMIC_RELAXED);
+}
+
 static site_t search(site_t *chain, const os_stack_t *stack)
 {
   for (site_t at = __atomic_load_n(chain, __ATOMIC_ACQUIRE); at;) {
     const record_t *record = record_of(at);
-    if (record->count == stack->count && !memcmp(record->frames, stack->frames, stack->count * sizeof(void *)))
+    if (record->count == stack->count && has_frames(record, stack))
       return at;
     at = record->next;
   }
@@ -79,7 +94,7 @@ static site_t add(site_t *chain, const os_stack_t *stack)
   record_t *record = record_of(site);
   record->next = *chain;
   record->count = (uint32_t)stack->count;
-  memcpy(record->frames, stack->frames, stack->count * sizeof(void *));
+  set_frames(record, stack);
   __atomic_store_n(&taken, site + units, __ATOMIC_RELEASE);
   __atomic_store_n(chain, site, __ATOMIC_RELEASE);
   return site;

@@ -4,6 +4,7 @@
  * to the block, or none would ever be lost. So the range begins in front of it, in what malloc has there itself: no other
  * block can be there. */
 #include "heap/tool_source.h"
+#include "base/shared.h"
 #include "heap/granular.h"
 #include "option.h"
 
@@ -14,16 +15,18 @@ bool blocks_are_malloced;
 void tool_look(void)
 {
   os_look_for_tool();
+  shared_by_loops = os_tool.sees_calls;
   if (os_tool.allocates)
     os_tool_may_take();
 }
 
-/* A constructor may have come before the library's own. */
+/* A constructor may have come before the library's own. Where the program may map nothing, a heap with its own blocks may not
+ * either. */
 void tool_settle(void)
 {
   tool_look();
   if (settings.blocks == BLOCKS_OWN)
-    os_tool = (os_tool_t){0};
+    os_tool = (os_tool_t){.has_shadows = os_tool.has_shadows};
   bool wanted = settings.blocks == BLOCKS_OF_MALLOC || (settings.blocks == BLOCKS_BY_TOOL && os_tool.allocates);
   blocks_are_malloced = wanted && os_tool_may_take();
 }
@@ -97,6 +100,7 @@ void tool_reset_guest(const heap_t *heap)
 {
   if (!heap->marked)
     return;
+  os_tool_leave_order(heap);
   os_tool_end_blocks(heap, heap->marked_inside);
   os_tool_begin_blocks(heap, heap->marked_inside);
   tool_close_guest(heap);

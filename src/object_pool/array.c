@@ -67,7 +67,7 @@ static void array_lay_out(const object_pool_t *pool, object_array_t *array, size
 void array_destroy(const object_pool_t *pool, object_array_t *array, const char *call)
 {
   if (HAS_SYSTEM)
-    watch_open_array(pool, array);
+    watch_end_array(pool, array);
   void *block = array->place == ARRAY_IN_FRONT ? (void *)array : array->objects;
   if (array->place == ARRAY_APART)
     heap_give_record(pool->heap, array, array->record_bytes);
@@ -122,7 +122,7 @@ object_array_t *array_create(object_pool_t *pool, const resort_t *from, size_t c
   for (size_t i = 0; pool->checked && i < capacity; i++)
     misuse_fill_dead(pool, object_at(pool, array, i));
   if (HAS_SYSTEM)
-    watch_close_array(pool, array);
+    watch_begin_array(pool, array);
   return array;
 }
 
@@ -174,7 +174,7 @@ bool array_enter(object_pool_t *pool, object_array_t *array)
   if (k == OBJECT_ARRAYS || array->first_index == UINT32_MAX)
     return false;
   for (; k > 0 && pool->arrays[k - 1]->objects > array->objects; k--)
-    pool->arrays[k] = pool->arrays[k - 1];
+    STORE(pool->arrays[k], pool->arrays[k - 1]);
   pool->arrays[k] = array;
   STORE(pool->array_count, pool->array_count + 1);
   ADD(pool->capacity, array->capacity);
@@ -207,7 +207,7 @@ void array_leave(object_pool_t *pool, object_array_t *array)
   ADD(pool->held_bytes, -array->bytes);
   STORE(pool->array_count, pool->array_count - 1);
   for (; k < pool->array_count; k++)
-    pool->arrays[k] = pool->arrays[k + 1];
+    STORE(pool->arrays[k], pool->arrays[k + 1]); /* no memmove() is made of that (base/shared.h) */
   if (pool->current == array)
     pool->current = array_with_room(pool);
   uint64_t next = array->first_generation + most_uses(array);

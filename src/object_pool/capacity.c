@@ -217,7 +217,7 @@ static bool end_free_objects(object_pool_t *pool, object_array_t *array, const c
       busy_to_free(pool, array, last);
     last = i;
     lock_release(&pool->lock);
-    hooks_end(pool, object_at(pool, array, i), made, call);
+    hooks_end(pool, array, i, made, call);
     lock_acquire(&pool->lock);
   }
   if (last < capacity)

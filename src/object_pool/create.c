@@ -315,7 +315,7 @@ static void end_objects(object_pool_t *pool, object_array_t *array, const char *
     bit_clear(array->made, i);
     STORE(pool->walked_bytes, 0); /* the hook before may have walked */
     if (made || (pool->checked && !busy))
-      hooks_end(pool, object_at(pool, array, i), made, call);
+      hooks_end(pool, array, i, made, call);
   }
 }
 

@@ -3,8 +3,8 @@
  * A batch must not take an object from itself. Its map answers that with one bit, and is brought up to date only when it is
  * asked. */
 #include "object_pool/eviction.h"
+#include "base/shared.h"
 #include "object_pool/object_misuse.h"
-#include <string.h>
 
 enum { EVICT_ATTEMPTS = 64 }; /* victims that others put before they could be taken */
 
@@ -33,7 +33,7 @@ static void batch_take_map(object_pool_t *pool, const object_array_t *array, bat
   batch->evicts = pool;
   batch->map = choose_map(pool);
   if (pool->batch_at[batch->map])
-    memset(map_of(array, batch->map), 0, bits_words(array->capacity) * sizeof(uint64_t));
+    shared_clear(map_of(array, batch->map), bits_words(array->capacity) * sizeof(uint64_t));
   pool->batch_at[batch->map] = batch->number;
 }
 
@@ -69,7 +69,7 @@ void batch_end(const batch_t *batch)
         bit_clear(map_of(array, batch->map), i);
     }
     for (uint32_t k = 0; left && k < pool->array_count; k++)
-      memset(map_of(pool->arrays[k], batch->map), 0, bits_words(pool->arrays[k]->capacity) * sizeof(uint64_t));
+      shared_clear(map_of(pool->arrays[k], batch->map), bits_words(pool->arrays[k]->capacity) * sizeof(uint64_t));
     pool->batch_at[batch->map] = 0;
   }
   lock_release(&pool->lock);

@@ -62,10 +62,10 @@ static bool make_ready_checked(const object_pool_t *pool, void *object)
 
 /* An object that was used is only reset, because it is still constructed. `used`: it was used before, and has come back by
  * put. */
-static bool make_ready(const object_pool_t *pool, void *object, bool used)
+static bool make_ready(const object_pool_t *pool, const object_array_t *array, void *object, bool used)
 {
   if (HAS_SYSTEM)
-    watch_take(pool, object, used);
+    watch_take(pool, array, object, used);
   if (pool->checked)
     return make_ready_checked(pool, object);
   if (!used)
@@ -95,7 +95,7 @@ void *hooks_hand_out(object_pool_t *pool, object_array_t *array, size_t i, bool 
 {
   void *object = object_at(pool, array, i);
   hook_enter(object);
-  bool ready = make_ready(pool, object, used);
+  bool ready = make_ready(pool, array, object, used);
   if (HAS_SYSTEM && !ready)
     watch_give(pool, object);
   hook_leave(object);
@@ -154,14 +154,17 @@ bool hooks_give(object_pool_t *pool, void *object)
 }
 
 /* An object of a checked pool that was not constructed is free, so it must still be full of dead bytes. */
-void hooks_end(const object_pool_t *pool, void *object, bool made, const char *call)
+void hooks_end(const object_pool_t *pool, const object_array_t *array, size_t i, bool made, const char *call)
 {
+  void *object = object_at(pool, array, i);
   hook_enter(object);
-  watch_open(pool, object);
+  if (HAS_SYSTEM)
+    watch_open(pool, array, object);
   if (made)
     destruct(pool, object);
   else
     misuse_verify_dead(pool, object, call);
-  watch_close(pool, object);
+  if (HAS_SYSTEM)
+    watch_close(pool, object);
   hook_leave(object);
 }

@@ -45,7 +45,7 @@ void hooks_on_put(const object_pool_t *pool, void *object);
 void *hooks_hand_out(object_pool_t *pool, object_array_t *array, size_t i, bool used);
 
 /* Ends a busy object. `made`: it was constructed, and is destructed. */
-void hooks_end(const object_pool_t *pool, void *object, bool made, const char *call);
+void hooks_end(const object_pool_t *pool, const object_array_t *array, size_t i, bool made, const char *call);
 
 /* False: no free object. Otherwise *object is it, or NULL: it could not be constructed. Takes the lock itself. */
 bool hooks_take(object_pool_t *pool, void **object);

@@ -163,7 +163,7 @@ static void drop_pool(heap_t *heap, object_pool_t *pool)
   for (uint32_t k = 0; k < pool->array_count; k++) {
     object_array_t *array = pool->arrays[k];
     if (HAS_SYSTEM)
-      watch_open_array(pool, array);
+      watch_end_array(pool, array);
     if (array->place != ARRAY_IN_FRONT)
       give_overflowed(heap, array->objects, call);
     if (array->place == ARRAY_APART)
@@ -211,10 +211,12 @@ static void free_if_deserted(object_pool_t *pool, object_array_t *array, size_t 
   if (is_in_own_hook(object))
     return;
   bit_clear(array->made, i);
-  watch_open(pool, object);
+  if (HAS_SYSTEM)
+    watch_open(pool, array, object);
   if (pool->checked)
     misuse_fill_dead(pool, object);
-  watch_close(pool, object);
+  if (HAS_SYSTEM)
+    watch_close(pool, object);
   set_busy(pool, array, i, false);
   object_to_free(pool, array, i);
 }

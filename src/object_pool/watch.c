@@ -13,26 +13,42 @@ static size_t closed_bytes(const object_pool_t *pool, const object_array_t *arra
   return (size_t)(array->objects - first_byte(array)) + array->capacity * pool->stride;
 }
 
-void watch_close_array(const object_pool_t *pool, const object_array_t *array)
+void watch_begin_array(const object_pool_t *pool, const object_array_t *array)
 {
-  if (is_watched(pool))
-    os_tool_close(first_byte(array), closed_bytes(pool, array));
+  if (!is_watched(pool))
+    return;
+  os_tool_leave_order(array);
+  os_tool_close(first_byte(array), closed_bytes(pool, array));
 }
 
-void watch_open_array(const object_pool_t *pool, const object_array_t *array)
+void watch_end_array(const object_pool_t *pool, const object_array_t *array)
 {
-  if (is_watched(pool))
-    os_tool_open(first_byte(array), closed_bytes(pool, array));
+  if (!is_watched(pool))
+    return;
+  os_tool_meet_order(array);
+  os_tool_meet_order(pool);
+  os_tool_open(first_byte(array), closed_bytes(pool, array));
+}
+
+static void meet_done(const object_array_t *array, const void *object)
+{
+  os_tool_meet_order(array);
+  os_tool_meet_order(object);
+}
+
+static void leave_done(const object_pool_t *pool, const void *object)
+{
+  os_tool_leave_order(object);
+  os_tool_leave_order(pool);
 }
 
 static bool keeps_content(const object_pool_t *pool) { return pool->construct || pool->reset || pool->destruct; }
 
-void watch_take(const object_pool_t *pool, const void *object, bool used)
+void watch_take(const object_pool_t *pool, const object_array_t *array, const void *object, bool used)
 {
   if (!is_watched(pool))
     return;
-  if (used)
-    os_tool_meet_order(object);
+  meet_done(array, object);
   os_tool_begin_block(pool, object, pool->object_size);
   if (pool->checked || (used && keeps_content(pool)))
     os_tool_open(object, pool->object_size);
@@ -42,6 +58,22 @@ void watch_give(const object_pool_t *pool, const void *object)
 {
   if (!is_watched(pool))
     return;
-  os_tool_leave_order(object);
+  leave_done(pool, object);
   os_tool_end_block(pool, object, pool->object_size);
+}
+
+void watch_open(const object_pool_t *pool, const object_array_t *array, const void *object)
+{
+  if (!is_watched(pool))
+    return;
+  meet_done(array, object);
+  os_tool_open(object, pool->object_size);
+}
+
+void watch_close(const object_pool_t *pool, const void *object)
+{
+  if (!is_watched(pool))
+    return;
+  leave_done(pool, object);
+  os_tool_close(object, pool->object_size);
 }

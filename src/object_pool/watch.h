@@ -44,24 +44,19 @@ static inline void watch_array_block(const heap_t *heap, const void *block)
 }
 
 /* The objects of an array are free, or it is about to end. */
-void watch_close_array(const object_pool_t *pool, const object_array_t *array);
-void watch_open_array(const object_pool_t *pool, const object_array_t *array);
+void watch_begin_array(const object_pool_t *pool, const object_array_t *array);
+void watch_end_array(const object_pool_t *pool, const object_array_t *array);
 
-/* An object goes to a user: `used`, from another one, as that has left it, if there are hooks; else as new. It comes back. */
-void watch_take(const object_pool_t *pool, const void *object, bool used);
+/* An object goes to a user: `used`, from another one, as that has left it, if there are hooks; else as new. It comes back.
+ *
+ * What was done to an object is left there, for whoever has it next; by whoever made the array, there; and all that was done to
+ * objects at their pool, for whoever ends an array. */
+void watch_take(const object_pool_t *pool, const object_array_t *array, const void *object, bool used);
 void watch_give(const object_pool_t *pool, const void *object);
 
 /* A hook runs on an object that has no user, from the first call to the second. */
-static inline void watch_open(const object_pool_t *pool, const void *object)
-{
-  if (is_watched(pool))
-    os_tool_open(object, pool->object_size);
-}
-static inline void watch_close(const object_pool_t *pool, const void *object)
-{
-  if (is_watched(pool))
-    os_tool_close(object, pool->object_size);
-}
+void watch_open(const object_pool_t *pool, const object_array_t *array, const void *object);
+void watch_close(const object_pool_t *pool, const void *object);
 
 /* What was put is no live object. */
 static inline void watch_report(const object_pool_t *pool, const void *object)

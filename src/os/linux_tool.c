@@ -35,7 +35,8 @@ enum {
   MAKE_MEM_UNDEFINED,
   MAKE_MEM_DEFINED,
   HELGRIND = 'H' << 24 | 'G' << 16,
-  HAPPENS_BEFORE = HELGRIND + 256 + 33, /* drd's too */
+  CLEAN_MEMORY = HELGRIND, /* drd's too, as the next */
+  HAPPENS_BEFORE = HELGRIND + 256 + 33,
   HAPPENS_AFTER
 };
 
@@ -90,10 +91,15 @@ static bool is_preloaded(const char *part, const char *but)
   return false;
 }
 
+/* Valgrind ends at an alignment that is larger. */
+enum { ALIGNMENT_OF_VALGRIND = 16 << 20 };
+static size_t alignment_most = SIZE_MAX;
+
 static void look_for_valgrind(void)
 {
   if (!request(RUNNING_ON_VALGRIND, 0, 0, 0, 0))
     return;
+  alignment_most = ALIGNMENT_OF_VALGRIND;
   os_tool.allocates = is_preloaded("vgpreload_", "vgpreload_core");
   os_tool.sees_bytes = os_tool.sees_all = is_preloaded("vgpreload_memcheck", NULL);
   os_tool.sees_orders = is_preloaded("vgpreload_helgrind", NULL) || is_preloaded("vgpreload_drd", NULL);
@@ -109,6 +115,7 @@ void __tsan_release(void *address);
 void __lsan_register_root_region(const void *start, size_t size);
 void __lsan_unregister_root_region(const void *start, size_t size);
 void heaptrack_malloc(void *block, size_t size);
+void __lsan_do_leak_check(void);
 #pragma weak __asan_poison_memory_region
 #pragma weak __asan_unpoison_memory_region
 #pragma weak __asan_report_error
@@ -117,16 +124,18 @@ void heaptrack_malloc(void *block, size_t size);
 #pragma weak __lsan_register_root_region
 #pragma weak __lsan_unregister_root_region
 #pragma weak heaptrack_malloc
+#pragma weak __lsan_do_leak_check
 
 static bool has_address_sanitizer(void) { return __asan_poison_memory_region && __asan_unpoison_memory_region; }
 static bool has_thread_sanitizer(void) { return __tsan_acquire && __tsan_release; }
+static bool searches_for_leaks(void) { return __lsan_do_leak_check; }
 
 static void look_for_runtimes(void)
 {
-  os_tool.allocates |= has_address_sanitizer() || has_thread_sanitizer() || heaptrack_malloc;
+  os_tool.allocates |= has_address_sanitizer() || has_thread_sanitizer() || searches_for_leaks() || heaptrack_malloc;
   os_tool.sees_bytes |= has_address_sanitizer();
   os_tool.sees_orders |= has_thread_sanitizer();
-  os_tool.has_shadows = has_thread_sanitizer();
+  os_tool.has_shadows = os_tool.sees_calls = has_thread_sanitizer();
 }
 
 #if defined UNDER_SANITIZER || defined TIDEPOOL_IS_MALLOC
@@ -183,9 +192,11 @@ void *os_tool_take(size_t size, size_t alignment)
   void *block = NULL;
   int saved = errno;
   KEEPS_FRAME();
-  if (size <= LARGEST && alignment <= _Alignof(max_align_t))
+  if (size > LARGEST || alignment > alignment_most)
+    block = NULL;
+  else if (alignment <= _Alignof(max_align_t))
     block = c_library.allocate(size);
-  else if (size <= LARGEST && c_library.allocate_aligned(&block, alignment, size) != 0)
+  else if (c_library.allocate_aligned(&block, alignment, size) != 0)
     block = NULL;
   errno = saved;
   return block;
@@ -232,7 +243,8 @@ void os_tool_end_silence(void) { announce(CHANGE_ERR_DISABLEMENT, (uintptr_t)-1,
 
 /* ---- blocks in memory of the program ---- */
 
-/* A program may leave a heap in its memory, and make the next there: memcheck ends at a second pool of one address.
+/* A heap is to be destroyed before its memory is used again. Of a program that does not do so memcheck would say nothing of the
+ * kind: it would end at a second pool of one address.
  *
  * It does not search for leaks where no block of malloc is live. So the first byte of an owner is announced as one. */
 void os_tool_begin_blocks(const void *owner, bool in_block)
@@ -258,6 +270,8 @@ void os_tool_end_blocks(const void *owner, bool in_block)
 void os_tool_begin_block(const void *owner, const void *block, size_t size)
 {
   announce(MEMPOOL_ALLOC, (uintptr_t)owner, (uintptr_t)block, size);
+  if (os_tool.sees_orders)
+    request(CLEAN_MEMORY, (uintptr_t)block, size, 0, 0);
   unpoison(block, size);
 }
 

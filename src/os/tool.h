@@ -15,6 +15,7 @@ typedef struct os_tool {
   bool allocates;   /* there is one with a malloc of its own */
   bool sees_bytes;  /* and it knows of each byte whether the program may use it */
   bool sees_orders; /* or what threads do to each other, and in which order */
+  bool sees_calls;  /* and of the library no lock, but its calls of memset() and others */
   bool has_shadows; /* at addresses all over, but for the topmost: the program may map nothing there */
   bool sees_all;    /* its search for leaks goes through all memory of the process, and not through malloc's alone */
 } os_tool_t;

@@ -5,11 +5,11 @@
  *
  * A row is dirty, or clean: the system has the memory of all its pages but the first, which holds the row's own record. */
 #include "space/metadata.h"
+#include "base/shared.h"
 #include "os/os.h"
 #include "space/class_map.h"
 #include "space/pieces.h"
 #include "space/rows.h"
-#include <string.h>
 
 enum {
   CHUNK = 64 << 10,        /* what is mapped at a time: only what is used is ever touched */
@@ -162,7 +162,7 @@ static void *take_small(size_t size, size_t alignment)
   void *record = alignment <= METADATA_ALIGNMENT ? take_listed(size) : NULL;
   if (!record && alignment <= METADATA_ALIGNMENT)
     record = take_piece(size);
-  return record ? memset(record, 0, size) : take_fresh(size, alignment);
+  return record ? shared_clear(record, size) : take_fresh(size, alignment);
 }
 
 /* Before fresh memory is taken, some dirty rows are purged: a clean and a dirty row do not join, and together they may be long

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "space/rows.h"
 #include "base/range_tree.h"
+#include "base/shared.h"
 #include "os/os.h"
-#include <string.h>
 
 enum {
   SHELVES = 48,
@@ -176,7 +176,7 @@ static void *take_end(pages_t *pages, size_t size)
   if (clean)
     rows_count_touched(whole ? size - os_page_size() : size);
   if (!clean || whole)
-    memset(record, 0, clean ? os_page_size() : size);
+    shared_clear(record, clean ? os_page_size() : size);
   return record;
 }
 

@@ -3,8 +3,8 @@
  * A thread's record begins at its first slow path (thread_start()) and ends in the destructor of a key (thread_end()). In
  * between it is in the list of live ones; after a fork, in the child, in that of lost ones. */
 #include "thread/thread.h"
+#include "base/shared.h"
 #include "space/metadata.h"
-#include <string.h>
 
 /* A thread that only frees looks for a record twice for each block. At its end glibc frees up to 40 MiB of stacks: 2,000 of
  * them, with four blocks each. */
@@ -122,7 +122,7 @@ COLD static thread_t *thread_start(void)
     return NULL;
   thread->number = __atomic_fetch_add(&next_number, 1, __ATOMIC_RELAXED);
   magazines_init(&thread->default_magazines, own_cache(thread), thread->number);
-  memset(&thread->spares, 0, sizeof thread->spares);
+  shared_clear(&thread->spares, sizeof thread->spares);
   thread->heap_at[0] = NOT_A_HEAP;
   live_enter(thread);
   bool alone = os_single_threaded();

@@ -15,6 +15,7 @@
 #include <tidepool/stats.h>
 #include <unistd.h>
 
+enum { ALIGNMENT = 32 << 20 }; /* more than valgrind has */
 enum { SIZE = 48, REGION = 64 << 10, UNITS = 16 << 20, OBJECTS = 64, ROUNDS = 50, THREADS = 4 };
 
 #define KEPT_APART __attribute__((noinline)) /* a function of its own in the stacks of reports */
@@ -343,6 +344,10 @@ KEPT_APART static int right(void)
     heap = NULL;
     objects = NULL;
   }
+  char *apart = pool_aligned_alloc(ALIGNMENT, SIZE);
+  must(apart && (uintptr_t)apart % ALIGNMENT == 0, "not aligned");
+  memset(apart, 1, SIZE);
+  pool_free(apart);
   use_objects_of(0, OBJECT_POOL_RESET_ON_GET);
   use_objects_of(0, OBJECT_POOL_RESET_ON_PUT);
   use_objects_of(OBJECT_POOL_CHECKED, OBJECT_POOL_RESET_ON_GET);
@@ -358,8 +363,9 @@ KEPT_APART static int kept(void)
     objects = NULL;
     way->begin();
     way->give(way->take());
-    char *block = pool_alloc(SIZE), *place = way->take();
+    char *block = pool_alloc(SIZE), *place = way->take(), *of_malloc = malloc(SIZE);
     memset(block, 1, SIZE);
+    memcpy(block, &of_malloc, sizeof of_malloc);
     memcpy(place, &block, sizeof block);
     if (objects)
       continue; /* the pool leads to it */

@@ -3,7 +3,8 @@
 
 usage: planted.py memcheck PROGRAM
        planted.py address COMPILER SOURCE INCLUDE LIBRARY
-       planted.py threads PROGRAM SUPPRESSIONS SOURCE INCLUDE LIBRARY"""
+       planted.py threads PROGRAM SUPPRESSIONS SOURCE INCLUDE LIBRARY
+A second program of the folder of each, ordered, has no bug, and is for tools that look for races (ordered.c)."""
 
 import functools
 import glob
@@ -37,8 +38,13 @@ def run(command, **more):
     return done.returncode, done.stdout, done.stderr
 
 
-def valgrind(tool, *arguments):
-    return run(["valgrind", "--command-line-only=yes", "-q", f"--tool={tool}", "--num-callers=30", *arguments])
+def valgrind(tool, *arguments, **more):
+    return run(["valgrind", "--command-line-only=yes", "-q", f"--tool={tool}", "--num-callers=30", *arguments], **more)
+
+
+def beside(planted):
+    path = pathlib.Path(planted)
+    return str(path.with_name("ordered" + path.suffix))
 
 
 # ---- memcheck: reports begin with a head, and each stack with "at" ----
@@ -101,6 +107,10 @@ class Memcheck(unittest.TestCase):
 
     def test_right(self):
         status, _, said = valgrind("memcheck", "--leak-check=full", "--error-exitcode=9", ARGUMENTS[0], "right")
+        self.assertEqual((status, said[:3000]), (0, ""))
+
+    def test_ordered(self):
+        status, _, said = valgrind("memcheck", "--leak-check=full", "--error-exitcode=9", beside(ARGUMENTS[0]))
         self.assertEqual((status, said[:3000]), (0, ""))
 
     def test_kept(self):
@@ -181,6 +191,21 @@ class Address(unittest.TestCase):
     def test_kept(self):
         self.assertEqual(run([self.program, "kept"]), (0, "", ""))
 
+    def test_ordered(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program = compiled(folder, ARGUMENTS[0], "address", beside(ARGUMENTS[1]), *ARGUMENTS[2:])
+            self.assertEqual(run([program]), (0, "", ""))
+
+    def test_search_for_leaks_alone(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program = compiled(folder, ARGUMENTS[0], "leak", *ARGUMENTS[1:])
+            if not program:
+                self.skipTest("its programs do not run here")
+            for right in "right", "kept":
+                self.assertEqual(run([program, right]), (0, "", ""))
+            for way in MALLOCED:
+                self.assertRegex(run([program, "lost", way], **symbolizer())[2], ADDRESS["lost"])
+
 
 def add_address(bug, way):
     def test(self):
@@ -196,14 +221,32 @@ def add_address(bug, way):
     setattr(Address, f"test_{bug}_{way}", test)
 
 
+# Stacks of several functions are compared with one another.
+SITES = {"TIDEPOOL_OPTIONS": "sites=8"}
+
+
 class Threads(unittest.TestCase):
-    def test_helgrind(self):
-        status, _, said = valgrind("helgrind", f"--suppressions={ARGUMENTS[1]}", "--error-exitcode=9", ARGUMENTS[0], "right")
+    def silent(self, tool, *command, **more):
+        status, _, said = valgrind(tool, f"--suppressions={ARGUMENTS[1]}", "--error-exitcode=9", *command, **more)
         self.assertEqual((status, said[:3000]), (0, ""))
 
+    def test_helgrind(self):
+        self.silent("helgrind", ARGUMENTS[0], "right")
+
     def test_drd(self):
-        status, _, said = valgrind("drd", f"--suppressions={ARGUMENTS[1]}", "--error-exitcode=9", ARGUMENTS[0], "right")
-        self.assertEqual((status, said[:3000]), (0, ""))
+        self.silent("drd", ARGUMENTS[0], "right")
+
+    def test_helgrind_ordered(self):
+        self.silent("helgrind", beside(ARGUMENTS[0]))
+
+    def test_drd_ordered(self):
+        self.silent("drd", beside(ARGUMENTS[0]))
+
+    def test_helgrind_sites(self):
+        self.silent("helgrind", beside(ARGUMENTS[0]), "places", **SITES)
+
+    def test_drd_sites(self):
+        self.silent("drd", beside(ARGUMENTS[0]), "places", **SITES)
 
     def test_massif(self):
         with tempfile.NamedTemporaryFile() as figures:
@@ -221,6 +264,10 @@ class Threads(unittest.TestCase):
             if not program:
                 self.skipTest("its programs do not run here")
             self.assertEqual(run([program, "right"]), (0, "", ""))
+            self.assertEqual(run([program, "kept"], TIDEPOOL_OPTIONS="blocks=own"), (0, "", ""))
+            program = compiled(folder, compiler, "thread", beside(ARGUMENTS[2]), *ARGUMENTS[3:])
+            self.assertEqual(run([program]), (0, "", ""))
+            self.assertEqual(run([program, "places"], **SITES), (0, "", ""))
 
     def test_thread_sanitizer_of_gcc(self):
         self.thread_sanitizer("gcc")
