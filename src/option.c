@@ -75,15 +75,17 @@ static bool parse_stats(const char *value)
 }
 
 /* Of the default heap, or of all heaps. */
-static bool parse_reach(const char *value, bool *of_one, bool *of_all)
+static bool parse_reach(const char *value, bool *of_one, option_all_t bit)
 {
-  *of_all = !strcmp(value, "all");
-  if (*of_all)
+  bool all = !strcmp(value, "all"), is_right = all || parse_bool(value, of_one);
+  if (all)
     *of_one = true;
-  return *of_all || parse_bool(value, of_one);
+  if (is_right)
+    settings.all = (uint8_t)((settings.all & ~(unsigned)bit) | (all ? bit : 0));
+  return is_right;
 }
 
-static bool parse_checked(const char *value) { return parse_reach(value, &settings.checked, &settings.checked_all); }
+static bool parse_checked(const char *value) { return parse_reach(value, &settings.checked, ALL_CHECKED); }
 /* A number of addresses, which is bounded by what a stack that is taken has room for. */
 static bool parse_sites(const char *value)
 {
@@ -111,7 +113,7 @@ static bool parse_leaks(const char *value)
 static bool parse_abort_on_exhausted(const char *value) { return parse_bool(value, &settings.abort_on_exhausted); }
 
 static bool parse_check_at_exit(const char *value) { return parse_bool(value, &settings.check_at_exit); }
-static bool parse_guarded(const char *value) { return parse_reach(value, &settings.guarded, &settings.guarded_all); }
+static bool parse_guarded(const char *value) { return parse_reach(value, &settings.guarded, ALL_GUARDED); }
 
 /* Digits alone; 0 is off. */
 static bool parse_guard_sample(const char *value)

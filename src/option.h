@@ -15,17 +15,20 @@ typedef struct options {
   uint8_t huge_pages; /* option_huge_pages_t */
   bool stats_at_exit;
   char stats_file[OPTION_PATH_SIZE]; /* "": to standard error; %p is the number of the process */
-  bool checked, checked_all;         /* the default heap; all heaps and object pools */
-  uint8_t sites;                     /* of the default heap; and how many addresses a site has, in any heap: 0 is one there */
+  bool checked;
+  uint8_t sites; /* of the default heap; and how many addresses a site has, in any heap: 0 is one there */
   bool abort_on_exhausted;
   uint8_t leaks; /* bits of option_leaks_t */
   bool check_at_exit;
-  bool guarded, guarded_all;
+  bool guarded;
+  uint8_t all;           /* bits of option_all_t: of all heaps, and not of the default one alone */
   uint32_t guard_sample; /* one block in so many is walled; 0: none */
   uint8_t blocks;        /* option_blocks_t: where all heaps have them from */
 } options_t;
 
 typedef enum option_leaks { LEAKS_AT_DESTROY = 1 << 0, LEAKS_AT_EXIT = 1 << 1 } option_leaks_t;
+
+typedef enum option_all { ALL_CHECKED = 1 << 0, ALL_GUARDED = 1 << 1 } option_all_t;
 
 typedef enum option_blocks { BLOCKS_BY_TOOL, BLOCKS_OWN, BLOCKS_OF_MALLOC } option_blocks_t;
 

@@ -27,7 +27,7 @@ LAYERS = [
     ("thread", ["magazines", "types", "caches", "thread"]),
     ("heap", ["kinds", "sites", "guard", "dying", "types", "records", "heap", "invalid", "granular", "large", "apart", "walled",
               "tool_source", "locate", "quarantine", "figures", "tick", "fork", "startup", "allocate", "free", "reallocate",
-              "walk", "report", "lost", "leaks", "reset", "region", "valid", "create"]),
+              "walk", "report", "lost", "leaks", "reset", "region", "valid", "least", "create"]),
     ("object_pool", ["types", "object_misuse", "watch", "array", "hot", "cache", "hooks", "registry", "capacity", "eviction",
                      "walk", "get", "put", "handle", "create"]),
     ("api", ["fast_path", "pool", "questions", "heap", "malloc", "malloc_info", "new_delete", "stats"]),

@@ -102,15 +102,14 @@ POOL_API pool_heap_t *pool_heap_of(const void *address) POOL_NAME(heap_of);
  *   purge_delay_ms      how long idle memory is kept before it goes back to the system; a number of milliseconds, or never
  *   huge_pages          never, auto, always: whether to ask for transparent huge pages; auto does where small blocks need more
  *   stats               none, exit, exit:FILE: print all heaps' figures at exit, or add them to FILE (up to 255 bytes long)
- *   checked             0, 1, all: fill and check every block of the default heap, or of all heaps and object pools (see
- * heap.h, POOL_HEAP_CHECKED, and object_pool.h, OBJECT_POOL_CHECKED) guarded             0, 1, all: end every block of the
- * default heap at an inaccessible page (see heap.h, POOL_HEAP_GUARDED), or of all heaps; those with a budget, a reserve or
- * memory, and object pools, are checked guard_sample        0, or a number N: do so with one of N blocks that leave the pools
- * of any heap check_at_exit       0, 1: empty at exit what the thread has cached, so that what it freed twice is seen sites 0,
- * or how many addresses, the call's and its callers', each block of the default heap knows; up to 16 leaks               none,
- * destroy, exit, all: say which blocks are live when a heap is destroyed, or lost at exit blocks              auto, own,
- * malloc: take all blocks from malloc, so that tools see them (auto: under a tool) abort_on_exhausted  0, 1: end the program,
- * with one line, where an allocation would return NULL
+ *   checked             0, 1, all: fill and check each block of the default heap, or of all heaps, and object pools too
+ *   guarded             0, 1, all: end each block of the default heap, or of all heaps, at an inaccessible page
+ *   guard_sample        0, or a number N: do so with one of N blocks that leave the pools of any heap
+ *   check_at_exit       0, 1: empty at exit what the thread has cached, so that what it freed twice is seen
+ *   sites               0, or how many addresses, the call's and its callers', each block of the default heap knows; up to 16
+ *   leaks               none, destroy, exit, all: say which blocks are live when a heap is destroyed, or lost at exit
+ *   blocks              auto, own, malloc: take all blocks from malloc, so that tools see them (auto: under a tool)
+ *   abort_on_exhausted  0, 1: end the program, with one line, where an allocation would return NULL
  *
  * false and EINVAL, with pool_error(): the key is unknown, the value is bad, or the manager is in use already. */
 POOL_API bool pool_option_set(const char *key, const char *value) POOL_NAME(option_set);

@@ -5,11 +5,12 @@
 
 #define POOL_API __attribute__((visibility("default")))
 
-/* A function that the header defines, so that the size of a struct is what the caller was compiled with. */
+/* A function that the header defines, so that the size of a struct is what the caller was compiled with. It is always inline:
+ * where it was called is what the caller wants to read in a message. */
 #ifdef __cplusplus
-#define POOL_INLINE static inline
+#define POOL_INLINE static inline __attribute__((__always_inline__))
 #else
-#define POOL_INLINE static __inline__
+#define POOL_INLINE static __inline__ __attribute__((__always_inline__))
 #endif
 
 /* What linkers know a function as: pool_alloc() is tidepool_alloc, pool_heap_create() tidepool_heap_create, object_pool_get()

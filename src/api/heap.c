@@ -10,6 +10,7 @@
 #include "heap/free.h"
 #include "heap/granular.h"
 #include "heap/invalid.h"
+#include "heap/least.h"
 #include "heap/reallocate.h"
 #include "heap/report.h"
 #include "heap/reset.h"

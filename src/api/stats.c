@@ -230,6 +230,9 @@ static void verify_heaps(void)
     if (!heap->lock.solo || alone)
       heap_verify(heap, alone, "exit");
   lock_release(&heaps_lock);
+  const heap_dependents_t *dependents = __atomic_load_n(&heap_dependents, __ATOMIC_ACQUIRE);
+  if (dependents)
+    dependents->verify(NULL, alone, "exit");
 }
 
 /* Blocks that were freed twice are seen where magazines and depots are emptied, and these never were. What other threads have

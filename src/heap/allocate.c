@@ -154,6 +154,8 @@ NOINLINE static void *take_apart(heap_t *heap, request_t *r)
   walled_load_once_wanted();
   r->heap = heap;
   r->usable = r->size;
+  if (heap->walled_unasked && heap_is_bounded(heap))
+    return NULL;
   if (heap->apart_source)
     block = apart_take(heap, heap->apart_source, r->size, r->alignment, r->call, &r->past);
   else if (is_sample(heap, r))

@@ -7,6 +7,7 @@
 #include "heap/granular.h"
 #include "heap/invalid.h"
 #include "heap/leaks.h"
+#include "heap/least.h"
 #include "heap/locate.h"
 #include "heap/region.h"
 #include "heap/reset.h"
@@ -68,29 +69,27 @@ static void set_cached(heap_t *heap, const pool_heap_options_t *o)
   heap->plane = heap->cached && heap->space->unit_log2 == UNIT_LOG2 ? BIN_PLANE_HEAP : BIN_PLANE_NONE;
 }
 
-/* Returns the size of the table of classes as it is charged. */
-static size_t class_table_bytes(size_t classes) { return round_up((classes + 1) * sizeof(uint32_t), METADATA_ALIGNMENT); }
-
 /* In the caller's memory what does not fit behind the first records is in units. */
 static size_t table_price(const heap_t *heap, const pool_heap_options_t *o)
 {
-  size_t table = class_table_bytes(o->size_class_count);
+  size_t table = heap_class_table_bytes(o->size_class_count);
   if (!o->memory || heap_has_granules(heap))
     return table;
   return (size_t)(heap->records_end - heap->records) >= table ? 0 : round_up(table, (size_t)1 << heap->space->unit_log2);
 }
 
-/* Own classes stand at 1 and on, because class 0 is no class. */
+/* Own classes stand at 1 and on, because class 0 is no class. A head needs room beside what a class is for: without it the
+ * largest would be served by runs. Two that have become the same are as good as one. */
 static bool set_classes(heap_t *heap, const pool_heap_options_t *o)
 {
   if (!HAS_SYSTEM || !o->size_classes)
     return true;
   heap->class_count = (uint8_t)o->size_class_count;
-  uint32_t *sizes = heap_take_record(heap, class_table_bytes(heap->class_count));
+  uint32_t *sizes = heap_take_record(heap, heap_class_table_bytes(heap->class_count));
   if (!sizes)
     return false;
   for (size_t i = 0; i < o->size_class_count; i++)
-    sizes[i + 1] = (uint32_t)o->size_classes[i];
+    sizes[i + 1] = (uint32_t)min_size(o->size_classes[i] + (heap->headed ? GUARD_BYTES : 0), SIZE_MAX_CLASS);
   heap->class_sizes = sizes;
   heap->class_most = SIZE_MAX_CLASS;
   return true;
@@ -131,12 +130,16 @@ static void heap_record_give(heap_t *heap)
 
 /* ---- the list of all heaps ---- */
 
+static void count_user(heap_t *of, size_t by)
+{
+  if (of)
+    __atomic_store_n(&of->users, of->users + by, __ATOMIC_RELAXED); /* read without the lock */
+}
+
 static void count_users(const heap_t *heap, size_t by)
 {
-  if (heap->parent)
-    heap->parent->users += by;
-  if (heap->overflow)
-    heap->overflow->users += by;
+  count_user(heap->parent, by);
+  count_user(heap->overflow, by);
 }
 
 /* The newest heap stands right behind the default one, which is always first. A child is newer than its parent, so it stands in
@@ -191,10 +194,8 @@ static void give_memory(heap_t *heap)
 {
   bool guest = heap_is_guest(heap);
   if (HAS_SYSTEM) {
-    if (!guest)
-      os_tool_end_root(&heap->context, sizeof heap->context);
-    if (unlikely(heap->marked))
-      tool_end_guest(heap);
+    if (unlikely(os_tool.allocates))
+      tool_end(heap);
     region_give(heap);
   }
   heap->mark = 0;
@@ -217,51 +218,6 @@ static heap_t *failed(heap_t *heap, size_t charged)
   return no_memory();
 }
 
-/* A small budget is cut into units whose records are paid from it, so a larger one needs more for them. Returns the least that
- * has room for its own records. */
-static size_t least_budget(const pool_heap_options_t *o, size_t table)
-{
-  pool_heap_options_t larger = *o;
-  if (region_plan(o).granules)
-    return region_least(o);
-  for (;;) {
-    region_plan_t plan = region_plan(&larger);
-    size_t records = region_plan_bytes(&plan, false) + table, unit = plan.units ? 0 : (size_t)1 << plan.unit_log2;
-    if (!region_is_wanted(&larger) || max_size(records, unit) <= larger.budget)
-      return larger.budget;
-    larger.budget = max_size(records, unit);
-  }
-}
-
-/* Memory that is not there yet is taken to be anywhere. */
-static size_t least_of_memory(const pool_heap_options_t *o)
-{
-  static char anywhere;
-  pool_heap_options_t whole = *o;
-  whole.memory = o->memory ? o->memory : &anywhere;
-  whole.memory_size = max_size(o->memory_size, 1);
-  if (!heap_options_are_valid(&whole))
-    return 0;
-  size_t least = region_least(o);
-  return (uintptr_t)o->memory + least >= (uintptr_t)o->memory || invalid(INVALID_MEMORY_WRAPS, least) ? least : 0;
-}
-
-/* 0: no size will do, because the other options are invalid. */
-size_t heap_least_memory(const pool_heap_options_t *options)
-{
-  pool_heap_options_t o = *options;
-  if (o.memory || o.memory_size)
-    return least_of_memory(&o);
-  o.budget = max_size(o.reserve, 1);
-  if (!heap_options_are_valid(&o))
-    return 0;
-  size_t table = o.size_classes ? class_table_bytes(o.size_class_count) : 0;
-  o.budget = least_budget(&o, table) + table;
-  while (o.budget < PTRDIFF_MAX && !region_plan(&o).units)
-    o.budget += KIB;
-  return o.budget;
-}
-
 /* The same if no other moment and no other parent could change that: the budget itself is too small for the records. */
 static heap_t *failed_for_budget(heap_t *heap, const pool_heap_options_t *o, size_t charged, size_t records)
 {
@@ -269,7 +225,7 @@ static heap_t *failed_for_budget(heap_t *heap, const pool_heap_options_t *o, siz
   if (records <= o->budget)
     return invalid(INVALID_BUDGET_OF_RESERVE, o->budget, records);
   if (HAS_SYSTEM && !o->memory && !o->reserve)
-    records = least_budget(o, o->size_classes ? class_table_bytes(o->size_class_count) : 0);
+    records = heap_least_budget(o, o->size_classes ? heap_class_table_bytes(o->size_class_count) : 0);
   return invalid(INVALID_BUDGET, o->budget, records);
 }
 
@@ -282,7 +238,6 @@ static heap_t *create_of_system(const pool_heap_options_t *o)
   heap_t *heap = heap_record_take(region_is_real_time(o));
   if (!heap)
     return no_memory();
-  os_tool_begin_root(&heap->context, sizeof heap->context);
   heap->space = &space_of_process;
   heap->class_most = SIZE_MAX_CLASS;
   set_common(heap, o);
@@ -343,7 +298,7 @@ static heap_t *create(const pool_heap_options_t *o)
   bool has_classes = set_classes(heap, o);
   if (!has_classes || (HAS_SYSTEM && !region_prepare(heap, o))) {
     size_t records = head + table_price(heap, o);
-    heap_give_record(heap, (void *)(uintptr_t)heap->class_sizes, class_table_bytes(heap->class_count));
+    heap_give_record(heap, (void *)(uintptr_t)heap->class_sizes, heap_class_table_bytes(heap->class_count));
     return !has_classes && o->budget && records > o->budget ? failed_for_budget(heap, o, head, records) : failed(heap, head);
   }
   budget_note_peak(&heap->budget);
@@ -363,10 +318,8 @@ static heap_t *create_inside(const pool_heap_options_t *o)
  * up a budget, and are not to be had in memory that was taken before: such a heap is checked. */
 static unsigned flags_for_all(const pool_heap_options_t *o)
 {
-  bool bounded = o->budget || o->reserve || o->memory || o->flags & POOL_HEAP_DENSE;
-  for (const heap_t *h = o->parent; h && !bounded; h = h->parent)
-    bounded = budget_limit(&h->budget) != 0;
-  return settings.guarded_all && !bounded ? POOL_HEAP_GUARDED : POOL_HEAP_CHECKED;
+  bool bounded = o->budget || o->reserve || o->memory || o->flags & POOL_HEAP_DENSE || heap_is_bounded(o->parent);
+  return settings.all & ALL_GUARDED && !bounded ? POOL_HEAP_GUARDED : POOL_HEAP_CHECKED;
 }
 
 /* One that has no room for heads is as the program wants it. */
@@ -376,6 +329,8 @@ NOINLINE static heap_t *create_with_all(const pool_heap_options_t *options)
   int saved = errno;
   o.flags |= flags_for_all(options);
   heap_t *heap = create_inside(&o);
+  if (heap)
+    heap->walled_unasked = o.flags & ~options->flags & POOL_HEAP_GUARDED;
   if (heap)
     return heap;
   errno = saved;
@@ -392,6 +347,13 @@ NOINLINE static heap_t *create_malloced(const pool_heap_options_t *options)
   return create_inside(&o);
 }
 
+NOINLINE static heap_t *create_unasked(const pool_heap_options_t *options)
+{
+  if (blocks_are_malloced && !options->memory)
+    return create_malloced(options);
+  return settings.all ? create_with_all(options) : create_inside(options);
+}
+
 /* The gate makes the creation whole to a fork: the child finds the heap in the list, or nothing of it. */
 heap_t *heap_create(const pool_heap_options_t *options)
 {
@@ -402,9 +364,7 @@ heap_t *heap_create(const pool_heap_options_t *options)
   /* Now, also for a heap in the caller's memory, which makes no system call later. */
   if (!manager_ready() && !o->memory)
     return no_memory();
-  if (HAS_SYSTEM && unlikely(blocks_are_malloced) && !o->memory)
-    return create_malloced(o);
-  return HAS_SYSTEM && unlikely(settings.checked_all || settings.guarded_all) ? create_with_all(o) : create_inside(o);
+  return HAS_SYSTEM && unlikely(blocks_are_malloced | settings.all) ? create_unasked(o) : create_inside(o);
 }
 
 /* ---- ending one ---- */
@@ -417,17 +377,22 @@ static void give_records(heap_t *heap)
     if (bin)
       heap_give_record(heap, bin, bin->depots.of ? sizeof(bin_record_t) : sizeof(bin_t));
   }
-  heap_give_record(heap, (void *)(uintptr_t)heap->class_sizes, class_table_bytes(heap->class_count));
+  heap_give_record(heap, (void *)(uintptr_t)heap->class_sizes, heap_class_table_bytes(heap->class_count));
 }
 
 /* A heap whose parent or overflow this is would go on with a record that is gone. */
 static void refuse_if_used(const heap_t *heap)
 {
-  lock_acquire(&heaps_lock);
-  bool used = heap->users != 0;
-  lock_release(&heaps_lock);
-  if (used)
+  if (unlikely(__atomic_load_n(&heap->users, __ATOMIC_RELAXED) != 0))
     fatal_misuse("pool_heap_destroy", heap, HEAP_IS_NEEDED);
+}
+
+NOINLINE static void look_before_end(heap_t *heap)
+{
+  if (settings.leaks & LEAKS_AT_DESTROY)
+    leaks_at_destroy(heap);
+  if (settings.check_at_exit)
+    heap_drain(heap, "pool_heap_destroy");
 }
 
 /* The heap leaves the list only when no bin of it is due for a tick and no thread has magazines of it: a fork takes the locks
@@ -435,10 +400,8 @@ static void refuse_if_used(const heap_t *heap)
 void heap_destroy(heap_t *heap)
 {
   refuse_if_used(heap);
-  if (HAS_SYSTEM && unlikely(settings.leaks & LEAKS_AT_DESTROY))
-    leaks_at_destroy(heap);
-  if (HAS_SYSTEM && unlikely(settings.check_at_exit))
-    heap_drain(heap, "pool_heap_destroy");
+  if (HAS_SYSTEM && unlikely((settings.leaks & LEAKS_AT_DESTROY) | settings.check_at_exit))
+    look_before_end(heap);
   lock_t *gate = gate_enter(GATE_LIFE);
   heap_end_blocks(heap, true);
   vanish(heap, true);

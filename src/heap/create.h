@@ -10,9 +10,6 @@
 /* NULL + EINVAL: options that contradict each other, a buffer too small. NULL + ENOMEM. */
 heap_t *heap_create(const pool_heap_options_t *options);
 
-/* As pool_heap_least_memory(). */
-size_t heap_least_memory(const pool_heap_options_t *options);
-
 void heap_destroy(heap_t *heap);
 
 #endif

@@ -246,6 +246,14 @@ bool guard_is_dead(const void *bytes, size_t size)
 
 void guard_fill(void *start, size_t size) { pattern_fill(start, size, DEAD_PATTERN); }
 
+/* How long the block was is not known, if it was not the link that was changed. */
+static void verify_link(const guarded_t *at, const head_t *head)
+{
+  const head_t *place = head_of(at->start);
+  if (unlikely(!head || place->next_sum != link_sum(place, place->next)))
+    damaged(at, head, at->start + GUARD_FRONT, AFTER_FREE, at->start + sizeof *head - 1, 0);
+}
+
 /* The first wrong byte ends the program: its offset is what leads to the culprit. Memory behind a head is asked about with what
  * that says. */
 static void verify_pattern(const guarded_t *at, const head_t *head)
@@ -263,6 +271,8 @@ static void verify_what_was_returned(const guarded_t *at)
   head_t head;
   bool known = head_says(at->start, at->usable, &head) == GUARD_RETURNED;
   verify_pattern(at, known ? &head : NULL);
+  if (known)
+    verify_link(at, &head);
 }
 
 /* ---- from one state to the next ---- */
@@ -363,14 +373,12 @@ void guard_link(char *start, char *next)
   head->next_sum = link_sum(head, head->next);
 }
 
-/* How long the block was is not known, if it was not the link that was changed. */
 static head_t verified_head(const guarded_t *at)
 {
   head_t head;
   const head_t *place = head_of(at->start);
   bool known = head_says(at->start, place->usable, &head) == GUARD_RETURNED;
-  if (!known || place->next_sum != link_sum(place, place->next))
-    damaged(at, known ? &head : NULL, at->start + GUARD_FRONT, AFTER_FREE, at->start + sizeof head - 1, 0);
+  verify_link(at, known ? &head : NULL);
   return head;
 }
 

@@ -27,6 +27,8 @@ heap_t *heaps_shared_from(heap_t *heap);
 struct object_pool_figures;
 typedef void heap_dependent_visit_fn(const struct object_pool_figures *figures, void *context);
 typedef struct heap_dependents {
+  void (*verify)(heap_t *heap, bool alone,
+                 const char *call); /* objects that were put; not under the lock. NULL: of all heaps */
   void (*drop)(heap_t *heap);
   void (*visit)(heap_dependent_visit_fn *visit, void *context); /* not under the lock */
   void (*thread_ends)(void);
@@ -41,6 +43,14 @@ static inline bool heap_watches_thread(void) { return thread_current() != NULL; 
 
 /* For so many processors; before the default heap has a bin. */
 void heap_size_depots(unsigned processors);
+
+/* It or an ancestor has a budget. */
+static inline bool heap_is_bounded(const heap_t *heap)
+{
+  while (heap && !budget_limit(&heap->budget))
+    heap = heap->parent;
+  return heap != NULL;
+}
 
 static inline bin_t *published_bin(const heap_t *heap, unsigned size_class)
 {

@@ -36,7 +36,7 @@ static void note_kept(heap_t *heap, bin_t *bin, size_t by)
   if (bin)
     __atomic_fetch_add(&bin->withheld, (uint32_t)by, __ATOMIC_RELAXED);
   else
-    __atomic_fetch_add(&heap->quarantine.blocks_apart, by, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&heap->quarantine.blocks_apart, (uint32_t)by, __ATOMIC_RELAXED);
 }
 
 static guarded_t guarded(const heap_t *heap, char *start, const char *call)
@@ -65,7 +65,7 @@ static void keep(heap_t *heap, char *start, size_t size, const char *call)
     guard_link(q->last, start);
   }
   q->last = start;
-  __atomic_store_n(&q->bytes, q->bytes + size, __ATOMIC_RELAXED); /* read without the lock */
+  __atomic_store_n(&q->bytes, q->bytes + (uint32_t)size, __ATOMIC_RELAXED); /* read without the lock */
 }
 
 /* Takes the oldest out while there are more than `most` bytes, and room for them. */
@@ -82,7 +82,7 @@ static size_t take_oldest(heap_t *heap, size_t most, char **starts, const char *
   }
   if (!q->first)
     q->last = NULL;
-  __atomic_store_n(&q->bytes, bytes, __ATOMIC_RELAXED);
+  __atomic_store_n(&q->bytes, (uint32_t)bytes, __ATOMIC_RELAXED);
   return count;
 }
 

@@ -9,11 +9,15 @@
 #include "heap/walk.h"
 #include <string.h>
 
+static const char *end_call(bool for_good) { return for_good ? "pool_heap_destroy" : "pool_heap_reset"; }
+
 /* Object pools end without their hooks: their objects are blocks of the heap. */
-static void drop_dependents(heap_t *heap)
+static void drop_dependents(heap_t *heap, bool for_good)
 {
   if (!heap->object_pools)
     return;
+  if (HAS_SYSTEM)
+    heap_dependents->verify(heap, true, end_call(for_good));
   lock_acquire(&heaps_lock);
   heap_dependents->drop(heap);
   lock_release(&heaps_lock);
@@ -52,9 +56,9 @@ static void end_checks(heap_t *heap, const char *call)
  * are live. Magazines go to their bins, so these end after them. */
 void heap_end_blocks(heap_t *heap, bool for_good)
 {
-  drop_dependents(heap);
+  drop_dependents(heap, for_good);
   if (HAS_SYSTEM && heap->checked)
-    end_checks(heap, for_good ? "pool_heap_destroy" : "pool_heap_reset");
+    end_checks(heap, end_call(for_good));
   if (heap->zero_on_free)
     heap_walk(heap, wipe_visited, heap);
   if (HAS_SYSTEM && heap->cached)
@@ -62,7 +66,7 @@ void heap_end_blocks(heap_t *heap, bool for_good)
   FOR_EACH_BIN(bin, heap)
     (for_good ? bin_destroy : bin_reset)(bin);
   if (HAS_SYSTEM) {
-    apart_give_all(heap, for_good ? "pool_heap_destroy" : "pool_heap_reset");
+    apart_give_all(heap, end_call(for_good));
     large_free_all(heap);
   }
   if (HAS_SYSTEM && unlikely(heap->marked))

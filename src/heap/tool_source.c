@@ -63,11 +63,13 @@ static void give_malloced(const huge_apart_t *apart, const char *call)
 static const apart_source_t malloc_source = {
   .take = take_malloced, .bytes = malloced_bytes, .largest = largest_malloced, .give = give_malloced};
 
-/* They count as blocks with heads: they move when their size changes, so that a use of the old address is found. */
+/* They count as blocks with heads: they move when their size changes, so that a use of the old address is found. A record leads
+ * to what is the program's. */
 void tool_begin(heap_t *heap)
 {
   apart_begin(heap, &malloc_source);
   heap->headed = true;
+  os_tool_begin_root(&heap->context, sizeof heap->context);
 }
 
 /* ---- guests ---- */
@@ -106,12 +108,20 @@ void tool_reset_guest(const heap_t *heap)
   tool_close_guest(heap);
 }
 
-void tool_end_guest(const heap_t *heap)
+static void end_guest(const heap_t *heap)
 {
   if (!heap->marked)
     return;
   os_tool_end_blocks(heap, heap->marked_inside);
   tool_open_guest(heap);
+}
+
+void tool_end(const heap_t *heap)
+{
+  if (heap_is_guest(heap))
+    end_guest(heap);
+  else if (heap->apart_source == &malloc_source)
+    os_tool_end_root(&heap->context, sizeof heap->context);
 }
 
 /* ---- what is no block ---- */

@@ -30,7 +30,7 @@ void tool_begin_guest(heap_t *heap);
 void tool_close_guest(const heap_t *heap);
 void tool_open_guest(const heap_t *heap);
 void tool_reset_guest(const heap_t *heap);
-void tool_end_guest(const heap_t *heap);
+void tool_end(const heap_t *heap); /* of a heap whose blocks are malloced, too */
 
 /* The tool says what it knows of an address that is no live block of the heap, or of none (NULL), before the manager does. */
 COLD void tool_report(const heap_t *heap, const void *block);

@@ -39,8 +39,8 @@ typedef enum region_kind {
 /* Blocks that came back and are kept for a while (heap/quarantine.h). */
 typedef struct quarantine {
   char *first, *last; /* the oldest comes first */
-  size_t bytes;
-  size_t blocks_apart; /* those that are of no bin */
+  uint32_t bytes;
+  uint32_t blocks_apart; /* those that are of no bin */
 } quarantine_t;
 
 typedef struct heap_region {
@@ -86,6 +86,7 @@ struct pool_heap {
   uint8_t plane;                    /* BIN_PLANE_*, of its bins */
   bool apart;                       /* its blocks, or samples of them, are apart: see apart_source */
   bool headed;                      /* its blocks have heads (guard.h): it is checked, or has sites */
+  bool walled_unasked;              /* guarded by an option of the process alone: not beside a budget */
   bool marked;                      /* a tool is told what may be touched of its memory: a guest that is checked */
   bool marked_inside;               /* and that memory is in a block of another such guest */
   bool plain_granules;              /* its region is of granules, whose blocks need neither guard nor wipe */

@@ -165,7 +165,7 @@ static void set_geometry(object_pool_t *pool, const object_pool_options_t *o)
 /* A checked or watched pool counts as hooked even without hooks: every get and put looks at the object. */
 static bool is_checked(const object_pool_options_t *o)
 {
-  return o->flags & OBJECT_POOL_CHECKED || (HAS_SYSTEM && (settings.checked_all || settings.guarded_all));
+  return o->flags & OBJECT_POOL_CHECKED || (HAS_SYSTEM && settings.all);
 }
 
 static bool is_hooked(const object_pool_options_t *o)
@@ -178,6 +178,7 @@ static void pool_set_up(object_pool_t *pool, heap_t *heap, const object_pool_opt
 {
   *pool = (object_pool_t){.is_apart = pool->is_apart,
                           .checked = is_checked(o),
+                          .checked_unasked = is_checked(o) && !(o->flags & OBJECT_POOL_CHECKED),
                           .watched = objects_are_watched(),
                           .single_thread = o->flags & OBJECT_POOL_SINGLE_THREAD,
                           .resets_on_put = o->reset_time == OBJECT_POOL_RESET_ON_PUT,

@@ -75,11 +75,14 @@ static bool make_ready(const object_pool_t *pool, const object_array_t *array, v
   return true;
 }
 
-/* A checked object is destructed at each put, and filled, so that a later use of it shows. */
+/* A checked object is destructed at each put, and filled, so that a later use of it shows. A program that has not asked for
+ * that has in `reset` what becomes of what the object leads to. */
 void hooks_on_put(const object_pool_t *pool, void *object)
 {
   hook_enter(object);
   if (pool->checked) {
+    if (pool->checked_unasked)
+      reset(pool, object);
     destruct(pool, object);
     misuse_fill_dead(pool, object);
   } else if (pool->resets_on_put) {

@@ -2,13 +2,14 @@
  *
  * A message names the pool, because an address says little to its reader. The name is the program's, so it is quoted. */
 #include "object_pool/object_misuse.h"
+#include "base/pattern.h"
 #include "base/text.h"
 #include "heap/invalid.h"
 #include "misuse.h"
 #include "os/os.h"
 #include "os/places.h"
 
-#define DEAD_BYTES "\x0b\xdb\xea\x1d" /* 0x1deadb0b as it lies in memory, as in checked heaps */
+static const pattern_t DEAD = {{0x0b, 0xdb, 0xea, 0x1d}}; /* 0x1deadb0b as it lies in memory, as in checked heaps */
 
 static void say_pool(text_t *text, const object_pool_t *pool)
 {
@@ -55,11 +56,7 @@ void misuse_say_left(const object_pool_t *pool, size_t live)
   os_write_kept_error(buffer, length);
 }
 
-void misuse_fill_dead(const object_pool_t *pool, void *object)
-{
-  for (size_t i = 0; i < pool->object_size; i++)
-    ((unsigned char *)object)[i] = (unsigned char)DEAD_BYTES[i % 4];
-}
+void misuse_fill_dead(const object_pool_t *pool, void *object) { pattern_fill(object, pool->object_size, DEAD); }
 
 COLD static _Noreturn void written_after_put(const object_pool_t *pool, const void *object, size_t offset, const char *call)
 {
@@ -76,11 +73,22 @@ COLD static _Noreturn void written_after_put(const object_pool_t *pool, const vo
   fatal_misuse(call, object, buffer);
 }
 
+/* Where the first wrong byte is; the size of the object: it has none. */
+static size_t first_written(const object_pool_t *pool, const void *object)
+{
+  const char *wrong = pattern_find_other(object, (const char *)object + pool->object_size, DEAD);
+  return wrong ? (size_t)(wrong - (const char *)object) : pool->object_size;
+}
+
+bool misuse_was_written(const object_pool_t *pool, const void *object)
+{
+  return first_written(pool, object) < pool->object_size;
+}
+
 /* The first wrong byte ends the program: its offset is what leads to the culprit. */
 void misuse_verify_dead(const object_pool_t *pool, const void *object, const char *call)
 {
-  const unsigned char *bytes = object;
-  for (size_t i = 0; i < pool->object_size; i++)
-    if (unlikely(bytes[i] != (unsigned char)DEAD_BYTES[i % 4]))
-      written_after_put(pool, object, i, call);
+  size_t offset = first_written(pool, object);
+  if (unlikely(offset < pool->object_size))
+    written_after_put(pool, object, offset, call);
 }

@@ -20,6 +20,7 @@ COLD void misuse_say_left(const object_pool_t *pool, size_t live);
 
 /* The first fills an object with dead bytes. The second makes sure that it is still full of them, or ends the program. */
 void misuse_fill_dead(const object_pool_t *pool, void *object);
+bool misuse_was_written(const object_pool_t *pool, const void *object);
 void misuse_verify_dead(const object_pool_t *pool, const void *object, const char *call);
 
 static inline void *full(void)

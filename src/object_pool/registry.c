@@ -177,6 +177,39 @@ static void drop_pool(heap_t *heap, object_pool_t *pool)
     give_overflowed(heap, pool, call);
 }
 
+/* Returns a free object that was written to, and is therefore not full of dead bytes any more. Under the pool's lock. */
+static const void *find_written(const object_pool_t *pool)
+{
+  for (uint32_t k = 0; k < pool->array_count; k++) {
+    const object_array_t *array = pool->arrays[k];
+    for (size_t i = 0; i < array->capacity; i++) {
+      const void *object = object_at(pool, array, i);
+      if (bit_tree_test(&array->free, i) && !bit_test(array->made, i) && misuse_was_written(pool, object))
+        return object;
+    }
+  }
+  return NULL;
+}
+
+/* What is closed to the program a tool sees written. It is said with no lock held: whoever handles the end may use pools. */
+static void verify_pools(heap_t *heap, bool alone, const char *call)
+{
+  const void *written = NULL;
+  object_pool_t *pool, *first;
+  lock_acquire(&heaps_lock);
+  first = heap ? heap->object_pools : all_pools;
+  for (pool = first; pool && !written; pool = written ? pool : heap ? pool->next_in_heap : pool->next) {
+    if (!pool->checked || is_watched(pool) || pool->ending || (pool->single_thread && !alone))
+      continue;
+    lock_acquire(&pool->lock);
+    written = find_written(pool);
+    lock_release(&pool->lock);
+  }
+  lock_release(&heaps_lock);
+  if (written)
+    misuse_verify_dead(pool, written, call);
+}
+
 static void drop_pools_of(heap_t *heap)
 {
   while (heap->object_pools)
@@ -271,7 +304,8 @@ void object_pools_visit(object_pool_visit_fn *visit, void *context)
 }
 
 /* Nothing forks, and no thread ends, where there is no system. */
-static const heap_dependents_t object_pools = {.drop = drop_pools_of,
+static const heap_dependents_t object_pools = {.verify = HAS_SYSTEM ? verify_pools : NULL,
+                                               .drop = drop_pools_of,
                                                .visit = HAS_SYSTEM ? object_pools_visit : NULL,
                                                .thread_ends = HAS_SYSTEM ? caches_end_of_thread : NULL,
                                                .fork_prepare = HAS_SYSTEM ? acquire_pools : NULL,

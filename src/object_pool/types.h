@@ -127,8 +127,8 @@ struct object_pool {
   object_array_t *home; /* whose free objects threads may have in caches; NULL: none's */
   hot_t *hot;           /* the one of the two that may be other than none */
   bool hooked;          /* an object needs more than a bit when it is got or put */
-  bool checked;
-  bool watched; /* by a tool (watch.h) */
+  bool checked, checked_unasked; /* the second: by an option of the process alone */
+  bool watched;                  /* by a tool (watch.h) */
   bool resets_on_put;
   bool single_thread;
   bool ending; /* being destroyed: hooks may still get and put */

@@ -34,14 +34,15 @@ unsigned os_processor(void)
   return processor < 0 ? 0 : rank_of((unsigned)processor);
 }
 
-/* A container, or one node of a large machine, often has every second processor, or the upper half. */
-static unsigned note_ranks(const cpu_set_t *usable, size_t bytes)
+/* A container, or one node of a large machine, often has every second processor, or the upper half. *end is behind the last. */
+static unsigned note_ranks(const cpu_set_t *usable, size_t bytes, unsigned *end)
 {
   unsigned count = 0, total = (unsigned)CPU_COUNT_S(bytes, usable);
   for (unsigned i = 0; i < PROCESSORS_MOST && count < total; i++) {
     if (unusable_below[i] != i - count)
       unusable_below[i] = (uint16_t)(i - count);
     count += CPU_ISSET_S(i, bytes, usable) != 0;
+    *end = i + 1;
   }
   return total;
 }
@@ -87,8 +88,8 @@ unsigned os_processors(void)
   _Alignas(cpu_set_t) unsigned char usable[PROCESSORS_MOST / 8] = {0};
   bool known = sched_getaffinity(0, sizeof usable, (cpu_set_t *)usable) == 0;
   errno = saved;
-  unsigned count = known ? note_ranks((cpu_set_t *)usable, sizeof usable) : 1;
-  os_has_nodes = count >= NODES_FROM && getcpu && has_several("/sys/devices/system/node/has_cpu");
+  unsigned end = 0, count = known ? note_ranks((cpu_set_t *)usable, sizeof usable, &end) : 1;
+  os_has_nodes = end >= NODES_FROM && getcpu && has_several("/sys/devices/system/node/has_cpu");
   errno = saved;
   return count;
 }

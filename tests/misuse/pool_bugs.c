@@ -218,6 +218,30 @@ static void object_pool_write_after_put(void)
     object_of(pool);
 }
 
+static object_pool_t *written_in(pool_heap_t *heap)
+{
+  object_pool_t *pool = object_pool_in(heap);
+  char *object = object_of(pool);
+  object_pool_put(pool, object);
+  object[20] = 'x';
+  return pool;
+}
+
+static void object_pool_write_after_put_at_destroy(void) { object_pool_destroy(written_in(NULL)); }
+static void object_pool_write_after_put_at_exit(void) { written_in(NULL); }
+static void object_pool_write_after_put_at_heap_destroy(void)
+{
+  pool_heap_t *heap = heap_with(0);
+  written_in(heap);
+  pool_heap_destroy(heap);
+}
+static void object_pool_write_after_put_at_heap_reset(void)
+{
+  pool_heap_t *heap = heap_with(0);
+  written_in(heap);
+  pool_heap_reset(heap);
+}
+
 static void heap_destroyed_with_a_block_twice(void)
 {
   pool_heap_t *heap = heap_with(0);
@@ -230,6 +254,10 @@ static void heap_destroyed_with_a_block_twice(void)
 
 const bug_t pool_bugs[] = {
   {"object-pool-write-after-put", object_pool_write_after_put},
+  {"object-pool-write-after-put-at-destroy", object_pool_write_after_put_at_destroy},
+  {"object-pool-write-after-put-at-exit", object_pool_write_after_put_at_exit},
+  {"object-pool-write-after-put-at-heap-destroy", object_pool_write_after_put_at_heap_destroy},
+  {"object-pool-write-after-put-at-heap-reset", object_pool_write_after_put_at_heap_reset},
   {"heap-destroyed-with-a-block-twice", heap_destroyed_with_a_block_twice},
   {"free-block-of-malloc", free_block_of_malloc},
   {"realloc-block-of-malloc", realloc_block_of_malloc},

@@ -108,10 +108,14 @@ CHECKED_BUGS = {
     "overrun-seen-by-realloc": ("(pool_)?realloc", offset(100) + ALLOCATED),
 }
 
+AFTER_PUT = 'written to after it was put, at offset 20 of an object of 100 bytes of pool "mine"'
 # Of object pools that do not ask for it, under checked=all and guarded=all; of a heap that ends, under check_at_exit=1.
 ALL_BUGS = {
-    "object-pool-write-after-put": ("object_pool_get", "written to after it was put, at offset 20 of an object of 100 bytes "
-                                    'of pool "mine"'),
+    "object-pool-write-after-put": ("object_pool_get", AFTER_PUT),
+    "object-pool-write-after-put-at-destroy": ("object_pool_destroy", AFTER_PUT),
+    "object-pool-write-after-put-at-exit": ("exit", AFTER_PUT),
+    "object-pool-write-after-put-at-heap-destroy": ("pool_heap_destroy", AFTER_PUT),
+    "object-pool-write-after-put-at-heap-reset": ("pool_heap_reset", AFTER_PUT),
 }
 DESTROY_BUGS = {
     "heap-destroyed-with-a-block-twice": ("pool_heap_free", r'freed twice, seen late: a block of 112 bytes of heap "heap-\d+"'),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Programs without a bug, in which memory that a tool knows is inside of other memory that it knows: correct.py has that no
- * tool says anything, and that blocks of malloc are wiped.
+ * Programs without a bug, in which memory that a tool knows is inside of other memory that it knows, or which options that they
+ * did not ask for might lead astray: correct.py has that nobody says anything.
  *
  * usage: correct CASE */
 #include <fcntl.h>
@@ -156,12 +156,90 @@ static void wiped(void)
   }
 }
 
+/* ---- what options make of heaps and object pools ---- */
+
+static void expect_blocks(const char *what, pool_heap_t *heap, size_t size, size_t least)
+{
+  size_t count = 0;
+  while (count < least && pool_heap_alloc(heap, size))
+    count++;
+  if (count < least)
+    printf("%s: %zu blocks of %zu bytes, and %zu are wanted\n", what, count, size, least);
+}
+
+/* A head takes 96 bytes, in classes of the program's own too. */
+static void classes(void)
+{
+  static const size_t sizes[] = {64, 256};
+  pool_heap_options_t options = {.size_classes = sizes, .size_class_count = 2, .budget = 16 << 20};
+  pool_heap_t *heap = must(pool_heap_create(&options));
+  expect_blocks("classes", heap, 256, (size_t)(16 << 20) / (256 + 96) * 9 / 10);
+  pool_heap_destroy(heap);
+}
+
+/* Of a budget that comes later no block takes whole pages. */
+static void later_budgets(void)
+{
+  pool_heap_t *heap = must(pool_heap_create(NULL));
+  pool_heap_t *parent = must(pool_heap_create(NULL)), *child = must(pool_heap_create(&(pool_heap_options_t){.parent = parent}));
+  pool_heap_set_budget(heap, 1 << 20);
+  pool_heap_set_budget(parent, 1 << 20);
+  expect_blocks("later", heap, 100, 2000);
+  expect_blocks("later, of a parent", child, 100, 2000);
+  pool_heap_destroy(child);
+  pool_heap_destroy(parent);
+  pool_heap_destroy(heap);
+}
+
+/* A node gives its child back when it is reset. */
+typedef struct node {
+  struct node *child;
+} node_t;
+
+static object_pool_t *nodes;
+
+static bool make_node(void *object, void *context)
+{
+  (void)context;
+  ((node_t *)object)->child = NULL;
+  return true;
+}
+
+static void reset_node(void *object, void *context)
+{
+  (void)context;
+  node_t *child = ((node_t *)object)->child;
+  ((node_t *)object)->child = NULL;
+  if (child)
+    object_pool_put(nodes, child);
+}
+
+static void children(void)
+{
+  object_pool_options_t options = {.object_size = sizeof(node_t),
+                                   .capacity = 10,
+                                   .construct = make_node,
+                                   .reset = reset_node,
+                                   .reset_time = OBJECT_POOL_RESET_ON_PUT};
+  nodes = must(object_pool_create(&options));
+  for (int i = 0; i < 100; i++) {
+    node_t *node = must(object_pool_get(nodes));
+    node->child = must(object_pool_get(nodes));
+    object_pool_put(nodes, node);
+  }
+  if (object_pool_live(nodes))
+    printf("%zu nodes are live\n", object_pool_live(nodes));
+  object_pool_destroy(nodes);
+}
+
 int main(int count, char **arguments)
 {
   static const struct {
     const char *name;
     void (*run)(void);
-  } cases[] = {{"arrays", arrays}, {"nested", nested}, {"contexts", contexts}, {"wiped", wiped}};
+  } cases[] = {{"arrays", arrays},    {"nested", nested},   {"contexts", contexts},
+               {"wiped", wiped},      {"classes", classes}, {"later_budgets", later_budgets},
+               {"children", children}};
   for (size_t i = 0; count == 2 && i < sizeof cases / sizeof *cases; i++)
     if (!strcmp(cases[i].name, arguments[1])) {
       cases[i].run();

@@ -13,7 +13,7 @@ sys.dont_write_bytecode = True   # the source tree stays as it is
 import planted
 
 PROGRAM, *BUILT_FROM = sys.argv[1:]
-CASES = ["arrays", "nested", "contexts", "wiped"]
+CASES = ["arrays", "nested", "contexts", "wiped", "classes", "later_budgets", "children"]
 OPTIONS = ["", "checked=all", "guarded=all", "sites=4", "blocks=malloc", "blocks=malloc,checked=1", "blocks=own"]
 
 

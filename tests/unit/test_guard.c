@@ -162,6 +162,14 @@ static void write_after_return(void *argument)
   guard_open(by("other_call"), damage->size, 1, true);
 }
 
+/* Also to the link, which a block has that is not in quarantine any more. */
+static void link_after_return(void **state)
+{
+  (void)state;
+  for (ptrdiff_t at = (ptrdiff_t)SUMMED - GUARD_FRONT; at < (ptrdiff_t)HEAD - GUARD_FRONT; at++)
+    aborts_with(write_after_return, &(damage_t){100, at}, "written to after it was freed at offset ");
+}
+
 static void write_to_granules(void *argument)
 {
   const damage_t *damage = argument;
@@ -261,6 +269,7 @@ int main(void)
     cmocka_unit_test(granules),
     cmocka_unit_test(shorten),
     cmocka_unit_test(any_bit_of_the_head),
+    cmocka_unit_test(link_after_return),
     cmocka_unit_test(past_the_end),
     cmocka_unit_test(never_taken_for_the_other),
     cmocka_unit_test(before_the_beginning),

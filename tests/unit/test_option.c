@@ -69,10 +69,11 @@ static void good_values(void **state)
   READS("leaks=all,sites=4", .leaks = LEAKS_AT_DESTROY | LEAKS_AT_EXIT, .sites = 4);
   READS("sites=4,leaks=all,leaks=none", .sites = 4);
   READS(",,checked=1,,", .checked = true);
-  READS("checked=all", .checked = true, .checked_all = true);
+  READS("checked=all", .checked = true, .all = ALL_CHECKED);
   READS("checked=all,checked=1", .checked = true);
   READS("checked=all,checked=0", .checked = false);
-  READS("guarded=all", .guarded = true, .guarded_all = true);
+  READS("guarded=all", .guarded = true, .all = ALL_GUARDED);
+  READS("guarded=all,checked=all", .checked = true, .guarded = true, .all = ALL_CHECKED | ALL_GUARDED);
   READS("guarded=all,guarded=0", .guarded = false);
 }
 
