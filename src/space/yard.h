@@ -17,7 +17,13 @@
 #include "base/bits.h"
 #include "os/os.h"
 
-enum { YARD_NAME_SIZE = 32, YARD_FRAMES = 8 };
+/* Without optimization the library's own calls take half of a stack. */
+#ifdef __OPTIMIZE__
+enum { YARD_FRAMES = 8 };
+#else
+enum { YARD_FRAMES = 16 };
+#endif
+enum { YARD_NAME_SIZE = 32 };
 
 typedef enum yard_state { YARD_UNUSED, YARD_LIVE, YARD_LEAVING, YARD_FREED } yard_state_t;
 

@@ -46,7 +46,7 @@ def run(*command):
 def sources_of(root):
     """Those of the library, as src/meson.build lists them."""
     text = (root / "src/meson.build").read_text()
-    names = re.search(r"tidepool_sources = files\((.*?)\)", text, re.S)[1] + re.search(r"os_sources = files\((.*?)\)", text)[1]
+    names = "".join(re.search(rf"{part}_sources = files\((.*?)\)", text, re.S)[1] for part in ("tidepool", "os"))
     return [root / "src" / name for name in re.findall(r"'([^']+)'", names)]
 
 
