@@ -17,7 +17,7 @@ static void drop_dependents(heap_t *heap, bool for_good)
   if (!heap->object_pools)
     return;
   if (HAS_SYSTEM)
-    heap_dependents->verify(heap, true, end_call(for_good));
+    __atomic_load_n(&heap_dependents, __ATOMIC_ACQUIRE)->verify(heap, true, end_call(for_good));
   lock_acquire(&heaps_lock);
   heap_dependents->drop(heap);
   lock_release(&heaps_lock);
