@@ -284,9 +284,14 @@ static void lose_the_head(void *argument)
   go_on(heap, late.next);
 }
 
+/* This is a child, and a C library that does not say that its parent had one thread leaves it open whether a thread was lost in
+ * the middle of a call. */
 static void lost_heads(void **state)
 {
   (void)state;
+#if !__has_include(<sys/single_threaded.h>)
+  skip();
+#endif
   for (size_t k = 0; k < COUNT_OF(kinds); k++)
     for (int reset = 0; reset < 2; reset++)
       aborts_with(lose_the_head, &(late_t){.kind = k, .next = reset ? RESET : DESTROY}, "written before its beginning");
