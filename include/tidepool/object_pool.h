@@ -85,10 +85,10 @@ enum {
   OBJECT_POOL_SINGLE_THREAD = 1 << 0,
 
   /* The pool destructs an object when it is put and fills it with the bytes of 0x1deadb0b. It verifies the fill when the object
-   * is got again, when the pool shrinks or it or its heap ends, and at exit(). Before a use it fills the object with 0xcd and
-   * constructs it anew: every use is a first use, so reset is never called; where it is the option checked=all that asks for
-   * this, reset runs before destruct. A write after put ends the program with a line that names the object, the offset and the
-   * pool. */
+   * is got again, when the pool shrinks or it or its heap ends, and at exit() (that of one thread, where the process has one).
+   * Before a use it fills the object with 0xcd and constructs it anew: every use is a first use, so reset is never called;
+   * where it is the option checked=all that asks for this, reset runs before destruct. A write after put ends the program with
+   * a line that names the object, the offset and the pool. */
   OBJECT_POOL_CHECKED = 1 << 1
 };
 

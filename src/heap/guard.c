@@ -146,6 +146,7 @@ static void mark_live(const guarded_t *at, const char *block, size_t size)
     return;
   close_whole(at);
   os_tool_begin_block(at->heap, block, size);
+  os_tool_forget(block, size);
 }
 
 static void mark_returned(const guarded_t *at, const char *block, size_t size)

@@ -113,6 +113,7 @@ static void end_guest(const heap_t *heap)
   if (!heap->marked)
     return;
   os_tool_end_blocks(heap, heap->marked_inside);
+  os_tool_forget(heap->region.start, heap->region.size);
   tool_open_guest(heap);
 }
 

@@ -107,7 +107,7 @@ static evicted_t evict(object_pool_t *pool, void *victim, batch_t *batch, void *
   if (!live || own)
     return own ? EVICTED_OWN : EVICTED_NOT_LIVE;
   if (pool->hooked)
-    hooks_on_put(pool, victim);
+    hooks_on_put(pool, array, victim);
   *object = pool->hooked ? hooks_hand_out(pool, array, i, true) : victim;
   return EVICTED;
 }

@@ -77,9 +77,11 @@ static bool make_ready(const object_pool_t *pool, const object_array_t *array, v
 
 /* A checked object is destructed at each put, and filled, so that a later use of it shows. A program that has not asked for
  * that has in `reset` what becomes of what the object leads to. */
-void hooks_on_put(const object_pool_t *pool, void *object)
+void hooks_on_put(const object_pool_t *pool, const object_array_t *array, void *object)
 {
   hook_enter(object);
+  if (HAS_SYSTEM)
+    watch_come_back(pool, array, object);
   if (pool->checked) {
     if (pool->checked_unasked)
       reset(pool, object);
@@ -89,7 +91,7 @@ void hooks_on_put(const object_pool_t *pool, void *object)
     reset(pool, object);
   }
   if (HAS_SYSTEM)
-    watch_give(pool, object);
+    watch_give(pool, array, object);
   hook_leave(object);
 }
 
@@ -99,8 +101,8 @@ void *hooks_hand_out(object_pool_t *pool, object_array_t *array, size_t i, bool 
   void *object = object_at(pool, array, i);
   hook_enter(object);
   bool ready = make_ready(pool, array, object, used);
-  if (HAS_SYSTEM && !ready)
-    watch_give(pool, object);
+  if (HAS_SYSTEM)
+    (ready ? watch_ready : watch_give)(pool, array, object);
   hook_leave(object);
   lock_acquire(&pool->lock);
   if (ready)
@@ -147,7 +149,7 @@ bool hooks_give(object_pool_t *pool, void *object)
   if (has_work_on_put(pool)) {
     live_to_busy(pool, array, i);
     lock_release(&pool->lock);
-    hooks_on_put(pool, object);
+    hooks_on_put(pool, array, object);
     lock_acquire(&pool->lock);
     set_busy(pool, array, i, false);
   }
@@ -168,6 +170,6 @@ void hooks_end(const object_pool_t *pool, const object_array_t *array, size_t i,
   else
     misuse_verify_dead(pool, object, call);
   if (HAS_SYSTEM)
-    watch_close(pool, object);
+    watch_close(pool, array, object);
   hook_leave(object);
 }

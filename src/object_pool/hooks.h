@@ -41,7 +41,7 @@ static inline void live_to_busy(object_pool_t *pool, object_array_t *array, size
 /* Both are called with no lock held. hooks_on_put() resets or destructs an object that was live and is busy. hooks_hand_out()
  * makes a busy object live, or free if it could not be constructed: NULL then. `used`: it was used before, and has come back by
  * put. */
-void hooks_on_put(const object_pool_t *pool, void *object);
+void hooks_on_put(const object_pool_t *pool, const object_array_t *array, void *object);
 void *hooks_hand_out(object_pool_t *pool, object_array_t *array, size_t i, bool used);
 
 /* Ends a busy object. `made`: it was constructed, and is destructed. */

@@ -249,7 +249,7 @@ static void free_if_deserted(object_pool_t *pool, object_array_t *array, size_t 
   if (pool->checked)
     misuse_fill_dead(pool, object);
   if (HAS_SYSTEM)
-    watch_close(pool, object);
+    watch_close(pool, array, object);
   set_busy(pool, array, i, false);
   object_to_free(pool, array, i);
 }

@@ -30,15 +30,21 @@ void watch_end_array(const object_pool_t *pool, const object_array_t *array)
   os_tool_open(first_byte(array), closed_bytes(pool, array));
 }
 
-static void meet_done(const object_array_t *array, const void *object)
+/* The order of an object has a name in the records: at its own address the program may have a lock. */
+static const void *order_of(const object_pool_t *pool, const object_array_t *array, const void *object)
 {
-  os_tool_meet_order(array);
-  os_tool_meet_order(object);
+  return array->uses + (size_t)((const char *)object - array->objects) / pool->stride;
 }
 
-static void leave_done(const object_pool_t *pool, const void *object)
+static void meet_done(const object_pool_t *pool, const object_array_t *array, const void *object)
 {
-  os_tool_leave_order(object);
+  os_tool_meet_order(array);
+  os_tool_meet_order(order_of(pool, array, object));
+}
+
+static void leave_done(const object_pool_t *pool, const object_array_t *array, const void *object)
+{
+  os_tool_leave_order(order_of(pool, array, object));
   os_tool_leave_order(pool);
 }
 
@@ -48,17 +54,32 @@ void watch_take(const object_pool_t *pool, const object_array_t *array, const vo
 {
   if (!is_watched(pool))
     return;
-  meet_done(array, object);
+  meet_done(pool, array, object);
+  bool keeps = used && keeps_content(pool) && !pool->checked;
   os_tool_begin_block(pool, object, pool->object_size);
-  if (pool->checked || (used && keeps_content(pool)))
+  if (!keeps)
+    os_tool_forget(object, pool->object_size);
+  if (pool->checked || keeps)
     os_tool_open(object, pool->object_size);
 }
 
-void watch_give(const object_pool_t *pool, const void *object)
+void watch_ready(const object_pool_t *pool, const object_array_t *array, const void *object)
+{
+  if (is_watched(pool))
+    os_tool_leave_order(order_of(pool, array, object));
+}
+
+void watch_come_back(const object_pool_t *pool, const object_array_t *array, const void *object)
+{
+  if (is_watched(pool))
+    meet_done(pool, array, object);
+}
+
+void watch_give(const object_pool_t *pool, const object_array_t *array, const void *object)
 {
   if (!is_watched(pool))
     return;
-  leave_done(pool, object);
+  leave_done(pool, array, object);
   os_tool_end_block(pool, object, pool->object_size);
 }
 
@@ -66,14 +87,14 @@ void watch_open(const object_pool_t *pool, const object_array_t *array, const vo
 {
   if (!is_watched(pool))
     return;
-  meet_done(array, object);
+  meet_done(pool, array, object);
   os_tool_open(object, pool->object_size);
 }
 
-void watch_close(const object_pool_t *pool, const void *object)
+void watch_close(const object_pool_t *pool, const object_array_t *array, const void *object)
 {
   if (!is_watched(pool))
     return;
-  leave_done(pool, object);
+  leave_done(pool, array, object);
   os_tool_close(object, pool->object_size);
 }

@@ -52,11 +52,15 @@ void watch_end_array(const object_pool_t *pool, const object_array_t *array);
  * What was done to an object is left there, for whoever has it next; by whoever made the array, there; and all that was done to
  * objects at their pool, for whoever ends an array. */
 void watch_take(const object_pool_t *pool, const object_array_t *array, const void *object, bool used);
-void watch_give(const object_pool_t *pool, const void *object);
+void watch_give(const object_pool_t *pool, const object_array_t *array, const void *object);
+
+/* A hook has made it ready; and another thread may have it put before it comes back (object_pool_put_all, an eviction). */
+void watch_ready(const object_pool_t *pool, const object_array_t *array, const void *object);
+void watch_come_back(const object_pool_t *pool, const object_array_t *array, const void *object);
 
 /* A hook runs on an object that has no user, from the first call to the second. */
 void watch_open(const object_pool_t *pool, const object_array_t *array, const void *object);
-void watch_close(const object_pool_t *pool, const void *object);
+void watch_close(const object_pool_t *pool, const object_array_t *array, const void *object);
 
 /* What was put is no live object. */
 static inline void watch_report(const object_pool_t *pool, const void *object)

@@ -270,9 +270,13 @@ void os_tool_end_blocks(const void *owner, bool in_block)
 void os_tool_begin_block(const void *owner, const void *block, size_t size)
 {
   announce(MEMPOOL_ALLOC, (uintptr_t)owner, (uintptr_t)block, size);
-  if (os_tool.sees_orders)
-    request(CLEAN_MEMORY, (uintptr_t)block, size, 0, 0);
   unpoison(block, size);
+}
+
+void os_tool_forget(const void *start, size_t size)
+{
+  if (os_tool.sees_orders)
+    request(CLEAN_MEMORY, (uintptr_t)start, size, 0, 0);
 }
 
 void os_tool_end_block(const void *owner, const void *block, size_t size)

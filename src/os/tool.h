@@ -51,6 +51,10 @@ void os_tool_begin_blocks(const void *owner, bool in_block); /* `in_block`: the 
 void os_tool_end_blocks(const void *owner, bool in_block);
 void os_tool_begin_block(const void *owner, const void *block, size_t size);
 void os_tool_end_block(const void *owner, const void *block, size_t size);
+
+/* What threads did to these bytes, and which locks were there, is over: they are another's. */
+void os_tool_forget(const void *start, size_t size);
+
 void os_tool_leave_block(const void *owner, const void *block); /* what is in it is announced by itself */
 void os_tool_report_block(const void *owner, const void *block);
 

@@ -4,6 +4,7 @@
  * it: nothing else of the program orders the two. A tool that looks for races has to be told. ordered [CASE]: all of them. */
 #include <errno.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -341,6 +342,8 @@ static void overflowing(void)
   objects = NULL;
 }
 
+#include "ordered_objects.h"
+
 typedef struct each {
   const char *name;
   void (*run)(void);
@@ -361,6 +364,8 @@ static const each_t cases[] = {
   {"failed", failed},
   {"batches", batches},
   {"overflowing", overflowing},
+  {"locks_in_objects", locks_in_objects},
+  {"put_by_others", put_by_others},
 };
 
 int main(int count, char **words)

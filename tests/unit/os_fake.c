@@ -333,6 +333,7 @@ void os_tool_leave_block(const void *owner, const void *block) { (void)owner, (v
 void os_tool_begin_block(const void *owner, const void *block, size_t size) { (void)owner, (void)block, (void)size; }
 void os_tool_end_block(const void *owner, const void *block, size_t size) { (void)owner, (void)block, (void)size; }
 void os_tool_report_block(const void *owner, const void *block) { (void)owner, (void)block; }
+void os_tool_forget(const void *start, size_t size) { (void)start, (void)size; }
 void os_tool_begin_root(const void *start, size_t size) { (void)start, (void)size; }
 void os_tool_end_root(const void *start, size_t size) { (void)start, (void)size; }
 void os_tool_leave_order(const void *address) { (void)address; }
