@@ -87,8 +87,8 @@ enum {
   /* The pool destructs an object when it is put and fills it with the bytes of 0x1deadb0b. It verifies the fill when the object
    * is got again, when the pool shrinks or it or its heap ends, and at exit() (that of one thread, where the process has one).
    * Before a use it fills the object with 0xcd and constructs it anew: every use is a first use, so reset is never called;
-   * where it is the option checked=all that asks for this, reset runs before destruct. A write after put ends the program with
-   * a line that names the object, the offset and the pool. */
+   * where it is an option (checked=all, guarded=all) that asks for this, reset runs before destruct. A write after put ends the
+   * program with a line that names the object, the offset and the pool. */
   OBJECT_POOL_CHECKED = 1 << 1
 };
 
@@ -268,7 +268,7 @@ POOL_API void *object_pool_resolve(const object_pool_t *pool, object_pool_handle
   struct name##_pool
 
 /* The compilers do not warn of those that a program does not use. */
-#define OBJECT_POOL_INLINE_ static inline __attribute__((unused))
+#define OBJECT_POOL_INLINE_ static inline __attribute__((unused, __always_inline__))
 
 POOL_END_DECLS
 

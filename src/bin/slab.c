@@ -16,12 +16,13 @@ void slab_init(run_t *slab, arena_t *arena, void *owner, unsigned size_class, si
   slab->quarter = (uint16_t)(capacity / 4);
   slab->free_count = slab->fresh = 0;
   slab->purged = 0;
-  bool is_short = capacity <= SHORT_BITMAP_WORDS * WORD_BITS;
-  slab->bitmap = is_short ? slab->short_bitmap : arena_long_bitmap(arena, (size_t)(slab - arena->runs));
-  if (is_short)
+  if (capacity <= SHORT_BITMAP_WORDS * WORD_BITS) {
+    slab->bitmap = slab->short_bitmap;
     memset(slab->short_bitmap, 0, sizeof slab->short_bitmap); /* of a length that is known, it is no call */
-  else
+  } else {
+    slab->bitmap = arena_long_bitmap(arena, (size_t)(slab - arena->runs));
     shared_clear(slab->bitmap, round_up(capacity, WORD_BITS) / 8);
+  }
   run_become(slab, RUN_SLAB, owner);
 }
 

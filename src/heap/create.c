@@ -52,8 +52,7 @@ static void set_common(heap_t *heap, const pool_heap_options_t *o)
   heap->headed = heap->checked || o->flags & POOL_HEAP_SITES || (wants_leaks() && !o->memory && !region_is_wanted(o));
   heap->zero_on_free = o->flags & POOL_HEAP_ZERO_ON_FREE;
   heap->lock.solo = o->flags & POOL_HEAP_SINGLE_THREAD;
-  for (const heap_t *h = heap; h && !heap->budgeted; h = h->parent)
-    heap->budgeted = budget_limit(&h->budget) != 0;
+  heap->budgeted = heap_is_bounded(heap);
   set_name(heap, o->name);
 }
 
@@ -329,12 +328,12 @@ NOINLINE static heap_t *create_with_all(const pool_heap_options_t *options)
   int saved = errno;
   o.flags |= flags_for_all(options);
   heap_t *heap = create_inside(&o);
-  if (heap)
-    heap->walled_unasked = o.flags & ~options->flags & POOL_HEAP_GUARDED;
-  if (heap)
-    return heap;
-  errno = saved;
-  return create_inside(options);
+  if (!heap) {
+    errno = saved;
+    return create_inside(options);
+  }
+  heap->walled_unasked = o.flags & ~options->flags & POOL_HEAP_GUARDED;
+  return heap;
 }
 
 /* What comes from malloc is in no region, and nobody knows what of its memory is there. */

@@ -95,10 +95,10 @@ READS_BESIDE_OWNER static guard_state_t head_says(const char *start, size_t usab
 guard_look_t guard_look(const char *start, size_t usable)
 {
   head_t head;
-  if (HAS_SYSTEM && unlikely(os_tool.sees_bytes))
+  if (HAS_SYSTEM && unlikely(os_tool.sees_all))
     os_tool_begin_silence();
   guard_state_t state = head_says(start, usable, &head);
-  if (HAS_SYSTEM && unlikely(os_tool.sees_bytes))
+  if (HAS_SYSTEM && unlikely(os_tool.sees_all))
     os_tool_end_silence();
   if (!state && guard_is_dead(&head, offsetof(head_t, next)))
     return (guard_look_t){.state = GUARD_RETURNED};
@@ -240,9 +240,9 @@ void guard_verify_live(guarded_t at, bool alone)
     report_canaries(&at, &head, front, behind);
 }
 
-bool guard_is_dead(const void *bytes, size_t size)
+const char *guard_find_written(const void *bytes, size_t size)
 {
-  return !pattern_find_other(bytes, (const char *)bytes + size, DEAD_PATTERN);
+  return pattern_find_other(bytes, (const char *)bytes + size, DEAD_PATTERN);
 }
 
 void guard_fill(void *start, size_t size) { pattern_fill(start, size, DEAD_PATTERN); }
@@ -260,7 +260,8 @@ static void verify_link(const guarded_t *at, const head_t *head)
 static void verify_pattern(const guarded_t *at, const head_t *head)
 {
   be_silent(at);
-  const char *wrong = pattern_find_other(at->start + (head ? sizeof *head : 0), at->start + at->usable, DEAD_PATTERN);
+  size_t behind = head ? sizeof *head : 0;
+  const char *wrong = guard_find_written(at->start + behind, at->usable - behind);
   be_heard(at);
   if (unlikely(wrong != NULL))
     damaged(at, head, at->start + (head ? front_of(head) : 0), AFTER_FREE, wrong, head ? head->size : at->usable);

@@ -96,8 +96,10 @@ _Noreturn void guard_damaged(guarded_t at, const char *block);
  * blocks or gives them back meanwhile, so that what has no head lost it. */
 void guard_verify_live(guarded_t at, bool alone);
 
-/* Writes the pattern of returned memory, and says whether memory has it. Both at a multiple of 4 bytes. */
+/* Writes the pattern of returned memory, and returns the first byte that is another; NULL: there is none. Objects of checked
+ * pools have it too. */
 void guard_fill(void *start, size_t size);
-bool guard_is_dead(const void *bytes, size_t size);
+const char *guard_find_written(const void *bytes, size_t size);
+static inline bool guard_is_dead(const void *bytes, size_t size) { return !guard_find_written(bytes, size); }
 
 #endif

@@ -28,9 +28,9 @@ static bool is_among(const char *call, const char *const *calls, size_t count)
 }
 
 /* Asked for each block of a checked heap, so what is asked most comes first. */
-static block_kind_t kind_of(const char *call, const char *operator, const char * const * calls, size_t count)
+static block_kind_t kind_of(const char *call, const char *by_operator, const char *const *calls, size_t count)
 {
-  size_t length = begins_with(call, operator);
+  size_t length = begins_with(call, by_operator);
   if (length)
     return call[length] == '[' ? KIND_NEW_ARRAY : KIND_NEW;
   return !begins_with(call, OWN_CALLS) && is_among(call, calls, count) ? KIND_MALLOC : KIND_ANY;

@@ -5,8 +5,10 @@
 #include "heap/granular.h"
 #include "heap/large.h"
 #include "heap/quarantine.h"
+#include "heap/tick.h"
 #include "heap/tool_source.h"
 #include "heap/walk.h"
+#include "option.h"
 #include <string.h>
 
 static const char *end_call(bool for_good) { return for_good ? "pool_heap_destroy" : "pool_heap_reset"; }
@@ -16,10 +18,11 @@ static void drop_dependents(heap_t *heap, bool for_good)
 {
   if (!heap->object_pools)
     return;
+  const heap_dependents_t *dependents = __atomic_load_n(&heap_dependents, __ATOMIC_ACQUIRE);
   if (HAS_SYSTEM)
-    __atomic_load_n(&heap_dependents, __ATOMIC_ACQUIRE)->verify(heap, true, end_call(for_good));
+    dependents->verify(heap, true, end_call(for_good));
   lock_acquire(&heaps_lock);
-  heap_dependents->drop(heap);
+  dependents->drop(heap);
   lock_release(&heaps_lock);
 }
 
@@ -52,6 +55,16 @@ static void end_checks(heap_t *heap, const char *call)
   quarantine_forget(heap);
 }
 
+static void end_blocks_of_region(heap_t *heap)
+{
+  if (HAS_SYSTEM && unlikely(heap->marked))
+    tool_open_guest(heap);
+  if (heap_has_granules(heap))
+    granular_end_blocks(heap);
+  if (HAS_SYSTEM && unlikely(heap->marked))
+    tool_reset_guest(heap);
+}
+
 /* The order matters. Object pools have records in blocks of the heap, so they end first. The wipe needs to know which blocks
  * are live. Magazines go to their bins, so these end after them. */
 void heap_end_blocks(heap_t *heap, bool for_good)
@@ -69,12 +82,13 @@ void heap_end_blocks(heap_t *heap, bool for_good)
     apart_give_all(heap, end_call(for_good));
     large_free_all(heap);
   }
-  if (HAS_SYSTEM && unlikely(heap->marked))
-    tool_open_guest(heap);
-  if (heap_has_granules(heap))
-    granular_end_blocks(heap);
-  if (HAS_SYSTEM && unlikely(heap->marked))
-    tool_reset_guest(heap);
+  if (heap->region.kind)
+    end_blocks_of_region(heap);
 }
 
-void heap_reset(heap_t *heap) { heap_end_blocks(heap, false); }
+void heap_reset(heap_t *heap)
+{
+  if (HAS_SYSTEM && unlikely(settings.check_at_exit))
+    heap_drain(heap, end_call(false));
+  heap_end_blocks(heap, false);
+}

@@ -32,14 +32,16 @@ static record_t *record_of(site_t site)
   return (record_t *)(uintptr_t)(chunk + (size_t)(site & (CHUNK - 1)) * SITE_UNIT);
 }
 
-static const uint64_t SPREAD = 0x9e3779b97f4a7c15u;
+/* The sum of a stack begins with how many frames there are. */
+static uint64_t sum_with(uint64_t sum, const void *frame) { return (sum ^ (uintptr_t)frame) * 0x9e3779b97f4a7c15u; }
+static site_t *chain_by(uint64_t sum) { return &chains[sum >> (64 - CHAINS_LOG2)]; }
 
-static size_t chain_for(const os_stack_t *stack)
+static site_t *chain_for(const os_stack_t *stack)
 {
   uint64_t sum = stack->count;
   for (size_t i = 0; i < stack->count; i++)
-    sum = (sum ^ (uintptr_t)stack->frames[i]) * SPREAD;
-  return (size_t)(sum >> (64 - CHAINS_LOG2));
+    sum = sum_with(sum, stack->frames[i]);
+  return chain_by(sum);
 }
 
 /* A thread reads what another has published, which tools take for a race where memcmp() and memcpy() do it. Compilers make
@@ -103,8 +105,7 @@ static site_t add(site_t *chain, const os_stack_t *stack)
 /* A stack of one address is what most programs want of each block. Others, and the first block of a site, go the long way. */
 static site_t search_for_one(const void *caller)
 {
-  uint64_t sum = (1 ^ (uintptr_t)caller) * SPREAD;
-  for (site_t at = __atomic_load_n(&chains[sum >> (64 - CHAINS_LOG2)], __ATOMIC_ACQUIRE); at; at = record_of(at)->next)
+  for (site_t at = __atomic_load_n(chain_by(sum_with(1, caller)), __ATOMIC_ACQUIRE); at; at = record_of(at)->next)
     if (record_of(at)->count == 1 && record_of(at)->frames[0] == caller)
       return at;
   return 0;
@@ -115,7 +116,7 @@ NOINLINE static site_t site_of_stack(const void *caller)
 {
   os_stack_t stack = {.most = min_size(max_size(settings.sites, 1), SITE_FRAMES_MOST)};
   os_take_stack(caller, &stack);
-  site_t *chain = &chains[chain_for(&stack)], site = search(chain, &stack);
+  site_t *chain = chain_for(&stack), site = search(chain, &stack);
   if (likely(site))
     return site;
   lock_acquire(&sites_lock);

@@ -66,7 +66,7 @@ static void array_lay_out(const object_pool_t *pool, object_array_t *array, size
 
 void array_destroy(const object_pool_t *pool, object_array_t *array, const char *call)
 {
-  if (HAS_SYSTEM)
+  if (is_watched(pool))
     watch_end_array(pool, array);
   void *block = array->place == ARRAY_IN_FRONT ? (void *)array : array->objects;
   if (array->place == ARRAY_APART)
@@ -121,7 +121,7 @@ object_array_t *array_create(object_pool_t *pool, const resort_t *from, size_t c
   array_lay_out(pool, array, capacity);
   for (size_t i = 0; pool->checked && i < capacity; i++)
     misuse_fill_dead(pool, object_at(pool, array, i));
-  if (HAS_SYSTEM)
+  if (is_watched(pool))
     watch_begin_array(pool, array);
   return array;
 }

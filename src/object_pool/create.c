@@ -162,12 +162,12 @@ static void set_geometry(object_pool_t *pool, const object_pool_options_t *o)
   pool->inverse = inverse_of_odd(pool->stride >> pool->shift);
 }
 
-/* A checked or watched pool counts as hooked even without hooks: every get and put looks at the object. */
 static bool is_checked(const object_pool_options_t *o)
 {
   return o->flags & OBJECT_POOL_CHECKED || (HAS_SYSTEM && settings.all);
 }
 
+/* A checked or watched pool counts as hooked even without hooks: every get and put looks at the object. */
 static bool is_hooked(const object_pool_options_t *o)
 {
   return is_checked(o) || o->construct || o->reset || o->destruct || objects_are_watched();

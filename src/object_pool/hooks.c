@@ -64,7 +64,7 @@ static bool make_ready_checked(const object_pool_t *pool, void *object)
  * put. */
 static bool make_ready(const object_pool_t *pool, const object_array_t *array, void *object, bool used)
 {
-  if (HAS_SYSTEM)
+  if (is_watched(pool))
     watch_take(pool, array, object, used);
   if (pool->checked)
     return make_ready_checked(pool, object);
@@ -80,7 +80,7 @@ static bool make_ready(const object_pool_t *pool, const object_array_t *array, v
 void hooks_on_put(const object_pool_t *pool, const object_array_t *array, void *object)
 {
   hook_enter(object);
-  if (HAS_SYSTEM)
+  if (is_watched(pool))
     watch_come_back(pool, array, object);
   if (pool->checked) {
     if (pool->checked_unasked)
@@ -90,7 +90,7 @@ void hooks_on_put(const object_pool_t *pool, const object_array_t *array, void *
   } else if (pool->resets_on_put) {
     reset(pool, object);
   }
-  if (HAS_SYSTEM)
+  if (is_watched(pool))
     watch_give(pool, array, object);
   hook_leave(object);
 }
@@ -101,7 +101,7 @@ void *hooks_hand_out(object_pool_t *pool, object_array_t *array, size_t i, bool 
   void *object = object_at(pool, array, i);
   hook_enter(object);
   bool ready = make_ready(pool, array, object, used);
-  if (HAS_SYSTEM)
+  if (is_watched(pool))
     (ready ? watch_ready : watch_give)(pool, array, object);
   hook_leave(object);
   lock_acquire(&pool->lock);
@@ -163,13 +163,13 @@ void hooks_end(const object_pool_t *pool, const object_array_t *array, size_t i,
 {
   void *object = object_at(pool, array, i);
   hook_enter(object);
-  if (HAS_SYSTEM)
+  if (is_watched(pool))
     watch_open(pool, array, object);
   if (made)
     destruct(pool, object);
   else
     misuse_verify_dead(pool, object, call);
-  if (HAS_SYSTEM)
+  if (is_watched(pool))
     watch_close(pool, array, object);
   hook_leave(object);
 }

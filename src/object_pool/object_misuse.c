@@ -2,14 +2,12 @@
  *
  * A message names the pool, because an address says little to its reader. The name is the program's, so it is quoted. */
 #include "object_pool/object_misuse.h"
-#include "base/pattern.h"
 #include "base/text.h"
+#include "heap/guard.h"
 #include "heap/invalid.h"
 #include "misuse.h"
 #include "os/os.h"
 #include "os/places.h"
-
-static const pattern_t DEAD = {{0x0b, 0xdb, 0xea, 0x1d}}; /* 0x1deadb0b as it lies in memory, as in checked heaps */
 
 static void say_pool(text_t *text, const object_pool_t *pool)
 {
@@ -56,7 +54,7 @@ void misuse_say_left(const object_pool_t *pool, size_t live)
   os_write_kept_error(buffer, length);
 }
 
-void misuse_fill_dead(const object_pool_t *pool, void *object) { pattern_fill(object, pool->object_size, DEAD); }
+void misuse_fill_dead(const object_pool_t *pool, void *object) { guard_fill(object, pool->object_size); }
 
 COLD static _Noreturn void written_after_put(const object_pool_t *pool, const void *object, size_t offset, const char *call)
 {
@@ -73,22 +71,12 @@ COLD static _Noreturn void written_after_put(const object_pool_t *pool, const vo
   fatal_misuse(call, object, buffer);
 }
 
-/* Where the first wrong byte is; the size of the object: it has none. */
-static size_t first_written(const object_pool_t *pool, const void *object)
-{
-  const char *wrong = pattern_find_other(object, (const char *)object + pool->object_size, DEAD);
-  return wrong ? (size_t)(wrong - (const char *)object) : pool->object_size;
-}
-
-bool misuse_was_written(const object_pool_t *pool, const void *object)
-{
-  return first_written(pool, object) < pool->object_size;
-}
+bool misuse_was_written(const object_pool_t *pool, const void *object) { return !guard_is_dead(object, pool->object_size); }
 
 /* The first wrong byte ends the program: its offset is what leads to the culprit. */
 void misuse_verify_dead(const object_pool_t *pool, const void *object, const char *call)
 {
-  size_t offset = first_written(pool, object);
-  if (unlikely(offset < pool->object_size))
-    written_after_put(pool, object, offset, call);
+  const char *written = guard_find_written(object, pool->object_size);
+  if (unlikely(written != NULL))
+    written_after_put(pool, object, (size_t)(written - (const char *)object), call);
 }

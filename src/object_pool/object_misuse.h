@@ -18,7 +18,8 @@ COLD _Noreturn void misuse_not_live(const object_pool_t *pool, const void *objec
 /* One line of a pool that is destroyed with live objects. */
 COLD void misuse_say_left(const object_pool_t *pool, size_t live);
 
-/* The first fills an object with dead bytes. The second makes sure that it is still full of them, or ends the program. */
+/* The first fills an object with dead bytes. The others say whether it is not full of them any more, and end the program then.
+ */
 void misuse_fill_dead(const object_pool_t *pool, void *object);
 bool misuse_was_written(const object_pool_t *pool, const void *object);
 void misuse_verify_dead(const object_pool_t *pool, const void *object, const char *call);

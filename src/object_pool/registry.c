@@ -162,7 +162,7 @@ static void drop_pool(heap_t *heap, object_pool_t *pool)
   watch_end(pool);
   for (uint32_t k = 0; k < pool->array_count; k++) {
     object_array_t *array = pool->arrays[k];
-    if (HAS_SYSTEM)
+    if (is_watched(pool))
       watch_end_array(pool, array);
     if (array->place != ARRAY_IN_FRONT)
       give_overflowed(heap, array->objects, call);
@@ -191,20 +191,25 @@ static const void *find_written(const object_pool_t *pool)
   return NULL;
 }
 
-/* What is closed to the program a tool sees written. It is said with no lock held: whoever handles the end may use pools. */
+/* What is closed to the program a tool sees written. A pool of one thread has no lock. */
+static const void *look_for_written(object_pool_t *pool, bool alone)
+{
+  if (!pool->checked || is_watched(pool) || pool->ending || (pool->single_thread && !alone))
+    return NULL;
+  lock_acquire(&pool->lock);
+  const void *object = find_written(pool);
+  lock_release(&pool->lock);
+  return object;
+}
+
+/* It is said with no lock held: whoever handles the end of the program may use pools. */
 static void verify_pools(heap_t *heap, bool alone, const char *call)
 {
   const void *written = NULL;
-  object_pool_t *pool, *first;
   lock_acquire(&heaps_lock);
-  first = heap ? heap->object_pools : all_pools;
-  for (pool = first; pool && !written; pool = written ? pool : heap ? pool->next_in_heap : pool->next) {
-    if (!pool->checked || is_watched(pool) || pool->ending || (pool->single_thread && !alone))
-      continue;
-    lock_acquire(&pool->lock);
-    written = find_written(pool);
-    lock_release(&pool->lock);
-  }
+  object_pool_t *pool = heap ? heap->object_pools : all_pools;
+  while (pool && !(written = look_for_written(pool, alone)))
+    pool = heap ? pool->next_in_heap : pool->next;
   lock_release(&heaps_lock);
   if (written)
     misuse_verify_dead(pool, written, call);
@@ -244,11 +249,11 @@ static void free_if_deserted(object_pool_t *pool, object_array_t *array, size_t 
   if (is_in_own_hook(object))
     return;
   bit_clear(array->made, i);
-  if (HAS_SYSTEM)
+  if (is_watched(pool))
     watch_open(pool, array, object);
   if (pool->checked)
     misuse_fill_dead(pool, object);
-  if (HAS_SYSTEM)
+  if (is_watched(pool))
     watch_close(pool, array, object);
   set_busy(pool, array, i, false);
   object_to_free(pool, array, i);

@@ -15,16 +15,12 @@ static size_t closed_bytes(const object_pool_t *pool, const object_array_t *arra
 
 void watch_begin_array(const object_pool_t *pool, const object_array_t *array)
 {
-  if (!is_watched(pool))
-    return;
   os_tool_leave_order(array);
   os_tool_close(first_byte(array), closed_bytes(pool, array));
 }
 
 void watch_end_array(const object_pool_t *pool, const object_array_t *array)
 {
-  if (!is_watched(pool))
-    return;
   os_tool_meet_order(array);
   os_tool_meet_order(pool);
   os_tool_open(first_byte(array), closed_bytes(pool, array));
@@ -52,8 +48,6 @@ static bool keeps_content(const object_pool_t *pool) { return pool->construct ||
 
 void watch_take(const object_pool_t *pool, const object_array_t *array, const void *object, bool used)
 {
-  if (!is_watched(pool))
-    return;
   meet_done(pool, array, object);
   bool keeps = used && keeps_content(pool) && !pool->checked;
   os_tool_begin_block(pool, object, pool->object_size);
@@ -65,36 +59,28 @@ void watch_take(const object_pool_t *pool, const object_array_t *array, const vo
 
 void watch_ready(const object_pool_t *pool, const object_array_t *array, const void *object)
 {
-  if (is_watched(pool))
-    os_tool_leave_order(order_of(pool, array, object));
+  os_tool_leave_order(order_of(pool, array, object));
 }
 
 void watch_come_back(const object_pool_t *pool, const object_array_t *array, const void *object)
 {
-  if (is_watched(pool))
-    meet_done(pool, array, object);
+  meet_done(pool, array, object);
 }
 
 void watch_give(const object_pool_t *pool, const object_array_t *array, const void *object)
 {
-  if (!is_watched(pool))
-    return;
   leave_done(pool, array, object);
   os_tool_end_block(pool, object, pool->object_size);
 }
 
 void watch_open(const object_pool_t *pool, const object_array_t *array, const void *object)
 {
-  if (!is_watched(pool))
-    return;
   meet_done(pool, array, object);
   os_tool_open(object, pool->object_size);
 }
 
 void watch_close(const object_pool_t *pool, const object_array_t *array, const void *object)
 {
-  if (!is_watched(pool))
-    return;
   leave_done(pool, array, object);
   os_tool_close(object, pool->object_size);
 }

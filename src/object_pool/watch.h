@@ -43,7 +43,9 @@ static inline void watch_array_block(const heap_t *heap, const void *block)
     os_tool_leave_block(heap, block);
 }
 
-/* The objects of an array are free, or it is about to end. */
+/* What follows is for a watched pool alone; a get or put of another asks no more than that.
+ *
+ * The objects of an array are free, or it is about to end. */
 void watch_begin_array(const object_pool_t *pool, const object_array_t *array);
 void watch_end_array(const object_pool_t *pool, const object_array_t *array);
 

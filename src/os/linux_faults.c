@@ -32,41 +32,44 @@ static bool is_function(const struct sigaction *action)
   return action->sa_flags & SA_SIGINFO || (action->sa_handler != SIG_DFL && action->sa_handler != SIG_IGN);
 }
 
-/* The processor says why the access was a fault, as far as the kernel hands it on. */
-#if defined __x86_64__ || defined __i386__
-static os_access_t access_of(const void *context)
+/* Where the kernel has put what the processor said of the access. */
+#if defined __x86_64__
+#define INSTRUCTION(machine) ((machine).gregs[REG_RIP])
+#define ERROR(machine)       ((machine).gregs[REG_ERR])
+#elif defined __i386__
+#define INSTRUCTION(machine) ((machine).gregs[REG_EIP])
+#define ERROR(machine)       ((machine).gregs[REG_ERR])
+#elif defined __aarch64__
+#define INSTRUCTION(machine) ((machine).pc)
+#elif defined __arm__
+#define INSTRUCTION(machine) ((machine).arm_pc)
+#endif
+
+#ifdef ERROR
+static os_access_t access_of(const ucontext_t *context)
 {
   enum { FAULT_WRITE = 1 << 1, FAULT_FETCH = 1 << 4 };
-  unsigned long error = (unsigned long)((const ucontext_t *)context)->uc_mcontext.gregs[REG_ERR];
+  unsigned long error = (unsigned long)ERROR(context->uc_mcontext);
   return error & FAULT_FETCH ? OS_RUNS : error & FAULT_WRITE ? OS_WRITES : OS_READS;
 }
-
-static const void *instruction_of(const void *context)
-{
-#ifdef __x86_64__
-  enum { PROGRAM_COUNTER = REG_RIP };
 #else
-  enum { PROGRAM_COUNTER = REG_EIP };
-#endif
-  return (const void *)(uintptr_t)((const ucontext_t *)context)->uc_mcontext.gregs[PROGRAM_COUNTER];
-}
-#else
-static os_access_t access_of(const void *context)
+static os_access_t access_of(const ucontext_t *context)
 {
   (void)context;
   return OS_ACCESSES;
 }
+#endif
 
-static const void *instruction_of(const void *context)
+#ifdef INSTRUCTION
+static const void *instruction_of(const ucontext_t *context)
 {
-#ifdef __aarch64__
-  return (const void *)(uintptr_t)((const ucontext_t *)context)->uc_mcontext.pc;
-#elif defined __arm__
-  return (const void *)(uintptr_t)((const ucontext_t *)context)->uc_mcontext.arm_pc;
+  return (const void *)(uintptr_t)INSTRUCTION(context->uc_mcontext);
+}
 #else
+static const void *instruction_of(const ucontext_t *context)
+{
   (void)context;
   return NULL;
-#endif
 }
 #endif
 

@@ -113,7 +113,7 @@ static inline size_t unit_of(const arena_t *arena, const void *address)
 static inline size_t arena_used_end(const arena_t *arena) { return __atomic_load_n(&arena->used_end, __ATOMIC_RELAXED); }
 static inline uint64_t *arena_long_bitmap(const arena_t *arena, size_t unit)
 {
-  return arena->long_bitmaps + (unit << arena->unit_log2 >> ALIGNMENT_LOG2) / WORD_BITS; /* unit * long_bitmap_words() */
+  return arena->long_bitmaps + unit * long_bitmap_words(arena->unit_log2);
 }
 static inline char *arena_end(const arena_t *arena) { return arena->base + ((size_t)arena->unit_count << arena->unit_log2); }
 static inline size_t run_bytes(const arena_t *arena, const run_t *run) { return (size_t)run->units << arena->unit_log2; }

@@ -242,15 +242,19 @@ static void object_pool_write_after_put_at_heap_reset(void)
   pool_heap_reset(heap);
 }
 
-static void heap_destroyed_with_a_block_twice(void)
+/* What a thread has cached waits there. */
+static pool_heap_t *heap_with_a_block_twice(void)
 {
   pool_heap_t *heap = heap_with(0);
   char *block = hidden(pool_heap_alloc(heap, SMALL)), *between = hidden(pool_heap_alloc(heap, SMALL));
   pool_heap_free(heap, block);
   pool_heap_free(heap, between);
   pool_heap_free(heap, block);
-  pool_heap_destroy(heap);
+  return heap;
 }
+
+static void heap_destroyed_with_a_block_twice(void) { pool_heap_destroy(heap_with_a_block_twice()); }
+static void heap_reset_with_a_block_twice(void) { pool_heap_reset(heap_with_a_block_twice()); }
 
 const bug_t pool_bugs[] = {
   {"object-pool-write-after-put", object_pool_write_after_put},
@@ -259,6 +263,7 @@ const bug_t pool_bugs[] = {
   {"object-pool-write-after-put-at-heap-destroy", object_pool_write_after_put_at_heap_destroy},
   {"object-pool-write-after-put-at-heap-reset", object_pool_write_after_put_at_heap_reset},
   {"heap-destroyed-with-a-block-twice", heap_destroyed_with_a_block_twice},
+  {"heap-reset-with-a-block-twice", heap_reset_with_a_block_twice},
   {"free-block-of-malloc", free_block_of_malloc},
   {"realloc-block-of-malloc", realloc_block_of_malloc},
   {"free-sized-of-static", free_sized_of_static},

@@ -109,7 +109,7 @@ CHECKED_BUGS = {
 }
 
 AFTER_PUT = 'written to after it was put, at offset 20 of an object of 100 bytes of pool "mine"'
-# Of object pools that do not ask for it, under checked=all and guarded=all; of a heap that ends, under check_at_exit=1.
+# Of object pools that do not ask for it, under checked=all and guarded=all; of a heap whose blocks end, under check_at_exit=1.
 ALL_BUGS = {
     "object-pool-write-after-put": ("object_pool_get", AFTER_PUT),
     "object-pool-write-after-put-at-destroy": ("object_pool_destroy", AFTER_PUT),
@@ -117,8 +117,10 @@ ALL_BUGS = {
     "object-pool-write-after-put-at-heap-destroy": ("pool_heap_destroy", AFTER_PUT),
     "object-pool-write-after-put-at-heap-reset": ("pool_heap_reset", AFTER_PUT),
 }
-DESTROY_BUGS = {
-    "heap-destroyed-with-a-block-twice": ("pool_heap_free", r'freed twice, seen late: a block of 112 bytes of heap "heap-\d+"'),
+TWICE_LATE = r'freed twice, seen late: a block of 112 bytes of heap "heap-\d+"'
+END_BUGS = {
+    "heap-destroyed-with-a-block-twice": ("pool_heap_free", TWICE_LATE),
+    "heap-reset-with-a-block-twice": ("pool_heap_free", TWICE_LATE),
 }
 # Under check_at_exit=1; under guarded=1.
 EXIT_BUGS = {"exits-with-a-block-twice": ("(pool_)?free", "freed twice, seen late: a block of 112 bytes")}
@@ -311,7 +313,7 @@ def test_kinds_that_agree(pytestconfig, options):
 
 
 @pytest.mark.parametrize("bug, call, what, options", cases(BUGS, prefix="pool_") + cases(POOL_BUGS) + CHECKED + GUARDED + ALL
-                         + cases(DESTROY_BUGS, "check_at_exit=1"))
+                         + cases(END_BUGS, "check_at_exit=1"))
 def test_pool(pytestconfig, bug, call, what, options):
     check(pytestconfig.getoption("--pool-bugs"), bug, call, what, options)
 
