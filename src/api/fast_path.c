@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the fast paths leave: a magazine that is empty or full, a class that needs the table, a large block, a block of another
+ * What the fast paths leave: a magazine that is empty or full, a large block, a block of another
  * heap, a thread without a record, and a process without a manager. The first of these is by far the most frequent. */
 #include "api/fast_path.h"
 #include "heap/allocate.h"
@@ -28,17 +28,12 @@ static inline void *refill(thread_t *thread, size_t size_class)
   return block;
 }
 
-static inline size_t cached_class(size_t size)
-{
-  return size <= SIZE_LINEAR ? size_class_linear(size) : size_class_medium(size);
-}
-
 /* heap_allocate() brings up what is missing. */
 NOINLINE void *default_alloc_slow(size_t size)
 {
   thread_t *thread = thread_self;
   if (likely(size - 1 < SIZE_CACHED && thread_is_usable(thread))) {
-    size_t size_class = cached_class(size);
+    size_t size_class = size_class_cached(size);
     if (unlikely(settings.guard_sample) && !thread->default_magazines.of[size_class].full &&
         sample_is_due(sample_blocks(&default_heap, (unsigned)size_class)))
       return heap_allocate_sample(&default_heap, size, fatal_alloc_call);
@@ -50,19 +45,11 @@ NOINLINE void *default_alloc_slow(size_t size)
 }
 
 /* Most large blocks are of few sizes and freed soon, so the thread's spares come first: they cost no lock. */
-NOINLINE static void *alloc_large(size_t size)
+NOINLINE void *default_alloc_large(size_t size)
 {
   thread_t *thread = thread_self;
   void *block = thread_is_usable(thread) ? large_take_spare(thread, size) : NULL;
   return block ? block : heap_allocate(&default_heap, size, 1, false, fatal_alloc_call);
-}
-
-NOINLINE void *default_alloc_medium(size_t size)
-{
-  if (unlikely(size > SIZE_CACHED))
-    return alloc_large(size);
-  void *block = MAGAZINE_POP(default_loaded(size_class_medium(size)));
-  return likely(block) ? block : default_alloc_slow(size);
 }
 
 /* For calls whose names matter, which go on when they have a block. Before the manager is up, nobody knows whether there will
@@ -162,7 +149,7 @@ NOINLINE void default_free_sized_slow(void *block, size_t size, const char *call
 static void *move_cached(void *block, size_t had_class, size_t size, const char *call)
 {
   thread_t *thread = thread_self;
-  size_t size_class = cached_class(size);
+  size_t size_class = size_class_cached(size);
   if (size_class == had_class) /* the smallest class, of which half is another size too */
     return block;
   void *to = MAGAZINE_POP(default_loaded(size_class));

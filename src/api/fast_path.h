@@ -13,7 +13,7 @@
  * are from has no other path. There the address that these return to is that of the program's call, because a fast path ends
  * with a tail call; who goes on behind it hands the address over: `caller`. */
 void *default_alloc_slow(size_t size);
-void *default_alloc_medium(size_t size); /* size > SIZE_LINEAR */
+void *default_alloc_large(size_t size); /* size > SIZE_CACHED */
 void *default_zalloc_slow(size_t size);
 void *default_calloc_slow(size_t size);
 void *default_alloc_for(size_t size, const char *call, const void *caller);
@@ -29,9 +29,9 @@ size_t default_trim(size_t keep);
 
 static inline __attribute__((always_inline)) void *default_alloc(size_t size)
 {
-  if (unlikely(size > SIZE_LINEAR))
-    return default_alloc_medium(size);
-  void *block = MAGAZINE_POP(default_loaded(size_class_linear(size)));
+  if (unlikely(size > SIZE_CACHED))
+    return default_alloc_large(size);
+  void *block = MAGAZINE_POP(default_loaded_for(size));
   return likely(block) ? block : default_alloc_slow(size);
 }
 
@@ -107,7 +107,7 @@ static inline __attribute__((always_inline)) void *default_aligned_alloc_at_once
   size_t padded = (size + alignment - 1) & -alignment;
   void *block = NULL;
   if (likely(padded - 1 < SIZE_CACHED && padded >= size))
-    block = MAGAZINE_POP(default_loaded(padded <= SIZE_LINEAR ? size_class_linear(padded) : size_class_medium(padded)));
+    block = MAGAZINE_POP(default_loaded_for(padded));
   return block;
 }
 

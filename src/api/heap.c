@@ -87,7 +87,7 @@ NOINLINE static void *alloc_slow(heap_t *heap, size_t size)
   thread_t *thread = thread_self;
   void *block = NULL;
   if (likely(size <= SIZE_CACHED && thread_has_within_reach(thread, heap)))
-    block = pop_within_reach(thread, heap, size <= SIZE_LINEAR ? size_class_linear(size) : size_class_medium(size));
+    block = pop_within_reach(thread, heap, size_class_cached(size));
   return likely(block) ? block : alloc_slower(heap, size, false, "pool_heap_alloc");
 }
 
@@ -106,13 +106,14 @@ static inline __attribute__((always_inline)) void free_slower(heap_t *heap, void
 
 NOINLINE static void free_slow(heap_t *heap, void *block) { free_slower(heap, block, "pool_heap_free"); }
 
-/* The same as pool_heap_alloc() for classes that need the table. */
+/* The same as pool_heap_alloc() for classes that need the table. There it costs small sizes a seventh more time, and a branch
+ * that goes either way costs more for those around SIZE_LINEAR: the former are what heaps are for (docs/experiments.md). */
 NOINLINE static void *alloc_medium(heap_t *heap, size_t size)
 {
   const thread_t *thread = thread_self;
   void *block = NULL;
   if (likely(size <= SIZE_CACHED && thread_has_in_slot(thread, heap)))
-    block = MAGAZINE_POP(loaded_of(thread, heap, size_class_medium(size)));
+    block = MAGAZINE_POP(loaded_of(thread, heap, size_class_cached(size)));
   return likely(block) ? block : alloc_slow(heap, size);
 }
 

@@ -121,10 +121,8 @@ static inline __attribute__((always_inline)) void *allocate_at_once(size_t size,
   void *block = alignment ? default_aligned_alloc_at_once(alignment, size) : NULL;
   if (alignment)
     return likely(block) ? block : default_aligned_alloc_for(alignment, size, call, __builtin_return_address(0));
-  if (likely(size <= SIZE_LINEAR))
-    block = MAGAZINE_POP(default_loaded(size_class_linear(size)));
-  else if (size <= SIZE_CACHED)
-    block = MAGAZINE_POP(default_loaded(size_class_medium(size)));
+  if (likely(size <= SIZE_CACHED))
+    block = MAGAZINE_POP(default_loaded_for(size));
   return likely(block) ? block : default_alloc_for(size, call, __builtin_return_address(0));
 }
 

@@ -34,6 +34,9 @@ typedef struct cache {
   loaded_t of[CLASS_CACHED + 1];
 } cache_t;
 
+/* Where in a cache the magazine for a size is, in bytes; size <= SIZE_CACHED. */
+static inline size_t loaded_place(size_t size) { return size_class_scaled(size) / (CLASS_SCALE / sizeof(loaded_t)); }
+
 /* The static magazine that is empty and full: above its last word a push finds no room, and in it a pop finds nothing. */
 extern INTERNAL void *magazine_sentinel[MAGAZINE_WORDS];
 #define MAGAZINE_SENTINEL (&magazine_sentinel[MAGAZINE_WORDS - 1])
@@ -48,10 +51,18 @@ static inline default_loaded_t default_loaded(size_t size_class)
 {
   return THREAD_POINTER(loaded_t, default_cache, size_class * sizeof(loaded_t));
 }
+static inline default_loaded_t default_loaded_for(size_t size)
+{
+  return THREAD_POINTER(loaded_t, default_cache, loaded_place(size));
+}
 #else
 extern INTERNAL THREAD_LOCAL cache_t *default_cache;
 typedef loaded_t *default_loaded_t;
 static inline default_loaded_t default_loaded(size_t size_class) { return &default_cache->of[size_class]; }
+static inline default_loaded_t default_loaded_for(size_t size)
+{
+  return (loaded_t *)((char *)default_cache->of + loaded_place(size));
+}
 #endif
 
 /* Pop and push are written once for both kinds of pointer. The owner's stores are relaxed atomics where the compiler can

@@ -56,12 +56,13 @@ static void every_size_gets_the_least_class(void **state)
     assert_int_equal(size_class_of(size), c);
     if (size <= SIZE_LINEAR)
       assert_int_equal(size_class_linear(size), c);
-    else if (size <= SIZE_CACHED)
-      assert_int_equal(size_class_medium(size), c);
+    if (size <= SIZE_CACHED)
+      assert_int_equal(size_class_scaled(size), c * CLASS_SCALE);
   }
   assert_int_equal(c, CLASS_LAST);
   assert_int_equal(size_class_of(0), 1);
   assert_int_equal(size_class_linear(0), 0);
+  assert_int_equal(size_class_scaled(0), 0);
 }
 
 static void waste_is_at_most_an_eighth(void **state)
