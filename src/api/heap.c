@@ -30,7 +30,7 @@ static inline loaded_t *loaded_of(const thread_t *thread, const heap_t *heap, si
 }
 
 /* A missing heap is an argument that the caller can check. A heap that has ended is a misuse, and ends the program. */
-static void *no_heap(const heap_t *heap, const char *call)
+COLD static void *no_heap(const heap_t *heap, const char *call)
 {
   if (heap)
     fatal_misuse(call, heap, NOT_A_HEAP_TEXT);
@@ -70,7 +70,8 @@ NOINLINE static void *alloc_granules(heap_t *heap, size_t size, const char *call
 
 /* The default heap has no cache slot, so a call that names it comes as far as this. Where it has no magazines it has no fast
  * path, and the call has a name that a message may say. */
-NOINLINE static void *alloc_slower(heap_t *heap, size_t size, bool zero, const char *call)
+static inline __attribute__((always_inline)) void *alloc_without_magazine(heap_t *heap, size_t size, bool zero,
+                                                                          const char *call)
 {
   if (unlikely(!heap_is_live(heap)))
     return no_heap(heap, call);
@@ -81,6 +82,11 @@ NOINLINE static void *alloc_slower(heap_t *heap, size_t size, bool zero, const c
   return heap_allocate(heap, size, 1, zero, call);
 }
 
+NOINLINE static void *alloc_slower(heap_t *heap, size_t size, bool zero, const char *call)
+{
+  return alloc_without_magazine(heap, size, zero, call);
+}
+
 /* The slot of a heap within reach holds another word than that of others, so the fast path does not find it. */
 NOINLINE static void *alloc_slow(heap_t *heap, size_t size)
 {
@@ -88,7 +94,7 @@ NOINLINE static void *alloc_slow(heap_t *heap, size_t size)
   void *block = NULL;
   if (likely(size <= SIZE_CACHED && thread_has_within_reach(thread, heap)))
     block = pop_within_reach(thread, heap, size_class_cached(size));
-  return likely(block) ? block : alloc_slower(heap, size, false, "pool_heap_alloc");
+  return likely(block) ? block : alloc_without_magazine(heap, size, false, "pool_heap_alloc");
 }
 
 /* A heap that is given may have ended, which only its mark says. The mark is read here, and not on the fast path: no slot holds
@@ -104,7 +110,13 @@ static inline __attribute__((always_inline)) void free_slower(heap_t *heap, void
     heap_free(heap, block, call);
 }
 
-NOINLINE static void free_slow(heap_t *heap, void *block) { free_slower(heap, block, "pool_heap_free"); }
+/* Nothing was said yet of what granules do not take. */
+NOINLINE static void free_slow(heap_t *heap, void *block)
+{
+  if (heap && heap->plain_granules && heap_is_live(heap) && !process_is_ending() && likely(granular_give(heap, block)))
+    return;
+  free_slower(heap, block, "pool_heap_free");
+}
 
 /* The same as pool_heap_alloc() for classes that need the table. There it costs small sizes a seventh more time, and a branch
  * that goes either way costs more for those around SIZE_LINEAR: the former are what heaps are for (docs/experiments.md). */

@@ -16,7 +16,7 @@ typedef struct drawn {
 static void draw(drawn_t *drawn, size_t units, uintptr_t base, unsigned unit_log2)
 {
   arena_t scratch;
-  size_t bytes = (size_t)(arena_lay_out(&scratch, NULL, units, 12) - (char *)NULL);
+  size_t bytes = (uintptr_t)arena_lay_out(&scratch, NULL, units, 12);
   *drawn = (drawn_t){0};
   arena_lay_out(&drawn->arena, memory_for(bytes), units, 12);
   arena_begin(&drawn->arena, (char *)base, units, unit_log2, false);
@@ -26,7 +26,7 @@ static void draw(drawn_t *drawn, size_t units, uintptr_t base, unsigned unit_log
 static void erase(drawn_t *drawn)
 {
   arena_t scratch;
-  size_t bytes = (size_t)(arena_lay_out(&scratch, NULL, drawn->arena.unit_count, 12) - (char *)NULL);
+  size_t bytes = (uintptr_t)arena_lay_out(&scratch, NULL, drawn->arena.unit_count, 12);
   os_unmap(drawn->arena.room.map, round_up(bytes + 1, os_page_size()));
 }
 
