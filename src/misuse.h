@@ -107,7 +107,7 @@ struct pool_heap;
 
 #define EXHAUSTED "memory exhausted"
 /* A request failed, and abort_on_exhausted=1 asks for an end. The call is said with the heap, unless that is the default one,
- * and the bytes that it asked for.
+ * and the bytes that it asked for. A realloc of no block is said as malloc.
  * Do: Raise the budget of the heap or of its parents, or find what holds it (pool_heap_report()). Without the option the call
  * returns NULL and sets ENOMEM. */
 

@@ -9,7 +9,7 @@
  *
  * All sizes are bytes. Blocks are aligned to 16. Success, and every kind of free, leave errno as it was.
  *
- * Cost: an allocation and its free are some thirty instructions together. They touch neither a lock nor the block, as long as
+ * Cost: an allocation and its free are some forty instructions together. They touch neither a lock nor the block, as long as
  * the calling thread holds spare blocks of that size class. One call in a few dozen takes the lock of one pool.
  *
  * Misuse (a pointer that is no block, a block freed twice) ends the program with one line on standard error and abort():

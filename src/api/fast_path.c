@@ -210,4 +210,6 @@ NOINLINE void *default_aligned_alloc_for(size_t alignment, size_t size, const ch
   return heap_allocate_for(&default_heap, size, alignment, false, call, caller);
 }
 
+void *default_exhausted(const char *call) { return heap_exhausted(&default_heap, call, SIZE_MAX); }
+
 size_t default_trim(size_t keep) { return heap_trim(&default_heap, keep); }

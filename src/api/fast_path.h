@@ -26,6 +26,7 @@ size_t default_usable_size_slow(const void *block, const char *call);
 void *default_aligned_alloc_slow(size_t alignment, size_t size, const char *call); /* a power of two */
 void *default_aligned_alloc_for(size_t alignment, size_t size, const char *call, const void *caller);
 size_t default_trim(size_t keep);
+void *default_exhausted(const char *call); /* a request that no word can hold */
 
 static inline __attribute__((always_inline)) void *default_alloc(size_t size)
 {

@@ -32,7 +32,7 @@ EXPORT void *calloc(size_t count, size_t size)
 {
   size_t bytes;
   if (unlikely(__builtin_mul_overflow(count, size, &bytes)))
-    return default_alloc_large(SIZE_MAX);
+    return default_exhausted(fatal_calloc_call);
   return default_calloc(bytes);
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * The process-wide interface of pool.h. */
 #include "api/fast_path.h"
-#include "heap/allocate.h"
 #include "heap/heap.h"
 #include "heap/invalid.h"
 #include "heap/locate.h"
@@ -19,7 +18,7 @@ void *pool_calloc(size_t count, size_t size)
 {
   size_t bytes;
   if (unlikely(__builtin_mul_overflow(count, size, &bytes)))
-    return heap_exhausted(&default_heap, "pool_calloc", SIZE_MAX);
+    return default_exhausted("pool_calloc");
   return default_calloc(bytes);
 }
 

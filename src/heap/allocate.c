@@ -251,11 +251,11 @@ static void *take_own(heap_t *heap, request_t *r)
 }
 
 /* A request that a heap cannot serve ends here. A program that cannot go on without memory may ask to end with it, while the
- * stack still shows which request it was. */
+ * stack still shows which request it was. The first request of all may be refused before the options were read. */
 void *heap_exhausted(heap_t *heap, const char *call, size_t size)
 {
   __atomic_fetch_add(&heap->exhausted_count, 1, __ATOMIC_RELAXED);
-  if (HAS_SYSTEM && settings.abort_on_exhausted)
+  if (HAS_SYSTEM && manager_ready() && settings.abort_on_exhausted)
     fatal_exhausted(call, heap, size);
   errno = ENOMEM;
   return NULL;

@@ -149,6 +149,14 @@ class Options(unittest.TestCase):
         self.assertEqual(result.returncode, -signal.SIGABRT)
         self.assertEqual(result.stderr, f"tidepool: malloc({1 << 55}): memory exhausted\n")
 
+    def test_exhaustion_ends_the_program_at_its_first_request(self):
+        for action, call in [("exhaust-at-once", f"malloc({1 << 63})"), ("exhaust-by-product", f"calloc({(1 << 64) - 1})")]:
+            with self.subTest(action):
+                self.assert_quiet(None, action)
+                result = run("abort_on_exhausted=1", action)
+                self.assertEqual(result.returncode, -signal.SIGABRT)
+                self.assertEqual(result.stderr, f"tidepool: {call}: memory exhausted\n")
+
     def test_stats_json_may_be_asked_of_a_checked_heap(self):
         result = run("stats=exit,checked=1")
         self.assertEqual((result.returncode, result.stdout), (0, "ok\n"))

@@ -2,7 +2,7 @@
  *
  * What options.py runs under different options. It prints "ok", or a figure.
  *
- * usage: probe work|exhaust|huge-pages|purge|keep|close-error|cancelled
+ * usage: probe work|exhaust|exhaust-at-once|exhaust-by-product|huge-pages|purge|keep|close-error|cancelled
  *        probe reuse-files FILE */
 #include "ours.h"
 #include "testing.h"
@@ -41,6 +41,10 @@ static int work(void)
 }
 
 static int exhaust(void) { return malloc(opaque((size_t)1 << 55)) ? complain("a block of 32 PiB") : 0; }
+
+/* Requests that are refused before anything else is looked at. */
+static int exhaust_at_once(void) { return malloc(opaque(SIZE_MAX / 2 + 1)) ? complain("a block of half of all") : 0; }
+static int exhaust_by_product(void) { return calloc(opaque(SIZE_MAX / 2), 4) ? complain("a block of more than all") : 0; }
 
 /* Of the address space in which blocks are, the bytes for which huge pages were asked; whether there are any is up to the
  * kernel. SIZE_MAX: it does not tell. */
@@ -153,6 +157,10 @@ static int run(const char *action, const char *path)
     return reuse_files(path);
   if (strcmp(action, "exhaust") == 0)
     return exhaust();
+  if (strcmp(action, "exhaust-at-once") == 0)
+    return exhaust_at_once();
+  if (strcmp(action, "exhaust-by-product") == 0)
+    return exhaust_by_product();
   if (strcmp(action, "purge") == 0)
     return purge();
   if (strcmp(action, "keep") == 0)
