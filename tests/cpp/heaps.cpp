@@ -148,13 +148,16 @@ void test_a_walk()
   CHECK(one.walk([&](const pool_block_t &block) { one.deallocate(block.start); }) && one.stats().live_blocks == 0);
 }
 
+// One place in the program, also where a compiler unrolls the loop that it is called in.
+__attribute__((noinline)) void *block_of_test_a_report(heap &from) { return from.allocate(1000); }
+
 void test_a_report()
 {
   std::FILE *file = std::tmpfile();
   CHECK(file);
   heap one(heap_options().name("cpp-reported").sites());
   for (int i = 0; i < 3; i++)
-    CHECK(one.allocate(1000));
+    CHECK(block_of_test_a_report(one));
   CHECK(one.report(fileno(file)) && !one.report(-1));
   std::rewind(file);
   std::string text(4096, ' ');
