@@ -36,7 +36,7 @@ enum {
 _Static_assert(SIZE_LINEAR << 6 == SIZE_CACHED && SIZE_CACHED << 3 == SIZE_MAX_CLASS, "the doublings counted above");
 
 /* CLASS_SCALE times the class of a size up to SIZE_CACHED, by the size in steps of BLOCK_ALIGNMENT, rounded up. What a thread
- * has of a class is CLASS_SCALE bytes long, so this is where it is. Generated: tools/size_class_table. */
+ * has of a class is CLASS_SCALE bytes long with 64-bit addresses, so this is where it is. Generated: tools/size_class_table. */
 enum { CLASS_SCALE = 16 };
 extern INTERNAL const uint16_t size_class_table[SIZE_CACHED / BLOCK_ALIGNMENT + 1];
 

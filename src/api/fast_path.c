@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the fast paths leave: a magazine that is empty or full, a large block, a block of another
- * heap, a thread without a record, and a process without a manager. The first of these is by far the most frequent. */
+ * What the fast paths leave: a magazine that is empty or full, a large block, a block of another heap, a thread without a
+ * record, and a process without a manager. The first of these is by far the most frequent. */
 #include "api/fast_path.h"
 #include "heap/allocate.h"
 #include "heap/free.h"

@@ -34,6 +34,8 @@ typedef struct cache {
   loaded_t of[CLASS_CACHED + 1];
 } cache_t;
 
+_Static_assert(CLASS_SCALE % sizeof(loaded_t) == 0, "what the table says is a place in a cache");
+
 /* Where in a cache the magazine for a size is, in bytes; size <= SIZE_CACHED. */
 static inline size_t loaded_place(size_t size) { return size_class_scaled(size) / (CLASS_SCALE / sizeof(loaded_t)); }
 

@@ -150,7 +150,9 @@ class Options(unittest.TestCase):
         self.assertEqual(result.stderr, f"tidepool: malloc({1 << 55}): memory exhausted\n")
 
     def test_exhaustion_ends_the_program_at_its_first_request(self):
-        for action, call in [("exhaust-at-once", f"malloc({1 << 63})"), ("exhaust-by-product", f"calloc({(1 << 64) - 1})")]:
+        half = 1 << 63
+        for action, call in [("exhaust-at-once", f"malloc({half})"), ("exhaust-aligned", f"aligned_alloc({half})"),
+                             ("exhaust-by-product", f"calloc({2 * half - 1})")]:
             with self.subTest(action):
                 self.assert_quiet(None, action)
                 result = run("abort_on_exhausted=1", action)

@@ -2,7 +2,7 @@
  *
  * What options.py runs under different options. It prints "ok", or a figure.
  *
- * usage: probe work|exhaust|exhaust-at-once|exhaust-by-product|huge-pages|purge|keep|close-error|cancelled
+ * usage: probe work|exhaust|exhaust-at-once|exhaust-aligned|exhaust-by-product|huge-pages|purge|keep|close-error|cancelled
  *        probe reuse-files FILE */
 #include "ours.h"
 #include "testing.h"
@@ -44,6 +44,7 @@ static int exhaust(void) { return malloc(opaque((size_t)1 << 55)) ? complain("a 
 
 /* Requests that are refused before anything else is looked at. */
 static int exhaust_at_once(void) { return malloc(opaque(SIZE_MAX / 2 + 1)) ? complain("a block of half of all") : 0; }
+static int exhaust_aligned(void) { return aligned_alloc(64, opaque(SIZE_MAX / 2 + 1)) ? complain("an aligned one") : 0; }
 static int exhaust_by_product(void) { return calloc(opaque(SIZE_MAX / 2), 4) ? complain("a block of more than all") : 0; }
 
 /* Of the address space in which blocks are, the bytes for which huge pages were asked; whether there are any is up to the
@@ -159,6 +160,8 @@ static int run(const char *action, const char *path)
     return exhaust();
   if (strcmp(action, "exhaust-at-once") == 0)
     return exhaust_at_once();
+  if (strcmp(action, "exhaust-aligned") == 0)
+    return exhaust_aligned();
   if (strcmp(action, "exhaust-by-product") == 0)
     return exhaust_by_product();
   if (strcmp(action, "purge") == 0)
