@@ -22,6 +22,7 @@ static void replace_zeroed(slots_t *slots, random_t *random, uint64_t rounds)
 }
 
 static void program(bench_state_t *state) { slots_change(state, SIZES_PROGRAM, replace_zeroed); }
+static void small(bench_state_t *state) { slots_change(state, SIZES_SMALL, replace_zeroed); }
 
 static const bench_case_t cases[] = {
   {"calloc/64", "replace the oldest of 100 zeroed blocks of 64 bytes", zeroed, .size = 64, .count = 100, .brief = true},
@@ -29,6 +30,7 @@ static const bench_case_t cases[] = {
   {"calloc/100k", "replace the oldest of 10 zeroed blocks of 100 kB", zeroed, .size = 100000, .count = 10, .brief = true},
   {"calloc/program", "replace one of 10,000 zeroed blocks, half up to 64 bytes, tail to 32 KiB", program, .count = 10000,
    .brief = true},
+  {"calloc/small", "replace one of 10,000 zeroed blocks of 8 to 263 bytes", small, .count = 10000},
   {"calloc/10m", "replace the oldest of 2 zeroed blocks of 10 MB", zeroed, .size = 10000000, .count = 2},
 };
 

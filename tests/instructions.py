@@ -47,6 +47,10 @@ def instructions(micro, library, pattern, count):
 
 
 def figure(micro, library, pattern):
+    """A pattern is one of the program's, or two: the first less the second, `calloc64-memset64`."""
+    pattern, _, less = pattern.partition("-")
+    if less:
+        return figure(micro, library, pattern) - figure(micro, library, less)
     few, many = (instructions(micro, library, pattern, count) for count in (FEW, MANY))
     return (many - few) / (MANY - FEW)
 
@@ -58,7 +62,11 @@ def figures(micro, library, patterns):
 
 
 def path_of(library):
-    return "" if library == "none" else preloading.preloadable(library)
+    if library == "none":
+        return ""
+    if not os.path.isfile(library):
+        sys.exit(f"{library}: no such file")   # the loader would go on without it
+    return preloading.preloadable(library)
 
 
 def read_golden(path):
@@ -69,9 +77,10 @@ def read_golden(path):
 def print_table(micro, libraries):
     os.environ["ANY_MALLOC"] = "1"
     golden = read_golden(pathlib.Path(__file__).with_name("instructions.golden"))
-    columns = [figures(micro, path_of(library), golden) for library in libraries]
-    for pattern, most in golden.items():
-        print(f"{pattern:18}{most:8.1f}" + "".join(f"{column[pattern]:10.1f}" for column in columns))
+    whole = {pattern.partition("-")[0]: f"{most:8.1f}" if "-" not in pattern else 8 * " " for pattern, most in golden.items()}
+    columns = [figures(micro, path_of(library), whole) for library in libraries]
+    for pattern, most in whole.items():
+        print(f"{pattern:18}{most}" + "".join(f"{column[pattern]:10.1f}" for column in columns))
 
 
 def check(micro, library, golden_file):

@@ -76,6 +76,13 @@ static void zeroed(size_t size, long count)
   }
 }
 
+/* What of a zeroed block is the C library's part, which depends on the processor. */
+static void zeroes(size_t size, long count)
+{
+  while (count-- > 0)
+    use(memset(slots, 0, size));
+}
+
 /* As containers of vectors and of what threads share ask for. */
 static void aligned(size_t size, long count)
 {
@@ -161,6 +168,7 @@ static const struct {
   {"fifo64", fifo, 64},         {"lifo64", lifo, 64},       {"mixed256", mixed, 256},    {"mixed8k", mixed, 8192},
   {"calloc64", zeroed, 64},     {"realloc", resized, 100},  {"regrow16", regrown, 16},   {"remote64", remote, 64},
   {"aligned192", aligned, 192}, {"null40", by_realloc, 40}, {"pair100k", pairs, 100000}, {"holes100k", over_holes, 100000},
+  {"memset64", zeroes, 64},
 };
 
 int main(int argc, char **argv)

@@ -27,6 +27,43 @@ static void *alloc_and_free(void *argument)
   return NULL;
 }
 
+static void heap_zeroed(long count)
+{
+  pool_heap_t *heap = pool_heap_create(NULL);
+  while (count-- > 0) {
+    void *block = pool_heap_zalloc(heap, SIZE);
+    use(block);
+    pool_heap_free(heap, block);
+  }
+}
+
+/* What of a zeroed block, and of one that moves, is the C library's part, which depends on the processor. */
+static char memory[2 * SIZE];
+static void *(*volatile set)(void *, int, size_t) = memset;
+static void *(*volatile copy)(void *, const void *, size_t) = memcpy;
+static void zeroes(long count)
+{
+  while (count-- > 0)
+    use(set(memory, 0, SIZE));
+}
+static void copies(long count)
+{
+  while (count-- > 0)
+    use(copy(memory, memory + SIZE, SIZE));
+}
+
+static void heap_resized(long count, size_t size)
+{
+  pool_heap_t *heap = pool_heap_create(NULL);
+  while (count-- > 0) {
+    void *block = pool_heap_realloc(heap, pool_heap_alloc(heap, SIZE), size);
+    use(block);
+    pool_heap_free(heap, block);
+  }
+}
+static void heap_kept(long count) { heap_resized(count, SIZE - 1); }
+static void heap_moved(long count) { heap_resized(count, 2 * SIZE); }
+
 static void *get_and_put(void *argument)
 {
   const work_t *work = argument;
@@ -154,6 +191,11 @@ static const struct {
 } patterns[] = {
   {"heap64", heap},
   {"heap64_of_another", heap_of_another},
+  {"heap_zeroed", heap_zeroed},
+  {"memset64", zeroes},
+  {"heap_kept", heap_kept},
+  {"heap_moved", heap_moved},
+  {"memcpy64", copies},
   {"heap_reset", heap_reset},
   {"heap_life", heap_life},
   {"small_64k", small_64k},

@@ -14,7 +14,6 @@
 #include "misuse.h"
 #include "option.h"
 #include "os/tool.h"
-#include <string.h>
 
 /* A thread that has a record, and a class whose bin exists: the one slow path that matters. NULL: something is missing. */
 static inline void *refill(thread_t *thread, size_t size_class)

@@ -9,6 +9,8 @@
 #include "space/class_map.h"
 #include "thread/magazines.h"
 
+#include <string.h>
+
 /* The slow paths. `size` is what the caller asked for, so that they start from nothing. A heap that remembers where its blocks
  * are from has no other path. There the address that these return to is that of the program's call, because a fast path ends
  * with a tail call; who goes on behind it hands the address over: `caller`. */
@@ -67,27 +69,16 @@ static inline __attribute__((always_inline)) void default_free_aligned_sized(voi
     default_free_aligned_sized_slow(block, size, alignment, call);
 }
 
-/* `bytes` is a multiple of BLOCK_ALIGNMENT and small: a call of memset would cost more than the stores. */
-static inline __attribute__((always_inline)) void zero_block(void *block, size_t bytes)
-{
-  typedef long long pair_t __attribute__((vector_size(BLOCK_ALIGNMENT), may_alias));
-  for (pair_t *p = block, *end = p + bytes / sizeof *p; p < end; p++) {
-    *p = (pair_t){0};
-    __asm__("" : "+r"(p)); /* without this gcc makes it a memset again */
-  }
-}
-
-/* `slow` is a slow path for each call that has its own name in messages: passing the name would cost an instruction. */
+/* All bytes of the block are zeroed, since pool_zalloc() promises so. The C library's memset has no loop whose end nobody can
+ * guess, and gcc, which would make a string instruction of a length with a known bound, knows none of a class.
+ * `slow` is a slow path for each call that has its own name in messages: passing the name would cost an instruction. */
 static inline __attribute__((always_inline)) void *default_zalloc_or(size_t size, void *(*slow)(size_t size))
 {
-  if (unlikely(size > SIZE_LINEAR))
+  if (unlikely(size > SIZE_CACHED))
     return slow(size);
-  size_t c = size_class_linear(size);
+  size_t c = size_class_cached(size);
   void *block = MAGAZINE_POP(default_loaded(c));
-  if (unlikely(!block))
-    return slow(size);
-  zero_block(block, c * BLOCK_ALIGNMENT);
-  return block;
+  return likely(block) ? memset(block, 0, size_class_size(c)) : slow(size);
 }
 
 static inline __attribute__((always_inline)) void *default_zalloc(size_t size)

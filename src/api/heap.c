@@ -20,6 +20,7 @@
 #include "misuse.h"
 #include "space/class_map.h"
 #include <errno.h>
+#include <string.h>
 #include <tidepool/heap.h>
 
 /* ---- the fast path: the calling thread's cache of the heap, if the heap's slot in its record holds it ---- */
@@ -161,17 +162,66 @@ void pool_heap_free(pool_heap_t *heap, void *block)
 
 /* ---- the rest of the family ---- */
 
-void *pool_heap_zalloc(pool_heap_t *heap, size_t size) { return alloc_slower(heap, size, true, "pool_heap_zalloc"); }
+/* Where the thread has the heap's magazines. NULL, false: it has not, or what is asked for is not there. */
+static inline __attribute__((always_inline)) void *pop_any(heap_t *heap, size_t size_class)
+{
+  thread_t *thread = thread_self;
+  if (likely(thread_has_in_slot(thread, heap)))
+    return MAGAZINE_POP(loaded_of(thread, heap, size_class));
+  return thread_has_within_reach(thread, heap) ? pop_within_reach(thread, heap, size_class) : NULL;
+}
+
+/* All of the block is zeroed: pool_zalloc() promises so. */
+static inline __attribute__((always_inline)) void *zalloc(heap_t *heap, size_t size, const char *call)
+{
+  size_t c = size <= SIZE_CACHED ? size_class_cached(size) : 0;
+  void *block = HAS_SYSTEM && c ? pop_any(heap, c) : NULL;
+  return likely(block) ? memset(block, 0, size_class_size(c)) : alloc_slower(heap, size, true, call);
+}
+
+void *pool_heap_zalloc(pool_heap_t *heap, size_t size) { return zalloc(heap, size, "pool_heap_zalloc"); }
 
 /* The heap is looked at before the product: a request that no word can hold counts as exhaustion of a heap that is live. */
 void *pool_heap_calloc(pool_heap_t *heap, size_t count, size_t size)
 {
   size_t bytes;
+  if (likely(!__builtin_mul_overflow(count, size, &bytes)))
+    return zalloc(heap, bytes, "pool_heap_calloc");
   if (unlikely(!heap_is_live(heap)))
     return no_heap(heap, "pool_heap_calloc");
-  if (unlikely(__builtin_mul_overflow(count, size, &bytes)))
-    return heap_exhausted(heap, "pool_heap_calloc", SIZE_MAX);
-  return alloc_slower(heap, bytes, true, "pool_heap_calloc");
+  return heap_exhausted(heap, "pool_heap_calloc", SIZE_MAX);
+}
+
+/* From one cached class to another, larger or smaller, as move_cached() does it for the default heap (fast_path.c). It is known
+ * of the block that it is the heap's. NULL: there is no other block at hand. */
+static inline void *move_in_heap(heap_t *heap, void *block, size_t had_class, size_t size)
+{
+  size_t size_class = size_class_cached(size);
+  if (size_class == had_class)
+    return block;
+  void *to = pop_any(heap, size_class);
+  if (to) {
+    memcpy(to, block, min_size(size_class_size(had_class), size));
+    pool_heap_free(heap, block);
+  }
+  return to;
+}
+
+/* A block that more is known of than where its slab is goes the long way, and so does what is misuse. */
+NOINLINE static void *reallocate_cached(heap_t *heap, void *block, size_t size)
+{
+  const thread_t *thread = thread_self;
+  size_t had_class = class_map_of_heap_block(block);
+  if (likely(had_class && size <= SIZE_CACHED && (thread_has_in_slot(thread, heap) || thread_has_within_reach(thread, heap)) &&
+             heap_has_cached_block(heap, had_class, block))) {
+    const size_class_range_t *had = &size_class_range[had_class];
+    void *to = had->size - size < had->half ? block : move_in_heap(heap, block, had_class, size);
+    if (likely(to))
+      return to;
+  }
+  if (heap_is_default(heap) && class_map_of(block))
+    return default_realloc(block, size, "pool_heap_realloc");
+  return heap_reallocate(heap, block, size, "pool_heap_realloc");
 }
 
 /* As in the C library, no block means an allocation, and a size of 0 a free. */
@@ -182,7 +232,7 @@ void *pool_heap_realloc(pool_heap_t *heap, void *block, size_t size)
   if (!block)
     return heap->checked ? alloc_slower(heap, size, false, "pool_heap_realloc") : pool_heap_alloc(heap, size);
   if (size)
-    return heap_reallocate(heap, block, size, "pool_heap_realloc");
+    return HAS_SYSTEM ? reallocate_cached(heap, block, size) : heap_reallocate(heap, block, size, "pool_heap_realloc");
   if (heap->headed)
     heap_free_for(heap, block, "pool_heap_realloc", __builtin_return_address(0));
   else if (!push_in_slot(heap, block))

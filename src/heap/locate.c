@@ -402,6 +402,18 @@ located_t heap_locate_block(const heap_t *heap, const void *block, const char *c
   return at;
 }
 
+/* A heap in the caller's memory needs no look: none of its blocks starts where the block does that it is in. */
+bool heap_has_cached_block(heap_t *heap, size_t size_class, const void *block)
+{
+  bin_t *bin = published_bin(heap, (unsigned)size_class);
+  const arena_t *arena = space_arena_at(window_slot_of(block));
+  if (unlikely(!bin || !arena))
+    return false;
+  const run_t *run = run_of(arena, block);
+  char *start;
+  return likely(run_kind(run) == RUN_SLAB && run_owner(run) == bin && bin_ask(bin, run, block, &start) && start == block);
+}
+
 void heap_verify_around(const char *address, bool alone, const char *call)
 {
   question_t q = {.address = address, .verifies = call, .alone = alone};

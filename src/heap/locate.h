@@ -52,6 +52,10 @@ void heap_mark_lost(const bin_t *bin, const char *start, const char *end, uint64
  * heap it must be a block of it, or of one that it overflows to. */
 located_t heap_locate_block(const heap_t *heap, const void *block, const char *call, const char *if_freed);
 
+/* Says whether a block of the class that the map has for `block` starts there, is of this heap and is not free in its slab. The
+ * lock of its space is not taken. False says nothing: heap_locate_block() knows. */
+bool heap_has_cached_block(heap_t *heap, size_t size_class, const void *block);
+
 /* The same of what holds a checked heap's block that came back. */
 located_t heap_locate_returned(const char *start);
 
