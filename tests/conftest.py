@@ -12,6 +12,10 @@ def pytest_addoption(parser):
     parser.addoption("--debugged", metavar="PROGRAM", help="tests/gdb: the program that is looked at")
     parser.addoption("--debugged-names", metavar="PROGRAM", action="append", help="tests/gdb: one that has the library's names")
     parser.addoption("--gdb-script", metavar="FILE", help="tests/gdb: the commands of gdb")
+    parser.addoption("--tidepool", metavar="PROGRAM", help="tests/command: the program tidepool")
+    parser.addoption("--program", metavar="PROGRAM", help="tests/command: a program that is run")
+    parser.addoption("--static-program", metavar="PROGRAM", help="tests/command: a static one")
+    parser.addoption("--own-malloc", metavar="PROGRAM", help="tests/command: one that has a malloc")
     parser.addoption("--library", metavar="LIBRARY", help="what is preloaded")
 
 

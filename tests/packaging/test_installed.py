@@ -141,6 +141,18 @@ class PkgConfig(sandbox.Folder):
         self.assert_malloc_is_ours(program, LD_PRELOAD=f"./{preload}")
 
 
+@needs("meson", "ninja")
+class Command(sandbox.Folder):
+    """Where a prefix was moved, its program finds its library; but LD_PRELOAD can hold no path with a space."""
+
+    def test_run(self):
+        prefix = self.folder / "prefix"
+        shutil.copytree(sandbox.moved_prefix(), prefix, symlinks=True)
+        program = self.folder / "allocates"
+        run(*compiler(), "-pthread", "-o", program, HERE / "allocates.c", folder=self.folder)
+        self.assert_malloc_is_ours(prefix / "bin/tidepool", "run", program)
+
+
 @needs("meson", "ninja", "pkg-config")
 class StaticMalloc(sandbox.Folder):
     """libtidepool-malloc.a, in programs without any shared library and in ones with."""

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: MIT
+"""The completion of bash, without the package that helps it with other programs, and with a stand-in for it."""
+
+import pathlib
+import subprocess
+
+import pytest
+
+FILE = pathlib.Path(__file__).parents[2] / "tools/command/completion.bash"
+
+
+def completed(*words, helper=""):
+    """What bash would offer for the last word."""
+    script = f"""{helper}
+        source "$1"; shift
+        COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _tidepool
+        printf '%s\\n' "${{COMPREPLY[@]}}" """
+    done = subprocess.run(["bash", "--norc", "-c", script, "bash", FILE, *words], capture_output=True, text=True, timeout=60,
+                          check=True)
+    assert not done.stderr
+    return done.stdout.split()
+
+
+def test_commands():
+    assert completed("tidepool", "") == ["run", "--help", "--version"]
+    assert completed("tidepool", "r") == ["run"]
+
+
+def test_options():
+    assert completed("tidepool", "run", "--ch") == ["--checked"]
+    assert completed("tidepool", "run", "--checked", "--le") == ["--leaks"]
+    assert completed("tidepool", "run", "-o", "guard") == ["guard_sample=", "guarded="]
+
+
+def test_every_option_of_the_help_is_offered(request):
+    tidepool = request.config.getoption("--tidepool")
+    text = subprocess.run([tidepool, "run", "--help"], capture_output=True, text=True, timeout=60, check=True).stdout
+    known = {word.strip(",").split("=")[0] for word in text.split() if word.startswith("--") and len(word) > 2}
+    assert known - {"--usage", "--version"} == set(completed("tidepool", "run", "--"))
+
+
+def test_every_option_of_the_library_is_offered(request):
+    library = request.config.getoption("--library")
+    tidepool = request.config.getoption("--tidepool")
+    text = subprocess.run([tidepool, "run", "--library", library, "-o", "help", "ls", "/"], capture_output=True, text=True,
+                          timeout=60, check=True).stderr
+    keys = {line.split("=")[0] + "=" for line in text.splitlines()}
+    assert keys == set(completed("tidepool", "run", "-o", ""))
+
+
+def test_files(tmp_path):
+    (tmp_path / "figures").touch()
+    assert completed("tidepool", "run", "--stats", f"{tmp_path}/fi") == [f"{tmp_path}/figures"]
+
+
+def test_programs():
+    assert "bash" in completed("tidepool", "run", "--checked", "bas")
+    assert "bash" in completed("tidepool", "run", "--", "bas")
+
+
+@pytest.mark.parametrize("words, at", (
+    (["run", "cat", "-"], 2), (["run", "-o", "sites=2", "cat", "-"], 4), (["run", "--", "cat", "x"], 3),
+    (["run", "--stats", "file", "--checked", "cat", ""], 5), (["run", "--stats=file", "cat", ""], 3),
+    (["run", "--stats", "=", "file", "cat", ""], 5),   # as bash splits words
+))
+def test_what_follows_is_the_programs(words, at):
+    assert completed("tidepool", *words, helper='_command_offset() { COMPREPLY=("from=$1"); }') == [f"from={at}"]

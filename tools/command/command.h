@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The program `tidepool`: one subcommand in a file each. */
+#ifndef COMMAND_H
+#define COMMAND_H
+
+/* What a subcommand exits with if it fails itself. run otherwise has the status of the program that it became, so this is none
+ * that programs use; env(1) has the same. */
+enum { COMMAND_FAILED = 125, COMMAND_NOT_EXECUTABLE = 126, COMMAND_NOT_FOUND = 127 };
+
+/* Writes "tidepool: ", the words and a line feed to standard error. */
+void command_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* The same, and ends the program. */
+_Noreturn void command_fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Joins the texts in memory of its own. There is no other use for memory than that, so running out of it ends the program. */
+#define COMMAND_JOIN(...) command_join((const char *const[]){__VA_ARGS__, 0})
+char *command_join(const char *const *texts);
+
+int command_run(int count, char **arguments);
+
+#endif

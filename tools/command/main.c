@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+#include "command.h"
+#include <argp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *argp_program_version = "tidepool " TIDEPOOL_VERSION;
+
+static const struct {
+  const char *name;
+  int (*run)(int count, char **arguments);
+} commands[] = {{"run", command_run}};
+
+void command_say(const char *format, ...)
+{
+  va_list values;
+  va_start(values, format);
+  fputs("tidepool: ", stderr);
+  vfprintf(stderr, format, values);
+  fputc('\n', stderr);
+  va_end(values);
+}
+
+void command_fail(int status, const char *format, ...)
+{
+  va_list values;
+  va_start(values, format);
+  fputs("tidepool: ", stderr);
+  vfprintf(stderr, format, values);
+  fputc('\n', stderr);
+  va_end(values);
+  exit(status);
+}
+
+char *command_join(const char *const *texts)
+{
+  size_t length = 0;
+  for (const char *const *text = texts; *text; text++)
+    length += strlen(*text);
+  char *joined = malloc(length + 1), *end = joined;
+  if (!joined)
+    command_fail(COMMAND_FAILED, "no memory");
+  for (const char *const *text = texts; *text; text++)
+    end = stpcpy(end, *text);
+  return joined;
+}
+
+/* The rest of the arguments is the subcommand's, which has a name of two words in its messages. */
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+  if (key == ARGP_KEY_NO_ARGS)
+    argp_error(state, "a command is missing");
+  if (key != ARGP_KEY_ARG)
+    return ARGP_ERR_UNKNOWN;
+  for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+    if (strcmp(argument, commands[i].name) != 0)
+      continue;
+    char **arguments = &state->argv[state->next - 1];
+    arguments[0] = COMMAND_JOIN("tidepool ", argument);
+    exit(commands[i].run(state->argc - state->next + 1, arguments));
+  }
+  argp_error(state, "there is no command %s", argument);
+  return 0;
+}
+
+int main(int argc, char **argv)
+{
+  static const struct argp argp = {
+    .parser = parse,
+    .args_doc = "COMMAND [ARGUMENT...]",
+    .doc = "See what a program's memory does.\v"
+           "Commands:\n"
+           "  run    run a program with tidepool as its malloc\n\n"
+           "tidepool COMMAND --help says more of each.",
+  };
+  static char name[] = "tidepool";
+  argp_err_exit_status = COMMAND_FAILED;
+  if (argc > 0)
+    argv[0] = name;
+  argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, NULL);
+  return 0;
+}
