@@ -22,8 +22,8 @@ def completed(*words, helper=""):
 
 
 def test_commands():
-    assert completed("tidepool", "") == ["run", "--help", "--version"]
-    assert completed("tidepool", "r") == ["run"]
+    assert completed("tidepool", "") == ["run", "report", "--help", "--version"]
+    assert completed("tidepool", "ru") == ["run"]
 
 
 def test_options():
@@ -46,6 +46,16 @@ def test_every_option_of_the_library_is_offered(request):
                           timeout=60, check=True).stderr
     keys = {line.split("=")[0] + "=" for line in text.splitlines()}
     assert keys == set(completed("tidepool", "run", "-o", ""))
+
+
+def test_report(request, tmp_path):
+    tidepool = request.config.getoption("--tidepool")
+    (tmp_path / "figures").touch()
+    assert completed("tidepool", "report", "--json", f"{tmp_path}/fi") == [f"{tmp_path}/figures"]
+    help_of = subprocess.run([tidepool, "report", "--help"], capture_output=True, text=True, timeout=60, check=False)
+    if help_of.returncode == 0:   # it may have been built without
+        known = {word for word in help_of.stdout.split() if word.startswith("--")}
+        assert known - {"--usage", "--version", "--stats"} == set(completed("tidepool", "report", "--"))
 
 
 def test_files(tmp_path):

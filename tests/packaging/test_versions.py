@@ -70,7 +70,8 @@ class Recipes(sandbox.Folder):
         text = run("rpmspec", "-P", RECIPES / "tidepool.spec", folder=self.folder)
         self.assertRegex(text, rf"(?m)^Version: +{re.escape(VERSION)}$")
         packages = run("rpmspec", "-q", "--qf", "%{name}-%{version}\n", RECIPES / "tidepool.spec", folder=self.folder)
-        self.assertEqual(set(packages.split()), {f"tidepool{part}-{VERSION}" for part in ("", "-malloc", "-tools", "-devel", "-static")})
+        parts = ("", "-malloc", "-tools", "-devel", "-static")
+        self.assertEqual(set(packages.split()), {f"tidepool{part}-{VERSION}" for part in parts})
 
     def test_port(self):
         port = json.loads((PORT / "vcpkg.json").read_text())

@@ -19,5 +19,8 @@ _Noreturn void command_fail(int status, const char *format, ...) __attribute__((
 char *command_join(const char *const *texts);
 
 int command_run(int count, char **arguments);
+#ifdef WITH_REPORT
+int command_report(int count, char **arguments);
+#endif
 
 #endif

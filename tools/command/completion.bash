@@ -35,12 +35,22 @@ _tidepool_run() {
   esac
 }
 
+_tidepool_report() {
+  local current=${COMP_WORDS[COMP_CWORD]}
+  case $current in
+    -*) mapfile -t COMPREPLY < <(compgen -W "--json --prometheus --help" -- "$current") ;;
+    *) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
+  esac
+}
+
 _tidepool() {
   COMPREPLY=()
   if [ "$COMP_CWORD" -le 1 ]; then
-    mapfile -t COMPREPLY < <(compgen -W "run --help --version" -- "${COMP_WORDS[COMP_CWORD]}")
+    mapfile -t COMPREPLY < <(compgen -W "run report --help --version" -- "${COMP_WORDS[COMP_CWORD]}")
   elif [ "${COMP_WORDS[1]}" = run ]; then
     _tidepool_run
+  elif [ "${COMP_WORDS[1]}" = report ]; then
+    _tidepool_report
   fi
 }
 

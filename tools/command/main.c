@@ -11,7 +11,12 @@ const char *argp_program_version = "tidepool " TIDEPOOL_VERSION;
 static const struct {
   const char *name;
   int (*run)(int count, char **arguments);
-} commands[] = {{"run", command_run}};
+} commands[] = {
+  {"run", command_run},
+#ifdef WITH_REPORT
+  {"report", command_report},
+#endif
+};
 
 void command_say(const char *format, ...)
 {
@@ -72,7 +77,11 @@ int main(int argc, char **argv)
     .args_doc = "COMMAND [ARGUMENT...]",
     .doc = "See what a program's memory does.\v"
            "Commands:\n"
-           "  run    run a program with tidepool as its malloc\n\n"
+           "  run      run a program with tidepool as its malloc\n"
+#ifdef WITH_REPORT
+           "  report   print what its heaps held when it ended\n"
+#endif
+           "\n"
            "tidepool COMMAND --help says more of each.",
   };
   static char name[] = "tidepool";

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: MIT */
+#include "report.h"
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+const figure_t heap_figures[HEAP_FIGURES] = {
+  [HEAP_BUDGET] = {"budget", "budget_bytes", "Bytes that the heap may hold; 0: no limit.", false},
+  [HEAP_HELD] = {"held_bytes", "held_bytes", "Bytes taken and not given back.", false},
+  [HEAP_PEAK] = {"peak_held_bytes", "peak_held_bytes", "The most that the heap has held.", false},
+  [HEAP_LIVE] = {"live_bytes", "live_bytes", "Usable bytes of live blocks.", false},
+  [HEAP_BLOCKS] = {"live_blocks", "live_blocks", "Live blocks.", false},
+  [HEAP_CACHED] = {"cached_bytes", "cached_bytes", "Bytes free in magazines and depots.", false},
+  [HEAP_IDLE] = {"idle_bytes", "idle_bytes", "Bytes free in slabs and runs.", false},
+  [HEAP_RECORDS] = {"metadata_bytes", "metadata_bytes", "Bytes of the manager's records.", false},
+  [HEAP_CHILDREN] = {"children_bytes", "children_bytes", "Bytes that child heaps hold.", false},
+  [HEAP_EXHAUSTED] = {"exhausted_count", "exhausted_total", "Requests that ended in NULL.", true},
+  [HEAP_RETRIED] = {"retried_count", "retried_total", "Calls of on_exhausted that returned true.", true},
+  [HEAP_OVERFLOWED] = {"overflowed_count", "overflowed_total", "Requests that the overflow heap served.", true},
+  [HEAP_PURGED] = {"purged_bytes", "purged_bytes_total", "Bytes given back to the system.", true},
+};
+
+const figure_t objects_figures[OBJECTS_FIGURES] = {
+  [OBJECTS_SIZE] = {"object_size", "object_bytes", "Bytes of an object.", false},
+  [OBJECTS_CAPACITY] = {"capacity", "capacity_objects", "Objects that the pool may have; 0: no limit.", false},
+  [OBJECTS_LIVE] = {"live", "live_objects", "Objects that have a user.", false},
+  [OBJECTS_ARRAYS] = {"arrays", "arrays", "Arrays of objects.", false},
+  [OBJECTS_HELD] = {"held_bytes", "held_bytes", "Bytes that the pool holds of its heap.", false},
+};
+
+static bool parse_row(row_t *row, const json_t *object, const figure_t *figures, size_t count, char why[256])
+{
+  row->name = json_string_value(json_object_get(object, "name"));
+  row->heap = json_string_value(json_object_get(object, "heap"));
+  if (!row->name) {
+    snprintf(why, 256, "a heap or an object pool has no name");
+    return false;
+  }
+  for (size_t i = 0; i < count; i++) {
+    const json_t *value = json_object_get(object, figures[i].key);
+    row->of[i] = json_is_integer(value) ? json_integer_value(value) : UNKNOWN;
+    if (value && (!json_is_integer(value) || row->of[i] < 0)) {
+      snprintf(why, 256, "%s is no number of bytes or of anything else", figures[i].key);
+      return false;
+    }
+  }
+  return true;
+}
+
+/* An array that is not there has no rows. */
+static bool parse_rows(row_t **rows, size_t *count, const json_t *array, const figure_t *figures, size_t figure_count,
+                       char why[256])
+{
+  if (array && !json_is_array(array)) {
+    snprintf(why, 256, "heaps or object_pools is no array");
+    return false;
+  }
+  size_t most = json_array_size(array);
+  *rows = calloc(most + 1, sizeof **rows);
+  if (!*rows)
+    snprintf(why, 256, "no memory");
+  for (*count = 0; *rows && *count < most; ++*count)
+    if (!parse_row(&(*rows)[*count], json_array_get(array, *count), figures, figure_count, why))
+      return false;
+  return *rows != NULL;
+}
+
+/* The text of one heap alone is the heap itself. */
+static bool parse_heaps(report_t *report, char why[256])
+{
+  if (json_object_get(report->text, "heaps"))
+    return parse_rows(&report->heaps, &report->heap_count, json_object_get(report->text, "heaps"), heap_figures, HEAP_FIGURES,
+                      why);
+  json_t *alone = json_object_get(report->text, "held_bytes") ? json_pack("[O]", report->text) : NULL;
+  bool done = alone && parse_rows(&report->heaps, &report->heap_count, alone, heap_figures, HEAP_FIGURES, why);
+  if (!alone)
+    snprintf(why, 256, "no figures of heaps");
+  json_decref(alone);
+  return done;
+}
+
+bool report_parse(report_t *report, const char *text, size_t length, char why[256])
+{
+  json_error_t error;
+  *report = (report_t){.text = json_loadb(text, length, 0, &error), .pid = UNKNOWN};
+  const json_t *pid = json_object_get(report->text, "pid");
+  if (json_is_integer(pid) && json_integer_value(pid) > 0)
+    report->pid = json_integer_value(pid);
+  bool done = report->text && parse_heaps(report, why) &&
+              parse_rows(&report->objects, &report->objects_count, json_object_get(report->text, "object_pools"),
+                         objects_figures, OBJECTS_FIGURES, why);
+  if (!report->text)
+    snprintf(why, 256, "no JSON: %s", error.text);
+  if (!done)
+    report_free(report);
+  return done;
+}
+
+void report_free(report_t *report)
+{
+  free(report->heaps);
+  free(report->objects);
+  json_decref(report->text);
+  *report = (report_t){.text = NULL};
+}
+
+/* ---- for people ---- */
+
+/* A name may have been made by anybody: what a terminal would obey is not written to it. Returns how many columns it took, as
+ * far as each character takes one. */
+static int print_name(const char *name, FILE *to)
+{
+  int columns = 0;
+  for (; *name; name++) {
+    unsigned char byte = (unsigned char)*name;
+    bool obeyed = byte < ' ' || byte == 0x7f || (byte == 0xc2 && (unsigned char)name[1] < 0xa0);
+    fputc(obeyed ? '?' : byte, to);
+    name += obeyed && byte == 0xc2;
+    columns += (byte & 0xc0) != 0x80;
+  }
+  return columns;
+}
+
+static void print_left(const char *name, int width, FILE *to)
+{
+  int columns = print_name(name, to);
+  fprintf(to, "%*s", columns < width ? width - columns : 0, "");
+}
+
+static void print_bytes(json_int_t bytes, FILE *to)
+{
+  static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  double value = (double)bytes;
+  size_t unit = 0;
+  while (value >= 1024 && unit + 1 < sizeof units / sizeof *units)
+    value /= 1024, unit++;
+  if (bytes == UNKNOWN)
+    fprintf(to, " %10s", "?");
+  else
+    fprintf(to, " %6.*f %-3s", unit && value < 100 ? 1 : 0, value, units[unit]);
+}
+
+static void print_limit(json_int_t bytes, FILE *to)
+{
+  if (bytes == 0)
+    fprintf(to, " %10s", "none");
+  else
+    print_bytes(bytes, to);
+}
+
+static void print_count(json_int_t count, FILE *to)
+{
+  if (count == UNKNOWN)
+    fprintf(to, " %10s", "?");
+  else
+    fprintf(to, " %10lld", (long long)count);
+}
+
+enum { NAME_WIDTH = 24 };
+
+static void print_heap(const row_t *row, FILE *to)
+{
+  print_left(row->name, NAME_WIDTH, to);
+  print_limit(row->of[HEAP_BUDGET], to);
+  for (size_t i = HEAP_HELD; i <= HEAP_CHILDREN; i++)
+    (i == HEAP_BLOCKS ? print_count : print_bytes)(row->of[i], to);
+  print_count(row->of[HEAP_EXHAUSTED], to);
+  fputc('\n', to);
+}
+
+static void print_objects(const row_t *row, FILE *to)
+{
+  print_left(row->name, NAME_WIDTH, to);
+  print_bytes(row->of[OBJECTS_SIZE], to);
+  if (row->of[OBJECTS_CAPACITY] == 0)
+    fprintf(to, " %10s", "no limit");
+  else
+    print_count(row->of[OBJECTS_CAPACITY], to);
+  print_count(row->of[OBJECTS_LIVE], to);
+  print_count(row->of[OBJECTS_ARRAYS], to);
+  print_bytes(row->of[OBJECTS_HELD], to);
+  fputs("  ", to);
+  print_name(row->heap ? row->heap : "?", to);
+  fputc('\n', to);
+}
+
+/* The most first. */
+static int by_held(const void *a, const void *b)
+{
+  json_int_t first = (*(const row_t *const *)a)->of[HEAP_HELD], second = (*(const row_t *const *)b)->of[HEAP_HELD];
+  return (first < second) - (first > second);
+}
+
+static void print_heaps(const report_t *report, FILE *to)
+{
+  const row_t **sorted = calloc(report->heap_count + 1, sizeof *sorted);
+  for (size_t i = 0; sorted && i < report->heap_count; i++)
+    sorted[i] = &report->heaps[i];
+  if (sorted)
+    qsort(sorted, report->heap_count, sizeof *sorted, by_held);
+  for (size_t i = 0; i < report->heap_count; i++)
+    print_heap(sorted ? sorted[i] : &report->heaps[i], to);
+  free(sorted);
+}
+
+void report_print(const report_t *report, FILE *to)
+{
+  if (report->pid != UNKNOWN)
+    fprintf(to, "process %lld\n", (long long)report->pid);
+  fprintf(to, "%-*s %10s %10s %10s %10s %10s %10s %10s %10s %10s %10s\n", NAME_WIDTH, "heap", "budget", "held", "peak", "live",
+          "blocks", "cached", "idle", "records", "children", "refused");
+  print_heaps(report, to);
+  if (report->objects_count)
+    fprintf(to, "%-*s %10s %10s %10s %10s %10s  %s\n", NAME_WIDTH, "object pool", "object", "capacity", "live", "arrays",
+            "held", "heap");
+  for (size_t i = 0; i < report->objects_count; i++)
+    print_objects(&report->objects[i], to);
+}
+
+/* ---- for Prometheus ---- */
+
+static void print_label(const char *text, FILE *to)
+{
+  for (; *text; text++) {
+    if (*text == '\\' || *text == '"')
+      fputc('\\', to);
+    if (*text == '\n')
+      fputs("\\n", to);
+    else
+      fputc(*text, to);
+  }
+}
+
+static int by_name(const void *a, const void *b)
+{
+  const row_t *first = a, *second = b;
+  int order = strcmp(first->name, second->name);
+  return order ? order : strcmp(first->heap ? first->heap : "", second->heap ? second->heap : "");
+}
+
+static json_int_t sum_of(json_int_t a, json_int_t b)
+{
+  if (a == UNKNOWN || b == UNKNOWN)
+    return a == UNKNOWN ? b : a;
+  return a > INT64_MAX - b ? INT64_MAX : a + b;
+}
+
+/* Sorts the rows by name, and leaves one of each with the sums of their figures. */
+static size_t merge(row_t *rows, size_t count, size_t figure_count)
+{
+  size_t merged = 0;
+  qsort(rows, count, sizeof *rows, by_name);
+  for (size_t i = 0; i < count; i++) {
+    if (!merged || by_name(&rows[merged - 1], &rows[i]) != 0) {
+      rows[merged++] = rows[i];
+      continue;
+    }
+    for (size_t f = 0; f < figure_count; f++)
+      rows[merged - 1].of[f] = sum_of(rows[merged - 1].of[f], rows[i].of[f]);
+  }
+  return merged;
+}
+
+static void print_sample(const char *kind, const char *metric, json_int_t pid, const row_t *row, json_int_t value, FILE *to)
+{
+  fprintf(to, "tidepool_%s_%s{", kind, metric);
+  if (pid != UNKNOWN)
+    fprintf(to, "pid=\"%lld\",", (long long)pid);
+  fprintf(to, "%s=\"", kind);
+  print_label(row->name, to);
+  if (row->heap) {
+    fputs("\",heap=\"", to);
+    print_label(row->heap, to);
+  }
+  fprintf(to, "\"} %lld\n", (long long)value);
+}
+
+static void print_metric(const char *kind, const figure_t *figure, FILE *to)
+{
+  fprintf(to, "# HELP tidepool_%s_%s %s\n", kind, figure->metric, figure->help);
+  fprintf(to, "# TYPE tidepool_%s_%s %s\n", kind, figure->metric, figure->is_counter ? "counter" : "gauge");
+}
+
+/* A process that says so twice is another with its number, and later. */
+static bool is_said_later(const report_t *reports, size_t count, size_t at)
+{
+  for (size_t i = at + 1; i < count; i++)
+    if (reports[i].pid == reports[at].pid)
+      return true;
+  return false;
+}
+
+static void print_rows(const char *kind, const figure_t *figures, size_t f, json_int_t pid, const row_t *rows, size_t count,
+                       FILE *to)
+{
+  for (size_t i = 0; i < count; i++)
+    if (rows[i].of[f] != UNKNOWN)
+      print_sample(kind, figures[f].metric, pid, &rows[i], rows[i].of[f], to);
+}
+
+void report_print_prometheus(report_t *reports, size_t count, FILE *to)
+{
+  for (size_t i = 0; i < count; i++) {
+    if (is_said_later(reports, count, i))
+      reports[i].heap_count = reports[i].objects_count = 0;
+    reports[i].heap_count = merge(reports[i].heaps, reports[i].heap_count, HEAP_FIGURES);
+    reports[i].objects_count = merge(reports[i].objects, reports[i].objects_count, OBJECTS_FIGURES);
+  }
+  for (size_t f = 0; f < HEAP_FIGURES; f++) {
+    print_metric("heap", &heap_figures[f], to);
+    for (size_t i = 0; i < count; i++)
+      print_rows("heap", heap_figures, f, reports[i].pid, reports[i].heaps, reports[i].heap_count, to);
+  }
+  for (size_t f = 0; f < OBJECTS_FIGURES; f++) {
+    print_metric("object_pool", &objects_figures[f], to);
+    for (size_t i = 0; i < count; i++)
+      print_rows("object_pool", objects_figures, f, reports[i].pid, reports[i].objects, reports[i].objects_count, to);
+  }
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a process said of its memory: the figures of heaps and object pools out of one line of stats=exit:FILE, or of a text of
+ * pool_stats_json() or pool_heap_stats_json(). */
+#ifndef REPORT_H
+#define REPORT_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+/* A figure that is not there is of another version of the library, which is not an error. */
+enum { UNKNOWN = -1 };
+
+enum {
+  HEAP_BUDGET,
+  HEAP_HELD,
+  HEAP_PEAK,
+  HEAP_LIVE,
+  HEAP_BLOCKS,
+  HEAP_CACHED,
+  HEAP_IDLE,
+  HEAP_RECORDS,
+  HEAP_CHILDREN,
+  HEAP_EXHAUSTED,
+  HEAP_RETRIED,
+  HEAP_OVERFLOWED,
+  HEAP_PURGED,
+  HEAP_FIGURES
+};
+
+enum { OBJECTS_SIZE, OBJECTS_CAPACITY, OBJECTS_LIVE, OBJECTS_ARRAYS, OBJECTS_HELD, OBJECTS_FIGURES };
+
+typedef struct figure {
+  const char *key, *metric, *help;
+  bool is_counter; /* it only grows */
+} figure_t;
+extern const figure_t heap_figures[HEAP_FIGURES], objects_figures[OBJECTS_FIGURES];
+
+/* Figures of one heap, or of one object pool. */
+typedef struct row {
+  const char *name, *heap; /* UTF-8; `heap` is that of an object pool */
+  json_int_t of[HEAP_FIGURES];
+} row_t;
+
+typedef struct report {
+  json_t *text;
+  json_int_t pid;
+  row_t *heaps, *objects;
+  size_t heap_count, objects_count;
+} report_t;
+
+/* False: the text is none, and *why says so. Who has a report gives it to report_free(). */
+bool report_parse(report_t *report, const char *text, size_t length, char why[256]);
+void report_free(report_t *report);
+
+void report_print(const report_t *report, FILE *to);
+
+/* The reports as Prometheus reads them. Heaps of one name in one process are one, with the sum of their figures, and so are
+ * object pools of one name in heaps of one name. */
+void report_print_prometheus(report_t *reports, size_t count, FILE *to);
+
+#endif

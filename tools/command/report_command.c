@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * tidepool report: what processes said of their memory when they ended. */
+#include "command.h"
+#include "report.h"
+#include <argp.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum form { FORM_TABLE, FORM_JSON, FORM_PROMETHEUS } form_t;
+
+typedef struct reports {
+  form_t form;
+  const char *file;
+  report_t *of;
+  size_t count, room;
+  size_t bad; /* lines that were none */
+} reports_t;
+
+enum { KEY_JSON = 256, KEY_PROMETHEUS };
+
+static const struct argp_option options[] = {
+  {.name = "json", .key = KEY_JSON, .doc = "an array of the texts in FILE"},
+  {.name = "prometheus", .key = KEY_PROMETHEUS, .doc = "metrics, as node_exporter reads files"},
+  {0}};
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+  reports_t *reports = state->input;
+  switch (key) {
+  case KEY_JSON:
+    reports->form = FORM_JSON;
+    return 0;
+  case KEY_PROMETHEUS:
+    reports->form = FORM_PROMETHEUS;
+    return 0;
+  case ARGP_KEY_ARG:
+    if (reports->file)
+      argp_error(state, "%s: there is a file already", argument);
+    reports->file = argument;
+    return 0;
+  case ARGP_KEY_NO_ARGS:
+    argp_error(state, "a file is missing");
+    return 0;
+  default:
+    return ARGP_ERR_UNKNOWN;
+  }
+}
+
+static void add(reports_t *reports, const char *text, size_t length, size_t line)
+{
+  char why[256] = "";
+  if (reports->count == reports->room) {
+    reports->room = reports->room * 2 + 8;
+    reports->of = realloc(reports->of, reports->room * sizeof *reports->of);
+    if (!reports->of)
+      command_fail(COMMAND_FAILED, "report: no memory");
+  }
+  if (report_parse(&reports->of[reports->count], text, length, why)) {
+    reports->count++;
+    return;
+  }
+  command_say("report: %s: line %zu: %s", reports->file, line, why);
+  reports->bad++;
+}
+
+/* Each process adds a line. One that is none, since the disk was full, does not take the others with it. */
+static void read_lines(reports_t *reports, FILE *from)
+{
+  char *line = NULL;
+  size_t room = 0, number = 0;
+  ssize_t length;
+  while ((length = getline(&line, &room, from)) >= 0) {
+    number++;
+    if (strspn(line, " \t\r\n") < (size_t)length)
+      add(reports, line, (size_t)length, number);
+  }
+  if (ferror(from))
+    command_fail(COMMAND_FAILED, "report: %s: %s", reports->file, strerror(errno));
+  free(line);
+}
+
+static void print_json(const reports_t *reports)
+{
+  putchar('[');
+  for (size_t i = 0; i < reports->count; i++) {
+    fputs(i ? ",\n" : "", stdout);
+    if (json_dumpf(reports->of[i].text, stdout, JSON_COMPACT) != 0)
+      command_fail(COMMAND_FAILED, "report: cannot be written");
+  }
+  puts("]");
+}
+
+static void print(const reports_t *reports)
+{
+  if (reports->form == FORM_JSON)
+    print_json(reports);
+  else if (reports->form == FORM_PROMETHEUS)
+    report_print_prometheus(reports->of, reports->count, stdout);
+  for (size_t i = 0; i < reports->count && reports->form == FORM_TABLE; i++) {
+    fputs(i ? "\n" : "", stdout);
+    report_print(&reports->of[i], stdout);
+  }
+  if (fflush(stdout) != 0 || ferror(stdout))
+    command_fail(COMMAND_FAILED, "report: %s", strerror(errno));
+}
+
+int command_report(int count, char **arguments)
+{
+  static const struct argp argp = {
+    .options = options,
+    .parser = parse,
+    .args_doc = "FILE",
+    .doc = "Print the figures of heaps and object pools in FILE, a line of JSON for each process, as tidepool run --stats FILE "
+           "has them written; -: standard input.\v"
+           "The exit status is 1 if a line is no report; the others are printed.",
+  };
+  reports_t reports = {.form = FORM_TABLE};
+  argp_parse(&argp, count, arguments, 0, NULL, &reports);
+  FILE *from = strcmp(reports.file, "-") != 0 ? fopen(reports.file, "re") : stdin;
+  if (!from)
+    command_fail(COMMAND_FAILED, "report: %s: %s", reports.file, strerror(errno));
+  read_lines(&reports, from);
+  fclose(from);
+  if (!reports.count && !reports.bad)
+    command_fail(1, "report: %s: nothing is in it", reports.file);
+  print(&reports);
+  for (size_t i = 0; i < reports.count; i++)
+    report_free(&reports.of[i]);
+  free(reports.of);
+  return reports.bad != 0;
+}
