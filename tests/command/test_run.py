@@ -246,3 +246,14 @@ def test_a_program_of_another_c_library(run, tools, tmp_path):
     done = run(path)
     assert "keeps its own malloc: it is of another C library than this one, and loaded by xx-" in lines_of(done)[0]
     assert done.returncode == 127   # that loader is not there
+
+
+def test_a_program_of_musl_is_run_without_the_library(run, tmp_path):
+    source = pathlib.Path(__file__).with_name("program.c")
+    program = tmp_path / "program"
+    if not shutil.which("musl-gcc") or subprocess.run(["musl-gcc", source, "-o", program], check=False).returncode != 0:
+        pytest.skip("there is no compiler for musl")
+    for arguments in ([program], [script(tmp_path, f"#!{program} loaded")]):
+        done = run(*arguments)
+        assert (done.returncode, done.stdout) == (0, "not loaded\n")
+        assert len(done.stderr.splitlines()) == 1 and "of another C library than this one" in done.stderr

@@ -211,7 +211,7 @@ static bool gains_rights(int file)
   return by_user || by_group || (geteuid() != 0 && fgetxattr(file, "security.capability", NULL, 0) > 0);
 }
 
-static const char *why_it_keeps(int file, char detail[256])
+static const char *why_it_keeps(int file, bool *breaks, char detail[256])
 {
   header_t header, own;
   char loader[64] = "", own_loader[64] = "";
@@ -227,6 +227,7 @@ static const char *why_it_keeps(int file, char detail[256])
   if (!has_loader)
     return says_it_is_a_program(file, &header) ? "is static, so no library can be preloaded" : NULL;
   if (known && strcmp(loader, own_loader) != 0) {
+    *breaks = true; /* the loader of musl ends a program whose libraries want what it has not */
     snprintf(detail, 256, "%s", loader);
     return "is of another C library than this one, and loaded by ";
   }
@@ -247,7 +248,7 @@ void program_look(program_t *program, const char *name)
       return;
     bool is_script = read_interpreter(file, next);
     if (!is_script)
-      program->keeps = why_it_keeps(file, program->detail);
+      program->keeps = why_it_keeps(file, &program->breaks, program->detail);
     program->is_elf = !is_script && i == 0 && is_elf_file(file);
     close(file);
     if (!is_script)

@@ -10,6 +10,7 @@
 typedef struct program {
   char path[PATH_MAX]; /* of the file that is looked at: the program, or what interprets it */
   bool is_elf;         /* path is that of the program itself, and no shell can interpret it */
+  bool breaks;         /* with the library preloaded it would not even begin */
   const char *keeps;   /* why it keeps its own malloc; NULL: nothing is known */
   char detail[256];    /* what `keeps` ends with */
 } program_t;

@@ -144,9 +144,10 @@ int command_run(int count, char **arguments)
   };
   run_t run = {.library = NULL};
   argp_parse(&argp, count, arguments, ARGP_IN_ORDER, NULL, &run);
-  set_environment(&run);
   program_t program;
   program_look(&program, run.program[0]);
+  if (!program.breaks)
+    set_environment(&run);
   if (program.keeps)
     command_say("run: %s keeps its own malloc: it %s%s", program.path, program.keeps, program.detail);
   if (program.is_elf)
