@@ -19,13 +19,27 @@ void text_string(text_t *text, const char *string)
     text_char(text, *string++);
 }
 
+/* Takes the last digit off. Where words have 32 bits, a division of 64 bits is a function of the compiler's, of 0.7 KB in a
+ * firmware, so this divides as one does on paper, 16 bits at a time. */
+static unsigned take_digit(uint64_t *number, unsigned base)
+{
+  uint32_t words[2] = {(uint32_t)(*number >> 32), (uint32_t)*number}, rest = 0;
+  for (int i = 0; i < 2; i++) {
+    uint32_t high = rest << 16 | words[i] >> 16, low = high % base << 16 | (words[i] & 0xffff);
+    words[i] = high / base << 16 | low / base;
+    rest = low % base;
+  }
+  *number = (uint64_t)words[0] << 32 | words[1];
+  return rest;
+}
+
 static void text_digits(text_t *text, uint64_t number, unsigned base)
 {
   char digits[20];
   size_t n = 0;
   do
-    digits[n++] = "0123456789abcdef"[number % base];
-  while (number /= base);
+    digits[n++] = "0123456789abcdef"[take_digit(&number, base)];
+  while (number);
   while (n)
     text_char(text, digits[--n]);
 }
