@@ -202,7 +202,8 @@ static inline void *move_in_heap(heap_t *heap, void *block, size_t had_class, si
   void *to = pop_any(heap, size_class);
   if (to) {
     memcpy(to, block, min_size(size_class_size(had_class), size));
-    pool_heap_free(heap, block);
+    if (!push_in_slot(heap, block))
+      free_slower(heap, block, "pool_heap_realloc");
   }
   return to;
 }
@@ -219,8 +220,6 @@ NOINLINE static void *reallocate_cached(heap_t *heap, void *block, size_t size)
     if (likely(to))
       return to;
   }
-  if (heap_is_default(heap) && class_map_of(block))
-    return default_realloc(block, size, "pool_heap_realloc");
   return heap_reallocate(heap, block, size, "pool_heap_realloc");
 }
 

@@ -3,6 +3,7 @@
  * Bytes are appended one by one and counted even if they have no room. UTF-8 matters in two places: quoting replaces what is
  * broken, and a cut at the end must not break a character. */
 #include "base/text.h"
+#include "base/machine.h"
 #include <stdbool.h>
 
 /* What has no room is counted all the same: the caller wants to know how long the text would be. */
@@ -23,6 +24,11 @@ void text_string(text_t *text, const char *string)
  * firmware, so this divides as one does on paper, 16 bits at a time. */
 static unsigned take_digit(uint64_t *number, unsigned base)
 {
+  if (ADDRESS_BITS > 32) {
+    unsigned digit = (unsigned)(*number % base);
+    *number /= base;
+    return digit;
+  }
   uint32_t words[2] = {(uint32_t)(*number >> 32), (uint32_t)*number}, rest = 0;
   for (int i = 0; i < 2; i++) {
     uint32_t high = rest << 16 | words[i] >> 16, low = high % base << 16 | (words[i] & 0xffff);

@@ -154,6 +154,49 @@ static void block_of_another_heap(void **state)
                 "): a block of another heap: a block of ");
 }
 
+/* ---- realloc of what is no live block, also where the default heap is named ---- */
+
+static pool_heap_t *heap_or_default(const mistake_t *m) { return m->size ? heap_with(m->options) : pool_heap_default(); }
+
+static void realloc_within_a_block(void *argument)
+{
+  pool_heap_t *heap = heap_or_default(argument);
+  char *block = pool_heap_alloc(heap, 200);
+  (void)!pool_heap_realloc(heap, block + 16, 400);
+}
+
+static void realloc_what_went_back(void *argument)
+{
+  pool_heap_t *heap = heap_or_default(argument);
+  void *block = pool_heap_alloc(heap, 200);
+  must(pool_heap_alloc(heap, 200));
+  pool_heap_free(heap, block);
+  pool_heap_trim(heap, 0);
+  (void)!pool_heap_realloc(heap, block, 200);
+}
+
+/* A block of the other size is at hand, so this one moves, and is freed a second time. */
+static void realloc_the_last_freed(void *argument)
+{
+  pool_heap_t *heap = heap_or_default(argument);
+  pool_heap_free(heap, pool_heap_alloc(heap, 400));
+  void *block = pool_heap_alloc(heap, 200);
+  pool_heap_free(heap, block);
+  (void)!pool_heap_realloc(heap, block, 400);
+}
+
+static void reallocs_of_no_live_block(void **state)
+{
+  (void)state;
+  static const mistake_t kinds[] = {{.size = 0}, {.size = 1}, {.options = {.budget = 64 << 20}, .size = 1}};
+  for (size_t i = 0; i < COUNT_OF(kinds); i++) {
+    mistake_t m = kinds[i];
+    aborts_with(realloc_within_a_block, &m, "pool_heap_realloc(");
+    aborts_with(realloc_what_went_back, &m, "): freed before: a block of ");
+    aborts_with(realloc_the_last_freed, &m, "pool_heap_realloc(");
+  }
+}
+
 /* ---- no blocks ---- */
 
 static void free_what_is_none(void *argument)
@@ -242,8 +285,13 @@ static void used_by_others(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(destroyed_heap),        cmocka_unit_test(no_heap_at_all), cmocka_unit_test(the_default_heap_has_no_end),
-    cmocka_unit_test(block_of_another_heap), cmocka_unit_test(not_a_block),    cmocka_unit_test(used_by_others),
+    cmocka_unit_test(destroyed_heap),
+    cmocka_unit_test(no_heap_at_all),
+    cmocka_unit_test(the_default_heap_has_no_end),
+    cmocka_unit_test(block_of_another_heap),
+    cmocka_unit_test(not_a_block),
+    cmocka_unit_test(used_by_others),
+    cmocka_unit_test(reallocs_of_no_live_block),
   };
   return cmocka_run_group_tests_name("misuse", tests, NULL, NULL);
 }
