@@ -162,7 +162,7 @@ void pool_heap_free(pool_heap_t *heap, void *block)
 
 /* ---- the rest of the family ---- */
 
-/* Where the thread has the heap's magazines. NULL, false: it has not, or what is asked for is not there. */
+/* A block from wherever the thread has the heap's magazines. NULL: it has none, or that magazine is empty. */
 static inline __attribute__((always_inline)) void *pop_any(heap_t *heap, size_t size_class)
 {
   thread_t *thread = thread_self;
@@ -208,13 +208,11 @@ static inline void *move_in_heap(heap_t *heap, void *block, size_t had_class, si
   return to;
 }
 
-/* A block that more is known of than where its slab is goes the long way, and so does what is misuse. */
+/* For a heap of whose magazines the thread has some. What is misuse goes the long way. */
 NOINLINE static void *reallocate_cached(heap_t *heap, void *block, size_t size)
 {
-  const thread_t *thread = thread_self;
-  size_t had_class = class_map_of_heap_block(block);
-  if (likely(had_class && size <= SIZE_CACHED && (thread_has_in_slot(thread, heap) || thread_has_within_reach(thread, heap)) &&
-             heap_has_cached_block(heap, had_class, block))) {
+  size_t had_class = size <= SIZE_CACHED ? class_map_of_heap_block(block) : 0;
+  if (likely(had_class && heap_has_cached_block(heap, had_class, block))) {
     const size_class_range_t *had = &size_class_range[had_class];
     void *to = had->size - size < had->half ? block : move_in_heap(heap, block, had_class, size);
     if (likely(to))
@@ -231,7 +229,8 @@ void *pool_heap_realloc(pool_heap_t *heap, void *block, size_t size)
   if (!block)
     return heap->checked ? alloc_slower(heap, size, false, "pool_heap_realloc") : pool_heap_alloc(heap, size);
   if (size)
-    return HAS_SYSTEM ? reallocate_cached(heap, block, size) : heap_reallocate(heap, block, size, "pool_heap_realloc");
+    return HAS_SYSTEM && thread_has_slot(thread_self, heap) ? reallocate_cached(heap, block, size)
+                                                            : heap_reallocate(heap, block, size, "pool_heap_realloc");
   if (heap->headed)
     heap_free_for(heap, block, "pool_heap_realloc", __builtin_return_address(0));
   else if (!push_in_slot(heap, block))

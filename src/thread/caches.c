@@ -23,7 +23,7 @@ static void store_slot(thread_t *thread, size_t i, struct pool_heap *heap)
 /* The slot may have been taken over by another heap with the same byte, whose cache stays in it. */
 static void empty_slot(thread_t *thread, const struct pool_heap *heap)
 {
-  if (thread_has_in_slot(thread, heap) || thread_has_within_reach(thread, heap))
+  if (thread_has_slot(thread, heap))
     store_slot(thread, cache_slot_of(heap), NOT_A_HEAP);
 }
 
@@ -251,7 +251,7 @@ static bool make_magazines(thread_t *thread, struct pool_heap *heap)
 /* The cache in a slot is the heap's only if the slot says so: another heap may have taken it over. */
 static magazines_t *magazines_in_slot(const thread_t *thread, const struct pool_heap *heap)
 {
-  if (!thread_has_in_slot(thread, heap) && !thread_has_within_reach(thread, heap))
+  if (!thread_has_slot(thread, heap))
     return NULL;
   return &((heap_cache_t *)((char *)thread->cache_at[cache_slot_of(heap)] - offsetof(heap_cache_t, cache)))->magazines;
 }

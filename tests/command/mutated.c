@@ -17,6 +17,7 @@ enum { HEADERS = 4096, FLIPS = 4 };
 
 static char *contents, *changed;
 static size_t size;
+static const char *library;
 static char path[] = "/tmp/tidepool-mutated-XXXXXX";
 static unsigned reasons;
 
@@ -36,7 +37,7 @@ static void look_at(const char *bytes, size_t count)
     perror(path);
     exit(1);
   }
-  program_look(&program, path);
+  program_look(&program, path, library);
   reasons += program.keeps != NULL;
   if (strlen(program.detail) >= sizeof program.detail)
     abort();
@@ -62,6 +63,7 @@ int main(int argc, char **argv)
   if (!file || descriptor < 0 || fseek(file, 0, SEEK_END) != 0)
     return 2;
   close(descriptor);
+  library = argv[1];
   size = (size_t)ftell(file);
   rewind(file);
   contents = malloc(size);

@@ -60,7 +60,22 @@ def test_report(request, tmp_path):
 
 def test_files(tmp_path):
     (tmp_path / "figures").touch()
-    assert completed("tidepool", "run", "--stats", f"{tmp_path}/fi") == [f"{tmp_path}/figures"]
+    at = f"{tmp_path}/fi"
+    for words in (["--stats", at], ["--stats", "=", at], ["--", "cat", at], ["cat", at], ["-o", "sites", "=", "2", "cat", at]):
+        assert completed("tidepool", "run", *words) == [f"{tmp_path}/figures"], words
+
+
+def test_values():
+    assert "guarded=" in completed("tidepool", "run", "--option", "=")
+    assert completed("tidepool", "run", "-o", "checked", "=") == completed("tidepool", "run", "-o", "checked", "=", "a") == []
+
+
+def test_bash_is_told_what_is_a_file():
+    """Readline quotes its name then, and puts no space behind an option that wants a value."""
+    helper = 'compopt() { [ "$*" = "$WANTED" ] && echo told; }'
+    for wanted, words in (("-o filenames", ["run", "--stats", "x"]), ("-o filenames", ["report", "x"]),
+                          ("-o nospace", ["run", "-o", "s"])):
+        assert "told" in completed("tidepool", *words, helper=f"WANTED='{wanted}'; {helper}")
 
 
 def test_programs():

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """tidepool run: what it preloads, what it says of programs that keep their own malloc, and what it exits with."""
 
+import itertools
 import json
 import os
 import pathlib
@@ -12,6 +13,7 @@ import subprocess
 import pytest
 
 SECONDS = 300
+RIGHTS = "runs with the rights of another user or with capabilities, so the loader preloads nothing"
 
 
 @pytest.fixture(name="tools")
@@ -151,6 +153,8 @@ def test_libraries_that_are_not_there(run, tools, tmp_path):
     lonely = shutil.copy(tools["tidepool"], tmp_path)
     done = subprocess.run([lonely, "run", tools["program"]], capture_output=True, text=True, timeout=SECONDS, check=False)
     assert done.returncode == 125 and "--library FILE says where it is" in done.stderr and not done.stdout
+    dollar = shutil.copy(tools["library"], tmp_path / "$LIB.so")
+    assert "a dollar sign" in run("--library", dollar, tools["program"], library=False).stderr
     spaced = tmp_path / "a b.so"
     spaced.symlink_to(tools["library"])
     (tmp_path / "c d").mkdir()
@@ -205,6 +209,38 @@ def test_scripts_that_interpret_themselves(run, tmp_path):
     assert done.returncode == 126 and len(lines_of(done)) == 1
 
 
+@pytest.mark.parametrize("first", ("#!/usr/bin/env -S -u HOME {own} 0", "#!/usr/bin/env -S LD_PRELOAD= {own} 0",
+                                   "#!/usr/bin/env -S '{own}' 0", "#!/usr/bin/env -i {own}"))
+def test_what_env_does_is_not_guessed(run, tools, tmp_path, first):
+    assert not lines_of(run(script(tmp_path, first.format(own=tools["own-malloc"]))))
+
+
+def test_an_interpreter_is_looked_for_in_no_path(run, tools, tmp_path):
+    folder, name = os.path.split(tools["own-malloc"])
+    done = run(script(tmp_path, f"#!{name} 0"), cwd=tmp_path, env={"PATH": f"{folder}:{os.environ['PATH']}"})
+    assert not any("keeps" in line for line in lines_of(done))
+    done = run(script(tmp_path, f"#!{name} 0"), cwd=folder)
+    keeps(done, f"./{name}", "has a malloc of its own, which comes first")
+
+
+def test_the_next_in_path_where_the_first_cannot_start(run, tools, tmp_path):
+    contents = pathlib.Path(tools["program"]).read_bytes()
+    for folder, offset, value in ("a", contents.index(b"/lib") + 1, b"non"), ("b", 0, b""):
+        (tmp_path / folder).mkdir()
+        os.rename(patched(tmp_path, tools["program"], offset, value), tmp_path / folder / "prog")
+    assert run("prog", env={"PATH": f"{tmp_path}/a:{tmp_path}/b"}).stdout == "loaded\n"
+
+
+def test_a_program_that_cannot_be_read(run, tools, tmp_path):
+    """Its rights can be told all the same."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a file to another user")
+    copy = shutil.copy(tools["program"], tmp_path / "copy")
+    os.chown(copy, 65534, 65534)
+    os.chmod(copy, 0o4111)
+    keeps(run(str(copy), "0"), copy, RIGHTS)
+
+
 def test_a_program_with_the_rights_of_another(run, tools, tmp_path):
     if os.geteuid() != 0:
         pytest.skip("only root can give a file to another user")
@@ -212,11 +248,10 @@ def test_a_program_with_the_rights_of_another(run, tools, tmp_path):
         pytest.skip("rights are not gained in this folder")
     copy = shutil.copy(tools["program"], tmp_path / "copy")
     os.chown(copy, 65534, 65534)
-    why = "runs with the rights of another user or with capabilities, so the loader preloads nothing"
     for mode in (stat.S_ISUID, stat.S_ISGID):
         os.chmod(copy, 0o755 | mode)
         done = run(str(copy), "0")
-        keeps(done, copy, why)
+        keeps(done, copy, RIGHTS)
     os.chown(copy, 0, 0)
     os.chmod(copy, 0o755 | stat.S_ISUID)
     assert run(str(copy)).stdout == "loaded\n"
@@ -241,19 +276,51 @@ def test_a_program_for_another_machine(run, tools, tmp_path):
 
 def test_a_program_of_another_c_library(run, tools, tmp_path):
     contents = pathlib.Path(tools["program"]).read_bytes()
-    at = contents.index(b"/ld-")
-    path = patched(tmp_path, tools["program"], at + 1, b"xx-")
-    done = run(path)
-    assert "keeps its own malloc: it is of another C library than this one, and loaded by xx-" in lines_of(done)[0]
-    assert done.returncode == 127   # that loader is not there
+    at = contents.index(b"libc.so.6\0")
+    path = patched(tmp_path, tools["program"], at, b"libc.so.x")
+    for env in ({}, {"LD_PRELOAD": f"{tools['library']} /lib/none.so"}):
+        done = run(path, env=env)
+        why = "keeps its own malloc: it is for another C library than tidepool: libc.so.x"
+        assert lines_of(done) == [f"tidepool: run: {path} {why}"]
+        assert done.returncode == 127 and "libc.so.x" in done.stderr   # the loader does not find it
 
 
-def test_a_program_of_musl_is_run_without_the_library(run, tmp_path):
+def test_a_loader_of_another_name(run, tools, tmp_path):
+    """It may be a link, and the C library is the same."""
+    contents = pathlib.Path(tools["program"]).read_bytes()
+    loader = contents[contents.index(b"/lib"):].split(b"\0")[0].decode()
+    at = contents.index(b"/lib")
+    link = tmp_path.with_name("l")
+    link.unlink(missing_ok=True)
+    link.symlink_to(loader)
+    if len(str(link)) > len(loader):
+        link = pathlib.Path("/tmp") / f"l{os.getpid()}"
+        link.symlink_to(loader)
+    try:
+        if len(str(link)) > len(loader):
+            pytest.skip("no link is as short as the loader's name")
+        done = run(patched(tmp_path, tools["program"], at, str(link).encode() + b"\0"))
+        assert (done.returncode, done.stdout, done.stderr) == (0, "loaded\n", "")
+    finally:
+        link.unlink()
+
+
+def test_a_program_of_address_sanitizer(run, tmp_path):
+    source = pathlib.Path(__file__).with_name("program.c")
+    program = tmp_path / "program"
+    if subprocess.run(["gcc", "-fsanitize=address", source, "-o", program], check=False, capture_output=True).returncode != 0:
+        pytest.skip("gcc has no sanitizer here")
+    done = run(program, env={"ASAN_OPTIONS": "detect_leaks=0"})
+    assert done.returncode == 0 and "compiled with AddressSanitizer" in lines_of(done)[0]
+
+
+def test_a_program_of_musl_is_run_without_the_library(run, tools, tmp_path):
     source = pathlib.Path(__file__).with_name("program.c")
     program = tmp_path / "program"
     if not shutil.which("musl-gcc") or subprocess.run(["musl-gcc", source, "-o", program], check=False).returncode != 0:
         pytest.skip("there is no compiler for musl")
-    for arguments in ([program], [script(tmp_path, f"#!{program} loaded")]):
-        done = run(*arguments)
+    for arguments, env in itertools.product(([program], [script(tmp_path, f"#!{program} loaded")]),
+                                            ({}, {"LD_PRELOAD": tools["library"]})):   # as below tidepool run make
+        done = run(*arguments, env=env)
         assert (done.returncode, done.stdout) == (0, "not loaded\n")
-        assert len(done.stderr.splitlines()) == 1 and "of another C library than this one" in done.stderr
+        assert len(done.stderr.splitlines()) == 1 and "for another C library than tidepool" in done.stderr

@@ -1,37 +1,63 @@
 # bash completion of tidepool(1)                              -*- shell-script -*-
 # SPDX-License-Identifier: MIT
 
-# What stands behind the program's name is the program's.
+# Readline quotes names of files, and puts a slash behind folders, only if it is told that they are such.
+_tidepool_files() {
+  compopt -o filenames 2>/dev/null
+  mapfile -t COMPREPLY < <(compgen -f -- "$1")
+}
+
+# What stands behind the program's name is the program's, at word $1.
 _tidepool_program() {
   if declare -F _command_offset >/dev/null; then
     _command_offset "$1"
-  else
+  elif [ "$1" = "$COMP_CWORD" ]; then
     mapfile -t COMPREPLY < <(compgen -c -- "${COMP_WORDS[COMP_CWORD]}")
+  else
+    _tidepool_files "${COMP_WORDS[COMP_CWORD]}"
   fi
 }
 
+_tidepool_keys() {
+  compopt -o nospace 2>/dev/null
+  mapfile -t COMPREPLY < <(compgen -W "abort_on_exhausted= blocks= check_at_exit= checked= guard_sample= guarded= huge_pages= \
+    leaks= purge_delay_ms= sites= stats=" -- "$1")
+}
+
+# The value of option $1, of which word $2 is the first. Bash splits words at =, so it may have others.
+_tidepool_value() {
+  local current=${COMP_WORDS[COMP_CWORD]}
+  [ "$COMP_CWORD" -ge "$2" ] || current=''   # the cursor is behind the = of --stats=
+  [ "$COMP_CWORD" -le "$2" ] || return 0     # in the VALUE of KEY=VALUE
+  case $1 in
+    --stats | --library) _tidepool_files "$current" ;;
+    *) _tidepool_keys "$current" ;;
+  esac
+}
+
 _tidepool_run() {
-  local current=${COMP_WORDS[COMP_CWORD]} i
-  for ((i = 2; i < COMP_CWORD; i++)); do
+  local i=2 first last
+  while [ "$i" -lt "$COMP_CWORD" ]; do
     case ${COMP_WORDS[i]} in
       --) _tidepool_program $((i + 1)); return ;;
-      --stats | --library | --option | -o) i=$((i + 1)) ;;
-      -* | =) ;;
-      *) [ "${COMP_WORDS[i - 1]}" = = ] || { _tidepool_program "$i"; return; } ;;
+      --stats | --library | --option | -o)
+        first=$((i + 1))
+        [ "${COMP_WORDS[first]}" != = ] || first=$((i + 2))
+        last=$first
+        while [ "${COMP_WORDS[last + 1]-}" = = ]; do last=$((last + 2)); done
+        [ "$COMP_CWORD" -gt "$last" ] || { _tidepool_value "${COMP_WORDS[i]}" "$first"; return; }
+        i=$((last + 1))
+        ;;
+      -*) i=$((i + 1)) ;;
+      *) _tidepool_program "$i"; return ;;
     esac
   done
-  case ${COMP_WORDS[COMP_CWORD - 1]} in
-    --stats | --library) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
-    --option | -o)
-      mapfile -t COMPREPLY < <(compgen -W "abort_on_exhausted= blocks= check_at_exit= checked= guard_sample= guarded= huge_pages= \
-        leaks= purge_delay_ms= sites= stats=" -- "$current")
+  case ${COMP_WORDS[COMP_CWORD]} in
+    -*)
+      mapfile -t COMPREPLY < <(compgen -W "--checked --guarded --leaks --library --option --stats --help" -- \
+        "${COMP_WORDS[COMP_CWORD]}")
       ;;
-    *)
-      case $current in
-        -*) mapfile -t COMPREPLY < <(compgen -W "--checked --guarded --leaks --library --option --stats --help" -- "$current") ;;
-        *) _tidepool_program "$COMP_CWORD" ;;
-      esac
-      ;;
+    *) _tidepool_program "$COMP_CWORD" ;;
   esac
 }
 
@@ -39,7 +65,7 @@ _tidepool_report() {
   local current=${COMP_WORDS[COMP_CWORD]}
   case $current in
     -*) mapfile -t COMPREPLY < <(compgen -W "--json --prometheus --help" -- "$current") ;;
-    *) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
+    *) _tidepool_files "$current" ;;
   esac
 }
 

@@ -18,13 +18,18 @@ static const struct {
 #endif
 };
 
+static void say(const char *format, va_list values)
+{
+  fputs("tidepool: ", stderr);
+  vfprintf(stderr, format, values);
+  fputc('\n', stderr);
+}
+
 void command_say(const char *format, ...)
 {
   va_list values;
   va_start(values, format);
-  fputs("tidepool: ", stderr);
-  vfprintf(stderr, format, values);
-  fputc('\n', stderr);
+  say(format, values);
   va_end(values);
 }
 
@@ -32,9 +37,7 @@ void command_fail(int status, const char *format, ...)
 {
   va_list values;
   va_start(values, format);
-  fputs("tidepool: ", stderr);
-  vfprintf(stderr, format, values);
-  fputc('\n', stderr);
+  say(format, values);
   va_end(values);
   exit(status);
 }

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
  * A file of any contents may be given: each offset and size out of it is only ever handed to pread(), which has no more than
- * there is, and each loop over what it counts has a bound of its own. */
+ * there is, and all loops together have a bound that does not depend on it. */
 #include "program.h"
 #include <elf.h>
+#include <endian.h>
 #include <fcntl.h>
 #include <link.h>
-#include <stdbool.h>
+#include <linux/capability.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,15 +20,15 @@
 
 enum {
   INTERPRETERS_MOST = 5, /* that the kernel follows, and more than it does through env */
-  SYMBOLS_MOST = 1 << 22,
+  SEGMENTS_MOST = 256,
+  DYNAMIC_MOST = 1 << 12,
+  SYMBOLS_MOST = 1 << 20,
   SYMBOLS_AT_ONCE = 128,
-  NAMES_MOST = 1 << 27,
-  DYNAMIC_MOST = 1 << 12
+  NAMES_MOST = 1 << 26
 };
 
 typedef ElfW(Ehdr) header_t;
 typedef ElfW(Phdr) segment_t;
-typedef ElfW(Shdr) section_t;
 typedef ElfW(Sym) symbol_t;
 typedef ElfW(Dyn) dynamic_t;
 
@@ -50,8 +52,9 @@ static bool find(char path[PATH_MAX], const char *name)
   const char *folders = getenv("PATH");
   for (const char *folder = folders ? folders : "/bin:/usr/bin"; *name;) {
     size_t length = strcspn(folder, ":");
-    bool fits = (size_t)snprintf(path, PATH_MAX, "%.*s%s%s", (int)length, folder, length ? "/" : "", name) < PATH_MAX;
-    if (length < PATH_MAX && fits && is_program(path))
+    bool fits =
+      length < PATH_MAX && snprintf(path, PATH_MAX, "%.*s%s%s", (int)length, folder, length ? "/" : "", name) < PATH_MAX;
+    if (fits && is_program(path))
       return true;
     if (!folder[length])
       break;
@@ -62,134 +65,167 @@ static bool find(char path[PATH_MAX], const char *name)
 
 /* ---- scripts ---- */
 
-/* Puts into `name` what interprets the script that begins with `line`: the first word, or the first one that env would run. */
+/* Returns the program that env would run. NULL: its options or variables change more than can be told here. */
+static const char *behind_env(char **rest)
+{
+  char *word;
+  while ((word = strtok_r(NULL, " \t", rest)) && (!strcmp(word, "-S") || strchr(word, '=')))
+    if (!strncmp(word, "PATH=", 5) || !strncmp(word, "LD_", 3))
+      return NULL;
+  return word && *word != '-' && !strpbrk(word, "'\"\\$") ? word : NULL;
+}
+
+/* Puts into `name` what interprets the script that begins with `line`. The kernel looks for it in no path. */
 static bool interpreter_of(char *line, char name[PATH_MAX])
 {
   char *rest = NULL, *word = strtok_r(line, " \t", &rest);
   if (!word)
     return false;
-  const char *base = strrchr(word, '/');
-  if (!strcmp(base ? base + 1 : word, "env"))
-    while ((word = strtok_r(NULL, " \t", &rest)) && (*word == '-' || strchr(word, '='))) {}
-  return word && (size_t)snprintf(name, PATH_MAX, "%s", word) < PATH_MAX;
+  const char *base = strrchr(word, '/'), *found = word, *here = base ? "" : "./";
+  if (!strcmp(base ? base + 1 : word, "env")) {
+    found = behind_env(&rest);
+    here = "";
+  }
+  return found && (size_t)snprintf(name, PATH_MAX, "%s%s", here, found) < PATH_MAX;
 }
 
-/* False: the file is no script. */
-static bool read_interpreter(int file, char name[PATH_MAX])
+typedef enum script { SCRIPT_NONE, SCRIPT_KNOWN, SCRIPT_UNKNOWN } script_t;
+
+static script_t read_interpreter(int file, char name[PATH_MAX])
 {
   char line[256] = "";
   ssize_t length = pread(file, line, sizeof line - 1, 0);
   if (length < 2 || line[0] != '#' || line[1] != '!')
-    return false;
+    return SCRIPT_NONE;
   line[strcspn(line, "\n")] = '\0';
-  return interpreter_of(line + 2, name);
+  return interpreter_of(line + 2, name) ? SCRIPT_KNOWN : SCRIPT_UNKNOWN;
 }
 
-/* ---- programs ---- */
+/* ---- ELF files ---- */
 
-static bool is_segment(int file, const header_t *header, unsigned i, uint32_t type, segment_t *segment)
+/* What the loader reads of a program or library: its table of symbols and the names in it, and the libraries that it needs. */
+typedef struct tables {
+  header_t header;
+  bool is_elf, has_loader, has_table;
+  bool is_pie;
+  uint64_t symbols, names, names_size; /* as addresses; of the names the size */
+  uint64_t needed[64];                 /* where in the names */
+  size_t needed_count;
+  char *text; /* the names; NULL: they could not be read */
+} tables_t;
+
+static bool read_segment(int file, const header_t *header, unsigned i, segment_t *segment)
 {
   return header->e_phentsize == sizeof *segment &&
-         read_at(file, segment, sizeof *segment, header->e_phoff + (uint64_t)i * sizeof *segment) && segment->p_type == type;
+         read_at(file, segment, sizeof *segment, header->e_phoff + (uint64_t)i * sizeof *segment);
 }
 
-static bool find_segment(int file, const header_t *header, uint32_t type, segment_t *segment)
-{
-  for (unsigned i = 0; i < header->e_phnum; i++)
-    if (is_segment(file, header, i, type, segment))
-      return true;
-  return false;
-}
-
-/* The name of the loader, without its folder. False: the program has none. */
-static bool read_loader(int file, const header_t *header, char name[64])
+/* Returns where in the file an address is; a number that no file has: nowhere. */
+static uint64_t offset_of(int file, const header_t *header, uint64_t address)
 {
   segment_t segment;
-  char path[PATH_MAX] = "";
-  if (!find_segment(file, header, PT_INTERP, &segment))
-    return false;
-  if (segment.p_filesz >= sizeof path || !read_at(file, path, segment.p_filesz, segment.p_offset))
-    return false;
-  const char *base = strrchr(path, '/');
-  snprintf(name, 64, "%s", base ? base + 1 : path);
-  return true;
+  for (unsigned i = 0; i < header->e_phnum && i < SEGMENTS_MOST && read_segment(file, header, i, &segment); i++)
+    if (segment.p_type == PT_LOAD && address - segment.p_vaddr < segment.p_filesz)
+      return segment.p_offset + (address - segment.p_vaddr);
+  return UINT64_MAX;
 }
 
-/* A static program that can be loaded anywhere says that it is a program. What does not is a loader, which can be run too. */
-static bool says_it_is_a_program(int file, const header_t *header)
+static void note_entry(tables_t *of, const dynamic_t *entry)
 {
-  segment_t segment;
+  switch (entry->d_tag) {
+  case DT_SYMTAB:
+    of->symbols = entry->d_un.d_ptr;
+    break;
+  case DT_STRTAB:
+    of->names = entry->d_un.d_ptr;
+    break;
+  case DT_STRSZ:
+    of->names_size = entry->d_un.d_val;
+    break;
+  case DT_FLAGS_1:
+    of->is_pie = entry->d_un.d_val & DF_1_PIE;
+    break;
+  case DT_NEEDED:
+    if (of->needed_count < sizeof of->needed / sizeof *of->needed)
+      of->needed[of->needed_count++] = entry->d_un.d_val;
+    break;
+  default:
+    break;
+  }
+}
+
+static void read_table(int file, tables_t *of, const segment_t *segment)
+{
   dynamic_t entry;
-  if (header->e_type == ET_EXEC)
-    return true;
-  if (!find_segment(file, header, PT_DYNAMIC, &segment))
-    return false;
-  for (unsigned i = 0; i < DYNAMIC_MOST && read_at(file, &entry, sizeof entry, segment.p_offset + i * sizeof entry); i++) {
+  of->has_table = true;
+  for (unsigned i = 0; i < DYNAMIC_MOST && read_at(file, &entry, sizeof entry, segment->p_offset + i * sizeof entry); i++) {
     if (entry.d_tag == DT_NULL)
       break;
-    if (entry.d_tag == DT_FLAGS_1)
-      return entry.d_un.d_val & DF_1_PIE;
+    note_entry(of, &entry);
   }
-  return false;
 }
 
-/* The section's bytes in memory of its own; NULL: they are not all there, or too many. */
-static char *read_section(int file, const section_t *section)
+/* Who calls gives of->text back. */
+static void read_elf(int file, tables_t *of)
 {
-  size_t size = section->sh_size;
-  char *bytes = size && size <= NAMES_MOST ? malloc(size) : NULL;
-  if (bytes && !read_at(file, bytes, size, section->sh_offset)) {
-    free(bytes);
-    return NULL;
+  segment_t segment;
+  *of = (tables_t){.is_elf = false};
+  if (!read_at(file, &of->header, sizeof of->header, 0) || memcmp(of->header.e_ident, ELFMAG, SELFMAG) != 0)
+    return;
+  of->is_elf = true;
+  for (unsigned i = 0; i < of->header.e_phnum && i < SEGMENTS_MOST && read_segment(file, &of->header, i, &segment); i++) {
+    of->has_loader |= segment.p_type == PT_INTERP;
+    if (segment.p_type == PT_DYNAMIC && !of->has_table)
+      read_table(file, of, &segment);
   }
-  return bytes;
+  if (of->names_size && of->names_size <= NAMES_MOST)
+    of->text = malloc(of->names_size);
+  if (of->text && !read_at(file, of->text, of->names_size, offset_of(file, &of->header, of->names))) {
+    free(of->text);
+    of->text = NULL;
+  }
 }
 
-static bool is_malloc(const symbol_t *symbol, const char *names, size_t size)
+/* The name at a place; NULL: none ends there. */
+static const char *name_at(const tables_t *of, uint64_t place)
 {
-  static const char name[] = "malloc";
-  return symbol->st_shndx != SHN_UNDEF && ELF64_ST_BIND(symbol->st_info) != STB_LOCAL && size >= sizeof name &&
-         symbol->st_name <= size - sizeof name && !memcmp(names + symbol->st_name, name, sizeof name);
+  bool is_there = of->text && place < of->names_size && memchr(of->text + place, '\0', of->names_size - place);
+  return is_there ? of->text + place : NULL;
 }
 
-static bool has_malloc(int file, const section_t *section, const char *names, size_t size)
+/* Returns the name of a library that the file needs and that begins so; NULL: it needs none. */
+static const char *needs(const tables_t *of, const char *begin)
 {
-  uint64_t count = section->sh_size / sizeof(symbol_t);
-  for (uint64_t at = 0; at < count && at < SYMBOLS_MOST; at += SYMBOLS_AT_ONCE) {
+  for (size_t i = 0; i < of->needed_count; i++) {
+    const char *name = name_at(of, of->needed[i]);
+    if (name && !strncmp(name, begin, strlen(begin)))
+      return name;
+  }
+  return NULL;
+}
+
+static bool is_malloc(const tables_t *of, const symbol_t *symbol)
+{
+  const char *name = symbol->st_shndx != SHN_UNDEF ? name_at(of, symbol->st_name) : NULL;
+  return name && ELF64_ST_BIND(symbol->st_info) != STB_LOCAL && !strcmp(name, "malloc");
+}
+
+/* Names are looked up in the program first, and in what is preloaded after it. All linkers put the names behind the symbols,
+ * which have no count of their own. */
+static bool exports_malloc(int file, const tables_t *of)
+{
+  uint64_t from = offset_of(file, &of->header, of->symbols);
+  uint64_t count = of->names > of->symbols ? (of->names - of->symbols) / sizeof(symbol_t) : 0;
+  for (uint64_t at = 0; of->text && from != UINT64_MAX && at < count && at < SYMBOLS_MOST; at += SYMBOLS_AT_ONCE) {
     symbol_t symbols[SYMBOLS_AT_ONCE];
     size_t many = count - at < SYMBOLS_AT_ONCE ? count - at : SYMBOLS_AT_ONCE;
-    if (!read_at(file, symbols, many * sizeof *symbols, section->sh_offset + at * sizeof *symbols))
+    if (!read_at(file, symbols, many * sizeof *symbols, from + at * sizeof *symbols))
       return false;
     for (size_t i = 0; i < many; i++)
-      if (is_malloc(&symbols[i], names, size))
+      if (is_malloc(of, &symbols[i]))
         return true;
   }
   return false;
-}
-
-/* Names are looked up in the program first, and in what is preloaded after it. */
-static bool exports_malloc(int file, const header_t *header)
-{
-  section_t section, names;
-  bool found = false;
-  for (unsigned i = 0; i < header->e_shnum && header->e_shentsize == sizeof section && !found; i++) {
-    if (!read_at(file, &section, sizeof section, header->e_shoff + (uint64_t)i * sizeof section) ||
-        section.sh_type != SHT_DYNSYM ||
-        !read_at(file, &names, sizeof names, header->e_shoff + (uint64_t)section.sh_link * sizeof names))
-      continue;
-    char *bytes = read_section(file, &names);
-    found = bytes && has_malloc(file, &section, bytes, names.sh_size);
-    free(bytes);
-  }
-  return found;
-}
-
-static bool is_elf(const header_t *header) { return !memcmp(header->e_ident, ELFMAG, SELFMAG); }
-
-static bool is_elf_file(int file)
-{
-  header_t header;
-  return read_at(file, &header, SELFMAG, 0) && is_elf(&header);
 }
 
 static bool is_for_machine_of(const header_t *header, const header_t *other)
@@ -198,60 +234,88 @@ static bool is_for_machine_of(const header_t *header, const header_t *other)
          header->e_machine == other->e_machine;
 }
 
+/* ---- rights ---- */
+
+/* Whether the file's capabilities would make a process of it that has more than its caller. */
+static bool has_capabilities(const char *path, bool may_gain)
+{
+  struct vfs_ns_cap_data data = {0};
+  if (geteuid() == 0 || getxattr(path, "security.capability", &data, sizeof data) < (ssize_t)XATTR_CAPS_SZ_1)
+    return false;
+  bool is_long = (le32toh(data.magic_etc) & VFS_CAP_REVISION_MASK) != VFS_CAP_REVISION_1;
+  bool permits = data.data[0].permitted || (is_long && data.data[1].permitted);
+  return le32toh(data.magic_etc) & VFS_CAP_FLAGS_EFFECTIVE || (permits && may_gain);
+}
+
 /* The loader looks at no environment where a program has rights that who runs it has not. */
-static bool gains_rights(int file)
+static bool gains_rights(const char *path)
 {
   struct stat about;
   struct statvfs mounted;
-  if (fstat(file, &about) != 0 || fstatvfs(file, &mounted) != 0 || mounted.f_flag & ST_NOSUID ||
-      prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1)
+  if (getuid() != geteuid() || getgid() != getegid())
+    return true;
+  if (stat(path, &about) != 0 || statvfs(path, &mounted) != 0 || mounted.f_flag & ST_NOSUID)
     return false;
+  bool may_gain = prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1;
   bool by_user = about.st_mode & S_ISUID && about.st_uid != geteuid();
   bool by_group = about.st_mode & S_ISGID && about.st_mode & S_IXGRP && about.st_gid != getegid();
-  return by_user || by_group || (geteuid() != 0 && fgetxattr(file, "security.capability", NULL, 0) > 0);
+  return (may_gain && (by_user || by_group)) || has_capabilities(path, may_gain);
 }
 
-static const char *why_it_keeps(int file, bool *breaks, char detail[256])
+/* ---- the answer ---- */
+
+static const char *why_file_keeps(program_t *program, int file, const tables_t *of, const tables_t *library)
 {
-  header_t header, own;
-  char loader[64] = "", own_loader[64] = "";
-  int self = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-  bool known = self >= 0 && read_at(self, &own, sizeof own, 0) && read_loader(self, &own, own_loader);
-  if (self >= 0)
-    close(self);
-  if (!read_at(file, &header, sizeof header, 0) || !is_elf(&header))
+  if (!of->is_elf || !library->is_elf)
     return NULL;
-  if (known && !is_for_machine_of(&header, &own))
+  if (!is_for_machine_of(&of->header, &library->header))
     return "is for another kind of processor than the library";
-  bool has_loader = read_loader(file, &header, loader);
-  if (!has_loader)
-    return says_it_is_a_program(file, &header) ? "is static, so no library can be preloaded" : NULL;
-  if (known && strcmp(loader, own_loader) != 0) {
-    *breaks = true; /* the loader of musl ends a program whose libraries want what it has not */
-    snprintf(detail, 256, "%s", loader);
-    return "is of another C library than this one, and loaded by ";
+  if (!of->has_loader) /* one that can be loaded anywhere says that it is a program: a loader can be run too, and does not */
+    return of->header.e_type == ET_EXEC || of->is_pie ? "is static, so no library can be preloaded" : NULL;
+  const char *c_library = needs(of, "libc."), *other = needs(library, "libc.");
+  if (c_library && other && strcmp(c_library, other) != 0) {
+    program->breaks = true; /* the loader of musl ends a program whose libraries want what it has not */
+    snprintf(program->detail, sizeof program->detail, "%s", c_library);
+    return "is for another C library than tidepool: ";
   }
-  if (gains_rights(file))
-    return "runs with the rights of another user or with capabilities, so the loader preloads nothing";
-  return exports_malloc(file, &header) ? "has a malloc of its own, which comes first" : NULL;
+  if (needs(of, "libasan.so") && !needs(library, "libasan.so")) {
+    program->breaks = true;
+    return "was compiled with AddressSanitizer, which ends a program where anything is preloaded before it";
+  }
+  return exports_malloc(file, of) ? "has a malloc of its own, which comes first" : NULL;
 }
 
-void program_look(program_t *program, const char *name)
+static void look_at_file(program_t *program, int file, const char *library)
+{
+  tables_t of, of_library = {.is_elf = false};
+  int descriptor = open(library, O_RDONLY | O_CLOEXEC);
+  if (descriptor >= 0) {
+    read_elf(descriptor, &of_library);
+    close(descriptor);
+  }
+  read_elf(file, &of);
+  program->is_elf = of.is_elf;
+  program->keeps = why_file_keeps(program, file, &of, &of_library);
+  free(of.text);
+  free(of_library.text);
+}
+
+void program_look(program_t *program, const char *name, const char *library)
 {
   char next[PATH_MAX];
+  script_t script = SCRIPT_KNOWN;
   *program = (program_t){.keeps = NULL};
   if ((size_t)snprintf(next, sizeof next, "%s", name) >= sizeof next)
     return;
-  for (int i = 0; i < INTERPRETERS_MOST && find(program->path, next); i++) {
+  for (int i = 0; i < INTERPRETERS_MOST && script == SCRIPT_KNOWN && find(program->path, next); i++) {
     int file = open(program->path, O_RDONLY | O_CLOEXEC);
-    if (file < 0)
-      return;
-    bool is_script = read_interpreter(file, next);
-    if (!is_script)
-      program->keeps = why_it_keeps(file, &program->breaks, program->detail);
-    program->is_elf = !is_script && i == 0 && is_elf_file(file);
-    close(file);
-    if (!is_script)
-      return;
+    script = file >= 0 ? read_interpreter(file, next) : SCRIPT_NONE;
+    if (file >= 0 && script == SCRIPT_NONE)
+      look_at_file(program, file, library);
+    program->is_elf = program->is_elf && i == 0;
+    if (file >= 0)
+      close(file);
+    if (script == SCRIPT_NONE && !program->keeps && gains_rights(program->path))
+      program->keeps = "runs with the rights of another user or with capabilities, so the loader preloads nothing";
   }
 }

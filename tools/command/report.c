@@ -281,13 +281,17 @@ static void print_metric(const char *kind, const figure_t *figure, FILE *to)
   fprintf(to, "# TYPE tidepool_%s_%s %s\n", kind, figure->metric, figure->is_counter ? "counter" : "gauge");
 }
 
-/* A process that says so twice is another with its number, and later. */
-static bool is_said_later(const report_t *reports, size_t count, size_t at)
+static int by_pid(const void *a, const void *b)
 {
-  for (size_t i = at + 1; i < count; i++)
-    if (reports[i].pid == reports[at].pid)
-      return true;
-  return false;
+  const report_t *first = a, *second = b;
+  return (first->pid > second->pid) - (first->pid < second->pid);
+}
+
+static int by_pid_and_line(const void *a, const void *b)
+{
+  const report_t *first = a, *second = b;
+  int order = by_pid(a, b);
+  return order ? order : (first->line > second->line) - (first->line < second->line);
 }
 
 static void print_rows(const char *kind, const figure_t *figures, size_t f, json_int_t pid, const row_t *rows, size_t count,
@@ -300,8 +304,9 @@ static void print_rows(const char *kind, const figure_t *figures, size_t f, json
 
 void report_print_prometheus(report_t *reports, size_t count, FILE *to)
 {
+  qsort(reports, count, sizeof *reports, by_pid_and_line);
   for (size_t i = 0; i < count; i++) {
-    if (is_said_later(reports, count, i))
+    if (i + 1 < count && by_pid(&reports[i], &reports[i + 1]) == 0) /* one number twice: the later process counts */
       reports[i].heap_count = reports[i].objects_count = 0;
     reports[i].heap_count = merge(reports[i].heaps, reports[i].heap_count, HEAP_FIGURES);
     reports[i].objects_count = merge(reports[i].objects, reports[i].objects_count, OBJECTS_FIGURES);

@@ -47,6 +47,7 @@ typedef struct row {
 typedef struct report {
   json_t *text;
   json_int_t pid;
+  size_t line; /* of its file; 0 if nobody sets it */
   row_t *heaps, *objects;
   size_t heap_count, objects_count;
 } report_t;
@@ -57,8 +58,8 @@ void report_free(report_t *report);
 
 void report_print(const report_t *report, FILE *to);
 
-/* The reports as Prometheus reads them. Heaps of one name in one process are one, with the sum of their figures, and so are
- * object pools of one name in heaps of one name. */
+/* The reports as Prometheus reads them; they are sorted for it. Heaps of one name in one process are one, with the sum of their
+ * figures, and so are object pools of one name in heaps of one name. */
 void report_print_prometheus(report_t *reports, size_t count, FILE *to);
 
 #endif

@@ -58,7 +58,7 @@ static void add(reports_t *reports, const char *text, size_t length, size_t line
       command_fail(COMMAND_FAILED, "report: no memory");
   }
   if (report_parse(&reports->of[reports->count], text, length, why)) {
-    reports->count++;
+    reports->of[reports->count++].line = line;
     return;
   }
   command_say("report: %s: line %zu: %s", reports->file, line, why);

@@ -115,17 +115,31 @@ static char *library_of(const run_t *run)
                  run->library ? "" : ": --library FILE says where it is");
   if (access(library, R_OK) != 0)
     command_fail(COMMAND_FAILED, "run: %s: %s", library, strerror(errno));
-  if (strpbrk(library, " :"))
-    command_fail(COMMAND_FAILED, "run: %s: LD_PRELOAD can hold no path with a space or a colon", library);
+  if (strpbrk(library, " :$"))
+    command_fail(COMMAND_FAILED, "run: %s: LD_PRELOAD can hold no path with a space, a colon or a dollar sign", library);
   return library;
 }
 
+/* A program that breaks with the library gets what else is preloaded. */
+static void remove_library(void)
+{
+  const char *preloaded = getenv("LD_PRELOAD");
+  char *left = COMMAND_JOIN(""), *rest = NULL, *list = COMMAND_JOIN(preloaded ? preloaded : "");
+  for (char *path = strtok_r(list, " :", &rest); path; path = strtok_r(NULL, " :", &rest)) {
+    const char *base = strrchr(path, '/');
+    if (strncmp(base ? base + 1 : path, "libtidepool-malloc.so", strlen("libtidepool-malloc.so")) != 0)
+      left = COMMAND_JOIN(left, *left ? ":" : "", path);
+  }
+  if ((*left ? setenv("LD_PRELOAD", left, 1) : unsetenv("LD_PRELOAD")) != 0)
+    command_fail(COMMAND_FAILED, "run: %s", strerror(errno));
+}
+
 /* What is preloaded already comes after the library, and options that are set are kept but for those that are given here. */
-static void set_environment(const run_t *run)
+static void set_environment(const run_t *run, const char *library)
 {
   const char *preloaded = getenv("LD_PRELOAD"), *set = getenv("TIDEPOOL_OPTIONS");
   bool others = preloaded && *preloaded, more = set && *set;
-  char *list = COMMAND_JOIN(library_of(run), others ? ":" : "", others ? preloaded : "");
+  char *list = COMMAND_JOIN(library, others ? ":" : "", others ? preloaded : "");
   char *all = COMMAND_JOIN(more ? set : "", more && run->options ? "," : "", run->options ? run->options : "");
   if (run->options)
     all[strlen(all) - 1] = '\0';
@@ -145,14 +159,17 @@ int command_run(int count, char **arguments)
   run_t run = {.library = NULL};
   argp_parse(&argp, count, arguments, ARGP_IN_ORDER, NULL, &run);
   program_t program;
-  program_look(&program, run.program[0]);
-  if (!program.breaks)
-    set_environment(&run);
+  const char *library = library_of(&run);
+  program_look(&program, run.program[0], library);
+  if (program.breaks)
+    remove_library();
+  else
+    set_environment(&run, library);
   if (program.keeps)
     command_say("run: %s keeps its own malloc: it %s%s", program.path, program.keeps, program.detail);
   if (program.is_elf)
     execv(program.path, run.program);
-  else
-    execvp(run.program[0], run.program); /* which takes what it cannot run for a script of the shell */
+  if (!program.is_elf || errno != ENOEXEC) /* of which execvp() makes a script of the shell */
+    execvp(run.program[0], run.program);
   command_fail(errno == ENOENT ? COMMAND_NOT_FOUND : COMMAND_NOT_EXECUTABLE, "run: %s: %s", run.program[0], strerror(errno));
 }
