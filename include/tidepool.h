@@ -6,6 +6,7 @@
 #include <tidepool/heap.h>
 #include <tidepool/object_pool.h>
 #include <tidepool/pool.h>
+#include <tidepool/profile.h>
 #include <tidepool/stats.h>
 #include <tidepool/version.h>
 

@@ -115,6 +115,10 @@ struct pool_heap;
 /* A request of new failed in a program that has no C++ runtime to throw std::bad_alloc.
  * Do: Link the C++ runtime, or use the forms of new that take std::nothrow. */
 
+#define PROFILE_IS_LOST "cannot be written; the profile of profile=FILE is lost"
+/* The file of profile=FILE could not be made, or the disk is full. The program goes on.
+ * Do: Name a file that the process may write. */
+
 #define STATS_ARE_LOST "cannot be written; the figures of stats=exit are lost"
 /* The file of stats=exit:FILE could not be made, or the disk is full. The program goes on.
  * Do: Name a file that the process may write. */

@@ -92,7 +92,7 @@ static bool parse_sites(const char *value)
   size_t number = 0, digits = 0;
   for (; value[digits] >= '0' && value[digits] <= '9' && digits < 3; digits++)
     number = number * 10 + (size_t)(value[digits] - '0');
-  if (!digits || value[digits] || number > OS_STACK_MOST)
+  if (!digits || value[digits] || number > SITES_MOST)
     return false;
   settings.sites = (uint8_t)number;
   return true;
@@ -115,19 +115,51 @@ static bool parse_abort_on_exhausted(const char *value) { return parse_bool(valu
 static bool parse_check_at_exit(const char *value) { return parse_bool(value, &settings.check_at_exit); }
 static bool parse_guarded(const char *value) { return parse_reach(value, &settings.guarded, ALL_GUARDED); }
 
-/* Digits alone; 0 is off. */
-static bool parse_guard_sample(const char *value)
+/* A number from `least` to `most`, in digits alone. */
+static bool parse_number(const char *value, uint64_t least, uint64_t most, uint64_t *to)
 {
   uint64_t number = 0;
   for (const char *c = value; *c || c == value; c++) {
-    if (*c < '0' || *c > '9' || number > UINT32_MAX / 10)
+    if (*c < '0' || *c > '9' || number > most)
       return false;
     number = number * 10 + (uint64_t)(*c - '0');
   }
-  if (number > UINT32_MAX)
+  *to = number;
+  return number >= least && number <= most;
+}
+
+/* 0 is off. */
+static bool parse_guard_sample(const char *value)
+{
+  uint64_t number;
+  bool is_right = parse_number(value, 0, UINT32_MAX, &number);
+  if (is_right)
+    settings.guard_sample = (uint32_t)number;
+  return is_right;
+}
+
+/* The name of a file, which may not be empty. */
+static bool parse_profile(const char *value)
+{
+  size_t length = strlen(value);
+  if (!length || length >= OPTION_PATH_SIZE)
     return false;
-  settings.guard_sample = (uint32_t)number;
+  memcpy(settings.profile_file, value, length + 1);
   return true;
+}
+
+static bool parse_sample_bytes(const char *value)
+{
+  return parse_number(value, 1, (uint64_t)1 << SAMPLE_BYTES_LOG2_MOST, &settings.sample_bytes);
+}
+
+static bool parse_profile_signal(const char *value)
+{
+  uint64_t number;
+  bool is_right = parse_number(value, 1, SIGNAL_MOST, &number);
+  if (is_right)
+    settings.profile_signal = (uint8_t)number;
+  return is_right;
 }
 
 /* In the order of option_blocks_t. */
@@ -156,6 +188,9 @@ static const entry_t table[] = {
   {"guarded", "0, 1, all", "end every block of the default heap, or of all, at an inaccessible page (0)", parse_guarded},
   {"guard_sample", "0, a number N", "do so with one of N blocks that leave the pools of any heap (0)", parse_guard_sample},
   {"blocks", "auto, own, malloc", "take all blocks from malloc, so that tools see them (auto)", parse_blocks},
+  {"profile", "FILE (up to 255 bytes)", "write at exit where blocks were allocated, of a sample (none)", parse_profile},
+  {"sample_bytes", "1 to 2147483648", "one byte in so many has its block in that profile (524288)", parse_sample_bytes},
+  {"profile_signal", "1 to 64", "a signal that has the profile written at once (none)", parse_profile_signal},
   {"abort_on_exhausted", "0, 1", "end the program where an allocation would return NULL (0)", parse_abort_on_exhausted},
 };
 enum { ENTRIES = sizeof table / sizeof *table };
@@ -281,17 +316,32 @@ const char *option_nearest(const char *key)
 
 bool option_are_settled(void) { return settled; }
 
+void option_path(char *path, size_t size, const char *name)
+{
+  text_t text = {path, size, 0};
+  for (const char *c = name; *c; c++) {
+    if (c[0] == '%' && c[1] == 'p')
+      text_number(&text, os_process());
+    else
+      text_char(&text, *c);
+    c += c[0] == '%' && (c[1] == 'p' || c[1] == '%');
+  }
+  text_finish(&text);
+}
+
 /* A constructor asks, before which nothing may be settled. What it is wrong about costs a library that nobody uses. */
 bool option_wants_stacks(void)
 {
-  static const char key[] = "sites=";
+  static const char key[] = "sites=", profile[] = "profile=";
   const char *text = os_environment("TIDEPOOL_OPTIONS");
   for (; text && *text; text += *text == ',') {
     if (!strncmp(text, key, sizeof key - 1) && (text[sizeof key - 1] > '1' || text[sizeof key] > ','))
       return true;
+    if (!strncmp(text, profile, sizeof profile - 1))
+      return true;
     text += strcspn(text, ",");
   }
-  return settings.sites > 1;
+  return settings.sites > 1 || settings.profile_file[0];
 }
 
 /* Sets one "key=value" of `length` bytes. A wrong option is reported and skipped: it must not keep a program from running. The
@@ -336,6 +386,6 @@ void option_read(void)
   }
   if (settings.leaks && !settings.sites)
     settings.sites = 1;
-  if (settings.stats_at_exit || settings.leaks)
+  if (settings.stats_at_exit || settings.leaks || settings.profile_file[0])
     os_keep_error();
 }

@@ -7,7 +7,14 @@
 
 typedef enum option_huge_pages { HUGE_PAGES_NEVER, HUGE_PAGES_AUTO, HUGE_PAGES_ALWAYS } option_huge_pages_t;
 
-enum { PURGE_DELAY_DEFAULT_MS = 100, TICKS_PER_DELAY = 4, OPTION_PATH_SIZE = 256 };
+enum {
+  PURGE_DELAY_DEFAULT_MS = 100,
+  TICKS_PER_DELAY = 4,
+  OPTION_PATH_SIZE = 256,
+  SITES_MOST = 16,
+  SAMPLE_BYTES_LOG2_MOST = 31,
+  SIGNAL_MOST = 64
+};
 #define PURGE_NEVER UINT32_MAX
 
 typedef struct options {
@@ -21,9 +28,12 @@ typedef struct options {
   uint8_t leaks; /* bits of option_leaks_t */
   bool check_at_exit;
   bool guarded;
-  uint8_t all;           /* bits of option_all_t: of all heaps, and not of the default one alone */
-  uint32_t guard_sample; /* one block in so many is walled; 0: none */
-  uint8_t blocks;        /* option_blocks_t: where all heaps have them from */
+  uint8_t all;                         /* bits of option_all_t: of all heaps, and not of the default one alone */
+  uint32_t guard_sample;               /* one block in so many is walled; 0: none */
+  uint8_t blocks;                      /* option_blocks_t: where all heaps have them from */
+  uint8_t profile_signal;              /* that has the profile written; 0: none */
+  uint64_t sample_bytes;               /* of that profile; 0: as many as are usual */
+  char profile_file[OPTION_PATH_SIZE]; /* "": there is no profile from the start on */
 } options_t;
 
 typedef enum option_leaks { LEAKS_AT_DESTROY = 1 << 0, LEAKS_AT_EXIT = 1 << 1 } option_leaks_t;
@@ -46,7 +56,12 @@ const char *option_known(const char *key, const char **values);
 const char *option_nearest(const char *key);
 bool option_are_settled(void);
 
-/* Sites of several addresses are asked for, by the environment or so far. It may be asked before the options are read. */
+/* A name of a file as an option has it: "%p" becomes the number of the process, and "%%" a percent sign, so that processes of
+ * one program do not share a file. */
+void option_path(char *path, size_t size, const char *name);
+
+/* Sites of several addresses are asked for, or a profile, by the environment or so far. It may be asked before the options are
+ * read. */
 bool option_wants_stacks(void);
 
 #endif

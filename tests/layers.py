@@ -22,15 +22,16 @@ LAYERS = [
             "linux_processors", "linux_places", "linux_memory", "linux_tool", "embedded"]),
     ("", ["misuse", "option", "size_class"]),
     ("space", ["class_map", "budget", "gate", "pace", "pieces", "rows", "metadata", "run", "arena", "huge_edge", "units",
-               "slots", "space", "search", "purge", "huge_range", "kept", "huge", "yard"]),
+               "slots", "space", "search", "purge", "huge_range", "kept", "huge", "yard", "pages"]),
     ("bin", ["slab", "magazine", "depot", "types", "due", "slabs", "bin"]),
     ("thread", ["magazines", "types", "caches", "thread"]),
-    ("heap", ["kinds", "sites", "guard", "dying", "types", "records", "heap", "invalid", "granular", "large", "apart", "walled",
-              "tool_source", "locate", "quarantine", "figures", "tick", "fork", "startup", "allocate", "free", "reallocate",
-              "walk", "report", "lost", "leaks", "reset", "region", "valid", "least", "create"]),
+    ("heap", ["kinds", "sites", "chance", "guard", "dying", "types", "profile_lines", "records", "heap", "invalid", "granular",
+              "large", "apart", "walled", "profile_text", "profile", "tool_source", "locate", "quarantine", "figures", "tick",
+              "fork", "startup", "request", "resort", "allocate", "free", "reallocate", "walk", "report", "lost", "leaks",
+              "reset", "region", "valid", "least", "create"]),
     ("object_pool", ["types", "object_misuse", "watch", "array", "hot", "cache", "hooks", "registry", "capacity", "eviction",
                      "walk", "get", "put", "handle", "create"]),
-    ("api", ["fast_path", "pool", "questions", "heap", "malloc", "malloc_info", "new_delete", "stats"]),
+    ("api", ["fast_path", "pool", "questions", "heap", "profile", "malloc", "malloc_info", "new_delete", "stats"]),
     ("check", ["check", "expect", "census", "parts", "granules", "space", "bin", "thread", "heap", "everything"]),
 ]
 UNITS = [f"{folder}/{unit}".lstrip("/") for folder, units in LAYERS for unit in units]
@@ -41,7 +42,7 @@ UNITS = [f"{folder}/{unit}".lstrip("/") for folder, units in LAYERS for unit in 
 LOW = {"base", "os", "misuse", "option", "size_class"}
 NARROW = {
     **{f"api/{unit}": {"base", "os", "misuse", "api/fast_path"} for unit in ("malloc", "malloc_info", "new_delete")},
-    **{f"api/{unit}": LOW | {"heap", "object_pool", "api/fast_path"} for unit in ("pool", "questions", "stats")},
+    **{f"api/{unit}": LOW | {"heap", "object_pool", "api/fast_path"} for unit in ("pool", "profile", "questions", "stats")},
     **{f"object_pool/{unit}": LOW | {"heap", "object_pool", "space/gate", "space/metadata"}
        for unit in dict(LAYERS)["object_pool"]},
 }

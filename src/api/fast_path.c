@@ -7,6 +7,7 @@
 #include "heap/free.h"
 #include "heap/heap.h"
 #include "heap/large.h"
+#include "heap/profile.h"
 #include "heap/reallocate.h"
 #include "heap/startup.h"
 #include "heap/tick.h"
@@ -27,27 +28,89 @@ static inline void *refill(thread_t *thread, size_t size_class)
   return block;
 }
 
-/* heap_allocate() brings up what is missing. */
+/* A thread that counts has its magazines where the fast paths do not find them. These two are what it has instead. Only it has
+ * something left to count. */
+static inline __attribute__((always_inline)) void *pop_counted(thread_t *thread, size_t size)
+{
+  uint64_t left = thread->count_left;
+  if (unlikely(size >= left || size > SIZE_CACHED))
+    return NULL;
+  void *block = MAGAZINE_POP(&thread->default_magazines.cache->of[size_class_cached(size)]);
+  if (likely(block))
+    thread->count_left = left - size;
+  return block;
+}
+
+static inline __attribute__((always_inline)) bool push_counted(thread_t *thread, size_t size_class, void *block)
+{
+  if (unlikely(!thread->count_left))
+    return false;
+  loaded_t *loaded = &thread->default_magazines.cache->of[size_class];
+  return likely(loaded->top != block) && MAGAZINE_PUSH(loaded, block);
+}
+
+/* Its magazine is empty, or the block is to be in the profile, or the profile has ended. NULL: heap_allocate() counts the
+ * request. */
+static void *refill_counted(thread_t *thread, size_t size)
+{
+  void *block = NULL;
+  if (!profile_let_go(thread) && size - 1 < SIZE_CACHED && thread->count_left > size)
+    block = refill(thread, size_class_cached(size));
+  if (block)
+    thread->count_left -= size;
+  return block;
+}
+
+NOINLINE static void *alloc_by_heap(thread_t *thread, size_t size, const void *caller)
+{
+  void *block = thread->counts ? refill_counted(thread, size) : NULL;
+  return block ? block : heap_allocate_for(&default_heap, size, 1, false, fatal_alloc_call, caller);
+}
+
+/* The slow path of one that does not count. True: the request goes on to heap_allocate(), as one that was drawn, or to be
+ * counted. */
+COLD static bool is_to_be_counted(thread_t *thread, size_t size_class, bool *drawn)
+{
+  *drawn = settings.guard_sample && !thread->default_magazines.of[size_class].full &&
+           sample_is_due(sample_blocks(&default_heap, (unsigned)size_class));
+  return *drawn || profile_under_way();
+}
+
+/* The first thing is what a thread that counts needs for most of its blocks. heap_allocate() brings up what is missing. */
+NOINLINE static void *alloc_unready(thread_t *thread, size_t size, const void *caller)
+{
+  void *block = pop_counted(thread, size);
+  if (likely(block))
+    return block;
+  return alloc_by_heap(thread, size, caller);
+}
+
+NOINLINE static void *alloc_ready(thread_t *thread, size_t size)
+{
+  size_t size_class = size_class_cached(size);
+  void *block = NULL;
+  bool drawn;
+  if (likely(!__atomic_load_n(&slow_paths_count, __ATOMIC_RELAXED)) || !is_to_be_counted(thread, size_class, &drawn))
+    block = refill(thread, size_class);
+  else if (drawn)
+    return heap_allocate_sample(&default_heap, size, fatal_alloc_call);
+  return likely(block) ? block : heap_allocate(&default_heap, size, 1, false, fatal_alloc_call);
+}
+
+/* Two functions, so that the short way saves no registers for the long one. */
 NOINLINE void *default_alloc_slow(size_t size)
 {
   thread_t *thread = thread_self;
-  if (likely(size - 1 < SIZE_CACHED && thread_is_usable(thread))) {
-    size_t size_class = size_class_cached(size);
-    if (unlikely(settings.guard_sample) && !thread->default_magazines.of[size_class].full &&
-        sample_is_due(sample_blocks(&default_heap, (unsigned)size_class)))
-      return heap_allocate_sample(&default_heap, size, fatal_alloc_call);
-    void *block = refill(thread, size_class);
-    if (likely(block))
-      return block;
-  }
-  return heap_allocate(&default_heap, size, 1, false, fatal_alloc_call);
+  if (likely(size - 1 < SIZE_CACHED && thread_is_ready(thread)))
+    return alloc_ready(thread, size);
+  return alloc_unready(thread, size, __builtin_return_address(0));
 }
 
 /* Most large blocks are of few sizes and freed soon, so the thread's spares come first: they cost no lock. */
 NOINLINE void *default_alloc_large(size_t size)
 {
   thread_t *thread = thread_self;
-  void *block = thread_is_usable(thread) ? large_take_spare(thread, size) : NULL;
+  void *block = thread_is_ready(thread) ? large_take_spare(thread, size) : NULL;
   return block ? block : heap_allocate(&default_heap, size, 1, false, fatal_alloc_call);
 }
 
@@ -60,13 +123,15 @@ NOINLINE void *default_alloc_for(size_t size, const char *call, const void *call
   return heap_allocate_for(&default_heap, size, 1, false, call, caller);
 }
 
-/* A cached block is zeroed here; anything else may come from the system as zeroes, which heap_allocate() knows. */
+/* A cached block is zeroed here; anything else may come from the system as zeroes, which heap_allocate() knows. A block apart
+ * has class 0 and no more bytes than were asked for. */
 static inline __attribute__((always_inline)) void *zalloc_slow(size_t size, const char *call)
 {
   if (size > SIZE_CACHED || !manager_ready() || !default_heap.cached)
     return heap_allocate(&default_heap, size, 1, true, call);
   void *block = default_alloc(size);
-  return block ? memset(block, 0, size_class_size(class_map_of(block))) : NULL; /* it may be of a larger class */
+  size_t c = block ? class_map_of(block) : 0; /* it may be of a larger class */
+  return block ? memset(block, 0, c ? size_class_size(c) : size) : NULL;
 }
 
 NOINLINE void *default_zalloc_slow(size_t size) { return zalloc_slow(size, "pool_zalloc"); }
@@ -113,20 +178,40 @@ NOINLINE void default_free_for(void *block, const char *call, const void *caller
   }
 }
 
+NOINLINE static void overflow(thread_t *thread, size_t c, void *block, const char *call)
+{
+  if (unlikely(thread->default_magazines.cache->of[c].top == block))
+    fatal_misuse_of_block(call, block, FREED_TWICE, &default_heap, size_class_size(c), NULL);
+  magazines_overflow(&thread->default_magazines, default_heap.bins[c], block);
+  heap_after_slow_path(thread);
+}
+
+NOINLINE static void free_slower(thread_t *thread, size_t c, void *block, const char *call)
+{
+  if (c && thread->counts) {
+    profile_let_go(thread);
+    overflow(thread, c, block, call);
+  } else if (block) {
+    free_large(block, call);
+  }
+}
+
+NOINLINE static void free_unready(thread_t *thread, size_t c, void *block, const char *call)
+{
+  if (unlikely(!push_counted(thread, c, block)))
+    free_slower(thread, c, block, call);
+}
+
 /* A class in the map means that the block came out of its bin, so the bin is there. The fast path comes here also for a block
  * that is `top` already: that is a second free. */
 NOINLINE void default_free_slow(void *block, const char *call)
 {
   size_t c = class_map_of(block);
   thread_t *thread = thread_self;
-  if (likely(c && thread_is_usable(thread))) {
-    if (unlikely(thread->default_magazines.cache->of[c].top == block))
-      fatal_misuse_of_block(call, block, FREED_TWICE, &default_heap, size_class_size(c), NULL);
-    magazines_overflow(&thread->default_magazines, default_heap.bins[c], block);
-    heap_after_slow_path(thread);
-  } else if (block) {
-    free_large(block, call);
-  }
+  if (likely(c && thread_is_ready(thread)))
+    overflow(thread, c, block, call);
+  else
+    free_unready(thread, c, block, call);
 }
 
 NOINLINE void default_free_aligned_sized_slow(void *block, size_t size, size_t alignment, const char *call)
@@ -152,8 +237,10 @@ static void *move_cached(void *block, size_t had_class, size_t size, const char 
   if (size_class == had_class) /* the smallest class, of which half is another size too */
     return block;
   void *to = MAGAZINE_POP(default_loaded(size_class));
-  if (!to && thread_is_usable(thread))
+  if (!to && thread_is_ready(thread))
     to = refill(thread, size_class);
+  else if (!to && thread->counts && !(to = pop_counted(thread, size)))
+    to = refill_counted(thread, size);
   if (to) {
     memcpy(to, block, min_size(size_class_size(had_class), size));
     default_free(block, call);

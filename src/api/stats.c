@@ -9,6 +9,7 @@
 #include "heap/heap.h"
 #include "heap/invalid.h"
 #include "heap/leaks.h"
+#include "heap/profile_text.h"
 #include "heap/tick.h"
 #include "heap/walk.h"
 #include "misuse.h"
@@ -171,21 +172,6 @@ size_t pool_stats_json(char *buffer, size_t size) { return write_everything(buff
 
 /* ---- at exit ---- */
 
-/* "%p" in the name is the number of the process, and "%%" a percent sign, so that processes of one program do not share a file.
- */
-static void stats_path(char *path, size_t size)
-{
-  text_t text = {path, size, 0};
-  for (const char *c = settings.stats_file; *c; c++) {
-    if (c[0] == '%' && c[1] == 'p')
-      text_number(&text, os_process());
-    else
-      text_char(&text, *c);
-    c += c[0] == '%' && (c[1] == 'p' || c[1] == '%');
-  }
-  text_finish(&text);
-}
-
 static void print_line(const char *line, size_t length)
 {
   char path[OPTION_PATH_SIZE + 64];
@@ -193,7 +179,7 @@ static void print_line(const char *line, size_t length)
     os_write_kept_error(line, length);
     return;
   }
-  stats_path(path, sizeof path);
+  option_path(path, sizeof path, settings.stats_file);
   if (!os_append(path, line, length))
     warn_at_exit(path, STATS_ARE_LOST);
 }
@@ -255,6 +241,8 @@ __attribute__((destructor)) static void finish(void)
     verify_heaps();
   if (HAS_SYSTEM && settings.leaks & LEAKS_AT_EXIT && manager_is_up())
     leaks_at_exit();
+  if (HAS_SYSTEM && settings.profile_file[0] && manager_is_up())
+    profile_write_file();
   if (HAS_SYSTEM && settings.stats_at_exit)
     print_figures();
 }

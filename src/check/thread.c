@@ -103,10 +103,12 @@ static void check_caches(const thread_t *thread)
   expect_count(thread->due_count, due, "thread.due_first", "caches that are due");
   for (size_t i = 0; i < CACHE_SLOTS; i++) {
     uintptr_t at = (uintptr_t)thread->heap_at[i];
-    heap_t *heap = (heap_t *)(at & ~(uintptr_t)1);
+    heap_t *heap = (heap_t *)(at & ~(uintptr_t)3);
     if (heap && thread->heap_at[i] != NOT_A_HEAP) {
       expect(cache_slot_of(heap) == i && has_cache(thread, heap, thread->cache_at[i]), "thread.heap_at",
              "a place without its cache", heap);
+      expect((thread->counts != 0) == ((at & 2) != 0), "thread.heap_at", "a place that the fast paths may or may not find",
+             heap);
       expect(heap->reached == (at & 1), "thread.heap_at", "a place that others may or may not reach into", heap);
       expect(!heap->reached || cache_at(thread->cache_at[i])->reach_link, "heap.reach", "a place that nobody will reach into",
              heap);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * The plain way is take(): a magazine, a bin, or a large block. serve_hard() comes after it has failed. It tries what the heap
- * has (take_own()), then its callback and the heaps it overflows to, in the order that heap_next_resort() has. */
+ * The plain way is take(): a magazine, a bin, or a large block. serve_hard() comes after it has failed (resort.h). */
 #include "heap/allocate.h"
 #include "heap/apart.h"
 #include "heap/dying.h"
 #include "heap/granular.h"
 #include "heap/guard.h"
 #include "heap/large.h"
+#include "heap/profile.h"
 #include "heap/startup.h"
 #include "heap/tick.h"
 #include "heap/walled.h"
@@ -18,30 +18,8 @@
 #include <string.h>
 
 enum {
-  ATTEMPTS = 64,     /* of on_exhausted for one request */
-  BORROW_FACTOR = 4, /* a class that is exhausted borrows blocks of up to so many times the size */
-  THRIFT_LEAST = 64  /* where memory is short, larger blocks first come in two sizes to a doubling */
+  THRIFT_LEAST = 64 /* where memory is short, larger blocks first come in two sizes to a doubling */
 };
-
-typedef struct request {
-  size_t size, alignment;
-  size_t usable;     /* answer: bytes of the block */
-  block_past_t past; /* answer: what they hold */
-  bool grown;        /* answer: that from has become the block */
-  bool in_granules;  /* answer: it was cut from them */
-  bool apart;        /* answer: it is a block apart */
-  bool drawn;        /* it gets a sample, whatever else is drawn */
-  bool together;     /* it may not be apart */
-  heap_t *heap;      /* answer: whose block it is */
-  located_t *from;   /* NULL, or a block that may become it where it is, or by moving its pages */
-  const char *call;
-} request_t;
-
-/* The guard of a block that has one has the alignment in it. */
-static size_t size_with_guard(const heap_t *heap, const request_t *r)
-{
-  return heap->headed ? guarded_size(r->size, r->alignment) : r->size;
-}
 
 enum {
   ROUNDED_AWAY = 2 * UNIT
@@ -67,7 +45,7 @@ static void *take_cached(heap_t *heap, bin_t *bin)
 
 /* Takes a block of a larger class, from `from` on and of up to `most` bytes, if one is free in a slab that is there already. A
  * class whose blocks are not aligned enough is passed over. */
-static void *borrow(heap_t *heap, unsigned from, size_t most, request_t *r)
+void *heap_borrow(heap_t *heap, unsigned from, size_t most, request_t *r)
 {
   void *block = NULL;
   size_t alignment = max_size(r->alignment, BLOCK_ALIGNMENT);
@@ -100,7 +78,7 @@ static void *take_coarse(heap_t *heap, unsigned c, request_t *r)
   unsigned coarse = coarse_class(heap, c);
   if (coarse <= c || __atomic_add_fetch(&asked[c], 1, __ATOMIC_RELAXED) * (size_t)heap_block_size(heap, c) > UNIT / 2)
     return NULL;
-  void *block = borrow(heap, c + 1, heap_block_size(heap, coarse), r);
+  void *block = heap_borrow(heap, c + 1, heap_block_size(heap, coarse), r);
   return block ? block : take_block(heap, coarse, r);
 }
 
@@ -144,7 +122,26 @@ NOINLINE static void *take_of_granules(heap_t *heap, request_t *r)
 static bool is_sample(const heap_t *heap, const request_t *r)
 {
   unsigned c = heap->cached ? heap_class_for(heap, r->size, r->alignment) : 0;
-  return r->drawn || sample_is_due(sample_blocks(heap, c));
+  return r->drawn || (settings.guard_sample && sample_is_due(sample_blocks(heap, c)));
+}
+
+/* A request is counted once, however often it is tried, and whatever heap of a chain of overflows serves it. */
+static bool is_for_profile(request_t *r)
+{
+  if (!r->counted) {
+    r->counted = true;
+    r->in_profile = profile_counts(thread_current(), r->size);
+  }
+  return r->in_profile;
+}
+
+/* What no class serves is taken as ever, and enters the profile afterwards. */
+NOINLINE static void *take_in_profile(heap_t *heap, request_t *r)
+{
+  KEEPS_FRAME();
+  if (!heap_class_for(heap, size_with_guard(heap, r), r->alignment))
+    return NULL;
+  return profile_take(heap, r->size, r->alignment, r->call, r->caller, &r->past);
 }
 
 NOINLINE static void *take_apart(heap_t *heap, request_t *r)
@@ -158,6 +155,8 @@ NOINLINE static void *take_apart(heap_t *heap, request_t *r)
     return NULL;
   if (heap->apart_source)
     block = apart_take(heap, heap->apart_source, r->size, r->alignment, r->call, &r->past);
+  else if (is_for_profile(r))
+    block = take_in_profile(heap, r);
   else if (is_sample(heap, r))
     block = sample_take(heap, r->size, r->alignment, r->call, &r->past);
   r->apart = block != NULL;
@@ -172,15 +171,34 @@ static void *take_together(heap_t *heap, request_t *r)
 }
 
 /* What cannot be had apart, and is no sample, is served as in any other heap. */
-static void *take(heap_t *heap, request_t *r)
+NOINLINE static void *take_apart_or_together(heap_t *heap, request_t *r)
 {
   KEEPS_FRAME();
-  void *block = HAS_SYSTEM && unlikely(heap->apart) && !r->together ? take_apart(heap, r) : NULL;
-  return block ? block : take_together(heap, r);
+  void *block = take_apart(heap, r);
+  if (block)
+    return block;
+  block = take_together(heap, r);
+  if (block && r->in_profile && !r->in_granules && !heap_class_for(heap, size_with_guard(heap, r), r->alignment))
+    profile_note_large(heap, block, r->size, r->caller);
+  return block;
+}
+
+static inline void *take(heap_t *heap, request_t *r)
+{
+  return heap_may_be_apart(heap) && !r->together ? take_apart_or_together(heap, r) : take_together(heap, r);
+}
+
+void *heap_take(heap_t *heap, request_t *r) { return take(heap, r); }
+
+/* Only a run or a mapping changes its size and stays in a profile. */
+void heap_note_resized(const located_t *at, size_t size, const void *caller)
+{
+  if (heap_may_be_apart(at->heap) && !at->bin && !located_in_granules(at) && !located_is_apart(at))
+    profile_note_resized(at->heap, at->huge ? huge_start(at->huge) : at->start, size, caller);
 }
 
 /* A block of a slab cannot grow: its neighbours are other blocks. */
-bool heap_lengthen(located_t *at, size_t size, bool may_move)
+static inline bool lengthen(located_t *at, size_t size, bool may_move)
 {
   if (HAS_SYSTEM && at->huge)
     return large_resize_huge(at->heap, at->huge, size, may_move);
@@ -189,122 +207,13 @@ bool heap_lengthen(located_t *at, size_t size, bool may_move)
   return !at->bin && large_resize_run(at->heap, at->run, size);
 }
 
-/* Tries again after something was given back. That may have made room just behind a block that grows, or enough for the block
- * to move its pages, where a second block beside it would still not fit. */
-static void *take_again(heap_t *heap, request_t *r)
-{
-  if (r->from && heap_lengthen(r->from, r->size, true)) {
-    r->grown = true;
-    return HAS_SYSTEM && r->from->huge ? huge_start(r->from->huge) : r->from->start;
-  }
-  return take(heap, r);
-}
-
-/* Returns how many bytes the request still lacks. A mapping that grows has some of them already. */
-static size_t bytes_lacking(const request_t *r)
-{
-  size_t has = HAS_SYSTEM && r->from && r->from->huge ? r->from->size : 0;
-  return r->size > has ? r->size - has : 0;
-}
-
-/* Gives back what the process has kept: freed mappings and units, and what the default heap has cached. That helps only if it
- * was the system that refused, memory or addresses, and not the budget. */
-static bool trim_process(heap_t *heap, const request_t *r)
-{
-  if (!HAS_SYSTEM || heap_is_guest(heap) || (heap_has_granules(heap) && !granular_may_leave(heap)) ||
-      !budget_allows(&heap->budget, bytes_lacking(r)))
-    return false;
-  if (!heap_is_default(heap))
-    heap_drain(&default_heap, r->call);
-  kept_trim(0);
-  space_purge(&space_of_process, 0);
-  return true;
-}
-
-/* Says that no mapping of that size will be had, whatever is given back for it. */
-static bool is_hopeless(const heap_t *heap, const request_t *r)
-{
-  return HAS_SYSTEM && !heap->region.kind && large_is_huge(heap, r->size, r->alignment) && huge_is_hopeless(bytes_lacking(r));
-}
-
-/* Granules have given back what they keep at the first try. A heap that may leave them, or did so while its budget was higher,
- * may have slabs in the process's space as well, and a checked one keeps blocks for longer. */
-static bool may_drain(const heap_t *heap)
-{
-  return !heap_has_granules(heap) || heap->checked || (HAS_SYSTEM && (heap->bins_end || granular_may_leave(heap)));
-}
-
-/* Tries what is there already, the nearest first: what the heap has cached and idle, what the process has kept, and last a
- * block of a larger class, which wastes a part of it. For a hopeless request nobody gives up anything. */
-static void *take_own(heap_t *heap, request_t *r)
-{
-  /* Draining would cost every thread its magazines, and could not help. */
-  if (is_hopeless(heap, r) || !may_drain(heap))
-    return NULL;
-  heap_drain(heap, r->call);
-  void *block = take_again(heap, r);
-  if (!block && trim_process(heap, r))
-    block = take_again(heap, r);
-  /* A large block has no class, so there is nothing that it could borrow. */
-  unsigned c = !HAS_SYSTEM || block || !heap->space ? 0 : heap_class_for(heap, size_with_guard(heap, r), r->alignment);
-  return c ? borrow(heap, c + 1, heap_block_size(heap, c) * BORROW_FACTOR, r) : block;
-}
-
-/* A request that a heap cannot serve ends here. A program that cannot go on without memory may ask to end with it, while the
- * stack still shows which request it was. The first request of all may be refused before the options were read. */
-void *heap_exhausted(heap_t *heap, const char *call, size_t size)
-{
-  __atomic_fetch_add(&heap->exhausted_count, 1, __ATOMIC_RELAXED);
-  if (HAS_SYSTEM && manager_ready() && settings.abort_on_exhausted)
-    fatal_exhausted(call, heap, size);
-  errno = ENOMEM;
-  return NULL;
-}
-
-resort_t heap_first_resort(heap_t *heap, const char *call) { return (resort_t){.first = heap, .heap = heap, .call = call}; }
-
-/* The order is the same for a single request (take_hard()) and for a caller that goes on by itself (heap_probe()): the heap's
- * callback for as long as that says "again", then the heap it overflows to, whose own callback is asked anew. A callback that
- * says so for ever ends at ATTEMPTS. */
-bool heap_next_resort(resort_t *from, size_t size, bool may_ask)
-{
-  heap_t *heap = from->heap;
-  if (may_ask && heap->on_exhausted && from->attempt < ATTEMPTS &&
-      heap->on_exhausted(heap, size, from->attempt, heap->context)) {
-    from->attempt++;
-    __atomic_fetch_add(&heap->retried_count, 1, __ATOMIC_RELAXED);
-    return true;
-  }
-  from->heap = heap->overflow;
-  from->attempt = 0;
-  return from->heap != NULL;
-}
-
-/* Tries the heap whose turn it is: the plain way, then what it has to give up. */
-static void *take_at(const resort_t *from, request_t *r)
+bool heap_lengthen(located_t *at, size_t size, bool may_move, const void *caller)
 {
   KEEPS_FRAME();
-  void *block = take_again(from->heap, r);
-  return block ? block : take_own(from->heap, r);
-}
-
-/* Every heap of the chain that did not serve the request itself counts it as overflowed. */
-static void count_overflowed(const resort_t *from)
-{
-  for (heap_t *heap = from->first; heap != from->heap; heap = heap->overflow)
-    __atomic_fetch_add(&heap->overflowed_count, 1, __ATOMIC_RELAXED);
-}
-
-/* Comes after the plain way has failed. It is a loop because a chain of overflows may be long and the stack short. */
-COLD static void *take_hard(heap_t *heap, request_t *r)
-{
-  resort_t from = heap_first_resort(heap, r->call);
-  void *block = take_own(heap, r);
-  while (!block && heap_next_resort(&from, r->size, true))
-    block = take_at(&from, r);
-  if (block && !r->grown)
-    count_overflowed(&from);
-  return block;
+  bool done = lengthen(at, size, may_move);
+  if (done)
+    heap_note_resized(at, size, caller);
+  return done;
 }
 
 static bool is_sane(const request_t *r) { return r->size <= PTRDIFF_MAX - ROUNDED_AWAY && r->alignment <= PTRDIFF_MAX / 2; }
@@ -336,11 +245,22 @@ static inline __attribute__((always_inline)) void *hand_out(void *block, request
   return block;
 }
 
+/* A request that a heap cannot serve ends here. A program that cannot go on without memory may ask to end with it, while the
+ * stack still shows which request it was. The first request of all may be refused before the options were read. */
+void *heap_exhausted(heap_t *heap, const char *call, size_t size)
+{
+  __atomic_fetch_add(&heap->exhausted_count, 1, __ATOMIC_RELAXED);
+  if (HAS_SYSTEM && manager_ready() && settings.abort_on_exhausted)
+    fatal_exhausted(call, heap, size);
+  errno = ENOMEM;
+  return NULL;
+}
+
 /* Comes after the heap has tried once, the plain way. */
 COLD static void *serve_hard(heap_t *heap, request_t *r)
 {
   int saved = errno; /* the callback may have failed at something on its way to success */
-  void *block = take_hard(heap, r);
+  void *block = heap_take_hard(heap, r);
   if (!block)
     return heap_exhausted(heap, r->call, r->size);
   errno = saved;
@@ -361,7 +281,7 @@ NOINLINE static void *allocate_apart(heap_t *heap, size_t size, size_t alignment
                                      const void *caller)
 {
   KEEPS_FRAME();
-  request_t r = {.size = size, .alignment = alignment, .call = call};
+  request_t r = {.size = size, .alignment = alignment, .call = call, .caller = caller};
   if (process_is_ending())
     return dying_allocate(size, alignment);
   void *block = serve(heap, &r);
@@ -370,7 +290,7 @@ NOINLINE static void *allocate_apart(heap_t *heap, size_t size, size_t alignment
 
 static inline __attribute__((always_inline)) bool is_together(const heap_t *heap)
 {
-  return !HAS_SYSTEM || (likely(!heap->apart) && manager_is_up());
+  return !HAS_SYSTEM || (likely(!heap_may_be_apart(heap)) && manager_is_up());
 }
 
 /* The same for any other heap, with the steps that it does not need left out. */
@@ -408,7 +328,7 @@ void *heap_allocate(heap_t *heap, size_t size, size_t alignment, bool zero, cons
 
 void *heap_allocate_sample(heap_t *heap, size_t size, const char *call)
 {
-  request_t r = {.size = size, .alignment = 1, .call = call, .drawn = true};
+  request_t r = {.size = size, .alignment = 1, .call = call, .drawn = true, .counted = true};
   void *block = serve(heap, &r);
   return block ? hand_out(block, &r, false, __builtin_return_address(0)) : NULL;
 }
@@ -420,15 +340,15 @@ void *heap_allocate_sample(heap_t *heap, size_t size, const char *call)
 void *heap_probe(const resort_t *from, size_t size, size_t alignment)
 {
   KEEPS_FRAME();
-  request_t r = {.size = size, .alignment = alignment, .call = from->call, .together = from->together};
+  request_t r = {.size = size, .alignment = alignment, .call = from->call, .caller = from->caller, .together = from->together};
   if (process_is_ending())
     return dying_allocate(size, alignment);
   if (!is_sane(&r) || !manager_ready())
     return NULL;
   int saved = errno;
-  void *block = take_at(from, &r);
+  void *block = heap_take_at(from, &r);
   if (block)
-    count_overflowed(from);
+    heap_count_overflowed(from);
   errno = saved;
   return block ? hand_out(block, &r, false, from->caller) : NULL;
 }
@@ -436,14 +356,14 @@ void *heap_probe(const resort_t *from, size_t size, size_t alignment)
 void *heap_allocate_if_easy(heap_t *heap, size_t size, const char *call, const void *caller)
 {
   KEEPS_FRAME();
-  request_t r = {.size = size, .alignment = 1, .call = call};
+  request_t r = {.size = size, .alignment = 1, .call = call, .caller = caller};
   void *block = take(heap, &r);
   return block ? hand_out(block, &r, false, caller) : NULL;
 }
 
-void *heap_allocate_from(heap_t *heap, size_t size, located_t *from, bool *grown, const char *call)
+void *heap_allocate_from(heap_t *heap, size_t size, located_t *from, bool *grown, const char *call, const void *caller)
 {
-  request_t r = {.size = size, .alignment = 1, .from = from, .call = call};
+  request_t r = {.size = size, .alignment = 1, .from = from, .call = call, .caller = caller};
   void *block = serve(heap, &r);
   *grown = r.grown;
   return block && !r.grown ? hand_out(block, &r, false, NULL) : block; /* of a heap without heads */

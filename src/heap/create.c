@@ -9,6 +9,7 @@
 #include "heap/leaks.h"
 #include "heap/least.h"
 #include "heap/locate.h"
+#include "heap/profile.h"
 #include "heap/region.h"
 #include "heap/reset.h"
 #include "heap/startup.h"
@@ -148,6 +149,8 @@ static void enter_list(heap_t *heap)
   lock_acquire(&heaps_lock);
   count_users(heap, 1);
   heap_t *first = heaps_first();
+  if (HAS_SYSTEM && unlikely(profile_under_way()))
+    profile_begin_heap(heap);
   if (first) {
     heap->previous = first;
     heap->next = first->next;

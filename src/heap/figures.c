@@ -8,6 +8,7 @@
 #include "heap/large.h"
 #include "heap/quarantine.h"
 #include "space/metadata.h"
+#include "space/pages.h"
 
 /* How many blocks of the bin are in magazines of these threads. Under threads_lock. */
 static size_t cached_in(const thread_t *thread, const bin_t *bin)
@@ -98,7 +99,7 @@ static void add_process_figures(pool_stats_t *stats)
   /* A record is charged before it is touched, and counts until it has gone: in between more is charged than there is. */
   size_t all = metadata_touched() + space_record_bytes(), records = all - min_size(charged_metadata(), all);
   space_figures_t f = space_figures(&space_of_process);
-  size_t dirty = f.dirty_bytes + kept_bytes() + space_left_bytes() + space_unpaid_bytes();
+  size_t dirty = f.dirty_bytes + kept_bytes() + pages_kept() + space_left_bytes() + space_unpaid_bytes();
   stats->purged_bytes = f.purged_bytes + kept_purged_bytes() + space_ended_bytes() + metadata_purged_bytes();
   stats->idle_bytes += dirty;
   stats->held_bytes += dirty + records;
@@ -151,7 +152,7 @@ static size_t largest_now(heap_t *heap)
 {
   size_t largest = heap_has_granules(heap) ? granular_largest(heap) : 0; /* first: it gives back what is kept */
   size_t room = budget_room(&heap->budget);
-  if (HAS_SYSTEM && heap->apart && heap->apart_source)
+  if (HAS_SYSTEM && heap->apart_source)
     return heap->apart_source->largest(min_size(room, PTRDIFF_MAX - 2 * UNIT));
   if (!heap_has_granules(heap) && heap_own_arena(heap))
     largest = space_longest_free(&heap->region.space, room);

@@ -6,10 +6,12 @@
 #include "bin/due.h"
 #include "heap/large.h"
 #include "heap/locate.h"
+#include "heap/profile_lines.h"
 #include "heap/walled.h"
 #include "os/closure.h"
 #include "space/gate.h"
 #include "space/metadata.h"
+#include "space/pages.h"
 
 lock_t startup_lock;
 
@@ -91,8 +93,8 @@ static void reset_heaps(void)
     reset_depots(bin);
 }
 
-static lock_t *const leaves[] = {&bin_magazines_lock, &space_of_process.lock, &space_slots_lock, &guests_lock,
-                                 &sites_lock,         &metadata_lock};
+static lock_t *const leaves[] = {&bin_magazines_lock, &space_of_process.lock, &space_slots_lock, &guests_lock, &profile_lock,
+                                 &sites_lock,         &metadata_lock,         &pages_lock};
 enum { LEAVES = sizeof leaves / sizeof *leaves };
 
 /* Takes everything in the order in which it nests, so that no thread waits for the fork while the fork waits for it. */

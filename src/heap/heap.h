@@ -52,6 +52,12 @@ static inline bool heap_is_bounded(const heap_t *heap)
   return heap != NULL;
 }
 
+/* Its blocks are apart, or samples of them. A profile sets and clears it while others allocate. */
+static inline bool heap_may_be_apart(const heap_t *heap)
+{
+  return HAS_SYSTEM && unlikely(__atomic_load_n(&heap->apart, __ATOMIC_RELAXED));
+}
+
 static inline bin_t *published_bin(const heap_t *heap, unsigned size_class)
 {
   return __atomic_load_n(&heap->bins[size_class], __ATOMIC_ACQUIRE);

@@ -114,6 +114,8 @@
   TEXT(OVERFLOW_INDICES, "capacity is more than overflow has indices for", \
        "capacity is %u, and overflow has no indices of 32 bits left for so many handles", \
        "Lower capacity, or shorten the chain of overflows.") \
+  /* profiles */ \
+  TEXT(SAMPLE_BYTES, "sample_bytes is too large", "sample_bytes is %u, more than %u", "Give fewer, or 0 for 524,288.") \
   /* options of the process */ \
   TEXT(KEY_IS_NULL, "key is NULL", "key is NULL in a call of %s", "Give a key.") \
   TEXT(KEY, "key is no option", "key is no option; %s is nearest", "Look at the key that is named.") \

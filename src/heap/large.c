@@ -64,6 +64,7 @@ static run_t *take_run_inside(heap_t *heap, size_t size, size_t alignment)
   if (!run)
     return NULL;
   set_size(run, usable_of(heap, run, size));
+  run->entry = NULL;
   link_run(heap, run);
   add_figure(&heap->large_held, (ptrdiff_t)run_bytes(arena_of(heap->space, run->start), run));
   count(heap, 1, (ptrdiff_t)run->size);
@@ -101,6 +102,8 @@ static void give_run(heap_t *heap, run_t *run, bool is_live)
   lock_t *gate = gate_enter(GATE_LARGE);
   if (is_live)
     count(heap, -1, -(ptrdiff_t)run->size);
+  if (HAS_SYSTEM)
+    profile_leave(run->entry);
   unlink_run(heap, run);
   add_figure(&heap->large_held, -(ptrdiff_t)run_bytes(arena_of(heap->space, run->start), run));
   space_give_charged(heap->space, &heap->budget, run);
@@ -191,6 +194,7 @@ void large_give_huge(heap_t *heap, huge_t *huge)
   lock_t *gate = gate_enter(GATE_LARGE);
   count(heap, -1, -(ptrdiff_t)bytes);
   add_figure(&heap->large_held, -(ptrdiff_t)bytes);
+  profile_leave(huge->entry);
   huge_give(huge);
   budget_discharge(&heap->budget, bytes);
   gate_leave(gate);
@@ -333,12 +337,28 @@ static run_t *run_at(const void *block)
   return (kind == RUN_LARGE || kind == RUN_SPARE) && run_owner(run) == &default_heap ? run : NULL;
 }
 
-/* If the thread has enough spares, the block goes the long way, where a second free is found too. */
+/* The caller has the block, so nothing else changes its descriptor. */
+bool large_note_entry(void *block, profile_entry_t *entry)
+{
+  const arena_t *arena = space_arena_at(window_slot_of(block));
+  run_t *run = arena ? run_of(arena, block) : NULL;
+  void *before = NULL;
+  bool live = run ? run_kind(run) == RUN_LARGE && run->start == block : huge_note_entry(block, entry, &before);
+  if (live && run) {
+    before = run->entry;
+    run->entry = entry;
+  }
+  profile_leave(before);
+  return live;
+}
+
+/* If the thread has enough spares, the block goes the long way, where a second free is found too. So does one that is in a
+ * profile. */
 bool large_give_spare(thread_t *thread, void *block, const char *call)
 {
   spares_t *spares = &thread->spares;
   run_t *run = run_at(block);
-  if (!run || run->units > SPARE_UNITS_MOST)
+  if (!run || run->units > SPARE_UNITS_MOST || run->entry)
     return false;
   unsigned i = run->units - 1;
   /* The limits are looked at before the run is claimed: a claimed run could not be given back as a live one. */

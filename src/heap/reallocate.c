@@ -28,8 +28,9 @@ static void wipe_tail(const located_t *at, size_t size)
 }
 
 /* A block never fails to become smaller where it is. A block of a slab just keeps its size. */
-static void shrink_in_place(located_t *at, size_t size, const char *call)
+static void shrink_in_place(located_t *at, size_t size, const char *call, const void *caller)
 {
+  KEEPS_FRAME();
   wipe_tail(at, size);
   if (located_is_apart(at))
     apart_shorten(at->heap, at->huge, size, call);
@@ -39,6 +40,7 @@ static void shrink_in_place(located_t *at, size_t size, const char *call)
     granular_resize(at->heap, at->start, size);
   else if (!at->bin)
     large_resize_run(at->heap, at->run, size);
+  heap_note_resized(at, size, caller);
 }
 
 /* A block that becomes half as large or less should move if that is another kind of block, or another class: in place it would
@@ -57,14 +59,15 @@ static bool is_worth_moving(const located_t *at, size_t size)
  * (reallocate_headed()). */
 bool heap_resize_in_place(void *block, size_t size, const char *call)
 {
+  KEEPS_FRAME();
   if (process_is_ending())
     return false;
   located_t at = heap_locate_block(NULL, block, call, FREED_BEFORE);
   if (at.heap->headed || size > PTRDIFF_MAX - 2 * UNIT)
     return false;
   if (size > at.size)
-    return heap_lengthen(&at, size, false);
-  shrink_in_place(&at, size, call);
+    return heap_lengthen(&at, size, false, __builtin_return_address(0));
+  shrink_in_place(&at, size, call, __builtin_return_address(0));
   return true;
 }
 
@@ -100,12 +103,12 @@ static void *reallocate_headed(heap_t *heap, const located_t *at, size_t size, c
 }
 
 /* Moving is only worth it if it is easy. Otherwise the block stays and gives its end back, if it has one. */
-static void *reallocate_smaller(heap_t *heap, located_t *at, size_t size, const char *call)
+static void *reallocate_smaller(heap_t *heap, located_t *at, size_t size, const char *call, const void *caller)
 {
-  void *to = is_worth_moving(at, size) ? heap_allocate_if_easy(heap, size, call, NULL) : NULL;
+  void *to = is_worth_moving(at, size) ? heap_allocate_if_easy(heap, size, call, caller) : NULL;
   if (to)
     return copy_to(to, at, size, call, NULL);
-  shrink_in_place(at, size, call);
+  shrink_in_place(at, size, call, caller);
   return at->start;
 }
 
@@ -131,11 +134,11 @@ void *heap_reallocate(heap_t *heap, void *block, size_t size, const char *call)
   if (at.heap->headed)
     return reallocate_headed(to_heap, &at, size, call, __builtin_return_address(0));
   if (size <= at.size)
-    return reallocate_smaller(to_heap, &at, size, call);
+    return reallocate_smaller(to_heap, &at, size, call, __builtin_return_address(0));
   /* A size that could overflow when it is rounded goes on to the allocation, which refuses it. */
-  if (size <= PTRDIFF_MAX - 2 * UNIT && heap_lengthen(&at, size, true))
+  if (size <= PTRDIFF_MAX - 2 * UNIT && heap_lengthen(&at, size, true, __builtin_return_address(0)))
     return HAS_SYSTEM && at.huge ? huge_start(at.huge) : block;
   bool grown;
-  void *to = heap_allocate_from(to_heap, size, &at, &grown, call);
+  void *to = heap_allocate_from(to_heap, size, &at, &grown, call, __builtin_return_address(0));
   return grown ? to : copy_to(to, &at, size, call, NULL);
 }

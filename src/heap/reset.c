@@ -40,7 +40,8 @@ static void drop_caches(heap_t *heap, bool forget)
 static bool wipe_visited(const pool_block_t *block, void *context)
 {
   const heap_t *heap = context;
-  if (HAS_SYSTEM && !heap->apart && block->size > heap->class_most && !granular_holds(heap, block->start)) /* of no class */
+  if (HAS_SYSTEM && !heap_may_be_apart(heap) && block->size > heap->class_most &&
+      !granular_holds(heap, block->start)) /* of no class */
     large_wipe(heap, block->start, block->size);
   else
     memset(block->start, 0, block->size);

@@ -112,9 +112,9 @@ static site_t search_for_one(const void *caller)
 }
 
 /* Another thread may have added it since the first search. */
-NOINLINE static site_t site_of_stack(const void *caller)
+NOINLINE site_t site_of_stack_of(const void *caller, unsigned frames)
 {
-  os_stack_t stack = {.most = min_size(max_size(settings.sites, 1), SITE_FRAMES_MOST)};
+  os_stack_t stack = {.most = min_size(frames, SITE_FRAMES_MOST)};
   os_take_stack(caller, &stack);
   site_t *chain = chain_for(&stack), site = search(chain, &stack);
   if (likely(site))
@@ -130,7 +130,7 @@ NOINLINE static site_t site_of_stack(const void *caller)
 site_t site_of_caller(const void *caller)
 {
   site_t site = caller && likely(settings.sites <= 1) ? search_for_one(caller) : 0;
-  return likely(site) || !caller ? site : site_of_stack(caller);
+  return likely(site) || !caller ? site : site_of_stack_of(caller, (unsigned)max_size(settings.sites, 1));
 }
 
 /* A number may be out of a head that was written to, or that another thread writes. */

@@ -18,12 +18,16 @@ typedef uint32_t site_t; /* 0: it is not known */
 enum {
   SITE_BITS = 26,
   SITES_END = 1 << SITE_BITS, /* no number is as high */
-  SITE_FRAMES_MOST = OS_STACK_MOST
+  SITE_FRAMES_MOST = OS_STACK_MOST,
+  PROFILE_FRAMES = OS_STACK_MOST
 };
 
 /* The site of a call that returns to this address. 0: there is no memory for it, or no address. Takes sites_lock if nobody was
  * there before. */
 site_t site_of_caller(const void *caller);
+
+/* The same with as many callers, whatever the option says. */
+site_t site_of_stack_of(const void *caller, unsigned frames);
 
 /* Firmware has none. */
 static inline site_t site_of(const void *caller) { return HAS_SYSTEM ? site_of_caller(caller) : 0; }

@@ -2,6 +2,7 @@
 #include "heap/startup.h"
 #include "heap/dying.h"
 #include "heap/fork.h"
+#include "heap/profile.h"
 #include "heap/tick.h"
 #include "heap/tool_source.h"
 #include "heap/walled.h"
@@ -40,6 +41,9 @@ COLD bool manager_bring_up(void)
       walled_begin_if(&default_heap, settings.guarded);
     fatal_before_abort = before_abort;
     fatal_heap_name = name_to_say;
+    slow_paths_count = settings.guard_sample != 0;
+    if (settings.profile_file[0])
+      profile_start_first();
     heap_size_depots(os_processors());
     threads_init(heap_end_of_thread, heap_flush_own, heap_flush_thread);
     __atomic_store_n(&manager_came_up, true, __ATOMIC_RELEASE);

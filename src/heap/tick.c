@@ -12,6 +12,7 @@
 #include "option.h"
 #include "space/gate.h"
 #include "space/metadata.h"
+#include "space/pages.h"
 
 enum {
   BINS_PER_LOOK = 32,   /* one caller ticks at most so many bins, however many are due */
@@ -190,7 +191,7 @@ size_t heap_trim(heap_t *heap, size_t keep)
   heap_drain(heap, "pool_heap_trim");
   purged += (size_t)(space_figures(heap->space).purged_bytes - purged_before);
   /* Mappings and records are the process's, so only a trim of the default heap gives them back. */
-  purged += all ? kept_trim(keep) + metadata_trim() : 0;
+  purged += all ? kept_trim(keep) + metadata_trim() + pages_trim() : 0;
   size_t kept = all ? min_size(kept_bytes(), keep) : 0;
   purged += space_purge(heap->space, before + keep - kept);
   if (!keep)

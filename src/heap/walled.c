@@ -3,6 +3,7 @@
  * There are two yards. That of guarded heaps is long, and its places are bounded by the mappings that the system allows. That
  * of samples is so small that a program in production does not notice it. */
 #include "heap/walled.h"
+#include "heap/chance.h"
 #include "option.h"
 #include "size_class.h"
 #include "space/yard.h"
@@ -213,7 +214,7 @@ static void say_fault(const void *address, os_access_t access, const void *instr
 
 void walled_load_once_wanted(void)
 {
-  if (guarded.live_most || settings.guard_sample)
+  if (guarded.live_most || settings.guard_sample || settings.profile_file[0])
     os_load_stacks();
 }
 
@@ -239,25 +240,13 @@ void walled_begin_if(heap_t *heap, bool is_guarded)
 
 #define WHOLE ((uint64_t)1 << 32) /* chances are parts of it */
 
-/* A counter, scrambled: no two threads draw the same number, nor do a process and its children (splitmix64, of Steele, Lea and
- * Flood). */
-static uint32_t draw(void)
-{
-  static uint64_t counter;
-  uint64_t drawn = __atomic_add_fetch(&counter, 0x9e3779b97f4a7c15u, __ATOMIC_RELAXED);
-  uint64_t x = drawn ^ os_now_ns() ^ (uint64_t)os_process() << 32 ^ (uint64_t)(uintptr_t)&counter << 13;
-  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-  return (uint32_t)((x ^ x >> 31) >> 16);
-}
-
 /* Draws how many blocks go before the next sample. Of each block by itself the chance is one in N, whatever went before: so
  * none of n is one with the chance of (1 - 1/N)^n, and the answer is the first n at which that is no more than what was drawn.
  */
 static uint32_t draw_gap(void)
 {
   enum { POWERS = 31 };
-  uint64_t none[POWERS], left = WHOLE, drawn = draw();
+  uint64_t none[POWERS], left = WHOLE, drawn = (uint32_t)(chance_draw() >> 16);
   uint32_t gap = 0;
   none[0] = WHOLE - WHOLE / settings.guard_sample;
   for (unsigned i = 1; i < POWERS; i++)

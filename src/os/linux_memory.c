@@ -260,6 +260,23 @@ size_t os_mappings_now(void)
   return count;
 }
 
+int os_write_mappings(int file)
+{
+  int saved = errno, error;
+  char buffer[READ_SIZE];
+  int maps = open_file("/proc/self/maps");
+  ssize_t n = -1;
+  error = maps < 0 ? errno : 0;
+  while (!error && (n = read_file(maps, buffer, sizeof buffer)) > 0)
+    error = os_write(file, buffer, (size_t)n);
+  if (!error && n < 0)
+    error = errno;
+  if (maps >= 0)
+    close_file(maps);
+  errno = saved;
+  return error;
+}
+
 void os_exclude_from_dumps(void *address, size_t size, bool exclude)
 {
   int saved = errno;

@@ -7,6 +7,7 @@
 #include "os/os.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -87,6 +88,45 @@ bool os_append(const char *path, const char *text, size_t length)
     syscall(SYS_close, file);
   errno = saved;
   return written;
+}
+
+int os_create_file(const char *path)
+{
+  int saved = errno, flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY | O_LARGEFILE;
+  int file = (int)syscall(SYS_openat, AT_FDCWD, path, flags, 0666), error = errno;
+  errno = saved;
+  return file < 0 ? -error : file;
+}
+
+void os_close_file(int file)
+{
+  int saved = errno;
+  syscall(SYS_close, file);
+  errno = saved;
+}
+
+/* ---- a signal ---- */
+
+static void (*act_at_signal)(void);
+
+static void on_signal(int number)
+{
+  int saved = errno;
+  (void)number;
+  act_at_signal();
+  errno = saved;
+}
+
+bool os_watch_signal(int number, void (*act)(void))
+{
+  int saved = errno;
+  struct sigaction before, action = {.sa_handler = on_signal, .sa_flags = SA_RESTART | SA_ONSTACK};
+  sigemptyset(&action.sa_mask);
+  bool has_none = sigaction(number, NULL, &before) == 0 && !(before.sa_flags & SA_SIGINFO) && before.sa_handler == SIG_DFL;
+  act_at_signal = act;
+  bool done = has_none && sigaction(number, &action, NULL) == 0;
+  errno = saved;
+  return done;
 }
 
 uint32_t os_process(void) { return (uint32_t)getpid(); }

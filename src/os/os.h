@@ -166,6 +166,14 @@ void os_write_error(const char *text, size_t length);
 /* Writes to an open file. 0, or the error that kept it from writing all. */
 int os_write(int file, const char *text, size_t length);
 
+/* A new file, or an old one that is empty from now on; the number of an open file, or less than 0: the error. */
+int os_create_file(const char *path);
+void os_close_file(int file);
+
+/* `act` is called at each signal of this number from now on, in some thread, and may do what a handler of signals may. False:
+ * the system refuses, or the program has a handler. */
+bool os_watch_signal(int number, void (*act)(void));
+
 /* Keeps standard error as it is now for os_write_kept_error(): programs close theirs before they end. False: there is none. */
 bool os_keep_error(void);
 
@@ -198,6 +206,9 @@ bool os_visit_memory(os_visit_memory_fn *visit, void *context);
 /* The same of what is mapped between two addresses. Where the system does not say what was touched, all is visited. */
 void os_visit_touched(uintptr_t start, uintptr_t end, os_visit_memory_fn *visit, void *context);
 
+/* Writes what the system says of the process's mappings to an open file. 0, or the error that kept it from writing all. */
+int os_write_mappings(int file);
+
 /* Copies memory that may not be there. False: some of it is not, or may not be read. */
 bool os_copy_memory(void *to, uintptr_t from, size_t size);
 
@@ -207,7 +218,7 @@ unsigned os_threads(void);
 /* Stores the addresses that the calls on this thread's stack return to, the innermost first, from `from` on: the return address
  * of a function that is on the stack. It is the only one where no more is known. Nothing is allocated, and no lock is needed
  * that an allocation might wait for. */
-enum { OS_STACK_MOST = 16 };
+enum { OS_STACK_MOST = 32 };
 typedef struct os_stack {
   const void *frames[OS_STACK_MOST];
   size_t most, count; /* how many are wanted; the answer */

@@ -142,6 +142,7 @@ huge_t *huge_take(size_t size, size_t alignment, void *owner, huge_t **list, boo
     huge = map_block(size, alignment);
   if (huge) {
     huge->owner = owner;
+    huge->entry = NULL;
     huge->is_region = huge->hidden = !list;
     lock_acquire(&huge_lock);
     enter_live(huge);
@@ -315,6 +316,19 @@ void huge_apart_note_site(const void *block, uint32_t site)
   if (huge && huge->is_apart && huge_block(huge) == block)
     apart_of(huge)->site = site;
   lock_release(&huge_lock);
+}
+
+bool huge_note_entry(const void *block, void *entry, void **before)
+{
+  lock_acquire(&huge_lock);
+  huge_t *huge = find_live(block);
+  bool live = huge && huge->owner && huge_block(huge) == block;
+  if (live) {
+    *before = huge->entry;
+    huge->entry = entry;
+  }
+  lock_release(&huge_lock);
+  return live;
 }
 
 huge_t *huge_apart_leave(const void *block)

@@ -35,6 +35,9 @@ void huge_apart_end(huge_t *huge); /* a record that did not enter, or has left *
 
 void huge_apart_note_site(const void *block, uint32_t site); /* of a live one */
 
+/* Of any live block, apart or not. *before: what it was. False: there is none. */
+bool huge_note_entry(const void *block, void *entry, void **before);
+
 /* Of threads that free one block at once one gets the record, which has left tree and list. NULL: it is no live block apart. */
 huge_t *huge_apart_leave(const void *block);
 

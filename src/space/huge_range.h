@@ -22,6 +22,7 @@ typedef struct huge {
     struct huge **link; /* live: what leads to it in its owner's list */
   };
   struct huge *older; /* there too; of unused records alone */
+  void *entry;        /* live: its owner's to say; NULL: nothing is known of it */
 } huge_t;
 
 /* A block apart (heap/apart.h). Its record is of its own kind, so that those of mappings stay short. */

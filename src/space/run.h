@@ -32,7 +32,10 @@ typedef struct run {
   char *start;
   void *owner; /* slab: its bin; large or spare: its heap */
   struct run *next, *previous;
-  uint64_t *bitmap; /* slab: bit i set: block i is free and here */
+  union {
+    uint64_t *bitmap; /* slab: bit i set: block i is free and here */
+    void *entry;      /* large: its owner's to say; NULL: nothing is known of it */
+  };
   union {
     size_t size;     /* large: usable bytes */
     uint64_t purged; /* slab of up to 64 blocks: bit i set: block i is free, and its inner pages hold no memory */

@@ -20,11 +20,27 @@ static void store_slot(thread_t *thread, size_t i, struct pool_heap *heap)
   __atomic_store_n(&thread->heap_at[i], heap, BUSY_ORDER);
 }
 
+/* In any way, also in those that the fast paths do not find. */
+static bool is_in_slot(const thread_t *thread, const struct pool_heap *heap)
+{
+  return heap_in_slot(__atomic_load_n(&thread->heap_at[cache_slot_of(heap)], BUSY_ORDER)) == heap;
+}
+
 /* The slot may have been taken over by another heap with the same byte, whose cache stays in it. */
 static void empty_slot(thread_t *thread, const struct pool_heap *heap)
 {
-  if (thread_has_slot(thread, heap))
+  if (is_in_slot(thread, heap))
     store_slot(thread, cache_slot_of(heap), NOT_A_HEAP);
+}
+
+/* Another thread that has claimed a cache may empty its slot just now. */
+void thread_empty_slots(thread_t *thread)
+{
+  lock_acquire(&threads_lock);
+  for (size_t i = 0; i < CACHE_SLOTS; i++)
+    if (thread->heap_at[i])
+      store_slot(thread, i, NOT_A_HEAP);
+  lock_release(&threads_lock);
 }
 
 /* ---- the caches of a thread, under the lock ---- */
@@ -251,7 +267,7 @@ static bool make_magazines(thread_t *thread, struct pool_heap *heap)
 /* The cache in a slot is the heap's only if the slot says so: another heap may have taken it over. */
 static magazines_t *magazines_in_slot(const thread_t *thread, const struct pool_heap *heap)
 {
-  if (!thread_has_slot(thread, heap))
+  if (!is_in_slot(thread, heap))
     return NULL;
   return &((heap_cache_t *)((char *)thread->cache_at[cache_slot_of(heap)] - offsetof(heap_cache_t, cache)))->magazines;
 }
@@ -263,7 +279,8 @@ static magazines_t *find_magazines(thread_t *thread, struct pool_heap *heap, boo
   magazines_t *magazines = thread_magazines_if_any(thread, heap);
   if (magazines && in_slot) {
     thread->cache_at[cache_slot_of(heap)] = magazines->cache;
-    store_slot(thread, cache_slot_of(heap), reach ? within_reach(heap) : heap);
+    struct pool_heap *slot = reach ? within_reach(heap) : heap;
+    store_slot(thread, cache_slot_of(heap), thread->counts ? while_counting(slot) : slot);
   }
   if (magazines && reach)
     reach_enter(reach, cache_of(magazines));

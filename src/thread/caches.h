@@ -63,12 +63,16 @@ static inline bool thread_has_within_reach(const thread_t *thread, const struct 
   return __atomic_load_n(&thread->heap_at[cache_slot_of(heap)], BUSY_ORDER) == within_reach(heap);
 }
 
-/* Says whether the slot is the heap's in either way. A heap of whose blocks more is to be known than a magazine says has none.
+/* Says whether the slot is the heap's in either way, and the thread does not count. A heap of whose blocks more is to be known
+ * than a magazine says has none.
  */
 static inline bool thread_has_slot(const thread_t *thread, const struct pool_heap *heap)
 {
   return thread_has_in_slot(thread, heap) || thread_has_within_reach(thread, heap);
 }
+
+/* The fast paths find no heap in any slot from now on, until each was entered again. */
+void thread_empty_slots(thread_t *thread);
 
 /* Empties those of every other thread that may have something in them, whatever it does; one that does not come out of them
  * soon is left out. `flush` takes everything. It costs what there is to look at: a heap that stays exhausted looks at nothing

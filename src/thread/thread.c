@@ -19,6 +19,14 @@ enum { RECORD_BYTES = sizeof(thread_t) };
 static cache_t *own_cache(thread_t *thread) { return (void)thread, &default_cache; }
 static void use_cache(cache_t *cache) { (void)cache; }
 static void leave_cache(void) { magazines_forget(&default_cache); }
+
+/* The fast paths have an address that cannot change, so what is there moves. It moves back to where it was. */
+static cache_t *hidden_cache(thread_t *thread)
+{
+  if (!thread->hidden)
+    thread->hidden = metadata_take(sizeof *thread->hidden, METADATA_ALIGNMENT);
+  return thread->hidden;
+}
 #else
 static cache_t no_cache = {.of = {NO_MAGAZINES}};
 THREAD_LOCAL cache_t *default_cache = &no_cache;
@@ -26,6 +34,7 @@ enum { RECORD_BYTES = sizeof(thread_t) + sizeof(cache_t) };
 static cache_t *own_cache(thread_t *thread) { return (cache_t *)(thread + 1); }
 static void use_cache(cache_t *cache) { default_cache = cache; }
 static void leave_cache(void) { default_cache = &no_cache; }
+static cache_t *hidden_cache(thread_t *thread) { return own_cache(thread); }
 #endif
 
 static thread_t no_thread = {.heap_at = {NOT_A_HEAP}};
@@ -123,6 +132,9 @@ COLD static thread_t *thread_start(void)
   thread->number = __atomic_fetch_add(&next_number, 1, __ATOMIC_RELAXED);
   magazines_init(&thread->default_magazines, own_cache(thread), thread->number);
   shared_clear(&thread->spares, sizeof thread->spares);
+  thread->ready = thread->default_magazines.cache;
+  thread->counts = 0;
+  thread->count_left = 0;
   thread->heap_at[0] = NOT_A_HEAP;
   live_enter(thread);
   bool alone = os_single_threaded();
@@ -157,6 +169,47 @@ thread_t *thread_current_to_free(void)
 {
   thread_t *thread = thread_self;
   return likely(thread != &no_thread) ? thread : start_to_free();
+}
+
+/* ---- counting ---- */
+
+/* Others that look for a block meanwhile find it in one place or the other, under threads_lock. */
+static void move_cache(thread_t *thread, cache_t *to)
+{
+  cache_t *from = thread->default_magazines.cache;
+  lock_acquire(&threads_lock);
+  if (from != to)
+    for (unsigned c = 0; c <= CLASS_CACHED; c++) {
+      OWNER_STORE(to->of[c].top, from->of[c].top);
+      OWNER_STORE(to->of[c].below, from->of[c].below);
+    }
+  __atomic_store_n(&thread->default_magazines.cache, to, __ATOMIC_RELAXED);
+  lock_release(&threads_lock);
+}
+
+bool thread_start_counting(thread_t *thread, uint32_t profile)
+{
+  cache_t *hidden = hidden_cache(thread);
+  if (!hidden)
+    return false;
+  if (!thread->counts) {
+    move_cache(thread, hidden);
+    leave_cache();
+  }
+  thread->counts = profile;
+  thread->ready = NULL;
+  thread_empty_slots(thread);
+  return true;
+}
+
+void thread_stop_counting(thread_t *thread)
+{
+  cache_t *own = own_cache(thread);
+  move_cache(thread, own);
+  use_cache(own);
+  thread->counts = 0;
+  thread->ready = own;
+  thread_empty_slots(thread);
 }
 
 void thread_forget_own(void)

@@ -30,6 +30,12 @@ thread_t *thread_current(void);
  * there it gets none before it has freed more than can be freed there. */
 thread_t *thread_current_to_free(void);
 
+/* From now on the calling thread's fast paths find no magazine, so that each of its calls comes by a slow path, which knows for
+ * which profile it counts; thread_stop_counting() has them find what they found before. False: there is no memory. Not in a
+ * call with a heap's magazines. */
+bool thread_start_counting(thread_t *thread, uint32_t profile);
+void thread_stop_counting(thread_t *thread);
+
 /* For a thread that is about to end the process, at any point of any call. From now on it has no record and no magazines; what
  * is in them is lost. */
 void thread_forget_own(void);

@@ -43,11 +43,19 @@ typedef struct spares {
 
 /* Where pool_heap_alloc() finds the cache of a heap: by a byte of the heap's address. Another heap with the same byte takes the
  * slot over; the chains below have them all. No heap has the address NOT_A_HEAP, which keeps NULL out of its slot, 0. A heap
- * whose magazines others may reach for has its address and one in its slot. */
+ * whose magazines others may reach for has its address and one in its slot; in a thread that counts, there are two more. */
 enum { CACHE_SLOTS = 256, HEAP_ALIGNMENT_LOG2 = 8 };
 #define NOT_A_HEAP ((struct pool_heap *)-1)
 static inline size_t cache_slot_of(const struct pool_heap *heap) { return (uint8_t)((uintptr_t)heap >> HEAP_ALIGNMENT_LOG2); }
 static inline struct pool_heap *within_reach(const struct pool_heap *heap) { return (struct pool_heap *)((uintptr_t)heap + 1); }
+static inline struct pool_heap *while_counting(const struct pool_heap *heap)
+{
+  return (struct pool_heap *)((uintptr_t)heap + 2);
+}
+static inline const struct pool_heap *heap_in_slot(const struct pool_heap *slot)
+{
+  return (const struct pool_heap *)((uintptr_t)slot & ~(uintptr_t)3);
+}
 
 /* What was wrong with the thread's last wrong argument (heap/invalid.h): the numbers, and the text once it was asked for. It
  * lies where the record has room that is not touched else. */
@@ -64,8 +72,11 @@ typedef struct thread {
   bool is_lost;         /* to this process, the child of a fork */
   uint32_t slow_paths;  /* taken so far */
   uint32_t sample_left; /* blocks up to the next sample, and with it; 0: not drawn yet */
+  uint32_t counts;      /* for which profile the thread counts what it allocates; 0: for none */
+  uint64_t count_left;  /* bytes up to the next block that is in that profile, and with its first */
   uint64_t looked_ms;   /* when it last let go of idle magazines */
   struct thread *next, *previous;
+  cache_t *ready; /* default_magazines.cache, if the fast paths find it */
   magazines_t default_magazines;
   spares_t spares;
   heap_cache_t **chains; /* its caches, by the heap's address: as many heads as caches, or more. Under threads_lock */
@@ -77,12 +88,16 @@ typedef struct thread {
   struct pool_heap *heap_at[CACHE_SLOTS]; /* the first is written to when the record is made */
   cache_t *cache_at[CACHE_SLOTS];
   thread_invalid_t invalid;
+  cache_t *hidden; /* where fast paths do not find the default heap's cache, if that is another place; kept for the next time */
 } thread_t;
 
 /* The calling thread's record. Before the thread has one, and after its end, this is a record with nothing in it. */
 extern INTERNAL THREAD_LOCAL thread_t *thread_self;
 
 static inline bool thread_is_usable(const thread_t *thread) { return thread->default_magazines.cache != NULL; }
+
+/* The same, and the thread does not count: what its fast paths leave is an empty magazine or a full one. */
+static inline bool thread_is_ready(const thread_t *thread) { return thread->ready != NULL; }
 
 /* The lists of threads, and the caches of each. */
 extern lock_t threads_lock;

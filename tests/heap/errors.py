@@ -10,10 +10,10 @@ import pathlib
 import re
 import sys
 
-HEADERS = ("pool.h", "heap.h", "object_pool.h", "stats.h")
+HEADERS = ("pool.h", "heap.h", "object_pool.h", "profile.h", "stats.h")
 TESTS = ("wrong.c", "test_errors.c")
 # NULL is no error for these.
-NULL_IS_FINE = {"pool_heap_destroy", "object_pool_destroy", "pool_heap_stats_json"}
+NULL_IS_FINE = {"pool_heap_destroy", "object_pool_destroy", "pool_heap_stats_json", "pool_profile_write"}
 TELLS = "pool_error"
 # The C library's names have errno alone: a program that has them from libtidepool-malloc has no pool_error().
 ERRNO_ALONE = {"src/heap/invalid.c", "src/api/malloc.c"}

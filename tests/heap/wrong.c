@@ -130,6 +130,7 @@ WAY(heap_walk, pool_heap_walk(NULL, visit_nothing, NULL))
 WAY(heap_walk_of_nobody, pool_heap_walk(pool_heap_default(), NULL, NULL))
 WAY(heap_report, pool_heap_report(NULL, 1))
 WAY(heap_stats, pool_heap_stats(NULL, &(pool_stats_t){0}))
+WAY(profile_of_few_bytes, pool_profile_start(((uint64_t)1 << 31) + 1))
 WAY(heap_stats_to_nowhere, pool_heap_stats(pool_heap_default(), NULL))
 WAY(heap_options_cut, pool_heap_create_sized(&(pool_heap_options_t){0}, 24))
 
@@ -204,6 +205,7 @@ WAY(option_late, pool_option_set("checked", "1"))
 const way_t ways[] = {
   {"pool_aligned_alloc", aligned_alloc_24, "alignment is 24, not a power of two"},
   {"pool_aligned_alloc", aligned_alloc_0, "alignment is 0, not a power of two"},
+  {"pool_profile_start", profile_of_few_bytes, "sample_bytes is 2147483649, more than 2147483648"},
   {"pool_heap_alloc", heap_alloc, "heap is NULL in a call of pool_heap_alloc"},
   {"pool_heap_alloc", heap_alloc_medium, "heap is NULL in a call of pool_heap_alloc"},
   {"pool_heap_zalloc", heap_zalloc, "heap is NULL in a call of pool_heap_zalloc"},

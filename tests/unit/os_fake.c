@@ -281,6 +281,10 @@ void os_write_error(const char *text, size_t length)
 bool os_keep_error(void) { return true; }
 void os_write_kept_error(const char *text, size_t length) { os_write_error(text, length); }
 
+int os_create_file(const char *path) { return (void)path, -EACCES; }
+void os_close_file(int file) { (void)file; }
+bool os_watch_signal(int number, void (*act)(void)) { return (void)number, (void)act, false; }
+int os_write_mappings(int file) { return (void)file, 0; }
 bool os_append(const char *path, const char *text, size_t length)
 {
   FILE *file = fopen(path, "a");

@@ -4,12 +4,14 @@
 #include "heap/fork.h"
 #include "heap/heap.h"
 #include "heap/locate.h"
+#include "heap/profile_lines.h"
 #include "heap/sites.h"
 #include "os/closure.h"
 #include "os_fake.h"
 #include "sleepers.h"
 #include "space/gate.h"
 #include "space/metadata.h"
+#include "space/pages.h"
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -171,8 +173,10 @@ static void fork_takes_all_locks(void *argument)
     {"the process's space", PLACE_LEAVES + 1, &space_of_process.lock, LOCK_KINDS},
     {"space_slots_lock", PLACE_LEAVES + 2, &space_slots_lock, LOCK_KINDS},
     {"guests_lock", PLACE_LEAVES + 3, &guests_lock, LOCK_KINDS},
-    {"sites_lock", PLACE_LEAVES + 4, &sites_lock, LOCK_KINDS},
-    {"metadata_lock", PLACE_LEAVES + 5, &metadata_lock, LOCK_KINDS},
+    {"profile_lock", PLACE_LEAVES + 4, &profile_lock, LOCK_KINDS},
+    {"sites_lock", PLACE_LEAVES + 5, &sites_lock, LOCK_KINDS},
+    {"metadata_lock", PLACE_LEAVES + 6, &metadata_lock, LOCK_KINDS},
+    {"pages_lock", PLACE_LEAVES + 7, &pages_lock, LOCK_KINDS},
   };
   pool_heap_t *heaps[KINDS + 1];
   pthread_t thread;

@@ -238,6 +238,13 @@ extern "C" {
     #[link_name = "tidepool_stats_json"]
     pub fn pool_stats_json(buffer: *mut c_char, size: usize) -> usize;
 
+    #[link_name = "tidepool_profile_start"]
+    pub fn pool_profile_start(sample_bytes: u64) -> bool;
+    #[link_name = "tidepool_profile_stop"]
+    pub fn pool_profile_stop();
+    #[link_name = "tidepool_profile_write"]
+    pub fn pool_profile_write(heap: *mut pool_heap_t, fd: c_int) -> bool;
+
     #[link_name = "tidepool_object_pool_create"]
     pub fn object_pool_create_sized(options: *const object_pool_options_t, size: usize) -> *mut object_pool_t;
     #[link_name = "tidepool_object_pool_destroy"]

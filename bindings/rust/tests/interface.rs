@@ -222,6 +222,7 @@ fn every_function_is_linked() {
         pool_heap_realloc pool_heap_aligned_alloc pool_heap_good_size pool_heap_largest pool_heap_free pool_heap_default
         pool_heap_least_memory_sized
         pool_heap_name pool_heap_walk pool_heap_report pool_forbid_system_calls pool_heap_stats_sized pool_heap_stats_json
+        pool_profile_start pool_profile_stop pool_profile_write
         pool_stats_json object_pool_create_sized object_pool_destroy object_pool_get object_pool_put
         object_pool_get_batch object_pool_put_batch object_pool_put_all object_pool_in_use object_pool_next
         object_pool_live object_pool_capacity object_pool_shrink object_pool_handle object_pool_resolve

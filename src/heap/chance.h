@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What is left to chance: which blocks are samples. */
+#ifndef CHANCE_H
+#define CHANCE_H
+
+#include "base/bits.h"
+
+/* No two threads draw the same number, nor do a process and its children. */
+uint64_t chance_draw(void);
+
+/* How many bytes go before the next event and with it, at least 1, where there is one in `mean` bytes: each byte has the same
+ * chance, whatever went before. `mean` is at most 2^32; of 1 nothing is left to chance. */
+uint64_t chance_gap(uint64_t mean);
+
+#endif

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+#include "heap/profile_text.h"
+#include "base/text.h"
+#include "misuse.h"
+#include "option.h"
+#include <errno.h>
+
+typedef struct writer {
+  char buffer[1024];
+  text_t text;
+  int file, error;
+} writer_t;
+
+static void flush_text(writer_t *writer)
+{
+  size_t length = min_size(writer->text.length, sizeof writer->buffer);
+  if (!writer->error)
+    writer->error = os_write(writer->file, writer->buffer, length);
+  writer->text = (text_t){writer->buffer, sizeof writer->buffer, 0};
+}
+
+/* 1: 512 [3: 1536] @ */
+static void say_counts(text_t *text, const profile_line_t *line)
+{
+  text_number(text, line->live_blocks);
+  text_string(text, ": ");
+  text_number(text, line->live_bytes);
+  text_string(text, " [");
+  text_number(text, line->blocks);
+  text_string(text, ": ");
+  text_number(text, line->bytes);
+  text_string(text, "] @");
+}
+
+/* The longest line fits in the buffer, and is written by itself. */
+static void write_line(writer_t *writer, const profile_line_t *line)
+{
+  const void *const *frames;
+  size_t count = site_frames(line->site, &frames);
+  say_counts(&writer->text, line);
+  for (size_t i = 0; i < count; i++) {
+    text_char(&writer->text, ' ');
+    text_pointer(&writer->text, frames[i]);
+  }
+  text_string(&writer->text, count ? "\n" : " 0x0\n");
+  flush_text(writer);
+}
+
+static profile_line_t sum_of(const profile_copy_t *copy)
+{
+  profile_line_t sum = {0};
+  for (size_t i = 0; i < copy->count; i++) {
+    const profile_line_t *line = &copy->lines[i];
+    sum = (profile_line_t){0, sum.live_blocks + line->live_blocks, sum.live_bytes + line->live_bytes, sum.blocks + line->blocks,
+                           sum.bytes + line->bytes};
+  }
+  return sum;
+}
+
+/* Blocks and bytes are those in the profile. Readers reckon from them and from the mean distance, which stands at the end of
+ * the first line, how many there were in the program. If each byte is a sample there is
+ * nothing to reckon. */
+static void write_lines(writer_t *writer, const profile_copy_t *copy)
+{
+  profile_line_t sum = sum_of(copy);
+  text_string(&writer->text, "heap profile: ");
+  say_counts(&writer->text, &sum);
+  text_string(&writer->text, profile_sample_bytes() == 1 ? " heapprofile\n" : " heap_v2/");
+  if (profile_sample_bytes() > 1) {
+    text_number(&writer->text, profile_sample_bytes());
+    text_string(&writer->text, "\n");
+  }
+  flush_text(writer);
+  for (size_t i = 0; i < copy->count && !writer->error; i++)
+    write_line(writer, &copy->lines[i]);
+  text_string(&writer->text, "\nMAPPED_LIBRARIES:\n");
+  flush_text(writer);
+}
+
+/* Nothing is written with the lock held: the file may be a pipe that this very process reads. */
+static int write_copy(profile_copy_t *copy, int file)
+{
+  writer_t writer = {.file = file};
+  writer.text = (text_t){writer.buffer, sizeof writer.buffer, 0};
+  write_lines(&writer, copy);
+  profile_end_copy(copy);
+  return writer.error ? writer.error : os_write_mappings(file);
+}
+
+int profile_write(const heap_t *heap, int file)
+{
+  profile_copy_t copy;
+  int error = profile_copy_lines(heap, true, &copy);
+  return error ? error : write_copy(&copy, file);
+}
+
+/* ---- the file of an option ---- */
+
+bool profile_is_asked;
+
+/* EBUSY: without `waits`, and the profile is being changed. */
+static int write_to_file(bool waits)
+{
+  char path[OPTION_PATH_SIZE + 64];
+  profile_copy_t copy;
+  int error = profile_copy_lines(NULL, waits, &copy);
+  if (error)
+    return error;
+  option_path(path, sizeof path, settings.profile_file);
+  int file = os_create_file(path), kept = file < 0 ? -file : write_copy(&copy, file);
+  profile_end_copy(&copy);
+  if (file >= 0)
+    os_close_file(file);
+  return kept;
+}
+
+static void say_if_lost(int error)
+{
+  char path[OPTION_PATH_SIZE + 64];
+  if (!error)
+    return;
+  option_path(path, sizeof path, settings.profile_file);
+  warn_at_exit(path, PROFILE_IS_LOST);
+}
+
+void profile_write_file(void) { say_if_lost(write_to_file(true)); }
+
+COLD void profile_write_asked(void)
+{
+  if (__atomic_exchange_n(&profile_is_asked, false, __ATOMIC_RELAXED))
+    profile_write_file();
+}
+
+/* In the handler. The thread that it interrupts may have the lock. */
+static void write_at_signal(void)
+{
+  __atomic_store_n(&profile_is_asked, true, __ATOMIC_RELAXED);
+  int error = write_to_file(false);
+  if (error == EBUSY)
+    return;
+  __atomic_store_n(&profile_is_asked, false, __ATOMIC_RELAXED);
+  say_if_lost(error);
+}
+
+void profile_watch_signal(void)
+{
+  if (settings.profile_signal)
+    os_watch_signal(settings.profile_signal, write_at_signal);
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+#include "heap/resort.h"
+#include "heap/granular.h"
+#include "heap/large.h"
+#include "heap/tick.h"
+#include "os/tool.h"
+
+enum {
+  ATTEMPTS = 64,    /* of on_exhausted for one request */
+  BORROW_FACTOR = 4 /* a class that is exhausted borrows blocks of up to so many times the size */
+};
+
+/* Tries again after something was given back. That may have made room just behind a block that grows, or enough for the block
+ * to move its pages, where a second block beside it would still not fit. */
+static void *take_again(heap_t *heap, request_t *r)
+{
+  if (r->from && heap_lengthen(r->from, r->size, true, r->caller)) {
+    r->grown = true;
+    return HAS_SYSTEM && r->from->huge ? huge_start(r->from->huge) : r->from->start;
+  }
+  return heap_take(heap, r);
+}
+
+/* Returns how many bytes the request still lacks. A mapping that grows has some of them already. */
+static size_t bytes_lacking(const request_t *r)
+{
+  size_t has = HAS_SYSTEM && r->from && r->from->huge ? r->from->size : 0;
+  return r->size > has ? r->size - has : 0;
+}
+
+/* Gives back what the process has kept: freed mappings and units, and what the default heap has cached. That helps only if it
+ * was the system that refused, memory or addresses, and not the budget. */
+static bool trim_process(heap_t *heap, const request_t *r)
+{
+  if (!HAS_SYSTEM || heap_is_guest(heap) || (heap_has_granules(heap) && !granular_may_leave(heap)) ||
+      !budget_allows(&heap->budget, bytes_lacking(r)))
+    return false;
+  if (!heap_is_default(heap))
+    heap_drain(&default_heap, r->call);
+  kept_trim(0);
+  space_purge(&space_of_process, 0);
+  return true;
+}
+
+/* Says that no mapping of that size will be had, whatever is given back for it. */
+static bool is_hopeless(const heap_t *heap, const request_t *r)
+{
+  return HAS_SYSTEM && !heap->region.kind && large_is_huge(heap, r->size, r->alignment) && huge_is_hopeless(bytes_lacking(r));
+}
+
+/* Granules have given back what they keep at the first try. A heap that may leave them, or did so while its budget was higher,
+ * may have slabs in the process's space as well, and a checked one keeps blocks for longer. */
+static bool may_drain(const heap_t *heap)
+{
+  return !heap_has_granules(heap) || heap->checked || (HAS_SYSTEM && (heap->bins_end || granular_may_leave(heap)));
+}
+
+/* Tries what is there already, the nearest first: what the heap has cached and idle, what the process has kept, and last a
+ * block of a larger class, which wastes a part of it. For a hopeless request nobody gives up anything. */
+static void *take_own(heap_t *heap, request_t *r)
+{
+  /* Draining would cost every thread its magazines, and could not help. */
+  if (is_hopeless(heap, r) || !may_drain(heap))
+    return NULL;
+  heap_drain(heap, r->call);
+  void *block = take_again(heap, r);
+  if (!block && trim_process(heap, r))
+    block = take_again(heap, r);
+  /* A large block has no class, so there is nothing that it could borrow. */
+  unsigned c = !HAS_SYSTEM || block || !heap->space ? 0 : heap_class_for(heap, size_with_guard(heap, r), r->alignment);
+  return c ? heap_borrow(heap, c + 1, heap_block_size(heap, c) * BORROW_FACTOR, r) : block;
+}
+
+resort_t heap_first_resort(heap_t *heap, const char *call) { return (resort_t){.first = heap, .heap = heap, .call = call}; }
+
+/* The order is the same for a single request (heap_take_hard()) and for a caller that goes on by itself (heap_probe()): the
+ * heap's callback for as long as that says "again", then the heap it overflows to, whose own callback is asked anew. A callback
+ * that says so for ever ends at ATTEMPTS. */
+bool heap_next_resort(resort_t *from, size_t size, bool may_ask)
+{
+  heap_t *heap = from->heap;
+  if (may_ask && heap->on_exhausted && from->attempt < ATTEMPTS &&
+      heap->on_exhausted(heap, size, from->attempt, heap->context)) {
+    from->attempt++;
+    __atomic_fetch_add(&heap->retried_count, 1, __ATOMIC_RELAXED);
+    return true;
+  }
+  from->heap = heap->overflow;
+  from->attempt = 0;
+  return from->heap != NULL;
+}
+
+void *heap_take_at(const resort_t *from, request_t *r)
+{
+  KEEPS_FRAME();
+  void *block = take_again(from->heap, r);
+  return block ? block : take_own(from->heap, r);
+}
+
+void heap_count_overflowed(const resort_t *from)
+{
+  for (heap_t *heap = from->first; heap != from->heap; heap = heap->overflow)
+    __atomic_fetch_add(&heap->overflowed_count, 1, __ATOMIC_RELAXED);
+}
+
+/* It is a loop because a chain of overflows may be long and the stack short. */
+COLD void *heap_take_hard(heap_t *heap, request_t *r)
+{
+  resort_t from = heap_first_resort(heap, r->call);
+  void *block = take_own(heap, r);
+  while (!block && heap_next_resort(&from, r->size, true))
+    block = heap_take_at(&from, r);
+  if (block && !r->grown)
+    heap_count_overflowed(&from);
+  return block;
+}

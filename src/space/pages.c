@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A bit for each page says whether it is free, and another whether a free one has memory. What was never taken is not open yet:
+ * it is opened in steps. */
+#include "space/pages.h"
+#include "base/span_tree.h"
+#include "os/os.h"
+
+enum {
+#if UINTPTR_MAX > UINT32_MAX
+  BYTES_LOG2 = 30,
+#else
+  BYTES_LOG2 = 26,
+#endif
+  OPENED = 1 << 20,    /* bytes in a step */
+  SHARE_OF_LIMIT = 8,  /* of a limit on address space, this part at most */
+  KEPT_LEAST = 1 << 20 /* so many bytes of free pages are kept, or as many as are taken */
+};
+
+lock_t pages_lock;
+static char *stretch; /* NULL: there is none yet */
+static size_t count;  /* of its pages */
+static size_t opened; /* and of those that can be used */
+static size_t taken, kept;
+static uint64_t *dirty;
+static span_tree_t unused;
+
+/* It is read without the lock. */
+static void count_kept_pages(size_t by) { __atomic_store_n(&kept, kept + by, __ATOMIC_RELAXED); }
+
+static size_t bytes_of(size_t pages) { return pages * os_page_size(); }
+static char *page_at(size_t page) { return stretch + bytes_of(page); }
+
+/* Behind the addresses are two bitmaps and the tree over the first. */
+static size_t words_of(size_t pages) { return 2 * (pages / WORD_BITS) + span_tree_words(pages); }
+
+static bool begin_pages(void)
+{
+  size_t limit = os_memory_limit(), bytes = (size_t)1 << BYTES_LOG2;
+  if (limit != SIZE_MAX && limit / SHARE_OF_LIMIT < bytes)
+    bytes = round_down(limit / SHARE_OF_LIMIT, OPENED);
+  size_t pages = bytes / os_page_size(), words = round_up(words_of(pages) * sizeof(uint64_t), os_page_size());
+  uint64_t *maps = pages / WORD_BITS ? os_map(words, os_page_size()) : NULL;
+  stretch = maps ? os_reserve(bytes) : NULL;
+  if (!stretch) {
+    if (maps)
+      os_unmap(maps, words);
+    return false;
+  }
+  os_wish_huge_pages(stretch, bytes, false);
+  count = pages;
+  dirty = maps + pages / WORD_BITS;
+  span_tree_init(&unused, maps, dirty + pages / WORD_BITS, pages);
+  span_set(&unused, 0, pages);
+  return true;
+}
+
+static bool open_up_to(size_t page)
+{
+  size_t end = min_size(round_up(page, max_size(OPENED / os_page_size(), 1)), count);
+  if (page <= opened)
+    return true;
+  if (!os_open(page_at(opened), bytes_of(end - opened)))
+    return false;
+  opened = end;
+  return true;
+}
+
+/* Returns how many of them had memory. */
+static size_t make_clean(size_t from, size_t to)
+{
+  size_t n = 0;
+  for (size_t i = from; i < to; i++)
+    if (bit_test(dirty, i)) {
+      bit_clear(dirty, i);
+      n++;
+    }
+  return n;
+}
+
+static void *take_pages(size_t pages, bool *zeroed)
+{
+  size_t at = stretch || begin_pages() ? span_find(&unused, pages) : SPAN_NONE;
+  if (at == SPAN_NONE || !open_up_to(at + pages))
+    return NULL;
+  span_clear(&unused, at, at + pages);
+  size_t had = make_clean(at, at + pages);
+  *zeroed = !had;
+  count_kept_pages(-had);
+  taken += pages;
+  return page_at(at);
+}
+
+void *pages_take(size_t bytes, bool *zeroed)
+{
+  lock_acquire(&pages_lock);
+  void *start = take_pages(bytes / os_page_size(), zeroed);
+  lock_release(&pages_lock);
+  return start;
+}
+
+/* All free pages that have memory, a row of them at a time. Those that the system refuses keep it. */
+static size_t trim_pages(void)
+{
+  size_t n = 0;
+  for (size_t from = 0, to; kept && from < opened; from = to) {
+    for (to = from; to < opened && bit_test(dirty, to);)
+      to++;
+    if (to > from && os_purge(page_at(from), bytes_of(to - from)))
+      n += make_clean(from, to);
+    to += to == from;
+  }
+  count_kept_pages(-n);
+  return n;
+}
+
+void pages_give(void *start, size_t bytes)
+{
+  size_t pages = bytes / os_page_size(), at = (size_t)((char *)start - stretch) / os_page_size();
+  lock_acquire(&pages_lock);
+  span_set(&unused, at, at + pages);
+  for (size_t i = at; i < at + pages; i++)
+    bit_set(dirty, i);
+  taken -= pages;
+  count_kept_pages(pages);
+  if (bytes_of(kept) > max_size(KEPT_LEAST, bytes_of(taken)))
+    trim_pages();
+  lock_release(&pages_lock);
+}
+
+size_t pages_trim(void)
+{
+  lock_acquire(&pages_lock);
+  size_t n = kept ? trim_pages() : 0;
+  lock_release(&pages_lock);
+  return bytes_of(n);
+}
+
+size_t pages_kept(void) { return bytes_of(__atomic_load_n(&kept, __ATOMIC_RELAXED)); }

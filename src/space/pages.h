@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Pages for blocks that are few and small and are to lie by themselves: away from the blocks of slabs, and from the manager's
+ * own records. They are of one stretch of addresses, which is no part of the window. The lowest that are free are taken first.
+ */
+#ifndef PAGES_H
+#define PAGES_H
+
+#include "base/bits.h"
+#include "os/lock.h"
+
+/* NULL: no memory, or all are taken. *zeroed: they read as zero. */
+void *pages_take(size_t bytes, bool *zeroed);
+void pages_give(void *start, size_t bytes);
+
+/* Gives the memory of free pages back to the system, and returns how many bytes that were. */
+size_t pages_trim(void);
+
+/* How many bytes of memory free pages have. */
+size_t pages_kept(void);
+
+extern lock_t pages_lock;
+
+#endif
