@@ -21,7 +21,7 @@ _tidepool_program() {
 _tidepool_keys() {
   compopt -o nospace 2>/dev/null
   mapfile -t COMPREPLY < <(compgen -W "abort_on_exhausted= blocks= check_at_exit= checked= guard_sample= guarded= huge_pages= \
-    leaks= purge_delay_ms= sites= stats=" -- "$1")
+    leaks= profile= profile_signal= purge_delay_ms= sample_bytes= sites= stats=" -- "$1")
 }
 
 # The value of option $1, of which word $2 is the first. Bash splits words at =, so it may have others.
@@ -30,7 +30,7 @@ _tidepool_value() {
   [ "$COMP_CWORD" -ge "$2" ] || current=''   # the cursor is behind the = of --stats=
   [ "$COMP_CWORD" -le "$2" ] || return 0     # in the VALUE of KEY=VALUE
   case $1 in
-    --stats | --library) _tidepool_files "$current" ;;
+    --stats | --profile | --library) _tidepool_files "$current" ;;
     *) _tidepool_keys "$current" ;;
   esac
 }
@@ -40,7 +40,7 @@ _tidepool_run() {
   while [ "$i" -lt "$COMP_CWORD" ]; do
     case ${COMP_WORDS[i]} in
       --) _tidepool_program $((i + 1)); return ;;
-      --stats | --library | --option | -o)
+      --stats | --profile | --library | --option | -o)
         first=$((i + 1))
         [ "${COMP_WORDS[first]}" != = ] || first=$((i + 2))
         last=$first
@@ -54,7 +54,7 @@ _tidepool_run() {
   done
   case ${COMP_WORDS[COMP_CWORD]} in
     -*)
-      mapfile -t COMPREPLY < <(compgen -W "--checked --guarded --leaks --library --option --stats --help" -- \
+      mapfile -t COMPREPLY < <(compgen -W "--checked --guarded --leaks --library --option --profile --stats --help" -- \
         "${COMP_WORDS[COMP_CWORD]}")
       ;;
     *) _tidepool_program "$COMP_CWORD" ;;

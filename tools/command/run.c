@@ -17,13 +17,17 @@ typedef struct run {
   char **program;
 } run_t;
 
-enum { KEY_STATS = 256, KEY_CHECKED, KEY_GUARDED, KEY_LEAKS, KEY_LIBRARY };
+enum { KEY_STATS = 256, KEY_PROFILE, KEY_CHECKED, KEY_GUARDED, KEY_LEAKS, KEY_LIBRARY };
 
 static const struct argp_option options[] = {
   {.name = "stats",
    .key = KEY_STATS,
    .arg = "FILE",
    .doc = "add the figures of all heaps to FILE when a process ends: %p is its pid"},
+  {.name = "profile",
+   .key = KEY_PROFILE,
+   .arg = "FILE",
+   .doc = "write to FILE where memory was allocated, when a process ends: %p is its pid"},
   {.name = "checked", .key = KEY_CHECKED, .doc = "fill and check every block of all heaps and object pools"},
   {.name = "guarded", .key = KEY_GUARDED, .doc = "end every block at an inaccessible page"},
   {.name = "leaks", .key = KEY_LEAKS, .doc = "say at exit which blocks are lost"},
@@ -40,7 +44,7 @@ static void add_option(run_t *run, struct argp_state *state, const char *option)
 }
 
 /* The program may go to another folder before it ends. */
-static void add_stats(run_t *run, struct argp_state *state, const char *file)
+static void add_file(run_t *run, struct argp_state *state, const char *key, const char *file)
 {
   char folder[PATH_MAX] = "";
   if (*file != '/' && !getcwd(folder, sizeof folder))
@@ -48,7 +52,7 @@ static void add_stats(run_t *run, struct argp_state *state, const char *file)
   const char *path = *file == '/' ? file : COMMAND_JOIN(folder, "/", file);
   if (!*file || strlen(path) > 255)
     argp_error(state, "%s: the name of a file has 1 to 255 bytes, with its folders", path);
-  add_option(run, state, COMMAND_JOIN("stats=exit:", path));
+  add_option(run, state, COMMAND_JOIN(key, path));
 }
 
 static error_t parse(int key, char *argument, struct argp_state *state)
@@ -56,7 +60,10 @@ static error_t parse(int key, char *argument, struct argp_state *state)
   run_t *run = state->input;
   switch (key) {
   case KEY_STATS:
-    add_stats(run, state, argument);
+    add_file(run, state, "stats=exit:", argument);
+    return 0;
+  case KEY_PROFILE:
+    add_file(run, state, "profile=", argument);
     return 0;
   case KEY_CHECKED:
     add_option(run, state, "checked=all");
