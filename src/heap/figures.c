@@ -152,7 +152,7 @@ static size_t largest_now(heap_t *heap)
 {
   size_t largest = heap_has_granules(heap) ? granular_largest(heap) : 0; /* first: it gives back what is kept */
   size_t room = budget_room(&heap->budget);
-  if (HAS_SYSTEM && heap->apart_source)
+  if (heap_may_be_apart(heap) && heap->apart_source)
     return heap->apart_source->largest(min_size(room, PTRDIFF_MAX - 2 * UNIT));
   if (!heap_has_granules(heap) && heap_own_arena(heap))
     largest = space_longest_free(&heap->region.space, room);

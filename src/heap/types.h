@@ -119,7 +119,7 @@ struct pool_heap {
   size_t reserve_records;
   char name[HEAP_NAME_SIZE];
   heap_region_t region;
-  const struct apart_source *apart_source; /* where those blocks are from (heap/apart.h); NULL: samples are drawn */
+  const struct apart_source *apart_source; /* where those are from (heap/apart.h); NULL: samples are drawn; only if `apart` */
   bin_t *bins[CLASS_COUNT];                /* NULL: no request of the class yet. Published with release, read with acquire */
 };
 
