@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Allocates as many blocks as each of its functions says, and frees half of them. At the end it sends itself a signal, if it is
  * told which, and says what is in the file then. */
+#include "ours.h"
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,6 +36,8 @@ static void run(void *(*site)(void), int thousands)
 
 int main(int argument_count, char **arguments)
 {
+  if (argument_count < 2)
+    return 2;
   int thousands = atoi(arguments[1]);
   run(of_16, thousands * 5);
   run(of_48, thousands * 3);
