@@ -67,13 +67,16 @@ NOINLINE static void *alloc_by_heap(thread_t *thread, size_t size, const void *c
   return block ? block : heap_allocate_for(&default_heap, size, 1, false, fatal_alloc_call, caller);
 }
 
-/* The slow path of one that does not count. True: the request goes on to heap_allocate(), as one that was drawn, or to be
- * counted. */
-COLD static bool is_to_be_counted(thread_t *thread, size_t size_class, bool *drawn)
+/* What becomes of a request on the slow path of a thread that does not count: it is served as ever, was drawn for a sample, or
+ * goes on to heap_allocate(), which counts it. */
+typedef enum turn { TURN_USUAL, TURN_SAMPLE, TURN_COUNT } turn_t;
+
+COLD static turn_t whose_turn(thread_t *thread, size_t size_class)
 {
-  *drawn = settings.guard_sample && !thread->default_magazines.of[size_class].full &&
-           sample_is_due(sample_blocks(&default_heap, (unsigned)size_class));
-  return *drawn || profile_under_way();
+  if (settings.guard_sample && !thread->default_magazines.of[size_class].full &&
+      sample_is_due(sample_blocks(&default_heap, (unsigned)size_class)))
+    return TURN_SAMPLE;
+  return profile_under_way() ? TURN_COUNT : TURN_USUAL;
 }
 
 /* The first thing is what a thread that counts needs for most of its blocks. heap_allocate() brings up what is missing. */
@@ -88,12 +91,10 @@ NOINLINE static void *alloc_unready(thread_t *thread, size_t size, const void *c
 NOINLINE static void *alloc_ready(thread_t *thread, size_t size)
 {
   size_t size_class = size_class_cached(size);
-  void *block = NULL;
-  bool drawn;
-  if (likely(!__atomic_load_n(&slow_paths_count, __ATOMIC_RELAXED)) || !is_to_be_counted(thread, size_class, &drawn))
-    block = refill(thread, size_class);
-  else if (drawn)
+  turn_t turn = unlikely(__atomic_load_n(&slow_paths_count, __ATOMIC_RELAXED)) ? whose_turn(thread, size_class) : TURN_USUAL;
+  if (unlikely(turn == TURN_SAMPLE))
     return heap_allocate_sample(&default_heap, size, fatal_alloc_call);
+  void *block = likely(turn == TURN_USUAL) ? refill(thread, size_class) : NULL;
   return likely(block) ? block : heap_allocate(&default_heap, size, 1, false, fatal_alloc_call);
 }
 
@@ -151,16 +152,15 @@ NOINLINE static void free_watched(void *block, const char *call, const void *cal
 
 /* A block of class 0 for this map: a large one, or one of another heap. A thread that uses only large blocks gets its record
  * here. */
-static inline __attribute__((always_inline)) void free_large(void *block, const char *call)
+NOINLINE static void free_of_no_class(void *block, const char *call, thread_t *thread)
 {
-  thread_t *thread = thread_self;
   if (unlikely(!thread_is_usable(thread)))
     thread = manager_ready() ? thread_current_to_free() : NULL;
   if (unlikely(!default_heap.cached)) {
     free_watched(block, call, __builtin_return_address(0));
     return;
   }
-  if (!thread || !large_give_spare(thread, block, call))
+  if (!thread || !large_give_spare(block, call, thread))
     heap_free_for(NULL, block, call, __builtin_return_address(0));
   if (thread)
     heap_after_slow_path(thread); /* a program that frees only large blocks has no other slow path to look at the clock */
@@ -178,7 +178,7 @@ NOINLINE void default_free_for(void *block, const char *call, const void *caller
   }
 }
 
-NOINLINE static void overflow(thread_t *thread, size_t c, void *block, const char *call)
+NOINLINE static void overflow(void *block, const char *call, thread_t *thread, size_t c)
 {
   if (unlikely(thread->default_magazines.cache->of[c].top == block))
     fatal_misuse_of_block(call, block, FREED_TWICE, &default_heap, size_class_size(c), NULL);
@@ -186,20 +186,20 @@ NOINLINE static void overflow(thread_t *thread, size_t c, void *block, const cha
   heap_after_slow_path(thread);
 }
 
-NOINLINE static void free_slower(thread_t *thread, size_t c, void *block, const char *call)
+NOINLINE static void free_overflowing(void *block, const char *call, thread_t *thread, size_t c)
 {
-  if (c && thread->counts) {
+  if (thread->counts) {
     profile_let_go(thread);
-    overflow(thread, c, block, call);
-  } else if (block) {
-    free_large(block, call);
+    overflow(block, call, thread, c);
+  } else {
+    free_of_no_class(block, call, thread);
   }
 }
 
-NOINLINE static void free_unready(thread_t *thread, size_t c, void *block, const char *call)
+NOINLINE static void free_unready(void *block, const char *call, thread_t *thread, size_t c)
 {
   if (unlikely(!push_counted(thread, c, block)))
-    free_slower(thread, c, block, call);
+    free_overflowing(block, call, thread, c);
 }
 
 /* A class in the map means that the block came out of its bin, so the bin is there. The fast path comes here also for a block
@@ -209,9 +209,11 @@ NOINLINE void default_free_slow(void *block, const char *call)
   size_t c = class_map_of(block);
   thread_t *thread = thread_self;
   if (likely(c && thread_is_ready(thread)))
-    overflow(thread, c, block, call);
-  else
-    free_unready(thread, c, block, call);
+    overflow(block, call, thread, c);
+  else if (c)
+    free_unready(block, call, thread, c);
+  else if (block)
+    free_of_no_class(block, call, thread);
 }
 
 NOINLINE void default_free_aligned_sized_slow(void *block, size_t size, size_t alignment, const char *call)
@@ -228,6 +230,17 @@ NOINLINE void default_free_sized_slow(void *block, size_t size, const char *call
   default_free_slow(block, call);
 }
 
+/* NULL: there is none at hand. */
+NOINLINE static void *take_at_hand(thread_t *thread, size_t size, size_t size_class)
+{
+  if (likely(thread_is_ready(thread)))
+    return refill(thread, size_class);
+  if (!thread->counts)
+    return NULL;
+  void *block = pop_counted(thread, size);
+  return block ? block : refill_counted(thread, size);
+}
+
 /* From one cached class to another, larger or smaller. The map says what there is to copy, and so nothing is looked up and no
  * lock taken: most blocks that grow are of this kind. NULL: there is no other block at hand. */
 static void *move_cached(void *block, size_t had_class, size_t size, const char *call)
@@ -237,10 +250,8 @@ static void *move_cached(void *block, size_t had_class, size_t size, const char 
   if (size_class == had_class) /* the smallest class, of which half is another size too */
     return block;
   void *to = MAGAZINE_POP(default_loaded(size_class));
-  if (!to && thread_is_ready(thread))
-    to = refill(thread, size_class);
-  else if (!to && thread->counts && !(to = pop_counted(thread, size)))
-    to = refill_counted(thread, size);
+  if (!to)
+    to = take_at_hand(thread, size, size_class);
   if (to) {
     memcpy(to, block, min_size(size_class_size(had_class), size));
     default_free(block, call);

@@ -354,7 +354,7 @@ bool large_note_entry(void *block, profile_entry_t *entry)
 
 /* If the thread has enough spares, the block goes the long way, where a second free is found too. So does one that is in a
  * profile. */
-bool large_give_spare(thread_t *thread, void *block, const char *call)
+bool large_give_spare(void *block, const char *call, thread_t *thread)
 {
   spares_t *spares = &thread->spares;
   run_t *run = run_at(block);

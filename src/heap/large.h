@@ -28,7 +28,7 @@ bool large_note_entry(void *block, profile_entry_t *entry);
 
 /* Keeps a block of the default heap that the thread frees as a spare, and takes one again, without a lock. False: it is not
  * kept. NULL: there is no spare of that length. */
-bool large_give_spare(thread_t *thread, void *block, const char *call);
+bool large_give_spare(void *block, const char *call, thread_t *thread);
 void *large_take_spare(thread_t *thread, size_t size); /* size > 0 */
 void large_flush_spares(thread_t *thread);
 void large_fold_figures(thread_t *thread);

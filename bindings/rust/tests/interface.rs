@@ -12,7 +12,7 @@ use std::{env, fs};
 use tidepool::sys::*;
 
 const SYS: &str = include_str!("../src/sys.rs");
-const HEADERS: [&str; 5] = ["version.h", "pool.h", "heap.h", "object_pool.h", "stats.h"];
+const HEADERS: [&str; 6] = ["version.h", "pool.h", "heap.h", "object_pool.h", "stats.h", "profile.h"];
 
 /// The headers of the library that is tested: of the source tree that this is in, if it is not said otherwise.
 fn include_dir() -> PathBuf {
@@ -96,6 +96,7 @@ fn c_type(rust: &str) -> String {
     }
     match rust {
         "usize" => "size_t".into(),
+        "u64" => "uint64_t".into(),
         "c_int" => "int".into(),
         "c_uint" => "unsigned".into(),
         "c_char" => "char".into(),
