@@ -88,24 +88,26 @@ NOINLINE static void *alloc_unready(thread_t *thread, size_t size, const void *c
   return alloc_by_heap(thread, size, caller);
 }
 
-NOINLINE static void *alloc_ready(thread_t *thread, size_t size)
+NOINLINE BY_REGISTER static void *alloc_ready(thread_t *thread, size_t size)
 {
   size_t size_class = size_class_cached(size);
   turn_t turn = unlikely(__atomic_load_n(&slow_paths_count, __ATOMIC_RELAXED)) ? whose_turn(thread, size_class) : TURN_USUAL;
   if (unlikely(turn == TURN_SAMPLE))
-    return heap_allocate_sample(&default_heap, size, fatal_alloc_call);
+    return heap_allocate_sample(&default_heap, size, fatal_alloc_call, __builtin_return_address(0));
   void *block = likely(turn == TURN_USUAL) ? refill(thread, size_class) : NULL;
   return likely(block) ? block : heap_allocate(&default_heap, size, 1, false, fatal_alloc_call);
 }
 
 /* Two functions, so that the short way saves no registers for the long one. */
-NOINLINE void *default_alloc_slow(size_t size)
+static inline __attribute__((always_inline)) void *alloc_slow_for(size_t size, const void *caller)
 {
   thread_t *thread = thread_self;
   if (likely(size - 1 < SIZE_CACHED && thread_is_ready(thread)))
     return alloc_ready(thread, size);
-  return alloc_unready(thread, size, __builtin_return_address(0));
+  return alloc_unready(thread, size, caller);
 }
+
+NOINLINE void *default_alloc_slow(size_t size) { return alloc_slow_for(size, __builtin_return_address(0)); }
 
 /* Most large blocks are of few sizes and freed soon, so the thread's spares come first: they cost no lock. */
 NOINLINE void *default_alloc_large(size_t size)
@@ -130,7 +132,7 @@ static inline __attribute__((always_inline)) void *zalloc_slow(size_t size, cons
 {
   if (size > SIZE_CACHED || !manager_ready() || !default_heap.cached)
     return heap_allocate(&default_heap, size, 1, true, call);
-  void *block = default_alloc(size);
+  void *block = alloc_slow_for(size, __builtin_return_address(0));
   size_t c = block ? class_map_of(block) : 0; /* it may be of a larger class */
   return block ? memset(block, 0, c ? size_class_size(c) : size) : NULL;
 }
@@ -152,7 +154,7 @@ NOINLINE static void free_watched(void *block, const char *call, const void *cal
 
 /* A block of class 0 for this map: a large one, or one of another heap. A thread that uses only large blocks gets its record
  * here. */
-NOINLINE static void free_of_no_class(void *block, const char *call, thread_t *thread)
+NOINLINE BY_REGISTER static void free_of_no_class(void *block, const char *call, thread_t *thread)
 {
   if (unlikely(!thread_is_usable(thread)))
     thread = manager_ready() ? thread_current_to_free() : NULL;
@@ -204,7 +206,7 @@ NOINLINE static void free_unready(void *block, const char *call, thread_t *threa
 
 /* A class in the map means that the block came out of its bin, so the bin is there. The fast path comes here also for a block
  * that is `top` already: that is a second free. */
-NOINLINE void default_free_slow(void *block, const char *call)
+NOINLINE BY_REGISTER void default_free_slow(void *block, const char *call)
 {
   size_t c = class_map_of(block);
   thread_t *thread = thread_self;
@@ -216,14 +218,14 @@ NOINLINE void default_free_slow(void *block, const char *call)
     free_of_no_class(block, call, thread);
 }
 
-NOINLINE void default_free_aligned_sized_slow(void *block, size_t size, size_t alignment, const char *call)
+NOINLINE BY_REGISTER void default_free_aligned_sized_slow(void *block, size_t size, size_t alignment, const char *call)
 {
   if (block && !class_map_of(block))
     heap_verify_sized(block, size, alignment, call);
   default_free_slow(block, call);
 }
 
-NOINLINE void default_free_sized_slow(void *block, size_t size, const char *call)
+NOINLINE BY_REGISTER void default_free_sized_slow(void *block, size_t size, const char *call)
 {
   if (block && !class_map_of(block))
     heap_verify_sized(block, size, 1, call);
@@ -260,7 +262,7 @@ static void *move_cached(void *block, size_t had_class, size_t size, const char 
 }
 
 /* What is not at hand may be had by more effort, or the block may grow or shrink where it is: heap_reallocate() knows. */
-NOINLINE static void *reallocate(void *block, size_t size, const char *call)
+NOINLINE BY_REGISTER static void *reallocate(void *block, size_t size, const char *call)
 {
   size_t had_class = class_map_of(block);
   void *to = had_class && size <= SIZE_CACHED ? move_cached(block, had_class, size, call) : NULL;
@@ -268,7 +270,7 @@ NOINLINE static void *reallocate(void *block, size_t size, const char *call)
 }
 
 /* A compiler that knew the result would make a call of the tail call that leads here. */
-NOINLINE static void *free_by_reallocation(void *block, const char *call)
+NOINLINE BY_REGISTER static void *free_by_reallocation(void *block, const char *call)
 {
   KEEPS_FRAME();
   default_free_for(block, call, __builtin_return_address(0));
@@ -279,7 +281,7 @@ NOINLINE static void *free_by_reallocation(void *block, const char *call)
 
 /* As in the C library, a size of 0 frees the block. Each way is a tail call, so that no registers are saved for the shortest:
  * to some programs realloc() is malloc() too. */
-NOINLINE void *default_realloc_slow(void *block, size_t size, const char *call)
+NOINLINE BY_REGISTER void *default_realloc_slow(void *block, size_t size, const char *call)
 {
   if (!block)
     return default_heap.cached ? default_alloc(size) : heap_allocate(&default_heap, size, 1, false, call);
@@ -293,7 +295,7 @@ NOINLINE size_t default_usable_size_slow(const void *block, const char *call)
   return block ? heap_usable_size(block, call) : 0;
 }
 
-NOINLINE void *default_aligned_alloc_slow(size_t alignment, size_t size, const char *call)
+NOINLINE BY_REGISTER void *default_aligned_alloc_slow(size_t alignment, size_t size, const char *call)
 {
   if (alignment <= BLOCK_ALIGNMENT && default_heap.cached)
     return default_alloc(size);

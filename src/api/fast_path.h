@@ -19,13 +19,13 @@ void *default_alloc_large(size_t size); /* size > SIZE_CACHED */
 void *default_zalloc_slow(size_t size);
 void *default_calloc_slow(size_t size);
 void *default_alloc_for(size_t size, const char *call, const void *caller);
-void default_free_slow(void *block, const char *call);
+BY_REGISTER void default_free_slow(void *block, const char *call);
 void default_free_for(void *block, const char *call, const void *caller);
-void default_free_sized_slow(void *block, size_t size, const char *call);
-void default_free_aligned_sized_slow(void *block, size_t size, size_t alignment, const char *call);
-void *default_realloc_slow(void *block, size_t size, const char *call);
+BY_REGISTER void default_free_sized_slow(void *block, size_t size, const char *call);
+BY_REGISTER void default_free_aligned_sized_slow(void *block, size_t size, size_t alignment, const char *call);
+BY_REGISTER void *default_realloc_slow(void *block, size_t size, const char *call);
 size_t default_usable_size_slow(const void *block, const char *call);
-void *default_aligned_alloc_slow(size_t alignment, size_t size, const char *call); /* a power of two */
+BY_REGISTER void *default_aligned_alloc_slow(size_t alignment, size_t size, const char *call); /* a power of two */
 void *default_aligned_alloc_for(size_t alignment, size_t size, const char *call, const void *caller);
 size_t default_trim(size_t keep);
 void *default_exhausted(const char *call); /* a request that no word can hold */

@@ -63,7 +63,7 @@ static bool push_within_reach(thread_t *thread, const heap_t *heap, void *block)
 }
 
 /* A small heap has no magazines, and a short way of its own. */
-NOINLINE static void *alloc_granules(heap_t *heap, size_t size, const char *call)
+NOINLINE BY_REGISTER static void *alloc_granules(heap_t *heap, size_t size, const char *call)
 {
   void *block = likely(!process_is_ending()) ? granular_take_plain(heap, size) : NULL;
   return likely(block) ? block : heap_allocate(heap, size, 1, false, call);
@@ -83,7 +83,7 @@ static inline __attribute__((always_inline)) void *alloc_without_magazine(heap_t
   return heap_allocate(heap, size, 1, zero, call);
 }
 
-NOINLINE static void *alloc_slower(heap_t *heap, size_t size, bool zero, const char *call)
+NOINLINE BY_REGISTER static void *alloc_slower(heap_t *heap, size_t size, bool zero, const char *call)
 {
   return alloc_without_magazine(heap, size, zero, call);
 }
@@ -209,7 +209,7 @@ static inline void *move_in_heap(heap_t *heap, void *block, size_t had_class, si
 }
 
 /* For a heap of whose magazines the thread has some. What is misuse goes the long way. */
-NOINLINE static void *reallocate_cached(heap_t *heap, void *block, size_t size)
+NOINLINE BY_REGISTER static void *reallocate_cached(heap_t *heap, void *block, size_t size)
 {
   size_t had_class = size <= SIZE_CACHED ? class_map_of_heap_block(block) : 0;
   if (likely(had_class && heap_has_cached_block(heap, had_class, block))) {

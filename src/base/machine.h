@@ -30,4 +30,19 @@ enum {
 _Static_assert(sizeof(void *) * 8 == ADDRESS_BITS && sizeof(size_t) == sizeof(void *) && sizeof(long) == sizeof(void *),
                "addresses, sizes and long have one length: __builtin_clzl() takes a size");
 
+/* A function may end with a jump to another, and so keep the address that the program's call returns to, if that one has no
+ * more arguments in memory than itself. Machines of 32 bits have few registers for them. There a function with many is told
+ * what called it (CALLER_IS_TOLD), and one with up to three has them in registers, where that can be had. A firmware asks
+ * nobody where a block was allocated. */
+#ifdef TIDEPOOL_EMBEDDED
+#define CALLER_IS_TOLD 0
+#else
+#define CALLER_IS_TOLD (UINTPTR_MAX <= UINT32_MAX)
+#endif
+#ifdef __i386__
+#define BY_REGISTER __attribute__((regparm(3)))
+#else
+#define BY_REGISTER
+#endif
+
 #endif

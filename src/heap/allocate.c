@@ -315,6 +315,7 @@ void *heap_allocate_for(heap_t *heap, size_t size, size_t alignment, bool zero, 
   return block ? hand_out(block, &r, zero, caller) : NULL;
 }
 
+#ifndef heap_allocate
 void *heap_allocate(heap_t *heap, size_t size, size_t alignment, bool zero, const char *call)
 {
   if (!is_together(heap))
@@ -325,12 +326,13 @@ void *heap_allocate(heap_t *heap, size_t size, size_t alignment, bool zero, cons
   void *block = serve_together(heap, &r);
   return block ? hand_out(block, &r, zero, __builtin_return_address(0)) : NULL;
 }
+#endif
 
-void *heap_allocate_sample(heap_t *heap, size_t size, const char *call)
+void *heap_allocate_sample(heap_t *heap, size_t size, const char *call, const void *caller)
 {
-  request_t r = {.size = size, .alignment = 1, .call = call, .drawn = true, .counted = true};
+  request_t r = {.size = size, .alignment = 1, .call = call, .caller = caller, .drawn = true, .counted = true};
   void *block = serve(heap, &r);
-  return block ? hand_out(block, &r, false, __builtin_return_address(0)) : NULL;
+  return block ? hand_out(block, &r, false, caller) : NULL;
 }
 
 /* ---- what may be given up for less, or asked for again with nothing in hand ---- */

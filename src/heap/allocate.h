@@ -13,8 +13,13 @@ void *heap_allocate(heap_t *heap, size_t size, size_t alignment, bool zero, cons
 /* The same where the address that it returns to is not that of the program's call: that is `caller`. */
 void *heap_allocate_for(heap_t *heap, size_t size, size_t alignment, bool zero, const char *call, const void *caller);
 
+#if CALLER_IS_TOLD
+#define heap_allocate(heap, size, alignment, zero, call) \
+  heap_allocate_for(heap, size, alignment, zero, call, __builtin_return_address(0))
+#endif
+
 /* The same as heap_allocate() of a request for which a sample was drawn: the block is walled, if that can be had. */
-void *heap_allocate_sample(heap_t *heap, size_t size, const char *call);
+void *heap_allocate_sample(heap_t *heap, size_t size, const char *call, const void *caller);
 
 /* Takes a block from the heap whose turn it is, without a callback. NULL: it has none, which does not count as exhausted; errno
  * stays. */

@@ -170,7 +170,7 @@ size_t heap_largest(heap_t *heap)
 static void set_fragmentation(pool_stats_t *stats, const heap_t *heap, size_t longest)
 {
   size_t free = granular_figures(heap).free_bytes;
-  stats->fragmentation = free ? 1000 - min_size(longest, free) * 1000 / free : 0;
+  stats->fragmentation = free ? (unsigned)(1000 - (uint64_t)min_size(longest, free) * 1000 / free) : 0;
 }
 
 /* The longest piece is longer than the largest request by the guard of a heap that has them. What is in quarantine stays there.

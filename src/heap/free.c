@@ -147,6 +147,7 @@ void heap_free_for(heap_t *heap, void *block, const char *call, const void *call
     free_found(heap, block, call, caller);
 }
 
+#ifndef heap_free
 /* A thread that ends the process leaves what it frees: its locks may be in any state. What begins in the granules of the heap
  * that is given needs no other look: where a live block of it begins is no other block. */
 void heap_free(heap_t *heap, void *block, const char *call)
@@ -156,3 +157,4 @@ void heap_free(heap_t *heap, void *block, const char *call)
   if (!heap || !heap->plain_granules || !granular_give(heap, block))
     free_found(heap, block, call, __builtin_return_address(0));
 }
+#endif

@@ -13,6 +13,10 @@ void heap_free(heap_t *heap, void *block, const char *call);
 /* The same where the address that it returns to is not that of the program's call: that is `caller`. */
 void heap_free_for(heap_t *heap, void *block, const char *call, const void *caller);
 
+#if CALLER_IS_TOLD
+#define heap_free(heap, block, call) heap_free_for(heap, block, call, __builtin_return_address(0))
+#endif
+
 /* The same of a block that was looked up. */
 void heap_give_back(const located_t *at, const char *call, const void *caller);
 

@@ -57,7 +57,7 @@ static bool is_worth_moving(const located_t *at, size_t size)
 
 /* A heap whose blocks have heads refuses: its blocks move when their size changes, so that a use of the old address is found
  * (reallocate_headed()). */
-bool heap_resize_in_place(void *block, size_t size, const char *call)
+BY_REGISTER bool heap_resize_in_place(void *block, size_t size, const char *call)
 {
   KEEPS_FRAME();
   if (process_is_ending())
@@ -124,21 +124,35 @@ static void *reallocate_dying(const void *block, size_t size)
 }
 
 /* Growing where it is, or by moving its pages, comes before a copy. */
-void *heap_reallocate(heap_t *heap, void *block, size_t size, const char *call)
+static inline __attribute__((always_inline)) void *reallocate_located(heap_t *heap, void *block, size_t size, const char *call,
+                                                                      const void *caller)
 {
-  KEEPS_FRAME();
   if (process_is_ending())
     return reallocate_dying(block, size);
   located_t at = heap_locate_block(heap, block, call, FREED_BEFORE);
   heap_t *to_heap = heap ? heap : at.heap;
   if (at.heap->headed)
-    return reallocate_headed(to_heap, &at, size, call, __builtin_return_address(0));
+    return reallocate_headed(to_heap, &at, size, call, caller);
   if (size <= at.size)
-    return reallocate_smaller(to_heap, &at, size, call, __builtin_return_address(0));
+    return reallocate_smaller(to_heap, &at, size, call, caller);
   /* A size that could overflow when it is rounded goes on to the allocation, which refuses it. */
-  if (size <= PTRDIFF_MAX - 2 * UNIT && heap_lengthen(&at, size, true, __builtin_return_address(0)))
+  if (size <= PTRDIFF_MAX - 2 * UNIT && heap_lengthen(&at, size, true, caller))
     return HAS_SYSTEM && at.huge ? huge_start(at.huge) : block;
   bool grown;
-  void *to = heap_allocate_from(to_heap, size, &at, &grown, call, __builtin_return_address(0));
+  void *to = heap_allocate_from(to_heap, size, &at, &grown, call, caller);
   return grown ? to : copy_to(to, &at, size, call, NULL);
 }
+
+#ifdef heap_reallocate
+void *heap_reallocate_for(heap_t *heap, void *block, size_t size, const char *call, const void *caller)
+{
+  KEEPS_FRAME();
+  return reallocate_located(heap, block, size, call, caller);
+}
+#else
+void *heap_reallocate(heap_t *heap, void *block, size_t size, const char *call)
+{
+  KEEPS_FRAME();
+  return reallocate_located(heap, block, size, call, __builtin_return_address(0));
+}
+#endif
