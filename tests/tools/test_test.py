@@ -109,6 +109,17 @@ class Configuring(ToolsTest):
             status, output, configurations = self.run_it(*length)
             self.assertEqual(("installing: lintian rpm\n" in output, configurations), (installing, configured), output)
 
+    def test_long_tests_of_some_builds(self):
+        """One build, and of it no test that a run without --long has."""
+        self.golden("")
+        status, _, configured = self.run_it("--long", "build-asan")
+        calls = (self.stubs / "calls").read_text().splitlines()
+        tests = [call for call in calls if call.startswith("test ")]
+        self.assertEqual((status, configured, len(tests)), (0, 1, 1), calls)
+        self.assertTrue("-C build-asan " in tests[0] and tests[0].endswith("--suite long"), tests)
+        for wrong in (("--long", "build-none"), ("--quick", "build-test"), ("build-test",)):
+            self.assertEqual(self.run_it(*wrong)[0], 2)
+
     def test_it_is_configured_again_where_a_package_went(self):
         self.run_it("--quick")
         self.without("mandoc")
