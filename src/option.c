@@ -112,6 +112,7 @@ static bool parse_leaks(const char *value)
 
 static bool parse_abort_on_exhausted(const char *value) { return parse_bool(value, &settings.abort_on_exhausted); }
 
+static bool parse_export(const char *value) { return parse_bool(value, &settings.export); }
 static bool parse_check_at_exit(const char *value) { return parse_bool(value, &settings.check_at_exit); }
 static bool parse_guarded(const char *value) { return parse_reach(value, &settings.guarded, ALL_GUARDED); }
 
@@ -179,6 +180,7 @@ static const entry_t table[] = {
    parse_purge_delay},
   {"huge_pages", "never, auto, always", "whether to ask for transparent huge pages (auto)", parse_huge_pages},
   {"stats", "none, exit, exit:FILE (up to 255 bytes)", "print the figures of all heaps at exit (none)", parse_stats},
+  {"export", "0, 1", "let tidepool top and report ask the process for its figures (0)", parse_export},
   {"checked", "0, 1, all", "fill and check every block of the default heap, or of all heaps and object pools (0)",
    parse_checked},
   {"leaks", "none, destroy, exit, all", "say which blocks are live when heaps are destroyed, or lost at exit (none)",

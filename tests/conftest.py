@@ -16,6 +16,7 @@ def pytest_addoption(parser):
     parser.addoption("--program", metavar="PROGRAM", help="tests/command: a program that is run")
     parser.addoption("--static-program", metavar="PROGRAM", help="tests/command: a static one")
     parser.addoption("--own-malloc", metavar="PROGRAM", help="tests/command: one that has a malloc")
+    parser.addoption("--shares", metavar="PROGRAM", help="tests/command: one that shares its figures")
     parser.addoption("--library", metavar="LIBRARY", help="what is preloaded")
 
 

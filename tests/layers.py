@@ -27,8 +27,8 @@ LAYERS = [
     ("thread", ["magazines", "types", "caches", "thread"]),
     ("heap", ["kinds", "sites", "chance", "guard", "dying", "types", "profile_lines", "records", "heap", "invalid", "granular",
               "large", "apart", "walled", "profile_text", "profile", "tool_source", "locate", "quarantine", "figures", "tick",
-              "fork", "startup", "request", "resort", "allocate", "free", "reallocate", "walk", "report", "lost", "leaks",
-              "reset", "region", "valid", "least", "create"]),
+              "export_page", "export", "fork", "startup", "request", "resort", "allocate", "free", "reallocate", "walk",
+              "report", "lost", "leaks", "reset", "region", "valid", "least", "create"]),
     ("object_pool", ["types", "object_misuse", "watch", "array", "hot", "cache", "hooks", "registry", "capacity", "eviction",
                      "walk", "get", "put", "handle", "create"]),
     ("api", ["fast_path", "pool", "questions", "heap", "profile", "malloc", "malloc_info", "new_delete", "stats"]),
@@ -50,6 +50,7 @@ NARROW = {
 CALLS_UP = {
     "misuse.h": {"fatal_before_abort", "fatal_heap_name"},   # set by heap/startup
     "heap/heap.h": {"heap_dependents"},          # set by object_pool
+    "heap/export.h": {"export_figures"},         # set by api/stats
 }
 # And all of object_pool, api and check.
 PUBLIC = {"os/embedded", "heap/figures", "heap/walk", "heap/report", "heap/leaks", "heap/region", "heap/create"}

@@ -4,6 +4,7 @@
  * learns how long the whole is. */
 #include "base/grown.h"
 #include "base/text.h"
+#include "heap/export.h"
 #include "heap/figures.h"
 #include "heap/fork.h"
 #include "heap/heap.h"
@@ -184,22 +185,27 @@ static void print_line(const char *line, size_t length)
     warn_at_exit(path, STATS_ARE_LOST);
 }
 
-/* One line, with the number of the process first: children of a program print theirs to the same place. It is as long as it is,
- * so its memory comes from the system; where there is none, the line is cut. */
-static void print_figures(void)
+/* The number of the process comes first: children of a program print theirs to the same place. */
+static size_t write_process(char *buffer, size_t size)
 {
-  enum { SHORT_LINE = 4 << 10, SPARE = 4 << 10 }; /* heaps may be made between the measuring and the writing */
-  static char short_line[SHORT_LINE];
   char before[32];
   text_t pid = {before, sizeof before, 0};
   text_string(&pid, "\"pid\":");
   text_number(&pid, os_process());
   text_char(&pid, ',');
   text_finish(&pid);
-  size_t size = round_up(write_everything(NULL, 0, before) + SPARE, os_page_size());
+  return write_everything(buffer, size, before);
+}
+
+/* One line. It is as long as it is, so its memory comes from the system; where there is none, the line is cut. */
+static void print_figures(void)
+{
+  enum { SHORT_LINE = 4 << 10, SPARE = 4 << 10 }; /* heaps may be made between the measuring and the writing */
+  static char short_line[SHORT_LINE];
+  size_t size = round_up(write_process(NULL, 0) + SPARE, os_page_size());
   char *mapped = os_map(size, os_page_size()), *line = mapped ? mapped : short_line;
   size = mapped ? size : SHORT_LINE;
-  size_t length = min_size(write_everything(line, size - 1, before), size - 2);
+  size_t length = min_size(write_process(line, size - 1), size - 2);
   line[length++] = '\n';
   print_line(line, length);
   if (mapped)
@@ -245,4 +251,16 @@ __attribute__((destructor)) static void finish(void)
     profile_write_file();
   if (HAS_SYSTEM && settings.stats_at_exit)
     print_figures();
+  if (HAS_SYSTEM && settings.export)
+    export_end();
+}
+
+/* Threads can be made from here on: where the manager came up before its library was begun, this is what starts that of
+ * export=1. */
+__attribute__((constructor)) static void begin_export(void)
+{
+  if (!HAS_SYSTEM)
+    return;
+  export_figures = write_process;
+  export_begin_if();
 }

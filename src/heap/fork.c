@@ -4,6 +4,7 @@
  * is that of docs/DESIGN.md (The order of locks), and a new lock belongs in both. */
 #include "heap/fork.h"
 #include "bin/due.h"
+#include "heap/export.h"
 #include "heap/large.h"
 #include "heap/locate.h"
 #include "heap/profile_lines.h"
@@ -154,6 +155,7 @@ static void open_everything(void (*open)(lock_t *))
 static void fork_prepare(void)
 {
   fork_locked = !os_single_threaded();
+  export_fork_prepare();
   if (fork_locked)
     lock_everything();
   space_note_fork();
@@ -182,6 +184,7 @@ static void fork_child(void)
   open_everything(lock_reset);
   reset_heaps();
   threads_forget_others(large_give_lost_spares);
+  export_fork_child(); /* last: it allocates */
 }
 
 /* The exchange decides which thread registers. Registering may allocate, and so come here again. */

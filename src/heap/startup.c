@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "heap/startup.h"
 #include "heap/dying.h"
+#include "heap/export.h"
 #include "heap/fork.h"
 #include "heap/profile.h"
 #include "heap/tick.h"
@@ -51,6 +52,7 @@ COLD bool manager_bring_up(void)
   lock_release(&startup_lock);
   fork_watch();              /* may allocate */
   walled_load_once_wanted(); /* and so may this, which is a block of a manager that has come up */
+  export_begin_if();         /* and this */
   return up;
 }
 

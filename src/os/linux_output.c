@@ -8,7 +8,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -105,6 +108,60 @@ void os_close_file(int file)
   errno = saved;
 }
 
+void os_remove(const char *path)
+{
+  int saved = errno;
+  unlink(path);
+  errno = saved;
+}
+
+int os_rename(const char *path, const char *new_path)
+{
+  int saved = errno, error = rename(path, new_path) ? errno : 0;
+  errno = saved;
+  return error;
+}
+
+/* To write more than the process may would end it by a signal. */
+static bool may_write(size_t size)
+{
+  struct rlimit limit;
+  return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur >= size;
+}
+
+/* Zeroes are written, and the file is not just made longer: where the file system is full this is what says so, and not a
+ * signal at the first access. */
+static int fill_and_map(int file, size_t size, size_t most, void **mapped)
+{
+  static const char zeroes[512];
+  int error = may_write(size) ? 0 : EFBIG;
+  for (size_t at = 0; at < size && !error; at += sizeof zeroes)
+    error = os_write(file, zeroes, min_size(sizeof zeroes, size - at));
+  void *start = error ? MAP_FAILED : mmap(NULL, most, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (!error && start == MAP_FAILED)
+    error = errno;
+  if (!error && madvise(start, most, MADV_DONTFORK) != 0) {
+    error = errno;
+    munmap(start, most);
+  }
+  *mapped = start;
+  return error;
+}
+
+int os_share_page(const char *path, size_t size, size_t most, void **mapped)
+{
+  int saved = errno, flags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW | O_LARGEFILE;
+  unlink(path); /* what another process of this number has left */
+  int file = (int)syscall(SYS_openat, AT_FDCWD, path, flags, 0600);
+  int error = file < 0 ? errno : fill_and_map(file, size, most, mapped);
+  if (file >= 0)
+    syscall(SYS_close, file);
+  if (file >= 0 && error)
+    unlink(path);
+  errno = saved;
+  return error;
+}
+
 /* ---- a signal ---- */
 
 static void (*act_at_signal)(void);
@@ -127,6 +184,15 @@ bool os_watch_signal(int number, void (*act)(void))
   bool done = has_none && sigaction(number, &action, NULL) == 0;
   errno = saved;
   return done;
+}
+
+uint64_t os_process_namespace(void)
+{
+  int saved = errno;
+  struct stat namespace;
+  uint64_t number = stat("/proc/self/ns/pid", &namespace) == 0 ? namespace.st_ino : 0;
+  errno = saved;
+  return number;
 }
 
 uint32_t os_process(void) { return (uint32_t)getpid(); }

@@ -8,6 +8,7 @@
 #include "os/os.h"
 #include "os/thread_local.h"
 #include <errno.h>
+#include <limits.h>
 #ifdef __GLIBC__
 #include <gnu/libc-version.h>
 #endif
@@ -15,6 +16,8 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -169,6 +172,53 @@ void os_wake(uint32_t *word)
   int saved = errno;
   syscall(SYS_futex, word, WAKE_PRIVATE, 1, NULL, NULL, 0);
   errno = saved;
+}
+
+enum { WAIT_SHARED = 0, WAKE_SHARED = 1 };
+
+void os_wait_shared(uint32_t *word, uint32_t value)
+{
+  int saved = errno;
+  syscall(SYS_futex, word, WAIT_SHARED, value, NULL, NULL, 0);
+  errno = saved;
+}
+
+void os_wake_shared(uint32_t *word)
+{
+  int saved = errno;
+  syscall(SYS_futex, word, WAKE_SHARED, INT_MAX, NULL, NULL, 0);
+  errno = saved;
+}
+
+static void *run_thread(void *argument)
+{
+  void (*run)(void);
+  memcpy(&run, &argument, sizeof run);
+  prctl(PR_SET_NAME, "tidepool");
+  run();
+  return NULL;
+}
+
+/* It has the signals blocked that its maker has blocked at its start: all. */
+int os_start_thread(void (*run)(void))
+{
+  int saved = errno;
+  sigset_t all, before;
+  pthread_attr_t attributes;
+  pthread_t thread;
+  void *argument;
+  memcpy(&argument, &run, sizeof argument);
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  int error = pthread_attr_init(&attributes);
+  if (!error) {
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    error = pthread_create(&thread, &attributes, run_thread, argument);
+    pthread_attr_destroy(&attributes);
+  }
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  errno = saved;
+  return error;
 }
 
 /* What the numbers are in <linux/membarrier.h>, which is not everywhere. */

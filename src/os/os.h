@@ -170,6 +170,21 @@ int os_write(int file, const char *text, size_t length);
 int os_create_file(const char *path);
 void os_close_file(int file);
 
+void os_remove(const char *path);
+int os_rename(const char *path, const char *new_path); /* 0, or the error */
+
+/* Makes a file of `size` bytes that nobody else has, which other processes of the user may open, and maps it with room for
+ * `most` bytes. Its memory is there; beyond, it is there as far as somebody makes the file longer. A child does not have the
+ * mapping. 0, or the error: nothing is left then. */
+int os_share_page(const char *path, size_t size, size_t most, void **mapped);
+
+/* Starts a thread that ends with the process and gets no signals. It may allocate. 0, or the error. */
+int os_start_thread(void (*run)(void));
+
+/* As os_wait(), for long, and os_wake(), for all: by memory that is shared with other processes. */
+void os_wait_shared(uint32_t *word, uint32_t value);
+void os_wake_shared(uint32_t *word);
+
 /* `act` is called at each signal of this number from now on, in some thread, and may do what a handler of signals may. False:
  * the system refuses, or the program has a handler. */
 bool os_watch_signal(int number, void (*act)(void));
@@ -183,7 +198,8 @@ void os_write_kept_error(const char *text, size_t length);
 /* Adds to the end of a file, which is made if need be. False: not all of it was written. */
 bool os_append(const char *path, const char *text, size_t length);
 
-uint32_t os_process(void); /* the number of this process */
+uint32_t os_process(void);           /* the number of this process, */
+uint64_t os_process_namespace(void); /* in what; 0: it is not known */
 
 /* From now on `say` is called where an access to memory is a fault, in the thread that made it, and must do no more than a
  * signal handler may. The program's handler, if it had one by now, or the default action follow. Once it has a newer handler,

@@ -22,7 +22,7 @@ def completed(*words, helper=""):
 
 
 def test_commands():
-    assert completed("tidepool", "") == ["run", "report", "--help", "--version"]
+    assert completed("tidepool", "") == ["run", "report", "top", "--help", "--version"]
     assert completed("tidepool", "ru") == ["run"]
 
 
@@ -56,6 +56,16 @@ def test_report(request, tmp_path):
     if help_of.returncode == 0:   # it may have been built without
         known = {word for word in help_of.stdout.split() if word.startswith("--")}
         assert known - {"--usage", "--version", "--stats"} == set(completed("tidepool", "report", "--"))
+
+
+def test_top(request):
+    assert completed("tidepool", "top", "--sort", "=", "l") == completed("tidepool", "top", "-s", "l") == ["live"]
+    assert completed("tidepool", "top", "-s", "") == ["held", "change", "live", "blocks", "refused", "name"]
+    help_of = subprocess.run([request.config.getoption("--tidepool"), "top", "--help"], capture_output=True, text=True,
+                             timeout=60, check=False)
+    if help_of.returncode == 0:   # it may have been built without
+        known = {word.split("=")[0] for word in help_of.stdout.replace(",", " ").split() if word.startswith("--")}
+        assert known - {"--usage", "--version"} == set(completed("tidepool", "top", "--"))
 
 
 def test_files(tmp_path):

@@ -4,6 +4,8 @@
 #ifndef COMMAND_H
 #define COMMAND_H
 
+#include <sys/types.h>
+
 /* What a subcommand exits with if it fails itself. run otherwise has the status of the program that it became, so this is none
  * that programs use; env(1) has the same. */
 enum { COMMAND_FAILED = 125, COMMAND_NOT_EXECUTABLE = 126, COMMAND_NOT_FOUND = 127 };
@@ -18,9 +20,13 @@ _Noreturn void command_fail(int status, const char *format, ...) __attribute__((
 #define COMMAND_JOIN(...) command_join((const char *const[]){__VA_ARGS__, 0})
 char *command_join(const char *const *texts);
 
+/* The number of a process; 0: the text is none. A file of such a name is ./4711. */
+pid_t command_pid(const char *text);
+
 int command_run(int count, char **arguments);
 #ifdef WITH_REPORT
 int command_report(int count, char **arguments);
+int command_top(int count, char **arguments);
 #endif
 
 #endif

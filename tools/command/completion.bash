@@ -20,7 +20,7 @@ _tidepool_program() {
 
 _tidepool_keys() {
   compopt -o nospace 2>/dev/null
-  mapfile -t COMPREPLY < <(compgen -W "abort_on_exhausted= blocks= check_at_exit= checked= guard_sample= guarded= huge_pages= \
+  mapfile -t COMPREPLY < <(compgen -W "abort_on_exhausted= blocks= check_at_exit= checked= export= guard_sample= guarded= huge_pages= \
     leaks= profile= profile_signal= purge_delay_ms= sample_bytes= sites= stats=" -- "$1")
 }
 
@@ -69,14 +69,26 @@ _tidepool_report() {
   esac
 }
 
+_tidepool_top() {
+  local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
+  [ "$before" != = ] || before=${COMP_WORDS[COMP_CWORD - 2]}
+  [ "$current" != = ] || current=''
+  case $before/$current in
+    -s/* | --sort/*) mapfile -t COMPREPLY < <(compgen -W "held change live blocks refused name" -- "$current") ;;
+    */-*) mapfile -t COMPREPLY < <(compgen -W "--batch --count --delay --sort --help" -- "$current") ;;
+  esac
+}
+
 _tidepool() {
   COMPREPLY=()
   if [ "$COMP_CWORD" -le 1 ]; then
-    mapfile -t COMPREPLY < <(compgen -W "run report --help --version" -- "${COMP_WORDS[COMP_CWORD]}")
+    mapfile -t COMPREPLY < <(compgen -W "run report top --help --version" -- "${COMP_WORDS[COMP_CWORD]}")
   elif [ "${COMP_WORDS[1]}" = run ]; then
     _tidepool_run
   elif [ "${COMP_WORDS[1]}" = report ]; then
     _tidepool_report
+  elif [ "${COMP_WORDS[1]}" = top ]; then
+    _tidepool_top
   fi
 }
 

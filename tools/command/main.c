@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "command.h"
 #include <argp.h>
+#include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +17,7 @@ static const struct {
   {"run", command_run},
 #ifdef WITH_REPORT
   {"report", command_report},
+  {"top", command_top},
 #endif
 };
 
@@ -55,6 +58,14 @@ char *command_join(const char *const *texts)
   return joined;
 }
 
+pid_t command_pid(const char *text)
+{
+  char *end;
+  errno = 0;
+  long number = strtol(text, &end, 10);
+  return *text >= '0' && *text <= '9' && !*end && !errno && number <= INT_MAX ? (pid_t)number : 0;
+}
+
 /* The rest of the arguments is the subcommand's, which has a name of two words in its messages. */
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
@@ -82,7 +93,8 @@ int main(int argc, char **argv)
            "Commands:\n"
            "  run      run a program with tidepool as its malloc\n"
 #ifdef WITH_REPORT
-           "  report   print what its heaps held when it ended\n"
+           "  report   print what its heaps hold, or held when it ended\n"
+           "  top      look at its heaps while it runs\n"
 #endif
            "\n"
            "tidepool COMMAND --help says more of each.",

@@ -121,13 +121,13 @@ static int print_name(const char *name, FILE *to)
   return columns;
 }
 
-static void print_left(const char *name, int width, FILE *to)
+void report_print_name(const char *name, int width, FILE *to)
 {
   int columns = print_name(name, to);
   fprintf(to, "%*s", columns < width ? width - columns : 0, "");
 }
 
-static void print_bytes(json_int_t bytes, FILE *to)
+void report_print_bytes(json_int_t bytes, FILE *to)
 {
   static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   double value = (double)bytes;
@@ -145,10 +145,10 @@ static void print_limit(json_int_t bytes, FILE *to)
   if (bytes == 0)
     fprintf(to, " %10s", "none");
   else
-    print_bytes(bytes, to);
+    report_print_bytes(bytes, to);
 }
 
-static void print_count(json_int_t count, FILE *to)
+void report_print_count(json_int_t count, FILE *to)
 {
   if (count == UNKNOWN)
     fprintf(to, " %10s", "?");
@@ -160,25 +160,25 @@ enum { NAME_WIDTH = 24 };
 
 static void print_heap(const row_t *row, FILE *to)
 {
-  print_left(row->name, NAME_WIDTH, to);
+  report_print_name(row->name, NAME_WIDTH, to);
   print_limit(row->of[HEAP_BUDGET], to);
   for (size_t i = HEAP_HELD; i <= HEAP_CHILDREN; i++)
-    (i == HEAP_BLOCKS ? print_count : print_bytes)(row->of[i], to);
-  print_count(row->of[HEAP_EXHAUSTED], to);
+    (i == HEAP_BLOCKS ? report_print_count : report_print_bytes)(row->of[i], to);
+  report_print_count(row->of[HEAP_EXHAUSTED], to);
   fputc('\n', to);
 }
 
 static void print_objects(const row_t *row, FILE *to)
 {
-  print_left(row->name, NAME_WIDTH, to);
-  print_bytes(row->of[OBJECTS_SIZE], to);
+  report_print_name(row->name, NAME_WIDTH, to);
+  report_print_bytes(row->of[OBJECTS_SIZE], to);
   if (row->of[OBJECTS_CAPACITY] == 0)
     fprintf(to, " %10s", "no limit");
   else
-    print_count(row->of[OBJECTS_CAPACITY], to);
-  print_count(row->of[OBJECTS_LIVE], to);
-  print_count(row->of[OBJECTS_ARRAYS], to);
-  print_bytes(row->of[OBJECTS_HELD], to);
+    report_print_count(row->of[OBJECTS_CAPACITY], to);
+  report_print_count(row->of[OBJECTS_LIVE], to);
+  report_print_count(row->of[OBJECTS_ARRAYS], to);
+  report_print_bytes(row->of[OBJECTS_HELD], to);
   fputs("  ", to);
   print_name(row->heap ? row->heap : "?", to);
   fputc('\n', to);

@@ -58,6 +58,12 @@ void report_free(report_t *report);
 
 void report_print(const report_t *report, FILE *to);
 
+/* A name, padded with spaces to so many columns, without what a terminal would obey. A number of bytes or of something else in
+ * eleven columns; UNKNOWN is a question mark. */
+void report_print_name(const char *name, int width, FILE *to);
+void report_print_bytes(json_int_t bytes, FILE *to);
+void report_print_count(json_int_t count, FILE *to);
+
 /* The reports as Prometheus reads them; they are sorted for it. Heaps of one name in one process are one, with the sum of their
  * figures, and so are object pools of one name in heaps of one name. */
 void report_print_prometheus(report_t *reports, size_t count, FILE *to);

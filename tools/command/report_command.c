@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * tidepool report: what processes said of their memory when they ended. */
+ * tidepool report: what processes said of their memory when they ended, or what one says now. */
 #include "command.h"
+#include "live.h"
 #include "report.h"
 #include <argp.h>
 #include <errno.h>
@@ -12,7 +13,7 @@ typedef enum form { FORM_TABLE, FORM_JSON, FORM_PROMETHEUS } form_t;
 
 typedef struct reports {
   form_t form;
-  const char *file;
+  const char *source; /* a file, or the number of a process */
   report_t *of;
   size_t count, room;
   size_t bad; /* lines that were none */
@@ -21,7 +22,7 @@ typedef struct reports {
 enum { KEY_JSON = 256, KEY_PROMETHEUS };
 
 static const struct argp_option options[] = {
-  {.name = "json", .key = KEY_JSON, .doc = "an array of the texts in FILE"},
+  {.name = "json", .key = KEY_JSON, .doc = "an array of the texts"},
   {.name = "prometheus", .key = KEY_PROMETHEUS, .doc = "metrics, as node_exporter reads files"},
   {0}};
 
@@ -36,12 +37,12 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     reports->form = FORM_PROMETHEUS;
     return 0;
   case ARGP_KEY_ARG:
-    if (reports->file)
-      argp_error(state, "%s: there is a file already", argument);
-    reports->file = argument;
+    if (reports->source)
+      argp_error(state, "%s: there is a file or a process already", argument);
+    reports->source = argument;
     return 0;
   case ARGP_KEY_NO_ARGS:
-    argp_error(state, "a file is missing");
+    argp_error(state, "a file or the number of a process is missing");
     return 0;
   default:
     return ARGP_ERR_UNKNOWN;
@@ -61,7 +62,10 @@ static void add(reports_t *reports, const char *text, size_t length, size_t line
     reports->of[reports->count++].line = line;
     return;
   }
-  command_say("report: %s: line %zu: %s", reports->file, line, why);
+  if (line)
+    command_say("report: %s: line %zu: %s", reports->source, line, why);
+  else
+    command_say("report: process %s: %s", reports->source, why);
   reports->bad++;
 }
 
@@ -77,8 +81,31 @@ static void read_lines(reports_t *reports, FILE *from)
       add(reports, line, (size_t)length, number);
   }
   if (ferror(from))
-    command_fail(COMMAND_FAILED, "report: %s: %s", reports->file, strerror(errno));
+    command_fail(COMMAND_FAILED, "report: %s: %s", reports->source, strerror(errno));
   free(line);
+}
+
+static void read_file(reports_t *reports)
+{
+  FILE *from = strcmp(reports->source, "-") != 0 ? fopen(reports->source, "re") : stdin;
+  if (!from)
+    command_fail(COMMAND_FAILED, "report: %s: %s", reports->source, strerror(errno));
+  read_lines(reports, from);
+  fclose(from);
+}
+
+enum { PATIENCE_MS = 2000 };
+
+static void ask_process(reports_t *reports, pid_t pid)
+{
+  live_t live;
+  char why[256] = "";
+  if (!live_open(&live, pid, why) || !live_ask(&live, PATIENCE_MS, why))
+    command_fail(1, "report: process %d: %s", (int)pid, why);
+  if (live.age > 0)
+    command_say("report: process %d does not answer; its figures are %.0f s old", (int)pid, live.age);
+  add(reports, live.text, live.length, 0);
+  live_close(&live);
 }
 
 static void print_json(const reports_t *reports)
@@ -111,20 +138,20 @@ int command_report(int count, char **arguments)
   static const struct argp argp = {
     .options = options,
     .parser = parse,
-    .args_doc = "FILE",
+    .args_doc = "FILE|PID",
     .doc = "Print the figures of heaps and object pools in FILE, a line of JSON for each process, as tidepool run --stats FILE "
-           "has them written; -: standard input.\v"
+           "has them written; -: standard input. Or those of a process that was started with export=1, as of now.\v"
            "The exit status is 1 if a line is no report; the others are printed.",
   };
   reports_t reports = {.form = FORM_TABLE};
   argp_parse(&argp, count, arguments, 0, NULL, &reports);
-  FILE *from = strcmp(reports.file, "-") != 0 ? fopen(reports.file, "re") : stdin;
-  if (!from)
-    command_fail(COMMAND_FAILED, "report: %s: %s", reports.file, strerror(errno));
-  read_lines(&reports, from);
-  fclose(from);
+  pid_t pid = command_pid(reports.source);
+  if (pid)
+    ask_process(&reports, pid);
+  else
+    read_file(&reports);
   if (!reports.count && !reports.bad)
-    command_fail(1, "report: %s: nothing is in it", reports.file);
+    command_fail(1, "report: %s: nothing is in it", reports.source);
   print(&reports);
   for (size_t i = 0; i < reports.count; i++)
     report_free(&reports.of[i]);

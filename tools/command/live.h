@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The figures of a process that goes on: it shares them with export=1 (src/heap/export_page.h). It is not stopped for it. */
+#ifndef LIVE_H
+#define LIVE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+typedef struct live {
+  pid_t pid;
+  int file;
+  struct export_page *page;
+  size_t text_at; /* in the file */
+  char *text;     /* JSON, of `length` bytes */
+  size_t length;
+  double age; /* seconds since the text was written; more than 0 if the process did not answer */
+} live_t;
+
+/* False: the process does not share its figures, or with nobody like us, and *why says so. */
+bool live_open(live_t *live, pid_t pid, char why[256]);
+
+/* Asks for the figures, and waits for the answer for at most so long. Without an answer, as of a process that is stopped, the
+ * text is the last one that was written. False: there is none. */
+bool live_ask(live_t *live, int milliseconds, char why[256]);
+
+/* The process has ended, or is another program now. */
+bool live_is_over(const live_t *live);
+
+void live_close(live_t *live);
+
+/* The processes that share their figures in this namespace, by number, in memory that the caller frees. What processes of this
+ * user that have ended left behind is removed. */
+pid_t *live_list(size_t *count);
+
+#endif
