@@ -113,7 +113,8 @@ NOINLINE void *default_alloc_slow(size_t size) { return alloc_slow_for(size, __b
 NOINLINE void *default_alloc_large(size_t size)
 {
   thread_t *thread = thread_self;
-  void *block = thread_is_ready(thread) ? large_take_spare(thread, size) : NULL;
+  bool looks = thread_is_ready(thread) && size <= __atomic_load_n(&spare_size_at_once, __ATOMIC_RELAXED);
+  void *block = looks ? large_take_spare(thread, size) : NULL;
   return block ? block : heap_allocate(&default_heap, size, 1, false, fatal_alloc_call);
 }
 

@@ -101,9 +101,14 @@ static uint32_t leaves_for(size_t bits)
 
 size_t span_tree_words(size_t bits) { return 2 * (size_t)leaves_for(bits); }
 
-void span_tree_init(span_tree_t *tree, uint64_t *map, uint64_t *node, size_t bits)
+void span_tree_of_zeroes(span_tree_t *tree, uint64_t *map, uint64_t *node, size_t bits)
 {
   *tree = (span_tree_t){map, node, leaves_for(bits)};
+}
+
+void span_tree_init(span_tree_t *tree, uint64_t *map, uint64_t *node, size_t bits)
+{
+  span_tree_of_zeroes(tree, map, node, bits);
   for (size_t i = 0; i < 2 * (size_t)tree->leaves; i++)
     node[i] = 0;
   if (bits)

@@ -35,6 +35,9 @@ size_t span_tree_words(size_t bits);
 /* The map's bits are taken as they are; those of its last word beyond `bits` must be clear. */
 void span_tree_init(span_tree_t *tree, uint64_t *map, uint64_t *node, size_t bits);
 
+/* The same where both read as zero: none of it is touched. */
+void span_tree_of_zeroes(span_tree_t *tree, uint64_t *map, uint64_t *node, size_t bits);
+
 /* Ranges are [from, to). */
 void span_set(span_tree_t *tree, size_t from, size_t to);
 void span_clear(span_tree_t *tree, size_t from, size_t to);

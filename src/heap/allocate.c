@@ -141,7 +141,7 @@ NOINLINE static void *take_in_profile(heap_t *heap, request_t *r)
   KEEPS_FRAME();
   if (!heap_class_for(heap, size_with_guard(heap, r), r->alignment))
     return NULL;
-  return profile_take(heap, r->size, r->alignment, r->call, r->caller, &r->past);
+  return profile_take(heap, r->size, r->alignment, r->call, r->caller, &r->past, &r->usable);
 }
 
 NOINLINE static void *take_apart(heap_t *heap, request_t *r)
@@ -190,10 +190,12 @@ static inline void *take(heap_t *heap, request_t *r)
 
 void *heap_take(heap_t *heap, request_t *r) { return take(heap, r); }
 
-/* Only a run or a mapping changes its size and stays in a profile. */
+/* Only a run or a mapping changes its size and stays in a profile. `at` is as it was. */
 void heap_note_resized(const located_t *at, size_t size, const void *caller)
 {
-  if (heap_may_be_apart(at->heap) && !at->bin && !located_in_granules(at) && !located_is_apart(at))
+  if (!heap_may_be_apart(at->heap) || at->bin || located_in_granules(at) || located_is_apart(at))
+    return;
+  if ((at->huge ? huge_usable(at->huge) : at->run->size) != at->size)
     profile_note_resized(at->heap, at->huge ? huge_start(at->huge) : at->start, size, caller);
 }
 

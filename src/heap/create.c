@@ -407,6 +407,8 @@ void heap_destroy(heap_t *heap)
   lock_t *gate = gate_enter(GATE_LIFE);
   heap_end_blocks(heap, true);
   vanish(heap, true);
+  if (HAS_SYSTEM && unlikely(heap->has_lines))
+    profile_end_heap(heap);
   give_records(heap);
   budget_discharge(&heap->budget, budget_held(&heap->budget));
   give_memory(heap);

@@ -7,7 +7,7 @@
 #include "heap/export.h"
 #include "heap/large.h"
 #include "heap/locate.h"
-#include "heap/profile_lines.h"
+#include "heap/profile_text.h"
 #include "heap/walled.h"
 #include "os/closure.h"
 #include "space/gate.h"
@@ -170,12 +170,14 @@ static void fork_parent(void)
   if (heap_dependents)
     heap_dependents->fork_parent();
   open_everything(lock_release);
+  profile_write_if_asked();
 }
 
 /* The locks are reset first, because giving back the spares of lost threads takes some of them. */
 static void fork_child(void)
 {
   sample_forget();
+  profile_fork_child();
   if (!fork_locked)
     return;
   fork_lost_threads = true;

@@ -11,6 +11,8 @@
 
 enum { TICK_GIVES = 16 }; /* every TICK_GIVES-th large free ticks the heap's region */
 
+size_t spare_size_at_once = SPARE_SIZE_MOST;
+
 /* Figures are changed by threads that share no lock, and read by others without one. */
 static void add_figure(size_t *to, ptrdiff_t by) { __atomic_fetch_add(to, (size_t)by, __ATOMIC_RELAXED); }
 
@@ -237,7 +239,7 @@ void *large_take(heap_t *heap, size_t size, size_t alignment, block_past_t *past
   *usable = round_up(size, os_page_size());
   *past = BLOCK_USED;
   bool may_spare = heap_is_default(heap) && alignment <= UNIT && thread_is_usable(thread_self);
-  void *spare = may_spare ? large_take_spare(thread_self, size) : NULL;
+  void *spare = may_spare && size <= SPARE_SIZE_MOST ? large_take_spare(thread_self, size) : NULL;
   if (spare)
     return spare;
   bool huge = HAS_SYSTEM && large_is_huge(heap, size, alignment);
@@ -386,14 +388,13 @@ static run_t *pop_spare(spares_t *spares, unsigned i)
 void *large_take_spare(thread_t *thread, size_t size)
 {
   spares_t *spares = &thread->spares;
-  if (size > SPARE_UNITS_MOST * UNIT)
-    return NULL;
   unsigned i = (unsigned)((size - 1) >> UNIT_LOG2);
   if (!spares->count[i])
     return NULL;
   run_t *run = pop_spare(spares, i);
-  set_size(run, round_up(size, os_page_size()));
-  count_spare(spares, 1, run->size);
+  size = round_up(size, os_page_size());
+  set_size(run, size);
+  count_spare(spares, 1, size);
   __atomic_store_n(&run->kind, RUN_LARGE, __ATOMIC_RELEASE);
   return run->start;
 }

@@ -29,7 +29,11 @@ bool large_note_entry(void *block, profile_entry_t *entry);
 /* Keeps a block of the default heap that the thread frees as a spare, and takes one again, without a lock. False: it is not
  * kept. NULL: there is no spare of that length. */
 bool large_give_spare(void *block, const char *call, thread_t *thread);
-void *large_take_spare(thread_t *thread, size_t size); /* size > 0 */
+void *large_take_spare(thread_t *thread, size_t size); /* size > 0, and at most SPARE_SIZE_MOST */
+
+/* The largest request that looks for a spare before it takes the long way, which looks for one too. */
+enum { SPARE_SIZE_MOST = SPARE_UNITS_MOST * UNIT };
+extern INTERNAL size_t spare_size_at_once;
 void large_flush_spares(thread_t *thread);
 void large_fold_figures(thread_t *thread);
 void large_tick_spares(thread_t *thread);

@@ -17,6 +17,7 @@
 #include "heap/walled.h"
 #include "space/class_map.h"
 #include "space/huge.h"
+#include "space/pages.h"
 #include <string.h>
 
 enum {
@@ -254,6 +255,8 @@ static void pass_own(search_t *s)
   size_t size;
   char *metadata = window_metadata(&size);
   pass(s, (uintptr_t)metadata, size);
+  char *pages = pages_stretch(&size);
+  pass(s, (uintptr_t)pages, size);
   pass(s, class_window.start, window_slots_open() << SLOT_LOG2);
   pass(s, (uintptr_t)s->blocks, s->room * sizeof *s->blocks);
   pass(s, (uintptr_t)s->to_scan, s->room * sizeof *s->to_scan);

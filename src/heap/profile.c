@@ -52,12 +52,18 @@ bool profile_counts(thread_t *thread, size_t size)
   return true;
 }
 
-/* ---- blocks ---- */
+/* ---- blocks ----
+ *
+ * A sample of a class is as large as any block of it: realloc() has to grow, shrink and move the one as the other, or the
+ * blocks that it leaves in the profile would not stand for those that it leaves in slabs. Where blocks have heads each
+ * realloc() moves them, and a sample is as large as was asked. */
 
+/* Programs keep pointers to the end of a block, and a search for leaks is not to find another there: no block fills its last
+ * page. */
 static size_t pages_bytes(size_t size, size_t alignment)
 {
   size_t page = os_page_size();
-  return round_up(size + !size, page) + (alignment > page ? alignment : 0);
+  return round_up(size + 1, page) + (alignment > page ? alignment : 0);
 }
 
 static bool take_in_pages(huge_apart_t *apart, const heap_t *heap, size_t size, size_t alignment, bool *zeroed)
@@ -80,22 +86,32 @@ static void give_in_pages(const huge_apart_t *apart, const char *call)
   pages_give(huge_start(&apart->huge), huge_size(&apart->huge));
 }
 
-static size_t largest_in_pages(size_t bytes) { return round_down(bytes, os_page_size()); }
+static void cancel(profile_entry_t *entry)
+{
+  profile_cancel(entry);
+  profile_write_if_asked();
+}
+
+static size_t largest_in_pages(size_t bytes) { return max_size(round_down(bytes, os_page_size()), 1) - 1; }
 
 static const apart_source_t pages_source = {
   .take = take_in_pages, .bytes = pages_bytes, .largest = largest_in_pages, .give = give_in_pages};
 
+bool profile_has_block(const huge_t *huge) { return apart_of(huge)->source == &pages_source; }
+
 /* The entry comes first, because no stack is taken within a gate. Nobody can free the block before it leads there. */
-void *profile_take(heap_t *heap, size_t size, size_t alignment, const char *call, const void *caller, block_past_t *past)
+void *profile_take(heap_t *heap, size_t size, size_t alignment, const char *call, const void *caller, block_past_t *past,
+                   size_t *usable)
 {
   KEEPS_FRAME();
   profile_entry_t *entry = profile_enter(heap, size, caller);
   profile_write_if_asked();
   if (!entry)
     return NULL;
-  void *block = apart_take(heap, &pages_source, size, alignment, call, past), *before;
+  *usable = heap->headed ? size : heap_block_size(heap, heap_class_for(heap, size, alignment));
+  void *block = apart_take(heap, &pages_source, *usable, alignment, call, past), *before;
   if (!block || !huge_note_entry(block, entry, &before))
-    profile_cancel(entry);
+    cancel(entry);
   return block;
 }
 
@@ -105,7 +121,7 @@ void profile_note_large(heap_t *heap, void *block, size_t size, const void *call
   profile_entry_t *entry = profile_enter(heap, size, caller);
   profile_write_if_asked();
   if (entry && !large_note_entry(block, entry))
-    profile_cancel(entry);
+    cancel(entry);
 }
 
 void profile_note_resized(heap_t *heap, void *block, size_t size, const void *caller)
@@ -118,6 +134,9 @@ void profile_note_resized(heap_t *heap, void *block, size_t size, const void *ca
 }
 
 /* ---- beginning and end ---- */
+
+/* A thread that needs nothing but its spares begins to count at the next of them. */
+static void hide_spares(bool counts) { __atomic_store_n(&spare_size_at_once, counts ? 0 : SPARE_SIZE_MOST, __ATOMIC_RELAXED); }
 
 static void set_apart(heap_t *heap, bool counts)
 {
@@ -139,6 +158,7 @@ void profile_start_first(void)
   slow_paths_count = true;
   __atomic_store_n(&profile_number, next_number(), __ATOMIC_RELEASE);
   set_apart(&default_heap, true);
+  hide_spares(true);
   profile_watch_signal();
 }
 
@@ -154,10 +174,12 @@ int profile_start(uint64_t sample_bytes)
     profile_forget_lines(sample_bytes);
     __atomic_store_n(&profile_number, next_number(), __ATOMIC_RELEASE);
     __atomic_store_n(&slow_paths_count, true, __ATOMIC_RELAXED);
+    hide_spares(true);
     for (heap_t *heap = heaps_first(); heap; heap = heap->next)
       set_apart(heap, true);
   }
   lock_release(&heaps_lock);
+  profile_write_if_asked();
   thread_t *thread = thread_current();
   if (!busy && thread)
     start_counting(thread, profile_under_way());
@@ -168,6 +190,7 @@ void profile_stop(void)
 {
   lock_acquire(&heaps_lock);
   __atomic_store_n(&profile_number, 0, __ATOMIC_RELAXED);
+  hide_spares(false);
   for (heap_t *heap = heaps_first(); heap; heap = heap->next)
     set_apart(heap, false);
   lock_release(&heaps_lock);

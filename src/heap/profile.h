@@ -29,9 +29,13 @@ bool profile_counts(thread_t *thread, size_t size);
 /* The thread stops counting, if its profile has ended. True: it does not count any more. */
 COLD bool profile_let_go(thread_t *thread);
 
-/* A block apart that is in the profile. NULL: there is no memory for it, or no budget. `caller` is where the program's call
- * returns to. */
-void *profile_take(heap_t *heap, size_t size, size_t alignment, const char *call, const void *caller, block_past_t *past);
+/* A block apart that is in the profile, of a size that has a class. NULL: there is no memory for it, or no budget. `caller` is
+ * where the program's call returns to. */
+void *profile_take(heap_t *heap, size_t size, size_t alignment, const char *call, const void *caller, block_past_t *past,
+                   size_t *usable);
+
+/* A block apart is such a one. Unless it has a head it behaves as any block of its class. */
+bool profile_has_block(const huge_t *huge);
 
 /* A block that is a run or a mapping enters the profile. */
 void profile_note_large(heap_t *heap, void *block, size_t size, const void *caller);

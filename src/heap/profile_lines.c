@@ -8,6 +8,8 @@
 #include <errno.h>
 #include <string.h>
 
+#define MIX 0x9e3779b97f4a7c15u
+
 enum {
   CHAINS_OF_LINES_LOG2 = 12,
   LENGTHS_LOG2 = 3 /* lengths of blocks to a doubling: readers of a profile reckon with their mean */
@@ -41,15 +43,18 @@ static uint16_t length_of(size_t size)
   return (uint16_t)((log2 << (LENGTHS_LOG2 + 1)) + step);
 }
 
+/* Heaps of many names may have one record after the other. NULL: those that are gone. */
 static line_t **line_chain(site_t site, const heap_t *heap, uint16_t length)
 {
-  uint64_t sum = ((uint64_t)site << 16 ^ length ^ (uint64_t)(uintptr_t)heap << 24) * 0x9e3779b97f4a7c15u;
+  uint64_t sum = ((uint64_t)site << 16 ^ length ^ (uint64_t)(uintptr_t)heap << 24) * MIX;
+  for (size_t i = 0; heap && i < HEAP_NAME_SIZE && heap->name[i]; i++)
+    sum = (sum ^ (unsigned char)heap->name[i]) * MIX;
   return &line_chains[sum >> (WORD_BITS - CHAINS_OF_LINES_LOG2)];
 }
 
 static bool is_line_of(const line_t *line, const heap_t *heap)
 {
-  return line->heap == heap && !memcmp(line->heap_name, heap->name, HEAP_NAME_SIZE);
+  return line->heap == heap && (!heap || !memcmp(line->heap_name, heap->name, HEAP_NAME_SIZE));
 }
 
 static line_t *new_line(void)
@@ -61,12 +66,17 @@ static line_t *new_line(void)
   return line;
 }
 
+static line_t *find_line(line_t *line, site_t site, const heap_t *heap, uint16_t length)
+{
+  while (line && (line->of.site != site || line->length != length || !is_line_of(line, heap)))
+    line = line->next;
+  return line;
+}
+
 /* Under the lock. NULL: no memory. */
 static line_t *line_for(site_t site, const heap_t *heap, uint16_t length)
 {
-  line_t **chain = line_chain(site, heap, length), *line = *chain;
-  while (line && (line->of.site != site || line->length != length || !is_line_of(line, heap)))
-    line = line->next;
+  line_t **chain = line_chain(site, heap, length), *line = find_line(*chain, site, heap, length);
   if (line || !(line = new_line()))
     return line;
   shared_clear(line, sizeof *line);
@@ -80,10 +90,17 @@ static line_t *line_for(site_t site, const heap_t *heap, uint16_t length)
   return line;
 }
 
-static void count_live(line_t *line, uint64_t blocks, uint64_t bytes)
+static void count_live(line_t *line, uint64_t bytes)
 {
-  __atomic_fetch_add(&line->of.live_blocks, blocks, __ATOMIC_RELAXED);
+  __atomic_fetch_add(&line->of.live_blocks, 1, __ATOMIC_RELAXED);
   __atomic_fetch_add(&line->of.live_bytes, bytes, __ATOMIC_RELAXED);
+}
+
+/* The blocks come last: a line without live blocks may become another at once. */
+static void count_dead(line_t *line, uint64_t bytes)
+{
+  __atomic_fetch_sub(&line->of.live_bytes, bytes, __ATOMIC_RELAXED);
+  __atomic_fetch_sub(&line->of.live_blocks, 1, __ATOMIC_RELEASE);
 }
 
 static void count_allocated(line_t *line, uint64_t blocks, uint64_t bytes)
@@ -92,7 +109,7 @@ static void count_allocated(line_t *line, uint64_t blocks, uint64_t bytes)
   line->of.bytes += bytes;
 }
 
-profile_entry_t *profile_enter(const heap_t *heap, size_t size, const void *caller)
+profile_entry_t *profile_enter(heap_t *heap, size_t size, const void *caller)
 {
   profile_entry_t *entry = metadata_take(sizeof *entry, METADATA_ALIGNMENT);
   if (!entry)
@@ -102,8 +119,9 @@ profile_entry_t *profile_enter(const heap_t *heap, size_t size, const void *call
   line_t *line = line_for(site, heap, length_of(size));
   *entry = (profile_entry_t){line, size};
   if (line) {
+    __atomic_store_n(&heap->has_lines, true, __ATOMIC_RELAXED);
     count_allocated(line, 1, size);
-    count_live(line, 1, size);
+    count_live(line, size);
   }
   lock_release(&profile_lock);
   if (!line)
@@ -115,7 +133,7 @@ void profile_leave(profile_entry_t *entry)
 {
   if (!entry)
     return;
-  count_live(entry->line, -(uint64_t)1, -(uint64_t)entry->size);
+  count_dead(entry->line, entry->size);
   metadata_give(entry, sizeof *entry);
 }
 
@@ -127,6 +145,37 @@ void profile_cancel(profile_entry_t *entry)
     count_allocated(entry->line, -(uint64_t)1, -(uint64_t)entry->size);
   lock_release(&profile_lock);
   profile_leave(entry);
+}
+
+/* A line that was the heap's alone so far joins another, or becomes the line of those that are gone. */
+static void leave_to_the_gone(line_t *line)
+{
+  line_t **chain = line_chain(line->of.site, NULL, line->length), *to = find_line(*chain, line->of.site, NULL, line->length);
+  if (to && !__atomic_load_n(&line->of.live_blocks, __ATOMIC_ACQUIRE)) {
+    count_allocated(to, line->of.blocks, line->of.bytes);
+    line->next = unused_lines;
+    unused_lines = line;
+    __atomic_store_n(&line_count, line_count - 1, __ATOMIC_RELAXED);
+    return;
+  }
+  line->heap = NULL;
+  line->next = *chain;
+  *chain = line;
+}
+
+void profile_end_heap(heap_t *heap)
+{
+  lock_acquire(&profile_lock);
+  for (size_t i = 0; i < (size_t)1 << CHAINS_OF_LINES_LOG2; i++)
+    for (line_t **at = &line_chains[i], *line; (line = *at) != NULL;) {
+      if (!is_line_of(line, heap)) {
+        at = &line->next;
+        continue;
+      }
+      *at = line->next;
+      leave_to_the_gone(line);
+    }
+  lock_release(&profile_lock);
 }
 
 /* Old lines are looked at once more at each new profile, until nothing leads to them. */
@@ -158,17 +207,23 @@ void profile_forget_lines(uint64_t sample_bytes)
 
 static size_t copy_bytes(size_t lines) { return round_up(lines * sizeof(profile_line_t) + 1, os_page_size()); }
 
+/* A block that is freed meanwhile is in both figures, or in none. */
+static profile_line_t copy_of(const line_t *line)
+{
+  uint64_t blocks = __atomic_load_n(&line->of.live_blocks, __ATOMIC_ACQUIRE),
+           bytes = __atomic_load_n(&line->of.live_bytes, __ATOMIC_RELAXED);
+  bool live = blocks && bytes;
+  return (profile_line_t){line->of.site, live ? blocks : 0, live ? bytes : 0, line->of.blocks, line->of.bytes};
+}
+
 /* More lines may have come since they were counted. */
 static bool copy_if_room(const heap_t *heap, profile_copy_t *copy)
 {
   bool room = copy_bytes(line_count) <= copy->mapped;
   for (size_t i = 0; room && i < (size_t)1 << CHAINS_OF_LINES_LOG2; i++)
     for (const line_t *line = line_chains[i]; line; line = line->next)
-      if (!heap || is_line_of(line, heap)) {
-        profile_line_t *to = &copy->lines[copy->count++];
-        *to = (profile_line_t){line->of.site, __atomic_load_n(&line->of.live_blocks, __ATOMIC_RELAXED),
-                               __atomic_load_n(&line->of.live_bytes, __ATOMIC_RELAXED), line->of.blocks, line->of.bytes};
-      }
+      if (!heap || is_line_of(line, heap))
+        copy->lines[copy->count++] = copy_of(line);
   return room;
 }
 

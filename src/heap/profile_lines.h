@@ -12,11 +12,14 @@ typedef struct profile_entry profile_entry_t;
 
 /* A block that is about to be allocated enters the profile. NULL: there is no memory for it. `caller` is where the program's
  * call returns to. */
-profile_entry_t *profile_enter(const heap_t *heap, size_t size, const void *caller);
+profile_entry_t *profile_enter(heap_t *heap, size_t size, const void *caller);
 
 /* The block is freed, if it was in one (NULL: it was not); or it could not be had at all, and is in no profile. */
 void profile_leave(profile_entry_t *entry);
 void profile_cancel(profile_entry_t *entry);
+
+/* The heap is gone, and all of its blocks. What was allocated there is that of all heaps that are gone. */
+COLD void profile_end_heap(heap_t *heap);
 
 /* A new profile begins with no lines; one byte in so many will have its block put in it. What is live of an older one is in
  * none.

@@ -5,6 +5,8 @@
 #include "option.h"
 #include <errno.h>
 
+enum { EXIT_WAITS_MS = 2000 };
+
 typedef struct writer {
   char buffer[1024];
   text_t text;
@@ -58,8 +60,7 @@ static profile_line_t sum_of(const profile_copy_t *copy)
 }
 
 /* Blocks and bytes are those in the profile. Readers reckon from them and from the mean distance, which stands at the end of
- * the first line, how many there were in the program. If each byte is a sample there is
- * nothing to reckon. */
+ * the first line, how many there were in the program. If each byte is a sample there is nothing to reckon. */
 static void write_lines(writer_t *writer, const profile_copy_t *copy)
 {
   profile_line_t sum = sum_of(copy);
@@ -91,12 +92,15 @@ int profile_write(const heap_t *heap, int file)
 {
   profile_copy_t copy;
   int error = profile_copy_lines(heap, true, &copy);
+  profile_write_if_asked();
   return error ? error : write_copy(&copy, file);
 }
 
 /* ---- the file of an option ---- */
 
+/* Somebody asked for the file, and nobody has begun to write it since. */
 bool profile_is_asked;
+static bool is_being_written;
 
 /* EBUSY: without `waits`, and the profile is being changed. */
 static int write_to_file(bool waits)
@@ -123,27 +127,69 @@ static void say_if_lost(int error)
   warn_at_exit(path, PROFILE_IS_LOST);
 }
 
-void profile_write_file(void) { say_if_lost(write_to_file(true)); }
+/* Who finds that somebody writes leaves it to him: he looks again when he is done. */
+static bool begin_writing(void) { return !__atomic_exchange_n(&is_being_written, true, __ATOMIC_SEQ_CST); }
+static void end_writing(void) { __atomic_store_n(&is_being_written, false, __ATOMIC_SEQ_CST); }
+static bool is_asked(void) { return __atomic_load_n(&profile_is_asked, __ATOMIC_SEQ_CST); }
+static void ask(bool asked) { __atomic_store_n(&profile_is_asked, asked, __ATOMIC_SEQ_CST); }
 
-COLD void profile_write_asked(void)
+/* A thread that has the lock looks when it has left it. It may have looked before what is busy was asked for again, and so
+ * there is a second attempt. */
+static int write_once(bool waits)
 {
-  if (__atomic_exchange_n(&profile_is_asked, false, __ATOMIC_RELAXED))
-    profile_write_file();
+  ask(false);
+  int error = write_to_file(waits);
+  if (error != EBUSY)
+    return error;
+  ask(true);
+  return write_to_file(waits);
+}
+
+/* False: the profile is being changed. */
+static bool write_while_asked(bool waits)
+{
+  int error = 0;
+  while (error != EBUSY && is_asked() && begin_writing()) {
+    error = write_once(waits);
+    end_writing();
+    if (error != EBUSY)
+      say_if_lost(error);
+  }
+  return error != EBUSY;
+}
+
+COLD void profile_write_asked(void) { write_while_asked(true); }
+
+/* What another thread writes or changes is waited for. But a handler that ends the process may have interrupted this very
+ * thread in that. */
+void profile_write_file(void)
+{
+  uint64_t until = os_now_ms() + EXIT_WAITS_MS;
+  ask(true);
+  while (!write_while_asked(false) || __atomic_load_n(&is_being_written, __ATOMIC_ACQUIRE)) {
+    if (os_now_ms() > until) {
+      say_if_lost(EBUSY);
+      break;
+    }
+    os_yield();
+  }
 }
 
 /* In the handler. The thread that it interrupts may have the lock. */
 static void write_at_signal(void)
 {
-  __atomic_store_n(&profile_is_asked, true, __ATOMIC_RELAXED);
-  int error = write_to_file(false);
-  if (error == EBUSY)
-    return;
-  __atomic_store_n(&profile_is_asked, false, __ATOMIC_RELAXED);
-  say_if_lost(error);
+  ask(true);
+  write_while_asked(false);
 }
 
 void profile_watch_signal(void)
 {
   if (settings.profile_signal)
     os_watch_signal(settings.profile_signal, write_at_signal);
+}
+
+void profile_fork_child(void)
+{
+  end_writing();
+  ask(false);
 }

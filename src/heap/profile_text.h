@@ -19,8 +19,12 @@ COLD void profile_write_asked(void);
 extern INTERNAL bool profile_is_asked;
 static inline void profile_write_if_asked(void)
 {
+  __atomic_thread_fence(__ATOMIC_SEQ_CST); /* the handler asks, and then looks at the lock */
   if (unlikely(__atomic_load_n(&profile_is_asked, __ATOMIC_RELAXED)))
     profile_write_asked();
 }
+
+/* The file is the parent's to write, if somebody did. */
+void profile_fork_child(void);
 
 #endif

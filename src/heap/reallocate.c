@@ -7,6 +7,7 @@
 #include "heap/granular.h"
 #include "heap/guard.h"
 #include "heap/large.h"
+#include "heap/profile.h"
 #include "misuse.h"
 #include "os/tool.h"
 #include <errno.h>
@@ -32,9 +33,10 @@ static void shrink_in_place(located_t *at, size_t size, const char *call, const 
 {
   KEEPS_FRAME();
   wipe_tail(at, size);
-  if (located_is_apart(at))
-    apart_shorten(at->heap, at->huge, size, call);
-  else if (HAS_SYSTEM && at->huge)
+  if (located_is_apart(at)) {
+    if (!profile_has_block(at->huge))
+      apart_shorten(at->heap, at->huge, size, call);
+  } else if (HAS_SYSTEM && at->huge)
     large_resize_huge(at->heap, at->huge, size, false);
   else if (located_in_granules(at))
     granular_resize(at->heap, at->start, size);
@@ -50,6 +52,8 @@ static bool is_worth_moving(const located_t *at, size_t size)
   if (size > at->size / 2 || located_in_granules(at))
     return false;
   unsigned c = heap_class_for(at->heap, size, 1);
+  if (located_is_apart(at) && profile_has_block(at->huge))
+    return c != heap_class_for(at->heap, at->size, 1);
   if (HAS_SYSTEM && at->huge)
     return c || !large_is_huge(at->heap, size, 1);
   return at->bin ? c != at->bin->size_class : c != 0;

@@ -8,25 +8,33 @@
 
 enum {
 #if UINTPTR_MAX > UINT32_MAX
-  BYTES_LOG2 = 30,
+  BYTES_LOG2 = 32, /* a million pages of 4 KiB */
 #else
   BYTES_LOG2 = 26,
 #endif
   OPENED = 1 << 20,    /* bytes in a step */
-  SHARE_OF_LIMIT = 8,  /* of a limit on address space, this part at most */
+  SHARE_OF_LIMIT = 32, /* of a limit on address space, this part at most */
   KEPT_LEAST = 1 << 20 /* so many bytes of free pages are kept, or as many as are taken */
 };
 
 lock_t pages_lock;
 static char *stretch; /* NULL: there is none yet */
 static size_t count;  /* of its pages */
-static size_t opened; /* and of those that can be used */
+static size_t opened; /* of them; but the first is never used */
 static size_t taken, kept;
 static uint64_t *dirty;
 static span_tree_t unused;
 
 /* It is read without the lock. */
 static void count_kept_pages(size_t by) { __atomic_store_n(&kept, kept + by, __ATOMIC_RELAXED); }
+
+char *pages_stretch(size_t *bytes)
+{
+  lock_acquire(&pages_lock);
+  *bytes = stretch ? count * os_page_size() : 0;
+  lock_release(&pages_lock);
+  return stretch;
+}
 
 static size_t bytes_of(size_t pages) { return pages * os_page_size(); }
 static char *page_at(size_t page) { return stretch + bytes_of(page); }
@@ -39,7 +47,8 @@ static bool begin_pages(void)
   size_t limit = os_memory_limit(), bytes = (size_t)1 << BYTES_LOG2;
   if (limit != SIZE_MAX && limit / SHARE_OF_LIMIT < bytes)
     bytes = round_down(limit / SHARE_OF_LIMIT, OPENED);
-  size_t pages = bytes / os_page_size(), words = round_up(words_of(pages) * sizeof(uint64_t), os_page_size());
+  size_t pages = min_size(bytes / os_page_size(), SPAN_BITS_MOST),
+         words = round_up(words_of(pages) * sizeof(uint64_t), os_page_size());
   uint64_t *maps = pages / WORD_BITS ? os_map(words, os_page_size()) : NULL;
   stretch = maps ? os_reserve(bytes) : NULL;
   if (!stretch) {
@@ -49,19 +58,21 @@ static bool begin_pages(void)
   }
   os_wish_huge_pages(stretch, bytes, false);
   count = pages;
+  opened = 1; /* `stretch` leads to the first page, and a search for leaks would find a block there */
   dirty = maps + pages / WORD_BITS;
-  span_tree_init(&unused, maps, dirty + pages / WORD_BITS, pages);
-  span_set(&unused, 0, pages);
+  span_tree_of_zeroes(&unused, maps, dirty + pages / WORD_BITS, pages);
   return true;
 }
 
-static bool open_up_to(size_t page)
+/* So many more pages, one behind the other. Free ones at the end of what is open are not counted for that. */
+static bool open_more(size_t pages)
 {
-  size_t end = min_size(round_up(page, max_size(OPENED / os_page_size(), 1)), count);
-  if (page <= opened)
-    return true;
-  if (!os_open(page_at(opened), bytes_of(end - opened)))
+  if (!stretch && !begin_pages())
     return false;
+  size_t end = opened + round_up(pages, max_size(OPENED / os_page_size(), 1));
+  if (end > count || !os_open(page_at(opened), bytes_of(end - opened)))
+    return false;
+  span_set(&unused, opened, end);
   opened = end;
   return true;
 }
@@ -80,9 +91,12 @@ static size_t make_clean(size_t from, size_t to)
 
 static void *take_pages(size_t pages, bool *zeroed)
 {
-  size_t at = stretch || begin_pages() ? span_find(&unused, pages) : SPAN_NONE;
-  if (at == SPAN_NONE || !open_up_to(at + pages))
-    return NULL;
+  size_t at = stretch ? span_find(&unused, pages) : SPAN_NONE;
+  if (at == SPAN_NONE) {
+    if (!open_more(pages))
+      return NULL;
+    at = span_find(&unused, pages);
+  }
   span_clear(&unused, at, at + pages);
   size_t had = make_clean(at, at + pages);
   *zeroed = !had;

@@ -19,6 +19,9 @@ size_t pages_trim(void);
 /* How many bytes of memory free pages have. */
 size_t pages_kept(void);
 
+/* The stretch. *bytes is 0 while there is none. */
+char *pages_stretch(size_t *bytes);
+
 extern lock_t pages_lock;
 
 #endif

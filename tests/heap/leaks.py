@@ -74,6 +74,7 @@ class Leaks(unittest.TestCase):
                      "keep-in-a-long-block"):
             with self.subTest(case):
                 self.assert_quiet(case)
+                self.assert_quiet(case, "leaks=exit,profile=/dev/null,sample_bytes=1")
 
     def test_exit_on_a_stack_in_static_data(self):
         self.assert_quiet("keep-below-a-thread")
@@ -105,12 +106,14 @@ class Leaks(unittest.TestCase):
 
     def test_lost(self):
         for options in ("leaks=exit", "leaks=all", "leaks=exit,sites=1", "checked=1,leaks=exit", "sites=0,leaks=exit",
-                        "guarded=1,leaks=exit", "leaks=exit,guard_sample=1"):
+                        "guarded=1,leaks=exit", "leaks=exit,guard_sample=1", "leaks=exit,profile=/dev/null,sample_bytes=1",
+                        "leaks=exit,profile=/dev/null,sample_bytes=100"):
             self.assert_says("lose", self.LOST, options)
 
     def test_lost_large(self):
-        self.assert_says("lose-large", rf"tidepool: the default heap ended with 1 block, 5,242,880 bytes lost: "
-                                       rf"1 from {place('take')}{MORE}")
+        for options in ("leaks=exit", "leaks=exit,profile=/dev/null,sample_bytes=1"):
+            self.assert_says("lose-large", rf"tidepool: the default heap ended with 1 block, 5,242,880 bytes lost: "
+                                           rf"1 from {place('take')}{MORE}", options)
 
     def test_a_long_mapping(self):
         if not is_sanitized():

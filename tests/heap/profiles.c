@@ -63,3 +63,41 @@ profile_sums_t profile_of(pool_heap_t *heap, const char *function)
   fclose(file);
   return sums;
 }
+
+_Thread_local volatile int calls;
+
+OPAQUE void *small_here(size_t size)
+{
+  void *block = pool_alloc(size);
+  calls++;
+  return block;
+}
+
+OPAQUE void *zeroed_here(size_t size)
+{
+  void *block = pool_zalloc(size);
+  calls++;
+  return block;
+}
+
+OPAQUE void *of_heap_here(pool_heap_t *heap, size_t size)
+{
+  void *block = pool_heap_alloc(heap, size);
+  calls++;
+  return block;
+}
+
+OPAQUE void *grown_here(void *block, size_t size)
+{
+  block = pool_realloc(block, size);
+  calls++;
+  return block;
+}
+
+void assert_near(double estimate, double truth, double n) { assert_true(fabs(estimate - truth) <= truth * 6 / sqrt(n)); }
+
+void begin(uint64_t sample_bytes)
+{
+  assert_true(pool_profile_start(sample_bytes));
+  assert_int_equal(profile_of(NULL, NULL).lines, 0);
+}

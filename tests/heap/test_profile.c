@@ -1,42 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * Profiles: what they say of places, what blocks that are in one are like, and that nothing is left of one that has ended. */
+ * Profiles: what they say of places, and that nothing is left of one that has ended. */
 #include "heap/heap.h"
 #include "profiles.h"
 #include <math.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-/* Where blocks come from. The compiler must not see through the calls, nor make jumps of them. */
-#define OPAQUE __attribute__((noinline, noclone))
-static _Thread_local volatile int calls;
-
-OPAQUE static void *small_here(size_t size)
-{
-  void *block = pool_alloc(size);
-  calls++;
-  return block;
-}
-
-OPAQUE static void *zeroed_here(size_t size)
-{
-  void *block = pool_zalloc(size);
-  calls++;
-  return block;
-}
-
-OPAQUE static void *of_heap_here(pool_heap_t *heap, size_t size)
-{
-  void *block = pool_heap_alloc(heap, size);
-  calls++;
-  return block;
-}
-
-OPAQUE static void *grown_here(void *block, size_t size)
-{
-  block = pool_realloc(block, size);
-  calls++;
-  return block;
-}
 
 OPAQUE static object_pool_t *pool_here(pool_heap_t *heap)
 {
@@ -49,15 +17,6 @@ OPAQUE static object_pool_t *pool_here(pool_heap_t *heap)
  */
 enum { KNOWS_PLACES = !SANITIZED && sizeof(void *) > 4 };
 static const char *from(const char *function) { return KNOWS_PLACES ? function : NULL; }
-
-/* Six times the standard deviation of a sum of `n` blocks that are in a profile. */
-static void assert_near(double estimate, double truth, double n) { assert_true(fabs(estimate - truth) <= truth * 6 / sqrt(n)); }
-
-static void begin(uint64_t sample_bytes)
-{
-  assert_true(pool_profile_start(sample_bytes));
-  assert_int_equal(profile_of(NULL, NULL).lines, 0);
-}
 
 /* ---- what it says ---- */
 
@@ -137,121 +96,6 @@ static void of_heaps(void **state)
   assert_true(profile_of(NULL, NULL).in_profile == 0);
   pool_profile_stop();
   assert_true(check_everything());
-}
-
-/* ---- what blocks are like ---- */
-
-/* Every allocation, of whatever size and alignment, with all blocks in the profile and with some of them. */
-static void as_any(uint64_t sample_bytes)
-{
-  dice_t dice = {sample_bytes};
-  pool_heap_t *heap = heap_with((pool_heap_options_t){.name = "any"}), *default_heap_ = pool_heap_default();
-  void *slots[200] = {0};
-  size_t sizes[200];
-  begin(sample_bytes);
-  for (int i = 0; i < 20000; i++) {
-    size_t at = dice_below(&dice, 200), size = dice_below(&dice, (size_t)1 << dice_below(&dice, 19)),
-           alignment = (size_t)1 << dice_below(&dice, 17);
-    pool_heap_t *of = at % 2 ? heap : default_heap_;
-    if (slots[at]) {
-      must(pattern_holds(slots[at], sizes[at], at) && pool_in_use(slots[at]) && pool_heap_of(slots[at]) == of);
-      must(pool_usable_size(slots[at]) >= sizes[at]);
-    }
-    switch (dice_below(&dice, 5)) {
-    case 0: {
-      char *grown = pool_heap_realloc(of, slots[at], size + 1);
-      must(grown && (!slots[at] || pattern_kept(grown, min_size(sizes[at], size + 1), sizes[at], at)));
-      slots[at] = grown;
-      size++;
-      break;
-    }
-    case 1:
-      pool_heap_free(of, slots[at]);
-      must(slots[at] = pool_heap_zalloc(of, size));
-      must(all_zero(slots[at], size));
-      break;
-    case 2:
-      pool_heap_free(of, slots[at]);
-      must(slots[at] = pool_heap_aligned_alloc(of, alignment, size));
-      must((uintptr_t)slots[at] % alignment == 0);
-      break;
-    case 3:
-      pool_free(slots[at]);
-      must(slots[at] = at % 2 ? pool_heap_calloc(of, 1, size) : pool_calloc(1, size));
-      must(all_zero(slots[at], size));
-      break;
-    default:
-      pool_heap_free(of, slots[at]);
-      must(slots[at] = pool_heap_alloc(of, size));
-    }
-    sizes[at] = size;
-    pattern_write(slots[at], sizes[at], at);
-    if (i % 1000 == 500)
-      must(check_everything());
-  }
-  for (size_t i = 0; i < 200; i++)
-    pool_free(slots[i]);
-  must(profile_of(NULL, NULL).in_profile == 0);
-  pool_profile_stop();
-  pool_heap_destroy(heap);
-}
-
-static void any_blocks(void **state)
-{
-  (void)state;
-  as_any(1);
-  as_any(3000);
-}
-
-/* A budget holds, also while a block takes a page of its own; and a heap that is full of such blocks has what it had. */
-static void budgets(void **state)
-{
-  (void)state;
-  enum { BUDGET = 16 << 20 };
-  pool_heap_t *heap = heap_with_budget(BUDGET);
-  list_t list = {0};
-  begin(1);
-  size_t count = list_exhaust(&list, heap, 64);
-  assert_true(count > 1000 && stats_of(heap).held_bytes <= BUDGET && stats_of(heap).peak_held_bytes <= BUDGET);
-  assert_true(profile_of(heap, NULL).in_profile > 1000);
-  list_free(&list, heap);
-  pool_profile_stop();
-  assert_true(list_exhaust(&list, heap, 64) > BUDGET / 64 * 9 / 10);
-  list_free(&list, heap);
-  assert_true(stats_of(heap).live_blocks == 0);
-  pool_heap_destroy(heap);
-}
-
-static pool_heap_t *heap_of_kind(unsigned flags) { return heap_with((pool_heap_options_t){.name = "kind", .flags = flags}); }
-
-/* Of kinds that other tests are about, here only that they go on as they do. */
-static void kinds_of_heaps(void **state)
-{
-  (void)state;
-  static const unsigned flags[] = {POOL_HEAP_CHECKED, POOL_HEAP_SITES, POOL_HEAP_ZERO_ON_FREE, POOL_HEAP_SINGLE_THREAD,
-                                   POOL_HEAP_GUARDED};
-  static char memory[64 << 10];
-  begin(1);
-  for (size_t i = 0; i < COUNT_OF(flags); i++) {
-    pool_heap_t *heap = heap_of_kind(flags[i]);
-    char *block = of_heap_here(heap, 100);
-    memset(block, 1, 100);
-    assert_true(flags[i] == POOL_HEAP_GUARDED || profile_of(heap, NULL).live_bytes == 100);
-    assert_int_equal(stats_of(heap).live_blocks, 1);
-    block = pool_heap_realloc(heap, block, 200000);
-    assert_true(block && block[99] == 1);
-    pool_heap_free(heap, block);
-    assert_true(profile_of(heap, NULL).in_profile == 0 && check_heap(heap));
-    pool_heap_destroy(heap);
-  }
-  pool_heap_t *guest = heap_with((pool_heap_options_t){.memory = memory, .memory_size = sizeof memory});
-  pool_heap_t *reserved = heap_with((pool_heap_options_t){.reserve = 1 << 20}), *bounded = heap_with_budget(1 << 20);
-  must(of_heap_here(guest, 100) && of_heap_here(reserved, 100) && of_heap_here(bounded, 100));
-  assert_true(profile_of(guest, NULL).lines + profile_of(reserved, NULL).lines + profile_of(bounded, NULL).lines == 0);
-  pool_heap_destroy(guest);
-  pool_heap_destroy(reserved);
-  pool_heap_destroy(bounded);
-  pool_profile_stop();
 }
 
 /* ---- beginning and end ---- */
@@ -413,6 +257,36 @@ static void forks(void **state)
   pool_profile_stop();
 }
 
+/* A thread that frees and takes the same large block, and nothing else. */
+static void *turn_spares(void *stopped)
+{
+  int turns = 0;
+  while (!__atomic_load_n((int *)stopped, __ATOMIC_ACQUIRE)) {
+    pool_free(small_here(100000));
+    if (++turns == 100)
+      __atomic_store_n(&handed[0], handed, __ATOMIC_RELEASE);
+  }
+  return NULL;
+}
+
+static void nothing_but_spares(void **state)
+{
+  (void)state;
+  int stopped = 0;
+  pthread_t thread;
+  assert_int_equal(pthread_create(&thread, NULL, turn_spares, &stopped), 0);
+  while (!__atomic_load_n(&handed[0], __ATOMIC_ACQUIRE))
+    usleep(100);
+  assert_true(pool_profile_start(1000));
+  for (int i = 0; i < 10000 && profile_of(NULL, NULL).blocks < 100; i++)
+    usleep(1000);
+  assert_true(profile_of(NULL, NULL).blocks >= 100);
+  pool_profile_stop();
+  __atomic_store_n(&stopped, 1, __ATOMIC_RELEASE);
+  assert_int_equal(pthread_join(thread, NULL), 0);
+  handed[0] = NULL;
+}
+
 static int load(void **state)
 {
   (void)state;
@@ -423,12 +297,18 @@ static int load(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(wrong_arguments),     cmocka_unit_test(of_sites),
-    cmocka_unit_test(of_every_block),      cmocka_unit_test(of_heaps),
-    cmocka_unit_test(any_blocks),          cmocka_unit_test(budgets),
-    cmocka_unit_test(kinds_of_heaps),      cmocka_unit_test(ended),
-    cmocka_unit_test(one_after_the_other), cmocka_unit_test(threads),
-    cmocka_unit_test(memory_goes_back),    cmocka_unit_test(forks),
+    cmocka_unit_test(wrong_arguments),
+    cmocka_unit_test(of_sites),
+    cmocka_unit_test(of_every_block),
+    cmocka_unit_test(of_heaps),
+
+    cmocka_unit_test(ended),
+    cmocka_unit_test(one_after_the_other),
+    cmocka_unit_test(threads),
+    cmocka_unit_test(memory_goes_back),
+    cmocka_unit_test(forks),
+
+    cmocka_unit_test(nothing_but_spares),
   };
   return cmocka_run_group_tests_name("profile", tests, load, NULL);
 }

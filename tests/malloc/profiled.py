@@ -2,7 +2,7 @@
 """Has a profile taken of a program that allocates known numbers of blocks at known places, and compares what pprof makes of it:
 each place within 5 %, which is more than four standard deviations. Also the file of the option, and the signal.
 
-usage: profiled.py PROGRAM LIBRARY"""
+usage: profiled.py PROGRAM PROFILE_SIGNALS LIBRARY"""
 
 import os
 import pathlib
@@ -55,7 +55,7 @@ def is_right(program, profile):
 
 
 def main():
-    program, library = sys.argv[1], preloading.preloadable(sys.argv[2])
+    program, signals, library = sys.argv[1], sys.argv[2], preloading.preloadable(sys.argv[3])
     with tempfile.TemporaryDirectory() as folder:
         said = run(program, library, f"profile={folder}/%p.heap,sample_bytes={SAMPLE_BYTES}", str(THOUSANDS))
         profiles = list(pathlib.Path(folder).glob("*.heap"))
@@ -68,6 +68,11 @@ def main():
         match = re.fullmatch(r"heap profile: (\d+): (\d+) \[(\d+): (\d+)\] @ heapprofile", head)
         if said or not match or not 10_000 <= int(match[3]) < 10_100 or not 5_000 <= int(match[1]) < 5_100:
             sys.exit(f"by a signal: {said} {head}")
+        number = str(int(signal.SIGUSR2))
+        options = f"profile={by_signal},profile_signal={number},sample_bytes=1"
+        said = run(signals, library, options, str(by_signal), number, "1500")
+        if said:
+            sys.exit(f"by many signals: {said}")
         said = run(program, library, f"profile={folder}/none/file", "1")
         if said != f"tidepool: {folder}/none/file: cannot be written; the profile of profile=FILE is lost\n":
             sys.exit(f"a folder that is not there: {said}")
