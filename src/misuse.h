@@ -123,9 +123,9 @@ struct pool_heap;
 /* The file of stats=exit:FILE could not be made, or the disk is full. The program goes on.
  * Do: Name a file that the process may write. */
 
-#define EXPORT_IS_OFF "cannot be made; export=1 is off"
-/* The file by which other processes see the figures could not be made, or no thread could be started. The program goes on.
- * Do: See that there is a /dev/shm that the process may write, with room for a page. */
+#define EXPORT_IS_OFF "figures cannot be shared with other processes"
+/* There was no memory for them, no descriptor, or no thread could be started. The program goes on.
+ * Do: Look at the limits of the process (ulimit -a). */
 
 #define OPTION_TOO_LONG "an option is too long, ignored"
 /* A part of TIDEPOOL_OPTIONS between two commas is longer than any option can be.

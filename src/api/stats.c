@@ -41,13 +41,14 @@ bool pool_heap_stats_sized(pool_heap_t *heap, pool_stats_t *stats, size_t size)
 
 /* ---- JSON ---- */
 
-/* Every figure but the first of an object goes through here, so the comma stands in front. */
+/* Every figure but the first of an object goes through here, so the comma stands in front. Readers of JSON know no larger
+ * number, which may be a budget. */
 static void number(text_t *text, const char *key, uint64_t value)
 {
   text_string(text, ",\"");
   text_string(text, key);
   text_string(text, "\":");
-  text_number(text, value);
+  text_number(text, value < INT64_MAX ? value : INT64_MAX);
 }
 
 static void write_bin(text_t *text, const bin_figures_t *f, bool first)
@@ -144,8 +145,8 @@ static void write_object_pool(const object_pool_figures_t *f, void *context)
   text_char(text, '}');
 }
 
-/* The object pools are asked after the lock is open, because they take it themselves. */
-/* `before` stands in front of the first key. */
+/* The object pools are asked after the lock is open, because they take it themselves. `before` stands in front of the first
+ * key. */
 static size_t write_everything(char *buffer, size_t size, const char *before)
 {
   text_t text = {buffer, buffer ? size : 0, 0};
@@ -216,7 +217,7 @@ static void print_figures(void)
  * or were when the process was forked; one that has a heap to itself takes no lock. */
 static void verify_heaps(void)
 {
-  bool alone = os_single_threaded() && !fork_lost_threads;
+  bool alone = export_is_alone() && !fork_lost_threads;
   lock_acquire(&heaps_lock);
   for (heap_t *heap = heaps_first(); heap; heap = heap->next)
     if (!heap->lock.solo || alone)
@@ -231,7 +232,7 @@ static void verify_heaps(void)
  * is theirs, if they are still there, unless they can be reached. */
 static void drain_heaps(void)
 {
-  bool alone = os_single_threaded() && !fork_lost_threads;
+  bool alone = export_is_alone() && !fork_lost_threads;
   lock_acquire(&heaps_lock);
   for (heap_t *heap = heaps_first(); heap; heap = heap->next)
     if (!heap->lock.solo || alone)
@@ -241,6 +242,8 @@ static void drain_heaps(void)
 
 __attribute__((destructor)) static void finish(void)
 {
+  if (HAS_SYSTEM && settings.export)
+    export_end();
   if (HAS_SYSTEM && manager_is_up() && settings.check_at_exit)
     drain_heaps();
   if (HAS_SYSTEM && manager_is_up())
@@ -251,8 +254,6 @@ __attribute__((destructor)) static void finish(void)
     profile_write_file();
   if (HAS_SYSTEM && settings.stats_at_exit)
     print_figures();
-  if (HAS_SYSTEM && settings.export)
-    export_end();
 }
 
 /* Threads can be made from here on: where the manager came up before its library was begun, this is what starts that of

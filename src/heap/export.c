@@ -1,97 +1,112 @@
 /* SPDX-License-Identifier: MIT */
 #include "heap/export.h"
-#include "base/text.h"
 #include "heap/export_page.h"
-#include "heap/heap.h"
 #include "misuse.h"
 #include "option.h"
 
+enum {
+  LOOK_MS = 1000, /* so often the thread looks whether it is the last, and whether what it shares is still open */
+  END_MS = 2000   /* a handler of signals that ends the process may have interrupted what the thread waits for */
+};
+
 size_t (*export_figures)(char *buffer, size_t size);
 
-static export_page_t *page;
+static os_shared_t shared;
+static export_page_t *page;   /* at shared.start */
 static uint32_t page_process; /* which has it: a child that was made without fork() finds the pointer, and no page */
+static bool ends, has_ended;
 
-typedef char path_t[64];
+/* ---- the thread ---- */
 
-static void name_file(path_t path, bool is_complete)
+/* Others can write to the page, so it is not believed how long it is. */
+static size_t room_for_text(void)
 {
-  text_t text = {path, sizeof(path_t), 0};
-  text_string(&text, is_complete ? EXPORT_FOLDER EXPORT_NAME : EXPORT_FOLDER "." EXPORT_NAME);
-  text_number(&text, os_process());
-  text_char(&text, '.');
-  text_number(&text, os_process_namespace());
-  text_finish(&text);
+  uint64_t wanted = __atomic_load_n(&page->capacity, __ATOMIC_ACQUIRE);
+  size_t bytes = wanted < EXPORT_MOST - sizeof *page ? (size_t)wanted + sizeof *page : EXPORT_MOST;
+  if (bytes > shared.size && os_share_more(&shared, bytes))
+    page = shared.start;
+  return min_size(bytes, shared.size) - sizeof *page;
 }
 
-/* Another thread may be at the same place of the file, if two processes ask: so the sequence is odd meanwhile. What does not
- * fit is not there at all: half a text is none. */
+/* Who asked before may still be at the text: so the sequence is odd meanwhile. What does not fit is not there at all: half a
+ * text is none. */
 static void write_figures(void)
 {
-  uint64_t capacity = __atomic_load_n(&page->capacity, __ATOMIC_ACQUIRE);
-  size_t most = EXPORT_MOST - sizeof *page, size = capacity < most ? (size_t)capacity : most;
-  __atomic_store_n(&page->sequence, page->sequence + 1, __ATOMIC_RELAXED);
+  size_t size = room_for_text();
+  uint32_t sequence = page->sequence | 1;
+  __atomic_store_n(&page->sequence, sequence, __ATOMIC_RELAXED);
   __atomic_thread_fence(__ATOMIC_RELEASE);
   size_t length = export_figures((char *)(page + 1), size);
   page->length = length < size ? (uint32_t)length : 0;
   page->needed = length + 1;
   page->written_ms = os_now_ms();
-  __atomic_store_n(&page->sequence, page->sequence + 1, __ATOMIC_RELEASE);
+  __atomic_store_n(&page->sequence, sequence + 1, __ATOMIC_RELEASE);
+}
+
+static int make_page(void)
+{
+  int error = os_share_memory(EXPORT_NAME, EXPORT_FIRST_BYTES, &shared);
+  if (error)
+    return error;
+  page_process = os_process();
+  page = shared.start;
+  *page = (export_page_t){
+    .mark = EXPORT_MARK, .header_bytes = sizeof *page, .capacity = EXPORT_FIRST_BYTES - sizeof *page, .process = page_process};
+  __atomic_store_n(&page->version, EXPORT_VERSION, __ATOMIC_RELEASE);
+  return 0;
+}
+
+static bool is_ending(void) { return __atomic_load_n(&ends, __ATOMIC_ACQUIRE); }
+
+/* A program may close all that it finds open; then new memory is shared. The last thread of a program ends it. */
+static bool goes_on(void)
+{
+  if (is_ending() || os_threads() == 1)
+    return false;
+  if (os_is_shared(&shared))
+    return true;
+  os_end_shared(&shared);
+  bool made = make_page() == 0;
+  page = made ? page : NULL;
+  return made;
 }
 
 /* Who asks between the look and the answer is told what was written before, and asks again. */
 static void answer_for_ever(void)
 {
+  uint64_t looked = os_now_ms();
   for (;;) {
     uint32_t asked = __atomic_load_n(&page->asked, __ATOMIC_ACQUIRE);
-    if (asked == page->answered) {
-      os_wait_shared(&page->asked, asked);
-      continue;
+    if (asked == page->answered)
+      os_wait_shared(&page->asked, asked, LOOK_MS);
+    if (is_ending() || os_now_ms() - looked >= LOOK_MS) {
+      if (!goes_on())
+        return;
+      looked = os_now_ms();
     }
+    asked = __atomic_load_n(&page->asked, __ATOMIC_ACQUIRE);
+    if (asked == page->answered)
+      continue;
     write_figures();
     __atomic_store_n(&page->answered, asked, __ATOMIC_RELEASE);
     os_wake_shared(&page->answered);
   }
 }
 
-/* A file that has the name is complete, and its process has it mapped. One that is left of a process of the same number is
- * replaced. */
-static int make_page(void)
-{
-  path_t path, temporary;
-  void *mapped;
-  name_file(path, true);
-  name_file(temporary, false);
-  int error = os_share_page(temporary, EXPORT_FIRST_BYTES, EXPORT_MOST, &mapped);
-  if (error)
-    return error;
-  page = mapped;
-  *page = (export_page_t){.mark = EXPORT_MARK,
-                          .version = EXPORT_VERSION,
-                          .header_bytes = sizeof *page,
-                          .capacity = EXPORT_FIRST_BYTES - sizeof *page};
-  page_process = os_process();
-  error = os_rename(temporary, path);
-  if (error) {
-    os_remove(temporary);
-    return error;
-  }
-  error = os_start_thread(answer_for_ever);
-  if (error)
-    os_remove(path);
-  return error;
-}
+/* ---- beginning and end ---- */
 
 COLD static void begin(void)
 {
   int error = make_page();
-  if (!error)
-    return;
-  if (page)
-    os_unmap(page, EXPORT_MOST);
-  page = NULL;
-  path_t path;
-  name_file(path, true);
-  warn(path, EXPORT_IS_OFF);
+  if (!error) {
+    error = os_start_thread(answer_for_ever);
+    if (error) {
+      os_end_shared(&shared);
+      page = NULL;
+    }
+  }
+  if (error)
+    warn("export=1", EXPORT_IS_OFF);
 }
 
 void export_begin_if(void)
@@ -103,14 +118,18 @@ void export_begin_if(void)
 
 void export_end(void)
 {
-  path_t path;
   if (!page || page_process != os_process())
     return;
-  name_file(path, true);
-  os_remove(path);
+  __atomic_store_n(&ends, true, __ATOMIC_RELEASE);
+  os_wake_shared(&page->asked);
+  has_ended = os_join_thread(END_MS);
 }
 
+bool export_is_alone(void) { return os_single_threaded() || (has_ended && os_threads() == 1); }
+
 /* ---- forks ---- */
+
+bool export_is_due;
 
 static THREAD_LOCAL bool was_alone;
 
@@ -118,7 +137,16 @@ void export_fork_prepare(void) { was_alone = page && page_process == os_process(
 
 void export_fork_child(void)
 {
+  if (!page)
+    return;
   page = NULL;
-  if (was_alone)
+  shared.size = 0; /* it is not mapped here */
+  os_end_shared(&shared);
+  __atomic_store_n(&export_is_due, was_alone, __ATOMIC_RELAXED);
+}
+
+COLD void export_begin_due(void)
+{
+  if (__atomic_exchange_n(&export_is_due, false, __ATOMIC_RELAXED))
     begin();
 }

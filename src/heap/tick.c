@@ -6,6 +6,7 @@
  * then gives the memory to the system. */
 #include "heap/tick.h"
 #include "bin/due.h"
+#include "heap/export.h"
 #include "heap/granular.h"
 #include "heap/large.h"
 #include "heap/quarantine.h"
@@ -112,6 +113,7 @@ static void go_on_purging(uint64_t now_ms)
  * spread over later calls of any thread, so that no call is long. */
 COLD void heap_look_at_clock(thread_t *thread)
 {
+  export_begin_if_due();
   if (settings.purge_delay_ms == PURGE_NEVER)
     return;
   uint64_t now = os_now_ms();

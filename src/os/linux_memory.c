@@ -230,20 +230,23 @@ bool os_copy_memory(void *to, uintptr_t from, size_t size)
   return copied;
 }
 
+/* The first thread is counted also when it has ended, as long as there are others. The state of all is said to be its own. */
 unsigned os_threads(void)
 {
   int saved = errno;
   char line[LINE_SIZE];
   lines_t lines = {.file = open_file("/proc/self/status")};
-  unsigned threads = 0;
-  while (lines.file >= 0 && !threads && next_line(&lines, line, sizeof line))
+  unsigned threads = 0, ended = 0;
+  while (lines.file >= 0 && !threads && next_line(&lines, line, sizeof line)) {
+    ended |= !strncmp(line, "State:\tZ", 8);
     if (!strncmp(line, "Threads:\t", 9))
       for (const char *at = line + 9; *at >= '0' && *at <= '9'; at++)
         threads = threads * 10 + (unsigned)(*at - '0');
+  }
   if (lines.file >= 0)
     close_file(lines.file);
   errno = saved;
-  return threads;
+  return threads - (ended && threads);
 }
 
 size_t os_mappings_now(void)

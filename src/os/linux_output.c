@@ -108,20 +108,6 @@ void os_close_file(int file)
   errno = saved;
 }
 
-void os_remove(const char *path)
-{
-  int saved = errno;
-  unlink(path);
-  errno = saved;
-}
-
-int os_rename(const char *path, const char *new_path)
-{
-  int saved = errno, error = rename(path, new_path) ? errno : 0;
-  errno = saved;
-  return error;
-}
-
 /* To write more than the process may would end it by a signal. */
 static bool may_write(size_t size)
 {
@@ -129,37 +115,107 @@ static bool may_write(size_t size)
   return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur >= size;
 }
 
-/* Zeroes are written, and the file is not just made longer: where the file system is full this is what says so, and not a
- * signal at the first access. */
-static int fill_and_map(int file, size_t size, size_t most, void **mapped)
+/* ---- memory for others ---- */
+
+enum {
+  SHARED_FILE_LEAST = 500, /* where programs that close descriptors do not look, if it may be so high */
+  ADD_SEALS = 1024 + 9,    /* as <linux/fcntl.h> has them, which is not everywhere */
+  SEAL_SHRINK = 2,
+  MEMORY_CLOEXEC = 1,
+  MEMORY_SEALS = 2
+};
+
+/* Its memory is written to, not just there by its length: where there is none this is what says so, and not a signal at the
+ * first access. */
+static int fill_shared(int file, size_t size)
 {
   static const char zeroes[512];
   int error = may_write(size) ? 0 : EFBIG;
   for (size_t at = 0; at < size && !error; at += sizeof zeroes)
     error = os_write(file, zeroes, min_size(sizeof zeroes, size - at));
-  void *start = error ? MAP_FAILED : mmap(NULL, most, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  if (!error && start == MAP_FAILED)
-    error = errno;
-  if (!error && madvise(start, most, MADV_DONTFORK) != 0) {
-    error = errno;
-    munmap(start, most);
+  return !error && fcntl(file, ADD_SEALS, SEAL_SHRINK) != 0 ? errno : error;
+}
+
+static int map_shared(os_shared_t *shared, size_t size)
+{
+  void *start = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, shared->file, 0);
+  if (start == MAP_FAILED)
+    return errno;
+  if (madvise(start, size, MADV_DONTFORK) != 0) {
+    int error = errno;
+    munmap(start, size);
+    return error;
   }
-  *mapped = start;
+  shared->start = start;
+  shared->size = size;
+  return 0;
+}
+
+static int open_shared(const char *name)
+{
+  int file = (int)syscall(SYS_memfd_create, name, MEMORY_CLOEXEC | MEMORY_SEALS);
+  int high = file >= 0 ? fcntl(file, F_DUPFD_CLOEXEC, SHARED_FILE_LEAST) : -1;
+  if (high < 0)
+    return file;
+  syscall(SYS_close, file);
+  return high;
+}
+
+int os_share_memory(const char *name, size_t size, os_shared_t *shared)
+{
+  int saved = errno;
+  struct stat about;
+  *shared = (os_shared_t){.file = open_shared(name)};
+  int error = shared->file < 0 ? errno : fill_shared(shared->file, size);
+  if (!error && fstat(shared->file, &about) != 0)
+    error = errno;
+  if (!error) {
+    shared->device = about.st_dev;
+    shared->inode = about.st_ino;
+    error = map_shared(shared, size);
+  }
+  if (error && shared->file >= 0)
+    syscall(SYS_close, shared->file);
+  errno = saved;
   return error;
 }
 
-int os_share_page(const char *path, size_t size, size_t most, void **mapped)
+static bool look_at_shared(const os_shared_t *shared, struct stat *about)
 {
-  int saved = errno, flags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW | O_LARGEFILE;
-  unlink(path); /* what another process of this number has left */
-  int file = (int)syscall(SYS_openat, AT_FDCWD, path, flags, 0600);
-  int error = file < 0 ? errno : fill_and_map(file, size, most, mapped);
-  if (file >= 0)
-    syscall(SYS_close, file);
-  if (file >= 0 && error)
-    unlink(path);
+  return fstat(shared->file, about) == 0 && about->st_dev == shared->device && about->st_ino == shared->inode;
+}
+
+bool os_is_shared(const os_shared_t *shared)
+{
+  int saved = errno;
+  struct stat about;
+  bool is = look_at_shared(shared, &about);
   errno = saved;
-  return error;
+  return is;
+}
+
+bool os_share_more(os_shared_t *shared, size_t size)
+{
+  int saved = errno;
+  struct stat about;
+  os_shared_t before = *shared;
+  bool is = look_at_shared(shared, &about);
+  size = is ? min_size(size, (size_t)about.st_size) : 0;
+  is = size > before.size && map_shared(shared, size) == 0;
+  if (is)
+    munmap(before.start, before.size);
+  errno = saved;
+  return is;
+}
+
+void os_end_shared(os_shared_t *shared)
+{
+  int saved = errno;
+  struct stat about;
+  if (look_at_shared(shared, &about))
+    syscall(SYS_close, shared->file);
+  munmap(shared->start, shared->size);
+  errno = saved;
 }
 
 /* ---- a signal ---- */
@@ -184,15 +240,6 @@ bool os_watch_signal(int number, void (*act)(void))
   bool done = has_none && sigaction(number, &action, NULL) == 0;
   errno = saved;
   return done;
-}
-
-uint64_t os_process_namespace(void)
-{
-  int saved = errno;
-  struct stat namespace;
-  uint64_t number = stat("/proc/self/ns/pid", &namespace) == 0 ? namespace.st_ino : 0;
-  errno = saved;
-  return number;
 }
 
 uint32_t os_process(void) { return (uint32_t)getpid(); }

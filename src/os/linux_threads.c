@@ -176,10 +176,11 @@ void os_wake(uint32_t *word)
 
 enum { WAIT_SHARED = 0, WAKE_SHARED = 1 };
 
-void os_wait_shared(uint32_t *word, uint32_t value)
+void os_wait_shared(uint32_t *word, uint32_t value, unsigned most_ms)
 {
   int saved = errno;
-  syscall(SYS_futex, word, WAIT_SHARED, value, NULL, NULL, 0);
+  struct timespec most = {most_ms / 1000, most_ms % 1000 * 1000000L};
+  syscall(SYS_futex, word, WAIT_SHARED, value, &most, NULL, 0);
   errno = saved;
 }
 
@@ -199,26 +200,42 @@ static void *run_thread(void *argument)
   return NULL;
 }
 
+/* What is local to threads lies on it too, of the program as well. */
+enum { OWN_STACK = 256 << 10 };
+static pthread_t own_thread;
+
 /* It has the signals blocked that its maker has blocked at its start: all. */
 int os_start_thread(void (*run)(void))
 {
   int saved = errno;
   sigset_t all, before;
   pthread_attr_t attributes;
-  pthread_t thread;
   void *argument;
   memcpy(&argument, &run, sizeof argument);
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   int error = pthread_attr_init(&attributes);
   if (!error) {
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    error = pthread_create(&thread, &attributes, run_thread, argument);
+    bool small = pthread_attr_setstacksize(&attributes, OWN_STACK) == 0;
+    error = pthread_create(&own_thread, &attributes, run_thread, argument);
+    if (error && small) /* where more is local to threads than that */
+      error = pthread_create(&own_thread, NULL, run_thread, argument);
     pthread_attr_destroy(&attributes);
   }
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   errno = saved;
   return error;
+}
+
+bool os_join_thread(unsigned most_ms)
+{
+  int saved = errno;
+  struct timespec until;
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_sec += most_ms / 1000 + 1;
+  bool joined = pthread_timedjoin_np(own_thread, NULL, &until) == 0;
+  errno = saved;
+  return joined;
 }
 
 /* What the numbers are in <linux/membarrier.h>, which is not everywhere. */

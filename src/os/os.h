@@ -170,19 +170,29 @@ int os_write(int file, const char *text, size_t length);
 int os_create_file(const char *path);
 void os_close_file(int file);
 
-void os_remove(const char *path);
-int os_rename(const char *path, const char *new_path); /* 0, or the error */
+/* Memory that other processes of the user find among the descriptors of this one, and may make longer, but not shorter. It is
+ * there: no access to it fails. A child does not have it mapped. 0, or the error. */
+typedef struct os_shared {
+  void *start;
+  size_t size; /* that is mapped */
+  int file;
+  uint64_t device, inode; /* the program may close the descriptor, and open another file by its number */
+} os_shared_t;
+int os_share_memory(const char *name, size_t size, os_shared_t *shared);
 
-/* Makes a file of `size` bytes that nobody else has, which other processes of the user may open, and maps it with room for
- * `most` bytes. Its memory is there; beyond, it is there as far as somebody makes the file longer. A child does not have the
- * mapping. 0, or the error: nothing is left then. */
-int os_share_page(const char *path, size_t size, size_t most, void **mapped);
+/* Whether it can still be found; maps as much of it as somebody made it longer, up to `size` bytes, and false: it is as it was;
+ * and unmaps and closes it. */
+bool os_is_shared(const os_shared_t *shared);
+bool os_share_more(os_shared_t *shared, size_t size);
+void os_end_shared(os_shared_t *shared);
 
-/* Starts a thread that ends with the process and gets no signals. It may allocate. 0, or the error. */
+/* Starts a thread that gets no signals and has a small stack. It may allocate. 0, or the error. os_join_thread() waits for its
+ * end, and false: it did not come. There is one such thread. */
 int os_start_thread(void (*run)(void));
+bool os_join_thread(unsigned most_ms);
 
-/* As os_wait(), for long, and os_wake(), for all: by memory that is shared with other processes. */
-void os_wait_shared(uint32_t *word, uint32_t value);
+/* As os_wait(), up to so long, and os_wake(), for all: by memory that is shared with other processes. */
+void os_wait_shared(uint32_t *word, uint32_t value, unsigned most_ms);
 void os_wake_shared(uint32_t *word);
 
 /* `act` is called at each signal of this number from now on, in some thread, and may do what a handler of signals may. False:
@@ -198,8 +208,7 @@ void os_write_kept_error(const char *text, size_t length);
 /* Adds to the end of a file, which is made if need be. False: not all of it was written. */
 bool os_append(const char *path, const char *text, size_t length);
 
-uint32_t os_process(void);           /* the number of this process, */
-uint64_t os_process_namespace(void); /* in what; 0: it is not known */
+uint32_t os_process(void); /* the number of this process */
 
 /* From now on `say` is called where an access to memory is a fault, in the thread that made it, and must do no more than a
  * signal handler may. The program's handler, if it had one by now, or the default action follow. Once it has a newer handler,

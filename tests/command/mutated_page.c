@@ -11,18 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* What main.c has. */
-char *command_join(const char *const *texts)
-{
-  static char joined[256];
-  joined[0] = 0;
-  for (; *texts; texts++)
-    strcat(joined, *texts);
-  return strdup(joined);
-}
+pid_t command_pid(const char *text) { return (pid_t)atoi(text); }
 
 void command_fail(int status, const char *format, ...)
 {
@@ -30,21 +22,12 @@ void command_fail(int status, const char *format, ...)
   exit(status);
 }
 
-static char path[128];
-static void remove_page(void) { unlink(path); }
-
 static export_page_t *share(void)
 {
-  struct stat namespace;
-  unsigned long long number = stat("/proc/self/ns/pid", &namespace) == 0 ? (unsigned long long)namespace.st_ino : 0;
-  snprintf(path, sizeof path, EXPORT_FOLDER EXPORT_NAME "%d.%llu", (int)getpid(), number);
-  unlink(path);
-  int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (file < 0 || ftruncate(file, EXPORT_FIRST_BYTES) != 0)
+  int file = memfd_create(EXPORT_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (file < 0 || ftruncate(file, EXPORT_FIRST_BYTES) != 0 || fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK) != 0)
     return NULL;
-  atexit(remove_page);
   void *page = mmap(NULL, EXPORT_FIRST_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  close(file);
   return page == MAP_FAILED ? NULL : page;
 }
 
@@ -70,7 +53,7 @@ int main(int argc, char **argv)
   export_page_t *page = share();
   int rounds = argc > 1 ? atoi(argv[1]) : 0, asked = 0, answers = 0;
   if (!page) {
-    puts("no file can be shared");
+    puts("no memory can be shared");
     return 77;
   }
   for (int i = 0; i < rounds; i++) {
@@ -80,6 +63,7 @@ int main(int argc, char **argv)
                             .version = EXPORT_VERSION,
                             .header_bytes = sizeof *page,
                             .answered = 1000,
+                            .process = (uint32_t)getpid(),
                             .length = sizeof text - 1,
                             .needed = sizeof text,
                             .capacity = EXPORT_FIRST_BYTES - sizeof *page};

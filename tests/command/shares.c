@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Does what the lines of its standard input say, and answers each with "done". */
 #include <pthread.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,33 @@ static void get_one(const char *name, size_t size)
   object_pool_t *pool = object_pool_create(&(object_pool_options_t){.name = name, .object_size = size, .capacity = 10});
   if (!pool || !object_pool_get(pool))
     abort();
+}
+
+/* Writes past the end of its block, which is found at exit. */
+static void damage_one(const char *name, size_t size)
+{
+  pool_heap_t *heap =
+    pool_heap_create(&(pool_heap_options_t){.name = name, .flags = POOL_HEAP_SINGLE_THREAD | POOL_HEAP_CHECKED});
+  char *block = heap ? pool_heap_alloc(heap, size) : NULL;
+  if (!block)
+    abort();
+  *(volatile char *)(block + size) = 1;
+}
+
+/* So much that every kind of slow path was taken. */
+static void work(void)
+{
+  static void *blocks[20000];
+  for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
+    blocks[i] = pool_alloc(1 + i % 3000);
+  for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
+    pool_free(blocks[i]);
+}
+
+static void close_all(void)
+{
+  for (int file = 3; file < 1024; file++)
+    close(file);
 }
 
 static void *churn(void *argument)
@@ -89,6 +117,16 @@ int main(int argc, char **argv)
       begin_thread(sleep_for_ever);
     else if (!strcmp(word, "fork"))
       serve_in_child();
+    else if (!strcmp(word, "limit"))
+      make_heap(name, SIZE_MAX);
+    else if (!strcmp(word, "single"))
+      damage_one(name, (size_t)size);
+    else if (!strcmp(word, "work"))
+      work();
+    else if (!strcmp(word, "close"))
+      close_all();
+    else if (!strcmp(word, "last"))
+      pthread_exit(NULL);
     else if (!strcmp(word, "exec"))
       execlp("sleep", "sleep", "1000", (char *)NULL);
     else if (!strcmp(word, "again"))

@@ -19,9 +19,7 @@ import time
 import pytest
 
 SECONDS = 60
-SHARED = pathlib.Path("/dev/shm")
-
-pytestmark = pytest.mark.skipif(not os.access(SHARED, os.W_OK), reason="there is no /dev/shm to write to")
+NOT_SHARED = "it does not share its figures: it is not run with export=1"
 
 
 @pytest.fixture(name="tidepool")
@@ -57,13 +55,15 @@ class Shares:
         self.process.stdin.close()
         return self.process.wait(SECONDS)
 
+    def halt(self):
+        """Stops all of its threads, and not only soon."""
+        self.process.send_signal(signal.SIGSTOP)
+        tasks = pathlib.Path(f"/proc/{self.pid}/task")
+        wait_for(lambda: all(") T" in task.read_text() for task in tasks.glob("*/stat")), "stopped")
+
     def stop(self):
-        """What it has left behind goes too: it may have been killed."""
         self.process.kill()
         self.process.wait(SECONDS)
-        for pid in (self.pid, self.child):
-            for file in files_of(pid):
-                file.unlink()
 
 
 @pytest.fixture(name="shares")
@@ -86,8 +86,17 @@ def heap_of(answer, name):
     return next(heap for heap in answer["heaps"] if heap["name"] == name)
 
 
-def files_of(pid):
-    return list(SHARED.glob(f"tidepool.{pid}.*"))
+def descriptors_of(pid):
+    """The numbers by which a process has its figures open."""
+    folder = pathlib.Path(f"/proc/{pid}/fd")
+    return [entry.name for entry in folder.iterdir() if os.readlink(entry).startswith("/memfd:tidepool figures")]
+
+
+def wait_for(true, what):
+    deadline = time.monotonic() + SECONDS
+    while not true():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.05)
 
 
 def test_a_report_of_a_process(tidepool, shares):
@@ -104,7 +113,7 @@ def test_a_report_of_a_process(tidepool, shares):
     assert f"process {running.pid}" in tidepool("report", running.pid).stdout
     assert f'tidepool_heap_live_blocks{{pid="{running.pid}",heap="later"}} 7' in tidepool("report", "--prometheus",
                                                                                             running.pid).stdout
-    assert running.end() == 0 and not files_of(running.pid)
+    assert running.end() == 0
 
 
 def test_a_preloaded_program(tidepool, request):
@@ -117,16 +126,15 @@ def test_a_preloaded_program(tidepool, request):
     threads = pathlib.Path(f"/proc/{running.pid}/task").glob("*/comm")
     assert "tidepool\n" in [comm.read_text() for comm in threads]
     running.communicate(b"\n")
-    assert running.returncode == 0 and not files_of(running.pid)
+    assert running.returncode == 0
 
 
 def test_nothing_is_shared_unasked(tidepool, shares):
     running = shares("export=0")
     done = tidepool("report", running.pid, check=False)
     assert done.returncode == 1 and not done.stdout
-    why = "it does not share its figures: it is not run with export=1"
-    assert done.stderr == f"tidepool: report: process {running.pid}: {why}\n"
-    assert not files_of(running.pid)
+    assert done.stderr == f"tidepool: report: process {running.pid}: {NOT_SHARED}\n"
+    assert not descriptors_of(running.pid)
     assert f" {running.pid} " not in tidepool("top", "-n", 1).stdout
     nobody = 2 ** 31 - 1
     assert tidepool("top", nobody, check=False).stderr == f"tidepool: top: process {nobody}: there is no such process\n"
@@ -186,7 +194,7 @@ def test_one_that_is_stopped_has_old_figures(tidepool, shares):
     running = shares()
     running.do("heap sessions 5 64")
     tidepool("report", running.pid)
-    running.process.send_signal(signal.SIGSTOP)
+    running.halt()
     time.sleep(1.1)
     done = tidepool("report", "--json", running.pid)
     assert re.fullmatch(rf"tidepool: report: process {running.pid} does not answer; its figures are \d+ s old\n", done.stderr)
@@ -199,20 +207,9 @@ def test_one_that_is_stopped_has_old_figures(tidepool, shares):
 
 def test_one_that_never_answered(tidepool, shares):
     running = shares()
-    running.process.send_signal(signal.SIGSTOP)
+    running.halt()
     done = tidepool("report", running.pid, check=False)
     assert done.returncode == 1 and "does not answer, and never did" in done.stderr
-
-
-def test_what_a_killed_process_left_is_removed(tidepool, shares):
-    running = shares()
-    assert files_of(running.pid)
-    running.process.kill()
-    running.process.wait()
-    assert files_of(running.pid)
-    assert "there is no such process" in tidepool("report", running.pid, check=False).stderr
-    tidepool("top", "-n", 1)
-    assert not files_of(running.pid)
 
 
 def test_top_ends_with_the_process(tidepool, shares):
@@ -228,13 +225,9 @@ def test_top_ends_with_the_process(tidepool, shares):
 def test_another_program_in_its_place(tidepool, shares):
     running = shares()
     running.process.stdin.write("exec\n")
-    deadline = time.monotonic() + SECONDS
-    while b"sleep" not in pathlib.Path(f"/proc/{running.pid}/cmdline").read_bytes():
-        assert time.monotonic() < deadline
+    wait_for(lambda: b"sleep" in pathlib.Path(f"/proc/{running.pid}/cmdline").read_bytes(), "another program")
     done = tidepool("report", running.pid, check=False)
-    assert done.returncode == 1 and "another program now" in done.stderr
-    tidepool("top", "-n", 1)
-    assert not files_of(running.pid)
+    assert done.returncode == 1 and NOT_SHARED in done.stderr
 
 
 def test_the_same_program_in_its_place(tidepool, shares):
@@ -250,11 +243,13 @@ def test_a_child_has_figures_of_its_own(tidepool, shares):
     running = shares()
     running.do("heap both 3 64")
     running.do("fork")
+    assert not descriptors_of(running.child)   # it may be about to become another program
     running.do("heap child 4 64")
+    running.do("work")
     names = [heap["name"] for heap in figures(tidepool, running.child)["heaps"]]
     assert "child" in names and "both" in names
     assert "child" not in [heap["name"] for heap in figures(tidepool, running.pid)["heaps"]]
-    assert running.end() == 0 and not files_of(running.child) and not files_of(running.pid)
+    assert running.end() == 0
 
 
 def test_a_child_of_threads_shares_nothing(tidepool, shares):
@@ -263,33 +258,121 @@ def test_a_child_of_threads_shares_nothing(tidepool, shares):
     running.do("fork")
     assert "does not share" in tidepool("report", running.child, check=False).stderr
     assert figures(tidepool, running.pid)
-    assert running.end() == 0 and not files_of(running.pid)
+    assert running.end() == 0
 
 
 def test_one_that_may_write_nothing(shares):
     """The program goes on without, and says so once."""
     running = shares(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)))
     running.do("heap sessions 5 64")
-    assert not files_of(running.pid)
+    assert not descriptors_of(running.pid)
     assert running.end() == 0
-    said = running.process.stderr.read()
-    assert re.fullmatch(rf"tidepool: /dev/shm/tidepool\.{running.pid}\.\d+: cannot be made; export=1 is off\n", said)
+    assert running.process.stderr.read() == "tidepool: export=1: figures cannot be shared with other processes\n"
 
 
-@pytest.mark.parametrize("damage, why", [(lambda page: page[:100], "no figures"),
-                                         (lambda page: b"x" * 8 + page[8:], "no figures"),
-                                         (lambda page: page[:8] + b"\7" + page[9:], "of another version")])
+@pytest.mark.parametrize("damage, why", [(b"x" * 8, "no figures"), (b"tidepool\7", "of another version"),
+                                         (b"tidepool\2\0\0\0\xff\xff", "of another version")])
 def test_a_page_that_is_none(tidepool, shares, damage, why):
     running = shares()
-    file = files_of(running.pid)[0]
-    running.process.send_signal(signal.SIGSTOP)   # it would not survive to look there
-    page = file.read_bytes()
-    with open(file, "r+b") as shared:
-        changed = damage(page)
-        shared.write(changed)
-        shared.truncate(len(changed))
+    running.halt()
+    with open(f"/proc/{running.pid}/fd/{descriptors_of(running.pid)[0]}", "r+b") as shared:
+        shared.write(damage)
     done = tidepool("report", running.pid, check=False)
     assert done.returncode == 1 and why in done.stderr
+
+
+def test_nobody_makes_it_shorter(tidepool, shares):
+    running = shares()
+    figures(tidepool, running.pid)
+    with open(f"/proc/{running.pid}/fd/{descriptors_of(running.pid)[0]}", "r+b") as shared:
+        with pytest.raises(PermissionError):
+            shared.truncate(0)
+
+
+def test_a_page_that_lies_about_its_length(tidepool, shares):
+    """Its process does not believe that there is more memory than there is."""
+    running = shares()
+    figures(tidepool, running.pid)
+    running.do("heaps many 3000")
+    with open(f"/proc/{running.pid}/fd/{descriptors_of(running.pid)[0]}", "r+b") as shared:
+        shared.seek(32)
+        shared.write((1 << 24).to_bytes(8, sys.byteorder))
+    assert sum(heap["name"] == "many" for heap in figures(tidepool, running.pid)["heaps"]) == 3000
+    assert running.end() == 0
+
+
+def test_one_that_closes_all_descriptors(tidepool, shares):
+    running = shares()
+    first = descriptors_of(running.pid)
+    running.do("close")
+    wait_for(lambda: descriptors_of(running.pid), "open again")
+    assert first and heap_of(figures(tidepool, running.pid), "first")["live_blocks"] == 1
+
+
+def test_one_that_ends_by_its_last_thread(shares):
+    running = shares()
+    running.process.stdin.write("last\n")
+    assert running.process.wait(SECONDS) == 0
+
+
+def test_a_limit_that_no_number_of_json_is(tidepool, shares):
+    running = shares()
+    running.do("limit huge 0")
+    assert heap_of(figures(tidepool, running.pid), "huge")["budget"] == 2 ** 63 - 1
+    assert "huge" in tidepool("top", "-n", 1, running.pid).stdout
+
+
+def test_many_ask_at_once(tidepool, shares):
+    running = shares()
+    running.do("heaps many 8000")
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        done = list(pool.map(lambda _: tidepool("top", "-n", 3, "-d", 0.1, running.pid, check=False), range(4)))
+    assert [(one.returncode, one.stderr) for one in done] == [(0, "")] * 4
+
+
+def test_one_that_is_stopped_and_needs_more_room(tidepool, shares):
+    running = shares()
+    running.do("heaps many 300")
+    running.halt()
+    begun = time.monotonic()
+    done = tidepool("report", running.pid, check=False)
+    assert done.returncode == 1 and "does not answer" in done.stderr and time.monotonic() - begun < 10
+
+
+@pytest.mark.parametrize("closed", ("<&-", ">&-", "2>&-", "<&- >&- 2>&-"))
+def test_with_closed_standard_files(tidepool, shares, closed):
+    running = shares()
+    for command in ("report", "top -n 1"):
+        subprocess.run(f"{tidepool.program} {command} {running.pid} {closed}", shell=True, timeout=SECONDS, check=False)
+    assert heap_of(figures(tidepool, running.pid), "first")["live_blocks"] == 1
+
+
+def test_with_a_limit_on_files(tidepool, shares):
+    running = shares()
+    running.do("heaps many 300")
+    done = subprocess.run([tidepool.program, "report", str(running.pid)], capture_output=True, text=True, timeout=SECONDS,
+                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192)), check=False)
+    assert done.returncode == 1 and done.stderr.endswith("no room for its figures: File too large\n")
+
+
+def test_heaps_of_one_name_have_no_rate(tidepool, shares):
+    running = shares()
+    running.do("heap session 10 1000")
+    top = subprocess.Popen([tidepool.program, "top", "-d", "1", "-n", "2", str(running.pid)], stdout=subprocess.PIPE, text=True)
+    while not top.stdout.readline().startswith("session"):
+        pass
+    running.do("heap session 10000 1000")
+    second = top.communicate(timeout=SECONDS)[0]
+    second = second[second.index("process "):]
+    assert all("MiB" not in line[46:60] for line in second.splitlines() if line.startswith("session "))
+
+
+def test_a_check_at_exit_sees_one_thread(shares):
+    running = shares("export=1,checked=all")
+    running.do("single alone 1 100")
+    running.process.stdin.close()
+    assert running.process.wait(SECONDS) == -signal.SIGABRT
+    assert "written past its end" in running.process.stderr.read()
 
 
 def read_until(screen, text, deadline):

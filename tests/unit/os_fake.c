@@ -283,14 +283,13 @@ void os_write_kept_error(const char *text, size_t length) { os_write_error(text,
 
 int os_create_file(const char *path) { return (void)path, -EACCES; }
 void os_close_file(int file) { (void)file; }
-void os_remove(const char *path) { (void)path; }
-int os_rename(const char *path, const char *new_path) { return (void)path, (void)new_path, EACCES; }
-int os_share_page(const char *path, size_t size, size_t most, void **mapped)
-{
-  return (void)path, (void)size, (void)most, (void)mapped, EACCES;
-}
+int os_share_memory(const char *name, size_t size, os_shared_t *shared) { return (void)name, (void)size, (void)shared, EACCES; }
+bool os_is_shared(const os_shared_t *shared) { return (void)shared, false; }
+bool os_share_more(os_shared_t *shared, size_t size) { return (void)shared, (void)size, false; }
+void os_end_shared(os_shared_t *shared) { (void)shared; }
 int os_start_thread(void (*run)(void)) { return (void)run, EAGAIN; }
-void os_wait_shared(uint32_t *word, uint32_t value) { (void)word, (void)value; }
+bool os_join_thread(unsigned most_ms) { return (void)most_ms, false; }
+void os_wait_shared(uint32_t *word, uint32_t value, unsigned most_ms) { (void)word, (void)value, (void)most_ms; }
 void os_wake_shared(uint32_t *word) { (void)word; }
 bool os_watch_signal(int number, void (*act)(void)) { return (void)number, (void)act, false; }
 int os_write_mappings(int file) { return (void)file, 0; }
@@ -301,7 +300,6 @@ bool os_append(const char *path, const char *text, size_t length)
   return file && fclose(file) == 0 && done;
 }
 
-uint64_t os_process_namespace(void) { return 1; }
 uint32_t os_process(void) { return 1; }
 
 void os_abort(void) { abort(); }

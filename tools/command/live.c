@@ -7,13 +7,14 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -48,49 +49,6 @@ static long number_inside(pid_t pid)
   return number;
 }
 
-static unsigned long long namespace_of(const char *process)
-{
-  char path[64];
-  struct stat namespace;
-  snprintf(path, sizeof path, "/proc/%s/ns/pid", process);
-  return stat(path, &namespace) == 0 ? (unsigned long long)namespace.st_ino : 0;
-}
-
-/* A process sees another /dev/shm than we do if it is in a container. */
-static int open_page(pid_t pid)
-{
-  char process[16], path[128], *below_root;
-  snprintf(process, sizeof process, "%d", (int)pid);
-  snprintf(path, sizeof path, EXPORT_FOLDER EXPORT_NAME "%ld.%llu", number_inside(pid), namespace_of(process));
-  below_root = COMMAND_JOIN("/proc/", process, "/root", path);
-  int file = open(below_root, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-  free(below_root);
-  return file >= 0 ? file : open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-}
-
-/* The file says whose it is by nothing but its name, which anybody may have taken. That the process has it mapped proves it;
- * and that it is still the program that made it. */
-typedef enum mapped { MAPPED, MAPPED_NOT, MAPPED_UNKNOWN } mapped_t; /* the last: the user may not see it */
-
-static mapped_t find_mapping(pid_t pid, const struct stat *file)
-{
-  char *line = NULL;
-  size_t room = 0;
-  bool found = false;
-  FILE *maps = open_of_process(pid, "maps");
-  if (!maps)
-    return errno == ENOENT ? MAPPED_NOT : MAPPED_UNKNOWN;
-  while (!found && getline(&line, &room, maps) > 0) {
-    unsigned major_number, minor_number;
-    unsigned long long inode;
-    found = sscanf(line, "%*s %*s %*s %x:%x %llu", &major_number, &minor_number, &inode) == 3 && inode == file->st_ino &&
-            makedev(major_number, minor_number) == file->st_dev;
-  }
-  free(line);
-  fclose(maps);
-  return found ? MAPPED : MAPPED_NOT;
-}
-
 /* A process that has ended, but whose parent has not asked how, is no more there. */
 static bool is_there(pid_t pid)
 {
@@ -103,49 +61,89 @@ static bool is_there(pid_t pid)
   return state != 'X' && state != 'Z';
 }
 
-static const char *why_not_open(pid_t pid, int error)
+static bool has_name(int folder, const char *entry)
 {
-  if (!is_there(pid))
-    return "there is no such process";
-  if (error == ENOENT)
-    return "it does not share its figures: it is not run with export=1";
-  return strerror(error);
+  char target[sizeof "/memfd:" EXPORT_NAME + 16];
+  ssize_t length = readlinkat(folder, entry, target, sizeof target - 1);
+  target[length > 0 ? length : 0] = '\0';
+  return !strncmp(target, "/memfd:" EXPORT_NAME, strlen("/memfd:" EXPORT_NAME));
 }
 
-static const char *why_no_page(live_t *live, const struct stat *file)
+/* Others could make the memory shorter while it is read, were it not sealed. */
+static bool is_sealed(int file)
+{
+  struct stat about;
+  int seals = fcntl(file, F_GET_SEALS);
+  return seals >= 0 && seals & F_SEAL_SHRINK && fstat(file, &about) == 0 && about.st_size >= EXPORT_FIRST_BYTES;
+}
+
+/* Opens what the next descriptor by that name stands for. -1: there are no more, or errno says why not. */
+static int open_next(DIR *folder)
+{
+  for (const struct dirent *entry; (entry = readdir(folder)) != NULL;) {
+    int file = has_name(dirfd(folder), entry->d_name) ? openat(dirfd(folder), entry->d_name, O_RDWR | O_CLOEXEC) : -1;
+    if (file >= 0 && is_sealed(file))
+      return file;
+    if (file >= 0)
+      close(file);
+  }
+  return -1;
+}
+
+static DIR *descriptors_of(pid_t pid)
+{
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
+  return opendir(path);
+}
+
+static const char *why_no_page(const live_t *live)
 {
   const export_page_t *page = live->page;
-  mapped_t mapped = find_mapping(live->pid, file);
-  if (mapped == MAPPED_UNKNOWN)
-    return "this user may not see it";
-  if (mapped == MAPPED_NOT)
-    return is_there(live->pid) ? "it does not share its figures any more: it is another program now" : "it has ended";
   if (memcmp(page->mark, EXPORT_MARK, sizeof page->mark) != 0)
     return "what it shares are no figures";
-  live->text_at = page->header_bytes;
   if (page->version != EXPORT_VERSION || live->text_at < sizeof *page || live->text_at > EXPORT_FIRST_BYTES)
     return "its library is of another version";
+  if (page->process != (uint32_t)number_inside(live->pid))
+    return "it does not share its figures yet";
   return NULL;
 }
 
-static const char *map_page(live_t *live)
+static const char *map_page(live_t *live, int file)
 {
-  struct stat file;
-  if (fstat(live->file, &file) != 0)
+  struct stat about;
+  void *page = mmap(NULL, EXPORT_FIRST_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  live->file = file;
+  if (page == MAP_FAILED || fstat(file, &about) != 0)
     return strerror(errno);
-  if (!S_ISREG(file.st_mode) || file.st_size < EXPORT_FIRST_BYTES)
-    return "what it shares are no figures";
-  void *page = mmap(NULL, EXPORT_FIRST_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, live->file, 0);
-  if (page == MAP_FAILED)
-    return strerror(errno);
+  live->inode = about.st_ino;
   live->page = page;
-  return why_no_page(live, &file);
+  live->text_at = live->page->header_bytes;
+  return why_no_page(live);
+}
+
+static const char *why_no_descriptor(pid_t pid, int error)
+{
+  if (!is_there(pid))
+    return "there is no such process";
+  if (error == EACCES || error == EPERM)
+    return "this user may not see it";
+  return error ? strerror(error) : "it does not share its figures: it is not run with export=1";
 }
 
 bool live_open(live_t *live, pid_t pid, char why[256])
 {
-  *live = (live_t){.pid = pid, .file = open_page(pid)};
-  const char *reason = live->file < 0 ? why_not_open(pid, errno) : map_page(live);
+  signal(SIGXFSZ, SIG_IGN); /* a limit on files is an error that can be said */
+  DIR *folder = descriptors_of(pid);
+  const char *reason = why_no_descriptor(pid, folder ? 0 : errno);
+  *live = (live_t){.pid = pid, .file = -1};
+  for (int file; folder && reason && (file = open_next(folder)) >= 0;) {
+    live_close(live);
+    live->pid = pid;
+    reason = map_page(live, file);
+  }
+  if (folder)
+    closedir(folder);
   if (!reason)
     return true;
   snprintf(why, 256, "%s", reason);
@@ -165,8 +163,15 @@ void live_close(live_t *live)
 
 bool live_is_over(const live_t *live)
 {
-  struct stat file;
-  return fstat(live->file, &file) != 0 || find_mapping(live->pid, &file) == MAPPED_NOT;
+  DIR *folder = descriptors_of(live->pid);
+  struct stat about;
+  bool found = false;
+  for (const struct dirent *entry; folder && !found && (entry = readdir(folder)) != NULL;)
+    found = has_name(dirfd(folder), entry->d_name) && fstatat(dirfd(folder), entry->d_name, &about, 0) == 0 &&
+            about.st_ino == live->inode;
+  if (folder)
+    closedir(folder);
+  return !found || !is_there(live->pid);
 }
 
 /* ---- a question ---- */
@@ -196,7 +201,7 @@ static uint32_t ask(export_page_t *page)
   return asked;
 }
 
-/* Makes the file longer, and then says so to the process. Nobody makes it shorter. */
+/* Makes the memory longer, and then says so to the process. */
 static bool make_room(live_t *live, uint64_t needed, char why[256])
 {
   export_page_t *page = live->page;
@@ -220,7 +225,7 @@ static bool make_room(live_t *live, uint64_t needed, char why[256])
 
 typedef enum copied { COPIED, COPIED_TOO_LITTLE, COPIED_NOTHING, COPIED_BETWEEN } copied_t;
 
-/* The process may write the answer to somebody else meanwhile: then the sequence has changed. */
+/* The process may still write the answer to somebody who has waited no longer: then the sequence has changed. */
 static copied_t copy_text(live_t *live)
 {
   const export_page_t *page = live->page;
@@ -245,36 +250,75 @@ static copied_t copy_text(live_t *live)
   return __atomic_load_n(&page->sequence, __ATOMIC_RELAXED) == sequence ? copied : COPIED_BETWEEN;
 }
 
-enum { MORE_ROOM_MOST = 8 };
+enum { MORE_ROOM_MOST = 8, RETRY_MS = 2 };
 
-bool live_ask(live_t *live, int milliseconds, char why[256])
+static void sleep_ms(long ms) { nanosleep(&(struct timespec){0, ms * 1000000}, NULL); }
+
+/* One after the other asks, or each would spoil what the other copies. */
+static bool begin_asking(const live_t *live, uint64_t until_ms)
 {
-  int more_room = 0;
+  while (flock(live->file, LOCK_EX | LOCK_NB) != 0) {
+    if (now_ms() >= until_ms)
+      return false;
+    sleep_ms(RETRY_MS);
+  }
+  return true;
+}
+
+static const char *why_no_answer(const live_t *live)
+{
+  if (live_is_over(live))
+    return is_there(live->pid) ? "it does not share its figures any more: it is another program now" : "it has ended";
+  return live->page->written_ms ? "it does not answer" : "it does not answer, and never did";
+}
+
+static bool ask_alone(live_t *live, int milliseconds, char why[256])
+{
   uint64_t until = now_ms() + (uint64_t)milliseconds;
+  int more_room = 0;
   for (;;) {
     bool answered = wait_for_answer(live->page, ask(live->page), until);
-    switch (copy_text(live)) {
-    case COPIED:
+    copied_t copied = copy_text(live);
+    if (copied == COPIED) {
       live->age = answered ? 0 : live->age;
       return true;
-    case COPIED_TOO_LITTLE:
+    }
+    if (answered && copied == COPIED_TOO_LITTLE) {
       if (!make_room(live, live->page->needed, why))
         return false;
       if (more_room++ < MORE_ROOM_MOST) /* what has more heaps each time may need more each time */
         until = now_ms() + (uint64_t)milliseconds;
-      break;
-    case COPIED_NOTHING:
-    case COPIED_BETWEEN:
-      break;
     }
     if (now_ms() >= until) {
-      snprintf(why, 256, "%s", live_is_over(live) ? "it has ended" : "it does not answer, and never did");
+      snprintf(why, 256, "%s", why_no_answer(live));
       return false;
     }
   }
 }
 
+bool live_ask(live_t *live, int milliseconds, char why[256])
+{
+  if (!begin_asking(live, now_ms() + (uint64_t)milliseconds)) {
+    snprintf(why, 256, "others ask it all the time");
+    return false;
+  }
+  bool done = ask_alone(live, milliseconds, why);
+  flock(live->file, LOCK_UN);
+  return done;
+}
+
 /* ---- all ---- */
+
+static bool shares(pid_t pid)
+{
+  DIR *folder = descriptors_of(pid);
+  bool found = false;
+  for (const struct dirent *entry; folder && !found && (entry = readdir(folder)) != NULL;)
+    found = has_name(dirfd(folder), entry->d_name);
+  if (folder)
+    closedir(folder);
+  return found;
+}
 
 static int by_number(const void *a, const void *b)
 {
@@ -282,30 +326,15 @@ static int by_number(const void *a, const void *b)
   return (first > second) - (first < second);
 }
 
-/* A file whose process does not have it mapped is one that nobody will ever write to again: it gets its name when it is. */
-static bool is_of_process(int folder, const char *name, pid_t pid)
-{
-  struct stat file;
-  if (fstatat(folder, name, &file, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(file.st_mode))
-    return false;
-  mapped_t mapped = find_mapping(pid, &file);
-  if (mapped == MAPPED_NOT && file.st_uid == geteuid())
-    unlinkat(folder, name, 0);
-  return mapped == MAPPED;
-}
-
 pid_t *live_list(size_t *count)
 {
   pid_t *pids = NULL;
   size_t room = 0;
-  unsigned long long here = namespace_of("self");
-  DIR *folder = opendir(EXPORT_FOLDER);
+  DIR *folder = opendir("/proc");
   *count = 0;
   for (const struct dirent *entry; folder && (entry = readdir(folder)) != NULL;) {
-    int pid, length = 0;
-    unsigned long long namespace;
-    if (sscanf(entry->d_name, EXPORT_NAME "%d.%llu%n", &pid, &namespace, &length) != 2 || entry->d_name[length] || pid <= 0 ||
-        namespace != here || !is_of_process(dirfd(folder), entry->d_name, pid))
+    pid_t pid = command_pid(entry->d_name);
+    if (!pid || !shares(pid))
       continue;
     if (*count == room) {
       room = room * 2 + 16;

@@ -12,6 +12,7 @@
 typedef struct live {
   pid_t pid;
   int file;
+  uint64_t inode; /* of the file */
   struct export_page *page;
   size_t text_at; /* in the file */
   char *text;     /* JSON, of `length` bytes */
@@ -23,16 +24,15 @@ typedef struct live {
 bool live_open(live_t *live, pid_t pid, char why[256]);
 
 /* Asks for the figures, and waits for the answer for at most so long. Without an answer, as of a process that is stopped, the
- * text is the last one that was written. False: there is none. */
+ * text is the last one that was written. False: there is none, and *why says so. */
 bool live_ask(live_t *live, int milliseconds, char why[256]);
 
-/* The process has ended, or is another program now. */
+/* The process has ended, or is another program now, or shares other memory. */
 bool live_is_over(const live_t *live);
 
 void live_close(live_t *live);
 
-/* The processes that share their figures in this namespace, by number, in memory that the caller frees. What processes of this
- * user that have ended left behind is removed. */
+/* The processes that share their figures with this user, by number, in memory that the caller frees. */
 pid_t *live_list(size_t *count);
 
 #endif

@@ -2,11 +2,14 @@
 #include "command.h"
 #include <argp.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 const char *argp_program_version = "tidepool " TIDEPOOL_VERSION;
 
@@ -21,10 +24,20 @@ static const struct {
 #endif
 };
 
+/* What others wrote may be in it: a terminal is sent nothing that it would obey. */
 static void say(const char *format, va_list values)
 {
+  char *text;
+  int length = vasprintf(&text, format, values);
   fputs("tidepool: ", stderr);
-  vfprintf(stderr, format, values);
+  for (int i = 0; i < length; i++) {
+    unsigned char byte = (unsigned char)text[i], next = (unsigned char)text[i + 1];
+    bool obeyed = byte < ' ' || byte == 0x7f || (byte == 0xc2 && next >= 0x80 && next < 0xa0);
+    fputc(obeyed ? '?' : byte, stderr);
+    i += obeyed && byte == 0xc2;
+  }
+  if (length >= 0)
+    free(text);
   fputc('\n', stderr);
 }
 
@@ -84,6 +97,16 @@ static error_t parse(int key, char *argument, struct argp_state *state)
   return 0;
 }
 
+/* What is opened later must not be what messages go to. Nothing can be written to these, nor does a program inherit them. */
+static void fill_standard_files(void)
+{
+  int file;
+  while ((file = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0 && file <= STDERR_FILENO)
+    continue;
+  if (file >= 0)
+    close(file);
+}
+
 int main(int argc, char **argv)
 {
   static const struct argp argp = {
@@ -101,6 +124,7 @@ int main(int argc, char **argv)
   };
   static char name[] = "tidepool";
   argp_err_exit_status = COMMAND_FAILED;
+  fill_standard_files();
   if (argc > 0)
     argv[0] = name;
   argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, NULL);

@@ -115,7 +115,7 @@ static int print_name(const char *name, FILE *to)
     unsigned char byte = (unsigned char)*name;
     bool obeyed = byte < ' ' || byte == 0x7f || (byte == 0xc2 && (unsigned char)name[1] < 0xa0);
     fputc(obeyed ? '?' : byte, to);
-    name += obeyed && byte == 0xc2;
+    name += obeyed && byte == 0xc2 && name[1];
     columns += (byte & 0xc0) != 0x80;
   }
   return columns;
@@ -238,7 +238,7 @@ static int by_name(const void *a, const void *b)
   return order ? order : strcmp(first->heap ? first->heap : "", second->heap ? second->heap : "");
 }
 
-static json_int_t sum_of(json_int_t a, json_int_t b)
+json_int_t report_sum_of(json_int_t a, json_int_t b)
 {
   if (a == UNKNOWN || b == UNKNOWN)
     return a == UNKNOWN ? b : a;
@@ -256,7 +256,7 @@ static size_t merge(row_t *rows, size_t count, size_t figure_count)
       continue;
     }
     for (size_t f = 0; f < figure_count; f++)
-      rows[merged - 1].of[f] = sum_of(rows[merged - 1].of[f], rows[i].of[f]);
+      rows[merged - 1].of[f] = report_sum_of(rows[merged - 1].of[f], rows[i].of[f]);
   }
   return merged;
 }

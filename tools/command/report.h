@@ -58,6 +58,9 @@ void report_free(report_t *report);
 
 void report_print(const report_t *report, FILE *to);
 
+/* Neither is UNKNOWN, if one is known; and no more than a number can be. */
+json_int_t report_sum_of(json_int_t a, json_int_t b);
+
 /* A name, padded with spaces to so many columns, without what a terminal would obey. A number of bytes or of something else in
  * eleven columns; UNKNOWN is a question mark. */
 void report_print_name(const char *name, int width, FILE *to);

@@ -105,6 +105,8 @@ static void ask_process(reports_t *reports, pid_t pid)
   if (live.age > 0)
     command_say("report: process %d does not answer; its figures are %.0f s old", (int)pid, live.age);
   add(reports, live.text, live.length, 0);
+  if (reports->count)
+    reports->of[0].pid = pid; /* by the number that was asked for: in a namespace of its own it has another */
   live_close(&live);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "top.h"
 #include "command.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -10,7 +11,7 @@ const char top_letters[TOP_KEYS + 1] = "hclbrn";
 
 /* ---- looks ---- */
 
-enum { PATIENCE_MS = 500 };
+enum { PATIENCE_MS = 500, STOPPED_PATIENCE_MS = 1 }; /* one that did not answer the last time is not waited for */
 
 static void read_command(look_t *look)
 {
@@ -34,7 +35,8 @@ static double now_s(void)
 static bool look_again(look_t *look)
 {
   report_t report;
-  if (!live_ask(&look->live, PATIENCE_MS, look->why) || !report_parse(&report, look->live.text, look->live.length, look->why))
+  if (!live_ask(&look->live, look->age > 0 ? STOPPED_PATIENCE_MS : PATIENCE_MS, look->why) ||
+      !report_parse(&report, look->live.text, look->live.length, look->why))
     return false;
   double now = now_s();
   report_free(&look->before);
@@ -138,28 +140,46 @@ typedef struct line {
   double of[TOP_KEYS]; /* what it is sorted by; UNKNOWN where there is none */
 } line_t;
 
-static bool is_same(const row_t *a, const row_t *b)
+static int compare_rows(const void *a, const void *b)
 {
-  return strcmp(a->name, b->name) == 0 && strcmp(a->heap ? a->heap : "", b->heap ? b->heap : "") == 0;
+  const row_t *first = *(const row_t *const *)a, *second = *(const row_t *const *)b;
+  int order = strcmp(first->name, second->name);
+  return order ? order : strcmp(first->heap ? first->heap : "", second->heap ? second->heap : "");
 }
 
-/* Several may have one name. They stand in the order in which they were made, the newest first; so what stands at the same
- * distance from the end is the same one, unless one was destroyed. */
-static const row_t *row_before(const row_t *row, size_t from_end, const row_t *rows, size_t count)
+/* Rows by their names. */
+typedef struct sorted {
+  const row_t **of;
+  size_t count;
+} sorted_t;
+
+static sorted_t sorted_rows(const row_t *rows, size_t count)
 {
-  if (from_end <= count && is_same(row, &rows[count - from_end]))
-    return &rows[count - from_end];
+  sorted_t sorted = {calloc(count + 1, sizeof *sorted.of), count};
+  if (!sorted.of)
+    command_fail(COMMAND_FAILED, "no memory");
   for (size_t i = 0; i < count; i++)
-    if (is_same(row, &rows[i]))
-      return &rows[i];
-  return NULL;
+    sorted.of[i] = &rows[i];
+  qsort(sorted.of, count, sizeof *sorted.of, compare_rows);
+  return sorted;
+}
+
+/* The only row of that name; NULL: there is none, or there are several. */
+static const row_t *only_row(const sorted_t *sorted, const row_t *row)
+{
+  const row_t **found = bsearch(&row, sorted->of, sorted->count, sizeof *sorted->of, compare_rows);
+  if (!found)
+    return NULL;
+  bool again = (found > sorted->of && !compare_rows(found - 1, &row)) ||
+               (found + 1 < sorted->of + sorted->count && !compare_rows(found + 1, &row));
+  return again ? NULL : *found;
 }
 
 static double rate(const line_t *line, size_t figure)
 {
   if (!line->before || line->look->seconds <= 0 || line->row->of[figure] == UNKNOWN || line->before->of[figure] == UNKNOWN)
     return 0;
-  return (double)(line->row->of[figure] - line->before->of[figure]) / line->look->seconds;
+  return ((double)line->row->of[figure] - (double)line->before->of[figure]) / line->look->seconds;
 }
 
 static top_key_t sorted_by;
@@ -187,9 +207,12 @@ static void sort(line_t *lines, size_t count, top_key_t key)
   qsort(lines, count, sizeof *lines, by_key);
 }
 
+#define MOST_SHOWN 9e18 /* what a process says of itself may be anything */
+
 static void print_change(double bytes, FILE *to)
 {
   const char sign = bytes < 0 ? '-' : '+';
+  bytes = fmax(-MOST_SHOWN, fmin(bytes, MOST_SHOWN));
   char text[32] = "";
   FILE *into = fmemopen(text, sizeof text, "w");
   if (into) {
@@ -254,49 +277,66 @@ static void print_title(const look_t *look, FILE *to)
   fputc('\n', to);
 }
 
+static void set_heap_keys(line_t *line)
+{
+  line->of[TOP_HELD] = (double)line->row->of[HEAP_HELD];
+  line->of[TOP_CHANGE] = rate(line, HEAP_HELD);
+  line->of[TOP_LIVE] = (double)line->row->of[HEAP_LIVE];
+  line->of[TOP_BLOCKS] = (double)line->row->of[HEAP_BLOCKS];
+  line->of[TOP_REFUSED] = (double)line->row->of[HEAP_EXHAUSTED];
+}
+
+static void set_objects_keys(line_t *line)
+{
+  line->of[TOP_HELD] = (double)line->row->of[OBJECTS_HELD];
+  line->of[TOP_CHANGE] = rate(line, OBJECTS_HELD);
+  line->of[TOP_LIVE] = line->of[TOP_BLOCKS] = (double)line->row->of[OBJECTS_LIVE];
+}
+
+/* Rows now, and those of the look before. Nobody can tell which of several of one name is which. */
+typedef struct rows {
+  const row_t *now, *before;
+  size_t count, count_before;
+  void (*set_keys)(line_t *line);
+  void (*print)(const line_t *line, FILE *to);
+} rows_t;
+
+static void print_rows(const look_t *look, top_key_t key, const rows_t *rows, FILE *to)
+{
+  line_t *lines = lines_of(rows->count);
+  sorted_t now = sorted_rows(rows->now, rows->count), before = sorted_rows(rows->before, rows->count_before);
+  for (size_t i = 0; i < rows->count; i++) {
+    const row_t *row = &rows->now[i];
+    lines[i] = (line_t){.name = row->name, .row = row, .look = look};
+    lines[i].before = only_row(&now, row) ? only_row(&before, row) : NULL;
+    rows->set_keys(&lines[i]);
+  }
+  sort(lines, rows->count, key);
+  for (size_t i = 0; i < rows->count; i++)
+    rows->print(&lines[i], to);
+  free(now.of);
+  free(before.of);
+  free(lines);
+}
+
 static void print_heaps_of(const look_t *look, top_key_t key, FILE *to)
 {
-  line_t *lines = lines_of(look->now.heap_count);
-  for (size_t i = 0; i < look->now.heap_count; i++) {
-    const row_t *row = &look->now.heaps[i];
-    line_t *line = &lines[i];
-    *line = (line_t){.name = row->name, .row = row, .look = look};
-    line->before = row_before(row, look->now.heap_count - i, look->before.heaps, look->before.heap_count);
-    line->of[TOP_HELD] = (double)row->of[HEAP_HELD];
-    line->of[TOP_CHANGE] = rate(line, HEAP_HELD);
-    line->of[TOP_LIVE] = (double)row->of[HEAP_LIVE];
-    line->of[TOP_BLOCKS] = (double)row->of[HEAP_BLOCKS];
-    line->of[TOP_REFUSED] = (double)row->of[HEAP_EXHAUSTED];
-  }
-  sort(lines, look->now.heap_count, key);
+  const rows_t rows = {look->now.heaps,         look->before.heaps, look->now.heap_count,
+                       look->before.heap_count, set_heap_keys,      print_heap_line};
   fprintf(to, "%-*s %10s %10s %10s %10s %10s %10s %10s %10s %10s\n", NAME_COLUMNS, "heap", "budget", "held", "a second", "live",
           "blocks", "cached", "idle", "peak", "refused");
-  for (size_t i = 0; i < look->now.heap_count; i++)
-    print_heap_line(&lines[i], to);
-  free(lines);
+  print_rows(look, key, &rows, to);
 }
 
 static void print_objects_of(const look_t *look, top_key_t key, FILE *to)
 {
-  size_t count = look->now.objects_count;
-  if (!count)
+  const rows_t rows = {look->now.objects,          look->before.objects, look->now.objects_count,
+                       look->before.objects_count, set_objects_keys,     print_objects_line};
+  if (!rows.count)
     return;
-  line_t *lines = lines_of(count);
-  for (size_t i = 0; i < count; i++) {
-    const row_t *row = &look->now.objects[i];
-    line_t *line = &lines[i];
-    *line = (line_t){.name = row->name, .row = row, .look = look};
-    line->before = row_before(row, count - i, look->before.objects, look->before.objects_count);
-    line->of[TOP_HELD] = (double)row->of[OBJECTS_HELD];
-    line->of[TOP_CHANGE] = rate(line, OBJECTS_HELD);
-    line->of[TOP_LIVE] = line->of[TOP_BLOCKS] = (double)row->of[OBJECTS_LIVE];
-  }
-  sort(lines, count, key);
   fprintf(to, "\n%-*s %10s %10s %10s %10s %10s  %s\n", NAME_COLUMNS, "object pool", "capacity", "held", "a second", "live",
           "object", "heap");
-  for (size_t i = 0; i < count; i++)
-    print_objects_line(&lines[i], to);
-  free(lines);
+  print_rows(look, key, &rows, to);
 }
 
 /* ---- all processes ---- */
@@ -306,9 +346,9 @@ static row_t sum_of_heaps(const report_t *report)
   row_t sum = {.name = ""};
   for (size_t i = 0; i < report->heap_count; i++)
     for (size_t f = 0; f < HEAP_FIGURES; f++)
-      sum.of[f] += report->heaps[i].of[f] == UNKNOWN ? 0 : report->heaps[i].of[f];
+      sum.of[f] = report_sum_of(sum.of[f], report->heaps[i].of[f]);
   /* What a child holds its parent holds too. */
-  sum.of[HEAP_HELD] -= sum.of[HEAP_CHILDREN];
+  sum.of[HEAP_HELD] -= sum.of[HEAP_CHILDREN] < sum.of[HEAP_HELD] ? sum.of[HEAP_CHILDREN] : sum.of[HEAP_HELD];
   return sum;
 }
 
@@ -341,11 +381,7 @@ static void print_processes(const top_t *top, FILE *to)
     *before = sum_of_heaps(&look->before);
     line_t *line = &lines[i];
     *line = (line_t){.name = look->command, .row = now, .before = look->before.text ? before : NULL, .look = look};
-    line->of[TOP_HELD] = (double)now->of[HEAP_HELD];
-    line->of[TOP_CHANGE] = rate(line, HEAP_HELD);
-    line->of[TOP_LIVE] = (double)now->of[HEAP_LIVE];
-    line->of[TOP_BLOCKS] = (double)now->of[HEAP_BLOCKS];
-    line->of[TOP_REFUSED] = (double)now->of[HEAP_EXHAUSTED];
+    set_heap_keys(line);
   }
   sort(lines, top->count, top->key);
   fprintf(to, "%10s  %-16s %10s %10s %10s %10s %10s %10s %10s\n", "process", "", "held", "a second", "live", "blocks", "heaps",

@@ -5,9 +5,11 @@
 #include "top.h"
 #include <curses.h>
 #include <locale.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 typedef struct screen {
   top_t *top;
@@ -120,13 +122,20 @@ static bool obey(screen_t *screen, int key)
   return true;
 }
 
+/* A terminal that is gone has no more keys, and says so at once. */
+static bool has_gone(void)
+{
+  struct pollfd keys = {.fd = STDIN_FILENO, .events = POLLIN};
+  return poll(&keys, 1, 0) > 0 && keys.revents & (POLLHUP | POLLERR | POLLNVAL);
+}
+
 /* Keys are obeyed at once, until it is time for the next look. */
 static bool obey_until(screen_t *screen, double until)
 {
   for (double left; (left = until - clock_s()) > 0;) {
     timeout((int)(left * 1000) + 1);
     int key = getch();
-    if (key != ERR && !obey(screen, key))
+    if (key == ERR ? has_gone() : !obey(screen, key))
       return false;
   }
   return true;
