@@ -57,7 +57,7 @@ static void *take_inside(heap_t *heap, const apart_source_t *source, size_t size
   return block;
 }
 
-/* The stack comes before the gate: the unwinder may wait for the loader, in which another thread may wait for a fork. */
+/* The stack comes before the gate: it may wait for the loader, in which another thread may wait for a fork. */
 static const os_stack_t *look_at_stack(const apart_source_t *source, const void *from, os_stack_t *stack)
 {
   stack->most = min_size(source->frames_most, OS_STACK_MOST);

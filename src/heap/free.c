@@ -86,7 +86,7 @@ static void give_headed(const located_t *at, const char *call, const void *calle
     heap_give_uncached(at, call);
     return;
   }
-  site_t site = site_of(caller); /* outside: the unwinder may wait for the loader */
+  site_t site = site_of(caller); /* outside: it may wait for the loader */
   lock_t *gate = gate_enter(GATE_HEADED);
   give_closed(at, call, site);
   gate_leave(gate);

@@ -95,9 +95,11 @@ static bool is_preloaded(const char *part, const char *but)
 enum { ALIGNMENT_OF_VALGRIND = 16 << 20 };
 static size_t alignment_most = SIZE_MAX;
 
+bool os_tool_is_valgrind(void) { return request(RUNNING_ON_VALGRIND, 0, 0, 0, 0) != 0; }
+
 static void look_for_valgrind(void)
 {
-  if (!request(RUNNING_ON_VALGRIND, 0, 0, 0, 0))
+  if (!os_tool_is_valgrind())
     return;
   alignment_most = ALIGNMENT_OF_VALGRIND;
   os_tool.allocates = is_preloaded("vgpreload_", "vgpreload_core");

@@ -217,9 +217,10 @@ typedef enum os_access { OS_READS, OS_WRITES, OS_RUNS, OS_ACCESSES } os_access_t
 typedef void os_fault_fn(const void *address, os_access_t access, const void *instruction); /* the last: NULL, not known */
 void os_watch_faults(os_fault_fn *say);
 
-/* Opens what os_take_stack() needs, if the C library has begun and nobody has done so: before that the loader would begin it,
- * without the program's arguments and environment. It may allocate and takes the loader's locks, so no lock may be held. Until
- * then, and where there is nothing to open, stacks are of one address. */
+/* Opens what os_take_stack() needs, if nobody has done so. On x86-64 and AArch64 it asks the system a question. Elsewhere it
+ * opens a library once the C library has begun (before that the loader would begin it, without the program's arguments and
+ * environment): it may allocate and takes the loader's locks, so no lock may be held. Until then, and where there is nothing to
+ * open, stacks are of one address. */
 void os_load_stacks(void);
 
 /* Calls `visit` with each stretch of memory that was touched and may have words of the process: what is its own, and can be
@@ -241,8 +242,9 @@ bool os_copy_memory(void *to, uintptr_t from, size_t size);
 unsigned os_threads(void);
 
 /* Stores the addresses that the calls on this thread's stack return to, the innermost first, from `from` on: the return address
- * of a function that is on the stack. It is the only one where no more is known. Nothing is allocated, and no lock is needed
- * that an allocation might wait for. */
+ * of a function that is on the stack. It is the only one where no more is known: the program is static and has no index of its
+ * tables, or the code of this function has none. Nothing is allocated, and no lock is needed that an allocation might wait for;
+ * with _dl_find_object() of the C library, none. */
 enum { OS_STACK_MOST = 32 };
 typedef struct os_stack {
   const void *frames[OS_STACK_MOST];

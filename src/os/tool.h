@@ -25,6 +25,9 @@ extern INTERNAL os_tool_t os_tool;
  * with a sanitizer itself, or that is malloc itself, finds none. */
 void os_look_for_tool(void);
 
+/* The program is run by valgrind, whatever its tool. */
+bool os_tool_is_valgrind(void);
+
 /* False: this library is malloc itself, and there is no other. */
 bool os_tool_may_take(void);
 

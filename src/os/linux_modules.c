@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Which module has code at an address. The C library of GNU answers that since 2.35 without a lock. An older one, and others,
+ * list their modules under one. A static program finds its headers where the system says. The names are weak, for the libraries
+ * that lack them. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "os/linux_tables.h"
+#include "os/os.h"
+#include <elf.h>
+#include <link.h>
+#include <string.h>
+#include <sys/auxv.h>
+
+#ifdef HAS_TABLES
+
+/* struct dl_find_object, which the headers of an older library lack. */
+typedef struct found_object {
+  unsigned long long flags;
+  void *start, *end;
+  struct link_map *map;
+  void *index;
+  unsigned long long reserved[7];
+} found_object_t;
+extern int find_object(void *pc, found_object_t *found) __asm__("_dl_find_object") __attribute__((weak));
+#pragma weak dl_iterate_phdr
+
+enum { COUNT_ENCODING = 0x03, ENTRY_ENCODING = 0x3b }; /* DW_EH_PE_udata4; datarel, sdata4 */
+
+static uint64_t mix_mark(uint64_t sum, uint64_t word) { return (sum ^ word) * 0x9e3779b97f4a7c15u; }
+
+static size_t index_length(const table_index_t *index) { return sizeof *index + index->count * sizeof *index->entries; }
+
+static bool is_index(const module_t *module, const table_index_t *index)
+{
+  uintptr_t at = (uintptr_t)index;
+  return at >= module->start && at <= module->end && module->end - at >= sizeof *index && at % _Alignof(table_index_t) == 0 &&
+         index->version == 1 && index->count_encoding == COUNT_ENCODING && index->entry_encoding == ENTRY_ENCODING &&
+         index->count && index_length(index) <= module->end - at;
+}
+
+/* A library is built again and loaded in place of the old one: it may well have its index at the same address. But it hardly
+ * has as many functions, the first and the last of them at the same place, and a table that is as long up to the last. */
+void module_set_index(module_t *module, const void *index)
+{
+  const table_index_t *i = index;
+  module->index = is_index(module, i) ? i : NULL;
+  module->mark = mix_mark(0, (uintptr_t)index);
+  if (!module->index)
+    return;
+  uint64_t first, last;
+  memcpy(&first, &i->entries[0], sizeof first);
+  memcpy(&last, &i->entries[i->count - 1], sizeof last);
+  module->mark = mix_mark(mix_mark(mix_mark(module->mark, (uint64_t)i->count << 32 | (uint32_t)i->section), first), last);
+}
+
+/* Of another build, the index may have all the same numbers in it, but not the notes: behind the header of one, linkers put a
+ * sum of what they linked. What is read is in the segment that begins with the file's header. */
+static uint64_t sum_of_notes(const ElfW(Ehdr) * file)
+{
+  enum { HEADER_SIZE = 16 };
+  uint64_t sum = 0, length = 0, word;
+  const ElfW(Phdr) *at = (const void *)((const char *)file + file->e_phoff);
+  for (const ElfW(Phdr) *end = at + file->e_phnum; at < end; at++) {
+    if (at->p_type == PT_LOAD && !at->p_offset)
+      length = at->p_filesz;
+    if (at->p_type != PT_NOTE || at->p_filesz < HEADER_SIZE + sizeof word || at->p_offset + at->p_filesz > length)
+      continue;
+    memcpy(&word, (const char *)file + at->p_offset + HEADER_SIZE, sizeof word);
+    sum = sum * 31 + word;
+  }
+  return sum;
+}
+
+static void set_index_with_notes(module_t *module, const void *index)
+{
+  const ElfW(Ehdr) *file = (const void *)module->start;
+  size_t most = min_size(module->end - module->start, os_page_size());
+  module_set_index(module, index);
+  if (!memcmp(file->e_ident, ELFMAG, SELFMAG) && file->e_phoff + file->e_phnum * sizeof(ElfW(Phdr)) <= most)
+    module->mark ^= sum_of_notes(file);
+}
+
+typedef struct search {
+  uintptr_t pc;
+  module_t *module;
+} search_t;
+
+/* A segment of code holds the address, and the index is within one that is loaded. */
+static int look_at_module(struct dl_phdr_info *info, size_t size, void *context)
+{
+  const search_t *search = context;
+  (void)size;
+  uintptr_t index = 0;
+  bool holds = false;
+  module_t module = {UINTPTR_MAX, 0, NULL, 0};
+  for (const ElfW(Phdr) *at = info->dlpi_phdr, *end = at + info->dlpi_phnum; at < end; at++) {
+    uintptr_t start = info->dlpi_addr + at->p_vaddr;
+    if (at->p_type == PT_GNU_EH_FRAME)
+      index = start;
+    if (at->p_type != PT_LOAD)
+      continue;
+    holds |= search->pc - start < at->p_memsz;
+    module.start = min_size(module.start, start);
+    module.end = max_size(module.end, start + at->p_memsz);
+  }
+  if (holds) {
+    *search->module = module;
+    set_index_with_notes(search->module, (const void *)index);
+  }
+  return holds;
+}
+
+/* How far it is from where it was linked to be. The headers stand behind that of the file, if nothing else is said of them. */
+static uintptr_t base_of(const ElfW(Phdr) * headers, size_t count)
+{
+  for (size_t i = 0; i < count; i++) {
+    if (headers[i].p_type == PT_PHDR)
+      return (uintptr_t)headers - headers[i].p_vaddr;
+    if (headers[i].p_type == PT_LOAD && !headers[i].p_offset)
+      return (uintptr_t)headers - sizeof(ElfW(Ehdr)) - headers[i].p_vaddr;
+  }
+  return 0;
+}
+
+static bool look_at_program(search_t *search)
+{
+  const ElfW(Phdr) *headers = (const void *)getauxval(AT_PHDR);
+  size_t count = headers ? getauxval(AT_PHNUM) : 0;
+  struct dl_phdr_info program = {.dlpi_addr = base_of(headers, count), .dlpi_phdr = headers, .dlpi_phnum = (ElfW(Half))count};
+  return look_at_module(&program, sizeof program, search);
+}
+
+static bool names_loader(void)
+{
+  const ElfW(Phdr) *headers = (const void *)getauxval(AT_PHDR);
+  for (size_t left = headers ? getauxval(AT_PHNUM) : 0; left; left--)
+    if (headers[left - 1].p_type == PT_INTERP)
+      return true;
+  return false;
+}
+
+/* A static program allocates in the middle of making ready what find_object() looks at. Later it finds there the code alone,
+ * without the index. */
+static bool is_alone(void)
+{
+  enum { UNKNOWN, ALONE, LOADED };
+  static uint32_t known;
+  uint32_t kind = __atomic_load_n(&known, __ATOMIC_RELAXED);
+  if (unlikely(kind == UNKNOWN)) {
+    kind = names_loader() ? LOADED : ALONE;
+    __atomic_store_n(&known, kind, __ATOMIC_RELAXED);
+  }
+  return kind == ALONE;
+}
+
+bool module_find(uintptr_t pc, module_t *module)
+{
+  search_t search = {pc, module};
+  found_object_t found;
+  if (unlikely(is_alone()))
+    return look_at_program(&search);
+  if (!find_object)
+    return dl_iterate_phdr && dl_iterate_phdr(look_at_module, &search);
+  if (find_object((void *)pc, &found) != 0)
+    return false;
+  module->start = (uintptr_t)found.start;
+  module->end = (uintptr_t)found.end;
+  set_index_with_notes(module, found.index);
+  return true;
+}
+
+#endif
