@@ -4,8 +4,7 @@
  *
  * Of all bytes that are allocated each has the same chance, one in sample_bytes, to have its block in the profile. So a profile
  * costs little, and what it says of a place is an estimate: of a hundred blocks that are in it the estimate is good to a tenth,
- * of ten thousand to a hundredth. Without a profile nothing costs anything. Profiles are experimental: tidepool-profile(3) has
- * what is not right yet.
+ * of ten thousand to a hundredth. Without a profile nothing costs anything.
  *
  * A block of a heap with a buffer, a reserve or a budget of up to 8 MiB is in no profile, nor one of a guarded heap: for these
  * there are sites (POOL_HEAP_SITES). Objects of pools count as the block that has them all, at the place where the pool was
