@@ -128,14 +128,14 @@ NOINLINE void *default_alloc_for(size_t size, const char *call, const void *call
 }
 
 /* A cached block is zeroed here; anything else may come from the system as zeroes, which heap_allocate() knows. A block apart
- * has class 0 and no more bytes than were asked for. */
+ * has class 0. */
 static inline __attribute__((always_inline)) void *zalloc_slow(size_t size, const char *call)
 {
   if (size > SIZE_CACHED || !manager_ready() || !default_heap.cached)
     return heap_allocate(&default_heap, size, 1, true, call);
   void *block = alloc_slow_for(size, __builtin_return_address(0));
   size_t c = block ? class_map_of(block) : 0; /* it may be of a larger class */
-  return block ? memset(block, 0, c ? size_class_size(c) : size) : NULL;
+  return block ? memset(block, 0, c ? size_class_size(c) : heap_usable_size(block, call)) : NULL;
 }
 
 NOINLINE void *default_zalloc_slow(size_t size) { return zalloc_slow(size, "pool_zalloc"); }
@@ -233,11 +233,17 @@ NOINLINE BY_REGISTER void default_free_sized_slow(void *block, size_t size, cons
   default_free_slow(block, call);
 }
 
-/* NULL: there is none at hand. */
+/* Blocks that are fetched from the bin are drawn for samples, or the thread is to begin counting. */
+static bool is_watched(void)
+{
+  return unlikely(__atomic_load_n(&slow_paths_count, __ATOMIC_RELAXED)) && (settings.guard_sample || profile_under_way());
+}
+
+/* NULL: there is none at hand, or the request has to come by. */
 NOINLINE static void *take_at_hand(thread_t *thread, size_t size, size_t size_class)
 {
   if (likely(thread_is_ready(thread)))
-    return refill(thread, size_class);
+    return is_watched() ? NULL : refill(thread, size_class);
   if (!thread->counts)
     return NULL;
   void *block = pop_counted(thread, size);

@@ -10,6 +10,7 @@
 #include "heap/least.h"
 #include "heap/locate.h"
 #include "heap/profile.h"
+#include "heap/profile_text.h"
 #include "heap/region.h"
 #include "heap/reset.h"
 #include "heap/startup.h"
@@ -413,4 +414,6 @@ void heap_destroy(heap_t *heap)
   budget_discharge(&heap->budget, budget_held(&heap->budget));
   give_memory(heap);
   gate_leave(gate);
+  if (HAS_SYSTEM)
+    profile_write_if_asked();
 }

@@ -6,14 +6,15 @@
 
 enum {
   LOOK_MS = 1000, /* so often the thread looks whether it is the last, and whether what it shares is still open */
-  END_MS = 2000   /* a handler of signals that ends the process may have interrupted what the thread waits for */
+  JOIN_STEP_MS = 5,
+  END_MS = 2000 /* a handler of signals that ends the process may have interrupted what the thread waits for */
 };
 
 size_t (*export_figures)(char *buffer, size_t size);
 
 static os_shared_t shared;
-static export_page_t *page;   /* at shared.start */
-static uint32_t page_process; /* which has it: a child that was made without fork() finds the pointer, and no page */
+static export_page_t *page;   /* at shared.start; NULL: there is none, or none any more */
+static uint32_t page_process; /* which has the thread: a child that was made without fork() has neither it nor the page */
 static bool ends, has_ended;
 
 /* ---- the thread ---- */
@@ -58,17 +59,36 @@ static int make_page(void)
 
 static bool is_ending(void) { return __atomic_load_n(&ends, __ATOMIC_ACQUIRE); }
 
-/* A program may close all that it finds open; then new memory is shared. The last thread of a program ends it. */
+/* A program may close all that it finds open; then new memory is shared, or later if there is none now. The last thread of a
+ * program ends it. */
 static bool goes_on(void)
 {
   if (is_ending() || os_threads() == 1)
     return false;
-  if (os_is_shared(&shared))
+  if (page && os_is_shared(&shared))
     return true;
-  os_end_shared(&shared);
-  bool made = make_page() == 0;
-  page = made ? page : NULL;
-  return made;
+  if (page)
+    os_end_shared(&shared);
+  page = NULL;
+  make_page();
+  return true;
+}
+
+static bool is_asked(void) { return page && __atomic_load_n(&page->asked, __ATOMIC_ACQUIRE) != page->answered; }
+
+static void wait_for_question(void)
+{
+  static uint32_t nothing;
+  if (!is_ending())
+    os_wait_shared(page ? &page->asked : &nothing, page ? page->answered : 0, LOOK_MS);
+}
+
+static void answer(void)
+{
+  uint32_t asked = __atomic_load_n(&page->asked, __ATOMIC_ACQUIRE);
+  write_figures();
+  __atomic_store_n(&page->answered, asked, __ATOMIC_RELEASE);
+  os_wake_shared(&page->answered);
 }
 
 /* Who asks between the look and the answer is told what was written before, and asks again. */
@@ -76,20 +96,15 @@ static void answer_for_ever(void)
 {
   uint64_t looked = os_now_ms();
   for (;;) {
-    uint32_t asked = __atomic_load_n(&page->asked, __ATOMIC_ACQUIRE);
-    if (asked == page->answered)
-      os_wait_shared(&page->asked, asked, LOOK_MS);
+    if (!is_asked())
+      wait_for_question();
     if (is_ending() || os_now_ms() - looked >= LOOK_MS) {
       if (!goes_on())
         return;
       looked = os_now_ms();
     }
-    asked = __atomic_load_n(&page->asked, __ATOMIC_ACQUIRE);
-    if (asked == page->answered)
-      continue;
-    write_figures();
-    __atomic_store_n(&page->answered, asked, __ATOMIC_RELEASE);
-    os_wake_shared(&page->answered);
+    if (is_asked())
+      answer();
   }
 }
 
@@ -103,6 +118,7 @@ COLD static void begin(void)
     if (error) {
       os_end_shared(&shared);
       page = NULL;
+      page_process = 0;
     }
   }
   if (error)
@@ -116,13 +132,21 @@ void export_begin_if(void)
     begin();
 }
 
+/* The thread is woken again and again: it may have looked before, and sleep after. What it sleeps at may be mapped no more. */
 void export_end(void)
 {
-  if (!page || page_process != os_process())
+  if (!page_process || page_process != os_process())
     return;
-  __atomic_store_n(&ends, true, __ATOMIC_RELEASE);
-  os_wake_shared(&page->asked);
-  has_ended = os_join_thread(END_MS);
+  __atomic_store_n(&ends, true, __ATOMIC_SEQ_CST);
+  for (unsigned waited = 0; !has_ended && waited < END_MS; waited += JOIN_STEP_MS) {
+    export_page_t *at = __atomic_load_n(&page, __ATOMIC_RELAXED);
+    if (at)
+      os_wake_shared(&at->asked);
+    has_ended = os_join_thread(JOIN_STEP_MS);
+  }
+  /* A handler of signals may end the process, and this very thread may hold what it would wait for. */
+  if (os_threads() == 2u - has_ended)
+    lock_may_be_own = true;
 }
 
 bool export_is_alone(void) { return os_single_threaded() || (has_ended && os_threads() == 1); }

@@ -26,7 +26,7 @@ typedef struct found_object {
 extern int find_object(void *pc, found_object_t *found) __asm__("_dl_find_object") __attribute__((weak));
 #pragma weak dl_iterate_phdr
 
-enum { COUNT_ENCODING = 0x03, ENTRY_ENCODING = 0x3b }; /* DW_EH_PE_udata4; datarel, sdata4 */
+enum { SECTION_ENCODING = 0x1b, COUNT_ENCODING = 0x03, ENTRY_ENCODING = 0x3b }; /* pcrel, sdata4; udata4; datarel, sdata4 */
 
 static uint64_t mix_mark(uint64_t sum, uint64_t word) { return (sum ^ word) * 0x9e3779b97f4a7c15u; }
 
@@ -40,8 +40,26 @@ static bool is_index(const module_t *module, const table_index_t *index)
          index->count && index_length(index) <= module->end - at;
 }
 
+/* The beginning of the tables themselves. */
+static uint64_t mix_tables(const module_t *module, uint64_t sum)
+{
+  enum { WORDS = 32 };
+  const table_index_t *i = module->index;
+  uintptr_t at = (uintptr_t)&i->section + (uintptr_t)(intptr_t)i->section;
+  uint64_t words[WORDS];
+  if (i->section_encoding != SECTION_ENCODING || at < module->start || at > module->end || module->end - at < sizeof words)
+    return sum;
+  memcpy(words, (const void *)at, sizeof words);
+  for (size_t k = 0; k < WORDS; k++)
+    sum = mix_mark(sum, words[k]);
+  return sum;
+}
+
 /* A library is built again and loaded in place of the old one: it may well have its index at the same address. But it hardly
- * has as many functions, the first and the last of them at the same place, and a table that is as long up to the last. */
+ * has as many functions, the first and the last of them at the same place, a table that is as long up to the last, and begins
+ * the same. If it has, a walk may end early, or tell of calls that were not made. (The notes behind the file's header would
+ * tell the two apart, but a program may have made that page inaccessible, and to ask for it takes longer than the frames of a
+ * module.) */
 void module_set_index(module_t *module, const void *index)
 {
   const table_index_t *i = index;
@@ -53,33 +71,7 @@ void module_set_index(module_t *module, const void *index)
   memcpy(&first, &i->entries[0], sizeof first);
   memcpy(&last, &i->entries[i->count - 1], sizeof last);
   module->mark = mix_mark(mix_mark(mix_mark(module->mark, (uint64_t)i->count << 32 | (uint32_t)i->section), first), last);
-}
-
-/* Of another build, the index may have all the same numbers in it, but not the notes: behind the header of one, linkers put a
- * sum of what they linked. What is read is in the segment that begins with the file's header. */
-static uint64_t sum_of_notes(const ElfW(Ehdr) * file)
-{
-  enum { HEADER_SIZE = 16 };
-  uint64_t sum = 0, length = 0, word;
-  const ElfW(Phdr) *at = (const void *)((const char *)file + file->e_phoff);
-  for (const ElfW(Phdr) *end = at + file->e_phnum; at < end; at++) {
-    if (at->p_type == PT_LOAD && !at->p_offset)
-      length = at->p_filesz;
-    if (at->p_type != PT_NOTE || at->p_filesz < HEADER_SIZE + sizeof word || at->p_offset + at->p_filesz > length)
-      continue;
-    memcpy(&word, (const char *)file + at->p_offset + HEADER_SIZE, sizeof word);
-    sum = sum * 31 + word;
-  }
-  return sum;
-}
-
-static void set_index_with_notes(module_t *module, const void *index)
-{
-  const ElfW(Ehdr) *file = (const void *)module->start;
-  size_t most = min_size(module->end - module->start, os_page_size());
-  module_set_index(module, index);
-  if (!memcmp(file->e_ident, ELFMAG, SELFMAG) && file->e_phoff + file->e_phnum * sizeof(ElfW(Phdr)) <= most)
-    module->mark ^= sum_of_notes(file);
+  module->mark = mix_tables(module, module->mark);
 }
 
 typedef struct search {
@@ -107,7 +99,7 @@ static int look_at_module(struct dl_phdr_info *info, size_t size, void *context)
   }
   if (holds) {
     *search->module = module;
-    set_index_with_notes(search->module, (const void *)index);
+    module_set_index(search->module, (const void *)index);
   }
   return holds;
 }
@@ -167,7 +159,7 @@ bool module_find(uintptr_t pc, module_t *module)
     return false;
   module->start = (uintptr_t)found.start;
   module->end = (uintptr_t)found.end;
-  set_index_with_notes(module, found.index);
+  module_set_index(module, found.index);
   return true;
 }
 

@@ -24,9 +24,21 @@ static ino_t kept_file;
 
 /* Asks the system directly, because write() is a cancellation point: a cancelled thread would end there with the locks it
  * holds, and abort() would not be called. */
+/* To write more than the process may would end it by a signal. */
+static bool may_write(int file, size_t length)
+{
+  struct rlimit limit;
+  struct stat about;
+  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || fstat(file, &about) != 0 ||
+      !S_ISREG(about.st_mode))
+    return true;
+  off_t at = fcntl(file, F_GETFL) & O_APPEND ? about.st_size : lseek(file, 0, SEEK_CUR);
+  return at < 0 || ((rlim_t)at <= limit.rlim_cur && length <= limit.rlim_cur - (rlim_t)at);
+}
+
 int os_write(int file, const char *text, size_t length)
 {
-  int saved = errno, error = 0;
+  int saved = errno, error = may_write(file, length) ? 0 : EFBIG;
   while (length && !error) {
     ssize_t n = syscall(SYS_write, file, text, length);
     if (n < 0 && errno == EINTR)
@@ -108,18 +120,10 @@ void os_close_file(int file)
   errno = saved;
 }
 
-/* To write more than the process may would end it by a signal. */
-static bool may_write(size_t size)
-{
-  struct rlimit limit;
-  return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur >= size;
-}
-
 /* ---- memory for others ---- */
 
 enum {
-  SHARED_FILE_LEAST = 500, /* where programs that close descriptors do not look, if it may be so high */
-  ADD_SEALS = 1024 + 9,    /* as <linux/fcntl.h> has them, which is not everywhere */
+  ADD_SEALS = 1024 + 9, /* as <linux/fcntl.h> has them, which is not everywhere */
   SEAL_SHRINK = 2,
   MEMORY_CLOEXEC = 1,
   MEMORY_SEALS = 2
@@ -130,7 +134,7 @@ enum {
 static int fill_shared(int file, size_t size)
 {
   static const char zeroes[512];
-  int error = may_write(size) ? 0 : EFBIG;
+  int error = 0;
   for (size_t at = 0; at < size && !error; at += sizeof zeroes)
     error = os_write(file, zeroes, min_size(sizeof zeroes, size - at));
   return !error && fcntl(file, ADD_SEALS, SEAL_SHRINK) != 0 ? errno : error;
@@ -151,13 +155,18 @@ static int map_shared(os_shared_t *shared, size_t size)
   return 0;
 }
 
+/* Where programs that close descriptors do not look, if it may be so high, and never where a standard file is missing. */
 static int open_shared(const char *name)
 {
-  int file = (int)syscall(SYS_memfd_create, name, MEMORY_CLOEXEC | MEMORY_SEALS);
-  int high = file >= 0 ? fcntl(file, F_DUPFD_CLOEXEC, SHARED_FILE_LEAST) : -1;
-  if (high < 0)
+  static const int least[] = {500, 200, 60, STDERR_FILENO + 1};
+  int file = (int)syscall(SYS_memfd_create, name, MEMORY_CLOEXEC | MEMORY_SEALS), high = -1;
+  if (file < 0)
     return file;
+  for (size_t i = 0; high < 0 && i < sizeof least / sizeof *least; i++)
+    high = fcntl(file, F_DUPFD_CLOEXEC, least[i]);
+  int error = errno;
   syscall(SYS_close, file);
+  errno = error;
   return high;
 }
 

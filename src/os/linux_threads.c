@@ -232,7 +232,9 @@ bool os_join_thread(unsigned most_ms)
   int saved = errno;
   struct timespec until;
   clock_gettime(CLOCK_REALTIME, &until);
-  until.tv_sec += most_ms / 1000 + 1;
+  uint64_t ns = (uint64_t)until.tv_nsec + most_ms % 1000 * UINT64_C(1000000);
+  until.tv_sec += (time_t)(most_ms / 1000 + ns / 1000000000);
+  until.tv_nsec = (long)(ns % 1000000000);
   bool joined = pthread_timedjoin_np(own_thread, NULL, &until) == 0;
   errno = saved;
   return joined;

@@ -11,7 +11,8 @@
  *
  *   A word of the stack is read only in a page that was seen: that of the stack pointer, or one that the system was asked about
  *   in the same walk. So what stands in a step, a table or a frame may be wrong, and the walk ends early, or tells of calls
- * that were not made; it never faults. Nothing is known from one walk to the next: where a stack was may be none.
+ *   that were not made. It faults only where another thread unmaps a page in the moment after it was seen, beyond the end of a
+ *   stack that has no end in its tables. Nothing is known from one walk to the next: where a stack was may be none.
  *
  *   The frames go up the stack, but for those of signals, which may have a stack of their own.
  *

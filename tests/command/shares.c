@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: MIT
  * Does what the lines of its standard input say, and answers each with "done". */
+#include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <tidepool.h>
 #include <unistd.h>
@@ -56,6 +60,34 @@ static void close_all(void)
 {
   for (int file = 3; file < 1024; file++)
     close(file);
+}
+
+/* A handler ends the process in the middle of a call. */
+static void end_now(int number)
+{
+  (void)number;
+  exit(3);
+}
+
+static void end_by_a_handler(void)
+{
+  static void *blocks[64];
+  signal(SIGALRM, end_now);
+  setitimer(ITIMER_REAL, &(struct itimerval){.it_value.tv_usec = 3000 + getpid() % 100 * 30}, NULL);
+  for (size_t i = 0;; i++) {
+    pool_free(blocks[i % 64]);
+    blocks[i % 64] = pool_alloc(i * 7919 % 300000 + 1);
+  }
+}
+
+/* Until the next call of it there is no descriptor left. */
+static void take_all_descriptors(void)
+{
+  static bool taken;
+  close_all();
+  while (!taken && open("/dev/null", O_RDONLY) >= 0)
+    continue;
+  taken = !taken;
 }
 
 static void *churn(void *argument)
@@ -125,6 +157,10 @@ int main(int argc, char **argv)
       work();
     else if (!strcmp(word, "close"))
       close_all();
+    else if (!strcmp(word, "handler"))
+      end_by_a_handler();
+    else if (!strcmp(word, "descriptors"))
+      take_all_descriptors();
     else if (!strcmp(word, "last"))
       pthread_exit(NULL);
     else if (!strcmp(word, "exec"))

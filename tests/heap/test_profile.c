@@ -269,12 +269,12 @@ static void *turn_spares(void *stopped)
   return NULL;
 }
 
-static void nothing_but_spares(void **state)
+/* A profile that begins beside the thread counts it. */
+static void count_beside(void *(*run)(void *))
 {
-  (void)state;
   int stopped = 0;
   pthread_t thread;
-  assert_int_equal(pthread_create(&thread, NULL, turn_spares, &stopped), 0);
+  assert_int_equal(pthread_create(&thread, NULL, run, &stopped), 0);
   while (!__atomic_load_n(&handed[0], __ATOMIC_ACQUIRE))
     usleep(100);
   assert_true(pool_profile_start(1000));
@@ -285,6 +285,35 @@ static void nothing_but_spares(void **state)
   __atomic_store_n(&stopped, 1, __ATOMIC_RELEASE);
   assert_int_equal(pthread_join(thread, NULL), 0);
   handed[0] = NULL;
+}
+
+static void nothing_but_spares(void **state)
+{
+  (void)state;
+  count_beside(turn_spares);
+}
+
+/* A thread that takes all of its blocks by realloc(), and of those more than its magazines have. */
+static void *grow_blocks(void *stopped)
+{
+  static void *kept[3000];
+  for (size_t i = 0; i < COUNT_OF(kept); i++)
+    must(kept[i] = pool_alloc(16));
+  for (int round = 0; !__atomic_load_n((int *)stopped, __ATOMIC_ACQUIRE); round++)
+    for (size_t i = 0; i < COUNT_OF(kept); i++) {
+      must(kept[i] = pool_realloc(kept[i], round % 2 ? 16 : 5000));
+      if (round == 1)
+        __atomic_store_n(&handed[0], handed, __ATOMIC_RELEASE);
+    }
+  for (size_t i = 0; i < COUNT_OF(kept); i++)
+    pool_free(kept[i]);
+  return NULL;
+}
+
+static void nothing_but_realloc(void **state)
+{
+  (void)state;
+  count_beside(grow_blocks);
 }
 
 static int load(void **state)
@@ -309,6 +338,7 @@ int main(void)
     cmocka_unit_test(forks),
 
     cmocka_unit_test(nothing_but_spares),
+    cmocka_unit_test(nothing_but_realloc),
   };
   return cmocka_run_group_tests_name("profile", tests, load, NULL);
 }

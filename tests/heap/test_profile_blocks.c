@@ -109,7 +109,7 @@ static void as_any(uint64_t sample_bytes)
     case 1:
       pool_heap_free(of, slots[at]);
       must(slots[at] = pool_heap_zalloc(of, size));
-      must(all_zero(slots[at], size));
+      must(all_zero(slots[at], pool_usable_size(slots[at])));
       break;
     case 2:
       pool_heap_free(of, slots[at]);
@@ -119,7 +119,7 @@ static void as_any(uint64_t sample_bytes)
     case 3:
       pool_free(slots[at]);
       must(slots[at] = at % 2 ? pool_heap_calloc(of, 1, size) : pool_calloc(1, size));
-      must(all_zero(slots[at], size));
+      must(all_zero(slots[at], pool_usable_size(slots[at])));
       break;
     default:
       pool_heap_free(of, slots[at]);

@@ -7,6 +7,7 @@ usage: profiled.py PROGRAM PROFILE_SIGNALS LIBRARY"""
 import os
 import pathlib
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -23,9 +24,10 @@ THOUSANDS, SAMPLE_BYTES = 1000, 4096   # ten million blocks
 BLOCKS = {"of_16": 5, "of_48": 3, "of_200": 1, "of_700": 1}
 
 
-def run(program, library, options, *arguments):
+def run(program, library, options, *arguments, **more):
     environment = {**os.environ, "LD_PRELOAD": library, "TIDEPOOL_OPTIONS": options}
-    done = subprocess.run([program, *arguments], env=environment, stderr=subprocess.PIPE, text=True, timeout=600, check=True)
+    done = subprocess.run([program, *arguments], env=environment, stderr=subprocess.PIPE, text=True, timeout=600, check=True,
+                          **more)
     return done.stderr
 
 
@@ -76,6 +78,10 @@ def main():
         said = run(program, library, f"profile={folder}/none/file", "1")
         if said != f"tidepool: {folder}/none/file: cannot be written; the profile of profile=FILE is lost\n":
             sys.exit(f"a folder that is not there: {said}")
+        said = run(program, library, f"profile={folder}/long", "1",
+                   preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1024, 1024)))
+        if said != f"tidepool: {folder}/long: cannot be written; the profile of profile=FILE is lost\n":
+            sys.exit(f"a limit on files: {said}")
         if not shutil.which("google-pprof"):
             print("skipped: google-pprof (google-perftools) is not installed")
             return SKIPPED

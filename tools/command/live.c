@@ -299,12 +299,20 @@ static bool ask_alone(live_t *live, int milliseconds, char why[256])
 bool live_ask(live_t *live, int milliseconds, char why[256])
 {
   if (!begin_asking(live, now_ms() + (uint64_t)milliseconds)) {
-    snprintf(why, 256, "others ask it all the time");
+    snprintf(why, 256, "somebody else asks it, and does not come to an end");
     return false;
   }
   bool done = ask_alone(live, milliseconds, why);
+  live->answered = __atomic_load_n(&live->page->answered, __ATOMIC_RELAXED);
   flock(live->file, LOCK_UN);
   return done;
+}
+
+bool live_goes_on(const live_t *live)
+{
+  const export_page_t *page = live->page;
+  return __atomic_load_n(&page->answered, __ATOMIC_RELAXED) != live->answered ||
+         __atomic_load_n(&page->sequence, __ATOMIC_RELAXED) % 2;
 }
 
 /* ---- all ---- */

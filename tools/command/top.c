@@ -31,13 +31,24 @@ static double now_s(void)
   return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
+static bool ask(look_t *look, report_t *report)
+{
+  int patience = look->age > 0 && !live_goes_on(&look->live) ? STOPPED_PATIENCE_MS : PATIENCE_MS;
+  return live_ask(&look->live, patience, look->why) && report_parse(report, look->live.text, look->live.length, look->why);
+}
+
 /* Without an answer the report that there is stays. */
 static bool look_again(look_t *look)
 {
   report_t report;
-  if (!live_ask(&look->live, look->age > 0 ? STOPPED_PATIENCE_MS : PATIENCE_MS, look->why) ||
-      !report_parse(&report, look->live.text, look->live.length, look->why))
-    return false;
+  if (!ask(look, &report)) {
+    if (!look->now.text || live_is_over(&look->live))
+      return false;
+    look->why[0] = '\0';
+    look->age = now_s() - look->at;
+    look->seconds = 0;
+    return true;
+  }
   double now = now_s();
   report_free(&look->before);
   look->before = look->now;
