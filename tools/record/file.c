@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Chunks are mapped, and written to where they are: so nothing is lost with a process that is killed, or becomes another
+ * program. The disk's room for a chunk is taken before it is mapped, or a disk that is full would be a signal at some write. */
+#include "recorder.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { DESCRIPTOR_LEAST = 700 }; /* shells and servers close the first few hundred */
+
+static char file_path[PATH_MAX];
+static int descriptor;
+static dev_t device;
+static ino_t inode;
+static uint64_t chunks;
+static recording_head_t *head;
+
+static void write_line(const char *text, const char *more)
+{
+  char line[PATH_MAX + 200];
+  int length = snprintf(line, sizeof line, "tidepool: record: %s: %s%s\n", file_path, text, more);
+  if (length > 0 && write(STDERR_FILENO, line, (size_t)length) < 0)
+    return;
+}
+
+/* The first that fails says it for all. */
+static void give_up(int error)
+{
+  static uint32_t said;
+  if (__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
+    return;
+  *recorder_is_on = 0;
+  if (head)
+    __atomic_store_n(&head->error, (uint32_t)error, __ATOMIC_RELAXED);
+  write_line(strerrordesc_np(error), "; the recording ends here");
+}
+
+static bool is_the_file(int file)
+{
+  struct stat about;
+  return fstat(file, &about) == 0 && about.st_dev == device && about.st_ino == inode;
+}
+
+static int open_file(int flags)
+{
+  int file = open(file_path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
+  int high = file >= 0 ? fcntl(file, F_DUPFD_CLOEXEC, DESCRIPTOR_LEAST) : -1;
+  if (high < 0)
+    return file;
+  close(file);
+  return high;
+}
+
+/* A number that is another file's by now is that file's to close. */
+static int file_of_recording(void)
+{
+  int file = __atomic_load_n(&descriptor, __ATOMIC_RELAXED);
+  if (is_the_file(file))
+    return file;
+  file = open_file(0);
+  if (file >= 0 && is_the_file(file)) {
+    __atomic_store_n(&descriptor, file, __ATOMIC_RELAXED);
+    return file;
+  }
+  if (file >= 0)
+    close(file);
+  errno = ENOENT;
+  return -1;
+}
+
+/* What is beyond the limit would be a signal. */
+static int take_room(int file, uint64_t from)
+{
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && from + RECORDING_CHUNK > limit.rlim_cur)
+    return EFBIG;
+  return posix_fallocate(file, (off_t)from, RECORDING_CHUNK);
+}
+
+uint8_t *file_next_chunk(void)
+{
+  int file = file_of_recording(), error = file < 0 ? errno : 0;
+  uint64_t from = __atomic_fetch_add(&chunks, 1, __ATOMIC_RELAXED) * RECORDING_CHUNK;
+  error = error ? error : take_room(file, from);
+  void *chunk = error ? MAP_FAILED : mmap(NULL, RECORDING_CHUNK, PROT_READ | PROT_WRITE, MAP_SHARED, file, (off_t)from);
+  if (chunk != MAP_FAILED)
+    return chunk;
+  give_up(error ? error : errno);
+  return NULL;
+}
+
+void file_give_chunk(uint8_t *chunk) { munmap(chunk, RECORDING_CHUNK); }
+
+/* The command as the kernel has it, which needs nothing of the C library. */
+static void note_command(void)
+{
+  char *to = (char *)(head + 1), *end = (char *)head + RECORDING_CHUNK - 1;
+  int file = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+  ssize_t length;
+  while (file >= 0 && to < end && (length = read(file, to, (size_t)(end - to))) > 0)
+    to += length;
+  if (file >= 0)
+    close(file);
+  for (const char *c = (char *)(head + 1); c < to; c++)
+    head->words += !*c;
+}
+
+bool file_begin(const char *path, unsigned frames)
+{
+  struct stat about;
+  struct timespec now;
+  snprintf(file_path, sizeof file_path, "%s", path);
+  chunks = 0;
+  descriptor = open_file(O_CREAT | O_TRUNC);
+  if (descriptor < 0 || fstat(descriptor, &about) != 0) {
+    write_line(strerrordesc_np(errno), "; nothing is recorded");
+    return false;
+  }
+  device = about.st_dev;
+  inode = about.st_ino;
+  head = (recording_head_t *)(void *)file_next_chunk();
+  if (!head)
+    return false;
+  clock_gettime(CLOCK_REALTIME, &now);
+  head->version = RECORDING_VERSION;
+  head->byte_order = RECORDING_BYTE_ORDER;
+  head->pid = (uint32_t)getpid();
+  head->frames_most = frames;
+  head->started_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+  note_command();
+  memcpy(head->magic, RECORDING_MAGIC, sizeof head->magic);
+  return true;
+}
+
+void file_end(void)
+{
+  if (head && !head->error)
+    __atomic_store_n(&head->ended_ns, recorder_now(), __ATOMIC_RELAXED);
+}

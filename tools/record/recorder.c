@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Each thread writes its events to a chunk of its own, without a lock. A signal's handler that allocates in the middle of that
+ * finds the stream busy and is not recorded; nor is what the recorder itself leads to. */
+#include "recorder.h"
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { PAGE = 4096, FRAMES_USUAL = 16 };
+
+__thread stream_t stream __attribute__((tls_model("initial-exec")));
+
+static uint8_t nowhere;
+uint8_t *recorder_is_on = &nowhere;
+static uint64_t began_ns;
+static pthread_key_t key;
+
+static uint64_t now_ns(void)
+{
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+uint64_t recorder_now(void) { return now_ns() - began_ns; }
+
+/* ---- streams ---- */
+
+/* What a thread allocates at its very end goes to another chunk. */
+static void end_stream(void *unused)
+{
+  (void)unused;
+  uint8_t *end = stream.end;
+  stream.at = stream.end = NULL;
+  if (end)
+    file_give_chunk(end - RECORDING_CHUNK);
+}
+
+static void watch_thread(void)
+{
+  static uint32_t threads;
+  if (stream.is_watched)
+    return;
+  stream.is_watched = true;
+  stream.thread = __atomic_add_fetch(&threads, 1, __ATOMIC_RELAXED);
+  pthread_setspecific(key, &stream); /* any value but NULL */
+}
+
+static bool begin_chunk(void)
+{
+  uint8_t *chunk = file_next_chunk();
+  if (!chunk)
+    return false;
+  recording_chunk_t *chunk_head = (recording_chunk_t *)(void *)chunk;
+  if (stream.end)
+    file_give_chunk(stream.end - RECORDING_CHUNK);
+  watch_thread();
+  stream.at = chunk + sizeof *chunk_head;
+  stream.end = chunk + RECORDING_CHUNK;
+  stream.last_place = 0;
+  stream.last_ns = chunk_head->from_ns = recorder_now();
+  chunk_head->thread = stream.thread;
+  __atomic_store_n(&chunk_head->mark, RECORDING_CHUNK_MARK, __ATOMIC_RELEASE);
+  return true;
+}
+
+/* The last byte of a chunk is never written, so that each chunk ends with a 0. */
+bool stream_has_room(size_t bytes) { return (size_t)(stream.end - stream.at) > bytes || begin_chunk(); }
+
+/* ---- events ---- */
+
+static void put_time(uint64_t now)
+{
+  put_number(now > stream.last_ns ? now - stream.last_ns : 0);
+  stream.last_ns = now > stream.last_ns ? now : stream.last_ns;
+}
+
+static void put_address(const void *address)
+{
+  uint64_t place = (uintptr_t)address / 8;
+  put_difference(place, stream.last_place);
+  stream.last_place = place;
+}
+
+/* The site comes first: it may write itself, to this chunk or to the next. */
+void record_block(recording_op_t op, const void *block, size_t size, size_t alignment, const void *caller)
+{
+  uint64_t now = recorder_now();
+  uint32_t site = site_of_caller(caller);
+  if (!stream_has_room(RECORDING_EVENT_MOST))
+    return;
+  put_byte((uint8_t)(block ? op : RECORDING_FAILED));
+  put_time(now);
+  if (block)
+    put_address(block);
+  put_number(size);
+  put_number(site);
+  if (block && op == RECORDING_ALIGNED)
+    put_number((uint64_t)__builtin_ctzll(alignment));
+}
+
+void record_free(const void *block)
+{
+  uint64_t now = recorder_now();
+  if (!stream_has_room(RECORDING_EVENT_MOST))
+    return;
+  put_byte(RECORDING_FREE);
+  put_time(now);
+  put_address(block);
+}
+
+void record_realloc(uint64_t began, const void *old, const void *block, size_t size, const void *caller)
+{
+  uint64_t now = recorder_now();
+  uint32_t site = site_of_caller(caller);
+  if (!stream_has_room(RECORDING_EVENT_MOST))
+    return;
+  put_byte(RECORDING_REALLOC);
+  put_time(began);
+  put_address(old);
+  put_number(now - stream.last_ns);
+  put_address(block);
+  put_number(size);
+  put_number(site);
+}
+
+/* ---- beginning and end ---- */
+
+/* PID:FRAMES:FILE. Other processes are recorded if the file has a name for each of them. */
+static bool read_wish(char path[PATH_MAX], unsigned *frames)
+{
+  const char *wish = getenv("TIDEPOOL_RECORD");
+  int at = 0;
+  long pid = 0;
+  if (!wish || sscanf(wish, "%ld:%u:%n", &pid, frames, &at) != 2 || !at || *frames > RECORDING_FRAMES_MOST)
+    return false;
+  const char *name = wish + at, *mark = strstr(name, "%p");
+  if (!mark && pid != getpid())
+    return false;
+  int length = mark ? snprintf(path, PATH_MAX, "%.*s%d%s", (int)(mark - name), name, (int)getpid(), mark + 2)
+                    : snprintf(path, PATH_MAX, "%s", name);
+  return length > 0 && length < PATH_MAX;
+}
+
+static void begin(void)
+{
+  char path[PATH_MAX];
+  unsigned frames = FRAMES_USUAL;
+  if (!read_wish(path, &frames))
+    return;
+  uint8_t *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED)
+    return;
+  recorder_is_on = page;
+  madvise(page, PAGE, MADV_WIPEONFORK);
+  began_ns = now_ns();
+  sites_begin(frames);
+  if (file_begin(path, frames))
+    *page = 1;
+}
+
+/* The chunk is the parent's. */
+static void go_on_in_child(void)
+{
+  *recorder_is_on = 0;
+  stream = (stream_t){.at = NULL};
+  stream.busy = true;
+  begin();
+  stream.busy = false;
+}
+
+void recorder_begin(void)
+{
+  static uint32_t begun;
+  if (!environ || __atomic_exchange_n(&begun, 1, __ATOMIC_RELAXED))
+    return;
+  bool was_busy = stream.busy;
+  stream.busy = true;
+  if (pthread_key_create(&key, end_stream) == 0 && pthread_atfork(NULL, NULL, go_on_in_child) == 0)
+    begin();
+  stream.busy = was_busy;
+}
+
+__attribute__((constructor)) static void load(void) { recorder_begin(); }
+
+__attribute__((destructor)) static void unload(void)
+{
+  if (*recorder_is_on)
+    file_end();
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the names of malloc tell the recorder. None of these allocates, and all keep errno. */
+#ifndef RECORDER_H
+#define RECORDER_H
+
+#include "recording.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+#define HIDDEN      __attribute__((visibility("hidden")))
+#define likely(x)   __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+/* What a thread writes to. `busy`: it is in an event, and what is allocated there, or by a signal's handler meanwhile, is not
+ * recorded. */
+typedef struct stream {
+  uint8_t *at, *end; /* NULL: it has no chunk yet */
+  uint64_t last_ns, last_place;
+  uint32_t thread;
+  bool busy, is_watched;
+} stream_t;
+
+extern HIDDEN __thread stream_t stream __attribute__((tls_model("initial-exec")));
+
+/* Whether this process is recorded. It lies on a page that a child of a fork finds empty. */
+extern HIDDEN uint8_t *recorder_is_on;
+HIDDEN void recorder_begin(void);
+
+/* Nanoseconds since the recording began. */
+HIDDEN uint64_t recorder_now(void);
+
+HIDDEN void record_block(recording_op_t op, const void *block, size_t size, size_t alignment, const void *caller);
+HIDDEN void record_free(const void *block);
+HIDDEN void record_realloc(uint64_t began, const void *old, const void *block, size_t size, const void *caller);
+
+/* The number of the stack that ends with this address. */
+HIDDEN uint32_t site_of_caller(const void *caller);
+HIDDEN void sites_begin(unsigned frames);
+
+/* Room for so many bytes in the thread's chunk; `stream.at` is where. False: there is none, and the recording has ended. */
+HIDDEN bool stream_has_room(size_t bytes);
+
+static inline void put_byte(uint8_t byte) { *stream.at++ = byte; }
+
+static inline void put_number(uint64_t number)
+{
+  for (; number > 0x7f; number >>= 7)
+    put_byte((uint8_t)number | 0x80);
+  put_byte((uint8_t)number);
+}
+
+static inline void put_difference(uint64_t to, uint64_t from)
+{
+  uint64_t by = to - from;
+  put_number(by << 1 ^ (uint64_t)((int64_t)by >> 63));
+}
+
+/* The file. It has a descriptor that the program may close; it is opened again then. */
+HIDDEN bool file_begin(const char *path, unsigned frames);
+HIDDEN uint8_t *file_next_chunk(void); /* mapped, and reads as zero; NULL: the recording has ended, and it was said why */
+HIDDEN void file_give_chunk(uint8_t *chunk);
+HIDDEN void file_end(void);
+
+#endif

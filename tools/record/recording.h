@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The form of a recording. It is a file of chunks of RECORDING_CHUNK bytes, in the byte order of the machine that wrote it. The
+ * first chunk is the head. Each of the others belongs to one thread and is read by itself: a recording that was cut off, or whose
+ * program was killed, is read as far as it goes. Nothing is written behind a chunk's last event, so it ends with a 0.
+ *
+ * Numbers are of variable length: seven bits in each byte, the lowest first, and the eighth is set in all but the last
+ * (LEB128). A difference may be negative: its sign is the lowest bit then (zigzag). In a chunk a time is the difference to that
+ * of the event before, and an address, of which eight bytes are one, that to the address before; both begin with what stands at
+ * the chunk's head, and with 0.
+ *
+ * Events of threads are put in one order by their times. What is allocated has the time after the call, and what is freed that
+ * before it: so a block is never there twice, and never freed before it was there. */
+#ifndef RECORDING_H
+#define RECORDING_H
+
+#include <stdint.h>
+
+#define RECORDING_MAGIC "tidepool" /* without its 0 */
+
+enum {
+  RECORDING_VERSION = 1,
+  RECORDING_BYTE_ORDER = 0x01020304,
+  RECORDING_CHUNK = 64 << 10,
+  RECORDING_FRAMES_MOST = 64,
+  RECORDING_EVENT_MOST = 80, /* bytes; of sites and modules: each has its own */
+  RECORDING_NAME_MOST = 4096
+};
+
+typedef struct recording_head {
+  char magic[8];
+  uint32_t byte_order;
+  uint32_t version;
+  uint32_t pid;
+  uint32_t frames_most;
+  uint64_t started_ns; /* since 1970 */
+  uint64_t ended_ns;   /* since it began; 0: it goes on, or was killed */
+  uint32_t error;      /* what ended it before the program did, as errno has it on Linux; 0: nothing */
+  uint32_t words;      /* of the command, each with a 0 behind it: as many as there is room for */
+} recording_head_t;
+
+typedef struct recording_chunk {
+  uint32_t mark; /* RECORDING_CHUNK_MARK, set last: a chunk without it has nothing in it */
+  uint32_t thread;
+  uint64_t from_ns;
+} recording_chunk_t;
+
+enum { RECORDING_CHUNK_MARK = 0x6b6e6863 };
+
+/* What follows each: T a time, A an address, N a number. */
+typedef enum recording_op {
+  RECORDING_END,
+  RECORDING_ALLOC,   /* T A N N        address, size, site */
+  RECORDING_ZEROED,  /* T A N N        the same, of calloc() */
+  RECORDING_ALIGNED, /* T A N N N      the same, and the logarithm of the alignment */
+  RECORDING_FREE,    /* T A */
+  RECORDING_REALLOC, /* T A N A N N    the old address, how many nanoseconds it took, the new address, size, site */
+  RECORDING_FAILED,  /* T N N          size, site: there was no memory */
+  RECORDING_SITE,    /* N N N...       its number, how many frames, each the difference to the one before, innermost first */
+  RECORDING_MODULE,  /* N N N N bytes  what is added to the addresses of its file; where it starts, its bytes; its name */
+  RECORDING_OPS
+} recording_op_t;
+
+#endif

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A table of stacks, by a sum of 64 bits that stands for all of their addresses: two stacks of one sum would be taken for one.
+ * A stack that is new enters it once, and the thread that entered it writes it down, with the modules that came since. */
+#include "os/os.h"
+#include "recorder.h"
+#include <link.h>
+#include <sched.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PLACES_LOG2 = 20, PLACES = 1 << PLACES_LOG2, TAKEN_MOST = PLACES / 8 * 7 };
+
+#define MIX 0x9e3779b97f4a7c15u
+
+static uint64_t sums[PLACES];
+static uint32_t numbers[PLACES], taken;
+static unsigned frames_most;
+
+static uint64_t sum_with(uint64_t sum, uint64_t word)
+{
+  sum = (sum ^ word) * MIX;
+  return sum ^ sum >> 32;
+}
+
+/* Where the sum stands. *is_new: it did not before. PLACES: the table is full. */
+static size_t place_of(uint64_t sum, bool *is_new)
+{
+  sum += !sum;
+  *is_new = false;
+  for (size_t i = sum >> (64 - PLACES_LOG2);; i = (i + 1) % PLACES) {
+    uint64_t there = __atomic_load_n(&sums[i], __ATOMIC_RELAXED);
+    if (there == sum)
+      return i;
+    if (there)
+      continue;
+    if (__atomic_load_n(&taken, __ATOMIC_RELAXED) >= TAKEN_MOST)
+      return PLACES;
+    *is_new = __atomic_compare_exchange_n(&sums[i], &there, sum, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    if (*is_new || there == sum)
+      return i;
+  }
+}
+
+/* ---- modules ---- */
+
+static void write_module(const struct dl_phdr_info *info, const char *name)
+{
+  uint64_t from = UINT64_MAX, to = 0;
+  size_t length = strlen(name);
+  for (int i = 0; i < info->dlpi_phnum; i++) {
+    const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+    if (segment->p_type != PT_LOAD)
+      continue;
+    from = segment->p_vaddr < from ? segment->p_vaddr : from;
+    to = segment->p_vaddr + segment->p_memsz > to ? segment->p_vaddr + segment->p_memsz : to;
+  }
+  if (from >= to || length >= RECORDING_NAME_MOST || !stream_has_room(64 + length))
+    return;
+  put_byte(RECORDING_MODULE);
+  put_number(info->dlpi_addr);
+  put_number(info->dlpi_addr + from);
+  put_number(to - from);
+  put_number(length);
+  memcpy(stream.at, name, length);
+  stream.at += length;
+}
+
+static const char *name_of(const struct dl_phdr_info *info)
+{
+  static char own[RECORDING_NAME_MOST];
+  if (info->dlpi_name && *info->dlpi_name)
+    return info->dlpi_name;
+  ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
+  own[length > 0 ? length : 0] = '\0';
+  return own;
+}
+
+/* The loader counts what it has loaded; most new stacks come while it loads nothing. It has its lock while it visits, so each
+ * module is written by one thread. */
+static unsigned long long loaded_before;
+
+static int see_module(struct dl_phdr_info *info, size_t size, void *loaded)
+{
+  bool is_new;
+  (void)size;
+  if (info->dlpi_adds == __atomic_load_n(&loaded_before, __ATOMIC_RELAXED))
+    return 1;
+  *(unsigned long long *)loaded = info->dlpi_adds;
+  const char *name = name_of(info);
+  uint64_t sum = sum_with(1, info->dlpi_addr);
+  for (const char *c = name; *c; c++)
+    sum = sum_with(sum, (unsigned char)*c);
+  size_t place = place_of(sum, &is_new);
+  if (is_new) {
+    __atomic_store_n(&numbers[place], UINT32_MAX, __ATOMIC_RELEASE);
+    write_module(info, name);
+  }
+  return 0;
+}
+
+static void see_modules(void)
+{
+  unsigned long long loaded = 0;
+  if (!dl_iterate_phdr(see_module, &loaded))
+    __atomic_store_n(&loaded_before, loaded, __ATOMIC_RELAXED);
+}
+
+/* ---- stacks ---- */
+
+static void write_site(uint32_t number, const os_stack_t *stack)
+{
+  uint64_t last = 0;
+  if (!stream_has_room(32 + stack->count * 10))
+    return;
+  put_byte(RECORDING_SITE);
+  put_number(number);
+  put_number(stack->count);
+  for (size_t i = 0; i < stack->count; i++) {
+    uint64_t frame = (uintptr_t)stack->frames[i];
+    put_difference(frame, last);
+    last = frame;
+  }
+}
+
+uint32_t site_of_caller(const void *caller)
+{
+  bool is_new;
+  os_stack_t stack = {.most = frames_most};
+  os_take_stack(caller, &stack);
+  uint64_t sum = stack.count;
+  for (size_t i = 0; i < stack.count; i++)
+    sum = sum_with(sum, (uintptr_t)stack.frames[i]);
+  size_t place = place_of(sum, &is_new);
+  if (place == PLACES)
+    return 0;
+  if (is_new) {
+    uint32_t number = __atomic_add_fetch(&taken, 1, __ATOMIC_RELAXED);
+    see_modules();
+    write_site(number, &stack);
+    __atomic_store_n(&numbers[place], number, __ATOMIC_RELEASE);
+    return number;
+  }
+  uint32_t number;
+  while (!(number = __atomic_load_n(&numbers[place], __ATOMIC_ACQUIRE)))
+    sched_yield();
+  return number;
+}
+
+void sites_begin(unsigned frames)
+{
+  os_load_stacks();
+  frames_most = frames;
+  if (taken) {
+    memset(sums, 0, sizeof sums);
+    memset(numbers, 0, sizeof numbers);
+    taken = 0;
+    loaded_before = 0;
+  }
+}
