@@ -17,15 +17,21 @@ typedef struct event {
 static inline event_t begin_event(void)
 {
   bool records = unlikely(*recorder_is_on) && !stream.busy;
-  if (records)
+  if (records) {
     stream.busy = true;
+    if (unlikely(!stream.at))
+      stream_take();
+  }
   return (event_t){records};
 }
 
 static inline void end_event(event_t *event)
 {
-  if (event->is_recorded)
-    stream.busy = false;
+  if (!event->is_recorded)
+    return;
+  if (unlikely(stream.has_ended))
+    stream_park();
+  stream.busy = false;
 }
 #define EVENT event_t event __attribute__((cleanup(end_event))) = begin_event()
 

@@ -32,9 +32,10 @@ static void write_line(const char *text, const char *more)
 }
 
 /* The first that fails says it for all. */
+static uint32_t said;
+
 static void give_up(int error)
 {
-  static uint32_t said;
   if (__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
     return;
   *recorder_is_on = 0;
@@ -118,7 +119,8 @@ bool file_begin(const char *path, unsigned frames)
   struct stat about;
   struct timespec now;
   snprintf(file_path, sizeof file_path, "%s", path);
-  chunks = 0;
+  chunks = said = 0;
+  head = NULL;
   descriptor = open_file(O_CREAT | O_TRUNC);
   if (descriptor < 0 || fstat(descriptor, &about) != 0) {
     write_line(strerrordesc_np(errno), "; nothing is recorded");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The names of malloc, each of which does what the next library's does and tells the recorder. Until the loader has found those,
- * which may allocate, a few blocks come from here, and stay. */
+ * The names of malloc, each of which does what the next library's does and tells the recorder. Until the loader has found
+ * those, which may allocate, a few blocks come from here, and stay. */
 #include "event.h"
 #include <dlfcn.h>
 #include <malloc.h>

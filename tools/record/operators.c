@@ -18,7 +18,7 @@
   EXPORT void *name parameters; \
   EXPORT void *name parameters \
   { \
-    static void *(*next) parameters; \
+    static void *(*next)parameters; \
     if (unlikely(!next)) \
       next = (void *(*)parameters)dlsym(RTLD_NEXT, TEXT(name)); \
     if (unlikely(!next)) \
@@ -29,8 +29,8 @@
       KEEP_ERRNO(record_block(op, block, size, alignment, CALLER)); \
     return block; \
   }
-#define PLAIN   RECORDING_ALLOC, 1
-#define ALIGNED RECORDING_ALIGNED, alignment
+#define PLAIN                                   RECORDING_ALLOC, 1
+#define ALIGNED                                 RECORDING_ALIGNED, alignment
 #define NEW_(name, parameters, arguments, kind) NEW(name, parameters, arguments, kind)
 
 #define DELETE(name, parameters, arguments) \
@@ -54,8 +54,10 @@ NEW_(OPERATOR(_Znw, RKSt9nothrow_t), (size_t size, const void *tag), (size, tag)
 NEW_(OPERATOR(_Zna, RKSt9nothrow_t), (size_t size, const void *tag), (size, tag), PLAIN)
 NEW_(OPERATOR(_Znw, St11align_val_t), (size_t size, size_t alignment), (size, alignment), ALIGNED)
 NEW_(OPERATOR(_Zna, St11align_val_t), (size_t size, size_t alignment), (size, alignment), ALIGNED)
-NEW_(OPERATOR(_Znw, St11align_val_tRKSt9nothrow_t), (size_t size, size_t alignment, const void *tag), (size, alignment, tag), ALIGNED)
-NEW_(OPERATOR(_Zna, St11align_val_tRKSt9nothrow_t), (size_t size, size_t alignment, const void *tag), (size, alignment, tag), ALIGNED)
+NEW_(OPERATOR(_Znw, St11align_val_tRKSt9nothrow_t), (size_t size, size_t alignment, const void *tag), (size, alignment, tag),
+     ALIGNED)
+NEW_(OPERATOR(_Zna, St11align_val_tRKSt9nothrow_t), (size_t size, size_t alignment, const void *tag), (size, alignment, tag),
+     ALIGNED)
 
 DELETE(_ZdlPv, (void *block), (block))
 DELETE(_ZdaPv, (void *block), (block))

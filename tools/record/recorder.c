@@ -33,26 +33,78 @@ uint64_t recorder_now(void) { return now_ns() - began_ns; }
 
 /* ---- streams ---- */
 
-/* What a thread allocates at its very end goes to another chunk. */
+/* What threads that have ended wrote to. Others go on there: or each, however short, would take a chunk of the file. */
+enum { PARKED_MOST = 256 };
+typedef enum parked_state { PARKED_NONE, PARKED_CHANGES, PARKED_STREAM } parked_state_t;
+static struct {
+  uint32_t state; /* the acquire of who takes it pairs with the release of who put it */
+  stream_t stream;
+} parked[PARKED_MOST];
+static uint32_t streams, threads;
+
+static bool change(size_t i, parked_state_t from)
+{
+  uint32_t expected = from;
+  return __atomic_load_n(&parked[i].state, __ATOMIC_RELAXED) == from &&
+         __atomic_compare_exchange_n(&parked[i].state, &expected, PARKED_CHANGES, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+}
+
+static bool take_parked(void)
+{
+  for (size_t i = 0; i < PARKED_MOST; i++) {
+    if (!change(i, PARKED_STREAM))
+      continue;
+    const stream_t *from = &parked[i].stream;
+    stream.at = from->at, stream.end = from->end, stream.number = from->number;
+    stream.last_ns = from->last_ns, stream.last_place = from->last_place;
+    __atomic_store_n(&parked[i].state, PARKED_NONE, __ATOMIC_RELEASE);
+    return true;
+  }
+  return false;
+}
+
+static bool put_parked(void)
+{
+  for (size_t i = 0; i < PARKED_MOST; i++) {
+    if (!change(i, PARKED_NONE))
+      continue;
+    parked[i].stream = stream;
+    __atomic_store_n(&parked[i].state, PARKED_STREAM, __ATOMIC_RELEASE);
+    return true;
+  }
+  return false;
+}
+
+void stream_park(void)
+{
+  if (stream.at && !put_parked())
+    file_give_chunk(stream.end - RECORDING_CHUNK);
+  stream.at = stream.end = NULL;
+  stream.number = 0;
+  stream.last_ns = 0;
+}
+
+/* What the thread allocates after this, in other destructors, takes a stream for each event. */
 static void end_stream(void *unused)
 {
   (void)unused;
-  uint8_t *end = stream.end;
-  stream.at = stream.end = NULL;
-  if (end)
-    file_give_chunk(end - RECORDING_CHUNK);
+  bool was_busy = stream.busy;
+  stream.busy = stream.has_ended = true;
+  stream_park();
+  stream.busy = was_busy;
 }
 
 static void watch_thread(void)
 {
-  static uint32_t threads;
   if (stream.is_watched)
     return;
   stream.is_watched = true;
-  stream.thread = __atomic_add_fetch(&threads, 1, __ATOMIC_RELAXED);
+  uint32_t number = __atomic_add_fetch(&threads, 1, __ATOMIC_RELAXED);
+  stream.thread = number < RECORDING_THREADS_MOST ? number : RECORDING_THREADS_MOST;
   pthread_setspecific(key, &stream); /* any value but NULL */
 }
 
+/* The times of a stream go on from one chunk to the next, so none is before the head's. */
 static bool begin_chunk(void)
 {
   uint8_t *chunk = file_next_chunk();
@@ -61,14 +113,31 @@ static bool begin_chunk(void)
   recording_chunk_t *chunk_head = (recording_chunk_t *)(void *)chunk;
   if (stream.end)
     file_give_chunk(stream.end - RECORDING_CHUNK);
-  watch_thread();
+  if (!stream.number) {
+    stream.number = __atomic_add_fetch(&streams, 1, __ATOMIC_RELAXED);
+    stream.last_ns = recorder_now();
+  }
   stream.at = chunk + sizeof *chunk_head;
   stream.end = chunk + RECORDING_CHUNK;
   stream.last_place = 0;
-  stream.last_ns = chunk_head->from_ns = recorder_now();
+  chunk_head->stream = stream.number;
   chunk_head->thread = stream.thread;
+  chunk_head->from_ns = stream.last_ns;
   __atomic_store_n(&chunk_head->mark, RECORDING_CHUNK_MARK, __ATOMIC_RELEASE);
   return true;
+}
+
+void stream_take(void)
+{
+  int kept = errno;
+  watch_thread();
+  if (!take_parked())
+    begin_chunk();
+  else if (stream_has_room(RECORDING_EVENT_MOST)) {
+    put_byte(RECORDING_THREAD);
+    put_number(stream.thread);
+  }
+  errno = kept;
 }
 
 /* The last byte of a chunk is never written, so that each chunk ends with a 0. */
@@ -166,12 +235,13 @@ static void begin(void)
     *page = 1;
 }
 
-/* The chunk is the parent's. */
+/* The chunks are the parent's. */
 static void go_on_in_child(void)
 {
   *recorder_is_on = 0;
-  stream = (stream_t){.at = NULL};
-  stream.busy = true;
+  stream = (stream_t){.busy = true};
+  memset(parked, 0, sizeof parked);
+  streams = threads = 0;
   begin();
   stream.busy = false;
 }

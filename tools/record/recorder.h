@@ -13,12 +13,12 @@
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
 /* What a thread writes to. `busy`: it is in an event, and what is allocated there, or by a signal's handler meanwhile, is not
- * recorded. */
+ * recorded. `has_ended`: the thread is at its end, and keeps no stream from one event to the next. */
 typedef struct stream {
   uint8_t *at, *end; /* NULL: it has no chunk yet */
   uint64_t last_ns, last_place;
-  uint32_t thread;
-  bool busy, is_watched;
+  uint32_t number, thread;
+  bool busy, is_watched, has_ended;
 } stream_t;
 
 extern HIDDEN __thread stream_t stream __attribute__((tls_model("initial-exec")));
@@ -40,6 +40,10 @@ HIDDEN void sites_begin(unsigned frames);
 
 /* Room for so many bytes in the thread's chunk; `stream.at` is where. False: there is none, and the recording has ended. */
 HIDDEN bool stream_has_room(size_t bytes);
+
+/* Has the thread a stream. Its times are not before those that it has already, so an event takes it before its time. */
+HIDDEN void stream_take(void);
+HIDDEN void stream_park(void);
 
 static inline void put_byte(uint8_t byte) { *stream.at++ = byte; }
 

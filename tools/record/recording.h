@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
  * The form of a recording. It is a file of chunks of RECORDING_CHUNK bytes, in the byte order of the machine that wrote it. The
- * first chunk is the head. Each of the others belongs to one thread and is read by itself: a recording that was cut off, or whose
- * program was killed, is read as far as it goes. Nothing is written behind a chunk's last event, so it ends with a 0.
+ * first chunk is the head. Each of the others belongs to one stream and is read by itself: a recording that was cut off, or
+ * whose program was killed, is read as far as it goes. Nothing is written behind a chunk's last event, so it ends with a 0.
+ *
+ * A stream is what one thread writes to, and when that has ended, another. Its chunks stand in the file in the order in which
+ * they were written, and its times never decrease.
  *
  * Numbers are of variable length: seven bits in each byte, the lowest first, and the eighth is set in all but the last
  * (LEB128). A difference may be negative: its sign is the lowest bit then (zigzag). In a chunk a time is the difference to that
@@ -10,7 +13,8 @@
  * the chunk's head, and with 0.
  *
  * Events of threads are put in one order by their times. What is allocated has the time after the call, and what is freed that
- * before it: so a block is never there twice, and never freed before it was there. */
+ * before it: so a block is never there twice, and never freed before it was there. A realloc() has both: somebody else may get
+ * its old block before it ends, and may have had its new one after it began. */
 #ifndef RECORDING_H
 #define RECORDING_H
 
@@ -24,7 +28,8 @@ enum {
   RECORDING_CHUNK = 64 << 10,
   RECORDING_FRAMES_MOST = 64,
   RECORDING_EVENT_MOST = 80, /* bytes; of sites and modules: each has its own */
-  RECORDING_NAME_MOST = 4096
+  RECORDING_NAME_MOST = 4096,
+  RECORDING_THREADS_MOST = (1 << 22) - 1 /* the highest number of one; later ones have it, too */
 };
 
 typedef struct recording_head {
@@ -41,8 +46,10 @@ typedef struct recording_head {
 
 typedef struct recording_chunk {
   uint32_t mark; /* RECORDING_CHUNK_MARK, set last: a chunk without it has nothing in it */
-  uint32_t thread;
-  uint64_t from_ns;
+  uint32_t stream;
+  uint64_t from_ns; /* not after the first event, nor before what its stream has already */
+  uint32_t thread;  /* that writes here, until an event says otherwise */
+  uint32_t unused;
 } recording_chunk_t;
 
 enum { RECORDING_CHUNK_MARK = 0x6b6e6863 };
@@ -58,6 +65,7 @@ typedef enum recording_op {
   RECORDING_FAILED,  /* T N N          size, site: there was no memory */
   RECORDING_SITE,    /* N N N...       its number, how many frames, each the difference to the one before, innermost first */
   RECORDING_MODULE,  /* N N N N bytes  what is added to the addresses of its file; where it starts, its bytes; its name */
+  RECORDING_THREAD,  /* N              which thread writes here from now on */
   RECORDING_OPS
 } recording_op_t;
 

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PLACES_LOG2 = 20, PLACES = 1 << PLACES_LOG2, TAKEN_MOST = PLACES / 8 * 7 };
+enum { PLACES_LOG2 = 20, PLACES = 1 << PLACES_LOG2, TAKEN_MOST = PLACES / 8 * 7, WAITS_MOST = 10000 };
 
 #define MIX 0x9e3779b97f4a7c15u
 
@@ -123,11 +123,36 @@ static void write_site(uint32_t number, const os_stack_t *stack)
   }
 }
 
+/* Who enters a stack may wait for the loader, which who waits for the number may have stopped. */
+static uint32_t wait_for_number(size_t place)
+{
+  uint32_t number = 0;
+  for (unsigned i = 0; i < WAITS_MOST && !number; i++) {
+    if (i)
+      sched_yield();
+    number = __atomic_load_n(&numbers[place], __ATOMIC_ACQUIRE);
+  }
+  return number;
+}
+
+/* One function is known without a look at the stack. */
+static void take_stack(const void *caller, os_stack_t *stack)
+{
+  stack->most = frames_most;
+  stack->count = 0;
+  if (frames_most > 1)
+    os_take_stack(caller, stack);
+  else
+    stack->frames[stack->count++] = caller;
+}
+
 uint32_t site_of_caller(const void *caller)
 {
   bool is_new;
-  os_stack_t stack = {.most = frames_most};
-  os_take_stack(caller, &stack);
+  os_stack_t stack;
+  if (!frames_most)
+    return 0;
+  take_stack(caller, &stack);
   uint64_t sum = stack.count;
   for (size_t i = 0; i < stack.count; i++)
     sum = sum_with(sum, (uintptr_t)stack.frames[i]);
@@ -141,16 +166,14 @@ uint32_t site_of_caller(const void *caller)
     __atomic_store_n(&numbers[place], number, __ATOMIC_RELEASE);
     return number;
   }
-  uint32_t number;
-  while (!(number = __atomic_load_n(&numbers[place], __ATOMIC_ACQUIRE)))
-    sched_yield();
-  return number;
+  return wait_for_number(place);
 }
 
 void sites_begin(unsigned frames)
 {
-  os_load_stacks();
-  frames_most = frames;
+  frames_most = frames < OS_STACK_MOST ? frames : OS_STACK_MOST;
+  if (frames > 1)
+    os_load_stacks();
   if (taken) {
     memset(sums, 0, sizeof sums);
     memset(numbers, 0, sizeof numbers);
