@@ -18,6 +18,7 @@ static const struct {
   int (*run)(int count, char **arguments);
 } commands[] = {
   {"run", command_run},
+  {"record", command_record},
 #ifdef WITH_REPORT
   {"report", command_report},
   {"top", command_top},
@@ -115,6 +116,8 @@ int main(int argc, char **argv)
     .doc = "See what a program's memory does.\v"
            "Commands:\n"
            "  run      run a program with tidepool as its malloc\n"
+           "  record   run a program and write down each call of its malloc\n"
+           "  replay   play that again, on this malloc and on others\n"
 #ifdef WITH_REPORT
            "  report   print what its heaps hold, or held when it ended\n"
            "  top      look at its heaps while it runs\n"

@@ -2,7 +2,7 @@
  *
  * tidepool run: becomes the program, with the malloc library preloaded. */
 #include "command.h"
-#include "program.h"
+#include "preload.h"
 #include <argp.h>
 #include <errno.h>
 #include <limits.h>
@@ -92,66 +92,15 @@ static error_t parse(int key, char *argument, struct argp_state *state)
   }
 }
 
-/* In the folder of libraries beside this program's, as both were installed, or in the folder of a build. */
-static char *installed_library(void)
+/* Options that are set are kept but for those that are given here. Without any the variable stays as it is. */
+static void set_options(char *given)
 {
-  char own[PATH_MAX];
-  ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
-  if (length <= 0)
-    return NULL;
-  own[length] = '\0';
-  *strrchr(own, '/') = '\0';
-  bool is_fixed = *LIBRARIES_FROM_PROGRAM == '/';
-  const char *const places[] = {COMMAND_JOIN(is_fixed ? "" : own, is_fixed ? "" : "/", LIBRARIES_FROM_PROGRAM "/" LIBRARY_NAME),
-                                COMMAND_JOIN(own, "/../../src/" LIBRARY_NAME)};
-  bool is_built = length > (ssize_t)sizeof "/tools/command" && strstr(own, "/tools/command");
-  for (size_t i = 0; i < 1u + is_built; i++) {
-    char *found = realpath(places[i], NULL);
-    if (found)
-      return found;
-  }
-  return NULL;
-}
-
-/* The loader goes on without what it cannot find, so this is found before. */
-static char *library_of(const run_t *run)
-{
-  char *library = run->library ? realpath(run->library, NULL) : installed_library();
-  if (!library)
-    command_fail(COMMAND_FAILED, "run: %s is not there%s", run->library ? run->library : LIBRARY_NAME,
-                 run->library ? "" : ": --library FILE says where it is");
-  if (access(library, R_OK) != 0)
-    command_fail(COMMAND_FAILED, "run: %s: %s", library, strerror(errno));
-  if (strpbrk(library, " :$"))
-    command_fail(COMMAND_FAILED, "run: %s: LD_PRELOAD can hold no path with a space, a colon or a dollar sign", library);
-  return library;
-}
-
-/* A program that breaks with the library gets what else is preloaded. */
-static void remove_library(void)
-{
-  const char *preloaded = getenv("LD_PRELOAD");
-  char *left = COMMAND_JOIN(""), *rest = NULL, *list = COMMAND_JOIN(preloaded ? preloaded : "");
-  for (char *path = strtok_r(list, " :", &rest); path; path = strtok_r(NULL, " :", &rest)) {
-    const char *base = strrchr(path, '/');
-    if (strncmp(base ? base + 1 : path, "libtidepool-malloc.so", strlen("libtidepool-malloc.so")) != 0)
-      left = COMMAND_JOIN(left, *left ? ":" : "", path);
-  }
-  if ((*left ? setenv("LD_PRELOAD", left, 1) : unsetenv("LD_PRELOAD")) != 0)
-    command_fail(COMMAND_FAILED, "run: %s", strerror(errno));
-}
-
-/* What is preloaded already comes after the library, and options that are set are kept but for those that are given here. */
-static void set_environment(const run_t *run, const char *library)
-{
-  const char *preloaded = getenv("LD_PRELOAD"), *set = getenv("TIDEPOOL_OPTIONS");
-  bool others = preloaded && *preloaded, more = set && *set;
-  char *list = COMMAND_JOIN(library, others ? ":" : "", others ? preloaded : "");
-  char *all = COMMAND_JOIN(more ? set : "", more && run->options ? "," : "", run->options ? run->options : "");
-  if (run->options)
-    all[strlen(all) - 1] = '\0';
-  if (setenv("LD_PRELOAD", list, 1) != 0 || (*all && setenv("TIDEPOOL_OPTIONS", all, 1) != 0))
-    command_fail(COMMAND_FAILED, "run: %s", strerror(errno));
+  const char *set = getenv("TIDEPOOL_OPTIONS");
+  bool more = set && *set;
+  if (!given)
+    return;
+  given[strlen(given) - 1] = '\0';
+  preload_set("run", "TIDEPOOL_OPTIONS", COMMAND_JOIN(more ? set : "", more ? "," : "", given));
 }
 
 int command_run(int count, char **arguments)
@@ -165,18 +114,7 @@ int command_run(int count, char **arguments)
   };
   run_t run = {.library = NULL};
   argp_parse(&argp, count, arguments, ARGP_IN_ORDER, NULL, &run);
-  program_t program;
-  const char *library = library_of(&run);
-  program_look(&program, run.program[0], library);
-  if (program.breaks)
-    remove_library();
-  else
-    set_environment(&run, library);
-  if (program.keeps)
-    command_say("run: %s keeps its own malloc: it %s%s", program.path, program.keeps, program.detail);
-  if (program.is_elf)
-    execv(program.path, run.program);
-  if (!program.is_elf || errno != ENOEXEC) /* of which execvp() makes a script of the shell */
-    execvp(run.program[0], run.program);
-  command_fail(errno == ENOENT ? COMMAND_NOT_FOUND : COMMAND_NOT_EXECUTABLE, "run: %s: %s", run.program[0], strerror(errno));
+  const char *library = preload_find("run", PRELOAD_MALLOC, run.library);
+  set_options(run.options);
+  preload_become("run", NULL, library, run.program);
 }

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+#include "preload.h"
+#include "command.h"
+#include "program.h"
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- the libraries ---- */
+
+/* A build has them in two folders. */
+static char *built_library(const char *own, const char *name)
+{
+  const char *folder = strcmp(name, PRELOAD_MALLOC) != 0 ? "/../record/" : "/../../src/";
+  size_t length = strlen(own), tail = strlen("/tools/command");
+  if (length < tail || strcmp(own + length - tail, "/tools/command") != 0)
+    return NULL;
+  return realpath(COMMAND_JOIN(own, folder, name), NULL);
+}
+
+char *preload_installed(const char *name)
+{
+  char own[PATH_MAX];
+  ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
+  if (length <= 0)
+    return NULL;
+  own[length] = '\0';
+  *strrchr(own, '/') = '\0';
+  bool is_fixed = *LIBRARIES_FROM_PROGRAM == '/';
+  char *found = realpath(COMMAND_JOIN(is_fixed ? "" : own, is_fixed ? "" : "/", LIBRARIES_FROM_PROGRAM "/", name), NULL);
+  return found ? found : built_library(own, name);
+}
+
+char *preload_find(const char *command, const char *name, const char *given)
+{
+  char *library = given ? realpath(given, NULL) : preload_installed(name);
+  if (!library)
+    command_fail(COMMAND_FAILED, "%s: %s is not there%s", command, given ? given : name,
+                 given || strcmp(name, PRELOAD_MALLOC) != 0 ? "" : ": --library FILE says where it is");
+  if (access(library, R_OK) != 0)
+    command_fail(COMMAND_FAILED, "%s: %s: %s", command, library, strerror(errno));
+  if (strpbrk(library, " :$"))
+    command_fail(COMMAND_FAILED, "%s: %s: LD_PRELOAD can hold no path with a space, a colon or a dollar sign", command,
+                 library);
+  return library;
+}
+
+/* ---- the environment ---- */
+
+void preload_set(const char *command, const char *name, const char *value)
+{
+  if ((*value ? setenv(name, value, 1) : unsetenv(name)) != 0)
+    command_fail(COMMAND_FAILED, "%s: %s", command, strerror(errno));
+}
+
+static bool is_ours(const char *path)
+{
+  const char *base = strrchr(path, '/');
+  base = base ? base + 1 : path;
+  return !strncmp(base, "libtidepool-malloc.so", strlen("libtidepool-malloc.so")) ||
+         !strncmp(base, "libtidepool-record.so", strlen("libtidepool-record.so"));
+}
+
+/* A program that breaks with the library gets what else is preloaded. */
+static void remove_library(const char *command)
+{
+  const char *preloaded = getenv("LD_PRELOAD");
+  char *left = COMMAND_JOIN(""), *rest = NULL, *list = COMMAND_JOIN(preloaded ? preloaded : "");
+  for (char *path = strtok_r(list, " :", &rest); path; path = strtok_r(NULL, " :", &rest))
+    if (!is_ours(path))
+      left = COMMAND_JOIN(left, *left ? ":" : "", path);
+  preload_set(command, "LD_PRELOAD", left);
+}
+
+/* What is preloaded already comes after the library. */
+static void add_library(const char *command, const char *before, const char *library)
+{
+  const char *preloaded = getenv("LD_PRELOAD");
+  bool others = preloaded && *preloaded;
+  preload_set(command, "LD_PRELOAD",
+              COMMAND_JOIN(before ? before : "", before ? ":" : "", library, others ? ":" : "", others ? preloaded : ""));
+}
+
+/* ---- the program ---- */
+
+void preload_become(const char *command, const char *before, const char *library, char **program)
+{
+  static program_t looked;
+  program_look(&looked, program[0], library);
+  if (looked.breaks)
+    remove_library(command);
+  else
+    add_library(command, before, library);
+  if (looked.keeps)
+    command_say("%s: %s keeps its own malloc: it %s%s", command, looked.path, looked.keeps, looked.detail);
+  if (looked.is_elf)
+    execv(looked.path, program);
+  if (!looked.is_elf || errno != ENOEXEC) /* of which execvp() makes a script of the shell */
+    execvp(program[0], program);
+  command_fail(errno == ENOENT ? COMMAND_NOT_FOUND : COMMAND_NOT_EXECUTABLE, "%s: %s: %s", command, program[0],
+               strerror(errno));
+}

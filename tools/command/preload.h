@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Becoming a program that has libraries preloaded: what run and record do alike. What fails ends this one, with a line. */
+#ifndef PRELOAD_H
+#define PRELOAD_H
+
+#include <stdbool.h>
+
+#define PRELOAD_MALLOC "libtidepool-malloc.so." LIBRARY_VERSION
+#define PRELOAD_RECORD "libtidepool-record.so." LIBRARY_VERSION
+
+/* The library of that name that belongs to this program: where both were installed, or in the folder of a build. NULL: it is
+ * not there. */
+char *preload_installed(const char *name);
+
+/* The path of the library that is given, or of the one that belongs to this program. The loader goes on without what it cannot
+ * find, so this is found before. */
+char *preload_find(const char *command, const char *name, const char *given);
+
+/* Adds text to a variable of the environment, with the separator where there is some already. */
+void preload_set(const char *command, const char *name, const char *value);
+
+/* Becomes the program, with `library` as its malloc and `before` in front of that (NULL: nothing). It is said if the program
+ * keeps its own. */
+_Noreturn void preload_become(const char *command, const char *before, const char *library, char **program);
+
+#endif

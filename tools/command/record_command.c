@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * tidepool record: becomes the program, and each call of its malloc is written to a file. */
+#include "../record/recording.h"
+#include "command.h"
+#include "preload.h"
+#include <argp.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { FRAMES_USUAL = 16 };
+
+typedef struct record {
+  const char *library, *file;
+  long frames;
+  char **program;
+} record_t;
+
+enum { KEY_FRAMES = 256, KEY_LIBRARY };
+
+static const struct argp_option options[] = {
+  {.name = "output",
+   .key = 'o',
+   .arg = "FILE",
+   .doc = "where the recording is written (tidepool.recording): with %p in its name "
+          "each process has one, which has its pid there"},
+  {.name = "frames", .key = KEY_FRAMES, .arg = "NUMBER", .doc = "functions of a stack that are kept, 0 to 64 (16)"},
+  {.name = "library", .key = KEY_LIBRARY, .arg = "FILE", .doc = "preload this build of libtidepool-malloc"},
+  {0}};
+
+static void parse_frames(record_t *record, const char *text, struct argp_state *state)
+{
+  char *end;
+  errno = 0;
+  record->frames = strtol(text, &end, 10);
+  if (end == text || *end || errno || record->frames < 0 || record->frames > RECORDING_FRAMES_MOST)
+    argp_error(state, "--frames=%s: no number from 0 to %d", text, RECORDING_FRAMES_MOST);
+}
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+  record_t *record = state->input;
+  switch (key) {
+  case 'o':
+    record->file = argument;
+    return 0;
+  case KEY_FRAMES:
+    parse_frames(record, argument, state);
+    return 0;
+  case KEY_LIBRARY:
+    record->library = argument;
+    return 0;
+  case ARGP_KEY_ARG:
+    record->program = &state->argv[state->next - 1];
+    state->next = state->argc;
+    return 0;
+  case ARGP_KEY_NO_ARGS:
+    argp_error(state, "a program is missing");
+    return 0;
+  default:
+    return ARGP_ERR_UNKNOWN;
+  }
+}
+
+/* The program may go to another folder before it begins to allocate, and its children do. */
+static char *absolute(const char *file)
+{
+  char folder[PATH_MAX] = "";
+  if (*file != '/' && !getcwd(folder, sizeof folder))
+    command_fail(COMMAND_FAILED, "record: the folder of %s: %s", file, strerror(errno));
+  char *path = COMMAND_JOIN(folder, *file == '/' ? "" : "/", file);
+  if (!*file || strlen(path) > PATH_MAX - 32)
+    command_fail(COMMAND_FAILED, "record: %s: %s", path, strerror(*file ? ENAMETOOLONG : ENOENT));
+  return path;
+}
+
+/* What the recorder could not write to is said before the program is run. */
+static void make_file(const char *path)
+{
+  struct stat about;
+  int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+  if (file < 0 || fstat(file, &about) != 0)
+    command_fail(COMMAND_FAILED, "record: %s: %s", path, errno == ELOOP ? "it is a symbolic link" : strerror(errno));
+  if (!S_ISREG(about.st_mode))
+    command_fail(COMMAND_FAILED, "record: %s: it is no file of a disk", path);
+  close(file);
+}
+
+/* The process keeps its number when it becomes the program. */
+static void set_wish(const record_t *record)
+{
+  char numbers[64];
+  char *path = absolute(record->file);
+  if (!strstr(path, "%p"))
+    make_file(path);
+  snprintf(numbers, sizeof numbers, "%ld:%ld:", (long)getpid(), record->frames);
+  preload_set("record", "TIDEPOOL_RECORD", COMMAND_JOIN(numbers, path));
+}
+
+int command_record(int count, char **arguments)
+{
+  static const struct argp argp = {
+    .options = options,
+    .parser = parse,
+    .args_doc = "[--] PROGRAM [ARGUMENT...]",
+    .doc =
+      "Run PROGRAM with tidepool as its malloc, and write each call of that to a file, which tidepool replay reads. A line "
+      "says so if PROGRAM keeps its own malloc: nothing is recorded then.\v"
+      "The exit status is that of PROGRAM, or 125: tidepool failed, 126: PROGRAM cannot be run, 127: it is not found.",
+  };
+  record_t record = {.file = "tidepool.recording", .frames = FRAMES_USUAL};
+  argp_parse(&argp, count, arguments, ARGP_IN_ORDER, NULL, &record);
+  const char *library = preload_find("record", PRELOAD_MALLOC, record.library);
+  const char *recorder = preload_find("record", PRELOAD_RECORD, NULL);
+  set_wish(&record);
+  preload_become("record", recorder, library, record.program);
+}

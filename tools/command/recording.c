@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: MIT */
+#include "recording.h"
+#include "merge.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* So many chunks in a row without a mark end the file: no program has so many threads that begin one. A file can be a hole. */
+enum { EMPTY_MOST = 4096 };
+
+struct recording {
+  recording_facts_t facts;
+  merge_t merge;
+  chunk_t *chunks;
+};
+
+/* ---- the head ---- */
+
+static bool open_file(recording_t *recording, const char *path, char why[256])
+{
+  struct stat about;
+  int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  recording->merge.file.descriptor = file;
+  if (file < 0 || fstat(file, &about) != 0) {
+    snprintf(why, 256, "%s", strerror(errno));
+    return false;
+  }
+  if (!S_ISREG(about.st_mode)) {
+    snprintf(why, 256, "it is no file of a disk");
+    return false;
+  }
+  recording->facts.file_bytes = (uint64_t)about.st_size;
+  return true;
+}
+
+static bool head_is_good(const recording_head_t *head, char why[256])
+{
+  if (memcmp(head->magic, RECORDING_MAGIC, sizeof head->magic) != 0)
+    snprintf(why, 256, "it is no recording");
+  else if (head->byte_order != RECORDING_BYTE_ORDER)
+    snprintf(why, 256, "it was recorded on a machine of another byte order");
+  else if (head->version != RECORDING_VERSION)
+    snprintf(why, 256, "it is a recording of version %u, and this program reads version %u", head->version, RECORDING_VERSION);
+  else
+    return true;
+  return false;
+}
+
+/* The words of the command, as far as they are there. */
+static void read_command(recording_facts_t *facts, char *text, size_t length)
+{
+  size_t at = 0;
+  for (uint32_t words = facts->head.words; at < length && words; at++) {
+    unsigned char byte = (unsigned char)text[at];
+    words -= !byte;
+    text[at] = (char)(byte ? byte < ' ' || byte == 0x7f ? '?' : byte : ' ');
+  }
+  text[at ? at - 1 : 0] = '\0';
+  facts->command = text;
+}
+
+static bool read_head(recording_t *recording, char why[256])
+{
+  recording_head_t *head = &recording->facts.head;
+  char *chunk = calloc(1, RECORDING_CHUNK + 1);
+  ssize_t length = chunk ? pread(recording->merge.file.descriptor, chunk, RECORDING_CHUNK, 0) : -1;
+  if (length < 0)
+    snprintf(why, 256, "%s", strerror(errno));
+  else
+    memcpy(head, chunk, sizeof *head);
+  if (length == 0)
+    snprintf(why, 256, "it is empty");
+  if (length <= 0 || !head_is_good(head, why)) {
+    free(chunk);
+    return false;
+  }
+  size_t words = (size_t)length > sizeof *head ? (size_t)length - sizeof *head : 0;
+  memmove(chunk, chunk + sizeof *head, words + 1);
+  read_command(&recording->facts, chunk, words);
+  return true;
+}
+
+/* ---- chunks ---- */
+
+static bool add_chunk(recording_t *recording, chunk_t chunk)
+{
+  uint64_t count = recording->facts.chunks;
+  if ((count & (count + 1)) == 0) { /* as many as a power of two less one */
+    chunk_t *larger = realloc(recording->chunks, (2 * count + 1) * sizeof *larger);
+    if (!larger)
+      return false;
+    recording->chunks = larger;
+  }
+  recording->chunks[count] = chunk;
+  recording->facts.chunks++;
+  return true;
+}
+
+/* A chunk that nobody began is no damage: its program was killed. */
+static bool find_chunks(recording_t *recording)
+{
+  recording_facts_t *facts = &recording->facts;
+  uint64_t empty = 0, most = facts->file_bytes / RECORDING_CHUNK;
+  for (uint64_t i = 1; i <= most && i < UINT32_MAX && empty < EMPTY_MOST; i++) {
+    recording_chunk_t head;
+    uint64_t from = i * RECORDING_CHUNK;
+    if (pread(recording->merge.file.descriptor, &head, sizeof head, (off_t)from) < (ssize_t)sizeof head)
+      break;
+    bool is_marked = head.mark == RECORDING_CHUNK_MARK;
+    empty = is_marked ? 0 : empty + 1;
+    facts->empty_chunks += !is_marked && !head.mark;
+    recording->merge.file.damaged += !is_marked && head.mark;
+    if (is_marked && !add_chunk(recording, (chunk_t){head.stream, (uint32_t)i}))
+      return false;
+  }
+  facts->is_cut_off = facts->file_bytes % RECORDING_CHUNK != 0;
+  return true;
+}
+
+static int compare_chunks(const void *one, const void *other)
+{
+  const chunk_t *a = one, *b = other;
+  if (a->stream != b->stream)
+    return a->stream < b->stream ? -1 : 1;
+  return a->index < b->index ? -1 : a->index > b->index;
+}
+
+/* ---- streams ---- */
+
+static bool make_branches(recording_t *recording)
+{
+  merge_t *merge = &recording->merge;
+  const chunk_t *chunks = recording->chunks;
+  uint64_t count = recording->facts.chunks;
+  for (uint64_t i = 0; i < count; i++)
+    merge->branch_count += !i || chunks[i].stream != chunks[i - 1].stream;
+  merge->branches = calloc(merge->branch_count + 1, sizeof *merge->branches);
+  merge->turns = calloc(merge->branch_count + 1, sizeof *merge->turns);
+  if (!merge->branches || !merge->turns)
+    return false;
+  branch_t *branch = merge->branches - 1;
+  for (uint64_t i = 0; i < count; i++) {
+    if (!i || chunks[i].stream != chunks[i - 1].stream)
+      (++branch)->stream.chunk = &chunks[i];
+    branch->stream.chunks_end = &chunks[i + 1];
+  }
+  return true;
+}
+
+recording_t *recording_open(const char *path, char why[256])
+{
+  recording_t *recording = calloc(1, sizeof *recording);
+  if (recording)
+    recording->merge.file.descriptor = -1;
+  bool is_open = recording && open_file(recording, path, why) && read_head(recording, why);
+  if (is_open && find_chunks(recording)) {
+    if (recording->chunks)
+      qsort(recording->chunks, recording->facts.chunks, sizeof *recording->chunks, compare_chunks);
+    if (make_branches(recording)) {
+      merge_begin(&recording->merge);
+      return recording;
+    }
+  }
+  if (is_open || !recording)
+    snprintf(why, 256, "no memory");
+  if (recording)
+    recording_close(recording);
+  return NULL;
+}
+
+void recording_close(recording_t *recording)
+{
+  merge_t *merge = &recording->merge;
+  for (size_t i = 0; merge->branches && i < merge->branch_count; i++)
+    free(merge->branches[i].stream.bytes);
+  if (merge->file.descriptor >= 0)
+    close(merge->file.descriptor);
+  slots_finish(&merge->slots);
+  free(merge->branches);
+  free(merge->turns);
+  free(recording->chunks);
+  free(recording->facts.command);
+  free(recording);
+}
+
+/* ---- what is read ---- */
+
+static bool is_of_block(recording_op_t op) { return op >= RECORDING_ALLOC && op <= RECORDING_FAILED; }
+
+static void count_event(recording_t *recording, event_t *event)
+{
+  recording_facts_t *facts = &recording->facts;
+  facts->last_ns = event->ns > facts->last_ns ? event->ns : facts->last_ns;
+  event->ns = facts->last_ns;
+  if (!is_of_block(event->op))
+    return;
+  facts->events++;
+  facts->failed += event->op == RECORDING_FAILED;
+  facts->threads = event->thread > facts->threads ? event->thread : facts->threads;
+  facts->live_bytes += (event->op == RECORDING_FREE || event->op == RECORDING_FAILED ? 0 : event->size) - event->old_size;
+  facts->live_blocks = recording->merge.slots.live;
+  if (facts->live_bytes <= facts->peak_bytes)
+    return;
+  facts->peak_bytes = facts->live_bytes;
+  facts->peak_blocks = facts->live_blocks;
+  facts->peak_ns = facts->last_ns;
+  facts->peak_event = facts->events;
+}
+
+bool recording_next(recording_t *recording, event_t *event)
+{
+  bool is_one = merge_next(&recording->merge, event);
+  if (is_one)
+    count_event(recording, event);
+  recording->facts.damaged_chunks = recording->merge.file.damaged;
+  recording->facts.unknown = recording->merge.unknown;
+  recording->facts.missed = recording->merge.missed;
+  return is_one;
+}
+
+const char *recording_error(const recording_t *recording) { return recording->merge.file.no_memory ? "no memory" : NULL; }
+
+const recording_facts_t *recording_facts(const recording_t *recording) { return &recording->facts; }
+
+/* ---- what is missing ---- */
+
+bool recording_lacks(const recording_facts_t *facts, char text[256])
+{
+  size_t length = 0;
+  *text = '\0';
+  if (facts->head.error)
+    length += (size_t)snprintf(text, 256, "; it ended before the program: %s", strerror((int)facts->head.error));
+  else if (!facts->head.ended_ns)
+    length += (size_t)snprintf(text, 256, "; the program did not come to its end: it was killed, or goes on");
+  if (facts->is_cut_off)
+    length += (size_t)snprintf(text + length, 256 - length, "; the file is cut off");
+  if (facts->damaged_chunks)
+    snprintf(text + length, 256 - length, "; %llu of %llu parts could not be read to their end",
+             (unsigned long long)facts->damaged_chunks, (unsigned long long)facts->chunks);
+  memmove(text, text + (*text ? 2 : 0), strlen(text) + (*text ? 0 : 1));
+  return *text;
+}
