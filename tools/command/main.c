@@ -17,11 +17,9 @@ static const struct {
   const char *name;
   int (*run)(int count, char **arguments);
 } commands[] = {
-  {"run", command_run},
-  {"record", command_record},
+  {"run", command_run},       {"record", command_record}, {"replay", command_replay},
 #ifdef WITH_REPORT
-  {"report", command_report},
-  {"top", command_top},
+  {"report", command_report}, {"top", command_top},
 #endif
 };
 
