@@ -22,7 +22,7 @@ def completed(*words, helper=""):
 
 
 def test_commands():
-    assert completed("tidepool", "") == ["run", "report", "top", "--help", "--version"]
+    assert completed("tidepool", "") == ["run", "record", "replay", "report", "top", "--help", "--version"]
     assert completed("tidepool", "ru") == ["run"]
 
 
@@ -32,11 +32,30 @@ def test_options():
     assert completed("tidepool", "run", "-o", "guard") == ["guard_sample=", "guarded="]
 
 
-def test_every_option_of_the_help_is_offered(request):
+@pytest.mark.parametrize("command", ("run", "record", "replay"))
+def test_every_option_of_the_help_is_offered(request, command):
     tidepool = request.config.getoption("--tidepool")
-    text = subprocess.run([tidepool, "run", "--help"], capture_output=True, text=True, timeout=60, check=True).stdout
+    text = subprocess.run([tidepool, command, "--help"], capture_output=True, text=True, timeout=60, check=True).stdout
     known = {word.strip(",").split("=")[0] for word in text.split() if word.startswith("--") and len(word) > 2}
-    assert known - {"--usage", "--version"} == set(completed("tidepool", "run", "--"))
+    assert known - {"--usage", "--version"} == set(completed("tidepool", command, "--"))
+
+
+def test_record(tmp_path):
+    (tmp_path / "figures").touch()
+    at = f"{tmp_path}/fi"
+    for words in (["-o", at], ["--output", "=", at], ["--frames", "3", "cat", at], ["-o", "x", "--", "cat", at]):
+        assert completed("tidepool", "record", *words) == [f"{tmp_path}/figures"], words
+    assert "16" in completed("tidepool", "record", "--frames", "")
+    assert "bash" in completed("tidepool", "record", "-o", "x", "bas")
+
+
+def test_replay(tmp_path):
+    (tmp_path / "figures").touch()
+    at = f"{tmp_path}/fi"
+    assert completed("tidepool", "replay", at) == completed("tidepool", "replay", "--json", at) == [f"{tmp_path}/figures"]
+    for words in (["--with", "je"], ["--with", "=", "je"]):
+        assert completed("tidepool", "replay", *words) == ["jemalloc"]
+    assert completed("tidepool", "replay", "--with", at) == [f"{tmp_path}/figures"]
 
 
 def test_every_option_of_the_library_is_offered(request):

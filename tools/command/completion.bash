@@ -29,18 +29,24 @@ _tidepool_value() {
   local current=${COMP_WORDS[COMP_CWORD]}
   [ "$COMP_CWORD" -ge "$2" ] || current=''   # the cursor is behind the = of --stats=
   [ "$COMP_CWORD" -le "$2" ] || return 0     # in the VALUE of KEY=VALUE
-  case $1 in
-    --stats | --profile | --library) _tidepool_files "$current" ;;
+  case ${COMP_WORDS[1]}$1 in
+    *--stats | *--profile | *--library | *--output | record-o) _tidepool_files "$current" ;;
+    *--frames) mapfile -t COMPREPLY < <(compgen -W "0 1 8 16 32 64" -- "$current") ;;
     *) _tidepool_keys "$current" ;;
   esac
 }
 
-_tidepool_run() {
+# A command with a program behind its options, which are $1; those that are in $2, too, have a value.
+_tidepool_start() {
   local i=2 first last
   while [ "$i" -lt "$COMP_CWORD" ]; do
     case ${COMP_WORDS[i]} in
       --) _tidepool_program $((i + 1)); return ;;
-      --stats | --profile | --library | --option | -o)
+      -*)
+        case " $2 " in
+          *" ${COMP_WORDS[i]} "*) ;;
+          *) i=$((i + 1)); continue ;;
+        esac
         first=$((i + 1))
         [ "${COMP_WORDS[first]}" != = ] || first=$((i + 2))
         last=$first
@@ -48,16 +54,34 @@ _tidepool_run() {
         [ "$COMP_CWORD" -gt "$last" ] || { _tidepool_value "${COMP_WORDS[i]}" "$first"; return; }
         i=$((last + 1))
         ;;
-      -*) i=$((i + 1)) ;;
       *) _tidepool_program "$i"; return ;;
     esac
   done
   case ${COMP_WORDS[COMP_CWORD]} in
-    -*)
-      mapfile -t COMPREPLY < <(compgen -W "--checked --guarded --leaks --library --option --profile --stats --help" -- \
-        "${COMP_WORDS[COMP_CWORD]}")
-      ;;
+    -*) mapfile -t COMPREPLY < <(compgen -W "$1" -- "${COMP_WORDS[COMP_CWORD]}") ;;
     *) _tidepool_program "$COMP_CWORD" ;;
+  esac
+}
+
+_tidepool_run() {
+  _tidepool_start "--checked --guarded --leaks --library --option --profile --stats --help" \
+    "--library --option -o --profile --stats"
+}
+
+_tidepool_record() {
+  _tidepool_start "--frames --library --output --help" "--frames --library --output -o"
+}
+
+_tidepool_replay() {
+  local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
+  [ "$before" != = ] || before=${COMP_WORDS[COMP_CWORD - 2]}
+  [ "$current" != = ] || current=''
+  case $before/$current in
+    --with/*/*) _tidepool_files "$current" ;;
+    --with/*) mapfile -t COMPREPLY < <(compgen -W "tidepool glibc jemalloc mimalloc tcmalloc" -- "$current") ;;
+    --runs/*) ;;
+    */-*) mapfile -t COMPREPLY < <(compgen -W "--check --json --runs --with --help" -- "$current") ;;
+    *) _tidepool_files "$current" ;;
   esac
 }
 
@@ -82,9 +106,13 @@ _tidepool_top() {
 _tidepool() {
   COMPREPLY=()
   if [ "$COMP_CWORD" -le 1 ]; then
-    mapfile -t COMPREPLY < <(compgen -W "run report top --help --version" -- "${COMP_WORDS[COMP_CWORD]}")
+    mapfile -t COMPREPLY < <(compgen -W "run record replay report top --help --version" -- "${COMP_WORDS[COMP_CWORD]}")
   elif [ "${COMP_WORDS[1]}" = run ]; then
     _tidepool_run
+  elif [ "${COMP_WORDS[1]}" = record ]; then
+    _tidepool_record
+  elif [ "${COMP_WORDS[1]}" = replay ]; then
+    _tidepool_replay
   elif [ "${COMP_WORDS[1]}" = report ]; then
     _tidepool_report
   elif [ "${COMP_WORDS[1]}" = top ]; then
