@@ -283,15 +283,22 @@ def test_programs_are_replayed_exactly(tidepool, facts, tmp_path, program):
     assert all(allocator["is_exact"] and allocator["end_bytes"] == found["end_bytes"] for allocator in again["allocators"])
 
 
-def test_redis(tidepool, tmp_path):
-    if not shutil.which("redis-server") or not shutil.which("redis-benchmark"):
+def test_redis(tidepool, facts, tmp_path):
+    """Debian's package of the benchmark has the server, too, by another name."""
+    server = shutil.which("redis-server") or shutil.which("redis-check-rdb")
+    if not server or not shutil.which("redis-benchmark"):
         pytest.skip("there is no redis")
-    script = (f"redis-server --save '' --port 0 --unixsocket {tmp_path}/s --daemonize no >{tmp_path}/log & server=$!; "
-              f"sleep 1; redis-benchmark -s {tmp_path}/s -n 20000 -q -t set,lpush,hset >/dev/null; kill $server; wait $server")
-    done = tidepool("record", "-o", tmp_path / "of.%p", "--frames", 1, "sh", "-c", script)
-    assert done.returncode in (0, 143), done.stderr
+    (tmp_path / "redis-server").symlink_to(server)
+    script = f"""{tmp_path}/redis-server --save '' --port 0 --unixsocket s --io-threads 4 >log & server=$!
+                 for i in $(seq 100); do [ -S s ] && break; sleep .1; done
+                 redis-benchmark -s s -n 20000 -P 8 -q -t set,lpush,hset >/dev/null
+                 redis-cli -s s shutdown nosave; wait $server"""
+    done = tidepool("record", "-o", "of.%p", "--frames", 1, "sh", "-c", script, cwd=tmp_path)
+    if "Invalid" in done.stderr or not (tmp_path / "log").read_text().strip():
+        pytest.skip("redis does not run here")
     largest = max(tmp_path.glob("of.*"), key=lambda path: path.stat().st_size)
-    assert replayed(tidepool, largest, "--runs", 1)["allocators"][0]["is_exact"]
+    assert is_whole(facts(largest)), facts(largest)
+    assert replayed(tidepool, largest, "--runs", 1, "--with", "tidepool,glibc")["allocators"][0]["is_exact"]
 
 
 @pytest.mark.parametrize("arguments", (
