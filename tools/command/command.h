@@ -26,6 +26,7 @@ pid_t command_pid(const char *text);
 int command_run(int count, char **arguments);
 int command_record(int count, char **arguments);
 int command_replay(int count, char **arguments);
+int command_fit(int count, char **arguments);
 #ifdef WITH_REPORT
 int command_report(int count, char **arguments);
 int command_top(int count, char **arguments);

@@ -85,6 +85,17 @@ _tidepool_replay() {
   esac
 }
 
+_tidepool_fit() {
+  local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
+  [ "$before" != = ] || before=${COMP_WORDS[COMP_CWORD - 2]}
+  [ "$current" != = ] || current=''
+  case $before/$current in
+    --budget/* | --classes/*) ;;
+    */-*) mapfile -t COMPREPLY < <(compgen -W "--budget --classes --help" -- "$current") ;;
+    *) _tidepool_files "$current" ;;
+  esac
+}
+
 _tidepool_report() {
   local current=${COMP_WORDS[COMP_CWORD]}
   case $current in
@@ -106,13 +117,15 @@ _tidepool_top() {
 _tidepool() {
   COMPREPLY=()
   if [ "$COMP_CWORD" -le 1 ]; then
-    mapfile -t COMPREPLY < <(compgen -W "run record replay report top --help --version" -- "${COMP_WORDS[COMP_CWORD]}")
+    mapfile -t COMPREPLY < <(compgen -W "run record replay fit report top --help --version" -- "${COMP_WORDS[COMP_CWORD]}")
   elif [ "${COMP_WORDS[1]}" = run ]; then
     _tidepool_run
   elif [ "${COMP_WORDS[1]}" = record ]; then
     _tidepool_record
   elif [ "${COMP_WORDS[1]}" = replay ]; then
     _tidepool_replay
+  elif [ "${COMP_WORDS[1]}" = fit ]; then
+    _tidepool_fit
   elif [ "${COMP_WORDS[1]}" = report ]; then
     _tidepool_report
   elif [ "${COMP_WORDS[1]}" = top ]; then

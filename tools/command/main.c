@@ -17,7 +17,7 @@ static const struct {
   const char *name;
   int (*run)(int count, char **arguments);
 } commands[] = {
-  {"run", command_run},       {"record", command_record}, {"replay", command_replay},
+  {"run", command_run},       {"record", command_record}, {"replay", command_replay}, {"fit", command_fit},
 #ifdef WITH_REPORT
   {"report", command_report}, {"top", command_top},
 #endif
@@ -116,6 +116,7 @@ int main(int argc, char **argv)
            "  run      run a program with tidepool as its malloc\n"
            "  record   run a program and write down each call of its malloc\n"
            "  replay   play that again, on this malloc and on others\n"
+           "  fit      find the size classes and the budget that serve it best\n"
 #ifdef WITH_REPORT
            "  report   print what its heaps hold, or held when it ended\n"
            "  top      look at its heaps while it runs\n"

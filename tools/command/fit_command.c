@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * tidepool fit: the size classes and the budget that serve a recorded program best. */
+#include "command.h"
+#include "fit.h"
+#include <argp.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct arguments {
+  const char *path;
+  size_t classes;  /* 0: as many as hold least */
+  uint64_t budget; /* 0: none was given */
+} arguments_t;
+
+static const struct argp_option options[] = {
+  {.name = "classes", .key = 'c', .arg = "NUMBER", .doc = "exactly so many size classes (as many as hold least)"},
+  {.name = "budget", .key = 'b', .arg = "BYTES", .doc = "what would be refused with such a budget; K, M and G are understood"},
+  {0}};
+
+static size_t parse_classes(const char *text, struct argp_state *state)
+{
+  char *end;
+  errno = 0;
+  long number = strtol(text, &end, 10);
+  if (end == text || *end || errno || number < 1 || number > FIT_CLASSES_MOST)
+    argp_error(state, "--classes=%s: no number from 1 to %d", text, FIT_CLASSES_MOST);
+  return (size_t)number;
+}
+
+static uint64_t parse_budget(const char *text, struct argp_state *state)
+{
+  static const char units[] = "KMG";
+  char *end;
+  errno = 0;
+  unsigned long long number = strtoull(text, &end, 10);
+  const char *unit = *end ? strchr(units, *end) : NULL;
+  unsigned shift = unit ? 10 * (unsigned)(unit - units + 1) : 0;
+  if (*text < '0' || *text > '9' || errno || (*end && (!unit || end[1])) || !number || number > UINT64_MAX >> shift >> 1)
+    argp_error(state, "--budget=%s: no number of bytes", text);
+  return (uint64_t)number << shift;
+}
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+  arguments_t *to = state->input;
+  switch (key) {
+  case 'c':
+    to->classes = parse_classes(argument, state);
+    return 0;
+  case 'b':
+    to->budget = parse_budget(argument, state);
+    return 0;
+  case ARGP_KEY_ARG:
+    if (to->path)
+      argp_error(state, "%s: there is a file already", argument);
+    to->path = argument;
+    return 0;
+  case ARGP_KEY_NO_ARGS:
+    argp_error(state, "a file is missing");
+    return 0;
+  default:
+    return ARGP_ERR_UNKNOWN;
+  }
+}
+
+/* Who waits at a terminal sees that it goes on. */
+static void say_progress(const char *what, size_t number)
+{
+  if (!isatty(STDERR_FILENO))
+    return;
+  if (what)
+    fprintf(stderr, "\r\033[Kfit: %s %zu ...", what, number);
+  else
+    fputs("\r\033[K", stderr);
+}
+
+/* ---- classes ---- */
+
+static bool is_better(const trial_t *a, const trial_t *b) { return a->mean < b->mean; }
+
+/* More classes leave less over of each block, and more of slabs that are hardly used. Which number is best is tried. */
+static void find_classes(const trace_t *trace, size_t wanted, classes_t *classes, trial_t *trial)
+{
+  static const size_t numbers[] = {4, 6, 8, 12, 16, 20, 24, 32, 40, 52, 64, 80, FIT_CLASSES_MOST};
+  sizes_t sizes;
+  size_t tried = 0;
+  sizes_measure(&sizes, trace);
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers && (!wanted || !i); i++) {
+    classes_t these;
+    trial_t of;
+    say_progress("classes:", wanted ? wanted : numbers[i]);
+    sizes_fit(&sizes, wanted ? wanted : numbers[i], &these);
+    if (tried && these.count == tried) /* there are no more sizes */
+      break;
+    fit_try(trace, &these, 0, false, &of);
+    if (!tried || is_better(&of, trial)) {
+      *classes = these;
+      *trial = of;
+    }
+    tried = these.count;
+  }
+  say_progress(NULL, 0);
+  sizes_free(&sizes);
+}
+
+static void print_bytes(double bytes)
+{
+  static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  size_t unit = 0;
+  while (bytes >= 1024 && unit + 1 < sizeof units / sizeof *units)
+    bytes /= 1024, unit++;
+  printf(" %9.*f %-3s", unit ? 2 : 0, bytes, units[unit]);
+}
+
+static void print_trial(const char *name, const trial_t *trial)
+{
+  printf("%-20s", name);
+  print_bytes(trial->internal);
+  print_bytes(trial->mean);
+  print_bytes((double)trial->peak);
+  putchar('\n');
+}
+
+static void print_array(const classes_t *classes)
+{
+  int column = printf("static const size_t size_classes[] = {");
+  for (size_t i = 0; i < classes->count; i++) {
+    if (column > 88)
+      column = printf("\n  ") - 1;
+    column += printf("%s%zu%s", column > 2 && i ? " " : "", classes->of[i], i + 1 < classes->count ? "," : "");
+  }
+  printf("};\npool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){\n"
+         "  .size_classes = size_classes, .size_class_count = %zu});\n",
+         classes->count);
+}
+
+static void fit_classes(const trace_t *trace, const arguments_t *arguments)
+{
+  const classes_t built_in = {.count = 0};
+  classes_t classes;
+  trial_t before, after;
+  char name[32];
+  say_progress("the built-in classes", 0);
+  fit_try(trace, &built_in, 0, false, &before);
+  find_classes(trace, arguments->classes, &classes, &after);
+  snprintf(name, sizeof name, "%zu classes", classes.count);
+  printf("%-20s %13s %13s %13s\n", "", "left over", "held, mean", "held, peak");
+  print_trial("built-in classes", &before);
+  print_trial(name, &after);
+  if (!is_better(&after, &before))
+    puts("\nThe built-in classes hold less.");
+  putchar('\n');
+  print_array(&classes);
+}
+
+/* ---- budgets ---- */
+
+static bool is_served(const trace_t *trace, uint64_t budget, trial_t *trial)
+{
+  static const classes_t built_in = {.count = 0};
+  fit_try(trace, &built_in, budget, true, trial);
+  return trial->is_made && !trial->refused;
+}
+
+enum { BUDGET_STEP = 64 << 10 };
+
+/* What is live at the peak is never enough. */
+static uint64_t least_budget(const trace_t *trace)
+{
+  trial_t trial;
+  uint64_t refused = trace->facts.peak_bytes / BUDGET_STEP, served = refused + 1, step = 1;
+  for (size_t tries = 1; !is_served(trace, served * BUDGET_STEP, &trial); tries++) {
+    say_progress("budgets:", tries);
+    refused = served;
+    served += step *= 2;
+  }
+  while (served - refused > 1) {
+    uint64_t middle = refused + (served - refused) / 2;
+    say_progress("the least budget, MiB:", (size_t)(middle * BUDGET_STEP >> 20));
+    *(is_served(trace, middle * BUDGET_STEP, &trial) ? &served : &refused) = middle;
+  }
+  say_progress(NULL, 0);
+  return served * BUDGET_STEP;
+}
+
+static void fit_budget(const trace_t *trace, uint64_t budget)
+{
+  static const classes_t built_in = {.count = 0};
+  trial_t trial;
+  fit_try(trace, &built_in, budget, false, &trial);
+  if (!trial.is_made)
+    puts("No heap has so small a budget.");
+  else if (!trial.refused)
+    printf("A budget of %llu bytes serves all of it.\n", (unsigned long long)budget);
+  else
+    printf("A budget of %llu bytes would have refused %llu requests, the first after %.3f s: call %zu, of %llu bytes.\n",
+           (unsigned long long)budget, (unsigned long long)trial.refused, (double)trace->acts[trial.first_refused].ns / 1e9,
+           trial.first_refused + 1, (unsigned long long)trace->acts[trial.first_refused].size);
+  printf("The least budget that serves all of it is %llu bytes; %llu are live at the peak.\n",
+         (unsigned long long)least_budget(trace), (unsigned long long)trace->facts.peak_bytes);
+}
+
+int command_fit(int count, char **given)
+{
+  static const struct argp argp = {
+    .options = options,
+    .parser = parse,
+    .args_doc = "FILE",
+    .doc =
+      "Find the size classes for a heap with the blocks of a program, as tidepool record has written it to FILE, and print "
+      "them in C. With --budget, say what would have been refused, and which budget is enough.\v"
+      "All blocks go to one heap, in the recorded order. The exit status is 1 if FILE is no recording.",
+  };
+  arguments_t arguments = {.path = NULL};
+  trace_t trace;
+  argp_parse(&argp, count, given, 0, NULL, &arguments);
+  trace_read(&trace, "fit", arguments.path);
+  if (!trace.count)
+    command_fail(1, "fit: %s: no block was allocated", arguments.path);
+  if (arguments.budget)
+    fit_budget(&trace, arguments.budget);
+  else
+    fit_classes(&trace, &arguments);
+  trace_free(&trace);
+  if (fflush(stdout) != 0 || ferror(stdout))
+    command_fail(COMMAND_FAILED, "fit: %s", strerror(errno));
+  return 0;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A recording in memory, for what goes through it several times: what was done to which block, in one order. */
+#ifndef TRACE_H
+#define TRACE_H
+
+#include "recording.h"
+
+typedef struct act {
+  uint64_t ns;
+  uint64_t size : 48, op : 8, alignment_log2 : 8;
+  uint32_t slot, site;
+} act_t;
+
+typedef struct trace {
+  act_t *acts;
+  size_t count;
+  uint32_t slots;
+  recording_facts_t facts;
+} trace_t;
+
+/* Reads all of it; what cannot be read ends the program, and what lacks is said. `command` is the name of the subcommand. */
+void trace_read(trace_t *trace, const char *command, const char *path);
+void trace_free(trace_t *trace);
+
+#endif
