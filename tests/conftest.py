@@ -17,6 +17,7 @@ def pytest_addoption(parser):
     parser.addoption("--static-program", metavar="PROGRAM", help="tests/command: a static one")
     parser.addoption("--own-malloc", metavar="PROGRAM", help="tests/command: one that has a malloc")
     parser.addoption("--shares", metavar="PROGRAM", help="tests/command: one that shares its figures")
+    parser.addoption("--shown", metavar="PROGRAM", help="tests/command: one that allocates at known places")
     parser.addoption("--recorded", metavar="PROGRAM", help="tests/command: one whose blocks are known")
     parser.addoption("--recorded-cpp", metavar="PROGRAM", help="tests/command: one with new and delete")
     parser.addoption("--library", metavar="LIBRARY", help="what is preloaded")

@@ -4,6 +4,7 @@
 #ifndef COMMAND_H
 #define COMMAND_H
 
+#include <stdio.h>
 #include <sys/types.h>
 
 /* What a subcommand exits with if it fails itself. run otherwise has the status of the program that it became, so this is none
@@ -16,6 +17,9 @@ void command_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same, and ends the program. */
 _Noreturn void command_fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* What others wrote may be in it: a terminal is sent nothing that it would obey. */
+void command_print(const char *text, FILE *to);
+
 /* Joins the texts in memory of its own. There is no other use for memory than that, so running out of it ends the program. */
 #define COMMAND_JOIN(...) command_join((const char *const[]){__VA_ARGS__, 0})
 char *command_join(const char *const *texts);
@@ -27,6 +31,7 @@ int command_run(int count, char **arguments);
 int command_record(int count, char **arguments);
 int command_replay(int count, char **arguments);
 int command_fit(int count, char **arguments);
+int command_show(int count, char **arguments);
 #ifdef WITH_REPORT
 int command_report(int count, char **arguments);
 int command_top(int count, char **arguments);

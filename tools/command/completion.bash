@@ -96,6 +96,17 @@ _tidepool_fit() {
   esac
 }
 
+_tidepool_show() {
+  local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
+  [ "$before" != = ] || before=${COMP_WORDS[COMP_CWORD - 2]}
+  [ "$current" != = ] || current=''
+  case $before/$current in
+    -n/* | --number/*) ;;
+    */-*) mapfile -t COMPREPLY < <(compgen -W "--number --output --help" -- "$current") ;;
+    *) _tidepool_files "$current" ;;
+  esac
+}
+
 _tidepool_report() {
   local current=${COMP_WORDS[COMP_CWORD]}
   case $current in
@@ -117,7 +128,7 @@ _tidepool_top() {
 _tidepool() {
   COMPREPLY=()
   if [ "$COMP_CWORD" -le 1 ]; then
-    mapfile -t COMPREPLY < <(compgen -W "run record replay fit report top --help --version" -- "${COMP_WORDS[COMP_CWORD]}")
+    mapfile -t COMPREPLY < <(compgen -W "run record replay fit show report top --help --version" -- "${COMP_WORDS[COMP_CWORD]}")
   elif [ "${COMP_WORDS[1]}" = run ]; then
     _tidepool_run
   elif [ "${COMP_WORDS[1]}" = record ]; then
@@ -126,6 +137,8 @@ _tidepool() {
     _tidepool_replay
   elif [ "${COMP_WORDS[1]}" = fit ]; then
     _tidepool_fit
+  elif [ "${COMP_WORDS[1]}" = show ]; then
+    _tidepool_show
   elif [ "${COMP_WORDS[1]}" = report ]; then
     _tidepool_report
   elif [ "${COMP_WORDS[1]}" = top ]; then

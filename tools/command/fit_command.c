@@ -218,7 +218,7 @@ int command_fit(int count, char **given)
   arguments_t arguments = {.path = NULL};
   trace_t trace;
   argp_parse(&argp, count, given, 0, NULL, &arguments);
-  trace_read(&trace, "fit", arguments.path);
+  trace_read(&trace, "fit", arguments.path, NULL, NULL);
   if (!trace.count)
     command_fail(1, "fit: %s: no block was allocated", arguments.path);
   if (arguments.budget)

@@ -17,26 +17,32 @@ static const struct {
   const char *name;
   int (*run)(int count, char **arguments);
 } commands[] = {
-  {"run", command_run},       {"record", command_record}, {"replay", command_replay}, {"fit", command_fit},
+  {"run", command_run},       {"record", command_record}, {"replay", command_replay},
+  {"fit", command_fit},       {"show", command_show},
 #ifdef WITH_REPORT
   {"report", command_report}, {"top", command_top},
 #endif
 };
 
-/* What others wrote may be in it: a terminal is sent nothing that it would obey. */
+void command_print(const char *text, FILE *to)
+{
+  for (; *text; text++) {
+    unsigned char byte = (unsigned char)*text, next = (unsigned char)text[1];
+    bool obeyed = byte < ' ' || byte == 0x7f || (byte == 0xc2 && next >= 0x80 && next < 0xa0);
+    fputc(obeyed ? '?' : byte, to);
+    text += obeyed && byte == 0xc2;
+  }
+}
+
 static void say(const char *format, va_list values)
 {
   char *text;
   int length = vasprintf(&text, format, values);
   fputs("tidepool: ", stderr);
-  for (int i = 0; i < length; i++) {
-    unsigned char byte = (unsigned char)text[i], next = (unsigned char)text[i + 1];
-    bool obeyed = byte < ' ' || byte == 0x7f || (byte == 0xc2 && next >= 0x80 && next < 0xa0);
-    fputc(obeyed ? '?' : byte, stderr);
-    i += obeyed && byte == 0xc2;
-  }
-  if (length >= 0)
+  if (length >= 0) {
+    command_print(text, stderr);
     free(text);
+  }
   fputc('\n', stderr);
 }
 
@@ -117,6 +123,7 @@ int main(int argc, char **argv)
            "  record   run a program and write down each call of its malloc\n"
            "  replay   play that again, on this malloc and on others\n"
            "  fit      find the size classes and the budget that serve it best\n"
+           "  show     show where it allocated, as text or as a page with pictures\n"
 #ifdef WITH_REPORT
            "  report   print what its heaps hold, or held when it ended\n"
            "  top      look at its heaps while it runs\n"

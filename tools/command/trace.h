@@ -16,11 +16,16 @@ typedef struct trace {
   act_t *acts;
   size_t count;
   uint32_t slots;
-  recording_facts_t facts;
+  recording_facts_t facts; /* without the command, which is here */
+  char *program;           /* the command; what a terminal would obey is not in it */
 } trace_t;
 
-/* Reads all of it; what cannot be read ends the program, and what lacks is said. `command` is the name of the subcommand. */
-void trace_read(trace_t *trace, const char *command, const char *path);
+/* Gets what is said of sites and modules, in between. */
+typedef void trace_visit_fn(const event_t *event, void *context);
+
+/* Reads all of it; what cannot be read ends the program, and what lacks is said. `command` is the name of the subcommand.
+ * `visit` may be NULL. */
+void trace_read(trace_t *trace, const char *command, const char *path, trace_visit_fn *visit, void *context);
 void trace_free(trace_t *trace);
 
 #endif

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: MIT
+"""tidepool show: the places of a program that allocates at known ones, as text and as a page."""
+
+import html.parser
+import json
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+
+SECONDS = 120
+EMPTY = {"meta", "line", "path", "br"}
+
+
+@pytest.fixture(name="tidepool")
+def fixture_tidepool(request):
+    program = os.path.abspath(request.config.getoption("--tidepool"))
+
+    def tidepool(*arguments, check=True, **more):
+        return subprocess.run([program, *map(str, arguments)], capture_output=True, text=True, timeout=SECONDS, check=check,
+                              **more)
+    return tidepool
+
+
+@pytest.fixture(name="recording")
+def fixture_recording(request, tidepool, tmp_path):
+    library, shown = (os.path.abspath(request.config.getoption(name)) for name in ("--library", "--shown"))
+    file = tmp_path / "shown.recording"
+    tidepool("record", "--library", library, "-o", file, shown, "a</script><b>&'\"")
+    return file
+
+
+needs_names = pytest.mark.skipif(not shutil.which("addr2line"), reason="addr2line is not here")
+
+
+def part(text, title):
+    """The lines of one kind of sum: bytes and blocks of all, and then [blocks, stack] of each place."""
+    lines = text[text.index(f"\n{title}"):].splitlines()[1:]
+    places = []
+    for line in lines[1:]:
+        match = re.match(r" *[\d.]+ \S+ +[\d.]+ % +(\d+)  (.*)", line)
+        if not match:
+            break
+        places.append((int(match[1]), match[2].split(" < ")))
+    return int(re.search(r"in (\d+) blocks$", lines[0])[1]), places
+
+
+@needs_names
+def test_places(tidepool, recording):
+    text = tidepool("show", recording).stdout
+    blocks, places = part(text, "live at the end: ")
+    assert blocks >= 100 and places[0][0] == 100 and places[0][1][:2] == ["leak_some", "main"]
+    blocks, places = part(text, "live at the peak, after ")
+    assert blocks >= 102 and places[0][0] == 2 and places[0][1][:3] == ["take_large", "have_a_peak", "main"]
+    blocks, places = part(text, "allocated: ")
+    churned = [(count, stack) for count, stack in places if stack[0] == "churn"]
+    assert [count for count, _ in churned] == [40000]   # two calls of one function are one place
+    assert blocks == sum(count for count, _ in part(tidepool("show", "-n", 100000, recording).stdout, "allocated: ")[1])
+
+
+def test_so_many_places(tidepool, recording):
+    text = tidepool("show", "-n", 1, recording).stdout
+    assert [len(part(text, title)[1]) for title in ("live at the end: ", "live at the peak", "allocated: ")] == [1, 1, 1]
+
+
+class Tags(html.parser.HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.open, self.scripts, self.links = [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.links += [value for name, value in attrs if name in ("src", "href")]
+        if tag not in EMPTY:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        """It is empty."""
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] == "script":
+            self.scripts.append(data)
+
+
+def page_of(tidepool, recording):
+    page = recording.with_suffix(".html")
+    done = tidepool("show", "-o", page, recording)
+    assert not done.stdout
+    return page
+
+
+def test_the_page(tidepool, recording):
+    text = page_of(tidepool, recording).read_text(encoding="utf-8")
+    tags = Tags()
+    tags.feed(text)
+    assert not tags.open and not tags.links and len(tags.scripts) == 1 and "http" not in text
+    assert "a&#60;/script&#62;&#60;b&#62;&#38;" in text
+    names = json.loads(re.search(r"const names=(\[.*?\]);\n", text)[1])
+    sites = json.loads(re.sub(r",\n\]$", "]", re.search(r"const sites=(\[.*?\]);\nconst", text, re.S)[1]))
+    assert len(set(names)) == len(names)
+    assert sum(sums[3] for sums, _ in sites) == part(tidepool("show", recording).stdout, "allocated: ")[0]
+    assert all(frame < len(names) for _, frames in sites for frame in frames)
+    if shutil.which("addr2line"):
+        leaks = [(sums[1], [names[frame] for frame in frames]) for sums, frames in sites if sums[1] >= 100000]
+        assert len(leaks) == 1 and leaks[0][0] == 100000 and leaks[0][1][-2:] == ["main", "leak_some"]
+
+
+@pytest.mark.skipif(not shutil.which("chromium"), reason="chromium is not here")
+def test_the_page_in_a_browser(tidepool, recording, tmp_path):
+    page = page_of(tidepool, recording)
+    done = subprocess.run(["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/profile",
+                           "--dump-dom", page.as_uri()], capture_output=True, text=True, timeout=SECONDS, check=True)
+    assert re.search(r'<div id="flame"[^>]*>(<div [^>]*>[^<]*</div>){4}', done.stdout)
+    assert 'title="take_large\n9.5 MiB' in done.stdout or not shutil.which("addr2line")
+
+
+def test_a_page_that_cannot_be_written(tidepool, recording):
+    for page in ("/dev/full", recording / "page"):
+        done = tidepool("show", "-o", page, recording, check=False)
+        assert done.returncode == 125 and done.stderr.startswith(f"tidepool: show: {page}: ")
+
+
+def test_without_names(tidepool, recording, tmp_path):
+    done = tidepool("show", recording, env={**os.environ, "PATH": str(tmp_path)})
+    assert done.stderr == "tidepool: show: addr2line(1) is not there, so functions have no names\n"
+    assert re.search(r"100  shown\+0x[0-9a-f]+ < shown\+0x", done.stdout)
+
+
+def test_without_stacks(request, tidepool, tmp_path):
+    library, shown = (os.path.abspath(request.config.getoption(name)) for name in ("--library", "--shown"))
+    file = tmp_path / "none"
+    tidepool("record", "--library", library, "--frames", 0, "-o", file, shown)
+    assert part(tidepool("show", file).stdout, "allocated: ")[0] > 40000
+    assert page_of(tidepool, file).stat().st_size > 1000
+
+
+@pytest.mark.parametrize("arguments", [(), ("-n", "x", "a"), ("-n", "-1", "a"), ("a", "b"), ("--none",)])
+def test_wrong_arguments(tidepool, arguments):
+    done = tidepool("show", *arguments, check=False)
+    assert done.returncode == 125 and not done.stdout and done.stderr.startswith("tidepool show: ")
+
+
+def test_what_is_no_recording(tidepool, tmp_path):
+    (tmp_path / "text").write_bytes(b"hello\n" * 100)
+    done = tidepool("show", tmp_path / "text", check=False)
+    assert done.returncode == 1 and done.stderr.startswith(f"tidepool: show: {tmp_path / 'text'}: ")

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "callers.h"
+#include "command.h"
+#include "symbols.h"
+#include <inttypes.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+extern char **environ;
+
+static void *grown(void *array, size_t count, size_t size)
+{
+  array = reallocarray(array, count, size);
+  if (!array)
+    command_fail(COMMAND_FAILED, "show: no memory");
+  return array;
+}
+
+/* ---- what is recorded ---- */
+
+static void add_module(callers_t *callers, const event_t *event)
+{
+  callers->modules = grown(callers->modules, callers->module_count + 1, sizeof *callers->modules);
+  callers->modules[callers->module_count++] = (module_t){event->address, event->size, event->added, strdup(event->name)};
+}
+
+static void add_stack(callers_t *callers, const event_t *event)
+{
+  size_t count = event->site + 1u;
+  if (count > callers->stack_count) {
+    callers->stacks = grown(callers->stacks, count, sizeof *callers->stacks);
+    memset(callers->stacks + callers->stack_count, 0, (count - callers->stack_count) * sizeof *callers->stacks);
+    callers->stack_count = count;
+  }
+  call_stack_t *stack = &callers->stacks[event->site];
+  free(stack->frames);
+  stack->count = event->frame_count;
+  stack->frames = grown(NULL, event->frame_count + 1u, sizeof *stack->frames);
+  if (event->frame_count)
+    memcpy(stack->frames, event->frames, event->frame_count * sizeof *stack->frames);
+}
+
+void callers_visit(const event_t *event, void *context)
+{
+  callers_t *callers = context;
+  if (event->op == RECORDING_MODULE)
+    add_module(callers, event);
+  else
+    add_stack(callers, event);
+}
+
+/* ---- names ---- */
+
+typedef struct named {
+  uint64_t address;
+  size_t module; /* module_count: none has it */
+  uint32_t name;
+} named_t;
+
+/* Each address once. */
+typedef struct addresses {
+  named_t *of;
+  size_t count;
+} addresses_t;
+
+static int by_address(const void *a, const void *b)
+{
+  uint64_t first = ((const named_t *)a)->address, second = ((const named_t *)b)->address;
+  return (first > second) - (first < second);
+}
+
+/* The one that was loaded last, where one was unloaded and another is in its place. */
+static size_t module_of(const callers_t *callers, uint64_t address)
+{
+  for (size_t i = callers->module_count; i--;)
+    if (address - callers->modules[i].start < callers->modules[i].bytes)
+      return i;
+  return callers->module_count;
+}
+
+static addresses_t collect(const callers_t *callers)
+{
+  size_t all = 0, at = 0;
+  for (size_t i = 0; i < callers->stack_count; i++)
+    all += callers->stacks[i].count;
+  addresses_t addresses = {grown(NULL, all + 1, sizeof *addresses.of), 0};
+  for (size_t i = 0; i < callers->stack_count; i++)
+    for (uint32_t k = 0; k < callers->stacks[i].count; k++)
+      addresses.of[at++].address = callers->stacks[i].frames[k];
+  qsort(addresses.of, all, sizeof *addresses.of, by_address);
+  for (size_t i = 0; i < all; i++)
+    if (!i || addresses.of[i].address != addresses.of[i - 1].address)
+      addresses.of[addresses.count++] = addresses.of[i];
+  for (size_t i = 0; i < addresses.count; i++)
+    addresses.of[i].module = module_of(callers, addresses.of[i].address - 1);
+  return addresses;
+}
+
+/* Names are found by a sum of their characters. */
+typedef struct table {
+  uint32_t *of; /* numbers of names from 1 on; 0: none */
+  size_t size;  /* a power of two, more than there can be names */
+} table_t;
+
+static uint32_t number_of(callers_t *callers, table_t *table, const char *name)
+{
+  uint64_t sum = 0;
+  for (const char *c = name; *c; c++)
+    sum = (sum ^ (unsigned char)*c) * 0x9e3779b97f4a7c15u;
+  size_t at = (size_t)(sum >> 20) & (table->size - 1);
+  while (table->of[at] && strcmp(callers->names[table->of[at] - 1], name) != 0)
+    at = (at + 1) & (table->size - 1);
+  if (!table->of[at]) {
+    callers->names[callers->name_count++] = strdup(name);
+    table->of[at] = (uint32_t)callers->name_count;
+  }
+  return table->of[at] - 1;
+}
+
+static const char *base_of(const char *path)
+{
+  const char *slash = strrchr(path, '/');
+  return slash ? slash + 1 : path;
+}
+
+/* What addr2line does not know. A return address is that of the next instruction. */
+static void name_by_place(const callers_t *callers, const named_t *named, char name[512])
+{
+  if (named->module == callers->module_count) {
+    snprintf(name, 512, "0x%" PRIx64, named->address);
+    return;
+  }
+  const module_t *module = &callers->modules[named->module];
+  snprintf(name, 512, "%.400s+0x%" PRIx64, base_of(module->name), named->address - module->added);
+}
+
+/* ---- addr2line ---- */
+
+static bool is_file(const char *path)
+{
+  struct stat about;
+  return stat(path, &about) == 0 && S_ISREG(about.st_mode);
+}
+
+/* False: it cannot be run. */
+static bool run_tool(const char *file, FILE *questions, FILE *answers)
+{
+  char *const words[] = {(char[]){"addr2line"}, (char[]){"-f"}, (char[]){"-C"}, (char[]){"-e"}, strdup(file), NULL};
+  posix_spawn_file_actions_t actions;
+  pid_t pid;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, fileno(questions), 0);
+  posix_spawn_file_actions_adddup2(&actions, fileno(answers), 1);
+  posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", 1, 0);
+  int error = posix_spawnp(&pid, words[0], &actions, NULL, words, environ);
+  posix_spawn_file_actions_destroy(&actions);
+  free(words[4]);
+  return !error && waitpid(pid, NULL, 0) == pid;
+}
+
+/* What has a line has a function. Else the name may be that of the last function before it which has one. */
+static bool is_known(const symbols_t *symbols, const char *name, const char *line, uint64_t address)
+{
+  return strcmp(name, "??") != 0 && *name && (*line != '?' || (symbols && symbols_cover(symbols, address)));
+}
+
+/* For each address two lines: the function, and where it is. */
+static void read_answers(callers_t *callers, table_t *table, addresses_t *addresses, size_t module, FILE *answers)
+{
+  const module_t *of = &callers->modules[module];
+  symbols_t *symbols = symbols_open(of->name);
+  char *name = NULL, *line = NULL;
+  size_t name_room = 0, line_room = 0;
+  rewind(answers);
+  for (size_t i = 0; i < addresses->count; i++) {
+    if (addresses->of[i].module != module)
+      continue;
+    if (getline(&name, &name_room, answers) <= 0 || getline(&line, &line_room, answers) <= 0)
+      break;
+    name[strcspn(name, "\n")] = '\0';
+    if (is_known(symbols, name, line, addresses->of[i].address - 1 - of->added))
+      addresses->of[i].name = number_of(callers, table, name);
+  }
+  free(name);
+  free(line);
+  symbols_close(symbols);
+}
+
+static void ask_of_module(callers_t *callers, table_t *table, addresses_t *addresses, size_t module)
+{
+  FILE *questions = tmpfile(), *answers = tmpfile();
+  size_t count = 0;
+  for (size_t i = 0; questions && i < addresses->count; i++)
+    if (addresses->of[i].module == module) {
+      fprintf(questions, "0x%" PRIx64 "\n", addresses->of[i].address - 1 - callers->modules[module].added);
+      count++;
+    }
+  if (count && answers && fflush(questions) == 0) {
+    rewind(questions);
+    if (run_tool(callers->modules[module].name, questions, answers))
+      read_answers(callers, table, addresses, module, answers);
+    else
+      callers->no_tool = true;
+  }
+  if (questions)
+    fclose(questions);
+  if (answers)
+    fclose(answers);
+}
+
+static void name_stacks(callers_t *callers, const addresses_t *addresses)
+{
+  for (size_t i = 0; i < callers->stack_count; i++) {
+    call_stack_t *stack = &callers->stacks[i];
+    stack->names = grown(NULL, stack->count + 1u, sizeof *stack->names);
+    for (uint32_t k = 0; k < stack->count; k++) {
+      const named_t wanted = {.address = stack->frames[k]};
+      const named_t *named = bsearch(&wanted, addresses->of, addresses->count, sizeof wanted, by_address);
+      stack->names[k] = named ? named->name : 0;
+    }
+  }
+}
+
+/* One call may be compiled to several places, and one function's calls in a line are one to who reads it. */
+static const callers_t *compared;
+
+static int by_names(const void *a, const void *b)
+{
+  const call_stack_t *first = &compared->stacks[*(const uint32_t *)a], *second = &compared->stacks[*(const uint32_t *)b];
+  if (first->count != second->count)
+    return first->count < second->count ? -1 : 1;
+  return memcmp(first->names, second->names, first->count * sizeof *first->names);
+}
+
+static void find_same(callers_t *callers)
+{
+  uint32_t *order = grown(NULL, callers->stack_count + 1, sizeof *order);
+  callers->same = grown(NULL, callers->stack_count + 1, sizeof *callers->same);
+  for (size_t i = 0; i < callers->stack_count; i++)
+    order[i] = (uint32_t)i;
+  compared = callers;
+  qsort(order, callers->stack_count, sizeof *order, by_names);
+  for (size_t i = 0; i < callers->stack_count; i++)
+    callers->same[order[i]] = i && !by_names(&order[i], &order[i - 1]) ? callers->same[order[i - 1]] : order[i];
+  free(order);
+}
+
+void callers_name(callers_t *callers)
+{
+  addresses_t addresses = collect(callers);
+  table_t table = {.size = 16};
+  while (table.size < 2 * addresses.count)
+    table.size *= 2;
+  table.of = grown(NULL, table.size, sizeof *table.of);
+  memset(table.of, 0, table.size * sizeof *table.of);
+  callers->names = grown(NULL, 2 * addresses.count + 1, sizeof *callers->names);
+  for (size_t i = 0; i < addresses.count; i++) {
+    char name[512];
+    name_by_place(callers, &addresses.of[i], name);
+    addresses.of[i].name = number_of(callers, &table, name);
+  }
+  for (size_t i = 0; i < callers->module_count && !callers->no_tool; i++)
+    if (is_file(callers->modules[i].name))
+      ask_of_module(callers, &table, &addresses, i);
+  name_stacks(callers, &addresses);
+  find_same(callers);
+  free(table.of);
+  free(addresses.of);
+}
+
+void callers_free(callers_t *callers)
+{
+  for (size_t i = 0; i < callers->module_count; i++)
+    free(callers->modules[i].name);
+  for (size_t i = 0; i < callers->stack_count; i++) {
+    free(callers->stacks[i].frames);
+    free(callers->stacks[i].names);
+  }
+  for (size_t i = 0; i < callers->name_count; i++)
+    free(callers->names[i]);
+  free(callers->modules);
+  free(callers->stacks);
+  free(callers->names);
+  free(callers->same);
+}

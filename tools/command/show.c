@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT */
+#include "show.h"
+#include "command.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- sums ---- */
+
+typedef struct live {
+  uint64_t size, since;
+  uint32_t site;
+  bool is_there;
+} live_t;
+
+static void *take_array(size_t count, size_t size)
+{
+  void *array = calloc(count, size);
+  if (!array)
+    command_fail(COMMAND_FAILED, "show: no memory");
+  return array;
+}
+
+static size_t row_of(uint64_t size)
+{
+  size_t row = 0;
+  while (size > 16 && row + 1 < SIZE_ROWS) {
+    size = (size + 1) / 2;
+    row++;
+  }
+  return row;
+}
+
+/* From a microsecond on, by tens; the last column is of what was never freed. */
+static size_t column_of(uint64_t ns)
+{
+  size_t column = 0;
+  for (ns /= 1000; ns && column + 2 < LIFE_COLUMNS; ns /= 10)
+    column++;
+  return column;
+}
+
+static total_t *site_of(show_t *show, uint32_t site)
+{
+  return &show->sites[site < show->callers.stack_count ? show->callers.same[site] : 0];
+}
+
+static void add(total_t *to, sum_t sum, const live_t *live, int sign)
+{
+  to->bytes[sum] += (uint64_t)sign * live->size;
+  to->blocks[sum] += (uint64_t)sign;
+}
+
+static void end_block(show_t *show, live_t *live, uint64_t now)
+{
+  if (!live->is_there)
+    return;
+  add(site_of(show, live->site), SUM_END, live, -1);
+  add(&show->all, SUM_END, live, -1);
+  show->lives[row_of(live->size)][column_of(now - live->since)]++;
+  live->is_there = false;
+}
+
+static void begin_block(show_t *show, live_t *live, const act_t *act)
+{
+  *live = (live_t){act->size, act->ns, act->site, true};
+  add(site_of(show, act->site), SUM_END, live, 1);
+  add(site_of(show, act->site), SUM_ALLOCATED, live, 1);
+  add(&show->all, SUM_END, live, 1);
+  add(&show->all, SUM_ALLOCATED, live, 1);
+}
+
+static void note_point(show_t *show, uint64_t ns, uint64_t last)
+{
+  size_t at = (size_t)((double)ns / ((double)last + 1) * POINTS);
+  point_t *point = &show->points[at];
+  show->point_count = at + 1;
+  if (show->all.bytes[SUM_END] < point->bytes && point->ns)
+    return;
+  *point = (point_t){ns, show->all.bytes[SUM_END], show->all.blocks[SUM_END]};
+}
+
+static size_t act_of_peak(const trace_t *trace)
+{
+  uint64_t *sizes = take_array(trace->slots + 1, sizeof *sizes), live = 0, most = 0;
+  size_t peak = 0;
+  for (size_t i = 0; i < trace->count; i++) {
+    const act_t *act = &trace->acts[i];
+    uint64_t size = act->op == RECORDING_FREE ? 0 : act->size;
+    live += size - sizes[act->slot];
+    sizes[act->slot] = size;
+    if (live > most) {
+      most = live;
+      peak = i;
+    }
+  }
+  free(sizes);
+  return peak;
+}
+
+static void keep_peak(show_t *show)
+{
+  for (size_t i = 0; i <= show->callers.stack_count; i++) {
+    show->sites[i].bytes[SUM_PEAK] = show->sites[i].bytes[SUM_END];
+    show->sites[i].blocks[SUM_PEAK] = show->sites[i].blocks[SUM_END];
+  }
+  show->all.bytes[SUM_PEAK] = show->all.bytes[SUM_END];
+  show->all.blocks[SUM_PEAK] = show->all.blocks[SUM_END];
+}
+
+/* Parts of the time in which nothing happened are as the one before. */
+static void fill_points(show_t *show, uint64_t last)
+{
+  for (size_t i = 1; i < show->point_count; i++)
+    if (!show->points[i].ns)
+      show->points[i] = (point_t){last / POINTS * i, show->points[i - 1].bytes, show->points[i - 1].blocks};
+}
+
+void show_sum(show_t *show)
+{
+  const trace_t *trace = &show->trace;
+  live_t *blocks = take_array(trace->slots + 1, sizeof *blocks);
+  show->sites = take_array(show->callers.stack_count + 1, sizeof *show->sites);
+  size_t peak = act_of_peak(trace);
+  uint64_t last = trace->count ? trace->acts[trace->count - 1].ns : 0;
+  for (size_t i = 0; i < trace->count; i++) {
+    const act_t *act = &trace->acts[i];
+    end_block(show, &blocks[act->slot], act->ns);
+    if (act->op != RECORDING_FREE)
+      begin_block(show, &blocks[act->slot], act);
+    note_point(show, act->ns, last);
+    if (i == peak) {
+      keep_peak(show);
+      show->peak_ns = act->ns;
+    }
+  }
+  fill_points(show, last);
+  for (uint32_t slot = 0; slot < trace->slots; slot++)
+    if (blocks[slot].is_there)
+      show->lives[row_of(blocks[slot].size)][LIFE_COLUMNS - 1]++;
+  free(blocks);
+}
+
+/* ---- as text ---- */
+
+static const show_t *sorted_of;
+static sum_t sorted_by;
+
+static int by_bytes(const void *a, const void *b)
+{
+  uint64_t first = sorted_of->sites[*(const uint32_t *)a].bytes[sorted_by],
+           second = sorted_of->sites[*(const uint32_t *)b].bytes[sorted_by];
+  return (first < second) - (first > second);
+}
+
+static void print_size(uint64_t bytes, FILE *to)
+{
+  static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  double value = (double)bytes;
+  size_t unit = 0;
+  while (value >= 1024 && unit + 1 < sizeof units / sizeof *units)
+    value /= 1024, unit++;
+  fprintf(to, "%6.*f %-3s", unit && value < 100 ? 1 : 0, value, units[unit]);
+}
+
+static void print_stack(const show_t *show, uint32_t site, FILE *to)
+{
+  const call_stack_t *stack = site < show->callers.stack_count ? &show->callers.stacks[site] : NULL;
+  if (!stack || !stack->count)
+    fputs("?", to);
+  for (uint32_t i = 0; stack && i < stack->count; i++) {
+    fputs(i ? " < " : "", to);
+    command_print(show->callers.names[stack->names[i]], to);
+  }
+  fputc('\n', to);
+}
+
+static void print_sites(const show_t *show, sum_t sum, const char *title, size_t most, FILE *to)
+{
+  size_t count = show->callers.stack_count + !show->callers.stack_count;
+  uint32_t *order = take_array(count, sizeof *order);
+  for (size_t i = 0; i < count; i++)
+    order[i] = (uint32_t)i;
+  sorted_of = show;
+  sorted_by = sum;
+  qsort(order, count, sizeof *order, by_bytes);
+  fprintf(to, "\n%s: ", title);
+  print_size(show->all.bytes[sum], to);
+  fprintf(to, " in %llu blocks\n", (unsigned long long)show->all.blocks[sum]);
+  for (size_t i = 0; i < count && i < most && show->sites[order[i]].blocks[sum]; i++) {
+    const total_t *total = &show->sites[order[i]];
+    print_size(total->bytes[sum], to);
+    fprintf(to, " %5.1f %% %10llu  ",
+            show->all.bytes[sum] ? 100.0 * (double)total->bytes[sum] / (double)show->all.bytes[sum] : 0,
+            (unsigned long long)total->blocks[sum]);
+    print_stack(show, order[i], to);
+  }
+  free(order);
+}
+
+void show_print(const show_t *show, FILE *to, size_t sites)
+{
+  char when[64];
+  fprintf(to, "%s\n%zu calls, %zu places, %.3f s\n", show->trace.program, show->trace.count, show->callers.stack_count,
+          (double)show->trace.facts.last_ns / 1e9);
+  snprintf(when, sizeof when, "live at the peak, after %.3f s", (double)show->peak_ns / 1e9);
+  print_sites(show, SUM_PEAK, when, sites, to);
+  print_sites(show, SUM_END, "live at the end", sites, to);
+  print_sites(show, SUM_ALLOCATED, "allocated", sites, to);
+}
