@@ -35,10 +35,13 @@ OPAQUE static void churn(void)
     free(malloc(16 + (size_t)i % 2));
 }
 
-int main(void)
+/* With another argument it leaks more. */
+int main(int argc, char **argv)
 {
   churn();
   leak_some();
+  if (argc > 1 && !strcmp(argv[1], "more"))
+    leak_some();
   have_a_peak();
   churn();
   return 0;

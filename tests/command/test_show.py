@@ -24,12 +24,18 @@ def fixture_tidepool(request):
     return tidepool
 
 
+@pytest.fixture(name="record")
+def fixture_record(request, tidepool, tmp_path):
+    def record(name, argument):
+        library, shown = (os.path.abspath(request.config.getoption(name)) for name in ("--library", "--shown"))
+        tidepool("record", "--library", library, "-o", tmp_path / name, shown, argument)
+        return tmp_path / name
+    return record
+
+
 @pytest.fixture(name="recording")
-def fixture_recording(request, tidepool, tmp_path):
-    library, shown = (os.path.abspath(request.config.getoption(name)) for name in ("--library", "--shown"))
-    file = tmp_path / "shown.recording"
-    tidepool("record", "--library", library, "-o", file, shown, "a</script><b>&'\"")
-    return file
+def fixture_recording(record):
+    return record("shown.recording", "a</script><b>&'\"")
 
 
 needs_names = pytest.mark.skipif(not shutil.which("addr2line"), reason="addr2line is not here")
@@ -136,6 +142,24 @@ def test_without_stacks(request, tidepool, tmp_path):
     tidepool("record", "--library", library, "--frames", 0, "-o", file, shown)
     assert part(tidepool("show", file).stdout, "allocated: ")[0] > 40000
     assert page_of(tidepool, file).stat().st_size > 1000
+
+
+@needs_names
+def test_what_is_more(tidepool, record):
+    before, after = record("before", "less"), record("after", "more")
+    for first, second, sign in ((before, after, "+"), (after, before, "-")):
+        text = tidepool("diff", first, second).stdout
+        lines = text[text.index("\nlive at the end: "):].splitlines()[1:3]
+        assert lines[0].split()[4:] == [sign, "97.7", "KiB", f"{sign}100", "blocks"], lines
+        assert lines[1].split()[:5] == [sign, "97.7", "KiB", f"{sign}100", "leak_some"], lines
+    text = tidepool("diff", before, before).stdout
+    assert len(text.splitlines()) == 6 and "+" not in text.replace("+0 blocks", "")
+
+
+@pytest.mark.parametrize("arguments", [(), ("a",), ("a", "b", "c"), ("-n", "x", "a", "b")])
+def test_diff_wrong_arguments(tidepool, arguments):
+    done = tidepool("diff", *arguments, check=False)
+    assert done.returncode == 125 and not done.stdout and done.stderr.startswith("tidepool diff: ")
 
 
 @pytest.mark.parametrize("arguments", [(), ("-n", "x", "a"), ("-n", "-1", "a"), ("a", "b"), ("--none",)])

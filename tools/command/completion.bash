@@ -107,6 +107,17 @@ _tidepool_show() {
   esac
 }
 
+_tidepool_diff() {
+  local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
+  [ "$before" != = ] || before=${COMP_WORDS[COMP_CWORD - 2]}
+  [ "$current" != = ] || current=''
+  case $before/$current in
+    -n/* | --number/*) ;;
+    */-*) mapfile -t COMPREPLY < <(compgen -W "--number --help" -- "$current") ;;
+    *) _tidepool_files "$current" ;;
+  esac
+}
+
 _tidepool_report() {
   local current=${COMP_WORDS[COMP_CWORD]}
   case $current in
@@ -128,7 +139,7 @@ _tidepool_top() {
 _tidepool() {
   COMPREPLY=()
   if [ "$COMP_CWORD" -le 1 ]; then
-    mapfile -t COMPREPLY < <(compgen -W "run record replay fit show report top --help --version" -- "${COMP_WORDS[COMP_CWORD]}")
+    mapfile -t COMPREPLY < <(compgen -W "run record replay fit show diff report top --help --version" -- "${COMP_WORDS[COMP_CWORD]}")
   elif [ "${COMP_WORDS[1]}" = run ]; then
     _tidepool_run
   elif [ "${COMP_WORDS[1]}" = record ]; then
@@ -139,6 +150,8 @@ _tidepool() {
     _tidepool_fit
   elif [ "${COMP_WORDS[1]}" = show ]; then
     _tidepool_show
+  elif [ "${COMP_WORDS[1]}" = diff ]; then
+    _tidepool_diff
   elif [ "${COMP_WORDS[1]}" = report ]; then
     _tidepool_report
   elif [ "${COMP_WORDS[1]}" = top ]; then

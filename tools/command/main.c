@@ -18,7 +18,7 @@ static const struct {
   int (*run)(int count, char **arguments);
 } commands[] = {
   {"run", command_run},       {"record", command_record}, {"replay", command_replay},
-  {"fit", command_fit},       {"show", command_show},
+  {"fit", command_fit},       {"show", command_show},     {"diff", command_diff},
 #ifdef WITH_REPORT
   {"report", command_report}, {"top", command_top},
 #endif
@@ -124,6 +124,7 @@ int main(int argc, char **argv)
            "  replay   play that again, on this malloc and on others\n"
            "  fit      find the size classes and the budget that serve it best\n"
            "  show     show where it allocated, as text or as a page with pictures\n"
+           "  diff     show by what one is more than another\n"
 #ifdef WITH_REPORT
            "  report   print what its heaps hold, or held when it ended\n"
            "  top      look at its heaps while it runs\n"
