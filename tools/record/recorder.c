@@ -134,8 +134,9 @@ void stream_take(void)
   if (!take_parked())
     begin_chunk();
   else if (stream_has_room(RECORDING_EVENT_MOST)) {
-    put_byte(RECORDING_THREAD);
+    uint8_t *first = begin_put();
     put_number(stream.thread);
+    end_put(first, RECORDING_THREAD);
   }
   errno = kept;
 }
@@ -165,7 +166,7 @@ void record_block(recording_op_t op, const void *block, size_t size, size_t alig
   uint32_t site = site_of_caller(caller);
   if (!stream_has_room(RECORDING_EVENT_MOST))
     return;
-  put_byte((uint8_t)(block ? op : RECORDING_FAILED));
+  uint8_t *first = begin_put();
   put_time(now);
   if (block)
     put_address(block);
@@ -173,6 +174,7 @@ void record_block(recording_op_t op, const void *block, size_t size, size_t alig
   put_number(site);
   if (block && op == RECORDING_ALIGNED)
     put_number((uint64_t)__builtin_ctzll(alignment));
+  end_put(first, block ? op : RECORDING_FAILED);
 }
 
 void record_free(const void *block)
@@ -180,9 +182,10 @@ void record_free(const void *block)
   uint64_t now = recorder_now();
   if (!stream_has_room(RECORDING_EVENT_MOST))
     return;
-  put_byte(RECORDING_FREE);
+  uint8_t *first = begin_put();
   put_time(now);
   put_address(block);
+  end_put(first, RECORDING_FREE);
 }
 
 void record_realloc(uint64_t began, const void *old, const void *block, size_t size, const void *caller)
@@ -191,13 +194,14 @@ void record_realloc(uint64_t began, const void *old, const void *block, size_t s
   uint32_t site = site_of_caller(caller);
   if (!stream_has_room(RECORDING_EVENT_MOST))
     return;
-  put_byte(RECORDING_REALLOC);
+  uint8_t *first = begin_put();
   put_time(began);
   put_address(old);
   put_number(now - stream.last_ns);
   put_address(block);
   put_number(size);
   put_number(site);
+  end_put(first, RECORDING_REALLOC);
 }
 
 /* ---- beginning and end ---- */

@@ -47,6 +47,10 @@ HIDDEN void stream_park(void);
 
 static inline void put_byte(uint8_t byte) { *stream.at++ = byte; }
 
+/* An event's first byte is written last: who reads the file of a process that was killed in the middle of it finds the end. */
+static inline uint8_t *begin_put(void) { return stream.at++; }
+static inline void end_put(uint8_t *first, recording_op_t op) { __atomic_store_n(first, (uint8_t)op, __ATOMIC_RELEASE); }
+
 static inline void put_number(uint64_t number)
 {
   for (; number > 0x7f; number >>= 7)

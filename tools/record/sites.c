@@ -57,13 +57,14 @@ static void write_module(const struct dl_phdr_info *info, const char *name)
   }
   if (from >= to || length >= RECORDING_NAME_MOST || !stream_has_room(64 + length))
     return;
-  put_byte(RECORDING_MODULE);
+  uint8_t *first = begin_put();
   put_number(info->dlpi_addr);
   put_number(info->dlpi_addr + from);
   put_number(to - from);
   put_number(length);
   memcpy(stream.at, name, length);
   stream.at += length;
+  end_put(first, RECORDING_MODULE);
 }
 
 static const char *name_of(const struct dl_phdr_info *info)
@@ -113,7 +114,7 @@ static void write_site(uint32_t number, const os_stack_t *stack)
   uint64_t last = 0;
   if (!stream_has_room(32 + stack->count * 10))
     return;
-  put_byte(RECORDING_SITE);
+  uint8_t *first = begin_put();
   put_number(number);
   put_number(stack->count);
   for (size_t i = 0; i < stack->count; i++) {
@@ -121,6 +122,7 @@ static void write_site(uint32_t number, const os_stack_t *stack)
     put_difference(frame, last);
     last = frame;
   }
+  end_put(first, RECORDING_SITE);
 }
 
 /* Who enters a stack may wait for the loader, which who waits for the number may have stopped. */
