@@ -119,7 +119,10 @@ static void find(const replay_t *replay, allocator_t *allocator, const char *c_l
     snprintf(allocator->library, sizeof allocator->library, "%s", c_library);
     return;
   }
-  find_file(allocator, is_path ? allocator->name : preload_find("replay", PRELOAD_MALLOC, NULL));
+  const char *path = is_path ? allocator->name : preload_installed(PRELOAD_MALLOC);
+  if (!path)
+    command_fail(COMMAND_FAILED, "replay: %s is not there: --with FILE says where it is", PRELOAD_MALLOC);
+  find_file(allocator, path);
   if (!probe(replay, allocator, c_library))
     command_fail(COMMAND_FAILED, "replay: %s is no malloc that can be preloaded", allocator->preload);
 }
