@@ -158,6 +158,7 @@ static void pairs(unsigned long count)
 
 static int forks(void)
 {
+  clearenv();
   pid_t child = fork();
   if (child == 0) {
     for (unsigned long i = 0; i < rounds; i++)

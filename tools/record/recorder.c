@@ -206,13 +206,22 @@ void record_realloc(uint64_t began, const void *old, const void *block, size_t s
 
 /* ---- beginning and end ---- */
 
-/* PID:FRAMES:FILE. Other processes are recorded if the file has a name for each of them. */
+/* PID:FRAMES:FILE. Programs clear their environment, and write over it, before they have children. */
+static char wish[PATH_MAX + 64];
+
+static void keep_wish(void)
+{
+  const char *set = getenv("TIDEPOOL_RECORD");
+  if (set && strlen(set) < sizeof wish)
+    strcpy(wish, set);
+}
+
+/* Other processes are recorded if the file has a name for each of them. */
 static bool read_wish(char path[PATH_MAX], unsigned *frames)
 {
-  const char *wish = getenv("TIDEPOOL_RECORD");
   int at = 0;
   long pid = 0;
-  if (!wish || sscanf(wish, "%ld:%u:%n", &pid, frames, &at) != 2 || !at || *frames > RECORDING_FRAMES_MOST)
+  if (sscanf(wish, "%ld:%u:%n", &pid, frames, &at) != 2 || !at || *frames > RECORDING_FRAMES_MOST)
     return false;
   const char *name = wish + at, *mark = strstr(name, "%p");
   if (!mark && pid != getpid())
@@ -257,6 +266,7 @@ void recorder_begin(void)
     return;
   bool was_busy = stream.busy;
   stream.busy = true;
+  keep_wish();
   if (pthread_key_create(&key, end_stream) == 0 && pthread_atfork(NULL, NULL, go_on_in_child) == 0)
     begin();
   stream.busy = was_busy;
