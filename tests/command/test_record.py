@@ -3,6 +3,8 @@
 
 import json
 import os
+import pathlib
+import re
 import resource
 import shutil
 import signal
@@ -118,7 +120,7 @@ def test_the_last_program_of_a_process_is_recorded(recorded):
 def test_a_program_that_is_killed(recorded):
     found = recorded("kill", 50000, status=-signal.SIGKILL)
     assert found["events"] >= 100000 and found["damaged_parts"] == 0
-    assert found["lacks"] == "the program did not come to its end: it was killed, or goes on"
+    assert found["lacks"] == "the program did not end by exit(): it was killed, or goes on"
 
 
 def test_a_program_that_closes_all_descriptors(recorded, tmp_path):
@@ -319,6 +321,15 @@ def test_allocators_that_are_none(tidepool, recorded, tools, tmp_path):
 
 
 # ---- files ----
+
+def test_the_table_of_events_is_that_of_the_header():
+    root = pathlib.Path(__file__).parents[2]
+    header = (root / "tools/record/recording.h").read_text()
+    operations = re.search(r"typedef enum recording_op \{(.*?)\} recording_op_t", header, re.S)
+    count = len(re.findall(r"^  RECORDING_\w+,", operations[1], re.M)) - 1   # without that of the end
+    rows = re.findall(r"^\| (\d) \| .* \| (.*) \|$", (root / "docs/recording.md").read_text().split("## Events")[1], re.M)
+    assert [int(number) for number, _ in rows] == list(range(1, count + 1))
+
 
 def refused(tidepool, file, why):
     done = tidepool("replay", "--check", file)

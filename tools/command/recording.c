@@ -235,7 +235,7 @@ bool recording_lacks(const recording_facts_t *facts, char text[256])
   if (facts->head.error)
     length += (size_t)snprintf(text, 256, "; it ended before the program: %s", strerror((int)facts->head.error));
   else if (!facts->head.ended_ns)
-    length += (size_t)snprintf(text, 256, "; the program did not come to its end: it was killed, or goes on");
+    length += (size_t)snprintf(text, 256, "; the program did not end by exit(): it was killed, or goes on");
   if (facts->is_cut_off)
     length += (size_t)snprintf(text + length, 256 - length, "; the file is cut off");
   if (facts->damaged_chunks)

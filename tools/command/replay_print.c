@@ -64,6 +64,9 @@ static const char *bytes_text(char room[32], uint64_t bytes)
   return scaled(room, (double)bytes, 1024, units);
 }
 
+/* Of one there is no plural. */
+static const char *plural(uint64_t count) { return count == 1 ? "" : "s"; }
+
 static double ratio(uint64_t one, uint64_t other) { return other ? (double)one / (double)other : 0; }
 
 /* ---- the table ---- */
@@ -91,8 +94,8 @@ static void print_exactness(const replay_t *replay, FILE *to)
 {
   char room[3][32];
   const plan_t *plan = replay->plan;
-  fprintf(to, "\nlive at the end: %s bytes in %s blocks, at the peak: %s bytes", count_text(room[0], plan->end_bytes),
-          count_text(room[1], plan->end_blocks), count_text(room[2], plan->peak_bytes));
+  fprintf(to, "\nlive at the end: %s bytes in %s block%s, at the peak: %s bytes", count_text(room[0], plan->end_bytes),
+          count_text(room[1], plan->end_blocks), plural(plan->end_blocks), count_text(room[2], plan->peak_bytes));
   for (size_t i = 0; i < replay->count; i++) {
     const allocator_t *allocator = &replay->allocators[i];
     if (allocator->is_exact)
@@ -110,9 +113,8 @@ void replay_print(const replay_t *replay, FILE *to)
   char room[2][32];
   const plan_t *plan = replay->plan;
   fprintf(to, "%s: %s\n%" PRIu32 " thread%s, %s calls, %s live at the peak; median of %u run%s\n\n", replay->path,
-          replay->facts.command, plan->thread_count, plan->thread_count == 1 ? "" : "s",
-          count_text(room[0], plan->operation_count), bytes_text(room[1], plan->peak_bytes), replay->runs,
-          replay->runs == 1 ? "" : "s");
+          replay->facts.command, plan->thread_count, plural(plan->thread_count), count_text(room[0], plan->operation_count),
+          bytes_text(room[1], plan->peak_bytes), replay->runs, plural(replay->runs));
   fprintf(to, "%-16s %9s %6s %7s %7s %7s %8s %9s %6s %9s %7s %10s\n", "allocator", "calls", "ratio", "p50", "p99", "p99.9",
           "longest", "peak RSS", "ratio", "mean RSS", "of live", "faults");
   for (size_t i = 0; i < replay->count; i++)
@@ -254,14 +256,15 @@ void replay_print_facts(const replay_t *replay, FILE *to)
   fprintf(to, "threads          %" PRIu32 "\n", facts->threads);
   fprintf(to, "events           %s, %.1f bytes of the file each\n", count_text(room[0], facts->events),
           ratio(facts->file_bytes, facts->events));
-  fprintf(to, "live at the end  %s bytes in %s blocks\n", count_text(room[0], facts->live_bytes),
-          count_text(room[1], facts->live_blocks));
-  fprintf(to, "live at the peak %s bytes in %s blocks, after %s\n", count_text(room[0], facts->peak_bytes),
-          count_text(room[1], facts->peak_blocks), time_text(room[2], facts->peak_ns));
+  fprintf(to, "live at the end  %s bytes in %s block%s\n", count_text(room[0], facts->live_bytes),
+          count_text(room[1], facts->live_blocks), plural(facts->live_blocks));
+  fprintf(to, "live at the peak %s bytes in %s block%s, after %s\n", count_text(room[0], facts->peak_bytes),
+          count_text(room[1], facts->peak_blocks), plural(facts->peak_blocks), time_text(room[2], facts->peak_ns));
   if (facts->failed)
-    fprintf(to, "failed           %s requests\n", count_text(room[0], facts->failed));
+    fprintf(to, "failed           %s request%s\n", count_text(room[0], facts->failed), plural(facts->failed));
   if (facts->unknown)
-    fprintf(to, "left out         %s frees of blocks whose allocation is not recorded\n", count_text(room[0], facts->unknown));
+    fprintf(to, "left out         %s free%s of blocks whose allocation is not recorded\n", count_text(room[0], facts->unknown),
+            plural(facts->unknown));
   if (facts->missed)
     fprintf(to, "put in           %s frees of blocks whose address another block has got\n",
             count_text(room[0], facts->missed));
