@@ -354,6 +354,16 @@ def test_files_that_are_no_recordings(tidepool, recorded, tmp_path):
     refused(tidepool, tmp_path, "it is no file of a disk")
 
 
+def test_a_command_is_no_terminals(tidepool, tools, tmp_path):
+    """What a terminal would obey, and what is no text, is not printed."""
+    words = [b"\x1b[31m", b"\xc2\x9b31m", b"\xff\xc3", "\u00e9\u20ac".encode(), b"\"\\"]
+    done = subprocess.run([tools["tidepool"], "record", tools["program"], "arguments", *words], cwd=tmp_path, check=False,
+                          capture_output=True)
+    assert done.returncode == 0
+    found = json.loads(tidepool("replay", "--check", "--json", tmp_path / "tidepool.recording").stdout)
+    assert found["command"].split(" ")[2:] == ["?[31m", "??31m", "??", "\u00e9\u20ac", "\"\\"]
+
+
 def test_files_that_are_cut_off(tidepool, recorded, tmp_path):
     whole = recorded("pairs", 60000)
     good = (tmp_path / "recording").read_bytes()

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "recording.h"
 #include "merge.h"
+#include "utf8.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -50,16 +51,29 @@ static bool head_is_good(const recording_head_t *head, char why[256])
   return false;
 }
 
+/* Leaves nothing that a terminal obeys, or that is no character. */
+static void clean(char *text)
+{
+  for (unsigned char *at = (unsigned char *)text; *at;) {
+    size_t length = utf8_length(at);
+    bool is_good = length && !utf8_is_control(at);
+    for (size_t i = 0; i < (length ? length : 1); i++)
+      if (!is_good)
+        at[i] = '?';
+    at += length ? length : 1;
+  }
+}
+
 /* The words of the command, as far as they are there. */
 static void read_command(recording_facts_t *facts, char *text, size_t length)
 {
   size_t at = 0;
   for (uint32_t words = facts->head.words; at < length && words; at++) {
-    unsigned char byte = (unsigned char)text[at];
-    words -= !byte;
-    text[at] = (char)(byte ? byte < ' ' || byte == 0x7f ? '?' : byte : ' ');
+    words -= !text[at];
+    text[at] = text[at] ? text[at] : ' ';
   }
   text[at ? at - 1 : 0] = '\0';
+  clean(text);
   facts->command = text;
 }
 

@@ -99,13 +99,27 @@ static void read_all(replay_t *replay, recording_t *recording)
   say_what_lacks(replay, recording);
 }
 
-/* All pages are touched: what has more live than the machine has memory would take it down. */
+/* What processes can have without that others are swapped out, or killed. */
+static unsigned long long available_memory(void)
+{
+  char line[128];
+  unsigned long long kilobytes = 0;
+  FILE *file = fopen("/proc/meminfo", "re");
+  while (file && !kilobytes && fgets(line, sizeof line, file))
+    if (sscanf(line, "MemAvailable: %llu", &kilobytes) != 1)
+      kilobytes = 0;
+  if (file)
+    fclose(file);
+  return kilobytes ? kilobytes * 1024 : (unsigned long long)sysconf(_SC_PHYS_PAGES) * (unsigned long long)sysconf(_SC_PAGESIZE);
+}
+
+/* All pages are touched. */
 static void check_memory(const replay_t *replay)
 {
-  uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-  if (replay->facts.peak_bytes >= memory)
+  unsigned long long available = available_memory();
+  if (replay->facts.peak_bytes >= available)
     command_fail(1, "replay: %s: %llu bytes are live at the peak, and this machine has %llu", replay->path,
-                 (unsigned long long)replay->facts.peak_bytes, (unsigned long long)memory);
+                 (unsigned long long)replay->facts.peak_bytes, available);
 }
 
 static void make_plan(replay_t *replay, recording_t *recording)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "replay.h"
+#include "utf8.h"
 #include <inttypes.h>
 #include <string.h>
 #include <time.h>
@@ -124,30 +125,12 @@ void replay_print(const replay_t *replay, FILE *to)
 
 /* ---- JSON ---- */
 
-/* How many bytes the character has, as far as UTF-8 goes; 0: it is none. */
-static size_t character(const unsigned char *text)
-{
-  size_t length = *text < 0x80                    ? 1
-                  : *text >= 0xc2 && *text < 0xe0 ? 2
-                  : *text >= 0xe0 && *text < 0xf0 ? 3
-                  : *text < 0xf5                  ? 4
-                                                  : 0;
-  if (*text >= 0x80 && *text < 0xc2)
-    return 0;
-  for (size_t i = 1; i < length; i++)
-    if ((text[i] & 0xc0) != 0x80)
-      return 0;
-  bool is_odd = (text[0] == 0xe0 && text[1] < 0xa0) || (text[0] == 0xed && text[1] > 0x9f) ||
-                (text[0] == 0xf0 && text[1] < 0x90) || (text[0] == 0xf4 && text[1] > 0x8f);
-  return is_odd ? 0 : length;
-}
-
 static void print_string(const char *key, const char *value, FILE *to)
 {
   const unsigned char *text = (const unsigned char *)value;
   fprintf(to, "\"%s\":\"", key);
   while (*text) {
-    size_t length = character(text);
+    size_t length = utf8_length(text);
     if (!length || *text < ' ')
       fputs(length ? " " : "\\ufffd", to);
     else if (*text == '"' || *text == '\\')
