@@ -234,7 +234,7 @@ NOINLINE BY_REGISTER void default_free_sized_slow(void *block, size_t size, cons
 }
 
 /* Blocks that are fetched from the bin are drawn for samples, or the thread is to begin counting. */
-static bool is_watched(void)
+static bool is_counted_or_drawn(void)
 {
   return unlikely(__atomic_load_n(&slow_paths_count, __ATOMIC_RELAXED)) && (settings.guard_sample || profile_under_way());
 }
@@ -243,7 +243,7 @@ static bool is_watched(void)
 NOINLINE static void *take_at_hand(thread_t *thread, size_t size, size_t size_class)
 {
   if (likely(thread_is_ready(thread)))
-    return is_watched() ? NULL : refill(thread, size_class);
+    return is_counted_or_drawn() ? NULL : refill(thread, size_class);
   if (!thread->counts)
     return NULL;
   void *block = pop_counted(thread, size);

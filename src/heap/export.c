@@ -74,7 +74,7 @@ static bool goes_on(void)
   return true;
 }
 
-static bool is_asked(void) { return page && __atomic_load_n(&page->asked, __ATOMIC_ACQUIRE) != page->answered; }
+static bool has_question(void) { return page && __atomic_load_n(&page->asked, __ATOMIC_ACQUIRE) != page->answered; }
 
 static void wait_for_question(void)
 {
@@ -96,14 +96,14 @@ static void answer_for_ever(void)
 {
   uint64_t looked = os_now_ms();
   for (;;) {
-    if (!is_asked())
+    if (!has_question())
       wait_for_question();
     if (is_ending() || os_now_ms() - looked >= LOOK_MS) {
       if (!goes_on())
         return;
       looked = os_now_ms();
     }
-    if (is_asked())
+    if (has_question())
       answer();
   }
 }

@@ -22,7 +22,8 @@ def completed(*words, helper=""):
 
 
 def test_commands():
-    assert completed("tidepool", "") == ["run", "record", "replay", "fit", "show", "diff", "report", "top", "--help", "--version"]
+    assert completed("tidepool", "") == ["run", "record", "replay", "fit", "show", "diff", "report", "top", "--help",
+                                         "--version"]
     assert completed("tidepool", "ru") == ["run"]
 
 
