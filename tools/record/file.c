@@ -23,6 +23,25 @@ static ino_t inode;
 static uint64_t chunks;
 static recording_head_t *head;
 
+/* strerror() may allocate, and older C libraries have no other. */
+static const char *text_of(int error)
+{
+#if __GLIBC_PREREQ(2, 32)
+  return strerrordesc_np(error);
+#else
+  switch (error) {
+  case ENOSPC:
+    return "No space left on device";
+  case EDQUOT:
+    return "Disk quota exceeded";
+  case EFBIG:
+    return "File too large";
+  default:
+    return "it cannot be written";
+  }
+#endif
+}
+
 static void write_line(const char *text, const char *more)
 {
   char line[PATH_MAX + 200];
@@ -41,7 +60,7 @@ static void give_up(int error)
   *recorder_is_on = 0;
   if (head)
     __atomic_store_n(&head->error, (uint32_t)error, __ATOMIC_RELAXED);
-  write_line(strerrordesc_np(error), "; the recording ends here");
+  write_line(text_of(error), "; the recording ends here");
 }
 
 static bool is_the_file(int file)
@@ -123,7 +142,7 @@ bool file_begin(const char *path, unsigned frames)
   head = NULL;
   descriptor = open_file(O_CREAT | O_TRUNC);
   if (descriptor < 0 || fstat(descriptor, &about) != 0) {
-    write_line(strerrordesc_np(errno), "; nothing is recorded");
+    write_line(text_of(errno), "; nothing is recorded");
     return false;
   }
   device = about.st_dev;
