@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A program that shares its figures, and what its tests ask of it."""
+"""The command, a program that shares its figures, and what tests ask of it."""
 
 import contextlib
 import json
@@ -19,9 +19,9 @@ NOT_SHARED = "it does not share its figures: it is not run with export=1"
 def fixture_tidepool(request):
     program = os.path.abspath(request.config.getoption("--tidepool"))
 
-    def tidepool(*arguments, check=True):
+    def tidepool(*arguments, check=True, **more):
         return subprocess.run([program, *map(str, arguments)], capture_output=True, encoding="utf-8", timeout=SECONDS,
-                              check=check)
+                              check=check, **more)
     tidepool.program = program
     return tidepool
 

@@ -3,22 +3,11 @@
 
 import os
 import re
-import subprocess
 import sys
 
 import pytest
 
-SECONDS = 120
-
-
-@pytest.fixture(name="tidepool")
-def fixture_tidepool(request):
-    program = os.path.abspath(request.config.getoption("--tidepool"))
-
-    def tidepool(*arguments, check=True, **more):
-        return subprocess.run([program, *map(str, arguments)], capture_output=True, text=True, timeout=SECONDS, check=check,
-                              **more)
-    return tidepool
+from sharing import fixture_tidepool   # pylint: disable=unused-import
 
 
 @pytest.fixture(name="recording")

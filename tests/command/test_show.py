@@ -10,18 +10,9 @@ import subprocess
 
 import pytest
 
-SECONDS = 120
+from sharing import SECONDS, fixture_tidepool   # pylint: disable=unused-import
+
 EMPTY = {"meta", "line", "path", "br"}
-
-
-@pytest.fixture(name="tidepool")
-def fixture_tidepool(request):
-    program = os.path.abspath(request.config.getoption("--tidepool"))
-
-    def tidepool(*arguments, check=True, **more):
-        return subprocess.run([program, *map(str, arguments)], capture_output=True, text=True, timeout=SECONDS, check=check,
-                              **more)
-    return tidepool
 
 
 @pytest.fixture(name="record")

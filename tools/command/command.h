@@ -24,6 +24,15 @@ void command_print(const char *text, FILE *to);
 #define COMMAND_JOIN(...) command_join((const char *const[]){__VA_ARGS__, 0})
 char *command_join(const char *const *texts);
 
+/* Bytes as people read them: 36.8 MiB. */
+enum { COMMAND_BYTES = 32 };
+const char *command_bytes(char room[COMMAND_BYTES], double bytes);
+
+/* The number that an option has; what is none of `least` to `most` ends the program. */
+struct argp_state;
+unsigned long command_number(struct argp_state *state, const char *option, const char *text, unsigned long least,
+                             unsigned long most);
+
 /* The number of a process; 0: the text is none. A file of such a name is ./4711. */
 pid_t command_pid(const char *text);
 

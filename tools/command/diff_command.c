@@ -22,13 +22,9 @@ static const struct argp_option options[] = {
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
   arguments_t *to = state->input;
-  char *end;
   switch (key) {
   case 'n':
-    errno = 0;
-    to->places = strtoul(argument, &end, 10);
-    if (*argument < '0' || *argument > '9' || *end || errno)
-      argp_error(state, "--number=%s: no number", argument);
+    to->places = command_number(state, "number", argument, 0, UINT32_MAX);
     return 0;
   case ARGP_KEY_ARG:
     if (to->after)
@@ -123,12 +119,8 @@ static int by_change(const void *a, const void *b)
 
 static void print_change(int64_t bytes, FILE *to)
 {
-  static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  double value = (double)llabs(bytes);
-  size_t unit = 0;
-  while (value >= 1024 && unit + 1 < sizeof units / sizeof *units)
-    value /= 1024, unit++;
-  fprintf(to, "%c%6.*f %-3s", bytes < 0 ? '-' : bytes ? '+' : ' ', unit && value < 100 ? 1 : 0, value, units[unit]);
+  char room[COMMAND_BYTES];
+  fprintf(to, "%c %9s", bytes < 0 ? '-' : bytes ? '+' : ' ', command_bytes(room, (double)llabs(bytes)));
 }
 
 static void print_place(const stack_place_t *place, sum_t sum, FILE *to)

@@ -21,16 +21,6 @@ static const struct argp_option options[] = {
   {.name = "budget", .key = 'b', .arg = "BYTES", .doc = "what would be refused with such a budget; K, M and G are understood"},
   {0}};
 
-static size_t parse_classes(const char *text, struct argp_state *state)
-{
-  char *end;
-  errno = 0;
-  long number = strtol(text, &end, 10);
-  if (end == text || *end || errno || number < 1 || number > FIT_CLASSES_MOST)
-    argp_error(state, "--classes=%s: no number from 1 to %d", text, FIT_CLASSES_MOST);
-  return (size_t)number;
-}
-
 static uint64_t parse_budget(const char *text, struct argp_state *state)
 {
   static const char units[] = "KMG";
@@ -49,7 +39,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
   arguments_t *to = state->input;
   switch (key) {
   case 'c':
-    to->classes = parse_classes(argument, state);
+    to->classes = command_number(state, "classes", argument, 1, FIT_CLASSES_MOST);
     return 0;
   case 'b':
     to->budget = parse_budget(argument, state);
@@ -107,22 +97,11 @@ static void find_classes(const trace_t *trace, size_t wanted, classes_t *classes
   sizes_free(&sizes);
 }
 
-static void print_bytes(double bytes)
-{
-  static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  size_t unit = 0;
-  while (bytes >= 1024 && unit + 1 < sizeof units / sizeof *units)
-    bytes /= 1024, unit++;
-  printf(" %9.*f %-3s", unit ? 2 : 0, bytes, units[unit]);
-}
-
 static void print_trial(const char *name, const trial_t *trial)
 {
-  printf("%-20s", name);
-  print_bytes(trial->internal);
-  print_bytes(trial->mean);
-  print_bytes((double)trial->peak);
-  putchar('\n');
+  char room[3][COMMAND_BYTES];
+  printf("%-20s %13s %13s %13s\n", name, command_bytes(room[0], trial->internal), command_bytes(room[1], trial->mean),
+         command_bytes(room[2], (double)trial->peak));
 }
 
 static void print_array(const classes_t *classes)

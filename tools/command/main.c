@@ -76,6 +76,27 @@ char *command_join(const char *const *texts)
   return joined;
 }
 
+const char *command_bytes(char room[COMMAND_BYTES], double bytes)
+{
+  static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  size_t unit = 0;
+  while (bytes >= 999.5 && unit + 1 < sizeof units / sizeof *units)
+    bytes /= 1024, unit++;
+  snprintf(room, COMMAND_BYTES, "%.*f %s", unit && bytes < 99.95 ? bytes < 9.995 ? 2 : 1 : 0, bytes, units[unit]);
+  return room;
+}
+
+unsigned long command_number(struct argp_state *state, const char *option, const char *text, unsigned long least,
+                             unsigned long most)
+{
+  char *end;
+  errno = 0;
+  unsigned long number = strtoul(text, &end, 10);
+  if (*text < '0' || *text > '9' || *end || errno || number < least || number > most)
+    argp_error(state, "--%s=%s: no number from %lu to %lu", option, text, least, most);
+  return number;
+}
+
 pid_t command_pid(const char *text)
 {
   char *end;

@@ -34,15 +34,6 @@ static const struct argp_option options[] = {
   {.name = "library", .key = KEY_LIBRARY, .arg = "FILE", .doc = "preload this build of libtidepool-malloc"},
   {0}};
 
-static void parse_frames(record_t *record, const char *text, struct argp_state *state)
-{
-  char *end;
-  errno = 0;
-  record->frames = strtol(text, &end, 10);
-  if (end == text || *end || errno || record->frames < 0 || record->frames > RECORDING_FRAMES_MOST)
-    argp_error(state, "--frames=%s: no number from 0 to %d", text, RECORDING_FRAMES_MOST);
-}
-
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
   record_t *record = state->input;
@@ -51,7 +42,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     record->file = argument;
     return 0;
   case KEY_FRAMES:
-    parse_frames(record, argument, state);
+    record->frames = (long)command_number(state, "frames", argument, 0, RECORDING_FRAMES_MOST);
     return 0;
   case KEY_LIBRARY:
     record->library = argument;

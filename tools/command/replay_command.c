@@ -30,16 +30,6 @@ static const struct argp_option options[] = {
   {.name = "worker", .key = KEY_WORKER, .arg = "NUMBER", .flags = OPTION_HIDDEN},
   {0}};
 
-static long number_of(const char *option, const char *text, long most, struct argp_state *state)
-{
-  char *end;
-  errno = 0;
-  long number = strtol(text, &end, 10);
-  if (end == text || *end || errno || number < 1 || number > most)
-    argp_error(state, "--%s=%s: no number from 1 to %ld", option, text, most);
-  return number;
-}
-
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
   arguments_t *to = state->input;
@@ -48,7 +38,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     replay_add(&to->replay, argument);
     return 0;
   case KEY_RUNS:
-    to->replay.runs = (unsigned)number_of("runs", argument, RUNS_MOST, state);
+    to->replay.runs = (unsigned)command_number(state, "runs", argument, 1, RUNS_MOST);
     return 0;
   case KEY_JSON:
     to->json = true;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "command.h"
 #include "replay.h"
 #include "utf8.h"
 #include <inttypes.h>
@@ -44,26 +45,18 @@ static const char *count_text(char room[32], uint64_t count)
 }
 
 /* Three digits and a unit. */
-static const char *scaled(char room[32], double value, double step, const char *const *units)
+static const char *time_text(char room[32], uint64_t ns)
 {
-  size_t i = 0;
-  for (; value >= 999.5 && units[i + 1]; i++)
-    value /= step;
-  snprintf(room, 32, "%.*f %s", i && value < 99.95 ? value < 9.995 ? 2 : 1 : 0, value, units[i]);
+  static const char *const units[] = {"ns", "us", "ms", "s"};
+  double value = (double)ns;
+  size_t unit = 0;
+  for (; value >= 999.5 && unit + 1 < sizeof units / sizeof *units; unit++)
+    value /= 1000;
+  snprintf(room, 32, "%.*f %s", unit && value < 99.95 ? value < 9.995 ? 2 : 1 : 0, value, units[unit]);
   return room;
 }
 
-static const char *time_text(char room[32], uint64_t ns)
-{
-  static const char *const units[] = {"ns", "us", "ms", "s", NULL};
-  return scaled(room, (double)ns, 1000, units);
-}
-
-static const char *bytes_text(char room[32], uint64_t bytes)
-{
-  static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", NULL};
-  return scaled(room, (double)bytes, 1024, units);
-}
+static const char *bytes_text(char room[COMMAND_BYTES], uint64_t bytes) { return command_bytes(room, (double)bytes); }
 
 /* Of one there is no plural. */
 static const char *plural(uint64_t count) { return count == 1 ? "" : "s"; }

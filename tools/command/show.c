@@ -152,16 +152,6 @@ static int by_bytes(const void *a, const void *b)
   return (first < second) - (first > second);
 }
 
-static void print_size(uint64_t bytes, FILE *to)
-{
-  static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  double value = (double)bytes;
-  size_t unit = 0;
-  while (value >= 1024 && unit + 1 < sizeof units / sizeof *units)
-    value /= 1024, unit++;
-  fprintf(to, "%6.*f %-3s", unit && value < 100 ? 1 : 0, value, units[unit]);
-}
-
 static void print_stack(const show_t *show, uint32_t site, FILE *to)
 {
   const call_stack_t *stack = site < show->callers.stack_count ? &show->callers.stacks[site] : NULL;
@@ -184,12 +174,13 @@ static void print_sites(const show_t *show, sum_t sum, const char *title, size_t
   sorted_by = sum;
   qsort(order, count, sizeof *order, by_bytes);
   fprintf(to, "\n%s: ", title);
-  print_size(show->all.bytes[sum], to);
-  fprintf(to, " in %llu blocks\n", (unsigned long long)show->all.blocks[sum]);
+  char room[COMMAND_BYTES];
+  fprintf(to, "%s in %llu blocks\n", command_bytes(room, (double)show->all.bytes[sum]),
+          (unsigned long long)show->all.blocks[sum]);
   for (size_t i = 0; i < count && i < most && show->sites[order[i]].blocks[sum]; i++) {
     const total_t *total = &show->sites[order[i]];
-    print_size(total->bytes[sum], to);
-    fprintf(to, " %5.1f %% %10llu  ",
+    fprintf(to, "%10s %5.1f %% %10llu  ", command_bytes(room, (double)total->bytes[sum]),
+
             show->all.bytes[sum] ? 100.0 * (double)total->bytes[sum] / (double)show->all.bytes[sum] : 0,
             (unsigned long long)total->blocks[sum]);
     print_stack(show, order[i], to);

@@ -23,16 +23,12 @@ static const struct argp_option options[] = {
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
   arguments_t *to = state->input;
-  char *end;
   switch (key) {
   case 'o':
     to->page = argument;
     return 0;
   case 'n':
-    errno = 0;
-    to->sites = strtoul(argument, &end, 10);
-    if (*argument < '0' || *argument > '9' || *end || errno)
-      argp_error(state, "--number=%s: no number", argument);
+    to->sites = command_number(state, "number", argument, 0, UINT32_MAX);
     return 0;
   case ARGP_KEY_ARG:
     if (to->path)

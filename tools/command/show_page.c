@@ -2,6 +2,7 @@
  *
  * One page that needs nothing else: the timeline and the tables are there as they are, and a script makes the flame graph of
  * the stacks, which stand behind it as data. */
+#include "command.h"
 #include "show.h"
 #include <inttypes.h>
 
@@ -30,12 +31,8 @@ static void write_text(const char *text, FILE *to)
 
 static void write_size(uint64_t bytes, FILE *to)
 {
-  static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  double value = (double)bytes;
-  size_t unit = 0;
-  while (value >= 1024 && unit + 1 < sizeof units / sizeof *units)
-    value /= 1024, unit++;
-  fprintf(to, "%.*f %s", unit && value < 100 ? 1 : 0, value, units[unit]);
+  char room[COMMAND_BYTES];
+  fputs(command_bytes(room, (double)bytes), to);
 }
 
 static const char style[] =
