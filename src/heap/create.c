@@ -10,7 +10,6 @@
 #include "heap/least.h"
 #include "heap/locate.h"
 #include "heap/profile.h"
-#include "heap/profile_text.h"
 #include "heap/region.h"
 #include "heap/reset.h"
 #include "heap/startup.h"
@@ -408,12 +407,8 @@ void heap_destroy(heap_t *heap)
   lock_t *gate = gate_enter(GATE_LIFE);
   heap_end_blocks(heap, true);
   vanish(heap, true);
-  if (HAS_SYSTEM && unlikely(heap->has_lines))
-    profile_end_heap(heap);
   give_records(heap);
   budget_discharge(&heap->budget, budget_held(&heap->budget));
   give_memory(heap);
   gate_leave(gate);
-  if (HAS_SYSTEM)
-    profile_write_if_asked();
 }

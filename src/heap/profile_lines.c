@@ -6,9 +6,6 @@
 #include "base/shared.h"
 #include "space/metadata.h"
 #include <errno.h>
-#include <string.h>
-
-#define MIX 0x9e3779b97f4a7c15u
 
 enum {
   CHAINS_OF_LINES_LOG2 = 12,
@@ -17,8 +14,7 @@ enum {
 
 typedef struct line {
   struct line *next;
-  const heap_t *heap;
-  char heap_name[HEAP_NAME_SIZE]; /* another heap may have its record by now */
+  const heap_t *heap; /* NULL: of heaps that are gone */
   uint16_t length;
   bool is_old; /* of a profile that has ended */
   profile_line_t of;
@@ -43,18 +39,10 @@ static uint16_t length_of(size_t size)
   return (uint16_t)((log2 << (LENGTHS_LOG2 + 1)) + step);
 }
 
-/* Heaps of many names may have one record after the other. NULL: those that are gone. */
 static line_t **line_chain(site_t site, const heap_t *heap, uint16_t length)
 {
-  uint64_t sum = ((uint64_t)site << 16 ^ length ^ (uint64_t)(uintptr_t)heap << 24) * MIX;
-  for (size_t i = 0; heap && i < HEAP_NAME_SIZE && heap->name[i]; i++)
-    sum = (sum ^ (unsigned char)heap->name[i]) * MIX;
+  uint64_t sum = ((uint64_t)site << 16 ^ length ^ (uint64_t)(uintptr_t)heap << 24) * 0x9e3779b97f4a7c15u;
   return &line_chains[sum >> (WORD_BITS - CHAINS_OF_LINES_LOG2)];
-}
-
-static bool is_line_of(const line_t *line, const heap_t *heap)
-{
-  return line->heap == heap && (!heap || !memcmp(line->heap_name, heap->name, HEAP_NAME_SIZE));
 }
 
 static line_t *new_line(void)
@@ -68,7 +56,7 @@ static line_t *new_line(void)
 
 static line_t *find_line(line_t *line, site_t site, const heap_t *heap, uint16_t length)
 {
-  while (line && (line->of.site != site || line->length != length || !is_line_of(line, heap)))
+  while (line && (line->of.site != site || line->length != length || line->heap != heap))
     line = line->next;
   return line;
 }
@@ -82,7 +70,6 @@ static line_t *line_for(site_t site, const heap_t *heap, uint16_t length)
   shared_clear(line, sizeof *line);
   line->next = *chain;
   line->heap = heap;
-  memcpy(line->heap_name, heap->name, HEAP_NAME_SIZE);
   line->length = length;
   line->of.site = site;
   *chain = line;
@@ -109,6 +96,37 @@ static void count_allocated(line_t *line, uint64_t blocks, uint64_t bytes)
   line->of.bytes += bytes;
 }
 
+/* A line that was the heap's alone so far joins another, or becomes the line of those that are gone. */
+static void leave_to_the_gone(line_t *line)
+{
+  line_t **chain = line_chain(line->of.site, NULL, line->length), *to = find_line(*chain, line->of.site, NULL, line->length);
+  if (to && !__atomic_load_n(&line->of.live_blocks, __ATOMIC_ACQUIRE)) {
+    count_allocated(to, line->of.blocks, line->of.bytes);
+    line->next = unused_lines;
+    unused_lines = line;
+    __atomic_store_n(&line_count, line_count - 1, __ATOMIC_RELAXED);
+    return;
+  }
+  line->heap = NULL;
+  line->next = *chain;
+  *chain = line;
+}
+
+/* A heap that has no lines yet has the record of one that is gone, with all of its blocks. So nothing has to be done when heaps
+ * are destroyed, and lines are no more than heaps that there were at once have places. */
+static void end_lines_of(const heap_t *heap)
+{
+  for (size_t i = 0; i < (size_t)1 << CHAINS_OF_LINES_LOG2; i++)
+    for (line_t **at = &line_chains[i], *line; (line = *at) != NULL;) {
+      if (line->heap != heap) {
+        at = &line->next;
+        continue;
+      }
+      *at = line->next;
+      leave_to_the_gone(line);
+    }
+}
+
 profile_entry_t *profile_enter(heap_t *heap, size_t size, const void *caller)
 {
   profile_entry_t *entry = metadata_take(sizeof *entry, METADATA_ALIGNMENT);
@@ -116,6 +134,8 @@ profile_entry_t *profile_enter(heap_t *heap, size_t size, const void *caller)
     return NULL;
   site_t site = site_of_stack_of(caller, PROFILE_FRAMES);
   lock_acquire(&profile_lock);
+  if (!heap->has_lines)
+    end_lines_of(heap);
   line_t *line = line_for(site, heap, length_of(size));
   *entry = (profile_entry_t){line, size};
   if (line) {
@@ -145,37 +165,6 @@ void profile_cancel(profile_entry_t *entry)
     count_allocated(entry->line, -(uint64_t)1, -(uint64_t)entry->size);
   lock_release(&profile_lock);
   profile_leave(entry);
-}
-
-/* A line that was the heap's alone so far joins another, or becomes the line of those that are gone. */
-static void leave_to_the_gone(line_t *line)
-{
-  line_t **chain = line_chain(line->of.site, NULL, line->length), *to = find_line(*chain, line->of.site, NULL, line->length);
-  if (to && !__atomic_load_n(&line->of.live_blocks, __ATOMIC_ACQUIRE)) {
-    count_allocated(to, line->of.blocks, line->of.bytes);
-    line->next = unused_lines;
-    unused_lines = line;
-    __atomic_store_n(&line_count, line_count - 1, __ATOMIC_RELAXED);
-    return;
-  }
-  line->heap = NULL;
-  line->next = *chain;
-  *chain = line;
-}
-
-void profile_end_heap(heap_t *heap)
-{
-  lock_acquire(&profile_lock);
-  for (size_t i = 0; i < (size_t)1 << CHAINS_OF_LINES_LOG2; i++)
-    for (line_t **at = &line_chains[i], *line; (line = *at) != NULL;) {
-      if (!is_line_of(line, heap)) {
-        at = &line->next;
-        continue;
-      }
-      *at = line->next;
-      leave_to_the_gone(line);
-    }
-  lock_release(&profile_lock);
 }
 
 /* Old lines are looked at once more at each new profile, until nothing leads to them. */
@@ -220,9 +209,11 @@ static profile_line_t copy_of(const line_t *line)
 static bool copy_if_room(const heap_t *heap, profile_copy_t *copy)
 {
   bool room = copy_bytes(line_count) <= copy->mapped;
+  if (heap && !__atomic_load_n(&heap->has_lines, __ATOMIC_RELAXED))
+    return true;
   for (size_t i = 0; room && i < (size_t)1 << CHAINS_OF_LINES_LOG2; i++)
     for (const line_t *line = line_chains[i]; line; line = line->next)
-      if (!heap || is_line_of(line, heap))
+      if (!heap || line->heap == heap)
         copy->lines[copy->count++] = copy_of(line);
   return room;
 }

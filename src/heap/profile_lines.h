@@ -18,9 +18,6 @@ profile_entry_t *profile_enter(heap_t *heap, size_t size, const void *caller);
 void profile_leave(profile_entry_t *entry);
 void profile_cancel(profile_entry_t *entry);
 
-/* The heap is gone, and all of its blocks. What was allocated there is that of all heaps that are gone. */
-COLD void profile_end_heap(heap_t *heap);
-
 /* A new profile begins with no lines; one byte in so many will have its block put in it. What is live of an older one is in
  * none.
  */

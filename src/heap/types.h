@@ -90,7 +90,7 @@ struct pool_heap {
   bool marked;                      /* a tool is told what may be touched of its memory: a guest that is checked */
   bool marked_inside;               /* and that memory is in a block of another such guest */
   bool plain_granules;              /* its region is of granules, whose blocks need neither guard nor wipe */
-  bool has_lines;                   /* in a profile */
+  bool has_lines;                   /* in a profile, and all that lead to this record are its own */
   uint32_t class_most;              /* larger requests take runs of their own: small units leave little slack */
   const uint32_t *class_sizes;      /* with class 0 */
   huge_t *huge;                     /* the newest of its mappings; under huge_lock */

@@ -212,6 +212,13 @@ static void many_names(void **state)
   profile_sums_t sums = profile_of(NULL, NULL);
   assert_true(sums.in_profile == 0 && sums.blocks == 2 * HEAPS && sums.bytes == 100100.0 * HEAPS);
   assert_true(sums.lines < 10);
+  for (int i = 0; i < 2; i++) { /* of one name, and with one record */
+    pool_heap_t *heap = heap_with((pool_heap_options_t){.name = "again"});
+    assert_true(profile_of(heap, NULL).lines == 0);
+    must(of_heap_here(heap, 100));
+    assert_true(profile_of(heap, NULL).bytes == 100);
+    pool_heap_destroy(heap);
+  }
   pool_profile_stop();
 }
 
