@@ -25,8 +25,12 @@ static void *grown(void *array, size_t count, size_t size)
 
 /* ---- what is recorded ---- */
 
+enum { MODULES_MOST = 10000 };
+
 static void add_module(callers_t *callers, const event_t *event)
 {
+  if (callers->module_count == MODULES_MOST)
+    return;
   callers->modules = grown(callers->modules, callers->module_count + 1, sizeof *callers->modules);
   callers->modules[callers->module_count++] = (module_t){event->address, event->size, event->added, strdup(event->name)};
 }
@@ -34,6 +38,8 @@ static void add_module(callers_t *callers, const event_t *event)
 static void add_stack(callers_t *callers, const event_t *event)
 {
   size_t count = event->site + 1u;
+  if (event->site > RECORDING_SITES_MOST)
+    return;
   if (count > callers->stack_count) {
     callers->stacks = grown(callers->stacks, count, sizeof *callers->stacks);
     memset(callers->stacks + callers->stack_count, 0, (count - callers->stack_count) * sizeof *callers->stacks);
@@ -42,6 +48,7 @@ static void add_stack(callers_t *callers, const event_t *event)
   call_stack_t *stack = &callers->stacks[event->site];
   free(stack->frames);
   stack->count = event->frame_count;
+  stack->modules = (uint32_t)callers->module_count;
   stack->frames = grown(NULL, event->frame_count + 1u, sizeof *stack->frames);
   if (event->frame_count)
     memcpy(stack->frames, event->frames, event->frame_count * sizeof *stack->frames);
@@ -70,19 +77,26 @@ typedef struct addresses {
   size_t count;
 } addresses_t;
 
-static int by_address(const void *a, const void *b)
+static int by_place(const void *a, const void *b)
 {
-  uint64_t first = ((const named_t *)a)->address, second = ((const named_t *)b)->address;
-  return (first > second) - (first < second);
+  const named_t *first = a, *second = b;
+  int order = (first->address > second->address) - (first->address < second->address);
+  return order ? order : (first->module > second->module) - (first->module < second->module);
 }
 
 /* The one that was loaded last, where one was unloaded and another is in its place. */
-static size_t module_of(const callers_t *callers, uint64_t address)
+static size_t module_of(const callers_t *callers, uint64_t address, size_t known)
 {
-  for (size_t i = callers->module_count; i--;)
+  for (size_t i = known; i--;)
     if (address - callers->modules[i].start < callers->modules[i].bytes)
       return i;
   return callers->module_count;
+}
+
+static named_t place_at(const callers_t *callers, const call_stack_t *stack, uint32_t frame)
+{
+  uint64_t address = stack->frames[frame];
+  return (named_t){.address = address, .module = module_of(callers, address - 1, stack->modules)};
 }
 
 static addresses_t collect(const callers_t *callers)
@@ -93,13 +107,11 @@ static addresses_t collect(const callers_t *callers)
   addresses_t addresses = {grown(NULL, all + 1, sizeof *addresses.of), 0};
   for (size_t i = 0; i < callers->stack_count; i++)
     for (uint32_t k = 0; k < callers->stacks[i].count; k++)
-      addresses.of[at++].address = callers->stacks[i].frames[k];
-  qsort(addresses.of, all, sizeof *addresses.of, by_address);
+      addresses.of[at++] = place_at(callers, &callers->stacks[i], k);
+  qsort(addresses.of, all, sizeof *addresses.of, by_place);
   for (size_t i = 0; i < all; i++)
-    if (!i || addresses.of[i].address != addresses.of[i - 1].address)
+    if (!i || by_place(&addresses.of[i], &addresses.of[i - 1]) != 0)
       addresses.of[addresses.count++] = addresses.of[i];
-  for (size_t i = 0; i < addresses.count; i++)
-    addresses.of[i].module = module_of(callers, addresses.of[i].address - 1);
   return addresses;
 }
 
@@ -143,10 +155,18 @@ static void name_by_place(const callers_t *callers, const named_t *named, char n
 
 /* ---- addr2line ---- */
 
-static bool is_file(const char *path)
+static uint64_t ns_of(struct timespec time) { return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec; }
+
+/* A file that was written since, or put in place of another, is not the one that the program ran. */
+static bool is_file(callers_t *callers, const char *path)
 {
   struct stat about;
-  return stat(path, &about) == 0 && S_ISREG(about.st_mode);
+  if (stat(path, &about) != 0 || !S_ISREG(about.st_mode))
+    return false;
+  if (ns_of(about.st_ctim) <= callers->began_ns && ns_of(about.st_mtim) <= callers->began_ns)
+    return true;
+  callers->changed = path;
+  return false;
 }
 
 /* False: it cannot be run. */
@@ -221,8 +241,8 @@ static void name_stacks(callers_t *callers, const addresses_t *addresses)
     call_stack_t *stack = &callers->stacks[i];
     stack->names = grown(NULL, stack->count + 1u, sizeof *stack->names);
     for (uint32_t k = 0; k < stack->count; k++) {
-      const named_t wanted = {.address = stack->frames[k]};
-      const named_t *named = bsearch(&wanted, addresses->of, addresses->count, sizeof wanted, by_address);
+      const named_t wanted = place_at(callers, stack, k);
+      const named_t *named = bsearch(&wanted, addresses->of, addresses->count, sizeof wanted, by_place);
       stack->names[k] = named ? named->name : 0;
     }
   }
@@ -252,8 +272,9 @@ static void find_same(callers_t *callers)
   free(order);
 }
 
-void callers_name(callers_t *callers)
+void callers_name(callers_t *callers, uint64_t began_ns, const char *command)
 {
+  callers->began_ns = began_ns;
   addresses_t addresses = collect(callers);
   table_t table = {.size = 16};
   while (table.size < 2 * addresses.count)
@@ -267,12 +288,16 @@ void callers_name(callers_t *callers)
     addresses.of[i].name = number_of(callers, &table, name);
   }
   for (size_t i = 0; i < callers->module_count && !callers->no_tool; i++)
-    if (is_file(callers->modules[i].name))
+    if (is_file(callers, callers->modules[i].name))
       ask_of_module(callers, &table, &addresses, i);
   name_stacks(callers, &addresses);
   find_same(callers);
   free(table.of);
   free(addresses.of);
+  if (callers->no_tool)
+    command_say("%s: addr2line(1) is not there, so functions have no names", command);
+  if (callers->changed)
+    command_say("%s: %s has changed since it was recorded, so its functions have no names", command, callers->changed);
 }
 
 void callers_free(callers_t *callers)

@@ -15,6 +15,7 @@ typedef struct call_stack {
   uint32_t count;
   uint64_t *frames; /* addresses, innermost first */
   uint32_t *names;  /* the same by numbers of names, after callers_name() */
+  uint32_t modules; /* so many of the modules were known when it was written */
 } call_stack_t;
 
 typedef struct callers {
@@ -25,14 +26,17 @@ typedef struct callers {
   uint32_t *same; /* of each the first stack with the same names, after callers_name() */
   char **names;   /* of functions, each once; "file+0x1234" where it is not known */
   size_t name_count;
-  bool no_tool; /* addr2line(1) is not there */
+  bool no_tool;        /* addr2line(1) is not there */
+  uint64_t began_ns;   /* since 1970 */
+  const char *changed; /* a file that is another one since; NULL: none is */
 } callers_t;
 
 /* A trace_visit_fn, with a callers_t. */
 void callers_visit(const event_t *event, void *callers);
 
-/* Asks addr2line(1), where it is there, and makes names of addresses. */
-void callers_name(callers_t *callers);
+/* Asks addr2line(1), where it is there, and makes names of addresses. `began_ns` is when the program began. What keeps
+ * functions from having names is said by the command of that name. */
+void callers_name(callers_t *callers, uint64_t began_ns, const char *command);
 void callers_free(callers_t *callers);
 
 #endif

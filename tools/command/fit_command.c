@@ -84,7 +84,7 @@ static void find_classes(const trace_t *trace, size_t wanted, classes_t *classes
     trial_t of;
     say_progress("classes:", wanted ? wanted : numbers[i]);
     sizes_fit(&sizes, wanted ? wanted : numbers[i], &these);
-    if (tried && these.count == tried) /* there are no more sizes */
+    if (!these.count || these.count == tried) /* there are no more sizes */
       break;
     fit_try(trace, &these, 0, false, &of);
     if (!tried || is_better(&of, trial)) {
@@ -117,15 +117,31 @@ static void print_array(const classes_t *classes)
          classes->count);
 }
 
-static void fit_classes(const trace_t *trace, const arguments_t *arguments)
+/* What no heap of this machine serves has to be said: the figures are of the rest. */
+static bool say_if_refused(const trace_t *trace, const trial_t *trial)
+{
+  if (trial->refused)
+    command_say("fit: %llu requests cannot be served here, the first of %llu bytes", (unsigned long long)trial->refused,
+                (unsigned long long)trace->acts[trial->first_refused].size);
+  return trial->refused != 0;
+}
+
+/* False: the figures are not of all that was recorded. */
+static bool fit_classes(const trace_t *trace, const arguments_t *arguments)
 {
   const classes_t built_in = {.count = 0};
-  classes_t classes;
+  classes_t classes = {.count = 0};
   trial_t before, after;
   char name[32];
   say_progress("the built-in classes", 0);
   fit_try(trace, &built_in, 0, false, &before);
+  if (say_if_refused(trace, &before))
+    return false;
   find_classes(trace, arguments->classes, &classes, &after);
+  if (!classes.count) {
+    printf("All blocks are of more than %d bytes: no class would have them.\n", FIT_CLASS_MOST);
+    return true;
+  }
   snprintf(name, sizeof name, "%zu classes", classes.count);
   printf("%-20s %13s %13s %13s\n", "", "left over", "held, mean", "held, peak");
   print_trial("built-in classes", &before);
@@ -134,6 +150,7 @@ static void fit_classes(const trace_t *trace, const arguments_t *arguments)
     puts("\nThe built-in classes hold less.");
   putchar('\n');
   print_array(&classes);
+  return true;
 }
 
 /* ---- budgets ---- */
@@ -166,10 +183,14 @@ static uint64_t least_budget(const trace_t *trace)
   return served * BUDGET_STEP;
 }
 
-static void fit_budget(const trace_t *trace, uint64_t budget)
+/* False: no budget serves all of it here. */
+static bool fit_budget(const trace_t *trace, uint64_t budget)
 {
   static const classes_t built_in = {.count = 0};
   trial_t trial;
+  fit_try(trace, &built_in, 0, true, &trial);
+  if (say_if_refused(trace, &trial))
+    return false;
   fit_try(trace, &built_in, budget, false, &trial);
   if (!trial.is_made)
     puts("No heap has so small a budget.");
@@ -179,8 +200,9 @@ static void fit_budget(const trace_t *trace, uint64_t budget)
     printf("A budget of %llu bytes would have refused %llu requests, the first after %.3f s: call %zu, of %llu bytes.\n",
            (unsigned long long)budget, (unsigned long long)trial.refused, (double)trace->acts[trial.first_refused].ns / 1e9,
            trial.first_refused + 1, (unsigned long long)trace->acts[trial.first_refused].size);
-  printf("The least budget that serves all of it is %llu bytes; %llu are live at the peak.\n",
-         (unsigned long long)least_budget(trace), (unsigned long long)trace->facts.peak_bytes);
+  printf("The least budget that serves all of it is %llu bytes, to %d KiB; %llu are live at the peak.\n",
+         (unsigned long long)least_budget(trace), BUDGET_STEP >> 10, (unsigned long long)trace->facts.peak_bytes);
+  return true;
 }
 
 int command_fit(int count, char **given)
@@ -192,7 +214,8 @@ int command_fit(int count, char **given)
     .doc =
       "Find the size classes for a heap with the blocks of a program, as tidepool record has written it to FILE, and print "
       "them in C. With --budget, say what would have been refused, and which budget is enough.\v"
-      "All blocks go to one heap, in the recorded order. The exit status is 1 if FILE is no recording.",
+      "All blocks go to one heap, in the recorded order. The exit status is 1 if FILE is no recording, or cannot be served "
+      "here.",
   };
   arguments_t arguments = {.path = NULL};
   trace_t trace;
@@ -200,12 +223,9 @@ int command_fit(int count, char **given)
   trace_read(&trace, "fit", arguments.path, NULL, NULL);
   if (!trace.count)
     command_fail(1, "fit: %s: no block was allocated", arguments.path);
-  if (arguments.budget)
-    fit_budget(&trace, arguments.budget);
-  else
-    fit_classes(&trace, &arguments);
+  bool served = arguments.budget ? fit_budget(&trace, arguments.budget) : fit_classes(&trace, &arguments);
   trace_free(&trace);
   if (fflush(stdout) != 0 || ferror(stdout))
     command_fail(COMMAND_FAILED, "fit: %s", strerror(errno));
-  return 0;
+  return !served;
 }

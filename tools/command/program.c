@@ -278,10 +278,12 @@ static const char *why_file_keeps(program_t *program, int file, const tables_t *
     snprintf(program->detail, sizeof program->detail, "%s", c_library);
     return "is for another C library than tidepool: ";
   }
-  if (needs(of, "libasan.so") && !needs(library, "libasan.so")) {
-    program->breaks = true;
-    return "was compiled with AddressSanitizer, which ends a program where anything is preloaded before it";
-  }
+  static const char *const sanitizers[] = {"libasan.so", "libtsan.so", "libhwasan.so"};
+  for (size_t i = 0; i < sizeof sanitizers / sizeof *sanitizers; i++)
+    if (needs(of, sanitizers[i]) && !needs(library, sanitizers[i])) {
+      program->breaks = true; /* it ends the program, or is called before it has begun */
+      return "was compiled with a sanitizer, which has to come before anything that is preloaded";
+    }
   return exports_malloc(file, of) ? "has a malloc of its own, which comes first" : NULL;
 }
 

@@ -30,7 +30,7 @@ static const struct argp_option options[] = {
    .arg = "FILE",
    .doc = "where the recording is written (tidepool.recording): with %p in its name "
           "each process has one, which has its pid there"},
-  {.name = "frames", .key = KEY_FRAMES, .arg = "NUMBER", .doc = "functions of a stack that are kept, 0 to 64 (16)"},
+  {.name = "frames", .key = KEY_FRAMES, .arg = "NUMBER", .doc = "functions of a stack that are kept, 0 to 32 (16)"},
   {.name = "library", .key = KEY_LIBRARY, .arg = "FILE", .doc = "preload this build of libtidepool-malloc"},
   {0}};
 
@@ -75,6 +75,8 @@ static char *absolute(const char *file)
 static void make_file(const char *path)
 {
   struct stat about;
+  if (lstat(path, &about) == 0 && S_ISREG(about.st_mode))
+    unlink(path); /* another process may have it mapped */
   int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
   if (file < 0 || fstat(file, &about) != 0)
     command_fail(COMMAND_FAILED, "record: %s: %s", path, errno == ELOOP ? "it is a symbolic link" : strerror(errno));

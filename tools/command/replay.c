@@ -163,7 +163,9 @@ static void take_median(const replay_t *replay, allocator_t *allocator, figure_t
   for (unsigned i = 0; i < replay->runs; i++)
     sorted[i] = allocator->results[i].of[figure];
   qsort(sorted, replay->runs, sizeof *sorted, compare);
-  allocator->of[figure] = sorted[replay->runs / 2];
+  allocator->of[figure] = sorted[(replay->runs - 1) / 2] / 2 + sorted[replay->runs / 2] / 2;
+  if (replay->runs % 2)
+    allocator->of[figure] = sorted[replay->runs / 2];
 }
 
 static bool is_exact(const plan_t *plan, const result_t *result)

@@ -106,8 +106,9 @@ void replay_print(const replay_t *replay, FILE *to)
 {
   char room[2][32];
   const plan_t *plan = replay->plan;
-  fprintf(to, "%s: %s\n%" PRIu32 " thread%s, %s calls, %s live at the peak; median of %u run%s\n\n", replay->path,
-          replay->facts.command, plan->thread_count, plural(plan->thread_count), count_text(room[0], plan->operation_count),
+  command_print(replay->path, to);
+  fprintf(to, ": %s\n%" PRIu32 " thread%s, %s calls, %s live at the peak; median of %u run%s\n\n", replay->facts.command,
+          plan->thread_count, plural(plan->thread_count), count_text(room[0], plan->operation_count),
           bytes_text(room[1], plan->peak_bytes), replay->runs, plural(replay->runs));
   fprintf(to, "%-16s %9s %6s %7s %7s %7s %8s %9s %6s %9s %7s %10s\n", "allocator", "calls", "ratio", "p50", "p99", "p99.9",
           "longest", "peak RSS", "ratio", "mean RSS", "of live", "faults");

@@ -188,10 +188,18 @@ static void print_sites(const show_t *show, sum_t sum, const char *title, size_t
   free(order);
 }
 
+static size_t count_places(const show_t *show)
+{
+  size_t count = 0;
+  for (size_t i = 0; i < show->callers.stack_count + !show->callers.stack_count; i++)
+    count += show->sites[i].blocks[SUM_ALLOCATED] != 0;
+  return count;
+}
+
 void show_print(const show_t *show, FILE *to, size_t sites)
 {
   char when[64];
-  fprintf(to, "%s\n%zu calls, %zu places, %.3f s\n", show->trace.program, show->trace.count, show->callers.stack_count,
+  fprintf(to, "%s\n%zu calls, %zu places, %.3f s\n", show->trace.program, show->trace.count, count_places(show),
           (double)show->trace.facts.last_ns / 1e9);
   snprintf(when, sizeof when, "live at the peak, after %.3f s", (double)show->peak_ns / 1e9);
   print_sites(show, SUM_PEAK, when, sites, to);

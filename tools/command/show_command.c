@@ -69,9 +69,7 @@ int command_show(int count, char **given)
   show_t show = {.path = NULL};
   argp_parse(&argp, count, given, 0, NULL, &arguments);
   trace_read(&show.trace, "show", arguments.path, callers_visit, &show.callers);
-  callers_name(&show.callers);
-  if (show.callers.no_tool)
-    command_say("show: addr2line(1) is not there, so functions have no names");
+  callers_name(&show.callers, show.trace.facts.head.started_ns, "show");
   show_sum(&show);
   if (arguments.page)
     write_page(&show, arguments.page);

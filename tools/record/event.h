@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * One call of the program. What the other library calls by the recorder's names meanwhile is none. An exception ends it too. */
+ * One call of the program. What the other library calls by the recorder's names meanwhile is one too: it calls the program's
+ * own functions, as those that find memory where there is none. */
 #ifndef EVENT_H
 #define EVENT_H
 
@@ -10,36 +11,36 @@
 #define EXPORT __attribute__((visibility("default")))
 #define CALLER __builtin_return_address(0)
 
-typedef struct event {
-  bool is_recorded;
-} event_t;
+/* Evaluates the call if this thread is recorded, and is not recording already. */
+#define RECORD(call) \
+  do { \
+    if (begin_record()) { \
+      int kept = errno; \
+      call; \
+      end_record(); \
+      errno = kept; \
+    } \
+  } while (0)
 
-static inline event_t begin_event(void)
+static inline bool begin_record(void)
 {
-  bool records = unlikely(*recorder_is_on) && !stream.busy;
-  if (records) {
-    stream.busy = true;
-    if (unlikely(!stream.at))
-      stream_take();
-  }
-  return (event_t){records};
+  if (likely(!*recorder_is_on) || stream.busy)
+    return false;
+  stream.busy = true;
+  if (unlikely(!stream.at))
+    stream_take();
+  return true;
 }
 
-static inline void end_event(event_t *event)
+static inline void end_record(void)
 {
-  if (!event->is_recorded)
-    return;
   if (unlikely(stream.has_ended))
     stream_park();
   stream.busy = false;
 }
-#define EVENT event_t event __attribute__((cleanup(end_event))) = begin_event()
 
-#define KEEP_ERRNO(call) \
-  do { \
-    int kept = errno; \
-    call; \
-    errno = kept; \
-  } while (0)
+/* The names of the next library. False: there are none, or they are just being looked for. */
+HIDDEN bool names_find(void);
+HIDDEN void operators_find(void);
 
 #endif

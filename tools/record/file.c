@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -14,7 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { DESCRIPTOR_LEAST = 700 }; /* shells and servers close the first few hundred */
+static dev_t error_device; /* what standard error is when it begins: the program may have another file by its number later */
+static ino_t error_inode;
 
 static char file_path[PATH_MAX];
 static int descriptor;
@@ -42,12 +45,26 @@ static const char *text_of(int error)
 #endif
 }
 
+/* Where nobody reads any more, that is no signal to the program. */
+static void write_quietly(const char *line, size_t length)
+{
+  sigset_t pipe, before, pending;
+  sigemptyset(&pipe);
+  sigaddset(&pipe, SIGPIPE);
+  sigpending(&pending);
+  pthread_sigmask(SIG_BLOCK, &pipe, &before);
+  if (write(STDERR_FILENO, line, length) < 0 && errno == EPIPE && !sigismember(&pending, SIGPIPE))
+    sigtimedwait(&pipe, NULL, &(struct timespec){0, 0});
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
 static void write_line(const char *text, const char *more)
 {
   char line[PATH_MAX + 200];
+  struct stat about;
   int length = snprintf(line, sizeof line, "tidepool: record: %s: %s%s\n", file_path, text, more);
-  if (length > 0 && write(STDERR_FILENO, line, (size_t)length) < 0)
-    return;
+  if (length > 0 && fstat(STDERR_FILENO, &about) == 0 && about.st_dev == error_device && about.st_ino == error_inode)
+    write_quietly(line, (size_t)length);
 }
 
 /* The first that fails says it for all. */
@@ -69,13 +86,18 @@ static bool is_the_file(int file)
   return fstat(file, &about) == 0 && about.st_dev == device && about.st_ino == inode;
 }
 
+/* Shells and servers close the first few hundred, and then open what is to have a low number. */
 static int open_file(int flags)
 {
-  int file = open(file_path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
-  int high = file >= 0 ? fcntl(file, F_DUPFD_CLOEXEC, DESCRIPTOR_LEAST) : -1;
-  if (high < 0)
+  static const int least[] = {700, 200, 60, 20};
+  int file = open(file_path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600), high = -1;
+  if (file < 0)
     return file;
+  for (size_t i = 0; high < 0 && i < sizeof least / sizeof *least; i++)
+    high = fcntl(file, F_DUPFD_CLOEXEC, least[i]);
+  int error = errno;
   close(file);
+  errno = error;
   return high;
 }
 
@@ -105,7 +127,7 @@ static int take_room(int file, uint64_t from)
   return posix_fallocate(file, (off_t)from, RECORDING_CHUNK);
 }
 
-uint8_t *file_next_chunk(void)
+static uint8_t *next_chunk(void)
 {
   int file = file_of_recording(), error = file < 0 ? errno : 0;
   uint64_t from = __atomic_fetch_add(&chunks, 1, __ATOMIC_RELAXED) * RECORDING_CHUNK;
@@ -115,6 +137,16 @@ uint8_t *file_next_chunk(void)
     return chunk;
   give_up(error ? error : errno);
   return NULL;
+}
+
+/* A call of malloc is no point at which a thread may be cancelled. */
+uint8_t *file_next_chunk(void)
+{
+  int state;
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+  uint8_t *chunk = next_chunk();
+  pthread_setcancelstate(state, NULL);
+  return chunk;
 }
 
 void file_give_chunk(uint8_t *chunk) { munmap(chunk, RECORDING_CHUNK); }
@@ -140,7 +172,10 @@ bool file_begin(const char *path, unsigned frames)
   snprintf(file_path, sizeof file_path, "%s", path);
   chunks = said = 0;
   head = NULL;
-  descriptor = open_file(O_CREAT | O_TRUNC);
+  if (fstat(STDERR_FILENO, &about) == 0)
+    error_device = about.st_dev, error_inode = about.st_ino;
+  unlink(path); /* another process may have it mapped */
+  descriptor = open_file(O_CREAT | O_EXCL);
   if (descriptor < 0 || fstat(descriptor, &about) != 0) {
     write_line(text_of(errno), "; nothing is recorded");
     return false;

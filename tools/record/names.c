@@ -19,6 +19,7 @@ static struct {
   void *(*valloc)(size_t);
   void *(*pvalloc)(size_t);
   size_t (*usable)(void *);
+  int (*dlclose)(void *);
 } next;
 
 /* ---- blocks of the beginning ---- */
@@ -46,8 +47,9 @@ static void *take_early(size_t size)
 
 static void *find(const char *name) { return dlsym(RTLD_NEXT, name); }
 
-/* False: it is just being done. Another thread can not be there yet, but for one that a constructor made. */
-static bool find_next(void)
+/* Another thread can not be there yet, but for one that a constructor made. The loader has its lock while it looks: later a
+ * thread may wait for one that has it, so all names are looked for at once. */
+bool names_find(void)
 {
   static __thread bool finds __attribute__((tls_model("initial-exec")));
   if (finds)
@@ -62,13 +64,15 @@ static bool find_next(void)
   next.valloc = (void *(*)(size_t))find("valloc");
   next.pvalloc = (void *(*)(size_t))find("pvalloc");
   next.usable = (size_t(*)(void *))find("malloc_usable_size");
+  next.dlclose = (int (*)(void *))find("dlclose");
+  operators_find();
   __atomic_store_n(&next.malloc, (void *(*)(size_t))find("malloc"), __ATOMIC_RELEASE);
   recorder_begin();
   finds = false;
   return next.malloc != NULL;
 }
 
-static inline bool is_ready(void) { return likely(__atomic_load_n(&next.malloc, __ATOMIC_ACQUIRE) != NULL) || find_next(); }
+static inline bool is_ready(void) { return likely(__atomic_load_n(&next.malloc, __ATOMIC_ACQUIRE) != NULL) || names_find(); }
 
 /* ---- the names ---- */
 
@@ -76,10 +80,8 @@ EXPORT void *malloc(size_t size)
 {
   if (!is_ready())
     return take_early(size);
-  EVENT;
   void *block = next.malloc(size);
-  if (event.is_recorded)
-    KEEP_ERRNO(record_block(RECORDING_ALLOC, block, size, 1, CALLER));
+  RECORD(record_block(RECORDING_ALLOC, block, size, 1, CALLER));
   return block;
 }
 
@@ -89,20 +91,16 @@ EXPORT void *calloc(size_t count, size_t size)
   bool overflows = __builtin_mul_overflow(count, size, &bytes);
   if (!is_ready())
     return overflows ? NULL : take_early(bytes); /* its memory is used once, and reads as zero */
-  EVENT;
   void *block = next.calloc(count, size);
-  if (event.is_recorded)
-    KEEP_ERRNO(record_block(RECORDING_ZEROED, block, overflows ? SIZE_MAX : bytes, 1, CALLER));
+  RECORD(record_block(RECORDING_ZEROED, block, overflows ? SIZE_MAX : bytes, 1, CALLER));
   return block;
 }
 
 EXPORT void free(void *block)
 {
-  if (is_early(block) || !is_ready())
+  if (!block || is_early(block) || !is_ready())
     return;
-  EVENT;
-  if (event.is_recorded && block)
-    KEEP_ERRNO(record_free(block));
+  RECORD(record_free(block));
   next.free(block);
 }
 
@@ -120,19 +118,14 @@ static void *reallocate(void *block, size_t size, const void *caller)
     return move_early(block, size);
   if (!is_ready())
     return take_early(size);
-  EVENT;
-  uint64_t began = event.is_recorded ? recorder_now() : 0;
+  uint64_t began = *recorder_is_on ? recorder_now() : 0;
   void *to = next.realloc(block, size);
-  if (!event.is_recorded)
-    return to;
-  int kept = errno;
   if (block && to)
-    record_realloc(began, block, to, size, caller);
+    RECORD(record_realloc(began, block, to, size, caller));
   else if (block && !size)
-    record_free(block);
+    RECORD(record_free(block));
   else
-    record_block(RECORDING_ALLOC, to, size, 1, caller);
-  errno = kept;
+    RECORD(record_block(RECORDING_ALLOC, to, size, 1, caller));
   return to;
 }
 
@@ -148,17 +141,23 @@ EXPORT void *reallocarray(void *block, size_t count, size_t size)
   return reallocate(block, bytes, CALLER);
 }
 
-static bool is_power_of_two(size_t n) { return n && !(n & (n - 1)); }
+/* memalign() takes the next power of two. */
+static size_t power_of(size_t alignment)
+{
+  size_t power = 1;
+  while (power < alignment && power <= SIZE_MAX / 2)
+    power *= 2;
+  return power;
+}
 
 #define ALIGNED(name, parameters, call, size, alignment) \
   EXPORT void *name parameters \
   { \
     if (!is_ready()) \
       return NULL; \
-    EVENT; \
     void *block = next.call; \
-    if (event.is_recorded && is_power_of_two(alignment)) \
-      KEEP_ERRNO(record_block(RECORDING_ALIGNED, block, size, alignment, CALLER)); \
+    if (block || errno != EINVAL) \
+      RECORD(record_block(RECORDING_ALIGNED, block, size, power_of(alignment), CALLER)); \
     return block; \
   }
 ALIGNED(aligned_alloc, (size_t alignment, size_t size), aligned_alloc(alignment, size), size, alignment)
@@ -170,10 +169,33 @@ EXPORT int posix_memalign(void **to, size_t alignment, size_t size)
 {
   if (!is_ready())
     return ENOMEM;
-  EVENT;
   int error = next.posix_memalign(to, alignment, size);
-  if (event.is_recorded && error != EINVAL)
-    KEEP_ERRNO(record_block(RECORDING_ALIGNED, error ? NULL : *to, size, alignment, CALLER));
+  if (error != EINVAL)
+    RECORD(record_block(RECORDING_ALIGNED, error ? NULL : *to, size, power_of(alignment), CALLER));
+  return error;
+}
+
+/* What the library has as well, for programs that call the C library's own. They become jumps, so the caller is the program. */
+#define ALSO(type, name, parameters, call) \
+  type name parameters; \
+  EXPORT type name parameters { return call; }
+ALSO(void *, __libc_malloc, (size_t size), malloc(size))
+ALSO(void *, __libc_calloc, (size_t count, size_t size), calloc(count, size))
+ALSO(void *, __libc_realloc, (void *block, size_t size), realloc(block, size))
+ALSO(void *, __libc_memalign, (size_t alignment, size_t size), memalign(alignment, size))
+ALSO(void *, __libc_valloc, (size_t size), valloc(size))
+ALSO(void *, __libc_pvalloc, (size_t size), pvalloc(size))
+void __libc_free(void *block);
+EXPORT void __libc_free(void *block) { free(block); }
+
+/* Another library may be loaded in place of this one, with other functions at the same addresses. */
+EXPORT int dlclose(void *handle)
+{
+  if (!is_ready() || !next.dlclose)
+    return -1;
+  int error = next.dlclose(handle);
+  if (!error)
+    sites_forget_modules();
   return error;
 }
 

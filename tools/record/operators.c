@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * The operators new and delete of C++, which the library has too: without these its own would come first. Their names hold the
- * letter of size_t. An exception passes through. */
+ * letter of size_t. An exception passes through.
+ *
+ * An operator of the library may call another by its name, which a program may have replaced: that is one event. What else is
+ * called meanwhile, as the function that finds memory where there is none, is the program's. */
 #include "event.h"
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -14,60 +17,75 @@
 #define TEXT_OF(name) #name
 #define TEXT(name)    TEXT_OF(name)
 
+#define JOIN_(a, b) a##b
+#define JOIN(a, b)  JOIN_(a, b)
+
+#define NEWS(X) \
+  X(OPERATOR(_Znw, ), (size_t size), (size), RECORDING_ALLOC, 1) \
+  X(OPERATOR(_Zna, ), (size_t size), (size), RECORDING_ALLOC, 1) \
+  X(OPERATOR(_Znw, RKSt9nothrow_t), (size_t size, const void *tag), (size, tag), RECORDING_ALLOC, 1) \
+  X(OPERATOR(_Zna, RKSt9nothrow_t), (size_t size, const void *tag), (size, tag), RECORDING_ALLOC, 1) \
+  X(OPERATOR(_Znw, St11align_val_t), (size_t size, size_t alignment), (size, alignment), RECORDING_ALIGNED, alignment) \
+  X(OPERATOR(_Zna, St11align_val_t), (size_t size, size_t alignment), (size, alignment), RECORDING_ALIGNED, alignment) \
+  X(OPERATOR(_Znw, St11align_val_tRKSt9nothrow_t), (size_t size, size_t alignment, const void *tag), (size, alignment, tag), \
+    RECORDING_ALIGNED, alignment) \
+  X(OPERATOR(_Zna, St11align_val_tRKSt9nothrow_t), (size_t size, size_t alignment, const void *tag), (size, alignment, tag), \
+    RECORDING_ALIGNED, alignment)
+
+#define DELETES(X) \
+  X(_ZdlPv, (void *block), (block)) \
+  X(_ZdaPv, (void *block), (block)) \
+  X(_ZdlPvRKSt9nothrow_t, (void *block, const void *tag), (block, tag)) \
+  X(_ZdaPvRKSt9nothrow_t, (void *block, const void *tag), (block, tag)) \
+  X(OPERATOR(_ZdlPv, ), (void *block, size_t size), (block, size)) \
+  X(OPERATOR(_ZdaPv, ), (void *block, size_t size), (block, size)) \
+  X(_ZdlPvSt11align_val_t, (void *block, size_t alignment), (block, alignment)) \
+  X(_ZdaPvSt11align_val_t, (void *block, size_t alignment), (block, alignment)) \
+  X(OPERATOR(_ZdlPv, St11align_val_t), (void *block, size_t size, size_t alignment), (block, size, alignment)) \
+  X(OPERATOR(_ZdaPv, St11align_val_t), (void *block, size_t size, size_t alignment), (block, size, alignment)) \
+  X(_ZdlPvSt11align_val_tRKSt9nothrow_t, (void *block, size_t alignment, const void *tag), (block, alignment, tag)) \
+  X(_ZdaPvSt11align_val_tRKSt9nothrow_t, (void *block, size_t alignment, const void *tag), (block, alignment, tag))
+
+#define NEW_POINTER(name, parameters, arguments, op, alignment) static void *(*JOIN(next, name))parameters;
+#define DELETE_POINTER(name, parameters, arguments)             static void(*JOIN(next, name)) parameters;
+NEWS(NEW_POINTER)
+DELETES(DELETE_POINTER)
+
+#define FIND_NEW(name, parameters, arguments, op, alignment) \
+  JOIN(next, name) = (void *(*)parameters)dlsym(RTLD_NEXT, TEXT(name));
+#define FIND_DELETE(name, parameters, arguments) JOIN(next, name) = (void(*) parameters)dlsym(RTLD_NEXT, TEXT(name));
+
+void operators_find(void){NEWS(FIND_NEW) DELETES(FIND_DELETE)}
+
+/* Before it was loaded, and where no library has the operator. */
+#define FIND_LATE(name) \
+  if (unlikely(!JOIN(next, name)) && (!names_find() || !JOIN(next, name))) \
+  abort()
+
 #define NEW(name, parameters, arguments, op, alignment) \
   EXPORT void *name parameters; \
   EXPORT void *name parameters \
   { \
-    static void *(*next)parameters; \
-    if (unlikely(!next)) \
-      next = (void *(*)parameters)dlsym(RTLD_NEXT, TEXT(name)); \
-    if (unlikely(!next)) \
-      abort(); \
-    EVENT; \
-    void *block = next arguments; \
-    if (event.is_recorded) \
-      KEEP_ERRNO(record_block(op, block, size, alignment, CALLER)); \
+    FIND_LATE(name); \
+    stream.allocated = NULL; \
+    void *block = JOIN(next, name) arguments; \
+    if (block != stream.allocated) \
+      RECORD(record_block(op, block, size, alignment, CALLER)); \
+    stream.allocated = block; \
     return block; \
   }
-#define PLAIN                                   RECORDING_ALLOC, 1
-#define ALIGNED                                 RECORDING_ALIGNED, alignment
-#define NEW_(name, parameters, arguments, kind) NEW(name, parameters, arguments, kind)
 
 #define DELETE(name, parameters, arguments) \
   EXPORT void name parameters; \
   EXPORT void name parameters \
   { \
-    static void(*next) parameters; \
-    if (unlikely(!next)) \
-      next = (void(*) parameters)dlsym(RTLD_NEXT, TEXT(name)); \
-    if (unlikely(!next)) \
-      abort(); \
-    EVENT; \
-    if (event.is_recorded && block) \
-      KEEP_ERRNO(record_free(block)); \
-    next arguments; \
+    FIND_LATE(name); \
+    const void *outer = stream.freed; \
+    if (block && block != outer) \
+      RECORD(record_free(block)); \
+    stream.freed = block; \
+    JOIN(next, name) arguments; \
+    stream.freed = outer; \
   }
 
-NEW_(OPERATOR(_Znw, ), (size_t size), (size), PLAIN)
-NEW_(OPERATOR(_Zna, ), (size_t size), (size), PLAIN)
-NEW_(OPERATOR(_Znw, RKSt9nothrow_t), (size_t size, const void *tag), (size, tag), PLAIN)
-NEW_(OPERATOR(_Zna, RKSt9nothrow_t), (size_t size, const void *tag), (size, tag), PLAIN)
-NEW_(OPERATOR(_Znw, St11align_val_t), (size_t size, size_t alignment), (size, alignment), ALIGNED)
-NEW_(OPERATOR(_Zna, St11align_val_t), (size_t size, size_t alignment), (size, alignment), ALIGNED)
-NEW_(OPERATOR(_Znw, St11align_val_tRKSt9nothrow_t), (size_t size, size_t alignment, const void *tag), (size, alignment, tag),
-     ALIGNED)
-NEW_(OPERATOR(_Zna, St11align_val_tRKSt9nothrow_t), (size_t size, size_t alignment, const void *tag), (size, alignment, tag),
-     ALIGNED)
-
-DELETE(_ZdlPv, (void *block), (block))
-DELETE(_ZdaPv, (void *block), (block))
-DELETE(_ZdlPvRKSt9nothrow_t, (void *block, const void *tag), (block, tag))
-DELETE(_ZdaPvRKSt9nothrow_t, (void *block, const void *tag), (block, tag))
-DELETE(OPERATOR(_ZdlPv, ), (void *block, size_t size), (block, size))
-DELETE(OPERATOR(_ZdaPv, ), (void *block, size_t size), (block, size))
-DELETE(_ZdlPvSt11align_val_t, (void *block, size_t alignment), (block, alignment))
-DELETE(_ZdaPvSt11align_val_t, (void *block, size_t alignment), (block, alignment))
-DELETE(OPERATOR(_ZdlPv, St11align_val_t), (void *block, size_t size, size_t alignment), (block, size, alignment))
-DELETE(OPERATOR(_ZdaPv, St11align_val_t), (void *block, size_t size, size_t alignment), (block, size, alignment))
-DELETE(_ZdlPvSt11align_val_tRKSt9nothrow_t, (void *block, size_t alignment, const void *tag), (block, alignment, tag))
-DELETE(_ZdaPvSt11align_val_tRKSt9nothrow_t, (void *block, size_t alignment, const void *tag), (block, alignment, tag))
+NEWS(NEW) DELETES(DELETE)

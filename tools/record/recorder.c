@@ -248,10 +248,17 @@ static void begin(void)
     *page = 1;
 }
 
-/* The chunks are the parent's. */
+/* The chunks are the parent's. If a signal's handler has forked in the middle of an event, that goes on in the child: into
+ * memory of its own, which nobody reads. */
 static void go_on_in_child(void)
 {
   *recorder_is_on = 0;
+  if (stream.busy) {
+    if (stream.end)
+      mmap(stream.end - RECORDING_CHUNK, RECORDING_CHUNK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+           0);
+    return;
+  }
   stream = (stream_t){.busy = true};
   memset(parked, 0, sizeof parked);
   streams = threads = 0;

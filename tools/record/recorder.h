@@ -18,6 +18,7 @@ typedef struct stream {
   uint8_t *at, *end; /* NULL: it has no chunk yet */
   uint64_t last_ns, last_place;
   uint32_t number, thread;
+  const void *allocated, *freed; /* by an operator of C++ that may have been called by another one */
   bool busy, is_watched, has_ended;
 } stream_t;
 
@@ -37,6 +38,7 @@ HIDDEN void record_realloc(uint64_t began, const void *old, const void *block, s
 /* The number of the stack that ends with this address. */
 HIDDEN uint32_t site_of_caller(const void *caller);
 HIDDEN void sites_begin(unsigned frames);
+HIDDEN void sites_forget_modules(void);
 
 /* Room for so many bytes in the thread's chunk; `stream.at` is where. False: there is none, and the recording has ended. */
 HIDDEN bool stream_has_room(size_t bytes);

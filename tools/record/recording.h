@@ -26,8 +26,9 @@ enum {
   RECORDING_VERSION = 1,
   RECORDING_BYTE_ORDER = 0x01020304,
   RECORDING_CHUNK = 64 << 10,
-  RECORDING_FRAMES_MOST = 64,
-  RECORDING_EVENT_MOST = 80, /* bytes; of sites and modules: each has its own */
+  RECORDING_FRAMES_MOST = 32,
+  RECORDING_SITES_MOST = 1 << 20, /* no number of a site is larger */
+  RECORDING_EVENT_MOST = 80,      /* bytes; of sites and modules: each has its own */
   RECORDING_NAME_MOST = 4096,
   RECORDING_THREADS_MOST = (1 << 22) - 1 /* the highest number of one; later ones have it, too */
 };

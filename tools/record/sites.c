@@ -42,12 +42,103 @@ static size_t place_of(uint64_t sum, bool *is_new)
   }
 }
 
-/* ---- modules ---- */
+/* ---- modules ----
+ *
+ * The C library of GNU says since 2.35 without a lock which module an address is in. With an older one all are listed under the
+ * loader's lock, when there is one more. */
 
-static void write_module(const struct dl_phdr_info *info, const char *name)
+/* struct dl_find_object, which the headers of an older library lack. */
+typedef struct found_object {
+  unsigned long long flags;
+  void *start, *end;
+  struct link_map *map;
+  void *index;
+  unsigned long long reserved[7];
+} found_object_t;
+extern int find_object(void *pc, found_object_t *found) __asm__("_dl_find_object") __attribute__((weak));
+
+static uint32_t generation; /* modules that were unloaded since */
+
+void sites_forget_modules(void) { __atomic_add_fetch(&generation, 1, __ATOMIC_RELAXED); }
+
+typedef struct module {
+  uint64_t start, bytes, added;
+  const char *name; /* "": the program's */
+} module_t;
+
+/* The program is another file's name, and a library's may be one of the folder of that moment. */
+static bool full_name(const char *name, char full[RECORDING_NAME_MOST])
+{
+  size_t length = 0;
+  if (!*name) {
+    ssize_t read = readlink("/proc/self/exe", full, RECORDING_NAME_MOST - 1);
+    full[read > 0 ? read : 0] = '\0';
+    return true;
+  }
+  if (*name != '/' && strchr(name, '/')) {
+    if (!getcwd(full, RECORDING_NAME_MOST - 1))
+      return false;
+    length = strlen(full);
+    full[length++] = '/';
+  }
+  size_t more = strlen(name);
+  if (length + more >= RECORDING_NAME_MOST)
+    return false;
+  memcpy(full + length, name, more + 1);
+  return true;
+}
+
+static void write_module(const module_t *module)
+{
+  char name[RECORDING_NAME_MOST];
+  size_t length = full_name(module->name, name) ? strlen(name) : 0;
+  if (!length || !stream_has_room(64 + length))
+    return;
+  uint8_t *first = begin_put();
+  put_number(module->added);
+  put_number(module->start);
+  put_number(module->bytes);
+  put_number(length);
+  memcpy(stream.at, name, length);
+  stream.at += length;
+  end_put(first, RECORDING_MODULE);
+}
+
+static void see_module(const module_t *module)
+{
+  bool is_new;
+  uint64_t sum = sum_with(sum_with(1 + __atomic_load_n(&generation, __ATOMIC_RELAXED), module->added), module->start);
+  for (const char *c = module->name; *c; c++)
+    sum = sum_with(sum, (unsigned char)*c);
+  size_t place = place_of(sum, &is_new);
+  if (!is_new)
+    return;
+  __atomic_store_n(&numbers[place], UINT32_MAX, __ATOMIC_RELEASE);
+  write_module(module);
+}
+
+static void see_modules_of(const os_stack_t *stack)
+{
+  found_object_t found = {.start = NULL};
+  for (size_t i = 0; i < stack->count; i++) {
+    uintptr_t place = (uintptr_t)stack->frames[i] - 1;
+    if (place - (uintptr_t)found.start < (uintptr_t)found.end - (uintptr_t)found.start ||
+        find_object((void *)place, &found) != 0)
+      continue;
+    see_module(&(module_t){(uintptr_t)found.start, (uintptr_t)found.end - (uintptr_t)found.start, found.map->l_addr,
+                           found.map->l_name ? found.map->l_name : ""});
+  }
+}
+
+static unsigned long long loaded_before;
+
+static int see_listed(struct dl_phdr_info *info, size_t size, void *loaded)
 {
   uint64_t from = UINT64_MAX, to = 0;
-  size_t length = strlen(name);
+  (void)size;
+  if (info->dlpi_adds == __atomic_load_n(&loaded_before, __ATOMIC_RELAXED))
+    return 1;
+  *(unsigned long long *)loaded = info->dlpi_adds;
   for (int i = 0; i < info->dlpi_phnum; i++) {
     const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
     if (segment->p_type != PT_LOAD)
@@ -55,55 +146,17 @@ static void write_module(const struct dl_phdr_info *info, const char *name)
     from = segment->p_vaddr < from ? segment->p_vaddr : from;
     to = segment->p_vaddr + segment->p_memsz > to ? segment->p_vaddr + segment->p_memsz : to;
   }
-  if (from >= to || length >= RECORDING_NAME_MOST || !stream_has_room(64 + length))
-    return;
-  uint8_t *first = begin_put();
-  put_number(info->dlpi_addr);
-  put_number(info->dlpi_addr + from);
-  put_number(to - from);
-  put_number(length);
-  memcpy(stream.at, name, length);
-  stream.at += length;
-  end_put(first, RECORDING_MODULE);
-}
-
-static const char *name_of(const struct dl_phdr_info *info)
-{
-  static char own[RECORDING_NAME_MOST];
-  if (info->dlpi_name && *info->dlpi_name)
-    return info->dlpi_name;
-  ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
-  own[length > 0 ? length : 0] = '\0';
-  return own;
-}
-
-/* The loader counts what it has loaded; most new stacks come while it loads nothing. It has its lock while it visits, so each
- * module is written by one thread. */
-static unsigned long long loaded_before;
-
-static int see_module(struct dl_phdr_info *info, size_t size, void *loaded)
-{
-  bool is_new;
-  (void)size;
-  if (info->dlpi_adds == __atomic_load_n(&loaded_before, __ATOMIC_RELAXED))
-    return 1;
-  *(unsigned long long *)loaded = info->dlpi_adds;
-  const char *name = name_of(info);
-  uint64_t sum = sum_with(1, info->dlpi_addr);
-  for (const char *c = name; *c; c++)
-    sum = sum_with(sum, (unsigned char)*c);
-  size_t place = place_of(sum, &is_new);
-  if (is_new) {
-    __atomic_store_n(&numbers[place], UINT32_MAX, __ATOMIC_RELEASE);
-    write_module(info, name);
-  }
+  if (from < to)
+    see_module(&(module_t){info->dlpi_addr + from, to - from, info->dlpi_addr, info->dlpi_name ? info->dlpi_name : ""});
   return 0;
 }
 
-static void see_modules(void)
+static void see_modules(const os_stack_t *stack)
 {
   unsigned long long loaded = 0;
-  if (!dl_iterate_phdr(see_module, &loaded))
+  if (find_object)
+    see_modules_of(stack);
+  else if (!dl_iterate_phdr(see_listed, &loaded))
     __atomic_store_n(&loaded_before, loaded, __ATOMIC_RELAXED);
 }
 
@@ -125,7 +178,7 @@ static void write_site(uint32_t number, const os_stack_t *stack)
   end_put(first, RECORDING_SITE);
 }
 
-/* Who enters a stack may wait for the loader, which who waits for the number may have stopped. */
+/* Who enters a stack may be stopped meanwhile, also by what waits for the number. */
 static uint32_t wait_for_number(size_t place)
 {
   uint32_t number = 0;
@@ -155,7 +208,7 @@ uint32_t site_of_caller(const void *caller)
   if (!frames_most)
     return 0;
   take_stack(caller, &stack);
-  uint64_t sum = stack.count;
+  uint64_t sum = stack.count | (uint64_t)__atomic_load_n(&generation, __ATOMIC_RELAXED) << 32;
   for (size_t i = 0; i < stack.count; i++)
     sum = sum_with(sum, (uintptr_t)stack.frames[i]);
   size_t place = place_of(sum, &is_new);
@@ -163,7 +216,7 @@ uint32_t site_of_caller(const void *caller)
     return 0;
   if (is_new) {
     uint32_t number = __atomic_add_fetch(&taken, 1, __ATOMIC_RELAXED);
-    see_modules();
+    see_modules(&stack);
     write_site(number, &stack);
     __atomic_store_n(&numbers[place], number, __ATOMIC_RELEASE);
     return number;

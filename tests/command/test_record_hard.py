@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: MIT
+"""tidepool record and programs that a recorder could well bring down; and what is said of recordings that are odd."""
+
+import os
+import re
+import resource
+import shutil
+import struct
+import subprocess
+import time
+
+import pytest
+
+from sharing import SECONDS, fixture_tidepool   # pylint: disable=unused-import
+
+
+@pytest.fixture(name="record")
+def fixture_record(request, tidepool, tmp_path):
+    """Records the hard program, which ends with 0 by itself."""
+    library, hard = (os.path.abspath(request.config.getoption(name)) for name in ("--library", "--recorded-hard"))
+
+    def record(*words, options=(), status=0, **more):
+        done = tidepool("record", "--library", library, "-o", tmp_path / "recording", *options, hard, *words, check=False,
+                        **more)
+        assert done.returncode == status, done.stderr
+        return done
+    record.hard, record.library, record.file = hard, library, tmp_path / "recording"
+    return record
+
+
+@pytest.mark.parametrize("frames", (0, 1, 16))
+@pytest.mark.parametrize("what", ("fork", "loader", "cancel", "daemon"))
+def test_hard_programs(record, what, frames):
+    assert not record(what, options=("--frames", frames)).stderr
+
+
+def test_children_of_handlers_with_files_of_their_own(record, tmp_path):
+    record("fork", options=("-o", tmp_path / "of.%p"))
+    assert list(tmp_path.glob("of.*"))
+
+
+def test_a_daemon_with_few_descriptors(record):
+    record("daemon", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (60, 60)))
+
+
+def test_a_plug_in_that_waits_for_a_thread(request, record, tmp_path):
+    if not shutil.which("g++"):
+        pytest.skip("there is no g++")
+    (tmp_path / "plug.cpp").write_text("#include <thread>\nstatic struct S { S() { std::thread t([] {}); t.join(); } } s;\n"
+                                       'extern "C" void allocate(int) {}\n')
+    subprocess.run(["g++", "-shared", "-fPIC", "-pthread", "-o", "plug.so", "plug.cpp"], cwd=tmp_path, check=True)
+    record("load", tmp_path / "plug.so", tmp_path / "plug.so")
+
+
+def test_two_recordings_to_one_file(tidepool, record):
+    first = subprocess.Popen([tidepool.program, "record", "--library", record.library, "-o", record.file, record.hard, "fork"])
+    time.sleep(0.05)
+    record("use")
+    assert first.wait(SECONDS) == 0
+
+
+def test_the_end_of_a_recording_is_said_to_nobody_else(record, tmp_path):
+    limit = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (300000, 300000))}
+    assert record("use", **limit).stderr.endswith("File too large; the recording ends here\n")
+    record("error", tmp_path / "data", **limit)
+    assert (tmp_path / "data").read_bytes() == b"own"
+
+
+def test_nobody_reads_what_is_said(tidepool, record):
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run([tidepool.program, "record", "--library", record.library, "-o", record.file, record.hard, "use"],
+                          stderr=writing, timeout=SECONDS, check=False,
+                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (300000, 300000)))
+    os.close(writing)
+    assert done.returncode == 0
+
+
+@pytest.mark.skipif(not shutil.which("addr2line"), reason="addr2line is not here")
+def test_libraries_in_place_of_others(request, tidepool, record):
+    plugs = [os.path.abspath(path) for path in request.config.getoption("--recorded-plugs").split(",")]
+    record("load", *plugs)
+    text = tidepool("show", "-n", 50, record.file).stdout
+    ends = text[text.index("\nlive at the end"):text.index("\nallocated")]
+    found = {name: int(count) for count, name in re.findall(r"(\d+)  (plug_\w+) <", ends)}
+    assert found == {"plug_first": 100, "plug_second": 3}
+
+
+@pytest.mark.skipif(not shutil.which("addr2line"), reason="addr2line is not here")
+def test_a_program_that_is_another_since(tidepool, record, tmp_path):
+    program = tmp_path / "program"
+    shutil.copy(record.hard, program)
+    time.sleep(0.05)
+    tidepool("record", "--library", record.library, "-o", record.file, program, "use")
+    assert "use < main" in tidepool("show", record.file).stdout
+    os.utime(program)
+    done = tidepool("show", record.file)
+    why = f"{program} has changed since it was recorded, so its functions have no names"
+    assert done.stderr == f"tidepool: show: {why}\n" and "use < main" not in done.stdout
+
+
+# ---- made recordings ----
+
+def number(value):
+    text = b""
+    while value > 0x7f:
+        text += bytes([value & 0x7f | 0x80])
+        value >>= 7
+    return text + bytes([value])
+
+
+def made(record, events):
+    """The head of a real one, and a chunk with these events."""
+    record("use")
+    whole = record.file.read_bytes()
+    mark = struct.unpack_from("=I", whole, 65536)[0]
+    size = 24 if len(whole) > 65536 else 0
+    chunk = whole[65536:65536 + size]
+    record.file.write_bytes(whole[:65536] + (chunk + events).ljust(65536, b"\0"))
+    assert mark and chunk
+
+
+def test_a_request_that_nothing_serves(tidepool, record):
+    made(record, b"\1" + number(1) + number(2 * 4096) + number(1 << 47) + number(0))
+    for arguments in (), ("--budget", "1M"):
+        done = tidepool("fit", *arguments, record.file, check=False)
+        assert done.returncode == 1 and "1 requests cannot be served here, the first of" in done.stderr
+
+
+def test_blocks_that_no_class_has(tidepool, record):
+    made(record, b"\1" + number(1) + number(2 * 4096) + number(1 << 20) + number(0))
+    assert tidepool("fit", record.file).stdout == "All blocks are of more than 262144 bytes: no class would have them.\n"
+
+
+def test_a_site_of_a_number_that_none_has(tidepool, record):
+    made(record, b"\7" + number(100000000) + number(1) + number(2 * 4096))
+    tidepool("show", record.file, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30)))
