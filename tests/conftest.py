@@ -18,6 +18,8 @@ def pytest_addoption(parser):
     parser.addoption("--own-malloc", metavar="PROGRAM", help="tests/command: one that has a malloc")
     parser.addoption("--shares", metavar="PROGRAM", help="tests/command: one that shares its figures")
     parser.addoption("--shown", metavar="PROGRAM", help="tests/command: one that allocates at known places")
+    parser.addoption("--recorded-cpp-replaced", metavar="PROGRAM", help="tests/command: that with operators of its own")
+    parser.addoption("--recorded-own-names", metavar="PROGRAM", help="tests/command: one whose malloc is the C library's")
     parser.addoption("--recorded-hard", metavar="PROGRAM", help="tests/command: one that is hard to record")
     parser.addoption("--recorded-plugs", metavar="FILE,FILE", help="tests/command: two libraries for it")
     parser.addoption("--recorded", metavar="PROGRAM", help="tests/command: one whose blocks are known")

@@ -9,6 +9,19 @@ struct alignas(64) wide {
   char bytes[128];
 };
 
+#ifdef REPLACED
+// The usual two; those of the library call them.
+void *operator new(std::size_t size)
+{
+  void *block = std::malloc(size);
+  if (!block)
+    throw std::bad_alloc();
+  return block;
+}
+void operator delete(void *block) noexcept { std::free(block); }
+void operator delete(void *block, std::size_t) noexcept { std::free(block); }
+#endif
+
 int main(int argc, char **argv)
 {
   unsigned long rounds = argc > 1 ? std::strtoul(argv[1], nullptr, 10) : 0;

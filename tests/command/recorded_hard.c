@@ -167,6 +167,50 @@ static int load_both(const char *first, const char *second)
   return 0;
 }
 
+/* Nothing is unloaded by that. */
+static void close_often(void)
+{
+  for (long i = 0; i < 300000; i++) {
+    dlclose(dlopen(NULL, RTLD_NOW));
+    use(1);
+  }
+}
+
+/* A library that another thread used first. */
+static void *allocate_once(void *allocate)
+{
+  void (*call)(int count);
+  memcpy(&call, &allocate, sizeof call);
+  usleep(1000);
+  call(1);
+  return NULL;
+}
+
+static int use_after_another(const char *plug)
+{
+  void *library = dlopen(plug, RTLD_NOW), *found = library ? dlsym(library, "allocate") : NULL;
+  void (*allocate)(int count);
+  pthread_t thread;
+  if (!found)
+    return 1;
+  use(1);
+  pthread_create(&thread, NULL, allocate_once, found);
+  pthread_join(thread, NULL);
+  memcpy(&allocate, &found, sizeof allocate);
+  allocate(100);
+  return 0;
+}
+
+#ifdef OWN_NAMES
+/* Its own names lead to those of the C library. */
+extern void *__libc_malloc(size_t size), *__libc_calloc(size_t count, size_t size), *__libc_realloc(void *block, size_t size);
+extern void __libc_free(void *block);
+void *malloc(size_t size) { return __libc_malloc(size); }
+void *calloc(size_t count, size_t size) { return __libc_calloc(count, size); }
+void *realloc(void *block, size_t size) { return __libc_realloc(block, size); }
+void free(void *block) { __libc_free(block); }
+#endif
+
 int main(int argc, char **argv)
 {
   const char *what = argc > 1 ? argv[1] : "";
@@ -183,6 +227,10 @@ int main(int argc, char **argv)
     use(300000);
   if (!strcmp(what, "error"))
     return replace_error(argv[2]);
+  if (!strcmp(what, "closes"))
+    close_often();
+  if (!strcmp(what, "later"))
+    return use_after_another(argv[2]);
   if (!strcmp(what, "load"))
     return load_both(argv[2], argv[3]);
   return 0;

@@ -22,7 +22,8 @@ THREADS = 4   # of recorded.c
 @pytest.fixture(name="tools")
 def fixture_tools(request):
     return {name: os.path.abspath(request.config.getoption(f"--{name}"))
-            for name in ("tidepool", "program", "static-program", "own-malloc", "library", "recorded", "recorded-cpp")
+            for name in ("tidepool", "program", "static-program", "own-malloc", "library", "recorded", "recorded-cpp",
+                         "recorded-cpp-replaced")
             if request.config.getoption(f"--{name}")}
 
 
@@ -79,10 +80,12 @@ def test_stacks_change_nothing(recorded, frames):
     assert difference(recorded, ["known"], 100, frames=frames) == (THREADS * 1100, THREADS * 100, THREADS * 2400)
 
 
-def test_operators_of_cpp(recorded, tools):
-    if "recorded-cpp" not in tools:
+@pytest.mark.parametrize("program", ("recorded-cpp", "recorded-cpp-replaced"))
+def test_operators_of_cpp(recorded, tools, program):
+    """Also where the program has some of them, which those of the library call."""
+    if program not in tools:
         pytest.skip("there is no compiler of C++")
-    assert difference(recorded, [], 1000, program=tools["recorded-cpp"]) == (11000, 1000, 10000)
+    assert difference(recorded, [], 1000, program=tools[program]) == (11000, 1000, 10000)
 
 
 def test_blocks_that_go_round(recorded, tidepool, tmp_path):

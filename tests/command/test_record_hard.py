@@ -29,9 +29,21 @@ def fixture_record(request, tidepool, tmp_path):
 
 
 @pytest.mark.parametrize("frames", (0, 1, 16))
-@pytest.mark.parametrize("what", ("fork", "loader", "cancel", "daemon"))
+@pytest.mark.parametrize("what", ("fork", "loader", "cancel", "daemon", "closes"))
 def test_hard_programs(record, what, frames):
     assert not record(what, options=("--frames", frames)).stderr
+
+
+def test_a_program_whose_names_lead_to_those_of_the_c_library(request, tidepool, record):
+    program = os.path.abspath(request.config.getoption("--recorded-own-names"))
+    done = tidepool("record", "--library", record.library, "-o", record.file, program, "use")
+    assert "keeps its own malloc" in done.stderr
+
+
+@pytest.mark.skipif(not shutil.which("addr2line"), reason="addr2line is not here")
+def test_a_library_that_another_thread_used_first(request, tidepool, record):
+    record("later", request.config.getoption("--recorded-plugs").split(",")[0])
+    assert re.search(r" 100  plug_first < allocate < use_after_another", tidepool("show", "-n", 50, record.file).stdout)
 
 
 def test_children_of_handlers_with_files_of_their_own(record, tmp_path):

@@ -27,9 +27,21 @@ static void *grown(void *array, size_t count, size_t size)
 
 enum { MODULES_MOST = 10000 };
 
+/* It was read before, and nothing has come in its place. */
+static bool is_newest(const callers_t *callers, const event_t *event)
+{
+  for (size_t i = callers->module_count; i--;) {
+    const module_t *module = &callers->modules[i];
+    if (event->address < module->start + module->bytes && module->start < event->address + event->size)
+      return module->start == event->address && module->bytes == event->size && module->added == event->added &&
+             !strcmp(module->name, event->name);
+  }
+  return false;
+}
+
 static void add_module(callers_t *callers, const event_t *event)
 {
-  if (callers->module_count == MODULES_MOST)
+  if (callers->module_count == MODULES_MOST || is_newest(callers, event))
     return;
   callers->modules = grown(callers->modules, callers->module_count + 1, sizeof *callers->modules);
   callers->modules[callers->module_count++] = (module_t){event->address, event->size, event->added, strdup(event->name)};
@@ -88,6 +100,9 @@ static int by_place(const void *a, const void *b)
 static size_t module_of(const callers_t *callers, uint64_t address, size_t known)
 {
   for (size_t i = known; i--;)
+    if (address - callers->modules[i].start < callers->modules[i].bytes)
+      return i;
+  for (size_t i = known; i < callers->module_count; i++) /* another thread wrote of it, and is read later */
     if (address - callers->modules[i].start < callers->modules[i].bytes)
       return i;
   return callers->module_count;
@@ -157,13 +172,13 @@ static void name_by_place(const callers_t *callers, const named_t *named, char n
 
 static uint64_t ns_of(struct timespec time) { return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec; }
 
-/* A file that was written since, or put in place of another, is not the one that the program ran. */
+/* A file that was written since is not the one that the program ran. */
 static bool is_file(callers_t *callers, const char *path)
 {
   struct stat about;
   if (stat(path, &about) != 0 || !S_ISREG(about.st_mode))
     return false;
-  if (ns_of(about.st_ctim) <= callers->began_ns && ns_of(about.st_mtim) <= callers->began_ns)
+  if (ns_of(about.st_mtim) <= callers->ended_ns)
     return true;
   callers->changed = path;
   return false;
@@ -272,9 +287,9 @@ static void find_same(callers_t *callers)
   free(order);
 }
 
-void callers_name(callers_t *callers, uint64_t began_ns, const char *command)
+void callers_name(callers_t *callers, uint64_t ended_ns, const char *command)
 {
-  callers->began_ns = began_ns;
+  callers->ended_ns = ended_ns;
   addresses_t addresses = collect(callers);
   table_t table = {.size = 16};
   while (table.size < 2 * addresses.count)

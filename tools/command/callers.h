@@ -27,16 +27,16 @@ typedef struct callers {
   char **names;   /* of functions, each once; "file+0x1234" where it is not known */
   size_t name_count;
   bool no_tool;        /* addr2line(1) is not there */
-  uint64_t began_ns;   /* since 1970 */
+  uint64_t ended_ns;   /* when the recording ended, since 1970 */
   const char *changed; /* a file that is another one since; NULL: none is */
 } callers_t;
 
 /* A trace_visit_fn, with a callers_t. */
 void callers_visit(const event_t *event, void *callers);
 
-/* Asks addr2line(1), where it is there, and makes names of addresses. `began_ns` is when the program began. What keeps
- * functions from having names is said by the command of that name. */
-void callers_name(callers_t *callers, uint64_t began_ns, const char *command);
+/* Asks addr2line(1), where it is there, and makes names of addresses. `ended_ns` is when the recording ended: files that are
+ * newer are others. What keeps functions from having names is said by the command of that name. */
+void callers_name(callers_t *callers, uint64_t ended_ns, const char *command);
 void callers_free(callers_t *callers);
 
 #endif

@@ -89,7 +89,7 @@ static bool is_the_file(int file)
 /* Shells and servers close the first few hundred, and then open what is to have a low number. */
 static int open_file(int flags)
 {
-  static const int least[] = {700, 200, 60, 20};
+  static const int least[] = {700, 200, 60, 20, 10};
   int file = open(file_path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600), high = -1;
   if (file < 0)
     return file;
@@ -165,6 +165,18 @@ static void note_command(void)
     head->words += !*c;
 }
 
+/* Another process may have the file of that name mapped, so it is not made shorter, but where it cannot be removed. */
+static int make_file(void)
+{
+  struct stat about;
+  bool is_there = lstat(file_path, &about) == 0;
+  if (is_there && !S_ISREG(about.st_mode)) {
+    errno = EEXIST;
+    return -1;
+  }
+  return !is_there || unlink(file_path) == 0 ? open_file(O_CREAT | O_EXCL) : open_file(O_TRUNC);
+}
+
 bool file_begin(const char *path, unsigned frames)
 {
   struct stat about;
@@ -174,8 +186,7 @@ bool file_begin(const char *path, unsigned frames)
   head = NULL;
   if (fstat(STDERR_FILENO, &about) == 0)
     error_device = about.st_dev, error_inode = about.st_ino;
-  unlink(path); /* another process may have it mapped */
-  descriptor = open_file(O_CREAT | O_EXCL);
+  descriptor = make_file();
   if (descriptor < 0 || fstat(descriptor, &about) != 0) {
     write_line(text_of(errno), "; nothing is recorded");
     return false;

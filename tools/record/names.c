@@ -76,69 +76,69 @@ static inline bool is_ready(void) { return likely(__atomic_load_n(&next.malloc, 
 
 /* ---- the names ---- */
 
-EXPORT void *malloc(size_t size)
+/* No function here calls another by its exported name, which may be the program's own. */
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE void *note(recording_op_t op, void *block, size_t size, size_t alignment, const void *caller)
 {
-  if (!is_ready())
-    return take_early(size);
-  void *block = next.malloc(size);
-  RECORD(record_block(RECORDING_ALLOC, block, size, 1, CALLER));
+  RECORD(record_block(op, block, size, alignment, caller));
+  stream.failures += !block;
+  stream.allocated = block;
+  if (block && block == stream.freed)
+    stream.freed = NULL;
   return block;
 }
 
-EXPORT void *calloc(size_t count, size_t size)
+INLINE void *allocate(size_t size, const void *caller)
+{
+  return is_ready() ? note(RECORDING_ALLOC, next.malloc(size), size, 1, caller) : take_early(size);
+}
+
+INLINE void *allocate_zeroed(size_t count, size_t size, const void *caller)
 {
   size_t bytes;
   bool overflows = __builtin_mul_overflow(count, size, &bytes);
   if (!is_ready())
     return overflows ? NULL : take_early(bytes); /* its memory is used once, and reads as zero */
-  void *block = next.calloc(count, size);
-  RECORD(record_block(RECORDING_ZEROED, block, overflows ? SIZE_MAX : bytes, 1, CALLER));
-  return block;
+  return note(RECORDING_ZEROED, next.calloc(count, size), overflows ? SIZE_MAX : bytes, 1, caller);
 }
 
-EXPORT void free(void *block)
+/* What an operator delete has recorded already comes by here once more. */
+INLINE void release(void *block)
 {
   if (!block || is_early(block) || !is_ready())
     return;
-  RECORD(record_free(block));
+  if (block != stream.freed)
+    RECORD(record_free(block));
+  if (block == stream.allocated)
+    stream.allocated = NULL;
   next.free(block);
 }
 
-static void *move_early(void *block, size_t size)
+static void *move_early(void *block, size_t size, const void *caller)
 {
-  void *to = malloc(size);
+  void *to = allocate(size, caller);
   if (to)
     memcpy(to, block, *early_size(block) < size ? *early_size(block) : size);
   return to;
 }
 
-static void *reallocate(void *block, size_t size, const void *caller)
+INLINE void *reallocate(void *block, size_t size, const void *caller)
 {
   if (is_early(block))
-    return move_early(block, size);
+    return move_early(block, size, caller);
   if (!is_ready())
     return take_early(size);
   uint64_t began = *recorder_is_on ? recorder_now() : 0;
   void *to = next.realloc(block, size);
-  if (block && to)
+  if (!block || (!to && size))
+    return note(RECORDING_ALLOC, to, size, 1, caller);
+  if (to)
     RECORD(record_realloc(began, block, to, size, caller));
-  else if (block && !size)
-    RECORD(record_free(block));
   else
-    RECORD(record_block(RECORDING_ALLOC, to, size, 1, caller));
+    RECORD(record_free(block));
+  stream.allocated = to;
   return to;
-}
-
-EXPORT void *realloc(void *block, size_t size) { return reallocate(block, size, CALLER); }
-
-EXPORT void *reallocarray(void *block, size_t count, size_t size)
-{
-  size_t bytes;
-  if (__builtin_mul_overflow(count, size, &bytes)) {
-    errno = ENOMEM;
-    return NULL;
-  }
-  return reallocate(block, bytes, CALLER);
 }
 
 /* memalign() takes the next power of two. */
@@ -150,20 +150,32 @@ static size_t power_of(size_t alignment)
   return power;
 }
 
-#define ALIGNED(name, parameters, call, size, alignment) \
-  EXPORT void *name parameters \
-  { \
-    if (!is_ready()) \
-      return NULL; \
-    void *block = next.call; \
-    if (block || errno != EINVAL) \
-      RECORD(record_block(RECORDING_ALIGNED, block, size, power_of(alignment), CALLER)); \
-    return block; \
+INLINE void *note_aligned(void *block, size_t size, size_t alignment, const void *caller)
+{
+  return block || errno != EINVAL ? note(RECORDING_ALIGNED, block, size, power_of(alignment), caller) : NULL;
+}
+
+enum { PAGE = 4096 };
+#define ALIGNED(call, size, alignment) (is_ready() ? note_aligned(next.call, size, alignment, CALLER) : NULL)
+
+EXPORT void *malloc(size_t size) { return allocate(size, CALLER); }
+EXPORT void *calloc(size_t count, size_t size) { return allocate_zeroed(count, size, CALLER); }
+EXPORT void *realloc(void *block, size_t size) { return reallocate(block, size, CALLER); }
+EXPORT void free(void *block) { release(block); }
+EXPORT void *aligned_alloc(size_t alignment, size_t size) { return ALIGNED(aligned_alloc(alignment, size), size, alignment); }
+EXPORT void *memalign(size_t alignment, size_t size) { return ALIGNED(memalign(alignment, size), size, alignment); }
+EXPORT void *valloc(size_t size) { return ALIGNED(valloc(size), size, PAGE); }
+EXPORT void *pvalloc(size_t size) { return ALIGNED(pvalloc(size), size, PAGE); }
+
+EXPORT void *reallocarray(void *block, size_t count, size_t size)
+{
+  size_t bytes;
+  if (__builtin_mul_overflow(count, size, &bytes)) {
+    errno = ENOMEM;
+    return NULL;
   }
-ALIGNED(aligned_alloc, (size_t alignment, size_t size), aligned_alloc(alignment, size), size, alignment)
-ALIGNED(memalign, (size_t alignment, size_t size), memalign(alignment, size), size, alignment)
-ALIGNED(valloc, (size_t size), valloc(size), size, 4096)
-ALIGNED(pvalloc, (size_t size), pvalloc(size), size, 4096)
+  return reallocate(block, bytes, CALLER);
+}
 
 EXPORT int posix_memalign(void **to, size_t alignment, size_t size)
 {
@@ -171,30 +183,34 @@ EXPORT int posix_memalign(void **to, size_t alignment, size_t size)
     return ENOMEM;
   int error = next.posix_memalign(to, alignment, size);
   if (error != EINVAL)
-    RECORD(record_block(RECORDING_ALIGNED, error ? NULL : *to, size, power_of(alignment), CALLER));
+    note(RECORDING_ALIGNED, error ? NULL : *to, size, power_of(alignment), CALLER);
   return error;
 }
 
-/* What the library has as well, for programs that call the C library's own. They become jumps, so the caller is the program. */
-#define ALSO(type, name, parameters, call) \
-  type name parameters; \
-  EXPORT type name parameters { return call; }
-ALSO(void *, __libc_malloc, (size_t size), malloc(size))
-ALSO(void *, __libc_calloc, (size_t count, size_t size), calloc(count, size))
-ALSO(void *, __libc_realloc, (void *block, size_t size), realloc(block, size))
-ALSO(void *, __libc_memalign, (size_t alignment, size_t size), memalign(alignment, size))
-ALSO(void *, __libc_valloc, (size_t size), valloc(size))
-ALSO(void *, __libc_pvalloc, (size_t size), pvalloc(size))
+/* What the library has as well, for programs that call the C library's own. */
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t count, size_t size);
+void *__libc_realloc(void *block, size_t size);
 void __libc_free(void *block);
-EXPORT void __libc_free(void *block) { free(block); }
+void *__libc_memalign(size_t alignment, size_t size);
+void *__libc_valloc(size_t size);
+void *__libc_pvalloc(size_t size);
+EXPORT void *__libc_malloc(size_t size) { return allocate(size, CALLER); }
+EXPORT void *__libc_calloc(size_t count, size_t size) { return allocate_zeroed(count, size, CALLER); }
+EXPORT void *__libc_realloc(void *block, size_t size) { return reallocate(block, size, CALLER); }
+EXPORT void __libc_free(void *block) { release(block); }
+EXPORT void *__libc_memalign(size_t alignment, size_t size) { return ALIGNED(memalign(alignment, size), size, alignment); }
+EXPORT void *__libc_valloc(size_t size) { return ALIGNED(valloc(size), size, PAGE); }
+EXPORT void *__libc_pvalloc(size_t size) { return ALIGNED(pvalloc(size), size, PAGE); }
 
 /* Another library may be loaded in place of this one, with other functions at the same addresses. */
 EXPORT int dlclose(void *handle)
 {
   if (!is_ready() || !next.dlclose)
     return -1;
+  uint64_t unloaded = *recorder_is_on ? sites_unloaded() : 0;
   int error = next.dlclose(handle);
-  if (!error)
+  if (*recorder_is_on && sites_unloaded() != unloaded)
     sites_forget_modules();
   return error;
 }
@@ -212,10 +228,10 @@ void free_aligned_sized(void *block, size_t alignment, size_t size);
 EXPORT void free_sized(void *block, size_t size)
 {
   (void)size;
-  free(block);
+  release(block);
 }
 EXPORT void free_aligned_sized(void *block, size_t alignment, size_t size)
 {
   (void)alignment, (void)size;
-  free(block);
+  release(block);
 }

@@ -67,10 +67,13 @@ void operators_find(void){NEWS(FIND_NEW) DELETES(FIND_DELETE)}
   EXPORT void *name parameters \
   { \
     FIND_LATE(name); \
+    uint32_t failures = stream.failures; \
     stream.allocated = NULL; \
     void *block = JOIN(next, name) arguments; \
-    if (block != stream.allocated) \
+    if (block ? block != stream.allocated : failures == stream.failures) { \
       RECORD(record_block(op, block, size, alignment, CALLER)); \
+      stream.failures += !block; \
+    } \
     stream.allocated = block; \
     return block; \
   }
@@ -83,6 +86,8 @@ void operators_find(void){NEWS(FIND_NEW) DELETES(FIND_DELETE)}
     const void *outer = stream.freed; \
     if (block && block != outer) \
       RECORD(record_free(block)); \
+    if (block == stream.allocated) \
+      stream.allocated = NULL; \
     stream.freed = block; \
     JOIN(next, name) arguments; \
     stream.freed = outer; \

@@ -18,7 +18,9 @@ typedef struct stream {
   uint8_t *at, *end; /* NULL: it has no chunk yet */
   uint64_t last_ns, last_place;
   uint32_t number, thread;
-  const void *allocated, *freed; /* by an operator of C++ that may have been called by another one */
+  const void *allocated,
+    *freed;          /* what was recorded last, and what an operator delete is at: one call may be made by another */
+  uint32_t failures; /* that were recorded */
   bool busy, is_watched, has_ended;
 } stream_t;
 
@@ -38,6 +40,8 @@ HIDDEN void record_realloc(uint64_t began, const void *old, const void *block, s
 /* The number of the stack that ends with this address. */
 HIDDEN uint32_t site_of_caller(const void *caller);
 HIDDEN void sites_begin(unsigned frames);
+/* How many modules the loader has unloaded so far, for who is about to take its lock anyway; and that there are more. */
+HIDDEN uint64_t sites_unloaded(void);
 HIDDEN void sites_forget_modules(void);
 
 /* Room for so many bytes in the thread's chunk; `stream.at` is where. False: there is none, and the recording has ended. */

@@ -14,7 +14,8 @@ enum { PLACES_LOG2 = 20, PLACES = 1 << PLACES_LOG2, TAKEN_MOST = PLACES / 8 * 7,
 #define MIX 0x9e3779b97f4a7c15u
 
 static uint64_t sums[PLACES];
-static uint32_t numbers[PLACES], taken;
+static uint32_t numbers[PLACES], taken; /* of stacks, which have numbers */
+static uint32_t entered;                /* and with modules */
 static unsigned frames_most;
 
 static uint64_t sum_with(uint64_t sum, uint64_t word)
@@ -34,9 +35,11 @@ static size_t place_of(uint64_t sum, bool *is_new)
       return i;
     if (there)
       continue;
-    if (__atomic_load_n(&taken, __ATOMIC_RELAXED) >= TAKEN_MOST)
+    if (__atomic_load_n(&entered, __ATOMIC_RELAXED) >= TAKEN_MOST)
       return PLACES;
     *is_new = __atomic_compare_exchange_n(&sums[i], &there, sum, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    if (*is_new)
+      __atomic_add_fetch(&entered, 1, __ATOMIC_RELAXED);
     if (*is_new || there == sum)
       return i;
   }
@@ -57,7 +60,21 @@ typedef struct found_object {
 } found_object_t;
 extern int find_object(void *pc, found_object_t *found) __asm__("_dl_find_object") __attribute__((weak));
 
-static uint32_t generation; /* modules that were unloaded since */
+static uint32_t generation; /* how often modules were unloaded */
+
+static int note_unloaded(struct dl_phdr_info *info, size_t size, void *unloaded)
+{
+  (void)size;
+  *(uint64_t *)unloaded = info->dlpi_subs;
+  return 1;
+}
+
+uint64_t sites_unloaded(void)
+{
+  uint64_t unloaded = 0;
+  dl_iterate_phdr(note_unloaded, &unloaded);
+  return unloaded;
+}
 
 void sites_forget_modules(void) { __atomic_add_fetch(&generation, 1, __ATOMIC_RELAXED); }
 
@@ -232,7 +249,7 @@ void sites_begin(unsigned frames)
   if (taken) {
     memset(sums, 0, sizeof sums);
     memset(numbers, 0, sizeof numbers);
-    taken = 0;
+    taken = entered = 0;
     loaded_before = 0;
   }
 }
