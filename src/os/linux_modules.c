@@ -6,6 +6,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include "os/linux_find_object.h"
 #include "os/linux_tables.h"
 #include "os/os.h"
 #include <elf.h>
@@ -15,15 +16,6 @@
 
 #ifdef HAS_TABLES
 
-/* struct dl_find_object, which the headers of an older library lack. */
-typedef struct found_object {
-  unsigned long long flags;
-  void *start, *end;
-  struct link_map *map;
-  void *index;
-  unsigned long long reserved[7];
-} found_object_t;
-extern int find_object(void *pc, found_object_t *found) __asm__("_dl_find_object") __attribute__((weak));
 #pragma weak dl_iterate_phdr
 
 enum { SECTION_ENCODING = 0x1b, COUNT_ENCODING = 0x03, ENTRY_ENCODING = 0x3b }; /* pcrel, sdata4; udata4; datarel, sdata4 */

@@ -4,6 +4,7 @@
  * usage: fitted ROUNDS */
 #include "../../tools/command/command.h"
 #include "../../tools/command/fit.h"
+#include "../dice.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,14 +19,8 @@ void command_fail(int status, const char *format, ...)
   exit(status);
 }
 
-static uint64_t random_state = 88172645463325252;
-static uint32_t draw(uint32_t below)
-{
-  random_state ^= random_state << 13;
-  random_state ^= random_state >> 7;
-  random_state ^= random_state << 17;
-  return (uint32_t)(random_state >> 32) % below;
-}
+static uint64_t dice = 1;
+static uint32_t draw(uint32_t n) { return (uint32_t)below(&dice, n); }
 
 static double left_over(const sizes_t *sizes, const classes_t *classes)
 {

@@ -5,6 +5,7 @@
  * usage: mutated_page ROUNDS */
 #include "../../tools/command/command.h"
 #include "../../tools/command/live.h"
+#include "../dice.h"
 #include "heap/export_page.h"
 #include <fcntl.h>
 #include <stdio.h>
@@ -31,14 +32,8 @@ static export_page_t *share(void)
   return page == MAP_FAILED ? NULL : page;
 }
 
-static uint64_t random_state = 88172645463325252;
-static uint32_t draw(uint32_t below)
-{
-  random_state ^= random_state << 13;
-  random_state ^= random_state >> 7;
-  random_state ^= random_state << 17;
-  return (uint32_t)(random_state >> 32) % below;
-}
+static uint64_t dice = 1;
+static uint32_t draw(uint32_t n) { return (uint32_t)below(&dice, n); }
 
 static void mutate(export_page_t *page)
 {

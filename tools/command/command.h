@@ -4,6 +4,7 @@
 #ifndef COMMAND_H
 #define COMMAND_H
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <sys/types.h>
 
@@ -17,8 +18,9 @@ void command_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same, and ends the program. */
 _Noreturn void command_fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* What others wrote may be in it: a terminal is sent nothing that it would obey. */
-void command_print(const char *text, FILE *to);
+/* What others wrote may be in it: a terminal is sent nothing that it would obey. Returns how many columns it took, as far as
+ * each character takes one. */
+int command_print(const char *text, FILE *to);
 
 /* Joins the texts in memory of its own. There is no other use for memory than that, so running out of it ends the program. */
 #define COMMAND_JOIN(...) command_join((const char *const[]){__VA_ARGS__, 0})
@@ -32,6 +34,9 @@ const char *command_bytes(char room[COMMAND_BYTES], double bytes);
 struct argp_state;
 unsigned long command_number(struct argp_state *state, const char *option, const char *text, unsigned long least,
                              unsigned long most);
+
+/* What parses the one FILE that a subcommand has, and knows nothing else. */
+int command_file(int key, char *argument, struct argp_state *state, const char **path);
 
 /* The number of a process; 0: the text is none. A file of such a name is ./4711. */
 pid_t command_pid(const char *text);

@@ -24,16 +24,6 @@ static const struct {
 #endif
 };
 
-void command_print(const char *text, FILE *to)
-{
-  for (; *text; text++) {
-    unsigned char byte = (unsigned char)*text, next = (unsigned char)text[1];
-    bool obeyed = byte < ' ' || byte == 0x7f || (byte == 0xc2 && next >= 0x80 && next < 0xa0);
-    fputc(obeyed ? '?' : byte, to);
-    text += obeyed && byte == 0xc2;
-  }
-}
-
 static void say(const char *format, va_list values)
 {
   char *text;
@@ -76,16 +66,6 @@ char *command_join(const char *const *texts)
   return joined;
 }
 
-const char *command_bytes(char room[COMMAND_BYTES], double bytes)
-{
-  static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-  size_t unit = 0;
-  while (bytes >= 999.5 && unit + 1 < sizeof units / sizeof *units)
-    bytes /= 1024, unit++;
-  snprintf(room, COMMAND_BYTES, "%.*f %s", unit && bytes < 99.95 ? bytes < 9.995 ? 2 : 1 : 0, bytes, units[unit]);
-  return room;
-}
-
 unsigned long command_number(struct argp_state *state, const char *option, const char *text, unsigned long least,
                              unsigned long most)
 {
@@ -95,6 +75,18 @@ unsigned long command_number(struct argp_state *state, const char *option, const
   if (*text < '0' || *text > '9' || *end || errno || number < least || number > most)
     argp_error(state, "--%s=%s: no number from %lu to %lu", option, text, least, most);
   return number;
+}
+
+error_t command_file(int key, char *argument, struct argp_state *state, const char **path)
+{
+  if (key == ARGP_KEY_NO_ARGS)
+    argp_error(state, "a file is missing");
+  if (key != ARGP_KEY_ARG)
+    return ARGP_ERR_UNKNOWN;
+  if (*path)
+    argp_error(state, "%s: there is a file already", argument);
+  *path = argument;
+  return 0;
 }
 
 pid_t command_pid(const char *text)

@@ -48,16 +48,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     return 0;
   case KEY_WORKER:
     worker_run(atoi(argument));
-  case ARGP_KEY_ARG:
-    if (to->replay.path)
-      argp_error(state, "%s: there is a file already", argument);
-    to->replay.path = argument;
-    return 0;
-  case ARGP_KEY_NO_ARGS:
-    argp_error(state, "a file is missing");
-    return 0;
   default:
-    return ARGP_ERR_UNKNOWN;
+    return command_file(key, argument, state, &to->replay.path);
   }
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "report.h"
+#include "command.h"
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,24 +107,9 @@ void report_free(report_t *report)
 
 /* ---- for people ---- */
 
-/* A name may have been made by anybody: what a terminal would obey is not written to it. Returns how many columns it took, as
- * far as each character takes one. */
-static int print_name(const char *name, FILE *to)
-{
-  int columns = 0;
-  for (; *name; name++) {
-    unsigned char byte = (unsigned char)*name;
-    bool obeyed = byte < ' ' || byte == 0x7f || (byte == 0xc2 && (unsigned char)name[1] < 0xa0);
-    fputc(obeyed ? '?' : byte, to);
-    name += obeyed && byte == 0xc2 && name[1];
-    columns += (byte & 0xc0) != 0x80;
-  }
-  return columns;
-}
-
 void report_print_name(const char *name, int width, FILE *to)
 {
-  int columns = print_name(name, to);
+  int columns = command_print(name, to);
   fprintf(to, "%*s", columns < width ? width - columns : 0, "");
 }
 
@@ -180,7 +166,7 @@ static void print_objects(const row_t *row, FILE *to)
   report_print_count(row->of[OBJECTS_ARRAYS], to);
   report_print_bytes(row->of[OBJECTS_HELD], to);
   fputs("  ", to);
-  print_name(row->heap ? row->heap : "?", to);
+  command_print(row->heap ? row->heap : "?", to);
   fputc('\n', to);
 }
 

@@ -30,16 +30,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
   case 'n':
     to->sites = command_number(state, "number", argument, 0, UINT32_MAX);
     return 0;
-  case ARGP_KEY_ARG:
-    if (to->path)
-      argp_error(state, "%s: there is a file already", argument);
-    to->path = argument;
-    return 0;
-  case ARGP_KEY_NO_ARGS:
-    argp_error(state, "a file is missing");
-    return 0;
   default:
-    return ARGP_ERR_UNKNOWN;
+    return command_file(key, argument, state, &to->path);
   }
 }
 

@@ -3,6 +3,7 @@
  * The names of malloc, each of which does what the next library's does and tells the recorder. Until the loader has found
  * those, which may allocate, a few blocks come from here, and stay. */
 #include "event.h"
+#include "os/os.h"
 #include <dlfcn.h>
 #include <malloc.h>
 #include <stdlib.h>
@@ -155,7 +156,6 @@ INLINE void *note_aligned(void *block, size_t size, size_t alignment, const void
   return block || errno != EINVAL ? note(RECORDING_ALIGNED, block, size, power_of(alignment), caller) : NULL;
 }
 
-enum { PAGE = 4096 };
 #define ALIGNED(call, size, alignment) (is_ready() ? note_aligned(next.call, size, alignment, CALLER) : NULL)
 
 EXPORT void *malloc(size_t size) { return allocate(size, CALLER); }
@@ -164,8 +164,8 @@ EXPORT void *realloc(void *block, size_t size) { return reallocate(block, size, 
 EXPORT void free(void *block) { release(block); }
 EXPORT void *aligned_alloc(size_t alignment, size_t size) { return ALIGNED(aligned_alloc(alignment, size), size, alignment); }
 EXPORT void *memalign(size_t alignment, size_t size) { return ALIGNED(memalign(alignment, size), size, alignment); }
-EXPORT void *valloc(size_t size) { return ALIGNED(valloc(size), size, PAGE); }
-EXPORT void *pvalloc(size_t size) { return ALIGNED(pvalloc(size), size, PAGE); }
+EXPORT void *valloc(size_t size) { return ALIGNED(valloc(size), size, os_page_size()); }
+EXPORT void *pvalloc(size_t size) { return ALIGNED(pvalloc(size), size, os_page_size()); }
 
 EXPORT void *reallocarray(void *block, size_t count, size_t size)
 {
@@ -200,8 +200,8 @@ EXPORT void *__libc_calloc(size_t count, size_t size) { return allocate_zeroed(c
 EXPORT void *__libc_realloc(void *block, size_t size) { return reallocate(block, size, CALLER); }
 EXPORT void __libc_free(void *block) { release(block); }
 EXPORT void *__libc_memalign(size_t alignment, size_t size) { return ALIGNED(memalign(alignment, size), size, alignment); }
-EXPORT void *__libc_valloc(size_t size) { return ALIGNED(valloc(size), size, PAGE); }
-EXPORT void *__libc_pvalloc(size_t size) { return ALIGNED(pvalloc(size), size, PAGE); }
+EXPORT void *__libc_valloc(size_t size) { return ALIGNED(valloc(size), size, os_page_size()); }
+EXPORT void *__libc_pvalloc(size_t size) { return ALIGNED(pvalloc(size), size, os_page_size()); }
 
 /* Another library may be loaded in place of this one, with other functions at the same addresses. */
 EXPORT int dlclose(void *handle)

@@ -2,6 +2,7 @@
  *
  * A table of stacks, by a sum of 64 bits that stands for all of their addresses: two stacks of one sum would be taken for one.
  * A stack that is new enters it once, and the thread that entered it writes it down, with the modules that came since. */
+#include "os/linux_find_object.h"
 #include "os/os.h"
 #include "recorder.h"
 #include <link.h>
@@ -49,16 +50,6 @@ static size_t place_of(uint64_t sum, bool *is_new)
  *
  * The C library of GNU says since 2.35 without a lock which module an address is in. With an older one all are listed under the
  * loader's lock, when there is one more. */
-
-/* struct dl_find_object, which the headers of an older library lack. */
-typedef struct found_object {
-  unsigned long long flags;
-  void *start, *end;
-  struct link_map *map;
-  void *index;
-  unsigned long long reserved[7];
-} found_object_t;
-extern int find_object(void *pc, found_object_t *found) __asm__("_dl_find_object") __attribute__((weak));
 
 static uint32_t generation; /* how often modules were unloaded */
 
