@@ -3,7 +3,7 @@
  *
  * usage: fitted ROUNDS */
 #include "../../tools/command/command.h"
-#include "../../tools/command/fit.h"
+#include "../../tools/command/fit/fit.h"
 #include "../dice.h"
 #include <math.h>
 #include <stdarg.h>

@@ -5,7 +5,7 @@
  * Whatever a file holds, it can be looked at: a program that is cut off at each of its first bytes and elsewhere, and one with
  * bytes in its headers, and in what these lead to, exchanged at random. That the look ends, and reads no memory but its own, is
  * what counts, under a sanitizer above all. */
-#include "../../tools/command/program.h"
+#include "../../tools/command/start/program.h"
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  *
  * usage: mutated_page ROUNDS */
 #include "../../tools/command/command.h"
-#include "../../tools/command/live.h"
+#include "../../tools/command/live/live.h"
 #include "../dice.h"
 #include "heap/export_page.h"
 #include <fcntl.h>

@@ -4,7 +4,7 @@
  *
  * Whatever a file holds, it is a recording or is refused with words; reading it ends, and each event that is read fits those
  * before it: a slot is a block's from its allocation to its free. What can be read can be made a plan, too. */
-#include "../../tools/command/plan.h"
+#include "../../tools/command/replay/plan.h"
 #include "recording_image.h"
 #include <sys/mman.h>
 

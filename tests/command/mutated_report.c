@@ -3,7 +3,7 @@
  *   mutated_report ROUNDS
  *
  * Whatever a line holds, it is a report or is refused with words, and what was taken for one can be printed in each way. */
-#include "../../tools/command/report.h"
+#include "../../tools/command/live/report.h"
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #ifndef RECORDING_IMAGE_H
 #define RECORDING_IMAGE_H
 
-#include "../../tools/command/recording.h"
+#include "../../tools/command/recording/recording.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #ifndef CALLERS_H
 #define CALLERS_H
 
-#include "recording.h"
+#include "recording/recording.h"
 
 typedef struct module {
   uint64_t start, bytes, added;

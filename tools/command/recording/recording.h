@@ -5,7 +5,7 @@
 #ifndef RECORDING_READER_H
 #define RECORDING_READER_H
 
-#include "../record/recording.h"
+#include "../../record/recording.h"
 #include "slots.h"
 #include <stdbool.h>
 #include <stddef.h>

@@ -4,7 +4,7 @@
 #ifndef FIT_H
 #define FIT_H
 
-#include "trace.h"
+#include "recording/trace.h"
 
 enum { FIT_CLASSES_MOST = 104, FIT_STEP = 16, FIT_CLASS_MOST = 256 << 10 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * tidepool record: becomes the program, and each call of its malloc is written to a file. */
-#include "../record/recording.h"
+#include "../../record/recording.h"
 #include "command.h"
 #include "preload.h"
 #include <argp.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "replay.h"
 #include "command.h"
-#include "preload.h"
+#include "start/preload.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

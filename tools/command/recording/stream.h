@@ -4,7 +4,7 @@
 #ifndef STREAM_H
 #define STREAM_H
 
-#include "../record/recording.h"
+#include "../../record/recording.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -5,7 +5,7 @@
 #define SHOW_H
 
 #include "callers.h"
-#include "trace.h"
+#include "recording/trace.h"
 #include <stdio.h>
 
 typedef enum sum { SUM_PEAK, SUM_END, SUM_ALLOCATED, SUMS } sum_t; /* live at the peak, live at the end, all */

@@ -5,7 +5,7 @@
 #ifndef PLAN_H
 #define PLAN_H
 
-#include "recording.h"
+#include "recording/recording.h"
 #include <limits.h>
 #include <stdio.h>
 
