@@ -13,8 +13,8 @@ static unsigned wrong;
 static void read_as(const char *name, const char *wanted, uint64_t unknown, uint64_t missed)
 {
   static const char letters[RECORDING_OPS] = {
-    [RECORDING_ALLOC] = 'a',  [RECORDING_ALIGNED] = 'l', [RECORDING_FREE] = 'f',  [RECORDING_REALLOC] = 'r',
-    [RECORDING_FAILED] = 'x', [RECORDING_SITE] = 's',    [RECORDING_MODULE] = 'm'};
+    [RECORDING_ALLOC] = 'a',  [RECORDING_ALIGNED] = 'l', [RECORDING_FREE] = 'f',   [RECORDING_REALLOC] = 'r',
+    [RECORDING_FAILED] = 'x', [RECORDING_SITE] = 's',    [RECORDING_MODULE] = 'm', [RECORDING_HEAP] = 'h'};
   char why[256] = "", text[256] = "";
   size_t length = 0;
   uint64_t last = 0;
@@ -129,6 +129,41 @@ static void other_events(void)
   read_as("others", "m1 s1 l1 f2 x3", 0, 0);
 }
 
+/* What a heap ends at once comes newest first, and then what its object pools have; what others have stays. */
+static void heaps(void)
+{
+  size_t one, two, three;
+  begin(&one, &two, &three);
+  image_heap(one, 1, 0, RECORDING_KIND_HEAP, "heap");
+  image_in(one, 1);
+  image_alloc(one, 10, X, 100);
+  image_in(two, 2);
+  image_alloc(two, 20, Y, 100);
+  image_in(two, 0);
+  image_alloc(two, 30, Z, 100);
+  image_drop(three, 40, 1);
+  image_heap(three, 2, 1, RECORDING_KIND_OBJECT_POOL, "described after its first object");
+  image_alloc(one, 50, X, 100);
+  image_drop(one, 60, 1);
+  image_drop(one, 70, 1);
+  image_drop(one, 80, 77);
+  image_free(two, 90, Z);
+  read_as("drops", "h1 a1 a2 a2 f3 h3 a1 f1 f1 f2", 0, 0);
+  begin(&one, &two, NULL);
+  image_in(one, 1);
+  image_alloc(one, 10, X, 100);
+  image_alloc(one, 20, X, 100);
+  image_in(two, 1);
+  image_alloc(two, 30, X, 100);
+  read_as("an object is taken from its user", "a1 f1 a1 f2 a2", 0, 0);
+  begin(&one, &two, NULL);
+  image_in(one, 1);
+  image_alloc(one, 10, X, 100);
+  image_realloc(one, 20, 50, X, Y, 200);
+  image_drop(two, 40, 1);
+  read_as("a drop while a block moves", "a1 f2 a1", 0, 0);
+}
+
 int main(void)
 {
   file = mkstemp(path);
@@ -139,6 +174,7 @@ int main(void)
   reallocations();
   what_is_missing();
   other_events();
+  heaps();
   unlink(path);
   return wrong != 0;
 }

@@ -135,6 +135,30 @@ static inline void image_thread(size_t chunk, uint32_t thread)
   image_number(chunk, thread);
 }
 
+static inline void image_heap(size_t chunk, uint32_t number, uint32_t parent, recording_kind_t kind, const char *name)
+{
+  *image_chunks[chunk].at++ = RECORDING_HEAP;
+  image_number(chunk, number);
+  image_number(chunk, parent);
+  image_number(chunk, kind);
+  image_number(chunk, 4096);
+  image_number(chunk, strlen(name));
+  memcpy(image_chunks[chunk].at, name, strlen(name));
+  image_chunks[chunk].at += strlen(name);
+}
+
+static inline void image_in(size_t chunk, uint32_t heap)
+{
+  *image_chunks[chunk].at++ = RECORDING_IN;
+  image_number(chunk, heap);
+}
+
+static inline void image_drop(size_t chunk, uint64_t ns, uint32_t heap)
+{
+  image_op(chunk, RECORDING_DROP, ns);
+  image_number(chunk, heap);
+}
+
 static inline void image_write(int file)
 {
   size_t size = image_count * RECORDING_CHUNK;

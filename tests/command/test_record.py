@@ -330,7 +330,7 @@ def test_the_table_of_events_is_that_of_the_header():
     header = (root / "tools/record/recording.h").read_text()
     operations = re.search(r"typedef enum recording_op \{(.*?)\} recording_op_t", header, re.S)
     count = len(re.findall(r"^  RECORDING_\w+,", operations[1], re.M)) - 1   # without that of the end
-    rows = re.findall(r"^\| (\d) \| .* \| (.*) \|$", (root / "docs/recording.md").read_text().split("## Events")[1], re.M)
+    rows = re.findall(r"^\| (\d+) \| .* \| (.*) \|$", (root / "docs/recording.md").read_text().split("## Events")[1], re.M)
     assert [int(number) for number, _ in rows] == list(range(1, count + 1))
 
 

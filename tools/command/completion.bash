@@ -90,8 +90,8 @@ _tidepool_fit() {
   [ "$before" != = ] || before=${COMP_WORDS[COMP_CWORD - 2]}
   [ "$current" != = ] || current=''
   case $before/$current in
-    --budget/* | --classes/*) ;;
-    */-*) mapfile -t COMPREPLY < <(compgen -W "--budget --classes --help" -- "$current") ;;
+    --budget/* | --classes/* | --heap/*) ;;
+    */-*) mapfile -t COMPREPLY < <(compgen -W "--budget --classes --heap --help" -- "$current") ;;
     *) _tidepool_files "$current" ;;
   esac
 }

@@ -11,10 +11,11 @@
 #define EXPORT __attribute__((visibility("default")))
 #define CALLER __builtin_return_address(0)
 
-/* Evaluates the call if this thread is recorded, and is not recording already. */
-#define RECORD(call) \
+/* Evaluates the call if this thread is recorded, and is not recording already: what malloc() does, or a heap. */
+#define RECORD(call) RECORD_IN(NULL, call)
+#define RECORD_IN(heap, call) \
   do { \
-    if (begin_record()) { \
+    if (begin_record(heap)) { \
       int kept = errno; \
       call; \
       end_record(); \
@@ -22,11 +23,17 @@
     } \
   } while (0)
 
-static inline bool begin_record(void)
+/* Who stops the recording waits for threads that are busy, and for those that did not see yet that it is over. */
+static inline bool begin_record(const void *heap)
 {
-  if (likely(!*recorder_is_on) || stream.busy)
+  if (likely(!*recorder_is_on) || stream.busy || (recorder_only && heap != recorder_only))
     return false;
   stream.busy = true;
+  __asm__ volatile("" ::: "memory");
+  if (unlikely(!*(volatile uint8_t *)recorder_is_on)) {
+    stream.busy = false;
+    return false;
+  }
   if (unlikely(!stream.at))
     stream_take();
   return true;
@@ -42,5 +49,6 @@ static inline void end_record(void)
 /* The names of the next library. False: there are none, or they are just being looked for. */
 HIDDEN bool names_find(void);
 HIDDEN void operators_find(void);
+HIDDEN void pools_find(void);
 
 #endif

@@ -69,12 +69,14 @@ static void write_line(const char *text, const char *more)
 
 /* The first that fails says it for all. */
 static uint32_t said;
+static int given_up; /* why, as errno has it */
 
 static void give_up(int error)
 {
   if (__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
     return;
   *recorder_is_on = 0;
+  given_up = error;
   if (head)
     __atomic_store_n(&head->error, (uint32_t)error, __ATOMIC_RELAXED);
   write_line(text_of(error), "; the recording ends here");
@@ -87,18 +89,22 @@ static bool is_the_file(int file)
 }
 
 /* Shells and servers close the first few hundred, and then open what is to have a low number. */
-static int open_file(int flags)
+static int move_up(int file)
 {
   static const int least[] = {700, 200, 60, 20, 10};
-  int file = open(file_path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600), high = -1;
-  if (file < 0)
-    return file;
+  int high = -1;
   for (size_t i = 0; high < 0 && i < sizeof least / sizeof *least; i++)
     high = fcntl(file, F_DUPFD_CLOEXEC, least[i]);
   int error = errno;
   close(file);
   errno = error;
   return high;
+}
+
+static int open_file(int flags)
+{
+  int file = open(file_path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
+  return file < 0 ? file : move_up(file);
 }
 
 /* A number that is another file's by now is that file's to close. */
@@ -177,22 +183,31 @@ static int make_file(void)
   return !is_there || unlink(file_path) == 0 ? open_file(O_CREAT | O_EXCL) : open_file(O_TRUNC);
 }
 
-bool file_begin(const char *path, unsigned frames)
+static void begin_file(void)
 {
   struct stat about;
-  struct timespec now;
-  snprintf(file_path, sizeof file_path, "%s", path);
+  if (head)
+    munmap(head, RECORDING_CHUNK);
   chunks = said = 0;
   head = NULL;
+  descriptor = -1;
   if (fstat(STDERR_FILENO, &about) == 0)
     error_device = about.st_dev, error_inode = about.st_ino;
-  descriptor = make_file();
-  if (descriptor < 0 || fstat(descriptor, &about) != 0) {
-    write_line(text_of(errno), "; nothing is recorded");
+}
+
+static bool identify(void)
+{
+  struct stat about;
+  if (descriptor < 0 || fstat(descriptor, &about) != 0)
     return false;
-  }
   device = about.st_dev;
   inode = about.st_ino;
+  return true;
+}
+
+static bool begin_head(unsigned frames)
+{
+  struct timespec now;
   head = (recording_head_t *)(void *)file_next_chunk();
   if (!head)
     return false;
@@ -205,6 +220,54 @@ bool file_begin(const char *path, unsigned frames)
   note_command();
   memcpy(head->magic, RECORDING_MAGIC, sizeof head->magic);
   return true;
+}
+
+bool file_begin(const char *path, unsigned frames)
+{
+  snprintf(file_path, sizeof file_path, "%s", path);
+  begin_file();
+  descriptor = make_file();
+  if (identify())
+    return begin_head(frames);
+  write_line(text_of(errno), "; nothing is recorded");
+  return false;
+}
+
+/* It may be open for writing alone, which is too little for a mapping, and have no name any more. */
+static bool open_given(int file)
+{
+  char link[64];
+  struct stat about;
+  if (fstat(file, &about) != 0)
+    return false;
+  if (!S_ISREG(about.st_mode)) {
+    errno = EINVAL;
+    return false;
+  }
+  snprintf(link, sizeof link, "/proc/self/fd/%d", file);
+  ssize_t length = readlink(link, file_path, sizeof file_path - 1);
+  file_path[length > 0 ? length : 0] = '\0';
+  int own = open(link, O_RDWR | O_CLOEXEC);
+  descriptor = own < 0 ? own : move_up(own);
+  return descriptor >= 0 && ftruncate(descriptor, 0) == 0 && identify();
+}
+
+bool file_begin_at(int file, unsigned frames)
+{
+  begin_file();
+  if (open_given(file) && begin_head(frames))
+    return true;
+  int error = said ? given_up : errno;
+  file_close();
+  errno = error;
+  return false;
+}
+
+void file_close(void)
+{
+  if (descriptor >= 0 && is_the_file(descriptor))
+    close(descriptor);
+  descriptor = -1;
 }
 
 void file_end(void)

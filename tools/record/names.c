@@ -67,6 +67,7 @@ bool names_find(void)
   next.usable = (size_t(*)(void *))find("malloc_usable_size");
   next.dlclose = (int (*)(void *))find("dlclose");
   operators_find();
+  pools_find();
   __atomic_store_n(&next.malloc, (void *(*)(size_t))find("malloc"), __ATOMIC_RELEASE);
   recorder_begin();
   finds = false;
@@ -82,7 +83,7 @@ static inline bool is_ready(void) { return likely(__atomic_load_n(&next.malloc, 
 
 INLINE void *note(recording_op_t op, void *block, size_t size, size_t alignment, const void *caller)
 {
-  RECORD(record_block(op, block, size, alignment, caller));
+  RECORD(record_block(0, op, block, size, alignment, caller));
   stream.failures += !block;
   stream.allocated = block;
   if (block && block == stream.freed)
@@ -135,7 +136,7 @@ INLINE void *reallocate(void *block, size_t size, const void *caller)
   if (!block || (!to && size))
     return note(RECORDING_ALLOC, to, size, 1, caller);
   if (to)
-    RECORD(record_realloc(began, block, to, size, caller));
+    RECORD(record_realloc(0, began, block, to, size, caller));
   else
     RECORD(record_free(block));
   stream.allocated = to;

@@ -71,7 +71,7 @@ void operators_find(void){NEWS(FIND_NEW) DELETES(FIND_DELETE)}
     stream.allocated = NULL; \
     void *block = JOIN(next, name) arguments; \
     if (block ? block != stream.allocated : failures == stream.failures) { \
-      RECORD(record_block(op, block, size, alignment, CALLER)); \
+      RECORD(record_block(0, op, block, size, alignment, CALLER)); \
       stream.failures += !block; \
     } \
     stream.allocated = block; \

@@ -3,22 +3,18 @@
  * Each thread writes its events to a chunk of its own, without a lock. A signal's handler that allocates in the middle of that
  * finds the stream busy and is not recorded; nor is what the recorder itself leads to. */
 #include "recorder.h"
+#include "os/os.h"
 #include <errno.h>
-#include <limits.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
-#include <unistd.h>
 
-enum { PAGE = 4096, FRAMES_USUAL = 16 };
+enum { WAITS_MOST = 1000 };
 
 __thread stream_t stream __attribute__((tls_model("initial-exec")));
 
-static uint8_t nowhere;
-uint8_t *recorder_is_on = &nowhere;
 static uint64_t began_ns;
 static pthread_key_t key;
 
@@ -30,6 +26,8 @@ static uint64_t now_ns(void)
 }
 
 uint64_t recorder_now(void) { return now_ns() - began_ns; }
+
+void clock_begin(void) { began_ns = now_ns(); }
 
 /* ---- streams ---- */
 
@@ -56,7 +54,7 @@ static bool take_parked(void)
       continue;
     const stream_t *from = &parked[i].stream;
     stream.at = from->at, stream.end = from->end, stream.number = from->number;
-    stream.last_ns = from->last_ns, stream.last_place = from->last_place;
+    stream.last_ns = from->last_ns, stream.last_place = from->last_place, stream.heap = from->heap;
     __atomic_store_n(&parked[i].state, PARKED_NONE, __ATOMIC_RELEASE);
     return true;
   }
@@ -84,12 +82,52 @@ void stream_park(void)
   stream.last_ns = 0;
 }
 
+/* ---- threads ----
+ *
+ * Threads that have a stream are in a list, for who stops the recording. The lock is held for a few steps, and by nobody who is
+ * in an event that a signal's handler could interrupt to come here: a handler finds the thread busy. */
+
+static stream_t *watched;
+static uint32_t watched_lock;
+
+static void lock_watched(void)
+{
+  while (__atomic_exchange_n(&watched_lock, 1, __ATOMIC_ACQUIRE))
+    sched_yield();
+}
+
+static void unlock_watched(void) { __atomic_store_n(&watched_lock, 0, __ATOMIC_RELEASE); }
+
+static void enter_list(void)
+{
+  lock_watched();
+  stream.next = watched;
+  stream.previous = NULL;
+  if (watched)
+    watched->previous = &stream;
+  watched = &stream;
+  unlock_watched();
+}
+
+static void leave_list(void)
+{
+  lock_watched();
+  if (stream.next)
+    stream.next->previous = stream.previous;
+  if (stream.previous)
+    stream.previous->next = stream.next;
+  else
+    watched = stream.next;
+  unlock_watched();
+}
+
 /* What the thread allocates after this, in other destructors, takes a stream for each event. */
 static void end_stream(void *unused)
 {
   (void)unused;
   bool was_busy = stream.busy;
   stream.busy = stream.has_ended = true;
+  leave_list();
   stream_park();
   stream.busy = was_busy;
 }
@@ -102,6 +140,73 @@ static void watch_thread(void)
   uint32_t number = __atomic_add_fetch(&threads, 1, __ATOMIC_RELAXED);
   stream.thread = number < RECORDING_THREADS_MOST ? number : RECORDING_THREADS_MOST;
   pthread_setspecific(key, &stream); /* any value but NULL */
+  enter_list();
+}
+
+bool streams_begin(void) { return pthread_key_create(&key, end_stream) == 0; }
+
+/* What a stream has is not written to any more. */
+static void end_chunk(stream_t *of)
+{
+  if (of->at)
+    file_give_chunk(of->end - RECORDING_CHUNK);
+  of->at = of->end = NULL;
+  of->number = of->heap = 0;
+  of->last_ns = of->last_place = 0;
+}
+
+static bool wait_for(const stream_t *of)
+{
+  for (unsigned i = 0; __atomic_load_n(&of->busy, __ATOMIC_ACQUIRE); i++) {
+    if (of == &stream || i == WAITS_MOST)
+      return false;
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+  }
+  return true;
+}
+
+/* A thread that was just before its event sees that the recording is over, or is seen to be busy. */
+bool streams_end(void)
+{
+  bool are_idle = true;
+  if (!os_can_fence_others() || !os_fence_others())
+    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+  lock_watched();
+  for (const stream_t *of = watched; of; of = of->next)
+    are_idle &= wait_for(of);
+  for (stream_t *of = watched; are_idle && of; of = of->next)
+    end_chunk(of);
+  unlock_watched();
+  for (size_t i = 0; are_idle && i < PARKED_MOST; i++)
+    if (change(i, PARKED_STREAM)) {
+      end_chunk(&parked[i].stream);
+      __atomic_store_n(&parked[i].state, PARKED_NONE, __ATOMIC_RELEASE);
+    }
+  return are_idle;
+}
+
+/* Numbers of threads are theirs, and go on. */
+void streams_renew(void) { streams = 0; }
+
+/* The chunks are the parent's. If a signal's handler has forked in the middle of an event, that goes on in the child: into
+ * memory of its own, which nobody reads. */
+bool streams_go_on_in_child(void)
+{
+  bool is_watched = stream.is_watched && !stream.has_ended;
+  watched_lock = 0;
+  watched = is_watched ? &stream : NULL;
+  stream.next = stream.previous = NULL;
+  if (stream.busy) {
+    if (stream.end)
+      mmap(stream.end - RECORDING_CHUNK, RECORDING_CHUNK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+           0);
+    return false;
+  }
+  watched = NULL;
+  stream = (stream_t){.busy = true};
+  memset(parked, 0, sizeof parked);
+  streams = threads = 0;
+  return true;
 }
 
 /* The times of a stream go on from one chunk to the next, so none is before the head's. */
@@ -120,6 +225,7 @@ static bool begin_chunk(void)
   stream.at = chunk + sizeof *chunk_head;
   stream.end = chunk + RECORDING_CHUNK;
   stream.last_place = 0;
+  stream.heap = 0;
   chunk_head->stream = stream.number;
   chunk_head->thread = stream.thread;
   chunk_head->from_ns = stream.last_ns;
@@ -159,13 +265,25 @@ static void put_address(const void *address)
   stream.last_place = place;
 }
 
+/* Which heap the next event is of, if that is another than before. */
+static void put_heap(uint32_t heap)
+{
+  if (stream.heap == heap)
+    return;
+  uint8_t *first = begin_put();
+  put_number(heap);
+  end_put(first, RECORDING_IN);
+  stream.heap = heap;
+}
+
 /* The site comes first: it may write itself, to this chunk or to the next. */
-void record_block(recording_op_t op, const void *block, size_t size, size_t alignment, const void *caller)
+void record_block(uint32_t heap, recording_op_t op, const void *block, size_t size, size_t alignment, const void *caller)
 {
   uint64_t now = recorder_now();
   uint32_t site = site_of_caller(caller);
   if (!stream_has_room(RECORDING_EVENT_MOST))
     return;
+  put_heap(heap);
   uint8_t *first = begin_put();
   put_time(now);
   if (block)
@@ -188,12 +306,13 @@ void record_free(const void *block)
   end_put(first, RECORDING_FREE);
 }
 
-void record_realloc(uint64_t began, const void *old, const void *block, size_t size, const void *caller)
+void record_realloc(uint32_t heap, uint64_t began, const void *old, const void *block, size_t size, const void *caller)
 {
   uint64_t now = recorder_now();
   uint32_t site = site_of_caller(caller);
   if (!stream_has_room(RECORDING_EVENT_MOST))
     return;
+  put_heap(heap);
   uint8_t *first = begin_put();
   put_time(began);
   put_address(old);
@@ -204,85 +323,13 @@ void record_realloc(uint64_t began, const void *old, const void *block, size_t s
   end_put(first, RECORDING_REALLOC);
 }
 
-/* ---- beginning and end ---- */
-
-/* PID:FRAMES:FILE. Programs clear their environment, and write over it, before they have children. */
-static char wish[PATH_MAX + 64];
-
-static void keep_wish(void)
+void record_drop(uint32_t heap)
 {
-  const char *set = getenv("TIDEPOOL_RECORD");
-  if (set && strlen(set) < sizeof wish)
-    strcpy(wish, set);
-}
-
-/* Other processes are recorded if the file has a name for each of them. */
-static bool read_wish(char path[PATH_MAX], unsigned *frames)
-{
-  int at = 0;
-  long pid = 0;
-  if (sscanf(wish, "%ld:%u:%n", &pid, frames, &at) != 2 || !at || *frames > RECORDING_FRAMES_MOST)
-    return false;
-  const char *name = wish + at, *mark = strstr(name, "%p");
-  if (!mark && pid != getpid())
-    return false;
-  int length = mark ? snprintf(path, PATH_MAX, "%.*s%d%s", (int)(mark - name), name, (int)getpid(), mark + 2)
-                    : snprintf(path, PATH_MAX, "%s", name);
-  return length > 0 && length < PATH_MAX;
-}
-
-static void begin(void)
-{
-  char path[PATH_MAX];
-  unsigned frames = FRAMES_USUAL;
-  if (!read_wish(path, &frames))
+  uint64_t now = recorder_now();
+  if (!stream_has_room(RECORDING_EVENT_MOST))
     return;
-  uint8_t *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (page == MAP_FAILED)
-    return;
-  recorder_is_on = page;
-  madvise(page, PAGE, MADV_WIPEONFORK);
-  began_ns = now_ns();
-  sites_begin(frames);
-  if (file_begin(path, frames))
-    *page = 1;
-}
-
-/* The chunks are the parent's. If a signal's handler has forked in the middle of an event, that goes on in the child: into
- * memory of its own, which nobody reads. */
-static void go_on_in_child(void)
-{
-  *recorder_is_on = 0;
-  if (stream.busy) {
-    if (stream.end)
-      mmap(stream.end - RECORDING_CHUNK, RECORDING_CHUNK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
-           0);
-    return;
-  }
-  stream = (stream_t){.busy = true};
-  memset(parked, 0, sizeof parked);
-  streams = threads = 0;
-  begin();
-  stream.busy = false;
-}
-
-void recorder_begin(void)
-{
-  static uint32_t begun;
-  if (!environ || __atomic_exchange_n(&begun, 1, __ATOMIC_RELAXED))
-    return;
-  bool was_busy = stream.busy;
-  stream.busy = true;
-  keep_wish();
-  if (pthread_key_create(&key, end_stream) == 0 && pthread_atfork(NULL, NULL, go_on_in_child) == 0)
-    begin();
-  stream.busy = was_busy;
-}
-
-__attribute__((constructor)) static void load(void) { recorder_begin(); }
-
-__attribute__((destructor)) static void unload(void)
-{
-  if (*recorder_is_on)
-    file_end();
+  uint8_t *first = begin_put();
+  put_time(now);
+  put_number(heap);
+  end_put(first, RECORDING_DROP);
 }

@@ -17,25 +17,41 @@
 typedef struct stream {
   uint8_t *at, *end; /* NULL: it has no chunk yet */
   uint64_t last_ns, last_place;
-  uint32_t number, thread;
+  uint32_t number, thread, heap; /* of what is allocated from here on in its chunk */
   const void *allocated,
     *freed;          /* what was recorded last, and what an operator delete is at: one call may be made by another */
   uint32_t failures; /* that were recorded */
   bool busy, is_watched, has_ended;
+  struct stream *next, *previous; /* of those that are watched */
 } stream_t;
 
 extern HIDDEN __thread stream_t stream __attribute__((tls_model("initial-exec")));
 
 /* Whether this process is recorded. It lies on a page that a child of a fork finds empty. */
 extern HIDDEN uint8_t *recorder_is_on;
+
+/* The one heap or object pool that is recorded; NULL: all are, and malloc(). */
+extern HIDDEN const void *recorder_only;
 HIDDEN void recorder_begin(void);
 
 /* Nanoseconds since the recording began. */
 HIDDEN uint64_t recorder_now(void);
 
-HIDDEN void record_block(recording_op_t op, const void *block, size_t size, size_t alignment, const void *caller);
+/* The heap is a number, and 0 is malloc(). */
+HIDDEN void record_block(uint32_t heap, recording_op_t op, const void *block, size_t size, size_t alignment,
+                         const void *caller);
 HIDDEN void record_free(const void *block);
-HIDDEN void record_realloc(uint64_t began, const void *old, const void *block, size_t size, const void *caller);
+HIDDEN void record_realloc(uint32_t heap, uint64_t began, const void *old, const void *block, size_t size, const void *caller);
+HIDDEN void record_drop(uint32_t heap);
+
+/* The number of a heap or an object pool, which is described when it is seen first; 0 of NULL, and of one too many. */
+HIDDEN uint32_t heap_number(const void *heap, recording_kind_t kind);
+
+/* What was just made: its size is its budget, or that of its objects. */
+HIDDEN void heap_describe(const void *heap, const void *parent, uint64_t size, const char *name);
+HIDDEN uint64_t heap_size(const void *heap);
+HIDDEN void heaps_begin(void);
+extern HIDDEN const char *(*heap_name_of)(const void *heap);
 
 /* The number of the stack that ends with this address. */
 HIDDEN uint32_t site_of_caller(const void *caller);
@@ -46,6 +62,14 @@ HIDDEN void sites_forget_modules(void);
 
 /* Room for so many bytes in the thread's chunk; `stream.at` is where. False: there is none, and the recording has ended. */
 HIDDEN bool stream_has_room(size_t bytes);
+
+HIDDEN bool streams_begin(void);
+HIDDEN void streams_renew(void);
+/* Waits for threads that are in an event, and ends what all have written. False: one does not come out of it. */
+HIDDEN bool streams_end(void);
+/* False: the fork was in the middle of an event of this thread. */
+HIDDEN bool streams_go_on_in_child(void);
+HIDDEN void clock_begin(void);
 
 /* Has the thread a stream. Its times are not before those that it has already, so an event takes it before its time. */
 HIDDEN void stream_take(void);
@@ -72,8 +96,10 @@ static inline void put_difference(uint64_t to, uint64_t from)
 
 /* The file. It has a descriptor that the program may close; it is opened again then. */
 HIDDEN bool file_begin(const char *path, unsigned frames);
+HIDDEN bool file_begin_at(int file, unsigned frames); /* any that can be mapped; false: errno says why not */
 HIDDEN uint8_t *file_next_chunk(void); /* mapped, and reads as zero; NULL: the recording has ended, and it was said why */
 HIDDEN void file_give_chunk(uint8_t *chunk);
 HIDDEN void file_end(void);
+HIDDEN void file_close(void);
 
 #endif

@@ -30,6 +30,7 @@ enum {
   RECORDING_SITES_MOST = 1 << 20, /* no number of a site is larger */
   RECORDING_EVENT_MOST = 80,      /* bytes; of sites and modules: each has its own */
   RECORDING_NAME_MOST = 4096,
+  RECORDING_HEAPS_MOST = (1 << 20) - 1,  /* no number of a heap is larger */
   RECORDING_THREADS_MOST = (1 << 22) - 1 /* the highest number of one; later ones have it, too */
 };
 
@@ -67,7 +68,15 @@ typedef enum recording_op {
   RECORDING_SITE,    /* N N N...       its number, how many frames, each the difference to the one before, innermost first */
   RECORDING_MODULE,  /* N N N N bytes  what is added to the addresses of its file; where it starts, its bytes; its name */
   RECORDING_THREAD,  /* N              which thread writes here from now on */
+  RECORDING_HEAP,    /* N N N N N bytes  its number, its parent's, its kind, its budget or the size of its objects; its name */
+  RECORDING_IN,      /* N              of which heap is what is allocated here from now on, in this chunk */
+  RECORDING_DROP,    /* T N            all blocks of a heap end, and those of its object pools */
   RECORDING_OPS
 } recording_op_t;
+
+/* Heap 0 is malloc(), which nothing describes. Of the others what describes one may come after blocks of it, in the stream of
+ * another thread. A number is one heap's, also where another is at the same address later. A block keeps its heap when it is
+ * reallocated. */
+typedef enum recording_kind { RECORDING_KIND_HEAP, RECORDING_KIND_OBJECT_POOL, RECORDING_KINDS } recording_kind_t;
 
 #endif

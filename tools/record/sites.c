@@ -8,15 +8,18 @@
 #include <link.h>
 #include <sched.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 enum { PLACES_LOG2 = 20, PLACES = 1 << PLACES_LOG2, TAKEN_MOST = PLACES / 8 * 7, WAITS_MOST = 10000 };
 
 #define MIX 0x9e3779b97f4a7c15u
 
-static uint64_t sums[PLACES];
-static uint32_t numbers[PLACES], taken; /* of stacks, which have numbers */
-static uint32_t entered;                /* and with modules */
+/* Whole pages, of any size that there is, so that they can be given back. */
+static uint64_t sums[PLACES] __attribute__((aligned(64 << 10)));
+static uint32_t numbers[PLACES] __attribute__((aligned(64 << 10)));
+static uint32_t taken;   /* numbers, of stacks */
+static uint32_t entered; /* stacks and modules */
 static unsigned frames_most;
 
 static uint64_t sum_with(uint64_t sum, uint64_t word)
@@ -232,14 +235,21 @@ uint32_t site_of_caller(const void *caller)
   return wait_for_number(place);
 }
 
+/* A child has its parent's, and would copy what it only wants to be rid of. Memory that is locked cannot go. */
+static void empty(void *array, size_t bytes)
+{
+  if (madvise(array, bytes, MADV_DONTNEED) != 0)
+    memset(array, 0, bytes);
+}
+
 void sites_begin(unsigned frames)
 {
   frames_most = frames < OS_STACK_MOST ? frames : OS_STACK_MOST;
   if (frames > 1)
     os_load_stacks();
   if (taken) {
-    memset(sums, 0, sizeof sums);
-    memset(numbers, 0, sizeof numbers);
+    empty(sums, sizeof sums);
+    empty(numbers, sizeof numbers);
     taken = entered = 0;
     loaded_before = 0;
   }

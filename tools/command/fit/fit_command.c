@@ -11,13 +11,16 @@
 #include <unistd.h>
 
 typedef struct arguments {
-  const char *path;
+  const char *path, *heap;
   size_t classes;  /* 0: as many as hold least */
   uint64_t budget; /* 0: none was given */
 } arguments_t;
 
+enum { KEY_HEAP = 256 };
+
 static const struct argp_option options[] = {
   {.name = "classes", .key = 'c', .arg = "NUMBER", .doc = "exactly so many size classes (as many as hold least)"},
+  {.name = "heap", .key = KEY_HEAP, .arg = "NAME", .doc = "for the blocks of the heaps of that name alone (all blocks)"},
   {.name = "budget", .key = 'b', .arg = "BYTES", .doc = "what would be refused with such a budget; K, M and G are understood"},
   {0}};
 
@@ -40,6 +43,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
   switch (key) {
   case 'c':
     to->classes = command_number(state, "classes", argument, 1, FIT_CLASSES_MOST);
+    return 0;
+  case KEY_HEAP:
+    to->heap = argument;
     return 0;
   case 'b':
     to->budget = parse_budget(argument, state);
@@ -213,6 +219,7 @@ int command_fit(int count, char **given)
   trace_t trace;
   argp_parse(&argp, count, given, 0, NULL, &arguments);
   trace_read(&trace, "fit", arguments.path, NULL, NULL);
+  trace_keep_heap(&trace, "fit", arguments.path, arguments.heap);
   if (!trace.count)
     command_fail(1, "fit: %s: no block was allocated", arguments.path);
   bool served = arguments.budget ? fit_budget(&trace, arguments.budget) : fit_classes(&trace, &arguments);

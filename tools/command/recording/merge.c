@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "merge.h"
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -114,6 +115,7 @@ static void describe(event_t *event, const branch_t *branch, recording_op_t op)
   event->op = op;
   event->thread = branch->stream.thread;
   event->site = next->site;
+  event->heap = next->heap;
   event->address = next->address;
   event->size = next->size;
   event->alignment_log2 = next->alignment_log2;
@@ -125,12 +127,14 @@ static void put_free(merge_t *merge, event_t *event, place_t *place, const branc
   event->thread = branch->stream.thread;
   event->address = place->address;
   event->slot = place->slot;
+  event->heap = merge->slots.slots[place->slot].heap;
   event->old_size = slots_remove(&merge->slots, place);
 }
 
 static bool put_alloc(merge_t *merge, event_t *event, const branch_t *branch, recording_op_t op)
 {
-  uint32_t slot = slots_add(&merge->slots, branch->stream.next.address, branch->stream.next.size);
+  const raw_event_t *next = &branch->stream.next;
+  uint32_t slot = slots_add(&merge->slots, next->address, next->size, next->heap);
   merge->file.no_memory |= slot == SLOT_NONE;
   describe(event, branch, op);
   event->slot = slot;
@@ -143,8 +147,10 @@ static void put_realloc(merge_t *merge, event_t *event, branch_t *branch)
   place_t *place = slots_find(&merge->slots, next->old);
   describe(event, branch, RECORDING_REALLOC);
   event->slot = place->slot;
-  event->old_size = merge->slots.sizes[place->slot];
-  merge->slots.sizes[place->slot] = next->size;
+  slotted_t *slot = &merge->slots.slots[place->slot];
+  event->heap = slot->heap;
+  event->old_size = slot->size;
+  slot->size = next->size;
   place->mover = 0;
   if (next->address != next->old)
     slots_move(&merge->slots, place, next->address);
@@ -169,6 +175,13 @@ static void finish(merge_t *merge, event_t *event, branch_t *branch, unsigned de
   }
 }
 
+/* An object pool may take an object from its user and give it to the next. */
+static bool is_evicted(const merge_t *merge, const place_t *there)
+{
+  uint32_t heap = top(merge)->stream.next.heap;
+  return heap && heap == merge->slots.slots[there->slot].heap;
+}
+
 /* True: the address is free for the top one's block. False: first comes what was put into *event, or, if that is nothing,
  * another. */
 static bool make_room(merge_t *merge, event_t *event, uint64_t address)
@@ -179,7 +192,7 @@ static bool make_room(merge_t *merge, event_t *event, uint64_t address)
   if (there->mover)
     finish(merge, event, &merge->branches[there->mover - 1], 0);
   else if (!waits(merge, address, frees)) {
-    merge->missed++;
+    merge->missed += !is_evicted(merge, there);
     put_free(merge, event, there, top(merge));
   }
   return false;
@@ -259,15 +272,78 @@ static void step_site(merge_t *merge, event_t *event)
   advance(merge);
 }
 
+static void name_event(merge_t *merge, event_t *event)
+{
+  const raw_event_t *next = &top(merge)->stream.next;
+  memcpy(merge->name, next->bytes, next->count);
+  merge->name[next->count] = '\0';
+  event->name = merge->name;
+}
+
 static void step_module(merge_t *merge, event_t *event)
 {
   const raw_event_t *next = &top(merge)->stream.next;
   describe(event, top(merge), RECORDING_MODULE);
   event->added = next->added;
-  memcpy(merge->name, next->bytes, next->count);
-  merge->name[next->count] = '\0';
-  event->name = merge->name;
+  name_event(merge, event);
   advance(merge);
+}
+
+static bool has_heap(merge_t *merge, uint32_t heap)
+{
+  if (heap < merge->heap_count)
+    return true;
+  uint32_t count = heap < 32 ? 64 : heap * 2;
+  heap_tree_t *heaps = realloc(merge->heaps, count * sizeof *heaps);
+  merge->file.no_memory |= !heaps;
+  if (!heaps)
+    return false;
+  memset(heaps + merge->heap_count, 0, (count - merge->heap_count) * sizeof *heaps);
+  merge->heaps = heaps;
+  merge->heap_count = count;
+  return true;
+}
+
+static void step_description(merge_t *merge, event_t *event)
+{
+  const raw_event_t *next = &top(merge)->stream.next;
+  uint32_t heap = next->heap, parent = next->parent;
+  if (!has_heap(merge, heap > parent ? heap : parent))
+    return;
+  if (next->kind == RECORDING_KIND_OBJECT_POOL && parent != heap && !merge->heaps[heap].is_in_one) {
+    merge->heaps[heap].is_in_one = true;
+    merge->heaps[heap].next_pool = merge->heaps[parent].first_pool;
+    merge->heaps[parent].first_pool = heap;
+  }
+  describe(event, top(merge), RECORDING_HEAP);
+  event->parent = parent;
+  event->kind = next->kind;
+  name_event(merge, event);
+  advance(merge);
+}
+
+/* A block of the heap or of an object pool in it, and of those the ones that have none go from the list. */
+static place_t *find_dropped(merge_t *merge, uint32_t heap)
+{
+  place_t *place = slots_of_heap(&merge->slots, heap);
+  if (place || heap >= merge->heap_count)
+    return place;
+  heap_tree_t *tree = &merge->heaps[heap];
+  while (tree->first_pool && !(place = slots_of_heap(&merge->slots, tree->first_pool)))
+    tree->first_pool = merge->heaps[tree->first_pool].next_pool;
+  return place;
+}
+
+static void step_drop(merge_t *merge, event_t *event)
+{
+  place_t *place = find_dropped(merge, top(merge)->stream.next.heap);
+  if (!place) {
+    advance(merge);
+    return;
+  }
+  if (place->mover)
+    merge->branches[place->mover - 1].phase = PHASE_PLAIN;
+  put_free(merge, event, place, top(merge));
 }
 
 static void step(merge_t *merge, event_t *event)
@@ -284,6 +360,10 @@ static void step(merge_t *merge, event_t *event)
     step_site(merge, event);
   else if (op == RECORDING_MODULE)
     step_module(merge, event);
+  else if (op == RECORDING_HEAP)
+    step_description(merge, event);
+  else if (op == RECORDING_DROP)
+    step_drop(merge, event);
   else {
     describe(event, top(merge), RECORDING_FAILED);
     advance(merge);

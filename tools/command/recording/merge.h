@@ -21,6 +21,13 @@ typedef struct branch {
   uint32_t waits; /* of this event for those of others */
 } branch_t;
 
+/* Object pools go with the heap that they are in, so that finds them; 0: there is none (any more). Each begins as none of any
+ * heap, and a number stands for one heap alone. */
+typedef struct heap_tree {
+  uint32_t first_pool, next_pool;
+  bool is_in_one;
+} heap_tree_t;
+
 /* What is in the heap: the least `ns` is on top; of two, what waits for the other is below. */
 typedef struct turn {
   uint64_t ns;
@@ -34,6 +41,8 @@ typedef struct merge {
   size_t count; /* of turns */
   size_t branch_count;
   slots_t slots;
+  heap_tree_t *heaps; /* by number */
+  uint32_t heap_count;
   uint64_t looks; /* at what is next of other streams */
   uint64_t unknown, missed;
   uint64_t frames[RECORDING_FRAMES_MOST]; /* of the last event, and its name */

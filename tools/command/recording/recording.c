@@ -194,6 +194,7 @@ void recording_close(recording_t *recording)
   if (merge->file.descriptor >= 0)
     close(merge->file.descriptor);
   slots_finish(&merge->slots);
+  free(merge->heaps);
   free(merge->branches);
   free(merge->turns);
   free(recording->chunks);

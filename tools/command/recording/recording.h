@@ -12,21 +12,25 @@
 #include <stdint.h>
 
 typedef struct event {
-  recording_op_t op; /* ALLOC, ZEROED, ALIGNED, FREE, REALLOC, FAILED, SITE or MODULE; 0 is none of these */
+  recording_op_t op; /* ALLOC, ZEROED, ALIGNED, FREE, REALLOC, FAILED, SITE, MODULE or HEAP; 0 is none of these */
   uint32_t thread;   /* from 1 on */
   uint64_t ns;       /* since the recording began; never less than that of the event before */
   uint32_t slot;     /* a block keeps it until it is freed, also when a realloc() moves it */
   uint32_t site;     /* 0: it is not known */
+  uint32_t heap;     /* 0: malloc() */
   uint64_t address, size;
   uint64_t old_size;      /* FREE and REALLOC: what the block had */
   uint8_t alignment_log2; /* ALIGNED */
 
-  /* SITE: `site` and its functions, innermost first. MODULE: address, size, and what is added to the file's addresses. Both
+  /* SITE: `site` and its functions, innermost first. MODULE: address, size, and what is added to the file's addresses.
+   * HEAP: `heap`, its name, its kind, its parent (0: none), and as its size the budget, or that of its objects. All of them
    * hold until the next event. */
   uint32_t frame_count;
   const uint64_t *frames;
   uint64_t added;
   const char *name;
+  uint32_t parent;
+  uint8_t kind; /* recording_kind_t */
 } event_t;
 
 /* What the file says of itself, and what reading it has found so far. */

@@ -2,7 +2,7 @@
 #include "slots.h"
 #include <stdlib.h>
 
-enum { PLACES_LEAST = 1024 };
+enum { PLACES_LEAST = 1024, HEAPS_LEAST = 64 };
 
 static size_t home_of(const slots_t *slots, uint64_t address)
 {
@@ -44,40 +44,87 @@ static bool grow_places(slots_t *slots)
   return true;
 }
 
-static bool grow_sizes(slots_t *slots)
+static bool grow_slots(slots_t *slots)
 {
   uint32_t room = slots->room ? slots->room * 2 : PLACES_LEAST;
-  uint64_t *sizes = room < SLOT_NONE / 2 ? realloc(slots->sizes, room * sizeof *sizes) : NULL;
-  if (!sizes)
+  slotted_t *larger = room < SLOT_NONE / 2 ? realloc(slots->slots, room * sizeof *larger) : NULL;
+  if (!larger)
     return false;
-  slots->sizes = sizes;
+  slots->slots = larger;
   slots->room = room;
   return true;
 }
+
+static bool grow_heaps(slots_t *slots, uint32_t heap)
+{
+  uint32_t count = heap < HEAPS_LEAST / 2 ? HEAPS_LEAST : heap * 2;
+  uint32_t *firsts = realloc(slots->firsts, count * sizeof *firsts);
+  if (!firsts)
+    return false;
+  for (uint32_t i = slots->heap_count; i < count; i++)
+    firsts[i] = SLOT_NONE;
+  slots->firsts = firsts;
+  slots->heap_count = count;
+  return true;
+}
+
+/* ---- the blocks of a heap ---- */
+
+static void link_slot(slots_t *slots, uint32_t number)
+{
+  slotted_t *slot = &slots->slots[number];
+  uint32_t *first = &slots->firsts[slot->heap];
+  slot->previous = SLOT_NONE;
+  slot->next = *first;
+  if (*first != SLOT_NONE)
+    slots->slots[*first].previous = number;
+  *first = number;
+}
+
+static void unlink_slot(slots_t *slots, const slotted_t *slot)
+{
+  if (slot->next != SLOT_NONE)
+    slots->slots[slot->next].previous = slot->previous;
+  if (slot->previous != SLOT_NONE)
+    slots->slots[slot->previous].next = slot->next;
+  else
+    slots->firsts[slot->heap] = slot->next;
+}
+
+place_t *slots_of_heap(const slots_t *slots, uint32_t heap)
+{
+  uint32_t first = heap < slots->heap_count ? slots->firsts[heap] : SLOT_NONE;
+  return first != SLOT_NONE ? slots_find(slots, slots->slots[first].address) : NULL;
+}
+
+/* ---- slots ---- */
 
 /* The list of free slots is empty where it leads to a slot that was never used. */
 static uint32_t take_slot(slots_t *slots)
 {
   uint32_t slot = slots->free;
   if (slot < slots->count) {
-    slots->free = (uint32_t)slots->sizes[slot];
+    slots->free = slots->slots[slot].next;
     return slot;
   }
-  if (slots->count == slots->room && !grow_sizes(slots))
+  if (slots->count == slots->room && !grow_slots(slots))
     return SLOT_NONE;
   slots->free = ++slots->count;
   return slot;
 }
 
-uint32_t slots_add(slots_t *slots, uint64_t address, uint64_t size)
+uint32_t slots_add(slots_t *slots, uint64_t address, uint64_t size, uint32_t heap)
 {
   if ((size_t)slots->live * 2 >= slots->place_count && !grow_places(slots))
+    return SLOT_NONE;
+  if (heap >= slots->heap_count && !grow_heaps(slots, heap))
     return SLOT_NONE;
   uint32_t slot = take_slot(slots);
   if (slot == SLOT_NONE)
     return slot;
   *first_free(slots, address) = (place_t){address, slot, 0};
-  slots->sizes[slot] = size;
+  slots->slots[slot] = (slotted_t){.address = address, .size = size, .heap = heap};
+  link_slot(slots, slot);
   slots->live++;
   return slot;
 }
@@ -99,9 +146,10 @@ static void take_out(slots_t *slots, size_t hole)
 uint64_t slots_remove(slots_t *slots, place_t *place)
 {
   uint32_t slot = place->slot;
-  uint64_t size = slots->sizes[slot];
+  uint64_t size = slots->slots[slot].size;
   take_out(slots, (size_t)(place - slots->places));
-  slots->sizes[slot] = slots->free;
+  unlink_slot(slots, &slots->slots[slot]);
+  slots->slots[slot].next = slots->free;
   slots->free = slot;
   slots->live--;
   return size;
@@ -112,11 +160,13 @@ void slots_move(slots_t *slots, place_t *place, uint64_t address)
   uint32_t slot = place->slot;
   take_out(slots, (size_t)(place - slots->places));
   *first_free(slots, address) = (place_t){address, slot, 0};
+  slots->slots[slot].address = address;
 }
 
 void slots_finish(slots_t *slots)
 {
   free(slots->places);
-  free(slots->sizes);
+  free(slots->slots);
+  free(slots->firsts);
   *slots = (slots_t){.places = NULL};
 }

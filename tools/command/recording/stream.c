@@ -89,6 +89,18 @@ static bool skip_name(stream_t *stream, raw_event_t *event)
   return true;
 }
 
+static bool get_heap(stream_t *stream, uint32_t *heap) { return get_least(stream, heap, RECORDING_HEAPS_MOST); }
+
+static bool get_description(stream_t *stream, raw_event_t *event)
+{
+  uint32_t kind;
+  bool is_one = get_heap(stream, &event->heap) && get_heap(stream, &event->parent) &&
+                get_least(stream, &kind, RECORDING_KINDS - 1) && get(stream, &event->size) &&
+                get_least(stream, &event->count, RECORDING_NAME_MOST) && skip_name(stream, event);
+  event->kind = is_one ? (uint8_t)kind : 0;
+  return is_one;
+}
+
 /* False: what stands there is no event. */
 static bool get_event(stream_t *stream, raw_event_t *event)
 {
@@ -114,6 +126,12 @@ static bool get_event(stream_t *stream, raw_event_t *event)
            get_least(stream, &event->count, RECORDING_NAME_MOST) && skip_name(stream, event);
   case RECORDING_THREAD:
     return get_least(stream, &stream->thread, RECORDING_THREADS_MOST);
+  case RECORDING_HEAP:
+    return get_description(stream, event);
+  case RECORDING_IN:
+    return get_heap(stream, &stream->heap);
+  case RECORDING_DROP:
+    return get_time(stream) && get_heap(stream, &event->heap);
   default:
     return false;
   }
@@ -149,6 +167,7 @@ static bool read_chunk(stream_t *stream, int file)
   stream->ns = head.from_ns > stream->ns ? head.from_ns : stream->ns;
   stream->place = 0;
   stream->thread = head.thread;
+  stream->heap = 0;
   return true;
 }
 
@@ -179,7 +198,7 @@ static bool next_chunk(stream_t *stream, stream_file_t *file)
 /* Each chunk ends with a 0, so one without was cut off. */
 static bool read_event(stream_t *stream, stream_file_t *file)
 {
-  raw_event_t event = {.op = RECORDING_END};
+  raw_event_t event = {.op = RECORDING_END, .heap = stream->heap};
   bool is_whole = stream->at < stream->end;
   if (is_whole) {
     event.op = *stream->at++;
@@ -198,7 +217,7 @@ void stream_advance(stream_t *stream, stream_file_t *file)
       return;
     if (!read_event(stream, file))
       stream->at = NULL;
-    else if (stream->next.op != RECORDING_THREAD)
+    else if (stream->next.op != RECORDING_THREAD && stream->next.op != RECORDING_IN)
       return;
   }
 }

@@ -21,8 +21,8 @@ typedef struct raw_event {
   recording_op_t op; /* RECORDING_END: there is none any more */
   uint64_t ns, took_ns;
   uint64_t old, address, size;
-  uint32_t site;
-  uint8_t alignment_log2;
+  uint32_t site, heap, parent;
+  uint8_t alignment_log2, kind;
   uint32_t count; /* of frames, or bytes of a name */
   uint64_t added;
   const uint8_t *bytes; /* the frames or the name, in the chunk */
@@ -33,7 +33,7 @@ typedef struct stream {
   uint8_t *bytes;                    /* of a chunk; NULL: it has none */
   const uint8_t *at, *end;
   uint64_t ns, place;
-  uint32_t thread;
+  uint32_t thread, heap; /* of what is allocated */
   raw_event_t next;
 } stream_t;
 

@@ -22,8 +22,21 @@ static void add(trace_t *trace, const event_t *event, size_t *room, const char *
                                         .op = (uint8_t)event->op,
                                         .alignment_log2 = event->alignment_log2,
                                         .slot = event->slot,
-                                        .site = event->site};
+                                        .site = event->site <= RECORDING_SITES_MOST ? event->site : 0,
+                                        .heap = heap_names_of(&trace->heaps, event->heap)};
   trace->slots = event->slot >= trace->slots ? event->slot + 1 : trace->slots;
+}
+
+static void put_heaps_together(trace_t *trace)
+{
+  uint32_t to[HEAP_NAMES_MOST];
+  bool is_same = true;
+  uint32_t before = trace->heaps.count;
+  heap_names_end(&trace->heaps, to);
+  for (uint32_t i = 0; i < before; i++)
+    is_same &= to[i] == i;
+  for (size_t i = 0; !is_same && i < trace->count; i++)
+    trace->acts[i].heap = to[trace->acts[i].heap] & (HEAP_NAMES_MOST - 1);
 }
 
 void trace_read(trace_t *trace, const char *command, const char *path, trace_visit_fn *visit, void *context)
@@ -32,16 +45,21 @@ void trace_read(trace_t *trace, const char *command, const char *path, trace_vis
   size_t room = 0;
   event_t event;
   *trace = (trace_t){.acts = NULL};
+  if (!heap_names_begin(&trace->heaps))
+    command_fail(COMMAND_FAILED, "%s: no memory", command);
   recording_t *recording = recording_open(path, text);
   if (!recording)
     command_fail(1, "%s: %s: %s", command, path, text);
   while (recording_next(recording, &event))
     if (is_act(&event))
       add(trace, &event, &room, command);
+    else if (event.op == RECORDING_HEAP && !heap_names_describe(&trace->heaps, &event))
+      command_fail(COMMAND_FAILED, "%s: no memory", command);
     else if (visit && (event.op == RECORDING_SITE || event.op == RECORDING_MODULE))
       visit(&event, context);
   if (recording_error(recording))
     command_fail(COMMAND_FAILED, "%s: %s: %s", command, path, recording_error(recording));
+  put_heaps_together(trace);
   trace->facts = *recording_facts(recording);
   if (recording_lacks(&trace->facts, text))
     command_say("%s: %s: %s", command, path, text);
@@ -52,8 +70,46 @@ void trace_read(trace_t *trace, const char *command, const char *path, trace_vis
   trace->facts.command = NULL; /* it went with the recording */
 }
 
+/* ---- one heap of it ---- */
+
+static uint64_t peak_of(const trace_t *trace, const char *command)
+{
+  uint64_t *sizes = calloc((size_t)trace->slots + 1, sizeof *sizes), live = 0, peak = 0;
+  if (!sizes)
+    command_fail(COMMAND_FAILED, "%s: no memory", command);
+  for (size_t i = 0; i < trace->count; i++) {
+    const act_t *act = &trace->acts[i];
+    uint64_t size = act->op == RECORDING_FREE ? 0 : act->size;
+    live += size - sizes[act->slot];
+    sizes[act->slot] = size;
+    peak = live > peak ? live : peak;
+  }
+  free(sizes);
+  return peak;
+}
+
+void trace_keep_heap(trace_t *trace, const char *command, const char *path, const char *name)
+{
+  size_t count = 0;
+  bool is_there = false;
+  if (!name)
+    return;
+  for (uint32_t i = 0; i < trace->heaps.count; i++)
+    is_there |= trace->heaps.names[i].name && !strcmp(trace->heaps.names[i].name, name);
+  if (!is_there)
+    command_fail(1, "%s: %s: there is no heap or object pool \"%s\" in it", command, path, name);
+  for (size_t i = 0; i < trace->count; i++) {
+    const char *of = trace->heaps.names[trace->acts[i].heap].name;
+    if (of && !strcmp(of, name))
+      trace->acts[count++] = trace->acts[i];
+  }
+  trace->count = count;
+  trace->facts.peak_bytes = peak_of(trace, command);
+}
+
 void trace_free(trace_t *trace)
 {
+  heap_names_free(&trace->heaps);
   free(trace->acts);
   free(trace->program);
 }

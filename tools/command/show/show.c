@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "show.h"
 #include "command.h"
+#include "heaps.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -201,6 +202,11 @@ void show_print(const show_t *show, FILE *to, size_t sites)
   char when[64];
   fprintf(to, "%s\n%zu calls, %zu places, %.3f s\n", show->trace.program, show->trace.count, count_places(show),
           (double)show->trace.facts.last_ns / 1e9);
+  if (heaps_are_several(show)) {
+    heap_total_t *heaps = heaps_sum(show);
+    heaps_print(show, heaps, to);
+    free(heaps);
+  }
   snprintf(when, sizeof when, "live at the peak, after %.3f s", (double)show->peak_ns / 1e9);
   print_sites(show, SUM_PEAK, when, sites, to);
   print_sites(show, SUM_END, "live at the end", sites, to);

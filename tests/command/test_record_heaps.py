@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: MIT
+"""Recordings of heaps and object pools: of a program that tidepool record starts, and of one that is linked with the recorder
+and begins recordings itself."""
+
+import json
+import os
+import re
+import subprocess
+
+import pytest
+
+SECONDS = 60
+UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20}
+HEAP_ROW = re.compile(r"^ +([\d.]+ \w+) +(\d+) +([\d.]+ \w+) +(\d+) +([\d.]+ \w+) +(\d+)  (.+)$", re.M)
+
+# Bytes and blocks at the end, and how many were allocated.
+SESSIONS = (2500, 13, 16)
+MESSAGES = (336, 7, 29)
+USED = {
+    "sessions": SESSIONS,
+    "messages (object pool)": MESSAGES,
+    "evicting (object pool)": (160, 2, 20),
+    "request": (0, 0, 50),
+    "default": (270, 5, 11),
+    "doomed": (0, 0, 1),
+    "doomed too (object pool)": (0, 0, 8),
+}
+
+
+@pytest.fixture(name="programs")
+def fixture_programs(request):
+    return {name: os.path.abspath(request.config.getoption(f"--{name}"))
+            for name in ("tidepool", "recorded-heaps", "recorded-heaps-start")}
+
+
+@pytest.fixture(name="run")
+def fixture_run(programs):
+    def run(program, *arguments):
+        own = {key: value for key, value in os.environ.items() if key not in ("LD_PRELOAD", "TIDEPOOL_OPTIONS")}
+        done = subprocess.run([programs[program], *map(str, arguments)], env=own, capture_output=True, text=True,
+                              timeout=SECONDS, check=False)
+        assert (done.returncode, done.stderr) == (0, ""), done
+        return done.stdout
+    return run
+
+
+@pytest.fixture(name="facts")
+def fixture_facts(run):
+    return lambda file: json.loads(run("tidepool", "replay", "--check", "--json", file))
+
+
+def about(amount):
+    number, unit = amount.split()
+    return float(number) * UNITS[unit]
+
+
+@pytest.fixture(name="heaps")
+def fixture_heaps(run):
+    """What show says of each heap: bytes and blocks at the end, and how many blocks in all. Bytes are rounded."""
+    def heaps(file):
+        rows = HEAP_ROW.findall(run("tidepool", "show", "-n", "0", file))
+        return {row[6]: (about(row[2]), int(row[3]), int(row[5])) for row in rows}
+    return heaps
+
+
+def same(found, wanted):
+    assert found.keys() == wanted.keys()
+    for name, (end, blocks, allocated) in wanted.items():
+        assert found[name][1:] == (blocks, allocated), name
+        assert abs(found[name][0] - end) <= end * 0.01, name
+
+
+def is_whole(found):
+    return found["unknown_frees"] == found["missed_frees"] == found["damaged_parts"] == 0 and not found["lacks"]
+
+
+def test_each_heap_has_what_was_done_in_it(run, programs, heaps, facts, tmp_path):
+    run("tidepool", "record", "-o", tmp_path / "a", "--frames", 1, programs["recorded-heaps"], "use")
+    found = facts(tmp_path / "a")
+    assert is_whole(found) and found["failed"] == 1
+    assert (found["end_bytes"], found["end_blocks"]) == (sum(w[0] for w in USED.values()), sum(w[1] for w in USED.values()))
+    same({name: row for name, row in heaps(tmp_path / "a").items() if name != "malloc"}, USED)
+
+
+def test_threads_reset_their_heaps(run, programs, heaps, facts, tmp_path):
+    run("tidepool", "record", "-o", tmp_path / "a", "--frames", 1, programs["recorded-heaps"], "threads")
+    found, by_heap = facts(tmp_path / "a"), heaps(tmp_path / "a")
+    assert is_whole(found)
+    assert by_heap["shared"][1:] == (0, 4 * 13333) and by_heap["of a thread"][1:] == (0, 4 * 6667)
+
+
+def test_what_is_replayed_is_what_was_live(run, programs, facts, tmp_path):
+    run("tidepool", "record", "-o", tmp_path / "a", "--frames", 1, programs["recorded-heaps"], "use")
+    found = facts(tmp_path / "a")
+    replayed = json.loads(run("tidepool", "replay", "--json", "--runs", 1, "--with", "glibc", tmp_path / "a"))
+    assert found["peak_bytes"] and str(found["end_bytes"]) in json.dumps(replayed)
+
+
+def test_fit_is_for_one_heap(run, programs, tmp_path):
+    run("tidepool", "record", "-o", tmp_path / "a", "--frames", 1, programs["recorded-heaps"], "use")
+    text = run("tidepool", "fit", "--heap", "messages", tmp_path / "a")
+    assert "size_classes[] = {48};" in text
+    done = subprocess.run([programs["tidepool"], "fit", "--heap", "none", tmp_path / "a"], capture_output=True, text=True,
+                          timeout=SECONDS, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f'tidepool: fit: {tmp_path}/a: there is no heap or object pool "none" in it\n'
+
+
+# ---- a program that begins and ends them ----
+
+def test_one_that_begins_late_knows_what_was_there(run, heaps, facts, tmp_path):
+    run("recorded-heaps-start", "late", tmp_path / "a")
+    found = facts(tmp_path / "a")
+    assert is_whole(found) and found["failed"] == 1
+    same({name: row for name, row in heaps(tmp_path / "a").items() if name != "malloc"}, USED)
+
+
+def test_one_heap_alone(run, heaps, facts, tmp_path):
+    run("recorded-heaps-start", "heap", tmp_path / "a")
+    assert is_whole(facts(tmp_path / "a"))
+    same(heaps(tmp_path / "a"), {"sessions": SESSIONS})
+
+
+def test_one_object_pool_alone(run, heaps, facts, tmp_path):
+    run("recorded-heaps-start", "object-pool", tmp_path / "a")
+    assert is_whole(facts(tmp_path / "a"))
+    same(heaps(tmp_path / "a"), {"messages (object pool)": MESSAGES})
+
+
+def test_one_after_the_other_while_threads_are_at_work(run, heaps, facts, tmp_path):
+    run("recorded-heaps-start", "often", tmp_path / "a")
+    for i in range(10):
+        found = facts(tmp_path / f"a.{i}")
+        # What a thread had when it began is freed in it: at most two blocks of each.
+        assert found["unknown_frees"] <= 8 and found["missed_frees"] == found["damaged_parts"] == 0 and not found["lacks"]
+        assert found["end_blocks"] <= 9 and heaps(tmp_path / f"a.{i}")["sessions"][2] >= 1
+
+
+def test_a_child_is_not_recorded(run, facts, tmp_path):
+    run("recorded-heaps-start", "fork", tmp_path / "a")
+    parent, child = facts(tmp_path / "a"), facts(tmp_path / "a.child")
+    assert (parent["end_bytes"], parent["end_blocks"]) == (33333, 1)
+    assert (child["end_bytes"], child["end_blocks"]) == (22222, 1)
+
+
+def test_files_that_cannot_be_recorded_to(run):
+    run("recorded-heaps-start", "wrongly")
+
+
+def test_a_recording_of_the_command_goes_on(programs, tmp_path):
+    done = subprocess.run([programs["tidepool"], "record", "-o", tmp_path / "a", programs["recorded-heaps-start"], "late",
+                           tmp_path / "b"], capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert done.returncode == 1 and done.stderr.startswith("recorded-heaps: line ")   # the program's own check: EBUSY
