@@ -10,6 +10,7 @@ def pytest_addoption(parser):
     parser.addoption("--malloc-bugs", metavar="PROGRAM", help="tests/misuse: the program of bugs that call malloc")
     parser.addoption("--misused-calls", metavar="PROGRAM", help="tests/misuse: the program that makes each call with each bug")
     parser.addoption("--debugged", metavar="PROGRAM", help="tests/gdb: the program that is looked at")
+    parser.addoption("--probed", metavar="PROGRAM", help="tests/gdb: one that comes by all probes")
     parser.addoption("--debugged-names", metavar="PROGRAM", action="append", help="tests/gdb: one that has the library's names")
     parser.addoption("--gdb-script", metavar="FILE", help="tests/gdb: the commands of gdb")
     parser.addoption("--tidepool", metavar="PROGRAM", help="tests/command: the program tidepool")

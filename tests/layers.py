@@ -17,7 +17,7 @@ import tempfile
 LAYERS = [
     ("base", ["machine", "profile", "shared", "bits", "grown", "bit_tree", "pattern", "text", "span_tree", "range_tree",
               "granules", "granules_kept", "granules_beside", "granule_rows", "granules_index", "granules_cut"]),
-    ("os", ["embedded/atomics", "embedded/errno", "embedded/string", "os", "tool", "places", "thread_local", "lock",
+    ("os", ["embedded/atomics", "embedded/errno", "embedded/string", "os", "tool", "probe", "places", "thread_local", "lock",
             "closure", "linux", "linux_output", "linux_threads", "linux_faults", "linux_reader",
             "linux_tables", "linux_find_object", "linux_modules", "linux_expression", "linux_seen", "linux_walk",
             "linux_stack", "linux_lines", "linux_processors", "linux_places", "linux_memory", "linux_tool", "embedded"]),

@@ -13,6 +13,7 @@
 #include "heap/walled.h"
 #include "misuse.h"
 #include "option.h"
+#include "os/probe.h"
 #include "os/tool.h"
 #include <errno.h>
 #include <string.h>
@@ -252,6 +253,7 @@ static inline __attribute__((always_inline)) void *hand_out(void *block, request
 void *heap_exhausted(heap_t *heap, const char *call, size_t size)
 {
   __atomic_fetch_add(&heap->exhausted_count, 1, __ATOMIC_RELAXED);
+  PROBE3(tidepool, heap_exhausted, heap, heap->name, size);
   if (HAS_SYSTEM && manager_ready() && settings.abort_on_exhausted)
     fatal_exhausted(call, heap, size);
   errno = ENOMEM;

@@ -39,3 +39,30 @@ uint64_t chance_gap(uint64_t mean)
   uint64_t gap = negative_log2(chance_draw() | 1);
   return (gap * LN2 >> LN2_BITS) * mean / ((uint64_t)1 << LOG_BITS) + 1;
 }
+
+/* 1 - e^-x, for x from 0 to 1: the series, whose next part is less than a 40,000th of the sum. */
+static double chance_of_any_below_one(double x)
+{
+  double sum = 0, part = x;
+  for (int i = 1; i <= 7; i++) {
+    sum += part;
+    part *= -x / (i + 1);
+  }
+  return sum;
+}
+
+/* A block has an event in it with the probability 1 - e^-x, where x is how many it has on average. Of twice as much memory the
+ * probability p becomes 1 - (1 - p)^2. From 64 on it is 1. */
+uint64_t chance_weight(uint64_t size, uint64_t mean)
+{
+  double x = (double)size / (double)(mean + !mean);
+  if (x >= 64 || mean <= 1 || !size)
+    return size;
+  int doublings = 0;
+  for (; x > 1; x /= 2)
+    doublings++;
+  double chance = chance_of_any_below_one(x);
+  for (; doublings > 0; doublings--)
+    chance *= 2 - chance;
+  return (uint64_t)((double)size / chance + 0.5);
+}

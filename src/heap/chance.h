@@ -13,4 +13,8 @@ uint64_t chance_draw(void);
  * chance, whatever went before. `mean` is at most 2^32; of 1 nothing is left to chance. */
 uint64_t chance_gap(uint64_t mean);
 
+/* How many bytes one of `size` bytes stands for that has such an event in it: the sum over all that have one is, on average,
+ * that of all that there are. */
+uint64_t chance_weight(uint64_t size, uint64_t mean);
+
 #endif

@@ -19,6 +19,7 @@
 #include "heap/walled.h"
 #include "misuse.h"
 #include "option.h"
+#include "os/probe.h"
 #include "space/gate.h"
 #include "space/metadata.h"
 #include <errno.h>
@@ -366,7 +367,10 @@ heap_t *heap_create(const pool_heap_options_t *options)
   /* Now, also for a heap in the caller's memory, which makes no system call later. */
   if (!manager_ready() && !o->memory)
     return no_memory();
-  return HAS_SYSTEM && unlikely(blocks_are_malloced | settings.all) ? create_unasked(o) : create_inside(o);
+  heap_t *heap = HAS_SYSTEM && unlikely(blocks_are_malloced | settings.all) ? create_unasked(o) : create_inside(o);
+  if (heap)
+    PROBE3(tidepool, heap_create, heap, heap->name, o->budget);
+  return heap;
 }
 
 /* ---- ending one ---- */
@@ -402,6 +406,7 @@ NOINLINE static void look_before_end(heap_t *heap)
 void heap_destroy(heap_t *heap)
 {
   refuse_if_used(heap);
+  PROBE2(tidepool, heap_destroy, heap, heap->name);
   if (HAS_SYSTEM && unlikely((settings.leaks & LEAKS_AT_DESTROY) | settings.check_at_exit))
     look_before_end(heap);
   lock_t *gate = gate_enter(GATE_LIFE);

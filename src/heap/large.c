@@ -105,7 +105,7 @@ static void give_run(heap_t *heap, run_t *run, bool is_live)
   if (is_live)
     count(heap, -1, -(ptrdiff_t)run->size);
   if (HAS_SYSTEM)
-    profile_leave(run->entry);
+    profile_leave(run->entry, run->start);
   unlink_run(heap, run);
   add_figure(&heap->large_held, -(ptrdiff_t)run_bytes(arena_of(heap->space, run->start), run));
   space_give_charged(heap->space, &heap->budget, run);
@@ -196,7 +196,7 @@ void large_give_huge(heap_t *heap, huge_t *huge)
   lock_t *gate = gate_enter(GATE_LARGE);
   count(heap, -1, -(ptrdiff_t)bytes);
   add_figure(&heap->large_held, -(ptrdiff_t)bytes);
-  profile_leave(huge->entry);
+  profile_leave(huge->entry, huge_block(huge));
   huge_give(huge);
   budget_discharge(&heap->budget, bytes);
   gate_leave(gate);
@@ -350,7 +350,7 @@ bool large_note_entry(void *block, profile_entry_t *entry)
     before = run->entry;
     run->entry = entry;
   }
-  profile_leave(before);
+  profile_leave(before, block);
   return live;
 }
 

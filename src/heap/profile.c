@@ -4,6 +4,7 @@
 #include "heap/large.h"
 #include "heap/profile_text.h"
 #include "option.h"
+#include "os/probe.h"
 #include "os/tool.h"
 #include "space/pages.h"
 #include <errno.h>
@@ -82,7 +83,7 @@ static bool take_in_pages(huge_apart_t *apart, const heap_t *heap, size_t size, 
 static void give_in_pages(const huge_apart_t *apart, const char *call)
 {
   (void)call;
-  profile_leave(apart->huge.entry);
+  profile_leave(apart->huge.entry, huge_block(&apart->huge));
   pages_give(huge_start(&apart->huge), huge_size(&apart->huge));
 }
 
@@ -99,6 +100,12 @@ static const apart_source_t pages_source = {
 
 bool profile_has_block(const huge_t *huge) { return apart_of(huge)->source == &pages_source; }
 
+/* As profilers by OpenTelemetry's contract understand it. */
+static void tell_of_sample(const void *block, size_t size)
+{
+  PROBE3(otel_memory, alloc, block, (uint64_t)size, chance_weight(size, profile_sample_bytes()));
+}
+
 /* The entry comes first, because no stack is taken within a gate. Nobody can free the block before it leads there. */
 void *profile_take(heap_t *heap, size_t size, size_t alignment, const char *call, const void *caller, block_past_t *past,
                    size_t *usable)
@@ -110,7 +117,9 @@ void *profile_take(heap_t *heap, size_t size, size_t alignment, const char *call
     return NULL;
   *usable = heap->headed ? size : heap_block_size(heap, heap_class_for(heap, size, alignment));
   void *block = apart_take(heap, &pages_source, *usable, alignment, call, past), *before;
-  if (!block || !huge_note_entry(block, entry, &before))
+  if (block && huge_note_entry(block, entry, &before))
+    tell_of_sample(block, size);
+  else
     cancel(entry);
   return block;
 }
@@ -120,7 +129,11 @@ void profile_note_large(heap_t *heap, void *block, size_t size, const void *call
   KEEPS_FRAME();
   profile_entry_t *entry = profile_enter(heap, size, caller);
   profile_write_if_asked();
-  if (entry && !large_note_entry(block, entry))
+  if (!entry)
+    return;
+  if (large_note_entry(block, entry))
+    tell_of_sample(block, size);
+  else
     cancel(entry);
 }
 

@@ -4,6 +4,7 @@
  * without it. Lines are used again by the next profile, unless a block still leads to them. */
 #include "heap/profile_lines.h"
 #include "base/shared.h"
+#include "os/probe.h"
 #include "space/metadata.h"
 #include <errno.h>
 
@@ -149,12 +150,18 @@ profile_entry_t *profile_enter(heap_t *heap, size_t size, const void *caller)
   return line ? entry : NULL;
 }
 
-void profile_leave(profile_entry_t *entry)
+static void end_entry(profile_entry_t *entry)
+{
+  count_dead(entry->line, entry->size);
+  metadata_give(entry, sizeof *entry);
+}
+
+void profile_leave(profile_entry_t *entry, const void *block)
 {
   if (!entry)
     return;
-  count_dead(entry->line, entry->size);
-  metadata_give(entry, sizeof *entry);
+  PROBE1(otel_memory, free, block);
+  end_entry(entry);
 }
 
 /* The line may be another profile's by now: then it counts what it had allocated no more. */
@@ -164,7 +171,7 @@ void profile_cancel(profile_entry_t *entry)
   if (!entry->line->is_old)
     count_allocated(entry->line, -(uint64_t)1, -(uint64_t)entry->size);
   lock_release(&profile_lock);
-  profile_leave(entry);
+  end_entry(entry);
 }
 
 /* Old lines are looked at once more at each new profile, until nothing leads to them. */

@@ -15,7 +15,7 @@ typedef struct profile_entry profile_entry_t;
 profile_entry_t *profile_enter(heap_t *heap, size_t size, const void *caller);
 
 /* The block is freed, if it was in one (NULL: it was not); or it could not be had at all, and is in no profile. */
-void profile_leave(profile_entry_t *entry);
+void profile_leave(profile_entry_t *entry, const void *block);
 void profile_cancel(profile_entry_t *entry);
 
 /* A new profile begins with no lines; one byte in so many will have its block put in it. What is live of an older one is in

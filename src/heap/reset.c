@@ -9,6 +9,7 @@
 #include "heap/tool_source.h"
 #include "heap/walk.h"
 #include "option.h"
+#include "os/probe.h"
 #include <string.h>
 
 static const char *end_call(bool for_good) { return for_good ? "pool_heap_destroy" : "pool_heap_reset"; }
@@ -89,6 +90,7 @@ void heap_end_blocks(heap_t *heap, bool for_good)
 
 void heap_reset(heap_t *heap)
 {
+  PROBE2(tidepool, heap_reset, heap, heap->name);
   if (HAS_SYSTEM && unlikely(settings.check_at_exit))
     heap_drain(heap, end_call(false));
   heap_end_blocks(heap, false);

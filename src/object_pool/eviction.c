@@ -5,6 +5,7 @@
 #include "object_pool/eviction.h"
 #include "base/shared.h"
 #include "object_pool/object_misuse.h"
+#include "os/probe.h"
 
 enum { EVICT_ATTEMPTS = 64 }; /* victims that others put before they could be taken */
 
@@ -141,5 +142,6 @@ void *eviction_get(object_pool_t *pool, batch_t *batch)
       break;
     return object;
   }
+  PROBE2(tidepool, object_pool_full, pool, pool->name);
   return full();
 }

@@ -6,6 +6,7 @@
 #include "object_pool/capacity.h"
 #include "object_pool/eviction.h"
 #include "object_pool/object_misuse.h"
+#include "os/probe.h"
 
 /* Does what the policy of a full pool says. Pools that overflow do not come here. `batch` is NULL for a get of a single
  * object. */
@@ -20,6 +21,7 @@ COLD static void *get_when_full(object_pool_t *pool, batch_t *batch)
     if (got)
       return object;
   }
+  PROBE2(tidepool, object_pool_full, pool, pool->name);
   return full();
 }
 
