@@ -369,7 +369,7 @@ heap_t *heap_create(const pool_heap_options_t *options)
     return no_memory();
   heap_t *heap = HAS_SYSTEM && unlikely(blocks_are_malloced | settings.all) ? create_unasked(o) : create_inside(o);
   if (heap)
-    PROBE3(tidepool, heap_create, heap, heap->name, o->budget);
+    POOL_PROBE3(tidepool, heap_create, heap, heap->name, o->budget);
   return heap;
 }
 
@@ -406,7 +406,7 @@ NOINLINE static void look_before_end(heap_t *heap)
 void heap_destroy(heap_t *heap)
 {
   refuse_if_used(heap);
-  PROBE2(tidepool, heap_destroy, heap, heap->name);
+  POOL_PROBE2(tidepool, heap_destroy, heap, heap->name);
   if (HAS_SYSTEM && unlikely((settings.leaks & LEAKS_AT_DESTROY) | settings.check_at_exit))
     look_before_end(heap);
   lock_t *gate = gate_enter(GATE_LIFE);

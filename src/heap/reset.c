@@ -90,7 +90,7 @@ void heap_end_blocks(heap_t *heap, bool for_good)
 
 void heap_reset(heap_t *heap)
 {
-  PROBE2(tidepool, heap_reset, heap, heap->name);
+  POOL_PROBE2(tidepool, heap_reset, heap, heap->name);
   if (HAS_SYSTEM && unlikely(settings.check_at_exit))
     heap_drain(heap, end_call(false));
   heap_end_blocks(heap, false);

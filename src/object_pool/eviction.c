@@ -142,6 +142,6 @@ void *eviction_get(object_pool_t *pool, batch_t *batch)
       break;
     return object;
   }
-  PROBE2(tidepool, object_pool_full, pool, pool->name);
+  POOL_PROBE2(tidepool, object_pool_full, pool, pool->name);
   return full();
 }

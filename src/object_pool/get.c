@@ -21,7 +21,7 @@ COLD static void *get_when_full(object_pool_t *pool, batch_t *batch)
     if (got)
       return object;
   }
-  PROBE2(tidepool, object_pool_full, pool, pool->name);
+  POOL_PROBE2(tidepool, object_pool_full, pool, pool->name);
   return full();
 }
 

@@ -17,4 +17,14 @@
 #define PROBE3(provider, name, a, b, c) ((void)(a), (void)(b), (void)(c))
 #endif
 
+/* The malloc library leaves out at its linking what only programs with heaps and object pools call, and a note would keep it.
+ */
+#ifdef TIDEPOOL_IS_MALLOC
+#define POOL_PROBE2(provider, name, a, b)    ((void)(a), (void)(b))
+#define POOL_PROBE3(provider, name, a, b, c) ((void)(a), (void)(b), (void)(c))
+#else
+#define POOL_PROBE2(provider, name, a, b)    PROBE2(provider, name, a, b)
+#define POOL_PROBE3(provider, name, a, b, c) PROBE3(provider, name, a, b, c)
+#endif
+
 #endif
