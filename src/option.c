@@ -112,6 +112,7 @@ static bool parse_leaks(const char *value)
 
 static bool parse_abort_on_exhausted(const char *value) { return parse_bool(value, &settings.abort_on_exhausted); }
 
+static bool parse_names(const char *value) { return parse_bool(value, &settings.names); }
 static bool parse_export(const char *value) { return parse_bool(value, &settings.export); }
 static bool parse_check_at_exit(const char *value) { return parse_bool(value, &settings.check_at_exit); }
 static bool parse_guarded(const char *value) { return parse_reach(value, &settings.guarded, ALL_GUARDED); }
@@ -193,6 +194,7 @@ static const entry_t table[] = {
   {"profile", "FILE (up to 255 bytes)", "write at exit where blocks were allocated, of a sample (none)", parse_profile},
   {"sample_bytes", "1 to 2147483648", "one byte in so many has its block in that profile (524288)", parse_sample_bytes},
   {"profile_signal", "1 to 64", "a signal that has the profile written at once (none)", parse_profile_signal},
+  {"names", "0, 1", "name memory after its heap in /proc/PID/maps (0)", parse_names},
   {"abort_on_exhausted", "0, 1", "end the program where an allocation would return NULL (0)", parse_abort_on_exhausted},
 };
 enum { ENTRIES = sizeof table / sizeof *table };

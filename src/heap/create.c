@@ -192,6 +192,18 @@ static void vanish(heap_t *heap, bool was_listed)
 
 /* ---- making one ---- */
 
+/* What a heap has set aside, in whole pages. The caller's memory has no name of ours. */
+static void name_region(const heap_t *heap, const char *name)
+{
+  const heap_region_t *region = &heap->region;
+  if (!HAS_SYSTEM || !os_has_names || !region->kind || heap_is_guest(heap) || !region->start)
+    return;
+  uintptr_t from = round_up((uintptr_t)region->start, os_page_size());
+  uintptr_t to = round_down((uintptr_t)region->start + region->size, os_page_size());
+  if (from < to)
+    os_name((void *)from, to - from, name);
+}
+
 /* Gives back the memory of a heap that nothing leads to any more. A guest's is its caller's. */
 static void give_memory(heap_t *heap)
 {
@@ -199,6 +211,7 @@ static void give_memory(heap_t *heap)
   if (HAS_SYSTEM) {
     if (unlikely(os_tool.allocates))
       tool_end(heap);
+    name_region(heap, NULL);
     region_give(heap);
   }
   heap->mark = 0;
@@ -304,6 +317,7 @@ static heap_t *create(const pool_heap_options_t *o)
     heap_give_record(heap, (void *)(uintptr_t)heap->class_sizes, heap_class_table_bytes(heap->class_count));
     return !has_classes && o->budget && records > o->budget ? failed_for_budget(heap, o, head, records) : failed(heap, head);
   }
+  name_region(heap, heap->name);
   budget_note_peak(&heap->budget);
   enter_list(heap);
   return heap;

@@ -179,6 +179,7 @@ static void *take_huge_inside(heap_t *heap, size_t size, size_t alignment, block
   add_figure(&heap->large_held, (ptrdiff_t)bytes);
   count(heap, 1, (ptrdiff_t)bytes);
   *past = zeroed ? BLOCK_ZEROED : BLOCK_FRESH;
+  os_name(huge_start(huge), bytes, heap->name);
   return huge_start(huge);
 }
 

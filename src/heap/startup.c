@@ -29,6 +29,7 @@ COLD bool manager_bring_up(void)
   bool up = manager_came_up;
   if (!up) {
     option_read();
+    os_has_names = settings.names;
     tool_settle();
     up = space_init();
   }

@@ -74,7 +74,10 @@ static void *map_with(size_t size, int protection)
   int saved = errno;
   void *p = mmap(NULL, size, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   errno = saved;
-  return p == MAP_FAILED ? NULL : p;
+  if (p == MAP_FAILED)
+    return NULL;
+  os_name(p, size, NULL);
+  return p;
 }
 
 static void *map(size_t size) { return map_with(size, PROT_READ | PROT_WRITE); }
@@ -133,6 +136,8 @@ os_mapped_t os_map_at(void *address, size_t size)
   if (mapped == OS_OCCUPIED && p != MAP_FAILED) /* a kernel before 4.17 takes the address as a hint */
     munmap(p, size);
   errno = saved;
+  if (mapped == OS_MAPPED)
+    os_name(p, size, NULL);
   return mapped;
 }
 

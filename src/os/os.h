@@ -55,6 +55,18 @@ static inline bool os_purge_in_steps(void *address, size_t size)
  * Returns where it is; NULL: nothing happened. */
 void *os_remap(void *address, size_t size, size_t new_size, bool may_move);
 
+/* What is mapped has names in /proc/PID/maps. Set before the first mapping, or never. */
+extern INTERNAL bool os_has_names;
+
+/* Names pages that are mapped after a heap; NULL: after the library, as what is mapped has anyway. Without os_has_names it does
+ * nothing. */
+void os_name_now(const void *address, size_t size, const char *name);
+static inline void os_name(const void *address, size_t size, const char *name)
+{
+  if (unlikely(os_has_names))
+    os_name_now(address, size, name);
+}
+
 /* From now on any access to these pages is a fault. If the system refuses, the pages just stay as they are. */
 void os_guard(void *address, size_t size);
 

@@ -103,7 +103,14 @@ long kernel_syscall(long number, ...)
               : number == SYS_membarrier ? kernel.membarrier
               : number == SYS_futex      ? kernel.futex
               : number == SYS_sysinfo    ? kernel.sysinfo
+              : number == SYS_prctl      ? kernel.prctl
                                          : 0;
+  if (number == SYS_prctl) { /* this kernel may know no names */
+    kernel.names++;
+    strncpy(kernel.name, (const char *)a[4], sizeof kernel.name - 1);
+    errno = error ? error : errno;
+    return error ? -1 : 0;
+  }
   if (number == SYS_openat && kernel.file)
     a[1] = (long)kernel.file;
   if (number == SYS_write)

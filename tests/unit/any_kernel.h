@@ -29,7 +29,7 @@ enum { ERRNO_BEFORE = 4711, SOME_PAGES = 16 };
 typedef struct kernel {
   int mmap, munmap, mremap, mprotect, mlock, munlock, clock, key, setspecific, atfork, write;
   int dontneed, dontneed_locked, populate, huge_pages; /* of madvise() */
-  int getrandom, sysinfo, membarrier, prlimit, futex;
+  int prctl, getrandom, sysinfo, membarrier, prlimit, futex;
   bool address_is_a_hint; /* a kernel that does not know MAP_FIXED_NOREPLACE */
   bool no_auxiliary_vector;
   const char *file;     /* what is opened instead of a file of the system's */
@@ -46,6 +46,8 @@ typedef struct kernel {
   /* What was seen. */
   size_t mmaps, munmaps, mremaps, advices, writes, timed_waits, keys, keys_most;
   int remap_flags, futex_operation;
+  size_t names;
+  char name[80]; /* that memory got last */
 } kernel_t;
 
 extern kernel_t kernel;

@@ -172,6 +172,13 @@ void os_wish_huge_pages(void *address, size_t size, bool wanted)
     os_fake.wished(address, size, wanted);
 }
 
+bool os_has_names;
+void os_name_now(const void *address, size_t size, const char *name)
+{
+  if (os_fake.named)
+    os_fake.named(address, size, name);
+}
+
 bool os_grants_huge_pages(void) { return !os_fake.grants_nothing; }
 void os_split_huge_page(void *address) { os_fake.split_last = address, os_fake.splits++; }
 

@@ -256,6 +256,36 @@ static void wishes(void **state)
   munmap(p, SOME);
 }
 
+/* ---- names ---- */
+
+static void named(void **state)
+{
+  static const char longest[] = "a name that is longer than any that the kernel takes, which is one of eighty bytes in all";
+  (void)state;
+  all_new();
+  os_unmap(os_map(SOME, PAGE), SOME);
+  assert_int_equal(kernel.names, 0);
+  os_has_names = true;
+  for (unsigned refused = 0; refused < 2; refused++) {
+    char *q = free_addresses();
+    kernel.prctl = refused ? EINVAL : 0;
+    char *p = os_map(SOME, PAGE);
+    assert_int_equal(os_map_at(q, PAGE), OS_MAPPED);
+    assert_int_equal(kernel.names, 2);
+    assert_string_equal(kernel.name, "tidepool");
+    os_name(p, PAGE, "sessions [1]: $50 \\ \n`\xc3\xa4");
+    assert_string_equal(kernel.name, "tidepool: sessions _1_: _50 _ ____");
+    os_name(p, PAGE, longest);
+    assert_int_equal(strlen(kernel.name), 79);
+    os_name(p, 0, "nothing");
+    assert_int_equal(kernel.names, 4);
+    assert_true(errno_is_kept());
+    os_unmap(p, SOME);
+    os_unmap(q, PAGE);
+  }
+  os_has_names = false;
+}
+
 /* ---- huge pages ---- */
 
 /* The wish counts where the system waits for it. The answer is kept, so each is asked in a child. */
@@ -320,12 +350,23 @@ static void split(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(mapped),    cmocka_unit_test(mapped_with_slack), cmocka_unit_test(mapped_with_little_memory),
-    cmocka_unit_test(mapped_at), cmocka_unit_test(not_mapped_at),     cmocka_unit_test(not_unmapped),
-    cmocka_unit_test(purged),    cmocka_unit_test(remapped),          cmocka_unit_test(not_remapped),
-    cmocka_unit_test(guarded),   cmocka_unit_test(prefaulted),        cmocka_unit_test(locked),
-    cmocka_unit_test(wishes),    cmocka_unit_test(granted_test),      cmocka_unit_test(touched),
+    cmocka_unit_test(mapped),
+    cmocka_unit_test(mapped_with_slack),
+    cmocka_unit_test(mapped_with_little_memory),
+    cmocka_unit_test(mapped_at),
+    cmocka_unit_test(not_mapped_at),
+    cmocka_unit_test(not_unmapped),
+    cmocka_unit_test(purged),
+    cmocka_unit_test(remapped),
+    cmocka_unit_test(not_remapped),
+    cmocka_unit_test(guarded),
+    cmocka_unit_test(prefaulted),
+    cmocka_unit_test(locked),
+    cmocka_unit_test(wishes),
+    cmocka_unit_test(granted_test),
+    cmocka_unit_test(touched),
     cmocka_unit_test(split),
+    cmocka_unit_test(named),
   };
   return cmocka_run_group_tests_name("Linux, mappings", tests, NULL, NULL);
 }
