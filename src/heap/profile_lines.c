@@ -7,6 +7,7 @@
 #include "os/probe.h"
 #include "space/metadata.h"
 #include <errno.h>
+#include <string.h>
 
 enum {
   CHAINS_OF_LINES_LOG2 = 12,
@@ -201,15 +202,24 @@ void profile_forget_lines(uint64_t sample_bytes)
 
 /* ---- for readers ---- */
 
-static size_t copy_bytes(size_t lines) { return round_up(lines * sizeof(profile_line_t) + 1, os_page_size()); }
+static size_t copy_bytes(size_t lines) { return round_up(lines * sizeof(profile_copied_t) + 1, os_page_size()); }
 
 /* A block that is freed meanwhile is in both figures, or in none. */
-static profile_line_t copy_of(const line_t *line)
+static profile_line_t figures_of(const line_t *line)
 {
   uint64_t blocks = __atomic_load_n(&line->of.live_blocks, __ATOMIC_ACQUIRE),
            bytes = __atomic_load_n(&line->of.live_bytes, __ATOMIC_RELAXED);
   bool live = blocks && bytes;
   return (profile_line_t){line->of.site, live ? blocks : 0, live ? bytes : 0, line->of.blocks, line->of.bytes};
+}
+
+/* A heap that has ended keeps its name until another has its record, and that has no lines at first. */
+static void copy_line(profile_copied_t *to, const line_t *line)
+{
+  to->of = figures_of(line);
+  bool is_own = line->heap && __atomic_load_n(&line->heap->has_lines, __ATOMIC_RELAXED);
+  memcpy(to->heap, is_own ? line->heap->name : "", is_own ? HEAP_NAME_SIZE - 1 : 1);
+  to->heap[HEAP_NAME_SIZE - 1] = '\0';
 }
 
 /* More lines may have come since they were counted. */
@@ -221,7 +231,7 @@ static bool copy_if_room(const heap_t *heap, profile_copy_t *copy)
   for (size_t i = 0; room && i < (size_t)1 << CHAINS_OF_LINES_LOG2; i++)
     for (const line_t *line = line_chains[i]; line; line = line->next)
       if (!heap || line->heap == heap)
-        copy->lines[copy->count++] = copy_of(line);
+        copy_line(&copy->lines[copy->count++], line);
   return room;
 }
 

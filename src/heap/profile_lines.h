@@ -32,8 +32,12 @@ typedef struct profile_line {
 
 /* Copies the lines of a heap, or of all (NULL), to memory that is mapped for them; profile_end_copy() unmaps it. Returns 0; or
  * ENOMEM; or EBUSY, without `waits`, where somebody has the lock. */
+typedef struct profile_copied {
+  profile_line_t of;
+  char heap[HEAP_NAME_SIZE]; /* "": of heaps whose records others have by now */
+} profile_copied_t;
 typedef struct profile_copy {
-  profile_line_t *lines;
+  profile_copied_t *lines;
   size_t count, mapped;
 } profile_copy_t;
 int profile_copy_lines(const heap_t *heap, bool waits, profile_copy_t *copy);

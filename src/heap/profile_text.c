@@ -4,6 +4,7 @@
 #include "misuse.h"
 #include "option.h"
 #include <errno.h>
+#include <string.h>
 
 enum { EXIT_WAITS_MS = 2000 };
 
@@ -48,11 +49,20 @@ static void write_line(writer_t *writer, const profile_line_t *line)
   flush_text(writer);
 }
 
+/* # heap "sessions": a comment to those who know nothing of heaps. It holds for the lines up to the next. */
+static void write_heap(writer_t *writer, const char *name)
+{
+  text_string(&writer->text, "# heap ");
+  text_quoted(&writer->text, name);
+  text_string(&writer->text, "\n");
+  flush_text(writer);
+}
+
 static profile_line_t sum_of(const profile_copy_t *copy)
 {
   profile_line_t sum = {0};
   for (size_t i = 0; i < copy->count; i++) {
-    const profile_line_t *line = &copy->lines[i];
+    const profile_line_t *line = &copy->lines[i].of;
     sum = (profile_line_t){0, sum.live_blocks + line->live_blocks, sum.live_bytes + line->live_bytes, sum.blocks + line->blocks,
                            sum.bytes + line->bytes};
   }
@@ -72,8 +82,11 @@ static void write_lines(writer_t *writer, const profile_copy_t *copy)
     text_string(&writer->text, "\n");
   }
   flush_text(writer);
-  for (size_t i = 0; i < copy->count && !writer->error; i++)
-    write_line(writer, &copy->lines[i]);
+  for (size_t i = 0; i < copy->count && !writer->error; i++) {
+    if (!i || strcmp(copy->lines[i].heap, copy->lines[i - 1].heap) != 0)
+      write_heap(writer, copy->lines[i].heap);
+    write_line(writer, &copy->lines[i].of);
+  }
   text_string(&writer->text, "\nMAPPED_LIBRARIES:\n");
   flush_text(writer);
 }

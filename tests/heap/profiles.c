@@ -37,7 +37,7 @@ profile_sums_t profile_of(pool_heap_t *heap, const char *function)
 {
   profile_sums_t sums = {0};
   unsigned long long n[4], mean = 0, total[4], seen[4] = {0};
-  char line[2048];
+  char line[2048], of[32] = "-";
   bool ended = false, mapped = false;
   FILE *file = tmpfile();
   must(file && pool_profile_write(heap, fileno(file)));
@@ -51,6 +51,11 @@ profile_sums_t profile_of(pool_heap_t *heap, const char *function)
     mapped |= ended && strstr(line, "profile") != NULL; /* this program */
     if (ended)
       continue;
+    if (line[0] == '#') {
+      must(sscanf(line, "# heap \"%31[^\"]", of) == 1 || !strcmp(line, "# heap \"\"\n"));
+      continue;
+    }
+    must(of[0] != '-' && (!heap || !strcmp(of, pool_heap_name(heap))));
     at = 0;
     must(sscanf(line, "%llu: %llu [%llu: %llu] @%n", &n[0], &n[1], &n[2], &n[3], &at) == 4 && at);
     must(n[0] <= n[2] && n[1] <= n[3] && n[2] && (n[0] != 0) == (n[1] != 0));
