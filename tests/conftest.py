@@ -20,6 +20,8 @@ def pytest_addoption(parser):
     parser.addoption("--shares", metavar="PROGRAM", help="tests/command: one that shares its figures")
     parser.addoption("--recorded-heaps", metavar="PROGRAM", help="tests/command: one with heaps and object pools")
     parser.addoption("--recorded-heaps-start", metavar="PROGRAM", help="tests/command: one that begins recordings itself")
+    parser.addoption("--recorded-starts", metavar="PROGRAM", help="tests/command: recordings at bad moments")
+    parser.addoption("--recorded-any", metavar="PROGRAM", help="tests/command: one that does anything, and counts")
     parser.addoption("--shown", metavar="PROGRAM", help="tests/command: one that allocates at known places")
     parser.addoption("--recorded-cpp-replaced", metavar="PROGRAM", help="tests/command: that with operators of its own")
     parser.addoption("--recorded-own-names", metavar="PROGRAM", help="tests/command: one whose malloc is the C library's")

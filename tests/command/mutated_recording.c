@@ -48,8 +48,6 @@ static void add_event(size_t chunk, uint64_t ns, uint64_t *addresses)
   uint64_t *address = &addresses[any() % BLOCKS], fresh = 0x7f0000000000 + any() % (1u << 30) * 16;
   uint64_t size = any() % 4 ? any() % 1000 : any() % (1u << 30);
   enter_heap(chunk);
-  if (!*address)
-    heap_of[address - addresses] = heaps[chunk];
   if (!*address && any() % 4 == 0)
     image_aligned(chunk, ns, *address = fresh, size, any() % 12);
   else if (!*address)
@@ -61,6 +59,7 @@ static void add_event(size_t chunk, uint64_t ns, uint64_t *addresses)
     image_free(chunk, ns, *address);
     *address = 0;
   }
+  heap_of[address - addresses] = heaps[chunk];
 }
 
 /* Three streams; the first has two chunks. Blocks are freed by other threads than theirs, and some by their heap's end: so many
@@ -103,7 +102,7 @@ static void follow(const event_t *event, uint64_t *live)
   expect(is_live[event->slot] != allocates, "a block is there twice, or not at all");
   expect(allocates || event->old_size == sizes[event->slot], "a block has another size");
   expect(event->heap <= RECORDING_HEAPS_MOST, "a number of a heap is too high");
-  expect(allocates || event->heap == slot_heaps[event->slot], "a block is of another heap");
+  expect(event->op != RECORDING_FREE || event->heap == slot_heaps[event->slot], "a block is of another heap");
   slot_heaps[event->slot] = event->heap;
   *live -= allocates ? 0 : sizes[event->slot];
   is_live[event->slot] = event->op != RECORDING_FREE;

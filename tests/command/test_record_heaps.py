@@ -30,7 +30,7 @@ USED = {
 @pytest.fixture(name="programs")
 def fixture_programs(request):
     return {name: os.path.abspath(request.config.getoption(f"--{name}"))
-            for name in ("tidepool", "recorded-heaps", "recorded-heaps-start")}
+            for name in ("tidepool", "recorded-heaps", "recorded-heaps-start", "recorded-starts", "recorded-any")}
 
 
 @pytest.fixture(name="run")
@@ -45,8 +45,13 @@ def fixture_run(programs):
 
 
 @pytest.fixture(name="facts")
-def fixture_facts(run):
-    return lambda file: json.loads(run("tidepool", "replay", "--check", "--json", file))
+def fixture_facts(programs):
+    """What lacks in it is said on standard error, and in the facts."""
+    def facts(file):
+        done = subprocess.run([programs["tidepool"], "replay", "--check", "--json", file], capture_output=True, text=True,
+                              timeout=SECONDS, check=True)
+        return json.loads(done.stdout)
+    return facts
 
 
 def about(amount):
@@ -141,6 +146,29 @@ def test_a_child_is_not_recorded(run, facts, tmp_path):
     parent, child = facts(tmp_path / "a"), facts(tmp_path / "a.child")
     assert (parent["end_bytes"], parent["end_blocks"]) == (33333, 1)
     assert (child["end_bytes"], child["end_blocks"]) == (22222, 1)
+
+
+@pytest.mark.parametrize("what", ["late-destructors", "last-words", "brief-threads", "cancellation", "handlers", "files"])
+def test_bad_moments(run, what, tmp_path):
+    run("recorded-starts", what, tmp_path / "a")
+
+
+@pytest.mark.parametrize("what", ["full", "one-heap", "in-the-middle"])
+def test_what_comes_after_a_bad_moment(programs, facts, what, tmp_path):
+    done = subprocess.run([programs["recorded-starts"], what, tmp_path / "a"], capture_output=True, text=True, timeout=SECONDS,
+                          check=False)
+    found = facts(tmp_path / "a")
+    assert done.returncode == 0, done.stderr
+    assert f'{found["end_bytes"]} {found["end_blocks"]}\n' == done.stdout and is_whole(found)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_anything_at_all(run, programs, facts, seed, tmp_path):
+    """What is live at the end is what the program has counted, to the byte, with no free too many or too few."""
+    counted = run("tidepool", "record", "-o", tmp_path / "a", "--frames", 1, programs["recorded-any"], seed, 20000)
+    found = facts(tmp_path / "a")
+    assert f'{found["end_bytes"]} {found["end_blocks"]}\n' == counted
+    assert found["unknown_frees"] == found["missed_frees"] == found["damaged_parts"] == 0
 
 
 def test_files_that_cannot_be_recorded_to(run):

@@ -11,44 +11,64 @@
 #define EXPORT __attribute__((visibility("default")))
 #define CALLER __builtin_return_address(0)
 
-/* Evaluates the call if this thread is recorded, and is not recording already: what malloc() does, or a heap. */
-#define RECORD(call) RECORD_IN(NULL, call)
-#define RECORD_IN(heap, call) \
+/* Evaluates the call if this thread is recorded, and is not recording already: what malloc() does, or a heap. `keeps`: the
+ * thread will allocate more. */
+#define RECORD(call)          RECORD_AS(NULL, true, call)
+#define RECORD_FREE(call)     RECORD_AS(NULL, false, call)
+#define RECORD_IN(heap, call) RECORD_AS(heap, true, call)
+#define RECORD_AS(heap, keeps, call) \
   do { \
-    if (begin_record(heap)) { \
+    if (begin_record(heap, keeps)) { \
       int kept = errno; \
-      call; \
+      if (likely(self.stream->at)) \
+        call; \
       end_record(); \
       errno = kept; \
     } \
   } while (0)
 
-/* Who stops the recording waits for threads that are busy, and for those that did not see yet that it is over. */
-static inline bool begin_record(const void *heap)
-{
-  if (likely(!*recorder_is_on) || stream.busy || (recorder_only && heap != recorder_only))
-    return false;
-  stream.busy = true;
-  __asm__ volatile("" ::: "memory");
-  if (unlikely(!*(volatile uint8_t *)recorder_is_on)) {
-    stream.busy = false;
-    return false;
-  }
-  if (unlikely(!stream.at))
-    stream_take();
-  return true;
-}
-
 static inline void end_record(void)
 {
-  if (unlikely(stream.has_ended))
-    stream_park();
-  stream.busy = false;
+  stream_t *of = self.stream;
+  bool keeps = self.is_watched && !self.has_ended;
+  if (!keeps)
+    self.stream = NULL;
+  __atomic_store_n(&of->state, keeps ? STREAM_OWNED : STREAM_FREE, __ATOMIC_RELEASE);
+  self.busy = false;
+}
+
+/* Who stops the recording waits for threads that are in an event, and for those that did not see yet that it is over: the
+ * state is there before the page is looked at again, and the fence of os_fence_others() is between what it stores and what it
+ * sees of the states. */
+static inline bool begin_record(const void *heap, bool keeps)
+{
+  if (likely(!*recorder_is_on) || self.busy)
+    return false;
+  self.busy = true;
+  if (likely(self.stream != NULL))
+    __atomic_store_n(&self.stream->state, STREAM_IN_EVENT, __ATOMIC_RELAXED);
+  else if (!stream_take(keeps && !self.has_ended)) {
+    self.busy = false;
+    return false;
+  }
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  if (unlikely(!__atomic_load_n(recorder_is_on, __ATOMIC_ACQUIRE)) || (recorder_only && heap != recorder_only)) {
+    end_record();
+    return false;
+  }
+  if (unlikely(self.stream->recording != recorder_number || !self.stream->at || self.stream->thread != self.thread))
+    stream_renew();
+  return true;
 }
 
 /* The names of the next library. False: there are none, or they are just being looked for. */
 HIDDEN bool names_find(void);
 HIDDEN void operators_find(void);
 HIDDEN void pools_find(void);
+HIDDEN void pools_forget(void);
+
+/* What a module that has loaded libraries for itself alone finds by the name, where `caller` is an address in it: its own, or
+ * one of those. NULL: nothing. */
+HIDDEN void *find_beside(const void *caller, const char *name);
 
 #endif

@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -20,7 +21,8 @@ static dev_t error_device; /* what standard error is when it begins: the program
 static ino_t error_inode;
 
 static char file_path[PATH_MAX];
-static int descriptor;
+static int descriptor = -1;
+static bool is_open; /* the program may close the descriptor, and it stays open all the same */
 static dev_t device;
 static ino_t inode;
 static uint64_t chunks;
@@ -67,19 +69,22 @@ static void write_line(const char *text, const char *more)
     write_quietly(line, (size_t)length);
 }
 
-/* The first that fails says it for all. */
+/* The first that fails says it for all. Nothing is said where the program asked, and is told by errno. */
 static uint32_t said;
+static bool is_quiet;
 static int given_up; /* why, as errno has it */
 
+/* Where the recording was stopped meanwhile, what went wrong is that. */
 static void give_up(int error)
 {
-  if (__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
+  if (!is_open || __atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
     return;
   *recorder_is_on = 0;
   given_up = error;
   if (head)
     __atomic_store_n(&head->error, (uint32_t)error, __ATOMIC_RELAXED);
-  write_line(text_of(error), "; the recording ends here");
+  if (!is_quiet)
+    write_line(text_of(error), "; the recording ends here");
 }
 
 static bool is_the_file(int file)
@@ -88,17 +93,28 @@ static bool is_the_file(int file)
   return fstat(file, &about) == 0 && about.st_dev == device && about.st_ino == inode;
 }
 
-/* Shells and servers close the first few hundred, and then open what is to have a low number. */
+/* Shells and servers close the first few hundred, and then open what is to have a low number. Where there are no such numbers
+ * it stays what it is. */
 static int move_up(int file)
 {
   static const int least[] = {700, 200, 60, 20, 10};
-  int high = -1;
+  int high = -1, kept = errno;
   for (size_t i = 0; high < 0 && i < sizeof least / sizeof *least; i++)
     high = fcntl(file, F_DUPFD_CLOEXEC, least[i]);
-  int error = errno;
-  close(file);
-  errno = error;
-  return high;
+  if (high >= 0)
+    close(file);
+  errno = kept;
+  return high >= 0 ? high : file;
+}
+
+/* One recording at a time writes to a file, of whatever process: another would cut it off below its chunks. The lock is that of
+ * what was opened, so a child has it as long as it has the descriptor. */
+static bool lock_file(int file)
+{
+  if (flock(file, LOCK_EX | LOCK_NB) == 0)
+    return true;
+  errno = errno == EWOULDBLOCK ? EBUSY : errno;
+  return errno == ENOLCK || errno == EOPNOTSUPP; /* there are no locks there */
 }
 
 static int open_file(int flags)
@@ -145,10 +161,13 @@ static uint8_t *next_chunk(void)
   return NULL;
 }
 
-/* A call of malloc is no point at which a thread may be cancelled. */
+/* A call of malloc is no point at which a thread may be cancelled. Who is in an event for so long that the recording was
+ * stopped meanwhile gets none. */
 uint8_t *file_next_chunk(void)
 {
   int state;
+  if (!is_open)
+    return NULL;
   pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
   uint8_t *chunk = next_chunk();
   pthread_setcancelstate(state, NULL);
@@ -180,14 +199,38 @@ static int make_file(void)
     errno = EEXIST;
     return -1;
   }
-  return !is_there || unlink(file_path) == 0 ? open_file(O_CREAT | O_EXCL) : open_file(O_TRUNC);
+  bool is_new = !is_there || unlink(file_path) == 0;
+  int file = open_file(is_new ? O_CREAT | O_EXCL : 0);
+  if (file >= 0 && lock_file(file) && (is_new || ftruncate(file, 0) == 0))
+    return file;
+  if (file >= 0) {
+    int error = errno;
+    close(file);
+    errno = error;
+  }
+  return -1;
 }
+
+static void close_file(bool unlocks)
+{
+  if (descriptor >= 0 && is_the_file(descriptor)) {
+    if (unlocks)
+      flock(descriptor, LOCK_UN);
+    close(descriptor);
+  }
+  descriptor = -1;
+  is_open = false;
+}
+
+/* Children may have the descriptor for a moment yet, and the lock with it. */
+void file_close(void) { close_file(true); }
 
 static void begin_file(void)
 {
   struct stat about;
   if (head)
     munmap(head, RECORDING_CHUNK);
+  file_close();
   chunks = said = 0;
   head = NULL;
   descriptor = -1;
@@ -202,7 +245,7 @@ static bool identify(void)
     return false;
   device = about.st_dev;
   inode = about.st_ino;
-  return true;
+  return is_open = true;
 }
 
 static bool begin_head(unsigned frames)
@@ -224,8 +267,9 @@ static bool begin_head(unsigned frames)
 
 bool file_begin(const char *path, unsigned frames)
 {
-  snprintf(file_path, sizeof file_path, "%s", path);
   begin_file();
+  is_quiet = false;
+  snprintf(file_path, sizeof file_path, "%s", path);
   descriptor = make_file();
   if (identify())
     return begin_head(frames);
@@ -240,8 +284,8 @@ static bool open_given(int file)
   struct stat about;
   if (fstat(file, &about) != 0)
     return false;
-  if (!S_ISREG(about.st_mode)) {
-    errno = EINVAL;
+  if (!S_ISREG(about.st_mode) || (fcntl(file, F_GETFL) & O_ACCMODE) == O_RDONLY) {
+    errno = S_ISREG(about.st_mode) ? EBADF : EINVAL;
     return false;
   }
   snprintf(link, sizeof link, "/proc/self/fd/%d", file);
@@ -249,25 +293,36 @@ static bool open_given(int file)
   file_path[length > 0 ? length : 0] = '\0';
   int own = open(link, O_RDWR | O_CLOEXEC);
   descriptor = own < 0 ? own : move_up(own);
-  return descriptor >= 0 && ftruncate(descriptor, 0) == 0 && identify();
+  return descriptor >= 0 && identify() && lock_file(descriptor) && ftruncate(descriptor, 0) == 0;
 }
 
 bool file_begin_at(int file, unsigned frames)
 {
   begin_file();
-  if (open_given(file) && begin_head(frames))
+  is_quiet = true;
+  if (open_given(file) && begin_head(frames)) {
+    is_quiet = false;
     return true;
+  }
   int error = said ? given_up : errno;
   file_close();
   errno = error;
   return false;
 }
 
-void file_close(void)
+/* The descriptor is a copy of the parent's, with its lock, and the head is the parent's. A child in the middle of an event ends
+ * that with what it has. */
+void file_go_on_in_child(bool in_event)
 {
-  if (descriptor >= 0 && is_the_file(descriptor))
-    close(descriptor);
-  descriptor = -1;
+  said = true;
+  if (in_event) {
+    head = NULL;
+    return;
+  }
+  if (head)
+    file_give_chunk((uint8_t *)head);
+  head = NULL;
+  close_file(false);
 }
 
 void file_end(void)

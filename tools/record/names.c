@@ -13,6 +13,7 @@ static struct {
   void *(*malloc)(size_t);
   void *(*calloc)(size_t, size_t);
   void *(*realloc)(void *, size_t);
+  void *(*reallocarray)(void *, size_t, size_t);
   void (*free)(void *);
   void *(*aligned_alloc)(size_t, size_t);
   void *(*memalign)(size_t, size_t);
@@ -48,6 +49,21 @@ static void *take_early(size_t size)
 
 static void *find(const char *name) { return dlsym(RTLD_NEXT, name); }
 
+void *find_beside(const void *caller, const char *name)
+{
+  Dl_info about, of;
+  bool was_busy = self.busy;
+  self.busy = true;
+  void *module = dladdr(caller, &about) && about.dli_fname ? dlopen(about.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+  void *found = module ? dlsym(module, name) : NULL;
+  if (found && dladdr(found, &of) && dladdr(__extension__(void *) find_beside, &about) && of.dli_fbase == about.dli_fbase)
+    found = NULL; /* that is this one */
+  if (module)
+    dlclose(module);
+  self.busy = was_busy;
+  return found;
+}
+
 /* Another thread can not be there yet, but for one that a constructor made. The loader has its lock while it looks: later a
  * thread may wait for one that has it, so all names are looked for at once. */
 bool names_find(void)
@@ -58,6 +74,7 @@ bool names_find(void)
   finds = true;
   next.calloc = (void *(*)(size_t, size_t))find("calloc");
   next.realloc = (void *(*)(void *, size_t))find("realloc");
+  next.reallocarray = (void *(*)(void *, size_t, size_t))find("reallocarray");
   next.free = (void (*)(void *))find("free");
   next.aligned_alloc = (void *(*)(size_t, size_t))find("aligned_alloc");
   next.memalign = (void *(*)(size_t, size_t))find("memalign");
@@ -84,10 +101,10 @@ static inline bool is_ready(void) { return likely(__atomic_load_n(&next.malloc, 
 INLINE void *note(recording_op_t op, void *block, size_t size, size_t alignment, const void *caller)
 {
   RECORD(record_block(0, op, block, size, alignment, caller));
-  stream.failures += !block;
-  stream.allocated = block;
-  if (block && block == stream.freed)
-    stream.freed = NULL;
+  self.failures += !block;
+  self.allocated = block;
+  if (block && block == self.freed)
+    self.freed = NULL;
   return block;
 }
 
@@ -110,10 +127,10 @@ INLINE void release(void *block)
 {
   if (!block || is_early(block) || !is_ready())
     return;
-  if (block != stream.freed)
-    RECORD(record_free(block));
-  if (block == stream.allocated)
-    stream.allocated = NULL;
+  if (block != self.freed)
+    RECORD_FREE(record_free(block));
+  if (block == self.allocated)
+    self.allocated = NULL;
   next.free(block);
 }
 
@@ -125,22 +142,27 @@ static void *move_early(void *block, size_t size, const void *caller)
   return to;
 }
 
+INLINE void *note_moved(uint64_t began, void *block, void *to, size_t size, const void *caller)
+{
+  if (!block || (!to && size))
+    return note(RECORDING_ALLOC, to, size, 1, caller);
+  if (to)
+    RECORD(record_realloc(0, began, block, to, size, caller));
+  else
+    RECORD_FREE(record_free(block));
+  self.allocated = to;
+  return to;
+}
+
 INLINE void *reallocate(void *block, size_t size, const void *caller)
 {
   if (is_early(block))
     return move_early(block, size, caller);
   if (!is_ready())
     return take_early(size);
-  uint64_t began = *recorder_is_on ? recorder_now() : 0;
+  uint64_t began = *recorder_is_on ? clock_now() : 0;
   void *to = next.realloc(block, size);
-  if (!block || (!to && size))
-    return note(RECORDING_ALLOC, to, size, 1, caller);
-  if (to)
-    RECORD(record_realloc(0, began, block, to, size, caller));
-  else
-    RECORD(record_free(block));
-  stream.allocated = to;
-  return to;
+  return note_moved(began, block, to, size, caller);
 }
 
 /* memalign() takes the next power of two. */
@@ -168,6 +190,7 @@ EXPORT void *memalign(size_t alignment, size_t size) { return ALIGNED(memalign(a
 EXPORT void *valloc(size_t size) { return ALIGNED(valloc(size), size, os_page_size()); }
 EXPORT void *pvalloc(size_t size) { return ALIGNED(pvalloc(size), size, os_page_size()); }
 
+/* The next one may call realloc() by its name, which is the program's own, or ours: then it was recorded there. */
 EXPORT void *reallocarray(void *block, size_t count, size_t size)
 {
   size_t bytes;
@@ -175,7 +198,14 @@ EXPORT void *reallocarray(void *block, size_t count, size_t size)
     errno = ENOMEM;
     return NULL;
   }
-  return reallocate(block, bytes, CALLER);
+  if (!is_ready() || is_early(block) || !next.reallocarray)
+    return reallocate(block, bytes, CALLER);
+  uint64_t began = *recorder_is_on ? clock_now() : 0;
+  self.allocated = &self; /* no block */
+  void *to = next.reallocarray(block, count, size);
+  if (self.allocated != &self)
+    return to;
+  return note_moved(began, block, to, bytes, CALLER);
 }
 
 EXPORT int posix_memalign(void **to, size_t alignment, size_t size)
@@ -213,6 +243,8 @@ EXPORT int dlclose(void *handle)
   int error = next.dlclose(handle);
   if (*recorder_is_on && sites_unloaded() != unloaded)
     sites_forget_modules();
+  if (!error)
+    pools_forget();
   return error;
 }
 

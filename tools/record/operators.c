@@ -55,11 +55,19 @@ DELETES(DELETE_POINTER)
   JOIN(next, name) = (void *(*)parameters)dlsym(RTLD_NEXT, TEXT(name));
 #define FIND_DELETE(name, parameters, arguments) JOIN(next, name) = (void(*) parameters)dlsym(RTLD_NEXT, TEXT(name));
 
-void operators_find(void){NEWS(FIND_NEW) DELETES(FIND_DELETE)}
+void operators_find(void) { NEWS(FIND_NEW) DELETES(FIND_DELETE) }
 
-/* Before it was loaded, and where no library has the operator. */
+/* All at once: one calls the other, and then the caller is the library of C++, or this one. */
+#define FIND_NEW_BESIDE(name, parameters, arguments, op, alignment) FIND_DELETE_BESIDE(name, parameters, arguments)
+#define FIND_DELETE_BESIDE(name, parameters, arguments) \
+  if (!JOIN(next, name)) \
+    JOIN(next, name) = (__typeof__(JOIN(next, name)))find_beside(caller, TEXT(name));
+
+static void find_all_beside(const void *caller){NEWS(FIND_NEW_BESIDE) DELETES(FIND_DELETE_BESIDE)}
+
+/* Before it was loaded; and where a plug-in has the library of C++ for itself alone, which is asked then. */
 #define FIND_LATE(name) \
-  if (unlikely(!JOIN(next, name)) && (!names_find() || !JOIN(next, name))) \
+  if (unlikely(!JOIN(next, name)) && !(names_find() && JOIN(next, name)) && (find_all_beside(CALLER), !JOIN(next, name))) \
   abort()
 
 #define NEW(name, parameters, arguments, op, alignment) \
@@ -67,14 +75,14 @@ void operators_find(void){NEWS(FIND_NEW) DELETES(FIND_DELETE)}
   EXPORT void *name parameters \
   { \
     FIND_LATE(name); \
-    uint32_t failures = stream.failures; \
-    stream.allocated = NULL; \
+    uint32_t failures = self.failures; \
+    self.allocated = NULL; \
     void *block = JOIN(next, name) arguments; \
-    if (block ? block != stream.allocated : failures == stream.failures) { \
+    if (block ? block != self.allocated : failures == self.failures) { \
       RECORD(record_block(0, op, block, size, alignment, CALLER)); \
-      stream.failures += !block; \
+      self.failures += !block; \
     } \
-    stream.allocated = block; \
+    self.allocated = block; \
     return block; \
   }
 
@@ -83,14 +91,14 @@ void operators_find(void){NEWS(FIND_NEW) DELETES(FIND_DELETE)}
   EXPORT void name parameters \
   { \
     FIND_LATE(name); \
-    const void *outer = stream.freed; \
+    const void *outer = self.freed; \
     if (block && block != outer) \
-      RECORD(record_free(block)); \
-    if (block == stream.allocated) \
-      stream.allocated = NULL; \
-    stream.freed = block; \
+      RECORD_FREE(record_free(block)); \
+    if (block == self.allocated) \
+      self.allocated = NULL; \
+    self.freed = block; \
     JOIN(next, name) arguments; \
-    stream.freed = outer; \
+    self.freed = outer; \
   }
 
 NEWS(NEW) DELETES(DELETE)

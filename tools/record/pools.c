@@ -6,6 +6,7 @@
 #include "event.h"
 #include "os/os.h"
 #include <dlfcn.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tidepool/heap.h>
@@ -41,92 +42,161 @@
   X(object_pool_put, "object_pool_put") \
   X(object_pool_get_batch, "object_pool_get_batch") \
   X(object_pool_put_batch, "object_pool_put_batch") \
-  X(object_pool_put_all, "object_pool_put_all")
+  X(object_pool_put_all, "object_pool_put_all") \
+  X(object_pool_in_use, "object_pool_in_use")
 
 #define NEXT_POINTER(function, name) __typeof__(function) *function##_;
-static struct {
+typedef struct names {
   NAMES(NEXT_POINTER)
-} next;
+  const void *default_heap;
+} names_t;
+static names_t next;
 
 /* ---- finding them ---- */
 
 static const char *name_of_heap(const void *heap) { return next.pool_heap_name_((const pool_heap_t *)heap); }
 
-static void find_in(void *library)
+void pools_find(void)
 {
-#define FIND(function, name) \
-  if (!next.function##_) \
-    next.function##_ = (__typeof__(next.function##_))dlsym(library, "tidepool_" name);
+#define FIND(function, name) next.function##_ = (__typeof__(next.function##_))dlsym(RTLD_NEXT, "tidepool_" name);
   NAMES(FIND)
   heap_name_of = next.pool_heap_name_ ? name_of_heap : NULL;
 }
 
-void pools_find(void) { find_in(RTLD_NEXT); }
+/* A plug-in has the library for itself alone, or inside, and its names lead here. Two of them may have two. */
+enum { BESIDE_MOST = 64 };
+static struct {
+  void *module; /* where it starts */
+  names_t *names;
+} beside[BESIDE_MOST];
+static uint32_t beside_count, beside_lock;
+static bool was_looked_for;
 
-/* A plug-in has loaded the library for itself alone, and its names lead here. */
-static void find_late(const char *name)
+static _Noreturn void fail(void)
 {
-  static const char *const libraries[] = {"libtidepool.so.0", "libtidepool-malloc.so.0"};
-  find_in(RTLD_NEXT);
-  for (size_t i = 0; !next.pool_alloc_ && i < sizeof libraries / sizeof *libraries; i++) {
-    void *library = dlopen(libraries[i], RTLD_LAZY | RTLD_NOLOAD);
-    if (library)
-      find_in(library);
-  }
-  if (next.pool_alloc_ && next.object_pool_put_all_)
-    return;
-  static const char words[] = "tidepool: record: no library that is loaded has tidepool_";
-  if (write(STDERR_FILENO, words, sizeof words - 1) < 0 || write(STDERR_FILENO, name, strlen(name)) < 0 ||
-      write(STDERR_FILENO, "\n", 1) < 0)
+  static const char line[] = "tidepool: record: no libtidepool.so is loaded: with libtidepool.a heaps are not recorded\n";
+  if (write(STDERR_FILENO, line, sizeof line - 1) < 0)
     abort();
   abort();
 }
 
-#define NEXT(function) (unlikely(!next.function##_) ? find_late(#function) : (void)0, next.function##_)
+static names_t *make_names(const void *caller)
+{
+  names_t *names = take_memory(sizeof *names);
+  if (!names)
+    abort();
+#define FIND_BESIDE(function, name) names->function##_ = (__typeof__(names->function##_))find_beside(caller, "tidepool_" name);
+  NAMES(FIND_BESIDE)
+  if (!names->pool_alloc_)
+    fail();
+  return names;
+}
 
-/* ---- events ---- */
+static names_t *names_in(const void *module)
+{
+  for (uint32_t i = 0; i < __atomic_load_n(&beside_count, __ATOMIC_ACQUIRE); i++)
+    if (beside[i].module == module)
+      return beside[i].names;
+  return NULL;
+}
+
+/* The loader is asked without the lock, which it may have while it waits for this thread. */
+static names_t *find_late(const void *caller)
+{
+  Dl_info about;
+  if (!__atomic_exchange_n(&was_looked_for, true, __ATOMIC_RELAXED))
+    pools_find(); /* nothing was allocated before */
+  if (next.pool_alloc_)
+    return &next;
+  if (!dladdr(caller, &about))
+    fail();
+  names_t *names = names_in(about.dli_fbase);
+  if (names)
+    return names;
+  names = make_names(caller);
+  while (__atomic_exchange_n(&beside_lock, 1, __ATOMIC_ACQUIRE))
+    sched_yield();
+  names_t *there = names_in(about.dli_fbase);
+  if (!there && beside_count < BESIDE_MOST) {
+    beside[beside_count].module = about.dli_fbase;
+    beside[beside_count].names = names;
+    __atomic_store_n(&beside_count, beside_count + 1, __ATOMIC_RELEASE);
+  }
+  __atomic_store_n(&beside_lock, 0, __ATOMIC_RELEASE);
+  return there ? there : names;
+}
+
+/* Another module may be loaded where one was. */
+void pools_forget(void) { __atomic_store_n(&beside_count, 0, __ATOMIC_RELEASE); }
 
 #define INLINE static inline __attribute__((always_inline))
 
-static const void *default_heap(void)
+INLINE names_t *names_of(const void *caller) { return likely(next.pool_alloc_ != NULL) ? &next : find_late(caller); }
+#define NEXT(function) (names_of(CALLER)->function##_)
+
+/* ---- events ---- */
+
+INLINE const void *default_heap(const void *caller)
 {
-  static const void *heap;
-  const void *known = __atomic_load_n(&heap, __ATOMIC_RELAXED);
+  names_t *names = names_of(caller);
+  const void *known = __atomic_load_n(&names->default_heap, __ATOMIC_RELAXED);
   if (unlikely(!known)) {
-    known = NEXT(pool_heap_default)();
-    __atomic_store_n(&heap, known, __ATOMIC_RELAXED);
+    known = names->pool_heap_default_();
+    __atomic_store_n(&names->default_heap, known, __ATOMIC_RELAXED);
   }
   return known;
 }
 
-/* What was wrong about a request is no lack of memory. */
+/* Where a heap has another that serves in its place, the block may be of that. */
+INLINE const void *server_of(const void *heap, const void *block, const void *caller)
+{
+  bool asks = block && *recorder_is_on && heap_overflow(heap);
+  return asks ? names_of(caller)->pool_heap_of_(block) : heap;
+}
+
+/* What was wrong about a request is no lack of memory. A block that was recorded just now is one of malloc(), from which the
+ * library takes them beside some tools. */
 INLINE void *note(const void *heap, recording_op_t op, void *block, size_t size, size_t alignment, const void *caller)
 {
-  if (block || errno == ENOMEM)
+  heap = server_of(heap, block, caller);
+  if (block ? block != self.allocated : errno == ENOMEM)
     RECORD_IN(heap, record_block(heap_number(heap, RECORDING_KIND_HEAP), op, block, size, alignment, caller));
   return block;
 }
 
 /* Of which heap a block is has to be known where one heap alone is recorded. */
-INLINE void note_free(const void *block)
+INLINE void note_free(const void *block, const void *caller)
 {
-  if (block)
-    RECORD_IN(recorder_only ? NEXT(pool_heap_of)(block) : NULL, record_free(block));
+  if (block && *recorder_is_on)
+    RECORD_AS(recorder_only ? names_of(caller)->pool_heap_of_(block) : NULL, false, record_free(block));
 }
 
-INLINE uint64_t begin_move(void *block, size_t size)
+INLINE uint64_t begin_move(void *block, size_t size, const void *caller)
 {
+  self.allocated = NULL;
   if (block && !size)
-    note_free(block);
-  return *recorder_is_on ? recorder_now() : 0;
+    note_free(block, caller);
+  return *recorder_is_on ? clock_now() : 0;
 }
 
+/* The library may free by free(), which is this event once more. */
+#define FREE(block, call) \
+  do { \
+    const void *outer = self.freed; \
+    self.freed = block; \
+    call; \
+    self.freed = outer; \
+  } while (0)
+
+/* The block is of the heap that it is in now, which may be another than before. */
 INLINE void *note_move(const void *heap, uint64_t began, void *old, void *block, size_t size, const void *caller)
 {
   if (!old || (!block && size))
     return note(heap, RECORDING_ALLOC, block, size, 1, caller);
-  if (block)
-    RECORD_IN(heap, record_realloc(heap_number(heap, RECORDING_KIND_HEAP), began, old, block, size, caller));
+  if (!block || block == self.allocated || !*recorder_is_on)
+    return block;
+  heap = names_of(caller)->pool_heap_of_(block);
+  RECORD_IN(heap, record_realloc(heap_number(heap, RECORDING_KIND_HEAP), began, old, block, size, caller));
   return block;
 }
 
@@ -136,68 +206,81 @@ static size_t product(size_t count, size_t size)
   return __builtin_mul_overflow(count, size, &bytes) ? SIZE_MAX : bytes;
 }
 
+/* The function, and nothing was recorded by it yet. */
+#define AFRESH(function) (self.allocated = NULL, NEXT(function))
+
 /* ---- the default heap ---- */
 
-void *pool_alloc(size_t size) { return note(default_heap(), RECORDING_ALLOC, NEXT(pool_alloc)(size), size, 1, CALLER); }
-void *pool_zalloc(size_t size) { return note(default_heap(), RECORDING_ZEROED, NEXT(pool_zalloc)(size), size, 1, CALLER); }
+void *pool_alloc(size_t size) { return note(default_heap(CALLER), RECORDING_ALLOC, AFRESH(pool_alloc)(size), size, 1, CALLER); }
+void *pool_zalloc(size_t size)
+{
+  return note(default_heap(CALLER), RECORDING_ZEROED, AFRESH(pool_zalloc)(size), size, 1, CALLER);
+}
 
 void *pool_calloc(size_t count, size_t size)
 {
-  return note(default_heap(), RECORDING_ZEROED, NEXT(pool_calloc)(count, size), product(count, size), 1, CALLER);
+  return note(default_heap(CALLER), RECORDING_ZEROED, AFRESH(pool_calloc)(count, size), product(count, size), 1, CALLER);
 }
 
 void *pool_aligned_alloc(size_t alignment, size_t size)
 {
-  return note(default_heap(), RECORDING_ALIGNED, NEXT(pool_aligned_alloc)(alignment, size), size, alignment, CALLER);
+  return note(default_heap(CALLER), RECORDING_ALIGNED, AFRESH(pool_aligned_alloc)(alignment, size), size, alignment, CALLER);
 }
 
-/* The block stays in its heap, which has to be known where one heap alone is recorded. */
 void *pool_realloc(void *block, size_t size)
 {
-  const void *heap = block && recorder_only ? NEXT(pool_heap_of)(block) : default_heap();
-  uint64_t began = begin_move(block, size);
-  return note_move(heap, began, block, NEXT(pool_realloc)(block, size), size, CALLER);
+  uint64_t began = begin_move(block, size, CALLER);
+  return note_move(default_heap(CALLER), began, block, NEXT(pool_realloc)(block, size), size, CALLER);
 }
 
 bool pool_resize_in_place(void *block, size_t size)
 {
-  uint64_t began = *recorder_is_on ? recorder_now() : 0;
+  uint64_t began = *recorder_is_on ? clock_now() : 0;
+  self.allocated = NULL;
   bool is_done = NEXT(pool_resize_in_place)(block, size);
   if (is_done && block)
-    note_move(recorder_only ? NEXT(pool_heap_of)(block) : default_heap(), began, block, block, size, CALLER);
+    note_move(NULL, began, block, block, size, CALLER);
   return is_done;
 }
 
 void pool_free(void *block)
 {
-  note_free(block);
-  NEXT(pool_free)(block);
+  note_free(block, CALLER);
+  FREE(block, NEXT(pool_free)(block));
 }
 
 void pool_free_sized(void *block, size_t size)
 {
-  note_free(block);
-  NEXT(pool_free_sized)(block, size);
+  note_free(block, CALLER);
+  FREE(block, NEXT(pool_free_sized)(block, size));
 }
 
 size_t pool_alloc_batch(size_t size, void **blocks, size_t count)
 {
-  size_t got = NEXT(pool_alloc_batch)(size, blocks, count);
+  size_t got = AFRESH(pool_alloc_batch)(size, blocks, count);
   for (size_t i = 0; i < got; i++)
-    note(default_heap(), RECORDING_ALLOC, blocks[i], size, 1, CALLER);
+    note(default_heap(CALLER), RECORDING_ALLOC, blocks[i], size, 1, CALLER);
   if (got < count)
-    note(default_heap(), RECORDING_ALLOC, NULL, size, 1, CALLER);
+    note(default_heap(CALLER), RECORDING_ALLOC, NULL, size, 1, CALLER);
   return got;
 }
 
 void pool_free_batch(void **blocks, size_t count)
 {
   for (size_t i = 0; blocks && i < count; i++)
-    note_free(blocks[i]);
+    note_free(blocks[i], CALLER);
   NEXT(pool_free_batch)(blocks, count);
 }
 
 /* ---- heaps ---- */
+
+/* The heap, which is recorded alone, is no more: another may be made at its address. */
+static void end_only(const void *heap)
+{
+  static const char nothing;
+  if (recorder_only && recorder_only == heap)
+    recorder_only = &nothing;
+}
 
 static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 
@@ -207,63 +290,79 @@ pool_heap_t *pool_heap_create_sized(const pool_heap_options_t *options, size_t s
   if (heap) {
     pool_heap_options_t known = {.name = NULL};
     memcpy(&known, options ? options : &known, options ? least(size, sizeof known) : 0);
-    heap_describe(heap, known.parent, known.budget, NEXT(pool_heap_name)(heap));
+    heap_describe(heap, known.parent, known.overflow, known.budget, NEXT(pool_heap_name)(heap));
     RECORD_IN(heap, heap_number(heap, RECORDING_KIND_HEAP));
   }
   return heap;
 }
 
+/* The default heap refuses it. */
+INLINE void note_end_of_blocks(const pool_heap_t *heap, const void *caller)
+{
+  if (heap && *recorder_is_on && heap != default_heap(caller))
+    RECORD_IN(heap, record_drop(heap_number(heap, RECORDING_KIND_HEAP)));
+}
+
 void pool_heap_destroy(pool_heap_t *heap)
 {
-  if (heap)
-    RECORD_IN(heap, record_drop(heap_number(heap, RECORDING_KIND_HEAP)));
+  note_end_of_blocks(heap, CALLER);
+  end_only(heap);
   NEXT(pool_heap_destroy)(heap);
 }
 
 void pool_heap_reset(pool_heap_t *heap)
 {
-  if (heap)
-    RECORD_IN(heap, record_drop(heap_number(heap, RECORDING_KIND_HEAP)));
+  note_end_of_blocks(heap, CALLER);
   NEXT(pool_heap_reset)(heap);
 }
 
 void *pool_heap_alloc(pool_heap_t *heap, size_t size)
 {
-  return note(heap, RECORDING_ALLOC, NEXT(pool_heap_alloc)(heap, size), size, 1, CALLER);
+  return note(heap, RECORDING_ALLOC, AFRESH(pool_heap_alloc)(heap, size), size, 1, CALLER);
 }
 
 void *pool_heap_zalloc(pool_heap_t *heap, size_t size)
 {
-  return note(heap, RECORDING_ZEROED, NEXT(pool_heap_zalloc)(heap, size), size, 1, CALLER);
+  return note(heap, RECORDING_ZEROED, AFRESH(pool_heap_zalloc)(heap, size), size, 1, CALLER);
 }
 
 void *pool_heap_calloc(pool_heap_t *heap, size_t count, size_t size)
 {
-  return note(heap, RECORDING_ZEROED, NEXT(pool_heap_calloc)(heap, count, size), product(count, size), 1, CALLER);
+  return note(heap, RECORDING_ZEROED, AFRESH(pool_heap_calloc)(heap, count, size), product(count, size), 1, CALLER);
 }
 
 void *pool_heap_aligned_alloc(pool_heap_t *heap, size_t alignment, size_t size)
 {
-  return note(heap, RECORDING_ALIGNED, NEXT(pool_heap_aligned_alloc)(heap, alignment, size), size, alignment, CALLER);
+  return note(heap, RECORDING_ALIGNED, AFRESH(pool_heap_aligned_alloc)(heap, alignment, size), size, alignment, CALLER);
 }
 
 void *pool_heap_realloc(pool_heap_t *heap, void *block, size_t size)
 {
-  uint64_t began = begin_move(block, size);
+  uint64_t began = begin_move(block, size, CALLER);
   return note_move(heap, began, block, NEXT(pool_heap_realloc)(heap, block, size), size, CALLER);
 }
 
 void pool_heap_free(pool_heap_t *heap, void *block)
 {
-  if (block)
-    RECORD_IN(heap, record_free(block));
-  NEXT(pool_heap_free)(heap, block);
+  if (block && heap)
+    RECORD_AS(heap, false, record_free(block));
+  FREE(block, NEXT(pool_heap_free)(heap, block));
 }
 
 /* ---- object pools ---- */
 
+/* An object that another pool served in the place of this one is that pool's. */
+INLINE const object_pool_t *server_of_object(const object_pool_t *pool, const void *object, const void *caller)
+{
+  const object_pool_t *of = pool;
+  while (object && *recorder_is_on && of && heap_overflow(of) && !names_of(caller)->object_pool_in_use_(of, object))
+    of = heap_overflow(of);
+  return of ? of : pool;
+}
+
 INLINE void note_object(const object_pool_t *pool, const void *object, const void *caller)
 {
+  pool = server_of_object(pool, object, caller);
   RECORD_IN(pool,
             record_block(heap_number(pool, RECORDING_KIND_OBJECT_POOL), RECORDING_ALLOC, object, heap_size(pool), 1, caller));
 }
@@ -274,7 +373,8 @@ object_pool_t *object_pool_create_sized(const object_pool_options_t *options, si
   if (pool) {
     object_pool_options_t known = {.name = NULL};
     memcpy(&known, options, least(size, sizeof known));
-    heap_describe(pool, known.heap ? (const void *)known.heap : default_heap(), known.object_size, known.name);
+    heap_describe(pool, known.heap ? (const void *)known.heap : default_heap(CALLER),
+                  known.when_full == OBJECT_POOL_OVERFLOW ? known.overflow : NULL, known.object_size, known.name);
     RECORD_IN(pool, heap_number(pool, RECORDING_KIND_OBJECT_POOL));
   }
   return pool;
@@ -284,7 +384,11 @@ void object_pool_destroy(object_pool_t *pool)
 {
   if (pool)
     RECORD_IN(pool, record_drop(heap_number(pool, RECORDING_KIND_OBJECT_POOL)));
+  end_only(pool);
+  const void *outer = self.ending;
+  self.ending = pool;
   NEXT(object_pool_destroy)(pool);
+  self.ending = outer;
 }
 
 void object_pool_put_all(object_pool_t *pool)
@@ -302,9 +406,16 @@ void *object_pool_get(object_pool_t *pool)
   return object;
 }
 
+/* Hooks of a pool that is being destroyed put nothing. */
+INLINE void note_put(const object_pool_t *pool, const void *object, const void *caller)
+{
+  if (pool && pool != self.ending)
+    RECORD_AS(recorder_only ? server_of_object(pool, object, caller) : pool, false, record_free(object));
+}
+
 void object_pool_put(object_pool_t *pool, void *object)
 {
-  RECORD_IN(pool, record_free(object));
+  note_put(pool, object, CALLER);
   NEXT(object_pool_put)(pool, object);
 }
 
@@ -321,6 +432,6 @@ size_t object_pool_get_batch(object_pool_t *pool, void **objects, size_t count)
 void object_pool_put_batch(object_pool_t *pool, void **objects, size_t count)
 {
   for (size_t i = 0; objects && i < count; i++)
-    RECORD_IN(pool, record_free(objects[i]));
+    note_put(pool, objects[i], CALLER);
   NEXT(object_pool_put_batch)(pool, objects, count);
 }

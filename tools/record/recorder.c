@@ -1,279 +1,241 @@
 /* SPDX-License-Identifier: MIT
  *
  * Each thread writes its events to a chunk of its own, without a lock. A signal's handler that allocates in the middle of that
- * finds the stream busy and is not recorded; nor is what the recorder itself leads to. */
+ * finds the thread busy and is not recorded; nor is what the recorder itself leads to. */
 #include "recorder.h"
 #include "os/os.h"
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 
-enum { WAITS_MOST = 1000 };
+__thread self_t self __attribute__((tls_model("initial-exec")));
 
-__thread stream_t stream __attribute__((tls_model("initial-exec")));
-
+uint32_t recorder_number;
 static uint64_t began_ns;
 static pthread_key_t key;
 
-static uint64_t now_ns(void)
+uint64_t clock_now(void)
 {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-uint64_t recorder_now(void) { return now_ns() - began_ns; }
+uint64_t recorder_now(void) { return clock_now() - began_ns; }
+void clock_begin(void) { began_ns = clock_now(); }
 
-void clock_begin(void) { began_ns = now_ns(); }
+void *take_memory(size_t bytes)
+{
+  void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return memory != MAP_FAILED ? memory : NULL;
+}
 
 /* ---- streams ---- */
 
-/* What threads that have ended wrote to. Others go on there: or each, however short, would take a chunk of the file. */
-enum { PARKED_MOST = 256 };
-typedef enum parked_state { PARKED_NONE, PARKED_CHANGES, PARKED_STREAM } parked_state_t;
-static struct {
-  uint32_t state; /* the acquire of who takes it pairs with the release of who put it */
-  stream_t stream;
-} parked[PARKED_MOST];
-static uint32_t streams, threads;
+static stream_t *streams; /* all there ever were */
+static uint32_t stream_count, thread_count;
 
-static bool change(size_t i, parked_state_t from)
+static stream_t *take_free(void)
 {
-  uint32_t expected = from;
-  return __atomic_load_n(&parked[i].state, __ATOMIC_RELAXED) == from &&
-         __atomic_compare_exchange_n(&parked[i].state, &expected, PARKED_CHANGES, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
-}
-
-static bool take_parked(void)
-{
-  for (size_t i = 0; i < PARKED_MOST; i++) {
-    if (!change(i, PARKED_STREAM))
-      continue;
-    const stream_t *from = &parked[i].stream;
-    stream.at = from->at, stream.end = from->end, stream.number = from->number;
-    stream.last_ns = from->last_ns, stream.last_place = from->last_place, stream.heap = from->heap;
-    __atomic_store_n(&parked[i].state, PARKED_NONE, __ATOMIC_RELEASE);
-    return true;
+  for (stream_t *of = __atomic_load_n(&streams, __ATOMIC_ACQUIRE); of; of = of->next) {
+    uint32_t state = STREAM_FREE;
+    if (__atomic_load_n(&of->state, __ATOMIC_RELAXED) == STREAM_FREE &&
+        __atomic_compare_exchange_n(&of->state, &state, STREAM_IN_EVENT, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+      return of;
   }
-  return false;
+  return NULL;
 }
 
-static bool put_parked(void)
+/* As many as there are threads at once, beside whose chunks a page is little. */
+static stream_t *make(void)
 {
-  for (size_t i = 0; i < PARKED_MOST; i++) {
-    if (!change(i, PARKED_NONE))
-      continue;
-    parked[i].stream = stream;
-    __atomic_store_n(&parked[i].state, PARKED_STREAM, __ATOMIC_RELEASE);
-    return true;
-  }
-  return false;
+  stream_t *of = take_memory(sizeof *of);
+  if (!of)
+    return NULL;
+  of->state = STREAM_IN_EVENT;
+  of->next = __atomic_load_n(&streams, __ATOMIC_RELAXED);
+  while (!__atomic_compare_exchange_n(&streams, &of->next, of, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {}
+  return of;
 }
 
-void stream_park(void)
+/* What the thread allocates after this, in other destructors, has a stream for each event. */
+static void end_thread(void *unused)
 {
-  if (stream.at && !put_parked())
-    file_give_chunk(stream.end - RECORDING_CHUNK);
-  stream.at = stream.end = NULL;
-  stream.number = 0;
-  stream.last_ns = 0;
-}
-
-/* ---- threads ----
- *
- * Threads that have a stream are in a list, for who stops the recording. The lock is held for a few steps, and by nobody who is
- * in an event that a signal's handler could interrupt to come here: a handler finds the thread busy. */
-
-static stream_t *watched;
-static uint32_t watched_lock;
-
-static void lock_watched(void)
-{
-  while (__atomic_exchange_n(&watched_lock, 1, __ATOMIC_ACQUIRE))
-    sched_yield();
-}
-
-static void unlock_watched(void) { __atomic_store_n(&watched_lock, 0, __ATOMIC_RELEASE); }
-
-static void enter_list(void)
-{
-  lock_watched();
-  stream.next = watched;
-  stream.previous = NULL;
-  if (watched)
-    watched->previous = &stream;
-  watched = &stream;
-  unlock_watched();
-}
-
-static void leave_list(void)
-{
-  lock_watched();
-  if (stream.next)
-    stream.next->previous = stream.previous;
-  if (stream.previous)
-    stream.previous->next = stream.next;
-  else
-    watched = stream.next;
-  unlock_watched();
-}
-
-/* What the thread allocates after this, in other destructors, takes a stream for each event. */
-static void end_stream(void *unused)
-{
+  stream_t *of = self.stream;
   (void)unused;
-  bool was_busy = stream.busy;
-  stream.busy = stream.has_ended = true;
-  leave_list();
-  stream_park();
-  stream.busy = was_busy;
-}
-
-static void watch_thread(void)
-{
-  if (stream.is_watched)
+  self.has_ended = true;
+  if (!of || self.busy)
     return;
-  stream.is_watched = true;
-  uint32_t number = __atomic_add_fetch(&threads, 1, __ATOMIC_RELAXED);
-  stream.thread = number < RECORDING_THREADS_MOST ? number : RECORDING_THREADS_MOST;
-  pthread_setspecific(key, &stream); /* any value but NULL */
-  enter_list();
+  self.stream = NULL;
+  __atomic_store_n(&of->state, STREAM_FREE, __ATOMIC_RELEASE);
 }
 
-bool streams_begin(void) { return pthread_key_create(&key, end_stream) == 0; }
+/* What frees alone may be the end of a thread, after the last destructor of a key: so that is no reason to wait for one. */
+stream_t *stream_take(bool keeps)
+{
+  int kept = errno;
+  stream_t *of = take_free();
+  of = of ? of : make();
+  if (of && keeps && !self.is_watched) {
+    self.is_watched = true;
+    pthread_setspecific(key, &self); /* any value but NULL */
+  }
+  if (!self.thread) {
+    uint32_t number = __atomic_add_fetch(&thread_count, 1, __ATOMIC_RELAXED);
+    self.thread = number < RECORDING_THREADS_MOST ? number : RECORDING_THREADS_MOST;
+  }
+  errno = kept;
+  return self.stream = of;
+}
 
-/* What a stream has is not written to any more. */
 static void end_chunk(stream_t *of)
 {
   if (of->at)
     file_give_chunk(of->end - RECORDING_CHUNK);
   of->at = of->end = NULL;
-  of->number = of->heap = 0;
-  of->last_ns = of->last_place = 0;
 }
 
-static bool wait_for(const stream_t *of)
+bool streams_begin(void) { return pthread_key_create(&key, end_thread) == 0; }
+
+/* False: it is not idle, or this thread's own. */
+static bool is_idle(const stream_t *of, uint64_t until)
 {
-  for (unsigned i = 0; __atomic_load_n(&of->busy, __ATOMIC_ACQUIRE); i++) {
-    if (of == &stream || i == WAITS_MOST)
+  while (__atomic_load_n(&of->state, __ATOMIC_ACQUIRE) == STREAM_IN_EVENT) {
+    if (of == self.stream || clock_now() > until)
       return false;
-    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
   }
   return true;
 }
 
-/* A thread that was just before its event sees that the recording is over, or is seen to be busy. */
-bool streams_end(void)
+/* The recording is off. Who was just before its event sees that, or is seen to be in it. */
+bool streams_end(unsigned most_ms)
 {
   bool are_idle = true;
+  uint64_t until = clock_now() + (uint64_t)most_ms * 1000000;
   if (!os_can_fence_others() || !os_fence_others())
     nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
-  lock_watched();
-  for (const stream_t *of = watched; of; of = of->next)
-    are_idle &= wait_for(of);
-  for (stream_t *of = watched; are_idle && of; of = of->next)
-    end_chunk(of);
-  unlock_watched();
-  for (size_t i = 0; are_idle && i < PARKED_MOST; i++)
-    if (change(i, PARKED_STREAM)) {
-      end_chunk(&parked[i].stream);
-      __atomic_store_n(&parked[i].state, PARKED_NONE, __ATOMIC_RELEASE);
-    }
+  for (stream_t *of = __atomic_load_n(&streams, __ATOMIC_ACQUIRE); of; of = of->next)
+    if (is_idle(of, until))
+      end_chunk(of);
+    else
+      are_idle = false;
   return are_idle;
 }
 
-/* Numbers of threads are theirs, and go on. */
-void streams_renew(void) { streams = 0; }
+void streams_renew(void)
+{
+  stream_count = 0;
+  recorder_number++;
+}
 
 /* The chunks are the parent's. If a signal's handler has forked in the middle of an event, that goes on in the child: into
- * memory of its own, which nobody reads. */
+ * memory of its own, which nobody reads. Streams of threads that are not here any more are left alone. */
 bool streams_go_on_in_child(void)
 {
-  bool is_watched = stream.is_watched && !stream.has_ended;
-  watched_lock = 0;
-  watched = is_watched ? &stream : NULL;
-  stream.next = stream.previous = NULL;
-  if (stream.busy) {
-    if (stream.end)
-      mmap(stream.end - RECORDING_CHUNK, RECORDING_CHUNK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
-           0);
+  stream_t *own = self.stream;
+  recorder_number++;
+  thread_count = self.thread = 0;
+  if (self.busy && own) {
+    if (own->end)
+      mmap(own->end - RECORDING_CHUNK, RECORDING_CHUNK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    own->next = NULL;
+    streams = own;
     return false;
   }
-  watched = NULL;
-  stream = (stream_t){.busy = true};
-  memset(parked, 0, sizeof parked);
-  streams = threads = 0;
-  return true;
+  for (stream_t *of = streams; of; of = of->next)
+    end_chunk(of);
+  streams = self.stream = NULL;
+  return !self.busy;
 }
 
 /* The times of a stream go on from one chunk to the next, so none is before the head's. */
 static bool begin_chunk(void)
 {
+  stream_t *of = self.stream;
   uint8_t *chunk = file_next_chunk();
   if (!chunk)
     return false;
   recording_chunk_t *chunk_head = (recording_chunk_t *)(void *)chunk;
-  if (stream.end)
-    file_give_chunk(stream.end - RECORDING_CHUNK);
-  if (!stream.number) {
-    stream.number = __atomic_add_fetch(&streams, 1, __ATOMIC_RELAXED);
-    stream.last_ns = recorder_now();
+  end_chunk(of);
+  if (!of->number) {
+    of->number = __atomic_add_fetch(&stream_count, 1, __ATOMIC_RELAXED);
+    of->last_ns = recorder_now();
   }
-  stream.at = chunk + sizeof *chunk_head;
-  stream.end = chunk + RECORDING_CHUNK;
-  stream.last_place = 0;
-  stream.heap = 0;
-  chunk_head->stream = stream.number;
-  chunk_head->thread = stream.thread;
-  chunk_head->from_ns = stream.last_ns;
+  of->at = chunk + sizeof *chunk_head;
+  of->end = chunk + RECORDING_CHUNK;
+  of->last_place = 0;
+  of->heap = 0;
+  of->is_fine = false;
+  of->thread = self.thread;
+  chunk_head->stream = of->number;
+  chunk_head->thread = of->thread;
+  chunk_head->from_ns = of->last_ns;
   __atomic_store_n(&chunk_head->mark, RECORDING_CHUNK_MARK, __ATOMIC_RELEASE);
   return true;
 }
 
-void stream_take(void)
+void stream_renew(void)
 {
+  stream_t *of = self.stream;
   int kept = errno;
-  watch_thread();
-  if (!take_parked())
+  if (of->recording != recorder_number) {
+    end_chunk(of);
+    of->number = 0;
+    of->recording = recorder_number;
+  }
+  if (!of->at)
     begin_chunk();
-  else if (stream_has_room(RECORDING_EVENT_MOST)) {
+  else if (of->thread != self.thread && stream_has_room(RECORDING_EVENT_MOST) && of->thread != self.thread) {
     uint8_t *first = begin_put();
-    put_number(stream.thread);
+    put_number(self.thread);
     end_put(first, RECORDING_THREAD);
+    of->thread = self.thread;
   }
   errno = kept;
 }
 
 /* The last byte of a chunk is never written, so that each chunk ends with a 0. */
-bool stream_has_room(size_t bytes) { return (size_t)(stream.end - stream.at) > bytes || begin_chunk(); }
+bool stream_has_room(size_t bytes) { return (size_t)(self.stream->end - self.stream->at) > bytes || begin_chunk(); }
 
 /* ---- events ---- */
 
 static void put_time(uint64_t now)
 {
-  put_number(now > stream.last_ns ? now - stream.last_ns : 0);
-  stream.last_ns = now > stream.last_ns ? now : stream.last_ns;
+  stream_t *of = self.stream;
+  put_number(now > of->last_ns ? now - of->last_ns : 0);
+  of->last_ns = now > of->last_ns ? now : of->last_ns;
 }
 
 static void put_address(const void *address)
 {
-  uint64_t place = (uintptr_t)address / 8;
-  put_difference(place, stream.last_place);
-  stream.last_place = place;
+  uint64_t place = self.stream->is_fine ? (uintptr_t)address : (uintptr_t)address / 8;
+  put_difference(place, self.stream->last_place);
+  self.stream->last_place = place;
+}
+
+/* Objects of fewer than eight bytes lie at any address. */
+static void admit(const void *address)
+{
+  stream_t *of = self.stream;
+  if (likely((uintptr_t)address % 8 == 0) || of->is_fine)
+    return;
+  put_byte(RECORDING_FINE);
+  of->is_fine = true;
+  of->last_place *= 8;
 }
 
 /* Which heap the next event is of, if that is another than before. */
 static void put_heap(uint32_t heap)
 {
-  if (stream.heap == heap)
+  if (self.stream->heap == heap)
     return;
   uint8_t *first = begin_put();
   put_number(heap);
   end_put(first, RECORDING_IN);
-  stream.heap = heap;
+  self.stream->heap = heap;
 }
 
 /* The site comes first: it may write itself, to this chunk or to the next. */
@@ -284,6 +246,7 @@ void record_block(uint32_t heap, recording_op_t op, const void *block, size_t si
   if (!stream_has_room(RECORDING_EVENT_MOST))
     return;
   put_heap(heap);
+  admit(block);
   uint8_t *first = begin_put();
   put_time(now);
   if (block)
@@ -300,31 +263,42 @@ void record_free(const void *block)
   uint64_t now = recorder_now();
   if (!stream_has_room(RECORDING_EVENT_MOST))
     return;
+  admit(block);
   uint8_t *first = begin_put();
   put_time(now);
   put_address(block);
   end_put(first, RECORDING_FREE);
 }
 
+/* Of a block that was there before the recording nothing is known. */
 void record_realloc(uint32_t heap, uint64_t began, const void *old, const void *block, size_t size, const void *caller)
 {
+  if (began < began_ns) {
+    record_block(heap, RECORDING_ALLOC, block, size, 1, caller);
+    return;
+  }
   uint64_t now = recorder_now();
   uint32_t site = site_of_caller(caller);
   if (!stream_has_room(RECORDING_EVENT_MOST))
     return;
   put_heap(heap);
+  admit(old);
+  admit(block);
   uint8_t *first = begin_put();
-  put_time(began);
+  put_time(began - began_ns);
   put_address(old);
-  put_number(now - stream.last_ns);
+  put_number(now > self.stream->last_ns ? now - self.stream->last_ns : 0);
   put_address(block);
   put_number(size);
   put_number(site);
   end_put(first, RECORDING_REALLOC);
 }
 
+/* Those that there was no room for have one number, and others of them go on. */
 void record_drop(uint32_t heap)
 {
+  if (heap == RECORDING_HEAPS_MOST)
+    return;
   uint64_t now = recorder_now();
   if (!stream_has_room(RECORDING_EVENT_MOST))
     return;

@@ -70,13 +70,14 @@ typedef enum recording_op {
   RECORDING_THREAD,  /* N              which thread writes here from now on */
   RECORDING_HEAP,    /* N N N N N bytes  its number, its parent's, its kind, its budget or the size of its objects; its name */
   RECORDING_IN,      /* N              of which heap is what is allocated here from now on, in this chunk */
+  RECORDING_FINE,    /*                addresses are whole ones from here on, in this chunk */
   RECORDING_DROP,    /* T N            all blocks of a heap end, and those of its object pools */
   RECORDING_OPS
 } recording_op_t;
 
-/* Heap 0 is malloc(), which nothing describes. Of the others what describes one may come after blocks of it, in the stream of
- * another thread. A number is one heap's, also where another is at the same address later. A block keeps its heap when it is
- * reallocated. */
+/* Heap 0 is malloc(), which nothing describes, and RECORDING_HEAPS_MOST all that there was no room for. Of the others what
+ * describes one may come after blocks of it, in the stream of another thread. A heap that is described once more is another, at
+ * the address of one whose blocks have all ended. What is reallocated is of the heap that the chunk is in then. */
 typedef enum recording_kind { RECORDING_KIND_HEAP, RECORDING_KIND_OBJECT_POOL, RECORDING_KINDS } recording_kind_t;
 
 #endif

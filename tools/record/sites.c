@@ -15,9 +15,9 @@ enum { PLACES_LOG2 = 20, PLACES = 1 << PLACES_LOG2, TAKEN_MOST = PLACES / 8 * 7,
 
 #define MIX 0x9e3779b97f4a7c15u
 
-/* Whole pages, of any size that there is, so that they can be given back. */
-static uint64_t sums[PLACES] __attribute__((aligned(64 << 10)));
-static uint32_t numbers[PLACES] __attribute__((aligned(64 << 10)));
+/* Taken at the first recording: a program that is linked with the recorder may lock all of its memory. */
+static uint64_t *sums; /* PLACES of each */
+static uint32_t *numbers;
 static uint32_t taken;   /* numbers, of stacks */
 static uint32_t entered; /* stacks and modules */
 static unsigned frames_most;
@@ -99,19 +99,27 @@ static bool full_name(const char *name, char full[RECORDING_NAME_MOST])
   return true;
 }
 
+/* The stack may be a coroutine's, of a few kilobytes, so the name is made in the chunk, behind where it will be. */
 static void write_module(const module_t *module)
 {
-  char name[RECORDING_NAME_MOST];
-  size_t length = full_name(module->name, name) ? strlen(name) : 0;
-  if (!length || !stream_has_room(64 + length))
+  enum { NUMBERS_MOST = 64 };
+  if (!stream_has_room(NUMBERS_MOST + RECORDING_NAME_MOST))
     return;
+  char *name = (char *)self.stream->at + NUMBERS_MOST;
+  size_t length = full_name(module->name, name) ? strlen(name) : 0;
+  if (!length) {
+    memset(name, 0, RECORDING_NAME_MOST);
+    return;
+  }
   uint8_t *first = begin_put();
   put_number(module->added);
   put_number(module->start);
   put_number(module->bytes);
   put_number(length);
-  memcpy(stream.at, name, length);
-  stream.at += length;
+  uint8_t *at = self.stream->at;
+  memmove(at, name, length);
+  memset(at + length, 0, (size_t)((uint8_t *)name + RECORDING_NAME_MOST - (at + length)));
+  self.stream->at += length;
   end_put(first, RECORDING_MODULE);
 }
 
@@ -242,15 +250,20 @@ static void empty(void *array, size_t bytes)
     memset(array, 0, bytes);
 }
 
-void sites_begin(unsigned frames)
+bool sites_begin(unsigned frames)
 {
   frames_most = frames < OS_STACK_MOST ? frames : OS_STACK_MOST;
+  sums = sums ? sums : take_memory(PLACES * sizeof *sums);
+  numbers = numbers ? numbers : take_memory(PLACES * sizeof *numbers);
+  if (!sums || !numbers)
+    return false;
   if (frames > 1)
     os_load_stacks();
   if (taken) {
-    empty(sums, sizeof sums);
-    empty(numbers, sizeof numbers);
+    empty(sums, PLACES * sizeof *sums);
+    empty(numbers, PLACES * sizeof *numbers);
     taken = entered = 0;
     loaded_before = 0;
   }
+  return true;
 }

@@ -19,8 +19,9 @@ uint8_t *recorder_is_on = &nowhere;
 const void *recorder_only;
 
 /* What the program has asked for. */
-typedef enum state { STATE_OFF, STATE_CHANGES, STATE_ON, STATE_STUCK } state_t;
+typedef enum state { STATE_OFF, STATE_CHANGES, STATE_ON } state_t;
 static state_t state;
+static pid_t recorded_process;
 
 /* PID:FRAMES:FILE. Programs clear their environment, and write over it, before they have children. */
 static char wish[PATH_MAX + 64];
@@ -60,33 +61,53 @@ static bool has_page(void)
   return true;
 }
 
-static void begin_tables(unsigned frames)
+static bool begin_tables(unsigned frames)
 {
+  streams_renew();
   clock_begin();
-  sites_begin(frames);
   heaps_begin();
+  return sites_begin(frames);
 }
 
 static void begin(void)
 {
   char path[PATH_MAX];
   unsigned frames = FRAMES_USUAL;
-  if (!read_wish(path, &frames) || !has_page())
+  if (!read_wish(path, &frames) || !has_page() || !begin_tables(frames))
     return;
-  begin_tables(frames);
   if (file_begin(path, frames))
-    *recorder_is_on = 1;
+    __atomic_store_n(recorder_is_on, 1, __ATOMIC_RELEASE);
 }
 
-static void go_on_in_child(void)
+/* A thread may be cancelled at what is called here, and would leave it half done. */
+static int keep_uncancelled(void)
+{
+  int before;
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+  return before;
+}
+static void let_cancel(int before) { pthread_setcancelstate(before, &before); }
+
+static bool become_child(void)
 {
   *recorder_is_on = 0;
   state = STATE_OFF;
   recorder_only = NULL;
-  if (!streams_go_on_in_child())
-    return;
-  begin();
-  stream.busy = false;
+  recorded_process = getpid();
+  file_go_on_in_child(self.busy);
+  return streams_go_on_in_child();
+}
+
+static void go_on_in_child(void)
+{
+  int before = keep_uncancelled();
+  bool was_busy = self.busy;
+  if (become_child()) {
+    self.busy = true;
+    begin();
+    self.busy = was_busy;
+  }
+  let_cancel(before);
 }
 
 void recorder_begin(void)
@@ -94,12 +115,13 @@ void recorder_begin(void)
   static uint32_t begun;
   if (!environ || __atomic_exchange_n(&begun, 1, __ATOMIC_RELAXED))
     return;
-  bool was_busy = stream.busy;
-  stream.busy = true;
+  bool was_busy = self.busy;
+  self.busy = true;
+  recorded_process = getpid();
   keep_wish();
   if (streams_begin() && pthread_atfork(NULL, NULL, go_on_in_child) == 0)
     begin();
-  stream.busy = was_busy;
+  self.busy = was_busy;
 }
 
 __attribute__((constructor)) static void load(void) { recorder_begin(); }
@@ -112,50 +134,82 @@ __attribute__((destructor)) static void unload(void)
 
 /* ---- what the program asks for ---- */
 
+enum { START_WAITS_MS = 100, STOP_WAITS_MS = 1000 };
+
 static bool try_state(state_t from, state_t to)
 {
   return __atomic_compare_exchange_n(&state, &from, to, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
-/* Says EBUSY where a thread did not come out of an event, as after a jump out of a signal's handler in the middle of one: it
- * might go on to write to what is there now. */
-static bool start(const void *only, int file)
+/* A recording that has ended by itself, on a disk that is full, leaves its state to who begins the next. */
+static bool may_change(void)
 {
-  recorder_begin();
-  if (*recorder_is_on || !try_state(STATE_OFF, STATE_CHANGES)) {
+  return !*recorder_is_on && (try_state(STATE_OFF, STATE_CHANGES) || try_state(STATE_ON, STATE_CHANGES));
+}
+
+/* A thread that is in an event of the last recording might go on to write to this one. */
+static bool start_inside(const void *only, int file)
+{
+  if (!may_change()) {
     errno = EBUSY;
     return false;
   }
-  bool was_busy = stream.busy, is_on = false;
-  stream.busy = true;
-  if (has_page()) {
-    begin_tables(FRAMES_USUAL);
-    streams_renew();
-    recorder_only = only;
+  bool is_on = false;
+  if (!streams_end(START_WAITS_MS))
+    errno = EBUSY;
+  else if (!has_page() || !begin_tables(FRAMES_USUAL))
+    errno = ENOMEM;
+  else
     is_on = file_begin_at(file, FRAMES_USUAL);
+  if (is_on) {
+    recorder_only = only;
+    __atomic_store_n(recorder_is_on, 1, __ATOMIC_RELEASE);
   }
   __atomic_store_n(&state, is_on ? STATE_ON : STATE_OFF, __ATOMIC_RELEASE);
-  stream.busy = was_busy;
-  if (is_on)
-    __atomic_store_n(recorder_is_on, 1, __ATOMIC_RELEASE);
   return is_on;
 }
 
-bool pool_record_start(int fd) { return start(NULL, fd); }
-bool pool_record_start_heap(pool_heap_t *heap, int fd) { return start(heap, fd); }
-bool pool_record_start_object_pool(object_pool_t *pool, int fd) { return start(pool, fd); }
+static bool start(const void *only, int file)
+{
+  recorder_begin();
+  int before = keep_uncancelled(), kept = errno;
+  if (getpid() != recorded_process) /* no handler of pthread_atfork() was called */
+    become_child();
+  bool was_busy = self.busy;
+  self.busy = true;
+  bool is_on = start_inside(only, file);
+  self.busy = was_busy;
+  let_cancel(before);
+  errno = is_on ? kept : errno;
+  return is_on;
+}
 
-/* Where threads do not come out of their events, nothing begins again. */
+static bool start_one(const void *only, int file)
+{
+  if (!only)
+    errno = EINVAL;
+  return only && start(only, file);
+}
+
+bool pool_record_start(int fd) { return start(NULL, fd); }
+bool pool_record_start_heap(pool_heap_t *heap, int fd) { return start_one(heap, fd); }
+bool pool_record_start_object_pool(object_pool_t *pool, int fd) { return start_one(pool, fd); }
+
 void pool_record_stop(void)
 {
-  int kept = errno;
-  if (try_state(STATE_ON, STATE_CHANGES)) {
+  int kept = errno, before = keep_uncancelled();
+  bool was_busy = self.busy;
+  self.busy = true;
+  if (getpid() == recorded_process && try_state(STATE_ON, STATE_CHANGES)) {
     bool was_on = __atomic_exchange_n(recorder_is_on, 0, __ATOMIC_SEQ_CST);
-    bool are_idle = streams_end();
+    streams_end(STOP_WAITS_MS);
+    recorder_only = NULL;
     if (was_on)
       file_end();
     file_close();
-    __atomic_store_n(&state, are_idle ? STATE_OFF : STATE_STUCK, __ATOMIC_RELEASE);
+    __atomic_store_n(&state, STATE_OFF, __ATOMIC_RELEASE);
   }
+  self.busy = was_busy;
+  let_cancel(before);
   errno = kept;
 }

@@ -28,8 +28,8 @@ static void count(run_t *run, uint32_t slot, int sign)
 static void *serve(const run_t *run, const act_t *act)
 {
   void *block = run->blocks[act->slot];
-  if (act->op == RECORDING_REALLOC)
-    return pool_heap_realloc(run->heap, block, act->size);
+  if (act->op == RECORDING_REALLOC) /* one to no bytes, which kept its block where it was recorded, would free it here */
+    return pool_heap_realloc(run->heap, block, act->size + !act->size);
   if (act->op == RECORDING_ALIGNED && act->alignment_log2 > 4)
     return pool_heap_aligned_alloc(run->heap, (size_t)1 << act->alignment_log2, act->size);
   return pool_heap_alloc(run->heap, act->size);

@@ -62,12 +62,20 @@ static uint32_t number_like(const heap_names_t *names, const heap_name_t *wanted
   return number;
 }
 
+static char *clean_copy(const char *text)
+{
+  char *copy = strdup(text);
+  if (copy)
+    recording_clean(copy);
+  return copy;
+}
+
 /* The name of an object pool is known where it was made alone. */
 static char *name_of(const event_t *event)
 {
   char *name = NULL;
   if (*event->name)
-    return strdup(event->name);
+    return clean_copy(event->name);
   if (event->kind == RECORDING_KIND_OBJECT_POOL && event->size)
     return asprintf(&name, "objects of %llu B", (unsigned long long)event->size) < 0 ? NULL : name;
   return strdup(event->kind == RECORDING_KIND_OBJECT_POOL ? "object pools" : "heaps without a name");
@@ -80,7 +88,9 @@ bool heap_names_describe(heap_names_t *names, const event_t *event)
     free(name.name);
     return name.name && !event->heap;
   }
-  uint32_t number = names->by_heap[event->heap], like = number ? number : number_like(names, &name);
+  uint32_t number = names->by_heap[event->heap];
+  bool is_late = number && !names->names[number].name;
+  uint32_t like = is_late ? number : number_like(names, &name);
   if (like == names->count)
     like = take_number(names);
   if (like == HEAP_NAMES_MOST - 1) {

@@ -148,7 +148,7 @@ static void put_realloc(merge_t *merge, event_t *event, branch_t *branch)
   describe(event, branch, RECORDING_REALLOC);
   event->slot = place->slot;
   slotted_t *slot = &merge->slots.slots[place->slot];
-  event->heap = slot->heap;
+  merge->file.no_memory |= !slots_rehome(&merge->slots, place->slot, next->heap);
   event->old_size = slot->size;
   slot->size = next->size;
   place->mover = 0;
@@ -304,17 +304,39 @@ static bool has_heap(merge_t *merge, uint32_t heap)
   return true;
 }
 
+static void leave_parent(heap_tree_t *heaps, uint32_t heap)
+{
+  heap_tree_t *pool = &heaps[heap];
+  if (!pool->parent)
+    return;
+  *(pool->previous_pool ? &heaps[pool->previous_pool].next_pool : &heaps[pool->parent].first_pool) = pool->next_pool;
+  if (pool->next_pool)
+    heaps[pool->next_pool].previous_pool = pool->previous_pool;
+  pool->parent = pool->next_pool = pool->previous_pool = 0;
+}
+
+/* Nothing is known of what malloc() is the parent of. */
+static void enter_parent(heap_tree_t *heaps, uint32_t heap, uint32_t parent)
+{
+  heap_tree_t *pool = &heaps[heap];
+  if (!heap || !parent)
+    return;
+  pool->parent = parent;
+  pool->next_pool = heaps[parent].first_pool;
+  if (pool->next_pool)
+    heaps[pool->next_pool].previous_pool = heap;
+  heaps[parent].first_pool = heap;
+}
+
 static void step_description(merge_t *merge, event_t *event)
 {
   const raw_event_t *next = &top(merge)->stream.next;
   uint32_t heap = next->heap, parent = next->parent;
   if (!has_heap(merge, heap > parent ? heap : parent))
     return;
-  if (next->kind == RECORDING_KIND_OBJECT_POOL && parent != heap && !merge->heaps[heap].is_in_one) {
-    merge->heaps[heap].is_in_one = true;
-    merge->heaps[heap].next_pool = merge->heaps[parent].first_pool;
-    merge->heaps[parent].first_pool = heap;
-  }
+  leave_parent(merge->heaps, heap);
+  if (next->kind == RECORDING_KIND_OBJECT_POOL && parent != heap)
+    enter_parent(merge->heaps, heap, parent);
   describe(event, top(merge), RECORDING_HEAP);
   event->parent = parent;
   event->kind = next->kind;
@@ -328,9 +350,9 @@ static place_t *find_dropped(merge_t *merge, uint32_t heap)
   place_t *place = slots_of_heap(&merge->slots, heap);
   if (place || heap >= merge->heap_count)
     return place;
-  heap_tree_t *tree = &merge->heaps[heap];
+  const heap_tree_t *tree = &merge->heaps[heap];
   while (tree->first_pool && !(place = slots_of_heap(&merge->slots, tree->first_pool)))
-    tree->first_pool = merge->heaps[tree->first_pool].next_pool;
+    leave_parent(merge->heaps, tree->first_pool);
   return place;
 }
 

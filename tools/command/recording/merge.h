@@ -21,11 +21,9 @@ typedef struct branch {
   uint32_t waits; /* of this event for those of others */
 } branch_t;
 
-/* Object pools go with the heap that they are in, so that finds them; 0: there is none (any more). Each begins as none of any
- * heap, and a number stands for one heap alone. */
+/* Object pools go with the heap that they are in, so that finds them; 0: there is none. */
 typedef struct heap_tree {
-  uint32_t first_pool, next_pool;
-  bool is_in_one;
+  uint32_t parent, first_pool, next_pool, previous_pool;
 } heap_tree_t;
 
 /* What is in the heap: the least `ns` is on top; of two, what waits for the other is below. */

@@ -51,8 +51,7 @@ static bool head_is_good(const recording_head_t *head, char why[256])
   return false;
 }
 
-/* Leaves nothing that a terminal obeys, or that is no character. */
-static void clean(char *text)
+void recording_clean(char *text)
 {
   for (unsigned char *at = (unsigned char *)text; *at;) {
     size_t length = utf8_length(at);
@@ -73,7 +72,7 @@ static void read_command(recording_facts_t *facts, char *text, size_t length)
     text[at] = text[at] ? text[at] : ' ';
   }
   text[at ? at - 1 : 0] = '\0';
-  clean(text);
+  recording_clean(text);
   facts->command = text;
 }
 

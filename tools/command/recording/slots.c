@@ -91,6 +91,19 @@ static void unlink_slot(slots_t *slots, const slotted_t *slot)
     slots->firsts[slot->heap] = slot->next;
 }
 
+bool slots_rehome(slots_t *slots, uint32_t number, uint32_t heap)
+{
+  slotted_t *slot = &slots->slots[number];
+  if (slot->heap == heap)
+    return true;
+  if (heap >= slots->heap_count && !grow_heaps(slots, heap))
+    return false;
+  unlink_slot(slots, slot);
+  slot->heap = heap;
+  link_slot(slots, number);
+  return true;
+}
+
 place_t *slots_of_heap(const slots_t *slots, uint32_t heap)
 {
   uint32_t first = heap < slots->heap_count ? slots->firsts[heap] : SLOT_NONE;

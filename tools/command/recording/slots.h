@@ -39,6 +39,9 @@ place_t *slots_find(const slots_t *slots, uint64_t address);
 /* A slot for a block where there is none; SLOT_NONE: no memory. */
 uint32_t slots_add(slots_t *slots, uint64_t address, uint64_t size, uint32_t heap);
 
+/* The block in the slot is of that heap from now on. False: no memory. */
+bool slots_rehome(slots_t *slots, uint32_t slot, uint32_t heap);
+
 /* The place of a block of that heap; NULL: there is none. */
 place_t *slots_of_heap(const slots_t *slots, uint32_t heap);
 

@@ -45,7 +45,7 @@ static bool get_address(stream_t *stream, uint64_t *address)
   if (!get(stream, &by))
     return false;
   stream->place += signed_of(by);
-  *address = stream->place * 8;
+  *address = stream->is_fine ? stream->place : stream->place * 8;
   return true;
 }
 
@@ -130,6 +130,9 @@ static bool get_event(stream_t *stream, raw_event_t *event)
     return get_description(stream, event);
   case RECORDING_IN:
     return get_heap(stream, &stream->heap);
+  case RECORDING_FINE:
+    stream->place *= stream->is_fine ? 1 : 8;
+    return stream->is_fine = true;
   case RECORDING_DROP:
     return get_time(stream) && get_heap(stream, &event->heap);
   default:
@@ -168,6 +171,7 @@ static bool read_chunk(stream_t *stream, int file)
   stream->place = 0;
   stream->thread = head.thread;
   stream->heap = 0;
+  stream->is_fine = false;
   return true;
 }
 
@@ -210,6 +214,9 @@ static bool read_event(stream_t *stream, stream_file_t *file)
   return is_whole && event.op != RECORDING_END;
 }
 
+/* Others only say how those are read that follow. */
+static bool is_event(recording_op_t op) { return op != RECORDING_THREAD && op != RECORDING_IN && op != RECORDING_FINE; }
+
 void stream_advance(stream_t *stream, stream_file_t *file)
 {
   for (;;) {
@@ -217,7 +224,7 @@ void stream_advance(stream_t *stream, stream_file_t *file)
       return;
     if (!read_event(stream, file))
       stream->at = NULL;
-    else if (stream->next.op != RECORDING_THREAD && stream->next.op != RECORDING_IN)
+    else if (is_event(stream->next.op))
       return;
   }
 }

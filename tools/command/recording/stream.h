@@ -34,6 +34,7 @@ typedef struct stream {
   const uint8_t *at, *end;
   uint64_t ns, place;
   uint32_t thread, heap; /* of what is allocated */
+  bool is_fine;          /* addresses are whole ones, and not eighths */
   raw_event_t next;
 } stream_t;
 
