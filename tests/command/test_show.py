@@ -1,18 +1,15 @@
 # SPDX-License-Identifier: MIT
 """tidepool show: the places of a program that allocates at known ones, as text and as a page."""
 
-import html.parser
 import json
 import os
 import re
 import shutil
-import subprocess
 
 import pytest
 
-from sharing import SECONDS, fixture_tidepool   # pylint: disable=unused-import
-
-EMPTY = {"meta", "line", "path", "br"}
+from pages import Tags, fixture_browse, fixture_copy, fixture_shown, needs_browser, needs_names   # pylint: disable=unused-import
+from sharing import fixture_tidepool   # pylint: disable=unused-import
 
 
 @pytest.fixture(name="record")
@@ -27,9 +24,6 @@ def fixture_record(request, tidepool, tmp_path):
 @pytest.fixture(name="recording")
 def fixture_recording(record):
     return record("shown.recording", "a</script><b>&'\"")
-
-
-needs_names = pytest.mark.skipif(not shutil.which("addr2line"), reason="addr2line is not here")
 
 
 def part(text, title):
@@ -62,27 +56,6 @@ def test_so_many_places(tidepool, recording):
     assert [len(part(text, title)[1]) for title in ("live at the end: ", "live at the peak", "allocated: ")] == [1, 1, 1]
 
 
-class Tags(html.parser.HTMLParser):
-    def __init__(self):
-        super().__init__()
-        self.open, self.scripts, self.links = [], [], []
-
-    def handle_starttag(self, tag, attrs):
-        self.links += [value for name, value in attrs if name in ("src", "href")]
-        if tag not in EMPTY:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attrs):
-        """It is empty."""
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        if self.open and self.open[-1] == "script":
-            self.scripts.append(data)
-
-
 def page_of(tidepool, recording):
     page = recording.with_suffix(".html")
     done = tidepool("show", "-o", page, recording)
@@ -106,13 +79,11 @@ def test_the_page(tidepool, recording):
         assert len(leaks) == 1 and leaks[0][0] == 100000 and leaks[0][1][-2:] == ["main", "leak_some"]
 
 
-@pytest.mark.skipif(not shutil.which("chromium"), reason="chromium is not here")
-def test_the_page_in_a_browser(tidepool, recording, tmp_path):
-    page = page_of(tidepool, recording)
-    done = subprocess.run(["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/profile",
-                           "--dump-dom", page.as_uri()], capture_output=True, text=True, timeout=SECONDS, check=True)
-    assert re.search(r'<div id="flame"[^>]*>(<div [^>]*>[^<]*</div>){4}', done.stdout)
-    assert 'title="take_large\n9.5 MiB' in done.stdout or not shutil.which("addr2line")
+@needs_browser
+def test_the_page_in_a_browser(tidepool, recording, browse):
+    dom = browse(page_of(tidepool, recording))
+    assert re.search(r'<div id="flame"[^>]*>(<div [^>]*>[^<]*</div>){4}', dom)
+    assert re.search(r'title="take_large\n9.54? MiB', dom) or not shutil.which("addr2line")
 
 
 def test_a_page_that_cannot_be_written(tidepool, recording):
@@ -125,6 +96,18 @@ def test_without_names(tidepool, recording, tmp_path):
     done = tidepool("show", recording, env={**os.environ, "PATH": str(tmp_path)})
     assert done.stderr == "tidepool: show: addr2line(1) is not there, so functions have no names\n"
     assert re.search(r"100  shown\+0x[0-9a-f]+ < shown\+0x", done.stdout)
+
+
+@needs_names
+@pytest.mark.parametrize("how", ("removed", "replaced", "written"))
+def test_another_program_than_was_recorded(request, tidepool, copy, tmp_path, how):
+    library = os.path.abspath(request.config.getoption("--library"))
+    tidepool("record", "--library", library, "-o", tmp_path / "recording", tmp_path / "program")
+    assert "leak_some < main" in tidepool("show", tmp_path / "recording").stdout
+    reason = copy(how)
+    done = tidepool("show", tmp_path / "recording")
+    assert done.stderr == "tidepool: show: " + reason
+    assert "leak_some" not in done.stdout and re.search(r"  program\+0x[0-9a-f]+ < program\+0x", done.stdout)
 
 
 def test_without_stacks(request, tidepool, tmp_path):

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 
 extern char **environ;
@@ -44,7 +43,8 @@ static void add_module(callers_t *callers, const event_t *event)
   if (callers->module_count == MODULES_MOST || is_newest(callers, event))
     return;
   callers->modules = grown(callers->modules, callers->module_count + 1, sizeof *callers->modules);
-  callers->modules[callers->module_count++] = (module_t){event->address, event->size, event->added, strdup(event->name)};
+  callers->modules[callers->module_count++] =
+    (module_t){.start = event->address, .bytes = event->size, .added = event->added, .name = strdup(event->name)};
 }
 
 static void add_stack(callers_t *callers, const event_t *event)
@@ -170,17 +170,22 @@ static void name_by_place(const callers_t *callers, const named_t *named, char n
 
 /* ---- addr2line ---- */
 
-static uint64_t ns_of(struct timespec time) { return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec; }
-
-/* A file that was written since is not the one that the program ran. */
-static bool is_file(callers_t *callers, const char *path)
+/* A module may be code that the kernel has put there, which has no file. */
+static bool is_file(callers_t *callers, const module_t *module, uint64_t ns)
 {
-  struct stat about;
-  if (stat(path, &about) != 0 || !S_ISREG(about.st_mode))
-    return false;
-  if (ns_of(about.st_mtim) <= callers->ended_ns)
-    return true;
-  callers->changed = path;
+  file_state_t state = symbols_file_state(module->name, module->inode, ns);
+  if (state == FILE_CHANGED)
+    callers->changed = module->name;
+  if (state == FILE_GONE && *module->name == '/')
+    callers->gone = module->name;
+  return state == FILE_SAME;
+}
+
+static bool is_in_stacks(const addresses_t *addresses, size_t module)
+{
+  for (size_t i = 0; i < addresses->count; i++)
+    if (addresses->of[i].module == module)
+      return true;
   return false;
 }
 
@@ -287,9 +292,8 @@ static void find_same(callers_t *callers)
   free(order);
 }
 
-void callers_name(callers_t *callers, uint64_t ended_ns, const char *command)
+void callers_name(callers_t *callers, uint64_t ns, const char *command)
 {
-  callers->ended_ns = ended_ns;
   addresses_t addresses = collect(callers);
   table_t table = {.size = 16};
   while (table.size < 2 * addresses.count)
@@ -303,7 +307,7 @@ void callers_name(callers_t *callers, uint64_t ended_ns, const char *command)
     addresses.of[i].name = number_of(callers, &table, name);
   }
   for (size_t i = 0; i < callers->module_count && !callers->no_tool; i++)
-    if (is_file(callers, callers->modules[i].name))
+    if (is_in_stacks(&addresses, i) && is_file(callers, &callers->modules[i], ns))
       ask_of_module(callers, &table, &addresses, i);
   name_stacks(callers, &addresses);
   find_same(callers);
@@ -313,6 +317,8 @@ void callers_name(callers_t *callers, uint64_t ended_ns, const char *command)
     command_say("%s: addr2line(1) is not there, so functions have no names", command);
   if (callers->changed)
     command_say("%s: %s has changed since it was recorded, so its functions have no names", command, callers->changed);
+  if (callers->gone)
+    command_say("%s: %s is not there any more, so its functions have no names", command, callers->gone);
 }
 
 void callers_free(callers_t *callers)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The stacks of a recording, and the names of the functions in them. */
+ * The stacks of a recording or of a profile, and the names of the functions in them. */
 #ifndef CALLERS_H
 #define CALLERS_H
 
@@ -8,7 +8,8 @@
 
 typedef struct module {
   uint64_t start, bytes, added;
-  char *name; /* of the file */
+  uint64_t inode; /* 0: not known */
+  char *name;     /* of the file */
 } module_t;
 
 typedef struct call_stack {
@@ -27,16 +28,16 @@ typedef struct callers {
   char **names;   /* of functions, each once; "file+0x1234" where it is not known */
   size_t name_count;
   bool no_tool;        /* addr2line(1) is not there */
-  uint64_t ended_ns;   /* when the recording ended, since 1970 */
-  const char *changed; /* a file that is another one since; NULL: none is */
+  const char *changed; /* a file that is another one since, or NULL */
+  const char *gone;    /* one that is not there any more */
 } callers_t;
 
 /* A trace_visit_fn, with a callers_t. */
 void callers_visit(const event_t *event, void *callers);
 
-/* Asks addr2line(1), where it is there, and makes names of addresses. `ended_ns` is when the recording ended: files that are
- * newer are others. What keeps functions from having names is said by the command of that name. */
-void callers_name(callers_t *callers, uint64_t ended_ns, const char *command);
+/* Asks addr2line(1), where it is there, and makes names of addresses. A file that was changed after `ns` is another one than
+ * the program ran: its functions have no names. What keeps functions from having them is said by the command of that name. */
+void callers_name(callers_t *callers, uint64_t ns, const char *command);
 void callers_free(callers_t *callers);
 
 #endif

@@ -150,7 +150,7 @@ static void print_kind(places_t *places, const show_t shows[2], sum_t sum, const
 static void read_one(show_t *show, const char *path)
 {
   trace_read(&show->trace, "diff", path, callers_visit, &show->callers);
-  callers_name(&show->callers, show->trace.facts.head.started_ns + show->trace.facts.last_ns, "diff");
+  callers_name(&show->callers, show->trace.facts.head.started_ns, "diff");
   show_sum(show);
 }
 

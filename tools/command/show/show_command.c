@@ -61,7 +61,7 @@ int command_show(int count, char **given)
   show_t show = {.path = NULL};
   argp_parse(&argp, count, given, 0, NULL, &arguments);
   trace_read(&show.trace, "show", arguments.path, callers_visit, &show.callers);
-  callers_name(&show.callers, show.trace.facts.head.started_ns + show.trace.facts.last_ns, "show");
+  callers_name(&show.callers, show.trace.facts.head.started_ns, "show");
   show_sum(&show);
   if (arguments.page)
     write_page(&show, arguments.page);

@@ -91,21 +91,30 @@ static symbols_t *read_table(file_t file, const ElfW(Shdr) * table)
   return symbols;
 }
 
-symbols_t *symbols_open(const char *path)
+/* False: it is empty, or no file. */
+static bool map_file(const char *path, file_t *file)
 {
   struct stat about;
-  ElfW(Shdr) table = {0};
-  int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (descriptor < 0)
-    return NULL;
+    return false;
   bool is_file = fstat(descriptor, &about) == 0 && S_ISREG(about.st_mode) && about.st_size > 0;
   void *mapped = is_file ? mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, descriptor, 0) : MAP_FAILED;
   close(descriptor);
-  if (mapped == MAP_FAILED)
+  *file = (file_t){mapped, (size_t)about.st_size};
+  return mapped != MAP_FAILED;
+}
+
+static void unmap_file(file_t file) { munmap((void *)(uintptr_t)file.bytes, file.size); }
+
+symbols_t *symbols_open(const char *path)
+{
+  ElfW(Shdr) table = {0};
+  file_t file;
+  if (!map_file(path, &file))
     return NULL;
-  file_t file = {mapped, (size_t)about.st_size};
   symbols_t *symbols = find_table(file, &table) ? read_table(file, &table) : NULL;
-  munmap(mapped, file.size);
+  unmap_file(file);
   return symbols;
 }
 
@@ -127,4 +136,49 @@ void symbols_close(symbols_t *symbols)
   if (symbols)
     free(symbols->functions);
   free(symbols);
+}
+
+/* ---- the file ---- */
+
+static uint64_t ns_of(struct timespec time) { return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec; }
+
+file_state_t symbols_file_state(const char *path, uint64_t inode, uint64_t ns)
+{
+  struct stat about;
+  if (stat(path, &about) != 0 || !S_ISREG(about.st_mode))
+    return FILE_GONE;
+  bool is_same = (!inode || about.st_ino == inode) && ns_of(about.st_mtim) <= ns && ns_of(about.st_ctim) <= ns;
+  return is_same ? FILE_SAME : FILE_CHANGED;
+}
+
+static bool find_segment(file_t file, uint64_t offset, uint64_t *address)
+{
+  ElfW(Ehdr) header;
+  ElfW(Phdr) segment;
+  const void *at = part(file, 0, sizeof header);
+  if (!is_right(at))
+    return false;
+  memcpy(&header, at, sizeof header);
+  for (unsigned i = 0; i < header.e_phnum; i++) {
+    at = part(file, header.e_phoff + (uint64_t)i * sizeof segment, sizeof segment);
+    if (!at)
+      break;
+    memcpy(&segment, at, sizeof segment);
+    uint64_t page = offset - segment.p_offset + 0xffff; /* a mapping begins at a page, of up to 64 KiB */
+    if (segment.p_type == PT_LOAD && (segment.p_flags & PF_X) && page < segment.p_filesz + 0xffff) {
+      *address = segment.p_vaddr + (offset - segment.p_offset);
+      return true;
+    }
+  }
+  return false;
+}
+
+bool symbols_address(const char *path, uint64_t offset, uint64_t *address)
+{
+  file_t file;
+  if (!map_file(path, &file))
+    return false;
+  bool found = find_segment(file, offset, address);
+  unmap_file(file);
+  return found;
 }

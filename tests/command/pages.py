@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: MIT
+"""What tests of show share: a program, and another one in its place; the tags of pages, and a browser that runs their scripts."""
+
+import html.parser
+import os
+import shutil
+import subprocess
+import time
+
+import pytest
+
+from sharing import SECONDS
+
+EMPTY = {"meta", "line", "path", "br"}
+needs_browser = pytest.mark.skipif(not shutil.which("chromium"), reason="chromium is not here")
+needs_names = pytest.mark.skipif(not shutil.which("addr2line"), reason="addr2line is not here")
+
+
+@pytest.fixture(name="browse")
+def fixture_browse(tmp_path):
+    def browse(page):
+        """The page as the browser has it once its scripts have run."""
+        done = subprocess.run(["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/browser",
+                               "--dump-dom", page.as_uri()], capture_output=True, text=True, timeout=SECONDS, check=True)
+        return done.stdout
+    return browse
+
+
+@pytest.fixture(name="shown")
+def fixture_shown(request):
+    return os.path.abspath(request.config.getoption("--shown"))
+
+
+@pytest.fixture(name="copy")
+def fixture_copy(shown, tmp_path):
+    """A program, and another one of the same size which is older by its date, as one that a package installs."""
+    def replace(how):
+        program = tmp_path / "program"
+        if how == "removed":
+            program.unlink()
+            return f"{program} is not there any more, so its functions have no names\n"
+        if how == "replaced":
+            shutil.copy2(shown, tmp_path / "new")
+            (tmp_path / "new").replace(program)
+        else:
+            time.sleep(.02)   # as fine as the clock of a file system is
+            program.write_bytes(program.read_bytes())
+        os.utime(program, (1, 1))
+        return f"{program} has changed since it was recorded, so its functions have no names\n"
+    shutil.copy2(shown, tmp_path / "program")
+    return replace
+
+
+class Tags(html.parser.HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.open, self.scripts, self.links = [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.links += [value for name, value in attrs if name in ("src", "href")]
+        if tag not in EMPTY:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        """It is empty."""
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] == "script":
+            self.scripts.append(data)
