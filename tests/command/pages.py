@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What tests of show share: a program, and another one in its place; the tags of pages, and a browser that runs their scripts."""
+"""What tests of show share: a program, and another one in its place; the tags of pages, and a browser for their scripts."""
 
 import html.parser
 import os

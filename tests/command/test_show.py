@@ -8,7 +8,8 @@ import shutil
 
 import pytest
 
-from pages import Tags, fixture_browse, fixture_copy, fixture_shown, needs_browser, needs_names   # pylint: disable=unused-import
+from pages import (Tags, fixture_browse, fixture_copy, fixture_shown,   # pylint: disable=unused-import
+                   needs_browser, needs_names)
 from sharing import fixture_tidepool   # pylint: disable=unused-import
 
 

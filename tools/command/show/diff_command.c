@@ -76,13 +76,13 @@ typedef struct places {
 
 static void add_all(places_t *places, const show_t *show, bool is_after)
 {
-  size_t sites = show->callers.stack_count + !show->callers.stack_count;
+  size_t sites = show_site_count(show);
   places->of = reallocarray(places->of, places->count + sites, sizeof *places->of);
   if (!places->of)
     command_fail(COMMAND_FAILED, "diff: no memory");
   for (size_t i = 0; i < sites; i++) {
     const total_t *total = &show->sites[i];
-    if (total->blocks[SUM_ALLOCATED])
+    if (!total_is_none(total))
       places->of[places->count++] = (stack_place_t){show, (uint32_t)i, is_after ? NULL : total, is_after ? total : NULL};
   }
 }
@@ -147,11 +147,15 @@ static void print_kind(places_t *places, const show_t shows[2], sum_t sum, const
     print_place(&places->of[i], sum, stdout);
 }
 
-static void read_one(show_t *show, const char *path)
+/* A profile is an estimate, of stacks that end elsewhere: each place would differ. */
+static void read_both(show_t shows[2], const arguments_t *arguments)
 {
-  trace_read(&show->trace, "diff", path, callers_visit, &show->callers);
-  callers_name(&show->callers, show->trace.facts.head.started_ns, "diff");
-  show_sum(show);
+  show_read(&shows[0], "diff", arguments->before);
+  show_read(&shows[1], "diff", arguments->after);
+  if (shows[0].is_profile != shows[1].is_profile)
+    command_fail(1, "diff: %s is a profile, %s is a recording, and these cannot be compared",
+                 shows[0].is_profile ? arguments->before : arguments->after,
+                 shows[0].is_profile ? arguments->after : arguments->before);
 }
 
 int command_diff(int count, char **given)
@@ -160,30 +164,25 @@ int command_diff(int count, char **given)
     .options = options,
     .parser = parse,
     .args_doc = "BEFORE AFTER",
-    .doc =
-      "Print by what AFTER is more than BEFORE, two files of tidepool record: of what was live at the peak, of what was live "
-      "at the end, and in all, place by place.\v"
-      "The exit status is 1 if one of them is no recording.",
+    .doc = "Print by what AFTER is more than BEFORE, two files of tidepool record: of what was live at the peak, of what was "
+           "live at the end, and in all, place by place. Or two profiles: of what was in use, and in all.\v"
+           "The exit status is 1 if one of them is no recording and no profile, or is of another kind.",
   };
   arguments_t arguments = {.places = PLACES_USUAL};
-  show_t shows[2] = {{.path = NULL}, {.path = NULL}};
+  show_t shows[2];
   places_t places = {NULL, 0};
   argp_parse(&argp, count, given, 0, NULL, &arguments);
-  read_one(&shows[0], arguments.before);
-  read_one(&shows[1], arguments.after);
+  read_both(shows, &arguments);
   add_all(&places, &shows[0], false);
   add_all(&places, &shows[1], true);
   join(&places);
-  print_kind(&places, shows, SUM_PEAK, "live at the peak", arguments.places);
-  print_kind(&places, shows, SUM_END, "live at the end", arguments.places);
-  print_kind(&places, shows, SUM_ALLOCATED, "allocated", arguments.places);
+  const show_t *least = &shows[shows[1].kind_count < shows[0].kind_count]; /* what one has not cannot be compared */
+  for (size_t i = 0; i < least->kind_count; i++)
+    print_kind(&places, shows, least->kinds[i].sum, least->kinds[i].name, arguments.places);
   if (fflush(stdout) != 0 || ferror(stdout))
     command_fail(COMMAND_FAILED, "diff: %s", strerror(errno));
   free(places.of);
-  for (int i = 0; i < 2; i++) {
-    free(shows[i].sites);
-    callers_free(&shows[i].callers);
-    trace_free(&shows[i].trace);
-  }
+  for (int i = 0; i < 2; i++)
+    show_free(&shows[i]);
   return 0;
 }

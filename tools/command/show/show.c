@@ -167,7 +167,7 @@ static void print_stack(const show_t *show, uint32_t site, FILE *to)
 
 static void print_sites(const show_t *show, sum_t sum, const char *title, size_t most, FILE *to)
 {
-  size_t count = show->callers.stack_count + !show->callers.stack_count;
+  size_t count = show_site_count(show);
   uint32_t *order = take_array(count, sizeof *order);
   for (size_t i = 0; i < count; i++)
     order[i] = (uint32_t)i;
@@ -181,7 +181,6 @@ static void print_sites(const show_t *show, sum_t sum, const char *title, size_t
   for (size_t i = 0; i < count && i < most && show->sites[order[i]].blocks[sum]; i++) {
     const total_t *total = &show->sites[order[i]];
     fprintf(to, "%10s %5.1f %% %10llu  ", command_bytes(room, (double)total->bytes[sum]),
-
             show->all.bytes[sum] ? 100.0 * (double)total->bytes[sum] / (double)show->all.bytes[sum] : 0,
             (unsigned long long)total->blocks[sum]);
     print_stack(show, order[i], to);
@@ -192,23 +191,40 @@ static void print_sites(const show_t *show, sum_t sum, const char *title, size_t
 static size_t count_places(const show_t *show)
 {
   size_t count = 0;
-  for (size_t i = 0; i < show->callers.stack_count + !show->callers.stack_count; i++)
-    count += show->sites[i].blocks[SUM_ALLOCATED] != 0;
+  for (size_t i = 0; i < show_site_count(show); i++)
+    count += !total_is_none(&show->sites[i]);
   return count;
+}
+
+void show_print_samples(const show_t *show, FILE *to)
+{
+  if (show->distance)
+    fprintf(to, "Estimates by a sample of one byte in %llu on average, which hit %llu blocks in use and %llu in all.",
+            (unsigned long long)show->distance, (unsigned long long)show->sampled[SUM_END],
+            (unsigned long long)show->sampled[SUM_ALLOCATED]);
+  else
+    fputs("Each block is in the profile.", to);
 }
 
 void show_print(const show_t *show, FILE *to, size_t sites)
 {
   char when[64];
-  fprintf(to, "%s\n%zu calls, %zu places, %.3f s\n", show->trace.program, show->trace.count, count_places(show),
-          (double)show->trace.facts.last_ns / 1e9);
+  command_print(show->title, to);
+  if (show->is_profile) {
+    fprintf(to, "\n%zu places. ", count_places(show));
+    show_print_samples(show, to);
+  } else
+    fprintf(to, "\n%zu calls, %zu places, %.3f s", show->trace.count, count_places(show),
+            (double)show->trace.facts.last_ns / 1e9);
+  fputc('\n', to);
   if (heaps_are_several(show)) {
     heap_total_t *heaps = heaps_sum(show);
     heaps_print(show, heaps, to);
     free(heaps);
   }
-  snprintf(when, sizeof when, "live at the peak, after %.3f s", (double)show->peak_ns / 1e9);
-  print_sites(show, SUM_PEAK, when, sites, to);
-  print_sites(show, SUM_END, "live at the end", sites, to);
-  print_sites(show, SUM_ALLOCATED, "allocated", sites, to);
+  for (size_t i = 0; i < show->kind_count; i++) {
+    bool is_peak = show->kinds[i].sum == SUM_PEAK;
+    snprintf(when, sizeof when, "%s, after %.3f s", show->kinds[i].name, (double)show->peak_ns / 1e9);
+    print_sites(show, show->kinds[i].sum, is_peak ? when : show->kinds[i].name, sites, to);
+  }
 }

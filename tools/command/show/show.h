@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a recording is shown as: sums by site, memory over time, and how long blocks of which size lived. */
+ * What a recording is shown as: sums by site, memory over time, and how long blocks of which size lived. Of a profile there are
+ * the sums of what was live when it was written, and of what had been allocated. */
 #ifndef SHOW_H
 #define SHOW_H
 
@@ -24,17 +25,43 @@ typedef struct point {
   uint64_t ns, bytes, blocks;
 } point_t;
 
+/* One kind of sums that a file has, and how it is called. */
+typedef struct kind {
+  sum_t sum;
+  const char *name;
+} kind_t;
+
 typedef struct show {
-  const char *path;
-  trace_t trace;
+  char *title;
+  bool is_profile;
+  kind_t kinds[SUMS];
+  size_t kind_count;
   callers_t callers;
   total_t *sites; /* as many as callers.stack_count, and 1 at least */
   total_t all;
+
+  /* of a profile */
+  uint64_t distance;      /* of two samples, in bytes; 0: each block is in it */
+  uint64_t sampled[SUMS]; /* blocks from which the sums are reckoned */
+
+  /* of a recording */
+  trace_t trace;
   uint64_t peak_ns;
   point_t points[POINTS + 1]; /* the most that was live in each part of the time */
   size_t point_count;
   uint64_t lives[SIZE_ROWS][LIFE_COLUMNS]; /* blocks by the logarithm of their size, and how long they lived */
 } show_t;
+
+/* Reads a recording or a profile, with names and sums. What is neither ends the program; `command` is the name of the
+ * subcommand. */
+void show_read(show_t *show, const char *command, const char *path);
+void show_free(show_t *show);
+
+size_t show_site_count(const show_t *show); /* one at least */
+static inline bool total_is_none(const total_t *total) { return !total->blocks[SUM_END] && !total->blocks[SUM_ALLOCATED]; }
+
+/* A profile in words. */
+void show_print_samples(const show_t *show, FILE *to);
 
 void show_sum(show_t *show);
 void show_print(const show_t *show, FILE *to, size_t sites);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * tidepool show: where a recorded program allocated what was live at its peak, at its end, and in all. */
+ * tidepool show: where a program allocated what was live at its peak, at its end, and in all, by a recording; or what was in
+ * use and what had been allocated, by a profile. */
 #include "command.h"
+#include "page.h"
 #include "show.h"
 #include <argp.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { SITES_USUAL = 20 };
@@ -16,7 +17,10 @@ typedef struct arguments {
 } arguments_t;
 
 static const struct argp_option options[] = {
-  {.name = "output", .key = 'o', .arg = "FILE.html", .doc = "write a page with a flame graph and a timeline, and no text"},
+  {.name = "output",
+   .key = 'o',
+   .arg = "FILE.html",
+   .doc = "write a page with a flame graph, and of a recording a timeline, and no text"},
   {.name = "number", .key = 'n', .arg = "NUMBER", .doc = "print so many places of each kind (20)"},
   {0}};
 
@@ -35,42 +39,29 @@ static error_t parse(int key, char *argument, struct argp_state *state)
   }
 }
 
-static void write_page(const show_t *show, const char *path)
-{
-  FILE *to = fopen(path, "we");
-  if (!to)
-    command_fail(COMMAND_FAILED, "show: %s: %s", path, strerror(errno));
-  show_write_page(show, to);
-  bool failed = ferror(to);
-  if (fclose(to) != 0 || failed)
-    command_fail(COMMAND_FAILED, "show: %s: %s", path, strerror(errno ? errno : EIO));
-}
-
 int command_show(int count, char **given)
 {
   static const struct argp argp = {
     .options = options,
     .parser = parse,
     .args_doc = "FILE",
-    .doc =
-      "Show where a program allocated what was live at its peak, what was live at its end, and most, as tidepool record has "
-      "written it to FILE. Functions have names where addr2line finds them.\v"
-      "The exit status is 1 if FILE is no recording.",
+    .doc = "Show where a program allocated, by FILE: a recording of tidepool record, with what was live at its peak and at its "
+           "end and with all, or a profile of tidepool run --profile, with what was in use and all. Functions have names where "
+           "addr2line finds them.\v"
+           "The exit status is 1 if FILE is no recording and no profile.",
   };
   arguments_t arguments = {.sites = SITES_USUAL};
-  show_t show = {.path = NULL};
+  show_t show;
   argp_parse(&argp, count, given, 0, NULL, &arguments);
-  trace_read(&show.trace, "show", arguments.path, callers_visit, &show.callers);
-  callers_name(&show.callers, show.trace.facts.head.started_ns, "show");
-  show_sum(&show);
-  if (arguments.page)
-    write_page(&show, arguments.page);
-  else
+  show_read(&show, "show", arguments.path);
+  if (arguments.page) {
+    FILE *page = page_create("show", arguments.page);
+    show_write_page(&show, page);
+    page_close(page, "show", arguments.page);
+  } else
     show_print(&show, stdout, arguments.sites);
   if (fflush(stdout) != 0 || ferror(stdout))
     command_fail(COMMAND_FAILED, "show: %s", strerror(errno));
-  free(show.sites);
-  callers_free(&show.callers);
-  trace_free(&show.trace);
+  show_free(&show);
   return 0;
 }

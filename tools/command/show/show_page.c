@@ -2,49 +2,10 @@
  *
  * One page that needs nothing else: the timeline and the tables are there as they are, and a script makes the flame graph of
  * the stacks, which stand behind it as data. */
-#include "command.h"
+#include "flame.h"
+#include "page.h"
 #include "show.h"
 #include <inttypes.h>
-
-/* Inside a script as well: nothing in it ends one. */
-static void write_quoted(const char *text, FILE *to)
-{
-  fputc('"', to);
-  for (; *text; text++) {
-    unsigned char byte = (unsigned char)*text;
-    if (byte < ' ' || byte == '"' || byte == '\\' || byte == '<' || byte == '>' || byte == '&' || byte == 0x7f)
-      fprintf(to, "\\u%04x", byte);
-    else
-      fputc(byte, to);
-  }
-  fputc('"', to);
-}
-
-static void write_text(const char *text, FILE *to)
-{
-  for (; *text; text++)
-    if (*text == '<' || *text == '>' || *text == '&')
-      fprintf(to, "&#%d;", *text);
-    else
-      fputc((unsigned char)*text < ' ' ? ' ' : *text, to);
-}
-
-static void write_size(uint64_t bytes, FILE *to)
-{
-  char room[COMMAND_BYTES];
-  fputs(command_bytes(room, (double)bytes), to);
-}
-
-static const char style[] =
-  "body{font:14px/1.4 system-ui,sans-serif;margin:1.5em auto;max-width:1200px;padding:0 1em;color:#1b2a33;background:#fff}"
-  "h1{font-size:1.3em;overflow-wrap:anywhere}h2{font-size:1.1em;margin:1.6em 0 .4em}"
-  "table{border-collapse:collapse}td,th{padding:.1em .6em;text-align:right;font-variant-numeric:tabular-nums}"
-  "td:last-child.s,th.s{text-align:left}.s{font-family:ui-monospace,monospace;font-size:.9em;overflow-wrap:anywhere}"
-  "#flame{position:relative;width:100%;overflow:hidden;font:11px/17px ui-monospace,monospace}"
-  "#flame div{position:absolute;height:17px;box-sizing:border-box;border:1px solid #fff;padding:0 3px;overflow:hidden;"
-  "white-space:nowrap;cursor:pointer;color:#1b2a33}"
-  "button{font:inherit;margin-right:.4em}button.on{font-weight:bold}svg{width:100%;height:auto}"
-  "@media print{button{display:none}body{max-width:none}}";
 
 /* ---- over time ---- */
 
@@ -65,9 +26,9 @@ static void write_lines(const show_t *show, FILE *to)
   for (int i = 0; i <= 4; i++) {
     uint64_t bytes = show->all.bytes[SUM_PEAK] / 4 * (uint64_t)i;
     double y = y_of(show, bytes);
-    fprintf(to, "<line x1='%d' x2='%d' y1='%.1f' y2='%.1f' stroke='#dde4e8'/>", LEFT, WIDTH, y, y);
+    fprintf(to, "<line x1='%d' x2='%d' y1='%.1f' y2='%.1f' stroke='var(--line)'/>", LEFT, WIDTH, y, y);
     fprintf(to, "<text x='%d' y='%.1f' text-anchor='end' font-size='12'>", LEFT - 6, y + 4);
-    write_size(bytes, to);
+    page_bytes(bytes, to);
     fputs("</text>", to);
     double seconds = (double)show->trace.facts.last_ns / 4e9 * i;
     fprintf(to, "<text x='%.1f' y='%d' text-anchor='%s' font-size='12'>%.3g s</text>", LEFT + (WIDTH - LEFT) / 4.0 * i,
@@ -80,12 +41,12 @@ static void write_timeline(const show_t *show, FILE *to)
   fprintf(to, "<h2>Live bytes over time</h2>\n<svg viewBox='0 0 %d %d' role='img' aria-label='live bytes over time'>", WIDTH,
           HEIGHT);
   write_lines(show, to);
-  fprintf(to, "<path fill='#7fb2c9' stroke='#2b6f8f' d='M%d %d", LEFT, HEIGHT - BOTTOM);
+  fprintf(to, "<path fill='var(--bar)' stroke='var(--edge)' d='M%d %d", LEFT, HEIGHT - BOTTOM);
   for (size_t i = 0; i < show->point_count; i++)
     fprintf(to, "L%.1f %.1f", x_of(show, show->points[i].ns), y_of(show, show->points[i].bytes));
   fprintf(to, "L%d %dZ'/>", WIDTH, HEIGHT - BOTTOM);
-  fprintf(to, "<line x1='%.1f' x2='%.1f' y1='10' y2='%d' stroke='#c0392b' stroke-dasharray='3'/>", x_of(show, show->peak_ns),
-          x_of(show, show->peak_ns), HEIGHT - BOTTOM);
+  fprintf(to, "<line x1='%.1f' x2='%.1f' y1='10' y2='%d' stroke='var(--mark)' stroke-dasharray='3'/>",
+          x_of(show, show->peak_ns), x_of(show, show->peak_ns), HEIGHT - BOTTOM);
   fputs("</svg>\n", to);
 }
 
@@ -108,7 +69,7 @@ static void write_lives(const show_t *show, FILE *to)
       continue;
     fputs("<tr><th>", to);
     if (row + 1 < SIZE_ROWS)
-      write_size((uint64_t)16 << row, to);
+      page_bytes((uint64_t)16 << row, to);
     else
       fputs("more", to);
     fputs("</th>", to);
@@ -126,83 +87,87 @@ static void write_lives(const show_t *show, FILE *to)
 
 /* ---- stacks ---- */
 
-static void write_data(const show_t *show, FILE *to)
+/* Bytes of each kind, and then blocks: of a recording calls, and of a profile what the kinds of bytes are. */
+static void write_kinds(const show_t *show, FILE *to)
 {
-  fputs("<script>\nconst names=[", to);
-  for (size_t i = 0; i < show->callers.name_count; i++) {
-    fputs(i ? "," : "", to);
-    write_quoted(show->callers.names[i], to);
-  }
-  fputs("];\nconst sites=[", to);
-  for (size_t i = 0; i < show->callers.stack_count + !show->callers.stack_count; i++) {
-    const total_t *t = &show->sites[i];
-    if (!t->blocks[SUM_ALLOCATED])
-      continue;
-    fprintf(to, "[[%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 "],[", t->bytes[SUM_PEAK], t->bytes[SUM_END],
-            t->bytes[SUM_ALLOCATED], t->blocks[SUM_ALLOCATED]);
-    const call_stack_t *stack = i < show->callers.stack_count ? &show->callers.stacks[i] : NULL;
-    for (uint32_t k = stack ? stack->count : 0; k--;)
-      fprintf(to, "%" PRIu32 "%s", stack->names[k], k ? "," : "");
-    fputs("]],\n", to);
-  }
-  fputs("];\n", to);
+  fputs("const kinds=[", to);
+  for (size_t i = 0; i < show->kind_count; i++)
+    fprintf(to, "%s[\"%s\",1]", i ? "," : "", show->kinds[i].name);
+  for (size_t i = 0; show->is_profile && i < show->kind_count; i++)
+    fprintf(to, ",[\"blocks %s\",0]", show->kinds[i].name);
+  fputs(show->is_profile ? "];\n" : ",[\"calls\",0]];\n", to);
 }
 
-/* The outermost function is at the top; what a click is on takes the whole width. */
+static void write_sums(const show_t *show, const total_t *total, FILE *to)
+{
+  for (size_t i = 0; i < show->kind_count; i++)
+    fprintf(to, "%s%" PRIu64, i ? "," : "", total->bytes[show->kinds[i].sum]);
+  for (size_t i = 0; show->is_profile && i < show->kind_count; i++)
+    fprintf(to, ",%" PRIu64, total->blocks[show->kinds[i].sum]);
+  if (!show->is_profile)
+    fprintf(to, ",%" PRIu64, total->blocks[SUM_ALLOCATED]);
+}
+
 static const char script[] =
-  "const kinds=['live at the peak','live at the end','allocated','calls'];let kind=0;\n"
-  "const flame=document.getElementById('flame'),choice=document.getElementById('kinds');\n"
-  "function size(n){if(kind==3)return n.toLocaleString();const u=['B','KiB','MiB','GiB','TiB'];let i=0;\n"
-  " while(n>=1024&&i<4){n/=1024;i++}return n.toFixed(i&&n<100?1:0)+' '+u[i]}\n"
-  "function tree(){const root={name:'all',sum:0,below:new Map()};\n"
-  " for(const [sums,frames] of sites){const n=sums[kind];if(!n)continue;let at=root;root.sum+=n;\n"
-  "  for(const f of frames){let b=at.below.get(f);\n"
-  "   if(!b){b={name:names[f],sum:0,below:new Map(),above:at};at.below.set(f,b)}b.sum+=n;at=b}}\n"
-  " return root}\n"
-  "function color(name){let h=0;for(const c of name)h=(h*31+c.charCodeAt(0))|0;\n"
-  " return `hsl(${190+(h>>>0)%40} ${35+(h>>>6)%25}% ${72+(h>>>12)%14}%)`}\n"
-  "function draw(top,whole){let deepest=0;flame.replaceChildren();\n"
-  " const put=(node,x,width,depth)=>{if(width<.05)return;deepest=Math.max(deepest,depth);\n"
-  "  const box=document.createElement('div');\n"
-  "  box.style.cssText=`left:${x}%;width:${width}%;top:${depth*17}px;background:${color(node.name)}`;\n"
-  "  box.textContent=node.name;box.title=`${node.name}\\n${size(node.sum)}, ${(100*node.sum/whole).toFixed(1)} %`;\n"
-  "  box.onclick=()=>draw(node==top&&node.above?node.above:node,whole);flame.append(box);\n"
-  "  for(const b of [...node.below.values()].sort((p,q)=>q.sum-p.sum)){\n"
-  "   const w=width*b.sum/node.sum;put(b,x,w,depth+1);x+=w}};\n"
-  " if(top.sum)put(top,0,100,0);flame.style.height=(deepest+1)*17+'px'}\n"
-  "function choose(k){kind=k;[...choice.children].forEach((b,i)=>b.className=i==k?'on':'');\n"
-  " const t=tree();draw(t,t.sum)}\n"
-  "kinds.forEach((name,i)=>{const b=document.createElement('button');b.textContent=name;b.onclick=()=>choose(i);\n"
-  " choice.append(b)});\n"
-  "choose(0);\n";
+  "const weight=sums=>sums[kind],note=()=>{},chosen=()=>{};\n"
+  "const say=(node,whole)=>`${node.name}\\n${size(node.sum)}, ${(100*node.sum/whole).toFixed(1)} %`;\n"
+  "function color({name}){let h=0;for(const c of name)h=(h*31+c.charCodeAt(0))|0;\n"
+  " return `hsl(${190+(h>>>0)%40} ${35+(h>>>6)%25}% ${72+(h>>>12)%14}%)`}\n";
+
+static void write_data(const show_t *show, FILE *to)
+{
+  fputs("<script>\n", to);
+  write_kinds(show, to);
+  fputs("const names=[", to);
+  flame_write_names(&show->callers, 0, to);
+  fputs("];\nconst sites=[", to);
+  for (size_t i = 0; i < show_site_count(show); i++) {
+    if (total_is_none(&show->sites[i]))
+      continue;
+    fputs("[[", to);
+    write_sums(show, &show->sites[i], to);
+    fputs("],[", to);
+    flame_write_stack(i < show->callers.stack_count ? &show->callers.stacks[i] : NULL, 0, to);
+    fputs("]],\n", to);
+  }
+  fprintf(to, "];\n%s", script);
+}
 
 static void write_totals(const show_t *show, FILE *to)
 {
-  static const char *const names[SUMS] = {"live at the peak", "live at the end", "allocated"};
   fputs("<table>", to);
-  for (sum_t sum = 0; sum < SUMS; sum++) {
-    fprintf(to, "<tr><th>%s</th><td>", names[sum]);
-    write_size(show->all.bytes[sum], to);
-    fprintf(to, "</td><td>%" PRIu64 " blocks</td></tr>", show->all.blocks[sum]);
+  for (size_t i = 0; i < show->kind_count; i++) {
+    fprintf(to, "<tr><th>%s</th><td>", show->kinds[i].name);
+    page_bytes(show->all.bytes[show->kinds[i].sum], to);
+    fprintf(to, "</td><td>%" PRIu64 " blocks</td></tr>", show->all.blocks[show->kinds[i].sum]);
   }
   fputs("</table>\n", to);
 }
 
+static void write_summary(const show_t *show, FILE *to)
+{
+  fputs("<p>", to);
+  if (show->is_profile)
+    show_print_samples(show, to);
+  else
+    fprintf(to, "%zu calls in %.3f s, the most live after %.3f s.", show->trace.count, (double)show->trace.facts.last_ns / 1e9,
+            (double)show->peak_ns / 1e9);
+  fputs("</p>\n", to);
+}
+
+/* A profile knows neither of times nor of lives. */
 void show_write_page(const show_t *show, FILE *to)
 {
-  fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>tidepool: ", to);
-  write_text(show->trace.program, to);
-  fprintf(to, "</title>\n<style>%s</style></head><body>\n<h1>", style);
-  write_text(show->trace.program, to);
-  fprintf(to, "</h1>\n<p>%zu calls in %.3f s, the most live after %.3f s.</p>\n", show->trace.count,
-          (double)show->trace.facts.last_ns / 1e9, (double)show->peak_ns / 1e9);
+  page_begin(show->title, to);
+  write_summary(show, to);
   write_totals(show, to);
-  write_timeline(show, to);
-  fputs("<h2>Where it was allocated</h2>\n<p id=\"kinds\"></p>\n<div id=\"flame\"></div>\n"
-        "<noscript><p>The stacks need a script to be drawn: <code>tidepool show</code> without <code>-o</code> prints them.</p>"
-        "</noscript>\n",
-        to);
-  write_lives(show, to);
+  if (!show->is_profile)
+    write_timeline(show, to);
+  fputs("<h2>Where it was allocated</h2>\n", to);
+  flame_write_place(to);
+  if (!show->is_profile)
+    write_lives(show, to);
   write_data(show, to);
-  fprintf(to, "%s</script>\n</body></html>\n", script);
+  flame_end(to);
+  page_end(to);
 }

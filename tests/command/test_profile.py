@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: MIT
+"""tidepool show and diff of profiles: what is reckoned from them, pages, other forms, files that hold anything; and programs
+that are others since."""
+
+import gzip
+import json
+import math
+import os
+import re
+import shutil
+import subprocess
+import time
+
+import pytest
+
+from pages import (Tags, fixture_browse, fixture_copy, fixture_shown,   # pylint: disable=unused-import
+                   needs_browser, needs_names)
+from sharing import SECONDS, fixture_tidepool   # pylint: disable=unused-import
+from test_show import part
+
+TAIL = "\nMAPPED_LIBRARIES:\n00400000-00452000 r-xp 00000000 08:02 173521      /nowhere/server\n"
+SHORT = "heap profile: 2: 9 [3: 10] @ heapprofile\n2: 9 [3: 10] @ 0x401234 0x401300\n" + TAIL
+
+
+@pytest.fixture(name="profile")
+def fixture_profile(request, tidepool, shown, tmp_path):
+    def profile(name, argument, program=shown, sample_bytes=2048):
+        file = tmp_path / name
+        library = os.path.abspath(request.config.getoption("--library"))
+        tidepool("run", "--library", library, "--profile", file, "-o", f"sample_bytes={sample_bytes}", program, argument)
+        return file
+    return profile
+
+
+@pytest.fixture(name="written")
+def fixture_written(tmp_path):
+    def written(text):
+        file = tmp_path / "written.heap"
+        file.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return file
+    return written
+
+
+def reckoned(file):
+    """Blocks and bytes of each line, in use and in all, by the formula of google-pprof."""
+    text = file.read_text()
+    distance = int(re.search(r"heap_v2/(\d+)", text)[1])
+    for line in text[:text.index("MAPPED_LIBRARIES")].splitlines()[1:]:
+        for blocks, size in re.findall(r"(\d+): *(\d+)", line):
+            factor = 1 / (1 - math.exp(-int(size) / int(blocks) / distance)) if int(blocks) else 0
+            yield int(blocks) * factor, int(size) * factor
+
+
+@needs_names
+def test_what_is_reckoned(tidepool, profile):
+    file = profile("sampled", "x")
+    lines = list(reckoned(file))
+    text = tidepool("show", file).stdout
+    for title, lines in (("in use: ", lines[::2]), ("allocated: ", lines[1::2])):
+        blocks, places = part(text, title)
+        assert abs(blocks - sum(count for count, _ in lines)) <= len(lines) / 2
+        assert sum(count for count, _ in places) == blocks
+    assert places[0][1][:3] == ["take_large", "have_a_peak", "main"] and 30000 < blocks < 50000
+
+
+@needs_names
+def test_each_block(tidepool, profile):
+    text = tidepool("show", profile("exact", "more", sample_bytes=1)).stdout
+    assert "Each block is in the profile." in text
+    assert part(text, "in use: ")[1][0][0] == 200 and part(text, "in use: ")[1][0][1][:2] == ["leak_some", "main"]
+    assert (40000, "churn") in [(count, stack[0]) for count, stack in part(text, "allocated: ")[1]]
+
+
+@pytest.mark.skipif(not shutil.which("google-pprof"), reason="google-pprof is not here")
+def test_the_same_as_pprof(tidepool, profile, shown):
+    file = profile("compared", "x")
+    done = subprocess.run(["google-pprof", "--text", "--show_bytes", "--alloc_space", shown, file], capture_output=True,
+                          text=True, timeout=SECONDS, check=True)
+    total, churned = (int(re.search(pattern, done.stdout, re.M)[1]) for pattern in (r"^Total: (\d+) B", r"^ *(\d+).* churn$"))
+    page = page_of(tidepool, file)
+    sites, names = data_of(page)
+    assert abs(sum(sums[1] for sums, _ in sites) - total) <= 8
+    assert abs(sum(sums[1] for sums, frames in sites if names[frames[-1]] == "churn") - churned) <= 8
+
+
+# ---- the page ----
+
+def page_of(tidepool, file):
+    page = file.with_suffix(".html")
+    tidepool("show", "-o", page, file)
+    return page.read_text()
+
+
+def data_of(text):
+    names = json.loads(re.search(r"const names=(\[.*?\]);\n", text)[1])
+    return json.loads(re.sub(r",\n\]$", "]", re.search(r"const sites=(\[.*?\]);\nconst", text, re.S)[1])), names
+
+
+def test_the_page(tidepool, profile):
+    text = page_of(tidepool, profile("sampled", "x"))
+    tags = Tags()
+    tags.feed(text)
+    assert not tags.open and not tags.links and len(tags.scripts) == 1 and "http" not in text
+    assert '["in use",1],["allocated",1],["blocks in use",0],["blocks allocated",0]]' in text
+    assert "over time" not in text and "lived" not in text and "<svg" not in text
+    sites, names = data_of(text)
+    assert all(len(sums) == 4 and all(frame < len(names) for frame in frames) for sums, frames in sites)
+
+
+@needs_browser
+def test_the_page_in_a_browser(tidepool, profile, browse):
+    file = profile("sampled", "x")
+    page = file.with_suffix(".html")
+    tidepool("show", "-o", page, file)
+    dom = browse(page)
+    assert re.search(r'<div id="flame"[^>]*>(<div [^>]*>[^<]*</div>){4}', dom)
+    assert re.search(r'<button class="on">in use</button><button( class="")?>allocated</button>', dom)
+    assert not shutil.which("addr2line") or re.search(r'title="leak_some\n[\d.]+ KiB, 100.0 %', dom)
+
+
+# ---- diff ----
+
+@needs_names
+def test_what_is_more(tidepool, profile):
+    before, after = profile("before", "x", sample_bytes=1), profile("after", "more", sample_bytes=1)
+    text = tidepool("diff", before, after).stdout
+    assert "\nin use: +  97.7 KiB +100 blocks\n+  97.7 KiB        +100  leak_some < main" in text
+    assert len(tidepool("diff", before, before).stdout.splitlines()) == 4
+
+
+def test_a_profile_and_a_recording(request, tidepool, shown, profile, tmp_path):
+    library = os.path.abspath(request.config.getoption("--library"))
+    recording, file = tmp_path / "recording", profile("sampled", "x")
+    tidepool("record", "--library", library, "-o", recording, shown)
+    for files in ((recording, file), (file, recording)):
+        done = tidepool("diff", *files, check=False)
+        assert done.returncode == 1 and not done.stdout
+        assert done.stderr == f"tidepool: diff: {file} is a profile, {recording} is a recording, and these cannot be compared\n"
+
+
+# ---- other forms ----
+
+JEMALLOC = """heap_v2/524288
+  t*: 5: 10485760 [0: 0]
+  t0: 5: 10485760 [0: 0]
+@ 0x401234 0x401300
+  t*: 1: 2097152 [0: 0]
+  t0: 1: 2097152 [0: 0]
+@ 0x401300
+  t*: 4: 8388608 [0: 0]
+  t0: 4: 8388608 [0: 0]
+"""
+
+
+def test_jemallocs(tidepool, written):
+    """It does not count what was freed, unless it is told so, and then there is nothing to say of it."""
+    done = tidepool("show", written(JEMALLOC + TAIL))
+    assert "is not there any more" in done.stderr and "\nin use: 10.2 MiB in 5 blocks\n" in done.stdout
+    assert "8.15 MiB  80.0 %          4  server+0x1300\n" in done.stdout and "\nallocated" not in done.stdout
+    assert '[["in use",1],["blocks in use",0]]' in page_of(tidepool, written(JEMALLOC + TAIL))
+    text = JEMALLOC.replace("[0: 0]", "[7: 14680064]")
+    assert "\nallocated: 28.5 MiB in 14 blocks\n" in tidepool("show", written(text + TAIL)).stdout
+
+
+@pytest.mark.parametrize("text, reason", (
+    (gzip.compress(b"anything"), "it is compressed; of profiles text is read, as tidepool, gperftools and jemalloc write it"),
+    ("heap profile: 1: 2 [3: 4] @ heap/1048576\n", "it is a profile of another kind: heap_v2 and heapprofile are read"),
+    ("heap profile: 1: 2 [3: 4] @ growthz/1\n", "it is a profile of another kind: heap_v2 and heapprofile are read"),
+    ("heap profile: 1: 2 [3: 4] @ heap_v2/0\n", "its first line is none of a profile"),
+    ("heap profile: -1: 2 [3: 4] @ heap_v2/1\n", "its first line is none of a profile"),
+    ("heap profile: 1: 99999999999999999999999 [3: 4] @ heap_v2/1\n", "its first line is none of a profile"),
+    ("heap_v2/x\n", "its first line is none of a profile"),
+    ("heap profile: " + "1" * 100000 + "\n", "its first line is none of a profile"),
+    ("heap profile: 1: 2 [3: 4] @ heap_v2/5242", "it is cut off in its first line"),
+    ("--- symbol\n", "it is no recording and no profile"), (b"\xff\x00" * 5000, "it is no recording and no profile"),
+    ("tide", "it is no recording and no profile"), ("", "it is empty")), ids=lambda value: repr(value[:40]))
+def test_what_is_none(tidepool, written, text, reason):
+    file = written(text)
+    for arguments in ((), ("-o", file.with_suffix(".html"))):
+        done = tidepool("show", *arguments, file, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (1, "", f"tidepool: show: {file}: {reason}\n")
+    assert not file.with_suffix(".html").exists()
+
+
+@pytest.mark.parametrize("line", (
+    "x", "1: 2 [3: 4]", "1: 2 [3: 4] @ 12", "1: 2 [3: 4] @ 0x", "1: 2 [3: 4] @ 0x10000000000000000", "1 2 [3: 4] @ 0x1",
+    "1: 281474976710657 [3: 4] @ 0x1", "1: 2 [3: 4] @" + " 0x1" * 257, "1" * 1000000, "1: 2 [3: 4] @ 0x1\0",
+    "-1: 2 [3: 4] @ 0x1", "1: 2 [3: 4] @ 0x1\x1b[2J"), ids=lambda line: repr(line[:40]))
+def test_bad_lines(tidepool, written, line):
+    first, rest = SHORT.split("\n", 1)
+    done = tidepool("show", written(f"{first}\n{line}\n{rest}"))
+    assert "1 lines in it are none of a profile, and left out\n" in done.stderr and "\x1b" not in done.stdout + done.stderr
+    assert "\nin use: 9 B in 2 blocks\n" in done.stdout and "\nallocated: 10 B in 3 blocks\n" in done.stdout
+
+
+def test_numbers_that_no_program_has(tidepool, written):
+    """Together they would be more than a number can be."""
+    line = "1: 1 [281474976710656: 281474976710656] @ 0x1\n"
+    text = "heap profile: 9: 9 [0: 0] @ heap_v2/281474976710656\n" + line * 9 + TAIL
+    done = tidepool("show", written(text))
+    assert "9 lines in it are none of a profile" in done.stderr and "\nin use: 0 B in 0 blocks" in done.stdout
+
+
+def test_cut_off(tidepool, written):
+    for length in (SHORT.index("\n2: 9") + 1, SHORT.index(" 0x401300"), SHORT.index("\nMAPPED") + 1):
+        done = tidepool("show", written(SHORT[:length]))
+        assert done.stderr.endswith(": it is cut off, so nothing in it has a name\n")
+    assert re.search(r"in use: 9 B in 2 blocks\n +9 B 100.0 % +2  0x401234 < 0x401300\n", done.stdout)
+    done = tidepool("show", written(SHORT[:-5]))
+    assert done.stderr.endswith(": it is cut off\n") and "  0x401234 < 0x401300" in done.stdout
+
+
+def test_sums_that_differ(tidepool, written):
+    assert "its places have not the sums that it says" in tidepool("show", written(SHORT.replace("2: 9", "2: 8", 1))).stderr
+
+
+def test_a_pipe_is_not_waited_for(tidepool, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    done = tidepool("show", tmp_path / "pipe", check=False)
+    assert done.returncode == 1 and "it is no file of a disk" in done.stderr
+
+
+# ---- names that others made ----
+
+ODD = "odd</script><script>alert(1)</script><b>&\"'\\"
+
+
+@pytest.fixture(name="odd_names")
+def fixture_odd_names(tmp_path):
+    """An addr2line with which each function is called so."""
+    tool = tmp_path / "tools" / "addr2line"
+    tool.parent.mkdir()
+    (tmp_path / "answer").write_text(ODD + "\x1b[2J\n/a.c:1\n")
+    tool.write_text(f"#!/bin/sh\nwhile read -r line; do cat {tmp_path}/answer; done\n")
+    tool.chmod(0o755)
+    return {**os.environ, "PATH": f"{tool.parent}:{os.environ['PATH']}"}
+
+
+def test_names_are_quoted(tidepool, profile, odd_names):
+    file = profile("<script><b>", "x")
+    page = file.parent / "page.html"
+    tidepool("show", "-o", page, file, env=odd_names)
+    text = page.read_text()
+    tags = Tags()
+    tags.feed(text)
+    assert not tags.open and len(tags.scripts) == 1 and "<b>" not in text and "alert(1)<" not in text
+    assert "&#60;script&#62;&#60;b&#62;</h1>" in text and ODD + "\x1b[2J" in data_of(text)[1]
+    done = tidepool("show", file, env=odd_names)
+    assert ODD + "?[2J < " in done.stdout and "\x1b" not in done.stdout
+
+
+def test_paths_are_not_obeyed(tidepool, written):
+    text = SHORT.replace("/nowhere/server", "/nowhere/\x1b[2J</script><b>")
+    done = tidepool("show", written(text))
+    assert "script><b>+0x1234 < script><b>+0x1300" in done.stdout and "\x1b" not in done.stdout + done.stderr
+    page = page_of(tidepool, written(text.replace("</", "<")))
+    assert "<b>" not in page and "\\u003cb\\u003e+0x1234" in page
+
+
+# ---- programs that are others since ----
+
+@needs_names
+@pytest.mark.parametrize("how", ("removed", "replaced", "written"))
+def test_another_program(tidepool, profile, copy, tmp_path, how):
+    file = profile("sampled", "x", program=tmp_path / "program")
+    assert "leak_some < main" in tidepool("show", file).stdout
+    reason = copy(how)
+    done = tidepool("show", file)
+    assert done.stderr == "tidepool: show: " + reason
+    assert "leak_some" not in done.stdout and re.search(r"  program\+0x[0-9a-f]+ < program\+0x", done.stdout)
+
+
+@needs_names
+def test_a_profile_that_was_copied(tidepool, profile, copy, tmp_path):
+    """It is younger than the program that has come since, but that is another file."""
+    file = profile("sampled", "x", program=tmp_path / "program")
+    copy("replaced")
+    copied = shutil.copyfile(file, tmp_path / "copied")
+    later = time.time() + 1000
+    os.utime(copied, (later, later))
+    done = tidepool("show", copied)
+    assert "has changed since" in done.stderr and "leak_some" not in done.stdout
