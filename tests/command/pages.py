@@ -51,6 +51,20 @@ def fixture_copy(shown, tmp_path):
     return replace
 
 
+ODD = "odd</script><script>alert(1)</script><b>&\"'\\"
+
+
+@pytest.fixture(name="odd_names")
+def fixture_odd_names(tmp_path):
+    """An addr2line with which each function is called so."""
+    tool = tmp_path / "tools" / "addr2line"
+    tool.parent.mkdir()
+    (tmp_path / "answer").write_text(ODD + "\x1b[2J\n/a.c:1\n")
+    tool.write_text(f"#!/bin/sh\nwhile read -r line; do cat {tmp_path}/answer; done\n")
+    tool.chmod(0o755)
+    return {**os.environ, "PATH": f"{tool.parent}:{os.environ['PATH']}"}
+
+
 class Tags(html.parser.HTMLParser):
     def __init__(self):
         super().__init__()

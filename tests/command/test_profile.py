@@ -13,8 +13,8 @@ import time
 
 import pytest
 
-from pages import (Tags, fixture_browse, fixture_copy, fixture_shown,   # pylint: disable=unused-import
-                   needs_browser, needs_names)
+from pages import (Tags, fixture_browse, fixture_copy, fixture_odd_names,   # pylint: disable=unused-import
+                   fixture_shown, needs_browser, needs_names, ODD)
 from sharing import SECONDS, fixture_tidepool   # pylint: disable=unused-import
 from test_show import part
 
@@ -221,20 +221,6 @@ def test_a_pipe_is_not_waited_for(tidepool, tmp_path):
 
 
 # ---- names that others made ----
-
-ODD = "odd</script><script>alert(1)</script><b>&\"'\\"
-
-
-@pytest.fixture(name="odd_names")
-def fixture_odd_names(tmp_path):
-    """An addr2line with which each function is called so."""
-    tool = tmp_path / "tools" / "addr2line"
-    tool.parent.mkdir()
-    (tmp_path / "answer").write_text(ODD + "\x1b[2J\n/a.c:1\n")
-    tool.write_text(f"#!/bin/sh\nwhile read -r line; do cat {tmp_path}/answer; done\n")
-    tool.chmod(0o755)
-    return {**os.environ, "PATH": f"{tool.parent}:{os.environ['PATH']}"}
-
 
 def test_names_are_quoted(tidepool, profile, odd_names):
     file = profile("<script><b>", "x")

@@ -113,7 +113,7 @@ _tidepool_diff() {
   [ "$current" != = ] || current=''
   case $before/$current in
     -n/* | --number/*) ;;
-    */-*) mapfile -t COMPREPLY < <(compgen -W "--number --help" -- "$current") ;;
+    */-*) mapfile -t COMPREPLY < <(compgen -W "--number --output --help" -- "$current") ;;
     *) _tidepool_files "$current" ;;
   esac
 }

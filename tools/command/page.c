@@ -17,7 +17,7 @@ static const char style[] =
   "table{border-collapse:collapse}td,th{padding:.1em .6em;text-align:right;font-variant-numeric:tabular-nums}"
   "td.n{white-space:nowrap}td.s,th.s{text-align:left;overflow-wrap:anywhere}"
   "td.s{font-family:ui-monospace,monospace;font-size:.9em}.note{color:var(--faint)}"
-  "tr.line>*{border-top:1px solid var(--line)}"
+  ".grown{color:var(--grown)}.shrunk{color:var(--shrunk)}tr.line>*{vertical-align:top;border-top:1px solid var(--line)}"
   "#flame{position:relative;width:100%;overflow:hidden;font:11px/17px ui-monospace,monospace}"
   "#flame div{position:absolute;height:17px;box-sizing:border-box;border:1px solid var(--paper);padding:0 3px;overflow:hidden;"
   "white-space:nowrap;cursor:pointer;color:#1b2a33}"
@@ -76,6 +76,16 @@ void page_string(const char *text, FILE *page)
       fputc(byte, page);
   }
   fputc('"', page);
+}
+
+void page_count(uint64_t count, FILE *page)
+{
+  char digits[32];
+  int length = snprintf(digits, sizeof digits, "%llu", (unsigned long long)count);
+  for (int i = 0; i < length; i++) {
+    fputs(i && (length - i) % 3 == 0 ? "," : "", page);
+    fputc(digits[i], page);
+  }
 }
 
 void page_bytes(uint64_t bytes, FILE *page)

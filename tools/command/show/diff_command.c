@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * tidepool diff: by what one recording is more than another, place by place. A place is a stack of functions: addresses are
- * others in each process, and after each build. */
+ * tidepool diff: by what one recording or profile is more than another, place by place. */
 #include "command.h"
-#include "show.h"
+#include "diff.h"
+#include "page.h"
 #include <argp.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -12,17 +12,22 @@
 enum { PLACES_USUAL = 20 };
 
 typedef struct arguments {
-  const char *before, *after;
+  const char *before, *after, *page;
   size_t places;
 } arguments_t;
 
 static const struct argp_option options[] = {
-  {.name = "number", .key = 'n', .arg = "NUMBER", .doc = "print so many places of each kind (20)"}, {0}};
+  {.name = "output", .key = 'o', .arg = "FILE.html", .doc = "write a page with a flame graph of two colors, and no text"},
+  {.name = "number", .key = 'n', .arg = "NUMBER", .doc = "print so many places of each kind (20)"},
+  {0}};
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
   arguments_t *to = state->input;
   switch (key) {
+  case 'o':
+    to->page = argument;
+    return 0;
   case 'n':
     to->places = command_number(state, "number", argument, 0, UINT32_MAX);
     return 0;
@@ -40,80 +45,11 @@ static error_t parse(int key, char *argument, struct argp_state *state)
   }
 }
 
-/* One place of one recording, or of both once they are joined. */
-typedef struct stack_place {
-  const show_t *show;
-  uint32_t site;
-  const total_t *before, *after; /* NULL: it is not there */
-} stack_place_t;
-
-static const char *name_at(const stack_place_t *place, uint32_t i)
-{
-  const callers_t *callers = &place->show->callers;
-  return callers->names[callers->stacks[place->site].names[i]];
-}
-
-static uint32_t depth_of(const stack_place_t *place)
-{
-  return place->site < place->show->callers.stack_count ? place->show->callers.stacks[place->site].count : 0;
-}
-
-static int by_names(const void *a, const void *b)
-{
-  uint32_t first = depth_of(a), second = depth_of(b);
-  for (uint32_t i = 0; i < first && i < second; i++) {
-    int order = strcmp(name_at(a, i), name_at(b, i));
-    if (order)
-      return order;
-  }
-  return (first > second) - (first < second);
-}
-
-typedef struct places {
-  stack_place_t *of;
-  size_t count;
-} places_t;
-
-static void add_all(places_t *places, const show_t *show, bool is_after)
-{
-  size_t sites = show_site_count(show);
-  places->of = reallocarray(places->of, places->count + sites, sizeof *places->of);
-  if (!places->of)
-    command_fail(COMMAND_FAILED, "diff: no memory");
-  for (size_t i = 0; i < sites; i++) {
-    const total_t *total = &show->sites[i];
-    if (!total_is_none(total))
-      places->of[places->count++] = (stack_place_t){show, (uint32_t)i, is_after ? NULL : total, is_after ? total : NULL};
-  }
-}
-
-/* A stack is in each recording once, so no more than two are the same. */
-static void join(places_t *places)
-{
-  size_t kept = 0;
-  qsort(places->of, places->count, sizeof *places->of, by_names);
-  for (size_t i = 0; i < places->count; i++) {
-    stack_place_t *last = kept ? &places->of[kept - 1] : NULL, *place = &places->of[i];
-    if (!last || by_names(last, place) != 0) {
-      places->of[kept++] = *place;
-      continue;
-    }
-    last->before = place->before ? place->before : last->before;
-    last->after = place->after ? place->after : last->after;
-  }
-  places->count = kept;
-}
-
-static int64_t change_of(const stack_place_t *place, sum_t sum)
-{
-  return (int64_t)(place->after ? place->after->bytes[sum] : 0) - (int64_t)(place->before ? place->before->bytes[sum] : 0);
-}
-
 static sum_t sorted_by;
 
 static int by_change(const void *a, const void *b)
 {
-  int64_t first = llabs(change_of(a, sorted_by)), second = llabs(change_of(b, sorted_by));
+  int64_t first = llabs(diff_change(a, sorted_by)), second = llabs(diff_change(b, sorted_by));
   return (first < second) - (first > second);
 }
 
@@ -127,35 +63,34 @@ static void print_place(const stack_place_t *place, sum_t sum, FILE *to)
 {
   long long before = place->before ? (long long)place->before->blocks[sum] : 0,
             after = place->after ? (long long)place->after->blocks[sum] : 0;
-  print_change(change_of(place, sum), to);
+  const call_stack_t *stack = diff_stack(place);
+  print_change(diff_change(place, sum), to);
   fprintf(to, " %+11lld  ", after - before);
-  for (uint32_t i = 0; i < depth_of(place); i++) {
+  for (uint32_t i = 0; stack && i < stack->count; i++) {
     fputs(i ? " < " : "", to);
-    command_print(name_at(place, i), to);
+    command_print(place->show->callers.names[stack->names[i]], to);
   }
-  fputs(depth_of(place) ? "\n" : "?\n", to);
+  fputs(stack && stack->count ? "\n" : "?\n", to);
 }
 
-static void print_kind(places_t *places, const show_t shows[2], sum_t sum, const char *title, size_t most)
+static void print_kind(diff_t *diff, const kind_t *kind, size_t most)
 {
-  printf("\n%s: ", title);
-  print_change((int64_t)(shows[1].all.bytes[sum] - shows[0].all.bytes[sum]), stdout);
-  printf(" %+lld blocks\n", (long long)(shows[1].all.blocks[sum] - shows[0].all.blocks[sum]));
+  const total_t *before = &diff->shows[0].all, *after = &diff->shows[1].all;
+  sum_t sum = kind->sum;
+  printf("\n%s: ", kind->name);
+  print_change((int64_t)(after->bytes[sum] - before->bytes[sum]), stdout);
+  printf(" %+lld blocks\n", (long long)(after->blocks[sum] - before->blocks[sum]));
   sorted_by = sum;
-  qsort(places->of, places->count, sizeof *places->of, by_change);
-  for (size_t i = 0; i < places->count && i < most && change_of(&places->of[i], sum); i++)
-    print_place(&places->of[i], sum, stdout);
+  qsort(diff->places, diff->count, sizeof *diff->places, by_change);
+  for (size_t i = 0; i < diff->count && i < most && diff_change(&diff->places[i], sum); i++)
+    print_place(&diff->places[i], sum, stdout);
 }
 
-/* A profile is an estimate, of stacks that end elsewhere: each place would differ. */
-static void read_both(show_t shows[2], const arguments_t *arguments)
+static void write_page(const diff_t *diff, const arguments_t *arguments)
 {
-  show_read(&shows[0], "diff", arguments->before);
-  show_read(&shows[1], "diff", arguments->after);
-  if (shows[0].is_profile != shows[1].is_profile)
-    command_fail(1, "diff: %s is a profile, %s is a recording, and these cannot be compared",
-                 shows[0].is_profile ? arguments->before : arguments->after,
-                 shows[0].is_profile ? arguments->after : arguments->before);
+  FILE *page = page_create("diff", arguments->page);
+  diff_write_page(diff, page, arguments->places);
+  page_close(page, "diff", arguments->page);
 }
 
 int command_diff(int count, char **given)
@@ -169,20 +104,15 @@ int command_diff(int count, char **given)
            "The exit status is 1 if one of them is no recording and no profile, or is of another kind.",
   };
   arguments_t arguments = {.places = PLACES_USUAL};
-  show_t shows[2];
-  places_t places = {NULL, 0};
+  diff_t diff;
   argp_parse(&argp, count, given, 0, NULL, &arguments);
-  read_both(shows, &arguments);
-  add_all(&places, &shows[0], false);
-  add_all(&places, &shows[1], true);
-  join(&places);
-  const show_t *least = &shows[shows[1].kind_count < shows[0].kind_count]; /* what one has not cannot be compared */
-  for (size_t i = 0; i < least->kind_count; i++)
-    print_kind(&places, shows, least->kinds[i].sum, least->kinds[i].name, arguments.places);
+  diff_read(&diff, arguments.before, arguments.after);
+  if (arguments.page)
+    write_page(&diff, &arguments);
+  for (size_t i = 0; i < diff.kind_count && !arguments.page; i++)
+    print_kind(&diff, &diff.shows[0].kinds[i], arguments.places);
   if (fflush(stdout) != 0 || ferror(stdout))
     command_fail(COMMAND_FAILED, "diff: %s", strerror(errno));
-  free(places.of);
-  for (int i = 0; i < 2; i++)
-    show_free(&shows[i]);
+  diff_free(&diff);
   return 0;
 }

@@ -33,7 +33,7 @@ static const char script[] =
   "function button(to,text,act){const b=document.createElement('button');b.textContent=text;\n"
   " b.onclick=()=>{for(const other of to.children)other.className=other==b?'on':'';act()};to.append(b);return b}\n"
   "function tree(){const root={name:'all',sum:0,below:new Map()};\n"
-  " for(const [sums,frames] of sites){const n=weight(sums);if(!n)continue;\n"
+  " for(const [sums,frames] of sites){const n=weight(sums);\n"
   "  let at=root;const count=()=>{at.sum+=n;note(at,sums)};count();\n"
   "  for(const f of frames){const name=names[f];let b=at.below.get(name);\n"
   "   if(!b){b={name,sum:0,below:new Map(),above:at};at.below.set(name,b)}at=b;count()}}\n"
@@ -51,4 +51,4 @@ static const char script[] =
   "kinds.forEach(([name],i)=>button(choice,name,()=>choose(i)));\n"
   "choice.firstChild.click();\n";
 
-void flame_end(FILE *page) { fprintf(page, "%s</script>\n", script); }
+void flame_end(const char *more, FILE *page) { fprintf(page, "%s%s</script>\n", script, more); }

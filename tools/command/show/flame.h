@@ -5,8 +5,8 @@
  *
  * Data are `kinds`, each a name and whether it counts bytes; `names`; and `sites`, each its sums and its functions by their
  * numbers, outermost first. Before flame_end() the page's own script says, by the sums of a site, `weight(sums)`, how wide it
- * is; `note(node, sums)`, what else a function sums up; `color(node)`; `say(node, whole)`, the text of the pointer; and
- * `chosen()`, what else a choice of a kind draws. */
+ * is, which may be 0; `note(node, sums)`, what else a function sums up; `color(node)`; `say(node, whole)`, the text of the
+ * pointer; and `chosen()`, what else a choice of a kind draws. */
 #ifndef FLAME_H
 #define FLAME_H
 
@@ -18,6 +18,8 @@ void flame_write_place(FILE *page); /* where it is drawn, and what chooses a kin
 /* `first` is the number of the first name that these callers have. */
 void flame_write_names(const callers_t *callers, size_t first, FILE *page);
 void flame_write_stack(const call_stack_t *stack, size_t first, FILE *page);
-void flame_end(FILE *page);
+
+/* `more` is a script that finds the choice of kinds made. */
+void flame_end(const char *more, FILE *page);
 
 #endif

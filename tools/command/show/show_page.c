@@ -139,7 +139,9 @@ static void write_totals(const show_t *show, FILE *to)
   for (size_t i = 0; i < show->kind_count; i++) {
     fprintf(to, "<tr><th>%s</th><td>", show->kinds[i].name);
     page_bytes(show->all.bytes[show->kinds[i].sum], to);
-    fprintf(to, "</td><td>%" PRIu64 " blocks</td></tr>", show->all.blocks[show->kinds[i].sum]);
+    fputs("</td><td>", to);
+    page_count(show->all.blocks[show->kinds[i].sum], to);
+    fputs(" blocks</td></tr>", to);
   }
   fputs("</table>\n", to);
 }
@@ -168,6 +170,6 @@ void show_write_page(const show_t *show, FILE *to)
   if (!show->is_profile)
     write_lives(show, to);
   write_data(show, to);
-  flame_end(to);
+  flame_end("", to);
   page_end(to);
 }
