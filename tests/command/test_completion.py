@@ -71,10 +71,11 @@ def test_every_option_of_the_library_is_offered(request):
 def test_report(request, tmp_path):
     tidepool = request.config.getoption("--tidepool")
     (tmp_path / "figures").touch()
-    assert completed("tidepool", "report", "--json", f"{tmp_path}/fi") == [f"{tmp_path}/figures"]
+    for words in (["--json"], ["--html"], ["--html", "="]):
+        assert completed("tidepool", "report", *words, f"{tmp_path}/fi") == [f"{tmp_path}/figures"]
     help_of = subprocess.run([tidepool, "report", "--help"], capture_output=True, text=True, timeout=60, check=False)
     if help_of.returncode == 0:   # it may have been built without
-        known = {word for word in help_of.stdout.split() if word.startswith("--")}
+        known = {word.split("=")[0] for word in help_of.stdout.split() if word.startswith("--")}
         assert known - {"--usage", "--version", "--stats"} == set(completed("tidepool", "report", "--"))
 
 

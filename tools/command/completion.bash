@@ -120,8 +120,9 @@ _tidepool_diff() {
 
 _tidepool_report() {
   local current=${COMP_WORDS[COMP_CWORD]}
+  [ "$current" != = ] || current=''
   case $current in
-    -*) mapfile -t COMPREPLY < <(compgen -W "--json --prometheus --help" -- "$current") ;;
+    -*) mapfile -t COMPREPLY < <(compgen -W "--html --json --prometheus --help" -- "$current") ;;
     *) _tidepool_files "$current" ;;
   esac
 }

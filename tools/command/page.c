@@ -14,10 +14,17 @@ static const char style[] =
   "body{font:14px/1.4 system-ui,sans-serif;margin:1.5em auto;max-width:1200px;padding:0 1em;color:var(--ink);"
   "background:var(--paper)}"
   "h1{font-size:1.3em;overflow-wrap:anywhere}h2{font-size:1.1em;margin:1.6em 0 .4em}p{max-width:60em}"
-  "table{border-collapse:collapse}td,th{padding:.1em .6em;text-align:right;font-variant-numeric:tabular-nums}"
+  "table{border-collapse:collapse}td,th{padding:.1em .45em;text-align:right;font-variant-numeric:tabular-nums}"
   "td.n{white-space:nowrap}td.s,th.s{text-align:left;overflow-wrap:anywhere}"
   "td.s{font-family:ui-monospace,monospace;font-size:.9em}.note{color:var(--faint)}"
   ".grown{color:var(--grown)}.shrunk{color:var(--shrunk)}tr.line>*{vertical-align:top;border-top:1px solid var(--line)}"
+  ".mark{color:var(--mark);font-weight:bold}tr.total>*{font-weight:bold;border-top:2px solid var(--line)}"
+  ".bar{position:relative;display:flex;width:11em;height:.9em;margin-top:.25em}.bar.of{outline:1px solid var(--edge)}"
+  ".bar b,.key.peak{position:absolute;top:-.15em;bottom:-.15em;width:2px;margin-left:-1px;background:var(--mark)}"
+  ".key{display:inline-block;width:.8em;height:.8em;margin:0 .3em 0 .6em}.key.peak{position:static;width:2px;margin-left:1em}"
+  ".live{background:var(--bar)}.cached{background:var(--cached)}.idle{background:var(--idle)}.records{background:var(--more)}"
+  ".children{background:repeating-linear-gradient(45deg,var(--edge) 0 2px,var(--paper) 2px 5px)}"
+  "table+table{margin-top:1.2em}th.s{min-width:10em}td.s{min-width:8em}"
   "#flame{position:relative;width:100%;overflow:hidden;font:11px/17px ui-monospace,monospace}"
   "#flame div{position:absolute;height:17px;box-sizing:border-box;border:1px solid var(--paper);padding:0 3px;overflow:hidden;"
   "white-space:nowrap;cursor:pointer;color:#1b2a33}"
@@ -25,7 +32,8 @@ static const char style[] =
   "background:var(--paper);cursor:pointer}button.on{background:var(--bar);border-color:var(--edge)}"
   "svg{width:100%;height:auto;fill:var(--ink)}"
   "@media print{button{display:none}button.on{display:inline;border:0;background:none;padding:0}"
-  "body{max-width:none;margin:0;font-size:11px}*{print-color-adjust:exact;-webkit-print-color-adjust:exact}"
+  "body{max-width:none;margin:0;padding:0;font-size:9px}@page{margin:1cm}td,th{padding:.1em .3em}.bar{width:8em}"
+  "*{print-color-adjust:exact;-webkit-print-color-adjust:exact}"
   "tr,svg{break-inside:avoid}thead{display:table-header-group}h2{break-after:avoid}}";
 
 FILE *page_create(const char *command, const char *path)

@@ -170,20 +170,28 @@ static void print_objects(const row_t *row, FILE *to)
   fputc('\n', to);
 }
 
-/* The most first. */
+/* The most first; what holds as much stays as it was. */
 static int by_held(const void *a, const void *b)
 {
-  json_int_t first = (*(const row_t *const *)a)->of[HEAP_HELD], second = (*(const row_t *const *)b)->of[HEAP_HELD];
-  return (first < second) - (first > second);
+  const row_t *one = *(const row_t *const *)a, *other = *(const row_t *const *)b;
+  json_int_t first = one->of[HEAP_HELD], second = other->of[HEAP_HELD];
+  return first != second ? (first < second) - (first > second) : (one > other) - (one < other);
+}
+
+const row_t **report_by_held(const report_t *report)
+{
+  const row_t **sorted = calloc(report->heap_count + 1, sizeof *sorted);
+  if (!sorted)
+    return NULL;
+  for (size_t i = 0; i < report->heap_count; i++)
+    sorted[i] = &report->heaps[i];
+  qsort(sorted, report->heap_count, sizeof *sorted, by_held);
+  return sorted;
 }
 
 static void print_heaps(const report_t *report, FILE *to)
 {
-  const row_t **sorted = calloc(report->heap_count + 1, sizeof *sorted);
-  for (size_t i = 0; sorted && i < report->heap_count; i++)
-    sorted[i] = &report->heaps[i];
-  if (sorted)
-    qsort(sorted, report->heap_count, sizeof *sorted, by_held);
+  const row_t **sorted = report_by_held(report);
   for (size_t i = 0; i < report->heap_count; i++)
     print_heap(sorted ? sorted[i] : &report->heaps[i], to);
   free(sorted);

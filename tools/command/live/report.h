@@ -58,6 +58,12 @@ void report_free(report_t *report);
 
 void report_print(const report_t *report, FILE *to);
 
+/* The heaps, those that hold most first, in memory that the caller frees; NULL: no memory. */
+const row_t **report_by_held(const report_t *report);
+
+/* A page for a browser; `note` says of what time the figures are. */
+void report_write_page(const report_t *reports, size_t count, const char *title, const char *note, FILE *to);
+
 /* Neither is UNKNOWN, if one is known; and no more than a number can be. */
 json_int_t report_sum_of(json_int_t a, json_int_t b);
 

@@ -3,38 +3,54 @@
  * tidepool report: what processes said of their memory when they ended, or what one says now. */
 #include "command.h"
 #include "live.h"
+#include "page.h"
 #include "report.h"
 #include <argp.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-typedef enum form { FORM_TABLE, FORM_JSON, FORM_PROMETHEUS } form_t;
+typedef enum form { FORM_TABLE, FORM_JSON, FORM_PROMETHEUS, FORM_PAGE } form_t;
 
 typedef struct reports {
   form_t form;
   const char *source; /* a file, or the number of a process */
+  const char *page;   /* where it is written */
   report_t *of;
   size_t count, room;
   size_t bad; /* lines that were none */
+  double age; /* of the figures of a process that does not answer, in seconds */
 } reports_t;
 
-enum { KEY_JSON = 256, KEY_PROMETHEUS };
+enum { KEY_JSON = 256, KEY_PROMETHEUS, KEY_PAGE };
 
 static const struct argp_option options[] = {
   {.name = "json", .key = KEY_JSON, .doc = "an array of the texts"},
   {.name = "prometheus", .key = KEY_PROMETHEUS, .doc = "metrics, as node_exporter reads files"},
+  {.name = "html", .key = KEY_PAGE, .arg = "FILE.html", .doc = "write a page with bars of what heaps hold, and no text"},
   {0}};
+
+static void choose(reports_t *reports, form_t form, const struct argp_state *state)
+{
+  if (reports->form != FORM_TABLE && reports->form != form)
+    argp_error(state, "only one of --json, --prometheus and --html can be");
+  reports->form = form;
+}
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
   reports_t *reports = state->input;
   switch (key) {
   case KEY_JSON:
-    reports->form = FORM_JSON;
+    choose(reports, FORM_JSON, state);
     return 0;
   case KEY_PROMETHEUS:
-    reports->form = FORM_PROMETHEUS;
+    choose(reports, FORM_PROMETHEUS, state);
+    return 0;
+  case KEY_PAGE:
+    choose(reports, FORM_PAGE, state);
+    reports->page = argument;
     return 0;
   case ARGP_KEY_ARG:
     if (reports->source)
@@ -104,6 +120,7 @@ static void ask_process(reports_t *reports, pid_t pid)
     command_fail(1, "report: process %d: %s", (int)pid, why);
   if (live.age > 0)
     command_say("report: process %d does not answer; its figures are %.0f s old", (int)pid, live.age);
+  reports->age = live.age;
   add(reports, live.text, live.length, 0);
   if (reports->count)
     reports->of[0].pid = pid; /* by the number that was asked for: in a namespace of its own it has another */
@@ -121,12 +138,34 @@ static void print_json(const reports_t *reports)
   puts("]");
 }
 
+/* Of a file nothing says when its lines were written. */
+static void write_page(const reports_t *reports)
+{
+  char note[128], title[64];
+  pid_t pid = command_pid(reports->source);
+  time_t now = time(NULL) - (time_t)reports->age;
+  snprintf(title, sizeof title, "process %d", (int)pid);
+  snprintf(note, sizeof note, "%zu %s, with the figures of when they were written.", reports->count,
+           reports->count == 1 ? "process" : "processes");
+  if (pid)
+    strftime(note, sizeof note, "As of %F %T UTC.", gmtime(&now));
+  FILE *to = page_create("report", reports->page);
+  report_write_page(reports->of, reports->count,
+                    pid                                 ? title
+                    : strcmp(reports->source, "-") != 0 ? reports->source
+                                                        : "report",
+                    note, to);
+  page_close(to, "report", reports->page);
+}
+
 static void print(const reports_t *reports)
 {
   if (reports->form == FORM_JSON)
     print_json(reports);
   else if (reports->form == FORM_PROMETHEUS)
     report_print_prometheus(reports->of, reports->count, stdout);
+  else if (reports->form == FORM_PAGE && reports->count)
+    write_page(reports);
   for (size_t i = 0; i < reports->count && reports->form == FORM_TABLE; i++) {
     fputs(i ? "\n" : "", stdout);
     report_print(&reports->of[i], stdout);
