@@ -228,7 +228,7 @@ static bool is_of_thread(const char *at)
   return pass(&at, "t") && get(&at, 10, UINT64_MAX, &number) && *at == ':';
 }
 
-/* Counts in front of all stacks are the sums. */
+/* Counts in front of all stacks are the sums, but of how many there were, and not of those in the profile: jemalloc reckons. */
 static bool read_jemallocs(reader_t *reader, const char *at)
 {
   profile_t *profile = reader->profile;
@@ -242,10 +242,8 @@ static bool read_jemallocs(reader_t *reader, const char *at)
   else if (reader->has_stack) {
     reader->has_stack = false;
     return add_place(profile, &reader->sums, counts, reader->frames, reader->frame_count);
-  } else if (!profile->place_count)
-    profile->said_live = counts[0];
-  else
-    profile->bad_lines++;
+  } else
+    profile->bad_lines += profile->place_count != 0;
   return true;
 }
 
@@ -357,11 +355,12 @@ bool profile_read(profile_t *profile, const char *path, char why[256])
 
 bool profile_lacks(const profile_t *profile, char text[256])
 {
-  bool differs = profile->said_live.blocks != profile->live.blocks || profile->said_live.bytes != profile->live.bytes;
+  bool differs = !profile->is_jemallocs &&
+                 (profile->said_live.blocks != profile->live.blocks || profile->said_live.bytes != profile->live.bytes);
   if (profile->is_cut_off)
     snprintf(text, 256, "it is cut off%s", profile->has_mappings ? "" : ", so nothing in it has a name");
   else if (profile->bad_lines)
-    snprintf(text, 256, "%llu lines in it are none of a profile, and left out", (unsigned long long)profile->bad_lines);
+    snprintf(text, 256, "lines in it that are none of a profile, and left out: %llu", (unsigned long long)profile->bad_lines);
   else if (differs)
     snprintf(text, 256, "its places have not the sums that it says");
   return profile->is_cut_off || profile->bad_lines || differs;

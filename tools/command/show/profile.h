@@ -36,7 +36,7 @@ typedef struct profile {
   profile_mapping_t *mappings;
   size_t mapping_count;
   profile_counts_t live, all; /* in the file: of how many the rest is reckoned */
-  profile_counts_t said_live; /* what its first line says that it has */
+  profile_counts_t said_live; /* what its first line says that it has; not of jemalloc's */
   uint64_t written_ns;        /* when the file was, since 1970 */
   uint64_t bad_lines;
   bool is_jemallocs, is_cut_off, has_mappings;
