@@ -181,12 +181,14 @@ static bool is_file(callers_t *callers, const module_t *module, uint64_t ns)
   return state == FILE_SAME;
 }
 
-static bool is_in_stacks(const addresses_t *addresses, size_t module)
+/* Modules that have an address in a stack; of the others nobody wants to know whether they are still there. */
+static bool *find_used(const callers_t *callers, const addresses_t *addresses)
 {
+  bool *used = grown(NULL, callers->module_count + 1, sizeof *used);
+  memset(used, 0, (callers->module_count + 1) * sizeof *used);
   for (size_t i = 0; i < addresses->count; i++)
-    if (addresses->of[i].module == module)
-      return true;
-  return false;
+    used[addresses->of[i].module] = true;
+  return used;
 }
 
 /* False: it cannot be run. */
@@ -306,9 +308,11 @@ void callers_name(callers_t *callers, uint64_t ns, const char *command)
     name_by_place(callers, &addresses.of[i], name);
     addresses.of[i].name = number_of(callers, &table, name);
   }
+  bool *used = find_used(callers, &addresses);
   for (size_t i = 0; i < callers->module_count && !callers->no_tool; i++)
-    if (is_in_stacks(&addresses, i) && is_file(callers, &callers->modules[i], ns))
+    if (used[i] && is_file(callers, &callers->modules[i], ns))
       ask_of_module(callers, &table, &addresses, i);
+  free(used);
   name_stacks(callers, &addresses);
   find_same(callers);
   free(table.of);

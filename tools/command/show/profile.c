@@ -22,7 +22,8 @@
 enum {
   LINE_MOST = 8192, /* a path has 4096, and 256 addresses have 4900 */
   FRAMES_MOST = 256,
-  PLACES_MOST = 1 << 24
+  PLACES_MOST = 1 << 24,
+  MAPPINGS_MOST = 10000 /* each address is looked for among them */
 };
 
 #define COUNT_MOST ((uint64_t)1 << 48) /* no process has so many bytes */
@@ -278,7 +279,7 @@ static bool read_mapping(profile_t *profile, const char *at)
   pass_spaces(&at);
   is_good = is_good && get(&at, 10, UINT64_MAX, &mapping.inode);
   pass_spaces(&at);
-  if (is_good)
+  if (is_good && profile->mapping_count < MAPPINGS_MOST)
     return !is_code || !*at || add_mapping(profile, &mapping, at);
   profile->bad_lines++;
   return true;
