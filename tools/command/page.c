@@ -6,10 +6,12 @@
 
 /* Colors have names, so that each is there once for light and once for dark. On paper it is light, and bars have theirs. */
 static const char style[] =
-  ":root{color-scheme:light dark;--ink:#1b2a33;--faint:#5d707b;--paper:#fff;--line:#dde4e8;--bar:#7fb2c9;--edge:#2b6f8f;"
+  ":root{color-scheme:light dark;--ink:#1b2a33;--faint:#5d707b;--paper:#fff;--line:#dde4e8;--bar:#7fb2c9;"
+  "--share-of:127,178,201;--edge:#2b6f8f;"
   "--cached:#e8c468;--idle:#c9d3d8;--more:#e2a191;--mark:#c0392b;--grown:#c0392b;--shrunk:#2268b5}"
   "@media screen and (prefers-color-scheme:dark){:root{--ink:#dbe4e9;--faint:#93a6b1;--paper:#12191e;--line:#2b3840;"
-  "--bar:#3b7f9c;--edge:#7fb2c9;--cached:#a8862f;--idle:#4a5a64;--more:#a35a48;--mark:#e2786b;--grown:#f08a7d;"
+  "--bar:#3b7f9c;--share-of:59,127,156;"
+  "--edge:#7fb2c9;--cached:#a8862f;--idle:#4a5a64;--more:#a35a48;--mark:#e2786b;--grown:#f08a7d;"
   "--shrunk:#7db4f0}}"
   "body{font:14px/1.4 system-ui,sans-serif;margin:1.5em auto;max-width:1200px;padding:0 1em;color:var(--ink);"
   "background:var(--paper)}"
@@ -17,7 +19,8 @@ static const char style[] =
   "table{border-collapse:collapse}td,th{padding:.1em .45em;text-align:right;font-variant-numeric:tabular-nums}"
   "td.n{white-space:nowrap}td.s,th.s{text-align:left;overflow-wrap:anywhere}"
   "td.s{font-family:ui-monospace,monospace;font-size:.9em}.note{color:var(--faint)}"
-  ".grown{color:var(--grown)}.shrunk{color:var(--shrunk)}tr.line>*{vertical-align:top;border-top:1px solid var(--line)}"
+  ".grown{color:var(--grown)}.shrunk{color:var(--shrunk)}.share{background:rgba(var(--share-of),var(--share))}"
+  "tr.line>*{vertical-align:top;border-top:1px solid var(--line)}"
   ".mark{color:var(--mark);font-weight:bold}tr.total>*{font-weight:bold;border-top:2px solid var(--line)}"
   ".bar{position:relative;display:flex;width:11em;height:.9em;margin-top:.25em}.bar.of{outline:1px solid var(--edge)}"
   ".bar b,.key.peak{position:absolute;top:-.15em;bottom:-.15em;width:2px;margin-left:-1px;background:var(--mark)}"

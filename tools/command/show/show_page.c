@@ -75,7 +75,7 @@ static void write_lives(const show_t *show, FILE *to)
     fputs("</th>", to);
     for (size_t column = 0; column < LIFE_COLUMNS; column++) {
       double share = (double)show->lives[row][column] / (double)sum;
-      fprintf(to, "<td style='background:rgba(127,178,201,%.2f)'>", share);
+      fprintf(to, "<td class='share' style='--share:%.2f'>", share);
       if (show->lives[row][column])
         fprintf(to, "%" PRIu64, show->lives[row][column]);
       fputs("</td>", to);
