@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "heap/export.h"
-#include "heap/export_page.h"
+#include "heap/export_root.h"
 #include "misuse.h"
 #include "option.h"
 
 enum {
   LOOK_MS = 1000, /* so often the thread looks whether it is the last, and whether what it shares is still open */
   JOIN_STEP_MS = 5,
+  TEXT_AT = sizeof(export_head_t), /* in what is shared */
   END_MS = 2000 /* a handler of signals that ends the process may have interrupted what the thread waits for */
 };
 
@@ -23,10 +24,10 @@ static bool ends, has_ended;
 static size_t room_for_text(void)
 {
   uint64_t wanted = __atomic_load_n(&page->capacity, __ATOMIC_ACQUIRE);
-  size_t bytes = wanted < EXPORT_MOST - sizeof *page ? (size_t)wanted + sizeof *page : EXPORT_MOST;
+  size_t bytes = wanted < EXPORT_MOST - TEXT_AT ? (size_t)wanted + TEXT_AT : EXPORT_MOST;
   if (bytes > shared.size && os_share_more(&shared, bytes))
     page = shared.start;
-  return min_size(bytes, shared.size) - sizeof *page;
+  return min_size(bytes, shared.size) - TEXT_AT;
 }
 
 /* Who asked before may still be at the text: so the sequence is odd meanwhile. What does not fit is not there at all: half a
@@ -37,11 +38,24 @@ static void write_figures(void)
   uint32_t sequence = page->sequence | 1;
   __atomic_store_n(&page->sequence, sequence, __ATOMIC_RELAXED);
   __atomic_thread_fence(__ATOMIC_RELEASE);
-  size_t length = export_figures((char *)(page + 1), size);
+  size_t length = export_figures((char *)page + TEXT_AT, size);
   page->length = length < size ? (uint32_t)length : 0;
   page->needed = length + 1;
   page->written_ms = os_now_ms();
   __atomic_store_n(&page->sequence, sequence + 1, __ATOMIC_RELEASE);
+}
+
+static uint64_t number_of(const volatile void *address) { return (uintptr_t)address; }
+
+static void note_root(export_root_t *root)
+{
+  *root = (export_root_t){.layout = export_layout(),
+                          .default_heap = number_of(&default_heap),
+                          .window = number_of(&class_window),
+                          .slots = number_of(space_slots),
+                          .huge_ranges = number_of(&huge_ranges),
+                          .threads = number_of(threads_list()),
+                          .lost_threads = number_of(threads_lost_list())};
 }
 
 static int make_page(void)
@@ -52,7 +66,8 @@ static int make_page(void)
   page_process = os_process();
   page = shared.start;
   *page = (export_page_t){
-    .mark = EXPORT_MARK, .header_bytes = sizeof *page, .capacity = EXPORT_FIRST_BYTES - sizeof *page, .process = page_process};
+    .mark = EXPORT_MARK, .header_bytes = TEXT_AT, .capacity = EXPORT_FIRST_BYTES - TEXT_AT, .process = page_process};
+  note_root(&((export_head_t *)shared.start)->root);
   __atomic_store_n(&page->version, EXPORT_VERSION, __ATOMIC_RELEASE);
   return 0;
 }

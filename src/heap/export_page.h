@@ -5,8 +5,8 @@
  * process's thread; that writes the figures as JSON and says so (answered). It takes the memory of one page; who looks makes it
  * longer if the figures need it, and nobody can make it shorter. Who looks has a lock (flock) on it meanwhile.
  *
- * The layout is the same on machines of 32 and 64 bits. Nothing in it may move; what is added comes behind the rest, and
- * `header_bytes` says where the text begins. */
+ * The layout is the same on machines of 32 and 64 bits. Nothing in it may move; what is added comes behind the rest
+ * (heap/export_root.h), and `header_bytes` says where the text begins. */
 #ifndef EXPORT_PAGE_H
 #define EXPORT_PAGE_H
 

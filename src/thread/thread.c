@@ -240,6 +240,9 @@ void threads_drop_lost(struct pool_heap *heap, bool forget)
 thread_t *threads_first(void) { return live; }
 thread_t *threads_first_lost(void) { return lost; }
 
+thread_t *const *threads_list(void) { return &live; }
+thread_t *const *threads_lost_list(void) { return &lost; }
+
 /* The thread's loaded magazines stand in its own thread-local memory, which the next thread may be given. So they are copied;
  * without memory for the copy they are not counted. */
 static void lose(thread_t *thread)

@@ -59,4 +59,8 @@ thread_t *threads_first_lost(void);
  * been in the hands of such a thread, and are not used again. */
 void threads_drop_lost(struct pool_heap *heap, bool forget);
 
+/* Where the lists begin, for whoever reads the memory of the process from outside. */
+thread_t *const *threads_list(void);
+thread_t *const *threads_lost_list(void);
+
 #endif
