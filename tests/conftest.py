@@ -18,6 +18,7 @@ def pytest_addoption(parser):
     parser.addoption("--static-program", metavar="PROGRAM", help="tests/command: a static one")
     parser.addoption("--own-malloc", metavar="PROGRAM", help="tests/command: one that has a malloc")
     parser.addoption("--shares", metavar="PROGRAM", help="tests/command: one that shares its figures")
+    parser.addoption("--mapped", metavar="PROGRAM", help="tests/command: one that has blocks in all places")
     parser.addoption("--recorded-heaps", metavar="PROGRAM", help="tests/command: one with heaps and object pools")
     parser.addoption("--recorded-heaps-start", metavar="PROGRAM", help="tests/command: one that begins recordings itself")
     parser.addoption("--recorded-starts", metavar="PROGRAM", help="tests/command: recordings at bad moments")

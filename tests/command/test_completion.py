@@ -22,8 +22,8 @@ def completed(*words, helper=""):
 
 
 def test_commands():
-    assert completed("tidepool", "") == ["run", "record", "replay", "fit", "show", "diff", "report", "top", "--help",
-                                         "--version"]
+    assert completed("tidepool", "") == ["run", "record", "replay", "fit", "show", "diff", "map", "report", "top",
+                                         "--help", "--version"]
     assert completed("tidepool", "ru") == ["run"]
 
 
@@ -33,7 +33,7 @@ def test_options():
     assert completed("tidepool", "run", "-o", "guard") == ["guard_sample=", "guarded="]
 
 
-@pytest.mark.parametrize("command", ("run", "record", "replay"))
+@pytest.mark.parametrize("command", ("run", "record", "replay", "map"))
 def test_every_option_of_the_help_is_offered(request, command):
     tidepool = request.config.getoption("--tidepool")
     text = subprocess.run([tidepool, command, "--help"], capture_output=True, text=True, timeout=60, check=True).stdout
@@ -57,6 +57,14 @@ def test_replay(tmp_path):
     for words in (["--with", "je"], ["--with", "=", "je"]):
         assert completed("tidepool", "replay", *words) == ["jemalloc"]
     assert completed("tidepool", "replay", "--with", at) == [f"{tmp_path}/figures"]
+
+
+def test_map(tmp_path):
+    (tmp_path / "figures").touch()
+    at = f"{tmp_path}/fi"
+    for words in ([at], ["-o", at], ["--library", "=", at], ["--json", at]):
+        assert completed("tidepool", "map", *words) == [f"{tmp_path}/figures"], words
+    assert completed("tidepool", "map", "--at", "=", "e") == ["end"]
 
 
 def test_every_option_of_the_library_is_offered(request):

@@ -47,6 +47,7 @@ int command_replay(int count, char **arguments);
 int command_fit(int count, char **arguments);
 int command_show(int count, char **arguments);
 int command_diff(int count, char **arguments);
+int command_map(int count, char **arguments);
 #ifdef WITH_REPORT
 int command_report(int count, char **arguments);
 int command_top(int count, char **arguments);

@@ -118,6 +118,18 @@ _tidepool_diff() {
   esac
 }
 
+_tidepool_map() {
+  local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
+  [ "$before" != = ] || before=${COMP_WORDS[COMP_CWORD - 2]}
+  [ "$current" != = ] || current=''
+  case $before/$current in
+    --at/*) mapfile -t COMPREPLY < <(compgen -W "peak end" -- "$current") ;;
+    -o/* | --output/* | --library/*) _tidepool_files "$current" ;;
+    */-*) mapfile -t COMPREPLY < <(compgen -W "--at --json --library --output --help" -- "$current") ;;
+    *) _tidepool_files "$current" ;;
+  esac
+}
+
 _tidepool_report() {
   local current=${COMP_WORDS[COMP_CWORD]}
   [ "$current" != = ] || current=''
@@ -140,7 +152,7 @@ _tidepool_top() {
 _tidepool() {
   COMPREPLY=()
   if [ "$COMP_CWORD" -le 1 ]; then
-    mapfile -t COMPREPLY < <(compgen -W "run record replay fit show diff report top --help --version" -- "${COMP_WORDS[COMP_CWORD]}")
+    mapfile -t COMPREPLY < <(compgen -W "run record replay fit show diff map report top --help --version" -- "${COMP_WORDS[COMP_CWORD]}")
   elif [ "${COMP_WORDS[1]}" = run ]; then
     _tidepool_run
   elif [ "${COMP_WORDS[1]}" = record ]; then
@@ -153,6 +165,8 @@ _tidepool() {
     _tidepool_show
   elif [ "${COMP_WORDS[1]}" = diff ]; then
     _tidepool_diff
+  elif [ "${COMP_WORDS[1]}" = map ]; then
+    _tidepool_map
   elif [ "${COMP_WORDS[1]}" = report ]; then
     _tidepool_report
   elif [ "${COMP_WORDS[1]}" = top ]; then

@@ -17,8 +17,8 @@ static const struct {
   const char *name;
   int (*run)(int count, char **arguments);
 } commands[] = {
-  {"run", command_run},       {"record", command_record}, {"replay", command_replay},
-  {"fit", command_fit},       {"show", command_show},     {"diff", command_diff},
+  {"run", command_run},       {"record", command_record}, {"replay", command_replay}, {"fit", command_fit},
+  {"show", command_show},     {"diff", command_diff},     {"map", command_map},
 #ifdef WITH_REPORT
   {"report", command_report}, {"top", command_top},
 #endif
@@ -138,6 +138,7 @@ int main(int argc, char **argv)
            "  fit      find the size classes and the budget that serve it best\n"
            "  show     show where it allocated, as text or as a page with pictures\n"
            "  diff     show by what one is more than another\n"
+           "  map      show where its memory is, and what of it is live\n"
 #ifdef WITH_REPORT
            "  report   print what its heaps hold, or held when it ended\n"
            "  top      look at its heaps while it runs\n"

@@ -177,6 +177,7 @@ static bool make(maker_t *maker, recording_t *recording, char why[256])
 {
   errno = ENOMEM;
   maker->plan.magic = PLAN_MAGIC;
+  maker->plan.stop = PLAN_NONE;
   bool is_made = grow_batches(maker) && fwrite(&maker->plan, sizeof maker->plan, 1, maker->to) == 1;
   maker->plan.operations_at = is_made ? next_part(maker->to) : 0;
   if (!is_made || !add_operations(maker, recording))

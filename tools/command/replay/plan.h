@@ -26,6 +26,12 @@ typedef struct batch {
   uint32_t next;   /* of the same thread; PLAN_NONE: the thread ends */
 } batch_t;
 
+/* What is live of a slot. */
+typedef struct plan_slot {
+  char *block;
+  uint64_t size;
+} plan_slot_t;
+
 /* What a run has measured: times in nanoseconds, memory in bytes. */
 typedef enum figure {
   FIGURE_CALLS, /* inside the allocator */
@@ -61,6 +67,9 @@ typedef struct plan {
   uint32_t peak_operation; /* after which most is live */
   uint64_t bytes, operations_at, batches_at, threads_at, samples_at;
   uint64_t end_bytes, end_blocks, peak_bytes;
+  uint32_t stop;     /* who is to look at the process has it wait before this operation; PLAN_NONE: it is not to wait */
+  uint32_t is_there; /* it waits; a futex, */
+  uint64_t slots;    /* and there its slots are */
   result_t result;
 } plan_t;
 

@@ -32,28 +32,58 @@ static void reset(plan_t *plan, bool is_probe)
   plan->is_probe = is_probe;
 }
 
-/* Starts this program again, and returns how it ended. What is preloaded is not there says the loader, and a probe nothing. */
-static int run_worker(const replay_t *replay, const char *preload, bool is_probe)
+pid_t replay_start(int file, const char *command, const char *preload, bool is_silent)
 {
-  static char name[] = "tidepool", command[] = "replay", last[] = "-";
+  static char name[] = "tidepool", replay[] = "replay", last[] = "-";
   char option[64];
-  char *arguments[] = {name, command, option, last, NULL};
+  char *arguments[] = {name, replay, option, last, NULL};
   posix_spawn_file_actions_t actions;
   pid_t pid;
-  int status = 0;
-  snprintf(option, sizeof option, "--worker=%d", replay->file);
-  preload_set("replay", "LD_PRELOAD", preload);
-  reset(replay->plan, is_probe);
+  snprintf(option, sizeof option, "--worker=%d", file);
+  preload_set(command, "LD_PRELOAD", preload);
   posix_spawn_file_actions_init(&actions);
-  if (is_probe)
+  if (is_silent)
     posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  int error = posix_spawn(&pid, "/proc/self/exe", &actions, NULL, arguments, environ);
+  errno = posix_spawn(&pid, "/proc/self/exe", &actions, NULL, arguments, environ);
   posix_spawn_file_actions_destroy(&actions);
-  if (error)
-    command_fail(COMMAND_FAILED, "replay: %s", strerror(error));
+  return errno ? 0 : pid;
+}
+
+/* Returns how the process ended. What is preloaded is not there says the loader, and a probe nothing. */
+static int run_worker(const replay_t *replay, const char *preload, bool is_probe)
+{
+  int status = 0;
+  reset(replay->plan, is_probe);
+  pid_t pid = replay_start(replay->file, "replay", preload, is_probe);
+  if (!pid)
+    command_fail(COMMAND_FAILED, "replay: %s", strerror(errno));
   while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
     continue;
   return status;
+}
+
+/* ---- memory ---- */
+
+/* What processes can have without that others are swapped out, or killed. */
+static unsigned long long available_memory(void)
+{
+  char line[128];
+  unsigned long long kilobytes = 0;
+  FILE *file = fopen("/proc/meminfo", "re");
+  while (file && !kilobytes && fgets(line, sizeof line, file))
+    if (sscanf(line, "MemAvailable: %llu", &kilobytes) != 1)
+      kilobytes = 0;
+  if (file)
+    fclose(file);
+  return kilobytes ? kilobytes * 1024 : (unsigned long long)sysconf(_SC_PHYS_PAGES) * (unsigned long long)sysconf(_SC_PAGESIZE);
+}
+
+void replay_check_memory(const char *command, const char *path, uint64_t peak_bytes)
+{
+  unsigned long long available = available_memory();
+  if (peak_bytes >= available)
+    command_fail(1, "%s: %s: %llu bytes are live at the peak, and this machine has %llu", command, path,
+                 (unsigned long long)peak_bytes, available);
 }
 
 /* ---- allocators ---- */

@@ -5,6 +5,7 @@
 #define REPLAY_H
 
 #include "plan.h"
+#include <sys/types.h>
 
 typedef struct allocator {
   const char *name;       /* as it was asked for */
@@ -24,6 +25,13 @@ typedef struct replay {
   plan_t *plan;
   int file; /* of the plan */
 } replay_t;
+
+/* Starts this program again to play the plan of a file with what is preloaded, and to wait where the plan says so. 0: it cannot
+ * be started, and errno says why. */
+pid_t replay_start(int file, const char *command, const char *preload, bool is_silent);
+
+/* All pages of blocks are touched: what has more live than this machine has memory ends the program. */
+void replay_check_memory(const char *command, const char *path, uint64_t peak_bytes);
 
 /* Adds the allocators of a list with commas. What is not there ends the program. */
 void replay_add(replay_t *replay, const char *list);

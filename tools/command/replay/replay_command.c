@@ -81,29 +81,6 @@ static void read_all(replay_t *replay, recording_t *recording)
   say_what_lacks(replay, recording);
 }
 
-/* What processes can have without that others are swapped out, or killed. */
-static unsigned long long available_memory(void)
-{
-  char line[128];
-  unsigned long long kilobytes = 0;
-  FILE *file = fopen("/proc/meminfo", "re");
-  while (file && !kilobytes && fgets(line, sizeof line, file))
-    if (sscanf(line, "MemAvailable: %llu", &kilobytes) != 1)
-      kilobytes = 0;
-  if (file)
-    fclose(file);
-  return kilobytes ? kilobytes * 1024 : (unsigned long long)sysconf(_SC_PHYS_PAGES) * (unsigned long long)sysconf(_SC_PAGESIZE);
-}
-
-/* All pages are touched. */
-static void check_memory(const replay_t *replay)
-{
-  unsigned long long available = available_memory();
-  if (replay->facts.peak_bytes >= available)
-    command_fail(1, "replay: %s: %llu bytes are live at the peak, and this machine has %llu", replay->path,
-                 (unsigned long long)replay->facts.peak_bytes, available);
-}
-
 static void make_plan(replay_t *replay, recording_t *recording)
 {
   char why[256] = "";
@@ -111,7 +88,7 @@ static void make_plan(replay_t *replay, recording_t *recording)
   if (replay->file < 0)
     command_fail(1, "replay: %s: %s", replay->path, why);
   say_what_lacks(replay, recording);
-  check_memory(replay);
+  replay_check_memory("replay", replay->path, replay->facts.peak_bytes);
   replay->plan = plan_map(replay->file);
   if (!replay->plan || fcntl(replay->file, F_SETFD, 0) != 0)
     command_fail(COMMAND_FAILED, "replay: no memory");

@@ -27,11 +27,6 @@
 
 enum { STACK_BYTES = 512 << 10, CREATES_MOST = 10000, CLOCK_LOOKS = 20000, CREATE_PAUSE_NS = 1000000 };
 
-typedef struct slot {
-  char *block;
-  uint64_t size;
-} slot_t;
-
 /* `turn` is the number of the batch that it may play, from 1 on. Who makes it a new one looks whether it sleeps; who goes to
  * sleep says so and looks again. */
 typedef struct player {
@@ -42,7 +37,7 @@ static plan_t *plan;
 static const operation_t *operations;
 static const batch_t *batches;
 static const uint32_t *firsts, *samples;
-static slot_t *slots;
+static plan_slot_t *slots;
 static player_t *players;
 static player_t finish = {0, 0}; /* where the first thread waits for the end */
 
@@ -147,7 +142,7 @@ static uint64_t wanted_size(const operation_t *operation)
   return size || operation->op == RECORDING_FREE ? size : 1;
 }
 
-static void note_live(const slot_t *slot, uint64_t size, bool was_live)
+static void note_live(const plan_slot_t *slot, uint64_t size, bool was_live)
 {
   live_bytes += size - slot->size;
   live_blocks += (uint64_t)(slot->block != NULL) - was_live;
@@ -157,7 +152,7 @@ static void note_live(const slot_t *slot, uint64_t size, bool was_live)
 
 static void play_operation(const operation_t *operation)
 {
-  slot_t *slot = &slots[operation->slot];
+  plan_slot_t *slot = &slots[operation->slot];
   bool was_live = slot->block != NULL, frees = operation->op == RECORDING_FREE;
   uint64_t size = operation_size(*operation);
   char *got = timed_call(operation, slot->block, wanted_size(operation));
@@ -172,13 +167,33 @@ static void play_operation(const operation_t *operation)
   slot->size = size;
 }
 
-static void play_batch(uint32_t batch)
+static void play_operations(uint32_t from, uint32_t to)
 {
-  for (uint32_t i = batches[batch].first; i < batches[batch + 1].first; i++) {
+  for (uint32_t i = from; i < to; i++) {
     while (sample < plan->sample_count && samples[sample] <= i)
       take_sample(samples[sample]);
     play_operation(&operations[i]);
   }
+}
+
+/* The others wait for their turn already. Who looks at this process ends it. */
+_Noreturn static void wait_to_be_looked_at(void)
+{
+  plan->slots = (uintptr_t)slots;
+  __atomic_store_n(&plan->is_there, 1, __ATOMIC_RELEASE);
+  syscall(SYS_futex, &plan->is_there, FUTEX_WAKE, 1, NULL, NULL, 0);
+  for (;;)
+    pause();
+}
+
+static void play_batch(uint32_t batch)
+{
+  uint32_t from = batches[batch].first, to = batches[batch + 1].first;
+  if (plan->stop < to) {
+    play_operations(from, plan->stop);
+    wait_to_be_looked_at();
+  }
+  play_operations(from, to);
 }
 
 /* ---- turns ---- */
@@ -335,6 +350,8 @@ void worker_run(int file)
     start_batch(0);
     play(NULL);
     await_turn(&finish, 1);
+    if (plan->stop == plan->operation_count)
+      wait_to_be_looked_at();
     *figure(FIGURE_ELAPSED) = now_ns() - began;
     *figure(FIGURE_FAULTS) = faults() - faults_before;
     note_result();

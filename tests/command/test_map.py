@@ -1,0 +1,443 @@
+# SPDX-License-Identifier: MIT
+"""tidepool map: a program with blocks in all places a block can be in, one that allocates all the time, recordings at several
+moments, and what cannot be mapped."""
+
+import base64
+import json
+import os
+import re
+import shutil
+import struct
+import subprocess
+import sys
+
+import pytest
+
+from sharing import NOT_SHARED, SECONDS, Shares, descriptors_of, fixture_tidepool   # pylint: disable=unused-import
+from test_show import Tags
+
+SLAB, LARGE, GRANULES, MAPPINGS = 0, 1, 5, 3
+REFUSED = "may not read its memory"
+
+
+@pytest.fixture(name="mapped")
+def fixture_mapped(request, tidepool):
+    """Starts the program, and gives it with what its heaps say of themselves."""
+    program = os.path.abspath(request.config.getoption("--mapped"))
+    running = []
+
+    def mapped(*arguments, options="export=1"):
+        process = subprocess.Popen([program, *arguments], env={**os.environ, "TIDEPOOL_OPTIONS": options},
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        running.append(process)
+        said = []
+        for line in iter(process.stdout.readline, "ready\n"):
+            assert line
+            said.append(line.rstrip("\n").split(" ", 5))
+        done = tidepool("map", process.pid, check=False)
+        if REFUSED in done.stderr:
+            pytest.skip("nobody but root may read the memory of a process here")
+        assert not done.stderr
+        process.said = {name: list(map(int, figures)) for *figures, name in said}
+        return process
+    yield mapped
+    for process in running:
+        process.kill()
+        process.communicate()
+
+
+def figures_of(tidepool, *of):
+    return json.loads(tidepool("map", "--json", *of).stdout)
+
+
+def sum_of(heap, key):
+    return sum(row[key] for row in heap["rows"])
+
+
+def test_all_places(tidepool, mapped):
+    """To the block and the byte what the heaps say."""
+    process = mapped()
+    figures = figures_of(tidepool, process.pid)
+    heaps = {heap["name"]: heap for heap in figures["heaps"]}
+    assert figures["changing"] == 0 and set(heaps) == set(process.said)
+    for name, (live_blocks, live_bytes, cached_bytes, idle_bytes, held_bytes) in process.said.items():
+        heap = heaps[name]
+        assert [sum_of(heap, "live_blocks"), sum_of(heap, "live_bytes")] == [live_blocks, live_bytes], name
+        assert sum(row["cached_blocks"] * row["block_size"] for row in heap["rows"]) == cached_bytes, name
+        if name in ("default", "units", "reserve"):   # of which more is idle than is in slabs
+            assert sum_of(heap, "held_bytes") - live_bytes - cached_bytes <= idle_bytes
+        else:
+            assert sum_of(heap, "held_bytes") - live_bytes - cached_bytes == idle_bytes, name
+            assert heap["held_bytes"] == held_bytes, name
+    kinds = [arena["kind"] for arena in figures["arenas"]]
+    assert kinds[0] == "window" and kinds.count("region") == 3 and kinds.count("granules") == 3 and kinds[-1] != "window"
+
+
+def test_known_slabs(tidepool, mapped):
+    """Blocks of 16 bytes, of which each second was freed, are in one slab, and those of 1024 in sixteen."""
+    heap = next(heap for heap in figures_of(tidepool, mapped().pid)["heaps"] if heap["name"] == "slabs")
+    rows = {row["block_size"]: row for row in heap["rows"]}
+    assert (rows[16]["places"], rows[16]["live_blocks"]) == (1, 1500)
+    assert (rows[1024]["places"], rows[1024]["live_blocks"]) == (16, 768)
+    assert sum(rows[16][f"{state}_blocks"] for state in ("live", "cached", "free", "fresh")) == 65536 // 16
+    assert rows[16]["less_than_half"] == 65536 and rows[16]["less_than_quarter"] == 0
+    assert rows[20480]["live_blocks"] == 26 and rows[20480]["held_bytes"] == 5 * 3 * 65536
+
+
+def test_text(tidepool, mapped):
+    text = tidepool("map", mapped().pid).stdout
+    assert text.startswith("process ") and text.splitlines()[0].endswith(", mapped")
+    for name in ("default", "slabs", "bounded, ", "kept, ", "guest", "checked", "large"):
+        assert f"\nheap {name}" in text
+    assert "changed while" not in text
+    assert re.search(r"^ +1024 +16 +768 +", text, re.M)
+    strips = re.findall(r"^  \|([#0-9. ?]*)\|$", text, re.M)
+    assert len(strips) == 8 and all(len(strip) <= 64 for strip in strips)
+    assert strips[-1] == "#" * 64   # what is of mappings is live
+
+
+# ---- the page ----
+
+
+class Packed:
+    """The places of a page, as tools/command/map/map_packed.h has them."""
+
+    def __init__(self, text):
+        self.data, self.at, self.known = base64.b64decode(re.search(r'const blob="(.*?)";', text)[1]), 0, []
+        self.rows = json.loads(re.search(r"const rows=(\[.*?\]);\n", text)[1])
+        arenas = re.search(r"const arenas=\[(.*?)\];\nconst", text, re.S)[1]
+        self.arenas = [(int(kind), int(count)) for kind, count in re.findall(r"\{kind:(\d+),.*?count:(\d+),", arenas)]
+        self.states = {}   # of a row: how many blocks of it are in each
+        for kind, count in self.arenas:
+            for _ in range(count):
+                self.place(kind)
+        assert self.at == len(self.data)
+
+    def number(self):
+        value, shift = 0, 0
+        while True:
+            byte = self.data[self.at]
+            self.at += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    def place(self, arena):
+        self.number()
+        assert self.number() > 0
+        kind, row = self.number() & 15, self.number() - 1
+        if arena == MAPPINGS:
+            self.number()
+        if kind in (SLAB, GRANULES):
+            capacity, fresh, free, cached = self.number(), self.number(), self.number(), self.number()
+            states = self.blocks(capacity, fresh, free, cached)
+            sums = self.states.setdefault(row, [0, 0, 0, 0])
+            for state in range(4):
+                sums[state] += states.count(state)
+            assert [states.count(2), states.count(1), states.count(3)] == [free, cached, capacity - fresh]
+        elif kind == LARGE:
+            self.number()
+        self.more()
+
+    def blocks(self, capacity, fresh, free, cached):
+        length = self.number()
+        end, states = self.at + length, []
+        if not length:
+            states = [2 if free else 1 if cached else 0] * fresh
+        elif self.number():
+            pairs = self.data[self.at:end]
+            states = [pairs[i // 4] >> i % 4 * 2 & 3 for i in range(fresh)]
+            self.at = end
+        while length and self.at < end:
+            run = self.number()
+            states += [run & 3] * (run >> 2)
+        assert len(states) == fresh and self.at == end
+        return states + [3] * (capacity - fresh)
+
+    def more(self):
+        count, length = self.number(), self.number()
+        end, index = self.at + length, 0
+        for _ in range(count):
+            index += self.number()
+            self.known.append((index, self.number(), self.number(), self.number()))   # size, age, site and 1
+        assert self.at == end
+
+
+def checked_page(path):
+    text = path.read_text(encoding="utf-8")
+    tags = Tags()
+    tags.feed(text)
+    assert not tags.open and not tags.links and len(tags.scripts) == 1 and "http" not in text
+    return text
+
+
+def test_the_page(tidepool, mapped, tmp_path):
+    """Each block is in it as it is in the figures; of what is in quarantine the page says nothing."""
+    process, page = mapped(), tmp_path / "map.html"
+    assert not tidepool("map", "-o", page, process.pid).stdout
+    packed = Packed(checked_page(page))
+    heaps = figures_of(tidepool, process.pid)["heaps"]
+    for number, heap in enumerate(heaps):
+        for row in heap["rows"]:
+            if row["kind"] != "class" or heap["name"] == "checked":
+                continue
+            place = packed.rows.index([number, 0, row["block_size"]])
+            assert packed.states[place] == [row[f"{state}_blocks"] for state in ("live", "cached", "free", "fresh")]
+    assert page.stat().st_size < 100000
+
+
+needs_chromium = pytest.mark.skipif(not shutil.which("chromium"), reason="chromium is not here")
+
+
+def dom_of(page, folder):
+    return subprocess.run(["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder}/profile",
+                           "--dump-dom", page.as_uri()], capture_output=True, text=True, timeout=SECONDS, check=True).stdout
+
+
+@needs_chromium
+def test_the_page_in_a_browser(tidepool, mapped, tmp_path):
+    """The script runs to its end, and shows a slab."""
+    process, page = mapped(), tmp_path / "map.html"
+    tidepool("map", "-o", page, process.pid)
+    places = sum(arena["places"] for arena in figures_of(tidepool, process.pid)["arenas"])
+    text = dom_of(page, tmp_path)
+    assert f'data-places="{places}"' in text
+    assert re.search(r'<div id="place">0x[0-9a-f]+: slab, blocks of \d+ bytes, heap ', text)
+    assert len(re.findall(r"<button", text)) == 13 + 2
+
+
+CLICKS = """
+document.getElementById('modes').children[1].click();
+document.getElementById('heaps').children[1].click();
+const box=document.getElementById('map').getBoundingClientRect();
+const on={clientX:box.left+items[0].x+2,clientY:box.top+items[0].y+2};
+document.getElementById('map').dispatchEvent(new MouseEvent('click',on));
+document.getElementById('map').dispatchEvent(new MouseEvent('mousemove',on));
+onkeydown(new KeyboardEvent('keydown',{key:'ArrowRight',cancelable:true}));
+document.body.dataset.chosen=chosen.number;
+document.querySelectorAll('#rows tr[data-row]')[2].click();
+document.body.dataset.only=only;
+"""
+
+
+@needs_chromium
+def test_clicks(tidepool, mapped, tmp_path):
+    """On a way to colour, a heap and the first cell, and then a key for the one after it."""
+    process, page = mapped(), tmp_path / "map.html"
+    tidepool("map", "-o", page, process.pid)
+    text = page.read_text(encoding="utf-8")
+    page.write_text(text.replace("</script>\n</body>", CLICKS + "</script>\n</body>"), encoding="utf-8")
+    text = dom_of(page, tmp_path)
+    assert 'data-chosen="1"' in text and '<button class="on">by how full</button>' in text
+    assert 'data-only="2"' in text and len(re.findall(r'<tr data-heap="0" data-row="\d+" class="on"', text)) == 1
+    assert re.search(r'<button class="on" style="[^"]*">default</button>', text)
+    assert re.search(r'<div id="tip" style="display: block[^"]*">0x[0-9a-f]+: slab, blocks of \d+ bytes, heap ', text)
+    assert len(re.findall(r'<tr data-heap="\d+"[^>]* hidden=""', text)) > 20
+
+
+# ---- while it runs on ----
+
+
+def test_while_it_allocates(tidepool, mapped):
+    process = mapped("churn")
+    for _ in range(20):
+        figures = figures_of(tidepool, process.pid)
+        assert "default" in [heap["name"] for heap in figures["heaps"]]
+    assert process.poll() is None
+
+
+def test_a_child(tidepool, shares):
+    """The child of a fork has what the parent had, and what threads had cached is lost to it."""
+    running = shares()
+    running.do("heap second 300 100")
+    running.do("fork")
+    if REFUSED in tidepool("map", running.child, check=False).stderr:
+        pytest.skip("nobody but root may read the memory of a process here")
+    running.do("heap third 1000 100")
+    heaps = {heap["name"]: heap for heap in figures_of(tidepool, running.child)["heaps"]}
+    assert sum_of(heaps["second"], "live_blocks") == 300 and sum_of(heaps["third"], "live_blocks") == 1000
+
+
+@pytest.fixture(name="shares")
+def fixture_shares(request):
+    running = []
+
+    def shares(options="export=1"):
+        running.append(Shares([os.path.abspath(request.config.getoption("--shares"))], options))
+        return running[-1]
+    yield shares
+    for process in running:
+        process.stop()
+
+
+# ---- what cannot be mapped ----
+
+
+def why_not(tidepool, *arguments, status=1):
+    done = tidepool("map", *arguments, check=False)
+    assert done.returncode == status and not done.stdout and done.stderr.count("\n") == 1
+    return done.stderr
+
+
+def test_no_process(tidepool, mapped):
+    process = mapped()
+    process.kill()
+    process.wait()
+    assert why_not(tidepool, process.pid) == f"tidepool: map: process {process.pid}: there is no such process\n"
+
+
+def test_not_shared(tidepool):
+    why = why_not(tidepool, os.getpid())
+    assert why == f"tidepool: map: process {os.getpid()}: {NOT_SHARED}; tidepool run -o export=1 runs it so\n"
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can be somebody else")
+def test_another_user(tidepool, mapped):
+    process = mapped()
+    done = tidepool("map", process.pid, check=False, user=65534, group=65534, extra_groups=[])
+    assert done.returncode == 1
+    assert done.stderr == f"tidepool: map: process {process.pid}: this user may not see it\n"
+
+
+PRETEND = """
+import fcntl, os, sys
+file = os.memfd_create("tidepool figures", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+os.write(file, bytes.fromhex(sys.argv[1])[:56] + os.getpid().to_bytes(4, sys.byteorder) + bytes.fromhex(sys.argv[1])[60:])
+fcntl.fcntl(file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_other_processes(tidepool, mapped):
+    """What shares the page of another version, of one before there were maps, and one that leads nowhere."""
+    process = mapped()
+    with open(f"/proc/{process.pid}/fd/{descriptors_of(process.pid)[0]}", "rb") as file:
+        page = file.read(4096)
+    layout, = struct.unpack_from("=Q", page, 64)
+    pages = {
+        page[:64] + struct.pack("=Q", layout ^ 1) + page[72:]: "its library is of another version than this program",
+        page[:12] + struct.pack("=I", 64) + page[16:]: "its library is of a version before this one",
+        page[:72] + struct.pack("=Q", 4096) + page[80:]: "its heaps cannot be read",
+    }
+    for pretended, why in pages.items():
+        with subprocess.Popen([sys.executable, "-c", PRETEND, pretended.hex()], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              text=True) as other:
+            assert other.stdout.readline() == "ready\n"
+            assert why in why_not(tidepool, other.pid)
+            other.communicate("")
+
+
+def test_wrong_arguments(tidepool, tmp_path):
+    for arguments in ([], ["1", "2"], ["--at", "1", str(os.getpid())], ["--at", "soon", "file"], ["--at=-1", "file"],
+                      ["--at", "nan", "file"]):
+        assert tidepool("map", *arguments, check=False).returncode == 125
+    assert "No such file" in why_not(tidepool, tmp_path / "none")
+    (tmp_path / "text").write_text("no recording\n" * 10000)
+    assert "recording" in why_not(tidepool, tmp_path / "text")
+
+
+def test_a_page_that_cannot_be_written(tidepool, mapped, tmp_path):
+    process = mapped()
+    for page in ("/dev/full", tmp_path / "none" / "page"):
+        why_not(tidepool, "-o", page, process.pid, status=125)
+
+
+# ---- recordings ----
+
+
+@pytest.fixture(name="record")
+def fixture_record(request, tidepool, tmp_path):
+    library = os.path.abspath(request.config.getoption("--library"))
+
+    def record(*program, **more):
+        path = tmp_path / "recording"
+        tidepool("record", "--library", library, "-o", path, *program, **more)
+        done = tidepool("map", "--library", library, path, check=False)
+        if "cannot be read" in done.stderr or REFUSED in done.stderr:
+            pytest.skip("a process may not read the memory of its child here")
+        assert done.returncode == 0, done.stderr
+        return ["--library", library, path]
+    return record
+
+
+@pytest.fixture(name="recording")
+def fixture_recording(request, record):
+    return record(os.path.abspath(request.config.getoption("--shown")), "a</script><b>&'\"")
+
+
+def facts_of(tidepool, recording):
+    """What was live at the peak and at the end."""
+    return json.loads(tidepool("replay", "--check", "--json", recording[-1]).stdout)
+
+
+def test_moments(tidepool, recording):
+    facts = facts_of(tidepool, recording)
+    peak, end = figures_of(tidepool, *recording), figures_of(tidepool, "--at", "end", *recording)
+    assert peak["known_blocks"] == facts["peak_blocks"] and end["known_blocks"] == facts["end_blocks"]
+    assert figures_of(tidepool, "--at", "peak", *recording)["known_blocks"] == facts["peak_blocks"]
+    for figures in (peak, end):
+        live = sum(sum_of(heap, "live_blocks") for heap in figures["heaps"])
+        assert figures["changing"] == 0 and live >= figures["known_blocks"]
+    assert figures_of(tidepool, "--at", "0", *recording)["known_blocks"] <= 1
+    late = figures_of(tidepool, "--at", "1000000", *recording)
+    assert late["known_blocks"] == facts["end_blocks"]
+    then = figures_of(tidepool, "--at", f"{(peak['seconds'] + end['seconds']) / 2:.9f}", *recording)
+    assert peak["seconds"] <= then["seconds"] <= end["seconds"] and then["known_blocks"] >= 100
+
+
+def test_places_of_blocks(tidepool, recording, tmp_path):
+    """Of each block the page has the size, and the place where it was allocated."""
+    page = tmp_path / "map.html"
+    tidepool("map", "--at", "end", "-o", page, *recording)
+    text = checked_page(page)
+    packed = Packed(text)
+    assert len(packed.known) == facts_of(tidepool, recording)["end_blocks"]
+    leaked = [known for known in packed.known if known[1] == 1000]
+    assert len(leaked) >= 100
+    assert "a&#60;/script&#62;&#60;b&#62;&#38;" in text
+    if shutil.which("addr2line"):
+        names = json.loads(re.search(r"const names=(\[.*?\]);\n", text)[1])
+        sites = json.loads(re.search(r"const sites=(\[.*?\]);\n", text)[1])
+        assert len([site for _, _, _, site in leaked if site and names[sites[site - 1][0]] == "leak_some"]) == 100
+
+
+@needs_chromium
+def test_blocks_in_a_browser(tidepool, recording, tmp_path):
+    page = tmp_path / "map.html"
+    tidepool("map", "--at", "end", "-o", page, *recording)
+    text = dom_of(page, tmp_path)
+    assert re.search(r'<div id="who"><div>\d+ of ', text)
+
+
+def test_a_cut_recording(tidepool, recording, tmp_path):
+    """What is left of it is mapped, or one line says that there is nothing."""
+    whole = recording[-1].read_bytes()
+    for length in (len(whole) - 70000, len(whole) // 2, 70000, 65536, 1000, 10, 0):
+        path = tmp_path / "cut"
+        path.write_bytes(whole[:max(length, 0)])
+        done = tidepool("map", "--json", *recording[:-1], path, check=False)
+        assert done.returncode in (0, 1) and all(line.startswith("tidepool: map: ") for line in done.stderr.splitlines())
+        assert done.stderr if done.returncode else json.loads(done.stdout)["heaps"]
+
+
+PROGRAMS = {
+    "python3": ["-c", "kept = [bytes(i % 3000) for i in range(30000)][::7]; print(len(kept))"],
+    "lua5.4": ["-e", "local t = {} for i = 1, 100000 do t[i] = tostring(i) .. 'x' end print(#t)"],
+    "redis-server": ["--save", "", "--port", "0", "--version"],
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs(tidepool, record, tmp_path, name):
+    program = sys.executable if name == "python3" else shutil.which(name)
+    if not program:
+        pytest.skip(f"{name} is not here")
+    recording, page = record(program, *PROGRAMS[name]), tmp_path / "map.html"
+    figures = figures_of(tidepool, *recording)
+    facts = facts_of(tidepool, recording)
+    assert figures["known_blocks"] == facts["peak_blocks"] and figures["changing"] == 0
+    tidepool("map", "-o", page, *recording)
+    assert len(Packed(checked_page(page)).known) == facts["peak_blocks"]
+    assert "\nWhose blocks keep slabs that are less than half full" in tidepool("map", *recording).stdout

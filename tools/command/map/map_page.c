@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One page that needs nothing else: the tables and how full slabs are stand there as they are, and a script draws the map of
+ * what stands behind it as bytes. */
+#include "command.h"
+#include "map_packed.h"
+#include "map_print.h"
+#include "map_script.h"
+#include <inttypes.h>
+#include <stdlib.h>
+
+/* ---- text ---- */
+
+/* Inside a script as well: nothing in it ends one. */
+static void write_quoted(const char *text, FILE *to)
+{
+  fputc('"', to);
+  for (; *text; text++) {
+    unsigned char byte = (unsigned char)*text;
+    if (byte < ' ' || byte == '"' || byte == '\\' || byte == '<' || byte == '>' || byte == '&' || byte == 0x7f)
+      fprintf(to, "\\u%04x", byte);
+    else
+      fputc(byte, to);
+  }
+  fputc('"', to);
+}
+
+static void write_text(const char *text, FILE *to)
+{
+  for (; *text; text++)
+    if (*text == '<' || *text == '>' || *text == '&')
+      fprintf(to, "&#%d;", *text);
+    else
+      fputc((unsigned char)*text < ' ' ? ' ' : *text, to);
+}
+
+static void write_size(uint64_t bytes, FILE *to)
+{
+  char room[COMMAND_BYTES];
+  fputs(command_bytes(room, (double)bytes), to);
+}
+
+static const char *name_of(const map_heap_t *heap) { return *heap->name ? heap->name : "without a name"; }
+
+/* ---- how full slabs are ---- */
+
+enum { TENTHS = 10, WIDTH = 1000, HEIGHT = 150, BOTTOM = 20, LEFT = 70 };
+
+static void count_tenths(const map_t *map, uint64_t tenths[TENTHS])
+{
+  for (size_t i = 0; i < map->arena_count; i++)
+    for (size_t k = 0; k < map->arenas[i].place_count; k++) {
+      const map_arena_t *arena = &map->arenas[i];
+      const map_place_t *place = &map->places[arena->first_place + k];
+      if (map_has_blocks(place)) {
+        size_t tenth = (size_t)(map_fullness(map, arena, place) * TENTHS);
+        tenths[tenth < TENTHS ? tenth : TENTHS - 1] += map_bytes(arena, place);
+      }
+    }
+}
+
+static void write_tenths(const map_t *map, FILE *to)
+{
+  uint64_t tenths[TENTHS] = {0}, most = 1;
+  count_tenths(map, tenths);
+  for (size_t i = 0; i < TENTHS; i++)
+    most = tenths[i] > most ? tenths[i] : most;
+  fprintf(to,
+          "<h2>How full the slabs are</h2>\n<svg viewBox='0 0 %d %d' role='img' aria-label='bytes in slabs by how full they "
+          "are'>",
+          WIDTH, HEIGHT);
+  for (int i = 0; i < TENTHS; i++) {
+    double height = (double)tenths[i] / (double)most * (HEIGHT - BOTTOM - 20), width = (WIDTH - LEFT) / (double)TENTHS;
+    double x = LEFT + i * width, y = HEIGHT - BOTTOM - height;
+    fprintf(to, "<rect x='%.1f' y='%.1f' width='%.1f' height='%.1f' class='bar'/>", x + 2, y, width - 4, height);
+    fprintf(to, "<text x='%.1f' y='%.1f' text-anchor='middle'>", x + width / 2, y - 5);
+    if (tenths[i])
+      write_size(tenths[i], to);
+    fprintf(to, "</text><text x='%.1f' y='%d' text-anchor='middle'>%d to %d %%</text>", x + width / 2, HEIGHT - 4, i * 10,
+            i * 10 + 10);
+  }
+  fprintf(to, "<text x='0' y='%d'>live</text></svg>\n", HEIGHT - 4);
+}
+
+/* ---- tables ---- */
+
+static double share(uint64_t part, uint64_t of) { return of ? 100.0 * (double)part / (double)of : 0; }
+
+static void write_cells(const map_sums_t *sums, FILE *to)
+{
+  fprintf(to, "<td>%" PRIu64 "</td>", sums->places);
+  for (map_state_t state = 0; state < MAP_STATES; state++)
+    fprintf(to, "<td>%" PRIu64 "</td>", sums->blocks[state]);
+  fputs("<td>", to);
+  write_size(sums->held_bytes, to);
+  fprintf(to, "</td><td>%.0f %%</td>", share(sums->live_bytes, sums->held_bytes));
+  uint64_t less_full[] = {sums->half_bytes, sums->quarter_bytes};
+  for (size_t i = 0; i < 2; i++) {
+    fprintf(to, "<td style='background:rgba(214,96,60,%.2f)'>", share(less_full[i], sums->held_bytes) / 150);
+    if (less_full[i])
+      write_size(less_full[i], to);
+    fputs("</td>", to);
+  }
+  fputs("</tr>\n", to);
+}
+
+static void write_row(const map_t *map, const map_row_t *row, FILE *to)
+{
+  char label[MAP_LABEL];
+  map_sums_t sums = {.places = row->places,
+                     .live_bytes = row->live_bytes,
+                     .held_bytes = row->held_bytes,
+                     .half_bytes = row->half_bytes,
+                     .quarter_bytes = row->quarter_bytes};
+  for (map_state_t state = 0; state < MAP_STATES; state++)
+    sums.blocks[state] = row->blocks[state];
+  fprintf(to, "<tr data-heap='%" PRIu32 "' data-row='%zu'><td></td><td>%s</td>", row->heap, (size_t)(row - map->rows),
+          map_row_label(row, label));
+  write_cells(&sums, to);
+}
+
+static void write_tables(const map_t *map, FILE *to)
+{
+  fputs("<h2>Heaps and size classes</h2>\n<table id=\"rows\"><tr><th>heap</th><th>size</th><th>slabs</th><th>live</th>"
+        "<th>cached</th><th>free</th><th>fresh</th><th>held</th><th>live</th><th>less than half full</th>"
+        "<th>less than a quarter</th></tr>\n",
+        to);
+  for (uint32_t i = 0; i < map->heap_count; i++) {
+    const map_heap_t *heap = &map->heaps[i];
+    map_sums_t sums = map_sums(map, i);
+    fprintf(to, "<tr data-heap='%" PRIu32 "' class='sum'><td>", i);
+    write_text(name_of(heap), to);
+    fputs("</td><td>all</td>", to);
+    write_cells(&sums, to);
+    for (uint32_t k = 0; k < heap->row_count; k++)
+      if (map_row_is_used(&map->rows[heap->first_row + k]))
+        write_row(map, &map->rows[heap->first_row + k], to);
+  }
+  fputs("</table>\n", to);
+}
+
+enum { KEEPERS_MOST = 20, FRAMES_MOST = 6 };
+
+static void write_keepers(const map_t *map, const map_source_t *source, FILE *to)
+{
+  size_t count;
+  map_keeper_t *keepers = map_keepers(map, source, &count);
+  if (count)
+    fputs("<h2>Whose blocks keep slabs that are less than half full</h2>\n"
+          "<table><tr><th>held</th><th>blocks</th><th class='s'>allocated by</th></tr>\n",
+          to);
+  for (size_t i = 0; i < count && i < KEEPERS_MOST; i++) {
+    const call_stack_t *stack = &source->callers.stacks[keepers[i].stack];
+    fputs("<tr><td>", to);
+    write_size(keepers[i].bytes, to);
+    fprintf(to, "</td><td>%" PRIu64 "</td><td class='s'>", keepers[i].blocks);
+    for (uint32_t k = 0; k < stack->count && k < FRAMES_MOST; k++) {
+      fputs(k ? " &#60; " : "", to);
+      write_text(source->callers.names[stack->names[k]], to);
+    }
+    fputs(stack->count > FRAMES_MOST ? " &#60; ...</td></tr>\n" : "</td></tr>\n", to);
+  }
+  fputs(count ? "</table>\n" : "", to);
+  free(keepers);
+}
+
+/* ---- what the script draws ---- */
+
+static void write_heaps(const map_t *map, FILE *to)
+{
+  fputs("<script>\nconst heaps=[", to);
+  for (size_t i = 0; i < map->heap_count; i++) {
+    fputs(i ? "," : "", to);
+    write_quoted(name_of(&map->heaps[i]), to);
+  }
+  fputs("];\nconst rows=[", to);
+  for (size_t i = 0; i < map->row_count; i++)
+    fprintf(to, "%s[%" PRIu32 ",%d,%" PRIu32 "]", i ? "," : "", map->rows[i].heap, map->rows[i].kind, map->rows[i].block_size);
+  fputs("];\n", to);
+}
+
+static void write_arenas(const map_t *map, FILE *to)
+{
+  fputs("const arenas=[", to);
+  for (size_t i = 0; i < map->arena_count; i++) {
+    const map_arena_t *arena = &map->arenas[i];
+    char *text = NULL;
+    size_t length;
+    FILE *label = open_memstream(&text, &length);
+    if (!label)
+      command_fail(COMMAND_FAILED, "map: no memory");
+    map_print_arena(map, arena, label);
+    if (fclose(label) != 0)
+      command_fail(COMMAND_FAILED, "map: no memory");
+    fprintf(to, "%s{kind:%d,base:\"0x%" PRIx64 "\",log2:%d,used:%" PRIu32 ",count:%zu,heap:%d,label:", i ? ",\n" : "",
+            arena->kind, arena->base, arena->unit_log2, arena->kind == ARENA_MAPPINGS ? 0 : arena->used_end, arena->place_count,
+            arena->heap == MAP_NONE ? -1 : (int)arena->heap);
+    write_quoted(text, to);
+    fputs(",short:", to);
+    if (arena->heap == MAP_NONE)
+      write_quoted(arena->kind == ARENA_MAPPINGS ? "mappings" : "arena", to);
+    else
+      write_quoted(name_of(&map->heaps[arena->heap]), to);
+    fputc('}', to);
+    free(text);
+  }
+  fputs("];\n", to);
+}
+
+static void write_sites(const map_source_t *source, const packed_t *packed, FILE *to)
+{
+  const callers_t *callers = &source->callers;
+  fputs("const names=[", to);
+  for (size_t i = 0; i < packed->name_count; i++) {
+    fputs(i ? "," : "", to);
+    write_quoted(callers->names[packed->names[i]], to);
+  }
+  fputs("];\nconst sites=[", to);
+  for (size_t i = 0; i < packed->site_count; i++) {
+    const call_stack_t *stack = &callers->stacks[packed->sites[i]];
+    fputs(i ? ",[" : "[", to);
+    for (uint32_t k = 0; k < stack->count; k++)
+      fprintf(to, "%s%" PRIu32, k ? "," : "", packed->name_at[stack->names[k]]);
+    fputc(']', to);
+  }
+  fputs("];\n", to);
+}
+
+static void write_base64(const packed_t *packed, FILE *to)
+{
+  static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  fputs("const blob=\"", to);
+  for (size_t i = 0; i < packed->count; i += 3) {
+    uint32_t left = (uint32_t)(packed->count - i), word = (uint32_t)packed->bytes[i] << 16;
+    word |= left > 1 ? (uint32_t)packed->bytes[i + 1] << 8 : 0;
+    word |= left > 2 ? packed->bytes[i + 2] : 0;
+    for (unsigned k = 0; k < 4; k++)
+      fputc(k > left ? '=' : digits[word >> (18 - 6 * k) & 63], to);
+  }
+  fputs("\";\n", to);
+}
+
+static void write_head(const map_t *map, const map_source_t *source, FILE *to)
+{
+  fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>tidepool map: ", to);
+  write_text(source->title, to);
+  fprintf(to, "</title>\n<style>%s</style></head><body>\n<h1>", page_style);
+  write_text(source->title, to);
+  fputs("</h1>\n<p>", to);
+  if (source->seconds >= 0)
+    fprintf(to, "After %.3f of %.3f s%s. ", source->seconds, source->last, source->is_peak ? ", when the most was live" : "");
+  map_print_summary(map, to);
+  if (map->changing)
+    fprintf(to, " %zu parts of it changed while they were read.", map->changing);
+  fputs("</p>\n", to);
+}
+
+void map_write_page(const map_t *map, const map_source_t *source, FILE *to)
+{
+  packed_t packed = pack(map, &source->callers);
+  write_head(map, source, to);
+  fprintf(to, "%s", page_picture);
+  write_tenths(map, to);
+  write_keepers(map, source, to);
+  write_tables(map, to);
+  fputs("<div id=\"tip\"></div>\n", to);
+  write_heaps(map, to);
+  write_arenas(map, to);
+  write_sites(source, &packed, to);
+  write_base64(&packed, to);
+  for (size_t i = 0; i < sizeof page_script / sizeof *page_script; i++)
+    fputs(page_script[i], to);
+  fputs("</script>\n</body></html>\n", to);
+  packed_finish(&packed);
+}
