@@ -26,6 +26,11 @@ int command_print(const char *text, FILE *to);
 #define COMMAND_JOIN(...) command_join((const char *const[]){__VA_ARGS__, 0})
 char *command_join(const char *const *texts);
 
+/* Writes a text with quotes around it, as JSON and scripts have it: nothing in it ends a script, either, and what is no UTF-8
+ * is said to be none. And as it stands in a page. */
+void command_quote(const char *text, FILE *to);
+void command_markup(const char *text, FILE *to);
+
 /* Bytes as people read them: 36.8 MiB. */
 enum { COMMAND_BYTES = 32 };
 const char *command_bytes(char room[COMMAND_BYTES], double bytes);

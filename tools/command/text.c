@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "command.h"
+#include "utf8.h"
 #include <stddef.h>
+#include <string.h>
 
 int command_print(const char *text, FILE *to)
 {
@@ -13,6 +15,32 @@ int command_print(const char *text, FILE *to)
     columns += (byte & 0xc0) != 0x80;
   }
   return columns;
+}
+
+void command_quote(const char *text, FILE *to)
+{
+  const unsigned char *at = (const unsigned char *)text;
+  fputc('"', to);
+  while (*at) {
+    size_t length = utf8_length(at);
+    if (!length)
+      fputs("\\ufffd", to);
+    else if (*at < ' ' || *at == 0x7f || strchr("\"\\<>&", *at))
+      fprintf(to, "\\u%04x", *at);
+    else
+      fwrite(at, 1, length, to);
+    at += length ? length : 1;
+  }
+  fputc('"', to);
+}
+
+void command_markup(const char *text, FILE *to)
+{
+  for (; *text; text++)
+    if (*text == '<' || *text == '>' || *text == '&')
+      fprintf(to, "&#%d;", *text);
+    else
+      fputc((unsigned char)*text < ' ' ? ' ' : *text, to);
 }
 
 const char *command_bytes(char room[COMMAND_BYTES], double bytes)

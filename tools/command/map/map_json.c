@@ -1,19 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * The figures of a map for scripts. */
+#include "command.h"
 #include "map_print.h"
 #include <inttypes.h>
-
-static void write_quoted(const char *text, FILE *to)
-{
-  fputc('"', to);
-  for (; *text; text++)
-    if ((unsigned char)*text < ' ' || *text == '"' || *text == '\\' || (unsigned char)*text >= 0x7f)
-      fprintf(to, "\\u%04x", (unsigned char)*text);
-    else
-      fputc(*text, to);
-  fputc('"', to);
-}
 
 static void write_row(const map_row_t *row, FILE *to)
 {
@@ -30,7 +20,7 @@ static void write_heap(const map_t *map, const map_heap_t *heap, FILE *to)
 {
   bool first = true;
   fputs("{\"name\":", to);
-  write_quoted(heap->name, to);
+  command_quote(heap->name, to);
   fprintf(to, ",\"budget\":%" PRIu64 ",\"held_bytes\":%" PRIu64 ",\"rows\":[", heap->budget, heap->held);
   for (uint32_t i = 0; i < heap->row_count; i++) {
     const map_row_t *row = &map->rows[heap->first_row + i];
@@ -52,14 +42,14 @@ static void write_arena(const map_t *map, const map_arena_t *arena, FILE *to)
           names[arena->kind], arena->base, UINT64_C(1) << arena->unit_log2, arena->unit_count, arena->used_end,
           arena->place_count);
   if (arena->heap != MAP_NONE)
-    write_quoted(map->heaps[arena->heap].name, to);
+    command_quote(map->heaps[arena->heap].name, to);
   fputs(arena->heap == MAP_NONE ? "null}" : "}", to);
 }
 
 void map_print_json(const map_t *map, const map_source_t *source, FILE *to)
 {
   fputs("{\"of\":", to);
-  write_quoted(source->title, to);
+  command_quote(source->title, to);
   if (source->seconds >= 0)
     fprintf(to, ",\"seconds\":%.9f", source->seconds);
   fprintf(to, ",\"changing\":%zu,\"known_blocks\":%zu,\"heaps\":[", map->changing, map->block_count);

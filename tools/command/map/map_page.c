@@ -11,29 +11,6 @@
 
 /* ---- text ---- */
 
-/* Inside a script as well: nothing in it ends one. */
-static void write_quoted(const char *text, FILE *to)
-{
-  fputc('"', to);
-  for (; *text; text++) {
-    unsigned char byte = (unsigned char)*text;
-    if (byte < ' ' || byte == '"' || byte == '\\' || byte == '<' || byte == '>' || byte == '&' || byte == 0x7f)
-      fprintf(to, "\\u%04x", byte);
-    else
-      fputc(byte, to);
-  }
-  fputc('"', to);
-}
-
-static void write_text(const char *text, FILE *to)
-{
-  for (; *text; text++)
-    if (*text == '<' || *text == '>' || *text == '&')
-      fprintf(to, "&#%d;", *text);
-    else
-      fputc((unsigned char)*text < ' ' ? ' ' : *text, to);
-}
-
 static void write_size(uint64_t bytes, FILE *to)
 {
   char room[COMMAND_BYTES];
@@ -129,7 +106,7 @@ static void write_tables(const map_t *map, FILE *to)
     const map_heap_t *heap = &map->heaps[i];
     map_sums_t sums = map_sums(map, i);
     fprintf(to, "<tr data-heap='%" PRIu32 "' class='sum'><td>", i);
-    write_text(name_of(heap), to);
+    command_markup(name_of(heap), to);
     fputs("</td><td>all</td>", to);
     write_cells(&sums, to);
     for (uint32_t k = 0; k < heap->row_count; k++)
@@ -156,7 +133,7 @@ static void write_keepers(const map_t *map, const map_source_t *source, FILE *to
     fprintf(to, "</td><td>%" PRIu64 "</td><td class='s'>", keepers[i].blocks);
     for (uint32_t k = 0; k < stack->count && k < FRAMES_MOST; k++) {
       fputs(k ? " &#60; " : "", to);
-      write_text(source->callers.names[stack->names[k]], to);
+      command_markup(source->callers.names[stack->names[k]], to);
     }
     fputs(stack->count > FRAMES_MOST ? " &#60; ...</td></tr>\n" : "</td></tr>\n", to);
   }
@@ -171,7 +148,7 @@ static void write_heaps(const map_t *map, FILE *to)
   fputs("<script>\nconst heaps=[", to);
   for (size_t i = 0; i < map->heap_count; i++) {
     fputs(i ? "," : "", to);
-    write_quoted(name_of(&map->heaps[i]), to);
+    command_quote(name_of(&map->heaps[i]), to);
   }
   fputs("];\nconst rows=[", to);
   for (size_t i = 0; i < map->row_count; i++)
@@ -195,12 +172,12 @@ static void write_arenas(const map_t *map, FILE *to)
     fprintf(to, "%s{kind:%d,base:\"0x%" PRIx64 "\",log2:%d,used:%" PRIu32 ",count:%zu,heap:%d,label:", i ? ",\n" : "",
             arena->kind, arena->base, arena->unit_log2, arena->kind == ARENA_MAPPINGS ? 0 : arena->used_end, arena->place_count,
             arena->heap == MAP_NONE ? -1 : (int)arena->heap);
-    write_quoted(text, to);
+    command_quote(text, to);
     fputs(",short:", to);
     if (arena->heap == MAP_NONE)
-      write_quoted(arena->kind == ARENA_MAPPINGS ? "mappings" : "arena", to);
+      command_quote(arena->kind == ARENA_MAPPINGS ? "mappings" : "arena", to);
     else
-      write_quoted(name_of(&map->heaps[arena->heap]), to);
+      command_quote(name_of(&map->heaps[arena->heap]), to);
     fputc('}', to);
     free(text);
   }
@@ -213,7 +190,7 @@ static void write_sites(const map_source_t *source, const packed_t *packed, FILE
   fputs("const names=[", to);
   for (size_t i = 0; i < packed->name_count; i++) {
     fputs(i ? "," : "", to);
-    write_quoted(callers->names[packed->names[i]], to);
+    command_quote(callers->names[packed->names[i]], to);
   }
   fputs("];\nconst sites=[", to);
   for (size_t i = 0; i < packed->site_count; i++) {
@@ -243,9 +220,9 @@ static void write_base64(const packed_t *packed, FILE *to)
 static void write_head(const map_t *map, const map_source_t *source, FILE *to)
 {
   fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>tidepool map: ", to);
-  write_text(source->title, to);
+  command_markup(source->title, to);
   fprintf(to, "</title>\n<style>%s</style></head><body>\n<h1>", page_style);
-  write_text(source->title, to);
+  command_markup(source->title, to);
   fputs("</h1>\n<p>", to);
   if (source->seconds >= 0)
     fprintf(to, "After %.3f of %.3f s%s. ", source->seconds, source->last, source->is_peak ? ", when the most was live" : "");

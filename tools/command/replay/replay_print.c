@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "command.h"
 #include "replay.h"
-#include "utf8.h"
 #include <inttypes.h>
 #include <string.h>
 #include <time.h>
@@ -121,19 +120,8 @@ void replay_print(const replay_t *replay, FILE *to)
 
 static void print_string(const char *key, const char *value, FILE *to)
 {
-  const unsigned char *text = (const unsigned char *)value;
-  fprintf(to, "\"%s\":\"", key);
-  while (*text) {
-    size_t length = utf8_length(text);
-    if (!length || *text < ' ')
-      fputs(length ? " " : "\\ufffd", to);
-    else if (*text == '"' || *text == '\\')
-      fprintf(to, "\\%c", *text);
-    else
-      fwrite(text, 1, length, to);
-    text += length ? length : 1;
-  }
-  fputc('"', to);
+  fprintf(to, "\"%s\":", key);
+  command_quote(value, to);
 }
 
 static void print_number(const char *key, uint64_t value, FILE *to) { fprintf(to, ",\"%s\":%" PRIu64, key, value); }
