@@ -55,7 +55,9 @@ static void note_root(export_root_t *root)
                           .slots = number_of(space_slots),
                           .huge_ranges = number_of(&huge_ranges),
                           .threads = number_of(threads_list()),
-                          .lost_threads = number_of(threads_lost_list())};
+                          .lost_threads = number_of(threads_lost_list()),
+                          .site_chunks = number_of(sites_place().chunks),
+                          .sites_taken = number_of(sites_place().taken)};
 }
 
 static int make_page(void)

@@ -8,12 +8,14 @@
 
 #include "base/granules_kept.h"
 #include "heap/export_page.h"
+#include "heap/guard_head.h"
 #include "heap/types.h"
 
 typedef struct export_root {
   uint64_t layout; /* export_layout() */
   uint64_t default_heap, window, slots, huge_ranges;
-  uint64_t threads, lost_threads; /* where a pointer to the first stands */
+  uint64_t threads, lost_threads;    /* where a pointer to the first stands */
+  uint64_t site_chunks, sites_taken; /* sites_place() */
   uint64_t unused;
 } export_root_t;
 
@@ -23,7 +25,7 @@ typedef struct export_head {
   export_root_t root;
 } export_head_t;
 
-_Static_assert(sizeof(export_head_t) == 128, "the same everywhere, and aligned");
+_Static_assert(sizeof(export_head_t) == 144, "the same everywhere, and aligned");
 
 enum { EXPORT_LAYOUT = 1 }; /* one more where a field keeps its place and has another meaning */
 
@@ -50,6 +52,9 @@ static inline uint64_t export_layout(void)
                                     SLAB_LISTS,
                                     KEPT_LONGEST,
                                     GRANULE_LOG2,
+                                    SITE_BITS,
+                                    SITE_CHUNK_LOG2,
+                                    KIND_BITS,
                                     AT_6(heap_t, mark, next, bins_end, budget, name, bins),
                                     AT_4(heap_t, region, checked, headed, quarantine),
                                     sizeof(heap_t),
@@ -81,6 +86,7 @@ static inline uint64_t export_layout(void)
                                     AT_4(heap_cache_t, heap, next, magazines, cache),
                                     AT_2(magazines_t, cache, of),
                                     sizeof(magazines_t),
+                                    AT_6(head_t, size, allocated, freed_and_front, usable, sum, next),
                                     AT_2(loaded_t, top, below),
                                     sizeof(cache_t),
                                     AT_2(stock_t, full, count),

@@ -4,6 +4,7 @@
  * So a write before its beginning, past its end, or after the free, changes a byte whose value is known. */
 #include "heap/guard.h"
 #include "base/pattern.h"
+#include "heap/guard_head.h"
 #include "misuse.h"
 #include "os/tool.h"
 #include <string.h>
@@ -12,26 +13,13 @@ static const pattern_t DEAD_PATTERN = {{0x0b, 0xdb, 0xea, 0x1d}}; /* 0x1deadb0b 
 enum { NEW_BYTE = 0xcd, CANARY_BYTE = 0xfb };
 static const pattern_t CANARIES = {{CANARY_BYTE, CANARY_BYTE, CANARY_BYTE, CANARY_BYTE}};
 
-/* A change of the first words is seen by the sum, which has the address in it too: a head that was copied is none. Its low
- * bits are a number by which one time of a block is told from another. The link has a sum of its own, so that it can be changed
- * beside a reader. */
-typedef struct head {
-  uintptr_t size; /* what was asked for */
-  site_t allocated;
-  uint32_t freed_and_front; /* the site, and as a power of two how far it is from the head to the block */
-  uintptr_t usable;         /* what there is from the head on */
-  uintptr_t sum;
-  uintptr_t next, next_sum; /* once it came back */
-} head_t;
 _Static_assert(sizeof(head_t) < GUARD_FRONT, "room for the head and a canary");
 
 #define LIVE_MARK   ((uintptr_t)0x9e3779b97f4a7c15)
 #define DEAD_MARK   ((uintptr_t)0xd6e8feb86659fd93)
 #define NO_LINK     ((uintptr_t)0xfbfbfbfbfbfbfbfb)               /* of a live block: a write of zeros is seen, too */
 #define NUMBER_MASK (((uintptr_t)1 << 2 * sizeof(uintptr_t)) - 1) /* a quarter of a word */
-#define DEAD_BIT    ((uintptr_t)1 << KIND_BITS)                   /* of the number, behind the kind */
 
-enum { FRONT_BITS = 32 - SITE_BITS };
 static size_t front_of(const head_t *head)
 {
   unsigned log2 = head->freed_and_front & ((1u << FRONT_BITS) - 1);

@@ -8,23 +8,20 @@
 
 enum {
   CHAINS_LOG2 = 13,
-  CHUNK_LOG2 = 13, /* units in a chunk of 64 KiB */
+  CHUNK_LOG2 = SITE_CHUNK_LOG2,
   CHUNK = 1 << CHUNK_LOG2,
-  CHUNKS_MOST = SITES_END / CHUNK, /* 512 MiB */
-  SITE_UNIT = 8
+  CHUNKS_MOST = SITES_END / CHUNK /* 512 MiB */
 };
 
-typedef struct record {
-  site_t next; /* in its chain */
-  uint32_t count;
-  const void *frames[];
-} record_t;
+typedef site_record_t record_t;
 _Static_assert(sizeof(record_t) == SITE_UNIT, "a record begins with one unit");
 
 lock_t sites_lock;
 static site_t chains[1 << CHAINS_LOG2];
 static char *chunks[CHUNKS_MOST];
 static uint32_t taken = 1; /* units; 0 is no site. Under the lock, and read without it */
+
+sites_place_t sites_place(void) { return (sites_place_t){chunks, &taken}; }
 
 static record_t *record_of(site_t site)
 {

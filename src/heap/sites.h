@@ -44,4 +44,18 @@ static inline const void *site_address(site_t site)
 
 extern lock_t sites_lock;
 
+/* Where the addresses are, for whoever reads the memory of the process from outside. A site is the number of the first unit of
+ * its record; so many units are in a chunk, and numbers below *taken are of records. */
+enum { SITE_CHUNK_LOG2 = 13, SITE_UNIT = 8 /* bytes; a chunk has 64 KiB */ };
+typedef struct site_record {
+  site_t next; /* in its chain */
+  uint32_t count;
+  const void *frames[];
+} site_record_t;
+typedef struct sites_place {
+  char *const *chunks;
+  const uint32_t *taken;
+} sites_place_t;
+sites_place_t sites_place(void);
+
 #endif
