@@ -30,7 +30,7 @@ void command_fail(int status, const char *format, ...)
 
 /* ---- what is mapped ---- */
 
-static pool_heap_t *heaps[6];
+static pool_heap_t *heaps[7];
 
 static void fill(pool_heap_t *heap, size_t count, size_t size, size_t nth)
 {
@@ -51,6 +51,7 @@ static void make_heaps(void)
   heaps[3] = pool_heap_create(&(pool_heap_options_t){.name = "units", .reserve = 2 << 20});
   heaps[4] = pool_heap_create(&(pool_heap_options_t){.name = "guest", .memory = buffer, .memory_size = sizeof buffer});
   heaps[5] = pool_heap_default();
+  heaps[6] = pool_heap_create(&(pool_heap_options_t){.name = "checked", .flags = POOL_HEAP_CHECKED});
   for (size_t i = 0; i < sizeof heaps / sizeof *heaps; i++)
     if (!heaps[i])
       exit(2);
@@ -99,7 +100,9 @@ static bool fetch(void *context, uint64_t address, void *to, size_t bytes)
 /* Of some blocks more is known, as of those of a recording. */
 static void know_blocks(map_t *map)
 {
+  free(map->blocks);
   map->blocks = calloc(BLOCKS, sizeof *map->blocks);
+  map->block_count = 0;
   for (size_t i = 0; map->blocks && i < map->place_count && i < BLOCKS; i++)
     map->blocks[map->block_count++] = (map_block_t){map->places[i].start + below(&dice, 5000), i, i, 0};
 }

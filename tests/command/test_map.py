@@ -2,7 +2,6 @@
 """tidepool map: a program with blocks in all places a block can be in, one that allocates all the time, recordings at several
 moments, and what cannot be mapped."""
 
-import base64
 import json
 import os
 import re
@@ -13,10 +12,10 @@ import sys
 
 import pytest
 
+from packed import Packed
 from sharing import NOT_SHARED, SECONDS, Shares, descriptors_of, fixture_tidepool   # pylint: disable=unused-import
 from test_show import Tags
 
-SLAB, LARGE, GRANULES, MAPPINGS = 0, 1, 5, 3
 REFUSED = "may not read its memory"
 
 
@@ -99,71 +98,6 @@ def test_text(tidepool, mapped):
 # ---- the page ----
 
 
-class Packed:
-    """The places of a page, as tools/command/map/map_packed.h has them."""
-
-    def __init__(self, text):
-        self.data, self.at, self.known = base64.b64decode(re.search(r'const blob="(.*?)";', text)[1]), 0, []
-        self.rows = json.loads(re.search(r"const rows=(\[.*?\]);\n", text)[1])
-        arenas = re.search(r"const arenas=\[(.*?)\];\nconst", text, re.S)[1]
-        self.arenas = [(int(kind), int(count)) for kind, count in re.findall(r"\{kind:(\d+),.*?count:(\d+),", arenas)]
-        self.states = {}   # of a row: how many blocks of it are in each
-        for kind, count in self.arenas:
-            for _ in range(count):
-                self.place(kind)
-        assert self.at == len(self.data)
-
-    def number(self):
-        value, shift = 0, 0
-        while True:
-            byte = self.data[self.at]
-            self.at += 1
-            value |= (byte & 127) << shift
-            shift += 7
-            if byte < 128:
-                return value
-
-    def place(self, arena):
-        self.number()
-        assert self.number() > 0
-        kind, row = self.number() & 15, self.number() - 1
-        if arena == MAPPINGS:
-            self.number()
-        if kind in (SLAB, GRANULES):
-            capacity, fresh, free, cached = self.number(), self.number(), self.number(), self.number()
-            states = self.blocks(capacity, fresh, free, cached)
-            sums = self.states.setdefault(row, [0, 0, 0, 0])
-            for state in range(4):
-                sums[state] += states.count(state)
-            assert [states.count(2), states.count(1), states.count(3)] == [free, cached, capacity - fresh]
-        elif kind == LARGE:
-            self.number()
-        self.more()
-
-    def blocks(self, capacity, fresh, free, cached):
-        length = self.number()
-        end, states = self.at + length, []
-        if not length:
-            states = [2 if free else 1 if cached else 0] * fresh
-        elif self.number():
-            pairs = self.data[self.at:end]
-            states = [pairs[i // 4] >> i % 4 * 2 & 3 for i in range(fresh)]
-            self.at = end
-        while length and self.at < end:
-            run = self.number()
-            states += [run & 3] * (run >> 2)
-        assert len(states) == fresh and self.at == end
-        return states + [3] * (capacity - fresh)
-
-    def more(self):
-        count, length = self.number(), self.number()
-        end, index = self.at + length, 0
-        for _ in range(count):
-            index += self.number()
-            self.known.append((index, self.number(), self.number(), self.number()))   # size, age, site and 1
-        assert self.at == end
-
-
 def checked_page(path):
     text = path.read_text(encoding="utf-8")
     tags = Tags()
@@ -173,18 +107,35 @@ def checked_page(path):
 
 
 def test_the_page(tidepool, mapped, tmp_path):
-    """Each block is in it as it is in the figures; of what is in quarantine the page says nothing."""
+    """Each block is in it as it is in the figures."""
     process, page = mapped(), tmp_path / "map.html"
     assert not tidepool("map", "-o", page, process.pid).stdout
     packed = Packed(checked_page(page))
     heaps = figures_of(tidepool, process.pid)["heaps"]
     for number, heap in enumerate(heaps):
         for row in heap["rows"]:
-            if row["kind"] != "class" or heap["name"] == "checked":
+            if row["kind"] != "class":
                 continue
             place = packed.rows.index([number, 0, row["block_size"]])
             assert packed.states[place] == [row[f"{state}_blocks"] for state in ("live", "cached", "free", "fresh")]
     assert page.stat().st_size < 100000
+
+
+def test_heads(tidepool, mapped, tmp_path):
+    """Heaps that are checked or have sites know what was asked for, and where, while the program runs."""
+    page = tmp_path / "map.html"
+    for options, sizes in (("export=1", {100: 250}), ("export=1,sites=4", {100: 251, 700: 1, 999: 1})):
+        process = mapped(options=options)
+        tidepool("map", "-o", page, process.pid)
+        text = checked_page(page)
+        known = Packed(text).known
+        for size, count in sizes.items():
+            assert len([block for block in known if block[1] == size]) == count, (options, size)
+        assert {age for _, _, age, _ in known} == {0} and all(site for _, _, _, site in known)
+        if shutil.which("addr2line"):
+            names = json.loads(re.search(r"const names=(\[.*?\]);\n", text)[1])
+            sites = json.loads(re.search(r"const sites=(\[.*?\]);\n", text)[1])
+            assert {names[sites[site - 1][0]] for _, size, _, site in known if size == 100} <= {"fill", "use_default", "main"}
 
 
 needs_chromium = pytest.mark.skipif(not shutil.which("chromium"), reason="chromium is not here")
@@ -380,7 +331,7 @@ def test_moments(tidepool, recording):
     for figures in (peak, end):
         live = sum(sum_of(heap, "live_blocks") for heap in figures["heaps"])
         assert figures["changing"] == 0 and live >= figures["known_blocks"]
-    assert figures_of(tidepool, "--at", "0", *recording)["known_blocks"] <= 1
+    assert figures_of(tidepool, "--at", "0", *recording)["known_blocks"] < facts["peak_blocks"]
     late = figures_of(tidepool, "--at", "1000000", *recording)
     assert late["known_blocks"] == facts["end_blocks"]
     then = figures_of(tidepool, "--at", f"{(peak['seconds'] + end['seconds']) / 2:.9f}", *recording)

@@ -163,6 +163,18 @@ double map_fullness(const map_t *map, const map_arena_t *arena, const map_place_
   return bytes ? (double)(live < bytes ? live : bytes) / (double)bytes : 0;
 }
 
+static int by_address(const void *one, const void *other)
+{
+  uint64_t a = ((const map_block_t *)one)->address, b = ((const map_block_t *)other)->address;
+  return a < b ? -1 : a > b;
+}
+
+void map_order_blocks(map_t *map)
+{
+  if (map->block_count)
+    qsort(map->blocks, map->block_count, sizeof *map->blocks, by_address);
+}
+
 /* ---- sums ---- */
 
 static void sum_slab(map_t *map, const map_arena_t *arena, const map_place_t *place)
@@ -238,6 +250,7 @@ bool map_read(map_t *map, memory_t *memory, const struct export_root *root, char
   map_read_arenas(map, memory, root);
   map_read_mappings(map, memory, root);
   map_read_caches(map, memory, root);
+  map_read_heads(map, memory);
   map_sum(map);
   return true;
 }

@@ -39,6 +39,7 @@ typedef struct map_heap {
   char name[MAP_NAME];
   uint32_t arena; /* of its region; MAP_NONE: it has none */
   uint32_t first_row, row_count;
+  bool headed; /* each of its blocks has a head, which says what was asked for and where */
 } map_heap_t;
 
 typedef enum map_arena_kind { ARENA_WINDOW, ARENA_REGION, ARENA_GRANULES, ARENA_MAPPINGS } map_arena_kind_t;
@@ -74,7 +75,9 @@ typedef struct map_place {
   size_t words;  /* where its bitmap of free blocks begins, and behind that the one of cached blocks; of `map_t.words` */
 } map_place_t;
 
-/* A block of which more is known than its state: those of a recording. By address. */
+/* A block of which more is known than its state: those of a recording, and those of heaps with heads. By address, and its site
+ * is a number in the callers. */
+#define MAP_NO_AGE UINT64_MAX
 typedef struct map_block {
   uint64_t address, size, age_ns;
   uint32_t site;
@@ -112,7 +115,11 @@ bool map_read_heaps(map_t *map, memory_t *memory, const struct export_root *root
 void map_read_arenas(map_t *map, memory_t *memory, const struct export_root *root);
 void map_read_mappings(map_t *map, memory_t *memory, const struct export_root *root);
 void map_read_caches(map_t *map, memory_t *memory, const struct export_root *root);
+void map_read_heads(map_t *map, memory_t *memory);
 void map_sum(map_t *map);
+
+/* Sorts what is known of blocks. */
+void map_order_blocks(map_t *map);
 
 /* Adding to it; what there is no memory for ends the program. */
 uint32_t map_add_row(map_t *map, uint32_t heap, map_row_kind_t kind);

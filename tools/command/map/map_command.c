@@ -90,7 +90,7 @@ static void read_it(const arguments_t *arguments, map_t *map, map_source_t *sour
     return;
   }
   source->title = map_process_name(pid);
-  if (!map_process(map, pid, why))
+  if (!map_process(map, &source->callers, pid, why))
     command_fail(1, "map: process %d: %s", (int)pid, why);
 }
 

@@ -64,6 +64,7 @@ static void add_heap(map_t *map, memory_t *memory, uint64_t address, const heap_
                        .budget = record->budget.limit,
                        .held = record->budget.held,
                        .arena = MAP_NONE,
+                       .headed = memory_is_true(&record->headed),
                        .first_row = (uint32_t)map->row_count};
   memcpy(heap->name, record->name, sizeof heap->name - 1);
   map_table_put(&map->heap_at, address, number);

@@ -127,7 +127,7 @@ static void add_known(packed_t *packed, const map_t *map, const map_arena_t *are
     uint64_t index = index_of(map, place, block);
     add_number(packed, index - before);
     add_number(packed, block->size);
-    add_number(packed, block->age_ns / 1000000);
+    add_number(packed, block->age_ns == MAP_NO_AGE ? 0 : block->age_ns / 1000000 + 1);
     add_number(packed, site_of(packed, callers, block->site));
     before = index;
   }

@@ -6,7 +6,8 @@
  *     units since the one before, units, kind (and 16 if it is changing), row and 1, start / 4096 if it is a mapping,
  *     of one with blocks: capacity, fresh, free, cached, bytes of its states, states
  *     of a large block: its size
- *     blocks of which more is known, bytes of those, and for each: number since the one before, size, age in ms, site and 1
+ *     blocks of which more is known, bytes of those, and for each: number since the one before, size, age in ms and 1, site and
+ * 1; a 0 in the place of one of the last two says that it is not known
  *
  * The states of blocks up to the fresh mark are a 0 and runs of them (length * 4 + state) or a 1 and two bits for each,
  * whichever takes less. They are left out where all are the same, and where the page has had enough of them. */

@@ -64,7 +64,7 @@ static bool find_root(const live_t *live, export_root_t *root, char why[256])
   return reason == NULL;
 }
 
-static bool read_map(map_t *map, const live_t *live, const export_root_t *root, char why[256])
+static bool read_map(map_t *map, callers_t *callers, const live_t *live, const export_root_t *root, char why[256])
 {
   static memory_t memory;
   remote_t remote = {open_of_process(live->pid, "mem"), false};
@@ -74,6 +74,8 @@ static bool read_map(map_t *map, const live_t *live, const export_root_t *root, 
   }
   memory = (memory_t){.fetch = fetch, .context = &remote};
   bool is_read = map_read(map, &memory, root, why);
+  if (is_read && callers && map->block_count)
+    map_read_sites(map, &memory, root, live->pid, callers);
   if (remote.has_ended || (!is_read && live_is_over(live))) {
     snprintf(why, 256, "it has ended");
     is_read = false;
@@ -83,7 +85,7 @@ static bool read_map(map_t *map, const live_t *live, const export_root_t *root, 
   return is_read;
 }
 
-bool map_process(map_t *map, pid_t pid, char why[256])
+bool map_process(map_t *map, callers_t *callers, pid_t pid, char why[256])
 {
   live_t live;
   export_root_t root;
@@ -94,7 +96,7 @@ bool map_process(map_t *map, pid_t pid, char why[256])
       snprintf(why + length, 256 - length, "; tidepool run -o export=1 runs it so");
     return false;
   }
-  bool is_read = find_root(&live, &root, why) && read_map(map, &live, &root, why);
+  bool is_read = find_root(&live, &root, why) && read_map(map, callers, &live, &root, why);
   live_close(&live);
   return is_read;
 }

@@ -15,8 +15,13 @@ typedef struct map_source {
   callers_t callers;    /* of its stacks */
 } map_source_t;
 
-/* Maps a process that was started with export=1. False: *why says why not. */
-bool map_process(map_t *map, pid_t pid, char why[256]);
+/* Maps a process that was started with export=1. Where its heaps know the sites of blocks, `callers` (NULL: not wanted) has
+ * their names. False: *why says why not. */
+bool map_process(map_t *map, callers_t *callers, pid_t pid, char why[256]);
+
+/* Reads the stacks of all blocks that are known by a number of the process's, and gives them numbers of `callers`. */
+struct export_root;
+void map_read_sites(map_t *map, memory_t *memory, const struct export_root *root, pid_t pid, callers_t *callers);
 
 /* The name of a process, in memory of its own. */
 char *map_process_name(pid_t pid);

@@ -122,20 +122,16 @@ static plan_slot_t *read_slots(pid_t pid, const plan_t *plan)
   return slots;
 }
 
-static int by_address(const void *one, const void *other)
-{
-  uint64_t a = ((const map_block_t *)one)->address, b = ((const map_block_t *)other)->address;
-  return a < b ? -1 : a > b;
-}
-
 static void note_blocks(map_t *map, const plan_t *plan, const plan_slot_t *slots, const block_t *blocks, uint64_t now)
 {
+  free(map->blocks);
   map->blocks = take_array(plan->slot_count, sizeof *map->blocks);
+  map->block_count = 0;
   for (uint32_t i = 0; i < plan->slot_count; i++)
     if (blocks[i].is_live && slots[i].block)
       map->blocks[map->block_count++] =
         (map_block_t){(uintptr_t)slots[i].block, blocks[i].size, now - blocks[i].since, blocks[i].site};
-  qsort(map->blocks, map->block_count, sizeof *map->blocks, by_address);
+  map_order_blocks(map);
 }
 
 /* ---- all ---- */
@@ -168,7 +164,7 @@ void map_recording(map_t *map, map_source_t *source, const char *path, const cha
   if (!pid)
     command_fail(COMMAND_FAILED, "map: %s", strerror(errno));
   wait_for(pid, plan, path);
-  bool is_read = map_process(map, pid, why);
+  bool is_read = map_process(map, NULL, pid, why);
   plan_slot_t *slots = is_read ? read_slots(pid, plan) : NULL;
   end(pid);
   if (!is_read)

@@ -193,8 +193,8 @@ static const char *const page_script[] = {
   " const i=Math.floor((e.clientY-r.top)/big)*columns+Math.floor((e.clientX-r.left)/big);if(i<0||i>=p.n)return tell(e,'')"
   ";\n"
   " const b=known.get(i);tell(e,`block ${i} at ${hex(p.start+BigInt(i*p.block))}: ${states[s[i]]}`+\n"
-  "  (b?`\\n${b.size.toLocaleString()} bytes asked for, ${age(b.age)} old\\n${b.site>=0?stack(b.site,12).replaceAll(' < '"
-  ",'\\n < '):'not known where'}`:''))};\n"
+  "  (b?`\\n${b.size.toLocaleString()} bytes asked for${b.age?`, ${age(b.age-1)} old`:''}\\n${b.site>=0?stack(b.site,12)."
+  "replaceAll(' < ','\\n < '):'not known where'}`:''))};\n"
   "onkeydown=e=>{const step={ArrowRight:1,ArrowLeft:-1}[e.key],p=chosen&&all[chosen.number+step];if(p){choose(p);e.preven"
   "tDefault()}};\n",
 
