@@ -205,7 +205,7 @@ void profile_forget_lines(uint64_t sample_bytes)
 static size_t copy_bytes(size_t lines) { return round_up(lines * sizeof(profile_copied_t) + 1, os_page_size()); }
 
 /* A block that is freed meanwhile is in both figures, or in none. */
-static profile_line_t figures_of(const line_t *line)
+static profile_line_t line_now(const line_t *line)
 {
   uint64_t blocks = __atomic_load_n(&line->of.live_blocks, __ATOMIC_ACQUIRE),
            bytes = __atomic_load_n(&line->of.live_bytes, __ATOMIC_RELAXED);
@@ -216,7 +216,7 @@ static profile_line_t figures_of(const line_t *line)
 /* A heap that has ended keeps its name until another has its record, and that has no lines at first. */
 static void copy_line(profile_copied_t *to, const line_t *line)
 {
-  to->of = figures_of(line);
+  to->of = line_now(line);
   bool is_own = line->heap && __atomic_load_n(&line->heap->has_lines, __ATOMIC_RELAXED);
   memcpy(to->heap, is_own ? line->heap->name : "", is_own ? HEAP_NAME_SIZE - 1 : 1);
   to->heap[HEAP_NAME_SIZE - 1] = '\0';

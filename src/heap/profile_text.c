@@ -50,7 +50,7 @@ static void write_line(writer_t *writer, const profile_line_t *line)
 }
 
 /* # heap "sessions": a comment to those who know nothing of heaps. It holds for the lines up to the next. */
-static void write_heap(writer_t *writer, const char *name)
+static void write_heap_name(writer_t *writer, const char *name)
 {
   text_string(&writer->text, "# heap ");
   text_quoted(&writer->text, name);
@@ -84,7 +84,7 @@ static void write_lines(writer_t *writer, const profile_copy_t *copy)
   flush_text(writer);
   for (size_t i = 0; i < copy->count && !writer->error; i++) {
     if (!i || strcmp(copy->lines[i].heap, copy->lines[i - 1].heap) != 0)
-      write_heap(writer, copy->lines[i].heap);
+      write_heap_name(writer, copy->lines[i].heap);
     write_line(writer, &copy->lines[i].of);
   }
   text_string(&writer->text, "\nMAPPED_LIBRARIES:\n");

@@ -38,7 +38,9 @@ static const char *const seeds[] = {
   "\nMAPPED_LIBRARIES:\n"
   "55dc44a70000-55dc44b00000 r-xp 00010000 08:02 173521 /server\n",
   "heap profile: 2: 9 [2: 9] @ heapprofile\n"
+  "# heap \"default\"\n"
   "1: 4 [1: 4] @ 0x1\n"
+  "# heap \"\\u001b[2J \\\"quoted\\\" \\ufffd\"\n"
   "1: 5 [1: 5] @\n"
   "\nMAPPED_LIBRARIES:\n",
 };
@@ -63,6 +65,9 @@ static const char *const pieces[] = {"@",
                                      "\x1b[2J",
                                      "1: 1 [1: 1] @ 0x1\n",
                                      "t9: ",
+                                     "# heap \"",
+                                     "\\u00",
+                                     "\\\"",
                                      "99999999999999"};
 
 static char path[] = "/tmp/tidepool-mutated-XXXXXX";

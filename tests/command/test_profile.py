@@ -153,6 +153,32 @@ JEMALLOC = """heap_v2/524288
 """
 
 
+OF_HEAPS = '''heap profile: 3: 600 [4: 700] @ heapprofile
+# heap "default"
+1: 100 [1: 100] @ 0x0
+# heap "the \\"odd\\" one\\u001b[31m"
+1: 200 [2: 300] @ 0x0
+# heap ""
+1: 300 [1: 300] @ 0x0
+
+MAPPED_LIBRARIES:
+'''
+
+
+def test_heaps_that_are_named(tidepool, written):
+    file = written(OF_HEAPS)
+    done = tidepool("show", file)
+    assert not done.stderr and "\x1b" not in done.stdout
+    rows = re.findall(r"^ +(\d+) B +(\d+) +(\d+) B +(\d+)  (.*)$", done.stdout, re.M)
+    assert rows == [("300", "1", "300", "1", "heaps that are gone"), ("200", "1", "300", "2", 'the "odd" one?[31m'),
+                    ("100", "1", "100", "1", "default")]
+    assert "1  heap \"the \"odd\" one?[31m\"" in done.stdout
+    only = tidepool("show", "--heap", "default", file).stdout
+    assert "in use: 100 B in 1 blocks" in only and "odd" not in only.split("in use: ")[1]
+    none = tidepool("show", "--heap", "none", file, check=False)
+    assert (none.returncode, none.stderr) == (1, f'tidepool: show: {file}: there is no heap "none" in it\n')
+
+
 def test_jemallocs(tidepool, written):
     """It does not count what was freed, unless it is told so, and then there is nothing to say of it."""
     done = tidepool("show", written(JEMALLOC + TAIL))

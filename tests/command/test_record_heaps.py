@@ -59,12 +59,15 @@ def about(amount):
     return float(number) * UNITS[unit]
 
 
+def heaps_of(text):
+    return {row[6]: (about(row[2]), int(row[3]), int(row[5])) for row in HEAP_ROW.findall(text)}
+
+
 @pytest.fixture(name="heaps")
 def fixture_heaps(run):
     """What show says of each heap: bytes and blocks at the end, and how many blocks in all. Bytes are rounded."""
     def heaps(file):
-        rows = HEAP_ROW.findall(run("tidepool", "show", "-n", "0", file))
-        return {row[6]: (about(row[2]), int(row[3]), int(row[5])) for row in rows}
+        return heaps_of(run("tidepool", "show", "-n", "0", file))
     return heaps
 
 
@@ -85,6 +88,32 @@ def test_each_heap_has_what_was_done_in_it(run, programs, heaps, facts, tmp_path
     assert is_whole(found) and found["failed"] == 1
     assert (found["end_bytes"], found["end_blocks"]) == (sum(w[0] for w in USED.values()), sum(w[1] for w in USED.values()))
     same({name: row for name, row in heaps(tmp_path / "a").items() if name != "malloc"}, USED)
+
+
+def test_what_is_shown_is_by_heap(run, programs, heaps, tmp_path):
+    run("tidepool", "record", "-o", tmp_path / "a", programs["recorded-heaps"], "use")
+    text = run("tidepool", "show", tmp_path / "a")
+    at_end = text.split("live at the end: ")[1].split("allocated: ")[0]
+    lines = [line for line in at_end.splitlines()[1:] if line]
+    assert any('heap "sessions"' in line for line in lines) and any('object pool "messages"' in line for line in lines)
+    assert "doomed" not in at_end
+    only = heaps_of(run("tidepool", "show", "--heap", "messages", "-n", "0", tmp_path / "a"))
+    same(only, {"messages (object pool)": MESSAGES})
+    assert heaps(tmp_path / "a").keys() >= set(USED)
+    run("tidepool", "show", "-o", tmp_path / "a.html", tmp_path / "a")
+    page = (tmp_path / "a.html").read_text()
+    assert "Heaps and object pools" in page and "messages (object pool)" in page and page.count("class='area heap") >= 5
+    assert "heap \\u0022sessions\\u0022" in page
+    done = subprocess.run([programs["tidepool"], "show", "--heap", "none", tmp_path / "a"], capture_output=True, text=True,
+                          timeout=SECONDS, check=False)
+    assert done.returncode == 1 and done.stderr.endswith('there is no heap or object pool "none" in it\n')
+
+
+def test_what_has_grown_is_by_heap(run, programs, tmp_path):
+    for name in "a", "b":
+        run("tidepool", "record", "-o", tmp_path / name, programs["recorded-heaps"], "use" if name == "a" else "threads")
+    text = run("tidepool", "diff", tmp_path / "a", tmp_path / "b")
+    assert 'heap "shared"' in text and 'object pool "messages"' in text
 
 
 def test_threads_reset_their_heaps(run, programs, heaps, facts, tmp_path):

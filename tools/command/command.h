@@ -27,9 +27,8 @@ int command_print(const char *text, FILE *to);
 char *command_join(const char *const *texts);
 
 /* Writes a text with quotes around it, as JSON and scripts have it: nothing in it ends a script, either, and what is no UTF-8
- * is said to be none. And as it stands in a page. */
+ * is said to be none. */
 void command_quote(const char *text, FILE *to);
-void command_markup(const char *text, FILE *to);
 
 /* Bytes as people read them: 36.8 MiB. */
 enum { COMMAND_BYTES = 32 };

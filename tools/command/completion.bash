@@ -101,8 +101,8 @@ _tidepool_show() {
   [ "$before" != = ] || before=${COMP_WORDS[COMP_CWORD - 2]}
   [ "$current" != = ] || current=''
   case $before/$current in
-    -n/* | --number/*) ;;
-    */-*) mapfile -t COMPREPLY < <(compgen -W "--number --output --help" -- "$current") ;;
+    -n/* | --number/* | --heap/*) ;;
+    */-*) mapfile -t COMPREPLY < <(compgen -W "--heap --number --output --help" -- "$current") ;;
     *) _tidepool_files "$current" ;;
   esac
 }
@@ -112,8 +112,8 @@ _tidepool_diff() {
   [ "$before" != = ] || before=${COMP_WORDS[COMP_CWORD - 2]}
   [ "$current" != = ] || current=''
   case $before/$current in
-    -n/* | --number/*) ;;
-    */-*) mapfile -t COMPREPLY < <(compgen -W "--number --output --help" -- "$current") ;;
+    -n/* | --number/* | --heap/*) ;;
+    */-*) mapfile -t COMPREPLY < <(compgen -W "--heap --number --output --help" -- "$current") ;;
     *) _tidepool_files "$current" ;;
   esac
 }

@@ -34,6 +34,11 @@ static const char style[] =
   "button{font:inherit;margin:0 .4em .2em 0;padding:.1em .7em;border:1px solid var(--line);border-radius:.3em;color:var(--ink);"
   "background:var(--paper);cursor:pointer}button.on{background:var(--bar);border-color:var(--edge)}"
   "svg{width:100%;height:auto;fill:var(--ink)}"
+  ".heap0{fill:#4e79a7;background:#4e79a7}.heap1{fill:#f28e2b;background:#f28e2b}"
+  ".heap2{fill:#59a14f;background:#59a14f}.heap3{fill:#b07aa1;background:#b07aa1}"
+  ".heap4{fill:#76b7b2;background:#76b7b2}.heap5{fill:#edc948;background:#edc948}"
+  ".heap6{fill:#e15759;background:#e15759}.heap7{fill:#9c755f;background:#9c755f}"
+  ".area{stroke:var(--paper);stroke-width:.6}.key{display:inline-block;width:.8em;height:.8em;border-radius:.2em}"
   "@media print{button{display:none}button.on{display:inline;border:0;background:none;padding:0}"
   "body{max-width:none;margin:0;padding:0;font-size:9px}@page{margin:1cm}td,th{padding:.1em .3em}.bar{width:8em}"
   "*{print-color-adjust:exact;-webkit-print-color-adjust:exact}"
@@ -74,19 +79,6 @@ void page_text(const char *text, FILE *page)
       fprintf(page, "&#%d;", *text);
     else
       fputc((unsigned char)*text < ' ' ? ' ' : *text, page);
-}
-
-void page_string(const char *text, FILE *page)
-{
-  fputc('"', page);
-  for (; *text; text++) {
-    unsigned char byte = (unsigned char)*text;
-    if (byte < ' ' || byte == 0x7f || strchr("\"\\<>&", byte))
-      fprintf(page, "\\u%04x", byte);
-    else
-      fputc(byte, page);
-  }
-  fputc('"', page);
 }
 
 void page_count(uint64_t count, FILE *page)

@@ -17,7 +17,6 @@ void page_begin(const char *title, FILE *page);
 void page_end(FILE *page);
 
 void page_text(const char *text, FILE *page);
-void page_string(const char *text, FILE *page); /* with its quotes */
 void page_bytes(uint64_t bytes, FILE *page);
 void page_count(uint64_t count, FILE *page); /* with a comma between thousands */
 

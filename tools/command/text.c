@@ -34,15 +34,6 @@ void command_quote(const char *text, FILE *to)
   fputc('"', to);
 }
 
-void command_markup(const char *text, FILE *to)
-{
-  for (; *text; text++)
-    if (*text == '<' || *text == '>' || *text == '&')
-      fprintf(to, "&#%d;", *text);
-    else
-      fputc((unsigned char)*text < ' ' ? ' ' : *text, to);
-}
-
 const char *command_bytes(char room[COMMAND_BYTES], double bytes)
 {
   static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};

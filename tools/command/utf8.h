@@ -33,4 +33,17 @@ static inline bool utf8_is_control(const unsigned char *text)
   return *text < ' ' || *text == 0x7f || (text[0] == 0xc2 && text[1] < 0xa0);
 }
 
+/* Leaves nothing in a text that a terminal obeys, or that is no character. */
+static inline void utf8_clean(char *text)
+{
+  for (unsigned char *at = (unsigned char *)text; *at;) {
+    size_t length = utf8_length(at);
+    bool is_good = length && !utf8_is_control(at);
+    for (size_t i = 0; i < (length ? length : 1); i++)
+      if (!is_good)
+        at[i] = '?';
+    at += length ? length : 1;
+  }
+}
+
 #endif

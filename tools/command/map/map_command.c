@@ -3,6 +3,7 @@
  * tidepool map: where the memory of a process is, or of a recording at a moment, and what of it is live. */
 #include "command.h"
 #include "map_print.h"
+#include "page.h"
 #include "start/preload.h"
 #include <argp.h>
 #include <errno.h>
@@ -72,13 +73,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 
 static void write_page(const map_t *map, const map_source_t *source, const char *path)
 {
-  FILE *to = fopen(path, "we");
-  if (!to)
-    command_fail(COMMAND_FAILED, "map: %s: %s", path, strerror(errno));
+  FILE *to = page_create("map", path);
   map_write_page(map, source, to);
-  bool failed = ferror(to);
-  if (fclose(to) != 0 || failed)
-    command_fail(COMMAND_FAILED, "map: %s: %s", path, strerror(errno ? errno : EIO));
+  page_close(to, "map", path);
 }
 
 static void read_it(const arguments_t *arguments, map_t *map, map_source_t *source)

@@ -6,6 +6,7 @@
 #include "map_packed.h"
 #include "map_print.h"
 #include "map_script.h"
+#include "page.h"
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -106,7 +107,7 @@ static void write_tables(const map_t *map, FILE *to)
     const map_heap_t *heap = &map->heaps[i];
     map_sums_t sums = map_sums(map, i);
     fprintf(to, "<tr data-heap='%" PRIu32 "' class='sum'><td>", i);
-    command_markup(name_of(heap), to);
+    page_text(name_of(heap), to);
     fputs("</td><td>all</td>", to);
     write_cells(&sums, to);
     for (uint32_t k = 0; k < heap->row_count; k++)
@@ -133,7 +134,7 @@ static void write_keepers(const map_t *map, const map_source_t *source, FILE *to
     fprintf(to, "</td><td>%" PRIu64 "</td><td class='s'>", keepers[i].blocks);
     for (uint32_t k = 0; k < stack->count && k < FRAMES_MOST; k++) {
       fputs(k ? " &#60; " : "", to);
-      command_markup(source->callers.names[stack->names[k]], to);
+      page_text(source->callers.names[stack->names[k]], to);
     }
     fputs(stack->count > FRAMES_MOST ? " &#60; ...</td></tr>\n" : "</td></tr>\n", to);
   }
@@ -220,9 +221,9 @@ static void write_base64(const packed_t *packed, FILE *to)
 static void write_head(const map_t *map, const map_source_t *source, FILE *to)
 {
   fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>tidepool map: ", to);
-  command_markup(source->title, to);
+  page_text(source->title, to);
   fprintf(to, "</title>\n<style>%s</style></head><body>\n<h1>", page_style);
-  command_markup(source->title, to);
+  page_text(source->title, to);
   fputs("</h1>\n<p>", to);
   if (source->seconds >= 0)
     fprintf(to, "After %.3f of %.3f s%s. ", source->seconds, source->last, source->is_peak ? ", when the most was live" : "");

@@ -43,7 +43,8 @@ static void add_module(callers_t *callers, const char *path, uint64_t start, uin
   callers->modules = reallocarray(callers->modules, callers->module_count + 1, sizeof *callers->modules);
   if (!callers->modules)
     command_fail(COMMAND_FAILED, "map: no memory");
-  callers->modules[callers->module_count++] = (module_t){start, end - start, added, strdup(path)};
+  callers->modules[callers->module_count++] =
+    (module_t){.start = start, .bytes = end - start, .added = added, .name = strdup(path)};
 }
 
 /* The mappings with code, as long as their lines are whole. */

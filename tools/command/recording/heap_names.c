@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "heap_names.h"
+#include "utf8.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,7 +67,7 @@ static char *clean_copy(const char *text)
 {
   char *copy = strdup(text);
   if (copy)
-    recording_clean(copy);
+    utf8_clean(copy);
   return copy;
 }
 
@@ -105,6 +106,19 @@ bool heap_names_describe(heap_names_t *names, const event_t *event)
   } else
     *to = name;
   return true;
+}
+
+uint32_t heap_names_named(heap_names_t *names, const char *text)
+{
+  heap_name_t name = {clean_copy(text), 0, RECORDING_KIND_HEAP};
+  uint32_t number = name.name ? number_like(names, &name) : 0;
+  if (number && number == names->count)
+    number = take_number(names);
+  if (number && !names->names[number].name)
+    names->names[number] = name;
+  else
+    free(name.name);
+  return number;
 }
 
 void heap_names_end(heap_names_t *names, uint32_t to[HEAP_NAMES_MOST])

@@ -31,6 +31,9 @@ uint32_t heap_names_of(heap_names_t *names, uint32_t heap);
 /* A RECORDING_HEAP. */
 bool heap_names_describe(heap_names_t *names, const event_t *event);
 
+/* The number of a heap of that name, which need not be of a recording; 0: no memory. */
+uint32_t heap_names_named(heap_names_t *names, const char *name);
+
 /* Puts heaps of one name together that had to have several numbers, and gives the new number of each. */
 void heap_names_end(heap_names_t *names, uint32_t to[HEAP_NAMES_MOST]);
 

@@ -51,18 +51,6 @@ static bool head_is_good(const recording_head_t *head, char why[256])
   return false;
 }
 
-void recording_clean(char *text)
-{
-  for (unsigned char *at = (unsigned char *)text; *at;) {
-    size_t length = utf8_length(at);
-    bool is_good = length && !utf8_is_control(at);
-    for (size_t i = 0; i < (length ? length : 1); i++)
-      if (!is_good)
-        at[i] = '?';
-    at += length ? length : 1;
-  }
-}
-
 /* The words of the command, as far as they are there. */
 static void read_command(recording_facts_t *facts, char *text, size_t length)
 {
@@ -72,7 +60,7 @@ static void read_command(recording_facts_t *facts, char *text, size_t length)
     text[at] = text[at] ? text[at] : ' ';
   }
   text[at ? at - 1 : 0] = '\0';
-  recording_clean(text);
+  utf8_clean(text);
   facts->command = text;
 }
 

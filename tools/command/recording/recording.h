@@ -66,7 +66,4 @@ bool recording_lacks(const recording_facts_t *facts, char text[256]);
 
 void recording_close(recording_t *recording);
 
-/* Leaves nothing in a text that a terminal obeys, or that is no character. */
-void recording_clean(char *text);
-
 #endif

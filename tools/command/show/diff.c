@@ -58,12 +58,12 @@ static void join(diff_t *diff)
 }
 
 /* A profile is an estimate, of stacks that end elsewhere: each place would differ. */
-void diff_read(diff_t *diff, const char *before, const char *after)
+void diff_read(diff_t *diff, const char *before, const char *after, const char *heap)
 {
   const show_t *first = &diff->shows[0], *second = &diff->shows[1];
   *diff = (diff_t){.paths = {before, after}};
-  show_read(&diff->shows[0], "diff", before);
-  show_read(&diff->shows[1], "diff", after);
+  show_read(&diff->shows[0], "diff", before, heap);
+  show_read(&diff->shows[1], "diff", after, heap);
   if (first->is_profile != second->is_profile)
     command_fail(1, "diff: %s is a profile, %s is a recording, and these cannot be compared",
                  first->is_profile ? before : after, first->is_profile ? after : before);

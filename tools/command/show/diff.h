@@ -22,8 +22,8 @@ typedef struct diff {
   size_t kind_count; /* that both have, the first ones of either */
 } diff_t;
 
-/* Files that cannot be compared end the program. */
-void diff_read(diff_t *diff, const char *before, const char *after);
+/* Files that cannot be compared end the program. `heap` is as show_read() has it. */
+void diff_read(diff_t *diff, const char *before, const char *after, const char *heap);
 void diff_free(diff_t *diff);
 
 const call_stack_t *diff_stack(const stack_place_t *place); /* NULL: it is not known */

@@ -9,15 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PLACES_USUAL = 20 };
+enum { PLACES_USUAL = 20, KEY_HEAP = 256 };
 
 typedef struct arguments {
-  const char *before, *after, *page;
+  const char *before, *after, *page, *heap;
   size_t places;
 } arguments_t;
 
 static const struct argp_option options[] = {
   {.name = "output", .key = 'o', .arg = "FILE.html", .doc = "write a page with a flame graph of two colors, and no text"},
+  {.name = "heap", .key = KEY_HEAP, .arg = "NAME", .doc = "of the heaps and object pools of that name alone (of all)"},
   {.name = "number", .key = 'n', .arg = "NUMBER", .doc = "print so many places of each kind (20)"},
   {0}};
 
@@ -27,6 +28,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
   switch (key) {
   case 'o':
     to->page = argument;
+    return 0;
+  case KEY_HEAP:
+    to->heap = argument;
     return 0;
   case 'n':
     to->places = command_number(state, "number", argument, 0, UINT32_MAX);
@@ -106,7 +110,7 @@ int command_diff(int count, char **given)
   arguments_t arguments = {.places = PLACES_USUAL};
   diff_t diff;
   argp_parse(&argp, count, given, 0, NULL, &arguments);
-  diff_read(&diff, arguments.before, arguments.after);
+  diff_read(&diff, arguments.before, arguments.after, arguments.heap);
   if (arguments.page)
     write_page(&diff, &arguments);
   for (size_t i = 0; i < diff.kind_count && !arguments.page; i++)

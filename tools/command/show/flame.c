@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "flame.h"
+#include "command.h"
 #include "page.h"
 
 void flame_write_place(FILE *page)
@@ -14,7 +15,7 @@ void flame_write_names(const callers_t *callers, size_t first, FILE *page)
 {
   for (size_t i = 0; i < callers->name_count; i++) {
     fputs(first + i ? "," : "", page);
-    page_string(callers->names[i], page);
+    command_quote(callers->names[i], page);
   }
 }
 

@@ -70,39 +70,51 @@ heap_total_t *heaps_sum(const show_t *show)
   return heaps;
 }
 
-bool heaps_are_several(const show_t *show) { return show->trace.heaps.count > 1; }
+static const show_t *sorted;
 
-static const heap_total_t *sorted;
-
-static int by_peak(const void *a, const void *b)
+static int by_first_kind(const void *a, const void *b)
 {
-  const total_t *one = &sorted[*(const uint32_t *)a].of, *other = &sorted[*(const uint32_t *)b].of;
-  if (one->bytes[SUM_PEAK] != other->bytes[SUM_PEAK])
-    return one->bytes[SUM_PEAK] < other->bytes[SUM_PEAK] ? 1 : -1;
-  return (one->bytes[SUM_ALLOCATED] < other->bytes[SUM_ALLOCATED]) - (one->bytes[SUM_ALLOCATED] > other->bytes[SUM_ALLOCATED]);
+  const total_t *one = &sorted->heaps[*(const uint32_t *)a].of, *other = &sorted->heaps[*(const uint32_t *)b].of;
+  for (size_t i = 0; i < sorted->kind_count; i++) {
+    sum_t sum = sorted->kinds[i].sum;
+    if (one->bytes[sum] != other->bytes[sum])
+      return one->bytes[sum] < other->bytes[sum] ? 1 : -1;
+  }
+  return *(const uint32_t *)a < *(const uint32_t *)b ? -1 : 1;
 }
 
-static void print_heap(const show_t *show, const heap_total_t *heap, uint32_t number, FILE *to)
+uint32_t heaps_order(const show_t *show, uint32_t order[HEAP_NAMES_MOST])
+{
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < show->trace.heaps.count; i++)
+    if (!total_is_none(&show->heaps[i].of))
+      order[count++] = i;
+  sorted = show;
+  qsort(order, count, sizeof *order, by_first_kind);
+  return count;
+}
+
+static void print_heap(const show_t *show, uint32_t number, FILE *to)
 {
   const heap_name_t *name = &show->trace.heaps.names[number];
-  char rooms[SUMS][COMMAND_BYTES];
-  for (sum_t sum = 0; sum < SUMS; sum++)
-    fprintf(to, " %10s %10llu", command_bytes(rooms[sum], (double)heap->of.bytes[sum]),
-            (unsigned long long)heap->of.blocks[sum]);
+  char room[COMMAND_BYTES];
+  for (size_t i = 0; i < show->kind_count; i++) {
+    const total_t *of = &show->heaps[number].of;
+    fprintf(to, " %10s %10llu", command_bytes(room, (double)of->bytes[show->kinds[i].sum]),
+            (unsigned long long)of->blocks[show->kinds[i].sum]);
+  }
   fputs("  ", to);
   command_print(name->name ? name->name : "?", to);
   fputs(name->kind == RECORDING_KIND_OBJECT_POOL ? " (object pool)\n" : "\n", to);
 }
 
-void heaps_print(const show_t *show, const heap_total_t *heaps, FILE *to)
+void heaps_print(const show_t *show, FILE *to)
 {
-  uint32_t order[HEAP_NAMES_MOST], count = 0;
-  for (uint32_t i = 0; i < show->trace.heaps.count; i++)
-    if (heaps[i].of.blocks[SUM_ALLOCATED])
-      order[count++] = i;
-  sorted = heaps;
-  qsort(order, count, sizeof *order, by_peak);
-  fprintf(to, "\n %21s %21s %21s  heap\n", "live at the peak", "live at the end", "allocated");
+  uint32_t order[HEAP_NAMES_MOST], count = heaps_order(show, order);
+  fputc('\n', to);
+  for (size_t i = 0; i < show->kind_count; i++)
+    fprintf(to, " %21s", show->kinds[i].name);
+  fputs("  heap\n", to);
   for (uint32_t i = 0; i < count; i++)
-    print_heap(show, &heaps[order[i]], order[i], to);
+    print_heap(show, order[i], to);
 }

@@ -6,17 +6,12 @@
 
 #include "show.h"
 
-typedef struct heap_total {
-  total_t of;
-  uint64_t points[POINTS + 1]; /* bytes that were live where the recording has its points */
-} heap_total_t;
-
-/* As many as the trace has names of heaps, 0 being malloc(). It needs show_sum(). */
+/* Of a recording, as many as the trace has names of heaps, 0 being malloc(). It needs show_sum(). */
 heap_total_t *heaps_sum(const show_t *show);
 
-/* Whether there is more to say than that all is malloc()'s. */
-bool heaps_are_several(const show_t *show);
+/* The numbers of those that allocated anything, the one with the most bytes of the first kind first; returns how many. */
+uint32_t heaps_order(const show_t *show, uint32_t order[HEAP_NAMES_MOST]);
 
-void heaps_print(const show_t *show, const heap_total_t *heaps, FILE *to);
+void heaps_print(const show_t *show, FILE *to);
 
 #endif

@@ -8,7 +8,8 @@
  *   MAPPED_LIBRARIES:                                      t*: 1: 512 [3: 1536]
  *   00400000-00452000 r-xp 00000000 08:02 173521 /server
  *
- * The right one is jemalloc's, with lines for each thread as well, which are passed over. */
+ * The right one is jemalloc's, with lines for each thread as well, which are passed over. A comment says of which heap the
+ * lines behind it are: # heap "sessions". */
 #include "profile.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -184,7 +185,7 @@ static void add(profile_counts_t *sum, const profile_counts_t *more)
 static bool add_place(profile_t *profile, sums_t *sums, const profile_counts_t counts[2], const uint64_t *frames,
                       uint32_t count)
 {
-  profile_place_t place = {.live = counts[0], .all = counts[1], .frame_count = count};
+  profile_place_t place = {.live = counts[0], .all = counts[1], .frame_count = count, .heap = profile->heap};
   if (!estimate(&place.live, profile->distance) || !estimate(&place.all, profile->distance) ||
       !has_room(&sums->live, &place.live) || !has_room(&sums->all, &place.all) || profile->place_count == PLACES_MOST) {
     profile->bad_lines++;
@@ -236,9 +237,10 @@ static bool read_jemallocs(reader_t *reader, const char *at)
   profile_counts_t counts[2];
   if (is_of_thread(at))
     return true;
-  if (pass(&at, "@") && get_frames(at, reader->frames, &reader->frame_count))
-    reader->has_stack = true;
-  else if (!pass(&at, "t*:") || !get_all_counts(&at, &counts[0], &counts[1]) || !is_end(at))
+  if (pass(&at, "@")) {
+    reader->has_stack = get_frames(at, reader->frames, &reader->frame_count);
+    profile->bad_lines += !reader->has_stack;
+  } else if (!pass(&at, "t*:") || !get_all_counts(&at, &counts[0], &counts[1]) || !is_end(at))
     profile->bad_lines++;
   else if (reader->has_stack) {
     reader->has_stack = false;
@@ -287,11 +289,43 @@ static bool read_mapping(profile_t *profile, const char *at)
 
 /* ---- all ---- */
 
+/* The name is as JSON has it: \" and \\, and \u001b of what is no character. */
+static void get_name(const char *at, char name[LINE_MOST])
+{
+  size_t length = 0;
+  uint64_t code;
+  for (; *at && *at != '"'; at++) {
+    if (*at == '\\' && at[1] == 'u') {
+      const char *digits = at + 2;
+      char four[5] = "";
+      memcpy(four, digits, strnlen(digits, 4));
+      const char *end = four;
+      name[length++] = get(&end, 16, 0x7f, &code) && code ? (char)code : '?';
+      at += 1 + strlen(four);
+    } else if (*at != '\\' || at[1])
+      name[length++] = *(at += *at == '\\');
+  }
+  name[length] = '\0';
+}
+
+/* False: no memory. Heaps whose names are not known have one together. */
+static bool read_comment(profile_t *profile, const char *at)
+{
+  char name[LINE_MOST];
+  if (!pass(&at, "#") || !pass(&at, "heap") || !pass(&at, "\""))
+    return true;
+  get_name(at, name);
+  profile->heap = heap_names_named(&profile->heaps, *name ? name : "heaps that are gone");
+  return profile->heap != 0;
+}
+
 static bool read_line(reader_t *reader, const char *line)
 {
   profile_t *profile = reader->profile;
   if (is_end(line))
     return true;
+  if (line[0] == '#')
+    return read_comment(profile, line);
   if (profile->has_mappings)
     return read_mapping(profile, line);
   if (!strcmp(line, "MAPPED_LIBRARIES:")) {
@@ -346,6 +380,11 @@ bool profile_read(profile_t *profile, const char *path, char why[256])
   reader_t reader = {.profile = profile};
   *profile = (profile_t){.distance = 0};
   FILE *from = open_file(path, &profile->written_ns, why);
+  if (from && !heap_names_begin(&profile->heaps)) {
+    snprintf(why, 256, "no memory");
+    fclose(from);
+    from = NULL;
+  }
   bool done = from && read_lines(&reader, from, why);
   if (from)
     fclose(from);
@@ -373,6 +412,7 @@ void profile_free(profile_t *profile)
     free(profile->places[i].frames);
   for (size_t i = 0; i < profile->mapping_count; i++)
     free(profile->mappings[i].name);
+  heap_names_free(&profile->heaps);
   free(profile->places);
   free(profile->mappings);
   *profile = (profile_t){.distance = 0};

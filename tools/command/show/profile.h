@@ -9,9 +9,7 @@
 #ifndef PROFILE_H
 #define PROFILE_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "recording/heap_names.h"
 
 typedef struct profile_counts {
   uint64_t blocks, bytes;
@@ -20,6 +18,7 @@ typedef struct profile_counts {
 typedef struct profile_place {
   profile_counts_t live, all; /* reckoned from those in the profile */
   uint32_t frame_count;
+  uint32_t heap;    /* the number of its name; 0: nothing is said of it */
   uint64_t *frames; /* return addresses, innermost first */
 } profile_place_t;
 
@@ -35,6 +34,8 @@ typedef struct profile {
   size_t place_count;
   profile_mapping_t *mappings;
   size_t mapping_count;
+  heap_names_t heaps;         /* that are named in it */
+  uint32_t heap;              /* whose lines are being read */
   profile_counts_t live, all; /* in the file: of how many the rest is reckoned */
   profile_counts_t said_live; /* what its first line says that it has; not of jemalloc's */
   uint64_t written_ns;        /* when the file was, since 1970 */

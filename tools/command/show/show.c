@@ -217,11 +217,8 @@ void show_print(const show_t *show, FILE *to, size_t sites)
     fprintf(to, "\n%zu calls, %zu places, %.3f s", show->trace.count, count_places(show),
             (double)show->trace.facts.last_ns / 1e9);
   fputc('\n', to);
-  if (heaps_are_several(show)) {
-    heap_total_t *heaps = heaps_sum(show);
-    heaps_print(show, heaps, to);
-    free(heaps);
-  }
+  if (show->heaps)
+    heaps_print(show, to);
   for (size_t i = 0; i < show->kind_count; i++) {
     bool is_peak = show->kinds[i].sum == SUM_PEAK;
     snprintf(when, sizeof when, "%s, after %.3f s", show->kinds[i].name, (double)show->peak_ns / 1e9);

@@ -25,6 +25,12 @@ typedef struct point {
   uint64_t ns, bytes, blocks;
 } point_t;
 
+/* What a heap or an object pool has, or all of one name. */
+typedef struct heap_total {
+  total_t of;
+  uint64_t points[POINTS + 1]; /* bytes that were live where a recording has its points */
+} heap_total_t;
+
 /* One kind of sums that a file has, and how it is called. */
 typedef struct kind {
   sum_t sum;
@@ -39,6 +45,7 @@ typedef struct show {
   callers_t callers;
   total_t *sites; /* as many as callers.stack_count, and 1 at least */
   total_t all;
+  heap_total_t *heaps; /* by the numbers of names that the trace has; NULL: all is malloc()'s, or it is not known */
 
   /* of a profile */
   uint64_t distance;      /* of two samples, in bytes; 0: each block is in it */
@@ -52,9 +59,9 @@ typedef struct show {
   uint64_t lives[SIZE_ROWS][LIFE_COLUMNS]; /* blocks by the logarithm of their size, and how long they lived */
 } show_t;
 
-/* Reads a recording or a profile, with names and sums. What is neither ends the program; `command` is the name of the
- * subcommand. */
-void show_read(show_t *show, const char *command, const char *path);
+/* Reads a recording or a profile, with names and sums: of the heaps and object pools of that name, or NULL. What is neither
+ * ends the program; `command` is the name of the subcommand. */
+void show_read(show_t *show, const char *command, const char *path, const char *heap);
 void show_free(show_t *show);
 
 size_t show_site_count(const show_t *show); /* one at least */

@@ -9,10 +9,10 @@
 #include <errno.h>
 #include <string.h>
 
-enum { SITES_USUAL = 20 };
+enum { SITES_USUAL = 20, KEY_HEAP = 256 };
 
 typedef struct arguments {
-  const char *path, *page;
+  const char *path, *page, *heap;
   size_t sites;
 } arguments_t;
 
@@ -21,6 +21,7 @@ static const struct argp_option options[] = {
    .key = 'o',
    .arg = "FILE.html",
    .doc = "write a page with a flame graph, and of a recording a timeline, and no text"},
+  {.name = "heap", .key = KEY_HEAP, .arg = "NAME", .doc = "of the heaps and object pools of that name alone (of all)"},
   {.name = "number", .key = 'n', .arg = "NUMBER", .doc = "print so many places of each kind (20)"},
   {0}};
 
@@ -30,6 +31,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
   switch (key) {
   case 'o':
     to->page = argument;
+    return 0;
+  case KEY_HEAP:
+    to->heap = argument;
     return 0;
   case 'n':
     to->sites = command_number(state, "number", argument, 0, UINT32_MAX);
@@ -53,7 +57,7 @@ int command_show(int count, char **given)
   arguments_t arguments = {.sites = SITES_USUAL};
   show_t show;
   argp_parse(&argp, count, given, 0, NULL, &arguments);
-  show_read(&show, "show", arguments.path);
+  show_read(&show, "show", arguments.path, arguments.heap);
   if (arguments.page) {
     FILE *page = page_create("show", arguments.page);
     show_write_page(&show, page);

@@ -3,13 +3,14 @@
  * One page that needs nothing else: the timeline and the tables are there as they are, and a script makes the flame graph of
  * the stacks, which stand behind it as data. */
 #include "flame.h"
+#include "heaps.h"
 #include "page.h"
 #include "show.h"
 #include <inttypes.h>
 
 /* ---- over time ---- */
 
-enum { WIDTH = 1000, HEIGHT = 220, LEFT = 70, BOTTOM = 24 };
+enum { WIDTH = 1000, HEIGHT = 220, LEFT = 70, BOTTOM = 24, AREAS_MOST = 8 };
 
 static double x_of(const show_t *show, uint64_t ns)
 {
@@ -36,18 +37,74 @@ static void write_lines(const show_t *show, FILE *to)
   }
 }
 
+/* What all have, or the sums of all heaps up to one. */
+static void write_area(const show_t *show, const uint64_t *bytes, size_t color, FILE *to)
+{
+  fputs("<path ", to);
+  if (bytes)
+    fprintf(to, "class='area heap%zu'", color);
+  else
+    fputs("fill='var(--bar)' stroke='var(--edge)'", to);
+  fprintf(to, " d='M%d %d", LEFT, HEIGHT - BOTTOM);
+  for (size_t i = 0; i < show->point_count; i++)
+    fprintf(to, "L%.1f %.1f", x_of(show, show->points[i].ns), y_of(show, bytes ? bytes[i] : show->points[i].bytes));
+  fprintf(to, "L%d %dZ'/>", WIDTH, HEIGHT - BOTTOM);
+}
+
+/* One on the other, the largest at the bottom; what is left above them is of all the rest. The sums stand in front of those
+ * that they have less of, so the highest comes first. */
+static void write_heap_areas(const show_t *show, FILE *to)
+{
+  uint64_t sums[AREAS_MOST][POINTS + 1] = {{0}};
+  uint32_t order[HEAP_NAMES_MOST], count = heaps_order(show, order);
+  count = count < AREAS_MOST ? count : AREAS_MOST;
+  for (uint32_t i = 0; i < count; i++)
+    for (size_t point = 0; point < show->point_count; point++)
+      sums[i][point] = (i ? sums[i - 1][point] : 0) + show->heaps[order[i]].points[point];
+  for (uint32_t i = count; i > 0; i--)
+    write_area(show, sums[i - 1], i - 1, to);
+}
+
 static void write_timeline(const show_t *show, FILE *to)
 {
   fprintf(to, "<h2>Live bytes over time</h2>\n<svg viewBox='0 0 %d %d' role='img' aria-label='live bytes over time'>", WIDTH,
           HEIGHT);
   write_lines(show, to);
-  fprintf(to, "<path fill='var(--bar)' stroke='var(--edge)' d='M%d %d", LEFT, HEIGHT - BOTTOM);
-  for (size_t i = 0; i < show->point_count; i++)
-    fprintf(to, "L%.1f %.1f", x_of(show, show->points[i].ns), y_of(show, show->points[i].bytes));
-  fprintf(to, "L%d %dZ'/>", WIDTH, HEIGHT - BOTTOM);
+  write_area(show, NULL, 0, to);
+  if (show->heaps)
+    write_heap_areas(show, to);
   fprintf(to, "<line x1='%.1f' x2='%.1f' y1='10' y2='%d' stroke='var(--mark)' stroke-dasharray='3'/>",
           x_of(show, show->peak_ns), x_of(show, show->peak_ns), HEIGHT - BOTTOM);
   fputs("</svg>\n", to);
+}
+
+/* ---- heaps ---- */
+
+/* The first ones have the colors of their areas. */
+static void write_heaps(const show_t *show, FILE *to)
+{
+  uint32_t order[HEAP_NAMES_MOST], count = heaps_order(show, order);
+  fputs("<h2>Heaps and object pools</h2>\n<table><tr><th class='s'>name</th>", to);
+  for (size_t i = 0; i < show->kind_count; i++)
+    fprintf(to, "<th>%s</th><th>blocks</th>", show->kinds[i].name);
+  fputs("</tr>\n", to);
+  for (uint32_t i = 0; i < count; i++) {
+    const heap_name_t *name = &show->trace.heaps.names[order[i]];
+    fputs("<tr><td class='s'>", to);
+    if (!show->is_profile && i < AREAS_MOST)
+      fprintf(to, "<i class='key heap%" PRIu32 "'></i> ", i);
+    page_text(name->name ? name->name : "?", to);
+    fputs(name->kind == RECORDING_KIND_OBJECT_POOL ? " (object pool)</td>" : "</td>", to);
+    for (size_t k = 0; k < show->kind_count; k++) {
+      fputs("<td class='n'>", to);
+      page_bytes(show->heaps[order[i]].of.bytes[show->kinds[k].sum], to);
+      fputs("</td><td>", to);
+      page_count(show->heaps[order[i]].of.blocks[show->kinds[k].sum], to);
+      fputs("</td>", to);
+    }
+    fputs("</tr>\n", to);
+  }
+  fputs("</table>\n", to);
 }
 
 /* ---- lives ---- */
@@ -165,6 +222,8 @@ void show_write_page(const show_t *show, FILE *to)
   write_totals(show, to);
   if (!show->is_profile)
     write_timeline(show, to);
+  if (show->heaps)
+    write_heaps(show, to);
   fputs("<h2>Where it was allocated</h2>\n", to);
   flame_write_place(to);
   if (!show->is_profile)

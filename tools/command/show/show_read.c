@@ -2,8 +2,10 @@
  *
  * A file is a recording or a profile by its first bytes. */
 #include "command.h"
+#include "heaps.h"
 #include "profile.h"
 #include "show.h"
+#include "split.h"
 #include "symbols.h"
 #include <fcntl.h>
 #include <stdlib.h>
@@ -45,24 +47,74 @@ static void take_stacks(callers_t *callers, profile_t *profile)
   callers->stack_count = profile->place_count;
 }
 
+/* Places of the heaps of that name are left. */
+static void keep_heap(profile_t *profile, const char *command, const char *path, const char *name)
+{
+  size_t count = 0;
+  uint32_t heap = 1;
+  while (heap < profile->heaps.count && strcmp(profile->heaps.names[heap].name, name) != 0)
+    heap++;
+  if (heap >= profile->heaps.count)
+    command_fail(1, "%s: %s: there is no heap \"%s\" in it", command, path, name);
+  for (size_t i = 0; i < profile->place_count; i++)
+    if (profile->places[i].heap == heap)
+      profile->places[count++] = profile->places[i];
+    else
+      free(profile->places[i].frames);
+  profile->place_count = count;
+}
+
 static void add(total_t *to, sum_t sum, const profile_counts_t *counts)
 {
   to->bytes[sum] += counts->bytes;
   to->blocks[sum] += counts->blocks;
 }
 
-static void sum_places(show_t *show, const profile_t *profile)
+static void add_place(total_t *to, const profile_place_t *place)
+{
+  add(to, SUM_END, &place->live);
+  add(to, SUM_ALLOCATED, &place->all);
+}
+
+static void sum_places(show_t *show, const profile_t *profile, const uint32_t *stacks)
 {
   for (size_t i = 0; i < profile->place_count; i++) {
-    total_t *site = &show->sites[show->callers.same[i]];
-    add(site, SUM_END, &profile->places[i].live);
-    add(site, SUM_ALLOCATED, &profile->places[i].all);
-    add(&show->all, SUM_END, &profile->places[i].live);
-    add(&show->all, SUM_ALLOCATED, &profile->places[i].all);
+    const profile_place_t *place = &profile->places[i];
+    add_place(&show->sites[stacks[i]], place);
+    add_place(&show->all, place);
+    if (show->heaps)
+      add_place(&show->heaps[place->heap].of, place);
   }
 }
 
-static void read_profile(show_t *show, const char *command, const char *path)
+/* Which stack each place has, by its heap. */
+static uint32_t *split_places(show_t *show, const profile_t *profile)
+{
+  split_t split;
+  uint32_t *stacks = calloc(profile->place_count + 1, sizeof *stacks);
+  if (!stacks)
+    return NULL;
+  split_begin(&split, &show->callers, &profile->heaps, 0);
+  for (size_t i = 0; i < profile->place_count; i++)
+    stacks[i] = split_stack(&split, (uint32_t)i, profile->places[i].heap);
+  split_end(&split);
+  return stacks;
+}
+
+static void sum_profile(show_t *show, profile_t *profile, const char *command)
+{
+  uint32_t *stacks = split_places(show, profile);
+  show->sites = calloc(show->callers.stack_count + 1, sizeof *show->sites);
+  show->heaps = profile->heaps.count > 1 ? calloc(profile->heaps.count, sizeof *show->heaps) : NULL;
+  if (!stacks || !show->sites || (profile->heaps.count > 1 && !show->heaps))
+    command_fail(COMMAND_FAILED, "%s: no memory", command);
+  sum_places(show, profile, stacks);
+  free(stacks);
+  show->trace.heaps = profile->heaps;
+  profile->heaps = (heap_names_t){.names = NULL};
+}
+
+static void read_profile(show_t *show, const char *command, const char *path, const char *heap)
 {
   char text[256] = "";
   profile_t profile;
@@ -70,16 +122,17 @@ static void read_profile(show_t *show, const char *command, const char *path)
     command_fail(1, "%s: %s: %s", command, path, text);
   if (profile_lacks(&profile, text))
     command_say("%s: %s: %s", command, path, text);
+  if (heap)
+    keep_heap(&profile, command, path, heap);
   show->title = strdup(path);
   show->callers.modules = calloc(profile.mapping_count + 1, sizeof *show->callers.modules);
   show->callers.stacks = calloc(profile.place_count + 1, sizeof *show->callers.stacks);
-  show->sites = calloc(profile.place_count + 1, sizeof *show->sites);
-  if (!show->title || !show->callers.modules || !show->callers.stacks || !show->sites)
+  if (!show->title || !show->callers.modules || !show->callers.stacks)
     command_fail(COMMAND_FAILED, "%s: no memory", command);
   take_modules(&show->callers, &profile);
   take_stacks(&show->callers, &profile);
   callers_name(&show->callers, profile.written_ns, command);
-  sum_places(show, &profile);
+  sum_profile(show, &profile, command);
   show->is_profile = true;
   show->distance = profile.distance;
   show->sampled[SUM_END] = profile.live.blocks;
@@ -92,13 +145,29 @@ static void read_profile(show_t *show, const char *command, const char *path)
 
 /* ---- recordings ---- */
 
-static void read_recording(show_t *show, const char *command, const char *path)
+/* Blocks of heaps have stacks that end in them. */
+static void split_trace(show_t *show)
+{
+  split_t split;
+  trace_t *trace = &show->trace;
+  split_begin(&split, &show->callers, &trace->heaps, 2 * RECORDING_SITES_MOST);
+  for (size_t i = 0; i < trace->count; i++)
+    if (trace->acts[i].heap && trace->acts[i].op != RECORDING_FREE)
+      trace->acts[i].site = split_stack(&split, trace->acts[i].site, trace->acts[i].heap) & (2 * RECORDING_SITES_MOST - 1);
+  split_end(&split);
+}
+
+static void read_recording(show_t *show, const char *command, const char *path, const char *heap)
 {
   static const kind_t kinds[SUMS] = {
     {SUM_PEAK, "live at the peak"}, {SUM_END, "live at the end"}, {SUM_ALLOCATED, "allocated"}};
   trace_read(&show->trace, command, path, callers_visit, &show->callers);
+  trace_keep_heap(&show->trace, command, path, heap);
   callers_name(&show->callers, show->trace.facts.head.started_ns, command);
+  if (show->trace.heaps.count > 1)
+    split_trace(show);
   show_sum(show);
+  show->heaps = show->trace.heaps.count > 1 ? heaps_sum(show) : NULL;
   show->title = strdup(show->trace.program);
   if (!show->title)
     command_fail(COMMAND_FAILED, "%s: no memory", command);
@@ -122,13 +191,13 @@ static size_t read_first(const char *path, char bytes[FIRST_BYTES])
   return length > 0 ? (size_t)length : 0;
 }
 
-void show_read(show_t *show, const char *command, const char *path)
+void show_read(show_t *show, const char *command, const char *path, const char *heap)
 {
   char first[FIRST_BYTES];
   size_t length = read_first(path, first), magic = strlen(RECORDING_MAGIC);
   *show = (show_t){.title = NULL};
   if (profile_begins(first, length)) {
-    read_profile(show, command, path);
+    read_profile(show, command, path, heap);
     return;
   }
   if (length >= 2 && !memcmp(first, "\x1f\x8b", 2))
@@ -136,7 +205,7 @@ void show_read(show_t *show, const char *command, const char *path)
                  command, path);
   if (length && (length < magic || memcmp(first, RECORDING_MAGIC, magic) != 0))
     command_fail(1, "%s: %s: it is no recording and no profile", command, path);
-  read_recording(show, command, path);
+  read_recording(show, command, path, heap);
 }
 
 size_t show_site_count(const show_t *show) { return show->callers.stack_count + !show->callers.stack_count; }
@@ -145,6 +214,7 @@ void show_free(show_t *show)
 {
   free(show->title);
   free(show->sites);
+  free(show->heaps);
   callers_free(&show->callers);
   trace_free(&show->trace);
 }
