@@ -3,135 +3,13 @@
  * The names of tidepool's own interface, of heaps and of object pools, as a program finds them that is linked with the shared
  * library: this one comes first. Each does what the library's does, and tells the recorder. What a heap or an object pool ends
  * at once is one event. */
-#include "event.h"
 #include "os/os.h"
-#include <dlfcn.h>
-#include <sched.h>
+#include "pool_names.h"
 #include <stdlib.h>
 #include <string.h>
-#include <tidepool/heap.h>
-#include <tidepool/object_pool.h>
-#include <unistd.h>
-
-#define NAMES(X) \
-  X(pool_alloc, "alloc") \
-  X(pool_zalloc, "zalloc") \
-  X(pool_calloc, "calloc") \
-  X(pool_realloc, "realloc") \
-  X(pool_aligned_alloc, "aligned_alloc") \
-  X(pool_free, "free") \
-  X(pool_free_sized, "free_sized") \
-  X(pool_alloc_batch, "alloc_batch") \
-  X(pool_free_batch, "free_batch") \
-  X(pool_resize_in_place, "resize_in_place") \
-  X(pool_heap_of, "heap_of") \
-  X(pool_heap_default, "heap_default") \
-  X(pool_heap_name, "heap_name") \
-  X(pool_heap_create_sized, "heap_create") \
-  X(pool_heap_destroy, "heap_destroy") \
-  X(pool_heap_reset, "heap_reset") \
-  X(pool_heap_alloc, "heap_alloc") \
-  X(pool_heap_zalloc, "heap_zalloc") \
-  X(pool_heap_calloc, "heap_calloc") \
-  X(pool_heap_realloc, "heap_realloc") \
-  X(pool_heap_aligned_alloc, "heap_aligned_alloc") \
-  X(pool_heap_free, "heap_free") \
-  X(object_pool_create_sized, "object_pool_create") \
-  X(object_pool_destroy, "object_pool_destroy") \
-  X(object_pool_get, "object_pool_get") \
-  X(object_pool_put, "object_pool_put") \
-  X(object_pool_get_batch, "object_pool_get_batch") \
-  X(object_pool_put_batch, "object_pool_put_batch") \
-  X(object_pool_put_all, "object_pool_put_all") \
-  X(object_pool_in_use, "object_pool_in_use")
-
-#define NEXT_POINTER(function, name) __typeof__(function) *function##_;
-typedef struct names {
-  NAMES(NEXT_POINTER)
-  const void *default_heap;
-} names_t;
-static names_t next;
-
-/* ---- finding them ---- */
-
-static const char *name_of_heap(const void *heap) { return next.pool_heap_name_((const pool_heap_t *)heap); }
-
-void pools_find(void)
-{
-#define FIND(function, name) next.function##_ = (__typeof__(next.function##_))dlsym(RTLD_NEXT, "tidepool_" name);
-  NAMES(FIND)
-  heap_name_of = next.pool_heap_name_ ? name_of_heap : NULL;
-}
-
-/* A plug-in has the library for itself alone, or inside, and its names lead here. Two of them may have two. */
-enum { BESIDE_MOST = 64 };
-static struct {
-  void *module; /* where it starts */
-  names_t *names;
-} beside[BESIDE_MOST];
-static uint32_t beside_count, beside_lock;
-static bool was_looked_for;
-
-static _Noreturn void fail(void)
-{
-  static const char line[] = "tidepool: record: no libtidepool.so is loaded: with libtidepool.a heaps are not recorded\n";
-  if (write(STDERR_FILENO, line, sizeof line - 1) < 0)
-    abort();
-  abort();
-}
-
-static names_t *make_names(const void *caller)
-{
-  names_t *names = take_memory(sizeof *names);
-  if (!names)
-    abort();
-#define FIND_BESIDE(function, name) names->function##_ = (__typeof__(names->function##_))find_beside(caller, "tidepool_" name);
-  NAMES(FIND_BESIDE)
-  if (!names->pool_alloc_)
-    fail();
-  return names;
-}
-
-static names_t *names_in(const void *module)
-{
-  for (uint32_t i = 0; i < __atomic_load_n(&beside_count, __ATOMIC_ACQUIRE); i++)
-    if (beside[i].module == module)
-      return beside[i].names;
-  return NULL;
-}
-
-/* The loader is asked without the lock, which it may have while it waits for this thread. */
-static names_t *find_late(const void *caller)
-{
-  Dl_info about;
-  if (!__atomic_exchange_n(&was_looked_for, true, __ATOMIC_RELAXED))
-    pools_find(); /* nothing was allocated before */
-  if (next.pool_alloc_)
-    return &next;
-  if (!dladdr(caller, &about))
-    fail();
-  names_t *names = names_in(about.dli_fbase);
-  if (names)
-    return names;
-  names = make_names(caller);
-  while (__atomic_exchange_n(&beside_lock, 1, __ATOMIC_ACQUIRE))
-    sched_yield();
-  names_t *there = names_in(about.dli_fbase);
-  if (!there && beside_count < BESIDE_MOST) {
-    beside[beside_count].module = about.dli_fbase;
-    beside[beside_count].names = names;
-    __atomic_store_n(&beside_count, beside_count + 1, __ATOMIC_RELEASE);
-  }
-  __atomic_store_n(&beside_lock, 0, __ATOMIC_RELEASE);
-  return there ? there : names;
-}
-
-/* Another module may be loaded where one was. */
-void pools_forget(void) { __atomic_store_n(&beside_count, 0, __ATOMIC_RELEASE); }
 
 #define INLINE static inline __attribute__((always_inline))
 
-INLINE names_t *names_of(const void *caller) { return likely(next.pool_alloc_ != NULL) ? &next : find_late(caller); }
 #define NEXT(function) (names_of(CALLER)->function##_)
 
 /* ---- events ---- */
