@@ -12,7 +12,7 @@ import time
 import pytest
 
 SECONDS = 60
-NOT_SHARED = "it does not share its figures: it is not run with export=1"
+NOT_SHARED = "it does not share its figures: it is not run with export=1, or has not allocated yet"
 
 
 @pytest.fixture(name="tidepool")

@@ -114,7 +114,7 @@ def test_the_page_in_a_browser(tidepool, profile, browse):
     page = file.with_suffix(".html")
     tidepool("show", "-o", page, file)
     dom = browse(page)
-    assert re.search(r'<div id="flame"[^>]*>(<div [^>]*>[^<]*</div>){4}', dom)
+    assert re.search(r'<div id="flame"[^>]*>(<div [^>]*>[^<]*</div>){3}', dom)
     assert re.search(r'<button class="on">in use</button><button( class="")?>allocated</button>', dom)
     assert not shutil.which("addr2line") or re.search(r'title="leak_some\n[\d.]+ KiB, 100.0 %', dom)
 
@@ -125,8 +125,8 @@ def test_the_page_in_a_browser(tidepool, profile, browse):
 def test_what_is_more(tidepool, profile):
     before, after = profile("before", "x", sample_bytes=1), profile("after", "more", sample_bytes=1)
     text = tidepool("diff", before, after).stdout
-    assert "\nin use: +  97.7 KiB +100 blocks\n+  97.7 KiB        +100  leak_some < main" in text
-    assert len(tidepool("diff", before, before).stdout.splitlines()) == 4
+    assert "\nin use: +  97.7 KiB +100 blocks, from 97.7 KiB to 195 KiB\n+  97.7 KiB        +100  leak_some < main" in text
+    assert len(tidepool("diff", before, before).stdout.splitlines()) == 8
 
 
 def test_a_profile_and_a_recording(request, tidepool, shown, profile, tmp_path):
@@ -177,6 +177,23 @@ def test_heaps_that_are_named(tidepool, written):
     assert "in use: 100 B in 1 blocks" in only and "odd" not in only.split("in use: ")[1]
     none = tidepool("show", "--heap", "none", file, check=False)
     assert (none.returncode, none.stderr) == (1, f'tidepool: show: {file}: there is no heap "none" in it\n')
+
+
+# A block of 100 bytes that was hit stands for 5243; one of 10 MiB for itself.
+OF_FEW = '''heap profile: 41: 10489760 [41: 10489760] @ heap_v2/524288
+1: 100 [1: 100] @ 0x1000
+30: 3000 [30: 3000] @ 0x2000
+9: 900 [9: 900] @ 0x3000
+1: 10485760 [1: 10485760] @ 0x4000
+
+MAPPED_LIBRARIES:
+'''
+
+
+def test_what_few_samples_say_is_marked(tidepool, written):
+    in_use = tidepool("show", written(OF_FEW)).stdout.split("in use: ")[1].split("allocated: ")[0].splitlines()[1:5]
+    marks = {line.split()[4]: line.partition("  [")[2] for line in in_use}   # by their blocks
+    assert marks == {"5243": "by 1 sample]", "157301": "", "47190": "by 9 samples]", "1": ""}
 
 
 def test_jemallocs(tidepool, written):

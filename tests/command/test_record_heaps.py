@@ -10,6 +10,7 @@ import subprocess
 import pytest
 
 SECONDS = 60
+NO_HEAP = 'there is no heap or object pool "none" in it; tidepool show lists them\n'
 UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20}
 HEAP_ROW = re.compile(r"^ +([\d.]+ \w+) +(\d+) +([\d.]+ \w+) +(\d+) +([\d.]+ \w+) +(\d+)  (.+)$", re.M)
 
@@ -106,7 +107,7 @@ def test_what_is_shown_is_by_heap(run, programs, heaps, tmp_path):
     assert "heap \\u0022sessions\\u0022" in page
     done = subprocess.run([programs["tidepool"], "show", "--heap", "none", tmp_path / "a"], capture_output=True, text=True,
                           timeout=SECONDS, check=False)
-    assert done.returncode == 1 and done.stderr.endswith('there is no heap or object pool "none" in it\n')
+    assert done.returncode == 1 and done.stderr.endswith(NO_HEAP)
 
 
 def test_what_has_grown_is_by_heap(run, programs, tmp_path):
@@ -137,7 +138,7 @@ def test_fit_is_for_one_heap(run, programs, tmp_path):
     done = subprocess.run([programs["tidepool"], "fit", "--heap", "none", tmp_path / "a"], capture_output=True, text=True,
                           timeout=SECONDS, check=False)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == f'tidepool: fit: {tmp_path}/a: there is no heap or object pool "none" in it\n'
+    assert done.stderr == f"tidepool: fit: {tmp_path}/a: {NO_HEAP}"
 
 
 # ---- a program that begins and ends them ----

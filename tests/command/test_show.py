@@ -125,10 +125,31 @@ def test_what_is_more(tidepool, record):
     for first, second, sign in ((before, after, "+"), (after, before, "-")):
         text = tidepool("diff", first, second).stdout
         lines = text[text.index("\nlive at the end: "):].splitlines()[1:3]
-        assert lines[0].split()[4:] == [sign, "97.7", "KiB", f"{sign}100", "blocks"], lines
+        assert lines[0].split()[4:9] == [sign, "97.7", "KiB", f"{sign}100", "blocks,"], lines
         assert lines[1].split()[:5] == [sign, "97.7", "KiB", f"{sign}100", "leak_some"], lines
     text = tidepool("diff", before, before).stdout
-    assert len(text.splitlines()) == 6 and "+" not in text.replace("+0 blocks", "")
+    assert len(text.splitlines()) == 8 and "+" not in text.replace("+0 blocks", "")
+
+
+@needs_names
+def test_moments(tidepool, record):
+    file = record("file", "less")
+    whole = tidepool("show", file).stdout
+    assert tidepool("show", "--at", 1000, file).stdout == whole
+    assert "\n0 calls" in tidepool("show", "--at", 0, file).stdout
+    text = tidepool("diff", "--from", 0, file).stdout
+    assert text.startswith(f"before: {file} until 0.000 s, 0 calls") and f"\nafter:  {file}, " in text
+    assert "\nlive at the end: +  97.7 KiB +100 blocks, from 0 B to 97.7 KiB\n" in text
+    assert "\n+  97.7 KiB        +100  leak_some < main\n" in text
+    assert f"after:  {file} until 1000.000 s" in tidepool("diff", "--from", 0, "--to", 1000, file).stdout
+
+
+@pytest.mark.parametrize("command, arguments", [("diff", ("--from", "1", "a", "b")), ("diff", ("--to", "1", "a")),
+                                                ("diff", ("--from", "2", "--to", "1", "a")), ("diff", ("--from", "x", "a")),
+                                                ("show", ("--at", "-1", "a")), ("show", ("--at", "1e99", "a"))])
+def test_wrong_moments(tidepool, command, arguments):
+    done = tidepool(command, *arguments, check=False)
+    assert done.returncode == 125 and done.stderr.startswith(f"tidepool {command}: ")
 
 
 @pytest.mark.parametrize("arguments", [(), ("a",), ("a", "b", "c"), ("-n", "x", "a", "b")])

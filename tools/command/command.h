@@ -5,6 +5,7 @@
 #define COMMAND_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <sys/types.h>
 
@@ -38,6 +39,9 @@ const char *command_bytes(char room[COMMAND_BYTES], double bytes);
 struct argp_state;
 unsigned long command_number(struct argp_state *state, const char *option, const char *text, unsigned long least,
                              unsigned long most);
+
+/* Seconds that an option has, in nanoseconds; what are none ends the program. */
+uint64_t command_seconds(struct argp_state *state, const char *option, const char *text);
 
 /* What parses the one FILE that a subcommand has, and knows nothing else. */
 int command_file(int key, char *argument, struct argp_state *state, const char **path);

@@ -101,8 +101,8 @@ _tidepool_show() {
   [ "$before" != = ] || before=${COMP_WORDS[COMP_CWORD - 2]}
   [ "$current" != = ] || current=''
   case $before/$current in
-    -n/* | --number/* | --heap/*) ;;
-    */-*) mapfile -t COMPREPLY < <(compgen -W "--heap --number --output --help" -- "$current") ;;
+    -n/* | --number/* | --heap/* | --at/*) ;;
+    */-*) mapfile -t COMPREPLY < <(compgen -W "--at --heap --number --output --help" -- "$current") ;;
     *) _tidepool_files "$current" ;;
   esac
 }
@@ -112,8 +112,8 @@ _tidepool_diff() {
   [ "$before" != = ] || before=${COMP_WORDS[COMP_CWORD - 2]}
   [ "$current" != = ] || current=''
   case $before/$current in
-    -n/* | --number/* | --heap/*) ;;
-    */-*) mapfile -t COMPREPLY < <(compgen -W "--heap --number --output --help" -- "$current") ;;
+    -n/* | --number/* | --heap/* | --from/* | --to/*) ;;
+    */-*) mapfile -t COMPREPLY < <(compgen -W "--from --heap --number --output --to --help" -- "$current") ;;
     *) _tidepool_files "$current" ;;
   esac
 }

@@ -77,6 +77,15 @@ unsigned long command_number(struct argp_state *state, const char *option, const
   return number;
 }
 
+uint64_t command_seconds(struct argp_state *state, const char *option, const char *text)
+{
+  char *end;
+  double seconds = strtod(text, &end);
+  if (*text < '0' || *text > '9' || *end || !(seconds < 1e9))
+    argp_error(state, "--%s=%s: no number of seconds", option, text);
+  return (uint64_t)(seconds * 1e9);
+}
+
 error_t command_file(int key, char *argument, struct argp_state *state, const char **path)
 {
   if (key == ARGP_KEY_NO_ARGS)

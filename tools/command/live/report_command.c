@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * tidepool report: what processes said of their memory when they ended, or what one says now. */
+#include "../../record/recording.h"
 #include "command.h"
 #include "live.h"
 #include "page.h"
@@ -65,6 +66,17 @@ static error_t parse(int key, char *argument, struct argp_state *state)
   }
 }
 
+enum { SAID_MOST = 10 };
+
+static void say_bad(reports_t *reports, size_t line, const char *why)
+{
+  if (!line)
+    command_say("report: process %s: %s", reports->source, why);
+  else if (reports->bad < SAID_MOST)
+    command_say("report: %s: line %zu: %s", reports->source, line, why);
+  reports->bad++;
+}
+
 static void add(reports_t *reports, const char *text, size_t length, size_t line)
 {
   char why[256] = "";
@@ -78,11 +90,17 @@ static void add(reports_t *reports, const char *text, size_t length, size_t line
     reports->of[reports->count++].line = line;
     return;
   }
-  if (line)
-    command_say("report: %s: line %zu: %s", reports->source, line, why);
-  else
-    command_say("report: process %s: %s", reports->source, why);
-  reports->bad++;
+  say_bad(reports, line, why);
+}
+
+/* Other files of tidepool are likely mistakes. */
+static void refuse_others(const reports_t *reports, const char *first, size_t length)
+{
+  const char *is = length >= strlen(RECORDING_MAGIC) && !memcmp(first, RECORDING_MAGIC, strlen(RECORDING_MAGIC)) ? "a recording"
+                   : !strncmp(first, "heap profile:", 13)                                                        ? "a profile"
+                                                                                                                 : NULL;
+  if (is)
+    command_fail(1, "report: %s: it is %s, which tidepool show reads", reports->source, is);
 }
 
 /* Each process adds a line. One that is none, since the disk was full, does not take the others with it. */
@@ -92,12 +110,15 @@ static void read_lines(reports_t *reports, FILE *from)
   size_t room = 0, number = 0;
   ssize_t length;
   while ((length = getline(&line, &room, from)) >= 0) {
-    number++;
+    if (!number++)
+      refuse_others(reports, line, (size_t)length);
     if (strspn(line, " \t\r\n") < (size_t)length)
       add(reports, line, (size_t)length, number);
   }
   if (ferror(from))
     command_fail(COMMAND_FAILED, "report: %s: %s", reports->source, strerror(errno));
+  if (reports->bad > SAID_MOST)
+    command_say("report: %s: and %zu lines more that are none", reports->source, reports->bad - SAID_MOST);
   free(line);
 }
 

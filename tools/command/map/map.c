@@ -187,9 +187,9 @@ static void sum_slab(map_t *map, const map_arena_t *arena, const map_place_t *pl
   row->blocks[MAP_FREE] += place->free;
   row->blocks[MAP_FRESH] += place->capacity - place->fresh;
   row->held_bytes += bytes;
-  if (map_live(place) * UINT64_C(2) < place->capacity)
+  if (map_live(place) && map_live(place) * UINT64_C(2) < place->capacity)
     row->half_bytes += bytes;
-  if (map_live(place) * UINT64_C(4) < place->capacity)
+  if (map_live(place) && map_live(place) * UINT64_C(4) < place->capacity)
     row->quarter_bytes += bytes;
 }
 

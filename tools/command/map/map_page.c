@@ -125,13 +125,13 @@ static void write_keepers(const map_t *map, const map_source_t *source, FILE *to
   map_keeper_t *keepers = map_keepers(map, source, &count);
   if (count)
     fputs("<h2>Whose blocks keep slabs that are less than half full</h2>\n"
-          "<table><tr><th>held</th><th>blocks</th><th class='s'>allocated by</th></tr>\n",
+          "<table><tr><th>held</th><th>blocks</th><th>of size</th><th class='s'>allocated by</th></tr>\n",
           to);
   for (size_t i = 0; i < count && i < KEEPERS_MOST; i++) {
     const call_stack_t *stack = &source->callers.stacks[keepers[i].stack];
     fputs("<tr><td>", to);
     write_size(keepers[i].bytes, to);
-    fprintf(to, "</td><td>%" PRIu64 "</td><td class='s'>", keepers[i].blocks);
+    fprintf(to, "</td><td>%" PRIu64 "</td><td>%" PRIu32 "</td><td class='s'>", keepers[i].blocks, keepers[i].block_size);
     for (uint32_t k = 0; k < stack->count && k < FRAMES_MOST; k++) {
       fputs(k ? " &#60; " : "", to);
       page_text(source->callers.names[stack->names[k]], to);
@@ -228,6 +228,8 @@ static void write_head(const map_t *map, const map_source_t *source, FILE *to)
   if (source->seconds >= 0)
     fprintf(to, "After %.3f of %.3f s%s. ", source->seconds, source->last, source->is_peak ? ", when the most was live" : "");
   map_print_summary(map, to);
+  fputc(' ', to);
+  map_print_hint(source, to);
   if (map->changing)
     fprintf(to, " %zu parts of it changed while they were read.", map->changing);
   fputs("</p>\n", to);

@@ -69,15 +69,24 @@ static uint64_t idle_bytes(const map_t *map)
 
 void map_print_summary(const map_t *map, FILE *to)
 {
-  char room[5][COMMAND_BYTES];
+  char room[6][COMMAND_BYTES];
   map_sums_t sums = map_sums(map, MAP_ALL_HEAPS);
   fprintf(
     to,
-    "%zu heap%s hold%s %s for blocks, of which %.0f %% are live: packed together these would take %s. %s are in slabs less "
-    "than half full, %s less than a quarter. %s are free and of no heap.",
+    "%zu heap%s hold%s %s for blocks, of which %s are live, %.0f %%: packed together these would take slabs of %s. %s are in "
+    "slabs less than half full, %s less than a quarter. %s are free and of no heap.",
     map->heap_count, map->heap_count == 1 ? "" : "s", map->heap_count == 1 ? "s" : "", bytes_of(sums.held_bytes, room[0]),
-    share(sums.live_bytes, sums.held_bytes), bytes_of(sums.packed_bytes, room[1]), bytes_of(sums.half_bytes, room[2]),
-    bytes_of(sums.quarter_bytes, room[3]), bytes_of(idle_bytes(map), room[4]));
+    bytes_of(sums.live_bytes, room[5]), share(sums.live_bytes, sums.held_bytes), bytes_of(sums.packed_bytes, room[1]),
+    bytes_of(sums.half_bytes, room[2]), bytes_of(sums.quarter_bytes, room[3]), bytes_of(idle_bytes(map), room[4]));
+}
+
+/* Of a program whose memory never comes down the moment to look at is another. */
+void map_print_hint(const map_source_t *source, FILE *to)
+{
+  char room[2][COMMAND_BYTES];
+  if (source->is_peak && source->end_bytes)
+    fprintf(to, "At the end %s were asked for and live, and %s now: --at end shows what they keep.",
+            bytes_of(source->end_bytes, room[0]), bytes_of(source->at_bytes, room[1]));
 }
 
 /* ---- heaps ---- */
@@ -96,14 +105,30 @@ static void print_less_full(uint64_t half, uint64_t quarter, FILE *to)
   fprintf(to, " %10s %10s\n", half ? bytes_of(half, room[0]) : "", quarter ? bytes_of(quarter, room[1]) : "");
 }
 
-static void print_row(const map_row_t *row, FILE *to)
+static void print_row_as(const char *label, const map_row_t *row, FILE *to)
 {
-  char label[MAP_LABEL];
-  fprintf(to, "%8s ", map_row_label(row, label));
+  fprintf(to, "%8s ", label);
   print_figures(row->places, row->blocks, row->live_bytes, row->held_bytes, to);
   print_less_full(row->half_bytes, row->quarter_bytes, to);
 }
 
+static void print_row(const map_row_t *row, FILE *to)
+{
+  char label[MAP_LABEL];
+  print_row_as(map_row_label(row, label), row, to);
+}
+
+static void add_row(map_row_t *sum, const map_row_t *row)
+{
+  sum->places += row->places;
+  for (size_t i = 0; i < MAP_STATES; i++)
+    sum->blocks[i] += row->blocks[i];
+  sum->held_bytes += row->held_bytes;
+  sum->half_bytes += row->half_bytes;
+  sum->quarter_bytes += row->quarter_bytes;
+}
+
+/* Classes without a live block are one row. */
 static void print_heap(const map_t *map, uint32_t number, FILE *to)
 {
   const map_heap_t *heap = &map->heaps[number];
@@ -114,9 +139,16 @@ static void print_heap(const map_t *map, uint32_t number, FILE *to)
   if (heap->budget)
     fprintf(to, ", %s held of a budget of %s", bytes_of(heap->held, room[0]), bytes_of(heap->budget, room[1]));
   fputs("\n    size    slabs        live    cached      free     fresh       held   live     < 1/2      < 1/4\n", to);
-  for (uint32_t i = 0; i < heap->row_count; i++)
-    if (map_row_is_used(&map->rows[heap->first_row + i]))
-      print_row(&map->rows[heap->first_row + i], to);
+  map_row_t empty = {.places = 0};
+  for (uint32_t i = 0; i < heap->row_count; i++) {
+    const map_row_t *row = &map->rows[heap->first_row + i];
+    if (map_row_is_used(row) && row->live_bytes)
+      print_row(row, to);
+    else if (map_row_is_used(row))
+      add_row(&empty, row);
+  }
+  if (empty.places)
+    print_row_as("empty", &empty, to);
   fputs("     all ", to);
   print_figures(sums.places, sums.blocks, sums.live_bytes, sums.held_bytes, to);
   print_less_full(sums.half_bytes, sums.quarter_bytes, to);
@@ -241,11 +273,19 @@ static void print_keepers(const map_t *map, const map_source_t *source, FILE *to
   size_t count;
   map_keeper_t *keepers = map_keepers(map, source, &count);
   if (count)
-    fputs("\nWhose blocks keep slabs that are less than half full, with their share of what those hold\n", to);
+    fputs(
+      "\nWhose blocks keep slabs that are less than half full, with their share of what those hold\n      held     blocks    "
+      "size  allocated by\n",
+      to);
+  else if (map_sums(map, MAP_ALL_HEAPS).half_bytes)
+    fputs(
+      "\nWho allocated the blocks in slabs that are less than half full is known of a recording, and of heaps with sites.\n",
+      to);
   for (size_t i = 0; i < count && i < KEEPERS_MOST; i++) {
     char room[COMMAND_BYTES];
     const call_stack_t *stack = &source->callers.stacks[keepers[i].stack];
-    fprintf(to, "%10s %10" PRIu64 "  ", bytes_of(keepers[i].bytes, room), keepers[i].blocks);
+    fprintf(to, "%10s %10" PRIu64 " %7" PRIu32 "  ", bytes_of(keepers[i].bytes, room), keepers[i].blocks,
+            keepers[i].block_size);
     for (uint32_t k = 0; k < stack->count && k < FRAMES_MOST; k++) {
       fputs(k ? " < " : "", to);
       command_print(source->callers.names[stack->names[k]], to);
@@ -263,6 +303,10 @@ void map_print(const map_t *map, const map_source_t *source, FILE *to)
   fputc('\n', to);
   map_print_summary(map, to);
   fputc('\n', to);
+  if (source->is_peak && source->end_bytes) {
+    map_print_hint(source, to);
+    fputc('\n', to);
+  }
   if (map->changing)
     fprintf(to, "%zu parts of it changed while they were read, so these figures are close.\n", map->changing);
   print_heaps(map, to);

@@ -26,6 +26,7 @@ void map_print_arena(const map_t *map, const map_arena_t *arena, FILE *to);
 
 /* What there is in one sentence: how much is held, and in slabs of which little is live. */
 void map_print_summary(const map_t *map, FILE *to);
+void map_print_hint(const map_source_t *source, FILE *to);
 
 void map_print(const map_t *map, const map_source_t *source, FILE *to);
 void map_print_json(const map_t *map, const map_source_t *source, FILE *to);
@@ -35,6 +36,7 @@ void map_write_page(const map_t *map, const map_source_t *source, FILE *to);
  */
 typedef struct map_keeper {
   uint32_t stack; /* of callers.stacks */
+  uint32_t block_size;
   uint64_t bytes, blocks;
 } map_keeper_t;
 map_keeper_t *map_keepers(const map_t *map, const map_source_t *source, size_t *count);

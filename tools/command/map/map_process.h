@@ -9,10 +9,11 @@
 #include <sys/types.h>
 
 typedef struct map_source {
-  char *title;          /* the process, or what was recorded */
-  double seconds, last; /* of a recording: the moment, and how long it took; less than 0: it is a process */
-  bool is_peak;         /* and the most was live then */
-  callers_t callers;    /* of its stacks */
+  char *title;                  /* the process, or what was recorded */
+  double seconds, last;         /* of a recording: the moment, and how long it took; less than 0: it is a process */
+  bool is_peak;                 /* and the most was live then */
+  uint64_t at_bytes, end_bytes; /* of a recording at its peak and at its end: that were asked for and live */
+  callers_t callers;            /* of its stacks */
 } map_source_t;
 
 /* Maps a process that was started with export=1. Where its heaps know the sites of blocks, `callers` (NULL: not wanted) has

@@ -146,6 +146,8 @@ static void describe(map_source_t *source, const trace_t *trace, size_t stop, ui
   if (at < MAP_AT_END)
     source->seconds = (double)at / 1e9;
   source->is_peak = at == MAP_AT_PEAK;
+  source->end_bytes = trace->facts.live_bytes;
+  source->at_bytes = trace->facts.peak_bytes;
 }
 
 void map_recording(map_t *map, map_source_t *source, const char *path, const char *library, uint64_t at)
@@ -157,7 +159,9 @@ void map_recording(map_t *map, map_source_t *source, const char *path, const cha
   plan_t *plan = make_plan(path, &file);
   size_t stop = stop_of(&trace, plan, at);
   replay_check_memory("map", path, plan->peak_bytes);
-  callers_name(&source->callers, trace.facts.head.started_ns + trace.facts.last_ns, "map");
+  if (trace.heaps.count > 1)
+    command_say("map: %s: the blocks of all its heaps are in one heap here", path);
+  callers_name(&source->callers, trace.facts.head.started_ns, "map");
   plan->stop = (uint32_t)stop;
   set_options();
   pid_t pid = replay_start(file, "map", library, false);

@@ -41,7 +41,8 @@ static bool open_file(recording_t *recording, const char *path, char why[256])
 static bool head_is_good(const recording_head_t *head, char why[256])
 {
   if (memcmp(head->magic, RECORDING_MAGIC, sizeof head->magic) != 0)
-    snprintf(why, 256, "it is no recording");
+    snprintf(why, 256, "%s",
+             !memcmp(head->magic, "heap pro", 8) ? "it is a profile, which tidepool show reads" : "it is no recording");
   else if (head->byte_order != RECORDING_BYTE_ORDER)
     snprintf(why, 256, "it was recorded on a machine of another byte order");
   else if (head->version != RECORDING_VERSION)

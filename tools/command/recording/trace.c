@@ -97,13 +97,24 @@ void trace_keep_heap(trace_t *trace, const char *command, const char *path, cons
   for (uint32_t i = 0; i < trace->heaps.count; i++)
     is_there |= trace->heaps.names[i].name && !strcmp(trace->heaps.names[i].name, name);
   if (!is_there)
-    command_fail(1, "%s: %s: there is no heap or object pool \"%s\" in it", command, path, name);
+    command_fail(1, "%s: %s: there is no heap or object pool \"%s\" in it%s", command, path, name,
+                 trace->heaps.count > 1 ? "; tidepool show lists them" : ", but malloc alone");
   for (size_t i = 0; i < trace->count; i++) {
     const char *of = trace->heaps.names[trace->acts[i].heap].name;
     if (of && !strcmp(of, name))
       trace->acts[count++] = trace->acts[i];
   }
   trace->count = count;
+  trace->facts.peak_bytes = peak_of(trace, command);
+}
+
+void trace_keep_until(trace_t *trace, const char *command, uint64_t ns)
+{
+  size_t count = 0;
+  while (count < trace->count && trace->acts[count].ns <= ns)
+    count++;
+  trace->count = count;
+  trace->facts.last_ns = ns < trace->facts.last_ns ? ns : trace->facts.last_ns;
   trace->facts.peak_bytes = peak_of(trace, command);
 }
 

@@ -34,6 +34,8 @@ void trace_read(trace_t *trace, const char *command, const char *path, trace_vis
 /* Leaves what was done in heaps and object pools of that name; that there are none ends the program. NULL: it stays as it is.
  */
 void trace_keep_heap(trace_t *trace, const char *command, const char *path, const char *name);
+/* Leaves what was done until then: what is live then is live at the end. */
+void trace_keep_until(trace_t *trace, const char *command, uint64_t ns);
 void trace_free(trace_t *trace);
 
 #endif

@@ -257,6 +257,33 @@ static void ask_of_module(callers_t *callers, table_t *table, addresses_t *addre
     fclose(answers);
 }
 
+static bool is_one_of(const char *name, const char *const *names)
+{
+  while (*names && strcmp(name, *names) != 0)
+    names++;
+  return *names != NULL;
+}
+
+/* What is before main() and the function of a thread is the C library's, and the same in each stack. */
+static void cut_start(const callers_t *callers, call_stack_t *stack)
+{
+  enum { BEFORE_MAIN_MOST = 4 };
+  static const char *const starts[] = {"clone3", "__clone3", "clone", "__clone", NULL}, *const threads[] = {"start_thread",
+                                                                                                            NULL};
+  static const char *const mains[] = {"_start", "__libc_start_main_impl", "__libc_start_main", "__libc_start_call_main", NULL};
+  uint32_t count = stack->count;
+  for (uint32_t k = count; k > 1 && count - k <= BEFORE_MAIN_MOST; k--)
+    if (!strcmp(callers->names[stack->names[k - 1]], "main")) {
+      stack->count = k;
+      return;
+    }
+  if (count > 2 && is_one_of(callers->names[stack->names[count - 1]], starts) &&
+      is_one_of(callers->names[stack->names[count - 2]], threads))
+    stack->count = count - 2;
+  while (stack->count > 1 && is_one_of(callers->names[stack->names[stack->count - 1]], mains)) /* main() has jumped on */
+    stack->count--;
+}
+
 static void name_stacks(callers_t *callers, const addresses_t *addresses)
 {
   for (size_t i = 0; i < callers->stack_count; i++) {
@@ -267,6 +294,7 @@ static void name_stacks(callers_t *callers, const addresses_t *addresses)
       const named_t *named = bsearch(&wanted, addresses->of, addresses->count, sizeof wanted, by_place);
       stack->names[k] = named ? named->name : 0;
     }
+    cut_start(callers, stack);
   }
 }
 

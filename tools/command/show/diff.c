@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "diff.h"
 #include "command.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,16 +58,28 @@ static void join(diff_t *diff)
   diff->count = kept;
 }
 
+static char *name_of(const char *path, const part_t *part)
+{
+  char *name = NULL;
+  if (part->until_ns == UINT64_MAX)
+    name = strdup(path);
+  else if (asprintf(&name, "%s until %.3f s", path, (double)part->until_ns / 1e9) < 0)
+    name = NULL;
+  if (!name)
+    command_fail(COMMAND_FAILED, "diff: no memory");
+  return name;
+}
+
 /* A profile is an estimate, of stacks that end elsewhere: each place would differ. */
-void diff_read(diff_t *diff, const char *before, const char *after, const char *heap)
+void diff_read(diff_t *diff, const char *const paths[2], const part_t parts[2])
 {
   const show_t *first = &diff->shows[0], *second = &diff->shows[1];
-  *diff = (diff_t){.paths = {before, after}};
-  show_read(&diff->shows[0], "diff", before, heap);
-  show_read(&diff->shows[1], "diff", after, heap);
+  *diff = (diff_t){.names = {name_of(paths[0], &parts[0]), name_of(paths[1], &parts[1])}};
+  show_read(&diff->shows[0], "diff", paths[0], &parts[0]);
+  show_read(&diff->shows[1], "diff", paths[1], &parts[1]);
   if (first->is_profile != second->is_profile)
-    command_fail(1, "diff: %s is a profile, %s is a recording, and these cannot be compared",
-                 first->is_profile ? before : after, first->is_profile ? after : before);
+    command_fail(1, "diff: %s is a profile, %s is a recording, and these cannot be compared", paths[!first->is_profile],
+                 paths[first->is_profile]);
   diff->kind_count = first->kind_count < second->kind_count ? first->kind_count : second->kind_count;
   add_all(diff, first, false);
   add_all(diff, second, true);
@@ -75,6 +88,8 @@ void diff_read(diff_t *diff, const char *before, const char *after, const char *
 
 void diff_free(diff_t *diff)
 {
+  free(diff->names[0]);
+  free(diff->names[1]);
   free(diff->places);
   show_free(&diff->shows[0]);
   show_free(&diff->shows[1]);

@@ -15,15 +15,15 @@ typedef struct stack_place {
 } stack_place_t;
 
 typedef struct diff {
-  const char *paths[2];
+  char *names[2];  /* of the files, and if they are one, with the moments */
   show_t shows[2]; /* before and after */
   stack_place_t *places;
   size_t count;
   size_t kind_count; /* that both have, the first ones of either */
 } diff_t;
 
-/* Files that cannot be compared end the program. `heap` is as show_read() has it. */
-void diff_read(diff_t *diff, const char *before, const char *after, const char *heap);
+/* Files that cannot be compared end the program. They may be two parts of one. */
+void diff_read(diff_t *diff, const char *const paths[2], const part_t parts[2]);
 void diff_free(diff_t *diff);
 
 const call_stack_t *diff_stack(const stack_place_t *place); /* NULL: it is not known */

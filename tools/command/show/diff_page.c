@@ -55,7 +55,7 @@ static void write_file(const diff_t *diff, int i, FILE *to)
 {
   const show_t *show = &diff->shows[i];
   fprintf(to, "<p><b>%s</b> ", i ? "After:" : "Before:");
-  page_text(diff->paths[i], to);
+  page_text(diff->names[i], to);
   fputs(". ", to);
   if (show->is_profile)
     show_print_samples(show, to);
@@ -129,7 +129,7 @@ static void write_data(const diff_t *diff, FILE *to, size_t most)
 
 void diff_write_page(const diff_t *diff, FILE *to, size_t most)
 {
-  char *title = COMMAND_JOIN(diff->paths[1], ", compared with ", diff->paths[0]);
+  char *title = COMMAND_JOIN(diff->names[1], ", compared with ", diff->names[0]);
   page_begin(title, to);
   free(title);
   write_file(diff, 0, to);

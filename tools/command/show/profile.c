@@ -185,7 +185,12 @@ static void add(profile_counts_t *sum, const profile_counts_t *more)
 static bool add_place(profile_t *profile, sums_t *sums, const profile_counts_t counts[2], const uint64_t *frames,
                       uint32_t count)
 {
-  profile_place_t place = {.live = counts[0], .all = counts[1], .frame_count = count, .heap = profile->heap};
+  profile_place_t place = {.live = counts[0],
+                           .all = counts[1],
+                           .samples = counts[0].blocks,
+                           .all_samples = counts[1].blocks,
+                           .frame_count = count,
+                           .heap = profile->heap};
   if (!estimate(&place.live, profile->distance) || !estimate(&place.all, profile->distance) ||
       !has_room(&sums->live, &place.live) || !has_room(&sums->all, &place.all) || profile->place_count == PLACES_MOST) {
     profile->bad_lines++;

@@ -17,6 +17,7 @@ typedef struct profile_counts {
 
 typedef struct profile_place {
   profile_counts_t live, all; /* reckoned from those in the profile */
+  uint64_t samples, all_samples;
   uint32_t frame_count;
   uint32_t heap;    /* the number of its name; 0: nothing is said of it */
   uint64_t *frames; /* return addresses, innermost first */

@@ -162,7 +162,14 @@ static void print_stack(const show_t *show, uint32_t site, FILE *to)
     fputs(i ? " < " : "", to);
     command_print(show->callers.names[stack->names[i]], to);
   }
-  fputc('\n', to);
+}
+
+/* Of n blocks, of which each was hit with probability p, the number is known to a part of sqrt((1 - p) / (n p)). */
+void show_print_few(const show_t *show, uint64_t blocks, uint64_t samples, FILE *to)
+{
+  double hit = blocks ? (double)samples / (double)blocks : 1;
+  if (show->is_profile && show->distance && 1 - hit > (double)samples / SAMPLES_FEW)
+    fprintf(to, "  [by %llu sample%s]", (unsigned long long)samples, samples == 1 ? "" : "s");
 }
 
 static void print_sites(const show_t *show, sum_t sum, const char *title, size_t most, FILE *to)
@@ -184,6 +191,8 @@ static void print_sites(const show_t *show, sum_t sum, const char *title, size_t
             show->all.bytes[sum] ? 100.0 * (double)total->bytes[sum] / (double)show->all.bytes[sum] : 0,
             (unsigned long long)total->blocks[sum]);
     print_stack(show, order[i], to);
+    show_print_few(show, total->blocks[sum], total->samples[sum], to);
+    fputc('\n', to);
   }
   free(order);
 }

@@ -11,9 +11,13 @@
 
 typedef enum sum { SUM_PEAK, SUM_END, SUM_ALLOCATED, SUMS } sum_t; /* live at the peak, live at the end, all */
 
+/* Of a profile the sums are reckoned from so many samples. */
 typedef struct total {
-  uint64_t bytes[SUMS], blocks[SUMS];
+  uint64_t bytes[SUMS], blocks[SUMS], samples[SUMS];
 } total_t;
+
+/* What is reckoned from fewer samples is off by a third or more, unless nearly each block is one. */
+enum { SAMPLES_FEW = 10 };
 
 enum {
   POINTS = 400,
@@ -59,16 +63,23 @@ typedef struct show {
   uint64_t lives[SIZE_ROWS][LIFE_COLUMNS]; /* blocks by the logarithm of their size, and how long they lived */
 } show_t;
 
-/* Reads a recording or a profile, with names and sums: of the heaps and object pools of that name, or NULL. What is neither
- * ends the program; `command` is the name of the subcommand. */
-void show_read(show_t *show, const char *command, const char *path, const char *heap);
+/* What of a file is looked at. */
+typedef struct part {
+  const char *heap;  /* heaps and object pools of that name; NULL: all */
+  uint64_t until_ns; /* of a recording what was done until then; UINT64_MAX: all */
+} part_t;
+
+/* Reads a recording or a profile, with names and sums. What is neither ends the program; `command` is the name of the
+ * subcommand. */
+void show_read(show_t *show, const char *command, const char *path, const part_t *part);
 void show_free(show_t *show);
 
 size_t show_site_count(const show_t *show); /* one at least */
 static inline bool total_is_none(const total_t *total) { return !total->blocks[SUM_END] && !total->blocks[SUM_ALLOCATED]; }
 
-/* A profile in words. */
+/* A profile in words; and that a figure is reckoned from few samples. */
 void show_print_samples(const show_t *show, FILE *to);
+void show_print_few(const show_t *show, uint64_t blocks, uint64_t samples, FILE *to);
 
 void show_sum(show_t *show);
 void show_print(const show_t *show, FILE *to, size_t sites);

@@ -9,10 +9,11 @@
 #include <errno.h>
 #include <string.h>
 
-enum { SITES_USUAL = 20, KEY_HEAP = 256 };
+enum { SITES_USUAL = 20, KEY_HEAP = 256, KEY_AT };
 
 typedef struct arguments {
-  const char *path, *page, *heap;
+  const char *path, *page;
+  part_t part;
   size_t sites;
 } arguments_t;
 
@@ -22,6 +23,7 @@ static const struct argp_option options[] = {
    .arg = "FILE.html",
    .doc = "write a page with a flame graph, and of a recording a timeline, and no text"},
   {.name = "heap", .key = KEY_HEAP, .arg = "NAME", .doc = "of the heaps and object pools of that name alone (of all)"},
+  {.name = "at", .key = KEY_AT, .arg = "SECONDS", .doc = "of a recording what had been done by then (all)"},
   {.name = "number", .key = 'n', .arg = "NUMBER", .doc = "print so many places of each kind (20)"},
   {0}};
 
@@ -33,7 +35,10 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     to->page = argument;
     return 0;
   case KEY_HEAP:
-    to->heap = argument;
+    to->part.heap = argument;
+    return 0;
+  case KEY_AT:
+    to->part.until_ns = command_seconds(state, "at", argument);
     return 0;
   case 'n':
     to->sites = command_number(state, "number", argument, 0, UINT32_MAX);
@@ -54,10 +59,10 @@ int command_show(int count, char **given)
            "addr2line finds them.\v"
            "The exit status is 1 if FILE is no recording and no profile.",
   };
-  arguments_t arguments = {.sites = SITES_USUAL};
+  arguments_t arguments = {.sites = SITES_USUAL, .part = {NULL, UINT64_MAX}};
   show_t show;
   argp_parse(&argp, count, given, 0, NULL, &arguments);
-  show_read(&show, "show", arguments.path, arguments.heap);
+  show_read(&show, "show", arguments.path, &arguments.part);
   if (arguments.page) {
     FILE *page = page_create("show", arguments.page);
     show_write_page(&show, page);

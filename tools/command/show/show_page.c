@@ -7,6 +7,7 @@
 #include "page.h"
 #include "show.h"
 #include <inttypes.h>
+#include <math.h>
 
 /* ---- over time ---- */
 
@@ -112,8 +113,21 @@ static void write_heaps(const show_t *show, FILE *to)
 static const char *const life_names[LIFE_COLUMNS] = {"1 us",   "10 us", "100 us", "1 ms",   "10 ms",
                                                      "100 ms", "1 s",   "10 s",   "longer", "not freed"};
 
+/* Of all bytes, those of a row being of its size; few are to be seen, too. */
+static double most_of_lives(const show_t *show)
+{
+  double most = 1;
+  for (size_t row = 0; row < SIZE_ROWS; row++)
+    for (size_t column = 0; column < LIFE_COLUMNS; column++) {
+      double bytes = (double)show->lives[row][column] * (double)(UINT64_C(16) << row);
+      most = bytes > most ? bytes : most;
+    }
+  return most;
+}
+
 static void write_lives(const show_t *show, FILE *to)
 {
+  double most = most_of_lives(show);
   fputs("<h2>Blocks, by their size and by how long they lived</h2>\n<table><tr><th>up to</th>", to);
   for (size_t column = 0; column < LIFE_COLUMNS; column++)
     fprintf(to, "<th>%s</th>", life_names[column]);
@@ -131,7 +145,7 @@ static void write_lives(const show_t *show, FILE *to)
       fputs("more", to);
     fputs("</th>", to);
     for (size_t column = 0; column < LIFE_COLUMNS; column++) {
-      double share = (double)show->lives[row][column] / (double)sum;
+      double share = sqrt((double)show->lives[row][column] * (double)(UINT64_C(16) << row) / most);
       fprintf(to, "<td class='share' style='--share:%.2f'>", share);
       if (show->lives[row][column])
         fprintf(to, "%" PRIu64, show->lives[row][column]);

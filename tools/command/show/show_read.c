@@ -74,6 +74,8 @@ static void add_place(total_t *to, const profile_place_t *place)
 {
   add(to, SUM_END, &place->live);
   add(to, SUM_ALLOCATED, &place->all);
+  to->samples[SUM_END] += place->samples;
+  to->samples[SUM_ALLOCATED] += place->all_samples;
 }
 
 static void sum_places(show_t *show, const profile_t *profile, const uint32_t *stacks)
@@ -114,7 +116,7 @@ static void sum_profile(show_t *show, profile_t *profile, const char *command)
   profile->heaps = (heap_names_t){.names = NULL};
 }
 
-static void read_profile(show_t *show, const char *command, const char *path, const char *heap)
+static void read_profile(show_t *show, const char *command, const char *path, const part_t *part)
 {
   char text[256] = "";
   profile_t profile;
@@ -122,8 +124,10 @@ static void read_profile(show_t *show, const char *command, const char *path, co
     command_fail(1, "%s: %s: %s", command, path, text);
   if (profile_lacks(&profile, text))
     command_say("%s: %s: %s", command, path, text);
-  if (heap)
-    keep_heap(&profile, command, path, heap);
+  if (part->until_ns != UINT64_MAX)
+    command_fail(1, "%s: %s: it is a profile, which has no times", command, path);
+  if (part->heap)
+    keep_heap(&profile, command, path, part->heap);
   show->title = strdup(path);
   show->callers.modules = calloc(profile.mapping_count + 1, sizeof *show->callers.modules);
   show->callers.stacks = calloc(profile.place_count + 1, sizeof *show->callers.stacks);
@@ -157,12 +161,14 @@ static void split_trace(show_t *show)
   split_end(&split);
 }
 
-static void read_recording(show_t *show, const char *command, const char *path, const char *heap)
+static void read_recording(show_t *show, const char *command, const char *path, const part_t *part)
 {
   static const kind_t kinds[SUMS] = {
     {SUM_PEAK, "live at the peak"}, {SUM_END, "live at the end"}, {SUM_ALLOCATED, "allocated"}};
   trace_read(&show->trace, command, path, callers_visit, &show->callers);
-  trace_keep_heap(&show->trace, command, path, heap);
+  trace_keep_heap(&show->trace, command, path, part->heap);
+  if (part->until_ns != UINT64_MAX)
+    trace_keep_until(&show->trace, command, part->until_ns);
   callers_name(&show->callers, show->trace.facts.head.started_ns, command);
   if (show->trace.heaps.count > 1)
     split_trace(show);
@@ -191,21 +197,22 @@ static size_t read_first(const char *path, char bytes[FIRST_BYTES])
   return length > 0 ? (size_t)length : 0;
 }
 
-void show_read(show_t *show, const char *command, const char *path, const char *heap)
+void show_read(show_t *show, const char *command, const char *path, const part_t *part)
 {
   char first[FIRST_BYTES];
   size_t length = read_first(path, first), magic = strlen(RECORDING_MAGIC);
   *show = (show_t){.title = NULL};
   if (profile_begins(first, length)) {
-    read_profile(show, command, path, heap);
+    read_profile(show, command, path, part);
     return;
   }
   if (length >= 2 && !memcmp(first, "\x1f\x8b", 2))
     command_fail(1, "%s: %s: it is compressed; of profiles text is read, as tidepool, gperftools and jemalloc write it",
                  command, path);
   if (length && (length < magic || memcmp(first, RECORDING_MAGIC, magic) != 0))
-    command_fail(1, "%s: %s: it is no recording and no profile", command, path);
-  read_recording(show, command, path, heap);
+    command_fail(1, "%s: %s: it is no recording and no profile%s", command, path,
+                 first[0] == '{' ? "; tidepool report reads figures" : "");
+  read_recording(show, command, path, part);
 }
 
 size_t show_site_count(const show_t *show) { return show->callers.stack_count + !show->callers.stack_count; }

@@ -34,11 +34,23 @@ static const struct argp_option options[] = {
   {.name = "library", .key = KEY_LIBRARY, .arg = "FILE", .doc = "preload this build of libtidepool-malloc"},
   {0}};
 
+/* As run has it, where -o is something else. */
+static bool is_option(const char *text)
+{
+  static const char *const keys[] = {"sites=", "leaks=", "export=", "checked=", "guarded=", "stats=", "profile=", "names="};
+  for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+    if (!strncmp(text, keys[i], strlen(keys[i])))
+      return true;
+  return false;
+}
+
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
   record_t *record = state->input;
   switch (key) {
   case 'o':
+    if (is_option(argument))
+      argp_error(state, "%s: here -o names a file; options of the library are set by TIDEPOOL_OPTIONS=%s", argument, argument);
     record->file = argument;
     return 0;
   case KEY_FRAMES:
@@ -103,8 +115,9 @@ int command_record(int count, char **arguments)
     .parser = parse,
     .args_doc = "[--] PROGRAM [ARGUMENT...]",
     .doc =
-      "Run PROGRAM with tidepool as its malloc, and write each call of that to a file, which tidepool replay reads. A line "
-      "says so if PROGRAM keeps its own malloc: nothing is recorded then.\v"
+      "Run PROGRAM with tidepool as its malloc, and write each call of that to a file, for tidepool show, diff, map, fit and "
+      "replay; and what heaps and object pools of PROGRAM do, if it is linked with libtidepool.so. A line says so if PROGRAM "
+      "keeps its own malloc: that is not recorded then.\v"
       "The exit status is that of PROGRAM, or 125: tidepool failed, 126: PROGRAM cannot be run, 127: it is not found.",
   };
   record_t record = {.file = "tidepool.recording", .frames = FRAMES_USUAL};

@@ -15,6 +15,7 @@ typedef struct run {
   const char *library; /* NULL: the one that was installed with this program */
   char *options;       /* for TIDEPOOL_OPTIONS, each with a comma behind it */
   char **program;
+  bool leaks, has_sites;
 } run_t;
 
 enum { KEY_STATS = 256, KEY_PROFILE, KEY_CHECKED, KEY_GUARDED, KEY_LEAKS, KEY_LIBRARY };
@@ -30,7 +31,7 @@ static const struct argp_option options[] = {
    .doc = "write to FILE where memory was allocated, when a process ends: %p is its pid"},
   {.name = "checked", .key = KEY_CHECKED, .doc = "fill and check every block of all heaps and object pools"},
   {.name = "guarded", .key = KEY_GUARDED, .doc = "end every block at an inaccessible page"},
-  {.name = "leaks", .key = KEY_LEAKS, .doc = "say at exit which blocks are lost"},
+  {.name = "leaks", .key = KEY_LEAKS, .doc = "say at exit() which blocks are lost, and by which functions (sites=8)"},
   {.name = "option", .key = 'o', .arg = "KEY=VALUE", .doc = "any option of the library; help has it print them"},
   {.name = "library", .key = KEY_LIBRARY, .arg = "FILE", .doc = "preload this build of libtidepool-malloc"},
   {0}};
@@ -73,8 +74,10 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     return 0;
   case KEY_LEAKS:
     add_option(run, state, "leaks=all");
+    run->leaks = true;
     return 0;
   case 'o':
+    run->has_sites |= !strncmp(argument, "sites=", strlen("sites="));
     add_option(run, state, argument);
     return 0;
   case KEY_LIBRARY:
@@ -114,6 +117,8 @@ int command_run(int count, char **arguments)
   };
   run_t run = {.library = NULL};
   argp_parse(&argp, count, arguments, ARGP_IN_ORDER, NULL, &run);
+  if (run.leaks && !run.has_sites) /* what many functions call says little */
+    run.options = COMMAND_JOIN(run.options, "sites=8,");
   const char *library = preload_find("run", PRELOAD_MALLOC, run.library);
   set_options(run.options);
   preload_become("run", NULL, library, run.program);
