@@ -23,6 +23,8 @@ def pytest_addoption(parser):
     parser.addoption("--recorded-heaps-start", metavar="PROGRAM", help="tests/command: one that begins recordings itself")
     parser.addoption("--recorded-starts", metavar="PROGRAM", help="tests/command: recordings at bad moments")
     parser.addoption("--recorded-any", metavar="PROGRAM", help="tests/command: one that does anything, and counts")
+    parser.addoption("--recorded-modules", metavar="PROGRAM", help="tests/command: one with plug-ins that have a tidepool each")
+    parser.addoption("--recorded-module", metavar="MODULE", action="append", default=[], help="tests/command: such plug-ins")
     parser.addoption("--shown", metavar="PROGRAM", help="tests/command: one that allocates at known places")
     parser.addoption("--recorded-cpp-replaced", metavar="PROGRAM", help="tests/command: that with operators of its own")
     parser.addoption("--recorded-own-names", metavar="PROGRAM", help="tests/command: one whose malloc is the C library's")

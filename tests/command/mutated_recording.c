@@ -73,9 +73,9 @@ static size_t make_image(void)
     chunks[i] = image_add((uint32_t)i % 3 + 1, (uint32_t)i % 3 + 1, i == 3 ? EVENTS * 21 : i);
   memset(heaps, 0, sizeof heaps);
   image_module(chunks[0], "/usr/lib/library.so");
-  image_heap(chunks[0], 1, 0, RECORDING_KIND_HEAP, "heap");
-  image_heap(chunks[1], 2, 0, RECORDING_KIND_HEAP, "heap");
-  image_heap(chunks[2], 3, 1, RECORDING_KIND_OBJECT_POOL, "");
+  image_heap(chunks[0], 0, 1, 0, RECORDING_KIND_HEAP, "heap");
+  image_heap(chunks[1], 1, 2, 0, RECORDING_KIND_HEAP, "heap");
+  image_heap(chunks[2], 2, 3, 1, RECORDING_KIND_OBJECT_POOL, "");
   image_site(chunks[0], 1, 4);
   for (uint64_t i = 1; i <= EVENTS * 3; i++) {
     size_t chunk = chunks[i >= EVENTS * 2 ? 1 + any() % 3 : any() % 3];

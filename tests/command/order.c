@@ -134,7 +134,7 @@ static void heaps(void)
 {
   size_t one, two, three;
   begin(&one, &two, &three);
-  image_heap(one, 1, 0, RECORDING_KIND_HEAP, "heap");
+  image_heap(one, 0, 1, 0, RECORDING_KIND_HEAP, "heap");
   image_in(one, 1);
   image_alloc(one, 10, X, 100);
   image_in(two, 2);
@@ -142,7 +142,7 @@ static void heaps(void)
   image_in(two, 0);
   image_alloc(two, 30, Z, 100);
   image_drop(three, 40, 1);
-  image_heap(three, 2, 1, RECORDING_KIND_OBJECT_POOL, "described after its first object");
+  image_heap(three, 45, 2, 1, RECORDING_KIND_OBJECT_POOL, "described after its first object");
   image_alloc(one, 50, X, 100);
   image_drop(one, 60, 1);
   image_drop(one, 70, 1);
@@ -162,6 +162,12 @@ static void heaps(void)
   image_realloc(one, 20, 50, X, Y, 200);
   image_drop(two, 40, 1);
   read_as("a drop while a block moves", "a1 f2 a1", 0, 0);
+  begin(&one, &two, NULL);
+  image_in(one, 1);
+  image_alloc(one, 10, X, 100);
+  image_drop(one, 20, 1);
+  image_heap(two, 30, 1, 0, RECORDING_KIND_HEAP, "another, of a thread that had done nothing yet");
+  read_as("a heap where another was", "a1 f1 h2", 0, 0);
 }
 
 int main(void)

@@ -285,9 +285,42 @@ static void start_and_fork(const char *path)
   pool_record_stop();
 }
 
+/* A thread that has done nothing for a while makes a heap where another thread's was. */
+static pthread_barrier_t barrier;
+
+static void *make_second(void *first)
+{
+  EXPECT(malloc(10) != NULL);
+  pthread_barrier_wait(&barrier);
+  pthread_barrier_wait(&barrier);
+  pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.name = "second"});
+  EXPECT(heap == first);
+  for (int i = 0; i < 10; i++)
+    EXPECT(pool_heap_alloc(heap, 1000) != NULL);
+  return NULL;
+}
+
+static void start_again(const char *path)
+{
+  pthread_t thread;
+  EXPECT(pool_record_start(open_for(path, O_RDWR)) && pthread_barrier_init(&barrier, NULL, 2) == 0);
+  pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.name = "first"});
+  EXPECT(pthread_create(&thread, NULL, make_second, heap) == 0);
+  pthread_barrier_wait(&barrier);
+  usleep(5000);
+  for (int i = 0; i < 100; i++)
+    EXPECT(pool_heap_alloc(heap, 100) != NULL);
+  pool_heap_destroy(heap);
+  pthread_barrier_wait(&barrier);
+  pthread_join(thread, NULL);
+  pool_record_stop();
+}
+
 static bool start(const char *what, const char *path)
 {
-  if (!strcmp(what, "late"))
+  if (!strcmp(what, "again"))
+    start_again(path);
+  else if (!strcmp(what, "late"))
     start_late(path);
   else if (!strcmp(what, "heap") || !strcmp(what, "object-pool"))
     start_one(path, *what == 'o');

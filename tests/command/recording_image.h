@@ -135,9 +135,10 @@ static inline void image_thread(size_t chunk, uint32_t thread)
   image_number(chunk, thread);
 }
 
-static inline void image_heap(size_t chunk, uint32_t number, uint32_t parent, recording_kind_t kind, const char *name)
+static inline void image_heap(size_t chunk, uint64_t ns, uint32_t number, uint32_t parent, recording_kind_t kind,
+                              const char *name)
 {
-  *image_chunks[chunk].at++ = RECORDING_HEAP;
+  image_op(chunk, RECORDING_HEAP, ns);
   image_number(chunk, number);
   image_number(chunk, parent);
   image_number(chunk, kind);

@@ -201,6 +201,27 @@ def test_anything_at_all(run, programs, facts, seed, tmp_path):
     assert found["unknown_frees"] == found["missed_frees"] == found["damaged_parts"] == 0
 
 
+@pytest.mark.parametrize("how", ["recorded", "preloaded"])
+def test_plug_ins_with_libraries_of_their_own(request, programs, facts, how, tmp_path):
+    """What one has allocated goes back to it, and the loader is not waited for."""
+    modules = [os.path.abspath(path) for path in request.config.getoption("--recorded-module")]
+    program = os.path.abspath(request.config.getoption("--recorded-modules"))
+    recorder = os.path.join(os.path.dirname(programs["tidepool"]), "../record/libtidepool-record.so.0")
+    command = [programs["tidepool"], "record", "-o", tmp_path / "a", "--frames", "1"] if how == "recorded" else []
+    env = {**os.environ, "LD_PRELOAD": "" if how == "recorded" else recorder}
+    done = subprocess.run([*command, program, *modules], env=env, capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
+    if how == "recorded":
+        found = facts(tmp_path / "a")
+        assert found["unknown_frees"] == found["missed_frees"] == 0
+
+
+def test_a_heap_where_another_was(run, heaps, tmp_path):
+    run("recorded-heaps-start", "again", tmp_path / "a")
+    found = heaps(tmp_path / "a")
+    assert found["first"][1:] == (0, 100) and found["second"][1:] == (10, 10)
+
+
 def test_files_that_cannot_be_recorded_to(run):
     run("recorded-heaps-start", "wrongly")
 

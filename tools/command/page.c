@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "page.h"
 #include "command.h"
+#include "utf8.h"
 #include <errno.h>
 #include <string.h>
 
@@ -74,11 +75,19 @@ void page_end(FILE *page) { fputs("</body></html>\n", page); }
 
 void page_text(const char *text, FILE *page)
 {
-  for (; *text; text++)
-    if (strchr("<>&'\"", *text))
-      fprintf(page, "&#%d;", *text);
+  const unsigned char *at = (const unsigned char *)text;
+  while (*at) {
+    size_t length = utf8_length(at);
+    if (!length)
+      fputs("&#65533;", page);
+    else if (strchr("<>&'\"", *at))
+      fprintf(page, "&#%d;", *at);
+    else if (utf8_is_control(at))
+      fputc(' ', page);
     else
-      fputc((unsigned char)*text < ' ' ? ' ' : *text, page);
+      fwrite(at, 1, length, page);
+    at += length ? length : 1;
+  }
 }
 
 void page_count(uint64_t count, FILE *page)

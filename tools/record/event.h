@@ -56,7 +56,8 @@ static inline bool begin_record(const void *heap, bool keeps)
     end_record();
     return false;
   }
-  if (unlikely(self.stream->recording != recorder_number || !self.stream->at || self.stream->thread != self.thread))
+  if (unlikely(self.stream->recording != recorder_number || !self.stream->at || self.stream->thread != self.thread ||
+               self.recording != recorder_number))
     stream_renew();
   return true;
 }
@@ -65,10 +66,4 @@ static inline bool begin_record(const void *heap, bool keeps)
 HIDDEN bool names_find(void);
 HIDDEN void operators_find(void);
 HIDDEN void pools_find(void);
-HIDDEN void pools_forget(void);
-
-/* What a module that has loaded libraries for itself alone finds by the name, where `caller` is an address in it: its own, or
- * one of those. NULL: nothing. */
-HIDDEN void *find_beside(const void *caller, const char *name);
-
 #endif

@@ -2,6 +2,7 @@
  *
  * The names of malloc, each of which does what the next library's does and tells the recorder. Until the loader has found
  * those, which may allocate, a few blocks come from here, and stay. */
+#include "beside.h"
 #include "event.h"
 #include "os/os.h"
 #include <dlfcn.h>
@@ -48,21 +49,6 @@ static void *take_early(size_t size)
 }
 
 static void *find(const char *name) { return dlsym(RTLD_NEXT, name); }
-
-void *find_beside(const void *caller, const char *name)
-{
-  Dl_info about, of;
-  bool was_busy = self.busy;
-  self.busy = true;
-  void *module = dladdr(caller, &about) && about.dli_fname ? dlopen(about.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : NULL;
-  void *found = module ? dlsym(module, name) : NULL;
-  if (found && dladdr(found, &of) && dladdr(__extension__(void *) find_beside, &about) && of.dli_fbase == about.dli_fbase)
-    found = NULL; /* that is this one */
-  if (module)
-    dlclose(module);
-  self.busy = was_busy;
-  return found;
-}
 
 /* Another thread can not be there yet, but for one that a constructor made. The loader has its lock while it looks: later a
  * thread may wait for one that has it, so all names are looked for at once. */
@@ -234,17 +220,20 @@ EXPORT void *__libc_memalign(size_t alignment, size_t size) { return ALIGNED(mem
 EXPORT void *__libc_valloc(size_t size) { return ALIGNED(valloc(size), size, os_page_size()); }
 EXPORT void *__libc_pvalloc(size_t size) { return ALIGNED(pvalloc(size), size, os_page_size()); }
 
+int next_dlclose(void *handle) { return next.dlclose ? next.dlclose(handle) : -1; }
+
 /* Another library may be loaded in place of this one, with other functions at the same addresses. */
 EXPORT int dlclose(void *handle)
 {
   if (!is_ready() || !next.dlclose)
     return -1;
-  uint64_t unloaded = *recorder_is_on ? sites_unloaded() : 0;
+  bool looks = *recorder_is_on || __atomic_load_n(&beside_is_used, __ATOMIC_ACQUIRE);
+  uint64_t unloaded = looks ? sites_unloaded() : 0;
   int error = next.dlclose(handle);
-  if (*recorder_is_on && sites_unloaded() != unloaded)
+  if (looks && sites_unloaded() != unloaded) {
     sites_forget_modules();
-  if (!error)
-    pools_forget();
+    beside_forget();
+  }
   return error;
 }
 

@@ -5,6 +5,7 @@
  *
  * An operator of the library may call another by its name, which a program may have replaced: that is one event. What else is
  * called meanwhile, as the function that finds memory where there is none, is the program's. */
+#include "beside.h"
 #include "event.h"
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -46,38 +47,66 @@
   X(_ZdlPvSt11align_val_tRKSt9nothrow_t, (void *block, size_t alignment, const void *tag), (block, alignment, tag)) \
   X(_ZdaPvSt11align_val_tRKSt9nothrow_t, (void *block, size_t alignment, const void *tag), (block, alignment, tag))
 
-#define NEW_POINTER(name, parameters, arguments, op, alignment) static void *(*JOIN(next, name))parameters;
-#define DELETE_POINTER(name, parameters, arguments)             static void(*JOIN(next, name)) parameters;
-NEWS(NEW_POINTER)
-DELETES(DELETE_POINTER)
+#define NEW_POINTER(name, parameters, arguments, op, alignment) void *(*name)parameters;
+#define DELETE_POINTER(name, parameters, arguments)             void(*name) parameters;
+typedef struct operators {
+  beside_t beside; /* of a module's own */
+  NEWS(NEW_POINTER)
+  DELETES(DELETE_POINTER)
+} operators_t;
 
-#define FIND_NEW(name, parameters, arguments, op, alignment) \
-  JOIN(next, name) = (void *(*)parameters)dlsym(RTLD_NEXT, TEXT(name));
-#define FIND_DELETE(name, parameters, arguments) JOIN(next, name) = (void(*) parameters)dlsym(RTLD_NEXT, TEXT(name));
+static operators_t next;
+
+#define FIND_NEW(name, parameters, arguments, op, alignment) next.name = (void *(*)parameters)dlsym(RTLD_NEXT, TEXT(name));
+#define FIND_DELETE(name, parameters, arguments)             next.name = (void(*) parameters)dlsym(RTLD_NEXT, TEXT(name));
 
 void operators_find(void) { NEWS(FIND_NEW) DELETES(FIND_DELETE) }
 
-/* All at once: one calls the other, and then the caller is the library of C++, or this one. */
+/* ---- modules that have the library of C++ for themselves ---- */
+
+static beside_t *modules;
+
 #define FIND_NEW_BESIDE(name, parameters, arguments, op, alignment) FIND_DELETE_BESIDE(name, parameters, arguments)
 #define FIND_DELETE_BESIDE(name, parameters, arguments) \
-  if (!JOIN(next, name)) \
-    JOIN(next, name) = (__typeof__(JOIN(next, name)))find_beside(caller, TEXT(name));
+  operators->name = (__typeof__(operators->name))beside_symbol(caller, TEXT(name));
 
-static void find_all_beside(const void *caller){NEWS(FIND_NEW_BESIDE) DELETES(FIND_DELETE_BESIDE)}
+static bool fill_operators(beside_t *beside, const void *caller)
+{
+  operators_t *operators = (operators_t *)(void *)beside;
+  NEWS(FIND_NEW_BESIDE)
+  DELETES(FIND_DELETE_BESIDE)
+  return operators->OPERATOR(_Znw, ) != NULL;
+}
 
-/* Before it was loaded; and where a plug-in has the library of C++ for itself alone, which is asked then. */
-#define FIND_LATE(name) \
-  if (unlikely(!JOIN(next, name)) && !(names_find() && JOIN(next, name)) && (find_all_beside(CALLER), !JOIN(next, name))) \
-  abort()
+/* One operator may jump to another, and then the caller is in this library: it is the same module's. */
+static const operators_t *operators_beside(const void *caller)
+{
+  if (names_find() && next.OPERATOR(_Znw, ))
+    return &next;
+  beside_t *found = beside_find(&modules, caller);
+  found = found ? found : beside_make(&modules, caller, sizeof(operators_t), fill_operators);
+  const operators_t *operators = found ? (const operators_t *)(void *)found : self.operators;
+  if (!operators)
+    abort();
+  return operators;
+}
+
+static inline __attribute__((always_inline)) const operators_t *operators_of(const void *caller)
+{
+  return likely(next.OPERATOR(_Znw, ) != NULL) ? &next : operators_beside(caller);
+}
 
 #define NEW(name, parameters, arguments, op, alignment) \
   EXPORT void *name parameters; \
   EXPORT void *name parameters \
   { \
-    FIND_LATE(name); \
+    const operators_t *operators = operators_of(CALLER); \
+    if (unlikely(!operators->name)) \
+      abort(); \
     uint32_t failures = self.failures; \
     self.allocated = NULL; \
-    void *block = JOIN(next, name) arguments; \
+    self.operators = operators; \
+    void *block = operators->name arguments; \
     if (block ? block != self.allocated : failures == self.failures) { \
       RECORD(record_block(0, op, block, size, alignment, CALLER)); \
       self.failures += !block; \
@@ -90,14 +119,17 @@ static void find_all_beside(const void *caller){NEWS(FIND_NEW_BESIDE) DELETES(FI
   EXPORT void name parameters; \
   EXPORT void name parameters \
   { \
-    FIND_LATE(name); \
+    const operators_t *operators = operators_of(CALLER); \
+    if (unlikely(!operators->name)) \
+      abort(); \
     const void *outer = self.freed; \
     if (block && block != outer) \
       RECORD_FREE(record_free(block)); \
     if (block == self.allocated) \
       self.allocated = NULL; \
     self.freed = block; \
-    JOIN(next, name) arguments; \
+    self.operators = operators; \
+    operators->name arguments; \
     self.freed = outer; \
   }
 

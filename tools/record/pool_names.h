@@ -4,6 +4,7 @@
 #ifndef POOL_NAMES_H
 #define POOL_NAMES_H
 
+#include "beside.h"
 #include "event.h"
 #include <tidepool/heap.h>
 #include <tidepool/object_pool.h>
@@ -42,6 +43,7 @@
 
 #define NEXT_POINTER(function, name) __typeof__(function) *function##_;
 typedef struct names {
+  beside_t beside; /* of a module's own */
   NAMES(NEXT_POINTER)
   const void *default_heap;
 } names_t;

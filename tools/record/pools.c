@@ -185,6 +185,8 @@ void pool_heap_destroy(pool_heap_t *heap)
 {
   note_end_of_blocks(heap, CALLER);
   end_only(heap);
+  if (heap && heap != default_heap(CALLER))
+    heap_forget(heap);
   NEXT(pool_heap_destroy)(heap);
 }
 
@@ -223,7 +225,7 @@ void *pool_heap_realloc(pool_heap_t *heap, void *block, size_t size)
 void pool_heap_free(pool_heap_t *heap, void *block)
 {
   if (block && heap)
-    RECORD_AS(heap, false, record_free(block));
+    RECORD_AS(recorder_only ? server_of(heap, block, CALLER) : heap, false, record_free(block));
   FREE(block, NEXT(pool_heap_free)(heap, block));
 }
 
@@ -263,6 +265,8 @@ void object_pool_destroy(object_pool_t *pool)
   if (pool)
     RECORD_IN(pool, record_drop(heap_number(pool, RECORDING_KIND_OBJECT_POOL)));
   end_only(pool);
+  if (pool)
+    heap_forget(pool);
   const void *outer = self.ending;
   self.ending = pool;
   NEXT(object_pool_destroy)(pool);

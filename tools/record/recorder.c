@@ -82,10 +82,6 @@ stream_t *stream_take(bool keeps)
     self.is_watched = true;
     pthread_setspecific(key, &self); /* any value but NULL */
   }
-  if (!self.thread) {
-    uint32_t number = __atomic_add_fetch(&thread_count, 1, __ATOMIC_RELAXED);
-    self.thread = number < RECORDING_THREADS_MOST ? number : RECORDING_THREADS_MOST;
-  }
   errno = kept;
   return self.stream = of;
 }
@@ -127,7 +123,7 @@ bool streams_end(unsigned most_ms)
 
 void streams_renew(void)
 {
-  stream_count = 0;
+  stream_count = thread_count = 0;
   recorder_number++;
 }
 
@@ -177,10 +173,21 @@ static bool begin_chunk(void)
   return true;
 }
 
+/* Each recording counts its own. */
+static void number_thread(void)
+{
+  if (self.thread && self.recording == recorder_number)
+    return;
+  uint32_t number = __atomic_add_fetch(&thread_count, 1, __ATOMIC_RELAXED);
+  self.thread = number < RECORDING_THREADS_MOST ? number : RECORDING_THREADS_MOST;
+  self.recording = recorder_number;
+}
+
 void stream_renew(void)
 {
   stream_t *of = self.stream;
   int kept = errno;
+  number_thread();
   if (of->recording != recorder_number) {
     end_chunk(of);
     of->number = 0;
@@ -201,13 +208,6 @@ void stream_renew(void)
 bool stream_has_room(size_t bytes) { return (size_t)(self.stream->end - self.stream->at) > bytes || begin_chunk(); }
 
 /* ---- events ---- */
-
-static void put_time(uint64_t now)
-{
-  stream_t *of = self.stream;
-  put_number(now > of->last_ns ? now - of->last_ns : 0);
-  of->last_ns = now > of->last_ns ? now : of->last_ns;
-}
 
 static void put_address(const void *address)
 {

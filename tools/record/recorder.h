@@ -35,10 +35,12 @@ typedef struct stream {
 typedef struct self {
   stream_t *stream;
   const void *allocated,
-    *freed;           /* what was recorded last, and what an operator delete is at: one call may be made by another */
-  const void *ending; /* the object pool that the thread destroys: its hooks put nothing any more */
-  uint32_t failures;  /* that were recorded */
-  uint32_t thread;    /* from 1 on */
+    *freed;              /* what was recorded last, and what an operator delete is at: one call may be made by another */
+  const void *operators; /* of C++, that the thread is in */
+  const void *ending;    /* the object pool that the thread destroys: its hooks put nothing any more */
+  uint32_t failures;     /* that were recorded */
+  uint32_t thread;       /* from 1 on, */
+  uint32_t recording;    /* in this one */
   bool busy, is_watched, has_ended;
 } self_t;
 
@@ -70,7 +72,8 @@ HIDDEN uint32_t heap_number(const void *heap, recording_kind_t kind);
 HIDDEN void heap_describe(const void *heap, const void *parent, const void *overflow, uint64_t size, const char *name);
 HIDDEN uint64_t heap_size(const void *heap);
 HIDDEN const void *heap_overflow(const void *heap);
-HIDDEN void heaps_begin(void);
+HIDDEN void heap_forget(const void *heap);
+HIDDEN void heaps_go_on_in_child(void);
 extern HIDDEN const char *(*heap_name_of)(const void *heap);
 
 /* The number of the stack that ends with this address. False: there is no memory for the table. */
@@ -113,6 +116,14 @@ static inline void put_number(uint64_t number)
   for (; number > 0x7f; number >>= 7)
     put_byte((uint8_t)number | 0x80);
   put_byte((uint8_t)number);
+}
+
+/* The times of a stream never decrease. */
+static inline void put_time(uint64_t now)
+{
+  stream_t *of = self.stream;
+  put_number(now > of->last_ns ? now - of->last_ns : 0);
+  of->last_ns = now > of->last_ns ? now : of->last_ns;
 }
 
 static inline void put_difference(uint64_t to, uint64_t from)

@@ -68,10 +68,10 @@ typedef enum recording_op {
   RECORDING_SITE,    /* N N N...       its number, how many frames, each the difference to the one before, innermost first */
   RECORDING_MODULE,  /* N N N N bytes  what is added to the addresses of its file; where it starts, its bytes; its name */
   RECORDING_THREAD,  /* N              which thread writes here from now on */
-  RECORDING_HEAP,    /* N N N N N bytes  its number, its parent's, its kind, its budget or the size of its objects; its name */
-  RECORDING_IN,      /* N              of which heap is what is allocated here from now on, in this chunk */
-  RECORDING_FINE,    /*                addresses are whole ones from here on, in this chunk */
-  RECORDING_DROP,    /* T N            all blocks of a heap end, and those of its object pools */
+  RECORDING_HEAP, /* T N N N N N bytes  its number, its parent's, its kind, its budget or the size of its objects; its name */
+  RECORDING_IN,   /* N              of which heap is what is allocated here from now on, in this chunk */
+  RECORDING_FINE, /*                addresses are whole ones from here on, in this chunk */
+  RECORDING_DROP, /* T N            all blocks of a heap end, and those of its object pools */
   RECORDING_OPS
 } recording_op_t;
 

@@ -65,7 +65,6 @@ static bool begin_tables(unsigned frames)
 {
   streams_renew();
   clock_begin();
-  heaps_begin();
   return sites_begin(frames);
 }
 
@@ -95,6 +94,7 @@ static bool become_child(void)
   recorder_only = NULL;
   recorded_process = getpid();
   file_go_on_in_child(self.busy);
+  heaps_go_on_in_child();
   return streams_go_on_in_child();
 }
 

@@ -219,7 +219,7 @@ int command_fit(int count, char **given)
   trace_t trace;
   argp_parse(&argp, count, given, 0, NULL, &arguments);
   trace_read(&trace, "fit", arguments.path, NULL, NULL);
-  trace_keep_heap(&trace, "fit", arguments.path, arguments.heap);
+  trace_must_keep_heap(&trace, "fit", arguments.path, arguments.heap);
   if (!trace.count)
     command_fail(1, "fit: %s: no block was allocated", arguments.path);
   bool served = arguments.budget ? fit_budget(&trace, arguments.budget) : fit_classes(&trace, &arguments);

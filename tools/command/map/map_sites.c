@@ -7,17 +7,32 @@
 #include "map_process.h"
 #include "map_read.h"
 #include <elf.h>
+#include <fcntl.h>
 #include <link.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 /* ---- modules ---- */
 
-/* How far the file's addresses are from where they are mapped, of the part that begins at that offset. False: it has none. */
-static bool find_bias(const char *path, uint64_t offset, uint64_t start, uint64_t *added)
+/* The name is the process's, which may see another file by it, or have put something there that a reader would wait for. */
+static FILE *open_module(const char *path, uint64_t inode)
 {
-  FILE *file = fopen(path, "re");
+  struct stat about;
+  int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  FILE *opened =
+    file >= 0 && fstat(file, &about) == 0 && S_ISREG(about.st_mode) && about.st_ino == inode ? fdopen(file, "r") : NULL;
+  if (file >= 0 && !opened)
+    close(file);
+  return opened;
+}
+
+/* How far the file's addresses are from where they are mapped, of the part that begins at that offset. False: it has none. */
+static bool find_bias(const char *path, uint64_t inode, uint64_t offset, uint64_t start, uint64_t *added)
+{
+  FILE *file = open_module(path, inode);
   ElfW(Ehdr) head;
   ElfW(Phdr) part;
   bool found = false;
@@ -35,16 +50,16 @@ static bool find_bias(const char *path, uint64_t offset, uint64_t start, uint64_
   return found;
 }
 
-static void add_module(callers_t *callers, const char *path, uint64_t start, uint64_t end, uint64_t offset)
+static void add_module(callers_t *callers, const char *path, uint64_t inode, uint64_t start, uint64_t end, uint64_t offset)
 {
   uint64_t added = 0;
-  if (*path != '/' || !find_bias(path, offset, start, &added))
+  if (*path != '/' || !find_bias(path, inode, offset, start, &added))
     return;
   callers->modules = reallocarray(callers->modules, callers->module_count + 1, sizeof *callers->modules);
   if (!callers->modules)
     command_fail(COMMAND_FAILED, "map: no memory");
   callers->modules[callers->module_count++] =
-    (module_t){.start = start, .bytes = end - start, .added = added, .name = strdup(path)};
+    (module_t){.start = start, .bytes = end - start, .added = added, .inode = inode, .name = strdup(path)};
 }
 
 /* The mappings with code, as long as their lines are whole. */
@@ -55,12 +70,13 @@ static void read_modules(callers_t *callers, pid_t pid)
   snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
   FILE *maps = fopen(path, "re");
   while (maps && getline(&line, &room, maps) > 0) {
-    unsigned long long start, end, offset;
+    unsigned long long start, end, offset, inode;
     char rights[8];
     int name = 0;
     line[strcspn(line, "\n")] = '\0';
-    if (sscanf(line, "%llx-%llx %7s %llx %*s %*s %n", &start, &end, rights, &offset, &name) == 4 && name && rights[2] == 'x')
-      add_module(callers, line + name, start, end, offset);
+    if (sscanf(line, "%llx-%llx %7s %llx %*s %llu %n", &start, &end, rights, &offset, &inode, &name) == 5 && name &&
+        rights[2] == 'x')
+      add_module(callers, line + name, inode, start, end, offset);
   }
   if (maps)
     fclose(maps);

@@ -38,6 +38,8 @@ static uint32_t take_number(heap_names_t *names)
 {
   uint32_t number = names->count < HEAP_NAMES_MOST - 1 ? names->count : HEAP_NAMES_MOST - 1;
   names->count = number + 1;
+  if (number == HEAP_NAMES_MOST - 1 && !names->names[number].name)
+    names->names[number].name = strdup("other heaps");
   return number;
 }
 
@@ -94,10 +96,6 @@ bool heap_names_describe(heap_names_t *names, const event_t *event)
   uint32_t like = is_late ? number : number_like(names, &name);
   if (like == names->count)
     like = take_number(names);
-  if (like == HEAP_NAMES_MOST - 1) {
-    free(name.name);
-    name = (heap_name_t){strdup("other heaps"), 0, RECORDING_KIND_HEAP};
-  }
   names->by_heap[event->heap] = (uint16_t)like;
   heap_name_t *to = &names->names[like];
   if (to->name || !name.name) {

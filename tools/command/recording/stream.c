@@ -94,7 +94,7 @@ static bool get_heap(stream_t *stream, uint32_t *heap) { return get_least(stream
 static bool get_description(stream_t *stream, raw_event_t *event)
 {
   uint32_t kind;
-  bool is_one = get_heap(stream, &event->heap) && get_heap(stream, &event->parent) &&
+  bool is_one = get_time(stream) && get_heap(stream, &event->heap) && get_heap(stream, &event->parent) &&
                 get_least(stream, &kind, RECORDING_KINDS - 1) && get(stream, &event->size) &&
                 get_least(stream, &event->count, RECORDING_NAME_MOST) && skip_name(stream, event);
   event->kind = is_one ? (uint8_t)kind : 0;

@@ -88,24 +88,50 @@ static uint64_t peak_of(const trace_t *trace, const char *command)
   return peak;
 }
 
-void trace_keep_heap(trace_t *trace, const char *command, const char *path, const char *name)
+/* What a block is for the heap that is left: it may come from another, and go to one. */
+static bool keep_act(act_t *act, bool was_there, bool is_there)
 {
-  size_t count = 0;
-  bool is_there = false;
-  if (!name)
-    return;
-  for (uint32_t i = 0; i < trace->heaps.count; i++)
-    is_there |= trace->heaps.names[i].name && !strcmp(trace->heaps.names[i].name, name);
-  if (!is_there)
-    command_fail(1, "%s: %s: there is no heap or object pool \"%s\" in it%s", command, path, name,
-                 trace->heaps.count > 1 ? "; tidepool show lists them" : ", but malloc alone");
-  for (size_t i = 0; i < trace->count; i++) {
-    const char *of = trace->heaps.names[trace->acts[i].heap].name;
-    if (of && !strcmp(of, name))
-      trace->acts[count++] = trace->acts[i];
+  if (act->op == RECORDING_REALLOC && was_there != is_there)
+    act->op = is_there ? RECORDING_ALLOC : RECORDING_FREE;
+  return was_there || is_there;
+}
+
+static bool *find_named(const trace_t *trace, const char *name, bool *is_any)
+{
+  bool *are_named = calloc(trace->heaps.count, sizeof *are_named);
+  for (uint32_t i = 0; are_named && i < trace->heaps.count; i++) {
+    are_named[i] = trace->heaps.names[i].name && !strcmp(trace->heaps.names[i].name, name);
+    *is_any |= are_named[i];
   }
+  return are_named;
+}
+
+bool trace_keep_heap(trace_t *trace, const char *command, const char *name)
+{
+  bool is_any = false, *are_named = find_named(trace, name, &is_any);
+  bool *are_there = calloc((size_t)trace->slots + 1, sizeof *are_there);
+  size_t count = 0;
+  if (!are_named || !are_there)
+    command_fail(COMMAND_FAILED, "%s: no memory", command);
+  for (size_t i = 0; i < trace->count; i++) {
+    act_t act = trace->acts[i];
+    bool was_there = are_there[act.slot];
+    are_there[act.slot] = act.op != RECORDING_FREE && are_named[act.heap];
+    if (keep_act(&act, was_there, are_there[act.slot]))
+      trace->acts[count++] = act;
+  }
+  free(are_named);
+  free(are_there);
   trace->count = count;
   trace->facts.peak_bytes = peak_of(trace, command);
+  return is_any;
+}
+
+void trace_must_keep_heap(trace_t *trace, const char *command, const char *path, const char *name)
+{
+  if (name && !trace_keep_heap(trace, command, name))
+    command_fail(1, "%s: %s: there is no heap or object pool \"%s\" in it%s", command, path, name,
+                 trace->heaps.count > 1 ? "; tidepool show lists them" : ", but malloc alone");
 }
 
 void trace_keep_until(trace_t *trace, const char *command, uint64_t ns)

@@ -31,9 +31,12 @@ typedef void trace_visit_fn(const event_t *event, void *context);
  * `visit` may be NULL. */
 void trace_read(trace_t *trace, const char *command, const char *path, trace_visit_fn *visit, void *context);
 
-/* Leaves what was done in heaps and object pools of that name; that there are none ends the program. NULL: it stays as it is.
- */
-void trace_keep_heap(trace_t *trace, const char *command, const char *path, const char *name);
+/* Leaves what was done in heaps and object pools of that name. False: there are none. */
+bool trace_keep_heap(trace_t *trace, const char *command, const char *name);
+
+/* That there are none ends the program. NULL: all stay. */
+void trace_must_keep_heap(trace_t *trace, const char *command, const char *path, const char *name);
+
 /* Leaves what was done until then: what is live then is live at the end. */
 void trace_keep_until(trace_t *trace, const char *command, uint64_t ns);
 void trace_free(trace_t *trace);

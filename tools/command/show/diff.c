@@ -80,6 +80,8 @@ void diff_read(diff_t *diff, const char *const paths[2], const part_t parts[2])
   if (first->is_profile != second->is_profile)
     command_fail(1, "diff: %s is a profile, %s is a recording, and these cannot be compared", paths[!first->is_profile],
                  paths[first->is_profile]);
+  if (first->lacks_heap && second->lacks_heap)
+    command_fail(1, "diff: there is no heap or object pool \"%s\" in %s, nor in the other", parts[0].heap, paths[0]);
   diff->kind_count = first->kind_count < second->kind_count ? first->kind_count : second->kind_count;
   add_all(diff, first, false);
   add_all(diff, second, true);

@@ -160,7 +160,7 @@ int command_diff(int count, char **given)
            "live at the end, and in all, place by place. Or two profiles: of what was in use, and in all.\v"
            "The exit status is 1 if one of them is no recording and no profile, or is of another kind.",
   };
-  arguments_t arguments = {.places = PLACES_USUAL, .parts = {{NULL, UINT64_MAX}, {NULL, UINT64_MAX}}};
+  arguments_t arguments = {.places = PLACES_USUAL, .parts = {{NULL, true, UINT64_MAX}, {NULL, true, UINT64_MAX}}};
   diff_t diff;
   argp_parse(&argp, count, given, 0, NULL, &arguments);
   diff_read(&diff, arguments.paths, arguments.parts);

@@ -75,9 +75,12 @@ static void note_point(show_t *show, uint64_t ns, uint64_t last)
   size_t at = (size_t)((double)ns / ((double)last + 1) * POINTS);
   point_t *point = &show->points[at];
   show->point_count = at + 1;
+  point->last = show->all.bytes[SUM_END];
   if (show->all.bytes[SUM_END] < point->bytes && point->ns)
     return;
-  *point = (point_t){ns, show->all.bytes[SUM_END], show->all.blocks[SUM_END]};
+  point->ns = ns;
+  point->bytes = show->all.bytes[SUM_END];
+  point->blocks = show->all.blocks[SUM_END];
 }
 
 static size_t act_of_peak(const trace_t *trace)
@@ -113,7 +116,7 @@ static void fill_points(show_t *show, uint64_t last)
 {
   for (size_t i = 1; i < show->point_count; i++)
     if (!show->points[i].ns)
-      show->points[i] = (point_t){last / POINTS * i, show->points[i - 1].bytes, show->points[i - 1].blocks};
+      show->points[i] = (point_t){.ns = last / POINTS * i, .bytes = show->points[i - 1].last, .last = show->points[i - 1].last};
 }
 
 void show_sum(show_t *show)

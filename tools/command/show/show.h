@@ -27,6 +27,7 @@ enum {
 
 typedef struct point {
   uint64_t ns, bytes, blocks;
+  uint64_t last; /* bytes at its end */
 } point_t;
 
 /* What a heap or an object pool has, or all of one name. */
@@ -43,7 +44,7 @@ typedef struct kind {
 
 typedef struct show {
   char *title;
-  bool is_profile;
+  bool is_profile, lacks_heap;
   kind_t kinds[SUMS];
   size_t kind_count;
   callers_t callers;
@@ -66,6 +67,7 @@ typedef struct show {
 /* What of a file is looked at. */
 typedef struct part {
   const char *heap;  /* heaps and object pools of that name; NULL: all */
+  bool may_lack;     /* there need be none */
   uint64_t until_ns; /* of a recording what was done until then; UINT64_MAX: all */
 } part_t;
 

@@ -59,7 +59,7 @@ int command_show(int count, char **given)
            "addr2line finds them.\v"
            "The exit status is 1 if FILE is no recording and no profile.",
   };
-  arguments_t arguments = {.sites = SITES_USUAL, .part = {NULL, UINT64_MAX}};
+  arguments_t arguments = {.sites = SITES_USUAL, .part = {NULL, false, UINT64_MAX}};
   show_t show;
   argp_parse(&argp, count, given, 0, NULL, &arguments);
   show_read(&show, "show", arguments.path, &arguments.part);

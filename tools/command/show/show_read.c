@@ -47,21 +47,20 @@ static void take_stacks(callers_t *callers, profile_t *profile)
   callers->stack_count = profile->place_count;
 }
 
-/* Places of the heaps of that name are left. */
-static void keep_heap(profile_t *profile, const char *command, const char *path, const char *name)
+/* Places of the heaps of that name are left. False: there are none. */
+static bool keep_heap(profile_t *profile, const char *name)
 {
   size_t count = 0;
   uint32_t heap = 1;
   while (heap < profile->heaps.count && strcmp(profile->heaps.names[heap].name, name) != 0)
     heap++;
-  if (heap >= profile->heaps.count)
-    command_fail(1, "%s: %s: there is no heap \"%s\" in it", command, path, name);
   for (size_t i = 0; i < profile->place_count; i++)
     if (profile->places[i].heap == heap)
       profile->places[count++] = profile->places[i];
     else
       free(profile->places[i].frames);
   profile->place_count = count;
+  return heap < profile->heaps.count;
 }
 
 static void add(total_t *to, sum_t sum, const profile_counts_t *counts)
@@ -126,8 +125,9 @@ static void read_profile(show_t *show, const char *command, const char *path, co
     command_say("%s: %s: %s", command, path, text);
   if (part->until_ns != UINT64_MAX)
     command_fail(1, "%s: %s: it is a profile, which has no times", command, path);
-  if (part->heap)
-    keep_heap(&profile, command, path, part->heap);
+  show->lacks_heap = part->heap && !keep_heap(&profile, part->heap);
+  if (show->lacks_heap && !part->may_lack)
+    command_fail(1, "%s: %s: there is no heap \"%s\" in it", command, path, part->heap);
   show->title = strdup(path);
   show->callers.modules = calloc(profile.mapping_count + 1, sizeof *show->callers.modules);
   show->callers.stacks = calloc(profile.place_count + 1, sizeof *show->callers.stacks);
@@ -166,7 +166,10 @@ static void read_recording(show_t *show, const char *command, const char *path, 
   static const kind_t kinds[SUMS] = {
     {SUM_PEAK, "live at the peak"}, {SUM_END, "live at the end"}, {SUM_ALLOCATED, "allocated"}};
   trace_read(&show->trace, command, path, callers_visit, &show->callers);
-  trace_keep_heap(&show->trace, command, path, part->heap);
+  if (part->may_lack && part->heap)
+    show->lacks_heap = !trace_keep_heap(&show->trace, command, part->heap);
+  else
+    trace_must_keep_heap(&show->trace, command, path, part->heap);
   if (part->until_ns != UINT64_MAX)
     trace_keep_until(&show->trace, command, part->until_ns);
   callers_name(&show->callers, show->trace.facts.head.started_ns, command);

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+#include "beside.h"
+#include <dlfcn.h>
+#include <link.h>
+#include <sys/mman.h>
+
+bool beside_is_used;
+static uint32_t unloaded;
+
+beside_t *beside_find(beside_t *const *list, const void *caller)
+{
+  uint32_t now = __atomic_load_n(&unloaded, __ATOMIC_ACQUIRE);
+  for (beside_t *of = __atomic_load_n(list, __ATOMIC_ACQUIRE); of; of = of->next)
+    if (of->unloaded == now && (uintptr_t)caller - of->start < of->end - of->start)
+      return of;
+  return NULL;
+}
+
+static bool is_in_this(const void *address)
+{
+  Dl_info of, own;
+  return dladdr(address, &of) && dladdr(__extension__(void *) beside_symbol, &own) && of.dli_fbase == own.dli_fbase;
+}
+
+void *beside_symbol(const void *caller, const char *name)
+{
+  Dl_info about;
+  void *module = dladdr(caller, &about) && about.dli_fname ? dlopen(about.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+  void *found = module ? dlsym(module, name) : NULL;
+  if (module)
+    next_dlclose(module);
+  return found && !is_in_this(found) ? found : NULL;
+}
+
+/* The segments of the module that the address is in. */
+typedef struct range {
+  uintptr_t of, start, end;
+} range_t;
+
+static int note_range(struct dl_phdr_info *info, size_t size, void *to)
+{
+  range_t *range = to;
+  uintptr_t from = UINTPTR_MAX, end = 0;
+  (void)size;
+  for (int i = 0; i < info->dlpi_phnum; i++) {
+    const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+    if (segment->p_type != PT_LOAD)
+      continue;
+    uintptr_t at = info->dlpi_addr + segment->p_vaddr;
+    from = at < from ? at : from;
+    end = at + segment->p_memsz > end ? at + segment->p_memsz : end;
+  }
+  if (from > range->of || range->of >= end)
+    return 0;
+  range->start = from;
+  range->end = end;
+  return 1;
+}
+
+/* Two threads may make one of the same module each. What is found is found with the loader's lock. */
+beside_t *beside_make(beside_t **list, const void *caller, size_t bytes, beside_fill_fn *fill)
+{
+  range_t range = {.of = (uintptr_t)caller};
+  uint32_t now = __atomic_load_n(&unloaded, __ATOMIC_ACQUIRE);
+  bool was_busy = self.busy;
+  beside_t *of = take_memory(bytes);
+  self.busy = true; /* the loader allocates */
+  bool is_good = of && dl_iterate_phdr(note_range, &range) && fill(of, caller);
+  self.busy = was_busy;
+  if (!is_good) {
+    if (of)
+      munmap(of, bytes);
+    return NULL;
+  }
+  of->start = range.start;
+  of->end = range.end;
+  of->unloaded = now;
+  of->next = __atomic_load_n(list, __ATOMIC_RELAXED);
+  while (!__atomic_compare_exchange_n(list, &of->next, of, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {}
+  __atomic_store_n(&beside_is_used, true, __ATOMIC_RELEASE);
+  return of;
+}
+
+void beside_forget(void) { __atomic_add_fetch(&unloaded, 1, __ATOMIC_RELEASE); }
