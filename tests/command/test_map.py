@@ -246,7 +246,10 @@ def test_not_shared(tidepool):
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can be somebody else")
 def test_another_user(tidepool, mapped):
     process = mapped()
-    done = tidepool("map", process.pid, check=False, user=65534, group=65534, extra_groups=[])
+    try:
+        done = tidepool("map", process.pid, check=False, user=65534, group=65534, extra_groups=[])
+    except PermissionError:
+        pytest.skip("others may not reach this folder")
     assert done.returncode == 1
     assert done.stderr == f"tidepool: map: process {process.pid}: this user may not see it\n"
 

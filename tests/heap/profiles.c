@@ -52,6 +52,7 @@ profile_sums_t profile_of(pool_heap_t *heap, const char *function)
     if (ended)
       continue;
     if (line[0] == '#') {
+      of[0] = '\0';
       must(sscanf(line, "# heap \"%31[^\"]", of) == 1 || !strcmp(line, "# heap \"\"\n"));
       continue;
     }

@@ -34,6 +34,7 @@ static inline void end_record(void)
   if (!keeps)
     self.stream = NULL;
   __atomic_store_n(&of->state, keeps ? STREAM_OWNED : STREAM_FREE, __ATOMIC_RELEASE);
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
   self.busy = false;
 }
 
@@ -45,6 +46,7 @@ static inline bool begin_record(const void *heap, bool keeps)
   if (likely(!*recorder_is_on) || self.busy)
     return false;
   self.busy = true;
+  __atomic_signal_fence(__ATOMIC_SEQ_CST); /* a handler that forks takes the stream of a thread that is not busy */
   if (likely(self.stream != NULL))
     __atomic_store_n(&self.stream->state, STREAM_IN_EVENT, __ATOMIC_RELAXED);
   else if (!stream_take(keeps && !self.has_ended)) {
