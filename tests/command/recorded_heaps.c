@@ -285,6 +285,73 @@ static void start_and_fork(const char *path)
   pool_record_stop();
 }
 
+/* An object pool that is recorded alone ends with its heap, and another is at its address then. */
+static void start_pool_of_heap(const char *path)
+{
+  object_pool_t *pools[2];
+  pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.name = "first"});
+  for (int i = 0; i < 2; i++) {
+    pools[i] = object_pool_create(
+      &(object_pool_options_t){.name = i ? "second" : "first", .object_size = 64, .capacity = 100, .heap = heap});
+    EXPECT(i || pool_record_start_object_pool(pools[i], open_for(path, O_RDWR)));
+    for (int objects = i ? 50 : 10; objects; objects--)
+      EXPECT(object_pool_get(pools[i]) != NULL);
+    if (i)
+      pool_heap_reset(heap);
+    else {
+      pool_heap_destroy(heap);
+      heap = pool_heap_create(&(pool_heap_options_t){.name = "second"});
+    }
+  }
+  EXPECT(pools[0] == pools[1]);
+  pool_record_stop();
+}
+
+/* Realloc to nothing frees the block, which another thread may get at once. */
+static void *empty_often(void *unused)
+{
+  for (int i = 0; i < 100000; i++) {
+    void *volatile block = malloc(1000);
+    EXPECT(block && !realloc(block, 0));
+  }
+  return unused;
+}
+
+static void start_and_empty(const char *path)
+{
+  pthread_t threads[4];
+  EXPECT(pool_record_start(open_for(path, O_RDWR)));
+  for (int i = 0; i < 4; i++)
+    pthread_create(&threads[i], NULL, empty_often, NULL);
+  for (int i = 0; i < 4; i++)
+    pthread_join(threads[i], NULL);
+  pool_record_stop();
+}
+
+/* Whose file it was, another process may record to it once the recording is over; also where the program has closed the
+ * recorder's descriptor, as daemons close all. */
+static void start_after_another(const char *path, bool closes)
+{
+  int ready[2], status;
+  EXPECT(pipe(ready) == 0);
+  pid_t other = fork();
+  if (!other) {
+    char byte;
+    EXPECT(read(ready[0], &byte, 1) == 1);
+    EXPECT(pool_record_start(open(path, O_RDWR)));
+    pool_record_stop();
+    _exit(0);
+  }
+  EXPECT(pool_record_start(open_for(path, O_RDWR)));
+  for (int i = 3; closes && i < 1024; i++)
+    if (i != ready[1])
+      close(i);
+  EXPECT(malloc(10) != NULL);
+  pool_record_stop();
+  EXPECT(write(ready[1], "", 1) == 1);
+  EXPECT(waitpid(other, &status, 0) == other && status == 0);
+}
+
 /* A thread that has done nothing for a while makes a heap where another thread's was. */
 static pthread_barrier_t barrier;
 
@@ -330,6 +397,12 @@ static bool start(const char *what, const char *path)
     start_wrongly();
   else if (!strcmp(what, "fork"))
     start_and_fork(path);
+  else if (!strcmp(what, "pool-of-heap"))
+    start_pool_of_heap(path);
+  else if (!strcmp(what, "empty"))
+    start_and_empty(path);
+  else if (!strcmp(what, "after") || !strcmp(what, "after-close"))
+    start_after_another(path, what[5] != 0);
   else
     return false;
   return true;

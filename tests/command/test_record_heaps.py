@@ -162,6 +162,23 @@ def test_one_object_pool_alone(run, heaps, facts, tmp_path):
     same(heaps(tmp_path / "a"), {"messages (object pool)": MESSAGES})
 
 
+def test_one_object_pool_alone_ends_with_its_heap(run, heaps, facts, tmp_path):
+    run("recorded-heaps-start", "pool-of-heap", tmp_path / "a")
+    found = heaps(tmp_path / "a")
+    assert list(found) == ["first (object pool)"] and found["first (object pool)"][1:] == (0, 10)
+    assert is_whole(facts(tmp_path / "a"))
+
+
+def test_realloc_to_nothing(run, facts, tmp_path):
+    run("recorded-heaps-start", "empty", tmp_path / "a")
+    assert is_whole(facts(tmp_path / "a"))
+
+
+@pytest.mark.parametrize("what", ["after", "after-close"])
+def test_a_file_after_its_recording(run, what, tmp_path):
+    run("recorded-heaps-start", what, tmp_path / "a")
+
+
 def test_one_after_the_other_while_threads_are_at_work(run, heaps, facts, tmp_path):
     run("recorded-heaps-start", "often", tmp_path / "a")
     for i in range(10):

@@ -22,7 +22,8 @@ static ino_t error_inode;
 
 static char file_path[PATH_MAX];
 static int descriptor = -1;
-static bool is_open; /* the program may close the descriptor, and it stays open all the same */
+static bool is_open;    /* the program may close the descriptor, and it stays open all the same */
+static bool is_parents; /* the file, and the lock */
 static dev_t device;
 static ino_t inode;
 static uint64_t chunks;
@@ -111,6 +112,7 @@ static int move_up(int file)
  * what was opened, so a child has it as long as it has the descriptor. */
 static bool lock_file(int file)
 {
+  is_parents = false;
   if (flock(file, LOCK_EX | LOCK_NB) == 0)
     return true;
   errno = errno == EWOULDBLOCK ? EBUSY : errno;
@@ -211,10 +213,14 @@ static int make_file(void)
   return -1;
 }
 
-static void close_file(bool unlocks)
+/* A mapping keeps what was opened, and so does a descriptor that children have for a moment yet. A thread that comes late may
+ * write to the head. */
+void file_close(void)
 {
+  if (head)
+    mmap(head, RECORDING_CHUNK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
   if (descriptor >= 0 && is_the_file(descriptor)) {
-    if (unlocks)
+    if (!is_parents)
       flock(descriptor, LOCK_UN);
     close(descriptor);
   }
@@ -222,15 +228,12 @@ static void close_file(bool unlocks)
   is_open = false;
 }
 
-/* Children may have the descriptor for a moment yet, and the lock with it. */
-void file_close(void) { close_file(true); }
-
 static void begin_file(void)
 {
   struct stat about;
+  file_close();
   if (head)
     munmap(head, RECORDING_CHUNK);
-  file_close();
   chunks = said = 0;
   head = NULL;
   descriptor = -1;
@@ -314,7 +317,7 @@ bool file_begin_at(int file, unsigned frames)
  * that with what it has. */
 void file_go_on_in_child(bool in_event)
 {
-  said = true;
+  said = is_parents = true;
   if (in_event) {
     head = NULL;
     return;
@@ -322,7 +325,7 @@ void file_go_on_in_child(bool in_event)
   if (head)
     file_give_chunk((uint8_t *)head);
   head = NULL;
-  close_file(false);
+  file_close();
 }
 
 void file_end(void)

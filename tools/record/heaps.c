@@ -164,6 +164,12 @@ uint64_t heap_size(const void *heap)
   return entry && entry->is_described ? entry->size : 0;
 }
 
+const void *heap_parent(const void *heap)
+{
+  const entry_t *entry = heap ? find(heap) : NULL;
+  return entry ? (const void *)entry->parent : NULL;
+}
+
 const void *heap_overflow(const void *heap)
 {
   const entry_t *entry = heap ? find(heap) : NULL;

@@ -130,14 +130,24 @@ static void *move_early(void *block, size_t size, const void *caller)
 
 INLINE void *note_moved(uint64_t began, void *block, void *to, size_t size, const void *caller)
 {
-  if (!block || (!to && size))
+  if (!block || !to)
     return note(RECORDING_ALLOC, to, size, 1, caller);
-  if (to)
-    RECORD(record_realloc(0, began, block, to, size, caller));
-  else
-    RECORD_FREE(record_free(block));
+  RECORD(record_realloc(0, began, block, to, size, caller));
   self.allocated = to;
   return to;
+}
+
+/* Another thread may get the block as soon as it is free, so that is recorded before. Some libraries allocate another then, and
+ * some free by free(). */
+INLINE void *reallocate_to_nothing(void *block, const void *caller)
+{
+  const void *outer = self.freed;
+  RECORD_FREE(record_free(block));
+  self.freed = block;
+  void *to = next.realloc(block, 0);
+  self.freed = outer;
+  self.allocated = NULL;
+  return to ? note(RECORDING_ALLOC, to, 0, 1, caller) : NULL;
 }
 
 INLINE void *reallocate(void *block, size_t size, const void *caller)
@@ -146,6 +156,8 @@ INLINE void *reallocate(void *block, size_t size, const void *caller)
     return move_early(block, size, caller);
   if (!is_ready())
     return take_early(size);
+  if (block && !size)
+    return reallocate_to_nothing(block, caller);
   uint64_t began = *recorder_is_on ? clock_now() : 0;
   void *to = next.realloc(block, size);
   return note_moved(began, block, to, size, caller);
@@ -184,7 +196,7 @@ EXPORT void *reallocarray(void *block, size_t count, size_t size)
     errno = ENOMEM;
     return NULL;
   }
-  if (!is_ready() || is_early(block) || !next.reallocarray)
+  if (!is_ready() || is_early(block) || !next.reallocarray || !bytes)
     return reallocate(block, bytes, CALLER);
   uint64_t began = *recorder_is_on ? clock_now() : 0;
   self.allocated = &self; /* no block */

@@ -152,7 +152,7 @@ void pool_free_batch(void **blocks, size_t count)
 
 /* ---- heaps ---- */
 
-/* The heap, which is recorded alone, is no more: another may be made at its address. */
+/* What is recorded alone is no more: another may be made at its address. */
 static void end_only(const void *heap)
 {
   static const char nothing;
@@ -174,11 +174,24 @@ pool_heap_t *pool_heap_create_sized(const pool_heap_options_t *options, size_t s
   return heap;
 }
 
+/* The blocks of the heap end, and with them an object pool that is recorded alone. */
+static void end_only_pool_of(const pool_heap_t *heap)
+{
+  const void *pool = recorder_only;
+  if (!pool || recorder_only_kind != RECORDING_KIND_OBJECT_POOL || heap_parent(pool) != heap)
+    return;
+  RECORD_IN(pool, record_drop(heap_number(pool, RECORDING_KIND_OBJECT_POOL)));
+  end_only(pool);
+  heap_forget(pool);
+}
+
 /* The default heap refuses it. */
 INLINE void note_end_of_blocks(const pool_heap_t *heap, const void *caller)
 {
-  if (heap && *recorder_is_on && heap != default_heap(caller))
+  if (heap && *recorder_is_on && heap != default_heap(caller)) {
     RECORD_IN(heap, record_drop(heap_number(heap, RECORDING_KIND_HEAP)));
+    end_only_pool_of(heap);
+  }
 }
 
 void pool_heap_destroy(pool_heap_t *heap)

@@ -60,16 +60,22 @@ static stream_t *make(void)
   return of;
 }
 
-/* What the thread allocates after this, in other destructors, has a stream for each event. */
+/* What the thread allocates after this, in other destructors, has a stream for each event. A signal's handler that allocates
+ * in the middle of this is not recorded: it would give the stream away first. */
 static void end_thread(void *unused)
 {
-  stream_t *of = self.stream;
   (void)unused;
   self.has_ended = true;
-  if (!of || self.busy)
+  if (self.busy)
     return;
+  self.busy = true;
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  stream_t *of = self.stream;
   self.stream = NULL;
-  __atomic_store_n(&of->state, STREAM_FREE, __ATOMIC_RELEASE);
+  if (of)
+    __atomic_store_n(&of->state, STREAM_FREE, __ATOMIC_RELEASE);
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  self.busy = false;
 }
 
 /* What frees alone may be the end of a thread, after the last destructor of a key: so that is no reason to wait for one. */

@@ -52,6 +52,7 @@ extern HIDDEN uint32_t recorder_number; /* of the recording; changed only while 
 
 /* The one heap or object pool that is recorded; NULL: all are, and malloc(). */
 extern HIDDEN const void *recorder_only;
+extern HIDDEN recording_kind_t recorder_only_kind;
 HIDDEN void recorder_begin(void);
 
 /* Nanoseconds of a clock that never goes back; and since the recording began. */
@@ -71,6 +72,7 @@ HIDDEN uint32_t heap_number(const void *heap, recording_kind_t kind);
 /* What was just made: its size is its budget, or that of its objects; and what else may serve in its place. */
 HIDDEN void heap_describe(const void *heap, const void *parent, const void *overflow, uint64_t size, const char *name);
 HIDDEN uint64_t heap_size(const void *heap);
+HIDDEN const void *heap_parent(const void *heap);
 HIDDEN const void *heap_overflow(const void *heap);
 HIDDEN void heap_forget(const void *heap);
 HIDDEN void heaps_go_on_in_child(void);

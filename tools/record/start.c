@@ -17,6 +17,7 @@ enum { PAGE = 4096, FRAMES_USUAL = 16 };
 static uint8_t nowhere;
 uint8_t *recorder_is_on = &nowhere;
 const void *recorder_only;
+recording_kind_t recorder_only_kind;
 
 /* What the program has asked for. */
 typedef enum state { STATE_OFF, STATE_CHANGES, STATE_ON } state_t;
@@ -148,7 +149,7 @@ static bool may_change(void)
 }
 
 /* A thread that is in an event of the last recording might go on to write to this one. */
-static bool start_inside(const void *only, int file)
+static bool start_inside(const void *only, recording_kind_t kind, int file)
 {
   if (!may_change()) {
     errno = EBUSY;
@@ -163,13 +164,14 @@ static bool start_inside(const void *only, int file)
     is_on = file_begin_at(file, FRAMES_USUAL);
   if (is_on) {
     recorder_only = only;
+    recorder_only_kind = kind;
     __atomic_store_n(recorder_is_on, 1, __ATOMIC_RELEASE);
   }
   __atomic_store_n(&state, is_on ? STATE_ON : STATE_OFF, __ATOMIC_RELEASE);
   return is_on;
 }
 
-static bool start(const void *only, int file)
+static bool start(const void *only, recording_kind_t kind, int file)
 {
   recorder_begin();
   int before = keep_uncancelled(), kept = errno;
@@ -177,23 +179,23 @@ static bool start(const void *only, int file)
     become_child();
   bool was_busy = self.busy;
   self.busy = true;
-  bool is_on = start_inside(only, file);
+  bool is_on = start_inside(only, kind, file);
   self.busy = was_busy;
   let_cancel(before);
   errno = is_on ? kept : errno;
   return is_on;
 }
 
-static bool start_one(const void *only, int file)
+static bool start_one(const void *only, recording_kind_t kind, int file)
 {
   if (!only)
     errno = EINVAL;
-  return only && start(only, file);
+  return only && start(only, kind, file);
 }
 
-bool pool_record_start(int fd) { return start(NULL, fd); }
-bool pool_record_start_heap(pool_heap_t *heap, int fd) { return start_one(heap, fd); }
-bool pool_record_start_object_pool(object_pool_t *pool, int fd) { return start_one(pool, fd); }
+bool pool_record_start(int fd) { return start(NULL, RECORDING_KIND_HEAP, fd); }
+bool pool_record_start_heap(pool_heap_t *heap, int fd) { return start_one(heap, RECORDING_KIND_HEAP, fd); }
+bool pool_record_start_object_pool(object_pool_t *pool, int fd) { return start_one(pool, RECORDING_KIND_OBJECT_POOL, fd); }
 
 void pool_record_stop(void)
 {
