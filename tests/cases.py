@@ -39,7 +39,7 @@ GO_WITH = (
     ({"clang"}, {"build-clang": ALL}),
     ({"clang", "libclang-rt-14-dev"}, {"build-clang long": 1}),
     ({"mandoc"}, {"docs": 3}),
-    ({"gdb"}, {"build-test slow": 22}),
+    ({"gdb"}, {"build-test slow": 22, "build-test gdb": 2}),
     ({"abigail-tools"}, {"build-test layout": 2}),
     ({"cargo", "rustc"}, {"build-test rust": 113}),   # the one that is left says that it is skipped
     ({"python3-pytest"}, {"misuse": 99}),
