@@ -5,6 +5,7 @@
  * Whatever a file holds, it can be looked at: a program that is cut off at each of its first bytes and elsewhere, and one with
  * bytes in its headers, and in what these lead to, exchanged at random. That the look ends, and reads no memory but its own, is
  * what counts, under a sanitizer above all. */
+#include "mutated.h"
 #include "../../tools/command/start/program.h"
 #include <stdint.h>
 #include <stdio.h>
@@ -20,14 +21,6 @@ static size_t size;
 static const char *library;
 static char path[] = "/tmp/tidepool-mutated-XXXXXX";
 static unsigned reasons;
-
-static uint64_t any(void)
-{
-  static uint64_t random = 88172645463325252u;
-  random ^= random << 13;
-  random ^= random >> 7;
-  return random ^= random << 17;
-}
 
 static void look_at(const char *bytes, size_t count)
 {

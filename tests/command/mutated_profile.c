@@ -7,6 +7,7 @@
  * not. */
 #include "../../tools/command/show/profile.h"
 #include "../../tools/command/show/symbols.h"
+#include "mutated.h"
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,22 +75,6 @@ static char path[] = "/tmp/tidepool-mutated-XXXXXX";
 static int file;
 static char text[ROOM];
 static size_t length;
-
-static uint64_t any(void)
-{
-  static uint64_t random = 88172645463325252u;
-  random ^= random << 13;
-  random ^= random >> 7;
-  return random ^= random << 17;
-}
-
-static void expect(bool holds, const char *what)
-{
-  if (holds)
-    return;
-  fprintf(stderr, "%s\n", what);
-  abort();
-}
 
 static void write_file(const void *bytes, size_t count)
 {

@@ -5,6 +5,7 @@
  * Whatever a file holds, it is a recording or is refused with words; reading it ends, and each event that is read fits those
  * before it: a slot is a block's from its allocation to its free. What can be read can be made a plan, too. */
 #include "../../tools/command/replay/plan.h"
+#include "mutated.h"
 #include "recording/heap_names.h"
 #include "recording_image.h"
 #include <sys/mman.h>
@@ -16,22 +17,6 @@ static int file;
 static uint64_t sizes[SLOTS];
 static bool is_live[SLOTS];
 static uint32_t slot_heaps[SLOTS];
-
-static uint64_t any(void)
-{
-  static uint64_t random = 88172645463325252u;
-  random ^= random << 13;
-  random ^= random >> 7;
-  return random ^= random << 17;
-}
-
-static void expect(bool holds, const char *what)
-{
-  if (holds)
-    return;
-  fprintf(stderr, "%s\n", what);
-  abort();
-}
 
 /* ---- one that is good ---- */
 

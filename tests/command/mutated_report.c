@@ -5,6 +5,7 @@
  * Whatever a line holds, it is a report or is refused with words, and what was taken for one can be printed in each way. */
 #include "../../tools/command/command.h"
 #include "../../tools/command/live/report.h"
+#include "mutated.h"
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,14 +40,6 @@ _Noreturn void command_fail(int status, const char *format, ...)
   (void)status;
   (void)format;
   abort();
-}
-
-static uint64_t any(void)
-{
-  static uint64_t random = 88172645463325252u;
-  random ^= random << 13;
-  random ^= random >> 7;
-  return random ^= random << 17;
 }
 
 /* Leaves out some bytes of the text, exchanges one, or puts a piece in. */

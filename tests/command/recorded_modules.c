@@ -73,7 +73,6 @@ int main(int count, char **paths)
   is_over = 1;
   for (int i = 0; i < 2; i++)
     pthread_join(threads[i], NULL);
-  modules[0].give(modules[0].take(100)); /* the first call after an unloading asks the loader: tidepool-record(3) */
   module_waits = wait_for_user;
   module_t third = load(paths[3]);
   third.give(third.take(50));

@@ -2,16 +2,23 @@
 #include "beside.h"
 #include <dlfcn.h>
 #include <link.h>
+#include <string.h>
 #include <sys/mman.h>
 
 bool beside_is_used;
+static beside_t *all;
 static uint32_t unloaded;
 
-beside_t *beside_find(beside_t *const *list, const void *caller)
+static bool holds(const beside_t *of, uint32_t now)
+{
+  return (int32_t)(__atomic_load_n(&of->unloaded, __ATOMIC_RELAXED) - now) >= 0;
+}
+
+beside_t *beside_find(const beside_kind_t *kind, const void *caller)
 {
   uint32_t now = __atomic_load_n(&unloaded, __ATOMIC_ACQUIRE);
-  for (beside_t *of = __atomic_load_n(list, __ATOMIC_ACQUIRE); of; of = of->next)
-    if (of->unloaded == now && (uintptr_t)caller - of->start < of->end - of->start)
+  for (beside_t *of = __atomic_load_n(&all, __ATOMIC_ACQUIRE); of; of = of->next)
+    if (of->kind == kind && (uintptr_t)caller - of->start < of->end - of->start && holds(of, now))
       return of;
   return NULL;
 }
@@ -57,28 +64,58 @@ static int note_range(struct dl_phdr_info *info, size_t size, void *to)
   return 1;
 }
 
-/* Two threads may make one of the same module each. What is found is found with the loader's lock. */
-beside_t *beside_make(beside_t **list, const void *caller, size_t bytes, beside_fill_fn *fill)
+/* Not entered yet; NULL: the module has none, or there is none. */
+static beside_t *look_for(const beside_kind_t *kind, const void *caller)
 {
   range_t range = {.of = (uintptr_t)caller};
-  uint32_t now = __atomic_load_n(&unloaded, __ATOMIC_ACQUIRE);
   bool was_busy = self.busy;
-  beside_t *of = take_memory(bytes);
+  beside_t *of = take_memory(kind->bytes);
   self.busy = true; /* the loader allocates */
-  bool is_good = of && dl_iterate_phdr(note_range, &range) && fill(of, caller);
+  bool is_good = of && dl_iterate_phdr(note_range, &range) && kind->fill(of, caller);
   self.busy = was_busy;
   if (!is_good) {
     if (of)
-      munmap(of, bytes);
+      munmap(of, kind->bytes);
     return NULL;
   }
+  of->kind = kind;
   of->start = range.start;
   of->end = range.end;
+  return of;
+}
+
+/* Two threads may make one of the same module each. What is found is found with the loader's lock. */
+beside_t *beside_make(const beside_kind_t *kind, const void *caller)
+{
+  uint32_t now = __atomic_load_n(&unloaded, __ATOMIC_ACQUIRE);
+  beside_t *of = look_for(kind, caller);
+  if (!of)
+    return NULL;
   of->unloaded = now;
-  of->next = __atomic_load_n(list, __ATOMIC_RELAXED);
-  while (!__atomic_compare_exchange_n(list, &of->next, of, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {}
+  of->next = __atomic_load_n(&all, __ATOMIC_RELAXED);
+  while (!__atomic_compare_exchange_n(&all, &of->next, of, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {}
   __atomic_store_n(&beside_is_used, true, __ATOMIC_RELEASE);
   return of;
 }
 
-void beside_forget(void) { __atomic_add_fetch(&unloaded, 1, __ATOMIC_RELEASE); }
+/* Whether what would be found now is what was found then. */
+static bool is_there(const beside_t *of)
+{
+  beside_t *now = look_for(of->kind, (const void *)of->start);
+  if (!now)
+    return false;
+  bool is_same =
+    now->start == of->start && now->end == of->end && memcmp(now + 1, of + 1, of->kind->functions - sizeof *of) == 0;
+  munmap(now, of->kind->bytes);
+  return is_same;
+}
+
+/* Who calls meanwhile finds those that are renewed already. Where two threads unload at once, some are not. */
+void beside_forget(void)
+{
+  uint32_t before = __atomic_load_n(&unloaded, __ATOMIC_ACQUIRE);
+  for (beside_t *of = __atomic_load_n(&all, __ATOMIC_ACQUIRE); of; of = of->next)
+    if (holds(of, before) && is_there(of))
+      __atomic_store_n(&of->unloaded, before + 1, __ATOMIC_RELAXED);
+  __atomic_add_fetch(&unloaded, 1, __ATOMIC_RELEASE);
+}

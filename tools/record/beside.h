@@ -7,25 +7,34 @@
 
 #include "recorder.h"
 
-/* The functions of one module stand behind it. It never changes, and is there for good: a call may be on its way. */
-typedef struct beside {
+typedef struct beside beside_t;
+
+/* What is found for a module: its functions stand behind a beside_t, up to `functions`, and what is learnt later behind them.
+ */
+typedef struct beside_kind {
+  bool (*fill)(beside_t *beside, const void *caller); /* false: the module has none */
+  size_t functions, bytes;
+} beside_kind_t;
+
+/* Its functions never change, and it is there for good: a call may be on its way. */
+struct beside {
   uintptr_t start, end; /* the module */
-  uint32_t unloaded;    /* how often modules had been unloaded: then another may be there */
+  const beside_kind_t *kind;
+  uint32_t unloaded; /* it holds until modules have been unloaded more often: then another may be there */
   struct beside *next;
-} beside_t;
+};
 
 /* That of the module that `caller` is in; NULL: there is none yet. It takes no lock, not the loader's either: a constructor may
  * wait for the thread that calls. */
-HIDDEN beside_t *beside_find(beside_t *const *list, const void *caller);
+HIDDEN beside_t *beside_find(const beside_kind_t *kind, const void *caller);
 
-/* Makes one of so many bytes, has it filled in, and enters it if that says so. NULL: it does not. */
-typedef bool beside_fill_fn(beside_t *beside, const void *caller);
-HIDDEN beside_t *beside_make(beside_t **list, const void *caller, size_t bytes, beside_fill_fn *fill);
+/* Makes one and enters it; NULL: the module has none. */
+HIDDEN beside_t *beside_make(const beside_kind_t *kind, const void *caller);
 
 /* What the module finds by the name; NULL: nothing, or what is this library's. */
 HIDDEN void *beside_symbol(const void *caller, const char *name);
 
-/* A module was unloaded. */
+/* Modules were unloaded. Those that are still there keep what they have, so that their next calls do not ask the loader. */
 HIDDEN void beside_forget(void);
 extern HIDDEN bool beside_is_used;
 

@@ -64,8 +64,6 @@ void operators_find(void) { NEWS(FIND_NEW) DELETES(FIND_DELETE) }
 
 /* ---- modules that have the library of C++ for themselves ---- */
 
-static beside_t *modules;
-
 #define FIND_NEW_BESIDE(name, parameters, arguments, op, alignment) FIND_DELETE_BESIDE(name, parameters, arguments)
 #define FIND_DELETE_BESIDE(name, parameters, arguments) \
   operators->name = (__typeof__(operators->name))beside_symbol(caller, TEXT(name));
@@ -78,13 +76,15 @@ static bool fill_operators(beside_t *beside, const void *caller)
   return operators->OPERATOR(_Znw, ) != NULL;
 }
 
+static const beside_kind_t kind = {fill_operators, sizeof(operators_t), sizeof(operators_t)};
+
 /* One operator may jump to another, and then the caller is in this library: it is the same module's. */
 static const operators_t *operators_beside(const void *caller)
 {
   if (names_find() && next.OPERATOR(_Znw, ))
     return &next;
-  beside_t *found = beside_find(&modules, caller);
-  found = found ? found : beside_make(&modules, caller, sizeof(operators_t), fill_operators);
+  beside_t *found = beside_find(&kind, caller);
+  found = found ? found : beside_make(&kind, caller);
   const operators_t *operators = found ? (const operators_t *)(void *)found : self.operators;
   if (!operators)
     abort();

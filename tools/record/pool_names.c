@@ -19,7 +19,6 @@ static void find_in(void *library)
 
 void pools_find(void) { find_in(RTLD_NEXT); }
 
-static beside_t *modules;
 static bool was_looked_for;
 
 /* Linkers leave out a library of which a program needs nothing that another has not: where this one has all the names, the
@@ -57,14 +56,16 @@ static bool fill_names(beside_t *beside, const void *caller)
   return names->pool_alloc_ != NULL;
 }
 
+static const beside_kind_t kind = {fill_names, offsetof(names_t, default_heap), sizeof(names_t)};
+
 names_t *pool_names_beside(const void *caller)
 {
   if (!__atomic_exchange_n(&was_looked_for, true, __ATOMIC_RELAXED))
     pools_find(); /* nothing was allocated before */
   if (pool_names.pool_alloc_)
     return &pool_names;
-  beside_t *names = beside_find(&modules, caller);
-  names = names ? names : beside_make(&modules, caller, sizeof(names_t), fill_names);
+  beside_t *names = beside_find(&kind, caller);
+  names = names ? names : beside_make(&kind, caller);
   if (names)
     return (names_t *)(void *)names;
   load_library();

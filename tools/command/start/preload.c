@@ -2,11 +2,23 @@
 #include "preload.h"
 #include "command.h"
 #include "program.h"
+#include <argp.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+int preload_program(int key, struct argp_state *state, char ***program)
+{
+  if (key == ARGP_KEY_NO_ARGS)
+    argp_error(state, "a program is missing");
+  if (key != ARGP_KEY_ARG)
+    return ARGP_ERR_UNKNOWN;
+  *program = &state->argv[state->next - 1];
+  state->next = state->argc;
+  return 0;
+}
 
 /* ---- the libraries ---- */
 

@@ -9,6 +9,10 @@
 #define PRELOAD_MALLOC "libtidepool-malloc.so." LIBRARY_VERSION
 #define PRELOAD_RECORD "libtidepool-record.so." LIBRARY_VERSION
 
+/* What parses the program with its arguments, which end the command's, and knows nothing else. */
+struct argp_state;
+int preload_program(int key, struct argp_state *state, char ***program);
+
 /* The library of that name that belongs to this program: where both were installed, or in the folder of a build. NULL: it is
  * not there. */
 char *preload_installed(const char *name);

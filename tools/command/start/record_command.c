@@ -59,15 +59,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
   case KEY_LIBRARY:
     record->library = argument;
     return 0;
-  case ARGP_KEY_ARG:
-    record->program = &state->argv[state->next - 1];
-    state->next = state->argc;
-    return 0;
-  case ARGP_KEY_NO_ARGS:
-    argp_error(state, "a program is missing");
-    return 0;
   default:
-    return ARGP_ERR_UNKNOWN;
+    return preload_program(key, state, &record->program);
   }
 }
 
