@@ -30,8 +30,6 @@ typedef struct profile_line {
   uint64_t live_blocks, live_bytes, blocks, bytes; /* the last two: that were allocated */
 } profile_line_t;
 
-/* Copies the lines of a heap, or of all (NULL), to memory that is mapped for them; profile_end_copy() unmaps it. Returns 0; or
- * ENOMEM; or EBUSY, without `waits`, where somebody has the lock. */
 typedef struct profile_copied {
   profile_line_t of;
   char heap[HEAP_NAME_SIZE]; /* "": of heaps whose records others have by now */
@@ -40,6 +38,9 @@ typedef struct profile_copy {
   profile_copied_t *lines;
   size_t count, mapped;
 } profile_copy_t;
+
+/* Copies the lines of a heap, or of all (NULL), to memory that is mapped for them; profile_end_copy() unmaps it. Returns 0; or
+ * ENOMEM; or EBUSY, without `waits`, where somebody has the lock. */
 int profile_copy_lines(const heap_t *heap, bool waits, profile_copy_t *copy);
 void profile_end_copy(profile_copy_t *copy);
 
