@@ -29,13 +29,24 @@ static bool is_in_this(const void *address)
   return dladdr(address, &of) && dladdr(__extension__(void *) beside_symbol, &own) && of.dli_fbase == own.dli_fbase;
 }
 
+/* Another thread may have closed it meanwhile, and then it is unloaded here: nothing is renewed, since that is who asks. */
+static void close_module(void *module)
+{
+  uint64_t before = sites_unloaded();
+  next_dlclose(module);
+  if (sites_unloaded() == before)
+    return;
+  sites_forget_modules();
+  __atomic_add_fetch(&unloaded, 1, __ATOMIC_RELEASE);
+}
+
 void *beside_symbol(const void *caller, const char *name)
 {
   Dl_info about;
   void *module = dladdr(caller, &about) && about.dli_fname ? dlopen(about.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : NULL;
   void *found = module ? dlsym(module, name) : NULL;
   if (module)
-    next_dlclose(module);
+    close_module(module);
   return found && !is_in_this(found) ? found : NULL;
 }
 
