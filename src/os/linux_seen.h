@@ -26,6 +26,14 @@ static inline seen_t seen_around(uintptr_t sp)
 /* False: the page of the address cannot be read, or the system does not say. */
 bool seen_look(seen_t *seen, uintptr_t address);
 
+/* The same for all pages from the stack pointer up to the end of the stack that the thread began on, once: they stay as long as
+ * the thread does. False: it is another stack, or is not known to be that one. */
+bool seen_more_of_own(os_last_stack_t *last, uintptr_t sp);
+static inline bool seen_is_own(os_last_stack_t *last, uintptr_t sp)
+{
+  return likely(sp - last->own_start < last->own_end - last->own_start) || seen_more_of_own(last, sp);
+}
+
 /* By an instruction that no sanitizer looks at: it is a word of another function's frame. */
 static inline uintptr_t seen_word(uintptr_t address)
 {

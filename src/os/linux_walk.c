@@ -12,7 +12,8 @@
  *   A word of the stack is read only in a page that was seen: that of the stack pointer, or one that the system was asked about
  *   in the same walk. So what stands in a step, a table or a frame may be wrong, and the walk ends early, or tells of calls
  *   that were not made. It faults only where another thread unmaps a page in the moment after it was seen, beyond the end of a
- *   stack that has no end in its tables. Nothing is known from one walk to the next: where a stack was may be none.
+ *   stack that has no end in its tables. Nothing is known from one walk to the next, since where a stack was may be none: but
+ * for who takes many stacks and says that it may (os_take_stack_after()), of the stack that the thread began on.
  *
  *   The frames go up the stack, but for those of signals, which may have a stack of their own.
  *
@@ -22,17 +23,13 @@
 #define _GNU_SOURCE
 #endif
 #include "os/linux_walk.h"
+#include "os/linux_registers.h"
 #include "os/linux_seen.h"
 #include "os/linux_tables.h"
 #include <errno.h>
-#include <signal.h>
-#include <stddef.h>
 #include <string.h>
-#include <ucontext.h>
 
 #ifdef HAS_TABLES
-
-enum { WORD = sizeof(uintptr_t) };
 
 typedef struct walk {
   registers_t registers;
@@ -40,58 +37,13 @@ typedef struct walk {
   bool is_return; /* the call is before it, and may be the last of its function */
   bool by_rows, lacks_register;
   seen_t seen;
-  module_t module; /* that the last place was in */
+  module_t module;       /* that the last place was in that had to be looked up */
+  os_last_stack_t *last; /* of this thread, or NULL */
 } walk_t;
-
-#define BIT(column) ((uint64_t)1 << (column))
-
-static inline bool is_known(const registers_t *registers, unsigned column) { return registers->known >> column & 1; }
-
-static inline void set_register(registers_t *registers, unsigned column, uintptr_t value)
-{
-  registers->values[column] = value;
-  registers->known |= BIT(column);
-}
 
 static inline bool read_stack(walk_t *w, uintptr_t address, uintptr_t *word) { return seen_read(&w->seen, address, word); }
 
 static bool read_for_expression(void *walk, uintptr_t address, uintptr_t *word) { return read_stack(walk, address, word); }
-
-/* ---- registers ---- */
-
-/* The machine may have signed it, which its highest bits say. The hint does nothing elsewhere. */
-static inline uintptr_t without_signature(uintptr_t address)
-{
-#ifdef __aarch64__
-  register uintptr_t link __asm__("x30") = address;
-  __asm__("hint #7" : "+r"(link)); /* xpaclri */
-  return link;
-#else
-  return address;
-#endif
-}
-
-/* Those that a call leaves alone, as they are at `*pc`, which is in the function that this becomes a part of. */
-static ALWAYS_INLINE void capture(registers_t *registers, uintptr_t *pc)
-{
-#ifdef __aarch64__
-  uintptr_t sp;
-  __asm__ volatile("adr %0, 0f\n0:\tmov %1, sp\n\tstp x19, x20, [%2, #152]\n\tstp x21, x22, [%2, #168]\n\t"
-                   "stp x23, x24, [%2, #184]\n\tstp x25, x26, [%2, #200]\n\tstp x27, x28, [%2, #216]\n\t"
-                   "stp x29, x30, [%2, #232]\n\tstr %1, [%2, #248]"
-                   : "=&r"(*pc), "=&r"(sp)
-                   : "r"(registers->values)
-                   : "memory");
-  registers->known = ~(BIT(19) - 1) & (BIT(COLUMNS) - 1);
-#else
-  __asm__ volatile("leaq 0f(%%rip), %0\n0:\tmovq %%rbx, 24(%1)\n\tmovq %%rbp, 48(%1)\n\tmovq %%rsp, 56(%1)\n\t"
-                   "movq %%r12, 96(%1)\n\tmovq %%r13, 104(%1)\n\tmovq %%r14, 112(%1)\n\tmovq %%r15, 120(%1)"
-                   : "=&r"(*pc)
-                   : "r"(registers->values)
-                   : "memory");
-  registers->known = BIT(3) | BIT(6) | BIT(7) | BIT(12) | BIT(13) | BIT(14) | BIT(15);
-#endif
-}
 
 /* ---- steps ---- */
 
@@ -105,14 +57,18 @@ typedef struct step {
 _Static_assert(sizeof(step_t) == sizeof(uint64_t), "a step is one word of the table");
 
 /* Threads write beside each other, and beside readers. The second word is the place, mixed, and the step: two words of
- * different writers do not fit together. The place is mixed with the mark of the module, so that a module in place of another
- * does not find the other's steps. */
+ * different writers do not fit together. The place is mixed with the mark of the module, or with what the caller knows of all,
+ * so that a module in place of another does not find the other's steps. */
 enum { KEPT_LOG2 = 13 };
 static struct {
   uint64_t step, place_and_step;
 } kept_steps[1 << KEPT_LOG2];
 
-static inline uint64_t mix_place(const walk_t *w, uintptr_t place) { return (w->module.mark ^ place) * 0x9e3779b97f4a7c15u; }
+static inline uint64_t mix_place(const walk_t *w, uintptr_t place)
+{
+  uint64_t mark = w->last ? w->last->modules * 0xd6e8feb86659fd93u : w->module.mark;
+  return (mark ^ place) * 0x9e3779b97f4a7c15u;
+}
 
 static inline step_t find_step(uint64_t mixed_place)
 {
@@ -288,23 +244,6 @@ static bool take_row(walk_t *w, const row_t *row)
 
 /* ---- signals, where the C library or the kernel has no table for them ---- */
 
-#ifdef __aarch64__
-static const uint8_t sigreturn_code[] = {0x68, 0x11, 0x80, 0xd2, 0x01, 0x00, 0x00, 0xd4}; /* mov x8, #139; svc #0 */
-enum { CONTEXT_AT = 128 };                                                                /* behind a siginfo_t */
-static size_t place_in_context(unsigned column) { return offsetof(ucontext_t, uc_mcontext.regs) + column * WORD; }
-static size_t place_of_pc(void) { return offsetof(ucontext_t, uc_mcontext.pc); }
-#else
-static const uint8_t sigreturn_code[] = {0x48, 0xc7, 0xc0, 0x0f, 0x00, 0x00, 0x00, 0x0f, 0x05}; /* mov $15, %rax; syscall */
-enum { CONTEXT_AT = 0 };
-static size_t place_in_context(unsigned column)
-{
-  static const uint8_t words[COLUMNS] = {REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI, REG_RBP, REG_RSP, REG_R8,
-                                         REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15, REG_RIP};
-  return offsetof(ucontext_t, uc_mcontext.gregs) + words[column] * (size_t)WORD;
-}
-static size_t place_of_pc(void) { return place_in_context(RETURN_COLUMN); }
-#endif
-
 static bool is_at_sigreturn(uintptr_t pc)
 {
   uintptr_t start = round_down(pc, WORD), words[3];
@@ -340,7 +279,7 @@ static inline bool enter_module(walk_t *w)
   return (place >= w->module.start && place < w->module.end) || module_find(place, &w->module);
 }
 
-NOINLINE static bool step_by_row(walk_t *w, uint64_t mixed_place)
+NOINLINE static bool step_by_row(walk_t *w)
 {
   row_t row;
   step_t step;
@@ -348,51 +287,104 @@ NOINLINE static bool step_by_row(walk_t *w, uint64_t mixed_place)
     return take_signal(w);
   if (w->by_rows || !make_step(&row, &step))
     return take_row(w, &row);
-  keep_step(mixed_place, step);
+  keep_step(mix_place(w, code_place(w)), step);
   return take_step(w, step);
 }
 
-static inline bool step_out(walk_t *w)
+/* False: no module has the place. The step may be none. */
+static inline bool step_at(walk_t *w, step_t *step)
 {
-  uint64_t mixed_place = mix_place(w, code_place(w));
-  step_t step = w->by_rows ? (step_t){.kind = STEP_IS_NONE} : find_step(mixed_place);
-  return likely(step.kind) ? take_step(w, step) : step_by_row(w, mixed_place);
+  *step = (step_t){.kind = STEP_IS_NONE};
+  if (w->by_rows)
+    return enter_module(w);
+  if (w->last)
+    *step = find_step(mix_place(w, code_place(w)));
+  if (likely(step->kind))
+    return true;
+  if (!enter_module(w))
+    return false;
+  if (!w->last)
+    *step = find_step(mix_place(w, code_place(w)));
+  return true;
+}
+
+/* False: the frame is the last one. */
+static inline bool add_frame(walk_t *w, const void *from, os_stack_t *stack)
+{
+  if (stack->count || (const void *)w->pc == from)
+    stack->frames[stack->count++] = (const void *)w->pc;
+  return stack->count < stack->most;
 }
 
 static void walk(walk_t *w, const void *from, unsigned passed_most, os_stack_t *stack)
 {
-  unsigned passed = 0;
-  while (enter_module(w) && passed < passed_most) {
-    if (stack->count || (const void *)w->pc == from)
-      stack->frames[stack->count++] = (const void *)w->pc;
-    else
-      passed++;
-    if (stack->count == stack->most || !step_out(w))
-      return;
+  step_t step;
+  while ((stack->count || passed_most--) && step_at(w, &step) && add_frame(w, from, stack) &&
+         (likely(step.kind) ? take_step(w, step) : step_by_row(w)))
+    continue;
+}
+
+/* Two stacks that follow each other have most of their frames in common: the same place of code with the same stack pointer.
+ * Then the step is the same, and where the next frame is does not have to wait for a look into the table. */
+static void walk_after_last(walk_t *w, const void *from, unsigned passed_most, os_stack_t *stack)
+{
+  os_last_stack_t *last = w->last;
+  os_last_frame_t *was = last->frames[last->half], *is = last->frames[last->half ^= 1], *end = is + OS_LAST_STACK_MOST;
+  if (last->seen_modules != last->modules)
+    was->sp = UINTPTR_MAX;
+  last->seen_modules = last->modules;
+  while (stack->count || passed_most--) {
+    step_t step;
+    uintptr_t sp = w->registers.values[SP_COLUMN];
+    while (was->sp < sp)
+      was++;
+    if (likely(was->sp == sp && was->pc == w->pc && w->is_return))
+      memcpy(&step, &was->step, sizeof step);
+    else if (!step_at(w, &step))
+      break;
+    if (step.kind && w->is_return && is < end) {
+      *is = (os_last_frame_t){sp, w->pc, 0};
+      memcpy(&is++->step, &step, sizeof step);
+    }
+    if (!add_frame(w, from, stack) || !(likely(step.kind) ? take_step(w, step) : step_by_row(w)))
+      break;
   }
+  is->sp = UINTPTR_MAX;
 }
 
 /* The registers are taken here, so this frame has to stay until the walk is over. */
-NOINLINE static bool take_all(const void *from, unsigned passed_most, os_stack_t *stack, bool by_rows)
+NOINLINE static bool take_all(os_last_stack_t *last, const void *from, unsigned passed_most, os_stack_t *stack, bool by_rows)
 {
   walk_t w;
   capture(&w.registers, &w.pc);
   w.is_return = w.lacks_register = false;
   w.by_rows = by_rows;
+  w.last = last;
   w.module.start = w.module.end = 0;
-  w.seen = seen_around(w.registers.values[SP_COLUMN]);
+  uintptr_t sp = w.registers.values[SP_COLUMN];
+  w.seen = seen_around(sp);
   stack->count = 0;
-  walk(&w, from, passed_most, stack);
+  if (!last || by_rows) {
+    walk(&w, from, passed_most, stack);
+  } else {
+    if (seen_is_own(last, sp))
+      w.seen.end = last->own_end;
+    if (registers_of_caller_at(&w.registers, last->frame, from)) {
+      w.pc = (uintptr_t)from;
+      w.is_return = true;
+    }
+    walk_after_last(&w, from, passed_most, stack);
+  }
   return !w.lacks_register;
 }
 
-void walk_take(const void *from, unsigned passed_most, os_stack_t *stack)
+void walk_take(os_last_stack_t *last, const void *from, unsigned passed_most, os_stack_t *stack)
 {
   if (!seen_is_ready())
     return;
   int saved = errno;
-  if (unlikely(!take_all(from, passed_most, stack, false)))
-    take_all(from, passed_most, stack, true);
+  if (unlikely(!take_all(last, from, passed_most, stack, false)))
+    take_all(last, from, passed_most, stack, true);
   errno = saved;
 }
 

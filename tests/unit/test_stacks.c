@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * The stacks of os.h are those that the compiler's unwinder sees, whatever the frames are like. */
 #include "os/linux_tables.h"
-#include "os/os.h"
 #include "os/tool.h"
-#include "unit.h"
+#include "stacks.h"
 #include <alloca.h>
 #include <errno.h>
 #include <pthread.h>
@@ -12,8 +11,6 @@
 #include <ucontext.h>
 #include <unwind.h>
 
-/* The compiler must not see through the calls, nor make jumps of them. */
-#define OPAQUE __attribute__((noinline))
 static volatile unsigned after_call;
 
 typedef struct both {
@@ -42,6 +39,7 @@ OPAQUE static void take(void)
   both.own.most = both.expected.most = OS_STACK_MOST;
   errno = 77;
   os_take_stack(from, &both.own);
+  must_be_same_after_last(&both.own, 1, from, __builtin_frame_address(0));
   assert_int_equal(errno, 77);
   _Unwind_Backtrace(visit, &(frames_t){from, &both.expected});
   after_call++;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Stacks and tables that are not what they should be: nothing is read that is not there, and nobody waits. */
+ * Stacks that are not what they should be: nothing is read that is not there, and nobody waits. */
 #include "os/linux_tables.h"
-#include "os/os.h"
 #include "os/thread_local.h"
-#include "unit.h"
+#include "stacks.h"
 #include <dlfcn.h>
 #include <link.h>
 #include <malloc.h>
@@ -13,15 +12,16 @@
 #include <unistd.h>
 #include <unwind.h>
 
-#define OPAQUE __attribute__((noinline))
 static volatile int after_call;
 static os_stack_t stack;
 static char *modules[2]; /* where they are */
+static uint32_t unloaded;
 
 OPAQUE static void take(void)
 {
   stack.most = OS_STACK_MOST;
   os_take_stack(__builtin_return_address(0), &stack);
+  must_be_same_after_last(&stack, 1 + unloaded, __builtin_return_address(0), __builtin_frame_address(0));
   after_call++;
 }
 
@@ -73,12 +73,17 @@ static void take_in_coroutine(uintptr_t frame, uintptr_t address)
   assert_true(stack.count >= 1);
 }
 
+static char *map_nothing(size_t size)
+{
+  char *mapped = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  assert_true(mapped != MAP_FAILED);
+  return mapped;
+}
+
 /* The pages around its stack cannot be read. */
 static void map_room(void)
 {
-  char *mapped = mmap(NULL, ROOM_SIZE * 3, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  assert_true(mapped != MAP_FAILED);
-  room = mapped + ROOM_SIZE;
+  room = map_nothing(ROOM_SIZE * 3) + ROOM_SIZE;
   assert_int_equal(mprotect(room, ROOM_SIZE, PROT_READ | PROT_WRITE), 0);
 }
 
@@ -95,6 +100,53 @@ static void made_up_returns(void **state)
       assert_int_equal(stack.count, 1);
     }
   unmap_room();
+}
+
+/* Of a thread whose own stack is near, beyond a page that is not there, or right above. The coroutine's goes and comes back
+ * shorter; the thread's goes deeper. */
+OPAQUE static void take_deeper(unsigned pages)
+{
+  volatile char deep[4096];
+  deep[0] = (char)pages;
+  take_in_coroutine(0, UINTPTR_MAX);
+  assert_int_equal(stack.count, 1);
+  take();
+  assert_true(stack.count > 1);
+  if (pages)
+    take_deeper(pages - 1);
+  after_call += deep[0];
+}
+
+static void *take_beside_own(void *unused)
+{
+  char *whole = room;
+  for (unsigned pages = 0; pages < 20; pages++) {
+    take_deeper(pages);
+    room = pages % 2 ? whole : whole + ROOM_SIZE / 2;
+    assert_int_equal(mprotect(whole, ROOM_SIZE / 2, pages % 2 ? PROT_READ | PROT_WRITE : PROT_NONE), 0);
+  }
+  room = whole;
+  return unused;
+}
+
+static void stack_beside_the_thread_s(void **state)
+{
+  (void)state;
+  enum { OWN_SIZE = 512 << 10 };
+  for (size_t between = 0; between <= os_page_size(); between += os_page_size()) {
+    pthread_t thread;
+    pthread_attr_t attributes;
+    char *mapped = map_nothing(ROOM_SIZE + between + OWN_SIZE), *own = mapped + ROOM_SIZE + between;
+    room = mapped;
+    assert_int_equal(mprotect(room, ROOM_SIZE, PROT_READ | PROT_WRITE), 0);
+    assert_int_equal(mprotect(own, OWN_SIZE, PROT_READ | PROT_WRITE), 0);
+    assert_int_equal(pthread_attr_init(&attributes), 0);
+    assert_int_equal(pthread_attr_setstack(&attributes, own, OWN_SIZE), 0);
+    assert_int_equal(pthread_create(&thread, &attributes, take_beside_own, NULL), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(pthread_attr_destroy(&attributes), 0);
+    assert_int_equal(munmap(mapped, ROOM_SIZE + between + OWN_SIZE), 0);
+  }
 }
 
 static uintptr_t of_large_frame;
@@ -199,6 +251,7 @@ static size_t count_by_module(const char *path, uintptr_t *address)
   call(take_for, &taken);
   *address = (uintptr_t)taken.frames[1];
   assert_int_equal(dlclose(library), 0);
+  unloaded++;
   return taken.count;
 }
 
@@ -313,81 +366,6 @@ static void allocation_of_the_unwinder(void **state)
 }
 #endif
 
-/* ---- tables ---- */
-
-static bool read_nothing(void *context, uintptr_t address, uintptr_t *word)
-{
-  (void)context;
-  *word = address * 3;
-  return address % 5 != 0;
-}
-
-static void compute_all(const module_t *module, const row_t *row)
-{
-  registers_t registers = {.known = draw()};
-  expression_t e = {module, &registers, read_nothing, NULL, false};
-  uintptr_t result = 1;
-  for (int column = 0; column < COLUMNS; column++)
-    if (row->rules[column] == RULE_EXPRESSION || row->rules[column] == RULE_VAL_EXPRESSION)
-      table_compute(&e, row->values[column], &result);
-  if (row->cfa_rule == RULE_VAL_EXPRESSION)
-    table_compute(&e, row->cfa_value, &result);
-  table_compute(&e, (int32_t)(draw() % (module->end - module->start)), &result);
-}
-
-/* From the index to the end of what is mapped with it. */
-static int find_end(struct dl_phdr_info *info, size_t size, void *context)
-{
-  module_t *module = context;
-  (void)size;
-  for (int i = 0; i < info->dlpi_phnum; i++) {
-    uintptr_t start = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
-    if (info->dlpi_phdr[i].p_type == PT_LOAD && (uintptr_t)module->index - start < info->dlpi_phdr[i].p_filesz)
-      module->end = start + info->dlpi_phdr[i].p_filesz;
-  }
-  return 0;
-}
-
-/* A copy that ends where nothing is mapped, and begins there the second time. */
-static void mutate(const module_t *of, bool at_end)
-{
-  size_t page = os_page_size(), size = of->end - (uintptr_t)of->index, room_size = round_up(size, page);
-  char *mapped = mmap(NULL, room_size + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *copy = mapped + page;
-  assert_int_equal(mprotect(copy, room_size, PROT_READ | PROT_WRITE), 0);
-  if (at_end)
-    copy += (room_size - size) / 16 * 16;
-  uintptr_t moved = (uintptr_t)copy - (uintptr_t)of->index, text = (uintptr_t)of->start;
-  unsigned found = 0;
-  for (int i = 0; i < 3000; i++) {
-    memcpy(copy, of->index, size);
-    for (uint64_t changes = draw() % 200; changes; changes--)
-      copy[i % 4 ? 12 + draw() % (size - 12) : draw() % 64] = (char)draw();
-    module_t module = {.start = (uintptr_t)copy, .end = (uintptr_t)copy + size};
-    module_set_index(&module, copy);
-    for (int j = 0; j < 20; j++) {
-      row_t row;
-      if (!table_find_row(&module, text + draw() % ((uintptr_t)of->index - text + 4096) + moved, &row))
-        continue;
-      found++;
-      compute_all(&module, &row);
-    }
-  }
-  assert_true(found > 100);
-  assert_int_equal(munmap(mapped, room_size + 2 * page), 0);
-}
-
-static void mutated_tables(void **state)
-{
-  (void)state;
-  module_t module;
-  assert_true(module_find((uintptr_t)take, &module) && module.index);
-  module.end = 0;
-  dl_iterate_phdr(find_end, &module);
-  assert_true(module.end > (uintptr_t)module.index);
-  mutate(&module, true);
-  mutate(&module, false);
-}
-
 int main(int count, char **arguments)
 {
   if (count != 3)
@@ -395,14 +373,10 @@ int main(int count, char **arguments)
   modules[0] = arguments[1];
   modules[1] = arguments[2];
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(made_up_returns),
-    cmocka_unit_test(stack_that_ends_too_early),
-    cmocka_unit_test(garbage),
-    cmocka_unit_test(code_without_tables),
-    cmocka_unit_test(module_in_place_of_another),
-    cmocka_unit_test(modules_beside_walks),
-    cmocka_unit_test(allocation_of_the_unwinder),
-    cmocka_unit_test(mutated_tables),
+    cmocka_unit_test(made_up_returns),           cmocka_unit_test(stack_beside_the_thread_s),
+    cmocka_unit_test(stack_that_ends_too_early), cmocka_unit_test(garbage),
+    cmocka_unit_test(code_without_tables),       cmocka_unit_test(module_in_place_of_another),
+    cmocka_unit_test(modules_beside_walks),      cmocka_unit_test(allocation_of_the_unwinder),
   };
   return cmocka_run_group_tests(tests, load, NULL);
 }

@@ -19,6 +19,7 @@
 #define RECORD_AS(heap, keeps, call) \
   do { \
     if (begin_record(heap, keeps)) { \
+      self.frame = __builtin_frame_address(0); \
       int kept = errno; \
       if (likely(self.stream->at)) \
         call; \

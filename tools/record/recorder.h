@@ -4,6 +4,7 @@
 #ifndef RECORDER_H
 #define RECORDER_H
 
+#include "os/os.h"
 #include "recording.h"
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,6 +28,7 @@ typedef struct stream {
   uint64_t last_ns, last_place;
   uint32_t number, thread, heap; /* the last two: of what is written from here on in its chunk */
   bool is_fine;                  /* its addresses are whole ones from here on in its chunk */
+  os_last_stack_t last_stack;    /* of the thread that has it, or had it before */
   struct stream *next;
 } stream_t;
 
@@ -35,12 +37,13 @@ typedef struct stream {
 typedef struct self {
   stream_t *stream;
   const void *allocated,
-    *freed;              /* what was recorded last, and what an operator delete is at: one call may be made by another */
-  const void *operators; /* of C++, that the thread is in */
-  const void *ending;    /* the object pool that the thread destroys: its hooks put nothing any more */
-  uint32_t failures;     /* that were recorded */
-  uint32_t thread;       /* from 1 on, */
-  uint32_t recording;    /* in this one */
+    *freed;                 /* what was recorded last, and what an operator delete is at: one call may be made by another */
+  const void *const *frame; /* of the function that the program has called */
+  const void *operators;    /* of C++, that the thread is in */
+  const void *ending;       /* the object pool that the thread destroys: its hooks put nothing any more */
+  uint32_t failures;        /* that were recorded */
+  uint32_t thread;          /* from 1 on, */
+  uint32_t recording;       /* in this one */
   bool busy, is_watched, has_ended;
 } self_t;
 

@@ -55,6 +55,7 @@ static size_t place_of(uint64_t sum, bool *is_new)
  * loader's lock, when there is one more. */
 
 static uint32_t generation; /* how often modules were unloaded */
+static uint32_t changes;    /* the same, and how often a module was seen first: the C library unloads its own unsaid */
 
 static int note_unloaded(struct dl_phdr_info *info, size_t size, void *unloaded)
 {
@@ -70,7 +71,11 @@ uint64_t sites_unloaded(void)
   return unloaded;
 }
 
-void sites_forget_modules(void) { __atomic_add_fetch(&generation, 1, __ATOMIC_RELAXED); }
+void sites_forget_modules(void)
+{
+  __atomic_add_fetch(&generation, 1, __ATOMIC_RELAXED);
+  __atomic_add_fetch(&changes, 1, __ATOMIC_RELAXED);
+}
 
 typedef struct module {
   uint64_t start, bytes, added;
@@ -133,6 +138,7 @@ static void see_module(const module_t *module)
   if (!is_new)
     return;
   __atomic_store_n(&numbers[place], UINT32_MAX, __ATOMIC_RELEASE);
+  __atomic_add_fetch(&changes, 1, __ATOMIC_RELAXED);
   write_module(module);
 }
 
@@ -212,12 +218,16 @@ static uint32_t wait_for_number(size_t place)
 /* One function is known without a look at the stack. */
 static void take_stack(const void *caller, os_stack_t *stack)
 {
+  os_last_stack_t *last = &self.stream->last_stack;
   stack->most = frames_most;
   stack->count = 0;
-  if (frames_most > 1)
-    os_take_stack(caller, stack);
-  else
+  if (frames_most <= 1) {
     stack->frames[stack->count++] = caller;
+    return;
+  }
+  last->modules = 1 + __atomic_load_n(&changes, __ATOMIC_RELAXED);
+  last->frame = self.frame;
+  os_take_stack_after(last, caller, stack);
 }
 
 uint32_t site_of_caller(const void *caller)
