@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-enum { ROOM_LEAST = 512, PLACES_LEAST = 64, PLACE_TEXT = 2 * PLACE_NAME_SIZE + 64, LINE_TEXT = 512 };
+enum { ROOM_LEAST = 512, PLACES_LEAST = 64, PLACE_TEXT = 2 * PLACE_NAME_SIZE + 128, LINE_TEXT = 512 };
 
 /* ---- tallies: a table by site ---- */
 
@@ -233,6 +233,14 @@ void places_want(places_t *places, const tallies_t *tallies)
   want_sites(places, sorted, order(tallies, sorted, SITES_ON_A_LINE));
 }
 
+/* How many there are in all is said before. */
+static void say_bytes(text_t *text, size_t bytes)
+{
+  text_string(text, " (");
+  text_grouped(text, bytes);
+  text_string(text, bytes == 1 ? " byte)" : " bytes)");
+}
+
 void say_tallies(text_t *text, const tallies_t *tallies, const places_t *places)
 {
   tally_t sorted[SITES_ON_A_LINE];
@@ -240,6 +248,8 @@ void say_tallies(text_t *text, const tallies_t *tallies, const places_t *places)
   for (size_t i = 0; i < count; i++) {
     text_string(text, i ? ", " : "");
     text_grouped(text, sorted[i].blocks);
+    if (tallies->count > 1)
+      say_bytes(text, sorted[i].bytes);
     text_string(text, " from ");
     say_site(text, places, sorted[i].site);
     said += sorted[i].blocks;

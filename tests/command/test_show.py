@@ -52,6 +52,24 @@ def test_places(tidepool, recording):
     assert blocks == sum(count for count, _ in part(tidepool("show", "-n", 100000, recording).stdout, "allocated: ")[1])
 
 
+@needs_names
+def test_lines(tidepool, record):
+    with open(os.path.join(os.path.dirname(__file__), "shown.c"), encoding="utf-8") as source:
+        lines = source.read().splitlines()
+    first, second = ([n + 1 for n, line in enumerate(lines) if call in line] for call in ("malloc(1000)", "leak_some();"))
+    leaked = [f"leak_some at shown.c:{first[0]}", f"main at shown.c:{second[0]}"]
+    more = [leaked[0], f"main at shown.c:{second[1]}"]
+    less, both = record("less", "less"), record("both", "more")
+    places = part(tidepool("show", "--lines", both).stdout, "live at the end: ")[1]
+    assert [stack for count, stack in places if count == 100] in ([leaked, more], [more, leaked])
+    text = tidepool("diff", "--lines", less, both).stdout
+    assert text[text.index("\nlive at the end: "):].splitlines()[2].endswith(f"+100  {' < '.join(more)}")
+    tidepool("show", "--lines", "-o", both.with_suffix(".html"), both)
+    page = both.with_suffix(".html").read_text(encoding="utf-8")
+    assert all(json.dumps(name) in page for name in leaked + more)
+    assert " at shown.c" not in tidepool("show", both).stdout
+
+
 def test_so_many_places(tidepool, recording):
     text = tidepool("show", "-n", 1, recording).stdout
     assert [len(part(text, title)[1]) for title in ("live at the end: ", "live at the peak", "allocated: ")] == [1, 1, 1]

@@ -101,8 +101,8 @@ class Leaks(unittest.TestCase):
         for options in ("", "leaks=none", "leaks=destroy", "sites=1", "checked=1"):
             self.assert_quiet("lose", options)
 
-    LOST = (rf"tidepool: the default heap ended with 4 blocks, 3,100 bytes lost: 3 from {place('take')}, "
-            rf"1 from {place('take_second')}{MORE}")
+    LOST = (rf"tidepool: the default heap ended with 4 blocks, 3,100 bytes lost: 3 \(3,000 bytes\) from {place('take')}, "
+            rf"1 \(100 bytes\) from {place('take_second')}{MORE}")
 
     def test_lost(self):
         for options in ("leaks=exit", "leaks=all", "leaks=exit,sites=1", "checked=1,leaks=exit", "sites=0,leaks=exit",
@@ -141,7 +141,7 @@ class Leaks(unittest.TestCase):
         self.assert_says("lose-without-standard-error", self.LOST)
 
     def test_no_more_than_some(self):
-        some = ", ".join(f"1 from {place(f'place_{n}')}" for n in range(9, 1, -1))
+        some = ", ".join(rf"1 \({(n + 1) * 100:,} bytes\) from {place(f'place_{n}')}" for n in range(9, 1, -1))
         self.assert_says("lose-in-many-places", rf"tidepool: the default heap ended with 10 blocks, 5,500 bytes lost: {some}, "
                                                 rf"2 from 2 other places{MORE}")
 

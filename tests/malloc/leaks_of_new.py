@@ -22,7 +22,8 @@ class LeaksOfNew(unittest.TestCase):
                 said = subprocess.run([PROGRAM], env=os.environ | {"TIDEPOOL_OPTIONS": options, "LD_PRELOAD": LIBRARY},
                                       capture_output=True, text=True, timeout=STUCK_SECONDS, check=True).stderr
                 self.assertIn(f"{len(SIZES)} blocks, {sum(SIZES.values()):,} bytes lost: ", said)
-                self.assertEqual(sorted(re.findall(r"\b1 from (\w+)\+0x[0-9a-f]+ \(", said)), sorted(SIZES), said)
+                lost = re.findall(r"\b1 \(([0-9,]+) bytes\) from (\w+)\+0x[0-9a-f]+ \(", said)
+                self.assertEqual({function: int(size.replace(",", "")) for size, function in lost}, SIZES, said)
 
 
 if __name__ == "__main__":

@@ -213,6 +213,19 @@ static bool is_known(const symbols_t *symbols, const char *name, const char *lin
   return strcmp(name, "??") != 0 && *name && (*line != '?' || (symbols && symbols_cover(symbols, address)));
 }
 
+/* The line is that of a path, a number, and perhaps which of several places that the line was compiled to. */
+static void add_line(char **name, size_t *room, const char *line)
+{
+  const char *file = base_of(line), *colon = strrchr(line, ':');
+  size_t length = strlen(*name), digits = colon ? strspn(colon + 1, "0123456789") : 0;
+  if (!digits || colon[1] == '0')
+    return;
+  size_t of_line = (size_t)(colon + 1 + digits - file);
+  *room = length + sizeof " at " + of_line;
+  *name = grown(*name, *room, 1);
+  snprintf(*name + length, *room - length, " at %.*s", (int)of_line, file);
+}
+
 /* For each address two lines: the function, and where it is. */
 static void read_answers(callers_t *callers, table_t *table, addresses_t *addresses, size_t module, FILE *answers)
 {
@@ -227,8 +240,11 @@ static void read_answers(callers_t *callers, table_t *table, addresses_t *addres
     if (getline(&name, &name_room, answers) <= 0 || getline(&line, &line_room, answers) <= 0)
       break;
     name[strcspn(name, "\n")] = '\0';
-    if (is_known(symbols, name, line, addresses->of[i].address - 1 - of->added))
-      addresses->of[i].name = number_of(callers, table, name);
+    if (!is_known(symbols, name, line, addresses->of[i].address - 1 - of->added))
+      continue;
+    if (callers->with_lines)
+      add_line(&name, &name_room, line);
+    addresses->of[i].name = number_of(callers, table, name);
   }
   free(name);
   free(line);
@@ -257,11 +273,17 @@ static void ask_of_module(callers_t *callers, table_t *table, addresses_t *addre
     fclose(answers);
 }
 
-static bool is_one_of(const char *name, const char *const *names)
+static bool is_function(const char *name, const char *function)
 {
-  while (*names && strcmp(name, *names) != 0)
-    names++;
-  return *names != NULL;
+  size_t length = strlen(function);
+  return !strncmp(name, function, length) && (!name[length] || !strncmp(name + length, " at ", 4));
+}
+
+static bool is_one_of(const char *name, const char *const *functions)
+{
+  while (*functions && !is_function(name, *functions))
+    functions++;
+  return *functions != NULL;
 }
 
 /* What is before main() and the function of a thread is the C library's, and the same in each stack. */
@@ -273,7 +295,7 @@ static void cut_start(const callers_t *callers, call_stack_t *stack)
   static const char *const mains[] = {"_start", "__libc_start_main_impl", "__libc_start_main", "__libc_start_call_main", NULL};
   uint32_t count = stack->count;
   for (uint32_t k = count; k > 1 && count - k <= BEFORE_MAIN_MOST; k--)
-    if (!strcmp(callers->names[stack->names[k - 1]], "main")) {
+    if (is_function(callers->names[stack->names[k - 1]], "main")) {
       stack->count = k;
       return;
     }

@@ -24,8 +24,9 @@ typedef struct callers {
   size_t module_count;
   call_stack_t *stacks; /* by site, of which 0 is none */
   size_t stack_count;
-  uint32_t *same; /* of each the first stack with the same names, after callers_name() */
-  char **names;   /* of functions, each once; "file+0x1234" where it is not known */
+  uint32_t *same;  /* of each the first stack with the same names, after callers_name() */
+  bool with_lines; /* wanted: "function at file.c:12" where that is known */
+  char **names;    /* of functions, each once; "file+0x1234" where it is not known */
   size_t name_count;
   bool no_tool;        /* addr2line(1) is not there */
   const char *changed; /* a file that is another one since, or NULL */

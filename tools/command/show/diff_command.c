@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PLACES_USUAL = 20, KEY_HEAP = 256, KEY_FROM, KEY_TO };
+enum { PLACES_USUAL = 20, KEY_HEAP = 256, KEY_FROM, KEY_TO, KEY_LINES };
 
 typedef struct arguments {
   const char *paths[2], *page;
@@ -22,6 +22,9 @@ static const struct argp_option options[] = {
   {.name = "from", .key = KEY_FROM, .arg = "SECONDS", .doc = "of one recording: by what it is more than it was then"},
   {.name = "to", .key = KEY_TO, .arg = "SECONDS", .doc = "and up to then (its end)"},
   {.name = "heap", .key = KEY_HEAP, .arg = "NAME", .doc = "of the heaps and object pools of that name alone (of all)"},
+  {.name = "lines",
+   .key = KEY_LINES,
+   .doc = "say of each call in which line of which file it is, where the programs were compiled with -g"},
   {.name = "number", .key = 'n', .arg = "NUMBER", .doc = "print so many places of each kind (20)"},
   {0}};
 
@@ -54,6 +57,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     return 0;
   case KEY_TO:
     to->parts[1].until_ns = command_seconds(state, "to", argument);
+    return 0;
+  case KEY_LINES:
+    to->parts[0].with_lines = to->parts[1].with_lines = true;
     return 0;
   case 'n':
     to->places = command_number(state, "number", argument, 0, UINT32_MAX);
@@ -160,7 +166,8 @@ int command_diff(int count, char **given)
            "live at the end, and in all, place by place. Or two profiles: of what was in use, and in all.\v"
            "The exit status is 1 if one of them is no recording and no profile, or is of another kind.",
   };
-  arguments_t arguments = {.places = PLACES_USUAL, .parts = {{NULL, true, UINT64_MAX}, {NULL, true, UINT64_MAX}}};
+  arguments_t arguments = {.places = PLACES_USUAL,
+                           .parts = {{.may_lack = true, .until_ns = UINT64_MAX}, {.may_lack = true, .until_ns = UINT64_MAX}}};
   diff_t diff;
   argp_parse(&argp, count, given, 0, NULL, &arguments);
   diff_read(&diff, arguments.paths, arguments.parts);

@@ -68,6 +68,7 @@ typedef struct show {
 typedef struct part {
   const char *heap;  /* heaps and object pools of that name; NULL: all */
   bool may_lack;     /* there need be none */
+  bool with_lines;   /* functions have the line of the call */
   uint64_t until_ns; /* of a recording what was done until then; UINT64_MAX: all */
 } part_t;
 

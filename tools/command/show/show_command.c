@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-enum { SITES_USUAL = 20, KEY_HEAP = 256, KEY_AT };
+enum { SITES_USUAL = 20, KEY_HEAP = 256, KEY_AT, KEY_LINES };
 
 typedef struct arguments {
   const char *path, *page;
@@ -24,6 +24,9 @@ static const struct argp_option options[] = {
    .doc = "write a page with a flame graph, and of a recording a timeline, and no text"},
   {.name = "heap", .key = KEY_HEAP, .arg = "NAME", .doc = "of the heaps and object pools of that name alone (of all)"},
   {.name = "at", .key = KEY_AT, .arg = "SECONDS", .doc = "of a recording what had been done by then (all)"},
+  {.name = "lines",
+   .key = KEY_LINES,
+   .doc = "say of each call in which line of which file it is, where the program was compiled with -g"},
   {.name = "number", .key = 'n', .arg = "NUMBER", .doc = "print so many places of each kind (20)"},
   {0}};
 
@@ -39,6 +42,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     return 0;
   case KEY_AT:
     to->part.until_ns = command_seconds(state, "at", argument);
+    return 0;
+  case KEY_LINES:
+    to->part.with_lines = true;
     return 0;
   case 'n':
     to->sites = command_number(state, "number", argument, 0, UINT32_MAX);
@@ -59,7 +65,7 @@ int command_show(int count, char **given)
            "addr2line finds them.\v"
            "The exit status is 1 if FILE is no recording and no profile.",
   };
-  arguments_t arguments = {.sites = SITES_USUAL, .part = {NULL, false, UINT64_MAX}};
+  arguments_t arguments = {.sites = SITES_USUAL, .part = {.until_ns = UINT64_MAX}};
   show_t show;
   argp_parse(&argp, count, given, 0, NULL, &arguments);
   show_read(&show, "show", arguments.path, &arguments.part);

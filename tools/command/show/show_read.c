@@ -135,6 +135,7 @@ static void read_profile(show_t *show, const char *command, const char *path, co
     command_fail(COMMAND_FAILED, "%s: no memory", command);
   take_modules(&show->callers, &profile);
   take_stacks(&show->callers, &profile);
+  show->callers.with_lines = part->with_lines;
   callers_name(&show->callers, profile.written_ns, command);
   sum_profile(show, &profile, command);
   show->is_profile = true;
@@ -172,6 +173,7 @@ static void read_recording(show_t *show, const char *command, const char *path, 
     trace_must_keep_heap(&show->trace, command, path, part->heap);
   if (part->until_ns != UINT64_MAX)
     trace_keep_until(&show->trace, command, part->until_ns);
+  show->callers.with_lines = part->with_lines;
   callers_name(&show->callers, show->trace.facts.head.started_ns, command);
   if (show->trace.heaps.count > 1)
     split_trace(show);
