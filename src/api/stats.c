@@ -186,14 +186,21 @@ static void print_line(const char *line, size_t length)
     warn_at_exit(path, STATS_ARE_LOST);
 }
 
-/* The number of the process comes first: children of a program print theirs to the same place. */
+#ifdef TIDEPOOL_IS_MALLOC
+#define LIBRARY_NAME "libtidepool-malloc"
+#else
+#define LIBRARY_NAME "libtidepool"
+#endif
+
+/* The number of the process comes first: children of a program print theirs to the same place, and so does another library in
+ * the same process, as that of a program that is run on the malloc library. */
 static size_t write_process(char *buffer, size_t size)
 {
-  char before[32];
+  char before[64];
   text_t pid = {before, sizeof before, 0};
   text_string(&pid, "\"pid\":");
   text_number(&pid, os_process());
-  text_char(&pid, ',');
+  text_string(&pid, ",\"library\":\"" LIBRARY_NAME "\",");
   text_finish(&pid);
   return write_everything(buffer, size, before);
 }

@@ -16,7 +16,7 @@ import time
 import pytest
 
 # pylint: disable-next=unused-import
-from sharing import NOT_SHARED, SECONDS, descriptors_of, figures, fixture_shares, fixture_tidepool, heap_of, wait_for
+from sharing import NOT_SHARED, SECONDS, Shares, descriptors_of, figures, fixture_shares, fixture_tidepool, heap_of, wait_for
 
 
 def test_a_report_of_a_process(tidepool, shares):
@@ -47,6 +47,26 @@ def test_a_preloaded_program(tidepool, request):
     assert "tidepool\n" in [comm.read_text() for comm in threads]
     running.communicate(b"\n")
     assert running.returncode == 0
+
+
+def test_a_program_with_two_libraries(tidepool, request, tmp_path):
+    library, program = (os.path.abspath(request.config.getoption(name)) for name in ("--library", "--shares"))
+    running = Shares([tidepool.program, "run", "--library", library, "--stats", tmp_path / "stats", program])
+    try:
+        running.do("heap sessions 100 64")
+        answer = figures(tidepool, running.pid)
+        assert sorted(answer["libraries"]) == ["libtidepool", "libtidepool-malloc"]
+        assert heap_of(answer, "sessions")["live_bytes"] == 6400 and heap_of(answer, "malloc")["held_bytes"] > 0
+        for text in (tidepool("report", running.pid).stdout, tidepool("top", "-n", 1, running.pid).stdout):
+            names = [line.split()[0] for line in text.splitlines() if line]
+            assert names.count("default") <= 1 and {"malloc", "sessions"} <= set(names)
+        row = next(line for line in tidepool("top", "-n", 1).stdout.splitlines() if f" {running.pid} " in line)
+        assert int(row.split()[-3]) == len(answer["heaps"])
+        assert running.end() == 0
+        left = json.loads(tidepool("report", "--json", tmp_path / "stats").stdout)
+        assert [sorted(line["libraries"]) for line in left] == [sorted(answer["libraries"])]
+    finally:
+        running.stop()
 
 
 def test_nothing_is_shared_unasked(tidepool, shares):

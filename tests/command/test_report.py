@@ -142,6 +142,28 @@ def test_the_last_of_a_number_counts(report):
     assert [found[f'tidepool_heap_held_bytes{{pid="{pid}",heap="a"}}'] for pid in (5, 6)] == ["3", "2"]
 
 
+def test_two_libraries_of_a_process_are_one(report):
+    pool = {"name": "m", "heap": "h", "object_size": 64, "capacity": 9, "live": 5, "arrays": 1, "held_bytes": 2048}
+    own = {**process(heap("default", held_bytes=1), heap("h", held_bytes=2), object_pools=[pool]), "library": "libtidepool"}
+    malloc = {**process(heap("default", held_bytes=4)), "library": "libtidepool-malloc"}
+    other = {**process(heap("default", held_bytes=8), pid=9), "library": "libtidepool"}
+    for lines in ([own, other, malloc], [malloc, other, own], [malloc, own, other]):
+        done = report(lines)
+        assert [line[1] for line in rows(done) if line and line[0] == "process"] == sorted(["7", "9"], key=lambda pid: (
+            [line["pid"] for line in lines].index(int(pid))))
+        found = metrics(report(lines, "--prometheus"))
+        held = {(pid, name): found.get(f'tidepool_heap_held_bytes{{pid="{pid}",heap="{name}"}}')
+                for pid in (7, 9) for name in ("default", "h", "malloc")}
+        assert held == {(7, "default"): "1", (7, "h"): "2", (7, "malloc"): "4",
+                        (9, "default"): "8", (9, "h"): None, (9, "malloc"): None}
+        assert found['tidepool_object_pool_live_objects{pid="7",object_pool="m",heap="h"}'] == "5"
+        said = json.loads(report(lines, "--json").stdout)
+        assert sorted(sorted(line.get("libraries", [])) for line in said) == [[], ["libtidepool", "libtidepool-malloc"]]
+    # A number that was given to another process later.
+    found = metrics(report([malloc, own, {**malloc, "heaps": [heap("default", held_bytes=16)]}], "--prometheus"))
+    assert found['tidepool_heap_held_bytes{pid="7",heap="default"}'] == "16" and 'heap="h"' not in str(found)
+
+
 def test_names_are_quoted(report):
     found = metrics(report([process(heap('a"b\\c\nd'), heap("x"))], "--prometheus"))
     assert 'tidepool_heap_held_bytes{pid="7",heap="a\\"b\\\\c\\nd"}' in found

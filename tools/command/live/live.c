@@ -90,6 +90,16 @@ static int open_next(DIR *folder)
   return -1;
 }
 
+/* Another library may have shared its figures since, by other memory. */
+static bool has_file(const live_t *live, int file)
+{
+  struct stat about;
+  bool is_known = fstat(file, &about) == 0;
+  while (is_known && live && live->inode != about.st_ino)
+    live = live->next;
+  return is_known && live;
+}
+
 static DIR *descriptors_of(pid_t pid)
 {
   char path[64];
@@ -151,8 +161,42 @@ bool live_open(live_t *live, pid_t pid, char why[256])
   return false;
 }
 
+static live_t *new_live(pid_t pid)
+{
+  live_t *live = calloc(1, sizeof *live);
+  if (!live)
+    command_fail(COMMAND_FAILED, "no memory");
+  *live = (live_t){.pid = pid, .file = -1};
+  return live;
+}
+
+static void find_more(live_t *live)
+{
+  DIR *folder = descriptors_of(live->pid);
+  live_t *last = live;
+  while (last->next)
+    last = last->next;
+  for (int file; folder && (file = open_next(folder)) >= 0;) {
+    if (has_file(live, file)) {
+      close(file);
+      continue;
+    }
+    live_t *more = new_live(live->pid);
+    if (map_page(more, file)) {
+      live_close(more);
+      free(more);
+    } else
+      last = last->next = more;
+  }
+  if (folder)
+    closedir(folder);
+}
+
 void live_close(live_t *live)
 {
+  if (live->next)
+    live_close(live->next);
+  free(live->next);
   if (live->page)
     munmap(live->page, EXPORT_FIRST_BYTES);
   if (live->file >= 0)
@@ -296,7 +340,7 @@ static bool ask_alone(live_t *live, int milliseconds, char why[256])
   }
 }
 
-bool live_ask(live_t *live, int milliseconds, char why[256])
+static bool ask_library(live_t *live, int milliseconds, char why[256])
 {
   if (!begin_asking(live, now_ms() + (uint64_t)milliseconds)) {
     snprintf(why, 256, "somebody else asks it, and does not come to an end");
@@ -306,6 +350,16 @@ bool live_ask(live_t *live, int milliseconds, char why[256])
   live->answered = __atomic_load_n(&live->page->answered, __ATOMIC_RELAXED);
   flock(live->file, LOCK_UN);
   return done;
+}
+
+/* The first one speaks for the process. */
+bool live_ask(live_t *live, int milliseconds, char why[256])
+{
+  char why_not[256];
+  find_more(live);
+  for (live_t *more = live->next; more; more = more->next)
+    ask_library(more, milliseconds, why_not);
+  return ask_library(live, milliseconds, why);
 }
 
 bool live_goes_on(const live_t *live)

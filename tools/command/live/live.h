@@ -19,13 +19,14 @@ typedef struct live {
   size_t length;
   uint32_t answered; /* so often, when it was asked last */
   double age;        /* seconds since the text was written; more than 0 if the process did not answer */
+  struct live *next; /* the same of another library in the process; it may have no text */
 } live_t;
 
 /* False: the process does not share its figures, or with nobody like us, and *why says so. */
 bool live_open(live_t *live, pid_t pid, char why[256]);
 
-/* Asks for the figures, and waits for the answer for at most so long. Without an answer, as of a process that is stopped, the
- * text is the last one that was written. False: there is none, and *why says so. */
+/* Asks each library in the process for its figures, and waits for the answer for at most so long. Without an answer, as of a
+ * process that is stopped, the text is the last one that was written. False: there is none, and *why says so. */
 bool live_ask(live_t *live, int milliseconds, char why[256]);
 
 /* It has answered since, or is about to: whoever waits for it will not do so in vain. */

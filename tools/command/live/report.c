@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "report.h"
 #include "command.h"
+#include "live.h"
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,21 +81,93 @@ static bool parse_heaps(report_t *report, char why[256])
   return done;
 }
 
-bool report_parse(report_t *report, const char *text, size_t length, char why[256])
+/* The text is the report's from here on. */
+static bool take_rows(report_t *report, json_t *text, char why[256])
 {
-  json_error_t error;
-  *report = (report_t){.text = json_loadb(text, length, 0, &error), .pid = UNKNOWN};
-  const json_t *pid = json_object_get(report->text, "pid");
+  *report = (report_t){.text = text, .pid = UNKNOWN, .library = json_string_value(json_object_get(text, "library"))};
+  const json_t *pid = json_object_get(text, "pid");
   if (json_is_integer(pid) && json_integer_value(pid) > 0)
     report->pid = json_integer_value(pid);
-  bool done = report->text && parse_heaps(report, why) &&
-              parse_rows(&report->objects, &report->objects_count, json_object_get(report->text, "object_pools"),
-                         objects_figures, OBJECTS_FIGURES, why);
-  if (!report->text)
-    snprintf(why, 256, "no JSON: %s", error.text);
+  bool done =
+    parse_heaps(report, why) && parse_rows(&report->objects, &report->objects_count, json_object_get(text, "object_pools"),
+                                           objects_figures, OBJECTS_FIGURES, why);
   if (!done)
     report_free(report);
   return done;
+}
+
+bool report_parse(report_t *report, const char *text, size_t length, char why[256])
+{
+  json_error_t error;
+  json_t *parsed = json_loadb(text, length, 0, &error);
+  if (!parsed)
+    snprintf(why, 256, "no JSON: %s", error.text);
+  return parsed && take_rows(report, parsed, why);
+}
+
+/* ---- several libraries in one process ---- */
+
+#define MALLOC_LIBRARY "libtidepool-malloc"
+
+bool report_is_rest_of(const report_t *rest, const report_t *report)
+{
+  return rest->pid != UNKNOWN && rest->pid == report->pid && rest->library && report->library &&
+         strcmp(rest->library, report->library) != 0;
+}
+
+/* Only of the malloc library it is the one heap. */
+static void name_malloc(const report_t *report)
+{
+  json_t *heaps = json_object_get(report->text, "heaps"), *heap;
+  size_t i;
+  if (!report->library || strcmp(report->library, MALLOC_LIBRARY) != 0)
+    return;
+  json_array_foreach(heaps, i, heap) if (json_is_string(json_object_get(heap, "name")) &&
+                                         !strcmp(json_string_value(json_object_get(heap, "name")), "default"))
+    json_object_set_new(heap, "name", json_string("malloc"));
+}
+
+static void extend(json_t *to, json_t *from, const char *key)
+{
+  if (json_object_get(from, key) && json_array_extend(json_object_get(to, key), json_object_get(from, key)) != 0)
+    json_object_set(to, key, json_object_get(from, key));
+}
+
+void report_join(report_t *report, report_t *rest)
+{
+  char why[256];
+  const size_t line = report->line;
+  const json_int_t pid = report->pid;
+  name_malloc(report);
+  name_malloc(rest);
+  extend(report->text, rest->text, "heaps");
+  extend(report->text, rest->text, "object_pools");
+  json_object_set_new(report->text, "libraries", json_pack("[ss]", report->library, rest->library));
+  json_object_del(report->text, "library");
+  report_free(rest);
+  json_t *text = json_incref(report->text);
+  report_free(report);
+  if (!take_rows(report, text, why))
+    command_fail(COMMAND_FAILED, "report: %s", why);
+  report->line = line;
+  report->pid = pid;
+}
+
+bool report_parse_live(report_t *report, const live_t *live, char why[256])
+{
+  char why_not[256];
+  if (!report_parse(report, live->text, live->length, why))
+    return false;
+  for (const live_t *more = live->next; more; more = more->next) {
+    report_t rest;
+    if (!more->text || !report_parse(&rest, more->text, more->length, why_not))
+      continue;
+    if (report_is_rest_of(&rest, report))
+      report_join(report, &rest);
+    else
+      report_free(&rest);
+  }
+  return true;
 }
 
 void report_free(report_t *report)

@@ -47,7 +47,8 @@ typedef struct row {
 typedef struct report {
   json_t *text;
   json_int_t pid;
-  size_t line; /* of its file; 0 if nobody sets it */
+  const char *library; /* NULL: it is not known, or there are several */
+  size_t line;         /* of its file; 0 if nobody sets it */
   row_t *heaps, *objects;
   size_t heap_count, objects_count;
 } report_t;
@@ -55,6 +56,15 @@ typedef struct report {
 /* False: the text is none, and *why says so. Who has a report gives it to report_free(). */
 bool report_parse(report_t *report, const char *text, size_t length, char why[256]);
 void report_free(report_t *report);
+
+/* The same of all libraries in a process, as one. */
+struct live;
+bool report_parse_live(report_t *report, const struct live *live, char why[256]);
+
+/* Two libraries in one process have said what is in each, one in each line. */
+bool report_is_rest_of(const report_t *rest, const report_t *report);
+/* Adds it, and ends it. The default heap of the malloc library is "malloc" then, beside that of libtidepool. */
+void report_join(report_t *report, report_t *rest);
 
 void report_print(const report_t *report, FILE *to);
 

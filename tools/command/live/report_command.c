@@ -77,6 +77,16 @@ static void say_bad(reports_t *reports, size_t line, const char *why)
   reports->bad++;
 }
 
+/* What another library in that process has said, or NULL. Others may have written a line between the two. */
+static report_t *first_of(const reports_t *reports, const report_t *rest)
+{
+  enum { BETWEEN_MOST = 64 };
+  for (size_t i = reports->count; i-- && reports->count - i <= BETWEEN_MOST;)
+    if (report_is_rest_of(rest, &reports->of[i]))
+      return &reports->of[i];
+  return NULL;
+}
+
 static void add(reports_t *reports, const char *text, size_t length, size_t line)
 {
   char why[256] = "";
@@ -86,11 +96,17 @@ static void add(reports_t *reports, const char *text, size_t length, size_t line
     if (!reports->of)
       command_fail(COMMAND_FAILED, "report: no memory");
   }
-  if (report_parse(&reports->of[reports->count], text, length, why)) {
-    reports->of[reports->count++].line = line;
+  report_t *report = &reports->of[reports->count];
+  if (!report_parse(report, text, length, why)) {
+    say_bad(reports, line, why);
     return;
   }
-  say_bad(reports, line, why);
+  report->line = line;
+  report_t *first = first_of(reports, report);
+  if (first)
+    report_join(first, report);
+  else
+    reports->count++;
 }
 
 /* Other files of tidepool are likely mistakes. */
@@ -142,9 +158,14 @@ static void ask_process(reports_t *reports, pid_t pid)
   if (live.age > 0)
     command_say("report: process %d does not answer; its figures are %.0f s old", (int)pid, live.age);
   reports->age = live.age;
-  add(reports, live.text, live.length, 0);
-  if (reports->count)
+  reports->of = calloc(1, sizeof *reports->of);
+  if (!reports->of)
+    command_fail(COMMAND_FAILED, "report: no memory");
+  if (report_parse_live(reports->of, &live, why)) {
     reports->of[0].pid = pid; /* by the number that was asked for: in a namespace of its own it has another */
+    reports->count = reports->room = 1;
+  } else
+    say_bad(reports, 0, why);
   live_close(&live);
 }
 

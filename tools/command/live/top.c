@@ -34,7 +34,7 @@ static double now_s(void)
 static bool ask(look_t *look, report_t *report)
 {
   int patience = look->age > 0 && !live_goes_on(&look->live) ? STOPPED_PATIENCE_MS : PATIENCE_MS;
-  return live_ask(&look->live, patience, look->why) && report_parse(report, look->live.text, look->live.length, look->why);
+  return live_ask(&look->live, patience, look->why) && report_parse_live(report, &look->live, look->why);
 }
 
 /* Without an answer the report that there is stays. */
