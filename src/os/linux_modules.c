@@ -20,7 +20,9 @@
 
 enum { SECTION_ENCODING = 0x1b, COUNT_ENCODING = 0x03, ENTRY_ENCODING = 0x3b }; /* pcrel, sdata4; udata4; datarel, sdata4 */
 
-static uint64_t mix_mark(uint64_t sum, uint64_t word) { return (sum ^ word) * 0x9e3779b97f4a7c15u; }
+enum { MARK_WORDS = 32 };
+#define MARK_FACTOR 0x9e3779b97f4a7c15u
+static uint64_t mix_mark(uint64_t sum, uint64_t word) { return (sum ^ word) * MARK_FACTOR; }
 
 static size_t index_length(const table_index_t *index) { return sizeof *index + index->count * sizeof *index->entries; }
 
@@ -35,16 +37,20 @@ static bool is_index(const module_t *module, const table_index_t *index)
 /* The beginning of the tables themselves. */
 static uint64_t mix_tables(const module_t *module, uint64_t sum)
 {
-  enum { WORDS = 32 };
   const table_index_t *i = module->index;
   uintptr_t at = (uintptr_t)&i->section + (uintptr_t)(intptr_t)i->section;
-  uint64_t words[WORDS];
+  uint64_t words[MARK_WORDS];
   if (i->section_encoding != SECTION_ENCODING || at < module->start || at > module->end || module->end - at < sizeof words)
     return sum;
   memcpy(words, (const void *)at, sizeof words);
-  for (size_t k = 0; k < WORDS; k++)
-    sum = mix_mark(sum, words[k]);
-  return sum;
+  uint64_t a = sum, b = 0, c = 0, d = 0; /* whose multiplications do not wait for each other */
+  for (const uint64_t *word = words; word < words + MARK_WORDS; word += 4) {
+    a = a * MARK_FACTOR + word[0];
+    b = b * MARK_FACTOR + word[1];
+    c = c * MARK_FACTOR + word[2];
+    d = d * MARK_FACTOR + word[3];
+  }
+  return mix_mark(mix_mark(mix_mark(a ^ a >> 32, b), c), d);
 }
 
 /* A library is built again and loaded in place of the old one: it may well have its index at the same address. But it hardly

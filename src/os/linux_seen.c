@@ -71,32 +71,33 @@ NOINLINE bool seen_look(seen_t *seen, uintptr_t address)
   return true;
 }
 
-/* Where the thread's own data lie, above its stack in the same mapping; and of the first thread, which the kernel has begun,
- * what that put there. A child of a fork may have another stack as its first thread's: it is too far from there then. */
+/* What the kernel put there is at the top. A child of a fork may have a thread's stack as its first one: that is too far from
+ * there. */
 static uintptr_t end_of_own(void)
 {
-  bool is_first = syscall(SYS_gettid) == getpid();
-  return round_up((is_first ? getauxval(AT_RANDOM) : (uintptr_t)&errno) + 1, os_page_size());
+  uintptr_t top = syscall(SYS_gettid) == getpid() ? getauxval(AT_RANDOM) : 0;
+  return round_up(top + 1, os_page_size());
 }
 
 /* Above a thread's stack pointer all of its stack is there. So beyond a page that is not there is another stack. */
-NOINLINE bool seen_more_of_own(os_last_stack_t *last, uintptr_t sp)
+NOINLINE bool seen_more_of_own(os_own_stack_t *own, uintptr_t sp)
 {
   enum { PAGES_MOST = 64 };
   size_t page = os_page_size();
   int saved = errno;
-  if (!last->own_end)
-    last->own_start = last->own_end = end_of_own();
-  if (sp >= last->own_start || sp < last->own_least || last->own_start - sp > PAGES_MOST * page)
+  if (!own->end)
+    own->start = own->end = end_of_own();
+  if (sp >= own->start || sp < own->least || own->start - sp > PAGES_MOST * page)
     return false;
-  while (last->own_start > sp && last->own_start != last->own_least) {
-    if (can_read(last->own_start - page))
-      last->own_start -= page;
-    else
-      last->own_least = last->own_start;
-  }
+  uintptr_t first = round_down(sp, page);
+  while (own->start > first + page && can_read(own->start - page))
+    own->start -= page;
+  if (own->start > first + page)
+    own->least = own->start;
+  else
+    own->start = first;
   errno = saved;
-  return last->own_start <= sp;
+  return own->start == first;
 }
 
 #endif

@@ -37,8 +37,7 @@ typedef struct walk {
   bool is_return; /* the call is before it, and may be the last of its function */
   bool by_rows, lacks_register;
   seen_t seen;
-  module_t module;       /* that the last place was in that had to be looked up */
-  os_last_stack_t *last; /* of this thread, or NULL */
+  module_t module, before; /* that the last place was in, and the one that was left for it: calls go to and fro */
 } walk_t;
 
 static inline bool read_stack(walk_t *w, uintptr_t address, uintptr_t *word) { return seen_read(&w->seen, address, word); }
@@ -57,18 +56,14 @@ typedef struct step {
 _Static_assert(sizeof(step_t) == sizeof(uint64_t), "a step is one word of the table");
 
 /* Threads write beside each other, and beside readers. The second word is the place, mixed, and the step: two words of
- * different writers do not fit together. The place is mixed with the mark of the module, or with what the caller knows of all,
- * so that a module in place of another does not find the other's steps. */
+ * different writers do not fit together. The place is mixed with the mark of the module, so that a module in place of another
+ * does not find the other's steps. */
 enum { KEPT_LOG2 = 13 };
 static struct {
   uint64_t step, place_and_step;
 } kept_steps[1 << KEPT_LOG2];
 
-static inline uint64_t mix_place(const walk_t *w, uintptr_t place)
-{
-  uint64_t mark = w->last ? w->last->modules * 0xd6e8feb86659fd93u : w->module.mark;
-  return (mark ^ place) * 0x9e3779b97f4a7c15u;
-}
+static inline uint64_t mix_place(const walk_t *w, uintptr_t place) { return (w->module.mark ^ place) * 0x9e3779b97f4a7c15u; }
 
 static inline step_t find_step(uint64_t mixed_place)
 {
@@ -276,10 +271,15 @@ static inline uintptr_t code_place(const walk_t *w) { return w->pc - w->is_retur
 static inline bool enter_module(walk_t *w)
 {
   uintptr_t place = code_place(w);
+  if (likely(place >= w->module.start && place < w->module.end))
+    return true;
+  module_t left = w->module;
+  w->module = w->before;
+  w->before = left;
   return (place >= w->module.start && place < w->module.end) || module_find(place, &w->module);
 }
 
-NOINLINE static bool step_by_row(walk_t *w)
+NOINLINE static bool step_by_row(walk_t *w, uint64_t mixed_place)
 {
   row_t row;
   step_t step;
@@ -287,25 +287,8 @@ NOINLINE static bool step_by_row(walk_t *w)
     return take_signal(w);
   if (w->by_rows || !make_step(&row, &step))
     return take_row(w, &row);
-  keep_step(mix_place(w, code_place(w)), step);
+  keep_step(mixed_place, step);
   return take_step(w, step);
-}
-
-/* False: no module has the place. The step may be none. */
-static inline bool step_at(walk_t *w, step_t *step)
-{
-  *step = (step_t){.kind = STEP_IS_NONE};
-  if (w->by_rows)
-    return enter_module(w);
-  if (w->last)
-    *step = find_step(mix_place(w, code_place(w)));
-  if (likely(step->kind))
-    return true;
-  if (!enter_module(w))
-    return false;
-  if (!w->last)
-    *step = find_step(mix_place(w, code_place(w)));
-  return true;
 }
 
 /* False: the frame is the last one. */
@@ -316,75 +299,47 @@ static inline bool add_frame(walk_t *w, const void *from, os_stack_t *stack)
   return stack->count < stack->most;
 }
 
+static inline bool step_out(walk_t *w)
+{
+  uint64_t mixed_place = mix_place(w, code_place(w));
+  step_t step = w->by_rows ? (step_t){.kind = STEP_IS_NONE} : find_step(mixed_place);
+  return likely(step.kind) ? take_step(w, step) : step_by_row(w, mixed_place);
+}
+
 static void walk(walk_t *w, const void *from, unsigned passed_most, os_stack_t *stack)
 {
-  step_t step;
-  while ((stack->count || passed_most--) && step_at(w, &step) && add_frame(w, from, stack) &&
-         (likely(step.kind) ? take_step(w, step) : step_by_row(w)))
+  while ((stack->count || passed_most--) && enter_module(w) && add_frame(w, from, stack) && step_out(w))
     continue;
 }
 
-/* Two stacks that follow each other have most of their frames in common: the same place of code with the same stack pointer.
- * Then the step is the same, and where the next frame is does not have to wait for a look into the table. */
-static void walk_after_last(walk_t *w, const void *from, unsigned passed_most, os_stack_t *stack)
-{
-  os_last_stack_t *last = w->last;
-  os_last_frame_t *was = last->frames[last->half], *is = last->frames[last->half ^= 1], *end = is + OS_LAST_STACK_MOST;
-  if (last->seen_modules != last->modules)
-    was->sp = UINTPTR_MAX;
-  last->seen_modules = last->modules;
-  while (stack->count || passed_most--) {
-    step_t step;
-    uintptr_t sp = w->registers.values[SP_COLUMN];
-    while (was->sp < sp)
-      was++;
-    if (likely(was->sp == sp && was->pc == w->pc && w->is_return))
-      memcpy(&step, &was->step, sizeof step);
-    else if (!step_at(w, &step))
-      break;
-    if (step.kind && w->is_return && is < end) {
-      *is = (os_last_frame_t){sp, w->pc, 0};
-      memcpy(&is++->step, &step, sizeof step);
-    }
-    if (!add_frame(w, from, stack) || !(likely(step.kind) ? take_step(w, step) : step_by_row(w)))
-      break;
-  }
-  is->sp = UINTPTR_MAX;
-}
-
 /* The registers are taken here, so this frame has to stay until the walk is over. */
-NOINLINE static bool take_all(os_last_stack_t *last, const void *from, unsigned passed_most, os_stack_t *stack, bool by_rows)
+NOINLINE static bool take_all(os_own_stack_t *own, const void *from, unsigned passed_most, os_stack_t *stack, bool by_rows)
 {
   walk_t w;
   capture(&w.registers, &w.pc);
   w.is_return = w.lacks_register = false;
   w.by_rows = by_rows;
-  w.last = last;
-  w.module.start = w.module.end = 0;
+  w.module.start = w.module.end = w.before.start = w.before.end = 0;
   uintptr_t sp = w.registers.values[SP_COLUMN];
   w.seen = seen_around(sp);
-  stack->count = 0;
-  if (!last || by_rows) {
-    walk(&w, from, passed_most, stack);
-  } else {
-    if (seen_is_own(last, sp))
-      w.seen.end = last->own_end;
-    if (registers_of_caller_at(&w.registers, last->frame, from)) {
-      w.pc = (uintptr_t)from;
-      w.is_return = true;
-    }
-    walk_after_last(&w, from, passed_most, stack);
+  if (own && seen_is_own(own, sp))
+    w.seen.end = own->end;
+  if (own && !by_rows && registers_of_caller_at(&w.registers, own->frame, from)) {
+    w.pc = (uintptr_t)from;
+    w.is_return = true;
   }
+  stack->count = 0;
+  walk(&w, from, passed_most, stack);
   return !w.lacks_register;
 }
 
-void walk_take(os_last_stack_t *last, const void *from, unsigned passed_most, os_stack_t *stack)
+void walk_take(os_own_stack_t *own, const void *from, unsigned passed_most, os_stack_t *stack)
 {
   if (!seen_is_ready())
     return;
   int saved = errno;
-  if (unlikely(!take_all(last, from, passed_most, stack, false)))
-    take_all(last, from, passed_most, stack, true);
+  if (unlikely(!take_all(own, from, passed_most, stack, false)))
+    take_all(own, from, passed_most, stack, true);
   errno = saved;
 }
 

@@ -266,23 +266,13 @@ typedef struct os_stack {
   size_t most, count; /* how many are wanted; the answer */
 } os_stack_t;
 
-/* For who takes many stacks of one thread: how each frame of the last one led to the next, and what of the stack that the
- * thread began on was seen to be there. It begins as zeros, for each thread. */
-enum { OS_LAST_STACK_MOST = 48 };
-typedef struct os_last_frame {
-  uintptr_t sp, pc;
-  uint64_t step;
-} os_last_frame_t;
-typedef struct os_last_stack {
-  const void *const *frame; /* set before: __builtin_frame_address(0) of what returns to `from`; or NULL */
-  uint32_t modules; /* set before: a number, not 0, that changes when a module was unloaded, which the walk looks for else */
-  uint32_t seen_modules;                   /* the one that the frames are of */
-  uintptr_t own_start, own_end, own_least; /* of the stack that the thread began on; no more can be known below the last */
-  uint32_t half;                           /* that the last stack's frames are in, and behind them one with the highest sp */
-  os_last_frame_t frames[2][OS_LAST_STACK_MOST + 1];
-} os_last_stack_t;
-void os_take_stack_after(os_last_stack_t *last, const void *from, os_stack_t *stack);
-static inline void os_take_stack(const void *from, os_stack_t *stack) { os_take_stack_after(NULL, from, stack); }
+/* For who takes many stacks of one thread: what is known of them beforehand. It begins as zeros, for each thread. */
+typedef struct os_own_stack {
+  const void *const *frame;    /* set before: __builtin_frame_address(0) of what returns to `from`; or NULL */
+  uintptr_t start, end, least; /* of the first thread's: what was there at the last look; below the last it cannot be */
+} os_own_stack_t;
+void os_take_stack_of(os_own_stack_t *own, const void *from, os_stack_t *stack);
+static inline void os_take_stack(const void *from, os_stack_t *stack) { os_take_stack_of(NULL, from, stack); }
 
 _Noreturn void os_abort(void);
 

@@ -14,10 +14,7 @@ __thread self_t self;
 void *take_memory(size_t bytes) { return calloc(1, bytes); }
 bool stream_has_room(size_t bytes) { return (void)bytes, false; }
 void os_load_stacks(void) {}
-void os_take_stack_after(os_last_stack_t *last, const void *from, os_stack_t *stack)
-{
-  (void)last, (void)from, stack->count = 0;
-}
+void os_take_stack_of(os_own_stack_t *own, const void *from, os_stack_t *stack) { (void)own, (void)from, stack->count = 0; }
 
 /* With each unloaded module all that are left enter it anew, as the stacks do. */
 int main(void)

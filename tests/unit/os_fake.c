@@ -363,9 +363,9 @@ void os_tool_meet_order(const void *address) { (void)address; }
 /* Stacks are of one address, and places have no names. */
 void os_load_stacks(void) {}
 
-void os_take_stack_after(os_last_stack_t *last, const void *from, os_stack_t *stack)
+void os_take_stack_of(os_own_stack_t *own, const void *from, os_stack_t *stack)
 {
-  (void)last;
+  (void)own;
   stack->count = from && stack->most;
   if (stack->count)
     stack->frames[0] = from;

@@ -9,17 +9,15 @@
 /* The compiler must not see through the calls, nor make jumps of them. */
 #define OPAQUE __attribute__((noinline))
 
-/* By what the thread's last stack led to, whatever that was, from this function on and from the one that returns to `from`. */
-static inline void must_be_same_after_last(const os_stack_t *expected, uint32_t modules, const void *from,
-                                           const void *const *frame)
+/* By what is known of the thread's stacks, from this function on and from the one that returns to `from`. */
+static inline void must_be_same_of_own(const os_stack_t *expected, const void *from, const void *const *frame)
 {
-  static _Thread_local os_last_stack_t last[2];
-  os_stack_t after = {.most = expected->most};
+  static _Thread_local os_own_stack_t own[2];
+  os_stack_t again = {.most = expected->most};
   for (int i = 0; i < 2; i++) {
-    last[i].modules = modules;
-    last[i].frame = i ? frame : NULL;
-    os_take_stack_after(&last[i], from, &after);
-    must(after.count == expected->count && !memcmp(after.frames, expected->frames, after.count * sizeof *after.frames));
+    own[i].frame = i ? frame : NULL;
+    os_take_stack_of(&own[i], from, &again);
+    must(again.count == expected->count && !memcmp(again.frames, expected->frames, again.count * sizeof *again.frames));
   }
 }
 

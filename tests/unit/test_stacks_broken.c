@@ -15,13 +15,12 @@
 static volatile int after_call;
 static os_stack_t stack;
 static char *modules[2]; /* where they are */
-static uint32_t unloaded;
 
 OPAQUE static void take(void)
 {
   stack.most = OS_STACK_MOST;
   os_take_stack(__builtin_return_address(0), &stack);
-  must_be_same_after_last(&stack, 1 + unloaded, __builtin_return_address(0), __builtin_frame_address(0));
+  must_be_same_of_own(&stack, __builtin_return_address(0), __builtin_frame_address(0));
   after_call++;
 }
 
@@ -102,6 +101,16 @@ static void made_up_returns(void **state)
   unmap_room();
 }
 
+static uintptr_t of_large_frame;
+OPAQUE static void note_return(void) { of_large_frame = (uintptr_t)__builtin_return_address(0); }
+OPAQUE static void large_frame(void)
+{
+  volatile char large[ROOM_SIZE / 2];
+  large[0] = 1;
+  note_return();
+  after_call += large[0];
+}
+
 /* Of a thread whose own stack is near, beyond a page that is not there, or right above. The coroutine's goes and comes back
  * shorter; the thread's goes deeper. */
 OPAQUE static void take_deeper(unsigned pages)
@@ -125,6 +134,14 @@ static void *take_beside_own(void *unused)
     room = pages % 2 ? whole : whole + ROOM_SIZE / 2;
     assert_int_equal(mprotect(whole, ROOM_SIZE / 2, pages % 2 ? PROT_READ | PROT_WRITE : PROT_NONE), 0);
   }
+  /* Another one's stack was between the coroutine's and the thread's, and goes. */
+  room = whole - ROOM_SIZE / 2;
+  for (int is_there = 1; is_there >= 0; is_there--) {
+    assert_int_equal(mprotect(whole, ROOM_SIZE / 2, PROT_READ | PROT_WRITE), 0);
+    assert_int_equal(mprotect(whole + ROOM_SIZE / 2, ROOM_SIZE / 2, is_there ? PROT_READ | PROT_WRITE : PROT_NONE), 0);
+    take_in_coroutine((uintptr_t)whole, of_large_frame);
+    assert_int_equal(stack.count, 2);
+  }
   room = whole;
   return unused;
 }
@@ -132,7 +149,8 @@ static void *take_beside_own(void *unused)
 static void stack_beside_the_thread_s(void **state)
 {
   (void)state;
-  enum { OWN_SIZE = 512 << 10 };
+  enum { OWN_SIZE = 192 << 10 };
+  large_frame();
   for (size_t between = 0; between <= os_page_size(); between += os_page_size()) {
     pthread_t thread;
     pthread_attr_t attributes;
@@ -147,16 +165,6 @@ static void stack_beside_the_thread_s(void **state)
     assert_int_equal(pthread_attr_destroy(&attributes), 0);
     assert_int_equal(munmap(mapped, ROOM_SIZE + between + OWN_SIZE), 0);
   }
-}
-
-static uintptr_t of_large_frame;
-OPAQUE static void note_return(void) { of_large_frame = (uintptr_t)__builtin_return_address(0); }
-OPAQUE static void large_frame(void)
-{
-  volatile char large[ROOM_SIZE / 2];
-  large[0] = 1;
-  note_return();
-  after_call += large[0];
 }
 
 /* The frame of what seems to have called would end where nothing is mapped. */
@@ -251,7 +259,6 @@ static size_t count_by_module(const char *path, uintptr_t *address)
   call(take_for, &taken);
   *address = (uintptr_t)taken.frames[1];
   assert_int_equal(dlclose(library), 0);
-  unloaded++;
   return taken.count;
 }
 

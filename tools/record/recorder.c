@@ -84,8 +84,8 @@ stream_t *stream_take(bool keeps)
   int kept = errno;
   stream_t *of = take_free();
   of = of ? of : make();
-  if (of) /* another thread's, or this one's on another stack */
-    of->last_stack.own_start = of->last_stack.own_end = of->last_stack.own_least = 0;
+  if (of)
+    of->own_stack = (os_own_stack_t){.frame = NULL};
   if (of && keeps && !self.is_watched) {
     self.is_watched = true;
     pthread_setspecific(key, &self); /* any value but NULL */

@@ -28,7 +28,7 @@ typedef struct stream {
   uint64_t last_ns, last_place;
   uint32_t number, thread, heap; /* the last two: of what is written from here on in its chunk */
   bool is_fine;                  /* its addresses are whole ones from here on in its chunk */
-  os_last_stack_t last_stack;    /* of the thread that has it, or had it before */
+  os_own_stack_t own_stack;      /* of the thread that has it */
   struct stream *next;
 } stream_t;
 

@@ -55,7 +55,6 @@ static size_t place_of(uint64_t sum, bool *is_new)
  * loader's lock, when there is one more. */
 
 static uint32_t generation; /* how often modules were unloaded */
-static uint32_t changes;    /* the same, and how often a module was seen first: the C library unloads its own unsaid */
 
 static int note_unloaded(struct dl_phdr_info *info, size_t size, void *unloaded)
 {
@@ -71,11 +70,7 @@ uint64_t sites_unloaded(void)
   return unloaded;
 }
 
-void sites_forget_modules(void)
-{
-  __atomic_add_fetch(&generation, 1, __ATOMIC_RELAXED);
-  __atomic_add_fetch(&changes, 1, __ATOMIC_RELAXED);
-}
+void sites_forget_modules(void) { __atomic_add_fetch(&generation, 1, __ATOMIC_RELAXED); }
 
 typedef struct module {
   uint64_t start, bytes, added;
@@ -138,7 +133,6 @@ static void see_module(const module_t *module)
   if (!is_new)
     return;
   __atomic_store_n(&numbers[place], UINT32_MAX, __ATOMIC_RELEASE);
-  __atomic_add_fetch(&changes, 1, __ATOMIC_RELAXED);
   write_module(module);
 }
 
@@ -218,16 +212,14 @@ static uint32_t wait_for_number(size_t place)
 /* One function is known without a look at the stack. */
 static void take_stack(const void *caller, os_stack_t *stack)
 {
-  os_last_stack_t *last = &self.stream->last_stack;
   stack->most = frames_most;
   stack->count = 0;
   if (frames_most <= 1) {
     stack->frames[stack->count++] = caller;
     return;
   }
-  last->modules = 1 + __atomic_load_n(&changes, __ATOMIC_RELAXED);
-  last->frame = self.frame;
-  os_take_stack_after(last, caller, stack);
+  self.stream->own_stack.frame = self.frame;
+  os_take_stack_of(&self.stream->own_stack, caller, stack);
 }
 
 uint32_t site_of_caller(const void *caller)
