@@ -379,13 +379,16 @@ def test_a_cut_recording(tidepool, recording, tmp_path):
 PROGRAMS = {
     "python3": ["-c", "kept = [bytes(i % 3000) for i in range(30000)][::7]; print(len(kept))"],
     "lua5.4": ["-e", "local t = {} for i = 1, 100000 do t[i] = tostring(i) .. 'x' end print(#t)"],
-    "redis-server": ["--save", "", "--port", "0", "--version"],
+    "redis-server": ["--version"],
 }
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs(tidepool, record, tmp_path, name):
     program = sys.executable if name == "python3" else shutil.which(name)
+    if name == "redis-server" and (same := shutil.which("redis-check-rdb")):   # which is it, by another name
+        program = tmp_path / name
+        program.symlink_to(same)
     if not program:
         pytest.skip(f"{name} is not here")
     recording, page = record(program, *PROGRAMS[name]), tmp_path / "map.html"
