@@ -62,6 +62,9 @@ def test_what_is_reckoned(tidepool, profile):
         assert abs(blocks - sum(count for count, _ in lines)) <= len(lines) / 2
         assert sum(count for count, _ in places) == blocks
     assert places[0][1][:3] == ["take_large", "have_a_peak", "main"] and 30000 < blocks < 50000
+    said = json.loads(tidepool("show", "--json", file).stdout)
+    assert said["allocated_blocks"] == blocks and said["sample_bytes"] == 2048
+    assert said["allocated_samples"] == sum(place["allocated_samples"] for place in said["places"]) > 0
 
 
 @needs_names

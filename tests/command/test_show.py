@@ -70,6 +70,43 @@ def test_lines(tidepool, record):
     assert " at shown.c" not in tidepool("show", both).stdout
 
 
+def stacks_of(places):
+    assert len({tuple(place["stack"]) for place in places}) == len(places)
+    return {" < ".join(place["stack"]): place for place in places}
+
+
+@needs_names
+def test_json(tidepool, recording):
+    said = json.loads(tidepool("show", "--json", recording).stdout)
+    text, page = tidepool("show", "-n", 100000, recording).stdout, page_of(tidepool, recording).read_text(encoding="utf-8")
+    assert said["of"].endswith("a</script><b>&'\"") and said["calls"] == int(re.search(r"^(\d+) calls", text, re.M)[1])
+    assert 0 < said["peak_seconds"] < said["seconds"] and not said["heaps"]
+    places = stacks_of(said["places"])
+    for title, kind in (("live at the peak, ", "peak"), ("live at the end: ", "end"), ("allocated: ", "allocated")):
+        blocks, printed = part(text, title)
+        assert blocks == said[f"{kind}_blocks"] == sum(place[f"{kind}_blocks"] for place in places.values())
+        assert said[f"{kind}_bytes"] == sum(place[f"{kind}_bytes"] for place in places.values())
+        assert sum(count for count, _ in printed) == blocks
+        assert all(places[" < ".join(stack)][f"{kind}_blocks"] == count for count, stack in printed if stack != ["?"])
+    assert places["leak_some < main"]["end_bytes"] == 100000 and '"leak_some"' in page
+    assert json.loads(tidepool("show", "--json", "--at", 0, recording).stdout)["places"] == []
+
+
+@needs_names
+def test_json_of_a_diff(tidepool, record):
+    less, more = record("less", "less"), record("more", "more")
+    said = json.loads(tidepool("diff", "--json", less, more).stdout)
+    for name, file in (("before", less), ("after", more)):
+        alone = json.loads(tidepool("show", "--json", file).stdout)
+        assert said[name] == {"of": str(file), **{key: alone[key] for key in said[name] if key != "of"}}
+        places, own = stacks_of(said["places"]), stacks_of(alone["places"])
+        assert set(own) <= set(places)
+        for stack, place in places.items():
+            assert {"stack": place["stack"], **place[name]} == own.get(stack, {"stack": place["stack"], **dict.fromkeys(
+                place[name], 0)})
+    assert stacks_of(said["places"])["leak_some < main"]["after"]["end_blocks"] == 200
+
+
 def test_so_many_places(tidepool, recording):
     text = tidepool("show", "-n", 1, recording).stdout
     assert [len(part(text, title)[1]) for title in ("live at the end: ", "live at the peak", "allocated: ")] == [1, 1, 1]

@@ -102,7 +102,7 @@ _tidepool_show() {
   [ "$current" != = ] || current=''
   case $before/$current in
     -n/* | --number/* | --heap/* | --at/*) ;;
-    */-*) mapfile -t COMPREPLY < <(compgen -W "--at --heap --lines --number --output --help" -- "$current") ;;
+    */-*) mapfile -t COMPREPLY < <(compgen -W "--at --heap --json --lines --number --output --help" -- "$current") ;;
     *) _tidepool_files "$current" ;;
   esac
 }
@@ -113,7 +113,7 @@ _tidepool_diff() {
   [ "$current" != = ] || current=''
   case $before/$current in
     -n/* | --number/* | --heap/* | --from/* | --to/*) ;;
-    */-*) mapfile -t COMPREPLY < <(compgen -W "--from --heap --lines --number --output --to --help" -- "$current") ;;
+    */-*) mapfile -t COMPREPLY < <(compgen -W "--from --heap --json --lines --number --output --to --help" -- "$current") ;;
     *) _tidepool_files "$current" ;;
   esac
 }

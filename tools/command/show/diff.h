@@ -29,6 +29,8 @@ void diff_free(diff_t *diff);
 const call_stack_t *diff_stack(const stack_place_t *place); /* NULL: it is not known */
 int64_t diff_change(const stack_place_t *place, sum_t sum); /* in bytes */
 
+void diff_write_json(const diff_t *diff, FILE *to);
+
 /* `most` places are in its table. */
 void diff_write_page(const diff_t *diff, FILE *to, size_t most);
 

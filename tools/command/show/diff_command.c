@@ -9,16 +9,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PLACES_USUAL = 20, KEY_HEAP = 256, KEY_FROM, KEY_TO, KEY_LINES };
+enum { PLACES_USUAL = 20, KEY_HEAP = 256, KEY_FROM, KEY_TO, KEY_LINES, KEY_JSON };
 
 typedef struct arguments {
   const char *paths[2], *page;
+  bool json;
   part_t parts[2];
   size_t places;
 } arguments_t;
 
 static const struct argp_option options[] = {
   {.name = "output", .key = 'o', .arg = "FILE.html", .doc = "write a page with a flame graph of two colors, and no text"},
+  {.name = "json", .key = KEY_JSON, .doc = "print the figures of all places for scripts"},
   {.name = "from", .key = KEY_FROM, .arg = "SECONDS", .doc = "of one recording: by what it is more than it was then"},
   {.name = "to", .key = KEY_TO, .arg = "SECONDS", .doc = "and up to then (its end)"},
   {.name = "heap", .key = KEY_HEAP, .arg = "NAME", .doc = "of the heaps and object pools of that name alone (of all)"},
@@ -57,6 +59,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     return 0;
   case KEY_TO:
     to->parts[1].until_ns = command_seconds(state, "to", argument);
+    return 0;
+  case KEY_JSON:
+    to->json = true;
     return 0;
   case KEY_LINES:
     to->parts[0].with_lines = to->parts[1].with_lines = true;
@@ -173,6 +178,8 @@ int command_diff(int count, char **given)
   diff_read(&diff, arguments.paths, arguments.parts);
   if (arguments.page)
     write_page(&diff, &arguments);
+  else if (arguments.json)
+    diff_write_json(&diff, stdout);
   else
     print_diff(&diff, arguments.places);
   if (fflush(stdout) != 0 || ferror(stdout))

@@ -4,15 +4,16 @@
  * use and what had been allocated, by a profile. */
 #include "command.h"
 #include "page.h"
-#include "show.h"
+#include "show_json.h"
 #include <argp.h>
 #include <errno.h>
 #include <string.h>
 
-enum { SITES_USUAL = 20, KEY_HEAP = 256, KEY_AT, KEY_LINES };
+enum { SITES_USUAL = 20, KEY_HEAP = 256, KEY_AT, KEY_LINES, KEY_JSON };
 
 typedef struct arguments {
   const char *path, *page;
+  bool json;
   part_t part;
   size_t sites;
 } arguments_t;
@@ -22,6 +23,7 @@ static const struct argp_option options[] = {
    .key = 'o',
    .arg = "FILE.html",
    .doc = "write a page with a flame graph, and of a recording a timeline, and no text"},
+  {.name = "json", .key = KEY_JSON, .doc = "print the figures of all places for scripts"},
   {.name = "heap", .key = KEY_HEAP, .arg = "NAME", .doc = "of the heaps and object pools of that name alone (of all)"},
   {.name = "at", .key = KEY_AT, .arg = "SECONDS", .doc = "of a recording what had been done by then (all)"},
   {.name = "lines",
@@ -42,6 +44,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     return 0;
   case KEY_AT:
     to->part.until_ns = command_seconds(state, "at", argument);
+    return 0;
+  case KEY_JSON:
+    to->json = true;
     return 0;
   case KEY_LINES:
     to->part.with_lines = true;
@@ -73,7 +78,9 @@ int command_show(int count, char **given)
     FILE *page = page_create("show", arguments.page);
     show_write_page(&show, page);
     page_close(page, "show", arguments.page);
-  } else
+  } else if (arguments.json)
+    show_write_json(&show, stdout);
+  else
     show_print(&show, stdout, arguments.sites);
   if (fflush(stdout) != 0 || ferror(stdout))
     command_fail(COMMAND_FAILED, "show: %s", strerror(errno));
