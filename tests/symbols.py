@@ -4,7 +4,8 @@
 usage: symbols.py LIBRARY FILE [HEADER...]
 
 LIBRARY is tidepool, whose headers follow, or malloc, and tells of a shared library. With -archive behind it FILE is a static
-library, and with -package the list that Debian's package has of a shared one."""
+library, and with -package the list that Debian's package has of a shared one. It may be record-package, whose library
+follows."""
 
 import os
 import pathlib
@@ -109,7 +110,8 @@ def wrong_in_shared(kind, library, expected):
 def main():
     kind, library, *headers = sys.argv[1:]
     name, _, form = kind.partition("-")
-    expected = declared(headers) if name == "tidepool" else set(FAMILY + ALIASES)
+    expected = {"tidepool": declared, "malloc": lambda _: set(FAMILY + ALIASES),
+                "record": lambda files: dynamic_symbols(files[0], "--defined-only")}[name](headers)
     if not expected:
         sys.exit("no declaration found in the headers")
     # In static programs C++ has its operators from its runtime.

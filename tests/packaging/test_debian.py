@@ -61,10 +61,11 @@ class Debian(sandbox.Folder):
 
     def test_packages_and_their_files(self):
         names = {re.sub("_.*", "", path.name) for path in packages().glob("*.deb")}
-        self.assertLessEqual({"libtidepool0", "libtidepool-malloc0", "libtidepool-dev", "tidepool-tools", "tidepool-doc"},
-                             names)
+        self.assertLessEqual({"libtidepool0", "libtidepool-malloc0", "libtidepool-record0", "libtidepool-dev", "tidepool-tools",
+                              "tidepool-doc"}, names)
         for name, pattern in {"libtidepool0": rf"/libtidepool\.so\.{re.escape(VERSION)}$",
                               "libtidepool-malloc0": r"/man1/tidepool-malloc\.1",
+                              "libtidepool-record0": rf"/libtidepool-record\.so\.{re.escape(VERSION)}$",
                               "tidepool-tools": r"/man1/tidepool\.1",
                               "libtidepool-dev": r"/man3/pool_alloc\.3", "tidepool-doc": r"/html/tidepool\.3\.html$"}.items():
             package = next(packages().glob(f"{name}_*.deb"))
