@@ -261,8 +261,6 @@ __attribute__((destructor)) static void finish(void)
     profile_write_file();
   if (HAS_SYSTEM && settings.stats_at_exit)
     print_figures();
-  if (HAS_SYSTEM)
-    os_end_thread_exits(); /* an archive in a plug-in is unloaded with that, and threads that used it end later */
 }
 
 /* Threads can be made from here on: where the manager came up before its library was begun, this is what starts that of

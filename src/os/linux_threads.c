@@ -81,15 +81,6 @@ bool os_thread_on_exit(void *argument)
   return done;
 }
 
-/* Another library may have the number of the key from then on. */
-void os_end_thread_exits(void)
-{
-  if (!exit_key_exists)
-    return;
-  exit_key_exists = false;
-  pthread_key_delete(exit_key);
-}
-
 #ifdef __GLIBC__
 /* From version 2.35 on glibc blocks all signals before it frees what it has for threads that have ended. */
 static bool signals_are_blocked_at_the_end(void)

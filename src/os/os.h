@@ -156,9 +156,6 @@ bool os_on_thread_exit(void (*at_exit)(void *));
 /* Arranges that at_exit(argument) is called when the calling thread ends. It may allocate. False: it could not be arranged. */
 bool os_thread_on_exit(void *argument);
 
-/* No thread's end is told from here on: the code of at_exit may be unloaded. */
-void os_end_thread_exits(void);
-
 /* True: the calling thread may be past its destructors, in what the C library does at its very end, or that cannot be known. */
 bool os_thread_may_be_over(void);
 
