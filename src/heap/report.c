@@ -218,10 +218,19 @@ static void say_site(text_t *text, const places_t *places, site_t site)
   }
 }
 
-static void say_rest(text_t *text, const tallies_t *tallies, size_t said_blocks, size_t said_sites)
+/* How many there are in all is said before. */
+static void say_bytes(text_t *text, size_t bytes)
+{
+  text_string(text, " (");
+  text_grouped(text, bytes);
+  text_string(text, bytes == 1 ? " byte)" : " bytes)");
+}
+
+static void say_rest(text_t *text, const tallies_t *tallies, size_t said_blocks, size_t said_bytes, size_t said_sites)
 {
   size_t sites = tallies->count - said_sites;
   text_grouped(text, tallies->blocks - said_blocks);
+  say_bytes(text, tallies->bytes - said_bytes);
   text_string(text, " from ");
   text_grouped(text, sites);
   text_string(text, sites == 1 ? " other place" : " other places");
@@ -233,18 +242,10 @@ void places_want(places_t *places, const tallies_t *tallies)
   want_sites(places, sorted, order(tallies, sorted, SITES_ON_A_LINE));
 }
 
-/* How many there are in all is said before. */
-static void say_bytes(text_t *text, size_t bytes)
-{
-  text_string(text, " (");
-  text_grouped(text, bytes);
-  text_string(text, bytes == 1 ? " byte)" : " bytes)");
-}
-
 void say_tallies(text_t *text, const tallies_t *tallies, const places_t *places)
 {
   tally_t sorted[SITES_ON_A_LINE];
-  size_t count = order(tallies, sorted, SITES_ON_A_LINE), said = 0;
+  size_t count = order(tallies, sorted, SITES_ON_A_LINE), said = 0, bytes = 0;
   for (size_t i = 0; i < count; i++) {
     text_string(text, i ? ", " : "");
     text_grouped(text, sorted[i].blocks);
@@ -253,10 +254,11 @@ void say_tallies(text_t *text, const tallies_t *tallies, const places_t *places)
     text_string(text, " from ");
     say_site(text, places, sorted[i].site);
     said += sorted[i].blocks;
+    bytes += sorted[i].bytes;
   }
   if (said < tallies->blocks) {
     text_string(text, count ? ", " : "");
-    say_rest(text, tallies, said, count);
+    say_rest(text, tallies, said, bytes, count);
   }
 }
 

@@ -11,6 +11,7 @@
 #include "base/bits.h"
 #include "os/linux_lines.h"
 #include "os/os.h"
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
@@ -247,6 +248,44 @@ unsigned os_threads(void)
     close_file(lines.file);
   errno = saved;
   return threads - (ended && threads);
+}
+
+/* A program may have such a name, and then its first thread has it. */
+static bool was_started(const char *number)
+{
+  char path[64] = "/proc/self/task/", name[sizeof OS_THREAD_NAME + 1] = "";
+  if (*number < '0' || *number > '9' || strtol(number, NULL, 10) == getpid())
+    return false;
+  strncat(path, number, sizeof path - sizeof "/comm" - strlen(path));
+  strcat(path, "/comm");
+  int file = open_file(path);
+  ssize_t length = file >= 0 ? read_file(file, name, sizeof name) : 0;
+  if (file >= 0)
+    close_file(file);
+  return length == sizeof name - 1 && !memcmp(name, OS_THREAD_NAME "\n", sizeof name - 1);
+}
+
+/* The folder is read as the kernel has it: opendir() would allocate. */
+unsigned os_started_threads(void)
+{
+  struct {
+    uint64_t unused[2];
+    uint16_t length;
+    uint8_t type;
+    char name[];
+  } * entry;
+  _Alignas(uint64_t) char buffer[1024];
+  int saved = errno, folder = open_file("/proc/self/task");
+  unsigned count = 0;
+  for (long size; folder >= 0 && (size = syscall(SYS_getdents64, folder, buffer, sizeof buffer)) > 0;)
+    for (long at = 0; at < size; at += entry->length) {
+      entry = (void *)(buffer + at);
+      count += was_started(entry->name);
+    }
+  if (folder >= 0)
+    close_file(folder);
+  errno = saved;
+  return count;
 }
 
 size_t os_mappings_now(void)

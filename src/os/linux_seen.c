@@ -10,7 +10,6 @@
 #include "os/linux_tables.h"
 #include "os/tool.h"
 #include <errno.h>
-#include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -69,35 +68,6 @@ NOINLINE bool seen_look(seen_t *seen, uintptr_t address)
     seen->start = start;
   seen->end = start + page;
   return true;
-}
-
-/* What the kernel put there is at the top. A child of a fork may have a thread's stack as its first one: that is too far from
- * there. */
-static uintptr_t end_of_own(void)
-{
-  uintptr_t top = syscall(SYS_gettid) == getpid() ? getauxval(AT_RANDOM) : 0;
-  return round_up(top + 1, os_page_size());
-}
-
-/* Above a thread's stack pointer all of its stack is there. So beyond a page that is not there is another stack. */
-NOINLINE bool seen_more_of_own(os_own_stack_t *own, uintptr_t sp)
-{
-  enum { PAGES_MOST = 64 };
-  size_t page = os_page_size();
-  int saved = errno;
-  if (!own->end)
-    own->start = own->end = end_of_own();
-  if (sp >= own->start || sp < own->least || own->start - sp > PAGES_MOST * page)
-    return false;
-  uintptr_t first = round_down(sp, page);
-  while (own->start > first + page && can_read(own->start - page))
-    own->start -= page;
-  if (own->start > first + page)
-    own->least = own->start;
-  else
-    own->start = first;
-  errno = saved;
-  return own->start == first;
 }
 
 #endif

@@ -26,19 +26,6 @@ static inline seen_t seen_around(uintptr_t sp)
 /* False: the page of the address cannot be read, or the system does not say. */
 bool seen_look(seen_t *seen, uintptr_t address);
 
-/* The same for all pages from the stack pointer up to the end of the first thread's stack. Those above the stack pointer of the
- * last walk need no look: below that stack the kernel maps nothing within a megabyte, and a program that unmaps a part of it,
- * and has another stack there, is none that this is for. Threads' stacks are not known like that: others may be right below
- * them. False: it is another stack, or is not known to be that one. */
-bool seen_more_of_own(os_own_stack_t *own, uintptr_t sp);
-static inline bool seen_is_own(os_own_stack_t *own, uintptr_t sp)
-{
-  if (unlikely(sp < own->start || sp >= own->end))
-    return seen_more_of_own(own, sp);
-  own->start = round_down(sp, os_page_size());
-  return true;
-}
-
 /* By an instruction that no sanitizer looks at: it is a word of another function's frame. */
 static inline uintptr_t seen_word(uintptr_t address)
 {

@@ -26,17 +26,17 @@ enum { PASSED_MOST = 64 }; /* frames between the one that is asked about and thi
 
 void os_load_stacks(void) { seen_begin(); }
 
-static void take_frames(os_own_stack_t *own, const void *from, os_stack_t *stack)
+static void take_frames(const void *const *frame, const void *from, os_stack_t *stack)
 {
   if (stack->most >= 2)
-    walk_take(own, from, PASSED_MOST, stack);
+    walk_take(frame, from, PASSED_MOST, stack);
 }
 
 #elif defined __ARM_EABI_UNWINDER__
 
 /* There it has other names, and tables only where a compiler was asked for them. */
 void os_load_stacks(void) {}
-static void take_frames(os_own_stack_t *own, const void *from, os_stack_t *stack) { (void)own, (void)from, (void)stack; }
+static void take_frames(const void *const *frame, const void *from, os_stack_t *stack) { (void)frame, (void)from, (void)stack; }
 
 #else
 
@@ -122,10 +122,10 @@ static _Unwind_Reason_Code take_frame(struct _Unwind_Context *context, void *arg
 /* Should the unwinder allocate, that block's stack is not taken: it has a lock then, which the walk would wait for. */
 static bool is_of_unwinder(const void *from) { return (uintptr_t)from - unwinder_start < unwinder_end - unwinder_start; }
 
-static void take_frames(os_own_stack_t *own, const void *from, os_stack_t *stack)
+static void take_frames(const void *const *frame, const void *from, os_stack_t *stack)
 {
   static THREAD_LOCAL bool taking;
-  (void)own;
+  (void)frame;
   unwind_t *by = __atomic_load_n(&unwind, __ATOMIC_ACQUIRE);
   if (!by || taking || stack->most < 2 || is_of_unwinder(from))
     return;
@@ -140,10 +140,10 @@ static void take_frames(os_own_stack_t *own, const void *from, os_stack_t *stack
 
 /* Where the unwinder does not come by `from` (code without tables, or a frame that was left by a tail call) the address alone
  * is known. */
-void os_take_stack_of(os_own_stack_t *own, const void *from, os_stack_t *stack)
+void os_take_stack_at(const void *const *frame, const void *from, os_stack_t *stack)
 {
   stack->count = 0;
-  take_frames(own, from, stack);
+  take_frames(frame, from, stack);
   if (!stack->count && from && stack->most)
     stack->frames[stack->count++] = from;
 }

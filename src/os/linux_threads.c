@@ -195,7 +195,7 @@ static void *run_thread(void *argument)
 {
   void (*run)(void);
   memcpy(&run, &argument, sizeof run);
-  prctl(PR_SET_NAME, "tidepool");
+  prctl(PR_SET_NAME, OS_THREAD_NAME);
   run();
   return NULL;
 }

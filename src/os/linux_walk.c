@@ -12,8 +12,7 @@
  *   A word of the stack is read only in a page that was seen: that of the stack pointer, or one that the system was asked about
  *   in the same walk. So what stands in a step, a table or a frame may be wrong, and the walk ends early, or tells of calls
  *   that were not made. It faults only where another thread unmaps a page in the moment after it was seen, beyond the end of a
- *   stack that has no end in its tables. Nothing is known from one walk to the next, since where a stack was may be none: but
- * for who takes many stacks and says that it may (os_take_stack_after()), of the stack that the thread began on.
+ *   stack that has no end in its tables. Nothing is known from one walk to the next: where a stack was may be none.
  *
  *   The frames go up the stack, but for those of signals, which may have a stack of their own.
  *
@@ -313,18 +312,15 @@ static void walk(walk_t *w, const void *from, unsigned passed_most, os_stack_t *
 }
 
 /* The registers are taken here, so this frame has to stay until the walk is over. */
-NOINLINE static bool take_all(os_own_stack_t *own, const void *from, unsigned passed_most, os_stack_t *stack, bool by_rows)
+NOINLINE static bool take_all(const void *const *frame, const void *from, unsigned passed_most, os_stack_t *stack, bool by_rows)
 {
   walk_t w;
   capture(&w.registers, &w.pc);
   w.is_return = w.lacks_register = false;
   w.by_rows = by_rows;
   w.module.start = w.module.end = w.before.start = w.before.end = 0;
-  uintptr_t sp = w.registers.values[SP_COLUMN];
-  w.seen = seen_around(sp);
-  if (own && seen_is_own(own, sp))
-    w.seen.end = own->end;
-  if (own && !by_rows && registers_of_caller_at(&w.registers, own->frame, from)) {
+  w.seen = seen_around(w.registers.values[SP_COLUMN]);
+  if (!by_rows && registers_of_caller_at(&w.registers, frame, from)) {
     w.pc = (uintptr_t)from;
     w.is_return = true;
   }
@@ -333,13 +329,13 @@ NOINLINE static bool take_all(os_own_stack_t *own, const void *from, unsigned pa
   return !w.lacks_register;
 }
 
-void walk_take(os_own_stack_t *own, const void *from, unsigned passed_most, os_stack_t *stack)
+void walk_take(const void *const *frame, const void *from, unsigned passed_most, os_stack_t *stack)
 {
   if (!seen_is_ready())
     return;
   int saved = errno;
-  if (unlikely(!take_all(own, from, passed_most, stack, false)))
-    take_all(own, from, passed_most, stack, true);
+  if (unlikely(!take_all(frame, from, passed_most, stack, false)))
+    take_all(frame, from, passed_most, stack, true);
   errno = saved;
 }
 

@@ -8,6 +8,6 @@
 
 /* Stores the addresses as os_take_stack() does, or none at all: before seen_begin(), and where the walk does not come by
  * `from`, or passes that many frames before. No lock is taken, nothing is allocated, and a signal may come at any moment. */
-void walk_take(os_own_stack_t *own, const void *from, unsigned passed_most, os_stack_t *stack);
+void walk_take(const void *const *frame, const void *from, unsigned passed_most, os_stack_t *stack);
 
 #endif

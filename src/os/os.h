@@ -250,8 +250,11 @@ int os_write_mappings(int file);
 /* Copies memory that may not be there. False: some of it is not, or may not be read. */
 bool os_copy_memory(void *to, uintptr_t from, size_t size);
 
-/* How many threads the process has; 0: the system does not say. */
+/* How many threads the process has; 0: the system does not say. And how many of them os_start_thread() has made, by their name:
+ * also those of another library of this kind in the process. */
+#define OS_THREAD_NAME "tidepool"
 unsigned os_threads(void);
+unsigned os_started_threads(void);
 
 /* Stores the addresses that the calls on this thread's stack return to, the innermost first, from `from` on: the return address
  * of a function that is on the stack. It is the only one where no more is known: the program is static and has no index of its
@@ -263,13 +266,10 @@ typedef struct os_stack {
   size_t most, count; /* how many are wanted; the answer */
 } os_stack_t;
 
-/* For who takes many stacks of one thread: what is known of them beforehand. It begins as zeros, for each thread. */
-typedef struct os_own_stack {
-  const void *const *frame;    /* set before: __builtin_frame_address(0) of what returns to `from`; or NULL */
-  uintptr_t start, end, least; /* of the first thread's: what was there at the last look; below the last it cannot be */
-} os_own_stack_t;
-void os_take_stack_of(os_own_stack_t *own, const void *from, os_stack_t *stack);
-static inline void os_take_stack(const void *from, os_stack_t *stack) { os_take_stack_of(NULL, from, stack); }
+/* The same from the frame of the function that returns to `from`, its __builtin_frame_address(0): those of its callees need not
+ * be passed then. NULL: it is not known. */
+void os_take_stack_at(const void *const *frame, const void *from, os_stack_t *stack);
+static inline void os_take_stack(const void *from, os_stack_t *stack) { os_take_stack_at(NULL, from, stack); }
 
 _Noreturn void os_abort(void);
 

@@ -14,7 +14,10 @@ __thread self_t self;
 void *take_memory(size_t bytes) { return calloc(1, bytes); }
 bool stream_has_room(size_t bytes) { return (void)bytes, false; }
 void os_load_stacks(void) {}
-void os_take_stack_of(os_own_stack_t *own, const void *from, os_stack_t *stack) { (void)own, (void)from, stack->count = 0; }
+void os_take_stack_at(const void *const *frame, const void *from, os_stack_t *stack)
+{
+  (void)frame, (void)from, stack->count = 0;
+}
 
 /* With each unloaded module all that are left enter it anew, as the stacks do. */
 int main(void)

@@ -3,6 +3,7 @@
 or share nothing."""
 
 import concurrent.futures
+import contextlib
 import json
 import os
 import pathlib
@@ -49,24 +50,55 @@ def test_a_preloaded_program(tidepool, request):
     assert running.returncode == 0
 
 
-def test_a_program_with_two_libraries(tidepool, request, tmp_path):
+@pytest.fixture(name="both")
+def fixture_both(tidepool, request):
+    """A program with two libraries."""
     library, program = (os.path.abspath(request.config.getoption(name)) for name in ("--library", "--shares"))
-    running = Shares([tidepool.program, "run", "--library", library, "--stats", tmp_path / "stats", program])
-    try:
-        running.do("heap sessions 100 64")
-        answer = figures(tidepool, running.pid)
-        assert sorted(answer["libraries"]) == ["libtidepool", "libtidepool-malloc"]
-        assert heap_of(answer, "sessions")["live_bytes"] == 6400 and heap_of(answer, "malloc")["held_bytes"] > 0
-        for text in (tidepool("report", running.pid).stdout, tidepool("top", "-n", 1, running.pid).stdout):
-            names = [line.split()[0] for line in text.splitlines() if line]
-            assert names.count("default") <= 1 and {"malloc", "sessions"} <= set(names)
-        row = next(line for line in tidepool("top", "-n", 1).stdout.splitlines() if f" {running.pid} " in line)
-        assert int(row.split()[-3]) == len(answer["heaps"])
-        assert running.end() == 0
-        left = json.loads(tidepool("report", "--json", tmp_path / "stats").stdout)
-        assert [sorted(line["libraries"]) for line in left] == [sorted(answer["libraries"])]
-    finally:
-        running.stop()
+    with contextlib.ExitStack() as stack:
+        def both(*options):
+            started = Shares([tidepool.program, "run", "--library", library, *options, program])
+            stack.callback(started.stop)
+            return started
+        yield both
+
+
+BOTH = ["libtidepool", "libtidepool-malloc"]
+
+
+def test_a_program_with_two_libraries(tidepool, both, tmp_path):
+    running = both("--stats", tmp_path / "stats")
+    running.do("heap sessions 100 64")
+    answer = figures(tidepool, running.pid)
+    assert sorted(answer["libraries"]) == BOTH
+    assert heap_of(answer, "sessions")["live_bytes"] == 6400 and heap_of(answer, "malloc")["held_bytes"] > 0
+    for text in (tidepool("report", running.pid).stdout, tidepool("top", "-n", 1, running.pid).stdout):
+        names = [line.split()[0] for line in text.splitlines() if line]
+        assert names.count("default") <= 1 and {"malloc", "sessions"} <= set(names)
+    row = next(line for line in tidepool("top", "-n", 1).stdout.splitlines() if f" {running.pid} " in line)
+    assert int(row.split()[-3]) == len(answer["heaps"])
+    assert running.end() == 0
+    left = json.loads(tidepool("report", "--json", tmp_path / "stats").stdout)
+    assert [sorted(line["libraries"]) for line in left] == [BOTH]
+
+
+def test_two_libraries_of_a_child_and_of_the_last_thread(tidepool, both):
+    running = both()
+    running.do("fork")
+    running.do("heap child 4 64")
+    running.do("work")
+    assert heap_of(figures(tidepool, running.child), "child")["live_blocks"] == 4
+    running.process.stdin.write("last\n")   # the libraries have a thread each then, and see that they are alone
+    assert running.process.wait(SECONDS) == 0
+
+
+def test_two_libraries_of_which_neither_answers(tidepool, both):
+    running = both()
+    assert sorted(figures(tidepool, running.pid)["libraries"]) == BOTH
+    running.halt()
+    began = time.monotonic()
+    done = tidepool("report", "--json", running.pid)
+    assert "does not answer" in done.stderr and sorted(json.loads(done.stdout)[0]["libraries"]) == BOTH
+    assert time.monotonic() - began < 20   # two seconds, for both together
 
 
 def test_nothing_is_shared_unasked(tidepool, shares):

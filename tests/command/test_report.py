@@ -159,6 +159,12 @@ def test_two_libraries_of_a_process_are_one(report):
         assert found['tidepool_object_pool_live_objects{pid="7",object_pool="m",heap="h"}'] == "5"
         said = json.loads(report(lines, "--json").stdout)
         assert sorted(sorted(line.get("libraries", [])) for line in said) == [[], ["libtidepool", "libtidepool-malloc"]]
+    others = [process(heap("x"), pid=pid) for pid in range(1000, 1200)]
+    found = metrics(report([own, *others, malloc], "--prometheus"))   # of processes that ended meanwhile
+    held = [found[f'tidepool_heap_held_bytes{{pid="7",heap="{name}"}}'] for name in ("default", "h", "malloc")]
+    assert held == ["1", "2", "4"]
+    alone = {**heap("default", held_bytes=32), "pid": 7, "library": "libtidepool-malloc"}   # of one heap
+    assert len(json.loads(report([own, alone], "--json").stdout)) == len(json.loads(report([alone, own], "--json").stdout)) == 2
     # A number that was given to another process later.
     found = metrics(report([malloc, own, {**malloc, "heaps": [heap("default", held_bytes=16)]}], "--prometheus"))
     assert found['tidepool_heap_held_bytes{pid="7",heap="default"}'] == "16" and 'heap="h"' not in str(found)

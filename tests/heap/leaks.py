@@ -143,7 +143,7 @@ class Leaks(unittest.TestCase):
     def test_no_more_than_some(self):
         some = ", ".join(rf"1 \({(n + 1) * 100:,} bytes\) from {place(f'place_{n}')}" for n in range(9, 1, -1))
         self.assert_says("lose-in-many-places", rf"tidepool: the default heap ended with 10 blocks, 5,500 bytes lost: {some}, "
-                                                rf"2 from 2 other places{MORE}")
+                                                rf"2 \(300 bytes\) from 2 other places{MORE}")
 
     def test_stacks(self):
         line = said("lose-large", "leaks=exit,sites=3")

@@ -361,9 +361,9 @@ void os_tool_meet_order(const void *address) { (void)address; }
 /* Stacks are of one address, and places have no names. */
 void os_load_stacks(void) {}
 
-void os_take_stack_of(os_own_stack_t *own, const void *from, os_stack_t *stack)
+void os_take_stack_at(const void *const *frame, const void *from, os_stack_t *stack)
 {
-  (void)own;
+  (void)frame;
   stack->count = from && stack->most;
   if (stack->count)
     stack->frames[0] = from;
@@ -396,3 +396,4 @@ bool os_copy_memory(void *to, uintptr_t from, size_t size)
 }
 
 unsigned os_threads(void) { return 0; }
+unsigned os_started_threads(void) { return 0; }

@@ -39,7 +39,7 @@ OPAQUE static void take(void)
   both.own.most = both.expected.most = OS_STACK_MOST;
   errno = 77;
   os_take_stack(from, &both.own);
-  must_be_same_of_own(&both.own, from, __builtin_frame_address(0));
+  must_be_same_at(__builtin_frame_address(0), &both.own, from);
   assert_int_equal(errno, 77);
   _Unwind_Backtrace(visit, &(frames_t){from, &both.expected});
   after_call++;

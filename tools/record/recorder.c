@@ -84,8 +84,6 @@ stream_t *stream_take(bool keeps)
   int kept = errno;
   stream_t *of = take_free();
   of = of ? of : make();
-  if (of)
-    of->own_stack = (os_own_stack_t){.frame = NULL};
   if (of && keeps && !self.is_watched) {
     self.is_watched = true;
     pthread_setspecific(key, &self); /* any value but NULL */

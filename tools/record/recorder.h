@@ -4,7 +4,6 @@
 #ifndef RECORDER_H
 #define RECORDER_H
 
-#include "os/os.h"
 #include "recording.h"
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,7 +27,6 @@ typedef struct stream {
   uint64_t last_ns, last_place;
   uint32_t number, thread, heap; /* the last two: of what is written from here on in its chunk */
   bool is_fine;                  /* its addresses are whole ones from here on in its chunk */
-  os_own_stack_t own_stack;      /* of the thread that has it */
   struct stream *next;
 } stream_t;
 

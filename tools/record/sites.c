@@ -218,8 +218,7 @@ static void take_stack(const void *caller, os_stack_t *stack)
     stack->frames[stack->count++] = caller;
     return;
   }
-  self.stream->own_stack.frame = self.frame;
-  os_take_stack_of(&self.stream->own_stack, caller, stack);
+  os_take_stack_at(self.frame, caller, stack);
 }
 
 uint32_t site_of_caller(const void *caller)

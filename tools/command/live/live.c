@@ -170,13 +170,16 @@ static live_t *new_live(pid_t pid)
   return live;
 }
 
+enum { LIBRARIES_MOST = 4 };
+
 static void find_more(live_t *live)
 {
   DIR *folder = descriptors_of(live->pid);
   live_t *last = live;
-  while (last->next)
-    last = last->next;
-  for (int file; folder && (file = open_next(folder)) >= 0;) {
+  int count = 1;
+  for (; last->next; last = last->next)
+    count++;
+  for (int file; folder && count < LIBRARIES_MOST && (file = open_next(folder)) >= 0;) {
     if (has_file(live, file)) {
       close(file);
       continue;
@@ -185,8 +188,10 @@ static void find_more(live_t *live)
     if (map_page(more, file)) {
       live_close(more);
       free(more);
-    } else
+    } else {
       last = last->next = more;
+      count++;
+    }
   }
   if (folder)
     closedir(folder);
@@ -352,21 +357,33 @@ static bool ask_library(live_t *live, int milliseconds, char why[256])
   return done;
 }
 
-/* The first one speaks for the process. */
+/* What one of them does not need the others have. */
 bool live_ask(live_t *live, int milliseconds, char why[256])
 {
+  uint64_t until = now_ms() + (uint64_t)milliseconds, left = 0;
+  bool has_text = false, is_answered = false;
   char why_not[256];
   find_more(live);
-  for (live_t *more = live->next; more; more = more->next)
-    ask_library(more, milliseconds, why_not);
-  return ask_library(live, milliseconds, why);
+  for (const live_t *l = live; l; l = l->next)
+    left++;
+  for (live_t *l = live; l; l = l->next, left--) {
+    uint64_t now = now_ms();
+    bool done = ask_library(l, now < until ? (int)((until - now) / left) : 0, l == live ? why : why_not);
+    l->is_answered = done && l->age == 0;
+    has_text |= done;
+    is_answered |= l->is_answered;
+  }
+  live->age = is_answered ? 0 : live->age;
+  return has_text;
 }
 
 bool live_goes_on(const live_t *live)
 {
-  const export_page_t *page = live->page;
-  return __atomic_load_n(&page->answered, __ATOMIC_RELAXED) != live->answered ||
-         __atomic_load_n(&page->sequence, __ATOMIC_RELAXED) % 2;
+  bool goes_on = false;
+  for (; live && !goes_on; live = live->next)
+    goes_on = __atomic_load_n(&live->page->answered, __ATOMIC_RELAXED) != live->answered ||
+              __atomic_load_n(&live->page->sequence, __ATOMIC_RELAXED) % 2;
+  return goes_on;
 }
 
 /* ---- all ---- */

@@ -19,6 +19,7 @@ typedef struct live {
   size_t length;
   uint32_t answered; /* so often, when it was asked last */
   double age;        /* seconds since the text was written; more than 0 if the process did not answer */
+  bool is_answered;  /* the text is of the last time it was asked */
   struct live *next; /* the same of another library in the process; it may have no text */
 } live_t;
 

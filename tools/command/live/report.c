@@ -109,10 +109,12 @@ bool report_parse(report_t *report, const char *text, size_t length, char why[25
 
 #define MALLOC_LIBRARY "libtidepool-malloc"
 
+static bool has_heaps(const report_t *report) { return json_is_array(json_object_get(report->text, "heaps")); }
+
 bool report_is_rest_of(const report_t *rest, const report_t *report)
 {
   return rest->pid != UNKNOWN && rest->pid == report->pid && rest->library && report->library &&
-         strcmp(rest->library, report->library) != 0;
+         strcmp(rest->library, report->library) != 0 && has_heaps(rest) && has_heaps(report);
 }
 
 /* Only of the malloc library it is the one heap. */
@@ -133,16 +135,26 @@ static void extend(json_t *to, json_t *from, const char *key)
     json_object_set(to, key, json_object_get(from, key));
 }
 
+static void note_library(json_t *names, const report_t *report)
+{
+  if (report->library)
+    json_array_append_new(names, json_string(report->library));
+}
+
 void report_join(report_t *report, report_t *rest)
 {
   char why[256];
   const size_t line = report->line;
   const json_int_t pid = report->pid;
+  json_t *names = json_incref(json_object_get(report->text, "libraries"));
+  names = names ? names : json_array();
+  note_library(names, report);
+  note_library(names, rest);
   name_malloc(report);
   name_malloc(rest);
   extend(report->text, rest->text, "heaps");
   extend(report->text, rest->text, "object_pools");
-  json_object_set_new(report->text, "libraries", json_pack("[ss]", report->library, rest->library));
+  json_object_set_new(report->text, "libraries", names);
   json_object_del(report->text, "library");
   report_free(rest);
   json_t *text = json_incref(report->text);
@@ -153,21 +165,26 @@ void report_join(report_t *report, report_t *rest)
   report->pid = pid;
 }
 
+/* What one library said when it was asked before is old where another one answers now: it may be unloaded. */
 bool report_parse_live(report_t *report, const live_t *live, char why[256])
 {
+  bool found = false, some_answer = false;
   char why_not[256];
-  if (!report_parse(report, live->text, live->length, why))
-    return false;
-  for (const live_t *more = live->next; more; more = more->next) {
-    report_t rest;
-    if (!more->text || !report_parse(&rest, more->text, more->length, why_not))
+  report_t rest;
+  for (const live_t *l = live; l; l = l->next)
+    some_answer |= l->is_answered;
+  for (const live_t *l = live; l; l = l->next) {
+    if (!l->text || l->is_answered != some_answer || !report_parse(&rest, l->text, l->length, found ? why_not : why))
       continue;
-    if (report_is_rest_of(&rest, report))
+    if (!found)
+      *report = rest;
+    else if (has_heaps(&rest) && has_heaps(report))
       report_join(report, &rest);
     else
       report_free(&rest);
+    found = true;
   }
-  return true;
+  return found;
 }
 
 void report_free(report_t *report)

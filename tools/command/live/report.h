@@ -63,7 +63,7 @@ bool report_parse_live(report_t *report, const struct live *live, char why[256])
 
 /* Two libraries in one process have said what is in each, one in each line. */
 bool report_is_rest_of(const report_t *rest, const report_t *report);
-/* Adds it, and ends it. The default heap of the malloc library is "malloc" then, beside that of libtidepool. */
+/* Adds it, and ends it: the figures of heaps of both. The default heap of the malloc library is "malloc" then. */
 void report_join(report_t *report, report_t *rest);
 
 void report_print(const report_t *report, FILE *to);

@@ -77,16 +77,6 @@ static void say_bad(reports_t *reports, size_t line, const char *why)
   reports->bad++;
 }
 
-/* What another library in that process has said, or NULL. Others may have written a line between the two. */
-static report_t *first_of(const reports_t *reports, const report_t *rest)
-{
-  enum { BETWEEN_MOST = 64 };
-  for (size_t i = reports->count; i-- && reports->count - i <= BETWEEN_MOST;)
-    if (report_is_rest_of(rest, &reports->of[i]))
-      return &reports->of[i];
-  return NULL;
-}
-
 static void add(reports_t *reports, const char *text, size_t length, size_t line)
 {
   char why[256] = "";
@@ -102,11 +92,39 @@ static void add(reports_t *reports, const char *text, size_t length, size_t line
     return;
   }
   report->line = line;
-  report_t *first = first_of(reports, report);
-  if (first)
-    report_join(first, report);
-  else
-    reports->count++;
+  reports->count++;
+}
+
+static const report_t *sorted;
+
+static int by_pid(const void *a, const void *b)
+{
+  size_t first = *(const size_t *)a, second = *(const size_t *)b;
+  if (sorted[first].pid != sorted[second].pid)
+    return sorted[first].pid < sorted[second].pid ? -1 : 1;
+  return first < second ? -1 : 1;
+}
+
+/* A line of another library than that of the line before which has the same number of a process is of the same one. */
+static void join_libraries(reports_t *reports)
+{
+  size_t *order = calloc(reports->count + 1, sizeof *order), kept = 0;
+  if (!order)
+    command_fail(COMMAND_FAILED, "report: no memory");
+  for (size_t i = 0; i < reports->count; i++)
+    order[i] = i;
+  sorted = reports->of;
+  qsort(order, reports->count, sizeof *order, by_pid);
+  for (size_t i = 0; i + 1 < reports->count; i++)
+    if (report_is_rest_of(&reports->of[order[i + 1]], &reports->of[order[i]])) {
+      report_join(&reports->of[order[i]], &reports->of[order[i + 1]]);
+      i++;
+    }
+  for (size_t i = 0; i < reports->count; i++)
+    if (reports->of[i].text)
+      reports->of[kept++] = reports->of[i];
+  reports->count = kept;
+  free(order);
 }
 
 /* Other files of tidepool are likely mistakes. */
@@ -133,6 +151,7 @@ static void read_lines(reports_t *reports, FILE *from)
   }
   if (ferror(from))
     command_fail(COMMAND_FAILED, "report: %s: %s", reports->source, strerror(errno));
+  join_libraries(reports);
   if (reports->bad > SAID_MOST)
     command_say("report: %s: and %zu lines more that are none", reports->source, reports->bad - SAID_MOST);
   free(line);

@@ -348,7 +348,7 @@ void callers_name(callers_t *callers, uint64_t ns, const char *command)
 {
   addresses_t addresses = collect(callers);
   table_t table = {.size = 16};
-  while (table.size < 2 * addresses.count)
+  while (table.size <= 2 * addresses.count)
     table.size *= 2;
   table.of = grown(NULL, table.size, sizeof *table.of);
   memset(table.of, 0, table.size * sizeof *table.of);
