@@ -11,7 +11,6 @@
 #include "base/bits.h"
 #include "os/linux_lines.h"
 #include "os/os.h"
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
@@ -250,11 +249,10 @@ unsigned os_threads(void)
   return threads - (ended && threads);
 }
 
-/* A program may have such a name, and then its first thread has it. */
 static bool was_started(const char *number)
 {
   char path[64] = "/proc/self/task/", name[sizeof OS_THREAD_NAME + 1] = "";
-  if (*number < '0' || *number > '9' || strtol(number, NULL, 10) == getpid())
+  if (*number < '0' || *number > '9')
     return false;
   strncat(path, number, sizeof path - sizeof "/comm" - strlen(path));
   strcat(path, "/comm");

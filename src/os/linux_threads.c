@@ -222,6 +222,8 @@ int os_start_thread(void (*run)(void))
       error = pthread_create(&own_thread, NULL, run_thread, argument);
     pthread_attr_destroy(&attributes);
   }
+  if (!error)
+    pthread_setname_np(own_thread, OS_THREAD_NAME); /* who looks before it runs knows it, too */
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   errno = saved;
   return error;

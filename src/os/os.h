@@ -252,7 +252,7 @@ bool os_copy_memory(void *to, uintptr_t from, size_t size);
 
 /* How many threads the process has; 0: the system does not say. And how many of them os_start_thread() has made, by their name:
  * also those of another library of this kind in the process. */
-#define OS_THREAD_NAME "tidepool"
+#define OS_THREAD_NAME "tidepool export"
 unsigned os_threads(void);
 unsigned os_started_threads(void);
 

@@ -45,7 +45,7 @@ def test_a_preloaded_program(tidepool, request):
     running.stdout.readline()
     assert heap_of(figures(tidepool, running.pid), "default")["live_bytes"] > 20_000_000
     threads = pathlib.Path(f"/proc/{running.pid}/task").glob("*/comm")
-    assert "tidepool\n" in [comm.read_text() for comm in threads]
+    assert "tidepool export\n" in [comm.read_text() for comm in threads]
     running.communicate(b"\n")
     assert running.returncode == 0
 

@@ -67,6 +67,18 @@ def test_what_is_reckoned(tidepool, profile):
     assert said["allocated_samples"] == sum(place["allocated_samples"] for place in said["places"]) > 0
 
 
+def test_json_of_kinds_that_both_have(tidepool, written, tmp_path):
+    alone = tmp_path / "alone.heap"
+    alone.write_text("heap_v2/2048\n  t*: 1: 64 [0: 0]\n@ 0x401234 0x401300\n  t*: 1: 64 [0: 0]\n" + TAIL)
+    both = written("heap_v2/2048\n  t*: 2: 128 [5: 320]\n@ 0x401234 0x401300\n  t*: 2: 128 [5: 320]\n" + TAIL)
+    for files in ((alone, both), (both, alone)):
+        said = json.loads(tidepool("diff", "--json", *files).stdout)
+        keys = {frozenset(side) - {"of"} for place in (said, *said["places"]) for side in (place["before"], place["after"])}
+        assert keys == {frozenset(("in_use_bytes", "in_use_blocks", "in_use_samples"))}
+    for command, *paths in (("show", both), ("diff", both, alone)):
+        assert tidepool(command, "--json", "-o", tmp_path / "page.html", *paths, check=False).returncode == 125
+
+
 @needs_names
 def test_each_block(tidepool, profile):
     text = tidepool("show", profile("exact", "more", sample_bytes=1)).stdout

@@ -144,8 +144,9 @@ def test_the_last_of_a_number_counts(report):
 
 def test_two_libraries_of_a_process_are_one(report):
     pool = {"name": "m", "heap": "h", "object_size": 64, "capacity": 9, "live": 5, "arrays": 1, "held_bytes": 2048}
-    own = {**process(heap("default", held_bytes=1), heap("h", held_bytes=2), object_pools=[pool]), "library": "libtidepool"}
-    malloc = {**process(heap("default", held_bytes=4)), "library": "libtidepool-malloc"}
+    own = {**process(heap("default", held_bytes=1), heap("h", held_bytes=2), object_pools=[pool]), "library": "libtidepool",
+           "refused_system_calls": 7}
+    malloc = {**process(heap("default", held_bytes=4)), "library": "libtidepool-malloc", "refused_system_calls": 2}
     other = {**process(heap("default", held_bytes=8), pid=9), "library": "libtidepool"}
     for lines in ([own, other, malloc], [malloc, other, own], [malloc, own, other]):
         done = report(lines)
@@ -159,6 +160,7 @@ def test_two_libraries_of_a_process_are_one(report):
         assert found['tidepool_object_pool_live_objects{pid="7",object_pool="m",heap="h"}'] == "5"
         said = json.loads(report(lines, "--json").stdout)
         assert sorted(sorted(line.get("libraries", [])) for line in said) == [[], ["libtidepool", "libtidepool-malloc"]]
+        assert sorted(line["refused_system_calls"] for line in said) == [0, 9]
     others = [process(heap("x"), pid=pid) for pid in range(1000, 1200)]
     found = metrics(report([own, *others, malloc], "--prometheus"))   # of processes that ended meanwhile
     held = [found[f'tidepool_heap_held_bytes{{pid="7",heap="{name}"}}'] for name in ("default", "h", "malloc")]

@@ -172,6 +172,22 @@ static live_t *new_live(pid_t pid)
 
 enum { LIBRARIES_MOST = 4 };
 
+/* Whose memory is shared no more; that of the first says that all is over. */
+static void drop_ended(live_t *live)
+{
+  while (live->next) {
+    live_t *next = live->next;
+    if (!live_is_over(next)) {
+      live = next;
+      continue;
+    }
+    live->next = next->next;
+    next->next = NULL;
+    live_close(next);
+    free(next);
+  }
+}
+
 static void find_more(live_t *live)
 {
   DIR *folder = descriptors_of(live->pid);
@@ -295,7 +311,7 @@ static copied_t copy_text(live_t *live)
   text[live->length] = 0;
   __atomic_thread_fence(__ATOMIC_ACQUIRE);
   uint64_t written = page->written_ms, now = now_ms();
-  live->age = now > written ? (double)(now - written) / 1000 : 0;
+  live->age = written && now > written ? (double)(now - written) / 1000 : 0;
   return __atomic_load_n(&page->sequence, __ATOMIC_RELAXED) == sequence ? copied : COPIED_BETWEEN;
 }
 
@@ -361,20 +377,22 @@ static bool ask_library(live_t *live, int milliseconds, char why[256])
 bool live_ask(live_t *live, int milliseconds, char why[256])
 {
   uint64_t until = now_ms() + (uint64_t)milliseconds, left = 0;
-  bool has_text = false, is_answered = false;
-  char why_not[256];
+  double age = -1;
+  drop_ended(live);
   find_more(live);
   for (const live_t *l = live; l; l = l->next)
     left++;
+  *why = '\0';
   for (live_t *l = live; l; l = l->next, left--) {
     uint64_t now = now_ms();
-    bool done = ask_library(l, now < until ? (int)((until - now) / left) : 0, l == live ? why : why_not);
+    bool done = ask_library(l, now < until ? (int)((until - now) / left) : 0, why);
     l->is_answered = done && l->age == 0;
-    has_text |= done;
-    is_answered |= l->is_answered;
+    if (done && (age < 0 || l->age < age))
+      age = l->age;
   }
-  live->age = is_answered ? 0 : live->age;
-  return has_text;
+  if (age >= 0)
+    live->age = age;
+  return age >= 0;
 }
 
 bool live_goes_on(const live_t *live)

@@ -27,7 +27,8 @@ typedef struct live {
 bool live_open(live_t *live, pid_t pid, char why[256]);
 
 /* Asks each library in the process for its figures, and waits for the answer for at most so long. Without an answer, as of a
- * process that is stopped, the text is the last one that was written. False: there is none, and *why says so. */
+ * process that is stopped, the text is the last one that was written. False: there is none. *why says why there is
+ * none of one of them, or is empty. */
 bool live_ask(live_t *live, int milliseconds, char why[256]);
 
 /* It has answered since, or is about to: whoever waits for it will not do so in vain. */

@@ -135,6 +135,13 @@ static void extend(json_t *to, json_t *from, const char *key)
     json_object_set(to, key, json_object_get(from, key));
 }
 
+static void add_number(json_t *to, const json_t *from, const char *key)
+{
+  const json_t *of = json_object_get(from, key), *before = json_object_get(to, key);
+  if (json_is_integer(of) && json_integer_value(of) >= 0 && (!before || json_is_integer(before)))
+    json_object_set_new(to, key, json_integer(report_sum_of(json_integer_value(before), json_integer_value(of))));
+}
+
 static void note_library(json_t *names, const report_t *report)
 {
   if (report->library)
@@ -154,6 +161,7 @@ void report_join(report_t *report, report_t *rest)
   name_malloc(rest);
   extend(report->text, rest->text, "heaps");
   extend(report->text, rest->text, "object_pools");
+  add_number(report->text, rest->text, "refused_system_calls");
   json_object_set_new(report->text, "libraries", names);
   json_object_del(report->text, "library");
   report_free(rest);

@@ -174,6 +174,8 @@ static void ask_process(reports_t *reports, pid_t pid)
   char why[256] = "";
   if (!live_open(&live, pid, why) || !live_ask(&live, PATIENCE_MS, why))
     command_fail(1, "report: process %d: %s", (int)pid, why);
+  if (why[0])
+    command_say("report: process %d: of one of its libraries there are no figures: %s", (int)pid, why);
   if (live.age > 0)
     command_say("report: process %d does not answer; its figures are %.0f s old", (int)pid, live.age);
   reports->age = live.age;

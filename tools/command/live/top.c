@@ -56,6 +56,7 @@ static bool look_again(look_t *look)
   look->seconds = look->before.text ? now - look->at : 0;
   look->at = now;
   look->age = look->live.age;
+  look->why[0] = '\0'; /* of one of several libraries there may be none */
   read_command(look);
   return true;
 }

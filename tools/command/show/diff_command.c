@@ -75,6 +75,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     to->paths[to->paths[0] != NULL] = argument;
     return 0;
   case ARGP_KEY_END:
+    if (to->json && to->page)
+      argp_error(state, "only one of --json and --output can be");
     settle_files(to, state);
     return 0;
   default:

@@ -54,6 +54,10 @@ static error_t parse(int key, char *argument, struct argp_state *state)
   case 'n':
     to->sites = command_number(state, "number", argument, 0, UINT32_MAX);
     return 0;
+  case ARGP_KEY_END:
+    if (to->json && to->page)
+      argp_error(state, "only one of --json and --output can be");
+    return 0;
   default:
     return command_file(key, argument, state, &to->path);
   }

@@ -11,11 +11,11 @@ static const char *key_of(const show_t *show, sum_t sum)
   return sum == SUM_PEAK ? "peak" : show->is_profile ? "in_use" : "end";
 }
 
-void show_write_json_sums(const show_t *show, const total_t *total, FILE *to)
+void show_write_json_sums(const show_t *show, size_t kinds, const total_t *total, FILE *to)
 {
   static const total_t none;
   total = total ? total : &none;
-  for (size_t i = 0; i < show->kind_count; i++) {
+  for (size_t i = 0; i < kinds; i++) {
     sum_t sum = show->kinds[i].sum;
     const char *key = key_of(show, sum);
     fprintf(to, "%s\"%s_bytes\":%" PRIu64 ",\"%s_blocks\":%" PRIu64, i ? "," : "", key, total->bytes[sum], key,
@@ -44,7 +44,7 @@ static void write_heaps(const show_t *show, FILE *to)
     fputs(i ? ",\n{\"name\":" : "\n{\"name\":", to);
     command_quote(name->name ? name->name : "?", to);
     fprintf(to, ",\"is_object_pool\":%s,", name->kind == RECORDING_KIND_OBJECT_POOL ? "true" : "false");
-    show_write_json_sums(show, &show->heaps[order[i]].of, to);
+    show_write_json_sums(show, show->kind_count, &show->heaps[order[i]].of, to);
     fputc('}', to);
   }
   fputc(']', to);
@@ -61,7 +61,7 @@ static void write_places(const show_t *show, FILE *to)
     before = ",\n{\"stack\":";
     show_write_json_stack(show, i < show->callers.stack_count ? &show->callers.stacks[i] : NULL, to);
     fputc(',', to);
-    show_write_json_sums(show, &show->sites[i], to);
+    show_write_json_sums(show, show->kind_count, &show->sites[i], to);
     fputc('}', to);
   }
   fputc(']', to);
@@ -77,7 +77,7 @@ void show_write_json(const show_t *show, FILE *to)
     fprintf(to, ",\"calls\":%zu,\"seconds\":%.9f,\"peak_seconds\":%.9f", show->trace.count,
             (double)show->trace.facts.last_ns / 1e9, (double)show->peak_ns / 1e9);
   fputc(',', to);
-  show_write_json_sums(show, &show->all, to);
+  show_write_json_sums(show, show->kind_count, &show->all, to);
   write_heaps(show, to);
   write_places(show, to);
   fputs("}\n", to);

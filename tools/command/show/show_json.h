@@ -8,8 +8,8 @@
 
 void show_write_json(const show_t *show, FILE *to);
 
-/* "peak_bytes":1,"peak_blocks":1, and so on for each kind of sum that there is; NULL: zeros. */
-void show_write_json_sums(const show_t *show, const total_t *total, FILE *to);
+/* "peak_bytes":1,"peak_blocks":1, and so on for so many kinds of sums; NULL: zeros. */
+void show_write_json_sums(const show_t *show, size_t kinds, const total_t *total, FILE *to);
 /* ["inner","outer"]; NULL: it is not known. */
 void show_write_json_stack(const show_t *show, const call_stack_t *stack, FILE *to);
 
