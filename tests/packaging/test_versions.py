@@ -49,7 +49,7 @@ class Versions(unittest.TestCase):
 
     def test_interface(self):
         soversion = first(r"^tidepool_soversion = '(.*)'$", SOURCE / "meson.build")
-        for library in "tidepool", "tidepool-malloc":
+        for library in "tidepool", "tidepool-malloc", "tidepool-record":
             package = f"lib{library}{soversion}"
             self.assertIn(f"Package: {package}\n", (SOURCE / "debian/control").read_text())
             symbols = (SOURCE / f"debian/{package}.symbols").read_text()
