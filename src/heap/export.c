@@ -77,10 +77,10 @@ static int make_page(void)
 /* The threads of the process but those that share figures, of this library and of another one beside it; MANY: they are more
  * than can be told apart at no cost. */
 enum { FEW = 8, MANY = FEW + 1 };
-static unsigned threads_of_program(void)
+static unsigned threads_but_sharing(void)
 {
   unsigned all = os_threads();
-  return all > 0 && all <= FEW ? all - min_size(all, os_started_threads()) : MANY;
+  return all > 0 && all <= FEW ? all - (unsigned)min_size(all, os_started_threads()) : MANY;
 }
 
 static bool is_ending(void) { return __atomic_load_n(&ends, __ATOMIC_ACQUIRE); }
@@ -89,7 +89,7 @@ static bool is_ending(void) { return __atomic_load_n(&ends, __ATOMIC_ACQUIRE); }
  * program ends it. */
 static bool goes_on(void)
 {
-  if (is_ending() || !threads_of_program())
+  if (is_ending() || !threads_but_sharing())
     return false;
   if (page && os_is_shared(&shared))
     return true;
@@ -171,11 +171,11 @@ void export_end(void)
     has_ended = os_join_thread(JOIN_STEP_MS);
   }
   /* A handler of signals may end the process, and this very thread may hold what it would wait for. */
-  if (threads_of_program() == 1)
+  if (threads_but_sharing() == 1)
     lock_may_be_own = true;
 }
 
-bool export_is_alone(void) { return os_single_threaded() || (has_ended && threads_of_program() == 1); }
+bool export_is_alone(void) { return os_single_threaded() || (has_ended && threads_but_sharing() == 1); }
 
 /* ---- forks ---- */
 
@@ -183,7 +183,7 @@ bool export_is_due;
 
 static THREAD_LOCAL bool was_alone;
 
-void export_fork_prepare(void) { was_alone = page && page_process == os_process() && threads_of_program() == 1; }
+void export_fork_prepare(void) { was_alone = page && page_process == os_process() && threads_but_sharing() == 1; }
 
 void export_fork_child(void)
 {

@@ -334,11 +334,18 @@ static bool mark_gone(search_t *s)
   return lost;
 }
 
+/* Those that share figures have no blocks: of this library that has ended, and another one beside it may have one. */
+static unsigned threads_of_program(void)
+{
+  unsigned all = os_threads();
+  return all ? all - (unsigned)min_size(all - 1, os_started_threads()) : 0;
+}
+
 static bool run(search_t *s)
 {
   uintptr_t word = 0;
   pass_own(s);
-  s->threads = os_threads();
+  s->threads = threads_of_program();
   if (!os_copy_memory(&word, (uintptr_t)&s->count, sizeof word) || !look_everywhere(s))
     return false;
   if (s->threads != 1 && mark_gone(s)) {

@@ -126,6 +126,14 @@ static void serve_in_child(void)
   printf("child %d\n", (int)getpid());
 }
 
+/* Of malloc()'s. */
+static char *volatile last;
+static void lose_one(void)
+{
+  last = malloc(12345);
+  last = NULL;
+}
+
 int main(int argc, char **argv)
 {
   char line[256], word[32], name[64];
@@ -163,6 +171,8 @@ int main(int argc, char **argv)
       take_all_descriptors();
     else if (!strcmp(word, "last"))
       pthread_exit(NULL);
+    else if (!strcmp(word, "lose"))
+      lose_one();
     else if (!strcmp(word, "exec"))
       execlp("sleep", "sleep", "1000", (char *)NULL);
     else if (!strcmp(word, "again"))

@@ -91,6 +91,16 @@ def test_two_libraries_of_a_child_and_of_the_last_thread(tidepool, both):
     assert running.process.wait(SECONDS) == 0
 
 
+def test_two_libraries_know_each_other_at_exit(both):
+    running = both("-o", "leaks=exit")
+    running.do("heap sessions 100 64")
+    running.do("lose")
+    assert running.end() == 0
+    said = running.process.stderr.read()   # of the malloc library first, while the other one's thread is there
+    assert "the default heap ended with 1 block, 12,345 bytes lost" in said
+    assert "other thread" not in said
+
+
 def test_two_libraries_of_which_neither_answers(tidepool, both):
     running = both()
     assert sorted(figures(tidepool, running.pid)["libraries"]) == BOTH

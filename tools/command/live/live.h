@@ -26,9 +26,9 @@ typedef struct live {
 /* False: the process does not share its figures, or with nobody like us, and *why says so. */
 bool live_open(live_t *live, pid_t pid, char why[256]);
 
-/* Asks each library in the process for its figures, and waits for the answer for at most so long. Without an answer, as of a
- * process that is stopped, the text is the last one that was written. False: there is none. *why says why there is
- * none of one of them, or is empty. */
+/* Asks each library in the process for its figures, and waits for the answers for at most so long. Without one, as of a process
+ * that is stopped, the text is the last one that was written. False: there is no text at all. If a library has none, *why says
+ * why; else it is empty. */
 bool live_ask(live_t *live, int milliseconds, char why[256]);
 
 /* It has answered since, or is about to: whoever waits for it will not do so in vain. */

@@ -120,13 +120,15 @@ bool report_is_rest_of(const report_t *rest, const report_t *report)
 /* Only of the malloc library it is the one heap. */
 static void name_malloc(const report_t *report)
 {
-  json_t *heaps = json_object_get(report->text, "heaps"), *heap;
-  size_t i;
+  const json_t *heaps = json_object_get(report->text, "heaps");
   if (!report->library || strcmp(report->library, MALLOC_LIBRARY) != 0)
     return;
-  json_array_foreach(heaps, i, heap) if (json_is_string(json_object_get(heap, "name")) &&
-                                         !strcmp(json_string_value(json_object_get(heap, "name")), "default"))
-    json_object_set_new(heap, "name", json_string("malloc"));
+  for (size_t i = 0; i < json_array_size(heaps); i++) {
+    json_t *heap = json_array_get(heaps, i);
+    const char *name = json_string_value(json_object_get(heap, "name"));
+    if (name && !strcmp(name, "default"))
+      json_object_set_new(heap, "name", json_string("malloc"));
+  }
 }
 
 static void extend(json_t *to, json_t *from, const char *key)
