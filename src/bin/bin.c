@@ -100,7 +100,7 @@ static void **refill_from_slabs(bin_t *bin, void **empty, unsigned capacity, uns
   if (!magazine)
     return NULL;
   void **floor = magazine_floor(magazine, capacity);
-  *floor = NULL;
+  magazine_end_at(floor);
   bool shared = closure_acquire(LOCKS_OF_BINS, &bin->lock);
   due_note_use(bin);
   add_depots(bin);

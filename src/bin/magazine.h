@@ -6,6 +6,8 @@
  *     word   0      1 ...  63-n     64-n    ...    63
  *           link             NULL   entry 1 ...  entry n        top -> the highest entry
  *
+ * A second NULL is below the first, or there is the link.
+ *
  * So "empty" is the same test as reading an entry, "full" is whether the next word's address is a multiple of the size, and
  * a magazine of any capacity up to MAGAZINE_CAPACITY_MOST is handled by the same code. */
 #ifndef MAGAZINE_H
@@ -28,6 +30,10 @@ static inline bool magazine_is_full_at(void **next) { return ((uintptr_t)next & 
 static inline void **magazine_below(void **magazine) { return (void **)round_down((uintptr_t)magazine[0], MAGAZINE_BYTES); }
 static inline void **magazine_top(void **magazine) { return magazine + ((uintptr_t)magazine[0] & (MAGAZINE_BYTES - 1)); }
 static inline void magazine_link(void **magazine, void **below, size_t top) { magazine[0] = (void *)((uintptr_t)below + top); }
+
+/* Entries end there. Who reads beside the owner may see the pointer of a magazine that has just been emptied with the top that
+ * it had before. That leads to the word below, so entries end there too: what was in that word once may be live now. */
+static inline void magazine_end_at(void **floor) { floor[0] = floor[-1] = NULL; }
 
 static inline size_t magazine_entries(void *const *top)
 {

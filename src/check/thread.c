@@ -24,7 +24,8 @@ static void check_loaded(const bin_t *bin, const loaded_t *loaded)
     return;
   }
   if (!loaded->top) {
-    expect(!slot[1], "C1", "an empty magazine has no NULL at its floor", slot);
+    bool ends = slot == magazine_of(slot + 1) || !slot[0];
+    expect(ends && !slot[1], "C1", "an empty magazine has no NULL at its floor, and none below", slot);
     return;
   }
   census_block(bin, loaded->top, "C1");

@@ -129,7 +129,7 @@ void *magazines_refill(magazines_t *magazines, bin_t *bin)
 /* Loads an empty magazine with two blocks, as two pushes would. Every magazine has room for them. */
 static void load_two(loaded_t *loaded, void **floor, void *first, void *second)
 {
-  *floor = NULL;
+  magazine_end_at(floor);
   if (first)
     *++floor = first;
   OWNER_STORE(loaded->top, second);

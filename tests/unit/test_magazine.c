@@ -162,6 +162,40 @@ static void random_traffic(void **state)
   bin_threads = 1;
 }
 
+/* Another thread reads where the entries are in two loads, between which the owner may pop the last one: what it sees are then
+ * no blocks that somebody has. In an empty magazine may be what it had in another class. */
+static void emptied_between_two_loads(void **state)
+{
+  (void)state;
+  static void *live[LIVE];
+  static char popped[16];
+  unsigned emptied = 0;
+  for (unsigned c = 1; c <= CLASS_CACHED; c += 7) {
+    all_new(c);
+    loaded_t *loaded = &cache.of[c];
+    size_t count = 0;
+    for (unsigned i = 0; i < 2000; i++) {
+      if (i / 200 % 2 && count > 1)
+        give(live[--count]);
+      else
+        live[count++] = allocate();
+      for (void **magazine = magazines.of[c].empties; magazine; magazine = magazine_below(magazine))
+        for (unsigned word = 1; word < MAGAZINE_WORDS; word++)
+          magazine[word] = live[0];
+      if (loaded->top || loaded->below == MAGAZINE_SENTINEL)
+        continue;
+      emptied++;
+      loaded->top = popped;
+      assert_false(magazines_hold(&magazines, c, live[0]));
+      loaded->top = NULL;
+    }
+    while (count)
+      give(live[--count]);
+    magazines_flush(&magazines, &bin);
+  }
+  assert_true(emptied > 10);
+}
+
 static void held(void **state)
 {
   (void)state;
@@ -288,6 +322,7 @@ int main(void)
     cmocka_unit_test(last_in_first_out),
     cmocka_unit_test(many_threads_begin_small),
     cmocka_unit_test(random_traffic),
+    cmocka_unit_test(emptied_between_two_loads),
     cmocka_unit_test(held),
     cmocka_unit_test(ticks),
     cmocka_unit_test(dropped),
