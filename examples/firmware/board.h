@@ -17,8 +17,8 @@ static inline uintptr_t ask_debugger(uintptr_t what, const void *argument)
 #elif defined __riscv
   register uintptr_t number __asm__("a0") = what;
   register const void *parameter __asm__("a1") = argument;
-  /* The three instructions are the mark of a question, and stand in one page. */
-  __asm__ volatile(".option push\n.option norvc\n.balign 16\nslli x0, x0, 0x1f\nebreak\nsrai x0, x0, 7\n.option pop"
+  /* The three instructions are the mark of a question, and stand in one page. What fills up to there may be compressed. */
+  __asm__ volatile(".balign 16\n.option push\n.option norvc\nslli x0, x0, 0x1f\nebreak\nsrai x0, x0, 7\n.option pop"
                    : "+r"(number)
                    : "r"(parameter)
                    : "memory");

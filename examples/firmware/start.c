@@ -32,5 +32,5 @@ __attribute__((section(".vectors"), used)) static const vector_t vectors[16] = {
   {.address = stack_top}, {.handler = start}, {.handler = fault}, {.handler = fault},
   {.handler = fault},     {.handler = fault}, {.handler = fault}};
 #else
-__asm__(".section .vectors, \"ax\"\n.globl reset\nreset: la sp, stack_top\n j start\n.text");
+__asm__(".section .vectors, \"ax\"\n.globl board_reset\nboard_reset: la sp, stack_top\n j start\n.text");
 #endif

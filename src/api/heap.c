@@ -227,11 +227,11 @@ void *pool_heap_realloc(pool_heap_t *heap, void *block, size_t size)
   if (unlikely(!heap_is_live(heap)))
     return no_heap(heap, "pool_heap_realloc");
   if (!block)
-    return heap->checked ? alloc_slower(heap, size, false, "pool_heap_realloc") : pool_heap_alloc(heap, size);
+    return heap_is_checked(heap) ? alloc_slower(heap, size, false, "pool_heap_realloc") : pool_heap_alloc(heap, size);
   if (size)
     return HAS_SYSTEM && thread_has_slot(thread_self, heap) ? reallocate_cached(heap, block, size)
                                                             : heap_reallocate(heap, block, size, "pool_heap_realloc");
-  if (heap->headed)
+  if (heap_is_headed(heap))
     heap_free_for(heap, block, "pool_heap_realloc", __builtin_return_address(0));
   else if (!push_in_slot(heap, block))
     free_slower(heap, block, "pool_heap_realloc");

@@ -150,8 +150,8 @@ static size_t check_granular(heap_t *heap)
     const char *granule = heap->region.base + i * GRANULE;
     bool filled = used || heap_is_guest(heap) || bit_test(heap->region.dirty, i / GRANULE_PAGE);
     held += used ? GRANULE : 0;
-    expect(!heap->checked || !filled || !free || guard_is_dead(granule, GRANULE), "G2", "a free granule has been written to",
-           granule);
+    expect(!heap_is_checked(heap) || !filled || !free || guard_is_dead(granule, GRANULE), "G2",
+           "a free granule has been written to", granule);
   }
   expect(budget_held(&heap->budget) >= held, "G1", "less is charged than the used pages have", heap);
   return held;
@@ -174,7 +174,7 @@ void check_heap_lists(heap_t *heap)
   large_t large = {0};
   expect(heap->mark == HEAP_LIVE_MARK, "H1", "a heap that was destroyed is in the list", heap);
   size_t slabs = check_bins(heap);
-  if (heap->checked)
+  if (heap_is_checked(heap))
     expect_count(heap->quarantine.bytes, quarantine_verify(heap, "check"), "H4", "bytes in quarantine");
   add_large_runs(heap, &large);
   add_huge_blocks(heap, &large);

@@ -166,7 +166,7 @@ NOINLINE static void *take_apart(heap_t *heap, request_t *r)
 
 static void *take_together(heap_t *heap, request_t *r)
 {
-  if (unlikely(heap->headed) && size_with_guard(heap, r) > PTRDIFF_MAX - ROUNDED_AWAY)
+  if (unlikely(heap_is_headed(heap)) && size_with_guard(heap, r) > PTRDIFF_MAX - ROUNDED_AWAY)
     return NULL;
   return unlikely(heap_has_granules(heap)) ? take_of_granules(heap, r) : take_of_class(heap, r);
 }
@@ -232,7 +232,7 @@ NOINLINE static void *open_guard(void *block, request_t *r, const void *caller)
     huge_apart_note_site(block, site);
     return block;
   }
-  guarded_t at = {block, r->usable, r->heap, r->call, r->in_granules, !r->heap->checked, site, r->heap->marked};
+  guarded_t at = {block, r->usable, r->heap, r->call, r->in_granules, !heap_is_checked(r->heap), site, r->heap->marked};
   bool used = r->past == BLOCK_USED;
   r->usable = r->size;
   r->past = BLOCK_USED;
@@ -241,7 +241,7 @@ NOINLINE static void *open_guard(void *block, request_t *r, const void *caller)
 
 static inline __attribute__((always_inline)) void *hand_out(void *block, request_t *r, bool zero, const void *caller)
 {
-  if (unlikely(r->heap->headed))
+  if (unlikely(heap_is_headed(r->heap)))
     block = open_guard(block, r, caller);
   if (zero && r->past != BLOCK_ZEROED)
     memset(block, 0, r->usable);

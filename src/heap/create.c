@@ -51,7 +51,7 @@ static void set_common(heap_t *heap, const pool_heap_options_t *o)
   heap->overflow = o->overflow;
   heap->context = o->context;
   heap->checked = o->flags & (POOL_HEAP_CHECKED | POOL_HEAP_GUARDED);
-  heap->headed = heap->checked || o->flags & POOL_HEAP_SITES || (wants_leaks() && !o->memory && !region_is_wanted(o));
+  heap->headed = heap_is_checked(heap) || o->flags & POOL_HEAP_SITES || (wants_leaks() && !o->memory && !region_is_wanted(o));
   heap->zero_on_free = o->flags & POOL_HEAP_ZERO_ON_FREE;
   heap->lock.solo = o->flags & POOL_HEAP_SINGLE_THREAD;
   heap->budgeted = heap_is_bounded(heap);
@@ -63,7 +63,7 @@ static void set_common(heap_t *heap, const pool_heap_options_t *o)
  * from the size alone and every block is the heap's own. */
 static void set_cached(heap_t *heap, const pool_heap_options_t *o)
 {
-  bool plain = !heap->headed && !wants_leaks();
+  bool plain = !heap_is_headed(heap) && !wants_leaks();
   heap->reached = heap->budgeted && !heap->lock.solo && plain;
   heap->cached = plain && !heap->zero_on_free && !region_is_real_time(o) && (!heap->reached || threads_can_be_reached);
   heap->has_cache_slot = heap->cached && !o->overflow && !o->size_classes;
@@ -90,7 +90,7 @@ static bool set_classes(heap_t *heap, const pool_heap_options_t *o)
   if (!sizes)
     return false;
   for (size_t i = 0; i < o->size_class_count; i++)
-    sizes[i + 1] = (uint32_t)min_size(o->size_classes[i] + (heap->headed ? GUARD_BYTES : 0), SIZE_MAX_CLASS);
+    sizes[i + 1] = (uint32_t)min_size(o->size_classes[i] + (heap_is_headed(heap) ? GUARD_BYTES : 0), SIZE_MAX_CLASS);
   heap->class_sizes = sizes;
   heap->class_most = SIZE_MAX_CLASS;
   return true;
@@ -140,7 +140,7 @@ static void count_user(heap_t *of, size_t by)
 static void count_users(const heap_t *heap, size_t by)
 {
   count_user(heap->parent, by);
-  count_user(heap->overflow, by);
+  count_user(heap_overflow(heap), by);
 }
 
 /* The newest heap stands right behind the default one, which is always first. A child is newer than its parent, so it stands in

@@ -65,7 +65,7 @@ static void give_closed(const located_t *at, const char *call, site_t site)
     guard_say_sites(at->guard.allocated, at->guard.freed);
     fatal_misuse_of_block(call, at->guard.block, FREED_TWICE, heap, at->guard.size, NULL);
   }
-  if (heap->checked) {
+  if (heap_is_checked(heap)) {
     quarantine_keep(at, call);
     return;
   }
@@ -78,7 +78,7 @@ static void give_closed(const located_t *at, const char *call, site_t site)
 
 static void give_headed(const located_t *at, const char *call, const void *caller)
 {
-  if (at->heap->checked)
+  if (heap_is_checked(at->heap))
     verify_kind(at, call);
   if (located_is_apart(at)) {
     if (at->heap->zero_on_free)
@@ -114,7 +114,7 @@ void heap_verify_sized(const void *block, size_t size, size_t alignment, const c
 static inline __attribute__((always_inline)) void give_back(const located_t *at, const char *call, const void *caller)
 {
   heap_t *heap = at->heap;
-  if (heap->headed) {
+  if (heap_is_headed(heap)) {
     give_headed(at, call, caller);
     return;
   }

@@ -72,7 +72,7 @@ COLD static void open_pages(heap_t *heap, size_t from, size_t to)
   for (size_t page = from / GRANULE_PAGE; page <= (to - 1) / GRANULE_PAGE; page++) {
     if (bit_test(g->used, page))
       continue;
-    if (heap->checked && !bit_test(region->dirty, page))
+    if (heap_is_checked(heap) && !bit_test(region->dirty, page))
       fill_page(heap, page);
     note_dirty(region, page, false);
   }
@@ -83,7 +83,7 @@ void granular_begin(heap_t *heap)
 {
   const heap_region_t *region = &heap->region;
   heap->plain_granules = heap_is_plain_granular(heap);
-  if (!heap_has_granules(heap) || !heap->checked)
+  if (!heap_has_granules(heap) || !heap_is_checked(heap))
     return;
   for (size_t page = 0; page_start(page) < region->granules.count; page++)
     if (!has_dirty_pages(region) || bit_test(region->dirty, page))
@@ -357,7 +357,7 @@ void granular_end_blocks(heap_t *heap)
   granules_t *g = &heap->region.granules;
   size_t pages = (g->count + GRANULE_PAGE - 1) / GRANULE_PAGE, held = 0;
   closure_acquire(LOCKS_OF_HEAPS, &heap->lock);
-  if (heap->checked)
+  if (heap_is_checked(heap))
     fill_blocks(heap);
   for (size_t page = 0; (page = bits_next_set(g->used, page, pages)) < pages; page++) {
     held += page_bytes(g, page);

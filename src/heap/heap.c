@@ -70,8 +70,8 @@ COLD static bin_t *make_bin(heap_t *heap, unsigned c)
                                   .plane = heap->plane,
                                   .depots = depots,
                                   .shards_most = heap_is_default(heap) ? default_shards : 0,
-                                  .purges =
-                                    HAS_SYSTEM && !heap->region.kind && !heap->headed && settings.purge_delay_ms != PURGE_NEVER,
+                                  .purges = HAS_SYSTEM && !heap->region.kind && !heap_is_headed(heap) &&
+                                            settings.purge_delay_ms != PURGE_NEVER,
                                   .single_thread = heap->lock.solo,
                                   .tight = heap->budgeted || heap->region.space.prepaid});
       __atomic_store_n(&heap->bins[c], bin, __ATOMIC_RELEASE);
@@ -158,7 +158,7 @@ unsigned heap_class_for(const heap_t *heap, size_t size, size_t alignment)
 size_t heap_good_size(const heap_t *heap, size_t size)
 {
   size_t asked = size;
-  if (heap->headed)
+  if (heap_is_headed(heap))
     size = guarded_size(size, 1);
   if (heap_has_granules(heap))
     return size <= PTRDIFF_MAX ? granules_for(size) << GRANULE_LOG2 : asked;

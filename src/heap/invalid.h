@@ -31,6 +31,8 @@
   TEXT(FLAGS, "flags has bits that are no flags", "flags is %x, of which %x is no flag", \
        "Take flags from the header that declares the call; zero the struct before it is filled in.") \
   /* options of a heap */ \
+  TEXT(LEFT_OUT, "the library is built without what the options ask for", "the library is built without %s", \
+       "Leave the option away, or build the firmware's library with it.") \
   TEXT(MEMORY_SIZE_IS_0, "memory_size is 0, with memory", "memory_size is 0, with memory", "Give the bytes of memory.") \
   TEXT(MEMORY_IS_NULL, "memory is NULL, with a memory_size", "memory is NULL, with a memory_size of %u", \
        "Give the buffer, or leave both 0.") \

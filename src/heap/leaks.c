@@ -27,7 +27,7 @@ static void say_outcome(const outcome_t *of, const places_t *places)
   if (of->tallies.blocks) {
     say_blocks(&text, of->tallies.blocks, of->tallies.bytes);
     text_string(&text, of->how);
-    if (of->heap->headed) {
+    if (heap_is_headed(of->heap)) {
       text_string(&text, ": ");
       say_tallies(&text, &of->tallies, places);
     }

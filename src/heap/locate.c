@@ -95,7 +95,7 @@ static void ask_slab(question_t *q)
  * back, so it is read while the lock that keeps the memory is held. */
 static void look_at_guard(question_t *q, const heap_t *heap, const char *start, size_t size)
 {
-  if (likely(!heap->headed) || q->is_returned)
+  if (likely(!heap_is_headed(heap)) || q->is_returned)
     return;
   q->at.guard = guard_look(start, size);
   if (q->verifies)
@@ -146,7 +146,7 @@ static void ask_apart(question_t *q, const huge_t *huge)
   q->at = (located_t){.heap = huge->owner, .huge = (huge_t *)(uintptr_t)huge, .start = block, .size = size};
   q->at.live = (size_t)((const char *)q->address - block) < max_size(size, 1);
   q->at.guard.kind = apart_of(huge)->kind;
-  if (q->at.heap->headed)
+  if (heap_is_headed(q->at.heap))
     q->at.guard = (guard_look_t){
       .state = GUARD_LIVE, .kind = apart_of(huge)->kind, .block = block, .size = size, .allocated = apart_of(huge)->site};
   if (q->verifies && apart_of(huge)->source->verify)
@@ -309,7 +309,7 @@ located_t heap_locate(const void *address)
   located_t at = q.at;
   if (at.live && at.bin)
     at.live = is_with_a_caller(&at);
-  if (at.live && at.heap->headed)
+  if (at.live && heap_is_headed(at.heap))
     be_without_guard(&at, address);
   lock_release(&heaps_lock);
   return at;
@@ -321,7 +321,7 @@ located_t heap_locate(const void *address)
 static bool overflows_to(const heap_t *heap, const heap_t *other)
 {
   while (heap && heap != other)
-    heap = heap->overflow;
+    heap = heap_overflow(heap);
   return heap != NULL;
 }
 
@@ -330,7 +330,7 @@ static bool had_run_at(const heap_t *heap, const char *block)
 {
   const char *guarded = (uintptr_t)block > GUARD_FRONT ? block - GUARD_FRONT : block;
   if (heap && heap_own_arena(heap))
-    return space_had_run_fixed(&((heap_t *)(uintptr_t)heap)->region.space, heap->headed ? guarded : block);
+    return space_had_run_fixed(&((heap_t *)(uintptr_t)heap)->region.space, heap_is_headed(heap) ? guarded : block);
   return HAS_SYSTEM && (space_had_run(block) || space_had_run(guarded));
 }
 
@@ -340,7 +340,7 @@ static bool was_freed(const located_t *at, const void *block)
 {
   if (at->guard.state == GUARD_RETURNED)
     return !at->guard.block || at->guard.block == block;
-  if (at->start == block && !at->heap->headed)
+  if (at->start == block && !heap_is_headed(at->heap))
     return at->bin || (at->run && run_kind(at->run) == RUN_SPARE);
   if (at->heap && heap_has_granules(at->heap) && granular_holds(at->heap, block))
     return !at->start && (uintptr_t)block % BLOCK_ALIGNMENT == 0 && granular_was_taken(at->heap, block);
@@ -378,12 +378,12 @@ COLD static _Noreturn void not_of_heap(const located_t *at, const heap_t *given_
 COLD static void look_closer(const located_t *at, const heap_t *given_to, const char *block, const char *call,
                              const char *if_freed)
 {
-  if (!at->live || (!at->heap->headed && at->start != block))
+  if (!at->live || (!heap_is_headed(at->heap) && at->start != block))
     not_live(at, given_to, block, call, if_freed);
-  if (at->heap->headed && !at->guard.state && (size_t)(block - at->start) >= GUARD_FRONT &&
+  if (heap_is_headed(at->heap) && !at->guard.state && (size_t)(block - at->start) >= GUARD_FRONT &&
       (uintptr_t)block % BLOCK_ALIGNMENT == 0)
     guard_damaged(located_guarded(at, call, 0), block);
-  if (at->heap->headed && (at->guard.state != GUARD_LIVE || at->guard.block != block))
+  if (heap_is_headed(at->heap) && (at->guard.state != GUARD_LIVE || at->guard.block != block))
     not_live(at, given_to, block, call, if_freed);
 }
 
@@ -395,7 +395,7 @@ located_t heap_locate_block(const heap_t *heap, const void *block, const char *c
   if (manager_is_up())
     locate(&q);
   located_t at = q.at;
-  if (unlikely(at.start != block || !at.live || at.heap->headed))
+  if (unlikely(at.start != block || !at.live || heap_is_headed(at.heap)))
     look_closer(&at, heap, block, call, if_freed);
   if (unlikely(heap && !overflows_to(heap, at.heap)))
     not_of_heap(&at, heap, call);

@@ -37,7 +37,7 @@ static inline guarded_t located_guarded(const located_t *at, const char *call, s
                      .heap = at->heap,
                      .call = call,
                      .in_granules = located_in_granules(at),
-                     .head_only = !at->heap->checked,
+                     .head_only = !heap_is_checked(at->heap),
                      .site = site,
                      .marked = at->heap->marked};
 }

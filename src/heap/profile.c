@@ -115,7 +115,7 @@ void *profile_take(heap_t *heap, size_t size, size_t alignment, const char *call
   profile_write_if_asked();
   if (!entry)
     return NULL;
-  *usable = heap->headed ? size : heap_block_size(heap, heap_class_for(heap, size, alignment));
+  *usable = heap_is_headed(heap) ? size : heap_block_size(heap, heap_class_for(heap, size, alignment));
   void *block = apart_take(heap, &pages_source, *usable, alignment, call, past), *before;
   if (block && huge_note_entry(block, entry, &before))
     tell_of_sample(block, size);

@@ -200,7 +200,7 @@ void quarantine_keep(const located_t *at, const char *call)
 
 void quarantine_empty(heap_t *heap, const char *call)
 {
-  if (!HAS_SYSTEM || !heap->checked)
+  if (!HAS_SYSTEM || !heap_is_checked(heap))
     return;
   lock_t *gate = gate_enter(GATE_HEADED);
   shrink(heap, 0, call);
@@ -224,7 +224,7 @@ size_t quarantine_verify(heap_t *heap, const char *call)
 
 quarantine_figures_t quarantine_figures(heap_t *heap)
 {
-  if (!HAS_SYSTEM || !heap->checked)
+  if (!HAS_SYSTEM || !heap_is_checked(heap))
     return (quarantine_figures_t){0};
   quarantine_figures_t f = {.blocks = __atomic_load_n(&heap->quarantine.blocks_apart, __ATOMIC_RELAXED),
                             .bytes = __atomic_load_n(&heap->quarantine.bytes, __ATOMIC_RELAXED)};

@@ -67,7 +67,7 @@ BY_REGISTER bool heap_resize_in_place(void *block, size_t size, const char *call
   if (process_is_ending())
     return false;
   located_t at = heap_locate_block(NULL, block, call, FREED_BEFORE);
-  if (at.heap->headed || size > PTRDIFF_MAX - 2 * UNIT)
+  if (heap_is_headed(at.heap) || size > PTRDIFF_MAX - 2 * UNIT)
     return false;
   if (size > at.size)
     return heap_lengthen(&at, size, false, __builtin_return_address(0));
@@ -135,7 +135,7 @@ static inline __attribute__((always_inline)) void *reallocate_located(heap_t *he
     return reallocate_dying(block, size);
   located_t at = heap_locate_block(heap, block, call, FREED_BEFORE);
   heap_t *to_heap = heap ? heap : at.heap;
-  if (at.heap->headed)
+  if (heap_is_headed(at.heap))
     return reallocate_headed(to_heap, &at, size, call, caller);
   if (size <= at.size)
     return reallocate_smaller(to_heap, &at, size, call, caller);

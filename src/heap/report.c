@@ -295,14 +295,14 @@ static void say_report(text_t *text, const heap_t *heap, const tallies_t *tallie
   text_string(text, ": ");
   say_blocks(text, tallies->blocks, tallies->bytes);
   text_string(text, " live\n");
-  for (size_t i = 0; heap->headed && i < count; i++) {
+  for (size_t i = 0; heap_is_headed(heap) && i < count; i++) {
     say_line(text, sorted[i].blocks, sorted[i].bytes);
     say_site(text, &places, sorted[i].site);
     text_char(text, '\n');
     blocks += sorted[i].blocks;
     bytes += sorted[i].bytes;
   }
-  if (heap->headed && blocks < tallies->blocks) {
+  if (heap_is_headed(heap) && blocks < tallies->blocks) {
     say_line(text, tallies->blocks - blocks, tallies->bytes - bytes);
     text_grouped(text, tallies->count - count);
     text_string(text, " other places\n");

@@ -26,7 +26,7 @@ typedef struct request {
 /* The guard of a block that has one has the alignment in it. */
 static inline size_t size_with_guard(const heap_t *heap, const request_t *r)
 {
-  return heap->headed ? guarded_size(r->size, r->alignment) : r->size;
+  return heap_is_headed(heap) ? guarded_size(r->size, r->alignment) : r->size;
 }
 
 /* The plain way, in allocate.c: a magazine, a bin, or a large block. NULL: the heap has none without giving something up. */

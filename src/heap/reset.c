@@ -72,7 +72,7 @@ static void end_blocks_of_region(heap_t *heap)
 void heap_end_blocks(heap_t *heap, bool for_good)
 {
   drop_dependents(heap, for_good);
-  if (HAS_SYSTEM && heap->checked)
+  if (HAS_SYSTEM && heap_is_checked(heap))
     end_checks(heap, end_call(for_good));
   if (heap->zero_on_free)
     heap_walk(heap, wipe_visited, heap);

@@ -52,7 +52,7 @@ static bool is_hopeless(const heap_t *heap, const request_t *r)
  * may have slabs in the process's space as well, and a checked one keeps blocks for longer. */
 static bool may_drain(const heap_t *heap)
 {
-  return !heap_has_granules(heap) || heap->checked || (HAS_SYSTEM && (heap->bins_end || granular_may_leave(heap)));
+  return !heap_has_granules(heap) || heap_is_checked(heap) || (HAS_SYSTEM && (heap->bins_end || granular_may_leave(heap)));
 }
 
 /* Tries what is there already, the nearest first: what the heap has cached and idle, what the process has kept, and last a
@@ -85,7 +85,7 @@ bool heap_next_resort(resort_t *from, size_t size, bool may_ask)
     __atomic_fetch_add(&heap->retried_count, 1, __ATOMIC_RELAXED);
     return true;
   }
-  from->heap = heap->overflow;
+  from->heap = heap_overflow(heap);
   from->attempt = 0;
   return from->heap != NULL;
 }
@@ -99,7 +99,7 @@ void *heap_take_at(const resort_t *from, request_t *r)
 
 void heap_count_overflowed(const resort_t *from)
 {
-  for (heap_t *heap = from->first; heap != from->heap; heap = heap->overflow)
+  for (heap_t *heap = from->first; heap != from->heap; heap = heap_overflow(heap))
     __atomic_fetch_add(&heap->overflowed_count, 1, __ATOMIC_RELAXED);
 }
 

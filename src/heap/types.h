@@ -142,6 +142,11 @@ typedef struct bin_record {
 /* False of NULL, and of a heap that was destroyed: its record is used again for heaps alone. */
 static inline bool heap_is_live(const heap_t *heap) { return heap && heap->mark == HEAP_LIVE_MARK; }
 
+/* What may be left out of a firmware is asked for by these. */
+static inline bool heap_is_checked(const heap_t *heap) { return HAS_CHECKS && heap->checked; }
+static inline bool heap_is_headed(const heap_t *heap) { return HAS_CHECKS && heap->headed; }
+static inline heap_t *heap_overflow(const heap_t *heap) { return HAS_OVERFLOW ? heap->overflow : NULL; }
+
 enum { GRANULE_LOG2 = 4 };
 #define GRANULE ((size_t)1 << GRANULE_LOG2)
 
@@ -154,7 +159,7 @@ static inline bool heap_has_granules(const heap_t *heap) { return !HAS_SYSTEM ||
 /* What a heap's plain_granules says, once that is known. */
 static inline bool heap_is_plain_granular(const heap_t *heap)
 {
-  return heap_has_granules(heap) && !heap->headed && !heap->zero_on_free;
+  return heap_has_granules(heap) && !heap_is_headed(heap) && !heap->zero_on_free;
 }
 
 /* The arena of its region; NULL: it has none, or one of granules. */

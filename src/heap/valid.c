@@ -77,6 +77,10 @@ bool heap_options_are_valid(const pool_heap_options_t *o)
   unsigned unknown = o->flags & ~(unsigned)FLAGS_KNOWN;
   if (unknown)
     return invalid(INVALID_FLAGS, o->flags, unknown);
+  if (!HAS_CHECKS && o->flags & POOL_HEAP_CHECKED)
+    return invalid(INVALID_LEFT_OUT, (uintptr_t) "checks");
+  if (!HAS_OVERFLOW && o->overflow)
+    return invalid(INVALID_LEFT_OUT, (uintptr_t) "overflow");
   return memory_is_valid(o) && reserve_is_valid(o) && dense_is_valid(o) && purge_delay_is_valid(o) &&
          classes_are_valid(o->size_classes, o->size_class_count);
 }

@@ -40,7 +40,7 @@ static bool visit_block(const walk_t *walk, char *start, size_t size)
     heap_verify_around(start, walk->alone, walk->verifies);
     return true;
   }
-  if (!walk->heap->headed)
+  if (!heap_is_headed(walk->heap))
     return tell(walk, start, size, 0, 0);
   guard_look_t guard = guard_look(start, size);
   return guard.state != GUARD_LIVE || tell(walk, guard.block, guard.size, guard.allocated, guard.number);
@@ -211,7 +211,7 @@ bool heap_walk_sites(heap_t *heap, bool beside, heap_visit_fn *visit, void *cont
 /* Nothing has to be flushed: no thread caches blocks of such a heap. */
 void heap_verify(heap_t *heap, bool alone, const char *call)
 {
-  if (!heap->checked)
+  if (!heap_is_checked(heap))
     return;
   walk_t walk = {.heap = heap, .verifies = call, .alone = alone};
   quarantine_verify(heap, call);

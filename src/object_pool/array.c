@@ -22,15 +22,15 @@ static bool may_have_laps(bool hooked, bool single_thread, unsigned when_full)
 /* Each kind of pool has the maps that it needs, and no others. */
 size_t array_record_bytes(bool hooked, bool single_thread, unsigned when_full, size_t capacity)
 {
-  size_t maps =
-    (hooked ? 2 : may_have_laps(hooked, single_thread, when_full)) + (when_full == OBJECT_POOL_EVICT ? BATCH_MAPS : 0);
+  size_t maps = (hooked ? 2 : may_have_laps(hooked, single_thread, when_full)) +
+                (HAS_EVICTION && when_full == OBJECT_POOL_EVICT ? BATCH_MAPS : 0);
   size_t words = bit_tree_words(capacity) + maps * bits_words(capacity);
   return sizeof(object_array_t) + words * sizeof(uint64_t) + capacity * sizeof(uint32_t);
 }
 
 static size_t record_bytes(const object_pool_t *pool, size_t capacity)
 {
-  return array_record_bytes(pool->hooked, pool->single_thread, pool->when_full, capacity);
+  return array_record_bytes(is_hooked(pool), pool->single_thread, pool->when_full, capacity);
 }
 
 static size_t objects_bytes(const object_pool_t *pool, size_t capacity)
@@ -48,16 +48,16 @@ static void array_lay_out(const object_pool_t *pool, object_array_t *array, size
 {
   uint64_t *at = bit_tree_init(&array->free, (uint64_t *)(array + 1), capacity);
   array->capacity = (uint32_t)capacity;
-  if (may_have_laps(pool->hooked, pool->single_thread, pool->when_full)) {
+  if (may_have_laps(is_hooked(pool), pool->single_thread, pool->when_full)) {
     array->laps = at;
     at += bits_words(capacity);
   }
-  if (pool->hooked) {
+  if (is_hooked(pool)) {
     array->busy = at;
     array->made = at + bits_words(capacity);
     at += 2 * bits_words(capacity);
   }
-  if (pool->when_full == OBJECT_POOL_EVICT) {
+  if (may_evict(pool)) {
     array->in_batch = at;
     at += BATCH_MAPS * bits_words(capacity);
   }
@@ -119,7 +119,7 @@ object_array_t *array_create(object_pool_t *pool, const resort_t *from, size_t c
   array->record_bytes = records;
   array->bytes = bytes + records;
   array_lay_out(pool, array, capacity);
-  for (size_t i = 0; pool->checked && i < capacity; i++)
+  for (size_t i = 0; is_checked(pool) && i < capacity; i++)
     misuse_fill_dead(pool, object_at(pool, array, i));
   if (is_watched(pool))
     watch_begin_array(pool, array);
@@ -168,7 +168,7 @@ static uint32_t new_index(const object_pool_t *pool, uint32_t capacity)
 bool array_enter(object_pool_t *pool, object_array_t *array)
 {
   uint32_t k = pool->array_count;
-  array->first_index = new_index(pool, array->capacity);
+  array->first_index = HAS_GROWTH ? new_index(pool, array->capacity) : 0;
   if (!array->permanent)
     array->laps = NULL;
   if (k == OBJECT_ARRAYS || array->first_index == UINT32_MAX)
@@ -183,7 +183,7 @@ bool array_enter(object_pool_t *pool, object_array_t *array)
   array->first_generation = pool->next_generation;
   pool->next_index = array->first_index + array->capacity;
   /* A pool that grows may let its only array go while another thread walks, so such a walk takes the lock. */
-  STORE(pool->only, pool->array_count == 1 && (pool->single_thread || pool->when_full != OBJECT_POOL_GROW) ? array : NULL);
+  STORE(pool->only, pool->array_count == 1 && (pool->single_thread || !may_grow(pool)) ? array : NULL);
   return true;
 }
 
@@ -201,7 +201,7 @@ void array_leave(object_pool_t *pool, object_array_t *array)
 {
   uint32_t k = array_behind(pool, array->objects);
   STORE(pool->walked_bytes, 0);
-  if (array->unused)
+  if (is_unused(array))
     array_become_used(pool, array);
   ADD(pool->capacity, -(size_t)array->capacity);
   ADD(pool->held_bytes, -array->bytes);

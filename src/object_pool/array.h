@@ -113,7 +113,7 @@ OWN_COPY NOINLINE uint32_t array_behind(const object_pool_t *pool, const void *a
 /* The array that an object is in and its position there; NULL: no object of the pool. */
 static inline object_array_t *array_of(const object_pool_t *pool, const void *object, size_t *position)
 {
-  uint32_t k = pool->array_count > 1 ? array_behind(pool, object) : 0;
+  uint32_t k = HAS_GROWTH && pool->array_count > 1 ? array_behind(pool, object) : 0;
   if (unlikely(k >= pool->array_count))
     return NULL;
   object_array_t *array = pool->arrays[k];
@@ -148,7 +148,7 @@ static inline void set_busy(object_pool_t *pool, object_array_t *array, size_t i
 /* Caches are used, or used again, if nothing speaks against it (cache.h). */
 static inline void resume_caches(object_pool_t *pool)
 {
-  if (HAS_SYSTEM && !pool->unused_count && !pool->gets_without_cache)
+  if (HAS_SYSTEM && !has_unused(pool) && !pool->gets_without_cache)
     STORE(pool->slot, pool->own_slot);
 }
 

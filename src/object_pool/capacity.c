@@ -86,7 +86,7 @@ static growth_t grow_once(object_pool_t *pool, const resort_t *from, size_t *lea
 static bool calls_back(const heap_t *heap)
 {
   while (heap && !heap->on_exhausted)
-    heap = heap->overflow;
+    heap = heap_overflow(heap);
   return heap != NULL;
 }
 
@@ -174,7 +174,7 @@ static object_array_t *newest_to_go(const object_pool_t *pool, uint32_t age, siz
   object_array_t *newest = NULL;
   for (uint32_t k = 0; k < pool->array_count; k++) {
     object_array_t *array = pool->arrays[k];
-    bool due = !now_ms || (array->unused && *now_ms - array->unused_since_ms >= pool->purge_delay_ms);
+    bool due = !now_ms || (is_unused(array) && *now_ms - array->unused_since_ms >= pool->purge_delay_ms);
     if (!array->permanent && !array->taken && due && leaves_enough(pool, array, keep) && array->age < age &&
         (!newest || array->age > newest->age))
       newest = array;
@@ -190,7 +190,7 @@ static void free_to_busy(object_pool_t *pool, object_array_t *array, size_t i)
   bit_tree_clear(&array->free, i);
   ADD(pool->taken, 1);
   array->taken++;
-  if (array->unused)
+  if (is_unused(array))
     array_become_used(pool, array);
   set_busy(pool, array, i, true);
 }
@@ -209,7 +209,7 @@ static bool end_free_objects(object_pool_t *pool, object_array_t *array, const c
   size_t capacity = array->capacity, last = capacity;
   for (size_t i = 0; i < capacity; i++) {
     bool made = bit_test(array->made, i);
-    if (!bit_tree_test(&array->free, i) || !(made || pool->checked))
+    if (!bit_tree_test(&array->free, i) || !(made || is_checked(pool)))
       continue;
     free_to_busy(pool, array, i);
     bit_clear(array->made, i);

@@ -25,7 +25,7 @@ COLD void capacity_shrink_if_due(object_pool_t *pool, size_t keep);
 
 static inline void look_at_clock(object_pool_t *pool)
 {
-  if (unlikely(LOAD(pool->unused_count)))
+  if (unlikely(may_have_unused(pool)))
     capacity_shrink_if_due(pool, 0);
 }
 
@@ -33,7 +33,7 @@ static inline void look_at_clock(object_pool_t *pool)
  * that the get is about to use stays. */
 static inline void look_at_clock_first(object_pool_t *pool, size_t count)
 {
-  if (unlikely(LOAD(pool->unused_count)))
+  if (unlikely(may_have_unused(pool)))
     capacity_shrink_if_due(pool, LOAD(pool->taken) + min_size(count, UINT32_MAX));
 }
 

@@ -35,7 +35,7 @@ static bool chain_ends(const object_pool_t *pool)
   for (size_t steps = 1, next_stay = 2; pool; steps++) {
     if (pool->mark != OBJECT_POOL_MARK || pool->ending)
       return false;
-    pool = pool->overflow;
+    pool = overflow_of(pool);
     if (pool && pool == turtle)
       return false;
     if (steps == next_stay) {
@@ -72,7 +72,7 @@ static bool heap_is_valid_to_grow(const object_pool_options_t *o)
 {
   const heap_t *heap = o->heap;
   while (heap && !heap->lock.solo)
-    heap = heap->overflow;
+    heap = heap_overflow(heap);
   return !heap || is_for_one_thread(o) || invalid(INVALID_HEAP_OF_ONE_THREAD, o->flags);
 }
 
@@ -103,12 +103,18 @@ static bool policy_is_valid(const object_pool_options_t *o)
 {
   switch (o->when_full) {
   case OBJECT_POOL_GROW:
+    if (!HAS_GROWTH)
+      return invalid(INVALID_LEFT_OUT, (uintptr_t) "growth");
     if (o->max_capacity && o->max_capacity < o->capacity)
       return invalid(INVALID_MAX_CAPACITY, o->max_capacity, o->capacity);
     return heap_is_valid_to_grow(o);
   case OBJECT_POOL_EVICT:
+    if (!HAS_EVICTION)
+      return invalid(INVALID_LEFT_OUT, (uintptr_t) "eviction");
     return has_capacity(o) && (o->choose_victim || invalid(o->overflow ? INVALID_OVERFLOW_IS_UNUSED : INVALID_NO_VICTIM));
   case OBJECT_POOL_OVERFLOW:
+    if (!HAS_OVERFLOW)
+      return invalid(INVALID_LEFT_OUT, (uintptr_t) "overflow");
     return has_capacity(o) && overflow_is_valid(o);
   case OBJECT_POOL_FAIL:
     return has_capacity(o);
@@ -125,6 +131,10 @@ static bool object_options_are_valid(const object_pool_options_t *o)
     return false;
   if (unknown)
     return invalid(INVALID_FLAGS, o->flags, unknown);
+  if (!HAS_CHECKS && o->flags & OBJECT_POOL_CHECKED)
+    return invalid(INVALID_LEFT_OUT, (uintptr_t) "checks");
+  if (!HAS_HOOKS && (o->construct || o->reset || o->destruct))
+    return invalid(INVALID_LEFT_OUT, (uintptr_t) "hooks");
   if (o->reset_time != OBJECT_POOL_RESET_ON_GET && o->reset_time != OBJECT_POOL_RESET_ON_PUT)
     return invalid(INVALID_RESET_TIME, o->reset_time);
   return policy_is_valid(o);
@@ -162,23 +172,23 @@ static void set_geometry(object_pool_t *pool, const object_pool_options_t *o)
   pool->inverse = inverse_of_odd(pool->stride >> pool->shift);
 }
 
-static bool is_checked(const object_pool_options_t *o)
+static bool wants_checks(const object_pool_options_t *o)
 {
   return o->flags & OBJECT_POOL_CHECKED || (HAS_SYSTEM && settings.all);
 }
 
 /* A checked or watched pool counts as hooked even without hooks: every get and put looks at the object. */
-static bool is_hooked(const object_pool_options_t *o)
+static bool wants_hooks(const object_pool_options_t *o)
 {
-  return is_checked(o) || o->construct || o->reset || o->destruct || objects_are_watched();
+  return wants_checks(o) || o->construct || o->reset || o->destruct || objects_are_watched();
 }
 
 /* Sets every field, because the record may have been another pool's. Only is_apart is the record's own. */
 static void pool_set_up(object_pool_t *pool, heap_t *heap, const object_pool_options_t *o)
 {
   *pool = (object_pool_t){.is_apart = pool->is_apart,
-                          .checked = is_checked(o),
-                          .checked_unasked = is_checked(o) && !(o->flags & OBJECT_POOL_CHECKED),
+                          .checked = wants_checks(o),
+                          .checked_unasked = wants_checks(o) && !(o->flags & OBJECT_POOL_CHECKED),
                           .watched = objects_are_watched(),
                           .single_thread = o->flags & OBJECT_POOL_SINGLE_THREAD,
                           .resets_on_put = o->reset_time == OBJECT_POOL_RESET_ON_PUT,
@@ -196,8 +206,8 @@ static void pool_set_up(object_pool_t *pool, heap_t *heap, const object_pool_opt
                           .mark = OBJECT_POOL_MARK};
   pool->hot = pool->single_thread ? &pool->hot_single : &pool->hot_shared;
   pool->lock.solo = pool->growth.solo = pool->single_thread;
-  pool->hooked = is_hooked(o);
-  pool->path = pool->hooked ? PATH_HOOKED : pool->single_thread ? PATH_SINGLE : PATH_SHARED;
+  pool->hooked = wants_hooks(o);
+  pool->path = is_hooked(pool) ? PATH_HOOKED : pool->single_thread ? PATH_SINGLE : PATH_SHARED;
   set_geometry(pool, o);
   set_pool_name(pool, o->name);
 }
@@ -234,7 +244,7 @@ static object_pool_t *create_from(const resort_t *from, const object_pool_option
 static size_t bytes_of_options(const object_pool_options_t *o)
 {
   size_t objects = round_up(o->capacity * stride_of(o), NATURAL_ALIGNMENT);
-  return sizeof(object_pool_t) + objects + array_record_bytes(is_hooked(o), is_for_one_thread(o), o->when_full, o->capacity);
+  return sizeof(object_pool_t) + objects + array_record_bytes(wants_hooks(o), is_for_one_thread(o), o->when_full, o->capacity);
 }
 
 /* Makes a pool that is there whole or not at all, for a fork at the same moment too. *refused: the chain has grown since its
@@ -245,7 +255,7 @@ static object_pool_t *create_whole(const resort_t *from, const object_pool_optio
   object_pool_t *pool = create_from(from, o);
   if (pool)
     registry_enter(pool); /* before the indices: a recount leaves them to pools in the list alone */
-  *refused = pool && !handles_stand_behind(pool->overflow, o->capacity, true);
+  *refused = pool && !handles_stand_behind(overflow_of(pool), o->capacity, true);
   if (*refused) {
     registry_leave(pool);
     watch_end(pool);
@@ -315,7 +325,7 @@ static void end_objects(object_pool_t *pool, object_array_t *array, const char *
     store_bit(array->busy, i, true);
     bit_clear(array->made, i);
     STORE(pool->walked_bytes, 0); /* the hook before may have walked */
-    if (made || (pool->checked && !busy))
+    if (made || (is_checked(pool) && !busy))
       hooks_end(pool, array, i, made, call);
   }
 }

@@ -95,11 +95,11 @@ static evicted_t evict(object_pool_t *pool, void *victim, batch_t *batch, void *
   object_array_t *array = array_of(pool, victim, &i);
   bool live = array && is_live(pool, array, i), own = live && batch && batch_has(pool, array, i, batch);
   /* A put and a get at once: the count of the hot object goes up, and it stays live. */
-  if (live && !own && victim == pool->hot->object) {
+  if (live && !own && is_hot(pool, victim)) {
     STORE(pool->hot->state, pool->hot->state + HOT_PUT + HOT_GET);
   } else if (live && !own) {
     array->uses[i]++;
-    if (pool->hooked)
+    if (is_hooked(pool))
       live_to_busy(pool, array, i);
   }
   lock_release(&pool->lock);
@@ -107,9 +107,9 @@ static evicted_t evict(object_pool_t *pool, void *victim, batch_t *batch, void *
     misuse_not_live(pool, victim, "object_pool_get: choose_victim");
   if (!live || own)
     return own ? EVICTED_OWN : EVICTED_NOT_LIVE;
-  if (pool->hooked)
+  if (is_hooked(pool))
     hooks_on_put(pool, array, victim);
-  *object = pool->hooked ? hooks_hand_out(pool, array, i, true) : victim;
+  *object = is_hooked(pool) ? hooks_hand_out(pool, array, i, true) : victim;
   return EVICTED;
 }
 

@@ -13,9 +13,9 @@
 COLD static void *get_when_full(object_pool_t *pool, batch_t *batch)
 {
   void *object;
-  if (!pool->ending && pool->when_full == OBJECT_POOL_EVICT)
+  if (!pool->ending && may_evict(pool))
     return eviction_get(pool, batch);
-  while (!pool->ending && pool->when_full == OBJECT_POOL_GROW && capacity_grow(pool)) {
+  while (!pool->ending && may_grow(pool) && capacity_grow(pool)) {
     bool got = try_get(pool, &object);
     capacity_note_unused(pool);
     if (got)
@@ -30,12 +30,12 @@ COLD static void *get_when_full(object_pool_t *pool, batch_t *batch)
 static void *get_along(object_pool_t *pool, batch_t *batch)
 {
   void *object;
-  for (;; pool = pool->overflow) {
+  for (;; pool = overflow_of(pool)) {
     must_be_live(pool, "object_pool_get");
     look_at_clock_first(pool, 1);
     if (HAS_SYSTEM && pool->home ? (object = caches_get(pool)) != NULL : try_get(pool, &object))
       return object;
-    if (pool->when_full != OBJECT_POOL_OVERFLOW || pool->ending)
+    if (!may_overflow(pool) || pool->ending)
       return get_when_full(pool, batch);
   }
 }
@@ -54,7 +54,7 @@ NOINLINE static void *get_locked(object_pool_t *pool)
 {
   void *object = take_plain(pool);
   lock_release(&pool->lock);
-  return likely(object && !LOAD(pool->unused_count)) ? object : get_rare(pool, object);
+  return likely(object && !may_have_unused(pool)) ? object : get_rare(pool, object);
 }
 
 /* No other thread can be here, so there is no lock to take. The hot object has been looked at already. */
@@ -63,7 +63,7 @@ NOINLINE static void *get_alone(object_pool_t *pool)
   size_t i;
   object_array_t *array = take(pool, &i);
   count_gets_without_cache(pool, array != NULL);
-  if (unlikely(!array || pool->unused_count))
+  if (unlikely(!array || has_unused(pool)))
     return get_rare(pool, array ? object_at(pool, array, i) : NULL);
   return object_at(pool, array, i);
 }
@@ -73,7 +73,7 @@ NOINLINE static void *get_alone(object_pool_t *pool)
 NOINLINE static void *get_other(object_pool_t *pool)
 {
   must_be_live(pool, "object_pool_get");
-  return pool->hooked ? get_along(pool, NULL) : get_alone(pool);
+  return is_hooked(pool) ? get_along(pool, NULL) : get_alone(pool);
 }
 
 /* The lock is taken in two halves, whose rare ends are tail calls, so that no register has to be saved for the hot object. */
@@ -119,7 +119,7 @@ NOINLINE static void *get_single(object_pool_t *pool)
 {
   size_t i;
   object_array_t *array = take_known(pool, &i, true);
-  if (unlikely(!array || pool->unused_count))
+  if (unlikely(!array || has_unused(pool)))
     return get_rare(pool, array ? object_at(pool, array, i) : NULL);
   return object_at(pool, array, i);
 }
@@ -135,7 +135,7 @@ NOINLINE static void *get_without_cache(object_pool_t *pool, const object_cache_
 NOINLINE static void *get_refilled(object_pool_t *pool)
 {
   void *object = cache_refill(pool);
-  return likely(object && !LOAD(pool->unused_count)) ? object : get_rare(pool, object);
+  return likely(object && !may_have_unused(pool)) ? object : get_rare(pool, object);
 }
 
 /* The cache that stands for none has no stock, whatever the slot is by now. */
@@ -166,7 +166,7 @@ static inline void *get_own_hot(object_pool_t *pool)
 static void *get_without_system(object_pool_t *pool)
 {
   must_be_live(pool, "object_pool_get");
-  if (pool->hooked)
+  if (is_hooked(pool))
     return get_along(pool, NULL);
   lock_acquire(&pool->lock);
   return get_locked(pool);
@@ -200,7 +200,7 @@ static size_t take_word(object_pool_t *pool, void **objects, size_t count)
   bit_tree_clear_bits(&array->free, w, word ^ rest);
   array->taken += (uint32_t)got;
   ADD(pool->taken, got);
-  if (unlikely(array->unused))
+  if (unlikely(is_unused(array)))
     array_become_used(pool, array);
   return got;
 }
@@ -225,13 +225,14 @@ size_t object_pool_get_batch(object_pool_t *pool, void **objects, size_t count)
   if (!is_given(pool, "object_pool_get_batch"))
     return 0;
   look_at_clock_first(pool, count);
-  batch_t batch = {.objects = objects, .got = pool->hooked ? 0 : get_plain_batch(pool, objects, count)};
+  batch_t batch = {.objects = objects, .got = is_hooked(pool) ? 0 : get_plain_batch(pool, objects, count)};
   void *object;
   while (batch.got < count && (object = get_along(pool, &batch)) != NULL) {
     objects[batch.got++] = object;
-    if (!pool->hooked && pool->when_full == OBJECT_POOL_GROW) /* it has grown by more than one */
+    if (!is_hooked(pool) && may_grow(pool)) /* it has grown by more than one */
       batch.got += get_plain_batch(pool, objects + batch.got, count - batch.got);
   }
-  batch_end(&batch);
+  if (HAS_EVICTION)
+    batch_end(&batch);
   return batch.got;
 }

@@ -32,7 +32,7 @@ object_pool_handle_t object_pool_handle(const object_pool_t *pool, const void *o
   size_t before = 0;
   if (!is_given(pool, "object_pool_handle"))
     return (object_pool_handle_t){0, 0};
-  for (; pool; before += LOAD(pool->capacity), pool = pool->overflow) {
+  for (; pool; before += LOAD(pool->capacity), pool = overflow_of(pool)) {
     object_pool_handle_t handle = handle_in(pool, object);
     if (handle.index)
       return (object_pool_handle_t){handle.index + (uint32_t)before, handle.generation};
@@ -60,9 +60,9 @@ void *object_pool_resolve(const object_pool_t *pool, object_pool_handle_t handle
 {
   if (!is_given(pool, "object_pool_resolve") || !handle.index)
     return NULL;
-  while (pool->overflow && handle.index > LOAD(pool->capacity)) {
+  while (overflow_of(pool) && handle.index > LOAD(pool->capacity)) {
     handle.index -= (uint32_t)LOAD(pool->capacity);
-    pool = pool->overflow;
+    pool = overflow_of(pool);
     must_be_live(pool, "object_pool_resolve");
   }
   return resolve_in(pool, handle);
@@ -86,7 +86,7 @@ static bool stand_behind(object_pool_t *pool, size_t objects, bool stays)
 bool handles_stand_behind(object_pool_t *pool, size_t objects, bool stays)
 {
   bool fits = true;
-  for (; pool && fits; objects += LOAD(pool->capacity), pool = pool->overflow)
+  for (; pool && fits; objects += LOAD(pool->capacity), pool = overflow_of(pool))
     fits = stand_behind(pool, objects, stays);
   return fits;
 }

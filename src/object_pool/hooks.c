@@ -66,7 +66,7 @@ static bool make_ready(const object_pool_t *pool, const object_array_t *array, v
 {
   if (is_watched(pool))
     watch_take(pool, array, object, used);
-  if (pool->checked)
+  if (is_checked(pool))
     return make_ready_checked(pool, object);
   if (!used)
     return construct(pool, object);
@@ -82,7 +82,7 @@ void hooks_on_put(const object_pool_t *pool, const object_array_t *array, void *
   hook_enter(object);
   if (is_watched(pool))
     watch_come_back(pool, array, object);
-  if (pool->checked) {
+  if (is_checked(pool)) {
     if (pool->checked_unasked)
       reset(pool, object);
     destruct(pool, object);
@@ -127,7 +127,7 @@ bool hooks_take(object_pool_t *pool, void **object)
   }
   bool used = bit_test(array->made, i);
   /* An object that is still constructed, and has been reset or needs none, can go to its user as it is. */
-  bool ready = used && !pool->checked && !is_watched(pool) && (pool->resets_on_put || !pool->reset);
+  bool ready = used && !is_checked(pool) && !is_watched(pool) && (pool->resets_on_put || !pool->reset);
   if (!ready)
     set_busy(pool, array, i, true);
   lock_release(&pool->lock);

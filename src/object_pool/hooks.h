@@ -25,16 +25,19 @@ static inline bool is_in_own_hook(const void *object) { return object_thread.mor
 
 static inline bool has_work_on_put(const object_pool_t *pool)
 {
-  return pool->checked || is_watched(pool) || (pool->resets_on_put && pool->reset);
+  return is_checked(pool) || is_watched(pool) || (pool->resets_on_put && pool->reset);
 }
-static inline bool has_work_on_end(const object_pool_t *pool) { return pool->hooked && (pool->destruct || pool->checked); }
+static inline bool has_work_on_end(const object_pool_t *pool)
+{
+  return is_hooked(pool) && (pool->destruct || is_checked(pool));
+}
 
 /* Makes a live object busy, before a hook runs on it. Under the lock. */
 static inline void live_to_busy(object_pool_t *pool, object_array_t *array, size_t i)
 {
   STORE(pool->walked_bytes, 0);
   set_busy(pool, array, i, true);
-  if (pool->checked)
+  if (is_checked(pool))
     bit_clear(array->made, i);
 }
 
@@ -57,7 +60,7 @@ bool hooks_give(object_pool_t *pool, void *object);
  * if the object could not be constructed (hooks_take()). */
 static inline bool try_get(object_pool_t *pool, void **object)
 {
-  if (pool->hooked)
+  if (is_hooked(pool))
     return hooks_take(pool, object);
   lock_acquire(&pool->lock);
   *object = take_plain(pool);

@@ -8,7 +8,7 @@
  * back. */
 static bool become_unused(object_pool_t *pool, object_array_t *array)
 {
-  if (array->permanent || pool->purge_delay_ms == PURGE_NEVER)
+  if (!HAS_GROWTH || array->permanent || pool->purge_delay_ms == PURGE_NEVER)
     return false;
   array->unused = true;
   array->unused_since_ms = os_now_ms();
@@ -20,6 +20,8 @@ static bool become_unused(object_pool_t *pool, object_array_t *array)
 /* A hot object that is free counts as taken until here. Its bit may be the last of its array. */
 void hot_cool(object_pool_t *pool)
 {
+  if (!HAS_HOT_OBJECTS)
+    return;
   hot_t was = *pool->hot;
   if (!was.object)
     return;

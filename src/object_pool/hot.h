@@ -22,8 +22,8 @@
 enum { HOT_FREE = 1 << 4, HOT_LIVE = 1 << 5, HOT_GET = HOT_LIVE - HOT_FREE, HOT_PUT = HOT_LIVE + HOT_FREE, HOT_PUTS_SHIFT = 6 };
 
 static inline uint64_t hot_state(const hot_t *hot) { return __atomic_load_n(&hot->state, __ATOMIC_RELAXED); }
-static inline bool hot_is_free(const hot_t *hot) { return hot_state(hot) & HOT_FREE; }
-static inline bool hot_is_live(const hot_t *hot) { return hot_state(hot) & HOT_LIVE; }
+static inline bool hot_is_free(const hot_t *hot) { return HAS_HOT_OBJECTS && hot_state(hot) & HOT_FREE; }
+static inline bool hot_is_live(const hot_t *hot) { return HAS_HOT_OBJECTS && hot_state(hot) & HOT_LIVE; }
 static inline uint32_t hot_uses(const hot_t *hot) { return (uint32_t)(hot_state(hot) >> HOT_PUTS_SHIFT) + hot_is_live(hot); }
 
 /* Tested and then added to where it is, in two instructions; gcc alone would make it a load and a store more. The figures of
@@ -47,17 +47,23 @@ static inline bool is_in_cache(const object_array_t *array, size_t i) { return h
 /* How many free objects are in caches of threads. Needs no lock; exact while no thread gets or puts. */
 size_t caches_count(const object_pool_t *pool);
 
+/* Says whether that is the hot object, free or live. */
+static inline bool is_hot(const object_pool_t *pool, const void *object)
+{
+  return HAS_HOT_OBJECTS && object == pool->hot->object;
+}
+
 static inline bool is_live(const object_pool_t *pool, const object_array_t *array, size_t i)
 {
-  if (bit_tree_test(&array->free, i) || (array->busy && bit_test(array->busy, i)) || is_in_cache(array, i))
+  if (bit_tree_test(&array->free, i) || (busy_of(array) && bit_test(busy_of(array), i)) || is_in_cache(array, i))
     return false;
-  return object_at(pool, array, i) != pool->hot->object || hot_is_live(pool->hot);
+  return !is_hot(pool, object_at(pool, array, i)) || hot_is_live(pool->hot);
 }
 
 /* How often a live object was got, modulo 2^32. */
 static inline uint32_t live_gets(const object_pool_t *pool, const object_array_t *array, size_t i)
 {
-  return object_at(pool, array, i) == pool->hot->object ? hot_uses(pool->hot) : gets_of(array, i);
+  return is_hot(pool, object_at(pool, array, i)) ? hot_uses(pool->hot) : gets_of(array, i);
 }
 
 /* Needs no lock. The figure is close while others get and put, and exact otherwise. It is never negative. */
@@ -115,7 +121,7 @@ __attribute__((always_inline)) static inline object_array_t *take_known(object_p
     array->uses[i]++;
   else
     count_get(array, i);
-  if (unlikely(array->unused))
+  if (unlikely(is_unused(array)))
     array_become_used(pool, array);
   return array;
 }
@@ -149,7 +155,7 @@ static inline void count_gets_without_cache(object_pool_t *pool, size_t gets)
 static inline void *take_plain(object_pool_t *pool)
 {
   hot_t *hot = pool->hot;
-  if (hot->state & HOT_FREE) {
+  if (HAS_HOT_OBJECTS && hot->state & HOT_FREE) {
     STORE(hot->state, hot->state + HOT_GET);
     return hot->object;
   }
@@ -163,7 +169,7 @@ static inline void *take_plain(object_pool_t *pool)
  * of an array that may go does not: that array would never be unused. A pool with caches has its hot objects there. */
 static inline bool may_be_hot(const object_pool_t *pool, const object_array_t *array)
 {
-  return !hot_is_free(pool->hot) && !pool->unused_count && (array->permanent || array->taken > 1) &&
+  return HAS_HOT_OBJECTS && !hot_is_free(pool->hot) && !has_unused(pool) && (array->permanent || array->taken > 1) &&
          !(HAS_SYSTEM && pool->home);
 }
 
@@ -172,7 +178,7 @@ __attribute__((always_inline)) static inline bool give_known(object_pool_t *pool
 {
   size_t i;
   hot_t *hot = pool->hot;
-  if (object == hot->object) {
+  if (is_hot(pool, object)) {
     if (!(hot->state & HOT_LIVE))
       return false;
     STORE(hot->state, hot->state + HOT_PUT);
@@ -188,7 +194,7 @@ __attribute__((always_inline)) static inline bool give_known(object_pool_t *pool
   if (!single && has_laps(array))
     end_use_locked(array, i);
   object_to_free(pool, array, i);
-  if (unlikely(array->taken == 1 && !array->permanent && hot->object && hot->array == array))
+  if (unlikely(HAS_HOT_OBJECTS && array->taken == 1 && !array->permanent && hot->object && hot->array == array))
     hot_cool(pool);
   return true;
 }

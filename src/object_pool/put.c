@@ -12,7 +12,7 @@
 static bool put_own(object_pool_t *pool, void *object)
 {
   bool done;
-  if (pool->hooked) {
+  if (is_hooked(pool)) {
     done = hooks_give(pool, object);
   } else {
     lock_acquire(&pool->lock);
@@ -26,7 +26,7 @@ static bool put_own(object_pool_t *pool, void *object)
 /* Puts an object into the pool `at`, or one that it overflows to. A message names `pool`, the one that was called with it. */
 COLD static void put_anywhere(object_pool_t *at, const object_pool_t *pool, void *object, const char *call)
 {
-  for (; at; at = at->overflow) {
+  for (; at; at = overflow_of(at)) {
     must_be_live(at, call);
     if (put_own(at, object))
       return;
@@ -40,7 +40,7 @@ COLD static void put_rare(object_pool_t *pool, void *object, bool done)
 {
   look_at_clock(pool);
   if (!done)
-    put_anywhere(pool->overflow, pool, object, "object_pool_put");
+    put_anywhere(overflow_of(pool), pool, object, "object_pool_put");
 }
 
 /* The lock is held on entry, and open on return. */
@@ -48,7 +48,7 @@ NOINLINE static void put_locked(object_pool_t *pool, void *object)
 {
   bool done = give_plain(pool, object);
   lock_release(&pool->lock);
-  if (unlikely(!done || LOAD(pool->unused_count)))
+  if (unlikely(!done || may_have_unused(pool)))
     put_rare(pool, object, done);
 }
 
@@ -56,7 +56,7 @@ NOINLINE static void put_locked(object_pool_t *pool, void *object)
 NOINLINE static void put_alone(object_pool_t *pool, void *object)
 {
   bool done = give_plain(pool, object);
-  if (unlikely(!done || pool->unused_count))
+  if (unlikely(!done || has_unused(pool)))
     put_rare(pool, object, done);
 }
 
@@ -64,7 +64,7 @@ NOINLINE static void put_alone(object_pool_t *pool, void *object)
 NOINLINE static void put_other(object_pool_t *pool, void *object)
 {
   must_be_live(pool, "object_pool_put");
-  if (pool->hooked)
+  if (is_hooked(pool))
     put_anywhere(pool, pool, object, "object_pool_put");
   else
     put_alone(pool, object);
@@ -118,7 +118,7 @@ NOINLINE static void put_uncached(object_pool_t *pool, void *object)
 NOINLINE static void put_single(object_pool_t *pool, void *object)
 {
   bool done = give_known(pool, object, true);
-  if (unlikely(!done || pool->unused_count))
+  if (unlikely(!done || has_unused(pool)))
     put_rare(pool, object, done);
 }
 
@@ -174,7 +174,7 @@ void object_pool_put_batch(object_pool_t *pool, void **objects, size_t count)
   if (!is_given(pool, "object_pool_put_batch"))
     return;
   size_t put = 0;
-  if (!pool->hooked) {
+  if (!is_hooked(pool)) {
     lock_acquire(&pool->lock);
     while (put < count && give_plain(pool, objects[put]))
       put++;
@@ -215,8 +215,8 @@ static void put_all_of(object_pool_t *pool, object_array_t *array)
   uint32_t busy = 0;
   STORE(pool->walked_bytes, 0);
   bit_tree_fill(&array->free, array->capacity);
-  for (size_t w = 0; array->busy && w < bits_words(array->capacity); w++)
-    for (uint64_t word = array->busy[w]; word; word &= word - 1, busy++)
+  for (size_t w = 0; busy_of(array) && w < bits_words(array->capacity); w++)
+    for (uint64_t word = busy_of(array)[w]; word; word &= word - 1, busy++)
       bit_tree_clear(&array->free, w * WORD_BITS + lowest_bit(word));
   ADD(pool->taken, busy - (size_t)array->taken);
   array->taken = busy;

@@ -24,7 +24,7 @@ static void leave_all(object_pool_t *pool)
 {
   if (HAS_SYSTEM)
     caches_leave_pool(pool);
-  overflowing_ended += pool->overflow != NULL;
+  overflowing_ended += overflow_of(pool) != NULL;
   *(pool->previous ? &pool->previous->next : &all_pools) = pool->next;
   *(pool->next ? &pool->next->previous : &newest_pool) = pool->previous;
   *(pool->previous_in_heap ? &pool->previous_in_heap->next_in_heap : &pool->heap->object_pools) = pool->next_in_heap;
@@ -51,7 +51,7 @@ static bool is_in_list(const object_pool_t *wanted)
  * for in the list first. */
 static void count_before_overflow(const object_pool_t *pool)
 {
-  object_pool_t *to = pool->overflow;
+  object_pool_t *to = overflow_of(pool);
   if (to && (pool->overflow_is_apart || is_in_list(to)))
     to->counted_before = max_size(to->counted_before, pool->counted_before + LOAD(pool->capacity));
 }
@@ -148,7 +148,7 @@ void registry_give_record(heap_t *heap, object_pool_t *pool, const char *call)
 /* A block that the heap's overflow served does not end with the heap, so it is freed here. */
 static void give_overflowed(const heap_t *heap, void *block, const char *call)
 {
-  if (heap->overflow && heap_locate_block(heap, block, call, FREED_TWICE).heap != heap)
+  if (heap_overflow(heap) && heap_locate_block(heap, block, call, FREED_TWICE).heap != heap)
     heap_free(NULL, block, call);
 }
 
@@ -194,7 +194,7 @@ static const void *find_written(const object_pool_t *pool)
 /* What is closed to the program a tool sees written. A pool of one thread has no lock. */
 static const void *look_for_written(object_pool_t *pool, bool alone)
 {
-  if (!pool->checked || is_watched(pool) || pool->ending || (pool->single_thread && !alone))
+  if (!is_checked(pool) || is_watched(pool) || pool->ending || (pool->single_thread && !alone))
     return NULL;
   lock_acquire(&pool->lock);
   const void *object = find_written(pool);
@@ -251,7 +251,7 @@ static void free_if_deserted(object_pool_t *pool, object_array_t *array, size_t 
   bit_clear(array->made, i);
   if (is_watched(pool))
     watch_open(pool, array, object);
-  if (pool->checked)
+  if (is_checked(pool))
     misuse_fill_dead(pool, object);
   if (is_watched(pool))
     watch_close(pool, array, object);

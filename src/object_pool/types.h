@@ -176,6 +176,21 @@ struct object_pool {
 #define PATH_SHARED      (OBJECT_POOL_MARK + 2)
 #define PATH_HOOKED      (OBJECT_POOL_MARK + 3)
 
+/* What may be left out of a firmware is asked for by these. Checks are a kind of hook. */
+static inline bool is_checked(const object_pool_t *pool) { return HAS_CHECKS && pool->checked; }
+static inline bool is_hooked(const object_pool_t *pool) { return (HAS_HOOKS || HAS_CHECKS) && pool->hooked; }
+static inline bool may_grow(const object_pool_t *pool) { return HAS_GROWTH && pool->when_full == OBJECT_POOL_GROW; }
+static inline bool may_evict(const object_pool_t *pool) { return HAS_EVICTION && pool->when_full == OBJECT_POOL_EVICT; }
+static inline bool may_overflow(const object_pool_t *pool) { return HAS_OVERFLOW && pool->when_full == OBJECT_POOL_OVERFLOW; }
+static inline object_pool_t *overflow_of(const object_pool_t *pool) { return HAS_OVERFLOW ? pool->overflow : NULL; }
+static inline bool has_unused(const object_pool_t *pool) { return HAS_GROWTH && pool->unused_count; }
+static inline bool may_have_unused(const object_pool_t *pool)
+{
+  return HAS_GROWTH && LOAD(pool->unused_count);
+} /* without the lock */
+static inline uint64_t *busy_of(const object_array_t *array) { return HAS_HOOKS || HAS_CHECKS ? array->busy : NULL; }
+static inline bool is_unused(const object_array_t *array) { return HAS_GROWTH && array->unused; }
+
 /* A question changes nothing but the lock, and what is due by the clock. */
 static inline object_pool_t *asked(const object_pool_t *pool) { return (object_pool_t *)(uintptr_t)pool; }
 

@@ -106,7 +106,7 @@ void *walk_next(const object_pool_t *pool, const void *previous)
   size_t i = only ? object_position(pool, only, previous) : 0;
   if (unlikely(!only || i >= only->capacity))
     return next_slow(pool, previous);
-  uint64_t not_live = bit_tree_word(&only->free, i / WORD_BITS) | (only->busy ? LOAD(only->busy[i / WORD_BITS]) : 0);
+  uint64_t not_live = bit_tree_word(&only->free, i / WORD_BITS) | (busy_of(only) ? LOAD(busy_of(only)[i / WORD_BITS]) : 0);
   /* Two shifts, because a single one by 64 is undefined. */
   uint64_t rest = ~not_live >> i % WORD_BITS >> 1;
   size_t steps = likely(!not_live) ? 1 : rest ? 1 + lowest_bit(rest) : 1;

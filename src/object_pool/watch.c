@@ -49,11 +49,11 @@ static bool keeps_content(const object_pool_t *pool) { return pool->construct ||
 void watch_take(const object_pool_t *pool, const object_array_t *array, const void *object, bool used)
 {
   meet_done(pool, array, object);
-  bool keeps = used && keeps_content(pool) && !pool->checked;
+  bool keeps = used && keeps_content(pool) && !is_checked(pool);
   os_tool_begin_block(pool, object, pool->object_size);
   if (!keeps)
     os_tool_forget(object, pool->object_size);
-  if (pool->checked || keeps)
+  if (is_checked(pool) || keeps)
     os_tool_open(object, pool->object_size);
 }
 

@@ -2,7 +2,8 @@
  *
  * What the profile embedded promises, on a board of 64 KiB of RAM: heaps and object pools that are filled, replaced, run out of
  * memory, walked and reset, under a lock that counts. It is compiled for an emulated board, which says its lines by
- * semihosting, and for the machine that builds. The last line is a misuse, which has to end it. */
+ * semihosting, and for the machine that builds. What its library is built without (HAS_...) has to be refused. The last line is
+ * a misuse, which has to end it. */
 #include <tidepool/embedded.h>
 #include <tidepool/heap.h>
 #include <tidepool/object_pool.h>
@@ -220,7 +221,7 @@ static void test_heaps(void)
   must((uintptr_t)pool_heap_aligned_alloc(heap, 64, 64) % 64 == 0);
   pool_heap_destroy(heap);
   forget();
-  /* A callback makes room, and an overflow serves. */
+  /* A callback makes room. */
   options.memory_size = MEMORY / 2, options.budget = 0, options.on_exhausted = free_one;
   heap = pool_heap_create(&options);
   must(heap);
@@ -230,21 +231,32 @@ static void test_heaps(void)
   say("callbacks", calls_back);
   forget();
   pool_heap_destroy(heap);
-  options.on_exhausted = NULL, options.name = NULL;
+  board_say("heaps\n");
+}
+
+/* The call before was to make what the library is built without. */
+static bool is_refused(const void *made, const char *why)
+{
+  return !made && pool_embedded_errno == WRONG && is_same(pool_error(), why);
+}
+
+/* Another heap serves what the first has no room for. */
+static void test_overflow_of_heaps(void)
+{
   pool_heap_t *other = pool_heap_create(&(pool_heap_options_t){.memory = memory + MEMORY / 2, .memory_size = MEMORY / 2});
-  options.overflow = other, options.flags = POOL_HEAP_SINGLE_THREAD;
-  heap = pool_heap_create(&options);
-  must(heap && other);
+  pool_heap_t *heap = pool_heap_create(
+    &(pool_heap_options_t){.memory = memory, .memory_size = MEMORY / 2, .overflow = other, .flags = POOL_HEAP_SINGLE_THREAD});
+  must(other && (HAS_OVERFLOW ? heap != NULL : is_refused(heap, "the library is built without overflow")));
   size_t more = 0;
-  while (more < MOST && take(heap, more, 400))
+  pool_stats_t stats;
+  while (heap && more < MOST && take(heap, more, 400))
     more++;
-  must(pool_heap_stats(other, &stats) && stats.live_blocks > 10 && more > stats.live_blocks);
+  must(pool_heap_stats(other, &stats) && (!heap || (stats.live_blocks > 10 && more > stats.live_blocks)));
   while (more)
     pool_heap_free(heap, blocks[--more]);
   pool_heap_destroy(heap);
   pool_heap_destroy(other);
   forget();
-  board_say("heaps\n");
 }
 
 /* ---- object pools ---- */
@@ -290,6 +302,14 @@ static void test_pool(pool_heap_t *heap, unsigned flags, bool hooks)
     options.construct = construct, options.reset = reset, options.destruct = destruct;
   constructed = destructed = resets = 0;
   messages_t *pool = messages_create(&options);
+  if (hooks && !HAS_HOOKS) {
+    must(is_refused(pool, "the library is built without hooks"));
+    return;
+  }
+  if (flags & OBJECT_POOL_CHECKED && !HAS_CHECKS) {
+    must(is_refused(pool, "the library is built without checks"));
+    return;
+  }
   must(pool);
   for (unsigned round = 0; round < 3; round++) {
     for (uint32_t i = 0; i < MESSAGES; i++) {
@@ -319,26 +339,56 @@ static void test_pool(pool_heap_t *heap, unsigned flags, bool hooks)
   must(!hooks || destructed == MESSAGES);
 }
 
-static void test_policies(pool_heap_t *heap)
+static void test_growth(pool_heap_t *heap)
 {
+  void *objects[100];
   object_pool_t *pool = object_pool_create(&(object_pool_options_t){
     .object_size = 40, .capacity = 8, .max_capacity = 100, .when_full = OBJECT_POOL_GROW, .heap = heap});
-  void *objects[100];
+  if (!HAS_GROWTH) {
+    must(is_refused(pool, "the library is built without growth"));
+    return;
+  }
   must(pool && object_pool_get_batch(pool, objects, 100) == 100 && !object_pool_get(pool));
   must(object_pool_capacity(pool) == 100);
   object_pool_put_batch(pool, objects, 100);
   must(object_pool_shrink(pool, 8) == 8);
+  object_pool_destroy(pool);
+}
+
+static void test_overflow_of_pools(pool_heap_t *heap)
+{
+  void *objects[10];
+  object_pool_t *pool = object_pool_create(&(object_pool_options_t){.object_size = 40, .capacity = 8, .heap = heap});
   object_pool_t *other = object_pool_create(&(object_pool_options_t){
     .object_size = 40, .capacity = 4, .when_full = OBJECT_POOL_OVERFLOW, .overflow = pool, .heap = heap});
-  must(other && object_pool_get_batch(other, objects, 10) == 10 && object_pool_live(pool) == 6);
-  object_pool_put_batch(other, objects, 10);
-  object_pool_destroy(other);
+  must(pool && (HAS_OVERFLOW ? other != NULL : is_refused(other, "the library is built without overflow")));
+  if (other) {
+    must(object_pool_get_batch(other, objects, 10) == 10 && object_pool_live(pool) == 6);
+    object_pool_put_batch(other, objects, 10);
+    object_pool_destroy(other);
+  }
   object_pool_destroy(pool);
-  pool = object_pool_create(&(object_pool_options_t){
+}
+
+static void test_eviction(pool_heap_t *heap)
+{
+  void *objects[4];
+  object_pool_t *pool = object_pool_create(&(object_pool_options_t){
     .object_size = 24, .capacity = 4, .when_full = OBJECT_POOL_EVICT, .choose_victim = oldest, .heap = heap});
+  if (!HAS_EVICTION) {
+    must(is_refused(pool, "the library is built without eviction"));
+    return;
+  }
   must(pool && object_pool_get_batch(pool, objects, 4) == 4);
   object_pool_handle_t handle = object_pool_handle(pool, objects[0]);
   must(object_pool_get(pool) == objects[0] && !object_pool_resolve(pool, handle));
+}
+
+static void test_policies(pool_heap_t *heap)
+{
+  test_growth(heap);
+  test_overflow_of_pools(heap);
+  test_eviction(heap);
   must(!object_pool_create(&(object_pool_options_t){.object_size = 24, .capacity = 4}) && pool_embedded_errno == WRONG);
   must(!object_pool_create(&(object_pool_options_t){.object_size = 24, .capacity = 4000, .heap = heap}));
 }
@@ -363,10 +413,15 @@ static void test_object_pools(void)
 int main(void)
 {
   test_heaps();
+  test_overflow_of_heaps();
   test_object_pools();
   must(locked > 1000);
-  pool_heap_t *heap =
-    pool_heap_create(&(pool_heap_options_t){.memory = memory, .memory_size = MEMORY, .flags = POOL_HEAP_CHECKED});
+  pool_heap_options_t options = {.memory = memory, .memory_size = MEMORY, .flags = POOL_HEAP_CHECKED};
+  if (!HAS_CHECKS) {
+    must(is_refused(pool_heap_create(&options), "the library is built without checks"));
+    options.flags = 0;
+  }
+  pool_heap_t *heap = pool_heap_create(&options);
   must(heap && take(heap, 0, 100));
   pool_heap_free(heap, blocks[0]);
   misuse_is_expected = true;
