@@ -93,14 +93,27 @@ static inline __attribute__((always_inline)) void add_depots(bin_t *bin)
     depots_add(&bin->depots);
 }
 
-/* The magazine in hand is filled, else one is taken. If no block can be had, it goes to the depot: it may be the only one. */
+/* The slabs write from the top down. So that a reader who comes down behind them finds nothing that the magazine had once, all
+ * of it is NULL first: if its floor was higher, that NULL is overwritten, and below it nothing else ends the way. */
+static void clear_for_slabs(void **floor, unsigned capacity)
+{
+  magazine_end_at(floor);
+  memset(floor + 1, 0, capacity * sizeof *floor);
+  __atomic_thread_fence(__ATOMIC_RELEASE);
+}
+
+/* The magazine in hand is filled, of which `empty` is the floor, else one is taken. If no block can be had, it goes to the
+ * depot: it may be the only one. */
 static void **refill_from_slabs(bin_t *bin, void **empty, unsigned capacity, unsigned shard)
 {
   void **magazine = empty ? magazine_of(empty) : depots_take_empty(&bin->depots, shard);
   if (!magazine)
     return NULL;
   void **floor = magazine_floor(magazine, capacity);
-  magazine_end_at(floor);
+  if (empty && floor >= empty)
+    magazine_end_at(floor);
+  else
+    clear_for_slabs(floor, capacity);
   bool shared = closure_acquire(LOCKS_OF_BINS, &bin->lock);
   due_note_use(bin);
   add_depots(bin);

@@ -33,9 +33,9 @@ bin_figures_t bin_figures(bin_t *bin, size_t in_threads);
 /* Says whether the block is in a depot. It walks them, under the lock. */
 bool bin_depot_holds(bin_t *bin, const void *block);
 
-/* An empty magazine (or NULL) for one with entries; returns its top entry. NULL: no memory, and the empty one is the
- * bin's. `capacity` is how many blocks are wanted if they come from slabs. `number` is the thread's, and chooses a depot where
- * the bin has no more than its record; any will do. */
+/* An empty magazine, by its floor, (or NULL) for one with entries; returns its top entry. NULL: no memory, and the empty one is
+ * the bin's. `capacity` is how many blocks are wanted if they come from slabs. `number` is the thread's, and chooses a depot
+ * where the bin has no more than its record; any will do. */
 void **bin_exchange_empty(bin_t *bin, void **empty, unsigned capacity, unsigned number);
 
 /* A magazine with entries up to `top` for an empty one of that capacity, whose floor is returned. Needs no memory: where there

@@ -55,7 +55,7 @@ static void magazines_disown(void **magazine)
 
 static void put_empty(depot_t *depot, void **magazine)
 {
-  magazine_link(magazine, depot->empties, 0);
+  magazine_link_empty(magazine, depot->empties);
   STORE(depot->empties, magazine);
 }
 
@@ -64,7 +64,7 @@ static void put_empty(depot_t *depot, void **magazine)
 void depots_put_empty(depots_t *depots, unsigned shard, void **magazine)
 {
   if (unlikely(!depots_shards(depots))) {
-    magazine_link(magazine, NULL, 0);
+    magazine_link_empty(magazine, NULL);
     magazines_disown(magazine);
     return;
   }

@@ -31,6 +31,14 @@ static inline void **magazine_below(void **magazine) { return (void **)round_dow
 static inline void **magazine_top(void **magazine) { return magazine + ((uintptr_t)magazine[0] & (MAGAZINE_BYTES - 1)); }
 static inline void magazine_link(void **magazine, void **below, size_t top) { magazine[0] = (void *)((uintptr_t)below + top); }
 
+/* The same of a magazine that is empty. A reader beside the owner may come to it by a link, and begins at the last word: what
+ * was in it once may be live now. */
+static inline void magazine_link_empty(void **magazine, void **below)
+{
+  magazine[MAGAZINE_WORDS - 1] = NULL;
+  magazine_link(magazine, below, 0);
+}
+
 /* Entries end there. Who reads beside the owner may see the pointer of a magazine that has just been emptied with the top that
  * it had before. That leads to the word below, so entries end there too: what was in that word once may be live now. */
 static inline void magazine_end_at(void **floor) { floor[0] = floor[-1] = NULL; }

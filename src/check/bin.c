@@ -57,6 +57,13 @@ static void check_slab_lists(bin_t *bin)
 }
 
 /* The count bounds the walk, so that a circle ends it. */
+/* C3. */
+void check_empties(void *const *magazine)
+{
+  for (; magazine; magazine = magazine_below((void **)(uintptr_t)magazine))
+    expect(!magazine[MAGAZINE_WORDS - 1], "C3", "an empty magazine ends with something else than NULL", magazine);
+}
+
 static void check_depot(const bin_t *bin, const depot_t *depot)
 {
   size_t count = 0;
@@ -65,6 +72,7 @@ static void check_depot(const bin_t *bin, const depot_t *depot)
     expect(census_entries(bin, magazine_top(magazine), "D1") > 0, "D1", "an empty magazine in the depot", magazine);
   }
   expect_count(depot->count, count, "D1", "magazines in the depot");
+  check_empties(depot->empties);
   expect(depot->low <= count && count <= depot->high, "D1", "a depot beyond its own low or high mark", depot);
 }
 

@@ -19,6 +19,7 @@ static inline size_t unit_behind(const arena_t *arena, const run_t *run) { retur
 
 /* These are called during a census. */
 void check_bin_lists(bin_t *bin);
+void check_empties(void *const *magazine);
 void check_magazines_of_heap(const heap_t *heap);
 void check_heap_lists(heap_t *heap);
 

@@ -13,6 +13,7 @@ static void check_stock(const bin_t *bin, const stock_t *stock)
     expect(census_entries(bin, magazine + MAGAZINE_WORDS - 1, "C1") > 0, "C2", "a magazine in a stock is not full", magazine);
   }
   expect_count(stock->count, count, "C2", "magazines in the stock");
+  check_empties(stock->empties);
 }
 
 /* C1, of the loaded magazine. Its top entry stands beside it. */

@@ -75,7 +75,7 @@ static void **stock_pop(stock_t *stock)
 
 static void stock_keep_empty(stock_t *stock, void **magazine)
 {
-  magazine_link(magazine, stock->empties, 0);
+  magazine_link_empty(magazine, stock->empties);
   stock->empties = magazine;
 }
 
@@ -99,6 +99,10 @@ static void load(loaded_t *loaded, void **top)
   OWNER_STORE(loaded->below, top - 1);
 }
 
+/* Before the loaded magazine goes to the bin: another thread may have it, and give its blocks out, before this one goes on. Who
+ * reads here meanwhile, or for ever in the child of a fork, must not find them. The top entry stays: it is beside. */
+static void leave_loaded(loaded_t *loaded) { OWNER_STORE(loaded->below, MAGAZINE_SENTINEL); }
+
 /* A magazine of the stock costs no lock, so it comes before the bin. The one that was used up stays with the thread then, for
  * its next overflow; otherwise it goes to the bin in exchange. */
 void *magazines_refill(magazines_t *magazines, bin_t *bin)
@@ -106,20 +110,19 @@ void *magazines_refill(magazines_t *magazines, bin_t *bin)
   unsigned c = bin->size_class;
   loaded_t *loaded = &magazines->cache->of[c];
   stock_t *stock = &magazines->of[c];
-  void **empty = loaded->below != MAGAZINE_SENTINEL ? magazine_of(loaded->below + 1) : NULL, **top;
+  void **empty = loaded->below != MAGAZINE_SENTINEL ? loaded->below + 1 : NULL, **top; /* its floor */
   if (stock->full) {
     top = last_word(stock_pop(stock));
     if (empty)
-      stock_keep_empty(stock, empty);
+      stock_keep_empty(stock, magazine_of(empty));
   } else {
     unsigned capacity = magazine_capacity(bin);
     if (unlikely(stock->small))
       capacity = small_capacity(stock, capacity);
+    leave_loaded(loaded);
     top = bin_exchange_empty(bin, empty, capacity, magazines->number);
-    if (!top) {
-      OWNER_STORE(loaded->below, MAGAZINE_SENTINEL); /* the empty one has gone to the bin */
+    if (!top)
       return NULL;
-    }
   }
   void *block = *top;
   load(loaded, top - 1);
@@ -153,6 +156,8 @@ NOINLINE static void overflow_to_bin(magazines_t *magazines, bin_t *bin, void *b
     floor = stock_empty(magazines, bin, capacity);
   if (!floor && (stock->count || full != MAGAZINE_SENTINEL)) {
     void **given = stock->count ? last_word(stock_pop(stock)) : full;
+    if (given == full)
+      leave_loaded(loaded);
     floor = bin_exchange_full(bin, given, capacity, magazines->number);
     full = given == full ? MAGAZINE_SENTINEL : full;
   }
@@ -249,7 +254,12 @@ void magazines_tick(magazines_t *magazines, bin_t *bin)
 
 /* Readers beside the owner read whole words, which may change at any moment; what they find is exact when the owner is quiet.
  * So the loads are volatile, and the thread sanitizer is not asked about them. The links change too. They may lead a reader
- * into other magazines, but nowhere else, and not for ever. */
+ * into other magazines, but nowhere else, and not for ever.
+ *
+ * A block that is live all the while is never found. It was popped before the reader came, so it can only be in a word that is
+ * old. From a pointer that the reader has loaded since, each way down meets a NULL before such a word: what the record lists is
+ * nobody else's (leave_loaded()), below a floor is a NULL, an empty magazine ends with one, and what the slabs fill was
+ * cleared. */
 
 typedef void visit_fn(const void *block, void *context);
 

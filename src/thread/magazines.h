@@ -16,6 +16,7 @@
  *
  *   C1 every entry is a block of the class, and in no other place (S2)
  *   C2 a magazine in a stock is full to its last word; there are stock.count of them
+ *   C3 an empty magazine that is put away, here or in a depot, has NULL in its last word
  *
  * Only the owner writes, or a thread that has claimed the cache (caches.h). No lock says when C1 and C2 hold: they do while the
  * owner is in no call. Others read figures with relaxed loads, which are exact then. */

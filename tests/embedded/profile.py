@@ -55,7 +55,7 @@ def check_names(library, tools, flags):
     names = run(f"{tools}gcc-nm", library)
     has = set(re.findall(r"^\S+ [A-Z] (\S+)$", names, re.M))
     asked = set(re.findall(r"^ +U (\S+)$", names, re.M)) - has - own - ALLOWED
-    if any(name.startswith("tidepool_private_") for name in has): # without code yet; the linker leaves out what else it asks for
+    if any(name.startswith("tidepool_private_") for name in has): # without code yet: the linker leaves out what it asks for
         asked = {name for name in asked if not name.startswith("tidepool_private_")}
     if "tidepool_heap_create" not in has or asked:
         sys.exit(f"the library asks for {', '.join(sorted(asked)) or 'nothing, and has no heaps'}")

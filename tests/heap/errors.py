@@ -11,7 +11,7 @@ import re
 import sys
 
 HEADERS = ("pool.h", "heap.h", "object_pool.h", "profile.h", "stats.h")
-TESTS = ("wrong.c", "test_errors.c")
+TESTS = ("heap/wrong.c", "heap/test_errors.c", "embedded/board.c")
 # NULL is no error for these.
 NULL_IS_FINE = {"pool_heap_destroy", "object_pool_destroy", "pool_heap_stats_json", "pool_profile_write"}
 TELLS = "pool_error"
@@ -79,7 +79,7 @@ def strings(source):
 
 def problems(root):
     headers = {name: (root / "include/tidepool" / name).read_text() for name in HEADERS}
-    tests = "\n".join((root / "tests/heap" / name).read_text() for name in TESTS)
+    tests = "\n".join((root / "tests" / name).read_text() for name in TESTS)
     called = set(re.findall(r'^  \{"(\w+)", \w+,', tests, re.M))
     texts = TEXT.findall((root / "src/heap/invalid.h").read_text())
     sources = {path.relative_to(root).as_posix(): path.read_text() for path in sorted((root / "src").rglob("*.[ch]"))

@@ -1,59 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * One thread's magazines before a bin of its own: random pops and pushes against a model of what is live. */
-#include "bin/due.h"
-#include "os_fake.h"
-#include "region.h"
-#include "space/metadata.h"
-#include "thread/magazines.h"
-#include "unit.h"
-
-enum { LIVE = 3000 };
-
-static bin_t bin;
-static depot_t depots[DEPOT_SHARDS];
-static budget_t budget;
-static cache_t cache;
-static magazines_t magazines;
-
-static void all_new(unsigned c)
-{
-  region_t *region = region_new(UNIT_LOG2, REGION_BYTES);
-  os_fake_heal();
-  budget = (budget_t){0};
-  memset(depots, 0, sizeof depots);
-  due_leave(&bin); /* the one before */
-  bin_init(&bin, &(bin_make_t){.size_class = c,
-                               .block_size = size_class_size(c),
-                               .space = &region->space,
-                               .budget = &budget,
-                               .plane = BIN_PLANE_NONE,
-                               .depots = depots});
-  magazines_init(&magazines, &cache, 1);
-}
-
-static void *allocate(void)
-{
-  void *block = MAGAZINE_POP(&cache.of[bin.size_class]);
-  return block ? block : magazines_refill(&magazines, &bin);
-}
-
-static void give(void *block)
-{
-  if (!MAGAZINE_PUSH(&cache.of[bin.size_class], block))
-    magazines_overflow(&magazines, &bin, block);
-}
-
-/* Live, in the magazines, in the depot: together what is out; and what is in the stock is full to its last word. */
-static void agrees(size_t live)
-{
-  unsigned c = bin.size_class;
-  size_t stock = 0;
-  check_bin(&bin);
-  assert_int_equal(magazines_count(&magazines, c) + bin_figures(&bin, 0).cached_blocks + live, bin.outstanding);
-  for (void **magazine = magazines.of[c].full; magazine; magazine = magazine_below(magazine), stock++)
-    assert_non_null(magazine[MAGAZINE_WORDS - 1]);
-  assert_int_equal(stock, magazines.of[c].count);
-}
+ * Random pops and pushes against a model of what is live. */
+#include "one_bin.h"
 
 static void empty_from_the_start(void **state)
 {
@@ -160,40 +107,6 @@ static void random_traffic(void **state)
     assert_int_equal(bin.slab_count, 0);
   }
   bin_threads = 1;
-}
-
-/* Another thread reads where the entries are in two loads, between which the owner may pop the last one: what it sees are then
- * no blocks that somebody has. In an empty magazine may be what it had in another class. */
-static void emptied_between_two_loads(void **state)
-{
-  (void)state;
-  static void *live[LIVE];
-  static char popped[16];
-  unsigned emptied = 0;
-  for (unsigned c = 1; c <= CLASS_CACHED; c += 7) {
-    all_new(c);
-    loaded_t *loaded = &cache.of[c];
-    size_t count = 0;
-    for (unsigned i = 0; i < 2000; i++) {
-      if (i / 200 % 2 && count > 1)
-        give(live[--count]);
-      else
-        live[count++] = allocate();
-      for (void **magazine = magazines.of[c].empties; magazine; magazine = magazine_below(magazine))
-        for (unsigned word = 1; word < MAGAZINE_WORDS; word++)
-          magazine[word] = live[0];
-      if (loaded->top || loaded->below == MAGAZINE_SENTINEL)
-        continue;
-      emptied++;
-      loaded->top = popped;
-      assert_false(magazines_hold(&magazines, c, live[0]));
-      loaded->top = NULL;
-    }
-    while (count)
-      give(live[--count]);
-    magazines_flush(&magazines, &bin);
-  }
-  assert_true(emptied > 10);
 }
 
 static void held(void **state)
@@ -322,7 +235,6 @@ int main(void)
     cmocka_unit_test(last_in_first_out),
     cmocka_unit_test(many_threads_begin_small),
     cmocka_unit_test(random_traffic),
-    cmocka_unit_test(emptied_between_two_loads),
     cmocka_unit_test(held),
     cmocka_unit_test(ticks),
     cmocka_unit_test(dropped),
