@@ -130,9 +130,10 @@ static void unused_depots_get_no_empties(void **state)
   bin_drop_magazine(&bin, floor, MY_SHARD);
   assert_true(bin.depots.shards == 0 && bin.depots.of[MY_SHARD].empties == NULL);
   assert_ptr_equal(bin_new_magazine(&bin, k, YOUR_SHARD), floor);
+  void *block = *top;
   bin_give_magazine(&bin, top - 1, MY_SHARD); /* it is not full, so its blocks go to their slab */
   assert_true(bin.depots.shards == 0 && bin.outstanding == 1);
-  bin_put(&bin, top, 1);
+  bin_put(&bin, &block, 1);
   top = bin_exchange_empty(&bin, floor, k, MY_SHARD);
   bin_give_magazine(&bin, top, MY_SHARD);
   assert_true(bin.depots.shards == DEPOT_SHARDS && bins_with_depots == &bin && check_bin(&bin));
