@@ -324,11 +324,14 @@ void option_path(char *path, size_t size, const char *name)
 {
   text_t text = {path, size, 0};
   for (const char *c = name; *c; c++) {
-    if (c[0] == '%' && c[1] == 'p')
+    char form = c[0] == '%' ? c[1] : 0;
+    if (form == 'p')
       text_number(&text, os_process());
+    else if (form == 'l')
+      text_string(&text, LIBRARY_NAME);
     else
       text_char(&text, *c);
-    c += c[0] == '%' && (c[1] == 'p' || c[1] == '%');
+    c += form == 'p' || form == 'l' || form == '%';
   }
   text_finish(&text);
 }

@@ -58,6 +58,13 @@ const char *option_known(const char *key, const char **values);
 const char *option_nearest(const char *key);
 bool option_are_settled(void);
 
+/* What a process may have beside another of them. */
+#ifdef TIDEPOOL_IS_MALLOC
+#define LIBRARY_NAME "libtidepool-malloc"
+#else
+#define LIBRARY_NAME "libtidepool"
+#endif
+
 /* A name of a file as an option has it: "%p" becomes the number of the process, and "%%" a percent sign, so that processes of
  * one program do not share a file. */
 void option_path(char *path, size_t size, const char *name);

@@ -186,12 +186,6 @@ static void print_line(const char *line, size_t length)
     warn_at_exit(path, STATS_ARE_LOST);
 }
 
-#ifdef TIDEPOOL_IS_MALLOC
-#define LIBRARY_NAME "libtidepool-malloc"
-#else
-#define LIBRARY_NAME "libtidepool"
-#endif
-
 /* The number of the process comes first: children of a program print theirs to the same place, and so does another library in
  * the same process, as that of a program that is run on the malloc library. */
 static size_t write_process(char *buffer, size_t size)

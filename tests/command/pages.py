@@ -60,7 +60,7 @@ def fixture_odd_names(tmp_path):
     tool = tmp_path / "tools" / "addr2line"
     tool.parent.mkdir()
     (tmp_path / "answer").write_text(ODD + "\x1b[2J\n/a.c:1\n")
-    tool.write_text(f"#!/bin/sh\nwhile read -r line; do cat {tmp_path}/answer; done\n")
+    tool.write_text(f"#!/bin/sh\nwhile read -r line; do echo \"$line\"; cat {tmp_path}/answer; done\n")
     tool.chmod(0o755)
     return {**os.environ, "PATH": f"{tool.parent}:{os.environ['PATH']}"}
 

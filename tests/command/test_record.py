@@ -108,7 +108,10 @@ def test_what_a_child_does_is_not_the_programs(recorded):
     assert found["end_bytes"] == other["end_bytes"] and is_whole(found)
 
 
-def test_each_process_has_a_file(tidepool, facts, tools, tmp_path):
+@pytest.mark.parametrize("folder", ["here", "100%p%%"])
+def test_each_process_has_a_file(tidepool, facts, tools, tmp_path, folder):
+    tmp_path = tmp_path / folder
+    tmp_path.mkdir()
     done = tidepool("record", "--frames", 0, "-o", "of.%p", tools["recorded"], "fork", 1000, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     parent, child = sorted((facts(path) for path in tmp_path.iterdir()), key=lambda found: found["end_bytes"])
@@ -377,9 +380,26 @@ def test_files_that_are_cut_off(tidepool, recorded, tmp_path):
         found = json.loads(done.stdout)
         assert done.returncode == 0 and 0 < found["events"] < whole["events"]
         assert done.stderr.startswith(f"tidepool: replay: {file}: the file is cut off") and len(done.stderr.splitlines()) == 1
+    file.write_bytes(good[:-CHUNK])
+    assert f"{file}: the file is cut off; parts that are missing: 1" in tidepool("show", file).stderr
     file.write_bytes(good[:CHUNK])
     refused_by_replay = tidepool("replay", file)
     assert refused_by_replay.returncode == 1 and "there is no event in it" in refused_by_replay.stderr
+
+
+def test_a_part_that_is_missing(tidepool, recorded, tmp_path):
+    """In the middle of a stream, and at its end."""
+    whole = recorded("pairs", 60000)
+    file = tmp_path / "recording"
+    good = file.read_bytes()
+    assert not whole["missing_parts"] and len(good) > 4 * CHUNK
+    for part in (2, len(good) // CHUNK - 1):
+        file.write_bytes(good[:part * CHUNK] + bytes(CHUNK) + good[(part + 1) * CHUNK:])
+        done = tidepool("replay", "--check", "--json", file)
+        assert json.loads(done.stdout)["missing_parts"] == 1
+        assert done.stderr == f"tidepool: replay: {file}: parts that are missing: 1\n"
+    file.write_bytes(good[:2 * CHUNK] + good[CHUNK:])
+    assert json.loads(tidepool("replay", "--check", "--json", file).stdout)["damaged_parts"] >= 1
 
 
 def test_a_damaged_part(tidepool, recorded, tmp_path):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """tidepool record and programs that a recorder could well bring down; and what is said of recordings that are odd."""
 
+import json
 import os
 import re
 import resource
@@ -147,3 +148,55 @@ def test_blocks_that_no_class_has(tidepool, record):
 def test_a_site_of_a_number_that_none_has(tidepool, record):
     made(record, b"\7" + number(100000000) + number(1) + number(2 * 4096))
     tidepool("show", record.file, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30)))
+
+
+HAND_OVER = """#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+enum { PLACES = 64 };
+static _Atomic(void *) places[PLACES];
+static void *give(void *unused)
+{
+  for (unsigned i = 0;; i++) {
+    while (places[i % PLACES])
+      sched_yield();
+    places[i % PLACES] = malloc(1000 + i % 50000);
+  }
+  return unused;
+}
+int main(void)
+{
+  pthread_t giver;
+  pthread_create(&giver, NULL, give, NULL);
+  for (unsigned i = 0;; i++) {
+    void *block;
+    while (!(block = atomic_exchange(&places[i % PLACES], NULL)))
+      sched_yield();
+    free(block);
+  }
+}
+"""
+
+
+@pytest.mark.skipif(not shutil.which("cc"), reason="there is no compiler")
+def test_a_program_that_goes_on(request, tidepool, tmp_path):
+    """What its threads have written is read to one moment: no block is there that another thread has freed."""
+    (tmp_path / "hand_over.c").write_text(HAND_OVER, encoding="utf-8")
+    subprocess.run(["cc", "-O1", "-pthread", "-o", "hand_over", "hand_over.c"], cwd=tmp_path, check=True)
+    program, library = (os.path.abspath(request.config.getoption(name)) for name in ("--tidepool", "--library"))
+    command = [program, "record", "--library", library, "--frames", "1", "-o", "live", "./hand_over"]
+    with subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.DEVNULL) as running:
+        try:
+            looks, until = 0, time.monotonic() + 60
+            while looks < 5 and time.monotonic() < until:
+                time.sleep(0.2)
+                done = tidepool("replay", "--check", "--json", tmp_path / "live", check=False)
+                if done.returncode or (found := json.loads(done.stdout))["events"] < 1000:
+                    continue
+                looks += 1
+                assert found["unknown_frees"] == found["missed_frees"] == 0 and found["peak_blocks"] <= 80, found
+                assert "the program goes on" in done.stderr
+            assert looks == 5
+        finally:
+            running.kill()

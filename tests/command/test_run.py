@@ -86,9 +86,11 @@ def test_leaks_says_which_block_is_lost(run, tools):
     assert done.returncode == 0 and "1 block, 1,234 bytes lost" in done.stderr
 
 
-def test_stats_go_where_the_program_was_started(run, tools, tmp_path):
-    assert run("--stats", "figures.%p", tools["program"], "elsewhere", cwd=tmp_path).returncode == 0
-    files = list(tmp_path.iterdir())
+@pytest.mark.parametrize("folder", ["here", "100%p%%"])
+def test_stats_go_where_the_program_was_started(run, tools, tmp_path, folder):
+    (tmp_path / folder).mkdir()
+    assert run("--stats", "figures.%p", tools["program"], "elsewhere", cwd=tmp_path / folder).returncode == 0
+    files = list((tmp_path / folder).iterdir())
     assert len(files) == 1
     assert json.loads(files[0].read_text())["pid"] == int(files[0].suffix[1:])
 

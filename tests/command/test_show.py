@@ -5,12 +5,16 @@ import json
 import os
 import re
 import shutil
+import subprocess
 
 import pytest
 
 from pages import (Tags, fixture_browse, fixture_copy, fixture_shown,   # pylint: disable=unused-import
                    needs_browser, needs_names)
 from sharing import fixture_tidepool   # pylint: disable=unused-import
+
+
+needs_compiler = pytest.mark.skipif(not shutil.which("cc"), reason="there is no compiler")
 
 
 @pytest.fixture(name="record")
@@ -68,6 +72,34 @@ def test_lines(tidepool, record):
     page = both.with_suffix(".html").read_text(encoding="utf-8")
     assert all(json.dumps(name) in page for name in leaked + more)
     assert " at shown.c" not in tidepool("show", both).stdout
+
+
+INLINED = """#include <stdlib.h>
+void *keep[300];
+static inline __attribute__((always_inline)) void *xmalloc(size_t size) { return malloc(size); }
+__attribute__((noinline, noipa)) void load(int i) { keep[i] = xmalloc(10); }
+__attribute__((noinline, noipa)) void parse(int i) { keep[i] = xmalloc(1000); }
+int main(void)
+{
+  for (int i = 0; i < 100; i++)
+    load(i);
+  for (int i = 100; i < 300; i++)
+    parse(i);
+  return 0;
+}
+"""
+
+
+@needs_names
+@needs_compiler
+@pytest.mark.parametrize("file", ["inlined.c", "in\nlined.c"])
+def test_inlined_functions(request, tidepool, tmp_path, file):
+    (tmp_path / file).write_text(INLINED, encoding="utf-8")
+    subprocess.run(["cc", "-O1", "-fno-optimize-sibling-calls", "-g", "-o", "inlined", file], cwd=tmp_path, check=True)
+    library = os.path.abspath(request.config.getoption("--library"))
+    tidepool("record", "--library", library, "-o", tmp_path / "inlined.recording", tmp_path / "inlined")
+    places = part(tidepool("show", tmp_path / "inlined.recording").stdout, "live at the end: ")[1]
+    assert (200, ["xmalloc", "parse", "main"]) in places and (100, ["xmalloc", "load", "main"]) in places
 
 
 def stacks_of(places):

@@ -121,13 +121,14 @@ class Options(unittest.TestCase):
     def test_stats_in_a_file(self):
         with tempfile.TemporaryDirectory() as folder:
             for _ in range(2):
-                result = run(f"stats=exit:{folder}/%p.json")
+                result = run(f"stats=exit:{folder}/%p.%l.json")
                 self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "ok\n", ""))
             names = sorted(os.listdir(folder))
             self.assertEqual(len(names), 2)
             for name in names:
                 with open(os.path.join(folder, name), encoding="utf-8") as file:
-                    self.assertEqual(f"{self.stats_of(file.read())['pid']}.json", name)
+                    stats = self.stats_of(file.read())
+                    self.assertEqual(f"{stats['pid']}.{stats['library']}.json", name)
 
     def test_stats_of_a_thread_that_is_to_be_cancelled(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -31,6 +31,9 @@ char *command_join(const char *const *texts);
  * is said to be none. */
 void command_quote(const char *text, FILE *to);
 
+/* Of a folder in front of a name in which %p stands for something: %% for each %. There is room for twice as much. */
+void command_mark_percent(char *to, const char *folder);
+
 /* Bytes as people read them: 36.8 MiB. */
 enum { COMMAND_BYTES = 32 };
 const char *command_bytes(char room[COMMAND_BYTES], double bytes);

@@ -17,6 +17,16 @@ int command_print(const char *text, FILE *to)
   return columns;
 }
 
+void command_mark_percent(char *to, const char *folder)
+{
+  for (; *folder; folder++) {
+    *to++ = *folder;
+    if (*folder == '%')
+      *to++ = '%';
+  }
+  *to = '\0';
+}
+
 void command_quote(const char *text, FILE *to)
 {
   const unsigned char *at = (const unsigned char *)text;

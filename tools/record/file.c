@@ -157,8 +157,11 @@ static uint8_t *next_chunk(void)
   uint64_t from = __atomic_fetch_add(&chunks, 1, __ATOMIC_RELAXED) * RECORDING_CHUNK;
   error = error ? error : take_room(file, from);
   void *chunk = error ? MAP_FAILED : mmap(NULL, RECORDING_CHUNK, PROT_READ | PROT_WRITE, MAP_SHARED, file, (off_t)from);
-  if (chunk != MAP_FAILED)
+  if (chunk != MAP_FAILED) {
+    if (head)
+      __atomic_fetch_add((uint64_t *)((uintptr_t)head + RECORDING_COUNT_AT), 1, __ATOMIC_RELAXED);
     return chunk;
+  }
   give_up(error ? error : errno);
   return NULL;
 }
@@ -181,7 +184,7 @@ void file_give_chunk(uint8_t *chunk) { munmap(chunk, RECORDING_CHUNK); }
 /* The command as the kernel has it, which needs nothing of the C library. */
 static void note_command(void)
 {
-  char *to = (char *)(head + 1), *end = (char *)head + RECORDING_CHUNK - 1;
+  char *to = (char *)(head + 1), *end = (char *)head + RECORDING_COUNT_AT - 1;
   int file = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
   ssize_t length;
   while (file >= 0 && to < end && (length = read(file, to, (size_t)(end - to))) > 0)

@@ -165,6 +165,7 @@ static bool begin_chunk(void)
   if (!of->number) {
     of->number = __atomic_add_fetch(&stream_count, 1, __ATOMIC_RELAXED);
     of->last_ns = recorder_now();
+    of->chunks = 0;
   }
   of->at = chunk + sizeof *chunk_head;
   of->end = chunk + RECORDING_CHUNK;
@@ -174,6 +175,7 @@ static bool begin_chunk(void)
   of->thread = self.thread;
   chunk_head->stream = of->number;
   chunk_head->thread = of->thread;
+  chunk_head->number = ++of->chunks;
   chunk_head->from_ns = of->last_ns;
   __atomic_store_n(&chunk_head->mark, RECORDING_CHUNK_MARK, __ATOMIC_RELEASE);
   return true;

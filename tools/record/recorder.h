@@ -25,8 +25,9 @@ typedef struct stream {
   uint32_t recording; /* the number of the one that the rest is of */
   uint8_t *at, *end;  /* NULL: it has no chunk */
   uint64_t last_ns, last_place;
-  uint32_t number, thread, heap; /* the last two: of what is written from here on in its chunk */
-  bool is_fine;                  /* its addresses are whole ones from here on in its chunk */
+  uint32_t number, chunks;
+  uint32_t thread, heap; /* of what is written from here on in its chunk */
+  bool is_fine;          /* its addresses are whole ones from here on in its chunk */
   struct stream *next;
 } stream_t;
 

@@ -51,10 +51,11 @@ typedef struct recording_chunk {
   uint32_t stream;
   uint64_t from_ns; /* not after the first event, nor before what its stream has already */
   uint32_t thread;  /* that writes here, until an event says otherwise */
-  uint32_t unused;
+  uint32_t number;  /* in its stream, from 1 on */
 } recording_chunk_t;
 
-enum { RECORDING_CHUNK_MARK = 0x6b6e6863 };
+/* There, in the head's chunk, 64 bits say how many others were begun. */
+enum { RECORDING_CHUNK_MARK = 0x6b6e6863, RECORDING_COUNT_AT = RECORDING_CHUNK - 8 };
 
 /* What follows each: T a time, A an address, N a number. */
 typedef enum recording_op {

@@ -34,6 +34,24 @@ static void keep_wish(void)
     strcpy(wish, set);
 }
 
+/* %p is the number of the process, and %% a percent sign. Returns how often the number is in the name. */
+static unsigned write_path(char path[PATH_MAX], const char *name)
+{
+  unsigned numbers = 0;
+  size_t length = 0;
+  for (; *name && length < PATH_MAX - 24; name++) {
+    if (name[0] == '%' && name[1] == 'p') {
+      length += (size_t)snprintf(path + length, 24, "%d", (int)getpid());
+      numbers++;
+    } else {
+      path[length++] = *name;
+    }
+    name += name[0] == '%' && (name[1] == 'p' || name[1] == '%');
+  }
+  path[*name ? 0 : length] = '\0';
+  return numbers;
+}
+
 /* Other processes are recorded if the file has a name for each of them. */
 static bool read_wish(char path[PATH_MAX], unsigned *frames)
 {
@@ -41,12 +59,7 @@ static bool read_wish(char path[PATH_MAX], unsigned *frames)
   long pid = 0;
   if (sscanf(wish, "%ld:%u:%n", &pid, frames, &at) != 2 || !at || *frames > RECORDING_FRAMES_MOST)
     return false;
-  const char *name = wish + at, *mark = strstr(name, "%p");
-  if (!mark && pid != getpid())
-    return false;
-  int length = mark ? snprintf(path, PATH_MAX, "%.*s%d%s", (int)(mark - name), name, (int)getpid(), mark + 2)
-                    : snprintf(path, PATH_MAX, "%s", name);
-  return length > 0 && length < PATH_MAX;
+  return (write_path(path, wish + at) || pid == getpid()) && *path;
 }
 
 /* A child keeps the page that its parent had. */

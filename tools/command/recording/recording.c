@@ -7,7 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 /* So many chunks in a row without a mark end the file: no program has so many threads that begin one. A file can be a hole. */
@@ -52,6 +54,25 @@ static bool head_is_good(const recording_head_t *head, char why[256])
   return false;
 }
 
+/* The recorder has a lock on what it writes to. Streams are read one after the other, and what one has written meanwhile may be
+ * of blocks that another had before: so all end at one moment. */
+static void note_moment(recording_t *recording)
+{
+  struct timespec now;
+  recording_facts_t *facts = &recording->facts;
+  int file = recording->merge.file.descriptor;
+  if (facts->head.ended_ns || facts->head.error)
+    return;
+  if (flock(file, LOCK_SH | LOCK_NB) == 0) {
+    flock(file, LOCK_UN);
+    return;
+  }
+  clock_gettime(CLOCK_REALTIME, &now);
+  uint64_t ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+  facts->is_written = errno == EWOULDBLOCK && ns > facts->head.started_ns;
+  facts->until_ns = facts->is_written ? ns - facts->head.started_ns : 0;
+}
+
 /* The words of the command, as far as they are there. */
 static void read_command(recording_facts_t *facts, char *text, size_t length)
 {
@@ -80,6 +101,8 @@ static bool read_head(recording_t *recording, char why[256])
     free(chunk);
     return false;
   }
+  memcpy(&recording->facts.begun_chunks, chunk + RECORDING_COUNT_AT, sizeof recording->facts.begun_chunks);
+  memset(chunk + RECORDING_COUNT_AT, 0, RECORDING_CHUNK - RECORDING_COUNT_AT);
   size_t words = (size_t)length > sizeof *head ? (size_t)length - sizeof *head : 0;
   memmove(chunk, chunk + sizeof *head, words + 1);
   read_command(&recording->facts, chunk, words);
@@ -116,11 +139,29 @@ static bool find_chunks(recording_t *recording)
     empty = is_marked ? 0 : empty + 1;
     facts->empty_chunks += !is_marked && !head.mark;
     recording->merge.file.damaged += !is_marked && head.mark;
-    if (is_marked && !add_chunk(recording, (chunk_t){head.stream, (uint32_t)i}))
+    if (is_marked && !add_chunk(recording, (chunk_t){head.stream, (uint32_t)i, head.number}))
       return false;
   }
-  facts->is_cut_off = facts->file_bytes % RECORDING_CHUNK != 0;
+  facts->is_cut_off = facts->file_bytes % RECORDING_CHUNK != 0 || most <= facts->begun_chunks;
   return true;
+}
+
+/* A stream without one of its chunks, or with one twice. One that is missing at the end shows in the number of all, where the
+ * program has come to its end. */
+static void count_missing(recording_t *recording)
+{
+  recording_facts_t *facts = &recording->facts;
+  const chunk_t *chunks = recording->chunks;
+  for (uint64_t i = 0; i < facts->chunks; i++) {
+    uint32_t before = i && chunks[i].stream == chunks[i - 1].stream ? chunks[i - 1].number : 0;
+    if (chunks[i].number > before)
+      facts->missing_chunks += chunks[i].number - before - 1;
+    else
+      recording->merge.file.damaged += chunks[i].number != 0;
+  }
+  uint64_t here = facts->chunks + recording->merge.file.damaged + facts->missing_chunks;
+  if (facts->head.ended_ns && !facts->head.error && facts->begun_chunks > here)
+    facts->missing_chunks += facts->begun_chunks - here;
 }
 
 static int compare_chunks(const void *one, const void *other)
@@ -159,9 +200,12 @@ recording_t *recording_open(const char *path, char why[256])
   if (recording)
     recording->merge.file.descriptor = -1;
   bool is_open = recording && open_file(recording, path, why) && read_head(recording, why);
+  if (is_open)
+    note_moment(recording);
   if (is_open && find_chunks(recording)) {
     if (recording->chunks)
       qsort(recording->chunks, recording->facts.chunks, sizeof *recording->chunks, compare_chunks);
+    count_missing(recording);
     if (make_branches(recording)) {
       merge_begin(&recording->merge);
       return recording;
@@ -216,7 +260,7 @@ static void count_event(recording_t *recording, event_t *event)
 
 bool recording_next(recording_t *recording, event_t *event)
 {
-  bool is_one = merge_next(&recording->merge, event);
+  bool is_one = merge_next(&recording->merge, event) && !(recording->facts.is_written && event->ns > recording->facts.until_ns);
   if (is_one)
     count_event(recording, event);
   recording->facts.damaged_chunks = recording->merge.file.damaged;
@@ -237,10 +281,15 @@ bool recording_lacks(const recording_facts_t *facts, char text[256])
   *text = '\0';
   if (facts->head.error)
     length += (size_t)snprintf(text, 256, "; it ended before the program: %s", strerror((int)facts->head.error));
+  else if (facts->is_written)
+    length += (size_t)snprintf(text, 256, "; the program goes on, and what it did so far was read");
   else if (!facts->head.ended_ns)
     length += (size_t)snprintf(text, 256, "; the program did not end by exit(): it was killed, or goes on");
   if (facts->is_cut_off)
     length += (size_t)snprintf(text + length, 256 - length, "; the file is cut off");
+  if (facts->missing_chunks)
+    length += (size_t)snprintf(text + length, 256 - length, "; parts that are missing: %llu",
+                               (unsigned long long)facts->missing_chunks);
   if (facts->damaged_chunks)
     snprintf(text + length, 256 - length, "; %llu of %llu parts could not be read to their end",
              (unsigned long long)facts->damaged_chunks, (unsigned long long)facts->chunks);

@@ -38,10 +38,13 @@ typedef struct recording_facts {
   recording_head_t head;
   char *command; /* words with a space between, without what a terminal would obey */
   uint64_t file_bytes;
-  uint64_t chunks, damaged_chunks, empty_chunks;
-  bool is_cut_off;  /* in the middle of a chunk */
-  uint64_t events;  /* of blocks, FAILED among them */
-  uint32_t threads; /* the highest number */
+  uint64_t chunks, damaged_chunks, empty_chunks, missing_chunks;
+  uint64_t begun_chunks; /* as the head has it; 0: it does not say */
+  bool is_cut_off;
+  bool is_written;   /* its program goes on: what it writes after the file was opened is not read */
+  uint64_t until_ns; /* when that was */
+  uint64_t events;   /* of blocks, FAILED among them */
+  uint32_t threads;  /* the highest number */
   uint64_t last_ns;
   uint64_t live_bytes, live_blocks, peak_bytes, peak_ns, peak_blocks;
   uint64_t peak_event; /* the number of the event with which it came, from 1 on */

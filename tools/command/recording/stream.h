@@ -14,6 +14,7 @@
 
 typedef struct chunk {
   uint32_t stream, index; /* in the file, from 1 on */
+  uint32_t number;        /* in its stream; 0: older recordings do not say */
 } chunk_t;
 
 /* An event as it stands in the file. */

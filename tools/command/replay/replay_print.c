@@ -172,6 +172,7 @@ static void print_facts(const replay_t *replay, FILE *to)
   print_number("peak_ns", facts->peak_ns, to);
   print_number("file_bytes", facts->file_bytes, to);
   print_number("damaged_parts", facts->damaged_chunks, to);
+  print_number("missing_parts", facts->missing_chunks, to);
   fputc(',', to);
   recording_lacks(facts, lacks);
   print_string("lacks", lacks, to);

@@ -3,16 +3,13 @@
 #define _GNU_SOURCE
 #endif
 #include "callers.h"
+#include "addr2line.h"
 #include "command.h"
 #include "symbols.h"
 #include <inttypes.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-
-extern char **environ;
 
 static void *grown(void *array, size_t count, size_t size)
 {
@@ -80,7 +77,8 @@ void callers_visit(const event_t *event, void *context)
 typedef struct named {
   uint64_t address;
   size_t module; /* module_count: none has it */
-  uint32_t name;
+  size_t first;  /* of its names among the numbers: the function, in front of it those that are inlined there */
+  uint32_t count;
 } named_t;
 
 /* Each address once. */
@@ -130,13 +128,15 @@ static addresses_t collect(const callers_t *callers)
   return addresses;
 }
 
-/* Names are found by a sum of their characters. */
+/* Names are found by a sum of their characters. The numbers are those of the names of each address, one behind the other. */
 typedef struct table {
   uint32_t *of; /* numbers of names from 1 on; 0: none */
-  size_t size;  /* a power of two, more than there can be names */
+  size_t size;  /* a power of two, twice as many as there are names, or more */
+  uint32_t *numbers;
+  size_t number_count, number_room;
 } table_t;
 
-static uint32_t number_of(callers_t *callers, table_t *table, const char *name)
+static size_t place_of(const callers_t *callers, const table_t *table, const char *name)
 {
   uint64_t sum = 0;
   for (const char *c = name; *c; c++)
@@ -144,11 +144,39 @@ static uint32_t number_of(callers_t *callers, table_t *table, const char *name)
   size_t at = (size_t)(sum >> 20) & (table->size - 1);
   while (table->of[at] && strcmp(callers->names[table->of[at] - 1], name) != 0)
     at = (at + 1) & (table->size - 1);
+  return at;
+}
+
+static void table_grow(callers_t *callers, table_t *table)
+{
+  enum { FIRST = 256 };
+  table->size = table->size ? 2 * table->size : FIRST;
+  table->of = grown(table->of, table->size, sizeof *table->of);
+  memset(table->of, 0, table->size * sizeof *table->of);
+  callers->names = grown(callers->names, table->size / 2, sizeof *callers->names);
+  for (size_t i = 0; i < callers->name_count; i++)
+    table->of[place_of(callers, table, callers->names[i])] = (uint32_t)i + 1;
+}
+
+static uint32_t number_of(callers_t *callers, table_t *table, const char *name)
+{
+  if (2 * callers->name_count >= table->size)
+    table_grow(callers, table);
+  size_t at = place_of(callers, table, name);
   if (!table->of[at]) {
     callers->names[callers->name_count++] = strdup(name);
     table->of[at] = (uint32_t)callers->name_count;
   }
   return table->of[at] - 1;
+}
+
+static void add_number(callers_t *callers, table_t *table, const char *name)
+{
+  if (table->number_count == table->number_room) {
+    table->number_room = 2 * table->number_room + 256;
+    table->numbers = grown(table->numbers, table->number_room, sizeof *table->numbers);
+  }
+  table->numbers[table->number_count++] = number_of(callers, table, name);
 }
 
 static const char *base_of(const char *path)
@@ -191,22 +219,6 @@ static bool *find_used(const callers_t *callers, const addresses_t *addresses)
   return used;
 }
 
-/* False: it cannot be run. */
-static bool run_tool(const char *file, FILE *questions, FILE *answers)
-{
-  char *const words[] = {(char[]){"addr2line"}, (char[]){"-f"}, (char[]){"-C"}, (char[]){"-e"}, strdup(file), NULL};
-  posix_spawn_file_actions_t actions;
-  pid_t pid;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, fileno(questions), 0);
-  posix_spawn_file_actions_adddup2(&actions, fileno(answers), 1);
-  posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", 1, 0);
-  int error = posix_spawnp(&pid, words[0], &actions, NULL, words, environ);
-  posix_spawn_file_actions_destroy(&actions);
-  free(words[4]);
-  return !error && waitpid(pid, NULL, 0) == pid;
-}
-
 /* What has a line has a function. Else the name may be that of the last function before it which has one. */
 static bool is_known(const symbols_t *symbols, const char *name, const char *line, uint64_t address)
 {
@@ -226,51 +238,55 @@ static void add_line(char **name, size_t *room, const char *line)
   snprintf(*name + length, *room - length, " at %.*s", (int)of_line, file);
 }
 
-/* For each address two lines: the function, and where it is. */
-static void read_answers(callers_t *callers, table_t *table, addresses_t *addresses, size_t module, FILE *answers)
+/* What is known takes the place of what was made up. */
+typedef struct asked {
+  callers_t *callers;
+  table_t *table;
+  const symbols_t *symbols;
+  const uint64_t *addresses; /* of the file */
+  named_t **named;
+  size_t last; /* the number of the address that had a name last */
+} asked_t;
+
+static void add_answer(size_t number, const char *function, const char *place, void *context)
 {
-  const module_t *of = &callers->modules[module];
-  symbols_t *symbols = symbols_open(of->name);
-  char *name = NULL, *line = NULL;
-  size_t name_room = 0, line_room = 0;
-  rewind(answers);
-  for (size_t i = 0; i < addresses->count; i++) {
-    if (addresses->of[i].module != module)
-      continue;
-    if (getline(&name, &name_room, answers) <= 0 || getline(&line, &line_room, answers) <= 0)
-      break;
-    name[strcspn(name, "\n")] = '\0';
-    if (!is_known(symbols, name, line, addresses->of[i].address - 1 - of->added))
-      continue;
-    if (callers->with_lines)
-      add_line(&name, &name_room, line);
-    addresses->of[i].name = number_of(callers, table, name);
-  }
+  asked_t *asked = context;
+  named_t *named = asked->named[number];
+  size_t room = strlen(function) + 1;
+  if (!is_known(asked->symbols, function, place, asked->addresses[number]))
+    return;
+  char *name = grown(NULL, room, 1);
+  memcpy(name, function, room);
+  if (asked->callers->with_lines)
+    add_line(&name, &room, place);
+  if (asked->last != number)
+    *named = (named_t){named->address, named->module, asked->table->number_count, 0};
+  asked->last = number;
+  named->count++;
+  add_number(asked->callers, asked->table, name);
   free(name);
-  free(line);
-  symbols_close(symbols);
 }
 
 static void ask_of_module(callers_t *callers, table_t *table, addresses_t *addresses, size_t module)
 {
-  FILE *questions = tmpfile(), *answers = tmpfile();
+  const module_t *of = &callers->modules[module];
+  uint64_t *wanted = grown(NULL, addresses->count + 1, sizeof *wanted);
+  named_t **named = grown(NULL, addresses->count + 1, sizeof *named);
   size_t count = 0;
-  for (size_t i = 0; questions && i < addresses->count; i++)
+  for (size_t i = 0; i < addresses->count; i++)
     if (addresses->of[i].module == module) {
-      fprintf(questions, "0x%" PRIx64 "\n", addresses->of[i].address - 1 - callers->modules[module].added);
-      count++;
+      wanted[count] = addresses->of[i].address - 1 - of->added;
+      named[count++] = &addresses->of[i];
     }
-  if (count && answers && fflush(questions) == 0) {
-    rewind(questions);
-    if (run_tool(callers->modules[module].name, questions, answers))
-      read_answers(callers, table, addresses, module, answers);
-    else
-      callers->no_tool = true;
-  }
-  if (questions)
-    fclose(questions);
-  if (answers)
-    fclose(answers);
+  symbols_t *symbols = symbols_open(of->name);
+  asked_t asked = {callers, table, symbols, wanted, named, SIZE_MAX};
+  addr2line_t answer = addr2line_ask(of->name, wanted, count, add_answer, &asked);
+  callers->no_tool |= answer == ADDR2LINE_IS_NOT_THERE;
+  if (answer == ADDR2LINE_SOME)
+    callers->unanswered = of->name;
+  symbols_close(symbols);
+  free(wanted);
+  free(named);
 }
 
 static bool is_function(const char *name, const char *function)
@@ -306,17 +322,26 @@ static void cut_start(const callers_t *callers, call_stack_t *stack)
     stack->count--;
 }
 
-static void name_stacks(callers_t *callers, const addresses_t *addresses)
+/* There are as many names as frames, and those of what is inlined in them. */
+static void name_stack(const callers_t *callers, const addresses_t *addresses, const table_t *table, call_stack_t *stack)
+{
+  uint32_t count = 0;
+  stack->names = grown(NULL, 1, sizeof *stack->names);
+  for (uint32_t k = 0; k < stack->count; k++) {
+    const named_t wanted = place_at(callers, stack, k);
+    const named_t *named = bsearch(&wanted, addresses->of, addresses->count, sizeof wanted, by_place);
+    stack->names = grown(stack->names, count + named->count, sizeof *stack->names);
+    for (uint32_t i = 0; i < named->count; i++)
+      stack->names[count++] = table->numbers[named->first + i];
+  }
+  stack->count = count;
+}
+
+static void name_stacks(callers_t *callers, const addresses_t *addresses, const table_t *table)
 {
   for (size_t i = 0; i < callers->stack_count; i++) {
-    call_stack_t *stack = &callers->stacks[i];
-    stack->names = grown(NULL, stack->count + 1u, sizeof *stack->names);
-    for (uint32_t k = 0; k < stack->count; k++) {
-      const named_t wanted = place_at(callers, stack, k);
-      const named_t *named = bsearch(&wanted, addresses->of, addresses->count, sizeof wanted, by_place);
-      stack->names[k] = named ? named->name : 0;
-    }
-    cut_start(callers, stack);
+    name_stack(callers, addresses, table, &callers->stacks[i]);
+    cut_start(callers, &callers->stacks[i]);
   }
 }
 
@@ -347,28 +372,29 @@ static void find_same(callers_t *callers)
 void callers_name(callers_t *callers, uint64_t ns, const char *command)
 {
   addresses_t addresses = collect(callers);
-  table_t table = {.size = 16};
-  while (table.size <= 2 * addresses.count)
-    table.size *= 2;
-  table.of = grown(NULL, table.size, sizeof *table.of);
-  memset(table.of, 0, table.size * sizeof *table.of);
-  callers->names = grown(NULL, 2 * addresses.count + 1, sizeof *callers->names);
+  table_t table = {.size = 0};
   for (size_t i = 0; i < addresses.count; i++) {
     char name[512];
     name_by_place(callers, &addresses.of[i], name);
-    addresses.of[i].name = number_of(callers, &table, name);
+    addresses.of[i].first = table.number_count;
+    addresses.of[i].count = 1;
+    add_number(callers, &table, name);
   }
   bool *used = find_used(callers, &addresses);
   for (size_t i = 0; i < callers->module_count && !callers->no_tool; i++)
     if (used[i] && is_file(callers, &callers->modules[i], ns))
       ask_of_module(callers, &table, &addresses, i);
   free(used);
-  name_stacks(callers, &addresses);
+  name_stacks(callers, &addresses, &table);
   find_same(callers);
   free(table.of);
+  free(table.numbers);
   free(addresses.of);
   if (callers->no_tool)
     command_say("%s: addr2line(1) is not there, so functions have no names", command);
+  if (callers->unanswered)
+    command_say("%s: addr2line(1) did not answer for all of %s, so some of its functions have no names", command,
+                callers->unanswered);
   if (callers->changed)
     command_say("%s: %s has changed since it was recorded, so its functions have no names", command, callers->changed);
   if (callers->gone)

@@ -13,9 +13,9 @@ typedef struct module {
 } module_t;
 
 typedef struct call_stack {
-  uint32_t count;
+  uint32_t count;   /* of frames; after callers_name() of names */
   uint64_t *frames; /* addresses, innermost first */
-  uint32_t *names;  /* the same by numbers of names, after callers_name() */
+  uint32_t *names;  /* numbers of names, those of inlined functions too, after callers_name() */
   uint32_t modules; /* so many of the modules were known when it was written */
 } call_stack_t;
 
@@ -28,9 +28,10 @@ typedef struct callers {
   bool with_lines; /* wanted: "function at file.c:12" where that is known */
   char **names;    /* of functions, each once; "file+0x1234" where it is not known */
   size_t name_count;
-  bool no_tool;        /* addr2line(1) is not there */
-  const char *changed; /* a file that is another one since, or NULL */
-  const char *gone;    /* one that is not there any more */
+  bool no_tool;           /* addr2line(1) is not there */
+  const char *unanswered; /* a file of which it has not said all, or NULL */
+  const char *changed;    /* a file that is another one since, or NULL */
+  const char *gone;       /* one that is not there any more */
 } callers_t;
 
 /* A trace_visit_fn, with a callers_t. */

@@ -67,10 +67,11 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 /* The program may go to another folder before it begins to allocate, and its children do. */
 static char *absolute(const char *file)
 {
-  char folder[PATH_MAX] = "";
+  char folder[PATH_MAX] = "", marked[2 * PATH_MAX];
   if (*file != '/' && !getcwd(folder, sizeof folder))
     command_fail(COMMAND_FAILED, "record: the folder of %s: %s", file, strerror(errno));
-  char *path = COMMAND_JOIN(folder, *file == '/' ? "" : "/", file);
+  command_mark_percent(marked, folder);
+  char *path = COMMAND_JOIN(marked, *file == '/' ? "" : "/", file);
   if (!*file || strlen(path) > PATH_MAX - 32)
     command_fail(COMMAND_FAILED, "record: %s: %s", path, strerror(*file ? ENAMETOOLONG : ENOENT));
   return path;
@@ -94,9 +95,17 @@ static void make_file(const char *path)
 static void set_wish(const record_t *record)
 {
   char numbers[64];
-  char *path = absolute(record->file);
-  if (!strstr(path, "%p"))
-    make_file(path);
+  char *path = absolute(record->file), file[PATH_MAX];
+  size_t length = 0;
+  bool each = false; /* process has one of its own */
+  for (const char *c = path; *c && length < sizeof file - 1; c++) {
+    each |= c[0] == '%' && c[1] == 'p';
+    file[length++] = *c;
+    c += c[0] == '%' && c[1] == '%';
+  }
+  file[length] = '\0';
+  if (!each)
+    make_file(file);
   snprintf(numbers, sizeof numbers, "%ld:%ld:", (long)getpid(), record->frames);
   preload_set("record", "TIDEPOOL_RECORD", COMMAND_JOIN(numbers, path));
 }

@@ -47,10 +47,11 @@ static void add_option(run_t *run, struct argp_state *state, const char *option)
 /* The program may go to another folder before it ends. */
 static void add_file(run_t *run, struct argp_state *state, const char *key, const char *file)
 {
-  char folder[PATH_MAX] = "";
+  char folder[PATH_MAX] = "", marked[2 * PATH_MAX];
   if (*file != '/' && !getcwd(folder, sizeof folder))
     argp_failure(state, COMMAND_FAILED, errno, "the folder of %s", file);
-  const char *path = *file == '/' ? file : COMMAND_JOIN(folder, "/", file);
+  command_mark_percent(marked, folder);
+  const char *path = *file == '/' ? file : COMMAND_JOIN(marked, "/", file);
   if (!*file || strlen(path) > 255)
     argp_error(state, "%s: the name of a file has 1 to 255 bytes, with its folders", path);
   add_option(run, state, COMMAND_JOIN(key, path));
