@@ -76,6 +76,7 @@ def test_a_program_with_two_libraries(tidepool, both, tmp_path):
         assert names.count("default") <= 1 and {"malloc", "sessions"} <= set(names)
     row = next(line for line in tidepool("top", "-n", 1).stdout.splitlines() if f" {running.pid} " in line)
     assert int(row.split()[-3]) == len(answer["heaps"])
+    assert "has two libraries" in tidepool("map", running.pid).stderr
     assert running.end() == 0
     left = json.loads(tidepool("report", "--json", tmp_path / "stats").stdout)
     assert [sorted(line["libraries"]) for line in left] == [BOTH]

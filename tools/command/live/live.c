@@ -188,7 +188,7 @@ static void drop_ended(live_t *live)
   }
 }
 
-static void find_more(live_t *live)
+bool live_find_more(live_t *live)
 {
   DIR *folder = descriptors_of(live->pid);
   live_t *last = live;
@@ -211,6 +211,7 @@ static void find_more(live_t *live)
   }
   if (folder)
     closedir(folder);
+  return live->next;
 }
 
 void live_close(live_t *live)
@@ -379,7 +380,7 @@ bool live_ask(live_t *live, int milliseconds, char why[256])
   uint64_t until = now_ms() + (uint64_t)milliseconds, left = 0;
   double age = -1;
   drop_ended(live);
-  find_more(live);
+  live_find_more(live);
   for (const live_t *l = live; l; l = l->next)
     left++;
   *why = '\0';

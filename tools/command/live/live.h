@@ -31,6 +31,9 @@ bool live_open(live_t *live, pid_t pid, char why[256]);
  * why; else it is empty. */
 bool live_ask(live_t *live, int milliseconds, char why[256]);
 
+/* Looks for other libraries in the process that share figures. False: there is none. */
+bool live_find_more(live_t *live);
+
 /* It has answered since, or is about to: whoever waits for it will not do so in vain. */
 bool live_goes_on(const live_t *live);
 

@@ -97,6 +97,8 @@ bool map_process(map_t *map, callers_t *callers, pid_t pid, char why[256])
     return false;
   }
   bool is_read = find_root(&live, &root, why) && read_map(map, callers, &live, &root, why);
+  if (is_read && live_find_more(&live))
+    command_say("map: process %d has two libraries, and this is the memory of one of them", (int)pid);
   live_close(&live);
   return is_read;
 }
