@@ -14,6 +14,8 @@ import pytest
 
 from sharing import SECONDS, fixture_tidepool   # pylint: disable=unused-import
 
+PART = 64 << 10
+
 
 @pytest.fixture(name="record")
 def fixture_record(request, tidepool, tmp_path):
@@ -200,3 +202,47 @@ def test_a_program_that_goes_on(request, tidepool, tmp_path):
             assert looks == 5
         finally:
             running.kill()
+
+
+BUSY_EXIT = """#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+static void *go_on(void *unused)
+{
+  for (unsigned i = 0;; i++) {
+    void *volatile block = malloc(16 + i * 7919u % 60000);
+    free(block);
+  }
+  return unused;
+}
+int main(void)
+{
+  pthread_t thread;
+  for (int i = 0; i < 6; i++)
+    pthread_create(&thread, NULL, go_on, NULL);
+  usleep(15000);
+  exit(0);
+}
+"""
+
+
+@pytest.mark.skipif(not shutil.which("cc"), reason="there is no compiler")
+def test_a_program_that_ends_beside_busy_threads(request, tidepool, tmp_path):
+    """A chunk that one of them had begun, and had written nothing to, is not missing."""
+    (tmp_path / "busy.c").write_text(BUSY_EXIT, encoding="utf-8")
+    subprocess.run(["cc", "-O1", "-pthread", "-o", "busy", "busy.c"], cwd=tmp_path, check=True)
+    library = os.path.abspath(request.config.getoption("--library"))
+    for _ in range(20):
+        tidepool("record", "--library", library, "-o", tmp_path / "busy.recording", tmp_path / "busy")
+        assert json.loads(tidepool("replay", "--check", "--json", tmp_path / "busy.recording").stdout)["missing_parts"] == 0
+
+
+def test_a_recording_without_numbers_of_parts(record, tidepool):
+    """As older recorders wrote it, with the command's words where the number of parts is now."""
+    record("fork")
+    recording = bytearray(record.file.read_bytes())
+    recording[PART - 8:PART] = b"xxxxxxx\0"
+    for part in range(PART, len(recording), PART):
+        recording[part + 20:part + 24] = bytes(4)
+    record.file.write_bytes(recording)
+    assert json.loads(tidepool("replay", "--check", "--json", record.file).stdout)["missing_parts"] == 0

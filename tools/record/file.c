@@ -157,11 +157,8 @@ static uint8_t *next_chunk(void)
   uint64_t from = __atomic_fetch_add(&chunks, 1, __ATOMIC_RELAXED) * RECORDING_CHUNK;
   error = error ? error : take_room(file, from);
   void *chunk = error ? MAP_FAILED : mmap(NULL, RECORDING_CHUNK, PROT_READ | PROT_WRITE, MAP_SHARED, file, (off_t)from);
-  if (chunk != MAP_FAILED) {
-    if (head)
-      __atomic_fetch_add((uint64_t *)((uintptr_t)head + RECORDING_COUNT_AT), 1, __ATOMIC_RELAXED);
+  if (chunk != MAP_FAILED)
     return chunk;
-  }
   give_up(error ? error : errno);
   return NULL;
 }
@@ -177,6 +174,13 @@ uint8_t *file_next_chunk(void)
   uint8_t *chunk = next_chunk();
   pthread_setcancelstate(state, NULL);
   return chunk;
+}
+
+/* The process may end between the mark and this, and a chunk without either has nothing in it. */
+void file_count_chunk(void)
+{
+  if (head)
+    __atomic_fetch_add((uint64_t *)((uintptr_t)head + RECORDING_COUNT_AT), 1, __ATOMIC_RELAXED);
 }
 
 void file_give_chunk(uint8_t *chunk) { munmap(chunk, RECORDING_CHUNK); }

@@ -178,6 +178,7 @@ static bool begin_chunk(void)
   chunk_head->number = ++of->chunks;
   chunk_head->from_ns = of->last_ns;
   __atomic_store_n(&chunk_head->mark, RECORDING_CHUNK_MARK, __ATOMIC_RELEASE);
+  file_count_chunk();
   return true;
 }
 

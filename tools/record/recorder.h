@@ -142,6 +142,7 @@ static inline void put_difference(uint64_t to, uint64_t from)
 HIDDEN bool file_begin(const char *path, unsigned frames);
 HIDDEN bool file_begin_at(int file, unsigned frames); /* one that the program has open; false: errno says why not */
 HIDDEN uint8_t *file_next_chunk(void); /* mapped, and reads as zero; NULL: the recording has ended, and it was said why */
+HIDDEN void file_count_chunk(void);
 HIDDEN void file_give_chunk(uint8_t *chunk);
 HIDDEN void file_end(void);
 HIDDEN void file_close(void);

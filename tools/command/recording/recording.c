@@ -71,6 +71,9 @@ static void note_moment(recording_t *recording)
   uint64_t ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
   facts->is_written = errno == EWOULDBLOCK && ns > facts->head.started_ns;
   facts->until_ns = facts->is_written ? ns - facts->head.started_ns : 0;
+  struct stat about; /* again: chunks that were begun since may have events from before that moment */
+  if (facts->is_written && fstat(file, &about) == 0)
+    facts->file_bytes = (uint64_t)about.st_size;
 }
 
 /* The words of the command, as far as they are there. */
@@ -142,6 +145,9 @@ static bool find_chunks(recording_t *recording)
     if (is_marked && !add_chunk(recording, (chunk_t){head.stream, (uint32_t)i, head.number}))
       return false;
   }
+  for (uint64_t i = 0; i < facts->chunks; i++)
+    if (!recording->chunks[i].number)
+      facts->begun_chunks = 0; /* of an older recorder, which had the command's words there */
   facts->is_cut_off = facts->file_bytes % RECORDING_CHUNK != 0 || most <= facts->begun_chunks;
   return true;
 }
@@ -158,6 +164,10 @@ static void count_missing(recording_t *recording)
       facts->missing_chunks += chunks[i].number - before - 1;
     else
       recording->merge.file.damaged += chunks[i].number != 0;
+  }
+  if (facts->missing_chunks > facts->begun_chunks) { /* such numbers are damage */
+    facts->missing_chunks = 0;
+    recording->merge.file.damaged++;
   }
   uint64_t here = facts->chunks + recording->merge.file.damaged + facts->missing_chunks;
   if (facts->head.ended_ns && !facts->head.error && facts->begun_chunks > here)
