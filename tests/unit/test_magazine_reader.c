@@ -174,14 +174,14 @@ static void used_up_is_not_listed(void **state)
 {
   (void)state;
   all_new(9);
-  const loaded_t *loaded = &cache.of[9];
+  loaded_t *loaded = &cache.of[9];
   do
     allocate();
   while (loaded->top);
   assert_true(loaded->below != MAGAZINE_SENTINEL && !magazines.of[9].full);
   pthread_t thread;
   act_until_it_waits(&(owner_t){take_one, NULL}, &thread);
-  bool left = loaded->below == MAGAZINE_SENTINEL;
+  bool left = __atomic_load_n(&loaded->below, __ATOMIC_RELAXED) == MAGAZINE_SENTINEL;
   go_on(thread);
   assert_true(left && loaded->below != MAGAZINE_SENTINEL);
 }
