@@ -231,8 +231,7 @@ static void begin_guarded(heap_t *heap)
 
 void walled_begin_if(heap_t *heap, bool is_guarded)
 {
-  __atomic_store_n(&heap->apart, settings.guard_sample != 0,
-                   __ATOMIC_RELAXED); /* another thread asks, whose first call this is */
+  __atomic_store_n(&heap->apart, settings.guard_sample != 0, __ATOMIC_RELAXED); /* other threads may ask already */
   if (is_guarded)
     begin_guarded(heap);
 }

@@ -119,6 +119,11 @@ def test_each_process_has_a_file(tidepool, facts, tools, tmp_path, folder):
     assert child["recording"].endswith(f".{child['pid']}") and not child["lacks"] and not parent["lacks"]
 
 
+def test_a_name_that_becomes_too_long(tidepool, tools):
+    done = tidepool("record", "-o", "%p" * 900, tools["recorded"], "fork", 1)
+    assert done.returncode == 125 and done.stderr.endswith("File name too long\n")
+
+
 def test_the_last_program_of_a_process_is_recorded(recorded):
     assert recorded("exec", 5000)["events"] == recorded("exec", 5)["events"]
 

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 
 import pytest
@@ -100,6 +101,12 @@ def test_inlined_functions(request, tidepool, tmp_path, file):
     tidepool("record", "--library", library, "-o", tmp_path / "inlined.recording", tmp_path / "inlined")
     places = part(tidepool("show", tmp_path / "inlined.recording").stdout, "live at the end: ")[1]
     assert (200, ["xmalloc", "parse", "main"]) in places and (100, ["xmalloc", "load", "main"]) in places
+
+
+@needs_names
+def test_names_where_nobody_is_told_of_children(tidepool, recording):
+    done = tidepool("show", recording, preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+    assert part(done.stdout, "live at the end: ")[1][0][1][:2] == ["leak_some", "main"] and not done.stderr
 
 
 def stacks_of(places):

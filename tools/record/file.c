@@ -176,11 +176,13 @@ uint8_t *file_next_chunk(void)
   return chunk;
 }
 
+static uint64_t *word_of_head(size_t at) { return (uint64_t *)((uintptr_t)head + at); }
+
 /* The process may end between the mark and this, and a chunk without either has nothing in it. */
 void file_count_chunk(void)
 {
   if (head)
-    __atomic_fetch_add((uint64_t *)((uintptr_t)head + RECORDING_COUNT_AT), 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(word_of_head(RECORDING_COUNT_AT), 1, __ATOMIC_RELAXED);
 }
 
 void file_give_chunk(uint8_t *chunk) { munmap(chunk, RECORDING_CHUNK); }
@@ -188,7 +190,7 @@ void file_give_chunk(uint8_t *chunk) { munmap(chunk, RECORDING_CHUNK); }
 /* The command as the kernel has it, which needs nothing of the C library. */
 static void note_command(void)
 {
-  char *to = (char *)(head + 1), *end = (char *)head + RECORDING_COUNT_AT - 1;
+  char *to = (char *)(head + 1), *end = (char *)head + RECORDING_BEGAN_AT - 1;
   int file = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
   ssize_t length;
   while (file >= 0 && to < end && (length = read(file, to, (size_t)(end - to))) > 0)
@@ -270,6 +272,7 @@ static bool begin_head(unsigned frames)
   head->pid = (uint32_t)getpid();
   head->frames_most = frames;
   head->started_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+  *word_of_head(RECORDING_BEGAN_AT) = clock_now() - recorder_now();
   note_command();
   memcpy(head->magic, RECORDING_MAGIC, sizeof head->magic);
   return true;

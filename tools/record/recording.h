@@ -54,8 +54,9 @@ typedef struct recording_chunk {
   uint32_t number;  /* in its stream, from 1 on */
 } recording_chunk_t;
 
-/* There, in the head's chunk, 64 bits say how many others were begun. */
-enum { RECORDING_CHUNK_MARK = 0x6b6e6863, RECORDING_COUNT_AT = RECORDING_CHUNK - 8 };
+/* The head's chunk ends with two words of 64 bits: CLOCK_MONOTONIC when the recording began, and how many other chunks were
+ * begun. Where chunks have no numbers a command's words may be there. */
+enum { RECORDING_CHUNK_MARK = 0x6b6e6863, RECORDING_COUNT_AT = RECORDING_CHUNK - 8, RECORDING_BEGAN_AT = RECORDING_CHUNK - 16 };
 
 /* What follows each: T a time, A an address, N a number. */
 typedef enum recording_op {

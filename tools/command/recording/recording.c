@@ -67,10 +67,10 @@ static void note_moment(recording_t *recording)
     flock(file, LOCK_UN);
     return;
   }
-  clock_gettime(CLOCK_REALTIME, &now);
+  clock_gettime(CLOCK_MONOTONIC, &now);
   uint64_t ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-  facts->is_written = errno == EWOULDBLOCK && ns > facts->head.started_ns;
-  facts->until_ns = facts->is_written ? ns - facts->head.started_ns : 0;
+  facts->is_written = errno == EWOULDBLOCK && facts->began_ns && ns > facts->began_ns;
+  facts->until_ns = facts->is_written ? ns - facts->began_ns : 0;
   struct stat about; /* again: chunks that were begun since may have events from before that moment */
   if (facts->is_written && fstat(file, &about) == 0)
     facts->file_bytes = (uint64_t)about.st_size;
@@ -104,8 +104,9 @@ static bool read_head(recording_t *recording, char why[256])
     free(chunk);
     return false;
   }
+  memcpy(&recording->facts.began_ns, chunk + RECORDING_BEGAN_AT, sizeof recording->facts.began_ns);
   memcpy(&recording->facts.begun_chunks, chunk + RECORDING_COUNT_AT, sizeof recording->facts.begun_chunks);
-  memset(chunk + RECORDING_COUNT_AT, 0, RECORDING_CHUNK - RECORDING_COUNT_AT);
+  memset(chunk + RECORDING_BEGAN_AT, 0, RECORDING_CHUNK - RECORDING_BEGAN_AT);
   size_t words = (size_t)length > sizeof *head ? (size_t)length - sizeof *head : 0;
   memmove(chunk, chunk + sizeof *head, words + 1);
   read_command(&recording->facts, chunk, words);

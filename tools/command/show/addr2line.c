@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #endif
 #include "addr2line.h"
+#include <errno.h>
 #include <inttypes.h>
 #include <spawn.h>
 #include <stdbool.h>
@@ -95,7 +96,10 @@ static bool run_tool(const char *path, FILE *questions, FILE *answers)
   int error = posix_spawnp(&pid, words[0], &actions, NULL, words, environ);
   posix_spawn_file_actions_destroy(&actions);
   free(words[3]);
-  return !error && waitpid(pid, NULL, 0) == pid;
+  pid_t ended = 0;
+  while (!error && (ended = waitpid(pid, NULL, 0)) < 0 && errno == EINTR)
+    continue;
+  return !error && (ended == pid || errno == ECHILD); /* where SIGCHLD is ignored nobody is told how it ended */
 }
 
 /* A file in memory: a folder for such files may be full, or not to be written to. */

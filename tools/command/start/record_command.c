@@ -95,16 +95,18 @@ static void make_file(const char *path)
 static void set_wish(const record_t *record)
 {
   char numbers[64];
+  enum { PID_MOST = 10, MARKER = 2 };
   char *path = absolute(record->file), file[PATH_MAX];
-  size_t length = 0;
-  bool each = false; /* process has one of its own */
-  for (const char *c = path; *c && length < sizeof file - 1; c++) {
-    each |= c[0] == '%' && c[1] == 'p';
+  size_t length = 0, pids = 0;
+  for (const char *c = path; *c; c++) {
+    pids += c[0] == '%' && c[1] == 'p';
     file[length++] = *c;
     c += c[0] == '%' && c[1] == '%';
   }
   file[length] = '\0';
-  if (!each)
+  if (length + pids * (PID_MOST - MARKER) > PATH_MAX - 32)
+    command_fail(COMMAND_FAILED, "record: %s: %s", path, strerror(ENAMETOOLONG));
+  if (!pids)
     make_file(file);
   snprintf(numbers, sizeof numbers, "%ld:%ld:", (long)getpid(), record->frames);
   preload_set("record", "TIDEPOOL_RECORD", COMMAND_JOIN(numbers, path));
