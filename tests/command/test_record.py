@@ -403,6 +403,10 @@ def test_a_part_that_is_missing(tidepool, recorded, tmp_path):
         done = tidepool("replay", "--check", "--json", file)
         assert json.loads(done.stdout)["missing_parts"] == 1
         assert done.stderr == f"tidepool: replay: {file}: parts that are missing: 1\n"
+    numberless = good[:CHUNK + 20] + bytes(4) + good[CHUNK + 24:-CHUNK] + bytes(CHUNK)
+    file.write_bytes(numberless) # one without a number does not make it an older recorder's
+    found = json.loads(tidepool("replay", "--check", "--json", file).stdout)
+    assert found["missing_parts"] + found["damaged_parts"] >= 1
     file.write_bytes(good[:2 * CHUNK] + good[CHUNK:])
     assert json.loads(tidepool("replay", "--check", "--json", file).stdout)["damaged_parts"] >= 1
 

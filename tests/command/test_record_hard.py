@@ -250,3 +250,33 @@ def test_a_recording_without_numbers_of_parts(record, tidepool):
         recording[part + 20:part + 24] = bytes(4)
     record.file.write_bytes(recording)
     assert json.loads(tidepool("replay", "--check", "--json", record.file).stdout)["missing_parts"] == 0
+
+
+SLOW_LOCK = """#include <unistd.h>
+#include <sys/syscall.h>
+int flock(int file, int how)
+{
+  usleep(1000000);
+  return (int)syscall(SYS_flock, file, how);
+}
+"""
+
+
+@pytest.mark.skipif(not shutil.which("cc"), reason="there is no compiler")
+def test_a_program_that_ends_while_its_recording_is_opened(request, record, tidepool, tmp_path):
+    """What the head and the file have is read behind the moment: it is whole then."""
+    (tmp_path / "slow.c").write_text(SLOW_LOCK, encoding="utf-8")
+    (tmp_path / "busy.c").write_text(BUSY_EXIT.replace("15000", "500000"), encoding="utf-8")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", "slow.so", "slow.c"], cwd=tmp_path, check=True)
+    subprocess.run(["cc", "-O1", "-pthread", "-o", "busy", "busy.c"], cwd=tmp_path, check=True)
+    program = os.path.abspath(request.config.getoption("--tidepool"))
+    command = [program, "record", "--library", record.library, "--frames", "0", "-o", record.file, tmp_path / "busy"]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL) as running:
+        while not record.file.exists() or record.file.stat().st_size < 3 * PART:
+            time.sleep(0.01)
+        while_it_ends = json.loads(tidepool("replay", "--check", "--json", record.file,
+                                            env={**os.environ, "LD_PRELOAD": tmp_path / "slow.so"}).stdout)
+        running.wait(SECONDS)
+    whole = json.loads(tidepool("replay", "--check", "--json", record.file).stdout)
+    assert while_it_ends["missed_frees"] == 0 and "killed" not in while_it_ends["lacks"]
+    assert while_it_ends["events"] == whole["events"] or "goes on" in while_it_ends["lacks"] # on a slow machine it does

@@ -52,8 +52,13 @@ def said(case, options, **variables):
     environment = {**os.environ, "TIDEPOOL_OPTIONS": options, **variables}
     if LIBRARY and LIBRARY != "static":
         environment["LD_PRELOAD"] = LIBRARY
-    done = subprocess.run([PROGRAM, case], env=environment, capture_output=True, text=True, timeout=STUCK_SECONDS, check=True)
-    assert done.stdout == "a buffer of the C library\n"
+    # A pointer of which the lower half was overwritten by 0 leads into a long block that lies across 4 GiB: one in 1,300 does.
+    for _ in range(3 if case == "lose-large" else 1):
+        done = subprocess.run([PROGRAM, case], env=environment, capture_output=True, text=True, timeout=STUCK_SECONDS,
+                              check=True)
+        assert done.stdout == "a buffer of the C library\n"
+        if done.stderr:
+            break
     return done.stderr
 
 

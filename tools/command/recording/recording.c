@@ -36,7 +36,6 @@ static bool open_file(recording_t *recording, const char *path, char why[256])
     snprintf(why, 256, "it is no file of a disk");
     return false;
   }
-  recording->facts.file_bytes = (uint64_t)about.st_size;
   return true;
 }
 
@@ -54,26 +53,34 @@ static bool head_is_good(const recording_head_t *head, char why[256])
   return false;
 }
 
-/* The recorder has a lock on what it writes to. Streams are read one after the other, and what one has written meanwhile may be
- * of blocks that another had before: so all end at one moment. */
-static void note_moment(recording_t *recording)
+static uint64_t now_of(clockid_t clock)
 {
   struct timespec now;
+  clock_gettime(clock, &now);
+  return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* The recorder has a lock on what it writes to. Streams are read one after the other, and what one has written meanwhile may be
+ * of blocks that another had before: so all end at one moment. That comes first: what the head and the length say is of later.
+ */
+static void note_moment(recording_t *recording)
+{
   recording_facts_t *facts = &recording->facts;
   int file = recording->merge.file.descriptor;
-  if (facts->head.ended_ns || facts->head.error)
-    return;
-  if (flock(file, LOCK_SH | LOCK_NB) == 0) {
+  facts->is_written = flock(file, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  facts->until_ns = now_of(CLOCK_MONOTONIC);
+  facts->until_today_ns = now_of(CLOCK_REALTIME);
+  if (!facts->is_written)
     flock(file, LOCK_UN);
-    return;
-  }
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  uint64_t ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-  facts->is_written = errno == EWOULDBLOCK && facts->began_ns && ns > facts->began_ns;
-  facts->until_ns = facts->is_written ? ns - facts->began_ns : 0;
-  struct stat about; /* again: chunks that were begun since may have events from before that moment */
-  if (facts->is_written && fstat(file, &about) == 0)
-    facts->file_bytes = (uint64_t)about.st_size;
+}
+
+/* By the recorder's clock. An older one has said only what time of the day it was. */
+static void set_moment(recording_facts_t *facts)
+{
+  bool knows = facts->began_ns && facts->began_ns <= facts->until_ns;
+  uint64_t moment = knows ? facts->until_ns : facts->until_today_ns, began = knows ? facts->began_ns : facts->head.started_ns;
+  facts->is_written = facts->is_written && !facts->head.ended_ns && !facts->head.error && moment > began;
+  facts->until_ns = moment - began;
 }
 
 /* The words of the command, as far as they are there. */
@@ -110,7 +117,20 @@ static bool read_head(recording_t *recording, char why[256])
   size_t words = (size_t)length > sizeof *head ? (size_t)length - sizeof *head : 0;
   memmove(chunk, chunk + sizeof *head, words + 1);
   read_command(&recording->facts, chunk, words);
+  set_moment(&recording->facts);
   return true;
+}
+
+/* After the head, which says how many chunks there are. */
+static bool read_length(recording_t *recording, char why[256])
+{
+  struct stat about;
+  if (fstat(recording->merge.file.descriptor, &about) == 0) {
+    recording->facts.file_bytes = (uint64_t)about.st_size;
+    return true;
+  }
+  snprintf(why, 256, "%s", strerror(errno));
+  return false;
 }
 
 /* ---- chunks ---- */
@@ -146,9 +166,10 @@ static bool find_chunks(recording_t *recording)
     if (is_marked && !add_chunk(recording, (chunk_t){head.stream, (uint32_t)i, head.number}))
       return false;
   }
+  bool has_numbers = !facts->chunks; /* else it is an older recorder's, which had the command's words where the count is */
   for (uint64_t i = 0; i < facts->chunks; i++)
-    if (!recording->chunks[i].number)
-      facts->begun_chunks = 0; /* of an older recorder, which had the command's words there */
+    has_numbers |= recording->chunks[i].number != 0;
+  facts->begun_chunks = has_numbers ? facts->begun_chunks : 0;
   facts->is_cut_off = facts->file_bytes % RECORDING_CHUNK != 0 || most <= facts->begun_chunks;
   return true;
 }
@@ -164,14 +185,14 @@ static void count_missing(recording_t *recording)
     if (chunks[i].number > before)
       facts->missing_chunks += chunks[i].number - before - 1;
     else
-      recording->merge.file.damaged += chunks[i].number != 0;
+      recording->merge.file.damaged += facts->begun_chunks != 0;
   }
   if (facts->missing_chunks > facts->begun_chunks) { /* such numbers are damage */
     facts->missing_chunks = 0;
     recording->merge.file.damaged++;
   }
   uint64_t here = facts->chunks + recording->merge.file.damaged + facts->missing_chunks;
-  if (facts->head.ended_ns && !facts->head.error && facts->begun_chunks > here)
+  if ((facts->head.ended_ns || facts->head.error) && facts->begun_chunks > here)
     facts->missing_chunks += facts->begun_chunks - here;
 }
 
@@ -210,9 +231,10 @@ recording_t *recording_open(const char *path, char why[256])
   recording_t *recording = calloc(1, sizeof *recording);
   if (recording)
     recording->merge.file.descriptor = -1;
-  bool is_open = recording && open_file(recording, path, why) && read_head(recording, why);
+  bool is_open = recording && open_file(recording, path, why);
   if (is_open)
     note_moment(recording);
+  is_open = is_open && read_head(recording, why) && read_length(recording, why);
   if (is_open && find_chunks(recording)) {
     if (recording->chunks)
       qsort(recording->chunks, recording->facts.chunks, sizeof *recording->chunks, compare_chunks);

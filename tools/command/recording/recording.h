@@ -42,9 +42,10 @@ typedef struct recording_facts {
   uint64_t began_ns, begun_chunks; /* as the head's chunk has them; 0: it does not say */
   bool is_cut_off;
   bool is_written;   /* its program goes on: what it writes after the file was opened is not read */
-  uint64_t until_ns; /* when that was */
-  uint64_t events;   /* of blocks, FAILED among them */
-  uint32_t threads;  /* the highest number */
+  uint64_t until_ns; /* when that was, since the recording began */
+  uint64_t until_today_ns;
+  uint64_t events;  /* of blocks, FAILED among them */
+  uint32_t threads; /* the highest number */
   uint64_t last_ns;
   uint64_t live_bytes, live_blocks, peak_bytes, peak_ns, peak_blocks;
   uint64_t peak_event; /* the number of the event with which it came, from 1 on */
