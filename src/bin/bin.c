@@ -93,8 +93,8 @@ static inline __attribute__((always_inline)) void add_depots(bin_t *bin)
     depots_add(&bin->depots);
 }
 
-/* The slabs write from the top down. So that a reader who comes down behind them finds nothing that the magazine had once, all
- * of it is NULL first: if its floor was higher, that NULL is overwritten, and below it nothing else ends the way. */
+/* The slabs write from the top down, over the NULL that ends a way down. So that a reader who comes down behind them finds
+ * nothing that the magazine had once, all of it is NULL first. */
 static void clear_for_slabs(void **floor, unsigned capacity)
 {
   magazine_end_at(floor);
@@ -103,14 +103,18 @@ static void clear_for_slabs(void **floor, unsigned capacity)
 }
 
 /* The magazine in hand is filled, of which `empty` is the floor, else one is taken. If no block can be had, it goes to the
- * depot: it may be the only one. */
+ * depot: it may be the only one.
+ *
+ * All that the one in hand may show was put into it while it was there, and so was not live all the while. But one that was
+ * empty when its first block was pushed has old words above what was pushed since. It ends with NULL (C3), unless that came to
+ * the last word, and then there are none. */
 static void **refill_from_slabs(bin_t *bin, void **empty, unsigned capacity, unsigned shard)
 {
   void **magazine = empty ? magazine_of(empty) : depots_take_empty(&bin->depots, shard);
   if (!magazine)
     return NULL;
   void **floor = magazine_floor(magazine, capacity);
-  if (empty && floor >= empty)
+  if (empty && floor >= empty && magazine[MAGAZINE_WORDS - 1])
     magazine_end_at(floor);
   else
     clear_for_slabs(floor, capacity);
@@ -258,7 +262,7 @@ READS_BESIDE_OWNER static bool ask_beside_owner(const bin_t *bin, const run_t *s
   size_t index = bin_block_index(bin, slab, address);
   bool ours = index < as_it_is->fresh;
   *block = ours ? as_it_is->start + index * bin->block_size : NULL;
-  return ours && !(((const volatile uint64_t *)as_it_is->bitmap)[index / WORD_BITS] >> index % WORD_BITS & 1);
+  return ours && !(((const volatile word_t *)as_it_is->bitmap)[index / WORD_BITS] >> index % WORD_BITS & 1);
 }
 
 /* The run was found without this lock, so it may have been closed since and be another's. */
@@ -277,13 +281,13 @@ bool bin_ask(bin_t *bin, const run_t *slab, const void *address, char **block)
 }
 
 /* The walk found the slab some visits ago. It may have been closed since, or even opened again elsewhere. */
-bool bin_live_word(bin_t *bin, const run_t *slab, const char *start, size_t w, uint64_t *live)
+bool bin_live_word(bin_t *bin, const run_t *slab, const char *start, size_t w, word_t *live)
 {
   closure_acquire(LOCKS_OF_BINS, &bin->lock);
   bool there = run_kind(slab) == RUN_SLAB && run_owner(slab) == bin && slab->start == start && w * WORD_BITS < slab->fresh;
   if (there) {
     size_t left = slab->fresh - w * WORD_BITS;
-    *live = ~slab->bitmap[w] & (left < WORD_BITS ? ((uint64_t)1 << left) - 1 : ~(uint64_t)0);
+    *live = ~slab->bitmap[w] & (left < WORD_BITS ? bit_of(left) - 1 : ~(word_t)0);
   }
   lock_release(&bin->lock);
   return there;

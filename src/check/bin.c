@@ -56,14 +56,19 @@ static void check_slab_lists(bin_t *bin)
   expect_count(bin->idle, idle, "B3", "free blocks that hold memory");
 }
 
-/* The count bounds the walk, so that a circle ends it. */
-/* C3. */
+/* C3. Nobody counts them, so a circle is found by a magazine that is met again. */
 void check_empties(void *const *magazine)
 {
-  for (; magazine; magazine = magazine_below((void **)(uintptr_t)magazine))
+  void *const *remembered = NULL;
+  for (size_t steps = 1; magazine; magazine = magazine_below((void **)(uintptr_t)magazine), steps++) {
+    expect(magazine != remembered, "C3", "a list of empty magazines is a circle", magazine);
     expect(!magazine[MAGAZINE_WORDS - 1], "C3", "an empty magazine ends with something else than NULL", magazine);
+    if (is_power_of_two(steps))
+      remembered = magazine;
+  }
 }
 
+/* The count bounds the walk, so that a circle ends it. */
 static void check_depot(const bin_t *bin, const depot_t *depot)
 {
   size_t count = 0;

@@ -45,6 +45,12 @@ static void poison_all(void **magazine, void *with)
       magazine[word] = with;
 }
 
+static void none_below(void *const *word, void *const *below, const void *poison)
+{
+  for (; word > below || *word; word--)
+    assert_ptr_not_equal(*word, poison);
+}
+
 /* The slabs write from the top down, so whoever comes down behind them may come to words that are not written yet. Where they
  * have fewer blocks than the magazine has room for, such words are left. */
 static void slabs_fill_what_is_clear(void **state)
@@ -77,8 +83,7 @@ static void slabs_fill_what_is_clear(void **state)
       void **word = magazine_of(below + 1) + MAGAZINE_WORDS - 1;
       fewer += !loaded->top || word > below + 2;
       filled++;
-      for (; word > below || *word; word--)
-        assert_ptr_not_equal(*word, poison);
+      none_below(word, below, poison);
     }
     while (count)
       give(live[--count]);
@@ -87,6 +92,46 @@ static void slabs_fill_what_is_clear(void **state)
   }
   bin_threads = 1;
   assert_true(filled > 100 && fewer > 10);
+}
+
+/* The same of a magazine that was empty when blocks were pushed to it, and is used up: above them are old words. The slabs have
+ * a few blocks for it, or many. */
+static void slabs_fill_what_was_pushed_to(void **state)
+{
+  (void)state;
+  enum { MOST = 1 << 14 };
+  static void *live[MOST];
+  static char poison[16];
+  unsigned filled = 0, fewer = 0;
+  for (unsigned c = 1; c <= CLASS_CACHED; c += 3)
+    for (unsigned spare = 0; spare < 20; spare++) {
+      all_new(c);
+      const loaded_t *loaded = &cache.of[c];
+      size_t count = 0;
+      while (count < 400 || loaded->top)
+        live[count++] = allocate();
+      magazines_flush(&magazines, &bin);
+      for (size_t pushed = 3; pushed; pushed--)
+        give(live[--count]);
+      void **magazine = magazine_of(loaded->below), **last = magazine + MAGAZINE_WORDS - 1;
+      for (void **word = loaded->below + 1; word < last; word++)
+        *word = poison;
+      size_t in_slabs = bin.capacity - bin.outstanding;
+      while (in_slabs-- > spare) /* all others are a second thread's */
+        count += bin_take(&bin, live + count, 1, NULL);
+      while (loaded->top)
+        live[count++] = allocate();
+      live[count++] = allocate();
+      none_below(last, loaded->below, poison);
+      filled += magazine_of(loaded->below + 1) == magazine;
+      fewer += last > loaded->below + 2;
+      while (count)
+        give(live[--count]);
+      magazines_flush(&magazines, &bin);
+      bin_drain(&bin);
+      agrees(0);
+    }
+  assert_true(filled > 100 && fewer > 50);
 }
 
 /* ---- beside a reader ---- */
@@ -189,9 +234,8 @@ static void used_up_is_not_listed(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(emptied_between_two_loads),
-    cmocka_unit_test(slabs_fill_what_is_clear),
-    cmocka_unit_test(given_is_not_listed),
+    cmocka_unit_test(emptied_between_two_loads),     cmocka_unit_test(slabs_fill_what_is_clear),
+    cmocka_unit_test(slabs_fill_what_was_pushed_to), cmocka_unit_test(given_is_not_listed),
     cmocka_unit_test(used_up_is_not_listed),
   };
   return cmocka_run_group_tests_name("magazine_reader", tests, NULL, NULL);
