@@ -26,8 +26,12 @@ static unsigned locks, masked_before;
 void pool_embedded_lock(void)
 {
   unsigned masked = 0;
-#ifdef __arm__
+#if defined __arm__
   __asm__ volatile("mrs %0, primask; cpsid i" : "=r"(masked) : : "memory");
+#elif defined __riscv
+  __asm__ volatile("csrrci %0, mstatus, 8" : "=r"(masked) : : "memory");
+#else
+#error "how are interrupts disabled here?"
 #endif
   if (!locks++)
     masked_before = masked;
@@ -36,8 +40,10 @@ void pool_embedded_unlock(void)
 {
   if (--locks)
     return;
-#ifdef __arm__
+#if defined __arm__
   __asm__ volatile("msr primask, %0" : : "r"(masked_before) : "memory");
+#elif defined __riscv
+  __asm__ volatile("csrs mstatus, %0" : : "r"(masked_before & 8) : "memory");
 #endif
 }
 

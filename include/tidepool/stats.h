@@ -36,7 +36,8 @@ typedef struct pool_stats {
   uint64_t overflowed_count; /* requests that the overflow heap served */
   uint64_t purged_bytes;     /* given back to the system, in total; for the default heap by the whole process, with blocks and
                               * reserves that were mappings of their own and ended */
-  size_t largest_free;       /* what pool_heap_largest() says */
+  size_t largest_free;       /* what pool_heap_largest() says. Of a checked heap that call first gives back what was freed
+                              * and is kept for a while, and this figure is without it */
   size_t fragmentation;      /* of a heap as it is exact for: how many thousandths of the free bytes of its memory, used or not,
                               * are in other pieces than the longest; 0: all are in one */
 } pool_stats_t;

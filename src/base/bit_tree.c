@@ -15,7 +15,7 @@ size_t bit_tree_words(size_t bits)
   return words;
 }
 
-uint64_t *bit_tree_init(bit_tree_t *tree, uint64_t *words, size_t bits)
+word_t *bit_tree_init(bit_tree_t *tree, word_t *words, size_t bits)
 {
   size_t left = bits;
   tree->levels = 0;

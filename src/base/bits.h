@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Arithmetic on powers of two and on bitmaps of 64-bit words. */
+ * Arithmetic on powers of two, and on bitmaps. */
 #ifndef BASE_BITS_H
 #define BASE_BITS_H
 
@@ -37,42 +37,63 @@ static inline unsigned log2_floor(size_t n) { return ADDRESS_BITS - 1 - (unsigne
 static inline size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
 static inline size_t max_size(size_t a, size_t b) { return a > b ? a : b; }
 
-enum { WORD_BITS = 64 };
-
-/* The positions of the highest and of the lowest set bit of a word, which is not 0. Of half a word a machine of 32 bits finds
- * the lowest by itself; for a whole one gcc would call its library. */
-static inline unsigned highest_bit(uint64_t word) { return WORD_BITS - 1 - (unsigned)__builtin_clzll(word); }
-static inline unsigned lowest_bit(uint64_t word)
+/* The positions of the highest and of the lowest set bit of what is not 0. Of half of it a machine of 32 bits finds the lowest
+ * by itself; for the whole gcc would call its library. */
+static inline unsigned highest_of_64(uint64_t bits) { return 63 - (unsigned)__builtin_clzll(bits); }
+static inline unsigned lowest_of_64(uint64_t bits)
 {
   if (ADDRESS_BITS > 32)
-    return (unsigned)__builtin_ctzll(word);
-  return (uint32_t)word ? (unsigned)__builtin_ctz((uint32_t)word) : 32 + (unsigned)__builtin_ctz((uint32_t)(word >> 32));
+    return (unsigned)__builtin_ctzll(bits);
+  return (uint32_t)bits ? (unsigned)__builtin_ctz((uint32_t)bits) : 32 + (unsigned)__builtin_ctz((uint32_t)(bits >> 32));
 }
 
-static inline uint64_t bit_of(size_t i) { return (uint64_t)1 << i % WORD_BITS; } /* in its word */
-static inline bool bit_test(const uint64_t *map, size_t i) { return map[i / WORD_BITS] >> (i % WORD_BITS) & 1; }
-static inline void bit_set(uint64_t *map, size_t i) { map[i / WORD_BITS] |= (uint64_t)1 << (i % WORD_BITS); }
-static inline void bit_clear(uint64_t *map, size_t i) { map[i / WORD_BITS] &= ~((uint64_t)1 << (i % WORD_BITS)); }
+/* A word of a bitmap. That of a firmware's processor is as long as its registers. */
+#ifndef TIDEPOOL_WORD_BITS
+#if defined TIDEPOOL_EMBEDDED && UINTPTR_MAX <= UINT32_MAX
+#define TIDEPOOL_WORD_BITS 32
+#else
+#define TIDEPOOL_WORD_BITS 64
+#endif
+#endif
+#if TIDEPOOL_WORD_BITS == 32
+typedef uint32_t word_t;
+enum { WORD_LOG2 = 5 };
+static inline unsigned highest_bit(word_t word) { return 31 - (unsigned)__builtin_clz(word); }
+static inline unsigned lowest_bit(word_t word) { return (unsigned)__builtin_ctz(word); }
+static inline unsigned bits_set_in(word_t word) { return (unsigned)__builtin_popcount(word); }
+#else
+typedef uint64_t word_t;
+enum { WORD_LOG2 = 6 };
+static inline unsigned highest_bit(word_t word) { return highest_of_64(word); }
+static inline unsigned lowest_bit(word_t word) { return lowest_of_64(word); }
+static inline unsigned bits_set_in(word_t word) { return (unsigned)__builtin_popcountll(word); }
+#endif
+enum { WORD_BITS = 1 << WORD_LOG2 };
+
+static inline word_t bit_of(size_t i) { return (word_t)1 << i % WORD_BITS; } /* in its word */
+static inline bool bit_test(const word_t *map, size_t i) { return map[i / WORD_BITS] >> (i % WORD_BITS) & 1; }
+static inline void bit_set(word_t *map, size_t i) { map[i / WORD_BITS] |= (word_t)1 << (i % WORD_BITS); }
+static inline void bit_clear(word_t *map, size_t i) { map[i / WORD_BITS] &= ~((word_t)1 << (i % WORD_BITS)); }
 
 /* These two say how many words a map of so many bits has, and which bits of word `w` belong to it. */
 static inline size_t bits_words(size_t bits) { return (bits + WORD_BITS - 1) / WORD_BITS; }
-static inline uint64_t bits_of_word(size_t bits, size_t w)
+static inline word_t bits_of_word(size_t bits, size_t w)
 {
   size_t left = bits - w * WORD_BITS;
-  return left < WORD_BITS ? bit_of(left) - 1 : ~(uint64_t)0;
+  return left < WORD_BITS ? bit_of(left) - 1 : ~(word_t)0;
 }
 
 /* Ranges are [from, to). */
-void bits_set(uint64_t *map, size_t from, size_t to);
-void bits_clear(uint64_t *map, size_t from, size_t to);
-size_t bits_count(const uint64_t *map, size_t from, size_t to);
+void bits_set(word_t *map, size_t from, size_t to);
+void bits_clear(word_t *map, size_t from, size_t to);
+size_t bits_count(const word_t *map, size_t from, size_t to);
 
 /* The first set (clear) bit in [from, to), or `to`. */
-size_t bits_next_set(const uint64_t *map, size_t from, size_t to);
-size_t bits_next_clear(const uint64_t *map, size_t from, size_t to);
+size_t bits_next_set(const word_t *map, size_t from, size_t to);
+size_t bits_next_clear(const word_t *map, size_t from, size_t to);
 
 /* Returns the last set bit at or below `from`; 0 if there is none. Needs no lock if the bit that is looked for does not change
  * meanwhile, even if others of the same words do. */
-size_t bits_previous_set(const uint64_t *map, size_t from);
+size_t bits_previous_set(const word_t *map, size_t from);
 
 #endif

@@ -10,12 +10,11 @@
 #include <string.h>
 
 enum {
-  WORD_LOG2 = 6,
   CLASSES = GRANULE_CLASSES,
-  CLASS_STEPS = 4,              /* to a doubling */
-  CLASS_FIRST = GRANULES_LEAST, /* shorter stretches are of no use */
-  CLASS_EXACT = 8,              /* stretches that are shorter have a class for each length */
-  CLASS_LONG = 20,              /* of WORD_BITS granules */
+  CLASS_STEPS = 4,                            /* to a doubling */
+  CLASS_FIRST = GRANULES_LEAST,               /* shorter stretches are of no use */
+  CLASS_EXACT = 8,                            /* stretches that are shorter have a class for each length */
+  CLASS_LONG = CLASS_STEPS * (WORD_LOG2 - 1), /* of WORD_BITS granules */
   SHORT_ROWS = CLASS_LONG - CLASS_FIRST,
   LONG_MOST = (CLASSES - CLASS_LONG) / CLASS_STEPS, /* doublings */
 };
@@ -23,13 +22,22 @@ enum {
 /* ---- classes ---- */
 
 /* Of lengths below a word of granules. */
-static const uint8_t class_of_short[WORD_BITS] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  8,  9,  9,  10, 10, 11, 11,
-                                                  12, 12, 12, 12, 13, 13, 13, 13, 14, 14, 14, 14, 15, 15, 15, 15,
-                                                  16, 16, 16, 16, 16, 16, 16, 16, 17, 17, 17, 17, 17, 17, 17, 17,
-                                                  18, 18, 18, 18, 18, 18, 18, 18, 19, 19, 19, 19, 19, 19, 19, 19};
+static const uint8_t class_of_short[WORD_BITS] = {
+  0,  1,  2,  3,  4,  5,  6,  7,  8,  8,  9,  9,  10, 10, 11, 11,
+  12, 12, 12, 12, 13, 13, 13, 13, 14, 14, 14, 14, 15, 15, 15, 15,
+#if TIDEPOOL_WORD_BITS > 32
+  16, 16, 16, 16, 16, 16, 16, 16, 17, 17, 17, 17, 17, 17, 17, 17,
+  18, 18, 18, 18, 18, 18, 18, 18, 19, 19, 19, 19, 19, 19, 19, 19,
+#endif
+};
 
 /* The shortest length of a short class; that of the next one is where the class ends. */
-static const uint8_t least_of[CLASS_LONG + 1] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64};
+static const uint8_t least_of[CLASS_LONG + 1] = {
+  0,  1,  2,  3,  4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32,
+#if TIDEPOOL_WORD_BITS > 32
+  40, 48, 56, 64,
+#endif
+};
 
 static inline unsigned length_class(size_t length)
 {
@@ -39,9 +47,12 @@ static inline unsigned length_class(size_t length)
   return (unsigned)min_size(CLASS_STEPS * (log2 - 2) + (length >> (log2 - 2)), CLASSES - 1);
 }
 
+static inline uint64_t class_bit(unsigned c) { return (uint64_t)1 << c; }
+
 /* ---- rows ---- */
 
-/* A window of the classes of one doubling has 2^(6+k) granules, so k doublings further there are so many fewer of them. */
+/* A window of the classes of one doubling has WORD_BITS * 2^k granules, so k doublings further there are so many fewer of them.
+ */
 static inline unsigned doubling_of(unsigned c) { return c < CLASS_LONG ? 0 : (c - CLASS_LONG) / CLASS_STEPS; }
 
 static inline size_t windows_of(size_t words, unsigned k) { return ((words - 1) >> k) + 1; }
@@ -53,7 +64,7 @@ static inline size_t window_of(unsigned c, size_t from) { return from >> (WORD_L
 static inline size_t row_bytes(size_t words, unsigned k)
 {
   size_t windows = windows_of(words, k);
-  return windows > WORD_BITS ? bits_words(windows) * sizeof(uint64_t) : (windows + 7) / 8;
+  return windows > WORD_BITS ? bits_words(windows) * sizeof(word_t) : (windows + 7) / 8;
 }
 
 /* How many doublings have longer rows; and the class that is the first without. */
@@ -71,16 +82,26 @@ static inline bool has_longer_row(const granules_t *g, unsigned c) { return c < 
 
 /* In front of the rows: which bits of a word are of the short classes' rows, where the rows of each doubling begin, and the
  * words of the longer rows. */
-enum { STARTS_WORDS = 1 + (LONG_MOST + 1) / 2 };
+enum {
+  STARTS_IN_WORD = sizeof(word_t) / sizeof(uint32_t),
+  STARTS_WORDS = 1 + (LONG_MOST + STARTS_IN_WORD - 1) / STARTS_IN_WORD
+};
 
-static inline uint32_t *row_start(const granules_t *g, unsigned k) { return (uint32_t *)g->rows - 3 - k; }
-static inline uint64_t *parts_of(const granules_t *g, unsigned c) { return g->rows - STARTS_WORDS - 1 - (c - CLASS_FIRST); }
+static inline uint32_t *row_start(const granules_t *g, unsigned k) { return (uint32_t *)(g->rows - 1) - 1 - k; }
+static inline word_t *parts_of(const granules_t *g, unsigned c) { return g->rows - STARTS_WORDS - 1 - (c - CLASS_FIRST); }
 
 static inline unsigned doublings(size_t words) { return (unsigned)min_size(log2_floor(words) + 1, LONG_MOST); }
 
-/* So many words of a row have one bit of its parts: one, or two in a memory of more than 4 MiB. */
-static inline unsigned part_log2(const granules_t *g) { return g->words > WORD_BITS * WORD_BITS; }
-_Static_assert(GRANULES_MOST <= WORD_BITS * WORD_BITS * WORD_BITS * 2, "a row has no more parts than a word has bits");
+/* So many words of a row have one bit of its parts: one, or two in a memory of more than 4 MiB. With words of 32 bits it is one
+ * in up to 512 KiB, and twice as many in each doubling of that. */
+static inline unsigned part_log2(const granules_t *g)
+{
+  if (likely(g->words <= WORD_BITS * WORD_BITS))
+    return 0;
+  return WORD_BITS > 32 ? 1 : log2_floor((g->words - 1) / (WORD_BITS * WORD_BITS)) + 1;
+}
+_Static_assert(WORD_BITS == 32 || GRANULES_MOST <= WORD_BITS * WORD_BITS * WORD_BITS * 2,
+               "a row has no more parts than a word has bits");
 
 static inline char *row_of(const granules_t *g, unsigned c)
 {
@@ -90,24 +111,24 @@ static inline char *row_of(const granules_t *g, unsigned c)
   return (char *)g->rows + *row_start(g, k) + c % CLASS_STEPS * row_bytes(g->words, k);
 }
 
-static inline uint64_t row_load(const char *at)
+static inline word_t row_load(const char *at)
 {
-  uint64_t word;
+  word_t word;
   memcpy(&word, at, sizeof word);
   return word;
 }
 
-static inline void row_store(char *at, uint64_t word) { memcpy(at, &word, sizeof word); }
+static inline void row_store(char *at, word_t word) { memcpy(at, &word, sizeof word); }
 
 /* The bits that begin where a row of a word at most does are its own up to here. */
-static inline uint64_t own_bits(const granules_t *g, unsigned c)
+static inline word_t own_bits(const granules_t *g, unsigned c)
 {
-  return likely(c < CLASS_LONG) ? g->rows[-1] : ~(uint64_t)0 >> (WORD_BITS - windows_of(g->words, doubling_of(c)));
+  return likely(c < CLASS_LONG) ? g->rows[-1] : ~(word_t)0 >> (WORD_BITS - windows_of(g->words, doubling_of(c)));
 }
 
 OWN_COPY NOINLINE void longer_row_add(granules_t *g, char *row, unsigned c, size_t window)
 {
-  char *at = row + window / WORD_BITS * sizeof(uint64_t);
+  char *at = row + window / WORD_BITS * sizeof(word_t);
   row_store(at, row_load(at) | bit_of(window));
   *parts_of(g, c) |= bit_of(window / WORD_BITS >> part_log2(g));
 }
@@ -115,7 +136,7 @@ OWN_COPY NOINLINE void longer_row_add(granules_t *g, char *row, unsigned c, size
 static ALWAYS_INLINE void row_add(granules_t *g, unsigned c, size_t window)
 {
   char *row = row_of(g, c);
-  g->classes |= bit_of(c);
+  g->classes |= class_bit(c);
   if (has_longer_row(g, c)) {
     longer_row_add(g, row, c, window);
     return;
@@ -126,22 +147,24 @@ static ALWAYS_INLINE void row_add(granules_t *g, unsigned c, size_t window)
 /* Says whether all words of one bit of the parts are empty. */
 static inline bool part_is_empty(const granules_t *g, const char *row, unsigned c, size_t part)
 {
-  size_t w = part << part_log2(g), end = min_size(w + 2, bits_words(windows_of(g->words, doubling_of(c))));
-  return !row_load(row + w * sizeof(uint64_t)) && (w + 1 == end || !row_load(row + (w + 1) * sizeof(uint64_t)));
+  size_t w = part << part_log2(g), end = min_size((part + 1) << part_log2(g), bits_words(windows_of(g->words, doubling_of(c))));
+  while (w < end && !row_load(row + w * sizeof(word_t)))
+    w++;
+  return w == end;
 }
 
 OWN_COPY NOINLINE void longer_row_remove(granules_t *g, char *row, unsigned c, size_t window)
 {
-  char *at = row + window / WORD_BITS * sizeof(uint64_t);
+  char *at = row + window / WORD_BITS * sizeof(word_t);
   size_t part = window / WORD_BITS >> part_log2(g);
-  uint64_t word = row_load(at) & ~bit_of(window);
+  word_t word = row_load(at) & ~bit_of(window);
   row_store(at, word);
   if (word || (part_log2(g) && !part_is_empty(g, row, c, part)))
     return;
-  uint64_t *parts = parts_of(g, c);
+  word_t *parts = parts_of(g, c);
   *parts &= ~bit_of(part);
   if (!*parts)
-    g->classes &= ~bit_of(c);
+    g->classes &= ~class_bit(c);
 }
 
 static ALWAYS_INLINE void row_remove(granules_t *g, unsigned c, size_t window)
@@ -151,14 +174,14 @@ static ALWAYS_INLINE void row_remove(granules_t *g, unsigned c, size_t window)
     longer_row_remove(g, row, c, window);
     return;
   }
-  uint64_t word = row_load(row) & ~bit_of(window);
+  word_t word = row_load(row) & ~bit_of(window);
   row_store(row, word);
   if (!(word & own_bits(g, c)))
-    g->classes &= ~bit_of(c);
+    g->classes &= ~class_bit(c);
 }
 
 /* Reads the first word of a row that is not empty; returns the window of its first bit. */
-static inline size_t row_first(const granules_t *g, unsigned c, uint64_t *word)
+static inline size_t row_first(const granules_t *g, unsigned c, word_t *word)
 {
   const char *row = row_of(g, c);
   if (!has_longer_row(g, c)) {
@@ -172,7 +195,7 @@ static inline size_t row_first(const granules_t *g, unsigned c, uint64_t *word)
 }
 
 /* The next one that is not empty behind `window`; false: there is none. */
-static inline bool row_next(const granules_t *g, unsigned c, size_t *window, uint64_t *word)
+static inline bool row_next(const granules_t *g, unsigned c, size_t *window, word_t *word)
 {
   const char *row = row_of(g, c);
   size_t words = bits_words(windows_of(g->words, doubling_of(c)));

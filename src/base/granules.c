@@ -11,7 +11,7 @@ enum { PAGE_WORDS = GRANULE_PAGE / WORD_BITS };
 size_t granules_next_zero(const granules_t *g, size_t i)
 {
   size_t w = i / WORD_BITS;
-  uint64_t zeros = ~g->map[w] & ~(uint64_t)0 << i % WORD_BITS;
+  word_t zeros = ~g->map[w] & ~(word_t)0 << i % WORD_BITS;
   while (!zeros) {
     if (++w % PAGE_WORDS == 0) {
       size_t pages = (g->count + GRANULE_PAGE - 1) / GRANULE_PAGE, page = bits_next_set(g->used, w / PAGE_WORDS, pages);

@@ -40,7 +40,7 @@ enum {
 #define GRANULES_MOST ((size_t)1 << 19)
 
 typedef struct granules {
-  uint64_t *map, *used, *rows;
+  word_t *map, *used, *rows;
   uint64_t classes;
   uint32_t count, words; /* of the map, but for its end */
   uint32_t live, blocks;
@@ -123,15 +123,15 @@ static inline bool granules_begins(const granules_t *g, size_t i)
 size_t granules_next_zero(const granules_t *g, size_t i);
 
 /* The bits from `i` on: a word of them, out of two. */
-static inline uint64_t granules_bits(const granules_t *g, size_t i)
+static inline word_t granules_bits(const granules_t *g, size_t i)
 {
-  const uint64_t *word = g->map + i / WORD_BITS;
+  const word_t *word = g->map + i / WORD_BITS;
   return word[0] >> i % WORD_BITS | word[1] << 1 << (WORD_BITS - 1 - i % WORD_BITS);
 }
 
 static inline size_t granules_end(const granules_t *g, size_t from)
 {
-  uint64_t bits = granules_bits(g, from + 1);
+  word_t bits = granules_bits(g, from + 1);
   return likely(bits) ? from + 1 + lowest_bit(bits) : bits_next_set(g->map, from + 1 + WORD_BITS, g->count + 1);
 }
 
@@ -147,14 +147,14 @@ size_t granules_next(const granules_t *g, size_t i);
 
 /* For checks: the row of a class, and in which class and window a free stretch is; GRANULES_NONE: it is too short for any. */
 typedef struct granule_row {
-  const char *bits;      /* words, maybe not aligned; NULL: there is no such class */
-  const uint64_t *parts; /* NULL: the row is a word at most */
+  const char *bits;    /* words, maybe not aligned; NULL: there is no such class */
+  const word_t *parts; /* NULL: the row is a word at most */
   size_t windows;
   unsigned part_log2;
 } granule_row_t;
 enum { GRANULE_CLASSES = 64 };
 granule_row_t granules_row(const granules_t *g, unsigned c);
-uint64_t granules_row_word(const granule_row_t *row, size_t w);
+word_t granules_row_word(const granule_row_t *row, size_t w);
 size_t granules_window(size_t from, size_t to, unsigned *c);
 
 #endif

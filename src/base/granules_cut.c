@@ -19,7 +19,7 @@ enum {
 static size_t first_of_stretch(const granules_t *g, size_t i)
 {
   size_t w = i / WORD_BITS;
-  uint64_t zeros = ~g->map[w] & ~(uint64_t)0 >> (WORD_BITS - 1 - i % WORD_BITS);
+  word_t zeros = ~g->map[w] & ~(word_t)0 >> (WORD_BITS - 1 - i % WORD_BITS);
   while (!zeros && w) {
     if (w % PAGE_WORDS == 0) {
       size_t page = bits_previous_set(g->used, w / PAGE_WORDS - 1);
@@ -35,28 +35,27 @@ static size_t first_of_stretch(const granules_t *g, size_t i)
 /* Returns where the free stretch ends that begins at `i`, or with the granule before; `i`: there is none. */
 static inline size_t free_behind(const granules_t *g, size_t i)
 {
-  uint64_t zeros = ~granules_bits(g, i);
+  word_t zeros = ~granules_bits(g, i);
   return (likely(zeros) ? i + lowest_bit(zeros) : granules_next_zero(g, i)) - 1;
 }
 
 /* How many ones there are from `i` on; of more than a word of them, one more than a word has. */
 static inline size_t ones_at(const granules_t *g, size_t i)
 {
-  uint64_t zeros = ~granules_bits(g, i);
+  word_t zeros = ~granules_bits(g, i);
   return likely(zeros) ? lowest_bit(zeros) : (size_t)WORD_BITS + bit_test(g->map, i + WORD_BITS);
 }
 
 /* A one behind a zero and before another one begins a free stretch. Few begin in a word. */
-static inline uint64_t stretches_of_word(const granules_t *g, size_t w)
+static inline word_t stretches_of_word(const granules_t *g, size_t w)
 {
-  uint64_t word = g->map[w], before = g->map[(ptrdiff_t)w - 1], next = g->map[w + 1];
+  word_t word = g->map[w], before = g->map[(ptrdiff_t)w - 1], next = g->map[w + 1];
   return word & ~(word << 1 | before >> (WORD_BITS - 1)) & (word >> 1 | next << (WORD_BITS - 1));
 }
 
 /* Finds the lowest free stretch of at least `least` and fewer than `end` granules, `end` at most a word of them, among those
  * that begin in a word. */
-static ALWAYS_INLINE bool find_in_word(const granules_t *g, size_t w, size_t least, size_t end, uint64_t left,
-                                       granule_fit_t *fit)
+static ALWAYS_INLINE bool find_in_word(const granules_t *g, size_t w, size_t least, size_t end, word_t left, granule_fit_t *fit)
 {
   for (; left; left &= left - 1) {
     size_t at = lowest_bit(left), length = ones_at(g, w * WORD_BITS + at) - 1;
@@ -107,7 +106,7 @@ static ALWAYS_INLINE bool find_in_window(const granules_t *g, unsigned c, size_t
 {
   if (unlikely(c >= CLASS_LONG))
     return find_long(g, c, window, count, fit);
-  uint64_t stretches = stretches_of_word(g, window);
+  word_t stretches = stretches_of_word(g, window);
   fit->alone = !(stretches & (stretches - 1));
   return find_in_word(g, window, max_size(least_of[c], count), least_of[c + 1], stretches, fit);
 }
@@ -115,7 +114,7 @@ static ALWAYS_INLINE bool find_in_window(const granules_t *g, unsigned c, size_t
 /* Looks at `tries` windows of a class, by address. */
 static bool find_in_class(const granules_t *g, unsigned c, size_t count, unsigned tries, granule_fit_t *fit)
 {
-  uint64_t bits;
+  word_t bits;
   size_t first = row_first(g, c, &bits);
   do
     for (; bits && tries; bits &= bits - 1, tries--)
@@ -129,11 +128,12 @@ static bool find_in_class(const granules_t *g, unsigned c, size_t count, unsigne
 static ALWAYS_INLINE bool find(const granules_t *g, size_t count, granule_fit_t *fit)
 {
   unsigned own = length_class(count), c;
-  uint64_t classes = g->classes >> own << own, bits;
+  uint64_t classes = g->classes >> own << own;
+  word_t bits;
   if (unlikely(!classes))
     return false;
   fit->count = count;
-  fit->size_class = c = lowest_bit(classes);
+  fit->size_class = c = lowest_of_64(classes);
   size_t first = row_first(g, c, &bits);
   if (c == own) {
     unsigned tries = TRIES;
@@ -145,7 +145,7 @@ static ALWAYS_INLINE bool find(const granules_t *g, size_t count, granule_fit_t 
     classes &= classes - 1;
     if (unlikely(!classes))
       return false;
-    fit->size_class = c = lowest_bit(classes);
+    fit->size_class = c = lowest_of_64(classes);
     first = row_first(g, c, &bits);
   }
   return find_in_window(g, c, first + lowest_bit(bits), count, fit);
@@ -180,7 +180,7 @@ static bool find_aligned_in_window(const granules_t *g, unsigned c, size_t windo
   if (c >= CLASS_LONG)
     return find_long(g, c, window, a->count, fit) && place_aligned(a, fit);
   size_t least = max_size(least_of[c], a->count);
-  for (uint64_t left = stretches_of_word(g, window); left; left &= left - 1)
+  for (word_t left = stretches_of_word(g, window); left; left &= left - 1)
     if (find_in_word(g, window, least, least_of[c + 1], left & -left, fit) && place_aligned(a, fit))
       return true;
   return false;
@@ -190,7 +190,7 @@ static bool find_aligned_in_window(const granules_t *g, unsigned c, size_t windo
 static unsigned find_aligned_in_class(const granules_t *g, unsigned c, unsigned tries, const aligned_t *a, granule_fit_t *fit,
                                       bool *found)
 {
-  uint64_t bits;
+  word_t bits;
   if (!(g->classes >> c & 1))
     return tries;
   size_t first = row_first(g, c, &bits);
@@ -228,7 +228,7 @@ static size_t longest_in_window(const granules_t *g, unsigned c, size_t window)
   granule_fit_t fit;
   if (c >= CLASS_LONG)
     return find_long(g, c, window, 0, &fit) ? fit.to - fit.from : 0;
-  for (uint64_t left = stretches_of_word(g, window); left; left &= left - 1) {
+  for (word_t left = stretches_of_word(g, window); left; left &= left - 1) {
     size_t length = ones_at(g, window * WORD_BITS + lowest_bit(left)) - 1;
     longest = length < least_of[c + 1] ? max_size(longest, length) : longest;
   }
@@ -239,10 +239,10 @@ static size_t longest_in_window(const granules_t *g, unsigned c, size_t window)
 size_t granules_longest(const granules_t *g)
 {
   size_t longest = 0;
-  uint64_t bits;
+  word_t bits;
   if (!g->classes)
     return 0;
-  unsigned c = highest_bit(g->classes), tries = LAST_TRIES;
+  unsigned c = highest_of_64(g->classes), tries = LAST_TRIES;
   size_t first = row_first(g, c, &bits);
   do
     for (; bits && tries; bits &= bits - 1, tries--)
@@ -263,26 +263,26 @@ size_t granules_unused(const granules_t *g, size_t from, size_t to)
 }
 
 /* A word of them is nearly always enough. It may be in two words, which are written without asking. */
-static inline uint64_t ones(size_t count) { return ~(uint64_t)0 >> (WORD_BITS - count); }
+static inline word_t ones(size_t count) { return ~(word_t)0 >> (WORD_BITS - count); }
 
-static inline void clear_bits(uint64_t *map, size_t from, size_t to)
+static inline void clear_bits(word_t *map, size_t from, size_t to)
 {
   if (unlikely(to - from > WORD_BITS)) {
     bits_clear(map, from, to);
     return;
   }
-  uint64_t *word = map + from / WORD_BITS, mask = ones(to - from);
+  word_t *word = map + from / WORD_BITS, mask = ones(to - from);
   word[0] &= ~(mask << from % WORD_BITS);
   word[1] &= ~(mask >> 1 >> (WORD_BITS - 1 - from % WORD_BITS));
 }
 
-static inline void set_bits(uint64_t *map, size_t from, size_t to)
+static inline void set_bits(word_t *map, size_t from, size_t to)
 {
   if (unlikely(to - from > WORD_BITS)) {
     bits_set(map, from, to);
     return;
   }
-  uint64_t *word = map + from / WORD_BITS, mask = ones(to - from);
+  word_t *word = map + from / WORD_BITS, mask = ones(to - from);
   word[0] |= mask << from % WORD_BITS;
   word[1] |= mask >> 1 >> (WORD_BITS - 1 - from % WORD_BITS);
 }
@@ -367,8 +367,8 @@ NOINLINE static size_t note_unused(granules_t *g, size_t from, size_t to, size_t
 /* Returns where the free stretch begins that ends at `i`; `i`: there is none. A word is nearly always enough. */
 static inline size_t free_below(const granules_t *g, size_t i)
 {
-  const uint64_t *word = g->map + i / WORD_BITS;
-  uint64_t zeros = ~(word[0] << 1 << (WORD_BITS - 1 - i % WORD_BITS) | word[-1] >> i % WORD_BITS);
+  const word_t *word = g->map + i / WORD_BITS;
+  word_t zeros = ~(word[0] << 1 << (WORD_BITS - 1 - i % WORD_BITS) | word[-1] >> i % WORD_BITS);
   return likely(zeros) ? i - (WORD_BITS - 1 - highest_bit(zeros)) : first_of_stretch(g, i - 1);
 }
 

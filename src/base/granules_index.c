@@ -19,7 +19,7 @@ static size_t rows_words(size_t words)
 static size_t front_words(size_t words)
 {
   size_t longer = longer_rows_end(words) - CLASS_FIRST;
-  return longer ? STARTS_WORDS + longer : 1 + (doublings(words) + 1u) / 2;
+  return longer ? STARTS_WORDS + longer : 1 + (doublings(words) + STARTS_IN_WORD - 1) / STARTS_IN_WORD;
 }
 
 size_t granules_index_bytes(size_t count)
@@ -27,7 +27,7 @@ size_t granules_index_bytes(size_t count)
   size_t words = bits_words(count), pages = (count + GRANULE_PAGE - 1) / GRANULE_PAGE;
   return ((granules_count_can_keep(count) ? KEPT_WORDS : 0) + granule_map_words(count) + front_words(words) +
           rows_words(words) + bits_words(pages)) *
-         sizeof(uint64_t);
+         sizeof(word_t);
 }
 
 void granules_clear(granules_t *g)
@@ -49,7 +49,7 @@ void granules_clear(granules_t *g)
 
 void granules_init(granules_t *g, void *index, size_t count)
 {
-  uint64_t *words = index;
+  word_t *words = index;
   words += granules_count_can_keep(count) ? KEPT_WORDS : 0;
   *g = (granules_t){.map = words + 1, .count = (uint32_t)count, .words = (uint32_t)bits_words(count)};
   g->row_bytes = (uint16_t)row_bytes(g->words, 0);
@@ -70,9 +70,9 @@ granule_row_t granules_row(const granules_t *g, unsigned c)
   return row;
 }
 
-uint64_t granules_row_word(const granule_row_t *row, size_t w)
+word_t granules_row_word(const granule_row_t *row, size_t w)
 {
-  return row_load(row->bits + w * sizeof(uint64_t)) & bits_of_word(row->windows, w);
+  return row_load(row->bits + w * sizeof(word_t)) & bits_of_word(row->windows, w);
 }
 
 size_t granules_window(size_t from, size_t to, unsigned *c)

@@ -16,7 +16,7 @@ enum {
   KEPT_LONGEST = 32,  /* granules */
   KEPT_COUNT = 32000, /* granules of a memory that keeps blocks: 500 KiB */
   KEPT_LENGTHS = 0,   /* stands where no length has its place */
-  KEPT_WORDS = (KEPT_LONGEST + 2) / 2
+  KEPT_WORDS = ((KEPT_LONGEST + 1) * sizeof(uint32_t) + sizeof(word_t) - 1) / sizeof(word_t)
 };
 
 static inline bool granules_count_can_keep(size_t count) { return count >= KEPT_COUNT; }

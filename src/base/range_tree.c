@@ -6,10 +6,10 @@
 
 /* The priority must not follow the address. Ranges are mostly inserted in the order of their addresses, and the tree would
  * become a list. It is computed, not stored: the node stays four words. */
-static uint64_t priority_of(const range_t *range)
+static uintptr_t priority_of(const range_t *range)
 {
-  uint64_t x = (uint64_t)range->start * 0x9e3779b97f4a7c15u;
-  return (x ^ x >> 32) * 0xd6e8feb86659fd93u;
+  uintptr_t x = range->start * (uintptr_t)0x9e3779b97f4a7c15u;
+  return (x ^ x >> ADDRESS_BITS / 2) * (uintptr_t)0xd6e8feb86659fd93u;
 }
 
 /* Splits a tree: ranges that begin below `address` go to *below, the others to *above. */
@@ -49,7 +49,7 @@ static void merge(range_t **root, range_t *below, range_t *above)
  * there. */
 void range_insert(range_t **root, range_t *range)
 {
-  uint64_t priority = priority_of(range);
+  uintptr_t priority = priority_of(range);
   while (*root && priority_of(*root) > priority)
     root = (*root)->start < range->start ? &(*root)->right : &(*root)->left;
   split(*root, range->start, &range->left, &range->right);

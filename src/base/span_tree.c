@@ -15,7 +15,7 @@ static uint64_t node_of(size_t low, size_t high, size_t longest)
 }
 
 /* Returns a word in which each bit marks where a stretch of at least n set bits of `word` begins. */
-static uint64_t starts_of(uint64_t word, size_t n)
+static word_t starts_of(word_t word, size_t n)
 {
   size_t m = 1;
   for (; 2 * m <= n; m *= 2)
@@ -25,15 +25,15 @@ static uint64_t starts_of(uint64_t word, size_t n)
 
 /* Works by doubling: level[k] marks the starts of stretches of 2^k bits. The longest stretch is then put together from its
  * largest part to its smallest. The word is neither empty nor full. */
-static size_t longest_in(uint64_t word)
+static size_t longest_in(word_t word)
 {
-  uint64_t level[7] = {word};
+  word_t level[WORD_LOG2 + 1] = {word};
   unsigned k = 0;
   while ((level[k + 1] = level[k] & level[k] >> (1u << k)) != 0)
     k++;
   size_t n = (size_t)1 << k;
-  for (uint64_t starts = level[k]; k--;) {
-    uint64_t longer = starts & level[k] >> n;
+  for (word_t starts = level[k]; k--;) {
+    word_t longer = starts & level[k] >> n;
     if (longer) {
       starts = longer;
       n += (size_t)1 << k;
@@ -44,13 +44,13 @@ static size_t longest_in(uint64_t word)
 
 /* Two words are answered first: the empty one has no stretch that longest_in() could find, and the full one has no clear bit at
  * which the counts would stop. */
-static uint64_t leaf_of(uint64_t word)
+static uint64_t leaf_of(word_t word)
 {
   if (!word)
     return 0;
   if (!~word)
     return node_of(WORD_BITS, WORD_BITS, WORD_BITS);
-  return node_of(lowest_bit(~word), (size_t)__builtin_clzll(~word), longest_in(word));
+  return node_of(lowest_bit(~word), WORD_BITS - 1 - highest_bit(~word), longest_in(word));
 }
 
 /* Sums up two neighbours, each of which stands for `half` bits. A stretch that fills its half goes on into the other one. */
@@ -101,12 +101,12 @@ static uint32_t leaves_for(size_t bits)
 
 size_t span_tree_words(size_t bits) { return 2 * (size_t)leaves_for(bits); }
 
-void span_tree_of_zeroes(span_tree_t *tree, uint64_t *map, uint64_t *node, size_t bits)
+void span_tree_of_zeroes(span_tree_t *tree, word_t *map, uint64_t *node, size_t bits)
 {
   *tree = (span_tree_t){map, node, leaves_for(bits)};
 }
 
-void span_tree_init(span_tree_t *tree, uint64_t *map, uint64_t *node, size_t bits)
+void span_tree_init(span_tree_t *tree, word_t *map, uint64_t *node, size_t bits)
 {
   span_tree_of_zeroes(tree, map, node, bits);
   for (size_t i = 0; i < 2 * (size_t)tree->leaves; i++)

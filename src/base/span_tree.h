@@ -20,7 +20,7 @@
 #include "base/bits.h"
 
 typedef struct span_tree {
-  uint64_t *map;
+  word_t *map;
   uint64_t *node;  /* node[1] is the root, node[leaves + w] stands for word w; node[0] is not used */
   uint32_t leaves; /* a power of two, at least the words of the bitmap */
 } span_tree_t;
@@ -33,10 +33,10 @@ enum { SPAN_LENGTH_BITS = 21 };                              /* three to a node 
 size_t span_tree_words(size_t bits);
 
 /* The map's bits are taken as they are; those of its last word beyond `bits` must be clear. */
-void span_tree_init(span_tree_t *tree, uint64_t *map, uint64_t *node, size_t bits);
+void span_tree_init(span_tree_t *tree, word_t *map, uint64_t *node, size_t bits);
 
 /* The same where both read as zero: none of it is touched. */
-void span_tree_of_zeroes(span_tree_t *tree, uint64_t *map, uint64_t *node, size_t bits);
+void span_tree_of_zeroes(span_tree_t *tree, word_t *map, uint64_t *node, size_t bits);
 
 /* Ranges are [from, to). */
 void span_set(span_tree_t *tree, size_t from, size_t to);

@@ -30,7 +30,7 @@ void slab_init(run_t *slab, arena_t *arena, void *owner, unsigned size_class, si
 void slab_empty(run_t *slab)
 {
   if (slab->free_count)
-    shared_clear(slab->bitmap, (slab->fresh + WORD_BITS - 1) / WORD_BITS * sizeof(uint64_t));
+    shared_clear(slab->bitmap, (slab->fresh + WORD_BITS - 1) / WORD_BITS * sizeof(word_t));
   slab->free_count = slab->fresh = 0;
   slab->purged = 0;
   slab->zeroed = false;
@@ -42,7 +42,7 @@ size_t slab_take_free(run_t *slab, size_t block_size, void **blocks, size_t want
 {
   size_t got = 0, words = (slab->fresh + WORD_BITS - 1) / WORD_BITS;
   for (size_t w = 0; w < words && got < want; w++) {
-    uint64_t word = slab->bitmap[w];
+    word_t word = slab->bitmap[w];
     if (!word)
       continue;
     char *first = slab->start + w * WORD_BITS * block_size;
@@ -60,11 +60,11 @@ size_t slab_take_free(run_t *slab, size_t block_size, void **blocks, size_t want
 size_t slab_purge(run_t *slab, space_t *space, size_t block_size)
 {
   size_t bytes = 0;
-  for (uint64_t idle; (idle = slab->bitmap[0] & ~slab->purged) != 0;) {
+  for (word_t idle; (idle = slab->bitmap[0] & ~slab->purged) != 0;) {
     unsigned from = lowest_bit(idle), to = from;
-    uint64_t group = 0;
+    word_t group = 0;
     while (to < slab->capacity && idle >> to & 1)
-      group |= (uint64_t)1 << to++;
+      group |= bit_of(to++);
     size_t purged = space_purge_inside(space, slab->start + from * block_size, slab->start + to * block_size);
     if (!purged)
       break;

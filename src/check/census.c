@@ -16,7 +16,7 @@ static void *map_memory(size_t bytes)
   return memory;
 }
 
-static size_t pages_for(size_t words) { return round_up(words * sizeof(uint64_t) + 1, os_page_size()); }
+static size_t pages_for(size_t words) { return round_up(words * sizeof(word_t) + 1, os_page_size()); }
 static size_t block_words(const arena_t *arena) { return (size_t)arena->used_end * long_bitmap_words(arena->unit_log2); }
 static size_t census_bytes(const arena_t *arena) { return pages_for(block_words(arena) + arena->used_end / WORD_BITS + 1); }
 
@@ -34,7 +34,7 @@ static void add_arena(arena_t *arena)
 {
   if (!arena || census_of(arena))
     return;
-  uint64_t *words = map_memory(census_bytes(arena));
+  word_t *words = map_memory(census_bytes(arena));
   censuses[census_count++] = (census_t){arena, words, words + block_words(arena)};
 }
 
@@ -44,7 +44,7 @@ void census_begin(const space_t *another)
   size_t most = window_slots_open() + 1;
   for (heap_t *heap = heaps_first(); heap; heap = heap->next)
     most++;
-  censuses_bytes = pages_for(most * sizeof *censuses / sizeof(uint64_t));
+  censuses_bytes = pages_for(most * sizeof *censuses / sizeof(word_t));
   censuses = map_memory(censuses_bytes);
   for (size_t slot = 0; slot < window_slots_open(); slot++)
     add_arena(space_arena_at(slot));
@@ -94,7 +94,7 @@ void census_block(const bin_t *bin, const void *block, const char *name)
   expect(offset % bin->block_size == 0 && index < slab->capacity, name, "an entry points inside a block", block);
   expect(index < slab->fresh, "S2", "an entry is a block beyond the fresh mark", block);
   expect(!bit_test(slab->bitmap, index), "S2", "an entry is a block that is free in its slab", block);
-  uint64_t *seen = census->blocks + (size_t)(slab - census->arena->runs) * long_bitmap_words(census->arena->unit_log2);
+  word_t *seen = census->blocks + (size_t)(slab - census->arena->runs) * long_bitmap_words(census->arena->unit_log2);
   expect(!bit_test(seen, index), "S2", "a block is in two magazines, or twice in one", block);
   bit_set(seen, index);
 }

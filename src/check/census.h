@@ -13,8 +13,8 @@
 /* What was counted of one arena. */
 typedef struct census {
   arena_t *arena;
-  uint64_t *blocks; /* a bit for each that there could be */
-  uint64_t *runs;
+  word_t *blocks; /* a bit for each that there could be */
+  word_t *runs;
 } census_t;
 
 /* A census covers all heaps, and one space that may be no heap's. */

@@ -47,9 +47,9 @@ static size_t count_rows(const granules_t *g)
   for (unsigned c = 0; c < GRANULE_CLASSES; c++) {
     granule_row_t row = granules_row(g, c);
     size_t bits = 0;
-    uint64_t parts = 0;
+    word_t parts = 0;
     for (size_t w = 0; row.bits && w < bits_words(row.windows); w++) {
-      uint64_t word = granules_row_word(&row, w);
+      word_t word = granules_row_word(&row, w);
       bits += (size_t)__builtin_popcountll(word);
       parts |= word ? bit_of(w >> row.part_log2) : 0;
     }

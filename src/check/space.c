@@ -7,7 +7,7 @@
 
 /* Counts the three lengths by looking at every bit of [from, to). It is written anew, so that an error of span_tree.c is not
  * believed. */
-static uint64_t node_for(const uint64_t *map, size_t from, size_t to)
+static uint64_t node_for(const word_t *map, size_t from, size_t to)
 {
   size_t low = 0, run = 0, longest = 0;
   for (size_t i = from; i < to; i++) {

@@ -90,7 +90,7 @@ void granular_begin(heap_t *heap)
       fill_page(heap, page);
 }
 
-void granular_count_dirty(heap_t *heap, uint64_t *bitmaps, bool dirty)
+void granular_count_dirty(heap_t *heap, word_t *bitmaps, bool dirty)
 {
   heap_region_t *region = &heap->region;
   size_t words = granular_pages(region->granules.count) / WORD_BITS;
@@ -434,10 +434,10 @@ size_t granular_longest_free(heap_t *heap)
 READS_BESIDE_OWNER granular_figures_t granular_figures(const heap_t *heap)
 {
   const volatile granules_t *g = &heap->region.granules;
-  const volatile uint64_t *used = g->used;
+  const volatile word_t *used = g->used;
   size_t count = g->count, live = min_size(g->live, count), pages = (count + GRANULE_PAGE - 1) / GRANULE_PAGE, held = 0;
   for (size_t w = 0; w * WORD_BITS < pages; w++)
-    held += (size_t)__builtin_popcountll(used[w]) * GRANULE_PAGE;
+    held += bits_set_in(used[w]) * (size_t)GRANULE_PAGE;
   if (used[(pages - 1) / WORD_BITS] & bit_of(pages - 1))
     held -= pages * GRANULE_PAGE - count;
   return (granular_figures_t){.live_blocks = g->blocks,

@@ -29,7 +29,7 @@ void granular_init(heap_t *heap, void *index, char *base, size_t count);
 /* In the system's memory the granules go back to it by pages, for which there are two bitmaps of granular_pages() bits. What a
  * page holds that is charged to nobody is put down to the process, from the first call to the second. `dirty`: all pages hold
  * something. */
-void granular_count_dirty(heap_t *heap, uint64_t *bitmaps, bool dirty);
+void granular_count_dirty(heap_t *heap, word_t *bitmaps, bool dirty);
 void granular_forget_dirty(heap_t *heap);
 static inline size_t granular_pages(size_t count) { return round_up((count + GRANULE_PAGE - 1) / GRANULE_PAGE, WORD_BITS); }
 

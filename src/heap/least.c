@@ -28,7 +28,9 @@ static size_t least_of_memory(const pool_heap_options_t *o)
   whole.memory_size = max_size(o->memory_size, 1);
   if (!heap_options_are_valid(&whole))
     return 0;
-  size_t least = region_least(o);
+  size_t least = region_least(o), records = region_least_records(o, least);
+  if (o->budget && o->budget < records)
+    return invalid(INVALID_BUDGET, o->budget, records), 0;
   return (uintptr_t)o->memory + least >= (uintptr_t)o->memory || invalid(INVALID_MEMORY_WRAPS, least) ? least : 0;
 }
 

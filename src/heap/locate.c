@@ -254,7 +254,7 @@ static bool is_cached(const bin_t *bin, const void *block)
 typedef struct mark {
   const bin_t *bin;
   const char *start, *end;
-  uint64_t *lost;
+  word_t *lost;
 } mark_t;
 
 static void mark_lost(const void *block, void *mark)
@@ -266,7 +266,7 @@ static void mark_lost(const void *block, void *mark)
 }
 
 /* Only a process that is the child of a fork has lost threads. */
-void heap_mark_lost(const bin_t *bin, const char *start, const char *end, uint64_t *lost)
+void heap_mark_lost(const bin_t *bin, const char *start, const char *end, word_t *lost)
 {
   mark_t mark = {bin, start, end, lost};
   if (!bin_has_magazines(bin) || !threads_first_lost())

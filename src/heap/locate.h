@@ -46,7 +46,7 @@ static inline guarded_t located_guarded(const located_t *at, const char *call, s
 located_t heap_locate(const void *address);
 
 /* Sets a bit for each block of the slab [start, end) that is in a magazine which a fork has lost. */
-void heap_mark_lost(const bin_t *bin, const char *start, const char *end, uint64_t *lost);
+void heap_mark_lost(const bin_t *bin, const char *start, const char *end, word_t *lost);
 
 /* Returns the live block that starts at `block`, or ends the program: `if_freed` is what is said of one that was freed. With a
  * heap it must be a block of it, or of one that it overflows to. */

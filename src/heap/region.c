@@ -304,7 +304,7 @@ static bool take_granules(heap_t *heap, const region_plan_t *plan)
   if (!region->start)
     return false;
   granular_init(heap, index, region->start, plan->units);
-  granular_count_dirty(heap, (uint64_t *)(uintptr_t)(index + granules_index_bytes(plan->units)), dirty);
+  granular_count_dirty(heap, (word_t *)(uintptr_t)(index + granules_index_bytes(plan->units)), dirty);
   if (region->run)
     run_become(region->run, RUN_REGION, heap);
   else
@@ -389,11 +389,8 @@ bool region_prepare(heap_t *heap, const pool_heap_options_t *o)
     heap->region.space.purgeable = false;
   if (o->flags & POOL_HEAP_PREFAULT && !each_piece(heap, os_prefault))
     return false;
-  if (o->flags & POOL_HEAP_LOCK_MEMORY) {
-    heap->region.locked = true;
-    return each_piece(heap, os_lock_memory);
-  }
-  return true;
+  heap->region.locked = o->flags & POOL_HEAP_LOCK_MEMORY;
+  return !heap->region.locked || each_piece(heap, os_lock_memory);
 }
 
 /* ---- its end ---- */
@@ -445,4 +442,9 @@ size_t region_least(const pool_heap_options_t *o)
   if (o->memory_size || o->memory)
     return guest_has_granules(o) ? granular_enough(o, o->memory ? (uintptr_t)o->memory : 1) : guest_enough(o);
   return heap_record_bytes(false) + granular_records(least_granules(o)) + least_granules(o) * GRANULE;
+}
+
+size_t region_least_records(const pool_heap_options_t *o, size_t least)
+{
+  return guest_has_granules(o) ? least - least_granules(o) * GRANULE : sizeof(heap_t);
 }

@@ -51,6 +51,9 @@ region_plan_t region_plan(const pool_heap_options_t *options);
 /* Returns the least budget, or memory of the caller's, that a heap with these options can be made with. */
 size_t region_least(const pool_heap_options_t *options);
 
+/* How many bytes of a caller's memory of that size are not for blocks, at least: a budget below it is of no use. */
+size_t region_least_records(const pool_heap_options_t *options, size_t least);
+
 /* The same for a heap without a region. */
 region_plan_t region_no_plan(const pool_heap_options_t *options);
 

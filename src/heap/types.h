@@ -55,7 +55,7 @@ typedef struct heap_region {
   granules_t granules; /* no map: it is of units */
   char *base;          /* granule 0 */
   /* A guest of granules ends here. */
-  uint64_t *dirty,
+  word_t *dirty,
     *idle; /* of granules in the system's memory: pages without a block that hold old data, and did so at the last tick */
   uint64_t ticked_ms, purged_bytes;
   uint32_t ticked_page; /* where a round over the idle pages goes on; 0: none is under way */

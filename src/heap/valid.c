@@ -16,9 +16,10 @@ static bool classes_are_valid(const size_t *sizes, size_t count)
 {
   if (!sizes)
     return count == 0 || invalid(INVALID_CLASSES_ARE_NULL, count);
-  size_t most = HAS_SYSTEM ? CLASS_LAST : 0; /* firmware has heaps of granules alone */
-  if (count == 0 || count > most)
-    return invalid(INVALID_CLASS_COUNT, count, most);
+  if (!HAS_SYSTEM) /* firmware has heaps of granules alone */
+    return invalid(INVALID_LEFT_OUT, (uintptr_t) "size_classes");
+  if (count == 0 || count > CLASS_LAST)
+    return invalid(INVALID_CLASS_COUNT, count, CLASS_LAST);
   for (size_t i = 0; i < count; i++) {
     if (sizes[i] == 0 || sizes[i] % BLOCK_ALIGNMENT || sizes[i] > SIZE_MAX_CLASS)
       return invalid(INVALID_CLASS_SIZE, i, sizes[i], SIZE_MAX_CLASS);
@@ -47,7 +48,7 @@ static bool memory_is_valid(const pool_heap_options_t *o)
     return invalid(INVALID_MEMORY_SIZE_IS_0);
   if (o->reserve)
     return invalid(INVALID_MEMORY_WITH_RESERVE, o->reserve);
-  return !(o->flags & POOL_HEAP_PREFAULT) || invalid(INVALID_MEMORY_WITH_PREFAULT, o->flags);
+  return !HAS_SYSTEM || !(o->flags & POOL_HEAP_PREFAULT) || invalid(INVALID_MEMORY_WITH_PREFAULT, o->flags);
 }
 
 /* Blocks with pages of their own cannot be in memory that was had before. */

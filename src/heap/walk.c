@@ -66,7 +66,7 @@ static void flush_own(const walk_t *walk)
 enum { SLAB_WORDS_MOST = (1 << (UNIT_LOG2 - ALIGNMENT_LOG2)) / WORD_BITS };
 typedef struct lost {
   const thread_t *newest;
-  uint64_t blocks[SLAB_WORDS_MOST];
+  word_t blocks[SLAB_WORDS_MOST];
 } lost_t;
 
 /* The newest lost thread tells whether a fork has lost more since the last look. */
@@ -83,7 +83,7 @@ static void look_for_lost(const walk_t *walk, lost_t *lost)
  * anew for each 64. */
 static bool walk_slab(const walk_t *walk)
 {
-  uint64_t live;
+  word_t live;
   lost_t lost;
   if (HAS_SYSTEM)
     memset(&lost, 0, sizeof lost);

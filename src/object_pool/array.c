@@ -25,7 +25,7 @@ size_t array_record_bytes(bool hooked, bool single_thread, unsigned when_full, s
   size_t maps = (hooked ? 2 : may_have_laps(hooked, single_thread, when_full)) +
                 (HAS_EVICTION && when_full == OBJECT_POOL_EVICT ? BATCH_MAPS : 0);
   size_t words = bit_tree_words(capacity) + maps * bits_words(capacity);
-  return sizeof(object_array_t) + words * sizeof(uint64_t) + capacity * sizeof(uint32_t);
+  return sizeof(object_array_t) + words * sizeof(word_t) + capacity * sizeof(uint32_t);
 }
 
 static size_t record_bytes(const object_pool_t *pool, size_t capacity)
@@ -46,7 +46,7 @@ size_t array_bytes(const object_pool_t *pool, size_t capacity)
 /* The order is that of the picture in types.h. Maps that the pool does not need are left out. */
 static void array_lay_out(const object_pool_t *pool, object_array_t *array, size_t capacity)
 {
-  uint64_t *at = bit_tree_init(&array->free, (uint64_t *)(array + 1), capacity);
+  word_t *at = bit_tree_init(&array->free, (word_t *)(array + 1), capacity);
   array->capacity = (uint32_t)capacity;
   if (may_have_laps(is_hooked(pool), pool->single_thread, pool->when_full)) {
     array->laps = at;

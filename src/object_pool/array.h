@@ -133,9 +133,9 @@ OWN_COPY COLD object_array_t *array_with_room(const object_pool_t *pool)
   return oldest;
 }
 
-static inline void store_bit(uint64_t *map, size_t i, bool set)
+static inline void store_bit(word_t *map, size_t i, bool set)
 {
-  uint64_t word = LOAD(map[i / WORD_BITS]);
+  word_t word = LOAD(map[i / WORD_BITS]);
   STORE(map[i / WORD_BITS], set ? word | bit_of(i) : word & ~bit_of(i));
 }
 

@@ -19,7 +19,7 @@ THREAD_LOCAL object_cache_t *object_caches = no_caches;
 lock_t object_caches_lock;
 
 static uint32_t never_used; /* the uses of a hot object that is none: a put of it is no put of a live object */
-static uint64_t slots_taken[OBJECT_SLOTS / WORD_BITS];
+static word_t slots_taken[OBJECT_SLOTS / WORD_BITS];
 static object_stock_t *unused_stocks; /* under object_caches_lock, as the blocks below */
 /* Blocks are never given back. What their first cache has room for links all of them, by `hot`, and those that no thread has,
  * by `stock`; is_out says that a block is one of these. */
@@ -134,7 +134,7 @@ static void stock_up(object_pool_t *pool, object_cache_t *cache)
   }
   for (size_t k = count; k > 0;) {
     size_t w = bit_tree_lowest(&home->free) / WORD_BITS;
-    uint64_t word = bit_tree_word(&home->free, w), rest = word;
+    word_t word = bit_tree_word(&home->free, w), rest = word;
     for (; rest && k > 0; rest &= rest - 1)
       stock->positions[--k] = (uint32_t)(w * WORD_BITS + lowest_bit(rest));
     bit_tree_clear_bits(&home->free, w, word ^ rest);

@@ -21,10 +21,7 @@ static uint32_t choose_map(object_pool_t *pool)
   return ++pool->batch_maps_taken * GOLDEN_RATIO >> (32 - BATCH_MAPS_LOG2);
 }
 
-static uint64_t *map_of(const object_array_t *array, uint32_t map)
-{
-  return array->in_batch + map * bits_words(array->capacity);
-}
+static word_t *map_of(const object_array_t *array, uint32_t map) { return array->in_batch + map * bits_words(array->capacity); }
 
 /* Gives the batch a map without a bit set. A map that no batch had is so already. The batch marks all its objects anew. */
 static void batch_take_map(object_pool_t *pool, const object_array_t *array, batch_t *batch)
@@ -34,7 +31,7 @@ static void batch_take_map(object_pool_t *pool, const object_array_t *array, bat
   batch->evicts = pool;
   batch->map = choose_map(pool);
   if (pool->batch_at[batch->map])
-    shared_clear(map_of(array, batch->map), bits_words(array->capacity) * sizeof(uint64_t));
+    shared_clear(map_of(array, batch->map), bits_words(array->capacity) * sizeof(word_t));
   pool->batch_at[batch->map] = batch->number;
 }
 
@@ -70,7 +67,7 @@ void batch_end(const batch_t *batch)
         bit_clear(map_of(array, batch->map), i);
     }
     for (uint32_t k = 0; left && k < pool->array_count; k++)
-      shared_clear(map_of(pool->arrays[k], batch->map), bits_words(pool->arrays[k]->capacity) * sizeof(uint64_t));
+      shared_clear(map_of(pool->arrays[k], batch->map), bits_words(pool->arrays[k]->capacity) * sizeof(word_t));
     pool->batch_at[batch->map] = 0;
   }
   lock_release(&pool->lock);

@@ -191,7 +191,7 @@ static size_t take_word(object_pool_t *pool, void **objects, size_t count)
   if (!array)
     return 0;
   size_t got = 0, w = bit_tree_lowest(&array->free) / WORD_BITS;
-  uint64_t word = bit_tree_word(&array->free, w), rest = word;
+  word_t word = bit_tree_word(&array->free, w), rest = word;
   for (; rest && got < count; rest &= rest - 1) {
     size_t i = w * WORD_BITS + lowest_bit(rest);
     count_get(array, i);

@@ -191,8 +191,8 @@ static void put_all_of_home(object_pool_t *pool)
   object_array_t *home = pool->home;
   uint32_t taken = home->taken;
   for (size_t w = 0; w < bits_words(home->capacity); w++) {
-    uint64_t live = 0;
-    for (uint64_t rest = ~bit_tree_word(&home->free, w) & bits_of_word(home->capacity, w); rest; rest &= rest - 1) {
+    word_t live = 0;
+    for (word_t rest = ~bit_tree_word(&home->free, w) & bits_of_word(home->capacity, w); rest; rest &= rest - 1) {
       uint32_t *uses = home->uses + w * WORD_BITS + lowest_bit(rest);
       if (!is_in_use(uses))
         continue;
@@ -216,7 +216,7 @@ static void put_all_of(object_pool_t *pool, object_array_t *array)
   STORE(pool->walked_bytes, 0);
   bit_tree_fill(&array->free, array->capacity);
   for (size_t w = 0; busy_of(array) && w < bits_words(array->capacity); w++)
-    for (uint64_t word = busy_of(array)[w]; word; word &= word - 1, busy++)
+    for (word_t word = busy_of(array)[w]; word; word &= word - 1, busy++)
       bit_tree_clear(&array->free, w * WORD_BITS + lowest_bit(word));
   ADD(pool->taken, busy - (size_t)array->taken);
   array->taken = busy;

@@ -73,10 +73,10 @@ typedef struct object_array {
   uint64_t unused_since_ms;  /* valid while it is unused */
   size_t bytes;              /* of objects and records */
   size_t record_bytes;
-  bit_tree_t free;       /* a bit for each object */
-  uint64_t *laps;        /* likewise, in a home array, else NULL: whether its uses have gone through all values once more */
-  uint64_t *busy, *made; /* NULL without hooks. made: constructed, or used before */
-  uint64_t *in_batch;    /* BATCH_MAPS, for the batches of the pool's batch_at. NULL in a pool that does not evict */
+  bit_tree_t free;     /* a bit for each object */
+  word_t *laps;        /* likewise, in a home array, else NULL: whether its uses have gone through all values once more */
+  word_t *busy, *made; /* NULL without hooks. made: constructed, or used before */
+  word_t *in_batch;    /* BATCH_MAPS, for the batches of the pool's batch_at. NULL in a pool that does not evict */
 } object_array_t;
 
 /* What a thread has of one pool (cache.h): its hot object, and a stock. */
@@ -188,7 +188,7 @@ static inline bool may_have_unused(const object_pool_t *pool)
 {
   return HAS_GROWTH && LOAD(pool->unused_count);
 } /* without the lock */
-static inline uint64_t *busy_of(const object_array_t *array) { return HAS_HOOKS || HAS_CHECKS ? array->busy : NULL; }
+static inline word_t *busy_of(const object_array_t *array) { return HAS_HOOKS || HAS_CHECKS ? array->busy : NULL; }
 static inline bool is_unused(const object_array_t *array) { return HAS_GROWTH && array->unused; }
 
 /* A question changes nothing but the lock, and what is due by the clock. */

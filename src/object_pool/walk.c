@@ -7,9 +7,9 @@
 enum { RUN_WORDS = 16 }; /* how far a walk looks ahead */
 
 /* Returns word `w` of the live objects. The hot object is among them whether it is live or not. */
-static inline uint64_t live_word(const object_array_t *array, size_t w)
+static inline word_t live_word(const object_array_t *array, size_t w)
 {
-  uint64_t not_live = bit_tree_word(&array->free, w) | (array->busy ? LOAD(array->busy[w]) : 0);
+  word_t not_live = bit_tree_word(&array->free, w) | (array->busy ? LOAD(array->busy[w]) : 0);
   return ~not_live & bits_of_word(array->capacity, w);
 }
 
@@ -39,7 +39,7 @@ static inline bool is_free_though_taken(const object_pool_t *pool, const object_
 static void note_walked(object_pool_t *pool, const object_array_t *array, size_t w)
 {
   size_t whole = array->capacity / WORD_BITS, end = w;
-  while (end < min_size(whole, w + RUN_WORDS) && live_word(array, end) == ~(uint64_t)0)
+  while (end < min_size(whole, w + RUN_WORDS) && live_word(array, end) == ~(word_t)0)
     end++;
   pool->walked = object_at(pool, array, w * WORD_BITS);
   pool->walked_bytes = ((end - w) * WORD_BITS - 1) * pool->stride;
@@ -50,14 +50,14 @@ static void *next_in_array(const object_pool_t *pool, const object_array_t *arra
 {
   while (i < array->capacity) {
     size_t w = i / WORD_BITS, words = bits_words(array->capacity);
-    uint64_t word = live_word(array, w) & ~(uint64_t)0 << i % WORD_BITS;
+    word_t word = live_word(array, w) & ~(word_t)0 << i % WORD_BITS;
     while (!word && ++w < words)
       word = live_word(array, w);
     if (!word)
       return NULL;
     i = w * WORD_BITS + lowest_bit(word);
     if (!is_free_though_taken(pool, array, i)) {
-      if (pool->single_thread && word == ~(uint64_t)0)
+      if (pool->single_thread && word == ~(word_t)0)
         note_walked(asked(pool), array, w);
       return object_at(pool, array, i);
     }
@@ -106,9 +106,9 @@ void *walk_next(const object_pool_t *pool, const void *previous)
   size_t i = only ? object_position(pool, only, previous) : 0;
   if (unlikely(!only || i >= only->capacity))
     return next_slow(pool, previous);
-  uint64_t not_live = bit_tree_word(&only->free, i / WORD_BITS) | (busy_of(only) ? LOAD(busy_of(only)[i / WORD_BITS]) : 0);
+  word_t not_live = bit_tree_word(&only->free, i / WORD_BITS) | (busy_of(only) ? LOAD(busy_of(only)[i / WORD_BITS]) : 0);
   /* Two shifts, because a single one by 64 is undefined. */
-  uint64_t rest = ~not_live >> i % WORD_BITS >> 1;
+  word_t rest = ~not_live >> i % WORD_BITS >> 1;
   size_t steps = likely(!not_live) ? 1 : rest ? 1 + lowest_bit(rest) : 1;
   void *next = (void *)((uintptr_t)previous + steps * pool->stride);
   if (unlikely(!rest || i + steps >= only->capacity || next == LOAD(pool->hot->object) || is_in_cache(only, i + steps)))

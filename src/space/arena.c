@@ -27,9 +27,9 @@ static size_t map_words(size_t units) { return (units + WORD_BITS - 1) / WORD_BI
 static char *lay_out(arena_t *arena, char *records, size_t units)
 {
   size_t words = map_words(units);
-  arena->room.map = (uint64_t *)place(&records, words * sizeof(uint64_t), sizeof(uint64_t));
-  arena->dirty = (uint64_t *)place(&records, words * sizeof(uint64_t), sizeof(uint64_t));
-  arena->start = (uint64_t *)place(&records, words * sizeof(uint64_t), sizeof(uint64_t));
+  arena->room.map = (word_t *)place(&records, words * sizeof(word_t), sizeof(word_t));
+  arena->dirty = (word_t *)place(&records, words * sizeof(word_t), sizeof(word_t));
+  arena->start = (word_t *)place(&records, words * sizeof(word_t), sizeof(word_t));
   arena->room.node = (uint64_t *)place(&records, span_tree_words(units) * sizeof(uint64_t), sizeof(uint64_t));
   arena->runs = (run_t *)place(&records, units * sizeof(run_t), 64);
   arena->long_bitmaps = NULL;
@@ -38,14 +38,14 @@ static char *lay_out(arena_t *arena, char *records, size_t units)
 
 static size_t long_bitmap_bytes(size_t units, unsigned unit_log2)
 {
-  return units * long_bitmap_words(unit_log2) * sizeof(uint64_t);
+  return units * long_bitmap_words(unit_log2) * sizeof(word_t);
 }
 
 char *arena_lay_out(arena_t *arena, char *records, size_t units, unsigned unit_log2)
 {
   records = lay_out(arena, records, units);
   if (needs_long_bitmaps(unit_log2))
-    arena->long_bitmaps = (uint64_t *)place(&records, long_bitmap_bytes(units, unit_log2), 64);
+    arena->long_bitmaps = (word_t *)place(&records, long_bitmap_bytes(units, unit_log2), 64);
   return records;
 }
 
@@ -55,7 +55,7 @@ void arena_begin(arena_t *arena, char *base, size_t units, unsigned unit_log2, b
   arena->base = base;
   arena->unit_log2 = unit_log2;
   arena->unit_count = (uint32_t)units;
-  memset(arena->room.map, 0, 3 * map_words(units) * sizeof(uint64_t));
+  memset(arena->room.map, 0, 3 * map_words(units) * sizeof(word_t));
   bits_set(arena->room.map, 0, units);
   span_tree_init(&arena->room, arena->room.map, arena->room.node, units);
   if (dirty)
@@ -71,10 +71,10 @@ static size_t lay_out_slot(arena_t *arena, char *slot, size_t units)
 {
   char *end = slot;
   place(&end, ARENA_GAP + sizeof *arena, 1);
-  arena->huge = (uint64_t *)place(&end, bits_words(HUGE_PAGES_MOST) * sizeof(uint64_t), sizeof(uint64_t));
+  arena->huge = (word_t *)place(&end, bits_words(HUGE_PAGES_MOST) * sizeof(word_t), sizeof(word_t));
   end = lay_out(arena, end, units);
   place(&end, RECORDS_STEP, 1);
-  arena->long_bitmaps = (uint64_t *)place(&end, long_bitmap_bytes(units, UNIT_LOG2), ARENA_GAP);
+  arena->long_bitmaps = (word_t *)place(&end, long_bitmap_bytes(units, UNIT_LOG2), ARENA_GAP);
   return round_up((uintptr_t)end - (uintptr_t)slot + ARENA_GAP + RECORDS_STEP, FIRST_UNIT_ALIGNMENT);
 }
 

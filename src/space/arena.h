@@ -47,15 +47,15 @@ typedef struct arena {
   uint32_t used_end;  /* no unit at or beyond it was ever taken */
   uint32_t dirty_count, dirty_end;
   run_t *runs;
-  uint64_t *long_bitmaps; /* long_bitmap_words() for the slab of each unit; NULL: no slab has that many blocks */
-  uint64_t *dirty, *start;
+  word_t *long_bitmaps; /* long_bitmap_words() for the slab of each unit; NULL: no slab has that many blocks */
+  word_t *dirty, *start;
   span_tree_t room;                  /* its map: the free units */
   size_t slot, slots;                /* of the window; 0 slots: it is in none */
   uint8_t huge_pages;                /* option.h */
   bool sparse;                       /* it grows for runs that may be touched here and there (space.h) */
   bool forked;                       /* since it was made: its huge pages may be a child's too */
   uint32_t huge_from;                /* units from here to `committed` are its edge (huge_edge.h); 0: it had none yet */
-  uint64_t *huge;                    /* of an arena of the window: a bit for each 2 MiB that may be a huge page */
+  word_t *huge;                      /* of an arena of the window: a bit for each 2 MiB that may be a huge page */
   char *runs_end, *long_bitmaps_end; /* how far those are mapped */
   struct arena *next_left;           /* of those that have ended and could not be destroyed */
 } arena_t;
@@ -111,7 +111,7 @@ static inline size_t unit_of(const arena_t *arena, const void *address)
 }
 /* May be asked without the lock. */
 static inline size_t arena_used_end(const arena_t *arena) { return __atomic_load_n(&arena->used_end, __ATOMIC_RELAXED); }
-static inline uint64_t *arena_long_bitmap(const arena_t *arena, size_t unit)
+static inline word_t *arena_long_bitmap(const arena_t *arena, size_t unit)
 {
   return arena->long_bitmaps + unit * long_bitmap_words(arena->unit_log2);
 }
@@ -123,8 +123,8 @@ static inline size_t run_bytes(const arena_t *arena, const run_t *run) { return 
 static inline run_t *run_of(const arena_t *arena, const void *block)
 {
   size_t unit = unit_of(arena, block);
-  uint64_t starts =
-    __atomic_load_n(&arena->start[unit / WORD_BITS], __ATOMIC_RELAXED) & ~(uint64_t)0 >> (WORD_BITS - 1 - unit % WORD_BITS);
+  word_t starts =
+    __atomic_load_n(&arena->start[unit / WORD_BITS], __ATOMIC_RELAXED) & ~(word_t)0 >> (WORD_BITS - 1 - unit % WORD_BITS);
   if (unlikely(!starts))
     return &arena->runs[bits_previous_set(arena->start, unit)];
   return &arena->runs[round_down(unit, WORD_BITS) + highest_bit(starts)];

@@ -23,7 +23,7 @@ bool huge_edge_is_wanted(const arena_t *arena, size_t committed)
 static void mark_huge(arena_t *arena, size_t from, size_t to, bool huge)
 {
   for (size_t page = from / HUGE_PAGE_UNITS; page * HUGE_PAGE_UNITS < to; page++) {
-    uint64_t *word = &arena->huge[page / WORD_BITS], bit = (uint64_t)1 << page % WORD_BITS;
+    word_t *word = &arena->huge[page / WORD_BITS], bit = bit_of(page);
     if (huge)
       __atomic_fetch_or(word, bit, __ATOMIC_RELAXED);
     else

@@ -30,7 +30,7 @@ typedef struct shelf {
 /* All that are dirty, or all that are clean. */
 typedef struct store {
   shelf_t shelves[SHELVES];
-  uint64_t filled[SHELVES / WORD_BITS]; /* a bit for each shelf with ranges */
+  word_t filled[SHELVES / WORD_BITS]; /* a bit for each shelf with ranges */
   size_t count, bytes;
   bool stuck; /* since the last tick: the system took neither the addresses nor the memory of one of them */
 } store_t;

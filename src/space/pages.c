@@ -22,7 +22,7 @@ static char *stretch; /* NULL: there is none yet */
 static size_t count;  /* of its pages */
 static size_t opened; /* of them; but the first is never used */
 static size_t taken, kept;
-static uint64_t *dirty;
+static word_t *dirty;
 static span_tree_t unused;
 
 /* It is read without the lock. */
@@ -40,16 +40,18 @@ static size_t bytes_of(size_t pages) { return pages * os_page_size(); }
 static char *page_at(size_t page) { return stretch + bytes_of(page); }
 
 /* Behind the addresses are two bitmaps and the tree over the first. */
-static size_t words_of(size_t pages) { return 2 * (pages / WORD_BITS) + span_tree_words(pages); }
+static size_t maps_bytes(size_t pages)
+{
+  return 2 * (pages / WORD_BITS) * sizeof(word_t) + span_tree_words(pages) * sizeof(uint64_t);
+}
 
 static bool begin_pages(void)
 {
   size_t limit = os_memory_limit(), bytes = (size_t)1 << BYTES_LOG2;
   if (limit != SIZE_MAX && limit / SHARE_OF_LIMIT < bytes)
     bytes = round_down(limit / SHARE_OF_LIMIT, OPENED);
-  size_t pages = min_size(bytes / os_page_size(), SPAN_BITS_MOST),
-         words = round_up(words_of(pages) * sizeof(uint64_t), os_page_size());
-  uint64_t *maps = pages / WORD_BITS ? os_map(words, os_page_size()) : NULL;
+  size_t pages = min_size(bytes / os_page_size(), SPAN_BITS_MOST), words = round_up(maps_bytes(pages), os_page_size());
+  word_t *maps = pages / WORD_BITS ? os_map(words, os_page_size()) : NULL;
   stretch = maps ? os_reserve(bytes) : NULL;
   if (!stretch) {
     if (maps)
@@ -60,7 +62,7 @@ static bool begin_pages(void)
   count = pages;
   opened = 1; /* `stretch` leads to the first page, and a search for leaks would find a block there */
   dirty = maps + pages / WORD_BITS;
-  span_tree_of_zeroes(&unused, maps, dirty + pages / WORD_BITS, pages);
+  span_tree_of_zeroes(&unused, maps, (uint64_t *)(void *)(dirty + pages / WORD_BITS), pages);
   return true;
 }
 

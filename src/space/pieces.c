@@ -90,7 +90,7 @@ void *pieces_take(size_t size)
   uint64_t fits = filled >> piece_shelf_of(size) << piece_shelf_of(size);
   if (!fits)
     return NULL;
-  piece_t *piece = shelves[lowest_bit(fits)];
+  piece_t *piece = shelves[lowest_of_64(fits)];
   uintptr_t start = piece->range.start;
   size_t rest = piece->range.size - size;
   leave(piece);

@@ -32,14 +32,13 @@ typedef struct run {
   char *start;
   void *owner; /* slab: its bin; large or spare: its heap */
   struct run *next, *previous;
-  uint64_t
-    *bitmap; /* slab: bit i set: block i is free and here. Who asks beside the owner may find it when the slab has gone */
+  word_t *bitmap; /* slab: bit i set: block i is free and here. Who asks beside the owner may find it when the slab has gone */
   union {
-    size_t size;     /* large: usable bytes */
-    uint64_t purged; /* slab of up to 64 blocks: bit i set: block i is free, and its inner pages hold no memory */
+    size_t size;   /* large: usable bytes */
+    word_t purged; /* slab of up to a word of blocks: bit i set: block i is free, and its inner pages hold no memory */
   };
   union {
-    uint64_t short_bitmap[SHORT_BITMAP_WORDS];
+    word_t short_bitmap[SHORT_BITMAP_WORDS];
     void *entry; /* large: its owner's to say; NULL: nothing is known of it */
   };
 } run_t;

@@ -163,7 +163,7 @@ void arena_give(arena_t *arena, size_t from, size_t to)
 /* The store is atomic, because a thread that frees a block reads its run's bit in a word whose other bits change (run_of()). */
 void arena_set_start(arena_t *arena, size_t unit, bool is_start)
 {
-  uint64_t *word = &arena->start[unit / WORD_BITS], bit = (uint64_t)1 << unit % WORD_BITS;
+  word_t *word = &arena->start[unit / WORD_BITS], bit = bit_of(unit);
   __atomic_store_n(word, is_start ? *word | bit : *word & ~bit, __ATOMIC_RELAXED);
 }
 
@@ -175,11 +175,11 @@ bool arena_highest_dirty(arena_t *arena, size_t below, size_t *from, size_t *to)
   bool all = below >= arena->dirty_end;
   for (size_t end = min_size(below, arena->dirty_end); end && arena->dirty_count; end = (end - 1) / WORD_BITS * WORD_BITS) {
     size_t w = (end - 1) / WORD_BITS;
-    uint64_t word = arena->dirty[w] & ~(uint64_t)0 >> (WORD_BITS - 1 - (end - 1) % WORD_BITS);
+    word_t word = arena->dirty[w] & ~(word_t)0 >> (WORD_BITS - 1 - (end - 1) % WORD_BITS);
     if (!word)
       continue;
     unsigned high = highest_bit(word);
-    uint64_t clean = ~word & ~(uint64_t)0 >> (WORD_BITS - 1 - high); /* those below it in the word */
+    word_t clean = ~word & ~(word_t)0 >> (WORD_BITS - 1 - high); /* those below it in the word */
     *to = w * WORD_BITS + high + 1;
     *from = w * WORD_BITS + (clean ? highest_bit(clean) + 1 : 0);
     if (all)
@@ -211,7 +211,7 @@ static size_t end_of_use(const arena_t *arena)
   size_t end = arena->committed;
   while (end) {
     size_t w = (end - 1) / WORD_BITS;
-    uint64_t word = (~arena->room.map[w] | arena->dirty[w]) & ~(uint64_t)0 >> (WORD_BITS - 1 - (end - 1) % WORD_BITS);
+    word_t word = (~arena->room.map[w] | arena->dirty[w]) & ~(word_t)0 >> (WORD_BITS - 1 - (end - 1) % WORD_BITS);
     if (word)
       return w * WORD_BITS + highest_bit(word) + 1;
     end = w * WORD_BITS;

@@ -182,11 +182,21 @@ static void forget(void)
     blocks[i] = NULL;
 }
 
+/* The call before was to make what the library is built without. */
+static bool is_refused(const void *made, const char *why)
+{
+  return !made && pool_embedded_errno == WRONG && is_same(pool_error(), why);
+}
+
 static void test_heaps(void)
 {
-  pool_heap_options_t options = {.name = "test", .memory = memory, .memory_size = MEMORY, .budget = BUDGET};
+  pool_heap_options_t options = {
+    .name = "test", .memory = memory, .memory_size = MEMORY, .budget = BUDGET, .flags = POOL_HEAP_PREFAULT};
   must(!pool_heap_create(NULL) && pool_embedded_errno == WRONG && pool_error()[0] == 'm');
   must(!pool_heap_create(&(pool_heap_options_t){.memory = memory, .memory_size = 100}));
+  must(!pool_heap_create(&(pool_heap_options_t){
+         .memory = memory, .memory_size = MEMORY, .size_classes = (size_t[]){16}, .size_class_count = 1}) &&
+       is_refused(NULL, "the library is built without size_classes"));
   pool_heap_t *heap = pool_heap_create(&options);
   must(heap && pool_heap_name(heap)[0] == 't' && !pool_heap_default());
   size_t count = fill(heap);
@@ -232,12 +242,6 @@ static void test_heaps(void)
   forget();
   pool_heap_destroy(heap);
   board_say("heaps\n");
-}
-
-/* The call before was to make what the library is built without. */
-static bool is_refused(const void *made, const char *why)
-{
-  return !made && pool_embedded_errno == WRONG && is_same(pool_error(), why);
 }
 
 /* Another heap serves what the first has no room for. */

@@ -215,12 +215,33 @@ static void no_heap(void **state)
   assert_int_equal(pool_heap_stats_json(NULL, &byte, 1), strlen("null"));
 }
 
+/* What a heap's records take of its memory counts for its budget, too. */
+static void what_is_least_has_room_in_the_budget(void **state)
+{
+  (void)state;
+  static char buffer[64 << 10];
+  unsigned refused = 0;
+  for (size_t budget = 1; budget < 1300; budget++) {
+    pool_heap_options_t o = {.memory = buffer + budget % 16, .budget = budget, .flags = budget % 3 ? 0 : POOL_HEAP_CHECKED};
+    size_t least = pool_heap_least_memory(&o);
+    o.memory_size = least ? least : sizeof buffer - 16;
+    if (least)
+      pool_heap_destroy(heap_with(o));
+    else
+      refuses(o, EINVAL);
+    refused += !least;
+  }
+  assert_true(refused > 100 && refused < 1000);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(defaults),       cmocka_unit_test(names),        cmocka_unit_test(contradictions),
-    cmocka_unit_test(purge_delays),   cmocka_unit_test(too_small),    cmocka_unit_test(small_reserves_and_budgets),
-    cmocka_unit_test(parent_is_full), cmocka_unit_test(nothing_fits), cmocka_unit_test(no_heap),
+    cmocka_unit_test(defaults),       cmocka_unit_test(names),
+    cmocka_unit_test(contradictions), cmocka_unit_test(purge_delays),
+    cmocka_unit_test(too_small),      cmocka_unit_test(small_reserves_and_budgets),
+    cmocka_unit_test(parent_is_full), cmocka_unit_test(nothing_fits),
+    cmocka_unit_test(no_heap),        cmocka_unit_test(what_is_least_has_room_in_the_budget),
   };
   return cmocka_run_group_tests_name("options", tests, NULL, NULL);
 }

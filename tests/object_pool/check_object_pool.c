@@ -96,7 +96,7 @@ static void check_caches(const object_pool_t *pool)
   if (!home)
     return;
   size_t words = words_of(home->capacity), cached = 0;
-  uint64_t *left = calloc(words, sizeof *left);
+  word_t *left = calloc(words, sizeof *left);
   for (size_t i = 0; i < home->capacity; i++) {
     bool live = is_in_use(home->uses + i), free = bit_test(home->free.level[0], i);
     must(!(free && live));

@@ -200,7 +200,7 @@ static void words_of_live_blocks(void **state)
     bin_put(&bin, &blocks[i], 1);
   size_t live = 0;
   for (size_t w = 0; w < 3; w++) {
-    uint64_t word = 0;
+    word_t word = 0;
     assert_true(bin_live_word(&bin, slab, start, w, &word));
     live += (size_t)__builtin_popcountll(word);
     for (size_t i = 0; i < WORD_BITS; i++) {
@@ -209,7 +209,7 @@ static void words_of_live_blocks(void **state)
       assert_int_equal(word >> i & 1, out);
     }
   }
-  uint64_t word;
+  word_t word;
   assert_int_equal(live, 100);
   assert_false(bin_live_word(&bin, slab, start, 3, &word));
   assert_false(bin_live_word(&bin, slab, start + UNIT, 0, &word));

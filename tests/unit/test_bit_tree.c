@@ -6,7 +6,7 @@
 typedef struct modelled {
   bit_tree_t tree;
   size_t bits, words, count;
-  uint64_t *storage;
+  word_t *storage;
   bool *model;
 } modelled_t;
 
@@ -24,7 +24,7 @@ static void modelled_new(modelled_t *m, size_t bits)
 
 static void modelled_end(modelled_t *m)
 {
-  uint64_t past;
+  word_t past;
   memset(&past, 0xee, sizeof past);
   assert_int_equal(m->storage[m->words], past);
   free(m->storage);
@@ -163,11 +163,11 @@ static void words(void **state)
 {
   (void)state;
   assert_int_equal(bit_tree_words(1), 1);
-  assert_int_equal(bit_tree_words(64), 1);
-  assert_int_equal(bit_tree_words(65), 2 + 1);
-  assert_int_equal(bit_tree_words(4096), 64 + 1);
-  assert_int_equal(bit_tree_words(4097), 65 + 2 + 1);
-  if (ADDRESS_BITS > 32)
+  assert_int_equal(bit_tree_words(WORD_BITS), 1);
+  assert_int_equal(bit_tree_words(WORD_BITS + 1), 2 + 1);
+  assert_int_equal(bit_tree_words(WORD_BITS * WORD_BITS), WORD_BITS + 1);
+  assert_int_equal(bit_tree_words(WORD_BITS * WORD_BITS + 1), WORD_BITS + 1 + 2 + 1);
+  if (ADDRESS_BITS > 32 && WORD_BITS > 32)
     assert_int_equal(bit_tree_words((size_t)((uint64_t)1 << 32)), ((size_t)1 << 26) + (1 << 20) + (1 << 14) + (1 << 8) + 4 + 1);
   size_t levels = 0;
   for (size_t bits = (size_t)UINT32_MAX - WORD_BITS; bits > 1; bits = bits_words(bits))

@@ -2,21 +2,21 @@
  * Ranges of bits against the same done bit by bit, for every pair of ends around word borders. */
 #include "unit.h"
 
-enum { BITS = 200, WORDS = 4 };
+enum { BITS = 200, WORDS = (BITS + WORD_BITS - 1) / WORD_BITS };
 
 static const size_t ends[] = {0, 1, 5, 62, 63, 64, 65, 100, 127, 128, 129, 191, 192, 193, BITS};
 enum { ENDS = sizeof ends / sizeof *ends };
 
-static void fill_at_random(uint64_t *map, uint64_t seed)
+static void fill_at_random(word_t *map, uint64_t seed)
 {
   dice_t dice = {seed};
   for (size_t w = 0; w < WORDS; w++)
-    map[w] = seed % 3 == 0 ? 0 : seed % 3 == 1 ? ~(uint64_t)0 : dice_roll(&dice) & dice_roll(&dice);
+    map[w] = seed % 3 == 0 ? 0 : seed % 3 == 1 ? ~(word_t)0 : (word_t)(dice_roll(&dice) & dice_roll(&dice));
 }
 
 static void same_as_by_hand(size_t from, size_t to, uint64_t seed)
 {
-  uint64_t map[WORDS], set[WORDS], clear[WORDS];
+  word_t map[WORDS], set[WORDS], clear[WORDS];
   size_t count = 0, first_set = to, first_clear = to;
   fill_at_random(map, seed);
   memcpy(set, map, sizeof map);
@@ -31,7 +31,7 @@ static void same_as_by_hand(size_t from, size_t to, uint64_t seed)
   assert_int_equal(bits_count(map, from, to), count);
   assert_int_equal(bits_next_set(map, from, to), first_set);
   assert_int_equal(bits_next_clear(map, from, to), first_clear);
-  uint64_t work[WORDS];
+  word_t work[WORDS];
   memcpy(work, map, sizeof map);
   bits_set(work, from, to);
   assert_memory_equal(work, set, sizeof map);
@@ -52,7 +52,7 @@ static void ranges(void **state)
 static void previous_set(void **state)
 {
   (void)state;
-  uint64_t map[WORDS] = {0};
+  word_t map[WORDS] = {0};
   bit_set(map, 3);
   bit_set(map, 64);
   bit_set(map, 191);

@@ -62,7 +62,7 @@ static void free_beyond_the_fresh_mark(void)
   bit_set(slab->bitmap, slab->capacity - 1);
   slab->free_count++;
 }
-static void purge_a_block_in_use(void) { slab_of(MEDIUM)->purged = ~(uint64_t)0; }
+static void purge_a_block_in_use(void) { slab_of(MEDIUM)->purged = ~(word_t)0; }
 static void write_the_default_plane(void) { class_map_set(arena()->base + (a_free_unit() << UNIT_LOG2), 1, true, 1); }
 static void write_the_heap_plane(void) { class_map_set(arena()->base + (a_free_unit() << UNIT_LOG2), 1, false, 1); }
 

@@ -18,7 +18,8 @@ static void modelled_new(modelled_t *m, size_t bits)
   m->words = (bits + WORD_BITS - 1) / WORD_BITS;
   m->nodes = span_tree_words(bits);
   m->model = calloc(bits + 1, sizeof *m->model);
-  uint64_t *map = calloc(m->words + 1, sizeof *map), *node = malloc((m->nodes + 1) * sizeof *node);
+  word_t *map = calloc(m->words + 1, sizeof *map);
+  uint64_t *node = malloc((m->nodes + 1) * sizeof *node);
   assert_true(m->model && map && node);
   memset(node, 0xee, (m->nodes + 1) * sizeof *node); /* nothing may count on zeroes */
   span_tree_init(&m->tree, map, node, bits);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Atomic operations of the profile `embedded`, which every file of it includes first. A small processor has no instruction for
- * many of them, and its compiler would call a library. What changes a word here is done under the firmware's lock. A word of 64
- * bits that is read without it may be read in halves: those are bitmaps, of which each half is right by itself, and counters,
- * which are right but for the moment at which one reaches 2^32. */
+ * many of them, and its compiler would call a library. What changes a word here is done under the firmware's lock. What has 64
+ * bits and is read without it may be read in halves: those are counters, which are right but for the moment at which one
+ * reaches 2^32. */
 #ifndef OS_EMBEDDED_ATOMICS_H
 #define OS_EMBEDDED_ATOMICS_H
 
@@ -33,5 +33,21 @@ __attribute__((visibility("default"))) void pool_embedded_unlock(void);
 #define __atomic_fetch_add(place, by, order) EMBEDDED_CHANGE(place, +, by, had)
 #define __atomic_fetch_sub(place, by, order) EMBEDDED_CHANGE(place, -, by, had)
 #define __atomic_add_fetch(place, by, order) EMBEDDED_CHANGE(place, +, by, has)
+
+/* `was` is where the caller has what should be there, and gets what is. */
+#define __atomic_compare_exchange_n(place, was, value, weak, order, order_of_failure) \
+  (__extension__({ \
+    pool_embedded_lock(); \
+    __auto_type place_ = (place); \
+    __auto_type was_ = (was); \
+    __typeof__(*(place) + 0) there_ = *place_; \
+    _Bool same_ = there_ == *was_; \
+    if (same_) \
+      *place_ = (value); \
+    else \
+      *was_ = there_; \
+    pool_embedded_unlock(); \
+    same_; \
+  }))
 
 #endif

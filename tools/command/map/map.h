@@ -9,6 +9,7 @@
 #ifndef MAP_H
 #define MAP_H
 
+#include "base/bits.h"
 #include "memory.h"
 #include <stdio.h>
 
@@ -94,7 +95,7 @@ typedef struct map {
   map_row_t *rows;
   map_arena_t *arenas;
   map_place_t *places;
-  uint64_t *words;
+  word_t *words;
   size_t heap_count, row_count, arena_count, place_count, word_count;
   size_t heap_room, row_room, arena_room, place_room, word_room;
   map_table_t heap_at, bin_at; /* from the address of a record to the heap; to the row */
@@ -138,10 +139,10 @@ uint32_t map_row_of(map_t *map, uint32_t heap, map_row_kind_t kind);
 /* The place of a heap's block; NULL: it is in none. */
 map_place_t *map_place_at(const map_t *map, uint32_t heap, uint64_t address);
 
-static inline size_t map_words_for(uint32_t blocks) { return (blocks + 63u) / 64; }
-static inline bool map_bit(const uint64_t *words, size_t i) { return words[i / 64] >> i % 64 & 1; }
-static inline const uint64_t *map_free_bits(const map_t *map, const map_place_t *place) { return map->words + place->words; }
-static inline const uint64_t *map_cached_bits(const map_t *map, const map_place_t *place)
+static inline size_t map_words_for(uint32_t blocks) { return bits_words(blocks); }
+static inline bool map_bit(const word_t *words, size_t i) { return bit_test(words, i); }
+static inline const word_t *map_free_bits(const map_t *map, const map_place_t *place) { return map->words + place->words; }
+static inline const word_t *map_cached_bits(const map_t *map, const map_place_t *place)
 {
   return map->words + place->words + map_words_for(place->capacity);
 }

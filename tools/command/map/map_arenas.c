@@ -16,7 +16,7 @@ typedef struct reader {
   memory_t *memory;
   arena_t arena;
   uint32_t number, end; /* of the arena in the map; the unit behind the last */
-  uint64_t *room, *dirty, *start;
+  word_t *room, *dirty, *start;
   run_t runs[RUNS_AT_ONCE];
   uint32_t runs_from, runs_to;
 } reader_t;
@@ -63,15 +63,15 @@ static uint64_t bitmap_of(const reader_t *reader, uint32_t unit, const run_t *ru
     return run_address(reader, unit) + offsetof(run_t, short_bitmap);
   size_t words = long_bitmap_words(reader->arena.unit_log2);
   return reader->arena.long_bitmaps && map_words_for(run->capacity) <= words
-           ? number_of(reader->arena.long_bitmaps) + unit * words * sizeof(uint64_t)
+           ? number_of(reader->arena.long_bitmaps) + unit * words * sizeof(word_t)
            : 0;
 }
 
-static uint32_t count_bits(const uint64_t *words, uint32_t bits)
+static uint32_t count_bits(const word_t *words, uint32_t bits)
 {
   uint32_t count = 0;
   for (size_t i = 0; i < map_words_for(bits); i++)
-    count += (uint32_t)__builtin_popcountll(words[i]);
+    count += bits_set_in(words[i]);
   return count;
 }
 
@@ -85,10 +85,10 @@ static bool is_slab(const reader_t *reader, uint32_t unit, const run_t *run, uin
 }
 
 /* Bits from the fresh mark on mean nothing: those words may hold what an earlier slab left. */
-static void clear_from(uint64_t *words, uint32_t from, uint32_t bits)
+static void clear_from(word_t *words, uint32_t from, uint32_t bits)
 {
-  for (uint32_t i = from; i < bits && i % 64; i++)
-    words[i / 64] &= ~(UINT64_C(1) << i % 64);
+  for (uint32_t i = from; i < bits && i % WORD_BITS; i++)
+    bit_clear(words, i);
   for (size_t w = map_words_for(from); w < map_words_for(bits); w++)
     words[w] = 0;
 }
@@ -104,7 +104,7 @@ static bool read_slab(reader_t *reader, uint32_t unit, const run_t *run, map_pla
   place->capacity = run->capacity;
   place->fresh = run->fresh;
   place->words = map_add_words(map, 2 * map_words_for(run->capacity));
-  uint64_t *words = map->words + place->words;
+  word_t *words = map->words + place->words;
   if (!memory_read(reader->memory, bitmap_of(reader, unit, run), words, map_words_for(run->fresh) * sizeof *words))
     return false;
   clear_from(words, run->fresh, run->capacity);
@@ -205,10 +205,10 @@ static void read_units(reader_t *reader)
 
 /* ---- arenas ---- */
 
-static uint64_t *read_bits(memory_t *memory, const void *from, uint32_t bits)
+static word_t *read_bits(memory_t *memory, const void *from, uint32_t bits)
 {
-  size_t bytes = bits_words(bits) * sizeof(uint64_t);
-  uint64_t *words = calloc(1, bytes + sizeof *words);
+  size_t bytes = bits_words(bits) * sizeof(word_t);
+  word_t *words = calloc(1, bytes + sizeof *words);
   if (!words)
     command_fail(COMMAND_FAILED, "map: no memory");
   if (memory_read(memory, number_of(from), words, bytes))

@@ -13,7 +13,7 @@
 
 typedef struct granular {
   granules_t g;
-  uint64_t *bits;              /* with one word more, which is 0 */
+  word_t *bits;                /* with one word more, which is 0 */
   uint32_t kept[KEPT_LONGEST]; /* where the block of each length begins that is kept; MAP_NONE: none is */
   uint64_t base;
 } granular_t;
@@ -79,7 +79,7 @@ static void mark_kept(map_t *map, const map_arena_t *arena, uint32_t from, uint3
     if (i / GRANULE_PAGE >= arena->place_count)
       return;
     map_place_t *place = &map->places[arena->first_place + i / GRANULE_PAGE];
-    uint64_t *cached = map->words + place->words + map_words_for(place->capacity);
+    word_t *cached = map->words + place->words + map_words_for(place->capacity);
     uint32_t at = i % GRANULE_PAGE;
     if (map_state(map, place, at) == MAP_LIVE) {
       bit_set(cached, at);
