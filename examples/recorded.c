@@ -3,7 +3,7 @@
  * without a restart. One of the two ways in which an order is changed forgets the notes of the order that it replaces, and the
  * recording shows it. docs/tools.md goes on from here.
  *
- *     cc -g recorded.c -ltidepool-record $(pkg-config --cflags --libs tidepool) -o recorded
+ *     cc -g recorded.c -Wl,--no-as-needed -ltidepool-record $(pkg-config --cflags --libs tidepool) -o recorded
  *     ./recorded orders.recording
  *     tidepool show -o orders.html orders.recording
  *
@@ -127,7 +127,7 @@ static bool serve_all(unsigned count)
 static bool serve_recorded(const char *path)
 {
 #ifdef RECORDS
-  int file = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+  int file = open(path, O_RDWR | O_CREAT, 0600);
   bool starts = file >= 0 && pool_record_start(file);
   if (file >= 0)
     close(file);

@@ -403,6 +403,11 @@ def test_a_part_that_is_missing(tidepool, recorded, tmp_path):
         done = tidepool("replay", "--check", "--json", file)
         assert json.loads(done.stdout)["missing_parts"] == 1
         assert done.stderr == f"tidepool: replay: {file}: parts that are missing: 1\n"
+    recorded("kill", 60000, status=-signal.SIGKILL)   # its head has no end, and says how many parts there were all the same
+    killed = file.read_bytes()
+    last = max(at for at in range(0, len(killed), CHUNK) if any(killed[at:at + 64]))
+    file.write_bytes(killed[:last] + bytes(CHUNK) + killed[last + CHUNK:])
+    assert json.loads(tidepool("replay", "--check", "--json", file).stdout)["missing_parts"] == 1
     numberless = good[:CHUNK + 20] + bytes(4) + good[CHUNK + 24:-CHUNK] + bytes(CHUNK)
     file.write_bytes(numberless) # one without a number does not make it an older recorder's
     found = json.loads(tidepool("replay", "--check", "--json", file).stdout)

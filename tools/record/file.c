@@ -14,8 +14,14 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
+
+enum {
+  LINE_PARTS = 6,
+  LOCK_TRIES = 50 /* of a millisecond each */
+};
 
 static dev_t error_device; /* what standard error is when it begins: the program may have another file by its number later */
 static ino_t error_inode;
@@ -48,26 +54,28 @@ static const char *text_of(int error)
 #endif
 }
 
-/* Where nobody reads any more, that is no signal to the program. */
-static void write_quietly(const char *line, size_t length)
+/* Where nobody reads any more, that is no signal to the program. The stack may be a coroutine's, of a few kilobytes: no line is
+ * put together on it. */
+static void write_quietly(const char *const parts[LINE_PARTS])
 {
+  struct iovec line[LINE_PARTS];
+  for (int i = 0; i < LINE_PARTS; i++)
+    line[i] = (struct iovec){(void *)(uintptr_t)parts[i], strlen(parts[i])};
   sigset_t pipe, before, pending;
   sigemptyset(&pipe);
   sigaddset(&pipe, SIGPIPE);
   sigpending(&pending);
   pthread_sigmask(SIG_BLOCK, &pipe, &before);
-  if (write(STDERR_FILENO, line, length) < 0 && errno == EPIPE && !sigismember(&pending, SIGPIPE))
+  if (writev(STDERR_FILENO, line, LINE_PARTS) < 0 && errno == EPIPE && !sigismember(&pending, SIGPIPE))
     sigtimedwait(&pipe, NULL, &(struct timespec){0, 0});
   pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 static void write_line(const char *text, const char *more)
 {
-  char line[PATH_MAX + 200];
   struct stat about;
-  int length = snprintf(line, sizeof line, "tidepool: record: %s: %s%s\n", file_path, text, more);
-  if (length > 0 && fstat(STDERR_FILENO, &about) == 0 && about.st_dev == error_device && about.st_ino == error_inode)
-    write_quietly(line, (size_t)length);
+  if (fstat(STDERR_FILENO, &about) == 0 && about.st_dev == error_device && about.st_ino == error_inode)
+    write_quietly((const char *[]){"tidepool: record: ", file_path, ": ", text, more, "\n"});
 }
 
 /* The first that fails says it for all. Nothing is said where the program asked, and is told by errno. */
@@ -109,13 +117,18 @@ static int move_up(int file)
 }
 
 /* One recording at a time writes to a file, of whatever process: another would cut it off below its chunks. The lock is that of
- * what was opened, so a child has it as long as it has the descriptor. */
+ * what was opened, so a child has it as long as it has the descriptor. Who reads the file has it for a moment. */
 static bool lock_file(int file)
 {
   is_parents = false;
-  if (flock(file, LOCK_EX | LOCK_NB) == 0)
-    return true;
-  errno = errno == EWOULDBLOCK ? EBUSY : errno;
+  for (int i = 0; i < LOCK_TRIES; i++) {
+    if (flock(file, LOCK_EX | LOCK_NB) == 0)
+      return true;
+    if (errno != EWOULDBLOCK)
+      break;
+    nanosleep(&(struct timespec){0, 1000000}, NULL);
+  }
+  errno = errno == EWOULDBLOCK || errno == EINTR ? EBUSY : errno;
   return errno == ENOLCK || errno == EOPNOTSUPP; /* there are no locks there */
 }
 
@@ -148,7 +161,11 @@ static int take_room(int file, uint64_t from)
   struct rlimit limit;
   if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && from + RECORDING_CHUNK > limit.rlim_cur)
     return EFBIG;
-  return posix_fallocate(file, (off_t)from, RECORDING_CHUNK);
+  int error;
+  do
+    error = posix_fallocate(file, (off_t)from, RECORDING_CHUNK);
+  while (error == EINTR);
+  return error;
 }
 
 static uint8_t *next_chunk(void)
@@ -201,6 +218,16 @@ static void note_command(void)
     head->words += !*c;
 }
 
+/* Two processes have one number, where one is in a namespace of its own. */
+static bool is_written_by_another(void)
+{
+  int file = open(file_path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+  bool is_free = file < 0 || lock_file(file);
+  if (file >= 0)
+    close(file);
+  return !is_free;
+}
+
 /* Another process may have the file of that name mapped, so it is not made shorter, but where it cannot be removed. */
 static int make_file(void)
 {
@@ -208,6 +235,10 @@ static int make_file(void)
   bool is_there = lstat(file_path, &about) == 0;
   if (is_there && !S_ISREG(about.st_mode)) {
     errno = EEXIST;
+    return -1;
+  }
+  if (is_there && is_written_by_another()) {
+    errno = EBUSY;
     return -1;
   }
   bool is_new = !is_there || unlink(file_path) == 0;
@@ -272,7 +303,7 @@ static bool begin_head(unsigned frames)
   head->pid = (uint32_t)getpid();
   head->frames_most = frames;
   head->started_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-  *word_of_head(RECORDING_BEGAN_AT) = clock_now() - recorder_now();
+  *word_of_head(RECORDING_BEGAN_AT) = recorder_began();
   note_command();
   memcpy(head->magic, RECORDING_MAGIC, sizeof head->magic);
   return true;

@@ -24,6 +24,7 @@ uint64_t clock_now(void)
 }
 
 uint64_t recorder_now(void) { return clock_now() - began_ns; }
+uint64_t recorder_began(void) { return began_ns; }
 void clock_begin(void) { began_ns = clock_now(); }
 
 void *take_memory(size_t bytes)

@@ -60,6 +60,7 @@ HIDDEN void recorder_begin(void);
 /* Nanoseconds of a clock that never goes back; and since the recording began. */
 HIDDEN uint64_t clock_now(void);
 HIDDEN uint64_t recorder_now(void);
+HIDDEN uint64_t recorder_began(void);
 
 /* The heap is a number, and 0 is malloc(). A realloc() began when clock_now() said so, perhaps before the recording did. */
 HIDDEN void record_block(uint32_t heap, recording_op_t op, const void *block, size_t size, size_t alignment,

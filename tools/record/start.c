@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <tidepool/record.h>
 #include <unistd.h>
 
@@ -24,7 +25,7 @@ typedef enum state { STATE_OFF, STATE_CHANGES, STATE_ON } state_t;
 static state_t state;
 static pid_t recorded_process;
 
-/* PID:FRAMES:FILE. Programs clear their environment, and write over it, before they have children. */
+/* PID:NAMESPACE:FRAMES:FILE. Programs clear their environment, and write over it, before they have children. */
 static char wish[PATH_MAX + 64];
 
 static void keep_wish(void)
@@ -52,14 +53,22 @@ static unsigned write_path(char path[PATH_MAX], const char *name)
   return numbers;
 }
 
+/* The first process of each namespace has the number 1. */
+static bool is_process(long pid, unsigned long of)
+{
+  struct stat about;
+  return pid == getpid() && (stat("/proc/self/ns/pid", &about) != 0 || of == 0 || about.st_ino == of);
+}
+
 /* Other processes are recorded if the file has a name for each of them. */
 static bool read_wish(char path[PATH_MAX], unsigned *frames)
 {
   int at = 0;
   long pid = 0;
-  if (sscanf(wish, "%ld:%u:%n", &pid, frames, &at) != 2 || !at || *frames > RECORDING_FRAMES_MOST)
+  unsigned long of = 0;
+  if (sscanf(wish, "%ld:%lu:%u:%n", &pid, &of, frames, &at) != 3 || !at || *frames > RECORDING_FRAMES_MOST)
     return false;
-  return (write_path(path, wish + at) || pid == getpid()) && *path;
+  return (write_path(path, wish + at) || is_process(pid, of)) && *path;
 }
 
 /* A child keeps the page that its parent had. */
@@ -84,7 +93,7 @@ static bool begin_tables(unsigned frames)
 
 static void begin(void)
 {
-  char path[PATH_MAX];
+  static char path[PATH_MAX]; /* the stack may be a coroutine's, and there is one thread */
   unsigned frames = FRAMES_USUAL;
   if (!read_wish(path, &frames) || !has_page() || !begin_tables(frames))
     return;

@@ -192,7 +192,7 @@ static void count_missing(recording_t *recording)
     recording->merge.file.damaged++;
   }
   uint64_t here = facts->chunks + recording->merge.file.damaged + facts->missing_chunks;
-  if ((facts->head.ended_ns || facts->head.error) && facts->begun_chunks > here)
+  if (!facts->is_written && facts->begun_chunks > here)
     facts->missing_chunks += facts->begun_chunks - here;
 }
 

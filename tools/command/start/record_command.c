@@ -91,10 +91,11 @@ static void make_file(const char *path)
   close(file);
 }
 
-/* The process keeps its number when it becomes the program. */
+/* The process keeps its number, and its namespace, when it becomes the program. */
 static void set_wish(const record_t *record)
 {
-  char numbers[64];
+  char numbers[96];
+  struct stat space;
   enum { PID_MOST = 10, MARKER = 2 };
   char *path = absolute(record->file), file[PATH_MAX];
   size_t length = 0, pids = 0;
@@ -108,7 +109,8 @@ static void set_wish(const record_t *record)
     command_fail(COMMAND_FAILED, "record: %s: %s", path, strerror(ENAMETOOLONG));
   if (!pids)
     make_file(file);
-  snprintf(numbers, sizeof numbers, "%ld:%ld:", (long)getpid(), record->frames);
+  bool knows = stat("/proc/self/ns/pid", &space) == 0;
+  snprintf(numbers, sizeof numbers, "%ld:%lu:%ld:", (long)getpid(), knows ? (unsigned long)space.st_ino : 0, record->frames);
   preload_set("record", "TIDEPOOL_RECORD", COMMAND_JOIN(numbers, path));
 }
 
