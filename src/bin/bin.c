@@ -114,7 +114,7 @@ static void **refill_from_slabs(bin_t *bin, void **empty, unsigned capacity, uns
   if (!magazine)
     return NULL;
   void **floor = magazine_floor(magazine, capacity);
-  if (empty && floor >= empty && magazine[MAGAZINE_WORDS - 1])
+  if (likely(empty && floor >= empty && magazine[MAGAZINE_WORDS - 1]))
     magazine_end_at(floor);
   else
     clear_for_slabs(floor, capacity);
