@@ -198,7 +198,8 @@ POOL_API size_t pool_heap_largest(pool_heap_t *heap) POOL_NAME(heap_largest);
 /* Returns the least memory_size that pool_heap_create() accepts with the rest of these options, at the address `memory`, or at
  * any if that is NULL; and where memory_size is 0, too, the least budget. For heaps with size classes of their own or a reserve
  * it is a size that is enough. With NULL it is the least budget of a plain heap. 0 and EINVAL: pool_heap_create() would
- * refuse the other options whatever the size, or `size` is not that of the options; pool_error() says why. */
+ * refuse the other options whatever the size, where `memory` is NULL at some address; or `size` is not that of the options;
+ * pool_error() says why. */
 POOL_INLINE size_t pool_heap_least_memory(const pool_heap_options_t *options);
 
 /* What pool_heap_least_memory calls, as pool_heap_create() calls pool_heap_create_sized(). */

@@ -3,8 +3,8 @@
  * The levels stand one behind the other in one array of words, the lowest first. The changes are inline (bit_tree.h). */
 #include "base/bit_tree.h"
 
-/* Each level has a 64th of the bits below it. The top level is a single word, so that a search has one place to begin. Even a
- * tree of one bit has that level. */
+/* Each level has a bit for each word of the one below. The top level is a single word, so that a search has one place to begin.
+ * Even a tree of one bit has that level. */
 size_t bit_tree_words(size_t bits)
 {
   size_t words = 0;

@@ -41,7 +41,7 @@ static inline word_t bit_tree_word(const bit_tree_t *tree, size_t w) { return wo
 static inline bool bit_tree_test(const bit_tree_t *tree, size_t i) { return bit_test(tree->level[0], i); }
 
 /* Both set bits that are not set, of word `w` of level 0 or one by its number. The level above changes only if the word was
- * empty. Where bits are set in order that is one call in 64, so the loop seldom runs. */
+ * empty. Where bits are set in order that is one call in a word of them, so the loop seldom runs. */
 static inline void bit_tree_set_bits(bit_tree_t *tree, size_t w, word_t bits)
 {
   word_t *word = tree->level[0] + w, had = word_load(word);

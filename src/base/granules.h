@@ -13,11 +13,11 @@
  *
  * An index finds a place without a look at every bit. Free stretches are of classes by their length, four to a doubling, as in
  * TLSF (M. Masmano et al., "TLSF: a new dynamic memory allocator for real-time systems", 2004). Each class has a row of bits,
- * one for each window of the memory, that says whether a stretch of the class begins in that window. Stretches of 64 granules
- * and more have windows that are no longer than they are. So only one begins in a window, and it holds the window's last
- * granule, from which it is found. Shorter stretches have windows of one word of bits, and are found by shifts of that word. A
- * request is served from the smallest class that has a stretch for it, at the lowest address. Every call takes a bounded number
- * of steps, whatever the blocks are.
+ * one for each window of the memory, that says whether a stretch of the class begins in that window. Stretches of a word
+ * of granules and more have windows that are no longer than they are. So only one begins in a window, and it holds the window's
+ * last granule, from which it is found. Shorter stretches have windows of one word of bits, and are found by shifts of that
+ * word. A request is served from the smallest class that has a stretch for it, at the lowest address. Every call takes a
+ * bounded number of steps, whatever the blocks are.
  *
  *   R1 the bits are as above: no block has a single granule, and the end is where it belongs
  *   R2 a row has a bit for each window in which a free stretch of its class begins, and no other; `classes` has one for each

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * What is read from the bits is runs of ones, by whole words. A run that is longer than a page passes over pages that are not
- * used, 64 at a time. */
+ * used, a word of them at a time. */
 #include "base/granule_rows.h"
 #include "base/granules_kept.h"
 

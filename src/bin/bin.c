@@ -105,13 +105,14 @@ static void clear_for_slabs(void **floor, unsigned capacity)
 /* The magazine in hand is filled, of which `empty` is the floor, else one is taken. If no block can be had, it goes to the
  * depot: it may be the only one.
  *
- * All that the one in hand may show was put into it while it was there, and so was not live all the while. But one that was
- * empty when its first block was pushed has old words above what was pushed since. It ends with NULL (C3), unless that came to
- * the last word, and then there are none. */
+ * A reader comes to a magazine while it is put away, and begins at the last word, or by the pointer of who has it in hand, and
+ * begins at an entry. What it finds was in the magazine then, or was put into it since, so it was not live all the while. But
+ * one that was empty when its first block was pushed has old words above what was pushed since. It ends with NULL (C3), unless
+ * that came to the last word, and then there are none. */
 static void **refill_from_slabs(bin_t *bin, void **empty, unsigned capacity, unsigned shard)
 {
   void **magazine = empty ? magazine_of(empty) : depots_take_empty(&bin->depots, shard);
-  if (!magazine)
+  if (!empty && !magazine)
     return NULL;
   void **floor = magazine_floor(magazine, capacity);
   if (likely(empty && floor >= empty && magazine[MAGAZINE_WORDS - 1]))

@@ -77,8 +77,8 @@ static inline size_t bin_block_index(const bin_t *bin, const run_t *slab, const 
  * bin's any more. For a bin of one thread the caller holds the lock of the slab's space, which keeps the slab as it is. */
 bool bin_ask(bin_t *bin, const run_t *slab, const void *address, char **block);
 
-/* Which of the blocks 64 * w and on of `slab`, a slab of the bin at `start`, are out of it: *live has a bit for each. False:
- * there are no more, or the slab is gone. */
+/* Which of the blocks WORD_BITS * w and on of `slab`, a slab of the bin at `start`, are out of it: *live has a bit for each.
+ * False: there are no more, or the slab is gone. */
 bool bin_live_word(bin_t *bin, const run_t *slab, const char *start, size_t w, word_t *live);
 
 /* Depot magazines that nobody needed since the last call go back to the slabs, unused slabs to the space. */

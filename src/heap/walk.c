@@ -79,8 +79,8 @@ static void look_for_lost(const walk_t *walk, lost_t *lost)
   heap_mark_lost(walk->bin, walk->start, walk->end, lost->blocks);
 }
 
-/* Takes the blocks 64 at a time, as they are live at that moment. The slab may go while the visitor runs, so it is asked for
- * anew for each 64. */
+/* Takes the blocks a word at a time, as they are live at that moment. The slab may go while the visitor runs, so it is asked
+ * for anew for each word. */
 static bool walk_slab(const walk_t *walk)
 {
   word_t live;

@@ -97,7 +97,7 @@ NOINLINE static void *next_slow(const object_pool_t *pool, const void *previous)
   return object;
 }
 
-/* The fast path, within a word of 64 objects. If all of them are live, the next address does not wait for any bit. Otherwise no
+/* The fast path, within a word of objects. If all of them are live, the next address does not wait for any bit. Otherwise no
  * branch depends on a single bit, since those of a half full pool cannot be predicted. */
 void *walk_next(const object_pool_t *pool, const void *previous)
 {
@@ -107,7 +107,7 @@ void *walk_next(const object_pool_t *pool, const void *previous)
   if (unlikely(!only || i >= only->capacity))
     return next_slow(pool, previous);
   word_t not_live = bit_tree_word(&only->free, i / WORD_BITS) | (busy_of(only) ? LOAD(busy_of(only)[i / WORD_BITS]) : 0);
-  /* Two shifts, because a single one by 64 is undefined. */
+  /* Two shifts, because a single one by a whole word is undefined. */
   word_t rest = ~not_live >> i % WORD_BITS >> 1;
   size_t steps = likely(!not_live) ? 1 : rest ? 1 + lowest_bit(rest) : 1;
   void *next = (void *)((uintptr_t)previous + steps * pool->stride);

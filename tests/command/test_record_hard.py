@@ -71,7 +71,8 @@ def test_a_plug_in_that_waits_for_a_thread(request, record, tmp_path):
 def test_two_recordings_to_one_file(tidepool, record):
     first = subprocess.Popen([tidepool.program, "record", "--library", record.library, "-o", record.file, record.hard, "fork"])
     time.sleep(0.05)
-    record("use")
+    second = tidepool("record", "--library", record.library, "-o", record.file, record.hard, "use", check=False)
+    assert second.returncode == 0 or "another process records to it" in second.stderr
     assert first.wait(SECONDS) == 0
 
 
@@ -183,7 +184,9 @@ int main(void)
 
 
 @pytest.mark.skipif(not shutil.which("cc"), reason="there is no compiler")
-def test_a_program_that_goes_on(request, tidepool, tmp_path):
+@pytest.mark.parametrize("other_clock", ("of the day", pytest.param("of a namespace", marks=pytest.mark.skipif(
+    not os.path.exists("/proc/self/ns/time"), reason="clocks have no namespaces here"))))
+def test_a_program_that_goes_on(request, tidepool, tmp_path, other_clock):
     """What its threads have written is read to one moment: no block is there that another thread has freed."""
     (tmp_path / "hand_over.c").write_text(HAND_OVER, encoding="utf-8")
     subprocess.run(["cc", "-O1", "-pthread", "-o", "hand_over", "hand_over.c"], cwd=tmp_path, check=True)
@@ -200,9 +203,13 @@ def test_a_program_that_goes_on(request, tidepool, tmp_path):
                 looks += 1
                 assert found["unknown_frees"] == found["missed_frees"] == 0 and found["peak_blocks"] <= 80, found
                 assert "the program goes on" in done.stderr
-                with open(tmp_path / "live", "r+b") as file: # the clock of the day is set meanwhile
-                    file.seek(STARTED)
-                    file.write(struct.pack("=Q", (int(time.time()) + 20 * looks - 50) * 1000000000))
+                with open(tmp_path / "live", "r+b") as file:
+                    if other_clock == "of the day": # it is set meanwhile
+                        file.seek(STARTED)
+                        file.write(struct.pack("=Q", (int(time.time()) + 20 * looks - 50) * 1000000000))
+                    else: # a recorder in a namespace whose clock is behind
+                        file.seek(PART - 24)
+                        file.write(struct.pack("=QQ", 1, 1000000000 * looks))
             assert looks == 5
         finally:
             running.kill()
@@ -280,3 +287,34 @@ def test_a_program_that_ends_while_its_recording_is_opened(request, record, tide
     whole = json.loads(tidepool("replay", "--check", "--json", record.file).stdout)
     assert while_it_ends["missed_frees"] == 0 and "killed" not in while_it_ends["lacks"]
     assert while_it_ends["events"] == whole["events"] or "goes on" in while_it_ends["lacks"] # on a slow machine it does
+
+
+ODD_SYSTEM = """#include <errno.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+  static int seconds = 5000;
+  if (clock != CLOCK_MONOTONIC)
+    return (int)syscall(SYS_clock_gettime, clock, now);
+  *now = (struct timespec){seconds++, 0};
+  return 0;
+}
+int posix_fallocate64(int file, off_t from, off_t length)
+{
+  static unsigned calls;
+  return ++calls % 3 ? EINTR : syscall(SYS_fallocate, file, 0, from, length) ? errno : 0;
+}
+int posix_fallocate(int file, off_t from, off_t length) { return posix_fallocate64(file, from, length); }
+"""
+
+
+@pytest.mark.skipif(not shutil.which("cc"), reason="there is no compiler")
+def test_a_clock_that_goes_on_and_calls_that_are_interrupted(record, tidepool, tmp_path):
+    """The beginning that a reader is told is the recorder's own, however long that takes."""
+    (tmp_path / "odd.c").write_text(ODD_SYSTEM, encoding="utf-8")
+    subprocess.run(["cc", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", "odd.so", "odd.c"], cwd=tmp_path, check=True)
+    assert not record("closes", env={**os.environ, "LD_PRELOAD": tmp_path / "odd.so"}).stderr
+    assert struct.unpack("=Q", record.file.read_bytes()[PART - 16:PART - 8])[0] == 5000 * 10**9
+    assert json.loads(tidepool("replay", "--check", "--json", record.file).stdout)["lacks"] == ""

@@ -2,6 +2,7 @@
  *
  * Chunks are mapped, and written to where they are: so nothing is lost with a process that is killed, or becomes another
  * program. The disk's room for a chunk is taken before it is mapped, or a disk that is full would be a signal at some write. */
+#include "claim.h"
 #include "recorder.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -10,7 +11,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -193,13 +193,13 @@ uint8_t *file_next_chunk(void)
   return chunk;
 }
 
-static uint64_t *word_of_head(size_t at) { return (uint64_t *)((uintptr_t)head + at); }
+static recording_foot_t *foot_of_head(void) { return (recording_foot_t *)((uintptr_t)head + RECORDING_FOOT_AT); }
 
 /* The process may end between the mark and this, and a chunk without either has nothing in it. */
 void file_count_chunk(void)
 {
   if (head)
-    __atomic_fetch_add(word_of_head(RECORDING_COUNT_AT), 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&foot_of_head()->begun_chunks, 1, __ATOMIC_RELAXED);
 }
 
 void file_give_chunk(uint8_t *chunk) { munmap(chunk, RECORDING_CHUNK); }
@@ -207,7 +207,7 @@ void file_give_chunk(uint8_t *chunk) { munmap(chunk, RECORDING_CHUNK); }
 /* The command as the kernel has it, which needs nothing of the C library. */
 static void note_command(void)
 {
-  char *to = (char *)(head + 1), *end = (char *)head + RECORDING_BEGAN_AT - 1;
+  char *to = (char *)(head + 1), *end = (char *)foot_of_head() - 1;
   int file = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
   ssize_t length;
   while (file >= 0 && to < end && (length = read(file, to, (size_t)(end - to))) > 0)
@@ -218,14 +218,23 @@ static void note_command(void)
     head->words += !*c;
 }
 
-/* Two processes have one number, where one is in a namespace of its own. */
+/* A process that becomes another program writes anew to what it had before, of which a child may still have the lock. */
+static bool is_own(int file)
+{
+  recording_head_t had;
+  recording_foot_t foot;
+  return pread(file, &had, sizeof had, 0) == sizeof had && had.pid == (uint32_t)getpid() &&
+         pread(file, &foot, sizeof foot, RECORDING_FOOT_AT) == sizeof foot &&
+         !claim_differs(foot.processes, claim_namespace(CLAIM_PROCESSES));
+}
+
 static bool is_written_by_another(void)
 {
-  int file = open(file_path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-  bool is_free = file < 0 || lock_file(file);
+  int file = open(file_path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  bool is_so = file >= 0 && claim_is_written(file) && !is_own(file);
   if (file >= 0)
     close(file);
-  return !is_free;
+  return is_so;
 }
 
 /* Another process may have the file of that name mapped, so it is not made shorter, but where it cannot be removed. */
@@ -303,7 +312,10 @@ static bool begin_head(unsigned frames)
   head->pid = (uint32_t)getpid();
   head->frames_most = frames;
   head->started_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-  *word_of_head(RECORDING_BEGAN_AT) = recorder_began();
+  recording_foot_t *foot = foot_of_head();
+  foot->processes = claim_namespace(CLAIM_PROCESSES);
+  foot->clocks = claim_namespace(CLAIM_CLOCKS);
+  foot->began_ns = recorder_began();
   note_command();
   memcpy(head->magic, RECORDING_MAGIC, sizeof head->magic);
   return true;

@@ -54,9 +54,14 @@ typedef struct recording_chunk {
   uint32_t number;  /* in its stream, from 1 on */
 } recording_chunk_t;
 
-/* The head's chunk ends with two words of 64 bits: CLOCK_MONOTONIC when the recording began, and how many other chunks were
- * begun. Where chunks have no numbers a command's words may be there. */
-enum { RECORDING_CHUNK_MARK = 0x6b6e6863, RECORDING_COUNT_AT = RECORDING_CHUNK - 8, RECORDING_BEGAN_AT = RECORDING_CHUNK - 16 };
+/* The head's chunk ends with this. Where chunks have no numbers a command's words may be there. */
+typedef struct recording_foot {
+  uint64_t processes, clocks; /* the namespaces of the process, as inodes of /proc/self/ns; 0: it is not known */
+  uint64_t began_ns;          /* CLOCK_MONOTONIC when the recording began */
+  uint64_t begun_chunks;      /* how many others than the head */
+} recording_foot_t;
+
+enum { RECORDING_CHUNK_MARK = 0x6b6e6863, RECORDING_FOOT_AT = RECORDING_CHUNK - (int)sizeof(recording_foot_t) };
 
 /* What follows each: T a time, A an address, N a number. */
 typedef enum recording_op {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * When the process is recorded: from its start, where its environment says so, or when it asks for it. */
+#include "claim.h"
 #include "recorder.h"
 #include <errno.h>
 #include <limits.h>
@@ -9,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <tidepool/record.h>
 #include <unistd.h>
 
@@ -56,8 +56,7 @@ static unsigned write_path(char path[PATH_MAX], const char *name)
 /* The first process of each namespace has the number 1. */
 static bool is_process(long pid, unsigned long of)
 {
-  struct stat about;
-  return pid == getpid() && (stat("/proc/self/ns/pid", &about) != 0 || of == 0 || about.st_ino == of);
+  return pid == getpid() && !claim_differs(of, claim_namespace(CLAIM_PROCESSES));
 }
 
 /* Other processes are recorded if the file has a name for each of them. */

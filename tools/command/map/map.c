@@ -146,9 +146,9 @@ map_state_t map_state(const map_t *map, const map_place_t *place, uint32_t block
 {
   if (block >= place->fresh)
     return MAP_FRESH;
-  if (map_bit(map_free_bits(map, place), block))
+  if (bit_test(map_free_bits(map, place), block))
     return MAP_FREE;
-  return map_bit(map_cached_bits(map, place), block) ? MAP_CACHED : MAP_LIVE;
+  return bit_test(map_cached_bits(map, place), block) ? MAP_CACHED : MAP_LIVE;
 }
 
 double map_fullness(const map_t *map, const map_arena_t *arena, const map_place_t *place)

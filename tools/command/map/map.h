@@ -139,12 +139,10 @@ uint32_t map_row_of(map_t *map, uint32_t heap, map_row_kind_t kind);
 /* The place of a heap's block; NULL: it is in none. */
 map_place_t *map_place_at(const map_t *map, uint32_t heap, uint64_t address);
 
-static inline size_t map_words_for(uint32_t blocks) { return bits_words(blocks); }
-static inline bool map_bit(const word_t *words, size_t i) { return bit_test(words, i); }
 static inline const word_t *map_free_bits(const map_t *map, const map_place_t *place) { return map->words + place->words; }
 static inline const word_t *map_cached_bits(const map_t *map, const map_place_t *place)
 {
-  return map->words + place->words + map_words_for(place->capacity);
+  return map->words + place->words + bits_words(place->capacity);
 }
 static inline bool map_has_blocks(const map_place_t *place)
 {

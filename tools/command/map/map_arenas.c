@@ -62,7 +62,7 @@ static uint64_t bitmap_of(const reader_t *reader, uint32_t unit, const run_t *ru
   if (run->capacity <= SHORT_BITMAP_WORDS * WORD_BITS)
     return run_address(reader, unit) + offsetof(run_t, short_bitmap);
   size_t words = long_bitmap_words(reader->arena.unit_log2);
-  return reader->arena.long_bitmaps && map_words_for(run->capacity) <= words
+  return reader->arena.long_bitmaps && bits_words(run->capacity) <= words
            ? number_of(reader->arena.long_bitmaps) + unit * words * sizeof(word_t)
            : 0;
 }
@@ -70,7 +70,7 @@ static uint64_t bitmap_of(const reader_t *reader, uint32_t unit, const run_t *ru
 static uint32_t count_bits(const word_t *words, uint32_t bits)
 {
   uint32_t count = 0;
-  for (size_t i = 0; i < map_words_for(bits); i++)
+  for (size_t i = 0; i < bits_words(bits); i++)
     count += bits_set_in(words[i]);
   return count;
 }
@@ -89,7 +89,7 @@ static void clear_from(word_t *words, uint32_t from, uint32_t bits)
 {
   for (uint32_t i = from; i < bits && i % WORD_BITS; i++)
     bit_clear(words, i);
-  for (size_t w = map_words_for(from); w < map_words_for(bits); w++)
+  for (size_t w = bits_words(from); w < bits_words(bits); w++)
     words[w] = 0;
 }
 
@@ -103,9 +103,9 @@ static bool read_slab(reader_t *reader, uint32_t unit, const run_t *run, map_pla
   place->row = row;
   place->capacity = run->capacity;
   place->fresh = run->fresh;
-  place->words = map_add_words(map, 2 * map_words_for(run->capacity));
+  place->words = map_add_words(map, 2 * bits_words(run->capacity));
   word_t *words = map->words + place->words;
-  if (!memory_read(reader->memory, bitmap_of(reader, unit, run), words, map_words_for(run->fresh) * sizeof *words))
+  if (!memory_read(reader->memory, bitmap_of(reader, unit, run), words, bits_words(run->fresh) * sizeof *words))
     return false;
   clear_from(words, run->fresh, run->capacity);
   place->free = count_bits(words, run->capacity);

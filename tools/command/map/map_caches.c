@@ -44,7 +44,7 @@ static void mark(caches_t *caches, uint64_t block)
     place->changing = true;
     return;
   }
-  bit_set(map->words + place->words + map_words_for(place->capacity), index);
+  bit_set(map->words + place->words + bits_words(place->capacity), index);
   place->cached++;
 }
 

@@ -64,7 +64,7 @@ static void add_page(map_t *map, const granular_t *granular, uint32_t row, uint3
   place.kind = PLACE_GRANULES;
   place.capacity = count;
   place.fresh = g->taken_end - from < count ? g->taken_end - from : count;
-  place.words = map_add_words(map, 2 * map_words_for(count));
+  place.words = map_add_words(map, 2 * bits_words(count));
   for (uint32_t i = 0; i < place.fresh; i++)
     if (is_free(granular, from + i)) {
       bit_set(map->words + place.words, i);
@@ -79,7 +79,7 @@ static void mark_kept(map_t *map, const map_arena_t *arena, uint32_t from, uint3
     if (i / GRANULE_PAGE >= arena->place_count)
       return;
     map_place_t *place = &map->places[arena->first_place + i / GRANULE_PAGE];
-    word_t *cached = map->words + place->words + map_words_for(place->capacity);
+    word_t *cached = map->words + place->words + bits_words(place->capacity);
     uint32_t at = i % GRANULE_PAGE;
     if (map_state(map, place, at) == MAP_LIVE) {
       bit_set(cached, at);

@@ -39,7 +39,7 @@ static bool read_head(const heads_t *heads, uint64_t address, uint64_t usable, h
 static void mark_returned(map_t *map, map_place_t *place, uint32_t block)
 {
   map_row_t *row = &map->rows[place->row];
-  bit_set(map->words + place->words + map_words_for(place->capacity), block);
+  bit_set(map->words + place->words + bits_words(place->capacity), block);
   place->cached++;
   row->withheld -= row->withheld != 0;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "recording.h"
+#include "../../record/claim.h"
 #include "merge.h"
 #include "utf8.h"
 #include <errno.h>
@@ -7,13 +8,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 /* So many chunks in a row without a mark end the file: no program has so many threads that begin one. A file can be a hole. */
-enum { EMPTY_MOST = 4096 };
+enum { EMPTY_MOST = 4096, STEPS_NS = 1000000000 };
 
 struct recording {
   recording_facts_t facts;
@@ -66,21 +66,22 @@ static uint64_t now_of(clockid_t clock)
 static void note_moment(recording_t *recording)
 {
   recording_facts_t *facts = &recording->facts;
-  int file = recording->merge.file.descriptor;
-  facts->is_written = flock(file, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  facts->is_written = claim_is_written(recording->merge.file.descriptor);
   facts->until_ns = now_of(CLOCK_MONOTONIC);
   facts->until_today_ns = now_of(CLOCK_REALTIME);
-  if (!facts->is_written)
-    flock(file, LOCK_UN);
 }
 
-/* By the recorder's clock. An older one has said only what time of the day it was. */
+/* By the recorder's clock. An older one has said only what time of the day it was, and one in another namespace has another
+ * clock. The clock of the day is set in steps, so its last second is left out: any moment will do that is not in the future. */
 static void set_moment(recording_facts_t *facts)
 {
-  bool knows = facts->began_ns && facts->began_ns <= facts->until_ns;
-  uint64_t moment = knows ? facts->until_ns : facts->until_today_ns, began = knows ? facts->began_ns : facts->head.started_ns;
-  facts->is_written = facts->is_written && !facts->head.ended_ns && !facts->head.error && moment > began;
-  facts->until_ns = moment - began;
+  const recording_foot_t *foot = &facts->foot;
+  bool knows =
+    foot->began_ns && foot->began_ns <= facts->until_ns && !claim_differs(foot->clocks, claim_namespace(CLAIM_CLOCKS));
+  uint64_t moment = knows ? facts->until_ns : facts->until_today_ns - STEPS_NS;
+  uint64_t began = knows ? foot->began_ns : facts->head.started_ns;
+  facts->is_written = facts->is_written && !facts->head.ended_ns && !facts->head.error;
+  facts->until_ns = moment > began ? moment - began : 0;
 }
 
 /* The words of the command, as far as they are there. */
@@ -111,9 +112,8 @@ static bool read_head(recording_t *recording, char why[256])
     free(chunk);
     return false;
   }
-  memcpy(&recording->facts.began_ns, chunk + RECORDING_BEGAN_AT, sizeof recording->facts.began_ns);
-  memcpy(&recording->facts.begun_chunks, chunk + RECORDING_COUNT_AT, sizeof recording->facts.begun_chunks);
-  memset(chunk + RECORDING_BEGAN_AT, 0, RECORDING_CHUNK - RECORDING_BEGAN_AT);
+  memcpy(&recording->facts.foot, chunk + RECORDING_FOOT_AT, sizeof recording->facts.foot);
+  memset(chunk + RECORDING_FOOT_AT, 0, sizeof recording->facts.foot);
   size_t words = (size_t)length > sizeof *head ? (size_t)length - sizeof *head : 0;
   memmove(chunk, chunk + sizeof *head, words + 1);
   read_command(&recording->facts, chunk, words);
@@ -169,8 +169,8 @@ static bool find_chunks(recording_t *recording)
   bool has_numbers = !facts->chunks; /* else it is an older recorder's, which had the command's words where the count is */
   for (uint64_t i = 0; i < facts->chunks; i++)
     has_numbers |= recording->chunks[i].number != 0;
-  facts->begun_chunks = has_numbers ? facts->begun_chunks : 0;
-  facts->is_cut_off = facts->file_bytes % RECORDING_CHUNK != 0 || most <= facts->begun_chunks;
+  facts->foot.begun_chunks = has_numbers ? facts->foot.begun_chunks : 0;
+  facts->is_cut_off = facts->file_bytes % RECORDING_CHUNK != 0 || most <= facts->foot.begun_chunks;
   return true;
 }
 
@@ -185,15 +185,15 @@ static void count_missing(recording_t *recording)
     if (chunks[i].number > before)
       facts->missing_chunks += chunks[i].number - before - 1;
     else
-      recording->merge.file.damaged += facts->begun_chunks != 0;
+      recording->merge.file.damaged += facts->foot.begun_chunks != 0;
   }
-  if (facts->missing_chunks > facts->begun_chunks) { /* such numbers are damage */
+  if (facts->missing_chunks > facts->foot.begun_chunks) { /* such numbers are damage */
     facts->missing_chunks = 0;
     recording->merge.file.damaged++;
   }
   uint64_t here = facts->chunks + recording->merge.file.damaged + facts->missing_chunks;
-  if (!facts->is_written && facts->begun_chunks > here)
-    facts->missing_chunks += facts->begun_chunks - here;
+  if (!facts->is_written && facts->foot.begun_chunks > here)
+    facts->missing_chunks += facts->foot.begun_chunks - here;
 }
 
 static int compare_chunks(const void *one, const void *other)

@@ -39,7 +39,7 @@ typedef struct recording_facts {
   char *command; /* words with a space between, without what a terminal would obey */
   uint64_t file_bytes;
   uint64_t chunks, damaged_chunks, empty_chunks, missing_chunks;
-  uint64_t began_ns, begun_chunks; /* as the head's chunk has them; 0: it does not say */
+  recording_foot_t foot; /* zeroes: it does not say */
   bool is_cut_off;
   bool is_written;   /* its program goes on: what it writes after the file was opened is not read */
   uint64_t until_ns; /* when that was, since the recording began */

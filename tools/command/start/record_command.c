@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * tidepool record: becomes the program, and each call of its malloc is written to a file. */
+#include "../../record/claim.h"
 #include "../../record/recording.h"
 #include "command.h"
 #include "preload.h"
@@ -77,10 +78,21 @@ static char *absolute(const char *file)
   return path;
 }
 
+static bool is_written(const char *path)
+{
+  int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  bool is_so = file >= 0 && claim_is_written(file);
+  if (file >= 0)
+    close(file);
+  return is_so;
+}
+
 /* What the recorder could not write to is said before the program is run. */
 static void make_file(const char *path)
 {
   struct stat about;
+  if (is_written(path))
+    command_fail(COMMAND_FAILED, "record: %s: another process records to it", path);
   if (lstat(path, &about) == 0 && S_ISREG(about.st_mode))
     unlink(path); /* another process may have it mapped */
   int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
@@ -95,7 +107,6 @@ static void make_file(const char *path)
 static void set_wish(const record_t *record)
 {
   char numbers[96];
-  struct stat space;
   enum { PID_MOST = 10, MARKER = 2 };
   char *path = absolute(record->file), file[PATH_MAX];
   size_t length = 0, pids = 0;
@@ -109,8 +120,8 @@ static void set_wish(const record_t *record)
     command_fail(COMMAND_FAILED, "record: %s: %s", path, strerror(ENAMETOOLONG));
   if (!pids)
     make_file(file);
-  bool knows = stat("/proc/self/ns/pid", &space) == 0;
-  snprintf(numbers, sizeof numbers, "%ld:%lu:%ld:", (long)getpid(), knows ? (unsigned long)space.st_ino : 0, record->frames);
+  snprintf(numbers, sizeof numbers, "%ld:%lu:%ld:", (long)getpid(), (unsigned long)claim_namespace(CLAIM_PROCESSES),
+           record->frames);
   preload_set("record", "TIDEPOOL_RECORD", COMMAND_JOIN(numbers, path));
 }
 

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: MIT
+"""Whose a recording is: two processes, or a process and what it becomes, that would write to one file."""
+
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+
+from sharing import SECONDS, fixture_tidepool   # pylint: disable=unused-import
+
+PART = 64 << 10
+ALLOCATES = "kept = [bytes(1000) for _ in range(20000)]\n"
+
+
+@pytest.fixture(name="command")
+def fixture_command(request, tmp_path):
+    program, library = (os.path.abspath(request.config.getoption(name)) for name in ("--tidepool", "--library"))
+
+    def command(*words, file=tmp_path / "recording"):
+        return [program, "record", "--library", library, "--frames", "0", "-o", file, *words]
+    return command
+
+
+def events_of(tidepool, file):
+    return json.loads(tidepool("replay", "--check", "--json", file).stdout)["events"]
+
+
+def begun(file):
+    end = time.monotonic() + SECONDS
+    while not file.exists() or file.stat().st_size < 2 * PART:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_two_programs_and_one_file(tidepool, command, tmp_path):
+    """The second says so, and takes nothing away."""
+    with subprocess.Popen(command(sys.executable, "-c", ALLOCATES + "input()"), stdin=subprocess.PIPE) as first:
+        begun(tmp_path / "recording")
+        second = subprocess.run(command("true"), capture_output=True, text=True, timeout=SECONDS, check=False)
+        first.communicate(b"\n", timeout=SECONDS)
+    assert second.returncode == 125 and "another process records to it" in second.stderr
+    assert first.returncode == 0 and events_of(tidepool, tmp_path / "recording") > 20000
+    assert not subprocess.run(command("true"), capture_output=True, text=True, timeout=SECONDS, check=True).stderr
+    assert events_of(tidepool, tmp_path / "recording") < 20000
+
+
+STARTS = """#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int main(int count, char **words)
+{
+  int ends[2], left = atoi(words[1]);
+  if (!left)
+    return 0;
+  if (pipe2(ends, O_CLOEXEC) || syscall(SYS_clone, 17L, 0L, 0L, 0L, 0L) == 0) { /* no handler of forks is called */
+    char byte;
+    close(ends[1]);
+    _exit((int)read(ends[0], &byte, 1)); /* until its parent has become the next program, and a while longer */
+  }
+  char *next[] = {words[0], (char[]){(char)('0' + left - 1), 0}, 0};
+  execv(words[0], next);
+  return count + 1;
+}
+"""
+
+
+@pytest.mark.skipif(not shutil.which("cc"), reason="there is no compiler")
+@pytest.mark.parametrize("name", ("recording", "recording.%p"))
+def test_a_program_that_becomes_another_beside_a_child(command, tmp_path, name):
+    """Which has the descriptor of the recording, and its lock."""
+    (tmp_path / "starts.c").write_text(STARTS.replace("_exit((int)read", "usleep(300000), _exit((int)read"), encoding="utf-8")
+    subprocess.run(["cc", "-D_GNU_SOURCE", "-o", "starts", "starts.c"], cwd=tmp_path, check=True)
+    done = subprocess.run(command(tmp_path / "starts", "4", file=tmp_path / name), capture_output=True, text=True,
+                          timeout=SECONDS, check=False)
+    assert done.returncode == 0 and not done.stderr
+
+
+def has_namespaces():
+    if not shutil.which("unshare"):
+        return False
+    return subprocess.run(["unshare", "-pf", "--mount-proc", "true"], capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.skipif(not has_namespaces(), reason="there are no namespaces here")
+@pytest.mark.parametrize("name", ("recording", "recording.%p"))
+def test_a_process_with_the_same_number(tidepool, command, tmp_path, name):
+    """The first of each namespace is 1. The inner one is not to be recorded, and with %p its file is the other's."""
+    inner = "import subprocess; subprocess.run(['unshare', '-pf', '--mount-proc', 'ls', '/'], stdout=-3)"
+    words = command(sys.executable, "-c", ALLOCATES + inner, file=tmp_path / name)
+    done = subprocess.run(["unshare", "-pf", "--mount-proc", *words], capture_output=True, text=True, timeout=SECONDS,
+                          check=False)
+    assert done.returncode == 0 and ("Device or resource busy" in done.stderr if "%p" in name else not done.stderr)
+    file = tmp_path / name.replace("%p", "1")
+    assert "python" in tidepool("replay", "--check", file).stdout and events_of(tidepool, file) > 20000
+
+
+@pytest.mark.skipif(not shutil.which("cc"), reason="there is no compiler")
+def test_a_reader_at_the_start(command, tmp_path):
+    """It has the lock for a moment, and the recorder waits for that."""
+    (tmp_path / "open.c").write_text("""#include <fcntl.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int open64(const char *path, int flags, ...) /* what is made anew has a reader at once */
+{
+  int file = (int)syscall(SYS_openat, AT_FDCWD, path, flags, 0600);
+  if (file >= 0 && strstr(path, "recording") && flags & O_EXCL && syscall(SYS_clone, 17L, 0L, 0L, 0L, 0L) == 0) {
+    flock((int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY), LOCK_SH);
+    usleep(10000);
+    _exit(0);
+  }
+  if (file >= 0 && flags & O_EXCL)
+    usleep(2000);
+  return file;
+}
+int open(const char *path, int flags, ...) { return open64(path, flags); }
+""", encoding="utf-8")
+    subprocess.run(["cc", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", "open.so", "open.c"], cwd=tmp_path, check=True)
+    for _ in range(5):
+        done = subprocess.run(command("true"), capture_output=True, text=True, timeout=SECONDS, check=True,
+                              env={**os.environ, "LD_PRELOAD": tmp_path / "open.so"})
+        assert not done.stderr
+
+
+def test_a_reader_does_not_claim(command, tmp_path):
+    """A program is recorded to a file that somebody reads."""
+    (tmp_path / "recording").write_bytes(bytes(PART))
+    with open(tmp_path / "recording", "rb") as read:
+        fcntl.flock(read, fcntl.LOCK_SH)
+        assert not subprocess.run(command("true"), capture_output=True, text=True, timeout=SECONDS, check=True).stderr
