@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -81,6 +82,67 @@ def test_a_program_that_becomes_another_beside_a_child(command, tmp_path, name):
     assert done.returncode == 0 and not done.stderr
 
 
+FORKS = """#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+static void *go_on(void *unused)
+{
+  for (;;)
+    free((void *volatile){malloc(100)});
+  return unused;
+}
+int main(void)
+{
+  pthread_t thread;
+  for (int i = 0; i < 3; i++)
+    pthread_create(&thread, NULL, go_on, NULL);
+  for (int i = 0; i < 150; i++) {
+    if (fork() == 0) {
+      close(1);
+      sleep(600);
+      _exit(0);
+    }
+    usleep(2000);
+  }
+  return 0;
+}
+"""
+
+
+@pytest.mark.skipif(not shutil.which("cc"), reason="there is no compiler")
+def test_children_that_live_on(command, tmp_path):
+    """They have nothing of the recording, not even a chunk that a thread was just beginning."""
+    (tmp_path / "forks.c").write_text(FORKS, encoding="utf-8")
+    subprocess.run(["cc", "-O1", "-pthread", "-o", "forks", "forks.c"], cwd=tmp_path, check=True)
+    with subprocess.Popen(command(tmp_path / "forks"), start_new_session=True, stdout=subprocess.PIPE) as program:
+        try:
+            program.communicate(timeout=SECONDS)
+            assert program.returncode == 0
+            with open(tmp_path / "recording", "rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        finally:
+            os.killpg(program.pid, signal.SIGKILL)
+
+
+WITHOUT_POWER = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
+
+
+def can_be_without_power():
+    return not WITHOUT_POWER or (shutil.which("setpriv") is not None and
+                                 subprocess.run([*WITHOUT_POWER, "true"], capture_output=True, check=False).returncode == 0)
+
+
+@pytest.mark.skipif(not can_be_without_power(), reason="who may open each file stays so")
+def test_a_file_that_cannot_be_opened(command, tmp_path):
+    """It may be another's, who records to it."""
+    (tmp_path / "recording").write_bytes(b"mine")
+    os.chmod(tmp_path / "recording", 0o200)
+    done = subprocess.run([*WITHOUT_POWER, *command("true")], capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert done.returncode == 125 and "recording: Permission denied" in done.stderr
+    os.chmod(tmp_path / "recording", 0o600)
+    assert (tmp_path / "recording").read_bytes() == b"mine"
+
+
 def has_namespaces():
     if not shutil.which("unshare"):
         return False
@@ -136,3 +198,32 @@ def test_a_reader_does_not_claim(command, tmp_path):
     with open(tmp_path / "recording", "rb") as read:
         fcntl.flock(read, fcntl.LOCK_SH)
         assert not subprocess.run(command("true"), capture_output=True, text=True, timeout=SECONDS, check=True).stderr
+
+
+@pytest.mark.skipif(not shutil.which("cc"), reason="there is no compiler")
+def test_two_programs_at_once(tidepool, command, tmp_path):
+    """Whichever comes to the file while the other makes it: one is recorded, and the other says that it is not."""
+    (tmp_path / "slow.c").write_text("""#include <fcntl.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int open64(const char *path, int flags, ...)
+{
+  int file = (int)syscall(SYS_openat, AT_FDCWD, path, flags, 0600);
+  if (file >= 0 && strstr(path, "recording") && flags & O_EXCL)
+    usleep(700000);
+  return file;
+}
+int open(const char *path, int flags, ...) { return open64(path, flags); }
+""", encoding="utf-8")
+    subprocess.run(["cc", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", "slow.so", "slow.c"], cwd=tmp_path, check=True)
+    slowly = {**os.environ, "LD_PRELOAD": tmp_path / "slow.so"}
+    with subprocess.Popen(command(sys.executable, "-c", "input()"), stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          env=slowly) as first:
+        time.sleep(0.3)
+        with subprocess.Popen(command(sys.executable, "-c", "'second'; input()"), stdin=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True) as second:
+            said = [running.communicate("\n", timeout=SECONDS)[1] for running in (first, second)]
+    is_first = "second" not in tidepool("replay", "--check", tmp_path / "recording").stdout
+    assert not said[not is_first] and said[is_first].startswith("tidepool: record: "), said

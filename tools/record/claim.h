@@ -1,35 +1,33 @@
 /* SPDX-License-Identifier: MIT
  *
- * Whose a recording is. Its recorder has a lock on it; and the process has a number, which another has, too, in a namespace of
- * its own. */
+ * Whose a recording is. Its recorder has a lock on it, and only who has that may take the file away; and the process has a
+ * number, which another has, too, in a namespace of its own. Where a file system has no locks nobody is kept away. */
 #ifndef CLAIM_H
 #define CLAIM_H
 
-#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/file.h>
-#include <sys/stat.h>
+
+#ifndef HIDDEN
+#define HIDDEN __attribute__((visibility("hidden")))
+#endif
 
 /* Which namespace this process is in; 0: nobody knows. */
 #define CLAIM_PROCESSES "/proc/self/ns/pid"
 #define CLAIM_CLOCKS    "/proc/self/ns/time"
-static inline uint64_t claim_namespace(const char *of)
-{
-  struct stat about;
-  return stat(of, &about) == 0 ? about.st_ino : 0;
-}
-
-/* Two numbers of namespaces that are known and are not one. */
-static inline bool claim_differs(uint64_t one, uint64_t other) { return one && other && one != other; }
+HIDDEN uint64_t claim_namespace(const char *of);
 
 /* Whether a recorder writes to the file. Readers share the lock for a moment. */
-static inline bool claim_is_written(int file)
-{
-  if (flock(file, LOCK_SH | LOCK_NB) != 0)
-    return errno == EWOULDBLOCK;
-  flock(file, LOCK_UN);
-  return false;
-}
+HIDDEN bool claim_is_written(int file);
+
+/* Locks the file; false: another has it, which errno says by EBUSY. It waits for readers. */
+HIDDEN bool claim_take(int file);
+
+/* Whether the file has that name still; false: errno is EBUSY. */
+HIDDEN bool claim_is_at(int file, const char *path);
+
+/* Takes a file away, if it can be and nobody records to it but, as is_own says, this process; NULL: none is. False: errno says
+ * why it must not. There may be none. */
+HIDDEN bool claim_remove(const char *path, bool (*is_own)(int file));
 
 #endif

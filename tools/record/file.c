@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -18,10 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum {
-  LINE_PARTS = 6,
-  LOCK_TRIES = 50 /* of a millisecond each */
-};
+enum { LINE_PARTS = 6 };
 
 static dev_t error_device; /* what standard error is when it begins: the program may have another file by its number later */
 static ino_t error_inode;
@@ -34,6 +32,7 @@ static dev_t device;
 static ino_t inode;
 static uint64_t chunks;
 static recording_head_t *head;
+static uint8_t *coming_head;
 
 /* strerror() may allocate, and older C libraries have no other. */
 static const char *text_of(int error)
@@ -117,19 +116,11 @@ static int move_up(int file)
 }
 
 /* One recording at a time writes to a file, of whatever process: another would cut it off below its chunks. The lock is that of
- * what was opened, so a child has it as long as it has the descriptor. Who reads the file has it for a moment. */
+ * what was opened, so a child has it as long as it has the descriptor, or a chunk. */
 static bool lock_file(int file)
 {
   is_parents = false;
-  for (int i = 0; i < LOCK_TRIES; i++) {
-    if (flock(file, LOCK_EX | LOCK_NB) == 0)
-      return true;
-    if (errno != EWOULDBLOCK)
-      break;
-    nanosleep(&(struct timespec){0, 1000000}, NULL);
-  }
-  errno = errno == EWOULDBLOCK || errno == EINTR ? EBUSY : errno;
-  return errno == ENOLCK || errno == EOPNOTSUPP; /* there are no locks there */
+  return claim_take(file);
 }
 
 static int open_file(int flags)
@@ -168,27 +159,42 @@ static int take_room(int file, uint64_t from)
   return error;
 }
 
-static uint8_t *next_chunk(void)
+/* A mapping keeps the lock of the file, so a child has to know of each. Where one comes is noted before it is there. */
+static uint8_t *map_chunk(int file, uint64_t from, uint8_t **coming)
+{
+  void *place = mmap(NULL, RECORDING_CHUNK, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (place == MAP_FAILED)
+    return NULL;
+  __atomic_store_n(coming, place, __ATOMIC_RELEASE);
+  if (mmap(place, RECORDING_CHUNK, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, (off_t)from) != MAP_FAILED)
+    return place;
+  int error = errno;
+  *coming = NULL;
+  munmap(place, RECORDING_CHUNK);
+  errno = error;
+  return NULL;
+}
+
+static uint8_t *next_chunk(uint8_t **coming)
 {
   int file = file_of_recording(), error = file < 0 ? errno : 0;
   uint64_t from = __atomic_fetch_add(&chunks, 1, __ATOMIC_RELAXED) * RECORDING_CHUNK;
   error = error ? error : take_room(file, from);
-  void *chunk = error ? MAP_FAILED : mmap(NULL, RECORDING_CHUNK, PROT_READ | PROT_WRITE, MAP_SHARED, file, (off_t)from);
-  if (chunk != MAP_FAILED)
-    return chunk;
-  give_up(error ? error : errno);
-  return NULL;
+  uint8_t *chunk = error ? NULL : map_chunk(file, from, coming);
+  if (!chunk)
+    give_up(error ? error : errno);
+  return chunk;
 }
 
 /* A call of malloc is no point at which a thread may be cancelled. Who is in an event for so long that the recording was
  * stopped meanwhile gets none. */
-uint8_t *file_next_chunk(void)
+uint8_t *file_next_chunk(uint8_t **coming)
 {
   int state;
   if (!is_open)
     return NULL;
   pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-  uint8_t *chunk = next_chunk();
+  uint8_t *chunk = next_chunk(coming);
   pthread_setcancelstate(state, NULL);
   return chunk;
 }
@@ -225,34 +231,24 @@ static bool is_own(int file)
   recording_foot_t foot;
   return pread(file, &had, sizeof had, 0) == sizeof had && had.pid == (uint32_t)getpid() &&
          pread(file, &foot, sizeof foot, RECORDING_FOOT_AT) == sizeof foot &&
-         !claim_differs(foot.processes, claim_namespace(CLAIM_PROCESSES));
-}
-
-static bool is_written_by_another(void)
-{
-  int file = open(file_path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-  bool is_so = file >= 0 && claim_is_written(file) && !is_own(file);
-  if (file >= 0)
-    close(file);
-  return is_so;
+         foot.processes == claim_namespace(CLAIM_PROCESSES);
 }
 
 /* Another process may have the file of that name mapped, so it is not made shorter, but where it cannot be removed. */
 static int make_file(void)
 {
   struct stat about;
-  bool is_there = lstat(file_path, &about) == 0;
-  if (is_there && !S_ISREG(about.st_mode)) {
+  if (lstat(file_path, &about) == 0 && !S_ISREG(about.st_mode)) {
     errno = EEXIST;
     return -1;
   }
-  if (is_there && is_written_by_another()) {
-    errno = EBUSY;
+  if (!claim_remove(file_path, is_own))
     return -1;
-  }
-  bool is_new = !is_there || unlink(file_path) == 0;
-  int file = open_file(is_new ? O_CREAT | O_EXCL : 0);
-  if (file >= 0 && lock_file(file) && (is_new || ftruncate(file, 0) == 0))
+  int file = open_file(O_CREAT | O_EXCL);
+  bool is_new = file >= 0;
+  if (!is_new && errno == EEXIST)
+    file = open_file(0);
+  if (file >= 0 && lock_file(file) && claim_is_at(file, file_path) && (is_new || ftruncate(file, 0) == 0))
     return file;
   if (file >= 0) {
     int error = errno;
@@ -303,7 +299,8 @@ static bool identify(void)
 static bool begin_head(unsigned frames)
 {
   struct timespec now;
-  head = (recording_head_t *)(void *)file_next_chunk();
+  head = (recording_head_t *)(void *)file_next_chunk(&coming_head);
+  coming_head = NULL;
   if (!head)
     return false;
   clock_gettime(CLOCK_REALTIME, &now);
@@ -375,9 +372,10 @@ void file_go_on_in_child(bool in_event)
     head = NULL;
     return;
   }
-  if (head)
-    file_give_chunk((uint8_t *)head);
+  if (head || coming_head)
+    file_give_chunk(head ? (uint8_t *)head : coming_head);
   head = NULL;
+  coming_head = NULL;
   file_close();
 }
 

@@ -142,14 +142,20 @@ bool streams_go_on_in_child(void)
   recorder_number++;
   thread_count = self.thread = 0;
   if (self.busy && own) {
+    if (own->coming)
+      mmap(own->coming, RECORDING_CHUNK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     if (own->end)
       mmap(own->end - RECORDING_CHUNK, RECORDING_CHUNK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     own->next = NULL;
     streams = own;
     return false;
   }
-  for (stream_t *of = streams; of; of = of->next)
+  for (stream_t *of = streams; of; of = of->next) {
+    if (of->coming && (!of->end || of->coming != of->end - RECORDING_CHUNK))
+      file_give_chunk(of->coming);
+    of->coming = NULL;
     end_chunk(of);
+  }
   streams = self.stream = NULL;
   return !self.busy;
 }
@@ -158,7 +164,7 @@ bool streams_go_on_in_child(void)
 static bool begin_chunk(void)
 {
   stream_t *of = self.stream;
-  uint8_t *chunk = file_next_chunk();
+  uint8_t *chunk = file_next_chunk(&of->coming);
   if (!chunk)
     return false;
   recording_chunk_t *chunk_head = (recording_chunk_t *)(void *)chunk;
@@ -170,6 +176,7 @@ static bool begin_chunk(void)
   }
   of->at = chunk + sizeof *chunk_head;
   of->end = chunk + RECORDING_CHUNK;
+  __atomic_store_n(&of->coming, NULL, __ATOMIC_RELEASE);
   of->last_place = 0;
   of->heap = 0;
   of->is_fine = false;

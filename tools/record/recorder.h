@@ -24,6 +24,7 @@ typedef struct stream {
   uint32_t state;
   uint32_t recording; /* the number of the one that the rest is of */
   uint8_t *at, *end;  /* NULL: it has no chunk */
+  uint8_t *coming;    /* a chunk that it is about to have */
   uint64_t last_ns, last_place;
   uint32_t number, chunks;
   uint32_t thread, heap; /* of what is written from here on in its chunk */
@@ -142,7 +143,9 @@ static inline void put_difference(uint64_t to, uint64_t from)
 /* It has a descriptor that the program may close; it is opened again then. */
 HIDDEN bool file_begin(const char *path, unsigned frames);
 HIDDEN bool file_begin_at(int file, unsigned frames); /* one that the program has open; false: errno says why not */
-HIDDEN uint8_t *file_next_chunk(void); /* mapped, and reads as zero; NULL: the recording has ended, and it was said why */
+/* Mapped, and reads as zero; NULL: the recording has ended, and it was said why. *coming is where it will be, for a child that
+ * a fork makes meanwhile, until the caller has noted it elsewhere. */
+HIDDEN uint8_t *file_next_chunk(uint8_t **coming);
 HIDDEN void file_count_chunk(void);
 HIDDEN void file_give_chunk(uint8_t *chunk);
 HIDDEN void file_end(void);

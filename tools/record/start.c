@@ -54,10 +54,7 @@ static unsigned write_path(char path[PATH_MAX], const char *name)
 }
 
 /* The first process of each namespace has the number 1. */
-static bool is_process(long pid, unsigned long of)
-{
-  return pid == getpid() && !claim_differs(of, claim_namespace(CLAIM_PROCESSES));
-}
+static bool is_process(long pid, unsigned long of) { return pid == getpid() && of == claim_namespace(CLAIM_PROCESSES); }
 
 /* Other processes are recorded if the file has a name for each of them. */
 static bool read_wish(char path[PATH_MAX], unsigned *frames)

@@ -71,13 +71,19 @@ static void note_moment(recording_t *recording)
   facts->until_today_ns = now_of(CLOCK_REALTIME);
 }
 
+/* What is not known is taken for it. */
+static bool is_own_clock(uint64_t of)
+{
+  uint64_t own = claim_namespace(CLAIM_CLOCKS);
+  return !of || !own || of == own;
+}
+
 /* By the recorder's clock. An older one has said only what time of the day it was, and one in another namespace has another
  * clock. The clock of the day is set in steps, so its last second is left out: any moment will do that is not in the future. */
 static void set_moment(recording_facts_t *facts)
 {
   const recording_foot_t *foot = &facts->foot;
-  bool knows =
-    foot->began_ns && foot->began_ns <= facts->until_ns && !claim_differs(foot->clocks, claim_namespace(CLAIM_CLOCKS));
+  bool knows = foot->began_ns && foot->began_ns <= facts->until_ns && is_own_clock(foot->clocks);
   uint64_t moment = knows ? facts->until_ns : facts->until_today_ns - STEPS_NS;
   uint64_t began = knows ? foot->began_ns : facts->head.started_ns;
   facts->is_written = facts->is_written && !facts->head.ended_ns && !facts->head.error;

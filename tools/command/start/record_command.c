@@ -78,23 +78,12 @@ static char *absolute(const char *file)
   return path;
 }
 
-static bool is_written(const char *path)
-{
-  int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-  bool is_so = file >= 0 && claim_is_written(file);
-  if (file >= 0)
-    close(file);
-  return is_so;
-}
-
 /* What the recorder could not write to is said before the program is run. */
 static void make_file(const char *path)
 {
   struct stat about;
-  if (is_written(path))
-    command_fail(COMMAND_FAILED, "record: %s: another process records to it", path);
-  if (lstat(path, &about) == 0 && S_ISREG(about.st_mode))
-    unlink(path); /* another process may have it mapped */
+  if (lstat(path, &about) == 0 && S_ISREG(about.st_mode) && !claim_remove(path, NULL))
+    command_fail(COMMAND_FAILED, "record: %s: %s", path, errno == EBUSY ? "another process records to it" : strerror(errno));
   int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
   if (file < 0 || fstat(file, &about) != 0)
     command_fail(COMMAND_FAILED, "record: %s: %s", path, errno == ELOOP ? "it is a symbolic link" : strerror(errno));
