@@ -124,6 +124,90 @@ def test_children_that_live_on(command, tmp_path):
             os.killpg(program.pid, signal.SIGKILL)
 
 
+HANDLED = """#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+enum { BLOCKS = 64, ROUNDS = 40000 };
+static volatile sig_atomic_t is_child;
+static void handle(int number)
+{
+  (void)number;
+  if (!is_child && fork() == 0) {
+    is_child = 1;
+    usleep(3000);
+  }
+}
+int main(void)
+{
+  static void *volatile blocks[BLOCKS];
+  signal(SIGCHLD, SIG_IGN);
+  signal(SIGUSR1, handle);
+  for (unsigned i = 0; i < ROUNDS; i++) {
+    free(blocks[i % BLOCKS]);
+    blocks[i % BLOCKS] = malloc(16 + i % 500);
+    if (is_child)
+      _exit(0);
+  }
+  usleep(50000);
+  return 0;
+}
+"""
+
+SIGNALS = """#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+static void be_interrupted(void)
+{
+  struct sigaction now;
+  if (sigaction(SIGUSR1, NULL, &now) == 0 && now.sa_handler != SIG_DFL)
+    raise(SIGUSR1);
+}
+int posix_fallocate64(int file, off_t from, off_t length)
+{
+  int error = (int)syscall(SYS_fallocate, file, 0, from, length);
+  if (AT == 0)
+    be_interrupted();
+  return error;
+}
+int posix_fallocate(int file, off_t from, off_t length) { return posix_fallocate64(file, from, length); }
+void *mmap64(void *place, size_t size, int may, int flags, int file, off_t from)
+{
+  void *there = (void *)syscall(SYS_mmap, place, size, may, flags, file, from);
+  if ((AT == 1 && may == PROT_NONE && size == 65536) || (AT == 2 && flags & MAP_SHARED && flags & MAP_FIXED))
+    be_interrupted();
+  return there;
+}
+int munmap(void *place, size_t size)
+{
+  if (AT == 3 && size == 65536)
+    be_interrupted();
+  return (int)syscall(SYS_munmap, place, size);
+}
+void *mmap(void *place, size_t size, int may, int flags, int file, off_t from)
+{
+  return mmap64(place, size, may, flags, file, from);
+}
+"""
+
+
+@pytest.mark.skipif(not shutil.which("cc") or sys.maxsize < 2**32, reason="no compiler, or mmap() has another number")
+@pytest.mark.parametrize("at", range(4))
+def test_a_handler_that_forks_while_a_chunk_begins(tidepool, command, tmp_path, at):
+    """The child goes on with the event, and with none of what its parent has."""
+    (tmp_path / "handled.c").write_text(HANDLED, encoding="utf-8")
+    (tmp_path / "signals.c").write_text(SIGNALS, encoding="utf-8")
+    subprocess.run(["cc", "-O1", "-o", "handled", "handled.c"], cwd=tmp_path, check=True)
+    subprocess.run(["cc", "-D_GNU_SOURCE", f"-DAT={at}", "-shared", "-fPIC", "-o", "signals.so", "signals.c"], cwd=tmp_path,
+                   check=True)
+    subprocess.run(command(tmp_path / "handled"), timeout=SECONDS, check=True,
+                   env={**os.environ, "LD_PRELOAD": tmp_path / "signals.so"})
+    found = json.loads(tidepool("replay", "--check", "--json", tmp_path / "recording").stdout)
+    assert found["events"] >= 2 * 40000 - 64 and not found["lacks"] and found["end_blocks"] <= 70
+    assert not (found["missing_parts"] or found["damaged_parts"] or found["unknown_frees"] or found["missed_frees"]), found
+
+
 WITHOUT_POWER = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
 
 

@@ -28,6 +28,7 @@ static char file_path[PATH_MAX];
 static int descriptor = -1;
 static bool is_open;    /* the program may close the descriptor, and it stays open all the same */
 static bool is_parents; /* the file, and the lock */
+static bool is_alone;   /* a child that a signal's handler has made in an event, which goes on in memory of its own */
 static dev_t device;
 static ino_t inode;
 static uint64_t chunks;
@@ -175,15 +176,25 @@ static uint8_t *map_chunk(int file, uint64_t from, uint8_t **coming)
   return NULL;
 }
 
+static uint8_t *map_own(void *place)
+{
+  int fixed = place ? MAP_FIXED : 0;
+  void *chunk = mmap(place, RECORDING_CHUNK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | fixed, -1, 0);
+  return chunk == MAP_FAILED ? NULL : chunk;
+}
+
+/* A handler may fork at any place here. Once it has been asked whether one did, the child finds where the chunk is. */
 static uint8_t *next_chunk(uint8_t **coming)
 {
+  if (is_alone)
+    return map_own(NULL);
   int file = file_of_recording(), error = file < 0 ? errno : 0;
   uint64_t from = __atomic_fetch_add(&chunks, 1, __ATOMIC_RELAXED) * RECORDING_CHUNK;
   error = error ? error : take_room(file, from);
   uint8_t *chunk = error ? NULL : map_chunk(file, from, coming);
   if (!chunk)
     give_up(error ? error : errno);
-  return chunk;
+  return chunk && __atomic_load_n(&is_alone, __ATOMIC_ACQUIRE) ? map_own(chunk) : chunk;
 }
 
 /* A call of malloc is no point at which a thread may be cancelled. Who is in an event for so long that the recording was
@@ -208,7 +219,10 @@ void file_count_chunk(void)
     __atomic_fetch_add(&foot_of_head()->begun_chunks, 1, __ATOMIC_RELAXED);
 }
 
+/* From here on no child has it, which is not told of it any more. */
+void file_leave_chunk(uint8_t *chunk) { madvise(chunk, RECORDING_CHUNK, MADV_DONTFORK); }
 void file_give_chunk(uint8_t *chunk) { munmap(chunk, RECORDING_CHUNK); }
+void file_replace_chunk(uint8_t *chunk) { map_own(chunk); }
 
 /* The command as the kernel has it, which needs nothing of the C library. */
 static void note_command(void)
@@ -263,7 +277,7 @@ static int make_file(void)
 void file_close(void)
 {
   if (head)
-    mmap(head, RECORDING_CHUNK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    map_own(head);
   if (descriptor >= 0 && is_the_file(descriptor)) {
     if (!is_parents)
       flock(descriptor, LOCK_UN);
@@ -277,10 +291,14 @@ static void begin_file(void)
 {
   struct stat about;
   file_close();
-  if (head)
-    munmap(head, RECORDING_CHUNK);
+  uint8_t *before = (uint8_t *)head;
+  if (before)
+    file_leave_chunk(before);
   chunks = said = 0;
   head = NULL;
+  is_alone = false;
+  if (before)
+    file_give_chunk(before);
   descriptor = -1;
   if (fstat(STDERR_FILENO, &about) == 0)
     error_device = about.st_dev, error_inode = about.st_ino;
@@ -370,6 +388,7 @@ void file_go_on_in_child(bool in_event)
   said = is_parents = true;
   if (in_event) {
     head = NULL;
+    __atomic_store_n(&is_alone, true, __ATOMIC_RELEASE);
     return;
   }
   if (head || coming_head)

@@ -95,9 +95,13 @@ stream_t *stream_take(bool keeps)
 
 static void end_chunk(stream_t *of)
 {
-  if (of->at)
-    file_give_chunk(of->end - RECORDING_CHUNK);
-  of->at = of->end = NULL;
+  uint8_t *chunk = of->end ? of->end - RECORDING_CHUNK : NULL;
+  if (!chunk)
+    return;
+  file_leave_chunk(chunk);
+  of->at = NULL;
+  __atomic_store_n(&of->end, NULL, __ATOMIC_RELEASE);
+  file_give_chunk(chunk);
 }
 
 bool streams_begin(void) { return pthread_key_create(&key, end_thread) == 0; }
@@ -143,9 +147,9 @@ bool streams_go_on_in_child(void)
   thread_count = self.thread = 0;
   if (self.busy && own) {
     if (own->coming)
-      mmap(own->coming, RECORDING_CHUNK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+      file_replace_chunk(own->coming);
     if (own->end)
-      mmap(own->end - RECORDING_CHUNK, RECORDING_CHUNK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+      file_replace_chunk(own->end - RECORDING_CHUNK);
     own->next = NULL;
     streams = own;
     return false;
@@ -175,7 +179,7 @@ static bool begin_chunk(void)
     of->chunks = 0;
   }
   of->at = chunk + sizeof *chunk_head;
-  of->end = chunk + RECORDING_CHUNK;
+  __atomic_store_n(&of->end, chunk + RECORDING_CHUNK, __ATOMIC_RELEASE);
   __atomic_store_n(&of->coming, NULL, __ATOMIC_RELEASE);
   of->last_place = 0;
   of->heap = 0;

@@ -147,7 +147,9 @@ HIDDEN bool file_begin_at(int file, unsigned frames); /* one that the program ha
  * a fork makes meanwhile, until the caller has noted it elsewhere. */
 HIDDEN uint8_t *file_next_chunk(uint8_t **coming);
 HIDDEN void file_count_chunk(void);
+HIDDEN void file_leave_chunk(uint8_t *chunk); /* before it is forgotten, and then given */
 HIDDEN void file_give_chunk(uint8_t *chunk);
+HIDDEN void file_replace_chunk(uint8_t *chunk); /* by memory of the process's own */
 HIDDEN void file_end(void);
 HIDDEN void file_close(void);
 HIDDEN void file_go_on_in_child(bool in_event);

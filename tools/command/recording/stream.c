@@ -163,7 +163,8 @@ static bool read_chunk(stream_t *stream, int file)
   if (length < (ssize_t)sizeof head)
     return false;
   memcpy(&head, stream->bytes, sizeof head);
-  if (head.mark != RECORDING_CHUNK_MARK || head.from_ns > STREAM_NS_MOST || head.thread > RECORDING_THREADS_MOST)
+  if (head.mark != RECORDING_CHUNK_MARK || head.from_ns > STREAM_NS_MOST || !head.thread ||
+      head.thread > RECORDING_THREADS_MOST)
     return false;
   stream->at = stream->bytes + sizeof head;
   stream->end = stream->bytes + length;
