@@ -103,8 +103,8 @@ static void slabs_fill_what_was_pushed_to(void **state)
   static void *live[MOST];
   static char poison[16];
   unsigned filled = 0, fewer = 0;
-  for (unsigned c = 1; c <= CLASS_CACHED; c += 3)
-    for (unsigned spare = 0; spare < 20; spare++) {
+  for (unsigned c = 1; c <= CLASS_CACHED; c += 8)
+    for (unsigned spare = 0; spare < 20; spare += 3) {
       all_new(c);
       const loaded_t *loaded = &cache.of[c];
       size_t count = 0;
@@ -131,7 +131,7 @@ static void slabs_fill_what_was_pushed_to(void **state)
       bin_drain(&bin);
       agrees(0);
     }
-  assert_true(filled > 100 && fewer > 50);
+  assert_true(filled > 30 && fewer > 20);
 }
 
 /* ---- beside a reader ---- */
