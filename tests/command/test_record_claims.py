@@ -266,7 +266,7 @@ static void read_beside(const char *path, int file)
     close(file);
     flock((int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY), LOCK_SH);
     if (write(ends[1], "", 1) == 1)
-      usleep(10000);
+      usleep(1000);
     _exit(0);
   }
   close(ends[1]);
