@@ -90,3 +90,24 @@ def wait_for(true, what):
     while not true():
         assert time.monotonic() < deadline, what
         time.sleep(0.05)
+
+
+PART = 64 << 10
+
+
+@pytest.fixture(name="record")
+def fixture_record(request, tmp_path):
+    """The words that record a program, to a file in the test's folder."""
+    program, library = (os.path.abspath(request.config.getoption(name)) for name in ("--tidepool", "--library"))
+
+    def record(*words, file=tmp_path / "recording"):
+        return [program, "record", "--library", library, "--frames", "0", "-o", file, *words]
+    return record
+
+
+def check_of(tidepool, file):
+    return json.loads(tidepool("replay", "--check", "--json", file).stdout)
+
+
+def events_of(tidepool, file):
+    return check_of(tidepool, file)["events"]

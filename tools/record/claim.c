@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "claim.h"
+#include "recording.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -13,6 +16,40 @@ uint64_t claim_namespace(const char *of)
 {
   struct stat about;
   return stat(of, &about) == 0 ? about.st_ino : 0;
+}
+
+/* The second word is the program's name in brackets, which may hold anything. */
+static uint64_t number_behind_name(char *text, int number)
+{
+  char *word = strrchr(text, ')');
+  for (; word && number > 2; number--)
+    word = strchr(word + 1, ' ');
+  return word ? strtoull(word + 1, NULL, 10) : 0;
+}
+
+uint64_t claim_began(void)
+{
+  enum { BEGAN = 22 };
+  char text[512];
+  int file = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+  ssize_t length = file >= 0 ? read(file, text, sizeof text - 1) : 0;
+  if (file >= 0)
+    close(file);
+  text[length > 0 ? length : 0] = '\0';
+  return number_behind_name(text, BEGAN);
+}
+
+/* What nobody knows says nothing. */
+static bool is_same(uint64_t number, uint64_t own) { return number && number == own; }
+
+/* A process that becomes another program writes anew to what it had before, of which a child may still have the lock. */
+bool claim_is_own(int file)
+{
+  recording_head_t had;
+  recording_foot_t foot;
+  return pread(file, &had, sizeof had, 0) == sizeof had && pread(file, &foot, sizeof foot, RECORDING_FOOT_AT) == sizeof foot &&
+         had.pid == (uint32_t)getpid() && is_same(foot.processes, claim_namespace(CLAIM_PROCESSES)) &&
+         is_same(foot.process_began, claim_began());
 }
 
 bool claim_is_written(int file)
@@ -45,7 +82,7 @@ bool claim_is_at(int file, const char *path)
   return false;
 }
 
-bool claim_remove(const char *path, bool (*is_own)(int file))
+bool claim_remove(const char *path)
 {
   enum { HOW = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK };
   int file = open(path, O_RDWR | HOW);
@@ -54,7 +91,7 @@ bool claim_remove(const char *path, bool (*is_own)(int file))
   if (file < 0)
     return errno == ENOENT;
   bool is_kept = !claim_take(file) && flock(file, LOCK_SH | LOCK_NB) != 0; /* not by readers alone, who do so for long */
-  bool may = is_kept ? is_own && is_own(file) : claim_is_at(file, path);
+  bool may = is_kept ? claim_is_own(file) : claim_is_at(file, path);
   int error = is_kept ? EBUSY : errno;
   if (may)
     unlink(path);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Whose a recording is. Its recorder has a lock on it, and only who has that may take the file away; and the process has a
- * number, which another has, too, in a namespace of its own. Where a file system has no locks nobody is kept away. */
+ * Whose a recording is. Its recorder has a lock on it, and only who has that may take the file away. The process has a number,
+ * which another has, too: in a namespace of its own, or when it has ended. Where a file system has no locks nobody is kept
+ * away. */
 #ifndef CLAIM_H
 #define CLAIM_H
 
@@ -17,6 +18,13 @@
 #define CLAIM_CLOCKS    "/proc/self/ns/time"
 HIDDEN uint64_t claim_namespace(const char *of);
 
+/* When this process began, in the kernel's ticks since it did itself; it stays when the process becomes another program. 0:
+ * nobody knows. */
+HIDDEN uint64_t claim_began(void);
+
+/* Whether this process has written the recording, as this program or as one before. */
+HIDDEN bool claim_is_own(int file);
+
 /* Whether a recorder writes to the file. Readers share the lock for a moment. */
 HIDDEN bool claim_is_written(int file);
 
@@ -26,8 +34,8 @@ HIDDEN bool claim_take(int file);
 /* Whether the file has that name still; false: errno is EBUSY. */
 HIDDEN bool claim_is_at(int file, const char *path);
 
-/* Takes a file away, if it can be and nobody records to it but, as is_own says, this process; NULL: none is. False: errno says
- * why it must not. There may be none. */
-HIDDEN bool claim_remove(const char *path, bool (*is_own)(int file));
+/* Takes a file away, if it can be and nobody records to it but this process. False: errno says why it must not. There may be
+ * none. */
+HIDDEN bool claim_remove(const char *path);
 
 #endif

@@ -96,10 +96,12 @@ static void give_up(int error)
     write_line(text_of(error), "; the recording ends here");
 }
 
+static bool is_file(const struct stat *about) { return about->st_dev == device && about->st_ino == inode; }
+
 static bool is_the_file(int file)
 {
   struct stat about;
-  return fstat(file, &about) == 0 && about.st_dev == device && about.st_ino == inode;
+  return fstat(file, &about) == 0 && is_file(&about);
 }
 
 /* Shells and servers close the first few hundred, and then open what is to have a low number. Where there are no such numbers
@@ -130,19 +132,21 @@ static int open_file(int flags)
   return file < 0 ? file : move_up(file);
 }
 
-/* A number that is another file's by now is that file's to close. */
+/* A number that is another file's by now is that file's to close. EBADF: it was closed meanwhile. */
 static int file_of_recording(void)
 {
+  struct stat about;
   int file = __atomic_load_n(&descriptor, __ATOMIC_RELAXED);
   if (is_the_file(file))
     return file;
   file = open_file(0);
-  if (file >= 0 && is_the_file(file)) {
+  if (file < 0 || fstat(file, &about) != 0)
+    return -1;
+  if (is_file(&about)) {
     __atomic_store_n(&descriptor, file, __ATOMIC_RELAXED);
     return file;
   }
-  if (file >= 0)
-    close(file);
+  close(file);
   errno = ENOENT;
   return -1;
 }
@@ -183,30 +187,34 @@ static uint8_t *map_own(void *place)
   return chunk == MAP_FAILED ? NULL : chunk;
 }
 
-/* A handler may fork at any place here. Once it has been asked whether one did, the child finds where the chunk is. */
-static uint8_t *next_chunk(uint8_t **coming)
+/* Another thread may close the descriptor after it was looked at. */
+static uint8_t *next_part(uint8_t **coming, int *error)
 {
-  if (is_alone)
-    return map_own(NULL);
-  int file = file_of_recording(), error = file < 0 ? errno : 0;
+  enum { TRIES = 20 };
   uint64_t from = __atomic_fetch_add(&chunks, 1, __ATOMIC_RELAXED) * RECORDING_CHUNK;
-  error = error ? error : take_room(file, from);
-  uint8_t *chunk = error ? NULL : map_chunk(file, from, coming);
-  if (!chunk)
-    give_up(error ? error : errno);
-  return chunk && __atomic_load_n(&is_alone, __ATOMIC_ACQUIRE) ? map_own(chunk) : chunk;
+  uint8_t *chunk = NULL;
+  *error = EBADF;
+  for (int i = 0; i < TRIES && *error == EBADF; i++) {
+    int file = file_of_recording();
+    *error = file < 0 ? errno : take_room(file, from);
+    chunk = *error ? NULL : map_chunk(file, from, coming);
+    *error = *error || chunk ? *error : errno;
+  }
+  return chunk;
 }
 
-/* A call of malloc is no point at which a thread may be cancelled. Who is in an event for so long that the recording was
- * stopped meanwhile gets none. */
+/* Who is in an event for so long that the recording was stopped meanwhile gets none. Of a child that goes on with its parent's
+ * event it is the child's own. */
 uint8_t *file_next_chunk(uint8_t **coming)
 {
-  int state;
+  int error;
   if (!is_open)
     return NULL;
-  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-  uint8_t *chunk = next_chunk(coming);
-  pthread_setcancelstate(state, NULL);
+  if (is_alone || !recorder_is_here())
+    return map_own(NULL);
+  uint8_t *chunk = next_part(coming, &error);
+  if (!chunk)
+    give_up(error);
   return chunk;
 }
 
@@ -215,12 +223,17 @@ static recording_foot_t *foot_of_head(void) { return (recording_foot_t *)((uintp
 /* The process may end between the mark and this, and a chunk without either has nothing in it. */
 void file_count_chunk(void)
 {
-  if (head)
+  if (head && recorder_is_here())
     __atomic_fetch_add(&foot_of_head()->begun_chunks, 1, __ATOMIC_RELAXED);
 }
 
-/* From here on no child has it, which is not told of it any more. */
-void file_leave_chunk(uint8_t *chunk) { madvise(chunk, RECORDING_CHUNK, MADV_DONTFORK); }
+/* From here on no child has it, which is not told of it any more. Something stays in its place until then: what is mapped by a
+ * child that was told would be taken from it. */
+void file_leave_chunk(uint8_t *chunk)
+{
+  mmap(chunk, RECORDING_CHUNK, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
+
 void file_give_chunk(uint8_t *chunk) { munmap(chunk, RECORDING_CHUNK); }
 void file_replace_chunk(uint8_t *chunk) { map_own(chunk); }
 
@@ -238,16 +251,6 @@ static void note_command(void)
     head->words += !*c;
 }
 
-/* A process that becomes another program writes anew to what it had before, of which a child may still have the lock. */
-static bool is_own(int file)
-{
-  recording_head_t had;
-  recording_foot_t foot;
-  return pread(file, &had, sizeof had, 0) == sizeof had && had.pid == (uint32_t)getpid() &&
-         pread(file, &foot, sizeof foot, RECORDING_FOOT_AT) == sizeof foot &&
-         foot.processes == claim_namespace(CLAIM_PROCESSES);
-}
-
 /* Another process may have the file of that name mapped, so it is not made shorter, but where it cannot be removed. */
 static int make_file(void)
 {
@@ -256,7 +259,7 @@ static int make_file(void)
     errno = EEXIST;
     return -1;
   }
-  if (!claim_remove(file_path, is_own))
+  if (!claim_remove(file_path))
     return -1;
   int file = open_file(O_CREAT | O_EXCL);
   bool is_new = file >= 0;
@@ -328,6 +331,7 @@ static bool begin_head(unsigned frames)
   head->frames_most = frames;
   head->started_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
   recording_foot_t *foot = foot_of_head();
+  foot->process_began = claim_began();
   foot->processes = claim_namespace(CLAIM_PROCESSES);
   foot->clocks = claim_namespace(CLAIM_CLOCKS);
   foot->began_ns = recorder_began();

@@ -23,6 +23,7 @@ static struct {
   void *(*pvalloc)(size_t);
   size_t (*usable)(void *);
   int (*dlclose)(void *);
+  pid_t (*fork_alone)(void);
 } next;
 
 /* ---- blocks of the beginning ---- */
@@ -69,6 +70,7 @@ bool names_find(void)
   next.pvalloc = (void *(*)(size_t))find("pvalloc");
   next.usable = (size_t(*)(void *))find("malloc_usable_size");
   next.dlclose = (int (*)(void *))find("dlclose");
+  next.fork_alone = (pid_t(*)(void))find("_Fork");
   operators_find();
   pools_find();
   __atomic_store_n(&next.malloc, (void *(*)(size_t))find("malloc"), __ATOMIC_RELEASE);
@@ -247,6 +249,20 @@ EXPORT int dlclose(void *handle)
     beside_forget();
   }
   return error;
+}
+
+/* It calls no handler of pthread_atfork(), and fork() does not come by here. */
+pid_t _Fork(void);
+EXPORT pid_t _Fork(void)
+{
+  if (!is_ready() || !next.fork_alone) {
+    errno = ENOSYS;
+    return -1;
+  }
+  pid_t child = next.fork_alone();
+  if (child == 0)
+    recorder_go_on_in_child();
+  return child;
 }
 
 EXPORT size_t malloc_usable_size(void *block)

@@ -27,6 +27,22 @@ uint64_t recorder_now(void) { return clock_now() - began_ns; }
 uint64_t recorder_began(void) { return began_ns; }
 void clock_begin(void) { began_ns = clock_now(); }
 
+calm_t calm_begin(void)
+{
+  calm_t before;
+  sigset_t all;
+  sigfillset(&all);
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before.cancel);
+  pthread_sigmask(SIG_SETMASK, &all, &before.signals);
+  return before;
+}
+
+void calm_end(calm_t *before)
+{
+  pthread_sigmask(SIG_SETMASK, &before->signals, NULL);
+  pthread_setcancelstate(before->cancel, &before->cancel);
+}
+
 void *take_memory(size_t bytes)
 {
   void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -165,7 +181,7 @@ bool streams_go_on_in_child(void)
 }
 
 /* The times of a stream go on from one chunk to the next, so none is before the head's. */
-static bool begin_chunk(void)
+static bool begin_chunk_in_calm(void)
 {
   stream_t *of = self.stream;
   uint8_t *chunk = file_next_chunk(&of->coming);
@@ -192,6 +208,14 @@ static bool begin_chunk(void)
   __atomic_store_n(&chunk_head->mark, RECORDING_CHUNK_MARK, __ATOMIC_RELEASE);
   file_count_chunk();
   return true;
+}
+
+static bool begin_chunk(void)
+{
+  calm_t before = calm_begin();
+  bool has_begun = begin_chunk_in_calm();
+  calm_end(&before);
+  return has_begun;
 }
 
 /* Each recording counts its own. */
@@ -226,7 +250,13 @@ void stream_renew(void)
 }
 
 /* The last byte of a chunk is never written, so that each chunk ends with a 0. */
-bool stream_has_room(size_t bytes) { return (size_t)(self.stream->end - self.stream->at) > bytes || begin_chunk(); }
+bool stream_has_room(size_t bytes)
+{
+  stream_t *of = self.stream;
+  if (unlikely(!recorder_is_here()))
+    file_replace_chunk(of->end - RECORDING_CHUNK);
+  return (size_t)(of->end - of->at) > bytes || begin_chunk();
+}
 
 /* ---- events ---- */
 

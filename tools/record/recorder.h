@@ -5,6 +5,7 @@
 #define RECORDER_H
 
 #include "recording.h"
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -49,14 +50,26 @@ typedef struct self {
 
 extern HIDDEN __thread self_t self __attribute__((tls_model("initial-exec")));
 
-/* Whether this process is recorded. It lies on a page that a child of a fork finds empty. */
+/* Whether this process is recorded. It lies on a page that a child of a fork finds empty, as it finds the word that says that
+ * this is the process: no handler of pthread_atfork() is called in a child of clone() alone. */
+enum { RECORDER_HERE = 1 };
 extern HIDDEN uint8_t *recorder_is_on;
+static inline bool recorder_is_here(void) { return likely(recorder_is_on[RECORDER_HERE] != 0); }
 extern HIDDEN uint32_t recorder_number; /* of the recording; changed only while none is on */
 
 /* The one heap or object pool that is recorded; NULL: all are, and malloc(). */
 extern HIDDEN const void *recorder_only;
 extern HIDDEN recording_kind_t recorder_only_kind;
 HIDDEN void recorder_begin(void);
+HIDDEN void recorder_go_on_in_child(void);
+
+/* What must not be left half done: the thread is not cancelled, and no signal's handler runs, which might fork. */
+typedef struct calm {
+  sigset_t signals;
+  int cancel;
+} calm_t;
+HIDDEN calm_t calm_begin(void);
+HIDDEN void calm_end(calm_t *before);
 
 /* Nanoseconds of a clock that never goes back; and since the recording began. */
 HIDDEN uint64_t clock_now(void);
@@ -144,7 +157,7 @@ static inline void put_difference(uint64_t to, uint64_t from)
 HIDDEN bool file_begin(const char *path, unsigned frames);
 HIDDEN bool file_begin_at(int file, unsigned frames); /* one that the program has open; false: errno says why not */
 /* Mapped, and reads as zero; NULL: the recording has ended, and it was said why. *coming is where it will be, for a child that
- * a fork makes meanwhile, until the caller has noted it elsewhere. */
+ * another thread's fork makes meanwhile, until the caller has noted it elsewhere. In calm. */
 HIDDEN uint8_t *file_next_chunk(uint8_t **coming);
 HIDDEN void file_count_chunk(void);
 HIDDEN void file_leave_chunk(uint8_t *chunk); /* before it is forgotten, and then given */

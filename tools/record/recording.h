@@ -56,6 +56,7 @@ typedef struct recording_chunk {
 
 /* The head's chunk ends with this. Where chunks have no numbers a command's words may be there. */
 typedef struct recording_foot {
+  uint64_t process_began;     /* as /proc/self/stat has it; 0: it is not known */
   uint64_t processes, clocks; /* the namespaces of the process, as inodes of /proc/self/ns; 0: it is not known */
   uint64_t began_ns;          /* CLOCK_MONOTONIC when the recording began */
   uint64_t begun_chunks;      /* how many others than the head */

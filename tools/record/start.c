@@ -4,6 +4,7 @@
 #include "claim.h"
 #include "recorder.h"
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -15,8 +16,8 @@
 
 enum { PAGE = 4096, FRAMES_USUAL = 16 };
 
-static uint8_t nowhere;
-uint8_t *recorder_is_on = &nowhere;
+static uint8_t nowhere[RECORDER_HERE + 1];
+uint8_t *recorder_is_on = nowhere;
 const void *recorder_only;
 recording_kind_t recorder_only_kind;
 
@@ -25,7 +26,7 @@ typedef enum state { STATE_OFF, STATE_CHANGES, STATE_ON } state_t;
 static state_t state;
 static pid_t recorded_process;
 
-/* PID:NAMESPACE:FRAMES:FILE. Programs clear their environment, and write over it, before they have children. */
+/* PID:NAMESPACE:BEGAN:FRAMES:FILE. Programs clear their environment, and write over it, before they have children. */
 static char wish[PATH_MAX + 64];
 
 static void keep_wish(void)
@@ -53,29 +54,36 @@ static unsigned write_path(char path[PATH_MAX], const char *name)
   return numbers;
 }
 
-/* The first process of each namespace has the number 1. */
-static bool is_process(long pid, unsigned long of) { return pid == getpid() && of == claim_namespace(CLAIM_PROCESSES); }
+/* The first process of each namespace has the number 1, and a process that has ended leaves its number to another. */
+static bool is_process(long pid, uint64_t of, uint64_t began)
+{
+  return pid == getpid() && of == claim_namespace(CLAIM_PROCESSES) && began == claim_began();
+}
 
 /* Other processes are recorded if the file has a name for each of them. */
 static bool read_wish(char path[PATH_MAX], unsigned *frames)
 {
   int at = 0;
   long pid = 0;
-  unsigned long of = 0;
-  if (sscanf(wish, "%ld:%lu:%u:%n", &pid, &of, frames, &at) != 3 || !at || *frames > RECORDING_FRAMES_MOST)
+  uint64_t of = 0, began = 0;
+  if (sscanf(wish, "%ld:%" SCNu64 ":%" SCNu64 ":%u:%n", &pid, &of, &began, frames, &at) != 4 || !at ||
+      *frames > RECORDING_FRAMES_MOST)
     return false;
-  return (write_path(path, wish + at) || is_process(pid, of)) && *path;
+  return (write_path(path, wish + at) || is_process(pid, of, began)) && *path;
 }
 
 /* A child keeps the page that its parent had. */
 static bool has_page(void)
 {
-  if (recorder_is_on != &nowhere)
+  if (recorder_is_on != nowhere) {
+    recorder_is_on[RECORDER_HERE] = 1;
     return true;
+  }
   uint8_t *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED)
     return false;
   madvise(page, PAGE, MADV_WIPEONFORK);
+  page[RECORDER_HERE] = 1;
   __atomic_store_n(&recorder_is_on, page, __ATOMIC_RELEASE);
   return true;
 }
@@ -97,15 +105,6 @@ static void begin(void)
     __atomic_store_n(recorder_is_on, 1, __ATOMIC_RELEASE);
 }
 
-/* A thread may be cancelled at what is called here, and would leave it half done. */
-static int keep_uncancelled(void)
-{
-  int before;
-  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
-  return before;
-}
-static void let_cancel(int before) { pthread_setcancelstate(before, &before); }
-
 static bool become_child(void)
 {
   *recorder_is_on = 0;
@@ -117,16 +116,16 @@ static bool become_child(void)
   return streams_go_on_in_child();
 }
 
-static void go_on_in_child(void)
+void recorder_go_on_in_child(void)
 {
-  int before = keep_uncancelled();
+  calm_t before = calm_begin();
   bool was_busy = self.busy;
   if (become_child()) {
     self.busy = true;
     begin();
     self.busy = was_busy;
   }
-  let_cancel(before);
+  calm_end(&before);
 }
 
 void recorder_begin(void)
@@ -134,13 +133,15 @@ void recorder_begin(void)
   static uint32_t begun;
   if (!environ || __atomic_exchange_n(&begun, 1, __ATOMIC_RELAXED))
     return;
+  calm_t before = calm_begin();
   bool was_busy = self.busy;
   self.busy = true;
   recorded_process = getpid();
   keep_wish();
-  if (streams_begin() && pthread_atfork(NULL, NULL, go_on_in_child) == 0)
+  if (streams_begin() && pthread_atfork(NULL, NULL, recorder_go_on_in_child) == 0)
     begin();
   self.busy = was_busy;
+  calm_end(&before);
 }
 
 __attribute__((constructor)) static void load(void) { recorder_begin(); }
@@ -192,14 +193,15 @@ static bool start_inside(const void *only, recording_kind_t kind, int file)
 static bool start(const void *only, recording_kind_t kind, int file)
 {
   recorder_begin();
-  int before = keep_uncancelled(), kept = errno;
+  int kept = errno;
+  calm_t before = calm_begin();
   if (getpid() != recorded_process) /* no handler of pthread_atfork() was called */
     become_child();
   bool was_busy = self.busy;
   self.busy = true;
   bool is_on = start_inside(only, kind, file);
   self.busy = was_busy;
-  let_cancel(before);
+  calm_end(&before);
   errno = is_on ? kept : errno;
   return is_on;
 }
@@ -217,7 +219,8 @@ bool pool_record_start_object_pool(object_pool_t *pool, int fd) { return start_o
 
 void pool_record_stop(void)
 {
-  int kept = errno, before = keep_uncancelled();
+  int kept = errno;
+  calm_t before = calm_begin();
   bool was_busy = self.busy;
   self.busy = true;
   if (getpid() == recorded_process && try_state(STATE_ON, STATE_CHANGES)) {
@@ -230,6 +233,6 @@ void pool_record_stop(void)
     __atomic_store_n(&state, STATE_OFF, __ATOMIC_RELEASE);
   }
   self.busy = was_busy;
-  let_cancel(before);
+  calm_end(&before);
   errno = kept;
 }

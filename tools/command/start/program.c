@@ -302,6 +302,12 @@ static void look_at_file(program_t *program, int file, const char *library)
   free(of_library.text);
 }
 
+bool program_is_there(const char *name)
+{
+  char path[PATH_MAX];
+  return find(path, name);
+}
+
 void program_look(program_t *program, const char *name, const char *library)
 {
   char next[PATH_MAX];

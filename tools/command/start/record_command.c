@@ -5,9 +5,11 @@
 #include "../../record/recording.h"
 #include "command.h"
 #include "preload.h"
+#include "program.h"
 #include <argp.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,7 +84,7 @@ static char *absolute(const char *file)
 static void make_file(const char *path)
 {
   struct stat about;
-  if (lstat(path, &about) == 0 && S_ISREG(about.st_mode) && !claim_remove(path, NULL))
+  if (lstat(path, &about) == 0 && S_ISREG(about.st_mode) && !claim_remove(path))
     command_fail(COMMAND_FAILED, "record: %s: %s", path, errno == EBUSY ? "another process records to it" : strerror(errno));
   int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
   if (file < 0 || fstat(file, &about) != 0)
@@ -92,25 +94,32 @@ static void make_file(const char *path)
   close(file);
 }
 
-/* The process keeps its number, and its namespace, when it becomes the program. */
-static void set_wish(const record_t *record)
+/* The process keeps its number when it becomes the program. */
+static void name_file(char file[PATH_MAX], const char *path)
 {
-  char numbers[96];
-  enum { PID_MOST = 10, MARKER = 2 };
-  char *path = absolute(record->file), file[PATH_MAX];
-  size_t length = 0, pids = 0;
+  enum { PID_MOST = 10 };
+  size_t length = 0;
   for (const char *c = path; *c; c++) {
-    pids += c[0] == '%' && c[1] == 'p';
-    file[length++] = *c;
-    c += c[0] == '%' && c[1] == '%';
+    if (length > PATH_MAX - 32 - PID_MOST)
+      command_fail(COMMAND_FAILED, "record: %s: %s", path, strerror(ENAMETOOLONG));
+    if (c[0] == '%' && c[1] == 'p')
+      length += (size_t)sprintf(file + length, "%ld", (long)getpid());
+    else
+      file[length++] = *c;
+    c += c[0] == '%' && (c[1] == 'p' || c[1] == '%');
   }
   file[length] = '\0';
-  if (length + pids * (PID_MOST - MARKER) > PATH_MAX - 32)
-    command_fail(COMMAND_FAILED, "record: %s: %s", path, strerror(ENAMETOOLONG));
-  if (!pids)
-    make_file(file);
-  snprintf(numbers, sizeof numbers, "%ld:%lu:%ld:", (long)getpid(), (unsigned long)claim_namespace(CLAIM_PROCESSES),
-           record->frames);
+}
+
+/* It keeps its namespace, too, and its beginning. */
+static void set_wish(const record_t *record)
+{
+  char numbers[96], file[PATH_MAX];
+  char *path = absolute(record->file);
+  name_file(file, path);
+  make_file(file);
+  snprintf(numbers, sizeof numbers, "%ld:%" PRIu64 ":%" PRIu64 ":%ld:", (long)getpid(), claim_namespace(CLAIM_PROCESSES),
+           claim_began(), record->frames);
   preload_set("record", "TIDEPOOL_RECORD", COMMAND_JOIN(numbers, path));
 }
 
@@ -130,6 +139,7 @@ int command_record(int count, char **arguments)
   argp_parse(&argp, count, arguments, ARGP_IN_ORDER, NULL, &record);
   const char *library = preload_find("record", PRELOAD_MALLOC, record.library);
   const char *recorder = preload_find("record", PRELOAD_RECORD, NULL);
-  set_wish(&record);
+  if (program_is_there(*record.program)) /* else exec says why not, and what was recorded before stays */
+    set_wish(&record);
   preload_become("record", recorder, library, record.program);
 }
