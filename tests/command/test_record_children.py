@@ -301,11 +301,117 @@ def test_a_program_that_closes_all_files(tidepool, record, tmp_path):
     assert not done.stderr and events_of(tidepool, tmp_path / "recording") >= 2 * 2 * 500000
 
 
-@pytest.mark.parametrize("later", (0, 1))
-def test_a_process_that_begins_later(tidepool, record, tmp_path, later):
-    """With the same number, by what it was told: another has it when its process has ended."""
-    become = ("import os; pid, of, began, rest = os.environ['TIDEPOOL_RECORD'].split(':', 3); "
-              f"os.environ['TIDEPOOL_RECORD'] = f'{{pid}}:{{of}}:{{int(began) + {later}}}:{{rest}}'; "
+OPENS = """#include <fcntl.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+extern int all_are_closed __attribute__((weak)); /* the program's */
+int open64(const char *path, int flags, ...) /* another thread closes all files, and opens one, as soon as this has a number */
+{
+  int file = (int)syscall(SYS_openat, AT_FDCWD, path, flags, 0600);
+  if (!&all_are_closed || !all_are_closed || !strstr(path, "recording"))
+    return file;
+  all_are_closed = 0;
+  close(file);
+  if (syscall(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR) != file)
+    _exit(3);
+  return file;
+}
+int open(const char *path, int flags, ...) { return open64(path, flags); }
+"""
+
+OPENED = """#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+int all_are_closed;
+int main(void)
+{
+  for (int i = 3; i < 1024; i++)
+    close(i);
+  all_are_closed = 1;
+  for (int i = 0; i < 50000; i++)
+    free((void *volatile){malloc(100)});
+  return fcntl(3, F_GETFD) < 0;
+}
+"""
+
+
+def test_a_program_that_opens_a_file_meanwhile(tidepool, record, tmp_path):
+    """It has the number that the recorder's had, and keeps it."""
+    opens = compiled(tmp_path, "opens", OPENS, "-shared", "-fPIC")
+    opened = compiled(tmp_path, "opened", OPENED, "-rdynamic")
+    done = subprocess.run(record(opened), capture_output=True, text=True, timeout=SECONDS, check=True,
+                          env={**os.environ, "LD_PRELOAD": opens})
+    assert not done.stderr and events_of(tidepool, tmp_path / "recording") >= 2 * 50000
+
+
+GROWS = """#include <alloca.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+enum { PAGE = 4096, STACK = 64 * PAGE };
+static char *stack;
+static size_t room;
+static ucontext_t outer, inner;
+static void grow(int number, siginfo_t *info, void *unused)
+{
+  char *at = (char *)((size_t)info->si_addr & ~(size_t)(PAGE - 1));
+  (void)unused;
+  if (at < stack || at >= stack + STACK)
+    signal(number, SIG_DFL);
+  else
+    mprotect(at, PAGE, PROT_READ | PROT_WRITE);
+}
+static void work(void)
+{
+  char *filled = alloca(room);
+  *(volatile char *)filled = 1;
+  for (int i = 0; i < 30000; i++)
+    free((void *volatile){malloc(100)});
+}
+int main(void)
+{
+  sigaltstack(&(stack_t){.ss_sp = malloc(1 << 16), .ss_size = 1 << 16}, NULL);
+  sigaction(SIGSEGV, &(struct sigaction){.sa_sigaction = grow, .sa_flags = SA_SIGINFO | SA_ONSTACK}, NULL);
+  stack = mmap(NULL, STACK, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  for (room = 64; room < 2 * PAGE; room += 64) {
+    mprotect(stack, STACK, PROT_NONE);
+    getcontext(&inner);
+    inner.uc_stack = (stack_t){.ss_sp = stack, .ss_size = STACK};
+    inner.uc_link = &outer;
+    makecontext(&inner, work, 0);
+    swapcontext(&outer, &inner);
+  }
+  return 0;
+}
+"""
+
+
+def test_stacks_that_grow_by_a_handler(record, tmp_path):
+    """Wherever the recorder comes to the next page of one."""
+    subprocess.run(record(compiled(tmp_path, "grows", GROWS)), timeout=SECONDS, check=True)
+
+
+@pytest.mark.parametrize("began, is_another", (("int(began)", False), ("int(began) + 1", True), ("0", False)))
+def test_a_process_that_begins_later(tidepool, record, tmp_path, began, is_another):
+    """With the same number, by what it was told: another has it when its process has ended. 0: it is not known."""
+    become = ("import os; pid, of, clocks, began, rest = os.environ['TIDEPOOL_RECORD'].split(':', 4); "
+              f"os.environ['TIDEPOOL_RECORD'] = f'{{pid}}:{{of}}:{{clocks}}:{{{began}}}:{{rest}}'; "
               "os.execlp('true', 'true')")
     subprocess.run(record(sys.executable, "-c", become), timeout=SECONDS, check=True)
-    assert ("python" in tidepool("replay", "--check", tmp_path / "recording").stdout) == bool(later)
+    assert ("python" in tidepool("replay", "--check", tmp_path / "recording").stdout) == is_another
+
+
+OTHER_CLOCK = ["unshare", "-T", "--boottime", "1000"]
+
+
+def has_other_clock():
+    return shutil.which("unshare") and not subprocess.run([*OTHER_CLOCK, "true"], capture_output=True, check=False).returncode
+
+
+@pytest.mark.skipif(not has_other_clock(), reason="there are no such namespaces here")
+def test_a_process_that_gets_another_clock(tidepool, record, tmp_path):
+    """By which it has begun at another time."""
+    subprocess.run(record(*OTHER_CLOCK, "true"), timeout=SECONDS, check=True)
+    assert "unshare" not in tidepool("replay", "--check", tmp_path / "recording").stdout

@@ -196,13 +196,37 @@ def test_a_recorded_process_that_records_another_program(tidepool, record, tmp_p
 
 
 def test_a_program_that_is_not_there(record, tmp_path):
-    """What was recorded before stays."""
+    """What was recorded before stays, and nothing new is left."""
+    script, text = tmp_path / "script", tmp_path / "text"
+    script.write_text("#!/no/such/interpreter\n", encoding="utf-8")
+    script.chmod(0o755)
+    text.write_text("none", encoding="utf-8")
+    for name in ("recording", "recording.%p"):
+        (tmp_path / "recording").write_bytes(b"mine")
+        for word, status in (("./no-such-program", 127), (script, 127), (text, 126), (tmp_path, 126)):
+            done = subprocess.run(record(word, file=tmp_path / name), capture_output=True, text=True, timeout=SECONDS,
+                                  check=False)
+            assert done.returncode == status and done.stderr.count("\n") == 1
+        assert (tmp_path / "recording").read_bytes() == b"mine"
+    assert sorted(os.listdir(tmp_path)) == ["recording", "script", "text"]
+
+
+def test_a_program_that_keeps_its_own_malloc(request, record, tmp_path):
+    """It has no recording, and none of before."""
     (tmp_path / "recording").write_bytes(b"mine")
-    (tmp_path / "no-program").write_text("none", encoding="utf-8")
-    for word, status in (("./no-such-program", 127), (tmp_path / "no-program", 126), (tmp_path, 126)):
-        done = subprocess.run(record(word), capture_output=True, text=True, timeout=SECONDS, check=False)
-        assert done.returncode == status and done.stderr.count("\n") == 1
-    assert (tmp_path / "recording").read_bytes() == b"mine"
+    for name in ("recording", "recording.%p"):
+        done = subprocess.run(record(os.path.abspath(request.config.getoption("--static-program")), file=tmp_path / name),
+                              capture_output=True, text=True, timeout=SECONDS, check=True)
+        assert "keeps its own malloc" in done.stderr
+    assert not os.listdir(tmp_path)
+
+
+def test_a_program_that_is_run_by_the_command(tidepool, record, tmp_path):
+    """The recorder is in front of each malloc that is preloaded."""
+    words = record()
+    subprocess.run(record(words[0], "run", *words[2:4], sys.executable, "-c", ""), timeout=SECONDS, check=True)
+    assert "run" not in check_of(tidepool, tmp_path / "recording")["command"].split()
+    assert events_of(tidepool, tmp_path / "recording") > 1000
 
 
 @pytest.mark.parametrize("name", ("recording", "%p", "%%p-%p"))

@@ -12,7 +12,7 @@
 
 enum { TRIES = 50 /* of a millisecond each */ };
 
-uint64_t claim_namespace(const char *of)
+static uint64_t namespace_of(const char *of)
 {
   struct stat about;
   return stat(of, &about) == 0 ? about.st_ino : 0;
@@ -27,7 +27,7 @@ static uint64_t number_behind_name(char *text, int number)
   return word ? strtoull(word + 1, NULL, 10) : 0;
 }
 
-uint64_t claim_began(void)
+static uint64_t began(void)
 {
   enum { BEGAN = 22 };
   char text[512];
@@ -39,17 +39,24 @@ uint64_t claim_began(void)
   return number_behind_name(text, BEGAN);
 }
 
-/* What nobody knows says nothing. */
+claim_t claim_of_process(void)
+{
+  return (claim_t){namespace_of("/proc/self/ns/pid"), namespace_of("/proc/self/ns/time"), began()};
+}
+
 static bool is_same(uint64_t number, uint64_t own) { return number && number == own; }
 
-/* A process that becomes another program writes anew to what it had before, of which a child may still have the lock. */
+/* A process that becomes another program writes anew to what it had before, of which a child may still have the lock. What is
+ * not known says nothing. */
 bool claim_is_own(int file)
 {
   recording_head_t had;
   recording_foot_t foot;
-  return pread(file, &had, sizeof had, 0) == sizeof had && pread(file, &foot, sizeof foot, RECORDING_FOOT_AT) == sizeof foot &&
-         had.pid == (uint32_t)getpid() && is_same(foot.processes, claim_namespace(CLAIM_PROCESSES)) &&
-         is_same(foot.process_began, claim_began());
+  if (pread(file, &had, sizeof had, 0) != sizeof had || pread(file, &foot, sizeof foot, RECORDING_FOOT_AT) != sizeof foot)
+    return false;
+  claim_t own = claim_of_process();
+  return had.pid == (uint32_t)getpid() && is_same(foot.processes, own.processes) && foot.clocks == own.clocks &&
+         is_same(foot.process_began, own.began);
 }
 
 bool claim_is_written(int file)
@@ -82,7 +89,7 @@ bool claim_is_at(int file, const char *path)
   return false;
 }
 
-bool claim_remove(const char *path)
+static bool look(const char *path, bool removes)
 {
   enum { HOW = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK };
   int file = open(path, O_RDWR | HOW);
@@ -93,9 +100,12 @@ bool claim_remove(const char *path)
   bool is_kept = !claim_take(file) && flock(file, LOCK_SH | LOCK_NB) != 0; /* not by readers alone, who do so for long */
   bool may = is_kept ? claim_is_own(file) : claim_is_at(file, path);
   int error = is_kept ? EBUSY : errno;
-  if (may)
+  if (may && removes)
     unlink(path);
   close(file);
   errno = error;
   return may;
 }
+
+bool claim_remove(const char *path) { return look(path, true); }
+bool claim_may_remove(const char *path) { return look(path, false); }

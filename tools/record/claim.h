@@ -13,14 +13,13 @@
 #define HIDDEN __attribute__((visibility("hidden")))
 #endif
 
-/* Which namespace this process is in; 0: nobody knows. */
-#define CLAIM_PROCESSES "/proc/self/ns/pid"
-#define CLAIM_CLOCKS    "/proc/self/ns/time"
-HIDDEN uint64_t claim_namespace(const char *of);
-
-/* When this process began, in the kernel's ticks since it did itself; it stays when the process becomes another program. 0:
- * nobody knows. */
-HIDDEN uint64_t claim_began(void);
+/* What tells a process from another with its number; 0: it is not known. All of it stays when the process becomes another
+ * program, but that this may have other clocks. */
+typedef struct claim {
+  uint64_t processes, clocks; /* its namespaces */
+  uint64_t began;             /* in ticks of the boot clock of its namespace */
+} claim_t;
+HIDDEN claim_t claim_of_process(void);
 
 /* Whether this process has written the recording, as this program or as one before. */
 HIDDEN bool claim_is_own(int file);
@@ -35,7 +34,8 @@ HIDDEN bool claim_take(int file);
 HIDDEN bool claim_is_at(int file, const char *path);
 
 /* Takes a file away, if it can be and nobody records to it but this process. False: errno says why it must not. There may be
- * none. */
+ * none. The second only says what the first would. */
 HIDDEN bool claim_remove(const char *path);
+HIDDEN bool claim_may_remove(const char *path);
 
 #endif

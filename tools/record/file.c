@@ -98,6 +98,8 @@ static void give_up(int error)
 
 static bool is_file(const struct stat *about) { return about->st_dev == device && about->st_ino == inode; }
 
+static void identify_by(const struct stat *about) { device = about->st_dev, inode = about->st_ino; }
+
 static bool is_the_file(int file)
 {
   struct stat about;
@@ -105,17 +107,25 @@ static bool is_the_file(int file)
 }
 
 /* Shells and servers close the first few hundred, and then open what is to have a low number. Where there are no such numbers
- * it stays what it is. */
-static int move_up(int file)
+ * it stays what it is. If the file is known, another thread may have closed it since, and its number be another file's: EBADF.
+ */
+static int move_up(int file, bool is_known)
 {
   static const int least[] = {700, 200, 60, 20, 10};
   int high = -1, kept = errno;
   for (size_t i = 0; high < 0 && i < sizeof least / sizeof *least; i++)
     high = fcntl(file, F_DUPFD_CLOEXEC, least[i]);
-  if (high >= 0)
-    close(file);
   errno = kept;
-  return high >= 0 ? high : file;
+  if (high < 0)
+    return file;
+  if (is_known && !is_the_file(high)) {
+    close(high);
+    errno = EBADF;
+    return -1;
+  }
+  if (!is_known || is_the_file(file))
+    close(file);
+  return high;
 }
 
 /* One recording at a time writes to a file, of whatever process: another would cut it off below its chunks. The lock is that of
@@ -129,26 +139,29 @@ static bool lock_file(int file)
 static int open_file(int flags)
 {
   int file = open(file_path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
-  return file < 0 ? file : move_up(file);
+  return file < 0 ? file : move_up(file, false);
 }
 
-/* A number that is another file's by now is that file's to close. EBADF: it was closed meanwhile. */
+/* A number that is another file's by now is that file's to close. EBADF: other threads close and open files meanwhile. */
 static int file_of_recording(void)
 {
   struct stat about;
   int file = __atomic_load_n(&descriptor, __ATOMIC_RELAXED);
   if (is_the_file(file))
     return file;
-  file = open_file(0);
-  if (file < 0 || fstat(file, &about) != 0)
+  if (lstat(file_path, &about) != 0 || !is_file(&about)) {
+    errno = ENOENT;
     return -1;
-  if (is_file(&about)) {
-    __atomic_store_n(&descriptor, file, __ATOMIC_RELAXED);
-    return file;
   }
-  close(file);
-  errno = ENOENT;
-  return -1;
+  file = open(file_path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+  if (file < 0)
+    return -1;
+  file = is_the_file(file) ? move_up(file, true) : -1;
+  if (file >= 0)
+    __atomic_store_n(&descriptor, file, __ATOMIC_RELAXED);
+  else
+    errno = EBADF;
+  return file;
 }
 
 /* What is beyond the limit would be a signal. */
@@ -190,7 +203,7 @@ static uint8_t *map_own(void *place)
 /* Another thread may close the descriptor after it was looked at. */
 static uint8_t *next_part(uint8_t **coming, int *error)
 {
-  enum { TRIES = 20 };
+  enum { TRIES = 100 };
   uint64_t from = __atomic_fetch_add(&chunks, 1, __ATOMIC_RELAXED) * RECORDING_CHUNK;
   uint8_t *chunk = NULL;
   *error = EBADF;
@@ -312,8 +325,7 @@ static bool identify(void)
   struct stat about;
   if (descriptor < 0 || fstat(descriptor, &about) != 0)
     return false;
-  device = about.st_dev;
-  inode = about.st_ino;
+  identify_by(&about);
   return is_open = true;
 }
 
@@ -331,9 +343,10 @@ static bool begin_head(unsigned frames)
   head->frames_most = frames;
   head->started_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
   recording_foot_t *foot = foot_of_head();
-  foot->process_began = claim_began();
-  foot->processes = claim_namespace(CLAIM_PROCESSES);
-  foot->clocks = claim_namespace(CLAIM_CLOCKS);
+  claim_t own = claim_of_process();
+  foot->process_began = own.began;
+  foot->processes = own.processes;
+  foot->clocks = own.clocks;
   foot->began_ns = recorder_began();
   note_command();
   memcpy(head->magic, RECORDING_MAGIC, sizeof head->magic);
@@ -366,8 +379,9 @@ static bool open_given(int file)
   snprintf(link, sizeof link, "/proc/self/fd/%d", file);
   ssize_t length = readlink(link, file_path, sizeof file_path - 1);
   file_path[length > 0 ? length : 0] = '\0';
+  identify_by(&about);
   int own = open(link, O_RDWR | O_CLOEXEC);
-  descriptor = own < 0 ? own : move_up(own);
+  descriptor = own < 0 ? own : move_up(own, true);
   return descriptor >= 0 && identify() && lock_file(descriptor) && ftruncate(descriptor, 0) == 0;
 }
 

@@ -27,11 +27,16 @@ uint64_t recorder_now(void) { return clock_now() - began_ns; }
 uint64_t recorder_began(void) { return began_ns; }
 void clock_begin(void) { began_ns = clock_now(); }
 
+/* Where one of them is blocked its cause ends the process. A program may have the pages of its stacks by a handler of it. */
+static const int of_faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS};
+
 calm_t calm_begin(void)
 {
   calm_t before;
   sigset_t all;
   sigfillset(&all);
+  for (size_t i = 0; i < sizeof of_faults / sizeof *of_faults; i++)
+    sigdelset(&all, of_faults[i]);
   pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before.cancel);
   pthread_sigmask(SIG_SETMASK, &all, &before.signals);
   return before;

@@ -63,7 +63,8 @@ extern HIDDEN recording_kind_t recorder_only_kind;
 HIDDEN void recorder_begin(void);
 HIDDEN void recorder_go_on_in_child(void);
 
-/* What must not be left half done: the thread is not cancelled, and no signal's handler runs, which might fork. */
+/* What must not be left half done: the thread is not cancelled, and no signal's handler runs, which might fork, but one of a
+ * fault. */
 typedef struct calm {
   sigset_t signals;
   int cancel;

@@ -26,8 +26,8 @@ typedef enum state { STATE_OFF, STATE_CHANGES, STATE_ON } state_t;
 static state_t state;
 static pid_t recorded_process;
 
-/* PID:NAMESPACE:BEGAN:FRAMES:FILE. Programs clear their environment, and write over it, before they have children. */
-static char wish[PATH_MAX + 64];
+/* PID:NAMESPACE:CLOCKS:BEGAN:FRAMES:FILE. Programs clear their environment, and write over it, before they have children. */
+static char wish[PATH_MAX + 128];
 
 static void keep_wish(void)
 {
@@ -54,10 +54,15 @@ static unsigned write_path(char path[PATH_MAX], const char *name)
   return numbers;
 }
 
-/* The first process of each namespace has the number 1, and a process that has ended leaves its number to another. */
-static bool is_process(long pid, uint64_t of, uint64_t began)
+/* The first process of each namespace has the number 1, and a process that has ended leaves its number to another. When it
+ * began says nothing where it cannot be known, or by another clock: a program may have become one that has those. */
+static bool is_process(long pid, const claim_t *of)
 {
-  return pid == getpid() && of == claim_namespace(CLAIM_PROCESSES) && began == claim_began();
+  if (pid != getpid())
+    return false;
+  claim_t own = claim_of_process();
+  bool compares = of->began && own.began && of->clocks == own.clocks;
+  return of->processes == own.processes && (!compares || of->began == own.began);
 }
 
 /* Other processes are recorded if the file has a name for each of them. */
@@ -65,11 +70,12 @@ static bool read_wish(char path[PATH_MAX], unsigned *frames)
 {
   int at = 0;
   long pid = 0;
-  uint64_t of = 0, began = 0;
-  if (sscanf(wish, "%ld:%" SCNu64 ":%" SCNu64 ":%u:%n", &pid, &of, &began, frames, &at) != 4 || !at ||
-      *frames > RECORDING_FRAMES_MOST)
+  claim_t of = {0, 0, 0};
+  if (sscanf(wish, "%ld:%" SCNu64 ":%" SCNu64 ":%" SCNu64 ":%u:%n", &pid, &of.processes, &of.clocks, &of.began, frames, &at) !=
+        5 ||
+      !at || *frames > RECORDING_FRAMES_MOST)
     return false;
-  return (write_path(path, wish + at) || is_process(pid, of, began)) && *path;
+  return (write_path(path, wish + at) || is_process(pid, &of)) && *path;
 }
 
 /* A child keeps the page that its parent had. */
@@ -219,20 +225,22 @@ bool pool_record_start_object_pool(object_pool_t *pool, int fd) { return start_o
 
 void pool_record_stop(void)
 {
-  int kept = errno;
-  calm_t before = calm_begin();
+  int kept = errno, cancel;
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
   bool was_busy = self.busy;
   self.busy = true;
   if (getpid() == recorded_process && try_state(STATE_ON, STATE_CHANGES)) {
     bool was_on = __atomic_exchange_n(recorder_is_on, 0, __ATOMIC_SEQ_CST);
     streams_end(STOP_WAITS_MS);
+    calm_t before = calm_begin();
     recorder_only = NULL;
     if (was_on)
       file_end();
     file_close();
     __atomic_store_n(&state, STATE_OFF, __ATOMIC_RELEASE);
+    calm_end(&before);
   }
   self.busy = was_busy;
-  calm_end(&before);
+  pthread_setcancelstate(cancel, &cancel);
   errno = kept;
 }

@@ -74,7 +74,7 @@ static void note_moment(recording_t *recording)
 /* What is not known is taken for it. */
 static bool is_own_clock(uint64_t of)
 {
-  uint64_t own = claim_namespace(CLAIM_CLOCKS);
+  uint64_t own = claim_of_process().clocks;
   return !of || !own || of == own;
 }
 

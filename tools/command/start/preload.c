@@ -67,12 +67,18 @@ void preload_set(const char *command, const char *name, const char *value)
     command_fail(COMMAND_FAILED, "%s: %s", command, strerror(errno));
 }
 
+/* Of a list the first is looked at. */
+static bool is_named(const char *path, const char *name)
+{
+  size_t length = strcspn(path, " :"), base = length;
+  while (base && path[base - 1] != '/')
+    base--;
+  return length - base >= strlen(name) && !strncmp(path + base, name, strlen(name));
+}
+
 static bool is_ours(const char *path)
 {
-  const char *base = strrchr(path, '/');
-  base = base ? base + 1 : path;
-  return !strncmp(base, "libtidepool-malloc.so", strlen("libtidepool-malloc.so")) ||
-         !strncmp(base, "libtidepool-record.so", strlen("libtidepool-record.so"));
+  return is_named(path, "libtidepool-malloc.so") || is_named(path, "libtidepool-record.so");
 }
 
 /* A program that breaks with the library gets what else is preloaded. */
@@ -86,13 +92,15 @@ static void remove_library(const char *command)
   preload_set(command, "LD_PRELOAD", left);
 }
 
-/* What is preloaded already comes after the library. */
+/* What is preloaded already comes after the library, but a recorder: of what comes in front of it nothing is recorded. */
 static void add_library(const char *command, const char *before, const char *library)
 {
   const char *preloaded = getenv("LD_PRELOAD");
-  bool others = preloaded && *preloaded;
+  char *list = COMMAND_JOIN(preloaded ? preloaded : ""), *others = list;
+  if (!before && is_named(list, "libtidepool-record.so"))
+    before = strtok_r(list, " :", &others);
   preload_set(command, "LD_PRELOAD",
-              COMMAND_JOIN(before ? before : "", before ? ":" : "", library, others ? ":" : "", others ? preloaded : ""));
+              COMMAND_JOIN(before ? before : "", before ? ":" : "", library, *others ? ":" : "", others));
 }
 
 /* ---- the program ---- */

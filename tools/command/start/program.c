@@ -42,7 +42,7 @@ static bool read_at(int file, void *to, size_t size, uint64_t offset)
 static bool is_program(const char *path)
 {
   struct stat about;
-  return stat(path, &about) == 0 && S_ISREG(about.st_mode) && access(path, X_OK) == 0;
+  return stat(path, &about) == 0 && S_ISREG(about.st_mode) && faccessat(AT_FDCWD, path, X_OK, AT_EACCESS) == 0;
 }
 
 static bool find(char path[PATH_MAX], const char *name)
@@ -300,12 +300,6 @@ static void look_at_file(program_t *program, int file, const char *library)
   program->keeps = why_file_keeps(program, file, &of, &of_library);
   free(of.text);
   free(of_library.text);
-}
-
-bool program_is_there(const char *name)
-{
-  char path[PATH_MAX];
-  return find(path, name);
 }
 
 void program_look(program_t *program, const char *name, const char *library)

@@ -15,9 +15,6 @@ typedef struct program {
   char detail[64];     /* what `keeps` ends with */
 } program_t;
 
-/* Whether exec finds a program of that name. */
-bool program_is_there(const char *name);
-
 /* `name` is looked for as execvp() does it, up to the first that may be run. The file of a script is followed to its
  * interpreter, and through env(1). Nothing is said of what cannot be read, but for its rights, nor of what is no program: that
  * is for exec to say. */

@@ -80,18 +80,43 @@ static char *absolute(const char *file)
   return path;
 }
 
-/* What the recorder could not write to is said before the program is run. */
-static void make_file(const char *path)
+static char made[PATH_MAX]; /* a file that was not there before */
+
+/* The program was not run. */
+static void remove_made(void)
 {
   struct stat about;
-  if (lstat(path, &about) == 0 && S_ISREG(about.st_mode) && !claim_remove(path))
+  if (lstat(made, &about) == 0 && about.st_size == 0)
+    claim_remove(made);
+}
+
+/* What the recorder could not write to is said before the program is run. It makes a file of its own, and what was there stays
+ * until then: the program may not be there. */
+static void try_file(const char *path)
+{
+  struct stat about;
+  if (lstat(path, &about) == 0 && S_ISREG(about.st_mode) && !claim_may_remove(path))
     command_fail(COMMAND_FAILED, "record: %s: %s", path, errno == EBUSY ? "another process records to it" : strerror(errno));
-  int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+  enum { HOW = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK };
+  int file = open(path, HOW | O_CREAT | O_EXCL, 0600);
+  if (file >= 0 && snprintf(made, sizeof made, "%s", path) > 0)
+    atexit(remove_made);
+  else if (errno == EEXIST)
+    file = open(path, HOW);
   if (file < 0 || fstat(file, &about) != 0)
     command_fail(COMMAND_FAILED, "record: %s: %s", path, errno == ELOOP ? "it is a symbolic link" : strerror(errno));
   if (!S_ISREG(about.st_mode))
     command_fail(COMMAND_FAILED, "record: %s: it is no file of a disk", path);
   close(file);
+}
+
+/* A program that keeps its own malloc leaves no recording, and none of before either. */
+static void remove_old(const char *path, const char *program, const char *library)
+{
+  static program_t looked;
+  program_look(&looked, program, library);
+  if (looked.keeps)
+    claim_remove(path);
 }
 
 /* The process keeps its number when it becomes the program. */
@@ -112,14 +137,16 @@ static void name_file(char file[PATH_MAX], const char *path)
 }
 
 /* It keeps its namespace, too, and its beginning. */
-static void set_wish(const record_t *record)
+static void set_wish(const record_t *record, const char *library)
 {
-  char numbers[96], file[PATH_MAX];
+  char numbers[112], file[PATH_MAX];
   char *path = absolute(record->file);
   name_file(file, path);
-  make_file(file);
-  snprintf(numbers, sizeof numbers, "%ld:%" PRIu64 ":%" PRIu64 ":%ld:", (long)getpid(), claim_namespace(CLAIM_PROCESSES),
-           claim_began(), record->frames);
+  try_file(file);
+  remove_old(file, *record->program, library);
+  claim_t own = claim_of_process();
+  snprintf(numbers, sizeof numbers, "%ld:%" PRIu64 ":%" PRIu64 ":%" PRIu64 ":%ld:", (long)getpid(), own.processes, own.clocks,
+           own.began, record->frames);
   preload_set("record", "TIDEPOOL_RECORD", COMMAND_JOIN(numbers, path));
 }
 
@@ -139,7 +166,6 @@ int command_record(int count, char **arguments)
   argp_parse(&argp, count, arguments, ARGP_IN_ORDER, NULL, &record);
   const char *library = preload_find("record", PRELOAD_MALLOC, record.library);
   const char *recorder = preload_find("record", PRELOAD_RECORD, NULL);
-  if (program_is_there(*record.program)) /* else exec says why not, and what was recorded before stays */
-    set_wish(&record);
+  set_wish(&record, library);
   preload_become("record", recorder, library, record.program);
 }
