@@ -211,6 +211,17 @@ def test_a_program_that_is_not_there(record, tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["recording", "script", "text"]
 
 
+@pytest.mark.skipif(not can_be_without_power(), reason="who may open each file stays so")
+@pytest.mark.parametrize("name", ("recording", "recording.%p"))
+def test_files_that_nobody_may_read(tidepool, record, tmp_path, name):
+    """By the umask."""
+    words = ["sh", "-c", 'umask 0777; exec "$0" "$@"', *WITHOUT_POWER, *record("true", file=tmp_path / name)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS, check=True)
+    [file] = tmp_path.iterdir()
+    file.chmod(0o600)
+    assert not done.stderr and "true" in tidepool("replay", "--check", file).stdout
+
+
 def test_a_program_that_keeps_its_own_malloc(request, record, tmp_path):
     """It has no recording, and none of before."""
     (tmp_path / "recording").write_bytes(b"mine")

@@ -90,6 +90,24 @@ static void remove_made(void)
     claim_remove(made);
 }
 
+/* Another recorder may have it taken away between the two. The recorder has to open what is made here, whatever the umask is.
+ */
+static int open_or_make(const char *path)
+{
+  enum { HOW = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, TRIES = 100 };
+  int file = -1;
+  for (int i = 0; i < TRIES && file < 0 && (i == 0 || errno == ENOENT); i++) {
+    file = open(path, HOW | O_CREAT | O_EXCL, 0600);
+    if (file >= 0 && fchmod(file, 0600) == 0 && snprintf(made, sizeof made, "%s", path) > 0)
+      atexit(remove_made);
+    else if (file < 0 && errno == EEXIST)
+      file = open(path, HOW);
+    else
+      return file;
+  }
+  return file;
+}
+
 /* What the recorder could not write to is said before the program is run. It makes a file of its own, and what was there stays
  * until then: the program may not be there. */
 static void try_file(const char *path)
@@ -97,12 +115,7 @@ static void try_file(const char *path)
   struct stat about;
   if (lstat(path, &about) == 0 && S_ISREG(about.st_mode) && !claim_may_remove(path))
     command_fail(COMMAND_FAILED, "record: %s: %s", path, errno == EBUSY ? "another process records to it" : strerror(errno));
-  enum { HOW = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK };
-  int file = open(path, HOW | O_CREAT | O_EXCL, 0600);
-  if (file >= 0 && snprintf(made, sizeof made, "%s", path) > 0)
-    atexit(remove_made);
-  else if (errno == EEXIST)
-    file = open(path, HOW);
+  int file = open_or_make(path);
   if (file < 0 || fstat(file, &about) != 0)
     command_fail(COMMAND_FAILED, "record: %s: %s", path, errno == ELOOP ? "it is a symbolic link" : strerror(errno));
   if (!S_ISREG(about.st_mode))
