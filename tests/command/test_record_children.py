@@ -63,6 +63,7 @@ def test_children_that_live_on(record, tmp_path):
 
 HANDLED = """#include <signal.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 enum { BLOCKS = 64, ROUNDS = 40000 };
 static volatile sig_atomic_t is_child;
@@ -83,7 +84,8 @@ int main(void)
   const pid_t self = getpid();
   if (fork() == 0) {
     for (int i = 0; i < SIGNALS; i++)
-      usleep(500), kill(self, SIGUSR1);
+      if (usleep(500), getppid() == self)
+        kill(self, SIGUSR1);
     _exit(0);
   }
 #endif
@@ -102,6 +104,7 @@ SIGNALS = """#include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 static void be_interrupted(void)
 {
@@ -134,6 +137,13 @@ void *mmap(void *place, size_t size, int may, int flags, int file, off_t from)
 {
   return mmap64(place, size, may, flags, file, from);
 }
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+  static int calls;
+  if (AT == 4 && ++calls % 1000 == 0)
+    be_interrupted();
+  return (int)syscall(SYS_clock_gettime, clock, now);
+}
 """
 
 
@@ -143,11 +153,12 @@ def assert_is_whole(found):
 
 
 @pytest.mark.skipif(sys.maxsize < 2**32, reason="mmap() has another number")
-@pytest.mark.parametrize("at", range(4))
-def test_a_handler_that_forks_while_a_chunk_begins(tidepool, record, tmp_path, at):
-    """The child goes on with the event, and with none of what its parent has."""
+@pytest.mark.parametrize("fork", ("fork()", "syscall(SYS_clone, 17L, 0L, 0L, 0L, 0L)"))
+@pytest.mark.parametrize("at", range(5))
+def test_a_handler_that_forks_in_an_event(tidepool, record, tmp_path, at, fork):
+    """The child goes on with it, and with none of what its parent has, also where a chunk begins (0 to 3)."""
     signals = compiled(tmp_path, "signals", SIGNALS, f"-DAT={at}", "-shared", "-fPIC")
-    subprocess.run(record(compiled(tmp_path, "handled", HANDLED, "-DFORK=fork()")), timeout=SECONDS, check=True,
+    subprocess.run(record(compiled(tmp_path, "handled", HANDLED, f"-DFORK={fork}")), timeout=SECONDS, check=True,
                    env={**os.environ, "LD_PRELOAD": signals})
     assert_is_whole(check_of(tidepool, tmp_path / "recording"))
 
@@ -350,18 +361,18 @@ GROWS = """#include <alloca.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <ucontext.h>
-enum { PAGE = 4096, STACK = 64 * PAGE };
+#include <unistd.h>
 static char *stack;
-static size_t room;
+static size_t room, page, length;
 static ucontext_t outer, inner;
 static void grow(int number, siginfo_t *info, void *unused)
 {
-  char *at = (char *)((size_t)info->si_addr & ~(size_t)(PAGE - 1));
+  char *at = (char *)((size_t)info->si_addr & ~(page - 1));
   (void)unused;
-  if (at < stack || at >= stack + STACK)
+  if (at < stack || at >= stack + length)
     signal(number, SIG_DFL);
   else
-    mprotect(at, PAGE, PROT_READ | PROT_WRITE);
+    mprotect(at, page, PROT_READ | PROT_WRITE);
 }
 static void work(void)
 {
@@ -374,11 +385,13 @@ int main(void)
 {
   sigaltstack(&(stack_t){.ss_sp = malloc(1 << 16), .ss_size = 1 << 16}, NULL);
   sigaction(SIGSEGV, &(struct sigaction){.sa_sigaction = grow, .sa_flags = SA_SIGINFO | SA_ONSTACK}, NULL);
-  stack = mmap(NULL, STACK, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  for (room = 64; room < 2 * PAGE; room += 64) {
-    mprotect(stack, STACK, PROT_NONE);
+  page = (size_t)getpagesize();
+  length = 64 * page;
+  stack = mmap(NULL, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  for (room = page / 64; room < 2 * page; room += page / 64) {
+    mprotect(stack, length, PROT_NONE);
     getcontext(&inner);
-    inner.uc_stack = (stack_t){.ss_sp = stack, .ss_size = STACK};
+    inner.uc_stack = (stack_t){.ss_sp = stack, .ss_size = length};
     inner.uc_link = &outer;
     makecontext(&inner, work, 0);
     swapcontext(&outer, &inner);

@@ -232,10 +232,12 @@ def test_a_program_that_keeps_its_own_malloc(request, record, tmp_path):
     assert not os.listdir(tmp_path)
 
 
-def test_a_program_that_is_run_by_the_command(tidepool, record, tmp_path):
-    """The recorder is in front of each malloc that is preloaded."""
+@pytest.mark.parametrize("more", ("", "libm.so.6:"))
+def test_a_program_that_is_run_by_the_command(tidepool, record, tmp_path, more):
+    """The recorder is in front of each malloc that is preloaded, wherever it was."""
     words = record()
-    subprocess.run(record(words[0], "run", *words[2:4], sys.executable, "-c", ""), timeout=SECONDS, check=True)
+    become = ["sh", "-c", f'LD_PRELOAD={more}$LD_PRELOAD exec "$0" "$@"', words[0], "run", *words[2:4]]
+    subprocess.run(record(*become, sys.executable, "-c", ""), timeout=SECONDS, check=True)
     assert "run" not in check_of(tidepool, tmp_path / "recording")["command"].split()
     assert events_of(tidepool, tmp_path / "recording") > 1000
 

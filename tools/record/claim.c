@@ -3,6 +3,7 @@
 #include "recording.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -42,6 +43,23 @@ static uint64_t began(void)
 claim_t claim_of_process(void)
 {
   return (claim_t){namespace_of("/proc/self/ns/pid"), namespace_of("/proc/self/ns/time"), began()};
+}
+
+unsigned claim_path(char path[PATH_MAX], const char *name)
+{
+  unsigned numbers = 0;
+  size_t length = 0;
+  for (; *name && length < PATH_MAX - 24; name++) {
+    if (name[0] == '%' && name[1] == 'p') {
+      length += (size_t)snprintf(path + length, 24, "%d", (int)getpid());
+      numbers++;
+    } else {
+      path[length++] = *name;
+    }
+    name += name[0] == '%' && (name[1] == 'p' || name[1] == '%');
+  }
+  path[*name ? 0 : length] = '\0';
+  return numbers;
 }
 
 static bool is_same(uint64_t number, uint64_t own) { return number && number == own; }

@@ -6,6 +6,7 @@
 #ifndef CLAIM_H
 #define CLAIM_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -20,6 +21,10 @@ typedef struct claim {
   uint64_t began;             /* in ticks of the boot clock of its namespace */
 } claim_t;
 HIDDEN claim_t claim_of_process(void);
+
+/* Where this process records to, by a name with %p for its number and %% for a percent sign; "": the path is too long. Returns
+ * how often the number is in the name. */
+HIDDEN unsigned claim_path(char path[PATH_MAX], const char *name);
 
 /* Whether this process has written the recording, as this program or as one before. */
 HIDDEN bool claim_is_own(int file);

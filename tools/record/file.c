@@ -28,7 +28,6 @@ static char file_path[PATH_MAX];
 static int descriptor = -1;
 static bool is_open;    /* the program may close the descriptor, and it stays open all the same */
 static bool is_parents; /* the file, and the lock */
-static bool is_alone;   /* a child that a signal's handler has made in an event, which goes on in memory of its own */
 static dev_t device;
 static ino_t inode;
 static uint64_t chunks;
@@ -223,7 +222,7 @@ uint8_t *file_next_chunk(uint8_t **coming)
   int error;
   if (!is_open)
     return NULL;
-  if (is_alone || !recorder_is_here())
+  if (!recorder_is_here())
     return map_own(NULL);
   uint8_t *chunk = next_part(coming, &error);
   if (!chunk)
@@ -312,7 +311,6 @@ static void begin_file(void)
     file_leave_chunk(before);
   chunks = said = 0;
   head = NULL;
-  is_alone = false;
   if (before)
     file_give_chunk(before);
   descriptor = -1;
@@ -406,7 +404,6 @@ void file_go_on_in_child(bool in_event)
   said = is_parents = true;
   if (in_event) {
     head = NULL;
-    __atomic_store_n(&is_alone, true, __ATOMIC_RELEASE);
     return;
   }
   if (head || coming_head)

@@ -254,13 +254,15 @@ void stream_renew(void)
   errno = kept;
 }
 
-/* The last byte of a chunk is never written, so that each chunk ends with a 0. */
+/* The last byte of a chunk is never written, so that each chunk ends with a 0. A handler that waited for a new chunk may have
+ * forked by clone() alone. */
 bool stream_has_room(size_t bytes)
 {
   stream_t *of = self.stream;
-  if (unlikely(!recorder_is_here()))
+  bool has_room = (size_t)(of->end - of->at) > bytes || begin_chunk();
+  if (has_room && unlikely(!recorder_is_here()))
     file_replace_chunk(of->end - RECORDING_CHUNK);
-  return (size_t)(of->end - of->at) > bytes || begin_chunk();
+  return has_room;
 }
 
 /* ---- events ---- */

@@ -36,24 +36,6 @@ static void keep_wish(void)
     strcpy(wish, set);
 }
 
-/* %p is the number of the process, and %% a percent sign. Returns how often the number is in the name. */
-static unsigned write_path(char path[PATH_MAX], const char *name)
-{
-  unsigned numbers = 0;
-  size_t length = 0;
-  for (; *name && length < PATH_MAX - 24; name++) {
-    if (name[0] == '%' && name[1] == 'p') {
-      length += (size_t)snprintf(path + length, 24, "%d", (int)getpid());
-      numbers++;
-    } else {
-      path[length++] = *name;
-    }
-    name += name[0] == '%' && (name[1] == 'p' || name[1] == '%');
-  }
-  path[*name ? 0 : length] = '\0';
-  return numbers;
-}
-
 /* The first process of each namespace has the number 1, and a process that has ended leaves its number to another. When it
  * began says nothing where it cannot be known, or by another clock: a program may have become one that has those. */
 static bool is_process(long pid, const claim_t *of)
@@ -75,7 +57,7 @@ static bool read_wish(char path[PATH_MAX], unsigned *frames)
         5 ||
       !at || *frames > RECORDING_FRAMES_MOST)
     return false;
-  return (write_path(path, wish + at) || is_process(pid, &of)) && *path;
+  return (claim_path(path, wish + at) || is_process(pid, &of)) && *path;
 }
 
 /* A child keeps the page that its parent had. */
@@ -113,7 +95,7 @@ static void begin(void)
 
 static bool become_child(void)
 {
-  *recorder_is_on = 0;
+  recorder_is_on[0] = recorder_is_on[RECORDER_HERE] = 0; /* before Linux 4.14 pages keep what is in them */
   state = STATE_OFF;
   recorder_only = NULL;
   recorded_process = getpid();

@@ -67,13 +67,10 @@ void preload_set(const char *command, const char *name, const char *value)
     command_fail(COMMAND_FAILED, "%s: %s", command, strerror(errno));
 }
 
-/* Of a list the first is looked at. */
 static bool is_named(const char *path, const char *name)
 {
-  size_t length = strcspn(path, " :"), base = length;
-  while (base && path[base - 1] != '/')
-    base--;
-  return length - base >= strlen(name) && !strncmp(path + base, name, strlen(name));
+  const char *base = strrchr(path, '/');
+  return !strncmp(base ? base + 1 : path, name, strlen(name));
 }
 
 static bool is_ours(const char *path)
@@ -96,11 +93,13 @@ static void remove_library(const char *command)
 static void add_library(const char *command, const char *before, const char *library)
 {
   const char *preloaded = getenv("LD_PRELOAD");
-  char *list = COMMAND_JOIN(preloaded ? preloaded : ""), *others = list;
-  if (!before && is_named(list, "libtidepool-record.so"))
-    before = strtok_r(list, " :", &others);
-  preload_set(command, "LD_PRELOAD",
-              COMMAND_JOIN(before ? before : "", before ? ":" : "", library, *others ? ":" : "", others));
+  char *others = COMMAND_JOIN(""), *rest = NULL, *list = COMMAND_JOIN(preloaded ? preloaded : "");
+  for (char *path = strtok_r(list, " :", &rest); path; path = strtok_r(NULL, " :", &rest))
+    if (!before && is_named(path, "libtidepool-record.so"))
+      before = path;
+    else
+      others = COMMAND_JOIN(others, ":", path);
+  preload_set(command, "LD_PRELOAD", COMMAND_JOIN(before ? before : "", before ? ":" : "", library, others));
 }
 
 /* ---- the program ---- */

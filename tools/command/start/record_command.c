@@ -90,22 +90,24 @@ static void remove_made(void)
     claim_remove(made);
 }
 
-/* Another recorder may have it taken away between the two. The recorder has to open what is made here, whatever the umask is.
- */
+/* Another recorder may take it away between the two. What is made here the recorder has to open, whatever the umask is. */
 static int open_or_make(const char *path)
 {
   enum { HOW = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, TRIES = 100 };
-  int file = -1;
-  for (int i = 0; i < TRIES && file < 0 && (i == 0 || errno == ENOENT); i++) {
-    file = open(path, HOW | O_CREAT | O_EXCL, 0600);
-    if (file >= 0 && fchmod(file, 0600) == 0 && snprintf(made, sizeof made, "%s", path) > 0)
+  for (int i = 0; i < TRIES; i++) {
+    int file = open(path, HOW | O_CREAT | O_EXCL, 0600);
+    if (file >= 0) {
+      fchmod(file, 0600);
+      snprintf(made, sizeof made, "%s", path);
       atexit(remove_made);
-    else if (file < 0 && errno == EEXIST)
-      file = open(path, HOW);
-    else
+    }
+    if (file >= 0 || errno != EEXIST)
+      return file;
+    file = open(path, HOW);
+    if (file >= 0 || errno != ENOENT)
       return file;
   }
-  return file;
+  return -1;
 }
 
 /* What the recorder could not write to is said before the program is run. It makes a file of its own, and what was there stays
@@ -132,29 +134,15 @@ static void remove_old(const char *path, const char *program, const char *librar
     claim_remove(path);
 }
 
-/* The process keeps its number when it becomes the program. */
-static void name_file(char file[PATH_MAX], const char *path)
-{
-  enum { PID_MOST = 10 };
-  size_t length = 0;
-  for (const char *c = path; *c; c++) {
-    if (length > PATH_MAX - 32 - PID_MOST)
-      command_fail(COMMAND_FAILED, "record: %s: %s", path, strerror(ENAMETOOLONG));
-    if (c[0] == '%' && c[1] == 'p')
-      length += (size_t)sprintf(file + length, "%ld", (long)getpid());
-    else
-      file[length++] = *c;
-    c += c[0] == '%' && (c[1] == 'p' || c[1] == '%');
-  }
-  file[length] = '\0';
-}
-
-/* It keeps its namespace, too, and its beginning. */
+/* The process keeps its number, its namespace and its beginning when it becomes the program. Others have longer numbers. */
 static void set_wish(const record_t *record, const char *library)
 {
+  enum { PID_MOST = 10 };
   char numbers[112], file[PATH_MAX];
   char *path = absolute(record->file);
-  name_file(file, path);
+  unsigned pids = claim_path(file, path);
+  if (!*file || strlen(file) + pids * PID_MOST > PATH_MAX - 32)
+    command_fail(COMMAND_FAILED, "record: %s: %s", path, strerror(ENAMETOOLONG));
   try_file(file);
   remove_old(file, *record->program, library);
   claim_t own = claim_of_process();
