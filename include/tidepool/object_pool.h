@@ -25,7 +25,7 @@
  *
  * Cost: get and put are O(1) and touch neither the system nor the object. In a pool without hooks, a get and the put of the
  * object that was put last are fifteen instructions together. In one that is not OBJECT_POOL_SINGLE_THREAD they are thirty-one,
- * however many threads use it. There each thread keeps free objects of the array that was made with the pool, up to 57 and a
+ * however many threads use it. There each thread keeps free objects of the array that was made with the pool, up to 63 and a
  * sixteenth of it. So few of its gets and puts take the lock. A pool is full only when no thread has any: the get that would
  * fail, grow or overflow collects them first, which takes some microseconds. After that threads keep none for a thousand gets,
  * nor while an array is idle. EVICT pools, objects of arrays that were added, and all but 127 of a process's pools go without;

@@ -25,7 +25,8 @@ size_t array_record_bytes(bool hooked, bool single_thread, unsigned when_full, s
   size_t maps = (hooked ? 2 : may_have_laps(hooked, single_thread, when_full)) +
                 (HAS_EVICTION && when_full == OBJECT_POOL_EVICT ? BATCH_MAPS : 0);
   size_t words = bit_tree_words(capacity) + maps * bits_words(capacity);
-  return sizeof(object_array_t) + words * sizeof(word_t) + capacity * sizeof(uint32_t);
+  size_t uses_apart = may_have_laps(hooked, single_thread, when_full) ? USES_TOGETHER - sizeof(word_t) : 0;
+  return sizeof(object_array_t) + words * sizeof(word_t) + uses_apart + capacity * sizeof(uint32_t);
 }
 
 static size_t record_bytes(const object_pool_t *pool, size_t capacity)
@@ -61,7 +62,7 @@ static void array_lay_out(const object_pool_t *pool, object_array_t *array, size
     array->in_batch = at;
     at += BATCH_MAPS * bits_words(capacity);
   }
-  array->uses = (uint32_t *)at;
+  array->uses = (uint32_t *)(array->laps ? round_up((uintptr_t)at, USES_TOGETHER) : (uintptr_t)at);
 }
 
 void array_destroy(const object_pool_t *pool, object_array_t *array, const char *call)

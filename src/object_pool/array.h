@@ -10,6 +10,11 @@
 
 enum { NATURAL_ALIGNMENT = 16 };
 
+/* Bytes of uses that processors fetch together: two lines of a cache. What a thread fetches for its cache begins and ends
+ * there, as far as it can. If another had objects with uses between, each get and put would take them from the other's
+ * processor. */
+enum { USES_TOGETHER = 128 };
+
 /* Where an object of the pool stands in this array. At or beyond its capacity: this is no object of the array, since
  * multiplying by the inverse and rotating maps the multiples of the stride, and only them, to their quotients. */
 static inline size_t object_position(const object_pool_t *pool, const object_array_t *array, const void *object)

@@ -121,27 +121,38 @@ bool cache_put_rare(object_pool_t *pool, size_t i)
   return cache_put(pool, cache, i);
 }
 
-/* Moves free objects of the home array into the stock, the lowest on top. Under the lock, as a spill. */
-static void stock_up(object_pool_t *pool, object_cache_t *cache)
+/* Which of the stretches that processors fetch together the uses of an object are in. */
+static size_t stretch_of(size_t i) { return i / (USES_TOGETHER / sizeof(uint32_t)); }
+
+/* Moves free objects of the home array into the stock, the lowest on top: half of what it may hold, and then all up to the end
+ * of a stretch, so that no other thread gets objects from there meanwhile. The one at `last` was just taken. Under the lock, as
+ * a spill. */
+static void stock_up(object_pool_t *pool, object_cache_t *cache, size_t last)
 {
   object_array_t *home = pool->home;
   object_stock_t *stock = cache->stock;
   cache_become_busy(cache);
-  size_t count = min_size((stock->most + 1) / 2, (home->capacity - home->taken) / REFILL_PART);
-  if (!count || cache_is_claimed(cache) || LOAD(stock->count)) {
+  size_t most = min_size(stock->most, (home->capacity - home->taken) / REFILL_PART), half = (stock->most + 1) / 2, got = 0;
+  if (!most || cache_is_claimed(cache) || LOAD(stock->count)) {
     cache_leave_hot(cache);
     return;
   }
-  for (size_t k = count; k > 0;) {
+  for (bool ends = false; got < most && !ends;) {
     size_t w = bit_tree_lowest(&home->free) / WORD_BITS;
     word_t word = bit_tree_word(&home->free, w), rest = word;
-    for (; rest && k > 0; rest &= rest - 1)
-      stock->positions[--k] = (uint32_t)(w * WORD_BITS + lowest_bit(rest));
+    for (; rest && got < most; rest &= rest - 1) {
+      size_t i = w * WORD_BITS + lowest_bit(rest);
+      ends = got >= half && stretch_of(i) != stretch_of(last);
+      if (ends)
+        break;
+      stock->positions[most - ++got] = (uint32_t)(last = i);
+    }
     bit_tree_clear_bits(&home->free, w, word ^ rest);
   }
-  home->taken += (uint32_t)count;
-  ADD(pool->taken, count);
-  STORE(stock->count, (uint32_t)count);
+  memmove(stock->positions, stock->positions + most - got, got * sizeof *stock->positions);
+  home->taken += (uint32_t)got;
+  ADD(pool->taken, got);
+  STORE(stock->count, (uint32_t)got);
   cache_leave_hot(cache);
 }
 
@@ -152,7 +163,7 @@ void *cache_refill(object_pool_t *pool)
   acquire_contended(&pool->lock);
   object_array_t *array = take(pool, &i);
   if (cache && array == pool->home)
-    stock_up(pool, cache);
+    stock_up(pool, cache, i);
   lock_release(&pool->lock);
   return likely(array) ? object_at(pool, array, i) : NULL;
 }

@@ -130,16 +130,34 @@ __attribute__((always_inline)) static inline object_array_t *take(object_pool_t 
   return take_known(pool, position, false);
 }
 
-/* An object that is put becomes the hot one. The one before it was live, and gives its count back to its array. */
+/* What is put now is got next, and then written. Stores are done in their order, so one whose line is far holds up those behind
+ * it. Where objects do not fit into the first cache, a put that fetches the line takes a tenth less, with the get. */
+static inline void fetch_for_get(const void *object) { __builtin_prefetch(object, 1); }
+
+/* An object of `array` that is put becomes the hot one. */
+static inline void hot_begin(hot_t *hot, const object_array_t *array, size_t i, void *object)
+{
+  fetch_for_get(object);
+  hot->position = (uint32_t)i;
+  STORE(hot->state, (uint64_t)array->uses[i] << HOT_PUTS_SHIFT | HOT_FREE);
+  STORE(hot->object, object);
+}
+
+/* It does, and the one before it, of the same array and live, gives its count back. */
+static inline void hot_replace(hot_t *hot, const object_array_t *array, size_t i, void *object)
+{
+  array->uses[hot->position] = (uint32_t)(hot_state(hot) >> HOT_PUTS_SHIFT) + 1;
+  hot_begin(hot, array, i, object);
+}
+
+/* The same of any array, and whether there was one before it or not. */
 static inline void warm(object_pool_t *pool, object_array_t *array, size_t i)
 {
   hot_t *hot = pool->hot;
   if (hot->object)
     hot->array->uses[hot->position] = hot_uses(hot);
   hot->array = array;
-  hot->position = (uint32_t)i;
-  STORE(hot->state, (uint64_t)array->uses[i] << HOT_PUTS_SHIFT | HOT_FREE);
-  STORE(hot->object, object_at(pool, array, i));
+  hot_begin(hot, array, i, object_at(pool, array, i));
 }
 
 /* So many objects were got from the lock. */

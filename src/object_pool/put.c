@@ -115,19 +115,34 @@ NOINLINE static void put_uncached(object_pool_t *pool, void *object)
 }
 
 /* No other thread can be here either. */
-NOINLINE static void put_single(object_pool_t *pool, void *object)
+NOINLINE static void put_single_rare(object_pool_t *pool, void *object)
 {
   bool done = give_known(pool, object, true);
   if (unlikely(!done || has_unused(pool)))
     put_rare(pool, object, done);
 }
 
+/* The usual put of what is not the hot object finds that live: the two change places, and nothing else does. In a pool with one
+ * array that asks little and saves no register: two of its objects are taken, so it does not become unused. */
+static inline void put_single(object_pool_t *pool, void *object)
+{
+  hot_t *hot = &pool->hot_single;
+  object_array_t *array = pool->only;
+  if (unlikely(!array || !hot_is_live(hot))) {
+    put_single_rare(pool, object);
+    return;
+  }
+  size_t i = object_position(pool, array, object);
+  if (unlikely(i >= array->capacity || bit_tree_test(&array->free, i)))
+    put_single_rare(pool, object);
+  else
+    hot_replace(hot, array, i, object);
+}
+
 /* A pool that is gone has no path. */
 NOINLINE static void put_without_cache(object_pool_t *pool, void *object)
 {
-  if (likely(pool->path == PATH_SINGLE))
-    put_single(pool, object);
-  else if (pool->path == PATH_HOOKED)
+  if (pool->path == PATH_HOOKED)
     put_anywhere(pool, pool, object, "object_pool_put");
   else
     put_shared(pool, object);
@@ -136,7 +151,10 @@ NOINLINE static void put_without_cache(object_pool_t *pool, void *object)
 NOINLINE static void put_cached(object_pool_t *pool, void *object, object_cache_t *cache)
 {
   if (unlikely(!LOAD(pool->slot))) {
-    put_without_cache(pool, object);
+    if (likely(pool->path == PATH_SINGLE))
+      put_single(pool, object);
+    else
+      put_without_cache(pool, object);
     return;
   }
   size_t i = object_position(pool, pool->home, object);

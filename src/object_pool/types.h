@@ -46,7 +46,7 @@ enum {
   OBJECT_ARRAYS = 48, /* each growth step doubles the capacity, or adds a sixteenth where memory is short */
   BATCH_MAPS = 8,     /* so many batches may evict in one pool at once before they are in each other's way */
   OBJECT_SLOTS = 128, /* so many pools have caches in threads */
-  OBJECT_STOCK = 56,  /* free objects in a thread's stock */
+  OBJECT_STOCK = 62,  /* free objects in a thread's stock: half of them and one more have a stretch of uses (cache.c) */
   OBJECT_POOL_NAME_SIZE = 32
 };
 

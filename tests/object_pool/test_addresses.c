@@ -103,6 +103,17 @@ static void put_ends_the_program(object_pool_t *pool, void *object)
   aborts_with(do_put_batch, &(misuse_t){pool, object}, "tidepool: object_pool_put_batch(0x");
 }
 
+/* All objects are there, number 7 is live. */
+static void puts_of_others_end_the_program(object_pool_t *pool, void *foreign, void *block)
+{
+  put_ends_the_program(pool, NULL);
+  put_ends_the_program(pool, foreign);
+  put_ends_the_program(pool, block);
+  put_ends_the_program(pool, (char *)objects[7] + 16);
+  put_ends_the_program(pool, (char *)objects[49] + 32);
+  put_ends_the_program(pool, pool);
+}
+
 static void bad_puts(void **state)
 {
   (void)state;
@@ -119,12 +130,11 @@ static void bad_puts(void **state)
     object_pool_put(pool, objects[4]);
     put_ends_the_program(pool, objects[3]);
     put_ends_the_program(pool, objects[4]);
-    put_ends_the_program(pool, NULL);
-    put_ends_the_program(pool, foreign);
-    put_ends_the_program(pool, block);
-    put_ends_the_program(pool, (char *)objects[7] + 16);
-    put_ends_the_program(pool, (char *)objects[49] + 32);
-    put_ends_the_program(pool, pool);
+    puts_of_others_end_the_program(pool, foreign, block);
+    /* One of the two is live again, and no object that is kept ready for the next get is free. */
+    const void *live = object_pool_get(pool);
+    put_ends_the_program(pool, live == objects[3] ? objects[4] : objects[3]);
+    puts_of_others_end_the_program(pool, foreign, block);
     object_pool_put_all(pool);
     put_ends_the_program(pool, objects[7]);
     pool_free(block);

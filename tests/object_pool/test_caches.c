@@ -106,6 +106,40 @@ static void exhausted(void **state)
   }
 }
 
+/* Uses that processors fetch together would go from one to the other with each get and put of two threads. Where this thread
+ * has taken some before, from the pool's array, both may have had objects of the first stretch. */
+static void threads_share_no_stretch_of_uses(void **state)
+{
+  enum { STRETCH = USES_TOGETHER / sizeof(uint32_t), TURNS = 400, ALL = 4 * TURNS };
+  (void)state;
+  for (size_t before = 0; before < STRETCH; before += 5) {
+    object_pool_t *pool = slots_pool(ALL, OBJECT_POOL_FAIL);
+    const object_array_t *array = pool->arrays[0];
+    void *batch[STRETCH];
+    char owners[ALL / STRETCH] = {0};
+    size_t shared = 0;
+    other_t other;
+    begin(&other, pool);
+    must(object_pool_get_batch(pool, batch, before) == before && (uintptr_t)array->uses % USES_TOGETHER == 0);
+    for (int turn = 0; turn < TURNS; turn++) {
+      char owner = turn % 2 ? 'a' : 'b';
+      if (owner == 'a')
+        other.object = object_pool_get(pool);
+      else
+        let(&other, get_one);
+      size_t i = object_position(pool, array, other.object);
+      must(i < ALL);
+      shared += owners[i / STRETCH] && owners[i / STRETCH] != owner;
+      owners[i / STRETCH] = owner;
+    }
+    assert_true(!can_have_caches() || shared <= (before ? 2 * STRETCH : 0));
+    object_pool_put_all(pool);
+    end(&other);
+    slots_agree(pool, 0);
+    object_pool_destroy(pool);
+  }
+}
+
 static void grows_when_it_must(void **state)
 {
   (void)state;
@@ -372,6 +406,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(exhausted),
+    cmocka_unit_test(threads_share_no_stretch_of_uses),
     cmocka_unit_test(grows_when_it_must),
     cmocka_unit_test(idle_arrays_go_back),
     cmocka_unit_test(overflows_when_it_must),
