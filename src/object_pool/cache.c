@@ -125,8 +125,8 @@ bool cache_put_rare(object_pool_t *pool, size_t i)
 static size_t stretch_of(size_t i) { return i / (USES_TOGETHER / sizeof(uint32_t)); }
 
 /* Moves free objects of the home array into the stock, the lowest on top: half of what it may hold, and then all up to the end
- * of a stretch, so that no other thread gets objects from there meanwhile. The one at `last` was just taken. Under the lock, as
- * a spill. */
+ * of a stretch if there is room, so that no other thread gets objects from there meanwhile. The one at `last` was just taken.
+ * Under the lock, as a spill. */
 static void stock_up(object_pool_t *pool, object_cache_t *cache, size_t last)
 {
   object_array_t *home = pool->home;

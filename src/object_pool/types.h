@@ -7,6 +7,8 @@
  *
  *     | object | object | ... | record | level 0 | level 1 | ... | laps or busy, made | in_batch: evicts | uses[capacity] |
  *
+ * In a shared pool uses begin at a multiple of USES_TOGETHER (array.h).
+ *
  * An object is free (its bit is set), live (with a user) or busy (a hook is running on it). A busy object is neither free nor
  * live, so no other thread sees it and none can put it. A get takes an object from free to busy, while it is constructed or
  * reset, and on to live. A put takes it from live to busy, while it is reset or destructed, and on to free. If no hook has
