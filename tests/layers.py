@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Checks that every include in src/ points downwards in the one list of layers below, that src/README.md shows that list, that
-no two files have a function of the same name, also of those that only their own file sees, and that giving back has no more
-verbs than the glossary of docs/DESIGN.md defines.
+no two files have a function of the same name, static or not, and that giving back has no more verbs than the glossary of
+docs/DESIGN.md defines.
 
 usage: layers.py SRC
        layers.py --print       the list as src/README.md shows it
@@ -68,8 +68,13 @@ HEAVY_HEADER = re.compile(r"(stdio|stdlib|malloc)\.h$")
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 # Extern pointers to functions, or to tables of them.
 POINTER = re.compile(r"^extern\b[^;(]*(?:\(\*(\w+)\)\(|\bconst \w+_t \*(\w+);)")
-STATIC = re.compile(r"^(?:\w+ )*static [^;={(]*?\b(\w+)\((?!\()", re.M)
-DEFINED = re.compile(r"^(?!typedef|return|else)\w[\w *()]*?\b(\w+)\([^;{]*(?:\{.*)?$", re.M)
+# Text that can look like a function, and attributes, which may stand between a function's type and its name.
+NO_CODE = re.compile(r"""
+  /\*.*?\*/ | //[^\n]* | "(?:[^"\\\n]|\\.)*" | '(?:[^'\\\n]|\\.)+' | ^[ \t]*\#(?:[^\n]*\\\n)*[^\n]*
+  | __attribute__\(\((?:[^()]|\([^()]*\))*\)\)""", re.M | re.S | re.X)
+INNERMOST = re.compile(r"\{[^{}]*\}")
+BODY = "\0"
+FUNCTION = re.compile(r"\s*((?:\w+[\s*]+)+)\*?(\w+)\(([^\0;=]*)\)\s*([\0;])")
 BLOCK = re.compile(r"^```\n(.*?)^```\n", re.M | re.S)
 
 # Give, put, flush, drain, purge, trim, forget and drop say how something goes back, and the glossary what each promises. These
@@ -127,19 +132,32 @@ def problems_of_line(source, unit, name, line):
             yield problem
 
 
-def problems_of_statics(files):
-    """One name, one function: also of those that only their own file sees."""
+def functions_of(text):
+    """The functions that a file defines, and the static ones that it declares."""
+    text, bodies = NO_CODE.sub("", text), 1
+    while bodies:
+        text, bodies = INNERMOST.subn(BODY, text)
+    for piece in re.findall(rf"[^{BODY};]*[{BODY};]", text):
+        function = FUNCTION.fullmatch(piece)
+        if function and (function[4] == BODY or "static" in function[1].split()):
+            yield function[2]
+
+
+def problems_of_names(files):
+    """One name, one function. The two platforms have the same functions, since a build has one of them."""
     defined = {}
     for name, text in files:
-        for function in STATIC.findall(text):
-            first = defined.setdefault(function, name)
-            if first != name:
-                yield f"{name}: {function}() is a function of {first} too"
+        platform = "embedded" if unit_of(name).startswith("os/embedded") else "linux"
+        for function in sorted(set(functions_of(text))):
+            for first, other in defined.setdefault(function, []):
+                if other == platform or not name.startswith("os/") or not first.startswith("os/"):
+                    yield f"{name}: {function}() is a function of {first} too"
+            defined[function].append((name, platform))
 
 
 def problems_of_verbs(files):
     for name, text in files:
-        functions = set(DEFINED.findall(text))
+        functions = set(functions_of(text))
         for function in sorted(functions):
             other = OTHER_VERBS & set(function.split("_"))
             # A lock is released, by what acquires it.
@@ -161,7 +179,7 @@ def problems(source):
             for problem in problems_of_line(source, unit, name, line):
                 yield f"{name}:{number}: {problem}"
     files = [(file.relative_to(source).as_posix(), file.read_text()) for file in sorted(source.rglob("*.[ch]"))]
-    yield from problems_of_statics(files)
+    yield from problems_of_names(files)
     yield from problems_of_verbs(files)
 
 
@@ -195,7 +213,10 @@ GOOD_TREE = {
     "api/fast_path.h": '#include "heap/heap.h"\n#include <tidepool.h>\n',
     "api/malloc.c": '#include "api/fast_path.h"\n#include "misuse.h"\n',
     "check/check.h": '#include "heap/heap.h"\n',
-    "heap/tick.c": "static bool is_there(void)\n{\n  return false;\n}\n",
+    "heap/tick.c": "static bool is_there(void)\n{\n  if (1) {\n    return false;\n  }\n}\nvoid tick(void) {}\n",
+    "heap/records.c": "/* is_there() */\nvoid tick(void);\nstatic int (*is_there)(void);\nint w = '\"', used = is_there();\n",
+    "os/linux_memory.c": "bool os_map(void)\n{\n  return true;\n}\n",
+    "os/embedded.c": "bool os_map(void)\n{\n  return true;\n}\n",
     "README.md": f"# src\n```\n{picture()}```\n",
 }
 # One more file each, and the words of the complaint.
@@ -221,6 +242,13 @@ BAD_FILES = [
     ("heap/walk.c", "static void retire_all(int *of)\n{\n  *of = 0;\n}\n", "retire_all(): giving back has eight verbs"),
     ("heap/walk.c", "void region_release(void)\n{\n}\n", "region_release(): giving back has eight verbs"),
     ("heap/walk.c", "static bool is_there(void) { return true; }\n", "is_there() is a function of heap/tick.c too"),
+    ("heap/walk.c", "static int tick(int (*of)(void), int b) { return b; }\n", "tick() is a function of heap/tick.c too"),
+    ("heap/walk.c", "bool *is_there(void)\n{\n  return 0;\n}\n", "is_there() is a function of heap/tick.c too"),
+    ("heap/walk.c", "static inline __attribute__((alloc_size(1))) bool is_there(void);\n",
+     "is_there() is a function of heap/tick.c too"),
+    ("os/linux_tool.c", "bool os_map(void) {}\n", "os_map() is a function of os/linux_memory.c too"),
+    ("heap/walk.c", "char b = '\"';\nstatic const int c[] = {1};\nvoid tick(void) {}\n",
+     "tick() is a function of heap/tick.c too"),
 ]
 
 

@@ -144,7 +144,7 @@ static void count_users(const heap_t *heap, size_t by)
 }
 
 /* The newest heap stands right behind the default one, which is always first. A child is newer than its parent, so it stands in
- * front of it; for_each_budget_lock() relies on that. */
+ * front of it; a fork relies on that (pass_budgets). */
 static void enter_list(heap_t *heap)
 {
   lock_acquire(&heaps_lock);

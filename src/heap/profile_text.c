@@ -58,7 +58,7 @@ static void write_heap_name(writer_t *writer, const char *name)
   flush_text(writer);
 }
 
-static profile_line_t sum_of(const profile_copy_t *copy)
+static profile_line_t total_of(const profile_copy_t *copy)
 {
   profile_line_t sum = {0};
   for (size_t i = 0; i < copy->count; i++) {
@@ -73,7 +73,7 @@ static profile_line_t sum_of(const profile_copy_t *copy)
  * the first line, how many there were in the program. If each byte is a sample there is nothing to reckon. */
 static void write_lines(writer_t *writer, const profile_copy_t *copy)
 {
-  profile_line_t sum = sum_of(copy);
+  profile_line_t sum = total_of(copy);
   text_string(&writer->text, "heap profile: ");
   say_counts(&writer->text, &sum);
   text_string(&writer->text, profile_sample_bytes() == 1 ? " heapprofile\n" : " heap_v2/");

@@ -161,7 +161,7 @@ void *cache_refill(object_pool_t *pool)
   size_t i = 0;
   object_cache_t *cache = cache_with_stock(pool);
   acquire_contended(&pool->lock);
-  object_array_t *array = take(pool, &i);
+  object_array_t *array = take_object(pool, &i);
   if (cache && array == pool->home)
     stock_up(pool, cache, i);
   lock_release(&pool->lock);
@@ -328,7 +328,7 @@ static void *flush_all(object_pool_t *pool, bool others, bool takes)
   for (object_stock_t *stock = pool->stocks; stock; stock = stock->next)
     if (stock->cache && stock->cache->is_out)
       flush(pool, stock);
-  object_array_t *array = takes ? take(pool, &i) : NULL;
+  object_array_t *array = takes ? take_object(pool, &i) : NULL;
   if (others) {
     pool->gets_without_cache = GETS_WITHOUT_CACHE;
     STORE(pool->slot, 0);

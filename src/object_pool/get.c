@@ -61,7 +61,7 @@ NOINLINE static void *get_locked(object_pool_t *pool)
 NOINLINE static void *get_alone(object_pool_t *pool)
 {
   size_t i;
-  object_array_t *array = take(pool, &i);
+  object_array_t *array = take_object(pool, &i);
   count_gets_without_cache(pool, array != NULL);
   if (unlikely(!array || has_unused(pool)))
     return get_rare(pool, array ? object_at(pool, array, i) : NULL);

@@ -120,7 +120,7 @@ bool hooks_take(object_pool_t *pool, void **object)
 {
   size_t i;
   lock_acquire(&pool->lock);
-  object_array_t *array = pool->ending ? NULL : take(pool, &i);
+  object_array_t *array = pool->ending ? NULL : take_object(pool, &i);
   if (!array) {
     lock_release(&pool->lock);
     return false;

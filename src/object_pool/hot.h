@@ -125,7 +125,7 @@ __attribute__((always_inline)) static inline object_array_t *take_known(object_p
     array_become_used(pool, array);
   return array;
 }
-__attribute__((always_inline)) static inline object_array_t *take(object_pool_t *pool, size_t *position)
+__attribute__((always_inline)) static inline object_array_t *take_object(object_pool_t *pool, size_t *position)
 {
   return take_known(pool, position, false);
 }
@@ -176,7 +176,7 @@ static inline void *take_plain(object_pool_t *pool)
     return hot->object;
   }
   size_t i;
-  object_array_t *array = take(pool, &i);
+  object_array_t *array = take_object(pool, &i);
   count_gets_without_cache(pool, array != NULL);
   return likely(array) ? object_at(pool, array, i) : NULL;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * A unit has a bit in each of three bitmaps (free, dirty, start), and a run has a descriptor at the number of its first unit.
- * The bitmaps and the tree over the free units are mapped whole; descriptors and long bitmaps are mapped with the units they
- * describe. */
+ * Those bitmaps, `huge`, and the tree over the free units are mapped whole; descriptors and long bitmaps are mapped with the
+ * units they describe. */
 #include "space/arena.h"
 #include <string.h>
 

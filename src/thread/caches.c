@@ -106,7 +106,7 @@ static bool widen_chains(thread_t *thread)
 }
 
 /* A cache enters at the end, so that a tick visits those first which have waited longest. */
-static void due_enter(thread_t *thread, heap_cache_t *cache)
+static void due_cache_enter(thread_t *thread, heap_cache_t *cache)
 {
   cache->due = true;
   cache->due_next = NULL;
@@ -116,7 +116,7 @@ static void due_enter(thread_t *thread, heap_cache_t *cache)
   thread->due_count++;
 }
 
-static void due_leave(thread_t *thread, heap_cache_t *cache)
+static void due_cache_leave(thread_t *thread, heap_cache_t *cache)
 {
   *(cache->due_previous ? &cache->due_previous->due_next : &thread->due_first) = cache->due_next;
   *(cache->due_next ? &cache->due_next->due_previous : &thread->due_last) = cache->due_previous;
@@ -159,7 +159,7 @@ static void forget_cache(thread_t *thread, heap_cache_t *cache)
   *at = cache->next;
   empty_slot(thread, cache->heap);
   if (cache->due)
-    due_leave(thread, cache);
+    due_cache_leave(thread, cache);
   thread->cache_count--;
   cache->next = unused_caches;
   unused_caches = cache;
@@ -215,9 +215,9 @@ void thread_tick_caches(thread_t *thread, unsigned most, threads_visit_fn *tick)
   for (; most && thread->due_left; most--, thread->due_left--) {
     heap_cache_t *cache = thread->due_first;
     tick(&cache->magazines, cache->heap);
-    due_leave(thread, cache);
+    due_cache_leave(thread, cache);
     if (magazines_any(&cache->magazines))
-      due_enter(thread, cache);
+      due_cache_enter(thread, cache);
   }
   lock_release(&threads_lock);
 }
@@ -254,7 +254,7 @@ static bool make_magazines(thread_t *thread, struct pool_heap *heap)
   bool room = widen_chains(thread);
   if (room) {
     chain_enter(thread, cache);
-    due_enter(thread, cache);
+    due_cache_enter(thread, cache);
     thread->cache_count++;
   } else {
     cache->next = unused_caches;
@@ -295,7 +295,7 @@ static void note_use(thread_t *thread, heap_cache_t *cache)
   if (likely(cache->due))
     return;
   lock_acquire(&threads_lock);
-  due_enter(thread, cache);
+  due_cache_enter(thread, cache);
   lock_release(&threads_lock);
 }
 
