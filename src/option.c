@@ -208,6 +208,7 @@ static void print_help(void)
     text_string(&line, table[i].key);
     text_char(&line, '=');
     text_string(&line, table[i].values);
+    text_char(&line, ' ');
     do
       text_char(&line, ' ');
     while (line.length < 44);

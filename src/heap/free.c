@@ -7,6 +7,7 @@
 #include "heap/dying.h"
 #include "heap/granular.h"
 #include "heap/large.h"
+#include "heap/profile.h"
 #include "heap/quarantine.h"
 #include "heap/tick.h"
 #include "misuse.h"
@@ -92,14 +93,20 @@ static void give_headed(const located_t *at, const char *call, const void *calle
   gate_leave(gate);
 }
 
+/* A head has the size that was asked for, and so has a block apart. But a sample of a profile is as large as its class. */
+static bool requested_size_is_known(const located_t *at)
+{
+  return at->guard.state || (located_is_apart(at) && !profile_has_block(at->huge));
+}
+
 /* A caller that says another size or alignment frees another block than it thinks. Where neither is known it is believed. */
 void heap_verify_sized(const void *block, size_t size, size_t alignment, const char *call)
 {
   if (!HAS_SYSTEM || process_is_ending())
     return;
   located_t at = heap_locate_block(NULL, block, call, FREED_TWICE);
-  bool by_size = size != located_size(&at), known = located_is_apart(&at) || at.guard.state;
-  if (!known || (!by_size && (uintptr_t)block % alignment == 0))
+  bool by_size = size != located_size(&at);
+  if (!requested_size_is_known(&at) || (!by_size && (uintptr_t)block % alignment == 0))
     return;
   char words[80];
   text_t text = {words, sizeof words, 0};

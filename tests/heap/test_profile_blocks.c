@@ -162,6 +162,31 @@ static void any_blocks(void **state)
   as_any(3000);
 }
 
+/* A sample is larger than what was asked for, so a caller that frees it by its size is right. */
+static void freed_by_size(uint64_t sample_bytes)
+{
+  enum { SIZE_MOST = 70000 };
+  begin(sample_bytes);
+  for (size_t size = 0; size < SIZE_MOST; size += size < 300 ? 1 : size / 7) {
+    pool_free_sized(small_here(size), size);
+    pool_free_sized(zeroed_here(size), size);
+    pool_free_sized(pool_calloc(1, size), size);
+    pool_free_sized(grown_here(small_here(size / 2), size + 1), size + 1);
+    pool_free_sized(grown_here(small_here(size + 1), size + 9), size + 9);
+    pool_free_sized(grown_here(small_here(2 * size), size + 1), size + 1);
+  }
+  must(profile_of(NULL, NULL).in_profile == 0);
+  pool_profile_stop();
+}
+
+static void sized_frees(void **state)
+{
+  (void)state;
+  freed_by_size(1);
+  freed_by_size(3000);
+  assert_true(check_everything());
+}
+
 /* A budget holds, also while a block takes a page of its own; and a heap that is full of such blocks has what it had. */
 static void budgets(void **state)
 {
@@ -252,7 +277,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(grown_buffers),  cmocka_unit_test(appended_buffers), cmocka_unit_test(not_resized),
     cmocka_unit_test(many_names),     cmocka_unit_test(any_blocks),       cmocka_unit_test(budgets),
-    cmocka_unit_test(kinds_of_heaps),
+    cmocka_unit_test(kinds_of_heaps), cmocka_unit_test(sized_frees),
   };
   return cmocka_run_group_tests_name("profile_blocks", tests, load, NULL);
 }
