@@ -89,7 +89,7 @@ def test_report(request, tmp_path):
 
 def test_top(request):
     assert completed("tidepool", "top", "--sort", "=", "l") == completed("tidepool", "top", "-s", "l") == ["live"]
-    assert completed("tidepool", "top", "-s", "") == ["held", "change", "live", "blocks", "refused", "name"]
+    assert completed("tidepool", "top", "-s", "") == ["held", "change", "live", "blocks", "exhausted", "name"]
     help_of = subprocess.run([request.config.getoption("--tidepool"), "top", "--help"], capture_output=True, text=True,
                              timeout=60, check=False)
     if help_of.returncode == 0:   # it may have been built without

@@ -66,7 +66,7 @@ def test_the_least_budget(tidepool, recording):
                                        ("--budget", "-1", "x"), ("a", "b"), ("--none",)])
 def test_wrong_arguments(tidepool, arguments):
     done = tidepool("fit", *arguments, check=False)
-    assert done.returncode == 125 and not done.stdout and done.stderr.startswith("tidepool fit: ")
+    assert done.returncode == 2 and not done.stdout and done.stderr.startswith("tidepool fit: ")
 
 
 def test_what_is_no_recording(tidepool, tmp_path):

@@ -206,7 +206,7 @@ def test_the_environment(tidepool, tools, tmp_path):
 ), ids=str)
 def test_wrong_arguments(tidepool, tmp_path, arguments):
     done = tidepool("record", *arguments, cwd=tmp_path)
-    assert done.returncode == 125 and not done.stdout
+    assert done.returncode == 2 and not done.stdout
     assert done.stderr.startswith("tidepool record: ") and len(done.stderr.splitlines()) in (2, 3)   # where there is help
 
 
@@ -319,7 +319,7 @@ def test_redis(tidepool, facts, tmp_path):
 ), ids=str)
 def test_wrong_arguments_of_replay(tidepool, arguments):
     done = tidepool("replay", *arguments)
-    assert done.returncode == 125 and not done.stdout
+    assert done.returncode == 2 and not done.stdout
     assert done.stderr.startswith("tidepool replay: ") and len(done.stderr.splitlines()) in (2, 3)   # where there is help
 
 

@@ -64,7 +64,7 @@ def test_the_table(report):
     assert done.returncode == 0 and not done.stderr
     assert rows(done) == [
         ["process", "7"],
-        "heap budget held peak live blocks cached idle records children refused".split(),
+        "heap budget held peak live blocks cached idle records children exhausted".split(),
         "parser 4.0 MiB 3.5 MiB 0 B 100 KiB 12 0 B 0 B 0 B 0 B 3".split(),   # the most first
         "small none 1023 B 0 B 0 B 0 0 B 0 B 0 B 0 B 0".split(),
         "object pool object capacity live arrays held heap".split(),
@@ -213,7 +213,7 @@ def test_usage_and_files_that_cannot_be_read(tidepool, tmp_path):
         return subprocess.run([tidepool, "report", *arguments], capture_output=True, text=True, timeout=SECONDS, check=False,
                               **more)
     for arguments in ([], ["a", "b"], ["--xml", "a"]):
-        assert run(*arguments).returncode == 125
+        assert run(*arguments).returncode == 2
     done = run(tmp_path / "none")
     assert (done.returncode, done.stderr) == (125, f"tidepool: report: {tmp_path}/none: No such file or directory\n")
     assert run(tmp_path).returncode == 125

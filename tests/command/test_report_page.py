@@ -49,7 +49,7 @@ def test_the_tables(page_of):
                             heap("parser", budget=4 * MIB, held_bytes=3 * MIB + MIB // 2, live_bytes=3 * MIB,
                                  idle_bytes=MIB // 2, live_blocks=12, exhausted_count=3), object_pools=[POOL])])
     assert rows(text) == [
-        ["heap", "", "held", "budget", "", "peak", "live", "cached", "idle", "records", "children", "blocks", "refused"],
+        ["heap", "", "held", "budget", "", "peak", "live", "cached", "idle", "records", "children", "blocks", "exhausted"],
         ["parser", "", "3.50 MiB", "4.00 MiB", "88 %", "0 B", "3.00 MiB", "0 B", "512 KiB", "0 B", "0 B", "12", "3"],
         ["small", "", "1.00 KiB", "none", "", "0 B", "0.98 KiB", "0 B", "0 B", "0 B", "0 B", "1,234,567", "0"],
         ["all", "", "3.50 MiB", "", "", "", "3.00 MiB", "0 B", "512 KiB", "0 B", "", "1,234,579", "3"],
@@ -118,7 +118,7 @@ def test_bad_lines(tidepool, tmp_path):
                                      ("--html",)))
 def test_wrong_arguments(tidepool, tmp_path, options):
     done = tidepool("report", *options, tmp_path / "none", check=False, cwd=tmp_path)
-    assert done.returncode == 125 and done.stderr.startswith("tidepool report: ") and not (tmp_path / "x").exists()
+    assert done.returncode == 2 and done.stderr.startswith("tidepool report: ") and not (tmp_path / "x").exists()
 
 
 def test_standard_input(tidepool, tmp_path):

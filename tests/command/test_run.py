@@ -110,9 +110,25 @@ def test_the_environment_of_the_program(run, tools):
     assert "TIDEPOOL_OPTIONS" not in run("/usr/bin/env").stdout
 
 
-def test_a_bad_value_is_the_librarys_to_complain_of(run, tools):
-    done = run("-o", "checked=maybe", tools["program"])
-    assert done.returncode == 0 and "checked" in done.stderr and len(done.stderr.splitlines()) == 1
+@pytest.mark.parametrize("option", ("nosuch=1", "chekced=1", "checked=maybe", "checked", "=1", "", "sites=17", "profile=",
+                                    "profile_signal=65", "stats=exit:" + "x" * 256))
+def test_a_wrong_option_ends_it_before_the_program(run, tools, option):
+    """What the library would only complain of while the program runs on."""
+    done = run("-o", option, tools["program"])
+    assert done.returncode == 2 and not done.stdout
+    assert done.stderr.startswith(f"tidepool run: {option}: ") and done.stderr.count("\n") == 2   # and where there is help
+
+
+def test_a_right_option_is_the_librarys(run, tools):
+    """Each that the library has, and the two words that are no options."""
+    table = run("-o", "help", tools["program"]).stderr.splitlines()
+    keys = [line.split("=")[0] for line in table]
+    assert {"checked", "sites", "profile_signal"} < set(keys)
+    assert run("-o", "version", tools["program"]).stderr.startswith("tidepool ")
+    values = {"stats": "none", "leaks": "none", "huge_pages": "auto", "blocks": "auto", "profile": "/dev/null"}
+    for key in keys:
+        done = run("-o", f"{key}={values.get(key, '1')}", tools["program"])
+        assert (done.returncode, done.stdout, done.stderr) == (0, "loaded\n", ""), key
 
 
 @pytest.mark.parametrize("arguments", (
@@ -121,15 +137,16 @@ def test_a_bad_value_is_the_librarys_to_complain_of(run, tools):
 ), ids=str)
 def test_usage(run, tools, arguments):
     done = run(*arguments, *([tools["program"]] if arguments not in (["--stats"], []) else []))
-    assert done.returncode == 125 and not done.stdout
-    assert done.stderr.startswith("tidepool run: ") and len(done.stderr.splitlines()) == 2   # and where there is help
+    assert done.returncode == 2 and not done.stdout
+    assert done.stderr.startswith("tidepool run: ") and done.stderr.count("\n") == 2   # and where there is help
 
 
 def test_other_commands(tools):
     def tidepool(*arguments):
         return subprocess.run([tools["tidepool"], *arguments], capture_output=True, text=True, timeout=SECONDS, check=False)
     for arguments in ([], ["walk"], ["--walk"]):
-        assert tidepool(*arguments).returncode == 125 and tidepool(*arguments).stderr
+        assert tidepool(*arguments).returncode == 2 and tidepool(*arguments).stderr
+    assert "use tidepool run --profile FILE PROGRAM" in tidepool("profile", "server.heap").stderr
     for arguments in (["--help"], ["run", "--help"]):
         assert tidepool(*arguments).returncode == 0 and "Usage: tidepool" in tidepool(*arguments).stdout
     assert tidepool("--version").stdout.startswith("tidepool ")

@@ -243,19 +243,19 @@ def test_moments(tidepool, record):
                                                 ("show", ("--at", "-1", "a")), ("show", ("--at", "1e99", "a"))])
 def test_wrong_moments(tidepool, command, arguments):
     done = tidepool(command, *arguments, check=False)
-    assert done.returncode == 125 and done.stderr.startswith(f"tidepool {command}: ")
+    assert done.returncode == 2 and done.stderr.startswith(f"tidepool {command}: ")
 
 
 @pytest.mark.parametrize("arguments", [(), ("a",), ("a", "b", "c"), ("-n", "x", "a", "b")])
 def test_diff_wrong_arguments(tidepool, arguments):
     done = tidepool("diff", *arguments, check=False)
-    assert done.returncode == 125 and not done.stdout and done.stderr.startswith("tidepool diff: ")
+    assert done.returncode == 2 and not done.stdout and done.stderr.startswith("tidepool diff: ")
 
 
 @pytest.mark.parametrize("arguments", [(), ("-n", "x", "a"), ("-n", "-1", "a"), ("a", "b"), ("--none",)])
 def test_wrong_arguments(tidepool, arguments):
     done = tidepool("show", *arguments, check=False)
-    assert done.returncode == 125 and not done.stdout and done.stderr.startswith("tidepool show: ")
+    assert done.returncode == 2 and not done.stdout and done.stderr.startswith("tidepool show: ")
 
 
 def test_what_is_no_recording(tidepool, tmp_path):

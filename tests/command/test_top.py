@@ -37,7 +37,7 @@ def test_top_adds_up_what_grows(tidepool, shares):
     running = shares()
     top = subprocess.Popen([tidepool.program, "top", "-d", "2", "-n", "2"], stdout=subprocess.PIPE, text=True)
     first = top.stdout.readline()
-    assert first.split() == ["process", "held", "a", "second", "live", "blocks", "heaps", "obj.", "pools", "refused"]
+    assert first.split() == ["process", "held", "a", "second", "live", "blocks", "heaps", "obj.", "pools", "exhausted"]
     while not (line := top.stdout.readline()).split()[:1] == [str(running.pid)]:
         assert line
     running.do("heap new 10000 4096")
@@ -106,9 +106,9 @@ def test_the_screen(tidepool, shares):
     deadline = time.monotonic() + SECONDS
     try:
         first = read_until(screen, b"sorted by held", deadline)
-        assert b"aaa" in first and b"default" in first and b"refused" not in first   # that is beyond the edge
+        assert b"aaa" in first and b"default" in first and b"exhausted" not in first   # that is beyond the edge
         os.write(screen, b"\x1bOC" * 8)
-        read_until(screen, b"refused", deadline)
+        read_until(screen, b"exhausted", deadline)
         os.write(screen, b"n")
         read_until(screen, b"name", deadline)
         os.write(screen, b"\x1bOB\x1bOA\x1bOD\x1b[6~\x1b[5~q")
@@ -128,4 +128,4 @@ def test_the_screen(tidepool, shares):
                                        ("-1",), ("--none",)])
 def test_wrong_arguments(tidepool, arguments):
     done = tidepool("top", *arguments, check=False)
-    assert done.returncode == 125 and not done.stdout and done.stderr.startswith("tidepool top: ")
+    assert done.returncode == 2 and not done.stdout and done.stderr.startswith("tidepool top: ")

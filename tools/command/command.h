@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-/* What a subcommand exits with if it fails itself. run otherwise has the status of the program that it became, so this is none
- * that programs use; env(1) has the same. */
-enum { COMMAND_FAILED = 125, COMMAND_NOT_EXECUTABLE = 126, COMMAND_NOT_FOUND = 127 };
+/* The exit status of a wrong command line, for which nothing is run or read; and of a subcommand that fails itself. `run` has
+ * the status of its program otherwise. Few programs use 125 to 127, and env(1) gives them the same meaning. */
+enum { COMMAND_MISUSED = 2, COMMAND_FAILED = 125, COMMAND_NOT_EXECUTABLE = 126, COMMAND_NOT_FOUND = 127 };
 
 /* Writes "tidepool: ", the words and a line feed to standard error. */
 void command_say(const char *format, ...) __attribute__((format(printf, 1, 2)));

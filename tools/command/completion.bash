@@ -144,7 +144,7 @@ _tidepool_top() {
   [ "$before" != = ] || before=${COMP_WORDS[COMP_CWORD - 2]}
   [ "$current" != = ] || current=''
   case $before/$current in
-    -s/* | --sort/*) mapfile -t COMPREPLY < <(compgen -W "held change live blocks refused name" -- "$current") ;;
+    -s/* | --sort/*) mapfile -t COMPREPLY < <(compgen -W "held change live blocks exhausted name" -- "$current") ;;
     */-*) mapfile -t COMPREPLY < <(compgen -W "--batch --count --delay --sort --help" -- "$current") ;;
   esac
 }

@@ -24,6 +24,28 @@ static const struct {
 #endif
 };
 
+/* What people take for a command, and what they mean by it. */
+static const struct {
+  const char *word, *meant;
+} synonyms[] = {
+  {"profile", "run --profile FILE PROGRAM"},
+  {"leaks", "run --leaks PROGRAM"},
+  {"checked", "run --checked PROGRAM"},
+  {"check", "run --checked PROGRAM"},
+  {"guarded", "run --guarded PROGRAM"},
+  {"stats", "run --stats FILE PROGRAM"},
+  {"trace", "record PROGRAM"},
+  {"compare", "diff BEFORE AFTER"},
+};
+
+static const char *meant_by(const char *word)
+{
+  for (size_t i = 0; i < sizeof synonyms / sizeof *synonyms; i++)
+    if (!strcmp(word, synonyms[i].word))
+      return synonyms[i].meant;
+  return NULL;
+}
+
 static void say(const char *format, va_list values)
 {
   char *text;
@@ -120,7 +142,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     arguments[0] = COMMAND_JOIN("tidepool ", argument);
     exit(commands[i].run(state->argc - state->next + 1, arguments));
   }
-  argp_error(state, "there is no command %s", argument);
+  const char *meant = meant_by(argument);
+  argp_error(state, "there is no command %s%s%s", argument, meant ? ": use tidepool " : "", meant ? meant : "");
   return 0;
 }
 
@@ -156,7 +179,7 @@ int main(int argc, char **argv)
            "tidepool COMMAND --help says more of each.",
   };
   static char name[] = "tidepool";
-  argp_err_exit_status = COMMAND_FAILED;
+  argp_err_exit_status = COMMAND_MISUSED;
   fill_standard_files();
   if (argc > 0)
     argv[0] = name;

@@ -302,7 +302,7 @@ void report_print(const report_t *report, FILE *to)
   if (report->pid != UNKNOWN)
     fprintf(to, "process %lld\n", (long long)report->pid);
   fprintf(to, "%-*s %10s %10s %10s %10s %10s %10s %10s %10s %10s %10s\n", NAME_WIDTH, "heap", "budget", "held", "peak", "live",
-          "blocks", "cached", "idle", "records", "children", "refused");
+          "blocks", "cached", "idle", "records", "children", "exhausted");
   print_heaps(report, to);
   if (report->objects_count)
     fprintf(to, "%-*s %10s %10s %10s %10s %10s  %s\n", NAME_WIDTH, "object pool", "object", "capacity", "live", "arrays",

@@ -19,7 +19,7 @@ static void write_figure(json_int_t figure, bool is_bytes, FILE *to)
   fputs("</td>", to);
 }
 
-static void write_refused(json_int_t count, FILE *to)
+static void write_exhausted(json_int_t count, FILE *to)
 {
   if (count > 0) {
     fputs("<td class=\"n mark\">", to);
@@ -137,7 +137,7 @@ static void write_heap(const row_t *row, json_int_t most, FILE *to)
   for (size_t i = 0; i < PARTS; i++)
     write_figure(row->of[parts[i].figure], true, to);
   write_figure(row->of[HEAP_BLOCKS], false, to);
-  write_refused(row->of[HEAP_EXHAUSTED], to);
+  write_exhausted(row->of[HEAP_EXHAUSTED], to);
   fputs("</tr>\n", to);
 }
 
@@ -154,7 +154,7 @@ static void write_total(const report_t *report, FILE *to)
     write_figure(total.of[parts[i].figure], true, to);
   fputs("<td></td>", to);
   write_figure(total.of[HEAP_BLOCKS], false, to);
-  write_refused(total.of[HEAP_EXHAUSTED], to);
+  write_exhausted(total.of[HEAP_EXHAUSTED], to);
   fputs("</tr>\n", to);
 }
 
@@ -165,7 +165,7 @@ static void write_heaps(const report_t *report, FILE *to)
   fputs("<table><thead><tr><th class=\"s\">heap</th><th></th><th>held</th><th>budget</th><th></th><th>peak</th>", to);
   for (size_t i = 0; i < PARTS; i++)
     fprintf(to, "<th>%s</th>", parts[i].name);
-  fputs("<th>blocks</th><th>refused</th></tr></thead><tbody>\n", to);
+  fputs("<th>blocks</th><th>exhausted</th></tr></thead><tbody>\n", to);
   for (size_t i = 0; i < report->heap_count; i++)
     write_heap(sorted ? sorted[i] : &report->heaps[i], most, to);
   if (report->heap_count > 1)
@@ -232,7 +232,7 @@ static void write_summary_of(const report_t *report, json_int_t most, FILE *to)
   for (size_t i = 0; i < PARTS - 1; i++)
     write_figure(total.of[parts[i].figure], true, to);
   write_figure(total.of[HEAP_BLOCKS], false, to);
-  write_refused(total.of[HEAP_EXHAUSTED], to);
+  write_exhausted(total.of[HEAP_EXHAUSTED], to);
   write_figure((json_int_t)report->heap_count, false, to);
   write_figure((json_int_t)report->objects_count, false, to);
   fputs("</tr>\n", to);
@@ -251,7 +251,7 @@ static void write_summary(const report_t *reports, size_t count, FILE *to)
   fputs("<h2>All processes</h2>\n<table><thead><tr><th></th><th></th><th>held</th>", to);
   for (size_t i = 0; i < PARTS - 1; i++)
     fprintf(to, "<th>%s</th>", parts[i].name);
-  fputs("<th>blocks</th><th>refused</th><th>heaps</th><th>object pools</th></tr></thead><tbody>\n", to);
+  fputs("<th>blocks</th><th>exhausted</th><th>heaps</th><th>object pools</th></tr></thead><tbody>\n", to);
   for (size_t i = 0; i < count; i++)
     write_summary_of(&reports[i], most, to);
   fputs("</tbody></table>\n", to);

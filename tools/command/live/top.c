@@ -6,8 +6,8 @@
 #include <string.h>
 #include <time.h>
 
-const char *const top_keys[TOP_KEYS] = {"held", "change", "live", "blocks", "refused", "name"};
-const char top_letters[TOP_KEYS + 1] = "hclbrn";
+const char *const top_keys[TOP_KEYS] = {"held", "change", "live", "blocks", "exhausted", "name"};
+const char top_letters[TOP_KEYS + 1] = "hclben";
 
 /* ---- looks ---- */
 
@@ -336,7 +336,7 @@ static void print_heaps_of(const look_t *look, top_key_t key, FILE *to)
   const rows_t rows = {look->now.heaps,         look->before.heaps, look->now.heap_count,
                        look->before.heap_count, set_heap_keys,      print_heap_line};
   fprintf(to, "%-*s %10s %10s %10s %10s %10s %10s %10s %10s %10s\n", NAME_COLUMNS, "heap", "budget", "held", "a second", "live",
-          "blocks", "cached", "idle", "peak", "refused");
+          "blocks", "cached", "idle", "peak", "exhausted");
   print_rows(look, key, &rows, to);
 }
 
@@ -397,7 +397,7 @@ static void print_processes(const top_t *top, FILE *to)
   }
   sort(lines, top->count, top->key);
   fprintf(to, "%10s  %-16s %10s %10s %10s %10s %10s %10s %10s\n", "process", "", "held", "a second", "live", "blocks", "heaps",
-          "obj. pools", "refused");
+          "obj. pools", "exhausted");
   for (size_t i = 0; i < top->count; i++)
     print_process(&lines[i], to);
   if (!top->count)

@@ -20,7 +20,7 @@ typedef struct arguments {
 static const struct argp_option options[] = {
   {.name = "delay", .key = 'd', .arg = "SECONDS", .doc = "between two looks (1)"},
   {.name = "count", .key = 'n', .arg = "NUMBER", .doc = "end after so many looks"},
-  {.name = "sort", .key = 's', .arg = "KEY", .doc = "by held, change, live, blocks, refused or name (held)"},
+  {.name = "sort", .key = 's', .arg = "KEY", .doc = "by held, change, live, blocks, exhausted or name (held)"},
   {.name = "batch", .key = 'b', .doc = "print one table after the other, as where the output is no terminal"},
   {0}};
 
@@ -46,7 +46,7 @@ static void parse_key(arguments_t *to, const char *text, struct argp_state *stat
   for (to->top.key = 0; to->top.key < TOP_KEYS; to->top.key++)
     if (!strcmp(text, top_keys[to->top.key]))
       return;
-  argp_error(state, "--sort=%s: none of held, change, live, blocks, refused and name", text);
+  argp_error(state, "--sort=%s: none of held, change, live, blocks, exhausted and name", text);
 }
 
 static error_t parse(int key, char *argument, struct argp_state *state)
@@ -119,7 +119,7 @@ int command_top(int count, char **arguments)
     .doc =
       "Show what the heaps and object pools of a process hold, again and again, while it runs on with export=1; without PID "
       "all such processes.\v"
-      "Keys: q ends, h c l b r n sort by held, change, live, blocks, refused and name, the arrows move.\n"
+      "Keys: q ends, h c l b e n sort by held, change, live, blocks, exhausted and name, the arrows move.\n"
       "The exit status is 1 if the process cannot be looked at, or has ended.",
   };
   arguments_t parsed = {.delay = 1};

@@ -175,6 +175,19 @@ void map_order_blocks(map_t *map)
     qsort(map->blocks, map->block_count, sizeof *map->blocks, by_address);
 }
 
+size_t map_first_block(const map_t *map, uint64_t address)
+{
+  size_t from = 0, to = map->block_count;
+  while (from < to) {
+    size_t middle = from + (to - from) / 2;
+    if (map->blocks[middle].address < address)
+      from = middle + 1;
+    else
+      to = middle;
+  }
+  return from;
+}
+
 /* ---- sums ---- */
 
 static void sum_slab(map_t *map, const map_arena_t *arena, const map_place_t *place)
@@ -218,7 +231,6 @@ void map_sum(map_t *map)
     const map_arena_t *arena = &map->arenas[i];
     for (size_t k = 0; k < arena->place_count; k++) {
       const map_place_t *place = &map->places[arena->first_place + k];
-      map->changing += place->changing;
       if (place->row == MAP_NONE)
         continue;
       if (place->kind == PLACE_SLAB)
@@ -229,6 +241,49 @@ void map_sum(map_t *map)
   }
   for (size_t i = 0; i < map->row_count; i++)
     settle(&map->rows[i]);
+}
+
+/* ---- without what is not known ---- */
+
+static bool is_known(const map_t *map, uint64_t from, uint64_t end)
+{
+  size_t i = map_first_block(map, from);
+  return i < map->block_count && map->blocks[i].address < end;
+}
+
+static void free_unknown(map_t *map, map_place_t *place, uint32_t block_size)
+{
+  for (uint32_t i = 0; i < place->fresh; i++) {
+    uint64_t block = place->start + (uint64_t)i * block_size;
+    if (map_state(map, place, i) != MAP_LIVE || is_known(map, block, block + block_size))
+      continue;
+    bit_set(map->words + place->words, i);
+    place->free++;
+  }
+}
+
+static void forget_sums(map_row_t *row)
+{
+  if (row->kind != MAP_GRANULES)
+    *row = (map_row_t){
+      .heap = row->heap, .kind = row->kind, .size_class = row->size_class, .block_size = row->block_size, .bin = row->bin};
+}
+
+void map_keep_known(map_t *map)
+{
+  for (size_t i = 0; i < map->arena_count; i++) {
+    const map_arena_t *arena = &map->arenas[i];
+    for (size_t k = 0; k < arena->place_count; k++) {
+      map_place_t *place = &map->places[arena->first_place + k];
+      if (place->kind == PLACE_SLAB && place->row != MAP_NONE)
+        free_unknown(map, place, map->rows[place->row].block_size);
+      else if (place->kind == PLACE_LARGE && !is_known(map, place->start, place->start + map_bytes(arena, place)))
+        place->kind = PLACE_SPARE;
+    }
+  }
+  for (size_t i = 0; i < map->row_count; i++)
+    forget_sums(&map->rows[i]);
+  map_sum(map);
 }
 
 /* ---- all ---- */
@@ -252,6 +307,8 @@ bool map_read(map_t *map, memory_t *memory, const struct export_root *root, char
   map_read_caches(map, memory, root);
   map_read_heads(map, memory);
   map_sum(map);
+  for (size_t i = 0; i < map->place_count; i++)
+    map->changing += map->places[i].changing;
   return true;
 }
 

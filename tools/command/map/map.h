@@ -122,6 +122,13 @@ void map_sum(map_t *map);
 /* Sorts what is known of blocks. */
 void map_order_blocks(map_t *map);
 
+/* The index of the first known block at or behind an address; their number: there is none. */
+size_t map_first_block(const map_t *map, uint64_t address);
+
+/* Takes live blocks of which nothing is known for free ones, and sums again. A process that plays a recording has blocks of its
+ * own beside the recorded ones, such as the C library's record of a thread. */
+void map_keep_known(map_t *map);
+
 /* Adding to it; what there is no memory for ends the program. */
 uint32_t map_add_row(map_t *map, uint32_t heap, map_row_kind_t kind);
 map_place_t *map_add_place(map_t *map, map_place_t place);

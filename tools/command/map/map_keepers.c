@@ -5,22 +5,9 @@
 #include "map_print.h"
 #include <stdlib.h>
 
-static size_t first_at(const map_t *map, uint64_t address)
-{
-  size_t from = 0, to = map->block_count;
-  while (from < to) {
-    size_t middle = from + (to - from) / 2;
-    if (map->blocks[middle].address < address)
-      from = middle + 1;
-    else
-      to = middle;
-  }
-  return from;
-}
-
 void map_blocks_of(const map_t *map, const map_arena_t *arena, const map_place_t *place, size_t *from, size_t *to)
 {
-  *from = first_at(map, place->start);
+  *from = map_first_block(map, place->start);
   *to = *from;
   uint64_t end = place->start + map_bytes(arena, place);
   while (*to < map->block_count && map->blocks[*to].address < end)

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tidepool.h>
 #include <unistd.h>
 
 typedef struct run {
@@ -36,11 +37,26 @@ static const struct argp_option options[] = {
   {.name = "library", .key = KEY_LIBRARY, .arg = "FILE", .doc = "preload this build of libtidepool-malloc"},
   {0}};
 
-/* A comma ends an option of the library, and it knows no escape. */
+/* The library would complain of a wrong option once the program runs. The one in this program has the same table, and nothing
+ * else here uses its options. */
+static void check_option(struct argp_state *state, const char *option)
+{
+  size_t length = strcspn(option, "=");
+  char *key = strndup(option, length);
+  if (!key)
+    command_fail(COMMAND_FAILED, "no memory");
+  bool is_word = !option[length] && (!strcmp(key, "help") || !strcmp(key, "version"));
+  if (!is_word && !pool_option_set(key, option[length] ? option + length + 1 : ""))
+    argp_error(state, "%s: %s", option, pool_error());
+  free(key);
+}
+
+/* A comma ends an option of the library, which knows no escape for it. */
 static void add_option(run_t *run, struct argp_state *state, const char *option)
 {
   if (strchr(option, ','))
-    argp_error(state, "%s: an option can hold no comma", option);
+    argp_error(state, "%s: an option cannot contain a comma", option);
+  check_option(state, option);
   run->options = COMMAND_JOIN(run->options ? run->options : "", option, ",");
 }
 
