@@ -1,14 +1,22 @@
 /* SPDX-License-Identifier: MIT
  *
- * tidepool/heap.h: a manager of your own for one subsystem. It has a budget, a policy for when it is exhausted, and an end.
+ * tidepool/heap.h: a heap for one subsystem, with a budget, a policy for when the budget is exhausted, and an end.
  *
- * All threads may use one heap at once unless it is POOL_HEAP_SINGLE_THREAD. Destroy, reset and walk need the other threads to
- * stay out of that heap meanwhile, and nothing else: no flush and no registration. Any thread may call them. Sizes are bytes.
- * Success keeps errno. With NULL for the heap a call returns NULL, false or 0 and sets EINVAL. For each EINVAL
- * pool_error() says what was wrong.
+ *     pool_heap_t *heap = pool_heap_create(&(pool_heap_options_t){.name = "cache", .budget = 64 << 20});
+ *     void *block = pool_heap_alloc(heap, 100);
+ *     pool_heap_free(heap, block);
+ *     pool_heap_destroy(heap);     with every block that is still live
  *
- * A call with a heap that was destroyed, or with anything else that is no heap, ends the program with one line and abort(),
- * where this is seen. So does destroying a heap that is still the parent or the overflow of a live one. */
+ * All sizes are in bytes.
+ *
+ * Threads: all threads may use one heap at once, unless it is POOL_HEAP_SINGLE_THREAD. Any thread may destroy, reset or walk a
+ * heap that no other thread uses meanwhile. No registration or flush is needed.
+ *
+ * Errors: an allocation that fails returns NULL and sets errno to ENOMEM. If the heap is NULL, a call returns NULL, false or 0
+ * and sets EINVAL. pool_error() describes each EINVAL. Success leaves errno unchanged.
+ *
+ * Misuse ends the program with one line and abort(). Destroying the parent or the overflow of a live heap is always detected. A
+ * call with a destroyed heap, or with anything else that is no heap, usually is. */
 #ifndef TIDEPOOL_HEAP_H
 #define TIDEPOOL_HEAP_H
 
@@ -18,59 +26,71 @@
 
 POOL_BEGIN_DECLS
 
-/* The heap calls this, with no lock held, when it cannot serve `bytes_needed` within its budget. The function may free blocks,
- * reset object pools or raise the budget. It returns true to have the heap try again, false to give up. For one request
- * `attempt` counts from 0 to 63. */
+/* The heap calls this when it cannot serve a request of `bytes_needed` bytes. The function may free blocks, shrink object pools
+ * or raise the budget. It returns true to have the heap try again, and false to give up. `attempt` counts the calls for one
+ * request, from 0 to 63.
+ *
+ * The library holds no lock meanwhile, but your code may: any allocation can call this. If the allocating code holds a mutex
+ * that the function locks, the thread deadlocks. Use pthread_mutex_trylock(), and return false if it fails. */
 typedef bool pool_exhausted_fn(pool_heap_t *heap, size_t bytes_needed, unsigned attempt, void *context);
 
 enum {
-  /* One thread alone uses the heap, which has no locks. */
+  /* Only one thread uses the heap. The heap takes no locks. */
   POOL_HEAP_SINGLE_THREAD = 1 << 0,
 
-  /* `reserve` is touched at creation, and kept. */
+  /* All pages of `reserve` are faulted in at creation and never released. */
   POOL_HEAP_PREFAULT = 1 << 1,
 
-  /* `reserve` or `memory`, and the heap's records, are locked with mlock(). The limit must have room for both. */
+  /* `reserve` or `memory`, and the heap's records, are locked with mlock(). RLIMIT_MEMLOCK must have room for them. */
   POOL_HEAP_LOCK_MEMORY = 1 << 2,
 
-  /* Nothing of a returned block stays in memory. What this heap overflows to lies in the other heap, which wipes it only if it
-   * has the flag too. */
+  /* Freed blocks are zeroed. The overflow heap zeroes the blocks that it serves only if it has the flag too. */
   POOL_HEAP_ZERO_ON_FREE = 1 << 3,
 
-  /* The heap fills a new block with 0xcd and a returned one with the bytes of 0x1deadb0b, and keeps that in quarantine until
-   * there are 4 MiB of them, or a 16th of the tightest budget above it or of its own memory. A block of more than an eighth of
-   * that is not kept. The fill is verified when a block leaves the quarantine and when its memory is given out again, unless
-   * that was of a large block; 64 bytes in front of a block, and 32 behind what was asked for, when it is freed; and all of
-   * them at reset and destroy, and when the program ends by exit(). A second free is found at once. Each finding ends the
-   * program with one line: the call that found it, the block with the size that was asked for, the offset (negative in front),
-   * the heap's name. A write to the head in front destroys what it says: of the block the size is then what there is room for,
-   * or 0. A block takes 96 bytes more, or its alignment and 32 if that is more than 64. pool_usable_size() is the requested
-   * size, and pool_heap_realloc() to another size moves the block, so that a use of its old address is found. What is in
-   * quarantine counts as cached; a request that would fail without it, a trim and pool_heap_largest() empty it. */
+  /* The heap detects writes outside a block, writes to a freed block, and second frees. Each ends the program with one line:
+   * the call that detected it, the block with its requested size, the offset (negative in front of the block), and the heap.
+   * docs/heaps.md says when each is detected.
+   *
+   *   - A second free is detected at once.
+   *   - 64 bytes in front of a block and 32 bytes behind its requested size are verified when it is freed.
+   *   - A new block is filled with 0xcd, a freed one with the bytes of 0x1deadb0b. Freed blocks stay in quarantine: 4 MiB of
+   *     them, or a 16th of the heap's memory or of its tightest budget if that is less. Blocks of more than an eighth of that
+   *     are not kept. The fill is verified when a block leaves quarantine and, unless it was large, when its memory is reused.
+   *   - Reset, destroy and exit() verify everything.
+   *
+   * Cost: 96 bytes more for each block, or its alignment and 32 bytes if the alignment is more than 64. pool_usable_size() is
+   * the requested size. pool_heap_realloc() to another size moves the block, so that a use of its old address is detected.
+   *
+   * Blocks in quarantine count as cached. A request that would fail empties it first, and so do a trim and pool_heap_largest().
+   * A write to the record in front of a block destroys the size: the line then gives the room for the block, or 0. */
   POOL_HEAP_CHECKED = 1 << 4,
 
-  /* Each block knows the site at which it was allocated: the return address of the call, and its callers', as many in all as
-   * the option `sites` says. pool_heap_report() and pool_heap_walk() tell of it, and with the option `leaks` so does the end of
-   * the heap or of the program. Nothing is filled or verified, and nothing is kept. As in a checked heap, which has sites
-   * anyway, a block takes 96 bytes more, or its alignment and 32 if that is more than 64; pool_usable_size() is the requested
-   * size, pool_heap_realloc() to another size moves the block, and threads keep no spare blocks. The arrays of an object pool
-   * have the site at which the pool was created. Where there is no system it is refused, as any flag that is not known. */
+  /* Each block records its site: the return address of the call that allocated it, and its callers', as many in all as the
+   * option `sites` says. pool_heap_report() and pool_heap_walk() give the sites; with the option `leaks` so does the end of the
+   * heap or of the program. The array of an object pool has the site at which the pool was created.
+   *
+   * Blocks cost the same as in a checked heap, which has sites too, and threads cache none. Nothing is filled, verified or kept
+   * in quarantine. A library for boards refuses the flag. */
   POOL_HEAP_SITES = 1 << 5,
 
-  /* Each block has pages of its own and ends at an inaccessible one, as far as the alignment of 16 or its own allows; there is
-   * one in front of its pages, too. The bytes beside it on its pages are verified when it is freed, at reset, destroy and
-   * exit(). A freed block is inaccessible, until 64 GiB of addresses were used (256 MiB where they have 32 bits, an eighth of a
-   * limit on them), and then the oldest serves again. An access outside, a read too, is a fault: a line says which block it
-   * was, where that was allocated and freed, and the program ends by SIGSEGV, or its own handler goes on. A system call that is
-   * given such memory fails with EFAULT. A block takes whole pages of the budget. It has two mappings while it is live: when
-   * blocks have three quarters of those that the system allows a process, or no page of the budget is left, further ones are
-   * those of a checked heap. Blocks read as zero. Such a heap has neither a reserve nor `memory`. */
+  /* Each block has pages of its own between two inaccessible pages, and ends at the second one, up to its alignment. An access
+   * outside the block, or to a freed block, is a fault. A line names the block and where it was allocated and freed. Then the
+   * program's own handler runs, or SIGSEGV ends the program. A system call with such memory fails with EFAULT.
+   *
+   *   - The other bytes on the block's pages are verified when it is freed, and at reset, destroy and exit().
+   *   - A freed block stays inaccessible until 64 GiB of addresses are used; then the oldest one is reused. The 64 GiB are 256
+   * MiB on 32-bit systems, and an eighth of the process's limit on addresses if there is one.
+   *   - Blocks read as zero.
+   *
+   * Cost: whole pages of the budget, and two mappings for each live block. Once the heap has three quarters of the mappings
+   * that the system allows, or its budget has no page left, further blocks are only checked. The flag excludes `reserve` and
+   * `memory`. */
   POOL_HEAP_GUARDED = 1 << 6,
 
-  /* Blocks of any size are cut out of one piece, as in a buffer, with a budget of up to 8 MiB too, and not up to 1 MiB alone.
-   * More of the budget can be live then, in blocks of mixed sizes: 98 % instead of 80 % of 4 MiB in blocks of 8 to 4096 bytes.
-   * No thread keeps blocks of it, so an allocation and its free take some times as long, under one lock for all threads. It
-   * needs such a budget, or `memory`, and goes without reserve and size_classes. */
+  /* Blocks of any size are cut from one piece, with a budget of up to 8 MiB instead of 1 MiB. More of the budget can be live:
+   * 98 % of 4 MiB instead of 80 %, in blocks of 8 to 4096 bytes. Threads cache no blocks and share one lock, so an allocation
+   * and its free take several times as long. The flag needs such a budget or `memory`, and excludes `reserve` and
+   * `size_classes`. */
   POOL_HEAP_DENSE = 1 << 7
 };
 
@@ -78,71 +98,77 @@ enum {
 
 /* Every field that is 0 or NULL means the default. */
 typedef struct pool_heap_options {
-  /* The heap copies up to 31 bytes of its name. With NULL a name is generated. */
+  /* The heap copies up to 31 bytes of its name. NULL: a name is generated. */
   const char *name;
 
-  /* The heap, with its records, never holds more bytes than this; 0 is no limit. If it or an ancestor has a budget at creation,
-   * what sleeping threads have cached is taken from them when the budget is used up. */
+  /* The most bytes that the heap ever holds, its records included; 0 is no limit. If the heap or an ancestor has a budget at
+   * creation, an exhausted budget also takes back what sleeping threads have cached. */
   size_t budget;
 
-  /* Bytes for blocks, of any number, are taken at creation, so that growth up to them in blocks of one size class cannot fail,
-   * as pool_heap_good_size() counts them. Each further class in use may keep up to a slab from the others, and what is of no
-   * class takes whole units. Records come on top, or out of the reserve where the budget has no room for both. A reserve above
-   * 8 MiB takes whole GiB of 3 TiB of addresses, so a process has at most 3072 heaps with such a reserve; where addresses have
-   * 32 bits, 32 MiB at a time of 1.5 GiB. */
+  /* Bytes for blocks that are allocated at creation. Allocations within them cannot fail while all blocks are of one size
+   * class. Count each block as pool_heap_good_size() bytes.
+   *
+   * Each further size class may keep up to one slab from the others. A block larger than all classes takes whole units. The
+   * heap's records come on top, or out of the reserve if the budget has no room for both.
+   *
+   * A reserve above 8 MiB takes whole GiB of addresses, out of 3 TiB: at most 3072 heaps of a process have one. On 32-bit
+   * systems it takes multiples of 32 MiB, out of 1.5 GiB. */
   size_t reserve;
 
-  /* What this heap holds counts against the parent's budget too, and so upward. */
+  /* The bytes that this heap holds count against the budgets of its parent and of all further ancestors, too. */
   pool_heap_t *parent;
 
   pool_exhausted_fn *on_exhausted;
 
-  /* This heap serves a request that the new one cannot serve, not even after on_exhausted. */
+  /* A heap that serves requests that the new one cannot serve, even after on_exhausted. */
   pool_heap_t *overflow;
 
-  /* on_exhausted gets this. */
+  /* Passed to on_exhausted. */
   void *context;
 
-  /* In the caller's buffer everything lives, the records too, and the system is never asked. One of up to 8 MiB, and without
-   * size_classes, serves blocks of any size out of one piece: a block takes its size rounded up to 16 bytes, and 32 at least.
-   * The heap takes at most 640 bytes and 1.6 % of the buffer; pool_heap_least_memory() says from what size on there is a heap.
-   * The buffer has to last as long as the heap, also in the child of a fork, where the stacks of other threads do not.
+  /* A buffer of yours for all blocks and records. The heap then makes no system call for memory. The buffer must outlive the
+   * heap, also in the child of a fork(), where the stacks of other threads are gone.
    *
-   * A buffer may be, or begin, a block of another heap. Its first address is then that block; for addresses within, this heap
-   * answers. If it is in a block of up to 32 KiB of the default heap, the new heap's blocks must go to pool_heap_free and
-   * pool_heap_realloc only: pool_free, pool_realloc and pool_usable_size would take them for the default heap's. */
+   * A buffer of up to 8 MiB, without size_classes, serves blocks of any size from one piece. A block takes its size rounded up
+   * to 16 bytes, and at least 32. The heap takes at most 640 bytes and 1.6 % of the buffer. pool_heap_least_memory() returns
+   * the least size.
+   *
+   * The buffer may be a block of another heap, or begin one. Its first address is then that block; addresses inside belong to
+   * this heap. If it is a block of up to 32 KiB of the default heap, use only pool_heap_free() and pool_heap_realloc() inside
+   * it. pool_free(), pool_realloc() and pool_usable_size() take the new heap's blocks for the default heap's. */
   void *memory;
   size_t memory_size;
 
-  /* Block sizes that replace the built-in ones: ascending multiples of 16 up to 256 KiB, at most 104 of them. The heap copies
-   * them. */
+  /* Block sizes that replace the built-in size classes: ascending multiples of 16 up to 256 KiB, at most 104 of them. The heap
+   * copies them. */
   const size_t *size_classes;
   size_t size_class_count;
 
-  /* Idle memory of a reserve, or of a budget of up to 8 MiB, is kept for so many milliseconds; 0 is the default of the process,
-   * which says, too, how often that is looked at: it stays longer where the process keeps its own longer. What a heap with
-   * POOL_HEAP_SINGLE_THREAD has idle of a budget of up to 1 MiB, or as POOL_HEAP_DENSE, goes back only at its own frees that
-   * leave a page without a block; pool_heap_trim() gives it back at once.
-   * `memory` may have POOL_PURGE_NEVER only. Other heaps get EINVAL (pool_error() says so), because what they have idle is the
-   * process's. Object pools keep their idle arrays as long. */
+  /* For a heap with a reserve or a budget of up to 8 MiB: how many milliseconds idle memory is kept before it is returned to
+   * the system. 0 is the process's delay. With `memory` only POOL_PURGE_NEVER is allowed. Other heaps get EINVAL, with
+   * pool_error(), since their idle memory is the process's. Object pools in the heap keep idle arrays as long.
+   *
+   * The process's delay also says how often idle memory is examined: if it is longer, memory is kept longer here.
+   *
+   * In a single-threaded heap with a budget of up to 1 MiB, or with POOL_HEAP_DENSE, no other thread looks for idle memory. It
+   * is returned in pool_heap_trim(), and in the heap's own frees that leave a page without a block. */
   unsigned purge_delay_ms;
 
-  /* POOL_HEAP_SINGLE_THREAD and the like. */
+  /* POOL_HEAP_SINGLE_THREAD and the other flags above. */
   unsigned flags;
 } pool_heap_options_t;
 
-/* Returns a new heap. With NULL for the options all are defaults. The parent and the overflow heap must outlive it.
+/* Creates a heap. NULL for the options means all defaults. The parent and the overflow heap must outlive the new one.
  *
- * NULL and EINVAL: the options contradict each other, or a buffer or budget is too small for the heap's own records;
- * pool_error() says which, and how much the records take. NULL and ENOMEM: there is no memory, or an ancestor's budget has no
- * room.
+ * NULL and EINVAL: the options contradict each other, or the buffer or budget is too small for the heap's records. pool_error()
+ * says which, and how much is needed. NULL and ENOMEM: there is no memory, or an ancestor's budget has no room.
  *
- * It takes some microseconds, and with a reserve as long as mapping that takes. A fork() meanwhile waits for it. */
+ * It takes some microseconds, and mapping a reserve takes longer. A fork() by another thread waits meanwhile. */
 POOL_INLINE pool_heap_t *pool_heap_create(const pool_heap_options_t *options);
 
-/* What pool_heap_create calls, for those who cannot call an inline function. `size` is sizeof(pool_heap_options_t) as the
- * caller knows it: programs of an older header go on when the struct grows, and one of a newer header gets EINVAL, with
- * pool_error(), if it sets a field that the library does not know. */
+/* The function behind pool_heap_create(), for callers that cannot use inline functions. `size` is sizeof(pool_heap_options_t)
+ * as the caller was compiled. A program of an older header keeps working when the struct grows. A program of a newer header
+ * gets EINVAL, with pool_error(), if it sets a field that the library does not know. */
 POOL_API pool_heap_t *pool_heap_create_sized(const pool_heap_options_t *options, size_t size) POOL_NAME(heap_create);
 
 POOL_INLINE pool_heap_t *pool_heap_create(const pool_heap_options_t *options)
@@ -150,30 +176,36 @@ POOL_INLINE pool_heap_t *pool_heap_create(const pool_heap_options_t *options)
   return pool_heap_create_sized(options, sizeof(pool_heap_options_t));
 }
 
-/* Ends every block of the heap, and the heap. NULL is no error. The cost grows with the number of slabs, not of blocks. No live
- * heap may have it as its parent or overflow. */
+/* Frees every block of the heap, and the heap. NULL is allowed. It takes time proportional to the heap's slabs, not its blocks.
+ * No live heap may have this heap as its parent or overflow. */
 POOL_API void pool_heap_destroy(pool_heap_t *heap) POOL_NAME(heap_destroy);
 
-/* Ends every block of the heap. Slabs stay held for reuse; larger runs go back. It costs as much as destroy. */
+/* Frees every block of the heap. The heap keeps its slabs for reuse and returns larger blocks. It takes time proportional to
+ * the heap's slabs. */
 POOL_API void pool_heap_reset(pool_heap_t *heap) POOL_NAME(heap_reset);
 
-/* Does for this heap what pool_trim does for the default heap. If it, or an ancestor, had a budget at its creation, the spare
- * blocks of all threads go back. */
+/* Does for this heap what pool_trim() does for the default heap. If the heap or an ancestor had a budget at its creation, the
+ * caches of all threads are emptied. */
 POOL_API size_t pool_heap_trim(pool_heap_t *heap, size_t keep) POOL_NAME(heap_trim);
 
-/* Sets the budget; 0 is no limit. It returns false, and the budget is unchanged, if more is held even after a trim and without
- * what the children have idle. What threads have cached of children, and children of one thread, are not asked. No thread sees
- * another budget meanwhile.
+/* Sets the budget; 0 is no limit. Returns false, with the budget unchanged, if the heap holds more than `budget`. It first
+ * trims the heap if needed, then collects idle memory of its children. It does not reach the children's thread caches, nor
+ * single-threaded children. Other threads see either the old budget or the new one.
  *
- * If a budget of up to 8 MiB is raised, the heap goes on in the process's memory; a heap in `memory` stays in it. What sleeping
- * threads have cached stays out of reach if neither the heap nor an ancestor had a budget at its creation. */
+ * A heap with a budget of up to 8 MiB continues in the process's memory if the budget is raised. A heap in `memory` stays in
+ * it. Caches of sleeping threads stay out of reach if neither the heap nor an ancestor had a budget at its creation. */
 POOL_API bool pool_heap_set_budget(pool_heap_t *heap, size_t budget) POOL_NAME(heap_set_budget);
 
-/* These do what their namesakes in pool.h do. When the heap is exhausted it tries, in this order: its own cached and idle
- * memory, without the idle arrays of object pools; on_exhausted, as long as that says true and at most 64 times; the overflow
- * heap. Then they return NULL and set ENOMEM. Each of these is counted in the figures.
+/* pool_heap_alloc(), pool_heap_zalloc(), pool_heap_calloc(), pool_heap_realloc() and pool_heap_aligned_alloc() do in one heap
+ * what pool_alloc() and so on do in the default heap. A heap that is exhausted tries in this order:
  *
- * pool_heap_realloc takes blocks that the overflow heap served, and may move a block back. */
+ *   1. its own cached and idle memory, without the idle arrays of object pools
+ *   2. on_exhausted, up to 64 times, as long as that returns true
+ *   3. the overflow heap
+ *
+ * Then the call returns NULL and sets ENOMEM. pool_stats_t counts retries, overflows and failures.
+ *
+ * pool_heap_realloc() also takes blocks that the overflow heap served, and may move them back. */
 POOL_API void *pool_heap_alloc(pool_heap_t *heap, size_t size) POOL_NAME(heap_alloc) POOL_RETURNS_BLOCK(2);
 POOL_API void *pool_heap_zalloc(pool_heap_t *heap, size_t size) POOL_NAME(heap_zalloc) POOL_RETURNS_BLOCK(2);
 POOL_API void *pool_heap_calloc(pool_heap_t *heap, size_t count, size_t size) POOL_NAME(heap_calloc) POOL_RETURNS_BLOCK(2, 3);
@@ -182,27 +214,34 @@ POOL_API void *pool_heap_realloc(pool_heap_t *heap, void *block, size_t size) PO
 POOL_API void *pool_heap_aligned_alloc(pool_heap_t *heap, size_t alignment, size_t size) POOL_NAME(heap_aligned_alloc)
   POOL_RETURNS_ALIGNED_BLOCK(2, 3);
 
-/* Does what pool_good_size does, for this heap's size classes. For a heap that is checked, guarded or has sites it returns what
- * a block would take, not what can be used of it. */
+/* Returns the size of the block that serves pool_heap_alloc(heap, size), as pool_good_size() does for the default heap. In a
+ * heap that is checked, guarded or has sites, only the requested bytes of a block may be used. */
 POOL_API size_t pool_heap_good_size(const pool_heap_t *heap, size_t size) POOL_NAME(heap_good_size);
 
-/* Returns the size of the largest request that the heap would serve now. The next of that size is served, and one of a byte
- * more is not, if no other thread allocates meanwhile, and the heap is in `memory` of up to 8 MiB or has a budget of up to 1
- * MiB, or of up to 8 MiB as POOL_HEAP_DENSE, that was never raised, and no size classes of its own. For another heap it is what
- * its region or its budgets have room for in one piece: blocks that are free in slabs are not looked at, and nobody knows what
- * the system has. It holds the heap's lock for a bounded number of steps, which take a few microseconds at most; where a
- * budget, and not the region, is what is short, it looks at each free piece. With NULL it returns 0 and sets EINVAL;
- * pool_error() says so. */
+/* Returns the size of the largest request that the heap would serve now. With NULL it returns 0 and sets EINVAL, with
+ * pool_error().
+ *
+ * The figure is exact as long as no other thread allocates: a request of that size succeeds, and one of a byte more fails. This
+ * holds for heaps without size_classes in `memory` of up to 8 MiB. It holds, too, with a budget of up to 1 MiB (8 MiB with
+ * POOL_HEAP_DENSE) that was never raised. For another heap it is the largest piece for which its region or its budgets have
+ * room: free blocks in slabs are not counted, and the system may have less.
+ *
+ * The call holds the heap's lock for a few microseconds at most. If a budget is what limits the heap, and not its region, it
+ * examines each free piece. */
 POOL_API size_t pool_heap_largest(pool_heap_t *heap) POOL_NAME(heap_largest);
 
-/* Returns the least memory_size that pool_heap_create() accepts with the rest of these options, at the address `memory`, or at
- * any if that is NULL; and where memory_size is 0, too, the least budget. For heaps with size classes of their own or a reserve
- * it is a size that is enough. With NULL it is the least budget of a plain heap. 0 and EINVAL: pool_heap_create() would
- * refuse the other options whatever the size, where `memory` is NULL at some address; or `size` is not that of the options;
- * pool_error() says why. */
+/* Returns the least memory_size that pool_heap_create() accepts with the other options. `memory` is the address of the buffer;
+ * if it is NULL, the result suffices at any address. If both `memory` and memory_size are 0, the result is the least budget.
+ * With NULL for the options it is the least budget of a heap with defaults.
+ *
+ * 0 and EINVAL, with pool_error(): pool_heap_create() refuses the other options whatever the size, or, with `memory` NULL, at
+ * some address.
+ *
+ * With size_classes or a reserve, the result is sufficient, but perhaps not the least. */
 POOL_INLINE size_t pool_heap_least_memory(const pool_heap_options_t *options);
 
-/* What pool_heap_least_memory calls, as pool_heap_create() calls pool_heap_create_sized(). */
+/* The function behind pool_heap_least_memory(). `size` is sizeof(pool_heap_options_t), as for pool_heap_create_sized(); any
+ * other size is EINVAL, with pool_error(). */
 POOL_API size_t pool_heap_least_memory_sized(const pool_heap_options_t *options, size_t size) POOL_NAME(heap_least_memory);
 
 POOL_INLINE size_t pool_heap_least_memory(const pool_heap_options_t *options)
@@ -210,46 +249,49 @@ POOL_INLINE size_t pool_heap_least_memory(const pool_heap_options_t *options)
   return pool_heap_least_memory_sized(options, sizeof(pool_heap_options_t));
 }
 
-/* Frees a block of this heap, faster than pool_free. It also takes a block that the overflow heap served. */
+/* Frees a block of this heap, faster than pool_free(). It also takes a block that the overflow heap served. */
 POOL_API void pool_heap_free(pool_heap_t *heap, void *block) POOL_NAME(heap_free);
 
 /* Returns the heap behind pool_alloc(), which cannot be reset or destroyed; never NULL. */
 POOL_API pool_heap_t *pool_heap_default(void) POOL_NAME(heap_default);
 
-/* Returns the heap's name, which lives as long as the heap does; NULL for NULL. */
+/* Returns the heap's name, which is valid as long as the heap; NULL for NULL. */
 POOL_API const char *pool_heap_name(const pool_heap_t *heap) POOL_NAME(heap_name);
 
-/* It may grow at its end. A program that was compiled before it did so reads what it knows. */
+/* A live block. The struct may grow at its end; programs compiled before that read the fields that they know. */
 typedef struct pool_block {
   void *start;
   size_t size;
 
-  /* Where it was allocated, as a return address; NULL: the heap has no sites, or had no memory for this one. */
+  /* The return address of the call that allocated it. NULL: the heap has no sites, or had no memory for this one. */
   const void *site;
 } pool_block_t;
 
-/* Gets each live block of a walk; false stops the walk. */
+/* pool_heap_walk() calls this for each live block. It returns true to continue, and false to stop the walk. */
 typedef bool pool_visit_fn(const pool_block_t *block, void *context);
 
-/* Visits each live block once, by address in each slab. The visitor may free the block it is given, and allocate; blocks that
- * are new in this heap may be visited or not. It returns false if the visitor stopped it. */
+/* Visits each live block once, in address order within each slab. Returns false if the visitor stopped the walk. The visitor
+ * may free the block that it is given, and may allocate. Blocks that it allocates in this heap may be visited or not. */
 POOL_API bool pool_heap_walk(pool_heap_t *heap, pool_visit_fn *visit, void *context) POOL_NAME(heap_walk);
 
-/* Writes the live blocks of the heap to a file, with their bytes, by sites, the one with the most bytes first:
+/* Writes to a file how many blocks of the heap are live, and how many bytes, by site. The site with the most bytes comes first:
  *
  *     heap "sessions": 10 blocks, 10,080 bytes live
  *             9,072 bytes in 9 blocks from session_open+0x2c (server.c:41)
  *             1,008 bytes in 1 block from session_copy+0x31 (server.c:57)
  *
- * Names are those of the program's own tables, and lines are known if it has them (-g) and the program addr2line is there.
- * A heap without sites has its sum alone. As in a walk, the other threads must stay out of the heap. It allocates nothing.
- * False: not all of it was written, and errno says why; EINVAL and pool_error() for NULL. */
+ * A heap without sites has only the sum. Function names are from the program's symbol tables. Lines need debug information (-g)
+ * and the program addr2line. No other thread may use the heap meanwhile. The call allocates nothing.
+ *
+ * false: not all of it was written, and errno says why. NULL is EINVAL, with pool_error(). */
 POOL_API bool pool_heap_report(pool_heap_t *heap, int fd) POOL_NAME(heap_report);
 
-/* With true, what would need the system fails from now on in the calling thread, for more memory or to give some back. What
- * cannot be given back is kept, that of a destroyed heap as the default heap's, and goes back at a later call of a thread that
- * may ask the system. Returns what held before. It is for real-time threads on a prefaulted heap; pool_stats_json() has the
- * count. */
+/* Forbids, or allows again, system calls for memory in the calling thread. It returns the setting before. Use it in real-time
+ * threads that work on a prefaulted heap.
+ *
+ * While they are forbidden, a call that needs memory from the system fails; pool_stats_json() has the count as
+ * refused_system_calls. Memory that should be returned to the system is kept, and is returned in a later call of a thread that
+ * may make system calls. The memory of a destroyed heap counts as the default heap's until then. */
 POOL_API bool pool_forbid_system_calls(bool forbid) POOL_NAME(forbid_system_calls);
 
 POOL_END_DECLS

@@ -1,23 +1,33 @@
 /* SPDX-License-Identifier: MIT
  *
- * tidepool/pool.h: the process-wide memory manager.
+ * tidepool/pool.h: allocate and free blocks in the process-wide default heap.
  *
- * A block is what a caller receives. Several pools of different block sizes stand behind pool_alloc(), which takes each request
- * to the pool of its size class. Any thread may call every function here at any time, in a child after fork() too. A signal
- * handler may do so only if it did not interrupt a call of this library; nor one of malloc, where that is what blocks come from
- * (under valgrind and sanitizers, and with blocks=malloc).
+ *     struct node *node = pool_alloc(sizeof *node);
+ *     if (!node)
+ *       return ENOMEM;
+ *     pool_free(node);
  *
- * All sizes are bytes. Blocks are aligned to 16. Success, and every kind of free, leave errno as it was.
+ * Each request is served by the pool of its size class. All sizes are in bytes. Blocks are aligned to 16.
  *
- * Cost: an allocation and its free are some forty instructions together. They touch neither a lock nor the block, as long as
- * the calling thread holds spare blocks of that size class. One call in a few dozen takes the lock of one pool.
+ * Threads: every function is thread-safe, and may be called in the child of a fork(). A signal handler may call them if it
+ * interrupted no call of this library. With blocks=malloc, under valgrind and under sanitizers blocks come from malloc: then
+ * the handler must not have interrupted malloc either.
  *
- * Misuse (a pointer that is no block, a block freed twice) ends the program with one line on standard error and abort():
+ * Errors: an allocation that fails returns NULL and sets errno to ENOMEM. It fails if `size` is more than PTRDIFF_MAX or if
+ * there is no memory. Success leaves errno unchanged, and so does every free.
+ *
+ * Cost: pool_alloc() and pool_free() together take fewer than 50 instructions on x86-64, if the thread has cached free blocks
+ * of the size class. They take no lock then and do not touch the block. About one call in a few dozen takes the lock of one
+ * pool.
+ *
+ * Misuse, such as freeing a block twice, ends the program: one line on standard error, then abort().
+ *
  *     tidepool: pool_free(0x7f0123456789): not a block of any heap
  *     tidepool: pool_free(0x7f0123456790): freed twice: a block of 112 bytes
- * The line names the call that was made, and the block's heap unless that is the default one. It is seen at once for an address
- * that is not aligned or not of the library, for a large block, and for the block of its size that the thread freed last.
- * Otherwise it is seen when the magazine that holds the block is emptied; the line says "seen late", and the call is over. */
+ *
+ * The line names the call, and the block's heap unless that is the default heap. The call itself detects an unaligned or
+ * foreign address, a large block, and the block that the thread freed last in that size class. Any other wrong free is detected
+ * when the magazine with the block is emptied. The line then says "seen late": the faulty call has already returned. */
 #ifndef TIDEPOOL_POOL_H
 #define TIDEPOOL_POOL_H
 
@@ -31,100 +41,107 @@ typedef struct pool_heap pool_heap_t;
 
 /* Returns a block of at least `size` bytes with undefined contents. pool_alloc(0) returns a unique block.
  *
- * NULL and ENOMEM: more than PTRDIFF_MAX was asked for, or there is no memory. */
+ * NULL and ENOMEM: `size` is more than PTRDIFF_MAX, or there is no memory. */
 POOL_API void *pool_alloc(size_t size) POOL_NAME(alloc) POOL_RETURNS_BLOCK(1);
 
-/* Does what pool_alloc does, and every byte of pool_usable_size() is zero. */
+/* Does what pool_alloc() does, and zeroes all pool_usable_size() bytes of the block. */
 POOL_API void *pool_zalloc(size_t size) POOL_NAME(zalloc) POOL_RETURNS_BLOCK(1);
 
-/* Returns pool_zalloc(count * size); NULL and ENOMEM if the product overflows. */
+/* Returns pool_zalloc(count * size). NULL and ENOMEM also if the product overflows. */
 POOL_API void *pool_calloc(size_t count, size_t size) POOL_NAME(calloc) POOL_RETURNS_BLOCK(1, 2);
 
-/* Changes the size of a block to `size`, moving the block if need be. Its contents are kept up to the smaller of both sizes. A
- * NULL block makes it pool_alloc(size). Size 0 frees the block and returns NULL.
+/* Resizes a block, and moves it if needed. The contents are kept, up to the smaller of the two sizes. pool_realloc(NULL, size)
+ * is pool_alloc(size). Size 0 frees the block and returns NULL.
  *
- * The block does not move if `size` is more than half and at most all of pool_usable_size(block), unless the heap is checked.
- * NULL and ENOMEM: the old block is untouched and still the caller's. */
+ * NULL and ENOMEM: the old block is unchanged and still the caller's.
+ *
+ * The block stays in place if `size` is more than half of pool_usable_size(block) and at most all of it. In a checked heap it
+ * moves. */
 POOL_API void *pool_realloc(void *block, size_t size) POOL_NAME(realloc) __attribute__((warn_unused_result, alloc_size(2)));
 
-/* Returns a block whose address is a multiple of `alignment`. NULL and EINVAL, with pool_error(): the alignment is not a power
- * of two. */
+/* Returns a block whose address is a multiple of `alignment`. NULL and EINVAL, with pool_error(): `alignment` is not a power of
+ * two. */
 POOL_API void *pool_aligned_alloc(size_t alignment, size_t size) POOL_NAME(aligned_alloc) POOL_RETURNS_ALIGNED_BLOCK(1, 2);
 
-/* Takes back a block of any heap, from any thread. NULL is no error. */
+/* Frees a block of any heap, from any thread. NULL is allowed. */
 POOL_API void pool_free(void *block) POOL_NAME(free);
 
-/* Takes back a block of pool_alloc, pool_zalloc, pool_calloc or pool_realloc whose requested size is known. */
+/* Frees a block of pool_alloc(), pool_zalloc(), pool_calloc() or pool_realloc(). `size` is the size that was requested; checked
+ * heaps verify it. */
 POOL_API void pool_free_sized(void *block, size_t size) POOL_NAME(free_sized);
 
-/* Stores up to `count` blocks of `size` bytes in `blocks`, and returns how many it got. If these are fewer, errno is ENOMEM. */
+/* Allocates up to `count` blocks of `size` bytes into `blocks`, and returns how many it allocated. If there are fewer than
+ * `count`, errno is ENOMEM. */
 POOL_API size_t pool_alloc_batch(size_t size, void **blocks, size_t count) POOL_NAME(alloc_batch);
 
-/* Takes back `count` blocks, of any sizes and heaps. NULLs among them are no error. */
+/* Frees `count` blocks, of any sizes and heaps. NULLs among them are allowed. */
 POOL_API void pool_free_batch(void **blocks, size_t count) POOL_NAME(free_batch);
 
-/* Changes the size of a block without moving it. It returns false if that is not possible; then nothing has changed, and errno
- * is left alone. */
+/* Resizes a block without moving it. Returns false if that is not possible: the block and errno are then unchanged. */
 POOL_API bool pool_resize_in_place(void *block, size_t size) POOL_NAME(resize_in_place);
 
-/* Returns the bytes of the block that the caller may use, at least what was asked for; 0 for NULL. It costs a handful of
- * instructions. */
+/* Returns how many bytes of the block the caller may use. That is at least the requested size; 0 for NULL. It takes a handful
+ * of instructions. */
 POOL_API size_t pool_usable_size(const void *block) POOL_NAME(usable_size);
 
-/* Returns the size of the block that pool_alloc(size) would return, or `size` itself if no block can be that large. A program
- * that can use it all asks for as much: where the default heap is checked, guarded or has sites, and of a sample, only what was
- * asked for may be used (pool_usable_size()). Where the process has a limit below 256 MiB on its memory, the block may be
- * larger: fewer classes are in use. */
+/* Returns the size of the block that serves pool_alloc(size), or `size` itself if no block can be that large. If you can use
+ * the slack, pass this size to pool_alloc(): in a checked or guarded heap, in one with sites, and in a sampled block only the
+ * requested bytes may be used.
+ *
+ * If the process's memory is limited to less than 256 MiB, fewer size classes are in use. The block may be larger then. */
 POOL_API size_t pool_good_size(size_t size) POOL_NAME(good_size) __attribute__((const));
 
-/* Gives idle memory of the process-wide manager beyond `keep` bytes back to the system, and returns the bytes given. It first
- * takes the calling thread's spare blocks back; those of other threads stay. It takes some microseconds for each MiB given. */
+/* Returns idle memory of the default heap to the system, all but `keep` bytes, and returns how many bytes went back. It first
+ * empties the calling thread's cache; the caches of other threads stay. Each MiB takes some microseconds. */
 POOL_API size_t pool_trim(size_t keep) POOL_NAME(trim);
 
-/* The next three functions take any address at all: foreign and interior addresses get an answer, never a crash. The answer is
- * exact if no other thread allocates or frees that block meanwhile, with one exception: a freed block may still seem live for a
- * moment while other threads end, or allocate or free blocks of its size, since spare blocks wander then. They look through the
- * spare blocks of all threads, which may take microseconds. */
+/* pool_in_use(), pool_block_start() and pool_heap_of() accept any address, also a foreign one or one inside a block.
+ *
+ * The answer is exact if no other thread allocates or frees that block meanwhile. There is one exception: a freed block may
+ * seem live for a moment while other threads end, or allocate or free blocks of its size class. It is then moving between
+ * caches.
+ *
+ * The search goes through the caches of all threads and may take microseconds. */
 
-/* Tells whether the address is inside a live block. */
+/* Returns whether the address is inside a live block. */
 POOL_API bool pool_in_use(const void *address) POOL_NAME(in_use);
 
-/* Returns the live block that the address is inside of, or NULL. If `size` is not NULL, *size gets the usable size of the
- * block. */
+/* Returns the live block that contains the address, or NULL. If `size` is not NULL, *size becomes the block's usable size. */
 POOL_API void *pool_block_start(const void *address, size_t *size) POOL_NAME(block_start);
 
-/* Returns the heap whose memory the address is in, or NULL. */
+/* Returns the heap whose memory contains the address, or NULL. */
 POOL_API pool_heap_t *pool_heap_of(const void *address) POOL_NAME(heap_of);
 
-/* Sets an option of the process-wide manager, before its first use. The keys are those of the environment variable
- * TIDEPOOL_OPTIONS="key=value,key=value", which is not read in set-user-ID programs:
+/* Sets an option of the process, before the first allocation. The environment variable TIDEPOOL_OPTIONS="key=value,key=value"
+ * sets the same options; set-user-ID programs do not read it.
  *
- *   purge_delay_ms      how long idle memory is kept before it goes back to the system; a number of milliseconds, or never
- *   huge_pages          never, auto, always: whether to ask for transparent huge pages; auto does where small blocks need more
- *   stats               none, exit, exit:FILE: print all heaps' figures at exit, or add them to FILE (up to 255 bytes long)
- *   checked             0, 1, all: fill and check each block of the default heap, or of all heaps, and object pools too
- *   guarded             0, 1, all: end each block of the default heap, or of all heaps, at an inaccessible page
- *   guard_sample        0, or a number N: do so with one of N blocks that leave the pools of any heap
- *   check_at_exit       0, 1: empty at exit what the thread has cached, so that what it freed twice is seen
- *   sites               0, or how many addresses, the call's and its callers', each block of the default heap knows; up to 16
- *   leaks               none, destroy, exit, all: say which blocks are live when a heap is destroyed, or lost at exit
- *   blocks              auto, own, malloc: take all blocks from malloc, so that tools see them (auto: under a tool)
- *   abort_on_exhausted  0, 1: end the program, with one line, where an allocation would return NULL
+ *   purge_delay_ms      how many milliseconds idle memory is kept before it is returned to the system, or never
+ *   huge_pages          never, auto, always: request transparent huge pages; auto does so where small blocks need more memory
+ *   stats               none, exit, exit:FILE: print the figures of all heaps at exit, or append them to FILE (at most 255
+ * bytes) checked             0, 1, all: fill and check each block of the default heap, or of all heaps and object pools guarded
+ * 0, 1, all: end each block of the default heap, or of all heaps, at an inaccessible page guard_sample        0, or a number N:
+ * guard one in N blocks that leave the pools of any heap check_at_exit       0, 1: empty the thread's cache at exit, which
+ * detects blocks that it freed twice sites               0 to 16: how many return addresses, the call's and its callers', each
+ * block of the default heap records leaks               none, destroy, exit, all: report blocks that are live when a heap is
+ * destroyed, or lost at exit blocks              auto, own, malloc: take all blocks from malloc, where tools see them; auto
+ * does so under a tool abort_on_exhausted  0, 1: end the program with one line where an allocation would return NULL
  *
- * false and EINVAL, with pool_error(): the key is unknown, the value is bad, or the manager is in use already. */
+ * tidepool-malloc(1) describes these and the options for profiles, names and export.
+ *
+ * false and EINVAL, with pool_error(): the key is unknown, the value is invalid, or the manager is already in use. */
 POOL_API bool pool_option_set(const char *key, const char *value) POOL_NAME(option_set);
 
-/* Says what was wrong with the argument for which a call of this thread last set EINVAL: which argument or field it was, what
- * it is, and what it may be.
+/* Describes the last EINVAL of the calling thread: the argument or field, its value, and what is allowed.
  *
  *     pool_heap_t *heap = pool_heap_create(&options);
  *     if (!heap && errno == EINVAL)
  *       fprintf(stderr, "no heap: %s\n", pool_error());     no heap: reserve is 2097152, more than budget, 1048576
  *
- * Never NULL: before the first it is "no argument was wrong so far". The text stays as it is until the thread's next EINVAL, or
- * its end. It is without the numbers where there is no memory for them, in a thread that is ending and, before the first block,
- * in all threads but one. It is for people, and may be another one in the next version. It keeps errno and allocates nothing;
- * in a child after fork() it is what it was. */
+ * Never returns NULL: before the first EINVAL the text is "no argument was wrong so far". The text is for people; its wording
+ * may change between versions. It is valid until the thread's next EINVAL or the thread's end. The child of a fork() keeps it.
+ *
+ * The text lacks its numbers if there is no memory for them or the thread is ending. Before the first allocation of the process
+ * only one thread gets numbers. The call allocates nothing and leaves errno unchanged. */
 POOL_API const char *pool_error(void) POOL_NAME(error);
 
 POOL_END_DECLS

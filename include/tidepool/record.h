@@ -1,12 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * tidepool/record.h: a recording of each allocation and free, for `tidepool show`, `replay`, `fit` and `diff`. The program is
- * linked with libtidepool-record in front of libtidepool:
+ * tidepool/record.h: record every allocation and free, for `tidepool show`, `replay`, `fit` and `diff`.
+ *
+ *     int fd = open("sessions.recording", O_RDWR | O_CREAT, 0600);
+ *     if (!pool_record_start(fd))
+ *       perror("sessions.recording");
+ *     serve(100000);
+ *     pool_record_stop();
+ *
+ * Link the program with libtidepool-record in front of libtidepool:
  *
  *     cc server.c -ltidepool-record -ltidepool
  *
- * The names of malloc, of C++ and of tidepool are that library's then, which calls those of the next one. Without a recording
- * this costs a call in between. `tidepool record` does the same for a program that was not linked so, from its start. */
+ * The recorder then defines the functions of malloc, of C++ and of tidepool, and calls those of the next library. Without a
+ * recording this costs one more call. `tidepool record` records a program that was not linked in this way, from its start. */
 #ifndef TIDEPOOL_RECORD_H
 #define TIDEPOOL_RECORD_H
 
@@ -16,24 +23,26 @@
 
 POOL_BEGIN_DECLS
 
-/* Writes all that malloc, heaps and object pools do from now on, in any thread, to an open file, which is emptied first and has
- * to be one of a disk or of memory; also if it is open for writing alone. The program may close it. What was allocated before
- * is not in the recording. Each event is some ten bytes; where the disk is full, a line says so, and the program goes on.
+/* Records everything that malloc, heaps and object pools do from now on, in all threads, to an open file. The file must be open
+ * for writing and be one of a disk or of memory. It is emptied first. The program may close it at once. Any thread may call
+ * this.
  *
- * False: EBUSY, if there is a recording, by `tidepool record` too, if another process records to the file, or if a thread is in
- * the middle of an event of the last one, as the caller is in a signal's handler; EINVAL, if the file is none that can be
- * mapped; EBADF, if it is not open for writing; or what the system says. A child of a fork is not recorded, and may begin a
- * recording of its own. Any thread may call it. */
+ * An event takes some ten bytes. If the disk is full, a line says so, and the program continues. Blocks that were allocated
+ * before are not in the recording. The child of a fork() is not recorded; it may start a recording of its own.
+ *
+ * false: EBUSY if there is a recording, by `tidepool record` too; if another process records to the file; or if a thread is in
+ * the middle of an event of the last recording, as a signal handler may be. EINVAL if the file cannot be mapped. EBADF if it is
+ * not open for writing. Otherwise errno is the system's. */
 POOL_API bool pool_record_start(int fd) POOL_NAME(record_start);
 
-/* The same for one heap, without its object pools and its children, or for one object pool. With the heap's end there is
- * nothing more to record. EINVAL: NULL. */
+/* pool_record_start_heap() records one heap, without its object pools and its children, and pool_record_start_object_pool() one
+ * object pool. Nothing more is recorded once the heap ends. NULL for the heap or pool is EINVAL. */
 POOL_API bool pool_record_start_heap(pool_heap_t *heap, int fd) POOL_NAME(record_start_heap);
 POOL_API bool pool_record_start_object_pool(object_pool_t *pool, int fd) POOL_NAME(record_start_object_pool);
 
-/* Ends it, and the file is complete. It waits for threads that are just writing, for a second at most. Where one left its event
- * by longjmp() out of a signal's handler, no other recording can begin. Without one it does nothing. What `tidepool record` has
- * begun goes on. */
+/* Stops the recording and completes the file. It waits for threads that are writing an event, for a second at most. If a signal
+ * handler left an event by longjmp(), no other recording can start. Without a recording the call does nothing. A recording by
+ * `tidepool record` continues. */
 POOL_API void pool_record_stop(void) POOL_NAME(record_stop);
 
 POOL_END_DECLS
