@@ -19,7 +19,7 @@ import pages
 
 SKIPPED = 77
 ELSEWHERE = re.compile(r"https://manpages\.debian\.org/(?!tidepool|pool_|object_pool_)[\w.-]+$")
-OPTIONS = ["-Dtests=false", "-Dbench=disabled", "-Dexamples=false", "-Dmalloc_library=false"]
+OPTIONS = ["-Dmalloc_library=false"]
 
 
 class Links(html.parser.HTMLParser):

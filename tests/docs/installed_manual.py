@@ -101,7 +101,6 @@ def main():
                                                   environment={"MANPAGER": "cat", "PAGER": "cat"}))
         problems = [problem for read in readers for problem in unread_pages(manual, names, read)]
         problems += not_found(manual, source, names)
-        # It warns of every .so: a link would be better, which meson 1.0 makes at installation alone.
         output_of(mandoc, "-T", "lint", "-W", "error", *sorted(manual.glob("man?/*")), folder=manual)
     print("\n".join(problems) or f"{len(names)} functions, {len(readers)} ways to read of each")
     return 1 if problems else 0

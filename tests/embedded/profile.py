@@ -107,7 +107,8 @@ def build_and_run(root, board, name, options):
             described = (root / f"examples/firmware/{board}.ini").read_text(encoding="utf-8")
             (pathlib.Path(folder) / "cross.ini").write_text(described.replace(*processor), encoding="utf-8")
             cross = [f"--cross-file={folder}/cross.ini"]
-        run("meson", "setup", build, root, *cross, "-Dprofile=embedded", "-Dwerror=true", "-Doptimization=s", *options)
+        run("meson", "setup", build, root, *cross, "-Dprofile=embedded", "-Dtests=true", "-Dexamples=true", "-Dwerror=true",
+            "-Doptimization=s", *options)
         run("ninja", "-C", build)
         check_names(build / "src/libtidepool.a", tools, flags)
         emulator = [*emulator, *QUIET] if emulator else []

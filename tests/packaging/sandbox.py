@@ -20,7 +20,7 @@ NOT_KEPT = re.compile(r"LD_PRELOAD|LD_LIBRARY_PATH|LD_RUN_PATH|TIDEPOOL_OPTIONS|
                       r"|DESTDIR|(C|CXX|CPP|LD)FLAGS|DEB_.*|MAKEFLAGS|CC_LD|CXX_LD")
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not NOT_KEPT.fullmatch(name)} | {"LC_ALL": "C.UTF-8"}
 VERSION = re.search(r"version: '([0-9.]+)'", (SOURCE / "meson.build").read_text())[1]
-LIBRARIES_ALONE = ["-Dtests=false", "-Dbench=disabled", "-Dexamples=false", "-Doptimization=0"]
+LIBRARIES_ALONE = ["-Doptimization=0"]
 TOLD_VERSION = f"tidepool {VERSION}\n"
 WORKS = f"{VERSION} {VERSION}\n"   # program.c and uses.cpp
 

@@ -41,7 +41,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         source, build = pathlib.Path(folder, "a päth: source"), pathlib.Path(folder, "a path: büild")
         shutil.copytree(sys.argv[1], source, ignore=NOT_COPIED)
-        options = ["-Doptimization=1", "-Dbench=disabled", "-Dexamples=false"]
+        options = ["-Doptimization=1", "-Dtests=true"]
         call("meson", "setup", str(build), str(source), *options, folder=folder)
         call("ninja", "src/" + os.path.basename(sys.argv[2]), *TARGETS, folder=build)
         print(call("meson", "test", "--no-rebuild", "--print-errorlogs", "--timeout-multiplier", "10", *TESTS, folder=build))

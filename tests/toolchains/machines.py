@@ -54,7 +54,7 @@ def configure(root, folder, machine, tools):
     (packages / "cmocka.pc").write_text(CMOCKA.format(shim=shim, folder=folder))
     (folder / "packages.ini").write_text(f"[properties]\npkg_config_libdir = '{packages}'\n")
     run("meson", "setup", build, root, "--cross-file", HERE / "machines" / f"{machine}.ini", "--cross-file", "packages.ini",
-        "-Dbench=disabled", "-Dexamples=false", folder=folder)
+        "-Dtests=true", folder=folder)
     return build
 
 

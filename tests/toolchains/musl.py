@@ -69,7 +69,7 @@ def configure(root, folder, kernel):
     packages.mkdir()
     (packages / "cmocka.pc").write_text(CMOCKA.format(shim=shim, kernel=kernel, folder=folder))
     (folder / "musl.ini").write_text(NATIVE_FILE)
-    options = ["-Dbench=disabled", "-Dexamples=false", "-Dwerror=true"]
+    options = ["-Dtests=true", "-Dwerror=true"]
     run("meson", "setup", build, root, "--native-file", "musl.ini", *options, folder=folder, PKG_CONFIG_LIBDIR=packages)
     return build
 

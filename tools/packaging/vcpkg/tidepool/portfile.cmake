@@ -10,9 +10,6 @@ endif()
 vcpkg_configure_meson(
   SOURCE_PATH "${SOURCE_PATH}"
   OPTIONS
-    -Dtests=false
-    -Dbench=disabled
-    -Dexamples=false
     -Dmalloc_library=${MALLOC_LIBRARY}
 )
 vcpkg_install_meson()
