@@ -3,7 +3,7 @@
 """The report of one run: a table for the terminal and one HTML file that needs nothing beside it, no script, no network.
 
     report.py RAW.json                prints the tables and writes report.html beside the file
-    report.py --markdown RAW.json     prints what README.md shows between "bench begin" and "bench end"
+    report.py --markdown RAW.json     prints what docs/performance.md has between "bench begin" and "bench end"
 
 The HTML file needs jinja2 and matplotlib; tools/python finds the Python that has them.
 """
@@ -80,7 +80,7 @@ def write(results, directory):
     print(f"Raw data: {os.path.join(directory, 'raw.json')}")
 
 
-# README.md.
+# docs/performance.md.
 
 def markdown_table(rows):
     return [f"| {' | '.join(row)} |" for row in [rows[0], ["---"] * len(rows[0]), *rows[1:]]] if rows else []

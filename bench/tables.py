@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the terminal, the page and README.md show of results: tables and the sentences about them. A table is rows of
+"""What the terminal, the page and docs/performance.md show of results: tables and the sentences about them. A table is rows of
 strings, of which the first is the head."""
 import shlex
 

@@ -3,10 +3,10 @@
 
 usage: docs.py links ROOT       relative links and their headings
        docs.py names ROOT       files, functions and invariants that the texts name exist; nothing is left out
-       docs.py prose ROOT       lines and paragraphs are short
+       docs.py prose ROOT       lines and paragraphs are short, and the README as a whole
        docs.py manual ROOT      every public function and option is in the manual pages
-       docs.py example ROOT     prints the first C program of README.md
-       docs.py example-cpp ROOT prints its first C++ program
+       docs.py example ROOT     prints the C program of README.md
+       docs.py example-cpp ROOT prints the C++ program of docs/heaps.md
        docs.py self-test"""
 
 import pathlib
@@ -30,6 +30,7 @@ NAMING = ["docs/DESIGN.md", "src/README.md", "CONTRIBUTING.md", "README.md"]
 LINE_MOST = 100
 SOURCE_MOST = 128
 PARAGRAPH_MOST = 6
+README_MOST = 1000   # words, as wc counts them: code and tables too
 GENERATED = re.compile(r"<!-- bench begin -->.*?<!-- bench end -->", re.S)   # by bench/report.py
 # A table, a heading, a comment; an item of a list; code, where no item is continued.
 NO_PROSE = re.compile(r"[|#]|<!--")
@@ -212,6 +213,29 @@ def long_prose(root):
                 yield f"{where}:{start}: a paragraph of {len(block)} lines, more than {PARAGRAPH_MOST}"
 
 
+def long_readme(root):
+    words_of_readme = len((root / "README.md").read_text().split())
+    if words_of_readme > README_MOST:
+        yield f"README.md: {words_of_readme} words, more than {README_MOST}"
+
+
+def rows_of(text, mark):
+    """The rows of all tables of a text, after a mark, without the space around cells."""
+    lines = text.partition(mark)[2].splitlines()
+    return [[cell.strip(" *") for cell in line.strip().strip("|").split("|")] for line in lines if line.startswith("|")]
+
+
+def other_figures(root):
+    """The README's figures of instructions are those of docs/performance.md, row by row."""
+    readme = rows_of((root / "README.md").read_text(), "## Measured")
+    published = rows_of((root / "docs/performance.md").read_text(), "<!-- measured begin -->")
+    for row in readme:
+        if row not in published:
+            yield f"README.md: docs/performance.md has no row {' | '.join(row)}"
+    if not readme:
+        yield "README.md: there are no figures under Measured"
+
+
 def wide_headers(root):
     for path in sorted((root / "include").rglob("*.h*")):
         for number, line in enumerate(path.read_text().splitlines(), 1):
@@ -219,8 +243,9 @@ def wide_headers(root):
                 yield f"{path.relative_to(root)}:{number}: {len(line)} columns, more than {SOURCE_MOST}"
 
 
-def example(root, language):
-    return re.search(rf"^```{language}\n(.*?)^```", (root / "README.md").read_text(), re.M | re.S)[1]
+def example(root, text, language):
+    blocks = re.findall(rf"^```{language}\n(.*?)^```", (root / text).read_text(), re.M | re.S)
+    return next(block for block in blocks if "int main(" in block)
 
 
 JUG_HEADER = "include/tidepool/jug.h"
@@ -252,7 +277,9 @@ water POOL_HEAP_JUG
 .Xr tidepool 3
 '''
 GOOD = {
-    "README.md": "# A\n[b](docs/DESIGN.md#the-b)\n`bin_take` `slab.h`\n",
+    "README.md": "# A\n[b](docs/DESIGN.md#the-b)\n`bin_take` `slab.h`\n| no | 1 |\n## Measured\n|pair|**2**|\n"
+                 + "\nw w w w w w\n" * 160,
+    "docs/performance.md": "| no | 1 |\n<!-- measured begin -->\n| pair | 2 |\n",
     # Code, a table, what is generated, a word that is too long, a list of many lines, a paragraph before it.
     "docs/prose.md": "```\n" + "code " * 30 + "\n```\n| " + "cell " * 30 + "|\n\n    " + "code " * 30
                      + "\n\n<!-- bench begin -->\n" + "word " * 30 + "\n<!-- bench end -->\n\n" + "w" * 120 + "\n\n"
@@ -280,6 +307,10 @@ BAD = [
     ("README.md", f"```\n{WORDS}more\n```\n{WORDS}and more\n", long_prose, "README.md:4: 104 columns"),
     ("include/pool.h", f"int a;\n/* {WORDS}{WORDS}*/\n", wide_headers, "include/pool.h:2: 197 columns, more than 128"),
     ("README.md", f"| a |\n{PARAGRAPH}more\n", long_prose, "README.md:2: a paragraph of 7 lines, more than 6"),
+    ("README.md", "a word\n" * 501, long_readme, "README.md: 1002 words, more than 1000"),
+    ("README.md", "## Measured\n|pair|1|\n", other_figures, "README.md: docs/performance.md has no row pair | 1"),
+    ("README.md", "## Measured\n|no|1|\n", other_figures, "README.md: docs/performance.md has no row no | 1"),
+    ("README.md", "|pair|2|\n## Measured\n", other_figures, "README.md: there are no figures"),
     ("README.md", "[b](docs/NONE.md)", broken_links, "does not exist"),
     ("README.md", "[b](docs/DESIGN.md#c)", broken_links, "no such heading"),
     ("README.md", "`bin_took()`", unknown_names, "no bin_took"),
@@ -327,6 +358,7 @@ def problems_of(files, check):
 
 def self_test():
     for check in (broken_links, unknown_names, wrong_invariants, unlisted_sources, stale_code, long_prose, wide_headers,
+                  long_readme, other_figures,
                   missing_from_cpp_manual, pages.wrong_pages):
         found = problems_of(GOOD, check)
         if found:
@@ -337,12 +369,12 @@ def self_test():
             sys.exit(f"{name} with {text!r}: expected {expected!r}, found {found}")
 
 
-EXAMPLES = {"example": "c", "example-cpp": "cpp"}
+EXAMPLES = {"example": ("README.md", "c"), "example-cpp": ("docs/heaps.md", "cpp")}
 CHECKS = {
     "links": [broken_links],
     "names": [unknown_names, wrong_invariants, unlisted_sources, stale_code],
     "manual": [pages.wrong_pages, missing_from_manual, missing_from_cpp_manual],
-    "prose": [long_prose, wide_headers],
+    "prose": [long_prose, wide_headers, long_readme, other_figures],
 }
 
 
@@ -352,7 +384,7 @@ def main():
         return
     root = pathlib.Path(sys.argv[2])
     if sys.argv[1] in EXAMPLES:
-        print(example(root, EXAMPLES[sys.argv[1]]), end="")
+        print(example(root, *EXAMPLES[sys.argv[1]]), end="")
         return
     found = [problem for check in CHECKS[sys.argv[1]] for problem in check(root)]
     print("\n".join(found))
