@@ -17,6 +17,8 @@ def pytest_addoption(parser):
     parser.addoption("--program", metavar="PROGRAM", help="tests/command: a program that is run")
     parser.addoption("--static-program", metavar="PROGRAM", help="tests/command: a static one")
     parser.addoption("--own-malloc", metavar="PROGRAM", help="tests/command: one that has a malloc")
+    parser.addoption("--python-like", metavar="PROGRAM", help="tests/command: one that looks like CPython")
+    parser.addoption("--python-free-threaded", metavar="PROGRAM", help="tests/command: one that looks like a free-threaded one")
     parser.addoption("--shares", metavar="PROGRAM", help="tests/command: one that shares its figures")
     parser.addoption("--mapped", metavar="PROGRAM", help="tests/command: one that has blocks in all places")
     parser.addoption("--recorded-heaps", metavar="PROGRAM", help="tests/command: one with heaps and object pools")

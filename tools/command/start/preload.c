@@ -102,9 +102,44 @@ static void add_library(const char *command, const char *before, const char *lib
   preload_set(command, "LD_PRELOAD", COMMAND_JOIN(before ? before : "", before ? ":" : "", library, others));
 }
 
+/* ---- CPython ---- */
+
+/* CPython takes an empty variable for one that is not set. */
+static bool is_set(const char *name)
+{
+  const char *value = getenv(name);
+  return value && *value;
+}
+
+static bool ignores_environment(const program_t *looked, char **program)
+{
+  return looked->is_interpreter ? looked->ignores_environment : program_python_is_isolated(program + 1);
+}
+
+/* What the user has set stays. A version of CPython that has no names for perf(1) ignores the second variable. */
+static void prepare_python(const char *command, const program_t *looked, char **program, preload_python_t wish)
+{
+  bool may_have_names = looked->python == PYTHON_WITH_PERF || looked->python == PYTHON_IS_UNKNOWN;
+  bool names = wish == PYTHON_BLOCKS_AND_NAMES && may_have_names && !is_set("PYTHONPERFSUPPORT");
+  if (looked->python == PYTHON_IS_NONE || is_set("PYTHONMALLOC"))
+    return;
+  if (looked->python == PYTHON_FREE_THREADED)
+    command_say("%s: a free-threaded CPython keeps its own allocator, so most of its objects are not seen", command);
+  else if (ignores_environment(looked, program))
+    command_say("%s: CPython ignores PYTHONMALLOC with -E or -I, so most of its objects are not seen", command);
+  else {
+    preload_set(command, "PYTHONMALLOC", "malloc");
+    if (names)
+      preload_set(command, "PYTHONPERFSUPPORT", "1");
+    command_say(names ? "%s: sets PYTHONMALLOC=malloc and PYTHONPERFSUPPORT=1, so that CPython's objects and functions are seen"
+                      : "%s: sets PYTHONMALLOC=malloc, so that CPython's objects are seen",
+                command);
+  }
+}
+
 /* ---- the program ---- */
 
-void preload_become(const char *command, const char *before, const char *library, char **program)
+void preload_become(const char *command, const char *before, const char *library, char **program, preload_python_t python)
 {
   static program_t looked;
   program_look(&looked, program[0], library);
@@ -114,6 +149,8 @@ void preload_become(const char *command, const char *before, const char *library
     add_library(command, before, library);
   if (looked.keeps)
     command_say("%s: %s keeps its own malloc: it %s%s", command, looked.path, looked.keeps, looked.detail);
+  else if (python != PYTHON_AS_IT_IS)
+    prepare_python(command, &looked, program, python);
   if (looked.is_elf)
     execv(looked.path, program);
   if (!looked.is_elf || errno != ENOEXEC) /* of which execvp() makes a script of the shell */

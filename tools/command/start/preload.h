@@ -24,8 +24,13 @@ char *preload_find(const char *command, const char *name, const char *given);
 /* Adds text to a variable of the environment, with the separator where there is some already. */
 void preload_set(const char *command, const char *name, const char *value);
 
-/* Becomes the program, with `library` as its malloc and `before` in front of that (NULL: nothing). It is said if the program
- * keeps its own. */
-_Noreturn void preload_become(const char *command, const char *before, const char *library, char **program);
+/* What CPython is told by its variables: nothing; to have each object in a block of malloc; and to name its functions in a file
+ * as for perf(1), where its version can. */
+typedef enum preload_python { PYTHON_AS_IT_IS, PYTHON_BLOCKS, PYTHON_BLOCKS_AND_NAMES } preload_python_t;
+
+/* Becomes the program, with `library` as its malloc and `before` in front of that (NULL: nothing). A line says so if the
+ * program keeps its own, and if CPython is told something, or cannot be. */
+_Noreturn void preload_become(const char *command, const char *before, const char *library, char **program,
+                              preload_python_t python);
 
 #endif

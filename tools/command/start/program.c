@@ -63,6 +63,34 @@ static bool find(char path[PATH_MAX], const char *name)
   return false;
 }
 
+/* ---- CPython ---- */
+
+/* Some options of CPython have a word of their own behind them, and two end the options. */
+bool program_python_is_isolated(char *const *words)
+{
+  for (; *words && (*words)[0] == '-' && (*words)[1] && strcmp(*words, "--") != 0; words++) {
+    const char *letter = *words + 1;
+    bool has_word = !strcmp(*words, "--check-hash-based-pycs");
+    for (; *letter && !strchr("WX-cm", *letter); letter++)
+      if (*letter == 'E' || *letter == 'I')
+        return true;
+    if (*letter == 'c' || *letter == 'm')
+      return false;
+    has_word |= (*letter == 'W' || *letter == 'X') && !letter[1];
+    if (has_word && !*++words)
+      return false;
+  }
+  return false;
+}
+
+/* python, python3, python3.13 */
+static bool is_named_python(const char *path)
+{
+  static const char name[] = "python";
+  const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path, *version = base + strlen(name);
+  return !strncmp(base, name, strlen(name)) && !version[strspn(version, "0123456789.")];
+}
+
 /* ---- scripts ---- */
 
 /* Returns the program that env would run. NULL: its options or variables change more than can be told here. */
@@ -75,8 +103,22 @@ static const char *behind_env(char **rest)
   return word && *word != '-' && !strpbrk(word, "'\"\\$") ? word : NULL;
 }
 
-/* Puts into `name` what interprets the script that begins with `line`. The kernel looks for it in no path. */
-static bool interpreter_of(char *line, char name[PATH_MAX])
+static bool is_isolated_by(char *rest)
+{
+  enum { WORDS_MOST = 16 };
+  char *words[WORDS_MOST + 1] = {NULL};
+  for (int i = 0; i < WORDS_MOST && (words[i] = strtok_r(NULL, " \t", &rest)); i++)
+    continue;
+  return program_python_is_isolated(words);
+}
+
+typedef struct interpreter {
+  char name[PATH_MAX];
+  bool isolates; /* its options would have CPython ignore the environment */
+} interpreter_t;
+
+/* Finds what interprets the script that begins with `line`. The kernel looks for it in no path. */
+static bool interpreter_of(char *line, interpreter_t *interpreter)
 {
   char *rest = NULL, *word = strtok_r(line, " \t", &rest);
   if (!word)
@@ -86,19 +128,20 @@ static bool interpreter_of(char *line, char name[PATH_MAX])
     found = behind_env(&rest);
     here = "";
   }
-  return found && (size_t)snprintf(name, PATH_MAX, "%s%s", here, found) < PATH_MAX;
+  interpreter->isolates = found && is_isolated_by(rest);
+  return found && (size_t)snprintf(interpreter->name, PATH_MAX, "%s%s", here, found) < PATH_MAX;
 }
 
 typedef enum script { SCRIPT_NONE, SCRIPT_KNOWN, SCRIPT_UNKNOWN } script_t;
 
-static script_t read_interpreter(int file, char name[PATH_MAX])
+static script_t read_interpreter(int file, interpreter_t *interpreter)
 {
   char line[256] = "";
   ssize_t length = pread(file, line, sizeof line - 1, 0);
   if (length < 2 || line[0] != '#' || line[1] != '!')
     return SCRIPT_NONE;
   line[strcspn(line, "\n")] = '\0';
-  return interpreter_of(line + 2, name) ? SCRIPT_KNOWN : SCRIPT_UNKNOWN;
+  return interpreter_of(line + 2, interpreter) ? SCRIPT_KNOWN : SCRIPT_UNKNOWN;
 }
 
 /* ---- ELF files ---- */
@@ -204,28 +247,77 @@ static const char *needs(const tables_t *of, const char *begin)
   return NULL;
 }
 
-static bool is_malloc(const tables_t *of, const symbol_t *symbol)
+/* CPython is one file, or a small one that imports its main function from libpython: of version 3.8 and later, of 3.7, or of
+ * 3.6, where Python 2 has a function of that name, too. */
+typedef enum symbol_seen {
+  SEEN_MALLOC = 1 << 0, /* exported: the program's libraries use it */
+  SEEN_BYTES_MAIN = 1 << 1,
+  SEEN_UNIX_MAIN = 1 << 2,
+  SEEN_MAIN = 1 << 3,
+  SEEN_RAW_MALLOC = 1 << 4,
+  SEEN_PERF_MAP = 1 << 5,
+  SEEN_FREE_THREADED = 1 << 6
+} symbol_seen_t;
+
+static const struct {
+  const char *name;
+  symbol_seen_t seen;
+} symbols_sought[] = {
+  {"malloc", SEEN_MALLOC},
+  {"Py_BytesMain", SEEN_BYTES_MAIN},
+  {"_Py_UnixMain", SEEN_UNIX_MAIN},
+  {"Py_Main", SEEN_MAIN},
+  {"PyMem_RawMalloc", SEEN_RAW_MALLOC},
+  {"PyUnstable_PerfMapState_Init", SEEN_PERF_MAP},
+  {"_Py_MergeZeroLocalRefcount", SEEN_FREE_THREADED},
+};
+
+static unsigned seen_of(const char *name, bool is_exported)
 {
-  const char *name = symbol->st_shndx != SHN_UNDEF ? name_at(of, symbol->st_name) : NULL;
-  return name && ELF64_ST_BIND(symbol->st_info) != STB_LOCAL && !strcmp(name, "malloc");
+  for (size_t i = 0; i < sizeof symbols_sought / sizeof *symbols_sought; i++)
+    if (!strcmp(name, symbols_sought[i].name))
+      return is_exported || symbols_sought[i].seen != SEEN_MALLOC ? symbols_sought[i].seen : 0u;
+  return 0;
 }
 
-/* Names are looked up in the program first, and in what is preloaded after it. All linkers put the names behind the symbols,
- * which have no count of their own. */
-static bool exports_malloc(int file, const tables_t *of)
+static unsigned seen_in(const tables_t *of, const symbol_t *symbols, size_t count)
 {
+  unsigned seen = 0;
+  for (size_t i = 0; i < count; i++) {
+    const char *name = name_at(of, symbols[i].st_name);
+    if (name && ELF64_ST_BIND(symbols[i].st_info) != STB_LOCAL)
+      seen |= seen_of(name, symbols[i].st_shndx != SHN_UNDEF);
+  }
+  return seen;
+}
+
+/* All linkers put the names behind the symbols, which have no count of their own. */
+static unsigned find_symbols(int file, const tables_t *of)
+{
+  unsigned seen = 0;
   uint64_t from = offset_of(file, &of->header, of->symbols);
   uint64_t count = of->names > of->symbols ? (of->names - of->symbols) / sizeof(symbol_t) : 0;
   for (uint64_t at = 0; of->text && from != UINT64_MAX && at < count && at < SYMBOLS_MOST; at += SYMBOLS_AT_ONCE) {
     symbol_t symbols[SYMBOLS_AT_ONCE];
     size_t many = count - at < SYMBOLS_AT_ONCE ? count - at : SYMBOLS_AT_ONCE;
     if (!read_at(file, symbols, many * sizeof *symbols, from + at * sizeof *symbols))
-      return false;
-    for (size_t i = 0; i < many; i++)
-      if (is_malloc(of, &symbols[i]))
-        return true;
+      break;
+    seen |= seen_in(of, symbols, many);
   }
-  return false;
+  return seen;
+}
+
+/* libpython3.13t.so.1.0 is the library of a free-threaded one. */
+static python_t python_of(const tables_t *of, unsigned seen)
+{
+  char *end = NULL;
+  const char *library = needs(of, "libpython3.");
+  unsigned long minor = library ? strtoul(library + strlen("libpython3."), &end, 10) : 0;
+  if (!(seen & (SEEN_BYTES_MAIN | SEEN_UNIX_MAIN)) && !(seen & SEEN_MAIN && seen & SEEN_RAW_MALLOC))
+    return PYTHON_IS_NONE;
+  if (seen & SEEN_FREE_THREADED || (end && *end == 't'))
+    return PYTHON_FREE_THREADED;
+  return seen & SEEN_PERF_MAP || minor >= 12 ? PYTHON_WITH_PERF : PYTHON_BEFORE_3_12;
 }
 
 static bool is_for_machine_of(const header_t *header, const header_t *other)
@@ -264,7 +356,7 @@ static bool gains_rights(const char *path)
 
 /* ---- the answer ---- */
 
-static const char *why_file_keeps(program_t *program, int file, const tables_t *of, const tables_t *library)
+static const char *why_file_keeps(program_t *program, const tables_t *of, unsigned seen, const tables_t *library)
 {
   if (!of->is_elf || !library->is_elf)
     return NULL;
@@ -284,10 +376,11 @@ static const char *why_file_keeps(program_t *program, int file, const tables_t *
       program->breaks = true; /* it ends the program, or is called before it has begun */
       return "was compiled with a sanitizer, which has to come before anything that is preloaded";
     }
-  return exports_malloc(file, of) ? "has a malloc of its own, which comes first" : NULL;
+  return seen & SEEN_MALLOC ? "has a malloc of its own, which comes first"
+                            : NULL; /* names are looked up in the program first */
 }
 
-static void look_at_file(program_t *program, int file, const char *library)
+static python_t look_at_file(program_t *program, int file, const char *library)
 {
   tables_t of, of_library = {.is_elf = false};
   int descriptor = open(library, O_RDONLY | O_CLOEXEC);
@@ -296,24 +389,40 @@ static void look_at_file(program_t *program, int file, const char *library)
     close(descriptor);
   }
   read_elf(file, &of);
+  unsigned seen = find_symbols(file, &of);
+  python_t python = python_of(&of, seen);
   program->is_elf = of.is_elf;
-  program->keeps = why_file_keeps(program, file, &of, &of_library);
+  program->keeps = why_file_keeps(program, &of, seen, &of_library);
   free(of.text);
   free(of_library.text);
+  return python;
+}
+
+static void note_python(program_t *program, python_t python, bool is_interpreter, bool isolates)
+{
+  if (program->python != PYTHON_IS_NONE)
+    return;
+  program->python = python;
+  program->is_interpreter = is_interpreter;
+  program->ignores_environment = is_interpreter && isolates;
 }
 
 void program_look(program_t *program, const char *name, const char *library)
 {
-  char next[PATH_MAX];
+  interpreter_t next;
+  bool isolates = false;
   script_t script = SCRIPT_KNOWN;
   *program = (program_t){.keeps = NULL};
-  if ((size_t)snprintf(next, sizeof next, "%s", name) >= sizeof next)
+  if ((size_t)snprintf(next.name, sizeof next.name, "%s", name) >= sizeof next.name)
     return;
-  for (int i = 0; i < INTERPRETERS_MOST && script == SCRIPT_KNOWN && find(program->path, next); i++) {
+  for (int i = 0; i < INTERPRETERS_MOST && script == SCRIPT_KNOWN && find(program->path, next.name); i++) {
     int file = open(program->path, O_RDONLY | O_CLOEXEC);
-    script = file >= 0 ? read_interpreter(file, next) : SCRIPT_NONE;
+    script = file >= 0 ? read_interpreter(file, &next) : SCRIPT_NONE;
     if (file >= 0 && script == SCRIPT_NONE)
-      look_at_file(program, file, library);
+      note_python(program, look_at_file(program, file, library), i > 0, isolates);
+    else if (script != SCRIPT_NONE && is_named_python(program->path))
+      note_python(program, PYTHON_IS_UNKNOWN, i > 0, isolates);
+    isolates = next.isolates;
     program->is_elf = program->is_elf && i == 0;
     if (file >= 0)
       close(file);

@@ -16,7 +16,7 @@ typedef struct run {
   const char *library; /* NULL: the one that was installed with this program */
   char *options;       /* for TIDEPOOL_OPTIONS, each with a comma behind it */
   char **program;
-  bool leaks, has_sites;
+  bool leaks, has_sites, sees_blocks;
 } run_t;
 
 enum { KEY_STATS = 256, KEY_PROFILE, KEY_CHECKED, KEY_GUARDED, KEY_LEAKS, KEY_LIBRARY };
@@ -51,12 +51,25 @@ static void check_option(struct argp_state *state, const char *option)
   free(key);
 }
 
+/* What these find of a program that allocates from arenas of its own is little. */
+static bool wants_blocks(const char *option)
+{
+  static const char *const keys[] = {"leaks=", "checked=", "profile="};
+  for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+    const char *value = option + strlen(keys[i]);
+    if (!strncmp(option, keys[i], strlen(keys[i])))
+      return strcmp(value, "0") != 0 && strcmp(value, "none") != 0;
+  }
+  return false;
+}
+
 /* A comma ends an option of the library, which knows no escape for it. */
 static void add_option(run_t *run, struct argp_state *state, const char *option)
 {
   if (strchr(option, ','))
     argp_error(state, "%s: an option cannot contain a comma", option);
   check_option(state, option);
+  run->sees_blocks |= wants_blocks(option);
   run->options = COMMAND_JOIN(run->options ? run->options : "", option, ",");
 }
 
@@ -131,5 +144,5 @@ int command_run(int count, char **arguments)
     run.options = COMMAND_JOIN(run.options, "sites=8,");
   const char *library = preload_find("run", PRELOAD_MALLOC, run.library);
   set_options(run.options);
-  preload_become("run", NULL, library, run.program);
+  preload_become("run", NULL, library, run.program, run.sees_blocks ? PYTHON_BLOCKS : PYTHON_AS_IT_IS);
 }

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * To whoever looks at its file this is CPython. It prints what it was told. */
+#include <stdio.h>
+#include <stdlib.h>
+
+int Py_BytesMain(void);
+int Py_BytesMain(void)
+{
+  const char *value = getenv("PYTHONMALLOC");
+  puts(value ? value : "not set");
+  return 0;
+}
+
+#ifdef FREE_THREADED
+void _Py_MergeZeroLocalRefcount(void);
+void _Py_MergeZeroLocalRefcount(void) {}
+#endif
+
+int main(void) { return Py_BytesMain(); }
