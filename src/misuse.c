@@ -116,7 +116,7 @@ static const char *name_of(const struct pool_heap *heap) { return heap && fatal_
 static void say_heap(text_t *text, const struct pool_heap *heap)
 {
   const char *name = name_of(heap);
-  text_string(text, name ? "heap " : THE_DEFAULT_HEAP);
+  text_string(text, name ? "heap " : "the default heap");
   if (name)
     text_quoted(text, name);
 }
@@ -246,7 +246,7 @@ void warn_of_access(const access_told_t *told)
   say_frames(&text, " by ", &told->by, 1, 1);
   say_frames(&text, ", allocated by ", &told->allocated_by, FRAMES_TOLD, FRAMES_TOLD_INSIDE);
   if (told->freed && !say_frames(&text, ", freed by ", &told->freed_by, FRAMES_TOLD, FRAMES_TOLD_INSIDE))
-    text_string(&text, ", freed before");
+    text_string(&text, ", already freed");
   size_t length = text.length < text.size ? text.length : text.size;
   buffer[length++] = '\n';
   os_write_error(buffer, length);

@@ -10,145 +10,142 @@
 
 enum { FATAL_CALL_SIZE = 12 }; /* one size in all definitions, or an optimizer at link time warns */
 
-/* The calls that a message names for blocks of the default heap. Those that allocate have no room on their fast paths for a
- * name, and a free that is found late is over by then. The malloc library says "free" and "malloc". */
+/* The calls that a message names for blocks of the default heap. Fast paths of allocations pass no name, and a free that is
+ * detected late has returned by then. The malloc library defines them as "free" and "malloc". */
 extern const char fatal_free_call[FATAL_CALL_SIZE], fatal_alloc_call[FATAL_CALL_SIZE], fatal_calloc_call[FATAL_CALL_SIZE];
 
 struct pool_heap;
 
 /* ---- the texts ----
  *
- * docs/messages.md is made of them by tools/messages: behind each stands when it is said and, after "Do:", what to do. Nothing
- * else may be said: a test looks for other texts in the sources, and for a test that expects each. */
+ * tools/messages makes docs/messages.md of them. The comment below each text says when it is printed and, after "Do:", what to
+ * do. A test checks that the sources print no other text, and that some test expects each. */
 
 #define NOT_A_BLOCK "not a block of any heap"
-/* The address was given to a call that takes a block, and no live block begins there: it is of the stack, of static data, of
- * another allocator, inside of a block, or of a block whose memory went back since.
- * Do: Look where the pointer comes from; free with the library that allocated. checked=all tells more of a block that was
- * freed. */
+/* No live block begins at the address. It points to the stack, to static data, to a block of another allocator, into a block,
+ * or to a block whose memory was returned to the system.
+ * Do: Find where the pointer comes from; free it with the library that allocated it. checked=all says more of a freed block. */
 
 #define NOT_OF_HEAP "a block of another heap"
-/* The call names a heap, and the block is of one that it does not overflow to.
- * Do: Free it with its own heap, or with pool_free(), which takes blocks of all heaps. */
+/* The call names a heap, and the block is neither of that heap nor of one that it overflows to.
+ * Do: Free the block with its own heap, or with pool_free(), which takes blocks of all heaps. */
 
 #define FREED_TWICE "freed twice"
 /* The block was freed before this call.
- * Do: Find who else frees it: checked=all sees a second free at once, and says who was first. */
+ * Do: Find the other free: checked=all detects the second one at once, and names the place of the first. */
 
-#define FREED_BEFORE "freed before"
-/* A call that does not free was given a block that had been freed.
- * Do: Find who frees it; set pointers to NULL where their block ends. */
+#define FREED_BEFORE "already freed"
+/* A call other than a free got a freed block.
+ * Do: Find the free: checked=all names its place. Set pointers to NULL when their block is freed. */
 
 #define SEEN_LATE "seen late"
-/* Behind one of the texts above: the wrong free came some time ago and was found when a magazine was emptied. The call that is
- * named is the free such blocks are meant for.
- * Do: Run the program with checked=all, which finds it at the call. */
+/* Follows one of the texts above: the wrong free was some time ago, and was detected when a magazine was emptied. The named
+ * call is the free that is meant for such blocks.
+ * Do: Run the program with checked=all, which detects it in the call. */
 
 #define NOT_A_HEAP_TEXT "not a live heap"
-/* The heap was destroyed, or the address never was a heap's.
- * Do: Destroy a heap after its last user; look where the pointer comes from. */
+/* The heap was destroyed, or the address never was that of a heap.
+ * Do: Destroy a heap after its last use; find where the pointer comes from. */
 
-#define THE_DEFAULT_HEAP "the default heap"
-/* It was to be destroyed or reset, which would end all blocks of the process.
- * Do: Make a heap of your own for what is to end together. */
+#define DEFAULT_HEAP_HAS_NO_END "the default heap cannot be destroyed or reset"
+/* That would free all blocks of the process.
+ * Do: Create a heap of your own for blocks that end together. */
 
 #define HEAP_IS_NEEDED "still the parent or the overflow of a live heap"
-/* A heap was to be destroyed that others need.
+/* The call destroys a heap that other heaps need.
  * Do: Destroy those first. */
 
 #define BEFORE_ITS_BEGINNING "written before its beginning"
-/* The bytes in front of a block of a checked heap have changed; the offset is that of the changed byte that is nearest to the
- * block.
- * Do: Look for an index below 0, or a pointer that was moved down, in what writes to this block or to the one in front of it.
- */
+/* Bytes in front of a block of a checked heap have changed. The offset is that of the changed byte nearest to the block.
+ * Do: Find a negative index, or a decremented pointer, in the code that writes to this block or to the one in front of it. */
 
 #define PAST_ITS_END "written past its end"
-/* The bytes behind what was asked for have changed in a checked heap; the offset is that of the first.
- * Do: Look for a size that was counted too small, often by the byte that ends a string. */
+/* Bytes behind the requested size of a block of a checked heap have changed. The offset is that of the first.
+ * Do: Find a size that was computed too small, often by the byte that ends a string. */
 
 #define AFTER_FREE "written to after it was freed"
-/* A block of a checked heap has changed while nobody had it; the offset is that of the first byte.
- * Do: Find the pointer that outlived the block: what writes a field at that offset? */
+/* A freed block of a checked heap has changed. The offset is that of the first changed byte.
+ * Do: Find the pointer that outlived the block: which code writes a field at that offset? */
 
 #define OF_MALLOC    "allocated by malloc"
 #define OF_NEW       "allocated by operator new"
 #define OF_NEW_ARRAY "allocated by operator new[]"
-/* A block of a checked or guarded heap was freed by what frees blocks of another kind: delete for malloc, free for new.
- * Do: Free it by the counterpart of what allocated it; new[] goes with delete[]. */
+/* A block of a checked or guarded heap was freed by the wrong function, such as delete for malloc, or free for new.
+ * Do: Free it by the counterpart of its allocation; new[] goes with delete[]. */
 
-#define AS_ONE_OF         "freed as one of "
-#define AS_ONE_ALIGNED_TO "freed as one aligned to "
-/* A sized free of a block of a checked or guarded heap named a size that was not asked for, or an alignment that its address
- * does not have.
- * Do: Look at the type through which it is deleted: it is not the one that was made, and has no virtual destructor. */
+#define WITH_SIZE      "freed with size "
+#define WITH_ALIGNMENT "freed with alignment "
+/* A sized free of a block of a checked or guarded heap named another size than was requested, or an alignment that the block's
+ * address does not have.
+ * Do: Look at the type through which it is deleted: the object has another type, and the class no virtual destructor. */
 
 #define READ_OF  "read of"
 #define WRITE_TO "write to"
-/* An access to an inaccessible page beside a guarded block, or to one that was freed. The offset is from the block's beginning.
- * The line says by which function, and where the block was allocated and freed. The program goes on to SIGSEGV.
- * Do: Look at the instruction; `gdb -batch -ex run -ex bt --args PROGRAM...` has its line, and who called it. */
+/* The program accessed an inaccessible page beside a guarded block, or a freed guarded block. The offset counts from the
+ * block's beginning. The line names the function, and where the block was allocated and freed. SIGSEGV follows.
+ * Do: Look at the instruction: `gdb -batch -ex run -ex bt --args PROGRAM...` prints its line and its callers. */
 
 #define ENDED_WITH " ended with "
-/* leaks=destroy: a heap or an object pool was destroyed while something of it was live; leaks=exit: the program ended, and
- * nothing leads to these blocks any more. The program goes on.
- * Do: Free what the named places allocate; sites=8 has more of the callers. */
+/* leaks=destroy: a heap or an object pool was destroyed with live blocks or objects. leaks=exit: the program ended, and no
+ * pointer leads to these blocks. The program continues.
+ * Do: Free what the named places allocate; sites=8 names more callers. */
 
 #define NOT_AN_OBJECT "not a live object"
-/* The object was put before, is of another pool, or the address is none of an object. The pool's name follows.
+/* The object was already put, is of another pool, or the address is not that of an object. The pool's name follows.
  * Do: Put each object once, to its own pool. */
 
 #define NOT_AN_OBJECT_POOL "not a live object pool"
-/* The pool was destroyed, its heap was destroyed or reset, or the address never was a pool's.
- * Do: End the pool's users before its heap ends. */
+/* The pool was destroyed, its heap was destroyed or reset, or the address never was that of a pool.
+ * Do: Stop using a pool before its heap ends. */
 
 #define AFTER_PUT "written to after it was put"
-/* An object of a checked pool has changed while nobody had it; the offset is that of the first byte.
- * Do: Find the pointer that was kept beyond the put: what writes a field at that offset? */
+/* An object of a checked pool has changed after its put. The offset is that of the first changed byte.
+ * Do: Find the pointer that was kept beyond the put: which code writes a field at that offset? */
 
 #define EXHAUSTED "memory exhausted"
-/* A request failed, and abort_on_exhausted=1 asks for an end. The call is said with the heap, unless that is the default one,
- * and the bytes that it asked for. A realloc of no block is said as malloc.
+/* A request failed, and abort_on_exhausted=1 is set. The line has the call, the heap unless it is the default one, and the
+ * requested bytes. A realloc of NULL is named malloc.
  * Do: Raise the budget of the heap or of its parents, or find what holds it (pool_heap_report()). Without the option the call
  * returns NULL and sets ENOMEM. */
 
 #define NEW_EXHAUSTED "operator new: memory exhausted"
-/* A request of new failed in a program that has no C++ runtime to throw std::bad_alloc.
- * Do: Link the C++ runtime, or use the forms of new that take std::nothrow. */
+/* A request of new failed in a program without a C++ runtime that could throw std::bad_alloc.
+ * Do: Link the C++ runtime, or use the forms of new with std::nothrow. */
 
 #define PROFILE_IS_LOST "cannot be written; the profile of profile=FILE is lost"
-/* The file of profile=FILE could not be made, or the disk is full. The program goes on.
+/* The file of profile=FILE could not be created, or the disk is full. The program continues.
  * Do: Name a file that the process may write. */
 
 #define STATS_ARE_LOST "cannot be written; the figures of stats=exit are lost"
-/* The file of stats=exit:FILE could not be made, or the disk is full. The program goes on.
+/* The file of stats=exit:FILE could not be created, or the disk is full. The program continues.
  * Do: Name a file that the process may write. */
 
 #define EXPORT_IS_OFF "figures cannot be shared with other processes"
-/* There was no memory for them, no descriptor, or no thread could be started. The program goes on.
+/* There was no memory for them, no file descriptor, or no thread could be started. The program continues.
  * Do: Look at the limits of the process (ulimit -a). */
 
 #define OPTION_TOO_LONG "an option is too long, ignored"
 /* A part of TIDEPOOL_OPTIONS between two commas is longer than any option can be.
- * Do: Look for a comma that is missing. */
+ * Do: Look for a missing comma. */
 
-#define OPTION_UNKNOWN "no option"
-/* TIDEPOOL_OPTIONS has a key that is none: the nearest is named, or all are. It is ignored.
- * Do: Correct it; TIDEPOOL_OPTIONS=help prints all. */
+#define OPTION_UNKNOWN "unknown option"
+/* TIDEPOOL_OPTIONS has an unknown key, which is ignored. The line names the nearest key, or all keys.
+ * Do: Correct it; TIDEPOOL_OPTIONS=help prints all options. */
 
-#define OPTION_BAD_VALUE "bad value; the values are "
-/* The option has no such value. It is ignored.
- * Do: Take one of the values that are named. */
+#define OPTION_BAD_VALUE "invalid value; valid values are "
+/* The option does not have this value. It is ignored.
+ * Do: Use one of the named values. */
 
-#define OPTION_NO_VALUE "no value; the values are "
-/* The option stands without "=" and a value. It is ignored.
- * Do: Write KEY=VALUE, with one of the values that are named. */
+#define OPTION_NO_VALUE "no value; valid values are "
+/* The option has no "=" and no value. It is ignored.
+ * Do: Write KEY=VALUE, with one of the named values. */
 
 /* ---- */
 
-/* Called before abort(), whose signal may have a handler. */
+/* Called before abort(), because the program may handle its signal. */
 extern void (*fatal_before_abort)(void);
 
-/* Returns a heap's name; NULL for the default heap, whose blocks are just blocks. NULL itself: no heap has a name yet. */
+/* Returns a heap's name; NULL for the default heap, which messages do not name. The pointer is NULL until heaps have names. */
 extern const char *(*fatal_heap_name)(const struct pool_heap *heap);
 
 /* The next message ends with where the block was allocated and freed: return addresses, the innermost first.
@@ -171,8 +168,8 @@ _Noreturn void fatal_misuse(const char *call, const void *address, const char *w
 _Noreturn void fatal_misuse_of_block(const char *call, const void *address, const char *what, const struct pool_heap *heap,
                                      size_t size, const struct pool_heap *given_to);
 
-/* The same of a block that was freed some time ago, which is seen only now. The call is over, and which one it was is not known
- * any more: the free is named that blocks of such a heap are meant for. */
+/* Does what fatal_misuse_of_block() does for a wrong free that is detected late. The faulty call has returned and is not known
+ * any more: the line names the free that is meant for blocks of such a heap. */
 _Noreturn void fatal_late_misuse(const void *address, const char *what, const struct pool_heap *heap, size_t size,
                                  const struct pool_heap *given_to);
 

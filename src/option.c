@@ -278,13 +278,12 @@ static const entry_t *nearest_entry(const char *key)
 static void say_known(text_t *text, const char *key)
 {
   const entry_t *nearest = nearest_entry(key);
-  text_string(text, nearest ? OPTION_UNKNOWN ", " : OPTION_UNKNOWN "; there are ");
+  text_string(text, nearest ? OPTION_UNKNOWN ", the nearest is " : OPTION_UNKNOWN "; known are ");
   for (const entry_t *entry = table; !nearest && entry < table + ENTRIES; entry++) {
     text_string(text, entry->key);
     text_string(text, entry + 1 < table + ENTRIES ? ", " : "");
   }
   text_string(text, nearest ? nearest->key : "");
-  text_string(text, nearest ? " is nearest" : "");
 }
 
 static void warn_of(const char *key, const char *value)

@@ -305,7 +305,7 @@ static bool may_end(const heap_t *heap, const char *call)
   if (!heap_is_live(heap))
     no_heap(heap, call);
   if (heap_is_default(heap))
-    fatal_misuse(call, heap, THE_DEFAULT_HEAP);
+    fatal_misuse(call, heap, DEFAULT_HEAP_HAS_NO_END);
   return true;
 }
 

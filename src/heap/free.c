@@ -110,9 +110,8 @@ void heap_verify_sized(const void *block, size_t size, size_t alignment, const c
     return;
   char words[80];
   text_t text = {words, sizeof words, 0};
-  text_string(&text, by_size ? AS_ONE_OF : AS_ONE_ALIGNED_TO);
+  text_string(&text, by_size ? WITH_SIZE : WITH_ALIGNMENT);
   text_number(&text, by_size ? size : alignment);
-  text_string(&text, by_size ? " bytes" : "");
   text_finish(&text);
   fatal_misuse_of_block(call, block, words, at.heap, located_size(&at), NULL);
 }

@@ -60,7 +60,7 @@ void test_creation_that_fails()
   CHECK(said_by<wrong>([&] { reuse_pool<int> bad(four, empty_too); }) == "tidepool::reuse_pool" + no_overflow);
   object_pool<int> behind(four);
   CHECK(said_by<wrong>([&] { object_pool<int> bad(pool_options().capacity(4).grow(), behind); }) ==
-        "tidepool::object_pool: overflow is given, and when_full is not OBJECT_POOL_OVERFLOW");
+        "tidepool::object_pool: overflow is set, but when_full is not OBJECT_POOL_OVERFLOW");
 }
 
 void test_an_empty_pool()

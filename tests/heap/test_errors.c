@@ -222,7 +222,7 @@ static void before_the_manager(void *unused)
   (void)unused;
   must(said("no argument was wrong so far"));
   must(!pool_option_set("huge_pages", "yes") && errno == EINVAL);
-  must(said("value is none of the values of huge_pages: never, auto, always"));
+  must(said("value is not one of the values of huge_pages: never, auto, always"));
   must(!makes_a_pool(20) && said("max_capacity is 10, less than capacity, 20"));
   must(pool_option_set("purge_delay_ms", "50"));
   must(makes_a_pool(5) && said("max_capacity is 10, less than capacity, 20"));

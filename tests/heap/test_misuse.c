@@ -192,7 +192,7 @@ static void reallocs_of_no_live_block(void **state)
   for (size_t i = 0; i < COUNT_OF(kinds); i++) {
     mistake_t m = kinds[i];
     aborts_with(realloc_within_a_block, &m, "pool_heap_realloc(");
-    aborts_with(realloc_what_went_back, &m, "): freed before: a block of ");
+    aborts_with(realloc_what_went_back, &m, "): already freed: a block of ");
     aborts_with(realloc_the_last_freed, &m, "pool_heap_realloc(");
   }
 }

@@ -265,11 +265,11 @@ static void invalid_options_have_no_least_memory(void **state)
                    "size_classes[0] is ");
     has_no_least((pool_heap_options_t){.memory_size = memory_size, .size_classes = sizes}, "size_class_count is 0");
     has_no_least((pool_heap_options_t){.memory_size = memory_size, .size_class_count = 2}, "size_classes is NULL");
-    has_no_least((pool_heap_options_t){.memory_size = memory_size, .flags = 1u << 31}, "is no flag");
+    has_no_least((pool_heap_options_t){.memory_size = memory_size, .flags = 1u << 31}, "is unknown");
     has_no_least((pool_heap_options_t){.memory_size = memory_size, .flags = POOL_HEAP_PREFAULT}, "POOL_HEAP_PREFAULT");
   }
   has_no_least((pool_heap_options_t){.reserve = SIZE_MAX}, "reserve is ");
-  has_no_least((pool_heap_options_t){.memory = buffer, .reserve = 4096}, "reserve is 4096, not 0, with memory");
+  has_no_least((pool_heap_options_t){.memory = buffer, .reserve = 4096}, "reserve is 4096, but must be 0 with memory");
   has_no_least((pool_heap_options_t){.memory = (void *)(UINTPTR_MAX - 100)}, "beyond the last address");
   has_no_least((pool_heap_options_t){.memory_size = 1, .purge_delay_ms = 1}, "purge_delay_ms is 1");
   assert_true(pool_heap_least_memory(&(pool_heap_options_t){.purge_delay_ms = 1}) > 0);

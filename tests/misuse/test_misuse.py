@@ -26,7 +26,7 @@ GUARD_ALLOCATED_AND_FREED = f"{GUARD_ALLOCATED}, freed by {STACK}"
 TWICE = f"freed twice(, seen late)?({BLOCK})?"
 # Its memory may already belong to something else, or to nobody.
 EITHER = f"({NOT_A_BLOCK}(, seen late)?|{TWICE})"
-EITHER_BEFORE = f"({NOT_A_BLOCK}|freed before({BLOCK})?)"
+EITHER_BEFORE = f"({NOT_A_BLOCK}|already freed({BLOCK})?)"
 NOT_AN_OBJECT = 'not a live object of pool "mine"'
 NOT_AN_OBJECT_POOL = "not a live object pool"
 
@@ -134,7 +134,7 @@ GUARDED_BUGS = {
     "free-twice-with-others-between": ("(pool_)?free", "freed twice: a block of 100 bytes" + GUARD_ALLOCATED_AND_FREED),
     "free-twice-in-two-threads": ("(pool_)?free", "freed twice: a block of 100 bytes" + GUARD_ALLOCATED_AND_FREED),
     "free-twice-large": ("(pool_)?free", "freed twice: a block of 4194304 bytes" + GUARD_ALLOCATED_AND_FREED),
-    "realloc-freed-large": ("(pool_)?realloc", "freed before: a block of 4194304 bytes" + GUARD_ALLOCATED_AND_FREED),
+    "realloc-freed-large": ("(pool_)?realloc", "already freed: a block of 4194304 bytes" + GUARD_ALLOCATED_AND_FREED),
     "overrun": ("(pool_)?free", offset(100) + GUARD_ALLOCATED),
     "overrun-large": ("(pool_)?free", offset(4194296) + GUARD_ALLOCATED),
     "overrun-seen-by-realloc": ("(pool_)?realloc", offset(100) + GUARD_ALLOCATED),
@@ -157,12 +157,12 @@ KINDS = {
     "new-array-delete": ("operator delete", r"allocated by operator new\[\]: a block of 40 bytes"),
     "nothrow-new-array-delete": ("operator delete", r"allocated by operator new\[\]: a block of 40 bytes"),
     "aligned-new-array-delete": ("operator delete", r"allocated by operator new\[\]: a block of 40 bytes"),
-    "new-delete-of-another-size": ("operator delete", "freed as one of 72 bytes: a block of 40 bytes"),
-    "new-array-delete-of-another-size": (r"operator delete\[\]", "freed as one of 72 bytes: a block of 40 bytes"),
-    "aligned-new-delete-of-another-size": ("operator delete", "freed as one of 72 bytes: a block of 40 bytes"),
-    "aligned-new-delete-of-another-alignment": ("operator delete", r"freed as one aligned to \d+: a block of 40 bytes"),
-    "malloc-free-of-another-size": ("free_sized", "freed as one of 72 bytes: a block of 40 bytes"),
-    "aligned-alloc-free-of-another-size": ("free_aligned_sized", "freed as one of 72 bytes: a block of 64 bytes"),
+    "new-delete-of-another-size": ("operator delete", "freed with size 72: a block of 40 bytes"),
+    "new-array-delete-of-another-size": (r"operator delete\[\]", "freed with size 72: a block of 40 bytes"),
+    "aligned-new-delete-of-another-size": ("operator delete", "freed with size 72: a block of 40 bytes"),
+    "aligned-new-delete-of-another-alignment": ("operator delete", r"freed with alignment \d+: a block of 40 bytes"),
+    "malloc-free-of-another-size": ("free_sized", "freed with size 72: a block of 40 bytes"),
+    "aligned-alloc-free-of-another-size": ("free_aligned_sized", "freed with size 72: a block of 64 bytes"),
 }
 
 # Calls that take a block: the name of each in calls.c, and what a line says that it was.
@@ -216,7 +216,7 @@ def misused_calls():
         of_heap = call.startswith("heap-")
         changes = call not in ASKING
         given = GIVEN if of_heap else ""
-        freed = "freed before" if call in FREED_BEFORE else "freed twice"
+        freed = "already freed" if call in FREED_BEFORE else "freed twice"
         yield call, "stranger", name, NOT_A_BLOCK + given, ""
         yield call, "inside", name, NOT_A_BLOCK + given, ""
         yield call, "twice", name, f"{freed}: a block of 100 bytes of {HEAP}{ALLOCATED_AND_FREED}", ""

@@ -90,8 +90,8 @@ static void misuse(void **state)
   pool_heap_destroy(gone);
   aborts_with(use_destroyed, gone, "pool_heap_alloc(0x");
   aborts_with(use_destroyed, gone, "not a live heap");
-  aborts_with(reset_default, pool_heap_default(), "the default heap");
-  aborts_with(destroy_default, pool_heap_default(), "the default heap");
+  aborts_with(reset_default, pool_heap_default(), "the default heap cannot be destroyed or reset");
+  aborts_with(destroy_default, pool_heap_default(), "the default heap cannot be destroyed or reset");
   aborts_with(free_twice, heap, "tidepool: pool_heap_free(0x");
   aborts_with(free_of_another, heap, "a block of another heap");
   pool_heap_destroy(heap);

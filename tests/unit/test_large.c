@@ -369,8 +369,8 @@ static void freed_twice(void *argument)
   pool_free(huge);
   for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
     aborts_with(ways[i], block, "freed twice");
-  aborts_with(resize_freed, block, "freed before");
-  aborts_with(ask_size_of_freed, block, "freed before");
+  aborts_with(resize_freed, block, "already freed");
+  aborts_with(ask_size_of_freed, block, "already freed");
   must(pool_in_use(behind));
   aborts_with(free_again, huge, "not a block of any heap"); /* its addresses may be anybody's by now */
 }

@@ -147,12 +147,12 @@ static void warnings(void **state)
   char long_one[512] = "stats=exit:";
   memset(long_one + strlen(long_one), 'x', 400);
   aborts_with(read_then_abort, long_one, "tidepool: TIDEPOOL_OPTIONS: an option is too long, ignored\n");
-  aborts_with(read_then_abort, unknown, "tidepool: nonsense: no option; there are purge_delay_ms, huge_pages, stats");
-  aborts_with(read_then_abort, value, "tidepool: checked: bad value; the values are 0, 1, all; ignored\n");
-  aborts_with(read_then_abort, misspelt, "tidepool: ckecked: no option, checked is nearest; ignored\n");
-  aborts_with(read_then_abort, plural, "tidepool: huge_page: no option, huge_pages is nearest; ignored\n");
+  aborts_with(read_then_abort, unknown, "tidepool: nonsense: unknown option; known are purge_delay_ms, huge_pages, stats");
+  aborts_with(read_then_abort, value, "tidepool: checked: invalid value; valid values are 0, 1, all; ignored\n");
+  aborts_with(read_then_abort, misspelt, "tidepool: ckecked: unknown option, the nearest is checked; ignored\n");
+  aborts_with(read_then_abort, plural, "tidepool: huge_page: unknown option, the nearest is huge_pages; ignored\n");
   aborts_with(read_then_abort, bare,
-              "tidepool: stats: no value; the values are none, exit, exit:FILE (up to 255 bytes); ignored\n");
+              "tidepool: stats: no value; valid values are none, exit, exit:FILE (up to 255 bytes); ignored\n");
   aborts_with(read_then_abort, help, "purge_delay_ms=milliseconds, never");
   aborts_with(read_then_abort, help, "abort_on_exhausted=0, 1");
   aborts_with(read_then_abort, version, "tidepool " TIDEPOOL_VERSION "\n");
