@@ -112,7 +112,7 @@ void *profile_take(heap_t *heap, size_t size, size_t alignment, const char *call
 {
   KEEPS_FRAME();
   profile_entry_t *entry = profile_enter(heap, size, caller);
-  profile_write_if_asked();
+  profile_write_at_peak();
   if (!entry)
     return NULL;
   *usable = heap_is_headed(heap) ? size : heap_block_size(heap, heap_class_for(heap, size, alignment));
@@ -128,7 +128,7 @@ void profile_note_large(heap_t *heap, void *block, size_t size, const void *call
 {
   KEEPS_FRAME();
   profile_entry_t *entry = profile_enter(heap, size, caller);
-  profile_write_if_asked();
+  profile_write_at_peak();
   if (!entry)
     return;
   if (large_note_entry(block, entry))

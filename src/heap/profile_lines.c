@@ -4,6 +4,7 @@
  * without it. Lines are used again by the next profile, unless a block still leads to them. */
 #include "heap/profile_lines.h"
 #include "base/shared.h"
+#include "heap/chance.h"
 #include "os/probe.h"
 #include "space/metadata.h"
 #include <errno.h>
@@ -25,14 +26,18 @@ typedef struct line {
 struct profile_entry {
   line_t *line;
   size_t size;
+  uint64_t weight; /* the bytes that it stands for */
 };
 
 lock_t profile_lock;
 static line_t *line_chains[1 << CHAINS_OF_LINES_LOG2], *unused_lines;
 static size_t line_count;
 static uint64_t bytes_of_sample = PROFILE_SAMPLE_BYTES;
+static uint64_t live_weight; /* of all entries */
 
 uint64_t profile_sample_bytes(void) { return __atomic_load_n(&bytes_of_sample, __ATOMIC_RELAXED); }
+
+uint64_t profile_live_bytes(void) { return __atomic_load_n(&live_weight, __ATOMIC_RELAXED); }
 
 static uint16_t length_of(size_t size)
 {
@@ -139,8 +144,9 @@ profile_entry_t *profile_enter(heap_t *heap, size_t size, const void *caller)
   if (!heap->has_lines)
     end_lines_of(heap);
   line_t *line = line_for(site, heap, length_of(size));
-  *entry = (profile_entry_t){line, size};
+  *entry = (profile_entry_t){line, size, chance_weight(size, bytes_of_sample)};
   if (line) {
+    __atomic_fetch_add(&live_weight, entry->weight, __ATOMIC_RELAXED);
     __atomic_store_n(&heap->has_lines, true, __ATOMIC_RELAXED);
     count_allocated(line, 1, size);
     count_live(line, size);
@@ -153,6 +159,7 @@ profile_entry_t *profile_enter(heap_t *heap, size_t size, const void *caller)
 
 static void end_entry(profile_entry_t *entry)
 {
+  __atomic_fetch_sub(&live_weight, entry->weight, __ATOMIC_RELAXED);
   count_dead(entry->line, entry->size);
   metadata_give(entry, sizeof *entry);
 }

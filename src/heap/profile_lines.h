@@ -25,6 +25,9 @@ enum { PROFILE_SAMPLE_BYTES = 512 << 10 };
 void profile_forget_lines(uint64_t sample_bytes);
 uint64_t profile_sample_bytes(void);
 
+/* An estimate of the bytes that are live, from the blocks in profiles. */
+uint64_t profile_live_bytes(void);
+
 typedef struct profile_line {
   site_t site;
   uint64_t live_blocks, live_bytes, blocks, bytes; /* the last two: that were allocated */

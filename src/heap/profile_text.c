@@ -115,28 +115,58 @@ int profile_write(const heap_t *heap, int file)
 bool profile_is_asked;
 static bool is_being_written;
 
+enum { PATH_SIZE = OPTION_PATH_SIZE + 64 };
+
+/* The path of the file, with something behind it. */
+static void file_path(char path[PATH_SIZE], const char *suffix)
+{
+  option_path(path, PATH_SIZE, settings.profile_file);
+  text_t text = {path, PATH_SIZE, strlen(path)};
+  text_string(&text, suffix);
+  text_finish(&text);
+}
+
+static int write_to_path(profile_copy_t *copy, const char *path)
+{
+  int file = os_create_file(path), error = file < 0 ? -file : write_copy(copy, file);
+  if (file >= 0)
+    os_close_file(file);
+  return error;
+}
+
+/* A process that is killed meanwhile leaves what was there before. A folder may take no other file, and what is no file of a
+ * disk is written to. */
+static int write_beside(profile_copy_t *copy)
+{
+  char path[PATH_SIZE], beside[PATH_SIZE];
+  file_path(path, "");
+  file_path(beside, ".new");
+  int file = os_may_replace_file(path) ? os_create_file(beside) : -1;
+  if (file < 0)
+    return write_to_path(copy, path);
+  int error = write_copy(copy, file);
+  os_close_file(file);
+  return error ? os_remove_file(beside), error : os_rename_file(beside, path);
+}
+
 /* EBUSY: without `waits`, and the profile is being changed. */
 static int write_to_file(bool waits)
 {
-  char path[OPTION_PATH_SIZE + 64];
   profile_copy_t copy;
   int error = profile_copy_lines(NULL, waits, &copy);
   if (error)
     return error;
-  option_path(path, sizeof path, settings.profile_file);
-  int file = os_create_file(path), kept = file < 0 ? -file : write_copy(&copy, file);
+  error = write_beside(&copy);
   profile_end_copy(&copy);
-  if (file >= 0)
-    os_close_file(file);
-  return kept;
+  return error;
 }
 
 static void say_if_lost(int error)
 {
-  char path[OPTION_PATH_SIZE + 64];
+  char path[PATH_SIZE];
   if (!error)
     return;
-  option_path(path, sizeof path, settings.profile_file);
+  file_path(path, "");
   warn_at_exit(path, PROFILE_IS_LOST);
 }
 
@@ -173,11 +203,58 @@ static bool write_while_asked(bool waits)
 
 COLD void profile_write_asked(void) { write_while_asked(true); }
 
+/* ---- at the peak ---- */
+
+enum { PEAK_STEP_BYTES = 1 << 20, PEAK_STEP_SHIFT = 4 };
+static uint64_t peak_bytes, next_peak_bytes; /* what was live at the last of them; 0: there was none */
+
+static uint64_t next_peak_of(uint64_t live) { return live + max_size(live >> PEAK_STEP_SHIFT, PEAK_STEP_BYTES); }
+
+/* A file that another run has left is not taken for this one's. */
+static void begin_peaks(void)
+{
+  char path[PATH_SIZE];
+  file_path(path, ".peak");
+  if (os_may_replace_file(path))
+    os_remove_file(path);
+}
+
+COLD static void ask_at_peak(uint64_t live)
+{
+  uint64_t due = __atomic_load_n(&next_peak_bytes, __ATOMIC_RELAXED);
+  if (live < due ||
+      !__atomic_compare_exchange_n(&next_peak_bytes, &due, next_peak_of(live), false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+    return;
+  if (!__atomic_exchange_n(&peak_bytes, live, __ATOMIC_RELAXED))
+    begin_peaks();
+  ask(true);
+}
+
+void profile_write_at_peak(void)
+{
+  uint64_t live = profile_live_bytes();
+  if (settings.profile_file[0] && live >= __atomic_load_n(&next_peak_bytes, __ATOMIC_RELAXED))
+    ask_at_peak(live);
+  profile_write_if_asked();
+}
+
+/* What the file has is the peak's, or a signal's, which somebody asked for. */
+static void keep_peak(void)
+{
+  char path[PATH_SIZE], kept[PATH_SIZE];
+  uint64_t peak = __atomic_load_n(&peak_bytes, __ATOMIC_RELAXED);
+  file_path(path, "");
+  file_path(kept, ".peak");
+  if (next_peak_of(profile_live_bytes()) < peak && os_may_replace_file(path) && os_may_replace_file(kept))
+    os_rename_file(path, kept);
+}
+
 /* What another thread writes or changes is waited for. But a handler that ends the process may have interrupted this very
  * thread in that. */
 void profile_write_file(void)
 {
   uint64_t until = os_now_ms() + EXIT_WAITS_MS;
+  keep_peak();
   ask(true);
   while (!write_while_asked(false) || __atomic_load_n(&is_being_written, __ATOMIC_ACQUIRE)) {
     if (os_now_ms() > until) {
@@ -201,8 +278,19 @@ void profile_watch_signal(void)
     os_watch_signal(settings.profile_signal, write_at_signal);
 }
 
+static bool names_process(const char *name)
+{
+  const char *form = strchr(name, '%');
+  while (form && form[1] == '%')
+    form = strchr(form + 2, '%');
+  return form && (form[1] == 'p' || (form[1] && names_process(form + 1)));
+}
+
 void profile_fork_child(void)
 {
   end_writing();
   ask(false);
+  peak_bytes = 0;
+  if (!names_process(settings.profile_file))
+    next_peak_bytes = UINT64_MAX;
 }

@@ -120,6 +120,29 @@ void os_close_file(int file)
   errno = saved;
 }
 
+bool os_may_replace_file(const char *path)
+{
+  struct stat about;
+  int saved = errno;
+  bool is_there = lstat(path, &about) == 0, may = is_there ? S_ISREG(about.st_mode) : errno == ENOENT;
+  errno = saved;
+  return may;
+}
+
+int os_rename_file(const char *from, const char *to)
+{
+  int saved = errno, error = rename(from, to) == 0 ? 0 : errno;
+  errno = saved;
+  return error;
+}
+
+void os_remove_file(const char *path)
+{
+  int saved = errno;
+  unlink(path);
+  errno = saved;
+}
+
 /* ---- memory for others ---- */
 
 enum {

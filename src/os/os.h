@@ -182,6 +182,11 @@ int os_write(int file, const char *text, size_t length);
 int os_create_file(const char *path);
 void os_close_file(int file);
 
+/* There is no such file, or it is one of a disk and no link: another can take its place. */
+bool os_may_replace_file(const char *path);
+int os_rename_file(const char *from, const char *to); /* 0, or the error */
+void os_remove_file(const char *path);
+
 /* Memory that other processes of the user find among the descriptors of this one, and may make longer, but not shorter. It is
  * there: no access to it fails. A child does not have it mapped. 0, or the error. */
 typedef struct os_shared {

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #ifdef OWN_MALLOC
@@ -48,6 +49,21 @@ static int loses_a_block(void)
   return 0;
 }
 
+enum { GROWN = 4000, GROWN_SIZE = 1000 };
+
+/* The blocks grow in number to their peak, and then it ends by SIGKILL, or frees all but a tenth. */
+static int grows(int signal_of_end)
+{
+  static void *blocks[GROWN];
+  for (int i = 0; i < GROWN; i++)
+    blocks[i] = malloc(GROWN_SIZE);
+  if (signal_of_end)
+    return raise(signal_of_end);
+  for (int i = GROWN / 10; i < GROWN; i++)
+    free(blocks[i]);
+  return 0;
+}
+
 int main(int argc, char **argv)
 {
   const char *what = argc > 1 ? argv[1] : "loaded";
@@ -59,6 +75,19 @@ int main(int argc, char **argv)
     return loses_a_block();
   if (!strcmp(what, "elsewhere")) /* it goes to another folder */
     return !malloc(1) || chdir("/") != 0;
+  if (!strcmp(what, "grows"))
+    return grows(0);
+  if (!strcmp(what, "killed"))
+    return grows(SIGKILL);
+  if (!strcmp(what, "terminated"))
+    return grows(SIGTERM);
+  if (!strcmp(what, "forks")) { /* the child has more, and ends first */
+    free(malloc(1));
+    pid_t child = fork();
+    if (!child)
+      exit(grows(0));
+    return waitpid(child, NULL, 0) != child;
+  }
   if (!strcmp(what, "signal"))
     return raise(SIGTERM);
   if (!strcmp(what, "arguments")) {

@@ -6,6 +6,7 @@ import gzip
 import json
 import math
 import os
+import pathlib
 import re
 import shutil
 import subprocess
@@ -88,6 +89,59 @@ def test_each_block(tidepool, profile):
 
 
 @pytest.mark.skipif(not shutil.which("google-pprof"), reason="google-pprof is not here")
+def in_use(tidepool, file):
+    return json.loads(tidepool("show", "--json", file).stdout)["in_use_blocks"]
+
+
+@pytest.fixture(name="grown")
+def fixture_grown(request, tidepool, tmp_path):
+    """Runs the program whose 4,000 blocks of 1,000 bytes are all live at its peak."""
+    library, program = (os.path.abspath(request.config.getoption(name)) for name in ("--library", "--program"))
+
+    def grown(how, *options, file=tmp_path / "heap"):
+        return tidepool("run", "--library", library, "--profile", file, "-o", "sample_bytes=1", *options, program, how,
+                        check=False)
+    return grown
+
+
+@pytest.mark.parametrize("how", ("killed", "terminated"))
+def test_what_is_left_of_a_killed_process(tidepool, grown, tmp_path, how):
+    """The profile at its peak, or a MiB of blocks before."""
+    assert grown(how).returncode < 0 and os.listdir(tmp_path) == ["heap"]
+    assert 4000 - (1 << 20) // 1000 <= in_use(tidepool, tmp_path / "heap") <= 4010
+    assert not tidepool("show", tmp_path / "heap").stderr
+
+
+def test_what_is_left_of_one_that_frees(tidepool, grown, tmp_path):
+    """Two profiles: of its end and of its peak. An older one is not taken for this one's."""
+    for _ in range(2):
+        assert grown("grows").returncode == 0 and sorted(os.listdir(tmp_path)) == ["heap", "heap.peak"]
+        assert 400 <= in_use(tidepool, tmp_path / "heap") <= 410 and in_use(tidepool, tmp_path / "heap.peak") > 2900
+        said = tidepool("show", tmp_path / "heap").stderr
+        assert said == f"tidepool: show: more was in use before the end: {tmp_path}/heap.peak is the profile of that\n"
+    assert grown("loaded").returncode == 0 and os.listdir(tmp_path) == ["heap"]
+
+
+def test_a_child_leaves_its_parents_peak(tidepool, grown, tmp_path):
+    """It writes at its end, as each process does, and the parent at a later one. With %p each has files of its own."""
+    assert grown("forks").returncode == 0 and os.listdir(tmp_path) == ["heap"]
+    assert in_use(tidepool, tmp_path / "heap") < 100
+    (tmp_path / "heap").unlink()
+    assert grown("forks", file=tmp_path / "heap.%p").returncode == 0
+    assert len([name for name in os.listdir(tmp_path) if name.endswith(".peak")]) == 1 and len(os.listdir(tmp_path)) == 3
+
+
+def test_a_profile_that_is_no_file_of_a_disk(grown, tmp_path):
+    """It is written to, and nothing takes its place."""
+    (tmp_path / "real").write_text("")
+    (tmp_path / "link").symlink_to("real")
+    for path in (tmp_path / "link", pathlib.Path("/dev/null")):
+        before = path.lstat().st_ino
+        assert not grown("grows", file=path).stderr and path.lstat().st_ino == before
+    assert (tmp_path / "real").stat().st_size and sorted(os.listdir(tmp_path)) == ["link", "real"]
+    assert not pathlib.Path("/dev/null.peak").exists() and not pathlib.Path("/dev/null.new").exists()
+
+
 def test_the_same_as_pprof(tidepool, profile, shown):
     file = profile("compared", "x")
     done = subprocess.run(["google-pprof", "--text", "--show_bytes", "--alloc_space", shown, file], capture_output=True,
@@ -314,7 +368,7 @@ def test_another_program(tidepool, profile, copy, tmp_path, how):
     assert "leak_some < main" in tidepool("show", file).stdout
     reason = copy(how)
     done = tidepool("show", file)
-    assert done.stderr == "tidepool: show: " + reason
+    assert done.stderr.splitlines(keepends=True)[0] == "tidepool: show: " + reason
     assert "leak_some" not in done.stdout and re.search(r"  program\+0x[0-9a-f]+ < program\+0x", done.stdout)
 
 

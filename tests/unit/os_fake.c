@@ -289,6 +289,9 @@ bool os_keep_error(void) { return true; }
 void os_write_kept_error(const char *text, size_t length) { os_write_error(text, length); }
 
 int os_create_file(const char *path) { return (void)path, -EACCES; }
+bool os_may_replace_file(const char *path) { return (void)path, false; }
+int os_rename_file(const char *from, const char *to) { return (void)from, (void)to, EACCES; }
+void os_remove_file(const char *path) { (void)path; }
 void os_close_file(int file) { (void)file; }
 int os_share_memory(const char *name, size_t size, os_shared_t *shared) { return (void)name, (void)size, (void)shared, EACCES; }
 bool os_is_shared(const os_shared_t *shared) { return (void)shared, false; }

@@ -8,6 +8,7 @@
 #include <argp.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { SITES_USUAL = 20, KEY_HEAP = 256, KEY_AT, KEY_LINES, KEY_JSON };
 
@@ -63,6 +64,15 @@ static error_t parse(int key, char *argument, struct argp_state *state)
   }
 }
 
+/* A process that frees its memory before its end has little in use in the profile that it writes then. */
+static void say_where_peak_is(const show_t *show, const char *path)
+{
+  const char *peak = COMMAND_JOIN(path, ".peak");
+  struct stat about;
+  if (show->is_profile && lstat(peak, &about) == 0 && S_ISREG(about.st_mode))
+    command_say("show: more was in use before the end: %s is the profile of that", peak);
+}
+
 int command_show(int count, char **given)
 {
   static const struct argp argp = {
@@ -88,6 +98,7 @@ int command_show(int count, char **given)
     show_print(&show, stdout, arguments.sites);
   if (fflush(stdout) != 0 || ferror(stdout))
     command_fail(COMMAND_FAILED, "show: %s", strerror(errno));
+  say_where_peak_is(&show, arguments.path);
   show_free(&show);
   return 0;
 }
