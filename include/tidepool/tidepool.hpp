@@ -1,40 +1,45 @@
 // SPDX-License-Identifier: MIT
 //
-// tidepool/tidepool.hpp: heaps and object pools for C++17 and later. Nothing but this header is needed beside libtidepool.
+// tidepool/tidepool.hpp: heaps and object pools for C++17 and later. It needs libtidepool and no other library.
 //
-//   heap, heap_ref       a heap that ends with its scope, and a reference to any heap, the default one too
-//   heap_allocator<T>    for containers: std::vector<int, tidepool::heap_allocator<int>> numbers(heap);
+//     tidepool::heap heap(tidepool::heap_options().name("cache").budget(64 << 20));
+//     std::vector<int, tidepool::heap_allocator<int>> numbers(heap);
+//
+//     tidepool::object_pool<spark> sparks(tidepool::pool_options().capacity(1000));
+//     auto spark = sparks.make();     a unique_ptr, which puts the object back
+//
+//   heap, heap_ref       a heap that ends with its scope, and a reference to any heap
+//   heap_allocator<T>    for containers
 //   heap_resource        for std::pmr containers
-//   object_pool<T>       make() constructs an object and returns a unique_ptr, whose end destructs it and puts it back
+//   object_pool<T>       make() constructs an object; its unique_ptr destructs it and puts it back
 //   reuse_pool<T>        objects stay constructed between uses, and are reset
-//   evicting_pool<T>     makes room by ending a live object; only handles point into it
-//   handle<T>            a name for one use of an object: get() is null once that use has ended
+//   evicting_pool<T>     makes room by ending a live object; only handles point to objects
+//   handle<T>            identifies one use of an object: get() is null once that use has ended
 //
-// Sizes are bytes, capacities are objects. What the C headers promise holds here: heap.h and object_pool.h say what a budget
-// bounds, what the flags do, and which misuse ends the program.
+// All sizes are in bytes, all capacities in objects. heap.h and object_pool.h describe budgets, flags and misuse; their
+// promises hold here, too.
 //
-// Lifetime: a heap outlives everything in it: containers, resources, object pools. Declare it first. An object pool outlives
-// the pointers it gave. A pointer that ends after its pool ends the program, as any misuse does, where that is seen. So does a
-// pool that ends after its heap, or after heap::reset(). No object may end its own pool. Handles hold nothing; they may be
-// asked as long as the pool lives.
+// Lifetime: declare a heap before the containers, resources and object pools in it, and a pool before the pointers to its
+// objects. A pointer that ends after its pool ends the program, where that is detected. So does a pool that ends after its
+// heap, or after heap::reset(). No object may end its own pool. Handles own nothing; they may be asked as long as the pool
+// lives.
 //
-// Threads: as in C, all threads may use one heap or pool at once, unless it is single_thread(). Moving, swapping and ending
-// these objects need the other threads to stay out, as every object of C++ does.
+// Threads: all threads may use one heap or pool at once, unless it is single_thread(). Move, swap and destroy these objects
+// only when no other thread uses them.
 //
-// Exceptions: what cannot be served throws std::bad_alloc, options that contradict each other std::invalid_argument, whose
-// what() has the text of pool_error(), an array that is longer than memory std::bad_array_new_length. Each call that throws one
-// of these has a form that does not: try_..., or std::nothrow for creation, with the reason in errno. No exception passes
-// through the C library: callbacks say below what becomes of theirs. Destructors and resets must not throw; if one does,
-// std::terminate() is called.
+// Exceptions: a request that cannot be served throws std::bad_alloc. Options that contradict each other throw
+// std::invalid_argument with the text of pool_error(). An array that is too long throws std::bad_array_new_length. Each such
+// call has a form that sets errno instead: try_..., or std::nothrow for creation. No exception passes through the C library;
+// the comments of callbacks say what happens to theirs. A destructor or reset that throws calls std::terminate().
 //
-// With -fno-exceptions what would throw calls std::abort(). With -fno-rtti two heap_resources are equal only if they are the
-// same object. Without <memory_resource> (libc++ before 16) there is no heap_resource. All sources of a program that share
-// objects of these classes should be compiled alike in this.
+// Compilers: with -fno-exceptions, calls that would throw call std::abort(). With -fno-rtti two heap_resources are equal only
+// if they are the same object. Without <memory_resource> (libc++ before 16) there is no heap_resource. Compile all sources that
+// share these objects with the same of these settings.
 //
-// Names: object_pool is also the tag of a C struct. So `using namespace tidepool` makes that name ambiguous; write
-// tidepool::object_pool.
+// Names: a C struct is called object_pool, too. Write tidepool::object_pool: with `using namespace tidepool` the name is
+// ambiguous.
 //
-// Moved-from objects are empty: get() and raw() are null, and calls do what the C library does with NULL.
+// A moved-from object is empty: get() and raw() are null, and calls do what the C library does with NULL.
 #ifndef TIDEPOOL_HPP
 #define TIDEPOOL_HPP
 
@@ -78,7 +83,7 @@ namespace detail {
 // Every block is aligned to this.
 inline constexpr std::size_t block_alignment = 16;
 
-// Out of line, so that what calls them stays small.
+// Out of line, so that callers stay small.
 [[noreturn, gnu::cold, gnu::noinline]] inline void fail_bad_alloc()
 {
 #ifdef __cpp_exceptions
@@ -97,7 +102,7 @@ inline constexpr std::size_t block_alignment = 16;
 #endif
 }
 
-// For a creation that has set errno. `what` could not be made; the library says why.
+// For a failed creation of `what`, which has set errno.
 [[noreturn, gnu::cold, gnu::noinline]] inline void fail_creation([[maybe_unused]] const char *what)
 {
 #ifdef __cpp_exceptions
@@ -107,7 +112,7 @@ inline constexpr std::size_t block_alignment = 16;
   fail_bad_alloc();
 }
 
-// Brings an exception from a callback to whoever called the C function that called it.
+// Carries an exception of a callback past the C function that called it.
 class carrier {
 public:
   // False: the function threw, and the exception is kept.
@@ -142,12 +147,12 @@ private:
 #endif
 };
 
-// What heap and heap_ref have in common. Self has get().
+// The calls of both heap and heap_ref. Self has get().
 template <typename Self>
 class heap_calls {
 public:
-  // A block of at least `bytes` bytes with undefined contents, whose address is a multiple of the alignment, a power of two.
-  // std::bad_alloc: the heap is exhausted, after on_exhausted and the overflow heap.
+  // Returns a block of at least `bytes` bytes with undefined contents. Its address is a multiple of the alignment, a power of
+  // two. Throws std::bad_alloc if the heap is exhausted, after on_exhausted and the overflow heap.
   [[nodiscard]] void *allocate(std::size_t bytes, std::size_t alignment = block_alignment) const
   {
     void *block = try_allocate(bytes, alignment);
@@ -156,24 +161,25 @@ public:
     return block;
   }
 
-  // The same; null with ENOMEM, or with EINVAL for an alignment that is no power of two.
+  // Does what allocate() does, but returns null with ENOMEM, or with EINVAL if the alignment is not a power of two.
   [[nodiscard]] void *try_allocate(std::size_t bytes, std::size_t alignment = block_alignment) const noexcept
   {
     const bool usual = alignment <= block_alignment && alignment != 0 && (alignment & (alignment - 1)) == 0;
     return usual ? pool_heap_alloc(raw(), bytes) : pool_heap_aligned_alloc(raw(), alignment, bytes);
   }
 
-  // Takes back a block of this heap or of its overflow heap, from any thread. Null is no error.
+  // Frees a block of this heap or of its overflow heap, from any thread. Null is allowed.
   void deallocate(void *block) const noexcept { pool_heap_free(raw(), block); }
 
-  // The size of the block that a request for so many bytes gets.
+  // Returns the size of the block that serves a request for `bytes` bytes.
   [[nodiscard]] std::size_t good_size(std::size_t bytes) const noexcept { return pool_heap_good_size(raw(), bytes); }
 
-  // Bytes; 0 is no limit. set_budget() returns false, and nothing has changed, if more than that is held even after a trim.
+  // The budget in bytes; 0 is no limit. set_budget() returns false, with the budget unchanged, if the heap holds more even
+  // after a trim.
   [[nodiscard]] std::size_t budget() const noexcept { return stats().budget; }
   [[nodiscard]] bool set_budget(std::size_t bytes) const noexcept { return pool_heap_set_budget(raw(), bytes); }
 
-  // The figures, described in stats.h; all are 0 of an empty heap. It takes locks for microseconds.
+  // Returns the figures that stats.h describes; all are 0 for an empty heap. It takes locks for microseconds.
   [[nodiscard]] pool_stats_t stats() const noexcept
   {
     pool_stats_t figures = {};
@@ -194,18 +200,17 @@ public:
     }
   }
 
-  // Writes where the live blocks of the heap were allocated to a file descriptor, in lines. False: it could not be written, and
-  // errno says why.
+  // Writes to a file how many blocks are live, and where they were allocated. False: errno says why it could not be written.
   bool report(int fd) const noexcept { return pool_heap_report(raw(), fd); }
 
-  // Gives idle memory beyond `keep` bytes back to the system, and returns the bytes given.
+  // Returns idle memory to the system, all but `keep` bytes, and returns how many bytes went back.
   std::size_t trim(std::size_t keep = 0) const noexcept { return pool_heap_trim(raw(), keep); }
 
-  // Lives as long as the heap. Null for an empty heap.
+  // The name is valid as long as the heap. Null for an empty heap.
   [[nodiscard]] const char *name() const noexcept { return pool_heap_name(raw()); }
 
-  // Whether the address is in memory of this heap; whether it is inside a live block of it; and which block that is, {null, 0}
-  // if none. They take any address, and may take microseconds.
+  // owns(): whether the address is in memory of this heap. is_live(): whether it is inside a live block of the heap.
+  // block_of(): that block, or {null, 0}. They accept any address, and may take microseconds.
   [[nodiscard]] bool owns(const void *address) const noexcept { return raw() && pool_heap_of(address) == raw(); }
   [[nodiscard]] bool is_live(const void *address) const noexcept { return owns(address) && pool_in_use(address); }
   [[nodiscard]] pool_block_t block_of(const void *address) const noexcept
@@ -216,9 +221,9 @@ public:
     return block;
   }
 
-  // Calls visit(const pool_block_t &) for each live block. If that returns bool, false ends the walk. The visitor may
-  // deallocate the block it is given, and allocate. Other threads have to stay out of the heap. Returns false if the visitor
-  // ended the walk. An exception of the visitor ends the walk and comes out of it.
+  // Calls visit(const pool_block_t &) for each live block. A visitor that returns false stops the walk, and walk() returns
+  // false. The visitor may deallocate the block that it is given, and may allocate. No other thread may use the heap meanwhile.
+  // An exception of the visitor stops the walk and leaves walk().
   template <typename Visit>
   bool walk(Visit &&visit) const
   {
@@ -261,8 +266,8 @@ private:
 
 } // namespace detail
 
-// A heap that somebody else owns; it has to outlive this. All calls are const, as those of a pointer are. It costs what a
-// pointer costs. Without arguments it is the default heap, which is there always and has no budget.
+// A reference to a heap, which must outlive it. It costs as much as a pointer, and like a pointer's its calls are const.
+// Without arguments it refers to the default heap, which always exists and has no budget.
 class heap_ref : public detail::heap_calls<heap_ref> {
 public:
   heap_ref() noexcept : heap_(pool_heap_default()) {}
@@ -280,10 +285,11 @@ private:
   pool_heap_t *heap_;
 };
 
-// The options of a heap; heap.h describes each. Every call returns a copy with one more option set:
+// The options of a heap; heap.h describes each. Each call returns a copy with one more option:
 //     heap_options().name("requests").budget(4 << 20)
-// Names, memory, size classes and what on_exhausted calls are not copied. The first and third have to last until the heap is
-// made, the others as long as the heap. pool_heap_options_t itself does as well, in C++20 with designated initializers.
+// Names, size classes, memory and the callable of on_exhausted are not copied. Names and size classes must last until the heap
+// is created, memory and the callable as long as the heap. A pool_heap_options_t may be used instead, in C++20 with designated
+// initializers.
 class heap_options {
 public:
   heap_options() noexcept = default;
@@ -306,8 +312,8 @@ public:
     return with(&pool_heap_options_t::size_classes, sizes).with(&pool_heap_options_t::size_class_count, count);
   }
 
-  // Called as callable(heap_ref, bytes_needed, attempt), which returns whether to try again. An exception counts as false. The
-  // callable is not copied.
+  // The heap calls callable(heap_ref, bytes_needed, attempt), which returns whether to try again. An exception counts as false.
+  // The callable is not copied. It must not lock a mutex that the allocating code may hold: see pool_exhausted_fn in heap.h.
   template <typename Callable,
             typename = std::enable_if_t<std::is_object_v<Callable> &&
                                         std::is_invocable_r_v<bool, Callable &, heap_ref, std::size_t, unsigned>>>
@@ -356,12 +362,12 @@ private:
   pool_heap_options_t options_ = {};
 };
 
-// A heap that ends with this object, and all its blocks with it: whatever lives in them must be gone, or not mind. Its address
-// is of no account: it may move while containers and pools are in the heap. Making one takes microseconds.
+// A heap that ends with this object. All its blocks end, too: nothing may use them any more. It may be moved while containers
+// and pools are in the heap. Creating one takes microseconds.
 class heap : public detail::heap_calls<heap> {
 public:
-  // std::invalid_argument: the options contradict each other, or the budget or buffer is too small. std::bad_alloc: there is no
-  // memory.
+  // Throws std::invalid_argument if the options contradict each other, or the budget or buffer is too small, and std::bad_alloc
+  // if there is no memory.
   heap() : heap(pool_heap_options_t{}) {}
   explicit heap(const pool_heap_options_t &options) : heap(std::nothrow, options)
   {
@@ -372,7 +378,7 @@ public:
   // Empty on failure, with EINVAL or ENOMEM.
   heap(const std::nothrow_t &, const pool_heap_options_t &options) noexcept : heap_(pool_heap_create(&options)) {}
 
-  // Takes over a heap of pool_heap_create(). Null is an empty heap.
+  // Owns a heap of pool_heap_create() from now on. Null is an empty heap.
   explicit heap(pool_heap_t *owned) noexcept : heap_(owned) {}
 
   heap(heap &&other) noexcept : heap_(other.release()) {}
@@ -392,8 +398,8 @@ public:
   [[nodiscard]] pool_heap_t *release() noexcept { return std::exchange(heap_, nullptr); }
   explicit operator bool() const noexcept { return heap_ != nullptr; }
 
-  // Ends every block, and every object pool in the heap without its destructors. The memory stays held for reuse. Containers
-  // and pools that were in it must be gone, or released.
+  // Frees every block, and ends every object pool in the heap without destructing objects. The heap keeps its slabs for reuse.
+  // Containers and pools in the heap must be destroyed or released before.
   void reset() noexcept { pool_heap_reset(heap_); }
 
 private:
@@ -402,11 +408,10 @@ private:
 
 inline heap_ref::heap_ref(const heap &owner) noexcept : heap_(owner.get()) {}
 
-// An allocator whose memory comes from a heap. Copies, also those of other types, share the heap, and are equal if that is the
-// same. Without arguments it is the default heap's.
-//
-// A container that is copied is on the heap of its source; one that is assigned to keeps its own heap. What is moved or swapped
-// takes its heap along, so neither copies an element.
+// An allocator for containers, whose memory comes from a heap. Copies, also of other types, share the heap. Two are equal if
+// their heap is the same. Without arguments it uses the default heap. A copy of a container uses the heap of its source. A
+// container that is assigned to keeps its own heap. Moved and swapped containers take their heap along, so no element is
+// copied.
 //
 // Cost: allocate() adds a test of the length and one for null to pool_heap_alloc(); deallocate() is pool_heap_free().
 template <typename T>
@@ -430,8 +435,8 @@ public:
   heap_allocator(const heap_allocator<U> &other) noexcept : heap_(other.heap().get())
   {}
 
-  // Memory for `count` objects, aligned for them however strictly. std::bad_array_new_length: no size_t holds their bytes.
-  // std::bad_alloc: the heap is exhausted.
+  // Returns memory for `count` objects, with their alignment. Throws std::bad_array_new_length if their bytes exceed a size_t,
+  // and std::bad_alloc if the heap is exhausted.
   [[nodiscard]] T *allocate(std::size_t count)
   {
     if constexpr (sizeof(T) > 1)
@@ -449,7 +454,7 @@ public:
 
   void deallocate(T *block, std::size_t) noexcept { pool_heap_free(heap_, block); }
 
-  // As many objects as a block can be long: PTRDIFF_MAX bytes.
+  // The most objects that a block can hold: a block has at most PTRDIFF_MAX bytes.
   [[nodiscard]] static constexpr size_type max_size() noexcept
   {
     return static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max()) / (sizeof(T) ? sizeof(T) : 1);
@@ -482,7 +487,7 @@ template <typename T, typename U>
 #pragma clang diagnostic ignored "-Wweak-vtables" // there is no source file to have the table
 #endif
 
-// A memory resource for std::pmr containers. Two are equal if their heap is the same. allocate() throws std::bad_alloc when the
+// A memory resource for std::pmr containers. Two are equal if their heap is the same. allocate() throws std::bad_alloc if the
 // heap is exhausted.
 class POOL_API heap_resource final : public std::pmr::memory_resource {
 public:
@@ -513,8 +518,8 @@ private:
 
 #endif
 
-// The options of an object pool; object_pool.h describes each. The size and the alignment are those of the type, without
-// padding between objects that an array would not have. The name is copied when the pool is made.
+// The options of an object pool; object_pool.h describes each. The size and the alignment are those of the type, and objects
+// have no more padding than in an array. The name is copied when the pool is created.
 //     pool_options().name("sparks").capacity(1000).single_thread()
 class pool_options {
 public:
@@ -524,7 +529,7 @@ public:
   [[nodiscard]] pool_options capacity(std::size_t n) const noexcept { return with(&object_pool_options_t::capacity, n); }
   [[nodiscard]] pool_options heap(heap_ref heap) const noexcept { return with(&object_pool_options_t::heap, heap.get()); }
 
-  // When it is full the pool gets more memory, up to so many objects; 0 is no limit. Else it fails then, or overflows.
+  // A full pool allocates more memory, up to max_capacity objects; 0 is no limit. Otherwise it fails, or overflows.
   [[nodiscard]] pool_options grow(std::size_t max_capacity = 0) const noexcept
   {
     return with(&object_pool_options_t::when_full, OBJECT_POOL_GROW).with(&object_pool_options_t::max_capacity, max_capacity);
@@ -558,15 +563,15 @@ object_pool_options_t options_for(const pool_options &given, object_pool_t *over
   options.object_size = sizeof(T) ? sizeof(T) : alignof(T);
   options.alignment = alignof(T);
   if (overflow) {
-    // A pool that is to grow as well contradicts itself: it is given a policy that needs more, and the library says what is
-    // wrong.
+    // Growth and overflow exclude each other: such a pool gets a policy that lacks its callback, so that the library reports
+    // the error.
     options.when_full = options.when_full == OBJECT_POOL_FAIL ? OBJECT_POOL_OVERFLOW : OBJECT_POOL_EVICT;
     options.overflow = overflow;
   }
   return options;
 }
 
-// What there is of a pool whose policy lacks what it needs: null, with EINVAL and the library's text.
+// Fails with the library's EINVAL and text for a policy that lacks its callback or pool. Returns null.
 inline object_pool_t *lacking_pool(object_pool_policy_t policy) noexcept
 {
   object_pool_options_t options = {};
@@ -581,7 +586,7 @@ T *object_at(void *place) noexcept
   return std::launder(static_cast<T *>(place));
 }
 
-// Puts a place back where no object has come to be.
+// Puts a place back unless an object was constructed there.
 class unused_place {
 public:
   unused_place(object_pool_t *pool, void *place) noexcept : pool_(pool), place_(place) {}
@@ -599,7 +604,7 @@ private:
   void *place_;
 };
 
-// T(arguments), or T{arguments} for a type that has no such constructor: an aggregate before C++20.
+// Constructs T(arguments), or T{arguments} for a type without such a constructor: an aggregate before C++20.
 template <typename T, typename... Arguments>
 T *construct_at(object_pool_t *pool, void *place, Arguments &&...arguments)
 {
@@ -613,15 +618,15 @@ T *construct_at(object_pool_t *pool, void *place, Arguments &&...arguments)
   return object;
 }
 
-// All live objects of a pool are being destructed, one after the other, in this thread. Those that own others of the same pool
-// put them meanwhile, in any order. Such a put does nothing: the walk comes to each object once.
+// While this exists, its thread destructs all live objects of a pool. Objects that own others of the pool put them meanwhile,
+// in any order. Such a put does nothing, because the walk destructs each object once.
 struct draining {
   const object_pool_t *pool;
   const void *object;
   draining *outer;
 };
 
-// The innermost. It is visible beyond a shared library, so that all of a program see the same.
+// The innermost drain. It is visible beyond a shared library, so that all parts of a program share it.
 POOL_API inline draining *&innermost_draining() noexcept
 {
   static thread_local draining *innermost = nullptr;
@@ -649,8 +654,8 @@ inline bool is_draining(const object_pool_t *pool) noexcept
   return false;
 }
 
-// Whether the object is to be destructed and put: it is live, and no drain will come to it. A destructor must never run on what
-// is no object, so this is asked first.
+// Whether to destruct and put the object: it is live, and no drain will do so. This is asked before the destructor runs, which
+// must not run on anything else.
 inline bool is_to_end(object_pool_t *pool, const void *object) noexcept
 {
   const bool own = object_pool_in_use(pool, object);
@@ -690,7 +695,7 @@ void put_all(object_pool_t *pool) noexcept
     detail::drain<T>(pool);
 }
 
-// A place for an object, null if there is none; none while the pool is drained.
+// Returns a place for an object; null if there is none, or while the pool is drained.
 template <typename T>
 void *take_place(object_pool_t *pool) noexcept
 {
@@ -702,7 +707,7 @@ void *take_place(object_pool_t *pool) noexcept
   return object_pool_get(pool);
 }
 
-// An array of pointers to T is none of pointers to void: they go through a short one.
+// Pointers to T are copied through a short array, because an array of them is not an array of void pointers.
 inline constexpr std::size_t batch_length = 64;
 
 template <typename T>
@@ -721,8 +726,8 @@ void put_each(object_pool_t *pool, T *const *objects, std::size_t count) noexcep
 
 } // namespace detail
 
-// A forward iterator over the live objects of a pool, by address. The object it is at may be put, and others made and put:
-// those are met if their address is higher. Objects whose constructor or destructor is running are met, too.
+// A forward iterator over the live objects of a pool, by address. Objects, the current one too, may be put, and others made. It
+// visits new objects at higher addresses, and objects whose constructor or destructor is running.
 template <typename T>
 class pool_iterator {
 public:
@@ -763,13 +768,13 @@ private:
   void *at_ = nullptr;
 };
 
-// A name for one use of an object. get() returns the object, or null once that use has ended, even if the object is in use
-// again. It takes a lock, as object_pool_resolve() does. Handles repeat after 2^32 uses of one object. The pool has to be
-// alive.
+// Identifies one use of an object. get() returns the object, or null once that use has ended, even if the object is in use
+// again. The pool must be alive. get() takes a lock, as object_pool_resolve() does. Handles repeat after 2^32 uses of one
+// object.
 template <typename T>
 class handle {
 public:
-  handle() noexcept = default; // the name of nothing
+  handle() noexcept = default; // of no object
   handle(const object_pool_t *pool, object_pool_handle_t raw) noexcept : pool_(pool), raw_(raw) {}
   template <typename U, typename = std::enable_if_t<std::is_same_v<const U, T>>>
   handle(const handle<U> &other) noexcept : pool_(other.pool()), raw_(other.raw())
@@ -800,8 +805,8 @@ private:
 
 namespace detail {
 
-// What all pools have: the figures, the questions, the walk, the end. `drains`: live objects are destructed at the end here,
-// and not by a hook.
+// The parts that all pools share: figures, questions, the walk, the end. `drains`: this class destructs live objects at the
+// end, instead of a hook.
 template <typename T, bool drains>
 class pool_base {
   static_assert(std::is_object_v<T> && !std::is_array_v<T>, "an object pool is of objects, and not of arrays");
@@ -815,26 +820,26 @@ public:
   pool_base(const pool_base &) = delete;
   pool_base &operator=(const pool_base &) = delete;
 
-  // The C pool: for what this class does not have.
+  // The C pool, for calls that this class does not have.
   [[nodiscard]] object_pool_t *raw() const noexcept { return pool_; }
   explicit operator bool() const noexcept { return pool_ != nullptr; }
 
-  // How many objects there are, and how many are live, without those that an overflow pool served.
+  // capacity(): how many objects there are. live(): how many are live, without those that an overflow pool served.
   [[nodiscard]] std::size_t capacity() const noexcept { return object_pool_capacity(pool_); }
   [[nodiscard]] std::size_t live() const noexcept { return object_pool_live(pool_); }
 
-  // Gives back memory that a growing pool added and that holds no live object, as long as `capacity` objects are left, and
-  // returns the new capacity.
+  // Frees arrays that a growing pool added and that have no live object, as long as `capacity` objects remain. Returns the new
+  // capacity.
   std::size_t shrink(std::size_t capacity) noexcept { return object_pool_shrink(pool_, capacity); }
 
-  // Whether this is the address of a live object of this pool, not of one it overflows to. It takes any address.
+  // Returns whether this is the address of a live object of this pool, but not of its overflow pool. It accepts any address.
   [[nodiscard]] bool is_live(const T *object) const noexcept { return object_pool_in_use(pool_, object); }
 
-  // The handle of a live object, also of one that the overflow pool served; the name of nothing for anything else.
+  // Returns the handle of a live object, of this pool or served by its overflow pool; that of no object for anything else.
   [[nodiscard]] handle<T> handle_of(T *object) noexcept { return {pool_, object_pool_handle(pool_, object)}; }
   [[nodiscard]] handle<const T> handle_of(const T *object) const noexcept { return {pool_, object_pool_handle(pool_, object)}; }
 
-  // The live objects, by address. In a pool of several threads the others must not make or put any meanwhile.
+  // The live objects, by address. Other threads must not make or put any meanwhile.
   [[nodiscard]] iterator begin() noexcept { return {pool_, object_pool_next(pool_, nullptr)}; }
   [[nodiscard]] iterator end() noexcept { return {}; }
   [[nodiscard]] const_iterator begin() const noexcept { return {pool_, object_pool_next(pool_, nullptr)}; }
@@ -866,7 +871,7 @@ protected:
 
 } // namespace detail
 
-// Destructs an object and puts it back. The pool has to be alive.
+// Destructs an object and puts it back. The pool must be alive.
 template <typename T>
 class object_deleter {
 public:
@@ -878,14 +883,13 @@ private:
   object_pool_t *pool_ = nullptr;
 };
 
-// A pool whose objects are constructed when they are made and destructed when they are put.
+// A pool whose objects are constructed by make() and destructed by put().
 //
-// At the pool's end live objects are destructed, by address. Objects that own others of the pool may put these meanwhile, and
-// may be parts of a ring: each is destructed once. Nothing can be made in the pool then.
-//
-// Cost: make() and put() add the constructor, the destructor and a test for null to object_pool_get() and object_pool_put(). If
-// the destructor is not trivial, put() first asks object_pool_in_use(), some eighty instructions: so a pointer that was put
-// before ends the program with its line, and not by a second destructor.
+// The end of the pool destructs live objects, by address. Objects that own others of the pool may put them meanwhile, also in a
+// ring: each is destructed once. No object can be made then. Cost: make() and put() add the constructor, the destructor and a
+// test for null to object_pool_get() and object_pool_put(). If the destructor is not trivial, put() first calls
+// object_pool_in_use(), some eighty instructions. So a second put ends the program with its line, before a second destructor
+// runs.
 template <typename T>
 class object_pool : public detail::pool_base<T, true> {
   using base = detail::pool_base<T, true>;
@@ -894,11 +898,11 @@ public:
   using deleter = object_deleter<T>;
   using pointer = std::unique_ptr<T, deleter>;
 
-  // std::invalid_argument: the capacity is 0 and the pool does not grow, or the like; std::bad_alloc: the heap has not the
-  // memory.
+  // Throws std::invalid_argument if the options contradict each other, such as a capacity of 0 without growth, and
+  // std::bad_alloc if the heap does not have the memory.
   explicit object_pool(const pool_options &options) : object_pool(std::nothrow, options) { must_be_made(); }
 
-  // When this pool is full `overflow` serves, which has to outlive it. Pointers do not mind which of both an object is of.
+  // `overflow` serves when this pool is full, and must outlive it. Pointers work for objects of both.
   object_pool(const pool_options &options, object_pool &overflow) : object_pool(std::nothrow, options, overflow)
   {
     must_be_made();
@@ -910,11 +914,11 @@ public:
       : base(overflow ? create(options, overflow.pool_) : detail::lacking_pool(OBJECT_POOL_OVERFLOW))
   {}
 
-  // Gives up the pool without ending it.
+  // Gives up ownership without ending the pool.
   [[nodiscard]] object_pool_t *release() noexcept { return std::exchange(this->pool_, nullptr); }
 
-  // A new object. std::bad_alloc: the pool is full, and does not grow or overflow. If the constructor throws, the object is
-  // free again, and the exception comes out.
+  // Returns a new object. Throws std::bad_alloc if the pool is full and does not grow or overflow. If the constructor throws,
+  // the object is free again, and the exception leaves make().
   template <typename... Arguments>
   [[nodiscard]] pointer make(Arguments &&...arguments)
   {
@@ -924,7 +928,7 @@ public:
     return made;
   }
 
-  // The same; null if the pool is full.
+  // Does the same, but returns null if the pool is full.
   template <typename... Arguments>
   [[nodiscard]] pointer try_make(Arguments &&...arguments) noexcept(std::is_nothrow_constructible_v<T, Arguments...>)
   {
@@ -934,9 +938,9 @@ public:
     return pointer(detail::construct_at<T>(this->pool_, place, std::forward<Arguments>(arguments)...), deleter(this->pool_));
   }
 
-  // Stores up to `count` new objects, each made of the same arguments, and returns how many: fewer if the pool is full. They
-  // are the caller's, until put() or put_batch(). If a constructor throws, all that this call made are put back, and the
-  // exception comes out. It is faster than one by one: the lock is taken once for 64.
+  // Makes up to `count` objects of the same arguments into `objects`, and returns how many: fewer if the pool is full. The
+  // caller owns them, until put() or put_batch(). If a constructor throws, all objects of this call are put back, and the
+  // exception leaves it. This is faster than single calls: the lock is taken once for 64.
   template <typename... Arguments>
   [[nodiscard]] std::size_t make_batch(T **objects, std::size_t count, const Arguments &...arguments)
   {
@@ -955,10 +959,10 @@ public:
     return made.keep();
   }
 
-  // Destructs a live object and takes it back, whose unique_ptr was released. Anything else ends the program.
+  // Destructs and puts back a live object whose unique_ptr was released. Anything else ends the program.
   void put(T *object) noexcept { detail::end_and_put(this->pool_, object); }
 
-  // Destructs and takes back `count` objects.
+  // Destructs and puts back `count` objects.
   void put_batch(T *const *objects, std::size_t count) noexcept
   {
     if constexpr (std::is_trivially_destructible_v<T>)
@@ -968,13 +972,13 @@ public:
         detail::end_and_put(this->pool_, objects[i]);
   }
 
-  // Destructs and takes back all live objects of this pool, without those that the overflow pool served. No unique_ptr and no
-  // other thread may have any of them still. Objects may put others meanwhile, and make none. It takes O(capacity / 64) if the
+  // Destructs and puts back all live objects of this pool, but not those that an overflow pool served. No unique_ptr and no
+  // other thread may still use any of them. Objects may put others meanwhile, but make none. It takes O(capacity / 64) if the
   // destructor is trivial.
   void put_all() noexcept { detail::put_all<T>(this->pool_); }
 
 private:
-  // What a make_batch() has so far; its end puts all of it back.
+  // The objects that a make_batch() has so far; the destructor puts them back.
   struct batch {
     batch(object_pool_t *in, T **made) noexcept : pool(in), objects(made) {}
     batch(const batch &) = delete;
@@ -1015,16 +1019,12 @@ private:
   }
 };
 
-// A pool that, when it is full, ends a live object of its user's to make room for the next: the quietest sound, the oldest
-// trail.
-//
-// A pointer to an object that may be evicted would become one to another object, so make() returns a handle. A handle's get()
-// is null once its object was evicted. A pointer of get() is good until the next make(). All of it is for one thread alone,
-// since no other could be using an object safely while this one ends it.
-//
-// The chooser is called as choose(pool), and returns a live object of the pool or null. What it throws comes out of make(), and
-// nothing has changed. The victim is destructed before the new object is constructed. If that throws, both are gone. A
-// constructor or destructor of an object may make others, but evicts none: it fails if the pool is full.
+// A pool that makes room by ending a live object when it is full: the quietest sound, the oldest trail. make() returns a
+// handle, because a pointer would lead to another object after an eviction. A handle's get() is null once its object was
+// evicted. A pointer of get() is valid until the next make(). The pool is for one thread: no other could use an object safely
+// while this one ends it. choose(pool) returns a live object of the pool, or null. Its exceptions leave make(), with nothing
+// changed. The victim is destructed before the new object is constructed; if that throws, both are gone. A constructor or
+// destructor of an object may make others, but evicts none: make() fails there if the pool is full.
 template <typename T>
 class evicting_pool : public detail::pool_base<T, true> {
   using base = detail::pool_base<T, true>;
@@ -1032,8 +1032,8 @@ class evicting_pool : public detail::pool_base<T, true> {
 public:
   using chooser = std::function<T *(evicting_pool &)>;
 
-  // std::invalid_argument: there is no chooser, or as object_pool; std::bad_alloc: the heap has not the memory. A pool that may
-  // grow does so first. The pool is single_thread().
+  // Throws std::invalid_argument if there is no chooser, and what object_pool's constructor throws. A pool that may grow does
+  // so before it evicts. The pool is single_thread().
   evicting_pool(const pool_options &options, chooser choose) : evicting_pool(std::nothrow, options, std::move(choose))
   {
     if (!*this)
@@ -1055,8 +1055,8 @@ public:
   }
   ~evicting_pool() { this->finish(); } // while the chooser is there
 
-  // A new object. std::bad_alloc: the pool is full, and the chooser named no victim. No argument may refer to what is in an
-  // object that may be the victim: it ends first.
+  // Returns a new object. Throws std::bad_alloc if the pool is full and the chooser names no victim. No argument may refer into
+  // a possible victim, which ends first.
   template <typename... Arguments>
   handle<T> make(Arguments &&...arguments)
   {
@@ -1066,7 +1066,7 @@ public:
     return made;
   }
 
-  // The same; the name of nothing if there is no room.
+  // Does what make() does, but returns the handle of no object if there is no room.
   template <typename... Arguments>
   [[nodiscard]] handle<T> try_make(Arguments &&...arguments)
   {
@@ -1077,18 +1077,18 @@ public:
     return this->handle_of(detail::construct_at<T>(this->pool_, place, std::forward<Arguments>(arguments)...));
   }
 
-  // Destructs the object and takes it back. It returns false, and does nothing, if that use has ended, or is just ending.
+  // Destructs the object and puts it back. It does nothing and returns false if that use has ended, or is just ending.
   bool put(const handle<T> &name) noexcept
   {
     T *object = name.pool() == this->pool_ ? name.get() : nullptr;
     return object && end_one(object);
   }
 
-  // Destructs and takes back all objects.
+  // Destructs and puts back all objects.
   void put_all() noexcept { detail::put_all<T>(this->pool_); }
 
 private:
-  // The objects whose constructor or destructor is running.
+  // An object whose constructor or destructor is running.
   class in_work {
   public:
     in_work(evicting_pool &pool, const void *object) noexcept : pool_(pool), object_(object), outer_(pool.in_work_)
@@ -1141,7 +1141,7 @@ private:
   const in_work *in_work_ = nullptr;
 };
 
-// Puts an object back, which stays constructed. The pool has to be alive.
+// Puts an object back, which stays constructed. The pool must be alive.
 template <typename T>
 class reuse_deleter {
 public:
@@ -1175,7 +1175,7 @@ private:
   carrier *outer_;
 };
 
-// As new T, without parentheses.
+// Constructs an object as `new T` does, without parentheses.
 struct default_initialized {};
 struct no_reset {};
 
@@ -1184,7 +1184,7 @@ struct reuse_hooks_base {
   pool_heap_t *heap;
 };
 
-// What a reuse_pool calls. It lies in the heap of the pool, since pools move.
+// The callables of a reuse_pool. They lie in the heap of the pool, because pools move.
 template <typename T, typename Make, typename Reset>
 struct reuse_hooks : reuse_hooks_base {
   reuse_hooks(pool_heap_t *in, Make &&making, Reset &&resetting)
@@ -1228,17 +1228,12 @@ struct reuse_hooks_deleter {
 
 } // namespace detail
 
-// A pool whose objects stay constructed between uses: what is dear to make is made once, before the first use, and destructed
-// when the pool ends or shrinks.
-//
-// `make` is called as make() and returns what an object is constructed of; without it the object is made as by `new T`. `reset`
-// is called as reset(T &) between uses, at one of two times: lazily, just before the next use, or as soon as the object is put.
-// Both are called with no lock held, and by several threads at once if these share the pool.
-//
-// A checked() pool destructs each object that is put, and makes it anew.
-//
-// Cost: without make and reset, and with a type that needs neither constructor nor destructor, get() and put are those of C.
-// Hooks take some three hundred instructions for both.
+// A pool whose objects stay constructed between uses. An expensive object is constructed once, before its first use, and
+// destructed when the pool ends or shrinks. make() returns the value that an object is constructed from; without it the object
+// is constructed as by `new T`. reset(T &) is called between uses, either just before the next use or at the put. The pool
+// holds no lock meanwhile, and calls both from several threads at once if these share the pool. A checked() pool destructs each
+// object at its put, and constructs it anew. Cost: without make and reset, and for a type that needs neither constructor nor
+// destructor, get() and put() cost as in C. With hooks, both together take some three hundred instructions more.
 template <typename T>
 class reuse_pool : public detail::pool_base<T, false> {
   using base = detail::pool_base<T, false>;
@@ -1252,7 +1247,7 @@ public:
   using deleter = reuse_deleter<T>;
   using pointer = std::unique_ptr<T, deleter>;
 
-  // Empty on failure, with EINVAL or ENOMEM. When the pool is full `overflow` serves, which has to outlive it.
+  // Empty on failure, with EINVAL or ENOMEM. `overflow` serves when the pool is full, and must outlive it.
   reuse_pool(const std::nothrow_t &, const pool_options &options) : base(nullptr)
   {
     create(options, nullptr, detail::default_initialized(), detail::no_reset());
@@ -1290,7 +1285,7 @@ public:
     create_before(overflow, options, std::move(make), std::move(reset), time);
   }
 
-  // The same arguments without std::nothrow: std::invalid_argument, std::bad_alloc, and what copying make and reset throws.
+  // The constructors without std::nothrow throw std::invalid_argument, std::bad_alloc, and what copying make and reset throws.
   template <typename... More>
   explicit reuse_pool(const pool_options &options, More &&...more)
       : reuse_pool(std::nothrow, options, std::forward<More>(more)...)
@@ -1310,15 +1305,15 @@ public:
   }
   ~reuse_pool() { this->finish(); } // while the hooks are there
 
-  // Gives up the pool without ending it. What make and reset hold stays in the pool's heap.
+  // Gives up ownership without ending the pool. The objects make and reset stay in the pool's heap.
   [[nodiscard]] object_pool_t *release() noexcept
   {
     static_cast<void>(hooks_.release());
     return std::exchange(this->pool_, nullptr);
   }
 
-  // An object. std::bad_alloc: the pool is full, and does not grow or overflow. What the making of the object throws comes out,
-  // and the object is free again.
+  // Returns an object. Throws std::bad_alloc if the pool is full and does not grow or overflow. If make or the constructor
+  // throws, the object is free again, and the exception leaves get().
   [[nodiscard]] pointer get()
   {
     pointer got = try_get();
@@ -1327,11 +1322,11 @@ public:
     return got;
   }
 
-  // The same; null if the pool is full.
+  // Does the same, but returns null if the pool is full.
   [[nodiscard]] pointer try_get() { return own(may_throw_ ? get_carrying() : object_pool_get(this->pool_)); }
 
-  // Stores up to `count` objects, and returns how many: fewer if the pool is full. They are the caller's until put() or
-  // put_batch(). If the making of one throws, all are put back, and the exception comes out.
+  // Gets up to `count` objects into `objects`, and returns how many: fewer if the pool is full. The caller owns them until
+  // put() or put_batch(). If make or a constructor throws, all are put back, and the exception leaves this call.
   [[nodiscard]] std::size_t get_batch(T **objects, std::size_t count)
   {
     if (!may_throw_)
@@ -1346,11 +1341,11 @@ public:
     return got;
   }
 
-  // Takes a live object back. Anything else ends the program.
+  // Puts a live object back. Anything else ends the program.
   void put(T *object) noexcept { object_pool_put(this->pool_, object); }
   void put_batch(T *const *objects, std::size_t count) noexcept { detail::put_each(this->pool_, objects, count); }
 
-  // Takes back all live objects of this pool. No unique_ptr may have any of them still.
+  // Puts back all live objects of this pool. No unique_ptr may still own any of them.
   void put_all() noexcept { object_pool_put_all(this->pool_); }
 
 private:
@@ -1361,7 +1356,7 @@ private:
     ~unless_kept() { pool.put_batch(objects, count); }
   };
 
-  // Out of line, so that nothing is saved for it where nothing can throw.
+  // Out of line, so that callers save no registers for it where nothing can throw.
   [[gnu::noinline]] void *get_carrying()
   {
     const detail::carrying exception;
